@@ -1,0 +1,238 @@
+package elfdeps
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"strings"
+)
+
+// Cache is a parsed /etc/ld.so.cache (sysdeps/generic/dl-cache.h; L24).
+type Cache struct {
+	entries []cacheEntry
+	hwcaps  []string // names of glibc-hwcaps subdirectories, by index
+}
+
+type cacheEntry struct {
+	flags      int32
+	key, value string
+	hwcap      uint64
+	// bad is set when the key lies outside the file; a lookup that comes to it
+	// fails (search_cache).
+	bad      bool
+	badValue bool
+}
+
+const (
+	cacheMagicNew = "glibc-ld.so.cache1.1"
+	cacheMagicOld = "ld.so-1.7.0"
+	cacheExtMagic = 0xEAA42174
+)
+
+// ParseCache reads either format of the cache. It returns nil for one that the
+// loader would ignore (L25).
+func ParseCache(b []byte) *Cache {
+	if bytes.HasPrefix(b, []byte(cacheMagicNew)) {
+		return parseNew(b, b)
+	}
+	if !bytes.HasPrefix(b, []byte(cacheMagicOld)) || len(b) < 16 {
+		return nil
+	}
+	n := uint64(binary.LittleEndian.Uint32(b[12:]))
+	end := 16 + n*12
+	if end > uint64(len(b)) {
+		return nil
+	}
+	if at := (end + 7) &^ 7; at < uint64(len(b)) && bytes.HasPrefix(b[at:], []byte(cacheMagicNew)) {
+		return parseNew(b[at:], b) // compat: only the new part counts
+	}
+	c := &Cache{}
+	for i := range n {
+		e := b[16+i*12:]
+		c.add(int32(binary.LittleEndian.Uint32(e)), b[end:], binary.LittleEndian.Uint32(e[4:]), binary.LittleEndian.Uint32(e[8:]), 0)
+	}
+	return c
+}
+
+// parseNew reads the new format at the start of b, whose string offsets count
+// from there; those of the extension count from the start of the file.
+func parseNew(b, file []byte) *Cache {
+	if len(b) < 48 {
+		return nil
+	}
+	u32 := binary.LittleEndian.Uint32
+	n, strs := uint64(u32(b[20:])), uint64(u32(b[24:]))
+	if endian := b[28] & 3; endian != 0 && endian != 2 {
+		return nil
+	}
+	if 48+n*24+strs > uint64(len(b)) {
+		return nil
+	}
+	c := &Cache{hwcaps: cacheHwcaps(file, u32(b[32:]))}
+	for i := range n {
+		e := b[48+i*24:]
+		c.add(int32(u32(e)), b, u32(e[4:]), u32(e[8:]), binary.LittleEndian.Uint64(e[16:]))
+	}
+	return c
+}
+
+func (c *Cache) add(flags int32, table []byte, key, value uint32, hwcap uint64) {
+	e := cacheEntry{flags: flags, hwcap: hwcap}
+	e.key, e.bad = tableString(table, key)
+	e.value, e.badValue = tableString(table, value)
+	c.entries = append(c.entries, e)
+}
+
+func tableString(table []byte, off uint32) (s string, bad bool) {
+	if uint64(off) >= uint64(len(table)) {
+		return "", true
+	}
+	return cstring(table[off:min(uint64(len(table)), uint64(off)+maxName)]), false
+}
+
+// cacheHwcaps reads the extension's array of subdirectory names.
+func cacheHwcaps(file []byte, at uint32) []string {
+	u32 := binary.LittleEndian.Uint32
+	if at == 0 || at%4 != 0 || uint64(at)+8 > uint64(len(file)) || u32(file[at:]) != cacheExtMagic {
+		return nil
+	}
+	count := uint64(u32(file[at+4:]))
+	if uint64(at)+8+count*16 > uint64(len(file)) {
+		return nil
+	}
+	for i := range count {
+		s := file[uint64(at)+8+i*16:]
+		off, size := uint64(u32(s[8:])), uint64(u32(s[12:]))
+		if u32(s) != 1 || off+size > uint64(len(file)) || size%4 != 0 {
+			continue
+		}
+		var names []string
+		for j := uint64(0); j < size; j += 4 {
+			name, _ := tableString(file, u32(file[off+j:]))
+			names = append(names, name)
+		}
+		return names
+	}
+	return nil
+}
+
+// Lookup is search_cache (elf/dl-cache.c): a binary search for name, then the
+// best of the entries with that name (L26–L30). At most one path comes out.
+func (c *Cache) Lookup(name string, id int32, release int, m elf.Machine, cpu int) (string, bool) {
+	if c == nil {
+		return "", false
+	}
+	left, right := 0, len(c.entries)-1
+	for left <= right {
+		middle := (left + right) / 2
+		e := c.entries[middle]
+		if e.bad {
+			return "", false
+		}
+		cmp := compareCacheNames(name, e.key)
+		if cmp == 0 {
+			return c.best(name, middle, id, release, m, cpu)
+		}
+		if cmp < 0 { // names are in descending order
+			left = middle + 1
+		} else {
+			right = middle - 1
+		}
+	}
+	return "", false
+}
+
+func (c *Cache) best(name string, found int, id int32, release int, m elf.Machine, cpu int) (string, bool) {
+	same := func(e cacheEntry) bool { return !e.bad && compareCacheNames(name, e.key) == 0 }
+	first := found
+	for first > 0 && same(c.entries[first-1]) {
+		first--
+	}
+	best, bestRank := "", 0
+	for i := first; i < len(c.entries) && (i <= found || same(c.entries[i])); i++ {
+		e := c.entries[i]
+		if e.flags != id || e.badValue {
+			continue
+		}
+		if ext, rank := c.hwcapRank(e, m, release, cpu); ext {
+			if rank > bestRank {
+				best, bestRank = e.value, rank
+			}
+			continue
+		}
+		if bestRank > 0 {
+			break
+		}
+		if e.hwcap != 0 && !legacyHwcap(e.hwcap, release) {
+			continue
+		}
+		return e.value, true
+	}
+	return best, best != ""
+}
+
+// hwcapRank reports whether e is an entry of a glibc-hwcaps subdirectory, and
+// how good: 0 when the CPU cannot use it (L28).
+func (c *Cache) hwcapRank(e cacheEntry, m elf.Machine, release, cpu int) (ext bool, rank int) {
+	if release < 233 || (e.hwcap>>32)&^0x3ff != 0x40000000 {
+		return false, 0
+	}
+	index := uint64(uint32(e.hwcap))
+	if m != elf.EM_X86_64 || index >= uint64(len(c.hwcaps)) || int(e.hwcap>>32&0x3ff) >= cpu {
+		return true, 0
+	}
+	for level := 2; level <= cpu; level++ {
+		if c.hwcaps[index] == "x86-64-v"+string(rune('0'+level)) {
+			return true, level
+		}
+	}
+	return true, 0
+}
+
+// legacyHwcap reports whether an entry of the old kind of subdirectory counts:
+// only bits that every x86-64 has, and not from glibc 2.40 on (L29).
+func legacyHwcap(hwcap uint64, release int) bool {
+	const tls = 1 << 63
+	return release < 240 && hwcap&^uint64(tls) == 0
+}
+
+// compareCacheNames is _dl_cache_libcmp: runs of digits compare as numbers
+// (L30).
+func compareCacheNames(a, b string) int {
+	isDigit := func(c byte) bool { return '0' <= c && c <= '9' }
+	for a != "" {
+		switch {
+		case isDigit(a[0]):
+			if b == "" || !isDigit(b[0]) {
+				return 1
+			}
+			var x, y string
+			x, a = digits(a)
+			y, b = digits(b)
+			if len(x) != len(y) {
+				return len(x) - len(y)
+			}
+			if c := strings.Compare(x, y); c != 0 {
+				return c
+			}
+		case b != "" && isDigit(b[0]):
+			return -1
+		case b == "":
+			return int(a[0])
+		case a[0] != b[0]:
+			return int(a[0]) - int(b[0])
+		default:
+			a, b = a[1:], b[1:]
+		}
+	}
+	return -len(b)
+}
+
+// digits splits s after its leading digits, whose leading zeros are dropped.
+func digits(s string) (number, rest string) {
+	i := 0
+	for i < len(s) && '0' <= s[i] && s[i] <= '9' {
+		i++
+	}
+	return strings.TrimLeft(s[:i], "0"), s[i:]
+}

@@ -1,0 +1,608 @@
+package elfdeps
+
+import (
+	"debug/elf"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// newestGlibc is assumed when the image's does not tell its release.
+const newestGlibc = 242
+
+func (l *Loader) initGlibc() {
+	l.release = releaseNumber(l.Libc.Release)
+	l.system = l.Libc.SystemDirs
+	if len(l.system) == 0 {
+		l.system = defaultSystemDirs(l.machine, l.fs)
+		l.Doubts = append(l.Doubts, fmt.Sprintf("%s does not tell its built-in directories: %s are assumed", l.Path, strings.Join(l.system, " ")))
+	}
+	if l.release == 0 {
+		// The loader's own release string exists from 2.33 on; libc.so.6, which
+		// is of the same build, has always had one (L16).
+		l.release = l.libcRelease()
+	}
+	if l.release == 0 {
+		l.release = newestGlibc
+		l.Doubts = append(l.Doubts, fmt.Sprintf("%s does not tell its release: the rules of glibc %d.%d are assumed", l.Path, newestGlibc/100, newestGlibc%100))
+	}
+	l.tokenLib = strings.Trim(l.system[0], "/") // $LIB (L16)
+	l.envDirs = splitEnvPath(l.env.get("LD_LIBRARY_PATH"))
+	l.hwcaps = hwcapDirs(l.machine, l.release, l.env.CPU)
+	if b := l.read("/etc/ld.so.cache"); b != nil {
+		l.cache = ParseCache(b) // an invalid one is as none (L25)
+	}
+}
+
+// libcRelease looks for libc.so.6 in the built-in directories.
+func (l *Loader) libcRelease() int {
+	for _, dir := range l.system {
+		if f, err := l.fs.Find(dir + "libc.so.6"); err == nil && f.Object != nil && f.Object.Libc != nil {
+			return releaseNumber(f.Object.Libc.Release)
+		}
+	}
+	return 0
+}
+
+// defaultSystemDirs are the built-in directories of a loader whose bytes do not
+// tell: Debian's where its layout is seen, else upstream's (L16).
+func defaultSystemDirs(m elf.Machine, fsys FS) []string {
+	triplet := map[elf.Machine]string{
+		elf.EM_X86_64: "x86_64-linux-gnu", elf.EM_AARCH64: "aarch64-linux-gnu", elf.EM_386: "i386-linux-gnu",
+		elf.EM_PPC64: "powerpc64le-linux-gnu", elf.EM_S390: "s390x-linux-gnu", elf.EM_RISCV: "riscv64-linux-gnu", elf.EM_ARM: "arm-linux-gnueabihf",
+	}[m]
+	if triplet != "" {
+		if f, err := fsys.Find("/usr/lib/" + triplet); err == nil && f.Mode.IsDir() {
+			return []string{"/lib/" + triplet + "/", "/usr/lib/" + triplet + "/", "/lib/", "/usr/lib/"}
+		}
+	}
+	if m == elf.EM_386 || m == elf.EM_ARM {
+		return []string{"/lib/", "/usr/lib/"}
+	}
+	return []string{"/lib64/", "/usr/lib64/"}
+}
+
+// splitEnvPath splits LD_LIBRARY_PATH at colons and semicolons. An empty value
+// is as none; an empty element is the working directory (L6).
+func splitEnvPath(v string) []string {
+	if v == "" {
+		return nil
+	}
+	return strings.Split(strings.ReplaceAll(v, ";", ":"), ":")
+}
+
+// hwcapDirs are the subdirectories tried in every directory, best first, the
+// directory itself last (L18, L19).
+func hwcapDirs(m elf.Machine, release, cpu int) []string {
+	var dirs []string
+	if m == elf.EM_X86_64 && release >= 233 {
+		for level := min(cpu, 4); level >= 2; level-- {
+			dirs = append(dirs, fmt.Sprintf("glibc-hwcaps/x86-64-v%d/", level))
+		}
+	}
+	if release <= 236 {
+		switch m {
+		case elf.EM_X86_64:
+			dirs = append(dirs, "tls/x86_64/x86_64/", "tls/x86_64/", "tls/x86_64/", "tls/", "x86_64/x86_64/", "x86_64/", "x86_64/")
+		case elf.EM_AARCH64:
+			dirs = append(dirs, "tls/aarch64/atomics/", "tls/aarch64/", "tls/atomics/", "tls/", "aarch64/atomics/", "aarch64/", "atomics/")
+		}
+	}
+	return append(slices.Compact(dirs), "")
+}
+
+// requestGlibc is _dl_map_object (elf/dl-load.c).
+func (p *Process) requestGlibc(name string, by *Module, dlopen bool) (*Module, *Error) {
+	if m := p.names[name]; m != nil {
+		p.name(m, name)
+		return m, nil
+	}
+	if strings.Contains(name, "/") {
+		return p.openPath(name, by, dlopen)
+	}
+	s := search{p: p, name: name, by: by}
+	m, err := s.run(dlopen)
+	if m != nil {
+		return m, nil
+	}
+	if err == nil {
+		err = &Error{Name: name, Subject: name, Message: "cannot open shared object file", Errno: syscall.ENOENT}
+		if s.otherClass != "" {
+			err.Message, err.Errno = "wrong ELF class: "+s.otherClass, 0
+		}
+	}
+	err.By = by
+	// Failures are few, searches are many: only a failed one is gone through
+	// again to write down its steps.
+	again := search{p: p, name: name, by: by, record: true}
+	again.run(dlopen)
+	err.Steps = again.steps
+	return nil, err
+}
+
+// openPath is the branch for a name with a slash: no search (L10).
+func (p *Process) openPath(name string, by *Module, dlopen bool) (*Module, *Error) {
+	full, ok := p.expand(by, name)
+	if !ok {
+		return nil, &Error{Name: name, Subject: name, Message: "empty dynamic string token substitution", By: by}
+	}
+	fail := func(subject, message string, no syscall.Errno, why string) *Error {
+		return &Error{
+			Name: name, Subject: subject, Message: message, Errno: no, By: by,
+			Steps: []Step{{Source: "path", Tried: []Candidate{{full, why}}}},
+		}
+	}
+	f, v := p.verify(full)
+	switch v.kind {
+	case vTake:
+		m, err := p.mapFile(full, name, f, by, dlopen, "path")
+		if err != nil {
+			err.Steps = []Step{{Source: "path", Tried: []Candidate{{full, err.Message}}}}
+		}
+		return m, err
+	case vFatal:
+		err := fail(full, v.message, v.errno, v.message)
+		err.Unknown = v.unknown
+		return nil, err
+	}
+	if v.otherClass != "" {
+		return nil, fail(name, "wrong ELF class: "+v.otherClass, 0, v.why())
+	}
+	return nil, fail(name, "cannot open shared object file", v.errno, v.why())
+}
+
+// search is one walk through the sources of directories.
+type search struct {
+	p      *Process
+	name   string
+	by     *Module
+	record bool
+
+	steps      []Step
+	otherClass string // a candidate of the other ELF class was passed over
+}
+
+// run goes through the sources in order (L1). It returns nothing at all when no
+// source had the file.
+func (s *search) run(dlopen bool) (*Module, *Error) {
+	l := s.p.Loader
+	take := func(full string, f *File, how string) (*Module, *Error) {
+		return s.p.mapFile(full, s.name, f, s.by, dlopen, how)
+	}
+	for _, list := range s.lists() {
+		full, f, err := s.walk(list)
+		if err != nil {
+			return nil, err
+		}
+		if f != nil {
+			return take(full, f, list.source)
+		}
+	}
+	noDefault := s.by.Object.Flags1&elf.DF_1_NODEFLIB != 0
+	if full, ok := l.cache.Lookup(s.name, l.cacheID(), l.release, l.machine, l.env.CPU); ok {
+		if !noDefault || !slices.ContainsFunc(l.system, func(d string) bool { return strings.HasPrefix(full, d) }) { // L17
+			f, v := s.p.verify(full)
+			s.note("ld.so.cache", full, v)
+			switch v.kind {
+			case vTake:
+				return take(full, f, "ld.so.cache")
+			case vFatal:
+				return nil, s.fatal(full, v)
+			}
+			s.skipped(v)
+		}
+	} else if s.record && l.cache != nil {
+		s.steps = append(s.steps, Step{Source: "ld.so.cache", Tried: []Candidate{{"/etc/ld.so.cache", "has no entry for it"}}})
+	}
+	if noDefault {
+		return nil, nil
+	}
+	list := dirList{"built-in directories", l.system}
+	full, f, err := s.walk(list)
+	if err != nil || f == nil {
+		return nil, err
+	}
+	return take(full, f, list.source)
+}
+
+// dirList is one source: a list of directories, each empty (the working
+// directory) or with its trailing slash.
+type dirList struct {
+	source string
+	dirs   []string
+}
+
+// lists are the sources before the cache: the RPATH chain unless the requester
+// has a RUNPATH (L2, L3), LD_LIBRARY_PATH (L6), the requester's RUNPATH (L4).
+func (s *search) lists() []dirList {
+	p, by := s.p, s.by
+	var lists []dirList
+	if by.Object.Runpath == nil {
+		main := p.Objects[0]
+		seenMain := false
+		for m := by; m != nil; m = m.loader {
+			if dirs := p.rpath(m); dirs != nil {
+				lists = append(lists, dirList{"RPATH of " + m.String(), dirs})
+			}
+			seenMain = seenMain || m == main
+		}
+		if dirs := p.rpath(main); !seenMain && dirs != nil {
+			lists = append(lists, dirList{"RPATH of " + main.String(), dirs})
+		}
+	}
+	if dirs := p.envDirs(); dirs != nil {
+		lists = append(lists, dirList{"LD_LIBRARY_PATH", dirs})
+	}
+	if dirs := p.runpath(by); dirs != nil {
+		lists = append(lists, dirList{"RUNPATH of " + by.String(), dirs})
+	}
+	return lists
+}
+
+// walk is open_path: each directory, in each the hwcaps subdirectories (L18).
+func (s *search) walk(list dirList) (string, *File, *Error) {
+	l := s.p.Loader
+	for _, dir := range list.dirs {
+		if !s.p.isDir(dir) {
+			s.note(list.source, dir, verdict{kind: vSkip, errno: syscall.ENOENT, text: "no such directory"})
+			continue
+		}
+		for _, sub := range l.hwcaps {
+			if sub != "" && !s.p.isDir(dir+sub) {
+				continue
+			}
+			full := dir + sub + s.name
+			f, v := s.p.verify(full)
+			s.note(list.source, full, v)
+			switch v.kind {
+			case vTake:
+				return full, f, nil
+			case vFatal:
+				return "", nil, s.fatal(full, v)
+			}
+			s.skipped(v)
+			if stops(v.errno, l.release) {
+				return "", nil, nil // the rest of the list is dropped (L34)
+			}
+		}
+	}
+	return "", nil, nil
+}
+
+// stops reports whether a failed open in a directory that exists ends its list
+// (open_path; ENOTDIR is harmless from 2.39 on).
+func stops(no syscall.Errno, release int) bool {
+	switch no {
+	case 0, syscall.ENOENT, syscall.EACCES:
+		return false
+	case syscall.ENOTDIR:
+		return release < 239
+	}
+	return true
+}
+
+func (s *search) skipped(v verdict) {
+	if v.otherClass != "" {
+		s.otherClass = v.otherClass
+	}
+}
+
+func (s *search) fatal(full string, v verdict) *Error {
+	return &Error{Name: s.name, Subject: full, Message: v.message, Errno: v.errno, Unknown: v.unknown}
+}
+
+// note writes down a candidate, when steps are wanted.
+func (s *search) note(source, full string, v verdict) {
+	if !s.record {
+		return
+	}
+	if n := len(s.steps); n == 0 || s.steps[n-1].Source != source {
+		s.steps = append(s.steps, Step{Source: source})
+	}
+	last := &s.steps[len(s.steps)-1]
+	last.Tried = append(last.Tried, Candidate{full, v.why()})
+}
+
+// isDir reports whether a directory of a search list is worth trying. Relative
+// ones always are (fillin_rpath).
+func (p *Process) isDir(dir string) bool {
+	if !strings.HasPrefix(dir, "/") {
+		return true
+	}
+	f, err := p.Loader.fs.Find(dir)
+	return err == nil && f.Mode.IsDir()
+}
+
+// rpath are the directories of m's DT_RPATH, nil when it has none that counts:
+// beside a DT_RUNPATH it does not (L5).
+func (p *Process) rpath(m *Module) []string {
+	if m.Object.Rpath == nil || m.Object.Runpath != nil {
+		return nil
+	}
+	return p.pathOf(m, *m.Object.Rpath, &m.rpath)
+}
+
+func (p *Process) runpath(m *Module) []string {
+	if m.Object.Runpath == nil {
+		return nil
+	}
+	return p.pathOf(m, *m.Object.Runpath, &m.runpath)
+}
+
+func (p *Process) pathOf(m *Module, text string, cached **[]string) []string {
+	if *cached == nil {
+		var dirs []string
+		if text != "" {
+			dirs = p.expandDirs(m, strings.Split(text, ":")) // no semicolon (L7)
+		}
+		*cached = &dirs
+	}
+	return **cached
+}
+
+// envDirs are LD_LIBRARY_PATH's directories, tokens expanded for the program.
+func (p *Process) envDirs() []string {
+	if p.env == nil {
+		dirs := p.expandDirs(p.Objects[0], p.Loader.envDirs)
+		p.env = &dirs
+	}
+	return *p.env
+}
+
+// expandDirs is fillin_rpath: tokens expanded, trailing slashes made one, a
+// directory seen before left out, one that cannot be expanded dropped.
+func (p *Process) expandDirs(m *Module, elems []string) []string {
+	var dirs []string
+	for _, e := range elems {
+		dir := ""
+		if e != "" {
+			full, ok := p.expand(m, e)
+			if !ok || full == "" {
+				continue
+			}
+			dir = strings.TrimRight(full, "/") + "/"
+		}
+		if !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// expand replaces $ORIGIN, $LIB and $PLATFORM (L22). It reports false when the
+// origin is asked for and not known.
+func (p *Process) expand(m *Module, s string) (string, bool) {
+	if !strings.Contains(s, "$") {
+		return s, true
+	}
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(s, "$")
+		b.WriteString(before)
+		if !found {
+			return b.String(), true
+		}
+		token, rest := dynamicToken(after)
+		switch token {
+		case "ORIGIN":
+			if m.Origin == "" {
+				return "", false
+			}
+			b.WriteString(m.Origin)
+		case "LIB":
+			b.WriteString(p.Loader.tokenLib)
+		case "PLATFORM":
+			b.WriteString(platform(p.Loader.machine))
+		default:
+			b.WriteByte('$')
+		}
+		s = rest
+	}
+}
+
+// dynamicToken is the token at the start of s, which follows a dollar sign, and
+// what comes after it; without one it is empty and rest is s (is_dst).
+func dynamicToken(s string) (token, rest string) {
+	for _, t := range []string{"ORIGIN", "LIB", "PLATFORM"} {
+		if r, ok := strings.CutPrefix(s, "{"+t+"}"); ok {
+			return t, r
+		}
+		if r, ok := strings.CutPrefix(s, t); ok && !(len(r) > 0 && isIdent(r[0])) {
+			return t, r
+		}
+	}
+	return "", s
+}
+
+func isIdent(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
+}
+
+// platform is AT_PLATFORM as it is on most machines.
+func platform(m elf.Machine) string {
+	switch m {
+	case elf.EM_X86_64:
+		return "x86_64"
+	case elf.EM_AARCH64:
+		return "aarch64"
+	case elf.EM_386:
+		return "i686"
+	}
+	return ""
+}
+
+// verdict is what open_verify makes of a candidate.
+type verdict struct {
+	kind       verdictKind
+	errno      syscall.Errno // of a file that could not be opened, or of a fatal message
+	message    string        // fatal: the text
+	otherClass string        // passed over for its ELF class
+	text       string        // passed over for another reason
+	unknown    bool          // the file could not be looked at
+}
+
+type verdictKind uint8
+
+const (
+	vSkip verdictKind = iota
+	vTake
+	vFatal
+)
+
+// why is what a search's step says of the candidate; empty when nothing was
+// there.
+func (v verdict) why() string {
+	switch {
+	case v.kind == vTake:
+		return "taken"
+	case v.kind == vFatal && v.errno != 0:
+		return v.message + ": " + errnoText(v.errno)
+	case v.kind == vFatal:
+		return v.message
+	case v.otherClass != "":
+		return "wrong ELF class: " + v.otherClass
+	case v.text != "":
+		return v.text
+	case v.errno == syscall.ENOENT:
+		return ""
+	}
+	return errnoText(v.errno)
+}
+
+// verify is open_verify (elf/dl-load.c; L33): whether full can be taken, is
+// passed over, or ends the search.
+func (p *Process) verify(full string) (*File, verdict) {
+	l := p.Loader
+	f, err := l.find(full)
+	if err != nil {
+		return nil, verdict{errno: errno(err), text: skipText(errno(err))}
+	}
+	fatal := func(message string, no syscall.Errno) (*File, verdict) {
+		return nil, verdict{kind: vFatal, message: message, errno: no}
+	}
+	if f.Mode.IsDir() {
+		return fatal("cannot read file data", syscall.EISDIR)
+	}
+	if f.Fault != "" {
+		return nil, verdict{kind: vFatal, message: "could not be looked at: " + f.Fault, unknown: true}
+	}
+	header := int64(64)
+	if l.class == elf.ELFCLASS32 {
+		header = 52
+	}
+	switch {
+	case f.Mode&fs.ModeType != 0 || f.Size < header:
+		return fatal("file too short", 0)
+	case f.Object == nil:
+		return fatal("invalid ELF header", 0)
+	}
+	o := f.Object
+	switch {
+	case o.Class() != l.class:
+		return nil, verdict{errno: syscall.ENOENT, otherClass: o.Class().String()}
+	case o.Machine != l.machine:
+		return nil, verdict{errno: syscall.ENOENT, text: "is for another machine: " + o.Machine.String()}
+	case elf.Data(o.Ident[elf.EI_DATA]) != elf.Data(l.file.Object.Ident[elf.EI_DATA]):
+		return fatal("ELF file data encoding not little-endian", 0)
+	case o.Ident[elf.EI_VERSION] != 1:
+		return fatal("ELF file version ident does not match current one", 0)
+	case elf.OSABI(o.Ident[elf.EI_OSABI]) != elf.ELFOSABI_NONE && elf.OSABI(o.Ident[elf.EI_OSABI]) != elf.ELFOSABI_LINUX:
+		return fatal("ELF file OS ABI invalid", 0)
+	case elf.OSABI(o.Ident[elf.EI_OSABI]) == elf.ELFOSABI_NONE && o.Ident[elf.EI_ABIVERSION] != 0:
+		return fatal("ELF file ABI version invalid", 0)
+	case !allZero(o.Ident[elf.EI_PAD:]):
+		return fatal("nonzero padding in e_ident", 0)
+	case o.Version != 1:
+		return fatal("ELF file version does not match current one", 0)
+	case o.Type != elf.ET_DYN && o.Type != elf.ET_EXEC:
+		return fatal("only ET_DYN and ET_EXEC can be loaded", 0)
+	case o.Fault == "cannot read file data" || strings.HasPrefix(o.Fault, "ELF file's phentsize"):
+		return fatal(o.Fault, 0)
+	}
+	return f, verdict{kind: vTake}
+}
+
+// skipText names the reasons for passing a candidate over that are worth
+// telling.
+func skipText(no syscall.Errno) string {
+	if no == syscall.ENOENT || no == 0 {
+		return ""
+	}
+	return errnoText(no)
+}
+
+func allZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// mapFile is _dl_map_object_from_fd: a file that passed open_verify becomes an
+// object, unless it is one already (same device and inode, L9).
+func (p *Process) mapFile(full, name string, f *File, by *Module, dlopen bool, how string) (*Module, *Error) {
+	if m := p.ids[f.ID]; m != nil {
+		p.name(m, name)
+		return m, nil
+	}
+	o := f.Object
+	fail := func(message string) (*Module, *Error) {
+		return nil, &Error{Name: name, Subject: name, Message: message, By: by}
+	}
+	switch {
+	case o.Fault != "":
+		return fail(o.Fault)
+	case o.Type == elf.ET_EXEC:
+		return fail("cannot dynamically load executable")
+	case o.PIE() && p.Loader.release >= 230:
+		return fail("cannot dynamically load position-independent executable")
+	case !o.Dynamic:
+		return fail("object file has no dynamic section")
+	case dlopen && o.Flags1&elf.DF_1_NOOPEN != 0:
+		return fail("shared object cannot be dlopen()ed")
+	}
+	m := &Module{Path: full, Object: o, File: f, By: by, How: how, Origin: originOf(full, p.Loader.env.Cwd)}
+	if !dlopen {
+		m.loader = by
+	}
+	p.add(m)
+	p.name(m, name)
+	return m, nil
+}
+
+// originOf is the directory part of a library's path, as text (L21).
+func originOf(full, cwd string) string {
+	if !strings.HasPrefix(full, "/") {
+		full = strings.TrimRight(cwd, "/") + "/" + full
+	}
+	i := strings.LastIndexByte(full, '/')
+	if i == 0 {
+		return "/"
+	}
+	return full[:i]
+}
+
+// cacheID is the flags value of the cache entries for this ABI (L27).
+func (l *Loader) cacheID() int32 {
+	switch {
+	case l.machine == elf.EM_X86_64 && l.class == elf.ELFCLASS64:
+		return 0x0303
+	case l.machine == elf.EM_X86_64:
+		return 0x0803 // x32
+	case l.machine == elf.EM_AARCH64:
+		return 0x0a03
+	case l.machine == elf.EM_ARM:
+		return 0x0903
+	case l.machine == elf.EM_S390:
+		return 0x0403
+	case l.machine == elf.EM_PPC64:
+		return 0x0503
+	case l.machine == elf.EM_RISCV:
+		return 0x1003
+	}
+	return 0x0003
+}

@@ -1,0 +1,211 @@
+package elfdeps
+
+import (
+	"debug/elf"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Env is the world that a process is started in.
+type Env struct {
+	// Vars are NAME=VALUE, as in an image's config. The last of two wins.
+	Vars []string
+	// Cwd is the working directory; empty means "/".
+	Cwd string
+	// CPU is the x86-64 level of the processor, 1 to 4; 0 means 3, which every
+	// machine that takes a data-centre GPU has.
+	CPU int
+}
+
+func (e Env) get(name string) string {
+	value := ""
+	for _, v := range e.Vars {
+		if k, rest, ok := strings.Cut(v, "="); ok && k == name {
+			value = rest
+		}
+	}
+	return value
+}
+
+// Loader is the dynamic loader of a file system, as one ELF interpreter and one
+// environment make it. It is not changed by the processes that it starts, which
+// may run at the same time.
+type Loader struct {
+	// Path is the interpreter's path, as PT_INTERP gives it.
+	Path string
+	// Libc is what the interpreter's bytes tell.
+	Libc Libc
+	// Doubts name what had to be assumed because it could not be read.
+	Doubts []string
+
+	fs      FS
+	file    *File
+	env     Env
+	machine elf.Machine
+	class   elf.Class
+	release int // 2.36 is 236, musl 1.2.5 is 10205; the newest known when unread
+
+	// glibc
+	system   []string // built-in directories, trailing slash
+	envDirs  []string // LD_LIBRARY_PATH, split but not expanded
+	cache    *Cache
+	tokenLib string
+	hwcaps   []string // subdirectories, best first, ending with ""
+
+	// musl
+	path []string
+}
+
+// NewLoader opens the interpreter at path interp in fsys.
+//
+// When there is no such file, the error is the errno with which the kernel
+// would refuse to start the program.
+func NewLoader(fsys FS, interp string, env Env) (*Loader, error) {
+	f, err := fsys.Find(interp)
+	if err != nil {
+		return nil, err
+	}
+	if f.Object == nil {
+		if f.Fault != "" {
+			return nil, fmt.Errorf("%s: %s", interp, f.Fault)
+		}
+		return nil, fmt.Errorf("%s: %w", interp, syscall.ENOEXEC)
+	}
+	if env.Cwd == "" {
+		env.Cwd = "/"
+	}
+	if env.CPU == 0 {
+		env.CPU = 3
+	}
+	l := &Loader{Path: interp, fs: fsys, file: f, env: env, machine: f.Object.Machine, class: f.Object.Class()}
+	if f.Object.Libc != nil {
+		l.Libc = *f.Object.Libc
+	}
+	if l.Libc.Musl || strings.HasPrefix(path.Base(interp), "ld-musl-") {
+		l.Libc.Musl = true
+		l.initMusl()
+		return l, nil
+	}
+	l.initGlibc()
+	return l, nil
+}
+
+// Interpreters are the paths at which the ABIs of a machine expect the loader,
+// glibc's first (the x86-64 and AArch64 psABI, musl's configure).
+func Interpreters(m elf.Machine, c elf.Class) []string {
+	switch {
+	case m == elf.EM_X86_64 && c == elf.ELFCLASS64:
+		return []string{"/lib64/ld-linux-x86-64.so.2", "/lib/ld-musl-x86_64.so.1"}
+	case m == elf.EM_AARCH64:
+		return []string{"/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-aarch64.so.1"}
+	case m == elf.EM_386:
+		return []string{"/lib/ld-linux.so.2", "/lib/ld-musl-i386.so.1"}
+	case m == elf.EM_PPC64:
+		return []string{"/lib64/ld64.so.2", "/lib/ld-musl-powerpc64le.so.1"}
+	case m == elf.EM_S390:
+		return []string{"/lib/ld64.so.1", "/lib/ld-musl-s390x.so.1"}
+	case m == elf.EM_RISCV:
+		return []string{"/lib/ld-linux-riscv64-lp64d.so.1", "/lib/ld-musl-riscv64.so.1"}
+	case m == elf.EM_ARM:
+		return []string{"/lib/ld-linux-armhf.so.3", "/lib/ld-musl-armhf.so.1"}
+	}
+	return nil
+}
+
+// releaseNumber turns "2.36" into 236 and "1.2.5" into 10205; 0 when s is not a
+// version.
+func releaseNumber(s string) int {
+	n := 0
+	for _, part := range strings.Split(s, ".") {
+		v, err := strconv.Atoi(part)
+		if err != nil || v < 0 || v > 99 {
+			return 0
+		}
+		n = n*100 + v
+	}
+	return n
+}
+
+// find looks a loader's path up: relative paths start in the working directory.
+func (l *Loader) find(p string) (*File, error) {
+	if !strings.HasPrefix(p, "/") {
+		p = l.env.Cwd + "/" + p
+	}
+	return l.fs.Find(p)
+}
+
+// read is the content of a file that the loader itself reads, nil when there is
+// none. A file that is there but was not kept is a doubt.
+func (l *Loader) read(p string) []byte {
+	f, err := l.fs.Find(p)
+	if err != nil || f.Mode.IsDir() {
+		return nil
+	}
+	if f.Content == nil && f.Size > 0 {
+		why := f.Fault
+		if why == "" {
+			why = "it was not kept"
+		}
+		l.Doubts = append(l.Doubts, fmt.Sprintf("%s could not be read: %s", p, why))
+	}
+	return f.Content
+}
+
+// Start starts the program at exe: it, the preloads and all that they need.
+//
+// The error is the first that the real loader would end with, an [*Error] or a
+// kernel's errno; the process is returned beside it, with what was loaded until
+// then. A process in which misses are to be gone past is made by [Loader.Trace].
+func (l *Loader) Start(exe string) (*Process, error) { return l.start(exe, false) }
+
+// Trace starts the program at exe as LD_TRACE_LOADED_OBJECTS does: what is not
+// found is kept in the process's Misses, and loading goes on.
+func (l *Loader) Trace(exe string) (*Process, error) { return l.start(exe, true) }
+
+// Bare is a process that traces and whose program needs nothing and has no
+// search path of its own: what a library meets when it is opened by a program
+// that brings nothing along.
+func (l *Loader) Bare() *Process {
+	p := l.process(true)
+	p.add(&Module{Object: &Object{Type: elf.ET_DYN, Dynamic: true}, Main: true})
+	p.addLoader()
+	return p
+}
+
+func (l *Loader) start(exe string, trace bool) (*Process, error) {
+	p := l.process(trace)
+	f, err := l.find(exe)
+	if err != nil {
+		return p, fmt.Errorf("%s: %w", exe, err)
+	}
+	if f.Object == nil || !f.Object.Dynamic {
+		return p, fmt.Errorf("%s: %w", exe, syscall.ENOEXEC)
+	}
+	main := &Module{Object: f.Object, File: f, Main: true, Origin: path.Dir(f.Path), How: "program"}
+	p.add(main)
+	p.addLoader()
+	return p, p.startUp(main)
+}
+
+func (l *Loader) process(trace bool) *Process {
+	return &Process{Loader: l, trace: trace, names: map[string]*Module{}, ids: map[uint64]*Module{}}
+}
+
+// addLoader adds the interpreter, which is in every process under its path and
+// its SONAME (L9); in musl it is libc as well, under names of its own (M5).
+func (p *Process) addLoader() {
+	l := p.Loader
+	m := &Module{Path: l.Path, Object: l.file.Object, File: l.file, Origin: path.Dir(l.Path), How: "interpreter", isLoader: true}
+	p.add(m)
+	p.name(m, l.Path)
+	if !l.Libc.Musl && m.Object.Soname != "" {
+		p.name(m, m.Object.Soname)
+	}
+}
+
+// isRegular reports whether a file can be mapped at all.
+func isRegular(f *File) bool { return f.Mode.Type() == 0 || f.Mode&fs.ModeType == 0 }

@@ -1,0 +1,177 @@
+package elfdeps
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// initMusl reads the system path: PREFIX/etc/ld-musl-ARCH.path, PREFIX being
+// the loader's path less two elements (M3).
+func (l *Loader) initMusl() {
+	l.release = releaseNumber(l.Libc.Release)
+	prefix := strings.TrimSuffix(path.Dir(path.Dir(l.Path)), "/")
+	base := strings.TrimSuffix(path.Base(l.Path), ".so.1")
+	conf := prefix + "/etc/" + base + ".path"
+	l.path = []string{"/lib", "/usr/local/lib", "/usr/lib"}
+	if f, err := l.fs.Find(conf); err == nil && isRegular(f) {
+		doubts := len(l.Doubts)
+		text := string(l.read(conf))
+		if len(l.Doubts) == doubts {
+			l.path = splitMusl(text)
+		}
+	}
+	l.envDirs = splitMusl(l.env.get("LD_LIBRARY_PATH"))
+}
+
+// splitMusl splits a path list as path_open does: at colons and newlines, empty
+// elements skipped (M1).
+func splitMusl(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ':' || r == '\n' })
+}
+
+// isMuslOwn reports whether musl answers the name itself: its libc is all of
+// these libraries (M5, reserved names in load_library).
+func isMuslOwn(name string) bool {
+	rest, ok := strings.CutPrefix(name, "lib")
+	if !ok {
+		return false
+	}
+	for _, own := range []string{"c.", "pthread.", "rt.", "m.", "dl.", "util.", "xnet."} {
+		if strings.HasPrefix(rest, own) {
+			return true
+		}
+	}
+	return false
+}
+
+// requestMusl is load_library (ldso/dynlink.c).
+func (p *Process) requestMusl(name string, by *Module, dlopen bool) (*Module, *Error) {
+	l := p.Loader
+	if strings.Contains(name, "/") {
+		f, err := l.find(name)
+		if err != nil {
+			return nil, muslError(name, by, errno(err), []Step{{Source: "path", Tried: []Candidate{{name, errnoText(errno(err))}}}})
+		}
+		return p.mapMusl(name, name, "", f, by, "path")
+	}
+	if isMuslOwn(name) || name == path.Base(l.Path) {
+		return p.Objects[1], nil
+	}
+	if m := p.names[name]; m != nil { // M4: found by search before
+		return m, nil
+	}
+	no := syscall.ENOENT
+	var steps []Step
+	for _, list := range p.muslLists(by) {
+		step := Step{Source: list.source}
+		for _, dir := range list.dirs {
+			full := dir + "/" + name
+			f, err := l.find(full)
+			if err == nil {
+				return p.mapMusl(full, name, name, f, by, list.source)
+			}
+			e := errno(err)
+			step.Tried = append(step.Tried, Candidate{full, skipText(e)})
+			if !slices.Contains([]syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.EACCES, syscall.ENAMETOOLONG}, e) {
+				return nil, muslError(name, by, e, append(steps, step)) // M6
+			}
+			no = e
+		}
+		steps = append(steps, step)
+	}
+	if len(l.path) == 0 && no == syscall.ENOENT {
+		no = 0 // "No error information" (case 306)
+	}
+	return nil, muslError(name, by, no, steps)
+}
+
+// muslLists are the sources: LD_LIBRARY_PATH, the paths of the requester and of
+// whoever needed it, up to the program, then the system path (M1).
+func (p *Process) muslLists(by *Module) []dirList {
+	lists := []dirList{{"LD_LIBRARY_PATH", p.Loader.envDirs}}
+	for m := by; m != nil; m = m.loader {
+		lists = append(lists, dirList{"path of " + m.String(), p.muslPath(m)})
+	}
+	lists = append(lists, dirList{"system path", p.Loader.path})
+	return slices.DeleteFunc(lists, func(d dirList) bool { return len(d.dirs) == 0 })
+}
+
+// muslPath are the directories of m's DT_RUNPATH, else of its DT_RPATH (M2);
+// any token but $ORIGIN makes the whole text void (M9, fixup_rpath).
+func (p *Process) muslPath(m *Module) []string {
+	text := m.Object.Runpath
+	if text == nil {
+		text = m.Object.Rpath
+	}
+	if text == nil {
+		return nil
+	}
+	if m.rpath == nil {
+		var dirs []string
+		full := strings.NewReplacer("${ORIGIN}", m.Origin, "$ORIGIN", m.Origin).Replace(*text)
+		if !strings.Contains(full, "$") && (m.Origin != "" || full == *text) {
+			dirs = splitMusl(full)
+		}
+		m.rpath = &dirs
+	}
+	return *m.rpath
+}
+
+// mapMusl takes a file that was opened: nothing but the ELF magic is checked,
+// and one that is no library ends the request (M6).
+func (p *Process) mapMusl(full, name, short string, f *File, by *Module, how string) (*Module, *Error) {
+	if m := p.ids[f.ID]; m != nil {
+		if short != "" && m.short == "" {
+			m.short = short
+			p.answer(m, short)
+		}
+		return m, nil
+	}
+	fail := func(no syscall.Errno, why string) (*Module, *Error) {
+		return nil, muslError(name, by, no, []Step{{Source: how, Tried: []Candidate{{full, why}}}})
+	}
+	switch {
+	case f.Mode.IsDir():
+		return fail(syscall.EISDIR, "is a directory")
+	case f.Fault != "":
+		_, err := fail(syscall.EIO, "could not be looked at: "+f.Fault)
+		err.Unknown = true
+		return nil, err
+	case f.Object == nil || !f.Object.Dynamic:
+		return fail(syscall.ENOEXEC, "is not a dynamic ELF file")
+	}
+	m := &Module{Path: full, Object: f.Object, File: f, By: by, How: how, Origin: originOf(full, p.Loader.env.Cwd), loader: by, short: short}
+	p.add(m)
+	if short != "" {
+		p.answer(m, short)
+	}
+	return m, nil
+}
+
+func muslError(name string, by *Module, no syscall.Errno, steps []Step) *Error {
+	return &Error{Name: name, Subject: name, Message: muslErrno(no), Errno: no, By: by, Steps: steps, Musl: true}
+}
+
+// muslErrno is musl's strerror for what loading can meet (src/errno/__strerror.h).
+func muslErrno(e syscall.Errno) string {
+	switch e {
+	case 0:
+		return "No error information"
+	case syscall.ENOENT:
+		return "No such file or directory"
+	case syscall.EISDIR:
+		return "Is a directory"
+	case syscall.ENOEXEC:
+		return "Exec format error"
+	case syscall.ELOOP:
+		return "Symbolic link loop"
+	case syscall.EACCES:
+		return "Permission denied"
+	case syscall.EIO:
+		return "I/O error"
+	}
+	return fmt.Sprintf("Error %d", int(e))
+}

@@ -1,0 +1,604 @@
+package elfdeps
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Limits on what a hostile file can make us hold, in bytes.
+const (
+	maxFile    = 16 << 30 // a larger file is not followed to its tables
+	maxStrtab  = 64 << 20
+	maxDynamic = 1 << 20
+	maxNote    = 1 << 20
+	maxVerSect = 4 << 20
+	maxName    = 4096 // PATH_MAX: no longer name can be opened
+	maxRecords = 1 << 16
+)
+
+// ErrNotELF says that a file does not begin with the ELF magic.
+var ErrNotELF = errors.New("not an ELF file")
+
+var windows = sync.Pool{New: func() any { return new(window) }}
+
+// Read reads the ELF file of size bytes that r streams, in one forward pass. It
+// stops as soon as it has what it wants, and holds at most 20 MiB of the file
+// and 64 MiB of a string table that lies beyond that.
+//
+// The error is [ErrNotELF], or r's own, or that of a header too short to judge.
+// What cannot be read of a file that is ELF is told in the object's Unread.
+func Read(r io.Reader, size int64) (*Object, error) {
+	w := windows.Get().(*window)
+	defer windows.Put(w)
+	w.reset(r, size)
+	magic, err := w.at(0, min(size, int64(len(elf.ELFMAG))))
+	if err != nil {
+		return nil, err
+	}
+	if string(magic) != elf.ELFMAG {
+		return nil, ErrNotELF
+	}
+	p := &reader{w: w, obj: new(Object)}
+	if err := p.header(); err != nil {
+		return nil, err
+	}
+	p.run()
+	if w.err != nil {
+		return nil, w.err
+	}
+	p.finish()
+	return p.obj, nil
+}
+
+// reader reads one object. Its wishes are read in the order of their offsets,
+// so that the stream never has to go back; a wish may add others.
+type reader struct {
+	w      *window
+	obj    *Object
+	order  binary.ByteOrder
+	wide   bool // ELFCLASS64
+	loads  []segment
+	wishes []wish
+
+	strtab  []byte
+	dyn     map[elf.DynTag][]uint64
+	verneed []byte
+	verdef  []byte
+}
+
+// segment is one program header.
+type segment struct {
+	typ                              elf.ProgType
+	flags                            elf.ProgFlag
+	off, vaddr, filesz, memsz, align uint64
+}
+
+// wish is a range of the file and what to do with its bytes.
+type wish struct {
+	off, n int64
+	what   string
+	do     func([]byte)
+}
+
+func (p *reader) want(off, n uint64, what string, do func([]byte)) {
+	if off > uint64(p.w.size) || n > uint64(p.w.size)-off {
+		p.unread(what, errBeyond)
+		return
+	}
+	if p.w.size > maxFile {
+		p.unread(what, fmt.Errorf("is in a file of more than %d GiB", maxFile>>30))
+		return
+	}
+	p.wishes = append(p.wishes, wish{int64(off), int64(n), what, do})
+}
+
+func (p *reader) unread(what string, why error) {
+	p.obj.Unread = append(p.obj.Unread, Unread{what, why.Error()})
+}
+
+// run grants the wishes, nearest first.
+func (p *reader) run() {
+	for len(p.wishes) > 0 {
+		next := 0
+		for i, w := range p.wishes {
+			if w.off < p.wishes[next].off {
+				next = i
+			}
+		}
+		w := p.wishes[next]
+		p.wishes = slices.Delete(p.wishes, next, next+1)
+		b, err := p.w.at(w.off, w.n)
+		if err != nil {
+			p.unread(w.what, err)
+			continue
+		}
+		w.do(b)
+	}
+}
+
+// header reads e_ident and the ELF header, and wishes for what they point to.
+func (p *reader) header() error {
+	id, err := p.w.at(0, elf.EI_NIDENT)
+	if err != nil {
+		return fmt.Errorf("ELF header: %w", err)
+	}
+	o := p.obj
+	copy(o.Ident[:], id)
+	p.order = binary.ByteOrder(binary.LittleEndian)
+	if elf.Data(id[elf.EI_DATA]) == elf.ELFDATA2MSB {
+		p.order = binary.BigEndian
+	}
+	p.wide = o.Class() != elf.ELFCLASS32
+	n := int64(52)
+	if p.wide {
+		n = 64
+	}
+	b, err := p.w.at(0, n)
+	if err != nil {
+		return fmt.Errorf("ELF header: %w", err)
+	}
+	f := fields{b, p.order, p.wide, elf.EI_NIDENT}
+	o.Type = elf.Type(f.u16())
+	o.Machine = elf.Machine(f.u16())
+	o.Version = f.u32()
+	f.word() // e_entry
+	phoff := f.word()
+	f.word() // e_shoff
+	f.u32()  // e_flags
+	f.u16()  // e_ehsize
+	phentsize, phnum := f.u16(), f.u16()
+	if o.Type != elf.ET_EXEC && o.Type != elf.ET_DYN {
+		return nil // no loader looks further (open_verify)
+	}
+	entry := uint16(32)
+	if p.wide {
+		entry = 56
+	}
+	if phentsize != entry {
+		o.Fault = "ELF file's phentsize not the expected size"
+		return nil
+	}
+	total := uint64(phnum) * uint64(phentsize)
+	if phoff > uint64(p.w.size) || total > uint64(p.w.size)-phoff {
+		o.Fault = "cannot read file data"
+		return nil
+	}
+	p.want(phoff, total, "program headers", p.programHeaders)
+	return nil
+}
+
+func (p *reader) programHeaders(b []byte) {
+	o := p.obj
+	f := fields{b, p.order, p.wide, 0}
+	var segs []segment
+	for !f.done() {
+		s := f.segment()
+		segs = append(segs, s)
+		if s.typ == elf.PT_LOAD {
+			p.loads = append(p.loads, s)
+			if end := s.off + s.filesz; end >= s.off && end < 1<<62 {
+				o.LoadEnd = max(o.LoadEnd, int64(end))
+			}
+			// _dl_map_object_from_fd checks alignment to the page, then
+			// offset and address against p_align.
+			if o.Fault == "" && s.align > 1 && (s.vaddr-s.off)&(s.align-1) != 0 {
+				o.Fault = "ELF load command address/offset not properly aligned"
+			}
+		}
+	}
+	if len(p.loads) == 0 {
+		o.Fault = "object file has no loadable segments"
+	}
+	for _, s := range segs {
+		switch s.typ {
+		case elf.PT_INTERP:
+			p.want(s.off, min(s.filesz, maxName), "interpreter", func(b []byte) { o.Interp = cstring(b) })
+		case elf.PT_DYNAMIC:
+			if s.filesz == 0 {
+				continue
+			}
+			o.Dynamic = true
+			if s.filesz > maxDynamic {
+				p.unread("dynamic section", fmt.Errorf("is %d bytes long, more than the %d that are read", s.filesz, maxDynamic))
+				continue
+			}
+			p.want(s.off, s.filesz, "dynamic section", p.dynamic)
+		case elf.PT_NOTE:
+			if s.filesz > maxNote {
+				p.unread("notes", fmt.Errorf("are %d bytes long, more than the %d that are read", s.filesz, maxNote))
+				continue
+			}
+			p.want(s.off, s.filesz, "notes", func(b []byte) { p.notes(b, s.align) })
+		case elf.PT_GNU_STACK:
+			o.Stack = StackNoExec
+			if s.flags&elf.PF_X != 0 {
+				o.Stack = StackExec
+			}
+		case elf.PT_TLS:
+			o.TLSSize = s.memsz
+		}
+	}
+}
+
+// dynamic reads the dynamic section and wishes for the tables that it names.
+func (p *reader) dynamic(b []byte) {
+	p.dyn = map[elf.DynTag][]uint64{}
+	f := fields{b, p.order, p.wide, 0}
+	for f.room(2) {
+		tag, val := elf.DynTag(f.word()), f.word()
+		if tag == elf.DT_NULL {
+			break
+		}
+		if len(p.dyn[tag]) < maxRecords {
+			p.dyn[tag] = append(p.dyn[tag], val)
+		}
+	}
+	o := p.obj
+	o.Flags = elf.DynFlag(p.last(elf.DT_FLAGS))
+	o.Flags1 = elf.DynFlag1(p.last(elf.DT_FLAGS_1))
+	addr := p.last(elf.DT_STRTAB)
+	if addr == 0 {
+		return
+	}
+	off, room, ok := p.offset(addr)
+	if !ok {
+		p.unread("string table", fmt.Errorf("is at address %#x, which no PT_LOAD segment holds", addr))
+		return
+	}
+	n := p.last(elf.DT_STRSZ)
+	if n == 0 || n > room { // loaders do not need DT_STRSZ; the segment bounds it
+		n = min(room, maxStrtab)
+	}
+	if n > maxStrtab {
+		p.unread("string table", fmt.Errorf("is %d bytes long, more than the %d that are read", n, maxStrtab))
+		return
+	}
+	p.want(off, n, "string table", func(b []byte) { p.strtab = b })
+	p.wantTable(elf.DT_VERNEED, "version needs", func(b []byte) { p.verneed = b })
+	p.wantTable(elf.DT_VERDEF, "version definitions", func(b []byte) { p.verdef = b })
+}
+
+// wantTable wishes for a table whose length no tag tells: all that its segment
+// holds from there, within bounds.
+func (p *reader) wantTable(tag elf.DynTag, what string, do func([]byte)) {
+	addr := p.last(tag)
+	if addr == 0 {
+		return
+	}
+	off, room, ok := p.offset(addr)
+	if !ok {
+		p.unread(what, fmt.Errorf("are at address %#x, which no PT_LOAD segment holds", addr))
+		return
+	}
+	p.want(off, min(room, maxVerSect), what, do)
+}
+
+// last is the value of a tag, 0 when absent. A tag given twice counts with its
+// last value, as in elf_get_dynamic_info (elf/get-dynamic-info.h).
+func (p *reader) last(tag elf.DynTag) uint64 {
+	if v := p.dyn[tag]; len(v) > 0 {
+		return v[len(v)-1]
+	}
+	return 0
+}
+
+// offset is the place in the file of a virtual address and the number of bytes
+// that its segment holds from there.
+func (p *reader) offset(addr uint64) (off, room uint64, ok bool) {
+	for _, s := range p.loads {
+		if addr < s.vaddr || addr-s.vaddr >= s.filesz {
+			continue
+		}
+		off = s.off + (addr - s.vaddr)
+		if off < s.off || off > uint64(p.w.size) {
+			return 0, 0, false
+		}
+		return off, min(s.filesz-(addr-s.vaddr), uint64(p.w.size)-off), true
+	}
+	return 0, 0, false
+}
+
+// finish turns what was read into the object's fields.
+func (p *reader) finish() {
+	o := p.obj
+	p.w.err = nil
+	if p.strtab != nil {
+		o.Needed = p.names(elf.DT_NEEDED)
+		o.Auxiliary = p.names(elf.DT_AUXILIARY)
+		o.Filter = p.names(elf.DT_FILTER)
+		o.Soname = p.name("DT_SONAME", p.last(elf.DT_SONAME), p.dyn[elf.DT_SONAME] != nil)
+		o.Rpath = p.text(elf.DT_RPATH)
+		o.Runpath = p.text(elf.DT_RUNPATH)
+		p.versionNeeds()
+		p.versionDefs()
+	}
+	if isLoaderName(o.Soname) && p.w.size <= headSize {
+		if b, err := p.w.at(0, p.w.size); err == nil {
+			o.Libc = libcFacts(b)
+		}
+	}
+	slices.SortFunc(o.Unread, func(a, b Unread) int { return strings.Compare(a.What+a.Why, b.What+b.Why) })
+	o.Unread = slices.Compact(o.Unread)
+}
+
+func (p *reader) names(tag elf.DynTag) []string {
+	var names []string
+	for _, off := range p.dyn[tag] {
+		names = append(names, p.name(tag.String(), off, true))
+	}
+	return names
+}
+
+func (p *reader) text(tag elf.DynTag) *string {
+	if len(p.dyn[tag]) == 0 {
+		return nil
+	}
+	s := p.name(tag.String(), p.last(tag), true)
+	return &s
+}
+
+// name is the string at off in the string table.
+func (p *reader) name(what string, off uint64, there bool) string {
+	if !there {
+		return ""
+	}
+	if off >= uint64(len(p.strtab)) {
+		p.unread(what, fmt.Errorf("points to %d in a string table of %d bytes", off, len(p.strtab)))
+		return ""
+	}
+	s := p.strtab[off:]
+	end := bytes.IndexByte(s, 0)
+	limit := maxName
+	if what == elf.DT_RPATH.String() || what == elf.DT_RUNPATH.String() {
+		limit = 1 << 20 // a list of paths; conda and Nix write long ones
+	}
+	if end < 0 || end > limit {
+		p.unread(what, fmt.Errorf("is longer than %d bytes or has no end", limit))
+		return ""
+	}
+	return string(s[:end])
+}
+
+// versionNeeds follows the chain of vn_next and vna_next (elf/dl-version.c).
+func (p *reader) versionNeeds() {
+	const what = "version needs"
+	records := 0
+	for at := uint64(0); p.verneed != nil; {
+		if at+16 > uint64(len(p.verneed)) {
+			p.unread(what, fmt.Errorf("run beyond the %d bytes that could be read", len(p.verneed)))
+			return
+		}
+		f := fields{p.verneed, p.order, p.wide, int(at)}
+		f.u16() // vn_version
+		cnt, file, aux, next := f.u16(), f.u32(), f.u32(), f.u32()
+		need := VersionNeed{File: p.name(what, uint64(file), true)}
+		for v := at + uint64(aux); cnt > 0; cnt-- {
+			if v+16 > uint64(len(p.verneed)) {
+				p.unread(what, fmt.Errorf("run beyond the %d bytes that could be read", len(p.verneed)))
+				return
+			}
+			a := fields{p.verneed, p.order, p.wide, int(v)}
+			a.u32() // vna_hash
+			flags := a.u16()
+			a.u16() // vna_other
+			name, nextAux := a.u32(), a.u32()
+			need.Versions = append(need.Versions, Version{p.name(what, uint64(name), true), flags&2 != 0})
+			if records++; records > maxRecords {
+				p.unread(what, fmt.Errorf("are more than the %d that are read", maxRecords))
+				return
+			}
+			if nextAux == 0 {
+				break
+			}
+			v += uint64(nextAux)
+		}
+		p.obj.VersionNeeds = append(p.obj.VersionNeeds, need)
+		if records++; records > maxRecords {
+			p.unread(what, fmt.Errorf("are more than the %d that are read", maxRecords))
+			return
+		}
+		if next == 0 {
+			return
+		}
+		at += uint64(next)
+	}
+}
+
+// versionDefs follows the chain of vd_next; the first aux entry is the name.
+func (p *reader) versionDefs() {
+	const what = "version definitions"
+	for at := uint64(0); p.verdef != nil; {
+		if at+20 > uint64(len(p.verdef)) {
+			p.unread(what, fmt.Errorf("run beyond the %d bytes that could be read", len(p.verdef)))
+			return
+		}
+		f := fields{p.verdef, p.order, p.wide, int(at)}
+		f.u16() // vd_version
+		f.u16() // vd_flags
+		f.u16() // vd_ndx
+		f.u16() // vd_cnt
+		f.u32() // vd_hash
+		aux, next := f.u32(), f.u32()
+		v := at + uint64(aux)
+		if v+8 > uint64(len(p.verdef)) {
+			p.unread(what, fmt.Errorf("run beyond the %d bytes that could be read", len(p.verdef)))
+			return
+		}
+		a := fields{p.verdef, p.order, p.wide, int(v)}
+		p.obj.VersionDefs = append(p.obj.VersionDefs, p.name(what, uint64(a.u32()), true))
+		if len(p.obj.VersionDefs) > maxRecords {
+			p.unread(what, fmt.Errorf("are more than the %d that are read", maxRecords))
+			return
+		}
+		if next == 0 {
+			return
+		}
+		at += uint64(next)
+	}
+}
+
+// Note types that matter to loading.
+const (
+	noteABITag      = 1          // "GNU": NT_GNU_ABI_TAG
+	noteGNUProperty = 5          // "GNU": NT_GNU_PROPERTY_TYPE_0
+	noteDlopen      = 0x407c0c0a // "FDO"
+	propertyISA     = 0xc0008002 // GNU_PROPERTY_X86_ISA_1_NEEDED
+)
+
+// notes reads one PT_NOTE segment.
+func (p *reader) notes(b []byte, align uint64) {
+	if align != 8 {
+		align = 4
+	}
+	round := func(n uint64) uint64 { return (n + align - 1) &^ (align - 1) }
+	for len(b) >= 12 {
+		f := fields{b, p.order, p.wide, 0}
+		namesz, descsz, typ := uint64(f.u32()), uint64(f.u32()), f.u32()
+		desc := round(12 + namesz)
+		if namesz > uint64(len(b)) || desc > uint64(len(b)) || descsz > uint64(len(b))-desc {
+			return
+		}
+		p.note(strings.TrimRight(string(b[12:12+namesz]), "\x00"), typ, b[desc:desc+descsz])
+		b = b[min(uint64(len(b)), round(desc+descsz)):]
+	}
+}
+
+func (p *reader) note(owner string, typ uint32, desc []byte) {
+	switch {
+	case owner == "FDO" && typ == noteDlopen:
+		var notes []DlopenNote
+		text := bytes.TrimRight(desc, "\x00")
+		if err := json.Unmarshal(text, &notes); err != nil {
+			p.unread(".note.dlopen", err)
+			return
+		}
+		p.obj.Dlopen = append(p.obj.Dlopen, notes...)
+	case owner == "GNU" && typ == noteABITag && len(desc) >= 16:
+		f := fields{desc, p.order, p.wide, 0}
+		if f.u32() == 0 { // ELF_NOTE_OS_LINUX
+			p.obj.MinKernel = [3]uint32{f.u32(), f.u32(), f.u32()}
+		}
+	case owner == "GNU" && typ == noteGNUProperty:
+		p.properties(desc)
+	}
+}
+
+func (p *reader) properties(b []byte) {
+	align := 4
+	if p.wide {
+		align = 8
+	}
+	for len(b) >= 8 {
+		typ, n := p.order.Uint32(b), int64(p.order.Uint32(b[4:]))
+		if n > int64(len(b)-8) {
+			return
+		}
+		if typ == propertyISA && n == 4 {
+			p.obj.ISANeeded |= p.order.Uint32(b[8:])
+		}
+		b = b[min(len(b), (8+int(n)+align-1)&^(align-1)):]
+	}
+}
+
+var (
+	// The list of built-in directories, as NUL-terminated strings with a
+	// trailing slash, one after the other (elf/rtld's system_dirs).
+	systemDirsRE = regexp.MustCompile(`(?:/(?:usr/)?lib[0-9a-z_/-]*/\x00){2,}`)
+	glibcRE      = regexp.MustCompile(`(?:ld\.so|GNU C Library) \([^)\x00]*\) (?:stable|development) release version (\d+\.\d+)`)
+	muslRE       = regexp.MustCompile(`\x00(1\.\d{1,2}\.\d{1,2})\x00`)
+)
+
+func libcFacts(b []byte) *Libc {
+	if bytes.Contains(b, []byte("musl libc (")) {
+		c := &Libc{Musl: true}
+		if m := muslRE.FindSubmatch(b); m != nil {
+			c.Release = string(m[1])
+		}
+		return c
+	}
+	c := &Libc{}
+	if m := glibcRE.FindSubmatch(b); m != nil {
+		c.Release = string(m[1])
+	}
+	if m := systemDirsRE.Find(b); m != nil {
+		c.SystemDirs = strings.Split(strings.TrimSuffix(string(m), "\x00"), "\x00")
+	}
+	if c.Release == "" && c.SystemDirs == nil {
+		return nil
+	}
+	return c
+}
+
+// fields reads fixed-width integers one after the other. Its users check the
+// length first: reading past the end gives zeros, never a panic.
+type fields struct {
+	b     []byte
+	order binary.ByteOrder
+	wide  bool
+	at    int
+}
+
+func (f *fields) take(n int) []byte {
+	if f.at+n > len(f.b) {
+		f.at = len(f.b)
+		return make([]byte, n)
+	}
+	b := f.b[f.at : f.at+n]
+	f.at += n
+	return b
+}
+
+func (f *fields) u16() uint16 { return f.order.Uint16(f.take(2)) }
+func (f *fields) u32() uint32 { return f.order.Uint32(f.take(4)) }
+
+// word is an address, offset or size: 4 bytes in ELFCLASS32, else 8.
+func (f *fields) word() uint64 {
+	if f.wide {
+		return f.order.Uint64(f.take(8))
+	}
+	return uint64(f.u32())
+}
+
+func (f *fields) done() bool { return f.at >= len(f.b) }
+
+// room reports whether n more words are there.
+func (f *fields) room(n int) bool {
+	width := 4
+	if f.wide {
+		width = 8
+	}
+	return len(f.b)-f.at >= n*width
+}
+
+// segment reads one program header; its fields stand in another order in the
+// two classes.
+func (f *fields) segment() segment {
+	var s segment
+	s.typ = elf.ProgType(f.u32())
+	if f.wide {
+		s.flags = elf.ProgFlag(f.u32())
+	}
+	s.off, s.vaddr = f.word(), f.word()
+	f.word() // p_paddr
+	s.filesz, s.memsz = f.word(), f.word()
+	if !f.wide {
+		s.flags = elf.ProgFlag(f.u32())
+	}
+	s.align = f.word()
+	return s
+}
+
+// cstring is b up to its first NUL.
+func cstring(b []byte) string {
+	s, _, _ := bytes.Cut(b, []byte{0})
+	return string(s)
+}

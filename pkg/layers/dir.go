@@ -1,0 +1,169 @@
+package layers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// openDir takes an unpacked root file system as an image of one layer, without
+// a config.
+func (img *Image) openDir(_ context.Context, root string) error {
+	st, err := os.Stat(root)
+	if err != nil {
+		return plainPathError(err)
+	}
+	if !st.IsDir() {
+		return errors.New("is not a directory: say docker-archive: or oci-archive: for a file")
+	}
+	img.Layers = []LayerInfo{{}}
+	img.stream = func(ctx context.Context, img *Image) ([]*Layer, error) {
+		l, err := readDir(ctx, root, img.opts.keep)
+		return []*Layer{l}, err
+	}
+	return nil
+}
+
+// pseudo are the file systems of the kernel, by statfs(2)'s f_type: they are
+// not the image's, and reading some of their files never ends.
+var pseudo = map[int64]string{
+	0x9fa0: "proc", 0x62656572: "sysfs", 0x1cd1: "devpts", 0x63677270: "cgroup2", 0x27e0eb: "cgroup",
+	0x64626720: "debugfs", 0x74726163: "tracefs", 0xcafe4a11: "bpf", 0x19800202: "mqueue", 0x73636673: "securityfs",
+	0x6165676c: "pstore", 0x42494e4d: "binfmt_misc", 0x6e736673: "nsfs",
+}
+
+type inodeKey struct{ dev, ino uint64 }
+
+// readDir indexes a directory tree. What may not be read is kept as skipped or
+// with a fault.
+func readDir(ctx context.Context, root string, keep func(string, int64) bool) (*Layer, error) {
+	b := newBuilder(keep)
+	inodes := map[inodeKey]int{}
+	var dev uint64
+	var files []*Entry
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if cerr := ctx.Err(); cerr != nil {
+			return cerr
+		}
+		rel, _ := filepath.Rel(root, p)
+		name := filepath.ToSlash(rel)
+		if err != nil {
+			b.skip(name, plainPathError(err).Error())
+			if d != nil && d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			b.skip(name, plainPathError(err).Error())
+			return nil
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if !ok {
+			return errors.New("this system does not tell what imgcheck needs of files")
+		}
+		if name == "." {
+			dev = st.Dev
+			return nil
+		}
+		if d.IsDir() && st.Dev != dev {
+			if kind := pseudoFS(p); kind != "" {
+				b.skip(name, "it is the kernel's "+kind+" file system")
+				return fs.SkipDir
+			}
+		}
+		if b.seq++; b.seq > maxEntries {
+			return fmt.Errorf("has more than %d entries", maxEntries)
+		}
+		key := inodeKey{st.Dev, st.Ino}
+		if inodes[key] == 0 {
+			inodes[key] = b.seq
+		}
+		e := &Entry{Path: name, Mode: info.Mode().Perm() | info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky), UID: int(st.Uid), GID: int(st.Gid), Inode: inodes[key]}
+		switch t := info.Mode().Type(); {
+		case t.IsDir():
+			e.Type = Dir
+		case t == fs.ModeSymlink:
+			e.Type = Symlink
+			if e.Link, err = os.Readlink(p); err != nil {
+				e.Fault = plainPathError(err).Error()
+			}
+		case t.IsRegular():
+			e.Size = info.Size()
+			files = append(files, e)
+		default:
+			e.Type = Other
+		}
+		b.put(e)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := b.readFiles(ctx, root, files); err != nil {
+		return nil, err
+	}
+	return b.layer(), nil
+}
+
+func pseudoFS(p string) string {
+	var st syscall.Statfs_t
+	if syscall.Statfs(p, &st) != nil {
+		return ""
+	}
+	return pseudo[int64(st.Type)]
+}
+
+// readFiles reads the files' contents, on every processor.
+func (b *builder) readFiles(ctx context.Context, root string, files []*Entry) error {
+	g, ctx := errgroup.WithContext(ctx)
+	workers := runtime.GOMAXPROCS(0)
+	for w := range workers {
+		g.Go(func() error {
+			part := newBuilder(b.keep) // its own count of kept bytes
+			for i := w; i < len(files); i += workers {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				part.readFile(root, files[i])
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// readFile reads one file; whatever goes wrong is the file's fault, not the
+// tree's.
+func (b *builder) readFile(root string, e *Entry) {
+	f, err := os.OpenFile(filepath.Join(root, filepath.FromSlash(e.Path)), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		e.Fault = plainPathErrorText(err)
+		return
+	}
+	defer f.Close()
+	if err := b.content(e, f); err != nil {
+		e.Fault = strings.TrimPrefix(err.Error(), "reading "+printable(e.Path)+": ")
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			e.Fault = "it is shorter than its size says"
+		}
+	}
+}
+
+func plainPathErrorText(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}

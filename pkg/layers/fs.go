@@ -1,0 +1,452 @@
+package layers
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+)
+
+// FS is the file system that a container would see: the layers laid over one
+// another. It is not changed once it was merged, and many may read it.
+//
+// As an [fs.FS] its names have no leading slash, links are followed, and a file
+// can be read when its bytes were kept. [FS.Find] is the loader's view of it.
+type FS struct {
+	// Layers describe the layers, the lowest first.
+	Layers []LayerInfo
+	// Skipped lists what the image holds and could not be indexed, by layer.
+	Skipped []LayerSkip
+
+	nodes   map[string]node
+	removed map[string]Removal
+	dirs    sync.Map // directory text → dirResult
+
+	listOnce sync.Once
+	paths    []string
+}
+
+// LayerSkip is a [Skip] with its layer.
+type LayerSkip struct {
+	Layer int
+	Skip
+}
+
+// Removal says that a layer has removed a path that one below it had.
+type Removal struct {
+	Had int // the topmost layer that had it
+	By  int // the layer that removed it
+}
+
+// node is an entry as it shows in the merged file system.
+type node struct {
+	*Entry
+	layer int
+}
+
+// Merge lays layers over one another, the lowest first.
+//
+// It does what overlayfs does with unpacked layers: a whiteout or an opaque
+// directory hides what is below its layer, never its own; a directory joins the
+// directory below it and replaces anything else, also when only the paths under
+// it imply it; anything else replaces what is below it, with all its contents.
+func Merge(layers ...*Layer) *FS {
+	m := merger{
+		fs:       &FS{nodes: map[string]node{}, removed: map[string]Removal{}},
+		whiteout: map[string]int{}, opaque: map[string]int{},
+	}
+	for i := len(layers) - 1; i >= 0; i-- {
+		m.add(i, layers[i])
+	}
+	m.fs.nodes[""] = node{&Entry{Type: Dir, Mode: 0o755}, 0}
+	m.linkHard()
+	slices.SortStableFunc(m.fs.Skipped, func(a, b LayerSkip) int { return a.Layer - b.Layer })
+	return m.fs
+}
+
+// merger adds layers from the topmost down: what is there already hides what
+// comes.
+type merger struct {
+	fs               *FS
+	whiteout, opaque map[string]int // path → layer that has the marker
+	covers           map[string]cover
+}
+
+// cover tells what upper layers do to all that lower ones have in a directory.
+type cover struct {
+	hidden  bool
+	removed bool // by a whiteout or an opaque marker, as against replaced
+	by      int
+}
+
+func (m *merger) add(i int, l *Layer) {
+	m.covers = map[string]cover{"": m.rootCover()}
+	for k := range l.Entries {
+		e := &l.Entries[k]
+		if c := m.coverOf(parent(e.Path)); c.hidden {
+			m.hide(e, i, c)
+			continue
+		}
+		if by, ok := m.whiteout[e.Path]; ok {
+			m.hide(e, i, cover{hidden: true, removed: true, by: by})
+			continue
+		}
+		old, there := m.fs.nodes[e.Path]
+		switch {
+		case !there:
+			m.fs.nodes[e.Path] = node{e, i}
+		case old.Type == ImpliedDir && e.Type == Dir:
+			m.fs.nodes[e.Path] = node{e, i} // the real directory's owner and mode
+		}
+	}
+	for _, p := range l.Whiteouts {
+		if _, ok := m.whiteout[p]; !ok {
+			m.whiteout[p] = i
+		}
+	}
+	for _, p := range l.Opaque {
+		if _, ok := m.opaque[p]; !ok {
+			m.opaque[p] = i
+		}
+	}
+	for _, s := range l.Skipped {
+		m.fs.Skipped = append(m.fs.Skipped, LayerSkip{i, s})
+	}
+}
+
+func (m *merger) rootCover() cover {
+	by, ok := m.opaque[""]
+	return cover{hidden: ok, removed: ok, by: by}
+}
+
+func (m *merger) coverOf(dir string) cover {
+	if c, ok := m.covers[dir]; ok {
+		return c
+	}
+	c := m.coverOf(parent(dir))
+	if !c.hidden {
+		n, there := m.fs.nodes[dir]
+		if by, ok := m.whiteout[dir]; ok {
+			c = cover{true, true, by}
+		} else if there && !n.IsDir() {
+			c = cover{true, false, n.layer}
+		} else if by, ok := m.opaque[dir]; ok {
+			c = cover{true, true, by}
+		}
+	}
+	m.covers[dir] = c
+	return c
+}
+
+// hide remembers a file that was removed, as against replaced. Layers come from
+// the top: what is told first is the last state before the removal.
+func (m *merger) hide(e *Entry, layer int, c cover) {
+	if !c.removed || e.IsDir() || e.Object == nil && !strings.Contains(path.Base(e.Path), ".so") {
+		return
+	}
+	if _, told := m.fs.removed[e.Path]; told {
+		return
+	}
+	if _, there := m.fs.nodes[e.Path]; !there {
+		m.fs.removed[e.Path] = Removal{Had: layer, By: c.by}
+	}
+}
+
+// linkHard gives hard links whose target is in another layer that target's
+// content.
+func (m *merger) linkHard() {
+	for p, n := range m.fs.nodes {
+		if n.Type != HardLink {
+			continue
+		}
+		e := *n.Entry
+		t, ok := m.fs.nodes[e.Link]
+		if ok && !t.IsDir() && t.Type != HardLink {
+			e = *t.Entry
+			e.Path = p
+			m.fs.nodes[p] = node{&e, t.layer}
+			continue
+		}
+		e.Type, e.Fault = Regular, fmt.Sprintf("it is a hard link to %s, which is not there", printable(e.Link))
+		m.fs.nodes[p] = node{&e, n.layer}
+	}
+}
+
+// dirResult is where a directory's text leads.
+type dirResult struct {
+	real  string
+	errno syscall.Errno
+}
+
+const (
+	maxLinks = 40  // MAXSYMLINKS
+	maxPart  = 255 // NAME_MAX
+)
+
+// lookup resolves an absolute or relative path from the root, following links,
+// the last one too when follow is set.
+func (f *FS) lookup(p string, follow bool) (string, node, syscall.Errno) {
+	if len(p) >= maxPath {
+		return "", node{}, syscall.ENAMETOOLONG
+	}
+	dir, base := path.Split(p)
+	if base == "" || base == "." || base == ".." {
+		return f.walk(p, follow)
+	}
+	d := f.dir(dir)
+	if d.errno != 0 {
+		return "", node{}, d.errno
+	}
+	if len(base) > maxPart {
+		return "", node{}, syscall.ENAMETOOLONG
+	}
+	real := join(d.real, base)
+	n, ok := f.nodes[real]
+	switch {
+	case !ok:
+		return real, node{}, syscall.ENOENT
+	case follow && n.Type == Symlink:
+		return f.walk(p, follow)
+	}
+	return real, n, 0
+}
+
+// dir resolves a directory's text; loaders ask for the same few again and again.
+func (f *FS) dir(text string) dirResult {
+	if r, ok := f.dirs.Load(text); ok {
+		return r.(dirResult)
+	}
+	real, n, errno := f.walk(text, true)
+	if errno == 0 && !n.IsDir() {
+		errno = syscall.ENOTDIR
+	}
+	r := dirResult{real, errno}
+	f.dirs.Store(text, r)
+	return r
+}
+
+// walk is path_resolution(7) inside the root: absolute links start at the root,
+// and `..` of the root is the root.
+func (f *FS) walk(p string, follow bool) (string, node, syscall.Errno) {
+	cur, rest := "", strings.Split(p, "/")
+	n := f.nodes[""]
+	for links := 0; len(rest) > 0; {
+		part := rest[0]
+		rest = rest[1:]
+		if !n.IsDir() {
+			return cur, n, syscall.ENOTDIR // also for a trailing slash
+		}
+		switch {
+		case part == "" || part == ".":
+			continue
+		case part == "..":
+			cur = parent(cur)
+			n = f.nodes[cur]
+			continue
+		case len(part) > maxPart:
+			return cur, n, syscall.ENAMETOOLONG
+		}
+		next := join(cur, part)
+		child, ok := f.nodes[next]
+		if !ok {
+			return next, node{}, syscall.ENOENT
+		}
+		if child.Type == Symlink && (follow || len(rest) > 0) {
+			if links++; links > maxLinks {
+				return next, child, syscall.ELOOP
+			}
+			if child.Link == "" {
+				return next, child, syscall.ENOENT
+			}
+			if strings.HasPrefix(child.Link, "/") {
+				cur, n = "", f.nodes[""]
+			}
+			rest = append(strings.Split(child.Link, "/"), rest...)
+			continue
+		}
+		cur, n = next, child
+	}
+	return cur, n, 0
+}
+
+// Find implements [elfdeps.FS].
+func (f *FS) Find(p string) (*elfdeps.File, error) {
+	real, n, errno := f.lookup(p, true)
+	if errno != 0 {
+		return nil, errno
+	}
+	return &elfdeps.File{
+		Path: "/" + real, ID: uint64(n.layer)<<40 | uint64(n.Inode)&(1<<40-1), Mode: n.mode(), Size: n.Size,
+		Object: n.Object, Content: n.Content, Fault: n.Fault,
+	}, nil
+}
+
+// mode is the entry's type and permission bits.
+func (e *Entry) mode() fs.FileMode {
+	switch e.Type {
+	case Dir, ImpliedDir:
+		return e.Mode | fs.ModeDir
+	case Symlink:
+		return e.Mode | fs.ModeSymlink
+	case Other:
+		return e.Mode | fs.ModeIrregular
+	}
+	return e.Mode
+}
+
+// Lookup is the entry at a path, links followed, and the layer that it is from,
+// counted from 0.
+func (f *FS) Lookup(p string) (e *Entry, layer int, ok bool) {
+	_, n, errno := f.lookup(p, true)
+	return n.Entry, n.layer, errno == 0
+}
+
+// Lstat is the entry at a path, a last link not followed, and its layer.
+func (f *FS) Lstat(p string) (e *Entry, layer int, ok bool) {
+	_, n, errno := f.lookup(p, false)
+	return n.Entry, n.layer, errno == 0
+}
+
+// Removed tells whether a library or ELF file that is not there was there in a
+// lower layer.
+func (f *FS) Removed(p string) (Removal, bool) {
+	r, ok := f.removed[strings.TrimPrefix(p, "/")]
+	return r, ok
+}
+
+// RemovedPaths are the paths that [FS.Removed] knows, sorted.
+func (f *FS) RemovedPaths() []string { return slices.Sorted(maps.Keys(f.removed)) }
+
+// All yields every entry but the root, in the order of their paths, with the
+// number of its layer.
+func (f *FS) All() iter.Seq2[*Entry, int] {
+	return func(yield func(*Entry, int) bool) {
+		for _, p := range f.list() {
+			n := f.nodes[p]
+			if p != "" && !yield(n.Entry, n.layer) {
+				return
+			}
+		}
+	}
+}
+
+func (f *FS) list() []string {
+	f.listOnce.Do(func() { f.paths = slices.Sorted(maps.Keys(f.nodes)) })
+	return f.paths
+}
+
+// Open implements [fs.FS].
+func (f *FS) Open(name string) (fs.File, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	real, n, errno := f.lookup(name, true)
+	if errno != 0 {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errno}
+	}
+	info := fileInfo{n.Entry, path.Base(name)}
+	if n.IsDir() {
+		return &dirFile{info, f.children(real), 0}, nil
+	}
+	return &file{info, bytes.NewReader(n.Content)}, nil
+}
+
+// children are the entries of a directory in the order of their names.
+func (f *FS) children(dir string) []fs.DirEntry {
+	prefix := dir + "/"
+	if dir == "" {
+		prefix = ""
+	}
+	paths := f.list()
+	i, _ := slices.BinarySearch(paths, prefix)
+	var list []fs.DirEntry
+	for i < len(paths) && strings.HasPrefix(paths[i], prefix) {
+		rest := paths[i][len(prefix):]
+		name, _, deeper := strings.Cut(rest, "/")
+		switch {
+		case rest == "":
+			i++
+		case deeper: // below an entry that was listed: skip its tree
+			i = f.after(i, prefix+name)
+		default:
+			list = append(list, fs.FileInfoToDirEntry(fileInfo{f.nodes[paths[i]].Entry, name}))
+			i++
+		}
+	}
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list
+}
+
+// after is the index of the first path from i on that is not below dir.
+func (f *FS) after(i int, dir string) int {
+	end := dir + "0" // the byte after '/'
+	n, _ := slices.BinarySearch(f.paths[i:], end)
+	return i + n
+}
+
+// fileInfo implements [fs.FileInfo].
+type fileInfo struct {
+	e    *Entry
+	name string
+}
+
+func (i fileInfo) Name() string { return i.name }
+func (i fileInfo) Size() int64  { return i.e.Size }
+func (i fileInfo) Mode() fs.FileMode {
+	return i.e.mode()
+}
+func (i fileInfo) ModTime() time.Time { return time.Time{} }
+func (i fileInfo) IsDir() bool        { return i.e.IsDir() }
+func (i fileInfo) Sys() any           { return i.e }
+
+// file is an open file: readable when its bytes were kept.
+type file struct {
+	info fileInfo
+	r    *bytes.Reader
+}
+
+func (f *file) Stat() (fs.FileInfo, error) { return f.info, nil }
+func (f *file) Close() error               { return nil }
+
+func (f *file) Read(b []byte) (int, error) {
+	if int64(len(f.info.e.Content)) != f.info.e.Size {
+		return 0, &fs.PathError{Op: "read", Path: f.info.e.Path, Err: ErrNotKept}
+	}
+	return f.r.Read(b)
+}
+
+// dirFile is an open directory.
+type dirFile struct {
+	info fileInfo
+	list []fs.DirEntry
+	at   int
+}
+
+func (d *dirFile) Stat() (fs.FileInfo, error) { return d.info, nil }
+func (d *dirFile) Close() error               { return nil }
+
+func (d *dirFile) Read([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "read", Path: d.info.e.Path, Err: syscall.EISDIR}
+}
+
+func (d *dirFile) ReadDir(n int) ([]fs.DirEntry, error) {
+	rest := d.list[d.at:]
+	if n > 0 {
+		if len(rest) == 0 {
+			return nil, io.EOF
+		}
+		rest = rest[:min(n, len(rest))]
+	}
+	d.at += len(rest)
+	return slices.Clone(rest), nil
+}

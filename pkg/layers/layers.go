@@ -1,0 +1,233 @@
+// Package layers turns an image reference into a file system that can be asked
+// questions, without unpacking anything.
+//
+// [Open] finds the image behind a reference: in a registry, in a Docker or
+// Podman daemon, in an OCI layout or archive, in a docker archive, or in a
+// directory. [Image.Index] reads each of its layers once, as a stream, into a
+// [Layer]: names, links, modes, what [elfdeps] read of each ELF file, and the
+// bytes of the few small files that somebody asked to keep. [Merge] lays the
+// layers over one another as overlayfs does, into an [FS].
+//
+// A layer is indexed alone: what comes out depends on its bytes and on nothing
+// else, so that it can be kept by digest. What could not be read of it is kept
+// with the reason, and is never the same as not being there.
+//
+// The package does not know loaders, frameworks or rules. Everything that comes
+// from an image is hostile: each size is bounded before it is allocated.
+package layers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"runtime"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/sync/errgroup"
+)
+
+// Options say how an image is found and read.
+type Options struct {
+	// Platform is os/arch[/variant], for an index; nil means linux/amd64, or
+	// the only platform there is.
+	Platform *v1.Platform
+	// Insecure allows plain HTTP and unverified TLS to the registry.
+	Insecure bool
+	// Keep tells the files whose bytes are kept: by path without a leading
+	// slash, and size in bytes. What the loaders read is kept anyway.
+	Keep func(name string, size int64) bool
+	// Progress, when set, is told of bytes read: the layer's number from 0, and
+	// how many bytes of its compressed stream. It is called from many
+	// goroutines.
+	Progress func(layer int, n int)
+}
+
+// Image is an image that was found and not yet read.
+type Image struct {
+	// Ref is the reference as it was given.
+	Ref string
+	// Digest is the manifest's digest, empty where there is no manifest.
+	Digest string
+	// Config is the image's config. From a daemon it is known after Index only.
+	Config *v1.ConfigFile
+	// Layers describe the layers, the lowest first.
+	Layers []LayerInfo
+
+	opts   Options
+	blobs  []blob
+	stream func(ctx context.Context, img *Image) ([]*Layer, error) // instead of blobs
+	close  func() error
+}
+
+// LayerInfo says what a layer is and where it comes from.
+type LayerInfo struct {
+	Digest    string // of the blob; of the uncompressed tar where that is all there is
+	DiffID    string // of the uncompressed tar; empty for a directory
+	CreatedBy string // the instruction, from the config's history; may be empty
+	Size      int64  // of the blob in bytes, 0 when not known
+}
+
+// blob is a layer that can be opened.
+type blob struct {
+	open func() (io.ReadCloser, error)
+	// verify is the digest that the opened bytes must have; empty when whoever
+	// opens it verifies.
+	verify string
+}
+
+// Index reads every layer, as many at a time as there are processors, and
+// merges them.
+func (img *Image) Index(ctx context.Context) (*FS, error) {
+	var read []*Layer
+	var err error
+	if img.stream != nil {
+		read, err = img.stream(ctx, img)
+	} else {
+		read, err = img.indexBlobs(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("indexing %s: %w", img.Ref, err)
+	}
+	f := Merge(read...)
+	f.Layers = img.Layers
+	return f, nil
+}
+
+// Close frees what Open holds.
+func (img *Image) Close() error {
+	if img.close == nil {
+		return nil
+	}
+	return img.close()
+}
+
+// indexBlobs reads the layers, the largest first so that no long one is left
+// for the end; a blob that stands twice is read once.
+func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
+	out := make([]*Layer, len(img.blobs))
+	first := map[string]int{}
+	order := make([]int, 0, len(img.blobs))
+	for i, l := range img.Layers {
+		if _, ok := first[l.Digest]; ok && l.Digest != "" {
+			continue
+		}
+		first[l.Digest] = i
+		order = append(order, i)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return int(min(1, max(-1, img.Layers[b].Size-img.Layers[a].Size))) })
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, i := range order {
+		g.Go(func() error {
+			l, err := img.indexBlob(ctx, i)
+			if err != nil {
+				return fmt.Errorf("layer %d%s: %w", i+1, instruction(img.Layers[i].CreatedBy), err)
+			}
+			out[i] = l
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for i, l := range img.Layers {
+		if out[i] == nil {
+			out[i] = out[first[l.Digest]]
+		}
+	}
+	return out, nil
+}
+
+func instruction(createdBy string) string {
+	if createdBy == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%s)", shorten(createdBy, 60))
+}
+
+func shorten(s string, n int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+func (img *Image) indexBlob(ctx context.Context, i int) (*Layer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	b := img.blobs[i]
+	rc, err := b.open()
+	if err != nil {
+		return nil, friendly(err)
+	}
+	defer rc.Close()
+	l, err := readBlob(ctx, img.meter(rc, i), b.verify, img.opts.keep)
+	if err != nil {
+		return nil, friendly(err)
+	}
+	return l, rc.Close()
+}
+
+// meter reports what is read of r to the progress function.
+func (img *Image) meter(r io.Reader, layer int) io.Reader {
+	if img.opts.Progress == nil {
+		return r
+	}
+	return readerFunc(func(b []byte) (int, error) {
+		n, err := r.Read(b)
+		img.opts.Progress(layer, n)
+		return n, err
+	})
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// keep adds what loaders read to what the caller wants.
+func (o *Options) keep(name string, size int64) bool {
+	if loaderReads(name) {
+		return true
+	}
+	return o.Keep != nil && o.Keep(name, size)
+}
+
+func loaderReads(name string) bool {
+	switch name {
+	case "etc/ld.so.cache", "etc/ld.so.preload", "etc/ld.so.conf":
+		return true
+	}
+	return strings.HasPrefix(name, "etc/ld.so.conf.d/") ||
+		strings.Contains(name, "etc/ld-musl-") && strings.HasSuffix(name, ".path")
+}
+
+// setHistory gives each layer its instruction. A config whose history does not
+// fit its layers tells nothing.
+func (img *Image) setHistory() {
+	if img.Config == nil {
+		return
+	}
+	var by []string
+	for _, h := range img.Config.History {
+		if !h.EmptyLayer {
+			by = append(by, h.CreatedBy)
+		}
+	}
+	if len(by) != len(img.Layers) {
+		return
+	}
+	for i := range img.Layers {
+		img.Layers[i].CreatedBy = by[i]
+	}
+}
+
+// ErrNotKept is what reading a file gives whose bytes were not kept.
+var ErrNotKept = errors.New("its bytes were not kept")
+
+var _ fs.FS = (*FS)(nil)

@@ -1,0 +1,293 @@
+package layers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+)
+
+// Schemes are the prefixes that Open knows, with what follows each; a reference
+// without one names an image in a registry.
+var Schemes = []struct{ Prefix, Means string }{
+	{"docker:", "an image of the local Docker or Podman daemon"},
+	{"docker-archive:", "a file written by docker save, plain or compressed"},
+	{"oci:", "a directory with an OCI layout, DIR[:TAG]"},
+	{"oci-archive:", "a tar of an OCI layout, FILE[:TAG]"},
+	{"dir:", "an unpacked root file system"},
+	{"registry:", "an image in a registry, as without any prefix"},
+}
+
+// Open finds the image that ref names. It reads manifests and configs only.
+func Open(ctx context.Context, ref string, o Options) (*Image, error) {
+	scheme, rest, found := strings.Cut(ref, ":")
+	img := &Image{Ref: ref, opts: o}
+	open := img.openRegistry
+	switch {
+	case !found:
+		rest = ref
+	case scheme == "docker" && !strings.HasPrefix(rest, "//"):
+		open = img.openDaemon
+	case scheme == "docker":
+		rest = strings.TrimPrefix(rest, "//") // skopeo's docker://
+	case scheme == "docker-archive":
+		open = img.openDockerArchive
+	case scheme == "oci":
+		open = img.openLayout
+	case scheme == "oci-archive":
+		open = img.openArchive
+	case scheme == "dir":
+		open = img.openDir
+	case scheme == "registry":
+	default:
+		rest = ref
+	}
+	if rest == "" {
+		return nil, fmt.Errorf("%q names nothing: say %s", ref, usageOf(scheme))
+	}
+	if err := open(ctx, rest); err != nil {
+		img.Close()
+		return nil, fmt.Errorf("%s: %w", ref, err)
+	}
+	img.setHistory()
+	return img, nil
+}
+
+func usageOf(scheme string) string {
+	for _, s := range Schemes {
+		if s.Prefix == scheme+":" {
+			return scheme + ":… for " + s.Means
+		}
+	}
+	return "an image reference such as ubuntu:24.04"
+}
+
+// openRegistry finds an image in a registry.
+func (img *Image) openRegistry(ctx context.Context, s string) error {
+	var opts []name.Option
+	if img.opts.Insecure {
+		opts = append(opts, name.Insecure)
+	}
+	ref, err := name.ParseReference(s, opts...)
+	if err != nil {
+		return wrongReference(s, err)
+	}
+	rt := remote.DefaultTransport.(*http.Transport).Clone()
+	if img.opts.Insecure {
+		rt.TLSClientConfig.InsecureSkipVerify = true
+	}
+	desc, err := remote.Get(ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
+		remote.WithTransport(rt), remote.WithUserAgent("imgcheck"))
+	if err != nil {
+		return registryError(ref, err)
+	}
+	var v v1.Image
+	if desc.MediaType.IsIndex() {
+		var index v1.ImageIndex
+		if index, err = desc.ImageIndex(); err == nil {
+			v, err = img.choose(index)
+		}
+	} else {
+		v, err = desc.Image()
+	}
+	if err != nil {
+		return registryError(ref, err)
+	}
+	return img.setV1(v, false)
+}
+
+// wrongReference explains a reference that does not parse. Two mistakes are
+// common: a file name, and a typing error.
+func wrongReference(s string, err error) error {
+	if st, serr := os.Stat(s); serr == nil {
+		if st.IsDir() {
+			return fmt.Errorf("is a directory, not an image reference: say dir:%s for a root file system, oci:%s for an OCI layout", s, s)
+		}
+		return fmt.Errorf("is a file, not an image reference: say docker-archive:%s or oci-archive:%s", s, s)
+	}
+	why := strings.TrimPrefix(err.Error(), "could not parse reference: ")
+	return fmt.Errorf("is not an image reference (%s): write it like ubuntu:24.04 or ghcr.io/org/app@sha256:…, or name a source with docker:, docker-archive:, oci:, oci-archive: or dir:", why)
+}
+
+// registryError turns what went wrong between us and a registry into one line
+// that says what to do.
+func registryError(ref name.Reference, err error) error {
+	host := ref.Context().RegistryStr()
+	var te *transport.Error
+	if errors.As(err, &te) {
+		switch te.StatusCode {
+		case http.StatusUnauthorized, http.StatusForbidden:
+			return fmt.Errorf("%s refused the login or the image does not exist: check the name, and run `docker login %s`", host, host)
+		case http.StatusNotFound:
+			return fmt.Errorf("%s has no such image: check the repository and tag (%s, %s)", host, ref.Context().RepositoryStr(), ref.Identifier())
+		case http.StatusTooManyRequests:
+			return fmt.Errorf("%s limits the number of requests: wait, or run `docker login %s`", host, host)
+		}
+		return fmt.Errorf("%s answered %d: %w", host, te.StatusCode, err)
+	}
+	return friendlyHost(host, err)
+}
+
+// friendly explains errors that can come while a layer is read.
+func friendly(err error) error { return friendlyHost("the registry", err) }
+
+func friendlyHost(host string, err error) error {
+	var dns *net.DNSError
+	var op *net.OpError
+	text := err.Error()
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.As(err, &dns):
+		return fmt.Errorf("cannot reach %s: no such host %q: check the name and the network", host, dns.Name)
+	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
+		return fmt.Errorf("%s speaks plain HTTP: add --insecure if that is meant", host)
+	case strings.Contains(text, "x509:") || strings.Contains(text, "tls:"):
+		return fmt.Errorf("%s: its TLS certificate is not trusted (%w): install its CA, or add --insecure", host, err)
+	case errors.As(err, &op) && op.Op == "dial":
+		return fmt.Errorf("cannot reach %s: %w: check the name, the port and the network", host, op.Err)
+	}
+	return err
+}
+
+// choose picks the image of an index that fits the platform that was asked for.
+func (img *Image) choose(index v1.ImageIndex) (v1.Image, error) {
+	m, err := index.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+	candidates := platforms(m)
+	want := img.opts.Platform
+	if want == nil {
+		want = &v1.Platform{OS: "linux", Architecture: "amd64"}
+	}
+	for _, d := range candidates {
+		if d.Platform == nil || d.Platform.Satisfies(*want) {
+			return img.chosen(index, d)
+		}
+	}
+	if len(candidates) == 1 && img.opts.Platform == nil {
+		return img.chosen(index, candidates[0])
+	}
+	return nil, &platformError{want.String(), names(candidates)}
+}
+
+func (img *Image) chosen(index v1.ImageIndex, d v1.Descriptor) (v1.Image, error) {
+	if d.MediaType.IsIndex() {
+		inner, err := index.ImageIndex(d.Digest)
+		if err != nil {
+			return nil, err
+		}
+		return img.choose(inner)
+	}
+	return index.Image(d.Digest)
+}
+
+// platforms are the manifests of an index that can be run: attestations, whose
+// platform is unknown/unknown, are none.
+func platforms(m *v1.IndexManifest) []v1.Descriptor {
+	var list []v1.Descriptor
+	for _, d := range m.Manifests {
+		if (d.MediaType.IsImage() || d.MediaType.IsIndex()) && (d.Platform == nil || d.Platform.OS != "unknown") {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+func names(list []v1.Descriptor) []string {
+	var s []string
+	for _, d := range list {
+		if d.Platform != nil {
+			s = append(s, d.Platform.String())
+		}
+	}
+	slices.Sort(s)
+	return slices.Compact(s)
+}
+
+// platformError says that an image is there, but not for the platform.
+type platformError struct {
+	want string
+	have []string
+}
+
+func (e *platformError) Error() string {
+	if len(e.have) == 0 {
+		return "the index holds no image that can be run"
+	}
+	return fmt.Sprintf("is not there for %s: choose one with --platform %s", e.want, strings.Join(e.have, " or "))
+}
+
+// setV1 takes an image whose manifest is known. verify says that whoever opens
+// its layers does not check their digests.
+func (img *Image) setV1(v v1.Image, verify bool) error {
+	m, err := v.Manifest()
+	if err != nil {
+		return friendly(err)
+	}
+	digest, err := v.Digest()
+	if err != nil {
+		return err
+	}
+	cfg, err := v.ConfigFile()
+	if err != nil {
+		return fmt.Errorf("reading the config: %w", friendly(err))
+	}
+	layers, err := v.Layers()
+	if err != nil {
+		return err
+	}
+	if len(cfg.RootFS.DiffIDs) != len(layers) || len(layers) != len(m.Layers) {
+		return fmt.Errorf("is not a container image: its config (%s) lists %d layers, its manifest %d", m.Config.MediaType, len(cfg.RootFS.DiffIDs), len(m.Layers))
+	}
+	img.Digest, img.Config = digest.String(), cfg
+	for i, l := range layers {
+		d := m.Layers[i]
+		if mt := string(d.MediaType); strings.Contains(mt, "encrypted") {
+			return fmt.Errorf("layer %d is encrypted (%s): decrypt the image first", i+1, mt)
+		}
+		b := blob{open: l.Compressed}
+		if verify {
+			b.verify = d.Digest.String()
+		}
+		img.blobs = append(img.blobs, b)
+		img.Layers = append(img.Layers, LayerInfo{Digest: d.Digest.String(), DiffID: cfg.RootFS.DiffIDs[i].String(), Size: d.Size})
+	}
+	return img.checkPlatform()
+}
+
+// checkPlatform refuses an image that is for one platform only, and not for the
+// one that was asked for.
+func (img *Image) checkPlatform() error {
+	want, c := img.opts.Platform, img.Config
+	if want == nil || c == nil || c.Architecture == "" {
+		return nil
+	}
+	if have := c.Platform(); have != nil && !have.Satisfies(*want) {
+		return &platformError{want.String(), []string{have.String()}}
+	}
+	return nil
+}
+
+// splitTag splits PATH[:TAG] where PATH may hold colons: what exists is a path.
+func splitTag(s string) (file, tag string) {
+	if _, err := os.Stat(s); err == nil {
+		return s, ""
+	}
+	if i := strings.LastIndexByte(s, ':'); i > 0 && !strings.Contains(s[i:], string(filepath.Separator)) {
+		return s[:i], s[i+1:]
+	}
+	return s, ""
+}
