@@ -1,0 +1,176 @@
+// Command imgcheck says, without running a container image and without a GPU,
+// why the machine-learning software in it will not find its GPU libraries.
+//
+// The program in one breath: a reference is opened as an image, its layers are
+// indexed as they stream by and merged into a file system, the packs' rules
+// replay what the image's own loader would do in it, and the findings are
+// printed. This package only wires the rooms together: flags, exit status and
+// terminal; one file a command.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Exit statuses, the same for every command and format.
+const (
+	exitOK       = 0
+	exitFindings = 1 // findings at or above --fail-on
+	exitFailed   = 2 // the question could not be answered
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args, os.Stdout, os.Stderr))
+}
+
+// errFindings ends a command that worked and found something.
+var errFindings = errors.New("findings")
+
+// run is the whole program.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	app := newApp(stdout, stderr)
+	err := app.RunContext(ctx, reorder(app, args))
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errFindings):
+		return exitFindings
+	case errors.Is(ctx.Err(), context.Canceled):
+		fmt.Fprintln(stderr, "imgcheck: interrupted")
+		return exitFailed
+	}
+	fmt.Fprintln(stderr, "imgcheck: "+oneLine(err.Error()))
+	return exitFailed
+}
+
+// oneLine keeps an error on one line, whatever a registry has put into it.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+func newApp(stdout, stderr io.Writer) *cli.App {
+	return &cli.App{
+		Name:      "imgcheck",
+		Usage:     "find out without a GPU why a GPU image will fail",
+		UsageText: "imgcheck COMMAND [options] [arguments]",
+		Description: "imgcheck reads a container image layer by layer, replays what its dynamic loader and\n" +
+			"frameworks would do, and says what will fail, why, since which layer, and what fixes it.",
+		Version:         version(),
+		HideVersion:     true,
+		HideHelpCommand: true,
+		Writer:          stdout,
+		ErrWriter:       stderr,
+		Suggest:         true,
+		Commands:        []*cli.Command{scanCommand(), demoCommand(), versionCommand()},
+		ExitErrHandler:  func(*cli.Context, error) {}, // run decides
+		OnUsageError:    usageError,
+		CommandNotFound: nil,
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return unknownCommand(c)
+			}
+			return cli.ShowAppHelp(c)
+		},
+	}
+}
+
+// usageError adds where help is to what the flag package says.
+func usageError(c *cli.Context, err error, _ bool) error {
+	name := "imgcheck"
+	if c.Command != nil && c.Command.Name != "" && c.Command.Name != name {
+		name += " " + c.Command.Name
+	}
+	text := err.Error()
+	if flag, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+		text = "there is no flag --" + strings.TrimLeft(flag, "-")
+	}
+	return fmt.Errorf("%s: see `%s --help`", text, name)
+}
+
+func unknownCommand(c *cli.Context) error {
+	name := c.Args().First()
+	for _, cmd := range c.App.Commands {
+		if strings.HasPrefix(cmd.Name, name) || strings.HasPrefix(name, cmd.Name) {
+			return fmt.Errorf("there is no command %q: did you mean `imgcheck %s`?", name, cmd.Name)
+		}
+	}
+	return fmt.Errorf("there is no command %q: to scan an image, say `imgcheck scan %s`", name, name)
+}
+
+func versionCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "version",
+		Usage: "print the version",
+		Action: func(c *cli.Context) error {
+			_, err := fmt.Fprintln(c.App.Writer, "imgcheck "+version())
+			return err
+		},
+	}
+}
+
+// version is what the go command has recorded of the build.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "devel"
+	}
+	return strings.Trim(info.Main.Version, "()")
+}
+
+// reorder moves a command's flags before its arguments, where cli/v2 looks for
+// them: `scan IMAGE --format json` would otherwise lose the format without a
+// word. What follows a "--" stays as it is.
+func reorder(app *cli.App, args []string) []string {
+	i := slices.IndexFunc(args[min(1, len(args)):], func(a string) bool { return !strings.HasPrefix(a, "-") }) + 1
+	if i == 0 {
+		return args
+	}
+	cmd := app.Command(args[i])
+	if cmd == nil {
+		return args
+	}
+	var flags, rest []string
+	for k := i + 1; k < len(args); k++ {
+		a := args[k]
+		switch {
+		case a == "--":
+			rest = append(rest, args[k:]...)
+			k = len(args)
+		case len(a) < 2 || a[0] != '-':
+			rest = append(rest, a)
+		default:
+			flags = append(flags, a)
+			if takesValue(cmd, a) && k+1 < len(args) {
+				k++
+				flags = append(flags, args[k])
+			}
+		}
+	}
+	return slices.Concat(args[:i+1], flags, rest)
+}
+
+// takesValue reports whether a flag is followed by its value.
+func takesValue(cmd *cli.Command, arg string) bool {
+	name := strings.TrimLeft(arg, "-")
+	if strings.Contains(name, "=") {
+		return false
+	}
+	for _, f := range cmd.Flags {
+		if slices.Contains(f.Names(), name) {
+			_, isBool := f.(*cli.BoolFlag)
+			return !isBool
+		}
+	}
+	return false
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/rules"
+)
+
+func scanCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "scan",
+		Usage:     "read an image and say what will fail in it",
+		UsageText: "imgcheck scan [options] IMAGE",
+		Description: "IMAGE is an image in a registry, or one of\n" + sources() + "\n" +
+			"The exit status is 0 when nothing was found at or above --fail-on, 1 when something was,\n" +
+			"and 2 when the image could not be scanned.\n\n" +
+			"Examples:\n" +
+			"   imgcheck scan ghcr.io/org/app:1.0\n" +
+			"   docker save app | gzip > app.tar.gz && imgcheck scan docker-archive:app.tar.gz --format json",
+		OnUsageError: usageError,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "platform", Usage: "the `OS/ARCH` to take of an image for several (default: linux/amd64, or the only one)"},
+			&cli.BoolFlag{Name: "insecure", Usage: "allow plain HTTP and unverified TLS to the registry"},
+			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the report: " + strings.Join(formats(), " or ")},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the report to `FILE` instead of the standard output"},
+			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
+			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
+		},
+		Action: func(c *cli.Context) error {
+			o, err := scanOptions(c)
+			if err != nil {
+				return err
+			}
+			doc, err := scan(c.Context, c.Args().First(), o.layers)
+			o.progress.done()
+			if err != nil {
+				return err
+			}
+			if err := o.write(c, doc); err != nil {
+				return err
+			}
+			return o.status(doc)
+		},
+	}
+}
+
+func sources() string {
+	var b strings.Builder
+	for _, s := range layers.Schemes {
+		fmt.Fprintf(&b, "   %-16s %s\n", s.Prefix, s.Means)
+	}
+	return b.String()
+}
+
+func formats() []string {
+	names := slices.Sorted(maps.Keys(report.Formats))
+	slices.Reverse(names)
+	return names
+}
+
+// scan is the program: open, index, judge.
+func scan(ctx context.Context, ref string, o layers.Options) (*report.Document, error) {
+	packs, err := lint.LoadPacks(rules.FS)
+	if err != nil {
+		return nil, err
+	}
+	img, err := layers.Open(ctx, ref, o)
+	if err != nil {
+		return nil, err
+	}
+	defer img.Close()
+	fsys, err := img.Index(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res, err := lint.Run(ctx, &lint.Image{FS: fsys, Config: img.Config}, packs)
+	if err != nil {
+		return nil, err
+	}
+	return report.New(describe(img), res), nil
+}
+
+func describe(img *layers.Image) report.Image {
+	d := report.Image{Ref: img.Ref, Digest: img.Digest}
+	if p := platformOf(img.Config); p != nil {
+		d.Platform = p.String()
+	}
+	for i, l := range img.Layers {
+		d.Layers = append(d.Layers, report.Layer{Index: i + 1, Digest: l.Digest, DiffID: l.DiffID, CreatedBy: l.CreatedBy, Size: l.Size})
+	}
+	return d
+}
+
+func platformOf(c *v1.ConfigFile) *v1.Platform {
+	if c == nil || c.Architecture == "" {
+		return nil
+	}
+	return c.Platform()
+}
+
+// options are the flags of a scan, checked.
+type options struct {
+	layers   layers.Options
+	format   report.Format
+	output   string
+	failOn   lint.Severity // empty: never
+	all      bool
+	progress *progress
+}
+
+func scanOptions(c *cli.Context) (*options, error) {
+	if c.NArg() != 1 {
+		return nil, fmt.Errorf("scan takes one image, not %d: see `imgcheck scan --help`", c.NArg())
+	}
+	o := &options{output: c.String("output"), all: c.Bool("all")}
+	var ok bool
+	if o.format, ok = report.Formats[c.String("format")]; !ok {
+		return nil, fmt.Errorf("there is no format %q: say %s", c.String("format"), strings.Join(formats(), " or "))
+	}
+	if s := c.String("fail-on"); s != "never" {
+		o.failOn = lint.Severity(s)
+		if !slices.Contains(lint.Severities, o.failOn) {
+			return nil, fmt.Errorf("there is no severity %q: say --fail-on error, warning, note or never", s)
+		}
+	}
+	o.layers.Insecure = c.Bool("insecure")
+	if s := c.String("platform"); s != "" {
+		p, err := v1.ParsePlatform(s)
+		if err != nil || p.OS == "" || p.Architecture == "" {
+			return nil, fmt.Errorf("%q is no platform: write it like linux/amd64 or linux/arm64/v8", s)
+		}
+		o.layers.Platform = p
+	}
+	o.progress = newProgress(c.App.ErrWriter, c.Bool("quiet"))
+	o.layers.Progress = o.progress.add
+	return o, nil
+}
+
+// write puts the report where it belongs. A file appears whole or not at all.
+func (o *options) write(c *cli.Context, doc *report.Document) error {
+	if o.output == "" || o.output == "-" {
+		return o.format(c.App.Writer, doc, report.Options{All: o.all, Color: isTerminal(c.App.Writer) && os.Getenv("NO_COLOR") == ""})
+	}
+	return writeFile(o.output, func(w io.Writer) error { return o.format(w, doc, report.Options{All: o.all}) })
+}
+
+// status is the command's end: errFindings when something weighs enough.
+func (o *options) status(doc *report.Document) error {
+	for _, f := range doc.Findings {
+		if o.failOn != "" && f.Severity.AtLeast(o.failOn) {
+			return errFindings
+		}
+	}
+	return nil
+}
+
+// writeFile writes a file under another name and then renames it. What is not a
+// regular file (/dev/stdout, a pipe) is written to as it is.
+func writeFile(name string, write func(io.Writer) error) error {
+	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return fmt.Errorf("writing the report: %w", err)
+		}
+		defer f.Close()
+		return write(f)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	defer os.Remove(f.Name())
+	if err := write(f); err != nil {
+		f.Close()
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	if err := f.Chmod(0o644); err != nil {
+		f.Close()
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+func isTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

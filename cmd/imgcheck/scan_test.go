@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/testdata/images"
+)
+
+var update = flag.Bool("update", false, "write what is found into the images' want sections")
+
+// TestImages scans every text image in a registry and compares what is found
+// with its want section.
+func TestImages(t *testing.T) {
+	server, err := imagetest.Registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	names, err := fs.Glob(images.FS, "*.txtar")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no test images: %v", err)
+	}
+	for _, name := range names {
+		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
+			data, err := images.FS.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parsed, err := imagetest.Parse(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v1, err := parsed.V1()
+			if err != nil {
+				t.Fatal(err)
+			}
+			ref, err := server.Push("test/"+strings.TrimSuffix(name, ".txtar")+":latest", v1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc, err := scan(context.Background(), ref, layers.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := wantText(doc.Findings)
+			if want := parsed.Sections["want"]; got != want {
+				if *update {
+					rewrite(t, name, data, got)
+					return
+				}
+				t.Errorf("findings differ (-want +got):\n%s", cmp.Diff(want, got))
+			}
+		})
+	}
+}
+
+// wantText is how findings stand in a want section: a line for each, and under
+// what is more than a note its evidence.
+func wantText(findings []lint.Finding) string {
+	var b strings.Builder
+	for _, f := range findings {
+		fmt.Fprintf(&b, "%s %s %s\n", f.Severity, f.Rule, f.Message)
+		if f.Severity == lint.Note {
+			continue
+		}
+		for _, e := range f.Effects {
+			fmt.Fprintf(&b, "  so %s\n", e.Text)
+		}
+		for _, n := range f.NeededBy {
+			fmt.Fprintf(&b, "  needed by %s\n", n.Path)
+			if n.Layer != nil {
+				fmt.Fprintf(&b, "    from layer %d: %s\n", n.Layer.Index, n.Layer.CreatedBy)
+			}
+		}
+		for _, p := range f.Present {
+			fmt.Fprintf(&b, "  present at %s\n", p.Path)
+		}
+		for _, r := range f.Removed {
+			fmt.Fprintf(&b, "  deleted %s by layer %d: %s\n", r.Path, r.By.Index, r.By.CreatedBy)
+		}
+		if len(f.Affected) > len(f.NeededBy) {
+			fmt.Fprintf(&b, "  affects %d files\n", len(f.Affected))
+		}
+	}
+	return b.String()
+}
+
+func rewrite(t *testing.T, name string, data []byte, want string) {
+	t.Helper()
+	head, _, ok := strings.Cut(string(data), "-- want --\n")
+	if !ok {
+		t.Fatalf("%s has no want section", name)
+	}
+	file := filepath.Join("..", "..", "testdata", "images", name)
+	if err := os.WriteFile(file, []byte(head+"-- want --\n"+want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,351 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+)
+
+// cause is one thing that is wrong and all who meet it: a library that is
+// nowhere to be found, a file that cannot be used.
+type cause struct {
+	first    *elfdeps.Error // of the needer that comes first
+	by       string         // that needer
+	severity Severity
+	because  string
+	needers  map[string]bool
+	affected map[string]bool
+	effects  []Effect
+	starts   bool // the image's program does not start
+}
+
+// causes groups the misses of all replays.
+func (w *world) causes() []Finding {
+	all := map[string]*cause{}
+	entry := w.entry()
+	for _, o := range w.objects {
+		for _, e := range w.real(o.misses) {
+			c := causeOf(all, e)
+			c.meet(e, o.path)
+			severity, because := w.judge(o, e)
+			if o.path == realPath(w.img.FS, entry.path) {
+				c.starts = true
+				c.effect(Effect{"the container does not start", fmt.Sprintf("%s: error while loading shared libraries: %s", entry.name, e)})
+				if severity == Note {
+					severity, because = Warning, ""
+				}
+			}
+			c.raise(severity, because)
+		}
+	}
+	for _, in := range w.installs {
+		for _, f := range in.failures {
+			for _, e := range f.misses {
+				c := causeOf(all, e)
+				c.meet(e, realPath(w.img.FS, f.path))
+				c.effect(Effect{f.step.Effect, expand(f.step.Error, "{error}", e.Error())})
+				if w.packs.family(e.Name) != nil && !e.Unknown {
+					c.raise(Error, "")
+				} else {
+					c.raise(Warning, "")
+				}
+			}
+		}
+	}
+	var list []Finding
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, w.finding(all[key]))
+	}
+	return list
+}
+
+// causeOf is the cause of a miss: the name for what is missing, the file for
+// what cannot be used.
+func causeOf(all map[string]*cause, e *elfdeps.Error) *cause {
+	key := "missing " + e.Name
+	if !e.Missing() {
+		key = "unusable " + e.Subject + " " + e.Message
+	}
+	c := all[key]
+	if c == nil {
+		c = &cause{severity: Note, needers: map[string]bool{}, affected: map[string]bool{}}
+		all[key] = c
+	}
+	return c
+}
+
+// meet adds a file that meets the cause, and the one that asks.
+func (c *cause) meet(e *elfdeps.Error, affected string) {
+	c.affected[affected] = true
+	by := affected
+	if e.By != nil && e.By.Real() != "" {
+		by = e.By.Real()
+	}
+	c.needers[by] = true
+	if c.first == nil || by < c.by {
+		c.first, c.by = e, by
+	}
+}
+
+func (c *cause) raise(s Severity, because string) {
+	if !s.AtLeast(c.severity) {
+		return
+	}
+	if s != c.severity || c.because == "" {
+		c.because = because
+	}
+	c.severity = s
+}
+
+func (c *cause) effect(e Effect) {
+	if e.Text != "" && !slices.Contains(c.effects, e) {
+		c.effects = append(c.effects, e)
+	}
+}
+
+// judge says how bad it is that an object, loaded as it is, meets a miss, and
+// why it is no worse.
+func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
+	if w.packs.family(e.Name) == nil || !w.isRoot(o) {
+		return Note, ""
+	}
+	by := o.path
+	if e.By != nil && e.By.Real() != "" {
+		by = e.By.Real()
+	}
+	_, served := w.served.Load(servedKey{o.path, e.Name})
+	switch {
+	case e.Unknown:
+		return Warning, "the file is there and could not be examined"
+	case by == o.path && served:
+		return Note, "those who load it find the library"
+	case w.packs.family(o.path) != nil && len(w.present(e.Name)) > 0:
+		return Note, "it is a part of the GPU libraries themselves, which others load first"
+	}
+	for _, p := range []string{o.path, by} {
+		if x := exception(w.packs.Optional, p); x != nil {
+			return Note, x.Why
+		}
+	}
+	if x := exception(w.packs.AnyOf, o.path); x != nil && w.anyServes(x, o) {
+		return Note, x.Why
+	}
+	return Error, ""
+}
+
+// isRoot reports whether an object is one that we expect to be loaded: it asks
+// for a GPU library itself. Frameworks and the entrypoint are judged beside.
+func (w *world) isRoot(o *object) bool {
+	return slices.ContainsFunc(o.elf.Needed, func(n string) bool { return w.packs.family(n) != nil })
+}
+
+// anyServes reports whether one of the files that an any-of pattern names in the
+// directory of o finds all its GPU libraries.
+func (w *world) anyServes(x *Exception, o *object) bool {
+	return slices.ContainsFunc(w.objects, func(other *object) bool {
+		return path.Dir(other.path) == path.Dir(o.path) && match(x.Match, other.path) && !slices.ContainsFunc(w.real(other.misses), func(e *elfdeps.Error) bool { return w.packs.family(e.Name) != nil })
+	})
+}
+
+// present are the files of the image that bear a name, where the loader did not
+// come; links that lead nowhere do not count.
+func (w *world) present(name string) []string {
+	seen := map[string]bool{}
+	for _, p := range w.named[path.Base(name)] {
+		if e, _, ok := w.img.FS.Lookup(p); ok && e.Object != nil && e.Object.Machine == w.machine {
+			seen[p] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+func realPath(f *layers.FS, p string) string {
+	if e, _, ok := f.Lookup(p); ok {
+		return "/" + e.Path
+	}
+	return p
+}
+
+// finding writes a cause up.
+func (w *world) finding(c *cause) Finding {
+	e := c.first
+	f := Finding{
+		Severity: c.severity, Message: e.Error(), Library: e.Name, Effects: c.effects,
+		Affected: slices.Sorted(maps.Keys(c.affected)), Because: c.because, Searched: searched(e.Steps),
+	}
+	for _, p := range slices.Sorted(maps.Keys(c.needers)) {
+		f.NeededBy = append(f.NeededBy, w.file(p))
+	}
+	fam := w.packs.family(e.Name)
+	if fam != nil {
+		f.Family = fam.ID
+	}
+	if e.Missing() {
+		for _, p := range w.present(e.Name) {
+			f.Present = append(f.Present, w.file(p))
+		}
+		f.Removed = w.removed(e.Name)
+	}
+	switch {
+	case e.Unknown:
+		f.Rule = "not-examined"
+	case c.starts && fam == nil:
+		f.Rule = "broken-entrypoint"
+	case fam == nil:
+		f.Rule = "unresolved-library"
+	case !e.Missing():
+		f.Rule = "unusable-library"
+	case len(f.Present) > 0:
+		f.Rule = "library-not-on-path"
+	default:
+		f.Rule = "missing-library"
+	}
+	f.Fixes = w.fixes(&f, fam, e)
+	return f
+}
+
+// removed are the files of a name that a layer has deleted.
+func (w *world) removed(name string) []Removed {
+	var list []Removed
+	for _, p := range w.img.FS.RemovedPaths() {
+		if path.Base(p) != path.Base(name) && !strings.HasPrefix(path.Base(p), path.Base(name)+".") {
+			continue
+		}
+		r, _ := w.img.FS.Removed(p)
+		list = append(list, Removed{File{"/" + p, w.layerRef(r.Had)}, w.layerRef(r.By)})
+	}
+	return list
+}
+
+// fixes are the remedies, the one that is nearest first.
+func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error) []string {
+	var list []string
+	switch {
+	case e.Unknown:
+		return nil
+	case f.Rule == "unusable-library":
+		list = append(list, fmt.Sprintf("replace %s with a whole copy: rebuild the layer that brought it", e.Subject))
+	case len(f.Present) > 0 && fam != nil:
+		dir := path.Dir(f.Present[0].Path)
+		list = append(list, fmt.Sprintf("ENV LD_LIBRARY_PATH=%s%s", dir, w.oldPath(dir)))
+		list = append(list, "or load it in the program first: `import torch` before the others, onnxruntime.preload_dlls() from onnxruntime 1.21 on")
+		return list
+	case len(f.Removed) > 0 && f.Removed[0].By != nil:
+		r := f.Removed[0]
+		list = append(list, fmt.Sprintf("keep %s: layer %d deletes it", r.Path, r.By.Index))
+	}
+	if fam != nil && f.Rule != "unusable-library" {
+		for _, text := range fam.Fix {
+			list = append(list, expand(text, "{library}", f.Library, "{major}", majorOf(f.Library)))
+		}
+	}
+	return list
+}
+
+// oldPath is what LD_LIBRARY_PATH holds already, to be kept behind what is new.
+func (w *world) oldPath(dir string) string {
+	old := ""
+	for _, v := range w.env().Vars {
+		if rest, ok := strings.CutPrefix(v, "LD_LIBRARY_PATH="); ok {
+			old = rest
+		}
+	}
+	if old == "" || old == dir {
+		return ""
+	}
+	return ":" + old
+}
+
+// searched makes a loader's steps short: directories instead of files, and what
+// stood in the way. Hardware directories are left out, they come with each.
+func searched(steps []elfdeps.Step) []Searched {
+	var list []Searched
+	for _, s := range steps {
+		out := Searched{Source: s.Source}
+		for _, t := range s.Tried {
+			place := placeOf(t.Path)
+			if isHwcap(place) {
+				continue
+			}
+			if t.Result != "" {
+				place += " (" + t.Result + ")"
+			}
+			if !slices.Contains(out.Places, place) {
+				out.Places = append(out.Places, place)
+			}
+		}
+		if len(out.Places) > 0 {
+			list = append(list, out)
+		}
+	}
+	return list
+}
+
+// placeOf is the directory of a candidate, or the cache.
+func placeOf(candidate string) string {
+	switch {
+	case candidate == "/etc/ld.so.cache":
+		return candidate
+	case strings.HasSuffix(candidate, "/"):
+		return strings.TrimSuffix(candidate, "/")
+	case !strings.Contains(candidate, "/"):
+		return "the working directory (an empty element)"
+	}
+	return path.Dir(candidate)
+}
+
+// isHwcap reports whether a directory is one of those that are tried in each.
+func isHwcap(dir string) bool {
+	if strings.HasPrefix(path.Base(dir), "x86-64-v") && path.Base(path.Dir(dir)) == "glibc-hwcaps" {
+		return true
+	}
+	base := path.Base(dir)
+	return base == "tls" || base == "x86_64" || base == "aarch64" || base == "atomics"
+}
+
+// unexamined are the findings about what could not be looked at.
+func (w *world) unexamined() []Finding {
+	why := map[string][]string{}
+	for _, s := range w.img.FS.Skipped {
+		why[s.Why] = append(why[s.Why], "/"+strings.TrimPrefix(s.Path, "/"))
+	}
+	for e := range w.img.FS.All() {
+		if e.Fault != "" {
+			why[e.Fault] = append(why[e.Fault], "/"+e.Path)
+		}
+		if e.Object == nil {
+			continue
+		}
+		for _, u := range e.Object.Unread {
+			text := "the " + u.What + " " + u.Why
+			why[text] = append(why[text], "/"+e.Path)
+		}
+	}
+	for _, l := range w.loaders {
+		if l == nil {
+			continue
+		}
+		for _, d := range l.Doubts {
+			why[d] = append(why[d], l.Path)
+		}
+	}
+	if w.primary == nil && len(w.objects) > 0 {
+		text := "the image has no dynamic loader: what its libraries would find was not looked at"
+		for _, o := range w.objects {
+			if o.loader == nil {
+				why[text] = append(why[text], o.path)
+			}
+		}
+	}
+	var list []Finding
+	for _, text := range slices.Sorted(maps.Keys(why)) {
+		paths := slices.Compact(slices.Sorted(slices.Values(why[text])))
+		list = append(list, Finding{Rule: "not-examined", Severity: Note, Message: text, Affected: paths})
+	}
+	return list
+}

@@ -1,0 +1,199 @@
+// Package lint turns a file system that was read from an image into findings:
+// what will fail when the image runs, in the loader's words, why, and what
+// fixes it.
+//
+// Its knowledge is the packs of rules/: which names are GPU libraries, what the
+// driver brings, how frameworks load, and for each rule its severity, its text
+// and its fix. Its judgement is the replay of elfdeps: each ELF file is loaded
+// as the image's own loader would load it, in the process in which it would be
+// loaded, and what that process misses is grouped by cause.
+//
+// The package does not know how an image was read, and not how a result is
+// printed.
+package lint
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+)
+
+// Image is what a rule sees of an image.
+type Image struct {
+	FS *layers.FS
+	// Config is nil for a directory.
+	Config *v1.ConfigFile
+}
+
+// Severity is how sure it is that something fails.
+type Severity string
+
+// An error fails whenever that code path runs; a warning fails on some hosts or
+// call paths; a note is worth knowing.
+const (
+	Error   Severity = "error"
+	Warning Severity = "warning"
+	Note    Severity = "note"
+)
+
+// Severities in the order of their weight, the heaviest first.
+var Severities = []Severity{Error, Warning, Note}
+
+// AtLeast reports whether s weighs as much as t or more.
+func (s Severity) AtLeast(t Severity) bool {
+	return slices.Index(Severities, s) <= slices.Index(Severities, t)
+}
+
+// Finding is one cause of failures and all that hangs on it.
+type Finding struct {
+	// Rule is the ID of a rule of the packs.
+	Rule     string   `json:"rule"`
+	Severity Severity `json:"severity"`
+	// Message is what fails, in the words of the loader.
+	Message string `json:"message"`
+	// Library is the name that was asked for; empty where the finding is not
+	// about one.
+	Library string `json:"library,omitempty"`
+	// Family is the GPU family of Library, or empty.
+	Family string `json:"family,omitempty"`
+	// Effects are what a user meets, and how it reads.
+	Effects []Effect `json:"effects,omitempty"`
+	// NeededBy are the files that ask for Library themselves.
+	NeededBy []File `json:"needed_by,omitempty"`
+	// Affected are all files that cannot be loaded because of it, those of
+	// NeededBy among them.
+	Affected []string `json:"affected,omitempty"`
+	// Searched are the places where the loader looked for the first of
+	// NeededBy, in order.
+	Searched []Searched `json:"searched,omitempty"`
+	// Present are files of that name that the image has and no path leads to.
+	Present []File `json:"present,omitempty"`
+	// Removed are files of that name that a layer has deleted.
+	Removed []Removed `json:"removed,omitempty"`
+	// Because says why the severity is less than the rule's, if it is.
+	Because string `json:"because,omitempty"`
+	// Fixes are what to do, the best first.
+	Fixes []string `json:"fixes,omitempty"`
+}
+
+// Effect is what follows from a finding for a user of the image.
+type Effect struct {
+	Text  string `json:"text"`            // "`import torch` fails"
+	Error string `json:"error,omitempty"` // the text that the user will read
+}
+
+// File is a path of the image and the layer that brought it.
+type File struct {
+	Path  string    `json:"path"`
+	Layer *LayerRef `json:"layer,omitempty"`
+}
+
+// Removed is a file that one layer brought and another deleted.
+type Removed struct {
+	File
+	By *LayerRef `json:"by"`
+}
+
+// LayerRef names a layer.
+type LayerRef struct {
+	Index     int    `json:"index"` // from 1, the lowest
+	Digest    string `json:"digest,omitempty"`
+	CreatedBy string `json:"created_by,omitempty"`
+}
+
+// Searched is one source of directories that a loader went through.
+type Searched struct {
+	Source string   `json:"source"`
+	Places []string `json:"places"`
+}
+
+// Result is what a scan has found.
+type Result struct {
+	Findings []Finding `json:"findings"`
+	Stats    Stats     `json:"stats"`
+}
+
+// Stats say what was looked at.
+type Stats struct {
+	Files      int      `json:"files"`
+	ELF        int      `json:"elf_files"`
+	Frameworks []string `json:"frameworks,omitempty"` // "PyTorch at /opt/venv/…/torch"
+	Loaders    []string `json:"loaders,omitempty"`    // "/lib64/ld-linux-x86-64.so.2 (glibc 2.36)"
+}
+
+// Worst is the heaviest severity among the findings; empty when there are none.
+func (r *Result) Worst() Severity {
+	if len(r.Findings) == 0 {
+		return ""
+	}
+	worst := Note
+	for _, f := range r.Findings {
+		if f.Severity.AtLeast(worst) {
+			worst = f.Severity
+		}
+	}
+	return worst
+}
+
+// Run applies the packs' rules to an image.
+func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
+	w := newWorld(img, packs)
+	if err := w.replay(ctx); err != nil {
+		return nil, err
+	}
+	res := &Result{Stats: w.stats()}
+	res.Findings = append(res.Findings, w.entrypoint()...)
+	res.Findings = append(res.Findings, w.causes()...)
+	res.Findings = append(res.Findings, w.unexamined()...)
+	for i, f := range res.Findings {
+		if packs.Rule(f.Rule) == nil {
+			return nil, fmt.Errorf("no pack has the rule %q", f.Rule)
+		}
+		slices.Sort(res.Findings[i].Affected)
+	}
+	slices.SortStableFunc(res.Findings, compareFindings)
+	return res, nil
+}
+
+// compareFindings puts the heaviest first, then what affects most.
+func compareFindings(a, b Finding) int {
+	return cmp.Or(
+		slices.Index(Severities, a.Severity)-slices.Index(Severities, b.Severity),
+		len(b.Affected)-len(a.Affected),
+		cmp.Compare(a.Rule, b.Rule),
+		cmp.Compare(a.Message, b.Message),
+	)
+}
+
+// layerRef describes the layer with the index i, counted from 0; nil where
+// layers are of no interest (a directory).
+func (w *world) layerRef(i int) *LayerRef {
+	infos := w.img.FS.Layers
+	if i < 0 || i >= len(infos) || len(infos) == 1 && infos[0].Digest == "" {
+		return nil
+	}
+	return &LayerRef{Index: i + 1, Digest: infos[i].Digest, CreatedBy: infos[i].CreatedBy}
+}
+
+// file describes a path of the image.
+func (w *world) file(path string) File {
+	_, layer, ok := w.img.FS.Lookup(path)
+	if !ok {
+		return File{Path: path}
+	}
+	return File{Path: path, Layer: w.layerRef(layer)}
+}
+
+// env is the environment of the image's processes.
+func (w *world) env() elfdeps.Env {
+	if w.img.Config == nil {
+		return elfdeps.Env{}
+	}
+	return elfdeps.Env{Vars: w.img.Config.Config.Env, Cwd: w.img.Config.Config.WorkingDir}
+}

@@ -1,0 +1,510 @@
+package lint
+
+import (
+	"context"
+	"debug/elf"
+	"fmt"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+)
+
+// world is an image while it is judged: what is in it, and what each of its ELF
+// files meets when it is loaded.
+type world struct {
+	img   *Image
+	packs *Packs
+
+	machine elf.Machine
+	class   elf.Class
+	loaders map[string]*elfdeps.Loader // by path of the interpreter
+	primary *elfdeps.Loader            // of the image's programs; nil when there is none
+
+	objects []*object           // ELF files of the image's machine, by path
+	byPath  map[string]*object  // by real path
+	named   map[string][]string // file name or SONAME → paths that have it
+	foreign int                 // ELF files of other machines
+	files   int
+
+	installs []*install
+	served   sync.Map // servedKey → true
+}
+
+// object is one ELF file and what its replay came to.
+type object struct {
+	path   string
+	elf    *elfdeps.Object
+	loader *elfdeps.Loader // nil: no loader of the image would take it
+	err    error           // it could not be started at all
+	misses []*elfdeps.Error
+}
+
+// install is a framework that the image has.
+type install struct {
+	*Framework
+	home     string   // its directory, absolute
+	site     string   // the directory that holds it
+	preloads []string // the files that it can open by their full path
+	first    bool     // it needs them before its first step
+	failures []failure
+}
+
+// failure is a step that failed.
+type failure struct {
+	step   Step
+	path   string
+	misses []*elfdeps.Error
+}
+
+func newWorld(img *Image, packs *Packs) *world {
+	w := &world{img: img, packs: packs, loaders: map[string]*elfdeps.Loader{}, byPath: map[string]*object{}, named: map[string][]string{}}
+	w.machine, w.class = w.architecture()
+	for e := range img.FS.All() {
+		w.files++
+		abs := "/" + e.Path
+		if e.Type == layers.Symlink {
+			w.named[path.Base(abs)] = append(w.named[path.Base(abs)], abs)
+		}
+		if e.Object == nil {
+			continue
+		}
+		if e.Object.Machine != w.machine || e.Object.Class() != w.class {
+			w.foreign++
+			continue
+		}
+		w.named[path.Base(abs)] = append(w.named[path.Base(abs)], abs)
+		if s := e.Object.Soname; s != "" && s != path.Base(abs) {
+			w.named[s] = append(w.named[s], abs)
+		}
+		if e.Object.Dynamic && !isStatic(e.Object) {
+			o := &object{path: abs, elf: e.Object}
+			w.objects = append(w.objects, o)
+			w.byPath[abs] = o
+		}
+	}
+	w.primary = w.findPrimary()
+	for _, o := range w.objects {
+		o.loader = w.loaderOf(o.elf)
+	}
+	w.installs = w.findInstalls()
+	return w
+}
+
+// machines are the architectures of image configs (GOARCH) as ELF has them.
+var machines = map[string]struct {
+	m elf.Machine
+	c elf.Class
+}{
+	"amd64": {elf.EM_X86_64, elf.ELFCLASS64}, "arm64": {elf.EM_AARCH64, elf.ELFCLASS64}, "386": {elf.EM_386, elf.ELFCLASS32},
+	"arm": {elf.EM_ARM, elf.ELFCLASS32}, "ppc64le": {elf.EM_PPC64, elf.ELFCLASS64}, "s390x": {elf.EM_S390, elf.ELFCLASS64},
+	"riscv64": {elf.EM_RISCV, elf.ELFCLASS64},
+}
+
+// architecture is the config's, else that of most of the image's ELF files.
+func (w *world) architecture() (elf.Machine, elf.Class) {
+	if c := w.img.Config; c != nil {
+		if a, ok := machines[c.Architecture]; ok {
+			return a.m, a.c
+		}
+	}
+	type arch struct {
+		m elf.Machine
+		c elf.Class
+	}
+	count := map[arch]int{}
+	best := arch{elf.EM_X86_64, elf.ELFCLASS64}
+	for e := range w.img.FS.All() {
+		if e.Object == nil {
+			continue
+		}
+		a := arch{e.Object.Machine, e.Object.Class()}
+		count[a]++
+		if count[a] > count[best] || count[a] == count[best] && a.m < best.m {
+			best = a
+		}
+	}
+	return best.m, best.c
+}
+
+// findPrimary is the loader of the image's programs: the entrypoint's, else the
+// first that is there.
+func (w *world) findPrimary() *elfdeps.Loader {
+	if e := w.entry(); e.exe != nil && e.exe.Object != nil && e.exe.Object.Interp != "" {
+		if l := w.loader(e.exe.Object.Interp); l != nil {
+			return l
+		}
+	}
+	for _, interp := range elfdeps.Interpreters(w.machine, w.class) {
+		if l := w.loader(interp); l != nil {
+			return l
+		}
+	}
+	return nil
+}
+
+// loader opens an interpreter once; nil when it cannot be.
+func (w *world) loader(interp string) *elfdeps.Loader {
+	if l, ok := w.loaders[interp]; ok {
+		return l
+	}
+	l, err := elfdeps.NewLoader(w.img.FS, interp, w.env())
+	if err != nil {
+		l = nil
+	}
+	w.loaders[interp] = l
+	return l
+}
+
+// loaderOf is the loader in whose process an object is loaded: a program's own,
+// musl's for what needs musl's libc, else the image's.
+func (w *world) loaderOf(o *elfdeps.Object) *elfdeps.Loader {
+	if o.Interp != "" {
+		return w.loader(o.Interp)
+	}
+	interps := elfdeps.Interpreters(w.machine, w.class)
+	for _, n := range o.Needed {
+		if strings.HasPrefix(n, "libc.musl-") && len(interps) > 1 {
+			if l := w.loader(interps[1]); l != nil {
+				return l
+			}
+		}
+	}
+	return w.primary
+}
+
+// replay loads every object, on every processor. What misses something by
+// itself and relies on a framework is loaded after it.
+func (w *world) replay(ctx context.Context) error {
+	for _, in := range w.installs {
+		w.load(in)
+	}
+	return w.each(ctx, func(o *object) {
+		if o.loader == nil {
+			return
+		}
+		o.misses, o.err = w.alone(o)
+		if len(o.misses) == 0 || isProgram(o.elf) {
+			return
+		}
+		if host := w.hostOf(o); host != nil {
+			o.misses = w.after(o, host)
+		}
+	})
+}
+
+// each calls f for every object, in no order.
+func (w *world) each(ctx context.Context, f func(*object)) error {
+	g, ctx := errgroup.WithContext(ctx)
+	workers := runtime.GOMAXPROCS(0)
+	for n := range workers {
+		g.Go(func() error {
+			for i := n; i < len(w.objects); i += workers {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				f(w.objects[i])
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// alone loads an object by itself: a program starts, a library is opened by a
+// program that brings nothing but, for Python's, the interpreter.
+func (w *world) alone(o *object) ([]*elfdeps.Error, error) {
+	if isProgram(o.elf) {
+		p, err := o.loader.Trace(o.path)
+		if len(p.Objects) == 0 {
+			return nil, err
+		}
+		w.remember(p, o)
+		return missesOf(p, p.Objects[0]), err
+	}
+	p := w.programFor(o.path, o.loader)
+	return w.open(p, o), nil
+}
+
+// open opens an object in a process and tells what of its own was missed.
+func (w *world) open(p *elfdeps.Process, o *object) []*elfdeps.Error {
+	had := len(p.Misses)
+	m, err := p.Dlopen(nil, o.path)
+	w.remember(p, o)
+	if err != nil && m == nil {
+		return p.Misses[had:]
+	}
+	return missesOf(p, m)
+}
+
+// after loads an object in a process that has loaded its host. Whether the host
+// needed the help of its own preloads or not, it has brought them when others
+// come.
+func (w *world) after(o *object, host *install) []*elfdeps.Error {
+	p := w.programFor(host.home, o.loader)
+	if host.first {
+		preload(p, host)
+		w.runSteps(p, host)
+	} else {
+		w.runSteps(p, host)
+		preload(p, host)
+	}
+	return w.open(p, o)
+}
+
+// missesOf are the misses of a module and of all that it needs.
+func missesOf(p *elfdeps.Process, root *elfdeps.Module) []*elfdeps.Error {
+	if len(p.Misses) == 0 {
+		return nil
+	}
+	seen := map[*elfdeps.Module]bool{root: true}
+	queue := []*elfdeps.Module{root}
+	for i := 0; i < len(queue); i++ {
+		for _, d := range queue[i].Deps {
+			if d != nil && !seen[d] {
+				seen[d] = true
+				queue = append(queue, d)
+			}
+		}
+	}
+	var list []*elfdeps.Error
+	for _, e := range p.Misses {
+		if seen[e.By] {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// remember notes which GPU libraries were found for whom in a process other
+// than its own: a library that is only ever loaded by others is judged there.
+func (w *world) remember(p *elfdeps.Process, root *object) {
+	for _, m := range p.Objects {
+		real := m.Real()
+		if real == root.path {
+			continue
+		}
+		for i, d := range m.Deps {
+			if d != nil && w.packs.family(m.Object.Needed[i]) != nil {
+				w.served.Store(servedKey{real, m.Object.Needed[i]}, true)
+			}
+		}
+	}
+}
+
+// servedKey is a file and a name that it asks for.
+type servedKey struct{ path, name string }
+
+// programFor is a process in which what lies at a path would be loaded: a
+// Python extension's is its interpreter, whose RPATH serves the whole process
+// (conda's python has one); any other's is a program that brings nothing.
+func (w *world) programFor(p string, l *elfdeps.Loader) *elfdeps.Process {
+	for _, python := range w.pythons(p) {
+		e, _, ok := w.img.FS.Lookup(python)
+		if !ok || e.Object == nil || e.Object.Interp != l.Path {
+			continue
+		}
+		proc, err := l.Trace(python)
+		if err == nil {
+			return proc
+		}
+	}
+	return l.Bare()
+}
+
+// pythons are the interpreters that may load what lies at a path: those of the
+// prefix whose lib/pythonX.Y it is in, or of the conda prefix.
+func (w *world) pythons(p string) []string {
+	for dir := path.Dir(p); dir != "/" && dir != "."; dir = path.Dir(dir) {
+		name := path.Base(dir)
+		if strings.HasPrefix(name, "python3") && path.Base(path.Dir(dir)) == "lib" {
+			prefix := path.Dir(path.Dir(dir))
+			list := []string{prefix + "/bin/" + name, prefix + "/bin/python3", prefix + "/bin/python"}
+			if prefix == "/usr/local" { // Debian's pip installs there for /usr's python
+				list = append(list, "/usr/bin/"+name, "/usr/bin/python3")
+			}
+			return list
+		}
+		if _, _, ok := w.img.FS.Lookup(dir + "/conda-meta"); ok {
+			return []string{dir + "/bin/python3", dir + "/bin/python"}
+		}
+	}
+	return nil
+}
+
+// isProgram tells a program from a library: it names its interpreter, and is
+// not a library that can also be run (libc.so.6).
+func isProgram(o *elfdeps.Object) bool {
+	return o.Type == elf.ET_EXEC || o.Interp != "" && (o.PIE() || o.Soname == "")
+}
+
+// isStatic tells a static program that has a dynamic section only to relocate
+// itself (static-pie, L61): no loader sees it.
+func isStatic(o *elfdeps.Object) bool { return o.Interp == "" && (o.PIE() || o.Type == elf.ET_EXEC) }
+
+// findInstalls looks for the packs' frameworks.
+func (w *world) findInstalls() []*install {
+	var list []*install
+	for _, f := range w.packs.Frameworks {
+		homes := map[string]bool{}
+		pattern := "**/" + f.Package + "/" + f.Marker
+		for e := range w.img.FS.All() {
+			if e.IsDir() || !strings.Contains(e.Path, f.Package) || !match(pattern, e.Path) {
+				continue
+			}
+			home := "/" + homeOf(e.Path, f)
+			if !homes[home] {
+				homes[home] = true
+				list = append(list, &install{Framework: f, home: home, site: path.Dir(home)})
+			}
+		}
+	}
+	return list
+}
+
+// homeOf is the framework's directory: the path less as many elements as the
+// marker has.
+func homeOf(p string, f *Framework) string {
+	for range strings.Count(f.Marker, "/") + 1 {
+		p = path.Dir(p)
+	}
+	return p
+}
+
+// glob are the paths below dir that fit a pattern, sorted.
+func (w *world) glob(dir, pattern string) []string {
+	var list []string
+	for e := range w.img.FS.Below(dir) {
+		if !e.IsDir() && match(pattern, strings.TrimPrefix("/"+e.Path, strings.TrimSuffix(dir, "/")+"/")) {
+			list = append(list, "/"+e.Path)
+		}
+	}
+	return list
+}
+
+// load replays a framework's steps in one process. When a step misses something,
+// the framework's own preloads come to help, as they do in the real one.
+func (w *world) load(in *install) {
+	for _, g := range in.Preload {
+		in.preloads = append(in.preloads, w.glob(in.site, g)...)
+	}
+	if w.primary == nil {
+		return
+	}
+	in.failures = w.runSteps(w.programFor(in.home, w.primary), in)
+	if len(in.failures) == 0 || len(in.preloads) == 0 {
+		return
+	}
+	p := w.programFor(in.home, w.primary)
+	preload(p, in)
+	in.first = true
+	in.failures = w.runSteps(p, in)
+}
+
+// preload opens what the framework opens by full path. What itself cannot be
+// loaded is passed over; its misses are not the framework's.
+func preload(p *elfdeps.Process, in *install) {
+	had := len(p.Misses)
+	for _, f := range in.preloads {
+		p.Dlopen(nil, f)
+	}
+	p.Misses = p.Misses[:had]
+}
+
+// runSteps opens what the framework opens, and tells which steps fail.
+func (w *world) runSteps(p *elfdeps.Process, in *install) []failure {
+	var failures []failure
+	for _, s := range in.Steps {
+		for _, file := range w.glob(in.home, s.Open) {
+			if !w.loadable(file) {
+				continue
+			}
+			had := len(p.Misses)
+			p.Dlopen(nil, file)
+			if misses := w.real(p.Misses[had:]); len(misses) > 0 {
+				failures = append(failures, failure{s, file, misses})
+			}
+		}
+	}
+	return failures
+}
+
+// loadable reports whether a file is one that a framework's process would open:
+// an ELF file of the image's machine, or a broken one, and not optional.
+func (w *world) loadable(file string) bool {
+	e, _, ok := w.img.FS.Lookup(file)
+	if !ok || exception(w.packs.Optional, file) != nil {
+		return false
+	}
+	return e.Object == nil || e.Object.Machine == w.machine
+}
+
+// real leaves out what is no miss on a machine with a GPU: the driver's
+// libraries.
+func (w *world) real(misses []*elfdeps.Error) []*elfdeps.Error {
+	return slices.DeleteFunc(slices.Clone(misses), func(e *elfdeps.Error) bool {
+		return e.Missing() && w.packs.fromDriver(e.Name)
+	})
+}
+
+// hostOf is the framework that an object relies on: it needs one of its
+// libraries, or is in a package that imports it first. Of several, the one in
+// the same directory of packages counts.
+func (w *world) hostOf(o *object) *install {
+	var host *install
+	for _, in := range w.installs {
+		served := slices.ContainsFunc(o.elf.Needed, func(n string) bool { return matchAny(in.Serves, n) })
+		if !served && !in.follows(o.path) && !strings.HasPrefix(o.path, in.home+"/") {
+			continue
+		}
+		if host == nil || strings.HasPrefix(o.path, in.site+"/") && !strings.HasPrefix(o.path, host.site+"/") {
+			host = in
+		}
+	}
+	return host
+}
+
+// follows reports whether a path is in a package that imports the framework
+// before it loads its own libraries.
+func (in *install) follows(p string) bool {
+	rest, ok := strings.CutPrefix(p, in.site+"/")
+	if !ok {
+		return false
+	}
+	pkg, _, _ := strings.Cut(rest, "/")
+	pkg = strings.TrimSuffix(pkg, ".libs")
+	return matchAny(in.Followers, pkg)
+}
+
+// stats say what was looked at.
+func (w *world) stats() Stats {
+	s := Stats{Files: w.files, ELF: len(w.objects) + w.foreign}
+	for _, in := range w.installs {
+		s.Frameworks = append(s.Frameworks, fmt.Sprintf("%s at %s", in.Title, in.home))
+	}
+	for interp, l := range w.loaders {
+		if l != nil {
+			s.Loaders = append(s.Loaders, interp+describeLibc(l.Libc))
+		}
+	}
+	slices.Sort(s.Loaders)
+	slices.Sort(s.Frameworks)
+	return s
+}
+
+func describeLibc(c elfdeps.Libc) string {
+	kind := "glibc"
+	if c.Musl {
+		kind = "musl"
+	}
+	if c.Release == "" {
+		return " (" + kind + ")"
+	}
+	return " (" + kind + " " + c.Release + ")"
+}

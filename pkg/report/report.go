@@ -1,0 +1,101 @@
+// Package report writes a scan's result for people and for programs.
+//
+// A format is a function from a document to a writer; [Formats] lists them. The
+// same document gives the same bytes: nothing here asks for the time, the
+// terminal or the environment, whoever calls says whether colour is wanted.
+//
+// The package does not judge: severities, texts and fixes come with the
+// findings.
+package report
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+)
+
+// Schema names the form of the JSON document; docs/schema has its JSON Schema.
+// A change that breaks readers gets another number.
+const Schema = "imgcheck.report/1"
+
+// Document is what is reported of one scan.
+type Document struct {
+	Schema   string         `json:"schema"`
+	Image    Image          `json:"image"`
+	Summary  Summary        `json:"summary"`
+	Findings []lint.Finding `json:"findings"`
+	Stats    lint.Stats     `json:"stats"`
+}
+
+// Image says what was scanned.
+type Image struct {
+	Ref      string  `json:"ref"`                // as it was given
+	Digest   string  `json:"digest,omitempty"`   // of the manifest
+	Platform string  `json:"platform,omitempty"` // of the config
+	Layers   []Layer `json:"layers"`
+}
+
+// Layer is one layer, the lowest first.
+type Layer struct {
+	Index     int    `json:"index"` // from 1
+	Digest    string `json:"digest,omitempty"`
+	DiffID    string `json:"diff_id,omitempty"`
+	CreatedBy string `json:"created_by,omitempty"`
+	Size      int64  `json:"size,omitempty"` // of the blob in bytes
+}
+
+// Summary counts the findings.
+type Summary struct {
+	Errors   int `json:"errors"`
+	Warnings int `json:"warnings"`
+	Notes    int `json:"notes"`
+}
+
+// New puts a result and what was scanned together.
+func New(img Image, res *lint.Result) *Document {
+	d := &Document{Schema: Schema, Image: img, Findings: res.Findings, Stats: res.Stats}
+	if d.Findings == nil {
+		d.Findings = []lint.Finding{}
+	}
+	if d.Image.Layers == nil {
+		d.Image.Layers = []Layer{}
+	}
+	for _, f := range res.Findings {
+		switch f.Severity {
+		case lint.Error:
+			d.Summary.Errors++
+		case lint.Warning:
+			d.Summary.Warnings++
+		default:
+			d.Summary.Notes++
+		}
+	}
+	return d
+}
+
+// Options say how a document is shown.
+type Options struct {
+	// All shows notes and whole lists; only the text format leaves anything
+	// out without it.
+	All bool
+	// Color allows escape sequences.
+	Color bool
+}
+
+// Format writes a document.
+type Format func(w io.Writer, d *Document, o Options) error
+
+// Formats by name.
+var Formats = map[string]Format{
+	"text": Text,
+	"json": JSON,
+}
+
+// JSON writes the document as it is, whatever the options.
+func JSON(w io.Writer, d *Document, _ Options) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(d)
+}

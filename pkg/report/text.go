@@ -1,0 +1,324 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+)
+
+// How much of a list is shown without All.
+const (
+	shownNeeders  = 3
+	shownAffected = 3
+	shownPlaces   = 8
+	shownWidth    = 100 // of an instruction
+)
+
+// Text writes the document for people: each cause with its evidence and its
+// remedy, and a last line that sums up.
+func Text(w io.Writer, d *Document, o Options) error {
+	t := &text{w: bufio.NewWriter(w), all: o.All, paint: paint{o.Color}}
+	shown := 0
+	for i := range d.Findings {
+		f := &d.Findings[i]
+		if f.Severity == lint.Note && !o.All {
+			continue
+		}
+		if shown == 0 {
+			t.head(d)
+		}
+		shown++
+		t.finding(f)
+	}
+	t.summary(d, shown)
+	return t.w.Flush()
+}
+
+// paint colours text, or leaves it.
+type paint struct{ on bool }
+
+func (p paint) with(code, s string) string {
+	if !p.on {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (p paint) bold(s string) string  { return p.with("1", s) }
+func (p paint) faint(s string) string { return p.with("2", s) }
+func (p paint) green(s string) string { return p.with("32", s) }
+
+func (p paint) severity(s lint.Severity) string {
+	code := map[lint.Severity]string{lint.Error: "1;31", lint.Warning: "1;33", lint.Note: "1;36"}[s]
+	return p.with(code, string(s))
+}
+
+// text is a text report while it is written. Errors of the writer wait for the
+// flush.
+type text struct {
+	w   *bufio.Writer
+	all bool
+	paint
+	lastSearch string
+}
+
+func (t *text) line(format string, args ...any) { fmt.Fprintf(t.w, format+"\n", args...) }
+
+func (t *text) head(d *Document) {
+	var about []string
+	if d.Image.Platform != "" {
+		about = append(about, d.Image.Platform)
+	}
+	if d.Image.Digest != "" {
+		about = append(about, d.Image.Digest)
+	}
+	if len(about) > 0 {
+		t.line("%s  %s", t.bold(clean(d.Image.Ref)), t.faint(strings.Join(about, "  ")))
+	} else {
+		t.line("%s", t.bold(clean(d.Image.Ref)))
+	}
+	t.line("")
+}
+
+func (t *text) finding(f *lint.Finding) {
+	t.line("%s  %s  %s", t.severity(f.Severity), t.bold(clean(f.Message)), t.faint("["+f.Rule+"]"))
+	t.effects(f)
+	t.neededBy(f)
+	t.affected(f)
+	t.searched(f)
+	t.present(f)
+	t.list("fix", f.Fixes, len(f.Fixes))
+	if f.Because != "" {
+		t.field("because", clean(f.Because))
+	}
+	t.line("")
+}
+
+const indent = "             "
+
+// field writes one line under a label; an empty label continues the last.
+func (t *text) field(label, value string) {
+	pad := strings.Repeat(" ", max(1, 11-len(label)))
+	t.line("  %s%s%s", t.faint(label), pad, value)
+}
+
+func (t *text) list(label string, values []string, show int) {
+	for i, v := range values {
+		if i == show && !t.all {
+			t.line("%s%s", indent, t.faint(fmt.Sprintf("… %s more (--all shows them)", count(len(values)-i))))
+			return
+		}
+		if i > 0 {
+			label = ""
+		}
+		t.field(label, clean(v))
+	}
+}
+
+func (t *text) effects(f *lint.Finding) {
+	label := "so"
+	for i, e := range f.Effects {
+		if i == 0 || e.Text != f.Effects[i-1].Text {
+			t.field(label, clean(e.Text))
+			label = ""
+		}
+		if e.Error != "" && e.Error != f.Message {
+			t.line("%s  %s", indent, t.faint(clean(e.Error)))
+		}
+	}
+}
+
+func (t *text) neededBy(f *lint.Finding) {
+	label := "needed by"
+	for i, n := range f.NeededBy {
+		if i == shownNeeders && !t.all {
+			t.line("%s%s", indent, t.faint(fmt.Sprintf("… and %s more", count(len(f.NeededBy)-i))))
+			return
+		}
+		t.field(label, clean(n.Path))
+		if n.Layer != nil {
+			t.line("%s  %s", indent, t.faint(layer("from", n.Layer)))
+		}
+		label = ""
+	}
+}
+
+// affected lists who cannot be loaded beside those who ask.
+func (t *text) affected(f *lint.Finding) {
+	asks := map[string]bool{}
+	for _, n := range f.NeededBy {
+		asks[n.Path] = true
+	}
+	var others []string
+	for _, p := range f.Affected {
+		if !asks[p] {
+			others = append(others, clean(p))
+		}
+	}
+	if len(others) == 0 {
+		return
+	}
+	if len(f.NeededBy) == 0 {
+		t.list("files", others, shownAffected)
+		return
+	}
+	t.field("affects", fmt.Sprintf("%s files in all that need it, or need what needs it:", count(len(f.Affected))))
+	for i, p := range others {
+		if i == shownAffected && !t.all {
+			t.line("%s  %s", indent, t.faint(fmt.Sprintf("… %s more (--all shows them)", count(len(others)-i))))
+			return
+		}
+		t.line("%s  %s", indent, p)
+	}
+}
+
+func (t *text) searched(f *lint.Finding) {
+	if len(f.Searched) == 0 {
+		return
+	}
+	if same := searchKey(f); same == t.lastSearch {
+		t.field("searched", t.faint("the same places"))
+		return
+	} else {
+		t.lastSearch = same
+	}
+	label := "searched"
+	for _, s := range f.Searched {
+		t.field(label, clean(s.Source))
+		label = ""
+		for i, p := range s.Places {
+			if i == shownPlaces && !t.all {
+				t.line("%s  %s", indent, t.faint(fmt.Sprintf("… and %s more", count(len(s.Places)-i))))
+				break
+			}
+			t.line("%s  %s", indent, t.faint(clean(p)))
+		}
+	}
+}
+
+// searchKey tells whether two findings have been searched for in the same places.
+func searchKey(f *lint.Finding) string {
+	var b strings.Builder
+	for _, s := range f.Searched {
+		fmt.Fprintln(&b, s.Source, s.Places)
+	}
+	return b.String()
+}
+
+func (t *text) present(f *lint.Finding) {
+	label := "present at"
+	for _, p := range f.Present {
+		t.field(label, clean(p.Path))
+		if p.Layer != nil {
+			t.line("%s  %s", indent, t.faint(layer("from", p.Layer)))
+		}
+		label = ""
+	}
+	for _, r := range f.Removed {
+		t.field("deleted", clean(r.Path))
+		if r.By != nil {
+			t.line("%s  %s", indent, t.faint(layer("by", r.By)))
+		}
+	}
+}
+
+func layer(how string, l *lint.LayerRef) string {
+	s := fmt.Sprintf("%s layer %d", how, l.Index)
+	if l.CreatedBy != "" {
+		s += ": " + shorten(clean(l.CreatedBy), shownWidth)
+	}
+	return s
+}
+
+// summary is the one line that a healthy image gets.
+func (t *text) summary(d *Document, shown int) {
+	looked := fmt.Sprintf("%s in %s", plural(d.Stats.ELF, "ELF file"), plural(len(d.Image.Layers), "layer"))
+	if len(d.Image.Layers) < 2 {
+		looked = plural(d.Stats.ELF, "ELF file")
+	}
+	hidden, unseen := 0, 0
+	for _, f := range d.Findings {
+		switch {
+		case f.Severity != lint.Note || t.all:
+		case f.Rule == "not-examined":
+			unseen += max(1, len(f.Affected))
+		default:
+			hidden++
+		}
+	}
+	more := ""
+	switch {
+	case hidden > 0 && unseen > 0:
+		more = fmt.Sprintf("; %s, and %s not examined (--all shows them)", plural(hidden, "note"), plural(unseen, "thing"))
+	case hidden > 0:
+		more = fmt.Sprintf("; %s (--all shows them)", plural(hidden, "note"))
+	case unseen > 0:
+		more = fmt.Sprintf("; %s not examined (--all shows them)", plural(unseen, "thing"))
+	}
+	if d.Summary.Errors+d.Summary.Warnings == 0 {
+		if shown == 0 {
+			t.line("%s %s: %s%s", t.green("✓ no problems found in"), clean(d.Image.Ref), looked, more)
+		} else {
+			t.line("%s: %s", t.green("✓ no problems found"), looked)
+		}
+		return
+	}
+	t.line("%s: %s%s", t.bold(verdict(d.Summary)), looked, more)
+}
+
+func verdict(s Summary) string {
+	var parts []string
+	if s.Errors > 0 {
+		parts = append(parts, plural(s.Errors, "error"))
+	}
+	if s.Warnings > 0 {
+		parts = append(parts, plural(s.Warnings, "warning"))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return count(n) + " " + what + "s"
+}
+
+// count writes a number with its thousands set off.
+func count(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// clean makes text from an image safe for a terminal: one line, no control
+// characters, valid UTF-8.
+func clean(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) }) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case unicode.IsControl(r):
+			return '�'
+		}
+		return r
+	}, s)
+}
+
+func shorten(s string, n int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
