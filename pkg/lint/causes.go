@@ -231,8 +231,7 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error) []string {
 	case f.Rule == "unusable-library":
 		list = append(list, fmt.Sprintf("replace %s with a whole copy: rebuild the layer that brought it", e.Subject))
 	case len(f.Present) > 0 && fam != nil:
-		dir := path.Dir(f.Present[0].Path)
-		list = append(list, fmt.Sprintf("ENV LD_LIBRARY_PATH=%s%s", dir, w.oldPath(dir)))
+		list = append(list, "ENV LD_LIBRARY_PATH="+w.pathWith(f.NeededBy[0].Path, path.Dir(f.Present[0].Path)))
 		list = append(list, "or load it in the program first: `import torch` before the others, onnxruntime.preload_dlls() from onnxruntime 1.21 on")
 		return list
 	case len(f.Removed) > 0 && f.Removed[0].By != nil:
@@ -247,18 +246,29 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error) []string {
 	return list
 }
 
-// oldPath is what LD_LIBRARY_PATH holds already, to be kept behind what is new.
-func (w *world) oldPath(dir string) string {
-	old := ""
+// pathWith is LD_LIBRARY_PATH with the directories of all that a file asks for
+// and does not reach, behind what it holds already.
+func (w *world) pathWith(needer, dir string) string {
+	var dirs []string
 	for _, v := range w.env().Vars {
-		if rest, ok := strings.CutPrefix(v, "LD_LIBRARY_PATH="); ok {
-			old = rest
+		if old, ok := strings.CutPrefix(v, "LD_LIBRARY_PATH="); ok && old != "" {
+			dirs = strings.Split(old, ":")
 		}
 	}
-	if old == "" || old == dir {
-		return ""
+	add := func(d string) {
+		if !slices.Contains(dirs, d) {
+			dirs = append(dirs, d)
+		}
 	}
-	return ":" + old
+	if o := w.byPath[needer]; o != nil {
+		for _, e := range w.real(o.misses) {
+			if paths := w.present(e.Name); e.Missing() && w.packs.family(e.Name) != nil && len(paths) > 0 {
+				add(path.Dir(paths[0]))
+			}
+		}
+	}
+	add(dir)
+	return strings.Join(dirs, ":")
 }
 
 // searched makes a loader's steps short: directories instead of files, and what
