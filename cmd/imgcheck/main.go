@@ -151,10 +151,13 @@ func reorder(app *cli.App, args []string) []string {
 			rest = append(rest, a)
 		default:
 			flags = append(flags, a)
-			if takesValue(cmd, a) && k+1 < len(args) {
-				k++
-				flags = append(flags, args[k])
+			if !takesValue(cmd, a) {
+				continue
 			}
+			if k++; k == len(args) {
+				return slices.Concat(args[:i+1], flags) // cli says that a value is missing
+			}
+			flags = append(flags, args[k])
 		}
 	}
 	return slices.Concat(args[:i+1], flags, rest)

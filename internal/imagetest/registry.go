@@ -68,3 +68,15 @@ func (s *Server) Push(repoTag string, img v1.Image) (string, error) {
 
 // Close ends the registry.
 func (s *Server) Close() error { return s.server.Close() }
+
+// PushIndex uploads an index, with all its images, as repository:tag.
+func (s *Server) PushIndex(repoTag string, index v1.ImageIndex) error {
+	ref, err := name.ParseReference(s.Host + "/" + repoTag)
+	if err != nil {
+		return fmt.Errorf("pushing %s: %w", repoTag, err)
+	}
+	if err := remote.WriteIndex(ref, index); err != nil {
+		return fmt.Errorf("pushing %s: %w", repoTag, err)
+	}
+	return nil
+}

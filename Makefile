@@ -1,0 +1,30 @@
+# Few targets on purpose; each is a line that one could type.
+GO ?= go
+
+.PHONY: build test deps lint unit real fuzz bench
+
+build: ## the program, at bin/imgcheck
+	$(GO) build -trimpath -o bin/imgcheck ./cmd/imgcheck
+
+test: deps lint unit ## everything that must hold, without the real images
+
+deps: ## what the tests need; installs it as root on Debian and Ubuntu
+	./test/deps.sh
+
+lint: ## vet, staticcheck, gofumpt, and no file forgotten in go.mod
+	$(GO) vet ./... ./testdata/images
+	$(GO) tool staticcheck ./...
+	@test -z "$$($(GO) tool gofumpt -l .)" || { $(GO) tool gofumpt -l .; echo "gofumpt would change these files: go tool gofumpt -w ."; exit 1; }
+	$(GO) mod tidy -diff
+
+unit: ## all tests, with the race detector
+	$(GO) test -race -timeout 10m ./...
+
+real: ## images of Debian and npm; root, 15 GB, some minutes
+	./test/real/run.sh
+
+fuzz: ## each fuzz target for FUZZTIME (default 30s)
+	./test/fuzz.sh
+
+bench: ## scan time against bare decompression of the same layers
+	$(GO) test -run '^$$' -bench . -benchtime 3x ./pkg/...

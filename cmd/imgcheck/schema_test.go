@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"path/filepath"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/testdata/images"
+)
+
+// TestJSONSchema holds every image's JSON report against the schema that the
+// repository publishes, and checks that two scans give the same bytes.
+func TestJSONSchema(t *testing.T) {
+	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "schema", "report-1.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := imagetest.Registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	names, _ := fs.Glob(images.FS, "*.txtar")
+	for _, name := range names {
+		data, err := images.FS.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := imagetest.Parse(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, err := parsed.V1()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := server.Push("schema/test:latest", img)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, second := jsonReport(t, ref), jsonReport(t, ref)
+		if !bytes.Equal(first, second) {
+			t.Errorf("%s: two scans differ", name)
+		}
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(first))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(doc); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func jsonReport(t *testing.T, ref string) []byte {
+	t.Helper()
+	doc, err := scan(context.Background(), ref, layers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := report.JSON(&b, doc, report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}

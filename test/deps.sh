@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Installs what the tests need beside Go, as root on Debian or Ubuntu; anywhere
+# else it says what is missing. Tests never skip for want of it: they fail.
+set -euo pipefail
+
+# program → Debian package
+need=(gcc=gcc docker-registry=docker-registry umoci=umoci skopeo=skopeo patchelf=patchelf mount=mount /lib/ld-musl-x86_64.so.1=musl)
+if [ "${1:-}" = real ]; then
+  need+=(debootstrap=debootstrap npm=npm node=nodejs)
+fi
+missing=()
+for pair in "${need[@]}"; do
+  what=${pair%%=*}
+  case $what in
+    /*) [ -e "$what" ] || missing+=("${pair#*=}") ;;
+    *) command -v "$what" >/dev/null || missing+=("${pair#*=}") ;;
+  esac
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+  echo "The tests need these Debian packages, or their like: ${missing[*]}" >&2
+  echo "As root on Debian or Ubuntu, 'make test' installs them." >&2
+  exit 1
+fi
+echo "Installing what the tests need: ${missing[*]}" >&2
+apt-get -qq update
+DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "${missing[@]}" >/dev/null

@@ -1,0 +1,196 @@
+#!/usr/bin/env bash
+# Real files that no one here wrote: makes three images from Debian and npm,
+# scans them as OCI layouts and in a real registry on loopback, and checks what
+# imgcheck says; for the first also against the image's own loader, file by file.
+#
+#   1. trixie with contrib's python3-torch-cuda (PyTorch 2.6 for CUDA 12.4), whose
+#      licence keeps cuDNN out of Debian
+#   2. bookworm with npm's @node-llama-cpp/linux-x64-cuda
+#   3. bookworm with non-free's CUDA 11 runtime libraries and python3: healthy
+#
+# Needs root on Debian or Ubuntu, debootstrap, docker-registry, npm, go; some
+# 15 GB of disk in $REAL (default .real here in the repository) and 6 minutes.
+# What is there is used again; remove $REAL to start anew.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+R=${REAL:-$top/.real}
+mkdir -p "$R"/{up,mnt,oci,debs,log,apt}
+mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -m1 '/debian/*$') # the one that this machine uses
+mirror=${mirror%/}
+
+say() { printf '%s\n' "== $*" >&2; }
+die() { printf '%s\n' "FAIL: $*" >&2; exit 1; }
+for tool in debootstrap docker-registry npm go; do
+  command -v $tool >/dev/null || die "$tool is not installed (make test as root installs it)"
+done
+[ "$(id -u)" = 0 ] || die "debootstrap and overlay mounts need root"
+
+# Every mount made here is below $R/mnt.
+unmount() { { grep -o " $R/mnt/[^ ]*" /proc/mounts || true; } | sort -r | while read -r m; do umount "$m"; done; }
+registry=
+trap '[ -z "$registry" ] || kill $registry; unmount' EXIT
+unmount
+
+# merged NAME LOWER... : mounts the layers, the lowest first, with an upper
+# directory of that name, at $R/mnt/NAME.
+merged() {
+  local name=$1 lower=; shift
+  for l in "$@"; do lower=$R/up/$l${lower:+:$lower}; done
+  mkdir -p "$R/up/$name" "$R/mnt/$name" "$R/mnt/.work-$name"
+  mount -t overlay "real-$name" -o "lowerdir=$lower,upperdir=$R/up/$name,workdir=$R/mnt/.work-$name,redirect_dir=off,metacopy=off,index=off" "$R/mnt/$name"
+}
+
+# base NAME SUITE: the lowest layer.
+base() {
+  [ -e "$R/up/.$1.ok" ] && return
+  say "debootstrap $2"
+  rm -rf "$R/up/$1"
+  debootstrap --variant=minbase --components=main,contrib,non-free "$2" "$R/up/$1" "$mirror" >"$R/log/$1.log" 2>&1 || die "debootstrap: see $R/log/$1.log"
+  rm -rf "$R/up/$1"/var/cache/apt/archives/*.deb "$R/up/$1"/var/lib/apt/lists/*
+  touch "$R/up/.$1.ok"
+}
+
+# layer NAME "LOWER..." COMMAND...: what the command changes, run with the
+# merged root as its last argument.
+layer() {
+  local name=$1 lowers=$2; shift 2
+  [ -e "$R/up/.$name.ok" ] && return
+  say "layer $name: $*"
+  rm -rf "$R/up/$name"
+  # shellcheck disable=SC2086
+  merged "$name" $lowers
+  "$@" "$R/mnt/$name" >"$R/log/$name.log" 2>&1 || die "layer $name: see $R/log/$name.log"
+  umount "$R/mnt/$name"
+  touch "$R/up/.$name.ok"
+}
+
+# inroot ROOT COMMAND...: with what package scripts expect to be mounted.
+inroot() {
+  local root=$1 rc=0; shift
+  cp /etc/resolv.conf "$root/etc/resolv.conf"
+  mount -t proc proc "$root/proc"
+  mount --bind /dev "$root/dev"
+  mkdir -p "$root/tmp/debs" "$root/var/cache/apt/archives"
+  mount --bind "$R/debs" "$root/tmp/debs"
+  mount --bind "$R/apt" "$root/var/cache/apt/archives"
+  chroot "$root" env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 HOME=/root "$@" || rc=$?
+  umount "$root/var/cache/apt/archives" "$root/tmp/debs" "$root/dev" "$root/proc"
+  rm -rf "$root/tmp/debs"
+  : >"$root/etc/resolv.conf"
+  return $rc
+}
+
+# install PACKAGE... ROOT
+install() {
+  local root=${!#}
+  inroot "$root" sh -c '
+    printf "#!/bin/sh\nexit 101\n" >/usr/sbin/policy-rc.d; chmod +x /usr/sbin/policy-rc.d
+    apt-get -q update && apt-get -q -y --no-install-recommends install "$@"; rc=$?
+    rm -rf /var/lib/apt/lists/* /usr/sbin/policy-rc.d /var/cache/apt/*.bin; exit $rc' sh "${@:1:$#-1}"
+}
+
+# stand_in NAME VERSION PROVIDES: an empty package, for what a container image
+# does not have: the driver, the downloader of cuDNN.
+stand_in() {
+  [ -e "$R/debs/$1.deb" ] && return
+  local d; d=$(mktemp -d)
+  mkdir "$d/DEBIAN"
+  printf 'Package: %s\nVersion: %s\nArchitecture: amd64\nMaintainer: nobody <nobody@localhost>\nProvides: %s\nDescription: empty stand-in\n' "$1" "$2" "$3" >"$d/DEBIAN/control"
+  dpkg-deb -b "$d" "$R/debs/$1.deb" >/dev/null
+  rm -rf "$d"
+}
+
+npm_llama() {
+  mkdir -p "$1/app"
+  (cd "$1/app" && echo '{"name":"app","version":"1.0.0","private":true}' >package.json &&
+    npm install --no-audit --no-fund --ignore-scripts --os=linux --cpu=x64 @node-llama-cpp/linux-x64-cuda)
+}
+
+cuda11_paths() {
+  mkdir -p "$1/usr/local/cuda-11.8/lib64"
+  ln -s cuda-11.8 "$1/usr/local/cuda"
+  ln -s libcudnn.so.8.9.7 "$1/usr/local/cuda-11.8/lib64/libcudnn.so.8" # dangling, and nothing asks for it
+  echo /usr/local/cuda/lib64 >"$1/etc/ld.so.conf.d/000_cuda.conf"
+  chroot "$1" ldconfig
+}
+
+(cd "$top" && go build -o "$R/imgcheck" ./cmd/imgcheck && go build -o "$R/mkimage" ./test/real/mkimage)
+
+base trixie trixie
+stand_in nvidia-cudnn 9.99~none ""
+stand_in libcuda1 550.999~none "libcuda.so.1 (= 550.999)"
+layer torch "trixie" install /tmp/debs/nvidia-cudnn.deb /tmp/debs/libcuda1.deb python3-torch-cuda
+base bookworm bookworm
+layer llama "bookworm" npm_llama
+layer python "bookworm" install python3 ca-certificates
+layer cuda11 "bookworm python" install libcudart11.0 libcublas11 libcublaslt11 libnvrtc11.2 libcufft10 libcurand10 libcusparse11 libcusolver11 libnvtoolsext1
+layer paths "bookworm python cuda11" cuda11_paths
+
+path=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+cuda=LD_LIBRARY_PATH=/usr/local/nvidia/lib:/usr/local/nvidia/lib64:/usr/local/cuda/lib64
+image() { # image NAME COMPRESSION CREATED_BY=LAYER...
+  local name=$1 compression=$2 args=(); shift 2
+  [ -e "$R/oci/$name/index.json" ] && return
+  say "image $name"
+  for l in "$@"; do args+=("${l%%=*}=$R/up/${l#*=}"); done
+  "$R/mkimage" image "$R/oci/$name" "$compression" "$path" "$cuda" -- "${args[@]}"
+}
+image torch-cuda gzip "RUN debootstrap trixie=trixie" "RUN apt-get install python3-torch-cuda=torch"
+image node-llama-cuda zstd "RUN debootstrap bookworm=bookworm" "RUN npm install @node-llama-cpp/linux-x64-cuda=llama"
+image cuda11 zstd "RUN debootstrap bookworm=bookworm" "RUN apt-get install python3=python" "RUN apt-get install libcublas11=cuda11" "RUN ldconfig=paths"
+
+say "registry"
+port=$((20000 + RANDOM % 20000))
+cat >"$R/registry.yml" <<Y
+version: 0.1
+log: {level: error}
+storage: {filesystem: {rootdirectory: $R/registry}}
+http: {addr: 127.0.0.1:$port}
+Y
+rm -rf "$R/registry"
+docker-registry serve "$R/registry.yml" >"$R/log/registry.log" 2>&1 &
+registry=$!
+(cd "$top" && go run ./test/real/push "127.0.0.1:$port" "$R"/oci/*)
+
+# scan REF WANT: writes the text report to $R/out.txt, checks the exit status.
+scan() {
+  local rc=0
+  "$R/imgcheck" scan "$1" >"$R/out.txt" 2>"$R/err.txt" || rc=$?
+  [ $rc = "$2" ] || { cat "$R/out.txt" "$R/err.txt"; die "scan $1: exit status $rc, not $2"; }
+  [ ! -s "$R/err.txt" ] || { cat "$R/err.txt"; die "scan $1: something on stderr"; }
+}
+has() { grep -qF -- "$1" "$R/out.txt" || { cat "$R/out.txt"; die "the report does not say: $1"; }; }
+hasnot() { ! grep -qF -- "$1" "$R/out.txt" || { cat "$R/out.txt"; die "the report says: $1"; }; }
+count() { [ "$(grep -cE -- "$1" "$R/out.txt")" = "$2" ] || { cat "$R/out.txt"; die "not $2 lines like: $1"; }; }
+
+for where in "oci:$R/oci" "127.0.0.1:$port"; do
+  say "scan $where"
+  scan "$where/torch-cuda" 1
+  has "libcudnn.so.9: cannot open shared object file: No such file or directory"
+  has '`import torch` fails'
+  has "layer 2: RUN apt-get install python3-torch-cuda"
+  count '^error ' 1
+  scan "$where/node-llama-cuda" 1
+  has "libcudart.so.13: cannot open shared object file"
+  has "libcublas.so.13: cannot open shared object file"
+  count '^error ' 2
+  hasnot libcuda.so.1
+  hasnot libggml-base
+  scan "$where/cuda11" 0
+  has "no problems found"
+done
+
+say "torch-cuda against its own loader"
+merged torch-truth trixie torch
+"$R/imgcheck" scan "oci:$R/oci/torch-cuda" --format json --fail-on never |
+  node -e 'const d=JSON.parse(require("fs").readFileSync(0)); for (const f of d.findings) if (f.library=="libcudnn.so.9") f.affected.forEach(p=>console.log(p))' | sort >"$R/affected.txt"
+"$R/mkimage" elf "$R/mnt/torch-truth" | sort >"$R/elf.txt"
+chroot "$R/mnt/torch-truth" /usr/bin/env -i "${cuda}" LC_ALL=C /bin/sh -c '
+  while read -r f; do
+    case $(LD_TRACE_LOADED_OBJECTS=1 /lib64/ld-linux-x86-64.so.2 "$f" 2>&1) in *"libcudnn.so.9 => not found"*) echo "$f";; esac
+  done' <"$R/elf.txt" | sort >"$R/truth.txt"
+umount "$R/mnt/torch-truth"
+diff "$R/truth.txt" "$R/affected.txt" || die "imgcheck (>) and the loader (<) do not agree on who misses libcudnn.so.9"
+say "$(wc -l <"$R/truth.txt") of $(wc -l <"$R/elf.txt") files cannot be loaded without libcudnn.so.9: both agree"
+say "PASS"
