@@ -240,10 +240,35 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error) []string {
 	}
 	if fam != nil && f.Rule != "unusable-library" {
 		for _, text := range fam.Fix {
-			list = append(list, expand(text, "{library}", f.Library, "{major}", majorOf(f.Library)))
+			list = append(list, expand(text, "{library}", f.Library, "{major}", majorOf(f.Library), "{cuda}", w.cudaMajor(f)))
 		}
 	}
 	return list
+}
+
+// cudaMajor is the major version of CUDA that the files that ask for a library
+// are built for: that of the runtime or cuBLAS that they name, else the image's.
+func (w *world) cudaMajor(f *Finding) string {
+	for _, n := range append([]File{{Path: "/" + f.Library}}, f.NeededBy...) {
+		needed := []string{f.Library}
+		if o := w.byPath[n.Path]; o != nil {
+			needed = o.elf.Needed
+		}
+		for _, name := range needed {
+			for _, prefix := range []string{"libcudart.so.", "libcublas.so.", "libcublasLt.so."} {
+				if strings.HasPrefix(name, prefix) {
+					return majorOf(name)
+				}
+			}
+		}
+	}
+	for _, v := range w.env().Vars {
+		if version, ok := strings.CutPrefix(v, "CUDA_VERSION="); ok {
+			major, _, _ := strings.Cut(version, ".")
+			return major
+		}
+	}
+	return "12"
 }
 
 // pathWith is LD_LIBRARY_PATH with the directories of all that a file asks for
