@@ -90,6 +90,9 @@ func wantText(findings []lint.Finding) string {
 		for _, r := range f.Removed {
 			fmt.Fprintf(&b, "  deleted %s by layer %d: %s\n", r.Path, r.By.Index, r.By.CreatedBy)
 		}
+		for _, x := range f.Fixes {
+			fmt.Fprintf(&b, "  fix %s\n", x)
+		}
 		if len(f.Affected) > len(f.NeededBy) {
 			fmt.Fprintf(&b, "  affects %d files\n", len(f.Affected))
 		}

@@ -124,7 +124,7 @@ func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 		return Warning, "the file is there and could not be examined"
 	case by == o.path && served:
 		return Note, "those who load it find the library"
-	case w.packs.family(o.path) != nil && len(w.present(e.Name)) > 0:
+	case w.packs.family(o.path) != nil && len(w.present(e.Name))+len(w.otherwise(e.Name)) > 0:
 		return Note, "it is a part of the GPU libraries themselves, which others load first"
 	}
 	for _, p := range []string{o.path, by} {
@@ -154,9 +154,28 @@ func (w *world) anyServes(x *Exception, o *object) bool {
 
 // present are the files of the image that bear a name, where the loader did not
 // come; links that lead nowhere do not count.
-func (w *world) present(name string) []string {
+func (w *world) present(name string) []string { return w.usable(w.named[path.Base(name)]) }
+
+// otherwise are the files that are the library under another file name: by
+// their SONAME, or as libx.so.8 for who asks for libx.so.
+func (w *world) otherwise(name string) []string {
+	base := path.Base(name)
+	list := slices.Clone(w.sonames[base])
+	if strings.HasSuffix(base, ".so") {
+		for other, paths := range w.named {
+			if strings.HasPrefix(other, base+".") {
+				list = append(list, paths...)
+			}
+		}
+	}
+	return w.usable(list)
+}
+
+// usable leaves those of paths that lead to an ELF file of the image's machine,
+// sorted.
+func (w *world) usable(paths []string) []string {
 	seen := map[string]bool{}
-	for _, p := range w.named[path.Base(name)] {
+	for _, p := range paths {
 		if e, _, ok := w.img.FS.Lookup(p); ok && e.Object != nil && e.Object.Machine == w.machine {
 			seen[p] = true
 		}
@@ -185,8 +204,13 @@ func (w *world) finding(c *cause) Finding {
 	if fam != nil {
 		f.Family = fam.ID
 	}
+	present := w.present(e.Name)
+	linked := len(present) > 0
+	if !linked {
+		present = w.otherwise(e.Name)
+	}
 	if e.Missing() {
-		for _, p := range w.present(e.Name) {
+		for _, p := range present {
 			f.Present = append(f.Present, w.file(p))
 		}
 		f.Removed = w.removed(e.Name)
@@ -200,8 +224,10 @@ func (w *world) finding(c *cause) Finding {
 		f.Rule = "unresolved-library"
 	case !e.Missing():
 		f.Rule = "unusable-library"
-	case len(f.Present) > 0:
+	case linked:
 		f.Rule = "library-not-on-path"
+	case len(f.Present) > 0:
+		f.Rule = "missing-link"
 	default:
 		f.Rule = "missing-library"
 	}
@@ -230,7 +256,9 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error) []string {
 		return nil
 	case f.Rule == "unusable-library":
 		list = append(list, fmt.Sprintf("replace %s with a whole copy: rebuild the layer that brought it", e.Subject))
-	case len(f.Present) > 0 && fam != nil:
+	case f.Rule == "missing-link":
+		return append(list, w.linkFix(f))
+	case f.Rule == "library-not-on-path":
 		list = append(list, "ENV LD_LIBRARY_PATH="+w.pathWith(f.NeededBy[0].Path, path.Dir(f.Present[0].Path)))
 		list = append(list, "or load it in the program first: `import torch` before the others, onnxruntime.preload_dlls() from onnxruntime 1.21 on")
 		return list
@@ -244,6 +272,22 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error) []string {
 		}
 	}
 	return list
+}
+
+// linkFix is the link that is missing, in a directory where it will be found: the
+// library's own when the loader came by, else the asking file's RUNPATH or
+// LD_LIBRARY_PATH must lead there as well.
+func (w *world) linkFix(f *Finding) string {
+	for _, p := range f.Present {
+		dir := path.Dir(p.Path)
+		for _, s := range f.Searched {
+			if slices.Contains(s.Places, dir) {
+				return fmt.Sprintf("RUN ln -s %s %s/%s", path.Base(p.Path), dir, f.Library)
+			}
+		}
+	}
+	p := f.Present[0].Path
+	return fmt.Sprintf("RUN ln -s %s %s/%s, and ENV LD_LIBRARY_PATH=%s", path.Base(p), path.Dir(p), f.Library, w.pathWith("", path.Dir(p)))
 }
 
 // cudaMajor is the major version of CUDA that the files that ask for a library

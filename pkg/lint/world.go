@@ -29,7 +29,8 @@ type world struct {
 
 	objects []*object           // ELF files of the image's machine, by path
 	byPath  map[string]*object  // by real path
-	named   map[string][]string // file name or SONAME → paths that have it
+	named   map[string][]string // file name → paths that have it
+	sonames map[string][]string // SONAME → paths of files with another name
 	foreign int                 // ELF files of other machines
 	files   int
 
@@ -64,7 +65,7 @@ type failure struct {
 }
 
 func newWorld(img *Image, packs *Packs) *world {
-	w := &world{img: img, packs: packs, loaders: map[string]*elfdeps.Loader{}, byPath: map[string]*object{}, named: map[string][]string{}}
+	w := &world{img: img, packs: packs, loaders: map[string]*elfdeps.Loader{}, byPath: map[string]*object{}, named: map[string][]string{}, sonames: map[string][]string{}}
 	w.machine, w.class = w.architecture()
 	for e := range img.FS.All() {
 		w.files++
@@ -81,7 +82,7 @@ func newWorld(img *Image, packs *Packs) *world {
 		}
 		w.named[path.Base(abs)] = append(w.named[path.Base(abs)], abs)
 		if s := e.Object.Soname; s != "" && s != path.Base(abs) {
-			w.named[s] = append(w.named[s], abs)
+			w.sonames[s] = append(w.sonames[s], abs)
 		}
 		if e.Object.Dynamic && !isStatic(e.Object) {
 			o := &object{path: abs, elf: e.Object}
