@@ -3,10 +3,10 @@ package layers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -24,6 +24,9 @@ func (img *Image) openDir(_ context.Context, root string) error {
 	}
 	if !st.IsDir() {
 		return errors.New("is not a directory: say docker-archive: or oci-archive: for a file")
+	}
+	if root, err = filepath.EvalSymlinks(root); err != nil { // WalkDir follows no link
+		return plainPathError(err)
 	}
 	img.Layers = []LayerInfo{{}}
 	img.stream = func(ctx context.Context, img *Image) ([]*Layer, error) {
@@ -82,9 +85,7 @@ func readDir(ctx context.Context, root string, keep func(string, int64) bool) (*
 				return fs.SkipDir
 			}
 		}
-		if b.seq++; b.seq > maxEntries {
-			return fmt.Errorf("has more than %d entries", maxEntries)
-		}
+		b.seq++
 		key := inodeKey{st.Dev, st.Ino}
 		if inodes[key] == 0 {
 			inodes[key] = b.seq
@@ -100,12 +101,18 @@ func readDir(ctx context.Context, root string, keep func(string, int64) bool) (*
 			}
 		case t.IsRegular():
 			e.Size = info.Size()
-			files = append(files, e)
 		default:
 			e.Type = Other
 		}
-		b.put(e)
-		return nil
+		dir := b.dir(parent(name))
+		if dir == nil {
+			return nil // a file took the directory's place meanwhile
+		}
+		it := b.put(dir, path.Base(name), *e)
+		if it.Type == Regular {
+			files = append(files, &it.Entry)
+		}
+		return b.full()
 	})
 	if err != nil {
 		return nil, err

@@ -58,18 +58,20 @@ type node struct {
 //
 // It does what overlayfs does with unpacked layers: a whiteout or an opaque
 // directory hides what is below its layer, never its own; a directory joins the
-// directory below it and replaces anything else, also when only the paths under
-// it imply it; anything else replaces what is below it, with all its contents.
+// directories below it, down to the first layer that has something else at its
+// path; anything else replaces what is below it, with all its contents. That
+// holds for a directory too that only the paths under it imply. The root
+// directory is never opaque, whatever a layer says.
 func Merge(layers ...*Layer) *FS {
 	m := merger{
-		fs:       &FS{nodes: map[string]node{}, removed: map[string]Removal{}},
-		whiteout: map[string]int{}, opaque: map[string]int{},
+		fs:    &FS{nodes: map[string]node{}, removed: map[string]Removal{}},
+		stops: map[string]stop{}, links: map[string][]string{},
 	}
 	for i := len(layers) - 1; i >= 0; i-- {
 		m.add(i, layers[i])
 	}
 	m.fs.nodes[""] = node{&Entry{Type: Dir, Mode: 0o755}, 0}
-	m.linkHard()
+	m.loseLinks()
 	slices.SortStableFunc(m.fs.Skipped, func(a, b LayerSkip) int { return a.Layer - b.Layer })
 	return m.fs
 }
@@ -77,71 +79,86 @@ func Merge(layers ...*Layer) *FS {
 // merger adds layers from the topmost down: what is there already hides what
 // comes.
 type merger struct {
-	fs               *FS
-	whiteout, opaque map[string]int // path → layer that has the marker
-	covers           map[string]cover
+	fs     *FS
+	stops  map[string]stop
+	covers map[string]stop     // of the layer that is being added, by directory
+	links  map[string][]string // hard links that look for their target in a lower layer, by target
 }
 
-// cover tells what upper layers do to all that lower ones have in a directory.
-type cover struct {
-	hidden  bool
-	removed bool // by a whiteout or an opaque marker, as against replaced
-	by      int
+// stop says that of a path nothing shows from the layers that are still to be
+// added.
+type stop struct {
+	contents bool // what is in the path
+	itself   bool // the path, too
+	removed  bool // by a whiteout or an opaque marker, as against replaced
+	by       int  // the layer that did it
 }
 
 func (m *merger) add(i int, l *Layer) {
-	m.covers = map[string]cover{"": m.rootCover()}
+	m.covers = map[string]stop{"": {}}
 	for k := range l.Entries {
-		e := &l.Entries[k]
-		if c := m.coverOf(parent(e.Path)); c.hidden {
-			m.hide(e, i, c)
-			continue
-		}
-		if by, ok := m.whiteout[e.Path]; ok {
-			m.hide(e, i, cover{hidden: true, removed: true, by: by})
-			continue
-		}
-		old, there := m.fs.nodes[e.Path]
-		switch {
-		case !there:
-			m.fs.nodes[e.Path] = node{e, i}
-		case old.Type == ImpliedDir && e.Type == Dir:
-			m.fs.nodes[e.Path] = node{e, i} // the real directory's owner and mode
-		}
+		m.entry(i, &l.Entries[k])
 	}
 	for _, p := range l.Whiteouts {
-		if _, ok := m.whiteout[p]; !ok {
-			m.whiteout[p] = i
-		}
+		m.stop(p, stop{contents: true, itself: true, removed: true, by: i})
 	}
 	for _, p := range l.Opaque {
-		if _, ok := m.opaque[p]; !ok {
-			m.opaque[p] = i
+		if p == "" {
+			continue // overlayfs does not ask the root directories
 		}
+		m.stop(p, stop{contents: true, removed: true, by: i})
 	}
 	for _, s := range l.Skipped {
 		m.fs.Skipped = append(m.fs.Skipped, LayerSkip{i, s})
 	}
 }
 
-func (m *merger) rootCover() cover {
-	by, ok := m.opaque[""]
-	return cover{hidden: ok, removed: ok, by: by}
+func (m *merger) entry(i int, e *Entry) {
+	if len(m.links) > 0 {
+		m.linkHard(i, e)
+	}
+	if c := m.cover(parent(e.Path)); c.contents {
+		m.hide(e, i, c)
+		return
+	}
+	if s := m.stops[e.Path]; s.itself {
+		m.hide(e, i, s)
+		return
+	}
+	old, there := m.fs.nodes[e.Path]
+	switch {
+	case !there:
+		m.fs.nodes[e.Path] = node{e, i}
+		if e.Type == HardLink {
+			m.links[e.Link] = append(m.links[e.Link], e.Path)
+		}
+	case !old.IsDir():
+	case !e.IsDir(): // a directory above it: what it hid stays hidden
+		m.stop(e.Path, stop{contents: true, itself: true, by: i})
+	case old.Type == ImpliedDir && e.Type == Dir:
+		m.fs.nodes[e.Path] = node{e, i} // the real directory's owner and mode
+	}
 }
 
-func (m *merger) coverOf(dir string) cover {
+// stop adds a stop. Of two the upper one is told of; the lower one may add that
+// the path itself is hidden, which it is not by an opaque directory.
+func (m *merger) stop(p string, s stop) {
+	if old, ok := m.stops[p]; ok {
+		s = stop{contents: old.contents || s.contents, itself: old.itself || s.itself, removed: old.removed, by: old.by}
+	}
+	m.stops[p] = s
+}
+
+// cover tells what upper layers do to all that lower ones have in a directory.
+func (m *merger) cover(dir string) stop {
 	if c, ok := m.covers[dir]; ok {
 		return c
 	}
-	c := m.coverOf(parent(dir))
-	if !c.hidden {
-		n, there := m.fs.nodes[dir]
-		if by, ok := m.whiteout[dir]; ok {
-			c = cover{true, true, by}
-		} else if there && !n.IsDir() {
-			c = cover{true, false, n.layer}
-		} else if by, ok := m.opaque[dir]; ok {
-			c = cover{true, true, by}
+	c := m.cover(parent(dir))
+	if !c.contents {
+		c = m.stops[dir]
+		if n, there := m.fs.nodes[dir]; there && !n.IsDir() {
+			c = stop{contents: true, itself: true, by: n.layer}
 		}
 	}
 	m.covers[dir] = c
@@ -150,7 +167,7 @@ func (m *merger) coverOf(dir string) cover {
 
 // hide remembers a file that was removed, as against replaced. Layers come from
 // the top: what is told first is the last state before the removal.
-func (m *merger) hide(e *Entry, layer int, c cover) {
+func (m *merger) hide(e *Entry, layer int, c stop) {
 	if !c.removed || e.IsDir() || e.Object == nil && !strings.Contains(path.Base(e.Path), ".so") {
 		return
 	}
@@ -162,23 +179,35 @@ func (m *merger) hide(e *Entry, layer int, c cover) {
 	}
 }
 
-// linkHard gives hard links whose target is in another layer that target's
-// content.
-func (m *merger) linkHard() {
-	for p, n := range m.fs.nodes {
-		if n.Type != HardLink {
-			continue
+// linkHard gives hard links of upper layers the file that they mean. Runtimes on
+// overlayfs refuse such a layer; others find the file as this does.
+func (m *merger) linkHard(i int, e *Entry) {
+	names, ok := m.links[e.Path]
+	if !ok || e.IsDir() {
+		return
+	}
+	delete(m.links, e.Path)
+	if e.Type == HardLink {
+		m.links[e.Link] = append(m.links[e.Link], names...)
+		return
+	}
+	for _, p := range names {
+		linked := *e
+		linked.Path = p
+		m.fs.nodes[p] = node{&linked, i}
+	}
+}
+
+// loseLinks gives hard links without a target the reason why nothing is known
+// of them.
+func (m *merger) loseLinks() {
+	for target, names := range m.links {
+		for _, p := range names {
+			n := m.fs.nodes[p]
+			e := *n.Entry
+			e.Type, e.Fault = Regular, fmt.Sprintf("it is a hard link to %s, which is not there", printable(target))
+			m.fs.nodes[p] = node{&e, n.layer}
 		}
-		e := *n.Entry
-		t, ok := m.fs.nodes[e.Link]
-		if ok && !t.IsDir() && t.Type != HardLink {
-			e = *t.Entry
-			e.Path = p
-			m.fs.nodes[p] = node{&e, t.layer}
-			continue
-		}
-		e.Type, e.Fault = Regular, fmt.Sprintf("it is a hard link to %s, which is not there", printable(e.Link))
-		m.fs.nodes[p] = node{&e, n.layer}
 	}
 }
 
@@ -281,6 +310,9 @@ func (f *FS) walk(p string, follow bool) (string, node, syscall.Errno) {
 
 // Find implements [elfdeps.FS].
 func (f *FS) Find(p string) (*elfdeps.File, error) {
+	if p == "" {
+		return nil, syscall.ENOENT
+	}
 	real, n, errno := f.lookup(p, true)
 	if errno != 0 {
 		return nil, errno

@@ -12,10 +12,11 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/klauspost/compress/gzip"
@@ -24,11 +25,17 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
-// Limits on what a hostile layer can make us hold.
+// Limits on what a hostile layer can make us hold. The first ones are variables
+// so that tests can reach them.
+var (
+	maxEntries = 2 << 20 // of one layer; images of a whole conda distribution have 0.5 million
+	maxNames   = int64(256 << 20)
+	maxTables  = int64(512 << 20) // of what was read of a layer's ELF files
+	maxSteps   = 1 << 26          // along a layer's symbolic links
+)
+
 const (
-	maxEntries    = 4 << 20   // entries of one layer
-	maxNameBytes  = 512 << 20 // of all their names
-	maxPath       = 4096      // PATH_MAX: no longer path can be opened
+	maxPath       = 4096 // PATH_MAX: no longer path can be opened
 	maxKeptFile   = 16 << 20
 	maxKeptLayer  = 128 << 20
 	maxSkipped    = 1000
@@ -185,30 +192,40 @@ func decompress(r *bufio.Reader) (io.Reader, func(), error) {
 	return r, nothing, nil
 }
 
-// builder collects the entries of one layer. Names are resolved within the
-// layer: a path through a symbolic link of the same layer leads where the link
-// points, as for whoever unpacks it.
+// builder unpacks one layer into a tree of entries, in the tar's order, as a
+// container runtime unpacks it into an empty directory: a path through a
+// symbolic link of the layer leads where the link points, inside the root; a
+// directory that is not there is made, whatever the layers below have at its
+// path; of two entries the later one counts, and a directory's contents stay
+// only under another directory (containerd's applyNaive, Docker's Unpack).
 type builder struct {
-	keep      func(string, int64) bool
-	entries   map[string]*Entry
-	order     map[string]int  // when a path was last written
-	parents   map[string]bool // paths that have had something below them
-	replaced  map[string]int  // when a directory at a path was replaced by something else
-	whiteouts map[string]bool
-	opaque    map[string]bool
-	skipped   []Skip
-	skips     int
-	dirs      map[string]string // resolved directories; void after a new link
-	seq       int
-	names     int64
-	kept      int64
+	keep    func(string, int64) bool
+	root    *item
+	skipped []Skip
+	skips   int
+	seq     int
+	items   int
+	names   int64 // bytes of the paths and link texts that are held
+	kept    int64 // bytes of contents
+	tables  int64 // bytes of what was read of ELF files
+	steps   int   // along symbolic links
+	// The directory that was asked for last: a tar has most files side by side.
+	lastText string
+	last     *item
 }
 
+// item is an entry in the tree. A whiteout is one too, as for overlayfs.
+type item struct {
+	Entry
+	opaque bool
+	kids   map[string]*item
+}
+
+// whiteout is the type of an item that is a whiteout; no [Entry] has it.
+const whiteout Type = 255
+
 func newBuilder(keep func(string, int64) bool) *builder {
-	return &builder{
-		keep: keep, entries: map[string]*Entry{}, order: map[string]int{}, parents: map[string]bool{}, replaced: map[string]int{},
-		whiteouts: map[string]bool{}, opaque: map[string]bool{}, dirs: map[string]string{},
-	}
+	return &builder{keep: keep, root: &item{Entry: Entry{Type: Dir}}}
 }
 
 func (b *builder) skip(name, why string) {
@@ -217,12 +234,17 @@ func (b *builder) skip(name, why string) {
 	}
 }
 
-// printable makes a name from an archive safe to print and to write as JSON.
+// printable makes a name from an image safe to print on one line: what is not a
+// printable character is written as Go and C would escape it.
 func printable(name string) string {
 	if len(name) > 300 {
 		name = name[:300] + "…"
 	}
-	return strings.ToValidUTF8(name, string(utf8.RuneError))
+	if !strings.ContainsFunc(name, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
+		return name
+	}
+	quoted := strconv.Quote(name)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
 // header takes one tar entry, whose content r streams. Errors are those of the
@@ -232,30 +254,42 @@ func (b *builder) header(h *tar.Header, r io.Reader) error {
 		return nil
 	}
 	b.seq++
-	b.names += int64(len(h.Name) + len(h.Linkname))
-	if b.seq > maxEntries || b.names > maxNameBytes {
-		return fmt.Errorf("has more than %d entries or %d MiB of names", maxEntries, maxNameBytes>>20)
-	}
 	name := clean(h.Name)
 	if len(name) > maxPath || len(h.Linkname) > maxPath {
 		b.skip(name, "its path is longer than any file system allows")
-		return nil
+		return b.full()
 	}
 	if name == "" {
-		return nil // the root directory itself
+		return b.full() // the root directory itself
 	}
-	name, ok := b.place(name)
-	if !ok {
-		return nil
+	text, base := parent(name), path.Base(name)
+	dir := b.dir(text)
+	if dir == nil {
+		b.skip(name, "its directory is no directory, or a loop of links")
+		return b.full()
 	}
-	if b.whiteout(name) {
-		return nil
+	if rest, ok := strings.CutPrefix(base, ".wh."); ok {
+		b.marker(dir, rest)
+		return b.full()
 	}
-	e, err := b.entry(name, h, r)
-	if err != nil || e == nil {
+	e, err := b.entry(join(dir.Path, base), h, r)
+	if err != nil {
 		return err
 	}
-	b.put(e)
+	if e != nil {
+		b.put(dir, base, *e)
+	}
+	return b.full()
+}
+
+// full is the error of a layer that would take too much memory or time.
+func (b *builder) full() error {
+	switch {
+	case b.seq > maxEntries, b.items > maxEntries, b.names > maxNames:
+		return fmt.Errorf("has more than %d entries or %d MiB of names", maxEntries, maxNames>>20)
+	case b.steps > maxSteps:
+		return errors.New("its symbolic links lead through one another without end")
+	}
 	return nil
 }
 
@@ -263,86 +297,131 @@ func (b *builder) header(h *tar.Header, r io.Reader) error {
 // says, without a leading slash.
 func clean(name string) string { return path.Clean("/" + name)[1:] }
 
-// place resolves the directory part of name through the layer's own links.
-func (b *builder) place(name string) (string, bool) {
-	dir, base := path.Split(name)
-	real, ok := b.resolve(strings.TrimSuffix(dir, "/"))
-	if !ok {
-		b.skip(name, "its directory is no directory, or a loop of links")
-		return "", false
+// dir is the directory at a path of the layer, links followed; it is made when
+// nothing is there. It is nil where a file is in the way, or a loop of links.
+func (b *builder) dir(text string) *item {
+	switch {
+	case text == "":
+		return b.root
+	case b.last != nil && text == b.lastText:
+		return b.last
 	}
-	return path.Join(real, base), true
+	way := b.walk(text)
+	if way == nil {
+		return nil
+	}
+	b.lastText, b.last = text, b.make(way)
+	return b.last
 }
 
-// resolve follows the layer's symbolic links in a directory path.
-func (b *builder) resolve(dir string) (string, bool) {
-	if dir == "" {
-		return "", true
-	}
-	if real, ok := b.dirs[dir]; ok {
-		return real, real != "\x00"
-	}
-	real, ok := b.walk(dir)
-	if !ok {
-		b.dirs[dir] = "\x00" // no path: a name cannot hold it
-		return "", false
-	}
-	b.dirs[dir] = real
-	return real, true
+// step is one directory on the way to another; at is nil where nothing is yet.
+type step struct {
+	name string
+	at   *item
 }
 
-func (b *builder) walk(dir string) (string, bool) {
-	cur, rest := "", strings.Split(dir, "/")
-	for links := 0; len(rest) > 0; {
+// walk follows a path from the root, which is the first step. A file on the way
+// is in nobody's way before make: containerd takes FILE/../DIR as DIR.
+func (b *builder) walk(text string) []step {
+	way := []step{{"", b.root}}
+	links, rest := 0, strings.Split(text, "/")
+	for len(rest) > 0 {
 		part := rest[0]
 		rest = rest[1:]
 		switch part {
 		case "", ".":
 			continue
 		case "..":
-			cur = parent(cur)
+			way = way[:max(1, len(way)-1)]
 			continue
 		}
-		next := join(cur, part)
-		e := b.entries[next]
-		switch {
-		case e == nil || e.IsDir():
-			cur = next
-		case e.Type == Symlink:
-			if links++; links > 255 || len(rest) > maxPath {
-				return "", false
-			}
-			if strings.HasPrefix(e.Link, "/") {
-				cur = ""
-			}
-			rest = append(strings.Split(e.Link, "/"), rest...)
-		default:
-			return "", false
+		next := way[len(way)-1].at.child(part)
+		if next == nil || next.Type != Symlink {
+			way = append(way, step{part, next})
+			continue
 		}
+		links++
+		b.steps += len(rest) + 1
+		if links > 255 || len(rest) > maxPath || b.steps > maxSteps {
+			return nil
+		}
+		if strings.HasPrefix(next.Link, "/") {
+			way = way[:1]
+		}
+		rest = append(strings.Split(next.Link, "/"), rest...)
 	}
-	return cur, true
+	return way
 }
 
-// whiteout takes the markers of the OCI layer format: `.wh.NAME` removes NAME
-// from the layers below, `.wh..wh..opq` hides all that they have in its
-// directory, wherever in the tar it stands. Other `.wh..wh.` names are AUFS's
-// own bookkeeping.
-func (b *builder) whiteout(name string) bool {
-	dir, base := path.Split(name)
-	rest, ok := strings.CutPrefix(base, ".wh.")
-	if !ok {
-		return false
+func (it *item) child(name string) *item {
+	if it == nil {
+		return nil
 	}
+	return it.kids[name]
+}
+
+// make makes the directories of a way that are not there; nil when something
+// else is there.
+func (b *builder) make(way []step) *item {
+	for _, s := range way {
+		if s.at != nil && !s.at.IsDir() && s.at.Type != whiteout {
+			return nil
+		}
+	}
+	at := b.root
+	for _, s := range way[1:] {
+		if s.at == nil || s.at.Type == whiteout {
+			hides := s.at != nil
+			s.at = b.put(at, s.name, Entry{Path: join(at.Path, s.name), Type: ImpliedDir, Mode: 0o755})
+			s.at.opaque = hides
+		}
+		at = s.at
+	}
+	return at
+}
+
+// put sets what is at a name of a directory. Only a directory over a directory
+// keeps what is in it.
+func (b *builder) put(dir *item, name string, e Entry) *item {
+	old := dir.kids[name]
+	if old != nil && old.IsDir() && e.IsDir() {
+		old.Entry = e
+		return old
+	}
+	if old != nil {
+		b.last = nil // it may have led through what goes now
+	}
+	b.items++
+	b.names += int64(len(e.Path) + len(e.Link))
+	if dir.kids == nil {
+		dir.kids = map[string]*item{}
+	}
+	dir.kids[name] = &item{Entry: e}
+	return dir.kids[name]
+}
+
+// marker takes the markers of the OCI layer format, without their `.wh.`:
+// `.wh.NAME` removes NAME from the layers below, `.wh..wh..opq` hides all that
+// they have in its directory. Both mean the layers below, wherever in the tar
+// they stand. Other `.wh..wh.` names are AUFS's own bookkeeping.
+//
+// One case is not as the format says but as it happens: a directory that comes
+// after its own whiteout takes the whiteout's place, and joins the one below it.
+// containerd and Docker do this with overlayfs. (They fail on a whiteout that
+// comes after its directory, and on a file in a directory that a whiteout alone
+// names; the format's meaning is taken.)
+func (b *builder) marker(dir *item, rest string) {
 	switch {
-	case base == ".wh..wh..opq":
-		b.opaque[strings.TrimSuffix(dir, "/")] = true
+	case rest == ".wh..opq":
+		dir.opaque = true
 	case strings.HasPrefix(rest, ".wh."):
 	case rest == "", rest == ".", rest == "..":
-		b.skip(name, "it is a whiteout of nothing")
+		b.skip(join(dir.Path, ".wh."+rest), "it is a whiteout of nothing")
+	case dir.kids[rest] == nil:
+		b.put(dir, rest, Entry{Path: join(dir.Path, rest), Type: whiteout})
 	default:
-		b.whiteouts[dir+rest] = true
+		dir.kids[rest].opaque = true
 	}
-	return true
 }
 
 // entry makes the entry of a header; nil for one that cannot be kept.
@@ -382,11 +461,11 @@ func fileMode(mode int64) fs.FileMode {
 // hardLink makes another name of a file. The target's path counts from the
 // root of the layer, not from the link's directory.
 func (b *builder) hardLink(e *Entry, target string) *Entry {
-	target, ok := b.place(clean(target))
-	if !ok {
-		return nil
+	target = clean(target)
+	t := b.root
+	if target != "" {
+		t, target = b.target(target)
 	}
-	t := b.entries[target]
 	if t == nil {
 		e.Type, e.Link = HardLink, target
 		return e
@@ -395,9 +474,28 @@ func (b *builder) hardLink(e *Entry, target string) *Entry {
 		b.skip(e.Path, "it is a hard link to a directory")
 		return nil
 	}
-	linked := *t
+	linked := t.Entry
 	linked.Path = e.Path
 	return &linked
+}
+
+// target is what a hard link's text means, the directories' links followed, and
+// its path. Nothing is made for it.
+func (b *builder) target(text string) (*item, string) {
+	way := b.walk(parent(text))
+	if way == nil {
+		return nil, text
+	}
+	at, p := b.root, ""
+	for _, s := range way[1:] {
+		at, p = s.at, join(p, s.name)
+	}
+	base := path.Base(text)
+	t := at.child(base)
+	if t != nil && t.Type == whiteout {
+		t = nil
+	}
+	return t, join(p, base)
 }
 
 // content reads what is wanted of a regular file: an ELF file's tables, a kept
@@ -417,6 +515,10 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", printable(e.Path), err)
 		}
+		if b.tables += weight(o); b.tables > maxTables {
+			e.Fault = "the layer's ELF files have larger tables than are kept"
+			return nil
+		}
 		e.Object = o
 		return nil
 	case b.keep != nil && b.keep(e.Path, e.Size):
@@ -429,6 +531,28 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 		e.Shebang = shebang(line)
 	}
 	return nil
+}
+
+// weight is about how many bytes an object holds.
+func weight(o *elfdeps.Object) int64 {
+	n := len(o.Interp) + len(o.Soname)
+	for _, list := range [][]string{o.Needed, o.Auxiliary, o.Filter, o.VersionDefs} {
+		for _, s := range list {
+			n += 16 + len(s)
+		}
+	}
+	for _, v := range o.VersionNeeds {
+		for _, version := range v.Versions {
+			n += 24 + len(version.Name)
+		}
+		n += 40 + len(v.File)
+	}
+	for _, s := range []*string{o.Rpath, o.Runpath} {
+		if s != nil {
+			n += len(*s)
+		}
+	}
+	return int64(n) + 512
 }
 
 func (b *builder) keepContent(e *Entry, r io.Reader) error {
@@ -454,72 +578,60 @@ func shebang(b []byte) string {
 	return strings.ToValidUTF8(strings.TrimSpace(string(line)), "")
 }
 
-// put adds an entry over what stands at its path: of two, the later one counts,
-// and a directory keeps what is in it only under another directory.
-func (b *builder) put(e *Entry) {
-	old := b.entries[e.Path]
-	hides := !e.IsDir() && b.parents[e.Path]
-	if hides {
-		b.replaced[e.Path] = b.seq
-	}
-	if hides || e.Type == Symlink || old != nil && old.IsDir() != e.IsDir() {
-		clear(b.dirs)
-	}
-	b.entries[e.Path] = e
-	b.order[e.Path] = b.seq
-	for d := parent(e.Path); d != "" && !b.parents[d]; d = parent(d) {
-		b.parents[d] = true
-	}
-}
-
-// layer sorts out what was collected.
+// layer lists what was collected.
 func (b *builder) layer() *Layer {
-	gone := b.goneDirs()
-	for p := range b.entries {
-		if at, ok := gone(parent(p)); ok && at > b.order[p] {
-			delete(b.entries, p)
-		}
-	}
-	b.imply()
-	l := &Layer{
-		Whiteouts: slices.Sorted(maps.Keys(b.whiteouts)), Opaque: slices.Sorted(maps.Keys(b.opaque)), Skipped: b.skipped,
-	}
-	l.Entries = make([]Entry, 0, len(b.entries))
-	for _, p := range slices.Sorted(maps.Keys(b.entries)) {
-		l.Entries = append(l.Entries, *b.entries[p])
-	}
+	l := &Layer{Entries: make([]Entry, 0, b.items), Skipped: b.skipped}
+	b.list(l, b.root)
+	slices.SortFunc(l.Entries, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
+	l.linkBack()
+	slices.Sort(l.Whiteouts)
+	slices.Sort(l.Opaque)
 	if more := b.skips - len(b.skipped); more > 0 {
 		l.Skipped = append(l.Skipped, Skip{"", fmt.Sprintf("%d more entries", more)})
 	}
 	return l
 }
 
-// goneDirs tells for a directory when it, or one above it, was last replaced by
-// something that is no directory.
-func (b *builder) goneDirs() func(dir string) (int, bool) {
-	memo := map[string]int{}
-	var gone func(dir string) int
-	gone = func(dir string) int {
-		if dir == "" {
-			return 0
+// linkBack gives hard links that stand before their target in the tar the file
+// that they mean.
+func (l *Layer) linkBack() {
+	for i := range l.Entries {
+		e := &l.Entries[i]
+		if e.Type != HardLink {
+			continue
 		}
-		if at, ok := memo[dir]; ok {
-			return at
+		if t := l.find(e.Link); t != nil && !t.IsDir() && t.Type != HardLink {
+			name := e.Path
+			*e = *t
+			e.Path = name
 		}
-		at := max(b.replaced[dir], gone(parent(dir)))
-		memo[dir] = at
-		return at
 	}
-	return func(dir string) (int, bool) { at := gone(dir); return at, at > 0 }
 }
 
-// imply adds the directories that have no entry of their own.
-func (b *builder) imply() {
-	for _, p := range slices.Collect(maps.Keys(b.entries)) {
-		for d := parent(p); d != "" && b.entries[d] == nil; d = parent(d) {
-			b.entries[d] = &Entry{Path: d, Type: ImpliedDir, Mode: 0o755}
+func (l *Layer) find(p string) *Entry {
+	i, ok := slices.BinarySearchFunc(l.Entries, p, func(e Entry, p string) int { return strings.Compare(e.Path, p) })
+	if !ok {
+		return nil
+	}
+	return &l.Entries[i]
+}
+
+// list adds what is in a directory, and lets go of it.
+func (b *builder) list(l *Layer, dir *item) {
+	if dir.opaque {
+		l.Opaque = append(l.Opaque, dir.Path)
+	}
+	for _, it := range dir.kids {
+		if it.Type == whiteout {
+			l.Whiteouts = append(l.Whiteouts, it.Path)
+			continue
+		}
+		l.Entries = append(l.Entries, it.Entry)
+		if it.IsDir() {
+			b.list(l, it)
 		}
 	}
+	dir.kids = nil
 }
 
 // parent is the directory of a clean path; that of a top name is "".
