@@ -1,0 +1,79 @@
+package layers
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+)
+
+// need fails the test where a program is missing.
+func need(t *testing.T, program, debianPackage string) string {
+	t.Helper()
+	p, err := exec.LookPath(program)
+	if err != nil {
+		t.Fatalf("this test runs %s: install Debian's package %s", program, debianPackage)
+	}
+	return p
+}
+
+// command runs a program and gives what it prints.
+func command(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}
+
+// writeLayout writes a text image as an OCI layout with the tag "tag".
+func writeLayout(t *testing.T, text string) string {
+	t.Helper()
+	im, err := imagetest.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := im.V1()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "layout")
+	p, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.AppendImage(img, layout.WithAnnotations(map[string]string{refName: "tag"})); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// umociDiffers says what umoci does otherwise than overlayfs does with layers
+// that containerd or Docker unpacked. umoci unpacks each layer over the ones
+// below.
+var umociDiffers = map[string]string{
+	"a directory takes its own whiteout's place and joins":       "it hides what is below, as the format says",
+	"the root is never opaque":                                   "it removes all, as the format says",
+	"an opaque marker alone makes its directory, a whiteout too": "a marker removes and makes nothing",
+	"a directory replaced by a link and back":                    "it follows the lower layer's link",
+	"a path through a link of a lower layer hides the link":      "it follows the lower layer's link",
+}
+
+func TestMergeAgreesWithUmoci(t *testing.T) {
+	umoci := need(t, "umoci", "umoci")
+	for _, tt := range mergeTests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.refused || umociDiffers[tt.name] != "" {
+				return
+			}
+			bundle := filepath.Join(t.TempDir(), "bundle")
+			command(t, umoci, "unpack", "--image", writeLayout(t, tt.image)+":tag", bundle)
+			compareTrees(t, mergeText(t, tt.image), filepath.Join(bundle, "rootfs"))
+		})
+	}
+}
