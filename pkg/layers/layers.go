@@ -58,6 +58,7 @@ type Image struct {
 	Layers []LayerInfo
 
 	opts   Options
+	host   string // of the registry
 	blobs  []blob
 	stream func(ctx context.Context, img *Image) ([]*Layer, error) // instead of blobs
 	close  func() error
@@ -146,7 +147,7 @@ func instruction(createdBy string) string {
 	if createdBy == "" {
 		return ""
 	}
-	return fmt.Sprintf(" (%s)", shorten(createdBy, 60))
+	return fmt.Sprintf(" (%s)", escaped(shorten(createdBy, 60)))
 }
 
 func shorten(s string, n int) string {
@@ -164,14 +165,15 @@ func (img *Image) indexBlob(ctx context.Context, i int) (*Layer, error) {
 	b := img.blobs[i]
 	rc, err := b.open()
 	if err != nil {
-		return nil, friendly(err)
+		return nil, img.friendly(err)
 	}
 	defer rc.Close()
 	l, err := readBlob(ctx, img.meter(rc, i), b.verify, img.opts.keep)
-	if err != nil {
-		return nil, friendly(err)
+	var broken sourceError
+	if errors.As(err, &broken) {
+		return nil, img.friendly(broken.error)
 	}
-	return l, rc.Close()
+	return l, err
 }
 
 // meter reports what is read of r to the progress function.

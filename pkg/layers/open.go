@@ -2,14 +2,17 @@ package layers
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -83,6 +86,7 @@ func (img *Image) openRegistry(ctx context.Context, s string) error {
 	if err != nil {
 		return wrongReference(s, err)
 	}
+	img.host = ref.Context().RegistryStr()
 	rt := remote.DefaultTransport.(*http.Transport).Clone()
 	if img.opts.Insecure {
 		rt.TLSClientConfig.InsecureSkipVerify = true
@@ -116,7 +120,12 @@ func wrongReference(s string, err error) error {
 		}
 		return fmt.Errorf("is a file, not an image reference: say docker-archive:%s or oci-archive:%s", s, s)
 	}
-	why := strings.TrimPrefix(err.Error(), "could not parse reference: ")
+	why := err
+	if strings.Contains(s, "@") {
+		_, why = name.NewDigest(s)
+	} else if _, terr := name.NewTag(s); terr != nil {
+		why = terr // says more
+	}
 	return fmt.Errorf("is not an image reference (%s): write it like ubuntu:24.04 or ghcr.io/org/app@sha256:…, or name a source with docker:, docker-archive:, oci:, oci-archive: or dir:", why)
 }
 
@@ -124,42 +133,74 @@ func wrongReference(s string, err error) error {
 // that says what to do.
 func registryError(ref name.Reference, err error) error {
 	host := ref.Context().RegistryStr()
-	var te *transport.Error
-	if errors.As(err, &te) {
-		switch te.StatusCode {
-		case http.StatusUnauthorized, http.StatusForbidden:
-			return fmt.Errorf("%s refused the login or the image does not exist: check the name, and run `docker login %s`", host, host)
-		case http.StatusNotFound:
-			return fmt.Errorf("%s has no such image: check the repository and tag (%s, %s)", host, ref.Context().RepositoryStr(), ref.Identifier())
-		case http.StatusTooManyRequests:
-			return fmt.Errorf("%s limits the number of requests: wait, or run `docker login %s`", host, host)
-		}
-		return fmt.Errorf("%s answered %d: %w", host, te.StatusCode, err)
+	if told := hostError(host, err); told != nil {
+		return told
 	}
-	return friendlyHost(host, err)
+	var te *transport.Error
+	if !errors.As(err, &te) {
+		return oneLine{err}
+	}
+	switch te.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fmt.Errorf("%s refused the login or the image does not exist: check the name, and run `docker login %s`", host, host)
+	case http.StatusNotFound:
+		return fmt.Errorf("%s has no such image: check the repository and tag (%s, %s)", host, ref.Context().RepositoryStr(), ref.Identifier())
+	case http.StatusTooManyRequests:
+		return fmt.Errorf("%s limits the number of requests: wait, or run `docker login %s`", host, host)
+	}
+	var why strings.Builder
+	for _, d := range te.Errors {
+		fmt.Fprintf(&why, " (%s)", printable(d.Message))
+	}
+	return fmt.Errorf("%s answered %d %s%s: try again later, or ask whoever runs it", host, te.StatusCode, http.StatusText(te.StatusCode), why.String())
 }
 
-// friendly explains errors that can come while a layer is read.
-func friendly(err error) error { return friendlyHost("the registry", err) }
+// friendly explains errors that can come after the manifest was found.
+func (img *Image) friendly(err error) error {
+	if img.host != "" {
+		if told := hostError(img.host, err); told != nil {
+			return told
+		}
+	}
+	return oneLine{err}
+}
 
-func friendlyHost(host string, err error) error {
+// hostError explains why a host cannot be talked to, or is nil.
+func hostError(host string, err error) error {
 	var dns *net.DNSError
 	var op *net.OpError
+	var cert *tls.CertificateVerificationError
 	text := err.Error()
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
+	case strings.Contains(text, "parsing config file"):
+		return fmt.Errorf("Docker's config.json cannot be read (%w): mend it, or run `docker login`", oneLine{err})
 	case errors.As(err, &dns):
 		return fmt.Errorf("cannot reach %s: no such host %q: check the name and the network", host, dns.Name)
 	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
 		return fmt.Errorf("%s speaks plain HTTP: add --insecure if that is meant", host)
-	case strings.Contains(text, "x509:") || strings.Contains(text, "tls:"):
-		return fmt.Errorf("%s: its TLS certificate is not trusted (%w): install its CA, or add --insecure", host, err)
+	case errors.As(err, &cert):
+		return fmt.Errorf("%s: its TLS certificate is not trusted (%w): install its CA, or add --insecure", host, cert.Err)
 	case errors.As(err, &op) && op.Op == "dial":
 		return fmt.Errorf("cannot reach %s: %w: check the name, the port and the network", host, op.Err)
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return fmt.Errorf("the connection to %s broke off: try again", host)
+	case strings.Contains(text, "error verifying "): // ggcr keeps the type to itself
+		return fmt.Errorf("its bytes are not those that the manifest names (%w): the image is damaged, or a proxy has changed it", err)
+	case strings.Contains(text, "error getting credentials"):
+		return fmt.Errorf("the credential helper failed (%w): mend it, or take it out of Docker's config.json", oneLine{err})
 	}
-	return err
+	return nil
 }
+
+// oneLine is an error whose text stays on one line, whatever a server put in it.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string {
+	return escaped(strings.Join(strings.Fields(e.error.Error()), " "))
+}
+func (e oneLine) Unwrap() error { return e.error }
 
 // choose picks the image of an index that fits the platform that was asked for.
 func (img *Image) choose(index v1.ImageIndex) (v1.Image, error) {
@@ -235,7 +276,7 @@ func (e *platformError) Error() string {
 func (img *Image) setV1(v v1.Image, verify bool) error {
 	m, err := v.Manifest()
 	if err != nil {
-		return friendly(err)
+		return img.friendly(err)
 	}
 	digest, err := v.Digest()
 	if err != nil {
@@ -243,7 +284,7 @@ func (img *Image) setV1(v v1.Image, verify bool) error {
 	}
 	cfg, err := v.ConfigFile()
 	if err != nil {
-		return fmt.Errorf("reading the config: %w", friendly(err))
+		return fmt.Errorf("reading the config: %w", img.friendly(err))
 	}
 	layers, err := v.Layers()
 	if err != nil {

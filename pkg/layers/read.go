@@ -128,37 +128,64 @@ func ReadLayer(r io.Reader, keep func(name string, size int64) bool) (*Layer, er
 }
 
 // readBlob indexes a layer as it is stored: gzip, zstd or plain. verify, when
-// not empty, is the digest that the stored bytes must have.
+// not empty, is the digest that the stored bytes must have. The blob is read to
+// its end even when it makes no sense before: that its bytes are not those of
+// its digest explains more than what they look like.
 func readBlob(ctx context.Context, r io.Reader, verify string, keep func(string, int64) bool) (*Layer, error) {
-	var sum hash.Hash
+	src := &source{ctx: ctx, r: r}
 	if verify != "" {
-		sum = sha256.New()
-		r = io.TeeReader(r, sum)
+		src.sum = sha256.New()
 	}
-	raw := bufio.NewReaderSize(readerFunc(func(b []byte) (int, error) {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		return r.Read(b)
-	}), 256<<10)
+	raw := bufio.NewReaderSize(src, 256<<10)
+	l, err := readCompressed(raw, keep)
+	io.Copy(io.Discard, raw)
+	switch {
+	case src.err != nil:
+		return nil, sourceError{src.err}
+	case src.sum != nil && "sha256:"+hex.EncodeToString(src.sum.Sum(nil)) != verify:
+		return nil, fmt.Errorf("its bytes have the digest sha256:%x, not %s: the image is damaged", src.sum.Sum(nil), verify)
+	}
+	return l, err
+}
+
+func readCompressed(raw *bufio.Reader, keep func(string, int64) bool) (*Layer, error) {
 	plain, done, err := decompress(raw)
 	if err != nil {
 		return nil, err
 	}
-	l, err := ReadLayer(plain, keep)
-	done()
-	if err != nil {
-		return nil, err
+	defer done()
+	return ReadLayer(plain, keep)
+}
+
+// sourceError is what went wrong where a blob's bytes come from.
+type sourceError struct{ error }
+
+func (e sourceError) Unwrap() error { return e.error }
+
+// source is where a blob's bytes come from. It remembers what went wrong there,
+// as against in what the bytes mean.
+type source struct {
+	ctx context.Context
+	r   io.Reader
+	sum hash.Hash
+	err error
+}
+
+func (s *source) Read(b []byte) (int, error) {
+	if s.err == nil {
+		s.err = s.ctx.Err()
 	}
-	if _, err := io.Copy(io.Discard, raw); err != nil {
-		return nil, err
+	if s.err != nil {
+		return 0, s.err
 	}
-	if sum != nil {
-		if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != verify {
-			return nil, fmt.Errorf("its bytes have the digest %s, not %s: the image is damaged", got, verify)
-		}
+	n, err := s.r.Read(b)
+	if s.sum != nil {
+		s.sum.Write(b[:n])
 	}
-	return l, nil
+	if err != io.EOF {
+		s.err = err
+	}
+	return n, err
 }
 
 var (
@@ -237,13 +264,18 @@ func (b *builder) skip(name, why string) {
 // printable makes a name from an image safe to print on one line: what is not a
 // printable character is written as Go and C would escape it.
 func printable(name string) string {
-	if len(name) > 300 {
-		name = name[:300] + "…"
+	const most = 300
+	if len(name) > most {
+		name = strings.ToValidUTF8(name[:most], "") + "…"
 	}
-	if !strings.ContainsFunc(name, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
-		return name
+	return escaped(name)
+}
+
+func escaped(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
+		return s
 	}
-	quoted := strconv.Quote(name)
+	quoted := strconv.Quote(s)
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 

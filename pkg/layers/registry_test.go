@@ -1,0 +1,482 @@
+package layers
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+)
+
+// appImage is what the tests of sources look for.
+const appImage = `
+layer 0 COPY base /
+layer 1 RUN build
+empty ENTRYPOINT app
+-- 0/etc/os-release --
+ID=test
+-- 0/opt/old --
+old
+-- 1/opt/.wh.old --
+-- 1/opt/new --
+new
+`
+
+const appListing = `0 implied etc
+0 file etc/os-release = ID=test
+1 implied opt
+1 file opt/new = new
+`
+
+// mustIndex opens and indexes a reference.
+func mustIndex(t *testing.T, ref string, o Options) (*Image, *FS) {
+	t.Helper()
+	o.Keep = everything
+	img, err := Open(t.Context(), ref, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { img.Close() })
+	f, err := img.Index(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img, f
+}
+
+func wantApp(t *testing.T, ref string, o Options) *Image {
+	t.Helper()
+	img, f := mustIndex(t, ref, o)
+	if diff := cmp.Diff(appListing, listing(f)); diff != "" {
+		t.Errorf("%s: -want +got:\n%s", ref, diff)
+	}
+	if len(f.Layers) != 2 || img.Config == nil || !strings.HasPrefix(f.Layers[0].DiffID, "sha256:") {
+		t.Errorf("%s: layers %+v, config %+v", ref, f.Layers, img.Config)
+	}
+	return img
+}
+
+// wantError opens and indexes a reference and compares the one line that comes
+// of it; numbers of ports, digests and temporary directories are masked.
+func wantError(t *testing.T, ref string, o Options, want string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	img, err := Open(ctx, ref, o)
+	if err == nil {
+		_, err = img.Index(ctx)
+		img.Close()
+	}
+	if err == nil {
+		t.Errorf("%s: no error, want %s", ref, want)
+		return
+	}
+	if got := masked(t, err.Error()); got != want {
+		t.Errorf("%s:\n got %s\nwant %s", ref, got, want)
+	}
+}
+
+var masks = []struct{ re, to string }{
+	{`127\.0\.0\.1:\d+`, "HOST"},
+	{`[0-9a-f]{64}`, "HEX"},
+	{`/tmp/Test[^ :"]*?/\d{3}`, "TMP"},
+}
+
+func masked(t *testing.T, s string) string {
+	t.Helper()
+	for _, m := range masks {
+		s = regexp.MustCompile(m.re).ReplaceAllString(s, m.to)
+	}
+	return s
+}
+
+func newRegistry(t *testing.T) *imagetest.Server {
+	t.Helper()
+	s, err := imagetest.Registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	noDockerConfig(t)
+	return s
+}
+
+// noDockerConfig keeps the logins of whoever runs the tests out of them.
+func noDockerConfig(t *testing.T) {
+	t.Helper()
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	t.Setenv("REGISTRY_AUTH_FILE", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+}
+
+func push(t *testing.T, s *imagetest.Server, repoTag, text string) string {
+	t.Helper()
+	ref, err := s.Push(repoTag, v1Image(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+func TestRegistry(t *testing.T) {
+	s := newRegistry(t)
+	for _, compress := range []string{"gzip", "zstd", "none"} {
+		ref := push(t, s, "app:"+compress, "compress "+compress+appImage)
+		img := wantApp(t, ref, Options{})
+		wantApp(t, "registry:"+ref, Options{})
+		wantApp(t, "docker://"+ref, Options{})
+		wantApp(t, s.Host+"/app@"+img.Digest, Options{})
+		wantApp(t, ref+"@"+img.Digest, Options{})
+		want := []string{"COPY base /", "RUN build"}
+		if got := []string{img.Layers[0].CreatedBy, img.Layers[1].CreatedBy}; !cmp.Equal(got, want) {
+			t.Errorf("instructions %q, want %q", got, want)
+		}
+	}
+	for request, n := range s.Requests() {
+		if strings.HasPrefix(request, "GET") && strings.Contains(request, "/blobs/") && n > 5*3 { // five scans of three images, which share their config
+			t.Errorf("%s: %d times", request, n)
+		}
+	}
+}
+
+// A layer that stands twice in an image is fetched once.
+func TestLayerTwiceIsReadOnce(t *testing.T) {
+	s := newRegistry(t)
+	ref := push(t, s, "app:1", "-- 0/f --\none\n-- 1/.wh.f --\n-- 2/f --\none\n")
+	img, f := mustIndex(t, ref, Options{})
+	if got, want := listing(f), "2 file f = one\n"; got != want {
+		t.Errorf("got %swant %s", got, want)
+	}
+	if n := s.Requests()["GET /v2/app/blobs/"+img.Layers[0].Digest]; n != 1 {
+		t.Errorf("the blob was fetched %d times", n)
+	}
+}
+
+// pushIndex pushes an index of images by platform; a platform "" is left out of
+// its descriptor.
+func pushIndex(t *testing.T, s *imagetest.Server, repoTag string, index v1.ImageIndex) string {
+	t.Helper()
+	ref, err := name.ParseReference(s.Host + "/" + repoTag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.WriteIndex(ref, index); err != nil {
+		t.Fatal(err)
+	}
+	return ref.Name()
+}
+
+func platformIndex(t *testing.T, names ...string) v1.ImageIndex {
+	t.Helper()
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for i, p := range names {
+		text := fmt.Sprintf("-- 0/platform --\n%s number %d\n", p, i)
+		if p != "" && p != "unknown/unknown" {
+			text = "platform " + p + "\n" + text
+		}
+		add := mutate.IndexAddendum{Add: v1Image(t, text)}
+		if p != "" {
+			platform, err := v1.ParsePlatform(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			add.Platform = platform
+		}
+		index = mutate.AppendManifests(index, add)
+	}
+	return index
+}
+
+func TestPlatforms(t *testing.T) {
+	s := newRegistry(t)
+	tests := []struct {
+		have, ask string
+		want      string // the file's content, or the error after the reference
+	}{
+		{"linux/arm64 linux/amd64 unknown/unknown", "", "linux/amd64 number 1"},
+		{"unknown/unknown linux/amd64", "", "linux/amd64 number 1"},
+		{"linux/arm64 linux/amd64", "linux/arm64", "linux/arm64 number 0"},
+		{"linux/arm/v6 linux/arm/v7", "linux/arm/v7", "linux/arm/v7 number 1"},
+		{"linux/arm64/v8 linux/amd64", "linux/arm64", "linux/arm64/v8 number 0"},
+		{"linux/arm64 unknown/unknown", "", "linux/arm64 number 0"}, // the only one
+		{"linux/arm64 linux/riscv64 unknown/unknown", "", "is not there for linux/amd64: choose one with --platform linux/arm64 or linux/riscv64"},
+		{"linux/arm64 linux/amd64", "linux/s390x", "is not there for linux/s390x: choose one with --platform linux/amd64 or linux/arm64"},
+		{"unknown/unknown", "", "the index holds no image that can be run"},
+		{"", "linux/arm64", "is not there for linux/arm64: choose one with --platform linux/amd64"},
+		{"", "", " number 0"},
+	}
+	for i, tt := range tests {
+		ref := pushIndex(t, s, fmt.Sprintf("multi:%d", i), platformIndex(t, strings.Split(tt.have, " ")...))
+		var o Options
+		if tt.ask != "" {
+			o.Platform, _ = v1.ParsePlatform(tt.ask)
+		}
+		if !strings.Contains(tt.want, " number ") {
+			wantError(t, ref, o, fmt.Sprintf("HOST/multi:%d: %s", i, tt.want))
+			continue
+		}
+		_, f := mustIndex(t, ref, o)
+		if got := fmt.Sprintf("0 file platform = %s\n", tt.want); strings.ReplaceAll(listing(f), "=  ", "= ") != strings.ReplaceAll(got, "=  ", "= ") {
+			t.Errorf("%s for %q: %s", tt.have, tt.ask, listing(f))
+		}
+	}
+	one := push(t, s, "one:1", "platform linux/arm64\n-- 0/f --\nf\n")
+	wantError(t, one, Options{Platform: &v1.Platform{OS: "linux", Architecture: "amd64"}},
+		"HOST/one:1: is not there for linux/amd64: choose one with --platform linux/arm64")
+	mustIndex(t, one, Options{})
+}
+
+func TestNestedIndex(t *testing.T) {
+	s := newRegistry(t)
+	inner := platformIndex(t, "linux/arm64", "linux/amd64")
+	outer := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{Add: inner})
+	_, f := mustIndex(t, pushIndex(t, s, "nested:1", outer), Options{})
+	if got, want := listing(f), "0 file platform = linux/amd64 number 1\n"; got != want {
+		t.Errorf("got %swant %s", got, want)
+	}
+}
+
+// handled serves what a function answers, and else a registry with the image
+// app:1.
+func handled(t *testing.T, tls bool, h func(w http.ResponseWriter, r *http.Request) bool) string {
+	t.Helper()
+	quiet := log.New(io.Discard, "", 0)
+	reg := registry.New(registry.Logger(quiet))
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		if !h(w, r) {
+			reg.ServeHTTP(w, r)
+		}
+	}
+	noDockerConfig(t)
+	start := httptest.NewUnstartedServer(http.HandlerFunc(serve))
+	start.Config.ErrorLog = quiet
+	if tls {
+		start.StartTLS()
+	} else {
+		start.Start()
+	}
+	t.Cleanup(start.Close)
+	host := start.Listener.Addr().String()
+	ref, err := name.ParseReference(host + "/app:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pushing := httptest.NewServer(reg)
+	defer pushing.Close()
+	if ref, err = name.ParseReference(pushing.Listener.Addr().String() + "/app:1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Write(ref, v1Image(t, appImage)); err != nil {
+		t.Fatal(err)
+	}
+	return host + "/app:1"
+}
+
+func never(http.ResponseWriter, *http.Request) bool { return false }
+
+func status(code int) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/v2/" {
+			return false
+		}
+		w.WriteHeader(code)
+		return true
+	}
+}
+
+func TestRegistryErrors(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	s := newRegistry(t)
+	push(t, s, "app:1", appImage)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "image.tar")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct{ ref, want string }{
+		{s.Host + "/app:2", "HOST/app:2: HOST has no such image: check the repository and tag (app, 2)"},
+		{s.Host + "/other:1", "HOST/other:1: HOST has no such image: check the repository and tag (other, 1)"},
+		{closed.Addr().String() + "/app:1", "HOST/app:1: cannot reach HOST: connect: connection refused: check the name, the port and the network"},
+		{"nowhere.invalid/app:1", `nowhere.invalid/app:1: cannot reach nowhere.invalid: no such host "nowhere.invalid": check the name and the network`},
+		{"UPPER/case", "UPPER/case: is not an image reference (repository can only contain the characters `abcdefghijklmnopqrstuvwxyz0123456789_-./`: UPPER/case): write it like ubuntu:24.04 or ghcr.io/org/app@sha256:…, or name a source with docker:, docker-archive:, oci:, oci-archive: or dir:"},
+		{dir, "TMP: is a directory, not an image reference: say dir:TMP for a root file system, oci:TMP for an OCI layout"},
+		{file, "TMP/image.tar: is a file, not an image reference: say docker-archive:TMP/image.tar or oci-archive:TMP/image.tar"},
+		{"", `"" names nothing: say an image reference such as ubuntu:24.04`},
+		{"docker:", `"docker:" names nothing: say docker:… for an image of the local Docker or Podman daemon`},
+		{"oci:", `"oci:" names nothing: say oci:… for a directory with an OCI layout, DIR[:TAG]`},
+		{handled(t, false, status(401)), "HOST/app:1: HOST refused the login or the image does not exist: check the name, and run `docker login HOST`"},
+		{handled(t, false, status(403)), "HOST/app:1: HOST refused the login or the image does not exist: check the name, and run `docker login HOST`"},
+		{handled(t, false, status(429)), "HOST/app:1: HOST limits the number of requests: wait, or run `docker login HOST`"},
+		{handled(t, false, status(501)), "HOST/app:1: HOST answered 501 Not Implemented: try again later, or ask whoever runs it"},
+	}
+	for _, tt := range tests {
+		wantError(t, tt.ref, Options{}, tt.want)
+	}
+}
+
+func TestLogin(t *testing.T) {
+	ref := handled(t, false, func(w http.ResponseWriter, r *http.Request) bool {
+		if user, password, _ := r.BasicAuth(); user == "me" && password == "secret" {
+			return false
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	host, _, _ := strings.Cut(ref, "/")
+	refused := "HOST/app:1: HOST refused the login or the image does not exist: check the name, and run `docker login HOST`"
+	wantError(t, ref, Options{}, refused)
+	config := func(body string) {
+		if err := os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(body), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config(`{"auths": {"` + host + `": {"auth": "bWU6c2VjcmV0"}}}`) // me:secret
+	wantApp(t, ref, Options{})
+	config(`{"auths": {"` + host + `": {"username": "me", "password": "wrong"}}}`)
+	wantError(t, ref, Options{}, refused)
+
+	bin := t.TempDir()
+	helper := "#!/bin/sh\necho '{\"ServerURL\": \"x\", \"Username\": \"me\", \"Secret\": \"secret\"}'\n"
+	if err := os.WriteFile(filepath.Join(bin, "docker-credential-test"), []byte(helper), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	config(`{"credHelpers": {"` + host + `": "test"}}`)
+	wantApp(t, ref, Options{})
+	config(`{"credsStore": "absent"}`)
+	wantError(t, ref, Options{}, "HOST/app:1: the credential helper failed (error getting credentials - err: exec: \"docker-credential-absent\": executable file not found in $PATH, out: ``): mend it, or take it out of Docker's config.json")
+	config(`{`)
+	wantError(t, ref, Options{}, "HOST/app:1: Docker's config.json cannot be read (parsing config file (TMP/config.json): unexpected EOF): mend it, or run `docker login`")
+}
+
+func TestTLS(t *testing.T) {
+	// A host that is not local is asked for TLS; localhost may speak HTTP.
+	ref := handled(t, true, never)
+	wantError(t, ref, Options{}, "HOST/app:1: HOST: its TLS certificate is not trusted (x509: certificate signed by unknown authority): install its CA, or add --insecure")
+	wantApp(t, ref, Options{Insecure: true})
+	plain := handled(t, false, never)
+	wantApp(t, plain, Options{})
+	wantApp(t, plain, Options{Insecure: true})
+}
+
+// Every kind of damage to a blob on its way is an error that names the layer.
+func TestDamagedBlobs(t *testing.T) {
+	layer := func(change func([]byte) []byte) func(http.ResponseWriter, *http.Request) bool {
+		done := 0
+		return func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != "GET" || !strings.Contains(r.URL.Path, "/blobs/") {
+				return false
+			}
+			img := v1Image(t, appImage)
+			layers, err := img.Layers()
+			if err != nil {
+				t.Error(err)
+			}
+			d, _ := layers[1].Digest()
+			if !strings.HasSuffix(r.URL.Path, d.Hex) {
+				return false
+			}
+			rc, err := layers[1].Compressed()
+			if err != nil {
+				t.Error(err)
+			}
+			b, err := io.ReadAll(rc)
+			if err != nil {
+				t.Error(err)
+			}
+			w.Header().Set("Content-Length", fmt.Sprint(len(b)))
+			w.Write(change(b))
+			done++
+			return true
+		}
+	}
+	const damaged = "indexing HOST/app:1: layer 2 (RUN build): its bytes are not those that the manifest names (error verifying sha256 checksum after reading 136 bytes; got \"sha256:HEX\", want \"sha256:HEX\"): the image is damaged, or a proxy has changed it"
+	tests := []struct {
+		name   string
+		change func([]byte) []byte
+		want   string
+	}{
+		{"flipped", func(b []byte) []byte { b[len(b)/2] ^= 0xff; return b }, damaged},
+		{"flipped at the end", func(b []byte) []byte { b[len(b)-1] ^= 0xff; return b }, damaged},
+		{"cut short", func(b []byte) []byte { return b[:len(b)/2] }, "indexing HOST/app:1: layer 2 (RUN build): the connection to HOST broke off: try again"},
+		{"another file", func(b []byte) []byte { return bytes.Repeat([]byte{0}, len(b)) }, damaged},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			wantError(t, handled(t, false, layer(tt.change)), Options{}, tt.want)
+		})
+	}
+}
+
+// The registry that most people run.
+func TestDistribution(t *testing.T) {
+	program := need(t, "docker-registry", "docker-registry")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := l.Addr().String()
+	l.Close()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "config.yml")
+	body := "version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: " + dir + "}}\nhttp: {addr: '" + host + "'}\n"
+	if err := os.WriteFile(config, []byte(body), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd := exec.Command(program, "serve", config)
+	cmd.Stderr = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	noDockerConfig(t)
+	ref, err := name.ParseReference(host + "/a/b/app:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, host)
+	if err := remote.Write(ref, v1Image(t, appImage), remote.WithAuth(authn.Anonymous)); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	wantApp(t, ref.Name(), Options{})
+	wantError(t, host+"/a/b/app:2", Options{}, "HOST/a/b/app:2: HOST has no such image: check the repository and tag (a/b/app, 2)")
+}
+
+func waitFor(t *testing.T, host string) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if c, err := net.Dial("tcp", host); err == nil {
+			c.Close()
+			return
+		}
+	}
+	t.Fatalf("nothing answers at %s", host)
+}
