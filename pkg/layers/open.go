@@ -83,6 +83,9 @@ func (img *Image) openRegistry(ctx context.Context, s string) error {
 		opts = append(opts, name.Insecure)
 	}
 	ref, err := name.ParseReference(s, opts...)
+	if err == nil && looksLikePath(s) { // "./app.tar" would be a host named "."
+		err = errors.New("it looks like a path")
+	}
 	if err != nil {
 		return wrongReference(s, err)
 	}
@@ -94,7 +97,7 @@ func (img *Image) openRegistry(ctx context.Context, s string) error {
 	desc, err := remote.Get(ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
 		remote.WithTransport(rt), remote.WithUserAgent("imgcheck"))
 	if err != nil {
-		return registryError(ref, err)
+		return besideFile(s, registryError(ref, err))
 	}
 	var v v1.Image
 	if desc.MediaType.IsIndex() {
@@ -111,6 +114,20 @@ func (img *Image) openRegistry(ctx context.Context, s string) error {
 	return img.setV1(v, false)
 }
 
+// looksLikePath reports whether nobody would write an image reference so.
+func looksLikePath(s string) bool {
+	return strings.HasPrefix(s, ".") || strings.HasPrefix(s, "/") || strings.HasPrefix(s, "~")
+}
+
+// besideFile adds to an image that is not to be had that a file of that name is
+// here: app.tar is a fine name for an image on Docker Hub.
+func besideFile(s string, err error) error {
+	if _, serr := os.Stat(s); serr != nil {
+		return err
+	}
+	return fmt.Errorf("%w; if the file here is meant, say docker-archive:%s, oci:%s or dir:%s", err, s, s, s)
+}
+
 // wrongReference explains a reference that does not parse. Two mistakes are
 // common: a file name, and a typing error.
 func wrongReference(s string, err error) error {
@@ -121,6 +138,9 @@ func wrongReference(s string, err error) error {
 		return fmt.Errorf("is a file, not an image reference: say docker-archive:%s or oci-archive:%s", s, s)
 	}
 	why := err
+	if looksLikePath(s) {
+		return fmt.Errorf("%s: no such file or directory; an image in a registry is named like ubuntu:24.04, a file like docker-archive:app.tar", s)
+	}
 	if strings.Contains(s, "@") {
 		_, why = name.NewDigest(s)
 	} else if _, terr := name.NewTag(s); terr != nil {
