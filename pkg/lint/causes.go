@@ -416,7 +416,7 @@ func (w *world) unexamined() []Finding {
 	if w.primary == nil && len(w.objects) > 0 {
 		text := "the image has no dynamic loader: what its libraries would find was not looked at"
 		for _, o := range w.objects {
-			if o.loader == nil {
+			if o.loader == nil && !isProgram(o.elf) {
 				why[text] = append(why[text], o.path)
 			}
 		}

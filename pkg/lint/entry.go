@@ -2,7 +2,9 @@ package lint
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
@@ -133,4 +135,24 @@ func (w *world) entrypoint() []Finding {
 		f.Affected = []string{e.path}
 	}
 	return []Finding{f}
+}
+
+// interpreters are the findings about programs that name a loader which is not
+// there.
+func (w *world) interpreters() []Finding {
+	byInterp := map[string][]string{}
+	for _, o := range w.objects {
+		if o.elf.Interp != "" && o.loader == nil && isProgram(o.elf) {
+			byInterp[o.elf.Interp] = append(byInterp[o.elf.Interp], o.path)
+		}
+	}
+	var list []Finding
+	for _, interp := range slices.Sorted(maps.Keys(byInterp)) {
+		paths := byInterp[interp]
+		list = append(list, Finding{
+			Rule: "missing-interpreter", Severity: w.packs.Rule("missing-interpreter").Severity,
+			Message: fmt.Sprintf("exec %s: no such file or directory (its interpreter %s is not there)", paths[0], interp), Affected: paths,
+		})
+	}
+	return list
 }

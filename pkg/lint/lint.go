@@ -149,6 +149,7 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	}
 	res := &Result{Stats: w.stats()}
 	res.Findings = append(res.Findings, w.entrypoint()...)
+	res.Findings = append(res.Findings, w.interpreters()...)
 	res.Findings = append(res.Findings, w.causes()...)
 	res.Findings = append(res.Findings, w.unexamined()...)
 	for i, f := range res.Findings {
