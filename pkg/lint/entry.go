@@ -141,8 +141,9 @@ func (w *world) entrypoint() []Finding {
 // there.
 func (w *world) interpreters() []Finding {
 	byInterp := map[string][]string{}
+	start := w.entry().path
 	for _, o := range w.objects {
-		if o.elf.Interp != "" && o.loader == nil && isProgram(o.elf) {
+		if o.path != start && o.elf.Interp != "" && o.loader == nil && isProgram(o.elf) {
 			byInterp[o.elf.Interp] = append(byInterp[o.elf.Interp], o.path)
 		}
 	}
