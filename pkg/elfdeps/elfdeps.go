@@ -52,6 +52,9 @@ type Object struct {
 
 	VersionNeeds []VersionNeed `json:",omitempty"` // DT_VERNEED
 	VersionDefs  []string      `json:",omitempty"` // DT_VERDEF, the base entry first
+	// VersionFault is what glibc would say of these two tables ("unsupported
+	// version 2 of Verneed record"), or empty.
+	VersionFault string `json:",omitempty"`
 
 	Dlopen []DlopenNote `json:",omitempty"` // .note.dlopen
 

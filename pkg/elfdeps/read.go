@@ -19,13 +19,16 @@ const (
 	maxFile    = 16 << 30 // a larger file is not followed to its tables
 	maxStrtab  = 64 << 20
 	maxDynamic = 1 << 20
-	maxNote    = 1 << 20
+	maxNote    = 1 << 20 // all notes together
 	maxVerSect = 4 << 20
 	maxName    = 4096 // PATH_MAX: no longer name can be opened
 	maxRecords = 1 << 16
+	maxText    = 8 << 20 // all strings of one object together
+	maxMusl    = 4 << 20 // no musl is larger
 )
 
-// ErrNotELF says that a file does not begin with the ELF magic.
+// ErrNotELF says that a file does not begin with the ELF magic, or ends before
+// its ELF header does.
 var ErrNotELF = errors.New("not an ELF file")
 
 var windows = sync.Pool{New: func() any { return new(window) }}
@@ -34,7 +37,7 @@ var windows = sync.Pool{New: func() any { return new(window) }}
 // stops as soon as it has what it wants, and holds at most 20 MiB of the file
 // and 64 MiB of a string table that lies beyond that.
 //
-// The error is [ErrNotELF], or r's own, or that of a header too short to judge.
+// The error is [ErrNotELF] or r's own; nothing that a file says is one.
 // What cannot be read of a file that is ELF is told in the object's Unread.
 func Read(r io.Reader, size int64) (*Object, error) {
 	w := windows.Get().(*window)
@@ -47,15 +50,17 @@ func Read(r io.Reader, size int64) (*Object, error) {
 	if string(magic) != elf.ELFMAG {
 		return nil, ErrNotELF
 	}
-	p := &reader{w: w, obj: new(Object)}
+	p := &reader{w: w, obj: new(Object), spare: maxText}
 	if err := p.header(); err != nil {
 		return nil, err
 	}
 	p.run()
+	if w.err == nil {
+		p.finish()
+	}
 	if w.err != nil {
 		return nil, w.err
 	}
-	p.finish()
 	return p.obj, nil
 }
 
@@ -68,6 +73,7 @@ type reader struct {
 	wide   bool // ELFCLASS64
 	loads  []segment
 	wishes []wish
+	spare  int // bytes of strings that the object may still hold
 
 	strtab  []byte
 	dyn     map[elf.DynTag][]uint64
@@ -127,9 +133,12 @@ func (p *reader) run() {
 
 // header reads e_ident and the ELF header, and wishes for what they point to.
 func (p *reader) header() error {
+	if p.w.size < 52 {
+		return fmt.Errorf("%w: it ends within its header", ErrNotELF)
+	}
 	id, err := p.w.at(0, elf.EI_NIDENT)
 	if err != nil {
-		return fmt.Errorf("ELF header: %w", err)
+		return err
 	}
 	o := p.obj
 	copy(o.Ident[:], id)
@@ -142,9 +151,12 @@ func (p *reader) header() error {
 	if p.wide {
 		n = 64
 	}
+	if p.w.size < n {
+		return fmt.Errorf("%w: it ends within its header", ErrNotELF)
+	}
 	b, err := p.w.at(0, n)
 	if err != nil {
-		return fmt.Errorf("ELF header: %w", err)
+		return err
 	}
 	f := fields{b, p.order, p.wide, elf.EI_NIDENT}
 	o.Type = elf.Type(f.u16())
@@ -182,41 +194,37 @@ func (p *reader) programHeaders(b []byte) {
 	var segs []segment
 	for !f.done() {
 		s := f.segment()
-		segs = append(segs, s)
 		if s.typ == elf.PT_LOAD {
-			p.loads = append(p.loads, s)
-			if end := s.off + s.filesz; end >= s.off && end < 1<<62 {
-				o.LoadEnd = max(o.LoadEnd, int64(end))
-			}
-			// _dl_map_object_from_fd checks alignment to the page, then
-			// offset and address against p_align.
-			if o.Fault == "" && s.align > 1 && (s.vaddr-s.off)&(s.align-1) != 0 {
-				o.Fault = "ELF load command address/offset not properly aligned"
-			}
+			p.load(s)
+			continue
 		}
+		segs = append(segs, s)
 	}
 	if len(p.loads) == 0 {
 		o.Fault = "object file has no loadable segments"
 	}
-	for _, s := range segs {
+	// Of several, the kernel takes the first PT_INTERP, glibc the last
+	// PT_DYNAMIC (_dl_process_pt_dynamic) and the last PT_GNU_STACK.
+	var dynamic *segment
+	interp, notes := false, uint64(0)
+	for i, s := range segs {
 		switch s.typ {
 		case elf.PT_INTERP:
-			p.want(s.off, min(s.filesz, maxName), "interpreter", func(b []byte) { o.Interp = cstring(b) })
+			if !interp {
+				p.want(s.off, min(s.filesz, maxName), "interpreter", func(b []byte) { o.Interp = cstring(b) })
+			}
+			interp = true
 		case elf.PT_DYNAMIC:
-			if s.filesz == 0 {
-				continue
+			if s.filesz > 0 {
+				dynamic = &segs[i]
 			}
-			o.Dynamic = true
-			if s.filesz > maxDynamic {
-				p.unread("dynamic section", fmt.Errorf("is %d bytes long, more than the %d that are read", s.filesz, maxDynamic))
-				continue
-			}
-			p.want(s.off, s.filesz, "dynamic section", p.dynamic)
 		case elf.PT_NOTE:
-			if s.filesz > maxNote {
-				p.unread("notes", fmt.Errorf("are %d bytes long, more than the %d that are read", s.filesz, maxNote))
+			if s.filesz > maxNote-notes {
+				p.unread("notes", fmt.Errorf("are longer than the %d bytes that are read", maxNote))
 				continue
 			}
+			notes += max(s.filesz, 1<<10) // so that their number is bounded too
+			notes = min(notes, maxNote)
 			p.want(s.off, s.filesz, "notes", func(b []byte) { p.notes(b, s.align) })
 		case elf.PT_GNU_STACK:
 			o.Stack = StackNoExec
@@ -227,7 +235,41 @@ func (p *reader) programHeaders(b []byte) {
 			o.TLSSize = s.memsz
 		}
 	}
+	if dynamic == nil {
+		return
+	}
+	o.Dynamic = true
+	if dynamic.filesz > maxDynamic {
+		p.unread("dynamic section", fmt.Errorf("is %d bytes long, more than the %d that are read", dynamic.filesz, maxDynamic))
+		return
+	}
+	off, room, ok := p.offset(dynamic.vaddr) // where the loader looks
+	if !ok || room < dynamic.filesz {
+		off = dynamic.off
+	}
+	p.want(off, dynamic.filesz, "dynamic section", p.dynamic)
 }
+
+// load takes in a PT_LOAD segment and checks it as _dl_map_object_from_fd does.
+func (p *reader) load(s segment) {
+	const page = 4096
+	o := p.obj
+	p.loads = append(p.loads, s)
+	if end := s.off + s.filesz; end >= s.off && end < 1<<62 {
+		o.LoadEnd = max(o.LoadEnd, int64(end))
+	}
+	switch {
+	case o.Fault != "":
+	case s.align&(page-1) != 0:
+		o.Fault = "ELF load command alignment not page-aligned"
+	case (s.vaddr-s.off)&(page-1) != 0:
+		o.Fault = faultUnaligned
+	}
+}
+
+// faultUnaligned is the text from glibc 2.35 on; before, it ended in "properly
+// aligned".
+const faultUnaligned = "ELF load command address/offset not page-aligned"
 
 // dynamic reads the dynamic section and wishes for the tables that it names.
 func (p *reader) dynamic(b []byte) {
@@ -247,6 +289,9 @@ func (p *reader) dynamic(b []byte) {
 	o.Flags1 = elf.DynFlag1(p.last(elf.DT_FLAGS_1))
 	addr := p.last(elf.DT_STRTAB)
 	if addr == 0 {
+		if len(p.dyn) > 0 && p.speaks() {
+			p.unread("string table", errors.New("has no place: there is no DT_STRTAB"))
+		}
 		return
 	}
 	off, room, ok := p.offset(addr)
@@ -265,6 +310,16 @@ func (p *reader) dynamic(b []byte) {
 	p.want(off, n, "string table", func(b []byte) { p.strtab = b })
 	p.wantTable(elf.DT_VERNEED, "version needs", func(b []byte) { p.verneed = b })
 	p.wantTable(elf.DT_VERDEF, "version definitions", func(b []byte) { p.verdef = b })
+}
+
+// speaks reports whether a tag is there that names something.
+func (p *reader) speaks() bool {
+	for _, tag := range []elf.DynTag{elf.DT_NEEDED, elf.DT_SONAME, elf.DT_RPATH, elf.DT_RUNPATH, elf.DT_AUXILIARY, elf.DT_FILTER, elf.DT_VERNEED, elf.DT_VERDEF} {
+		if p.dyn[tag] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // wantTable wishes for a table whose length no tag tells: all that its segment
@@ -310,7 +365,6 @@ func (p *reader) offset(addr uint64) (off, room uint64, ok bool) {
 // finish turns what was read into the object's fields.
 func (p *reader) finish() {
 	o := p.obj
-	p.w.err = nil
 	if p.strtab != nil {
 		o.Needed = p.names(elf.DT_NEEDED)
 		o.Auxiliary = p.names(elf.DT_AUXILIARY)
@@ -321,13 +375,24 @@ func (p *reader) finish() {
 		p.versionNeeds()
 		p.versionDefs()
 	}
-	if isLoaderName(o.Soname) && p.w.size <= headSize {
+	if p.mayBeLibc() {
 		if b, err := p.w.at(0, p.w.size); err == nil {
 			o.Libc = libcFacts(b)
 		}
 	}
 	slices.SortFunc(o.Unread, func(a, b Unread) int { return strings.Compare(a.What+a.Why, b.What+b.Why) })
 	o.Unread = slices.Compact(o.Unread)
+}
+
+// mayBeLibc reports whether the whole file is worth searching for what a loader
+// or C library tells of itself. musl's file has no SONAME on most systems; it
+// needs nothing and is no program.
+func (p *reader) mayBeLibc() bool {
+	o := p.obj
+	if isLoaderName(o.Soname) {
+		return p.w.size <= headSize
+	}
+	return o.Dynamic && o.Type == elf.ET_DYN && o.Soname == "" && len(o.Needed) == 0 && o.Interp == "" && !o.PIE() && p.w.size <= maxMusl
 }
 
 func (p *reader) names(tag elf.DynTag) []string {
@@ -365,6 +430,10 @@ func (p *reader) name(what string, off uint64, there bool) string {
 		p.unread(what, fmt.Errorf("is longer than %d bytes or has no end", limit))
 		return ""
 	}
+	if p.spare -= end; p.spare < 0 {
+		p.unread(what, fmt.Errorf("would make more than %d bytes of names", maxText))
+		return ""
+	}
 	return string(s[:end])
 }
 
@@ -378,7 +447,10 @@ func (p *reader) versionNeeds() {
 			return
 		}
 		f := fields{p.verneed, p.order, p.wide, int(at)}
-		f.u16() // vn_version
+		if v := f.u16(); v != 1 {
+			p.versionFault("Verneed", v)
+			return
+		}
 		cnt, file, aux, next := f.u16(), f.u32(), f.u32(), f.u32()
 		need := VersionNeed{File: p.name(what, uint64(file), true)}
 		for v := at + uint64(aux); cnt > 0; cnt-- {
@@ -422,7 +494,10 @@ func (p *reader) versionDefs() {
 			return
 		}
 		f := fields{p.verdef, p.order, p.wide, int(at)}
-		f.u16() // vd_version
+		if v := f.u16(); v != 1 {
+			p.versionFault("Verdef", v)
+			return
+		}
 		f.u16() // vd_flags
 		f.u16() // vd_ndx
 		f.u16() // vd_cnt
@@ -443,6 +518,14 @@ func (p *reader) versionDefs() {
 			return
 		}
 		at += uint64(next)
+	}
+}
+
+// versionFault keeps what match_symbol and _dl_check_map_versions
+// (elf/dl-version.c) say of a record of another kind.
+func (p *reader) versionFault(record string, v uint16) {
+	if p.obj.VersionFault == "" {
+		p.obj.VersionFault = fmt.Sprintf("unsupported version %d of %s record", v, record)
 	}
 }
 
