@@ -15,6 +15,13 @@ type FS interface {
 	Find(path string) (*File, error)
 }
 
+// UserFS is an [FS] that knows permissions. A loader whose [Env] has a user
+// looks at the file system as that user; any other FS is seen as by root.
+type UserFS interface {
+	FS
+	As(uid, gid int) FS
+}
+
 // File is what a loader can learn of a path that exists.
 type File struct {
 	// Path is the real path: absolute, without links.
@@ -24,6 +31,11 @@ type File struct {
 	ID uint64
 	// Mode has the type and permission bits.
 	Mode fs.FileMode
+	// UID and GID own the file. They and Capable decide, with the setuid and
+	// setgid bits of Mode, whether a program runs in secure mode.
+	UID, GID int
+	// Capable is set when the file has capabilities (security.capability).
+	Capable bool
 	// Size is in bytes.
 	Size int64
 	// Object is set when the file is ELF and could be read.

@@ -177,4 +177,3 @@ func sameTables(f *elf.File, b []byte) bool {
 	str := f.Sections[s.Link]
 	return len(d) == 0 && str.Type == elf.SHT_STRTAB && str.Flags&elf.SHF_COMPRESSED == 0 && str.Offset == at(strtab) && str.Size == strsz
 }
-

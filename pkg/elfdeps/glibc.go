@@ -4,6 +4,8 @@ import (
 	"debug/elf"
 	"fmt"
 	"io/fs"
+	"math/bits"
+	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -30,7 +32,7 @@ func (l *Loader) initGlibc() {
 	}
 	l.tokenLib = strings.Trim(l.system[0], "/") // $LIB (L16)
 	l.envDirs = splitEnvPath(l.env.get("LD_LIBRARY_PATH"))
-	l.hwcaps = hwcapDirs(l.machine, l.release, l.env.CPU)
+	l.hwcaps = hwcapDirs(l.machine, l.release, l.env.hwcapLevel())
 	if b := l.read("/etc/ld.so.cache"); b != nil {
 		l.cache = ParseCache(b) // an invalid one is as none (L25)
 	}
@@ -96,7 +98,9 @@ func hwcapDirs(m elf.Machine, release, cpu int) []string {
 // requestGlibc is _dl_map_object (elf/dl-load.c).
 func (p *Process) requestGlibc(name string, by *Module, dlopen bool) (*Module, *Error) {
 	if m := p.names[name]; m != nil {
-		p.name(m, name)
+		if m.Path != name || m.isLoader { // l_name itself is not added (_dl_name_match_p)
+			p.name(m, name)
+		}
 		return m, nil
 	}
 	if strings.Contains(name, "/") {
@@ -108,7 +112,11 @@ func (p *Process) requestGlibc(name string, by *Module, dlopen bool) (*Module, *
 		return m, nil
 	}
 	if err == nil {
-		err = &Error{Name: name, Subject: name, Message: "cannot open shared object file", Errno: syscall.ENOENT}
+		err = &Error{Name: name, Subject: name, Message: "cannot open shared object file", Errno: s.last}
+		if s.last == 0 {
+			err.Errno = syscall.ENOENT
+		}
+		err.miss = true
 		if s.otherClass != "" {
 			err.Message, err.Errno = "wrong ELF class: "+s.otherClass, 0
 		}
@@ -124,13 +132,10 @@ func (p *Process) requestGlibc(name string, by *Module, dlopen bool) (*Module, *
 
 // openPath is the branch for a name with a slash: no search (L10).
 func (p *Process) openPath(name string, by *Module, dlopen bool) (*Module, *Error) {
-	full, ok := p.expand(by, name)
-	if !ok {
-		return nil, &Error{Name: name, Subject: name, Message: "empty dynamic string token substitution", By: by}
-	}
+	full, _ := p.expand(by, name) // nothing, when the origin is not known
 	fail := func(subject, message string, no syscall.Errno, why string) *Error {
 		return &Error{
-			Name: name, Subject: subject, Message: message, Errno: no, By: by,
+			Name: name, Subject: subject, Message: message, Errno: no, By: by, miss: true,
 			Steps: []Step{{Source: "path", Tried: []Candidate{{full, why}}}},
 		}
 	}
@@ -144,7 +149,7 @@ func (p *Process) openPath(name string, by *Module, dlopen bool) (*Module, *Erro
 		return m, err
 	case vFatal:
 		err := fail(full, v.message, v.errno, v.message)
-		err.Unknown = v.unknown
+		err.Unknown, err.miss = v.unknown, false
 		return nil, err
 	}
 	if v.otherClass != "" {
@@ -162,6 +167,7 @@ type search struct {
 
 	steps      []Step
 	otherClass string // a candidate of the other ELF class was passed over
+	last       syscall.Errno
 }
 
 // run goes through the sources in order (L1). It returns nothing at all when no
@@ -181,7 +187,9 @@ func (s *search) run(dlopen bool) (*Module, *Error) {
 		}
 	}
 	noDefault := s.by.Object.Flags1&elf.DF_1_NODEFLIB != 0
-	if full, ok := l.cache.Lookup(s.name, l.cacheID(), l.release, l.machine, l.env.CPU); ok {
+	if s.p.secure && s.p.preloading {
+		// Not for a preload of a program in secure mode.
+	} else if full, ok := l.cache.Lookup(s.name, l.cacheID(), l.release, l.machine, l.env.hwcapLevel()); ok {
 		if !noDefault || !slices.ContainsFunc(l.system, func(d string) bool { return strings.HasPrefix(full, d) }) { // L17
 			f, v := s.p.verify(full)
 			s.note("ld.so.cache", full, v)
@@ -247,6 +255,7 @@ func (s *search) walk(list dirList) (string, *File, *Error) {
 	for _, dir := range list.dirs {
 		if !s.p.isDir(dir) {
 			s.note(list.source, dir, verdict{kind: vSkip, errno: syscall.ENOENT, text: "no such directory"})
+			s.last = syscall.ENOENT
 			continue
 		}
 		for _, sub := range l.hwcaps {
@@ -255,6 +264,9 @@ func (s *search) walk(list dirList) (string, *File, *Error) {
 			}
 			full := dir + sub + s.name
 			f, v := s.p.verify(full)
+			if v.kind == vTake && s.p.secure && s.p.preloading && f.Mode&fs.ModeSetuid == 0 {
+				f, v = nil, verdict{errno: syscall.ENOENT, text: "is not set-user-ID"} // L23
+			}
 			s.note(list.source, full, v)
 			switch v.kind {
 			case vTake:
@@ -263,9 +275,9 @@ func (s *search) walk(list dirList) (string, *File, *Error) {
 				return "", nil, s.fatal(full, v)
 			}
 			s.skipped(v)
-			if stops(v.errno, l.release) {
-				return "", nil, nil // the rest of the list is dropped (L34)
-			}
+		}
+		if stops(s.last, l.release) {
+			return "", nil, nil // the rest of the list is dropped (L34)
 		}
 	}
 	return "", nil, nil
@@ -284,6 +296,7 @@ func stops(no syscall.Errno, release int) bool {
 }
 
 func (s *search) skipped(v verdict) {
+	s.last = v.errno
 	if v.otherClass != "" {
 		s.otherClass = v.otherClass
 	}
@@ -345,7 +358,10 @@ func (p *Process) pathOf(m *Module, text string, cached **[]string) []string {
 // envDirs are LD_LIBRARY_PATH's directories, tokens expanded for the program.
 func (p *Process) envDirs() []string {
 	if p.env == nil {
-		dirs := p.expandDirs(p.Objects[0], p.Loader.envDirs)
+		var dirs []string
+		if !p.secure {
+			dirs = p.expandDirs(p.Objects[0], p.Loader.envDirs)
+		}
 		p.env = &dirs
 	}
 	return *p.env
@@ -387,7 +403,10 @@ func (p *Process) expand(m *Module, s string) (string, bool) {
 		token, rest := dynamicToken(after)
 		switch token {
 		case "ORIGIN":
-			if m.Origin == "" {
+			if m.Origin == "" || p.secure && (b.Len() > 0 || rest != "" && rest[0] != '/') {
+				return "", false
+			}
+			if p.secure && m.Main && !p.trusted(m.Origin+rest) {
 				return "", false
 			}
 			b.WriteString(m.Origin)
@@ -400,6 +419,13 @@ func (p *Process) expand(m *Module, s string) (string, bool) {
 		}
 		s = rest
 	}
+}
+
+// trusted is is_trusted_path_normalize: whether a directory lies below a
+// built-in one (L23).
+func (p *Process) trusted(dir string) bool {
+	dir = path.Clean(dir) + "/"
+	return slices.ContainsFunc(p.Loader.system, func(d string) bool { return strings.HasPrefix(dir, d) })
 }
 
 // dynamicToken is the token at the start of s, which follows a dollar sign, and
@@ -502,9 +528,11 @@ func (p *Process) verify(full string) (*File, verdict) {
 	switch {
 	case o.Class() != l.class:
 		return nil, verdict{errno: syscall.ENOENT, otherClass: o.Class().String()}
-	case o.Machine != l.machine:
-		return nil, verdict{errno: syscall.ENOENT, text: "is for another machine: " + o.Machine.String()}
-	case elf.Data(o.Ident[elf.EI_DATA]) != elf.Data(l.file.Object.Ident[elf.EI_DATA]):
+	case !l.sameData(o) && l.multiarch() && bits.ReverseBytes16(uint16(o.Machine)) != uint16(l.machine):
+		return nil, otherMachine(o) // Debian's patch; e_machine is read in the loader's byte order
+	case !l.sameData(o) && elf.Data(l.file.Object.Ident[elf.EI_DATA]) == elf.ELFDATA2MSB:
+		return fatal("ELF file data encoding not big-endian", 0)
+	case !l.sameData(o):
 		return fatal("ELF file data encoding not little-endian", 0)
 	case o.Ident[elf.EI_VERSION] != 1:
 		return fatal("ELF file version ident does not match current one", 0)
@@ -516,13 +544,28 @@ func (p *Process) verify(full string) (*File, verdict) {
 		return fatal("nonzero padding in e_ident", 0)
 	case o.Version != 1:
 		return fatal("ELF file version does not match current one", 0)
+	case o.Machine != l.machine:
+		return nil, otherMachine(o)
 	case o.Type != elf.ET_DYN && o.Type != elf.ET_EXEC:
 		return fatal("only ET_DYN and ET_EXEC can be loaded", 0)
 	case o.Fault == "cannot read file data" || strings.HasPrefix(o.Fault, "ELF file's phentsize"):
 		return fatal(o.Fault, 0)
+	case l.release <= 235 && slices.Compare(o.MinKernel[:], l.env.Kernel[:]) > 0: // L41
+		return nil, verdict{errno: syscall.ENOENT, text: fmt.Sprintf("wants kernel %d.%d.%d", o.MinKernel[0], o.MinKernel[1], o.MinKernel[2])}
 	}
 	return f, verdict{kind: vTake}
 }
+
+func otherMachine(o *Object) verdict {
+	return verdict{errno: syscall.ENOENT, text: "is for another machine: " + o.Machine.String()}
+}
+
+func (l *Loader) sameData(o *Object) bool {
+	return o.Ident[elf.EI_DATA] == l.file.Object.Ident[elf.EI_DATA]
+}
+
+// multiarch reports whether the loader is Debian's or Ubuntu's.
+func (l *Loader) multiarch() bool { return strings.Contains(l.system[0], "-linux-gnu") }
 
 // skipText names the reasons for passing a candidate over that are worth
 // telling.
@@ -554,16 +597,21 @@ func (p *Process) mapFile(full, name string, f *File, by *Module, dlopen bool, h
 		return nil, &Error{Name: name, Subject: name, Message: message, By: by}
 	}
 	switch {
+	case o.Fault == faultUnaligned && p.Loader.release < 235:
+		return fail("ELF load command address/offset not properly aligned")
 	case o.Fault != "":
 		return fail(o.Fault)
 	case o.Type == elf.ET_EXEC:
 		return fail("cannot dynamically load executable")
-	case o.PIE() && p.Loader.release >= 230:
-		return fail("cannot dynamically load position-independent executable")
 	case !o.Dynamic:
 		return fail("object file has no dynamic section")
-	case dlopen && o.Flags1&elf.DF_1_NOOPEN != 0:
+	case o.PIE() && p.Loader.release >= 230:
+		return fail("cannot dynamically load position-independent executable")
+	case p.dlopening && o.Flags1&elf.DF_1_NOOPEN != 0:
 		return fail("shared object cannot be dlopen()ed")
+	}
+	if no, refused := p.refusesStack(o); refused {
+		return nil, &Error{Name: name, Subject: name, Message: "cannot enable executable stack as shared object requires", Errno: no, By: by}
 	}
 	m := &Module{Path: full, Object: o, File: f, By: by, How: how, Origin: originOf(full, p.Loader.env.Cwd)}
 	if !dlopen {

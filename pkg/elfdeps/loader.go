@@ -16,6 +16,14 @@ type Env struct {
 	Vars []string
 	// Cwd is the working directory; empty means "/".
 	Cwd string
+	// UID and GID are the user's. They matter to a [UserFS] and to set-id
+	// programs and those with capabilities, which start in secure mode.
+	UID, GID int
+	// NoProc is set when /proc is not mounted: no program knows its $ORIGIN.
+	NoProc bool
+	// Kernel is compared with what .note.ABI-tag asks for, by glibc up to 2.35;
+	// zero means 4.18, the oldest that a current GPU driver builds on.
+	Kernel [3]uint32
 	// CPU is the x86-64 level of the processor, 1 to 4; 0 means 3, which every
 	// machine that takes a data-centre GPU has.
 	CPU int
@@ -29,6 +37,33 @@ func (e Env) get(name string) string {
 		}
 	}
 	return value
+}
+
+// cpuFeatures are the names that GLIBC_TUNABLES has for what a level of the
+// x86-64 psABI asks (sysdeps/x86/cpu-tunables.c, sysdeps/x86/get-isa-level.h).
+var cpuFeatures = map[string]int{
+	"SSE3": 2, "SSSE3": 2, "SSE4_1": 2, "SSE4_2": 2, "POPCNT": 2, "CMPXCHG16B": 2, "LAHF64_SAHF64": 2,
+	"AVX": 3, "AVX2": 3, "BMI1": 3, "BMI2": 3, "F16C": 3, "FMA": 3, "LZCNT": 3, "MOVBE": 3,
+	"AVX512F": 4, "AVX512BW": 4, "AVX512CD": 4, "AVX512DQ": 4, "AVX512VL": 4,
+}
+
+// hwcapLevel is the level that the subdirectories are chosen by: the CPU's, less
+// what GLIBC_TUNABLES switches off (L20).
+func (e Env) hwcapLevel() int {
+	level := e.CPU
+	for tunable := range strings.SplitSeq(e.get("GLIBC_TUNABLES"), ":") {
+		list, ok := strings.CutPrefix(tunable, "glibc.cpu.hwcaps=")
+		if !ok {
+			continue
+		}
+		for f := range strings.SplitSeq(list, ",") {
+			name, off := strings.CutPrefix(f, "-")
+			if needs := cpuFeatures[strings.TrimSuffix(name, "_Usable")]; off && needs > 0 {
+				level = min(level, needs-1)
+			}
+		}
+	}
+	return level
 }
 
 // Loader is the dynamic loader of a file system, as one ELF interpreter and one
@@ -52,6 +87,7 @@ type Loader struct {
 	// glibc
 	system   []string // built-in directories, trailing slash
 	envDirs  []string // LD_LIBRARY_PATH, split but not expanded
+	preload  []preload
 	cache    *Cache
 	tokenLib string
 	hwcaps   []string // subdirectories, best first, ending with ""
@@ -65,6 +101,9 @@ type Loader struct {
 // When there is no such file, the error is the errno with which the kernel
 // would refuse to start the program.
 func NewLoader(fsys FS, interp string, env Env) (*Loader, error) {
+	if u, ok := fsys.(UserFS); ok {
+		fsys = u.As(env.UID, env.GID)
+	}
 	f, err := fsys.Find(interp)
 	if err != nil {
 		return nil, err
@@ -80,6 +119,9 @@ func NewLoader(fsys FS, interp string, env Env) (*Loader, error) {
 	}
 	if env.CPU == 0 {
 		env.CPU = 3
+	}
+	if env.Kernel == [3]uint32{} {
+		env.Kernel = [3]uint32{4, 18, 0}
 	}
 	l := &Loader{Path: interp, fs: fsys, file: f, env: env, machine: f.Object.Machine, class: f.Object.Class()}
 	if f.Object.Libc != nil {
@@ -171,13 +213,14 @@ func (l *Loader) Trace(exe string) (*Process, error) { return l.start(exe, true)
 // that brings nothing along.
 func (l *Loader) Bare() *Process {
 	p := l.process(true)
-	p.add(&Module{Object: &Object{Type: elf.ET_DYN, Dynamic: true}, Main: true})
+	p.add(&Module{Object: &Object{Type: elf.ET_DYN, Dynamic: true, Stack: StackNoExec}, Main: true})
 	p.addLoader()
 	return p
 }
 
 func (l *Loader) start(exe string, trace bool) (*Process, error) {
 	p := l.process(trace)
+	p.argv0 = exe
 	f, err := l.find(exe)
 	if err != nil {
 		return p, fmt.Errorf("%s: %w", exe, err)
@@ -185,10 +228,35 @@ func (l *Loader) start(exe string, trace bool) (*Process, error) {
 	if f.Object == nil || !f.Object.Dynamic {
 		return p, fmt.Errorf("%s: %w", exe, syscall.ENOEXEC)
 	}
-	main := &Module{Object: f.Object, File: f, Main: true, Origin: path.Dir(f.Path), How: "program"}
+	p.secure = l.env.secure(f)
+	main := &Module{Object: f.Object, File: f, Main: true, Origin: l.programOrigin(f, p.secure), How: "program"}
 	p.add(main)
 	p.addLoader()
 	return p, p.startUp(main)
+}
+
+// secure reports whether the kernel sets AT_SECURE for the program (L23).
+func (e Env) secure(f *File) bool {
+	setuid := f.Mode&fs.ModeSetuid != 0 && f.UID != e.UID
+	setgid := f.Mode&fs.ModeSetgid != 0 && f.GID != e.GID
+	return setuid || setgid || f.Capable && e.UID != 0
+}
+
+// programOrigin is the $ORIGIN of a program that the kernel started
+// (_dl_get_origin): what /proc/self/exe names, links resolved (L21). Without
+// /proc only glibc asks another place.
+func (l *Loader) programOrigin(f *File, secure bool) string {
+	if !l.env.NoProc {
+		return path.Dir(f.Path)
+	}
+	if l.Libc.Musl || secure {
+		return ""
+	}
+	origin := l.env.get("LD_ORIGIN_PATH")
+	if rest := strings.TrimRight(origin, "/"); rest != "" || origin == "" {
+		return rest
+	}
+	return "/"
 }
 
 func (l *Loader) process(trace bool) *Process {
@@ -200,11 +268,13 @@ func (l *Loader) process(trace bool) *Process {
 func (p *Process) addLoader() {
 	l := p.Loader
 	m := &Module{Path: l.Path, Object: l.file.Object, File: l.file, Origin: path.Dir(l.Path), How: "interpreter", isLoader: true}
+	p.loader = m
+	if l.Libc.Musl {
+		p.listed = append(p.listed, Listed{l.Path, m})
+		return // it joins the list when it is asked for
+	}
 	p.add(m)
 	p.name(m, l.Path)
-	if !l.Libc.Musl && m.Object.Soname != "" {
-		p.name(m, m.Object.Soname)
-	}
 }
 
 // isRegular reports whether a file can be mapped at all.

@@ -48,8 +48,18 @@ func isMuslOwn(name string) bool {
 }
 
 // requestMusl is load_library (ldso/dynlink.c).
-func (p *Process) requestMusl(name string, by *Module, dlopen bool) (*Module, *Error) {
+func (p *Process) requestMusl(name string, by *Module, dlopen bool) (m *Module, e *Error) {
 	l := p.Loader
+	if isMuslOwn(name) || name == l.Path {
+		return p.muslItself(name), nil
+	}
+	if dlopen && by != nil {
+		defer func() {
+			if e != nil {
+				e.By = nil // the program opened it, nothing needs it
+			}
+		}()
+	}
 	if strings.Contains(name, "/") {
 		f, err := l.find(name)
 		if err != nil {
@@ -57,11 +67,11 @@ func (p *Process) requestMusl(name string, by *Module, dlopen bool) (*Module, *E
 		}
 		return p.mapMusl(name, name, "", f, by, "path")
 	}
-	if isMuslOwn(name) || name == path.Base(l.Path) {
-		return p.Objects[1], nil
-	}
 	if m := p.names[name]; m != nil { // M4: found by search before
 		return m, nil
+	}
+	if len(name) > 255 {
+		return nil, muslError(name, by, 0, nil)
 	}
 	no := syscall.ENOENT
 	var steps []Step
@@ -91,7 +101,10 @@ func (p *Process) requestMusl(name string, by *Module, dlopen bool) (*Module, *E
 // muslLists are the sources: LD_LIBRARY_PATH, the paths of the requester and of
 // whoever needed it, up to the program, then the system path (M1).
 func (p *Process) muslLists(by *Module) []dirList {
-	lists := []dirList{{"LD_LIBRARY_PATH", p.Loader.envDirs}}
+	var lists []dirList
+	if !p.secure {
+		lists = append(lists, dirList{"LD_LIBRARY_PATH", p.Loader.envDirs})
+	}
 	for m := by; m != nil; m = m.loader {
 		lists = append(lists, dirList{"path of " + m.String(), p.muslPath(m)})
 	}
@@ -112,7 +125,8 @@ func (p *Process) muslPath(m *Module) []string {
 	if m.rpath == nil {
 		var dirs []string
 		full := strings.NewReplacer("${ORIGIN}", m.Origin, "$ORIGIN", m.Origin).Replace(*text)
-		if !strings.Contains(full, "$") && (m.Origin != "" || full == *text) {
+		usable := m.Origin != "" && (!p.secure || !m.Main && m.Origin[0] == '/')
+		if !strings.Contains(full, "$") && (usable || full == *text) {
 			dirs = splitMusl(full)
 		}
 		m.rpath = &dirs
@@ -134,6 +148,8 @@ func (p *Process) mapMusl(full, name, short string, f *File, by *Module, how str
 		return nil, muslError(name, by, no, []Step{{Source: how, Tried: []Candidate{{full, why}}}})
 	}
 	switch {
+	case f.Object != nil && f.Object.Libc != nil && !strings.HasPrefix(f.Object.Soname, "ld"):
+		return p.muslItself("libc.so"), nil // another libc is never taken
 	case f.Mode.IsDir():
 		return fail(syscall.EISDIR, "is a directory")
 	case f.Fault != "":
@@ -143,12 +159,34 @@ func (p *Process) mapMusl(full, name, short string, f *File, by *Module, how str
 	case f.Object == nil || !f.Object.Dynamic:
 		return fail(syscall.ENOEXEC, "is not a dynamic ELF file")
 	}
-	m := &Module{Path: full, Object: f.Object, File: f, By: by, How: how, Origin: originOf(full, p.Loader.env.Cwd), loader: by, short: short}
+	m := &Module{Path: full, Object: f.Object, File: f, By: by, How: how, Origin: muslOrigin(full), loader: by, short: short}
 	p.add(m)
-	if short != "" {
-		p.answer(m, short)
-	}
+	p.listed = append(p.listed, Listed{name, m})
 	return m, nil
+}
+
+// muslItself is what musl answers to the names of its own libraries. Its place
+// in the list is where it was first asked for (load_library).
+func (p *Process) muslItself(name string) *Module {
+	if !slices.Contains(p.Objects, p.loader) {
+		p.add(p.loader)
+	}
+	// --list tells each of the reserved names once.
+	kind, _, _ := strings.Cut(name, ".")
+	told := func(e Listed) bool { had, _, _ := strings.Cut(e.Name, "."); return e.Module == p.loader && had == kind }
+	if isMuslOwn(name) && !slices.ContainsFunc(p.listed, told) {
+		p.listed = append(p.listed, Listed{name, p.loader})
+	}
+	return p.loader
+}
+
+// muslOrigin is the directory part of a library's name, as text, relative or
+// not (fixup_rpath).
+func muslOrigin(full string) string {
+	if i := strings.LastIndexByte(full, '/'); i >= 0 {
+		return full[:i]
+	}
+	return "."
 }
 
 func muslError(name string, by *Module, no syscall.Errno, steps []Step) *Error {

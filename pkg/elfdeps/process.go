@@ -2,6 +2,7 @@ package elfdeps
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -32,6 +33,15 @@ type Module struct {
 	mapped   bool   // its DT_NEEDED have been followed
 
 	rpath, runpath *[]string // split and expanded, on first use
+	searched       bool      // is in the list of what the program or an opened object needs
+	unchecked      bool      // its versions have not been checked
+	isaDone        bool      // what it asks of the processor has been checked
+}
+
+// Truncated reports whether the file ends before what its segments say it
+// holds. No loader notices; the process dies by SIGBUS when it gets there.
+func (m *Module) Truncated() bool {
+	return m.File != nil && m.Object.LoadEnd > m.File.Size
 }
 
 func (m *Module) String() string {
@@ -56,15 +66,30 @@ func (m *Module) Real() string {
 // What is loaded stays and answers later requests.
 type Process struct {
 	Loader *Loader
-	// Objects in load order: the program, the loader, then the rest.
+	// Objects in the order of the loader's own list: the program first. The
+	// loader itself comes second while a program starts, and then moves behind
+	// what is before it in breadth-first order (rtld.c).
 	Objects []*Module
 	// Misses are the requests that failed, in order, one for each requester and
 	// name. Only a tracing process goes on after one.
 	Misses []*Error
-	// Warnings are messages that the loader prints and goes on (preloads).
+	// Warnings are messages that the loader prints and goes on (preloads,
+	// version information that is not there).
 	Warnings []string
+	// Versions are the symbol versions that an object asks for and does not
+	// get, in order. Without tracing the first is an error.
+	Versions []*Error
 
-	trace bool
+	trace  bool
+	secure bool   // AT_SECURE
+	argv0  string // of the program, for messages
+	fatal  *Error // what ended the start
+	loader *Module
+	listed []Listed
+	// What is being done: it decides on some checks of a file.
+	preloading, dlopening bool
+	// stack is set once a program or library made the stack executable.
+	stack bool
 	names map[string]*Module
 	env   *[]string // LD_LIBRARY_PATH, expanded on first use
 	ids   map[uint64]*Module
@@ -90,6 +115,91 @@ type Error struct {
 	Unknown bool
 	// Musl is set when the text is musl's.
 	Musl bool
+	miss bool // nothing usable was found, as against a file that ended the search
+	// Kind tells errors apart that are not about finding or mapping a file.
+	Kind ErrorKind
+}
+
+// ErrorKind is what an [Error] is about.
+type ErrorKind uint8
+
+// The kinds of errors. They differ in how ld.so prints them at start.
+const (
+	FileError    ErrorKind = iota // a file is missing or unusable
+	VersionError                  // a symbol version is missing
+	ISAError                      // the processor is too old
+	InnerError                    // an assertion of the loader fails
+)
+
+// Listed is one line of the ldd view (LD_TRACE_LOADED_OBJECTS, musl's --list).
+type Listed struct {
+	// Name is the name that was asked for.
+	Name string
+	// Module is what it led to, nil when nothing was found.
+	Module *Module
+}
+
+// List is the ldd view: what was loaded or missed, in order (L63).
+func (p *Process) List() []Listed {
+	if p.Loader.Libc.Musl {
+		return p.listed
+	}
+	var list []Listed
+	for _, e := range p.listed {
+		switch {
+		case e.Module == nil:
+			list = append(list, e)
+		case !e.Module.Main && (!e.Module.isLoader || e.Module.searched):
+			list = append(list, Listed{e.Module.Names[0], e.Module})
+		}
+	}
+	return list
+}
+
+// Loaded is the object that answers to name, nil when none does: what dlopen
+// with RTLD_NOLOAD gives (L9, M4).
+func (p *Process) Loaded(name string) *Module {
+	if p.Loader.Libc.Musl && (isMuslOwn(name) || name == p.loader.Path) {
+		return p.loader
+	}
+	if m := p.names[name]; m != nil {
+		return m
+	}
+	if strings.Contains(name, "/") {
+		if f, err := p.Loader.find(name); err == nil {
+			return p.ids[f.ID]
+		}
+	}
+	return nil
+}
+
+// Stderr are the lines that the loader prints while the program starts, and the
+// last of them why it does not.
+func (p *Process) Stderr() []string {
+	lines := slices.Clone(p.Warnings)
+	if p.Loader.Libc.Musl {
+		for _, e := range p.Misses {
+			lines = append(lines, e.Error())
+		}
+		return lines
+	}
+	if p.fatal != nil && p.fatal.Kind != VersionError {
+		lines = append(lines, p.fatal.startText(p.argv0))
+	}
+	return lines
+}
+
+// Status is the exit status of a program that the loader gave up, else 0.
+func (p *Process) Status() int {
+	switch {
+	case p.Loader.Libc.Musl && len(p.Misses) > 0:
+		return 127
+	case p.fatal == nil:
+		return 0
+	case p.fatal.Kind == VersionError:
+		return 1
+	}
+	return 127
 }
 
 // Missing reports whether no file was found, as against a file that cannot be
@@ -106,11 +216,31 @@ func (e *Error) Error() string {
 		}
 		return s
 	}
-	s := e.Subject + ": " + e.Message
+	s := e.Message
+	if e.Subject != "" {
+		s = e.Subject + ": " + s
+	}
 	if e.Errno != 0 {
 		s += ": " + errnoText(e.Errno)
 	}
 	return s
+}
+
+// startText is the line with which ld.so ends the start of a program
+// (fatal_error, elf/dl-minimal.c: it knows the texts of six errors only, L35).
+func (e *Error) startText(prog string) string {
+	switch e.Kind {
+	case ISAError, InnerError:
+		return e.Error()
+	case VersionError:
+		return prog + ": " + e.Error()
+	}
+	s := prog + ": error while loading shared libraries: "
+	switch e.Errno {
+	case 0, syscall.ENOMEM, syscall.EINVAL, syscall.ENOENT, syscall.EPERM, syscall.EIO, syscall.EACCES:
+		return s + e.Error()
+	}
+	return fmt.Sprintf("%s%s: %s: Error %d", s, e.Subject, e.Message, int(e.Errno))
 }
 
 // Step is one source of directories that a search went through.
@@ -159,29 +289,66 @@ func errnoText(e syscall.Errno) string {
 // add puts m at the end of the load order.
 func (p *Process) add(m *Module) {
 	m.index = len(p.Objects)
+	m.unchecked = true
 	p.Objects = append(p.Objects, m)
+	if !p.Loader.Libc.Musl {
+		p.listed = append(p.listed, Listed{Module: m})
+	}
+	p.register(m)
+	if !m.isLoader {
+		p.stack = p.stack || p.wantsStack(m.Object)
+	}
+}
+
+// register makes m answer to its file and its own names.
+func (p *Process) register(m *Module) {
 	if m.File != nil && !m.Main { // the program's own file is never matched (L9)
 		if _, ok := p.ids[m.File.ID]; !ok {
 			p.ids[m.File.ID] = m
 		}
 	}
 	if p.Loader.Libc.Musl {
+		if m.short != "" {
+			p.answer(m, m.short)
+		}
 		return
 	}
-	if m.Path != "" {
-		p.answer(m, m.Path)
+	for _, n := range append([]string{m.Path, m.Object.Soname}, m.Names...) {
+		if n != "" {
+			p.answer(m, n)
+		}
 	}
-	if m.Object.Soname != "" {
-		p.answer(m, m.Object.Soname)
+}
+
+// reindex renews what the order of Objects decides.
+func (p *Process) reindex() {
+	clear(p.names)
+	clear(p.ids)
+	for i, m := range p.Objects {
+		m.index = i
 	}
+	for _, m := range p.Objects {
+		p.register(m)
+	}
+}
+
+// move puts the object m right before or after another in the loader's list.
+func (p *Process) move(m, mark *Module, after int) {
+	if m == mark {
+		return
+	}
+	p.Objects = slices.DeleteFunc(p.Objects, func(o *Module) bool { return o == m })
+	p.Objects = slices.Insert(p.Objects, slices.Index(p.Objects, mark)+after, m)
+	p.listed = slices.DeleteFunc(p.listed, func(e Listed) bool { return e.Module == m })
+	at := slices.IndexFunc(p.listed, func(e Listed) bool { return e.Module == mark })
+	p.listed = slices.Insert(p.listed, at+after, Listed{Module: m})
+	p.reindex()
 }
 
 // name records that m was asked for by text.
 func (p *Process) name(m *Module, text string) {
-	for _, n := range m.Names {
-		if n == text {
-			return
-		}
+	if slices.Contains(m.Names, text) {
+		return
 	}
 	m.Names = append(m.Names, text)
 	p.answer(m, text)
@@ -201,106 +368,241 @@ func (p *Process) Dlopen(by *Module, name string) (*Module, error) {
 	if p.Loader.Libc.Musl || by == nil {
 		by = p.Objects[0] // M10
 	}
-	mark := len(p.Objects)
+	p.dlopening = true
+	defer func() { p.dlopening = false }()
+	before := p.snapshot()
 	m, err := p.request(name, by, true)
 	if err != nil {
 		p.Misses = append(p.Misses, err)
+		p.restore(before)
 		return nil, err
 	}
-	if err := p.follow([]*Module{m}); err != nil {
-		p.unload(mark)
+	if err = p.follow([]*Module{m}, true); err == nil {
+		err = p.check(true)
+	}
+	if err != nil {
+		p.restore(before)
 		return nil, err
 	}
 	return m, nil
 }
 
-// unload drops everything loaded since mark.
-func (p *Process) unload(mark int) {
+// state is what a failed dlopen goes back to.
+type state struct {
+	objects []*Module
+	listed  []Listed
+}
+
+func (p *Process) snapshot() *state {
 	if p.trace {
+		return nil
+	}
+	return &state{slices.Clone(p.Objects), slices.Clone(p.listed)}
+}
+
+// restore unloads what came since s. The names that an object gained stay with
+// it, as add_name_to_object leaves them; musl takes nothing back but the list.
+func (p *Process) restore(s *state) {
+	if s == nil || len(s.objects) == len(p.Objects) {
 		return
 	}
-	p.Objects = p.Objects[:mark]
-	clear(p.names)
-	clear(p.ids)
-	for _, m := range p.Objects {
-		if m.File != nil && !m.Main {
-			if _, ok := p.ids[m.File.ID]; !ok {
-				p.ids[m.File.ID] = m
-			}
-		}
-		for _, n := range append([]string{m.Path, m.Object.Soname}, m.Names...) {
-			if n != "" && !p.Loader.Libc.Musl {
-				p.answer(m, n)
-			}
-		}
-	}
+	p.Objects, p.listed = s.objects, s.listed
+	p.reindex()
 }
 
 // startUp loads what the program asks for before it runs: preloads, then its
 // needs, breadth first (L8, L13, L14).
 func (p *Process) startUp(main *Module) error {
+	err := p.load(main)
+	if err == nil {
+		return nil // not a nil *Error in an error
+	}
+	p.fatal = err
+	return err
+}
+
+func (p *Process) load(main *Module) *Error {
 	roots := []*Module{main}
-	for _, pre := range p.Loader.preloads() {
-		m, err := p.request(pre.name, main, false)
+	for _, pre := range p.preloads() {
+		m, err := p.requestPreload(pre, main)
 		if err != nil {
 			if !p.Loader.Libc.Musl {
 				p.Warnings = append(p.Warnings, fmt.Sprintf("ERROR: ld.so: object '%s' from %s cannot be preloaded (%s): ignored.", pre.name, pre.from, err.Message))
 			}
 			continue
 		}
-		m.How = pre.from
-		roots = append(roots, m)
+		if m.How != "interpreter" {
+			m.How = pre.from
+		}
+		if !slices.Contains(roots, m) {
+			roots = append(roots, m)
+		}
 	}
-	return p.follow(roots)
+	if err := p.follow(roots, false); err != nil {
+		return err
+	}
+	return p.check(false)
 }
 
+// preload is one name of LD_PRELOAD or the like.
 type preload struct{ name, from string }
 
-// preloads are the entries of LD_PRELOAD, then those of /etc/ld.so.preload,
-// which musl does not have (M11).
-func (l *Loader) preloads() []preload {
-	var list []preload
-	for _, n := range strings.FieldsFunc(l.env.get("LD_PRELOAD"), isPreloadSep) {
-		list = append(list, preload{n, "LD_PRELOAD"})
+// requestPreload is map_doit (elf/rtld.c), in musl load_preload, where no
+// object asks and so no object's path is searched.
+func (p *Process) requestPreload(pre preload, main *Module) (*Module, *Error) {
+	if p.Loader.Libc.Musl {
+		return p.requestMusl(pre.name, nil, false)
 	}
+	p.preloading = true
+	defer func() { p.preloading = false }()
+	return p.request(pre.name, main, false)
+}
+
+// preloads are the entries of LD_PRELOAD, then of --preload, then those of
+// /etc/ld.so.preload, which musl does not have (M11). In secure mode names with
+// a slash are dropped (dso_name_valid_for_suid), and musl has none.
+func (p *Process) preloads() []preload {
+	l := p.Loader
+	list := split(l.env.get("LD_PRELOAD"), "LD_PRELOAD")
+	list = append(list, l.preload...)
 	if l.Libc.Musl {
+		if p.secure {
+			return nil
+		}
 		return list
+	}
+	if p.secure {
+		list = slices.DeleteFunc(list, func(pre preload) bool { return strings.Contains(pre.name, "/") || len(pre.name) > 255 })
 	}
 	for line := range strings.Lines(string(l.read("/etc/ld.so.preload"))) {
 		line, _, _ = strings.Cut(line, "#")
-		for _, n := range strings.FieldsFunc(line, isPreloadSep) {
-			list = append(list, preload{n, "/etc/ld.so.preload"})
-		}
+		list = append(list, split(line, "/etc/ld.so.preload")...)
 	}
 	return list
 }
 
-func isPreloadSep(r rune) bool { return r == ' ' || r == ':' || r == '\t' || r == '\n' || r == '\r' }
+func split(s, from string) []preload {
+	var list []preload
+	for _, n := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(" :\t\n\r", r) }) {
+		list = append(list, preload{n, from})
+	}
+	return list
+}
 
-// follow requests the DT_NEEDED of queue and of what they bring, breadth first
-// (_dl_map_object_deps). Without tracing the first miss ends it.
-func (p *Process) follow(queue []*Module) error {
+// follow requests what the objects of queue and those that they bring need,
+// breadth first (_dl_map_object_deps). Without tracing the first miss ends it;
+// musl reports all that a program misses at start (M7).
+func (p *Process) follow(queue []*Module, dlopen bool) *Error {
+	var first *Error
 	for i := 0; i < len(queue); i++ {
 		m := queue[i]
-		if m.mapped || m.isLoader {
+		m.searched = true
+		if m.isLoader && p.Loader.Libc.Musl {
+			continue
+		}
+		if m.mapped {
+			// Its needs are loaded; the list is walked through them all the same.
+			for _, dep := range m.Deps {
+				if dep != nil && !slices.Contains(queue, dep) {
+					queue = append(queue, dep)
+				}
+			}
 			continue
 		}
 		m.mapped = true
 		for _, name := range m.Object.Needed {
-			dep, err := p.request(name, m, false)
+			dep, err := p.need(m, name)
 			if err != nil {
 				p.Misses = append(p.Misses, err)
-				m.Deps = append(m.Deps, nil)
-				if !p.trace {
+				if first == nil && (!p.trace || !err.miss) {
+					first = err
+				}
+				if !p.trace && (dlopen || !p.Loader.Libc.Musl) {
+					m.mapped, m.Deps = false, nil
 					return err
 				}
-				continue
 			}
 			m.Deps = append(m.Deps, dep)
-			queue = append(queue, dep)
+			if dep != nil && !slices.Contains(queue, dep) {
+				queue = append(queue, dep)
+			}
+		}
+		before, err := p.filtees(m, queue[:i])
+		if err != nil {
+			m.mapped, m.Deps = false, nil
+			return err
+		}
+		if len(before) > 0 { // they are walked next, then m's successors
+			queue = slices.DeleteFunc(queue, func(o *Module) bool { return slices.Contains(before, o) })
+			i = slices.Index(queue, m)
+			queue = slices.Insert(queue, i, before...)
+			i--
 		}
 	}
-	return nil
+	if i := slices.Index(queue, p.loader); i > 0 && !dlopen && !p.Loader.Libc.Musl {
+		p.move(p.loader, queue[i-1], 1)
+	}
+	if p.trace {
+		// The real one stops here; whoever traces wants to see the rest (L63).
+		if p.fatal == nil && !dlopen && !p.Loader.Libc.Musl {
+			p.fatal = first
+		}
+		return nil
+	}
+	return first
+}
+
+// need serves one DT_NEEDED, whose tokens glibc expands first: nothing comes of
+// one whose origin is not known (expand_dst, L10).
+func (p *Process) need(m *Module, name string) (*Module, *Error) {
+	if !p.Loader.Libc.Musl && strings.Contains(name, "$") {
+		full, ok := p.expand(m, name)
+		if p.secure && full != name {
+			return nil, &Error{Name: name, Subject: name, Message: "DST not allowed in SUID/SGID programs", By: m}
+		}
+		if !ok || full == "" {
+			return nil, nil
+		}
+		name = full
+	}
+	dep, err := p.request(name, m, false)
+	if err != nil && p.trace && err.miss && !p.Loader.Libc.Musl {
+		p.listed = append(p.listed, Listed{Name: name})
+	}
+	return dep, err
+}
+
+// filtees loads what m's DT_FILTER and DT_AUXILIARY name and puts it before m:
+// there its symbols are found first. A missing auxiliary is no fault (L59).
+func (p *Process) filtees(m *Module, earlier []*Module) ([]*Module, *Error) {
+	if p.Loader.Libc.Musl {
+		return nil, nil
+	}
+	var before []*Module
+	for i, name := range slices.Concat(m.Object.Filter, m.Object.Auxiliary) {
+		lines := len(p.listed)
+		dep, err := p.need(m, name)
+		if err != nil {
+			if i < len(m.Object.Filter) {
+				p.Misses = append(p.Misses, err)
+				if !p.trace {
+					return nil, err
+				}
+			}
+			if len(p.listed) > lines { // the ldd view has it there too
+				p.listed = p.listed[:lines]
+				at := slices.IndexFunc(p.listed, func(e Listed) bool { return e.Module == m })
+				p.listed = slices.Insert(p.listed, at, Listed{Name: name})
+			}
+			continue
+		}
+		if dep == nil || dep == m || slices.Contains(earlier, dep) || slices.Contains(before, dep) {
+			continue
+		}
+		p.move(dep, m, 0)
+		before = append(before, dep)
+	}
+	return before, nil
 }
 
 // request gives the object that by gets when it asks for name (L9, then the

@@ -1,0 +1,165 @@
+package elfdeps
+
+import (
+	"debug/elf"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// check is what follows once everything is mapped: the versions of what is new
+// (L45–L49), then what it asks of the processor (L42).
+func (p *Process) check(dlopen bool) *Error {
+	if p.Loader.Libc.Musl {
+		return nil // musl looks at neither (M8)
+	}
+	var first *Error
+	for _, m := range slices.Clone(p.Objects) {
+		if !m.unchecked {
+			continue
+		}
+		m.unchecked = false
+		fault := p.checkVersions(m, dlopen)
+		if fault != nil && p.trace && !dlopen && fault.Kind != VersionError && p.fatal == nil {
+			p.fatal = fault // the real one stops here
+		}
+		if fault == nil || p.trace {
+			continue
+		}
+		if first == nil {
+			first = fault
+		}
+		if dlopen || fault.Kind != VersionError {
+			return fault
+		}
+	}
+	if first != nil || p.trace {
+		return first
+	}
+	return p.checkISA()
+}
+
+// checkVersions is _dl_check_map_versions (elf/dl-version.c). At start all
+// problems are reported, and dlopen stops at the first.
+func (p *Process) checkVersions(m *Module, dlopen bool) *Error {
+	if strings.HasSuffix(m.Object.VersionFault, "Verneed record") {
+		return p.versionError(&Error{Name: m.String(), Subject: m.String(), Message: m.Object.VersionFault, By: m})
+	}
+	var first *Error
+	for _, need := range m.Object.VersionNeeds {
+		provider := p.named(need.File)
+		if provider == nil {
+			if p.trace || m.unreadTables() {
+				continue // its place is taken by what was not found
+			}
+			// A table that was kept when DT_NEEDED was edited (L48).
+			return p.versionError(&Error{
+				Name: need.File, By: m, Kind: InnerError,
+				Message: "Inconsistency detected by ld.so: dl-version.c: 204: _dl_check_map_versions: Assertion `needed != NULL' failed!",
+			})
+		}
+		for _, v := range need.Versions {
+			err := p.matchVersion(m, provider, v, dlopen)
+			if err == nil {
+				continue
+			}
+			if first == nil {
+				first = err
+			}
+			if dlopen || err.Kind != VersionError {
+				return first
+			}
+		}
+	}
+	return first
+}
+
+// matchVersion is match_symbol (elf/dl-version.c).
+func (p *Process) matchVersion(m, provider *Module, v Version, dlopen bool) *Error {
+	o := provider.Object
+	warn := func(message string) {
+		if !dlopen {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("%s: %s: %s", p.argv0, p.file(provider), message))
+		}
+	}
+	fail := func(message string, kind ErrorKind) *Error {
+		return p.versionError(&Error{Name: v.Name, Subject: p.file(provider), Message: message, By: m, Kind: kind})
+	}
+	switch {
+	case provider.unreadTables() || slices.Contains(o.VersionDefs, v.Name):
+		return nil
+	case o.VersionFault != "" && strings.HasSuffix(o.VersionFault, "Verdef record"):
+		return fail(o.VersionFault, FileError)
+	case len(o.VersionDefs) == 0:
+		warn(fmt.Sprintf("no version information available (required by %s)", p.file(m)))
+		return nil
+	case v.Weak:
+		warn(fmt.Sprintf("weak version `%s' not found (required by %s)", v.Name, p.file(m)))
+		return nil
+	}
+	err := fail(fmt.Sprintf("version `%s' not found (required by %s)", v.Name, p.file(m)), VersionError)
+	if !dlopen {
+		warn(err.Message)
+	}
+	return err
+}
+
+func (p *Process) versionError(e *Error) *Error {
+	p.Versions = append(p.Versions, e)
+	return e
+}
+
+// file is the name of an object in a message (DSO_FILENAME).
+func (p *Process) file(m *Module) string {
+	if m.Path == "" {
+		return p.argv0
+	}
+	return m.Path
+}
+
+// named is find_needed (elf/dl-version.c): the object that has the name, by
+// which a SONAME that nothing asked for yet is none.
+func (p *Process) named(name string) *Module {
+	for _, m := range p.Objects {
+		if m.Path == name && name != "" || slices.Contains(m.Names, name) {
+			return m
+		}
+	}
+	return nil
+}
+
+// unreadTables reports whether the version tables could not be read.
+func (m *Module) unreadTables() bool {
+	return slices.ContainsFunc(m.Object.Unread, func(u Unread) bool {
+		return strings.HasPrefix(u.What, "version") || u.What == "string table" || u.What == "dynamic section"
+	})
+}
+
+// checkISA is dl_isa_level_check (sysdeps/x86/dl-prop.h), from glibc 2.33 on.
+func (p *Process) checkISA() *Error {
+	l := p.Loader
+	if l.machine != elf.EM_X86_64 || l.release < 233 {
+		return nil
+	}
+	for _, m := range slices.Backward(p.Objects) {
+		if have := uint32(1)<<l.env.CPU - 1; m.Object.ISANeeded&^have != 0 && !m.isLoader && !m.isaDone {
+			return &Error{Name: p.file(m), Subject: p.file(m), Message: "CPU ISA level is lower than required", By: m.By, Kind: ISAError}
+		}
+		m.isaDone = true
+	}
+	return nil
+}
+
+// wantsStack reports whether an object makes the stack executable: PT_GNU_STACK
+// says so, or is absent on x86 (DEFAULT_STACK_PERMS).
+func (p *Process) wantsStack(o *Object) bool {
+	x86 := p.Loader.machine == elf.EM_X86_64 || p.Loader.machine == elf.EM_386
+	return o.Stack == StackExec || o.Stack == StackAbsent && x86
+}
+
+// refusesStack reports whether dlopen refuses an object for its stack: from
+// glibc 2.41 on it no longer makes the stack executable (L43).
+func (p *Process) refusesStack(o *Object) (syscall.Errno, bool) {
+	return syscall.EINVAL, p.dlopening && p.Loader.release >= 241 && p.wantsStack(o) && !p.stack
+}
