@@ -1,6 +1,7 @@
 package elfdeps
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -463,27 +464,45 @@ func (p *Process) requestPreload(pre preload, main *Module) (*Module, *Error) {
 // a slash are dropped (dso_name_valid_for_suid), and musl has none.
 func (p *Process) preloads() []preload {
 	l := p.Loader
-	list := split(l.env.get("LD_PRELOAD"), "LD_PRELOAD")
-	list = append(list, l.preload...)
 	if l.Libc.Musl {
 		if p.secure {
 			return nil
 		}
-		return list
+		return split(l.env.get("LD_PRELOAD"), ": \t\n\v\f\r", "LD_PRELOAD")
 	}
+	list := append(split(l.env.get("LD_PRELOAD"), ": ", "LD_PRELOAD"), l.preload...)
 	if p.secure {
 		list = slices.DeleteFunc(list, func(pre preload) bool { return strings.Contains(pre.name, "/") || len(pre.name) > 255 })
 	}
-	for line := range strings.Lines(string(l.read("/etc/ld.so.preload"))) {
-		line, _, _ = strings.Cut(line, "#")
-		list = append(list, split(line, "/etc/ld.so.preload")...)
-	}
-	return list
+	return append(list, split(withoutComments(l.read("/etc/ld.so.preload")), ": \t\n", "/etc/ld.so.preload")...)
 }
 
-func split(s, from string) []preload {
+// withoutComments blanks the comments of ld.so.preload as do_main does
+// (elf/rtld.c): each search starts at the beginning again but is as long as what
+// follows the comment before, so that later comments can be missed.
+func withoutComments(content []byte) string {
+	b := slices.Clone(content)
+	for rest := len(b); rest > 0; {
+		i := bytes.IndexByte(b[:rest], '#')
+		if i < 0 {
+			break
+		}
+		rest -= i
+		for {
+			b[i] = ' '
+			rest--
+			i++
+			if rest <= 0 || b[i] == '\n' {
+				break
+			}
+		}
+	}
+	return string(b)
+}
+
+func split(s, separators, from string) []preload {
 	var list []preload
-	for _, n := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(" :\t\n\r", r) }) {
+	for _, n := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(separators, r) }) {
 		list = append(list, preload{n, from})
 	}
 	return list

@@ -50,8 +50,9 @@ func (p *Process) checkVersions(m *Module, dlopen bool) *Error {
 	for _, need := range m.Object.VersionNeeds {
 		provider := p.named(need.File)
 		if provider == nil {
-			if p.trace || m.unreadTables() {
-				continue // its place is taken by what was not found
+			missed := func(e Listed) bool { return e.Module == nil && e.Name == need.File }
+			if m.unreadTables() || slices.ContainsFunc(p.listed, missed) {
+				continue
 			}
 			// A table that was kept when DT_NEEDED was edited (L48).
 			return p.versionError(&Error{

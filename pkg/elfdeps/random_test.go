@@ -1,0 +1,243 @@
+package elfdeps
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestRandomWorlds replays random worlds by our loader and by the real one. A
+// disagreement is made as small as it goes and printed.
+//
+// ELFDEPS_WORLDS sets how many worlds of each loader are tried and
+// ELFDEPS_SEED where they begin.
+func TestRandomWorlds(t *testing.T) {
+	needRoot(t)
+	n, seed := 60, 1
+	for name, to := range map[string]*int{"ELFDEPS_WORLDS": &n, "ELFDEPS_SEED": &seed} {
+		if s := os.Getenv(name); s != "" {
+			v, err := strconv.Atoi(s)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			*to = v
+		}
+	}
+	for _, interp := range []string{glibcInterp, muslInterp} {
+		for i := range n {
+			w := randomWorld(rand.New(rand.NewPCG(uint64(seed+i), 1)), interp)
+			if w.diff(t) == "" {
+				continue
+			}
+			w = w.shrink(t)
+			t.Errorf("%s, world %d: -real +ours:\n%s\n%s", interp, seed+i, w.diff(t), w)
+			if t.Failed() && i > n/2 {
+				return
+			}
+		}
+	}
+}
+
+// shrink leaves out of w what is not needed for the disagreement.
+func (w *world) shrink(t *testing.T) *world {
+	for again := true; again; {
+		again = false
+		for _, smaller := range w.smaller() {
+			if smaller.diff(t) != "" {
+				w, again = smaller, true
+				break
+			}
+		}
+	}
+	return w
+}
+
+// smaller are the worlds that lack one thing of w.
+func (w *world) smaller() []*world {
+	var list []*world
+	without := func(change func(c *world)) {
+		c := *w
+		c.files, c.env = slices.Clone(w.files), slices.Clone(w.env)
+		change(&c)
+		list = append(list, &c)
+	}
+	for i := range w.env {
+		without(func(c *world) { c.env = slices.Delete(c.env, i, i+1) })
+	}
+	if w.conf != "" {
+		without(func(c *world) { c.conf = "" })
+	}
+	for i, f := range w.files {
+		if f.name != "/app/main" {
+			without(func(c *world) { c.files = slices.Delete(c.files, i, i+1) })
+		}
+		lines := strings.SplitAfter(strings.TrimSuffix(f.body, "\n"), "\n")
+		for j := 1; j < len(lines); j++ {
+			body := strings.TrimSuffix(strings.Join(slices.Delete(slices.Clone(lines), j, j+1), ""), "\n") + "\n"
+			without(func(c *world) { c.files[i].body = body })
+		}
+	}
+	return list
+}
+
+// chooser makes the choices of a random world.
+type chooser struct{ *rand.Rand }
+
+func (r chooser) pick(list ...string) string { return list[r.IntN(len(list))] }
+
+// chance is true once in n.
+func (r chooser) chance(n int) bool { return r.IntN(n) == 0 }
+
+func (r chooser) name() string { return "lib" + r.pick("a", "b", "c1", "d", "e") + ".so" }
+
+func (r chooser) dir() string {
+	return r.pick("/1", "/2", "/2/sub", "/3", "/w", "/usr/lib", "/lib/x86_64-linux-gnu", "/lib", "/app/lib")
+}
+
+// elem is one element of a search path.
+func (r chooser) elem() string {
+	switch r.IntN(12) {
+	case 0:
+		return r.pick("$ORIGIN", "${ORIGIN}/", "$ORIGIN/sub", "$ORIGIN/../2", "$ORIGIN/../app/lib", "/ln/$ORIGIN")
+	case 1:
+		return r.pick("", ".", "w", "../1", "sub/", "gone")
+	case 2:
+		return r.pick("/ln", "/ln/sub", "/1/", "/2//sub", "/1/../2", "/gone", "/1/liba.so", "/loop", "/$LIB", "/$PLATFORM", "/$X", "/1;/2")
+	}
+	return r.dir()
+}
+
+func (r chooser) path(sep string) string {
+	var list []string
+	for range 1 + r.IntN(3) {
+		list = append(list, r.elem())
+	}
+	return strings.Join(list, sep)
+}
+
+// request is a DT_NEEDED.
+func (r chooser) request() string {
+	if r.chance(15) {
+		return r.pick(r.dir()+"/"+r.name(), "$ORIGIN/"+r.name(), "./"+r.name(), "w/"+r.name(), "/ln/"+r.name(), "lib$X.so")
+	}
+	return r.name()
+}
+
+func (r chooser) library(soname string) string {
+	var b strings.Builder
+	b.WriteString("elf x86_64")
+	if soname != "" {
+		b.WriteString(" soname=" + soname)
+	}
+	b.WriteString("\n")
+	r.needs(&b, 3)
+	if r.chance(12) {
+		fmt.Fprintf(&b, "%s %s\n", r.pick("auxiliary", "auxiliary", "filter"), r.request())
+	}
+	if r.chance(4) {
+		b.WriteString("verdef " + r.name() + " V1" + r.pick("", " V2", " V2 V3") + "\n")
+	}
+	return b.String()
+}
+
+func (r chooser) needs(b *strings.Builder, most int) {
+	var asked []string
+	for range r.IntN(most + 1) {
+		asked = append(asked, r.request())
+		fmt.Fprintf(b, "needed %s\n", asked[len(asked)-1])
+	}
+	if len(asked) > 0 && r.chance(8) {
+		fmt.Fprintf(b, "verneed %s %s\n", asked[0], r.pick("V1", "V2", "V1 V3?", "V9?", "V2 V3"))
+	}
+	switch r.IntN(4) {
+	case 0:
+		fmt.Fprintf(b, "rpath %s\n", r.path(":"))
+	case 1:
+		fmt.Fprintf(b, "runpath %s\n", r.path(":"))
+	}
+	if r.chance(20) {
+		fmt.Fprintf(b, "rpath %s\n", r.path(":"))
+	}
+	if r.chance(25) {
+		b.WriteString("flags1 nodeflib\n")
+	}
+}
+
+// body is what a library's name leads to: mostly a library.
+func (r chooser) body(name string) string {
+	switch r.IntN(24) {
+	case 0:
+		return r.pick("text\n", "text\nthis is no library, and it is longer than the header of an ELF file has to be\n", "text\nshort\n")
+	case 1:
+		return "elf i386 soname=" + name + "\n"
+	case 2:
+		return "elf aarch64 soname=" + name + "\n"
+	case 3:
+		return "symlink " + r.pick(r.name(), r.dir()+"/"+r.name(), "../1/"+r.name(), name, "gone") + "\n"
+	case 4:
+		return r.pick("dir\n", "elf x86_64 type=exec\n", "elf x86_64 interp="+glibcInterp+"\nflags1 pie\n", "elf x86_64 nodynamic\nrodata \"x\"\n", "elf x86_64 execstack\n", "elf x86_64\nisa 0x4000\n")
+	case 5:
+		return r.library("")
+	case 6, 7:
+		return r.library(r.name())
+	}
+	return r.library(name)
+}
+
+func randomWorld(rnd *rand.Rand, interp string) *world {
+	r := chooser{rnd}
+	w := &world{interp: interp, cwd: r.pick("/", "/", "/w", "/2")}
+	have := map[string]bool{}
+	add := func(name, body string) {
+		if !have[name] {
+			have[name] = true
+			w.files = append(w.files, worldFile{name, body})
+		}
+	}
+	var b strings.Builder
+	b.WriteString("elf x86_64 interp=" + interp + "\n")
+	for range 1 + r.IntN(3) {
+		fmt.Fprintf(&b, "needed %s\n", r.request())
+	}
+	if r.chance(3) {
+		b.WriteString("needed libc.so.6\n")
+	}
+	r.needs(&b, 1)
+	add("/app/main", b.String())
+	for _, d := range []string{"/1", "/2", "/w"} {
+		add(d, "dir\n")
+	}
+	add("/ln", "symlink /2\n")
+	add("/loop", "symlink loop\n")
+	for range 4 + r.IntN(9) {
+		name := r.name()
+		dir := r.dir()
+		if r.chance(6) {
+			dir += r.pick("/glibc-hwcaps/x86-64-v2", "/glibc-hwcaps/x86-64-v3", "/glibc-hwcaps/x86-64-v4", "/glibc-hwcaps/zz", "/tls", "/tls/x86_64", "/x86_64", "/x86_64/x86_64")
+		}
+		add(dir+"/"+name, r.body(name))
+	}
+	if r.chance(2) {
+		w.env = append(w.env, "LD_LIBRARY_PATH="+r.path(r.pick(":", ";")))
+	}
+	if r.chance(5) {
+		w.env = append(w.env, "LD_PRELOAD="+r.request()+r.pick(" ", ":")+r.request())
+	}
+	if interp == muslInterp {
+		if r.chance(3) {
+			add("/etc/ld-musl-x86_64.path", "text\n"+r.path("\n")+"\n")
+		}
+		return w
+	}
+	if r.chance(6) {
+		add("/etc/ld.so.preload", "text\n"+r.request()+" # x\n"+r.request()+"\n")
+	}
+	if r.chance(2) {
+		w.conf = r.pick("/1\n/2\n", "/2\n", "/ln\n/3\n", "/3\n/2/sub\n/1\n")
+	}
+	return w
+}

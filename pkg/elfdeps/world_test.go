@@ -1,0 +1,310 @@
+package elfdeps
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+)
+
+// loaderRoot lets the worlds be run with another loader than this machine's.
+var loaderRoot = flag.String("loaderroot", "/", "root of the `directory` with the real loaders to compare with")
+
+// enterVar makes the test binary a helper that runs a program in a root.
+const enterVar = "ELFDEPS_TEST_ENTER"
+
+func TestMain(m *testing.M) {
+	if root := os.Getenv(enterVar); root != "" {
+		fmt.Fprintln(os.Stderr, "enter:", enter(root, os.Args[1], os.Args[2:]))
+		os.Exit(98)
+	}
+	os.Exit(m.Run())
+}
+
+// enter mounts /proc, which loaders ask for $ORIGIN, and becomes the program.
+// The environment of the program comes as arguments, up to "--".
+func enter(root, cwd string, args []string) error {
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("making mounts private: %w", err)
+	}
+	if err := syscall.Mount("proc", root+"/proc", "proc", 0, ""); err != nil {
+		return fmt.Errorf("mounting /proc: %w", err)
+	}
+	if err := syscall.Chroot(root); err != nil {
+		return fmt.Errorf("chroot: %w", err)
+	}
+	if err := os.Chdir(cwd); err != nil {
+		return err
+	}
+	i := slices.Index(args, "--")
+	return syscall.Exec(args[i+1], args[i+1:], args[:i])
+}
+
+// world is a root, a program in it and how it is started.
+type world struct {
+	interp string
+	files  []worldFile // in the text form of imagetest, after "0/"
+	env    []string
+	cwd    string
+	conf   string // of ldconfig, which is run when this is set
+}
+
+type worldFile struct{ name, body string }
+
+func (w *world) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# env %q cwd %q\n", w.env, w.cwd)
+	if w.conf != "" {
+		fmt.Fprintf(&b, "# ldconfig with %q\n", w.conf)
+	}
+	for _, f := range w.files {
+		fmt.Fprintf(&b, "-- 0%s --\n%s", f.name, f.body)
+	}
+	return b.String()
+}
+
+func needRoot(t testing.TB) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Fatal("this test runs the real loader in a chroot and must be run as root: sudo go test ./pkg/elfdeps")
+	}
+}
+
+// build makes the root, with the real loader and its C library.
+func (w *world) build(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	im, err := imagetest.Parse([]byte(w.String()))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, w)
+	}
+	if err := im.Unpack(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{"/proc", "/etc", "/w"} {
+		if err := os.MkdirAll(dir+d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyReal(t, dir, w.interp)
+	if strings.Contains(w.interp, "linux") {
+		copyReal(t, dir, "/lib/x86_64-linux-gnu/libc.so.6")
+	}
+	if w.conf != "" {
+		if err := os.WriteFile(dir+"/etc/ld.so.conf", []byte(w.conf), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(realFile("/sbin/ldconfig"), "-r", dir).CombinedOutput()
+		if err != nil {
+			t.Fatalf("ldconfig: %v\n%s", err, out)
+		}
+	}
+	return dir
+}
+
+// realFile is where a file of the real loaders lies.
+func realFile(p string) string {
+	for _, try := range []string{filepath.Join(*loaderRoot, "/lib/x86_64-linux-gnu", filepath.Base(p)), filepath.Join(*loaderRoot, p), filepath.Join(*loaderRoot, "..", filepath.Base(p))} {
+		if st, err := os.Stat(try); err == nil && st.Mode().IsRegular() {
+			return try
+		}
+	}
+	return filepath.Join(*loaderRoot, p)
+}
+
+func copyReal(t testing.TB, dir, p string) {
+	t.Helper()
+	b, err := os.ReadFile(realFile(p))
+	if err != nil {
+		t.Fatalf("the real %s is missing: install the packages libc6 and musl (%v)", p, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(dir+p), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+p, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// worldOutcome is what comes of a world: of its start and of its ldd view.
+type worldOutcome struct {
+	Exit, TraceExit     int
+	Stderr, TraceStderr []string
+	Trace               []string
+}
+
+var address = regexp.MustCompile(` \(0x[0-9a-f]+\)`)
+
+// real runs the world under the real loader.
+func (w *world) real(t testing.TB, dir string) worldOutcome {
+	t.Helper()
+	var o worldOutcome
+	_, o.Stderr, o.Exit = w.exec(t, dir, w.env, "/app/main")
+	if strings.Contains(w.interp, "musl") {
+		o.Trace, o.TraceStderr, o.TraceExit = w.exec(t, dir, w.env, w.interp, "--list", "/app/main")
+		return o
+	}
+	o.Trace, o.TraceStderr, o.TraceExit = w.exec(t, dir, append([]string{"LD_TRACE_LOADED_OBJECTS=1"}, w.env...), "/app/main")
+	return o
+}
+
+func (w *world) exec(t testing.TB, dir string, env []string, args ...string) (out, stderr []string, exit int) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, slices.Concat([]string{w.cwd}, env, []string{"--"}, args)...)
+	cmd.Env = []string{enterVar + "=" + dir}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	var o, e bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &o, &e
+	err = cmd.Run()
+	var ee *exec.ExitError
+	if err != nil && !errors.As(err, &ee) {
+		t.Fatalf("running the real loader needs root and mount namespaces: %v", err)
+	}
+	if cmd.ProcessState.ExitCode() == 98 {
+		t.Fatal(e.String())
+	}
+	for line := range strings.Lines(o.String()) {
+		line = address.ReplaceAllString(strings.TrimSpace(line), "")
+		if !strings.Contains(line, "linux-vdso") {
+			out = append(out, line)
+		}
+	}
+	for line := range strings.Lines(e.String()) {
+		stderr = append(stderr, strings.TrimSuffix(line, "\n"))
+	}
+	return out, stderr, cmd.ProcessState.ExitCode()
+}
+
+// replayed is what our loader says of the world.
+func (w *world) replayed(t testing.TB, fsys FS) worldOutcome {
+	t.Helper()
+	l, err := NewLoader(fsys, w.interp, Env{Vars: w.env, Cwd: w.cwd, CPU: cpuLevel(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o worldOutcome
+	p, err := l.Start("/app/main")
+	var e *Error
+	if err != nil && !errors.As(err, &e) {
+		t.Fatal(err)
+	}
+	o.Exit, o.Stderr = p.Status(), p.Stderr()
+	p, err = l.Trace("/app/main")
+	if err != nil && !errors.As(err, &e) {
+		t.Fatal(err)
+	}
+	o.TraceExit, o.TraceStderr = p.Status(), p.Stderr()
+	if o.TraceExit != 0 && !l.Libc.Musl {
+		return o
+	}
+	for _, x := range p.List() {
+		switch {
+		case x.Module == nil:
+			o.Trace = append(o.Trace, x.Name+" => not found")
+		case x.Name == x.Module.Path:
+			o.Trace = append(o.Trace, x.Name)
+		default:
+			o.Trace = append(o.Trace, x.Name+" => "+x.Module.Path)
+		}
+	}
+	if o.Trace == nil {
+		o.Trace = []string{"statically linked"}
+	}
+	return o
+}
+
+// cpuLevel is the x86-64 level of this machine.
+func cpuLevel(t testing.TB) int {
+	t.Helper()
+	b, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(b), "\nflags")
+	line, _, _ := strings.Cut(rest, "\n")
+	has := strings.Fields(line)
+	level := 1
+	for i, want := range []string{"cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3", "avx avx2 bmi1 bmi2 f16c fma abm movbe", "avx512f avx512bw avx512cd avx512dq avx512vl"} {
+		for f := range strings.FieldsSeq(want) {
+			if !slices.Contains(has, f) {
+				return level
+			}
+		}
+		level = i + 2
+	}
+	return level
+}
+
+// diff is how our loader and the real one differ on the world, or empty.
+func (w *world) diff(t testing.TB) string {
+	t.Helper()
+	dir := w.build(t)
+	want := w.real(t, dir)
+	return cmp.Diff(want, w.replayed(t, dirTree(t, dir)))
+}
+
+const (
+	glibcInterp = "/lib64/ld-linux-x86-64.so.2"
+	muslInterp  = "/lib/ld-musl-x86_64.so.1"
+)
+
+// TestWorlds replays the worlds of testdata/worlds by our loader and by the real
+// one, which has to agree on every name, path and message.
+func TestWorlds(t *testing.T) {
+	needRoot(t)
+	files, err := filepath.Glob("testdata/worlds/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no worlds: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			if diff := readWorld(t, file).diff(t); diff != "" {
+				t.Errorf("-real +ours:\n%s", diff)
+			}
+		})
+	}
+}
+
+func readWorld(t *testing.T, file string) *world {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := imagetest.Parse(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{interp: glibcInterp, env: im.Config.Env, cwd: "/", conf: im.Sections["ld.so.conf"]}
+	if im.Config.WorkingDir != "" {
+		w.cwd = im.Config.WorkingDir
+	}
+	text := string(b)
+	for _, part := range strings.Split(text, "\n-- 0")[1:] {
+		name, body, _ := strings.Cut(part, " --\n")
+		body, _, _ = strings.Cut(body, "\n-- ")
+		w.files = append(w.files, worldFile{name, strings.TrimSuffix(body, "\n") + "\n"})
+		if strings.Contains(body, "interp="+muslInterp) {
+			w.interp = muslInterp
+		}
+	}
+	return w
+}
