@@ -72,10 +72,12 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		Writer:          stdout,
 		ErrWriter:       stderr,
 		Suggest:         true,
-		Commands:        []*cli.Command{scanCommand(), demoCommand(), versionCommand()},
-		ExitErrHandler:  func(*cli.Context, error) {}, // run decides
-		OnUsageError:    usageError,
-		CommandNotFound: nil,
+		// --env LD_LIBRARY_PATH=/a,/b is one value
+		DisableSliceFlagSeparator: true,
+		Commands:                  []*cli.Command{scanCommand(), lddCommand(), demoCommand(), versionCommand()},
+		ExitErrHandler:            func(*cli.Context, error) {}, // run decides
+		OnUsageError:              usageError,
+		CommandNotFound:           nil,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return unknownCommand(c)

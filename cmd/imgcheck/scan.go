@@ -32,15 +32,13 @@ func scanCommand() *cli.Command {
 			"   imgcheck scan ghcr.io/org/app:1.0\n" +
 			"   docker save app | gzip > app.tar.gz && imgcheck scan docker-archive:app.tar.gz --format json",
 		OnUsageError: usageError,
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "platform", Usage: "the `OS/ARCH` to take of an image for several (default: linux/amd64, or the only one)"},
-			&cli.BoolFlag{Name: "insecure", Usage: "allow plain HTTP and unverified TLS to the registry"},
+		Flags: append(imageFlags(),
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the report: " + strings.Join(formats(), " or ")},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the report to `FILE` instead of the standard output"},
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
-		},
+		),
 		Action: func(c *cli.Context) error {
 			o, err := scanOptions(c)
 			if err != nil {
@@ -79,12 +77,7 @@ func scan(ctx context.Context, ref string, o layers.Options) (*report.Document, 
 	if err != nil {
 		return nil, err
 	}
-	img, err := layers.Open(ctx, ref, o)
-	if err != nil {
-		return nil, err
-	}
-	defer img.Close()
-	fsys, err := img.Index(ctx)
+	img, fsys, err := open(ctx, ref, o)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +86,38 @@ func scan(ctx context.Context, ref string, o layers.Options) (*report.Document, 
 		return nil, err
 	}
 	return report.New(describe(img), res), nil
+}
+
+// open reads an image into a file system.
+func open(ctx context.Context, ref string, o layers.Options) (*layers.Image, *layers.FS, error) {
+	img, err := layers.Open(ctx, ref, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer img.Close()
+	fsys, err := img.Index(ctx)
+	return img, fsys, err
+}
+
+// imageFlags are those of every command that reads an image.
+func imageFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "platform", Usage: "the `OS/ARCH` to take of an image for several (default: linux/amd64, or the only one)"},
+		&cli.BoolFlag{Name: "insecure", Usage: "allow plain HTTP and unverified TLS to the registry"},
+	}
+}
+
+// imageOptions are what imageFlags were set to.
+func imageOptions(c *cli.Context) (layers.Options, error) {
+	o := layers.Options{Insecure: c.Bool("insecure")}
+	if s := c.String("platform"); s != "" {
+		p, err := v1.ParsePlatform(s)
+		if err != nil || p.OS == "" || p.Architecture == "" {
+			return o, fmt.Errorf("%q is no platform: write it like linux/amd64 or linux/arm64/v8", s)
+		}
+		o.Platform = p
+	}
+	return o, nil
 }
 
 func describe(img *layers.Image) report.Image {
@@ -138,13 +163,9 @@ func scanOptions(c *cli.Context) (*options, error) {
 			return nil, fmt.Errorf("there is no severity %q: say --fail-on error, warning, note or never", s)
 		}
 	}
-	o.layers.Insecure = c.Bool("insecure")
-	if s := c.String("platform"); s != "" {
-		p, err := v1.ParsePlatform(s)
-		if err != nil || p.OS == "" || p.Architecture == "" {
-			return nil, fmt.Errorf("%q is no platform: write it like linux/amd64 or linux/arm64/v8", s)
-		}
-		o.layers.Platform = p
+	var err error
+	if o.layers, err = imageOptions(c); err != nil {
+		return nil, err
 	}
 	o.progress = newProgress(c.App.ErrWriter, c.Bool("quiet"))
 	o.layers.Progress = o.progress.add

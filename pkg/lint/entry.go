@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -19,6 +20,19 @@ type entry struct {
 }
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Entrypoint is the ELF file that the image's ENTRYPOINT or CMD comes to, through
+// PATH and the interpreters of scripts.
+func Entrypoint(img *Image) (string, error) {
+	e := (&world{img: img}).entry()
+	switch {
+	case e.name == "":
+		return "", errors.New("the image has no ENTRYPOINT and no CMD: name a file")
+	case e.problem != "":
+		return "", errors.New(e.problem)
+	}
+	return e.path, nil
+}
 
 // entry follows ENTRYPOINT and CMD to an ELF file: through PATH, and through
 // the interpreters of scripts.
