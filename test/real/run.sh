@@ -115,7 +115,7 @@ cuda11_paths() {
   chroot "$1" ldconfig
 }
 
-(cd "$top" && go build -o "$R/imgcheck" ./cmd/imgcheck && go build -o "$R/mkimage" ./test/real/mkimage)
+(cd "$top" && go build -o "$R/imgcheck" ./cmd/imgcheck && go build -o "$R/mkimage" ./test/real/mkimage && go build -o "$R/truth" ./test/real/truth)
 
 base trixie trixie
 stand_in nvidia-cudnn 9.99~none ""
@@ -134,7 +134,7 @@ image() { # image NAME COMPRESSION CREATED_BY=LAYER...
   [ -e "$R/oci/$name/index.json" ] && return
   say "image $name"
   for l in "$@"; do args+=("${l%%=*}=$R/up/${l#*=}"); done
-  "$R/mkimage" image "$R/oci/$name" "$compression" "$path" "$cuda" -- "${args[@]}"
+  "$R/mkimage" "$R/oci/$name" "$compression" "$path" "$cuda" -- "${args[@]}"
 }
 image torch-cuda gzip "RUN debootstrap trixie=trixie" "RUN apt-get install python3-torch-cuda=torch"
 image node-llama-cuda zstd "RUN debootstrap bookworm=bookworm" "RUN npm install @node-llama-cpp/linux-x64-cuda=llama"
@@ -181,16 +181,22 @@ for where in "oci:$R/oci" "127.0.0.1:$port"; do
   has "no problems found"
 done
 
-say "torch-cuda against its own loader"
-merged torch-truth trixie torch
+# truth NAME LAYER...: every ELF file of the merged root, by imgcheck ldd and by
+# the root's own loader in a chroot.
+truth() {
+  local name=$1; shift
+  say "ldd --all of $name against its own loader"
+  merged "$name-truth" "$@"
+  "$R/imgcheck" ldd --all --format json --env "$cuda" "dir:$R/mnt/$name-truth" >"$R/ldd.jsonl"
+  "$R/truth" "$R/mnt/$name-truth" "$cuda" <"$R/ldd.jsonl" || die "imgcheck and the loader of $name do not agree"
+  umount "$R/mnt/$name-truth"
+}
+truth torch-cuda trixie torch
+[ "$(grep -c '"name":"libcudnn.so.9","path":null' "$R/ldd.jsonl")" = 94 ] || die "not 94 files miss libcudnn.so.9"
 "$R/imgcheck" scan "oci:$R/oci/torch-cuda" --format json --fail-on never |
   node -e 'const d=JSON.parse(require("fs").readFileSync(0)); for (const f of d.findings) if (f.library=="libcudnn.so.9") f.affected.forEach(p=>console.log(p))' | sort >"$R/affected.txt"
-"$R/mkimage" elf "$R/mnt/torch-truth" | sort >"$R/elf.txt"
-chroot "$R/mnt/torch-truth" /usr/bin/env -i "${cuda}" LC_ALL=C /bin/sh -c '
-  while read -r f; do
-    case $(LD_TRACE_LOADED_OBJECTS=1 /lib64/ld-linux-x86-64.so.2 "$f" 2>&1) in *"libcudnn.so.9 => not found"*) echo "$f";; esac
-  done' <"$R/elf.txt" | sort >"$R/truth.txt"
-umount "$R/mnt/torch-truth"
-diff "$R/truth.txt" "$R/affected.txt" || die "imgcheck (>) and the loader (<) do not agree on who misses libcudnn.so.9"
-say "$(wc -l <"$R/truth.txt") of $(wc -l <"$R/elf.txt") files cannot be loaded without libcudnn.so.9: both agree"
+grep '"name":"libcudnn.so.9","path":null' "$R/ldd.jsonl" | node -e 'for (const l of require("fs").readFileSync(0,"utf8").trim().split("\n")) console.log(JSON.parse(l).path)' | sort >"$R/missing.txt"
+diff "$R/missing.txt" "$R/affected.txt" || die "scan (>) and ldd (<) do not agree on who misses libcudnn.so.9"
+truth node-llama-cuda bookworm llama
+truth cuda11 bookworm python cuda11 paths
 say "PASS"

@@ -1,19 +1,16 @@
 // Command mkimage makes the images of test/real out of directories, without a
 // container engine.
 //
-//	mkimage image OUT COMPRESSION NAME=VALUE... -- CREATED_BY=DIR...
-//	mkimage elf ROOT
+//	mkimage OUT COMPRESSION NAME=VALUE... -- CREATED_BY=DIR...
 //
-// image writes an OCI layout whose layers are the upper directories of overlay
+// It writes an OCI layout whose layers are the upper directories of overlay
 // mounts: a character device 0/0 becomes a whiteout, an opaque directory gets
-// its marker. COMPRESSION is gzip or zstd. elf prints every ELF file below ROOT
-// that has a dynamic section.
+// its marker. COMPRESSION is gzip or zstd.
 package main
 
 import (
 	"archive/tar"
 	"crypto/sha256"
-	"debug/elf"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -41,13 +38,10 @@ func main() {
 }
 
 func run(args []string) error {
-	switch {
-	case len(args) == 2 && args[0] == "elf":
-		return listELF(args[1])
-	case len(args) > 3 && args[0] == "image":
-		return makeImage(args[1], args[2], args[3:])
+	if len(args) > 2 {
+		return makeImage(args[0], args[1], args[2:])
 	}
-	return fmt.Errorf("usage: mkimage image OUT gzip|zstd NAME=VALUE... -- CREATED_BY=DIR... | mkimage elf ROOT")
+	return fmt.Errorf("usage: mkimage OUT gzip|zstd NAME=VALUE... -- CREATED_BY=DIR...")
 }
 
 func makeImage(out, compression string, args []string) error {
@@ -212,27 +206,4 @@ func opaque(dir string) bool {
 	b := make([]byte, 8)
 	n, err := syscall.Getxattr(dir, "trusted.overlay.opaque", b)
 	return err == nil && string(b[:n]) == "y"
-}
-
-func listELF(root string) error {
-	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if !d.Type().IsRegular() {
-			return nil
-		}
-		f, err := elf.Open(p)
-		if err != nil {
-			return nil // not ELF
-		}
-		defer f.Close()
-		for _, s := range f.Progs {
-			if s.Type == elf.PT_DYNAMIC {
-				_, err := fmt.Println("/" + strings.TrimPrefix(strings.TrimPrefix(p, root), "/"))
-				return err
-			}
-		}
-		return nil
-	})
 }
