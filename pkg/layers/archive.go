@@ -14,9 +14,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/partial"
@@ -44,15 +44,29 @@ func readSmall(s store, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(rc, maxJSON))
 }
 
+// absentError says that a store has no file of a name. It keeps no path of ours.
+type absentError struct{ name string }
+
+func (e *absentError) Error() string {
+	return printable(e.name) + " is not in it: the archive is damaged"
+}
+func (e *absentError) Is(target error) bool { return target == fs.ErrNotExist }
+
 // dirStore is a directory; names that lead out of it are refused.
 type dirStore struct{ root *os.Root }
 
 func (d dirStore) open(name string) (io.ReadCloser, int64, error) {
-	f, err := d.root.Open(name)
+	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // no waiting for a FIFO's writer
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, &absentError{name}
+	}
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, plainPathError(err)
 	}
 	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a file", name)
+	}
 	if err != nil {
 		f.Close()
 		return nil, 0, err
@@ -72,6 +86,10 @@ type extent struct{ off, size int64 }
 // newTarStore lists a tar. archive/tar reads headers only and seeks over the
 // rest, and never reads ahead, so the file's position is where a body begins.
 func newTarStore(f *os.File) (*tarStore, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
 	s := &tarStore{f: f, files: map[string]extent{}, links: map[string]string{}}
 	tr := tar.NewReader(f)
 	for {
@@ -80,7 +98,7 @@ func newTarStore(f *os.File) (*tarStore, error) {
 			return s, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading tar: %w", err)
+			return nil, badTar(err)
 		}
 		if len(s.files)+len(s.links) > 1<<20 {
 			return nil, errors.New("reading tar: too many entries for an image archive")
@@ -92,6 +110,9 @@ func newTarStore(f *os.File) (*tarStore, error) {
 			if err != nil {
 				return nil, err
 			}
+			if off > st.Size()-h.Size { // archive/tar seeks over it and does not see
+				return nil, fmt.Errorf("ends in the middle of %s: the archive is cut off", printable(h.Name))
+			}
 			s.files[name] = extent{off, h.Size}
 		case tar.TypeSymlink:
 			s.links[name] = clean(path.Join(path.Dir(name), h.Linkname))
@@ -101,11 +122,22 @@ func newTarStore(f *os.File) (*tarStore, error) {
 	}
 }
 
+// badTar explains why a file cannot be read as an archive.
+func badTar(err error) error {
+	switch {
+	case errors.Is(err, tar.ErrHeader):
+		return errors.New("is no tar archive")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("ends too early: the archive is cut off")
+	}
+	return fmt.Errorf("reading tar: %w", err)
+}
+
 func (s *tarStore) open(name string) (io.ReadCloser, int64, error) {
 	name = followLinks(s.links, name)
 	e, ok := s.files[name]
 	if !ok {
-		return nil, 0, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+		return nil, 0, &absentError{name}
 	}
 	return io.NopCloser(io.NewSectionReader(s.f, e.off, e.size)), e.size, nil
 }
@@ -127,30 +159,33 @@ func followLinks(links map[string]string, name string) string {
 // openLayout opens oci:DIR[:TAG].
 func (img *Image) openLayout(_ context.Context, s string) error {
 	dir, tag := splitTag(s)
+	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
+		return errors.New("is a file: say oci-archive: or docker-archive: instead of oci:")
+	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return plainPathError(err)
 	}
 	img.close = root.Close
-	return img.setLayout(dirStore{root}, tag, dir)
+	return img.setLayout(dirStore{root}, tag, "oci:"+dir)
 }
 
 // openArchive opens oci-archive:FILE[:TAG].
 func (img *Image) openArchive(_ context.Context, s string) error {
 	file, tag := splitTag(s)
-	f, err := os.Open(file)
+	f, err := openArchive(file)
 	if err != nil {
-		return plainPathError(err)
+		return err
 	}
 	img.close = f.Close
-	if compressed(f) {
-		return errors.New("is compressed as a whole: decompress it first (gzip -d, zstd -d)")
+	if !seekable(f) {
+		return errors.New("is compressed as a whole, or no file: decompress it into one first (gzip -d, zstd -d)")
 	}
 	st, err := newTarStore(f)
 	if err != nil {
 		return err
 	}
-	return img.setLayout(st, tag, file)
+	return img.setLayout(st, tag, "oci-archive:"+file)
 }
 
 // plainPathError leaves the operation out: the path and why are enough.
@@ -162,11 +197,32 @@ func plainPathError(err error) error {
 	return err
 }
 
-// compressed reports whether the file begins like gzip or zstd, and rewinds it.
-func compressed(f *os.File) bool {
+// openArchive opens a file, or what is like one.
+func openArchive(file string) (*os.File, error) {
+	st, err := os.Stat(file)
+	if err != nil {
+		return nil, plainPathError(err)
+	}
+	if st.IsDir() {
+		return nil, errors.New("is a directory: say oci: for an OCI layout, dir: for a root file system")
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, plainPathError(err)
+	}
+	return f, nil
+}
+
+// seekable reports whether an archive can be read at any place: it is a file,
+// and does not begin like gzip or zstd.
+func seekable(f *os.File) bool {
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return false
+	}
 	b := make([]byte, 4)
 	n, _ := f.ReadAt(b, 0)
-	return bytes.HasPrefix(b[:n], magicGzip) || bytes.HasPrefix(b[:n], magicZstd)
+	return !bytes.HasPrefix(b[:n], magicGzip) && !bytes.HasPrefix(b[:n], magicZstd)
 }
 
 const refName = "org.opencontainers.image.ref.name"
@@ -175,8 +231,15 @@ const refName = "org.opencontainers.image.ref.name"
 // one (image-spec, image-layout.md).
 func (img *Image) setLayout(s store, tag, where string) error {
 	raw, err := readSmall(s, "index.json")
+	if errors.Is(err, fs.ErrNotExist) {
+		if rc, _, err := s.open("manifest.json"); err == nil {
+			rc.Close()
+			return errors.New("is a docker archive: say docker-archive: instead of oci-archive:")
+		}
+		return errors.New("is no OCI layout: it has no index.json")
+	}
 	if err != nil {
-		return fmt.Errorf("%s is no OCI layout: %w", where, err)
+		return fmt.Errorf("index.json: %w", err)
 	}
 	top, err := v1.ParseIndexManifest(bytes.NewReader(raw))
 	if err != nil {
@@ -190,7 +253,7 @@ func (img *Image) setLayout(s store, tag, where string) error {
 		return fmt.Errorf("the layout has no image%s: it has %s", tagged(tag), tagList(top))
 	}
 	if tags := distinct(top); tag == "" && len(tags) > 1 {
-		return fmt.Errorf("the layout has several images: say which, as oci:%s:TAG, of %s", where, tagList(top))
+		return fmt.Errorf("the layout has several images: say which, as %s:TAG, of %s", where, tagList(top))
 	}
 	top.Manifests = list
 	v, err := img.choose(&layoutIndex{s, top, raw})
@@ -211,7 +274,7 @@ func distinct(m *v1.IndexManifest) []string {
 	var tags []string
 	for _, d := range platforms(m) {
 		if t := d.Annotations[refName]; t != "" {
-			tags = append(tags, t)
+			tags = append(tags, printable(t))
 		}
 	}
 	slices.Sort(tags)
@@ -293,7 +356,7 @@ func (l *layoutLayer) MediaType() (types.MediaType, error) { return l.d.MediaTyp
 func (l *layoutLayer) Compressed() (io.ReadCloser, error) {
 	rc, size, err := l.s.open(blobPath(l.d.Digest))
 	if err != nil {
-		return nil, err
+		return nil, blobError(l.d.Digest, err)
 	}
 	if size != l.d.Size {
 		rc.Close()
@@ -304,11 +367,18 @@ func (l *layoutLayer) Compressed() (io.ReadCloser, error) {
 
 func blobPath(h v1.Hash) string { return "blobs/" + h.Algorithm + "/" + h.Hex }
 
+func blobError(h v1.Hash, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the blob %s is not in it: the image is damaged, or was saved without it", h)
+	}
+	return err
+}
+
 // readBlobJSON reads a manifest or config and checks its digest.
 func readBlobJSON(s store, h v1.Hash) ([]byte, error) {
 	b, err := readSmall(s, blobPath(h))
 	if err != nil {
-		return nil, err
+		return nil, blobError(h, err)
 	}
 	if got, _, err := v1.SHA256(bytes.NewReader(b)); err != nil || got != h {
 		return nil, fmt.Errorf("the blob %s has the digest %s: the image is damaged", h, got)
@@ -323,21 +393,18 @@ type dockerManifest struct {
 	Layers   []string
 }
 
+var errNoManifest = errors.New("is no docker archive: it has no manifest.json (docker save writes one, docker export does not)")
+
 // openDockerArchive opens docker-archive:FILE[:REF]. A plain tar is sought in,
 // so that its layers are read side by side; a compressed one is one stream.
 func (img *Image) openDockerArchive(_ context.Context, s string) error {
 	file, tag := splitTag(s)
-	if _, err := os.Stat(file); err != nil { // REF may hold a tag of its own
-		if i := strings.IndexByte(s, ':'); i > 0 {
-			file, tag = s[:i], s[i+1:]
-		}
-	}
-	f, err := os.Open(filepath.Clean(file))
+	f, err := openArchive(file)
 	if err != nil {
-		return plainPathError(err)
+		return err
 	}
 	img.close = f.Close
-	if compressed(f) {
+	if !seekable(f) {
 		img.stream = func(ctx context.Context, img *Image) ([]*Layer, error) {
 			plain, done, err := decompress(bufio.NewReaderSize(img.meter(f, 0), 256<<10))
 			if err != nil {
@@ -357,11 +424,14 @@ func (img *Image) openDockerArchive(_ context.Context, s string) error {
 
 func (img *Image) setDockerArchive(s *tarStore, tag string) error {
 	raw, err := readSmall(s, "manifest.json")
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		if _, ok := s.files["index.json"]; ok {
 			return errors.New("is an OCI archive: say oci-archive: instead of docker-archive:")
 		}
-		return errors.New("is no docker archive: it has no manifest.json (docker save writes one, docker export does not)")
+		return errNoManifest
+	}
+	if err != nil {
+		return err
 	}
 	m, err := chooseDocker(raw, tag)
 	if err != nil {
@@ -420,7 +490,13 @@ func chooseDocker(raw []byte, tag string) (*dockerManifest, error) {
 	}
 	var tags []string
 	for i := range list {
-		tags = append(tags, list[i].RepoTags...)
+		for _, t := range list[i].RepoTags {
+			tags = append(tags, printable(t))
+		}
+	}
+	slices.Sort(tags)
+	if len(list) == 0 {
+		return nil, errors.New("the archive has no images")
 	}
 	if tag == "" {
 		if len(list) != 1 {
@@ -467,7 +543,7 @@ func (img *Image) indexStream(ctx context.Context, r io.Reader, tag string) ([]*
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading tar: %w", err)
+			return nil, badTar(err)
 		}
 		if err := a.take(ctx, h, tr, img.opts.keep); err != nil {
 			return nil, fmt.Errorf("%s: %w", printable(h.Name), err)
@@ -478,7 +554,7 @@ func (img *Image) indexStream(ctx context.Context, r io.Reader, tag string) ([]*
 	}
 	raw, ok := a.docs["manifest.json"]
 	if !ok {
-		return nil, errors.New("is no docker archive: it has no manifest.json (docker save writes one, docker export does not)")
+		return nil, errNoManifest
 	}
 	m, err := chooseDocker(raw, tag)
 	if err != nil {
@@ -486,7 +562,7 @@ func (img *Image) indexStream(ctx context.Context, r io.Reader, tag string) ([]*
 	}
 	cfg, ok := a.docs[followLinks(a.links, m.Config)]
 	if !ok {
-		return nil, fmt.Errorf("the archive has no config %q", m.Config)
+		return nil, fmt.Errorf("the config: %w", &absentError{m.Config})
 	}
 	if err := img.setDockerConfig(m, cfg); err != nil {
 		return nil, err
@@ -495,10 +571,10 @@ func (img *Image) indexStream(ctx context.Context, r io.Reader, tag string) ([]*
 	for i, name := range m.Layers {
 		l, ok := a.layers[followLinks(a.links, name)]
 		if !ok {
-			return nil, fmt.Errorf("the archive has no layer %q", name)
+			return nil, fmt.Errorf("layer %d: %w", i+1, &absentError{name})
 		}
 		if want := img.expectedDigest(l.head, followLinks(a.links, name), i); want != "" && want != l.digest {
-			return nil, fmt.Errorf("layer %d has the digest %s, not %s: the archive is damaged", i+1, l.digest, want)
+			return nil, fmt.Errorf("layer %d%s: its bytes have the digest %s, not %s: the image is damaged", i+1, instruction(img.Layers[i].CreatedBy), l.digest, want)
 		}
 		list = append(list, l.Layer)
 	}

@@ -342,10 +342,12 @@ func (img *Image) checkPlatform() error {
 	return nil
 }
 
-// splitTag splits PATH[:TAG] where PATH may hold colons: what exists is a path.
+// splitTag splits PATH[:TAG], where both may hold colons: what exists is a path.
 func splitTag(s string) (file, tag string) {
-	if _, err := os.Stat(s); err == nil {
-		return s, ""
+	for i := len(s); i > 0; i = strings.LastIndexByte(s[:i], ':') {
+		if _, err := os.Stat(s[:i]); err == nil {
+			return s[:i], strings.TrimPrefix(s[i:], ":")
+		}
 	}
 	if i := strings.LastIndexByte(s, ':'); i > 0 && !strings.Contains(s[i:], string(filepath.Separator)) {
 		return s[:i], s[i+1:]
