@@ -474,11 +474,19 @@ func (img *Image) expectedDigest(head []byte, name string, i int) string {
 	if !bytes.HasPrefix(head, magicGzip) && !bytes.HasPrefix(head, magicZstd) {
 		return img.Layers[i].DiffID
 	}
+	if h := hexName(name); h != "" {
+		return "sha256:" + h
+	}
+	return ""
+}
+
+// hexName is the digest that a file is named by, up to its first dot, if it is.
+func hexName(name string) string {
 	base, _, _ := strings.Cut(path.Base(name), ".")
-	if _, err := hex.DecodeString(base); err != nil || len(base) != 64 || path.Base(name) == "layer.tar" {
+	if _, err := hex.DecodeString(base); err != nil || len(base) != 64 {
 		return ""
 	}
-	return "sha256:" + base
+	return base
 }
 
 // chooseDocker picks the image of a docker archive with the tag, or the only
@@ -515,6 +523,10 @@ func chooseDocker(raw []byte, tag string) (*dockerManifest, error) {
 }
 
 func (img *Image) setDockerConfig(m *dockerManifest, raw []byte) error {
+	want := hexName(m.Config)
+	if got, _, err := v1.SHA256(bytes.NewReader(raw)); err != nil || want != "" && got.Hex != want {
+		return fmt.Errorf("the config: its bytes have the digest %s, not sha256:%s: the image is damaged", got, want)
+	}
 	cfg, err := v1.ParseConfigFile(bytes.NewReader(raw))
 	if err != nil {
 		return fmt.Errorf("the config: %w", err)
@@ -576,6 +588,9 @@ func (img *Image) indexStream(ctx context.Context, r io.Reader, tag string) ([]*
 		if want := img.expectedDigest(l.head, followLinks(a.links, name), i); want != "" && want != l.digest {
 			return nil, fmt.Errorf("layer %d%s: its bytes have the digest %s, not %s: the image is damaged", i+1, instruction(img.Layers[i].CreatedBy), l.digest, want)
 		}
+		if l.err != nil {
+			return nil, fmt.Errorf("layer %d%s: %w", i+1, instruction(img.Layers[i].CreatedBy), l.err)
+		}
 		list = append(list, l.Layer)
 	}
 	return list, nil
@@ -590,7 +605,8 @@ type streamed struct {
 
 type streamedLayer struct {
 	*Layer
-	head   []byte
+	err    error  // why it could not be read; it may be another image's
+	head   []byte // as stored
 	digest string // of the bytes as stored
 }
 
@@ -609,18 +625,21 @@ func (a *streamed) take(ctx context.Context, h *tar.Header, r io.Reader, keep fu
 	}
 	br := bufio.NewReaderSize(r, 4096)
 	head, _ := br.Peek(512)
+	head = bytes.Clone(head)
 	switch {
 	case looksLikeLayer(head):
 		sum := sha256.New()
 		l, err := readBlob(ctx, io.TeeReader(br, sum), "", keep)
-		if err != nil {
-			return err
+		var broken sourceError
+		if errors.As(err, &broken) {
+			return broken.error
 		}
-		a.layers[name] = streamedLayer{l, bytes.Clone(head[:min(6, len(head))]), "sha256:" + hex.EncodeToString(sum.Sum(nil))}
+		a.layers[name] = streamedLayer{l, err, head, "sha256:" + hex.EncodeToString(sum.Sum(nil))}
 	case len(head) > 0 && (head[0] == '{' || head[0] == '['):
-		if a.size += h.Size; a.size > maxJSON {
-			return fmt.Errorf("the archive's documents are more than %d bytes long", maxJSON)
+		if a.size+h.Size > maxJSON {
+			return nil // no config: those of attestations can be as large
 		}
+		a.size += h.Size
 		b, err := io.ReadAll(br)
 		if err != nil {
 			return err

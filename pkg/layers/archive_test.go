@@ -215,6 +215,11 @@ func TestDamagedDockerArchive(t *testing.T) {
 	}
 	second := fmt.Sprintf("%064d/layer.tar", 2)
 	other := string(layerTars(t, "-- 0/x --\nx\n")[0])
+	name, err := v1Image(t, appImage).ConfigName()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := name.Hex + ".json"
 	tests := []struct {
 		part, content string
 		plain, stream string // the errors of a plain and of a compressed archive
@@ -226,13 +231,14 @@ func TestDamagedDockerArchive(t *testing.T) {
 		{"manifest.json", "[]", "the archive has no images", "the archive has no images"},
 		{"manifest.json", "[{]", "manifest.json: invalid character ']' looking for beginning of object key string", "manifest.json: invalid character ']' looking for beginning of object key string"},
 		{"manifest.json", `[{"Config": "x", "Layers": []}]`, "the config: x is not in it: the archive is damaged", "the config: x is not in it: the archive is damaged"},
-		{".json", `[{"Config": "manifest.json", "Layers": []}]`, "the config: json: cannot unmarshal array into Go value of type v1.ConfigFile", "the config: json: cannot unmarshal array into Go value of type v1.ConfigFile"},
+		{"manifest.json", `[{"Config": "manifest.json", "Layers": []}]`, "the config: json: cannot unmarshal array into Go value of type v1.ConfigFile", "the config: json: cannot unmarshal array into Go value of type v1.ConfigFile"},
+		{config, `{"rootfs": {"diff_ids": ["", ""]}}`, "the config: its bytes have the digest sha256:HEX, not sha256:HEX: the image is damaged", "the config: its bytes have the digest sha256:HEX, not sha256:HEX: the image is damaged"},
 	}
 	for _, tt := range tests {
 		files := change(savedFiles(t, appImage, true), tt.part, tt.content)
 		b := tarOf(t, files...)
 		plain, stream := "docker-archive:TMP/a.tar: "+tt.plain, "indexing docker-archive:TMP/a.tgz: "+tt.stream
-		if strings.Contains(tt.plain, "its bytes") {
+		if strings.HasPrefix(tt.plain, "layer 2 (RUN build)") {
 			plain = "indexing " + plain
 		}
 		wantError(t, "docker-archive:"+writeFile(t, "a.tar", b), Options{}, plain)

@@ -15,7 +15,7 @@ import (
 func (img *Image) openDaemon(ctx context.Context, ref string) error {
 	c, err := client.New(client.FromEnv, client.WithHost(daemonHost()))
 	if err != nil {
-		return fmt.Errorf("the daemon: %w", err)
+		return fmt.Errorf("DOCKER_HOST: %w: write it like unix:///var/run/docker.sock", err)
 	}
 	img.close = c.Close
 	if _, err := c.ImageInspect(ctx, ref); err != nil {
@@ -59,5 +59,5 @@ func daemonError(err error, host string) error {
 	case strings.Contains(strings.ToLower(text), "no such image"), strings.Contains(text, "not found"):
 		return fmt.Errorf("the daemon has no such image: pull or build it, or leave `docker:` out to read it from its registry")
 	}
-	return fmt.Errorf("the daemon at %s: %w", host, err)
+	return fmt.Errorf("the daemon at %s: %w", host, oneLine{err})
 }

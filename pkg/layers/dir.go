@@ -60,7 +60,7 @@ func readDir(ctx context.Context, root string, keep func(string, int64) bool) (*
 		rel, _ := filepath.Rel(root, p)
 		name := filepath.ToSlash(rel)
 		if err != nil {
-			b.skip(name, plainPathError(err).Error())
+			b.skip(name, plainPathErrorText(err))
 			if d != nil && d.IsDir() {
 				return fs.SkipDir
 			}
@@ -68,7 +68,7 @@ func readDir(ctx context.Context, root string, keep func(string, int64) bool) (*
 		}
 		info, err := d.Info()
 		if err != nil {
-			b.skip(name, plainPathError(err).Error())
+			b.skip(name, plainPathErrorText(err))
 			return nil
 		}
 		st, ok := info.Sys().(*syscall.Stat_t)
@@ -97,7 +97,7 @@ func readDir(ctx context.Context, root string, keep func(string, int64) bool) (*
 		case t == fs.ModeSymlink:
 			e.Type = Symlink
 			if e.Link, err = os.Readlink(p); err != nil {
-				e.Fault = plainPathError(err).Error()
+				e.Fault = plainPathErrorText(err)
 			}
 		case t.IsRegular():
 			e.Size = info.Size()

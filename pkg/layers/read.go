@@ -32,6 +32,7 @@ var (
 	maxNames   = int64(256 << 20)
 	maxTables  = int64(512 << 20) // of what was read of a layer's ELF files
 	maxSteps   = 1 << 26          // along a layer's symbolic links
+	maxELF     = int64(256 << 30) // bytes of all ELF files of a layer; of holes, a tar can promise any number
 )
 
 const (
@@ -234,6 +235,7 @@ type builder struct {
 	items   int
 	names   int64 // bytes of the paths and link texts that are held
 	kept    int64 // bytes of contents
+	elf     int64 // bytes of ELF files
 	tables  int64 // bytes of what was read of ELF files
 	steps   int   // along symbolic links
 	// The directory that was asked for last: a tar has most files side by side.
@@ -540,6 +542,11 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 	whole := io.MultiReader(bytes.NewReader(head), r)
 	switch {
 	case bytes.HasPrefix(head, []byte("\x7fELF")):
+		if e.Size > maxELF-b.elf {
+			e.Fault = fmt.Sprintf("the layer's ELF files have more than %d GiB", maxELF>>30)
+			return nil
+		}
+		b.elf += e.Size
 		o, err := elfdeps.Read(whole, e.Size)
 		if errors.Is(err, elfdeps.ErrNotELF) {
 			return nil

@@ -1,0 +1,265 @@
+package layers
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// peak is the most memory that the heap held while f ran, in bytes over what it
+// held before.
+func peak(t *testing.T, f func()) uint64 {
+	t.Helper()
+	var before runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var most atomic.Uint64
+	done := make(chan struct{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			most.Store(max(most.Load(), m.HeapAlloc))
+			select {
+			case <-done:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}()
+	f()
+	close(done)
+	<-stopped
+	return most.Load() - min(before.HeapAlloc, most.Load())
+}
+
+// A file of 2 GiB of zeros, whose gzip is 2 MiB long, streams by.
+func TestBombStreamsBy(t *testing.T) {
+	const size = 2 << 30
+	r, w := io.Pipe()
+	go func() {
+		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
+		tw := tar.NewWriter(z)
+		tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "zeros", Size: size, Format: tar.FormatPAX})
+		zeros := make([]byte, 1<<20)
+		for range size / len(zeros) {
+			tw.Write(zeros)
+		}
+		tw.Close()
+		z.Close()
+		w.Close()
+	}()
+	most := peak(t, func() {
+		l, err := readBlob(context.Background(), r, "", everything)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if want := "0 file zeros fault: 2147483648 bytes are more than are kept of a file or a layer\n"; listing(Merge(l)) != want {
+			t.Errorf("got %s", listing(Merge(l)))
+		}
+	})
+	if most > 64<<20 {
+		t.Errorf("held %d MiB", most>>20)
+	}
+}
+
+// sparseELF is a tar with one old GNU sparse entry of a size, that begins like an
+// ELF file.
+func sparseELF(t *testing.T, size int64) []byte {
+	t.Helper()
+	var block [512]byte
+	copy(block[:], "lib.so")
+	copy(block[100:], "0000644\x000000000\x000000000\x00")
+	copy(block[124:], fmt.Sprintf("%011o\x00", 512)) // bytes that follow
+	copy(block[136:], "00000000000\x00")
+	block[156] = tar.TypeGNUSparse
+	copy(block[257:], "ustar  \x00")
+	number := func(at int, v int64) { // base 256
+		for i := range 12 {
+			block[at+11-i] = byte(v >> (8 * min(i, 7)))
+			if i > 7 {
+				block[at+11-i] = 0
+			}
+		}
+		block[at] |= 0x80
+	}
+	number(386, 0)
+	number(398, 512)
+	number(483, size)
+	var body [512]byte
+	copy(body[:], "\x7fELF\x02\x01\x01")
+	body[16], body[18], body[20] = 3, 62, 1
+	return withSums(bytes.Join([][]byte{block[:], body[:], make([]byte, 1024)}, nil))
+}
+
+func TestHugeSparseELF(t *testing.T) {
+	start := time.Now()
+	l, err := ReadLayer(bytes.NewReader(sparseELF(t, 1<<60)), everything)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := l.Entries[0]; e.Size != 1<<60 || e.Fault == "" {
+		t.Errorf("size %d, fault %q, object %+v", e.Size, e.Fault, e.Object)
+	}
+	if d := time.Since(start); d > 5*time.Second {
+		t.Errorf("took %v", d)
+	}
+}
+
+func TestTooManyEntries(t *testing.T) {
+	small(t)
+	many := make([]tarEntry, maxEntries+1)
+	for i := range many {
+		many[i].Header = tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprint(i)}
+	}
+	deep := []tarEntry{}
+	for i := range 8 { // implied directories are entries too
+		deep = append(deep, tarEntry{Header: tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprint(i) + strings.Repeat("/x", 500), Format: tar.FormatPAX}})
+	}
+	names := []tarEntry{}
+	for i := range 400 {
+		names = append(names, tarEntry{Header: tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprintf("%d%s", i, strings.Repeat("x", 4000)), Format: tar.FormatPAX}})
+	}
+	loops := []tarEntry{{Header: tar.Header{Typeflag: tar.TypeDir, Name: "l0"}}}
+	for i := range 200 {
+		loops = append(loops, tarEntry{Header: tar.Header{Typeflag: tar.TypeSymlink, Name: fmt.Sprintf("l%d", i+1), Linkname: fmt.Sprintf("l%d", i)}})
+	}
+	for i := range 500 {
+		loops = append(loops, tarEntry{Header: tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprintf("l%d/d%d/f", 200, i)}})
+	}
+	const tooMany = "has more than 2000 entries or 1 MiB of names"
+	tests := map[string]struct {
+		entries []tarEntry
+		want    string
+	}{
+		"many":  {many, tooMany},
+		"deep":  {deep, tooMany},
+		"names": {names, tooMany},
+		"loops": {loops, "its symbolic links lead through one another without end"},
+	}
+	for name, tt := range tests {
+		_, err := ReadLayer(bytes.NewReader(tarOf(t, tt.entries...)), nil)
+		if err == nil || err.Error() != tt.want {
+			t.Errorf("%s: error %v, want %s", name, err, tt.want)
+		}
+	}
+}
+
+// A PAX header of any length is not taken into memory.
+func TestHeaderBombs(t *testing.T) {
+	for _, kind := range []byte{tar.TypeXHeader, tar.TypeXGlobalHeader, tar.TypeGNULongName, tar.TypeGNULongLink} {
+		block := make([]byte, 512)
+		copy(block, "x")
+		copy(block[100:], "0000644\x000000000\x000000000\x00")
+		copy(block[124:], "77777777777\x0000000000000\x00") // 8 GiB
+		block[156] = kind
+		copy(block[257:], "ustar\x0000")
+		r := io.MultiReader(bytes.NewReader(withSums(block)), io.LimitReader(zeros{}, 1<<30))
+		var err error
+		most := peak(t, func() { _, err = ReadLayer(r, everything) })
+		if err == nil || most > 64<<20 {
+			t.Errorf("%c: error %v, held %d MiB", kind, err, most>>20)
+		}
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
+// Names come out safe to print wherever they are told of.
+func TestNamesAreSafeToPrint(t *testing.T) {
+	for name, want := range map[string]string{
+		"plain/ü":                   "plain/ü",
+		"a\nb\x1b[31m\xff\x00\"`":   `a\nb\x1b[31m\xff\x00"` + "`",
+		strings.Repeat("ü", 200):    strings.Repeat("ü", 150) + "…",
+		strings.Repeat("aü", 150):   strings.Repeat("aü", 100) + "…",
+		"right-to-left \u202e mark": `right-to-left \u202e mark`,
+	} {
+		if got := printable(name); got != want {
+			t.Errorf("printable(%q) = %s, want %s", name, got, want)
+		}
+	}
+	l := readTar(t,
+		tarEntry{Header: tar.Header{Typeflag: 'Z', Name: "odd\ntype"}},
+		tarEntry{Header: tar.Header{Typeflag: tar.TypeReg, Name: "a"}},
+		tarEntry{Header: tar.Header{Typeflag: tar.TypeReg, Name: "a/b\x1b"}},
+		tarEntry{Header: tar.Header{Typeflag: tar.TypeReg, Name: "c/.wh.."}},
+		tarEntry{Header: tar.Header{Typeflag: tar.TypeReg, Name: "c/" + strings.Repeat("long", 1100), Format: tar.FormatPAX}},
+	)
+	want := []Skip{
+		{`odd\ntype`, `its tar type 'Z' is not known`},
+		{`a/b\x1b`, "its directory is no directory, or a loop of links"},
+		{"c/.wh..", "it is a whiteout of nothing"},
+		{("c/" + strings.Repeat("long", 1100))[:300] + "…", "its path is longer than any file system allows"},
+	}
+	if diff := cmp.Diff(want, l.Skipped); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// What may be kept has a limit, and what is over it is told.
+func TestKeptLimit(t *testing.T) {
+	var entries []tarEntry
+	content := strings.Repeat("x", 15<<20)
+	for i := range 10 {
+		entries = append(entries, tarEntry{tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprint(i)}, content})
+	}
+	l := readTar(t, entries...)
+	kept := 0
+	for i := range l.Entries {
+		if l.Entries[i].Fault == "" {
+			kept += len(l.Entries[i].Content)
+		}
+	}
+	if kept != 8*15<<20 {
+		t.Errorf("%d bytes are kept", kept)
+	}
+}
+
+func TestCompressions(t *testing.T) {
+	plain := layerTars(t, "-- 0/f --\nf\n")[0]
+	skippable := []byte{0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4}
+	for name, b := range map[string][]byte{
+		"plain": plain, "gzip": gzipped(t, plain), "zstd": zstded(t, plain), "zstd:chunked": append(skippable, zstded(t, plain)...),
+		"two gzip members":                       append(gzipped(t, plain[:700]), gzipped(t, plain[700:])...),
+		"zstd with a skippable frame at the end": append(zstded(t, plain), skippable...),
+	} {
+		l, err := readBlob(t.Context(), bytes.NewReader(b), "", everything)
+		if err != nil || len(l.Entries) != 1 {
+			t.Errorf("%s: %v, %v", name, l, err)
+		}
+	}
+	for name, tt := range map[string]struct {
+		b    []byte
+		want string
+	}{
+		"bzip2":     {[]byte("BZh91AY&SY"), "is compressed with bzip2 or xz, which imgcheck does not read; store it as gzip or zstd"},
+		"xz":        {[]byte("\xfd7zXZ\x00\x00"), "is compressed with bzip2 or xz, which imgcheck does not read; store it as gzip or zstd"},
+		"cut gzip":  {gzipped(t, plain)[:20], "reading tar: unexpected EOF"},
+		"cut zstd":  {zstded(t, plain)[:20], "reading tar: unexpected EOF"},
+		"no tar":    {bytes.Repeat([]byte("nonsense"), 200), "reading tar: archive/tar: invalid tar header"},
+		"gzip head": {[]byte{0x1f, 0x8b, 8}, "decompressing gzip: unexpected EOF"},
+	} {
+		_, err := readBlob(t.Context(), bytes.NewReader(tt.b), "", nil)
+		if err == nil || err.Error() != tt.want {
+			t.Errorf("%s: error %v, want %s", name, err, tt.want)
+		}
+	}
+}
