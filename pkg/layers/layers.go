@@ -121,7 +121,7 @@ func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return int(min(1, max(-1, img.Layers[b].Size-img.Layers[a].Size))) })
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
+	g.SetLimit(workers())
 	for _, i := range order {
 		g.Go(func() error {
 			l, err := img.indexBlob(ctx, i)
@@ -142,6 +142,9 @@ func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 	}
 	return out, nil
 }
+
+// workers is how many layers are read at a time.
+func workers() int { return runtime.GOMAXPROCS(0) }
 
 func instruction(createdBy string) string {
 	if createdBy == "" {
