@@ -160,7 +160,7 @@ func followLinks(links map[string]string, name string) string {
 func (img *Image) openLayout(_ context.Context, s string) error {
 	dir, tag := splitTag(s)
 	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
-		return errors.New("is a file: say oci-archive: or docker-archive: instead of oci:")
+		return errors.New("is a file, not an OCI layout: say oci-archive:FILE or docker-archive:FILE")
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -234,7 +234,7 @@ func (img *Image) setLayout(s store, tag, where string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		if rc, _, err := s.open("manifest.json"); err == nil {
 			rc.Close()
-			return errors.New("is a docker archive: say docker-archive: instead of oci-archive:")
+			return errors.New("is a docker archive: say docker-archive:FILE")
 		}
 		return errors.New("is no OCI layout: it has no index.json")
 	}
@@ -426,7 +426,7 @@ func (img *Image) setDockerArchive(s *tarStore, tag string) error {
 	raw, err := readSmall(s, "manifest.json")
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, ok := s.files["index.json"]; ok {
-			return errors.New("is an OCI archive: say oci-archive: instead of docker-archive:")
+			return errors.New("is an OCI archive: say oci-archive:FILE")
 		}
 		return errNoManifest
 	}

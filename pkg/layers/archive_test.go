@@ -174,8 +174,8 @@ func TestSkopeoArchives(t *testing.T) {
 	wantApp(t, "oci-archive:"+oci+":tag", Options{})
 	wantApp(t, "oci:"+dir+"/layout", Options{})
 	wantApp(t, "oci:"+dir+"/layout:tag", Options{})
-	wantError(t, "docker-archive:"+oci, Options{}, "docker-archive:TMP/oci.tar: is an OCI archive: say oci-archive: instead of docker-archive:")
-	wantError(t, "oci-archive:"+docker, Options{}, "oci-archive:TMP/docker.tar: is a docker archive: say docker-archive: instead of oci-archive:")
+	wantError(t, "docker-archive:"+oci, Options{}, "docker-archive:TMP/oci.tar: is an OCI archive: say oci-archive:FILE")
+	wantError(t, "oci-archive:"+docker, Options{}, "oci-archive:TMP/docker.tar: is a docker archive: say docker-archive:FILE")
 }
 
 func TestDockerArchiveWithSeveralImages(t *testing.T) {
@@ -285,7 +285,7 @@ func TestLayout(t *testing.T) {
 	wantError(t, "oci:"+two+":c", Options{}, `oci:TMP/layout:c: the layout has no image with the tag "c": it has a, b`)
 	wantError(t, "oci:"+t.TempDir(), Options{}, "oci:TMP: is no OCI layout: it has no index.json")
 	wantError(t, "oci:/no/such/dir:x", Options{}, "oci:/no/such/dir:x: /no/such/dir: no such file or directory")
-	wantError(t, "oci:"+writeFile(t, "f", nil), Options{}, "oci:TMP/f: is a file: say oci-archive: or docker-archive: instead of oci:")
+	wantError(t, "oci:"+writeFile(t, "f", nil), Options{}, "oci:TMP/f: is a file, not an OCI layout: say oci-archive:FILE or docker-archive:FILE")
 	wantError(t, "oci:"+taggedLayout(t, nil), Options{}, "oci:TMP/layout: the layout has no image: it has no tags")
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,6 +32,8 @@ type FS struct {
 	nodes   map[string]node
 	removed map[string]Removal
 	dirs    sync.Map // directory text → dirResult
+
+	dirsHeld atomic.Int64
 
 	listOnce sync.Once
 	paths    []string
@@ -220,6 +223,10 @@ type dirResult struct {
 const (
 	maxLinks = 40  // MAXSYMLINKS
 	maxPart  = 255 // NAME_MAX
+
+	// Directories that are remembered; an image's RUNPATHs can name any number.
+	maxDirTexts = 1 << 16
+	maxDirText  = 512
 )
 
 // lookup resolves an absolute or relative path from the root, following links,
@@ -260,7 +267,9 @@ func (f *FS) dir(text string) dirResult {
 		errno = syscall.ENOTDIR
 	}
 	r := dirResult{real, errno}
-	f.dirs.Store(text, r)
+	if len(text) <= maxDirText && f.dirsHeld.Add(1) <= maxDirTexts {
+		f.dirs.Store(text, r)
+	}
 	return r
 }
 

@@ -146,7 +146,7 @@ func wrongReference(s string, err error) error {
 	} else if _, terr := name.NewTag(s); terr != nil {
 		why = terr // says more
 	}
-	return fmt.Errorf("is not an image reference (%s): write it like ubuntu:24.04 or ghcr.io/org/app@sha256:…, or name a source with docker:, docker-archive:, oci:, oci-archive: or dir:", why)
+	return fmt.Errorf("is not an image reference (%s): write it like ubuntu:24.04 or ghcr.io/org/app@sha256:…, or begin with docker:, docker-archive:, oci:, oci-archive: or dir: for another source", why)
 }
 
 // registryError turns what went wrong between us and a registry into one line
@@ -195,7 +195,7 @@ func hostError(host string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case strings.Contains(text, "parsing config file"):
-		return fmt.Errorf("Docker's config.json cannot be read (%w): mend it, or run `docker login`", oneLine{err})
+		return fmt.Errorf("%w: mend it, or run `docker login`", oneLine{err})
 	case errors.As(err, &dns):
 		return fmt.Errorf("cannot reach %s: no such host %q: check the name and the network", host, dns.Name)
 	case strings.Contains(text, "server gave HTTP response to HTTPS client"):

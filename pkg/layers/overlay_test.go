@@ -514,7 +514,7 @@ func (s stacker) layer(t *testing.T, root string, lowers []string, n int) (*Laye
 // Each stack is one directory of the same few layers, so that one mount serves
 // many.
 func TestMergeAgreesWithOverlayFS(t *testing.T) {
-	const batches, stacks, height = 3, 700, 4
+	const batches, stacks, height = 2, 700, 4
 	for batch := range batches {
 		mem := memory(t)
 		var dirs []string

@@ -28,17 +28,17 @@ import (
 // Limits on what a hostile layer can make us hold. The first ones are variables
 // so that tests can reach them.
 var (
-	maxEntries = 2 << 20 // of one layer; images of a whole conda distribution have 0.5 million
-	maxNames   = int64(256 << 20)
-	maxTables  = int64(512 << 20) // of what was read of a layer's ELF files
-	maxSteps   = 1 << 26          // along a layer's symbolic links
-	maxELF     = int64(256 << 30) // bytes of all ELF files of a layer; of holes, a tar can promise any number
+	maxEntries   = 2 << 20 // of one layer; images of a whole conda distribution have 0.5 million
+	maxNames     = int64(256 << 20)
+	maxTables    = int64(512 << 20) // of what was read of a layer's ELF files
+	maxKeptLayer = int64(128 << 20)
+	maxSteps     = 1 << 26          // along a layer's symbolic links
+	maxELF       = int64(256 << 30) // bytes of all ELF files of a layer; of holes, a tar can promise any number
 )
 
 const (
 	maxPath       = 4096 // PATH_MAX: no longer path can be opened
 	maxKeptFile   = 16 << 20
-	maxKeptLayer  = 128 << 20
 	maxSkipped    = 1000
 	maxShebang    = 256 // BINPRM_BUF_SIZE
 	maxZstdWindow = 128 << 20
@@ -62,6 +62,8 @@ const (
 type Entry struct {
 	Path string // clean, without a leading slash
 	Type Type
+	// Caps is set when the file has capabilities (security.capability).
+	Caps bool        `json:",omitempty"`
 	Mode fs.FileMode // permission, set-id and sticky bits
 	UID  int
 	GID  int
@@ -70,8 +72,6 @@ type Entry struct {
 	Link string `json:",omitempty"`
 	// Inode tells the files of a layer apart: hard links share it.
 	Inode int
-	// Caps is set when the file has capabilities (security.capability).
-	Caps bool `json:",omitempty"`
 	// Object is what was read of an ELF file.
 	Object *elfdeps.Object `json:",omitempty"`
 	// Content holds the bytes of a file that was to be kept.

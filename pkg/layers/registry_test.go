@@ -279,13 +279,10 @@ func handled(t *testing.T, tls bool, h func(w http.ResponseWriter, r *http.Reque
 	}
 	t.Cleanup(start.Close)
 	host := start.Listener.Addr().String()
-	ref, err := name.ParseReference(host + "/app:1")
-	if err != nil {
-		t.Fatal(err)
-	}
 	pushing := httptest.NewServer(reg)
 	defer pushing.Close()
-	if ref, err = name.ParseReference(pushing.Listener.Addr().String() + "/app:1"); err != nil {
+	ref, err := name.ParseReference(pushing.Listener.Addr().String() + "/app:1")
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := remote.Write(ref, v1Image(t, appImage)); err != nil {
@@ -324,7 +321,7 @@ func TestRegistryErrors(t *testing.T) {
 		{s.Host + "/other:1", "HOST/other:1: HOST has no such image: check the repository and tag (other, 1)"},
 		{closed.Addr().String() + "/app:1", "HOST/app:1: cannot reach HOST: connect: connection refused: check the name, the port and the network"},
 		{"nowhere.invalid/app:1", `nowhere.invalid/app:1: cannot reach nowhere.invalid: no such host "nowhere.invalid": check the name and the network`},
-		{"UPPER/case", "UPPER/case: is not an image reference (repository can only contain the characters `abcdefghijklmnopqrstuvwxyz0123456789_-./`: UPPER/case): write it like ubuntu:24.04 or ghcr.io/org/app@sha256:…, or name a source with docker:, docker-archive:, oci:, oci-archive: or dir:"},
+		{"UPPER/case", "UPPER/case: is not an image reference (repository can only contain the characters `abcdefghijklmnopqrstuvwxyz0123456789_-./`: UPPER/case): write it like ubuntu:24.04 or ghcr.io/org/app@sha256:…, or begin with docker:, docker-archive:, oci:, oci-archive: or dir: for another source"},
 		{dir, "TMP: is a directory, not an image reference: say dir:TMP for a root file system, oci:TMP for an OCI layout"},
 		{file, "TMP/image.tar: is a file, not an image reference: say docker-archive:TMP/image.tar or oci-archive:TMP/image.tar"},
 		{"", `"" names nothing: say an image reference such as ubuntu:24.04`},
@@ -373,7 +370,7 @@ func TestLogin(t *testing.T) {
 	config(`{"credsStore": "absent"}`)
 	wantError(t, ref, Options{}, "HOST/app:1: the credential helper failed (error getting credentials - err: exec: \"docker-credential-absent\": executable file not found in $PATH, out: ``): mend it, or take it out of Docker's config.json")
 	config(`{`)
-	wantError(t, ref, Options{}, "HOST/app:1: Docker's config.json cannot be read (parsing config file (TMP/config.json): unexpected EOF): mend it, or run `docker login`")
+	wantError(t, ref, Options{}, "HOST/app:1: parsing config file (TMP/config.json): unexpected EOF: mend it, or run `docker login`")
 }
 
 func TestTLS(t *testing.T) {
