@@ -14,6 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// Run these with -fuzzminimizetime 10x: reading with goroutines covers a little
+// more or less each time, and minimizing for that takes all the time there is.
+
 // small lowers the limits, so that a fuzzer's input can reach them.
 func small(t testing.TB) {
 	t.Helper()
