@@ -341,4 +341,3 @@ func isaLevel(bits uint32) int {
 	}
 	return 0
 }
-

@@ -11,11 +11,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
 // FS is the file system that a container would see: the layers laid over one
@@ -31,12 +28,16 @@ type FS struct {
 
 	nodes   map[string]node
 	removed map[string]Removal
-	dirs    sync.Map // directory text → dirResult
-
-	dirsHeld atomic.Int64
+	root    view // as root sees it
 
 	listOnce sync.Once
 	paths    []string
+}
+
+func newFS() *FS {
+	f := &FS{nodes: map[string]node{}, removed: map[string]Removal{}}
+	f.root.fs = f
+	return f
 }
 
 // LayerSkip is a [Skip] with its layer.
@@ -67,7 +68,7 @@ type node struct {
 // directory is never opaque, whatever a layer says.
 func Merge(layers ...*Layer) *FS {
 	m := merger{
-		fs:    &FS{nodes: map[string]node{}, removed: map[string]Removal{}},
+		fs:    newFS(),
 		stops: map[string]stop{}, links: map[string][]string{},
 	}
 	for i := len(layers) - 1; i >= 0; i-- {
@@ -214,124 +215,6 @@ func (m *merger) loseLinks() {
 	}
 }
 
-// dirResult is where a directory's text leads.
-type dirResult struct {
-	real  string
-	errno syscall.Errno
-}
-
-const (
-	maxLinks = 40  // MAXSYMLINKS
-	maxPart  = 255 // NAME_MAX
-
-	// Directories that are remembered; an image's RUNPATHs can name any number.
-	maxDirTexts = 1 << 16
-	maxDirText  = 512
-)
-
-// lookup resolves an absolute or relative path from the root, following links,
-// the last one too when follow is set.
-func (f *FS) lookup(p string, follow bool) (string, node, syscall.Errno) {
-	if len(p) >= maxPath {
-		return "", node{}, syscall.ENAMETOOLONG
-	}
-	dir, base := path.Split(p)
-	if base == "" || base == "." || base == ".." {
-		return f.walk(p, follow)
-	}
-	d := f.dir(dir)
-	if d.errno != 0 {
-		return "", node{}, d.errno
-	}
-	if len(base) > maxPart {
-		return "", node{}, syscall.ENAMETOOLONG
-	}
-	real := join(d.real, base)
-	n, ok := f.nodes[real]
-	switch {
-	case !ok:
-		return real, node{}, syscall.ENOENT
-	case follow && n.Type == Symlink:
-		return f.walk(p, follow)
-	}
-	return real, n, 0
-}
-
-// dir resolves a directory's text; loaders ask for the same few again and again.
-func (f *FS) dir(text string) dirResult {
-	if r, ok := f.dirs.Load(text); ok {
-		return r.(dirResult)
-	}
-	real, n, errno := f.walk(text, true)
-	if errno == 0 && !n.IsDir() {
-		errno = syscall.ENOTDIR
-	}
-	r := dirResult{real, errno}
-	if len(text) <= maxDirText && f.dirsHeld.Add(1) <= maxDirTexts {
-		f.dirs.Store(text, r)
-	}
-	return r
-}
-
-// walk is path_resolution(7) inside the root: absolute links start at the root,
-// and `..` of the root is the root.
-func (f *FS) walk(p string, follow bool) (string, node, syscall.Errno) {
-	cur, rest := "", strings.Split(p, "/")
-	n := f.nodes[""]
-	for links := 0; len(rest) > 0; {
-		part := rest[0]
-		rest = rest[1:]
-		if !n.IsDir() {
-			return cur, n, syscall.ENOTDIR // also for a trailing slash
-		}
-		switch {
-		case part == "" || part == ".":
-			continue
-		case part == "..":
-			cur = parent(cur)
-			n = f.nodes[cur]
-			continue
-		case len(part) > maxPart:
-			return cur, n, syscall.ENAMETOOLONG
-		}
-		next := join(cur, part)
-		child, ok := f.nodes[next]
-		if !ok {
-			return next, node{}, syscall.ENOENT
-		}
-		if child.Type == Symlink && (follow || len(rest) > 0) {
-			if links++; links > maxLinks {
-				return next, child, syscall.ELOOP
-			}
-			if child.Link == "" {
-				return next, child, syscall.ENOENT
-			}
-			if strings.HasPrefix(child.Link, "/") {
-				cur, n = "", f.nodes[""]
-			}
-			rest = append(strings.Split(child.Link, "/"), rest...)
-			continue
-		}
-		cur, n = next, child
-	}
-	return cur, n, 0
-}
-
-// Find implements [elfdeps.FS].
-func (f *FS) Find(p string) (*elfdeps.File, error) {
-	if p == "" {
-		return nil, syscall.ENOENT
-	}
-	real, n, errno := f.lookup(p, true)
-	if errno != 0 {
-		return nil, errno
-	}
-	return &elfdeps.File{
-		Path: "/" + real, ID: uint64(n.layer)<<40 | uint64(n.Inode)&(1<<40-1), Mode: n.mode(), Size: n.Size,
-		Object: n.Object, Content: n.Content, Fault: n.Fault,
-	}, nil
-}
-
 // mode is the entry's type and permission bits.
 func (e *Entry) mode() fs.FileMode {
 	switch e.Type {
@@ -348,13 +231,13 @@ func (e *Entry) mode() fs.FileMode {
 // Lookup is the entry at a path, links followed, and the layer that it is from,
 // counted from 0.
 func (f *FS) Lookup(p string) (e *Entry, layer int, ok bool) {
-	_, n, errno := f.lookup(p, true)
+	_, n, errno := f.root.lookup(p, true)
 	return n.Entry, n.layer, errno == 0
 }
 
 // Lstat is the entry at a path, a last link not followed, and its layer.
 func (f *FS) Lstat(p string) (e *Entry, layer int, ok bool) {
-	_, n, errno := f.lookup(p, false)
+	_, n, errno := f.root.lookup(p, false)
 	return n.Entry, n.layer, errno == 0
 }
 
@@ -391,7 +274,7 @@ func (f *FS) Open(name string) (fs.File, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
 	}
-	real, n, errno := f.lookup(name, true)
+	real, n, errno := f.root.lookup(name, true)
 	if errno != 0 {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: errno}
 	}

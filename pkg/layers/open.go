@@ -139,7 +139,7 @@ func wrongReference(s string, err error) error {
 	}
 	why := err
 	if looksLikePath(s) {
-		return fmt.Errorf("%s: no such file or directory; an image in a registry is named like ubuntu:24.04, a file like docker-archive:app.tar", s)
+		return errors.New("no such file or directory; an image in a registry is named like ubuntu:24.04, a file like docker-archive:app.tar")
 	}
 	if strings.Contains(s, "@") {
 		_, why = name.NewDigest(s)

@@ -41,7 +41,7 @@ func run(args []string) error {
 	if len(args) > 2 {
 		return makeImage(args[0], args[1], args[2:])
 	}
-	return fmt.Errorf("usage: mkimage OUT gzip|zstd NAME=VALUE... -- CREATED_BY=DIR...")
+	return fmt.Errorf("usage: mkimage OUT gzip|zstd NAME=VALUE… -- CREATED_BY=DIR…")
 }
 
 func makeImage(out, compression string, args []string) error {
