@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 )
 
 // openDir takes an unpacked root file system as an image of one layer, without
@@ -131,10 +132,14 @@ func pseudoFS(p string) string {
 	return pseudo[int64(st.Type)]
 }
 
-// readFiles reads the files' contents, on every processor.
+// dirReaders bounds how many files are read at a time; each reader may hold
+// 20 MiB of its file.
+const dirReaders = 4
+
+// readFiles reads the files' contents, some at a time.
 func (b *builder) readFiles(ctx context.Context, root string, files []*Entry) error {
 	g, ctx := errgroup.WithContext(ctx)
-	workers := runtime.GOMAXPROCS(0)
+	workers := min(runtime.GOMAXPROCS(0), dirReaders)
 	for w := range workers {
 		g.Go(func() error {
 			part := newBuilder(b.keep) // its own count of kept bytes
@@ -159,6 +164,10 @@ func (b *builder) readFile(root string, e *Entry) {
 		return
 	}
 	defer f.Close()
+	if e.Mode&0o111 != 0 {
+		n, err := unix.Fgetxattr(int(f.Fd()), "security.capability", nil)
+		e.Caps = err == nil && n > 0
+	}
 	if err := b.content(e, f); err != nil {
 		e.Fault = strings.TrimPrefix(err.Error(), "reading "+printable(e.Path)+": ")
 		if errors.Is(err, io.ErrUnexpectedEOF) {

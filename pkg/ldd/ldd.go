@@ -8,6 +8,8 @@
 package ldd
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -66,11 +68,50 @@ type Trace struct {
 	Stderr  []string `json:"stderr,omitempty"`
 }
 
-// Line is one line of the ldd view; a Path of nil is "not found".
+// Line is one line of the ldd view; a Path of nil is "not found". A line that
+// names no library ("statically linked") has its Text alone.
 type Line struct {
-	Name string  `json:"name,omitempty"`
+	Name string
+	Path *string
+	Text string
+}
+
+// lineJSON is a line that names a library.
+type lineJSON struct {
+	Name string  `json:"name"`
 	Path *string `json:"path"`
-	Text string  `json:"line,omitempty"` // "statically linked"
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (l Line) MarshalJSON() ([]byte, error) {
+	if l.Text != "" {
+		return json.Marshal(struct {
+			Line string `json:"line"`
+		}{l.Text})
+	}
+	return marshal(lineJSON{l.Name, l.Path})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (l *Line) UnmarshalJSON(b []byte) error {
+	var v struct {
+		lineJSON
+		Line string `json:"line"`
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	*l = Line{v.Name, v.Path, v.Line}
+	return nil
+}
+
+// marshal is json.Marshal without the escapes that HTML would need.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimRight(b.Bytes(), "\n"), err
 }
 
 // File is the ldd view of one file, as JSON.
@@ -101,6 +142,10 @@ func Replay(fsys elfdeps.FS, r Run) (*Process, error) {
 		return nil, err
 	}
 	out.Start = Start{p.Status(), p.Stderr()}
+	if truncated(p) {
+		out.Start, out.Trace = Start{Exit: sigbus}, &Trace{Exit: sigbus, Objects: []Line{}}
+		return out, nil
+	}
 	if out.Start.Exit == 0 {
 		for _, a := range r.Args {
 			out.Actions = append(out.Actions, act(p, a))
@@ -114,6 +159,15 @@ func Replay(fsys elfdeps.FS, r Run) (*Process, error) {
 	out.Trace = trace
 	out.Doubts = slices.Sorted(slices.Values(l.Doubts))
 	return out, nil
+}
+
+// sigbus is how a process ends that touches a page of a file beyond its end.
+const sigbus = -7
+
+// truncated reports whether a file is loaded that ends before its segments do;
+// no loader notices (L39, case 109).
+func truncated(p *elfdeps.Process) bool {
+	return p.Status() == 0 && slices.ContainsFunc(p.Objects, (*elfdeps.Module).Truncated)
 }
 
 func because(fault string) string {
