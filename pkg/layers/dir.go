@@ -10,10 +10,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 )
 
 // openDir takes an unpacked root file system as an image of one layer, without
@@ -37,21 +35,17 @@ func (img *Image) openDir(_ context.Context, root string) error {
 	return nil
 }
 
-// pseudo are the file systems of the kernel, by statfs(2)'s f_type: they are
-// not the image's, and reading some of their files never ends.
-var pseudo = map[int64]string{
-	0x9fa0: "proc", 0x62656572: "sysfs", 0x1cd1: "devpts", 0x63677270: "cgroup2", 0x27e0eb: "cgroup",
-	0x64626720: "debugfs", 0x74726163: "tracefs", 0xcafe4a11: "bpf", 0x19800202: "mqueue", 0x73636673: "securityfs",
-	0x6165676c: "pstore", 0x42494e4d: "binfmt_misc", 0x6e736673: "nsfs",
+// fileStat is what the operating system tells of a file beyond [fs.FileInfo].
+type fileStat struct {
+	dev, ino uint64
+	uid, gid int
 }
-
-type inodeKey struct{ dev, ino uint64 }
 
 // readDir indexes a directory tree. What may not be read is kept as skipped or
 // with a fault.
 func readDir(ctx context.Context, root string, keep func(string, int64) bool) (*Layer, error) {
 	b := newBuilder(keep)
-	inodes := map[inodeKey]int{}
+	inodes := map[[2]uint64]int{}
 	var dev uint64
 	var files []*Entry
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
@@ -72,26 +66,23 @@ func readDir(ctx context.Context, root string, keep func(string, int64) bool) (*
 			b.skip(name, plainPathErrorText(err))
 			return nil
 		}
-		st, ok := info.Sys().(*syscall.Stat_t)
-		if !ok {
-			return errors.New("this system does not tell what imgcheck needs of files")
-		}
+		st := statOf(info)
 		if name == "." {
-			dev = st.Dev
+			dev = st.dev
 			return nil
 		}
-		if d.IsDir() && st.Dev != dev {
+		if d.IsDir() && st.dev != dev {
 			if kind := pseudoFS(p); kind != "" {
 				b.skip(name, "it is the kernel's "+kind+" file system")
 				return fs.SkipDir
 			}
 		}
 		b.seq++
-		key := inodeKey{st.Dev, st.Ino}
-		if inodes[key] == 0 {
+		key := [2]uint64{st.dev, st.ino}
+		if inodes[key] == 0 || st.ino == 0 {
 			inodes[key] = b.seq
 		}
-		e := &Entry{Path: name, Mode: info.Mode().Perm() | info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky), UID: int(st.Uid), GID: int(st.Gid), Inode: inodes[key]}
+		e := &Entry{Path: name, Mode: info.Mode().Perm() | info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky), UID: st.uid, GID: st.gid, Inode: inodes[key]}
 		switch t := info.Mode().Type(); {
 		case t.IsDir():
 			e.Type = Dir
@@ -124,14 +115,6 @@ func readDir(ctx context.Context, root string, keep func(string, int64) bool) (*
 	return b.layer(), nil
 }
 
-func pseudoFS(p string) string {
-	var st syscall.Statfs_t
-	if syscall.Statfs(p, &st) != nil {
-		return ""
-	}
-	return pseudo[int64(st.Type)]
-}
-
 // dirReaders bounds how many files are read at a time; each reader may hold
 // 20 MiB of its file.
 const dirReaders = 4
@@ -158,16 +141,13 @@ func (b *builder) readFiles(ctx context.Context, root string, files []*Entry) er
 // readFile reads one file; whatever goes wrong is the file's fault, not the
 // tree's.
 func (b *builder) readFile(root string, e *Entry) {
-	f, err := os.OpenFile(filepath.Join(root, filepath.FromSlash(e.Path)), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(filepath.Join(root, filepath.FromSlash(e.Path)), os.O_RDONLY|openFlags, 0)
 	if err != nil {
 		e.Fault = plainPathErrorText(err)
 		return
 	}
 	defer f.Close()
-	if e.Mode&0o111 != 0 {
-		n, err := unix.Fgetxattr(int(f.Fd()), "security.capability", nil)
-		e.Caps = err == nil && n > 0
-	}
+	e.Caps = e.Mode&0o111 != 0 && hasCapabilities(f)
 	if err := b.content(e, f); err != nil {
 		e.Fault = strings.TrimPrefix(err.Error(), "reading "+printable(e.Path)+": ")
 		if errors.Is(err, io.ErrUnexpectedEOF) {

@@ -1,0 +1,39 @@
+package layers
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// pseudo are the file systems of the kernel, by statfs(2)'s f_type: they are
+// not the image's, and reading some of their files never ends.
+var pseudo = map[int64]string{
+	0x9fa0: "proc", 0x62656572: "sysfs", 0x1cd1: "devpts", 0x63677270: "cgroup2", 0x27e0eb: "cgroup",
+	0x64626720: "debugfs", 0x74726163: "tracefs", 0xcafe4a11: "bpf", 0x19800202: "mqueue", 0x73636673: "securityfs",
+	0x6165676c: "pstore", 0x42494e4d: "binfmt_misc", 0x6e736673: "nsfs",
+}
+
+// pseudoFS names the kernel's file system that p is on, empty for any other.
+func pseudoFS(p string) string {
+	var st syscall.Statfs_t
+	if syscall.Statfs(p, &st) != nil {
+		return ""
+	}
+	return pseudo[int64(st.Type)]
+}
+
+func statOf(info fs.FileInfo) fileStat {
+	st := info.Sys().(*syscall.Stat_t)
+	return fileStat{st.Dev, st.Ino, int(st.Uid), int(st.Gid)}
+}
+
+// openFlags keep an open from following a link and from waiting for a FIFO.
+const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+
+func hasCapabilities(f *os.File) bool {
+	n, err := unix.Fgetxattr(int(f.Fd()), "security.capability", nil)
+	return err == nil && n > 0
+}

@@ -1,0 +1,17 @@
+//go:build !linux
+
+package layers
+
+import (
+	"io/fs"
+	"os"
+)
+
+// Where the system is not Linux, a directory is an unpacked image at most: no
+// kernel's file systems are in it, owners and hard links are not told.
+
+func pseudoFS(string) string        { return "" }
+func statOf(fs.FileInfo) fileStat   { return fileStat{} }
+func hasCapabilities(*os.File) bool { return false }
+
+const openFlags = 0
