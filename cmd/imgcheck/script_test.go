@@ -62,6 +62,7 @@ func TestScripts(t *testing.T) {
 			},
 		},
 		RequireExplicitExec: true,
+		UpdateScripts:       *update,
 	})
 }
 

@@ -33,7 +33,7 @@ func (w *world) causes() []Finding {
 			c := causeOf(all, e)
 			c.meet(e, o.path)
 			severity, because := w.judge(o, e)
-			if o.path == realPath(w.img.FS, entry.path) {
+			if o.path == entry.path {
 				c.starts = true
 				c.effect(Effect{"the container does not start", fmt.Sprintf("%s: error while loading shared libraries: %s", entry.name, e)})
 				if severity == Note {

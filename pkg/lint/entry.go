@@ -54,7 +54,7 @@ func (w *world) entry() entry {
 			return e
 		}
 		file, _, _ := w.img.FS.Lookup(p)
-		e.path, e.exe = p, file
+		e.path, e.exe = "/"+file.Path, file
 		if file.Object != nil || file.Fault != "" {
 			return e
 		}
