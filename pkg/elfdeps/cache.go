@@ -10,23 +10,25 @@ import (
 // Cache is a parsed /etc/ld.so.cache (sysdeps/generic/dl-cache.h; L24).
 type Cache struct {
 	entries []cacheEntry
+	table   []byte   // what the entries' offsets count from
 	hwcaps  []string // names of glibc-hwcaps subdirectories, by index
 }
 
 type cacheEntry struct {
 	flags      int32
-	key, value string
+	key, value uint32 // offsets in the table
 	hwcap      uint64
-	// bad is set when the key lies outside the file; a lookup that comes to it
-	// fails (search_cache).
-	bad      bool
-	badValue bool
 }
+
+// key is the name of entry i. One outside the file is bad: a lookup that comes
+// to it fails (search_cache).
+func (c *Cache) key(i int) (s string, bad bool) { return tableString(c.table, c.entries[i].key) }
 
 const (
 	cacheMagicNew = "glibc-ld.so.cache1.1"
 	cacheMagicOld = "ld.so-1.7.0"
 	cacheExtMagic = 0xEAA42174
+	maxHwcaps     = 1024 // subdirectories; three are known
 )
 
 // ParseCache reads either format of the cache. It returns nil for one that the
@@ -46,10 +48,10 @@ func ParseCache(b []byte) *Cache {
 	if at := (end + 7) &^ 7; at < uint64(len(b)) && bytes.HasPrefix(b[at:], []byte(cacheMagicNew)) {
 		return parseNew(b[at:], b) // compat: only the new part counts
 	}
-	c := &Cache{}
+	c := &Cache{table: b[end:]}
 	for i := range n {
 		e := b[16+i*12:]
-		c.add(int32(binary.LittleEndian.Uint32(e)), b[end:], binary.LittleEndian.Uint32(e[4:]), binary.LittleEndian.Uint32(e[8:]), 0)
+		c.entries = append(c.entries, cacheEntry{flags: int32(binary.LittleEndian.Uint32(e)), key: binary.LittleEndian.Uint32(e[4:]), value: binary.LittleEndian.Uint32(e[8:])})
 	}
 	return c
 }
@@ -68,19 +70,12 @@ func parseNew(b, file []byte) *Cache {
 	if 48+n*24+strs > uint64(len(b)) {
 		return nil
 	}
-	c := &Cache{hwcaps: cacheHwcaps(file, u32(b[32:]))}
+	c := &Cache{table: b, hwcaps: cacheHwcaps(file, u32(b[32:]))}
 	for i := range n {
 		e := b[48+i*24:]
-		c.add(int32(u32(e)), b, u32(e[4:]), u32(e[8:]), binary.LittleEndian.Uint64(e[16:]))
+		c.entries = append(c.entries, cacheEntry{int32(u32(e)), u32(e[4:]), u32(e[8:]), binary.LittleEndian.Uint64(e[16:])})
 	}
 	return c
-}
-
-func (c *Cache) add(flags int32, table []byte, key, value uint32, hwcap uint64) {
-	e := cacheEntry{flags: flags, hwcap: hwcap}
-	e.key, e.bad = tableString(table, key)
-	e.value, e.badValue = tableString(table, value)
-	c.entries = append(c.entries, e)
 }
 
 func tableString(table []byte, off uint32) (s string, bad bool) {
@@ -107,7 +102,7 @@ func cacheHwcaps(file []byte, at uint32) []string {
 			continue
 		}
 		var names []string
-		for j := uint64(0); j < size; j += 4 {
+		for j := uint64(0); j < min(size, 4*maxHwcaps); j += 4 {
 			name, _ := tableString(file, u32(file[off+j:]))
 			names = append(names, name)
 		}
@@ -125,11 +120,11 @@ func (c *Cache) Lookup(name string, id int32, release int, m elf.Machine, cpu in
 	left, right := 0, len(c.entries)-1
 	for left <= right {
 		middle := (left + right) / 2
-		e := c.entries[middle]
-		if e.bad {
+		key, bad := c.key(middle)
+		if bad {
 			return "", false
 		}
-		cmp := compareCacheNames(name, e.key)
+		cmp := compareCacheNames(name, key)
 		if cmp == 0 {
 			return c.best(name, middle, id, release, m, cpu)
 		}
@@ -143,30 +138,34 @@ func (c *Cache) Lookup(name string, id int32, release int, m elf.Machine, cpu in
 }
 
 func (c *Cache) best(name string, found int, id int32, release int, m elf.Machine, cpu int) (string, bool) {
-	same := func(e cacheEntry) bool { return !e.bad && compareCacheNames(name, e.key) == 0 }
+	same := func(i int) bool {
+		key, bad := c.key(i)
+		return !bad && compareCacheNames(name, key) == 0
+	}
 	first := found
-	for first > 0 && same(c.entries[first-1]) {
+	for first > 0 && same(first-1) {
 		first--
 	}
 	best, bestRank := "", 0
-	for i := first; i < len(c.entries) && (i <= found || same(c.entries[i])); i++ {
+	for i := first; i < len(c.entries) && (i <= found || same(i)); i++ {
 		e := c.entries[i]
-		if e.flags != id || e.badValue {
+		value, bad := tableString(c.table, e.value)
+		if e.flags != id || bad {
 			continue
 		}
 		if ext, rank := c.hwcapRank(e, m, release, cpu); ext {
 			if rank > bestRank {
-				best, bestRank = e.value, rank
+				best, bestRank = value, rank
 			}
 			continue
 		}
 		if bestRank > 0 {
 			break
 		}
-		if e.hwcap != 0 && !legacyHwcap(e.hwcap, release) {
+		if e.hwcap != 0 && !legacyHwcap(e.hwcap, m, release) {
 			continue
 		}
-		return e.value, true
+		return value, true
 	}
 	return best, best != ""
 }
@@ -190,10 +189,17 @@ func (c *Cache) hwcapRank(e cacheEntry, m elf.Machine, release, cpu int) (ext bo
 }
 
 // legacyHwcap reports whether an entry of the old kind of subdirectory counts:
-// only bits that every x86-64 has, and not from glibc 2.40 on (L29).
-func legacyHwcap(hwcap uint64, release int) bool {
-	const tls = 1 << 63
-	return release < 240 && hwcap&^uint64(tls) == 0
+// "tls" and what every processor of the kind has, and not from glibc 2.40 on
+// (L29; HWCAP_IMPORTANT in sysdeps/x86/dl-hwcap.h and its likes).
+func legacyHwcap(hwcap uint64, m elf.Machine, release int) bool {
+	known := uint64(1 << 63) // tls
+	switch m {
+	case elf.EM_X86_64:
+		known |= 1 << 1 // x86_64
+	case elf.EM_AARCH64:
+		known |= 1 << 8 // atomics
+	}
+	return release < 240 && hwcap&^known == 0
 }
 
 // compareCacheNames is _dl_cache_libcmp: runs of digits compare as numbers

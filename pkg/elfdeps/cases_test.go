@@ -238,15 +238,15 @@ func (p *probe) trace(t *testing.T, fsys FS, interp string, env Env) *traceOut {
 	if out.Exit != 0 && !l.Libc.Musl {
 		return out
 	}
-	if len(proc.List()) == 0 {
-		out.Objects = append(out.Objects, traced{Line: "statically linked"})
-	}
 	for _, x := range proc.List() {
 		line := traced{Name: x.Name}
 		if x.Module != nil {
 			line.Path = &x.Module.Path
 		}
 		out.Objects = append(out.Objects, line)
+	}
+	if len(proc.Objects[0].Object.Needed) == 0 && !l.Libc.Musl {
+		out.Objects = []traced{{Line: "statically linked"}}
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package elfdeps
 import (
 	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"io"
 	"math/rand/v2"
 	"slices"
@@ -176,4 +177,36 @@ func sameTables(f *elf.File, b []byte) bool {
 	}
 	str := f.Sections[s.Link]
 	return len(d) == 0 && str.Type == elf.SHT_STRTAB && str.Flags&elf.SHF_COMPRESSED == 0 && str.Offset == at(strtab) && str.Size == strsz
+}
+
+// FuzzCache: whatever the bytes are, a cache is parsed without panic and within
+// bounds, and a lookup gives at most a path that stands in the file.
+func FuzzCache(f *testing.F) {
+	f.Add([]byte(cacheMagicOld+"\x00\x01\x00\x00\x00\x03\x03\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00a.so\x00/x/a.so\x00"), "a.so")
+	f.Add(newCache("liba.so.1", "/c/liba.so.1"), "liba.so.1")
+	f.Fuzz(func(t *testing.T, b []byte, name string) {
+		c := ParseCache(b)
+		for _, release := range []int{228, 236, 242} {
+			got, ok := c.Lookup(name, 0x303, release, elf.EM_X86_64, 3)
+			if ok && !bytes.Contains(b, []byte(got)) {
+				t.Fatalf("Lookup(%q) = %q, which the cache does not hold", name, got)
+			}
+		}
+		if compareCacheNames(name, name) != 0 {
+			t.Fatalf("%q differs from itself", name)
+		}
+	})
+}
+
+// newCache is a cache of the new format with one entry.
+func newCache(key, value string) []byte {
+	b := []byte(cacheMagicNew)
+	b = binary.LittleEndian.AppendUint32(b, 1)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(key)+len(value)+2))
+	b = append(b, 2, 0, 0, 0)
+	b = append(b, make([]byte, 16)...)
+	for _, v := range []uint32{0x303, 72, 72 + uint32(len(key)) + 1, 0, 0, 0} {
+		b = binary.LittleEndian.AppendUint32(b, v)
+	}
+	return append(append(append(b, key...), 0), value+"\x00"...)
 }

@@ -106,6 +106,7 @@ func (p *Process) requestGlibc(name string, by *Module, dlopen bool) (*Module, *
 	if strings.Contains(name, "/") {
 		return p.openPath(name, by, dlopen)
 	}
+	l := p.Loader
 	s := search{p: p, name: name, by: by}
 	m, err := s.run(dlopen)
 	if m != nil {
@@ -113,8 +114,8 @@ func (p *Process) requestGlibc(name string, by *Module, dlopen bool) (*Module, *
 	}
 	if err == nil {
 		err = &Error{Name: name, Subject: name, Message: "cannot open shared object file", Errno: s.last}
-		if s.last == 0 {
-			err.Errno = syscall.ENOENT
+		if s.last == 0 && (l.release < 233 || l.release > 240) {
+			err.Errno = syscall.ENOENT // an older errno, when there was nowhere to look
 		}
 		err.miss = true
 		if s.otherClass != "" {

@@ -144,6 +144,7 @@ func (p *Process) mapMusl(full, name, short string, f *File, by *Module, how str
 		}
 		return m, nil
 	}
+	l := p.Loader
 	fail := func(no syscall.Errno, why string) (*Module, *Error) {
 		return nil, muslError(name, by, no, []Step{{Source: how, Tried: []Candidate{{full, why}}}})
 	}
@@ -156,7 +157,8 @@ func (p *Process) mapMusl(full, name, short string, f *File, by *Module, how str
 		_, err := fail(syscall.EIO, "could not be looked at: "+f.Fault)
 		err.Unknown = true
 		return nil, err
-	case f.Object == nil || !f.Object.Dynamic:
+	case f.Object == nil || !f.Object.Dynamic || f.Object.Class() != l.class:
+		// The class is not checked, but the header of another makes no sense.
 		return fail(syscall.ENOEXEC, "is not a dynamic ELF file")
 	}
 	m := &Module{Path: full, Object: f.Object, File: f, By: by, How: how, Origin: muslOrigin(full), loader: by, short: short}

@@ -205,7 +205,9 @@ func (p *Process) Status() int {
 
 // Missing reports whether no file was found, as against a file that cannot be
 // used.
-func (e *Error) Missing() bool { return e.Errno == syscall.ENOENT }
+func (e *Error) Missing() bool {
+	return e.Errno == syscall.ENOENT || e.Errno == 0 && e.Message == "cannot open shared object file" || e.Errno == 0 && e.Musl
+}
 
 // Error is the text as dlerror gives it and as ld.so prints it after `error
 // while loading shared libraries: ` (L35); for musl the whole line (M7).
@@ -558,8 +560,8 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 			i--
 		}
 	}
-	if i := slices.Index(queue, p.loader); i > 0 && !dlopen && !p.Loader.Libc.Musl {
-		p.move(p.loader, queue[i-1], 1)
+	if !dlopen && !p.Loader.Libc.Musl {
+		p.placeLoader(queue)
 	}
 	if p.trace {
 		// The real one stops here; whoever traces wants to see the rest (L63).
@@ -569,6 +571,19 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 		return nil
 	}
 	return first
+}
+
+// placeLoader moves the loader behind what is before it in the list of what the
+// program needs (dl_main, elf/rtld.c). What nothing needs is taken off the list
+// by 2.36 and put at its end by 2.41; between is not known.
+func (p *Process) placeLoader(queue []*Module) {
+	i := slices.Index(queue, p.loader)
+	if i < 0 && p.Loader.release >= 241 {
+		i, p.loader.searched = len(queue), true
+	}
+	if i > 0 {
+		p.move(p.loader, queue[i-1], 1)
+	}
 }
 
 // need serves one DT_NEEDED, whose tokens glibc expands first: nothing comes of

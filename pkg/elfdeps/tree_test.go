@@ -179,6 +179,9 @@ func imageTree(t testing.TB, im *imagetest.Image, change func(path string, b []b
 	return fsys
 }
 
+// parsed are the real loaders, which many roots link to.
+var parsed = map[uint64]*node{}
+
 // dirTree reads a directory of this machine.
 func dirTree(t testing.TB, dir string) *tree {
 	t.Helper()
@@ -201,11 +204,20 @@ func dirTree(t testing.TB, dir string) *tree {
 				return err
 			}
 		case info.Mode().IsRegular():
+			if known := parsed[st.Ino]; known != nil && st.Nlink > 1 {
+				f := *known
+				n = &f
+				break
+			}
 			b, err := os.ReadFile(p)
 			if err != nil {
 				return err
 			}
 			n = file(t, b, info.Mode(), st.Ino)
+			if st.Nlink > 1 {
+				f := *n
+				parsed[st.Ino] = &f
+			}
 		}
 		n.UID, n.GID = int(st.Uid), int(st.Gid)
 		fsys.put(strings.TrimPrefix(p, dir), n)

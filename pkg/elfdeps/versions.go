@@ -48,12 +48,11 @@ func (p *Process) checkVersions(m *Module, dlopen bool) *Error {
 	}
 	var first *Error
 	for _, need := range m.Object.VersionNeeds {
-		provider := p.named(need.File)
+		provider, missed := p.named(need.File)
+		if missed || provider == nil && m.unreadTables() {
+			continue
+		}
 		if provider == nil {
-			missed := func(e Listed) bool { return e.Module == nil && e.Name == need.File }
-			if m.unreadTables() || slices.ContainsFunc(p.listed, missed) {
-				continue
-			}
 			// A table that was kept when DT_NEEDED was edited (L48).
 			return p.versionError(&Error{
 				Name: need.File, By: m, Kind: InnerError,
@@ -80,7 +79,7 @@ func (p *Process) checkVersions(m *Module, dlopen bool) *Error {
 func (p *Process) matchVersion(m, provider *Module, v Version, dlopen bool) *Error {
 	o := provider.Object
 	warn := func(message string) {
-		if !dlopen {
+		if !dlopen && p.fatal == nil {
 			p.Warnings = append(p.Warnings, fmt.Sprintf("%s: %s: %s", p.argv0, p.file(provider), message))
 		}
 	}
@@ -120,14 +119,18 @@ func (p *Process) file(m *Module) string {
 }
 
 // named is find_needed (elf/dl-version.c): the object that has the name, by
-// which a SONAME that nothing asked for yet is none.
-func (p *Process) named(name string) *Module {
-	for _, m := range p.Objects {
-		if m.Path == name && name != "" || slices.Contains(m.Names, name) {
-			return m
+// which a SONAME that nothing asked for yet is none. In a tracing process what
+// was missed has a place in the list too.
+func (p *Process) named(name string) (m *Module, missed bool) {
+	for _, e := range p.listed {
+		switch m := e.Module; {
+		case m == nil && e.Name == name:
+			return nil, true
+		case m != nil && (m.Path == name && name != "" || slices.Contains(m.Names, name)):
+			return m, false
 		}
 	}
-	return nil
+	return nil, false
 }
 
 // unreadTables reports whether the version tables could not be read.
