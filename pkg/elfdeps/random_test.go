@@ -17,16 +17,7 @@ import (
 // ELFDEPS_SEED where they begin.
 func TestRandomWorlds(t *testing.T) {
 	needRoot(t)
-	n, seed := 60, 1
-	for name, to := range map[string]*int{"ELFDEPS_WORLDS": &n, "ELFDEPS_SEED": &seed} {
-		if s := os.Getenv(name); s != "" {
-			v, err := strconv.Atoi(s)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			*to = v
-		}
-	}
+	n, seed := randomSize(t)
 	failed := 0
 	for _, interp := range []string{glibcInterp, muslInterp} {
 		for i := range n {
@@ -41,6 +32,22 @@ func TestRandomWorlds(t *testing.T) {
 			}
 		}
 	}
+}
+
+// randomSize is how many worlds are tried, and the first one's number.
+func randomSize(t *testing.T) (n, seed int) {
+	t.Helper()
+	n, seed = 40, 1
+	for name, to := range map[string]*int{"ELFDEPS_WORLDS": &n, "ELFDEPS_SEED": &seed} {
+		if s := os.Getenv(name); s != "" {
+			v, err := strconv.Atoi(s)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			*to = v
+		}
+	}
+	return n, seed
 }
 
 // shrink leaves out of w what is not needed for the disagreement.
