@@ -256,7 +256,10 @@ func (s *search) walk(list dirList) (string, *File, *Error) {
 	for _, dir := range list.dirs {
 		if !s.p.isDir(dir) {
 			s.note(list.source, dir, verdict{kind: vSkip, errno: syscall.ENOENT, text: "no such directory"})
-			s.last = syscall.ENOENT
+			if !s.p.gone[dir] { // it is looked for once
+				s.p.gone[dir] = true
+				s.last = syscall.ENOENT
+			}
 			continue
 		}
 		for _, sub := range l.hwcaps {

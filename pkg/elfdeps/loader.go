@@ -260,7 +260,7 @@ func (l *Loader) programOrigin(f *File, secure bool) string {
 }
 
 func (l *Loader) process(trace bool) *Process {
-	return &Process{Loader: l, trace: trace, names: map[string]*Module{}, ids: map[uint64]*Module{}}
+	return &Process{Loader: l, trace: trace, names: map[string]*Module{}, ids: map[uint64]*Module{}, gone: map[string]bool{}}
 }
 
 // addLoader adds the interpreter, which is in every process under its path and

@@ -63,7 +63,8 @@ func (p *Process) requestMusl(name string, by *Module, dlopen bool) (m *Module, 
 	if strings.Contains(name, "/") {
 		f, err := l.find(name)
 		if err != nil {
-			return nil, muslError(name, by, errno(err), []Step{{Source: "path", Tried: []Candidate{{name, errnoText(errno(err))}}}})
+			p.errno = errno(err)
+			return nil, muslError(name, by, p.errno, []Step{{Source: "path", Tried: []Candidate{{name, errnoText(errno(err))}}}})
 		}
 		return p.mapMusl(name, name, "", f, by, "path")
 	}
@@ -73,7 +74,6 @@ func (p *Process) requestMusl(name string, by *Module, dlopen bool) (m *Module, 
 	if len(name) > 255 {
 		return nil, muslError(name, by, 0, nil)
 	}
-	no := syscall.ENOENT
 	var steps []Step
 	for _, list := range p.muslLists(by) {
 		step := Step{Source: list.source}
@@ -88,14 +88,13 @@ func (p *Process) requestMusl(name string, by *Module, dlopen bool) (m *Module, 
 			if !slices.Contains([]syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.EACCES, syscall.ENAMETOOLONG}, e) {
 				return nil, muslError(name, by, e, append(steps, step)) // M6
 			}
-			no = e
+			p.errno = e
 		}
 		steps = append(steps, step)
 	}
-	if len(l.path) == 0 && no == syscall.ENOENT {
-		no = 0 // "No error information" (case 306)
-	}
-	return nil, muslError(name, by, no, steps)
+	// With nowhere to look it is an older errno, or none: "No error
+	// information" (case 306).
+	return nil, muslError(name, by, p.errno, steps)
 }
 
 // muslLists are the sources: LD_LIBRARY_PATH, the paths of the requester and of

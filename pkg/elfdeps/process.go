@@ -89,6 +89,8 @@ type Process struct {
 	listed []Listed
 	// What is being done: it decides on some checks of a file.
 	preloading, dlopening bool
+	gone                  map[string]bool // directories that are known not to exist
+	errno                 syscall.Errno   // musl: of the last open that failed
 	// stack is set once a program or library made the stack executable.
 	stack bool
 	names map[string]*Module
@@ -624,9 +626,10 @@ func (p *Process) filtees(m *Module, earlier []*Module) ([]*Module, *Error) {
 				}
 			}
 			if len(p.listed) > lines { // the ldd view has it there too
+				miss := p.listed[lines]
 				p.listed = p.listed[:lines]
 				at := slices.IndexFunc(p.listed, func(e Listed) bool { return e.Module == m })
-				p.listed = slices.Insert(p.listed, at, Listed{Name: name})
+				p.listed = slices.Insert(p.listed, at, miss)
 			}
 			continue
 		}
