@@ -229,7 +229,7 @@ func (l *Loader) start(exe string, trace bool) (*Process, error) {
 		return p, fmt.Errorf("%s: %w", exe, syscall.ENOEXEC)
 	}
 	p.secure = l.env.secure(f)
-	main := &Module{Object: f.Object, File: f, Main: true, Origin: l.programOrigin(f, p.secure), How: "program"}
+	main := &Module{Object: f.Object, File: f, Main: true, Origin: l.programOrigin(f, p.secure), How: "program", prog: exe}
 	p.add(main)
 	p.addLoader()
 	return p, p.startUp(main)

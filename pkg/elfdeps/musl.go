@@ -26,6 +26,9 @@ func (l *Loader) initMusl() {
 	l.envDirs = splitMusl(l.env.get("LD_LIBRARY_PATH"))
 }
 
+// muslBlanks separate the names of preloads (load_preload).
+const muslBlanks = ": \t\n\v\f\r"
+
 // splitMusl splits a path list as path_open does: at colons and newlines, empty
 // elements skipped (M1).
 func splitMusl(s string) []string {

@@ -36,6 +36,8 @@ type Module struct {
 	rpath, runpath *[]string // split and expanded, on first use
 	searched       bool      // is in the list of what the program or an opened object needs
 	unchecked      bool      // its versions have not been checked
+	prog           string    // the program, as it was called
+	byHand         bool      // the program, mapped by a loader that was called by hand
 	isaDone        bool      // what it asks of the processor has been checked
 }
 
@@ -48,6 +50,9 @@ func (m *Module) Truncated() bool {
 func (m *Module) String() string {
 	if m.Path != "" {
 		return m.Path
+	}
+	if m.prog != "" {
+		return m.prog
 	}
 	if m.File != nil {
 		return m.File.Path
@@ -82,6 +87,7 @@ type Process struct {
 	Versions []*Error
 
 	trace  bool
+	list   bool   // the loader was called with --list
 	secure bool   // AT_SECURE
 	argv0  string // of the program, for messages
 	fatal  *Error // what ended the start
@@ -181,6 +187,9 @@ func (p *Process) Loaded(name string) *Module {
 func (p *Process) Stderr() []string {
 	lines := slices.Clone(p.Warnings)
 	if p.Loader.Libc.Musl {
+		if p.fatal != nil && p.fatal.Kind == InnerError {
+			lines = append(lines, p.fatal.Error())
+		}
 		for _, e := range p.Misses {
 			lines = append(lines, e.Error())
 		}
@@ -199,7 +208,7 @@ func (p *Process) Status() int {
 		return 127
 	case p.fatal == nil:
 		return 0
-	case p.fatal.Kind == VersionError:
+	case p.fatal.Kind == VersionError, p.fatal.Musl && p.fatal.Kind == InnerError:
 		return 1
 	}
 	return 127
@@ -214,6 +223,9 @@ func (e *Error) Missing() bool {
 // Error is the text as dlerror gives it and as ld.so prints it after `error
 // while loading shared libraries: ` (L35); for musl the whole line (M7).
 func (e *Error) Error() string {
+	if e.Musl && e.Kind == InnerError {
+		return e.Message
+	}
 	if e.Musl {
 		s := fmt.Sprintf("Error loading shared library %s: %s", e.Name, muslErrno(e.Errno))
 		if e.By != nil {
@@ -307,7 +319,7 @@ func (p *Process) add(m *Module) {
 
 // register makes m answer to its file and its own names.
 func (p *Process) register(m *Module) {
-	if m.File != nil && !m.Main { // the program's own file is never matched (L9)
+	if m.File != nil && (!m.Main || m.byHand) { // the program's own file is never matched (L9)
 		if _, ok := p.ids[m.File.ID]; !ok {
 			p.ids[m.File.ID] = m
 		}
@@ -469,10 +481,10 @@ func (p *Process) requestPreload(pre preload, main *Module) (*Module, *Error) {
 func (p *Process) preloads() []preload {
 	l := p.Loader
 	if l.Libc.Musl {
-		if p.secure {
-			return nil
+		if p.secure || l.preload != nil { // --preload replaces the variable
+			return l.preload
 		}
-		return split(l.env.get("LD_PRELOAD"), ": \t\n\v\f\r", "LD_PRELOAD")
+		return split(l.env.get("LD_PRELOAD"), muslBlanks, "LD_PRELOAD")
 	}
 	list := append(split(l.env.get("LD_PRELOAD"), ": ", "LD_PRELOAD"), l.preload...)
 	if p.secure {

@@ -92,6 +92,33 @@ func (w *world) smaller() []*world {
 	return list
 }
 
+// TestRandomByHand calls the loader itself.
+func TestRandomByHand(t *testing.T) {
+	needRoot(t)
+	n, seed := randomSize(t)
+	for i := range n {
+		rnd := rand.New(rand.NewPCG(uint64(seed+i), 3))
+		r := chooser{rnd}
+		w := randomWorld(rnd, r.pick(glibcInterp, glibcInterp, muslInterp))
+		if r.chance(2) {
+			w.byHand = append(w.byHand, "--library-path", r.path(":"))
+		}
+		if r.chance(4) {
+			w.byHand = append(w.byHand, "--preload", r.request())
+		}
+		if r.chance(4) && w.interp == glibcInterp {
+			w.byHand = append(w.byHand, "--inhibit-cache")
+		}
+		w.files = append(w.files, worldFile{"/bin/main", "symlink /app/main\n"})
+		w.byHand = append(w.byHand, r.pick("/app/main", "/app/main", "../app/main", "/bin/main", "/gone", "/app"))
+		if w.diff(t) == "" {
+			continue
+		}
+		w = w.shrink(t)
+		t.Fatalf("%s, world %d: -real +ours:\n%s\n%s", w.interp, seed+i, w.diff(t), w)
+	}
+}
+
 // chooser makes the choices of a random world.
 type chooser struct{ *rand.Rand }
 

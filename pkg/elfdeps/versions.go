@@ -24,7 +24,7 @@ func (p *Process) check(dlopen bool) *Error {
 		if fault != nil && p.trace && !dlopen && fault.Kind != VersionError && p.fatal == nil {
 			p.fatal = fault // the real one stops here
 		}
-		if fault == nil || p.trace {
+		if fault == nil || p.trace || p.list && fault.Kind == VersionError {
 			continue
 		}
 		if first == nil {
@@ -34,7 +34,7 @@ func (p *Process) check(dlopen bool) *Error {
 			return fault
 		}
 	}
-	if first != nil || p.trace {
+	if first != nil || p.trace || p.list {
 		return first
 	}
 	return p.checkISA()

@@ -65,6 +65,9 @@ type world struct {
 	env    []string
 	cwd    string
 	conf   string // of ldconfig, which is run when this is set
+	// byHand are the loader's arguments; empty means that the program is started
+	// itself.
+	byHand []string
 }
 
 type worldFile struct{ name, body string }
@@ -72,6 +75,9 @@ type worldFile struct{ name, body string }
 func (w *world) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# env %q cwd %q\n", w.env, w.cwd)
+	if w.byHand != nil {
+		fmt.Fprintf(&b, "# loader called with %q\n", w.byHand)
+	}
 	if w.conf != "" {
 		fmt.Fprintf(&b, "# ldconfig with %q\n", w.conf)
 	}
@@ -179,6 +185,11 @@ var address = regexp.MustCompile(` \((0x[0-9a-f]+|0)\)`)
 func (w *world) real(t testing.TB, dir string) worldOutcome {
 	t.Helper()
 	var o worldOutcome
+	if w.byHand != nil {
+		_, o.Stderr, o.Exit = w.exec(t, dir, w.env, slices.Concat([]string{w.interp}, w.byHand)...)
+		o.Trace, o.TraceStderr, o.TraceExit = w.exec(t, dir, w.env, slices.Concat([]string{w.interp, "--list"}, w.byHand)...)
+		return o
+	}
 	_, o.Stderr, o.Exit = w.exec(t, dir, w.env, "/app/main")
 	if strings.Contains(w.interp, "musl") {
 		o.Trace, o.TraceStderr, o.TraceExit = w.exec(t, dir, w.env, w.interp, "--list", "/app/main")
@@ -227,13 +238,18 @@ func (w *world) replayed(t testing.TB, fsys FS) worldOutcome {
 		t.Fatal(err)
 	}
 	var o worldOutcome
-	p, err := l.Start("/app/main")
+	start, trace := func() (*Process, error) { return l.Start("/app/main") }, func() (*Process, error) { return l.Trace("/app/main") }
+	if w.byHand != nil {
+		start = func() (*Process, error) { return l.Run(w.byHand) }
+		trace = func() (*Process, error) { return l.Run(append([]string{"--list"}, w.byHand...)) }
+	}
+	p, err := start()
 	var e *Error
 	if err != nil && !errors.As(err, &e) {
 		t.Fatal(err)
 	}
 	o.Exit, o.Stderr = p.Status(), p.Stderr()
-	p, err = l.Trace("/app/main")
+	p, err = trace()
 	if err != nil && !errors.As(err, &e) {
 		t.Fatal(err)
 	}

@@ -1,0 +1,145 @@
+package elfdeps
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"syscall"
+)
+
+// Run starts what `ld.so ARGUMENT...` starts: the loader called as a program,
+// with options first, then the program (dl_main, elf/rtld.c; __dls3,
+// ldso/dynlink.c). The program's own arguments are not looked at.
+//
+// Known options are --list, --library-path, --inhibit-cache, --preload and
+// --argv0 (L64); --verify, --audit, --inhibit-rpath and those for hwcaps
+// subdirectories are passed over.
+func (l *Loader) Run(args []string) (*Process, error) {
+	byHand := *l
+	p := byHand.process(false)
+	for ; len(args) > 0 && strings.HasPrefix(args[0], "--"); args = args[1:] {
+		name, value, joined := strings.Cut(args[0], "=")
+		switch name {
+		case "--list", "--verify", "--inhibit-cache":
+			if name == "--list" { // glibc's ends at what is missing; LD_TRACE_LOADED_OBJECTS does not
+				p.list, p.trace = true, l.Libc.Musl
+			}
+			if name == "--inhibit-cache" {
+				byHand.cache = nil
+			}
+			continue
+		}
+		if !joined || !l.Libc.Musl {
+			if len(args) < 2 {
+				return p, fmt.Errorf("%s: no argument follows", args[0])
+			}
+			value, args = args[1], args[1:]
+		}
+		byHand.option(p, name, value)
+	}
+	if len(args) == 0 {
+		return p, fmt.Errorf("%s: no program follows", l.Path)
+	}
+	if p.argv0 == "" {
+		p.argv0 = args[0]
+	}
+	return p, byHand.run(p, args[0])
+}
+
+func (l *Loader) option(p *Process, name, value string) {
+	switch name {
+	case "--library-path":
+		l.envDirs = splitEnvPath(value)
+		if l.Libc.Musl {
+			l.envDirs = splitMusl(value)
+		}
+	case "--preload":
+		if l.Libc.Musl {
+			l.preload = split(value, muslBlanks, "--preload")
+			return
+		}
+		l.preload = append(l.preload, split(value, ": ", "--preload")...)
+	case "--argv0":
+		p.argv0 = value
+	}
+}
+
+// run maps the program as a library is mapped, except that it may be one.
+func (l *Loader) run(p *Process, prog string) error {
+	f, err := p.program(prog)
+	if err != nil {
+		p.fatal = err
+		return err
+	}
+	// $ORIGIN is the text that was given, not what it leads to, until 2.42.
+	main := &Module{Object: f.Object, File: f, Main: true, How: "program", prog: prog, Names: []string{prog}, byHand: true, Origin: originOf(prog, l.env.Cwd)}
+	switch {
+	case l.Libc.Musl:
+		main.Names, main.Origin = nil, muslOrigin(prog)
+	case l.release >= 242:
+		main.Origin = path.Dir(f.Path)
+	}
+	p.add(main)
+	p.addLoader()
+	if interp := f.Object.Interp; interp != "" && !l.Libc.Musl {
+		p.loader.Names = []string{interp}
+		p.reindex()
+	}
+	return p.startUp(main)
+}
+
+// program finds the file of a program: one without a slash is searched for as a
+// library that nothing asks for is.
+func (p *Process) program(prog string) (*File, *Error) {
+	fail := func(message string, no syscall.Errno) *Error {
+		return &Error{Name: prog, Subject: prog, Message: message, Errno: no}
+	}
+	if p.Loader.Libc.Musl {
+		f, err := p.Loader.find(prog)
+		message := ""
+		switch {
+		case err != nil:
+			message = fmt.Sprintf("%s: cannot load %s: %s", p.Loader.Path, prog, muslErrno(errno(err)))
+		case f.Object == nil || !f.Object.Dynamic:
+			message = fmt.Sprintf("%s: %s: Not a valid dynamic program", p.Loader.Path, prog)
+		default:
+			return f, nil
+		}
+		return nil, &Error{Name: prog, Message: message, Musl: true, Kind: InnerError}
+	}
+	var f *File
+	var v verdict
+	if strings.Contains(prog, "/") {
+		f, v = p.verify(prog)
+	} else {
+		nobody := &Module{Object: &Object{}, Main: true}
+		p.Objects = []*Module{nobody}
+		s := search{p: p, name: prog, by: nobody}
+		for _, list := range append(s.lists(), dirList{"built-in directories", p.Loader.system}) {
+			full, found, err := s.walk(list)
+			if err != nil {
+				return nil, err
+			}
+			if found != nil {
+				f, v = p.verify(full)
+				break
+			}
+		}
+		p.Objects, p.env = nil, nil
+	}
+	switch {
+	case v.kind == vFatal:
+		return nil, fail(v.message, v.errno)
+	case f == nil && v.otherClass != "":
+		return nil, fail("wrong ELF class: "+v.otherClass, 0)
+	case f == nil && v.errno == 0:
+		return nil, fail("cannot open shared object file", syscall.ENOENT)
+	case f == nil:
+		return nil, fail("cannot open shared object file", v.errno)
+	case f.Object.Fault != "":
+		return nil, fail(f.Object.Fault, 0)
+	case !f.Object.Dynamic:
+		return nil, fail("object file has no dynamic section", 0)
+	}
+	return f, nil
+}
