@@ -19,7 +19,7 @@ func TestRandomWorlds(t *testing.T) {
 	needRoot(t)
 	n, seed := randomSize(t)
 	failed := 0
-	for _, interp := range []string{glibcInterp, muslInterp} {
+	for _, interp := range interps() {
 		for i := range n {
 			w := randomWorld(rand.New(rand.NewPCG(uint64(seed+i), 1)), interp)
 			if w.diff(t) == "" {
@@ -99,7 +99,7 @@ func TestRandomByHand(t *testing.T) {
 	for i := range n {
 		rnd := rand.New(rand.NewPCG(uint64(seed+i), 3))
 		r := chooser{rnd}
-		w := randomWorld(rnd, r.pick(glibcInterp, glibcInterp, muslInterp))
+		w := randomWorld(rnd, r.pick(interps()...))
 		if r.chance(2) {
 			w.byHand = append(w.byHand, "--library-path", r.path(":"))
 		}

@@ -54,9 +54,13 @@ func (p *Process) checkVersions(m *Module, dlopen bool) *Error {
 		}
 		if provider == nil {
 			// A table that was kept when DT_NEEDED was edited (L48).
+			line := 204
+			if p.Loader.release < 233 {
+				line = 205
+			}
 			return p.versionError(&Error{
 				Name: need.File, By: m, Kind: InnerError,
-				Message: "Inconsistency detected by ld.so: dl-version.c: 204: _dl_check_map_versions: Assertion `needed != NULL' failed!",
+				Message: fmt.Sprintf("Inconsistency detected by ld.so: dl-version.c: %d: _dl_check_map_versions: Assertion `needed != NULL' failed!", line),
 			})
 		}
 		for _, v := range need.Versions {
