@@ -37,6 +37,8 @@ func lddCommand() *cli.Command {
 			&cli.BoolFlag{Name: "repeat", Usage: "draw a library under each that needs it, not only the first"},
 			&cli.StringFlag{Name: "exe", Usage: "replay a process of the program at `PATH`"},
 			&cli.StringSliceFlag{Name: "arg", Usage: "an `ACTION` of that program; may be repeated"},
+			&cli.BoolFlag{Name: "search", Usage: "tell every search of that process, as LD_DEBUG=libs does"},
+			&cli.BoolFlag{Name: "search-hwcaps", Usage: "with --search, tell the hardware directories (glibc-hwcaps/…) too"},
 			&cli.StringSliceFlag{Name: "env", Usage: "set `NAME=VALUE` and nothing of the image's environment; may be repeated"},
 			&cli.StringFlag{Name: "cwd", Usage: "the working `DIRECTORY`"},
 			&cli.IntFlag{Name: "uid", Usage: "run as the user with this `NUMBER`"},
@@ -81,7 +83,7 @@ func lddEnv(c *cli.Context, img *layers.Image) elfdeps.Env {
 }
 
 func lddProcess(c *cli.Context, img *layers.Image, fsys *layers.FS) error {
-	run := ldd.Run{Exe: c.String("exe"), Args: c.StringSlice("arg"), Env: lddEnv(c, img)}
+	run := ldd.Run{Exe: c.String("exe"), Args: c.StringSlice("arg"), Env: lddEnv(c, img), Search: c.Bool("search") || c.Bool("search-hwcaps"), Hwcaps: c.Bool("search-hwcaps")}
 	p, err := ldd.Replay(fsys, run)
 	if err != nil {
 		return err

@@ -46,6 +46,14 @@ func (l *Loader) Run(args []string) (*Process, error) {
 	return p, byHand.run(p, args[0])
 }
 
+// TraceFile is the ldd view of any file, program or library: what
+// `LD_TRACE_LOADED_OBJECTS=1 ld.so FILE` shows. Misses are gone past.
+func (l *Loader) TraceFile(file string) (*Process, error) {
+	p := l.process(true)
+	p.argv0 = file
+	return p, l.run(p, file)
+}
+
 func (l *Loader) option(p *Process, name, value string) {
 	switch name {
 	case "--library-path":

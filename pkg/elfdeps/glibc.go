@@ -108,6 +108,9 @@ func (p *Process) requestGlibc(name string, by *Module, dlopen bool) (*Module, *
 	}
 	l := p.Loader
 	s := search{p: p, name: name, by: by}
+	if p.log != nil {
+		p.log.search(&s)
+	}
 	m, err := s.run(dlopen)
 	if m != nil {
 		return m, nil
@@ -187,11 +190,11 @@ func (s *search) run(dlopen bool) (*Module, *Error) {
 			return take(full, f, list.source)
 		}
 	}
-	noDefault := s.by.Object.Flags1&elf.DF_1_NODEFLIB != 0
+	noDefault := s.noDefault()
 	if s.p.secure && s.p.preloading {
 		// Not for a preload of a program in secure mode.
 	} else if full, ok := l.cache.Lookup(s.name, l.cacheID(), l.release, l.machine, l.env.hwcapLevel()); ok {
-		if !noDefault || !slices.ContainsFunc(l.system, func(d string) bool { return strings.HasPrefix(full, d) }) { // L17
+		if !s.barred(full) {
 			f, v := s.p.verify(full)
 			s.note("ld.so.cache", full, v)
 			switch v.kind {
@@ -214,6 +217,16 @@ func (s *search) run(dlopen bool) (*Module, *Error) {
 		return nil, err
 	}
 	return take(full, f, list.source)
+}
+
+// noDefault reports whether the requester wants nothing of the built-in
+// directories (L17).
+func (s *search) noDefault() bool { return s.by.Object.Flags1&elf.DF_1_NODEFLIB != 0 }
+
+// barred reports whether a cache entry lies in a directory that the requester
+// does not want.
+func (s *search) barred(full string) bool {
+	return s.noDefault() && slices.ContainsFunc(s.p.Loader.system, func(d string) bool { return strings.HasPrefix(full, d) })
 }
 
 // dirList is one source: a list of directories, each empty (the working

@@ -79,9 +79,11 @@ func TestLdconfigOfThisMachine(t *testing.T) {
 // plain are the entries of our own machine; ldconfig writes those of others too.
 func plain(c *Cache) []string {
 	var list []string
-	for _, e := range c.entries {
+	for i, e := range c.entries {
 		if e.flags == CacheFlags(elf.EM_X86_64, elf.ELFCLASS64) {
-			list = append(list, e.key+" => "+e.value)
+			key, _ := c.key(i)
+			value, _ := tableString(c.table, e.value)
+			list = append(list, key+" => "+value)
 		}
 	}
 	return list

@@ -220,19 +220,23 @@ func (l *Loader) Bare() *Process {
 
 func (l *Loader) start(exe string, trace bool) (*Process, error) {
 	p := l.process(trace)
+	return p, l.startIn(p, exe)
+}
+
+func (l *Loader) startIn(p *Process, exe string) error {
 	p.argv0 = exe
 	f, err := l.find(exe)
 	if err != nil {
-		return p, fmt.Errorf("%s: %w", exe, err)
+		return fmt.Errorf("%s: %w", exe, err)
 	}
 	if f.Object == nil || !f.Object.Dynamic {
-		return p, fmt.Errorf("%s: %w", exe, syscall.ENOEXEC)
+		return fmt.Errorf("%s: %w", exe, syscall.ENOEXEC)
 	}
 	p.secure = l.env.secure(f)
 	main := &Module{Object: f.Object, File: f, Main: true, Origin: l.programOrigin(f, p.secure), How: "program", prog: exe}
 	p.add(main)
 	p.addLoader()
-	return p, p.startUp(main)
+	return p.startUp(main)
 }
 
 // secure reports whether the kernel sets AT_SECURE for the program (L23).

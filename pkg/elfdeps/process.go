@@ -86,6 +86,7 @@ type Process struct {
 	// get, in order. Without tracing the first is an error.
 	Versions []*Error
 
+	log    *transcript // of the searches, when wanted
 	trace  bool
 	list   bool   // the loader was called with --list
 	secure bool   // AT_SECURE

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -25,6 +26,9 @@ type Run struct {
 	// program, or from=LIB:FLAGS:FILE, opened by the object that answers to LIB.
 	Args []string
 	Env  elfdeps.Env
+	// Search asks for the searches, Hwcaps for the hardware directories in them
+	// (glibc-hwcaps/x86-64-v3), which depend on the processor.
+	Search, Hwcaps bool
 }
 
 // Process is what a run comes to, as JSON.
@@ -34,8 +38,16 @@ type Process struct {
 	Objects []Object `json:"objects,omitempty"` // in load order, after all actions; absent when the program did not start
 	Actions []Action `json:"actions,omitempty"`
 	Trace   *Trace   `json:"trace,omitempty"`
+	// Search has every search for a name, as LD_DEBUG=libs shows it.
+	Search []Search `json:"search,omitempty"`
 	// Doubts name what had to be assumed.
 	Doubts []string `json:"doubts,omitempty"`
+}
+
+// Search is one search: in brackets the sources, and the files that were tried.
+type Search struct {
+	Name  string   `json:"name"`
+	Steps []string `json:"steps"`
 }
 
 // Start is how the program's start ends as far as the loader goes.
@@ -137,7 +149,11 @@ func Replay(fsys elfdeps.FS, r Run) (*Process, error) {
 		return &Process{Loader: exe.Object.Interp, Start: Start{Exit: 127, Stderr: []string{fmt.Sprintf("exec %s: %s", r.Exe, kernelText(err))}}}, nil
 	}
 	out := &Process{Loader: l.Path}
-	p, err := l.Start(r.Exe)
+	start := l.Start
+	if r.Search {
+		start = l.StartLogged
+	}
+	p, err := start(r.Exe)
 	if err := unexpected(err); err != nil {
 		return nil, err
 	}
@@ -151,6 +167,12 @@ func Replay(fsys elfdeps.FS, r Run) (*Process, error) {
 			out.Actions = append(out.Actions, act(p, a))
 		}
 		out.Objects = objects(p)
+	}
+	for _, x := range p.Searches() {
+		if !r.Hwcaps {
+			x.Steps = slices.DeleteFunc(x.Steps, hwcapRE.MatchString)
+		}
+		out.Search = append(out.Search, Search(x))
 	}
 	trace, err := traceOf(l, r.Exe)
 	if err != nil {
@@ -169,6 +191,9 @@ const sigbus = -7
 func truncated(p *elfdeps.Process) bool {
 	return p.Status() == 0 && slices.ContainsFunc(p.Objects, (*elfdeps.Module).Truncated)
 }
+
+// hwcapRE fits files in the directories that are tried for the processor's sake.
+var hwcapRE = regexp.MustCompile(`(?:^|/)(?:glibc-hwcaps/[^/]+|(?:tls|x86_64|atomics|aarch64)(?:/(?:tls|x86_64|atomics|aarch64))*)/[^/]+$`)
 
 func because(fault string) string {
 	if fault == "" {
@@ -296,7 +321,7 @@ func (f *Files) Process(path string) (*elfdeps.Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	p, err := l.Trace(path)
+	p, err := l.TraceFile(path)
 	if err := unexpected(err); err != nil {
 		return nil, err
 	}
