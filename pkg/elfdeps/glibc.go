@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -341,8 +343,26 @@ func (p *Process) isDir(dir string) bool {
 	if !strings.HasPrefix(dir, "/") {
 		return true
 	}
-	f, err := p.Loader.fs.Find(dir)
-	return err == nil && f.Mode.IsDir()
+	return p.Loader.dirs.is(p.Loader.fs, dir)
+}
+
+// dirCache remembers which directories there are: every search of every process
+// asks for the same few.
+type dirCache struct {
+	m    sync.Map // text → bool
+	held atomic.Int64
+}
+
+func (c *dirCache) is(fsys FS, dir string) bool {
+	if known, ok := c.m.Load(dir); ok {
+		return known.(bool)
+	}
+	f, err := fsys.Find(dir)
+	is := err == nil && f.Mode.IsDir()
+	if len(dir) <= 512 && c.held.Add(1) <= 1<<16 {
+		c.m.Store(dir, is)
+	}
+	return is
 }
 
 // rpath are the directories of m's DT_RPATH, nil when it has none that counts:

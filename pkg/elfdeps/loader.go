@@ -78,6 +78,7 @@ type Loader struct {
 	Doubts []string
 
 	fs      FS
+	dirs    *dirCache
 	file    *File
 	env     Env
 	machine elf.Machine
@@ -123,7 +124,7 @@ func NewLoader(fsys FS, interp string, env Env) (*Loader, error) {
 	if env.Kernel == [3]uint32{} {
 		env.Kernel = [3]uint32{4, 18, 0}
 	}
-	l := &Loader{Path: interp, fs: fsys, file: f, env: env, machine: f.Object.Machine, class: f.Object.Class()}
+	l := &Loader{Path: interp, fs: fsys, dirs: new(dirCache), file: f, env: env, machine: f.Object.Machine, class: f.Object.Class()}
 	if f.Object.Libc != nil {
 		l.Libc = *f.Object.Libc
 	}
