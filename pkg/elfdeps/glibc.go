@@ -35,6 +35,7 @@ func (l *Loader) initGlibc() {
 	l.tokenLib = strings.Trim(l.system[0], "/") // $LIB (L16)
 	l.envDirs = splitEnvPath(l.env.get("LD_LIBRARY_PATH"))
 	l.hwcaps = hwcapDirs(l.machine, l.release, l.env.hwcapLevel())
+	l.preloadFile = split(withoutComments(l.read("/etc/ld.so.preload")), ": \t\n", "/etc/ld.so.preload")
 	if b := l.read("/etc/ld.so.cache"); b != nil {
 		l.cache = ParseCache(b) // an invalid one is as none (L25)
 	}

@@ -86,12 +86,14 @@ type Loader struct {
 	release int // 2.36 is 236, musl 1.2.5 is 10205; the newest known when unread
 
 	// glibc
-	system   []string // built-in directories, trailing slash
-	envDirs  []string // LD_LIBRARY_PATH, split but not expanded
-	preload  []preload
-	cache    *Cache
-	tokenLib string
-	hwcaps   []string // subdirectories, best first, ending with ""
+	system  []string  // built-in directories, trailing slash
+	envDirs []string  // LD_LIBRARY_PATH, split but not expanded
+	preload []preload // of --preload
+	// preloadFile are the names in /etc/ld.so.preload (L14).
+	preloadFile []preload
+	cache       *Cache
+	tokenLib    string
+	hwcaps      []string // subdirectories, best first, ending with ""
 
 	// musl
 	path []string

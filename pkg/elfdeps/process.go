@@ -491,7 +491,7 @@ func (p *Process) preloads() []preload {
 	if p.secure {
 		list = slices.DeleteFunc(list, func(pre preload) bool { return strings.Contains(pre.name, "/") || len(pre.name) > 255 })
 	}
-	return append(list, split(withoutComments(l.read("/etc/ld.so.preload")), ": \t\n", "/etc/ld.so.preload")...)
+	return append(list, l.preloadFile...)
 }
 
 // withoutComments blanks the comments of ld.so.preload as do_main does
