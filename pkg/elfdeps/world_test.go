@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +24,9 @@ var loaderRoot = flag.String("loaderroot", "/", "root of the `directory` with th
 
 // enterVar makes the test binary a helper that runs a program in a root.
 const enterVar = "ELFDEPS_TEST_ENTER"
+
+// uidVar is the user that the program runs as.
+const uidVar = "ELFDEPS_TEST_UID"
 
 func TestMain(m *testing.M) {
 	if root := os.Getenv(enterVar); root != "" {
@@ -54,6 +58,11 @@ func enter(root, cwd string, args []string) error {
 	if err := os.Chdir(cwd); err != nil {
 		return err
 	}
+	if uid, err := strconv.Atoi(os.Getenv(uidVar)); err == nil && uid != 0 {
+		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(uid), syscall.Setuid(uid)); err != nil {
+			return err
+		}
+	}
 	i := slices.Index(args, "--")
 	return syscall.Exec(args[i+1], args[i+1:], args[:i])
 }
@@ -64,6 +73,7 @@ type world struct {
 	files  []worldFile // in the text form of imagetest, after "0/"
 	env    []string
 	cwd    string
+	uid    int
 	conf   string // of ldconfig, which is run when this is set
 	// byHand are the loader's arguments; empty means that the program is started
 	// itself.
@@ -210,7 +220,7 @@ func (w *world) exec(t testing.TB, dir string, env []string, args ...string) (ou
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, slices.Concat([]string{w.cwd}, env, []string{"--"}, args)...)
-	cmd.Env = []string{enterVar + "=" + dir}
+	cmd.Env = []string{enterVar + "=" + dir, uidVar + "=" + strconv.Itoa(w.uid)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	var o, e bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &o, &e
@@ -237,7 +247,7 @@ func (w *world) exec(t testing.TB, dir string, env []string, args ...string) (ou
 // replayed is what our loader says of the world.
 func (w *world) replayed(t testing.TB, fsys FS) worldOutcome {
 	t.Helper()
-	l, err := NewLoader(fsys, w.interp, Env{Vars: w.env, Cwd: w.cwd, CPU: cpuLevel(t)})
+	l, err := NewLoader(fsys, w.interp, Env{Vars: w.env, Cwd: w.cwd, UID: w.uid, GID: w.uid, CPU: cpuLevel(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,4 +379,36 @@ func readWorld(t *testing.T, file string) *world {
 		}
 	}
 	return w
+}
+
+// TestSecureMode starts a set-user-ID program as another user (L23).
+func TestSecureMode(t *testing.T) {
+	needRoot(t)
+	for _, c := range []struct{ main, lib, needs string }{
+		{"needed liba.so\nrunpath $ORIGIN/../lib/sub\n", "/usr/lib/sub/liba.so", ""},
+		{"needed liba.so\nrunpath $ORIGIN/../../opt\n", "/opt/liba.so", ""}, // not below a built-in directory
+		{"needed liba.so\nrunpath /$ORIGIN/../lib/sub\n", "/usr/lib/sub/liba.so", ""},
+		{"needed liba.so\nrunpath /opt\n", "/opt/liba.so", "needed libb.so\nrunpath $ORIGIN/x\n"},
+		{"needed $ORIGIN/liba.so\n", "/app/liba.so", ""},
+		{"needed liba.so\n", "/env/liba.so", ""},
+	} {
+		w := &world{
+			interp: glibcInterp, cwd: "/", uid: 65534, env: []string{"LD_LIBRARY_PATH=/env", "LD_PRELOAD=/env/liba.so libp.so"},
+			files: []worldFile{
+				{"/usr/bin/main", "elf x86_64 interp=" + glibcInterp + "\n" + c.main},
+				{"/app/main", "hardlink /usr/bin/main\n"},
+				{c.lib, "elf x86_64 soname=liba.so\n" + c.needs},
+				{"/opt/x/libb.so", "elf x86_64 soname=libb.so\n"},
+				{"/usr/lib/libp.so", "elf x86_64\n"},
+			},
+		}
+		dir := w.build(t)
+		if err := os.Chmod(dir+"/usr/bin/main", 0o755|os.ModeSetuid); err != nil {
+			t.Fatal(err)
+		}
+		exe := func(w worldOutcome) worldOutcome { w.Trace, w.TraceStderr, w.TraceExit = nil, nil, 0; return w }
+		if diff := cmp.Diff(exe(w.real(t, dir)), exe(w.replayed(t, dirTree(t, dir)))); diff != "" {
+			t.Errorf("%s-real +ours:\n%s", c.main, diff)
+		}
+	}
 }
