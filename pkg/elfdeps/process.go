@@ -36,6 +36,7 @@ type Module struct {
 	rpath, runpath *[]string // split and expanded, on first use
 	searched       bool      // is in the list of what the program or an opened object needs
 	unchecked      bool      // its versions have not been checked
+	opened         bool      // by dlopen, with all that it needs
 	prog           string    // the program, as it was called
 	byHand         bool      // the program, mapped by a loader that was called by hand
 	isaDone        bool      // what it asks of the processor has been checked
@@ -395,6 +396,9 @@ func (p *Process) Dlopen(by *Module, name string) (*Module, error) {
 		p.restore(before)
 		return nil, err
 	}
+	if m.opened || m.Main { // its list has been made (dl_open_worker_begin)
+		return m, nil
+	}
 	if err = p.follow([]*Module{m}, true); err == nil {
 		err = p.check(true)
 	}
@@ -402,6 +406,7 @@ func (p *Process) Dlopen(by *Module, name string) (*Module, error) {
 		p.restore(before)
 		return nil, err
 	}
+	m.opened = true
 	return m, nil
 }
 
@@ -530,12 +535,18 @@ func split(s, separators, from string) []preload {
 // musl reports all that a program misses at start (M7).
 func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 	var first *Error
+	walked := map[*Module]bool{}
 	for i := 0; i < len(queue); i++ {
 		m := queue[i]
 		m.searched = true
 		if m.isLoader && p.Loader.Libc.Musl {
 			continue
 		}
+		if walked[m] {
+			continue
+		}
+		walked[m] = true
+		needed := m.Object.Needed
 		if m.mapped {
 			// Its needs are loaded; the list is walked through them all the same.
 			for _, dep := range m.Deps {
@@ -543,10 +554,13 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 					queue = append(queue, dep)
 				}
 			}
-			continue
+			if p.trace {
+				continue
+			}
+			needed = nil
 		}
 		m.mapped = true
-		for _, name := range m.Object.Needed {
+		for _, name := range needed {
 			dep, err := p.need(m, name)
 			if err != nil {
 				p.Misses = append(p.Misses, err)
@@ -554,7 +568,6 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 					first = err
 				}
 				if !p.trace && (dlopen || !p.Loader.Libc.Musl) {
-					m.mapped, m.Deps = false, nil
 					return err
 				}
 			}
@@ -565,7 +578,6 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 		}
 		before, err := p.filtees(m, queue[:i])
 		if err != nil {
-			m.mapped, m.Deps = false, nil
 			return err
 		}
 		if len(before) > 0 { // they are walked next, then m's successors
