@@ -155,8 +155,11 @@ func (p *Process) List() []Listed {
 	if p.Loader.Libc.Musl {
 		return p.listed
 	}
+	// The filtees of the program stand before it in the search list, and the
+	// view begins behind it (dl_main).
+	from := slices.IndexFunc(p.listed, func(e Listed) bool { return e.Module != nil && e.Module.Main }) + 1
 	var list []Listed
-	for _, e := range p.listed {
+	for _, e := range p.listed[from:] {
 		switch {
 		case e.Module == nil:
 			list = append(list, e)
