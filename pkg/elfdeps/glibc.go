@@ -245,7 +245,7 @@ func (s *search) lists() []dirList {
 	p, by := s.p, s.by
 	var lists []dirList
 	if by.Object.Runpath == nil {
-		main := p.Objects[0]
+		main := p.Program()
 		seenMain := false
 		for m := by; m != nil; m = m.loader {
 			if dirs := p.rpath(m); dirs != nil {
@@ -398,7 +398,7 @@ func (p *Process) envDirs() []string {
 	if p.env == nil {
 		var dirs []string
 		if !p.secure {
-			dirs = p.expandDirs(p.Objects[0], p.Loader.envDirs)
+			dirs = p.expandDirs(p.Program(), p.Loader.envDirs)
 		}
 		p.env = &dirs
 	}

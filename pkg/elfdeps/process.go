@@ -150,6 +150,16 @@ type Listed struct {
 	Module *Module
 }
 
+// Program is the object of the program itself: the first, but for its filtees.
+func (p *Process) Program() *Module {
+	for _, m := range p.Objects {
+		if m.Main {
+			return m
+		}
+	}
+	return nil
+}
+
 // List is the ldd view: what was loaded or missed, in order (L63).
 func (p *Process) List() []Listed {
 	if p.Loader.Libc.Musl {
@@ -388,7 +398,7 @@ func (p *Process) answer(m *Module, text string) {
 // that the call brought in any other (case 229).
 func (p *Process) Dlopen(by *Module, name string) (*Module, error) {
 	if p.Loader.Libc.Musl || by == nil {
-		by = p.Objects[0] // M10
+		by = p.Program() // M10
 	}
 	p.dlopening = true
 	defer func() { p.dlopening = false }()

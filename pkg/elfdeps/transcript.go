@@ -83,7 +83,7 @@ func (t *transcript) begin(p *Process) {
 	}
 	n := len(p.Loader.hwcaps)
 	t.know(dirList{"built-in directories", p.Loader.system}, n)
-	main := p.Objects[0]
+	main := p.Program()
 	t.know(dirList{"RUNPATH of " + main.String(), p.runpath(main)}, n)
 	t.know(dirList{"RPATH of " + main.String(), p.rpath(main)}, n)
 	t.know(dirList{"LD_LIBRARY_PATH", p.envDirs()}, n)

@@ -281,7 +281,7 @@ func (w *world) replayed(t testing.TB, fsys FS) worldOutcome {
 			o.Trace = append(o.Trace, x.Name+" => "+x.Module.Path)
 		}
 	}
-	if !l.Libc.Musl && len(p.Objects[0].Object.Needed) == 0 {
+	if !l.Libc.Musl && len(p.Program().Object.Needed) == 0 {
 		o.Trace = []string{"statically linked"}
 	}
 	return o

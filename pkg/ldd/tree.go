@@ -32,7 +32,7 @@ func Tree(w io.Writer, p *elfdeps.Process, title string, o TreeOptions) error {
 	for _, s := range p.Warnings {
 		fmt.Fprintln(t.w, t.paint("33", "  "+s))
 	}
-	main := p.Objects[0]
+	main := p.Program()
 	t.drawn[main] = true
 	t.children(main, "")
 	if st := p.Stderr(); p.Status() != 0 && len(st) > 0 && !p.Loader.Libc.Musl {

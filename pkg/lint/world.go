@@ -227,7 +227,7 @@ func (w *world) alone(o *object) ([]*elfdeps.Error, error) {
 			return nil, err
 		}
 		w.remember(p, o)
-		return missesOf(p, p.Objects[0]), err
+		return missesOf(p, p.Program()), err
 	}
 	p := w.programFor(o.path, o.loader)
 	return w.open(p, o), nil
