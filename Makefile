@@ -1,7 +1,7 @@
 # Few targets on purpose; each is a line that one could type.
 GO ?= go
 
-.PHONY: build test deps lint unit real fuzz bench
+.PHONY: build test deps lint unit real oracle fuzz bench
 
 build: ## the program, at bin/imgcheck
 	$(GO) build -trimpath -o bin/imgcheck ./cmd/imgcheck
@@ -22,6 +22,11 @@ unit: ## all tests, with the race detector
 
 real: ## images of Debian and npm; root, 15 GB, some minutes
 	./test/real/run.sh
+
+N ?= 2000
+SEED ?= 1
+oracle: ## N random worlds from SEED on, of each kind, against this machine's own glibc and musl; root
+	ELFDEPS_WORLDS=$(N) ELFDEPS_SEED=$(SEED) $(GO) test -count=1 -timeout 24h -run '^TestRandom' ./pkg/elfdeps
 
 fuzz: ## each fuzz target for FUZZTIME (default 30s)
 	./test/fuzz.sh

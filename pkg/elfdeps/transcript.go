@@ -20,6 +20,7 @@ type Search struct {
 // that came first, and what is known of its existence.
 type transcript struct {
 	searches []Search
+	versions []string
 	dirs     map[string]*searchDir
 	gone     map[string]bool // lists of which no directory exists
 }
@@ -34,8 +35,8 @@ func newTranscript() *transcript {
 	return &transcript{dirs: map[string]*searchDir{}, gone: map[string]bool{}}
 }
 
-// StartLogged is [Loader.Start] of a process that writes down its searches.
-// musl has nothing to show.
+// StartLogged is [Loader.Start] of a process that writes down its searches and
+// version checks. musl has nothing to show.
 func (l *Loader) StartLogged(exe string) (*Process, error) {
 	p := l.process(false)
 	p.log = newTranscript()
@@ -49,6 +50,15 @@ func (p *Process) Searches() []Search {
 		return nil
 	}
 	return p.log.searches
+}
+
+// VersionChecks are the lines of LD_DEBUG=versions of a process that
+// [Loader.StartLogged] has started.
+func (p *Process) VersionChecks() []string {
+	if p.log == nil {
+		return nil
+	}
+	return p.log.versions
 }
 
 // what is how the trace names a source: "LD_LIBRARY_PATH", "RUNPATH from file

@@ -82,6 +82,9 @@ func (p *Process) checkVersions(m *Module, dlopen bool) *Error {
 // matchVersion is match_symbol (elf/dl-version.c).
 func (p *Process) matchVersion(m, provider *Module, v Version, dlopen bool) *Error {
 	o := provider.Object
+	if p.log != nil {
+		p.log.versions = append(p.log.versions, fmt.Sprintf("checking for version `%s' in file %s [0] required by file %s [0]", v.Name, p.file(provider), p.file(m)))
+	}
 	warn := func(message string) {
 		if !dlopen && p.fatal == nil {
 			p.Warnings = append(p.Warnings, fmt.Sprintf("%s: %s: %s", p.argv0, p.file(provider), message))

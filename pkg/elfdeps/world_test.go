@@ -46,6 +46,9 @@ func TestMain(m *testing.M) {
 // enter mounts /proc, which loaders ask for $ORIGIN, and becomes the program.
 // The environment of the program comes as arguments, up to "--".
 func enter(root, cwd string, args []string) error {
+	if err := syscall.Setrlimit(syscall.RLIMIT_CPU, &syscall.Rlimit{Cur: 2, Max: 2}); err != nil {
+		return fmt.Errorf("limiting processor time: %w", err)
+	}
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
 	}
@@ -241,8 +244,16 @@ func (w *world) exec(t testing.TB, dir string, env []string, args ...string) (ou
 	for line := range strings.Lines(e.String()) {
 		stderr = append(stderr, strings.TrimSuffix(line, "\n"))
 	}
-	return out, stderr, cmd.ProcessState.ExitCode()
+	exit = cmd.ProcessState.ExitCode()
+	if st, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && st.Signaled() && (st.Signal() == syscall.SIGXCPU || st.Signal() == syscall.SIGKILL) {
+		exit = ranAway
+	}
+	return out, stderr, exit
 }
+
+// ranAway is the exit of a real loader that came to no end: filtees that name
+// each other do that. Such a world compares with nothing.
+const ranAway = -100
 
 // replayed is what our loader says of the world.
 func (w *world) replayed(t testing.TB, fsys FS) worldOutcome {
@@ -314,8 +325,8 @@ func (w *world) diff(t testing.TB) string {
 	t.Helper()
 	dir := w.build(t)
 	want := w.real(t, dir)
-	if want.Exit < 0 {
-		return "" // filtees that name each other make it run away
+	if want.Exit < 0 || want.TraceExit == ranAway {
+		return ""
 	}
 	return cmp.Diff(want, w.replayed(t, dirTree(t, dir)))
 }

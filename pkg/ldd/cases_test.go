@@ -129,6 +129,9 @@ func merged(t *testing.T, im *imagetest.Image) *layers.FS {
 // without running the program: its own exit status, what its functions return.
 func clear(got, want *Process) {
 	got.Loader, want.Loader, got.Doubts = "", "", nil
+	if want.Versions == nil {
+		got.Versions = nil
+	}
 	if want.Trace == nil {
 		got.Trace = nil
 	}

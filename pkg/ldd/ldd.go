@@ -40,6 +40,9 @@ type Process struct {
 	Trace   *Trace   `json:"trace,omitempty"`
 	// Search has every search for a name, as LD_DEBUG=libs shows it.
 	Search []Search `json:"search,omitempty"`
+	// Versions are the version checks, as LD_DEBUG=versions shows them, less
+	// those of the C library and the loader.
+	Versions []string `json:"versions,omitempty"`
 	// Doubts name what had to be assumed.
 	Doubts []string `json:"doubts,omitempty"`
 }
@@ -149,11 +152,7 @@ func Replay(fsys elfdeps.FS, r Run) (*Process, error) {
 		return &Process{Loader: exe.Object.Interp, Start: Start{Exit: 127, Stderr: []string{fmt.Sprintf("exec %s: %s", r.Exe, kernelText(err))}}}, nil
 	}
 	out := &Process{Loader: l.Path}
-	start := l.Start
-	if r.Search {
-		start = l.StartLogged
-	}
-	p, err := start(r.Exe)
+	p, err := l.StartLogged(r.Exe)
 	if err := unexpected(err); err != nil {
 		return nil, err
 	}
@@ -168,7 +167,13 @@ func Replay(fsys elfdeps.FS, r Run) (*Process, error) {
 		}
 		out.Objects = objects(p)
 	}
+	out.Versions = slices.DeleteFunc(p.VersionChecks(), func(line string) bool {
+		return strings.Contains(line, "libc.so.6") || strings.Contains(line, "ld-linux")
+	})
 	for _, x := range p.Searches() {
+		if !r.Search {
+			break
+		}
 		if !r.Hwcaps {
 			x.Steps = slices.DeleteFunc(x.Steps, hwcapRE.MatchString)
 		}

@@ -126,6 +126,7 @@ layer llama "bookworm" npm_llama
 layer python "bookworm" install python3 ca-certificates
 layer cuda11 "bookworm python" install libcudart11.0 libcublas11 libcublaslt11 libnvrtc11.2 libcufft10 libcurand10 libcusparse11 libcusolver11 libnvtoolsext1
 layer paths "bookworm python cuda11" cuda11_paths
+layer many "bookworm python" install python3-torch python3-opencv
 
 path=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 cuda=LD_LIBRARY_PATH=/usr/local/nvidia/lib:/usr/local/nvidia/lib64:/usr/local/cuda/lib64
@@ -186,10 +187,10 @@ done
 truth() {
   local name=$1; shift
   say "ldd --all of $name against its own loader"
-  merged "$name-truth" "$@"
-  "$R/imgcheck" ldd --all --format json --env "$cuda" "dir:$R/mnt/$name-truth" >"$R/ldd.jsonl"
-  "$R/truth" "$R/mnt/$name-truth" "$cuda" <"$R/ldd.jsonl" || die "imgcheck and the loader of $name do not agree"
-  umount "$R/mnt/$name-truth"
+  merged truth "$@"
+  "$R/imgcheck" ldd --all --format json --env "$cuda" "dir:$R/mnt/truth" >"$R/ldd.jsonl"
+  "$R/truth" "$R/mnt/truth" "$cuda" <"$R/ldd.jsonl" || die "imgcheck and the loader of $name do not agree"
+  umount "$R/mnt/truth"
 }
 truth torch-cuda trixie torch
 [ "$(grep -c '"name":"libcudnn.so.9","path":null' "$R/ldd.jsonl")" = 94 ] || die "not 94 files miss libcudnn.so.9"
@@ -199,4 +200,5 @@ grep '"name":"libcudnn.so.9","path":null' "$R/ldd.jsonl" | node -e 'for (const l
 diff "$R/missing.txt" "$R/affected.txt" || die "scan (>) and ldd (<) do not agree on who misses libcudnn.so.9"
 truth node-llama-cuda bookworm llama
 truth cuda11 bookworm python cuda11 paths
+truth "hundreds of packages" bookworm python many
 say "PASS"
