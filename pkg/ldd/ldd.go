@@ -286,11 +286,10 @@ func traceView(p *elfdeps.Process) *Trace {
 	if t.Exit != 0 && !p.Loader.Libc.Musl {
 		return t
 	}
-	list := p.List()
-	if len(list) == 0 {
-		return staticTrace()
+	if !p.Loader.Libc.Musl && len(p.Program().Object.Needed) == 0 {
+		return staticTrace() // whatever its filtees are (dl_main)
 	}
-	for _, x := range list {
+	for _, x := range p.List() {
 		line := Line{Name: x.Name}
 		if x.Module != nil {
 			line.Path = &x.Module.Path
