@@ -210,6 +210,10 @@ func muslErrno(e syscall.Errno) string {
 		return "Exec format error"
 	case syscall.ELOOP:
 		return "Symbolic link loop"
+	case syscall.ENOTDIR:
+		return "Not a directory"
+	case syscall.ENAMETOOLONG:
+		return "Filename too long"
 	case syscall.EACCES:
 		return "Permission denied"
 	case syscall.EIO:

@@ -590,8 +590,11 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 			}
 		}
 		before, err := p.filtees(m, queue[:i])
-		if err != nil {
+		if err != nil && !p.trace {
 			return err
+		}
+		if first == nil {
+			first = err
 		}
 		if len(before) > 0 { // they are walked next, then m's successors
 			queue = slices.DeleteFunc(queue, func(o *Module) bool { return slices.Contains(before, o) })
@@ -653,6 +656,7 @@ func (p *Process) filtees(m *Module, earlier []*Module) ([]*Module, *Error) {
 		return nil, nil
 	}
 	var before []*Module
+	var fault *Error // of a filter, where tracing goes on: the real one stops
 	for i, name := range slices.Concat(m.Object.Filter, m.Object.Auxiliary) {
 		lines := len(p.listed)
 		dep, err := p.need(m, name)
@@ -661,6 +665,9 @@ func (p *Process) filtees(m *Module, earlier []*Module) ([]*Module, *Error) {
 				p.Misses = append(p.Misses, err)
 				if !p.trace {
 					return nil, err
+				}
+				if fault == nil && !err.miss {
+					fault = err
 				}
 			}
 			if len(p.listed) > lines { // the ldd view has it there too
@@ -677,7 +684,7 @@ func (p *Process) filtees(m *Module, earlier []*Module) ([]*Module, *Error) {
 		p.move(dep, m, 0)
 		before = append(before, dep)
 	}
-	return before, nil
+	return before, fault
 }
 
 // request gives the object that by gets when it asks for name (L9, then the
