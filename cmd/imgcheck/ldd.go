@@ -24,7 +24,8 @@ func lddCommand() *cli.Command {
 			"in load order, with the rule that finds each library; under a library that is not found, every\n" +
 			"place that was searched. IMAGE is named as for scan.\n\n" +
 			"With --exe it replays a process: the program starts, and each --arg is an action of it,\n" +
-			"dlopen=FLAGS:FILE or from=LIB:FLAGS:FILE (opened by the loaded object LIB).\n\n" +
+			"dlopen=FLAGS:FILE or from=LIB:FLAGS:FILE (opened by the loaded object LIB), FLAGS of N now,\n" +
+			"L lazy, G global; or sym=SYMBOL, which looks a symbol up.\n\n" +
 			"The exit status is 0 when the question could be answered, whatever the answer, and 2 otherwise.\n\n" +
 			"Examples:\n" +
 			"   imgcheck ldd ghcr.io/org/app:1.0 /usr/bin/python3\n" +
@@ -39,6 +40,8 @@ func lddCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "arg", Usage: "an `ACTION` of that program; may be repeated"},
 			&cli.BoolFlag{Name: "search", Usage: "tell every search of that process, as LD_DEBUG=libs does"},
 			&cli.BoolFlag{Name: "search-hwcaps", Usage: "with --search, tell the hardware directories (glibc-hwcaps/…) too"},
+			&cli.StringSliceFlag{Name: "bindings", Usage: "tell who gets the `SYMBOL` from where in that process; may be repeated"},
+			&cli.BoolFlag{Name: "symbols", Aliases: []string{"r"}, Usage: "tell the references that nothing defines, as ldd -r does"},
 			&cli.StringSliceFlag{Name: "env", Usage: "set `NAME=VALUE` and nothing of the image's environment; may be repeated"},
 			&cli.StringFlag{Name: "cwd", Usage: "the working `DIRECTORY`"},
 			&cli.IntFlag{Name: "uid", Usage: "run as the user with this `NUMBER`"},
@@ -83,7 +86,7 @@ func lddEnv(c *cli.Context, img *layers.Image) elfdeps.Env {
 }
 
 func lddProcess(c *cli.Context, img *layers.Image, fsys *layers.FS) error {
-	run := ldd.Run{Exe: c.String("exe"), Args: c.StringSlice("arg"), Env: lddEnv(c, img), Search: c.Bool("search") || c.Bool("search-hwcaps"), Hwcaps: c.Bool("search-hwcaps")}
+	run := ldd.Run{Exe: c.String("exe"), Args: c.StringSlice("arg"), Env: lddEnv(c, img), Search: c.Bool("search") || c.Bool("search-hwcaps"), Hwcaps: c.Bool("search-hwcaps"), Bindings: c.StringSlice("bindings")}
 	p, err := ldd.Replay(fsys, run)
 	if err != nil {
 		return err
@@ -106,7 +109,7 @@ func lddFiles(c *cli.Context, img *layers.Image, fsys *layers.FS) error {
 		}
 		paths = []string{p}
 	}
-	files := ldd.Files{FS: fsys, Env: lddEnv(c, img)}
+	files := ldd.Files{FS: fsys, Env: lddEnv(c, img), Symbols: c.Bool("symbols")}
 	out := c.App.Writer
 	for i, p := range paths {
 		if !strings.HasPrefix(p, "/") {
@@ -144,7 +147,7 @@ func lddFile(c *cli.Context, files *ldd.Files, out io.Writer, path string, more 
 		_, err := fmt.Fprintf(out, "%s\n    statically linked\n", path)
 		return err
 	}
-	return ldd.Tree(out, p, path, ldd.TreeOptions{All: c.Bool("repeat"), Color: isTerminal(out) && os.Getenv("NO_COLOR") == ""})
+	return ldd.Tree(out, p, path, ldd.TreeOptions{All: c.Bool("repeat"), Symbols: files.Symbols, Color: isTerminal(out) && os.Getenv("NO_COLOR") == ""})
 }
 
 // dynamicFiles are the paths of the ELF files that a loader would take, sorted.

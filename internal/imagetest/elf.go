@@ -25,6 +25,7 @@ type ELF struct {
 	VerNeeds  []VerNeed
 	VerDefs   []string // the base first (usually the SONAME), then the versions
 	Symbols   []Symbol
+	StaticTLS int64 // size of a thread-local block that is reached by the initial-exec model, left out when 0
 
 	ExecStack  bool   // PT_GNU_STACK asks for an executable stack
 	NoGNUStack bool   // no PT_GNU_STACK
@@ -60,7 +61,10 @@ type Symbol struct {
 	From    string // undefined: the VerNeed file of Version, when several have it
 	Defined bool
 	Weak    bool
-	Hidden  bool        // defined: not the default version (name@version)
+	Hidden  bool // defined: not the default version (name@version)
+	Called  bool // defined: the object calls it by way of its PLT, bound lazily
+	Load    bool // bound at load, as an address in data is
+	Vis     elf.SymVis
 	Type    elf.SymType // STT_FUNC (also for 0), STT_OBJECT or STT_TLS; decides the relocation of an undefined one
 }
 
@@ -74,31 +78,32 @@ type arch struct {
 	globDat  uint32
 	jumpSlot uint32
 	dtpmod   uint32
+	tpoff    uint32
 }
 
 var arches = map[elf.Machine]arch{
 	elf.EM_X86_64: {
-		name: "x86_64", page: 0x1000, globDat: 6, jumpSlot: 7, dtpmod: 16,
+		name: "x86_64", page: 0x1000, globDat: 6, jumpSlot: 7, dtpmod: 16, tpoff: 18,
 		start: "\xb8\x3c\x00\x00\x00\x31\xff\x0f\x05", // mov $60,%eax; xor %edi,%edi; syscall
 		ret:   "\xc3",
 	},
 	elf.EM_386: {
-		name: "i386", page: 0x1000, globDat: 6, jumpSlot: 7, dtpmod: 35,
+		name: "i386", page: 0x1000, globDat: 6, jumpSlot: 7, dtpmod: 35, tpoff: 14,
 		start: "\xb8\x01\x00\x00\x00\x31\xdb\xcd\x80", // mov $1,%eax; xor %ebx,%ebx; int $0x80
 		ret:   "\xc3",
 	},
 	elf.EM_AARCH64: {
-		name: "aarch64", page: 0x10000, globDat: 1025, jumpSlot: 1026, dtpmod: 1028,
+		name: "aarch64", page: 0x10000, globDat: 1025, jumpSlot: 1026, dtpmod: 1028, tpoff: 1030,
 		start: "\xa8\x0b\x80\xd2\x00\x00\x80\xd2\x01\x00\x00\xd4", // mov x8,#93; mov x0,#0; svc #0
 		ret:   "\xc0\x03\x5f\xd6",
 	},
 	elf.EM_PPC64: {
-		name: "ppc64le", page: 0x10000, flags: 2, globDat: 20, jumpSlot: 21, dtpmod: 68,
+		name: "ppc64le", page: 0x10000, flags: 2, globDat: 20, jumpSlot: 21, dtpmod: 68, tpoff: 73,
 		start: "\x01\x00\x00\x38\x00\x00\x60\x38\x02\x00\x00\x44", // li r0,1; li r3,0; sc
 		ret:   "\x20\x00\x80\x4e",
 	},
 	elf.EM_RISCV: {
-		name: "riscv64", page: 0x1000, flags: 5, globDat: 2, jumpSlot: 5, dtpmod: 7,
+		name: "riscv64", page: 0x1000, flags: 5, globDat: 2, jumpSlot: 5, dtpmod: 7, tpoff: 11,
 		start: "\x93\x08\xd0\x05\x13\x05\x00\x00\x73\x00\x00\x00", // li a7,93; li a0,0; ecall
 		ret:   "\x67\x80\x00\x00",
 	},

@@ -290,7 +290,7 @@ func (w *encoder) symbol(name uint32, s Symbol, value, size uint64, index uint16
 	if w.is32 {
 		w.addr(value, size)
 	}
-	w.b = append(w.b, info, byte(elf.STV_DEFAULT))
+	w.b = append(w.b, info, byte(s.Vis))
 	w.u16(index)
 	if !w.is32 {
 		w.addr(value, size)
@@ -313,7 +313,13 @@ func (o *object) fillTable(name string, symbols []int, got uint64) {
 	types := map[elf.SymType]uint32{elf.STT_FUNC: o.arch.jumpSlot, elf.STT_OBJECT: o.arch.globDat, elf.STT_TLS: o.arch.dtpmod}
 	w := o.encoder()
 	for i, sym := range symbols {
-		typ := uint64(types[o.e.Symbols[sym].kind()])
+		typ := uint64(o.arch.tpoff)
+		if sym != noSymbol {
+			typ = uint64(types[o.e.Symbols[sym].kind()])
+			if o.e.Symbols[sym].Load {
+				typ = uint64(o.arch.globDat)
+			}
+		}
 		w.addr(got + uint64(i)*o.word())
 		if o.e.is32() {
 			w.addr(uint64(sym+1)<<8 | typ)

@@ -203,19 +203,26 @@ func (s Symbol) kind() elf.SymType {
 	return s.Type
 }
 
-// functions returns the indexes of the undefined functions, data those of everything else undefined.
+// functions returns the indexes of the functions that are bound lazily, data those of everything else that is referred to.
 func (o *object) functions() []int {
-	return o.undefined(func(t elf.SymType) bool { return t == elf.STT_FUNC })
+	return o.referred(func(s Symbol) bool { return s.kind() == elf.STT_FUNC && !s.Load && (s.Called || !s.Defined) })
 }
 
 func (o *object) data() []int {
-	return o.undefined(func(t elf.SymType) bool { return t != elf.STT_FUNC })
+	list := o.referred(func(s Symbol) bool { return s.Load || s.kind() != elf.STT_FUNC && !s.Defined })
+	if o.e.StaticTLS > 0 {
+		list = append(list, noSymbol)
+	}
+	return list
 }
 
-func (o *object) undefined(want func(elf.SymType) bool) []int {
+// noSymbol stands for the reference to the object's own thread-local block.
+const noSymbol = -1
+
+func (o *object) referred(want func(Symbol) bool) []int {
 	var out []int
 	for i, s := range o.e.Symbols {
-		if !s.Defined && want(s.kind()) {
+		if want(s) {
 			out = append(out, i)
 		}
 	}
@@ -245,8 +252,8 @@ func (o *object) addWritable() {
 
 func (o *object) addData() {
 	word := o.word()
-	if n := o.count(elf.STT_TLS); n > 0 {
-		o.add(&o.rw, section{name: ".tbss", typ: elf.SHT_NOBITS, flags: elf.SHF_WRITE | elf.SHF_TLS, align: 8, bss: uint64(n) * 8})
+	if n := uint64(o.count(elf.STT_TLS))*8 + uint64(o.e.StaticTLS); n > 0 {
+		o.add(&o.rw, section{name: ".tbss", typ: elf.SHT_NOBITS, flags: elf.SHF_WRITE | elf.SHF_TLS, align: 8, bss: n})
 	}
 	o.add(&o.rw, section{name: ".got.plt", flags: elf.SHF_WRITE, entsize: word, align: word, data: make([]byte, word*uint64(3+len(o.functions())))})
 	if n := len(o.data()); n > 0 {

@@ -23,8 +23,9 @@ import (
 //	flags1 pie ...             now, global, group, nodelete, initfirst, noopen, origin, interpose, nodeflib, pie or a number
 //	verneed FILE VERSION ...   VERSION? is weak
 //	verdef BASE VERSION ...    BASE is usually the SONAME
-//	def NAME[@@VERSION] [func|object|tls] [weak]                 NAME@VERSION is not the default version
-//	undef NAME[@VERSION] [func|data|tls] [weak] [from=FILE]      functions are bound lazily, data at load
+//	def NAME[@@VERSION] [func|object|tls] [weak] [hidden|protected] [called] [load]   NAME@VERSION is not the default version; called: by its own object
+//	undef NAME[@VERSION] [func|data|tls] [weak] [load] [from=FILE]      functions are bound lazily, data and "load" at load
+//	statictls SIZE             a thread-local block of its own, reached by the initial-exec model
 //	isa NUMBER                 GNU_PROPERTY_X86_ISA_1_NEEDED
 //	dlopen JSON                .note.dlopen
 //	abitag 3.2.0               .note.ABI-tag
@@ -134,6 +135,7 @@ var directives = map[string]func(e *ELF, arg string) error{
 	"verdef":    func(e *ELF, arg string) error { e.VerDefs = append(e.VerDefs, strings.Fields(arg)...); return nil },
 	"def":       (*ELF).parseDef,
 	"undef":     (*ELF).parseUndef,
+	"statictls": func(e *ELF, arg string) error { return parseSizeTo(&e.StaticTLS, arg) },
 	"isa":       (*ELF).parseISA,
 	"dlopen":    func(e *ELF, arg string) error { e.Dlopen = arg; return nil },
 	"abitag":    (*ELF).parseABITag,
@@ -257,6 +259,14 @@ func (e *ELF) parseSymbolWords(s Symbol, words []string, object string) error {
 			s.Type = elf.STT_TLS
 		case word == "weak":
 			s.Weak = true
+		case word == "hidden" && s.Defined:
+			s.Vis = elf.STV_HIDDEN
+		case word == "protected" && s.Defined:
+			s.Vis = elf.STV_PROTECTED
+		case word == "load":
+			s.Load = true
+		case word == "called" && s.Defined && s.kind() == elf.STT_FUNC:
+			s.Called = true
 		case isFrom && !s.Defined && s.Version != "" && from != "":
 			s.From = from
 		default:
@@ -389,6 +399,9 @@ func (e *ELF) textNumbers(line func(word, arg string)) {
 	if e.Flags1 != 0 {
 		line("flags1", formatFlags(e.Flags1, flag1Names))
 	}
+	if e.StaticTLS != 0 {
+		line("statictls", formatSize(e.StaticTLS))
+	}
 	if e.ISANeeded != 0 {
 		line("isa", fmt.Sprintf("%#x", e.ISANeeded))
 	}
@@ -462,6 +475,18 @@ func (s Symbol) text(line func(word, arg string)) {
 	}
 	if s.Weak {
 		words = append(words, "weak")
+	}
+	switch s.Vis {
+	case elf.STV_HIDDEN:
+		words = append(words, "hidden")
+	case elf.STV_PROTECTED:
+		words = append(words, "protected")
+	}
+	if s.Called {
+		words = append(words, "called")
+	}
+	if s.Load {
+		words = append(words, "load")
 	}
 	if s.From != "" {
 		words = append(words, "from="+s.From)

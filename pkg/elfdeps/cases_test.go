@@ -30,6 +30,8 @@ type probe struct {
 	// Patch edits files that the text form cannot say: OFFSET=BYTE,
 	// trunc=SIZE, verneed=VERSION.
 	Patch map[string]string `json:"patch"`
+	// Bindings are the names whose bindings were recorded.
+	Bindings []string `json:"bindings"`
 }
 
 // outcome is what a loader did, or what it should have.
@@ -38,6 +40,16 @@ type outcome struct {
 	Objects []object  `json:"objects,omitempty"`
 	Actions []action  `json:"actions,omitempty"`
 	Trace   *traceOut `json:"trace,omitempty"`
+	// Bindings are those that LD_DEBUG=bindings showed, dlsym's among them.
+	Bindings []bound `json:"bindings,omitempty"`
+}
+
+type bound struct {
+	From    string `json:"from"`
+	Symbol  string `json:"symbol"`
+	To      string `json:"to"`
+	Version string `json:"version,omitempty"`
+	Kind    string `json:"kind,omitempty"`
 }
 
 type started struct {
@@ -162,6 +174,9 @@ func (p *probe) start(t *testing.T, fsys FS, interp string, env Env, want, got *
 	if err != nil && !errors.As(err, &e) {
 		t.Fatal(err)
 	}
+	if want.Start != nil && want.Start.Exit == 127 && proc.Status() == 0 {
+		p.callAll(t, proc)
+	}
 	if want.Start != nil {
 		got.Start = &started{proc.Status(), proc.Stderr()}
 		if proc.Status() != 0 {
@@ -171,39 +186,116 @@ func (p *probe) start(t *testing.T, fsys FS, interp string, env Env, want, got *
 			got.Start.Exit = want.Start.Exit // the program's own
 		}
 	}
+	var opened []*Module
 	for _, a := range want.Actions {
 		a.Action = strings.TrimSpace(a.Action)
-		got.Actions = append(got.Actions, do(t, proc, a))
+		m, after := do(t, proc, a, opened)
+		opened = append(opened, m)
+		got.Actions = append(got.Actions, after)
 	}
+	got.Bindings = bindings(proc, p.Exe, want)
 	if want.Objects != nil {
 		got.Objects = objects(proc)
 	}
 }
 
-// do replays one action of the program; only those that open something are
-// the loader's.
-func do(t *testing.T, p *Process, a action) action {
+// callAll calls what the program calls, and by it whatever its object calls.
+func (p *probe) callAll(t *testing.T, proc *Process) {
+	t.Helper()
+	for _, arg := range p.Args {
+		name, ok := strings.CutPrefix(arg, "call=")
+		if !ok {
+			continue
+		}
+		m, err := proc.Sym(nil, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := m.Object.Symbols
+		s.References(func(i int, lazy bool) {
+			if _, err := proc.Call(m, s.At(i).Name); err != nil && proc.Status() == 0 {
+				t.Fatalf("%v, and the program goes on", err)
+			}
+		})
+	}
+}
+
+// do replays one action of the program. opened are the handles of those before.
+func do(t *testing.T, p *Process, a action, opened []*Module) (*Module, action) {
 	t.Helper()
 	kind, arg, _ := strings.Cut(a.Action, "=")
-	var by *Module
+	var by, m *Module
+	var err error
+	got := action{Action: a.Action}
 	switch kind {
-	case "from":
-		var lib string
-		lib, arg, _ = strings.Cut(arg, ":")
-		if by = p.Loaded(lib); by == nil {
-			t.Fatalf("%s: nothing answers to %s", a.Action, lib)
+	case "from", "dlopen":
+		if kind == "from" {
+			var lib string
+			lib, arg, _ = strings.Cut(arg, ":")
+			if by = p.Loaded(lib); by == nil {
+				t.Fatalf("%s: nothing answers to %s", a.Action, lib)
+			}
 		}
-	case "dlopen":
+		flags, name, _ := strings.Cut(arg, ":")
+		m, err = p.DlopenFlags(by, name, openFlags(flags))
+		got.OK = m != nil
+	case "call", "sym", "hcall", "vsym":
+		var handle *Module
+		name, version, _ := strings.Cut(arg, ":")
+		if kind == "hcall" {
+			i, _ := strconv.Atoi(name)
+			handle, name = opened[i], version
+		}
+		if kind == "vsym" {
+			m, err = p.VSym(nil, name, version)
+		} else {
+			m, err = p.Sym(handle, name)
+		}
+		if m == nil && err == nil {
+			return nil, a // there are no symbols in the world
+		}
+		got.OK, m = m != nil, nil
 	default:
-		return a
+		t.Fatalf("unknown action %s", a.Action)
 	}
-	_, name, _ := strings.Cut(arg, ":")
-	_, err := p.Dlopen(by, name)
-	got := action{Action: a.Action, OK: err == nil}
 	if err != nil {
 		got.Error = err.Error()
 	}
-	return got
+	return m, got
+}
+
+func openFlags(letters string) (f Flags) {
+	for letter, flag := range map[string]Flags{"N": Now, "L": Lazy, "G": Global, "D": DeepBind, "O": NoLoad, "K": NoDelete} {
+		if strings.Contains(letters, letter) {
+			f |= flag
+		}
+	}
+	return f
+}
+
+// bindings are those of want that we have as well, and those that we have
+// otherwise. The program's own are dlsym's, which the actions show.
+func bindings(p *Process, exe string, want *outcome) []bound {
+	var list []bound
+	for _, w := range want.Bindings {
+		if w.From == exe {
+			list = append(list, w)
+			continue
+		}
+		for _, b := range p.Bindings(w.Symbol) {
+			if p.file(b.From) != w.From {
+				continue
+			}
+			g := bound{From: w.From, Symbol: w.Symbol, To: p.file(b.To), Version: b.Version}
+			if b.Protected {
+				g.Kind = "protected"
+			}
+			if !slices.Contains(list, g) {
+				list = append(list, g)
+			}
+		}
+	}
+	return list
 }
 
 func objects(p *Process) []object {

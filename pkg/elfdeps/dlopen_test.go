@@ -151,7 +151,7 @@ func (d dlopens) replayed(t *testing.T, fsys FS) []string {
 		if _, err := p.Dlopen(nil, name); err != nil {
 			said = err.Error()
 			if errors.As(err, &e) && e.Kind == InnerError {
-				return append(p.Stderr(), said) // the process is gone, with its output
+				return p.Stderr() // the process is gone, with its output
 			}
 		}
 		lines = append(lines, name+": "+said)

@@ -6,15 +6,17 @@
 // is the dynamic loader found in a file system, glibc's or musl's, with its
 // built-in directories, its cache and its environment; it starts a [Process],
 // which keeps what is loaded, because what is loaded already decides what the
-// next request gets. Failures read as the loader's own words.
+// next request gets. Failures read as the loader's own words. Where [ReadSymbols]
+// kept an object's symbols, the process binds them as well: it ends where the
+// real one says `undefined symbol`, and tells what ldd -r would.
 //
 // The package does not know images, layers, registries, frameworks or rules. It
 // sees a file system through [FS], and whoever wants to name a layer looks up
 // the file that it names.
 //
-// The rules it follows are those of glibc's elf/dl-load.c, elf/dl-cache.c and
-// elf/dl-deps.c and of musl's ldso/dynlink.c; each is named where it is
-// implemented.
+// The rules it follows are those of glibc's elf/dl-load.c, elf/dl-cache.c,
+// elf/dl-deps.c, elf/dl-version.c and elf/dl-lookup.c and of musl's
+// ldso/dynlink.c; each is named where it is implemented.
 package elfdeps
 
 import (
@@ -63,6 +65,9 @@ type Object struct {
 	MinKernel [3]uint32 `json:",omitzero"`  // .note.ABI-tag of a Linux object
 	LoadEnd   int64     `json:",omitempty"` // largest p_offset+p_filesz of a PT_LOAD, in bytes
 	TLSSize   uint64    `json:",omitempty"` // p_memsz of PT_TLS, in bytes
+
+	// Symbols are set by [ReadSymbols], where they could be read.
+	Symbols *Symbols `json:",omitempty"`
 
 	// Libc is set for a dynamic loader or a C library.
 	Libc *Libc `json:",omitempty"`

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -20,6 +22,7 @@ func FuzzRead(f *testing.F) {
 	for _, text := range []string{
 		full,
 		"elf i386 soname=a\nneeded b\nrpath /x\n",
+		"elf x86_64 soname=a\nneeded b\nverneed b W X?\nverdef a V1 V2\nundef f@W\nundef g@X data\nundef t tls\ndef h@@V1 called\ndef h@V2\ndef i object protected\nstatictls 8\n",
 		"elf x86_64 tables=end dynstr=after interp=/lib64/ld-linux-x86-64.so.2\nneeded b\nrunpath\n",
 	} {
 		f.Add(parseELF(f, text).Bytes())
@@ -40,7 +43,134 @@ func FuzzRead(f *testing.F) {
 		}
 		bounded(t, o)
 		agreesWithDebugELF(t, b, o)
+		fuzzSymbols(t, b, o)
 	})
+}
+
+// fuzzSymbols: symbols change nothing else of what is read, are the same for
+// every way that the stream is cut, stay in bounds when they are bound, and have
+// the names and versions that debug/elf finds.
+func fuzzSymbols(t *testing.T, b []byte, without *Object) {
+	t.Helper()
+	o, err := ReadSymbols(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatalf("with symbols: %v", err)
+	}
+	again, err := ReadSymbols(iotest.OneByteReader(bytes.NewReader(b)), int64(len(b)))
+	if err != nil || !cmp.Equal(o, again) {
+		t.Fatalf("the stream's pieces change the symbols: %v\n%s", err, cmp.Diff(o, again))
+	}
+	s := o.Symbols
+	bare := *o
+	bare.Symbols, bare.Unread = nil, slices.DeleteFunc(slices.Clone(o.Unread), func(u Unread) bool {
+		return strings.HasPrefix(u.What, "symbol") || u.What == "relocations"
+	})
+	if len(bare.Unread) == 0 {
+		bare.Unread = nil
+	}
+	if diff := cmp.Diff(without, &bare); diff != "" {
+		t.Fatalf("-without symbols +with:\n%s", diff)
+	}
+	if s == nil {
+		return
+	}
+	if s.Len() > maxSymbols || len(s.Names) > maxStrtab || len(s.Refs)+len(s.Calls) > len(b) || len(s.Versions) > 1<<15 {
+		t.Fatalf("%d symbols, %d bytes of names, %d of references", s.Len(), len(s.Names), len(s.Refs)+len(s.Calls))
+	}
+	p := &Process{Loader: &Loader{release: newestGlibc, machine: o.Machine}, names: map[string]*Module{}, ids: map[uint64]*Module{}}
+	m := &Module{Path: "/a", Object: o, Main: true}
+	p.loader = &Module{isLoader: true, Object: &Object{}}
+	p.add(m)
+	p.setGroup(m, []*Module{m})
+	p.Unresolved(nil)
+	for i := range min(s.Len(), 50) {
+		sym := s.At(i)
+		p.Bindings(sym.Name)
+		if to, _ := p.VSym(m, sym.Name, sym.Version); to == nil && sym.Exported && sym.Version != "" && !sym.Hidden && sym.Bind != elf.STB_LOCAL && s.Versions != nil {
+			first := -1
+			s.candidates([]byte(sym.Name), gnuHash([]byte(sym.Name)), func(j int, _ record) bool { first = j; return j != i })
+			if first != i { // it is not even among those of its name
+				t.Fatalf("symbol %d, %+v, is not found", i, sym)
+			}
+		}
+	}
+	if f, err := elf.NewFile(bytes.NewReader(b)); err == nil && len(o.Unread) == 0 && sameTables(f, b) && sameSymbols(f, o) {
+		agreesOnSymbols(t, f, o)
+	}
+}
+
+// sameSymbols reports whether section headers and the dynamic section name the
+// same tables of symbols and versions.
+func sameSymbols(f *elf.File, o *Object) bool {
+	at := func(typ elf.SectionType, tag elf.DynTag) bool {
+		var found []*elf.Section
+		for _, s := range f.Sections {
+			if s.Type == typ {
+				found = append(found, s)
+			}
+		}
+		vals, err := f.DynValue(tag)
+		if err != nil || len(vals) > 1 || len(found) != len(vals) {
+			return false
+		}
+		if len(found) == 0 {
+			return true
+		}
+		s := found[0]
+		off, ok := fileOffset(f, vals[0])
+		return ok && s.Offset == off && s.Addr == vals[0] && s.Flags&elf.SHF_COMPRESSED == 0
+	}
+	dyn := f.SectionByType(elf.SHT_DYNAMIC)
+	sym := f.SectionByType(elf.SHT_DYNSYM)
+	return sym != nil && sym.Link == dyn.Link && sym.Size == uint64(o.Symbols.Len()+1)*symbolEntryOf(f) &&
+		at(elf.SHT_DYNSYM, elf.DT_SYMTAB) && at(elf.SHT_GNU_VERSYM, elf.DT_VERSYM) && at(elf.SHT_GNU_VERNEED, elf.DT_VERNEED) && at(elf.SHT_GNU_VERDEF, elf.DT_VERDEF) &&
+		sameVersionLinks(f, dyn.Link)
+}
+
+func symbolEntryOf(f *elf.File) uint64 {
+	if f.Class == elf.ELFCLASS32 {
+		return elf.Sym32Size
+	}
+	return elf.Sym64Size
+}
+
+// sameVersionLinks reports whether the version tables' strings are those of the
+// dynamic section, and each version index has one meaning.
+func sameVersionLinks(f *elf.File, strings uint32) bool {
+	seen := map[uint16]bool{}
+	needs, err := f.DynamicVersionNeeds()
+	defs, err2 := f.DynamicVersions()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) || err2 != nil && !errors.Is(err2, elf.ErrNoSymbols) {
+		return false
+	}
+	once := func(i uint16) bool { had := seen[i] || i > 0x7fff; seen[i] = true; return !had }
+	for _, n := range needs {
+		for _, d := range n.Needs {
+			if d.Dep == "" || !once(d.Index) {
+				return false
+			}
+		}
+	}
+	for _, d := range defs {
+		if d.Name == "" || !once(d.Index) {
+			return false
+		}
+	}
+	for _, typ := range []elf.SectionType{elf.SHT_GNU_VERNEED, elf.SHT_GNU_VERDEF} {
+		if s := f.SectionByType(typ); s != nil && s.Link != strings {
+			return false
+		}
+	}
+	return true
+}
+
+func fileOffset(f *elf.File, addr uint64) (uint64, bool) {
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD && addr >= p.Vaddr && addr-p.Vaddr < p.Filesz {
+			return p.Off + addr - p.Vaddr, true
+		}
+	}
+	return 0, false
 }
 
 // chunkReader gives its bytes in pieces of random sizes.

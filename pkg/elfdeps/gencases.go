@@ -34,13 +34,14 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
-// left holds what a case shows beyond the loading of libraries: binding of
-// symbols, relocation, thread-local storage.
-var left = map[string][]string{
-	"109": {"start", "trace"}, "141": {"start"}, "148": {"actions", "objects"}, "163": {"start"}, "164": {"start"},
-	"169": {"actions", "objects"}, "171": {"actions", "objects"}, "176": {"actions", "objects"}, "179": {"actions", "objects"},
-	"185": {"actions", "objects"}, "191": {"start", "trace"}, "319": {"start", "trace"}, "320": {"start", "trace"},
-	"323": {"actions", "objects"},
+// left holds what a case shows that no loader does: it is killed by a signal.
+var left = map[string][]string{"109": {"start", "trace"}}
+
+// symbols reports whether a case is about the binding of symbols. Only the files
+// of these have symbols, the C library's those that are asked for.
+func symbols(name string) bool {
+	n := name[:3]
+	return "140" <= n && n <= "191" || n == "219" || n == "319" || n == "320" || n == "323" || "330" <= n && n <= "338"
 }
 
 func main() {
@@ -67,6 +68,8 @@ type world struct {
 	patch           map[string]string
 	objects         map[string]*elfdeps.Object
 	asked           map[string]bool // versions and libraries
+	wanted          map[string]bool // symbols
+	symbols         bool
 	needed          map[string]bool
 	files           []txtar.File
 	inodes          map[uint64]string
@@ -80,10 +83,15 @@ func (w *world) write(name, dir, out string) error {
 		return err
 	}
 	title, _ := w.probe["title"].(string)
-	for _, k := range []string{"title", "rules", "search", "search_hwcaps", "bindings", "versions", "min_cpu"} {
+	args, _ := w.probe["args"].([]any)
+	w.symbols = symbols(name) || slices.ContainsFunc(args, func(a any) bool {
+		kind, _, _ := strings.Cut(fmt.Sprint(a), "=")
+		return slices.Contains([]string{"call", "hcall", "sym", "vsym"}, kind)
+	})
+	for _, k := range []string{"title", "rules", "search", "search_hwcaps", "versions", "min_cpu"} {
 		delete(w.probe, k)
 	}
-	for _, k := range []string{"search", "bindings", "versions", "loader"} {
+	for _, k := range []string{"search", "versions", "loader"} {
 		delete(w.expected, k)
 	}
 	for _, k := range left[name[:3]] {
@@ -173,7 +181,7 @@ func value(v any) string {
 
 // survey reads all ELF files, to know what is asked of the C library.
 func (w *world) survey() error {
-	w.objects, w.asked, w.needed = map[string]*elfdeps.Object{}, map[string]bool{}, map[string]bool{}
+	w.objects, w.asked, w.needed, w.wanted = map[string]*elfdeps.Object{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	return filepath.WalkDir(w.root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
@@ -182,13 +190,18 @@ func (w *world) survey() error {
 		if err != nil {
 			return err
 		}
-		o, err := elfdeps.Read(bytes.NewReader(b), int64(len(b)))
+		o, err := elfdeps.ReadSymbols(bytes.NewReader(b), int64(len(b)))
 		if err != nil {
 			return nil
 		}
 		w.objects[p] = o
-		if isFlavour(path.Base(p)) {
+		if isFlavour(path.Base(p)) && !(w.symbols && isLibc(path.Base(p))) {
 			return nil
+		}
+		for i := range o.Symbols.Len() {
+			if s := o.Symbols.At(i); !s.Defined {
+				w.wanted[s.Name] = true
+			}
 		}
 		for _, n := range o.Needed {
 			w.needed[n] = true
@@ -212,8 +225,12 @@ func isFlavour(base string) bool {
 	return false
 }
 
-// wanted reports whether a file of the C library plays a part.
-func (w *world) wanted(base string) bool {
+func isLibc(base string) bool {
+	return strings.HasPrefix(base, "libc.so.6") || strings.HasPrefix(base, "libc-2.")
+}
+
+// plays reports whether a file of the C library plays a part.
+func (w *world) plays(base string) bool {
 	for _, p := range []string{"libm", "libdl", "libpthread", "librt"} {
 		rest, ok := strings.CutPrefix(base, p)
 		if ok && isFlavour(base) && strings.Trim(rest[:1], "-.") == "" {
@@ -241,7 +258,7 @@ func (w *world) tree() error {
 		case "/app/link", "/.qemu":
 			return nil
 		}
-		if !d.IsDir() && isFlavour(d.Name()) && !w.wanted(d.Name()) {
+		if !d.IsDir() && isFlavour(d.Name()) && !w.plays(d.Name()) {
 			return nil
 		}
 		body, err := w.body(p, name, d)
@@ -314,7 +331,7 @@ func (w *world) elfBody(name string, o *elfdeps.Object, b []byte, perm fs.FileMo
 			log.Fatal(err)
 		}
 		b[f.Section(".gnu.version_r").Offset] = 1
-		if o, err = elfdeps.Read(bytes.NewReader(b), int64(len(b))); err != nil {
+		if o, err = elfdeps.ReadSymbols(bytes.NewReader(b), int64(len(b))); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -378,8 +395,14 @@ func (w *world) text(o *elfdeps.Object, base string) *imagetest.ELF {
 		e.Type = elf.ET_NONE
 	}
 	if isFlavour(base) || o.Libc != nil {
-		e.VerNeeds, e.ABITag = nil, [3]int{}
+		e.ABITag = [3]int{}
+		if !w.symbols || !isLibc(base) {
+			e.VerNeeds = nil
+		}
 		e.VerDefs = slices.DeleteFunc(slices.Clone(e.VerDefs), func(v string) bool { return v != o.Soname && !w.asked[v] })
+	}
+	if w.symbols && o.Symbols != nil {
+		w.addSymbols(e, o, isFlavour(base) || o.Libc != nil, isLibc(base))
 	}
 	if c := o.Libc; c != nil {
 		switch {
@@ -395,4 +418,74 @@ func (w *world) text(o *elfdeps.Object, base string) *imagetest.ELF {
 		}
 	}
 	return e
+}
+
+// addSymbols gives e the symbols of o, of the C library's own those that are
+// asked for.
+func (w *world) addSymbols(e *imagetest.ELF, o *elfdeps.Object, flavour, libc bool) {
+	s := o.Symbols
+	called, loaded := map[int]bool{}, map[int]bool{}
+	var order []int
+	s.References(func(i int, lazy bool) {
+		if lazy {
+			called[i] = true
+		} else {
+			loaded[i] = true
+		}
+		if !slices.Contains(order, i) {
+			order = append(order, i)
+		}
+	})
+	for i := range s.Len() {
+		if !slices.Contains(order, i) {
+			order = append(order, i)
+		}
+	}
+	for _, i := range order {
+		sym := s.At(i)
+		if sym.Bind == elf.STB_LOCAL || sym.Name == "" || !sym.Defined && (!called[i] && !loaded[i] || flavour && !libc) {
+			continue
+		}
+		out := imagetest.Symbol{Name: sym.Name, Version: sym.Version, Defined: sym.Defined, Weak: sym.Bind == elf.STB_WEAK, Vis: sym.Vis, Type: sym.Type}
+		if sym.Vis != elf.STV_HIDDEN && sym.Vis != elf.STV_PROTECTED {
+			out.Vis = elf.STV_DEFAULT
+		}
+		if sym.Defined {
+			out.Hidden = sym.Hidden
+			if flavour && (!w.wanted[sym.Name] || sym.Version != "" && !slices.Contains(e.VerDefs, sym.Version) || sym.Name == sym.Version) {
+				continue
+			}
+			if sym.Name == sym.Version { // the absolute symbol of a version
+				continue
+			}
+		} else {
+			out.From = sym.File
+		}
+		switch out.Type {
+		case elf.STT_OBJECT, elf.STT_TLS:
+		case elf.STT_NOTYPE:
+			if out.Type = elf.STT_FUNC; !sym.Defined && !called[i] {
+				out.Type = elf.STT_OBJECT
+			}
+		default:
+			out.Type = elf.STT_FUNC
+		}
+		switch {
+		case out.Type == elf.STT_TLS:
+		case sym.Defined:
+			out.Called, out.Load = called[i] && !flavour && out.Type == elf.STT_FUNC, loaded[i] && !flavour
+		case out.Type == elf.STT_FUNC:
+			out.Load = loaded[i]
+		}
+		e.Symbols = append(e.Symbols, out)
+	}
+	if s.StaticTLS && !flavour {
+		e.StaticTLS = int64(o.TLSSize)
+	}
+	if s.Symbolic {
+		e.Flags |= uint64(elf.DF_SYMBOLIC)
+	}
+	if s.BindNow {
+		e.Flags |= uint64(elf.DF_BIND_NOW)
+	}
 }

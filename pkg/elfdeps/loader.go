@@ -216,7 +216,7 @@ func (l *Loader) Trace(exe string) (*Process, error) { return l.start(exe, true)
 // that brings nothing along.
 func (l *Loader) Bare() *Process {
 	p := l.process(true)
-	p.add(&Module{Object: &Object{Type: elf.ET_DYN, Dynamic: true, Stack: StackNoExec}, Main: true})
+	p.add(&Module{Object: &Object{Type: elf.ET_DYN, Dynamic: true, Stack: StackNoExec, Symbols: new(Symbols)}, Main: true})
 	p.addLoader()
 	return p
 }

@@ -40,6 +40,7 @@ type Module struct {
 	prog           string    // the program, as it was called
 	byHand         bool      // the program, mapped by a loader that was called by hand
 	isaDone        bool      // what it asks of the processor has been checked
+	link           linkage
 }
 
 // Truncated reports whether the file ends before what its segments say it
@@ -86,6 +87,9 @@ type Process struct {
 	// Versions are the symbol versions that an object asks for and does not
 	// get, in order. Without tracing the first is an error.
 	Versions []*Error
+	// Unbound are the references that nothing defines, which musl tells all
+	// when a program starts (M7). With glibc the first is an error.
+	Unbound []*Error
 
 	log    *transcript // of the searches, when wanted
 	trace  bool
@@ -104,6 +108,10 @@ type Process struct {
 	names map[string]*Module
 	env   *[]string // LD_LIBRARY_PATH, expanded on first use
 	ids   map[uint64]*Module
+
+	unique     map[string]*definition // of the unique symbols that were used
+	tlsUsed    uint64                 // of the room in the static TLS block
+	muslGlobal []*Module              // musl's list while objects are relocated
 }
 
 // Error is a request that a loader could not serve.
@@ -136,10 +144,12 @@ type ErrorKind uint8
 
 // The kinds of errors. They differ in how ld.so prints them at start.
 const (
-	FileError    ErrorKind = iota // a file is missing or unusable
-	VersionError                  // a symbol version is missing
-	ISAError                      // the processor is too old
-	InnerError                    // an assertion of the loader fails
+	FileError       ErrorKind = iota // a file is missing or unusable
+	VersionError                     // a symbol version is missing
+	ISAError                         // the processor is too old
+	InnerError                       // an assertion of the loader fails
+	SymbolError                      // a symbol is missing
+	RelocationError                  // a symbol is missing in the file that has to have it
 )
 
 // Listed is one line of the ldd view (LD_TRACE_LOADED_OBJECTS, musl's --list).
@@ -208,6 +218,9 @@ func (p *Process) Stderr() []string {
 		for _, e := range p.Misses {
 			lines = append(lines, e.Error())
 		}
+		for _, e := range p.Unbound {
+			lines = append(lines, e.Error())
+		}
 		return lines
 	}
 	if p.fatal != nil && p.fatal.Kind != VersionError {
@@ -219,7 +232,7 @@ func (p *Process) Stderr() []string {
 // Status is the exit status of a program that the loader gave up, else 0.
 func (p *Process) Status() int {
 	switch {
-	case p.Loader.Libc.Musl && len(p.Misses) > 0:
+	case p.Loader.Libc.Musl && len(p.Misses)+len(p.Unbound) > 0:
 		return 127
 	case p.fatal == nil:
 		return 0
@@ -266,6 +279,10 @@ func (e *Error) startText(prog string) string {
 		return e.Error()
 	case VersionError:
 		return prog + ": " + e.Error()
+	case SymbolError:
+		return prog + ": symbol lookup error: " + e.Error()
+	case RelocationError:
+		return prog + ": relocation error: " + e.Error()
 	}
 	s := prog + ": error while loading shared libraries: "
 	switch e.Errno {
@@ -393,15 +410,28 @@ func (p *Process) answer(m *Module, text string) {
 	}
 }
 
-// Dlopen opens name for the object by; nil by means the program. What it needs
-// is opened as well. A failure unloads nothing in a tracing process, and all
-// that the call brought in any other (case 229).
+// Dlopen opens name for the object by, as RTLD_NOW does; nil by means the
+// program. What it needs is opened as well. A failure unloads nothing in a
+// tracing process, and all that the call brought in any other (case 229).
 func (p *Process) Dlopen(by *Module, name string) (*Module, error) {
+	return p.DlopenFlags(by, name, Now)
+}
+
+// DlopenFlags is [Process.Dlopen] with dlopen's flags. Symbols are bound where
+// they are known, but not by a tracing process (see [Process.Unresolved]). With
+// NoLoad the result is nil, without an error, when glibc has no such object.
+func (p *Process) DlopenFlags(by *Module, name string, flags Flags) (*Module, error) {
+	if flags&(Now|Lazy) == 0 && !p.Loader.Libc.Musl {
+		return nil, invalidMode(name)
+	}
 	if p.Loader.Libc.Musl || by == nil {
 		by = p.Program() // M10
 	}
 	p.dlopening = true
 	defer func() { p.dlopening = false }()
+	if flags&NoLoad != 0 {
+		return p.noLoad(by, name, flags)
+	}
 	before := p.snapshot()
 	m, err := p.request(name, by, true)
 	if err != nil {
@@ -410,16 +440,24 @@ func (p *Process) Dlopen(by *Module, name string) (*Module, error) {
 		return nil, err
 	}
 	if m.opened || m.Main { // its list has been made (dl_open_worker_begin)
+		p.opened(m, flags, before)
 		return m, nil
 	}
 	if err = p.follow([]*Module{m}, true); err == nil {
 		err = p.check(true)
 	}
+	if err == nil && !p.trace {
+		err = p.bind(m, flags)
+	}
 	if err != nil {
+		if err.Kind == InnerError {
+			p.fatal = err // the program ends
+		}
 		p.restore(before)
 		return nil, err
 	}
 	m.opened = true
+	p.opened(m, flags, before)
 	return m, nil
 }
 
@@ -475,9 +513,15 @@ func (p *Process) load(main *Module) *Error {
 		}
 	}
 	if err := p.follow(roots, false); err != nil {
+		if p.Loader.Libc.Musl {
+			p.bind(main, 0) // M7: it goes on, and tells everything
+		}
 		return err
 	}
-	return p.check(false)
+	if err := p.check(false); err != nil || p.trace && !p.Loader.Libc.Musl { // musl's --list binds
+		return err
+	}
+	return p.bind(main, 0)
 }
 
 // preload is one name of LD_PRELOAD or the like.
@@ -548,7 +592,7 @@ func split(s, separators, from string) []preload {
 // musl reports all that a program misses at start (M7).
 func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 	var first *Error
-	walked := map[*Module]bool{}
+	root, walked := queue[0], map[*Module]bool{}
 	for i := 0; i < len(queue); i++ {
 		m := queue[i]
 		m.searched = true
@@ -596,13 +640,9 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 		if first == nil {
 			first = err
 		}
-		if len(before) > 0 { // they are walked next, then m's successors
-			queue = slices.DeleteFunc(queue, func(o *Module) bool { return slices.Contains(before, o) })
-			i = slices.Index(queue, m)
-			queue = slices.Insert(queue, i, before...)
-			i--
-		}
+		queue, i = putBefore(queue, i, before)
 	}
+	p.setGroup(root, queue)
 	if !dlopen && !p.Loader.Libc.Musl {
 		p.placeLoader(queue)
 	}
@@ -627,6 +667,18 @@ func (p *Process) placeLoader(queue []*Module) {
 	if i > 0 {
 		p.move(p.loader, queue[i-1], 1)
 	}
+}
+
+// putBefore puts the filtees of queue[i] before it. They are walked next, then
+// its successors: it gives the queue and the place before the first of them.
+func putBefore(queue []*Module, i int, filtees []*Module) ([]*Module, int) {
+	if len(filtees) == 0 {
+		return queue, i
+	}
+	m := queue[i]
+	queue = slices.DeleteFunc(queue, func(o *Module) bool { return slices.Contains(filtees, o) })
+	i = slices.Index(queue, m)
+	return slices.Insert(queue, i, filtees...), i - 1
 }
 
 // need serves one DT_NEEDED, whose tokens glibc expands first: nothing comes of
@@ -677,6 +729,9 @@ func (p *Process) filtees(m *Module, earlier []*Module) ([]*Module, *Error) {
 				p.listed = slices.Insert(p.listed, at, miss)
 			}
 			continue
+		}
+		if dep != nil && !slices.Contains(m.link.filtees, dep) {
+			m.link.filtees = append(m.link.filtees, dep)
 		}
 		if dep == nil || dep == m || slices.Contains(earlier, dep) || slices.Contains(before, dep) {
 			continue

@@ -39,9 +39,14 @@ var windows = sync.Pool{New: func() any { return new(window) }}
 //
 // The error is [ErrNotELF] or r's own; nothing that a file says is one.
 // What cannot be read of a file that is ELF is told in the object's Unread.
-func Read(r io.Reader, size int64) (*Object, error) {
+func Read(r io.Reader, size int64) (*Object, error) { return read(r, size, false) }
+
+func read(r io.Reader, size int64, symbols bool) (*Object, error) {
 	w := windows.Get().(*window)
-	defer windows.Put(w)
+	defer func() {
+		w.watch = nil
+		windows.Put(w)
+	}()
 	w.reset(r, size)
 	magic, err := w.at(0, min(size, int64(len(elf.ELFMAG))))
 	if err != nil {
@@ -50,7 +55,7 @@ func Read(r io.Reader, size int64) (*Object, error) {
 	if string(magic) != elf.ELFMAG {
 		return nil, ErrNotELF
 	}
-	p := &reader{w: w, obj: new(Object), spare: maxText}
+	p := &reader{w: w, obj: new(Object), spare: maxText, wantsSymbols: symbols}
 	if err := p.header(); err != nil {
 		return nil, err
 	}
@@ -79,6 +84,10 @@ type reader struct {
 	dyn     map[elf.DynTag][]uint64
 	verneed []byte
 	verdef  []byte
+
+	wantsSymbols bool
+	sym          *symbolReader // nil unless symbols are wanted
+	guess        *guess
 }
 
 // segment is one program header.
@@ -93,18 +102,28 @@ type wish struct {
 	off, n int64
 	what   string
 	do     func([]byte)
+	failed func() // called when it cannot be granted, unless nil
 }
 
-func (p *reader) want(off, n uint64, what string, do func([]byte)) {
+func (p *reader) want(off, n uint64, what string, do func([]byte)) { p.wantOr(off, n, what, do, nil) }
+
+func (p *reader) wantOr(off, n uint64, what string, do func([]byte), failed func()) {
 	if off > uint64(p.w.size) || n > uint64(p.w.size)-off {
-		p.unread(what, errBeyond)
+		p.refuse(wish{what: what, failed: failed}, errBeyond)
 		return
 	}
 	if p.w.size > maxFile {
-		p.unread(what, fmt.Errorf("is in a file of more than %d GiB", maxFile>>30))
+		p.refuse(wish{what: what, failed: failed}, fmt.Errorf("is in a file of more than %d GiB", maxFile>>30))
 		return
 	}
-	p.wishes = append(p.wishes, wish{int64(off), int64(n), what, do})
+	p.wishes = append(p.wishes, wish{int64(off), int64(n), what, do, failed})
+}
+
+func (p *reader) refuse(w wish, why error) {
+	p.unread(w.what, why)
+	if w.failed != nil {
+		w.failed()
+	}
 }
 
 func (p *reader) unread(what string, why error) {
@@ -124,7 +143,7 @@ func (p *reader) run() {
 		p.wishes = slices.Delete(p.wishes, next, next+1)
 		b, err := p.w.at(w.off, w.n)
 		if err != nil {
-			p.unread(w.what, err)
+			p.refuse(w, err)
 			continue
 		}
 		w.do(b)
@@ -239,6 +258,7 @@ func (p *reader) programHeaders(b []byte) {
 		return
 	}
 	o.Dynamic = true
+	p.startGuess()
 	if dynamic.filesz > maxDynamic {
 		p.unread("dynamic section", fmt.Errorf("is %d bytes long, more than the %d that are read", dynamic.filesz, maxDynamic))
 		return
@@ -310,6 +330,9 @@ func (p *reader) dynamic(b []byte) {
 	p.want(off, n, "string table", func(b []byte) { p.strtab = b })
 	p.wantTable(elf.DT_VERNEED, "version needs", func(b []byte) { p.verneed = b })
 	p.wantTable(elf.DT_VERDEF, "version definitions", func(b []byte) { p.verdef = b })
+	if p.wantsSymbols {
+		p.wantSymbols()
+	}
 }
 
 // speaks reports whether a tag is there that names something.
@@ -375,6 +398,7 @@ func (p *reader) finish() {
 		p.versionNeeds()
 		p.versionDefs()
 	}
+	p.symbols()
 	if p.mayBeLibc() {
 		if b, err := p.w.at(0, p.w.size); err == nil {
 			o.Libc = libcFacts(b)
@@ -461,9 +485,10 @@ func (p *reader) versionNeeds() {
 			a := fields{p.verneed, p.order, p.wide, int(v)}
 			a.u32() // vna_hash
 			flags := a.u16()
-			a.u16() // vna_other
+			other := a.u16()
 			name, nextAux := a.u32(), a.u32()
 			need.Versions = append(need.Versions, Version{p.name(what, uint64(name), true), flags&2 != 0})
+			p.symbolVersion(other, SymbolVersion{need.Versions[len(need.Versions)-1].Name, need.File, other&0x8000 != 0})
 			if records++; records > maxRecords {
 				p.unread(what, fmt.Errorf("are more than the %d that are read", maxRecords))
 				return
@@ -498,8 +523,7 @@ func (p *reader) versionDefs() {
 			p.versionFault("Verdef", v)
 			return
 		}
-		f.u16() // vd_flags
-		f.u16() // vd_ndx
+		flags, index := f.u16(), f.u16()
 		f.u16() // vd_cnt
 		f.u32() // vd_hash
 		aux, next := f.u32(), f.u32()
@@ -510,6 +534,11 @@ func (p *reader) versionDefs() {
 		}
 		a := fields{p.verdef, p.order, p.wide, int(v)}
 		p.obj.VersionDefs = append(p.obj.VersionDefs, p.name(what, uint64(a.u32()), true))
+		if flags&1 == 0 { // VER_FLG_BASE: a base has no name that a reference could ask for
+			p.symbolVersion(index, SymbolVersion{Name: p.obj.VersionDefs[len(p.obj.VersionDefs)-1]})
+		} else {
+			p.symbolVersion(index, SymbolVersion{})
+		}
 		if len(p.obj.VersionDefs) > maxRecords {
 			p.unread(what, fmt.Errorf("are more than the %d that are read", maxRecords))
 			return

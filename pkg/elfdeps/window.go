@@ -30,11 +30,13 @@ type window struct {
 	head []byte
 	tail []byte // ring of the last bytes after the head; index = offset % tailSize
 	err  error  // a failed read; it stays
+	// watch sees the bytes behind the head as they are read, unless nil.
+	watch func(off int64, b []byte)
 }
 
 // reset makes w ready for another file and keeps its buffers.
 func (w *window) reset(r io.Reader, size int64) {
-	w.r, w.size, w.pos, w.err = r, size, 0, nil
+	w.r, w.size, w.pos, w.err, w.watch = r, size, 0, nil, nil
 	w.head = w.head[:0]
 }
 
@@ -97,8 +99,12 @@ func (w *window) skip(to int64) error {
 	for w.pos < to {
 		i := w.pos % tailSize
 		n := min(tailSize-i, skipStep, to-w.pos)
+		at := w.pos
 		if err := w.read(w.tail[i : i+n]); err != nil {
 			return err
+		}
+		if w.watch != nil {
+			w.watch(at, w.tail[i:i+n])
 		}
 	}
 	return nil

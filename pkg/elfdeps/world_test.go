@@ -359,7 +359,12 @@ func TestWorlds(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			if diff := readWorld(t, file).diff(t); diff != "" {
+			w := readWorld(t, file)
+			diff := w.diff(t)
+			if strings.Contains(file, "symbols") {
+				diff += w.symbolDiff(t)
+			}
+			if diff != "" {
 				t.Errorf("-real +ours:\n%s", diff)
 			}
 		})

@@ -33,6 +33,7 @@ var (
 	maxTables    = int64(512 << 20) // of what was read of a layer's ELF files
 	maxKeptLayer = int64(128 << 20)
 	maxSteps     = 1 << 26          // along a layer's symbolic links
+	maxSymbols   = int64(512 << 20) // bytes of the symbols of a layer; a CUDA 13 machine has 90 MB
 	maxELF       = int64(256 << 30) // bytes of all ELF files of a layer; of holes, a tar can promise any number
 )
 
@@ -237,6 +238,7 @@ type builder struct {
 	kept    int64 // bytes of contents
 	elf     int64 // bytes of ELF files
 	tables  int64 // bytes of what was read of ELF files
+	symbols int64 // bytes of their symbols
 	steps   int   // along symbolic links
 	// The directory that was asked for last: a tar has most files side by side.
 	lastText string
@@ -547,12 +549,16 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 			return nil
 		}
 		b.elf += e.Size
-		o, err := elfdeps.Read(whole, e.Size)
+		o, err := elfdeps.ReadSymbols(whole, e.Size)
 		if errors.Is(err, elfdeps.ErrNotELF) {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", printable(e.Path), err)
+		}
+		if b.symbols += symbolWeight(o); b.symbols > maxSymbols {
+			o.Symbols = nil
+			o.Unread = append(o.Unread, elfdeps.Unread{What: "symbols", Why: "are more than are kept of a layer"})
 		}
 		if b.tables += weight(o); b.tables > maxTables {
 			e.Fault = "the layer's ELF files have larger tables than are kept"
@@ -570,6 +576,15 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 		e.Shebang = shebang(line)
 	}
 	return nil
+}
+
+// symbolWeight is about how many bytes an object's symbols hold.
+func symbolWeight(o *elfdeps.Object) int64 {
+	s := o.Symbols
+	if s == nil {
+		return 0
+	}
+	return int64(len(s.Names) + len(s.Table) + len(s.Refs) + len(s.Calls) + 40*len(s.Versions))
 }
 
 // weight is about how many bytes an object holds.

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
@@ -23,12 +24,15 @@ import (
 type Run struct {
 	Exe string // path of the program
 	// Args are its arguments, each an action: dlopen=FLAGS:FILE, opened by the
-	// program, or from=LIB:FLAGS:FILE, opened by the object that answers to LIB.
+	// program, or from=LIB:FLAGS:FILE, opened by the object that answers to LIB;
+	// sym=SYM, vsym=SYM:VERSION, hcall=K:SYM and call=SYM look a symbol up.
 	Args []string
 	Env  elfdeps.Env
 	// Search asks for the searches, Hwcaps for the hardware directories in them
 	// (glibc-hwcaps/x86-64-v3), which depend on the processor.
 	Search, Hwcaps bool
+	// Bindings are symbols of which it is asked who gets them from where.
+	Bindings []string
 }
 
 // Process is what a run comes to, as JSON.
@@ -40,11 +44,22 @@ type Process struct {
 	Trace   *Trace   `json:"trace,omitempty"`
 	// Search has every search for a name, as LD_DEBUG=libs shows it.
 	Search []Search `json:"search,omitempty"`
+	// Bindings are as LD_DEBUG=bindings shows them, for the symbols asked for.
+	Bindings []Binding `json:"bindings,omitempty"`
 	// Versions are the version checks, as LD_DEBUG=versions shows them, less
 	// those of the C library and the loader.
 	Versions []string `json:"versions,omitempty"`
 	// Doubts name what had to be assumed.
 	Doubts []string `json:"doubts,omitempty"`
+}
+
+// Binding is a reference and the object that it got its symbol from.
+type Binding struct {
+	From    string `json:"from"`
+	Symbol  string `json:"symbol"`
+	To      string `json:"to"`
+	Version string `json:"version,omitempty"`
+	Kind    string `json:"kind,omitempty"` // "protected", or empty
 }
 
 // Search is one search: in brackets the sources, and the files that were tried.
@@ -133,6 +148,11 @@ func marshal(v any) ([]byte, error) {
 type File struct {
 	Path  string `json:"path"`
 	Trace Trace  `json:"trace"`
+	// Unresolved are the lines that ldd -r prints of references that nothing
+	// defines, when symbols are asked for.
+	Unresolved *[]string `json:"unresolved,omitempty"`
+	// Unknown are objects whose symbols could not be read.
+	Unknown []string `json:"unknown,omitempty"`
 }
 
 // Replay starts a program, performs its actions and tells what a real process
@@ -162,10 +182,16 @@ func Replay(fsys elfdeps.FS, r Run) (*Process, error) {
 		return out, nil
 	}
 	if out.Start.Exit == 0 {
-		for _, a := range r.Args {
-			out.Actions = append(out.Actions, act(p, a))
+		var opened []*elfdeps.Module
+		for _, arg := range r.Args {
+			a, m := act(p, arg, opened)
+			opened = append(opened, m)
+			out.Actions = append(out.Actions, a)
 		}
 		out.Objects = objects(p)
+		for _, symbol := range r.Bindings {
+			out.Bindings = append(out.Bindings, bindings(p, symbol, r.Exe)...)
+		}
 	}
 	out.Versions = slices.DeleteFunc(p.VersionChecks(), func(line string) bool {
 		return strings.Contains(line, "libc.so.6") || strings.Contains(line, "ld-linux")
@@ -226,31 +252,97 @@ func staticTrace() *Trace {
 	return &Trace{Objects: []Line{{Text: "statically linked"}}}
 }
 
-// act performs one action.
-func act(p *elfdeps.Process, action string) Action {
+// act performs one action; opened are the objects that the actions before it
+// have opened, nil for others.
+func act(p *elfdeps.Process, action string, opened []*elfdeps.Module) (Action, *elfdeps.Module) {
 	a := Action{Action: action}
 	kind, arg, _ := strings.Cut(action, "=")
-	var by *elfdeps.Module
+	var by, m *elfdeps.Module
+	var err error
 	switch kind {
-	case "dlopen":
 	case "from":
 		var lib string
 		lib, arg, _ = strings.Cut(arg, ":")
 		if by = p.Loaded(lib); by == nil {
 			a.Error = fmt.Sprintf("nothing that is loaded answers to %s", lib)
-			return a
+			return a, nil
 		}
+		fallthrough
+	case "dlopen":
+		flags, name, _ := strings.Cut(arg, ":")
+		m, err = p.DlopenFlags(by, name, openFlags(flags))
+		a.OK = m != nil
+	case "call", "sym", "hcall", "vsym":
+		var in *elfdeps.Module
+		if in, err = look(p, kind, arg, opened); in == nil && err == nil {
+			err = errors.New("imgcheck cannot tell: the symbols of some objects are not known")
+		}
+		if err != nil {
+			a.Error = err.Error()
+		}
+		a.OK = in != nil
+		return a, nil // what a function returns is not known
 	default:
-		a.Error = "imgcheck does not replay this action"
-		return a
+		err = errors.New("imgcheck does not know this action")
 	}
-	_, name, _ := strings.Cut(arg, ":") // flags decide on symbols only
-	if _, err := p.Dlopen(by, name); err != nil {
+	if err != nil {
 		a.Error = err.Error()
-		return a
 	}
-	a.OK, a.Result = true, new(string)
-	return a
+	if a.OK {
+		a.Result = new(string)
+	}
+	return a, m
+}
+
+// look is dlsym or dlvsym: by the program, or (hcall=K:SYM) in what action K has
+// opened. What a function that is called returns is not known.
+func look(p *elfdeps.Process, kind, arg string, opened []*elfdeps.Module) (*elfdeps.Module, error) {
+	name, rest, _ := strings.Cut(arg, ":")
+	if kind == "vsym" {
+		return p.VSym(nil, name, rest)
+	}
+	var handle *elfdeps.Module
+	if kind == "hcall" {
+		k, err := strconv.Atoi(name)
+		if err != nil || k < 0 || k >= len(opened) || opened[k] == nil {
+			return nil, fmt.Errorf("action %s has opened nothing", name)
+		}
+		handle, name = opened[k], rest
+	}
+	return p.Sym(handle, name)
+}
+
+// bindings are the references to a symbol that are bound, in order.
+func bindings(p *elfdeps.Process, symbol, exe string) []Binding {
+	name := func(m *elfdeps.Module) string {
+		if m.Path == "" {
+			return exe
+		}
+		return m.Path
+	}
+	var list []Binding
+	for _, b := range p.Bindings(symbol) {
+		x := Binding{From: name(b.From), Symbol: b.Symbol, To: name(b.To), Version: b.Version}
+		if b.Protected {
+			x.Kind = "protected"
+		}
+		if !slices.Contains(list, x) {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// openFlags are dlopen's, by the letters of the loader cases.
+func openFlags(letters string) (f elfdeps.Flags) {
+	for letter, flag := range map[rune]elfdeps.Flags{
+		'N': elfdeps.Now, 'L': elfdeps.Lazy, 'G': elfdeps.Global, 'D': elfdeps.DeepBind, 'O': elfdeps.NoLoad, 'K': elfdeps.NoDelete,
+	} {
+		if strings.ContainsRune(letters, letter) {
+			f |= flag
+		}
+	}
+	return f
 }
 
 func objects(p *elfdeps.Process) []Object {
@@ -303,6 +395,8 @@ func traceView(p *elfdeps.Process) *Trace {
 type Files struct {
 	FS  elfdeps.FS
 	Env elfdeps.Env
+	// Symbols asks for unresolved references.
+	Symbols bool
 	// Interps are tried for a library, which names no interpreter.
 	Interps []string
 
@@ -339,9 +433,26 @@ func (f *Files) Look(path string) (*File, error) {
 		return nil, err
 	}
 	if p == nil {
-		return &File{path, *staticTrace()}, nil
+		return &File{Path: path, Trace: *staticTrace()}, nil
 	}
-	return &File{path, *traceView(p)}, nil
+	file := &File{Path: path, Trace: *traceView(p)}
+	if f.Symbols && (file.Trace.Exit == 0 || p.Loader.Libc.Musl) {
+		lines := UnresolvedLines(p)
+		file.Unresolved = &lines
+		for _, m := range p.Unknown() {
+			file.Unknown = append(file.Unknown, m.String())
+		}
+	}
+	return file, nil
+}
+
+// UnresolvedLines are what ldd -r prints below the libraries.
+func UnresolvedLines(p *elfdeps.Process) []string {
+	lines := []string{}
+	for _, u := range p.Unresolved(nil) {
+		lines = append(lines, u.String())
+	}
+	return lines
 }
 
 // loader is the interpreter that the object names, else the first that is there

@@ -13,6 +13,8 @@ import (
 type TreeOptions struct {
 	// All draws a library under each that needs it, not only under the first.
 	All bool
+	// Symbols tells the references that nothing defines below the tree.
+	Symbols bool
 	// Color allows escape sequences.
 	Color bool
 }
@@ -35,6 +37,11 @@ func Tree(w io.Writer, p *elfdeps.Process, title string, o TreeOptions) error {
 	main := p.Program()
 	t.drawn[main] = true
 	t.children(main, "")
+	if o.Symbols {
+		for _, line := range UnresolvedLines(p) {
+			fmt.Fprintln(t.w, t.paint("31", line))
+		}
+	}
 	if st := p.Stderr(); p.Status() != 0 && len(st) > 0 && !p.Loader.Libc.Musl {
 		fmt.Fprintln(t.w, t.paint("31", st[len(st)-1]))
 	}

@@ -1,0 +1,197 @@
+package elfdeps
+
+import (
+	"debug/elf"
+	"slices"
+	"strings"
+)
+
+// muslOrder is the order of reloc_all (ldso/dynlink.c): objects as they were
+// loaded, the program last.
+func (p *Process) muslOrder(m *Module) []*Module {
+	var order []*Module
+	for _, o := range p.Objects {
+		if !o.Main && !o.isLoader {
+			order = append(order, o)
+		}
+	}
+	if m.Main {
+		order = append(order, m)
+	}
+	return order
+}
+
+// bindMusl relocates what is new (M7). At start all errors are kept, and the
+// first is returned; dlopen ends with it.
+func (p *Process) bindMusl(m *Module, flags Flags) *Error {
+	main := p.Program()
+	if m.Main {
+		main.link.group.list = slices.Clone(p.Objects)
+	}
+	p.muslGlobal = main.link.group.list
+	if !m.Main { // add_syms: for the time of relocation
+		p.muslGlobal = slices.Clone(p.muslGlobal)
+		for _, o := range m.link.group.list {
+			if !slices.Contains(p.muslGlobal, o) {
+				p.muslGlobal = append(p.muslGlobal, o)
+			}
+		}
+	}
+	var first *Error
+	for _, o := range p.muslOrder(m) {
+		s := o.Object.Symbols
+		if s == nil || o.link.bound {
+			continue
+		}
+		o.link.bound = true
+		one := func(r ref, lazy bool) bool {
+			q, rec := queryOfMusl(o, s, r)
+			if q == nil {
+				return true
+			}
+			to, _, _ := p.findMusl(o, q, rec, r)
+			if to != nil || q.blind || rec.bits&symUndef != 0 && rec.bind() == elf.STB_WEAK {
+				return true
+			}
+			if (lazy || r.kind() == refGOT) && flags&Lazy != 0 && !s.BindNow {
+				return true
+			}
+			err := &Error{Name: string(q.name), By: o, Message: "Error relocating " + o.String() + ": " + string(q.name) + ": symbol not found", Kind: SymbolError}
+			if m.Main {
+				p.Unbound = append(p.Unbound, err)
+			}
+			if first == nil {
+				first = err
+			}
+			return m.Main
+		}
+		ok := s.each(s.Calls, func(r ref) bool { return one(r, true) }) && s.each(s.Refs, func(r ref) bool { return one(r, false) })
+		if !ok {
+			return first
+		}
+	}
+	p.muslGlobal = nil
+	return first
+}
+
+// openedMusl makes the group of m global for good with RTLD_GLOBAL.
+func (p *Process) openedMusl(m *Module, flags Flags) {
+	p.muslGlobal = nil
+	if flags&Global == 0 {
+		return
+	}
+	main := p.Program()
+	for _, o := range m.link.group.list {
+		if !slices.Contains(main.link.group.list, o) {
+			main.link.group.list = append(main.link.group.list, o)
+		}
+	}
+}
+
+// queryOfMusl is the look-up of a reference; visibility plays no part.
+func queryOfMusl(m *Module, s *Symbols, r ref) (*query, record) {
+	rec := s.record(r.symbol())
+	if rec.bind() == elf.STB_LOCAL {
+		return nil, rec
+	}
+	name := s.name(rec)
+	return &query{name: name, hash: gnuHash(name), kind: r.kind(), from: m}, rec
+}
+
+// findMusl is find_sym with what do_relocs adds: one list for all (M7), from 1.2.4
+// on the LFS64 names (M12).
+func (p *Process) findMusl(m *Module, q *query, rec record, r ref) (*Module, record, *Error) {
+	list := p.muslGlobal
+	if list == nil {
+		list = p.muslScope(m)
+	}
+	if q.kind == refCopy && len(list) > 0 {
+		list = list[1:]
+	}
+	s := m.Object.Symbols
+	needDef := q.kind == refPLT && s != nil && rec.typ() != elf.STT_TLS
+	if to, def := p.searchMusl(q, list, needDef); to != nil {
+		return to, def, nil
+	}
+	if base := lfs64(string(q.name)); base != "" && p.Loader.release >= 10204 {
+		to, def := p.searchMusl(newQuery(m, base), []*Module{p.loader}, true)
+		return to, def, nil
+	}
+	return nil, record{}, nil
+}
+
+// muslScope is the global list and what m was opened with.
+func (p *Process) muslScope(m *Module) []*Module {
+	main := p.Program()
+	list := slices.Clone(main.link.group.list)
+	if list == nil {
+		list = slices.Clone(p.Objects) // tracing
+	}
+	for _, o := range append([]*Module{m}, m.root().link.group.list...) {
+		if !slices.Contains(list, o) {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// searchMusl is find_sym2: the first symbol of the name that is a default version
+// (M8).
+func (p *Process) searchMusl(q *query, list []*Module, needDef bool) (*Module, record) {
+	const types = definingTypes &^ (1 << elf.STT_GNU_IFUNC)
+	for _, m := range list {
+		s := m.Object.Symbols
+		if s == nil {
+			q.blind = true
+			continue
+		}
+		found := -1
+		s.candidates(q.name, q.hash, func(i int, r record) bool {
+			if r.version&0x8000 != 0 {
+				return true
+			}
+			undef := r.bits&symUndef != 0 && (needDef || r.typ() == elf.STT_TLS)
+			if !undef && r.bits&symAbs0 == 0 && types&(1<<r.typ()) != 0 && (r.bind() == elf.STB_GLOBAL || r.bind() == elf.STB_WEAK || r.bind() == stbUnique) {
+				found = i
+			}
+			return false
+		})
+		if found >= 0 {
+			return m, s.record(found)
+		}
+	}
+	return nil, record{}
+}
+
+// symMusl is do_dlsym.
+func (p *Process) symMusl(handle *Module, q *query) (*Module, error) {
+	list := p.muslScope(p.Program())
+	if handle != nil && !handle.Main {
+		list = handle.link.group.list
+	}
+	to, _ := p.searchMusl(q, list, false)
+	if to != nil || q.blind {
+		return to, nil
+	}
+	return nil, &Error{Name: string(q.name), Message: "Symbol not found: " + string(q.name), Kind: SymbolError}
+}
+
+const lfs64Names = " aio_cancel aio_error aio_fsync aio_read aio_return aio_suspend aio_write alphasort creat fallocate" +
+	" fgetpos fopen freopen fseeko fsetpos fstat fstatat fstatfs fstatvfs ftello ftruncate ftw" +
+	" getdents getrlimit glob globfree lio_listio lockf lseek lstat mkostemp mkostemps mkstemp" +
+	" mkstemps mmap nftw open openat posix_fadvise posix_fallocate pread preadv prlimit pwrite" +
+	" pwritev readdir scandir sendfile setrlimit stat statfs statvfs tmpfile truncate versionsort" +
+	" __fxstat __fxstatat __lxstat __xstat "
+
+// lfs64 is what musl has under another name for a program of glibc's headers, or
+// empty (get_lfs64, M12).
+func lfs64(name string) string {
+	if name == "readdir64_r" {
+		return "readdir_r"
+	}
+	base, ok := strings.CutSuffix(name, "64")
+	if !ok || len(name) > 18 || !strings.Contains(lfs64Names, " "+base+" ") {
+		return ""
+	}
+	return base
+}
