@@ -25,8 +25,9 @@ real: ## images of Debian and npm; root, 15 GB, some minutes
 
 N ?= 2000
 SEED ?= 1
-oracle: ## N random worlds from SEED on, of each kind, against this machine's own glibc and musl; root
-	ELFDEPS_WORLDS=$(N) ELFDEPS_SEED=$(SEED) $(GO) test -count=1 -timeout 24h -run '^TestRandom' ./pkg/elfdeps
+RUN ?= TestRandom
+oracle: ## N random worlds from SEED on, of each kind that RUN names, against this machine's own glibc and musl; root
+	ELFDEPS_WORLDS=$(N) ELFDEPS_SEED=$(SEED) $(GO) test -count=1 -timeout 24h -run '^$(RUN)' ./pkg/elfdeps
 
 fuzz: ## each fuzz target for FUZZTIME (default 30s)
 	./test/fuzz.sh

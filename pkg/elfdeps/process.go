@@ -480,7 +480,9 @@ func (p *Process) restore(s *state) {
 	if s == nil || len(s.objects) == len(p.Objects) {
 		return
 	}
-	p.Objects, p.listed = s.objects, s.listed
+	// What stays stands where the failed call has moved it (filtees).
+	p.Objects = slices.DeleteFunc(p.Objects, func(m *Module) bool { return !slices.Contains(s.objects, m) })
+	p.listed = s.listed
 	p.reindex()
 }
 
