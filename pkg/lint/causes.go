@@ -16,6 +16,7 @@ import (
 type cause struct {
 	first    *elfdeps.Error // of the needer that comes first
 	by       string         // that needer
+	grave    Severity       // of it
 	severity Severity
 	because  string
 	needers  map[string]bool
@@ -31,15 +32,19 @@ func (w *world) causes() []Finding {
 	for _, o := range w.objects {
 		for _, e := range w.real(o.misses) {
 			c := causeOf(all, e)
-			c.meet(e, o.path)
 			severity, because := w.judge(o, e)
 			if o.path == entry.path {
 				c.starts = true
-				c.effect(Effect{"the container does not start", fmt.Sprintf("%s: error while loading shared libraries: %s", entry.name, e)})
+				text := "error while loading shared libraries: "
+				if isVersion(e) {
+					text, severity, because = "", Error, ""
+				}
+				c.effect(Effect{"the container does not start", fmt.Sprintf("%s: %s%s", entry.name, text, e)})
 				if severity == Note {
 					severity, because = Warning, ""
 				}
 			}
+			c.meet(e, o.path, severity)
 			c.raise(severity, because)
 		}
 	}
@@ -47,13 +52,13 @@ func (w *world) causes() []Finding {
 		for _, f := range in.failures {
 			for _, e := range f.misses {
 				c := causeOf(all, e)
-				c.meet(e, realPath(w.img.FS, f.path))
-				c.effect(Effect{f.step.Effect, expand(f.step.Error, "{error}", e.Error())})
-				if w.packs.family(e.Name) != nil && !e.Unknown {
-					c.raise(Error, "")
-				} else {
-					c.raise(Warning, "")
+				severity := Warning
+				if isVersion(e) || w.packs.family(e.Name) != nil && !e.Unknown {
+					severity = Error
 				}
+				c.meet(e, realPath(w.img.FS, f.path), severity)
+				c.raise(severity, "")
+				c.effect(Effect{f.step.Effect, expand(f.step.Error, "{error}", e.Error())})
 			}
 		}
 	}
@@ -68,7 +73,12 @@ func (w *world) causes() []Finding {
 // what cannot be used.
 func causeOf(all map[string]*cause, e *elfdeps.Error) *cause {
 	key := "missing " + e.Name
-	if !e.Missing() {
+	switch {
+	case isVersion(e):
+		// One library that is too old is one cause, whatever is asked of it.
+		series, _, _ := strings.Cut(e.Name, "_")
+		key = "version " + e.Subject + " " + series
+	case !e.Missing():
 		key = "unusable " + e.Subject + " " + e.Message
 	}
 	c := all[key]
@@ -79,17 +89,34 @@ func causeOf(all map[string]*cause, e *elfdeps.Error) *cause {
 	return c
 }
 
-// meet adds a file that meets the cause, and the one that asks.
-func (c *cause) meet(e *elfdeps.Error, affected string) {
+// isVersion reports whether a library is there and lacks a version.
+func isVersion(e *elfdeps.Error) bool {
+	return e.Kind == elfdeps.VersionError || e.Kind == elfdeps.InnerError
+}
+
+// meet adds a file that meets the cause, and the one that asks. The error that is
+// told is that of the gravest; of these, the newest version's, or the first
+// needer's.
+func (c *cause) meet(e *elfdeps.Error, affected string, severity Severity) {
 	c.affected[affected] = true
 	by := affected
 	if e.By != nil && e.By.Real() != "" {
 		by = e.By.Real()
 	}
 	c.needers[by] = true
-	if c.first == nil || by < c.by {
-		c.first, c.by = e, by
+	graver := c.first == nil || severity != c.grave && severity.AtLeast(c.grave)
+	as := c.first != nil && severity == c.grave
+	if graver || as && isVersion(e) && newer(e.Name, c.first.Name) || as && by < c.by && e.Name == c.first.Name {
+		c.first, c.by, c.grave = e, by, severity
 	}
+}
+
+// newer reports whether version a (GLIBC_2.34) comes after b (GLIBC_2.4).
+func newer(a, b string) bool {
+	if len(a) != len(b) {
+		return len(a) > len(b)
+	}
+	return a > b
 }
 
 func (c *cause) raise(s Severity, because string) {
@@ -111,6 +138,9 @@ func (c *cause) effect(e Effect) {
 // judge says how bad it is that an object, loaded as it is, meets a miss, and
 // why it is no worse.
 func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
+	if isVersion(e) {
+		return w.judgeVersion(o, e)
+	}
 	if w.packs.family(e.Name) == nil || !w.isRoot(o) {
 		return Note, ""
 	}
@@ -134,6 +164,20 @@ func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 	}
 	if x := exception(w.packs.AnyOf, o.path); x != nil && w.anyServes(x, o) {
 		return Note, x.Why
+	}
+	return Error, ""
+}
+
+// judgeVersion is for a version that is missing: sure to fail for what is sure to
+// be loaded, and a note for the rest.
+func (w *world) judgeVersion(o *object, e *elfdeps.Error) (Severity, string) {
+	if !w.isRoot(o) || w.packs.family(o.path) != nil || e.By == nil || e.By.Real() != o.path {
+		return Note, ""
+	}
+	for _, list := range [][]*Exception{w.packs.Optional, w.packs.AnyOf} {
+		if x := exception(list, o.path); x != nil {
+			return Note, x.Why
+		}
 	}
 	return Error, ""
 }
@@ -193,6 +237,9 @@ func realPath(f *layers.FS, p string) string {
 // finding writes a cause up.
 func (w *world) finding(c *cause) Finding {
 	e := c.first
+	if isVersion(e) {
+		return w.versionFinding(c)
+	}
 	f := Finding{
 		Severity: c.severity, Message: e.Error(), Library: e.Name, Effects: c.effects,
 		Affected: slices.Sorted(maps.Keys(c.affected)), Because: c.because, Searched: searched(e.Steps),
@@ -232,6 +279,26 @@ func (w *world) finding(c *cause) Finding {
 		f.Rule = "missing-library"
 	}
 	f.Fixes = w.fixes(&f, fam, e)
+	return f
+}
+
+// versionFinding writes a library up that is too old for those who ask.
+func (w *world) versionFinding(c *cause) Finding {
+	f := Finding{
+		Rule: "version-not-found", Severity: c.severity, Message: c.first.Error(), Library: path.Base(c.first.Subject), Effects: c.effects,
+		Affected: slices.Sorted(maps.Keys(c.affected)), Because: c.because,
+	}
+	for _, p := range slices.Sorted(maps.Keys(c.needers)) {
+		f.NeededBy = append(f.NeededBy, w.file(p))
+	}
+	if e, _, ok := w.img.FS.Lookup(c.first.Subject); ok {
+		f.Present = []File{w.file("/" + e.Path)}
+	}
+	for _, v := range w.packs.Versions {
+		if match(v.Match, c.first.Name) {
+			f.Fixes = append(f.Fixes, expand(v.Fix, "{version}", c.first.Name, "{number}", strings.TrimLeft(c.first.Name, "GLIBCX_"), "{library}", f.Library))
+		}
+	}
 	return f
 }
 

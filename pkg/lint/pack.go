@@ -23,6 +23,7 @@ type Packs struct {
 	Frameworks []*Framework
 	Optional   []*Exception
 	AnyOf      []*Exception
+	Versions   []*VersionFix
 
 	families sync.Map // name → *Family
 }
@@ -81,14 +82,22 @@ type Exception struct {
 	Sources []string `yaml:"sources"`
 }
 
+// VersionFix is what to do when a version is missing.
+type VersionFix struct {
+	Match   string   `yaml:"match"`
+	Fix     string   `yaml:"fix"` // {version}, {number} and {library} stand for what they name
+	Sources []string `yaml:"sources"`
+}
+
 // pack is one file.
 type pack struct {
-	Rules      []*Rule      `yaml:"rules"`
-	Families   []*Family    `yaml:"families"`
-	Driver     Driver       `yaml:"driver"`
-	Frameworks []*Framework `yaml:"frameworks"`
-	Optional   []*Exception `yaml:"optional"`
-	AnyOf      []*Exception `yaml:"any_of"`
+	Rules      []*Rule       `yaml:"rules"`
+	Families   []*Family     `yaml:"families"`
+	Driver     Driver        `yaml:"driver"`
+	Frameworks []*Framework  `yaml:"frameworks"`
+	Optional   []*Exception  `yaml:"optional"`
+	AnyOf      []*Exception  `yaml:"any_of"`
+	Versions   []*VersionFix `yaml:"versions"`
 }
 
 // LoadPacks reads every *.yaml of fsys. A pack with an unknown field, a missing
@@ -133,6 +142,7 @@ func (p *Packs) add(b []byte) error {
 	p.Frameworks = append(p.Frameworks, one.Frameworks...)
 	p.Optional = append(p.Optional, one.Optional...)
 	p.AnyOf = append(p.AnyOf, one.AnyOf...)
+	p.Versions = append(p.Versions, one.Versions...)
 	return nil
 }
 
@@ -162,6 +172,14 @@ func (p *pack) validate() error {
 			all = append(all, s.Open)
 		}
 		if err := patterns("framework "+f.ID, slices.Concat(all, f.Serves, f.Followers)); err != nil {
+			return err
+		}
+	}
+	for _, v := range p.Versions {
+		if v.Match == "" || v.Fix == "" || len(v.Sources) == 0 {
+			return fmt.Errorf("version %q: needs a match, a fix and sources", v.Match)
+		}
+		if err := patterns("version", []string{v.Match}); err != nil {
 			return err
 		}
 	}

@@ -27,12 +27,11 @@ type world struct {
 	loaders map[string]*elfdeps.Loader // by path of the interpreter
 	primary *elfdeps.Loader            // of the image's programs; nil when there is none
 
-	objects []*object           // ELF files of the image's machine, by path
-	byPath  map[string]*object  // by real path
-	named   map[string][]string // file name → paths that have it
-	sonames map[string][]string // SONAME → paths of files with another name
-	foreign int                 // ELF files of other machines
-	files   int
+	objects    []*object           // ELF files of the image's machine, by path
+	byPath     map[string]*object  // by real path
+	named      map[string][]string // file name → paths that have it
+	sonames    map[string][]string // SONAME → paths of files with another name
+	elf, files int
 
 	installs []*install
 	served   sync.Map // servedKey → true
@@ -76,8 +75,8 @@ func newWorld(img *Image, packs *Packs) *world {
 		if e.Object == nil {
 			continue
 		}
+		w.elf++
 		if e.Object.Machine != w.machine || e.Object.Class() != w.class {
-			w.foreign++
 			continue
 		}
 		w.named[path.Base(abs)] = append(w.named[path.Base(abs)], abs)
@@ -259,9 +258,11 @@ func (w *world) after(o *object, host *install) []*elfdeps.Error {
 	return w.open(p, o)
 }
 
-// missesOf are the misses of a module and of all that it needs.
+// missesOf are the misses of a module and of all that it needs: libraries, and
+// versions of libraries that are there.
 func missesOf(p *elfdeps.Process, root *elfdeps.Module) []*elfdeps.Error {
-	if len(p.Misses) == 0 {
+	all := slices.Concat(p.Misses, p.Versions)
+	if len(all) == 0 {
 		return nil
 	}
 	seen := map[*elfdeps.Module]bool{root: true}
@@ -275,7 +276,7 @@ func missesOf(p *elfdeps.Process, root *elfdeps.Module) []*elfdeps.Error {
 		}
 	}
 	var list []*elfdeps.Error
-	for _, e := range p.Misses {
+	for _, e := range all {
 		if seen[e.By] {
 			list = append(list, e)
 		}
@@ -426,9 +427,9 @@ func (w *world) runSteps(p *elfdeps.Process, in *install) []failure {
 			if !w.loadable(file) {
 				continue
 			}
-			had := len(p.Misses)
+			had, checked := len(p.Misses), len(p.Versions)
 			p.Dlopen(nil, file)
-			if misses := w.real(p.Misses[had:]); len(misses) > 0 {
+			if misses := w.real(slices.Concat(p.Misses[had:], p.Versions[checked:])); len(misses) > 0 {
 				failures = append(failures, failure{s, file, misses})
 			}
 		}
@@ -485,7 +486,7 @@ func (in *install) follows(p string) bool {
 
 // stats say what was looked at.
 func (w *world) stats() Stats {
-	s := Stats{Files: w.files, ELF: len(w.objects) + w.foreign}
+	s := Stats{Files: w.files, ELF: w.elf}
 	for _, in := range w.installs {
 		s.Frameworks = append(s.Frameworks, fmt.Sprintf("%s at %s", in.Title, in.home))
 	}
