@@ -15,6 +15,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/rules"
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
@@ -34,22 +35,7 @@ func TestImages(t *testing.T) {
 	}
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
-			data, err := images.FS.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			parsed, err := imagetest.Parse(data)
-			if err != nil {
-				t.Fatal(err)
-			}
-			v1, err := parsed.V1()
-			if err != nil {
-				t.Fatal(err)
-			}
-			ref, err := server.Push("test/"+strings.TrimSuffix(name, ".txtar")+":latest", v1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data, parsed, ref := pushText(t, server, name)
 			doc, err := scan(context.Background(), ref, layers.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -64,6 +50,59 @@ func TestImages(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEveryRuleHasAnImage keeps a rule from being added without one.
+func TestEveryRuleHasAnImage(t *testing.T) {
+	packs, err := lint.LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := fs.Glob(images.FS, "*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, name := range names {
+		data, err := images.FS.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := imagetest.Parse(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(parsed.Sections["want"]) {
+			if words := strings.Fields(line); len(words) > 1 {
+				found[words[1]] = true
+			}
+		}
+	}
+	for _, r := range packs.Rules {
+		if !found[r.ID] {
+			t.Errorf("no image in testdata/images has the rule %s in its want section", r.ID)
+		}
+	}
+}
+
+// pushText pushes a text image to a registry.
+func pushText(t *testing.T, server *imagetest.Server, name string) (data []byte, parsed *imagetest.Image, ref string) {
+	t.Helper()
+	data, err := images.FS.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if parsed, err = imagetest.Parse(data); err != nil {
+		t.Fatal(err)
+	}
+	img, err := parsed.V1()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ref, err = server.Push("test/"+strings.TrimSuffix(name, ".txtar")+":latest", img); err != nil {
+		t.Fatal(err)
+	}
+	return data, parsed, ref
 }
 
 // wantText is how findings stand in a want section: a line for each, and under

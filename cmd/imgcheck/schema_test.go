@@ -29,22 +29,7 @@ func TestJSONSchema(t *testing.T) {
 	defer server.Close()
 	names, _ := fs.Glob(images.FS, "*.txtar")
 	for _, name := range names {
-		data, err := images.FS.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		parsed, err := imagetest.Parse(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		img, err := parsed.V1()
-		if err != nil {
-			t.Fatal(err)
-		}
-		ref, err := server.Push("schema/test:latest", img)
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, _, ref := pushText(t, server, name)
 		first, second := jsonReport(t, ref), jsonReport(t, ref)
 		if !bytes.Equal(first, second) {
 			t.Errorf("%s: two scans differ", name)

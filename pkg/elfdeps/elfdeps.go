@@ -21,7 +21,6 @@ package elfdeps
 
 import (
 	"debug/elf"
-	"path"
 	"strings"
 )
 
@@ -129,35 +128,8 @@ type Libc struct {
 // Class is the file's EI_CLASS.
 func (o *Object) Class() elf.Class { return elf.Class(o.Ident[elf.EI_CLASS]) }
 
-// SharedObject reports whether the object takes part in dynamic linking.
-func (o *Object) SharedObject() bool { return o.Dynamic }
-
 // PIE reports whether an ET_DYN object is a program (DF_1_PIE).
 func (o *Object) PIE() bool { return o.Flags1&elf.DF_1_PIE != 0 }
-
-// Name is the name by which others ask for the object when it was found at
-// file: its SONAME, or the last element of file when it has none.
-func (o *Object) Name(file string) string {
-	if o.Soname != "" {
-		return o.Soname
-	}
-	return path.Base(file)
-}
-
-// NeedsVersion reports whether the object asks file for version.
-func (o *Object) NeedsVersion(file, version string) bool {
-	for _, n := range o.VersionNeeds {
-		if n.File != file {
-			continue
-		}
-		for _, v := range n.Versions {
-			if v.Name == version {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // isLoaderName reports whether soname is that of a dynamic loader or C library,
 // whose bytes are searched for release and built-in directories.

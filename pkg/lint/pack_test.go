@@ -1,0 +1,83 @@
+package lint
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/imgcheck/imgcheck/rules"
+)
+
+func packs(t *testing.T) *Packs {
+	t.Helper()
+	p, err := LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestFamilies tells which names are GPU libraries, and which the driver brings.
+func TestFamilies(t *testing.T) {
+	p := packs(t)
+	for name, want := range map[string]string{
+		"libcudart.so.12": "cuda", "libcudart.so.11.0": "cuda", "libcudart-9335f6a2.so.12": "cuda", "libcudart.faf08d9a.so.13": "cuda",
+		"libcublasLt.so.12": "cuda", "libnvrtc-builtins.so.12.4": "cuda", "libnvrtc-672ee683.so.11.2": "cuda", "libcufftw.so.11": "cuda",
+		"libnppicc.so.12": "cuda", "libcusparseLt.so.0": "cuda", "libnvJitLink.so.12": "cuda", "libcupti.so.13": "cuda",
+		"libcudnn.so.9": "cudnn", "libcudnn_ops_infer.so.8": "cudnn", "libcudnn_engines_precompiled.so.9": "cudnn", "libcudnn.so": "cudnn",
+		"libnccl.so.2": "nccl", "libnvinfer.so.10": "tensorrt", "libnvinfer_plugin.so.10": "tensorrt", "libnvonnxparser.so.10": "tensorrt",
+		"/opt/lib/libcudnn.so.9": "cudnn",
+		// not of any family
+		"libcuda.so.1": "", "libcudadebugger.so.1": "", "libcutensor.so.2": "", "libnccl-net.so": "nccl", "libcurl.so.4": "", "libcups.so.2": "",
+		"libc.so.6": "", "libtorch_cuda.so": "", "libcudf.so": "", "libnvidia-ml.so.1": "",
+	} {
+		got := ""
+		if f := p.family(name); f != nil {
+			got = f.ID
+		}
+		if got != want {
+			t.Errorf("%s: family %q, want %q", name, got, want)
+		}
+	}
+	for name, want := range map[string]bool{
+		"libcuda.so.1": true, "libcuda.so": true, "libnvidia-ml.so.1": true, "libnvcuvid.so.1": true, "libnvidia-encode.so.1": true, "libGLX_nvidia.so.0": true,
+		"libcudart.so.12": false, "libGL.so.1": false, "libcuda-injection.so": false, "libcuda": false,
+	} {
+		if got := p.fromDriver(name); got != want {
+			t.Errorf("%s: from the driver %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestBadPacks are refused, with the file and the reason.
+func TestBadPacks(t *testing.T) {
+	for text, want := range map[string]string{
+		"rules: [{id: a, severity: error, title: t}]":                                                      `rule "a": needs an id, a title, a doc and a severity`,
+		"rules: [{id: a, severity: bad, title: t, doc: d}]":                                                "a severity (error, warning or note)",
+		"rules: [{id: a, severity: note, title: t, doc: d, colour: red}]":                                  "field colour not found",
+		"families: [{id: a, title: t, match: ['lib[.so'], sources: [s]}]":                                  "is not a pattern",
+		"families: [{id: a, title: t, match: ['lib.so']}]":                                                 "and sources",
+		"driver: {libraries: [libx]}":                                                                      "driver: needs sources",
+		"optional: [{match: '**/x.so', sources: [s]}]":                                                     "a why and sources",
+		"versions: [{match: 'X_*', sources: [s]}]":                                                         "needs a match, a fix and sources",
+		"frameworks: [{id: a, title: t, package: p, sources: [s]}]":                                        "a marker and sources",
+		"rules:\n- {id: a, severity: note, title: t, doc: d}\n- {id: a, severity: note, title: t, doc: d}": "is there twice",
+		"rules: {": "did not find expected",
+	} {
+		_, err := LoadPacks(fstest.MapFS{"bad.yaml": {Data: []byte(text)}})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "rule pack bad.yaml: ") {
+			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+func TestNewer(t *testing.T) {
+	order := []string{"GLIBC_2.4", "GLIBC_2.14", "GLIBC_2.34", "GLIBC_2.38"}
+	for i := range order {
+		for k := range order {
+			if got := newer(order[i], order[k]); got != (i > k) {
+				t.Errorf("newer(%s, %s) = %v", order[i], order[k], got)
+			}
+		}
+	}
+}

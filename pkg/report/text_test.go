@@ -1,0 +1,69 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+)
+
+func document(f ...lint.Finding) *Document {
+	return New(Image{Ref: "a\x1b[31mb", Layers: []Layer{{Index: 1}, {Index: 2}}}, &lint.Result{Findings: f, Stats: lint.Stats{ELF: 1234}})
+}
+
+// TestTextIsSafe lets no control character of an image through to a terminal.
+func TestTextIsSafe(t *testing.T) {
+	evil := "lib\x1b]0;title\x07\n\r\tx\u009b31m\xff.so"
+	d := document(lint.Finding{
+		Rule: "missing-library", Severity: lint.Error, Message: evil, Library: evil, Because: evil, Fixes: []string{evil}, Affected: []string{evil, "/x"},
+		Effects: []lint.Effect{{Text: evil, Error: evil + "!"}}, NeededBy: []lint.File{{Path: evil, Layer: &lint.LayerRef{Index: 1, CreatedBy: evil}}},
+		Searched: []lint.Searched{{Source: evil, Places: []string{evil}}}, Present: []lint.File{{Path: evil}}, Removed: []lint.Removed{{File: lint.File{Path: evil}, By: &lint.LayerRef{Index: 2}}},
+	})
+	var b bytes.Buffer
+	if err := Text(&b, d, Options{All: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range b.String() {
+		if r != '\n' && (r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0) {
+			t.Fatalf("control character %q in:\n%q", r, b.String())
+		}
+	}
+}
+
+// TestTextLeavesOut shows notes and long lists only when all is asked for.
+func TestTextLeavesOut(t *testing.T) {
+	long := lint.Finding{Rule: "missing-library", Severity: lint.Error, Message: "m", NeededBy: []lint.File{{Path: "/n"}}}
+	for i := range 2000 {
+		long.Affected = append(long.Affected, "/a/"+strings.Repeat("x", i%7)+string(rune('a'+i%26)))
+	}
+	d := document(long, lint.Finding{Rule: "unresolved-library", Severity: lint.Note, Message: "hidden"}, lint.Finding{Rule: "not-examined", Severity: lint.Note, Message: "unseen", Affected: []string{"/1", "/2"}})
+	for all, want := range map[bool][]string{
+		false: {"2,000 files in all", "… 1,997 more", "1 error: 1,234 ELF files in 2 layers; 1 note, and 2 things not examined (--all shows them)"},
+		true:  {"hidden", "unseen", "1 error: 1,234 ELF files in 2 layers\n"},
+	} {
+		var b bytes.Buffer
+		if err := Text(&b, d, Options{All: all}); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range want {
+			if !strings.Contains(b.String(), w) {
+				t.Errorf("all %v: no %q in:\n%.1500s", all, w, b.String())
+			}
+		}
+		if !all && (strings.Contains(b.String(), "hidden") || strings.Contains(b.String(), "\x1b")) {
+			t.Errorf("shows what it should not:\n%.1500s", b.String())
+		}
+	}
+}
+
+// TestHealthy is one line, green where there is colour.
+func TestHealthy(t *testing.T) {
+	var b bytes.Buffer
+	if err := Text(&b, document(), Options{Color: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); !strings.HasPrefix(got, "\x1b[32m✓ no problems found in\x1b[0m") || strings.Count(got, "\n") != 1 {
+		t.Errorf("got %q", got)
+	}
+}
