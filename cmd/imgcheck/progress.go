@@ -40,7 +40,11 @@ func (p *progress) show() {
 			fmt.Fprint(p.w, "\r\x1b[K")
 			return
 		case <-tick.C:
-			fmt.Fprintf(p.w, "\r\x1b[Kreading layers: %.1f MB", float64(p.bytes.Load())/1e6)
+			text := "reading the image"
+			if n := p.bytes.Load(); n > 0 {
+				text = fmt.Sprintf("reading layers: %.1f MB", float64(n)/1e6)
+			}
+			fmt.Fprint(p.w, "\r\x1b[K"+text)
 		}
 	}
 }
