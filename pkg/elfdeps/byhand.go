@@ -25,7 +25,7 @@ func (l *Loader) Run(args []string) (*Process, error) {
 				p.list, p.trace = true, l.Libc.Musl
 			}
 			if name == "--inhibit-cache" {
-				byHand.cache = nil
+				byHand.cache, byHand.noCache = nil, false
 			}
 			continue
 		}

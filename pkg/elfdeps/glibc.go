@@ -36,6 +36,8 @@ func (l *Loader) initGlibc() {
 	l.envDirs = splitEnvPath(l.env.get("LD_LIBRARY_PATH"))
 	l.hwcaps = hwcapDirs(l.machine, l.release, l.env.hwcapLevel())
 	l.preloadFile = split(withoutComments(l.read("/etc/ld.so.preload")), ": \t\n", "/etc/ld.so.preload")
+	_, err := l.fs.Find("/etc/ld.so.cache")
+	l.noCache = err != nil
 	if b := l.read("/etc/ld.so.cache"); b != nil {
 		l.cache = ParseCache(b) // an invalid one is as none (L25)
 	}
@@ -196,6 +198,8 @@ func (s *search) run(dlopen bool) (*Module, *Error) {
 	noDefault := s.noDefault()
 	if s.p.secure && s.p.preloading {
 		// Not for a preload of a program in secure mode.
+	} else if l.noCache {
+		s.last = syscall.ENOENT // the errno of opening it stays
 	} else if full, ok := l.cache.Lookup(s.name, l.cacheID(), l.release, l.machine, l.env.hwcapLevel()); ok {
 		if !s.barred(full) {
 			f, v := s.p.verify(full)

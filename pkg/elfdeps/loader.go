@@ -92,6 +92,7 @@ type Loader struct {
 	// preloadFile are the names in /etc/ld.so.preload (L14).
 	preloadFile []preload
 	cache       *Cache
+	noCache     bool // there is no file
 	tokenLib    string
 	hwcaps      []string // subdirectories, best first, ending with ""
 
