@@ -22,16 +22,17 @@ import (
 
 // probe is how a loader case runs its program.
 type probe struct {
-	Exe    string            `json:"exe"`
-	Args   []string          `json:"args"`
-	Env    map[string]string `json:"env"`
-	Cwd    string            `json:"cwd"`
-	UID    int               `json:"uid"`
-	Proc   *bool             `json:"proc"`
-	Search json.RawMessage   `json:"search"` // true, or the names
-	Hwcaps bool              `json:"search_hwcaps"`
-	Patch  map[string]string `json:"patch"`
-	Interp string            `json:"interp"`
+	Exe     string            `json:"exe"`
+	Args    []string          `json:"args"`
+	Env     map[string]string `json:"env"`
+	Cwd     string            `json:"cwd"`
+	UID     int               `json:"uid"`
+	Proc    *bool             `json:"proc"`
+	Search  json.RawMessage   `json:"search"` // true, or the names
+	Hwcaps  bool              `json:"search_hwcaps"`
+	Symbols []string          `json:"bindings"`
+	Patch   map[string]string `json:"patch"`
+	Interp  string            `json:"interp"`
 }
 
 // TestCases replays the loader cases of elfdeps through the file system that
@@ -79,7 +80,7 @@ func testCase(t *testing.T, file string) bool {
 	if len(p.Patch) > 0 || p.Interp != "" {
 		return false // bytes are edited, or the loader is called by hand: elfdeps' own test does that
 	}
-	run := Run{Exe: p.Exe, Args: p.Args, Search: p.Search != nil, Hwcaps: p.Hwcaps}
+	run := Run{Exe: p.Exe, Args: p.Args, Search: p.Search != nil, Hwcaps: p.Hwcaps, Bindings: p.Symbols}
 	run.Env = elfdeps.Env{Cwd: p.Cwd, UID: p.UID, GID: p.UID, NoProc: p.Proc != nil && !*p.Proc, CPU: 4}
 	for _, k := range slices.Sorted(maps.Keys(p.Env)) {
 		run.Env.Vars = append(run.Env.Vars, k+"="+p.Env[k])
@@ -128,7 +129,10 @@ func merged(t *testing.T, im *imagetest.Image) *layers.FS {
 // clear leaves out what the expectation does not have, and what cannot be had
 // without running the program: its own exit status, what its functions return.
 func clear(got, want *Process) {
-	got.Loader, want.Loader, got.Doubts, want.Bindings = "", "", nil, nil
+	got.Loader, want.Loader, got.Doubts = "", "", nil
+	if want.Bindings == nil {
+		got.Bindings = nil
+	}
 	if want.Versions == nil {
 		got.Versions = nil
 	}

@@ -190,7 +190,7 @@ func Replay(fsys elfdeps.FS, r Run) (*Process, error) {
 		}
 		out.Objects = objects(p)
 		for _, symbol := range r.Bindings {
-			out.Bindings = append(out.Bindings, bindings(p, symbol, r.Exe)...)
+			out.Bindings = append(out.Bindings, bindings(p, symbol, r)...)
 		}
 	}
 	out.Versions = slices.DeleteFunc(p.VersionChecks(), func(line string) bool {
@@ -312,22 +312,36 @@ func look(p *elfdeps.Process, kind, arg string, opened []*elfdeps.Module) (*elfd
 	return p.Sym(handle, name)
 }
 
-// bindings are the references to a symbol that are bound, in order.
-func bindings(p *elfdeps.Process, symbol, exe string) []Binding {
+// bindings are the references to a symbol that are bound, in order, and then what
+// the program's own actions have looked up.
+func bindings(p *elfdeps.Process, symbol string, r Run) []Binding {
 	name := func(m *elfdeps.Module) string {
 		if m.Path == "" {
-			return exe
+			return r.Exe
 		}
 		return m.Path
 	}
 	var list []Binding
-	for _, b := range p.Bindings(symbol) {
-		x := Binding{From: name(b.From), Symbol: b.Symbol, To: name(b.To), Version: b.Version}
-		if b.Protected {
-			x.Kind = "protected"
+	add := func(b Binding) {
+		if !slices.Contains(list, b) {
+			list = append(list, b)
 		}
-		if !slices.Contains(list, x) {
-			list = append(list, x)
+	}
+	for _, b := range p.Bindings(symbol) {
+		kind := ""
+		if b.Protected {
+			kind = "protected"
+		}
+		add(Binding{name(b.From), b.Symbol, name(b.To), b.Version, kind})
+	}
+	for _, action := range r.Args {
+		kind, arg, _ := strings.Cut(action, "=")
+		wanted, version, _ := strings.Cut(arg, ":")
+		if wanted != symbol || !slices.Contains([]string{"call", "sym", "vsym"}, kind) {
+			continue
+		}
+		if m, err := look(p, kind, arg, nil); m != nil && err == nil {
+			add(Binding{From: r.Exe, Symbol: symbol, To: name(m), Version: version})
 		}
 	}
 	return list
