@@ -62,6 +62,9 @@ type Finding struct {
 	Library string `json:"library,omitempty"`
 	// Family is the GPU family of Library, or empty.
 	Family string `json:"family,omitempty"`
+	// Symbol is the name that nothing defines, and Demangled what it is in C++.
+	Symbol    string `json:"symbol,omitempty"`
+	Demangled string `json:"demangled,omitempty"`
 	// Effects are what a user meets, and how it reads.
 	Effects []Effect `json:"effects,omitempty"`
 	// NeededBy are the files that ask for Library themselves.
@@ -151,6 +154,7 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	res.Findings = append(res.Findings, w.entrypoint()...)
 	res.Findings = append(res.Findings, w.interpreters()...)
 	res.Findings = append(res.Findings, w.causes()...)
+	res.Findings = append(res.Findings, w.symbols()...)
 	res.Findings = append(res.Findings, w.unexamined()...)
 	for i, f := range res.Findings {
 		if packs.Rule(f.Rule) == nil {

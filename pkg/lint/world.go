@@ -261,7 +261,7 @@ func (w *world) after(o *object, host *install) []*elfdeps.Error {
 // missesOf are the misses of a module and of all that it needs: libraries, and
 // versions of libraries that are there.
 func missesOf(p *elfdeps.Process, root *elfdeps.Module) []*elfdeps.Error {
-	all := slices.Concat(p.Misses, p.Versions)
+	all := slices.Concat(p.Misses, versionsOf(p))
 	if len(all) == 0 {
 		return nil
 	}
@@ -282,6 +282,14 @@ func missesOf(p *elfdeps.Process, root *elfdeps.Module) []*elfdeps.Error {
 		}
 	}
 	return list
+}
+
+// versionsOf are the versions that a process misses, less those of libraries that
+// it has not found or could not use: the real loader has ended before.
+func versionsOf(p *elfdeps.Process) []*elfdeps.Error {
+	return slices.DeleteFunc(slices.Clone(p.Versions), func(v *elfdeps.Error) bool {
+		return v.Kind == elfdeps.InnerError && slices.ContainsFunc(p.Misses, func(e *elfdeps.Error) bool { return e.Name == v.Name })
+	})
 }
 
 // remember notes which GPU libraries were found for whom in a process other
@@ -427,9 +435,10 @@ func (w *world) runSteps(p *elfdeps.Process, in *install) []failure {
 			if !w.loadable(file) {
 				continue
 			}
-			had, checked := len(p.Misses), len(p.Versions)
+			had, checked := len(p.Misses), len(versionsOf(p))
 			p.Dlopen(nil, file)
-			if misses := w.real(slices.Concat(p.Misses[had:], p.Versions[checked:])); len(misses) > 0 {
+			versions := versionsOf(p)
+			if misses := w.real(slices.Concat(p.Misses[had:], versions[min(checked, len(versions)):])); len(misses) > 0 {
 				failures = append(failures, failure{s, file, misses})
 			}
 		}

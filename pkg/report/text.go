@@ -87,6 +87,9 @@ func (t *text) head(d *Document) {
 
 func (t *text) finding(f *lint.Finding) {
 	t.line("%s  %s  %s", t.severity(f.Severity), t.bold(clean(f.Message)), t.faint("["+f.Rule+"]"))
+	if f.Demangled != "" {
+		t.field("symbol", clean(f.Demangled))
+	}
 	t.effects(f)
 	t.neededBy(f)
 	t.affected(f)
