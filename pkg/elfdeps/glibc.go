@@ -199,7 +199,9 @@ func (s *search) run(dlopen bool) (*Module, *Error) {
 	if s.p.secure && s.p.preloading {
 		// Not for a preload of a program in secure mode.
 	} else if l.noCache {
-		s.last = syscall.ENOENT // the errno of opening it stays
+		if !s.p.cacheTried { // the errno of opening it stays; it is tried once
+			s.p.cacheTried, s.last = true, syscall.ENOENT
+		}
 	} else if full, ok := l.cache.Lookup(s.name, l.cacheID(), l.release, l.machine, l.env.hwcapLevel()); ok {
 		if !s.barred(full) {
 			f, v := s.p.verify(full)

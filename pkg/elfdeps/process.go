@@ -91,14 +91,16 @@ type Process struct {
 	// when a program starts (M7). With glibc the first is an error.
 	Unbound []*Error
 
-	log    *transcript // of the searches, when wanted
-	trace  bool
-	list   bool   // the loader was called with --list
-	secure bool   // AT_SECURE
-	argv0  string // of the program, for messages
-	fatal  *Error // what ended the start
-	loader *Module
-	listed []Listed
+	log *transcript // of the searches, when wanted
+	// cacheTried is set once a missing cache has been looked for.
+	cacheTried bool
+	trace      bool
+	list       bool   // the loader was called with --list
+	secure     bool   // AT_SECURE
+	argv0      string // of the program, for messages
+	fatal      *Error // what ended the start
+	loader     *Module
+	listed     []Listed
 	// What is being done: it decides on some checks of a file.
 	preloading, dlopening bool
 	gone                  map[string]bool // directories that are known not to exist
