@@ -36,7 +36,7 @@ func lddCommand() *cli.Command {
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answer: text, or json (one line for each file, or one process)"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "take every ELF file of the image"},
 			&cli.BoolFlag{Name: "repeat", Usage: "draw a library under each that needs it, not only the first"},
-			&cli.StringFlag{Name: "exe", Usage: "replay a process of the program at `PATH`"},
+			&cli.StringFlag{Name: "exe", Usage: "replay a process of the program at `PATH`; the answer is JSON"},
 			&cli.StringSliceFlag{Name: "arg", Usage: "an `ACTION` of that program; may be repeated"},
 			&cli.BoolFlag{Name: "search", Usage: "tell every search of that process, as LD_DEBUG=libs does"},
 			&cli.BoolFlag{Name: "search-hwcaps", Usage: "with --search, tell the hardware directories (glibc-hwcaps/…) too"},

@@ -35,11 +35,14 @@ func (w *world) causes() []Finding {
 			severity, because := w.judge(o, e)
 			if o.path == entry.path {
 				c.starts = true
-				text := "error while loading shared libraries: "
-				if isVersion(e) {
-					text, severity, because = "", Error, ""
+				text := entry.name + ": error while loading shared libraries: "
+				switch {
+				case e.Musl: // the whole line
+					text = ""
+				case isVersion(e):
+					text, severity, because = entry.name+": ", Error, ""
 				}
-				c.effect(Effect{"the container does not start", fmt.Sprintf("%s: %s%s", entry.name, text, e)})
+				c.effect(Effect{"the container does not start", text + e.Error()})
 				if severity == Note {
 					severity, because = Warning, ""
 				}

@@ -2,7 +2,6 @@ package lint
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -66,11 +65,16 @@ func (w *world) startSymbols() []unbound {
 	if o == nil || o.loader == nil || len(o.misses) > 0 {
 		return nil
 	}
-	_, err := o.loader.Start(e.path)
-	if s := symbolError(err); s != nil {
-		return []unbound{{e.path, Effect{"the container does not start", fmt.Sprintf("%s: symbol lookup error: %s", e.name, s)}, s}}
+	p, err := o.loader.Start(e.path)
+	s := symbolError(err)
+	if s == nil {
+		return nil
 	}
-	return nil
+	text := s.Error()
+	if lines := p.Stderr(); len(lines) > 0 {
+		text = lines[len(lines)-1]
+	}
+	return []unbound{{e.path, Effect{"the container does not start", text}, s}}
 }
 
 // frameworkSymbols opens what a framework opens, and then what relies on it, in
@@ -130,10 +134,11 @@ func (w *world) python(p string) *elfdeps.Process {
 	return nil
 }
 
-// symbolError is an error about a symbol, nil for any other.
+// symbolError is the error of a symbol that is missing, nil for any other, such as
+// one about thread-local storage, which hangs on what else is loaded.
 func symbolError(err error) *elfdeps.Error {
 	var e *elfdeps.Error
-	if errors.As(err, &e) && e.Kind == elfdeps.SymbolError {
+	if errors.As(err, &e) && e.Kind == elfdeps.SymbolError && strings.Contains(e.Message, "symbol") {
 		return e
 	}
 	return nil

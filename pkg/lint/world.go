@@ -42,7 +42,6 @@ type object struct {
 	path   string
 	elf    *elfdeps.Object
 	loader *elfdeps.Loader // nil: no loader of the image would take it
-	err    error           // it could not be started at all
 	misses []*elfdeps.Error
 }
 
@@ -189,7 +188,7 @@ func (w *world) replay(ctx context.Context) error {
 		if o.loader == nil {
 			return
 		}
-		o.misses, o.err = w.alone(o)
+		o.misses = w.alone(o)
 		if len(o.misses) == 0 || isProgram(o.elf) {
 			return
 		}
@@ -219,17 +218,17 @@ func (w *world) each(ctx context.Context, f func(*object)) error {
 
 // alone loads an object by itself: a program starts, a library is opened by a
 // program that brings nothing but, for Python's, the interpreter.
-func (w *world) alone(o *object) ([]*elfdeps.Error, error) {
-	if isProgram(o.elf) {
-		p, err := o.loader.Trace(o.path)
-		if len(p.Objects) == 0 {
-			return nil, err
-		}
-		w.remember(p, o)
-		return missesOf(p, p.Program()), err
+func (w *world) alone(o *object) []*elfdeps.Error {
+	if !isProgram(o.elf) {
+		return w.open(w.programFor(o.path, o.loader), o)
 	}
-	p := w.programFor(o.path, o.loader)
-	return w.open(p, o), nil
+	// What the start misses is in the process; its error says the same again.
+	p, _ := o.loader.Trace(o.path)
+	if p.Program() == nil {
+		return nil
+	}
+	w.remember(p, o)
+	return missesOf(p, p.Program())
 }
 
 // open opens an object in a process and tells what of its own was missed.
