@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/report"
@@ -38,13 +39,14 @@ func scanCommand() *cli.Command {
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
+			&cli.BoolFlag{Name: "no-fixes", Usage: "do not try what `imgcheck patch` could do"},
 		),
 		Action: func(c *cli.Context) error {
 			o, err := scanOptions(c)
 			if err != nil {
 				return err
 			}
-			doc, err := scan(c.Context, c.Args().First(), o.layers)
+			doc, err := scanWith(c.Context, c.Args().First(), o.layers, !c.Bool("no-fixes"))
 			o.progress.done()
 			if err != nil {
 				return err
@@ -71,8 +73,12 @@ func formats() []string {
 	return names
 }
 
-// scan is the program: open, index, judge.
 func scan(ctx context.Context, ref string, o layers.Options) (*report.Document, error) {
+	return scanWith(ctx, ref, o, true)
+}
+
+// scanWith is the program: open, index, judge, and with fixes, plan.
+func scanWith(ctx context.Context, ref string, o layers.Options, fixes bool) (*report.Document, error) {
 	packs, err := lint.LoadPacks(rules.FS)
 	if err != nil {
 		return nil, err
@@ -81,11 +87,19 @@ func scan(ctx context.Context, ref string, o layers.Options) (*report.Document, 
 	if err != nil {
 		return nil, err
 	}
-	res, err := lint.Run(ctx, &lint.Image{FS: fsys, Config: img.Config}, packs)
+	read := &lint.Image{FS: fsys, Config: img.Config}
+	res, err := lint.Run(ctx, read, packs)
 	if err != nil {
 		return nil, err
 	}
-	return report.New(describe(img), res), nil
+	doc := report.New(describe(img), res)
+	if fixes && res.Worst().AtLeast(lint.Warning) && len(res.Findings) > 0 {
+		if doc.Plan, err = fix.Find(ctx, read, packs, res, fix.Options{}); err != nil {
+			return nil, err
+		}
+		doc.Plan.Command = patchCommandFor(ref, o, doc.Plan)
+	}
+	return doc, nil
 }
 
 // open reads an image into a file system.

@@ -1,6 +1,7 @@
 package fix
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"regexp"
@@ -15,35 +16,30 @@ import (
 type candidate struct {
 	text  string // the change in short, without its result
 	steps []Step
+	// grow is the candidate with what its trial has shown to be missing with it,
+	// nil when that is nothing.
+	grow func(*lint.Result) *candidate
 }
 
 // kinds are the changes that a rule may name, and what each comes to for a
 // finding, the best first.
-var kinds = map[string]func(*planner, *lint.Finding) []candidate{
-	"link":   (*planner).links,
-	"path":   (*planner).paths,
-	"drop":   (*planner).drops,
-	"remove": (*planner).removals,
+var kinds = map[string]func(*planner, context.Context, *lint.Finding) ([]candidate, error){
+	"link":    local((*planner).links),
+	"path":    local((*planner).paths),
+	"drop":    local((*planner).drops),
+	"remove":  local((*planner).removals),
+	"add":     (*planner).adds,
+	"newer":   (*planner).newer,
+	"replace": (*planner).replacements,
+}
+
+// local is a kind that asks nobody.
+func local(of func(*planner, *lint.Finding) []candidate) func(*planner, context.Context, *lint.Finding) ([]candidate, error) {
+	return func(p *planner, _ context.Context, f *lint.Finding) ([]candidate, error) { return of(p, f), nil }
 }
 
 // maxOfKind bounds what one kind offers for one finding.
 const maxOfKind = 6
-
-// candidates are what is tried for a finding, in order.
-func (p *planner) candidates(f *lint.Finding) []candidate {
-	r := p.packs.Rule(f.Rule)
-	if r == nil {
-		return nil
-	}
-	var list []candidate
-	for _, m := range r.Mend {
-		if of := kinds[m]; of != nil {
-			some := of(p, f)
-			list = append(list, some[:min(maxOfKind, len(some))]...)
-		}
-	}
-	return list
-}
 
 const libraryPath = "LD_LIBRARY_PATH"
 
@@ -63,7 +59,7 @@ func (p *planner) elements() []string {
 func (p *planner) paths(f *lint.Finding) []candidate {
 	var list []candidate
 	for _, dir := range p.directories(f) {
-		list = append(list, candidate{"LD_LIBRARY_PATH with " + dir, []Step{appendPath(dir)}})
+		list = append(list, candidate{text: "LD_LIBRARY_PATH with " + dir, steps: []Step{appendPath(dir)}})
 	}
 	return list
 }
@@ -133,15 +129,15 @@ func (p *planner) links(f *lint.Finding) []candidate {
 		if base := path.Base(file.Path); base != f.Library {
 			steps := append([]Step{link(dir, f.Library, base)}, p.siblings(dir, f.Library)...)
 			text := fmt.Sprintf("the link %s/%s", dir, f.Library)
-			list = append(list, candidate{text, steps})
+			list = append(list, candidate{text: text, steps: steps})
 			if !slices.ContainsFunc(p.elements(), func(e string) bool { return sameDir(e, dir) }) {
-				list = append(list, candidate{text + " and LD_LIBRARY_PATH with " + dir, append(slices.Clone(steps), appendPath(dir))})
+				list = append(list, candidate{text: text, steps: steps}.and(" and LD_LIBRARY_PATH with "+dir, appendPath(dir)))
 			}
 		}
 		for _, own := range p.ownDirs(f) {
 			if own != dir {
 				steps := append([]Step{link(own, f.Library, file.Path)}, p.siblingsIn(own, dir, f.Library)...)
-				list = append(list, candidate{fmt.Sprintf("links in %s to %s", own, dir), steps})
+				list = append(list, candidate{text: fmt.Sprintf("links in %s to %s", own, dir), steps: steps})
 			}
 		}
 	}
@@ -272,11 +268,11 @@ func (p *planner) drops(f *lint.Finding) []candidate {
 	var list []candidate
 	for _, e := range elements {
 		if len(elements) > 1 && !sameDir(e, p.elements()[len(elements)-1]) {
-			list = append(list, candidate{fmt.Sprintf("LD_LIBRARY_PATH with %s last", e), []Step{{
+			list = append(list, candidate{text: fmt.Sprintf("LD_LIBRARY_PATH with %s last", e), steps: []Step{{
 				Kind: "drop", Text: fmt.Sprintf("move %s to the end of LD_LIBRARY_PATH", e), Path: e, Variable: libraryPath, edit: edit{"last", ":", e},
 			}}})
 		}
-		list = append(list, candidate{fmt.Sprintf("LD_LIBRARY_PATH without %s", e), []Step{{
+		list = append(list, candidate{text: fmt.Sprintf("LD_LIBRARY_PATH without %s", e), steps: []Step{{
 			Kind: "drop", Text: fmt.Sprintf("take %s out of LD_LIBRARY_PATH", e), Path: e, Variable: libraryPath, edit: edit{"drop", ":", e},
 		}}})
 	}
@@ -336,7 +332,7 @@ func (p *planner) removals(f *lint.Finding) []candidate {
 		if !ok || e.IsDir() || e.Type == layers.Other {
 			continue
 		}
-		list = append(list, candidate{"without " + real, []Step{{
+		list = append(list, candidate{text: "without " + real, steps: []Step{{
 			Kind: "remove", Text: "remove " + real, Path: real, files: []file{removedFile(real)},
 		}}})
 	}

@@ -2,6 +2,7 @@ package fix
 
 import (
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -201,3 +202,9 @@ func (p *Plan) Change() (patch.Change, error) {
 func linkFile(p, target string) file { return file{File: patch.File{Path: p, Link: target}} }
 
 func removedFile(p string) file { return file{File: patch.File{Path: p, Remove: true}} }
+
+func textFile(p, text string) file {
+	return file{content: []byte(text), File: patch.File{Path: p, Mode: 0o644, Size: int64(len(text)), Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(text)), nil
+	}}}
+}

@@ -20,13 +20,20 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/provide"
 )
 
 // Options say how far a plan goes.
 type Options struct {
 	// Trials is how often the image may be replayed; 0 is 24.
 	Trials int
+	// Find asks the sources of libraries ([provide.Sources.Find]). Nil is that
+	// there are none: libraries are then stood in for.
+	Find func(context.Context, provide.Want) (*provide.Found, error)
+	// Pins are the releases that the user wants, by the library's ID.
+	Pins map[string]string
 }
 
 // Plan is what would mend an image, and the proof.
@@ -40,6 +47,9 @@ type Plan struct {
 	Trials int `json:"trials"`
 	// Truncated is set when more could have been tried.
 	Truncated bool `json:"truncated,omitempty"`
+	// Command is the command that carries the plan out, where there is one; it is
+	// for the caller to fill in, who knows where the image is.
+	Command string `json:"command,omitempty"`
 
 	// After is what lint says of the image with the steps; of the image as it is
 	// when there are none.
@@ -68,7 +78,16 @@ type Step struct {
 	// StandIn is set when no source was given to take Library from: it was
 	// simulated by a library of that name that needs nothing.
 	StandIn bool `json:"stand_in,omitempty"`
+	// Version and Source are of what is added, and Doubt is what could not be
+	// made sure of.
+	Version string `json:"version,omitempty"`
+	Source  string `json:"source,omitempty"`
+	Doubt   string `json:"doubt,omitempty"`
+	// License is what it comes under, and LicenseURL where that stands.
+	License    string `json:"license,omitempty"`
+	LicenseURL string `json:"license_url,omitempty"`
 
+	ask   string // what has to be agreed to before it is added
 	edit  edit   // of Variable
 	files []file // of the layer
 }
@@ -97,6 +116,16 @@ type Attempt struct {
 	Why      string `json:"why,omitempty"` // what it would break
 }
 
+// Resolved counts the findings that go away, of all that are a warning or more.
+func (p *Plan) Resolved() (n, of int) {
+	for _, c := range p.Cures {
+		if c.Resolves == c.Of {
+			n++
+		}
+	}
+	return n, len(p.Cures)
+}
+
 // Better reports whether the image with the plan's steps is strictly better
 // than without.
 func (p *Plan) Better() bool { return len(p.Steps) > 0 }
@@ -110,7 +139,11 @@ func Find(ctx context.Context, img *lint.Image, packs *lint.Packs, res *lint.Res
 	if o.Trials == 0 {
 		o.Trials = 24
 	}
-	p := &planner{Options: o, packs: packs, base: img, first: newLedger(res), given: map[string]string{}, tried: map[string][]Attempt{}}
+	p := &planner{
+		Options: o, packs: packs, base: img, first: newLedger(res),
+		given: map[string]string{}, tried: map[string][]Attempt{},
+		answers: map[string]*provide.Found{}, unfound: map[string]string{}, read: map[*provide.Found]map[string]*elfdeps.Object{},
+	}
 	p.now = state{img: img, res: res, ledger: p.first}
 	for {
 		k := p.next()
@@ -127,6 +160,8 @@ func Find(ctx context.Context, img *lint.Image, packs *lint.Packs, res *lint.Res
 	return p.plan(), nil
 }
 
+const nothing = "nothing that was tried resolves it"
+
 // planner looks for a plan.
 type planner struct {
 	Options
@@ -137,8 +172,12 @@ type planner struct {
 	groups []group // that were taken
 	trials int
 	short  bool // more could have been tried
-	given  map[string]string
-	tried  map[string][]Attempt
+	given  map[string]string    // why nothing was taken, by finding
+	tried  map[string][]Attempt // by finding
+
+	answers map[string]*provide.Found
+	unfound map[string]string // why a library was not found, by name
+	read    map[*provide.Found]map[string]*elfdeps.Object
 }
 
 // state is an image with what was found in it.
@@ -170,16 +209,65 @@ func (p *planner) next() string {
 func (p *planner) mend(ctx context.Context, k string) error {
 	f := p.now.ledger.trouble[k].finding
 	var best *trial
-	candidates := p.candidates(f)
-	for _, c := range candidates {
+	var mend []string
+	if r := p.packs.Rule(f.Rule); r != nil {
+		mend = r.Mend
+	}
+	offered := 0
+	for _, m := range mend {
+		if p.trials >= p.Trials {
+			break
+		}
+		of := kinds[m]
+		if of == nil {
+			continue
+		}
+		list, err := of(p, ctx, f)
+		if err != nil {
+			return err
+		}
+		offered += len(list)
+		t, err := p.tryAll(ctx, k, list[:min(maxOfKind, len(list))])
+		if err != nil {
+			return err
+		}
+		if t != nil && (best == nil || t.gain > best.gain) {
+			best = t
+		}
+		if best != nil && best.whole {
+			break
+		}
+	}
+	switch {
+	case best != nil:
+		p.take(k, best)
+	case p.unfound[f.Library] != "":
+		p.give(k, p.unfound[f.Library])
+	case p.trials >= p.Trials:
+		p.short = true
+		p.give(k, fmt.Sprintf("%d changes were tried, and that is the bound", p.Trials))
+	case len(mend) == 0:
+		p.give(k, "it takes more than files and variables to mend it")
+	case offered == 0:
+		p.give(k, "no change is known that would mend it")
+	default:
+		p.give(k, nothing)
+	}
+	return nil
+}
+
+// tryAll tries candidates until one resolves all of a finding; else the one that
+// resolves most. It is nil when none helps.
+func (p *planner) tryAll(ctx context.Context, k string, list []candidate) (*trial, error) {
+	var best *trial
+	for _, c := range list {
 		if p.trials >= p.Trials {
 			p.short = true
-			p.give(k, fmt.Sprintf("the bound of %d trials was reached", p.Trials))
 			break
 		}
 		t, err := p.try(ctx, k, c)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if t.broken == "" && t.gain > 0 && (best == nil || t.gain > best.gain) {
 			best = t
@@ -187,17 +275,9 @@ func (p *planner) mend(ctx context.Context, k string) error {
 		if best == t && t.whole {
 			break
 		}
-		p.attempt(k, Attempt{Text: c.text, Resolves: t.gain, Why: t.broken})
+		p.attempt(k, Attempt{Text: t.group.text, Resolves: t.gain, Why: t.broken})
 	}
-	switch {
-	case best != nil:
-		p.take(k, best)
-	case len(candidates) == 0:
-		p.give(k, p.whyNot(f))
-	default:
-		p.give(k, "nothing that was tried resolves it")
-	}
-	return nil
+	return best, nil
 }
 
 func (p *planner) give(k, why string) {
@@ -210,14 +290,6 @@ func (p *planner) attempt(k string, a Attempt) {
 	if !slices.ContainsFunc(p.tried[k], func(b Attempt) bool { return b.Text == a.Text }) {
 		p.tried[k] = append(p.tried[k], a)
 	}
-}
-
-// whyNot says why nothing is tried for a finding.
-func (p *planner) whyNot(f *lint.Finding) string {
-	if r := p.packs.Rule(f.Rule); r == nil || len(r.Mend) == 0 {
-		return "it takes more than files and variables to mend it"
-	}
-	return "no change is known that would mend it"
 }
 
 // take makes a trial the state.
@@ -247,6 +319,11 @@ func (p *planner) try(ctx context.Context, k string, c candidate) (*trial, error
 	t.gain = p.now.ledger.gain(k, after.ledger)
 	_, there := after.ledger.trouble[k]
 	t.whole = !there
+	if c.grow != nil && p.trials < p.Trials {
+		if more := c.grow(after.res); more != nil {
+			return p.try(ctx, k, *more)
+		}
+	}
 	return t, nil
 }
 
@@ -285,7 +362,12 @@ func (p *planner) prune(ctx context.Context) error {
 			i++
 			continue
 		}
+		g := p.groups[i]
 		p.groups, p.now = less, after
+		if after.ledger.trouble[g.key] != nil {
+			p.attempt(g.key, Attempt{Text: g.text, Why: "another finding takes its place"})
+			p.give(g.key, nothing)
+		}
 	}
 	return nil
 }
@@ -293,7 +375,11 @@ func (p *planner) prune(ctx context.Context) error {
 // plan writes up what was found. Steps that do not make the image better as a
 // whole are not offered: what they mend has given way to something else.
 func (p *planner) plan() *Plan {
-	if !p.now.ledger.better(p.first) {
+	if len(p.groups) > 0 && !p.now.ledger.better(p.first) {
+		for _, g := range p.groups {
+			p.attempt(g.key, Attempt{Text: g.text, Why: "another finding takes its place"})
+			p.give(g.key, nothing)
+		}
 		p.groups = nil
 		p.now = state{img: p.base, res: p.first.res, ledger: p.first}
 	}
@@ -318,3 +404,17 @@ func (p *planner) plan() *Plan {
 	}
 	return out
 }
+
+// Asks are the lines that a user has to agree to before the plan is carried out.
+func (p *Plan) Asks() []string {
+	var list []string
+	for _, s := range p.Steps {
+		if s.ask != "" && !slices.Contains(list, s.ask) {
+			list = append(list, s.ask)
+		}
+	}
+	return list
+}
+
+// StandIn reports whether a source of libraries is wanting.
+func (p *Plan) StandIn() bool { return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.StandIn }) }

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"io"
 
+	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
@@ -25,7 +26,9 @@ type Document struct {
 	Image    Image          `json:"image"`
 	Summary  Summary        `json:"summary"`
 	Findings []lint.Finding `json:"findings"`
-	Stats    lint.Stats     `json:"stats"`
+	// Plan is what would mend the image; nil when nothing was planned.
+	Plan  *fix.Plan  `json:"plan,omitempty"`
+	Stats lint.Stats `json:"stats"`
 }
 
 // Image says what was scanned.

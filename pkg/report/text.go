@@ -35,6 +35,7 @@ func Text(w io.Writer, d *Document, o Options) error {
 		shown++
 		t.finding(f)
 	}
+	t.plan(d.Plan)
 	t.summary(d, shown)
 	return t.w.Flush()
 }

@@ -1,0 +1,65 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/fix"
+)
+
+// shownSteps is how many steps of a plan are shown without All.
+const shownSteps = 6
+
+// plan shows what would mend the image: the steps, what they resolve, what was
+// tried and resolves less, and what stays.
+func (t *text) plan(p *fix.Plan) {
+	if p == nil || len(p.Steps) == 0 {
+		return
+	}
+	n, of := p.Resolved()
+	t.line("%s  %s", t.green("patch"), t.bold(fmt.Sprintf("would resolve %d of %s (replayed with the changed files and variables)", n, plural(of, "finding"))))
+	t.list("change", stepTexts(p), shownSteps)
+	label := "resolves"
+	for _, c := range p.Cures {
+		if c.Resolves == 0 {
+			continue
+		}
+		t.field(label, fmt.Sprintf("%s of %s files: %s", count(c.Resolves), count(c.Of), clean(c.Message)))
+		for _, a := range c.Tried {
+			t.line("%s  %s", indent, t.faint(clean(attempt(a, c.Of))))
+		}
+		label = ""
+	}
+	label = "leaves"
+	for _, c := range p.Cures {
+		if c.Resolves == c.Of {
+			continue
+		}
+		t.field(label, clean(c.Message))
+		if c.Why != "" {
+			t.line("%s  %s", indent, t.faint(clean(c.Why)))
+		}
+		label = ""
+	}
+	if p.Command != "" {
+		t.field("run", clean(p.Command))
+	}
+	t.line("")
+}
+
+func stepTexts(p *fix.Plan) []string {
+	var list []string
+	for _, s := range p.Steps {
+		list = append(list, s.Text)
+	}
+	return list
+}
+
+// attempt says of a change that was tried what it comes to.
+func attempt(a fix.Attempt, of int) string {
+	s := fmt.Sprintf("%s resolves %s of %s", a.Text, count(a.Resolves), count(of))
+	if a.Why != "" {
+		s += ", and breaks " + strings.TrimSuffix(a.Why, ".")
+	}
+	return s
+}
