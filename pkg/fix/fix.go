@@ -131,7 +131,9 @@ func (p *Plan) Resolved() (n, of int) {
 func (p *Plan) Better() bool { return len(p.Steps) > 0 }
 
 // Complete reports whether no finding that is a warning or more is left.
-func (p *Plan) Complete() bool { return !p.After.Worst().AtLeast(lint.Warning) || p.After.Worst() == "" }
+func (p *Plan) Complete() bool {
+	return !p.After.Worst().AtLeast(lint.Warning) || p.After.Worst() == ""
+}
 
 // Find plans what makes the findings of res, which lint.Run has given for img,
 // go away. The same image gives the same plan.
@@ -171,7 +173,7 @@ type planner struct {
 	now    state
 	groups []group // that were taken
 	trials int
-	short  bool // more could have been tried
+	short  bool                 // more could have been tried
 	given  map[string]string    // why nothing was taken, by finding
 	tried  map[string][]Attempt // by finding
 
@@ -417,4 +419,6 @@ func (p *Plan) Asks() []string {
 }
 
 // StandIn reports whether a source of libraries is wanting.
-func (p *Plan) StandIn() bool { return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.StandIn }) }
+func (p *Plan) StandIn() bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.StandIn })
+}
