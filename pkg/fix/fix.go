@@ -422,3 +422,12 @@ func (p *Plan) Asks() []string {
 func (p *Plan) StandIn() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.StandIn })
 }
+
+// Texts are the steps in words, in order.
+func (p *Plan) Texts() []string {
+	var list []string
+	for _, s := range p.Steps {
+		list = append(list, s.Text)
+	}
+	return list
+}

@@ -1,6 +1,7 @@
 package fix
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -138,4 +139,18 @@ func (l *ledger) weigh(other *ledger) int {
 		return len(l.order) - len(other.order)
 	}
 	return len(l.grave) - len(other.grave)
+}
+
+// Better is nil when what lint says of a changed image is strictly better than
+// what it says of the image as it was; else it says why not. The change is the
+// topmost layer of now.
+func Better(before, after *lint.Result, now *lint.Image) error {
+	was, is := newLedger(before), newLedger(after)
+	if broken := worse(was, is, now.FS); broken != "" {
+		return fmt.Errorf("it breaks %s", broken)
+	}
+	if !is.better(was) {
+		return errors.New("it has as many findings as before")
+	}
+	return nil
 }

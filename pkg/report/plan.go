@@ -1,7 +1,9 @@
 package report
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/fix"
@@ -9,6 +11,13 @@ import (
 
 // shownSteps is how many steps of a plan are shown without All.
 const shownSteps = 6
+
+// Plan writes the plan of a document alone, as [Text] does.
+func Plan(w io.Writer, d *Document, o Options) error {
+	t := &text{w: bufio.NewWriter(w), all: o.All, paint: paint{o.Color}}
+	t.plan(d.Plan)
+	return t.w.Flush()
+}
 
 // plan shows what would mend the image: the steps, what they resolve, what was
 // tried and resolves less, and what stays.
@@ -18,7 +27,7 @@ func (t *text) plan(p *fix.Plan) {
 	}
 	n, of := p.Resolved()
 	t.line("%s  %s", t.green("patch"), t.bold(fmt.Sprintf("would resolve %d of %s (replayed with the changed files and variables)", n, plural(of, "finding"))))
-	t.list("change", stepTexts(p), shownSteps)
+	t.list("change", p.Texts(), shownSteps)
 	label := "resolves"
 	for _, c := range p.Cures {
 		if c.Resolves == 0 {
@@ -45,14 +54,6 @@ func (t *text) plan(p *fix.Plan) {
 		t.field("run", clean(p.Command))
 	}
 	t.line("")
-}
-
-func stepTexts(p *fix.Plan) []string {
-	var list []string
-	for _, s := range p.Steps {
-		list = append(list, s.Text)
-	}
-	return list
 }
 
 // attempt says of a change that was tried what it comes to.
