@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -121,6 +122,9 @@ func patchOptions(c *cli.Context) (*patching, error) {
 		lib, version, ok := strings.Cut(s, "=")
 		if !ok || lib == "" || version == "" {
 			return nil, fmt.Errorf("--add %q: write it like cudnn=9.1.0.70", s)
+		}
+		if known := provide.Libraries(); !slices.Contains(known, lib) {
+			return nil, fmt.Errorf("--add %s: no such library is known: say one of %s", lib, strings.Join(known, ", "))
 		}
 		p.pins[lib] = version
 	}

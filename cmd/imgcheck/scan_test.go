@@ -40,7 +40,7 @@ func TestImages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, patched := wantText(doc.Findings), patchedText(doc.Plan)
+			got, patched := wantText(doc.Findings), planned(t, ref, parsed, doc.Plan)
 			if want, then := parsed.Sections["want"], parsed.Sections["want-patched"]; got != want || patched != then {
 				if *update {
 					if patched != "" {

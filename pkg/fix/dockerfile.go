@@ -15,7 +15,8 @@ func (p *Plan) Dockerfile() string {
 	for _, s := range p.Steps {
 		switch {
 		case len(s.Files) > 0:
-			from := "imgcheck/" + strings.TrimPrefix(s.Library, "lib")
+			name, _, _ := strings.Cut(strings.TrimPrefix(s.Library, "lib"), ".so")
+			from := "imgcheck/" + name
 			notes = append(notes, fmt.Sprintf("# %s: put %s there, from %s", from, strings.Join(s.Files, ", "), s.Source))
 			copies = append(copies, fmt.Sprintf("COPY --link %s/ %s/", from, s.Path))
 			run = append(run, linkCommands(s)...)

@@ -33,7 +33,7 @@ func (t *text) plan(p *fix.Plan) {
 		if c.Resolves == 0 {
 			continue
 		}
-		t.field(label, fmt.Sprintf("%s of %s files: %s", count(c.Resolves), count(c.Of), clean(c.Message)))
+		t.field(label, fmt.Sprintf("%s of %s: %s", count(c.Resolves), plural(c.Of, "file"), clean(c.Message)))
 		for _, a := range c.Tried {
 			t.line("%s  %s", indent, t.faint(clean(attempt(a, c.Of))))
 		}
