@@ -333,7 +333,7 @@ func (p *patching) prove(ctx context.Context, w *work, patched *patch.Patched) e
 	if err != nil {
 		return err
 	}
-	if err := fix.Better(w.res, res, now); err != nil {
+	if err := fix.Better(w.res, res, w.read, now); err != nil {
 		return refuse("%s: the patched image is not better than it was: %v; nothing was published", p.ref, err)
 	}
 	return nil

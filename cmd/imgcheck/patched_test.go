@@ -160,7 +160,11 @@ func patchedText(p *fix.Plan) string {
 	for _, c := range p.Cures {
 		fmt.Fprintf(&b, "resolves %d of %d: %s\n", c.Resolves, c.Of, c.Message)
 		for _, a := range c.Tried {
-			fmt.Fprintf(&b, "  tried %s: %d of %d %s\n", a.Text, a.Resolves, c.Of, a.Why)
+			fmt.Fprintf(&b, "  tried %s: %d of %d", a.Text, a.Resolves, c.Of)
+			if a.Why != "" {
+				fmt.Fprintf(&b, ", but %s", a.Why)
+			}
+			b.WriteString("\n")
 		}
 		if c.Why != "" {
 			fmt.Fprintf(&b, "  %s\n", c.Why)

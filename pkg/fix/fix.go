@@ -113,7 +113,7 @@ type Cure struct {
 type Attempt struct {
 	Text     string `json:"text"`
 	Resolves int    `json:"resolves"`
-	Why      string `json:"why,omitempty"` // what it would break
+	Why      string `json:"why,omitempty"` // what speaks against it: "breaks …"
 }
 
 // Resolved counts the findings that go away, of all that are a warning or more.
@@ -142,11 +142,12 @@ func Find(ctx context.Context, img *lint.Image, packs *lint.Packs, res *lint.Res
 		o.Trials = 24
 	}
 	p := &planner{
-		Options: o, packs: packs, base: img, first: newLedger(res),
-		given: map[string]string{}, tried: map[string][]Attempt{},
+		Options: o, packs: packs, base: img, first: newLedger(res, img),
+		seen: map[string]bool{}, given: map[string]string{}, tried: map[string][]Attempt{},
 		answers: map[string]*provide.Found{}, unfound: map[string]string{}, read: map[*provide.Found]map[string]*elfdeps.Object{},
 	}
 	p.now = state{img: img, res: res, ledger: p.first}
+	p.seen[p.first.String()] = true
 	for {
 		k := p.next()
 		if k == "" {
@@ -162,6 +163,9 @@ func Find(ctx context.Context, img *lint.Image, packs *lint.Packs, res *lint.Res
 	return p.plan(), nil
 }
 
+// again is said of a change that leads where others have led already.
+const again = "another finding takes its place"
+
 const nothing = "nothing that was tried resolves it"
 
 // planner looks for a plan.
@@ -174,6 +178,7 @@ type planner struct {
 	groups []group // that were taken
 	trials int
 	short  bool                 // more could have been tried
+	seen   map[string]bool      // what was wrong in the states that were taken
 	given  map[string]string    // why nothing was taken, by finding
 	tried  map[string][]Attempt // by finding
 
@@ -233,10 +238,10 @@ func (p *planner) mend(ctx context.Context, k string) error {
 		if err != nil {
 			return err
 		}
-		if t != nil && (best == nil || t.gain > best.gain) {
+		if t != nil && (best == nil || t.beats(best)) {
 			best = t
 		}
-		if best != nil && best.whole {
+		if best != nil && best.done() {
 			break
 		}
 	}
@@ -271,13 +276,13 @@ func (p *planner) tryAll(ctx context.Context, k string, list []candidate) (*tria
 		if err != nil {
 			return nil, err
 		}
-		if t.broken == "" && t.gain > 0 && (best == nil || t.gain > best.gain) {
+		if t.broken == "" && t.gain > 0 && !t.seen && (best == nil || t.beats(best)) {
 			best = t
 		}
-		if best == t && t.whole {
+		if best == t && t.done() {
 			break
 		}
-		p.attempt(k, Attempt{Text: t.group.text, Resolves: t.gain, Why: t.broken})
+		p.attempt(k, Attempt{Text: t.group.text, Resolves: t.gain, Why: t.why()})
 	}
 	return best, nil
 }
@@ -298,6 +303,7 @@ func (p *planner) attempt(k string, a Attempt) {
 func (p *planner) take(k string, t *trial) {
 	p.groups = append(p.groups, t.group)
 	p.now = t.state
+	p.seen[t.ledger.String()] = true
 	p.tried[k] = slices.DeleteFunc(p.tried[k], func(a Attempt) bool { return a.Text == t.group.text })
 }
 
@@ -307,7 +313,33 @@ type trial struct {
 	group  group
 	gain   int    // files of the finding that can be loaded
 	whole  bool   // the finding is gone
+	better bool   // and no other has come in its place
+	seen   bool   // what is wrong then has been wrong before
 	broken string // what could be loaded before and cannot be after
+}
+
+// why says why a trial that resolves something is not taken.
+func (t *trial) why() string {
+	switch {
+	case t.broken != "":
+		return "breaks " + t.broken
+	case t.gain > 0 && !t.better:
+		return again
+	}
+	return ""
+}
+
+// done reports whether nothing better need be looked for.
+func (t *trial) done() bool { return t.whole && t.better }
+
+// beats reports whether a trial is to be taken rather than another: one that does
+// not put another finding in the place of this one, then the one that resolves
+// more.
+func (t *trial) beats(o *trial) bool {
+	if t.better != o.better {
+		return t.better
+	}
+	return t.gain > o.gain
 }
 
 // try replays the image with one more group of steps.
@@ -321,6 +353,8 @@ func (p *planner) try(ctx context.Context, k string, c candidate) (*trial, error
 	t.gain = p.now.ledger.gain(k, after.ledger)
 	_, there := after.ledger.trouble[k]
 	t.whole = !there
+	t.better = after.ledger.better(p.now.ledger)
+	t.seen = p.seen[after.ledger.String()]
 	if c.grow != nil && p.trials < p.Trials {
 		if more := c.grow(after.res); more != nil {
 			return p.try(ctx, k, *more)
@@ -332,15 +366,12 @@ func (p *planner) try(ctx context.Context, k string, c candidate) (*trial, error
 func (p *planner) simulate(ctx context.Context, groups []group) (state, error) {
 	p.trials++
 	d := newDraft(p.base, stepsOf(groups))
-	img, err := d.image()
-	if err != nil {
-		return state{}, err
-	}
+	img := d.image()
 	res, err := lint.Run(ctx, img, p.packs)
 	if err != nil {
 		return state{}, err
 	}
-	return state{img, res, newLedger(res)}, nil
+	return state{img, res, newLedger(res, img)}, nil
 }
 
 func stepsOf(groups []group) []Step {
@@ -367,7 +398,7 @@ func (p *planner) prune(ctx context.Context) error {
 		g := p.groups[i]
 		p.groups, p.now = less, after
 		if after.ledger.trouble[g.key] != nil {
-			p.attempt(g.key, Attempt{Text: g.text, Why: "another finding takes its place"})
+			p.attempt(g.key, Attempt{Text: g.text, Why: again})
 			p.give(g.key, nothing)
 		}
 	}
@@ -379,7 +410,7 @@ func (p *planner) prune(ctx context.Context) error {
 func (p *planner) plan() *Plan {
 	if len(p.groups) > 0 && !p.now.ledger.better(p.first) {
 		for _, g := range p.groups {
-			p.attempt(g.key, Attempt{Text: g.text, Why: "another finding takes its place"})
+			p.attempt(g.key, Attempt{Text: g.text, Why: again})
 			p.give(g.key, nothing)
 		}
 		p.groups = nil

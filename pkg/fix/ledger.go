@@ -3,6 +3,8 @@ package fix
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
@@ -25,7 +27,7 @@ type trouble struct {
 	files   map[string]bool
 }
 
-func newLedger(res *lint.Result) *ledger {
+func newLedger(res *lint.Result, img *lint.Image) *ledger {
 	l := &ledger{res: res, trouble: map[string]*trouble{}, grave: map[string]bool{}, any: map[string]bool{}}
 	for i := range res.Findings {
 		f := &res.Findings[i]
@@ -39,7 +41,7 @@ func newLedger(res *lint.Result) *ledger {
 		if f.Severity == lint.Error {
 			l.errors++
 		}
-		k := key(f)
+		k := key(f, environment(img))
 		if l.trouble[k] == nil {
 			l.trouble[k] = &trouble{finding: f, files: map[string]bool{}}
 			l.order = append(l.order, k)
@@ -55,17 +57,36 @@ func mark(set map[string]bool, list []string) {
 	}
 }
 
-// loads reports whether a finding says that its files cannot be loaded.
-func loads(f *lint.Finding) bool { return f.Library != "" || f.Symbol != "" }
+// loads reports whether a finding says that its files cannot be loaded, as
+// against that they are loaded and something else is not as it should be.
+func loads(f *lint.Finding) bool {
+	return (f.Library != "" || f.Symbol != "") && len(f.NeededBy) > 0
+}
 
 // key is what is wrong, whatever rule says it: a library that is missing is the
-// same trouble when it is there and not on the path.
-func key(f *lint.Finding) string {
+// same trouble when it is there and not on the path. The values of variables that
+// a message quotes are left out: they change with other steps.
+func key(f *lint.Finding, vars []string) string {
 	missing := strings.Contains(f.Message, "cannot open shared object file") || strings.HasPrefix(f.Message, "Error loading shared library ")
 	if missing && f.Library != "" {
 		return "missing " + f.Library
 	}
-	return f.Rule + " " + f.Message
+	message := f.Message
+	for _, v := range vars {
+		if name, value, ok := strings.Cut(v, "="); ok && value != "" {
+			message = strings.ReplaceAll(message, v, name)
+		}
+	}
+	return f.Rule + " " + message
+}
+
+// String tells ledgers apart: what is wrong, and with how many files.
+func (l *ledger) String() string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(l.trouble)) {
+		fmt.Fprintf(&b, "%s %d\n", k, len(l.trouble[k].files))
+	}
+	return b.String()
 }
 
 // count is how many files a trouble affects; one that names none is one.
@@ -142,10 +163,10 @@ func (l *ledger) weigh(other *ledger) int {
 }
 
 // Better is nil when what lint says of a changed image is strictly better than
-// what it says of the image as it was; else it says why not. The change is the
-// topmost layer of now.
-func Better(before, after *lint.Result, now *lint.Image) error {
-	was, is := newLedger(before), newLedger(after)
+// what it says of the old image; else it says why not. The change is the topmost
+// layer of now.
+func Better(before, after *lint.Result, old, now *lint.Image) error {
+	was, is := newLedger(before, old), newLedger(after, now)
 	if broken := worse(was, is, now.FS); broken != "" {
 		return fmt.Errorf("it breaks %s", broken)
 	}

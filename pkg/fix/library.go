@@ -35,8 +35,11 @@ func (p *planner) adds(ctx context.Context, f *lint.Finding) ([]candidate, error
 	for _, dir := range p.ownDirs(f) {
 		list = append(list, bring(dir))
 	}
-	c := bring(ours)
-	return append(list, c.and(" and to LD_LIBRARY_PATH", appendPath(ours))), nil
+	list = append(list, bring(ours).and(" and in LD_LIBRARY_PATH", appendPath(ours)))
+	if p.hasCache() {
+		list = append(list, bring(ours).and(" and in ld.so.cache", cached(ours)))
+	}
+	return list, nil
 }
 
 // and is the candidate with one more step.
@@ -127,7 +130,7 @@ func (p *planner) standIn(dir string, names []string, like *elfdeps.Object) cand
 		more := slices.Clone(names)
 		for i := range res.Findings {
 			f := &res.Findings[i]
-			if f.Severity != lint.Note && strings.HasPrefix(key(f), "missing ") && comeTogether(names[0], f.Library) && !slices.Contains(more, f.Library) {
+			if f.Severity != lint.Note && strings.HasPrefix(key(f, nil), "missing ") && comeTogether(names[0], f.Library) && !slices.Contains(more, f.Library) {
 				more = append(more, f.Library)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/fix"
 )
@@ -60,7 +59,7 @@ func (t *text) plan(p *fix.Plan) {
 func attempt(a fix.Attempt, of int) string {
 	s := fmt.Sprintf("%s resolves %s of %s", a.Text, count(a.Resolves), count(of))
 	if a.Why != "" {
-		s += ", and breaks " + strings.TrimSuffix(a.Why, ".")
+		s += ", but " + a.Why
 	}
 	return s
 }
