@@ -349,7 +349,7 @@ func (p *planner) try(ctx context.Context, k string, c candidate) (*trial, error
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{state: after, group: g, broken: worse(p.now.ledger, after.ledger, after.img.FS)}
+	t := &trial{state: after, group: g, broken: worse(p.now.ledger, after.ledger, p.now.img.FS)}
 	t.gain = p.now.ledger.gain(k, after.ledger)
 	_, there := after.ledger.trouble[k]
 	t.whole = !there
@@ -391,7 +391,7 @@ func (p *planner) prune(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !after.ledger.asGood(p.now.ledger) || worse(p.now.ledger, after.ledger, after.img.FS) != "" {
+		if !after.ledger.asGood(p.now.ledger) || worse(p.now.ledger, after.ledger, p.now.img.FS) != "" {
 			i++
 			continue
 		}

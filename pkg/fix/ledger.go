@@ -110,7 +110,7 @@ func (l *ledger) gain(k string, after *ledger) int {
 // worse says what is wrong in after that was not in before, or is empty. A
 // trouble whose files all could not be loaded before is none: it stood behind
 // another. Neither is one of files that are new.
-func worse(before, after *ledger, now *layers.FS) string {
+func worse(before, after *ledger, old *layers.FS) string {
 	for _, k := range after.order {
 		t := after.trouble[k]
 		if old := before.trouble[k]; old != nil && len(t.files) == 0 {
@@ -120,7 +120,7 @@ func worse(before, after *ledger, now *layers.FS) string {
 			return t.finding.Message
 		}
 		for _, p := range t.finding.Affected {
-			if !before.grave[p] && !isNew(now, p) {
+			if !before.grave[p] && !isNew(old, p) {
 				return fmt.Sprintf("%s: %s", p, t.finding.Message)
 			}
 		}
@@ -131,7 +131,7 @@ func worse(before, after *ledger, now *layers.FS) string {
 			continue
 		}
 		for _, p := range f.Affected {
-			if !before.any[p] && !isNew(now, p) {
+			if !before.any[p] && !isNew(old, p) {
 				return fmt.Sprintf("%s: %s", p, f.Message)
 			}
 		}
@@ -139,10 +139,10 @@ func worse(before, after *ledger, now *layers.FS) string {
 	return ""
 }
 
-// isNew reports whether a file is of the layer that is tried.
-func isNew(now *layers.FS, p string) bool {
-	_, layer, ok := now.Lookup(p)
-	return ok && layer == len(now.Layers)-1
+// isNew reports whether a file was not in the image before.
+func isNew(old *layers.FS, p string) bool {
+	_, _, ok := old.Lookup(p)
+	return !ok
 }
 
 // better reports whether less is wrong than before: fewer errors, or as many and
@@ -163,11 +163,10 @@ func (l *ledger) weigh(other *ledger) int {
 }
 
 // Better is nil when what lint says of a changed image is strictly better than
-// what it says of the old image; else it says why not. The change is the topmost
-// layer of now.
+// what it says of the image as it was; else it says why not.
 func Better(before, after *lint.Result, old, now *lint.Image) error {
 	was, is := newLedger(before, old), newLedger(after, now)
-	if broken := worse(was, is, now.FS); broken != "" {
+	if broken := worse(was, is, old.FS); broken != "" {
 		return fmt.Errorf("it breaks %s", broken)
 	}
 	if !is.better(was) {
