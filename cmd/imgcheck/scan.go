@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/report"
@@ -77,6 +78,7 @@ func scan(ctx context.Context, ref string, o layers.Options) (*report.Document, 
 	if err != nil {
 		return nil, err
 	}
+	o.Keep = inventory.Wants
 	img, fsys, err := open(ctx, ref, o)
 	if err != nil {
 		return nil, err

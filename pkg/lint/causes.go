@@ -475,6 +475,9 @@ func (w *world) unexamined() []Finding {
 			why[text] = append(why[text], "/"+e.Path)
 		}
 	}
+	for _, u := range w.inv.Unread {
+		why[u.Why] = append(why[u.Why], u.Path)
+	}
 	for _, l := range w.loaders {
 		if l == nil {
 			continue

@@ -21,6 +21,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -120,12 +121,15 @@ type Searched struct {
 type Result struct {
 	Findings []Finding `json:"findings"`
 	Stats    Stats     `json:"stats"`
+	// Inventory is what is installed.
+	Inventory *inventory.Inventory `json:"inventory,omitempty"`
 }
 
 // Stats say what was looked at.
 type Stats struct {
 	Files      int      `json:"files"`
 	ELF        int      `json:"elf_files"`
+	Packages   int      `json:"packages,omitempty"`   // wheels, conda, deb and apk packages
 	Frameworks []string `json:"frameworks,omitempty"` // "PyTorch at /opt/venv/…/torch"
 	Loaders    []string `json:"loaders,omitempty"`    // "/lib64/ld-linux-x86-64.so.2 (glibc 2.36)"
 }
@@ -150,11 +154,15 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	if err := w.replay(ctx); err != nil {
 		return nil, err
 	}
-	res := &Result{Stats: w.stats()}
+	if err := w.takeStock(); err != nil {
+		return nil, err
+	}
+	res := &Result{Stats: w.stats(), Inventory: w.inv}
 	res.Findings = append(res.Findings, w.entrypoint()...)
 	res.Findings = append(res.Findings, w.interpreters()...)
 	res.Findings = append(res.Findings, w.causes()...)
 	res.Findings = append(res.Findings, w.symbols()...)
+	res.Findings = append(res.Findings, w.check()...)
 	res.Findings = append(res.Findings, w.unexamined()...)
 	for i, f := range res.Findings {
 		if packs.Rule(f.Rule) == nil {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -35,6 +36,8 @@ type world struct {
 
 	installs []*install
 	served   sync.Map // servedKey → true
+
+	inv *inventory.Inventory // set by takeStock
 }
 
 // object is one ELF file and what its replay came to.
@@ -494,7 +497,7 @@ func (in *install) follows(p string) bool {
 
 // stats say what was looked at.
 func (w *world) stats() Stats {
-	s := Stats{Files: w.files, ELF: w.elf}
+	s := Stats{Files: w.files, ELF: w.elf, Packages: len(w.inv.Packages)}
 	for _, in := range w.installs {
 		s.Frameworks = append(s.Frameworks, fmt.Sprintf("%s at %s", in.Title, in.home))
 	}

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"io"
 
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
@@ -26,6 +27,8 @@ type Document struct {
 	Summary  Summary        `json:"summary"`
 	Findings []lint.Finding `json:"findings"`
 	Stats    lint.Stats     `json:"stats"`
+	// Inventory is what is installed; nil where it was not asked for.
+	Inventory *inventory.Inventory `json:"inventory,omitempty"`
 }
 
 // Image says what was scanned.
@@ -54,7 +57,7 @@ type Summary struct {
 
 // New puts a result and what was scanned together.
 func New(img Image, res *lint.Result) *Document {
-	d := &Document{Schema: Schema, Image: img, Findings: res.Findings, Stats: res.Stats}
+	d := &Document{Schema: Schema, Image: img, Findings: res.Findings, Stats: res.Stats, Inventory: res.Inventory}
 	if d.Findings == nil {
 		d.Findings = []lint.Finding{}
 	}
