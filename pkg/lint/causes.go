@@ -39,6 +39,8 @@ func (w *world) causes() []Finding {
 				switch {
 				case e.Musl: // the whole line
 					text = ""
+				case e.Kind == elfdeps.InnerError: // an assertion of the loader's
+					text, severity, because = "", Error, ""
 				case isVersion(e):
 					text, severity, because = entry.name+": ", Error, ""
 				}
@@ -56,7 +58,7 @@ func (w *world) causes() []Finding {
 			for _, e := range f.misses {
 				c := causeOf(all, e)
 				severity := Warning
-				if isVersion(e) || w.packs.family(e.Name) != nil && !e.Unknown {
+				if isVersion(e) || isStack(e) || w.packs.family(e.Name) != nil && !e.Unknown {
 					severity = Error
 				}
 				c.meet(e, realPath(w.img.FS, f.path), severity)
@@ -143,6 +145,9 @@ func (c *cause) effect(e Effect) {
 func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 	if isVersion(e) {
 		return w.judgeVersion(o, e)
+	}
+	if isStack(e) {
+		return w.judgeStack(o)
 	}
 	if w.packs.family(e.Name) == nil || !w.isRoot(o) {
 		return Note, ""
@@ -268,6 +273,10 @@ func (w *world) finding(c *cause) Finding {
 	switch {
 	case e.Unknown:
 		f.Rule = "not-examined"
+	case isStack(e):
+		f.Rule = "executable-stack"
+		f.Fixes = stackFixes(w.stackLibrary(e))
+		return f
 	case c.starts && fam == nil:
 		f.Rule = "broken-entrypoint"
 	case fam == nil:
@@ -294,8 +303,16 @@ func (w *world) versionFinding(c *cause) Finding {
 	for _, p := range slices.Sorted(maps.Keys(c.needers)) {
 		f.NeededBy = append(f.NeededBy, w.file(p))
 	}
+	if c.first.Kind == elfdeps.InnerError {
+		return w.staleVersions(f, c.first)
+	}
 	if e, _, ok := w.img.FS.Lookup(c.first.Subject); ok {
 		f.Present = []File{w.file("/" + e.Path)}
+	}
+	if newer := w.newerCopies(c.first.Subject, c.first.Name); len(newer) > 0 {
+		f.Rule, f.BoundTo, f.Present = "older-copy-first", &f.Present[0], newer
+		f.Fixes = []string{olderCopyFix(f.BoundTo.Path, newer[0].Path)}
+		return f
 	}
 	for _, v := range w.packs.Versions {
 		if match(v.Match, c.first.Name) {

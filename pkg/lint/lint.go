@@ -66,6 +66,9 @@ type Finding struct {
 	// Symbol is the name that nothing defines, and Demangled what it is in C++.
 	Symbol    string `json:"symbol,omitempty"`
 	Demangled string `json:"demangled,omitempty"`
+	// BoundTo is the copy of a library that is asked and does not have what is
+	// wanted, where that is the cause; Present are then the copies that have it.
+	BoundTo *File `json:"bound_to,omitempty"`
 	// Effects are what a user meets, and how it reads.
 	Effects []Effect `json:"effects,omitempty"`
 	// NeededBy are the files that ask for Library themselves.

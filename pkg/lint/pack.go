@@ -24,6 +24,8 @@ type Packs struct {
 	Optional   []*Exception
 	AnyOf      []*Exception
 	Versions   []*VersionFix
+	Symbols    []*SymbolFact
+	Openers    []*Opener
 
 	families sync.Map // name → *Family
 }
@@ -89,6 +91,26 @@ type VersionFix struct {
 	Sources []string `yaml:"sources"`
 }
 
+// SymbolFact is what is known of symbols by their names.
+type SymbolFact struct {
+	Match string `yaml:"match"`
+	// Library has them, in the releases that have them at all: a pattern.
+	Library string `yaml:"library"`
+	// Feature is what calls them.
+	Feature string   `yaml:"feature"`
+	Fix     string   `yaml:"fix"` // {cuda} and {number}, the release in the name
+	Sources []string `yaml:"sources"`
+}
+
+// Opener is a library that opens others by name, at once (RTLD_NOW).
+type Opener struct {
+	By      string   `yaml:"by"` // its SONAME, a pattern
+	Opens   []string `yaml:"opens"`
+	Effect  string   `yaml:"effect"` // {library} is what it opens
+	Error   string   `yaml:"error"`  // {library} and {error}
+	Sources []string `yaml:"sources"`
+}
+
 // pack is one file.
 type pack struct {
 	Rules      []*Rule       `yaml:"rules"`
@@ -98,6 +120,8 @@ type pack struct {
 	Optional   []*Exception  `yaml:"optional"`
 	AnyOf      []*Exception  `yaml:"any_of"`
 	Versions   []*VersionFix `yaml:"versions"`
+	Symbols    []*SymbolFact `yaml:"symbols"`
+	Openers    []*Opener     `yaml:"openers"`
 }
 
 // LoadPacks reads every *.yaml of fsys. A pack with an unknown field, a missing
@@ -143,6 +167,8 @@ func (p *Packs) add(b []byte) error {
 	p.Optional = append(p.Optional, one.Optional...)
 	p.AnyOf = append(p.AnyOf, one.AnyOf...)
 	p.Versions = append(p.Versions, one.Versions...)
+	p.Symbols = append(p.Symbols, one.Symbols...)
+	p.Openers = append(p.Openers, one.Openers...)
 	return nil
 }
 
@@ -183,6 +209,22 @@ func (p *pack) validate() error {
 			return err
 		}
 	}
+	for _, s := range p.Symbols {
+		if s.Match == "" || len(s.Sources) == 0 {
+			return fmt.Errorf("symbol %q: needs a match and sources", s.Match)
+		}
+		if err := patterns("symbol", []string{s.Match, s.Library}); err != nil {
+			return err
+		}
+	}
+	for _, o := range p.Openers {
+		if o.By == "" || len(o.Opens) == 0 || o.Effect == "" || len(o.Sources) == 0 {
+			return fmt.Errorf("opener %q: needs a by, names that it opens, an effect and sources", o.By)
+		}
+		if err := patterns("opener", []string{o.By}); err != nil {
+			return err
+		}
+	}
 	for _, e := range slices.Concat(p.Optional, p.AnyOf) {
 		if e.Match == "" || e.Why == "" || len(e.Sources) == 0 {
 			return fmt.Errorf("exception %q: needs a match, a why and sources", e.Match)
@@ -218,6 +260,16 @@ func (p *Packs) Rule(id string) *Rule {
 	for _, r := range p.Rules {
 		if r.ID == id {
 			return r
+		}
+	}
+	return nil
+}
+
+// symbol is what is known of a symbol, nil when nothing is.
+func (p *Packs) symbol(name string) *SymbolFact {
+	for _, s := range p.Symbols {
+		if match(s.Match, name) {
+			return s
 		}
 	}
 	return nil

@@ -94,6 +94,7 @@ func (t *text) finding(f *lint.Finding) {
 	t.neededBy(f)
 	t.affected(f)
 	t.searched(f)
+	t.boundTo(f)
 	t.present(f)
 	t.list("fix", f.Fixes, len(f.Fixes))
 	if f.Because != "" {
@@ -211,6 +212,17 @@ func searchKey(f *lint.Finding) string {
 		fmt.Fprintln(&b, s.Source, s.Places)
 	}
 	return b.String()
+}
+
+// boundTo is the copy that was asked in vain.
+func (t *text) boundTo(f *lint.Finding) {
+	if f.BoundTo == nil {
+		return
+	}
+	t.field("asked", clean(f.BoundTo.Path)+", which does not have it")
+	if f.BoundTo.Layer != nil {
+		t.line("%s  %s", indent, t.faint(layer("from", f.BoundTo.Layer)))
+	}
 }
 
 func (t *text) present(f *lint.Finding) {
