@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,9 +32,7 @@ func scanCommand() *cli.Command {
 			"   imgcheck scan ghcr.io/org/app:1.0\n" +
 			"   docker save app | gzip > app.tar.gz && imgcheck scan docker-archive:app.tar.gz --format json",
 		OnUsageError: usageError,
-		Flags: append(imageFlags(),
-			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the report: " + strings.Join(formats(), " or ")},
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the report to `FILE` instead of the standard output"},
+		Flags: append(slices.Concat(imageFlags(), outputFlags()),
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
@@ -66,12 +63,6 @@ func sources() string {
 	return b.String()
 }
 
-func formats() []string {
-	names := slices.Sorted(maps.Keys(report.Formats))
-	slices.Reverse(names)
-	return names
-}
-
 // scan is the program: open, index, judge.
 func scan(ctx context.Context, ref string, o layers.Options) (*report.Document, error) {
 	packs, err := lint.LoadPacks(rules.FS)
@@ -87,7 +78,9 @@ func scan(ctx context.Context, ref string, o layers.Options) (*report.Document, 
 	if err != nil {
 		return nil, err
 	}
-	return report.New(describe(img), res), nil
+	doc := report.New(describe(img), res)
+	doc.Rules = packs.Rules
+	return doc, nil
 }
 
 // open reads an image into a file system.
@@ -143,8 +136,7 @@ func platformOf(c *v1.ConfigFile) *v1.Platform {
 // options are the flags of a scan, checked.
 type options struct {
 	layers   layers.Options
-	format   report.Format
-	output   string
+	outputs  outputs
 	failOn   lint.Severity // empty: never
 	all      bool
 	progress *progress
@@ -154,10 +146,10 @@ func scanOptions(c *cli.Context) (*options, error) {
 	if c.NArg() != 1 {
 		return nil, fmt.Errorf("scan takes one image, not %d: see `imgcheck scan --help`", c.NArg())
 	}
-	o := &options{output: c.String("output"), all: c.Bool("all")}
-	var ok bool
-	if o.format, ok = report.Formats[c.String("format")]; !ok {
-		return nil, fmt.Errorf("there is no format %q: say %s", c.String("format"), strings.Join(formats(), " or "))
+	o := &options{all: c.Bool("all")}
+	var err error
+	if o.outputs, err = parseOutputs(c.String("format"), c.StringSlice("output")); err != nil {
+		return nil, err
 	}
 	if s := c.String("fail-on"); s != "never" {
 		o.failOn = lint.Severity(s)
@@ -165,7 +157,6 @@ func scanOptions(c *cli.Context) (*options, error) {
 			return nil, fmt.Errorf("there is no severity %q: say --fail-on error, warning, note or never", s)
 		}
 	}
-	var err error
 	if o.layers, err = imageOptions(c); err != nil {
 		return nil, err
 	}
@@ -174,12 +165,13 @@ func scanOptions(c *cli.Context) (*options, error) {
 	return o, nil
 }
 
-// write puts the report where it belongs. A file appears whole or not at all.
+// write puts the reports where they belong.
 func (o *options) write(c *cli.Context, doc *report.Document) error {
-	if o.output == "" || o.output == "-" {
-		return o.format(c.App.Writer, doc, report.Options{All: o.all, Color: isTerminal(c.App.Writer) && os.Getenv("NO_COLOR") == ""})
+	failOn := o.failOn
+	if failOn == "" {
+		failOn = report.Never
 	}
-	return writeFile(o.output, func(w io.Writer) error { return o.format(w, doc, report.Options{All: o.all}) })
+	return o.outputs.write(c, doc, report.Options{All: o.all, FailOn: failOn})
 }
 
 // status is the command's end: errFindings when something weighs enough.

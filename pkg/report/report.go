@@ -9,7 +9,6 @@
 package report
 
 import (
-	"encoding/json"
 	"io"
 
 	"github.com/imgcheck/imgcheck/pkg/inventory"
@@ -29,6 +28,11 @@ type Document struct {
 	Stats    lint.Stats     `json:"stats"`
 	// Inventory is what is installed; nil where it was not asked for.
 	Inventory *inventory.Inventory `json:"inventory,omitempty"`
+
+	// Rules are what the packs say of the rules: SARIF carries their texts, and
+	// JUnit has a case for each. They are no part of the JSON, and whoever reads
+	// a document back brings them again.
+	Rules []*lint.Rule `json:"-"`
 }
 
 // Image says what was scanned.
@@ -84,21 +88,32 @@ type Options struct {
 	All bool
 	// Color allows escape sequences.
 	Color bool
+	// Version is imgcheck's own, where a format names its tool.
+	Version string
+	// FailOn is the least severity that JUnit shows as a failure; empty is
+	// error, and Never none.
+	FailOn lint.Severity
 }
+
+// Never is a FailOn that no finding reaches.
+const Never lint.Severity = "never"
 
 // Format writes a document.
 type Format func(w io.Writer, d *Document, o Options) error
 
 // Formats by name.
 var Formats = map[string]Format{
-	"text": Text,
-	"json": JSON,
+	"text":     Text,
+	"json":     JSON,
+	"sarif":    SARIF,
+	"junit":    JUnit,
+	"github":   GitHub,
+	"markdown": Markdown,
+	"gitlab":   GitLab,
 }
 
+// Names are those of Formats, the most used first.
+var Names = []string{"text", "json", "sarif", "junit", "github", "markdown", "gitlab"}
+
 // JSON writes the document as it is, whatever the options.
-func JSON(w io.Writer, d *Document, _ Options) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(d)
-}
+func JSON(w io.Writer, d *Document, _ Options) error { return writeJSON(w, d) }
