@@ -1,0 +1,308 @@
+package patch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Documents are edited as the bytes that they are: what is not the edit stays,
+// with its spaces, its order and its unknown fields. Each function below gives a
+// new document that differs from the old one in one place.
+//
+// An object that is edited, or that leads there, may have no key twice. Readers
+// differ in which one counts, and Go's take Layers for layers: what one tool
+// checks would not be what another one runs.
+
+// member is a key of an object and where its value lies in the document.
+type member struct {
+	key        string
+	start, end int // of the value
+	from       int // of the key
+}
+
+// errNoObject and errNoArray say that a document is not of the form that is
+// edited.
+var (
+	errNoObject = errors.New("is no JSON object")
+	errNoArray  = errors.New("is no JSON array")
+)
+
+// members lists the object that is doc[start:end].
+func members(doc []byte, start, end int) ([]member, error) {
+	dec := json.NewDecoder(bytes.NewReader(doc[start:end]))
+	if t, err := dec.Token(); err != nil {
+		return nil, err
+	} else if t != json.Delim('{') {
+		return nil, errNoObject
+	}
+	var list []member
+	for {
+		m := member{from: skipComma(doc, start+int(dec.InputOffset()))}
+		t, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		key, ok := t.(string)
+		if !ok {
+			return list, nil // the closing brace
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, err
+		}
+		m.key, m.end = key, start+int(dec.InputOffset())
+		m.start = m.end - len(value)
+		list = append(list, m)
+	}
+}
+
+// elements lists the array that is doc[start:end]; its members have no keys.
+func elements(doc []byte, start, end int) ([]member, error) {
+	dec := json.NewDecoder(bytes.NewReader(doc[start:end]))
+	if t, err := dec.Token(); err != nil {
+		return nil, err
+	} else if t != json.Delim('[') {
+		return nil, errNoArray
+	}
+	var list []member
+	for dec.More() {
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, err
+		}
+		m := member{end: start + int(dec.InputOffset())}
+		m.start = m.end - len(value)
+		m.from = m.start
+		list = append(list, m)
+	}
+	_, err := dec.Token()
+	return list, err
+}
+
+func skipComma(doc []byte, i int) int {
+	for i < len(doc) && strings.IndexByte(" \t\r\n,", doc[i]) >= 0 {
+		i++
+	}
+	return i
+}
+
+// find is the member with a key. It is an error when the key stands there twice
+// or is written in other letters.
+func find(list []member, key string) (m member, ok bool, err error) {
+	for _, x := range list {
+		switch {
+		case !strings.EqualFold(x.key, key):
+		case ok:
+			return m, false, fmt.Errorf("has %q twice", key)
+		case x.key != key:
+			return m, false, fmt.Errorf("has %q where %q is meant", x.key, key)
+		default:
+			m, ok = x, true
+		}
+	}
+	return m, ok, nil
+}
+
+// splice is the document with doc[start:end] replaced.
+func splice(doc []byte, start, end int, by ...string) []byte {
+	out := make([]byte, 0, len(doc)+64)
+	out = append(out, doc[:start]...)
+	for _, s := range by {
+		out = append(out, s...)
+	}
+	return append(out, doc[end:]...)
+}
+
+// bounds is where the document's value lies.
+func bounds(doc []byte) (start, end int, err error) {
+	if !json.Valid(doc) {
+		return 0, 0, errors.New("is no JSON")
+	}
+	start = len(doc) - len(bytes.TrimLeft(doc, " \t\r\n"))
+	return start, len(bytes.TrimRight(doc, " \t\r\n")), nil
+}
+
+func isNull(doc []byte, m member) bool { return string(doc[m.start:m.end]) == "null" }
+
+// at finds the value that a path of keys names. Where it is not there, or null,
+// list is the object that lacks path[depth]; null leaves m at it.
+func at(doc []byte, path []string) (m member, depth int, list []member, err error) {
+	m.start, m.end, err = bounds(doc)
+	if err != nil {
+		return m, 0, nil, err
+	}
+	for i, key := range path {
+		object := m
+		if list, err = members(doc, m.start, m.end); err == nil {
+			var ok bool
+			if m, ok, err = find(list, key); err == nil && !ok {
+				return object, i, list, nil
+			}
+		}
+		if err != nil {
+			return m, i, nil, inPath(path[:i], err)
+		}
+		if isNull(doc, m) && i < len(path)-1 {
+			return m, i + 1, nil, nil
+		}
+	}
+	return m, len(path), nil, nil
+}
+
+func inPath(path []string, err error) error {
+	if len(path) == 0 {
+		return err
+	}
+	return fmt.Errorf("%s: %w", strings.Join(path, "."), err)
+}
+
+// set gives the value at a path of keys, which is made where it is not there.
+func set(doc []byte, value string, path ...string) ([]byte, error) {
+	m, depth, list, err := at(doc, path)
+	if err != nil {
+		return nil, err
+	}
+	if depth == len(path) {
+		return splice(doc, m.start, m.end, value), nil
+	}
+	for i := len(path) - 1; i > depth; i-- {
+		value = "{" + quote(path[i]) + ":" + value + "}"
+	}
+	value = quote(path[depth]) + ":" + value
+	switch {
+	case isNull(doc, m):
+		return splice(doc, m.start, m.end, "{", value, "}"), nil
+	case len(list) == 0:
+		return splice(doc, m.start+1, m.start+1, value), nil
+	}
+	last := list[len(list)-1].end
+	return splice(doc, last, last, ",", value), nil
+}
+
+// add appends an element to the array at a path, which is made where it is not
+// there.
+func add(doc []byte, value string, path ...string) ([]byte, error) {
+	m, depth, _, err := at(doc, path)
+	if err != nil {
+		return nil, err
+	}
+	if depth < len(path) || isNull(doc, m) {
+		return set(doc, "["+value+"]", path...)
+	}
+	list, err := elements(doc, m.start, m.end)
+	if err != nil {
+		return nil, inPath(path, err)
+	}
+	if len(list) == 0 {
+		return splice(doc, m.start+1, m.start+1, value), nil
+	}
+	last := list[len(list)-1].end
+	return splice(doc, last, last, ",", value), nil
+}
+
+// drop takes the value at a path away, with its key. What is not there needs no
+// dropping.
+func drop(doc []byte, path ...string) ([]byte, error) {
+	m, depth, _, err := at(doc, path)
+	if err != nil || depth < len(path) {
+		return doc, err
+	}
+	parent, _, _, err := at(doc, path[:len(path)-1])
+	if err != nil {
+		return nil, err
+	}
+	list, err := members(doc, parent.start, parent.end)
+	if err != nil {
+		return nil, err
+	}
+	return cut(doc, list, m), nil
+}
+
+// dropElement takes element i of the array at a path away.
+func dropElement(doc []byte, i int, path ...string) ([]byte, error) {
+	m, depth, _, err := at(doc, path)
+	if err != nil || depth < len(path) {
+		return doc, err
+	}
+	list, err := elements(doc, m.start, m.end)
+	if err != nil {
+		return nil, inPath(path, err)
+	}
+	return cut(doc, list, list[i]), nil
+}
+
+// cut takes one of a list away, with the comma before it, or after it where it
+// is the first.
+func cut(doc []byte, list []member, m member) []byte {
+	for i, x := range list {
+		switch {
+		case x.from != m.from:
+		case i > 0:
+			return splice(doc, list[i-1].end, m.end)
+		case len(list) > 1:
+			return splice(doc, m.from, list[1].from)
+		}
+	}
+	return splice(doc, m.from, m.end)
+}
+
+// setElement replaces element i of the array at a path.
+func setElement(doc []byte, i int, value string, path ...string) ([]byte, error) {
+	m, _, _, err := at(doc, path)
+	if err != nil {
+		return nil, err
+	}
+	list, err := elements(doc, m.start, m.end)
+	if err != nil {
+		return nil, inPath(path, err)
+	}
+	return splice(doc, list[i].start, list[i].end, value), nil
+}
+
+// text is the string at a path, empty where there is none.
+func text(doc []byte, path ...string) (string, error) {
+	m, depth, _, err := at(doc, path)
+	if err != nil || depth < len(path) || isNull(doc, m) {
+		return "", err
+	}
+	var s string
+	if err := json.Unmarshal(doc[m.start:m.end], &s); err != nil {
+		return "", inPath(path, errors.New("is no JSON string"))
+	}
+	return s, nil
+}
+
+// array is the raw elements of the array at a path, none where it is not there.
+func array(doc []byte, path ...string) ([]json.RawMessage, error) {
+	m, depth, _, err := at(doc, path)
+	if err != nil || depth < len(path) || isNull(doc, m) {
+		return nil, err
+	}
+	list, err := elements(doc, m.start, m.end)
+	if err != nil {
+		return nil, inPath(path, err)
+	}
+	out := make([]json.RawMessage, len(list))
+	for i, x := range list {
+		out[i] = doc[x.start:x.end]
+	}
+	return out, nil
+}
+
+// quote is a string as JSON. Unlike encoding/json's own it leaves <, > and & as
+// they are, as registries' tools do.
+func quote(s string) string { return encode(s) }
+
+// encode is a value as compact JSON; what it is given can always be encoded.
+func encode(v any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err) // strings, numbers and structs of them
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
