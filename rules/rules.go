@@ -8,7 +8,7 @@ package rules
 
 import "embed"
 
-// FS holds the packs, *.yaml.
+// FS holds the packs, *.yaml, and in provide/ what the provide package reads.
 //
-//go:embed *.yaml
+//go:embed *.yaml provide/*.yaml
 var FS embed.FS

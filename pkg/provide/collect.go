@@ -1,0 +1,143 @@
+package provide
+
+import (
+	"debug/elf"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+)
+
+// machines are the names of an architecture, by Go's.
+var machines = map[string]struct {
+	elf    elf.Machine
+	wheel  string // in a wheel's platform tag
+	redist []string
+}{
+	"amd64": {elf.EM_X86_64, "x86_64", []string{"linux-x86_64"}},
+	"arm64": {elf.EM_AARCH64, "aarch64", []string{"linux-sbsa", "linux-aarch64"}},
+}
+
+// entry is a name in one directory of a source.
+type entry struct {
+	name string
+	link string // of a symbolic link: the name beside it that it leads to
+	// Of a file:
+	object *elfdeps.Object
+	size   int64
+	digest string // empty until somebody needs it
+	open   func() (io.ReadCloser, error)
+	at     int // where the source finds it again
+}
+
+// set is the files of one release in one directory.
+type set struct {
+	dir     string
+	version string // the release, or what file names tell of it, or empty
+	files   []entry
+	links   map[string][]string // file → names that lead to it
+}
+
+func (f *File) named(name string) bool { return f.Name == name || slices.Contains(f.Links, name) }
+
+// sets sorts what is in one directory by release, the newest first. An entry
+// that is no library for the machine is left out. Where the release is known,
+// all of it is one set.
+func (r *request) sets(dir, release string, list []entry) []*set {
+	version := fileVersion
+	if release != "" || r.lib != nil && r.lib.OtherNumbers {
+		version = func(string) string { return release }
+	}
+	byName := map[string]entry{}
+	for _, e := range list {
+		byName[e.name] = e
+	}
+	byVersion := map[string]*set{}
+	for _, e := range list {
+		if e.link != "" || !r.takes(e.name) || !r.runs(e.object) {
+			continue
+		}
+		v := version(e.name)
+		if byVersion[v] == nil {
+			byVersion[v] = &set{dir: dir, version: v, links: map[string][]string{}}
+		}
+		byVersion[v].files = append(byVersion[v].files, e)
+	}
+	for _, e := range list {
+		if e.link == "" || !r.takes(e.name) {
+			continue
+		}
+		target := followed(byName, e)
+		if s := byVersion[version(target)]; s != nil {
+			s.links[target] = append(s.links[target], e.name)
+		}
+	}
+	var all []*set
+	for _, s := range byVersion {
+		s.finish(byName)
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b *set) int { return compareVersions(b.version, a.version) })
+	return all
+}
+
+// runs reports whether an object is a library for the machine.
+func (r *request) runs(o *elfdeps.Object) bool {
+	return o != nil && o.Machine == machines[r.Arch].elf && o.Type == elf.ET_DYN
+}
+
+// followed is the name that a chain of links in one directory leads to.
+func followed(byName map[string]entry, e entry) string {
+	for range 8 {
+		if e.link == "" {
+			break
+		}
+		e = byName[e.link]
+	}
+	return e.name
+}
+
+// finish sorts a set, and adds the SONAMEs that no link has: what ldconfig would
+// have made.
+func (s *set) finish(byName map[string]entry) {
+	slices.SortFunc(s.files, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	for _, e := range s.files {
+		if _, there := byName[e.object.Soname]; !there && goodName(e.object.Soname) && e.object.Soname != e.name {
+			s.links[e.name] = append(s.links[e.name], e.object.Soname)
+		}
+		slices.Sort(s.links[e.name])
+		s.links[e.name] = slices.Compact(s.links[e.name])
+	}
+}
+
+// goodName reports whether a name that a file brings can be a file's name.
+func goodName(n string) bool {
+	return n != "" && n != "." && n != ".." && len(n) <= 255 && n == path.Base(n) && !strings.ContainsRune(n, 0)
+}
+
+// has reports whether the set has every name that is asked for, and what not.
+func (s *set) lacks(names []string) []string {
+	var missing []string
+	for _, n := range names {
+		ok := slices.ContainsFunc(s.files, func(e entry) bool { return e.name == n || slices.Contains(s.links[e.name], n) })
+		if !ok {
+			missing = append(missing, n)
+		}
+	}
+	return missing
+}
+
+// list are the files of a set, for a Found.
+func (s *set) list() []File {
+	out := make([]File, 0, len(s.files))
+	for _, e := range s.files {
+		out = append(out, File{Name: e.name, Soname: e.object.Soname, Size: e.size, Digest: e.digest, Links: s.links[e.name], Open: e.open})
+	}
+	return out
+}
+
+// inStubs reports whether a path is in a directory of stubs: libraries to link
+// with, that fail when they are called.
+func inStubs(p string) bool { return slices.Contains(strings.Split(p, "/"), "stubs") }

@@ -1,0 +1,285 @@
+package provide
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"gopkg.in/yaml.v3"
+
+	"github.com/imgcheck/imgcheck/rules"
+)
+
+// Library is a library with its sub-libraries, as rules/provide tells of it.
+type Library struct {
+	ID    string   `yaml:"id"`
+	Title string   `yaml:"title"`
+	Match []string `yaml:"match"` // patterns on a file name or SONAME
+	// Wheels are the distributions that have it, {cuda} and {cu} not filled in.
+	Wheels  []string          `yaml:"wheels"`
+	Redist  Redist            `yaml:"redist"`
+	CUDA    map[string]string `yaml:"cuda"` // number after ".so." → CUDA major
+	License string            `yaml:"license"`
+	// OtherNumbers says that the numbers in its file names are not the
+	// release's: CUPTI of CUDA 12.4 is libcupti.so.2024.1.1.
+	OtherNumbers bool     `yaml:"other_numbers"`
+	Sources      []string `yaml:"sources"`
+
+	license *licenseFact
+}
+
+// Redist is where a library stands among NVIDIA's archives.
+type Redist struct {
+	Product   string `yaml:"product"`   // the part of the URL before /redist/
+	Component string `yaml:"component"` // the key in redistrib_*.json
+}
+
+type licenseFact struct {
+	ID      string   `yaml:"id"`
+	Name    string   `yaml:"name"`
+	URL     string   `yaml:"url"`
+	Accept  bool     `yaml:"accept"`
+	Terms   string   `yaml:"terms"`
+	Sources []string `yaml:"sources"`
+}
+
+// facts is what rules/provide says.
+type facts struct {
+	Licenses  []*licenseFact `yaml:"licenses"`
+	Libraries []*Library     `yaml:"libraries"`
+	Releases  []*release     `yaml:"releases"`
+}
+
+// release is a redistrib_*.json whose hash is known.
+type release struct {
+	Product string   `yaml:"product"`
+	Label   string   `yaml:"label"` // between redistrib_ and .json
+	SHA256  string   `yaml:"sha256"`
+	Sources []string `yaml:"sources"`
+}
+
+// known is what rules/provide says, checked. It is embedded and tested, so that
+// an error in it cannot come from outside.
+var known = sync.OnceValue(func() *facts {
+	f, err := loadFacts(rules.FS)
+	if err != nil {
+		panic("rules/provide: " + err.Error())
+	}
+	return f
+})
+
+func loadFacts(fsys fs.FS) (*facts, error) {
+	names, err := fs.Glob(fsys, "provide/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	all := new(facts)
+	for _, name := range names {
+		b, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return nil, err
+		}
+		var one facts
+		d := yaml.NewDecoder(bytes.NewReader(b))
+		d.KnownFields(true)
+		if err := d.Decode(&one); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all.Licenses = append(all.Licenses, one.Licenses...)
+		all.Libraries = append(all.Libraries, one.Libraries...)
+		all.Releases = append(all.Releases, one.Releases...)
+	}
+	return all, all.validate()
+}
+
+func (f *facts) validate() error {
+	licenses := map[string]*licenseFact{}
+	for _, l := range f.Licenses {
+		if l.ID == "" || l.Name == "" || l.URL == "" || l.Terms == "" || len(l.Sources) == 0 {
+			return fmt.Errorf("licence %q: needs an id, a name, a url, terms and sources", l.ID)
+		}
+		licenses[l.ID] = l
+	}
+	seen := map[string]bool{}
+	for _, l := range f.Libraries {
+		if l.ID == "" || seen[l.ID] || l.Title == "" || len(l.Match) == 0 || len(l.Sources) == 0 {
+			return fmt.Errorf("library %q: needs an id of its own, a title, names to match and sources", l.ID)
+		}
+		seen[l.ID] = true
+		for _, m := range l.Match {
+			if !doublestar.ValidatePattern(m) {
+				return fmt.Errorf("library %s: %q is not a pattern", l.ID, m)
+			}
+		}
+		if l.license = licenses[l.License]; l.license == nil {
+			return fmt.Errorf("library %s: there is no licence %q", l.ID, l.License)
+		}
+	}
+	for _, r := range f.Releases {
+		if r.Product == "" || r.Label == "" || len(r.SHA256) != 64 || len(r.Sources) == 0 {
+			return fmt.Errorf("release %s %s: needs a product, a label, a sha256 and sources", r.Product, r.Label)
+		}
+	}
+	return nil
+}
+
+// LibraryOf is the library that a SONAME or file name belongs to, nil when none
+// in rules/provide has it.
+func LibraryOf(name string) *Library {
+	for _, l := range known().Libraries {
+		if l.has(name) {
+			return l
+		}
+	}
+	return nil
+}
+
+// LicenseOf is what the library of a name comes under, without its text, before
+// anything was looked for; nil when nothing is known of it.
+func LicenseOf(name string) *License {
+	l := LibraryOf(name)
+	if l == nil {
+		return nil
+	}
+	return l.license.license()
+}
+
+func (l *licenseFact) license() *License {
+	return &License{Name: l.Name, URL: l.URL, NeedsAcceptance: l.Accept, Terms: l.Terms}
+}
+
+func libraryByID(id string) *Library {
+	for _, l := range known().Libraries {
+		if l.ID == id {
+			return l
+		}
+	}
+	return nil
+}
+
+func (l *Library) has(name string) bool {
+	return slices.ContainsFunc(l.Match, func(m string) bool { return doublestar.MatchUnvalidated(m, path.Base(name)) })
+}
+
+// newRequest checks what is wanted.
+func newRequest(w Want) (*request, error) {
+	r := &request{Want: w}
+	for _, n := range w.Names {
+		if n == "" || n != path.Base(n) || n == "." || n == ".." || len(n) > 255 {
+			return nil, fmt.Errorf("looking for %q: it is no file name", n)
+		}
+	}
+	switch {
+	case w.Library != "":
+		if r.lib = libraryByID(w.Library); r.lib == nil {
+			return nil, fmt.Errorf("looking for %s: no such library is known: say one of %s", w.Library, strings.Join(libraryIDs(), ", "))
+		}
+	case len(w.Names) == 0:
+		return nil, errors.New("looking for a library: neither a name nor a library is said")
+	default:
+		r.lib = LibraryOf(w.Names[0])
+	}
+	if r.Arch == "" {
+		r.Arch = "amd64"
+	}
+	if machines[r.Arch].elf == 0 {
+		return nil, fmt.Errorf("looking for %s: libraries for %q cannot be looked for, only for amd64 and arm64", r.title(), r.Arch)
+	}
+	var err error
+	if r.spec, err = parseSpecifiers(w); err != nil {
+		return nil, fmt.Errorf("looking for %s: %w", r.title(), err)
+	}
+	if r.CUDA == "" {
+		r.CUDA = r.guessCUDA()
+	}
+	return r, nil
+}
+
+func libraryIDs() []string {
+	var ids []string
+	for _, l := range known().Libraries {
+		ids = append(ids, l.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// guessCUDA is the CUDA major that the names tell: libcublas.so.12 is CUDA 12's.
+func (r *request) guessCUDA() string {
+	if r.lib == nil {
+		return ""
+	}
+	for _, n := range r.Names {
+		_, number, _ := strings.Cut(n, ".so.")
+		major, _, _ := strings.Cut(number, ".")
+		if cuda := r.lib.CUDA[major]; cuda != "" {
+			return cuda
+		}
+	}
+	return ""
+}
+
+// takes reports whether a file belongs to what is asked for.
+func (r *request) takes(name string) bool {
+	if r.lib != nil {
+		return r.lib.has(name)
+	}
+	return slices.ContainsFunc(r.Names, func(n string) bool { return sameLibrary(n, name) })
+}
+
+// sameLibrary reports whether a file may be what a name asks for, by their names
+// up to ".so": libfoo.so.1.2 may have the SONAME libfoo.so.1.
+func sameLibrary(asked, file string) bool {
+	a, _, ok := strings.Cut(asked, ".so")
+	f, _, fok := strings.Cut(file, ".so")
+	return ok && fok && a == f || asked == file
+}
+
+// title names what is asked for, with the versions.
+func (r *request) title() string {
+	what := strings.Join(r.Names, ", ")
+	if what == "" {
+		what = r.Library
+	}
+	versions := slices.Clone(r.Versions)
+	if r.Pin != "" {
+		versions = append(versions, "=="+r.Pin)
+	}
+	if len(versions) > 0 {
+		what += " (" + strings.Join(versions, ", ") + ")"
+	}
+	return what
+}
+
+// wheels are the distributions that may have the library, for a CUDA major that
+// is known, or for those that there are.
+func (r *request) wheels() []string {
+	if r.lib == nil {
+		return nil
+	}
+	majors := []string{r.CUDA}
+	if r.CUDA == "" {
+		majors = []string{"13", "12", "11"}
+	}
+	var list []string
+	for _, w := range r.lib.Wheels {
+		for _, major := range majors {
+			suffix := "-cu" + major
+			if n, err := strconv.Atoi(major); err == nil && n >= 13 {
+				suffix = ""
+			}
+			name := strings.NewReplacer("{cuda}", major, "{cu}", suffix).Replace(w)
+			if !slices.Contains(list, name) {
+				list = append(list, name)
+			}
+		}
+	}
+	return list
+}
