@@ -77,7 +77,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		Suggest:         true,
 		// --env LD_LIBRARY_PATH=/a,/b is one value
 		DisableSliceFlagSeparator: true,
-		Commands:                  []*cli.Command{scanCommand(), lddCommand(), demoCommand(), versionCommand()},
+		Commands:                  []*cli.Command{scanCommand(), lddCommand(), cacheCommand(), demoCommand(), versionCommand()},
 		ExitErrHandler:            func(*cli.Context, error) {}, // run decides
 		OnUsageError:              usageError,
 		CommandNotFound:           nil,

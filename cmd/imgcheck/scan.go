@@ -73,11 +73,23 @@ func formats() []string {
 
 // scan is the program: open, index, judge.
 func scan(ctx context.Context, ref string, o layers.Options) (*report.Document, error) {
-	packs, err := lint.LoadPacks(rules.FS)
+	img, err := layers.Open(ctx, ref, o)
 	if err != nil {
 		return nil, err
 	}
-	img, fsys, err := open(ctx, ref, o)
+	defer img.Close()
+	kept, err := verdictOf(img, o, rules.FS)
+	if err != nil {
+		return nil, err
+	}
+	if doc := kept.load(img); doc != nil {
+		return doc, nil
+	}
+	fsys, err := img.Index(ctx)
+	if err != nil {
+		return nil, err
+	}
+	packs, err := lint.LoadPacks(rules.FS)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +97,11 @@ func scan(ctx context.Context, ref string, o layers.Options) (*report.Document, 
 	if err != nil {
 		return nil, err
 	}
-	return report.New(describe(img), res), nil
+	doc := report.New(describe(img), res)
+	if err := kept.store(img, doc); err != nil && o.Note != nil {
+		o.Note(-1, err.Error())
+	}
+	return doc, nil
 }
 
 // open reads an image into a file system.
@@ -101,10 +117,10 @@ func open(ctx context.Context, ref string, o layers.Options) (*layers.Image, *la
 
 // imageFlags are those of every command that reads an image.
 func imageFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringFlag{Name: "platform", Usage: "the `OS/ARCH` to take of an image for several (default: linux/amd64, or the only one)"},
 		&cli.BoolFlag{Name: "insecure", Usage: "allow plain HTTP and unverified TLS to the registry"},
-	}
+	}, cacheFlags()...)
 }
 
 // imageOptions are what imageFlags were set to.
@@ -117,7 +133,9 @@ func imageOptions(c *cli.Context) (layers.Options, error) {
 		}
 		o.Platform = p
 	}
-	return o, nil
+	var err error
+	o.Cache, err = openCache(c, func(string) {})
+	return o, err
 }
 
 func describe(img *layers.Image) report.Image {

@@ -455,8 +455,13 @@ func (img *Image) setDockerArchive(s *tarStore, tag string) error {
 			return rc, err
 		}, verify: img.storedDigest(s, name, i)})
 	}
+	if unverified := func(b blob) bool { return b.verify == "" }; !slices.ContainsFunc(img.blobs, unverified) {
+		img.id = digestOf(cfg)
+	}
 	return nil
 }
+
+func digestOf(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b)) }
 
 // storedDigest is the digest that a docker archive's layer must have as it is
 // stored: its diff ID when it is a plain tar, else the one in its name, if any.

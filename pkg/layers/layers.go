@@ -46,9 +46,9 @@ type Options struct {
 	// Cache, when set, keeps what was read of each layer whose digest was
 	// verified, and a layer that it has is not read again.
 	Cache *Cache
-	// Note, when set, is told what is worth knowing of how a layer, by its
-	// number from 0, is read: that the cache has it, by what it is decompressed.
-	// It is called from many goroutines.
+	// Note, when set, is told what is worth knowing of how a layer is read: its
+	// number from 0, -1 for the image as a whole, and that the cache has it, or
+	// by what it is decompressed. It is called from many goroutines.
 	Note func(layer int, text string)
 	// Progress, when set, is told of bytes read: the layer's number from 0, and
 	// how many bytes of its compressed stream. It is called from many
@@ -68,6 +68,7 @@ type Image struct {
 	Layers []LayerInfo
 
 	opts   Options
+	id     string // of an image without a manifest, see ID
 	host   string // of the registry
 	blobs  []blob
 	stream func(ctx context.Context, img *Image) ([]*Layer, error) // instead of blobs
@@ -88,6 +89,16 @@ type blob struct {
 	// verify is the digest that the opened bytes must have; empty when whoever
 	// opens it verifies.
 	verify string
+}
+
+// ID names all that Index reads: two images with one ID are the same. It is the
+// digest of the manifest, where there is none that of the config, and empty
+// where nothing names the image before it was read.
+func (img *Image) ID() string {
+	if img.Digest != "" {
+		return img.Digest
+	}
+	return img.id
 }
 
 // Index reads every layer, as many at a time as there are processors, and
