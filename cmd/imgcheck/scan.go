@@ -69,8 +69,21 @@ func scan(ctx context.Context, ref string, o layers.Options) (*report.Document, 
 	if err != nil {
 		return nil, err
 	}
-	o.Keep = inventory.Wants
-	img, fsys, err := open(ctx, ref, o)
+	o.Keep, o.KeepID = inventory.Wants, inventory.WantsID
+	img, err := layers.Open(ctx, ref, o)
+	if err != nil {
+		return nil, err
+	}
+	defer img.Close()
+	kept, err := verdictOf(img, o, rules.FS)
+	if err != nil {
+		return nil, err
+	}
+	if doc := kept.load(img); doc != nil {
+		doc.Rules = packs.Rules
+		return doc, nil
+	}
+	fsys, err := img.Index(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +92,9 @@ func scan(ctx context.Context, ref string, o layers.Options) (*report.Document, 
 		return nil, err
 	}
 	doc := report.New(describe(img), res)
+	if err := kept.store(img, doc); err != nil && o.Note != nil {
+		o.Note(-1, err.Error())
+	}
 	doc.Rules = packs.Rules
 	return doc, nil
 }
@@ -96,10 +112,10 @@ func open(ctx context.Context, ref string, o layers.Options) (*layers.Image, *la
 
 // imageFlags are those of every command that reads an image.
 func imageFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringFlag{Name: "platform", Usage: "the `OS/ARCH` to take of an image for several (default: linux/amd64, or the only one)"},
 		&cli.BoolFlag{Name: "insecure", Usage: "allow plain HTTP and unverified TLS to the registry"},
-	}
+	}, cacheFlags()...)
 }
 
 // imageOptions are what imageFlags were set to.
@@ -112,7 +128,9 @@ func imageOptions(c *cli.Context) (layers.Options, error) {
 		}
 		o.Platform = p
 	}
-	return o, nil
+	var err error
+	o.Cache, err = openCache(c, func(string) {})
+	return o, err
 }
 
 func describe(img *layers.Image) report.Image {
