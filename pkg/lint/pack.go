@@ -39,8 +39,14 @@ type Rule struct {
 	// Patterns are the texts that the failure shows as; {library}, {path},
 	// {error} stand for what they name.
 	Patterns []string `yaml:"patterns"`
-	Sources  []string `yaml:"sources"`
+	// Mend are the kinds of changes that may make a finding go away, in the order
+	// in which they are to be tried: one of [Mends] each. Without any, nothing is.
+	Mend    []string `yaml:"mend"`
+	Sources []string `yaml:"sources"`
 }
+
+// Mends are the kinds of changes that a rule may name; pkg/fix says what each is.
+var Mends = []string{"link", "path", "drop", "unpreload", "capabilities", "execstack", "ldconf", "add", "newer", "replace", "remove"}
 
 // Family is a group of GPU libraries that come together.
 type Family struct {
@@ -176,6 +182,11 @@ func (p *pack) validate() error {
 	for _, r := range p.Rules {
 		if r.ID == "" || r.Title == "" || r.Doc == "" || !slices.Contains(Severities, r.Severity) {
 			return fmt.Errorf("rule %q: needs an id, a title, a doc and a severity (error, warning or note)", r.ID)
+		}
+		for _, m := range r.Mend {
+			if !slices.Contains(Mends, m) {
+				return fmt.Errorf("rule %q: there is no change %q: say one of %s", r.ID, m, strings.Join(Mends, ", "))
+			}
 		}
 	}
 	for _, f := range p.Families {

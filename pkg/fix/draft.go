@@ -1,0 +1,203 @@
+package fix
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/patch"
+)
+
+// draft is an image with steps, not yet made.
+type draft struct {
+	base  *lint.Image
+	steps []Step // with the values that the variables come to
+	env   []patch.EnvEdit
+}
+
+// file is a file of the layer, and what a loader reads of it.
+type file struct {
+	patch.File
+	object  *elfdeps.Object
+	content []byte
+}
+
+// edit is a change of one variable.
+type edit struct {
+	op      string // append, prepend, last, drop: of an element; set
+	sep     string // between elements
+	element string
+}
+
+func newDraft(base *lint.Image, steps []Step) draft {
+	d := draft{base: base, steps: slices.Clone(steps)}
+	vars := environment(base)
+	var changed []string
+	for _, s := range d.steps {
+		if s.Variable == "" {
+			continue
+		}
+		vars = setVar(vars, s.Variable, s.edit.apply(getVar(vars, s.Variable)))
+		if !slices.Contains(changed, s.Variable) {
+			changed = append(changed, s.Variable)
+		}
+	}
+	for _, name := range changed {
+		v := getVar(vars, name)
+		d.env = append(d.env, patch.EnvEdit{Name: name, Value: v, Unset: v == ""})
+	}
+	for i := range d.steps {
+		if d.steps[i].Variable != "" {
+			d.steps[i].Value = getVar(vars, d.steps[i].Variable)
+		}
+	}
+	return d
+}
+
+// apply is the value after the edit.
+func (e edit) apply(old string) string {
+	if e.op == "set" {
+		return e.element
+	}
+	var list []string
+	if old != "" {
+		list = strings.Split(old, e.sep)
+	}
+	without := slices.DeleteFunc(slices.Clone(list), func(s string) bool { return sameDir(s, e.element) })
+	switch e.op {
+	case "append":
+		if len(without) < len(list) {
+			return old
+		}
+		list = append(list, e.element)
+	case "prepend":
+		list = append([]string{e.element}, without...)
+	case "last":
+		list = append(without, e.element)
+	case "drop":
+		list = without
+	}
+	return strings.Join(list, e.sep)
+}
+
+// sameDir compares elements of a search path; a slash at the end makes no
+// difference.
+func sameDir(a, b string) bool { return strings.TrimRight(a, "/") == strings.TrimRight(b, "/") }
+
+// environment is a copy of the image's.
+func environment(img *lint.Image) []string {
+	if img.Config == nil {
+		return nil
+	}
+	return slices.Clone(img.Config.Config.Env)
+}
+
+// getVar is the value of a variable; of two the last counts.
+func getVar(vars []string, name string) string {
+	value := ""
+	for _, v := range vars {
+		if rest, ok := strings.CutPrefix(v, name+"="); ok {
+			value = rest
+		}
+	}
+	return value
+}
+
+// setVar sets a variable, or takes it out when value is empty.
+func setVar(vars []string, name, value string) []string {
+	at := slices.IndexFunc(vars, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+	out := slices.DeleteFunc(slices.Clone(vars), func(v string) bool { return strings.HasPrefix(v, name+"=") })
+	if value == "" {
+		return out
+	}
+	if at < 0 || at > len(out) {
+		at = len(out)
+	}
+	return slices.Insert(out, at, name+"="+value)
+}
+
+// image is the image with the steps: its file system with one more layer, and
+// its environment.
+func (d *draft) image() (*lint.Image, error) {
+	out := *d.base
+	if len(d.env) > 0 {
+		var c v1.ConfigFile // of a directory, whose program sets them
+		if d.base.Config != nil {
+			c = *d.base.Config
+		}
+		c.Config.Env = environment(d.base)
+		for _, e := range d.env {
+			c.Config.Env = setVar(c.Config.Env, e.Name, e.Value)
+		}
+		out.Config = &c
+	}
+	if l := d.layer(); l != nil {
+		out.FS = d.base.FS.With(l, layers.LayerInfo{CreatedBy: "imgcheck patch"})
+	}
+	return &out, nil
+}
+
+// layer is the index of the layer, nil when no step has a file.
+func (d *draft) layer() *layers.Layer {
+	var entries []layers.Entry
+	var gone []string
+	for _, s := range d.steps {
+		for _, f := range s.files {
+			p := strings.TrimPrefix(realPath(d.base.FS, f.Path), "/")
+			switch {
+			case f.Remove:
+				gone = append(gone, p)
+			case f.Link != "":
+				entries = append(entries, layers.Entry{Path: p, Type: layers.Symlink, Link: f.Link, Mode: 0o777})
+			default:
+				entries = append(entries, layers.Entry{Path: p, Mode: f.Mode, UID: f.UID, GID: f.GID, Size: f.Size, Object: f.object, Content: f.content})
+			}
+		}
+	}
+	if len(entries)+len(gone) == 0 {
+		return nil
+	}
+	return layers.NewLayer(entries, gone...)
+}
+
+// realPath follows the links among the parents of a path, as far as they are
+// there: an entry below a link would make a directory of it.
+func realPath(f *layers.FS, p string) string {
+	dir, base := path.Split(path.Clean("/" + p))
+	rest := base
+	for dir != "/" && dir != "" {
+		dir = strings.TrimSuffix(dir, "/")
+		if e, _, ok := f.Lookup(dir); ok {
+			return path.Join("/", e.Path, rest)
+		}
+		rest = path.Join(path.Base(dir), rest)
+		dir, _ = path.Split(dir)
+	}
+	return "/" + rest
+}
+
+// Change is what pkg/patch lays over the image. It is an error when a step has
+// no more than a stand-in for its library.
+func (p *Plan) Change() (patch.Change, error) {
+	var c patch.Change
+	for _, s := range p.Steps {
+		if s.StandIn {
+			return c, fmt.Errorf("%s: there is no source to take it from: name one with --from", s.Text)
+		}
+		for _, f := range s.files {
+			c.Files = append(c.Files, f.File)
+		}
+	}
+	c.Env = p.draft.env
+	return c, nil
+}
+
+func linkFile(p, target string) file { return file{File: patch.File{Path: p, Link: target}} }
+
+func removedFile(p string) file { return file{File: patch.File{Path: p, Remove: true}} }
