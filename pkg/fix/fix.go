@@ -102,7 +102,9 @@ type Attempt struct {
 func (p *Plan) Better() bool { return len(p.Steps) > 0 }
 
 // Complete reports whether no finding that is a warning or more is left.
-func (p *Plan) Complete() bool { return !p.After.Worst().AtLeast(lint.Warning) || p.After.Worst() == "" }
+func (p *Plan) Complete() bool {
+	return !p.After.Worst().AtLeast(lint.Warning) || p.After.Worst() == ""
+}
 
 // Find plans what makes the findings of res, which lint.Run has given for img,
 // go away. The same image gives the same plan.

@@ -23,6 +23,7 @@ type cause struct {
 	affected map[string]bool
 	effects  []Effect
 	starts   bool // the image's program does not start
+	part     bool // it belongs to a library that is there and opens it by name
 }
 
 // causes groups the misses of all replays.
@@ -58,12 +59,20 @@ func (w *world) causes() []Finding {
 			for _, e := range f.misses {
 				c := causeOf(all, e)
 				severity := Warning
-				if isVersion(e) || isStack(e) || w.packs.family(e.Name) != nil && !e.Unknown {
+				because := in.helped
+				if because == "" && (isVersion(e) || isStack(e) || w.packs.family(e.Name) != nil && !e.Unknown) {
 					severity = Error
 				}
 				c.meet(e, realPath(w.img.FS, f.path), severity)
-				c.raise(severity, "")
+				c.raise(severity, because)
 				c.effect(Effect{f.step.Effect, expand(f.step.Error, "{error}", e.Error())})
+			}
+		}
+	}
+	for _, r := range w.runs {
+		for i := range r.missed {
+			if m := &r.missed[i]; m.err.Kind != elfdeps.SymbolError {
+				w.meetOpen(causeOf(all, m.err), m)
 			}
 		}
 	}
@@ -72,6 +81,20 @@ func (w *world) causes() []Finding {
 		list = append(list, w.finding(all[key]))
 	}
 	return list
+}
+
+// meetOpen adds what failed to open by name.
+func (w *world) meetOpen(c *cause, m *missedOpen) {
+	by := m.by
+	if m.err.By != nil && m.err.By.Real() != "" && m.err.Name != m.name {
+		by = m.err.By.Real()
+	}
+	c.meet(m.err, m.by, m.severity)
+	delete(c.needers, m.by)
+	c.needers[by] = true
+	c.raise(m.severity, m.because)
+	c.effect(m.effect)
+	c.part = c.part || m.front != "" && w.packs.family(m.front) == w.packs.family(m.err.Name)
 }
 
 // causeOf is the cause of a miss: the name for what is missing, the file for
@@ -157,9 +180,12 @@ func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 		by = e.By.Real()
 	}
 	_, served := w.served.Load(servedKey{o.path, e.Name})
+	helper := w.installOf(o.path)
 	switch {
 	case e.Unknown:
 		return Warning, "the file is there and could not be examined"
+	case helper != nil && helper.helped != "":
+		return Warning, helper.helped
 	case by == o.path && served:
 		return Note, "those who load it find the library"
 	case w.packs.family(o.path) != nil && len(w.present(e.Name))+len(w.otherwise(e.Name)) > 0:
@@ -174,6 +200,16 @@ func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 		return Note, x.Why
 	}
 	return Error, ""
+}
+
+// installOf is the framework that a path is a file of, nil when there is none.
+func (w *world) installOf(p string) *install {
+	for _, in := range w.installs {
+		if strings.HasPrefix(p, in.home+"/") {
+			return in
+		}
+	}
+	return nil
 }
 
 // judgeVersion is for a version that is missing: sure to fail for what is sure to
@@ -287,6 +323,8 @@ func (w *world) finding(c *cause) Finding {
 		f.Rule = "library-not-on-path"
 	case len(f.Present) > 0:
 		f.Rule = "missing-link"
+	case c.part:
+		f.Rule = "missing-sublibrary"
 	default:
 		f.Rule = "missing-library"
 	}

@@ -123,9 +123,14 @@ type Searched struct {
 // Result is what a scan has found.
 type Result struct {
 	Findings []Finding `json:"findings"`
-	Stats    Stats     `json:"stats"`
 	// Inventory is what is installed.
 	Inventory *inventory.Inventory `json:"inventory,omitempty"`
+	// Copies are the GPU libraries of the image, by name, and who gets which file.
+	Copies []Copies `json:"copies,omitempty"`
+	// Processes are what the frameworks and the programs that use GPU libraries
+	// load, as it is foretold.
+	Processes []Process `json:"processes,omitempty"`
+	Stats     Stats     `json:"stats"`
 }
 
 // Stats say what was looked at.
@@ -166,6 +171,9 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	res.Findings = append(res.Findings, w.causes()...)
 	res.Findings = append(res.Findings, w.symbols()...)
 	res.Findings = append(res.Findings, w.check()...)
+	res.Findings = append(res.Findings, w.mixtures()...)
+	res.Findings = append(res.Findings, w.drivers()...)
+	res.Copies, res.Processes = w.copies(), w.processes()
 	res.Findings = append(res.Findings, w.unexamined()...)
 	for i, f := range res.Findings {
 		if packs.Rule(f.Rule) == nil {

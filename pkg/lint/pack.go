@@ -21,11 +21,12 @@ type Packs struct {
 	Families   []*Family
 	Driver     Driver
 	Frameworks []*Framework
+	Dlopens    []*Dlopens
+	Releases   []*Release
 	Optional   []*Exception
 	AnyOf      []*Exception
 	Versions   []*VersionFix
 	Symbols    []*SymbolFact
-	Openers    []*Opener
 
 	families sync.Map // name → *Family
 }
@@ -50,11 +51,13 @@ var Mends = []string{"link", "path", "drop", "unpreload", "capabilities", "execs
 
 // Family is a group of GPU libraries that come together.
 type Family struct {
-	ID      string   `yaml:"id"`
-	Title   string   `yaml:"title"`
-	Match   []string `yaml:"match"`
-	Fix     []string `yaml:"fix"`
-	Sources []string `yaml:"sources"`
+	ID    string   `yaml:"id"`
+	Title string   `yaml:"title"`
+	Match []string `yaml:"match"`
+	// Together are names of which a process must have all from one release.
+	Together []string `yaml:"together"`
+	Fix      []string `yaml:"fix"`
+	Sources  []string `yaml:"sources"`
 }
 
 // Driver lists what the container runtime mounts.
@@ -63,17 +66,36 @@ type Driver struct {
 	Sources   []string `yaml:"sources"`
 }
 
-// Framework is how a framework is found and how it loads its libraries.
+// Framework is how a framework is found and how it loads its libraries: its plan.
 type Framework struct {
-	ID        string   `yaml:"id"`
-	Title     string   `yaml:"title"`
-	Package   string   `yaml:"package"`
-	Marker    string   `yaml:"marker"`
-	Preload   []string `yaml:"preload"`
-	Steps     []Step   `yaml:"steps"`
-	Serves    []string `yaml:"serves"`
-	Followers []string `yaml:"followers"`
-	Sources   []string `yaml:"sources"`
+	ID    string `yaml:"id"`
+	Title string `yaml:"title"`
+	// Package is the directory of the installation; empty where the marker's own
+	// directory is it.
+	Package string `yaml:"package"`
+	Marker  string `yaml:"marker"`
+	// Dist are the names of its distributions, as their dist-info directories
+	// and conda-meta have them; they tell its version.
+	Dist      []string  `yaml:"dist"`
+	Preload   []Preload `yaml:"preload"`
+	Steps     []Step    `yaml:"steps"`
+	Later     []Open    `yaml:"later"`
+	Uses      []Use     `yaml:"uses"`
+	Refuses   []Refusal `yaml:"refuses"`
+	Helped    []Help    `yaml:"helped"`
+	Serves    []string  `yaml:"serves"`
+	Followers []string  `yaml:"followers"`
+	Sources   []string  `yaml:"sources"`
+}
+
+// Preload are files that a framework opens by their full path, in order.
+type Preload struct {
+	Versions string `yaml:"versions"` // of the framework; empty: all
+	// When is "first", before the first step; "after-first-step"; or
+	// "after-miss", when a step fails. A preload that comes by itself comes after
+	// a miss as well.
+	When  string   `yaml:"when"`
+	Files []string `yaml:"files"` // patterns below the directory that holds the framework
 }
 
 // Step is one file that a framework opens.
@@ -81,6 +103,84 @@ type Step struct {
 	Open   string `yaml:"open"`
 	Effect string `yaml:"effect"`
 	Error  string `yaml:"error"`
+}
+
+// Open is a library that a framework or another library opens by its name
+// (dlopen), when somebody uses a feature.
+type Open struct {
+	// Part names it for [Use]; unique within its list.
+	Part string `yaml:"part"`
+	// By is the file of the framework that opens it: its RPATH or RUNPATH
+	// decides. Empty means the program.
+	By string `yaml:"by"`
+	// Names are tried in order until one opens. {release}, {minor} and {major} are
+	// the version of the one who opens, {cuda} is the major version of CUDA's
+	// runtime in the process, {nvrtc} that of NVRTC's name (11.2 for CUDA 11). A
+	// pattern stands for the names in the image that fit.
+	Names []string `yaml:"names"`
+	// Beside: a file of one of the names in the directory of the one who opens
+	// serves as well.
+	Beside bool `yaml:"beside"`
+	// Flags are now, lazy and global; none means now.
+	Flags []string `yaml:"flags"`
+	// Versions of the one who opens; empty means all. One that is not known fits
+	// where the image has one of the names, or had it.
+	Versions string `yaml:"versions"`
+	// Optional opens fail without a trace.
+	Optional bool `yaml:"optional"`
+	// Together are opens of which all fail where the GPU is not meant to be used,
+	// and then nothing is wrong.
+	Together bool     `yaml:"together"`
+	Severity Severity `yaml:"severity"` // of a miss; error when empty
+	Effect   string   `yaml:"effect"`
+	// Error is how it reads: {error} is the loader's text, {name} the last of the
+	// names, {names} all of them.
+	Error string `yaml:"error"`
+}
+
+// Use says what a part of a library is to a framework.
+type Use struct {
+	Part     string   `yaml:"part"` // ID of the Dlopens, a slash, the part
+	Never    bool     `yaml:"never"`
+	Severity Severity `yaml:"severity"`
+	Effect   string   `yaml:"effect"`
+	Error    string   `yaml:"error"`
+}
+
+// Refusal is a check of a framework that ends it when it gets an older library
+// than its own distribution brings.
+type Refusal struct {
+	Library string `yaml:"library"` // pattern of the SONAME that tells the version in the process
+	Own     string `yaml:"own"`     // of the distribution's own copy
+	// Numbers of the version that are compared: 2 for 9.19.
+	Numbers int    `yaml:"numbers"`
+	Effect  string `yaml:"effect"`
+	Error   string `yaml:"error"` // {own} and {found} are (9, 19, 0)
+}
+
+// Help is what makes a framework's steps succeed that fail by themselves, when
+// the program does it first.
+type Help struct {
+	Framework string   `yaml:"framework"` // imported first, from the same directory of packages
+	Files     []string `yaml:"files"`     // or opened by full path first
+	Versions  string   `yaml:"versions"`  // that have it; one that is unknown has not
+	Why       string   `yaml:"why"`
+}
+
+// Dlopens are what a library opens by name itself.
+type Dlopens struct {
+	ID      string   `yaml:"id"`
+	By      []string `yaml:"by"` // SONAMEs or file names
+	Opens   []Open   `yaml:"opens"`
+	Sources []string `yaml:"sources"`
+}
+
+// Release tells which distribution has the version of a library whose file name
+// does not tell it.
+type Release struct {
+	Match   []string `yaml:"match"` // file names
+	Dist    []string `yaml:"dist"`  // patterns of distributions, as their dist-info directories have them
+	Sources []string `yaml:"sources"`
 }
 
 // Exception is a set of files that are judged otherwise, and why.
@@ -108,26 +208,18 @@ type SymbolFact struct {
 	Sources []string `yaml:"sources"`
 }
 
-// Opener is a library that opens others by name, at once (RTLD_NOW).
-type Opener struct {
-	By      string   `yaml:"by"` // its SONAME, a pattern
-	Opens   []string `yaml:"opens"`
-	Effect  string   `yaml:"effect"` // {library} is what it opens
-	Error   string   `yaml:"error"`  // {library} and {error}
-	Sources []string `yaml:"sources"`
-}
-
 // pack is one file.
 type pack struct {
 	Rules      []*Rule       `yaml:"rules"`
 	Families   []*Family     `yaml:"families"`
 	Driver     Driver        `yaml:"driver"`
 	Frameworks []*Framework  `yaml:"frameworks"`
+	Dlopens    []*Dlopens    `yaml:"dlopens"`
+	Releases   []*Release    `yaml:"releases"`
 	Optional   []*Exception  `yaml:"optional"`
 	AnyOf      []*Exception  `yaml:"any_of"`
 	Versions   []*VersionFix `yaml:"versions"`
 	Symbols    []*SymbolFact `yaml:"symbols"`
-	Openers    []*Opener     `yaml:"openers"`
 }
 
 // LoadPacks reads every *.yaml of fsys. A pack with an unknown field, a missing
@@ -170,11 +262,12 @@ func (p *Packs) add(b []byte) error {
 	p.Driver.Libraries = append(p.Driver.Libraries, one.Driver.Libraries...)
 	p.Driver.Sources = append(p.Driver.Sources, one.Driver.Sources...)
 	p.Frameworks = append(p.Frameworks, one.Frameworks...)
+	p.Dlopens = append(p.Dlopens, one.Dlopens...)
+	p.Releases = append(p.Releases, one.Releases...)
 	p.Optional = append(p.Optional, one.Optional...)
 	p.AnyOf = append(p.AnyOf, one.AnyOf...)
 	p.Versions = append(p.Versions, one.Versions...)
 	p.Symbols = append(p.Symbols, one.Symbols...)
-	p.Openers = append(p.Openers, one.Openers...)
 	return nil
 }
 
@@ -201,14 +294,28 @@ func (p *pack) validate() error {
 		return errors.New("driver: needs sources")
 	}
 	for _, f := range p.Frameworks {
-		if f.ID == "" || f.Title == "" || f.Package == "" || f.Marker == "" || len(f.Sources) == 0 {
-			return fmt.Errorf("framework %q: needs an id, a title, a package, a marker and sources", f.ID)
+		if err := f.validate(); err != nil {
+			return fmt.Errorf("framework %q: %w", f.ID, err)
 		}
-		all := append([]string{f.Marker}, f.Preload...)
-		for _, s := range f.Steps {
-			all = append(all, s.Open)
+	}
+	for _, d := range p.Dlopens {
+		if d.ID == "" || len(d.By) == 0 || len(d.Opens) == 0 || len(d.Sources) == 0 {
+			return fmt.Errorf("dlopens %q: needs an id, who opens (by), opens and sources", d.ID)
 		}
-		if err := patterns("framework "+f.ID, slices.Concat(all, f.Serves, f.Followers)); err != nil {
+		if err := patterns("dlopens "+d.ID, d.By); err != nil {
+			return err
+		}
+		for _, o := range d.Opens {
+			if err := o.validate(); err != nil {
+				return fmt.Errorf("dlopens %q: %w", d.ID, err)
+			}
+		}
+	}
+	for _, r := range p.Releases {
+		if len(r.Match) == 0 || len(r.Dist) == 0 || len(r.Sources) == 0 {
+			return errors.New("releases: needs a match, a dist and sources")
+		}
+		if err := patterns("releases", slices.Concat(r.Match, r.Dist)); err != nil {
 			return err
 		}
 	}
@@ -225,14 +332,6 @@ func (p *pack) validate() error {
 			return fmt.Errorf("symbol %q: needs a match and sources", s.Match)
 		}
 		if err := patterns("symbol", []string{s.Match, s.Library}); err != nil {
-			return err
-		}
-	}
-	for _, o := range p.Openers {
-		if o.By == "" || len(o.Opens) == 0 || o.Effect == "" || len(o.Sources) == 0 {
-			return fmt.Errorf("opener %q: needs a by, names that it opens, an effect and sources", o.By)
-		}
-		if err := patterns("opener", []string{o.By}); err != nil {
 			return err
 		}
 	}

@@ -62,7 +62,6 @@ func TestBadPacks(t *testing.T) {
 		"versions: [{match: 'X_*', sources: [s]}]":                                                         "needs a match, a fix and sources",
 		"symbols: [{match: 'x*'}]":                                                                         "needs a match and sources",
 		"symbols: [{match: 'x[', sources: [s]}]":                                                           "is not a pattern",
-		"openers: [{by: libx.so, opens: [liby.so], sources: [s]}]":                                         "an effect and sources",
 		"frameworks: [{id: a, title: t, package: p, sources: [s]}]":                                        "a marker and sources",
 		"rules:\n- {id: a, severity: note, title: t, doc: d}\n- {id: a, severity: note, title: t, doc: d}": "is there twice",
 		"rules: {": "did not find expected",

@@ -60,7 +60,7 @@ func (w *world) ofOtherRelease(f *Finding, u unbound, fact *SymbolFact) bool {
 // a symbol.
 func (w *world) definers(name, not, symbol string) []File {
 	var list []File
-	for _, p := range w.copies(name) {
+	for _, p := range w.filesNamed(name) {
 		if e, _, ok := w.img.FS.Lookup(p); ok && p != not && defines(e.Object, symbol) {
 			list = append(list, w.file(p))
 		}
@@ -68,9 +68,9 @@ func (w *world) definers(name, not, symbol string) []File {
 	return list
 }
 
-// copies are the real files of the image's machine that bear a library's name or
+// filesNamed are the real files of the image's machine that bear a library's name or
 // have it as their SONAME, sorted.
-func (w *world) copies(name string) []string {
+func (w *world) filesNamed(name string) []string {
 	seen := map[string]bool{}
 	for _, p := range slices.Concat(w.named[name], w.sonames[name]) {
 		if e, _, ok := w.img.FS.Lookup(p); ok && e.Object != nil && e.Object.Machine == w.machine {
@@ -265,7 +265,7 @@ func (w *world) newerCopies(found, version string) []File {
 		return nil
 	}
 	var list []File
-	for _, p := range w.copies(path.Base(e.Object.Soname)) {
+	for _, p := range w.filesNamed(path.Base(e.Object.Soname)) {
 		c, _, ok := w.img.FS.Lookup(p)
 		if ok && c.Object != nil && p != "/"+e.Path && slices.Contains(c.Object.VersionDefs, version) {
 			list = append(list, w.file(p))
@@ -290,7 +290,7 @@ func (w *world) staleVersions(f Finding, e *elfdeps.Error) Finding {
 // stackLibrary is the file that a loader refuses for its stack, by its path where
 // the image has it once.
 func (w *world) stackLibrary(e *elfdeps.Error) string {
-	if copies := w.copies(path.Base(e.Subject)); len(copies) == 1 {
+	if copies := w.filesNamed(path.Base(e.Subject)); len(copies) == 1 {
 		return copies[0]
 	}
 	return e.Subject

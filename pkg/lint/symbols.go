@@ -31,8 +31,8 @@ func unboundOf(p string, effect Effect, e *elfdeps.Error) unbound {
 }
 
 // symbols are the findings about symbols that are missing. Only processes are
-// asked that are known: the image's program, what a framework opens in Python,
-// what then opens parts of itself, and what relies on the framework. Everywhere
+// asked that are known: the image's program, what a framework opens in Python, and
+// what relies on the framework; what these then open is seen to by the plans. Everywhere
 // else an undefined symbol may come from the application that loads a plug-in.
 func (w *world) symbols() []Finding {
 	var list []unbound
@@ -141,7 +141,7 @@ func (w *world) startSymbols() []unbound {
 	if err != nil {
 		return nil
 	}
-	return append(lazySymbols(p), w.openerSymbols(p, nil)...)
+	return lazySymbols(p)
 }
 
 // lazySymbols are the functions that the objects of a started program miss when
@@ -202,26 +202,6 @@ func (w *world) frameworkSymbols(in *install) []unbound {
 		served := slices.ContainsFunc(o.elf.Needed, func(n string) bool { return matchAny(in.Serves, n) })
 		if served && !isProgram(o.elf) && len(o.misses) == 0 && in.follows(o.path) && w.hostOf(o) == in {
 			open(o.path, Effect{"its import fails", "ImportError: {error}"})
-		}
-	}
-	return w.openerSymbols(p, list)
-}
-
-// openerSymbols opens what libraries of a process open by name themselves
-// (cuDNN's parts), and adds what is missing then.
-func (w *world) openerSymbols(p *elfdeps.Process, list []unbound) []unbound {
-	for _, m := range slices.Clone(p.Objects) {
-		for _, x := range w.packs.Openers {
-			if !match(x.By, path.Base(m.Object.Soname)) {
-				continue
-			}
-			for _, name := range x.Opens {
-				_, err := p.Dlopen(m, name)
-				if s := symbolError(err); s != nil {
-					effect := Effect{expand(x.Effect, "{library}", name), expand(x.Error, "{library}", name, "{error}", s.Error())}
-					list = append(list, unboundOf(m.Real(), effect, s))
-				}
-			}
 		}
 	}
 	return list
