@@ -35,6 +35,7 @@ func scanCommand() *cli.Command {
 		Flags: append(slices.Concat(imageFlags(), outputFlags()),
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
+			rulesFlag(),
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
 		),
 		Action: func(c *cli.Context) error {
@@ -42,7 +43,7 @@ func scanCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			doc, err := scan(c.Context, c.Args().First(), o.layers)
+			doc, err := scan(c.Context, c.Args().First(), o.layers, c.StringSlice("rules")...)
 			o.progress.done()
 			if err != nil {
 				return err
@@ -63,9 +64,10 @@ func sources() string {
 	return b.String()
 }
 
-// scan is the program: open, index, judge.
-func scan(ctx context.Context, ref string, o layers.Options) (*report.Document, error) {
-	packs, err := lint.LoadPacks(rules.FS)
+// scan is the program: open, index, judge, by the rules of the program and of
+// directories.
+func scan(ctx context.Context, ref string, o layers.Options, rulesDirs ...string) (*report.Document, error) {
+	packs, err := loadPacks(rulesDirs)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +77,7 @@ func scan(ctx context.Context, ref string, o layers.Options) (*report.Document, 
 		return nil, err
 	}
 	defer img.Close()
-	kept, err := verdictOf(img, o, rules.FS)
+	kept, err := verdictOf(img, o, rules.FS, packs.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -203,7 +203,7 @@ func legacyHwcap(hwcap uint64, m elf.Machine, release int, env Env) bool {
 			known |= 1 << 2 // avx512_1
 		}
 		if env.platform(m) == "haswell" {
-			known |= 1 << 48 // haswell, the first platform
+			known |= 1 << 50 // haswell, the third of _dl_x86_platforms
 		}
 	case elf.EM_AARCH64:
 		known |= 1 << 8 // atomics

@@ -2,11 +2,15 @@ package lint
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +32,9 @@ type Packs struct {
 	Versions   []*VersionFix
 	Symbols    []*SymbolFact
 
+	// ID is a digest of what the packs were read from.
+	ID string
+
 	families sync.Map // name → *Family
 }
 
@@ -38,11 +45,14 @@ type Rule struct {
 	Title    string   `yaml:"title"`
 	Doc      string   `yaml:"doc"`
 	// Patterns are the texts that the failure shows as; {library}, {path},
-	// {error} stand for what they name.
+	// {symbol}, {version} and {error} stand for what they name.
 	Patterns []string `yaml:"patterns"`
 	// Mend are the kinds of changes that may make a finding go away, in the order
 	// in which they are to be tried: one of [Mends] each. Without any, nothing is.
-	Mend    []string `yaml:"mend"`
+	Mend []string `yaml:"mend"`
+	// Fix says what to do in general, the best first; a finding says it of its
+	// image.
+	Fix     []string `yaml:"fix"`
 	Sources []string `yaml:"sources"`
 }
 
@@ -222,39 +232,76 @@ type pack struct {
 	Symbols    []*SymbolFact `yaml:"symbols"`
 }
 
-// LoadPacks reads every *.yaml of fsys. A pack with an unknown field, a missing
-// text or a pattern that does not parse is refused, with its file and line.
-func LoadPacks(fsys fs.FS) (*Packs, error) {
-	names, err := fs.Glob(fsys, "*.yaml")
-	if err != nil {
-		return nil, err
-	}
+// Limits on packs, which may come from anywhere (--rules).
+const (
+	maxPackFiles = 256
+	maxPackSize  = 1 << 20 // bytes
+)
+
+// LoadPacks reads every *.yaml of the file systems. A pack with an unknown field,
+// a missing text or a pattern that does not parse is refused, with its file, line
+// and reason in one line.
+func LoadPacks(list ...fs.FS) (*Packs, error) {
 	p := new(Packs)
-	for _, name := range names {
-		b, err := fs.ReadFile(fsys, name)
+	sum := sha256.New()
+	for _, fsys := range list {
+		names, err := fs.Glob(fsys, "*.yaml")
 		if err != nil {
 			return nil, err
 		}
-		if err := p.add(b); err != nil {
-			return nil, fmt.Errorf("rule pack %s: %w", name, err)
+		if len(names) > maxPackFiles {
+			return nil, fmt.Errorf("there are %d rule packs, more than the %d that are read", len(names), maxPackFiles)
+		}
+		for _, name := range names {
+			b, err := readPack(fsys, name)
+			if err != nil {
+				return nil, fmt.Errorf("rule pack %s: %w", name, err)
+			}
+			if err := p.add(b); err != nil {
+				return nil, fmt.Errorf("rule pack %s:%w", name, err)
+			}
+			fmt.Fprintf(sum, "%q %d\n", name, len(b))
+			sum.Write(b)
 		}
 	}
+	p.ID = hex.EncodeToString(sum.Sum(nil))
 	return p, nil
 }
 
+func readPack(fsys fs.FS, name string) ([]byte, error) {
+	if st, err := fs.Stat(fsys, name); err == nil && !st.Mode().IsRegular() {
+		return nil, errors.New("is not a regular file") // opening a FIFO would wait
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxPackSize+1))
+	if err == nil && len(b) > maxPackSize {
+		err = fmt.Errorf("is longer than the %d bytes that are read", maxPackSize)
+	}
+	return b, err
+}
+
+// add takes a pack in. An error begins with the line that it is about, "3: ".
 func (p *Packs) add(b []byte) error {
 	var one pack
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&one); err != nil && !errors.Is(err, io.EOF) {
+		return yamlError(err)
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(b, &doc); err != nil {
+		return yamlError(err)
+	}
+	if err := one.eachValid(&doc); err != nil {
 		return err
 	}
-	if err := one.validate(); err != nil {
-		return err
-	}
-	for _, r := range one.Rules {
+	for i, r := range one.Rules {
 		if p.Rule(r.ID) != nil {
-			return fmt.Errorf("rule %q is there twice", r.ID)
+			return fmt.Errorf("%d: rule %q is there twice", lineOf(&doc, "rules", i), r.ID)
 		}
 		p.Rules = append(p.Rules, r)
 	}
@@ -271,6 +318,71 @@ func (p *Packs) add(b []byte) error {
 	return nil
 }
 
+// eachValid validates the entries of a pack one by one, so that the line of a bad
+// one can be told.
+func (p *pack) eachValid(doc *yaml.Node) error {
+	v := reflect.ValueOf(p).Elem()
+	for f := range v.NumField() {
+		section, list := v.Type().Field(f).Tag.Get("yaml"), v.Field(f)
+		if list.Kind() != reflect.Slice {
+			var one pack
+			reflect.ValueOf(&one).Elem().Field(f).Set(list)
+			if err := one.validate(); err != nil {
+				return fmt.Errorf("%d: %w", lineOf(doc, section, -1), err)
+			}
+			continue
+		}
+		for i := range list.Len() {
+			if list.Index(i).Kind() == reflect.Pointer && list.Index(i).IsNil() {
+				return fmt.Errorf("%d: an entry of %s is empty", lineOf(doc, section, i), section)
+			}
+			var one pack
+			reflect.ValueOf(&one).Elem().Field(f).Set(list.Slice(i, i+1))
+			if err := one.validate(); err != nil {
+				return fmt.Errorf("%d: %w", lineOf(doc, section, i), err)
+			}
+		}
+	}
+	return nil
+}
+
+// lineOf is the line of entry i of a section, or with -1 of the section.
+func lineOf(doc *yaml.Node, section string, i int) int {
+	if len(doc.Content) == 0 {
+		return 1
+	}
+	top := doc.Content[0]
+	for k := 0; k+1 < len(top.Content); k += 2 {
+		if top.Content[k].Value != section {
+			continue
+		}
+		if list := top.Content[k+1]; i >= 0 && i < len(list.Content) {
+			return list.Content[i].Line
+		}
+		return top.Content[k].Line
+	}
+	return top.Line
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+): (?s:(.*))`)
+
+// yamlError is the first error that a YAML decoder tells, its line in front.
+func yamlError(err error) error {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	var types *yaml.TypeError
+	if errors.As(err, &types) && len(types.Errors) > 0 {
+		text = types.Errors[0]
+	}
+	line := "1"
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		line, text = m[1], m[2]
+	}
+	text, _, _ = strings.Cut(text, " in type lint.")
+	return fmt.Errorf("%s: %s", line, strings.Join(strings.Fields(text), " "))
+}
+
+var ruleID = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+
 func (p *pack) validate() error {
 	for _, r := range p.Rules {
 		if r.ID == "" || r.Title == "" || r.Doc == "" || !slices.Contains(Severities, r.Severity) {
@@ -280,6 +392,12 @@ func (p *pack) validate() error {
 			if !slices.Contains(Mends, m) {
 				return fmt.Errorf("rule %q: there is no change %q: say one of %s", r.ID, m, strings.Join(Mends, ", "))
 			}
+		}
+		if !ruleID.MatchString(r.ID) {
+			return fmt.Errorf("rule %q: an id is of lower-case letters, digits and hyphens", r.ID)
+		}
+		if len(r.Sources) == 0 {
+			return fmt.Errorf("rule %q: needs sources", r.ID)
 		}
 	}
 	for _, f := range p.Families {
