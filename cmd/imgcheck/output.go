@@ -32,7 +32,7 @@ type outputs []output
 // parseOutputs reads --format and every --output. FILE alone takes the place of
 // the standard output, FORMAT=FILE stands beside it.
 func parseOutputs(format string, list []string) (outputs, error) {
-	main, err := formatNamed(format)
+	main, err := formatNamed(cmp.Or(format, "text"))
 	if err != nil {
 		return nil, err
 	}

@@ -24,30 +24,32 @@ func scanCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "scan",
 		Usage:     "read an image and say what will fail in it",
-		UsageText: "imgcheck scan [options] IMAGE",
+		UsageText: "imgcheck scan [options] [IMAGE]",
 		Description: "IMAGE is an image in a registry, or one of\n" + sources() + "\n" +
+			"Without IMAGE it is the first that .imgcheck.yaml names (imgcheck init writes one).\n\n" +
 			"The exit status is 0 when nothing was found at or above --fail-on, 1 when something was,\n" +
 			"and 2 when the image could not be scanned.\n\n" +
 			"Examples:\n" +
 			"   imgcheck scan ghcr.io/org/app:1.0\n" +
 			"   docker save app | gzip > app.tar.gz && imgcheck scan docker-archive:app.tar.gz --format json",
 		OnUsageError: usageError,
-		Flags: append(slices.Concat(imageFlags(), outputFlags()),
+		Flags: fromEnvironment(append(slices.Concat(imageFlags(), outputFlags(), policyFlags()),
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
 			rulesFlag(),
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
-		),
+		)),
 		Action: func(c *cli.Context) error {
 			o, err := scanOptions(c)
 			if err != nil {
 				return err
 			}
-			doc, err := scan(c.Context, c.Args().First(), o.layers, c.StringSlice("rules")...)
+			doc, err := scan(c.Context, o.image, o.layers, o.rules...)
 			o.progress.done()
 			if err != nil {
 				return err
 			}
+			doc = o.policy.apply(doc)
 			if err := o.write(c, doc); err != nil {
 				return err
 			}
@@ -155,7 +157,10 @@ func platformOf(c *v1.ConfigFile) *v1.Platform {
 
 // options are the flags of a scan, checked.
 type options struct {
+	image    string
+	policy   *decisions
 	layers   layers.Options
+	rules    []string // directories of packs
 	outputs  outputs
 	failOn   lint.Severity // empty: never
 	all      bool
@@ -163,15 +168,25 @@ type options struct {
 }
 
 func scanOptions(c *cli.Context) (*options, error) {
-	if c.NArg() != 1 {
-		return nil, fmt.Errorf("scan takes one image, not %d: see `imgcheck scan --help`", c.NArg())
-	}
 	o := &options{all: c.Bool("all")}
 	var err error
+	if o.policy, err = readDecisions(c); err != nil {
+		return nil, err
+	}
+	image, err := o.policy.image(c)
+	if err != nil {
+		return nil, err
+	}
+	o.image, o.rules = image.Ref, o.policy.rules(c)
+	if image.Platform != "" && !c.IsSet("platform") {
+		if err := c.Set("platform", image.Platform); err != nil {
+			return nil, err
+		}
+	}
 	if o.outputs, err = parseOutputs(c.String("format"), c.StringSlice("output")); err != nil {
 		return nil, err
 	}
-	if s := c.String("fail-on"); s != "never" {
+	if s := o.policy.failOn(c); s != "never" {
 		o.failOn = lint.Severity(s)
 		if !slices.Contains(lint.Severities, o.failOn) {
 			return nil, fmt.Errorf("there is no severity %q: say --fail-on error, warning, note or never", s)

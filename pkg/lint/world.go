@@ -75,8 +75,10 @@ type failure struct {
 }
 
 func newWorld(img *Image, packs *Packs) *world {
-	w := &world{img: img, packs: packs, loaders: map[string]*elfdeps.Loader{}, byPath: map[string]*object{}, named: map[string][]string{}, sonames: map[string][]string{},
-		hosts: map[*elfdeps.Loader]*elfdeps.Loader{}, dists: map[string][]dist{}}
+	w := &world{
+		img: img, packs: packs, loaders: map[string]*elfdeps.Loader{}, byPath: map[string]*object{}, named: map[string][]string{}, sonames: map[string][]string{},
+		hosts: map[*elfdeps.Loader]*elfdeps.Loader{}, dists: map[string][]dist{},
+	}
 	w.machine, w.class = w.architecture()
 	for e := range img.FS.All() {
 		w.files++

@@ -106,7 +106,10 @@ func hostile() *report.Document {
 		Searched: []lint.Searched{{Source: evil, Places: []string{evil}}}, Present: []lint.File{{Path: evil, Layer: by}}, Removed: []lint.Removed{{File: lint.File{Path: evil}, By: by}},
 	}
 	g := lint.Finding{Rule: "nowhere", Severity: lint.Warning, Message: "no path at all"}
-	return report.New(report.Image{Ref: "dir:" + evil}, &lint.Result{Findings: []lint.Finding{f, f, g, g, {Rule: "nowhere", Severity: lint.Note, Message: "\x00"}}})
+	d := report.New(report.Image{Ref: "dir:" + evil}, &lint.Result{Findings: []lint.Finding{f, f, g, g, {Rule: "nowhere", Severity: lint.Note, Message: "\x00"}}})
+	d.Ignored = []report.Ignored{{Finding: f, Reason: evil, Expires: "2026-12-31"}, {Finding: g, Reason: "r"}}
+	d.Known = []lint.Finding{f, g}
+	return d
 }
 
 func much() *report.Document {
@@ -178,7 +181,7 @@ func TestSARIF(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := r.Runs[0]
-		if want := min(len(d.Findings), 5000); len(run.Results) != want {
+		if want := min(len(d.Findings)+len(d.Known)+len(d.Ignored), 5000); len(run.Results) != want {
 			t.Errorf("%d results, want %d", len(run.Results), want)
 		}
 		if left := len(d.Findings) > 5000; left != (len(run.Invocations[0].ToolExecutionNotifications) > 0) {
@@ -284,6 +287,9 @@ func TestJUnit(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("xmllint (Debian: libxml2-utils): %v\n%.3000s", err, out)
 		}
+		if got, want := bytes.Count(b, []byte("<skipped ")), len(d.Ignored); got != want {
+			t.Errorf("%d skipped, want %d", got, want)
+		}
 		if got, want := bytes.Count(b, []byte("<failure ")), d.Summary.Errors+d.Summary.Warnings; got != want {
 			t.Errorf("%d failures, want %d", got, want)
 		}
@@ -313,7 +319,7 @@ func TestGitLab(t *testing.T) {
 			}
 			seen[x.Fingerprint] = true
 		}
-		if len(issues) != len(d.Findings) {
+		if len(issues) != len(d.Findings)+len(d.Known) {
 			t.Errorf("%d issues of %d findings", len(issues), len(d.Findings))
 		}
 	})

@@ -2,6 +2,7 @@ package report
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/lint"
@@ -29,12 +30,14 @@ type (
 var gitlabSeverity = map[lint.Severity]string{lint.Error: "critical", lint.Warning: "major", lint.Note: "info"}
 
 // GitLab writes the document as a code quality report. GitLab compares the
-// fingerprints of two branches, and shows what is new.
+// fingerprints of two branches, and shows what is new; what a baseline knows is
+// in it, therefore.
 func GitLab(w io.Writer, d *Document, _ Options) error {
 	issues := []gitlabIssue{}
-	prints := fingerprints(d.Findings)
-	for i := range d.Findings {
-		f := &d.Findings[i]
+	findings := slices.Concat(d.Findings, d.Known)
+	prints := fingerprints(findings)
+	for i := range findings {
+		f := &findings[i]
 		text := clean(f.Message)
 		if len(f.Effects) > 0 {
 			text += ": " + clean(f.Effects[0].Text)

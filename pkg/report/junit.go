@@ -40,7 +40,11 @@ type (
 		Class   string        `xml:"classname,attr"`
 		Name    string        `xml:"name,attr"`
 		Failure *junitFailure `xml:"failure,omitempty"`
+		Skipped *junitSkipped `xml:"skipped,omitempty"`
 		Out     string        `xml:"system-out,omitempty"`
+	}
+	junitSkipped struct {
+		Message string `xml:"message,attr"`
 	}
 	junitFailure struct {
 		Message string `xml:"message,attr"`
@@ -50,8 +54,9 @@ type (
 )
 
 // JUnit writes the document as a test suite: a case for each finding, failed
-// when it weighs as much as the options' FailOn, and a case that passes for
-// each rule that found nothing.
+// when it weighs as much as the options' FailOn, passed when a baseline knows it,
+// and skipped when a policy ignores it; and a case that passes for each rule that
+// found nothing.
 func JUnit(w io.Writer, d *Document, o Options) error {
 	failOn := o.FailOn
 	if failOn == "" {
@@ -67,21 +72,32 @@ func JUnit(w io.Writer, d *Document, o Options) error {
 		}
 	}
 	found, names := map[string]bool{}, map[string]int{}
-	for i := range d.Findings {
-		f := &d.Findings[i]
+	add := func(f *lint.Finding) *junitCase {
 		found[f.Rule] = true
 		c := junitCase{Class: "imgcheck." + f.Rule, Name: xmlText(f.Message)}
 		if names[c.Class+c.Name]++; names[c.Class+c.Name] > 1 {
 			c.Name += " (" + count(names[c.Class+c.Name]) + ")" // readers merge cases of one name
 		}
-		text := xmlText(sentences(f))
+		suite.Cases = append(suite.Cases, c)
+		return &suite.Cases[len(suite.Cases)-1]
+	}
+	for i := range d.Findings {
+		f := &d.Findings[i]
+		c, text := add(f), xmlText(sentences(f))
 		if f.Severity.AtLeast(failOn) {
 			suite.Failures++
 			c.Failure = &junitFailure{Message: xmlText(f.Message), Type: string(f.Severity), Text: text}
 		} else {
 			c.Out = string(f.Severity) + ": " + text
 		}
-		suite.Cases = append(suite.Cases, c)
+	}
+	for i := range d.Known {
+		f := &d.Known[i]
+		add(f).Out = "known since the baseline: " + xmlText(sentences(f))
+	}
+	for i := range d.Ignored {
+		suite.Skipped++
+		add(&d.Ignored[i].Finding).Skipped = &junitSkipped{"ignored: " + xmlText(d.Ignored[i].Reason)}
 	}
 	for _, r := range d.Rules {
 		if !found[r.ID] {

@@ -30,6 +30,7 @@ func Markdown(w io.Writer, d *Document, _ Options) error {
 	if d.Summary.Notes > 0 {
 		fmt.Fprintf(&b, "; %s", plural(d.Summary.Notes, "note"))
 	}
+	fmt.Fprint(&b, setApart(d))
 	fmt.Fprint(&b, "\n")
 	left := 0
 	for _, s := range lint.Severities[:2] {
@@ -44,6 +45,15 @@ func Markdown(w io.Writer, d *Document, _ Options) error {
 		for i := range d.Findings {
 			f := &d.Findings[i]
 			if f.Severity == lint.Note && !fits(&b, fmt.Sprintf("- %s %s\n", code(f.Message), f.Rule)) {
+				left++
+			}
+		}
+		fmt.Fprint(&b, "\n</details>\n")
+	}
+	if len(d.Ignored) > 0 {
+		fmt.Fprintf(&b, "\n<details><summary>%s ignored</summary>\n\n", count(len(d.Ignored)))
+		for _, g := range d.Ignored {
+			if !fits(&b, fmt.Sprintf("- %s %s: %s\n", code(g.Finding.Message), g.Finding.Rule, prose(g.Reason))) {
 				left++
 			}
 		}

@@ -34,14 +34,19 @@ func Read(r io.Reader) (*Document, error) {
 		}
 		return nil, fmt.Errorf("the report is of the form %q, and this imgcheck reads %s", d.Schema, Schema)
 	}
-	for i, f := range d.Findings {
+	all := slices.Concat(d.Findings, d.Known)
+	for _, f := range d.Ignored {
+		all = append(all, f.Finding)
+	}
+	for i, f := range all {
 		if !ruleID(f.Rule) || f.Message == "" || !slices.Contains(lint.Severities, f.Severity) {
 			return nil, fmt.Errorf("finding %d of the report: needs a rule, a message and a severity (error, warning or note)", i+1)
 		}
 	}
-	fresh := New(d.Image, &lint.Result{Findings: d.Findings, Stats: d.Stats})
-	d.Summary, d.Findings, d.Image = fresh.Summary, fresh.Findings, fresh.Image
-	return &d, nil
+	if d.Image.Layers == nil {
+		d.Image.Layers = []Layer{}
+	}
+	return d.With(d.Findings), nil
 }
 
 // ruleID reports whether s is of the form that the schema gives to rules.

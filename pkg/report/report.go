@@ -28,6 +28,10 @@ type Document struct {
 	Stats    lint.Stats     `json:"stats"`
 	// Inventory is what is installed; nil where it was not asked for.
 	Inventory *inventory.Inventory `json:"inventory,omitempty"`
+	// Ignored are findings that a policy has set apart, with its reasons, and
+	// Known those that a baseline had already; neither counts in Summary.
+	Ignored []Ignored      `json:"ignored,omitempty"`
+	Known   []lint.Finding `json:"known,omitempty"`
 
 	// Rules are what the packs say of the rules: SARIF carries their texts, and
 	// JUnit has a case for each. They are no part of the JSON, and whoever reads
@@ -59,26 +63,40 @@ type Summary struct {
 	Notes    int `json:"notes"`
 }
 
+// Ignored is a finding that does not count.
+type Ignored struct {
+	Finding lint.Finding `json:"finding"`
+	Reason  string       `json:"reason"`
+	Expires string       `json:"expires,omitempty"` // the last day, 2006-01-02
+}
+
 // New puts a result and what was scanned together.
 func New(img Image, res *lint.Result) *Document {
-	d := &Document{Schema: Schema, Image: img, Findings: res.Findings, Stats: res.Stats, Inventory: res.Inventory}
-	if d.Findings == nil {
-		d.Findings = []lint.Finding{}
-	}
+	d := &Document{Schema: Schema, Image: img, Stats: res.Stats, Inventory: res.Inventory}
 	if d.Image.Layers == nil {
 		d.Image.Layers = []Layer{}
 	}
-	for _, f := range res.Findings {
+	return d.With(res.Findings)
+}
+
+// With is the document with other findings, counted.
+func (d *Document) With(findings []lint.Finding) *Document {
+	n := *d
+	n.Findings, n.Summary = findings, Summary{}
+	if n.Findings == nil {
+		n.Findings = []lint.Finding{}
+	}
+	for _, f := range findings {
 		switch f.Severity {
 		case lint.Error:
-			d.Summary.Errors++
+			n.Summary.Errors++
 		case lint.Warning:
-			d.Summary.Warnings++
+			n.Summary.Warnings++
 		default:
-			d.Summary.Notes++
+			n.Summary.Notes++
 		}
 	}
-	return d
+	return &n
 }
 
 // Options say how a document is shown.

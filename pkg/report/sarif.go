@@ -15,7 +15,7 @@ import (
 // What GitHub code scanning takes of a SARIF file:
 // https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning
 const (
-	sarifResults     = 5000 // more are dropped by it, above 25,000 the file is refused
+	sarifLimit       = 5000 // more are dropped by it, above 25,000 the file is refused
 	sarifDescription = 1024 // characters of a rule's short and full description
 	sarifRelated     = 10   // files that ask for what is missing, of up to 1,000 locations
 	sarifMessage     = 4096 // our own bound; of a text from an image
@@ -84,7 +84,13 @@ type (
 		Locations    []sarifLocation   `json:"locations"`
 		Related      []sarifLocation   `json:"relatedLocations,omitempty"`
 		Fingerprints map[string]string `json:"partialFingerprints"`
+		Baseline     string            `json:"baselineState,omitempty"`
+		Suppressions []sarifSuppressed `json:"suppressions,omitempty"`
 		Props        map[string]any    `json:"properties,omitempty"`
+	}
+	sarifSuppressed struct {
+		Kind          string `json:"kind"`
+		Justification string `json:"justification"`
 	}
 	sarifLocation struct {
 		ID       *int           `json:"id,omitempty"`
@@ -116,17 +122,19 @@ type (
 // document and any other that a finding names, a result for each finding, notes
 // too. A result stands at the path in the image of the first file that asks for
 // what is missing, written relative to the root, since a reference with its tag
-// would make every alert a new one with each build.
+// would make every alert a new one with each build. What a baseline knows is
+// "unchanged", and what a policy ignores is suppressed.
 func SARIF(w io.Writer, d *Document, o Options) error {
-	findings := slices.Clone(d.Findings)
-	slices.SortStableFunc(findings, func(a, b lint.Finding) int {
-		return cmp.Compare(slices.Index(lint.Severities, a.Severity), slices.Index(lint.Severities, b.Severity))
-	})
+	list := sarifResults(d)
+	findings := make([]lint.Finding, len(list))
+	for i := range list {
+		findings[i] = list[i].Finding
+	}
 	prints := fingerprints(findings)
 	invocation := sarifInvocation{Successful: true}
-	if n := len(findings) - sarifResults; n > 0 {
-		findings = findings[:sarifResults]
-		invocation.Notifications = []sarifNotification{{Level: "warning", Message: sarifText{Text: fmt.Sprintf("%s of the least severity are left out: GitHub takes %s of a run.", plural(n, "finding"), count(sarifResults))}}}
+	if n := len(list) - sarifLimit; n > 0 {
+		list, findings = list[:sarifLimit], findings[:sarifLimit]
+		invocation.Notifications = []sarifNotification{{Level: "warning", Message: sarifText{Text: fmt.Sprintf("%s of the least severity are left out: GitHub takes %s of a run.", plural(n, "finding"), count(sarifLimit))}}}
 	}
 	run := sarifRun{
 		Tool:        sarifTool{sarifDriver{Name: "imgcheck", Version: o.Version, Info: home, Rules: []sarifRule{}}},
@@ -141,7 +149,7 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 	if d.Image.Platform != "" {
 		run.Properties["platform"] = d.Image.Platform
 	}
-	if name := repository(d.Image.Ref); name != "" {
+	if name := Repository(d.Image.Ref); name != "" {
 		run.Automation = &sarifAutomation{ID: "imgcheck/" + name + "/"} // two images of a commit are two analyses
 	}
 	index := map[string]int{}
@@ -149,18 +157,49 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 		index[r.ID] = len(run.Tool.Driver.Rules)
 		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRuleOf(r))
 	}
-	for i := range findings {
+	for i := range list {
 		f := &findings[i]
-		run.Results = append(run.Results, sarifResult{
+		res := sarifResult{
 			RuleID: f.Rule, RuleIndex: index[f.Rule], Level: string(f.Severity),
 			Message:      sarifText{Text: shortenLines(sentences(f), sarifMessage)},
 			Locations:    []sarifLocation{sarifAt(d, Path(f))},
 			Related:      sarifRelatedTo(d, f),
 			Fingerprints: map[string]string{"primaryLocationLineHash": prints[i], "imgcheck/v1": prints[i]},
 			Props:        sarifProps(f),
-		})
+		}
+		if len(d.Known) > 0 {
+			res.Baseline = list[i].baseline
+		}
+		if list[i].Reason != "" {
+			res.Suppressions = []sarifSuppressed{{"external", clean(list[i].Reason)}}
+		}
+		run.Results = append(run.Results, res)
 	}
 	return writeJSON(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}})
+}
+
+// sarifFinding is a finding and what a policy says of it.
+type sarifFinding struct {
+	Ignored
+	baseline string
+}
+
+// sarifResults are all findings of a document, the heaviest first.
+func sarifResults(d *Document) []sarifFinding {
+	var list []sarifFinding
+	for _, f := range d.Findings {
+		list = append(list, sarifFinding{Ignored{Finding: f}, "new"})
+	}
+	for _, f := range d.Known {
+		list = append(list, sarifFinding{Ignored{Finding: f}, "unchanged"})
+	}
+	for _, g := range d.Ignored {
+		list = append(list, sarifFinding{g, ""})
+	}
+	slices.SortStableFunc(list, func(a, b sarifFinding) int {
+		return cmp.Compare(slices.Index(lint.Severities, a.Finding.Severity), slices.Index(lint.Severities, b.Finding.Severity))
+	})
+	return list
 }
 
 func sarifRuleOf(r *lint.Rule) sarifRule {
@@ -214,7 +253,7 @@ func sarifAt(d *Document, p string) sarifLocation {
 	at := sarifLocation{Physical: sarifPhysical{sarifArtifact{artifactURI(p)}, sarifRegion{1, 1, 1, 1}}}
 	if p != "" {
 		name := clean(p)
-		at.Logical = []sarifLogical{{Name: name, Full: clean(repository(d.Image.Ref)) + ":" + name, Kind: "resource"}}
+		at.Logical = []sarifLogical{{Name: name, Full: clean(Repository(d.Image.Ref)) + ":" + name, Kind: "resource"}}
 	}
 	return at
 }
@@ -274,8 +313,8 @@ func artifactURI(p string) string {
 	return uri
 }
 
-// repository is a reference without its tag and digest.
-func repository(ref string) string {
+// Repository is a reference without its tag and digest.
+func Repository(ref string) string {
 	ref, _, _ = strings.Cut(ref, "@")
 	if i := strings.LastIndex(ref, ":"); i > strings.LastIndex(ref, "/") {
 		ref = ref[:i]

@@ -35,6 +35,9 @@ func Text(w io.Writer, d *Document, o Options) error {
 		shown++
 		t.finding(f)
 	}
+	if o.All {
+		t.setApart(d)
+	}
 	t.summary(d, shown)
 	return t.w.Flush()
 }
@@ -250,6 +253,37 @@ func layer(how string, l *lint.LayerRef) string {
 	return s
 }
 
+// setApart lists what does not count.
+func (t *text) setApart(d *Document) {
+	for _, g := range d.Ignored {
+		t.line("%s  %s  %s", t.faint("ignored"), clean(g.Finding.Message), t.faint("["+g.Finding.Rule+"]"))
+		until := ""
+		if g.Expires != "" {
+			until = " (until " + clean(g.Expires) + ")"
+		}
+		t.field("reason", clean(g.Reason)+until)
+		t.line("")
+	}
+	for i := range d.Known {
+		t.line("%s  %s  %s", t.faint("known"), clean(d.Known[i].Message), t.faint("["+d.Known[i].Rule+"]"))
+	}
+	if len(d.Known) > 0 {
+		t.line("")
+	}
+}
+
+// setApart counts what does not count.
+func setApart(d *Document) string {
+	s := ""
+	if n := len(d.Known); n > 0 {
+		s += "; " + count(n) + " known since the baseline"
+	}
+	if n := len(d.Ignored); n > 0 {
+		s += "; " + count(n) + " ignored"
+	}
+	return s
+}
+
 // summary is the one line that a healthy image gets.
 func (t *text) summary(d *Document, shown int) {
 	looked := fmt.Sprintf("%s in %s", plural(d.Stats.ELF, "ELF file"), plural(len(d.Image.Layers), "layer"))
@@ -275,11 +309,12 @@ func (t *text) summary(d *Document, shown int) {
 	case unseen > 0:
 		more = fmt.Sprintf("; %s not examined (--all shows them)", plural(unseen, "thing"))
 	}
+	more += setApart(d)
 	if d.Summary.Errors+d.Summary.Warnings == 0 {
 		if shown == 0 {
 			t.line("%s %s: %s%s", t.green("✓ no problems found in"), clean(d.Image.Ref), looked, more)
 		} else {
-			t.line("%s: %s", t.green("✓ no problems found"), looked)
+			t.line("%s: %s", t.green("✓ no problems found"), looked+setApart(d))
 		}
 		return
 	}
