@@ -78,24 +78,13 @@ func usageOf(scheme string) string {
 
 // openRegistry finds an image in a registry.
 func (img *Image) openRegistry(ctx context.Context, s string) error {
-	var opts []name.Option
-	if img.opts.Insecure {
-		opts = append(opts, name.Insecure)
-	}
-	ref, err := name.ParseReference(s, opts...)
-	if err == nil && looksLikePath(s) { // "./app.tar" would be a host named "."
-		err = errors.New("it looks like a path")
-	}
+	ref, err := ParseReference(s, img.opts.Insecure)
 	if err != nil {
-		return wrongReference(s, err)
+		return err
 	}
 	img.host = ref.Context().RegistryStr()
-	rt := remote.DefaultTransport.(*http.Transport).Clone()
-	if img.opts.Insecure {
-		rt.TLSClientConfig.InsecureSkipVerify = true
-	}
 	desc, err := remote.Get(ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
-		remote.WithTransport(rt), remote.WithUserAgent("imgcheck"))
+		remote.WithTransport(Transport(img.opts.Insecure)), remote.WithUserAgent("imgcheck"))
 	if err != nil {
 		return besideFile(s, registryError(ref, err))
 	}

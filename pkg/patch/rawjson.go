@@ -89,19 +89,20 @@ func skipComma(doc []byte, i int) int {
 	return i
 }
 
-// find is the member with a key. It is an error when the key stands there twice
+// lookup is the member with a key. It is an error when the key stands there twice
 // or is written in other letters.
-func find(list []member, key string) (m member, ok bool, err error) {
+func lookup(list []member, key string) (m member, ok bool, err error) {
 	for _, x := range list {
 		switch {
 		case !strings.EqualFold(x.key, key):
 		case ok:
 			return m, false, fmt.Errorf("has %q twice", key)
-		case x.key != key:
-			return m, false, fmt.Errorf("has %q where %q is meant", x.key, key)
 		default:
 			m, ok = x, true
 		}
+	}
+	if ok && m.key != key {
+		return m, false, fmt.Errorf("has %q where %q is meant", m.key, key)
 	}
 	return m, ok, nil
 }
@@ -138,7 +139,7 @@ func at(doc []byte, path []string) (m member, depth int, list []member, err erro
 		object := m
 		if list, err = members(doc, m.start, m.end); err == nil {
 			var ok bool
-			if m, ok, err = find(list, key); err == nil && !ok {
+			if m, ok, err = lookup(list, key); err == nil && !ok {
 				return object, i, list, nil
 			}
 		}

@@ -1,0 +1,68 @@
+package layers
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/moby/moby/client"
+)
+
+// What others who talk to the same places share with [Open]: how a reference is
+// read, and how an error is told.
+
+// ParseReference reads a registry's reference; its error says what to write.
+func ParseReference(s string, insecure bool) (name.Reference, error) {
+	var opts []name.Option
+	if insecure {
+		opts = append(opts, name.Insecure)
+	}
+	ref, err := name.ParseReference(s, opts...)
+	if err == nil && looksLikePath(s) { // "./app.tar" would be a host named "."
+		err = errors.New("it looks like a path")
+	}
+	if err != nil {
+		return nil, wrongReference(s, err)
+	}
+	return ref, nil
+}
+
+// Transport is the HTTP transport to a registry; insecure leaves certificates
+// unverified.
+func Transport(insecure bool) *http.Transport {
+	rt := remote.DefaultTransport.(*http.Transport).Clone()
+	if insecure {
+		rt.TLSClientConfig.InsecureSkipVerify = true
+	}
+	return rt
+}
+
+// RegistryError turns what went wrong between us and a registry into one line
+// that says what to do.
+func RegistryError(ref name.Reference, err error) error { return registryError(ref, err) }
+
+// SplitTag splits PATH[:TAG], where both may hold colons: what exists is a path.
+func SplitTag(s string) (path, tag string) { return splitTag(s) }
+
+// Daemon is a client of the Docker daemon or Podman's service that DOCKER_HOST
+// names, else of the first whose socket is there.
+func Daemon() (*client.Client, error) {
+	return client.New(client.FromEnv, client.WithHost(daemonHost()))
+}
+
+// DaemonError turns what went wrong between us and a daemon into one line that
+// says what to do.
+func DaemonError(c *client.Client, err error) error { return daemonError(err, c.DaemonHost()) }
+
+// OpenV1 takes an image that was found already; ref is what it is called in
+// errors. The digests of its layers are verified as they are read.
+func OpenV1(ref string, v v1.Image, o Options) (*Image, error) {
+	img := &Image{Ref: ref, opts: o}
+	if err := img.setV1(v, true); err != nil {
+		return nil, err
+	}
+	img.setHistory()
+	return img, nil
+}

@@ -1,0 +1,386 @@
+package patch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
+)
+
+// target is where images are published: a repository of a registry, or an OCI
+// layout. What was put is there to stay; only putName changes what a name means,
+// and it is the last step.
+type target interface {
+	fmt.Stringer
+	base(ctx context.Context, g *guarded) error
+	layer(ctx context.Context, l v1.Layer) error
+	putManifest(ctx context.Context, raw []byte, mt types.MediaType) error
+	// putName puts a manifest and gives it the target's name; was is the
+	// digest that the name has when the manifest is a patch of it.
+	putName(ctx context.Context, raw []byte, mt types.MediaType, was string) (string, error)
+	// now is the digest that the name has, empty when there is none.
+	now(ctx context.Context) (string, error)
+	// same reports whether what a source has is there already.
+	same(src source) bool
+}
+
+// CopyError says that publishing needs the content of a layer of the base.
+type CopyError struct {
+	Digest string // of the layer
+	Size   int64  // in bytes, compressed
+	Why    string
+}
+
+func (e *CopyError) Error() string {
+	return fmt.Sprintf("layer %s of the base (%s) would have to be copied, for %s: add --allow-copy if that is meant", e.Digest, size(e.Size), e.Why)
+}
+
+func size(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.1f GB", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// Publish takes the patched images to a target and returns ref@sha256:…; the
+// digest is the manifest's or the index's, and the config's where the target
+// keeps no manifest. A target is a registry's reference with a tag, oci:DIR[:TAG],
+// docker-archive:FILE[:REF] or docker:REF. Of an index the other entries stay
+// as they are, but for the attestations of what was patched: they would attest
+// an image that the index does not have any more.
+//
+// The content of a layer of the base is read only when o.AllowCopy is set, or
+// when both ends are on this machine; else what would need it is a [CopyError].
+func Publish(ctx context.Context, base *Base, patched []*Patched, to string, o Options) (string, error) {
+	if len(patched) == 0 {
+		return "", errors.New("there is nothing to publish")
+	}
+	scheme, rest, _ := strings.Cut(to, ":")
+	if scheme == "docker-archive" || scheme == "docker" && !strings.HasPrefix(rest, "//") {
+		ref, err := publishArchive(ctx, patched, scheme, rest, o)
+		return ref, named(to, err)
+	}
+	if base.archive != nil {
+		return "", fmt.Errorf("%s: an image of a docker archive or a daemon has no manifest: publish it to docker-archive:FILE or docker:NAME, and push it from there", to)
+	}
+	t, err := openTarget(to, o)
+	if err != nil {
+		return "", named(to, err)
+	}
+	ref, err := base.publish(ctx, patched, t, o)
+	return ref, named(to, err)
+}
+
+func named(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+func openTarget(to string, o Options) (target, error) {
+	if rest, ok := strings.CutPrefix(to, "oci:"); ok {
+		l := &layout{}
+		if l.dir, l.tag = layers.SplitTag(rest); l.dir == "" {
+			return nil, errors.New("names no directory: say oci:DIR:TAG")
+		}
+		return l, nil
+	}
+	for _, s := range layers.Schemes {
+		if strings.HasPrefix(to, s.Prefix) && s.Prefix != "registry:" && s.Prefix != "docker:" {
+			return nil, fmt.Errorf("%s cannot be published to: say NAME:TAG for a registry, oci:DIR:TAG, docker-archive:FILE or docker:NAME", s.Prefix)
+		}
+	}
+	ref, err := layers.ParseReference(withoutScheme(to), o.Insecure)
+	if err != nil {
+		return nil, err
+	}
+	if strings.Contains(to, "@") {
+		return nil, errors.New("is a digest, which only what has it can be published as: name a tag")
+	}
+	return newRepository(ref, o)
+}
+
+func (b *Base) publish(ctx context.Context, patched []*Patched, t target, o Options) (string, error) {
+	raw, mt, err := b.result(patched, o)
+	if err != nil {
+		return "", err
+	}
+	was, err := t.now(ctx)
+	if err != nil {
+		return "", err
+	}
+	digest := digestOf(raw).String()
+	if was == digest {
+		o.note(fmt.Sprintf("%s is there already", digest))
+		return refOf(t, digest), nil
+	}
+	if was != b.Digest && t.String() == b.at() {
+		return "", fmt.Errorf("it has moved from %s to %s meanwhile: run again", b.Digest, was)
+	}
+	if b.index != nil && !t.same(b.src) {
+		if err := b.copyOthers(ctx, raw, patched, t, o); err != nil {
+			return "", err
+		}
+	}
+	for _, p := range patched {
+		if err := p.put(ctx, t, o); err != nil {
+			return "", err
+		}
+		if b.index == nil {
+			continue
+		}
+		if err := t.putManifest(ctx, p.Manifest, p.Base.mt); err != nil {
+			return "", err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	return t.putName(ctx, raw, mt, b.Digest)
+}
+
+// at is the name of the base as a target has it.
+func (b *Base) at() string {
+	if s, ok := b.src.(fmt.Stringer); ok {
+		return s.String()
+	}
+	return ""
+}
+
+func refOf(t target, digest string) string {
+	if r, ok := t.(*repository); ok {
+		return r.ref.Context().Name() + "@" + digest
+	}
+	return t.String() + "@" + digest
+}
+
+// result is the document that the target's name is to mean: the patched
+// manifest, or the index with the patched ones in it.
+func (b *Base) result(patched []*Patched, o Options) ([]byte, types.MediaType, error) {
+	if b.index == nil {
+		return patched[0].Manifest, patched[0].Base.mt, nil
+	}
+	index, gone := b.index, []int{}
+	for _, p := range patched {
+		d := descriptor(p.Base.mt, digestOf(p.Manifest), int64(len(p.Manifest)))
+		for i, e := range b.entries {
+			switch {
+			case e.Digest == p.Base.listed:
+				var err error
+				if index, err = editEntry(index, i, d); err != nil {
+					return nil, "", fmt.Errorf("editing the index: %w", err)
+				}
+			case attests(e) == p.Base.listed.String() && d.Digest != p.Base.listed.String():
+				gone = append(gone, i)
+				o.note(fmt.Sprintf("the attestation %s is left out: it attests %s as it was before", e.Digest, p.Base.Platform.String()))
+			}
+		}
+	}
+	slices.Sort(gone)
+	for _, i := range slices.Backward(gone) {
+		var err error
+		if index, err = dropElement(index, i, "manifests"); err != nil {
+			return nil, "", fmt.Errorf("editing the index: %w", err)
+		}
+	}
+	return index, b.indexType, nil
+}
+
+// put takes layers, then config. The manifest is for the caller to put.
+func (p *Patched) put(ctx context.Context, t target, o Options) error {
+	img := p.Base
+	if err := putLayers(ctx, t, img.src, img.manifest.Layers, o); err != nil {
+		return err
+	}
+	if p.layer != nil {
+		if err := t.layer(ctx, p.layer); err != nil {
+			return err
+		}
+	}
+	return t.layer(ctx, static.NewLayer(p.Config, img.manifest.Config.MediaType))
+}
+
+// putLayers makes layers of a source be at the target.
+func putLayers(ctx context.Context, t target, src source, list []v1.Descriptor, o Options) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(4)
+	seen := map[v1.Hash]bool{}
+	for _, d := range list {
+		if seen[d.Digest] || !d.MediaType.IsDistributable() {
+			continue // the latter are got from where their URLs say
+		}
+		seen[d.Digest] = true
+		g.Go(func() error { return t.base(ctx, &guarded{ctx: ctx, src: src, d: d, allow: o.AllowCopy}) })
+	}
+	return g.Wait()
+}
+
+// copyOthers takes the entries of an index that were not patched to a target.
+func (b *Base) copyOthers(ctx context.Context, index []byte, patched []*Patched, t target, o Options) error {
+	done := map[string]bool{}
+	for _, p := range patched {
+		done[p.Digest] = true
+	}
+	m, err := v1.ParseIndexManifest(bytes.NewReader(index))
+	if err != nil {
+		return err
+	}
+	for _, d := range m.Manifests {
+		if done[d.Digest.String()] {
+			continue
+		}
+		if err := copyManifest(ctx, t, b.src, d.Digest, o, 0); err != nil {
+			return fmt.Errorf("%s: %w", d.Digest, err)
+		}
+	}
+	return nil
+}
+
+// maxDepth bounds indexes in indexes.
+const maxDepth = 4
+
+// copyManifest takes a manifest or index, with all that it names, to a target.
+func copyManifest(ctx context.Context, t target, src source, digest v1.Hash, o Options, depth int) error {
+	raw, mt, err := src.manifest(ctx, digest)
+	if err != nil {
+		return err
+	}
+	if err := copyParts(ctx, t, src, raw, mt, o, depth); err != nil {
+		return err
+	}
+	return t.putManifest(ctx, raw, mt)
+}
+
+func copyParts(ctx context.Context, t target, src source, raw []byte, mt types.MediaType, o Options, depth int) error {
+	if depth > maxDepth {
+		return errors.New("too many indexes in indexes")
+	}
+	if mt.IsIndex() {
+		m, err := v1.ParseIndexManifest(bytes.NewReader(raw))
+		if err != nil {
+			return err
+		}
+		for _, d := range m.Manifests {
+			if err := copyManifest(ctx, t, src, d.Digest, o, depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	m, err := v1.ParseManifest(bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	if err := putLayers(ctx, t, src, m.Layers, o); err != nil {
+		return err
+	}
+	config, err := readDocument(ctx, src, m.Config)
+	if err != nil {
+		return fmt.Errorf("reading the config: %w", err)
+	}
+	return t.layer(ctx, static.NewLayer(config, m.Config.MediaType))
+}
+
+// Undo gives the name of a patched image its origin back and returns
+// ref@sha256:…. It is an error when ref names no patched image, or when the
+// origin is not to be had any more. Of an index the whole is given back, with
+// its attestations.
+func Undo(ctx context.Context, ref string, o Options) (string, error) {
+	s, err := undo(ctx, ref, o)
+	return s, named(ref, err)
+}
+
+func undo(ctx context.Context, ref string, o Options) (string, error) {
+	b, raw, mt, err := find(ctx, ref, o)
+	if err != nil {
+		return "", err
+	}
+	if b.archive != nil {
+		return b.archive.undo(ctx)
+	}
+	if strings.Contains(ref, "@") {
+		return "", errors.New("is a digest: name the tag that is to have its origin back")
+	}
+	origin, err := b.originOf(ctx, raw, mt)
+	if err != nil {
+		return "", err
+	}
+	t, err := openTarget(ref, o)
+	if err != nil {
+		return "", err
+	}
+	src, raw, mt, err := b.fetchOrigin(ctx, origin, o)
+	if err != nil {
+		return "", err
+	}
+	if err := checkType(mt); err != nil {
+		return "", fmt.Errorf("its origin %s: %w", origin, err)
+	}
+	if err := copyParts(ctx, t, src, raw, mt, o, 0); err != nil {
+		return "", fmt.Errorf("its origin %s: %w", origin, err)
+	}
+	return t.putName(ctx, raw, mt, b.Digest)
+}
+
+var errNotPatched = errors.New("is no patched image: there is nothing to undo")
+
+// originOf is the origin that a patched image or index names.
+func (b *Base) originOf(ctx context.Context, raw []byte, mt types.MediaType) (string, error) {
+	if !mt.IsIndex() {
+		img, err := readImage(ctx, b.src, raw, mt)
+		if err != nil {
+			return "", err
+		}
+		return img.mark().undoable()
+	}
+	m, err := v1.ParseIndexManifest(bytes.NewReader(raw))
+	if err != nil {
+		return "", fmt.Errorf("reading the index: %w", err)
+	}
+	for _, d := range m.Manifests {
+		if !d.MediaType.IsImage() || attests(d) != "" || d.Platform != nil && d.Platform.OS == "unknown" {
+			continue
+		}
+		raw, mt, err := b.src.manifest(ctx, d.Digest)
+		if err != nil {
+			return "", err
+		}
+		img, err := readImage(ctx, b.src, raw, mt)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", d.Digest, err)
+		}
+		if mark := img.mark(); mark.index != "" && mark.whole {
+			return mark.index, nil
+		}
+	}
+	return "", errNotPatched
+}
+
+func (m mark) undoable() (string, error) {
+	switch {
+	case m.origin == "":
+		return "", errNotPatched
+	case !m.whole:
+		return "", fmt.Errorf("was made from a patched image and has changed since; the patch began with %s", m.origin)
+	}
+	return m.origin, nil
+}
+
+// opened is a reader of bytes, as files are opened.
+func opened(b []byte) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
+}

@@ -1,0 +1,218 @@
+package patch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
+)
+
+// repository is a repository of a registry, as a source and as a target.
+type repository struct {
+	ref      name.Reference // as it was given
+	insecure bool
+	puller   *remote.Puller
+	pusher   *remote.Pusher
+}
+
+func newRepository(ref name.Reference, o Options) (*repository, error) {
+	opts := []remote.Option{
+		remote.WithAuthFromKeychain(authn.DefaultKeychain),
+		remote.WithTransport(bounded{layers.Transport(o.Insecure)}),
+		remote.WithUserAgent("imgcheck"),
+	}
+	if o.backoff != nil {
+		opts = append(opts, remote.WithRetryBackoff(*o.backoff))
+	}
+	r := &repository{ref: ref, insecure: o.Insecure}
+	var err error
+	if r.puller, err = remote.NewPuller(opts...); err != nil {
+		return nil, err
+	}
+	r.pusher, err = remote.NewPusher(opts...)
+	return r, err
+}
+
+// bounded cuts manifests off that are larger than any should be.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.RoundTripper.RoundTrip(r)
+	if err == nil && strings.Contains(r.URL.Path, "/manifests/") {
+		resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxDocument}
+	}
+	return resp, err
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= n; b.left < 0 {
+		return 0, fmt.Errorf("the manifest is larger than the %d bytes that are read", maxDocument)
+	}
+	return n, err
+}
+
+// openRepository gets what a reference names.
+func openRepository(ctx context.Context, s string, o Options) (*repository, []byte, types.MediaType, error) {
+	ref, err := layers.ParseReference(s, o.Insecure)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	r, err := newRepository(ref, o)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	raw, mt, err := r.get(ctx, ref)
+	return r, raw, mt, err
+}
+
+func (r *repository) get(ctx context.Context, ref name.Reference) ([]byte, types.MediaType, error) {
+	d, err := r.puller.Get(ctx, ref)
+	if err != nil {
+		return nil, "", &registryError{ref, err}
+	}
+	return d.Manifest, d.MediaType, nil
+}
+
+// registryError is one line that says what to do; that something is not there
+// can be asked of it.
+type registryError struct {
+	ref name.Reference
+	err error
+}
+
+func (e *registryError) Error() string { return layers.RegistryError(e.ref, e.err).Error() }
+func (e *registryError) Unwrap() error { return e.err }
+func (e *registryError) Is(target error) bool {
+	var te *transport.Error
+	return target == fs.ErrNotExist && errors.As(e.err, &te) && te.StatusCode == http.StatusNotFound
+}
+
+func (r *repository) place() string { return r.ref.Context().Name() }
+
+func (r *repository) manifest(ctx context.Context, digest v1.Hash) ([]byte, types.MediaType, error) {
+	return r.get(ctx, r.ref.Context().Digest(digest.String()))
+}
+
+func (r *repository) blob(ctx context.Context, d v1.Descriptor) (io.ReadCloser, error) {
+	ref := r.ref.Context().Digest(d.Digest.String())
+	l, err := r.puller.Layer(ctx, ref)
+	if err == nil {
+		var rc io.ReadCloser
+		if rc, err = l.Compressed(); err == nil {
+			return rc, nil
+		}
+	}
+	return nil, &registryError{ref, err}
+}
+
+// pushError tells what went wrong while pushing; a CopyError and a cancelled
+// context stay what they are.
+func (r *repository) pushError(what string, err error) error {
+	var te *transport.Error
+	var ce *CopyError
+	host := r.ref.Context().RegistryStr()
+	switch {
+	case err == nil || errors.As(err, &ce):
+		return err
+	case errors.As(err, &te) && (te.StatusCode == http.StatusUnauthorized || te.StatusCode == http.StatusForbidden):
+		err = fmt.Errorf("%s does not allow it: run `docker login %s` as somebody who may push to %s", host, host, r.ref.Context().RepositoryStr())
+	case errors.As(err, &te) && te.StatusCode == http.StatusMethodNotAllowed:
+		err = fmt.Errorf("%s takes no pushes (405): it is a mirror, or read-only", host)
+	case errors.As(err, &te) && te.StatusCode == http.StatusNotFound:
+		err = fmt.Errorf("%s has no repository %s, or lacks something that the manifest names: create it first, or run again", host, r.ref.Context().RepositoryStr())
+	default:
+		err = layers.RegistryError(r.ref, err)
+	}
+	return fmt.Errorf("pushing %s: %w", what, err)
+}
+
+// layer sends a blob of our own.
+func (r *repository) layer(ctx context.Context, l v1.Layer) error {
+	return r.pushError("the new layer", r.pusher.Upload(ctx, r.ref.Context(), l))
+}
+
+// base makes a layer of the base be there: it is, or is mounted from the
+// repository of the same registry that has it. Only what the guard allows is
+// copied.
+func (r *repository) base(ctx context.Context, g *guarded) error {
+	var l v1.Layer = g
+	from, ok := g.src.(*repository)
+	sameRegistry := ok && from.ref.Context().RegistryStr() == r.ref.Context().RegistryStr()
+	if sameRegistry && from.place() != r.place() {
+		l = &remote.MountableLayer{Layer: g, Reference: from.ref.Context().Digest(g.d.Digest.String())}
+	}
+	switch {
+	case sameRegistry && from.place() == r.place():
+		g.why = fmt.Sprintf("%s does not have it any more, though a manifest of %s names it", r.ref.Context().RegistryStr(), r.ref.Context().RepositoryStr())
+	case sameRegistry:
+		g.why = fmt.Sprintf("%s does not mount it from %s into %s", r.ref.Context().RegistryStr(), from.ref.Context().RepositoryStr(), r.ref.Context().RepositoryStr())
+	default:
+		g.why = fmt.Sprintf("%s does not have it in %s", r.ref.Context().RegistryStr(), r.ref.Context().RepositoryStr())
+	}
+	return r.pushError("layer "+g.d.Digest.String(), r.pusher.Upload(ctx, r.ref.Context(), l))
+}
+
+func (r *repository) putManifest(ctx context.Context, raw []byte, mt types.MediaType) error {
+	return r.pushError("the manifest", r.pusher.Put(ctx, r.ref.Context().Digest(digestOf(raw).String()), taggable{raw, mt}))
+}
+
+func (r *repository) putName(ctx context.Context, raw []byte, mt types.MediaType, _ string) (string, error) {
+	digest := digestOf(raw).String()
+	if err := r.pusher.Put(ctx, r.ref, taggable{raw, mt}); err != nil {
+		return "", r.pushError(r.ref.Name(), err)
+	}
+	return r.ref.Context().Name() + "@" + digest, nil
+}
+
+// now is the digest that the name has at the moment, empty where there is none.
+func (r *repository) now(ctx context.Context) (string, error) {
+	d, err := r.puller.Head(ctx, r.ref)
+	if err == nil {
+		return d.Digest.String(), nil
+	}
+	// Some registries do not answer HEAD as they should; and whoever may push
+	// a new repository may not always look for it before.
+	raw, _, err := r.get(ctx, r.ref)
+	var te *transport.Error
+	switch {
+	case err == nil:
+		return digestOf(raw).String(), nil
+	case errors.Is(err, fs.ErrNotExist), errors.As(err, &te) && te.StatusCode == http.StatusUnauthorized, errors.As(err, &te) && te.StatusCode == http.StatusForbidden:
+		return "", nil
+	}
+	return "", err
+}
+
+func (r *repository) same(src source) bool {
+	from, ok := src.(*repository)
+	return ok && from.place() == r.place()
+}
+
+func (r *repository) String() string { return r.ref.Name() }
+
+// taggable is a raw manifest for remote.Pusher.
+type taggable struct {
+	raw []byte
+	mt  types.MediaType
+}
+
+func (t taggable) RawManifest() ([]byte, error)        { return t.raw, nil }
+func (t taggable) MediaType() (types.MediaType, error) { return t.mt, nil }
