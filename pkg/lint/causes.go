@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -22,8 +23,10 @@ type cause struct {
 	needers  map[string]bool
 	affected map[string]bool
 	effects  []Effect
-	starts   bool // the image's program does not start
-	part     bool // it belongs to a library that is there and opens it by name
+	starts   bool   // the image's program does not start
+	part     bool   // it belongs to a library that is there and opens it by name
+	front    string // path of that library
+	cuda     string // major version of CUDA of a process that misses it, or empty
 }
 
 // causes groups the misses of all replays.
@@ -94,6 +97,7 @@ func (w *world) meetOpen(c *cause, m *missedOpen) {
 	c.needers[by] = true
 	c.raise(m.severity, m.because)
 	c.effect(m.effect)
+	c.cuda, c.front = cmp.Or(c.cuda, m.cuda), cmp.Or(c.front, m.by)
 	c.part = c.part || m.front != "" && w.packs.family(m.front) == w.packs.family(m.err.Name)
 }
 
@@ -180,12 +184,9 @@ func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 		by = e.By.Real()
 	}
 	_, served := w.served.Load(servedKey{o.path, e.Name})
-	helper := w.installOf(o.path)
 	switch {
 	case e.Unknown:
 		return Warning, "the file is there and could not be examined"
-	case helper != nil && helper.helped != "":
-		return Warning, helper.helped
 	case by == o.path && served:
 		return Note, "those who load it find the library"
 	case w.packs.family(o.path) != nil && len(w.present(e.Name))+len(w.otherwise(e.Name)) > 0:
@@ -198,6 +199,9 @@ func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 	}
 	if x := exception(w.packs.AnyOf, o.path); x != nil && w.anyServes(x, o) {
 		return Note, x.Why
+	}
+	if in := w.installOf(o.path); in != nil && in.helped != "" {
+		return Warning, in.helped
 	}
 	return Error, ""
 }
@@ -264,7 +268,7 @@ func (w *world) otherwise(name string) []string {
 func (w *world) usable(paths []string) []string {
 	seen := map[string]bool{}
 	for _, p := range paths {
-		if e, _, ok := w.img.FS.Lookup(p); ok && e.Object != nil && e.Object.Machine == w.machine {
+		if e, _, ok := w.img.FS.Lookup(p); ok && e.Object != nil && e.Object.Machine == w.machine && !isStub("/"+e.Path) {
 			seen[p] = true
 		}
 	}
@@ -328,7 +332,7 @@ func (w *world) finding(c *cause) Finding {
 	default:
 		f.Rule = "missing-library"
 	}
-	f.Fixes = w.fixes(&f, fam, e)
+	f.Fixes = w.fixes(&f, fam, e, c)
 	return f
 }
 
@@ -374,8 +378,9 @@ func (w *world) removed(name string) []Removed {
 }
 
 // fixes are the remedies, the one that is nearest first.
-func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error) []string {
+func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []string {
 	var list []string
+	cuda := cmp.Or(c.cuda, w.cudaMajor(f))
 	switch {
 	case e.Unknown:
 		return nil
@@ -385,15 +390,26 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error) []string {
 		return append(list, w.linkFix(f))
 	case f.Rule == "library-not-on-path":
 		list = append(list, "ENV LD_LIBRARY_PATH="+w.pathWith(f.NeededBy[0].Path, path.Dir(f.Present[0].Path)))
-		list = append(list, "or load it in the program first: `import torch` before the others, onnxruntime.preload_dlls() from onnxruntime 1.21 on")
+		if in := w.installOf(f.NeededBy[0].Path); in != nil && len(in.Helped) > 0 {
+			list = append(list, "or load it in the program first: `import torch` before the others, onnxruntime.preload_dlls() from onnxruntime 1.21 on")
+		}
 		return list
+	case c.part && len(f.Removed) == 0:
+		what := "its release"
+		if r := w.releaseOf(c.front); r != nil {
+			what = "release " + r.String()
+		}
+		list = append(list, fmt.Sprintf("add %s of %s to %s, beside %s", f.Library, what, path.Dir(c.front), path.Base(c.front)))
+		if d := w.distOf(c.front); d.name != "" && strings.Contains(c.front, "-packages/") {
+			return append(list, fmt.Sprintf("or `pip install --force-reinstall --no-deps %s==%s`", strings.ReplaceAll(d.name, "_", "-"), d.version))
+		}
 	case len(f.Removed) > 0 && f.Removed[0].By != nil:
 		r := f.Removed[0]
 		list = append(list, fmt.Sprintf("keep %s: layer %d deletes it", r.Path, r.By.Index))
 	}
 	if fam != nil && f.Rule != "unusable-library" {
 		for _, text := range fam.Fix {
-			list = append(list, expand(text, "{library}", f.Library, "{major}", majorOf(f.Library), "{cuda}", w.cudaMajor(f)))
+			list = append(list, expand(text, "{library}", f.Library, "{major}", majorOf(f.Library), "{cuda}", cuda))
 		}
 	}
 	return list

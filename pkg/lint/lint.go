@@ -51,6 +51,14 @@ func (s Severity) AtLeast(t Severity) bool {
 	return slices.Index(Severities, s) <= slices.Index(Severities, t)
 }
 
+// atMost is s, or t where s weighs more.
+func (s Severity) atMost(t Severity) Severity {
+	if s.AtLeast(t) {
+		return t
+	}
+	return s
+}
+
 // Finding is one cause of failures and all that hangs on it.
 type Finding struct {
 	// Rule is the ID of a rule of the packs.

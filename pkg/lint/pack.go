@@ -27,6 +27,7 @@ type Packs struct {
 	Frameworks []*Framework
 	Dlopens    []*Dlopens
 	Releases   []*Release
+	Toolkits   []*Toolkit
 	Optional   []*Exception
 	AnyOf      []*Exception
 	Versions   []*VersionFix
@@ -86,7 +87,9 @@ type Framework struct {
 	Marker  string `yaml:"marker"`
 	// Dist are the names of its distributions, as their dist-info directories
 	// and conda-meta have them; they tell its version.
-	Dist      []string  `yaml:"dist"`
+	Dist []string `yaml:"dist"`
+	// CPUToo: where it opens none of its GPU libraries, it is not meant to.
+	CPUToo    bool      `yaml:"cpu_too"`
 	Preload   []Preload `yaml:"preload"`
 	Steps     []Step    `yaml:"steps"`
 	Later     []Open    `yaml:"later"`
@@ -124,9 +127,9 @@ type Open struct {
 	// decides. Empty means the program.
 	By string `yaml:"by"`
 	// Names are tried in order until one opens. {release}, {minor} and {major} are
-	// the version of the one who opens, {cuda} is the major version of CUDA's
-	// runtime in the process, {nvrtc} that of NVRTC's name (11.2 for CUDA 11). A
-	// pattern stands for the names in the image that fit.
+	// the version of the one who opens, {cuda} is the major version of CUDA in the
+	// process, and {cudart}, {nvrtc} and so on what its [Toolkit] says. A pattern
+	// stands for the names in the image that fit.
 	Names []string `yaml:"names"`
 	// Beside: a file of one of the names in the directory of the one who opens
 	// serves as well.
@@ -137,10 +140,7 @@ type Open struct {
 	// where the image has one of the names, or had it.
 	Versions string `yaml:"versions"`
 	// Optional opens fail without a trace.
-	Optional bool `yaml:"optional"`
-	// Together are opens of which all fail where the GPU is not meant to be used,
-	// and then nothing is wrong.
-	Together bool     `yaml:"together"`
+	Optional bool     `yaml:"optional"`
 	Severity Severity `yaml:"severity"` // of a miss; error when empty
 	Effect   string   `yaml:"effect"`
 	// Error is how it reads: {error} is the loader's text, {name} the last of the
@@ -185,6 +185,19 @@ type Dlopens struct {
 	Sources []string `yaml:"sources"`
 }
 
+// Toolkit is what stands after `.so.` in the names of the libraries of one major
+// version of CUDA. An [Open] may name them: {cufft}.
+type Toolkit struct {
+	CUDA     string   `yaml:"cuda"`
+	Cudart   string   `yaml:"cudart"`
+	Cublas   string   `yaml:"cublas"`
+	Nvrtc    string   `yaml:"nvrtc"`
+	Cufft    string   `yaml:"cufft"`
+	Cusolver string   `yaml:"cusolver"`
+	Cusparse string   `yaml:"cusparse"`
+	Sources  []string `yaml:"sources"`
+}
+
 // Release tells which distribution has the version of a library whose file name
 // does not tell it.
 type Release struct {
@@ -226,6 +239,7 @@ type pack struct {
 	Frameworks []*Framework  `yaml:"frameworks"`
 	Dlopens    []*Dlopens    `yaml:"dlopens"`
 	Releases   []*Release    `yaml:"releases"`
+	Toolkits   []*Toolkit    `yaml:"toolkits"`
 	Optional   []*Exception  `yaml:"optional"`
 	AnyOf      []*Exception  `yaml:"any_of"`
 	Versions   []*VersionFix `yaml:"versions"`
@@ -311,6 +325,7 @@ func (p *Packs) add(b []byte) error {
 	p.Frameworks = append(p.Frameworks, one.Frameworks...)
 	p.Dlopens = append(p.Dlopens, one.Dlopens...)
 	p.Releases = append(p.Releases, one.Releases...)
+	p.Toolkits = append(p.Toolkits, one.Toolkits...)
 	p.Optional = append(p.Optional, one.Optional...)
 	p.AnyOf = append(p.AnyOf, one.AnyOf...)
 	p.Versions = append(p.Versions, one.Versions...)
@@ -427,6 +442,11 @@ func (p *pack) validate() error {
 			if err := o.validate(); err != nil {
 				return fmt.Errorf("dlopens %q: %w", d.ID, err)
 			}
+		}
+	}
+	for _, t := range p.Toolkits {
+		if t.CUDA == "" || len(t.Sources) == 0 {
+			return errors.New("toolkits: needs the major version (cuda) and sources")
 		}
 	}
 	for _, r := range p.Releases {

@@ -38,8 +38,8 @@ type missedOpen struct {
 	effect   Effect
 	front    string // the library whose part it is, as SONAME; empty for a framework's own
 	part     string
-	together bool
 	because  string
+	cuda     string // its major version in the process
 }
 
 // follow makes the processes of the plans and lets them open what they would. A
@@ -113,11 +113,40 @@ func (w *world) runInstall(in *install) *run {
 		return r
 	}
 	if !w.imports(r.proc, in) {
+		// What a failed open brought is unloaded: who got what is seen in a process
+		// that goes on.
+		r.proc = w.programFor(in.home, w.primary)
+		w.runSteps(r.proc, in, in.first)
 		return r
 	}
 	w.openAll(r)
 	w.helpRun(r, host)
+	w.withoutGPU(r)
 	return r
+}
+
+// withoutGPU makes less of what a framework misses that opens none of its GPU
+// libraries and is often used so.
+func (w *world) withoutGPU(r *run) {
+	if !r.in.CPUToo || r.opened > 0 {
+		return
+	}
+	for i := range r.missed {
+		m := &r.missed[i]
+		if w.wantsGPU() {
+			m.severity, m.because = m.severity.atMost(Warning), cmp.Or(m.because, "it goes on without the GPU")
+			continue
+		}
+		m.severity, m.because = Note, "it opens none of its GPU libraries, and goes on without: the image may be meant so"
+	}
+}
+
+// wantsGPU reports whether an image is made for a GPU, by its environment.
+func (w *world) wantsGPU() bool {
+	return slices.ContainsFunc(w.env().Vars, func(v string) bool {
+		name, value, _ := strings.Cut(v, "=")
+		return value != "" && value != "void" && value != "none" && (name == "NVIDIA_VISIBLE_DEVICES" || name == "NVIDIA_REQUIRE_CUDA" || name == "CUDA_VERSION")
+	})
 }
 
 // pythonOf is the interpreter that loads what lies at a path, and starts; empty
@@ -288,20 +317,23 @@ func (w *world) openOne(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 	}
 	failed, told := w.tryNames(r, by, o, names)
 	if failed == nil {
-		r.opened++
+		if !o.Optional {
+			r.opened++
+		}
 		return
 	}
 	if o.Optional || failed.Unknown || w.packs.fromDriver(failed.Name) {
 		return
 	}
-	m := missedOpen{by: r.program, name: told, part: o.Part, together: o.Together, err: failed, severity: severity}
+	m := missedOpen{by: r.program, name: told, part: o.Part, err: failed, severity: severity}
 	if by != nil {
 		m.by = by.Real()
 	}
 	if d != nil {
 		m.front = by.Object.Soname
 	}
-	m.effect = Effect{effect, expand(text, "{error}", failed.Error(), "{name}", told, "{names}", strings.Join(names, ", "), "{nvrtc}", nvrtcVersion(r.cuda()), "{cuda}", r.cuda())}
+	values := append(w.toolkit(r.cuda()), "{error}", failed.Error(), "{name}", told, "{names}", strings.Join(names, ", "))
+	m.effect, m.cuda = Effect{effect, expand(text, values...)}, r.cuda()
 	r.missed = append(r.missed, m)
 }
 
@@ -315,7 +347,7 @@ func (w *world) hasAny(names []string) bool {
 // error that tells most: a file that is there and cannot be used, or misses
 // something; else that of the name with the major version alone, else the last.
 func (w *world) tryNames(r *run, by *elfdeps.Module, o *Open, names []string) (failed *elfdeps.Error, told string) {
-	rank := -1
+	rank := -2
 	for i, name := range names {
 		had := len(r.proc.Misses)
 		_, err := r.proc.DlopenFlags(by, name, o.flags())
@@ -335,6 +367,8 @@ func (w *world) tryNames(r *run, by *elfdeps.Module, o *Open, names []string) (f
 		switch {
 		case !e.Missing() || e.Name != name:
 			this = 2 * len(names)
+		case strings.Contains(name, "/"):
+			this = -1
 		case majorOf(name) != "" && strings.HasSuffix(name, ".so."+majorOf(name)):
 			this = len(names)
 		}
@@ -349,7 +383,7 @@ func (w *world) tryNames(r *run, by *elfdeps.Module, o *Open, names []string) (f
 // names out; a pattern stands for the names in the image.
 func (w *world) namesOf(r *run, by *elfdeps.Module, o *Open) []string {
 	var list []string
-	values := []string{"{cuda}", r.cuda(), "{nvrtc}", nvrtcVersion(r.cuda())}
+	values := w.toolkit(r.cuda())
 	if by != nil {
 		rel := w.releaseOfModule(by)
 		values = append(values, "{release}", rel.upTo(3), "{minor}", rel.upTo(2), "{major}", majorOf(by.Object.Soname))
@@ -385,7 +419,7 @@ func (w *world) namesLike(pattern string) []string {
 }
 
 // cuda is the major version of CUDA in the process, by its runtime, else by
-// cuBLAS; empty when it has neither.
+// cuBLAS, else by a name of what was loaded (xla_cuda12); empty when none tells.
 func (r *run) cuda() string {
 	for _, prefix := range []string{"libcudart", "libcublas"} {
 		for _, m := range r.proc.Objects {
@@ -394,16 +428,25 @@ func (r *run) cuda() string {
 			}
 		}
 	}
+	for _, m := range r.proc.Objects {
+		if _, rest, ok := strings.Cut(path.Base(path.Dir(m.Real())), "_cuda"); ok {
+			if v := parseRelease(rest); len(v) > 0 {
+				return v[:1].String()
+			}
+		}
+	}
 	return ""
 }
 
-// nvrtcVersion is what stands after .so. in NVRTC's name: since CUDA 11.2 all of
-// 11 have that of 11.2, from 12 on it is the major version.
-func nvrtcVersion(cuda string) string {
-	if cuda == "11" {
-		return "11.2"
+// toolkit are the values that a major version of CUDA gives to names.
+func (w *world) toolkit(cuda string) []string {
+	t := &Toolkit{CUDA: cuda}
+	for _, known := range w.packs.Toolkits {
+		if known.CUDA == cuda {
+			t = known
+		}
 	}
-	return cuda
+	return []string{"{cuda}", cuda, "{cudart}", t.Cudart, "{cublas}", t.Cublas, "{nvrtc}", t.Nvrtc, "{cufft}", t.Cufft, "{cusolver}", t.Cusolver, "{cusparse}", t.Cusparse}
 }
 
 func (w *world) releaseOfModule(m *elfdeps.Module) release {

@@ -140,9 +140,14 @@ func normal(name string) string {
 }
 
 // distRelease is the version of the first of the named distributions that is
-// installed around a path: in the directory of packages that holds it, or in its
-// conda prefix. names may be patterns.
+// installed around a path, nil when none is. names may be patterns.
 func (w *world) distRelease(p string, names []string) release {
+	return parseRelease(w.distAround(p, names).version)
+}
+
+// distAround is a distribution that is installed in the directory of packages that
+// holds a path, or in its conda prefix.
+func (w *world) distAround(p string, names []string) dist {
 	for dir := path.Dir(p); dir != "/" && dir != "."; dir = path.Dir(dir) {
 		base := path.Base(dir)
 		if base != "site-packages" && base != "dist-packages" && !w.isConda(dir) {
@@ -150,11 +155,23 @@ func (w *world) distRelease(p string, names []string) release {
 		}
 		for _, d := range w.distsAt(dir) {
 			if matchAny(names, d.name) {
-				return parseRelease(d.version)
+				return d
 			}
 		}
 	}
-	return nil
+	return dist{}
+}
+
+// distOf is the distribution that brings a library.
+func (w *world) distOf(real string) dist {
+	for _, rel := range w.packs.Releases {
+		if matchAny(rel.Match, path.Base(real)) {
+			if d := w.distAround(real, rel.Dist); d.name != "" {
+				return d
+			}
+		}
+	}
+	return dist{}
 }
 
 func (w *world) isConda(dir string) bool {
@@ -169,14 +186,7 @@ func (w *world) releaseOf(real string) release {
 	if r := nameRelease(path.Base(real)); len(r) > 1 {
 		return r
 	}
-	for _, rel := range w.packs.Releases {
-		if matchAny(rel.Match, path.Base(real)) {
-			if r := w.distRelease(real, rel.Dist); r != nil {
-				return r
-			}
-		}
-	}
-	return nil
+	return parseRelease(w.distOf(real).version)
 }
 
 // nameRelease is what follows .so in a file name; a name whose numbers are those
