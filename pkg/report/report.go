@@ -25,7 +25,10 @@ type Document struct {
 	Image    Image          `json:"image"`
 	Summary  Summary        `json:"summary"`
 	Findings []lint.Finding `json:"findings"`
-	Stats    lint.Stats     `json:"stats"`
+	// Copies are the image's GPU libraries, and Processes who loads what.
+	Copies    []lint.Copies  `json:"copies,omitempty"`
+	Processes []lint.Process `json:"processes,omitempty"`
+	Stats     lint.Stats     `json:"stats"`
 	// Inventory is what is installed; nil where it was not asked for.
 	Inventory *inventory.Inventory `json:"inventory,omitempty"`
 	// Ignored are findings that a policy has set apart, with its reasons, and
@@ -72,7 +75,7 @@ type Ignored struct {
 
 // New puts a result and what was scanned together.
 func New(img Image, res *lint.Result) *Document {
-	d := &Document{Schema: Schema, Image: img, Stats: res.Stats, Inventory: res.Inventory}
+	d := &Document{Schema: Schema, Image: img, Copies: res.Copies, Processes: res.Processes, Stats: res.Stats, Inventory: res.Inventory}
 	if d.Image.Layers == nil {
 		d.Image.Layers = []Layer{}
 	}

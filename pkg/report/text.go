@@ -38,6 +38,9 @@ func Text(w io.Writer, d *Document, o Options) error {
 	if o.All {
 		t.setApart(d)
 	}
+	if shown > 0 || o.All {
+		t.copies(d.Copies)
+	}
 	t.summary(d, shown)
 	return t.w.Flush()
 }
