@@ -80,10 +80,12 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		Suggest:         true,
 		// --env LD_LIBRARY_PATH=/a,/b is one value
 		DisableSliceFlagSeparator: true,
-		Commands:                  []*cli.Command{scanCommand(), patchCommand(), lddCommand(), demoCommand(), versionCommand()},
-		ExitErrHandler:            func(*cli.Context, error) {}, // run decides
-		OnUsageError:              usageError,
-		CommandNotFound:           nil,
+		Commands: []*cli.Command{
+			scanCommand(), patchCommand(), convertCommand(), initCommand(), lddCommand(), rulesCommand(), cacheCommand(), demoCommand(), versionCommand(),
+		},
+		ExitErrHandler:  func(*cli.Context, error) {}, // run decides
+		OnUsageError:    usageError,
+		CommandNotFound: nil,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return unknownCommand(c)

@@ -15,12 +15,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/pkg/fix"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/provide"
 	"github.com/imgcheck/imgcheck/pkg/report"
-	"github.com/imgcheck/imgcheck/rules"
 )
 
 func patchCommand() *cli.Command {
@@ -49,6 +49,7 @@ func patchCommand() *cli.Command {
 			&cli.BoolFlag{Name: "allow-copy", Usage: "copy the image's layers where the target cannot take them from where they are"},
 			&cli.BoolFlag{Name: "undo", Usage: "give the name of a patched IMAGE its original back"},
 			&cli.StringFlag{Name: "emit", Usage: "print the same change as `FORM` instead: dockerfile"},
+			rulesFlag(),
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
 		),
 		Action: func(c *cli.Context) error {
@@ -132,10 +133,11 @@ func patchOptions(c *cli.Context) (*patching, error) {
 	if p.layers, err = imageOptions(c); err != nil {
 		return nil, err
 	}
+	p.layers.Keep, p.layers.KeepID = inventory.Wants, inventory.WantsID
 	shown := newProgress(c.App.ErrWriter, c.Bool("quiet"))
 	p.layers.Progress, p.stopProgress = shown.add, shown.done
 	p.patch = patch.Options{Platform: p.layers.Platform, Insecure: p.layers.Insecure, AllowCopy: c.Bool("allow-copy"), Note: p.say}
-	p.packs, err = lint.LoadPacks(rules.FS)
+	p.packs, err = loadPacks(c.StringSlice("rules"))
 	return p, err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/imgcheck/imgcheck/pkg/fix"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/report"
@@ -25,32 +25,33 @@ func scanCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "scan",
 		Usage:     "read an image and say what will fail in it",
-		UsageText: "imgcheck scan [options] IMAGE",
+		UsageText: "imgcheck scan [options] [IMAGE]",
 		Description: "IMAGE is an image in a registry, or one of\n" + sources() + "\n" +
+			"Without IMAGE it is the first that .imgcheck.yaml names (imgcheck init writes one).\n\n" +
 			"The exit status is 0 when nothing was found at or above --fail-on, 1 when something was,\n" +
 			"and 2 when the image could not be scanned.\n\n" +
 			"Examples:\n" +
 			"   imgcheck scan ghcr.io/org/app:1.0\n" +
 			"   docker save app | gzip > app.tar.gz && imgcheck scan docker-archive:app.tar.gz --format json",
 		OnUsageError: usageError,
-		Flags: append(imageFlags(),
-			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the report: " + strings.Join(formats(), " or ")},
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the report to `FILE` instead of the standard output"},
+		Flags: fromEnvironment(append(slices.Concat(imageFlags(), outputFlags(), policyFlags()),
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
+			rulesFlag(),
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
 			&cli.BoolFlag{Name: "no-fixes", Usage: "do not try what `imgcheck patch` could do"},
-		),
+		)),
 		Action: func(c *cli.Context) error {
 			o, err := scanOptions(c)
 			if err != nil {
 				return err
 			}
-			doc, err := scanWith(c.Context, c.Args().First(), o.layers, !c.Bool("no-fixes"))
+			doc, err := scanWith(c.Context, o.image, o.layers, !c.Bool("no-fixes"), o.rules...)
 			o.progress.done()
 			if err != nil {
 				return err
 			}
+			doc = o.policy.apply(doc)
 			if err := o.write(c, doc); err != nil {
 				return err
 			}
@@ -67,23 +68,32 @@ func sources() string {
 	return b.String()
 }
 
-func formats() []string {
-	names := slices.Sorted(maps.Keys(report.Formats))
-	slices.Reverse(names)
-	return names
+// scan is the program: open, index, judge, by the rules of the program and of
+// directories, and plan what would mend what is found.
+func scan(ctx context.Context, ref string, o layers.Options, rulesDirs ...string) (*report.Document, error) {
+	return scanWith(ctx, ref, o, true, rulesDirs...)
 }
 
-func scan(ctx context.Context, ref string, o layers.Options) (*report.Document, error) {
-	return scanWith(ctx, ref, o, true)
-}
-
-// scanWith is the program: open, index, judge, and with fixes, plan.
-func scanWith(ctx context.Context, ref string, o layers.Options, fixes bool) (*report.Document, error) {
-	packs, err := lint.LoadPacks(rules.FS)
+// scanWith is scan, with or without a plan.
+func scanWith(ctx context.Context, ref string, o layers.Options, fixes bool, rulesDirs ...string) (*report.Document, error) {
+	packs, err := loadPacks(rulesDirs)
 	if err != nil {
 		return nil, err
 	}
-	img, fsys, err := open(ctx, ref, o)
+	o.Keep, o.KeepID = inventory.Wants, inventory.WantsID
+	img, err := layers.Open(ctx, ref, o)
+	if err != nil {
+		return nil, err
+	}
+	defer img.Close()
+	kept, err := verdictOf(img, o, rules.FS, packs.ID, fmt.Sprint("fixes ", fixes))
+	if err != nil {
+		return nil, err
+	}
+	if doc := kept.load(img); doc != nil {
+		return known(doc, ref, o, packs), nil
+	}
+	fsys, err := img.Index(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -97,9 +107,21 @@ func scanWith(ctx context.Context, ref string, o layers.Options, fixes bool) (*r
 		if doc.Plan, err = fix.Find(ctx, read, packs, res, fix.Options{}); err != nil {
 			return nil, err
 		}
+	}
+	if err := kept.store(img, doc); err != nil && o.Note != nil {
+		o.Note(-1, err.Error())
+	}
+	return known(doc, ref, o, packs), nil
+}
+
+// known is a document with what is not kept of it: the rules, and the command that
+// patches what was scanned now.
+func known(doc *report.Document, ref string, o layers.Options, packs *lint.Packs) *report.Document {
+	doc.Rules = packs.Rules
+	if doc.Plan != nil {
 		doc.Plan.Command = patchCommandFor(ref, o, doc.Plan)
 	}
-	return doc, nil
+	return doc
 }
 
 // open reads an image into a file system.
@@ -115,10 +137,10 @@ func open(ctx context.Context, ref string, o layers.Options) (*layers.Image, *la
 
 // imageFlags are those of every command that reads an image.
 func imageFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringFlag{Name: "platform", Usage: "the `OS/ARCH` to take of an image for several (default: linux/amd64, or the only one)"},
 		&cli.BoolFlag{Name: "insecure", Usage: "allow plain HTTP and unverified TLS to the registry"},
-	}
+	}, cacheFlags()...)
 }
 
 // imageOptions are what imageFlags were set to.
@@ -131,7 +153,9 @@ func imageOptions(c *cli.Context) (layers.Options, error) {
 		}
 		o.Platform = p
 	}
-	return o, nil
+	var err error
+	o.Cache, err = openCache(c, func(string) {})
+	return o, err
 }
 
 func describe(img *layers.Image) report.Image {
@@ -154,30 +178,41 @@ func platformOf(c *v1.ConfigFile) *v1.Platform {
 
 // options are the flags of a scan, checked.
 type options struct {
+	image    string
+	policy   *decisions
 	layers   layers.Options
-	format   report.Format
-	output   string
+	rules    []string // directories of packs
+	outputs  outputs
 	failOn   lint.Severity // empty: never
 	all      bool
 	progress *progress
 }
 
 func scanOptions(c *cli.Context) (*options, error) {
-	if c.NArg() != 1 {
-		return nil, fmt.Errorf("scan takes one image, not %d: see `imgcheck scan --help`", c.NArg())
+	o := &options{all: c.Bool("all")}
+	var err error
+	if o.policy, err = readDecisions(c); err != nil {
+		return nil, err
 	}
-	o := &options{output: c.String("output"), all: c.Bool("all")}
-	var ok bool
-	if o.format, ok = report.Formats[c.String("format")]; !ok {
-		return nil, fmt.Errorf("there is no format %q: say %s", c.String("format"), strings.Join(formats(), " or "))
+	image, err := o.policy.image(c)
+	if err != nil {
+		return nil, err
 	}
-	if s := c.String("fail-on"); s != "never" {
+	o.image, o.rules = image.Ref, o.policy.rules(c)
+	if image.Platform != "" && !c.IsSet("platform") {
+		if err := c.Set("platform", image.Platform); err != nil {
+			return nil, err
+		}
+	}
+	if o.outputs, err = parseOutputs(c.String("format"), c.StringSlice("output")); err != nil {
+		return nil, err
+	}
+	if s := o.policy.failOn(c); s != "never" {
 		o.failOn = lint.Severity(s)
 		if !slices.Contains(lint.Severities, o.failOn) {
 			return nil, fmt.Errorf("there is no severity %q: say --fail-on error, warning, note or never", s)
 		}
 	}
-	var err error
 	if o.layers, err = imageOptions(c); err != nil {
 		return nil, err
 	}
@@ -186,12 +221,13 @@ func scanOptions(c *cli.Context) (*options, error) {
 	return o, nil
 }
 
-// write puts the report where it belongs. A file appears whole or not at all.
+// write puts the reports where they belong.
 func (o *options) write(c *cli.Context, doc *report.Document) error {
-	if o.output == "" || o.output == "-" {
-		return o.format(c.App.Writer, doc, report.Options{All: o.all, Color: isTerminal(c.App.Writer) && os.Getenv("NO_COLOR") == ""})
+	failOn := o.failOn
+	if failOn == "" {
+		failOn = report.Never
 	}
-	return writeFile(o.output, func(w io.Writer) error { return o.format(w, doc, report.Options{All: o.all}) })
+	return o.outputs.write(c, doc, report.Options{All: o.all, FailOn: failOn})
 }
 
 // status is the command's end: errFindings when something weighs enough.

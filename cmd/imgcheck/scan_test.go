@@ -118,6 +118,9 @@ func wantText(findings []lint.Finding) string {
 		if f.Severity == lint.Note {
 			continue
 		}
+		if f.Demangled != "" {
+			fmt.Fprintf(&b, "  symbol %s\n", f.Demangled)
+		}
 		for _, e := range f.Effects {
 			fmt.Fprintf(&b, "  so %s\n", e.Text)
 		}
@@ -126,6 +129,9 @@ func wantText(findings []lint.Finding) string {
 			if n.Layer != nil {
 				fmt.Fprintf(&b, "    from layer %d: %s\n", n.Layer.Index, n.Layer.CreatedBy)
 			}
+		}
+		if f.BoundTo != nil {
+			fmt.Fprintf(&b, "  asked %s\n", f.BoundTo.Path)
 		}
 		for _, p := range f.Present {
 			fmt.Fprintf(&b, "  present at %s\n", p.Path)

@@ -215,18 +215,19 @@ func (p *Process) match(q *query, m *Module, s *Symbols) (int, *Error) {
 // lacks the symbol.
 func (p *Process) linkError(q *query) *Error {
 	return &Error{
-		Name: string(q.name), Subject: p.file(q.from), By: q.from, Kind: RelocationError,
+		Name: string(q.name), Subject: p.file(q.from), By: q.from, Kind: RelocationError, Version: q.version.Name, File: q.version.File,
 		Message: fmt.Sprintf("symbol %s version %s not defined in file %s with link time reference", q.name, q.version.Name, q.version.File),
 	}
 }
 
 // undefined is the error of a strong reference that nothing defines (L51, L53).
 func (p *Process) undefined(q *query) *Error {
-	message := "undefined symbol: " + string(q.name)
+	e := &Error{Name: string(q.name), Subject: p.file(q.from), Message: "undefined symbol: " + string(q.name), By: q.from, Kind: SymbolError}
 	if q.version != nil {
-		message += ", version " + q.version.Name
+		e.Message += ", version " + q.version.Name
+		e.Version, e.File = q.version.Name, q.version.File
 	}
-	return &Error{Name: string(q.name), Subject: p.file(q.from), Message: message, By: q.from, Kind: SymbolError}
+	return e
 }
 
 // root is what an object was loaded for: the program, or what was opened.

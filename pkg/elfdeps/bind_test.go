@@ -69,7 +69,7 @@ func (w *world) realSymbols(t testing.TB, dir string) symbolOutcome {
 func (w *world) replayedSymbols(t testing.TB, fsys FS) symbolOutcome {
 	t.Helper()
 	run := func(env ...string) *Process {
-		l, err := NewLoader(fsys, w.interp, Env{Vars: append(env, w.env...), Cwd: w.cwd, CPU: cpuLevel(t)})
+		l, err := NewLoader(fsys, w.interp, Env{Vars: append(env, w.env...), Cwd: w.cwd, CPU: cpuLevel(t), Intel: cpuIsIntel(t)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -113,7 +113,7 @@ func cacheHwcaps(file []byte, at uint32) []string {
 
 // Lookup is search_cache (elf/dl-cache.c): a binary search for name, then the
 // best of the entries with that name (L26–L30). At most one path comes out.
-func (c *Cache) Lookup(name string, id int32, release int, m elf.Machine, cpu int) (string, bool) {
+func (c *Cache) Lookup(name string, id int32, release int, m elf.Machine, env Env) (string, bool) {
 	if c == nil {
 		return "", false
 	}
@@ -126,7 +126,7 @@ func (c *Cache) Lookup(name string, id int32, release int, m elf.Machine, cpu in
 		}
 		cmp := compareCacheNames(name, key)
 		if cmp == 0 {
-			return c.best(name, middle, id, release, m, cpu)
+			return c.best(name, middle, id, release, m, env)
 		}
 		if cmp < 0 { // names are in descending order
 			left = middle + 1
@@ -137,7 +137,8 @@ func (c *Cache) Lookup(name string, id int32, release int, m elf.Machine, cpu in
 	return "", false
 }
 
-func (c *Cache) best(name string, found int, id int32, release int, m elf.Machine, cpu int) (string, bool) {
+func (c *Cache) best(name string, found int, id int32, release int, m elf.Machine, env Env) (string, bool) {
+	cpu := env.hwcapLevel()
 	same := func(i int) bool {
 		key, bad := c.key(i)
 		return !bad && compareCacheNames(name, key) == 0
@@ -162,7 +163,7 @@ func (c *Cache) best(name string, found int, id int32, release int, m elf.Machin
 		if bestRank > 0 {
 			break
 		}
-		if e.hwcap != 0 && !legacyHwcap(e.hwcap, m, release) {
+		if e.hwcap != 0 && !legacyHwcap(e.hwcap, m, release, env) {
 			continue
 		}
 		return value, true
@@ -189,13 +190,21 @@ func (c *Cache) hwcapRank(e cacheEntry, m elf.Machine, release, cpu int) (ext bo
 }
 
 // legacyHwcap reports whether an entry of the old kind of subdirectory counts:
-// "tls" and what every processor of the kind has, and not from glibc 2.40 on
-// (L29; HWCAP_IMPORTANT in sysdeps/x86/dl-hwcap.h and its likes).
-func legacyHwcap(hwcap uint64, m elf.Machine, release int) bool {
+// "tls", what every processor of the kind has, what this one has, and not from
+// glibc 2.40 on (L29; HWCAP_IMPORTANT and _DL_FIRST_PLATFORM in
+// sysdeps/x86/dl-hwcap.h and its likes). ldconfig adds the bits up, so that
+// x86_64/x86_64 reads as avx512_1.
+func legacyHwcap(hwcap uint64, m elf.Machine, release int, env Env) bool {
 	known := uint64(1 << 63) // tls
 	switch m {
 	case elf.EM_X86_64:
 		known |= 1 << 1 // x86_64
+		if env.avx512() {
+			known |= 1 << 2 // avx512_1
+		}
+		if env.platform(m) == "haswell" {
+			known |= 1 << 50 // haswell, the third of _dl_x86_platforms
+		}
 	case elf.EM_AARCH64:
 		known |= 1 << 8 // atomics
 	}

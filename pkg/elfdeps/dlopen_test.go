@@ -133,7 +133,7 @@ func (d dlopens) diff(t *testing.T) string {
 
 func (d dlopens) replayed(t *testing.T, fsys FS) []string {
 	t.Helper()
-	l, err := NewLoader(fsys, d.interp, Env{Vars: d.env, Cwd: d.cwd, CPU: cpuLevel(t)})
+	l, err := NewLoader(fsys, d.interp, Env{Vars: d.env, Cwd: d.cwd, CPU: cpuLevel(t), Intel: cpuIsIntel(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

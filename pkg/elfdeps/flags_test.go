@@ -82,7 +82,7 @@ func (w *opening) diff(t testing.TB) string {
 
 func (w *opening) replay(t testing.TB, fsys FS) []string {
 	t.Helper()
-	l, err := NewLoader(fsys, w.interp, Env{Vars: w.env, CPU: cpuLevel(t)})
+	l, err := NewLoader(fsys, w.interp, Env{Vars: w.env, CPU: cpuLevel(t), Intel: cpuIsIntel(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -317,7 +317,7 @@ func FuzzCache(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, name string) {
 		c := ParseCache(b)
 		for _, release := range []int{228, 236, 242} {
-			got, ok := c.Lookup(name, 0x303, release, elf.EM_X86_64, 3)
+			got, ok := c.Lookup(name, 0x303, release, elf.EM_X86_64, Env{CPU: 3})
 			if ok && !bytes.Contains(b, []byte(got)) {
 				t.Fatalf("Lookup(%q) = %q, which the cache does not hold", name, got)
 			}

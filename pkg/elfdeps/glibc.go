@@ -34,7 +34,7 @@ func (l *Loader) initGlibc() {
 	}
 	l.tokenLib = strings.Trim(l.system[0], "/") // $LIB (L16)
 	l.envDirs = splitEnvPath(l.env.get("LD_LIBRARY_PATH"))
-	l.hwcaps = hwcapDirs(l.machine, l.release, l.env.hwcapLevel())
+	l.hwcaps = hwcapDirs(l.machine, l.release, l.env)
 	l.preloadFile = split(withoutComments(l.read("/etc/ld.so.preload")), ": \t\n", "/etc/ld.so.preload")
 	_, err := l.fs.Find("/etc/ld.so.cache")
 	l.noCache = err != nil
@@ -82,22 +82,42 @@ func splitEnvPath(v string) []string {
 
 // hwcapDirs are the subdirectories tried in every directory, best first, the
 // directory itself last (L18, L19).
-func hwcapDirs(m elf.Machine, release, cpu int) []string {
+func hwcapDirs(m elf.Machine, release int, env Env) []string {
 	var dirs []string
 	if m == elf.EM_X86_64 && release >= 233 {
-		for level := min(cpu, 4); level >= 2; level-- {
+		for level := min(env.hwcapLevel(), 4); level >= 2; level-- {
 			dirs = append(dirs, fmt.Sprintf("glibc-hwcaps/x86-64-v%d/", level))
 		}
 	}
 	if release <= 236 {
 		switch m {
 		case elf.EM_X86_64:
-			dirs = append(dirs, "tls/x86_64/x86_64/", "tls/x86_64/", "tls/x86_64/", "tls/", "x86_64/x86_64/", "x86_64/", "x86_64/")
+			parts := []string{"tls/", env.platform(m) + "/"}
+			if env.avx512() {
+				parts = append(parts, "avx512_1/")
+			}
+			dirs = append(dirs, powerSet(append(parts, "x86_64/"))...)
 		case elf.EM_AARCH64:
 			dirs = append(dirs, "tls/aarch64/atomics/", "tls/aarch64/", "tls/atomics/", "tls/", "aarch64/atomics/", "aarch64/", "atomics/")
 		}
 	}
 	return append(slices.Compact(dirs), "")
+}
+
+// powerSet are the paths of some of parts, those with the first before those
+// without (_dl_important_hwcaps), less the empty one.
+func powerSet(parts []string) []string {
+	var list []string
+	for i := 1<<len(parts) - 1; i > 0; i-- {
+		dir := ""
+		for k, p := range parts {
+			if i>>(len(parts)-1-k)&1 != 0 {
+				dir += p
+			}
+		}
+		list = append(list, dir)
+	}
+	return list
 }
 
 // requestGlibc is _dl_map_object (elf/dl-load.c).
@@ -202,7 +222,7 @@ func (s *search) run(dlopen bool) (*Module, *Error) {
 		if !s.p.cacheTried { // the errno of opening it stays; it is tried once
 			s.p.cacheTried, s.last = true, syscall.ENOENT
 		}
-	} else if full, ok := l.cache.Lookup(s.name, l.cacheID(), l.release, l.machine, l.env.hwcapLevel()); ok {
+	} else if full, ok := l.cache.Lookup(s.name, l.cacheID(), l.release, l.machine, l.env); ok {
 		if !s.barred(full) {
 			f, v := s.p.verify(full)
 			s.note("ld.so.cache", full, v)
@@ -457,7 +477,7 @@ func (p *Process) expand(m *Module, s string) (string, bool) {
 		case "LIB":
 			b.WriteString(p.Loader.tokenLib)
 		case "PLATFORM":
-			b.WriteString(platform(p.Loader.machine))
+			b.WriteString(p.Loader.env.platform(p.Loader.machine))
 		default:
 			b.WriteByte('$')
 		}
@@ -488,19 +508,6 @@ func dynamicToken(s string) (token, rest string) {
 
 func isIdent(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
-}
-
-// platform is AT_PLATFORM as it is on most machines.
-func platform(m elf.Machine) string {
-	switch m {
-	case elf.EM_X86_64:
-		return "x86_64"
-	case elf.EM_AARCH64:
-		return "aarch64"
-	case elf.EM_386:
-		return "i686"
-	}
-	return ""
 }
 
 // verdict is what open_verify makes of a candidate.

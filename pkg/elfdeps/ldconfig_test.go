@@ -105,7 +105,7 @@ func TestWriteCacheIsRead(t *testing.T) {
 		t.Fatal("our own cache is not read")
 	}
 	for cpu, want := range map[int]string{1: "/opt/a/liba.so.1", 3: "/opt/a/glibc-hwcaps/x86-64-v2/liba.so.1.2"} {
-		if got, _ := c.Lookup("liba.so.1", 0x0303, 236, elf.EM_X86_64, cpu); got != want {
+		if got, _ := c.Lookup("liba.so.1", 0x0303, 236, elf.EM_X86_64, Env{CPU: cpu}); got != want {
 			t.Errorf("level %d: got %s, want %s", cpu, got, want)
 		}
 	}

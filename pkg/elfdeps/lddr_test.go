@@ -126,7 +126,7 @@ func TestUnresolvedOfRoots(t *testing.T) {
 
 func unresolvedOfRoot(t *testing.T, root string) {
 	fsys := &diskFS{root: root, read: map[string]*File{}}
-	l, err := NewLoader(fsys, glibcInterp, Env{CPU: cpuLevel(t), Kernel: [3]uint32{9, 0, 0}})
+	l, err := NewLoader(fsys, glibcInterp, Env{CPU: cpuLevel(t), Intel: cpuIsIntel(t), Kernel: [3]uint32{9, 0, 0}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestBindingsOfRoots(t *testing.T) {
 
 func bindingsOfRoot(t *testing.T, root string, every int) {
 	fsys := &diskFS{root: root, read: map[string]*File{}}
-	l, err := NewLoader(fsys, glibcInterp, Env{CPU: cpuLevel(t), Kernel: [3]uint32{9, 0, 0}})
+	l, err := NewLoader(fsys, glibcInterp, Env{CPU: cpuLevel(t), Intel: cpuIsIntel(t), Kernel: [3]uint32{9, 0, 0}})
 	if err != nil {
 		t.Fatal(err)
 	}

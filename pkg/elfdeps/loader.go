@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,6 +28,9 @@ type Env struct {
 	// CPU is the x86-64 level of the processor, 1 to 4; 0 means 3, which every
 	// machine that takes a data-centre GPU has.
 	CPU int
+	// Intel is set for a processor of Intel's: there the loader calls the
+	// platform haswell where it is one (L19).
+	Intel bool
 }
 
 func (e Env) get(name string) string {
@@ -51,19 +55,59 @@ var cpuFeatures = map[string]int{
 // what GLIBC_TUNABLES switches off (L20).
 func (e Env) hwcapLevel() int {
 	level := e.CPU
+	for name := range e.switchedOff() {
+		if needs := cpuFeatures[name]; needs > 0 {
+			level = min(level, needs-1)
+		}
+	}
+	return level
+}
+
+// switchedOff are the features that GLIBC_TUNABLES takes from the processor.
+func (e Env) switchedOff() map[string]bool {
+	off := map[string]bool{}
 	for tunable := range strings.SplitSeq(e.get("GLIBC_TUNABLES"), ":") {
 		list, ok := strings.CutPrefix(tunable, "glibc.cpu.hwcaps=")
 		if !ok {
 			continue
 		}
 		for f := range strings.SplitSeq(list, ",") {
-			name, off := strings.CutPrefix(f, "-")
-			if needs := cpuFeatures[strings.TrimSuffix(name, "_Usable")]; off && needs > 0 {
-				level = min(level, needs-1)
+			if name, minus := strings.CutPrefix(f, "-"); minus {
+				off[strings.TrimSuffix(name, "_Usable")] = true
 			}
 		}
 	}
-	return level
+	return off
+}
+
+// platform is what the loader calls the processor (GLRO(dl_platform)): AT_PLATFORM,
+// and on Intel's x86-64 haswell where it has what one has (init_cpu_features,
+// sysdeps/x86/cpu-features.c).
+func (e Env) platform(m elf.Machine) string {
+	switch m {
+	case elf.EM_X86_64:
+		if e.Intel && e.CPU >= 3 && e.has("AVX2", "BMI1", "BMI2", "FMA", "LZCNT", "MOVBE", "POPCNT") {
+			return "haswell"
+		}
+		return "x86_64"
+	case elf.EM_AARCH64:
+		return "aarch64"
+	case elf.EM_386:
+		return "i686"
+	}
+	return ""
+}
+
+// avx512 reports whether the loader gives the processor the subdirectory
+// avx512_1 (HWCAP_X86_AVX512_1, the same place).
+func (e Env) avx512() bool {
+	return e.Intel && e.CPU >= 4 && e.has("AVX512CD", "AVX512BW", "AVX512DQ", "AVX512VL")
+}
+
+// has reports whether GLIBC_TUNABLES leaves the processor its features.
+func (e Env) has(features ...string) bool {
+	off := e.switchedOff()
+	return !slices.ContainsFunc(features, func(f string) bool { return off[f] })
 }
 
 // Loader is the dynamic loader of a file system, as one ELF interpreter and one

@@ -139,6 +139,9 @@ type Error struct {
 	miss bool // nothing usable was found, as against a file that ended the search
 	// Kind tells errors apart that are not about finding or mapping a file.
 	Kind ErrorKind
+	// Version and File are set for a symbol that is missing in the version that
+	// DT_VERNEED asks of a file.
+	Version, File string
 }
 
 // ErrorKind is what an [Error] is about.

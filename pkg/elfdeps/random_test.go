@@ -252,7 +252,7 @@ func randomWorld(rnd *rand.Rand, interp string) *world {
 		name := r.name()
 		dir := r.dir()
 		if r.chance(6) {
-			dir += r.pick("/glibc-hwcaps/x86-64-v2", "/glibc-hwcaps/x86-64-v3", "/glibc-hwcaps/x86-64-v4", "/glibc-hwcaps/zz", "/tls", "/tls/x86_64", "/x86_64", "/x86_64/x86_64")
+			dir += r.pick("/glibc-hwcaps/x86-64-v2", "/glibc-hwcaps/x86-64-v3", "/glibc-hwcaps/x86-64-v4", "/glibc-hwcaps/zz", "/tls", "/tls/x86_64", "/x86_64", "/x86_64/x86_64", "/haswell", "/tls/haswell/x86_64", "/avx512_1", "/haswell/avx512_1")
 		}
 		add(dir+"/"+name, r.body(name))
 	}

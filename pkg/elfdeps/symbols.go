@@ -220,6 +220,29 @@ func (s *Symbols) References(f func(i int, lazy bool)) {
 	s.each(s.Calls, func(r ref) bool { f(r.symbol(), true); return true })
 }
 
+// Defines reports whether a loader finds a definition of name, of any version.
+func (s *Symbols) Defines(name string) bool {
+	found := false
+	if s.Len() > 0 {
+		s.candidates([]byte(name), gnuHash([]byte(name)), func(i int, r record) bool {
+			found = s.exported(i, r)
+			return !found
+		})
+	}
+	return found
+}
+
+// Exported calls f with the names that begin with prefix and that a loader finds
+// a definition of, in the order of the table, until f returns false.
+func (s *Symbols) Exported(prefix string, f func(name string) bool) {
+	for i := range s.Len() {
+		r := s.record(i)
+		if name := s.name(r); bytes.HasPrefix(name, []byte(prefix)) && s.exported(i, r) && !f(string(name)) {
+			return
+		}
+	}
+}
+
 // Equal reports whether s and o hold the same.
 func (s *Symbols) Equal(o *Symbols) bool {
 	if s == nil || o == nil {

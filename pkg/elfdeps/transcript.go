@@ -112,7 +112,7 @@ func (t *transcript) search(s *search) {
 	l := p.Loader
 	if !(p.secure && p.preloading) {
 		t.add("[cache /etc/ld.so.cache]")
-		if full, ok := l.cache.Lookup(s.name, l.cacheID(), l.release, l.machine, l.env.hwcapLevel()); ok {
+		if full, ok := l.cache.Lookup(s.name, l.cacheID(), l.release, l.machine, l.env); ok {
 			t.add(full)
 			if !s.barred(full) {
 				if _, v := p.verify(full); v.kind != vSkip {

@@ -258,7 +258,7 @@ const ranAway = -100
 // replayed is what our loader says of the world.
 func (w *world) replayed(t testing.TB, fsys FS) worldOutcome {
 	t.Helper()
-	l, err := NewLoader(fsys, w.interp, Env{Vars: w.env, Cwd: w.cwd, UID: w.uid, GID: w.uid, CPU: cpuLevel(t)})
+	l, err := NewLoader(fsys, w.interp, Env{Vars: w.env, Cwd: w.cwd, UID: w.uid, GID: w.uid, CPU: cpuLevel(t), Intel: cpuIsIntel(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,6 +296,16 @@ func (w *world) replayed(t testing.TB, fsys FS) worldOutcome {
 		o.Trace = []string{"statically linked"}
 	}
 	return o
+}
+
+// cpuIsIntel reports whether this machine's processor is Intel's.
+func cpuIsIntel(t testing.TB) bool {
+	t.Helper()
+	b, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Contains(b, []byte("GenuineIntel"))
 }
 
 // cpuLevel is the x86-64 level of this machine.

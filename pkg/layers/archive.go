@@ -455,8 +455,13 @@ func (img *Image) setDockerArchive(s *tarStore, tag string) error {
 			return rc, err
 		}, verify: img.storedDigest(s, name, i)})
 	}
+	if unverified := func(b blob) bool { return b.verify == "" }; !slices.ContainsFunc(img.blobs, unverified) {
+		img.id = digestOf(cfg)
+	}
 	return nil
 }
+
+func digestOf(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b)) }
 
 // storedDigest is the digest that a docker archive's layer must have as it is
 // stored: its diff ID when it is a plain tar, else the one in its name, if any.
@@ -557,7 +562,7 @@ func (img *Image) indexStream(ctx context.Context, r io.Reader, tag string) ([]*
 		if err != nil {
 			return nil, badTar(err)
 		}
-		if err := a.take(ctx, h, tr, img.opts.keep); err != nil {
+		if err := a.take(ctx, h, tr, &img.opts); err != nil {
 			return nil, fmt.Errorf("%s: %w", printable(h.Name), err)
 		}
 	}
@@ -610,7 +615,7 @@ type streamedLayer struct {
 	digest string // of the bytes as stored
 }
 
-func (a *streamed) take(ctx context.Context, h *tar.Header, r io.Reader, keep func(string, int64) bool) error {
+func (a *streamed) take(ctx context.Context, h *tar.Header, r io.Reader, o *Options) error {
 	name := clean(h.Name)
 	switch h.Typeflag {
 	case tar.TypeSymlink:
@@ -629,12 +634,13 @@ func (a *streamed) take(ctx context.Context, h *tar.Header, r io.Reader, keep fu
 	switch {
 	case looksLikeLayer(head):
 		sum := sha256.New()
-		l, err := readBlob(ctx, io.TeeReader(br, sum), "", keep)
+		l, err := readBlob(ctx, io.TeeReader(br, sum), "", o.keep)
 		var broken sourceError
 		if errors.As(err, &broken) {
 			return broken.error
 		}
-		a.layers[name] = streamedLayer{l, err, head, "sha256:" + hex.EncodeToString(sum.Sum(nil))}
+		digest := "sha256:" + hex.EncodeToString(sum.Sum(nil))
+		a.layers[name] = streamedLayer{l, err, head, digest}
 	case len(head) > 0 && (head[0] == '{' || head[0] == '['):
 		if a.size+h.Size > maxJSON {
 			return nil // no config: those of attestations can be as large

@@ -18,8 +18,12 @@ func (img *Image) openDaemon(ctx context.Context, ref string) error {
 		return fmt.Errorf("DOCKER_HOST: %w: write it like unix:///var/run/docker.sock", err)
 	}
 	img.close = c.Close
-	if _, err := c.ImageInspect(ctx, ref); err != nil {
+	found, err := c.ImageInspect(ctx, ref)
+	if err != nil {
 		return daemonError(err, c.DaemonHost())
+	}
+	if found.ID != "" {
+		img.id = "daemon's " + found.ID
 	}
 	img.stream = func(ctx context.Context, img *Image) ([]*Layer, error) {
 		rc, err := c.ImageSave(ctx, []string{ref})
@@ -27,7 +31,11 @@ func (img *Image) openDaemon(ctx context.Context, ref string) error {
 			return nil, daemonError(err, c.DaemonHost())
 		}
 		defer rc.Close()
-		return img.indexStream(ctx, img.meter(rc, 0), "")
+		list, err := img.indexStream(ctx, img.meter(rc, 0), "")
+		if again, ierr := c.ImageInspect(ctx, ref); ierr != nil || again.ID != found.ID {
+			img.id = "" // the name has moved on meanwhile
+		}
+		return list, err
 	}
 	return nil
 }

@@ -40,6 +40,16 @@ type Options struct {
 	// Keep tells the files whose bytes are kept: by path without a leading
 	// slash, and size in bytes. What the loaders read is kept anyway.
 	Keep func(name string, size int64) bool
+	// KeepID names what Keep keeps: two that keep different files have different
+	// ones. Where Keep is set and has no name, the cache is not used.
+	KeepID string
+	// Cache, when set, keeps what was read of each layer whose digest was
+	// verified, and a layer that it has is not read again.
+	Cache *Cache
+	// Note, when set, is told what is worth knowing of how a layer is read: its
+	// number from 0, -1 for the image as a whole, and that the cache has it, or
+	// by what it is decompressed. It is called from many goroutines.
+	Note func(layer int, text string)
 	// Progress, when set, is told of bytes read: the layer's number from 0, and
 	// how many bytes of its compressed stream. It is called from many
 	// goroutines.
@@ -58,6 +68,7 @@ type Image struct {
 	Layers []LayerInfo
 
 	opts   Options
+	id     string // of an image without a manifest, see ID
 	host   string // of the registry
 	blobs  []blob
 	stream func(ctx context.Context, img *Image) ([]*Layer, error) // instead of blobs
@@ -78,6 +89,16 @@ type blob struct {
 	// verify is the digest that the opened bytes must have; empty when whoever
 	// opens it verifies.
 	verify string
+}
+
+// ID names all that Index reads: two images with one ID are the same. It is the
+// digest of the manifest, where there is none that of the config, and empty
+// where nothing names the image before it was read.
+func (img *Image) ID() string {
+	if img.Digest != "" {
+		return img.Digest
+	}
+	return img.id
 }
 
 // Index reads every layer, as many at a time as there are processors, and
@@ -166,6 +187,13 @@ func (img *Image) indexBlob(ctx context.Context, i int) (*Layer, error) {
 		return nil, err
 	}
 	b := img.blobs[i]
+	cached := img.opts.cacheable(b.verify)
+	if cached {
+		if l, ok := img.opts.Cache.Layer(b.verify, img.opts.KeepID); ok {
+			img.note(i, "is in the cache")
+			return l, nil
+		}
+	}
 	rc, err := b.open()
 	if err != nil {
 		return nil, img.friendly(err)
@@ -173,10 +201,28 @@ func (img *Image) indexBlob(ctx context.Context, i int) (*Layer, error) {
 	defer rc.Close()
 	l, err := readBlob(ctx, img.meter(rc, i), b.verify, img.opts.keep)
 	var broken sourceError
-	if errors.As(err, &broken) {
+	switch {
+	case errors.As(err, &broken):
 		return nil, img.friendly(broken.error)
+	case err == nil && cached:
+		if err := img.opts.Cache.PutLayer(b.verify, img.opts.KeepID, l); err != nil {
+			img.note(i, err.Error())
+		}
 	}
 	return l, err
+}
+
+// cacheable reports whether the index of a layer, whose stored bytes are
+// verified to have a digest, may come from the cache and go there.
+func (o *Options) cacheable(verified string) bool {
+	return o.Cache != nil && verified != "" && (o.Keep == nil || o.KeepID != "")
+}
+
+// note tells what is worth knowing of a layer.
+func (img *Image) note(layer int, text string) {
+	if img.opts.Note != nil {
+		img.opts.Note(layer, text)
+	}
 }
 
 // meter reports what is read of r to the progress function.

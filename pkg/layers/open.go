@@ -100,7 +100,7 @@ func (img *Image) openRegistry(ctx context.Context, s string) error {
 	if err != nil {
 		return registryError(ref, err)
 	}
-	return img.setV1(v, false)
+	return img.setV1(v, true)
 }
 
 // looksLikePath reports whether nobody would write an image reference so.

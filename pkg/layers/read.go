@@ -19,9 +19,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
@@ -38,11 +35,10 @@ var (
 )
 
 const (
-	maxPath       = 4096 // PATH_MAX: no longer path can be opened
-	maxKeptFile   = 16 << 20
-	maxSkipped    = 1000
-	maxShebang    = 256 // BINPRM_BUF_SIZE
-	maxZstdWindow = 128 << 20
+	maxPath     = 4096 // PATH_MAX: no longer path can be opened
+	maxKeptFile = 16 << 20
+	maxSkipped  = 1000
+	maxShebang  = 256 // BINPRM_BUF_SIZE
 )
 
 // Type is what an entry is.
@@ -138,9 +134,12 @@ func readBlob(ctx context.Context, r io.Reader, verify string, keep func(string,
 	if verify != "" {
 		src.sum = sha256.New()
 	}
-	raw := bufio.NewReaderSize(src, 256<<10)
+	// Download, digest, decompression and indexing overlap.
+	fetched := ahead(src)
+	raw := bufio.NewReader(fetched)
 	l, err := readCompressed(raw, keep)
 	io.Copy(io.Discard, raw)
+	fetched.Close() // and src is ours again
 	switch {
 	case src.err != nil:
 		return nil, sourceError{src.err}
@@ -188,37 +187,6 @@ func (s *source) Read(b []byte) (int, error) {
 		s.err = err
 	}
 	return n, err
-}
-
-var (
-	magicGzip  = []byte{0x1f, 0x8b}
-	magicZstd  = []byte{0x28, 0xb5, 0x2f, 0xfd}
-	magicBzip2 = []byte("BZh")
-	magicXz    = []byte{0xfd, '7', 'z', 'X', 'Z', 0}
-)
-
-// decompress looks at the first bytes, not at a media type: docker archives do
-// not have one, and some registries' are wrong.
-func decompress(r *bufio.Reader) (io.Reader, func(), error) {
-	nothing := func() {}
-	head, _ := r.Peek(6)
-	switch {
-	case bytes.HasPrefix(head, magicGzip):
-		z, err := gzip.NewReader(r)
-		if err != nil {
-			return nil, nothing, fmt.Errorf("decompressing gzip: %w", err)
-		}
-		return z, nothing, nil
-	case bytes.HasPrefix(head, magicZstd), len(head) >= 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18}):
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
-		if err != nil {
-			return nil, nothing, fmt.Errorf("decompressing zstd: %w", err)
-		}
-		return z, z.Close, nil
-	case bytes.HasPrefix(head, magicBzip2), bytes.HasPrefix(head, magicXz):
-		return nil, nothing, errors.New("is compressed with bzip2 or xz, which imgcheck does not read; store it as gzip or zstd")
-	}
-	return r, nothing, nil
 }
 
 // builder unpacks one layer into a tree of entries, in the tar's order, as a

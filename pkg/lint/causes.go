@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -22,7 +23,10 @@ type cause struct {
 	needers  map[string]bool
 	affected map[string]bool
 	effects  []Effect
-	starts   bool // the image's program does not start
+	starts   bool   // the image's program does not start
+	part     bool   // it belongs to a library that is there and opens it by name
+	front    string // path of that library
+	cuda     string // major version of CUDA of a process that misses it, or empty
 }
 
 // causes groups the misses of all replays.
@@ -39,6 +43,8 @@ func (w *world) causes() []Finding {
 				switch {
 				case e.Musl: // the whole line
 					text = ""
+				case e.Kind == elfdeps.InnerError: // an assertion of the loader's
+					text, severity, because = "", Error, ""
 				case isVersion(e):
 					text, severity, because = entry.name+": ", Error, ""
 				}
@@ -56,12 +62,20 @@ func (w *world) causes() []Finding {
 			for _, e := range f.misses {
 				c := causeOf(all, e)
 				severity := Warning
-				if isVersion(e) || w.packs.family(e.Name) != nil && !e.Unknown {
+				because := in.helped
+				if because == "" && (isVersion(e) || isStack(e) || w.packs.family(e.Name) != nil && !e.Unknown) {
 					severity = Error
 				}
 				c.meet(e, realPath(w.img.FS, f.path), severity)
-				c.raise(severity, "")
+				c.raise(severity, because)
 				c.effect(Effect{f.step.Effect, expand(f.step.Error, "{error}", e.Error())})
+			}
+		}
+	}
+	for _, r := range w.runs {
+		for i := range r.missed {
+			if m := &r.missed[i]; m.err.Kind != elfdeps.SymbolError {
+				w.meetOpen(causeOf(all, m.err), m)
 			}
 		}
 	}
@@ -70,6 +84,21 @@ func (w *world) causes() []Finding {
 		list = append(list, w.finding(all[key]))
 	}
 	return list
+}
+
+// meetOpen adds what failed to open by name.
+func (w *world) meetOpen(c *cause, m *missedOpen) {
+	by := m.by
+	if m.err.By != nil && m.err.By.Real() != "" && m.err.Name != m.name {
+		by = m.err.By.Real()
+	}
+	c.meet(m.err, m.by, m.severity)
+	delete(c.needers, m.by)
+	c.needers[by] = true
+	c.raise(m.severity, m.because)
+	c.effect(m.effect)
+	c.cuda, c.front = cmp.Or(c.cuda, m.cuda), cmp.Or(c.front, m.by)
+	c.part = c.part || m.front != "" && w.packs.family(m.front) == w.packs.family(m.err.Name)
 }
 
 // causeOf is the cause of a miss: the name for what is missing, the file for
@@ -144,6 +173,9 @@ func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 	if isVersion(e) {
 		return w.judgeVersion(o, e)
 	}
+	if isStack(e) {
+		return w.judgeStack(o)
+	}
 	if w.packs.family(e.Name) == nil || !w.isRoot(o) {
 		return Note, ""
 	}
@@ -168,7 +200,20 @@ func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 	if x := exception(w.packs.AnyOf, o.path); x != nil && w.anyServes(x, o) {
 		return Note, x.Why
 	}
+	if in := w.installOf(o.path); in != nil && in.helped != "" {
+		return Warning, in.helped
+	}
 	return Error, ""
+}
+
+// installOf is the framework that a path is a file of, nil when there is none.
+func (w *world) installOf(p string) *install {
+	for _, in := range w.installs {
+		if strings.HasPrefix(p, in.home+"/") {
+			return in
+		}
+	}
+	return nil
 }
 
 // judgeVersion is for a version that is missing: sure to fail for what is sure to
@@ -223,7 +268,7 @@ func (w *world) otherwise(name string) []string {
 func (w *world) usable(paths []string) []string {
 	seen := map[string]bool{}
 	for _, p := range paths {
-		if e, _, ok := w.img.FS.Lookup(p); ok && e.Object != nil && e.Object.Machine == w.machine {
+		if e, _, ok := w.img.FS.Lookup(p); ok && e.Object != nil && e.Object.Machine == w.machine && !isStub("/"+e.Path) {
 			seen[p] = true
 		}
 	}
@@ -268,6 +313,10 @@ func (w *world) finding(c *cause) Finding {
 	switch {
 	case e.Unknown:
 		f.Rule = "not-examined"
+	case isStack(e):
+		f.Rule = "executable-stack"
+		f.Fixes = stackFixes(w.stackLibrary(e))
+		return f
 	case c.starts && fam == nil:
 		f.Rule = "broken-entrypoint"
 	case fam == nil:
@@ -278,10 +327,12 @@ func (w *world) finding(c *cause) Finding {
 		f.Rule = "library-not-on-path"
 	case len(f.Present) > 0:
 		f.Rule = "missing-link"
+	case c.part:
+		f.Rule = "missing-sublibrary"
 	default:
 		f.Rule = "missing-library"
 	}
-	f.Fixes = w.fixes(&f, fam, e)
+	f.Fixes = w.fixes(&f, fam, e, c)
 	return f
 }
 
@@ -294,8 +345,16 @@ func (w *world) versionFinding(c *cause) Finding {
 	for _, p := range slices.Sorted(maps.Keys(c.needers)) {
 		f.NeededBy = append(f.NeededBy, w.file(p))
 	}
+	if c.first.Kind == elfdeps.InnerError {
+		return w.staleVersions(f, c.first)
+	}
 	if e, _, ok := w.img.FS.Lookup(c.first.Subject); ok {
 		f.Present = []File{w.file("/" + e.Path)}
+	}
+	if newer := w.newerCopies(c.first.Subject, c.first.Name); len(newer) > 0 {
+		f.Rule, f.BoundTo, f.Present = "older-copy-first", &f.Present[0], newer
+		f.Fixes = []string{olderCopyFix(f.BoundTo.Path, newer[0].Path)}
+		return f
 	}
 	for _, v := range w.packs.Versions {
 		if match(v.Match, c.first.Name) {
@@ -319,8 +378,9 @@ func (w *world) removed(name string) []Removed {
 }
 
 // fixes are the remedies, the one that is nearest first.
-func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error) []string {
+func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []string {
 	var list []string
+	cuda := cmp.Or(c.cuda, w.cudaMajor(f))
 	switch {
 	case e.Unknown:
 		return nil
@@ -330,15 +390,26 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error) []string {
 		return append(list, w.linkFix(f))
 	case f.Rule == "library-not-on-path":
 		list = append(list, "ENV LD_LIBRARY_PATH="+w.pathWith(f.NeededBy[0].Path, path.Dir(f.Present[0].Path)))
-		list = append(list, "or load it in the program first: `import torch` before the others, onnxruntime.preload_dlls() from onnxruntime 1.21 on")
+		if in := w.installOf(f.NeededBy[0].Path); in != nil && len(in.Helped) > 0 {
+			list = append(list, "or load it in the program first: `import torch` before the others, onnxruntime.preload_dlls() from onnxruntime 1.21 on")
+		}
 		return list
+	case c.part && len(f.Removed) == 0:
+		what := "its release"
+		if r := w.releaseOf(c.front); r != nil {
+			what = "release " + r.String()
+		}
+		list = append(list, fmt.Sprintf("add %s of %s to %s, beside %s", f.Library, what, path.Dir(c.front), path.Base(c.front)))
+		if d := w.distOf(c.front); d.name != "" && strings.Contains(c.front, "-packages/") {
+			return append(list, fmt.Sprintf("or `pip install --force-reinstall --no-deps %s==%s`", strings.ReplaceAll(d.name, "_", "-"), d.version))
+		}
 	case len(f.Removed) > 0 && f.Removed[0].By != nil:
 		r := f.Removed[0]
 		list = append(list, fmt.Sprintf("keep %s: layer %d deletes it", r.Path, r.By.Index))
 	}
 	if fam != nil && f.Rule != "unusable-library" {
 		for _, text := range fam.Fix {
-			list = append(list, expand(text, "{library}", f.Library, "{major}", majorOf(f.Library), "{cuda}", w.cudaMajor(f)))
+			list = append(list, expand(text, "{library}", f.Library, "{major}", majorOf(f.Library), "{cuda}", cuda))
 		}
 	}
 	return list
@@ -474,6 +545,9 @@ func (w *world) unexamined() []Finding {
 			text := "the " + u.What + " " + u.Why
 			why[text] = append(why[text], "/"+e.Path)
 		}
+	}
+	for _, u := range w.inv.Unread {
+		why[u.Why] = append(why[u.Why], u.Path)
 	}
 	for _, l := range w.loaders {
 		if l == nil {

@@ -21,6 +21,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -50,6 +51,14 @@ func (s Severity) AtLeast(t Severity) bool {
 	return slices.Index(Severities, s) <= slices.Index(Severities, t)
 }
 
+// atMost is s, or t where s weighs more.
+func (s Severity) atMost(t Severity) Severity {
+	if s.AtLeast(t) {
+		return t
+	}
+	return s
+}
+
 // Finding is one cause of failures and all that hangs on it.
 type Finding struct {
 	// Rule is the ID of a rule of the packs.
@@ -65,6 +74,9 @@ type Finding struct {
 	// Symbol is the name that nothing defines, and Demangled what it is in C++.
 	Symbol    string `json:"symbol,omitempty"`
 	Demangled string `json:"demangled,omitempty"`
+	// BoundTo is the copy of a library that is asked and does not have what is
+	// wanted, where that is the cause; Present are then the copies that have it.
+	BoundTo *File `json:"bound_to,omitempty"`
 	// Effects are what a user meets, and how it reads.
 	Effects []Effect `json:"effects,omitempty"`
 	// NeededBy are the files that ask for Library themselves.
@@ -119,13 +131,21 @@ type Searched struct {
 // Result is what a scan has found.
 type Result struct {
 	Findings []Finding `json:"findings"`
-	Stats    Stats     `json:"stats"`
+	// Inventory is what is installed.
+	Inventory *inventory.Inventory `json:"inventory,omitempty"`
+	// Copies are the GPU libraries of the image, by name, and who gets which file.
+	Copies []Copies `json:"copies,omitempty"`
+	// Processes are what the frameworks and the programs that use GPU libraries
+	// load, as it is foretold.
+	Processes []Process `json:"processes,omitempty"`
+	Stats     Stats     `json:"stats"`
 }
 
 // Stats say what was looked at.
 type Stats struct {
 	Files      int      `json:"files"`
 	ELF        int      `json:"elf_files"`
+	Packages   int      `json:"packages,omitempty"`   // wheels, conda, deb and apk packages
 	Frameworks []string `json:"frameworks,omitempty"` // "PyTorch at /opt/venv/…/torch"
 	Loaders    []string `json:"loaders,omitempty"`    // "/lib64/ld-linux-x86-64.so.2 (glibc 2.36)"
 }
@@ -150,11 +170,18 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	if err := w.replay(ctx); err != nil {
 		return nil, err
 	}
-	res := &Result{Stats: w.stats()}
+	if err := w.takeStock(); err != nil {
+		return nil, err
+	}
+	res := &Result{Stats: w.stats(), Inventory: w.inv}
 	res.Findings = append(res.Findings, w.entrypoint()...)
 	res.Findings = append(res.Findings, w.interpreters()...)
 	res.Findings = append(res.Findings, w.causes()...)
 	res.Findings = append(res.Findings, w.symbols()...)
+	res.Findings = append(res.Findings, w.check()...)
+	res.Findings = append(res.Findings, w.mixtures()...)
+	res.Findings = append(res.Findings, w.drivers()...)
+	res.Copies, res.Processes = w.copies(), w.processes()
 	res.Findings = append(res.Findings, w.unexamined()...)
 	for i, f := range res.Findings {
 		if packs.Rule(f.Rule) == nil {

@@ -2,11 +2,15 @@ package lint
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -21,9 +25,16 @@ type Packs struct {
 	Families   []*Family
 	Driver     Driver
 	Frameworks []*Framework
+	Dlopens    []*Dlopens
+	Releases   []*Release
+	Toolkits   []*Toolkit
 	Optional   []*Exception
 	AnyOf      []*Exception
 	Versions   []*VersionFix
+	Symbols    []*SymbolFact
+
+	// ID is a digest of what the packs were read from.
+	ID string
 
 	families sync.Map // name → *Family
 }
@@ -35,11 +46,14 @@ type Rule struct {
 	Title    string   `yaml:"title"`
 	Doc      string   `yaml:"doc"`
 	// Patterns are the texts that the failure shows as; {library}, {path},
-	// {error} stand for what they name.
+	// {symbol}, {version} and {error} stand for what they name.
 	Patterns []string `yaml:"patterns"`
 	// Mend are the kinds of changes that may make a finding go away, in the order
 	// in which they are to be tried: one of [Mends] each. Without any, nothing is.
-	Mend    []string `yaml:"mend"`
+	Mend []string `yaml:"mend"`
+	// Fix says what to do in general, the best first; a finding says it of its
+	// image.
+	Fix     []string `yaml:"fix"`
 	Sources []string `yaml:"sources"`
 }
 
@@ -48,11 +62,13 @@ var Mends = []string{"link", "path", "drop", "unpreload", "capabilities", "execs
 
 // Family is a group of GPU libraries that come together.
 type Family struct {
-	ID      string   `yaml:"id"`
-	Title   string   `yaml:"title"`
-	Match   []string `yaml:"match"`
-	Fix     []string `yaml:"fix"`
-	Sources []string `yaml:"sources"`
+	ID    string   `yaml:"id"`
+	Title string   `yaml:"title"`
+	Match []string `yaml:"match"`
+	// Together are names of which a process must have all from one release.
+	Together []string `yaml:"together"`
+	Fix      []string `yaml:"fix"`
+	Sources  []string `yaml:"sources"`
 }
 
 // Driver lists what the container runtime mounts.
@@ -61,17 +77,38 @@ type Driver struct {
 	Sources   []string `yaml:"sources"`
 }
 
-// Framework is how a framework is found and how it loads its libraries.
+// Framework is how a framework is found and how it loads its libraries: its plan.
 type Framework struct {
-	ID        string   `yaml:"id"`
-	Title     string   `yaml:"title"`
-	Package   string   `yaml:"package"`
-	Marker    string   `yaml:"marker"`
-	Preload   []string `yaml:"preload"`
-	Steps     []Step   `yaml:"steps"`
-	Serves    []string `yaml:"serves"`
-	Followers []string `yaml:"followers"`
-	Sources   []string `yaml:"sources"`
+	ID    string `yaml:"id"`
+	Title string `yaml:"title"`
+	// Package is the directory of the installation; empty where the marker's own
+	// directory is it.
+	Package string `yaml:"package"`
+	Marker  string `yaml:"marker"`
+	// Dist are the names of its distributions, as their dist-info directories
+	// and conda-meta have them; they tell its version.
+	Dist []string `yaml:"dist"`
+	// CPUToo: where it opens none of its GPU libraries, it is not meant to.
+	CPUToo    bool      `yaml:"cpu_too"`
+	Preload   []Preload `yaml:"preload"`
+	Steps     []Step    `yaml:"steps"`
+	Later     []Open    `yaml:"later"`
+	Uses      []Use     `yaml:"uses"`
+	Refuses   []Refusal `yaml:"refuses"`
+	Helped    []Help    `yaml:"helped"`
+	Serves    []string  `yaml:"serves"`
+	Followers []string  `yaml:"followers"`
+	Sources   []string  `yaml:"sources"`
+}
+
+// Preload are files that a framework opens by their full path, in order.
+type Preload struct {
+	Versions string `yaml:"versions"` // of the framework; empty: all
+	// When is "first", before the first step; "after-first-step"; or
+	// "after-miss", when a step fails. A preload that comes by itself comes after
+	// a miss as well.
+	When  string   `yaml:"when"`
+	Files []string `yaml:"files"` // patterns below the directory that holds the framework
 }
 
 // Step is one file that a framework opens.
@@ -79,6 +116,94 @@ type Step struct {
 	Open   string `yaml:"open"`
 	Effect string `yaml:"effect"`
 	Error  string `yaml:"error"`
+}
+
+// Open is a library that a framework or another library opens by its name
+// (dlopen), when somebody uses a feature.
+type Open struct {
+	// Part names it for [Use]; unique within its list.
+	Part string `yaml:"part"`
+	// By is the file of the framework that opens it: its RPATH or RUNPATH
+	// decides. Empty means the program.
+	By string `yaml:"by"`
+	// Names are tried in order until one opens. {release}, {minor} and {major} are
+	// the version of the one who opens, {cuda} is the major version of CUDA in the
+	// process, and {cudart}, {nvrtc} and so on what its [Toolkit] says. A pattern
+	// stands for the names in the image that fit.
+	Names []string `yaml:"names"`
+	// Beside: a file of one of the names in the directory of the one who opens
+	// serves as well.
+	Beside bool `yaml:"beside"`
+	// Flags are now, lazy and global; none means now.
+	Flags []string `yaml:"flags"`
+	// Versions of the one who opens; empty means all. One that is not known fits
+	// where the image has one of the names, or had it.
+	Versions string `yaml:"versions"`
+	// Optional opens fail without a trace.
+	Optional bool     `yaml:"optional"`
+	Severity Severity `yaml:"severity"` // of a miss; error when empty
+	Effect   string   `yaml:"effect"`
+	// Error is how it reads: {error} is the loader's text, {name} the last of the
+	// names, {names} all of them.
+	Error string `yaml:"error"`
+}
+
+// Use says what a part of a library is to a framework.
+type Use struct {
+	Part     string   `yaml:"part"` // ID of the Dlopens, a slash, the part
+	Never    bool     `yaml:"never"`
+	Severity Severity `yaml:"severity"`
+	Effect   string   `yaml:"effect"`
+	Error    string   `yaml:"error"`
+}
+
+// Refusal is a check of a framework that ends it when it gets an older library
+// than its own distribution brings.
+type Refusal struct {
+	Library string `yaml:"library"` // pattern of the SONAME that tells the version in the process
+	Own     string `yaml:"own"`     // of the distribution's own copy
+	// Numbers of the version that are compared: 2 for 9.19.
+	Numbers int    `yaml:"numbers"`
+	Effect  string `yaml:"effect"`
+	Error   string `yaml:"error"` // {own} and {found} are (9, 19, 0)
+}
+
+// Help is what makes a framework's steps succeed that fail by themselves, when
+// the program does it first.
+type Help struct {
+	Framework string   `yaml:"framework"` // imported first, from the same directory of packages
+	Files     []string `yaml:"files"`     // or opened by full path first
+	Versions  string   `yaml:"versions"`  // that have it; one that is unknown has not
+	Why       string   `yaml:"why"`
+}
+
+// Dlopens are what a library opens by name itself.
+type Dlopens struct {
+	ID      string   `yaml:"id"`
+	By      []string `yaml:"by"` // SONAMEs or file names
+	Opens   []Open   `yaml:"opens"`
+	Sources []string `yaml:"sources"`
+}
+
+// Toolkit is what stands after `.so.` in the names of the libraries of one major
+// version of CUDA. An [Open] may name them: {cufft}.
+type Toolkit struct {
+	CUDA     string   `yaml:"cuda"`
+	Cudart   string   `yaml:"cudart"`
+	Cublas   string   `yaml:"cublas"`
+	Nvrtc    string   `yaml:"nvrtc"`
+	Cufft    string   `yaml:"cufft"`
+	Cusolver string   `yaml:"cusolver"`
+	Cusparse string   `yaml:"cusparse"`
+	Sources  []string `yaml:"sources"`
+}
+
+// Release tells which distribution has the version of a library whose file name
+// does not tell it.
+type Release struct {
+	Match   []string `yaml:"match"` // file names
+	Dist    []string `yaml:"dist"`  // patterns of distributions, as their dist-info directories have them
+	Sources []string `yaml:"sources"`
 }
 
 // Exception is a set of files that are judged otherwise, and why.
@@ -95,50 +220,102 @@ type VersionFix struct {
 	Sources []string `yaml:"sources"`
 }
 
+// SymbolFact is what is known of symbols by their names.
+type SymbolFact struct {
+	Match string `yaml:"match"`
+	// Library has them, in the releases that have them at all: a pattern.
+	Library string `yaml:"library"`
+	// Feature is what calls them.
+	Feature string   `yaml:"feature"`
+	Fix     string   `yaml:"fix"` // {cuda} and {number}, the release in the name
+	Sources []string `yaml:"sources"`
+}
+
 // pack is one file.
 type pack struct {
 	Rules      []*Rule       `yaml:"rules"`
 	Families   []*Family     `yaml:"families"`
 	Driver     Driver        `yaml:"driver"`
 	Frameworks []*Framework  `yaml:"frameworks"`
+	Dlopens    []*Dlopens    `yaml:"dlopens"`
+	Releases   []*Release    `yaml:"releases"`
+	Toolkits   []*Toolkit    `yaml:"toolkits"`
 	Optional   []*Exception  `yaml:"optional"`
 	AnyOf      []*Exception  `yaml:"any_of"`
 	Versions   []*VersionFix `yaml:"versions"`
+	Symbols    []*SymbolFact `yaml:"symbols"`
 }
 
-// LoadPacks reads every *.yaml of fsys. A pack with an unknown field, a missing
-// text or a pattern that does not parse is refused, with its file and line.
-func LoadPacks(fsys fs.FS) (*Packs, error) {
-	names, err := fs.Glob(fsys, "*.yaml")
-	if err != nil {
-		return nil, err
-	}
+// Limits on packs, which may come from anywhere (--rules).
+const (
+	maxPackFiles = 256
+	maxPackSize  = 1 << 20 // bytes
+)
+
+// LoadPacks reads every *.yaml of the file systems. A pack with an unknown field,
+// a missing text or a pattern that does not parse is refused, with its file, line
+// and reason in one line.
+func LoadPacks(list ...fs.FS) (*Packs, error) {
 	p := new(Packs)
-	for _, name := range names {
-		b, err := fs.ReadFile(fsys, name)
+	sum := sha256.New()
+	for _, fsys := range list {
+		names, err := fs.Glob(fsys, "*.yaml")
 		if err != nil {
 			return nil, err
 		}
-		if err := p.add(b); err != nil {
-			return nil, fmt.Errorf("rule pack %s: %w", name, err)
+		if len(names) > maxPackFiles {
+			return nil, fmt.Errorf("there are %d rule packs, more than the %d that are read", len(names), maxPackFiles)
+		}
+		for _, name := range names {
+			b, err := readPack(fsys, name)
+			if err != nil {
+				return nil, fmt.Errorf("rule pack %s: %w", name, err)
+			}
+			if err := p.add(b); err != nil {
+				return nil, fmt.Errorf("rule pack %s:%w", name, err)
+			}
+			fmt.Fprintf(sum, "%q %d\n", name, len(b))
+			sum.Write(b)
 		}
 	}
+	p.ID = hex.EncodeToString(sum.Sum(nil))
 	return p, nil
 }
 
+func readPack(fsys fs.FS, name string) ([]byte, error) {
+	if st, err := fs.Stat(fsys, name); err == nil && !st.Mode().IsRegular() {
+		return nil, errors.New("is not a regular file") // opening a FIFO would wait
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxPackSize+1))
+	if err == nil && len(b) > maxPackSize {
+		err = fmt.Errorf("is longer than the %d bytes that are read", maxPackSize)
+	}
+	return b, err
+}
+
+// add takes a pack in. An error begins with the line that it is about, "3: ".
 func (p *Packs) add(b []byte) error {
 	var one pack
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&one); err != nil && !errors.Is(err, io.EOF) {
+		return yamlError(err)
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(b, &doc); err != nil {
+		return yamlError(err)
+	}
+	if err := one.eachValid(&doc); err != nil {
 		return err
 	}
-	if err := one.validate(); err != nil {
-		return err
-	}
-	for _, r := range one.Rules {
+	for i, r := range one.Rules {
 		if p.Rule(r.ID) != nil {
-			return fmt.Errorf("rule %q is there twice", r.ID)
+			return fmt.Errorf("%d: rule %q is there twice", lineOf(&doc, "rules", i), r.ID)
 		}
 		p.Rules = append(p.Rules, r)
 	}
@@ -146,11 +323,80 @@ func (p *Packs) add(b []byte) error {
 	p.Driver.Libraries = append(p.Driver.Libraries, one.Driver.Libraries...)
 	p.Driver.Sources = append(p.Driver.Sources, one.Driver.Sources...)
 	p.Frameworks = append(p.Frameworks, one.Frameworks...)
+	p.Dlopens = append(p.Dlopens, one.Dlopens...)
+	p.Releases = append(p.Releases, one.Releases...)
+	p.Toolkits = append(p.Toolkits, one.Toolkits...)
 	p.Optional = append(p.Optional, one.Optional...)
 	p.AnyOf = append(p.AnyOf, one.AnyOf...)
 	p.Versions = append(p.Versions, one.Versions...)
+	p.Symbols = append(p.Symbols, one.Symbols...)
 	return nil
 }
+
+// eachValid validates the entries of a pack one by one, so that the line of a bad
+// one can be told.
+func (p *pack) eachValid(doc *yaml.Node) error {
+	v := reflect.ValueOf(p).Elem()
+	for f := range v.NumField() {
+		section, list := v.Type().Field(f).Tag.Get("yaml"), v.Field(f)
+		if list.Kind() != reflect.Slice {
+			var one pack
+			reflect.ValueOf(&one).Elem().Field(f).Set(list)
+			if err := one.validate(); err != nil {
+				return fmt.Errorf("%d: %w", lineOf(doc, section, -1), err)
+			}
+			continue
+		}
+		for i := range list.Len() {
+			if list.Index(i).Kind() == reflect.Pointer && list.Index(i).IsNil() {
+				return fmt.Errorf("%d: an entry of %s is empty", lineOf(doc, section, i), section)
+			}
+			var one pack
+			reflect.ValueOf(&one).Elem().Field(f).Set(list.Slice(i, i+1))
+			if err := one.validate(); err != nil {
+				return fmt.Errorf("%d: %w", lineOf(doc, section, i), err)
+			}
+		}
+	}
+	return nil
+}
+
+// lineOf is the line of entry i of a section, or with -1 of the section.
+func lineOf(doc *yaml.Node, section string, i int) int {
+	if len(doc.Content) == 0 {
+		return 1
+	}
+	top := doc.Content[0]
+	for k := 0; k+1 < len(top.Content); k += 2 {
+		if top.Content[k].Value != section {
+			continue
+		}
+		if list := top.Content[k+1]; i >= 0 && i < len(list.Content) {
+			return list.Content[i].Line
+		}
+		return top.Content[k].Line
+	}
+	return top.Line
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+): (?s:(.*))`)
+
+// yamlError is the first error that a YAML decoder tells, its line in front.
+func yamlError(err error) error {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	var types *yaml.TypeError
+	if errors.As(err, &types) && len(types.Errors) > 0 {
+		text = types.Errors[0]
+	}
+	line := "1"
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		line, text = m[1], m[2]
+	}
+	text, _, _ = strings.Cut(text, " in type lint.")
+	return fmt.Errorf("%s: %s", line, strings.Join(strings.Fields(text), " "))
+}
+
+var ruleID = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
 func (p *pack) validate() error {
 	for _, r := range p.Rules {
@@ -161,6 +407,12 @@ func (p *pack) validate() error {
 			if !slices.Contains(Mends, m) {
 				return fmt.Errorf("rule %q: there is no change %q: say one of %s", r.ID, m, strings.Join(Mends, ", "))
 			}
+		}
+		if !ruleID.MatchString(r.ID) {
+			return fmt.Errorf("rule %q: an id is of lower-case letters, digits and hyphens", r.ID)
+		}
+		if len(r.Sources) == 0 {
+			return fmt.Errorf("rule %q: needs sources", r.ID)
 		}
 	}
 	for _, f := range p.Families {
@@ -175,14 +427,33 @@ func (p *pack) validate() error {
 		return errors.New("driver: needs sources")
 	}
 	for _, f := range p.Frameworks {
-		if f.ID == "" || f.Title == "" || f.Package == "" || f.Marker == "" || len(f.Sources) == 0 {
-			return fmt.Errorf("framework %q: needs an id, a title, a package, a marker and sources", f.ID)
+		if err := f.validate(); err != nil {
+			return fmt.Errorf("framework %q: %w", f.ID, err)
 		}
-		all := append([]string{f.Marker}, f.Preload...)
-		for _, s := range f.Steps {
-			all = append(all, s.Open)
+	}
+	for _, d := range p.Dlopens {
+		if d.ID == "" || len(d.By) == 0 || len(d.Opens) == 0 || len(d.Sources) == 0 {
+			return fmt.Errorf("dlopens %q: needs an id, who opens (by), opens and sources", d.ID)
 		}
-		if err := patterns("framework "+f.ID, slices.Concat(all, f.Serves, f.Followers)); err != nil {
+		if err := patterns("dlopens "+d.ID, d.By); err != nil {
+			return err
+		}
+		for _, o := range d.Opens {
+			if err := o.validate(); err != nil {
+				return fmt.Errorf("dlopens %q: %w", d.ID, err)
+			}
+		}
+	}
+	for _, t := range p.Toolkits {
+		if t.CUDA == "" || len(t.Sources) == 0 {
+			return errors.New("toolkits: needs the major version (cuda) and sources")
+		}
+	}
+	for _, r := range p.Releases {
+		if len(r.Match) == 0 || len(r.Dist) == 0 || len(r.Sources) == 0 {
+			return errors.New("releases: needs a match, a dist and sources")
+		}
+		if err := patterns("releases", slices.Concat(r.Match, r.Dist)); err != nil {
 			return err
 		}
 	}
@@ -191,6 +462,14 @@ func (p *pack) validate() error {
 			return fmt.Errorf("version %q: needs a match, a fix and sources", v.Match)
 		}
 		if err := patterns("version", []string{v.Match}); err != nil {
+			return err
+		}
+	}
+	for _, s := range p.Symbols {
+		if s.Match == "" || len(s.Sources) == 0 {
+			return fmt.Errorf("symbol %q: needs a match and sources", s.Match)
+		}
+		if err := patterns("symbol", []string{s.Match, s.Library}); err != nil {
 			return err
 		}
 	}
@@ -229,6 +508,16 @@ func (p *Packs) Rule(id string) *Rule {
 	for _, r := range p.Rules {
 		if r.ID == id {
 			return r
+		}
+	}
+	return nil
+}
+
+// symbol is what is known of a symbol, nil when nothing is.
+func (p *Packs) symbol(name string) *SymbolFact {
+	for _, s := range p.Symbols {
+		if match(s.Match, name) {
+			return s
 		}
 	}
 	return nil

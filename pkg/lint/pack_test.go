@@ -52,20 +52,28 @@ func TestFamilies(t *testing.T) {
 // TestBadPacks are refused, with the file and the reason.
 func TestBadPacks(t *testing.T) {
 	for text, want := range map[string]string{
-		"rules: [{id: a, severity: error, title: t}]":                                                      `rule "a": needs an id, a title, a doc and a severity`,
-		"rules: [{id: a, severity: bad, title: t, doc: d}]":                                                "a severity (error, warning or note)",
-		"rules: [{id: a, severity: note, title: t, doc: d, colour: red}]":                                  "field colour not found",
-		"families: [{id: a, title: t, match: ['lib[.so'], sources: [s]}]":                                  "is not a pattern",
-		"families: [{id: a, title: t, match: ['lib.so']}]":                                                 "and sources",
-		"driver: {libraries: [libx]}":                                                                      "driver: needs sources",
-		"optional: [{match: '**/x.so', sources: [s]}]":                                                     "a why and sources",
-		"versions: [{match: 'X_*', sources: [s]}]":                                                         "needs a match, a fix and sources",
-		"frameworks: [{id: a, title: t, package: p, sources: [s]}]":                                        "a marker and sources",
-		"rules:\n- {id: a, severity: note, title: t, doc: d}\n- {id: a, severity: note, title: t, doc: d}": "is there twice",
-		"rules: {": "did not find expected",
+		"rules: [{id: a, severity: error, title: t}]":                     `rule "a": needs an id, a title, a doc and a severity`,
+		"rules: [{id: a, severity: bad, title: t, doc: d}]":               "a severity (error, warning or note)",
+		"rules: [{id: a, severity: note, title: t, doc: d, colour: red}]": "field colour not found",
+		"families: [{id: a, title: t, match: ['lib[.so'], sources: [s]}]": "is not a pattern",
+		"families: [{id: a, title: t, match: ['lib.so']}]":                "and sources",
+		"driver: {libraries: [libx]}":                                     "driver: needs sources",
+		"optional: [{match: '**/x.so', sources: [s]}]":                    "a why and sources",
+		"versions: [{match: 'X_*', sources: [s]}]":                        "needs a match, a fix and sources",
+		"symbols: [{match: 'x*'}]":                                        "needs a match and sources",
+		"symbols: [{match: 'x[', sources: [s]}]":                          "is not a pattern",
+		"frameworks: [{id: a, title: t, package: p, sources: [s]}]":       "a marker and sources",
+		"rules:\n- {id: a, severity: note, title: t, doc: d, sources: [s]}\n- {id: a, severity: note, title: t, doc: d, sources: [s]}": `bad.yaml:3: rule "a" is there twice`,
+		"rules: [{id: a, severity: note, title: t, doc: d}]":                                                                           `rule "a": needs sources`,
+		"rules: [{id: A b, severity: note, title: t, doc: d, sources: [s]}]":                                                           "an id is of lower-case letters",
+		"\n\nrules:\n- {id: a, severity: note, title: t, doc: d, sources: [s]}\n- {id: b}":                                             `bad.yaml:5: rule "b": needs`,
+		"rules:\n- ~":               "bad.yaml:2: an entry of rules is empty",
+		"rules:\n- 5\n":             "bad.yaml:2: cannot unmarshal",
+		"driver:\n  libraries: [a]": "bad.yaml:1: driver: needs sources",
+		"\nrules: {":                "did not find expected",
 	} {
 		_, err := LoadPacks(fstest.MapFS{"bad.yaml": {Data: []byte(text)}})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "rule pack bad.yaml: ") {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "rule pack bad.yaml:") {
 			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
 		}
 	}

@@ -10,9 +10,11 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -35,6 +37,13 @@ type world struct {
 
 	installs []*install
 	served   sync.Map // servedKey → true
+
+	inv      *inventory.Inventory // set by takeStock
+	loadsGPU sync.Map             // path of a program that loads a GPU library when it starts → true
+
+	runs  []*run
+	hosts map[*elfdeps.Loader]*elfdeps.Loader // with the driver beside the image
+	dists map[string][]dist                   // by directory
 }
 
 // object is one ELF file and what its replay came to.
@@ -50,9 +59,12 @@ type install struct {
 	*Framework
 	home     string   // its directory, absolute
 	site     string   // the directory that holds it
+	release  release  // nil: not known
 	preloads []string // the files that it can open by their full path
+	when     string   // it opens them (Preload.When)
 	first    bool     // it needs them before its first step
 	failures []failure
+	helped   string // what makes it work that fails by itself; empty: nothing does
 }
 
 // failure is a step that failed.
@@ -63,7 +75,10 @@ type failure struct {
 }
 
 func newWorld(img *Image, packs *Packs) *world {
-	w := &world{img: img, packs: packs, loaders: map[string]*elfdeps.Loader{}, byPath: map[string]*object{}, named: map[string][]string{}, sonames: map[string][]string{}}
+	w := &world{
+		img: img, packs: packs, loaders: map[string]*elfdeps.Loader{}, byPath: map[string]*object{}, named: map[string][]string{}, sonames: map[string][]string{},
+		hosts: map[*elfdeps.Loader]*elfdeps.Loader{}, dists: map[string][]dist{},
+	}
 	w.machine, w.class = w.architecture()
 	for e := range img.FS.All() {
 		w.files++
@@ -184,7 +199,10 @@ func (w *world) replay(ctx context.Context) error {
 	for _, in := range w.installs {
 		w.load(in)
 	}
-	return w.each(ctx, func(o *object) {
+	for _, in := range w.installs {
+		w.help(in)
+	}
+	err := w.each(ctx, func(o *object) {
 		if o.loader == nil {
 			return
 		}
@@ -196,6 +214,10 @@ func (w *world) replay(ctx context.Context) error {
 			o.misses = w.after(o, host)
 		}
 	})
+	if err == nil {
+		w.follow()
+	}
+	return err
 }
 
 // each calls f for every object, in no order.
@@ -247,11 +269,8 @@ func (w *world) open(p *elfdeps.Process, o *object) []*elfdeps.Error {
 // come.
 func (w *world) after(o *object, host *install) []*elfdeps.Error {
 	p := w.programFor(host.home, o.loader)
-	if host.first {
-		preload(p, host)
-		w.runSteps(p, host)
-	} else {
-		w.runSteps(p, host)
+	w.runSteps(p, host, host.first)
+	if host.when == "after-miss" && !host.first {
 		preload(p, host)
 	}
 	return w.open(p, o)
@@ -294,8 +313,12 @@ func versionsOf(p *elfdeps.Process) []*elfdeps.Error {
 // remember notes which GPU libraries were found for whom in a process other
 // than its own: a library that is only ever loaded by others is judged there.
 func (w *world) remember(p *elfdeps.Process, root *object) {
+	program := isProgram(root.elf)
 	for _, m := range p.Objects {
 		real := m.Real()
+		if program && w.packs.family(real) != nil {
+			w.loadsGPU.Store(root.path, true)
+		}
 		if real == root.path {
 			continue
 		}
@@ -362,7 +385,7 @@ func (w *world) findInstalls() []*install {
 	var list []*install
 	for _, f := range w.packs.Frameworks {
 		homes := map[string]bool{}
-		pattern := "**/" + f.Package + "/" + f.Marker
+		pattern := path.Join("**", f.Package, f.Marker)
 		for e := range w.img.FS.All() {
 			if e.IsDir() || !strings.Contains(e.Path, f.Package) || !match(pattern, e.Path) {
 				continue
@@ -370,7 +393,9 @@ func (w *world) findInstalls() []*install {
 			home := "/" + homeOf(e.Path, f)
 			if !homes[home] {
 				homes[home] = true
-				list = append(list, &install{Framework: f, home: home, site: path.Dir(home)})
+				in := &install{Framework: f, home: home, site: path.Dir(home)}
+				in.release = w.distRelease(home, f.Dist)
+				list = append(list, in)
 			}
 		}
 	}
@@ -386,11 +411,17 @@ func homeOf(p string, f *Framework) string {
 	return p
 }
 
-// glob are the paths below dir that fit a pattern, sorted.
+// glob are the paths below dir that fit a pattern, sorted. `..` at its beginning
+// leads up.
 func (w *world) glob(dir, pattern string) []string {
+	full := path.Join(dir, pattern)
+	below, _ := doublestar.SplitPattern(full)
 	var list []string
-	for e := range w.img.FS.Below(dir) {
-		if !e.IsDir() && match(pattern, strings.TrimPrefix("/"+e.Path, strings.TrimSuffix(dir, "/")+"/")) {
+	if e, _, ok := w.img.FS.Lookup(full); ok && !e.IsDir() {
+		return []string{full}
+	}
+	for e := range w.img.FS.Below(below) {
+		if !e.IsDir() && match(strings.TrimPrefix(full, "/"), e.Path) {
 			list = append(list, "/"+e.Path)
 		}
 	}
@@ -400,20 +431,75 @@ func (w *world) glob(dir, pattern string) []string {
 // load replays a framework's steps in one process. When a step misses something,
 // the framework's own preloads come to help, as they do in the real one.
 func (w *world) load(in *install) {
-	for _, g := range in.Preload {
-		in.preloads = append(in.preloads, w.glob(in.site, g)...)
+	if pre := in.preload(); pre != nil {
+		in.when = pre.When
+		for _, g := range pre.Files {
+			in.preloads = append(in.preloads, w.glob(in.site, g)...)
+		}
 	}
 	if w.primary == nil {
 		return
 	}
-	in.failures = w.runSteps(w.programFor(in.home, w.primary), in)
+	in.failures = w.runSteps(w.programFor(in.home, w.primary), in, false)
 	if len(in.failures) == 0 || len(in.preloads) == 0 {
 		return
 	}
-	p := w.programFor(in.home, w.primary)
-	preload(p, in)
 	in.first = true
-	in.failures = w.runSteps(p, in)
+	in.failures = w.runSteps(w.programFor(in.home, w.primary), in, true)
+}
+
+// preload is the framework's preload in its version; where that is not known, the
+// one that comes after a miss.
+func (in *install) preload() *Preload {
+	var guess *Preload
+	for i := range in.Preload {
+		p := &in.Preload[i]
+		fits, known := in.release.within(p.Versions)
+		if fits {
+			return p
+		}
+		if !known && (guess == nil || p.When == "after-miss") {
+			guess = p
+		}
+	}
+	return guess
+}
+
+// help looks for what makes a framework work that fails by itself: another that
+// the program imports first, or what it opens by a call.
+func (w *world) help(in *install) {
+	if len(in.failures) == 0 {
+		return
+	}
+	for i := range in.Helped {
+		p := w.programFor(in.home, w.primary)
+		if w.helpIn(p, in, &in.Helped[i]) && len(w.runSteps(p, in, in.first)) == 0 {
+			in.helped = in.Helped[i].Why
+			return
+		}
+	}
+}
+
+// helpIn does in a process what a help says, and reports whether the image has it.
+func (w *world) helpIn(p *elfdeps.Process, in *install, h *Help) bool {
+	if fits, _ := in.release.within(h.Versions); !fits {
+		return false
+	}
+	if h.Framework == "" {
+		helper := &install{Framework: in.Framework}
+		for _, g := range h.Files {
+			helper.preloads = append(helper.preloads, w.glob(in.site, g)...)
+		}
+		preload(p, helper)
+		return len(helper.preloads) > 0
+	}
+	for _, other := range w.installs {
+		if other.ID == h.Framework && other.site == in.site && len(other.failures) == 0 {
+			w.runSteps(p, other, other.first)
+			return true
+		}
+	}
+	return false
 }
 
 // preload opens what the framework opens by full path. What itself cannot be
@@ -426,10 +512,17 @@ func preload(p *elfdeps.Process, in *install) {
 	p.Misses = p.Misses[:had]
 }
 
-// runSteps opens what the framework opens, and tells which steps fail.
-func (w *world) runSteps(p *elfdeps.Process, in *install) []failure {
+// runSteps opens what the framework opens, its preloads when they come, or with
+// first before all, and tells which steps fail.
+func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure {
 	var failures []failure
-	for _, s := range in.Steps {
+	if first || in.when == "first" {
+		preload(p, in)
+	}
+	for i, s := range in.Steps {
+		if i == 1 && in.when == "after-first-step" && !first {
+			preload(p, in)
+		}
 		for _, file := range w.glob(in.home, s.Open) {
 			if !w.loadable(file) {
 				continue
@@ -494,7 +587,7 @@ func (in *install) follows(p string) bool {
 
 // stats say what was looked at.
 func (w *world) stats() Stats {
-	s := Stats{Files: w.files, ELF: w.elf}
+	s := Stats{Files: w.files, ELF: w.elf, Packages: len(w.inv.Packages)}
 	for _, in := range w.installs {
 		s.Frameworks = append(s.Frameworks, fmt.Sprintf("%s at %s", in.Title, in.home))
 	}

@@ -59,34 +59,38 @@ func (p *Patched) Close() error {
 //
 // Manifest and config keep every byte that is not part of the edit. The history
 // gets an entry, unless the one that is there does not fit the layers.
-func Apply(img *Image, base *layers.FS, c Change) (p *Patched, err error) {
+func Apply(img *Image, base *layers.FS, c Change) (*Patched, error) {
 	if c.Empty() {
 		return nil, errors.New("the change changes nothing")
 	}
-	p = &Patched{Base: img}
-	defer func() {
-		if err != nil {
-			p.Close()
-		}
-	}()
+	p := &Patched{Base: img}
+	if err := p.apply(base, c); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Patched) apply(base *layers.FS, c Change) (err error) {
+	img := p.Base
 	if len(c.Files) > 0 {
 		if p.layer, err = makeLayer(base, c, layerType(img)); err != nil {
-			return nil, err
+			return err
 		}
 		p.Layer = p.layer
 	}
 	if p.Config, err = img.editConfig(c, p.layer); err != nil {
-		return nil, fmt.Errorf("editing the config: %w", err)
+		return fmt.Errorf("editing the config: %w", err)
 	}
 	if img.raw == nil {
 		p.Digest = digestOf(p.Config).String()
-		return p, nil
+		return nil
 	}
 	if p.Manifest, err = img.editManifest(p.Config, p.layer); err != nil {
-		return nil, fmt.Errorf("editing the manifest: %w", err)
+		return fmt.Errorf("editing the manifest: %w", err)
 	}
 	p.Digest = digestOf(p.Manifest).String()
-	return p, nil
+	return nil
 }
 
 // layerType is the type of a new layer: that of the image's topmost one where it

@@ -97,11 +97,12 @@ func lookup(list []member, key string) (m member, ok bool, err error) {
 		case !strings.EqualFold(x.key, key):
 		case ok:
 			return m, false, fmt.Errorf("has %q twice", key)
-		case x.key != key:
-			return m, false, fmt.Errorf("has %q where %q is meant", x.key, key)
 		default:
 			m, ok = x, true
 		}
+	}
+	if ok && m.key != key {
+		return m, false, fmt.Errorf("has %q where %q is meant", m.key, key)
 	}
 	return m, ok, nil
 }

@@ -9,10 +9,10 @@
 package report
 
 import (
-	"encoding/json"
 	"io"
 
 	"github.com/imgcheck/imgcheck/pkg/fix"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
@@ -27,8 +27,22 @@ type Document struct {
 	Summary  Summary        `json:"summary"`
 	Findings []lint.Finding `json:"findings"`
 	// Plan is what would mend the image; nil when nothing was planned.
-	Plan  *fix.Plan  `json:"plan,omitempty"`
-	Stats lint.Stats `json:"stats"`
+	Plan *fix.Plan `json:"plan,omitempty"`
+	// Copies are the image's GPU libraries, and Processes who loads what.
+	Copies    []lint.Copies  `json:"copies,omitempty"`
+	Processes []lint.Process `json:"processes,omitempty"`
+	Stats     lint.Stats     `json:"stats"`
+	// Inventory is what is installed; nil where it was not asked for.
+	Inventory *inventory.Inventory `json:"inventory,omitempty"`
+	// Ignored are findings that a policy has set apart, with its reasons, and
+	// Known those that a baseline had already; neither counts in Summary.
+	Ignored []Ignored      `json:"ignored,omitempty"`
+	Known   []lint.Finding `json:"known,omitempty"`
+
+	// Rules are what the packs say of the rules: SARIF carries their texts, and
+	// JUnit has a case for each. They are no part of the JSON, and whoever reads
+	// a document back brings them again.
+	Rules []*lint.Rule `json:"-"`
 }
 
 // Image says what was scanned.
@@ -55,26 +69,40 @@ type Summary struct {
 	Notes    int `json:"notes"`
 }
 
+// Ignored is a finding that does not count.
+type Ignored struct {
+	Finding lint.Finding `json:"finding"`
+	Reason  string       `json:"reason"`
+	Expires string       `json:"expires,omitempty"` // the last day, 2006-01-02
+}
+
 // New puts a result and what was scanned together.
 func New(img Image, res *lint.Result) *Document {
-	d := &Document{Schema: Schema, Image: img, Findings: res.Findings, Stats: res.Stats}
-	if d.Findings == nil {
-		d.Findings = []lint.Finding{}
-	}
+	d := &Document{Schema: Schema, Image: img, Copies: res.Copies, Processes: res.Processes, Stats: res.Stats, Inventory: res.Inventory}
 	if d.Image.Layers == nil {
 		d.Image.Layers = []Layer{}
 	}
-	for _, f := range res.Findings {
+	return d.With(res.Findings)
+}
+
+// With is the document with other findings, counted.
+func (d *Document) With(findings []lint.Finding) *Document {
+	n := *d
+	n.Findings, n.Summary = findings, Summary{}
+	if n.Findings == nil {
+		n.Findings = []lint.Finding{}
+	}
+	for _, f := range findings {
 		switch f.Severity {
 		case lint.Error:
-			d.Summary.Errors++
+			n.Summary.Errors++
 		case lint.Warning:
-			d.Summary.Warnings++
+			n.Summary.Warnings++
 		default:
-			d.Summary.Notes++
+			n.Summary.Notes++
 		}
 	}
-	return d
+	return &n
 }
 
 // Options say how a document is shown.
@@ -84,21 +112,32 @@ type Options struct {
 	All bool
 	// Color allows escape sequences.
 	Color bool
+	// Version is imgcheck's own, where a format names its tool.
+	Version string
+	// FailOn is the least severity that JUnit shows as a failure; empty is
+	// error, and Never none.
+	FailOn lint.Severity
 }
+
+// Never is a FailOn that no finding reaches.
+const Never lint.Severity = "never"
 
 // Format writes a document.
 type Format func(w io.Writer, d *Document, o Options) error
 
 // Formats by name.
 var Formats = map[string]Format{
-	"text": Text,
-	"json": JSON,
+	"text":     Text,
+	"json":     JSON,
+	"sarif":    SARIF,
+	"junit":    JUnit,
+	"github":   GitHub,
+	"markdown": Markdown,
+	"gitlab":   GitLab,
 }
 
+// Names are those of Formats, the most used first.
+var Names = []string{"text", "json", "sarif", "junit", "github", "markdown", "gitlab"}
+
 // JSON writes the document as it is, whatever the options.
-func JSON(w io.Writer, d *Document, _ Options) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(d)
-}
+func JSON(w io.Writer, d *Document, _ Options) error { return writeJSON(w, d) }

@@ -36,6 +36,12 @@ func Text(w io.Writer, d *Document, o Options) error {
 		t.finding(f)
 	}
 	t.plan(d.Plan)
+	if o.All {
+		t.setApart(d)
+	}
+	if shown > 0 || o.All {
+		t.copies(d.Copies)
+	}
 	t.summary(d, shown)
 	return t.w.Flush()
 }
@@ -95,6 +101,7 @@ func (t *text) finding(f *lint.Finding) {
 	t.neededBy(f)
 	t.affected(f)
 	t.searched(f)
+	t.boundTo(f)
 	t.present(f)
 	t.list("fix", f.Fixes, len(f.Fixes))
 	if f.Because != "" {
@@ -214,6 +221,17 @@ func searchKey(f *lint.Finding) string {
 	return b.String()
 }
 
+// boundTo is the copy that was asked in vain.
+func (t *text) boundTo(f *lint.Finding) {
+	if f.BoundTo == nil {
+		return
+	}
+	t.field("asked", clean(f.BoundTo.Path)+", which does not have it")
+	if f.BoundTo.Layer != nil {
+		t.line("%s  %s", indent, t.faint(layer("from", f.BoundTo.Layer)))
+	}
+}
+
 func (t *text) present(f *lint.Finding) {
 	label := "present at"
 	for _, p := range f.Present {
@@ -235,6 +253,37 @@ func layer(how string, l *lint.LayerRef) string {
 	s := fmt.Sprintf("%s layer %d", how, l.Index)
 	if l.CreatedBy != "" {
 		s += ": " + shorten(clean(l.CreatedBy), shownWidth)
+	}
+	return s
+}
+
+// setApart lists what does not count.
+func (t *text) setApart(d *Document) {
+	for _, g := range d.Ignored {
+		t.line("%s  %s  %s", t.faint("ignored"), clean(g.Finding.Message), t.faint("["+g.Finding.Rule+"]"))
+		until := ""
+		if g.Expires != "" {
+			until = " (until " + clean(g.Expires) + ")"
+		}
+		t.field("reason", clean(g.Reason)+until)
+		t.line("")
+	}
+	for i := range d.Known {
+		t.line("%s  %s  %s", t.faint("known"), clean(d.Known[i].Message), t.faint("["+d.Known[i].Rule+"]"))
+	}
+	if len(d.Known) > 0 {
+		t.line("")
+	}
+}
+
+// setApart counts what does not count.
+func setApart(d *Document) string {
+	s := ""
+	if n := len(d.Known); n > 0 {
+		s += "; " + count(n) + " known since the baseline"
+	}
+	if n := len(d.Ignored); n > 0 {
+		s += "; " + count(n) + " ignored"
 	}
 	return s
 }
@@ -264,11 +313,12 @@ func (t *text) summary(d *Document, shown int) {
 	case unseen > 0:
 		more = fmt.Sprintf("; %s not examined (--all shows them)", plural(unseen, "thing"))
 	}
+	more += setApart(d)
 	if d.Summary.Errors+d.Summary.Warnings == 0 {
 		if shown == 0 {
 			t.line("%s %s: %s%s", t.green("✓ no problems found in"), clean(d.Image.Ref), looked, more)
 		} else {
-			t.line("%s: %s", t.green("✓ no problems found"), looked)
+			t.line("%s: %s", t.green("✓ no problems found"), looked+setApart(d))
 		}
 		return
 	}

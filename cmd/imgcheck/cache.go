@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/docker/go-units"
+	"github.com/urfave/cli/v2"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
+)
+
+func cacheCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "cache",
+		Usage:     "say where the cache is and how large, or clean it",
+		UsageText: "imgcheck cache [--cache-dir DIR] [path|clean]",
+		Description: "The cache keeps what was read of each layer, by its digest, and the report of each image, so that\n" +
+			"an image that has not changed is not read again, and of a rebuilt one only its new layers.\n" +
+			"Any number of processes may share it; what was not used for the longest time goes first.\n\n" +
+			"Examples:\n" +
+			"   imgcheck cache\n" +
+			"   imgcheck cache path\n" +
+			"   imgcheck cache clean",
+		OnUsageError: usageError,
+		Flags:        []cli.Flag{cacheDirFlag()},
+		Action: func(c *cli.Context) error {
+			cache, err := namedCache(c)
+			if err != nil {
+				return err
+			}
+			switch {
+			case c.NArg() == 0:
+				return showCache(c, cache)
+			case c.NArg() == 1 && c.Args().First() == "path":
+				_, err = fmt.Fprintln(c.App.Writer, cache.Dir)
+				return err
+			case c.NArg() == 1 && c.Args().First() == "clean":
+				n, size, err := cache.Clean()
+				if err == nil {
+					_, err = fmt.Fprintf(c.App.Writer, "removed %d files of %s from %s\n", n, units.HumanSize(float64(size)), cache.Dir)
+				}
+				return err
+			}
+			return fmt.Errorf("there is no `cache %s`: say `imgcheck cache`, `cache path` or `cache clean`", strings.Join(c.Args().Slice(), " "))
+		},
+	}
+}
+
+func showCache(c *cli.Context, cache *layers.Cache) error {
+	files, err := cache.Files()
+	if err != nil {
+		return err
+	}
+	size := int64(0)
+	for _, f := range files {
+		size += f.Size
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "%s\n%d files, %s of at most %s\n", cache.Dir, len(files), units.HumanSize(float64(size)), units.HumanSize(float64(cache.Max)))
+	return err
+}
+
+func cacheDirFlag() cli.Flag {
+	return &cli.StringFlag{Name: "cache-dir", Usage: "keep the cache in `DIR` (default: IMGCHECK_CACHE, or imgcheck in the user's caches)"}
+}
+
+// cacheFlags are those of every command that reads layers.
+func cacheFlags() []cli.Flag {
+	return []cli.Flag{
+		cacheDirFlag(),
+		&cli.BoolFlag{Name: "no-cache", Usage: "read everything anew, and keep nothing"},
+	}
+}
+
+// namedCache is the cache that the flags name, made or not.
+func namedCache(c *cli.Context) (*layers.Cache, error) {
+	dir := c.String("cache-dir")
+	if dir == "" {
+		var err error
+		if dir, err = layers.DefaultCacheDir(); err != nil {
+			return nil, err
+		}
+	}
+	return &layers.Cache{Dir: dir, Max: layers.DefaultCacheMax}, nil
+}
+
+// openCache opens the cache that the flags name. Where a user has no directory
+// for caches, or may not write there, a scan works without one, which note is
+// told; a directory that was asked for must be there.
+func openCache(c *cli.Context, note func(string)) (*layers.Cache, error) {
+	if c.Bool("no-cache") {
+		return nil, nil
+	}
+	cache, err := namedCache(c)
+	if err == nil {
+		cache, err = layers.OpenCache(cache.Dir, cache.Max)
+	}
+	if err != nil && c.String("cache-dir") == "" {
+		note("without a cache: " + err.Error())
+		return nil, nil
+	}
+	return cache, err
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/imgcheck/imgcheck/pkg/policy"
+	"github.com/imgcheck/imgcheck/pkg/report"
+)
+
+// policyFlags are those of every command that follows a policy.
+func policyFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "config", Usage: "the policy `FILE`, or none (default: " + policy.FileName + " here or above)"},
+		&cli.StringFlag{Name: "baseline", Usage: "a saved JSON `REPORT`, or none: what it has found does not fail the scan"},
+	}
+}
+
+// fromEnvironment lets IMGCHECK_NAME stand for --name, for these flags: what a
+// team sets once for its CI.
+func fromEnvironment(flags []cli.Flag) []cli.Flag {
+	names := map[string]bool{"config": true, "baseline": true, "fail-on": true, "format": true, "platform": true, "insecure": true, "rules": true, "from": true, "no-cache": true, "no-fixes": true, "quiet": true}
+	for _, f := range flags {
+		name := f.Names()[0]
+		if !names[name] {
+			continue
+		}
+		vars := []string{"IMGCHECK_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))}
+		switch f := f.(type) {
+		case *cli.StringFlag:
+			f.EnvVars = vars
+		case *cli.StringSliceFlag:
+			f.EnvVars = vars
+		case *cli.BoolFlag:
+			f.EnvVars = vars
+		}
+	}
+	return flags
+}
+
+// decisions are what a policy file and a baseline say of findings.
+type decisions struct {
+	*policy.Policy
+	base   *policy.Baseline
+	stderr io.Writer
+}
+
+// readDecisions reads the file that --config names, or that stands here or
+// above, and the baseline. What is wrong in them is told before the scan.
+func readDecisions(c *cli.Context) (*decisions, error) {
+	d := &decisions{Policy: new(policy.Policy), stderr: c.App.ErrWriter}
+	name := c.String("config")
+	if name == "" {
+		var err error
+		if name, err = findPolicy(); err != nil {
+			return nil, err
+		}
+	}
+	if name != "" && name != "none" {
+		p, err := policy.Load(name)
+		if err != nil {
+			return nil, fmt.Errorf("reading the policy: %w", err)
+		}
+		d.Policy = p
+		packs, err := loadPacks(d.rules(c))
+		if err != nil {
+			return nil, err
+		}
+		if err := p.Check(packs.Rules); err != nil {
+			return nil, err
+		}
+	}
+	base := c.String("baseline")
+	if base == "" {
+		base = d.Baseline
+	}
+	if base == "" || base == "none" {
+		return d, nil
+	}
+	doc, err := readReport(base, c.App.Reader)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no baseline %s: make one with `imgcheck scan IMAGE --baseline none --fail-on never -o json=%s`", base, base)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the baseline: %w", err)
+	}
+	d.base = policy.NewBaseline(doc)
+	return d, nil
+}
+
+// findPolicy is the file here or above as one would type it, or empty.
+func findPolicy() (string, error) {
+	home, _ := os.UserHomeDir()
+	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	name, err := policy.Find(here, home)
+	if err != nil || name == "" {
+		return "", err
+	}
+	if rel, err := filepath.Rel(here, name); err == nil {
+		return rel, nil
+	}
+	return name, nil
+}
+
+// rules are the directories of packs that --rules names, else the file's.
+func (d *decisions) rules(c *cli.Context) []string {
+	if dirs := c.StringSlice("rules"); len(dirs) > 0 {
+		return dirs
+	}
+	if d.Rules == "" {
+		return nil
+	}
+	return []string{d.Rules}
+}
+
+// apply gives the report that remains, and warns of ignores that have expired.
+func (d *decisions) apply(doc *report.Document) *report.Document {
+	out, warnings := d.Apply(doc, d.base, time.Now().Format(time.DateOnly))
+	for _, w := range warnings {
+		fmt.Fprintln(d.stderr, "imgcheck: "+oneLine(w))
+	}
+	return out
+}
+
+// failOn is what --fail-on or its variable says, else the file, else "error".
+func (d *decisions) failOn(c *cli.Context) string {
+	if s := c.String("fail-on"); c.IsSet("fail-on") && s != "" { // CI sets variables to nothing
+		return s
+	}
+	return cmp.Or(string(d.FailOn), "error")
+}
+
+// image is the reference that is given, or the file's first.
+func (d *decisions) image(c *cli.Context) (policy.Image, error) {
+	switch {
+	case c.NArg() == 1:
+		return policy.Image{Ref: c.Args().First()}, nil
+	case c.NArg() == 0 && len(d.Images) > 0:
+		return d.Images[0], nil
+	case c.NArg() == 0:
+		return policy.Image{}, fmt.Errorf("%s takes one image, not 0: see `imgcheck %s --help`, or name one in %s (`imgcheck init`)", c.Command.Name, c.Command.Name, policy.FileName)
+	}
+	return policy.Image{}, fmt.Errorf("%s takes one image, not %d: see `imgcheck %s --help`", c.Command.Name, c.NArg(), c.Command.Name)
+}
+
+func initCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "init",
+		Usage:     "write a commented " + policy.FileName,
+		UsageText: "imgcheck init [IMAGE...]",
+		Description: "The file stands in the current directory and says, commented out, all that a policy can say. Images\n" +
+			"that are named here are in it already. A file that is there stays.\n\n" +
+			"Examples:\n" +
+			"   imgcheck init\n" +
+			"   imgcheck init ghcr.io/org/app:main && imgcheck scan",
+		OnUsageError: usageError,
+		Action: func(c *cli.Context) error {
+			if _, err := os.Lstat(policy.FileName); err == nil {
+				return fmt.Errorf("there is a %s already: it stays as it is", policy.FileName)
+			}
+			err := writeFile(policy.FileName, func(w io.Writer) error {
+				_, err := io.WriteString(w, policy.Template(c.Args().Slice()))
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			next := "imgcheck scan IMAGE"
+			if c.NArg() > 0 {
+				next = "imgcheck scan"
+			}
+			fmt.Fprintf(c.App.ErrWriter, "Wrote %s. Next: %s\n", policy.FileName, next)
+			return nil
+		},
+	}
+}

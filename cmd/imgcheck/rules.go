@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/rules"
+)
+
+func rulesCommand() *cli.Command {
+	return &cli.Command{
+		Name:         "rules",
+		Usage:        "list the rules, or print the page of one",
+		UsageText:    "imgcheck rules [options] [RULE-ID]",
+		OnUsageError: usageError,
+		Flags:        []cli.Flag{rulesFlag()},
+		Action: func(c *cli.Context) error {
+			packs, err := loadPacks(c.StringSlice("rules"))
+			if err != nil {
+				return err
+			}
+			switch c.NArg() {
+			case 0:
+				return listRules(c, packs)
+			case 1:
+				r := packs.Rule(c.Args().First())
+				if r == nil {
+					return noRule(packs, c.Args().First())
+				}
+				_, err := fmt.Fprint(c.App.Writer, r.Page())
+				return err
+			}
+			return fmt.Errorf("rules takes one rule, not %d: see `imgcheck rules --help`", c.NArg())
+		},
+	}
+}
+
+func listRules(c *cli.Context, packs *lint.Packs) error {
+	w := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
+	for _, r := range packs.SortedRules() {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", r.ID, r.Severity, r.Title)
+	}
+	return w.Flush()
+}
+
+// noRule says that there is no rule of a name, and which may have been meant.
+func noRule(packs *lint.Packs, id string) error {
+	for _, r := range packs.SortedRules() {
+		if strings.Contains(r.ID, id) || strings.Contains(id, r.ID) {
+			return fmt.Errorf("there is no rule %q: did you mean %s?", id, r.ID)
+		}
+	}
+	return fmt.Errorf("there is no rule %q: `imgcheck rules` lists them", id)
+}
+
+func rulesFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "rules", Usage: "take the rule packs of `DIR` (*.yaml) as well; may be given again"}
+}
+
+// loadPacks are the program's own packs and those of directories.
+func loadPacks(dirs []string) (*lint.Packs, error) {
+	list := []fs.FS{rules.FS}
+	for _, dir := range dirs {
+		fsys := os.DirFS(dir)
+		names, err := fs.Glob(fsys, "*.yaml")
+		if err == nil && len(names) == 0 {
+			if _, err = os.ReadDir(dir); err == nil {
+				err = fmt.Errorf("%s has no rule pack (*.yaml)", dir)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading --rules: %w", err)
+		}
+		list = append(list, fsys)
+	}
+	return lint.LoadPacks(list...)
+}

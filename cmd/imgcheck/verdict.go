@@ -1,0 +1,139 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"sync"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/report"
+)
+
+// verdict is a document that is kept, or will be: that of one image by one
+// build of imgcheck and its packs. Without a key there is none.
+type verdict struct {
+	cache *layers.Cache
+	key   string
+}
+
+// verdictOf names the document of an image. Its key holds everything that the
+// document follows from but the reference: whatever else a scan comes to depend
+// on is given as one of others.
+func verdictOf(img *layers.Image, o layers.Options, packs fs.FS, others ...string) (verdict, error) {
+	if o.Cache == nil || img.ID() == "" {
+		return verdict{}, nil
+	}
+	rules, err := hashFS(packs)
+	if err != nil {
+		return verdict{}, err
+	}
+	build, err := build()
+	if err != nil {
+		return verdict{}, nil // who does not know itself keeps nothing
+	}
+	key, err := json.Marshal(struct {
+		Schema, Build, Packs, Image, Keep string
+		Platform                          *v1.Platform
+		Layers                            []layers.LayerInfo
+		Others                            []string
+	}{report.Schema, build, rules, img.ID(), o.KeepID, o.Platform, img.Layers, others})
+	return verdict{o.Cache, string(key)}, err
+}
+
+// load is the kept document, nil when there is none.
+func (v verdict) load(img *layers.Image) *report.Document {
+	if v.key == "" {
+		return nil
+	}
+	b, ok := v.cache.Document(v.key)
+	if !ok {
+		return nil
+	}
+	doc := new(report.Document)
+	if json.Unmarshal(b, doc) != nil || doc.Schema != report.Schema {
+		return nil
+	}
+	doc.Image.Ref = img.Ref // it may have another name than the last time
+	return doc
+}
+
+// store keeps a document of the image, unless another one has taken its name
+// while it was read.
+func (v verdict) store(img *layers.Image, doc *report.Document) error {
+	if v.key == "" || img.ID() == "" {
+		return nil
+	}
+	b, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	return v.cache.PutDocument(v.key, b)
+}
+
+// hashFS is a digest of all files of a file system, by name.
+func hashFS(fsys fs.FS) (string, error) {
+	sum := sha256.New()
+	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(fsys, p)
+		fmt.Fprintf(sum, "%q %d\n", p, len(b))
+		sum.Write(b)
+		return err
+	})
+	return hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// build names the code that runs: the commit or the module's checksum that the
+// go command has recorded, else the digest of the program file.
+var build = sync.OnceValues(func() (string, error) {
+	info, _ := debug.ReadBuildInfo()
+	if id := recorded(info); id != "" {
+		return id, nil
+	}
+	name, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return "program " + hex.EncodeToString(sum.Sum(nil)), nil
+})
+
+// recorded is the identity that a build has by itself; empty for one of files
+// that were changed since the commit, and where nothing was recorded.
+func recorded(info *debug.BuildInfo) string {
+	if info == nil {
+		return ""
+	}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	from := ""
+	switch {
+	case info.Main.Sum != "":
+		from = info.Main.Sum
+	case settings["vcs.revision"] != "" && settings["vcs.modified"] == "false":
+		from = settings["vcs.revision"]
+	default:
+		return ""
+	}
+	return fmt.Sprintf("%s %s %s %s/%s", info.Path, from, info.GoVersion, settings["GOOS"], settings["GOARCH"])
+}

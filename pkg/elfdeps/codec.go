@@ -1,0 +1,393 @@
+package elfdeps
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"slices"
+)
+
+// This file stores objects: a few bytes for what most objects have nothing of,
+// and the symbols by columns, so that a compressor behind it finds what repeats.
+// The form is of one version of this package; whoever keeps the bytes names it
+// in the key ([CodecVersion]).
+
+// CodecVersion is the version of the form that [Object.AppendBinary] writes, and
+// of what [ReadSymbols] reads of a file: it is raised whenever either changes.
+const CodecVersion = 1
+
+// errCodec is what decoding gives for bytes that AppendBinary does not write.
+var errCodec = errors.New("is no encoded ELF object")
+
+// AppendBinary appends the object's encoded form to b. The same object gives the
+// same bytes; the error is always nil.
+func (o *Object) AppendBinary(b []byte) ([]byte, error) {
+	e := encoder{b}
+	e.b = append(e.b, o.Ident[:]...)
+	e.uint(uint64(o.Type))
+	e.uint(uint64(o.Machine))
+	e.uint(uint64(o.Version))
+	e.uint(flags(o.Dynamic, o.Rpath != nil, o.Runpath != nil, o.Symbols != nil, o.Libc != nil))
+	e.string(o.Fault)
+	e.string(o.Interp)
+	e.string(o.Soname)
+	e.strings(o.Needed)
+	for _, s := range []*string{o.Rpath, o.Runpath} {
+		if s != nil {
+			e.string(*s)
+		}
+	}
+	e.strings(o.Auxiliary)
+	e.strings(o.Filter)
+	e.int(int64(o.Flags))
+	e.uint(uint64(o.Flags1))
+	encodeList(&e, o.VersionNeeds, func(v *VersionNeed) {
+		e.string(v.File)
+		encodeList(&e, v.Versions, func(v *Version) {
+			e.string(v.Name)
+			e.uint(flags(v.Weak))
+		})
+	})
+	e.strings(o.VersionDefs)
+	e.string(o.VersionFault)
+	encodeList(&e, o.Dlopen, func(d *DlopenNote) {
+		e.strings(d.Soname)
+		e.string(d.Feature)
+		e.string(d.Description)
+		e.string(d.Priority)
+	})
+	e.uint(uint64(o.Stack))
+	e.uint(uint64(o.ISANeeded))
+	for _, v := range o.MinKernel {
+		e.uint(uint64(v))
+	}
+	e.int(o.LoadEnd)
+	e.uint(o.TLSSize)
+	if l := o.Libc; l != nil {
+		e.uint(flags(l.Musl))
+		e.string(l.Release)
+		e.strings(l.SystemDirs)
+	}
+	encodeList(&e, o.Unread, func(u *Unread) {
+		e.string(u.What)
+		e.string(u.Why)
+	})
+	if o.Symbols != nil {
+		e.symbols(o.Symbols)
+	}
+	return e.b, nil
+}
+
+// UnmarshalBinary sets the object to what AppendBinary has encoded. Whatever the
+// bytes, it takes no more memory than some tens of times their length, keeps
+// none of them, and gives an error or an object that is encoded as them again.
+func (o *Object) UnmarshalBinary(b []byte) error {
+	d := decoder{b: b}
+	var r Object
+	copy(r.Ident[:], d.take(uint64(len(r.Ident))))
+	r.Type = elf.Type(d.uint(1<<16 - 1))
+	r.Machine = elf.Machine(d.uint(1<<16 - 1))
+	r.Version = uint32(d.uint(1<<32 - 1))
+	var rpath, runpath, symbols, libc bool
+	d.flags(&r.Dynamic, &rpath, &runpath, &symbols, &libc)
+	r.Fault = d.string()
+	r.Interp = d.string()
+	r.Soname = d.string()
+	r.Needed = d.strings()
+	if rpath {
+		r.Rpath = new(d.string())
+	}
+	if runpath {
+		r.Runpath = new(d.string())
+	}
+	r.Auxiliary = d.strings()
+	r.Filter = d.strings()
+	r.Flags = elf.DynFlag(d.int())
+	r.Flags1 = elf.DynFlag1(d.uint(1<<32 - 1))
+	r.VersionNeeds = decodeList(&d, 2, func(v *VersionNeed) {
+		v.File = d.string()
+		v.Versions = decodeList(&d, 2, func(v *Version) {
+			v.Name = d.string()
+			d.flags(&v.Weak)
+		})
+	})
+	r.VersionDefs = d.strings()
+	r.VersionFault = d.string()
+	r.Dlopen = decodeList(&d, 4, func(n *DlopenNote) {
+		n.Soname = d.strings()
+		n.Feature = d.string()
+		n.Description = d.string()
+		n.Priority = d.string()
+	})
+	r.Stack = Stack(d.uint(255))
+	r.ISANeeded = uint32(d.uint(1<<32 - 1))
+	for i := range r.MinKernel {
+		r.MinKernel[i] = uint32(d.uint(1<<32 - 1))
+	}
+	r.LoadEnd = d.int()
+	r.TLSSize = d.uint(1<<64 - 1)
+	if libc {
+		r.Libc = &Libc{}
+		d.flags(&r.Libc.Musl)
+		r.Libc.Release = d.string()
+		r.Libc.SystemDirs = d.strings()
+	}
+	r.Unread = decodeList(&d, 2, func(u *Unread) {
+		u.What = d.string()
+		u.Why = d.string()
+	})
+	if symbols {
+		r.Symbols = d.symbols()
+	}
+	if d.failed || len(d.b) > 0 {
+		return errCodec
+	}
+	*o = r
+	return nil
+}
+
+// symbols encodes the tables by columns. What repeats from symbol to symbol
+// compresses to little; the names, most of it, stay as they are.
+func (e *encoder) symbols(s *Symbols) {
+	e.uint(flags(s.Partial, s.SysV, s.BindNow, s.Symbolic, s.StaticTLS, s.Names == nil, s.Table == nil, s.Refs == nil, s.Calls == nil))
+	e.int(int64(s.First))
+	encodeList(e, s.Versions, func(v *SymbolVersion) {
+		e.string(v.Name)
+		e.string(v.File)
+		e.uint(flags(v.Hidden))
+	})
+	e.string(string(s.Names))
+	n := s.Len()
+	e.uint(uint64(n))
+	last := uint32(0)
+	for i := range n {
+		name := s.record(i).name
+		e.int(int64(name) - int64(last))
+		last = name
+	}
+	for i := range n {
+		e.uint(uint64(s.record(i).size))
+	}
+	for _, shift := range []int{0, 8} {
+		for i := range n {
+			e.b = append(e.b, byte(s.record(i).version>>shift))
+		}
+	}
+	for i := range n {
+		e.b = append(e.b, s.record(i).info)
+	}
+	for i := range n {
+		e.b = append(e.b, s.record(i).bits)
+	}
+	e.string(string(s.Table[n*symbolSize:]))
+	e.refs(s.Refs)
+	e.refs(s.Calls)
+}
+
+func (d *decoder) symbols() *Symbols {
+	s := &Symbols{}
+	var noNames, noTable, noRefs, noCalls bool
+	d.flags(&s.Partial, &s.SysV, &s.BindNow, &s.Symbolic, &s.StaticTLS, &noNames, &noTable, &noRefs, &noCalls)
+	s.First = int(d.int())
+	s.Versions = decodeList(d, 3, func(v *SymbolVersion) {
+		v.Name = d.string()
+		v.File = d.string()
+		d.flags(&v.Hidden)
+	})
+	s.Names = d.bytes(noNames)
+	n := d.count(6)
+	records := make([]record, n)
+	last := int64(0)
+	for i := range records {
+		last += d.int()
+		records[i].name = uint32(last)
+		d.failed = d.failed || last != int64(uint32(last))
+	}
+	for i := range records {
+		records[i].size = uint32(d.uint(1<<32 - 1))
+	}
+	for _, shift := range []int{0, 8} {
+		for i, b := range d.take(uint64(n)) {
+			records[i].version |= uint16(b) << shift
+		}
+	}
+	for i, b := range d.take(uint64(n)) {
+		records[i].info = b
+	}
+	for i, b := range d.take(uint64(n)) {
+		records[i].bits = b
+	}
+	rest := d.take(d.uint(symbolSize - 1))
+	if noTable && (n > 0 || len(rest) > 0) {
+		d.failed = true
+	}
+	if !noTable && !d.failed {
+		s.Table = make([]byte, 0, n*symbolSize+len(rest))
+		for _, r := range records {
+			s.Table = r.append(s.Table)
+		}
+		s.Table = append(s.Table, rest...)
+	}
+	s.Refs = d.refs(noRefs)
+	s.Calls = d.refs(noCalls)
+	return s
+}
+
+// refs encodes references by the distance from symbol to symbol.
+func (e *encoder) refs(b []byte) {
+	n := len(b) / 4
+	e.uint(uint64(n))
+	last := int64(0)
+	for i := range n {
+		r := int64(binary.LittleEndian.Uint32(b[4*i:]))
+		e.int((r>>3-last)<<3 | r&7)
+		last = r >> 3
+	}
+	e.string(string(b[4*n:]))
+}
+
+func (d *decoder) refs(none bool) []byte {
+	n := d.count(1)
+	b := make([]byte, 0, 4*n+3)
+	last := int64(0)
+	for range n {
+		v := d.int()
+		last += v >> 3
+		if last != last&(1<<29-1) {
+			d.failed = true
+			return nil
+		}
+		b = binary.LittleEndian.AppendUint32(b, uint32(last<<3|v&7))
+	}
+	b = append(b, d.take(d.uint(3))...)
+	if none {
+		d.failed = d.failed || len(b) > 0
+		return nil
+	}
+	return slices.Clip(b)
+}
+
+// encoder appends values: numbers as varints, signed ones in zigzag, strings
+// after their length, lists after their length + 1, nil as 0.
+type encoder struct{ b []byte }
+
+func (e *encoder) uint(v uint64) { e.b = binary.AppendUvarint(e.b, v) }
+func (e *encoder) int(v int64)   { e.b = binary.AppendVarint(e.b, v) }
+
+func (e *encoder) string(s string) {
+	e.uint(uint64(len(s)))
+	e.b = append(e.b, s...)
+}
+
+func (e *encoder) strings(list []string) {
+	encodeList(e, list, func(s *string) { e.string(*s) })
+}
+
+func encodeList[T any](e *encoder, list []T, one func(*T)) {
+	if list == nil {
+		e.uint(0)
+		return
+	}
+	e.uint(uint64(len(list)) + 1)
+	for i := range list {
+		one(&list[i])
+	}
+}
+
+// flags packs booleans, the first one lowest.
+func flags(list ...bool) uint64 {
+	var v uint64
+	for i, f := range list {
+		if f {
+			v |= 1 << i
+		}
+	}
+	return v
+}
+
+// decoder takes values off b. After the first one that cannot be what an encoder
+// wrote it has failed, and gives zeros.
+type decoder struct {
+	b        []byte
+	elements int // of lists
+	failed   bool
+}
+
+func (d *decoder) fail() {
+	d.b, d.failed = nil, true
+}
+
+// uint is a number of at most most, in its shortest form.
+func (d *decoder) uint(most uint64) uint64 {
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 || v > most || n > 1 && d.b[n-1] == 0 {
+		d.fail()
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) int() int64 {
+	v := d.uint(1<<64 - 1)
+	return int64(v>>1) ^ -int64(v&1)
+}
+
+// take is the next n bytes, not copied.
+func (d *decoder) take(n uint64) []byte {
+	if n > uint64(len(d.b)) {
+		d.fail()
+		return nil
+	}
+	b := d.b[:n]
+	d.b = d.b[n:]
+	return b
+}
+
+// count is a number of things of which each takes at least size bytes.
+func (d *decoder) count(size int) int {
+	return int(d.uint(uint64(len(d.b) / size)))
+}
+
+func (d *decoder) string() string { return string(d.take(d.uint(1<<64 - 1))) }
+
+func (d *decoder) bytes(none bool) []byte {
+	b := d.take(d.uint(1<<64 - 1))
+	if none {
+		d.failed = d.failed || len(b) > 0
+		return nil
+	}
+	return append(make([]byte, 0, len(b)), b...)
+}
+
+func (d *decoder) strings() []string {
+	return decodeList(d, 1, func(s *string) { *s = d.string() })
+}
+
+// maxElements bounds the elements of all lists of an object: each may take some
+// tens of times as much memory as it takes bytes.
+const maxElements = 1 << 20
+
+// decodeList takes a list whose elements have at least size bytes each.
+func decodeList[T any](d *decoder, size int, one func(*T)) []T {
+	n := d.uint(uint64(min(len(d.b)/size, maxElements-d.elements)) + 1)
+	if n == 0 {
+		return nil
+	}
+	d.elements += int(n - 1)
+	list := make([]T, n-1)
+	for i := range list {
+		if d.failed {
+			return nil
+		}
+		one(&list[i])
+	}
+	return list
+}
+
+func (d *decoder) flags(list ...*bool) {
+	v := d.uint(1<<len(list) - 1)
+	for i, f := range list {
+		*f = v&(1<<i) != 0
+	}
+}

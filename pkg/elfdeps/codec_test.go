@@ -1,0 +1,138 @@
+package elfdeps
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// fill sets everything that v holds to something that is not zero, lists to two
+// elements; n counts up, so that no two are the same.
+func fill(v reflect.Value, n *uint64) {
+	*n++
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), n)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i), n)
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fallthrough
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i), n)
+		}
+	case reflect.String:
+		v.SetString("s" + string(rune('a'+*n%26)))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(*n))
+	default:
+		v.SetUint(*n % 251)
+	}
+}
+
+// Every field of an object is stored, also the one that is added next.
+func TestCodecKeepsEveryField(t *testing.T) {
+	var o Object
+	var n uint64
+	fill(reflect.ValueOf(&o).Elem(), &n)
+	o.Symbols.Table = bytes.Repeat([]byte{3, 1, 4}, 2*symbolSize)
+	o.Symbols.Refs = bytes.Repeat([]byte{9, 1, 2, 0}, 5)
+	sameAgain(t, &o)
+	sameAgain(t, &Object{})
+	sameAgain(t, &Object{Symbols: &Symbols{}, Libc: &Libc{}, Rpath: new(""), Needed: []string{}, Flags: -1})
+	for i := range reflect.TypeFor[Object]().NumField() { // one at a time
+		var one Object
+		reflect.ValueOf(&one).Elem().Field(i).Set(reflect.ValueOf(&o).Elem().Field(i))
+		sameAgain(t, &one)
+	}
+}
+
+func sameAgain(t *testing.T, o *Object) []byte {
+	t.Helper()
+	b, _ := o.AppendBinary([]byte("before"))
+	b = b[len("before"):]
+	var got Object
+	if err := got.UnmarshalBinary(b); err != nil {
+		t.Fatalf("%v of %+v", err, o)
+	}
+	if diff := cmp.Diff(o, &got); diff != "" {
+		t.Fatalf("-stored +read:\n%s", diff)
+	}
+	return b
+}
+
+// What is stored in this version's form is read by this version's reader alone:
+// when this fails because either was changed, raise CodecVersion.
+func TestCodecOfRealObjects(t *testing.T) {
+	for _, text := range []string{
+		full,
+		"elf i386 soname=a\nneeded b\nrpath /x\n",
+		"elf x86_64 soname=a\nneeded b\nverneed b W X?\nverdef a V1 V2\nundef f@W\nundef g@X data\nundef t tls\ndef h@@V1 called\ndef h@V2\ndef i object protected\nstatictls 8\n",
+	} {
+		file := parseELF(t, text).Bytes()
+		o, err := ReadSymbols(bytes.NewReader(file), int64(len(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameAgain(t, o)
+	}
+	files, _ := filepath.Glob("/lib/x86_64-linux-gnu/lib[cms]*.so.?")
+	if len(files) == 0 {
+		t.Fatal("this machine has no libraries")
+	}
+	for _, name := range files {
+		file, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := ReadSymbols(bytes.NewReader(file), int64(len(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := sameAgain(t, o)
+		for cut := range min(len(b), 64) {
+			if err := new(Object).UnmarshalBinary(b[:len(b)-1-cut]); err == nil {
+				t.Errorf("%s: cut by %d bytes it is read without an error", name, cut+1)
+			}
+		}
+	}
+}
+
+// FuzzCodec: whatever the bytes are, decoding gives an error and changes
+// nothing, or an object that is encoded as the same bytes.
+func FuzzCodec(f *testing.F) {
+	var o Object
+	var n uint64
+	fill(reflect.ValueOf(&o).Elem(), &n)
+	for _, o := range []*Object{{}, {Symbols: &Symbols{}}, &o} {
+		b, _ := o.AppendBinary(nil)
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		before := slices.Clone(b)
+		var o Object
+		if err := o.UnmarshalBinary(b); err != nil {
+			if diff := cmp.Diff(Object{}, o); diff != "" {
+				t.Errorf("an object beside an error: %s", diff)
+			}
+			return
+		}
+		again, _ := o.AppendBinary(nil)
+		if !bytes.Equal(again, b) || !bytes.Equal(before, b) {
+			t.Errorf("decoded and encoded again:\n%x\n%x", b, again)
+		}
+	})
+}

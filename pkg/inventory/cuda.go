@@ -1,0 +1,180 @@
+package inventory
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// Build is what a framework says of its own build, which its package's version
+// does not always tell.
+type Build struct {
+	Name    string `json:"name"` // "torch", "onnxruntime"
+	Version string `json:"version"`
+	// CUDA is the version that it is built for, "12.4". Empty with CPU for a
+	// build without, and without CPU where it was not told.
+	CUDA string `json:"cuda,omitempty"`
+	CPU  bool   `json:"cpu,omitempty"`
+	Git  string `json:"git,omitempty"`
+	// Package is the distribution that wrote it (onnxruntime-gpu); empty where
+	// it does not say.
+	Package string `json:"package,omitempty"`
+	Path    string `json:"path"`
+	// Dir is the directory of Python packages that it is in.
+	Dir string `json:"dir"`
+}
+
+// pyAssignment is NAME = VALUE, with or without a type, at the beginning of a
+// line.
+var pyAssignment = regexp.MustCompile(`^(\w+)\s*(?::[^=]*)?=\s*(?:'([^']*)'|"([^"]*)"|(None))\s*(?:#.*)?$`)
+
+// pyStrings are the strings that a generated Python file assigns; None is there
+// and empty. The first one counts.
+func pyStrings(b []byte) map[string]string {
+	values := map[string]string{}
+	for line := range lines(b) {
+		m := pyAssignment.FindStringSubmatch(line)
+		if m == nil || len(line) > maxText {
+			continue
+		}
+		if _, there := values[m[1]]; !there {
+			values[m[1]] = m[2] + m[3]
+		}
+	}
+	return values
+}
+
+// readTorch reads torch/version.py, as tools/generate_torch_version.py of
+// PyTorch writes it.
+func readTorch(inv *Inventory, name string, b []byte) error {
+	v := pyStrings(b)
+	build := &Build{Name: "torch", Version: v["__version__"], CUDA: v["cuda"], Git: v["git_version"], Path: "/" + name, Dir: "/" + path.Dir(path.Dir(name))}
+	if build.Version == "" {
+		return errors.New("it has no __version__")
+	}
+	_, told := v["cuda"]
+	build.CPU = told && build.CUDA == "" && v["hip"] == "" && v["xpu"] == ""
+	inv.Builds = append(inv.Builds, build)
+	return nil
+}
+
+// readONNXRuntime reads onnxruntime/capi/build_and_package_info.py, as setup.py
+// of ONNX Runtime writes it: cuda_version stands in builds for CUDA alone.
+func readONNXRuntime(inv *Inventory, name string, b []byte) error {
+	v := pyStrings(b)
+	dir := "/" + path.Dir(path.Dir(path.Dir(name)))
+	build := &Build{Name: "onnxruntime", Version: v["__version__"], CUDA: v["cuda_version"], Package: Normalize(v["package_name"]), Path: "/" + name, Dir: dir}
+	if build.Version == "" || build.Package == "" {
+		return errors.New("it has no __version__ or no package_name")
+	}
+	build.CPU = build.Package == "onnxruntime" && build.CUDA == ""
+	inv.Builds = append(inv.Builds, build)
+	return nil
+}
+
+var toolkitName = regexp.MustCompile(`^cuda-(\d+\.\d+)$`)
+
+// toolkitDir notes a directory of the CUDA toolkit by its name. The images of
+// nvidia/cuda have no version.json.
+func (inv *Inventory) toolkitDir(name string) {
+	if path.Dir(name) != "usr/local" {
+		return
+	}
+	if m := toolkitName.FindStringSubmatch(path.Base(name)); m != nil {
+		inv.Components = append(inv.Components, &Component{Name: "cuda", Version: m[1], Path: "/" + name, From: "directory name"})
+	}
+}
+
+func isToolkitVersion(name string) bool {
+	dir, base := path.Split(name)
+	rest, ok := strings.CutPrefix(dir, "usr/local/cuda")
+	return ok && (base == "version.json" || base == "version.txt") && strings.Count(rest, "/") == 1
+}
+
+var textVersion = regexp.MustCompile(`CUDA Version (\d+(?:\.\d+)*)`)
+
+// readToolkit reads version.json (CUDA 11 on) or version.txt (up to 10).
+func readToolkit(inv *Inventory, name string, b []byte) error {
+	version := ""
+	if strings.HasSuffix(name, ".json") {
+		var parts map[string]struct {
+			Version string `json:"version"`
+		}
+		if err := json.Unmarshal(b, &parts); err != nil {
+			return errors.New("it is no version.json of the CUDA toolkit: " + err.Error())
+		}
+		version = parts["cuda"].Version
+	} else if m := textVersion.FindSubmatch(b); m != nil {
+		version = string(m[1])
+	}
+	if version == "" || len(version) > maxText {
+		return errors.New("it does not tell the version of CUDA")
+	}
+	inv.Components = append(inv.Components, &Component{Name: "cuda", Version: version, Path: path.Dir("/" + name), From: path.Base(name)})
+	return nil
+}
+
+var libraryName = regexp.MustCompile(`^lib(cudnn|cudart)\.so\.(\d+\.\d+\.\d+(?:\.\d+)*)$`)
+
+// libraryFile notes a library whose file name has its whole version:
+// libcudnn.so.9.14.0, libcudart.so.12.4.127.
+func (inv *Inventory) libraryFile(name string, d fs.DirEntry) {
+	if !strings.Contains(name, "/libcud") || !d.Type().IsRegular() {
+		return
+	}
+	m := libraryName.FindStringSubmatch(path.Base(name))
+	if m == nil {
+		return
+	}
+	component := map[string]string{"cudnn": "cudnn", "cudart": "cuda"}[m[1]]
+	inv.Components = append(inv.Components, &Component{Name: component, Version: m[2], Path: "/" + name, From: "file name"})
+}
+
+func isCUDNNHeader(name string) bool {
+	base := path.Base(name)
+	return strings.HasPrefix(base, "cudnn_version") && strings.HasSuffix(base, ".h")
+}
+
+var headerLine = regexp.MustCompile(`^\s*#\s*define\s+CUDNN_(MAJOR|MINOR|PATCHLEVEL)\s+(\d{1,6})\s*(?:/.*)?$`)
+
+// readCUDNNHeader reads cudnn_version.h.
+func readCUDNNHeader(inv *Inventory, name string, b []byte) error {
+	part := map[string]string{}
+	for line := range lines(b) {
+		if m := headerLine.FindStringSubmatch(line); m != nil {
+			part[m[1]] = m[2]
+		}
+	}
+	if part["MAJOR"] == "" || part["MINOR"] == "" || part["PATCHLEVEL"] == "" {
+		return errors.New("it does not define CUDNN_MAJOR, CUDNN_MINOR and CUDNN_PATCHLEVEL")
+	}
+	version := fmt.Sprintf("%s.%s.%s", part["MAJOR"], part["MINOR"], part["PATCHLEVEL"])
+	inv.Components = append(inv.Components, &Component{Name: "cudnn", Version: version, Path: "/" + name, From: "header"})
+	return nil
+}
+
+// envVersions are the variables that images of NVIDIA's and of others set.
+var envVersions = []struct{ variable, component string }{
+	{"CUDA_VERSION", "cuda"}, {"NV_CUDNN_VERSION", "cudnn"}, {"CUDNN_VERSION", "cudnn"},
+}
+
+var leadingVersion = regexp.MustCompile(`^\d+(\.\d+){1,4}`)
+
+// FromEnv are the components that an image's environment tells of. Environments
+// are inherited, and stay when the libraries are replaced: files say more.
+func FromEnv(vars []string) []*Component {
+	var list []*Component
+	for _, v := range vars {
+		name, value, _ := strings.Cut(v, "=")
+		for _, e := range envVersions {
+			if version := leadingVersion.FindString(value); e.variable == name && version != "" {
+				list = append(list, &Component{Name: e.component, Version: version, From: "ENV " + name})
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,115 @@
+package inventory
+
+import (
+	"path"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// names are a file of each kind that is read.
+var names = []string{
+	"lib/python3.9/site-packages/a-1.dist-info/METADATA", "lib/python3.9/site-packages/a.egg-info/PKG-INFO", "opt/v/pyvenv.cfg",
+	"lib/python3.9/site-packages/torch/version.py", "srv/onnxruntime/capi/build_and_package_info.py", "opt/conda/conda-meta/a.json",
+	"opt/conda/etc/conda/activate.d/a.sh", "var/lib/dpkg/status", "var/lib/dpkg/status.d/a", "lib/apk/db/installed",
+	"usr/local/cuda/version.json", "usr/local/cuda/version.txt", "usr/include/cudnn_version.h", "lib/python3.9/site-packages/a-1.dist-info/RECORD",
+}
+
+// FuzzRead states of every file that is read: whatever its bytes are, Read gives
+// an inventory, the same one twice; what it has of the file names that file; and
+// a file that gave nothing where something must be told is Unread.
+func FuzzRead(f *testing.F) {
+	for i := range names {
+		for _, text := range []string{
+			"Name: a\nVersion: 1\nRequires-Dist: b\n\nx", "home = /usr/bin\nversion = 3.9\n", "__version__ = '1'\ncuda = None\npackage_name = 'onnxruntime'\n",
+			`{"name":"a","version":"1","build":"0","cuda":{"version":"12"}}`, "export A=b\n", "Package: a\nStatus: install ok installed\nVersion: 1\n", "P:a\nV:1\n\n",
+			"CUDA Version 9.0\n", "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 1\n#define CUDNN_PATCHLEVEL 0\n", "a.py,sha256=x,1\n\"b\"\"c\",,\n", "\x00", "",
+		} {
+			f.Add(byte(i), text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, kind byte, text string) {
+		name := names[int(kind)%len(names)]
+		fsys := fstest.MapFS{name: {Data: []byte(text)}}
+		if strings.HasSuffix(name, "RECORD") {
+			fsys[path.Dir(name)+"/METADATA"] = &fstest.MapFile{Data: []byte("Name: a\nVersion: 1\n")}
+		}
+		inv, err := Read(fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, _ := Read(fsys)
+		if !reflect.DeepEqual(inv, again) {
+			t.Fatal("two readings differ")
+		}
+		for _, p := range inv.Packages {
+			if p.Name == "" || p.Version == "" || len(p.Name) > maxText || len(p.Version) > maxText || len(p.Requires) > maxRequires {
+				t.Errorf("%q has the package %+v", text, p)
+			}
+			for file := range p.Files {
+				if !path.IsAbs(file) || file != path.Clean(file) {
+					t.Errorf("%q owns %q", p.Name, file)
+				}
+			}
+		}
+		for _, u := range inv.Unread {
+			if u.Path != "/"+name || u.Why == "" {
+				t.Errorf("unread: %+v", u)
+			}
+		}
+		told := len(inv.Packages) + len(inv.Builds) + len(inv.Components) + len(inv.Pythons) + len(inv.Unread)
+		if must := !strings.Contains(name, "/db/") && !strings.Contains(name, "dpkg") && !strings.Contains(name, "activate.d"); must && told == 0 {
+			t.Errorf("%s with %q is passed over", name, text)
+		}
+	})
+}
+
+// FuzzVersions states that the order of versions is one: comparing the other way
+// round gives the opposite, and the specifiers agree with it.
+func FuzzVersions(f *testing.F) {
+	for _, v := range [][2]string{{"1", "1.0"}, {"9.1.0.70", "9.10.2.21"}, {"2.6.0+cu124", "2.6.0"}, {"1!2.0.post1", "2.0.dev3"}, {"1a1", "1rc2"}, {"x", "1.*"}} {
+		f.Add(v[0], v[1])
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		ab, err := Compare(a, b)
+		ba, err2 := Compare(b, a)
+		if (err == nil) != (err2 == nil) {
+			t.Fatalf("Compare(%q, %q): %v, the other way round: %v", a, b, err, err2)
+		}
+		if err != nil {
+			return
+		}
+		if sign(ab) != -sign(ba) {
+			t.Errorf("Compare(%q, %q) = %d, the other way round %d", a, b, ab, ba)
+		}
+		equal, err := Satisfies(a, "=="+strings.TrimSpace(b))
+		unequal, err2 := Satisfies(a, "!="+strings.TrimSpace(b))
+		if (err == nil) != (err2 == nil) || err == nil && equal == unequal {
+			t.Errorf("%q == %q: %v %v; !=: %v %v", a, b, equal, err, unequal, err2)
+		}
+	})
+}
+
+func sign(n int) int { return max(-1, min(1, n)) }
+
+// FuzzRequirement states that a requirement is taken apart into parts of the line,
+// and that a marker is never said to hold without being known.
+func FuzzRequirement(f *testing.F) {
+	for _, line := range []string{"a", "a (>=1)", "a[b]==1; c == 'd'", `a; (python_version < "3" or extra == 'x') and platform_system not in "Linux"`, "a @ https://b", "a;((((", ""} {
+		f.Add(line)
+	}
+	env := MarkerEnv{"platform_system": "Linux", "python_version": "3.12"}
+	f.Fuzz(func(t *testing.T, line string) {
+		r, err := ParseRequirement(line)
+		if err != nil {
+			return
+		}
+		if r.Name == "" || r.Name != Normalize(r.Name) || !strings.Contains(line, r.Specifiers) || !strings.Contains(line, r.Marker) {
+			t.Errorf("%q: %+v", line, r)
+		}
+		if holds, known := r.Applies(env); holds && !known {
+			t.Errorf("%q holds and is not known", line)
+		}
+	})
+}

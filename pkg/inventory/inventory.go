@@ -1,0 +1,321 @@
+// Package inventory tells what is installed in a file system, by what the
+// installers wrote down: Python distributions with what they require and own,
+// conda, Debian, Alpine and rpm packages, the Python environments, CUDA
+// toolkits and cuDNN, and what frameworks say of their own build.
+//
+// [Wants] tells which files it reads, so that an index of layers keeps their
+// bytes; [Read] parses them. What was there and could not be read is listed in
+// [Inventory.Unread], and is never the same as not being installed.
+//
+// The package knows no loaders, no images and no rules. It believes what the
+// files say: whether a library is where its package put it, and is the one that
+// a process gets, is told by the replay of elfdeps.
+package inventory
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Inventory is what is installed. It is sorted, and nothing in it is shared
+// with the file system that it was read from.
+type Inventory struct {
+	// Packages are sorted by kind, directory and name.
+	Packages []*Package `json:"packages,omitempty"`
+	// Pythons are the environments that have packages or a pyvenv.cfg.
+	Pythons []*Python `json:"pythons,omitempty"`
+	// Builds are what frameworks say of their own build.
+	Builds []*Build `json:"builds,omitempty"`
+	// Components are CUDA toolkits, cuDNN and their like, by what shows them.
+	Components []*Component `json:"components,omitempty"`
+	// Unread are the files that are there and could not be read.
+	Unread []Unread `json:"unread,omitempty"`
+	// Activations are variables that only `conda activate` sets.
+	Activations []*Activation `json:"-"`
+
+	owned int // files of RECORDs that are held
+}
+
+// Kind is who installed a package.
+type Kind string
+
+// The installers.
+const (
+	Wheel Kind = "wheel" // a Python distribution: dist-info or egg-info
+	Conda Kind = "conda"
+	Deb   Kind = "deb"
+	APK   Kind = "apk"
+)
+
+// Package is one installed package.
+type Package struct {
+	Kind Kind `json:"kind"`
+	// Name is the package's own name; that of a wheel is normalised (PEP 503):
+	// small letters, and "-" for "_" and ".".
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// Path is the file that tells of it, absolute.
+	Path string `json:"path"`
+	// Dir is where it is installed: a directory of Python packages, a conda
+	// prefix; empty for the system's packages.
+	Dir string `json:"dir,omitempty"`
+	// Build is conda's build string (py3.10_cuda11.8_cudnn8.7.0_0).
+	Build string `json:"build,omitempty"`
+	// Requires are the Requires-Dist lines of a wheel.
+	Requires []string `json:"-"`
+	// Files are the files that a wheel's RECORD lists, by absolute path, with
+	// the hash that stands there ("sha256=…", may be empty). Nil where there is
+	// no RECORD, or it was not read.
+	Files map[string]string `json:"-"`
+}
+
+// Component is a part of the CUDA stack that shows by something other than a
+// package.
+type Component struct {
+	Name    string `json:"name"` // "cuda" or "cudnn"
+	Version string `json:"version"`
+	// Path is what shows it: a file, a directory; empty for the environment.
+	Path string `json:"path,omitempty"`
+	// From says how: "file name", "version.json", "header", "directory name",
+	// "ENV CUDA_VERSION".
+	From string `json:"from"`
+}
+
+// Unread is a file that is there and could not be read.
+type Unread struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+// Limits of what is held of an image that may be hostile.
+const (
+	maxPackages = 1 << 16
+	maxOwned    = 1 << 20 // files of all RECORDs
+	maxUnread   = 1 << 10
+	maxLine     = 1 << 16 // of any text, in bytes
+	maxText     = 1 << 12 // of a name, a version, a requirement
+	maxRequires = 1 << 12 // of one package
+)
+
+// source is a kind of file that tells what is installed.
+type source struct {
+	match func(name string) bool
+	limit int64 // bytes that are read of it; a larger one is unread
+	read  func(inv *Inventory, name string, b []byte) error
+}
+
+// sources are tried in order; the first that matches reads the file. Names have
+// no leading slash.
+var sources = []source{
+	{hasSuffix(".dist-info/METADATA"), 2 << 20, readMetadata},
+	{hasSuffix(".egg-info/PKG-INFO"), 2 << 20, readMetadata},
+	{hasSuffix(".dist-info/RECORD"), 16 << 20, readRecord},
+	{hasSuffix("pyvenv.cfg"), 64 << 10, readVenv},
+	{hasSuffix("/torch/version.py"), 64 << 10, readTorch},
+	{hasSuffix("/onnxruntime/capi/build_and_package_info.py"), 64 << 10, readONNXRuntime},
+	{isCondaMeta, 16 << 20, readConda},
+	{isActivation, 64 << 10, readActivation},
+	{isDpkg, 16 << 20, readDpkg},
+	{isAPK, 16 << 20, readAPK},
+	{isToolkitVersion, 64 << 10, readToolkit},
+	{isCUDNNHeader, 64 << 10, readCUDNNHeader},
+}
+
+// WantsID names what Wants asks for. It changes with every change of that, so
+// that an index that was kept with other files is not taken for one with these.
+const WantsID = "inventory 1"
+
+// Wants reports whether the bytes of a file are needed: its path without a
+// leading slash, and its size in bytes.
+func Wants(name string, size int64) bool {
+	s := sourceOf(name)
+	return s != nil && size <= s.limit
+}
+
+func sourceOf(name string) *source {
+	if isCopy(name) {
+		return nil
+	}
+	for i := range sources {
+		if sources[i].match(name) {
+			return &sources[i]
+		}
+	}
+	return nil
+}
+
+// isCopy tells what lies in an installer's cache, or in a package that brings its
+// own copies of others: nothing of that is installed.
+func isCopy(name string) bool {
+	return strings.Contains(name, "/_vendor/") || strings.Contains(name, ".cache/") || strings.Contains(name, "/pkgs/") && condaCache.MatchString(name)
+}
+
+// condaCache is conda's directory of unpacked packages: NAME-VERSION-BUILD.
+var condaCache = regexp.MustCompile(`/pkgs/[^/]+-[^/-]+-[^/-]+/`)
+
+func hasSuffix(suffix string) func(string) bool {
+	return func(name string) bool { return strings.HasSuffix(name, suffix) }
+}
+
+// Read looks through a whole file system. It fails only when the directories
+// cannot be listed; a file that cannot be read or parsed is Unread.
+func Read(fsys fs.FS) (*Inventory, error) {
+	inv := new(Inventory)
+	records := map[string][]byte{} // read when the packages are known
+	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			if name == "." {
+				return err
+			}
+			inv.unread(name, reason(err))
+			return nil
+		}
+		if d.IsDir() {
+			inv.toolkitDir(name)
+			return nil
+		}
+		inv.libraryFile(name, d)
+		if why := rpmDatabase(name); why != "" {
+			inv.unread(name, why)
+			return nil
+		}
+		s := sourceOf(name)
+		if s == nil || !isFile(fsys, name, d) {
+			return nil
+		}
+		b, err := readBounded(fsys, name, s.limit)
+		switch {
+		case err != nil:
+			inv.unread(name, reason(err))
+		case strings.HasSuffix(name, "/RECORD"):
+			records[name] = b
+		default:
+			if err := s.read(inv, name, b); err != nil {
+				inv.unread(name, err.Error())
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing what is installed: %w", err)
+	}
+	inv.sort()
+	for _, p := range inv.Packages {
+		record := path.Join(path.Dir(p.Path), "RECORD")[1:]
+		if b, ok := records[record]; ok && p.Kind == Wheel {
+			inv.own(p, record, b)
+		}
+	}
+	inv.findPythons(fsys)
+	inv.sort()
+	return inv, nil
+}
+
+// isFile reports whether a name leads to a regular file: installers may link
+// from site-packages into their cache (uv's --link-mode symlink).
+func isFile(fsys fs.FS, name string, d fs.DirEntry) bool {
+	if d.Type()&fs.ModeSymlink == 0 {
+		return d.Type().IsRegular()
+	}
+	st, err := fs.Stat(fsys, name)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// readBounded is the content of a file that is not larger than limit.
+func readBounded(fsys fs.FS, name string, limit int64) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.Size() > limit {
+		return nil, fmt.Errorf("it has %d bytes, more than are read of its kind", st.Size())
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > limit {
+		return nil, errors.New("it has more bytes than are read of its kind")
+	}
+	return b, nil
+}
+
+// reason is an error without the path, which stands beside it.
+func reason(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return err.Error()
+}
+
+func (inv *Inventory) unread(name, why string) {
+	if len(inv.Unread) < maxUnread {
+		inv.Unread = append(inv.Unread, Unread{"/" + name, why})
+	}
+}
+
+// add adds a package, and says what is wrong with it.
+func (inv *Inventory) add(p *Package) error {
+	switch {
+	case p.Name == "" || p.Version == "":
+		return errors.New("it names no package and version")
+	case len(p.Name) > maxText || len(p.Version) > maxText:
+		return errors.New("its package's name or version is too long")
+	case len(inv.Packages) >= maxPackages:
+		return fmt.Errorf("there are more than %d packages", maxPackages)
+	}
+	inv.Packages = append(inv.Packages, p)
+	return nil
+}
+
+// sort makes the order one that only the content decides.
+func (inv *Inventory) sort() {
+	slices.SortFunc(inv.Packages, func(a, b *Package) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Dir, b.Dir), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Path, b.Path))
+	})
+	slices.SortFunc(inv.Pythons, func(a, b *Python) int { return cmp.Compare(a.Prefix, b.Prefix) })
+	slices.SortFunc(inv.Builds, func(a, b *Build) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(inv.Components, func(a, b *Component) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Path, b.Path), cmp.Compare(a.From, b.From), cmp.Compare(a.Version, b.Version))
+	})
+	slices.SortFunc(inv.Activations, func(a, b *Activation) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Name, b.Name))
+	})
+	slices.SortFunc(inv.Unread, func(a, b Unread) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Why, b.Why)) })
+}
+
+// Find are the packages of a kind and name, wherever they are installed.
+func (inv *Inventory) Find(kind Kind, name string) []*Package {
+	var list []*Package
+	for _, p := range inv.Packages {
+		if p.Kind == kind && p.Name == name {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// lines yields the lines of a text, without their ends; one that is too long is
+// cut.
+func lines(b []byte) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for line := range strings.Lines(string(b)) {
+			line = strings.TrimRight(line, "\r\n")
+			if len(line) > maxLine {
+				line = line[:maxLine]
+			}
+			if !yield(line) {
+				return
+			}
+		}
+	}
+}

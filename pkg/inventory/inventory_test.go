@@ -1,0 +1,315 @@
+package inventory
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// files makes a file system of names and contents.
+func files(list map[string]string) fstest.MapFS {
+	m := fstest.MapFS{}
+	for name, text := range list {
+		m[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
+	}
+	return m
+}
+
+func read(t *testing.T, fsys fs.FS) *Inventory {
+	t.Helper()
+	inv, err := Read(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inv
+}
+
+var same = cmpopts.IgnoreUnexported(Inventory{}, Python{})
+
+// TestWheels: names are normalised, the head ends at the first empty line, and
+// RECORD's paths are relative to the directory of packages.
+func TestWheels(t *testing.T) {
+	site := "usr/local/lib/python3.12/site-packages/"
+	inv := read(t, files(map[string]string{
+		"usr/local/bin/python3.12":                                                                   "\x7fELF",
+		site + "torch-2.6.0+cu124.dist-info/METADATA":                                                "Metadata-Version: 2.1\r\nName: torch\r\nVersion: 2.6.0+cu124\r\nRequires-Dist: filelock\r\nRequires-Dist: nvidia-cudnn-cu12 (==9.1.0.70) ; platform_system == \"Linux\"\r\n\r\nVersion: 9\r\n",
+		site + "torch-2.6.0+cu124.dist-info/RECORD":                                                  "torch/__init__.py,sha256=abc,10\n../../../bin/torchrun,sha256=def,5\n\"a,b.py\",,\ntorch-2.6.0+cu124.dist-info/RECORD,,\n",
+		site + "Foo_Bar.baz.egg-info/PKG-INFO":                                                       "Name: Foo_Bar.baz\nVersion: 1\n",
+		site + "broken-1.dist-info/METADATA":                                                         "Name: broken\n",
+		site + "setuptools/_vendor/wheel-0.45.dist-info/METADATA":                                    "Name: wheel\nVersion: 0.45\n",
+		"root/.cache/uv/archive-v0/x/torch-2.6.0.dist-info/METADATA":                                 "Name: torch\nVersion: 2.6.0\n",
+		"opt/conda/pkgs/six-1.16.0-py310_0/lib/python3.10/site-packages/six-1.16.dist-info/METADATA": "Name: six\nVersion: 1.16.0\n",
+	}))
+	s := "/" + site
+	want := &Inventory{
+		Packages: []*Package{
+			{Kind: Wheel, Name: "foo-bar-baz", Version: "1", Path: s + "Foo_Bar.baz.egg-info/PKG-INFO", Dir: s[:len(s)-1]},
+			{
+				Kind: Wheel, Name: "torch", Version: "2.6.0+cu124", Path: s + "torch-2.6.0+cu124.dist-info/METADATA", Dir: s[:len(s)-1],
+				Requires: []string{"filelock", `nvidia-cudnn-cu12 (==9.1.0.70) ; platform_system == "Linux"`},
+				Files: map[string]string{
+					s + "torch/__init__.py": "sha256=abc", "/usr/local/bin/torchrun": "sha256=def", s + "a,b.py": "", s + "torch-2.6.0+cu124.dist-info/RECORD": "",
+				},
+			},
+		},
+		Pythons: []*Python{{Prefix: "/usr/local", Version: "3.12", Interpreter: "/usr/local/bin/python3.12", Sites: []string{s[:len(s)-1]}}},
+		Unread:  []Unread{{s + "broken-1.dist-info/METADATA", "it names no package and version"}},
+	}
+	if d := cmp.Diff(want, inv, same); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestSystem: dpkg's list, distroless's files, apk, conda, and rpm that is not
+// read.
+func TestSystem(t *testing.T) {
+	inv := read(t, files(map[string]string{
+		"var/lib/dpkg/status":                       "Package: libcudnn9-cuda-12\nStatus: install ok installed\nVersion: 9.1.0.70-1\nDescription: a\n Package: no\n\nPackage: gone\nStatus: deinstall ok config-files\nVersion: 1\n\n",
+		"var/lib/dpkg/status.d/libc6":               "Package: libc6\nVersion: 2.36-9\n",
+		"var/lib/dpkg/status.d/libc6.md5sums":       "00 usr/lib/x\n",
+		"lib/apk/db/installed":                      "C:Q1\nP:musl\nV:1.2.5-r0\nF:lib\n\nP:zlib\nV:1.3\n",
+		"opt/conda/conda-meta/pytorch-2.3.0-0.json": `{"name":"pytorch","version":"2.3.0","build":"py3.10_cuda12.1_cudnn8.9.2_0","files":["x"]}`,
+		"opt/conda/conda-meta/broken.json":          `{"name":`,
+		"opt/conda/conda-meta/history":              "x",
+		"var/lib/rpm/rpmdb.sqlite":                  "SQLite format 3\x00",
+		"opt/conda/etc/conda/activate.d/cuda.sh":    "#!/bin/sh\nexport LD_LIBRARY_PATH=\"$CONDA_PREFIX/lib\"\n  X=1\nif [ 1 = 1 ]; then :; fi\n",
+		"opt/conda/etc/conda/activate.d/README":     "LD_LIBRARY_PATH=no\n",
+		"opt/conda/etc/conda/deactivate.d/cuda.sh":  "LD_LIBRARY_PATH=no\n",
+		"srv/var/lib/dpkg/status":                   "Package: other\nStatus: install ok installed\nVersion: 1\n",
+	}))
+	want := &Inventory{
+		Packages: []*Package{
+			{Kind: APK, Name: "musl", Version: "1.2.5-r0", Path: "/lib/apk/db/installed"},
+			{Kind: APK, Name: "zlib", Version: "1.3", Path: "/lib/apk/db/installed"},
+			{Kind: Conda, Name: "pytorch", Version: "2.3.0", Build: "py3.10_cuda12.1_cudnn8.9.2_0", Path: "/opt/conda/conda-meta/pytorch-2.3.0-0.json", Dir: "/opt/conda"},
+			{Kind: Deb, Name: "libc6", Version: "2.36-9", Path: "/var/lib/dpkg/status.d/libc6"},
+			{Kind: Deb, Name: "libcudnn9-cuda-12", Version: "9.1.0.70-1", Path: "/var/lib/dpkg/status"},
+		},
+		Activations: []*Activation{
+			{"/opt/conda/etc/conda/activate.d/cuda.sh", "/opt/conda", "LD_LIBRARY_PATH", "$CONDA_PREFIX/lib"},
+			{"/opt/conda/etc/conda/activate.d/cuda.sh", "/opt/conda", "X", "1"},
+		},
+		Unread: []Unread{
+			{"/opt/conda/conda-meta/broken.json", "it is no JSON of conda's: unexpected end of JSON input"},
+			{"/var/lib/rpm/rpmdb.sqlite", "the rpm packages are not known: imgcheck does not read rpm's database"},
+		},
+	}
+	if d := cmp.Diff(want, inv, same); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestCUDA: what frameworks say of their build, toolkits, and cuDNN by file name
+// and header.
+func TestCUDA(t *testing.T) {
+	site := "opt/venv/lib/python3.11/site-packages/"
+	inv := read(t, files(map[string]string{
+		site + "torch/version.py":                           "from typing import Optional\n\n__all__ = ['__version__', 'debug']\n__version__ = '2.11.0+cu130'\ndebug = False\ncuda: Optional[str] = '13.0'\ngit_version = 'abc'\nhip: Optional[str] = None\n",
+		"srv/cpu/torch/version.py":                          "__version__ = '2.6.0+cpu'\ncuda = None\nhip = None\n",
+		"srv/rocm/torch/version.py":                         "__version__ = '2.6.0+rocm6'\ncuda = None\nhip = '6.1'\n",
+		"srv/bad/torch/version.py":                          "import x\n",
+		site + "onnxruntime/capi/build_and_package_info.py": "package_name = 'onnxruntime-gpu'\n__version__ = '1.19.2'\ncuda_version = '12.2'\n",
+		"usr/local/cuda-12.4/bin/nvcc":                      "x",
+		"usr/local/cuda-12.6/version.json":                  `{"cuda":{"name":"CUDA SDK","version":"12.6.3"},"cuda_cudart":{"name":"x","version":"12.6.77"}}`,
+		"usr/local/cuda-9.0/version.txt":                    "CUDA Version 9.0.176\n",
+		"usr/lib/x86_64-linux-gnu/libcudnn.so.9.14.0":       "\x7fELF",
+		"usr/include/cudnn_version_v9.h":                    "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 1\n#define CUDNN_PATCHLEVEL 0\n#define CUDNN_VERSION (CUDNN_MAJOR * 10000)\n",
+		"usr/include/cudnn_version_v8.h":                    "#include \"cudnn_version_v9.h\"\n",
+	}))
+	want := &Inventory{
+		Builds: []*Build{
+			{Name: "onnxruntime", Version: "1.19.2", CUDA: "12.2", Package: "onnxruntime-gpu", Path: "/" + site + "onnxruntime/capi/build_and_package_info.py", Dir: "/opt/venv/lib/python3.11/site-packages"},
+			{Name: "torch", Version: "2.11.0+cu130", CUDA: "13.0", Git: "abc", Path: "/" + site + "torch/version.py", Dir: "/opt/venv/lib/python3.11/site-packages"},
+			{Name: "torch", Version: "2.6.0+cpu", CPU: true, Path: "/srv/cpu/torch/version.py", Dir: "/srv/cpu"},
+			{Name: "torch", Version: "2.6.0+rocm6", Path: "/srv/rocm/torch/version.py", Dir: "/srv/rocm"},
+		},
+		Components: []*Component{
+			{"cuda", "12.4", "/usr/local/cuda-12.4", "directory name"},
+			{"cuda", "12.6", "/usr/local/cuda-12.6", "directory name"},
+			{"cuda", "12.6.3", "/usr/local/cuda-12.6", "version.json"},
+			{"cuda", "9.0", "/usr/local/cuda-9.0", "directory name"},
+			{"cuda", "9.0.176", "/usr/local/cuda-9.0", "version.txt"},
+			{"cudnn", "9.1.0", "/usr/include/cudnn_version_v9.h", "header"},
+			{"cudnn", "9.14.0", "/usr/lib/x86_64-linux-gnu/libcudnn.so.9.14.0", "file name"},
+		},
+		Unread: []Unread{
+			{"/srv/bad/torch/version.py", "it has no __version__"},
+			{"/usr/include/cudnn_version_v8.h", "it does not define CUDNN_MAJOR, CUDNN_MINOR and CUDNN_PATCHLEVEL"},
+		},
+	}
+	if d := cmp.Diff(want, inv, same); d != "" {
+		t.Error(d)
+	}
+	env := FromEnv([]string{"PATH=/bin", "CUDA_VERSION=12.4.1", "NV_CUDNN_VERSION=9.14.0.64-1", "CUDNN_VERSION=none"})
+	wantEnv := []*Component{{"cuda", "12.4.1", "", "ENV CUDA_VERSION"}, {"cudnn", "9.14.0.64", "", "ENV NV_CUDNN_VERSION"}}
+	if d := cmp.Diff(wantEnv, env); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestPythons: each environment with its own interpreter; Debian's three
+// directories are one environment; a virtual one sees the base's when it says so.
+func TestPythons(t *testing.T) {
+	wheel := func(name, version string) string { return "Name: " + name + "\nVersion: " + version + "\n" }
+	fsys := files(map[string]string{
+		"usr/bin/python3.10": "x",
+		"usr/local/lib/python3.10/dist-packages/numpy-2.dist-info/METADATA": wheel("numpy", "2"),
+		"usr/lib/python3/dist-packages/numpy-1.egg-info/PKG-INFO":           wheel("numpy", "1"),
+		"usr/lib/python3/dist-packages/six-1.egg-info/PKG-INFO":             wheel("six", "1"),
+		"opt/a/pyvenv.cfg":  "home = /usr/bin\ninclude-system-site-packages = true\nversion = 3.10.12\n",
+		"opt/a/bin/python3": "x",
+		"opt/a/lib/python3.10/site-packages/six-2.dist-info/METADATA": wheel("six", "2"),
+		"opt/b/pyvenv.cfg": "home = /usr/bin\ninclude-system-site-packages = false\nversion_info = 3.10.12.final.0\n",
+		"opt/b/lib/python3.10/site-packages/numpy-2.1.dist-info/METADATA": wheel("numpy", "2.1"),
+		"opt/b/lib/python3.10/site-packages/numpy-2.0.dist-info/METADATA": wheel("numpy", "2.0"),
+		"app/deps/six-3.dist-info/METADATA":                               wheel("six", "3"),
+		"opt/broken/pyvenv.cfg":                                           "x\n",
+	})
+	inv := read(t, fsys)
+	base := []string{"/usr/local/lib/python3.10/dist-packages", "/usr/lib/python3/dist-packages"}
+	want := []*Python{
+		{Prefix: "/app/deps", Sites: []string{"/app/deps"}},
+		{Prefix: "/opt/a", Version: "3.10", Interpreter: "/opt/a/bin/python3", Home: "/usr/bin", Sites: append([]string{"/opt/a/lib/python3.10/site-packages"}, base...)},
+		{Prefix: "/opt/b", Version: "3.10", Home: "/usr/bin", Sites: []string{"/opt/b/lib/python3.10/site-packages"}},
+		{Prefix: "/usr", Version: "3.10", Interpreter: "/usr/bin/python3.10", Sites: base},
+	}
+	if d := cmp.Diff(want, inv.Pythons, same); d != "" {
+		t.Error(d)
+	}
+	wants := []map[string]string{{"six": "3"}, {"six": "2", "numpy": "2"}, {}, {"numpy": "2", "six": "1"}}
+	for i, p := range inv.Pythons {
+		got := map[string]string{}
+		for name, w := range inv.Wheels(p) {
+			got[name] = w.Version
+		}
+		if d := cmp.Diff(wants[i], got); d != "" {
+			t.Errorf("%s: %s", p.Prefix, d)
+		}
+	}
+}
+
+// closed is a file system whose files cannot be read.
+type closed struct{ fstest.MapFS }
+
+func (c closed) Open(name string) (fs.File, error) {
+	f, err := c.MapFS.Open(name)
+	if err != nil || !strings.HasSuffix(name, "METADATA") {
+		return f, err
+	}
+	f.Close()
+	return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("its bytes were not kept")}
+}
+
+// TestUnread: what is too large or cannot be read is listed, and Wants does not
+// ask for what Read would not take.
+func TestUnread(t *testing.T) {
+	const name = "lib/python3.9/site-packages/a-1.dist-info/METADATA"
+	inv := read(t, closed{files(map[string]string{name: "Name: a\nVersion: 1\n"})})
+	if d := cmp.Diff([]Unread{{"/" + name, "its bytes were not kept"}}, inv.Unread); d != "" {
+		t.Error(d)
+	}
+	big := files(map[string]string{name: "Name: a\nVersion: 1\n" + strings.Repeat("\n", 2<<20)})
+	inv = read(t, big)
+	if len(inv.Packages) != 0 || len(inv.Unread) != 1 || inv.Unread[0].Why != "it has 2097171 bytes, more than are read of its kind" {
+		t.Errorf("%v %v", inv.Packages, inv.Unread)
+	}
+	if Wants(name, 2<<20+1) || !Wants(name, 2<<20) || Wants("usr/bin/METADATA", 1) {
+		t.Error("Wants does not agree with Read")
+	}
+}
+
+func TestSatisfies(t *testing.T) {
+	for _, c := range []struct {
+		version, specifiers string
+		want                bool
+	}{
+		{"2.6.0", "==2.6.0", true},
+		{"2.6.0+cu124", "==2.6.0", true},
+		{"2.6", "==2.6.0", true},
+		{"2.6.0", "==2.6.0+cu124", false},
+		{"2.6.0+cu124", "==2.6.0+cu124", true},
+		{"2.6.1", "==2.6.*", true},
+		{"2.60", "==2.6.*", false},
+		{"2", "==2.0.*", true},
+		{"2.7", "!=2.6.*", true},
+		{"3.0", ">=2,<3", false},
+		{"3.0rc1", "<3", false},
+		{"2.9.1", ">=2,<3", true},
+		{"9.1.0.70", "==9.1.0.70", true},
+		{"9.10.2.21", ">=9.8", true},
+		{"9.8", ">9.8", false},
+		{"9.8.post1", ">9.8", false},
+		{"9.8.1", ">9.8", true},
+		{"2.4.5", "~=2.4.1", true},
+		{"2.5", "~=2.4.1", false},
+		{"2.5", "~=2.4", true},
+		{"3", "~=2.4", false},
+		{"1.0", "===1.0", true},
+		{"1!2.0", "==2.0", false},
+		{"1!2.0", "==1!2.*", true},
+		{"2.0.0a1", "==2.0.*", true},
+		{"1.0", "", true},
+		{"0.21.0", "==0.21.0,!=0.21.1", true},
+	} {
+		got, err := Satisfies(c.version, c.specifiers)
+		if err != nil || got != c.want {
+			t.Errorf("Satisfies(%q, %q) = %v, %v", c.version, c.specifiers, got, err)
+		}
+	}
+	for _, bad := range [][2]string{{"x", "==1"}, {"1", "1"}, {"1", "=>1"}, {"1", "~=1"}, {"1", ">=1.*"}, {"1", "==" + strings.Repeat("9", 30)}} {
+		if ok, err := Satisfies(bad[0], bad[1]); err == nil || ok {
+			t.Errorf("Satisfies(%q, %q) = %v, no error", bad[0], bad[1], ok)
+		}
+	}
+}
+
+// TestCompare: versions in the order of PEP 440.
+func TestCompare(t *testing.T) {
+	order := []string{"8.9.2.26", "9.dev1", "9a1", "9rc1", "9", "9+local", "9.post1", "9.0.1", "9.1", "9.1.0.70", "9.10.2.21", "1!1"}
+	for i, a := range order {
+		for k, b := range order {
+			got, err := Compare(a, b)
+			if err != nil || (got < 0) != (i < k) || (got > 0) != (i > k) {
+				t.Errorf("Compare(%s, %s) = %d, %v", a, b, got, err)
+			}
+		}
+	}
+}
+
+func TestRequirement(t *testing.T) {
+	linux := MarkerEnv{"platform_system": "Linux", "sys_platform": "linux", "platform_machine": "x86_64", "python_version": "3.12"}
+	for line, want := range map[string]struct {
+		r            Requirement
+		holds, known bool
+	}{
+		`filelock`:                   {Requirement{Name: "filelock"}, true, true},
+		`Torch_Vision (>=0.2,<1)`:    {Requirement{"torch-vision", ">=0.2,<1", ""}, true, true},
+		`torch[opt-einsum]==2.6.0`:   {Requirement{"torch", "==2.6.0", ""}, true, true},
+		`a==1; extra == 'x'`:         {Requirement{"a", "==1", "extra == 'x'"}, false, true},
+		`a; os_name == "nt"`:         {Requirement{"a", "", `os_name == "nt"`}, false, false},
+		`a; python_version < "3.10"`: {Requirement{"a", "", `python_version < "3.10"`}, false, true},
+		`nvidia-cudnn-cu12==9.1.0.70; platform_system == "Linux" and platform_machine == "x86_64"`: {Requirement{"nvidia-cudnn-cu12", "==9.1.0.70", `platform_system == "Linux" and platform_machine == "x86_64"`}, true, true},
+		`a; (sys_platform == "win32" or python_version >= "3.9") and os_name != "x" `:              {Requirement{"a", "", `(sys_platform == "win32" or python_version >= "3.9") and os_name != "x"`}, false, false},
+		`a; sys_platform == "win32" and os_name == "x"`:                                            {Requirement{"a", "", `sys_platform == "win32" and os_name == "x"`}, false, true},
+		`a; platform_machine in "x86_64 aarch64"`:                                                  {Requirement{"a", "", `platform_machine in "x86_64 aarch64"`}, true, true},
+		`a; platform_machine not in "x86_64 aarch64"`:                                              {Requirement{"a", "", `platform_machine not in "x86_64 aarch64"`}, false, true},
+		`a; (((`:            {Requirement{"a", "", `(((`}, false, false},
+		`a; python_version`: {Requirement{"a", "", `python_version`}, false, false},
+	} {
+		r, err := ParseRequirement(line)
+		holds, known := r.Applies(linux)
+		if err != nil || r != want.r || known != want.known || holds && !want.holds || want.holds && !holds {
+			t.Errorf("%s: %+v %v %v %v", line, r, holds, known, err)
+		}
+	}
+	for _, bad := range []string{"", "torch @ https://x/y.whl", "-x", strings.Repeat("a", 5000)} {
+		if r, err := ParseRequirement(bad); err == nil {
+			t.Errorf("%q is %+v", bad, r)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package inventory
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// Packages of the system: Debian's, Alpine's, conda's.
+
+// isDpkg tells dpkg's list of packages, and those that distroless images have
+// one to a file.
+func isDpkg(name string) bool {
+	if name == "var/lib/dpkg/status" {
+		return true
+	}
+	rest, ok := strings.CutPrefix(name, "var/lib/dpkg/status.d/")
+	return ok && !strings.Contains(rest, "/") && !strings.HasSuffix(rest, ".md5sums")
+}
+
+// readDpkg reads deb-control(5) paragraphs. In dpkg's own list only what is
+// installed counts (the third word of Status); distroless files have no Status.
+func readDpkg(inv *Inventory, name string, b []byte) error {
+	var failed error
+	var p Package
+	installed := true
+	flush := func() {
+		if p.Name != "" && installed {
+			one := p
+			one.Kind, one.Path = Deb, "/"+name
+			failed = errors.Join(failed, inv.add(&one))
+		}
+		p, installed = Package{}, true
+	}
+	for line := range lines(b) {
+		key, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		switch {
+		case line == "":
+			flush()
+		case key == "Package":
+			p.Name = value
+		case key == "Version":
+			p.Version = value
+		case key == "Status":
+			words := strings.Fields(value)
+			installed = len(words) == 3 && words[2] == "installed"
+		}
+	}
+	flush()
+	return first(failed)
+}
+
+// first is the first of joined errors: one line is enough.
+func first(err error) error {
+	if err == nil {
+		return nil
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return errors.New(line)
+}
+
+func isAPK(name string) bool {
+	return name == "lib/apk/db/installed" || name == "usr/lib/apk/db/installed"
+}
+
+// readAPK reads apk's list: a letter, a colon and a value a line, an empty line
+// after each package (apk-tools' database.c).
+func readAPK(inv *Inventory, name string, b []byte) error {
+	var failed error
+	var p Package
+	flush := func() {
+		if p.Name != "" {
+			one := p
+			one.Kind, one.Path = APK, "/"+name
+			failed = errors.Join(failed, inv.add(&one))
+		}
+		p = Package{}
+	}
+	for line := range lines(b) {
+		switch {
+		case line == "":
+			flush()
+		case strings.HasPrefix(line, "P:"):
+			p.Name = line[2:]
+		case strings.HasPrefix(line, "V:"):
+			p.Version = line[2:]
+		}
+	}
+	flush()
+	return first(failed)
+}
+
+// rpmDatabase says why the rpm packages are not known, for a file that is their
+// database: sqlite's, ndb's or Berkeley DB's.
+func rpmDatabase(name string) string {
+	dir, base := path.Split(name)
+	if dir != "var/lib/rpm/" && dir != "usr/lib/sysimage/rpm/" && dir != "usr/share/rpm/" {
+		return ""
+	}
+	if base == "rpmdb.sqlite" || base == "Packages.db" || base == "Packages" {
+		return "the rpm packages are not known: imgcheck does not read rpm's database"
+	}
+	return ""
+}
+
+func isCondaMeta(name string) bool {
+	return path.Base(path.Dir(name)) == "conda-meta" && strings.HasSuffix(name, ".json")
+}
+
+// readConda reads one file of conda-meta.
+func readConda(inv *Inventory, name string, b []byte) error {
+	var meta struct {
+		Name    string `json:"name"`
+		Version string `json:"version"`
+		Build   string `json:"build"`
+	}
+	if err := json.Unmarshal(b, &meta); err != nil {
+		return errors.New("it is no JSON of conda's: " + err.Error())
+	}
+	if len(meta.Build) > maxText {
+		return errors.New("its build is too long")
+	}
+	return inv.add(&Package{
+		Kind: Conda, Name: meta.Name, Version: meta.Version, Build: meta.Build,
+		Path: "/" + name, Dir: path.Dir(path.Dir("/" + name)),
+	})
+}
+
+// Activation is a variable that a script of conda's sets when an environment is
+// activated, which no `docker run IMAGE python` does.
+type Activation struct {
+	Path   string // the script
+	Prefix string // the environment
+	Name   string // LD_LIBRARY_PATH
+	Value  string // as the script has it
+}
+
+func isActivation(name string) bool {
+	return strings.HasSuffix(path.Dir(name), "etc/conda/activate.d") && strings.HasSuffix(name, ".sh")
+}
+
+var assignment = regexp.MustCompile(`^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)$`)
+
+// readActivation collects the assignments of a shell script, one a line; a
+// variable is listed once, with its last value.
+func readActivation(inv *Inventory, name string, b []byte) error {
+	found := map[string]*Activation{}
+	for line := range lines(b) {
+		m := assignment.FindStringSubmatch(line)
+		if m == nil || len(m[2]) > maxText || len(m[1]) > maxText {
+			continue
+		}
+		a := found[m[1]]
+		if a == nil {
+			if len(found) >= 256 {
+				return fmt.Errorf("it sets more than %d variables", 256)
+			}
+			a = &Activation{Path: "/" + name, Prefix: strings.TrimSuffix(path.Dir("/"+name), "/etc/conda/activate.d"), Name: m[1]}
+			found[m[1]] = a
+			inv.Activations = append(inv.Activations, a)
+		}
+		a.Value = strings.Trim(strings.TrimSpace(m[2]), `"'`)
+	}
+	return nil
+}

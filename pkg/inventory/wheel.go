@@ -1,0 +1,110 @@
+package inventory
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+)
+
+// readMetadata reads the head of METADATA or PKG-INFO: fields as in a mail
+// (PEP 566 and the core metadata specification). The description after the
+// first empty line is not looked at.
+func readMetadata(inv *Inventory, name string, b []byte) error {
+	dir := path.Dir(name)
+	p := &Package{Kind: Wheel, Path: "/" + name, Dir: "/" + path.Dir(dir)}
+	for line := range lines(b) {
+		if line == "" {
+			break
+		}
+		key, value, ok := strings.Cut(line, ":")
+		if !ok || strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") {
+			continue // a field goes on
+		}
+		value = strings.TrimSpace(value)
+		switch strings.ToLower(key) {
+		case "name":
+			p.Name = Normalize(value)
+		case "version":
+			p.Version = value
+		case "requires-dist":
+			if len(value) <= maxText && len(p.Requires) < maxRequires {
+				p.Requires = append(p.Requires, value)
+			}
+		}
+	}
+	return inv.add(p)
+}
+
+// Normalize is a distribution's name as PEP 503 compares it.
+func Normalize(name string) string {
+	var b strings.Builder
+	dash := false
+	for _, r := range strings.ToLower(name) {
+		if r == '-' || r == '_' || r == '.' {
+			dash = true
+			continue
+		}
+		if dash {
+			b.WriteByte('-')
+			dash = false
+		}
+		b.WriteRune(r)
+	}
+	if dash {
+		b.WriteByte('-')
+	}
+	return b.String()
+}
+
+// readRecord is there for the table of sources: a RECORD is read when its
+// package is known, by own.
+func readRecord(*Inventory, string, []byte) error { return nil }
+
+// own adds the files that a RECORD lists.
+func (inv *Inventory) own(p *Package, record string, b []byte) {
+	files, err := parseRecord(p.Dir, b, maxOwned-inv.owned)
+	if err != nil {
+		inv.unread(record, err.Error())
+		return
+	}
+	inv.owned += len(files)
+	p.Files = files
+}
+
+// parseRecord reads a RECORD: path, hash and size, as CSV (the specification of
+// recording installed projects). Paths are relative to the directory of packages.
+// It holds at most limit files.
+func parseRecord(dir string, b []byte, limit int) (map[string]string, error) {
+	r := csv.NewReader(bytes.NewReader(b))
+	r.FieldsPerRecord = -1
+	r.ReuseRecord = true
+	files := map[string]string{}
+	for {
+		row, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return files, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if row[0] == "" || len(row[0]) > maxText {
+			continue
+		}
+		if len(files) >= limit {
+			return nil, fmt.Errorf("the packages' RECORDs list more than %d files", maxOwned)
+		}
+		file := row[0]
+		if !path.IsAbs(file) {
+			file = path.Join(dir, file)
+		}
+		hash := ""
+		if len(row) > 1 && len(row[1]) <= maxText {
+			hash = strings.Clone(row[1])
+		}
+		files[strings.Clone(path.Clean(file))] = hash
+	}
+}

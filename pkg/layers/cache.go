@@ -1,0 +1,280 @@
+package layers
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+)
+
+// Cache keeps what was read of layers, and documents that were made of images,
+// in a directory: one file each, written under another name and then renamed, so
+// that any number of processes may share it. What cannot be read of it, for
+// whatever reason, is not there.
+//
+// A nil Cache keeps nothing.
+type Cache struct {
+	// Dir is the directory.
+	Dir string
+	// Max bounds the bytes of all files: beyond it, those that were used
+	// longest ago are removed.
+	Max int64
+
+	now func() time.Time // in tests
+}
+
+// DefaultCacheMax is the usual bound of a cache, in bytes: some hundred images.
+const DefaultCacheMax = 2 << 30
+
+// DefaultCacheDir is IMGCHECK_CACHE, else the directory imgcheck of the user's
+// caches ([os.UserCacheDir]).
+func DefaultCacheDir() (string, error) {
+	if dir := os.Getenv("IMGCHECK_CACHE"); dir != "" {
+		return dir, nil
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding a directory for the cache: %w: set IMGCHECK_CACHE", err)
+	}
+	return filepath.Join(dir, "imgcheck"), nil
+}
+
+// OpenCache makes the directory of a cache if there is none.
+func OpenCache(dir string, most int64) (*Cache, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("the cache: %w", plainPathError(err))
+	}
+	return &Cache{Dir: dir, Max: most}, nil
+}
+
+// maxDocument bounds a document, in bytes.
+const maxDocument = 64 << 20
+
+// Names of the cache's files: the SHA-256 of what the file is of, and its kind.
+// What is named otherwise belongs to somebody else.
+const (
+	layerFile    = ".layer"
+	documentFile = ".document"
+)
+
+var cacheFile = regexp.MustCompile(`^([0-9a-f]{64}\.(layer|document)|\.new-[0-9]+)$`)
+
+func (c *Cache) file(of, kind string) string {
+	return filepath.Join(c.Dir, fmt.Sprintf("%x", sha256.Sum256([]byte(of)))+kind)
+}
+
+// layerName is what a stored layer depends on: the bytes of the layer, the
+// versions of what reads them, and what is kept of them.
+func layerName(digest, keepID string) string {
+	return fmt.Sprintf("layer %d.%d of %s, kept %s", indexVersion, elfdeps.CodecVersion, digest, keepID)
+}
+
+// Layer is what was stored of the layer whose stored bytes have a digest.
+func (c *Cache) Layer(digest, keepID string) (*Layer, bool) {
+	if c == nil {
+		return nil, false
+	}
+	name := layerName(digest, keepID)
+	f := c.open(c.file(name, layerFile), maxIndex)
+	if f == nil {
+		return nil, false
+	}
+	defer f.Close()
+	l, err := decodeLayer(f, name)
+	if err != nil {
+		return nil, false
+	}
+	c.touch(f.Name())
+	return l, true
+}
+
+// PutLayer stores a layer. The caller has verified the digest.
+func (c *Cache) PutLayer(digest, keepID string, l *Layer) error {
+	if c == nil {
+		return nil
+	}
+	name := layerName(digest, keepID)
+	return c.put(c.file(name, layerFile), func(w io.Writer) error { return encodeLayer(w, name, l) })
+}
+
+// Document is what was stored under a key.
+func (c *Cache) Document(key string) ([]byte, bool) {
+	if c == nil {
+		return nil, false
+	}
+	f := c.open(c.file(key, documentFile), maxDocument)
+	if f == nil {
+		return nil, false
+	}
+	defer f.Close()
+	z, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(indexWindow))
+	if err != nil {
+		return nil, false
+	}
+	defer z.Close()
+	b, err := io.ReadAll(io.LimitReader(z, maxDocument+1))
+	if err != nil || len(b) > maxDocument {
+		return nil, false
+	}
+	b, ok := bytes.CutPrefix(b, []byte(key+"\n"))
+	if ok {
+		c.touch(f.Name())
+	}
+	return b, ok
+}
+
+// PutDocument stores a document under a key, which names all that it depends on.
+func (c *Cache) PutDocument(key string, doc []byte) error {
+	if c == nil {
+		return nil
+	}
+	return c.put(c.file(key, documentFile), func(w io.Writer) error {
+		z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return err
+		}
+		_, err = z.Write(slices.Concat([]byte(key+"\n"), doc))
+		return errors.Join(err, z.Close())
+	})
+}
+
+// open opens a file of the cache, nil where there is none that can be read. It
+// waits for nobody: what is no regular file, a FIFO for one, is none.
+func (c *Cache) open(name string, most int64) *os.File {
+	if st, err := os.Lstat(name); err != nil || !st.Mode().IsRegular() || st.Size() > most {
+		return nil
+	}
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		f.Close()
+		return nil
+	}
+	return f
+}
+
+func (c *Cache) time() time.Time {
+	if c.now != nil {
+		return c.now()
+	}
+	return time.Now()
+}
+
+// touch notes that a file was used. A cache that may only be read forgets it.
+func (c *Cache) touch(name string) {
+	now := c.time()
+	os.Chtimes(name, now, now)
+}
+
+// put writes a file whole or not at all, and makes room.
+func (c *Cache) put(name string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(c.Dir, ".new-*")
+	if err != nil {
+		return fmt.Errorf("writing to the cache: %w", plainPathError(err))
+	}
+	defer os.Remove(f.Name())
+	err = errors.Join(write(f), f.Close())
+	if err == nil {
+		c.touch(f.Name())
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return fmt.Errorf("writing to the cache: %w", plainPathError(err))
+	}
+	c.evict(name)
+	return nil
+}
+
+// CacheFile is a file of a cache.
+type CacheFile struct {
+	Name string // without the directory
+	Size int64  // in bytes
+	Used time.Time
+}
+
+// Files are the files of the cache, that used longest ago first. Others that lie
+// in its directory are left alone.
+func (c *Cache) Files() ([]CacheFile, error) {
+	list, err := os.ReadDir(c.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the cache: %w", plainPathError(err))
+	}
+	var files []CacheFile
+	for _, d := range list {
+		if !cacheFile.MatchString(d.Name()) {
+			continue
+		}
+		st, err := d.Info()
+		if err != nil || !st.Mode().IsRegular() {
+			continue // another process has removed it meanwhile
+		}
+		files = append(files, CacheFile{d.Name(), st.Size(), st.ModTime()})
+	}
+	slices.SortFunc(files, func(a, b CacheFile) int {
+		if c := a.Used.Compare(b.Used); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return files, nil
+}
+
+// unfinished is how long a file that is being written may stay so.
+const unfinished = 24 * time.Hour
+
+// evict removes the files used longest ago until the others fit, and what
+// writers have left behind.
+func (c *Cache) evict(keep string) {
+	files, err := c.Files()
+	if err != nil {
+		return
+	}
+	total := int64(0)
+	for _, f := range files {
+		total += f.Size
+	}
+	for _, f := range files {
+		half := strings.HasPrefix(f.Name, ".new-")
+		switch {
+		case half && c.time().Sub(f.Used) < unfinished:
+			continue
+		case !half && (total <= c.Max || f.Name == filepath.Base(keep)):
+			continue
+		}
+		os.Remove(filepath.Join(c.Dir, f.Name))
+		total -= f.Size
+	}
+}
+
+// Clean removes the files of the cache, and tells how many and how many bytes.
+func (c *Cache) Clean() (n int, size int64, err error) {
+	files, err := c.Files()
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, f := range files {
+		if err := os.Remove(filepath.Join(c.Dir, f.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return n, size, fmt.Errorf("the cache: %w", plainPathError(err))
+		}
+		n, size = n+1, size+f.Size
+	}
+	return n, size, nil
+}

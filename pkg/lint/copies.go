@@ -1,0 +1,502 @@
+package lint
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+)
+
+// Copies are the files of an image that are one GPU library.
+type Copies struct {
+	Family  string `json:"family"`  // "cudnn"
+	Library string `json:"library"` // its SONAME
+	Files   []Copy `json:"files"`   // by path
+}
+
+// Copy is one file of a library.
+type Copy struct {
+	File
+	// Version is empty when neither the file's name nor the distribution that
+	// brings it tells.
+	Version string `json:"version,omitempty"`
+	Size    int64  `json:"size"` // in bytes
+	// UsedBy are the processes that get this file.
+	UsedBy []User `json:"used_by,omitempty"`
+}
+
+// User is a process that gets a copy.
+type User struct {
+	Process string `json:"process"` // "PyTorch at /…/torch", or a program's path
+	How     string `json:"how"`     // the step of the search that found it
+	By      string `json:"by,omitempty"`
+}
+
+// Process is what one process is foretold to load.
+type Process struct {
+	Title   string `json:"title"`             // "PyTorch at /…/torch", or a program's path
+	Program string `json:"program,omitempty"` // absent where none of the image's would load it
+	// Mapped are the files, by path; the driver's that are injected are not in the
+	// image and not among them.
+	Mapped []string `json:"mapped"`
+}
+
+// isCopy reports whether a module is a GPU library of the image.
+func (w *world) isCopy(m *elfdeps.Module) bool {
+	return m.File != nil && w.packs.family(m.Object.Soname) != nil && w.byPath[m.Real()] != nil
+}
+
+// copies lists every GPU library of the image; stubs, which are there for linking,
+// are none.
+func (w *world) copies() []Copies {
+	type key struct{ family, soname string }
+	all := map[key][]Copy{}
+	for _, o := range w.objects {
+		fam := w.packs.family(o.elf.Soname)
+		if fam == nil || isStub(o.path) {
+			continue
+		}
+		e, _, ok := w.img.FS.Lookup(o.path)
+		if !ok || e.Type != layers.Regular {
+			continue
+		}
+		k := key{fam.ID, o.elf.Soname}
+		all[k] = append(all[k], Copy{File: w.file(o.path), Version: w.releaseOf(o.path).String(), Size: e.Size, UsedBy: w.users(o.path)})
+	}
+	var list []Copies
+	for k, files := range all {
+		list = append(list, Copies{k.family, k.soname, files})
+	}
+	slices.SortFunc(list, func(a, b Copies) int {
+		return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Library, b.Library))
+	})
+	return list
+}
+
+// isStub reports whether a path is that of a library for linking alone.
+func isStub(p string) bool { return strings.Contains(p, "/stubs/") }
+
+// users are the processes that get a file.
+func (w *world) users(real string) []User {
+	var list []User
+	for _, r := range w.runs {
+		for _, m := range r.proc.Objects {
+			if m.Real() != real {
+				continue
+			}
+			u := User{Process: r.title, How: howOf(m)}
+			if m.By != nil && m.By.Real() != "" && !m.By.Main {
+				u.By = m.By.Real()
+			}
+			list = append(list, u)
+		}
+	}
+	return list
+}
+
+// howOf says which step of the search found a module.
+func howOf(m *elfdeps.Module) string {
+	if m.How == "" || len(m.Names) > 0 && strings.Contains(m.Names[0], "/") {
+		return "opened by its path"
+	}
+	return m.How
+}
+
+// processes are what the plans' processes load.
+func (w *world) processes() []Process {
+	var list []Process
+	for _, r := range w.runs {
+		p := Process{Title: r.title, Program: r.program}
+		for _, m := range r.proc.Objects {
+			if real := m.Real(); real != "" {
+				if _, _, ok := w.img.FS.Lookup(real); ok {
+					p.Mapped = append(p.Mapped, real)
+				}
+			}
+		}
+		slices.Sort(p.Mapped)
+		p.Mapped = slices.Compact(p.Mapped)
+		list = append(list, p)
+	}
+	return list
+}
+
+// mixtures are the findings about processes that get libraries which do not go
+// together: parts of two releases, a copy other than the framework's own, a symbol
+// that another release has.
+func (w *world) mixtures() []Finding {
+	var list []Finding
+	for _, r := range w.runs {
+		told := map[string]bool{} // families of which the worst is told
+		for _, tell := range []func(*run) []Finding{w.brokenParts, w.refusals, w.twoReleases, w.shadowed, w.otherCUDA} {
+			found := slices.DeleteFunc(tell(r), func(f Finding) bool { return told[f.Family] })
+			for _, f := range found {
+				list = add(list, f)
+			}
+			for _, f := range found {
+				told[f.Family] = told[f.Family] || f.Family == "cudnn"
+			}
+		}
+	}
+	return list
+}
+
+// add puts a finding to those that say the same of another process, or at the end.
+func add(list []Finding, f Finding) []Finding {
+	i := slices.IndexFunc(list, func(o Finding) bool { return o.Rule == f.Rule && o.Message == f.Message })
+	if i < 0 {
+		return append(list, f)
+	}
+	for _, e := range f.Effects {
+		if !slices.Contains(list[i].Effects, e) {
+			list[i].Effects = append(list[i].Effects, e)
+		}
+	}
+	if f.Severity.AtLeast(list[i].Severity) {
+		list[i].Severity = f.Severity
+	}
+	return list
+}
+
+// brokenParts are opens that end at a symbol which the library that defines it
+// lacks: the two are of different releases.
+func (w *world) brokenParts(r *run) []Finding {
+	var list []Finding
+	for _, m := range r.missed {
+		if m.err.Kind != elfdeps.SymbolError {
+			continue
+		}
+		f := w.symbolFinding(unboundOf(r.title, m.effect, m.err))
+		if !m.severity.AtLeast(f.Severity) {
+			f.Severity = m.severity
+		}
+		if len(f.NeededBy) > 0 {
+			asks := f.NeededBy[0].Path
+			f.Affected = []string{asks}
+			if fam := w.packs.family(asks); fam != nil {
+				f.Family = fam.ID
+			}
+			if f.BoundTo != nil {
+				f.Fixes = w.oneReleaseFix(r, asks, f.BoundTo.Path)
+			}
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// oneReleaseFix is what brings two files of one library together.
+func (w *world) oneReleaseFix(r *run, stray, with string) []string {
+	dir := path.Dir(stray)
+	var fixes []string
+	for _, v := range w.env().Vars {
+		if old, ok := strings.CutPrefix(v, "LD_LIBRARY_PATH="); ok {
+			var rest []string
+			for d := range strings.SplitSeq(old, ":") {
+				if d != "" && !w.sameDir(d, dir) {
+					rest = append(rest, d)
+				}
+			}
+			if strings.Join(rest, ":") != old {
+				fixes = append(fixes, fmt.Sprintf("ENV LD_LIBRARY_PATH=%s (%s is left out)", strings.Join(rest, ":"), dir))
+			}
+			fixes = append(fixes, "or ENV LD_LIBRARY_PATH="+strings.Join(append([]string{path.Dir(with)}, slices.DeleteFunc(strings.Split(old, ":"), func(d string) bool { return d == "" || d == path.Dir(with) })...), ":"))
+		}
+	}
+	return append(fixes, fmt.Sprintf("or keep one release: remove the files of the other in %s", dir))
+}
+
+func (w *world) sameDir(a, b string) bool { return realPath(w.img.FS, a) == realPath(w.img.FS, b) }
+
+// twoReleases looks for libraries that must be of one release and are not.
+func (w *world) twoReleases(r *run) []Finding {
+	var list []Finding
+	for _, fam := range w.packs.Families {
+		if len(fam.Together) == 0 {
+			continue
+		}
+		var parts []*elfdeps.Module
+		for _, m := range r.proc.Objects {
+			if w.isCopy(m) && matchAny(fam.Together, m.Object.Soname) {
+				parts = append(parts, m)
+			}
+		}
+		if f, ok := w.mixture(r, fam, parts); ok {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// mixture compares the releases of parts of one library. Parts of one directory
+// are of one release where nothing else is known.
+func (w *world) mixture(r *run, fam *Family, parts []*elfdeps.Module) (Finding, bool) {
+	byMajor := map[string][]*elfdeps.Module{}
+	for _, m := range parts {
+		byMajor[majorOf(m.Object.Soname)] = append(byMajor[majorOf(m.Object.Soname)], m)
+	}
+	for _, major := range slices.Sorted(maps.Keys(byMajor)) {
+		list := byMajor[major]
+		first := list[0]
+		rel := w.releaseOfModule(first)
+		for _, m := range list[1:] {
+			other := w.releaseOfModule(m)
+			if path.Dir(m.Real()) == path.Dir(first.Real()) && (rel == nil || other == nil) {
+				continue
+			}
+			if rel != nil && other != nil && rel.compare(other) == 0 {
+				continue
+			}
+			if rel == nil || other == nil {
+				if !w.ownsBoth(first, m) {
+					continue
+				}
+			}
+			return w.mixtureFinding(r, fam, list, first, m), true
+		}
+	}
+	return Finding{}, false
+}
+
+// ownsBoth reports whether the directories of two parts each have both of them: two
+// whole sets, of which a process takes some of each.
+func (w *world) ownsBoth(a, b *elfdeps.Module) bool {
+	for _, dir := range []string{path.Dir(a.Real()), path.Dir(b.Real())} {
+		for _, m := range []*elfdeps.Module{a, b} {
+			if e, _, ok := w.img.FS.Lookup(path.Join(dir, m.Object.Soname)); !ok || e.Object == nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, first, stray *elfdeps.Module) Finding {
+	var said []string
+	dirs := map[string]bool{}
+	f := Finding{Rule: "mixed-releases", Severity: Warning, Family: fam.ID, Library: stray.Object.Soname}
+	for _, m := range list {
+		f.Present = append(f.Present, w.file(m.Real()))
+		f.Affected = append(f.Affected, m.Real())
+		if dir := path.Dir(m.Real()); !dirs[dir] {
+			dirs[dir] = true
+			version := w.releaseOfModule(m).String()
+			if version == "" {
+				version = "an unknown release"
+			}
+			said = append(said, fmt.Sprintf("%s is %s of %s (%s)", m.Object.Soname, version, dir, howOf(m)))
+		}
+	}
+	f.Message = fmt.Sprintf("two releases of %s in one process: %s", fam.Title, strings.Join(said, ", "))
+	f.Effects = []Effect{{Text: r.title + " takes parts of both; calls from one to the other may fail or abort the process"}}
+	f.Fixes = w.oneReleaseFix(r, stray.Real(), first.Real())
+	return f
+}
+
+// own are the files of a library that a framework brings along or opens by its
+// full path.
+func (w *world) own(in *install, soname string) []string {
+	var list []string
+	for _, o := range w.objects {
+		if o.elf.Soname == soname && (strings.HasPrefix(o.path, in.home+"/") || slices.ContainsFunc(in.preloads, func(p string) bool { return path.Dir(p) == path.Dir(o.path) })) {
+			list = append(list, o.path)
+		}
+	}
+	return list
+}
+
+// refusals are checks of a framework that fail for what its process gets.
+func (w *world) refusals(r *run) []Finding {
+	if r.in == nil {
+		return nil
+	}
+	var list []Finding
+	for _, x := range r.in.Refuses {
+		for _, m := range r.proc.Objects {
+			if !w.isCopy(m) || !match(x.Library, m.Object.Soname) {
+				continue
+			}
+			found := w.releaseOfModule(m)
+			for _, o := range w.objects {
+				if !match(x.Own, o.elf.Soname) || !slices.Contains(w.own(r.in, o.elf.Soname), o.path) {
+					continue
+				}
+				own := w.releaseOf(o.path)
+				if len(own) < x.Numbers || len(found) < x.Numbers || found[0] != own[0] || found[:x.Numbers].compare(own[:x.Numbers]) >= 0 {
+					continue
+				}
+				fam := w.packs.family(m.Object.Soname)
+				f := Finding{
+					Rule: "shadowed-library", Severity: Error, Family: fam.ID, Library: m.Object.Soname,
+					Message: fmt.Sprintf("%s gets %s %s of %s (%s), and was made for %s", r.title, m.Object.Soname, found, path.Dir(m.Real()), howOf(m), own),
+					Effects: []Effect{{x.Effect, expand(x.Error, "{own}", tuple(own), "{found}", tuple(found))}},
+					Present: []File{w.file(m.Real()), w.file(o.path)}, Affected: []string{m.Real()},
+					Fixes: w.oneReleaseFix(r, m.Real(), o.path),
+				}
+				list = append(list, f)
+			}
+			break
+		}
+	}
+	return list
+}
+
+// tuple writes a version as Python shows it.
+func tuple(r release) string {
+	return "(" + strings.ReplaceAll(r[:min(3, len(r))].String(), ".", ", ") + ")"
+}
+
+// shadowed are the libraries of which a framework's process gets another copy than
+// the framework's own, and an older one.
+func (w *world) shadowed(r *run) []Finding {
+	if r.in == nil {
+		return nil
+	}
+	var list []Finding
+	for _, m := range r.proc.Objects {
+		if !w.isCopy(m) {
+			continue
+		}
+		own := w.own(r.in, m.Object.Soname)
+		if len(own) == 0 || slices.Contains(own, m.Real()) {
+			continue
+		}
+		has, gets := w.releaseOf(own[0]), w.releaseOfModule(m)
+		f := Finding{
+			Rule: "shadowed-library", Severity: Note, Family: w.packs.family(m.Object.Soname).ID, Library: m.Object.Soname,
+			Present: []File{w.file(m.Real()), w.file(own[0])}, Affected: []string{m.Real()},
+			Message: fmt.Sprintf("%s gets %s of %s (%s), not its own of %s", r.title, m.Object.Soname, path.Dir(m.Real()), howOf(m), path.Dir(own[0])),
+		}
+		switch {
+		case has == nil || gets == nil:
+			f.Because = "which release they are is not known"
+		case gets.compare(has) == 0:
+			continue
+		case gets.compare(has) > 0:
+			f.Because = fmt.Sprintf("%s is newer than %s", gets, has)
+		default:
+			f.Severity = Warning
+			f.Message += fmt.Sprintf(": %s instead of %s", gets, has)
+			f.Effects = []Effect{{Text: "what the framework was built for may be missing in the older release"}}
+			f.Fixes = w.oneReleaseFix(r, m.Real(), own[0])
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// otherCUDA are libraries whose name two major versions of CUDA share and that are
+// of another one than the process's runtime.
+func (w *world) otherCUDA(r *run) []Finding {
+	cuda := r.cuda()
+	if cuda == "" {
+		return nil
+	}
+	var list []Finding
+	for _, m := range r.proc.Objects {
+		if !w.isCopy(m) {
+			continue
+		}
+		of := w.cudaOf(m.Real())
+		if of == "" || of == cuda || w.packs.family(m.Object.Soname).ID != "cuda" {
+			continue
+		}
+		list = append(list, Finding{
+			Rule: "cuda-major-mismatch", Severity: Warning, Family: "cuda", Library: m.Object.Soname,
+			Message: fmt.Sprintf("%s uses CUDA %s and gets %s of CUDA %s (%s)", r.title, cuda, m.Object.Soname, of, howOf(m)),
+			Effects: []Effect{{Text: "the name is the same in both; symbols of the other version may be missing, or behave otherwise"}},
+			Present: []File{w.file(m.Real())}, Affected: []string{m.Real()},
+			Fixes: []string{fmt.Sprintf("let %s of CUDA %s be found first, and keep one version of CUDA in the image", m.Object.Soname, cuda)},
+		})
+	}
+	return list
+}
+
+// cudaOf is the major version of CUDA that a library's place tells: a toolkit's
+// directory, or a wheel's; empty when it does not.
+func (w *world) cudaOf(real string) string {
+	for part := range strings.SplitSeq(real, "/") {
+		for _, prefix := range []string{"cuda-", "cu"} {
+			if rest, ok := strings.CutPrefix(part, prefix); ok {
+				if r := parseRelease(rest); len(r) > 0 && r[0] > 8 && r[0] < 100 {
+					return r[:1].String()
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// drivers are the findings about libraries of the driver in the image.
+func (w *world) drivers() []Finding {
+	var list []Finding
+	for _, r := range w.runs {
+		for _, m := range r.proc.Objects {
+			real := m.Real()
+			if real == "" || !w.packs.fromDriver(real) {
+				continue
+			}
+			if _, _, ok := w.img.FS.Lookup(real); !ok {
+				continue // the injected one
+			}
+			f := Finding{Rule: "stub-driver", Library: m.Object.Soname, NeededBy: []File{}, Present: []File{w.file(real)}, Affected: []string{real}}
+			switch {
+			case isStub(real):
+				f.Severity = Error
+				f.Message = fmt.Sprintf("%s gets the stub %s instead of the driver (%s)", r.title, real, howOf(m))
+				f.Effects = []Effect{{"CUDA does not start", "Error 34: CUDA driver is a stub library"}}
+				f.Fixes = []string{"take the stubs directory out of LD_LIBRARY_PATH and ld.so.conf: it is for linking (LIBRARY_PATH) only"}
+			case strings.Contains(real, "/compat/"):
+				f.Severity = Warning
+				f.Message = fmt.Sprintf("%s gets the compatibility driver %s (%s), whatever driver the host has", r.title, real, howOf(m))
+				f.Effects = []Effect{{"CUDA does not start where the host's driver is newer, or the GPU is no data centre GPU", "Error 803: system has unsupported display driver / cuda driver combination"}}
+				f.Fixes = []string{"take the compat directory out of LD_LIBRARY_PATH and ld.so.conf: the NVIDIA container runtime adds it where it is of use"}
+			default:
+				continue
+			}
+			f.NeededBy = nil
+			list = add(list, f)
+		}
+	}
+	return append(list, w.bakedIn()...)
+}
+
+// bakedIn is the finding about the driver's files in an image.
+func (w *world) bakedIn() []Finding {
+	var files []File
+	var paths []string
+	empty := false
+	for e := range w.img.FS.All() {
+		p := "/" + e.Path
+		if e.Type != layers.Regular || !w.packs.fromDriver(p) || !strings.Contains(path.Base(p), ".so") || isStub(p) || strings.Contains(p, "/compat") || strings.HasPrefix(p, "/usr/local/nvidia/") {
+			continue
+		}
+		if e.Object == nil && e.Size > 0 {
+			continue
+		}
+		empty = empty || e.Size == 0
+		files = append(files, w.file(p))
+		paths = append(paths, p)
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	f := Finding{
+		Rule: "driver-in-image", Severity: Warning, Library: path.Base(paths[0]), Affected: paths, Present: files,
+		Message: fmt.Sprintf("the image has libraries of the NVIDIA driver (%s), which the container runtime mounts from the host", paths[0]),
+		Effects: []Effect{{"the driver of the image hides the host's, or the container does not start", "nvidia-container-cli: mount error: file creation failed: " + paths[0] + ": file exists"}},
+		Fixes:   []string{"build the image without the driver: no nvidia-driver, libcuda1 or libnvidia-* packages, no docker commit of a running GPU container; or remove the files in the layer that brings them"},
+	}
+	if empty {
+		f.Effects[0].Text = "files without content, left by a container runtime, are found instead of the driver"
+	}
+	if w.img.Config == nil {
+		f.Severity, f.Because, f.Fixes = Note, "a directory may be a machine with its driver", nil
+	}
+	return []Finding{f}
+}

@@ -1,0 +1,106 @@
+package lint
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+)
+
+// preloadTimes are what [Preload.When] may be.
+var preloadTimes = []string{"first", "after-first-step", "after-miss"}
+
+// openFlags are what [Open.Flags] may be.
+var openFlags = map[string]elfdeps.Flags{"now": elfdeps.Now, "lazy": elfdeps.Lazy, "global": elfdeps.Global}
+
+func (f *Framework) validate() error {
+	if f.ID == "" || f.Title == "" || f.Marker == "" || len(f.Sources) == 0 {
+		return errors.New("needs an id, a title, a marker and sources")
+	}
+	if f.Package == "" && strings.Contains(f.Marker, "/") {
+		return errors.New("without a package, the marker is a file name")
+	}
+	all := slices.Concat([]string{f.Marker}, f.Serves, f.Followers)
+	for _, p := range f.Preload {
+		if !slices.Contains(preloadTimes, p.When) {
+			return fmt.Errorf("preload: when is %q, not one of %s", p.When, strings.Join(preloadTimes, ", "))
+		}
+		if err := validVersions(p.Versions); err != nil {
+			return fmt.Errorf("preload: %w", err)
+		}
+		all = append(all, p.Files...)
+	}
+	for _, s := range f.Steps {
+		all = append(all, s.Open)
+	}
+	for _, h := range f.Helped {
+		if h.Why == "" || (h.Framework == "") == (len(h.Files) == 0) {
+			return errors.New("helped: needs a why, and a framework or files")
+		}
+		if err := validVersions(h.Versions); err != nil {
+			return fmt.Errorf("helped: %w", err)
+		}
+		all = append(all, h.Files...)
+	}
+	for _, u := range f.Uses {
+		if !strings.Contains(u.Part, "/") || !u.Never && u.Severity != "" && !slices.Contains(Severities, u.Severity) {
+			return fmt.Errorf("uses: %q: needs a part (id/part), and a severity that is error, warning or note", u.Part)
+		}
+	}
+	for _, r := range f.Refuses {
+		if r.Library == "" || r.Own == "" || r.Numbers < 1 || r.Effect == "" {
+			return errors.New("refuses: needs a library, its own, numbers and an effect")
+		}
+		all = append(all, r.Library, r.Own)
+	}
+	for i := range f.Later {
+		o := &f.Later[i]
+		if err := o.validate(); err != nil {
+			return fmt.Errorf("later: %w", err)
+		}
+		all = append(all, o.By)
+	}
+	return patterns("", all)
+}
+
+func (o *Open) validate() error {
+	if o.Part == "" || len(o.Names) == 0 || o.Effect == "" && !o.Optional {
+		return fmt.Errorf("part %q: needs a part, names, and an effect unless it is optional", o.Part)
+	}
+	if o.Severity != "" && !slices.Contains(Severities, o.Severity) {
+		return fmt.Errorf("part %q: severity is %q, not error, warning or note", o.Part, o.Severity)
+	}
+	for _, f := range o.Flags {
+		if _, ok := openFlags[f]; !ok {
+			return fmt.Errorf("part %q: flag is %q, not now, lazy or global", o.Part, f)
+		}
+	}
+	if err := validVersions(o.Versions); err != nil {
+		return fmt.Errorf("part %q: %w", o.Part, err)
+	}
+	return patterns("part "+o.Part, o.Names)
+}
+
+// flags are those of dlopen.
+func (o *Open) flags() elfdeps.Flags {
+	var f elfdeps.Flags
+	for _, name := range o.Flags {
+		f |= openFlags[name]
+	}
+	if f&(elfdeps.Now|elfdeps.Lazy) == 0 {
+		f |= elfdeps.Now
+	}
+	return f
+}
+
+// use is what a framework says of a part, nil when it says nothing.
+func (f *Framework) use(part string) *Use {
+	for i := range f.Uses {
+		if f.Uses[i].Part == part {
+			return &f.Uses[i]
+		}
+	}
+	return nil
+}

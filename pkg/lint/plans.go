@@ -1,0 +1,457 @@
+package lint
+
+import (
+	"cmp"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+)
+
+// run is one process as its plan makes it: a framework that is imported, or a
+// program that needs GPU libraries, and then all that they and their libraries
+// open by name.
+type run struct {
+	title   string
+	in      *install // nil for a program
+	program string   // its path, empty when there is none
+	proc    *elfdeps.Process
+	opened  int // opens that succeeded
+	missed  []missedOpen
+	done    map[openKey]bool
+}
+
+// openKey is one who opens and what.
+type openKey struct {
+	by   *elfdeps.Module
+	open *Open
+}
+
+// missedOpen is an open that failed, and what that means.
+type missedOpen struct {
+	by       string // path of the one who opens
+	name     string // of the names, the one to tell
+	err      *elfdeps.Error
+	severity Severity
+	effect   Effect
+	front    string // the library whose part it is, as SONAME; empty for a framework's own
+	part     string
+	because  string
+	cuda     string // its major version in the process
+}
+
+// follow makes the processes of the plans and lets them open what they would. A
+// framework that cannot be imported, and a program that does not start, have been
+// told of: their processes end there.
+func (w *world) follow() {
+	if w.primary == nil {
+		return
+	}
+	for _, in := range w.installs {
+		if len(in.Steps) > 0 {
+			w.runs = append(w.runs, w.runInstall(in))
+		}
+	}
+	for _, p := range w.programs() {
+		if r := w.runProgram(p); r != nil {
+			w.runs = append(w.runs, r)
+		}
+	}
+}
+
+// host is a loader of the image on a machine with a GPU.
+func (w *world) host(l *elfdeps.Loader) *elfdeps.Loader {
+	if h, ok := w.hosts[l]; ok {
+		return h
+	}
+	h, err := elfdeps.NewLoader(w.gpuHost(l), l.Path, w.env())
+	if err != nil {
+		h = nil
+	}
+	w.hosts[l] = h
+	return h
+}
+
+// programs are the programs that load GPU libraries when they start and have all
+// that they need.
+func (w *world) programs() []*object {
+	var list []*object
+	for _, o := range w.objects {
+		if _, ok := w.loadsGPU.Load(o.path); ok && len(w.real(o.misses)) == 0 {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+func (w *world) runProgram(o *object) *run {
+	host := w.host(o.loader)
+	if host == nil {
+		return nil
+	}
+	p, err := host.Start(o.path)
+	if err != nil {
+		return nil
+	}
+	r := &run{title: o.path, program: o.path, proc: p, done: map[openKey]bool{}}
+	w.openAll(r)
+	return r
+}
+
+func (w *world) runInstall(in *install) *run {
+	r := &run{title: in.Title + " at " + in.home, in: in, done: map[openKey]bool{}}
+	host := w.host(w.primary)
+	if host == nil {
+		return r
+	}
+	r.program = w.pythonOf(in.home, host)
+	r.proc = w.start(host, r.program)
+	if len(in.failures) > 0 {
+		w.runSteps(r.proc, in, in.first)
+		return r
+	}
+	if !w.imports(r.proc, in) {
+		// What a failed open brought is unloaded: who got what is seen in a process
+		// that goes on.
+		r.proc = w.programFor(in.home, w.primary)
+		w.runSteps(r.proc, in, in.first)
+		return r
+	}
+	w.openAll(r)
+	w.helpRun(r, host)
+	w.withoutGPU(r)
+	return r
+}
+
+// withoutGPU makes less of what a framework misses that opens none of its GPU
+// libraries and is often used so.
+func (w *world) withoutGPU(r *run) {
+	if !r.in.CPUToo || r.opened > 0 {
+		return
+	}
+	for i := range r.missed {
+		m := &r.missed[i]
+		if w.wantsGPU() {
+			m.severity, m.because = m.severity.atMost(Warning), cmp.Or(m.because, "it goes on without the GPU")
+			continue
+		}
+		m.severity, m.because = Note, "it opens none of its GPU libraries, and goes on without: the image may be meant so"
+	}
+}
+
+// wantsGPU reports whether an image is made for a GPU, by its environment.
+func (w *world) wantsGPU() bool {
+	return slices.ContainsFunc(w.env().Vars, func(v string) bool {
+		name, value, _ := strings.Cut(v, "=")
+		return value != "" && value != "void" && value != "none" && (name == "NVIDIA_VISIBLE_DEVICES" || name == "NVIDIA_REQUIRE_CUDA" || name == "CUDA_VERSION")
+	})
+}
+
+// pythonOf is the interpreter that loads what lies at a path, and starts; empty
+// when there is none.
+func (w *world) pythonOf(p string, host *elfdeps.Loader) string {
+	for _, python := range w.pythons(p) {
+		e, _, ok := w.img.FS.Lookup(python)
+		if !ok || e.Object == nil || e.Object.Interp != host.Path {
+			continue
+		}
+		if _, err := host.Start(python); err == nil {
+			return python
+		}
+	}
+	return ""
+}
+
+// start is the process of a program that starts, or one that brings nothing.
+func (w *world) start(host *elfdeps.Loader, program string) *elfdeps.Process {
+	if program == "" {
+		return host.Bare()
+	}
+	p, _ := host.Start(program)
+	return p
+}
+
+// imports reports whether a framework can be imported in a process, symbols and
+// all.
+func (w *world) imports(p *elfdeps.Process, in *install) bool {
+	had := len(p.Misses)
+	if len(w.runSteps(p, in, in.first)) > 0 {
+		return false
+	}
+	if misses := p.Misses[had:]; len(misses) > 0 && len(w.real(misses)) > 0 {
+		return false
+	}
+	// A symbol that is missing leaves no miss, only an error: what was opened is
+	// not there.
+	for _, s := range in.Steps {
+		for _, file := range w.glob(in.home, s.Open) {
+			if w.loadable(file) && p.Loaded(file) == nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// helpRun looks for what makes the opens of a process succeed that fail by
+// themselves.
+func (w *world) helpRun(r *run, host *elfdeps.Loader) {
+	if len(r.missed) == 0 {
+		return
+	}
+	for i := range r.in.Helped {
+		h := &r.in.Helped[i]
+		again := &run{title: r.title, in: r.in, program: r.program, proc: w.start(host, r.program), done: map[openKey]bool{}}
+		if !w.helpIn(again.proc, r.in, h) || !w.imports(again.proc, r.in) {
+			continue
+		}
+		w.openAll(again)
+		for i := range r.missed {
+			m := &r.missed[i]
+			still := slices.ContainsFunc(again.missed, func(o missedOpen) bool { return o.part == m.part && o.name == m.name })
+			if !still && m.severity == Error {
+				m.severity, m.because = Warning, h.Why
+			}
+		}
+	}
+}
+
+// openAll lets everybody in the process open what they open by name: first what
+// they cannot do without, then the framework's later opens, then what is
+// optional.
+func (w *world) openAll(r *run) {
+	w.openLibraries(r, false)
+	if r.in != nil {
+		for i := range r.in.Later {
+			o := &r.in.Later[i]
+			by := r.loaded(r.in.home, o.By)
+			if o.By != "" && by == nil {
+				continue
+			}
+			w.openOne(r, by, o, nil)
+			w.openLibraries(r, false)
+		}
+	}
+	w.openLibraries(r, true)
+}
+
+// loaded is the module of a file that a pattern names, from a directory on.
+func (r *run) loaded(home, pattern string) *elfdeps.Module {
+	if pattern == "" {
+		return nil
+	}
+	full := strings.TrimPrefix(path.Join(home, pattern), "/")
+	for _, m := range r.proc.Objects {
+		if match(full, m.Real()) {
+			return m
+		}
+	}
+	return nil
+}
+
+// openLibraries goes through what is loaded, and through what comes.
+func (w *world) openLibraries(r *run, optional bool) {
+	for again := true; again; {
+		again = false
+		for _, m := range slices.Clone(r.proc.Objects) {
+			for _, d := range w.packs.Dlopens {
+				if !d.opens(m) {
+					continue
+				}
+				for i := range d.Opens {
+					o := &d.Opens[i]
+					if r.done[openKey{m, o}] || o.Optional != optional {
+						continue
+					}
+					r.done[openKey{m, o}] = true
+					again = true
+					w.openOne(r, m, o, d)
+				}
+			}
+		}
+	}
+}
+
+// opens reports whether a module is one of those that open.
+func (d *Dlopens) opens(m *elfdeps.Module) bool {
+	for _, name := range []string{m.Object.Soname, path.Base(m.Path)} {
+		if name != "" && matchAny(d.By, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// openOne tries the names of one open, and keeps what its failing means.
+func (w *world) openOne(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
+	severity, effect, text := cmp.Or(o.Severity, Error), o.Effect, o.Error
+	names := w.namesOf(r, by, o)
+	rel := release(nil)
+	if d != nil {
+		rel = w.releaseOfModule(by)
+	} else {
+		rel = r.in.release
+	}
+	if fits, known := rel.within(o.Versions); known && !fits || !known && !w.hasAny(names) {
+		return
+	}
+	if d != nil && r.in != nil {
+		if u := r.in.use(d.ID + "/" + o.Part); u != nil {
+			if u.Never {
+				return
+			}
+			severity, effect, text = cmp.Or(u.Severity, severity), cmp.Or(u.Effect, effect), cmp.Or(u.Error, text)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	if o.Beside && by != nil {
+		for _, n := range slices.Clone(names) {
+			if p := path.Join(path.Dir(by.Real()), n); w.isFile(p) {
+				names = append(names, p)
+			}
+		}
+	}
+	failed, told := w.tryNames(r, by, o, names)
+	if failed == nil {
+		if !o.Optional {
+			r.opened++
+		}
+		return
+	}
+	if o.Optional || failed.Unknown || w.packs.fromDriver(failed.Name) {
+		return
+	}
+	m := missedOpen{by: r.program, name: told, part: o.Part, err: failed, severity: severity}
+	if by != nil {
+		m.by = by.Real()
+	}
+	if d != nil {
+		m.front = by.Object.Soname
+	}
+	values := append(w.toolkit(r.cuda()), "{error}", failed.Error(), "{name}", told, "{names}", strings.Join(names, ", "))
+	m.effect, m.cuda = Effect{effect, expand(text, values...)}, r.cuda()
+	r.missed = append(r.missed, m)
+}
+
+// hasAny reports whether the image has a file of one of the names, or had one that
+// a layer has deleted.
+func (w *world) hasAny(names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return len(w.named[n]) > 0 || len(w.removed(n)) > 0 })
+}
+
+// tryNames opens the first name that can be opened. When none can, it gives the
+// error that tells most: a file that is there and cannot be used, or misses
+// something; else that of the name with the major version alone, else the last.
+func (w *world) tryNames(r *run, by *elfdeps.Module, o *Open, names []string) (failed *elfdeps.Error, told string) {
+	rank := -2
+	for i, name := range names {
+		had := len(r.proc.Misses)
+		_, err := r.proc.DlopenFlags(by, name, o.flags())
+		misses := w.real(r.proc.Misses[had:])
+		r.proc.Misses = r.proc.Misses[:had]
+		if err == nil && len(misses) == 0 {
+			return nil, ""
+		}
+		var e *elfdeps.Error
+		if !errors.As(err, &e) {
+			if len(misses) == 0 {
+				continue
+			}
+			e = misses[0]
+		}
+		this := i
+		switch {
+		case !e.Missing() || e.Name != name:
+			this = 2 * len(names)
+		case strings.Contains(name, "/"):
+			this = -1
+		case majorOf(name) != "" && strings.HasSuffix(name, ".so."+majorOf(name)):
+			this = len(names)
+		}
+		if this > rank {
+			failed, told, rank = e, name, this
+		}
+	}
+	return failed, told
+}
+
+// namesOf are the names that an open tries. A version that is not known leaves its
+// names out; a pattern stands for the names in the image.
+func (w *world) namesOf(r *run, by *elfdeps.Module, o *Open) []string {
+	var list []string
+	values := w.toolkit(r.cuda())
+	if by != nil {
+		rel := w.releaseOfModule(by)
+		values = append(values, "{release}", rel.upTo(3), "{minor}", rel.upTo(2), "{major}", majorOf(by.Object.Soname))
+	}
+	for _, n := range o.Names {
+		unknown := false
+		for i := 0; i < len(values); i += 2 {
+			unknown = unknown || values[i+1] == "" && strings.Contains(n, values[i])
+		}
+		if unknown {
+			continue
+		}
+		n = expand(n, values...)
+		if !strings.ContainsAny(n, "*?[{") {
+			list = append(list, n)
+			continue
+		}
+		list = append(list, w.namesLike(n)...)
+	}
+	return list
+}
+
+// namesLike are the file names of the image that fit a pattern, sorted.
+func (w *world) namesLike(pattern string) []string {
+	var list []string
+	for name := range w.named {
+		if match(pattern, name) {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// cuda is the major version of CUDA in the process, by its runtime, else by
+// cuBLAS, else by a name of what was loaded (xla_cuda12); empty when none tells.
+func (r *run) cuda() string {
+	for _, prefix := range []string{"libcudart", "libcublas"} {
+		for _, m := range r.proc.Objects {
+			if strings.HasPrefix(m.Object.Soname, prefix) {
+				return majorOf(m.Object.Soname)
+			}
+		}
+	}
+	for _, m := range r.proc.Objects {
+		if _, rest, ok := strings.Cut(path.Base(path.Dir(m.Real())), "_cuda"); ok {
+			if v := parseRelease(rest); len(v) > 0 {
+				return v[:1].String()
+			}
+		}
+	}
+	return ""
+}
+
+// toolkit are the values that a major version of CUDA gives to names.
+func (w *world) toolkit(cuda string) []string {
+	t := &Toolkit{CUDA: cuda}
+	for _, known := range w.packs.Toolkits {
+		if known.CUDA == cuda {
+			t = known
+		}
+	}
+	return []string{"{cuda}", cuda, "{cudart}", t.Cudart, "{cublas}", t.Cublas, "{nvrtc}", t.Nvrtc, "{cufft}", t.Cufft, "{cusolver}", t.Cusolver, "{cusparse}", t.Cusparse}
+}
+
+func (w *world) releaseOfModule(m *elfdeps.Module) release {
+	if m == nil || m.File == nil {
+		return nil
+	}
+	return w.releaseOf(m.Real())
+}

@@ -1,0 +1,297 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/ianlancetaylor/demangle"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+)
+
+// reaches are the objects that m needs, breadth first, itself first.
+func reaches(m *elfdeps.Module) []*elfdeps.Module {
+	if m == nil {
+		return nil
+	}
+	list := []*elfdeps.Module{m}
+	seen := map[*elfdeps.Module]bool{m: true}
+	for i := 0; i < len(list); i++ {
+		for _, d := range list[i].Deps {
+			if d != nil && !seen[d] {
+				seen[d] = true
+				list = append(list, d)
+			}
+		}
+	}
+	return list
+}
+
+// ofOtherRelease reports whether a symbol is missing because the library that was
+// asked is of another release than the one that was linked with: it has the
+// version and not the symbol, or is known for symbols of this name, or another
+// copy of it in the image has the symbol.
+func (w *world) ofOtherRelease(f *Finding, u unbound, fact *SymbolFact) bool {
+	for _, m := range reaches(u.by) {
+		name := path.Base(m.Object.Soname)
+		if m == u.by || m.Real() == "" || m.Object.Symbols == nil || name == "." {
+			continue
+		}
+		copies := w.definers(name, m.Real(), u.symbol)
+		asked := u.file != "" && (m.Object.Soname == u.file || slices.Contains(m.Names, u.file)) && slices.Contains(m.Object.VersionDefs, u.version)
+		known := u.file == "" && fact != nil && fact.Library != "" && match(fact.Library, name)
+		if !asked && !known && (len(copies) == 0 || u.file != "") {
+			continue
+		}
+		bound := w.file(m.Real())
+		f.BoundTo, f.Library, f.Present = &bound, name, copies
+		if fam := w.packs.family(name); fam != nil {
+			f.Family = fam.ID
+		}
+		return true
+	}
+	return false
+}
+
+// definers are the other files of the image that bear a library's name and define
+// a symbol.
+func (w *world) definers(name, not, symbol string) []File {
+	var list []File
+	for _, p := range w.filesNamed(name) {
+		if e, _, ok := w.img.FS.Lookup(p); ok && p != not && defines(e.Object, symbol) {
+			list = append(list, w.file(p))
+		}
+	}
+	return list
+}
+
+// filesNamed are the real files of the image's machine that bear a library's name or
+// have it as their SONAME, sorted.
+func (w *world) filesNamed(name string) []string {
+	seen := map[string]bool{}
+	for _, p := range slices.Concat(w.named[name], w.sonames[name]) {
+		if e, _, ok := w.img.FS.Lookup(p); ok && e.Object != nil && e.Object.Machine == w.machine {
+			seen["/"+e.Path] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+func defines(o *elfdeps.Object, symbol string) bool { return o != nil && o.Symbols.Defines(symbol) }
+
+// torchNames begin the names of what libtorch and libc10 define in C++
+// (c10::, at::, torch::, caffe2::, functions, members and their tables).
+var torchNames = []string{"3c10", "2at", "5torch", "6caffe2"}
+
+// isTorchName reports whether a mangled name is of torch's namespaces: a nested
+// name (_ZN…, _ZNK…), also of a type's table (_ZTIN…, _ZTVN…).
+func isTorchName(symbol string) bool {
+	rest, ok := strings.CutPrefix(symbol, "_Z")
+	if !ok {
+		return false
+	}
+	if len(rest) > 2 && rest[0] == 'T' {
+		rest = rest[2:]
+	}
+	rest, ok = strings.CutPrefix(rest, "N")
+	if !ok {
+		return false
+	}
+	rest = strings.TrimLeft(rest, "KV")
+	return slices.ContainsFunc(torchNames, func(n string) bool {
+		after, ok := strings.CutPrefix(rest, n)
+		return ok && after != "" && (after[0] < 'a' || after[0] > 'z')
+	})
+}
+
+// ofTorch reports whether a file that is not torch's own misses a symbol of
+// torch's, which means that it was built against another torch.
+func (w *world) ofTorch(f *Finding, u unbound) bool {
+	lib, _ := torchLibrary(u)
+	if lib == nil || path.Dir(lib.Real()) == path.Dir(u.by.Real()) {
+		return false // nothing of torch's, or torch's own
+	}
+	bound := w.file(lib.Real())
+	f.BoundTo, f.Library = &bound, path.Base(lib.Object.Soname)
+	return true
+}
+
+// torchLibrary is the library of torch that a file needs and that should have a
+// symbol, and the symbol that it has instead with the other C++ ABI.
+func torchLibrary(u unbound) (lib *elfdeps.Module, other string) {
+	if !isTorchName(u.symbol) || u.by == nil {
+		return nil, ""
+	}
+	home := "libtorch_cpu"
+	if strings.Contains(u.symbol, "N3c10") || strings.Contains(u.symbol, "NK3c10") {
+		home = "libc10.so"
+	}
+	for _, m := range reaches(u.by)[1:] {
+		if !isTorchLibrary(m) {
+			continue
+		}
+		if other := otherABI(m, u.symbol); other != "" {
+			return m, other
+		}
+		if lib == nil || strings.HasPrefix(path.Base(m.Object.Soname), home) {
+			lib = m
+		}
+	}
+	return lib, ""
+}
+
+func isTorchLibrary(m *elfdeps.Module) bool {
+	name := path.Base(m.Object.Soname)
+	return m.Real() != "" && (strings.HasPrefix(name, "libc10") || strings.HasPrefix(name, "libtorch"))
+}
+
+// torchFixes say what to do about an extension that was built for another torch.
+func torchFixes(u unbound) []string {
+	lib, other := torchLibrary(u)
+	if other == "" {
+		return []string{"the extension was built against another release of torch: install its build for the torch that the image has (`python -c 'import torch; print(torch.__version__)'`), or rebuild it in the image; where another step has replaced torch, pin the version that the image came with"}
+	}
+	wants, has, build := 0, 1, "TRUE"
+	if strings.Contains(u.symbol, "cxx11") {
+		wants, has, build = 1, 0, "FALSE"
+	}
+	return []string{
+		fmt.Sprintf("the two differ by the C++ ABI alone: the extension was built with _GLIBCXX_USE_CXX11_ABI=%d, %s with %d (it has %s)", wants, path.Base(lib.Real()), has, other),
+		"install the extension's build for cxx11abi" + build + ", or rebuild it against this torch: `pip install --no-build-isolation --no-binary PACKAGE PACKAGE`",
+	}
+}
+
+// cxx11Tokens are where the two C++ ABIs of libstdc++ write a name differently:
+// std::string and lists, and the tag of functions that return them
+// (https://gcc.gnu.org/onlinedocs/libstdc++/manual/using_dual_abi.html).
+var cxx11Tokens = []string{"NSt7__cxx11", "B5cxx11", "Ss", "Sb"}
+
+// maxABICandidates bounds how many names of one library are compared.
+const maxABICandidates = 4096
+
+// otherABI is the symbol of a library that differs from one that is missing by
+// the C++ ABI alone; empty when there is none.
+func otherABI(m *elfdeps.Module, symbol string) string {
+	// The names are the same up to the first place where the ABIs part.
+	cut := len(symbol)
+	for _, t := range cxx11Tokens {
+		if i := strings.Index(symbol, t); i >= 0 {
+			cut = min(cut, i)
+		}
+	}
+	want, ok := withoutABI(symbol)
+	if !ok {
+		return ""
+	}
+	found, n := "", 0
+	m.Object.Symbols.Exported(symbol[:cut], func(name string) bool {
+		if n++; n > maxABICandidates {
+			return false
+		}
+		if name == symbol || strings.Contains(name, "cxx11") == strings.Contains(symbol, "cxx11") {
+			return true
+		}
+		if got, ok := withoutABI(name); ok && got == want && (found == "" || name < found) {
+			found = name
+		}
+		return true
+	})
+	return found
+}
+
+// withoutABI is what a mangled name means, less the marks of the C++ ABI.
+func withoutABI(symbol string) (string, bool) {
+	s, err := demangle.ToString(symbol, demangle.Verbose)
+	if err != nil {
+		return "", false
+	}
+	return abiMarks.Replace(s), true
+}
+
+var abiMarks = strings.NewReplacer("std::__cxx11::", "std::", "[abi:cxx11]", "")
+
+// isStack reports whether a loader refuses a library for its executable stack.
+func isStack(e *elfdeps.Error) bool {
+	return strings.HasPrefix(e.Message, "cannot enable executable stack")
+}
+
+// isPythonExtension reports whether a path is an extension module, which nothing
+// but a Python's import opens.
+func isPythonExtension(p string) bool {
+	name := path.Base(p)
+	return strings.HasSuffix(name, ".abi3.so") || strings.HasSuffix(name, ".so") && strings.Contains(name, ".cpython-")
+}
+
+// judgeStack says how bad it is that a library cannot be opened for its stack.
+// What is linked with a program is mapped at its start, where any stack is
+// allowed.
+func (w *world) judgeStack(o *object) (Severity, string) {
+	if slices.ContainsFunc(w.env().Vars, func(v string) bool {
+		return strings.HasPrefix(v, "GLIBC_TUNABLES=") && strings.Contains(v, "glibc.rtld.execstack=2")
+	}) {
+		return Note, "GLIBC_TUNABLES asks for glibc.rtld.execstack=2, which later updates of glibc obey"
+	}
+	for _, list := range [][]*Exception{w.packs.Optional, w.packs.AnyOf} {
+		if x := exception(list, o.path); x != nil {
+			return Note, x.Why
+		}
+	}
+	switch {
+	case isPythonExtension(o.path) && slices.ContainsFunc(w.pythons(o.path), w.isFile):
+		return Error, ""
+	case w.isRoot(o), w.packs.family(o.path) != nil:
+		return Warning, "it fails where it is opened by dlopen, and not where a program is linked with it"
+	}
+	return Note, ""
+}
+
+// stackFixes are the remedies of a library that wants an executable stack.
+func stackFixes(library string) []string {
+	return []string{
+		"clear the mark, which is nearly always a mistake of its build (an assembler file without .note.GNU-stack): `RUN patchelf --clear-execstack " + library + "`, with patchelf 0.18 or later",
+		"or install a release of the package that is built without it (ctranslate2 4.6 or later), or a base image with glibc 2.40 or older (Debian 12, Ubuntu 24.04)",
+	}
+}
+
+// newerCopies are the copies of a library elsewhere in the image that define a
+// version which the one that is found lacks. Of glibc there are none: its parts
+// and the loader must be of one release (L60).
+func (w *world) newerCopies(found, version string) []File {
+	e, _, ok := w.img.FS.Lookup(found)
+	if !ok || e.Object == nil || strings.HasPrefix(version, "GLIBC_") {
+		return nil
+	}
+	var list []File
+	for _, p := range w.filesNamed(path.Base(e.Object.Soname)) {
+		c, _, ok := w.img.FS.Lookup(p)
+		if ok && c.Object != nil && p != "/"+e.Path && slices.Contains(c.Object.VersionDefs, version) {
+			list = append(list, w.file(p))
+		}
+	}
+	return list
+}
+
+// olderCopyFix puts the newer of two copies first.
+func olderCopyFix(older, newer string) string {
+	return "let " + newer + " be found first: put " + path.Dir(newer) + " before " + path.Dir(older) + " in LD_LIBRARY_PATH, take " + path.Dir(older) + " out of it, or remove the older copy"
+}
+
+// staleVersions writes a file up whose version table names a library that it does
+// not need: the loader ends the process by an assertion.
+func (w *world) staleVersions(f Finding, e *elfdeps.Error) Finding {
+	f.Rule, f.Library = "stale-version-table", e.Name
+	f.Fixes = []string{"do not edit DT_NEEDED of a file that has a version table for the library: use patchelf 0.18 or later, which edits both, or `patchelf --add-needed " + e.Name + "` on the file"}
+	return f
+}
+
+// stackLibrary is the file that a loader refuses for its stack, by its path where
+// the image has it once.
+func (w *world) stackLibrary(e *elfdeps.Error) string {
+	if copies := w.filesNamed(path.Base(e.Subject)); len(copies) == 1 {
+		return copies[0]
+	}
+	return e.Subject
+}

@@ -1,0 +1,294 @@
+package policy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"gopkg.in/yaml.v3"
+
+	"github.com/imgcheck/imgcheck/internal/nearest"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/report"
+)
+
+// maxFile bounds the file, in bytes.
+const maxFile = 1 << 20
+
+func read(name string, r io.Reader) (*Policy, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	return Parse(name, b)
+}
+
+// Parse reads the text of a file. An error begins with name and the line, and
+// names the key that was perhaps meant.
+func Parse(name string, text []byte) (*Policy, error) {
+	p := &Policy{File: name}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("%s: is larger than %d KiB", name, maxFile>>10)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	var doc yaml.Node
+	switch err := d.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return p, nil
+	case err != nil:
+		return nil, yamlError(name, err)
+	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: has more than one document", name)
+	}
+	root := doc.Content[0]
+	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
+		return p, nil
+	}
+	if err := p.top(root); err != nil {
+		var at *lineError
+		if errors.As(err, &at) {
+			return nil, fmt.Errorf("%s:%d: %s", name, at.line, at.text)
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return p, nil
+}
+
+// yamlError puts the line of "yaml: line 3: …" where the others have it.
+func yamlError(name string, err error) error {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if rest, ok := strings.CutPrefix(text, "line "); ok {
+		if line, what, ok := strings.Cut(rest, ": "); ok {
+			if _, err := strconv.Atoi(line); err == nil {
+				return fmt.Errorf("%s:%s: %s", name, line, what)
+			}
+		}
+	}
+	return fmt.Errorf("%s: %s", name, text)
+}
+
+type lineError struct {
+	line int
+	text string
+}
+
+func (e *lineError) Error() string { return e.text }
+
+func bad(n *yaml.Node, format string, args ...any) error {
+	return &lineError{n.Line, fmt.Sprintf(format, args...)}
+}
+
+// key is one key of a mapping and what reads its value.
+type key struct {
+	name string
+	read func(*yaml.Node) error
+}
+
+func (p *Policy) top(root *yaml.Node) error {
+	dir := filepath.Dir(p.File)
+	return mapping(root, "the file", []key{
+		{"images", func(n *yaml.Node) error { return each(n, "images", p.image) }},
+		{"fail-on", func(n *yaml.Node) error {
+			return severity(n, &p.FailOn, append(slices.Clone(lint.Severities), report.Never))
+		}},
+		{"severities", p.severities},
+		{"rules", func(n *yaml.Node) error { return relative(n, dir, &p.Rules) }},
+		{"ignore", func(n *yaml.Node) error { return each(n, "ignore", p.addIgnore) }},
+		{"from", func(n *yaml.Node) error {
+			return each(n, "from", func(n *yaml.Node) error {
+				var s string
+				p.From = append(p.From, "")
+				err := text(n, &s)
+				p.From[len(p.From)-1] = s
+				return err
+			})
+		}},
+		{"baseline", func(n *yaml.Node) error { return relative(n, dir, &p.Baseline) }},
+	})
+}
+
+func (p *Policy) image(n *yaml.Node) error {
+	var im Image
+	if n.Kind == yaml.ScalarNode {
+		err := text(n, &im.Ref)
+		p.Images = append(p.Images, im)
+		return err
+	}
+	err := mapping(n, "an image", []key{
+		{"ref", func(n *yaml.Node) error { return text(n, &im.Ref) }},
+		{"platform", func(n *yaml.Node) error { return text(n, &im.Platform) }},
+	})
+	if err == nil && im.Ref == "" {
+		err = bad(n, "an image needs a ref")
+	}
+	p.Images = append(p.Images, im)
+	return err
+}
+
+func (p *Policy) severities(n *yaml.Node) error {
+	if n.Kind != yaml.MappingNode {
+		return bad(n, "severities: want rules and what they weigh, like \"missing-interpreter: error\"")
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		s := Severity{Line: n.Content[i].Line}
+		if err := text(n.Content[i], &s.Rule); err != nil {
+			return err
+		}
+		if seen[s.Rule] {
+			return bad(n.Content[i], "the rule %q is there twice", s.Rule)
+		}
+		seen[s.Rule] = true
+		if err := severity(n.Content[i+1], &s.Severity, lint.Severities); err != nil {
+			return err
+		}
+		p.Severities = append(p.Severities, s)
+	}
+	return nil
+}
+
+func (p *Policy) addIgnore(n *yaml.Node) error {
+	g := Ignore{Line: n.Line}
+	err := mapping(n, "an ignore", []key{
+		{"id", func(n *yaml.Node) error { return text(n, &g.Rule) }},
+		{"path", func(n *yaml.Node) error { return pattern(n, &g.Path) }},
+		{"image", func(n *yaml.Node) error { return pattern(n, &g.Image) }},
+		{"library", func(n *yaml.Node) error { return pattern(n, &g.Library) }},
+		{"reason", func(n *yaml.Node) error { return text(n, &g.Reason) }},
+		{"expires", func(n *yaml.Node) error { return date(n, &g.Expires) }},
+	})
+	switch {
+	case err != nil:
+		return err
+	case g.Rule == "":
+		return bad(n, "an ignore needs an id: the rule's, as it stands in brackets in a report")
+	case g.Reason == "":
+		return bad(n, "the ignore of %s needs a reason", g.Rule)
+	}
+	p.Ignores = append(p.Ignores, g)
+	return nil
+}
+
+// mapping reads the keys of a mapping.
+func mapping(n *yaml.Node, what string, keys []key) error {
+	if n.Kind != yaml.MappingNode {
+		return bad(n, "%s: want keys and values, not %s", what, kind(n))
+	}
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.name
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name := n.Content[i].Value
+		at := slices.Index(names, name)
+		switch {
+		case at < 0:
+			hint := nearest.Hint(name, names)
+			if hint == "" {
+				hint = ": there are " + strings.Join(names, ", ")
+			}
+			return bad(n.Content[i], "%s has no key %q%s", what, name, hint)
+		case seen[name]:
+			return bad(n.Content[i], "%s is there twice", name)
+		}
+		seen[name] = true
+		if n.Content[i+1].Tag == "!!null" {
+			continue // "images:" with nothing below it
+		}
+		if err := keys[at].read(n.Content[i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func each(n *yaml.Node, what string, read func(*yaml.Node) error) error {
+	if n.Kind != yaml.SequenceNode {
+		return bad(n, "%s: want a list, not %s", what, kind(n))
+	}
+	for _, c := range n.Content {
+		if err := read(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func text(n *yaml.Node, to *string) error {
+	if n.Kind != yaml.ScalarNode || strings.TrimSpace(n.Value) == "" {
+		return bad(n, "want a text, not %s", kind(n))
+	}
+	*to = n.Value
+	return nil
+}
+
+func relative(n *yaml.Node, dir string, to *string) error {
+	if err := text(n, to); err != nil {
+		return err
+	}
+	if !filepath.IsAbs(*to) {
+		*to = filepath.Join(dir, *to)
+	}
+	return nil
+}
+
+func pattern(n *yaml.Node, to *string) error {
+	if err := text(n, to); err != nil {
+		return err
+	}
+	if !doublestar.ValidatePattern(*to) {
+		return bad(n, "%q is not a pattern", *to)
+	}
+	return nil
+}
+
+func severity(n *yaml.Node, to *lint.Severity, of []lint.Severity) error {
+	var s string
+	if err := text(n, &s); err != nil {
+		return err
+	}
+	if !slices.Contains(of, lint.Severity(s)) {
+		names := make([]string, len(of))
+		for i, o := range of {
+			names[i] = string(o)
+		}
+		last := len(names) - 1
+		return bad(n, "there is no severity %q: say %s or %s", s, strings.Join(names[:last], ", "), names[last])
+	}
+	*to = lint.Severity(s)
+	return nil
+}
+
+func date(n *yaml.Node, to *string) error {
+	if err := text(n, to); err != nil {
+		return err
+	}
+	if _, err := time.Parse(time.DateOnly, *to); err != nil {
+		return bad(n, "%q is no day: write it like 2026-12-31", *to)
+	}
+	return nil
+}
+
+func kind(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "keys and values"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	if strings.TrimSpace(n.Value) == "" {
+		return "nothing"
+	}
+	return strconv.Quote(n.Value)
+}

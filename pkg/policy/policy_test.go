@@ -1,0 +1,331 @@
+package policy
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"gopkg.in/yaml.v3"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/report"
+)
+
+const whole = `
+images: [ghcr.io/org/app:1, {ref: "oci:x", platform: linux/arm64}]
+fail-on: never
+severities: {a: error, b: note}
+rules: packs
+ignore:
+- id: a
+  path: "**/x/**"
+  image: "ghcr.io/*/app"
+  library: "lib*.so.*"
+  reason: because
+  expires: 2026-11-21
+from: [dir:/opt/cudnn]
+baseline: /abs/base.json
+`
+
+func TestParse(t *testing.T) {
+	got, err := Parse("dir/.imgcheck.yaml", []byte(whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Policy{
+		File: "dir/.imgcheck.yaml", Images: []Image{{"ghcr.io/org/app:1", ""}, {"oci:x", "linux/arm64"}}, FailOn: report.Never,
+		Severities: []Severity{{"a", lint.Error, 4}, {"b", lint.Note, 4}}, Rules: "dir/packs", From: []string{"dir:/opt/cudnn"}, Baseline: "/abs/base.json",
+		Ignores: []Ignore{{"a", "**/x/**", "ghcr.io/*/app", "lib*.so.*", "because", "2026-11-21", 7}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, empty := range []string{"", "# nothing\n", "---\n", "images:\nignore:\nfail-on:\n"} {
+		if _, err := Parse("f", []byte(empty)); err != nil {
+			t.Errorf("%q: %v", empty, err)
+		}
+	}
+}
+
+// badFiles and the error of each; what schema is false the JSON Schema takes,
+// since it cannot say it.
+var badFiles = []struct {
+	text, want string
+	schema     bool
+}{
+	{"images: []\na: b: c", "f:2: mapping values are not allowed in this context", false},
+	{"- a", "f:1: the file: want keys and values, not a list", true},
+	{"fail_on: error", `f:1: the file has no key "fail_on": did you mean fail-on?`, true},
+	{"fail-on: error\n\nseverity: {}", `f:3: the file has no key "severity": did you mean severities?`, true},
+	{"zzz: 1", `f:1: the file has no key "zzz": there are images, fail-on, `, true},
+	{"fail-on: error\nfail-on: note", "f:2: fail-on is there twice", false},
+	{"fail-on: fatal", `f:1: there is no severity "fatal": say error, warning, note or never`, true},
+	{"severities: {a: never}", `f:1: there is no severity "never": say error, warning or note`, true},
+	{"severities: [a]", "f:1: severities: want rules and what they weigh", true},
+	{"ignore: {id: a}", "f:1: ignore: want a list, not keys and values", true},
+	{"ignore:\n- id: a", "f:2: the ignore of a needs a reason", true},
+	{"ignore:\n- id: a\n  reason: ' '", `f:3: want a text, not nothing`, true},
+	{"ignore:\n- reason: r", "f:2: an ignore needs an id", true},
+	{"ignore:\n- id: a\n  reasn: r", `f:3: an ignore has no key "reasn": did you mean reason?`, true},
+	{"ignore:\n- id: a\n  reason: r\n  expires: soon", `f:4: "soon" is no day: write it like 2026-12-31`, true},
+	{"ignore:\n- id: a\n  reason: r\n  expires: 2026-02-30", `f:4: "2026-02-30" is no day`, false},
+	{"ignore:\n- id: a\n  reason: r\n  path: '[a'", `f:4: "[a" is not a pattern`, false},
+	{"images: [{platform: x}]", "f:1: an image needs a ref", true},
+	{"images: [[a]]", "f:1: an image: want keys and values, not a list", true},
+	{"images: [&a x, *a]", "f:1: an image: want keys and values, not an alias", false},
+	{"rules: [a]", "f:1: want a text, not a list", true},
+	{"{}\n---\n{}", "f: has more than one document", false},
+}
+
+func TestBadFiles(t *testing.T) {
+	for _, x := range badFiles {
+		p, err := Parse("f", []byte(x.text))
+		if err == nil || !strings.HasPrefix(err.Error(), x.want) || p != nil {
+			t.Errorf("%q:\n got %v\nwant %s", x.text, err, x.want)
+		}
+	}
+}
+
+// TestSchema holds the published JSON Schema against the parser: both take the
+// template, with its comments and without, and refuse the same files.
+func TestSchema(t *testing.T) {
+	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "schema", "config-1.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid := func(text string) error {
+		var v any
+		if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+			return err
+		}
+		return schema.Validate(jsonable(v))
+	}
+	filled := regexp.MustCompile(`(?m)^#([a-z]|  )`).ReplaceAllString(Template(nil), "$1")
+	for _, text := range []string{whole, Template(nil), filled, Template([]string{"a:1", `b"c`})} {
+		p, err := Parse("f", []byte(text))
+		if err != nil {
+			t.Errorf("%v\n%s", err, text)
+		}
+		if err := valid(text); err != nil {
+			t.Errorf("%v\n%s", err, text)
+		}
+		if text == filled && (len(p.Images) != 2 || len(p.Ignores) != 1 || p.FailOn != lint.Error || p.Baseline == "" || p.Rules == "" || len(p.From) != 1 || len(p.Severities) != 1) {
+			t.Errorf("the template lacks something: %+v", p)
+		}
+	}
+	for _, x := range badFiles {
+		if x.schema && valid(x.text) == nil {
+			t.Errorf("the schema takes %q", x.text)
+		}
+	}
+}
+
+// jsonable is a YAML value as JSON has it; a day is a text there.
+func jsonable(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k := range v {
+			v[k] = jsonable(v[k])
+		}
+	case []any:
+		for i := range v {
+			v[i] = jsonable(v[i])
+		}
+	case interface{ Format(string) string }:
+		return v.Format("2006-01-02")
+	}
+	return v
+}
+
+func TestFind(t *testing.T) {
+	root := t.TempDir()
+	mk := func(dir string) string {
+		d := filepath.Join(root, dir)
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	write := func(dir string) string {
+		name := filepath.Join(mk(dir), FileName)
+		if err := os.WriteFile(name, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	above := write("")
+	mk("repo/.git")
+	in := write("team/svc")
+	for dir, want := range map[string]string{"repo/a/b": "", "repo": "", "team/svc/deep/er": in, "team": above, "home/u/x": ""} {
+		got, err := Find(mk(dir), filepath.Join(root, "home", "u"))
+		if err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", dir, got, err, want)
+		}
+	}
+}
+
+var ruleList = []*lint.Rule{{ID: "missing-library", Severity: lint.Error}, {ID: "broken-entrypoint", Severity: lint.Warning}}
+
+func doc(f ...lint.Finding) *report.Document {
+	d := report.New(report.Image{Ref: "ghcr.io/org/app:1"}, &lint.Result{Findings: f})
+	d.Rules = ruleList
+	return d
+}
+
+func missing(lib string, s lint.Severity, paths ...string) lint.Finding {
+	f := lint.Finding{Rule: "missing-library", Severity: s, Message: lib + ": cannot open", Library: lib}
+	for _, p := range paths {
+		f.NeededBy = append(f.NeededBy, lint.File{Path: p})
+	}
+	return f
+}
+
+func parse(t *testing.T, text string) *Policy {
+	t.Helper()
+	p, err := Parse("f", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestCheck(t *testing.T) {
+	for text, want := range map[string]string{
+		"severities:\n  missing-libary: note":                      `f:2: there is no rule "missing-libary": did you mean missing-library?`,
+		"ignore:\n- {id: nothing-like-it-at-all, reason: r}":       `f:2: there is no rule "nothing-like-it-at-all"`,
+		"ignore:\n- {id: missing-library, reason: r}\nbaseline: x": "",
+	} {
+		got := ""
+		if err := parse(t, text).Check(ruleList); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q:\n got %s\nwant %s", text, got, want)
+		}
+	}
+}
+
+func TestIgnore(t *testing.T) {
+	d := doc(missing("libcudnn.so.9", lint.Error, "/opt/x/a.so", "/opt/y/b.so"))
+	for entry, ignored := range map[string]bool{
+		"":                         true,
+		"path: '**/*.so'":          true,
+		"path: /opt/**":            true,
+		"path: opt/x/*":            false, // b.so asks as well
+		"image: 'ghcr.io/org/*'":   true,
+		"image: ghcr.io/org/app":   true,
+		"image: 'ghcr.io/*'":       false, // * ends at a slash
+		"image: 'ghcr.io/**'":      true,
+		"library: 'libcudnn*'":     true,
+		"library: libcudnn.so.8":   false,
+		"expires: 2026-11-20":      false,
+		"expires: 2026-11-21":      true,
+		"expires: 2027-01-01":      true,
+		"path: '**', image: other": false,
+	} {
+		got, warnings := parse(t, fmt.Sprintf("ignore: [{id: missing-library, reason: r, %s}]", entry)).Apply(d, nil, "2026-11-21")
+		if (len(got.Ignored) == 1) != ignored || len(got.Findings)+len(got.Ignored) != 1 || got.Summary.Errors != len(got.Findings) {
+			t.Errorf("%s: %+v", entry, got)
+		}
+		if expired := strings.HasPrefix(entry, "expires: 2026-11-20"); (len(warnings) == 1) != expired {
+			t.Errorf("%s: warnings %q", entry, warnings)
+		}
+	}
+	if _, w := parse(t, "ignore:\n- {id: missing-library, reason: why, expires: 2020-01-02}").Apply(d, nil, "2026-11-21"); len(w) != 1 || w[0] != "f:2: the ignore of missing-library has expired on 2020-01-02, and what it ignored counts: why" {
+		t.Errorf("got %q", w)
+	}
+	// nothing to ignore, nothing to warn of
+	if _, w := parse(t, "ignore:\n- {id: broken-entrypoint, reason: why, expires: 2020-01-02}").Apply(d, nil, "2026-11-21"); len(w) != 0 {
+		t.Errorf("got %q", w)
+	}
+	// an entry without a path in a finding that has none
+	if got, _ := parse(t, "ignore: [{id: broken-entrypoint, reason: r, path: '**'}]").Apply(doc(lint.Finding{Rule: "broken-entrypoint", Severity: lint.Error}), nil, "2026-11-21"); len(got.Ignored) != 0 {
+		t.Error("a path fits where there is none")
+	}
+}
+
+// TestSeverities changes what weighs as its rule does, and makes nothing heavier
+// that was lowered with a reason.
+func TestSeverities(t *testing.T) {
+	d := doc(missing("a", lint.Error), missing("b", lint.Note), lint.Finding{Rule: "broken-entrypoint", Severity: lint.Warning, Message: "m"})
+	for text, want := range map[string]string{
+		"severities: {missing-library: warning}":                           "warning a, warning , note b",
+		"severities: {missing-library: note}":                              "warning , note a, note b",
+		"severities: {missing-library: error}":                             "error a, warning , note b",
+		"severities: {broken-entrypoint: error, missing-library: warning}": "error , warning a, note b",
+		"": "error a, warning , note b",
+	} {
+		got, _ := parse(t, text).Apply(d, nil, "2026-11-21")
+		var list []string
+		for _, f := range got.Findings {
+			list = append(list, string(f.Severity)+" "+f.Library)
+		}
+		if s := strings.Join(list, ", "); text != "" && s != want {
+			t.Errorf("%s: %s, want %s", text, s, want)
+		}
+	}
+}
+
+// TestBaseline: what was there does not count, in whatever order and wherever
+// Python has moved it; what is new, heavier, or asked for by another file does.
+func TestBaseline(t *testing.T) {
+	old := doc(missing("a", lint.Error, "/usr/lib/python3.10/site-packages/p/x.so"), missing("b", lint.Note, "/b"))
+	old.Known = []lint.Finding{missing("k", lint.Error, "/k")}
+	old.Ignored = []report.Ignored{{Finding: missing("i", lint.Error, "/i")}}
+	var saved bytes.Buffer
+	if err := report.JSON(&saved, old, report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	read, err := report.Read(&saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := NewBaseline(read)
+	for name, x := range map[string]struct {
+		f     lint.Finding
+		known bool
+	}{
+		"the same":         {missing("a", lint.Error, "/usr/lib/python3.10/site-packages/p/x.so"), true},
+		"a newer Python":   {missing("a", lint.Error, "/opt/venv/lib/python3.12/site-packages/p/x.so"), true},
+		"lighter":          {missing("a", lint.Note, "/usr/lib/python3.10/site-packages/p/x.so"), true},
+		"heavier":          {missing("b", lint.Error, "/b"), false},
+		"another library":  {missing("c", lint.Error, "/b"), false},
+		"one more asks":    {missing("a", lint.Error, "/usr/lib/python3.10/site-packages/p/x.so", "/usr/lib/python3.10/site-packages/q/x.so"), false},
+		"known before":     {missing("k", lint.Error, "/k"), true},
+		"an ended ignore":  {missing("i", lint.Error, "/i"), false},
+		"the other's path": {missing("b", lint.Note, "/usr/lib/python3.10/site-packages/p/x.so"), false},
+	} {
+		got, _ := new(Policy).Apply(doc(x.f), base, "2026-11-21")
+		if (len(got.Known) == 1) != x.known || len(got.Known)+len(got.Findings) != 1 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// FuzzParse: whatever is read or refused, an error names the file, and no policy
+// stands beside one.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(whole))
+	f.Add([]byte(template))
+	for _, x := range badFiles {
+		f.Add([]byte(x.text))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := Parse("f", b)
+		if (p == nil) == (err == nil) {
+			t.Errorf("%v beside %v", p, err)
+		}
+		if err != nil && !strings.HasPrefix(err.Error(), "f:") {
+			t.Errorf("does not name the file: %v", err)
+		}
+		if err == nil {
+			p.Apply(doc(missing("a", lint.Error, "/x")), nil, "2026-11-21")
+		}
+	})
+}

@@ -1,0 +1,79 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/report"
+)
+
+// weigh gives the findings the severities of the file, the heaviest first. A
+// finding that weighed less than its rule, since the file that is concerned is
+// optional, say, is not made heavier than it was.
+func (p *Policy) weigh(d *report.Document) []lint.Finding {
+	findings := slices.Clone(d.Findings)
+	if len(p.Severities) == 0 {
+		return findings
+	}
+	usual := map[string]lint.Severity{}
+	for _, r := range d.Rules {
+		usual[r.ID] = r.Severity
+	}
+	wanted := map[string]lint.Severity{}
+	for _, s := range p.Severities {
+		wanted[s.Rule] = s.Severity
+	}
+	for i := range findings {
+		f := &findings[i]
+		s, ok := wanted[f.Rule]
+		if !ok {
+			continue
+		}
+		if f.Severity.AtLeast(usual[f.Rule]) || f.Severity.AtLeast(s) {
+			f.Severity = s
+		}
+	}
+	slices.SortStableFunc(findings, func(a, b lint.Finding) int {
+		return cmp.Compare(slices.Index(lint.Severities, a.Severity), slices.Index(lint.Severities, b.Severity))
+	})
+	return findings
+}
+
+func match(pattern, name string) bool { return doublestar.MatchUnvalidated(pattern, name) }
+
+// Baseline is what an earlier report has found. A nil one knows nothing.
+type Baseline struct {
+	heaviest map[string]lint.Severity // by the keys of findings
+}
+
+// NewBaseline takes the findings of earlier reports, those among them that were
+// known before. What they ignored is not taken: an ignore may end.
+func NewBaseline(docs ...*report.Document) *Baseline {
+	b := &Baseline{map[string]lint.Severity{}}
+	for _, d := range docs {
+		for _, f := range slices.Concat(d.Findings, d.Known) {
+			for _, k := range report.Keys(&f) {
+				if s, ok := b.heaviest[k]; !ok || f.Severity.AtLeast(s) {
+					b.heaviest[k] = f.Severity
+				}
+			}
+		}
+	}
+	return b
+}
+
+// knows reports whether all of a finding was there, and weighed as much.
+func (b *Baseline) knows(f *lint.Finding) bool {
+	if b == nil {
+		return false
+	}
+	for _, k := range report.Keys(f) {
+		if s, ok := b.heaviest[k]; !ok || !s.AtLeast(f.Severity) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,59 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+)
+
+// copies shows which file each process gets: of the libraries that the image has
+// twice and that some process uses, or with --all of every one.
+func (t *text) copies(list []lint.Copies) {
+	first := true
+	for _, c := range list {
+		used := slices.ContainsFunc(c.Files, func(f lint.Copy) bool { return len(f.UsedBy) > 0 })
+		if !t.all && (len(c.Files) < 2 || !used) {
+			continue
+		}
+		if first {
+			t.line("%s", t.bold("which copy wins"))
+			first = false
+		}
+		t.line("  %s", clean(c.Library))
+		for i := range c.Files {
+			t.copy(&c.Files[i])
+		}
+	}
+	if !first {
+		t.line("")
+	}
+}
+
+func (t *text) copy(f *lint.Copy) {
+	about := []string{size(f.Size)}
+	if f.Version != "" {
+		about = append([]string{clean(f.Version)}, about...)
+	}
+	if f.Layer != nil {
+		about = append(about, fmt.Sprintf("layer %d", f.Layer.Index))
+	}
+	t.line("    %s  %s", clean(f.Path), t.faint(strings.Join(about, ", ")))
+	for _, u := range f.UsedBy {
+		t.line("      %s %s  %s", t.green("→"), clean(u.Process), t.faint("("+clean(u.How)+")"))
+	}
+}
+
+// size writes a number of bytes as people read it.
+func size(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f kB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d B", n)
+}

@@ -1,0 +1,36 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+)
+
+// TestCopies shows libraries that are there twice, with who gets which, and the
+// others only when all is asked for.
+func TestCopies(t *testing.T) {
+	d := document(lint.Finding{Rule: "mixed-releases", Severity: lint.Warning, Message: "m"})
+	d.Copies = []lint.Copies{
+		{Family: "cuda", Library: "libcublas.so.12", Files: []lint.Copy{{File: lint.File{Path: "/only"}, Size: 5}}},
+		{Family: "cudnn", Library: "libcudnn.so.9", Files: []lint.Copy{
+			{File: lint.File{Path: "/a\x1b[1m"}, Size: 3 << 20, Version: "9.19.0", UsedBy: []lint.User{{Process: "PyTorch at /t", How: "RPATH of /t/lib"}}},
+			{File: lint.File{Path: "/b", Layer: &lint.LayerRef{Index: 2}}, Size: 5 << 30},
+		}},
+	}
+	want := "which copy wins\n  libcudnn.so.9\n    /a�[1m  9.19.0, 3.0 MB\n      → PyTorch at /t  (RPATH of /t/lib)\n    /b  5.0 GB, layer 2\n\n"
+	for _, all := range []bool{false, true} {
+		var b bytes.Buffer
+		if err := Text(&b, d, Options{All: all}); err != nil {
+			t.Fatal(err)
+		}
+		got := b.String()
+		if !all && !strings.Contains(got, want) {
+			t.Errorf("no\n%s\nin:\n%s", want, got)
+		}
+		if strings.Contains(got, "/only") != all {
+			t.Errorf("all %v: a library that is there once:\n%s", all, got)
+		}
+	}
+}

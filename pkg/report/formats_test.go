@@ -1,0 +1,489 @@
+package report_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/rules"
+	"github.com/imgcheck/imgcheck/testdata/images"
+)
+
+// documents are the reports of every text image, one of nothing, one of what an
+// attacker would put into an image, and one of very much.
+var documents = sync.OnceValues(func() (map[string]*report.Document, error) {
+	packs, err := lint.LoadPacks(rules.FS)
+	if err != nil {
+		return nil, err
+	}
+	server, err := imagetest.Registry()
+	if err != nil {
+		return nil, err
+	}
+	defer server.Close()
+	names, err := fs.Glob(images.FS, "*.txtar")
+	if err != nil {
+		return nil, err
+	}
+	docs := map[string]*report.Document{
+		"nothing": report.New(report.Image{Ref: "dir:/"}, &lint.Result{}),
+		"hostile": hostile(),
+		"much":    much(),
+	}
+	for _, name := range names {
+		res, ref, err := scanText(server, name, packs)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		docs[strings.TrimSuffix(name, ".txtar")] = report.New(report.Image{Ref: ref, Platform: "linux/amd64", Layers: []report.Layer{{Index: 1}}}, res)
+	}
+	for name, d := range docs {
+		if name != "hostile" {
+			d.Rules = packs.Rules
+		}
+	}
+	return docs, nil
+})
+
+func scanText(server *imagetest.Server, name string, packs *lint.Packs) (*lint.Result, string, error) {
+	text, err := images.FS.ReadFile(name)
+	if err != nil {
+		return nil, "", err
+	}
+	parsed, err := imagetest.Parse(text)
+	if err != nil {
+		return nil, "", err
+	}
+	made, err := parsed.V1()
+	if err != nil {
+		return nil, "", err
+	}
+	ref, err := server.Push("test/"+strings.TrimSuffix(name, ".txtar")+":latest", made)
+	if err != nil {
+		return nil, "", err
+	}
+	img, err := layers.Open(context.Background(), ref, layers.Options{})
+	if err != nil {
+		return nil, "", err
+	}
+	defer img.Close()
+	fsys, err := img.Index(context.Background())
+	if err != nil {
+		return nil, "", err
+	}
+	res, err := lint.Run(context.Background(), &lint.Image{FS: fsys, Config: img.Config}, packs)
+	return res, "registry.example/test/" + strings.TrimSuffix(name, ".txtar") + ":latest", err
+}
+
+const evil = "lib\x1b]0;t\x07\n::error::x\r\n%0A]]></failure><!--`` ``` <img src=x> @you | [a](javascript:b) \t\x00\u009b31m\xff\uffff.so, 50%: ü"
+
+func hostile() *report.Document {
+	by := &lint.LayerRef{Index: 2, CreatedBy: evil}
+	f := lint.Finding{
+		Rule: "not-known-here", Severity: lint.Error, Message: evil, Library: evil, Because: evil, Symbol: evil, Family: evil, Fixes: []string{evil, "say `x`"}, Affected: []string{evil, "/x"},
+		Effects: []lint.Effect{{Text: evil, Error: evil + "!"}}, NeededBy: []lint.File{{Path: "/c:" + evil, Layer: by}},
+		Searched: []lint.Searched{{Source: evil, Places: []string{evil}}}, Present: []lint.File{{Path: evil, Layer: by}}, Removed: []lint.Removed{{File: lint.File{Path: evil}, By: by}},
+	}
+	g := lint.Finding{Rule: "nowhere", Severity: lint.Warning, Message: "no path at all"}
+	d := report.New(report.Image{Ref: "dir:" + evil}, &lint.Result{Findings: []lint.Finding{f, f, g, g, {Rule: "nowhere", Severity: lint.Note, Message: "\x00"}}})
+	d.Ignored = []report.Ignored{{Finding: f, Reason: evil, Expires: "2026-12-31"}, {Finding: g, Reason: "r"}}
+	d.Known = []lint.Finding{f, g}
+	return d
+}
+
+func much() *report.Document {
+	res := &lint.Result{}
+	for i := range 6000 {
+		f := lint.Finding{Rule: "unresolved-library", Severity: lint.Note, Message: strings.Repeat("long ", 40) + fmt.Sprint(i), Library: fmt.Sprintf("lib%d.so", i)}
+		if i >= 5990 {
+			f.Severity, f.Rule = lint.Warning, "broken-entrypoint"
+		}
+		if i >= 5995 {
+			f.Severity, f.Rule = lint.Error, "missing-library"
+		}
+		for k := range i / 5900 * 20 {
+			f.NeededBy = append(f.NeededBy, lint.File{Path: fmt.Sprintf("/usr/lib/%d/%d.so", i, k)})
+		}
+		res.Findings = append(res.Findings, f)
+	}
+	return report.New(report.Image{Ref: "much"}, res)
+}
+
+// each renders every document in a format, twice, for the same bytes.
+func each(t *testing.T, format string, o report.Options, check func(t *testing.T, d *report.Document, b []byte)) {
+	docs, err := documents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(docs) < 15 {
+		t.Fatalf("only %d documents", len(docs))
+	}
+	for name, d := range docs {
+		t.Run(name, func(t *testing.T) {
+			b := render(t, format, d, o)
+			if again := render(t, format, d, o); !bytes.Equal(b, again) {
+				t.Error("the same document gives other bytes")
+			}
+			check(t, d, b)
+		})
+	}
+}
+
+func render(t *testing.T, format string, d *report.Document, o report.Options) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := report.Formats[format](&b, d, o); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestNames(t *testing.T) {
+	if len(report.Names) != len(report.Formats) {
+		t.Errorf("%d names, %d formats", len(report.Names), len(report.Formats))
+	}
+	for _, n := range report.Names {
+		if report.Formats[n] == nil {
+			t.Errorf("no format %s", n)
+		}
+	}
+}
+
+// TestSARIF holds the bytes against the schema of OASIS, which go-sarif carries,
+// lets go-sarif read them, and looks for what GitHub asks beyond the schema.
+func TestSARIF(t *testing.T) {
+	schema := sarifSchema(t)
+	each(t, "sarif", report.Options{Version: "1.2.3"}, func(t *testing.T, d *report.Document, b []byte) {
+		validate(t, schema, b)
+		r, err := sarif.FromBytes(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := r.Runs[0]
+		if want := min(len(d.Findings)+len(d.Known)+len(d.Ignored), 5000); len(run.Results) != want {
+			t.Errorf("%d results, want %d", len(run.Results), want)
+		}
+		if left := len(d.Findings) > 5000; left != (len(run.Invocations[0].ToolExecutionNotifications) > 0) {
+			t.Errorf("results left out %v, and told %v", left, !left)
+		}
+		ids := map[string]int{}
+		for i, rule := range run.Tool.Driver.Rules {
+			ids[*rule.ID] = i
+			if n := len([]rune(*rule.FullDescription.Text)); n == 0 || n > 1024 {
+				t.Errorf("rule %s: full description of %d characters", *rule.ID, n)
+			}
+			if *rule.Help.Text == "" || *rule.ShortDescription.Text == "" || *rule.HelpURI == "" {
+				t.Errorf("rule %s: no help", *rule.ID)
+			}
+		}
+		prints := map[string]bool{}
+		worst := 3
+		for _, res := range run.Results {
+			weight := map[string]int{"error": 3, "warning": 2, "note": 1}[res.Level]
+			if weight == 0 || weight > worst {
+				t.Errorf("level %s after a lesser one", res.Level)
+			}
+			worst = weight
+			if i, ok := ids[*res.RuleID]; !ok || i != res.RuleIndex {
+				t.Errorf("rule %s at %d is not there", *res.RuleID, res.RuleIndex)
+			}
+			p := res.PartialFingerprints["primaryLocationLineHash"]
+			if prints[p] || p == "" {
+				t.Errorf("fingerprint %q is not one's own", p)
+			}
+			prints[p] = true
+			if len(res.Locations) != 1 || len(res.RelatedLocations) > 10 {
+				t.Errorf("%d locations, %d related", len(res.Locations), len(res.RelatedLocations))
+			}
+			at := res.Locations[0].PhysicalLocation
+			uri := *at.ArtifactLocation.URI
+			if uri == "" || strings.HasPrefix(uri, "/") || strings.Contains(uri, "registry.example") || *at.Region.StartLine != 1 {
+				t.Errorf("artifact %q", uri)
+			}
+		}
+	})
+}
+
+// sarifSchema is the schema in the source of go-sarif, the bytes as OASIS
+// published them.
+func sarifSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/owenrumney/go-sarif/v3").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(strings.TrimSpace(string(dir)), "pkg/report/v210/sarif/schema.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text string
+	ast.Inspect(file, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && v.Names[0].Name == "schema" {
+			text, err = strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+		}
+		return true
+	})
+	if err != nil || !strings.Contains(text, "docs.oasis-open.org/sarif/sarif/v2.1.0/") {
+		t.Fatalf("no schema of OASIS in go-sarif: %v", err)
+	}
+	return compile(t, "sarif.json", []byte(text))
+}
+
+func compile(t *testing.T, name string, text []byte) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource(name, doc); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+func validate(t *testing.T, schema *jsonschema.Schema, b []byte) {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(doc); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestJUnit lets xmllint hold the XML against a schema.
+func TestJUnit(t *testing.T) {
+	each(t, "junit", report.Options{FailOn: lint.Warning}, func(t *testing.T, d *report.Document, b []byte) {
+		cmd := exec.Command("xmllint", "--noout", "--schema", filepath.Join("testdata", "junit.xsd"), "-")
+		cmd.Stdin = bytes.NewReader(b)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("xmllint (Debian: libxml2-utils): %v\n%.3000s", err, out)
+		}
+		if got, want := bytes.Count(b, []byte("<skipped ")), len(d.Ignored); got != want {
+			t.Errorf("%d skipped, want %d", got, want)
+		}
+		if got, want := bytes.Count(b, []byte("<failure ")), d.Summary.Errors+d.Summary.Warnings; got != want {
+			t.Errorf("%d failures, want %d", got, want)
+		}
+	})
+	docs, _ := documents()
+	if b := render(t, "junit", docs["ort-no-cudnn"], report.Options{FailOn: report.Never}); bytes.Contains(b, []byte("<failure")) {
+		t.Errorf("never fails:\n%s", b)
+	}
+}
+
+func TestGitLab(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "gitlab-codequality.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := compile(t, "gitlab.json", text)
+	each(t, "gitlab", report.Options{}, func(t *testing.T, d *report.Document, b []byte) {
+		validate(t, schema, b)
+		var issues []struct{ Fingerprint string }
+		if err := json.Unmarshal(b, &issues); err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for _, x := range issues {
+			if seen[x.Fingerprint] {
+				t.Errorf("fingerprint %s twice", x.Fingerprint)
+			}
+			seen[x.Fingerprint] = true
+		}
+		if len(issues) != len(d.Findings)+len(d.Known) {
+			t.Errorf("%d issues of %d findings", len(issues), len(d.Findings))
+		}
+	})
+}
+
+// TestGitHub reads the workflow commands as the runner does: a line each, ten at
+// most, and what was escaped comes back.
+func TestGitHub(t *testing.T) {
+	command := regexp.MustCompile(`^::(error|warning) title=([^:,\r\n]*)::(.*)$`)
+	each(t, "github", report.Options{}, func(t *testing.T, d *report.Document, b []byte) {
+		lines := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+		if len(b) == 0 {
+			lines = nil
+		}
+		if want := min(10, d.Summary.Errors+d.Summary.Warnings); len(lines) != want {
+			t.Errorf("%d annotations, want %d", len(lines), want)
+		}
+		for _, l := range lines {
+			m := command.FindStringSubmatch(l)
+			if m == nil {
+				t.Errorf("the runner would not read %q", l)
+				continue
+			}
+			if rest := regexp.MustCompile(`%(25|0D|0A|3A|2C)`).ReplaceAllString(m[3], ""); strings.ContainsAny(rest, "%\r\n\x1b\x00") {
+				t.Errorf("not escaped: %q", l)
+			}
+		}
+	})
+	docs, _ := documents()
+	ten := *docs["much"]
+	if b := render(t, "github", &ten, report.Options{}); bytes.Count(b, []byte("\n")) != 10 {
+		t.Errorf("ten causes:\n%s", b)
+	}
+	eleven := report.New(ten.Image, &lint.Result{Findings: append(ten.Findings[5990:], lint.Finding{Rule: "x", Severity: lint.Warning, Message: "m"})})
+	b := string(render(t, "github", eleven, report.Options{}))
+	if lines := strings.Split(strings.TrimSpace(b), "\n"); len(lines) != 10 || !strings.Contains(lines[9], "::2 more in much: see the whole report") || !strings.HasPrefix(lines[0], "::error ") {
+		t.Errorf("eleven causes:\n%s", b)
+	}
+}
+
+// TestMarkdown keeps what comes from an image inside its code spans, and below
+// the size that GitHub takes.
+func TestMarkdown(t *testing.T) {
+	each(t, "markdown", report.Options{}, func(t *testing.T, d *report.Document, b []byte) {
+		if len(b) > 1<<20 {
+			t.Errorf("%d bytes", len(b))
+		}
+		text := string(b)
+		if d.Image.Ref == "much" {
+			if !strings.Contains(text, "did not fit here") {
+				t.Error("does not say what it left out")
+			}
+			return
+		}
+		if n := strings.Count(text, "\n### "); n != d.Summary.Errors+d.Summary.Warnings {
+			t.Errorf("%d headings", n)
+		}
+		for _, bad := range []string{"\x1b", "\x00", "\r"} {
+			if strings.Contains(text, bad) {
+				t.Errorf("control character %q", bad)
+			}
+		}
+		for line := range strings.Lines(text) {
+			if prose := outsideCode(line); strings.Contains(prose, "<img") || strings.Contains(prose, "@you") || strings.Contains(prose, "[a](") {
+				t.Errorf("markup of the image counts in %q", line)
+			}
+		}
+	})
+}
+
+// outsideCode is a line without its code spans, by the rule of CommonMark 6.1: a
+// run of backticks opens a span that the next run of the same length closes.
+func outsideCode(line string) string {
+	runs := regexp.MustCompile("`+").FindAllStringIndex(line, -1)
+	var b strings.Builder
+	at := 0
+	for i := 0; i < len(runs); i++ {
+		open := runs[i]
+		for k := i + 1; k < len(runs); k++ {
+			if runs[k][1]-runs[k][0] == open[1]-open[0] {
+				b.WriteString(line[at:open[0]])
+				at, i = runs[k][1], k
+				break
+			}
+		}
+	}
+	b.WriteString(line[at:])
+	return b.String()
+}
+
+// TestFingerprint is the same in the next build of an image, and another for
+// another cause.
+func TestFingerprint(t *testing.T) {
+	base := lint.Finding{Rule: "missing-library", Severity: lint.Error, Message: "m", Library: "libcudnn.so.9", NeededBy: []lint.File{{Path: "/opt/a.so", Layer: &lint.LayerRef{Index: 3}}}}
+	rebuilt := base
+	rebuilt.Severity, rebuilt.Message, rebuilt.NeededBy = lint.Warning, "other words", []lint.File{{Path: "/srv/b.so", Layer: &lint.LayerRef{Index: 4}}}
+	if report.Fingerprint(&base) != report.Fingerprint(&rebuilt) {
+		t.Error("a rebuild makes it another finding")
+	}
+	other := base
+	other.Library = "libcudnn.so.8"
+	if report.Fingerprint(&base) == report.Fingerprint(&other) {
+		t.Error("two libraries are one finding")
+	}
+	a := lint.Finding{Rule: "not-examined", Message: "m", Affected: []string{"/opt/venv/lib/python3.10/site-packages/x/y.so"}}
+	b := lint.Finding{Rule: "not-examined", Message: "m", Affected: []string{"/usr/lib/python3.12/site-packages/x/y.so"}}
+	if report.Fingerprint(&a) != report.Fingerprint(&b) {
+		t.Error("a newer Python makes it another finding")
+	}
+}
+
+// TestRead reads back what JSON wrote, and says what is wrong with the rest.
+func TestRead(t *testing.T) {
+	each(t, "json", report.Options{}, func(t *testing.T, _ *report.Document, b []byte) {
+		d, err := report.Read(bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		valid := strings.ReplaceAll(string(b), `\ufffd`, "\ufffd") // what was no UTF-8 has become so
+		if diff := cmp.Diff(valid, string(render(t, "json", d, report.Options{}))); diff != "" {
+			t.Error(diff)
+		}
+	})
+	for text, want := range map[string]string{
+		``:                               "not a JSON report of imgcheck: unexpected end of JSON input",
+		`[]`:                             "not a JSON report of imgcheck: json: cannot unmarshal array",
+		`{}`:                             `make one with "imgcheck scan --format json"`,
+		`{"schema":"imgcheck.report/9"}`: `the report is of the form "imgcheck.report/9", and this imgcheck reads imgcheck.report/1`,
+		`{"schema":"imgcheck.report/1","findings":[{"rule":"a","severity":"bad","message":"m"}]}`:    "finding 1 of the report: needs a rule",
+		`{"schema":"imgcheck.report/1","findings":[{"rule":"A b","severity":"note","message":"m"}]}`: "finding 1 of the report: needs a rule",
+	} {
+		if _, err := report.Read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+// FuzzRead: what is read can be written in every format, and read again it is
+// the same.
+func FuzzRead(f *testing.F) {
+	var b bytes.Buffer
+	if err := report.JSON(&b, hostile(), report.Options{}); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add([]byte(`{"schema":"imgcheck.report/1","findings":[{"rule":"a","severity":"note","message":"m","removed":[{"path":"x"}]}]}`))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		d, err := report.Read(bytes.NewReader(in))
+		if err != nil {
+			if d != nil {
+				t.Error("a document beside an error")
+			}
+			return
+		}
+		for _, name := range report.Names {
+			render(t, name, d, report.Options{All: true})
+		}
+		one := render(t, "json", d, report.Options{})
+		again, err := report.Read(bytes.NewReader(one))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, one)
+		}
+		if two := render(t, "json", again, report.Options{}); !bytes.Equal(one, two) {
+			t.Errorf("%s", cmp.Diff(string(one), string(two)))
+		}
+	})
+}

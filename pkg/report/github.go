@@ -1,0 +1,48 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+)
+
+// githubAnnotations is how many a step may have of each kind, and what anybody
+// reads: https://github.com/orgs/community/discussions/26680
+const githubAnnotations = 10
+
+// GitHub writes the errors and warnings as workflow commands, which the runner
+// shows as annotations. There are ten at most: when there is more, the tenth
+// counts the rest.
+func GitHub(w io.Writer, d *Document, o Options) error {
+	var causes []*lint.Finding
+	for _, s := range lint.Severities[:2] {
+		for i := range d.Findings {
+			if d.Findings[i].Severity == s {
+				causes = append(causes, &d.Findings[i])
+			}
+		}
+	}
+	b := bufio.NewWriter(w)
+	for i, f := range causes {
+		if rest := len(causes) - i; i == githubAnnotations-1 && rest > 1 {
+			fmt.Fprintf(b, "::%s title=%s::%s\n", f.Severity, property("imgcheck"), data(fmt.Sprintf("%s more in %s: see the whole report", count(rest), clean(d.Image.Ref))))
+			break
+		}
+		text := shortenLines(sentences(f), sarifMessage) + "\nImage: " + clean(d.Image.Ref)
+		fmt.Fprintf(b, "::%s title=%s::%s\n", f.Severity, property("imgcheck "+f.Rule), data(text))
+	}
+	return b.Flush()
+}
+
+// data and property escape what stands in a workflow command, as the runner
+// undoes it: https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
+func data(s string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
+}
+
+func property(s string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C").Replace(s)
+}

@@ -1,0 +1,55 @@
+package report
+
+import (
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+)
+
+// What GitLab reads of a code quality report:
+// https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format
+type (
+	gitlabIssue struct {
+		Description string         `json:"description"`
+		Check       string         `json:"check_name"`
+		Fingerprint string         `json:"fingerprint"`
+		Severity    string         `json:"severity"`
+		Location    gitlabLocation `json:"location"`
+	}
+	gitlabLocation struct {
+		Path  string      `json:"path"`
+		Lines gitlabLines `json:"lines"`
+	}
+	gitlabLines struct {
+		Begin int `json:"begin"`
+	}
+)
+
+var gitlabSeverity = map[lint.Severity]string{lint.Error: "critical", lint.Warning: "major", lint.Note: "info"}
+
+// GitLab writes the document as a code quality report. GitLab compares the
+// fingerprints of two branches, and shows what is new; what a baseline knows is
+// in it, therefore.
+func GitLab(w io.Writer, d *Document, _ Options) error {
+	issues := []gitlabIssue{}
+	findings := slices.Concat(d.Findings, d.Known)
+	prints := fingerprints(findings)
+	for i := range findings {
+		f := &findings[i]
+		text := clean(f.Message)
+		if len(f.Effects) > 0 {
+			text += ": " + clean(f.Effects[0].Text)
+		}
+		path := strings.TrimLeft(clean(Path(f)), "/")
+		if path == "" {
+			path = "image"
+		}
+		issues = append(issues, gitlabIssue{
+			Description: shorten(text, sarifDescription), Check: f.Rule, Fingerprint: prints[i], Severity: gitlabSeverity[f.Severity],
+			Location: gitlabLocation{path, gitlabLines{1}},
+		})
+	}
+	return writeJSON(w, issues)
+}

@@ -1,0 +1,123 @@
+package report
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+)
+
+// Fingerprint tells a finding from the others of its image, and is the same in
+// the next build of that image: it is made of the rule and of the library,
+// version or symbol that is missing, or else of the first file. It does not
+// depend on tags, layers, the length of lists, or severities. 32 hexadecimal
+// digits.
+func Fingerprint(f *lint.Finding) string {
+	key := subject(f)
+	if f.Library == "" {
+		key += "\x00" + PathKey(Path(f))
+	}
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Keys are what a finding consists of: the same as its fingerprint is made of,
+// with each of the files that ask for what is missing. Two reports of an image
+// are compared by them: when another package comes to miss a library that was
+// missed before, one key is new.
+func Keys(f *lint.Finding) []string {
+	paths := Paths(f)
+	if len(paths) == 0 {
+		paths = []string{""}
+	}
+	s := subject(f)
+	keys := make([]string, len(paths))
+	for i, p := range paths {
+		keys[i] = s + "\x00" + PathKey(p)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+var quoted = regexp.MustCompile("`([^`']+)'")
+
+// subject is what is missing. A version stands only in the message, in quotes.
+func subject(f *lint.Finding) string {
+	version := ""
+	if m := quoted.FindStringSubmatch(f.Message); m != nil && f.Symbol == "" {
+		version = m[1]
+	}
+	message := ""
+	if f.Library == "" && f.Symbol == "" && Path(f) == "" {
+		message = f.Message
+	}
+	return strings.Join([]string{f.Rule, f.Library, version, f.Symbol, message}, "\x00")
+}
+
+// fingerprints are those of all findings, made different where two are alike:
+// GitLab and GitHub show only the first of equal ones.
+func fingerprints(findings []lint.Finding) []string {
+	seen := map[string]int{}
+	out := make([]string, len(findings))
+	for i := range findings {
+		p := Fingerprint(&findings[i])
+		seen[p]++
+		if n := seen[p]; n > 1 {
+			sum := sha256.Sum256([]byte(fmt.Sprintf("%s\x00%d", p, n)))
+			p = hex.EncodeToString(sum[:16])
+		}
+		out[i] = p
+	}
+	return out
+}
+
+// Paths are the files that a finding is about: those that ask for what is
+// missing, else those that are affected, present or deleted.
+func Paths(f *lint.Finding) []string {
+	var paths []string
+	switch {
+	case len(f.NeededBy) > 0:
+		for _, n := range f.NeededBy {
+			paths = append(paths, n.Path)
+		}
+	case len(f.Affected) > 0:
+		paths = f.Affected
+	case len(f.Present) > 0:
+		for _, n := range f.Present {
+			paths = append(paths, n.Path)
+		}
+	default:
+		for _, r := range f.Removed {
+			paths = append(paths, r.Path)
+		}
+	}
+	return paths
+}
+
+// Path is the file that a finding is shown at, the first of Paths; empty when
+// it is about no file.
+func Path(f *lint.Finding) string {
+	if p := Paths(f); len(p) > 0 {
+		return p[0]
+	}
+	return ""
+}
+
+var pythonVersion = regexp.MustCompile(`/python[23]\.[0-9]+/`)
+
+// PathKey is what of a path outlives a rebuild: below site-packages or
+// dist-packages only that, and elsewhere the path without Python's minor
+// version.
+func PathKey(p string) string {
+	for _, dir := range []string{"/site-packages/", "/dist-packages/"} {
+		if _, below, ok := strings.Cut(p, dir); ok {
+			return "packages/" + below
+		}
+	}
+	return path.Clean(pythonVersion.ReplaceAllString(p, "/python/"))
+}

@@ -1,0 +1,132 @@
+package report
+
+import (
+	"encoding/xml"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+)
+
+// The part of JUnit's XML that Jenkins, GitLab and Azure read alike:
+// https://github.com/jenkinsci/xunit-plugin (junit-10.xsd),
+// https://docs.gitlab.com/ci/testing/unit_test_reports/
+type (
+	junitSuites struct {
+		XMLName  xml.Name     `xml:"testsuites"`
+		Name     string       `xml:"name,attr"`
+		Tests    int          `xml:"tests,attr"`
+		Failures int          `xml:"failures,attr"`
+		Suites   []junitSuite `xml:"testsuite"`
+	}
+	junitSuite struct {
+		Name       string           `xml:"name,attr"`
+		Tests      int              `xml:"tests,attr"`
+		Failures   int              `xml:"failures,attr"`
+		Errors     int              `xml:"errors,attr"`
+		Skipped    int              `xml:"skipped,attr"`
+		Properties *junitProperties `xml:"properties"`
+		Cases      []junitCase      `xml:"testcase"`
+	}
+	junitProperties struct {
+		List []junitProperty `xml:"property"`
+	}
+	junitProperty struct {
+		Name  string `xml:"name,attr"`
+		Value string `xml:"value,attr"`
+	}
+	junitCase struct {
+		Class   string        `xml:"classname,attr"`
+		Name    string        `xml:"name,attr"`
+		Failure *junitFailure `xml:"failure,omitempty"`
+		Skipped *junitSkipped `xml:"skipped,omitempty"`
+		Out     string        `xml:"system-out,omitempty"`
+	}
+	junitSkipped struct {
+		Message string `xml:"message,attr"`
+	}
+	junitFailure struct {
+		Message string `xml:"message,attr"`
+		Type    string `xml:"type,attr"`
+		Text    string `xml:",chardata"`
+	}
+)
+
+// JUnit writes the document as a test suite: a case for each finding, failed
+// when it weighs as much as the options' FailOn, passed when a baseline knows it,
+// and skipped when a policy ignores it; and a case that passes for each rule that
+// found nothing.
+func JUnit(w io.Writer, d *Document, o Options) error {
+	failOn := o.FailOn
+	if failOn == "" {
+		failOn = lint.Error
+	}
+	suite := junitSuite{Name: xmlText(d.Image.Ref)}
+	for _, p := range [][2]string{{"digest", d.Image.Digest}, {"platform", d.Image.Platform}, {"imgcheck", o.Version}} {
+		if p[1] != "" {
+			if suite.Properties == nil {
+				suite.Properties = new(junitProperties)
+			}
+			suite.Properties.List = append(suite.Properties.List, junitProperty{p[0], xmlText(p[1])})
+		}
+	}
+	found, names := map[string]bool{}, map[string]int{}
+	add := func(f *lint.Finding) *junitCase {
+		found[f.Rule] = true
+		c := junitCase{Class: "imgcheck." + f.Rule, Name: xmlText(f.Message)}
+		if names[c.Class+c.Name]++; names[c.Class+c.Name] > 1 {
+			c.Name += " (" + count(names[c.Class+c.Name]) + ")" // readers merge cases of one name
+		}
+		suite.Cases = append(suite.Cases, c)
+		return &suite.Cases[len(suite.Cases)-1]
+	}
+	for i := range d.Findings {
+		f := &d.Findings[i]
+		c, text := add(f), xmlText(sentences(f))
+		if f.Severity.AtLeast(failOn) {
+			suite.Failures++
+			c.Failure = &junitFailure{Message: xmlText(f.Message), Type: string(f.Severity), Text: text}
+		} else {
+			c.Out = string(f.Severity) + ": " + text
+		}
+	}
+	for i := range d.Known {
+		f := &d.Known[i]
+		add(f).Out = "known since the baseline: " + xmlText(sentences(f))
+	}
+	for i := range d.Ignored {
+		suite.Skipped++
+		add(&d.Ignored[i].Finding).Skipped = &junitSkipped{"ignored: " + xmlText(d.Ignored[i].Reason)}
+	}
+	for _, r := range d.Rules {
+		if !found[r.ID] {
+			suite.Cases = append(suite.Cases, junitCase{Class: "imgcheck." + r.ID, Name: xmlText(r.Title)})
+		}
+	}
+	suite.Tests = len(suite.Cases)
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	e := xml.NewEncoder(w)
+	e.Indent("", "  ")
+	if err := e.Encode(junitSuites{Name: "imgcheck", Tests: suite.Tests, Failures: suite.Failures, Suites: []junitSuite{suite}}); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// xmlText leaves what XML 1.0 can hold, on lines of their own.
+func xmlText(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = strings.Map(func(r rune) rune {
+			if r == 0xfffe || r == 0xffff {
+				return utf8.RuneError
+			}
+			return r
+		}, clean(l))
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,157 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+)
+
+// markdownLimit keeps a report below what GitHub takes as the summary of a step,
+// 1 MiB: https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#adding-a-job-summary
+const markdownLimit = 1000 << 10
+
+// Markdown writes the document for a step summary or a comment. Notes stand
+// folded below. What would make it longer than GitHub takes is counted.
+func Markdown(w io.Writer, d *Document, _ Options) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "## imgcheck: %s\n\n", code(d.Image.Ref))
+	looked := plural(d.Stats.ELF, "ELF file")
+	if len(d.Image.Layers) > 0 {
+		looked += " in " + plural(len(d.Image.Layers), "layer")
+	}
+	v := verdict(d.Summary)
+	if v == "" {
+		v = "✓ no problems found"
+	}
+	fmt.Fprintf(&b, "**%s**: %s", v, looked)
+	if d.Summary.Notes > 0 {
+		fmt.Fprintf(&b, "; %s", plural(d.Summary.Notes, "note"))
+	}
+	fmt.Fprint(&b, setApart(d))
+	fmt.Fprint(&b, "\n")
+	left := 0
+	for _, s := range lint.Severities[:2] {
+		for i := range d.Findings {
+			if f := &d.Findings[i]; f.Severity == s && !fits(&b, markdownFinding(f)) {
+				left++
+			}
+		}
+	}
+	if d.Summary.Notes > 0 {
+		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n\n", plural(d.Summary.Notes, "note"))
+		for i := range d.Findings {
+			f := &d.Findings[i]
+			if f.Severity == lint.Note && !fits(&b, fmt.Sprintf("- %s %s\n", code(f.Message), f.Rule)) {
+				left++
+			}
+		}
+		fmt.Fprint(&b, "\n</details>\n")
+	}
+	if len(d.Ignored) > 0 {
+		fmt.Fprintf(&b, "\n<details><summary>%s ignored</summary>\n\n", count(len(d.Ignored)))
+		for _, g := range d.Ignored {
+			if !fits(&b, fmt.Sprintf("- %s %s: %s\n", code(g.Finding.Message), g.Finding.Rule, prose(g.Reason))) {
+				left++
+			}
+		}
+		fmt.Fprint(&b, "\n</details>\n")
+	}
+	if left > 0 {
+		fmt.Fprintf(&b, "\n%s did not fit here: see the whole report.\n", plural(left, "finding"))
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func fits(b *bytes.Buffer, text string) bool {
+	if b.Len()+len(text) > markdownLimit {
+		return false
+	}
+	b.WriteString(text)
+	return true
+}
+
+func markdownFinding(f *lint.Finding) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n### %s %s\n\n%s\n\n", map[lint.Severity]string{lint.Error: "❌", lint.Warning: "⚠️"}[f.Severity], f.Rule, code(f.Message))
+	item := func(label, text string) { fmt.Fprintf(&b, "- **%s** %s\n", label, text) }
+	last := ""
+	for _, e := range f.Effects {
+		if e.Text != last {
+			item("so", prose(e.Text))
+		}
+		last = e.Text
+	}
+	for i, n := range f.NeededBy {
+		if i == shownNeeders {
+			item("needed by", "… and "+count(len(f.NeededBy)-i)+" more")
+			break
+		}
+		text := code(n.Path)
+		if n.Layer != nil {
+			text += ", from layer " + fmt.Sprint(n.Layer.Index)
+			if n.Layer.CreatedBy != "" {
+				text += ": " + code(shorten(n.Layer.CreatedBy, shownWidth))
+			}
+		}
+		item("needed by", text)
+	}
+	if n := len(f.Affected); n > len(f.NeededBy) {
+		item("affects", plural(n, "file"))
+	}
+	for _, p := range f.Present {
+		item("present at", code(p.Path))
+	}
+	for _, r := range f.Removed {
+		if r.By != nil {
+			item("deleted", code(r.Path)+" by layer "+fmt.Sprint(r.By.Index)+": "+code(shorten(r.By.CreatedBy, shownWidth)))
+		}
+	}
+	for _, x := range f.Fixes {
+		item("fix", prose(x))
+	}
+	if f.Because != "" {
+		item("because", prose(f.Because))
+	}
+	return b.String()
+}
+
+// code is text in a code span that nothing in it can end: the fence is longer
+// than any run of backticks (CommonMark 6.1).
+func code(s string) string {
+	s = clean(s)
+	if strings.TrimSpace(s) == "" {
+		return "` `"
+	}
+	longest, run := 0, 0
+	for _, r := range s {
+		if run++; r != '`' {
+			run = 0
+		}
+		longest = max(longest, run)
+	}
+	fence := strings.Repeat("`", longest+1)
+	if longest > 0 {
+		return fence + " " + s + " " + fence
+	}
+	return fence + s + fence
+}
+
+// prose is text whose code spans stay and whose other marks do not count.
+func prose(s string) string {
+	parts := strings.Split(clean(s), "`")
+	if len(parts)%2 == 0 { // an odd backtick: none is a code span
+		return escapeMarkdown.Replace(strings.Join(parts, "'"))
+	}
+	for i := range parts {
+		if i%2 == 0 {
+			parts[i] = escapeMarkdown.Replace(parts[i])
+		}
+	}
+	return strings.Join(parts, "`")
+}
+
+var escapeMarkdown = strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "|", `\|`, "#", `\#`, "!", `\!`, "@", "&#64;", "~", `\~`, "://", ":&#47;&#47;")

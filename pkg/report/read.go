@@ -1,0 +1,60 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+)
+
+// maxReport bounds a saved report, in bytes. The largest seen, of an image with
+// 40,000 ELF files, has 30 MB.
+const maxReport = 256 << 20
+
+// Read is what JSON wrote. Fields that it does not know are passed over, as the
+// schema asks of readers; counts are made anew.
+func Read(r io.Reader) (*Document, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxReport+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxReport {
+		return nil, fmt.Errorf("the report is larger than %d MiB", maxReport>>20)
+	}
+	var d Document
+	if err := json.Unmarshal(b, &d); err != nil {
+		return nil, fmt.Errorf("not a JSON report of imgcheck: %w", err)
+	}
+	if d.Schema != Schema {
+		if d.Schema == "" {
+			return nil, errors.New(`not a JSON report of imgcheck: make one with "imgcheck scan --format json"`)
+		}
+		return nil, fmt.Errorf("the report is of the form %q, and this imgcheck reads %s", d.Schema, Schema)
+	}
+	all := slices.Concat(d.Findings, d.Known)
+	for _, f := range d.Ignored {
+		all = append(all, f.Finding)
+	}
+	for i, f := range all {
+		if !ruleID(f.Rule) || f.Message == "" || !slices.Contains(lint.Severities, f.Severity) {
+			return nil, fmt.Errorf("finding %d of the report: needs a rule, a message and a severity (error, warning or note)", i+1)
+		}
+	}
+	if d.Image.Layers == nil {
+		d.Image.Layers = []Layer{}
+	}
+	return d.With(d.Findings), nil
+}
+
+// ruleID reports whether s is of the form that the schema gives to rules.
+func ruleID(s string) bool {
+	for i, r := range s {
+		if !(r >= 'a' && r <= 'z' || i > 0 && (r >= '0' && r <= '9' || r == '-')) {
+			return false
+		}
+	}
+	return s != ""
+}

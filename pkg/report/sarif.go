@@ -1,0 +1,397 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+)
+
+// What GitHub code scanning takes of a SARIF file:
+// https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning
+const (
+	sarifLimit       = 5000 // more are dropped by it, above 25,000 the file is refused
+	sarifDescription = 1024 // characters of a rule's short and full description
+	sarifRelated     = 10   // files that ask for what is missing, of up to 1,000 locations
+	sarifMessage     = 4096 // our own bound; of a text from an image
+)
+
+const home = "https://github.com/imgcheck/imgcheck"
+
+// The part of SARIF 2.1.0 that is written here:
+// https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+type (
+	sarifLog struct {
+		Schema  string     `json:"$schema"`
+		Version string     `json:"version"`
+		Runs    []sarifRun `json:"runs"`
+	}
+	sarifRun struct {
+		Tool        sarifTool         `json:"tool"`
+		Automation  *sarifAutomation  `json:"automationDetails,omitempty"`
+		Invocations []sarifInvocation `json:"invocations"`
+		Results     []sarifResult     `json:"results"`
+		ColumnKind  string            `json:"columnKind"`
+		Properties  map[string]any    `json:"properties,omitempty"`
+	}
+	sarifTool struct {
+		Driver sarifDriver `json:"driver"`
+	}
+	sarifDriver struct {
+		Name    string      `json:"name"`
+		Version string      `json:"version,omitempty"`
+		Info    string      `json:"informationUri"`
+		Rules   []sarifRule `json:"rules"`
+	}
+	sarifRule struct {
+		ID      string         `json:"id"`
+		Name    string         `json:"name"`
+		Short   sarifText      `json:"shortDescription"`
+		Full    sarifText      `json:"fullDescription"`
+		Help    sarifText      `json:"help"`
+		HelpURI string         `json:"helpUri"`
+		Default sarifLevel     `json:"defaultConfiguration"`
+		Props   map[string]any `json:"properties"`
+	}
+	sarifText struct {
+		Text     string `json:"text"`
+		Markdown string `json:"markdown,omitempty"`
+	}
+	sarifLevel struct {
+		Level string `json:"level"`
+	}
+	sarifAutomation struct {
+		ID string `json:"id"`
+	}
+	sarifInvocation struct {
+		Successful    bool                `json:"executionSuccessful"`
+		Notifications []sarifNotification `json:"toolExecutionNotifications,omitempty"`
+	}
+	sarifNotification struct {
+		Level   string    `json:"level"`
+		Message sarifText `json:"message"`
+	}
+	sarifResult struct {
+		RuleID       string            `json:"ruleId"`
+		RuleIndex    int               `json:"ruleIndex"`
+		Level        string            `json:"level"`
+		Message      sarifText         `json:"message"`
+		Locations    []sarifLocation   `json:"locations"`
+		Related      []sarifLocation   `json:"relatedLocations,omitempty"`
+		Fingerprints map[string]string `json:"partialFingerprints"`
+		Baseline     string            `json:"baselineState,omitempty"`
+		Suppressions []sarifSuppressed `json:"suppressions,omitempty"`
+		Props        map[string]any    `json:"properties,omitempty"`
+	}
+	sarifSuppressed struct {
+		Kind          string `json:"kind"`
+		Justification string `json:"justification"`
+	}
+	sarifLocation struct {
+		ID       *int           `json:"id,omitempty"`
+		Physical sarifPhysical  `json:"physicalLocation"`
+		Logical  []sarifLogical `json:"logicalLocations,omitempty"`
+		Message  *sarifText     `json:"message,omitempty"`
+	}
+	sarifPhysical struct {
+		Artifact sarifArtifact `json:"artifactLocation"`
+		Region   sarifRegion   `json:"region"`
+	}
+	sarifArtifact struct {
+		URI string `json:"uri"`
+	}
+	sarifRegion struct {
+		StartLine   int `json:"startLine"`
+		StartColumn int `json:"startColumn"`
+		EndLine     int `json:"endLine"`
+		EndColumn   int `json:"endColumn"`
+	}
+	sarifLogical struct {
+		Name string `json:"name"`
+		Full string `json:"fullyQualifiedName"`
+		Kind string `json:"kind"`
+	}
+)
+
+// SARIF writes the document for code scanning: one run, the rules of the
+// document and any other that a finding names, a result for each finding, notes
+// too. A result stands at the path in the image of the first file that asks for
+// what is missing, written relative to the root, since a reference with its tag
+// would make every alert a new one with each build. What a baseline knows is
+// "unchanged", and what a policy ignores is suppressed.
+func SARIF(w io.Writer, d *Document, o Options) error {
+	list := sarifResults(d)
+	findings := make([]lint.Finding, len(list))
+	for i := range list {
+		findings[i] = list[i].Finding
+	}
+	prints := fingerprints(findings)
+	invocation := sarifInvocation{Successful: true}
+	if n := len(list) - sarifLimit; n > 0 {
+		list, findings = list[:sarifLimit], findings[:sarifLimit]
+		invocation.Notifications = []sarifNotification{{Level: "warning", Message: sarifText{Text: fmt.Sprintf("%s of the least severity are left out: GitHub takes %s of a run.", plural(n, "finding"), count(sarifLimit))}}}
+	}
+	run := sarifRun{
+		Tool:        sarifTool{sarifDriver{Name: "imgcheck", Version: o.Version, Info: home, Rules: []sarifRule{}}},
+		Invocations: []sarifInvocation{invocation},
+		Results:     []sarifResult{},
+		ColumnKind:  "utf16CodeUnits",
+		Properties:  map[string]any{"image": clean(d.Image.Ref)},
+	}
+	if d.Image.Digest != "" {
+		run.Properties["digest"] = d.Image.Digest
+	}
+	if d.Image.Platform != "" {
+		run.Properties["platform"] = d.Image.Platform
+	}
+	if name := Repository(d.Image.Ref); name != "" {
+		run.Automation = &sarifAutomation{ID: "imgcheck/" + name + "/"} // two images of a commit are two analyses
+	}
+	index := map[string]int{}
+	for _, r := range rulesOf(findings, d.Rules) {
+		index[r.ID] = len(run.Tool.Driver.Rules)
+		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRuleOf(r))
+	}
+	for i := range list {
+		f := &findings[i]
+		res := sarifResult{
+			RuleID: f.Rule, RuleIndex: index[f.Rule], Level: string(f.Severity),
+			Message:      sarifText{Text: shortenLines(sentences(f), sarifMessage)},
+			Locations:    []sarifLocation{sarifAt(d, Path(f))},
+			Related:      sarifRelatedTo(d, f),
+			Fingerprints: map[string]string{"primaryLocationLineHash": prints[i], "imgcheck/v1": prints[i]},
+			Props:        sarifProps(f),
+		}
+		if len(d.Known) > 0 {
+			res.Baseline = list[i].baseline
+		}
+		if list[i].Reason != "" {
+			res.Suppressions = []sarifSuppressed{{"external", clean(list[i].Reason)}}
+		}
+		run.Results = append(run.Results, res)
+	}
+	return writeJSON(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}})
+}
+
+// sarifFinding is a finding and what a policy says of it.
+type sarifFinding struct {
+	Ignored
+	baseline string
+}
+
+// sarifResults are all findings of a document, the heaviest first.
+func sarifResults(d *Document) []sarifFinding {
+	var list []sarifFinding
+	for _, f := range d.Findings {
+		list = append(list, sarifFinding{Ignored{Finding: f}, "new"})
+	}
+	for _, f := range d.Known {
+		list = append(list, sarifFinding{Ignored{Finding: f}, "unchanged"})
+	}
+	for _, g := range d.Ignored {
+		list = append(list, sarifFinding{g, ""})
+	}
+	slices.SortStableFunc(list, func(a, b sarifFinding) int {
+		return cmp.Compare(slices.Index(lint.Severities, a.Finding.Severity), slices.Index(lint.Severities, b.Finding.Severity))
+	})
+	return list
+}
+
+func sarifRuleOf(r *lint.Rule) sarifRule {
+	doc := strings.TrimSpace(r.Doc)
+	var text, md strings.Builder
+	fmt.Fprintf(&text, "%s\n\n%s\n", r.Title, doc)
+	fmt.Fprintf(&md, "%s\n", doc)
+	if len(r.Patterns) > 0 {
+		fmt.Fprint(&text, "\nIt reads as:\n")
+		fmt.Fprint(&md, "\nIt reads as:\n\n")
+		for _, p := range r.Patterns {
+			fmt.Fprintf(&text, "  %s\n", p)
+			fmt.Fprintf(&md, "- %s\n", code(p))
+		}
+	}
+	if len(r.Sources) > 0 {
+		fmt.Fprint(&text, "\nSources:\n")
+		fmt.Fprint(&md, "\nSources:\n\n")
+		for _, s := range r.Sources {
+			fmt.Fprintf(&text, "  %s\n", s)
+			fmt.Fprintf(&md, "- %s\n", s)
+		}
+	}
+	level := map[lint.Severity]string{lint.Error: "error", lint.Warning: "warning", lint.Note: "recommendation"}[r.Severity]
+	return sarifRule{
+		ID: r.ID, Name: camel(r.ID),
+		Short:   sarifText{Text: shorten(r.Title, sarifDescription)},
+		Full:    sarifText{Text: shorten(doc, sarifDescription)},
+		Help:    sarifText{Text: text.String(), Markdown: md.String()},
+		HelpURI: RuleURL(r.ID),
+		Default: sarifLevel{string(r.Severity)},
+		Props:   map[string]any{"precision": "very-high", "problem.severity": level, "tags": []string{"container-image", "gpu"}},
+	}
+}
+
+// RuleURL is where a rule is described.
+func RuleURL(id string) string { return home + "/blob/main/docs/rules/" + url.PathEscape(id) + ".md" }
+
+// camel is a rule's ID as SARIF wants a name: missing-library, MissingLibrary.
+func camel(id string) string {
+	var b strings.Builder
+	for word := range strings.SplitSeq(id, "-") {
+		if word != "" {
+			b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+		}
+	}
+	return b.String()
+}
+
+func sarifAt(d *Document, p string) sarifLocation {
+	at := sarifLocation{Physical: sarifPhysical{sarifArtifact{artifactURI(p)}, sarifRegion{1, 1, 1, 1}}}
+	if p != "" {
+		name := clean(p)
+		at.Logical = []sarifLogical{{Name: name, Full: clean(Repository(d.Image.Ref)) + ":" + name, Kind: "resource"}}
+	}
+	return at
+}
+
+func sarifRelatedTo(d *Document, f *lint.Finding) []sarifLocation {
+	var out []sarifLocation
+	add := func(file lint.File, what string, l *lint.LayerRef) {
+		if len(out) == sarifRelated {
+			return
+		}
+		at, id := sarifAt(d, file.Path), len(out)+1
+		if l != nil {
+			what += ", " + layer("by", l)
+		}
+		at.ID, at.Message = &id, &sarifText{Text: what}
+		out = append(out, at)
+	}
+	for _, n := range f.NeededBy {
+		add(n, "asks for it; brought", n.Layer)
+	}
+	for _, p := range f.Present {
+		add(p, "is of that name; brought", p.Layer)
+	}
+	for _, r := range f.Removed {
+		add(r.File, "was of that name; deleted", r.By)
+	}
+	return out
+}
+
+func sarifProps(f *lint.Finding) map[string]any {
+	p := map[string]any{}
+	for key, value := range map[string]string{"library": f.Library, "family": f.Family, "symbol": f.Symbol, "because": f.Because} {
+		if value != "" {
+			p[key] = clean(value)
+		}
+	}
+	if len(f.NeededBy) > 0 && f.NeededBy[0].Layer != nil {
+		p["layer"] = f.NeededBy[0].Layer.Index
+	}
+	if n := len(f.Affected); n > 0 {
+		p["affected"] = n
+	}
+	return p
+}
+
+// artifactURI is a path of the image as a URI relative to its root; for what
+// has no path it is "image".
+func artifactURI(p string) string {
+	rel := strings.TrimLeft(clean(p), "/")
+	if rel == "" {
+		return "image"
+	}
+	uri := (&url.URL{Path: rel}).EscapedPath()
+	if first, _, _ := strings.Cut(uri, "/"); strings.Contains(first, ":") {
+		uri = "./" + uri // else the first segment would be a scheme
+	}
+	return uri
+}
+
+// Repository is a reference without its tag and digest.
+func Repository(ref string) string {
+	ref, _, _ = strings.Cut(ref, "@")
+	if i := strings.LastIndex(ref, ":"); i > strings.LastIndex(ref, "/") {
+		ref = ref[:i]
+	}
+	return clean(ref)
+}
+
+// rulesOf are the rules that are known and those that findings name beside
+// them, the latter with what the finding says.
+func rulesOf(findings []lint.Finding, known []*lint.Rule) []*lint.Rule {
+	rules := slices.Clone(known)
+	have := map[string]bool{}
+	for _, r := range rules {
+		have[r.ID] = true
+	}
+	for i := range findings {
+		if f := &findings[i]; !have[f.Rule] {
+			have[f.Rule] = true
+			rules = append(rules, &lint.Rule{ID: f.Rule, Severity: f.Severity, Title: f.Rule, Doc: "This version of imgcheck does not know the rule."})
+		}
+	}
+	return rules
+}
+
+// sentences are a finding in prose, the first of them for a title.
+func sentences(f *lint.Finding) string {
+	var b strings.Builder
+	add := func(label, text string) {
+		if text = strings.TrimRight(clean(text), ". "); text != "" {
+			fmt.Fprintf(&b, "%s%s.\n", label, text)
+		}
+	}
+	add("", f.Message)
+	last := ""
+	for _, e := range f.Effects {
+		if e.Text != last {
+			add("So ", e.Text)
+		}
+		last = e.Text
+	}
+	for i, n := range f.NeededBy {
+		if i == shownNeeders {
+			add("", fmt.Sprintf("… and %s more", count(len(f.NeededBy)-i)))
+			break
+		}
+		from := ""
+		if n.Layer != nil {
+			from = ", " + layer("from", n.Layer)
+		}
+		add("Needed by ", n.Path+from)
+	}
+	for _, r := range f.Removed {
+		if r.By != nil {
+			add("Deleted: ", r.Path+", "+layer("by", r.By))
+		}
+	}
+	for _, p := range f.Present {
+		add("Present at ", p.Path)
+	}
+	for _, x := range f.Fixes {
+		add("Fix: ", x)
+	}
+	add("Because: ", f.Because)
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// shortenLines cuts a text of several lines to n characters.
+func shortenLines(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

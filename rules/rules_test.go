@@ -1,0 +1,100 @@
+package rules_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/rules"
+)
+
+var update = flag.Bool("update", false, "write docs/rules anew")
+
+const dir = "../docs/rules"
+
+// TestDocs holds docs/rules against the packs, from which it is made
+// (`go test ./rules -update`).
+func TestDocs(t *testing.T) {
+	packs, err := lint.LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := pages(packs)
+	if *update {
+		write(t, want)
+	}
+	have, err := filepath.Glob(dir + "/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range have {
+		if _, ok := want[filepath.Base(file)]; !ok {
+			t.Errorf("%s is of no rule: go test ./rules -update", file)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Errorf("%v: go test ./rules -update", err)
+			continue
+		}
+		if diff := cmp.Diff(want[name], string(b)); diff != "" {
+			t.Errorf("docs/rules/%s is not what the packs say (-want +got): go test ./rules -update\n%s", name, diff)
+		}
+	}
+}
+
+// pages are the files of docs/rules by their names.
+func pages(packs *lint.Packs) map[string]string {
+	m := map[string]string{}
+	var index strings.Builder
+	index.WriteString("# Rules\n\nMade from the packs in [rules/](../../rules) by `go test ./rules -update`; `imgcheck rules` prints the same.\n\n| rule | severity | what it says |\n|---|---|---|\n")
+	for _, r := range packs.SortedRules() {
+		m[r.ID+".md"] = r.Page()
+		fmt.Fprintf(&index, "| [%s](%s.md) | %s | %s |\n", r.ID, r.ID, r.Severity, r.Title)
+	}
+	m["README.md"] = index.String()
+	return m
+}
+
+func write(t *testing.T, files map[string]string) {
+	t.Helper()
+	old, err := filepath.Glob(dir + "/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range old {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRulesAreWhole keeps a rule from being without what its page needs.
+func TestRulesAreWhole(t *testing.T) {
+	packs, err := lint.LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range packs.Rules {
+		if strings.TrimSpace(r.Doc) == "" || len(r.Sources) == 0 || r.Title == "" || strings.HasSuffix(r.Title, ".") {
+			t.Errorf("rule %s: needs a doc, sources and a title without a period", r.ID)
+		}
+	}
+}
