@@ -119,9 +119,10 @@ func (p *planner) asker(f *lint.Finding) *elfdeps.Object {
 // they turn out to open themselves comes along when the trial shows it.
 func (p *planner) standIn(dir string, names []string, like *elfdeps.Object) candidate {
 	s := Step{Kind: "add", Library: names[0], Path: dir, StandIn: true}
+	origin := "$ORIGIN" // as NVIDIA's libraries that are several files have it
 	for _, n := range names {
 		s.Files = append(s.Files, n)
-		o := &elfdeps.Object{Ident: like.Ident, Type: elf.ET_DYN, Machine: like.Machine, Version: like.Version, Dynamic: true, Soname: n, Stack: elfdeps.StackNoExec}
+		o := &elfdeps.Object{Runpath: &origin, Ident: like.Ident, Type: elf.ET_DYN, Machine: like.Machine, Version: like.Version, Dynamic: true, Soname: n, Stack: elfdeps.StackNoExec}
 		s.files = append(s.files, file{File: patch.File{Path: path.Join(dir, n), Mode: 0o644, Size: 4096}, object: o})
 	}
 	slices.Sort(s.Files)
@@ -329,11 +330,7 @@ func (p *planner) newer(ctx context.Context, f *lint.Finding) ([]candidate, erro
 		for _, dir := range p.whereIs(name) {
 			list = append(list, bring(dir))
 		}
-		first := Step{
-			Kind: "path", Text: fmt.Sprintf("put %s first in LD_LIBRARY_PATH", ours), Path: ours,
-			Variable: libraryPath, edit: edit{"prepend", ":", ours},
-		}
-		list = append(list, bring(ours).and(" and first in LD_LIBRARY_PATH", first))
+		list = append(list, bring(ours).and(" and first in LD_LIBRARY_PATH", prependPath(ours)))
 	}
 	return list, nil
 }
