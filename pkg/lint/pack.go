@@ -24,6 +24,7 @@ type Packs struct {
 	Optional   []*Exception
 	AnyOf      []*Exception
 	Versions   []*VersionFix
+	Tables
 
 	families sync.Map // name → *Family
 }
@@ -98,6 +99,7 @@ type pack struct {
 	Optional   []*Exception  `yaml:"optional"`
 	AnyOf      []*Exception  `yaml:"any_of"`
 	Versions   []*VersionFix `yaml:"versions"`
+	Tables     `yaml:",inline"`
 }
 
 // LoadPacks reads every *.yaml of fsys. A pack with an unknown field, a missing
@@ -143,6 +145,7 @@ func (p *Packs) add(b []byte) error {
 	p.Optional = append(p.Optional, one.Optional...)
 	p.AnyOf = append(p.AnyOf, one.AnyOf...)
 	p.Versions = append(p.Versions, one.Versions...)
+	p.Tables.add(one.Tables)
 	return nil
 }
 
@@ -191,7 +194,7 @@ func (p *pack) validate() error {
 			return err
 		}
 	}
-	return nil
+	return p.Tables.validate()
 }
 
 func patterns(what string, list []string) error {
