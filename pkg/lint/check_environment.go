@@ -58,15 +58,16 @@ func hasToken(entry string) bool {
 func (w *world) ldPathMissing() []Finding {
 	var list []Finding
 	for _, e := range slices.Compact(slices.Sorted(slices.Values(w.pathEntries()))) {
-		if !strings.HasPrefix(e, "/") || hasToken(e) || w.isMount(e) {
+		literal := !hasToken(e) && (strings.Contains(e, "$") || strings.HasPrefix(e, "~"))
+		if !strings.HasPrefix(e, "/") && !literal || hasToken(e) || w.isMount(e) {
 			continue
 		}
 		if _, _, ok := w.img.FS.Lookup(e); ok {
 			continue
 		}
 		f := Finding{Message: fmt.Sprintf("LD_LIBRARY_PATH names %s, which is not there", e), Fixes: []string{w.without(func(x string) bool { return x == e })}}
-		if strings.Contains(e, "$") {
-			f.Message = fmt.Sprintf("LD_LIBRARY_PATH names %s: the variable in it was never replaced", e)
+		if literal {
+			f.Message = fmt.Sprintf("LD_LIBRARY_PATH names %s: only a shell would replace what is in it", e)
 			f.Severity = Warning
 		}
 		list = append(list, f)

@@ -395,9 +395,11 @@ func (w *world) cudaMajors() []Finding {
 // worth knowing where something is compiled, and no fault.
 func (w *world) cudaDiffers() []Finding {
 	system, from := "", ""
+	there := map[string]bool{}
 	for _, c := range w.inv.Components {
 		if c.Name == "cuda" && c.Path != "" && (c.From == "version.json" || c.From == "directory name") {
 			system, from = c.Version, c.Path
+			there[release(c.Version, 2)] = true
 		}
 	}
 	if v, ok := w.getenv("CUDA_VERSION"); ok && system == "" {
@@ -408,7 +410,7 @@ func (w *world) cudaDiffers() []Finding {
 	}
 	var list []Finding
 	for _, b := range w.inv.Builds {
-		if b.Name != "torch" || b.CUDA == "" || release(b.CUDA, 2) == release(system, 2) {
+		if b.Name != "torch" || b.CUDA == "" || release(b.CUDA, 2) == release(system, 2) || there[release(b.CUDA, 2)] {
 			continue
 		}
 		list = append(list, Finding{
@@ -438,13 +440,14 @@ func (w *world) cpuBuilds() []Finding {
 			if pkg == nil || !w.isCPUBuild(p, pkg) {
 				continue
 			}
-			other := ""
+			other, has := "", false
 			for _, name := range slices.Sorted(maps.Keys(wheels)) {
-				if matchAny(row.Unless, name) {
+				has = has || matchAny(row.Unless, name)
+				if matchAny(row.Beside, name) {
 					other = name
 				}
 			}
-			if other != "" && w.buildOf(p, pkg.Name) == nil {
+			if has {
 				continue
 			}
 			f := Finding{
@@ -539,7 +542,7 @@ func (w *world) sharedFiles(p *inventory.Python, wheels map[string]*inventory.Pa
 	shared := map[[2]string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(wheels)) {
 		for file, hash := range wheels[name].Files {
-			if hash == "" || !strings.Contains(path.Base(file), ".so") {
+			if hash == "" || !strings.Contains(path.Base(file), ".so") || !w.isFile(file) {
 				continue
 			}
 			had, twice := first[file]

@@ -86,8 +86,12 @@ func (w *world) wrongArchitecture() []Finding {
 	var list []Finding
 	for m, paths := range other {
 		if own == 0 && w.img.Config != nil && w.img.Config.Architecture != "" {
+			severity := Warning
+			if w.entry().name != "" {
+				severity = Error
+			}
 			list = append(list, Finding{
-				Severity: Error,
+				Severity: severity,
 				Message:  fmt.Sprintf("the image says that it is for %s, and its %d ELF files are for %s", w.img.Config.Architecture, len(paths), m),
 				Effects:  []Effect{{"no program of it starts", "exec format error"}},
 				Present:  w.filesOf(paths[:1]), Affected: paths,

@@ -60,7 +60,8 @@ type Exclusive struct {
 // a GPU is meant to be used.
 type CPUBuild struct {
 	Package  string   `yaml:"package"`
-	Unless   []string `yaml:"unless"` // patterns of packages that bring the GPU side
+	Unless   []string `yaml:"unless"` // patterns of packages that bring its GPU side
+	Beside   []string `yaml:"beside"` // patterns of packages that may be what the GPU is for
 	Severity Severity `yaml:"severity"`
 	Effect   string   `yaml:"effect"`
 	Fix      string   `yaml:"fix"`
@@ -134,7 +135,7 @@ func (t *Tables) validate() error {
 		if c.Package == "" || c.Effect == "" || c.Fix == "" || !slices.Contains(Severities, c.Severity) || len(c.Sources) == 0 {
 			return fmt.Errorf("cpu build %q: needs a package, an effect, a fix, a severity and sources", c.Package)
 		}
-		if err := patterns("cpu build "+c.Package, c.Unless); err != nil {
+		if err := patterns("cpu build "+c.Package, slices.Concat(c.Unless, c.Beside)); err != nil {
 			return err
 		}
 	}
