@@ -134,14 +134,22 @@ func (w *world) torchPairs() []Finding {
 				f.Message = fmt.Sprintf("%s %s is the build without CUDA, and %s %s is built for CUDA %s", pair.Package, pkg.Version, pair.For, have, a)
 				f.Effects = []Effect{{"its operators do not run on the GPU", fmt.Sprintf("Could not run '%s::nms' with arguments from the 'CUDA' backend", pair.Package)}}
 				list = append(list, f)
-			case a != "" && b != "" && release(a, 1) != release(b, 1):
+			case a != "" && b != "" && pair.CUDA != "" && release(a, pair.cudaNumbers()) != release(b, pair.cudaNumbers()):
 				f.Message = fmt.Sprintf("%s %s is built for CUDA %s, and %s %s for CUDA %s", pair.Package, pkg.Version, b, pair.For, have, a)
-				f.Effects = []Effect{{fmt.Sprintf("`import %s` fails", pair.Package), "Detected that PyTorch and " + pair.Package + " were compiled with different CUDA major versions."}}
+				f.Effects = []Effect{{fmt.Sprintf("`import %s` fails", pair.Package), pair.CUDAError}}
 				list = append(list, f)
 			}
 		}
 	}
 	return list
+}
+
+// cudaNumbers is how many numbers of the CUDA versions must agree.
+func (p *Pair) cudaNumbers() int {
+	if p.CUDA == "major" {
+		return 1
+	}
+	return 2
 }
 
 // cudaBuild is the CUDA version that a package of an environment is built for:

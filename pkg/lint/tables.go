@@ -27,6 +27,10 @@ type Pair struct {
 	For      string            `yaml:"for"`
 	Versions map[string]string `yaml:"versions"` // of For → of Package
 	Error    string            `yaml:"error"`    // how it reads when they do not fit
+	// CUDA is how far the CUDA versions of their builds must agree, "major" or
+	// "minor", and CUDAError how it reads when they do not.
+	CUDA      string `yaml:"cuda"`
+	CUDAError string `yaml:"cuda_error"`
 	Sources  []string          `yaml:"sources"`
 }
 
@@ -113,6 +117,9 @@ func (t *Tables) validate() error {
 	for _, p := range t.Pairs {
 		if p.Package == "" || p.For == "" || len(p.Versions) == 0 || len(p.Sources) == 0 {
 			return fmt.Errorf("pair %q: needs a package, what it is for, versions and sources", p.Package)
+		}
+		if p.CUDA != "" && p.CUDA != "major" && p.CUDA != "minor" {
+			return fmt.Errorf("pair %s: cuda is major or minor, not %q", p.Package, p.CUDA)
 		}
 	}
 	for _, s := range t.Stacks {
