@@ -80,6 +80,9 @@ func Publish(ctx context.Context, base *Base, patched []*Patched, to string, o O
 	if err != nil {
 		return "", named(to, err)
 	}
+	if r, ok := t.(*repository); ok && r.same(base.src) {
+		r.puller = base.src.(*repository).puller // it has logged in
+	}
 	ref, err := base.publish(ctx, patched, t, o)
 	return ref, named(to, err)
 }
