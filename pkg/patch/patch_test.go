@@ -256,11 +256,6 @@ func patchAll(t *testing.T, b *Base, c Change) []*Patched {
 func patchOne(t *testing.T, img *Image, c Change) *Patched {
 	t.Helper()
 	f := indexed(t, img)
-	when, err := Created(img)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Created = when
 	p, err := Apply(img, f, c)
 	if err != nil {
 		t.Fatal(err)
@@ -486,10 +481,6 @@ func TestReproducible(t *testing.T) {
 		b.Images[0].src.(*repository).ref = name.MustParseReference("example.com/app:1")
 		img := b.Images[0]
 		c := change()
-		var err error
-		if c.Created, err = Created(img); err != nil {
-			t.Fatal(err)
-		}
 		f, err := mustOpenV1(t, textImage(t, app)).Index(t.Context())
 		if err != nil {
 			t.Fatal(err)

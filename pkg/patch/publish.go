@@ -131,7 +131,7 @@ func (b *Base) publish(ctx context.Context, patched []*Patched, t target, o Opti
 		o.note(fmt.Sprintf("%s is there already", digest))
 		return refOf(t, digest), nil
 	}
-	if was != b.Digest && t.String() == b.at() {
+	if was != "" && was != b.Digest && t.String() == b.at() {
 		return "", fmt.Errorf("it has moved from %s to %s meanwhile: run again", b.Digest, was)
 	}
 	if b.index != nil && !t.same(b.src) {
