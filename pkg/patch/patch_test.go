@@ -39,7 +39,8 @@ import (
 
 // server is a registry behind a handler that counts and may interfere.
 type server struct {
-	host string
+	host     string
+	registry http.Handler
 
 	mu        sync.Mutex
 	requests  []string // "METHOD /path"
@@ -59,7 +60,7 @@ func serve(t *testing.T, reg http.Handler) *server {
 	t.Setenv("REGISTRY_AUTH_FILE", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	t.Setenv("SOURCE_DATE_EPOCH", "")
-	s := &server{}
+	s := &server{registry: reg}
 	h := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		n, interfere := len(s.requests), s.interfere
@@ -562,20 +563,36 @@ func TestInterrupted(t *testing.T) {
 	for _, to := range []string{"app:1", "app:new", "other:1"} {
 		t.Run(to, func(t *testing.T) { interrupted(t, newServer(t), to, false, faults...) })
 	}
-	t.Run("index", func(t *testing.T) { interrupted(t, newServer(t), "other:1", true, faults[2:]...) })
+	t.Run("index", func(t *testing.T) { interrupted(t, newServer(t), "other:1", true, faults[3], faults[5]) })
 }
 
 type fault struct {
 	name string
 	on   bool // not this request only, but all from it on
-	fail func(w http.ResponseWriter)
+	late bool // the registry does what it is asked for, and nobody hears of it
+	fail func(w http.ResponseWriter, r *http.Request, registry http.Handler)
 }
 
 var faults = []fault{
-	{"refused once", false, func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }},
-	{"broken", true, func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }},
-	{"broken off once", false, func(http.ResponseWriter) { panic(http.ErrAbortHandler) }},
-	{"broken off", true, func(http.ResponseWriter) { panic(http.ErrAbortHandler) }},
+	{"refused once", false, false, func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { w.WriteHeader(http.StatusForbidden) }},
+	{"broken", true, false, func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		w.WriteHeader(http.StatusInternalServerError)
+	}},
+	{"cut off once", false, false, cutOff},
+	{"cut off", true, false, cutOff},
+	{"answer lost once", false, true, loseAnswer},
+	{"answer lost", true, true, loseAnswer},
+}
+
+// cutOff reads a part of a request's body and hangs up.
+func cutOff(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+	io.CopyN(io.Discard, r.Body, 10)
+	panic(http.ErrAbortHandler)
+}
+
+func loseAnswer(_ http.ResponseWriter, r *http.Request, registry http.Handler) {
+	registry.ServeHTTP(httptest.NewRecorder(), r)
+	panic(http.ErrAbortHandler)
 }
 
 func interrupted(t *testing.T, s *server, to string, index bool, faults ...fault) {
@@ -615,20 +632,26 @@ func interrupted(t *testing.T, s *server, to string, index bool, faults ...fault
 				}
 				patched = append(patched, p)
 			}
+			result, _, err := b.result(patched, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			named := digestOf(result).String()
 			var hit atomic.Bool
-			s.reset(func(i int, w http.ResponseWriter, _ *http.Request) bool {
+			s.reset(func(i int, w http.ResponseWriter, r *http.Request) bool {
 				if i != n && (!fault.on || i < n) {
 					return false
 				}
 				hit.Store(true)
-				fault.fail(w)
+				fault.fail(w, r, s.registry)
 				return true
 			})
-			_, err := Publish(t.Context(), b, patched, s.host+"/"+target, quick())
+			_, err = Publish(t.Context(), b, patched, s.host+"/"+target, quick())
 			missed := !hit.Load()
 			s.reset(nil)
 			now := s.digest(t, target)
-			if err != nil && now != before {
+			lost := fault.late && now == named // it moved, and could not be told of
+			if err != nil && now != before && !lost {
 				t.Fatalf("%s at request %d: the tag has moved from %q to %q: %v", fault.name, n, before, now, err)
 			}
 			if err == nil && now == before {

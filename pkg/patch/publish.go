@@ -153,7 +153,13 @@ func (b *Base) publish(ctx context.Context, patched []*Patched, t target, o Opti
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	return t.putName(ctx, raw, mt, b.Digest)
+	ref, err := t.putName(ctx, raw, mt, b.Digest)
+	if err != nil {
+		if now, nerr := t.now(ctx); nerr == nil && now == digest {
+			return refOf(t, digest), nil // only the answer was lost
+		}
+	}
+	return ref, err
 }
 
 // at is the name of the base as a target has it.
