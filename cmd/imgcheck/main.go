@@ -56,6 +56,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	fmt.Fprintln(stderr, "imgcheck: "+oneLine(err.Error()))
+	if errors.As(err, new(errRefused)) {
+		return exitFindings
+	}
 	return exitFailed
 }
 
@@ -78,7 +81,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		// --env LD_LIBRARY_PATH=/a,/b is one value
 		DisableSliceFlagSeparator: true,
 		Commands: []*cli.Command{
-			scanCommand(), convertCommand(), initCommand(), lddCommand(), rulesCommand(), cacheCommand(), demoCommand(), versionCommand(),
+			scanCommand(), patchCommand(), convertCommand(), initCommand(), lddCommand(), rulesCommand(), cacheCommand(), demoCommand(), versionCommand(),
 		},
 		ExitErrHandler:  func(*cli.Context, error) {}, // run decides
 		OnUsageError:    usageError,

@@ -38,6 +38,7 @@ func Text(w io.Writer, d *Document, o Options) error {
 		shown++
 		t.finding(f)
 	}
+	t.plan(d.Plan)
 	if o.All {
 		t.setApart(d)
 	}
