@@ -94,6 +94,40 @@ type patching struct {
 	packs        *lint.Packs
 	out, errs    io.Writer
 	stopProgress func()
+	close        []func() error // what is held until all is published
+}
+
+// done lets go of what is held.
+func (p *patching) done() {
+	p.stopProgress()
+	for _, f := range p.close {
+		f()
+	}
+}
+
+// content reads files of an image, each once, into unnamed files.
+func (p *patching) content(img *layers.Image) func(context.Context, int, *layers.Entry) (io.ReadCloser, error) {
+	kept := map[*layers.Entry]*os.File{}
+	return func(ctx context.Context, layer int, e *layers.Entry) (io.ReadCloser, error) {
+		f := kept[e]
+		if f == nil {
+			var err error
+			if f, err = os.CreateTemp("", "imgcheck-*"); err != nil {
+				return nil, err
+			}
+			os.Remove(f.Name())
+			p.close = append(p.close, f.Close)
+			err = img.ReadFiles(ctx, layer, []*layers.Entry{e}, func(_ *layers.Entry, r io.Reader) error {
+				_, err := io.Copy(f, r)
+				return err
+			})
+			if err != nil {
+				return nil, fmt.Errorf("reading /%s from layer %d: %w", e.Path, layer+1, err)
+			}
+			kept[e] = f
+		}
+		return io.NopCloser(io.NewSectionReader(f, 0, e.Size)), nil
+	}
 }
 
 // emits are what --emit writes.
@@ -162,7 +196,7 @@ func (p *patching) undone(ctx context.Context) error {
 // run is the program: find the image, plan, lay the plan over it, prove that it
 // helps, publish.
 func (p *patching) run(ctx context.Context) error {
-	defer p.stopProgress()
+	defer p.done()
 	sources, err := provide.Open(ctx, p.from, provide.Options{Insecure: p.layers.Insecure})
 	if err != nil {
 		return err
@@ -244,7 +278,7 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 	if err != nil {
 		return nil, err
 	}
-	defer opened.Close()
+	p.close = append(p.close, opened.Close)
 	fsys, err := opened.Index(ctx)
 	if err != nil {
 		return nil, err
@@ -256,7 +290,7 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 	if len(w.res.Findings) == 0 || !w.res.Worst().AtLeast(lint.Warning) {
 		return nil, nil
 	}
-	o := fix.Options{Trials: 64, Find: sources.Find, Pins: p.pins}
+	o := fix.Options{Trials: 64, Find: sources.Find, Pins: p.pins, Content: p.content(opened)}
 	if w.plan, err = fix.Find(ctx, w.read, p.packs, w.res, o); err != nil {
 		return nil, err
 	}

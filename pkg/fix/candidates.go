@@ -29,6 +29,7 @@ var kinds = map[string]func(*planner, context.Context, *lint.Finding) ([]candida
 	"drop":         local((*planner).drops),
 	"remove":       local((*planner).removals),
 	"ldconf":       local((*planner).caches),
+	"execstack":    (*planner).stacks,
 	"unpreload":    local((*planner).unpreloads),
 	"capabilities": local((*planner).capabilities),
 	"add":          (*planner).adds,

@@ -18,9 +18,11 @@ package fix
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/provide"
 )
@@ -32,6 +34,9 @@ type Options struct {
 	// Find asks the sources of libraries ([provide.Sources.Find]). Nil is that
 	// there are none: libraries are then stood in for.
 	Find func(context.Context, provide.Want) (*provide.Found, error)
+	// Content reads a file of the image, e of a layer counted from 0, as the index
+	// has it. Nil is that a plan is not to be carried out.
+	Content func(ctx context.Context, layer int, e *layers.Entry) (io.ReadCloser, error)
 	// Pins are the releases that the user wants, by the library's ID.
 	Pins map[string]string
 }

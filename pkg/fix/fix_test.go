@@ -114,14 +114,15 @@ func wantSteps(t *testing.T, p *Plan, want ...string) {
 // parts beside it, which nothing has asked for yet; not those of a wheel's
 // private copy.
 func TestSubLibrariesAreLinkedToo(t *testing.T) {
-	p := plan(t, "env LD_LIBRARY_PATH=/opt/cudnn\nentrypoint [\"/app/infer\"]\n"+root+
-		library("1/opt/cudnn/libcudnn.so.9.1.0", "libcudnn.so.9")+
-		library("1/opt/cudnn/libcudnn_ops.so.9.1.0", "libcudnn_ops.so.9")+
-		library("1/opt/cudnn/libcudnn_graph.so.9.1.0", "libcudnn_graph.so.9")+
-		"-- 1/opt/cudnn/libcudnn_graph.so.9 --\nsymlink libcudnn_graph.so.9.1.0\n"+
-		library("1/opt/cudnn/libcudnn_engines_precompiled.so.9", "libcudnn_engines_precompiled.so.9", "libcudnn_graph.so.9")+
-		library("1/opt/cudnn/libcublas.so.12.4", "libcublas.so.12")+
-		program("1/app/infer", "libcudnn.so.9"), Options{})
+	text := "env LD_LIBRARY_PATH=/opt/cudnn\nentrypoint [\"/app/infer\"]\n" + root +
+		library("1/opt/cudnn/libcudnn.so.9.1.0", "libcudnn.so.9") +
+		library("1/opt/cudnn/libcudnn_ops.so.9.1.0", "libcudnn_ops.so.9") +
+		library("1/opt/cudnn/libcublas.so.12.4", "libcublas.so.12") +
+		program("1/app/infer", "libcudnn.so.9")
+	for _, part := range []string{"adv", "cnn", "engines_precompiled", "engines_runtime_compiled", "graph", "heuristic"} {
+		text += library("1/opt/cudnn/libcudnn_"+part+".so.9", "libcudnn_"+part+".so.9")
+	}
+	p := plan(t, text, Options{})
 	wantSteps(t, p, "link /opt/cudnn/libcudnn.so.9 -> libcudnn.so.9.1.0", "link /opt/cudnn/libcudnn_ops.so.9 -> libcudnn_ops.so.9.1.0")
 	if !p.Complete() {
 		t.Errorf("findings are left: %v", p.After.Findings)
@@ -379,6 +380,37 @@ func TestKinds(t *testing.T) {
 	for _, m := range lint.Mends {
 		if kinds[m] == nil {
 			t.Errorf("nothing makes %q", m)
+		}
+	}
+}
+
+// TestVersions asks for the release that the other parts of a library are of, else
+// for what the package that asks requires.
+func TestVersions(t *testing.T) {
+	const site = "1/usr/lib/python3/dist-packages"
+	part := "entrypoint [\"/app/infer\"]\n" + root + program("1/app/infer", "libcudnn.so.9") +
+		library("1/usr/lib/x86_64-linux-gnu/libcudnn.so.9.1.0", "libcudnn.so.9") + "-- 1/usr/lib/x86_64-linux-gnu/libcudnn.so.9 --\nsymlink libcudnn.so.9.1.0\n"
+	wheel := "entrypoint [\"/app/infer\"]\n" + root + program("1/app/infer", "libcudnn.so.9") +
+		library(site+"/nvidia/cudnn/lib/libcudnn.so.9", "libcudnn.so.9") + "-- " + site + "/nvidia_cudnn_cu12-9.19.0.56.dist-info/METADATA --\nName: nvidia-cudnn-cu12\nVersion: 9.19.0.56\n"
+	wheel = strings.Replace(wheel, "entrypoint", "env LD_LIBRARY_PATH=/usr/lib/python3/dist-packages/nvidia/cudnn/lib\nenv CUDA_VERSION=12.4.1\nentrypoint", 1)
+	asks := "env CUDA_VERSION=12.4.1\n" + root + library(site+"/onnxruntime/capi/libonnxruntime_providers_cuda.so", "libonnxruntime_providers_cuda.so", "libcudnn.so.9") +
+		library(site+"/onnxruntime/capi/onnxruntime_pybind11_state.so", "state.so") +
+		"-- " + site + "/onnxruntime_gpu-1.20.1.dist-info/METADATA --\nName: onnxruntime-gpu\nVersion: 1.20.1\nRequires-Dist: nvidia-cudnn-cu12 (>=9.1,<10) ; extra == 'cudnn'\nRequires-Dist: numpy (>=1.2)\n"
+	for name, tt := range map[string]struct {
+		text string
+		want []string
+	}{
+		"the name of another part":  {part, []string{"==9.1.0.*"}},
+		"the wheel of another part": {wheel, []string{"==9.19.0.56"}},
+		"what the package requires": {asks, []string{">=9.1,<10"}},
+	} {
+		var got [][]string
+		plan(t, tt.text, Options{Find: func(_ context.Context, w provide.Want) (*provide.Found, error) {
+			got = append(got, w.Versions)
+			return nil, &provide.NotFoundError{Want: w}
+		}})
+		if len(got) == 0 || !slices.Equal(got[0], tt.want) {
+			t.Errorf("%s: asked for %v, want %v", name, got, tt.want)
 		}
 	}
 }

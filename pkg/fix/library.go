@@ -32,7 +32,7 @@ func (p *planner) adds(ctx context.Context, f *lint.Finding) ([]candidate, error
 		return nil, err
 	}
 	list := []candidate{{text: "a search path alone", steps: []Step{appendPath(ours)}}}
-	for _, dir := range p.ownDirs(f) {
+	for _, dir := range p.homes(f) {
 		list = append(list, bring(dir))
 	}
 	list = append(list, bring(ours).and(" and in LD_LIBRARY_PATH", appendPath(ours)))
@@ -40,6 +40,19 @@ func (p *planner) adds(ctx context.Context, f *lint.Finding) ([]candidate, error
 		list = append(list, bring(ours).and(" and in ld.so.cache", cached(ours)))
 	}
 	return list, nil
+}
+
+// homes are the directories where a library belongs: those that the asking file
+// names, and for a part of a library the one where the asking part lies.
+func (p *planner) homes(f *lint.Finding) []string {
+	list := p.ownDirs(f)
+	for _, n := range f.NeededBy {
+		dir := path.Dir(n.Path)
+		if lib := provide.LibraryOf(n.Path); lib != nil && lib == provide.LibraryOf(f.Library) && offered(n.Path) && !slices.Contains(list, dir) {
+			list = append(list, dir)
+		}
+	}
+	return list
 }
 
 // and is the candidate with one more step.
@@ -161,10 +174,12 @@ func (p *planner) find(ctx context.Context, f *lint.Finding, names []string) (*p
 		w.Arch = c.Architecture
 	}
 	if o := p.asker(f); o != nil {
-		w.Glibc = p.glibc(o)
+		w.Glibc = strings.TrimSuffix(p.glibc(o), "?")
 	}
 	if lib := provide.LibraryOf(names[0]); lib != nil {
-		w.Pin = p.Pins[lib.ID]
+		if w.Pin = p.Pins[lib.ID]; w.Pin == "" {
+			w.Versions = p.versionsFor(f, lib, w.CUDA)
+		}
 	}
 	question := fmt.Sprint(w)
 	if a, ok := p.answers[question]; ok {
