@@ -25,6 +25,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
@@ -46,6 +47,9 @@ type Options struct {
 	// Cache, when set, keeps what was read of each layer whose digest was
 	// verified, and a layer that it has is not read again.
 	Cache *Cache
+	// Stall is how long a registry may send nothing before a request is given
+	// up and sent again; 0 means a minute. A download as a whole has no limit.
+	Stall time.Duration
 	// Note, when set, is told what is worth knowing of how a layer is read: its
 	// number from 0, -1 for the image as a whole, and that the cache has it, or
 	// by what it is decompressed. It is called from many goroutines.
@@ -54,6 +58,8 @@ type Options struct {
 	// how many bytes of its compressed stream. It is called from many
 	// goroutines.
 	Progress func(layer int, n int)
+
+	sleep func(context.Context, time.Duration) error // in tests
 }
 
 // Image is an image that was found and not yet read.
@@ -85,9 +91,9 @@ type LayerInfo struct {
 
 // blob is a layer that can be opened.
 type blob struct {
-	open func() (io.ReadCloser, error)
-	// verify is the digest that the opened bytes must have; empty when whoever
-	// opens it verifies.
+	open func(context.Context) (io.ReadCloser, error)
+	// verify is the digest that the opened bytes must have; empty where none is
+	// known.
 	verify string
 }
 
@@ -101,8 +107,8 @@ func (img *Image) ID() string {
 	return img.id
 }
 
-// Index reads every layer, as many at a time as there are processors, and
-// merges them.
+// Index reads every layer, as many at a time as there are processors but no more
+// than four, and merges them.
 func (img *Image) Index(ctx context.Context) (*FS, error) {
 	var read []*Layer
 	var err error
@@ -164,8 +170,9 @@ func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 	return out, nil
 }
 
-// workers is how many layers are read at a time.
-func workers() int { return runtime.GOMAXPROCS(0) }
+// workers is how many layers are read at a time. Each has a decompressor's window
+// and a reader's of an ELF file, 30 MB in all.
+func workers() int { return min(4, runtime.GOMAXPROCS(0)) }
 
 func instruction(createdBy string) string {
 	if createdBy == "" {
@@ -194,16 +201,19 @@ func (img *Image) indexBlob(ctx context.Context, i int) (*Layer, error) {
 			return l, nil
 		}
 	}
-	rc, err := b.open()
+	rc, err := b.open(ctx)
 	if err != nil {
 		return nil, img.friendly(err)
 	}
 	defer rc.Close()
 	l, err := readBlob(ctx, img.meter(rc, i), b.verify, img.opts.keep)
 	var broken sourceError
+	var other *digestError
 	switch {
 	case errors.As(err, &broken):
 		return nil, img.friendly(broken.error)
+	case errors.As(err, &other) && img.host != "":
+		return nil, fmt.Errorf("%w, or a proxy has changed it", err)
 	case err == nil && cached:
 		if err := img.opts.Cache.PutLayer(b.verify, img.opts.KeepID, l); err != nil {
 			img.note(i, err.Error())
