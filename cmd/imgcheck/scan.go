@@ -35,7 +35,6 @@ func scanCommand() *cli.Command {
 		Flags: append(slices.Concat(imageFlags(), outputFlags()),
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
 		),
 		Action: func(c *cli.Context) error {
 			o, err := scanOptions(c)
@@ -115,7 +114,7 @@ func imageFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "platform", Usage: "the `OS/ARCH` to take of an image for several (default: linux/amd64, or the only one)"},
 		&cli.BoolFlag{Name: "insecure", Usage: "allow plain HTTP and unverified TLS to the registry"},
-	}, cacheFlags()...)
+	}, append(cacheFlags(), progressFlags()...)...)
 }
 
 // imageOptions are what imageFlags were set to.
@@ -129,7 +128,11 @@ func imageOptions(c *cli.Context) (layers.Options, error) {
 		o.Platform = p
 	}
 	var err error
-	o.Cache, err = openCache(c, func(string) {})
+	o.Cache, err = openCache(c, func(text string) {
+		if c.Bool("verbose") {
+			fmt.Fprintln(c.App.ErrWriter, "imgcheck: "+oneLine(text))
+		}
+	})
 	return o, err
 }
 
@@ -178,8 +181,7 @@ func scanOptions(c *cli.Context) (*options, error) {
 	if o.layers, err = imageOptions(c); err != nil {
 		return nil, err
 	}
-	o.progress = newProgress(c.App.ErrWriter, c.Bool("quiet"))
-	o.layers.Progress = o.progress.add
+	o.progress = watch(c, &o.layers)
 	return o, nil
 }
 

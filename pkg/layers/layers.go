@@ -17,6 +17,7 @@
 package layers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,9 @@ type Options struct {
 	// number from 0, -1 for the image as a whole, and that the cache has it, or
 	// by what it is decompressed. It is called from many goroutines.
 	Note func(layer int, text string)
+	// Begin, when set, is told of the layers before the first is read, unless
+	// they are known only afterwards (a daemon's, a compressed archive's).
+	Begin func([]LayerInfo)
 	// Progress, when set, is told of bytes read: the layer's number from 0, and
 	// how many bytes of its compressed stream. It is called from many
 	// goroutines.
@@ -136,6 +140,9 @@ func (img *Image) Close() error {
 // indexBlobs reads the layers, the largest first so that no long one is left
 // for the end; a blob that stands twice is read once.
 func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
+	if img.opts.Begin != nil {
+		img.opts.Begin(img.Layers)
+	}
 	out := make([]*Layer, len(img.blobs))
 	first := map[string]int{}
 	order := make([]int, 0, len(img.blobs))
@@ -206,7 +213,8 @@ func (img *Image) indexBlob(ctx context.Context, i int) (*Layer, error) {
 		return nil, img.friendly(err)
 	}
 	defer rc.Close()
-	l, err := readBlob(ctx, img.meter(rc, i), b.verify, img.opts.keep)
+	head := &headReader{r: img.meter(rc, i)}
+	l, err := readBlob(ctx, head, b.verify, img.opts.keep)
 	var broken sourceError
 	var other *digestError
 	switch {
@@ -214,12 +222,41 @@ func (img *Image) indexBlob(ctx context.Context, i int) (*Layer, error) {
 		return nil, img.friendly(broken.error)
 	case errors.As(err, &other) && img.host != "":
 		return nil, fmt.Errorf("%w, or a proxy has changed it", err)
-	case err == nil && cached:
+	case err != nil:
+		return nil, err
+	}
+	img.note(i, "read, "+decodedBy(head.b))
+	if cached {
 		if err := img.opts.Cache.PutLayer(b.verify, img.opts.KeepID, l); err != nil {
 			img.note(i, err.Error())
 		}
 	}
-	return l, err
+	return l, nil
+}
+
+// headReader remembers how a blob begins.
+type headReader struct {
+	r io.Reader
+	b []byte
+}
+
+func (h *headReader) Read(p []byte) (int, error) {
+	n, err := h.r.Read(p)
+	if len(h.b) < len(magicZstd) {
+		h.b = append(h.b, p[:min(n, len(magicZstd))]...)
+	}
+	return n, err
+}
+
+// decodedBy says by what a blob that begins so is decompressed.
+func decodedBy(head []byte) string {
+	switch {
+	case bytes.HasPrefix(head, magicGzip):
+		return "gzip by imgcheck's inflate"
+	case bytes.HasPrefix(head, magicZstd):
+		return "zstd by klauspost/compress"
+	}
+	return "not compressed"
 }
 
 // cacheable reports whether the index of a layer, whose stored bytes are
