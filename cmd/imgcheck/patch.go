@@ -50,7 +50,6 @@ func patchCommand() *cli.Command {
 			&cli.BoolFlag{Name: "undo", Usage: "give the name of a patched IMAGE its original back"},
 			&cli.StringFlag{Name: "emit", Usage: "print the same change as `FORM` instead: dockerfile"},
 			rulesFlag(),
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
 		),
 		Action: func(c *cli.Context) error {
 			p, err := patchOptions(c)
@@ -168,8 +167,7 @@ func patchOptions(c *cli.Context) (*patching, error) {
 		return nil, err
 	}
 	p.layers.Keep, p.layers.KeepID = inventory.Wants, inventory.WantsID
-	shown := newProgress(c.App.ErrWriter, c.Bool("quiet"))
-	p.layers.Progress, p.stopProgress = shown.add, shown.done
+	p.stopProgress = watch(c, &p.layers).done
 	p.patch = patch.Options{Platform: p.layers.Platform, Insecure: p.layers.Insecure, AllowCopy: c.Bool("allow-copy"), Note: p.say}
 	p.packs, err = loadPacks(c.StringSlice("rules"))
 	return p, err

@@ -38,7 +38,6 @@ func scanCommand() *cli.Command {
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
 			rulesFlag(),
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
 			&cli.BoolFlag{Name: "no-fixes", Usage: "do not try what `imgcheck patch` could do"},
 		)),
 		Action: func(c *cli.Context) error {
@@ -140,7 +139,7 @@ func imageFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "platform", Usage: "the `OS/ARCH` to take of an image for several (default: linux/amd64, or the only one)"},
 		&cli.BoolFlag{Name: "insecure", Usage: "allow plain HTTP and unverified TLS to the registry"},
-	}, cacheFlags()...)
+	}, append(cacheFlags(), progressFlags()...)...)
 }
 
 // imageOptions are what imageFlags were set to.
@@ -154,7 +153,11 @@ func imageOptions(c *cli.Context) (layers.Options, error) {
 		o.Platform = p
 	}
 	var err error
-	o.Cache, err = openCache(c, func(string) {})
+	o.Cache, err = openCache(c, func(text string) {
+		if c.Bool("verbose") {
+			fmt.Fprintln(c.App.ErrWriter, "imgcheck: "+oneLine(text))
+		}
+	})
 	return o, err
 }
 
@@ -216,8 +219,7 @@ func scanOptions(c *cli.Context) (*options, error) {
 	if o.layers, err = imageOptions(c); err != nil {
 		return nil, err
 	}
-	o.progress = newProgress(c.App.ErrWriter, c.Bool("quiet"))
-	o.layers.Progress = o.progress.add
+	o.progress = watch(c, &o.layers)
 	return o, nil
 }
 
