@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -84,6 +85,7 @@ func refuse(format string, args ...any) error { return errRefused{fmt.Sprintf(fo
 type patching struct {
 	ref, target  string
 	from         []string
+	cacheDir     string // as the user has given it
 	pins         map[string]string
 	accept       bool
 	dry, undo    bool
@@ -102,6 +104,24 @@ func (p *patching) done() {
 	for _, f := range p.close {
 		f()
 	}
+}
+
+// sources opens what --from names. Without a cache, what is downloaded is kept
+// until the end.
+func (p *patching) sources(ctx context.Context) (*provide.Sources, error) {
+	o := provide.Options{Insecure: p.layers.Insecure, Indexes: p.layers.Cache}
+	switch {
+	case p.layers.Cache == nil:
+		dir, err := os.MkdirTemp("", "imgcheck-*")
+		if err != nil {
+			return nil, err
+		}
+		p.close = append(p.close, func() error { return os.RemoveAll(dir) })
+		o.Cache = dir
+	case p.cacheDir != "":
+		o.Cache = filepath.Join(p.cacheDir, "downloads")
+	}
+	return provide.Open(ctx, p.from, o)
 }
 
 // content reads files of an image, each once, into unnamed files.
@@ -137,7 +157,7 @@ func patchOptions(c *cli.Context) (*patching, error) {
 		return nil, fmt.Errorf("patch takes one image, not %d: see `imgcheck patch --help`", c.NArg())
 	}
 	p := &patching{
-		ref: c.Args().First(), target: c.String("tag"), from: c.StringSlice("from"), accept: c.Bool("accept-nvidia-license"),
+		ref: c.Args().First(), target: c.String("tag"), from: c.StringSlice("from"), cacheDir: c.String("cache-dir"), accept: c.Bool("accept-nvidia-license"),
 		dry: c.Bool("dry-run"), undo: c.Bool("undo"), emit: c.String("emit"), pins: map[string]string{}, out: c.App.Writer, errs: c.App.ErrWriter,
 	}
 	switch {
@@ -195,7 +215,7 @@ func (p *patching) undone(ctx context.Context) error {
 // helps, publish.
 func (p *patching) run(ctx context.Context) error {
 	defer p.done()
-	sources, err := provide.Open(ctx, p.from, provide.Options{Insecure: p.layers.Insecure})
+	sources, err := p.sources(ctx)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (img *Image) ReadFiles(ctx context.Context, layer int, entries []*Entry, ta
 		return ErrStream
 	}
 	b := img.blobs[layer]
-	rc, err := b.open()
+	rc, err := b.open(ctx)
 	if err != nil {
 		return img.friendly(err)
 	}
