@@ -203,6 +203,9 @@ func newRequest(w Want) (*request, error) {
 	if r.CUDA == "" {
 		r.CUDA = r.guessCUDA()
 	}
+	if _, err := parseVersion(r.Glibc); err != nil {
+		r.Glibc = "" // not known
+	}
 	return r, nil
 }
 

@@ -262,6 +262,7 @@ func TestIndexTakesTheNewestThatFits(t *testing.T) {
 		"prefix":             {Want{Versions: []string{"==9.1.*"}}, "9.1.0.70"},
 		"pinned pre-release": {Want{Pin: "10.0.0.1rc1"}, "10.0.0.1rc1"},
 		"old glibc":          {Want{Glibc: "2.27", Names: []string{"libcudnn.so.9"}}, "9.1.0.70"},
+		"unknown glibc":      {Want{Glibc: "?"}, "9.5.1.17"},
 		"arm64":              {Want{Arch: "arm64"}, "9.5.1.17"},
 		"none":               {Want{Pin: "9.7.0.1"}, "no source has cudnn (==9.7.0.1): pypi:URL/simple: has no release of nvidia-cudnn-cu12 that fits"},
 		"name in none":       {Want{Names: []string{"libcudnn_adv.so.8"}}, "no source has libcudnn_adv.so.8: pypi:URL/simple: nvidia_cudnn_cu12-8.9.7.29-py3-none-manylinux1_x86_64.whl: 8.9.7.29 has no libcudnn_adv.so.8"},
