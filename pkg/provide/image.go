@@ -61,7 +61,7 @@ func (s *imageSource) index(ctx context.Context, arch string) (*indexed, error) 
 		return x, nil
 	}
 	img, err := layers.Open(s.ctx, s.ref, layers.Options{
-		Platform: &v1.Platform{OS: "linux", Architecture: arch}, Insecure: s.insecure,
+		Platform: &v1.Platform{OS: "linux", Architecture: arch}, Insecure: s.insecure, Cache: s.indexes,
 	})
 	if err != nil {
 		return nil, err

@@ -25,6 +25,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
 // Schemes are what a source may begin with, and what it means.
@@ -44,6 +46,8 @@ type Options struct {
 	// MaxCache is how many bytes may stay in it; what was not used for longest
 	// goes first. 0 is 32 GiB.
 	MaxCache int64
+	// Indexes keeps what was read of the layers of images; nil keeps nothing.
+	Indexes *layers.Cache
 	// Client makes the requests; nil is one that follows redirects and knows
 	// the proxies that the environment names.
 	Client *http.Client

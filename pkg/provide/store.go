@@ -17,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
 // env is what all sources share.
@@ -24,6 +26,7 @@ type env struct {
 	cache    string
 	maxCache int64
 	client   *http.Client
+	indexes  *layers.Cache
 	insecure bool
 	progress func(what string, done, total int64)
 	pause    func(attempt int) time.Duration // before a request is tried again
@@ -35,7 +38,7 @@ type env struct {
 
 func newEnv(o Options) (*env, error) {
 	e := &env{
-		cache: o.Cache, maxCache: o.MaxCache, insecure: o.Insecure, progress: o.Progress,
+		cache: o.Cache, maxCache: o.MaxCache, indexes: o.Indexes, insecure: o.Insecure, progress: o.Progress,
 		pause: func(attempt int) time.Duration { return time.Duration(attempt) * time.Second },
 		used:  map[string]bool{}, pages: map[string]answer{},
 	}
@@ -56,16 +59,12 @@ func newEnv(o Options) (*env, error) {
 	return e, nil
 }
 
-// CacheDir is where downloads are kept: downloads in $IMGCHECK_CACHE, or in
-// imgcheck in the user's cache directory.
+// CacheDir is where downloads are kept: a directory of the program's cache, whose
+// own files have other names.
 func CacheDir() (string, error) {
-	dir := os.Getenv("IMGCHECK_CACHE")
-	if dir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return "", fmt.Errorf("finding the cache directory: %w: set IMGCHECK_CACHE", err)
-		}
-		dir = filepath.Join(user, "imgcheck")
+	dir, err := layers.DefaultCacheDir()
+	if err != nil {
+		return "", err
 	}
 	return filepath.Join(dir, "downloads"), nil
 }
