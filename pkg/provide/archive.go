@@ -255,11 +255,11 @@ func (u *unpacker) enter(name string, size int64) (p string, wanted bool, err er
 	case u.count > maxMembers:
 		return p, false, fmt.Errorf("has more than %d files", maxMembers)
 	case size < 0 || u.bytes < 0 || u.bytes > maxUnpacked:
-		return p, false, fmt.Errorf("unpacks to more than %d MiB", maxUnpacked>>20)
+		return p, false, fmt.Errorf("unpacks to more than %d bytes", maxUnpacked)
 	case len(name) > 4096 || !goodName(path.Base(p)) || !u.takes(p):
 		return p, false, nil
 	case size > maxMember:
-		return p, false, fmt.Errorf("%q in it is longer than %d MiB", p, maxMember>>20)
+		return p, false, fmt.Errorf("%q in it is longer than %d bytes", p, maxMember)
 	case u.seen[p]:
 		return p, false, fmt.Errorf("has %q twice", p)
 	}
@@ -348,7 +348,7 @@ func (u *unpacker) readZip(f *os.File) error {
 	}
 	for _, m := range z.File {
 		if m.UncompressedSize64 > uint64(maxUnpacked) {
-			return fmt.Errorf("unpacks to more than %d MiB", maxUnpacked>>20)
+			return fmt.Errorf("unpacks to more than %d bytes", maxUnpacked)
 		}
 		p, wanted, err := u.enter(m.Name, int64(m.UncompressedSize64))
 		if err != nil {

@@ -71,12 +71,12 @@ func TestArchiveInEveryForm(t *testing.T) {
 
 // bomb is many zero bytes, small when compressed.
 func bomb(t *testing.T, how string) []byte {
-	return packed(t, how, tarred(t, part{name: "lib/libcudnn.so.9", data: string(make([]byte, 4<<20))}))
+	return packed(t, how, tarred(t, part{name: "lib/libcudnn.so.9", data: string(make([]byte, 1<<20+1))}))
 }
 
 func TestHostileArchives(t *testing.T) {
 	defer func(a int, b, c int64) { maxMembers, maxUnpacked, maxMember = a, b, c }(maxMembers, maxUnpacked, maxMember)
-	maxMembers, maxUnpacked, maxMember = 50, 3<<20, 1<<20
+	maxMembers, maxUnpacked, maxMember = 50, 1<<20, 1<<19
 	elf := string(lib(t, "x86_64 soname=libcudnn.so.9"))
 	wheel := cudnnWheel(t, "x86_64", "9.1.0.70")
 	var many []part
@@ -87,11 +87,11 @@ func TestHostileArchives(t *testing.T) {
 		archive []byte
 		err     string
 	}{
-		"bomb.zip":       {zipped(t, part{name: "lib/libcudnn.so.9", data: string(make([]byte, 4<<20))}), "unpacks to more than 3 MiB"},
-		"bomb.tar.gz":    {bomb(t, ".gz"), "unpacks to more than 3 MiB"},
-		"bomb.tar.xz":    {bomb(t, ".xz"), "unpacks to more than 3 MiB"},
-		"bomb.tar.zst":   {bomb(t, ".zst"), "unpacks to more than 3 MiB"},
-		"large":          {zipped(t, part{name: "libcudnn.so.9", data: string(make([]byte, 2<<20))}), `"libcudnn.so.9" in it is longer than 1 MiB`},
+		"bomb.zip":       {zipped(t, part{name: "lib/libcudnn.so.9", data: string(make([]byte, 1<<20+1))}), "unpacks to more than 1048576 bytes"},
+		"bomb.tar.gz":    {bomb(t, ".gz"), "unpacks to more than 1048576 bytes"},
+		"bomb.tar.xz":    {bomb(t, ".xz"), "unpacks to more than 1048576 bytes"},
+		"bomb.tar.zst":   {bomb(t, ".zst"), "unpacks to more than 1048576 bytes"},
+		"large":          {zipped(t, part{name: "libcudnn.so.9", data: string(make([]byte, 1<<19+1))}), `"libcudnn.so.9" in it is longer than 524288 bytes`},
 		"many.zip":       {zipped(t, many...), "has more than 50 files"},
 		"many.tar":       {tarred(t, many...), "has more than 50 files"},
 		"twice":          {zipped(t, part{name: "libcudnn.so.9", data: elf}, part{name: "./libcudnn.so.9", data: elf}), `has "libcudnn.so.9" twice`},

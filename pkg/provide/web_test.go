@@ -130,7 +130,7 @@ func packed(t *testing.T, how string, b []byte) []byte {
 	case ".zst":
 		w, err = zstd.NewWriter(&out)
 	case ".xz":
-		w, err = xz.NewWriter(&out)
+		w, err = xz.WriterConfig{DictCap: 1 << 16}.NewWriter(&out) // a larger one takes long to make
 	}
 	if err == nil {
 		_, err = w.Write(b)
