@@ -43,6 +43,10 @@ const storeID = "imgcheck"
 // without a tag. [patch.Publish] of the same image to the same reference then
 // sends a config and a manifest. from is the reference of the base.
 //
+// A buildkitd that has a layer already, compressed in another way, puts that one
+// there. Publish then sends the new layer itself, and refuses one of the base's,
+// as it does without BuildKit.
+//
 // Both are in registries. BuildKit logs in to them with the logins of this
 // machine.
 func Carry(ctx context.Context, addr string, p *patch.Patched, from, to string, o Options) error {
