@@ -154,19 +154,32 @@ type Use struct {
 	Part     string   `yaml:"part"` // ID of the Dlopens, a slash, the part
 	Never    bool     `yaml:"never"`
 	Severity Severity `yaml:"severity"`
-	Effect   string   `yaml:"effect"`
-	Error    string   `yaml:"error"`
+	// Own is why it is no more than a note where the one who opens is the
+	// framework's own copy; empty: it is what it is elsewhere.
+	Own    string `yaml:"own"`
+	Effect string `yaml:"effect"`
+	Error  string `yaml:"error"`
 }
 
-// Refusal is a check of a framework that ends it when it gets an older library
-// than its own distribution brings.
+// Refusal is a check of a framework that fails for an older library than it was
+// built with.
 type Refusal struct {
-	Library string `yaml:"library"` // pattern of the SONAME that tells the version in the process
-	Own     string `yaml:"own"`     // of the distribution's own copy
+	// Library is a pattern of the SONAME that tells the version in the process.
+	Library string `yaml:"library"`
+	// Own is that of the copy that the framework brings, whose version it was
+	// built with; or else AtLeast says which.
+	Own     string    `yaml:"own"`
+	AtLeast []Minimum `yaml:"at_least"`
 	// Numbers of the version that are compared: 2 for 9.19.
 	Numbers int    `yaml:"numbers"`
 	Effect  string `yaml:"effect"`
 	Error   string `yaml:"error"` // {own} and {found} are (9, 19, 0)
+}
+
+// Minimum is the release of a library that versions of a framework were built with.
+type Minimum struct {
+	Versions string `yaml:"versions"`
+	Release  string `yaml:"release"`
 }
 
 // Help is what makes a framework's steps succeed that fail by themselves, when

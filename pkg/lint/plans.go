@@ -286,7 +286,7 @@ func (d *Dlopens) opens(m *elfdeps.Module) bool {
 
 // openOne tries the names of one open, and keeps what its failing means.
 func (w *world) openOne(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
-	severity, effect, text := cmp.Or(o.Severity, Error), o.Effect, o.Error
+	severity, effect, text, because := cmp.Or(o.Severity, Error), o.Effect, o.Error, ""
 	names := w.namesOf(r, by, o)
 	rel := release(nil)
 	if d != nil {
@@ -301,6 +301,9 @@ func (w *world) openOne(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 		if u := r.in.use(d.ID + "/" + o.Part); u != nil {
 			if u.Never {
 				return
+			}
+			if u.Own != "" && slices.Contains(w.own(r.in, by.Object.Soname), by.Real()) {
+				because = u.Own
 			}
 			severity, effect, text = cmp.Or(u.Severity, severity), cmp.Or(u.Effect, effect), cmp.Or(u.Error, text)
 		}
@@ -325,7 +328,10 @@ func (w *world) openOne(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 	if o.Optional || failed.Unknown || w.packs.fromDriver(failed.Name) {
 		return
 	}
-	m := missedOpen{by: r.program, name: told, part: o.Part, err: failed, severity: severity}
+	m := missedOpen{by: r.program, name: told, part: o.Part, err: failed, severity: severity, because: because}
+	if because != "" {
+		m.severity = Note
+	}
 	if by != nil {
 		m.by = by.Real()
 	}
