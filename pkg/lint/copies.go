@@ -343,21 +343,17 @@ func (w *world) refusals(r *run) []Finding {
 				continue
 			}
 			found := w.releaseOfModule(m)
-			own, wants := w.builtWith(r.in, &x)
+			own := w.ownLike(r.in, x.Own)
+			wants := w.releaseOf(own)
 			if len(wants) < x.Numbers || len(found) < x.Numbers || found[0] != wants[0] || found[:x.Numbers].compare(wants[:x.Numbers]) >= 0 {
 				continue
 			}
 			f := Finding{
 				Rule: "shadowed-library", Severity: Error, Family: w.packs.family(m.Object.Soname).ID, Library: m.Object.Soname,
 				Message: fmt.Sprintf("%s gets %s %s of %s (%s), and was made for %s", r.title, m.Object.Soname, found, path.Dir(m.Real()), howOf(m), wants),
-				Effects: []Effect{{x.Effect, expand(x.Error, "{own}", tuple(wants), "{found}", tuple(found), "{wants}", wants.String(), "{release}", found.String())}},
-				Present: []File{w.file(m.Real())}, Affected: []string{m.Real()},
-				Fixes: []string{fmt.Sprintf("install %s or later of the same major version, or the build of %s that is made for %s", wants, r.in.Title, found)},
-			}
-			if own != "" {
-				f.Present, f.Fixes = append(f.Present, w.file(own)), w.oneReleaseFix(r, m.Real(), own)
-			} else {
-				f.Rule = "library-too-old"
+				Effects: []Effect{{x.Effect, expand(x.Error, "{own}", tuple(wants), "{found}", tuple(found))}},
+				Present: []File{w.file(m.Real()), w.file(own)}, Affected: []string{m.Real()},
+				Fixes: w.oneReleaseFix(r, m.Real(), own),
 			}
 			list = append(list, f)
 			break
@@ -366,23 +362,15 @@ func (w *world) refusals(r *run) []Finding {
 	return list
 }
 
-// builtWith is the release that a framework was built with: that of its own copy,
-// or what the pack says of its version; nil when it is not known.
-func (w *world) builtWith(in *install, x *Refusal) (own string, wants release) {
-	for _, m := range x.AtLeast {
-		if fits, _ := in.release.within(m.Versions); fits {
-			return "", parseRelease(m.Release)
-		}
-	}
-	if x.Own == "" {
-		return "", nil
-	}
+// ownLike is the framework's own file of a SONAME that fits a pattern, empty when
+// there is none.
+func (w *world) ownLike(in *install, pattern string) string {
 	for _, o := range w.objects {
-		if match(x.Own, o.elf.Soname) && slices.Contains(w.own(in, o.elf.Soname), o.path) {
-			return o.path, w.releaseOf(o.path)
+		if match(pattern, o.elf.Soname) && slices.Contains(w.own(in, o.elf.Soname), o.path) {
+			return o.path
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // tuple writes a version as Python shows it.

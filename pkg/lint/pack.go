@@ -114,9 +114,11 @@ type Preload struct {
 
 // Step is one file that a framework opens.
 type Step struct {
-	Open   string `yaml:"open"`
-	Effect string `yaml:"effect"`
-	Error  string `yaml:"error"`
+	Open string `yaml:"open"`
+	// Feature: the framework goes on without it when it fails.
+	Feature bool   `yaml:"feature"`
+	Effect  string `yaml:"effect"`
+	Error   string `yaml:"error"`
 }
 
 // Open is a library that a framework or another library opens by its name
@@ -161,25 +163,16 @@ type Use struct {
 	Error  string `yaml:"error"`
 }
 
-// Refusal is a check of a framework that fails for an older library than it was
-// built with.
+// Refusal is a check of a framework that fails for an older library than its own
+// distribution brings. What versions of frameworks want where they bring none is
+// the inventory's.
 type Refusal struct {
-	// Library is a pattern of the SONAME that tells the version in the process.
-	Library string `yaml:"library"`
-	// Own is that of the copy that the framework brings, whose version it was
-	// built with; or else AtLeast says which.
-	Own     string    `yaml:"own"`
-	AtLeast []Minimum `yaml:"at_least"`
+	Library string `yaml:"library"` // pattern of the SONAME that tells the version in the process
+	Own     string `yaml:"own"`     // of the distribution's own copy
 	// Numbers of the version that are compared: 2 for 9.19.
 	Numbers int    `yaml:"numbers"`
 	Effect  string `yaml:"effect"`
 	Error   string `yaml:"error"` // {own} and {found} are (9, 19, 0)
-}
-
-// Minimum is the release of a library that versions of a framework were built with.
-type Minimum struct {
-	Versions string `yaml:"versions"`
-	Release  string `yaml:"release"`
 }
 
 // Help is what makes a framework's steps succeed that fail by themselves, when

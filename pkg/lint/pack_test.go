@@ -66,7 +66,7 @@ func TestBadPacks(t *testing.T) {
 		"frameworks: [{id: a, title: t, marker: m, sources: [s], later: [{part: p, names: [n]}]}]":                 "an effect unless it is optional",
 		"frameworks: [{id: a, title: t, marker: m, sources: [s], helped: [{why: w}]}]":                             "a framework or files",
 		"frameworks: [{id: a, title: t, marker: m, sources: [s], uses: [{part: p}]}]":                              "needs a part (id/part)",
-		"frameworks: [{id: a, title: t, marker: m, sources: [s], refuses: [{library: l, numbers: 1, effect: e}]}]": "its own or at_least",
+		"frameworks: [{id: a, title: t, marker: m, sources: [s], refuses: [{library: l, numbers: 1, effect: e}]}]": "needs a library, its own",
 		"dlopens: [{id: a, by: [b], sources: [s]}]":                                                                "who opens (by), opens",
 		"dlopens: [{id: a, by: [b], sources: [s], opens: [{part: p, names: [n], effect: e, flags: [soon]}]}]":      `flag is "soon"`,
 		"dlopens:\n- ~":                                             "bad.yaml:2: an entry of dlopens is empty",

@@ -50,13 +50,8 @@ func (f *Framework) validate() error {
 		}
 	}
 	for _, r := range f.Refuses {
-		if r.Library == "" || (r.Own == "") == (len(r.AtLeast) == 0) || r.Numbers < 1 || r.Effect == "" {
-			return errors.New("refuses: needs a library, its own or at_least, numbers and an effect")
-		}
-		for _, m := range r.AtLeast {
-			if m.Versions == "" || validVersions(m.Versions) != nil || len(parseRelease(m.Release)) < r.Numbers {
-				return fmt.Errorf("refuses: %q, %q are no versions and a release", m.Versions, m.Release)
-			}
+		if r.Library == "" || r.Own == "" || r.Numbers < 1 || r.Effect == "" {
+			return errors.New("refuses: needs a library, its own, numbers and an effect")
 		}
 		all = append(all, r.Library, r.Own)
 	}
