@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,9 +51,12 @@ func program(at string, needed ...string) string {
 	return strings.Replace(library(at, "", needed...), "soname=", "interp=/lib64/ld-linux-x86-64.so.2", 1) + "flags1 pie\n"
 }
 
+// loadPacks reads the packs once: it is what most of the tests' time would go to.
+var loadPacks = sync.OnceValues(func() (*lint.Packs, error) { return lint.LoadPacks(rules.FS) })
+
 func packs(t testing.TB) *lint.Packs {
 	t.Helper()
-	p, err := lint.LoadPacks(rules.FS)
+	p, err := loadPacks()
 	if err != nil {
 		t.Fatal(err)
 	}
