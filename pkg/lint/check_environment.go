@@ -290,6 +290,8 @@ func (w *world) driverInImage() []Finding {
 		f.Severity, f.Because = Note, "this is a directory, and a machine has its own driver"
 	case !whole:
 		f.Severity, f.Because = Note, "they are links only"
+	case w.onJetson():
+		f.Severity, f.Because = Note, "on a Jetson the container runtime mounts the device's own over them"
 	}
 	return []Finding{f}
 }

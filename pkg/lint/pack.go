@@ -114,9 +114,11 @@ type Preload struct {
 
 // Step is one file that a framework opens.
 type Step struct {
-	Open   string `yaml:"open"`
-	Effect string `yaml:"effect"`
-	Error  string `yaml:"error"`
+	Open string `yaml:"open"`
+	// Feature: the framework goes on without it when it fails.
+	Feature bool   `yaml:"feature"`
+	Effect  string `yaml:"effect"`
+	Error   string `yaml:"error"`
 }
 
 // Open is a library that a framework or another library opens by its name
@@ -154,12 +156,16 @@ type Use struct {
 	Part     string   `yaml:"part"` // ID of the Dlopens, a slash, the part
 	Never    bool     `yaml:"never"`
 	Severity Severity `yaml:"severity"`
-	Effect   string   `yaml:"effect"`
-	Error    string   `yaml:"error"`
+	// Own is why it is no more than a note where the one who opens is the
+	// framework's own copy; empty: it is what it is elsewhere.
+	Own    string `yaml:"own"`
+	Effect string `yaml:"effect"`
+	Error  string `yaml:"error"`
 }
 
-// Refusal is a check of a framework that ends it when it gets an older library
-// than its own distribution brings.
+// Refusal is a check of a framework that fails for an older library than its own
+// distribution brings. What versions of frameworks want where they bring none is
+// the inventory's.
 type Refusal struct {
 	Library string `yaml:"library"` // pattern of the SONAME that tells the version in the process
 	Own     string `yaml:"own"`     // of the distribution's own copy
