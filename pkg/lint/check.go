@@ -35,7 +35,7 @@ var checks = []check{
 	{"torch-pair", (*world).torchPairs},
 	{"requirement-unmet", (*world).requirementsUnmet},
 	{"cudnn-version", (*world).cudnnVersions},
-	{"cuda-major", (*world).cudaMajors},
+	{"cuda-major-absent", (*world).cudaMajors},
 	{"cuda-differs", (*world).cudaDiffers},
 	{"cpu-build", (*world).cpuBuilds},
 	{"double-owner", (*world).doubleOwners},

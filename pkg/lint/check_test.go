@@ -70,6 +70,7 @@ func TestChecks(t *testing.T) {
 	musl := "entrypoint [\"/bin/py\"]\n" + "-- 0/lib/ld-musl-x86_64.so.1 --\nelf x86_64 soname=libc.musl-x86_64.so.1\nrodata \"musl libc (x86_64)\\nVersion %s\\n\\x00\\x001.2.5\\x00\"\n" +
 		elfText("bin/py", "interp=/lib/ld-musl-x86_64.so.1", "needed libc.musl-x86_64.so.1", "flags1 pie")
 	cudnn9 := wheelText("nvidia_cudnn_cu12", "9.5.1.17")
+	p := packs(t)
 	for _, c := range []struct {
 		name, text string
 		want       []string
@@ -125,13 +126,13 @@ func TestChecks(t *testing.T) {
 		{"torch for the CUDA of one of two toolkits", wheelText("torch", "2.6.0") + torchBuild("2.6.0+cu124", "'12.4'") + "-- 0/usr/local/cuda-11.8/x --\n-- 0/usr/local/cuda-12.4/x --\n", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := checked(t, textImage(t, c.text, false)); strings.Join(got, "\n") != strings.Join(c.want, "\n") {
+			if got := checked(t, p, textImage(t, c.text, false)); strings.Join(got, "\n") != strings.Join(c.want, "\n") {
 				t.Error(cmp.Diff(c.want, got))
 			}
 		})
 	}
 	t.Run("a directory has its own driver", func(t *testing.T) {
-		got := checked(t, textImage(t, elfText("usr/lib/libcuda.so.550.54"), true))
+		got := checked(t, p, textImage(t, elfText("usr/lib/libcuda.so.550.54"), true))
 		if d := cmp.Diff([]string{"note driver-in-image"}, got); d != "" {
 			t.Error(d)
 		}
@@ -139,9 +140,8 @@ func TestChecks(t *testing.T) {
 }
 
 // checked are the findings of the checks alone: severity and rule.
-func checked(t *testing.T, img *Image) []string {
+func checked(t *testing.T, p *Packs, img *Image) []string {
 	t.Helper()
-	p := packs(t)
 	res, err := Run(context.Background(), img, p)
 	if err != nil {
 		t.Fatal(err)
