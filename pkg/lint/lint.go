@@ -180,7 +180,7 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	res.Findings = append(res.Findings, w.interpreters()...)
 	res.Findings = append(res.Findings, w.causes()...)
 	res.Findings = append(res.Findings, w.symbols()...)
-	res.Findings = append(res.Findings, w.check()...)
+	res.Findings = fold(res.Findings, w.check())
 	res.Findings = w.mixtures(res.Findings)
 	res.Findings = append(res.Findings, w.drivers()...)
 	res.Copies, res.Processes = w.copies(), w.processes()

@@ -346,11 +346,14 @@ func (p *Packs) add(b []byte) error {
 // one can be told.
 func (p *pack) eachValid(doc *yaml.Node) error {
 	v := reflect.ValueOf(p).Elem()
-	for f := range v.NumField() {
-		section, list := v.Type().Field(f).Tag.Get("yaml"), v.Field(f)
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if f.Anonymous {
+			continue // its fields come by themselves
+		}
+		section, list := f.Tag.Get("yaml"), v.FieldByIndex(f.Index)
 		if list.Kind() != reflect.Slice {
 			var one pack
-			reflect.ValueOf(&one).Elem().Field(f).Set(list)
+			reflect.ValueOf(&one).Elem().FieldByIndex(f.Index).Set(list)
 			if err := one.validate(); err != nil {
 				return fmt.Errorf("%d: %w", lineOf(doc, section, -1), err)
 			}
@@ -361,7 +364,7 @@ func (p *pack) eachValid(doc *yaml.Node) error {
 				return fmt.Errorf("%d: an entry of %s is empty", lineOf(doc, section, i), section)
 			}
 			var one pack
-			reflect.ValueOf(&one).Elem().Field(f).Set(list.Slice(i, i+1))
+			reflect.ValueOf(&one).Elem().FieldByIndex(f.Index).Set(list.Slice(i, i+1))
 			if err := one.validate(); err != nil {
 				return fmt.Errorf("%d: %w", lineOf(doc, section, i), err)
 			}

@@ -57,8 +57,8 @@ type object struct {
 // install is a framework that the image has.
 type install struct {
 	*Framework
-	home     string   // its directory, absolute
-	site     string   // the directory that holds it
+	home     string // its directory, absolute
+	site     string // the directory that holds it
 	dist     dist
 	release  release  // nil: not known
 	preloads []string // the files that it can open by their full path
