@@ -131,8 +131,9 @@ func New(packs *lint.Packs) (*Explainer, error) {
 		x.add(t)
 	}
 	for _, r := range packs.Rules { // how a rule says that it reads
-		if len(r.Patterns) > 0 {
-			x.add(&lint.ErrorText{Patterns: r.Patterns, Cases: []string{x.caseOf(r)}})
+		own := slices.DeleteFunc(slices.Clone(r.Patterns), func(p string) bool { return x.ranks(p, r.ID) })
+		if len(own) > 0 {
+			x.add(&lint.ErrorText{Patterns: own, Cases: []string{x.caseOf(r)}})
 		}
 	}
 	x.weight = x.weights()
@@ -147,6 +148,15 @@ func (x *Explainer) add(t *lint.ErrorText) {
 		}
 	}
 	x.texts = append(x.texts, one)
+}
+
+// ranks reports whether the packs' texts have a pattern and say where a rule
+// stands among its causes.
+func (x *Explainer) ranks(pattern, rule string) bool {
+	return slices.ContainsFunc(x.texts, func(t text) bool {
+		return len(t.Where) == 0 && slices.Contains(t.Patterns, pattern) &&
+			slices.ContainsFunc(t.Cases, func(id string) bool { return x.cases[id].Rule == rule })
+	})
 }
 
 // caseOf is the case of a rule's own name, made when the packs have none.
