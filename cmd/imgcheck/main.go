@@ -81,7 +81,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		// --env LD_LIBRARY_PATH=/a,/b is one value
 		DisableSliceFlagSeparator: true,
 		Commands: []*cli.Command{
-			scanCommand(), patchCommand(), convertCommand(), initCommand(), lddCommand(), rulesCommand(), cacheCommand(), demoCommand(), versionCommand(),
+			scanCommand(), patchCommand(), explainCommand(), rulesCommand(), convertCommand(), initCommand(), lddCommand(), cacheCommand(), demoCommand(), versionCommand(),
 		},
 		ExitErrHandler:  func(*cli.Context, error) {}, // run decides
 		OnUsageError:    usageError,

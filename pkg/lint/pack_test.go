@@ -90,6 +90,7 @@ func TestBadPacks(t *testing.T) {
 		"rules: [{id: A b, severity: note, title: t, doc: d, sources: [s]}]":                                                           "an id is of lower-case letters",
 		"\n\nrules:\n- {id: a, severity: note, title: t, doc: d, sources: [s]}\n- {id: b}":                                             `bad.yaml:5: rule "b": needs`,
 		"rules:\n- ~":               "bad.yaml:2: an entry of rules is empty",
+		"pairs:\n- ~":               "bad.yaml:2: an entry of pairs is empty",
 		"rules:\n- 5\n":             "bad.yaml:2: cannot unmarshal",
 		"driver:\n  libraries: [a]": "bad.yaml:1: driver: needs sources",
 		"\nrules: {":                "did not find expected",
