@@ -2,6 +2,7 @@ package layers
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -88,6 +89,35 @@ func TestStoredLayerIsTheSame(t *testing.T) {
 		t.Errorf("two names of a file do not share what was read of it: %+v, %+v", a, b)
 	}
 	sameAgain(t, &Layer{Entries: []Entry{}})
+}
+
+// stored is what libImage's layers are stored as, by the versions that go into
+// their names.
+const stored = "layer 1.1 of x, kept y 3791d2f5b378ed40"
+
+func TestIndexVersion(t *testing.T) {
+	sum := sha256.New()
+	for _, l := range readAll(t, layerTars(t, libImage)) {
+		sum.Write(unpacked(t, encoded(t, "", l)))
+	}
+	if got := fmt.Sprintf("%s %.8x", layerName("x", "y"), sum.Sum(nil)); got != stored {
+		t.Errorf("what is stored is now %q, not %q: raise indexVersion (or elfdeps.CodecVersion), unless only the test's own files have changed, and write it here", got, stored)
+	}
+}
+
+// unpacked is what is in a zstd frame.
+func unpacked(t testing.TB, b []byte) []byte {
+	t.Helper()
+	z, err := zstd.NewReader(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plain
 }
 
 func texts() []string {
@@ -424,15 +454,7 @@ func FuzzStoredLayer(f *testing.F) {
 	maxIndex = 1 << 20
 	for _, text := range append([]string{libImage}, texts()...) {
 		for _, l := range readAll(f, layerTars(f, text)) {
-			z, err := zstd.NewReader(bytes.NewReader(encoded(f, "n", l)))
-			if err != nil {
-				f.Fatal(err)
-			}
-			plain, err := io.ReadAll(z)
-			if err != nil {
-				f.Fatal(err)
-			}
-			f.Add(plain)
+			f.Add(unpacked(f, encoded(f, "n", l)))
 		}
 	}
 	f.Fuzz(func(t *testing.T, plain []byte) {
