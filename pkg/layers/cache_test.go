@@ -421,6 +421,66 @@ func TestRescanReadsNoLayer(t *testing.T) {
 	}
 }
 
+// An image has an ID where its layers are verified, the same one for the same
+// contents, and none where it is not known what they are.
+func TestID(t *testing.T) {
+	id := func(ref string) string {
+		t.Helper()
+		img, err := Open(t.Context(), ref, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer img.Close()
+		return img.ID()
+	}
+	const one, other = "-- 0/a --\na\n", "-- 0/a --\nb\n"
+	a, b := sources(t, one), sources(t, other)
+	for form := range a {
+		if id(a[form]) == "" || id(a[form]) == id(b[form]) {
+			t.Errorf("%s: %q and %q", form, id(a[form]), id(b[form]))
+		}
+	}
+	if id(a["registry"]) != id(a["layout"]) {
+		t.Errorf("registry %q, layout %q", id(a["registry"]), id(a["layout"]))
+	}
+	if got := id("dir:" + t.TempDir()); got != "" {
+		t.Errorf("a directory has the ID %q", got)
+	}
+	packed := writeFile(t, "app.tar.gz", gzipped(t, dockerTar(t, one)))
+	if got := id("docker-archive:" + packed); got != "" {
+		t.Errorf("a compressed archive has the ID %q", got)
+	}
+}
+
+// A blob that is not what its digest says is an error, and is not kept.
+func TestDamagedBlobIsNotKept(t *testing.T) {
+	c := newCache(t)
+	dir := taggedLayout(t, map[string]string{"a": appImage})
+	o := Options{Cache: c}
+	img, err := Open(t.Context(), "oci:"+dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer img.Close()
+	for _, l := range img.Layers {
+		file := filepath.Join(dir, "blobs", strings.Replace(l.Digest, ":", "/", 1))
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[9] ^= 1 // the operating system, of gzip's header
+		if err := errors.Join(os.Chmod(file, 0o644), os.WriteFile(file, b, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := img.Index(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	if files, err := c.Files(); len(files) > 0 || err != nil {
+		t.Errorf("kept: %v, %v", files, err)
+	}
+}
+
 // sources are references to one image, by form.
 func sources(t *testing.T, text string) map[string]string {
 	t.Helper()

@@ -14,7 +14,7 @@ export PATH="$PATH:$B/bin" # other programs, where BENCH_OTHERS has put them
 
 # BENCH_OTHERS=1 builds those that the Go proxy has.
 if [ -n "${BENCH_OTHERS:-}" ]; then
-  for tool in github.com/google/go-containerregistry/cmd/crane@v0.20.3 github.com/wagoodman/dive@v0.13.1 github.com/anchore/syft/cmd/syft@v1.27.1; do
+  for tool in github.com/google/go-containerregistry/cmd/crane@v0.22.1 github.com/anchore/syft/cmd/syft@v1.57.0; do
     name=${tool##*/} name=${name%@*}
     command -v "$name" >/dev/null || GOBIN="$B/bin" go install "$tool" || echo "bench: $name cannot be built here" >&2
   done
