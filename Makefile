@@ -1,7 +1,7 @@
 # Few targets on purpose; each is a line that one could type.
 GO ?= go
 
-.PHONY: build test deps lint unit real oracle fuzz bench
+.PHONY: build test deps lint unit real buildkit oracle fuzz bench
 
 build: ## the program, at bin/imgcheck
 	$(GO) build -trimpath -o bin/imgcheck ./cmd/imgcheck
@@ -22,6 +22,11 @@ unit: ## all tests, with the race detector
 
 real: ## images of Debian and npm; root, 15 GB, some minutes
 	./test/real/run.sh
+
+buildkit: ## pkg/buildkit against a buildkitd that is built here; root
+	./test/deps.sh buildkit
+	$(GO) build -C test/buildkit -o $(CURDIR)/bin/ tool
+	BUILDKIT=$(CURDIR)/bin $(GO) test -count=1 -tags buildkitd ./pkg/buildkit
 
 N ?= 2000
 SEED ?= 1
