@@ -78,7 +78,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		// --env LD_LIBRARY_PATH=/a,/b is one value
 		DisableSliceFlagSeparator: true,
 		Commands: []*cli.Command{
-			scanCommand(), convertCommand(), initCommand(), lddCommand(), rulesCommand(), cacheCommand(), demoCommand(), versionCommand(),
+			scanCommand(), convertCommand(), initCommand(), hookCommand(), lddCommand(), rulesCommand(), cacheCommand(), demoCommand(), versionCommand(),
 		},
 		ExitErrHandler:  func(*cli.Context, error) {}, // run decides
 		OnUsageError:    usageError,

@@ -57,6 +57,11 @@ func TestScripts(t *testing.T) {
 			"image": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(makeImage(ts, server, args))
 			},
+			// envsubst FROM TO writes a file with its $REGISTRY replaced
+			"envsubst": func(ts *testscript.TestScript, _ bool, args []string) {
+				text := strings.ReplaceAll(ts.ReadFile(args[0]), "$REGISTRY", server.Host)
+				ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
+			},
 			"index": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(pushIndex(ts, server, args[0], args[1:]))
 			},
