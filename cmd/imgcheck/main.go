@@ -115,26 +115,6 @@ func unknownCommand(c *cli.Context) error {
 	return fmt.Errorf("there is no command %q: to scan an image, say `imgcheck scan %s`", name, name)
 }
 
-func versionCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "version",
-		Usage: "print the version",
-		Action: func(c *cli.Context) error {
-			_, err := fmt.Fprintln(c.App.Writer, "imgcheck "+version())
-			return err
-		},
-	}
-}
-
-// version is what the go command has recorded of the build.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "devel"
-	}
-	return strings.Trim(info.Main.Version, "()")
-}
-
 // reorder moves a command's flags before its arguments, where cli/v2 looks for
 // them: `scan IMAGE --format json` would otherwise lose the format without a
 // word. What follows a "--" stays as it is.
