@@ -160,8 +160,7 @@ func hookScan(c *cli.Context, decided *decisions, im githook.Image) (bool, error
 			return false, err
 		}
 	}
-	o.progress = newProgress(c.App.ErrWriter, false)
-	o.layers.Progress = o.progress.add
+	o.progress = watch(c, &o.layers)
 	doc, err := scan(c.Context, im.Ref, o.layers, decided.rules(c)...)
 	o.progress.done()
 	if err != nil {

@@ -57,7 +57,9 @@ func lddCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			shown := watch(c, &o)
 			img, fsys, err := open(c.Context, c.Args().First(), o)
+			shown.done()
 			if err != nil {
 				return err
 			}

@@ -58,6 +58,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	fmt.Fprintln(stderr, "imgcheck: "+oneLine(err.Error()))
+	if errors.As(err, new(errRefused)) {
+		return exitFindings
+	}
 	return exitFailed
 }
 
@@ -80,7 +83,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		// --env LD_LIBRARY_PATH=/a,/b is one value
 		DisableSliceFlagSeparator: true,
 		Commands: []*cli.Command{
-			scanCommand(), convertCommand(), initCommand(), hookCommand(), lddCommand(), rulesCommand(), cacheCommand(), demoCommand(),
+			scanCommand(), patchCommand(), convertCommand(), initCommand(), hookCommand(), lddCommand(), rulesCommand(), cacheCommand(), demoCommand(),
 			completionCommand(), manCommand(), versionCommand(),
 		},
 		ExitErrHandler:  func(*cli.Context, error) {}, // run decides

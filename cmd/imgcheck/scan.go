@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
@@ -37,14 +38,14 @@ func scanCommand() *cli.Command {
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
 			rulesFlag(),
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
+			&cli.BoolFlag{Name: "no-fixes", Usage: "do not try what `imgcheck patch` could do"},
 		)),
 		Action: func(c *cli.Context) error {
 			o, err := scanOptions(c)
 			if err != nil {
 				return err
 			}
-			doc, err := scan(c.Context, o.image, o.layers, o.rules...)
+			doc, err := scanWith(c.Context, o.image, o.layers, !c.Bool("no-fixes"), o.rules...)
 			o.progress.done()
 			if err != nil {
 				return err
@@ -67,8 +68,13 @@ func sources() string {
 }
 
 // scan is the program: open, index, judge, by the rules of the program and of
-// directories.
+// directories, and plan what would mend what is found.
 func scan(ctx context.Context, ref string, o layers.Options, rulesDirs ...string) (*report.Document, error) {
+	return scanWith(ctx, ref, o, true, rulesDirs...)
+}
+
+// scanWith is scan, with or without a plan.
+func scanWith(ctx context.Context, ref string, o layers.Options, fixes bool, rulesDirs ...string) (*report.Document, error) {
 	packs, err := loadPacks(rulesDirs)
 	if err != nil {
 		return nil, err
@@ -79,28 +85,42 @@ func scan(ctx context.Context, ref string, o layers.Options, rulesDirs ...string
 		return nil, err
 	}
 	defer img.Close()
-	kept, err := verdictOf(img, o, rules.FS, packs.ID)
+	kept, err := verdictOf(img, o, rules.FS, packs.ID, fmt.Sprint("fixes ", fixes))
 	if err != nil {
 		return nil, err
 	}
 	if doc := kept.load(img); doc != nil {
-		doc.Rules = packs.Rules
-		return doc, nil
+		return known(doc, ref, o, packs), nil
 	}
 	fsys, err := img.Index(ctx)
 	if err != nil {
 		return nil, err
 	}
-	res, err := lint.Run(ctx, &lint.Image{FS: fsys, Config: img.Config}, packs)
+	read := &lint.Image{FS: fsys, Config: img.Config}
+	res, err := lint.Run(ctx, read, packs)
 	if err != nil {
 		return nil, err
 	}
 	doc := report.New(describe(img), res)
+	if fixes && res.Worst().AtLeast(lint.Warning) && len(res.Findings) > 0 {
+		if doc.Plan, err = fix.Find(ctx, read, packs, res, fix.Options{}); err != nil {
+			return nil, err
+		}
+	}
 	if err := kept.store(img, doc); err != nil && o.Note != nil {
 		o.Note(-1, err.Error())
 	}
+	return known(doc, ref, o, packs), nil
+}
+
+// known is a document with what is not kept of it: the rules, and the command that
+// patches what was scanned now.
+func known(doc *report.Document, ref string, o layers.Options, packs *lint.Packs) *report.Document {
 	doc.Rules = packs.Rules
-	return doc, nil
+	if doc.Plan != nil {
+		doc.Plan.Command = patchCommandFor(ref, o, doc.Plan)
+	}
+	return doc
 }
 
 // open reads an image into a file system.
@@ -119,7 +139,7 @@ func imageFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "platform", Usage: "the `OS/ARCH` to take of an image for several (default: linux/amd64, or the only one)"},
 		&cli.BoolFlag{Name: "insecure", Usage: "allow plain HTTP and unverified TLS to the registry"},
-	}, cacheFlags()...)
+	}, append(cacheFlags(), progressFlags()...)...)
 }
 
 // imageOptions are what imageFlags were set to.
@@ -129,7 +149,11 @@ func imageOptions(c *cli.Context) (layers.Options, error) {
 	if o.Platform, err = platformNamed(c.String("platform")); err != nil {
 		return o, err
 	}
-	o.Cache, err = openCache(c, func(string) {})
+	o.Cache, err = openCache(c, func(text string) {
+		if c.Bool("verbose") {
+			fmt.Fprintln(c.App.ErrWriter, "imgcheck: "+oneLine(text))
+		}
+	})
 	return o, err
 }
 
@@ -200,8 +224,7 @@ func scanOptions(c *cli.Context) (*options, error) {
 			return nil, err
 		}
 	}
-	o.progress = newProgress(c.App.ErrWriter, c.Bool("quiet"))
-	o.layers.Progress = o.progress.add
+	o.progress = watch(c, &o.layers)
 	return o, nil
 }
 

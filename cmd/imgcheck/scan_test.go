@@ -40,13 +40,17 @@ func TestImages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := wantText(doc.Findings)
-			if want := parsed.Sections["want"]; got != want {
+			got, patched := wantText(doc.Findings), planned(t, ref, parsed, doc.Plan)
+			if want, then := parsed.Sections["want"], parsed.Sections["want-patched"]; got != want || patched != then {
 				if *update {
+					if patched != "" {
+						got += "-- want-patched --\n" + patched
+					}
 					rewrite(t, name, data, got)
 					return
 				}
 				t.Errorf("findings differ (-want +got):\n%s", cmp.Diff(want, got))
+				t.Errorf("the plan differs (-want +got):\n%s", cmp.Diff(then, patched))
 			}
 		})
 	}

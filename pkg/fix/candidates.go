@@ -1,6 +1,7 @@
 package fix
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"regexp"
@@ -15,42 +16,43 @@ import (
 type candidate struct {
 	text  string // the change in short, without its result
 	steps []Step
+	// grow is the candidate with what its trial has shown to be missing with it,
+	// nil when that is nothing.
+	grow func(*lint.Result) *candidate
 }
 
 // kinds are the changes that a rule may name, and what each comes to for a
 // finding, the best first.
-var kinds = map[string]func(*planner, *lint.Finding) []candidate{
-	"link":   (*planner).links,
-	"path":   (*planner).paths,
-	"drop":   (*planner).drops,
-	"remove": (*planner).removals,
+var kinds = map[string]func(*planner, context.Context, *lint.Finding) ([]candidate, error){
+	"link":         local((*planner).links),
+	"path":         local((*planner).paths),
+	"drop":         local((*planner).drops),
+	"remove":       local((*planner).removals),
+	"ldconf":       local((*planner).caches),
+	"unpreload":    local((*planner).unpreloads),
+	"capabilities": local((*planner).capabilities),
+	"add":          (*planner).adds,
+	"newer":        (*planner).newer,
+	"replace":      (*planner).replacements,
+}
+
+// local is a kind that asks nobody.
+func local(of func(*planner, *lint.Finding) []candidate) func(*planner, context.Context, *lint.Finding) ([]candidate, error) {
+	return func(p *planner, _ context.Context, f *lint.Finding) ([]candidate, error) { return of(p, f), nil }
 }
 
 // maxOfKind bounds what one kind offers for one finding.
 const maxOfKind = 6
 
-// candidates are what is tried for a finding, in order.
-func (p *planner) candidates(f *lint.Finding) []candidate {
-	r := p.packs.Rule(f.Rule)
-	if r == nil {
-		return nil
-	}
-	var list []candidate
-	for _, m := range r.Mend {
-		if of := kinds[m]; of != nil {
-			some := of(p, f)
-			list = append(list, some[:min(maxOfKind, len(some))]...)
-		}
-	}
-	return list
-}
-
 const libraryPath = "LD_LIBRARY_PATH"
 
-// elements of the search path that the image sets.
-func (p *planner) elements() []string {
+// elements are those of the search path as it is planned.
+func (p *planner) elements() []string { return elementsOf(p.now.img) }
+
+// elementsOf are the directories of the search path that an image sets.
+func elementsOf(img *lint.Image) []string {
 	var list []string
-	for _, e := range strings.Split(getVar(environment(p.now.img), libraryPath), ":") {
+	for _, e := range strings.Split(getVar(environment(img), libraryPath), ":") {
 		if e != "" {
 			list = append(list, e)
 		}
@@ -63,7 +65,61 @@ func (p *planner) elements() []string {
 func (p *planner) paths(f *lint.Finding) []candidate {
 	var list []candidate
 	for _, dir := range p.directories(f) {
-		list = append(list, candidate{"LD_LIBRARY_PATH with " + dir, []Step{appendPath(dir)}})
+		list = append(list, candidate{text: "LD_LIBRARY_PATH with " + dir, steps: []Step{appendPath(dir)}})
+	}
+	if value := advised(f, libraryPath); value != "" && len(f.Present) == 0 {
+		list = append(list, set("path", libraryPath, value))
+	}
+	return list
+}
+
+// advised is the value that a finding's own fixes would have a variable set to,
+// empty when none does.
+func advised(f *lint.Finding, name string) string {
+	for _, text := range f.Fixes {
+		if rest, ok := strings.CutPrefix(text, "ENV "+name+"="); ok {
+			value, _, _ := strings.Cut(rest, " ")
+			return strings.TrimRight(value, ",;")
+		}
+	}
+	return ""
+}
+
+// set gives a variable a value.
+func set(kind, name, value string) candidate {
+	return candidate{text: name + "=" + value, steps: []Step{{
+		Kind: kind, Text: fmt.Sprintf("set %s to %s", name, value), Variable: name, edit: edit{op: "set", sep: ":", element: value},
+	}}}
+}
+
+// capabilities set what the NVIDIA container runtime is asked for: as the finding
+// advises, or without the word that is none.
+func (p *planner) capabilities(f *lint.Finding) []candidate {
+	var list []candidate
+	for _, name := range []string{"NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"} {
+		if value := advised(f, name); value != "" {
+			list = append(list, set("capabilities", name, value))
+		}
+		for _, word := range strings.Split(getVar(environment(p.now.img), name), ",") {
+			if word != "" && strings.Contains(f.Message, fmt.Sprintf("%q is no", word)) {
+				list = append(list, candidate{text: fmt.Sprintf("%s without %s", name, word), steps: []Step{{
+					Kind: "capabilities", Text: fmt.Sprintf("take %s out of %s", word, name), Variable: name, edit: edit{"drop", ",", word},
+				}}})
+			}
+		}
+	}
+	return list
+}
+
+// unpreloads take an element out of LD_PRELOAD.
+func (p *planner) unpreloads(*lint.Finding) []candidate {
+	var list []candidate
+	for _, e := range split(getVar(environment(p.now.img), "LD_PRELOAD"), ": ") {
+		if e != "" {
+			list = append(list, candidate{text: "LD_PRELOAD without " + e, steps: []Step{{
+				Kind: "unpreload", Text: fmt.Sprintf("take %s out of LD_PRELOAD", e), Path: e, Variable: "LD_PRELOAD", edit: edit{"drop", ": ", e},
+			}}})
+		}
 	}
 	return list
 }
@@ -133,15 +189,15 @@ func (p *planner) links(f *lint.Finding) []candidate {
 		if base := path.Base(file.Path); base != f.Library {
 			steps := append([]Step{link(dir, f.Library, base)}, p.siblings(dir, f.Library)...)
 			text := fmt.Sprintf("the link %s/%s", dir, f.Library)
-			list = append(list, candidate{text, steps})
+			list = append(list, candidate{text: text, steps: steps})
 			if !slices.ContainsFunc(p.elements(), func(e string) bool { return sameDir(e, dir) }) {
-				list = append(list, candidate{text + " and LD_LIBRARY_PATH with " + dir, append(slices.Clone(steps), appendPath(dir))})
+				list = append(list, candidate{text: text, steps: steps}.and(" and LD_LIBRARY_PATH with "+dir, appendPath(dir)))
 			}
 		}
 		for _, own := range p.ownDirs(f) {
 			if own != dir {
 				steps := append([]Step{link(own, f.Library, file.Path)}, p.siblingsIn(own, dir, f.Library)...)
-				list = append(list, candidate{fmt.Sprintf("links in %s to %s", own, dir), steps})
+				list = append(list, candidate{text: fmt.Sprintf("links in %s to %s", own, dir), steps: steps})
 			}
 		}
 	}
@@ -266,17 +322,18 @@ func isWheelOf(dir, library string) bool {
 // drops let another copy be found: an element of LD_LIBRARY_PATH is moved behind
 // the others, or taken out.
 func (p *planner) drops(f *lint.Finding) []candidate {
-	elements := p.elements()
+	elements := slices.DeleteFunc(elementsOf(p.base), func(e string) bool { return !slices.Contains(p.elements(), e) })
+	last := elementsOf(p.now.img)
 	guilty := p.guilty(f)
 	slices.SortStableFunc(elements, func(a, b string) int { return order(guilty[p.real(b)], guilty[p.real(a)]) })
 	var list []candidate
 	for _, e := range elements {
-		if len(elements) > 1 && !sameDir(e, p.elements()[len(elements)-1]) {
-			list = append(list, candidate{fmt.Sprintf("LD_LIBRARY_PATH with %s last", e), []Step{{
+		if !sameDir(e, last[len(last)-1]) {
+			list = append(list, candidate{text: fmt.Sprintf("LD_LIBRARY_PATH with %s last", e), steps: []Step{{
 				Kind: "drop", Text: fmt.Sprintf("move %s to the end of LD_LIBRARY_PATH", e), Path: e, Variable: libraryPath, edit: edit{"last", ":", e},
 			}}})
 		}
-		list = append(list, candidate{fmt.Sprintf("LD_LIBRARY_PATH without %s", e), []Step{{
+		list = append(list, candidate{text: fmt.Sprintf("LD_LIBRARY_PATH without %s", e), steps: []Step{{
 			Kind: "drop", Text: fmt.Sprintf("take %s out of LD_LIBRARY_PATH", e), Path: e, Variable: libraryPath, edit: edit{"drop", ":", e},
 		}}})
 	}
@@ -326,19 +383,52 @@ func (p *planner) subjects(f *lint.Finding) []string {
 	return list
 }
 
-// removals take a file away that stands before a good one. The file is left in
-// its layer: a whiteout hides it.
+// removals take files away that stand before good ones: what the loader's message
+// names, what is present in one directory, all of it. They are left in their
+// layer: a whiteout hides them.
 func (p *planner) removals(f *lint.Finding) []candidate {
-	var list []candidate
-	for _, s := range p.subjects(f) {
-		real := realPath(p.now.img.FS, s)
-		e, _, ok := p.now.img.FS.Lstat(real)
-		if !ok || e.IsDir() || e.Type == layers.Other {
-			continue
+	var groups [][]string
+	if file, _, ok := strings.Cut(f.Message, ": "); ok && strings.HasPrefix(file, "/") {
+		groups = append(groups, []string{p.real(file)})
+	}
+	var all, dirs []string
+	byDir := map[string][]string{}
+	for _, file := range f.Present {
+		all = append(all, file.Path)
+		dir := path.Dir(file.Path)
+		if byDir[dir] == nil {
+			dirs = append(dirs, dir)
 		}
-		list = append(list, candidate{"without " + real, []Step{{
-			Kind: "remove", Text: "remove " + real, Path: real, files: []file{removedFile(real)},
-		}}})
+		byDir[dir] = append(byDir[dir], file.Path)
+	}
+	for _, dir := range dirs {
+		groups = append(groups, byDir[dir])
+	}
+	groups = append(groups, all)
+	var list []candidate
+	for _, files := range groups {
+		c := p.removal(files)
+		if len(c.steps) > 0 && !slices.ContainsFunc(list, func(o candidate) bool { return o.text == c.text }) {
+			list = append(list, c)
+		}
 	}
 	return list
+}
+
+func (p *planner) removal(files []string) candidate {
+	var c candidate
+	for _, name := range files {
+		if e, _, ok := p.now.img.FS.Lstat(name); !ok || e.IsDir() || e.Type == layers.Other {
+			return candidate{}
+		}
+		c.steps = append(c.steps, Step{Kind: "remove", Text: "remove " + name, Path: name, files: []file{removedFile(name)}})
+	}
+	switch len(files) {
+	case 0:
+	case 1:
+		c.text = "without " + files[0]
+	default:
+		c.text = fmt.Sprintf("without %s and %s", files[0], plural(len(files)-1, "other"))
+	}
+	return c
 }

@@ -2,6 +2,7 @@ package fix
 
 import (
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -30,8 +31,8 @@ type file struct {
 
 // edit is a change of one variable.
 type edit struct {
-	op      string // append, prepend, last, drop: of an element; set
-	sep     string // between elements
+	op      string // append, prepend, last, drop: of an element; set: of all
+	sep     string // that separates elements; the first of it joins them
 	element string
 }
 
@@ -57,6 +58,7 @@ func newDraft(base *lint.Image, steps []Step) draft {
 			d.steps[i].Value = getVar(vars, d.steps[i].Variable)
 		}
 	}
+	d.writeCache()
 	return d
 }
 
@@ -67,7 +69,7 @@ func (e edit) apply(old string) string {
 	}
 	var list []string
 	if old != "" {
-		list = strings.Split(old, e.sep)
+		list = split(old, e.sep)
 	}
 	without := slices.DeleteFunc(slices.Clone(list), func(s string) bool { return sameDir(s, e.element) })
 	switch e.op {
@@ -83,7 +85,19 @@ func (e edit) apply(old string) string {
 	case "drop":
 		list = without
 	}
-	return strings.Join(list, e.sep)
+	return strings.Join(list, e.sep[:1])
+}
+
+// split cuts a value at each of the bytes in sep.
+func split(s, sep string) []string {
+	var list []string
+	for {
+		i := strings.IndexAny(s, sep)
+		if i < 0 {
+			return append(list, s)
+		}
+		list, s = append(list, s[:i]), s[i+1:]
+	}
 }
 
 // sameDir compares elements of a search path; a slash at the end makes no
@@ -124,7 +138,7 @@ func setVar(vars []string, name, value string) []string {
 
 // image is the image with the steps: its file system with one more layer, and
 // its environment.
-func (d *draft) image() (*lint.Image, error) {
+func (d *draft) image() *lint.Image {
 	out := *d.base
 	if len(d.env) > 0 {
 		var c v1.ConfigFile // of a directory, whose program sets them
@@ -140,7 +154,7 @@ func (d *draft) image() (*lint.Image, error) {
 	if l := d.layer(); l != nil {
 		out.FS = d.base.FS.With(l, layers.LayerInfo{CreatedBy: "imgcheck patch"})
 	}
-	return &out, nil
+	return &out
 }
 
 // layer is the index of the layer, nil when no step has a file.
@@ -201,3 +215,9 @@ func (p *Plan) Change() (patch.Change, error) {
 func linkFile(p, target string) file { return file{File: patch.File{Path: p, Link: target}} }
 
 func removedFile(p string) file { return file{File: patch.File{Path: p, Remove: true}} }
+
+func textFile(p, text string) file {
+	return file{content: []byte(text), File: patch.File{Path: p, Mode: 0o644, Size: int64(len(text)), Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(text)), nil
+	}}}
+}

@@ -20,13 +20,20 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/provide"
 )
 
 // Options say how far a plan goes.
 type Options struct {
 	// Trials is how often the image may be replayed; 0 is 24.
 	Trials int
+	// Find asks the sources of libraries ([provide.Sources.Find]). Nil is that
+	// there are none: libraries are then stood in for.
+	Find func(context.Context, provide.Want) (*provide.Found, error)
+	// Pins are the releases that the user wants, by the library's ID.
+	Pins map[string]string
 }
 
 // Plan is what would mend an image, and the proof.
@@ -40,6 +47,9 @@ type Plan struct {
 	Trials int `json:"trials"`
 	// Truncated is set when more could have been tried.
 	Truncated bool `json:"truncated,omitempty"`
+	// Command is the command that carries the plan out, where there is one; it is
+	// for the caller to fill in, who knows where the image is.
+	Command string `json:"command,omitempty"`
 
 	// After is what lint says of the image with the steps; of the image as it is
 	// when there are none.
@@ -68,7 +78,16 @@ type Step struct {
 	// StandIn is set when no source was given to take Library from: it was
 	// simulated by a library of that name that needs nothing.
 	StandIn bool `json:"stand_in,omitempty"`
+	// Version and Source are of what is added, and Doubt is what could not be
+	// made sure of.
+	Version string `json:"version,omitempty"`
+	Source  string `json:"source,omitempty"`
+	Doubt   string `json:"doubt,omitempty"`
+	// License is what it comes under, and LicenseURL where that stands.
+	License    string `json:"license,omitempty"`
+	LicenseURL string `json:"license_url,omitempty"`
 
+	ask   string // what has to be agreed to before it is added
 	edit  edit   // of Variable
 	files []file // of the layer
 }
@@ -94,7 +113,17 @@ type Cure struct {
 type Attempt struct {
 	Text     string `json:"text"`
 	Resolves int    `json:"resolves"`
-	Why      string `json:"why,omitempty"` // what it would break
+	Why      string `json:"why,omitempty"` // what speaks against it: "breaks …"
+}
+
+// Resolved counts the findings that go away, of all that are a warning or more.
+func (p *Plan) Resolved() (n, of int) {
+	for _, c := range p.Cures {
+		if c.Resolves == c.Of {
+			n++
+		}
+	}
+	return n, len(p.Cures)
 }
 
 // Better reports whether the image with the plan's steps is strictly better
@@ -112,8 +141,13 @@ func Find(ctx context.Context, img *lint.Image, packs *lint.Packs, res *lint.Res
 	if o.Trials == 0 {
 		o.Trials = 24
 	}
-	p := &planner{Options: o, packs: packs, base: img, first: newLedger(res), given: map[string]string{}, tried: map[string][]Attempt{}}
+	p := &planner{
+		Options: o, packs: packs, base: img, first: newLedger(res, img),
+		seen: map[string]bool{}, given: map[string]string{}, tried: map[string][]Attempt{},
+		answers: map[string]*provide.Found{}, unfound: map[string]string{}, read: map[*provide.Found]map[string]*elfdeps.Object{},
+	}
 	p.now = state{img: img, res: res, ledger: p.first}
+	p.seen[p.first.String()] = true
 	for {
 		k := p.next()
 		if k == "" {
@@ -129,6 +163,11 @@ func Find(ctx context.Context, img *lint.Image, packs *lint.Packs, res *lint.Res
 	return p.plan(), nil
 }
 
+// again is said of a change that leads where others have led already.
+const again = "another finding takes its place"
+
+const nothing = "nothing that was tried resolves it"
+
 // planner looks for a plan.
 type planner struct {
 	Options
@@ -138,9 +177,14 @@ type planner struct {
 	now    state
 	groups []group // that were taken
 	trials int
-	short  bool // more could have been tried
-	given  map[string]string
-	tried  map[string][]Attempt
+	short  bool                 // more could have been tried
+	seen   map[string]bool      // what was wrong in the states that were taken
+	given  map[string]string    // why nothing was taken, by finding
+	tried  map[string][]Attempt // by finding
+
+	answers map[string]*provide.Found
+	unfound map[string]string // why a library was not found, by name
+	read    map[*provide.Found]map[string]*elfdeps.Object
 }
 
 // state is an image with what was found in it.
@@ -172,34 +216,75 @@ func (p *planner) next() string {
 func (p *planner) mend(ctx context.Context, k string) error {
 	f := p.now.ledger.trouble[k].finding
 	var best *trial
-	candidates := p.candidates(f)
-	for _, c := range candidates {
+	var mend []string
+	if r := p.packs.Rule(f.Rule); r != nil {
+		mend = r.Mend
+	}
+	offered := 0
+	for _, m := range mend {
 		if p.trials >= p.Trials {
-			p.short = true
-			p.give(k, fmt.Sprintf("the bound of %d trials was reached", p.Trials))
 			break
 		}
-		t, err := p.try(ctx, k, c)
+		of := kinds[m]
+		if of == nil {
+			continue
+		}
+		list, err := of(p, ctx, f)
 		if err != nil {
 			return err
 		}
-		if t.broken == "" && t.gain > 0 && (best == nil || t.gain > best.gain) {
+		offered += len(list)
+		t, err := p.tryAll(ctx, k, list[:min(maxOfKind, len(list))])
+		if err != nil {
+			return err
+		}
+		if t != nil && (best == nil || t.beats(best)) {
 			best = t
 		}
-		if best == t && t.whole {
+		if best != nil && best.done() {
 			break
 		}
-		p.attempt(k, Attempt{Text: c.text, Resolves: t.gain, Why: t.broken})
 	}
 	switch {
 	case best != nil:
 		p.take(k, best)
-	case len(candidates) == 0:
-		p.give(k, p.whyNot(f))
+	case p.unfound[f.Library] != "":
+		p.give(k, p.unfound[f.Library])
+	case p.trials >= p.Trials:
+		p.short = true
+		p.give(k, fmt.Sprintf("%d changes were tried, and that is the bound", p.Trials))
+	case len(mend) == 0:
+		p.give(k, "it takes more than files and variables to mend it")
+	case offered == 0:
+		p.give(k, "no change is known that would mend it")
 	default:
-		p.give(k, "nothing that was tried resolves it")
+		p.give(k, nothing)
 	}
 	return nil
+}
+
+// tryAll tries candidates until one resolves all of a finding; else the one that
+// resolves most. It is nil when none helps.
+func (p *planner) tryAll(ctx context.Context, k string, list []candidate) (*trial, error) {
+	var best *trial
+	for _, c := range list {
+		if p.trials >= p.Trials {
+			p.short = true
+			break
+		}
+		t, err := p.try(ctx, k, c)
+		if err != nil {
+			return nil, err
+		}
+		if t.broken == "" && t.gain > 0 && !t.seen && (best == nil || t.beats(best)) {
+			best = t
+		}
+		if best == t && t.done() {
+			break
+		}
+		p.attempt(k, Attempt{Text: t.group.text, Resolves: t.gain, Why: t.why()})
+	}
+	return best, nil
 }
 
 func (p *planner) give(k, why string) {
@@ -214,18 +299,11 @@ func (p *planner) attempt(k string, a Attempt) {
 	}
 }
 
-// whyNot says why nothing is tried for a finding.
-func (p *planner) whyNot(f *lint.Finding) string {
-	if r := p.packs.Rule(f.Rule); r == nil || len(r.Mend) == 0 {
-		return "it takes more than files and variables to mend it"
-	}
-	return "no change is known that would mend it"
-}
-
 // take makes a trial the state.
 func (p *planner) take(k string, t *trial) {
 	p.groups = append(p.groups, t.group)
 	p.now = t.state
+	p.seen[t.ledger.String()] = true
 	p.tried[k] = slices.DeleteFunc(p.tried[k], func(a Attempt) bool { return a.Text == t.group.text })
 }
 
@@ -235,7 +313,33 @@ type trial struct {
 	group  group
 	gain   int    // files of the finding that can be loaded
 	whole  bool   // the finding is gone
+	better bool   // and no other has come in its place
+	seen   bool   // what is wrong then has been wrong before
 	broken string // what could be loaded before and cannot be after
+}
+
+// why says why a trial that resolves something is not taken.
+func (t *trial) why() string {
+	switch {
+	case t.broken != "":
+		return "breaks " + t.broken
+	case t.gain > 0 && !t.better:
+		return again
+	}
+	return ""
+}
+
+// done reports whether nothing better need be looked for.
+func (t *trial) done() bool { return t.whole && t.better }
+
+// beats reports whether a trial is to be taken rather than another: one that does
+// not put another finding in the place of this one, then the one that resolves
+// more.
+func (t *trial) beats(o *trial) bool {
+	if t.better != o.better {
+		return t.better
+	}
+	return t.gain > o.gain
 }
 
 // try replays the image with one more group of steps.
@@ -245,25 +349,29 @@ func (p *planner) try(ctx context.Context, k string, c candidate) (*trial, error
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{state: after, group: g, broken: worse(p.now.ledger, after.ledger, after.img.FS)}
+	t := &trial{state: after, group: g, broken: worse(p.now.ledger, after.ledger, p.now.img.FS)}
 	t.gain = p.now.ledger.gain(k, after.ledger)
 	_, there := after.ledger.trouble[k]
 	t.whole = !there
+	t.better = after.ledger.better(p.now.ledger)
+	t.seen = p.seen[after.ledger.String()]
+	if c.grow != nil && p.trials < p.Trials {
+		if more := c.grow(after.res); more != nil {
+			return p.try(ctx, k, *more)
+		}
+	}
 	return t, nil
 }
 
 func (p *planner) simulate(ctx context.Context, groups []group) (state, error) {
 	p.trials++
 	d := newDraft(p.base, stepsOf(groups))
-	img, err := d.image()
-	if err != nil {
-		return state{}, err
-	}
+	img := d.image()
 	res, err := lint.Run(ctx, img, p.packs)
 	if err != nil {
 		return state{}, err
 	}
-	return state{img, res, newLedger(res)}, nil
+	return state{img, res, newLedger(res, img)}, nil
 }
 
 func stepsOf(groups []group) []Step {
@@ -283,11 +391,16 @@ func (p *planner) prune(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !after.ledger.asGood(p.now.ledger) || worse(p.now.ledger, after.ledger, after.img.FS) != "" {
+		if !after.ledger.asGood(p.now.ledger) || worse(p.now.ledger, after.ledger, p.now.img.FS) != "" {
 			i++
 			continue
 		}
+		g := p.groups[i]
 		p.groups, p.now = less, after
+		if after.ledger.trouble[g.key] != nil {
+			p.attempt(g.key, Attempt{Text: g.text, Why: again})
+			p.give(g.key, nothing)
+		}
 	}
 	return nil
 }
@@ -295,7 +408,11 @@ func (p *planner) prune(ctx context.Context) error {
 // plan writes up what was found. Steps that do not make the image better as a
 // whole are not offered: what they mend has given way to something else.
 func (p *planner) plan() *Plan {
-	if !p.now.ledger.better(p.first) {
+	if len(p.groups) > 0 && !p.now.ledger.better(p.first) {
+		for _, g := range p.groups {
+			p.attempt(g.key, Attempt{Text: g.text, Why: again})
+			p.give(g.key, nothing)
+		}
 		p.groups = nil
 		p.now = state{img: p.base, res: p.first.res, ledger: p.first}
 	}
@@ -319,4 +436,29 @@ func (p *planner) plan() *Plan {
 		out.Cures = append(out.Cures, c)
 	}
 	return out
+}
+
+// Asks are the lines that a user has to agree to before the plan is carried out.
+func (p *Plan) Asks() []string {
+	var list []string
+	for _, s := range p.Steps {
+		if s.ask != "" && !slices.Contains(list, s.ask) {
+			list = append(list, s.ask)
+		}
+	}
+	return list
+}
+
+// StandIn reports whether a source of libraries is wanting.
+func (p *Plan) StandIn() bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.StandIn })
+}
+
+// Texts are the steps in words, in order.
+func (p *Plan) Texts() []string {
+	var list []string
+	for _, s := range p.Steps {
+		list = append(list, s.Text)
+	}
+	return list
 }

@@ -1,7 +1,10 @@
 package fix
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
@@ -24,7 +27,7 @@ type trouble struct {
 	files   map[string]bool
 }
 
-func newLedger(res *lint.Result) *ledger {
+func newLedger(res *lint.Result, img *lint.Image) *ledger {
 	l := &ledger{res: res, trouble: map[string]*trouble{}, grave: map[string]bool{}, any: map[string]bool{}}
 	for i := range res.Findings {
 		f := &res.Findings[i]
@@ -38,7 +41,7 @@ func newLedger(res *lint.Result) *ledger {
 		if f.Severity == lint.Error {
 			l.errors++
 		}
-		k := key(f)
+		k := key(f, environment(img))
 		if l.trouble[k] == nil {
 			l.trouble[k] = &trouble{finding: f, files: map[string]bool{}}
 			l.order = append(l.order, k)
@@ -54,17 +57,36 @@ func mark(set map[string]bool, list []string) {
 	}
 }
 
-// loads reports whether a finding says that its files cannot be loaded.
-func loads(f *lint.Finding) bool { return f.Library != "" || f.Symbol != "" }
+// loads reports whether a finding says that its files cannot be loaded, as
+// against that they are loaded and something else is not as it should be.
+func loads(f *lint.Finding) bool {
+	return (f.Library != "" || f.Symbol != "") && len(f.NeededBy) > 0
+}
 
 // key is what is wrong, whatever rule says it: a library that is missing is the
-// same trouble when it is there and not on the path.
-func key(f *lint.Finding) string {
+// same trouble when it is there and not on the path. The values of variables that
+// a message quotes are left out: they change with other steps.
+func key(f *lint.Finding, vars []string) string {
 	missing := strings.Contains(f.Message, "cannot open shared object file") || strings.HasPrefix(f.Message, "Error loading shared library ")
 	if missing && f.Library != "" {
 		return "missing " + f.Library
 	}
-	return f.Rule + " " + f.Message
+	message := f.Message
+	for _, v := range vars {
+		if name, value, ok := strings.Cut(v, "="); ok && value != "" {
+			message = strings.ReplaceAll(message, v, name)
+		}
+	}
+	return f.Rule + " " + message
+}
+
+// String tells ledgers apart: what is wrong, and with how many files.
+func (l *ledger) String() string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(l.trouble)) {
+		fmt.Fprintf(&b, "%s %d\n", k, len(l.trouble[k].files))
+	}
+	return b.String()
 }
 
 // count is how many files a trouble affects; one that names none is one.
@@ -88,7 +110,7 @@ func (l *ledger) gain(k string, after *ledger) int {
 // worse says what is wrong in after that was not in before, or is empty. A
 // trouble whose files all could not be loaded before is none: it stood behind
 // another. Neither is one of files that are new.
-func worse(before, after *ledger, now *layers.FS) string {
+func worse(before, after *ledger, old *layers.FS) string {
 	for _, k := range after.order {
 		t := after.trouble[k]
 		if old := before.trouble[k]; old != nil && len(t.files) == 0 {
@@ -98,7 +120,7 @@ func worse(before, after *ledger, now *layers.FS) string {
 			return t.finding.Message
 		}
 		for _, p := range t.finding.Affected {
-			if !before.grave[p] && !isNew(now, p) {
+			if !before.grave[p] && !isNew(old, p) {
 				return fmt.Sprintf("%s: %s", p, t.finding.Message)
 			}
 		}
@@ -109,7 +131,7 @@ func worse(before, after *ledger, now *layers.FS) string {
 			continue
 		}
 		for _, p := range f.Affected {
-			if !before.any[p] && !isNew(now, p) {
+			if !before.any[p] && !isNew(old, p) {
 				return fmt.Sprintf("%s: %s", p, f.Message)
 			}
 		}
@@ -117,10 +139,10 @@ func worse(before, after *ledger, now *layers.FS) string {
 	return ""
 }
 
-// isNew reports whether a file is of the layer that is tried.
-func isNew(now *layers.FS, p string) bool {
-	_, layer, ok := now.Lookup(p)
-	return ok && layer == len(now.Layers)-1
+// isNew reports whether a file was not in the image before.
+func isNew(old *layers.FS, p string) bool {
+	_, _, ok := old.Lookup(p)
+	return !ok
 }
 
 // better reports whether less is wrong than before: fewer errors, or as many and
@@ -138,4 +160,17 @@ func (l *ledger) weigh(other *ledger) int {
 		return len(l.order) - len(other.order)
 	}
 	return len(l.grave) - len(other.grave)
+}
+
+// Better is nil when what lint says of a changed image is strictly better than
+// what it says of the image as it was; else it says why not.
+func Better(before, after *lint.Result, old, now *lint.Image) error {
+	was, is := newLedger(before, old), newLedger(after, now)
+	if broken := worse(was, is, old.FS); broken != "" {
+		return fmt.Errorf("it breaks %s", broken)
+	}
+	if !is.better(was) {
+		return errors.New("it has as many findings as before")
+	}
+	return nil
 }

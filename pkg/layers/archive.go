@@ -260,7 +260,7 @@ func (img *Image) setLayout(s store, tag, where string) error {
 	if err != nil {
 		return err
 	}
-	return img.setV1(v, true)
+	return img.setV1(v)
 }
 
 func tagged(tag string) string {
@@ -450,7 +450,7 @@ func (img *Image) setDockerArchive(s *tarStore, tag string) error {
 			return fmt.Errorf("layer %d: %w", i+1, err)
 		}
 		img.Layers[i].Size = size
-		img.blobs = append(img.blobs, blob{open: func() (io.ReadCloser, error) {
+		img.blobs = append(img.blobs, blob{open: func(context.Context) (io.ReadCloser, error) {
 			rc, _, err := s.open(name)
 			return rc, err
 		}, verify: img.storedDigest(s, name, i)})

@@ -113,7 +113,7 @@ func limit(b *testing.B, img *Image) time.Duration {
 	g.SetLimit(workers())
 	for _, blob := range img.blobs {
 		g.Go(func() error {
-			rc, err := blob.open()
+			rc, err := blob.open(b.Context())
 			if err != nil {
 				return err
 			}

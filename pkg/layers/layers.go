@@ -17,6 +17,7 @@
 package layers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
@@ -46,14 +48,22 @@ type Options struct {
 	// Cache, when set, keeps what was read of each layer whose digest was
 	// verified, and a layer that it has is not read again.
 	Cache *Cache
+	// Stall is how long a registry may send nothing before a request is given
+	// up and sent again; 0 means a minute. A download as a whole has no limit.
+	Stall time.Duration
 	// Note, when set, is told what is worth knowing of how a layer is read: its
 	// number from 0, -1 for the image as a whole, and that the cache has it, or
 	// by what it is decompressed. It is called from many goroutines.
 	Note func(layer int, text string)
+	// Begin, when set, is told of the layers before the first is read, unless
+	// they are known only afterwards (a daemon's, a compressed archive's).
+	Begin func([]LayerInfo)
 	// Progress, when set, is told of bytes read: the layer's number from 0, and
 	// how many bytes of its compressed stream. It is called from many
 	// goroutines.
 	Progress func(layer int, n int)
+
+	sleep func(context.Context, time.Duration) error // in tests
 }
 
 // Image is an image that was found and not yet read.
@@ -85,9 +95,9 @@ type LayerInfo struct {
 
 // blob is a layer that can be opened.
 type blob struct {
-	open func() (io.ReadCloser, error)
-	// verify is the digest that the opened bytes must have; empty when whoever
-	// opens it verifies.
+	open func(context.Context) (io.ReadCloser, error)
+	// verify is the digest that the opened bytes must have; empty where none is
+	// known.
 	verify string
 }
 
@@ -101,8 +111,8 @@ func (img *Image) ID() string {
 	return img.id
 }
 
-// Index reads every layer, as many at a time as there are processors, and
-// merges them.
+// Index reads every layer, as many at a time as there are processors but no more
+// than four, and merges them.
 func (img *Image) Index(ctx context.Context) (*FS, error) {
 	var read []*Layer
 	var err error
@@ -130,6 +140,9 @@ func (img *Image) Close() error {
 // indexBlobs reads the layers, the largest first so that no long one is left
 // for the end; a blob that stands twice is read once.
 func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
+	if img.opts.Begin != nil {
+		img.opts.Begin(img.Layers)
+	}
 	out := make([]*Layer, len(img.blobs))
 	first := map[string]int{}
 	order := make([]int, 0, len(img.blobs))
@@ -164,8 +177,9 @@ func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 	return out, nil
 }
 
-// workers is how many layers are read at a time.
-func workers() int { return runtime.GOMAXPROCS(0) }
+// workers is how many layers are read at a time. Each has a decompressor's window
+// and a reader's of an ELF file, 30 MB in all.
+func workers() int { return min(4, runtime.GOMAXPROCS(0)) }
 
 func instruction(createdBy string) string {
 	if createdBy == "" {
@@ -194,22 +208,55 @@ func (img *Image) indexBlob(ctx context.Context, i int) (*Layer, error) {
 			return l, nil
 		}
 	}
-	rc, err := b.open()
+	rc, err := b.open(ctx)
 	if err != nil {
 		return nil, img.friendly(err)
 	}
 	defer rc.Close()
-	l, err := readBlob(ctx, img.meter(rc, i), b.verify, img.opts.keep)
+	head := &headReader{r: img.meter(rc, i)}
+	l, err := readBlob(ctx, head, b.verify, img.opts.keep)
 	var broken sourceError
+	var other *digestError
 	switch {
 	case errors.As(err, &broken):
 		return nil, img.friendly(broken.error)
-	case err == nil && cached:
+	case errors.As(err, &other) && img.host != "":
+		return nil, fmt.Errorf("%w, or a proxy has changed it", err)
+	case err != nil:
+		return nil, err
+	}
+	img.note(i, "read, "+decodedBy(head.b))
+	if cached {
 		if err := img.opts.Cache.PutLayer(b.verify, img.opts.KeepID, l); err != nil {
 			img.note(i, err.Error())
 		}
 	}
-	return l, err
+	return l, nil
+}
+
+// headReader remembers how a blob begins.
+type headReader struct {
+	r io.Reader
+	b []byte
+}
+
+func (h *headReader) Read(p []byte) (int, error) {
+	n, err := h.r.Read(p)
+	if len(h.b) < len(magicZstd) {
+		h.b = append(h.b, p[:min(n, len(magicZstd))]...)
+	}
+	return n, err
+}
+
+// decodedBy says by what a blob that begins so is decompressed.
+func decodedBy(head []byte) string {
+	switch {
+	case bytes.HasPrefix(head, magicGzip):
+		return "gzip by imgcheck's inflate"
+	case bytes.HasPrefix(head, magicZstd):
+		return "zstd by klauspost/compress"
+	}
+	return "not compressed"
 }
 
 // cacheable reports whether the index of a layer, whose stored bytes are

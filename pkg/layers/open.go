@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -83,8 +84,17 @@ func (img *Image) openRegistry(ctx context.Context, s string) error {
 		return err
 	}
 	img.host = ref.Context().RegistryStr()
-	desc, err := remote.Get(ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
-		remote.WithTransport(Transport(img.opts.Insecure)), remote.WithUserAgent("imgcheck"))
+	repo := ref.Context()
+	auth, err := authn.Resolve(ctx, authn.DefaultKeychain, repo)
+	if err != nil {
+		return registryError(ref, err)
+	}
+	// One login serves manifests and layers; its transport renews tokens.
+	rt, err := transport.NewWithContext(ctx, repo.Registry, auth, img.transport(), []string{repo.Scope(transport.PullScope)})
+	if err != nil {
+		return besideFile(s, registryError(ref, err))
+	}
+	desc, err := remote.Get(ref, remote.WithContext(ctx), remote.WithTransport(rt))
 	if err != nil {
 		return besideFile(s, registryError(ref, err))
 	}
@@ -100,7 +110,35 @@ func (img *Image) openRegistry(ctx context.Context, s string) error {
 	if err != nil {
 		return registryError(ref, err)
 	}
-	return img.setV1(v, true)
+	if err := img.setV1(v); err != nil {
+		return err
+	}
+	client := &http.Client{Transport: rt, CheckRedirect: checkRedirect}
+	for i, l := range img.Layers {
+		url := fmt.Sprintf("%s://%s/v2/%s/blobs/%s", repo.Scheme(), repo.RegistryStr(), repo.RepositoryStr(), l.Digest)
+		img.blobs[i].open = func(ctx context.Context) (io.ReadCloser, error) {
+			return &download{ctx: ctx, client: client, url: url, size: l.Size, sleep: img.opts.sleeper(), note: func(s string) { img.note(i, s) }}, nil
+		}
+	}
+	return nil
+}
+
+// transport is how a registry is talked to.
+func (img *Image) transport() http.RoundTripper {
+	rt := Transport(img.opts.Insecure)
+	stall := img.opts.Stall
+	if stall <= 0 {
+		stall = defaultStall
+	}
+	return transport.NewUserAgent(&patient{rt, stall, img.opts.sleeper()}, "imgcheck")
+}
+
+// sleeper waits between attempts; tests have no time for it.
+func (o *Options) sleeper() func(context.Context, time.Duration) error {
+	if o.sleep != nil {
+		return o.sleep
+	}
+	return sleep
 }
 
 // looksLikePath reports whether nobody would write an image reference so.
@@ -178,6 +216,7 @@ func (img *Image) friendly(err error) error {
 func hostError(host string, err error) error {
 	var dns *net.DNSError
 	var op *net.OpError
+	var stalled stalledError
 	var cert *tls.CertificateVerificationError
 	text := err.Error()
 	switch {
@@ -185,6 +224,8 @@ func hostError(host string, err error) error {
 		return err
 	case strings.Contains(text, "parsing config file"):
 		return fmt.Errorf("%w: mend it, or run `docker login`", oneLine{err})
+	case errors.As(err, &stalled):
+		return fmt.Errorf("%s does not go on (%w, again and again): try again later", host, stalled)
 	case errors.As(err, &dns):
 		return fmt.Errorf("cannot reach %s: no such host %q: check the name and the network", host, dns.Name)
 	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
@@ -195,7 +236,7 @@ func hostError(host string, err error) error {
 		return fmt.Errorf("cannot reach %s: %w: check the name, the port and the network", host, op.Err)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return fmt.Errorf("the connection to %s broke off: try again", host)
-	case strings.Contains(text, "error verifying "): // ggcr keeps the type to itself
+	case strings.Contains(text, "error verifying "): // ggcr keeps the type to itself; of a manifest or config
 		return fmt.Errorf("its bytes are not those that the manifest names (%w): the image is damaged, or a proxy has changed it", err)
 	case strings.Contains(text, "error getting credentials"):
 		return fmt.Errorf("the credential helper failed (%w): mend it, or take it out of Docker's config.json", oneLine{err})
@@ -280,9 +321,9 @@ func (e *platformError) Error() string {
 	return fmt.Sprintf("is not there for %s: choose one with --platform %s", e.want, strings.Join(e.have, " or "))
 }
 
-// setV1 takes an image whose manifest is known. verify says that whoever opens
-// its layers does not check their digests.
-func (img *Image) setV1(v v1.Image, verify bool) error {
+// setV1 takes an image whose manifest is known. Whoever reads its layers checks
+// their digests.
+func (img *Image) setV1(v v1.Image) error {
 	m, err := v.Manifest()
 	if err != nil {
 		return img.friendly(err)
@@ -308,11 +349,8 @@ func (img *Image) setV1(v v1.Image, verify bool) error {
 		if mt := string(d.MediaType); strings.Contains(mt, "encrypted") {
 			return fmt.Errorf("layer %d is encrypted (%s): decrypt the image first", i+1, mt)
 		}
-		b := blob{open: l.Compressed}
-		if verify {
-			b.verify = d.Digest.String()
-		}
-		img.blobs = append(img.blobs, b)
+		open := func(context.Context) (io.ReadCloser, error) { return l.Compressed() }
+		img.blobs = append(img.blobs, blob{open, d.Digest.String()})
 		img.Layers = append(img.Layers, LayerInfo{Digest: d.Digest.String(), DiffID: cfg.RootFS.DiffIDs[i].String(), Size: d.Size})
 	}
 	return img.checkPlatform()

@@ -60,7 +60,7 @@ func DaemonError(c *client.Client, err error) error { return daemonError(err, c.
 // errors. The digests of its layers are verified as they are read.
 func OpenV1(ref string, v v1.Image, o Options) (*Image, error) {
 	img := &Image{Ref: ref, opts: o}
-	if err := img.setV1(v, true); err != nil {
+	if err := img.setV1(v); err != nil {
 		return nil, err
 	}
 	img.setHistory()

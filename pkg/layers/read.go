@@ -144,7 +144,7 @@ func readBlob(ctx context.Context, r io.Reader, verify string, keep func(string,
 	case src.err != nil:
 		return nil, sourceError{src.err}
 	case src.sum != nil && "sha256:"+hex.EncodeToString(src.sum.Sum(nil)) != verify:
-		return nil, fmt.Errorf("its bytes have the digest sha256:%x, not %s: the image is damaged", src.sum.Sum(nil), verify)
+		return nil, &digestError{"sha256:" + hex.EncodeToString(src.sum.Sum(nil)), verify}
 	}
 	return l, err
 }
@@ -156,6 +156,13 @@ func readCompressed(raw *bufio.Reader, keep func(string, int64) bool) (*Layer, e
 	}
 	defer done()
 	return ReadLayer(plain, keep)
+}
+
+// digestError says that a blob is not the one that was asked for.
+type digestError struct{ got, want string }
+
+func (e *digestError) Error() string {
+	return fmt.Sprintf("its bytes have the digest %s, not %s: the image is damaged", e.got, e.want)
 }
 
 // sourceError is what went wrong where a blob's bytes come from.

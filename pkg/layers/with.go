@@ -149,3 +149,7 @@ func (o *overlay) list() []string {
 	}
 	return append(paths, o.added...)
 }
+
+// Keeps reports whether an index made under the options keeps a file's bytes:
+// what the loaders read, and what Keep names.
+func (o *Options) Keeps(name string, size int64) bool { return o.keep(name, size) }

@@ -1,7 +1,11 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
+	"path"
+	"slices"
+	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
@@ -14,7 +18,28 @@ type check struct {
 }
 
 // checks are tried in order.
-var checks = []check{}
+var checks = []check{
+	{"ld-path-missing", (*world).ldPathMissing},
+	{"ld-path-file", (*world).ldPathFile},
+	{"ld-path-empty", (*world).ldPathEmpty},
+	{"stubs-on-path", (*world).stubsOnPath},
+	{"compat-on-path", (*world).compatOnPath},
+	{"driver-path-lost", (*world).driverPathLost},
+	{"driver-in-image", (*world).driverInImage},
+	{"gpu-hidden", (*world).gpuHidden},
+	{"driver-capabilities", (*world).driverCapabilities},
+	{"require-cuda", (*world).requireCUDA},
+	{"conda-activate-only", (*world).condaActivateOnly},
+	{"glibc-on-musl", (*world).glibcOnMusl},
+	{"wrong-architecture", (*world).wrongArchitecture},
+	{"torch-pair", (*world).torchPairs},
+	{"requirement-unmet", (*world).requirementsUnmet},
+	{"cudnn-version", (*world).cudnnVersions},
+	{"cuda-major", (*world).cudaMajors},
+	{"cuda-differs", (*world).cudaDiffers},
+	{"cpu-build", (*world).cpuBuilds},
+	{"double-owner", (*world).doubleOwners},
+}
 
 // check runs the checks. A finding that names no severity gets its rule's.
 func (w *world) check() []Finding {
@@ -31,7 +56,7 @@ func (w *world) check() []Finding {
 	return list
 }
 
-// takeStock reads what is installed.
+// takeStock reads what is installed, and what the environment says of it.
 func (w *world) takeStock() error {
 	var err error
 	if w.inv, err = inventory.Read(w.img.FS); err != nil {
@@ -40,3 +65,98 @@ func (w *world) takeStock() error {
 	w.inv.Components = append(inventory.FromEnv(w.env().Vars), w.inv.Components...)
 	return nil
 }
+
+// getenv is a variable of the image's config, the last one of its name.
+func (w *world) getenv(name string) (string, bool) {
+	vars := w.env().Vars
+	for i := len(vars) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(vars[i], name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// gpuUsers are the files that ask for a library of CUDA or of the driver and are
+// not themselves CUDA's: what makes an image one for a GPU. Frameworks that ask
+// at run time are known by the packages that they bring.
+func (w *world) gpuUsers() []string {
+	var list []string
+	for _, o := range w.objects {
+		if w.packs.family(o.path) != nil || w.packs.fromDriver(o.path) {
+			continue
+		}
+		if w.isRoot(o) || slices.ContainsFunc(o.elf.Needed, w.packs.fromDriver) {
+			list = append(list, o.path)
+		}
+	}
+	for _, p := range w.inv.Packages {
+		if p.Kind == inventory.Wheel && w.isGPUWheel(p.Name) {
+			list = append(list, p.Path)
+		}
+	}
+	return list
+}
+
+// isGPUWheel tells the wheels that are there for a GPU only.
+func (w *world) isGPUWheel(name string) bool {
+	return slices.ContainsFunc(w.packs.GPUWheels, func(g *Known) bool { return match(g.Match, name) })
+}
+
+// cudaImage says what shows that an image has CUDA outside of Python's packages,
+// or is made from one that has; empty when nothing does.
+func (w *world) cudaImage() string {
+	for _, name := range []string{"CUDA_VERSION", "NV_CUDA_CUDART_VERSION", "NVIDIA_REQUIRE_CUDA"} {
+		if value, ok := w.getenv(name); ok && value != "" {
+			return "ENV " + name + "=" + value
+		}
+	}
+	for _, c := range w.inv.Components {
+		if c.Name == "cuda" && c.Path != "" && !strings.Contains(c.Path, "-packages/") {
+			return c.Path
+		}
+	}
+	return ""
+}
+
+// marker is where an environment's requirements are looked at.
+func (w *world) marker(p *inventory.Python) inventory.MarkerEnv {
+	env := inventory.MarkerEnv{
+		"platform_system": "Linux", "sys_platform": "linux", "os_name": "posix",
+		"implementation_name": "cpython", "platform_python_implementation": "CPython",
+	}
+	for arch, m := range machines {
+		if m.m == w.machine && m.c == w.class {
+			env["platform_machine"] = cmp.Or(map[string]string{"amd64": "x86_64", "arm64": "aarch64", "386": "i686", "arm": "armv7l"}[arch], arch)
+		}
+	}
+	if p.Version != "" {
+		env["python_version"] = p.Version
+	}
+	return env
+}
+
+// filesOf describes paths, sorted.
+func (w *world) filesOf(paths []string) []File {
+	paths = slices.Compact(slices.Sorted(slices.Values(paths)))
+	var list []File
+	for _, p := range paths {
+		list = append(list, w.file(p))
+	}
+	return list
+}
+
+// numbers are the first n numbers of a version: 9.1 of 9.1.0.70.
+func numbers(version string, n int) string {
+	version, _, _ = strings.Cut(version, "+")
+	parts := strings.Split(version, ".")
+	return strings.Join(parts[:min(n, len(parts))], ".")
+}
+
+// isIn reports whether a path is a directory or below it.
+func isIn(p, dir string) bool {
+	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// hasElement reports whether a directory or one above it has a name.
+func hasElement(p, name string) bool { return slices.Contains(strings.Split(path.Clean(p), "/"), name) }

@@ -146,6 +146,16 @@ func (w *world) mixtures() []Finding {
 	return list
 }
 
+// onPath reports whether LD_LIBRARY_PATH or ld.so.conf names a directory.
+func (w *world) onPath(dir string) bool {
+	for named := range w.searchDirs() {
+		if w.sameDir(named, dir) {
+			return true
+		}
+	}
+	return false
+}
+
 // add puts a finding to those that say the same of another process, or at the end.
 func add(list []Finding, f Finding) []Finding {
 	i := slices.IndexFunc(list, func(o Finding) bool { return o.Rule == f.Rule && o.Message == f.Message })
@@ -446,6 +456,8 @@ func (w *world) drivers() []Finding {
 			}
 			f := Finding{Rule: "stub-driver", Library: m.Object.Soname, NeededBy: []File{}, Present: []File{w.file(real)}, Affected: []string{real}}
 			switch {
+			case w.onPath(path.Dir(real)):
+				continue // stubs-on-path and compat-on-path tell it
 			case isStub(real):
 				f.Severity = Error
 				f.Message = fmt.Sprintf("%s gets the stub %s instead of the driver (%s)", r.title, real, howOf(m))
@@ -463,40 +475,5 @@ func (w *world) drivers() []Finding {
 			list = add(list, f)
 		}
 	}
-	return append(list, w.bakedIn()...)
-}
-
-// bakedIn is the finding about the driver's files in an image.
-func (w *world) bakedIn() []Finding {
-	var files []File
-	var paths []string
-	empty := false
-	for e := range w.img.FS.All() {
-		p := "/" + e.Path
-		if e.Type != layers.Regular || !w.packs.fromDriver(p) || !strings.Contains(path.Base(p), ".so") || isStub(p) || strings.Contains(p, "/compat") || strings.HasPrefix(p, "/usr/local/nvidia/") {
-			continue
-		}
-		if e.Object == nil && e.Size > 0 {
-			continue
-		}
-		empty = empty || e.Size == 0
-		files = append(files, w.file(p))
-		paths = append(paths, p)
-	}
-	if len(files) == 0 {
-		return nil
-	}
-	f := Finding{
-		Rule: "driver-in-image", Severity: Warning, Library: path.Base(paths[0]), Affected: paths, Present: files,
-		Message: fmt.Sprintf("the image has libraries of the NVIDIA driver (%s), which the container runtime mounts from the host", paths[0]),
-		Effects: []Effect{{"the driver of the image hides the host's, or the container does not start", "nvidia-container-cli: mount error: file creation failed: " + paths[0] + ": file exists"}},
-		Fixes:   []string{"build the image without the driver: no nvidia-driver, libcuda1 or libnvidia-* packages, no docker commit of a running GPU container; or remove the files in the layer that brings them"},
-	}
-	if empty {
-		f.Effects[0].Text = "files without content, left by a container runtime, are found instead of the driver"
-	}
-	if w.img.Config == nil {
-		f.Severity, f.Because, f.Fixes = Note, "a directory may be a machine with its driver", nil
-	}
-	return []Finding{f}
+	return list
 }

@@ -35,6 +35,7 @@ type Packs struct {
 
 	// ID is a digest of what the packs were read from.
 	ID string
+	Tables
 
 	families sync.Map // name → *Family
 }
@@ -244,6 +245,7 @@ type pack struct {
 	AnyOf      []*Exception  `yaml:"any_of"`
 	Versions   []*VersionFix `yaml:"versions"`
 	Symbols    []*SymbolFact `yaml:"symbols"`
+	Tables     `yaml:",inline"`
 }
 
 // Limits on packs, which may come from anywhere (--rules).
@@ -330,6 +332,7 @@ func (p *Packs) add(b []byte) error {
 	p.AnyOf = append(p.AnyOf, one.AnyOf...)
 	p.Versions = append(p.Versions, one.Versions...)
 	p.Symbols = append(p.Symbols, one.Symbols...)
+	p.Tables.add(one.Tables)
 	return nil
 }
 
@@ -481,7 +484,7 @@ func (p *pack) validate() error {
 			return err
 		}
 	}
-	return nil
+	return p.Tables.validate()
 }
 
 func patterns(what string, list []string) error {

@@ -63,6 +63,12 @@ func Apply(img *Image, base *layers.FS, c Change) (*Patched, error) {
 	if c.Empty() {
 		return nil, errors.New("the change changes nothing")
 	}
+	if c.Created.IsZero() {
+		var err error
+		if c.Created, err = Created(img); err != nil {
+			return nil, err
+		}
+	}
 	p := &Patched{Base: img}
 	if err := p.apply(base, c); err != nil {
 		p.Close()
@@ -131,9 +137,6 @@ func (e *edits) drop(path ...string) {
 
 func (img *Image) editConfig(c Change, l *newLayer) ([]byte, error) {
 	when := c.Created.UTC()
-	if c.Created.IsZero() {
-		when = time.Unix(0, 0).UTC()
-	}
 	e := edits{doc: img.rawConfig}
 	for _, env := range c.Env {
 		e.do(func(doc []byte) ([]byte, error) { return editEnv(doc, env) })

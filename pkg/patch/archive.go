@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -281,7 +282,7 @@ func publishArchive(ctx context.Context, patched []*Patched, scheme, rest string
 	p := patched[0]
 	id := digestOf(p.Config).String()
 	if scheme == "docker-archive" {
-		file, ref := layers.SplitTag(rest)
+		file, ref := splitTarget(rest)
 		tags := p.tags()
 		if ref != "" {
 			tags = []string{withTag(ref)}
@@ -294,6 +295,23 @@ func publishArchive(ctx context.Context, patched []*Patched, scheme, rest string
 		return "", fmt.Errorf("DOCKER_HOST: %w: write it like unix:///var/run/docker.sock", err)
 	}
 	return "docker:" + rest + "@" + id, p.load(ctx, c, withTag(rest), o)
+}
+
+// splitTarget splits FILE[:REF], where the file need not be there yet: it ends
+// at the first colon in a name below a directory that is there.
+func splitTarget(s string) (file, ref string) {
+	if _, err := os.Stat(s); err == nil {
+		return s, ""
+	}
+	for i, c := range s {
+		if c != ':' {
+			continue
+		}
+		if st, err := os.Stat(filepath.Dir(s[:i])); err == nil && st.IsDir() {
+			return s[:i], s[i+1:]
+		}
+	}
+	return s, ""
 }
 
 func (p *Patched) tags() []string {

@@ -30,8 +30,8 @@ type Change struct {
 	Env   []EnvEdit
 	// CreatedBy and Comment stand in the history entry.
 	CreatedBy, Comment string
-	// Created is the time of the layer's files, of the history entry and,
-	// where SOURCE_DATE_EPOCH asks for it, of the image: see [Created].
+	// Created is the time of the layer's files, of the history entry and of the
+	// image. Zero means what [Created] says.
 	Created time.Time
 }
 

@@ -80,6 +80,9 @@ func Publish(ctx context.Context, base *Base, patched []*Patched, to string, o O
 	if err != nil {
 		return "", named(to, err)
 	}
+	if r, ok := t.(*repository); ok && r.same(base.src) {
+		r.puller = base.src.(*repository).puller // it has logged in
+	}
 	ref, err := base.publish(ctx, patched, t, o)
 	return ref, named(to, err)
 }
@@ -128,7 +131,7 @@ func (b *Base) publish(ctx context.Context, patched []*Patched, t target, o Opti
 		o.note(fmt.Sprintf("%s is there already", digest))
 		return refOf(t, digest), nil
 	}
-	if was != b.Digest && t.String() == b.at() {
+	if was != "" && was != b.Digest && t.String() == b.at() {
 		return "", fmt.Errorf("it has moved from %s to %s meanwhile: run again", b.Digest, was)
 	}
 	if b.index != nil && !t.same(b.src) {
@@ -150,7 +153,13 @@ func (b *Base) publish(ctx context.Context, patched []*Patched, t target, o Opti
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	return t.putName(ctx, raw, mt, b.Digest)
+	ref, err := t.putName(ctx, raw, mt, b.Digest)
+	if err != nil {
+		if now, nerr := t.now(ctx); nerr == nil && now == digest {
+			return refOf(t, digest), nil // only the answer was lost
+		}
+	}
+	return ref, err
 }
 
 // at is the name of the base as a target has it.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -182,23 +183,22 @@ func (r *repository) putName(ctx context.Context, raw []byte, mt types.MediaType
 	return r.ref.Context().Name() + "@" + digest, nil
 }
 
-// now is the digest that the name has at the moment, empty where there is none.
+// now is the digest that the name has at the moment, empty where there is none,
+// or where it may not be looked at: a repository that is still to be made.
 func (r *repository) now(ctx context.Context) (string, error) {
 	d, err := r.puller.Head(ctx, r.ref)
+	var te *transport.Error
+	if errors.As(err, &te) && slices.Contains([]int{http.StatusNotFound, http.StatusUnauthorized, http.StatusForbidden}, te.StatusCode) {
+		return "", nil
+	}
 	if err == nil {
 		return d.Digest.String(), nil
 	}
-	// Some registries do not answer HEAD as they should; and whoever may push
-	// a new repository may not always look for it before.
-	raw, _, err := r.get(ctx, r.ref)
-	var te *transport.Error
-	switch {
-	case err == nil:
-		return digestOf(raw).String(), nil
-	case errors.Is(err, fs.ErrNotExist), errors.As(err, &te) && te.StatusCode == http.StatusUnauthorized, errors.As(err, &te) && te.StatusCode == http.StatusForbidden:
-		return "", nil
+	raw, _, err := r.get(ctx, r.ref) // some registries do not answer HEAD as they should
+	if err != nil {
+		return "", err
 	}
-	return "", err
+	return digestOf(raw).String(), nil
 }
 
 func (r *repository) same(src source) bool {

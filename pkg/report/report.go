@@ -11,6 +11,7 @@ package report
 import (
 	"io"
 
+	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
@@ -25,6 +26,8 @@ type Document struct {
 	Image    Image          `json:"image"`
 	Summary  Summary        `json:"summary"`
 	Findings []lint.Finding `json:"findings"`
+	// Plan is what would mend the image; nil when nothing was planned.
+	Plan *fix.Plan `json:"plan,omitempty"`
 	// Copies are the image's GPU libraries, and Processes who loads what.
 	Copies    []lint.Copies  `json:"copies,omitempty"`
 	Processes []lint.Process `json:"processes,omitempty"`

@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
@@ -35,11 +38,15 @@ func Text(w io.Writer, d *Document, o Options) error {
 		shown++
 		t.finding(f)
 	}
+	t.plan(d.Plan)
 	if o.All {
 		t.setApart(d)
 	}
 	if shown > 0 || o.All {
 		t.copies(d.Copies)
+	}
+	if o.All && d.Inventory != nil {
+		t.installed(d.Inventory)
 	}
 	t.summary(d, shown)
 	return t.w.Flush()
@@ -271,6 +278,34 @@ func (t *text) setApart(d *Document) {
 		t.line("%s  %s  %s", t.faint("known"), clean(d.Known[i].Message), t.faint("["+d.Known[i].Rule+"]"))
 	}
 	if len(d.Known) > 0 {
+		t.line("")
+	}
+}
+
+// installed is a line on what the image has: packages by kind, Pythons, what
+// frameworks say of themselves, CUDA and cuDNN.
+func (t *text) installed(inv *inventory.Inventory) {
+	kinds := map[inventory.Kind]int{}
+	for _, p := range inv.Packages {
+		kinds[p.Kind]++
+	}
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(kinds)) {
+		parts = append(parts, plural(kinds[k], string(k)+" package"))
+	}
+	for _, p := range inv.Pythons {
+		if p.Version != "" {
+			parts = append(parts, "Python "+p.Version+" in "+p.Prefix)
+		}
+	}
+	for _, b := range inv.Builds {
+		parts = append(parts, b.Name+" "+b.Version)
+	}
+	for _, c := range inv.Components {
+		parts = append(parts, map[string]string{"cuda": "CUDA", "cudnn": "cuDNN"}[c.Name]+" "+c.Version)
+	}
+	if len(parts) > 0 {
+		t.line("%s %s", t.faint("installed:"), clean(strings.Join(slices.Compact(parts), ", ")))
 		t.line("")
 	}
 }

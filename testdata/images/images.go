@@ -6,7 +6,8 @@ package images
 
 import "embed"
 
-// FS holds the texts, *.txtar.
+// FS holds the texts, *.txtar, and those of what libraries are taken from,
+// from/*.txtar.
 //
-//go:embed *.txtar
+//go:embed *.txtar from/*.txtar
 var FS embed.FS

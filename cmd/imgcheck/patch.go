@@ -1,0 +1,360 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/urfave/cli/v2"
+
+	"github.com/imgcheck/imgcheck/pkg/fix"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/patch"
+	"github.com/imgcheck/imgcheck/pkg/provide"
+	"github.com/imgcheck/imgcheck/pkg/report"
+)
+
+func patchCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "patch",
+		Usage:     "publish the image with what mends it as one more layer",
+		UsageText: "imgcheck patch [options] IMAGE -t NEWREF",
+		Description: "patch plans what makes the findings of a scan go away, tries it on the image in memory, lays it over\n" +
+			"the image as one more layer and a new config, scans the result, and publishes it. Nothing is run, and\n" +
+			"the layers of the image are not moved. NEWREF is an image in a registry, oci:DIR[:TAG],\n" +
+			"docker-archive:FILE[:TAG] or docker:NAME.\n\n" +
+			"Libraries that are missing are taken from the sources that --from names, in their order:\n" + fromSources() + "\n" +
+			"NEWREF@sha256:… goes to the standard output, everything else to the standard error. The exit status is\n" +
+			"0 when NEWREF is there, or nothing had to be done; 1 when the result would not be strictly better, and\n" +
+			"2 when it could not be made.\n\n" +
+			"Examples:\n" +
+			"   imgcheck patch ghcr.io/org/app:1.0 --dry-run\n" +
+			"   imgcheck patch ghcr.io/org/app:1.0 -t ghcr.io/org/app:1.0-fixed --from pypi: --add cudnn=9.1.0.70 --accept-nvidia-license",
+		OnUsageError: usageError,
+		Flags: append(imageFlags(),
+			&cli.StringFlag{Name: "tag", Aliases: []string{"t"}, Usage: "publish the result as `NEWREF`"},
+			&cli.StringSliceFlag{Name: "from", Usage: "take missing libraries from `SOURCE`; may be repeated"},
+			&cli.StringSliceFlag{Name: "add", Usage: "take this release of a library, `LIBRARY=VERSION` (cudnn=9.1.0.70); may be repeated"},
+			&cli.BoolFlag{Name: "accept-nvidia-license", Usage: "accept the licences that NVIDIA's libraries come under"},
+			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "print the plan and what it resolves, and publish nothing"},
+			&cli.BoolFlag{Name: "allow-copy", Usage: "copy the image's layers where the target cannot take them from where they are"},
+			&cli.BoolFlag{Name: "undo", Usage: "give the name of a patched IMAGE its original back"},
+			&cli.StringFlag{Name: "emit", Usage: "print the same change as `FORM` instead: dockerfile"},
+			rulesFlag(),
+		),
+		Action: func(c *cli.Context) error {
+			p, err := patchOptions(c)
+			if err != nil {
+				return err
+			}
+			if p.undo {
+				return p.undone(c.Context)
+			}
+			return p.run(c.Context)
+		},
+	}
+}
+
+func fromSources() string {
+	var b strings.Builder
+	for _, s := range provide.Schemes {
+		fmt.Fprintf(&b, "   %-16s %s\n", s.Prefix, s.Means)
+	}
+	return b.String()
+}
+
+// errRefused ends a command that could have gone on and must not; the exit status
+// is that of findings.
+type errRefused struct{ why string }
+
+func (e errRefused) Error() string { return e.why }
+
+func refuse(format string, args ...any) error { return errRefused{fmt.Sprintf(format, args...)} }
+
+// patching are the flags of a patch, checked, and what it needs.
+type patching struct {
+	ref, target  string
+	from         []string
+	pins         map[string]string
+	accept       bool
+	dry, undo    bool
+	emit         string
+	layers       layers.Options
+	patch        patch.Options
+	packs        *lint.Packs
+	out, errs    io.Writer
+	stopProgress func()
+}
+
+// emits are what --emit writes.
+var emits = []string{"dockerfile"}
+
+func patchOptions(c *cli.Context) (*patching, error) {
+	if c.NArg() != 1 {
+		return nil, fmt.Errorf("patch takes one image, not %d: see `imgcheck patch --help`", c.NArg())
+	}
+	p := &patching{
+		ref: c.Args().First(), target: c.String("tag"), from: c.StringSlice("from"), accept: c.Bool("accept-nvidia-license"),
+		dry: c.Bool("dry-run"), undo: c.Bool("undo"), emit: c.String("emit"), pins: map[string]string{}, out: c.App.Writer, errs: c.App.ErrWriter,
+	}
+	switch {
+	case p.emit != "" && p.emit != emits[0]:
+		return nil, fmt.Errorf("there is nothing to --emit as %q: say %s", p.emit, strings.Join(emits, " or "))
+	case p.undo && (p.target != "" || p.dry || p.emit != ""):
+		return nil, errors.New("--undo takes the name of the patched image and nothing else: imgcheck patch --undo REF")
+	case p.target == "" && !p.dry && !p.undo && p.emit == "":
+		return nil, errors.New("say with -t where the patched image goes, or --dry-run to see the plan: see `imgcheck patch --help`")
+	case strings.HasPrefix(p.ref, "dir:"):
+		return nil, fmt.Errorf("%s is a directory, not an image: a patch is a layer and a config; `imgcheck scan %s` tells what would mend it", p.ref, p.ref)
+	case strings.HasPrefix(p.ref, "oci-archive:"):
+		return nil, fmt.Errorf("%s cannot be patched where it is: unpack it (mkdir DIR && tar -C DIR -xf FILE) and say oci:DIR", p.ref)
+	}
+	for _, s := range c.StringSlice("add") {
+		lib, version, ok := strings.Cut(s, "=")
+		if !ok || lib == "" || version == "" {
+			return nil, fmt.Errorf("--add %q: write it like cudnn=9.1.0.70", s)
+		}
+		if known := provide.Libraries(); !slices.Contains(known, lib) {
+			return nil, fmt.Errorf("--add %s: no such library is known: say one of %s", lib, strings.Join(known, ", "))
+		}
+		p.pins[lib] = version
+	}
+	var err error
+	if p.layers, err = imageOptions(c); err != nil {
+		return nil, err
+	}
+	p.layers.Keep, p.layers.KeepID = inventory.Wants, inventory.WantsID
+	p.stopProgress = watch(c, &p.layers).done
+	p.patch = patch.Options{Platform: p.layers.Platform, Insecure: p.layers.Insecure, AllowCopy: c.Bool("allow-copy"), Note: p.say}
+	p.packs, err = loadPacks(c.StringSlice("rules"))
+	return p, err
+}
+
+// say tells something on the standard error.
+func (p *patching) say(line string) {
+	p.stopProgress()
+	fmt.Fprintln(p.errs, line)
+}
+
+// undone gives a name its original back.
+func (p *patching) undone(ctx context.Context) error {
+	defer p.stopProgress()
+	ref, err := patch.Undo(ctx, p.ref, p.patch)
+	if err != nil {
+		return err
+	}
+	p.stopProgress()
+	fmt.Fprintln(p.out, ref)
+	return nil
+}
+
+// run is the program: find the image, plan, lay the plan over it, prove that it
+// helps, publish.
+func (p *patching) run(ctx context.Context) error {
+	defer p.stopProgress()
+	sources, err := provide.Open(ctx, p.from, provide.Options{Insecure: p.layers.Insecure})
+	if err != nil {
+		return err
+	}
+	defer sources.Close()
+	base, err := patch.OpenBase(ctx, p.ref, p.patch)
+	if err != nil {
+		return err
+	}
+	var done []*patch.Patched
+	defer func() {
+		for _, d := range done {
+			d.Close()
+		}
+	}()
+	var refused error
+	clean := 0
+	for _, img := range base.Images {
+		w, err := p.plan(ctx, img, sources)
+		var no errRefused
+		switch {
+		case errors.As(err, &no):
+			refused = no
+			if len(base.Images) > 1 {
+				p.say(fmt.Sprintf("%s stays as it is: %v", img.Platform.String(), no))
+			}
+			continue
+		case err != nil:
+			return err
+		case w == nil:
+			clean++
+			continue
+		}
+		if p.emit != "" {
+			p.stopProgress()
+			fmt.Fprint(p.out, w.plan.Dockerfile())
+			continue
+		}
+		if p.dry {
+			continue
+		}
+		patched, err := p.apply(ctx, w)
+		if err != nil {
+			return err
+		}
+		done = append(done, patched)
+	}
+	switch {
+	case len(done) > 0:
+	case refused != nil && (clean == 0 || len(base.Images) == 1):
+		return refused
+	case clean == len(base.Images):
+		p.say(fmt.Sprintf("nothing to do: %s has no finding that is a warning or more", p.ref))
+		return nil
+	default:
+		return nil
+	}
+	ref, err := patch.Publish(ctx, base, done, p.target, p.patch)
+	if err != nil {
+		return err
+	}
+	p.stopProgress()
+	fmt.Fprintln(p.out, ref)
+	return nil
+}
+
+// work is one image and its plan.
+type work struct {
+	img  *patch.Image
+	read *lint.Image
+	res  *lint.Result
+	plan *fix.Plan
+}
+
+// plan reads an image and plans. It is nil when there is nothing to mend, and an
+// errRefused when nothing helps.
+func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.Sources) (*work, error) {
+	opened, err := img.Open(ctx, p.layers)
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	fsys, err := opened.Index(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &work{img: img, read: &lint.Image{FS: fsys, Config: opened.Config}}
+	if w.res, err = lint.Run(ctx, w.read, p.packs); err != nil {
+		return nil, err
+	}
+	if len(w.res.Findings) == 0 || !w.res.Worst().AtLeast(lint.Warning) {
+		return nil, nil
+	}
+	o := fix.Options{Trials: 64, Find: sources.Find, Pins: p.pins}
+	if w.plan, err = fix.Find(ctx, w.read, p.packs, w.res, o); err != nil {
+		return nil, err
+	}
+	if !w.plan.Better() {
+		return nil, refuse("%s: no change makes it better: %s", p.ref, reasons(w.plan))
+	}
+	if img.Patched != "" {
+		p.say(fmt.Sprintf("%s is a patched image: the plan is for its original, %s", p.ref, img.Digest))
+	}
+	if err := p.show(w); err != nil {
+		return nil, err
+	}
+	asks := w.plan.Asks()
+	if len(asks) > 0 && !p.accept && !p.dry && p.emit == "" {
+		return nil, refuse("%s", strings.Join(asks, "; "))
+	}
+	return w, nil
+}
+
+// reasons are why findings stay, each once.
+func reasons(plan *fix.Plan) string {
+	var list []string
+	for _, c := range plan.Cures {
+		if c.Why != "" && len(list) < 3 {
+			list = append(list, fmt.Sprintf("%s (%s)", c.Message, c.Why))
+		}
+	}
+	return strings.Join(list, "; ")
+}
+
+// show prints a plan: to the standard output where it is what was asked for.
+func (p *patching) show(w *work) error {
+	p.stopProgress()
+	to := p.errs
+	if p.dry {
+		to = p.out
+	}
+	doc := &report.Document{Plan: w.plan}
+	return report.Plan(to, doc, report.Options{All: true, Color: isTerminal(to) && os.Getenv("NO_COLOR") == ""})
+}
+
+// apply lays the plan over the image and proves it on what came of it: the layer
+// is read as it will be pulled, and the whole is judged again.
+func (p *patching) apply(ctx context.Context, w *work) (*patch.Patched, error) {
+	change, err := w.plan.Change()
+	if err != nil {
+		return nil, err
+	}
+	if change.Created, err = patch.Created(w.img); err != nil {
+		return nil, err
+	}
+	change.CreatedBy = "imgcheck patch"
+	change.Comment = strings.Join(w.plan.Texts(), "; ")
+	patched, err := patch.Apply(w.img, w.read.FS, change)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.prove(ctx, w, patched); err != nil {
+		patched.Close()
+		return nil, err
+	}
+	return patched, nil
+}
+
+func (p *patching) prove(ctx context.Context, w *work, patched *patch.Patched) error {
+	layer, err := patched.Index(p.layers.Keeps)
+	if err != nil {
+		return fmt.Errorf("reading the new layer: %w", err)
+	}
+	var config v1.ConfigFile
+	if err := json.NewDecoder(bytes.NewReader(patched.Config)).Decode(&config); err != nil {
+		return fmt.Errorf("reading the new config: %w", err)
+	}
+	now := &lint.Image{FS: w.read.FS.With(layer, layers.LayerInfo{CreatedBy: "imgcheck patch"}), Config: &config}
+	res, err := lint.Run(ctx, now, p.packs)
+	if err != nil {
+		return err
+	}
+	if err := fix.Better(w.res, res, w.read, now); err != nil {
+		return refuse("%s: the patched image is not better than it was: %v; nothing was published", p.ref, err)
+	}
+	return nil
+}
+
+// patchCommandFor is the command that carries a plan out on what was scanned;
+// empty where nothing can: a directory is no image.
+func patchCommandFor(ref string, o layers.Options, p *fix.Plan) string {
+	scheme, _, _ := strings.Cut(ref, ":")
+	if len(p.Steps) == 0 || scheme == "dir" || scheme == "oci-archive" {
+		return ""
+	}
+	words := []string{"imgcheck patch", ref, "-t NEWREF"}
+	if o.Platform != nil {
+		words = append(words, "--platform", o.Platform.String())
+	}
+	if o.Insecure {
+		words = append(words, "--insecure")
+	}
+	if p.StandIn() {
+		words = append(words, "--from pypi: --accept-nvidia-license")
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/fix"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/patch"
+	"github.com/imgcheck/imgcheck/pkg/provide"
+	"github.com/imgcheck/imgcheck/rules"
+	"github.com/imgcheck/imgcheck/testdata/images"
+)
+
+// TestPatched patches every text image that can be, publishes it, and scans what
+// is then in the registry: what is found is what the plan has foretold. An image
+// whose from section names texts of testdata/images/from has its libraries from
+// there; without it a plan that adds one is a plan only.
+func TestPatched(t *testing.T) {
+	server, err := imagetest.Registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	names, err := fs.Glob(images.FS, "*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	patched := 0
+	for _, name := range names {
+		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
+			_, parsed, ref := pushText(t, server, name)
+			then, ok := foretold(parsed)
+			if !ok {
+				return
+			}
+			patched++
+			args := []string{"imgcheck", "patch", ref, "-t", ref + "-fixed", "--accept-nvidia-license"}
+			for _, dir := range sourcesOf(t, parsed) {
+				args = append(args, "--from", "dir:"+dir)
+			}
+			var out, errs bytes.Buffer
+			if status := run(context.Background(), args, &out, &errs); status != exitOK {
+				t.Fatalf("exit status %d: %s", status, errs.String())
+			}
+			doc, err := scan(context.Background(), ref+"-fixed", layers.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(then, briefly(doc.Findings)); diff != "" {
+				t.Errorf("the published image is not what was planned (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if patched == 0 {
+		t.Error("no image was patched")
+	}
+}
+
+// foretold is what is to be found after the plan; not ok where no plan can be
+// carried out.
+func foretold(parsed *imagetest.Image) (then string, ok bool) {
+	plan, then, ok := strings.Cut(parsed.Sections["want-patched"], "then\n")
+	return then, ok && !strings.Contains(plan, "from nowhere")
+}
+
+// sourcesOf unpacks what the from section names.
+func sourcesOf(t *testing.T, parsed *imagetest.Image) []string {
+	t.Helper()
+	var dirs []string
+	for _, name := range strings.Fields(parsed.Sections["from"]) {
+		data, err := images.FS.ReadFile("from/" + name + ".txtar")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := imagetest.Parse(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(t.TempDir(), name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := text.Unpack(dir); err != nil {
+			t.Fatal(err)
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs
+}
+
+// planned is the plan of a scan, or, where the image has sources of libraries,
+// the one that patch makes with them.
+func planned(t *testing.T, ref string, parsed *imagetest.Image, plan *fix.Plan) string {
+	t.Helper()
+	dirs := sourcesOf(t, parsed)
+	if len(dirs) == 0 {
+		return patchedText(plan)
+	}
+	p := &patching{ref: ref, dry: true, out: io.Discard, errs: io.Discard, stopProgress: func() {}}
+	var err error
+	if p.packs, err = lint.LoadPacks(rules.FS); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range dirs {
+		p.from = append(p.from, "dir:"+d)
+	}
+	sources, err := provide.Open(context.Background(), p.from, provide.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sources.Close()
+	base, err := patch.OpenBase(context.Background(), ref, patch.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := p.plan(context.Background(), base.Images[0], sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := patchedText(w.plan)
+	for _, d := range dirs {
+		text = strings.ReplaceAll(text, filepath.Dir(d)+"/", "")
+	}
+	return text
+}
+
+// patchedText is how a plan stands in a want-patched section: its steps, what
+// becomes of each finding, and then what is found in the image with the steps.
+// An image that no plan mends has no such section.
+func patchedText(p *fix.Plan) string {
+	if p == nil || len(p.Steps) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for _, s := range p.Steps {
+		fmt.Fprint(&b, s.Text)
+		if s.StandIn {
+			b.WriteString(" from nowhere")
+		}
+		b.WriteString("\n")
+		if s.Variable != "" {
+			fmt.Fprintf(&b, "  %s=%s\n", s.Variable, s.Value)
+		}
+		for _, f := range s.Files {
+			fmt.Fprintf(&b, "  %s\n", f)
+		}
+	}
+	for _, c := range p.Cures {
+		fmt.Fprintf(&b, "resolves %d of %d: %s\n", c.Resolves, c.Of, c.Message)
+		for _, a := range c.Tried {
+			fmt.Fprintf(&b, "  tried %s: %d of %d", a.Text, a.Resolves, c.Of)
+			if a.Why != "" {
+				fmt.Fprintf(&b, ", but %s", a.Why)
+			}
+			b.WriteString("\n")
+		}
+		if c.Why != "" {
+			fmt.Fprintf(&b, "  %s\n", c.Why)
+		}
+	}
+	return b.String() + "then\n" + briefly(p.After.Findings)
+}
+
+// briefly is a line for each finding.
+func briefly(findings []lint.Finding) string {
+	var b strings.Builder
+	for _, f := range findings {
+		fmt.Fprintf(&b, "%s %s %s\n", f.Severity, f.Rule, f.Message)
+	}
+	return b.String()
+}

@@ -1,0 +1,81 @@
+package fix
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Dockerfile are the lines that do the same in a Dockerfile, at the end of the
+// stage that makes the image. Files that are added have to lie beside it, in a
+// directory of the name that the COPY says.
+func (p *Plan) Dockerfile() string {
+	var run, copies, notes []string
+	for _, s := range p.Steps {
+		switch {
+		case len(s.Files) > 0:
+			name, _, _ := strings.Cut(strings.TrimPrefix(s.Library, "lib"), ".so")
+			from := "imgcheck/" + name
+			notes = append(notes, fmt.Sprintf("# %s: put %s there, from %s", from, strings.Join(s.Files, ", "), s.Source))
+			copies = append(copies, fmt.Sprintf("COPY --link %s/ %s/", from, s.Path))
+			run = append(run, linkCommands(s)...)
+		default:
+			run = append(run, commands(s)...)
+		}
+	}
+	var b strings.Builder
+	for _, line := range slices.Concat(notes, copies) {
+		b.WriteString(line + "\n")
+	}
+	if len(run) > 0 {
+		b.WriteString("RUN " + strings.Join(run, " \\\n && ") + "\n")
+	}
+	for _, e := range p.draft.env {
+		fmt.Fprintf(&b, "ENV %s=%s\n", e.Name, quoted(e.Value))
+	}
+	return b.String()
+}
+
+// linkCommands make the links among the files of a step.
+func linkCommands(s Step) []string {
+	var list []string
+	for _, f := range s.files {
+		if f.Link != "" {
+			list = append(list, fmt.Sprintf("ln -sf %s %s", shell(f.Link), shell(f.Path)))
+		}
+	}
+	return list
+}
+
+// commands do in a shell what a step's files say.
+func commands(s Step) []string {
+	var list []string
+	for _, f := range s.files {
+		switch {
+		case f.Remove:
+			list = append(list, "rm -rf "+shell(f.Path))
+		case f.Link != "":
+			list = append(list, fmt.Sprintf("mkdir -p %s && ln -sf %s %s", shell(path.Dir(f.Path)), shell(f.Link), shell(f.Path)))
+		}
+	}
+	return list
+}
+
+// shell quotes a word for sh where it needs it.
+func shell(s string) string {
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@%:,=", r)
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// quoted is a value of an ENV instruction.
+func quoted(s string) string {
+	if shell(s) == s || s == "" {
+		return s
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`).Replace(s) + `"`
+}

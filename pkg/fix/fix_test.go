@@ -1,0 +1,394 @@
+package fix
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/provide"
+	"github.com/imgcheck/imgcheck/rules"
+	"github.com/imgcheck/imgcheck/testdata/images"
+)
+
+// root is a Debian with nothing in it but the loader and libc.
+const root = `-- 0/lib --
+symlink usr/lib
+-- 0/lib64 --
+symlink usr/lib64
+-- 0/usr/lib64/ld-linux-x86-64.so.2 --
+symlink ../lib/x86_64-linux-gnu/ld-linux-x86-64.so.2
+-- 0/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 --
+elf x86_64 soname=ld-linux-x86-64.so.2
+rodata "ld.so (Debian GLIBC 2.36-9+deb12u9) stable release version 2.36.\x00"
+rodata "/lib/x86_64-linux-gnu/\x00/usr/lib/x86_64-linux-gnu/\x00/lib/\x00/usr/lib/\x00"
+-- 0/usr/lib/x86_64-linux-gnu/libc.so.6 --
+elf x86_64 soname=libc.so.6
+needed ld-linux-x86-64.so.2
+`
+
+// library is a file of a text image.
+func library(at, soname string, needed ...string) string {
+	s := fmt.Sprintf("-- %s --\nelf x86_64 soname=%s\nneeded libc.so.6\n", at, soname)
+	for _, n := range needed {
+		s += "needed " + n + "\n"
+	}
+	return s
+}
+
+// program is a file of a text image.
+func program(at string, needed ...string) string {
+	return strings.Replace(library(at, "", needed...), "soname=", "interp=/lib64/ld-linux-x86-64.so.2", 1) + "flags1 pie\n"
+}
+
+func packs(t testing.TB) *lint.Packs {
+	t.Helper()
+	p, err := lint.LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// read is a text image, as a scan has it.
+func read(t testing.TB, text string) (*lint.Image, *lint.Result) {
+	t.Helper()
+	im, err := imagetest.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []*layers.Layer
+	var infos []layers.LayerInfo
+	for n := range im.Layers {
+		var buf bytes.Buffer
+		if err := im.LayerTar(n, &buf); err != nil {
+			t.Fatal(err)
+		}
+		l, err := layers.ReadLayer(&buf, func(string, int64) bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, infos = append(list, l), append(infos, layers.LayerInfo{Digest: fmt.Sprint("sha256:", n)})
+	}
+	img := &lint.Image{FS: layers.Merge(list...), Config: &v1.ConfigFile{Architecture: "amd64", OS: "linux", Config: im.Config}}
+	img.FS.Layers = infos
+	res, err := lint.Run(context.Background(), img, packs(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img, res
+}
+
+// plan plans for a text image.
+func plan(t testing.TB, text string, o Options) *Plan {
+	t.Helper()
+	img, res := read(t, text)
+	p, err := Find(context.Background(), img, packs(t), res, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func wantSteps(t *testing.T, p *Plan, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, p.Texts(), cmp.Transformer("empty", func(s []string) []string { return append([]string{}, s...) })); diff != "" {
+		b, _ := json.MarshalIndent(p, "", " ")
+		t.Errorf("steps (-want +got):\n%s\n%s", diff, b)
+	}
+}
+
+// TestSubLibrariesAreLinkedToo makes the link that is asked for and those of the
+// parts beside it, which nothing has asked for yet; not those of a wheel's
+// private copy.
+func TestSubLibrariesAreLinkedToo(t *testing.T) {
+	p := plan(t, "env LD_LIBRARY_PATH=/opt/cudnn\nentrypoint [\"/app/infer\"]\n"+root+
+		library("1/opt/cudnn/libcudnn.so.9.1.0", "libcudnn.so.9")+
+		library("1/opt/cudnn/libcudnn_ops.so.9.1.0", "libcudnn_ops.so.9")+
+		library("1/opt/cudnn/libcudnn_graph.so.9.1.0", "libcudnn_graph.so.9")+
+		"-- 1/opt/cudnn/libcudnn_graph.so.9 --\nsymlink libcudnn_graph.so.9.1.0\n"+
+		library("1/opt/cudnn/libcublas.so.12.4", "libcublas.so.12")+
+		program("1/app/infer", "libcudnn.so.9"), Options{})
+	wantSteps(t, p, "link /opt/cudnn/libcudnn.so.9 -> libcudnn.so.9.1.0", "link /opt/cudnn/libcudnn_ops.so.9 -> libcudnn_ops.so.9.1.0")
+	if !p.Complete() {
+		t.Errorf("findings are left: %v", p.After.Findings)
+	}
+}
+
+// TestNeverFromStubs leaves alone what is not for others: stubs, what the driver's
+// mounts cover, what a wheel has vendored.
+func TestNeverFromStubs(t *testing.T) {
+	for _, at := range []string{
+		"usr/local/cuda/lib64/stubs/libcublas.so.12", "usr/local/nvidia/lib64/libcublas.so.12", "opt/x.libs/libcublas.so.12", "opt/cuda/compat/libcublas.so.12",
+	} {
+		p := plan(t, "entrypoint [\"/app/infer\"]\n"+root+library("1/"+at, "libcublas.so.12")+program("1/app/infer", "libcublas.so.12"), Options{})
+		for _, s := range p.Steps {
+			if strings.HasPrefix("/"+at, s.Path) || strings.Contains(s.Link, at) {
+				t.Errorf("%s: %s", at, s.Text)
+			}
+		}
+	}
+	p := plan(t, "entrypoint [\"/app/infer\"]\nenv LD_LIBRARY_PATH=/opt/lib\n"+root+library("1/opt/lib/libcublas-0123abcd.so.12.4", "libcublas.so.12")+program("1/app/infer", "libcublas.so.12"), Options{})
+	for _, s := range p.Steps {
+		if s.Kind == "link" {
+			t.Errorf("a private copy: %s", s.Text)
+		}
+	}
+}
+
+// TestNothingBreaks takes a change only when what worked before works after: the
+// directory that has the library that is asked for has an older one of another.
+func TestNothingBreaks(t *testing.T) {
+	p := plan(t, "entrypoint [\"/app/infer\"]\n"+root+
+		strings.Replace(library("1/opt/a/libcudart.so.12", "libcudart.so.12"), "needed", "needed", 1)+
+		library("1/opt/a/libx.so.1", "libx.so.1", "libgone.so.1")+
+		library("0/usr/lib/libx.so.1", "libx.so.1")+
+		program("1/app/other", "libx.so.1")+
+		program("1/app/infer", "libcudart.so.12"), Options{})
+	for _, s := range p.Steps {
+		if s.Variable == libraryPath {
+			t.Errorf("it breaks /app/other: %s", s.Text)
+		}
+	}
+	tried := p.Cures[0].Tried
+	if len(tried) == 0 || !strings.Contains(tried[0].Why, "breaks /app/other: libgone.so.1") {
+		t.Errorf("tried: %+v", tried)
+	}
+}
+
+// TestPrune leaves out what a later step makes superfluous.
+func TestPrune(t *testing.T) {
+	img, res := read(t, "entrypoint [\"/app/infer\"]\n"+root+library("1/opt/a/libcudart.so.12", "libcudart.so.12")+program("1/app/infer", "libcudart.so.12"))
+	p := &planner{Options: Options{Trials: 9}, packs: packs(t), base: img, first: newLedger(res, img), given: map[string]string{}, tried: map[string][]Attempt{}, seen: map[string]bool{}}
+	p.groups = []group{{steps: []Step{appendPath("/opt/none")}, key: "k"}, {steps: []Step{appendPath("/opt/a")}, key: "missing libcudart.so.12"}}
+	var err error
+	if p.now, err = p.simulate(context.Background(), p.groups); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.prune(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	wantSteps(t, p.plan(), "append /opt/a to LD_LIBRARY_PATH")
+}
+
+// TestBound stops at the number of trials, and says so of each finding that is
+// left.
+func TestBound(t *testing.T) {
+	text := "entrypoint [\"/app/infer\"]\n" + root
+	var needed []string
+	for i := range 9 {
+		name := fmt.Sprintf("libnpp%s.so.12", []string{"c", "ial", "icc", "idei", "if", "ig", "im", "ist", "isu"}[i])
+		needed = append(needed, name)
+		text += library(fmt.Sprintf("1/opt/%d/%s", i, name), name)
+	}
+	p := plan(t, text+program("1/app/infer", needed...), Options{Trials: 4})
+	if p.Trials > 4 || !p.Truncated {
+		t.Errorf("%d trials, truncated: %v", p.Trials, p.Truncated)
+	}
+	if why := p.Cures[8].Why; !strings.Contains(why, "4 changes were tried") {
+		t.Errorf("the last finding: %q", why)
+	}
+	if p = plan(t, text+program("1/app/infer", needed...), Options{}); !p.Complete() || len(p.Steps) != 9 {
+		t.Errorf("with more trials: %v", p.Texts())
+	}
+}
+
+// TestSamePlan gives the same bytes twice, for every text image.
+func TestSamePlan(t *testing.T) {
+	entries, err := images.FS.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			continue
+		}
+		data, err := images.FS.ReadFile(e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, _ := json.Marshal(plan(t, string(data), Options{}))
+		second, _ := json.Marshal(plan(t, string(data), Options{}))
+		if !bytes.Equal(first, second) {
+			t.Errorf("%s: two plans differ:\n%s\n%s", e.Name(), first, second)
+		}
+	}
+}
+
+// TestLaw holds for every text image: what a plan says of its steps is what lint
+// says of the image with them, and a plan with steps is strictly better.
+func TestLaw(t *testing.T) {
+	entries, _ := images.FS.ReadDir(".")
+	steps := 0
+	for _, e := range entries {
+		if e.IsDir() {
+			continue
+		}
+		data, _ := images.FS.ReadFile(e.Name())
+		img, res := read(t, string(data))
+		p, err := Find(context.Background(), img, packs(t), res, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := newDraft(img, p.Steps)
+		now := d.image()
+		again, err := lint.Run(context.Background(), now, packs(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(messages(p.After), messages(again)); diff != "" {
+			t.Errorf("%s: %s", e.Name(), diff)
+		}
+		if len(p.Steps) == 0 {
+			continue
+		}
+		steps += len(p.Steps)
+		if err := Better(res, again, img, now); err != nil {
+			t.Errorf("%s: %v", e.Name(), err)
+		}
+	}
+	if steps == 0 {
+		t.Error("no image has a plan")
+	}
+}
+
+func messages(r *lint.Result) []string {
+	var list []string
+	for _, f := range r.Findings {
+		list = append(list, fmt.Sprint(f.Severity, f.Rule, f.Message))
+	}
+	return list
+}
+
+// TestBetter tells what is not: as many findings, or something that worked.
+func TestBetter(t *testing.T) {
+	var there []layers.Entry
+	for _, name := range []string{"a", "b", "c"} {
+		there = append(there, layers.Entry{Path: name})
+	}
+	img := &lint.Image{FS: layers.Merge(layers.NewLayer(there))}
+	missing := lint.Finding{Rule: "missing-library", Severity: lint.Error, Message: "libcudart.so.12: cannot open shared object file: No such file or directory", Library: "libcudart.so.12", NeededBy: []lint.File{{Path: "/a"}}, Affected: []string{"/a", "/b"}}
+	fewer, path := missing, missing
+	fewer.Affected = []string{"/a"}
+	path.Rule = "library-not-on-path"
+	other := lint.Finding{Rule: "undefined-symbol", Severity: lint.Error, Message: "/c: undefined symbol: x", Symbol: "x", NeededBy: []lint.File{{Path: "/c"}}, Affected: []string{"/c"}}
+	behind, note := other, other
+	behind.Affected = []string{"/a"}
+	note.Severity = lint.Note
+	for name, tt := range map[string]struct {
+		before, after []lint.Finding
+		want          string
+	}{
+		"gone":                        {[]lint.Finding{missing}, nil, ""},
+		"fewer files":                 {[]lint.Finding{missing}, []lint.Finding{fewer}, ""},
+		"the same by another rule":    {[]lint.Finding{missing}, []lint.Finding{path}, "it has as many findings as before"},
+		"another that stood behind":   {[]lint.Finding{missing, path}, []lint.Finding{behind}, ""},
+		"another of a file that went": {[]lint.Finding{missing}, []lint.Finding{other}, "it breaks /c: /c: undefined symbol: x"},
+		"a note of a file that went":  {[]lint.Finding{missing}, []lint.Finding{note}, "it breaks /c: /c: undefined symbol: x"},
+		"nothing":                     {nil, nil, "it has as many findings as before"},
+	} {
+		got := ""
+		if err := Better(&lint.Result{Findings: tt.before}, &lint.Result{Findings: tt.after}, img, img); err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestEdits of variables.
+func TestEdits(t *testing.T) {
+	for _, tt := range []struct {
+		e         edit
+		old, want string
+	}{
+		{edit{"append", ":", "/b"}, "", "/b"},
+		{edit{"append", ":", "/b"}, "/a", "/a:/b"},
+		{edit{"append", ":", "/b"}, "/b/:/a", "/b/:/a"},
+		{edit{"append", ":", "/b"}, "/a:", "/a::/b"},
+		{edit{"prepend", ":", "/b"}, "/a:/b", "/b:/a"},
+		{edit{"last", ":", "/a"}, "/a:/b", "/b:/a"},
+		{edit{"drop", ":", "/a"}, "/a/:/b:/a", "/b"},
+		{edit{"drop", ":", "/a"}, "/a", ""},
+		{edit{"drop", ",", "vidio"}, "compute,vidio,utility", "compute,utility"},
+		{edit{"drop", ": ", "libx.so"}, "libx.so liby.so", "liby.so"},
+		{edit{"set", ":", "x"}, "y", "x"},
+	} {
+		if got := tt.e.apply(tt.old); got != tt.want {
+			t.Errorf("%v of %q: %q, want %q", tt.e, tt.old, got, tt.want)
+		}
+	}
+	vars := []string{"A=1", "P=old", "B=2"}
+	if got := setVar(vars, "P", "new"); !slices.Equal(got, []string{"A=1", "P=new", "B=2"}) {
+		t.Errorf("set: %v", got)
+	}
+	if got := setVar(vars, "P", ""); !slices.Equal(got, []string{"A=1", "B=2"}) {
+		t.Errorf("unset: %v", got)
+	}
+	if got := setVar(vars, "Q", "3"); !slices.Equal(got, []string{"A=1", "P=old", "B=2", "Q=3"}) {
+		t.Errorf("a new one: %v", got)
+	}
+}
+
+// TestNoSource is told as the reason, and a source that fails ends the planning.
+func TestNoSource(t *testing.T) {
+	text := "entrypoint [\"/app/infer\"]\n" + root + program("1/app/infer", "libcudnn.so.9")
+	none := func(_ context.Context, w provide.Want) (*provide.Found, error) {
+		if !slices.Contains(w.Names, "libcudnn.so.9") || w.Pin != "9.1.0.70" || w.Glibc != "2.36" {
+			t.Errorf("wanted: %+v", w)
+		}
+		return nil, &provide.NotFoundError{Want: w}
+	}
+	p := plan(t, text, Options{Find: none, Pins: map[string]string{"cudnn": "9.1.0.70"}})
+	wantSteps(t, p)
+	if !strings.Contains(p.Cures[0].Why, "nowhere to take libcudnn.so.9") {
+		t.Errorf("why: %q", p.Cures[0].Why)
+	}
+	img, res := read(t, text)
+	broken := fmt.Errorf("the index does not answer")
+	if _, err := Find(context.Background(), img, packs(t), res, Options{Find: func(context.Context, provide.Want) (*provide.Found, error) { return nil, broken }}); err == nil || !strings.Contains(err.Error(), broken.Error()) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestStandIn cannot be carried out.
+func TestStandIn(t *testing.T) {
+	p := plan(t, "entrypoint [\"/app/infer\"]\n"+root+program("1/app/infer", "libcudnn.so.9"), Options{})
+	wantSteps(t, p, "add libcudnn.so.9 to /opt/imgcheck/lib", "append /opt/imgcheck/lib to LD_LIBRARY_PATH")
+	if !p.StandIn() || !p.Complete() {
+		t.Errorf("stand-in %v, complete %v", p.StandIn(), p.Complete())
+	}
+	if _, err := p.Change(); err == nil || !strings.Contains(err.Error(), "name one with --from") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestDockerfile quotes what a shell would take apart.
+func TestDockerfile(t *testing.T) {
+	p := &Plan{Steps: []Step{link("/opt/a b", "liby.so", "libx.so.1")}}
+	p.Steps = append(p.Steps, Step{Kind: "remove", files: []file{removedFile("/opt/it's")}})
+	p.draft = newDraft(&lint.Image{}, []Step{appendPath("/opt/$x")})
+	want := "RUN mkdir -p '/opt/a b' && ln -sf libx.so.1 '/opt/a b/liby.so' \\\n && rm -rf '/opt/it'\\''s'\nENV LD_LIBRARY_PATH=\"/opt/\\$x\"\n"
+	if got := p.Dockerfile(); got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// TestKinds has code for each kind that a rule may name.
+func TestKinds(t *testing.T) {
+	for _, m := range lint.Mends {
+		if kinds[m] == nil {
+			t.Errorf("nothing makes %q", m)
+		}
+	}
+}

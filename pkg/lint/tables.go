@@ -1,0 +1,171 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+)
+
+// Tables is what packs know of packages that belong together.
+type Tables struct {
+	Pairs        []*Pair       `yaml:"pairs"`
+	Stacks       []*Stack      `yaml:"stacks"`
+	Exclusive    []*Exclusive  `yaml:"exclusive"`
+	CPUBuilds    []*CPUBuild   `yaml:"cpu_builds"`
+	Pinned       []*Pinned     `yaml:"pinned"`
+	Capabilities []*Capability `yaml:"capabilities"`
+	Mounts       []*Known      `yaml:"mounts"`
+	DriverExempt []*Known      `yaml:"driver_exempt"`
+	GPUWheels    []*Known      `yaml:"gpu_wheels"`
+}
+
+// Pair tells which release of a package is built for which release of another,
+// both by major and minor number.
+type Pair struct {
+	Package  string            `yaml:"package"`
+	For      string            `yaml:"for"`
+	Versions map[string]string `yaml:"versions"` // of For → of Package
+	Error    string            `yaml:"error"`    // how it reads when they do not fit
+	// CUDA is how far the CUDA versions of their builds must agree, "major" or
+	// "minor", and CUDAError how it reads when they do not.
+	CUDA      string   `yaml:"cuda"`
+	CUDAError string   `yaml:"cuda_error"`
+	Sources   []string `yaml:"sources"`
+}
+
+// Stack is what releases of a framework want of the CUDA libraries.
+type Stack struct {
+	Package  string `yaml:"package"`
+	Versions string `yaml:"versions"` // PEP 440 specifiers
+	// Build, when set, is the version of CUDA that the framework must say it is
+	// built for.
+	Build string `yaml:"build"`
+	CUDA  string `yaml:"cuda"`  // the major version; empty where the loader tells
+	CUDNN string `yaml:"cudnn"` // the least version of that major; empty for none
+	// Effect is what follows where the framework does not find them.
+	Effect string `yaml:"effect"`
+	Error  string `yaml:"error"`
+	// Incidental marks what is often there for its CPU side only.
+	Incidental bool     `yaml:"incidental"`
+	Sources    []string `yaml:"sources"`
+}
+
+// Exclusive are distributions that install the same files.
+type Exclusive struct {
+	ID      string   `yaml:"id"`
+	Members []string `yaml:"members"`
+	Keep    string   `yaml:"keep"`   // the one to keep in a GPU image
+	Effect  string   `yaml:"effect"` // when another one has overwritten it
+	Sources []string `yaml:"sources"`
+}
+
+// CPUBuild is a package that has no GPU code, and what stands in its place when
+// a GPU is meant to be used.
+type CPUBuild struct {
+	Package  string   `yaml:"package"`
+	Unless   []string `yaml:"unless"` // patterns of packages that bring its GPU side
+	Beside   []string `yaml:"beside"` // patterns of packages that may be what the GPU is for
+	Severity Severity `yaml:"severity"`
+	Effect   string   `yaml:"effect"`
+	Fix      string   `yaml:"fix"`
+	Sources  []string `yaml:"sources"`
+}
+
+// Pinned are packages whose requirements of others are looked at.
+type Pinned struct {
+	Packages []string `yaml:"packages"` // patterns of names
+	Requires []string `yaml:"requires"` // patterns of what they require
+	Severity Severity `yaml:"severity"`
+	Why      string   `yaml:"why"`
+	Sources  []string `yaml:"sources"`
+}
+
+// Capability is a word of NVIDIA_DRIVER_CAPABILITIES, and the driver's libraries
+// that it brings.
+type Capability struct {
+	Name      string   `yaml:"name"`
+	Libraries []string `yaml:"libraries"` // names without `.so` and what follows
+	Effect    string   `yaml:"effect"`
+	Sources   []string `yaml:"sources"`
+}
+
+// Known is a pattern of directories, files or packages that are known, and why
+// that matters: directories to which something is mounted, files that look like
+// the driver's, wheels that are there for a GPU only.
+type Known struct {
+	Match   string   `yaml:"match"`
+	Why     string   `yaml:"why"`
+	Sources []string `yaml:"sources"`
+}
+
+// add joins the tables of another pack.
+func (t *Tables) add(o Tables) {
+	t.Pairs = append(t.Pairs, o.Pairs...)
+	t.Stacks = append(t.Stacks, o.Stacks...)
+	t.Exclusive = append(t.Exclusive, o.Exclusive...)
+	t.CPUBuilds = append(t.CPUBuilds, o.CPUBuilds...)
+	t.Pinned = append(t.Pinned, o.Pinned...)
+	t.Capabilities = append(t.Capabilities, o.Capabilities...)
+	t.Mounts = append(t.Mounts, o.Mounts...)
+	t.DriverExempt = append(t.DriverExempt, o.DriverExempt...)
+	t.GPUWheels = append(t.GPUWheels, o.GPUWheels...)
+}
+
+// validate refuses rows that say nothing, and versions that are none.
+func (t *Tables) validate() error {
+	for _, p := range t.Pairs {
+		if p.Package == "" || p.For == "" || len(p.Versions) == 0 || len(p.Sources) == 0 {
+			return fmt.Errorf("pair %q: needs a package, what it is for, versions and sources", p.Package)
+		}
+		if p.CUDA != "" && p.CUDA != "major" && p.CUDA != "minor" {
+			return fmt.Errorf("pair %s: cuda is major or minor, not %q", p.Package, p.CUDA)
+		}
+	}
+	for _, s := range t.Stacks {
+		if s.Package == "" || s.Versions == "" || s.CUDA+s.CUDNN == "" || len(s.Sources) == 0 {
+			return fmt.Errorf("stack %q: needs a package, versions, cuda or cudnn, and sources", s.Package)
+		}
+		if _, err := inventory.Satisfies("1", s.Versions); err != nil {
+			return fmt.Errorf("stack %s: %w", s.Package, err)
+		}
+		if _, err := inventory.Compare("1", s.CUDNN+".0"); s.CUDNN != "" && err != nil {
+			return fmt.Errorf("stack %s: %w", s.Package, err)
+		}
+	}
+	for _, e := range t.Exclusive {
+		if e.ID == "" || len(e.Members) < 2 || !slices.Contains(e.Members, e.Keep) || len(e.Sources) == 0 {
+			return fmt.Errorf("exclusive %q: needs an id, two members, which of them to keep, and sources", e.ID)
+		}
+	}
+	for _, c := range t.CPUBuilds {
+		if c.Package == "" || c.Effect == "" || c.Fix == "" || !slices.Contains(Severities, c.Severity) || len(c.Sources) == 0 {
+			return fmt.Errorf("cpu build %q: needs a package, an effect, a fix, a severity and sources", c.Package)
+		}
+		if err := patterns("cpu build "+c.Package, slices.Concat(c.Unless, c.Beside)); err != nil {
+			return err
+		}
+	}
+	for _, p := range t.Pinned {
+		if len(p.Packages) == 0 || len(p.Requires) == 0 || p.Why == "" || !slices.Contains(Severities, p.Severity) || len(p.Sources) == 0 {
+			return fmt.Errorf("pinned %q: needs packages, what they require, a why, a severity and sources", p.Packages)
+		}
+		if err := patterns("pinned", slices.Concat(p.Packages, p.Requires)); err != nil {
+			return err
+		}
+	}
+	for _, c := range t.Capabilities {
+		if c.Name == "" || len(c.Sources) == 0 {
+			return fmt.Errorf("capability %q: needs a name and sources", c.Name)
+		}
+	}
+	for _, m := range slices.Concat(t.Mounts, t.DriverExempt, t.GPUWheels) {
+		if m.Match == "" || m.Why == "" || len(m.Sources) == 0 {
+			return fmt.Errorf("match %q: needs a match, a why and sources", m.Match)
+		}
+		if err := patterns("match", []string{m.Match}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+
+	"github.com/imgcheck/imgcheck/pkg/fix"
+)
+
+// shownSteps is how many steps of a plan are shown without All.
+const shownSteps = 6
+
+// Plan writes the plan of a document alone, as [Text] does.
+func Plan(w io.Writer, d *Document, o Options) error {
+	t := &text{w: bufio.NewWriter(w), all: o.All, paint: paint{o.Color}}
+	t.plan(d.Plan)
+	return t.w.Flush()
+}
+
+// plan shows what would mend the image: the steps, what they resolve, what was
+// tried and resolves less, and what stays.
+func (t *text) plan(p *fix.Plan) {
+	if p == nil || len(p.Steps) == 0 {
+		return
+	}
+	n, of := p.Resolved()
+	t.line("%s  %s", t.green("patch"), t.bold(fmt.Sprintf("would resolve %d of %s (replayed with the changed files and variables)", n, plural(of, "finding"))))
+	t.list("change", p.Texts(), shownSteps)
+	label := "resolves"
+	for _, c := range p.Cures {
+		if c.Resolves == 0 {
+			continue
+		}
+		t.field(label, fmt.Sprintf("%s of %s: %s", count(c.Resolves), plural(c.Of, "file"), clean(c.Message)))
+		for _, a := range c.Tried {
+			t.line("%s  %s", indent, t.faint(clean(attempt(a, c.Of))))
+		}
+		label = ""
+	}
+	label = "leaves"
+	for _, c := range p.Cures {
+		if c.Resolves == c.Of {
+			continue
+		}
+		t.field(label, clean(c.Message))
+		if c.Why != "" {
+			t.line("%s  %s", indent, t.faint(clean(c.Why)))
+		}
+		label = ""
+	}
+	if p.Command != "" {
+		t.field("run", clean(p.Command))
+	}
+	t.line("")
+}
+
+// attempt says of a change that was tried what it comes to.
+func attempt(a fix.Attempt, of int) string {
+	s := fmt.Sprintf("%s resolves %s of %s", a.Text, count(a.Resolves), count(of))
+	if a.Why != "" {
+		s += ", but " + a.Why
+	}
+	return s
+}
