@@ -37,5 +37,5 @@ oracle: ## N random worlds from SEED on, of each kind that RUN names, against th
 fuzz: ## each fuzz target for FUZZTIME (default 30s)
 	./test/fuzz.sh
 
-bench: ## scan time against bare decompression of the same layers
-	$(GO) test -run '^$$' -bench . -benchtime 3x ./pkg/...
+bench: ## what a scan costs, as one table (docs/speed.md); BENCH_SMALL=1 tries it; 15 GB, some 15 minutes
+	./test/bench/run.sh

@@ -21,6 +21,8 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/imgcheck/imgcheck/internal/nearest"
 )
 
 // Exit statuses, the same for every command and format.
@@ -32,7 +34,7 @@ const (
 
 func main() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50) // an index is long-lived: half the memory for little time
+		debug.SetGCPercent(25) // what is read lives long, and decompressing takes the time: less memory costs none
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -81,7 +83,8 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		// --env LD_LIBRARY_PATH=/a,/b is one value
 		DisableSliceFlagSeparator: true,
 		Commands: []*cli.Command{
-			scanCommand(), patchCommand(), convertCommand(), initCommand(), lddCommand(), rulesCommand(), cacheCommand(), demoCommand(), versionCommand(),
+			scanCommand(), patchCommand(), explainCommand(), rulesCommand(), convertCommand(), initCommand(), hookCommand(), lddCommand(),
+			cacheCommand(), demoCommand(), completionCommand(), manCommand(), versionCommand(),
 		},
 		ExitErrHandler:  func(*cli.Context, error) {}, // run decides
 		OnUsageError:    usageError,
@@ -95,47 +98,43 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 	}
 }
 
-// usageError adds where help is to what the flag package says.
+// usageError adds what was perhaps meant, and where help is, to what the flag
+// package says.
 func usageError(c *cli.Context, err error, _ bool) error {
 	name := "imgcheck"
+	var flags []cli.Flag
 	if c.Command != nil && c.Command.Name != "" && c.Command.Name != name {
 		name += " " + c.Command.Name
+		flags = c.Command.Flags
 	}
 	text := err.Error()
 	if flag, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
-		text = "there is no flag --" + strings.TrimLeft(flag, "-")
+		flag = strings.TrimLeft(flag, "-")
+		var known []string
+		for _, f := range flags {
+			known = append(known, f.Names()...)
+		}
+		text = "there is no flag --" + flag
+		if n := nearest.Of(flag, known); n != "" {
+			text += " (did you mean " + dashes(n) + "?)"
+		}
 	}
 	return fmt.Errorf("%s: see `%s --help`", text, name)
 }
 
 func unknownCommand(c *cli.Context) error {
 	name := c.Args().First()
-	for _, cmd := range c.App.Commands {
-		if strings.HasPrefix(cmd.Name, name) || strings.HasPrefix(name, cmd.Name) {
-			return fmt.Errorf("there is no command %q: did you mean `imgcheck %s`?", name, cmd.Name)
-		}
+	var known []string
+	for _, cmd := range c.App.VisibleCommands() {
+		known = append(known, cmd.Names()...)
+	}
+	if n := nearest.Of(name, known); n != "" {
+		return fmt.Errorf("there is no command %q: did you mean `imgcheck %s`?", name, n)
+	}
+	if !strings.ContainsAny(name, ":/.") {
+		return fmt.Errorf("there is no command %q: `imgcheck --help` lists them; to scan an image, say `imgcheck scan %s`", name, name)
 	}
 	return fmt.Errorf("there is no command %q: to scan an image, say `imgcheck scan %s`", name, name)
-}
-
-func versionCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "version",
-		Usage: "print the version",
-		Action: func(c *cli.Context) error {
-			_, err := fmt.Fprintln(c.App.Writer, "imgcheck "+version())
-			return err
-		},
-	}
-}
-
-// version is what the go command has recorded of the build.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "devel"
-	}
-	return strings.Trim(info.Main.Version, "()")
 }
 
 // reorder moves a command's flags before its arguments, where cli/v2 looks for

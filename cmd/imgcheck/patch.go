@@ -432,11 +432,24 @@ func (p *patching) prove(ctx context.Context, w *work, patched *patch.Patched) e
 // patchCommandFor is the command that carries a plan out on what was scanned;
 // empty where nothing can: a directory is no image.
 func patchCommandFor(ref string, o layers.Options, p *fix.Plan) string {
-	scheme, _, _ := strings.Cut(ref, ":")
-	if len(p.Steps) == 0 || scheme == "dir" || scheme == "oci-archive" {
+	target := "NEWREF"
+	switch scheme, _, _ := strings.Cut(ref, ":"); scheme {
+	case "dir", "oci-archive":
+		return ""
+	case "docker": // its layers can be read as one stream only
+		if slices.ContainsFunc(p.Steps, func(s fix.Step) bool { return s.Kind == "execstack" }) {
+			return ""
+		}
+		target = "docker:NEWNAME"
+	case "docker-archive":
+		target = "docker-archive:NEWFILE"
+	case "oci":
+		target = "oci:NEWDIR"
+	}
+	if len(p.Steps) == 0 {
 		return ""
 	}
-	words := []string{"imgcheck patch", ref, "-t NEWREF"}
+	words := []string{"imgcheck patch", ref, "-t", target}
 	if o.Platform != nil {
 		words = append(words, "--platform", o.Platform.String())
 	}

@@ -8,11 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
@@ -140,6 +142,17 @@ func (d *decisions) failOn(c *cli.Context) string {
 		return s
 	}
 	return cmp.Or(string(d.FailOn), "error")
+}
+
+// severityNamed is the severity of --fail-on, empty for never.
+func severityNamed(s string) (lint.Severity, error) {
+	if s == string(report.Never) {
+		return "", nil
+	}
+	if !slices.Contains(lint.Severities, lint.Severity(s)) {
+		return "", fmt.Errorf("there is no severity %q: say --fail-on error, warning, note or never", s)
+	}
+	return lint.Severity(s), nil
 }
 
 // image is the reference that is given, or the file's first.

@@ -145,20 +145,28 @@ func imageFlags() []cli.Flag {
 // imageOptions are what imageFlags were set to.
 func imageOptions(c *cli.Context) (layers.Options, error) {
 	o := layers.Options{Insecure: c.Bool("insecure")}
-	if s := c.String("platform"); s != "" {
-		p, err := v1.ParsePlatform(s)
-		if err != nil || p.OS == "" || p.Architecture == "" {
-			return o, fmt.Errorf("%q is no platform: write it like linux/amd64 or linux/arm64/v8", s)
-		}
-		o.Platform = p
-	}
 	var err error
+	if o.Platform, err = platformNamed(c.String("platform")); err != nil {
+		return o, err
+	}
 	o.Cache, err = openCache(c, func(text string) {
 		if c.Bool("verbose") {
 			fmt.Fprintln(c.App.ErrWriter, "imgcheck: "+oneLine(text))
 		}
 	})
 	return o, err
+}
+
+// platformNamed is a platform as one types it, nil for none.
+func platformNamed(s string) (*v1.Platform, error) {
+	if s == "" {
+		return nil, nil
+	}
+	p, err := v1.ParsePlatform(s)
+	if err != nil || p.OS == "" || p.Architecture == "" {
+		return nil, fmt.Errorf("%q is no platform: write it like linux/amd64 or linux/arm64/v8", s)
+	}
+	return p, nil
 }
 
 func describe(img *layers.Image) report.Image {
@@ -202,22 +210,19 @@ func scanOptions(c *cli.Context) (*options, error) {
 		return nil, err
 	}
 	o.image, o.rules = image.Ref, o.policy.rules(c)
-	if image.Platform != "" && !c.IsSet("platform") {
-		if err := c.Set("platform", image.Platform); err != nil {
-			return nil, err
-		}
-	}
 	if o.outputs, err = parseOutputs(c.String("format"), c.StringSlice("output")); err != nil {
 		return nil, err
 	}
-	if s := o.policy.failOn(c); s != "never" {
-		o.failOn = lint.Severity(s)
-		if !slices.Contains(lint.Severities, o.failOn) {
-			return nil, fmt.Errorf("there is no severity %q: say --fail-on error, warning, note or never", s)
-		}
+	if o.failOn, err = severityNamed(o.policy.failOn(c)); err != nil {
+		return nil, err
 	}
 	if o.layers, err = imageOptions(c); err != nil {
 		return nil, err
+	}
+	if o.layers.Platform == nil {
+		if o.layers.Platform, err = platformNamed(image.Platform); err != nil {
+			return nil, err
+		}
 	}
 	o.progress = watch(c, &o.layers)
 	return o, nil

@@ -51,11 +51,19 @@ func TestScripts(t *testing.T) {
 			e.Setenv("REGISTRY", server.Host)
 			e.Setenv("CLOSED", strings.TrimPrefix(closed.URL, "http://"))
 			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("REPO", root)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"image": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(makeImage(ts, server, args))
+			},
+			"action": runAction,
+			"gitlab": runGitLab,
+			// envsubst FROM TO writes a file with its $REGISTRY replaced
+			"envsubst": func(ts *testscript.TestScript, _ bool, args []string) {
+				text := strings.ReplaceAll(ts.ReadFile(args[0]), "$REGISTRY", server.Host)
+				ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
 			},
 			"index": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(pushIndex(ts, server, args[0], args[1:]))

@@ -1,0 +1,60 @@
+#!/bin/sh
+# Installs a release of imgcheck: install.sh [VERSION [DIRECTORY]]. By default
+# the latest one, into /usr/local/bin or, without the right to, ~/.local/bin.
+# Needs curl or wget, and sha256sum or shasum. IMGCHECK_RELEASES names another
+# place than GitHub's.
+set -eu
+version=${1:-latest}
+dir=${2:-}
+releases=${IMGCHECK_RELEASES:-https://github.com/imgcheck/imgcheck/releases}
+
+fail() { echo "install.sh: $*" >&2; exit 1; }
+
+case $(uname -s) in
+  Linux) os=linux ;;
+  Darwin) os=darwin ;;
+  *) fail "there is no release for $(uname -s): with Go, say \`go install github.com/imgcheck/imgcheck/cmd/imgcheck@latest\`" ;;
+esac
+case $(uname -m) in
+  x86_64 | amd64) arch=amd64 ;;
+  aarch64 | arm64) arch=arm64 ;;
+  *) fail "there is no release for $(uname -m)" ;;
+esac
+name=imgcheck_${os}_$arch
+case $version in
+  latest) from=$releases/latest/download ;;
+  *) from=$releases/download/$version ;;
+esac
+if [ -z "$dir" ]; then
+  dir=/usr/local/bin
+  [ -w "$dir" ] || dir=$HOME/.local/bin
+fi
+mkdir -p "$dir"
+tmp=$(mktemp -d "$dir/.imgcheck-XXXXXX")
+trap 'rm -rf "$tmp"' EXIT
+
+get() { # URL FILE
+  if command -v curl >/dev/null 2>&1; then
+    curl --fail --silent --show-error --location --retry 3 --output "$2" "$1"
+  elif command -v wget >/dev/null 2>&1; then
+    wget -q -O "$2" "$1"
+  else
+    fail "needs curl or wget"
+  fi || fail "cannot get $1: is there a release $version?"
+}
+get "$from/$name" "$tmp/$name"
+get "$from/SHA256SUMS" "$tmp/SHA256SUMS"
+
+want=$(awk -v name="$name" '$2 == name || $2 == "*" name { print $1 }' "$tmp/SHA256SUMS")
+if command -v sha256sum >/dev/null 2>&1; then
+  got=$(sha256sum "$tmp/$name")
+elif command -v shasum >/dev/null 2>&1; then
+  got=$(shasum -a 256 "$tmp/$name")
+else
+  fail "needs sha256sum or shasum"
+fi
+[ -n "$want" ] && [ "${got%% *}" = "$want" ] || fail "$from/$name is not what SHA256SUMS says: got ${got%% *}, want ${want:-nothing}"
+
+chmod 755 "$tmp/$name"
+mv "$tmp/$name" "$dir/imgcheck"
+echo "Installed $("$dir/imgcheck" version) as $dir/imgcheck" >&2

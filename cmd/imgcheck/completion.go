@@ -1,0 +1,216 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cpuguy83/go-md2man/v2/md2man"
+	"github.com/urfave/cli/v2"
+
+	"github.com/imgcheck/imgcheck/pkg/report"
+)
+
+func completionCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "completion",
+		Usage:     "print the completions of a shell",
+		UsageText: "imgcheck completion bash|zsh|fish",
+		Description: "They are made from the commands and flags of this very program.\n\n" +
+			"Examples:\n" +
+			"   imgcheck completion bash > ~/.local/share/bash-completion/completions/imgcheck\n" +
+			"   imgcheck completion fish > ~/.config/fish/completions/imgcheck.fish",
+		OnUsageError: usageError,
+		Action: func(c *cli.Context) error {
+			var text string
+			var err error
+			switch c.Args().First() {
+			case "bash":
+				text = bashCompletion(c.App)
+			case "zsh":
+				text = zshCompletion(c.App)
+			case "fish":
+				text, err = c.App.ToFishCompletion()
+			default:
+				return fmt.Errorf("completion wants a shell: bash, zsh or fish")
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(c.App.Writer, text)
+			return err
+		},
+	}
+}
+
+func manCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "man",
+		Usage:     "print the manual page",
+		UsageText: "imgcheck man",
+		Description: "It is made from the help of every command.\n\n" +
+			"Examples:\n" +
+			"   imgcheck man | man -l -\n" +
+			"   imgcheck man > /usr/local/share/man/man1/imgcheck.1",
+		OnUsageError: usageError,
+		Action: func(c *cli.Context) error {
+			_, err := c.App.Writer.Write(md2man.Render([]byte(manual(c.App))))
+			return err
+		},
+	}
+}
+
+// flagValues are what may follow a flag.
+func flagValues(name string) []string {
+	switch name {
+	case "format":
+		return report.Names
+	case "fail-on":
+		return []string{"error", "warning", "note", "never"}
+	case "platform":
+		return []string{"linux/amd64", "linux/arm64"}
+	}
+	return nil
+}
+
+// flagNames are a command's flags as one types them.
+func flagNames(cmd *cli.Command) []string {
+	var list []string
+	for _, f := range cmd.VisibleFlags() {
+		for _, n := range f.Names() {
+			list = append(list, dashes(n))
+		}
+	}
+	return append(list, "--help")
+}
+
+func dashes(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+func bashCompletion(app *cli.App) string {
+	var b strings.Builder
+	var names []string
+	for _, cmd := range app.VisibleCommands() {
+		names = append(names, cmd.Name)
+	}
+	fmt.Fprintf(&b, "# bash completion of imgcheck\n_imgcheck() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=\n\tcase $prev in\n")
+	for _, flag := range []string{"format", "fail-on", "platform"} {
+		fmt.Fprintf(&b, "\t--%s) words=%s ;;\n", flag, quote(strings.Join(flagValues(flag), " ")))
+	}
+	fmt.Fprintf(&b, "\tesac\n\tif [ -z \"$words\" ]; then\n\t\tif [ \"$COMP_CWORD\" -le 1 ]; then\n\t\t\twords=%s\n\t\telse\n\t\t\tcase ${COMP_WORDS[1]} in\n", quote(strings.Join(names, " ")))
+	for _, cmd := range app.VisibleCommands() {
+		words := flagNames(cmd)
+		if verbs := verbsOf(cmd); len(verbs) > 0 {
+			words = append(words, verbs...)
+		}
+		fmt.Fprintf(&b, "\t\t\t%s) words=%s ;;\n", cmd.Name, quote(strings.Join(words, " ")))
+	}
+	fmt.Fprint(&b, "\t\t\tesac\n\t\tfi\n\tfi\n\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n}\ncomplete -o default -F _imgcheck imgcheck\n")
+	return b.String()
+}
+
+// verbsOf are the words that a command's usage offers: `hook install|uninstall`.
+func verbsOf(cmd *cli.Command) []string {
+	for _, word := range strings.Fields(strings.NewReplacer("[", " ", "]", " ").Replace(cmd.UsageText)) {
+		if verbs := strings.Split(word, "|"); len(verbs) > 1 && strings.ToLower(word) == word {
+			return verbs
+		}
+	}
+	return nil
+}
+
+func zshCompletion(app *cli.App) string {
+	item := func(name, what string) string {
+		return quote(strings.ReplaceAll(name, ":", `\:`) + ":" + strings.ReplaceAll(strings.ReplaceAll(what, "`", ""), ":", `\:`))
+	}
+	var b strings.Builder
+	fmt.Fprint(&b, "#compdef imgcheck\n_imgcheck() {\n\tlocal -a list\n\tif (( CURRENT == 2 )); then\n\t\tlist=(\n")
+	for _, cmd := range app.VisibleCommands() {
+		fmt.Fprintf(&b, "\t\t\t%s\n", item(cmd.Name, cmd.Usage))
+	}
+	fmt.Fprint(&b, "\t\t)\n\t\t_describe command list\n\t\treturn\n\tfi\n\tcase ${words[CURRENT-1]} in\n")
+	for _, flag := range []string{"format", "fail-on", "platform"} {
+		fmt.Fprintf(&b, "\t--%s) compadd -- %s; return ;;\n", flag, strings.Join(flagValues(flag), " "))
+	}
+	fmt.Fprint(&b, "\tesac\n\tcase ${words[2]} in\n")
+	for _, cmd := range app.VisibleCommands() {
+		fmt.Fprintf(&b, "\t%s) list=(\n", cmd.Name)
+		for _, v := range verbsOf(cmd) {
+			fmt.Fprintf(&b, "\t\t%s\n", item(v, cmd.Usage))
+		}
+		for _, f := range cmd.VisibleFlags() {
+			what := ""
+			if d, ok := f.(cli.DocGenerationFlag); ok {
+				what = d.GetUsage()
+			}
+			for _, n := range f.Names() {
+				fmt.Fprintf(&b, "\t\t%s\n", item(dashes(n), what))
+			}
+		}
+		fmt.Fprint(&b, "\t\t--help ) ;;\n")
+	}
+	fmt.Fprint(&b, "\tesac\n\t_describe option list\n\t[[ $PREFIX == -* ]] || _files\n}\ncompdef _imgcheck imgcheck\n")
+	return b.String()
+}
+
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// manual is the manual page in the Markdown that md2man reads.
+func manual(app *cli.App) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%% IMGCHECK 1 \"\" \"imgcheck %s\" \"User Commands\"\n\n# NAME\n\nimgcheck - %s\n\n# SYNOPSIS\n\n**imgcheck** COMMAND [options] [arguments]\n\n# DESCRIPTION\n\n%s\n\n# COMMANDS\n", app.Version, app.Usage, strings.ReplaceAll(app.Description, "\n", " "))
+	for _, cmd := range app.VisibleCommands() {
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n", cmd.Name, strings.ToUpper(cmd.Usage[:1])+cmd.Usage[1:])
+		if cmd.UsageText != "" {
+			fmt.Fprintf(&b, "\n%s\n", block(cmd.UsageText))
+		}
+		if cmd.Description != "" {
+			fmt.Fprintf(&b, "\n%s\n", block(cmd.Description))
+		}
+		for _, f := range cmd.VisibleFlags() {
+			d, ok := f.(cli.DocGenerationFlag)
+			if !ok {
+				continue
+			}
+			var names []string
+			for _, n := range f.Names() {
+				names = append(names, "**"+dashes(n)+"**")
+			}
+			placeholder, usage := unquoteUsage(d.GetUsage())
+			value := ""
+			if d.TakesValue() {
+				value = " " + placeholder
+			}
+			if vars := d.GetEnvVars(); len(vars) > 0 {
+				usage += " (variable: " + strings.Join(vars, ", ") + ")"
+			}
+			fmt.Fprintf(&b, "\n%s%s\n: %s\n", strings.Join(names, ", "), value, usage)
+		}
+	}
+	fmt.Fprint(&b, "\n# EXIT STATUS\n\n0: nothing was found at or above --fail-on; 1: something was; 2: the question could not be answered.\n\n"+
+		"# FILES\n\n.imgcheck.yaml: the policy, here or above (imgcheck init)\n\n# SEE ALSO\n\nhttps://github.com/imgcheck/imgcheck\n")
+	return b.String()
+}
+
+// unquoteUsage takes the backquotes from "write to `FILE`", as cli does.
+func unquoteUsage(usage string) (placeholder, text string) {
+	before, rest, ok := strings.Cut(usage, "`")
+	name, after, closed := strings.Cut(rest, "`")
+	if !ok || !closed {
+		return "VALUE", usage
+	}
+	return name, before + name + after
+}
+
+// block is text that keeps its lines.
+func block(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	for i := range lines {
+		lines[i] = "    " + lines[i]
+	}
+	return strings.Join(slices.Clip(lines), "\n")
+}

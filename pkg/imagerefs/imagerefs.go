@@ -1,0 +1,268 @@
+// Package imagerefs finds the images that YAML files name: Compose files,
+// Kubernetes manifests and the values of Helm charts.
+//
+// It tells by a file's name and by what is in it which of these it is, and has no
+// opinion of any other file. It renders no templates: where a reference hangs on
+// a variable without a default, it says so.
+package imagerefs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"github.com/google/go-containerregistry/pkg/name"
+	"gopkg.in/yaml.v3"
+)
+
+// Bounds of what is read: a file in bytes, and documents, depth and values of it.
+const (
+	maxSize   = 1 << 20
+	maxDepth  = 100
+	maxValues = 200_000
+)
+
+// Ref is one image that a file names.
+type Ref struct {
+	Image string // a reference, empty when Why is not
+	Line  int
+	Why   string // why the reference is not known, empty when it is
+}
+
+// Names are the patterns of files that may name images, for a path in a
+// repository.
+var Names = []string{"**/*.yaml", "**/*.yml"}
+
+// Of are the images that a file names, each once, in the order of the file. It
+// is empty for a file that is none of the three.
+func Of(file string, text []byte) ([]Ref, error) {
+	if len(text) > maxSize {
+		return nil, fmt.Errorf("is larger than %d KiB", maxSize>>10)
+	}
+	base := path.Base(file)
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	f := &finder{}
+	for {
+		var doc yaml.Node
+		err := d.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			if bytes.Contains(text, []byte("{{")) {
+				return nil, nil // a template; its values name the images
+			}
+			return nil, err
+		}
+		root := doc.Content[0]
+		switch {
+		case get(root, "apiVersion") != nil && get(root, "kind") != nil:
+			f.manifest(root, 0)
+		case matches("{docker-,}compose{,.*,-*}.{yaml,yml}", base):
+			f.compose(root)
+		case matches("*values*.{yaml,yml}", base):
+			f.values(root, 0)
+		}
+	}
+	return f.refs, nil
+}
+
+func matches(pattern, name string) bool { return doublestar.MatchUnvalidated(pattern, name) }
+
+type finder struct {
+	refs []Ref
+	seen int
+}
+
+// add keeps a reference unless it is there.
+func (f *finder) add(r Ref) {
+	if r.Why == "" {
+		if _, err := name.ParseReference(r.Image); err != nil {
+			r = Ref{Line: r.Line, Why: fmt.Sprintf("%q is no reference", r.Image)}
+		}
+	}
+	same := func(o Ref) bool { return o.Image == r.Image && o.Why == r.Why }
+	if !slices.ContainsFunc(f.refs, same) {
+		f.refs = append(f.refs, r)
+	}
+}
+
+// manifest looks for the containers of pods, however deep: of a CronJob, a
+// List, a custom resource.
+func (f *finder) manifest(n *yaml.Node, depth int) {
+	if !f.enter(depth) {
+		return
+	}
+	for key, value := range pairs(n) {
+		if value.Kind == yaml.SequenceNode && (key == "containers" || key == "initContainers" || key == "ephemeralContainers") {
+			for _, c := range value.Content {
+				f.scalar(get(c, "image"), plain)
+			}
+		}
+		f.manifest(value, depth+1)
+	}
+	if n.Kind == yaml.SequenceNode {
+		for _, c := range n.Content {
+			f.manifest(c, depth+1)
+		}
+	}
+}
+
+// compose looks at services: https://github.com/compose-spec/compose-spec/blob/main/05-services.md
+func (f *finder) compose(root *yaml.Node) {
+	services := get(root, "services")
+	if services == nil {
+		return
+	}
+	for _, s := range pairs(services) {
+		if image := get(s, "image"); image != nil && get(s, "build") != nil {
+			f.add(Ref{Line: image.Line, Why: fmt.Sprintf("%s is built here", image.Value)})
+		} else {
+			f.scalar(image, interpolate)
+		}
+	}
+}
+
+// values looks for what charts call an image by custom: `image: name:tag`, or a
+// mapping with a repository and perhaps registry, tag and digest.
+func (f *finder) values(n *yaml.Node, depth int) {
+	if !f.enter(depth) {
+		return
+	}
+	for key, value := range pairs(n) {
+		if key == "image" || strings.HasSuffix(key, "Image") {
+			f.scalar(value, plain)
+		}
+		f.values(value, depth+1)
+	}
+	if n.Kind == yaml.SequenceNode {
+		for _, c := range n.Content {
+			f.values(c, depth+1)
+		}
+	}
+	repo := text(get(n, "repository"))
+	if repo == "" {
+		return
+	}
+	if tag, digest := text(get(n, "tag")), text(get(n, "digest")); tag != "" || digest != "" {
+		ref := repo
+		if registry := text(get(n, "registry")); registry != "" {
+			ref = registry + "/" + ref
+		}
+		if tag != "" {
+			ref += ":" + tag
+		}
+		if digest != "" {
+			ref += "@" + digest
+		}
+		f.add(Ref{Image: ref, Line: get(n, "repository").Line})
+	} else if get(n, "tag") != nil {
+		f.add(Ref{Line: get(n, "repository").Line, Why: repo + " has no tag here: the chart's version gives it"})
+	}
+}
+
+func (f *finder) enter(depth int) bool {
+	f.seen++
+	return depth < maxDepth && f.seen < maxValues
+}
+
+// scalar adds the reference that a value holds.
+func (f *finder) scalar(n *yaml.Node, expand func(string) (string, string)) {
+	s := text(n)
+	if s == "" || n.Kind == yaml.ScalarNode && n.Tag != "!!str" { // image: true
+		return
+	}
+	image, why := expand(s)
+	if why != "" {
+		image = ""
+	}
+	f.add(Ref{Image: image, Line: n.Line, Why: why})
+}
+
+func plain(s string) (string, string) {
+	if strings.Contains(s, "{{") || strings.Contains(s, "$(") || strings.Contains(s, "${") {
+		return "", s + " is made by a template"
+	}
+	return s, ""
+}
+
+var variable = regexp.MustCompile(`\$(?:\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-+?])([^{}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))`)
+
+// interpolate gives variables their defaults:
+// https://github.com/compose-spec/compose-spec/blob/main/12-interpolation.md
+func interpolate(s string) (out, why string) {
+	out = variable.ReplaceAllStringFunc(s, func(v string) string {
+		m := variable.FindStringSubmatch(v)
+		if strings.HasSuffix(m[2], "-") {
+			return m[3]
+		}
+		why = fmt.Sprintf("%s: the variable %s%s has no default", s, m[1], m[4])
+		return ""
+	})
+	return out, why
+}
+
+// pairs are the keys and values of a mapping.
+func pairs(n *yaml.Node) func(func(string, *yaml.Node) bool) {
+	return func(yield func(string, *yaml.Node) bool) {
+		if n.Kind != yaml.MappingNode {
+			return
+		}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if !yield(n.Content[i].Value, n.Content[i+1]) {
+				return
+			}
+		}
+	}
+}
+
+// get is the value of a key, its own or that of a mapping merged in (<<).
+func get(n *yaml.Node, key string) *yaml.Node {
+	if n == nil {
+		return nil
+	}
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	var merged []*yaml.Node
+	for k, v := range pairs(n) {
+		switch k {
+		case key:
+			return v
+		case "<<":
+			if v.Kind == yaml.SequenceNode {
+				merged = append(merged, v.Content...)
+			} else {
+				merged = append(merged, v)
+			}
+		}
+	}
+	for _, m := range merged {
+		if m.Kind == yaml.AliasNode {
+			m = m.Alias
+		}
+		for k, v := range pairs(m) {
+			if k == key {
+				return v
+			}
+		}
+	}
+	return nil
+}
+
+// text is a scalar's, empty for anything else.
+func text(n *yaml.Node) string {
+	if n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n == nil || n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+		return ""
+	}
+	return strings.TrimSpace(n.Value)
+}

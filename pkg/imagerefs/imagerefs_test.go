@@ -1,0 +1,100 @@
+package imagerefs
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestOf(t *testing.T) {
+	for name, x := range map[string]struct {
+		file, text string
+		want       []Ref
+	}{
+		"deployment": {"k8s/app.yaml", `
+apiVersion: apps/v1
+kind: Deployment
+spec:
+  template:
+    spec:
+      initContainers:
+      - image: busybox:1
+      containers:
+      - name: a
+        image: ghcr.io/org/app:1
+      - image: ghcr.io/org/app:1
+---
+apiVersion: batch/v1
+kind: CronJob
+spec: {jobTemplate: {spec: {template: {spec: {containers: [{image: "b@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}]}}}}}
+`, []Ref{{"busybox:1", 8, ""}, {"ghcr.io/org/app:1", 11, ""}, {"b@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 16, ""}}},
+		"no manifest":  {"app.yaml", "containers: [{image: a}]", nil},
+		"no pods":      {"a.yml", "apiVersion: v1\nkind: ConfigMap\ndata: {image: a}", nil},
+		"kustomize":    {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: $(IMG)}]}", []Ref{{"", 3, "$(IMG) is made by a template"}}},
+		"template":     {"templates/a.yaml", "apiVersion: v1\nkind: Pod\n{{- if .x }}\nspec:\n{{ end }}", nil},
+		"no reference": {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: 'A B'}]}", []Ref{{"", 3, `"A B" is no reference`}}},
+		"compose": {"compose.yaml", `
+x-base: &base
+  image: shared:1
+services:
+  a: {image: "a:${TAG:-2}"}
+  b: {image: "b:$TAG"}
+  c: {image: built, build: .}
+  d:
+    <<: *base
+  e: {image: "e:${TAG-}"}
+  f: {build: .}
+`, []Ref{{"a:2", 5, ""}, {"", 6, "b:$TAG: the variable TAG has no default"}, {"", 7, "built is built here"}, {"shared:1", 3, ""}, {"", 10, `"e:" is no reference`}}},
+		"old compose": {"deploy/docker-compose.prod.yml", "services: {a: {image: a}}", []Ref{{"a", 1, ""}}},
+		"values": {"chart/values-prod.yaml", `
+image:
+  registry: ghcr.io
+  repository: org/app
+  tag: "1.2"
+  pullPolicy: Always
+sidecar:
+  image: proxy:3
+initImage: init:1
+jobs:
+- image: {repository: job, digest: "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}
+other: {image: {repository: none, tag: ""}}
+repository: https://charts.example
+`, []Ref{{"ghcr.io/org/app:1.2", 4, ""}, {"proxy:3", 8, ""}, {"init:1", 9, ""}, {"job@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 11, ""}, {"", 12, "none has no tag here: the chart's version gives it"}}},
+		"another file": {"config.yaml", "image: a\nservices: {a: {image: b}}", nil},
+		"alias loop":   {"values.yaml", "a: &a\n  b: *a\nimage: x", []Ref{{"x", 3, ""}}},
+		"empty":        {"values.yaml", "", nil},
+		"a list":       {"values.yaml", "- image: a", []Ref{{"a", 1, ""}}},
+	} {
+		got, err := Of(x.file, []byte(x.text))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(x.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	for text, want := range map[string]string{"a: b: c": "mapping values", strings.Repeat("#long\n", 200_000): "larger than 1024 KiB"} {
+		if _, err := Of("values.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// FuzzOf: each image has either a reference or a reason, on a line of the file.
+func FuzzOf(f *testing.F) {
+	f.Add("values.yaml", "image: {repository: a, tag: b}\nx: &a [*a]")
+	f.Add("compose.yml", "services: {a: {<<: [&b {image: c}], image: '${A:-b}'}}")
+	f.Add("a.yaml", "apiVersion: 1\nkind: Pod\ncontainers: [{image: a}]")
+	f.Fuzz(func(t *testing.T, file, text string) {
+		refs, err := Of(file, []byte(text))
+		if err != nil && refs != nil {
+			t.Error("images beside an error")
+		}
+		for _, r := range refs {
+			if (r.Image == "") == (r.Why == "") || r.Line < 1 {
+				t.Errorf("%+v", r)
+			}
+		}
+	})
+}
