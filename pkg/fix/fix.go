@@ -419,6 +419,9 @@ func (p *planner) simulate(ctx context.Context, groups []group) (state, error) {
 	p.trials++
 	d := newDraft(p.base, stepsOf(groups))
 	img := d.image()
+	if img.FS == p.base.FS {
+		img.Inventory = p.first.res.Inventory
+	}
 	res, err := lint.Run(ctx, img, p.packs)
 	if err != nil {
 		return state{}, err

@@ -372,8 +372,9 @@ func TestStandIn(t *testing.T) {
 func TestDockerfile(t *testing.T) {
 	p := &Plan{Steps: []Step{link("/opt/a b", "liby.so", "libx.so.1")}}
 	p.Steps = append(p.Steps, Step{Kind: "remove", files: []file{removedFile("/opt/it's")}})
+	p.Steps = append(p.Steps, Step{Kind: "ldconf", files: []file{textFile(dropIn, "/opt/x\n/opt/y\n"), textFile(cachePath, "…")}})
 	p.draft = newDraft(&lint.Image{}, []Step{appendPath("/opt/$x")})
-	want := "RUN mkdir -p '/opt/a b' && ln -sf libx.so.1 '/opt/a b/liby.so' \\\n && rm -rf '/opt/it'\\''s'\nENV LD_LIBRARY_PATH=\"/opt/\\$x\"\n"
+	want := "RUN mkdir -p '/opt/a b' && ln -sf libx.so.1 '/opt/a b/liby.so' \\\n && rm -rf '/opt/it'\\''s' \\\n && printf '%s\\n' /opt/x /opt/y > /etc/ld.so.conf.d/zz-imgcheck.conf && ldconfig\nENV LD_LIBRARY_PATH=\"/opt/\\$x\"\n"
 	if got := p.Dockerfile(); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
