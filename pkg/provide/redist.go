@@ -152,7 +152,10 @@ func (s *redistSource) archive(ctx context.Context, r *request, u *url.URL) (*ar
 		return nil, "", fmt.Sprintf("%s has no %s", base(u), r.lib.Redist.Component), nil
 	}
 	v, err := parseVersion(c.version)
-	if err != nil || !r.spec.allow(v) || !r.hasMajor(v) {
+	if err != nil {
+		return nil, "", "", fmt.Errorf("%s: %w", base(u), err)
+	}
+	if !r.spec.allow(v) || !r.hasMajor(v) {
 		return nil, "", fmt.Sprintf("%s has %s %s, which does not fit", base(u), r.lib.Redist.Component, c.version), nil
 	}
 	for _, platform := range machines[r.Arch].redist {
