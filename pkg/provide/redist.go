@@ -201,11 +201,7 @@ func (s *redistSource) manifest(ctx context.Context, product string, u *url.URL)
 }
 
 func (s *redistSource) take(ctx context.Context, r *request, a *artifact, version string) (*Found, error) {
-	file, err := s.download(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	return s.found(ctx, r, file, a.sum, version, a.name)
+	return s.found(ctx, r, func() (string, error) { return s.download(ctx, a) }, a.sum, version, a.name)
 }
 
 // component is a part of a redistrib_*.json.
