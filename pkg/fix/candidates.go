@@ -251,7 +251,7 @@ func (p *planner) siblingsIn(own, dir, name string) []Step {
 			continue
 		}
 		file, err := p.now.img.FS.Find("/" + e.Path)
-		if err != nil || file.Object == nil || !together(name, file.Object.Soname) || seen[file.Object.Soname] || !goodName(file.Object.Soname) {
+		if err != nil || file.Object == nil || !together(name, file.Object.Soname) || seen[file.Object.Soname] || !goodName(file.Object.Soname) || stem(file.Object.Soname) == stem(name) {
 			continue
 		}
 		seen[file.Object.Soname] = true
