@@ -91,6 +91,9 @@ type Framework struct {
 	// Dist are the names of its distributions, as their dist-info directories
 	// and conda-meta have them; they tell its version.
 	Dist []string `yaml:"dist"`
+	// OnlyDist: an installation of another distribution, of the CPU's build say, is
+	// not meant.
+	OnlyDist bool `yaml:"only_dist"`
 	// CPUToo: where it opens none of its GPU libraries, it is not meant to.
 	CPUToo    bool      `yaml:"cpu_too"`
 	Preload   []Preload `yaml:"preload"`
@@ -129,7 +132,8 @@ type Open struct {
 	// Part names it for [Use]; unique within its list.
 	Part string `yaml:"part"`
 	// By is the file of the framework that opens it: its RPATH or RUNPATH
-	// decides. Empty means the program.
+	// decides. Of several that fit, one that can is enough. Empty means the
+	// program.
 	By string `yaml:"by"`
 	// Names are tried in order until one opens. {release}, {minor} and {major} are
 	// the version of the one who opens, {cuda} is the major version of CUDA in the
