@@ -580,6 +580,9 @@ func TestCacheIsUsedAndChecked(t *testing.T) {
 	if diff := cmp.Diff(digests(first), digests(second)); diff != "" || w.times(p) != 1 {
 		t.Errorf("fetched %d times\n%s", w.times(p), diff)
 	}
+	if n, size := Usage(cache); n != 6 || size < int64(len(w.files[p])) { // the wheel, what was taken out, and a list of it
+		t.Errorf("the cache has %d files, %d bytes", n, size)
+	}
 	// What was taken out is enough: the wheel itself may go.
 	if err := os.Remove(filepath.Join(cache, "sha256", sum(w.files[p]))); err != nil {
 		t.Fatal(err)
@@ -595,6 +598,13 @@ func TestCacheIsUsedAndChecked(t *testing.T) {
 	}
 	if diff := cmp.Diff(digests(first), digests(find())); diff != "" || w.times(p) != 2 {
 		t.Errorf("fetched %d times\n%s", w.times(p), diff)
+	}
+	n, _ := Usage(cache)
+	if removed, _ := Clean(cache); removed != n {
+		t.Errorf("removed %d of %d files", removed, n)
+	}
+	if n, size := Usage(cache); n != 0 || size != 0 {
+		t.Errorf("%d files are left", n)
 	}
 }
 
