@@ -1,7 +1,7 @@
 # Few targets on purpose; each is a line that one could type.
 GO ?= go
 
-.PHONY: build test deps lint unit real oracle fuzz bench release image release-check
+.PHONY: build test deps lint unit real buildkit oracle fuzz bench release image release-check
 
 build: ## the program, at bin/imgcheck
 	$(GO) build -trimpath -o bin/imgcheck ./cmd/imgcheck
@@ -23,6 +23,11 @@ unit: ## all tests, with the race detector
 real: ## images of Debian and npm; root, 15 GB, some minutes
 	./test/real/run.sh
 
+buildkit: ## pkg/buildkit against a buildkitd that is built here; root
+	./test/deps.sh buildkit
+	$(GO) build -C test/buildkit -o $(CURDIR)/bin/ tool
+	BUILDKIT=$(CURDIR)/bin $(GO) test -count=1 -tags buildkitd ./pkg/buildkit
+
 N ?= 2000
 SEED ?= 1
 RUN ?= TestRandom
@@ -32,8 +37,8 @@ oracle: ## N random worlds from SEED on, of each kind that RUN names, against th
 fuzz: ## each fuzz target for FUZZTIME (default 30s)
 	./test/fuzz.sh
 
-bench: ## scan time against bare decompression of the same layers
-	$(GO) test -run '^$$' -bench . -benchtime 3x ./pkg/...
+bench: ## what a scan costs, as one table (docs/speed.md); BENCH_SMALL=1 tries it; 15 GB, some 15 minutes
+	./test/bench/run.sh
 
 release: ## reproducible programs for Linux and macOS in dist, with checksums
 	GO="$(GO)" ./release/release.sh

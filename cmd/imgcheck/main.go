@@ -34,7 +34,7 @@ const (
 
 func main() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50) // an index is long-lived: half the memory for little time
+		debug.SetGCPercent(25) // what is read lives long, and decompressing takes the time: less memory costs none
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -83,8 +83,8 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		// --env LD_LIBRARY_PATH=/a,/b is one value
 		DisableSliceFlagSeparator: true,
 		Commands: []*cli.Command{
-			scanCommand(), patchCommand(), convertCommand(), initCommand(), hookCommand(), lddCommand(), rulesCommand(), cacheCommand(), demoCommand(),
-			completionCommand(), manCommand(), versionCommand(),
+			scanCommand(), patchCommand(), explainCommand(), rulesCommand(), convertCommand(), initCommand(), hookCommand(),
+			lddCommand(), cacheCommand(), demoCommand(), completionCommand(), manCommand(), versionCommand(),
 		},
 		ExitErrHandler:  func(*cli.Context, error) {}, // run decides
 		OnUsageError:    usageError,

@@ -59,17 +59,28 @@ func TestQuiet(t *testing.T) {
 func TestProgressBars(t *testing.T) {
 	primary, terminal := pty(t)
 	t.Setenv("TERM", "xterm")
-	read := make(chan string)
+	shown, read := make(chan struct{}), make(chan string)
 	go func() {
-		var all bytes.Buffer
-		all.ReadFrom(primary) // ends with an error when the terminal is closed
-		read <- all.String()
+		all, seen := "", false
+		for buf := make([]byte, 4096); ; {
+			n, err := primary.Read(buf) // an error when the terminal is closed
+			all += string(buf[:n])
+			if !seen && strings.Contains(all, "4.0 GB") {
+				seen = true
+				close(shown)
+			}
+			if err != nil {
+				read <- all
+				return
+			}
+		}
 	}()
 	p := newProgress(terminal, false, true)
 	p.begin([]layers.LayerInfo{{Size: 5e6}, {Size: 4e9}})
 	p.add(0, 1e6)
 	p.add(1, 1e9)
 	p.add(7, 1e6) // a layer that nobody told of
+	<-shown
 	p.note(1, "is told above the bars")
 	p.add(0, 4e6)
 	p.done()

@@ -136,6 +136,9 @@ func wantText(findings []lint.Finding) string {
 		for _, p := range f.Present {
 			fmt.Fprintf(&b, "  present at %s\n", p.Path)
 		}
+		for _, p := range f.Others {
+			fmt.Fprintf(&b, "  there is %s\n", p.Path)
+		}
 		for _, r := range f.Removed {
 			fmt.Fprintf(&b, "  deleted %s by layer %d: %s\n", r.Path, r.By.Index, r.By.CreatedBy)
 		}

@@ -78,6 +78,9 @@ func (o *Object) AppendBinary(b []byte) ([]byte, error) {
 	return e.b, nil
 }
 
+// MarshalBinary is the object's encoded form.
+func (o *Object) MarshalBinary() ([]byte, error) { return o.AppendBinary(nil) }
+
 // UnmarshalBinary sets the object to what AppendBinary has encoded. Whatever the
 // bytes, it takes no more memory than some tens of times their length, keeps
 // none of them, and gives an error or an object that is encoded as them again.

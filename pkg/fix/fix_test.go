@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,9 +51,12 @@ func program(at string, needed ...string) string {
 	return strings.Replace(library(at, "", needed...), "soname=", "interp=/lib64/ld-linux-x86-64.so.2", 1) + "flags1 pie\n"
 }
 
+// loadPacks reads the packs once: it is what most of the tests' time would go to.
+var loadPacks = sync.OnceValues(func() (*lint.Packs, error) { return lint.LoadPacks(rules.FS) })
+
 func packs(t testing.TB) *lint.Packs {
 	t.Helper()
-	p, err := lint.LoadPacks(rules.FS)
+	p, err := loadPacks()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,6 +120,11 @@ func TestSubLibrariesAreLinkedToo(t *testing.T) {
 		library("1/opt/cudnn/libcudnn_ops.so.9.1.0", "libcudnn_ops.so.9")+
 		library("1/opt/cudnn/libcudnn_graph.so.9.1.0", "libcudnn_graph.so.9")+
 		"-- 1/opt/cudnn/libcudnn_graph.so.9 --\nsymlink libcudnn_graph.so.9.1.0\n"+
+		library("1/opt/cudnn/libcudnn_engines_precompiled.so.9", "libcudnn_engines_precompiled.so.9")+
+		library("1/opt/cudnn/libcudnn_engines_runtime_compiled.so.9", "libcudnn_engines_runtime_compiled.so.9")+
+		library("1/opt/cudnn/libcudnn_heuristic.so.9", "libcudnn_heuristic.so.9")+
+		library("1/opt/cudnn/libcudnn_adv.so.9", "libcudnn_adv.so.9")+
+		library("1/opt/cudnn/libcudnn_cnn.so.9", "libcudnn_cnn.so.9")+
 		library("1/opt/cudnn/libcublas.so.12.4", "libcublas.so.12")+
 		program("1/app/infer", "libcudnn.so.9"), Options{})
 	wantSteps(t, p, "link /opt/cudnn/libcudnn.so.9 -> libcudnn.so.9.1.0", "link /opt/cudnn/libcudnn_ops.so.9 -> libcudnn_ops.so.9.1.0")
@@ -364,7 +373,7 @@ func TestNoSource(t *testing.T) {
 // TestStandIn cannot be carried out.
 func TestStandIn(t *testing.T) {
 	p := plan(t, "entrypoint [\"/app/infer\"]\n"+root+program("1/app/infer", "libcudnn.so.9"), Options{})
-	wantSteps(t, p, "add libcudnn.so.9 to /opt/imgcheck/lib", "append /opt/imgcheck/lib to LD_LIBRARY_PATH")
+	wantSteps(t, p, "add libcudnn.so.9 and 2 libraries that come with it to /opt/imgcheck/lib", "append /opt/imgcheck/lib to LD_LIBRARY_PATH")
 	if !p.StandIn() || !p.Complete() {
 		t.Errorf("stand-in %v, complete %v", p.StandIn(), p.Complete())
 	}

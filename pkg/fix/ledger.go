@@ -18,6 +18,7 @@ type ledger struct {
 	trouble map[string]*trouble // by key
 	grave   map[string]bool     // files that a warning or error affects
 	any     map[string]bool     // files that any finding about loading affects
+	mapped  map[string]bool     // files that processes are foretold to load
 	errors  int
 }
 
@@ -28,7 +29,10 @@ type trouble struct {
 }
 
 func newLedger(res *lint.Result, img *lint.Image) *ledger {
-	l := &ledger{res: res, trouble: map[string]*trouble{}, grave: map[string]bool{}, any: map[string]bool{}}
+	l := &ledger{res: res, trouble: map[string]*trouble{}, grave: map[string]bool{}, any: map[string]bool{}, mapped: map[string]bool{}}
+	for _, p := range res.Processes {
+		mark(l.mapped, p.Mapped)
+	}
 	for i := range res.Findings {
 		f := &res.Findings[i]
 		if loads(f) {
@@ -109,7 +113,8 @@ func (l *ledger) gain(k string, after *ledger) int {
 
 // worse says what is wrong in after that was not in before, or is empty. A
 // trouble whose files all could not be loaded before is none: it stood behind
-// another. Neither is one of files that are new.
+// another. Neither is one of files that are new, or that no process got to load
+// before and one does now.
 func worse(before, after *ledger, old *layers.FS) string {
 	for _, k := range after.order {
 		t := after.trouble[k]
@@ -120,7 +125,7 @@ func worse(before, after *ledger, old *layers.FS) string {
 			return t.finding.Message
 		}
 		for _, p := range t.finding.Affected {
-			if !before.grave[p] && !isNew(old, p) {
+			if !before.grave[p] && !isNew(old, p) && !before.firstLoaded(p, after) {
 				return fmt.Sprintf("%s: %s", p, t.finding.Message)
 			}
 		}
@@ -131,13 +136,16 @@ func worse(before, after *ledger, old *layers.FS) string {
 			continue
 		}
 		for _, p := range f.Affected {
-			if !before.any[p] && !isNew(old, p) {
+			if !before.any[p] && !isNew(old, p) && !before.firstLoaded(p, after) {
 				return fmt.Sprintf("%s: %s", p, f.Message)
 			}
 		}
 	}
 	return ""
 }
+
+// firstLoaded reports whether a process loads a file in after, and none did before.
+func (l *ledger) firstLoaded(p string, after *ledger) bool { return !l.mapped[p] && after.mapped[p] }
 
 // isNew reports whether a file was not in the image before.
 func isNew(old *layers.FS, p string) bool {

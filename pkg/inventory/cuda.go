@@ -76,15 +76,15 @@ func readONNXRuntime(inv *Inventory, name string, b []byte) error {
 	return nil
 }
 
-var toolkitName = regexp.MustCompile(`^cuda-(\d+\.\d+)$`)
+var toolkitName = regexp.MustCompile(`^usr/local/cuda-(\d+\.\d+)$`)
 
 // toolkitDir notes a directory of the CUDA toolkit by its name. The images of
 // nvidia/cuda have no version.json.
 func (inv *Inventory) toolkitDir(name string) {
-	if path.Dir(name) != "usr/local" {
+	if !strings.HasPrefix(name, "usr/local/cuda-") {
 		return
 	}
-	if m := toolkitName.FindStringSubmatch(path.Base(name)); m != nil {
+	if m := toolkitName.FindStringSubmatch(name); m != nil {
 		inv.Components = append(inv.Components, &Component{Name: "cuda", Version: m[1], Path: "/" + name, From: "directory name"})
 	}
 }

@@ -140,7 +140,7 @@ func Wants(name string, size int64) bool {
 }
 
 func sourceOf(name string) *source {
-	if isCopy(name) {
+	if !mayTell(name) || isCopy(name) {
 		return nil
 	}
 	for i := range sources {
@@ -149,6 +149,18 @@ func sourceOf(name string) *source {
 		}
 	}
 	return nil
+}
+
+// mayTell leaves out most files by their names' ends: an image has hundreds of
+// thousands, and each is asked for twice.
+func mayTell(name string) bool {
+	switch base := name[strings.LastIndexByte(name, '/')+1:]; base {
+	case "METADATA", "PKG-INFO", "RECORD", "pyvenv.cfg", "version.py", "build_and_package_info.py", "status", "installed", "version.txt":
+		return true
+	default:
+		return strings.HasSuffix(base, ".json") || strings.HasSuffix(base, ".sh") || strings.HasSuffix(base, ".h") && strings.HasPrefix(base, "cudnn_version") ||
+			strings.HasPrefix(name, "var/lib/dpkg/status.d/")
+	}
 }
 
 // isCopy tells what lies in an installer's cache, or in a package that brings its

@@ -97,6 +97,9 @@ func readAPK(inv *Inventory, name string, b []byte) error {
 // rpmDatabase says why the rpm packages are not known, for a file that is their
 // database: sqlite's, ndb's or Berkeley DB's.
 func rpmDatabase(name string) string {
+	if !strings.Contains(name, "/rpm/") {
+		return ""
+	}
 	dir, base := path.Split(name)
 	if dir != "var/lib/rpm/" && dir != "usr/lib/sysimage/rpm/" && dir != "usr/share/rpm/" {
 		return ""

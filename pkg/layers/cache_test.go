@@ -2,6 +2,7 @@ package layers
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -88,6 +89,35 @@ func TestStoredLayerIsTheSame(t *testing.T) {
 		t.Errorf("two names of a file do not share what was read of it: %+v, %+v", a, b)
 	}
 	sameAgain(t, &Layer{Entries: []Entry{}})
+}
+
+// stored is what libImage's layers are stored as, by the versions that go into
+// their names.
+const stored = "layer 1.1 of x, kept y 3791d2f5b378ed40"
+
+func TestIndexVersion(t *testing.T) {
+	sum := sha256.New()
+	for _, l := range readAll(t, layerTars(t, libImage)) {
+		sum.Write(unpacked(t, encoded(t, "", l)))
+	}
+	if got := fmt.Sprintf("%s %.8x", layerName("x", "y"), sum.Sum(nil)); got != stored {
+		t.Errorf("what is stored is now %q, not %q: raise indexVersion (or elfdeps.CodecVersion), unless only the test's own files have changed, and write it here", got, stored)
+	}
+}
+
+// unpacked is what is in a zstd frame.
+func unpacked(t testing.TB, b []byte) []byte {
+	t.Helper()
+	z, err := zstd.NewReader(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plain
 }
 
 func texts() []string {
@@ -391,6 +421,66 @@ func TestRescanReadsNoLayer(t *testing.T) {
 	}
 }
 
+// An image has an ID where its layers are verified, the same one for the same
+// contents, and none where it is not known what they are.
+func TestID(t *testing.T) {
+	id := func(ref string) string {
+		t.Helper()
+		img, err := Open(t.Context(), ref, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer img.Close()
+		return img.ID()
+	}
+	const one, other = "-- 0/a --\na\n", "-- 0/a --\nb\n"
+	a, b := sources(t, one), sources(t, other)
+	for form := range a {
+		if id(a[form]) == "" || id(a[form]) == id(b[form]) {
+			t.Errorf("%s: %q and %q", form, id(a[form]), id(b[form]))
+		}
+	}
+	if id(a["registry"]) != id(a["layout"]) {
+		t.Errorf("registry %q, layout %q", id(a["registry"]), id(a["layout"]))
+	}
+	if got := id("dir:" + t.TempDir()); got != "" {
+		t.Errorf("a directory has the ID %q", got)
+	}
+	packed := writeFile(t, "app.tar.gz", gzipped(t, dockerTar(t, one)))
+	if got := id("docker-archive:" + packed); got != "" {
+		t.Errorf("a compressed archive has the ID %q", got)
+	}
+}
+
+// A blob that is not what its digest says is an error, and is not kept.
+func TestDamagedBlobIsNotKept(t *testing.T) {
+	c := newCache(t)
+	dir := taggedLayout(t, map[string]string{"a": appImage})
+	o := Options{Cache: c}
+	img, err := Open(t.Context(), "oci:"+dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer img.Close()
+	for _, l := range img.Layers {
+		file := filepath.Join(dir, "blobs", strings.Replace(l.Digest, ":", "/", 1))
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[9] ^= 1 // the operating system, of gzip's header
+		if err := errors.Join(os.Chmod(file, 0o644), os.WriteFile(file, b, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := img.Index(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	if files, err := c.Files(); len(files) > 0 || err != nil {
+		t.Errorf("kept: %v, %v", files, err)
+	}
+}
+
 // sources are references to one image, by form.
 func sources(t *testing.T, text string) map[string]string {
 	t.Helper()
@@ -424,15 +514,7 @@ func FuzzStoredLayer(f *testing.F) {
 	maxIndex = 1 << 20
 	for _, text := range append([]string{libImage}, texts()...) {
 		for _, l := range readAll(f, layerTars(f, text)) {
-			z, err := zstd.NewReader(bytes.NewReader(encoded(f, "n", l)))
-			if err != nil {
-				f.Fatal(err)
-			}
-			plain, err := io.ReadAll(z)
-			if err != nil {
-				f.Fatal(err)
-			}
-			f.Add(plain)
+			f.Add(unpacked(f, encoded(f, "n", l)))
 		}
 	}
 	f.Fuzz(func(t *testing.T, plain []byte) {

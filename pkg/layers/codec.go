@@ -27,9 +27,9 @@ const indexVersion = 1
 // machine has 100 MB. A larger index is not stored.
 var maxIndex = int64(256 << 20)
 
-// indexWindow is the window of the frame: what two libraries of one family have
-// in common lies so far apart.
-const indexWindow = 8 << 20
+// indexWindow is the window of the frame. Four times as large, it saves a twentieth,
+// and takes 10 MB more for each layer that is being read.
+const indexWindow = 2 << 20
 
 var errIndex = errors.New("is no stored layer")
 

@@ -2,11 +2,13 @@ package layers
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -31,7 +33,7 @@ func daemon(t *testing.T, saved func(w http.ResponseWriter)) {
 		case strings.HasSuffix(p, "_ping"):
 			w.Write([]byte("OK"))
 		case p == "app:1/json":
-			w.Write([]byte(`{"Id": "sha256:1", "Os": "linux", "Architecture": "amd64"}`))
+			fmt.Fprintf(w, `{"Id": "sha256:%d", "Os": "linux", "Architecture": "amd64"}`, moved.Load())
 		case p == "app:1/get", p == "get" && r.URL.Query().Get("names") == "app:1":
 			w.Header().Set("Content-Type", "application/x-tar")
 			saved(w)
@@ -54,6 +56,35 @@ func TestDaemon(t *testing.T) {
 		daemon(t, func(w http.ResponseWriter) { w.Write(tarOf(t, savedFiles(t, appImage, old)...)) })
 		wantApp(t, "docker:app:1", Options{})
 		wantError(t, "docker:other:1", Options{}, "docker:other:1: the daemon has no such image: pull or build it, or leave `docker:` out to read it from its registry")
+	}
+}
+
+// moved is how often app:1 was built anew.
+var moved atomic.Int32
+
+// What is told of an image by its ID is told of the image that was read.
+func TestDaemonID(t *testing.T) {
+	defer moved.Store(0)
+	for _, move := range []int32{0, 1} {
+		moved.Store(1)
+		daemon(t, func(w http.ResponseWriter) {
+			w.Write(tarOf(t, savedFiles(t, appImage, true)...))
+			moved.Add(move)
+		})
+		img, err := Open(t.Context(), "docker:app:1", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer img.Close()
+		if got, want := img.ID(), "daemon's sha256:1"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if _, err := img.Index(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := img.ID(), []string{"daemon's sha256:1", ""}[move]; got != want {
+			t.Errorf("moved %d times: got %q, want %q", move, got, want)
+		}
 	}
 }
 

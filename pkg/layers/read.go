@@ -67,7 +67,8 @@ type Entry struct {
 	Size int64 // in bytes, of a regular file
 	// Link is a symbolic link's text, or the path of a hard link's target.
 	Link string `json:",omitempty"`
-	// Inode tells the files of a layer apart: hard links share it.
+	// Inode tells the files of a layer apart: hard links share it. Of a tar it
+	// is the number of the file's header, from 1.
 	Inode int
 	// Object is what was read of an ELF file.
 	Object *elfdeps.Object `json:",omitempty"`

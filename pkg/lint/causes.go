@@ -2,6 +2,7 @@ package lint
 
 import (
 	"cmp"
+	"debug/elf"
 	"fmt"
 	"maps"
 	"path"
@@ -310,6 +311,9 @@ func (w *world) finding(c *cause) Finding {
 		}
 		f.Removed = w.removed(e.Name)
 	}
+	if fam != nil && e.Missing() && len(present) == 0 {
+		f.Others = w.others(e.Name)
+	}
 	switch {
 	case e.Unknown:
 		f.Rule = "not-examined"
@@ -333,7 +337,40 @@ func (w *world) finding(c *cause) Finding {
 		f.Rule = "missing-library"
 	}
 	f.Fixes = w.fixes(&f, fam, e, c)
+	if fam != nil && w.onJetson() {
+		f.Severity, f.Because, f.Fixes = Note, "on a Jetson the container runtime mounts the GPU's libraries from the device", nil
+	}
 	return f
+}
+
+// others are the files that are a library in another major version.
+func (w *world) others(name string) []File {
+	base, _, ok := strings.Cut(path.Base(name), ".so.")
+	if !ok || strings.Contains(base, "builtins") {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, o := range w.objects {
+		if s, _, ok := strings.Cut(o.elf.Soname, ".so."); ok && s == base && o.elf.Soname != name && !isStub(o.path) {
+			seen[o.path] = true
+		}
+	}
+	var list []File
+	for _, p := range slices.Sorted(maps.Keys(seen)) {
+		list = append(list, w.file(p))
+	}
+	return list
+}
+
+// onJetson reports whether an image is for JetPack 4, whose container runtime
+// mounts CUDA itself over empty files
+// (https://github.com/dusty-nv/jetson-inference/issues/1733).
+func (w *world) onJetson() bool {
+	if w.machine != elf.EM_AARCH64 {
+		return false
+	}
+	e, _, ok := w.img.FS.Lookup("/usr/lib/aarch64-linux-gnu/tegra")
+	return ok && e.IsDir()
 }
 
 // versionFinding writes a library up that is too old for those who ask.
@@ -406,6 +443,10 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []str
 	case len(f.Removed) > 0 && f.Removed[0].By != nil:
 		r := f.Removed[0]
 		list = append(list, fmt.Sprintf("keep %s: layer %d deletes it", r.Path, r.By.Index))
+	}
+	if len(f.Others) > 0 {
+		o := f.Others[0].Path
+		list = append(list, fmt.Sprintf("install the build that is made for %s, which the image has at %s; or bring %s", w.byPath[o].elf.Soname, path.Dir(o), f.Library))
 	}
 	if fam != nil && f.Rule != "unusable-library" {
 		for _, text := range fam.Fix {

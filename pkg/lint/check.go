@@ -35,7 +35,7 @@ var checks = []check{
 	{"torch-pair", (*world).torchPairs},
 	{"requirement-unmet", (*world).requirementsUnmet},
 	{"cudnn-version", (*world).cudnnVersions},
-	{"cuda-major", (*world).cudaMajors},
+	{"cuda-major-absent", (*world).cudaMajors},
 	{"cuda-differs", (*world).cudaDiffers},
 	{"cpu-build", (*world).cpuBuilds},
 	{"double-owner", (*world).doubleOwners},
@@ -54,6 +54,35 @@ func (w *world) check() []Finding {
 		}
 	}
 	return list
+}
+
+// fold adds what the checks have found to what the replay has. Where a library
+// is missing because the image has another major version of it, the check says
+// why: that is one cause, and one finding.
+func fold(list, more []Finding) []Finding {
+	replayed := len(list)
+	for _, c := range more {
+		told := false
+		for i := range list[:replayed] {
+			if f := &list[i]; c.Family != "" && f.Family == c.Family && f.Severity != Note && strings.HasSuffix(f.Message, ": cannot open shared object file: No such file or directory") && sameSite(f.NeededBy, c.NeededBy) {
+				f.Effects = append(f.Effects, Effect{Text: c.Message})
+				told = true
+				break
+			}
+		}
+		if !told {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// sameSite reports whether files are in the directory of Python packages that
+// the metadata of others is in: PACKAGES/NAME.dist-info/METADATA.
+func sameSite(files, metadata []File) bool {
+	return slices.ContainsFunc(files, func(f File) bool {
+		return slices.ContainsFunc(metadata, func(m File) bool { return isIn(f.Path, path.Dir(path.Dir(m.Path))) })
+	})
 }
 
 // takeStock reads what is installed, and what the environment says of it.

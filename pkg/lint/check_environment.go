@@ -174,6 +174,9 @@ func (w *world) stubsOnPath() []Finding {
 	var list []Finding
 	found := w.holding(isStubs, "lib{cuda,nvidia-ml}.so*")
 	for _, dir := range slices.Sorted(maps.Keys(found)) {
+		if w.toldOf(found[dir]) {
+			continue
+		}
 		f := Finding{
 			Message: fmt.Sprintf("%s puts the stub libraries of %s on the search path", w.searchDirs()[dir], dir),
 			Present: w.filesOf(found[dir]),
@@ -191,11 +194,22 @@ func (w *world) stubsOnPath() []Finding {
 	return list
 }
 
+// toldOf reports whether the replay has found that a framework gets one of the
+// files: that finding says more.
+func (w *world) toldOf(files []string) bool {
+	return slices.ContainsFunc(w.drivers(), func(f Finding) bool {
+		return slices.ContainsFunc(f.Affected, func(p string) bool { return slices.Contains(files, p) })
+	})
+}
+
 func (w *world) compatOnPath() []Finding {
 	isCompat := func(dir string) bool { return hasElement(dir, "compat") && strings.Contains(dir, "cuda") }
 	var list []Finding
 	found := w.holding(isCompat, "libcuda.so.*")
 	for _, dir := range slices.Sorted(maps.Keys(found)) {
+		if w.toldOf(found[dir]) {
+			continue
+		}
 		version := ""
 		for _, p := range found[dir] {
 			if _, v, ok := strings.Cut(path.Base(p), ".so."); ok && strings.Contains(v, ".") {
@@ -223,8 +237,7 @@ func (w *world) driverPathLost() []Finding {
 	if w.img.Config == nil {
 		return nil
 	}
-	value, set := w.getenv("LD_LIBRARY_PATH")
-	if !set || slices.ContainsFunc(w.pathEntries(), func(e string) bool { return path.Clean(e) == mountedDriver }) {
+	if slices.ContainsFunc(w.pathEntries(), func(e string) bool { return path.Clean(e) == mountedDriver }) {
 		return nil
 	}
 	had := ""
@@ -237,7 +250,7 @@ func (w *world) driverPathLost() []Finding {
 		return nil
 	}
 	f := Finding{
-		Message: fmt.Sprintf("LD_LIBRARY_PATH=%s has lost %s, which the base image had", value, mountedDriver), Library: "libcuda.so.1",
+		Message: fmt.Sprintf("LD_LIBRARY_PATH has lost %s, which the base image had", mountedDriver), Library: "libcuda.so.1",
 		Effects: []Effect{{"where the driver is mounted there (GKE), programs do not find it and go on without the GPU", "libcuda.so.1: cannot open shared object file: No such file or directory"}},
 		Fixes:   []string{"ENV LD_LIBRARY_PATH=" + strings.Join(append(slices.DeleteFunc(slices.Clone(w.pathEntries()), func(e string) bool { return e == "" }), "/usr/local/nvidia/lib", mountedDriver), ":")},
 	}
@@ -290,6 +303,8 @@ func (w *world) driverInImage() []Finding {
 		f.Severity, f.Because = Note, "this is a directory, and a machine has its own driver"
 	case !whole:
 		f.Severity, f.Because = Note, "they are links only"
+	case w.onJetson():
+		f.Severity, f.Because = Note, "on a Jetson the container runtime mounts the device's own over them"
 	}
 	return []Finding{f}
 }
@@ -330,7 +345,7 @@ func (w *world) driverCapabilities() []Finding {
 			continue
 		}
 		f := Finding{
-			Message:  fmt.Sprintf("NVIDIA_DRIVER_CAPABILITIES=%s leaves out %q, which %s needs", value, c.Name, path.Base(users[0])),
+			Message:  fmt.Sprintf("NVIDIA_DRIVER_CAPABILITIES leaves out %q, which %s needs", c.Name, path.Base(users[0])),
 			Effects:  []Effect{{Text: c.Effect}},
 			NeededBy: w.filesOf(users),
 			Fixes:    []string{"ENV NVIDIA_DRIVER_CAPABILITIES=" + strings.Join(append(slices.DeleteFunc(slices.Clone(words), func(x string) bool { return x == "" }), c.Name), ",")},
@@ -344,7 +359,7 @@ func (w *world) driverCapabilities() []Finding {
 	for _, word := range words {
 		if word != "" && !slices.ContainsFunc(w.packs.Capabilities, func(c *Capability) bool { return c.Name == word }) {
 			list = append(list, Finding{
-				Message: fmt.Sprintf("NVIDIA_DRIVER_CAPABILITIES=%s: %q is no capability", value, word),
+				Message: fmt.Sprintf("NVIDIA_DRIVER_CAPABILITIES has %q, which is no capability", word),
 				Effects: []Effect{{"the container does not start", "unsupported driver capabilities"}},
 				Fixes:   []string{"use compute, utility, video, graphics, display, compat32, ngx, or all"},
 			})

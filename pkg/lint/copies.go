@@ -126,15 +126,21 @@ func (w *world) processes() []Process {
 	return list
 }
 
-// mixtures are the findings about processes that get libraries which do not go
-// together: parts of two releases, a copy other than the framework's own, a symbol
-// that another release has.
-func (w *world) mixtures() []Finding {
-	var list []Finding
+// mixtures adds to findings those about processes that get libraries which do not
+// go together: parts of two releases, a copy other than the framework's own, a
+// symbol that another release has. A library of which a missing symbol is told
+// already is not told again.
+func (w *world) mixtures(list []Finding) []Finding {
+	broken := map[string]bool{}
+	for _, f := range list {
+		if f.Symbol != "" {
+			broken[f.Library] = true
+		}
+	}
 	for _, r := range w.runs {
 		told := map[string]bool{} // families of which the worst is told
 		for _, tell := range []func(*run) []Finding{w.brokenParts, w.refusals, w.twoReleases, w.shadowed, w.otherCUDA} {
-			found := slices.DeleteFunc(tell(r), func(f Finding) bool { return told[f.Family] })
+			found := slices.DeleteFunc(tell(r), func(f Finding) bool { return told[f.Family] || f.Symbol == "" && broken[f.Library] })
 			for _, f := range found {
 				list = add(list, f)
 			}
@@ -305,6 +311,11 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, firs
 	f.Message = fmt.Sprintf("two releases of %s in one process: %s", fam.Title, strings.Join(said, ", "))
 	f.Effects = []Effect{{Text: r.title + " takes parts of both; calls from one to the other may fail or abort the process"}}
 	f.Fixes = w.oneReleaseFix(r, stray.Real(), first.Real())
+	// cuDNN 9's front library passes calls on, and a newer graph library takes
+	// those of an older one.
+	if front, part := w.releaseOfModule(first), w.releaseOfModule(stray); len(front) > 0 && front[0] >= 9 && front.compare(part) < 0 {
+		f.Severity, f.Because = Note, "the parts are newer than the library that opens them"
+	}
 	return f
 }
 
@@ -332,28 +343,34 @@ func (w *world) refusals(r *run) []Finding {
 				continue
 			}
 			found := w.releaseOfModule(m)
-			for _, o := range w.objects {
-				if !match(x.Own, o.elf.Soname) || !slices.Contains(w.own(r.in, o.elf.Soname), o.path) {
-					continue
-				}
-				own := w.releaseOf(o.path)
-				if len(own) < x.Numbers || len(found) < x.Numbers || found[0] != own[0] || found[:x.Numbers].compare(own[:x.Numbers]) >= 0 {
-					continue
-				}
-				fam := w.packs.family(m.Object.Soname)
-				f := Finding{
-					Rule: "shadowed-library", Severity: Error, Family: fam.ID, Library: m.Object.Soname,
-					Message: fmt.Sprintf("%s gets %s %s of %s (%s), and was made for %s", r.title, m.Object.Soname, found, path.Dir(m.Real()), howOf(m), own),
-					Effects: []Effect{{x.Effect, expand(x.Error, "{own}", tuple(own), "{found}", tuple(found))}},
-					Present: []File{w.file(m.Real()), w.file(o.path)}, Affected: []string{m.Real()},
-					Fixes: w.oneReleaseFix(r, m.Real(), o.path),
-				}
-				list = append(list, f)
+			own := w.ownLike(r.in, x.Own)
+			wants := w.releaseOf(own)
+			if len(wants) < x.Numbers || len(found) < x.Numbers || found[0] != wants[0] || found[:x.Numbers].compare(wants[:x.Numbers]) >= 0 {
+				continue
 			}
+			f := Finding{
+				Rule: "shadowed-library", Severity: Error, Family: w.packs.family(m.Object.Soname).ID, Library: m.Object.Soname,
+				Message: fmt.Sprintf("%s gets %s %s of %s (%s), and was made for %s", r.title, m.Object.Soname, found, path.Dir(m.Real()), howOf(m), wants),
+				Effects: []Effect{{x.Effect, expand(x.Error, "{own}", tuple(wants), "{found}", tuple(found))}},
+				Present: []File{w.file(m.Real()), w.file(own)}, Affected: []string{m.Real()},
+				Fixes: w.oneReleaseFix(r, m.Real(), own),
+			}
+			list = append(list, f)
 			break
 		}
 	}
 	return list
+}
+
+// ownLike is the framework's own file of a SONAME that fits a pattern, empty when
+// there is none.
+func (w *world) ownLike(in *install, pattern string) string {
+	for _, o := range w.objects {
+		if match(pattern, o.elf.Soname) && slices.Contains(w.own(in, o.elf.Soname), o.path) {
+			return o.path
+		}
+	}
+	return ""
 }
 
 // tuple writes a version as Python shows it.

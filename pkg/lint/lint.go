@@ -89,6 +89,8 @@ type Finding struct {
 	Searched []Searched `json:"searched,omitempty"`
 	// Present are files of that name that the image has and no path leads to.
 	Present []File `json:"present,omitempty"`
+	// Others are files of other major versions of Library.
+	Others []File `json:"others,omitempty"`
 	// Removed are files of that name that a layer has deleted.
 	Removed []Removed `json:"removed,omitempty"`
 	// Because says why the severity is less than the rule's, if it is.
@@ -178,8 +180,8 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	res.Findings = append(res.Findings, w.interpreters()...)
 	res.Findings = append(res.Findings, w.causes()...)
 	res.Findings = append(res.Findings, w.symbols()...)
-	res.Findings = append(res.Findings, w.check()...)
-	res.Findings = append(res.Findings, w.mixtures()...)
+	res.Findings = fold(res.Findings, w.check())
+	res.Findings = w.mixtures(res.Findings)
 	res.Findings = append(res.Findings, w.drivers()...)
 	res.Copies, res.Processes = w.copies(), w.processes()
 	res.Findings = append(res.Findings, w.unexamined()...)

@@ -32,6 +32,8 @@ type Packs struct {
 	AnyOf      []*Exception
 	Versions   []*VersionFix
 	Symbols    []*SymbolFact
+	Cases      []*Case
+	Texts      []*ErrorText
 
 	// ID is a digest of what the packs were read from.
 	ID string
@@ -114,9 +116,11 @@ type Preload struct {
 
 // Step is one file that a framework opens.
 type Step struct {
-	Open   string `yaml:"open"`
-	Effect string `yaml:"effect"`
-	Error  string `yaml:"error"`
+	Open string `yaml:"open"`
+	// Feature: the framework goes on without it when it fails.
+	Feature bool   `yaml:"feature"`
+	Effect  string `yaml:"effect"`
+	Error   string `yaml:"error"`
 }
 
 // Open is a library that a framework or another library opens by its name
@@ -154,12 +158,16 @@ type Use struct {
 	Part     string   `yaml:"part"` // ID of the Dlopens, a slash, the part
 	Never    bool     `yaml:"never"`
 	Severity Severity `yaml:"severity"`
-	Effect   string   `yaml:"effect"`
-	Error    string   `yaml:"error"`
+	// Own is why it is no more than a note where the one who opens is the
+	// framework's own copy; empty: it is what it is elsewhere.
+	Own    string `yaml:"own"`
+	Effect string `yaml:"effect"`
+	Error  string `yaml:"error"`
 }
 
-// Refusal is a check of a framework that ends it when it gets an older library
-// than its own distribution brings.
+// Refusal is a check of a framework that fails for an older library than its own
+// distribution brings. What versions of frameworks want where they bring none is
+// the inventory's.
 type Refusal struct {
 	Library string `yaml:"library"` // pattern of the SONAME that tells the version in the process
 	Own     string `yaml:"own"`     // of the distribution's own copy
@@ -232,6 +240,37 @@ type SymbolFact struct {
 	Sources []string `yaml:"sources"`
 }
 
+// Case is something that can be wrong and that an error text may come from. One
+// with a rule is what that rule finds, and has from there what it does not say
+// itself.
+type Case struct {
+	ID    string `yaml:"id"`
+	Rule  string `yaml:"rule"`
+	Class string `yaml:"class"` // of the taxonomy of reports
+	Title string `yaml:"title"`
+	Doc   string `yaml:"doc"`
+	// Visible says whether an image shows it: yes, partly (with what is known of
+	// the driver or the GPU) or no.
+	Visible string `yaml:"visible"`
+	// Causes are the usual ones, the most frequent first.
+	Causes  []string `yaml:"causes"`
+	Confirm string   `yaml:"confirm"` // what would show that it is this
+	Fix     []string `yaml:"fix"`
+	Sources []string `yaml:"sources"`
+}
+
+// ErrorText is a shape of line that cases show as, the likeliest first.
+type ErrorText struct {
+	Patterns []string `yaml:"patterns"`
+	// Where limits captures to what fits one of the shell patterns.
+	Where map[string][]string `yaml:"where"`
+	Cases []string            `yaml:"cases"`
+	// Certain is set where the first case is the only meaning, Symptom where the
+	// line follows from another error.
+	Certain bool `yaml:"certain"`
+	Symptom bool `yaml:"symptom"`
+}
+
 // pack is one file.
 type pack struct {
 	Rules      []*Rule       `yaml:"rules"`
@@ -245,6 +284,8 @@ type pack struct {
 	AnyOf      []*Exception  `yaml:"any_of"`
 	Versions   []*VersionFix `yaml:"versions"`
 	Symbols    []*SymbolFact `yaml:"symbols"`
+	Cases      []*Case       `yaml:"cases"`
+	Texts      []*ErrorText  `yaml:"texts"`
 	Tables     `yaml:",inline"`
 }
 
@@ -332,6 +373,8 @@ func (p *Packs) add(b []byte) error {
 	p.AnyOf = append(p.AnyOf, one.AnyOf...)
 	p.Versions = append(p.Versions, one.Versions...)
 	p.Symbols = append(p.Symbols, one.Symbols...)
+	p.Cases = append(p.Cases, one.Cases...)
+	p.Texts = append(p.Texts, one.Texts...)
 	p.Tables.add(one.Tables)
 	return nil
 }
@@ -340,22 +383,21 @@ func (p *Packs) add(b []byte) error {
 // one can be told.
 func (p *pack) eachValid(doc *yaml.Node) error {
 	v := reflect.ValueOf(p).Elem()
-	for f := range v.NumField() {
-		section, list := v.Type().Field(f).Tag.Get("yaml"), v.Field(f)
-		if list.Kind() != reflect.Slice {
-			var one pack
-			reflect.ValueOf(&one).Elem().Field(f).Set(list)
-			if err := one.validate(); err != nil {
-				return fmt.Errorf("%d: %w", lineOf(doc, section, -1), err)
-			}
-			continue
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		section, list := f.Tag.Get("yaml"), v.FieldByIndex(f.Index)
+		if f.Anonymous {
+			continue // its fields are visible
 		}
-		for i := range list.Len() {
-			if list.Index(i).Kind() == reflect.Pointer && list.Index(i).IsNil() {
-				return fmt.Errorf("%d: an entry of %s is empty", lineOf(doc, section, i), section)
-			}
+		for i := range entries(list) {
 			var one pack
-			reflect.ValueOf(&one).Elem().Field(f).Set(list.Slice(i, i+1))
+			only := list
+			if list.Kind() == reflect.Slice {
+				if list.Index(i).Kind() == reflect.Pointer && list.Index(i).IsNil() {
+					return fmt.Errorf("%d: an entry of %s is empty", lineOf(doc, section, i), section)
+				}
+				only = list.Slice(i, i+1)
+			}
+			reflect.ValueOf(&one).Elem().FieldByIndex(f.Index).Set(only)
 			if err := one.validate(); err != nil {
 				return fmt.Errorf("%d: %w", lineOf(doc, section, i), err)
 			}
@@ -364,7 +406,15 @@ func (p *pack) eachValid(doc *yaml.Node) error {
 	return nil
 }
 
-// lineOf is the line of entry i of a section, or with -1 of the section.
+// entries is how many a section has: one when it is no list.
+func entries(v reflect.Value) int {
+	if v.Kind() == reflect.Slice {
+		return v.Len()
+	}
+	return 1
+}
+
+// lineOf is the line of entry i of a section, or of the section.
 func lineOf(doc *yaml.Node, section string, i int) int {
 	if len(doc.Content) == 0 {
 		return 1
@@ -374,7 +424,7 @@ func lineOf(doc *yaml.Node, section string, i int) int {
 		if top.Content[k].Value != section {
 			continue
 		}
-		if list := top.Content[k+1]; i >= 0 && i < len(list.Content) {
+		if list := top.Content[k+1]; list.Kind == yaml.SequenceNode && i < len(list.Content) {
 			return list.Content[i].Line
 		}
 		return top.Content[k].Line
@@ -474,6 +524,24 @@ func (p *pack) validate() error {
 		}
 		if err := patterns("symbol", []string{s.Match, s.Library}); err != nil {
 			return err
+		}
+	}
+	for _, c := range p.Cases {
+		if c.ID == "" || c.Class == "" || !slices.Contains([]string{"yes", "partly", "no"}, c.Visible) {
+			return fmt.Errorf("case %q: needs an id, a class and a visible (yes, partly or no)", c.ID)
+		}
+		if c.Rule == "" && (c.Title == "" || c.Doc == "" || len(c.Sources) == 0) {
+			return fmt.Errorf("case %q: needs a rule, or a title, a doc and sources", c.ID)
+		}
+	}
+	for _, t := range p.Texts {
+		if len(t.Patterns) == 0 || len(t.Cases) == 0 {
+			return fmt.Errorf("text %q: needs patterns and cases", t.Patterns)
+		}
+		for name, list := range t.Where {
+			if err := patterns("where "+name, list); err != nil {
+				return err
+			}
 		}
 	}
 	for _, e := range slices.Concat(p.Optional, p.AnyOf) {

@@ -18,12 +18,13 @@ func (r *Rule) Page() string {
 			fmt.Fprintf(&b, "    %s\n", p)
 		}
 	}
-	section(&b, "What to do", r.Fix)
-	section(&b, "Sources", r.Sources)
+	Section(&b, "What to do", r.Fix)
+	Section(&b, "Sources", r.Sources)
 	return b.String()
 }
 
-func section(b *strings.Builder, title string, lines []string) {
+// Section writes a heading and a list below it, or nothing.
+func Section(b *strings.Builder, title string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}

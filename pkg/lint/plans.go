@@ -108,10 +108,6 @@ func (w *world) runInstall(in *install) *run {
 	}
 	r.program = w.pythonOf(in.home, host)
 	r.proc = w.start(host, r.program)
-	if len(in.failures) > 0 {
-		w.runSteps(r.proc, in, in.first)
-		return r
-	}
 	if !w.imports(r.proc, in) {
 		// What a failed open brought is unloaded: who got what is seen in a process
 		// that goes on.
@@ -174,25 +170,27 @@ func (w *world) start(host *elfdeps.Loader, program string) *elfdeps.Process {
 }
 
 // imports reports whether a framework can be imported in a process, symbols and
-// all.
+// all. A feature that cannot be had does not count.
 func (w *world) imports(p *elfdeps.Process, in *install) bool {
-	had := len(p.Misses)
-	if len(w.runSteps(p, in, in.first)) > 0 {
-		return false
-	}
-	if misses := p.Misses[had:]; len(misses) > 0 && len(w.real(misses)) > 0 {
-		return false
-	}
-	// A symbol that is missing leaves no miss, only an error: what was opened is
-	// not there.
+	w.runSteps(p, in, in.first)
 	for _, s := range in.Steps {
+		if s.Feature {
+			continue
+		}
 		for _, file := range w.glob(in.home, s.Open) {
-			if w.loadable(file) && p.Loaded(file) == nil {
+			// What failed is not there: a process that does not trace unloads it; in
+			// one that does, it is there and misses something.
+			if w.loadable(file) && (p.Loaded(file) == nil || w.fails(in, file)) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// fails reports whether a step's file missed something when it was traced.
+func (w *world) fails(in *install, file string) bool {
+	return in.helped == "" && slices.ContainsFunc(in.failures, func(f failure) bool { return f.path == file })
 }
 
 // helpRun looks for what makes the opens of a process succeed that fail by
@@ -286,7 +284,7 @@ func (d *Dlopens) opens(m *elfdeps.Module) bool {
 
 // openOne tries the names of one open, and keeps what its failing means.
 func (w *world) openOne(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
-	severity, effect, text := cmp.Or(o.Severity, Error), o.Effect, o.Error
+	severity, effect, text, because := cmp.Or(o.Severity, Error), o.Effect, o.Error, ""
 	names := w.namesOf(r, by, o)
 	rel := release(nil)
 	if d != nil {
@@ -301,6 +299,9 @@ func (w *world) openOne(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 		if u := r.in.use(d.ID + "/" + o.Part); u != nil {
 			if u.Never {
 				return
+			}
+			if u.Own != "" && slices.Contains(w.own(r.in, by.Object.Soname), by.Real()) {
+				because = u.Own
 			}
 			severity, effect, text = cmp.Or(u.Severity, severity), cmp.Or(u.Effect, effect), cmp.Or(u.Error, text)
 		}
@@ -325,7 +326,10 @@ func (w *world) openOne(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 	if o.Optional || failed.Unknown || w.packs.fromDriver(failed.Name) {
 		return
 	}
-	m := missedOpen{by: r.program, name: told, part: o.Part, err: failed, severity: severity}
+	m := missedOpen{by: r.program, name: told, part: o.Part, err: failed, severity: severity, because: because}
+	if because != "" {
+		m.severity = Note
+	}
 	if by != nil {
 		m.by = by.Real()
 	}
@@ -419,7 +423,8 @@ func (w *world) namesLike(pattern string) []string {
 }
 
 // cuda is the major version of CUDA in the process, by its runtime, else by
-// cuBLAS, else by a name of what was loaded (xla_cuda12); empty when none tells.
+// cuBLAS, else by the name of the distribution (cupy_cuda12x); empty when none
+// tells.
 func (r *run) cuda() string {
 	for _, prefix := range []string{"libcudart", "libcublas"} {
 		for _, m := range r.proc.Objects {
@@ -428,11 +433,9 @@ func (r *run) cuda() string {
 			}
 		}
 	}
-	for _, m := range r.proc.Objects {
-		if _, rest, ok := strings.Cut(path.Base(path.Dir(m.Real())), "_cuda"); ok {
-			if v := parseRelease(rest); len(v) > 0 {
-				return v[:1].String()
-			}
+	if r.in != nil {
+		if _, rest, ok := strings.Cut(r.in.dist.name, "_cuda"); ok {
+			return parseRelease(rest).upTo(1)
 		}
 	}
 	return ""

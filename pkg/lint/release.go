@@ -139,14 +139,9 @@ func normal(name string) string {
 	return strings.ToLower(strings.NewReplacer("-", "_", ".", "_").Replace(name))
 }
 
-// distRelease is the version of the first of the named distributions that is
-// installed around a path, nil when none is. names may be patterns.
-func (w *world) distRelease(p string, names []string) release {
-	return parseRelease(w.distAround(p, names).version)
-}
-
 // distAround is a distribution that is installed in the directory of packages that
-// holds a path, or in its conda prefix.
+// holds a path, or in its conda prefix, the first of the named ones; empty when none
+// is. names may be patterns.
 func (w *world) distAround(p string, names []string) dist {
 	for dir := path.Dir(p); dir != "/" && dir != "."; dir = path.Dir(dir) {
 		base := path.Base(dir)

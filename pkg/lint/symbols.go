@@ -93,14 +93,17 @@ func (w *world) symbolFinding(u unbound) Finding {
 			f.Severity = Warning
 		}
 		f.Because = "it is a function that is bound when it is called first"
+		text := w.entry().name + ": symbol lookup error: " + u.message
+		if fact != nil && fact.Feature != "" {
+			f.Effects = append(f.Effects, Effect{fact.Feature + " fails: the program ends when it calls the function", text})
+		} else {
+			f.Effects = append(f.Effects, Effect{"the program ends when it calls the function", text})
+		}
 		if u.more > 0 {
 			f.Because += fmt.Sprintf("; %d more of this file are missing", u.more)
 		}
 	}
 	if fact != nil {
-		if u.lazy && fact.Feature != "" {
-			f.Effects = append(f.Effects, Effect{fact.Feature + " fails: the program ends when it calls the function", "symbol lookup error: " + u.message})
-		}
 		if fact.Fix != "" {
 			f.Fixes = append(f.Fixes, expand(fact.Fix, "{cuda}", w.cudaMajor(&f), "{number}", lastNumbers(u.symbol)))
 		}

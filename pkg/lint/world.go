@@ -57,8 +57,9 @@ type object struct {
 // install is a framework that the image has.
 type install struct {
 	*Framework
-	home     string   // its directory, absolute
-	site     string   // the directory that holds it
+	home     string // its directory, absolute
+	site     string // the directory that holds it
+	dist     dist
 	release  release  // nil: not known
 	preloads []string // the files that it can open by their full path
 	when     string   // it opens them (Preload.When)
@@ -394,7 +395,8 @@ func (w *world) findInstalls() []*install {
 			if !homes[home] {
 				homes[home] = true
 				in := &install{Framework: f, home: home, site: path.Dir(home)}
-				in.release = w.distRelease(home, f.Dist)
+				in.dist = w.distAround(home, f.Dist)
+				in.release = parseRelease(in.dist.version)
 				list = append(list, in)
 			}
 		}

@@ -79,6 +79,9 @@ func Apply(img *Image, base *layers.FS, c Change) (*Patched, error) {
 
 func (p *Patched) apply(base *layers.FS, c Change) (err error) {
 	img := p.Base
+	if n := len(img.Config.RootFS.DiffIDs); len(c.Files) > 0 && n >= maxLayers {
+		return fmt.Errorf("the image has %d layers, and Docker runs no image with more than %d: squash some first", n, maxLayers)
+	}
 	if len(c.Files) > 0 {
 		if p.layer, err = makeLayer(base, c, layerType(img)); err != nil {
 			return err
@@ -98,6 +101,10 @@ func (p *Patched) apply(base *layers.FS, c Change) (err error) {
 	p.Digest = digestOf(p.Manifest).String()
 	return nil
 }
+
+// maxLayers is maxLayerDepth of
+// https://github.com/moby/moby/blob/master/daemon/internal/layer/layer_store.go.
+const maxLayers = 125
 
 // layerType is the type of a new layer: that of the image's topmost one where it
 // is zstd, else gzip.

@@ -79,6 +79,10 @@ func (b *Base) openArchive(ctx context.Context, scheme, rest string, o Options) 
 		file, tag = layers.SplitTag(rest)
 		a.open = func(context.Context) (io.ReadCloser, error) { return openPlain(file) }
 	}
+	return b.readArchive(ctx, a, tag, o)
+}
+
+func (b *Base) readArchive(ctx context.Context, a *archive, tag string, o Options) error {
 	if err := a.read(ctx, tag); err != nil {
 		return err
 	}

@@ -254,7 +254,7 @@ func startsWith(list, with []v1.Hash) bool {
 // name is the reference of a base for base.name.
 func (b *Base) name() string {
 	if r, ok := b.src.(*repository); ok {
-		return r.ref.Name()
+		return r.String()
 	}
 	return ""
 }

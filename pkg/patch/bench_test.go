@@ -134,12 +134,8 @@ func BenchmarkWire(b *testing.B) {
 	}
 	out.Close()
 
-	ours := func(repo string) error {
+	publish := func(base *Base, f *layers.FS, repo string) error {
 		c := c
-		base, err := OpenBase(b.Context(), ref.Name(), Options{})
-		if err != nil {
-			return err
-		}
 		c.Env = []EnvEdit{{Name: "LD_LIBRARY_PATH", Value: "/opt/" + repo}} // each has a config of its own
 		p, err := Apply(base.Images[0], f, c)
 		if err != nil {
@@ -148,6 +144,34 @@ func BenchmarkWire(b *testing.B) {
 		defer p.Close()
 		_, err = Publish(b.Context(), base, []*Patched{p}, w.host+"/"+repo, Options{})
 		return err
+	}
+	ours := func(repo string) error {
+		base, err := OpenBase(b.Context(), ref.Name(), Options{})
+		if err != nil {
+			return err
+		}
+		return publish(base, f, repo)
+	}
+	// whole also reads the image, of which the cache has the layers.
+	cached := layers.Options{KeepID: "none", Keep: func(string, int64) bool { return false }, Cache: &layers.Cache{Dir: b.TempDir(), Max: 1 << 30}}
+	whole := func(repo string) error {
+		base, err := OpenBase(b.Context(), ref.Name(), Options{})
+		if err != nil {
+			return err
+		}
+		img, err := base.Images[0].Open(b.Context(), cached)
+		if err != nil {
+			return err
+		}
+		defer img.Close()
+		fsys, err := img.Index(b.Context())
+		if err != nil {
+			return err
+		}
+		return publish(base, fsys, repo)
+	}
+	if err := whole("big:warm"); err != nil {
+		b.Fatal(err)
 	}
 	cranes := func(repo string) error {
 		img, err := crane.Pull(ref.Name())
@@ -174,6 +198,7 @@ func BenchmarkWire(b *testing.B) {
 		do   func(repo string) error
 		to   string
 	}{
+		{"imgcheck/scanned", whole, "big:whole%d"},
 		{"imgcheck/same", ours, "big:fixed%d"},
 		{"crane/same", cranes, "big:crane%d"},
 		{"imgcheck/other", ours, "other%d:1"},

@@ -1156,3 +1156,37 @@ func TestEditEnv(t *testing.T) {
 func staticLayer(s string) v1.Layer {
 	return static.NewLayer([]byte(s), "application/vnd.in-toto+json")
 }
+
+func TestTooManyLayers(t *testing.T) {
+	img := &Image{Config: &v1.ConfigFile{RootFS: v1.RootFS{DiffIDs: make([]v1.Hash, maxLayers)}}, rawConfig: []byte(`{}`)}
+	_, err := Apply(img, layers.Merge(), change())
+	wantError(t, err, "the image has 125 layers, and Docker runs no image with more than 125: squash some first")
+	if _, err := Apply(img, layers.Merge(), Change{Env: []EnvEdit{{Name: "A", Value: "1"}}}); err != nil {
+		t.Errorf("a variable needs no layer: %v", err)
+	}
+	_, err = Apply(img, layers.Merge(), Change{})
+	wantError(t, err, "the change changes nothing")
+}
+
+// Docker Hub's images are named as people write them.
+func TestNames(t *testing.T) {
+	for ref, want := range map[string]string{
+		"python:3.12":          "docker.io/library/python:3.12",
+		"docker.io/org/app":    "docker.io/org/app:latest",
+		"ghcr.io/org/app:1.0":  "ghcr.io/org/app:1.0",
+		"docker://ghcr.io/a/b": "ghcr.io/a/b:latest",
+	} {
+		got, err := openTarget(ref, Options{})
+		if err != nil || got.String() != want {
+			t.Errorf("%s: %s, %v, want %s", ref, got, err, want)
+		}
+	}
+	for ref, want := range map[string]string{
+		"app@sha256:" + strings.Repeat("0", 64): "is a digest, which only what has it can be published as: name a tag",
+		"dir:x":                                 "dir: cannot be published to: say NAME:TAG for a registry, oci:DIR:TAG, docker-archive:FILE or docker:NAME",
+		"oci:":                                  "names no directory: say oci:DIR:TAG",
+	} {
+		_, err := openTarget(ref, Options{})
+		wantError(t, err, want)
+	}
+}

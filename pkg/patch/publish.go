@@ -172,7 +172,7 @@ func (b *Base) at() string {
 
 func refOf(t target, digest string) string {
 	if r, ok := t.(*repository); ok {
-		return r.ref.Context().Name() + "@" + digest
+		return r.place() + "@" + digest
 	}
 	return t.String() + "@" + digest
 }

@@ -106,7 +106,16 @@ func (e *registryError) Is(target error) bool {
 	return target == fs.ErrNotExist && errors.As(e.err, &te) && te.StatusCode == http.StatusNotFound
 }
 
-func (r *repository) place() string { return r.ref.Context().Name() }
+// place is the repository as people write it: go-containerregistry says
+// index.docker.io.
+func (r *repository) place() string { return written(r.ref.Context().Name()) }
+
+func written(name string) string {
+	if rest, ok := strings.CutPrefix(name, "index.docker.io/"); ok {
+		return "docker.io/" + rest
+	}
+	return name
+}
 
 func (r *repository) manifest(ctx context.Context, digest v1.Hash) ([]byte, types.MediaType, error) {
 	return r.get(ctx, r.ref.Context().Digest(digest.String()))
@@ -178,9 +187,9 @@ func (r *repository) putManifest(ctx context.Context, raw []byte, mt types.Media
 func (r *repository) putName(ctx context.Context, raw []byte, mt types.MediaType, _ string) (string, error) {
 	digest := digestOf(raw).String()
 	if err := r.pusher.Put(ctx, r.ref, taggable{raw, mt}); err != nil {
-		return "", r.pushError(r.ref.Name(), err)
+		return "", r.pushError(r.String(), err)
 	}
-	return r.ref.Context().Name() + "@" + digest, nil
+	return r.place() + "@" + digest, nil
 }
 
 // now is the digest that the name has at the moment, empty where there is none,
@@ -206,7 +215,7 @@ func (r *repository) same(src source) bool {
 	return ok && from.place() == r.place()
 }
 
-func (r *repository) String() string { return r.ref.Name() }
+func (r *repository) String() string { return written(r.ref.Name()) }
 
 // taggable is a raw manifest for remote.Pusher.
 type taggable struct {

@@ -29,12 +29,12 @@ type entry struct {
 	size   int64
 	digest string // empty until somebody needs it
 	open   func() (io.ReadCloser, error)
-	at     int // where the source finds it again
 }
 
 // set is the files of one release in one directory.
 type set struct {
 	dir     string
+	info    string // the .dist-info directory of its wheel, or empty
 	version string // the release, or what file names tell of it, or empty
 	files   []entry
 	links   map[string][]string // file → names that lead to it

@@ -28,6 +28,10 @@ const (
 type dirSource struct {
 	dir  string
 	root *os.Root
+	// above is the directory some steps up, and at the way back: who names
+	// site-packages/nvidia/cudnn/lib has the wheel's .dist-info up there.
+	above fs.FS
+	at    string
 }
 
 func (e *env) openDir(dir string) (source, error) {
@@ -42,7 +46,19 @@ func (e *env) openDir(dir string) (source, error) {
 		}
 		return nil, err
 	}
-	return &dirSource{dir, root}, nil
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	d := &dirSource{dir: dir, root: root}
+	for range 3 {
+		if up := filepath.Dir(abs); up != abs {
+			d.at, abs = path.Join(filepath.Base(abs), d.at), up
+		}
+	}
+	d.above = os.DirFS(abs)
+	return d, nil
 }
 
 func (d *dirSource) close() error { return d.root.Close() }
@@ -60,6 +76,7 @@ func (d *dirSource) find(ctx context.Context, r *request) (*Found, error) {
 		}
 		all = append(all, r.sets(dir, "", list)...)
 	}
+	r.place(d.above, d.at, all)
 	s, doubt, err := r.choose(all)
 	if err != nil {
 		return nil, err
@@ -70,7 +87,7 @@ func (d *dirSource) find(ctx context.Context, r *request) (*Found, error) {
 			return nil, fmt.Errorf("reading %s: %w", f.Files[i].Name, err)
 		}
 	}
-	f.licensed(r, d.licence(s.dir))
+	f.licensed(r, d.licence(s))
 	return f, nil
 }
 
@@ -147,24 +164,22 @@ func (d *dirSource) library(p string) (entry, error) {
 	return entry{name: path.Base(p), object: o, size: st.Size(), open: open}, nil
 }
 
-// licence is the text of a licence beside the libraries or in the directories
-// above them, as unpacked archives have it.
-func (d *dirSource) licence(dir string) string {
-	for range 3 {
-		names, _ := fs.ReadDir(d.root.FS(), dir)
-		for _, n := range names {
-			if !isLicence(n.Name()) || !n.Type().IsRegular() {
+// licence is the text of the licence that stands nearest.
+func (d *dirSource) licence(s *set) string {
+	for _, at := range []struct {
+		fs    fs.FS
+		files []string
+	}{{d.above, s.wheelLicences(d.above)}, {d.root.FS(), s.licences(d.root.FS())}} {
+		for _, p := range at.files {
+			f, err := at.fs.Open(p)
+			if err != nil {
 				continue
 			}
-			if f, err := d.root.OpenFile(path.Join(dir, n.Name()), os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
-				defer f.Close()
-				return licenceText(f)
+			defer f.Close()
+			if text := licenceText(f); text != "" {
+				return text
 			}
 		}
-		if dir == "." {
-			break
-		}
-		dir = path.Dir(dir)
 	}
 	return ""
 }

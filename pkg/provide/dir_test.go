@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -52,6 +53,7 @@ func open(t *testing.T, specs ...string) *Sources {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.env.pause = func(int) time.Duration { return 0 }
 	t.Cleanup(func() { s.Close() })
 	return s
 }

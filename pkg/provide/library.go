@@ -27,6 +27,9 @@ type Library struct {
 	Redist  Redist            `yaml:"redist"`
 	CUDA    map[string]string `yaml:"cuda"` // number after ".so." → CUDA major
 	License string            `yaml:"license"`
+	// SonameMajor says that the number of its SONAMEs is the first of its
+	// release: libcudnn.so.9 is cuDNN 9's.
+	SonameMajor bool `yaml:"soname_major"`
 	// OtherNumbers says that the numbers in its file names are not the
 	// release's: CUPTI of CUDA 12.4 is libcupti.so.2024.1.1.
 	OtherNumbers bool     `yaml:"other_numbers"`
@@ -39,6 +42,7 @@ type Library struct {
 type Redist struct {
 	Product   string `yaml:"product"`   // the part of the URL before /redist/
 	Component string `yaml:"component"` // the key in redistrib_*.json
+	Label     string `yaml:"label"`     // "cuda" when the files are named for releases of CUDA
 }
 
 type licenseFact struct {
@@ -199,6 +203,9 @@ func newRequest(w Want) (*request, error) {
 	if r.CUDA == "" {
 		r.CUDA = r.guessCUDA()
 	}
+	if _, err := parseVersion(r.Glibc); err != nil {
+		r.Glibc = "" // not known
+	}
 	return r, nil
 }
 
@@ -258,28 +265,20 @@ func (r *request) title() string {
 	return what
 }
 
-// wheels are the distributions that may have the library, for a CUDA major that
-// is known, or for those that there are.
+// wheels are the distributions that may have the library.
 func (r *request) wheels() []string {
-	if r.lib == nil {
-		return nil
-	}
-	majors := []string{r.CUDA}
-	if r.CUDA == "" {
-		majors = []string{"13", "12", "11"}
+	suffix := "-cu" + r.CUDA
+	if n, err := strconv.Atoi(r.CUDA); err == nil && n >= 13 {
+		suffix = ""
 	}
 	var list []string
 	for _, w := range r.lib.Wheels {
-		for _, major := range majors {
-			suffix := "-cu" + major
-			if n, err := strconv.Atoi(major); err == nil && n >= 13 {
-				suffix = ""
-			}
-			name := strings.NewReplacer("{cuda}", major, "{cu}", suffix).Replace(w)
-			if !slices.Contains(list, name) {
-				list = append(list, name)
-			}
-		}
+		list = append(list, strings.NewReplacer("{cuda}", r.CUDA, "{cu}", suffix).Replace(w))
 	}
 	return list
+}
+
+// perCUDA reports whether there is a distribution for each major of CUDA.
+func (l *Library) perCUDA() bool {
+	return slices.ContainsFunc(l.Wheels, func(w string) bool { return strings.Contains(w, "{cu") })
 }

@@ -25,6 +25,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
 // Schemes are what a source may begin with, and what it means.
@@ -44,6 +46,8 @@ type Options struct {
 	// MaxCache is how many bytes may stay in it; what was not used for longest
 	// goes first. 0 is 32 GiB.
 	MaxCache int64
+	// Indexes keeps what was read of the layers of images; nil keeps nothing.
+	Indexes *layers.Cache
 	// Client makes the requests; nil is one that follows redirects and knows
 	// the proxies that the environment names.
 	Client *http.Client
@@ -172,7 +176,7 @@ type request struct {
 }
 
 // Open takes sources, each with one of the prefixes of [Schemes]. It looks at
-// nothing that is not on this machine.
+// nothing that is not on this machine. ctx is for as long as they are open.
 func Open(ctx context.Context, specs []string, o Options) (*Sources, error) {
 	e, err := newEnv(o)
 	if err != nil {
@@ -180,7 +184,7 @@ func Open(ctx context.Context, specs []string, o Options) (*Sources, error) {
 	}
 	s := &Sources{env: e}
 	for _, spec := range specs {
-		src, err := e.open(spec)
+		src, err := e.open(ctx, spec)
 		if err != nil {
 			s.Close()
 			return nil, fmt.Errorf("--from %s: %w", spec, err)
@@ -265,11 +269,19 @@ func (n named) find(ctx context.Context, r *request) (*Found, error) {
 }
 
 // open makes one source.
-func (e *env) open(spec string) (source, error) {
+func (e *env) open(ctx context.Context, spec string) (source, error) {
 	scheme, rest, _ := strings.Cut(spec, ":")
 	switch scheme {
 	case "dir":
 		return e.openDir(rest)
+	case "archive":
+		return e.openFile(rest)
+	case "image":
+		return e.openImage(ctx, rest)
+	case "pypi":
+		return e.openIndex(rest)
+	case "redist":
+		return e.openRedist(rest)
 	}
 	var known []string
 	for _, s := range Schemes {

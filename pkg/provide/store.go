@@ -1,15 +1,24 @@
 package provide
 
 import (
+	"cmp"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"hash"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
+	"syscall"
+	"time"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
 // env is what all sources share.
@@ -17,15 +26,22 @@ type env struct {
 	cache    string
 	maxCache int64
 	client   *http.Client
+	indexes  *layers.Cache
 	insecure bool
 	progress func(what string, done, total int64)
+	pause    func(attempt int) time.Duration // before a request is tried again
 
-	mu   sync.Mutex
-	used map[string]bool // paths of the cache that are in use
+	mu    sync.Mutex
+	used  map[string]bool   // files of the cache that were given out
+	pages map[string]answer // what servers have answered, by URL
 }
 
 func newEnv(o Options) (*env, error) {
-	e := &env{cache: o.Cache, maxCache: o.MaxCache, client: o.Client, insecure: o.Insecure, progress: o.Progress, used: map[string]bool{}}
+	e := &env{
+		cache: o.Cache, maxCache: o.MaxCache, indexes: o.Indexes, insecure: o.Insecure, progress: o.Progress,
+		pause: func(attempt int) time.Duration { return time.Duration(attempt) * time.Second },
+		used:  map[string]bool{}, pages: map[string]answer{},
+	}
 	if e.cache == "" {
 		dir, err := CacheDir()
 		if err != nil {
@@ -36,30 +52,19 @@ func newEnv(o Options) (*env, error) {
 	if e.maxCache == 0 {
 		e.maxCache = 32 << 30
 	}
-	if e.client == nil {
-		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.DisableCompression = true // a Range of compressed bytes is not one of the file's
-		if e.insecure {
-			t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // the user has asked for it
-		}
-		e.client = &http.Client{Transport: t}
-	}
 	if e.progress == nil {
 		e.progress = func(string, int64, int64) {}
 	}
+	e.client = e.newClient(o.Client)
 	return e, nil
 }
 
-// CacheDir is where downloads are kept: downloads in $IMGCHECK_CACHE, or in
-// imgcheck in the user's cache directory.
+// CacheDir is where downloads are kept: a directory of the program's cache, whose
+// own files have other names.
 func CacheDir() (string, error) {
-	dir := os.Getenv("IMGCHECK_CACHE")
-	if dir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return "", fmt.Errorf("finding the cache directory: %w: set IMGCHECK_CACHE", err)
-		}
-		dir = filepath.Join(user, "imgcheck")
+	dir, err := layers.DefaultCacheDir()
+	if err != nil {
+		return "", err
 	}
 	return filepath.Join(dir, "downloads"), nil
 }
@@ -77,3 +82,139 @@ func digestOf(open func() (io.ReadCloser, error)) (string, error) {
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
+
+// The cache has three directories: sha256 for whole files by their hash, partial
+// for downloads that are not done, and lists for what archives were found to
+// hold. A file comes to sha256 by a rename, when its hash is known to be right.
+
+// blob is the path of a file in the cache, by the hex of its hash.
+func (e *env) blob(sum string) string { return filepath.Join(e.cache, "sha256", sum) }
+
+// temp makes a file in the cache that has no name to go by yet.
+func (e *env) temp() (*os.File, error) {
+	dir := filepath.Join(e.cache, "partial")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("making the cache: %w", err)
+	}
+	f, err := os.CreateTemp(dir, "tmp-")
+	if err == nil {
+		e.use(f.Name())
+	}
+	return f, err
+}
+
+// keep gives a file of the cache its final name.
+func (e *env) keep(tmp, sum string) (string, error) {
+	p := e.blob(sum)
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		return "", fmt.Errorf("making the cache: %w", err)
+	}
+	if err := os.Rename(tmp, p); err != nil {
+		return "", err
+	}
+	e.use(p)
+	e.prune()
+	return p, nil
+}
+
+// use says that a file of the cache is needed until the end.
+func (e *env) use(p string) {
+	e.mu.Lock()
+	e.used[p] = true
+	e.mu.Unlock()
+	now := time.Now()
+	os.Chtimes(p, now, now) // for prune; a cache that cannot be written to is one still
+}
+
+// cached is the path of a file whose hash is known, when the cache has it and it
+// is not damaged.
+func (e *env) cached(sum string) (string, bool) {
+	p := e.blob(sum)
+	have, err := digestOf(func() (io.ReadCloser, error) { return os.Open(p) })
+	switch {
+	case err != nil:
+		return "", false
+	case have != "sha256:"+sum:
+		os.Remove(p)
+		return "", false
+	}
+	e.use(p)
+	return p, true
+}
+
+// put keeps what r has, up to limit bytes, and gives its hash and size.
+func (e *env) put(r io.Reader, limit int64) (p, sum string, size int64, err error) {
+	tmp, err := e.temp()
+	if err != nil {
+		return "", "", 0, err
+	}
+	defer os.Remove(tmp.Name())
+	h := sha256.New()
+	size, err = io.Copy(io.MultiWriter(tmp, h), io.LimitReader(r, limit+1))
+	if err = cmp.Or(err, tmp.Close()); err != nil {
+		return "", "", 0, err
+	}
+	if size > limit {
+		return "", "", 0, fmt.Errorf("is longer than %d bytes", limit)
+	}
+	sum = hexOf(h)
+	p, err = e.keep(tmp.Name(), sum)
+	return p, sum, size, err
+}
+
+func hexOf(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
+
+// prune removes what was not used for longest, until the cache is as small as it
+// has to be or only what is in use is left.
+func (e *env) prune() {
+	type file struct {
+		path string
+		size int64
+		at   time.Time
+	}
+	var list []file
+	var total int64
+	filepath.WalkDir(e.cache, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil
+		}
+		if st, err := d.Info(); err == nil {
+			list = append(list, file{p, st.Size(), st.ModTime()})
+			total += st.Size()
+		}
+		return nil
+	})
+	slices.SortFunc(list, func(a, b file) int { return cmp.Or(a.at.Compare(b.at), strings.Compare(a.path, b.path)) })
+	for _, f := range list {
+		if total <= e.maxCache {
+			return
+		}
+		if !e.inUse(f.path) && removeIdle(f.path) {
+			total -= f.size
+		}
+	}
+}
+
+// removeIdle removes a file that no other process is writing.
+func removeIdle(p string) bool {
+	f, err := os.Open(p)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && os.Remove(p) == nil
+}
+
+func (e *env) inUse(p string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.used[p]
+}
+
+// isSum reports whether a text is a sha256 in hex, as a file's name may be.
+func isSum(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == sha256.Size && s == strings.ToLower(s)
+}
+
+var errNoSum = errors.New("the source gives no sha256 for it, so that it could not be checked")

@@ -2,6 +2,7 @@ package provide
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,9 @@ import (
 // maxVersion bounds a version or specifier set, in bytes. Longer ones do not
 // come from people.
 const maxVersion = 256
+
+// clauses begin with an operator each (PEP 440, "Version specifiers").
+var clauses = regexp.MustCompile(`^\s*([~=!]=|===|[<>]=?)[^,<>=!~]+(,\s*([~=!]=|===|[<>]=?)[^,<>=!~]+)*$`)
 
 // specifiers are sets that must all hold.
 type specifiers struct {
@@ -37,7 +41,7 @@ func parseSpecifiers(w Want) (specifiers, error) {
 			return s, fmt.Errorf("%.20q… is too long for a version", t)
 		}
 		set, err := pep440.NewSpecifiers(t, pep440.WithPreRelease(true))
-		if err != nil {
+		if err != nil || !clauses.MatchString(t) {
 			return s, fmt.Errorf("%q is no version specifier: write it like ==9.1.0.70 or >=9.1,<10", t)
 		}
 		s.sets = append(s.sets, set)
@@ -71,6 +75,12 @@ func (s specifiers) allow(v pep440.Version) bool {
 		}
 	}
 	return true
+}
+
+// allowText is allow for a version that is text.
+func (s specifiers) allowText(version string) bool {
+	v, err := parseVersion(version)
+	return err == nil && s.allow(v)
 }
 
 // allowCoarse reports whether a release may fit of which only the first numbers

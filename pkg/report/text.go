@@ -247,6 +247,14 @@ func (t *text) present(f *lint.Finding) {
 		}
 		label = ""
 	}
+	label = "there is"
+	for _, p := range f.Others {
+		t.field(label, clean(p.Path))
+		if p.Layer != nil {
+			t.line("%s  %s", indent, t.faint(layer("from", p.Layer)))
+		}
+		label = ""
+	}
 	for _, r := range f.Removed {
 		t.field("deleted", clean(r.Path))
 		if r.By != nil {

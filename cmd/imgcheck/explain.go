@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/imgcheck/imgcheck/pkg/explain"
+)
+
+// maxLog bounds what is read of a log, in bytes.
+const maxLog = 64 << 20
+
+func explainCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "explain",
+		Usage:     "say what an error text means",
+		UsageText: "imgcheck explain [options] TEXT | - | RULE-ID",
+		Description: "TEXT is a line of an error; - reads a log from the standard input, of which the first line\n" +
+			"with a cause of its own decides. The answers are what it may come from, the likeliest first,\n" +
+			"each with what would confirm it. A rule's ID prints its page.\n\n" +
+			"The exit status is 0 when there is an answer, 1 when the text is not known, 2 for an error.\n\n" +
+			"Examples:\n" +
+			"   imgcheck explain 'libcudnn.so.9: cannot open shared object file: No such file or directory'\n" +
+			"   docker logs app 2>&1 | imgcheck explain -",
+		OnUsageError: usageError,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answers: text or json"},
+			rulesFlag(),
+		},
+		Action: func(c *cli.Context) error {
+			write, ok := explainFormats[c.String("format")]
+			if !ok {
+				return fmt.Errorf("there is no format %q: say text or json", c.String("format"))
+			}
+			if c.NArg() == 0 {
+				return errors.New("explain takes a text, - or a rule: see `imgcheck explain --help`")
+			}
+			packs, err := loadPacks(c.StringSlice("rules"))
+			if err != nil {
+				return err
+			}
+			x, err := explain.New(packs)
+			if err != nil {
+				return fmt.Errorf("reading the rule packs: %w", err)
+			}
+			text := strings.Join(c.Args().Slice(), " ")
+			page := x.Page(text)
+			if r := packs.Rule(text); r != nil {
+				page = r.Page()
+			}
+			if page != "" {
+				_, err := io.WriteString(c.App.Writer, page)
+				return err
+			}
+			if text == "-" {
+				if text, err = readLog(os.Stdin); err != nil {
+					return err
+				}
+			}
+			r := x.Explain(text)
+			if err := write(r, c.App.Writer); err != nil {
+				return err
+			}
+			if len(r.Answers) == 0 {
+				return errFindings // status 1, and no line beside what was said
+			}
+			return nil
+		},
+	}
+}
+
+var explainFormats = map[string]func(*explain.Result, io.Writer) error{
+	"text": (*explain.Result).Text,
+	"json": (*explain.Result).JSON,
+}
+
+// readLog reads a log of bounded size.
+func readLog(r io.Reader) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxLog+1))
+	if err != nil {
+		return "", fmt.Errorf("reading the standard input: %w", err)
+	}
+	if len(b) > maxLog {
+		return "", fmt.Errorf("the log is longer than the %d MB that are read: give the part around the error", maxLog>>20)
+	}
+	return string(b), nil
+}

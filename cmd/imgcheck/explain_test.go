@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"io/fs"
+	"slices"
+	"testing"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/explain"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/rules"
+	"github.com/imgcheck/imgcheck/testdata/images"
+)
+
+// TestImagesAreExplained takes the texts with which the test images fail, and
+// asks what they mean: the rule that found the failure must be among the answers.
+func TestImagesAreExplained(t *testing.T) {
+	packs, err := lint.LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := explain.New(packs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := imagetest.Registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	names, err := fs.Glob(images.FS, "*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for _, name := range names {
+		_, _, ref := pushText(t, server, name)
+		doc, err := scan(context.Background(), ref, layers.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range doc.Findings {
+			if f.Severity == lint.Note || len(packs.Rule(f.Rule).Patterns) == 0 {
+				continue
+			}
+			var texts []string
+			if len(x.Explain(f.Message).Answers) > 0 { // else it is a statement, and no error text
+				texts = append(texts, f.Message)
+			}
+			for _, e := range f.Effects {
+				if e.Error != "" {
+					texts = append(texts, e.Error)
+				}
+			}
+			if len(texts) == 0 {
+				continue
+			}
+			asked++
+			if !slices.ContainsFunc(texts, func(text string) bool { return isExplainedBy(x, text, f.Rule) }) {
+				t.Errorf("%s: %s says %q, which is explained otherwise", name, f.Rule, texts)
+			}
+		}
+	}
+	if asked < 20 {
+		t.Errorf("only %d findings were asked about", asked)
+	}
+}
+
+func isExplainedBy(x *explain.Explainer, text, rule string) bool {
+	return slices.ContainsFunc(x.Explain(text).Answers, func(a explain.Answer) bool { return a.Rule == rule })
+}

@@ -1,0 +1,328 @@
+package explain
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/rules"
+)
+
+// TestFirst asks for the first answer to texts that have one meaning, or a
+// meaning that others hide; the first five are the reports behind the project.
+func TestFirst(t *testing.T) {
+	x := explainer(t)
+	for text, want := range map[string]string{
+		"RuntimeError: GET was unable to find an engine to execute this computation":                                                                                                          "several-faults",
+		"Failed to load library libonnxruntime_providers_cuda.so with error: libcudnn.so.9: cannot open shared object file: No such file or directory":                                        "missing-library",
+		"Could not load library libcudnn_cnn_train.so.8. Error: /usr/local/cuda/lib64/libcudnn_cnn_infer.so.8: undefined symbol: _ZN15TracebackLoggerC1EPKc, version libcudnn_ops_infer.so.8": "shadowed-library",
+		"RuntimeError: cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if you passed in a non-contiguous input.":                                                               "non-contiguous-input",
+		"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB":                                                                                                             "gpu-out-of-memory",
+
+		"nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver":                                        "driver-too-old",
+		"CUDA error 804: forward compatibility was attempted on non supported HW":                                                                      "forward-compatibility",
+		"Cuda failure: 222 the provided PTX was compiled with an unsupported toolchain.":                                                               "ptx-too-new",
+		"docker: Error response from daemon: could not select device driver \"\" with capabilities: [[gpu]].":                                          "host-driver-broken",
+		"OSError: libcuda.so.1: cannot open shared object file: No such file or directory":                                                             "driver-not-mounted",
+		"RuntimeError: DataLoader worker (pid 181) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory.": "shm-too-small",
+		"ImportError: /x/libcublasLt.so.12: undefined symbol: __nvJitLinkAddData_12_1, version libnvJitLink.so.12":                                     "shadowed-library",
+		"undefined symbol: iJIT_NotifyEvent":                                                                   "undefined-symbol",
+		"/app/train: symbol lookup error: /app/train: undefined symbol: dist_log":                              "undefined-function",
+		"exec /app/run: no such file or directory":                                                             "musl-image",
+		"Error loading shared library libcudart.so.12: No such file or directory (needed by /app/tool)":        "musl-image",
+		"cuDNN error: CUDNN_STATUS_MAPPING_ERROR":                                                              "model-on-cpu",
+		"WARNING: Failed to open libnccl-net.so, using the internal net plugin":                                "harmless",
+		"ImportError: libGL.so.1: cannot open shared object file: No such file or directory":                   "missing-system-library",
+		"\x1b[31mImportError: libGL.so.1: cannot open shared object file: No such file or directory\x1b[0m":    "missing-system-library",
+		"IMPORTERROR: LIBGL.SO.1: CANNOT OPEN SHARED OBJECT FILE":                                              "missing-system-library",
+		"error: \xff\xfe libgomp.so.1: cannot open shared object file: No such file or directory \x00 trailer": "missing-system-library",
+	} {
+		r := x.Explain(text)
+		if len(r.Answers) == 0 || r.Answers[0].Case != want && !strings.HasPrefix(text, "IMPORT") {
+			t.Errorf("%s\n got %v, want %s", text, caseIDs(r), want)
+		}
+	}
+}
+
+func caseIDs(r *Result) []string {
+	var list []string
+	for _, a := range r.Answers {
+		list = append(list, a.Case)
+	}
+	return list
+}
+
+// TestCaptures are what an answer names.
+func TestCaptures(t *testing.T) {
+	x := explainer(t)
+	a := x.Explain("ImportError: /a/libx.so: undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationESs").Answers[0]
+	if a.Captures["symbol"] != "_ZN3c105ErrorC2ENS_14SourceLocationESs" || a.Captures["demangled"] != "c10::Error::Error(c10::SourceLocation, std::string)" {
+		t.Errorf("got %v", a.Captures)
+	}
+	a = x.Explain("x\ny: /lib/libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by /app/server)").Answers[0]
+	if a.Line != 2 || a.Captures["path"] != "/lib/libstdc++.so.6" || a.Captures["version"] != "GLIBCXX_3.4.30" || a.Captures["path_2"] != "/app/server" {
+		t.Errorf("line %d: %v", a.Line, a.Captures)
+	}
+}
+
+// TestInnocent finds no cause in a log that has none.
+func TestInnocent(t *testing.T) {
+	log := read(t, "innocent.log")
+	if n := strings.Count(log, "\n"); n < 200 {
+		t.Fatalf("the log has %d lines", n)
+	}
+	x := explainer(t)
+	for _, a := range x.Explain(log).Answers {
+		t.Errorf("line %d: %s: %s", a.Line, a.Case, a.Text)
+	}
+}
+
+func read(t testing.TB, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestRootCause finds the first cause of a log, not the last line of it nor what
+// follows from it.
+func TestRootCause(t *testing.T) {
+	x := explainer(t)
+	innocent := read(t, "innocent.log")
+	symptom := "RuntimeError: GET was unable to find an engine to execute this computation\n"
+	root := "ImportError: libnvrtc-builtins.so.12.4: cannot open shared object file: No such file or directory\n"
+	log := innocent + symptom + root + "torch.OutOfMemoryError: CUDA out of memory.\n" + innocent
+	r := x.Explain(log)
+	if got := caseIDs(r); len(got) == 0 || got[0] != "missing-sublibrary" {
+		t.Fatalf("got %v", got)
+	}
+	if want := strings.Count(innocent, "\n") + 2; r.Answers[0].Line != want || r.Answers[0].Text != strings.TrimSpace(root) {
+		t.Errorf("line %d, want %d: %s", r.Answers[0].Line, want, r.Answers[0].Text)
+	}
+	if !slices.Contains(caseIDs(r), "gpu-out-of-memory") {
+		t.Errorf("the later error is not told: %v", caseIDs(r))
+	}
+}
+
+// TestUnknown neither guesses nor is silent.
+func TestUnknown(t *testing.T) {
+	x := explainer(t)
+	for text, near := range map[string]string{
+		"the cat sat on the mat": "", "": "", "\n\n": "", "segmentation fault": "",
+		"engine plan incompatible with this TensorRT version": "engine plan file is not compatible with this version of TensorRT",
+	} {
+		r := x.Explain(text)
+		if len(r.Answers) > 0 {
+			t.Errorf("%q: got %v", text, caseIDs(r))
+		}
+		if near == "" && len(r.Nearest) > 0 || near != "" && !slices.Contains(r.Nearest, near) {
+			t.Errorf("%q: nearest %q", text, r.Nearest)
+		}
+	}
+}
+
+// TestRules explains what each rule says of itself back to the rule.
+func TestRules(t *testing.T) {
+	packs, err := lint.LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := explainer(t)
+	values := strings.NewReplacer(
+		"{library}", "libfoo.so.1", "{path}", "/opt/libbar.so", "{symbol}", "foo_bar", "{version}", "FOO_1.2", "{number}", "204",
+		"{name}", "foo", "{error}", "something", "{text}", "some text",
+	)
+	for _, r := range packs.Rules {
+		for _, p := range r.Patterns {
+			if len(newPattern(p).anchor) < 6 {
+				continue
+			}
+			found := false
+			text := values.Replace(p)
+			x.each(text, func(c *lint.Case) { found = found || c.Rule == r.ID })
+			if !found {
+				t.Errorf("%s says %q, which is not explained by it", r.ID, text)
+			}
+		}
+	}
+}
+
+// each calls f with all cases that a text may come from.
+func (x *Explainer) each(s string, f func(*lint.Case)) {
+	for _, h := range x.hits(s) {
+		for _, id := range h.text.Cases {
+			f(x.cases[id])
+		}
+	}
+}
+
+// TestPacksAreWhole finds cases that no text leads to, and patterns that say too
+// little to be looked for.
+func TestPacksAreWhole(t *testing.T) {
+	packs, err := lint.LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := explainer(t)
+	used := map[string]bool{}
+	for _, text := range x.texts {
+		for _, id := range text.Cases {
+			used[id] = true
+		}
+	}
+	for _, c := range packs.Cases {
+		if !used[c.ID] {
+			t.Errorf("no text leads to the case %s", c.ID)
+		}
+		if c.Confirm == "" {
+			t.Errorf("case %s: what would confirm it?", c.ID)
+		}
+		if x.Page(c.ID) == "" {
+			t.Errorf("case %s has no page", c.ID)
+		}
+	}
+	for _, text := range packs.Texts {
+		for _, p := range text.Patterns {
+			if len(newPattern(p).anchor) < 6 {
+				t.Errorf("pattern %q says too little", p)
+			}
+		}
+	}
+	for _, r := range packs.Rules {
+		if !slices.ContainsFunc(packs.Cases, func(c *lint.Case) bool { return c.Rule == r.ID }) && len(r.Patterns) > 0 && x.cases[r.ID] == nil {
+			t.Errorf("rule %s has patterns and no case", r.ID)
+		}
+	}
+}
+
+// TestBadPacks are refused.
+func TestBadPacks(t *testing.T) {
+	for text, want := range map[string]string{
+		"texts: [{patterns: [something], cases: [none]}]":                                     `text "something": there is no case "none"`,
+		"cases: [{id: a, rule: none, class: c, visible: 'no'}]":                               `case "a": there is no rule "none"`,
+		"cases:\n- &a {id: a, title: t, doc: d, sources: [s], class: c, visible: 'no'}\n- *a": `case "a" is there twice`,
+	} {
+		packs, err := lint.LoadPacks(fstest.MapFS{"x.yaml": {Data: []byte(text)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(packs); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// TestJSON holds results against the schema that is published.
+func TestJSON(t *testing.T) {
+	schema, err := jsonschema.NewCompiler().Compile("../../docs/schema/explain-1.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := explainer(t)
+	texts := []string{"nothing that is known", "engine plan incompatible with this TensorRT version", "\xff: libGL.so.1: cannot open shared object file"}
+	for _, r := range reports(t) {
+		texts = append(texts, r.Text)
+	}
+	for _, text := range texts {
+		var b bytes.Buffer
+		if err := x.Explain(text).JSON(&b); err != nil {
+			t.Fatal(err)
+		}
+		doc, err := jsonschema.UnmarshalJSON(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(doc); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestText is safe for a terminal, whatever stands in a log.
+func TestText(t *testing.T) {
+	var b bytes.Buffer
+	r := explainer(t).Explain("\x1b]0;title\x07 \x9b libGL.so.1: cannot open shared object file: \x1b[2J No such file\r")
+	if len(r.Answers) == 0 {
+		t.Fatal("no answer")
+	}
+	if err := r.Text(&b); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.String(); strings.ContainsAny(s, "\x1b\x07\r\x00") || !utf8.ValidString(s) {
+		t.Errorf("got %q", s)
+	}
+}
+
+// FuzzExplain keeps laws: a line in front changes nothing but the numbers of the
+// lines, case does not matter to what is found, and results can be written.
+func FuzzExplain(f *testing.F) {
+	x := explainer(f)
+	for _, r := range reports(f) {
+		f.Add(r.Text)
+	}
+	f.Add("Loaded runtime CuDNN library: but source was compiled with: ")
+	f.Add("undefined symbol: \nundefined symbol: a")
+	f.Fuzz(func(t *testing.T, s string) {
+		if len(s) > 1<<14 {
+			return
+		}
+		a, b := x.Explain(s), x.Explain("ok.\n"+s)
+		if len(a.Answers) != len(b.Answers) {
+			t.Fatalf("%v, with a line in front %v", caseIDs(a), caseIDs(b))
+		}
+		lines := strings.Count(s, "\n") + 1
+		for i := range a.Answers {
+			x, y := a.Answers[i], b.Answers[i]
+			y.Line--
+			if fmt.Sprint(x) != fmt.Sprint(y) {
+				t.Fatalf("%v, with a line in front %v", x, y)
+			}
+			if x.Line < 1 || x.Line > lines || !utf8.ValidString(x.Text) {
+				t.Fatalf("line %d of %d: %q", x.Line, lines, x.Text)
+			}
+		}
+		if _, err := json.Marshal(a); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// BenchmarkLog explains 1 MB of log with a cause at its end.
+func BenchmarkLog(b *testing.B) {
+	x := explainer(b)
+	innocent := read(b, "innocent.log")
+	log := strings.Repeat(innocent, 1<<20/len(innocent)+1)[:1<<20] + "\nlibcudnn.so.9: cannot open shared object file: No such file or directory\n"
+	b.SetBytes(int64(len(log)))
+	for b.Loop() {
+		if len(x.Explain(log).Answers) == 0 {
+			b.Fatal("no answer")
+		}
+	}
+}
+
+// BenchmarkHostile explains 1 MB that is nothing but errors.
+func BenchmarkHostile(b *testing.B) {
+	x := explainer(b)
+	var one strings.Builder
+	for _, r := range reports(b) {
+		one.WriteString(r.Text)
+		one.WriteByte(' ')
+	}
+	log := strings.Repeat(one.String(), 1<<20/one.Len()+1)[:1<<20]
+	b.SetBytes(int64(len(log)))
+	for b.Loop() {
+		x.Explain(log)
+	}
+}

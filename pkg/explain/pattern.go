@@ -1,0 +1,182 @@
+package explain
+
+import (
+	"regexp"
+	"strings"
+)
+
+// maxCapture bounds what one capture may hold, in bytes; so the time to match is
+// in proportion to the text.
+const maxCapture = 600
+
+// pattern is a shape of a line: literals with captures between them. It is found
+// without regard to ASCII case.
+type pattern struct {
+	text     string
+	literals []string // lower case; the first and the last may be empty
+	names    []string // of the captures, one less than literals
+	anchor   string   // the longest literal
+	words    []string // of the literals
+}
+
+var captureName = regexp.MustCompile(`\{[a-z]+\}`)
+
+// newPattern reads a pattern of the packs.
+func newPattern(text string) *pattern {
+	p := &pattern{text: text, words: words(captureName.ReplaceAllString(text, " "))}
+	seen := map[string]bool{}
+	at := 0
+	for _, m := range captureName.FindAllStringIndex(text, -1) {
+		p.literals = append(p.literals, lower(text[at:m[0]]))
+		name := text[m[0]+1 : m[1]-1]
+		if seen[name] {
+			name += "_2"
+		}
+		seen[name] = true
+		p.names = append(p.names, name)
+		at = m[1]
+	}
+	p.literals = append(p.literals, lower(text[at:]))
+	for _, l := range p.literals {
+		if len(l) > len(p.anchor) {
+			p.anchor = l
+		}
+	}
+	return p
+}
+
+// each calls f with the offset of each place where the pattern fits, and what it
+// captures there, until f returns false. low is text in lower case.
+func (p *pattern) each(text, low string, f func(at int, captures map[string]string) bool) {
+	// A pattern that begins with a capture is found by what follows that.
+	first := 0
+	if p.literals[0] == "" {
+		first = 1
+	}
+	if first >= len(p.literals) || p.literals[first] == "" {
+		return
+	}
+	lit := p.literals[first]
+	for from := 0; from < len(low); {
+		i := strings.Index(low[from:], lit)
+		if i < 0 {
+			return
+		}
+		at := from + i
+		from = at + len(lit)
+		captures := map[string]string{}
+		begin := at
+		if first == 1 {
+			begin = wordBefore(text, at, p.names[0])
+			if begin == at {
+				continue
+			}
+			captures[p.names[0]] = trimWord(text[begin:at])
+		} else if isWord(lit[0]) && at > 0 && isWord(low[at-1]) {
+			continue
+		}
+		if p.rest(text, low, at+len(lit), first, captures) && !f(begin, captures) {
+			return
+		}
+	}
+}
+
+// rest matches what follows literal i, which ends at pos.
+func (p *pattern) rest(text, low string, pos, i int, captures map[string]string) bool {
+	for ; i < len(p.names); i++ {
+		name, next := p.names[i], p.literals[i+1]
+		window := low[pos:min(len(low), pos+maxCapture+len(next))]
+		if nl := strings.IndexByte(window, '\n'); nl >= 0 {
+			window = window[:nl]
+		}
+		var n int
+		if next == "" {
+			n = wordLength(window, name)
+		} else {
+			n = strings.Index(window, next)
+		}
+		if n <= 0 || next != "" && wordLength(window[:n], name) != n {
+			return false
+		}
+		captures[name] = trimWord(text[pos : pos+n])
+		pos += n + len(next)
+	}
+	last := p.literals[len(p.literals)-1]
+	return last == "" || !isWord(last[len(last)-1]) || pos >= len(low) || !isWord(low[pos])
+}
+
+// wordLength is how much of the beginning of s a capture takes: digits and dots
+// for a number, all for a text, else what a word, a path or a name may hold.
+func wordLength(s, name string) int {
+	n := 0
+	for n < len(s) && inCapture(s[n], name) {
+		n++
+	}
+	return n
+}
+
+// wordBefore is where the word that ends at a place begins.
+func wordBefore(s string, at int, name string) int {
+	i := at
+	for i > 0 && at-i < maxCapture && inCapture(s[i-1], name) && (s[i-1] != ':' || name == "text") {
+		i--
+	}
+	return i
+}
+
+func inCapture(c byte, name string) bool {
+	switch strings.TrimSuffix(name, "_2") {
+	case "text", "error":
+		return c != '\n'
+	case "number":
+		return '0' <= c && c <= '9' || c == '.'
+	case "name":
+		return c > ' '
+	}
+	return c > ' ' && !strings.ContainsRune("'\"`,;(){}<>|", rune(c))
+}
+
+func trimWord(s string) string { return strings.Trim(s, " \t.,;:'\"`") }
+
+func isWord(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// lower is s in lower case, ASCII only, so that offsets stay.
+func lower(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// grams tells which strings cannot be in a text: it knows the hashes of all runs
+// of four bytes.
+type grams [1 << 16 / 64]uint64
+
+func newGrams(s string) *grams {
+	g := new(grams)
+	for i := 0; i+4 <= len(s); i++ {
+		h := gram(s[i:])
+		g[h/64] |= 1 << (h % 64)
+	}
+	return g
+}
+
+func gram(s string) uint32 {
+	v := uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
+	return v * 2654435761 >> 16
+}
+
+// may reports whether s may be in the text.
+func (g *grams) may(s string) bool {
+	for i := 0; i+4 <= len(s); i++ {
+		if h := gram(s[i:]); g[h/64]&(1<<(h%64)) == 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,44 @@
+package explain
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestPattern(t *testing.T) {
+	for _, c := range []struct{ pattern, text, want string }{
+		{"{library}: cannot open", "x: liba.so.1: Cannot Open it", "map[library:liba.so.1]"},
+		{"{library}: cannot open", ": cannot open", ""},
+		{"Error 804", "error 804: forward", "map[]"},
+		{"Error 804", "error 8041", ""},
+		{"Error 804", "terror 804", ""},
+		{"version `{version}' not found (required by {path})", "version `A_1' not found (required by /x/y)", "map[path:/x/y version:A_1]"},
+		{"{path}: a {path}", "/x: a /y.", "map[path:/x path_2:/y]"},
+		{"against {text} but {text}", "against (8, 9) but (9, 1)", "map[text:(8, 9) text_2:(9, 1)]"},
+		{"against {text} but", "against\n x but", ""},
+		{"pid {number})", "(pid 12) ", "map[number:12]"},
+		{"pid {number})", "(pid x) ", ""},
+		{"capabilities: [[gpu]]", "with capabilities: [[gpu]].", "map[]"},
+		{"any of {libcudnn_ops.so", "any of {libcudnn_ops.so.9, }", "map[]"},
+		{"undefined symbol: {symbol}", "undefined symbol: \nx", ""},
+		{"undefined symbol: {symbol}", "undefined symbol: foo@V_1\nx", "map[symbol:foo@V_1]"},
+	} {
+		got := ""
+		p := newPattern(c.pattern)
+		p.each(c.text, lower(c.text), func(_ int, captures map[string]string) bool {
+			got = fmt.Sprint(captures)
+			return false
+		})
+		if got != c.want {
+			t.Errorf("%q in %q: got %q, want %q", c.pattern, c.text, got, c.want)
+		}
+	}
+}
+
+// TestGrams finds all that is in a text.
+func TestGrams(t *testing.T) {
+	g := newGrams("cannot open shared object file")
+	if !g.may("shared object") || !g.may("abc") || g.may("undefined symbol") {
+		t.Error("grams of a text are not told from others")
+	}
+}

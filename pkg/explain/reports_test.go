@@ -1,0 +1,81 @@
+package explain
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/rules"
+)
+
+func explainer(t testing.TB) *Explainer {
+	t.Helper()
+	packs, err := lint.LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := New(packs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// report is one of real reports: its text, and the class of what it turned out to
+// be.
+type report struct{ Text, Class, Source string }
+
+func reports(t testing.TB) []report {
+	t.Helper()
+	f, err := os.Open("testdata/reports.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var list []report
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var r report
+		if err := json.Unmarshal(s.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// TestReports asks about real reports. The same words stand in reports of
+// different causes, so that no order of cases gets all of them: the test keeps
+// what is reached.
+func TestReports(t *testing.T) {
+	x := explainer(t)
+	list := reports(t)
+	first, three := 0, 0
+	for _, r := range list {
+		var got []string
+		for i, a := range x.Explain(r.Text).Answers {
+			if i < 3 {
+				got = append(got, a.Class)
+			}
+		}
+		place := -1
+		for i, c := range got {
+			if c == r.Class {
+				place = i
+			}
+		}
+		if place == 0 {
+			first++
+		} else {
+			t.Logf("%s: %s is at %d of %q: %.100q", r.Source, r.Class, place, got, r.Text)
+		}
+		if place >= 0 {
+			three++
+		}
+	}
+	t.Logf("%d reports: %.1f %% by the first answer, %.1f %% by the first three", len(list), 100*float64(first)/float64(len(list)), 100*float64(three)/float64(len(list)))
+	if len(list) < 200 || first*100 < 75*len(list) || three*100 < 95*len(list) {
+		t.Errorf("%d of %d reports by the first answer, %d by the first three", first, len(list), three)
+	}
+}

@@ -1,0 +1,86 @@
+package layers
+
+import (
+	"archive/tar"
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrStream is what ReadFiles gives for an image whose layers go by once, and
+// cannot be read again by themselves: a daemon's, a compressed archive's.
+var ErrStream = errors.New("its layers can be read as one stream only")
+
+// ReadFiles reads the bytes of files of one layer, which is read once, in the
+// order of its tar. entries are regular files that Index has found in that layer;
+// take gets each with its bytes, and need not read all of them. What take was
+// given is the image's only when ReadFiles has returned no error: the layer's
+// digest is known at its end.
+func (img *Image) ReadFiles(ctx context.Context, layer int, entries []*Entry, take func(e *Entry, r io.Reader) error) error {
+	if img.stream != nil {
+		return ErrStream
+	}
+	b := img.blobs[layer]
+	rc, err := b.open(ctx)
+	if err != nil {
+		return img.friendly(err)
+	}
+	defer rc.Close()
+	src := &source{ctx: ctx, r: img.meter(rc, layer), sum: sha256.New()}
+	raw := bufio.NewReaderSize(src, 256<<10)
+	err = readFiles(raw, entries, take)
+	io.Copy(io.Discard, raw)
+	switch {
+	case src.err != nil:
+		return img.friendly(src.err)
+	case b.verify != "" && "sha256:"+hex.EncodeToString(src.sum.Sum(nil)) != b.verify:
+		return fmt.Errorf("its bytes do not have the digest %s: the image is damaged", b.verify)
+	}
+	return err
+}
+
+// readFiles finds entries by the number of their headers, as Entry.Inode has it:
+// names may lead through links and stand in a tar more than once.
+func readFiles(raw *bufio.Reader, entries []*Entry, take func(e *Entry, r io.Reader) error) error {
+	byNumber := map[int][]*Entry{}
+	for _, e := range entries {
+		byNumber[e.Inode] = append(byNumber[e.Inode], e)
+	}
+	plain, done, err := decompress(raw)
+	if err != nil {
+		return err
+	}
+	defer done()
+	tr := tar.NewReader(plain)
+	for number := 0; len(byNumber) > 0; {
+		h, err := tr.Next()
+		if err == io.EOF {
+			return errors.New("has other files than when it was indexed")
+		}
+		if err != nil {
+			return fmt.Errorf("reading tar: %w", err)
+		}
+		if h.Typeflag == tar.TypeXGlobalHeader {
+			continue
+		}
+		number++
+		found := byNumber[number]
+		delete(byNumber, number)
+		for i, e := range found {
+			switch {
+			case i > 0:
+				return fmt.Errorf("%s and %s are one file: ask for one of them", printable(found[0].Path), printable(e.Path))
+			case h.Size != e.Size:
+				return errors.New("has other files than when it was indexed")
+			}
+			if err := take(e, tr); err != nil {
+				return fmt.Errorf("reading %s: %w", printable(e.Path), err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package lint
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+)
+
+// textImage makes an image of a text; with asDir it is one of a directory, that
+// has no config.
+func textImage(t *testing.T, text string, asDir bool) *Image {
+	t.Helper()
+	im, err := imagetest.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read []*layers.Layer
+	for i := range im.Layers {
+		var b bytes.Buffer
+		if err := im.LayerTar(i, &b); err != nil {
+			t.Fatal(err)
+		}
+		l, err := layers.ReadLayer(&b, inventory.Wants)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read = append(read, l)
+	}
+	img := &Image{FS: layers.Merge(read...)}
+	if !asDir {
+		img.Config = &v1.ConfigFile{Architecture: im.Platform.Architecture, OS: "linux", Config: im.Config}
+	}
+	return img
+}
+
+// siteDir is where Python's packages lie in these tests.
+const siteDir = "0/usr/lib/python3.12/site-packages/"
+
+// wheelText is the metadata of a wheel.
+func wheelText(name, version string, requires ...string) string {
+	b := fmt.Sprintf("-- %s%s-%s.dist-info/METADATA --\ntext\nName: %s\nVersion: %s\n", siteDir, name, version, name, version)
+	for _, r := range requires {
+		b += "Requires-Dist: " + r + "\n"
+	}
+	return b
+}
+
+func torchBuild(version, cuda string) string {
+	return fmt.Sprintf("-- %storch/version.py --\ntext\n__version__ = '%s'\ncuda = %s\nhip = None\n", siteDir, version, cuda)
+}
+
+func elfText(path string, lines ...string) string {
+	return "-- 0/" + path + " --\nelf x86_64 " + strings.Join(lines, "\n") + "\n"
+}
+
+// TestChecks: the edges of the checks that need no replay: what is a finding and
+// what looks like one. Each of the text images has one of the plain cases.
+func TestChecks(t *testing.T) {
+	user := elfText("opt/app", "interp=/lib64/ld-linux-x86-64.so.2", "needed libcuda.so.1", "flags1 pie")
+	conda := "-- 0/opt/c/etc/conda/activate.d/a.sh --\ntext\nexport LD_LIBRARY_PATH=$CONDA_PREFIX/lib\n-- 0/opt/c/bin/python --\nelf x86_64 interp=/x\n"
+	musl := "entrypoint [\"/bin/py\"]\n" + "-- 0/lib/ld-musl-x86_64.so.1 --\nelf x86_64 soname=libc.musl-x86_64.so.1\nrodata \"musl libc (x86_64)\\nVersion %s\\n\\x00\\x001.2.5\\x00\"\n" +
+		elfText("bin/py", "interp=/lib/ld-musl-x86_64.so.1", "needed libc.musl-x86_64.so.1", "flags1 pie")
+	cudnn9 := wheelText("nvidia_cudnn_cu12", "9.5.1.17")
+	p := packs(t)
+	for _, c := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"conda run", "entrypoint [\"conda\", \"run\", \"-n\", \"x\", \"python\"]\n" + conda, nil},
+		{"a shell script may activate", "entrypoint [\"/start\"]\n" + conda + "-- 0/start --\ntext mode=0755\n#!/usr/bin/env bash\n", nil},
+		{"a Python script does not", "entrypoint [\"/opt/c/bin/uvicorn\"]\n" + conda + "-- 0/opt/c/bin/uvicorn --\ntext mode=0755\n#!/opt/c/bin/python\n", []string{"warning conda-activate-only"}},
+		{"the variable is set", "env LD_LIBRARY_PATH=/opt/c/bin\nentrypoint [\"/opt/c/bin/python\"]\n" + conda, nil},
+
+		{"loader's tokens, and a stubs directory that is not there", "env LD_LIBRARY_PATH=$ORIGIN/../lib:/opt/${LIB}:/usr/local/nvidia/lib64\n" + user, nil},
+		{"a stubs directory without the driver's", "env LD_LIBRARY_PATH=/opt/stubs\n" + elfText("opt/stubs/libfoo.so"), nil},
+		{"capabilities: all", "env NVIDIA_DRIVER_CAPABILITIES=all\n" + elfText("opt/app", "interp=/x", "needed libnvcuvid.so.1"), nil},
+		{"capabilities without a GPU program", "env NVIDIA_DRIVER_CAPABILITIES=utility\nenv NVIDIA_VISIBLE_DEVICES=none\n" + elfText("opt/app", "interp=/x", "needed libc.so.6"), nil},
+		{"no device for a GPU wheel", "env NVIDIA_VISIBLE_DEVICES=none\n" + cudnn9, []string{"warning gpu-hidden"}},
+		{"the requirement is disabled", "env NVIDIA_REQUIRE_CUDA=cuda>=11.8\nenv NVIDIA_DISABLE_REQUIRE=1\n" + wheelText("torch", "2.6.0") + torchBuild("2.6.0+cu124", "'12.4'"), nil},
+		{"the requirement is of the same major", "env NVIDIA_REQUIRE_CUDA=cuda>=12.2\n" + wheelText("torch", "2.6.0") + torchBuild("2.6.0+cu124", "'12.4'"), nil},
+		{"never had the driver's directory", "env LD_LIBRARY_PATH=/opt\n" + user, nil},
+
+		{"the distribution's own", elfText("usr/lib/libnvidia-egl-wayland.so.1"), nil},
+		{"links of the driver left over", "-- 0/usr/lib/libcuda.so.1 --\nsymlink libcuda.so.470.57\n", []string{"note driver-in-image"}},
+		{"a link to the mount", "-- 0/usr/lib/libcuda.so.1 --\nsymlink /usr/local/nvidia/lib64/libcuda.so.1\n" + elfText("usr/local/nvidia/lib64/libcuda.so.1"), nil},
+		{"bare names", elfText("usr/lib/libcuda.so"), nil},
+
+		{"musl answers for libc", musl + elfText("usr/lib/python3.12/site-packages/a.so", "", "needed libc.so.6"), []string{"warning glibc-on-musl"}},
+		{"gcompat", musl + elfText("usr/lib/python3.12/site-packages/a.so", "", "needed ld-linux-x86-64.so.2") + elfText("lib/ld-linux-x86-64.so.2"), []string{"warning glibc-on-musl"}},
+		{"a cross-compiler's", elfText("usr/bin/a", "interp=/x") + "-- 0/usr/aarch64-linux-gnu/lib/libc.so.6 --\nelf aarch64\n", nil},
+		{"data for another machine", "-- 0/lib/a.so --\nelf aarch64\n", []string{"warning wrong-architecture"}},
+
+		{"TensorFlow alone", wheelText("tensorflow", "2.15.0") + cudnn9, []string{"error cudnn-version"}},
+		{"TensorFlow beside torch", wheelText("tensorflow", "2.15.0") + wheelText("torch", "2.6.0", "nvidia-cudnn-cu12==9.1.0.70") + cudnn9, []string{"note cudnn-version", "note requirement-unmet"}},
+		{"TensorFlow without any cuDNN", wheelText("tensorflow", "2.15.0"), nil},
+		{"an older minor", wheelText("jax-cuda12-plugin", "0.6.0") + cudnn9, []string{"error cudnn-version"}},
+		{"only the file's major is known", wheelText("jax-cuda12-plugin", "0.6.0") + elfText("usr/lib/libcudnn.so.9"), nil},
+		{"the environment's cuDNN is not believed", "env NV_CUDNN_VERSION=8.9.2\n" + wheelText("jax-cuda12-plugin", "0.6.0"), []string{}},
+		{"torch without metadata, by its build", wheelText("torch", "2.7.0") + torchBuild("2.7.0+cu128", "'12.8'") + elfText("usr/lib/libcudnn.so.9.5.1"), []string{"error cudnn-version"}},
+		{"another build of it", wheelText("torch", "2.7.0") + torchBuild("2.7.0+cu118", "'11.8'") + elfText("usr/lib/libcudnn.so.9.5.1"), nil},
+		{"a marker that does not hold", wheelText("torch", "2.7.0", `nvidia-cudnn-cu12==9.9; sys_platform == "win32"`) + cudnn9, nil},
+
+		{"pair: metadata before the table", wheelText("torch", "2.6.0") + wheelText("torchvision", "0.22.0", "torch==2.6.0"), nil},
+		{"pair: the table", wheelText("torch", "2.6.0") + wheelText("torchvision", "0.22.0"), []string{"error torch-pair"}},
+		{"pair: a release that no row has", wheelText("torch", "9.0.0") + wheelText("torchvision", "0.22.0"), nil},
+		{"pair: two torch in one directory", wheelText("torch", "2.6.0") + wheelText("torch", "2.5.0") + wheelText("torchvision", "0.22.0"), nil},
+		{"pair: torchaudio is not bound any more", wheelText("torch", "2.12.0") + wheelText("torchaudio", "2.11.0"), nil},
+
+		{"CPU torch beside another GPU framework", "env CUDA_VERSION=12.4.1\n" + wheelText("torch", "2.6.0+cpu") + wheelText("cupy-cuda12x", "13.0"), []string{"note cpu-build"}},
+		{"CPU torch without CUDA", wheelText("torch", "2.6.0+cpu"), nil},
+		{"torch that says nothing", "env CUDA_VERSION=12.4.1\n" + wheelText("torch", "2.6.0"), nil},
+		{"jaxlib with its plugin", "env CUDA_VERSION=12.4.1\n" + wheelText("jaxlib", "0.6.0") + wheelText("jax-cuda12-plugin", "0.6.0"), nil},
+		{"jaxlib without", "env CUDA_VERSION=12.4.1\n" + wheelText("jaxlib", "0.6.0"), []string{"note cpu-build"}},
+
+		{"onnxruntime-gpu came last", wheelText("onnxruntime", "1.20.1") + wheelText("onnxruntime-gpu", "1.20.1") + "-- " + siteDir + "onnxruntime/capi/build_and_package_info.py --\ntext\npackage_name = 'onnxruntime-gpu'\n__version__ = '1.20.1'\n", []string{"note double-owner"}},
+		{"OpenCV of one version", wheelText("opencv-python", "4.11.0.86") + wheelText("opencv-python-headless", "4.11.0.86"), []string{"note double-owner"}},
+		{"torch for the CUDA of one of two toolkits", wheelText("torch", "2.6.0") + torchBuild("2.6.0+cu124", "'12.4'") + "-- 0/usr/local/cuda-11.8/x --\n-- 0/usr/local/cuda-12.4/x --\n", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := checked(t, p, textImage(t, c.text, false)); strings.Join(got, "\n") != strings.Join(c.want, "\n") {
+				t.Error(cmp.Diff(c.want, got))
+			}
+		})
+	}
+	t.Run("a directory has its own driver", func(t *testing.T) {
+		got := checked(t, p, textImage(t, elfText("usr/lib/libcuda.so.550.54"), true))
+		if d := cmp.Diff([]string{"note driver-in-image"}, got); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
+// checked are the findings of the checks alone: severity and rule.
+func checked(t *testing.T, p *Packs, img *Image) []string {
+	t.Helper()
+	res, err := Run(context.Background(), img, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range res.Findings {
+		for _, c := range checks {
+			if c.rule == f.Rule {
+				got = append(got, fmt.Sprintf("%s %s", f.Severity, f.Rule))
+			}
+		}
+	}
+	return got
+}

@@ -1,0 +1,170 @@
+package provide
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/imgcheck/imgcheck/rules"
+)
+
+func TestFactsAreWellFormed(t *testing.T) {
+	f, err := loadFacts(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Libraries) < 15 || len(f.Releases) < 60 {
+		t.Errorf("there are %d libraries and %d releases", len(f.Libraries), len(f.Releases))
+	}
+	for _, r := range f.Releases {
+		if labelOf("redistrib_"+r.Label+".json") != r.Label || !isSum(r.SHA256) {
+			t.Errorf("%+v", r)
+		}
+	}
+	for _, l := range f.Libraries {
+		for _, w := range l.wheelNames() {
+			if w != normalize(w) || strings.ContainsAny(w, "{}") {
+				t.Errorf("%s: %q is no distribution's name", l.ID, w)
+			}
+		}
+	}
+}
+
+func TestFactsThatAreRefused(t *testing.T) {
+	for name, tt := range map[string]struct{ yaml, err string }{
+		"unknown field": {"libraries: [{id: a, colour: red}]", "colour"},
+		"no licence":    {"libraries: [{id: a, title: t, match: [liba.so], license: none, sources: [s]}]", `there is no licence "none"`},
+		"pattern":       {"libraries: [{id: a, title: t, match: ['lib[.so'], license: l, sources: [s]}]\nlicenses: [{id: l, name: n, url: u, terms: t, sources: [s]}]", "is not a pattern"},
+		"no source":     {"licenses: [{id: l, name: n, url: u, terms: t}]", "and sources"},
+		"hash":          {"releases: [{product: p, label: '1', sha256: abc, sources: [s]}]", "needs a product"},
+	} {
+		_, err := loadFacts(fstest.MapFS{"provide/x.yaml": &fstest.MapFile{Data: []byte(tt.yaml)}})
+		if err == nil || !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: got %v, want %s", name, err, tt.err)
+		}
+	}
+}
+
+func TestWhoseALibraryIs(t *testing.T) {
+	for name, want := range map[string]string{
+		"libcudnn.so.9":                       "cudnn",
+		"libcudnn_engines_precompiled.so.9":   "cudnn",
+		"libcublasLt.so.12":                   "cublas",
+		"libcudart.so.11.0":                   "cudart",
+		"libnvrtc-builtins.so.12.4":           "nvrtc",
+		"libnvrtc.alt.so.13":                  "nvrtc",
+		"libcusparse.so.12":                   "cusparse",
+		"libcusparseLt.so.0":                  "cusparselt",
+		"libcufile_rdma.so.1":                 "cufile",
+		"libnvJitLink.so.12":                  "nvjitlink",
+		"libcupti.so.2024.1.1":                "cupti",
+		"libnppig.so.12":                      "npp",
+		"nvshmem_bootstrap_uid.so.3":          "nvshmem",
+		"libnvinfer_builder_resource.so.10.3": "tensorrt",
+		"libcurl.so.4":                        "",
+		"libcups.so.2":                        "",
+		"libcurses.so":                        "",
+		"libcuda.so.1":                        "",
+		"libnvidia-ml.so.1":                   "",
+		"libz.so.1":                           "",
+	} {
+		got := ""
+		if l := LibraryOf(name); l != nil {
+			got = l.ID
+		}
+		if got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+		if license := LicenseOf(name); (license != nil && license.NeedsAcceptance) != (want != "") {
+			t.Errorf("%s: licence %+v", name, license)
+		}
+	}
+}
+
+func TestCUDAOfANameThatTells(t *testing.T) {
+	for name, want := range map[string]string{
+		"libcublas.so.12": "12", "libcufft.so.11": "12", "libcufft.so.10": "11", "libcudart.so.11.0": "11", "libcusolver.so.12": "13",
+		"libcusolver.so.11": "", "libcurand.so.10": "", "libcudnn.so.9": "", "libcublas.so": "",
+	} {
+		r, err := newRequest(Want{Names: []string{name}})
+		if err != nil || r.CUDA != want {
+			t.Errorf("%s: got %q, %v, want %q", name, r.CUDA, err, want)
+		}
+	}
+}
+
+func TestVersions(t *testing.T) {
+	for _, tt := range []struct {
+		spec, version string
+		exact, coarse bool
+	}{
+		{"==9.1.0.70", "9.1.0.70", true, true},
+		{"==9.1.0.70", "9.1.0", false, true},
+		{"==9.1.0.70", "9.1.1", false, false},
+		{"==9.1.*", "9.1.0", true, true},
+		{">=9.1.0.71", "9.1.0", false, true},
+		{">9.1.0.70", "9.1.0", false, true},
+		{"<9.1.0.70", "9.1.0", true, true},
+		{"<9.1.0.70", "9.1.1", false, false},
+		{"!=9.1.0.70", "9.1.0", true, true},
+		{"!=9.1.0", "9.1.0", false, false},
+		{"~=9.1.0.70", "9.1.0", false, true},
+		{"~=9.1", "9.5.0", true, true},
+		{">=9.1,<10", "9.5.0", true, true},
+		{">=9.1,<10", "10.0.0", false, false},
+		{"", "1", true, true},
+	} {
+		s, err := parseSpecifiers(Want{Versions: []string{tt.spec}})
+		if err != nil {
+			t.Errorf("%s: %v", tt.spec, err)
+			continue
+		}
+		if got := s.allowText(tt.version); got != tt.exact {
+			t.Errorf("%s allows %s: %t", tt.spec, tt.version, got)
+		}
+		if got := s.allowCoarse(tt.version); got != tt.coarse {
+			t.Errorf("%s may allow %s: %t", tt.spec, tt.version, got)
+		}
+	}
+	for _, bad := range []string{"9.1", "=9", ">=x", strings.Repeat("9", 300)} {
+		if _, err := parseSpecifiers(Want{Versions: []string{bad}}); err == nil {
+			t.Errorf("%q is taken for a specifier", bad)
+		}
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	for spec, want := range map[string]string{
+		"/opt/libs":             "begins with none of dir: archive: image: pypi: redist:",
+		"dir:":                  "names no directory",
+		"dir:/nowhere/at/all":   "no such file or directory",
+		"archive:/nowhere":      "no such file or directory",
+		"archive:/":             "say dir:DIR",
+		"image:":                "names no image",
+		"pypi:file:///x":        "is no web address",
+		"pypi:pypi.org/simple":  "is no web address",
+		"pypi:http://x.example": "is plain HTTP",
+		"redist:ftp://x":        "is no web address",
+	} {
+		_, err := Open(t.Context(), []string{spec}, Options{Cache: t.TempDir()})
+		if err == nil || !strings.HasPrefix(err.Error(), "--from "+spec) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", spec, err, want)
+		}
+	}
+	s := open(t)
+	for _, tt := range []struct {
+		want Want
+		err  string
+	}{
+		{Want{}, "neither a name nor a library"},
+		{Want{Names: []string{"../x"}}, "it is no file name"},
+		{Want{Library: "cuddn"}, "no such library is known: say one of cublas, cudart, cudnn"},
+		{Want{Library: "cudnn", Arch: "s390x"}, "only for amd64 and arm64"},
+		{Want{Library: "cudnn", Pin: "nine"}, `"nine" is no version`},
+		{Want{Library: "cudnn", Versions: []string{"nine"}}, `"nine" is no version specifier`},
+	} {
+		if _, err := s.Find(t.Context(), tt.want); err == nil || !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%+v: got %v, want %s", tt.want, err, tt.err)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package provide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// fileSource is an archive on this machine.
+type fileSource struct {
+	*env
+	file string
+}
+
+func (e *env) openFile(file string) (source, error) {
+	st, err := os.Stat(file)
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return nil, pe.Err
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, errors.New("is no file: say dir:DIR for a directory")
+	}
+	return &fileSource{e, file}, nil
+}
+
+func (s *fileSource) close() error { return nil }
+
+func (s *fileSource) find(ctx context.Context, r *request) (*Found, error) {
+	digest, err := digestOf(func() (io.ReadCloser, error) { return os.Open(s.file) })
+	if err != nil {
+		return nil, err
+	}
+	release := releaseOf(filepath.Base(s.file))
+	if release != "" && !r.spec.allowText(release) {
+		return nil, absent("is release %s, which does not fit", release)
+	}
+	return s.found(ctx, r, s.file, strings.TrimPrefix(digest, "sha256:"), release, filepath.Base(s.file))
+}
+
+// found is a library of an archive. release is empty when not known.
+func (e *env) found(ctx context.Context, r *request, file, sum, release, title string) (*Found, error) {
+	members, err := e.unpack(ctx, file, sum, r)
+	if err != nil {
+		return nil, fmt.Errorf("unpacking %s: %w", title, err)
+	}
+	all, licence, err := e.fromMembers(members, release, r)
+	if err != nil {
+		return nil, err
+	}
+	checked := *r
+	if release != "" { // by whoever chose the archive
+		checked.spec, checked.Pin = specifiers{}, ""
+	}
+	s, doubt, err := checked.choose(all)
+	if err != nil {
+		return nil, err
+	}
+	f := &Found{Version: s.version, Source: fmt.Sprintf("%s (sha256:%s)", title, sum), Doubt: doubt, Files: s.list()}
+	f.licensed(r, licence)
+	return f, nil
+}
+
+// releaseOf is the release that a wheel's or an archive's name tells:
+// nvidia_cudnn_cu12-9.1.0.70-py3-none-any.whl,
+// cudnn-linux-x86_64-9.1.0.70_cuda12-archive.tar.xz.
+func releaseOf(name string) string {
+	if w, err := parseWheel(name); err == nil {
+		return w.version
+	}
+	stem, _, ok := strings.Cut(name, "-archive.")
+	if !ok {
+		return ""
+	}
+	last := stem[strings.LastIndexByte(stem, '-')+1:]
+	last, _, _ = strings.Cut(last, "_")
+	if _, err := parseVersion(last); err != nil {
+		return ""
+	}
+	return last
+}

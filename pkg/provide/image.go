@@ -1,0 +1,245 @@
+package provide
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
+)
+
+// imageSource is another image.
+type imageSource struct {
+	*env
+	ctx context.Context // of Open: the image is read for as long as the sources are open
+	ref string
+
+	mu     sync.Mutex
+	byArch map[string]*indexed
+}
+
+// indexed is an image for one machine.
+type indexed struct {
+	img *layers.Image
+	fs  *layers.FS
+}
+
+func (e *env) openImage(ctx context.Context, ref string) (source, error) {
+	if ref == "" {
+		return nil, errors.New("names no image: say image:REF")
+	}
+	if dir, ok := strings.CutPrefix(ref, "dir:"); ok {
+		return nil, fmt.Errorf("is a directory: say dir:%s", dir)
+	}
+	return &imageSource{env: e, ctx: ctx, ref: ref, byArch: map[string]*indexed{}}, nil
+}
+
+func (s *imageSource) close() error {
+	var errs []error
+	for _, x := range s.byArch {
+		errs = append(errs, x.img.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// index reads the image, once for each machine.
+func (s *imageSource) index(ctx context.Context, arch string) (*indexed, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x := s.byArch[arch]; x != nil {
+		return x, nil
+	}
+	img, err := layers.Open(s.ctx, s.ref, layers.Options{
+		Platform: &v1.Platform{OS: "linux", Architecture: arch}, Insecure: s.insecure, Cache: s.indexes,
+	})
+	if err != nil {
+		return nil, err
+	}
+	fs, err := img.Index(ctx)
+	if err != nil {
+		img.Close()
+		return nil, err
+	}
+	s.byArch[arch] = &indexed{img, fs}
+	return s.byArch[arch], nil
+}
+
+func (s *imageSource) find(ctx context.Context, r *request) (*Found, error) {
+	x, err := s.index(ctx, r.Arch)
+	if err != nil {
+		return nil, err
+	}
+	all, unread := x.sets(r)
+	r.place(x.fs, ".", all)
+	chosen, doubt, err := r.choose(all)
+	var none *absentError
+	if errors.As(err, &none) && len(unread) > 0 {
+		return nil, fmt.Errorf("%w; but it could not be looked at: %s", errors.New(none.why), strings.Join(unread, ", "))
+	}
+	if err != nil {
+		return nil, err
+	}
+	licence := x.licence(chosen)
+	got, err := s.read(ctx, x, chosen, licence)
+	if errors.Is(err, layers.ErrStream) {
+		return nil, fmt.Errorf("%w: push it to a registry, or copy it to oci:DIR, and name that", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range chosen.files {
+		f := &chosen.files[i]
+		m := got[path.Join(chosen.dir, f.name)]
+		p := s.blob(m.Sum)
+		f.digest, f.open = "sha256:"+m.Sum, func() (io.ReadCloser, error) { return os.Open(p) }
+	}
+	f := &Found{Version: chosen.version, Source: s.title(x, chosen), Doubt: doubt, Files: chosen.list()}
+	text := ""
+	if m, ok := got[licence]; ok {
+		if b, err := os.ReadFile(s.blob(m.Sum)); err == nil {
+			text = licenceText(bytes.NewReader(b))
+		}
+	}
+	f.licensed(r, text)
+	return f, nil
+}
+
+// title names the image by its digest where it has one, and the directory.
+func (s *imageSource) title(x *indexed, chosen *set) string {
+	ref := s.ref
+	if x.img.Digest != "" && !strings.Contains(ref, "@") {
+		ref += "@" + x.img.Digest
+	}
+	return fmt.Sprintf("image:%s /%s", ref, chosen.dir)
+}
+
+// sets are the libraries of the image, by directory and release, and what may
+// be one and could not be read.
+func (x *indexed) sets(r *request) (all []*set, unread []string) {
+	dirs := map[string][]entry{}
+	var order []string
+	for e := range x.fs.All() {
+		dir, name := path.Split(e.Path)
+		if e.IsDir() || inStubs(e.Path) || !r.takes(name) {
+			continue
+		}
+		n := entry{name: name, object: e.Object, size: e.Size}
+		switch {
+		case e.Type == layers.Symlink && e.Link == path.Base(e.Link):
+			n.link = e.Link
+		case e.Type != layers.Regular:
+			continue
+		case e.Fault != "":
+			unread = append(unread, fmt.Sprintf("/%s (%s)", e.Path, e.Fault))
+			continue
+		}
+		dir = path.Clean(dir)
+		if dirs[dir] == nil {
+			order = append(order, dir)
+		}
+		dirs[dir] = append(dirs[dir], n)
+	}
+	for _, dir := range order {
+		all = append(all, r.sets(dir, "", dirs[dir])...)
+	}
+	return all, unread
+}
+
+// licence is the path of the licence in the image: beside the libraries, in
+// Debian's documentation, or NVIDIA's at the root.
+func (x *indexed) licence(s *set) string {
+	files := append(s.wheelLicences(x.fs), s.licences(x.fs)...)
+	if s.info == "" && len(s.files) > 0 {
+		stem, _, _ := strings.Cut(s.files[0].name, ".so")
+		for e := range x.fs.Below("usr/share/doc") {
+			dir, file := path.Split(e.Path)
+			if file == "copyright" && strings.HasPrefix(path.Base(dir), strings.ToLower(stem)) {
+				files = append([]string{e.Path}, files...)
+				break
+			}
+		}
+	}
+	for _, p := range files {
+		if e, _, ok := x.fs.Lstat(p); ok && e.Type == layers.Regular && e.Size <= maxLicence {
+			return p
+		}
+	}
+	return ""
+}
+
+// read takes the files of a set, and the licence, out of the layers that have
+// them, and of no other.
+func (s *imageSource) read(ctx context.Context, x *indexed, chosen *set, licence string) (map[string]member, error) {
+	paths := []string{licence}
+	for _, f := range chosen.files {
+		paths = append(paths, path.Join(chosen.dir, f.name))
+	}
+	byLayer := map[int][]*layers.Entry{}
+	for _, p := range paths {
+		if e, layer, ok := x.fs.Lstat(p); ok && p != "" {
+			byLayer[layer] = append(byLayer[layer], e)
+		}
+	}
+	got := map[string]member{}
+	for _, layer := range slices.Sorted(maps.Keys(byLayer)) {
+		members, err := s.readLayer(ctx, x, layer, byLayer[layer])
+		if err != nil {
+			return nil, fmt.Errorf("layer %d: %w", layer+1, err)
+		}
+		for _, m := range members {
+			got[m.Path] = m
+		}
+	}
+	return got, nil
+}
+
+// readLayer takes files out of a layer, once for all runs.
+func (s *imageSource) readLayer(ctx context.Context, x *indexed, layer int, entries []*layers.Entry) ([]member, error) {
+	// Hard links are one file in the tar.
+	files := map[int]*layers.Entry{}
+	var list []*layers.Entry
+	h := newKey("layer", x.img.Layers[layer].Digest)
+	for _, e := range entries {
+		if files[e.Inode] == nil {
+			files[e.Inode] = e
+			list = append(list, e)
+		}
+		h.add(e.Path)
+	}
+	name := filepath.Join(s.cache, "lists", h.name())
+	if members, ok := s.unpacked(name); ok {
+		return members, nil
+	}
+	sums := map[int]member{}
+	err := x.img.ReadFiles(ctx, layer, list, func(e *layers.Entry, r io.Reader) error {
+		s.progress(path.Base(e.Path), 0, e.Size)
+		_, sum, n, err := s.put(r, e.Size)
+		if err == nil && n != e.Size {
+			err = io.ErrUnexpectedEOF
+		}
+		sums[e.Inode] = member{Sum: sum, Size: n}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var members []member
+	for _, e := range entries {
+		m := sums[e.Inode]
+		m.Path = e.Path
+		members = append(members, m)
+	}
+	slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.Path, b.Path) })
+	return members, s.writeList(name, members)
+}

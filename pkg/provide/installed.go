@@ -1,0 +1,91 @@
+package provide
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// installed is the release of a wheel that a directory of libraries was
+// installed from, and its .dist-info directory: site-packages/nvidia/cudnn/lib
+// is from site-packages/nvidia_cudnn_cu12-9.1.0.70.dist-info. Its libraries'
+// names have no release in them.
+func (l *Library) installed(fsys fs.FS, dir string) (version, info string) {
+	names := l.wheelNames()
+	for range 3 { // tensorrt_libs/ is one below site-packages, nvidia/cu13/lib three
+		if dir == "." {
+			break
+		}
+		dir = path.Dir(dir)
+		list, _ := fs.ReadDir(fsys, dir)
+		for _, e := range list {
+			stem, ok := strings.CutSuffix(e.Name(), ".dist-info")
+			name, v, _ := strings.Cut(stem, "-")
+			if !ok || !slices.Contains(names, normalize(name)) {
+				continue
+			}
+			if _, err := parseVersion(v); err != nil {
+				continue
+			}
+			if version != "" && version != v {
+				return "", "" // which of them has written the files last is not known
+			}
+			version, info = v, path.Join(dir, e.Name())
+		}
+		if version != "" {
+			break
+		}
+	}
+	return version, info
+}
+
+// wheelNames are the distributions of all majors of CUDA.
+func (l *Library) wheelNames() []string {
+	var all []string
+	for _, cuda := range []string{"11", "12", "13", "14"} {
+		r := &request{Want: Want{CUDA: cuda}, lib: l}
+		all = append(all, r.wheels()...)
+	}
+	return all
+}
+
+// place gives sets without a release the one of the wheel that they are from. at
+// is where in fsys their directories are.
+func (r *request) place(fsys fs.FS, at string, all []*set) {
+	for _, s := range all {
+		if s.version == "" && r.lib != nil {
+			s.version, s.info = r.lib.installed(fsys, path.Join(at, s.dir))
+		}
+	}
+}
+
+// wheelLicences are the licences of the wheel that a set is from.
+func (s *set) wheelLicences(fsys fs.FS) []string {
+	if s.info == "" {
+		return nil
+	}
+	return append(licencesIn(fsys, s.info), licencesIn(fsys, path.Join(s.info, "licenses"))...)
+}
+
+// licences are those beside a set and in the directories above it, as unpacked
+// archives have them, and at the root, the nearest first.
+func (s *set) licences(fsys fs.FS) []string {
+	files := licencesIn(fsys, s.dir)
+	for dir, steps := s.dir, 0; dir != "." && steps < 2; steps++ {
+		dir = path.Dir(dir)
+		files = append(files, licencesIn(fsys, dir)...)
+	}
+	return append(files, licencesIn(fsys, ".")...)
+}
+
+func licencesIn(fsys fs.FS, dir string) []string {
+	var files []string
+	list, _ := fs.ReadDir(fsys, dir)
+	for _, e := range list {
+		if isLicence(e.Name()) && e.Type().IsRegular() {
+			files = append(files, path.Join(dir, e.Name()))
+		}
+	}
+	return files
+}

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sync/errgroup"
+)
+
+// content is what a layer is made of.
+type content struct {
+	name     string
+	packages []string // of Debian bookworm: main, contrib, non-free
+	under    string   // a directory that everything is put under
+	text     string   // a file of the application's, for one without packages
+}
+
+// The full image has 4.6 GB in ten layers, with one shared library of half a
+// gigabyte and layers of ten thousand small files; the small one is for trying
+// the benchmark itself.
+var (
+	full = []content{
+		{name: "base", packages: strings.Fields("libc6 libstdc++6 libgcc-s1 zlib1g libssl3 libffi8 bash coreutils libpython3.11-minimal libpython3.11-stdlib python3.11-minimal")},
+		{name: "cublaslt", packages: []string{"libcublaslt11", "libcudart11.0"}},
+		{name: "cublas", packages: []string{"libcublas11", "libcusparse11"}},
+		{name: "cusolver", packages: []string{"libcusolver11", "libcusolvermg11", "libcufft10", "libcurand10"}},
+		{name: "npp", packages: strings.Fields("libnppial11 libnppicc11 libnppidei11 libnppif11 libnppig11 libnppim11 libnppist11 libnppisu11 libnppitc11 libnpps11 libnppc11 libcupti11.8 libnvrtc11.2")},
+		{name: "torch", packages: []string{"libtorch1.13", "libtorch-test", "python3-torch"}},
+		{name: "llvm", packages: strings.Fields("libllvm14 libllvm15 libllvm16 libclang-cpp14 libclang-cpp15 libclang-cpp16")},
+		{name: "languages", packages: []string{"golang-1.19-go", "golang-1.19-src", "libstd-rust-dev"}},
+		{name: "browsers", packages: []string{"chromium", "firefox-esr", "thunderbird"}},
+		{name: "app", text: "print('one')\n"},
+	}
+	small = []content{
+		{name: "base", packages: full[0].packages},
+		{name: "torch", packages: []string{"libtorch1.13"}},
+		{name: "llvm", packages: []string{"libllvm14"}},
+		{name: "clang", packages: []string{"libclang-cpp14"}},
+		{name: "source", packages: []string{"golang-1.19-src"}},
+		{name: "ssl", packages: []string{"libssl3", "libcurl4"}},
+		{name: "stdc++", packages: []string{"libstdc++6", "libgfortran5"}},
+		{name: "app", text: "print('one')\n"},
+	}
+)
+
+// renamed is the same contents under another directory: as many bytes, none of
+// them in the same blob.
+func renamed(list []content, under string) []content {
+	out := make([]content, len(list))
+	for i, c := range list {
+		c.under = under
+		out[i] = c
+	}
+	return out
+}
+
+// write writes the content as a tar.
+func (c content) write(w *tar.Writer, debs map[string]string) error {
+	if c.text != "" {
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: path.Join(c.under, "app/main.py"), Mode: 0o644, Size: int64(len(c.text))}
+		if err := w.WriteHeader(h); err != nil {
+			return err
+		}
+		_, err := io.WriteString(w, c.text)
+		return err
+	}
+	for _, name := range c.packages {
+		if err := c.unpack(w, debs[name]); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// unpack adds a package's files, as dpkg unpacks them.
+func (c content) unpack(w *tar.Writer, deb string) error {
+	cmd := exec.Command("dpkg-deb", "--fsys-tarfile", deb)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	for r := tar.NewReader(out); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		h.Name = path.Join(c.under, h.Name)
+		if h.Typeflag == tar.TypeLink {
+			h.Linkname = path.Join(c.under, h.Linkname)
+		}
+		if h.Name == "." || h.Name == c.under {
+			continue
+		}
+		if err := w.WriteHeader(h); err != nil {
+			return err
+		}
+		if _, err := io.Copy(w, r); err != nil {
+			return err
+		}
+	}
+	if _, err := io.Copy(io.Discard, out); err != nil {
+		return err
+	}
+	return cmd.Wait()
+}
+
+// blobs is an OCI layout that is being written.
+type blobs struct{ dir string }
+
+func (b blobs) path(digest string) string {
+	return filepath.Join(b.dir, "blobs", "sha256", strings.TrimPrefix(digest, "sha256:"))
+}
+
+// json stores a value.
+func (b blobs) json(v any, kind types.MediaType) (v1.Descriptor, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	h, n, err := v1.SHA256(bytes.NewReader(raw))
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	return v1.Descriptor{MediaType: kind, Digest: h, Size: n}, os.WriteFile(b.path(h.String()), raw, 0o644)
+}
+
+// layer stores contents as one layer, and tells its descriptor, diff ID and
+// uncompressed size.
+func (b blobs) layer(list []content, debs map[string]string, kind types.MediaType) (d v1.Descriptor, diffID v1.Hash, size int64, err error) {
+	f, err := os.CreateTemp(b.dir, "layer-")
+	if err != nil {
+		return d, diffID, 0, err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	packed, plain := sha256.New(), sha256.New()
+	counted := &counter{w: plain}
+	z, err := compressor(io.MultiWriter(f, packed), kind)
+	if err != nil {
+		return d, diffID, 0, err
+	}
+	w := tar.NewWriter(io.MultiWriter(z, counted))
+	for _, c := range list {
+		if err := c.write(w, debs); err != nil {
+			return d, diffID, 0, fmt.Errorf("layer %s: %w", c.name, err)
+		}
+	}
+	if err := errors.Join(w.Close(), z.Close()); err != nil {
+		return d, diffID, 0, err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return d, diffID, 0, err
+	}
+	digest := v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(packed.Sum(nil))}
+	d = v1.Descriptor{MediaType: kind, Digest: digest, Size: st.Size()}
+	diffID = v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(plain.Sum(nil))}
+	return d, diffID, counted.n, os.Rename(f.Name(), b.path(digest.String()))
+}
+
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	c.n += int64(len(b))
+	return c.w.Write(b)
+}
+
+// compressor compresses as docker build does: level 6 of gzip, 3 of zstd.
+func compressor(w io.Writer, kind types.MediaType) (io.WriteCloser, error) {
+	if kind == types.OCILayerZStd {
+		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+	}
+	return gzip.NewWriterLevel(w, 6)
+}
+
+// image is an OCI layout, and how large its layers are when they are unpacked.
+type image struct {
+	Dir   string
+	Sizes []int64 // in bytes
+}
+
+func (i image) size() int64 {
+	n := int64(0)
+	for _, s := range i.Sizes {
+		n += s
+	}
+	return n
+}
+
+// makeImage writes a layout with a layer for each of the lists, unless an earlier
+// run has left it.
+func makeImage(dir string, kind types.MediaType, debs map[string]string, layers ...[]content) (image, error) {
+	img := image{Dir: dir}
+	if raw, err := os.ReadFile(filepath.Join(dir, "sizes.json")); err == nil {
+		return img, json.Unmarshal(raw, &img.Sizes)
+	}
+	fmt.Fprintf(os.Stderr, "making %s\n", filepath.Base(dir))
+	b := blobs{dir}
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(filepath.Join(dir, "blobs", "sha256"), 0o755)); err != nil {
+		return img, err
+	}
+	img.Sizes = make([]int64, len(layers))
+	m := v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Layers: make([]v1.Descriptor, len(layers))}
+	cfg := v1.ConfigFile{OS: "linux", Architecture: "amd64", RootFS: v1.RootFS{Type: "layers", DiffIDs: make([]v1.Hash, len(layers))}}
+	cfg.Config.Cmd = []string{"/usr/bin/python3.11"}
+	var g errgroup.Group
+	g.SetLimit(4)
+	for i, list := range layers {
+		cfg.History = append(cfg.History, v1.History{CreatedBy: "COPY " + list[0].name + " /"})
+		g.Go(func() (err error) {
+			m.Layers[i], cfg.RootFS.DiffIDs[i], img.Sizes[i], err = b.layer(list, debs, kind)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return img, err
+	}
+	return img, b.finish(&m, &cfg, img.Sizes)
+}
+
+func (b blobs) finish(m *v1.Manifest, cfg *v1.ConfigFile, sizes []int64) error {
+	var err error
+	if m.Config, err = b.json(cfg, types.OCIConfigJSON); err != nil {
+		return err
+	}
+	d, err := b.json(m, types.OCIManifestSchema1)
+	if err != nil {
+		return err
+	}
+	index, err := json.Marshal(v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: []v1.Descriptor{d}})
+	if err != nil {
+		return err
+	}
+	done, err := json.Marshal(sizes)
+	return errors.Join(err,
+		os.WriteFile(filepath.Join(b.dir, "oci-layout"), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644),
+		os.WriteFile(filepath.Join(b.dir, "index.json"), index, 0o644),
+		os.WriteFile(filepath.Join(b.dir, "sizes.json"), done, 0o644))
+}
+
+type descriptor = v1.Descriptor
+
+// manifest is the manifest of a layout that makeImage wrote.
+func manifest(dir string) (*v1.Manifest, error) {
+	m, _, err := rawManifest(dir)
+	return m, err
+}
+
+func rawManifest(dir string) (*v1.Manifest, []byte, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, "index.json"))
+	if err != nil {
+		return nil, nil, err
+	}
+	index, err := v1.ParseIndexManifest(bytes.NewReader(raw))
+	if err != nil {
+		return nil, nil, err
+	}
+	if raw, err = os.ReadFile(blobs{dir}.path(index.Manifests[0].Digest.String())); err != nil {
+		return nil, nil, err
+	}
+	m, err := v1.ParseManifest(bytes.NewReader(raw))
+	return m, raw, err
+}

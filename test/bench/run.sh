@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# What a scan costs, against the limit and against other programs: one table.
+# Needs Debian's apt and dpkg-deb, and some 15 GB of disk in $BENCH (default
+# .bench here in the repository), which keeps packages and images; 15 minutes on
+# two cores the first time. BENCH_SMALL=1 is for trying it: seconds, no meaning.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+B=${BENCH:-$PWD/.bench}
+mkdir -p "$B"
+B=$(cd "$B" && pwd)
+go build -trimpath -o "$B/imgcheck" ./cmd/imgcheck
+go build -trimpath -o "$B/bench" ./test/bench
+export PATH="$PATH:$B/bin" # other programs, where BENCH_OTHERS has put them
+
+# BENCH_OTHERS=1 builds those that the Go proxy has.
+if [ -n "${BENCH_OTHERS:-}" ]; then
+  for tool in github.com/google/go-containerregistry/cmd/crane@v0.22.1 github.com/anchore/syft/cmd/syft@v1.57.0; do
+    name=${tool##*/} name=${name%@*}
+    command -v "$name" >/dev/null || GOBIN="$B/bin" go install "$tool" || echo "bench: $name cannot be built here" >&2
+  done
+fi
+"$B/bench" make "$B"
+exec "$B/bench" run "$B/imgcheck" "$B"
