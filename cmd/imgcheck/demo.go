@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -12,15 +14,20 @@ import (
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
-// demoImage is the image of the most common report.
-const demoImage = "ort-no-cudnn.txtar"
+// demoImage is the image of the most common report, and demoSource one that has
+// what it misses.
+const (
+	demoImage  = "ort-no-cudnn.txtar"
+	demoSource = "from/cudnn9.txtar"
+)
 
 func demoCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "demo",
-		Usage: "scan a small broken image, without network, daemon or GPU",
+		Usage: "scan a small broken image and patch it, without network, daemon or GPU",
 		Description: "demo starts a registry in this process, pushes a small image to it that is built from text\n" +
-			"(onnxruntime-gpu 1.19.2 in a CUDA 12.4 image without cuDNN), and scans it there.\n\n" +
+			"(onnxruntime-gpu 1.19.2 in a CUDA 12.4 image without cuDNN), scans it there, adds what it misses\n" +
+			"from another image, and scans the result.\n\n" +
 			"Examples:\n" +
 			"   imgcheck demo\n" +
 			"   NO_COLOR=1 imgcheck demo",
@@ -30,35 +37,60 @@ func demoCommand() *cli.Command {
 }
 
 func demo(c *cli.Context) error {
-	text, err := images.FS.ReadFile(demoImage)
-	if err != nil {
-		return err
-	}
-	parsed, err := imagetest.Parse(text)
-	if err != nil {
-		return err
-	}
-	img, err := parsed.V1()
-	if err != nil {
-		return err
-	}
 	registry, err := imagetest.Registry()
 	if err != nil {
 		return err
 	}
 	defer registry.Close()
-	ref, err := registry.Push("demo/onnxruntime-gpu:1.19.2-cuda12.4", img)
+	ref, err := pushDemo(registry, demoImage, "demo/onnxruntime-gpu:1.19.2-cuda12.4")
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.App.ErrWriter, "A registry in this process has an image without cuDNN. Now:\n\n$ imgcheck scan %s\n\n", ref)
+	cudnn, err := pushDemo(registry, demoSource, "demo/cuda:12.4-cudnn")
+	if err != nil {
+		return err
+	}
+	show := func(line string) { fmt.Fprintf(c.App.ErrWriter, "\n$ imgcheck %s\n\n", line) }
+	fmt.Fprintln(c.App.ErrWriter, "A registry in this process has an image without cuDNN, and one with a cuDNN made of text. Now:")
+	show("scan " + ref)
+	if err := demoScan(c, ref); err != nil {
+		return err
+	}
+	fixed := ref + "-fixed"
+	args := []string{"patch", ref, "-t", fixed, "--from", "image:" + cudnn, "--accept-nvidia-license", "--no-cache"}
+	show(strings.Join(args[:len(args)-1], " "))
+	if status := run(c.Context, append([]string{"imgcheck"}, args...), c.App.Writer, c.App.ErrWriter); status != exitOK {
+		return errors.New("the demo's image could not be patched")
+	}
+	show("scan " + fixed)
+	if err := demoScan(c, fixed); err != nil {
+		return err
+	}
+	fmt.Fprint(c.App.ErrWriter, "\nThe first scan would have ended with exit status 1, the second with 0. Try it on an image of yours: imgcheck scan IMAGE\n")
+	return nil
+}
+
+// pushDemo makes an image of a text and pushes it.
+func pushDemo(registry *imagetest.Server, name, to string) (string, error) {
+	text, err := images.FS.ReadFile(name)
+	if err != nil {
+		return "", err
+	}
+	parsed, err := imagetest.Parse(text)
+	if err != nil {
+		return "", err
+	}
+	img, err := parsed.V1()
+	if err != nil {
+		return "", err
+	}
+	return registry.Push(to, img)
+}
+
+func demoScan(c *cli.Context, ref string) error {
 	doc, err := scan(c.Context, ref, layers.Options{})
 	if err != nil {
 		return err
 	}
-	if err := report.Text(c.App.Writer, doc, report.Options{Color: isTerminal(c.App.Writer) && os.Getenv("NO_COLOR") == ""}); err != nil {
-		return err
-	}
-	fmt.Fprint(c.App.ErrWriter, "\nThe scan would have ended with exit status 1. Try it on an image of yours: imgcheck scan IMAGE\n")
-	return nil
+	return report.Text(c.App.Writer, doc, report.Options{Color: isTerminal(c.App.Writer) && os.Getenv("NO_COLOR") == ""})
 }

@@ -83,8 +83,8 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		// --env LD_LIBRARY_PATH=/a,/b is one value
 		DisableSliceFlagSeparator: true,
 		Commands: []*cli.Command{
-			scanCommand(), patchCommand(), explainCommand(), rulesCommand(), convertCommand(), initCommand(), hookCommand(),
-			lddCommand(), cacheCommand(), demoCommand(), completionCommand(), manCommand(), versionCommand(),
+			scanCommand(), patchCommand(), explainCommand(), rulesCommand(), convertCommand(), initCommand(), hookCommand(), lddCommand(),
+			cacheCommand(), demoCommand(), completionCommand(), manCommand(), versionCommand(),
 		},
 		ExitErrHandler:  func(*cli.Context, error) {}, // run decides
 		OnUsageError:    usageError,

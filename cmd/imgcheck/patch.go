@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -85,6 +86,7 @@ func refuse(format string, args ...any) error { return errRefused{fmt.Sprintf(fo
 type patching struct {
 	ref, target  string
 	from         []string
+	cacheDir     string // as the user has given it
 	pins         map[string]string
 	accept       bool
 	dry, undo    bool
@@ -94,6 +96,58 @@ type patching struct {
 	packs        *lint.Packs
 	out, errs    io.Writer
 	stopProgress func()
+	close        []func() error // what is held until all is published
+}
+
+// done lets go of what is held.
+func (p *patching) done() {
+	p.stopProgress()
+	for _, f := range p.close {
+		f()
+	}
+}
+
+// sources opens what --from names. Without a cache, what is downloaded is kept
+// until the end.
+func (p *patching) sources(ctx context.Context) (*provide.Sources, error) {
+	o := provide.Options{Insecure: p.layers.Insecure, Indexes: p.layers.Cache}
+	switch {
+	case p.layers.Cache == nil:
+		dir, err := os.MkdirTemp("", "imgcheck-*")
+		if err != nil {
+			return nil, err
+		}
+		p.close = append(p.close, func() error { return os.RemoveAll(dir) })
+		o.Cache = dir
+	case p.cacheDir != "":
+		o.Cache = filepath.Join(p.cacheDir, "downloads")
+	}
+	return provide.Open(ctx, p.from, o)
+}
+
+// content reads files of an image, each once, into unnamed files.
+func (p *patching) content(img *layers.Image) func(context.Context, int, *layers.Entry) (io.ReadCloser, error) {
+	kept := map[*layers.Entry]*os.File{}
+	return func(ctx context.Context, layer int, e *layers.Entry) (io.ReadCloser, error) {
+		f := kept[e]
+		if f == nil {
+			var err error
+			if f, err = os.CreateTemp("", "imgcheck-*"); err != nil {
+				return nil, err
+			}
+			os.Remove(f.Name())
+			p.close = append(p.close, f.Close)
+			err = img.ReadFiles(ctx, layer, []*layers.Entry{e}, func(_ *layers.Entry, r io.Reader) error {
+				_, err := io.Copy(f, r)
+				return err
+			})
+			if err != nil {
+				return nil, fmt.Errorf("reading /%s from layer %d: %w", e.Path, layer+1, err)
+			}
+			kept[e] = f
+		}
+		return io.NopCloser(io.NewSectionReader(f, 0, e.Size)), nil
+	}
 }
 
 // emits are what --emit writes.
@@ -104,7 +158,7 @@ func patchOptions(c *cli.Context) (*patching, error) {
 		return nil, fmt.Errorf("patch takes one image, not %d: see `imgcheck patch --help`", c.NArg())
 	}
 	p := &patching{
-		ref: c.Args().First(), target: c.String("tag"), from: c.StringSlice("from"), accept: c.Bool("accept-nvidia-license"),
+		ref: c.Args().First(), target: c.String("tag"), from: c.StringSlice("from"), cacheDir: c.String("cache-dir"), accept: c.Bool("accept-nvidia-license"),
 		dry: c.Bool("dry-run"), undo: c.Bool("undo"), emit: c.String("emit"), pins: map[string]string{}, out: c.App.Writer, errs: c.App.ErrWriter,
 	}
 	switch {
@@ -167,8 +221,8 @@ func (p *patching) undone(ctx context.Context) error {
 // run is the program: find the image, plan, lay the plan over it, prove that it
 // helps, publish.
 func (p *patching) run(ctx context.Context) error {
-	defer p.stopProgress()
-	sources, err := provide.Open(ctx, p.from, provide.Options{Insecure: p.layers.Insecure})
+	defer p.done()
+	sources, err := p.sources(ctx)
 	if err != nil {
 		return err
 	}
@@ -249,7 +303,7 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 	if err != nil {
 		return nil, err
 	}
-	defer opened.Close()
+	p.close = append(p.close, opened.Close)
 	fsys, err := opened.Index(ctx)
 	if err != nil {
 		return nil, err
@@ -261,7 +315,7 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 	if len(w.res.Findings) == 0 || !w.res.Worst().AtLeast(lint.Warning) {
 		return nil, nil
 	}
-	o := fix.Options{Trials: 64, Find: sources.Find, Pins: p.pins}
+	o := fix.Options{Trials: 64, Find: sources.Find, Pins: p.pins, Content: p.content(opened)}
 	if w.plan, err = fix.Find(ctx, w.read, p.packs, w.res, o); err != nil {
 		return nil, err
 	}

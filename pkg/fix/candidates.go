@@ -29,6 +29,7 @@ var kinds = map[string]func(*planner, context.Context, *lint.Finding) ([]candida
 	"drop":         local((*planner).drops),
 	"remove":       local((*planner).removals),
 	"ldconf":       local((*planner).caches),
+	"execstack":    (*planner).stacks,
 	"unpreload":    local((*planner).unpreloads),
 	"capabilities": local((*planner).capabilities),
 	"add":          (*planner).adds,
@@ -61,11 +62,17 @@ func elementsOf(img *lint.Image) []string {
 }
 
 // paths append the directories that have the library to LD_LIBRARY_PATH: behind
-// what is there, so that nothing that is found now is found elsewhere.
+// what is there, so that as little as can be is found elsewhere than now. Where it
+// is found, and is the wrong one, the directory of another comes first.
 func (p *planner) paths(f *lint.Finding) []candidate {
 	var list []candidate
+	missing := strings.HasPrefix(key(f, nil), "missing ")
 	for _, dir := range p.directories(f) {
-		list = append(list, candidate{text: "LD_LIBRARY_PATH with " + dir, steps: []Step{appendPath(dir)}})
+		if missing {
+			list = append(list, candidate{text: "LD_LIBRARY_PATH with " + dir, steps: []Step{appendPath(dir)}})
+		} else {
+			list = append(list, candidate{text: fmt.Sprintf("LD_LIBRARY_PATH with %s first", dir), steps: []Step{prependPath(dir)}})
+		}
 	}
 	if value := advised(f, libraryPath); value != "" && len(f.Present) == 0 {
 		list = append(list, set("path", libraryPath, value))
@@ -131,6 +138,13 @@ func appendPath(dir string) Step {
 	}
 }
 
+func prependPath(dir string) Step {
+	return Step{
+		Kind: "path", Text: fmt.Sprintf("put %s first in LD_LIBRARY_PATH", dir), Path: dir,
+		Variable: libraryPath, edit: edit{"prepend", ":", dir},
+	}
+}
+
 // directories are those where a library is present, those of the one who asks
 // first: its site-packages, its prefix.
 func (p *planner) directories(f *lint.Finding) []string {
@@ -185,20 +199,20 @@ func (p *planner) links(f *lint.Finding) []candidate {
 		if !offered(file.Path) {
 			continue
 		}
-		dir := path.Dir(file.Path)
-		if base := path.Base(file.Path); base != f.Library {
-			steps := append([]Step{link(dir, f.Library, base)}, p.siblings(dir, f.Library)...)
-			text := fmt.Sprintf("the link %s/%s", dir, f.Library)
-			list = append(list, candidate{text: text, steps: steps})
-			if !slices.ContainsFunc(p.elements(), func(e string) bool { return sameDir(e, dir) }) {
-				list = append(list, candidate{text: text, steps: steps}.and(" and LD_LIBRARY_PATH with "+dir, appendPath(dir)))
-			}
+		dir, base := path.Dir(file.Path), path.Base(file.Path)
+		steps := append([]Step{link(dir, f.Library, base)}, p.siblings(dir, f.Library)...)
+		beside := candidate{text: fmt.Sprintf("the link %s/%s", dir, f.Library), steps: steps}
+		if base != f.Library {
+			list = append(list, beside)
 		}
 		for _, own := range p.ownDirs(f) {
 			if own != dir {
 				steps := append([]Step{link(own, f.Library, file.Path)}, p.siblingsIn(own, dir, f.Library)...)
 				list = append(list, candidate{text: fmt.Sprintf("links in %s to %s", own, dir), steps: steps})
 			}
+		}
+		if base != f.Library && !isSystem(dir) && !slices.ContainsFunc(p.elements(), func(e string) bool { return sameDir(e, dir) }) {
+			list = append(list, beside.and(" and LD_LIBRARY_PATH with "+dir, appendPath(dir)))
 		}
 	}
 	return list

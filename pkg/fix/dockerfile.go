@@ -53,6 +53,10 @@ func commands(s Step) []string {
 	var list []string
 	for _, f := range s.files {
 		switch {
+		case s.Kind == "execstack":
+			list = append(list, "patchelf --clear-execstack "+shell(f.Path))
+		case s.Kind == "ldconf" && f.Path == dropIn:
+			list = append(list, fmt.Sprintf("echo %s >> %s && ldconfig", shell(strings.Join(strings.Fields(string(f.content)), "\\n")), dropIn))
 		case f.Remove:
 			list = append(list, "rm -rf "+shell(f.Path))
 		case f.Link != "":

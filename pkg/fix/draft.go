@@ -205,6 +205,9 @@ func (p *Plan) Change() (patch.Change, error) {
 			return c, fmt.Errorf("%s: there is no source to take it from: name one with --from", s.Text)
 		}
 		for _, f := range s.files {
+			if f.Open == nil && f.Link == "" && !f.Remove {
+				return c, fmt.Errorf("%s: its content is not to be had", s.Text)
+			}
 			c.Files = append(c.Files, f.File)
 		}
 	}

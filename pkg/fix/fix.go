@@ -18,9 +18,11 @@ package fix
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/provide"
 )
@@ -32,6 +34,9 @@ type Options struct {
 	// Find asks the sources of libraries ([provide.Sources.Find]). Nil is that
 	// there are none: libraries are then stood in for.
 	Find func(context.Context, provide.Want) (*provide.Found, error)
+	// Content reads a file of the image, e of a layer counted from 0, as the index
+	// has it. Nil is that a plan is not to be carried out.
+	Content func(ctx context.Context, layer int, e *layers.Entry) (io.ReadCloser, error)
 	// Pins are the releases that the user wants, by the library's ID.
 	Pins map[string]string
 }
@@ -273,10 +278,13 @@ func (p *planner) tryAll(ctx context.Context, k string, list []candidate) (*tria
 			break
 		}
 		t, err := p.try(ctx, k, c)
+		if err == nil && t.broken != nil && t.gain > 0 {
+			t, err = p.extend(ctx, k, c, t, 3)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if t.broken == "" && t.gain > 0 && !t.seen && (best == nil || t.beats(best)) {
+		if t.broken == nil && t.gain > 0 && !t.seen && (best == nil || t.beats(best)) {
 			best = t
 		}
 		if best == t && t.done() {
@@ -285,6 +293,45 @@ func (p *planner) tryAll(ctx context.Context, k string, list []candidate) (*tria
 		p.attempt(k, Attempt{Text: t.group.text, Resolves: t.gain, Why: t.why()})
 	}
 	return best, nil
+}
+
+// extend mends what a trial has broken, or brought to light in a process that now
+// comes further: the candidate together with what helps there. It is the trial
+// itself when nothing does.
+func (p *planner) extend(ctx context.Context, k string, c candidate, t *trial, depth int) (*trial, error) {
+	r := p.packs.Rule(t.broken.Rule)
+	if r == nil || depth == 0 {
+		return t, nil
+	}
+	then := *p // candidates are made for the image as it would be
+	then.now = t.state
+	for _, m := range r.Mend {
+		of := kinds[m]
+		if of == nil {
+			continue
+		}
+		list, err := of(&then, ctx, t.broken)
+		if err != nil {
+			return nil, err
+		}
+		for _, more := range list[:min(2, len(list))] {
+			if p.trials >= p.Trials {
+				return t, nil
+			}
+			both := candidate{text: c.text + " and " + more.text, steps: slices.Concat(c.steps, more.steps)}
+			next, err := p.try(ctx, k, both)
+			if err == nil && next.broken != nil && next.breaks != t.breaks && next.gain >= t.gain {
+				next, err = p.extend(ctx, k, both, next, depth-1)
+			}
+			if err != nil {
+				return nil, err
+			}
+			if next.broken == nil && next.gain > 0 {
+				return next, nil
+			}
+		}
+	}
+	return t, nil
 }
 
 func (p *planner) give(k, why string) {
@@ -311,18 +358,19 @@ func (p *planner) take(k string, t *trial) {
 type trial struct {
 	state
 	group  group
-	gain   int    // files of the finding that can be loaded
-	whole  bool   // the finding is gone
-	better bool   // and no other has come in its place
-	seen   bool   // what is wrong then has been wrong before
-	broken string // what could be loaded before and cannot be after
+	gain   int           // files of the finding that can be loaded
+	whole  bool          // the finding is gone
+	better bool          // and no other has come in its place
+	seen   bool          // what is wrong then has been wrong before
+	broken *lint.Finding // what was not wrong before
+	breaks string        // the same in a line, empty for nothing
 }
 
 // why says why a trial that resolves something is not taken.
 func (t *trial) why() string {
 	switch {
-	case t.broken != "":
-		return "breaks " + t.broken
+	case t.broken != nil:
+		return t.breaks
 	case t.gain > 0 && !t.better:
 		return again
 	}
@@ -349,7 +397,9 @@ func (p *planner) try(ctx context.Context, k string, c candidate) (*trial, error
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{state: after, group: g, broken: worse(p.now.ledger, after.ledger, p.now.img.FS)}
+	t := &trial{state: after, group: g}
+	broken, file := worse(p.now.ledger, after.ledger, p.now.img.FS)
+	t.broken, t.breaks = broken, breaks(broken, file)
 	t.gain = p.now.ledger.gain(k, after.ledger)
 	_, there := after.ledger.trouble[k]
 	t.whole = !there
@@ -374,6 +424,11 @@ func (p *planner) simulate(ctx context.Context, groups []group) (state, error) {
 	return state{img, res, newLedger(res, img)}, nil
 }
 
+func broken(before, after state) bool {
+	f, _ := worse(before.ledger, after.ledger, before.img.FS)
+	return f != nil
+}
+
 func stepsOf(groups []group) []Step {
 	var list []Step
 	for _, g := range groups {
@@ -391,7 +446,7 @@ func (p *planner) prune(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !after.ledger.asGood(p.now.ledger) || worse(p.now.ledger, after.ledger, p.now.img.FS) != "" {
+		if !after.ledger.asGood(p.now.ledger) || broken(p.now, after) {
 			i++
 			continue
 		}

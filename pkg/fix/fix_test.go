@@ -51,12 +51,11 @@ func program(at string, needed ...string) string {
 	return strings.Replace(library(at, "", needed...), "soname=", "interp=/lib64/ld-linux-x86-64.so.2", 1) + "flags1 pie\n"
 }
 
-// loadPacks reads the packs once: it is what most of the tests' time would go to.
-var loadPacks = sync.OnceValues(func() (*lint.Packs, error) { return lint.LoadPacks(rules.FS) })
+var loaded = sync.OnceValues(func() (*lint.Packs, error) { return lint.LoadPacks(rules.FS) })
 
 func packs(t testing.TB) *lint.Packs {
 	t.Helper()
-	p, err := loadPacks()
+	p, err := loaded()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,18 +114,15 @@ func wantSteps(t *testing.T, p *Plan, want ...string) {
 // parts beside it, which nothing has asked for yet; not those of a wheel's
 // private copy.
 func TestSubLibrariesAreLinkedToo(t *testing.T) {
-	p := plan(t, "env LD_LIBRARY_PATH=/opt/cudnn\nentrypoint [\"/app/infer\"]\n"+root+
-		library("1/opt/cudnn/libcudnn.so.9.1.0", "libcudnn.so.9")+
-		library("1/opt/cudnn/libcudnn_ops.so.9.1.0", "libcudnn_ops.so.9")+
-		library("1/opt/cudnn/libcudnn_graph.so.9.1.0", "libcudnn_graph.so.9")+
-		"-- 1/opt/cudnn/libcudnn_graph.so.9 --\nsymlink libcudnn_graph.so.9.1.0\n"+
-		library("1/opt/cudnn/libcudnn_engines_precompiled.so.9", "libcudnn_engines_precompiled.so.9")+
-		library("1/opt/cudnn/libcudnn_engines_runtime_compiled.so.9", "libcudnn_engines_runtime_compiled.so.9")+
-		library("1/opt/cudnn/libcudnn_heuristic.so.9", "libcudnn_heuristic.so.9")+
-		library("1/opt/cudnn/libcudnn_adv.so.9", "libcudnn_adv.so.9")+
-		library("1/opt/cudnn/libcudnn_cnn.so.9", "libcudnn_cnn.so.9")+
-		library("1/opt/cudnn/libcublas.so.12.4", "libcublas.so.12")+
-		program("1/app/infer", "libcudnn.so.9"), Options{})
+	text := "env LD_LIBRARY_PATH=/opt/cudnn\nentrypoint [\"/app/infer\"]\n" + root +
+		library("1/opt/cudnn/libcudnn.so.9.1.0", "libcudnn.so.9") +
+		library("1/opt/cudnn/libcudnn_ops.so.9.1.0", "libcudnn_ops.so.9") +
+		library("1/opt/cudnn/libcublas.so.12.4", "libcublas.so.12") +
+		program("1/app/infer", "libcudnn.so.9")
+	for _, part := range []string{"adv", "cnn", "engines_precompiled", "engines_runtime_compiled", "graph", "heuristic"} {
+		text += library("1/opt/cudnn/libcudnn_"+part+".so.9", "libcudnn_"+part+".so.9")
+	}
+	p := plan(t, text, Options{})
 	wantSteps(t, p, "link /opt/cudnn/libcudnn.so.9 -> libcudnn.so.9.1.0", "link /opt/cudnn/libcudnn_ops.so.9 -> libcudnn_ops.so.9.1.0")
 	if !p.Complete() {
 		t.Errorf("findings are left: %v", p.After.Findings)
@@ -211,30 +207,9 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestSamePlan gives the same bytes twice, for every text image.
-func TestSamePlan(t *testing.T) {
-	entries, err := images.FS.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		if e.IsDir() {
-			continue
-		}
-		data, err := images.FS.ReadFile(e.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, _ := json.Marshal(plan(t, string(data), Options{}))
-		second, _ := json.Marshal(plan(t, string(data), Options{}))
-		if !bytes.Equal(first, second) {
-			t.Errorf("%s: two plans differ:\n%s\n%s", e.Name(), first, second)
-		}
-	}
-}
-
-// TestLaw holds for every text image: what a plan says of its steps is what lint
-// says of the image with them, and a plan with steps is strictly better.
+// TestLaw holds for every text image: the same image has the same plan, what a
+// plan says of its steps is what lint says of the image with them, and a plan with
+// steps is strictly better.
 func TestLaw(t *testing.T) {
 	entries, _ := images.FS.ReadDir(".")
 	steps := 0
@@ -247,6 +222,13 @@ func TestLaw(t *testing.T) {
 		p, err := Find(context.Background(), img, packs(t), res, Options{})
 		if err != nil {
 			t.Fatal(err)
+		}
+		first, _ := json.Marshal(p)
+		if p, err = Find(context.Background(), img, packs(t), res, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if second, _ := json.Marshal(p); !bytes.Equal(first, second) {
+			t.Errorf("%s: two plans differ:\n%s\n%s", e.Name(), first, second)
 		}
 		d := newDraft(img, p.Steps)
 		now := d.image()
@@ -301,8 +283,8 @@ func TestBetter(t *testing.T) {
 		"fewer files":                 {[]lint.Finding{missing}, []lint.Finding{fewer}, ""},
 		"the same by another rule":    {[]lint.Finding{missing}, []lint.Finding{path}, "it has as many findings as before"},
 		"another that stood behind":   {[]lint.Finding{missing, path}, []lint.Finding{behind}, ""},
-		"another of a file that went": {[]lint.Finding{missing}, []lint.Finding{other}, "it breaks /c: /c: undefined symbol: x"},
-		"a note of a file that went":  {[]lint.Finding{missing}, []lint.Finding{note}, "it breaks /c: /c: undefined symbol: x"},
+		"another of a file that went": {[]lint.Finding{missing}, []lint.Finding{other}, "it breaks /c: undefined symbol: x"},
+		"a note of a file that went":  {[]lint.Finding{missing}, []lint.Finding{note}, "it breaks /c: undefined symbol: x"},
 		"nothing":                     {nil, nil, "it has as many findings as before"},
 	} {
 		got := ""
@@ -398,6 +380,37 @@ func TestKinds(t *testing.T) {
 	for _, m := range lint.Mends {
 		if kinds[m] == nil {
 			t.Errorf("nothing makes %q", m)
+		}
+	}
+}
+
+// TestVersions asks for the release that the other parts of a library are of, else
+// for what the package that asks requires.
+func TestVersions(t *testing.T) {
+	const site = "1/usr/lib/python3/dist-packages"
+	part := "entrypoint [\"/app/infer\"]\n" + root + program("1/app/infer", "libcudnn.so.9") +
+		library("1/usr/lib/x86_64-linux-gnu/libcudnn.so.9.1.0", "libcudnn.so.9") + "-- 1/usr/lib/x86_64-linux-gnu/libcudnn.so.9 --\nsymlink libcudnn.so.9.1.0\n"
+	wheel := "entrypoint [\"/app/infer\"]\n" + root + program("1/app/infer", "libcudnn.so.9") +
+		library(site+"/nvidia/cudnn/lib/libcudnn.so.9", "libcudnn.so.9") + "-- " + site + "/nvidia_cudnn_cu12-9.19.0.56.dist-info/METADATA --\nName: nvidia-cudnn-cu12\nVersion: 9.19.0.56\n"
+	wheel = strings.Replace(wheel, "entrypoint", "env LD_LIBRARY_PATH=/usr/lib/python3/dist-packages/nvidia/cudnn/lib\nenv CUDA_VERSION=12.4.1\nentrypoint", 1)
+	asks := "env CUDA_VERSION=12.4.1\n" + root + library(site+"/onnxruntime/capi/libonnxruntime_providers_cuda.so", "libonnxruntime_providers_cuda.so", "libcudnn.so.9") +
+		library(site+"/onnxruntime/capi/onnxruntime_pybind11_state.so", "state.so") +
+		"-- " + site + "/onnxruntime_gpu-1.20.1.dist-info/METADATA --\nName: onnxruntime-gpu\nVersion: 1.20.1\nRequires-Dist: nvidia-cudnn-cu12 (>=9.1,<10) ; extra == 'cudnn'\nRequires-Dist: numpy (>=1.2)\n"
+	for name, tt := range map[string]struct {
+		text string
+		want []string
+	}{
+		"the name of another part":  {part, []string{"==9.1.0.*"}},
+		"the wheel of another part": {wheel, []string{"==9.19.0.56"}},
+		"what the package requires": {asks, []string{">=9.1,<10"}},
+	} {
+		var got [][]string
+		plan(t, tt.text, Options{Find: func(_ context.Context, w provide.Want) (*provide.Found, error) {
+			got = append(got, w.Versions)
+			return nil, &provide.NotFoundError{Want: w}
+		}})
+		if len(got) == 0 || !slices.Equal(got[0], tt.want) {
+			t.Errorf("%s: asked for %v, want %v", name, got, tt.want)
 		}
 	}
 }

@@ -111,22 +111,22 @@ func (l *ledger) gain(k string, after *ledger) int {
 	return n
 }
 
-// worse says what is wrong in after that was not in before, or is empty. A
-// trouble whose files all could not be loaded before is none: it stood behind
-// another. Neither is one of files that are new, or that no process got to load
-// before and one does now.
-func worse(before, after *ledger, old *layers.FS) string {
+// worse is what is wrong in after that was not in before, and the file that it
+// breaks (empty where it names none); nil when nothing is. A trouble whose files
+// all could not be loaded before is none: it stood behind another. Neither is one
+// of files that are new, or that no process got to load before and one does now.
+func worse(before, after *ledger, old *layers.FS) (f *lint.Finding, file string) {
 	for _, k := range after.order {
 		t := after.trouble[k]
-		if old := before.trouble[k]; old != nil && len(t.files) == 0 {
-			continue
-		}
 		if len(t.files) == 0 {
-			return t.finding.Message
+			if before.trouble[k] == nil {
+				return t.finding, ""
+			}
+			continue
 		}
 		for _, p := range t.finding.Affected {
 			if !before.grave[p] && !isNew(old, p) && !before.firstLoaded(p, after) {
-				return fmt.Sprintf("%s: %s", p, t.finding.Message)
+				return t.finding, p
 			}
 		}
 	}
@@ -137,11 +137,22 @@ func worse(before, after *ledger, old *layers.FS) string {
 		}
 		for _, p := range f.Affected {
 			if !before.any[p] && !isNew(old, p) && !before.firstLoaded(p, after) {
-				return fmt.Sprintf("%s: %s", p, f.Message)
+				return f, p
 			}
 		}
 	}
-	return ""
+	return nil, ""
+}
+
+// breaks says in a line what worse has found, empty for nothing.
+func breaks(f *lint.Finding, file string) string {
+	switch {
+	case f == nil:
+		return ""
+	case file == "" || strings.HasPrefix(f.Message, file):
+		return "breaks " + f.Message
+	}
+	return fmt.Sprintf("breaks %s: %s", file, f.Message)
 }
 
 // firstLoaded reports whether a process loads a file in after, and none did before.
@@ -174,8 +185,8 @@ func (l *ledger) weigh(other *ledger) int {
 // what it says of the image as it was; else it says why not.
 func Better(before, after *lint.Result, old, now *lint.Image) error {
 	was, is := newLedger(before, old), newLedger(after, now)
-	if broken := worse(was, is, old.FS); broken != "" {
-		return fmt.Errorf("it breaks %s", broken)
+	if broken := breaks(worse(was, is, old.FS)); broken != "" {
+		return errors.New("it " + broken)
 	}
 	if !is.better(was) {
 		return errors.New("it has as many findings as before")

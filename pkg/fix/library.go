@@ -32,7 +32,7 @@ func (p *planner) adds(ctx context.Context, f *lint.Finding) ([]candidate, error
 		return nil, err
 	}
 	list := []candidate{{text: "a search path alone", steps: []Step{appendPath(ours)}}}
-	for _, dir := range p.ownDirs(f) {
+	for _, dir := range p.homes(f) {
 		list = append(list, bring(dir))
 	}
 	list = append(list, bring(ours).and(" and in LD_LIBRARY_PATH", appendPath(ours)))
@@ -40,6 +40,19 @@ func (p *planner) adds(ctx context.Context, f *lint.Finding) ([]candidate, error
 		list = append(list, bring(ours).and(" and in ld.so.cache", cached(ours)))
 	}
 	return list, nil
+}
+
+// homes are the directories where a library belongs: those that the asking file
+// names, and for a part of a library the one where the asking part lies.
+func (p *planner) homes(f *lint.Finding) []string {
+	list := p.ownDirs(f)
+	for _, n := range f.NeededBy {
+		dir := path.Dir(n.Path)
+		if lib := provide.LibraryOf(n.Path); lib != nil && lib == provide.LibraryOf(f.Library) && offered(n.Path) && !slices.Contains(list, dir) {
+			list = append(list, dir)
+		}
+	}
+	return list
 }
 
 // and is the candidate with one more step.
@@ -119,9 +132,10 @@ func (p *planner) asker(f *lint.Finding) *elfdeps.Object {
 // they turn out to open themselves comes along when the trial shows it.
 func (p *planner) standIn(dir string, names []string, like *elfdeps.Object) candidate {
 	s := Step{Kind: "add", Library: names[0], Path: dir, StandIn: true}
+	origin := "$ORIGIN" // as NVIDIA's libraries that are several files have it
 	for _, n := range names {
 		s.Files = append(s.Files, n)
-		o := &elfdeps.Object{Ident: like.Ident, Type: elf.ET_DYN, Machine: like.Machine, Version: like.Version, Dynamic: true, Soname: n, Stack: elfdeps.StackNoExec}
+		o := &elfdeps.Object{Runpath: &origin, Ident: like.Ident, Type: elf.ET_DYN, Machine: like.Machine, Version: like.Version, Dynamic: true, Soname: n, Stack: elfdeps.StackNoExec}
 		s.files = append(s.files, file{File: patch.File{Path: path.Join(dir, n), Mode: 0o644, Size: 4096}, object: o})
 	}
 	slices.Sort(s.Files)
@@ -160,10 +174,12 @@ func (p *planner) find(ctx context.Context, f *lint.Finding, names []string) (*p
 		w.Arch = c.Architecture
 	}
 	if o := p.asker(f); o != nil {
-		w.Glibc = p.glibc(o)
+		w.Glibc = strings.TrimSuffix(p.glibc(o), "?")
 	}
 	if lib := provide.LibraryOf(names[0]); lib != nil {
-		w.Pin = p.Pins[lib.ID]
+		if w.Pin = p.Pins[lib.ID]; w.Pin == "" {
+			w.Versions = p.versionsFor(f, lib, w.CUDA)
+		}
 	}
 	question := fmt.Sprint(w)
 	if a, ok := p.answers[question]; ok {
@@ -329,11 +345,7 @@ func (p *planner) newer(ctx context.Context, f *lint.Finding) ([]candidate, erro
 		for _, dir := range p.whereIs(name) {
 			list = append(list, bring(dir))
 		}
-		first := Step{
-			Kind: "path", Text: fmt.Sprintf("put %s first in LD_LIBRARY_PATH", ours), Path: ours,
-			Variable: libraryPath, edit: edit{"prepend", ":", ours},
-		}
-		list = append(list, bring(ours).and(" and first in LD_LIBRARY_PATH", first))
+		list = append(list, bring(ours).and(" and first in LD_LIBRARY_PATH", prependPath(ours)))
 	}
 	return list, nil
 }

@@ -1,0 +1,142 @@
+package fix
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/patch"
+	"github.com/imgcheck/imgcheck/pkg/provide"
+)
+
+// stacks clear the mark by which a library asks for an executable stack, in a
+// copy of it. NVIDIA's files are never changed: their licences forbid it. A
+// library without PT_GNU_STACK has nothing to clear.
+func (p *planner) stacks(ctx context.Context, f *lint.Finding) ([]candidate, error) {
+	name, _, _ := strings.Cut(f.Message, ": ")
+	var list []candidate
+	for e, layer := range p.now.img.FS.All() {
+		if path.Base(e.Path) != path.Base(name) || e.Type != layers.Regular || e.Object == nil || e.Object.Stack != elfdeps.StackExec || isNVIDIAs("/"+e.Path) {
+			continue
+		}
+		if strings.HasPrefix(name, "/") && p.real(name) != "/"+e.Path {
+			continue
+		}
+		to := *e.Object
+		to.Stack = elfdeps.StackNoExec
+		made := file{object: &to, File: patch.File{Path: "/" + e.Path, Mode: e.Mode, UID: e.UID, GID: e.GID, Size: e.Size}}
+		if p.Content != nil {
+			made.Open = func() (io.ReadCloser, error) {
+				return clearStack(func() (io.ReadCloser, error) { return p.Content(ctx, layer, e) })
+			}
+		}
+		list = append(list, candidate{text: "/" + e.Path + " without the mark", steps: []Step{{
+			Kind: "execstack", Text: fmt.Sprintf("clear the mark for an executable stack in /%s", e.Path), Path: "/" + e.Path, files: []file{made},
+		}}})
+	}
+	return list, nil
+}
+
+// isNVIDIAs reports whether a file is one of NVIDIA's, by its name or by the
+// wheel that it lies in. libcurl and libcups are not, for all that they begin
+// with libcu.
+func isNVIDIAs(file string) bool {
+	return provide.LibraryOf(file) != nil || strings.Contains(file, "/nvidia/") || strings.HasPrefix(path.Base(file), "libnv") || path.Base(file) == "libcuda.so" || strings.HasPrefix(path.Base(file), "libcuda.so.")
+}
+
+const (
+	ptGNUStack = 0x6474e551
+	pfX        = 1
+)
+
+// clearStack is a file less the PF_X of its PT_GNU_STACK; the rest is the same,
+// byte for byte. open is called twice, and gives the same each time.
+func clearStack(open func() (io.ReadCloser, error)) (io.ReadCloser, error) {
+	first, err := open()
+	if err != nil {
+		return nil, err
+	}
+	at, err := stackFlags(bufio.NewReader(first))
+	first.Close()
+	if err != nil {
+		return nil, err
+	}
+	second, err := open()
+	if err != nil {
+		return nil, err
+	}
+	return &cleared{second, at}, nil
+}
+
+// cleared reads on, and takes PF_X out of the byte that is so far away.
+type cleared struct {
+	io.ReadCloser
+	left int64
+}
+
+func (c *cleared) Read(b []byte) (int, error) {
+	n, err := c.ReadCloser.Read(b)
+	if c.left >= 0 && c.left < int64(n) {
+		b[c.left] &^= pfX
+	}
+	c.left -= int64(n)
+	return n, err
+}
+
+var errNoStack = errors.New("it is no ELF file with a PT_GNU_STACK")
+
+// stackFlags is where the lowest byte of the p_flags of PT_GNU_STACK is, in bytes
+// from the start (gABI, Elf32_Phdr and Elf64_Phdr).
+func stackFlags(r io.Reader) (int64, error) {
+	head := make([]byte, 64)
+	if _, err := io.ReadFull(r, head); err != nil || !bytes.HasPrefix(head, []byte("\x7fELF")) {
+		return 0, errNoStack
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	if head[5] == 2 {
+		order = binary.BigEndian
+	}
+	var off int64
+	var size, flags, n int
+	switch head[4] {
+	case 1:
+		off, size, n, flags = int64(order.Uint32(head[28:])), int(order.Uint16(head[42:])), int(order.Uint16(head[44:])), 24
+	case 2:
+		off, size, n, flags = int64(order.Uint64(head[32:])), int(order.Uint16(head[54:])), int(order.Uint16(head[56:])), 4
+	default:
+		return 0, errNoStack
+	}
+	skip := off - int64(len(head))
+	if head[4] == 1 && skip < 0 { // a 32-bit header is 52 bytes
+		r, skip = io.MultiReader(bytes.NewReader(head[52:]), r), off-52
+	}
+	if skip < 0 || size < flags+4 {
+		return 0, errNoStack
+	}
+	if _, err := io.CopyN(io.Discard, r, skip); err != nil {
+		return 0, errNoStack
+	}
+	entry := make([]byte, size)
+	for i := range n {
+		if _, err := io.ReadFull(r, entry); err != nil {
+			return 0, errNoStack
+		}
+		if order.Uint32(entry) == ptGNUStack {
+			at := off + int64(i)*int64(size) + int64(flags)
+			if order == binary.BigEndian {
+				at += 3
+			}
+			return at, nil
+		}
+	}
+	return 0, errNoStack
+}
