@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/urfave/cli/v2"
+	"gopkg.in/yaml.v3"
 )
 
 // commands are the program's own, all of them.
@@ -134,5 +138,32 @@ func TestMan(t *testing.T) {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in the manual:\n%.3000s", want, &text)
 		}
+	}
+}
+
+// TestPreCommit: the hook for pre-commit calls a command that there is, at the
+// stage at which git tells what is pushed.
+func TestPreCommit(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, ".pre-commit-hooks.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hooks []struct {
+		ID, Entry, Language string
+		Stages              []string
+		PassFilenames       *bool `yaml:"pass_filenames"`
+		AlwaysRun           bool  `yaml:"always_run"`
+	}
+	if err := yaml.Unmarshal(text, &hooks); err != nil || len(hooks) != 1 {
+		t.Fatalf("%v, %d hooks", err, len(hooks))
+	}
+	h := hooks[0]
+	words := strings.Fields(h.Entry)
+	cmd := newApp(new(bytes.Buffer), new(bytes.Buffer)).Command(words[1])
+	if words[0] != "imgcheck" || cmd == nil || !slices.Contains(verbsOf(cmd), words[2]) {
+		t.Errorf("%q is no command", h.Entry)
+	}
+	if h.ID != "imgcheck" || h.Language != "golang" || !slices.Equal(h.Stages, []string{"pre-push"}) || h.PassFilenames == nil || *h.PassFilenames || !h.AlwaysRun {
+		t.Errorf("%+v", h)
 	}
 }
