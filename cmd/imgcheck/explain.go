@@ -22,16 +22,18 @@ func explainCommand() *cli.Command {
 		UsageText: "imgcheck explain [options] TEXT | - | RULE-ID",
 		Description: "TEXT is a line of an error; - reads a log from the standard input, of which the first line\n" +
 			"with a cause of its own decides. The answers are what it may come from, the likeliest first,\n" +
-			"each with what would confirm it. A rule's ID prints its page.\n\n" +
+			"each with what would confirm it. With --image the image that it is from is scanned, and what\n" +
+			"it shows comes first, with the file and the layer. A rule's ID prints its page.\n\n" +
 			"The exit status is 0 when there is an answer, 1 when the text is not known, 2 for an error.\n\n" +
 			"Examples:\n" +
 			"   imgcheck explain 'libcudnn.so.9: cannot open shared object file: No such file or directory'\n" +
 			"   docker logs app 2>&1 | imgcheck explain -",
 		OnUsageError: usageError,
-		Flags: []cli.Flag{
+		Flags: append(imageFlags(),
+			&cli.StringFlag{Name: "image", Usage: "scan `IMAGE`, which the text is from, and name the file and the layer"},
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answers: text or json"},
 			rulesFlag(),
-		},
+		),
 		Action: func(c *cli.Context) error {
 			write, ok := explainFormats[c.String("format")]
 			if !ok {
@@ -63,6 +65,17 @@ func explainCommand() *cli.Command {
 				}
 			}
 			r := x.Explain(text)
+			if ref := c.String("image"); ref != "" {
+				o, err := imageOptions(c)
+				if err != nil {
+					return err
+				}
+				doc, err := scanWith(c.Context, ref, o, false, c.StringSlice("rules")...)
+				if err != nil {
+					return err
+				}
+				x.InImage(r, ref, doc.Findings)
+			}
 			if err := write(r, c.App.Writer); err != nil {
 				return err
 			}

@@ -26,7 +26,7 @@ import (
 
 // daemon starts the buildkitd that make buildkit has built, and gives its
 // address. BUILDKIT names the directory of buildkitd and buildctl.
-func daemon(t *testing.T) string {
+func daemon(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	addr := "unix://" + filepath.Join(dir, "sock")

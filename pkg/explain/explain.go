@@ -34,6 +34,8 @@ const Schema = "imgcheck.explain/1"
 // Result is what is known of a text.
 type Result struct {
 	Schema string `json:"schema"`
+	// Image is the one whose findings were put beside the answers, if any.
+	Image string `json:"image,omitempty"`
 	// Answers are what it may come from, the likeliest first; none when the text
 	// is not known.
 	Answers []Answer `json:"answers"`
@@ -63,6 +65,8 @@ type Answer struct {
 	Confirm  string            `json:"confirm,omitempty"`
 	Fixes    []string          `json:"fixes,omitempty"`
 	Sources  []string          `json:"sources,omitempty"`
+	// InImage are the findings in the image that say the same.
+	InImage []Found `json:"in_image,omitempty"`
 }
 
 // Confidence is how sure an answer is.

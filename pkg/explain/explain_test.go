@@ -235,9 +235,12 @@ func TestJSON(t *testing.T) {
 	for _, r := range reports(t) {
 		texts = append(texts, r.Text)
 	}
+	layer := &lint.LayerRef{Index: 2, CreatedBy: "RUN x"}
 	for _, text := range texts {
 		var b bytes.Buffer
-		if err := x.Explain(text).JSON(&b); err != nil {
+		r := x.Explain(text)
+		x.InImage(r, "app", []lint.Finding{{Rule: "missing-library", Severity: lint.Error, Message: text, NeededBy: []lint.File{{Path: "/x", Layer: layer}}}})
+		if err := r.JSON(&b); err != nil {
 			t.Fatal(err)
 		}
 		doc, err := jsonschema.UnmarshalJSON(&b)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/imgcheck/imgcheck/pkg/lint"
@@ -59,12 +60,7 @@ func TestReports(t *testing.T) {
 				got = append(got, a.Class)
 			}
 		}
-		place := -1
-		for i, c := range got {
-			if c == r.Class {
-				place = i
-			}
-		}
+		place := slices.Index(got, r.Class)
 		if place == 0 {
 			first++
 		} else {

@@ -42,6 +42,9 @@ func (r *Result) Text(w io.Writer) error {
 		}
 		return b.Flush()
 	}
+	if r.Image != "" && len(r.Answers[0].InImage) == 0 {
+		fmt.Fprintf(b, "%s shows none of these:\n", clean(r.Image))
+	}
 	for i, a := range r.Answers {
 		if i == 1 {
 			fmt.Fprintln(b, "It may also be:")
@@ -49,6 +52,15 @@ func (r *Result) Text(w io.Writer) error {
 		fmt.Fprintf(b, "%s: %s [%s]\n", a.Confidence, clean(a.Title), a.Case)
 		if i == 0 || a.Line != r.Answers[0].Line {
 			field(b, fmt.Sprintf("line %d", a.Line), a.Text)
+		}
+		for _, f := range a.InImage {
+			field(b, "image has", f.Message)
+			for _, file := range f.Files {
+				field(b, "", "  "+file.Path)
+				if l := file.Layer; l != nil {
+					field(b, "", strings.TrimRight(fmt.Sprintf("    from layer %d: %s", l.Index, l.CreatedBy), ": "))
+				}
+			}
 		}
 		if i > 0 {
 			field(b, "confirm", a.Confirm)

@@ -35,7 +35,8 @@ var errIndex = errors.New("is no stored layer")
 
 // encodeLayer writes a layer under a name.
 func encodeLayer(w io.Writer, name string, l *Layer) error {
-	z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(indexWindow))
+	// The next level takes half as long again, for a tenth less.
+	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(indexWindow))
 	if err != nil {
 		return err
 	}

@@ -94,17 +94,21 @@ func passing(req *http.Request, resp *http.Response, err error) bool {
 		}
 		return false
 	}
+	if req.Header.Get("Range") != "" {
+		return true // who has sent half a blob is there, or starting again
+	}
 	var timeout net.Error
 	var stalled stalledError
+	var dial *net.OpError
+	var dns *net.DNSError
 	switch {
+	case errors.As(err, &dial) && dial.Op == "dial", errors.As(err, &dns):
+		return false // a wrong name, or no network: waiting for that takes long enough once
 	case errors.As(err, &stalled), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
 		return true
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return true
 	}
-	// Who has sent half a blob is there: it is starting again.
-	return req.Header.Get("Range") != "" && errors.Is(err, syscall.ECONNREFUSED)
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // retryAfter is how long a server asks to be left alone.

@@ -204,6 +204,13 @@ func TestDownload(t *testing.T) {
 			2 * time.Second, "",
 		},
 		{"nobody is there", []answer{fails(syscall.ECONNREFUSED)}, []string{""}, 0, `Get "http://registry/blob": connection refused`},
+		{"nobody answers", []answer{fails(&net.OpError{Op: "dial", Err: context.DeadlineExceeded})}, []string{""}, 0, `Get "http://registry/blob": dial: context deadline exceeded`},
+		{
+			"the network is gone for a while",
+			[]answer{respond(200, "", until(half, reset)), fails(&net.DNSError{Err: "no such host"}), respond(206, partial(half), from(half))},
+			[]string{"", rangeOf(half), rangeOf(half)},
+			2 * time.Second, "",
+		},
 		{"not there", []answer{respond(404, "", nothing())}, []string{""}, 0, "GET http://registry/blob: unexpected status code 404 Not Found"},
 		{
 			"longer than it should be",

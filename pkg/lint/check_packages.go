@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
@@ -121,7 +122,7 @@ func (w *world) torchPairs() []Finding {
 				NeededBy: []File{w.file(pkg.Path)}, Present: []File{w.file(base.Path)},
 			}
 			fit := pair.Versions[numbers(have, 2)]
-			if fit != "" {
+			if fit != "" && isVersion440(have) {
 				f.Fixes = []string{fmt.Sprintf("pip install 'torch==%s' '%s==%s.*'", have, pair.Package, fit)}
 			}
 			f.Fixes = append(f.Fixes, fmt.Sprintf("install %s and %s in one command and from one index, so that pip chooses both", pair.For, pair.Package))
@@ -142,6 +143,13 @@ func (w *world) torchPairs() []Finding {
 		}
 	}
 	return list
+}
+
+// isVersion440 reports whether a text from the image is a version and nothing
+// else: fixes are commands that people copy.
+func isVersion440(s string) bool {
+	_, err := inventory.Compare(s, s)
+	return err == nil && !strings.ContainsFunc(s, unicode.IsSpace)
 }
 
 // cudaNumbers is how many numbers of the CUDA versions must agree.
@@ -575,4 +583,81 @@ func (w *world) sharedFiles(p *inventory.Python, wheels map[string]*inventory.Pa
 		})
 	}
 	return list
+}
+
+// requiredFixes puts the fix that a wheel itself names before the others: where a
+// library is missing that the metadata of the package that asks for it requires
+// in one release.
+func (w *world) requiredFixes(list []Finding) {
+	for i := range list {
+		f := &list[i]
+		if f.Rule != "missing-library" && f.Rule != "missing-sublibrary" {
+			continue
+		}
+		for _, n := range f.NeededBy {
+			if fix := w.requiredFix(n.Path, path.Base(f.Library)); fix != "" {
+				f.Fixes = append([]string{fix}, f.Fixes...)
+				break
+			}
+		}
+	}
+}
+
+// requiredFix is how the package that has a file would get a library, empty when
+// it does not say.
+func (w *world) requiredFix(file, library string) string {
+	p, pkg, wheels := w.ownerOf(file)
+	if pkg == nil {
+		return ""
+	}
+	for _, line := range pkg.Requires {
+		r, err := inventory.ParseRequirement(line)
+		if err != nil || !strings.HasPrefix(r.Specifiers, "==") || strings.ContainsAny(r.Specifiers, "*,") || !w.brings(r.Name, library) {
+			continue
+		}
+		if holds, known := r.Applies(w.marker(p)); !holds || !known || !isVersion440(strings.TrimPrefix(r.Specifiers, "==")) {
+			continue
+		}
+		options := ""
+		if wheels[r.Name] != nil {
+			options = "--force-reinstall --no-deps "
+		}
+		return fmt.Sprintf("pip install %s'%s%s', which %s %s requires", options, r.Name, r.Specifiers, pkg.Name, w.version(p, pkg))
+	}
+	return ""
+}
+
+// brings reports whether a distribution is the one that has a library.
+func (w *world) brings(dist, library string) bool {
+	for _, d := range w.packs.LibraryDists {
+		if rest, ok := strings.CutPrefix(dist, d.Dist); ok && match(d.Match, library) && (rest == "" || strings.HasPrefix(rest, "-cu")) {
+			return true
+		}
+	}
+	return false
+}
+
+// ownerOf is the wheel that a file belongs to, with its environment: by its
+// RECORD, else by the directory that it is in.
+func (w *world) ownerOf(file string) (*inventory.Python, *inventory.Package, map[string]*inventory.Package) {
+	for _, p := range w.inv.Pythons {
+		for _, site := range p.Sites {
+			if !isIn(file, site) {
+				continue
+			}
+			wheels := w.inv.Wheels(p)
+			for _, name := range slices.Sorted(maps.Keys(wheels)) {
+				if _, ok := wheels[name].Files[file]; ok {
+					return p, wheels[name], wheels
+				}
+			}
+			top, _, _ := strings.Cut(strings.TrimPrefix(file, site+"/"), "/")
+			for _, name := range []string{inventory.Normalize(top), inventory.Normalize(top) + "-gpu"} {
+				if pkg := wheels[name]; pkg != nil {
+					return p, pkg, wheels
+				}
+			}
+		}
+	}
+	return nil, nil, nil
 }

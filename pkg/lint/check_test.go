@@ -110,6 +110,7 @@ func TestChecks(t *testing.T) {
 		{"a marker that does not hold", wheelText("torch", "2.7.0", `nvidia-cudnn-cu12==9.9; sys_platform == "win32"`) + cudnn9, nil},
 
 		{"pair: metadata before the table", wheelText("torch", "2.6.0") + wheelText("torchvision", "0.22.0", "torch==2.6.0"), nil},
+		{"pair: a version that is a command", torchBuild("2.6.0+x; evil", "'12.4'") + wheelText("torch", "2.6.0") + wheelText("torchvision", "0.22.0"), []string{"error torch-pair"}},
 		{"pair: the table", wheelText("torch", "2.6.0") + wheelText("torchvision", "0.22.0"), []string{"error torch-pair"}},
 		{"pair: a release that no row has", wheelText("torch", "9.0.0") + wheelText("torchvision", "0.22.0"), nil},
 		{"pair: two torch in one directory", wheelText("torch", "2.6.0") + wheelText("torch", "2.5.0") + wheelText("torchvision", "0.22.0"), nil},
@@ -148,6 +149,9 @@ func checked(t *testing.T, p *Packs, img *Image) []string {
 	}
 	var got []string
 	for _, f := range res.Findings {
+		if strings.Contains(strings.Join(f.Fixes, "\n"), "evil") {
+			t.Errorf("a fix has what the image says: %q", f.Fixes)
+		}
 		for _, c := range checks {
 			if c.rule == f.Rule {
 				got = append(got, fmt.Sprintf("%s %s", f.Severity, f.Rule))

@@ -86,12 +86,18 @@ func (w *world) programs() []*object {
 	return list
 }
 
+// runProgram starts a program. Symbols are bound in the image's own: that takes
+// most of a second for one of PyTorch's, and Debian's torch has forty that test it.
 func (w *world) runProgram(o *object) *run {
 	host := w.host(o.loader)
 	if host == nil {
 		return nil
 	}
-	p, err := host.Start(o.path)
+	start := host.Trace
+	if o.path == w.entry().path {
+		start = host.Start
+	}
+	p, err := start(o.path)
 	if err != nil {
 		return nil
 	}

@@ -18,6 +18,7 @@ type Tables struct {
 	Mounts       []*Known      `yaml:"mounts"`
 	DriverExempt []*Known      `yaml:"driver_exempt"`
 	GPUWheels    []*Known      `yaml:"gpu_wheels"`
+	LibraryDists []*Dist       `yaml:"library_dists"`
 }
 
 // Pair tells which release of a package is built for which release of another,
@@ -99,6 +100,13 @@ type Known struct {
 	Sources []string `yaml:"sources"`
 }
 
+// Dist is the distribution of Python's that brings a library.
+type Dist struct {
+	Match   string   `yaml:"match"` // pattern of the library's names
+	Dist    string   `yaml:"dist"`  // its name, to which -cu12 and the like may be added
+	Sources []string `yaml:"sources"`
+}
+
 // add joins the tables of another pack.
 func (t *Tables) add(o Tables) {
 	t.Pairs = append(t.Pairs, o.Pairs...)
@@ -110,6 +118,7 @@ func (t *Tables) add(o Tables) {
 	t.Mounts = append(t.Mounts, o.Mounts...)
 	t.DriverExempt = append(t.DriverExempt, o.DriverExempt...)
 	t.GPUWheels = append(t.GPUWheels, o.GPUWheels...)
+	t.LibraryDists = append(t.LibraryDists, o.LibraryDists...)
 }
 
 // validate refuses rows that say nothing, and versions that are none.
@@ -157,6 +166,14 @@ func (t *Tables) validate() error {
 	for _, c := range t.Capabilities {
 		if c.Name == "" || len(c.Sources) == 0 {
 			return fmt.Errorf("capability %q: needs a name and sources", c.Name)
+		}
+	}
+	for _, d := range t.LibraryDists {
+		if d.Match == "" || d.Dist == "" || len(d.Sources) == 0 {
+			return fmt.Errorf("library dist %q: needs a match, a dist and sources", d.Match)
+		}
+		if err := patterns("library dist", []string{d.Match}); err != nil {
+			return err
 		}
 	}
 	for _, m := range slices.Concat(t.Mounts, t.DriverExempt, t.GPUWheels) {

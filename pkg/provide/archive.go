@@ -44,14 +44,26 @@ type member struct {
 	hard string
 }
 
-// unpack takes out of an archive in the cache what a request may need: its
-// libraries, the links beside them and the licence. It is done once an archive
-// and library.
-func (e *env) unpack(ctx context.Context, file, sum string, r *request) ([]member, error) {
+// unpack takes out of an archive what a request may need: its libraries, the
+// links beside them and the licence. It is done once an archive and library; only
+// then is the archive fetched.
+func (e *env) unpack(ctx context.Context, fetch func() (string, error), sum string, r *request) ([]member, error) {
 	list := filepath.Join(e.cache, "lists", r.listName(sum))
 	if members, ok := e.unpacked(list); ok {
 		return members, nil
 	}
+	file, err := fetch()
+	if err != nil {
+		return nil, err
+	}
+	members, err := e.unpackFile(ctx, file, r)
+	if err != nil {
+		return nil, fmt.Errorf("unpacking it: %w", err)
+	}
+	return members, e.writeList(list, members)
+}
+
+func (e *env) unpackFile(ctx context.Context, file string, r *request) ([]member, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -67,7 +79,7 @@ func (e *env) unpack(ctx context.Context, file, sum string, r *request) ([]membe
 		return nil, err
 	}
 	slices.SortFunc(u.members, func(a, b member) int { return strings.Compare(a.Path, b.Path) })
-	return u.members, e.writeList(list, u.members)
+	return u.members, nil
 }
 
 // listName is where it stands what a request has taken of an archive.

@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
@@ -50,6 +52,7 @@ func (r *request) sets(dir, release string, list []entry) []*set {
 	if release != "" || r.lib != nil && r.lib.OtherNumbers {
 		version = func(string) string { return release }
 	}
+	list = slices.DeleteFunc(slices.Clone(list), func(e entry) bool { return !goodName(e.name) })
 	byName := map[string]entry{}
 	for _, e := range list {
 		byName[e.name] = e
@@ -112,9 +115,11 @@ func (s *set) finish(byName map[string]entry) {
 	}
 }
 
-// goodName reports whether a name that a file brings can be a file's name.
+// goodName reports whether a name that a source brings can be a library's or
+// link's: a file's name, and one that can be shown.
 func goodName(n string) bool {
-	return n != "" && n != "." && n != ".." && len(n) <= 255 && n == path.Base(n) && !strings.ContainsRune(n, 0)
+	return n != "" && n != "." && n != ".." && len(n) <= 255 && n == path.Base(n) && utf8.ValidString(n) &&
+		!strings.ContainsFunc(n, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // has reports whether the set has every name that is asked for, and what not.

@@ -99,6 +99,7 @@ func cudnn(t *testing.T) string {
 		"sbsa/libcudnn.so.9.5.1":      string(lib(t, "aarch64 soname=libcudnn.so.9")),
 		"sbsa/libcudnn.so.9":          "-> libcudnn.so.9.5.1",
 		"new/libcudnn.so.9.6.0":       "not an ELF file",
+		"bad/libcudnn.so.\x1b[2J.9":   x86("libcudnn.so.9"),
 		"LICENSE":                     "be nice",
 	})
 }

@@ -43,14 +43,16 @@ func (s *fileSource) find(ctx context.Context, r *request) (*Found, error) {
 	if release != "" && !r.spec.allowText(release) {
 		return nil, absent("is release %s, which does not fit", release)
 	}
-	return s.found(ctx, r, s.file, strings.TrimPrefix(digest, "sha256:"), release, filepath.Base(s.file))
+	here := func() (string, error) { return s.file, nil }
+	return s.found(ctx, r, here, strings.TrimPrefix(digest, "sha256:"), release, filepath.Base(s.file))
 }
 
-// found is a library of an archive. release is empty when not known.
-func (e *env) found(ctx context.Context, r *request, file, sum, release, title string) (*Found, error) {
-	members, err := e.unpack(ctx, file, sum, r)
+// found is a library of an archive that can be fetched. release is empty when
+// not known.
+func (e *env) found(ctx context.Context, r *request, fetch func() (string, error), sum, release, title string) (*Found, error) {
+	members, err := e.unpack(ctx, fetch, sum, r)
 	if err != nil {
-		return nil, fmt.Errorf("unpacking %s: %w", title, err)
+		return nil, fmt.Errorf("%s: %w", title, err)
 	}
 	all, licence, err := e.fromMembers(members, release, r)
 	if err != nil {

@@ -142,7 +142,7 @@ func FuzzUnpack(f *testing.F) {
 		if err := os.WriteFile(file, b, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		found, err := e.found(t.Context(), r, file, sum(b), "", "x")
+		found, err := e.found(t.Context(), r, func() (string, error) { return file, nil }, sum(b), "", "x")
 		if left, _ := filepath.Glob(filepath.Join(cache, "partial", "*")); len(left) > 0 {
 			t.Errorf("there is left %v", left)
 		}

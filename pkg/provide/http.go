@@ -268,7 +268,7 @@ type artifact struct {
 // before its hash was right.
 func (e *env) download(ctx context.Context, a *artifact) (string, error) {
 	if !isSum(a.sum) {
-		return "", fmt.Errorf("%s: %w", a.name, errNoSum)
+		return "", errNoSum
 	}
 	if p, ok := e.cached(a.sum); ok {
 		return p, nil
@@ -341,7 +341,7 @@ func (d *download) run(ctx context.Context) error {
 			}
 			if !begun {
 				os.Remove(d.file.Name())
-				return fmt.Errorf("%s has the sha256 %s, and should have %s: it is not the file that was meant", d.name, got, d.artifact.sum)
+				return fmt.Errorf("it has the sha256 %s, and should have %s: it is not the file that was meant", got, d.artifact.sum)
 			}
 			begun = false
 			continue
@@ -418,7 +418,7 @@ func (d *download) copy(resp *http.Response) (bool, error) {
 	for {
 		n, err := resp.Body.Read(buf)
 		if d.have+int64(n) > d.limit {
-			return false, fmt.Errorf("%s is longer than the %d bytes that it should have", d.name, d.limit)
+			return false, fmt.Errorf("it is longer than the %d bytes that it should have", d.limit)
 		}
 		if _, werr := d.file.Write(buf[:n]); werr != nil {
 			return false, werr

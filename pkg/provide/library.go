@@ -176,7 +176,7 @@ func (l *Library) has(name string) bool {
 func newRequest(w Want) (*request, error) {
 	r := &request{Want: w}
 	for _, n := range w.Names {
-		if n == "" || n != path.Base(n) || n == "." || n == ".." || len(n) > 255 {
+		if !goodName(n) {
 			return nil, fmt.Errorf("looking for %q: it is no file name", n)
 		}
 	}

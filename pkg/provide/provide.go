@@ -71,8 +71,9 @@ type Want struct {
 	// Versions are specifier sets as Requires-Dist has them ("==9.1.0.70",
 	// ">=9.1,<10"), all of which must hold.
 	Versions []string
-	// Pin is the version that the user has asked for, or empty. Unlike Versions
-	// it is never taken on trust, where a version could not be made out.
+	// Pin is the version that the user has asked for, or its first numbers, or
+	// empty. Unlike Versions it is never taken on trust, where a version could
+	// not be made out.
 	Pin string
 	// CUDA is the major version of CUDA that the asker is built for ("12"), or
 	// empty. Packages of cuDNN and NCCL are per major.

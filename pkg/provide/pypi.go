@@ -94,11 +94,10 @@ func (s *indexSource) wheel(ctx context.Context, r *request, c candidate) (*Foun
 	if u.User == nil && u.Host == s.url.Host && u.Scheme == s.url.Scheme {
 		u.User = s.url.User
 	}
-	file, err := s.download(ctx, &artifact{url: u, name: c.link.name, sum: c.link.sum, size: c.link.size})
-	if err != nil {
-		return nil, err
+	fetch := func() (string, error) {
+		return s.download(ctx, &artifact{url: u, name: c.link.name, sum: c.link.sum, size: c.link.size})
 	}
-	return s.found(ctx, r, file, c.link.sum, c.wheel.version, c.link.name)
+	return s.found(ctx, r, fetch, c.link.sum, c.wheel.version, c.link.name)
 }
 
 // link is a file that an index page names.

@@ -152,7 +152,10 @@ func (s *redistSource) archive(ctx context.Context, r *request, u *url.URL) (*ar
 		return nil, "", fmt.Sprintf("%s has no %s", base(u), r.lib.Redist.Component), nil
 	}
 	v, err := parseVersion(c.version)
-	if err != nil || !r.spec.allow(v) || !r.hasMajor(v) {
+	if err != nil {
+		return nil, "", "", fmt.Errorf("%s: %w", base(u), err)
+	}
+	if !r.spec.allow(v) || !r.hasMajor(v) {
 		return nil, "", fmt.Sprintf("%s has %s %s, which does not fit", base(u), r.lib.Redist.Component, c.version), nil
 	}
 	for _, platform := range machines[r.Arch].redist {
@@ -198,11 +201,7 @@ func (s *redistSource) manifest(ctx context.Context, product string, u *url.URL)
 }
 
 func (s *redistSource) take(ctx context.Context, r *request, a *artifact, version string) (*Found, error) {
-	file, err := s.download(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	return s.found(ctx, r, file, a.sum, version, a.name)
+	return s.found(ctx, r, func() (string, error) { return s.download(ctx, a) }, a.sum, version, a.name)
 }
 
 // component is a part of a redistrib_*.json.

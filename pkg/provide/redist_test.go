@@ -141,7 +141,7 @@ func TestRedistKnowsHashes(t *testing.T) {
 	w := serve(t)
 	w.files["/redist/redistrib_9.1.1.json"] = []byte("{}")
 	_, err := open(t, "redist:"+w.URL+"/redist/").Find(t.Context(), Want{Library: "cudnn", CUDA: "12", Pin: "9.1.1.17"})
-	if err == nil || !strings.Contains(err.Error(), "redistrib_9.1.1.json has the sha256 44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a, and should have d22d5694") {
+	if err == nil || !strings.Contains(err.Error(), "redistrib_9.1.1.json: it has the sha256 44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a, and should have d22d5694") {
 		t.Errorf("got %v", err)
 	}
 	_, err = open(t, "redist:"+w.URL+"/redist/").Find(t.Context(), Want{Library: "cudnn", CUDA: "12", Pin: "9.2.0.82"})

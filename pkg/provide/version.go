@@ -31,7 +31,7 @@ func parseSpecifiers(w Want) (specifiers, error) {
 		if _, err := parseVersion(w.Pin); err != nil {
 			return s, err
 		}
-		texts = append(texts, "=="+w.Pin)
+		texts = append(texts, "=="+w.Pin+rest(w.Pin))
 	}
 	for _, t := range texts {
 		if strings.TrimSpace(t) == "" {
@@ -48,6 +48,15 @@ func parseSpecifiers(w Want) (specifiers, error) {
 		s.text = append(s.text, t)
 	}
 	return s, nil
+}
+
+// rest lets a pinned version of numbers alone be the first of them: 9.1 is any
+// 9.1.x.
+func rest(pin string) string {
+	if strings.Trim(pin, "0123456789.") == "" {
+		return ".*"
+	}
+	return ""
 }
 
 func parseVersion(s string) (pep440.Version, error) {
@@ -108,8 +117,8 @@ func coarse(clause string, have pep440.Version, n int) bool {
 	if i < 0 {
 		return false
 	}
-	op, numbers := strings.TrimSpace(clause[:i]), strings.Split(clause[i:], ".")
-	if len(numbers) > n && numbers[len(numbers)-1] != "*" {
+	op, numbers := strings.TrimSpace(clause[:i]), strings.Split(strings.TrimSuffix(clause[i:], ".*"), ".")
+	if len(numbers) > n {
 		switch op {
 		case "!=":
 			return true

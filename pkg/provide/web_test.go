@@ -260,6 +260,8 @@ func TestIndexTakesTheNewestThatFits(t *testing.T) {
 		"two sets":           {Want{Versions: []string{">=9.0", "<9.5"}}, "9.1.0.70"},
 		"equal":              {Want{Versions: []string{"==9.1.0.70"}}, "9.1.0.70"},
 		"prefix":             {Want{Versions: []string{"==9.1.*"}}, "9.1.0.70"},
+		"pinned":             {Want{Pin: "9.1.0.70"}, "9.1.0.70"},
+		"pinned in part":     {Want{Pin: "9.1"}, "9.1.0.70"},
 		"pinned pre-release": {Want{Pin: "10.0.0.1rc1"}, "10.0.0.1rc1"},
 		"old glibc":          {Want{Glibc: "2.27", Names: []string{"libcudnn.so.9"}}, "9.1.0.70"},
 		"unknown glibc":      {Want{Glibc: "?"}, "9.5.1.17"},
@@ -576,6 +578,13 @@ func TestCacheIsUsedAndChecked(t *testing.T) {
 	first := find()
 	second := find()
 	if diff := cmp.Diff(digests(first), digests(second)); diff != "" || w.times(p) != 1 {
+		t.Errorf("fetched %d times\n%s", w.times(p), diff)
+	}
+	// What was taken out is enough: the wheel itself may go.
+	if err := os.Remove(filepath.Join(cache, "sha256", sum(w.files[p]))); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(digests(first), digests(find())); diff != "" || w.times(p) != 1 {
 		t.Errorf("fetched %d times\n%s", w.times(p), diff)
 	}
 	// A damaged file is fetched or taken out again.

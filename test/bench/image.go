@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"os/exec"
@@ -146,38 +147,67 @@ func (b blobs) json(v any, kind types.MediaType) (v1.Descriptor, error) {
 	return v1.Descriptor{MediaType: kind, Digest: h, Size: n}, os.WriteFile(b.path(h.String()), raw, 0o644)
 }
 
-// layer stores contents as one layer, and tells its descriptor, diff ID and
-// uncompressed size.
-func (b blobs) layer(list []content, debs map[string]string, kind types.MediaType) (d v1.Descriptor, diffID v1.Hash, size int64, err error) {
-	f, err := os.CreateTemp(b.dir, "layer-")
-	if err != nil {
-		return d, diffID, 0, err
+// stored is a layer that was made.
+type stored struct {
+	Blob   v1.Descriptor
+	DiffID v1.Hash
+	Size   int64 // unpacked, in bytes
+}
+
+// layer puts contents into the layout as one layer. What was made before, for
+// this image or another one, lies in the directory made beside it.
+func (b blobs) layer(list []content, debs map[string]string, kind types.MediaType) (stored, error) {
+	made := filepath.Join(filepath.Dir(b.dir), "made")
+	if err := os.MkdirAll(made, 0o755); err != nil {
+		return stored{}, err
 	}
-	defer os.Remove(f.Name())
+	file := filepath.Join(made, fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s %+v", kind, list))))
+	var l stored
+	raw, err := os.ReadFile(file + ".json")
+	if err == nil {
+		err = json.Unmarshal(raw, &l)
+	} else {
+		l, err = makeLayer(file, list, debs, kind)
+	}
+	if err != nil {
+		return l, err
+	}
+	return l, os.Link(file, b.path(l.Blob.Digest.String()))
+}
+
+// makeLayer writes a layer's blob to a file, and beside it what it is.
+func makeLayer(file string, list []content, debs map[string]string, kind types.MediaType) (l stored, err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return l, err
+	}
 	defer f.Close()
 	packed, plain := sha256.New(), sha256.New()
 	counted := &counter{w: plain}
 	z, err := compressor(io.MultiWriter(f, packed), kind)
 	if err != nil {
-		return d, diffID, 0, err
+		return l, err
 	}
 	w := tar.NewWriter(io.MultiWriter(z, counted))
 	for _, c := range list {
 		if err := c.write(w, debs); err != nil {
-			return d, diffID, 0, fmt.Errorf("layer %s: %w", c.name, err)
+			return l, fmt.Errorf("layer %s: %w", c.name, err)
 		}
 	}
 	if err := errors.Join(w.Close(), z.Close()); err != nil {
-		return d, diffID, 0, err
+		return l, err
 	}
 	st, err := f.Stat()
 	if err != nil {
-		return d, diffID, 0, err
+		return l, err
 	}
-	digest := v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(packed.Sum(nil))}
-	d = v1.Descriptor{MediaType: kind, Digest: digest, Size: st.Size()}
-	diffID = v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(plain.Sum(nil))}
-	return d, diffID, counted.n, os.Rename(f.Name(), b.path(digest.String()))
+	sum := func(h hash.Hash) v1.Hash { return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(h.Sum(nil))} }
+	l = stored{Blob: v1.Descriptor{MediaType: kind, Digest: sum(packed), Size: st.Size()}, DiffID: sum(plain), Size: counted.n}
+	raw, err := json.Marshal(l)
+	if err != nil {
+		return l, err
+	}
+	return l, os.WriteFile(file+".json", raw, 0o644)
 }
 
 type counter struct {
@@ -232,8 +262,9 @@ func makeImage(dir string, kind types.MediaType, debs map[string]string, layers 
 	g.SetLimit(4)
 	for i, list := range layers {
 		cfg.History = append(cfg.History, v1.History{CreatedBy: "COPY " + list[0].name + " /"})
-		g.Go(func() (err error) {
-			m.Layers[i], cfg.RootFS.DiffIDs[i], img.Sizes[i], err = b.layer(list, debs, kind)
+		g.Go(func() error {
+			l, err := b.layer(list, debs, kind)
+			m.Layers[i], cfg.RootFS.DiffIDs[i], img.Sizes[i] = l.Blob, l.DiffID, l.Size
 			return err
 		})
 	}

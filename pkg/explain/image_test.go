@@ -1,0 +1,48 @@
+package explain
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+)
+
+// TestInImage puts an image's findings beside the answers: what is about the same
+// library comes first, and a rule that the text alone did not lead to is added.
+func TestInImage(t *testing.T) {
+	x := explainer(t)
+	text := "ImportError: libcublas.so.12: cannot open shared object file: No such file or directory"
+	offPath := lint.Finding{
+		Rule: "library-not-on-path", Severity: lint.Error, Library: "libcublas.so.12", Message: "libcublas.so.12: cannot open shared object file",
+		NeededBy: []lint.File{{Path: "/app/x.so"}},
+	}
+	other := offPath
+	other.Library, other.Message = "libcufft.so.11", "libcufft.so.11: cannot open shared object file"
+	link := lint.Finding{Rule: "missing-link", Severity: lint.Warning, Library: "libcublas.so.12", Message: "libcublas.so.12: cannot open"}
+
+	for _, c := range []struct {
+		findings []lint.Finding
+		first    string
+		sure     Confidence
+		shown    int // answers that the image shows
+	}{
+		{nil, "missing-library", Possible, 0},
+		{[]lint.Finding{other}, "missing-library", Possible, 0},
+		{[]lint.Finding{other, offPath}, "library-not-on-path", Certain, 1},
+		{[]lint.Finding{link}, "missing-link", Likely, 1},
+		{[]lint.Finding{link, offPath}, "library-not-on-path", Certain, 2},
+	} {
+		r := x.Explain(text)
+		x.InImage(r, "app", c.findings)
+		a := r.Answers[0]
+		shown := len(slices.DeleteFunc(slices.Clone(r.Answers), func(a Answer) bool { return len(a.InImage) == 0 }))
+		if a.Case != c.first || a.Confidence != c.sure || shown != c.shown || len(r.Answers) > maxAnswers {
+			t.Errorf("got %s %s, %d shown of %v; want %s %s, %d", a.Confidence, a.Case, shown, caseIDs(r), c.sure, c.first, c.shown)
+		}
+	}
+	r := x.Explain("nothing that is known")
+	x.InImage(r, "app", []lint.Finding{offPath})
+	if len(r.Answers) != 0 {
+		t.Errorf("a text that is not known has the answers %v", caseIDs(r))
+	}
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
+)
+
+// What is made is read: by the limit and by imgcheck, as a layout and from the
+// server; and a layer is made once.
+func TestImages(t *testing.T) {
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	dir := t.TempDir()
+	one := []content{{name: "one", text: "1\n"}}
+	for name, kind := range map[string]types.MediaType{"gzip": types.OCILayer, "zstd": types.OCILayerZStd} {
+		img, err := makeImage(filepath.Join(dir, name), kind, nil, one, []content{{name: "two", text: "2\n", under: "opt"}, {name: "three", text: "3\n", under: "srv"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := makeImage(filepath.Join(dir, name), kind, nil)
+		if err != nil || !slices.Equal(img.Sizes, again.Sizes) || len(img.Sizes) != 2 || img.size() < 2048 {
+			t.Errorf("%s: %v, and then %v, %v", name, img, again, err)
+		}
+		if _, err := makeImage(filepath.Join(dir, name+"-same"), kind, nil, one); err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		asked := 0
+		s := httptest.NewServer(server(map[string]image{name: img}, func(string) { mu.Lock(); defer mu.Unlock(); asked++ }))
+		defer s.Close()
+		host := strings.TrimPrefix(s.URL, "http://")
+		for _, from := range []string{"", host} {
+			if err := limit(img.Dir, from); err != nil {
+				t.Errorf("%s from %q: %v", name, from, err)
+			}
+		}
+		for _, ref := range []string{"oci:" + img.Dir, host + "/" + name + ":1"} {
+			read, err := layers.Open(t.Context(), ref, layers.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer read.Close()
+			fsys, err := read.Index(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range []string{"/app/main.py", "/opt/app/main.py", "/srv/app/main.py"} {
+				if _, _, ok := fsys.Lookup(p); !ok {
+					t.Errorf("%s has no %s", ref, p)
+				}
+			}
+		}
+		if asked < 5 {
+			t.Errorf("the server was asked %d times", asked)
+		}
+		m, err := manifest(img.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blob := blobs{img.Dir}.path(m.Layers[0].Digest.String())
+		if err := os.WriteFile(blob, []byte("something else"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := limit(img.Dir, ""); err == nil {
+			t.Errorf("%s: the limit does not look at digests", name)
+		}
+	}
+	if made, err := filepath.Glob(filepath.Join(dir, "made", "*.json")); len(made) != 4 || err != nil {
+		t.Errorf("made %q, %v", made, err)
+	}
+}
+
+func TestMiddle(t *testing.T) {
+	c := middle([]cost{{wall: 3 * time.Second, peak: 1}, {wall: time.Second, peak: 9}, {wall: 2 * time.Second, peak: 2}})
+	if c.wall != 2*time.Second || c.peak != 9 {
+		t.Errorf("got %+v", c)
+	}
+	if got := packages([]content{{packages: []string{"b", "a"}}, {packages: []string{"a"}}, {text: "x"}}); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("got %q", got)
+	}
+}
