@@ -15,9 +15,13 @@ import (
 
 func rulesCommand() *cli.Command {
 	return &cli.Command{
-		Name:         "rules",
-		Usage:        "list the rules, or print the page of one",
-		UsageText:    "imgcheck rules [options] [RULE-ID]",
+		Name:      "rules",
+		Usage:     "list the rules, or print the page of one",
+		UsageText: "imgcheck rules [options] [RULE-ID]",
+		Description: "A rule's ID stands in brackets behind each finding; its page says what it means and what to do.\n\n" +
+			"Examples:\n" +
+			"   imgcheck rules\n" +
+			"   imgcheck rules missing-library",
 		OnUsageError: usageError,
 		Flags:        []cli.Flag{rulesFlag()},
 		Action: func(c *cli.Context) error {
