@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"gopkg.in/yaml.v3"
@@ -450,6 +451,7 @@ func yamlError(err error) error {
 		line, text = m[1], m[2]
 	}
 	text, _, _ = strings.Cut(text, " in type lint.")
+	text, _, _ = strings.Cut(text, " into lint.")
 	return fmt.Errorf("%s: %s", line, strings.Join(strings.Fields(text), " "))
 }
 
@@ -464,6 +466,9 @@ func (p *pack) validate() error {
 			if !slices.Contains(Mends, m) {
 				return fmt.Errorf("rule %q: there is no change %q: say one of %s", r.ID, m, strings.Join(Mends, ", "))
 			}
+		}
+		if strings.ContainsFunc(r.Title, unicode.IsControl) {
+			return fmt.Errorf("rule %q: a title is one line", r.ID)
 		}
 		if !ruleID.MatchString(r.ID) {
 			return fmt.Errorf("rule %q: an id is of lower-case letters, digits and hyphens", r.ID)
