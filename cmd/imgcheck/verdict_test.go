@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io/fs"
 	"maps"
+	"os"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -180,5 +181,15 @@ func TestRecordedBuild(t *testing.T) {
 	}
 	if id, err := build(); id == "" || err != nil {
 		t.Errorf("this program has no identity: %v", err)
+	}
+	name, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id := linked(name); !strings.HasPrefix(id, "linked ") || len(id) < 40 {
+		t.Errorf("this program has the build ID %q", id)
+	}
+	if id := linked("verdict_test.go"); id != "" {
+		t.Errorf("a text has the build ID %q", id)
 	}
 }
