@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/urfave/cli/v2"
 
+	"github.com/imgcheck/imgcheck/pkg/buildkit"
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
@@ -50,7 +52,8 @@ func patchCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "print the plan and what it resolves, and publish nothing"},
 			&cli.BoolFlag{Name: "allow-copy", Usage: "copy the image's layers where the target cannot take them from where they are"},
 			&cli.BoolFlag{Name: "undo", Usage: "give the name of a patched IMAGE its original back"},
-			&cli.StringFlag{Name: "emit", Usage: "print the same change as `FORM` instead: dockerfile"},
+			&cli.StringFlag{Name: "emit", Usage: "print the same change as `FORM` instead: dockerfile (lines for one) or llb (for buildctl build)"},
+			&cli.StringFlag{Name: "buildkit", Usage: "have the buildkitd at `ADDR` put the layers in place, so that none crosses this machine"},
 			rulesFlag(),
 		)),
 		Action: func(c *cli.Context) error {
@@ -91,6 +94,7 @@ type patching struct {
 	accept       bool
 	dry, undo    bool
 	emit         string
+	buildkit     string // address of a buildkitd
 	layers       layers.Options
 	patch        patch.Options
 	packs        *lint.Packs
@@ -151,7 +155,7 @@ func (p *patching) content(img *layers.Image) func(context.Context, int, *layers
 }
 
 // emits are what --emit writes.
-var emits = []string{"dockerfile"}
+var emits = []string{"dockerfile", "llb"}
 
 func patchOptions(c *cli.Context) (*patching, error) {
 	if c.NArg() != 1 {
@@ -159,13 +163,15 @@ func patchOptions(c *cli.Context) (*patching, error) {
 	}
 	p := &patching{
 		ref: c.Args().First(), target: c.String("tag"), from: c.StringSlice("from"), cacheDir: c.String("cache-dir"), accept: c.Bool("accept-nvidia-license"),
-		dry: c.Bool("dry-run"), undo: c.Bool("undo"), emit: c.String("emit"), pins: map[string]string{}, out: c.App.Writer, errs: c.App.ErrWriter,
+		dry: c.Bool("dry-run"), undo: c.Bool("undo"), emit: c.String("emit"), buildkit: c.String("buildkit"), pins: map[string]string{}, out: c.App.Writer, errs: c.App.ErrWriter,
 	}
 	switch {
-	case p.emit != "" && p.emit != emits[0]:
+	case p.emit != "" && !slices.Contains(emits, p.emit):
 		return nil, fmt.Errorf("there is nothing to --emit as %q: say %s", p.emit, strings.Join(emits, " or "))
 	case p.undo && (p.target != "" || p.dry || p.emit != ""):
 		return nil, errors.New("--undo takes the name of the patched image and nothing else: imgcheck patch --undo REF")
+	case p.buildkit != "" && (p.target == "" || p.emit != ""):
+		return nil, errors.New("--buildkit goes with -t: it has a buildkitd publish the image")
 	case p.target == "" && !p.dry && !p.undo && p.emit == "":
 		return nil, errors.New("say with -t where the patched image goes, or --dry-run to see the plan: see `imgcheck patch --help`")
 	case strings.HasPrefix(p.ref, "dir:"):
@@ -255,12 +261,12 @@ func (p *patching) run(ctx context.Context) error {
 			clean++
 			continue
 		}
-		if p.emit != "" {
-			p.stopProgress()
-			fmt.Fprint(p.out, w.plan.Dockerfile())
+		if p.dry {
 			continue
 		}
-		if p.dry {
+		if p.emit == "dockerfile" {
+			p.stopProgress()
+			fmt.Fprint(p.out, w.plan.Dockerfile())
 			continue
 		}
 		patched, err := p.apply(ctx, w)
@@ -279,6 +285,18 @@ func (p *patching) run(ctx context.Context) error {
 	default:
 		return nil
 	}
+	if p.emit == "llb" {
+		return p.emitLLB(ctx, done)
+	}
+	for _, d := range done {
+		if p.buildkit == "" {
+			break
+		}
+		o := buildkit.Options{Insecure: p.patch.Insecure, Progress: p.say}
+		if err := buildkit.Carry(ctx, p.buildkit, d, p.ref, p.target, o); err != nil {
+			return err
+		}
+	}
 	ref, err := patch.Publish(ctx, base, done, p.target, p.patch)
 	if err != nil {
 		return err
@@ -286,6 +304,24 @@ func (p *patching) run(ctx context.Context) error {
 	p.stopProgress()
 	fmt.Fprintln(p.out, ref)
 	return nil
+}
+
+// emitLLB writes the patched image as LLB, and tells how it is solved.
+func (p *patching) emitLLB(ctx context.Context, done []*patch.Patched) error {
+	if len(done) > 1 {
+		return fmt.Errorf("%s has images for several platforms: choose one with --platform", p.ref)
+	}
+	def, err := buildkit.Definition(ctx, done[0], p.ref, p.patch.Insecure)
+	if err != nil {
+		return err
+	}
+	line, err := buildkit.Command(done[0], cmp.Or(p.target, "NEWREF"), "FILE")
+	if err != nil {
+		return err
+	}
+	p.say("to solve it: " + line)
+	_, err = p.out.Write(def)
+	return err
 }
 
 // work is one image and its plan.
@@ -329,7 +365,7 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 		return nil, err
 	}
 	asks := w.plan.Asks()
-	if len(asks) > 0 && !p.accept && !p.dry && p.emit == "" {
+	if len(asks) > 0 && !p.accept && !p.dry && p.emit != "dockerfile" {
 		return nil, refuse("%s", strings.Join(asks, "; "))
 	}
 	return w, nil
@@ -403,11 +439,24 @@ func (p *patching) prove(ctx context.Context, w *work, patched *patch.Patched) e
 // patchCommandFor is the command that carries a plan out on what was scanned;
 // empty where nothing can: a directory is no image.
 func patchCommandFor(ref string, o layers.Options, p *fix.Plan) string {
-	scheme, _, _ := strings.Cut(ref, ":")
-	if len(p.Steps) == 0 || scheme == "dir" || scheme == "oci-archive" {
+	target := "NEWREF"
+	switch scheme, _, _ := strings.Cut(ref, ":"); scheme {
+	case "dir", "oci-archive":
+		return ""
+	case "docker": // its layers can be read as one stream only
+		if slices.ContainsFunc(p.Steps, func(s fix.Step) bool { return s.Kind == "execstack" }) {
+			return ""
+		}
+		target = "docker:NEWNAME"
+	case "docker-archive":
+		target = "docker-archive:NEWFILE"
+	case "oci":
+		target = "oci:NEWDIR"
+	}
+	if len(p.Steps) == 0 {
 		return ""
 	}
-	words := []string{"imgcheck patch", ref, "-t NEWREF"}
+	words := []string{"imgcheck patch", ref, "-t", target}
 	if o.Platform != nil {
 		words = append(words, "--platform", o.Platform.String())
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -94,7 +95,8 @@ func hashFS(fsys fs.FS) (string, error) {
 }
 
 // build names the code that runs: the commit or the module's checksum that the
-// go command has recorded, else the digest of the program file.
+// go command has recorded, else the linker's build ID, which follows from all that
+// was linked, else the digest of the program file.
 var build = sync.OnceValues(func() (string, error) {
 	info, _ := debug.ReadBuildInfo()
 	if id := recorded(info); id != "" {
@@ -103,6 +105,9 @@ var build = sync.OnceValues(func() (string, error) {
 	name, err := os.Executable()
 	if err != nil {
 		return "", err
+	}
+	if id := linked(name); id != "" {
+		return id, nil
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -115,6 +120,25 @@ var build = sync.OnceValues(func() (string, error) {
 	}
 	return "program " + hex.EncodeToString(sum.Sum(nil)), nil
 })
+
+// linked is the build ID in a program file, where there is one.
+func linked(name string) string {
+	f, err := elf.Open(name)
+	if err != nil {
+		return "" // not Linux's
+	}
+	defer f.Close()
+	s := f.Section(".note.go.buildid")
+	if s == nil || s.Size > 4096 {
+		return ""
+	}
+	const header = 16 // of the note, with its name
+	note, err := s.Data()
+	if err != nil || len(note) <= header {
+		return ""
+	}
+	return "linked " + hex.EncodeToString(note[header:])
+}
 
 // recorded is the identity that a build has by itself; empty for one of files
 // that were changed since the commit, and where nothing was recorded.

@@ -67,15 +67,15 @@ func elementsOf(img *lint.Image) []string {
 func (p *planner) paths(f *lint.Finding) []candidate {
 	var list []candidate
 	missing := strings.HasPrefix(key(f, nil), "missing ")
+	if value := advised(f, libraryPath); value != "" && !missing {
+		return []candidate{set("path", libraryPath, value)}
+	}
 	for _, dir := range p.directories(f) {
 		if missing {
 			list = append(list, candidate{text: "LD_LIBRARY_PATH with " + dir, steps: []Step{appendPath(dir)}})
 		} else {
 			list = append(list, candidate{text: fmt.Sprintf("LD_LIBRARY_PATH with %s first", dir), steps: []Step{prependPath(dir)}})
 		}
-	}
-	if value := advised(f, libraryPath); value != "" && len(f.Present) == 0 {
-		list = append(list, set("path", libraryPath, value))
 	}
 	return list
 }
@@ -108,7 +108,7 @@ func (p *planner) capabilities(f *lint.Finding) []candidate {
 			list = append(list, set("capabilities", name, value))
 		}
 		for _, word := range strings.Split(getVar(environment(p.now.img), name), ",") {
-			if word != "" && strings.Contains(f.Message, fmt.Sprintf("%q is no", word)) {
+			if word != "" && strings.Contains(f.Message, fmt.Sprintf("%q", word)) && strings.Contains(f.Message, "no capability") {
 				list = append(list, candidate{text: fmt.Sprintf("%s without %s", name, word), steps: []Step{{
 					Kind: "capabilities", Text: fmt.Sprintf("take %s out of %s", word, name), Variable: name, edit: edit{"drop", ",", word},
 				}}})
@@ -339,6 +339,9 @@ func (p *planner) drops(f *lint.Finding) []candidate {
 	elements := slices.DeleteFunc(elementsOf(p.base), func(e string) bool { return !slices.Contains(p.elements(), e) })
 	last := elementsOf(p.now.img)
 	guilty := p.guilty(f)
+	if about := slices.DeleteFunc(slices.Clone(elements), func(e string) bool { return !guilty[p.real(e)] && !strings.Contains(f.Message, e) }); len(about) > 0 {
+		elements = about
+	}
 	slices.SortStableFunc(elements, func(a, b string) int { return order(guilty[p.real(b)], guilty[p.real(a)]) })
 	var list []candidate
 	for _, e := range elements {

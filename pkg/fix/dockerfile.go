@@ -55,8 +55,12 @@ func commands(s Step) []string {
 		switch {
 		case s.Kind == "execstack":
 			list = append(list, "patchelf --clear-execstack "+shell(f.Path))
-		case s.Kind == "ldconf" && f.Path == dropIn:
-			list = append(list, fmt.Sprintf("echo %s >> %s && ldconfig", shell(strings.Join(strings.Fields(string(f.content)), "\\n")), dropIn))
+		case f.Path == dropIn:
+			var dirs []string
+			for dir := range strings.FieldsSeq(string(f.content)) {
+				dirs = append(dirs, shell(dir))
+			}
+			list = append(list, fmt.Sprintf("printf '%%s\\n' %s > %s && ldconfig", strings.Join(dirs, " "), dropIn))
 		case f.Remove:
 			list = append(list, "rm -rf "+shell(f.Path))
 		case f.Link != "":

@@ -278,13 +278,13 @@ func (p *planner) tryAll(ctx context.Context, k string, list []candidate) (*tria
 			break
 		}
 		t, err := p.try(ctx, k, c)
-		if err == nil && t.broken != nil && t.gain > 0 {
+		if err == nil && t.behind != nil && t.gain > 0 {
 			t, err = p.extend(ctx, k, c, t, 3)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if t.broken == nil && t.gain > 0 && !t.seen && (best == nil || t.beats(best)) {
+		if !t.broken && t.gain > 0 && !t.seen && (best == nil || t.beats(best)) {
 			best = t
 		}
 		if best == t && t.done() {
@@ -299,7 +299,7 @@ func (p *planner) tryAll(ctx context.Context, k string, list []candidate) (*tria
 // comes further: the candidate together with what helps there. It is the trial
 // itself when nothing does.
 func (p *planner) extend(ctx context.Context, k string, c candidate, t *trial, depth int) (*trial, error) {
-	r := p.packs.Rule(t.broken.Rule)
+	r := p.packs.Rule(t.behind.Rule)
 	if r == nil || depth == 0 {
 		return t, nil
 	}
@@ -310,7 +310,7 @@ func (p *planner) extend(ctx context.Context, k string, c candidate, t *trial, d
 		if of == nil {
 			continue
 		}
-		list, err := of(&then, ctx, t.broken)
+		list, err := of(&then, ctx, t.behind)
 		if err != nil {
 			return nil, err
 		}
@@ -320,13 +320,13 @@ func (p *planner) extend(ctx context.Context, k string, c candidate, t *trial, d
 			}
 			both := candidate{text: c.text + " and " + more.text, steps: slices.Concat(c.steps, more.steps)}
 			next, err := p.try(ctx, k, both)
-			if err == nil && next.broken != nil && next.breaks != t.breaks && next.gain >= t.gain {
+			if err == nil && next.behind != nil && next.behind.Message != t.behind.Message && next.gain >= t.gain {
 				next, err = p.extend(ctx, k, both, next, depth-1)
 			}
 			if err != nil {
 				return nil, err
 			}
-			if next.broken == nil && next.gain > 0 {
+			if next.behind == nil && next.gain > 0 {
 				return next, nil
 			}
 		}
@@ -362,14 +362,15 @@ type trial struct {
 	whole  bool          // the finding is gone
 	better bool          // and no other has come in its place
 	seen   bool          // what is wrong then has been wrong before
-	broken *lint.Finding // what was not wrong before
-	breaks string        // the same in a line, empty for nothing
+	behind *lint.Finding // what was not wrong before, or did not show
+	broken bool          // something could be loaded before and cannot be after
+	breaks string        // that in a line
 }
 
 // why says why a trial that resolves something is not taken.
 func (t *trial) why() string {
 	switch {
-	case t.broken != nil:
+	case t.broken:
 		return t.breaks
 	case t.gain > 0 && !t.better:
 		return again
@@ -398,8 +399,9 @@ func (p *planner) try(ctx context.Context, k string, c candidate) (*trial, error
 		return nil, err
 	}
 	t := &trial{state: after, group: g}
-	broken, file := worse(p.now.ledger, after.ledger, p.now.img.FS)
-	t.broken, t.breaks = broken, breaks(broken, file)
+	t.behind, _ = worse(p.now.ledger, after.ledger, p.now.img.FS, true)
+	broken, file := worse(p.now.ledger, after.ledger, p.now.img.FS, false)
+	t.broken, t.breaks = broken != nil, breaks(broken, file)
 	t.gain = p.now.ledger.gain(k, after.ledger)
 	_, there := after.ledger.trouble[k]
 	t.whole = !there
@@ -417,6 +419,9 @@ func (p *planner) simulate(ctx context.Context, groups []group) (state, error) {
 	p.trials++
 	d := newDraft(p.base, stepsOf(groups))
 	img := d.image()
+	if img.FS == p.base.FS {
+		img.Inventory = p.first.res.Inventory
+	}
 	res, err := lint.Run(ctx, img, p.packs)
 	if err != nil {
 		return state{}, err
@@ -425,7 +430,7 @@ func (p *planner) simulate(ctx context.Context, groups []group) (state, error) {
 }
 
 func broken(before, after state) bool {
-	f, _ := worse(before.ledger, after.ledger, before.img.FS)
+	f, _ := worse(before.ledger, after.ledger, before.img.FS, false)
 	return f != nil
 }
 

@@ -51,11 +51,12 @@ func program(at string, needed ...string) string {
 	return strings.Replace(library(at, "", needed...), "soname=", "interp=/lib64/ld-linux-x86-64.so.2", 1) + "flags1 pie\n"
 }
 
-var loaded = sync.OnceValues(func() (*lint.Packs, error) { return lint.LoadPacks(rules.FS) })
+// loadPacks reads the packs once: it is what most of the tests' time would go to.
+var loadPacks = sync.OnceValues(func() (*lint.Packs, error) { return lint.LoadPacks(rules.FS) })
 
 func packs(t testing.TB) *lint.Packs {
 	t.Helper()
-	p, err := loaded()
+	p, err := loadPacks()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,15 +115,18 @@ func wantSteps(t *testing.T, p *Plan, want ...string) {
 // parts beside it, which nothing has asked for yet; not those of a wheel's
 // private copy.
 func TestSubLibrariesAreLinkedToo(t *testing.T) {
-	text := "env LD_LIBRARY_PATH=/opt/cudnn\nentrypoint [\"/app/infer\"]\n" + root +
-		library("1/opt/cudnn/libcudnn.so.9.1.0", "libcudnn.so.9") +
-		library("1/opt/cudnn/libcudnn_ops.so.9.1.0", "libcudnn_ops.so.9") +
-		library("1/opt/cudnn/libcublas.so.12.4", "libcublas.so.12") +
-		program("1/app/infer", "libcudnn.so.9")
-	for _, part := range []string{"adv", "cnn", "engines_precompiled", "engines_runtime_compiled", "graph", "heuristic"} {
-		text += library("1/opt/cudnn/libcudnn_"+part+".so.9", "libcudnn_"+part+".so.9")
-	}
-	p := plan(t, text, Options{})
+	p := plan(t, "env LD_LIBRARY_PATH=/opt/cudnn\nentrypoint [\"/app/infer\"]\n"+root+
+		library("1/opt/cudnn/libcudnn.so.9.1.0", "libcudnn.so.9")+
+		library("1/opt/cudnn/libcudnn_ops.so.9.1.0", "libcudnn_ops.so.9")+
+		library("1/opt/cudnn/libcudnn_graph.so.9.1.0", "libcudnn_graph.so.9")+
+		"-- 1/opt/cudnn/libcudnn_graph.so.9 --\nsymlink libcudnn_graph.so.9.1.0\n"+
+		library("1/opt/cudnn/libcudnn_engines_precompiled.so.9", "libcudnn_engines_precompiled.so.9")+
+		library("1/opt/cudnn/libcudnn_engines_runtime_compiled.so.9", "libcudnn_engines_runtime_compiled.so.9")+
+		library("1/opt/cudnn/libcudnn_heuristic.so.9", "libcudnn_heuristic.so.9")+
+		library("1/opt/cudnn/libcudnn_adv.so.9", "libcudnn_adv.so.9")+
+		library("1/opt/cudnn/libcudnn_cnn.so.9", "libcudnn_cnn.so.9")+
+		library("1/opt/cudnn/libcublas.so.12.4", "libcublas.so.12")+
+		program("1/app/infer", "libcudnn.so.9"), Options{})
 	wantSteps(t, p, "link /opt/cudnn/libcudnn.so.9 -> libcudnn.so.9.1.0", "link /opt/cudnn/libcudnn_ops.so.9 -> libcudnn_ops.so.9.1.0")
 	if !p.Complete() {
 		t.Errorf("findings are left: %v", p.After.Findings)
@@ -368,8 +372,9 @@ func TestStandIn(t *testing.T) {
 func TestDockerfile(t *testing.T) {
 	p := &Plan{Steps: []Step{link("/opt/a b", "liby.so", "libx.so.1")}}
 	p.Steps = append(p.Steps, Step{Kind: "remove", files: []file{removedFile("/opt/it's")}})
+	p.Steps = append(p.Steps, Step{Kind: "ldconf", files: []file{textFile(dropIn, "/opt/x\n/opt/y\n"), textFile(cachePath, "…")}})
 	p.draft = newDraft(&lint.Image{}, []Step{appendPath("/opt/$x")})
-	want := "RUN mkdir -p '/opt/a b' && ln -sf libx.so.1 '/opt/a b/liby.so' \\\n && rm -rf '/opt/it'\\''s'\nENV LD_LIBRARY_PATH=\"/opt/\\$x\"\n"
+	want := "RUN mkdir -p '/opt/a b' && ln -sf libx.so.1 '/opt/a b/liby.so' \\\n && rm -rf '/opt/it'\\''s' \\\n && printf '%s\\n' /opt/x /opt/y > /etc/ld.so.conf.d/zz-imgcheck.conf && ldconfig\nENV LD_LIBRARY_PATH=\"/opt/\\$x\"\n"
 	if got := p.Dockerfile(); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -19,6 +20,7 @@ type ledger struct {
 	grave   map[string]bool     // files that a warning or error affects
 	any     map[string]bool     // files that any finding about loading affects
 	mapped  map[string]bool     // files that processes are foretold to load
+	named   map[string]bool     // their names, without versions
 	errors  int
 }
 
@@ -29,9 +31,12 @@ type trouble struct {
 }
 
 func newLedger(res *lint.Result, img *lint.Image) *ledger {
-	l := &ledger{res: res, trouble: map[string]*trouble{}, grave: map[string]bool{}, any: map[string]bool{}, mapped: map[string]bool{}}
+	l := &ledger{res: res, trouble: map[string]*trouble{}, grave: map[string]bool{}, any: map[string]bool{}, mapped: map[string]bool{}, named: map[string]bool{}}
 	for _, p := range res.Processes {
 		mark(l.mapped, p.Mapped)
+		for _, file := range p.Mapped {
+			l.named[stem(file)] = true
+		}
 	}
 	for i := range res.Findings {
 		f := &res.Findings[i]
@@ -114,8 +119,10 @@ func (l *ledger) gain(k string, after *ledger) int {
 // worse is what is wrong in after that was not in before, and the file that it
 // breaks (empty where it names none); nil when nothing is. A trouble whose files
 // all could not be loaded before is none: it stood behind another. Neither is one
-// of files that are new, or that no process got to load before and one does now.
-func worse(before, after *ledger, old *layers.FS) (f *lint.Finding, file string) {
+// of files that are new, or, unless strict, that no process got to load before and
+// one does now.
+func worse(before, after *ledger, old *layers.FS, strict bool) (f *lint.Finding, file string) {
+	spared := func(p string) bool { return isNew(old, p) || !strict && before.firstLoaded(p, after) }
 	for _, k := range after.order {
 		t := after.trouble[k]
 		if len(t.files) == 0 {
@@ -125,7 +132,7 @@ func worse(before, after *ledger, old *layers.FS) (f *lint.Finding, file string)
 			continue
 		}
 		for _, p := range t.finding.Affected {
-			if !before.grave[p] && !isNew(old, p) && !before.firstLoaded(p, after) {
+			if !before.grave[p] && !spared(p) {
 				return t.finding, p
 			}
 		}
@@ -136,7 +143,7 @@ func worse(before, after *ledger, old *layers.FS) (f *lint.Finding, file string)
 			continue
 		}
 		for _, p := range f.Affected {
-			if !before.any[p] && !isNew(old, p) && !before.firstLoaded(p, after) {
+			if !before.any[p] && !spared(p) {
 				return f, p
 			}
 		}
@@ -155,8 +162,17 @@ func breaks(f *lint.Finding, file string) string {
 	return fmt.Sprintf("breaks %s: %s", file, f.Message)
 }
 
-// firstLoaded reports whether a process loads a file in after, and none did before.
-func (l *ledger) firstLoaded(p string, after *ledger) bool { return !l.mapped[p] && after.mapped[p] }
+// firstLoaded reports whether a process loads a file in after, and none did
+// before, nor another file of its name: that one's place it has taken.
+func (l *ledger) firstLoaded(p string, after *ledger) bool {
+	return !l.mapped[p] && after.mapped[p] && !l.named[stem(p)]
+}
+
+// stem is a library's name without its version.
+func stem(p string) string {
+	name, _, _ := strings.Cut(path.Base(p), ".so")
+	return name
+}
 
 // isNew reports whether a file was not in the image before.
 func isNew(old *layers.FS, p string) bool {
@@ -185,7 +201,7 @@ func (l *ledger) weigh(other *ledger) int {
 // what it says of the image as it was; else it says why not.
 func Better(before, after *lint.Result, old, now *lint.Image) error {
 	was, is := newLedger(before, old), newLedger(after, now)
-	if broken := breaks(worse(was, is, old.FS)); broken != "" {
+	if broken := breaks(worse(was, is, old.FS, false)); broken != "" {
 		return errors.New("it " + broken)
 	}
 	if !is.better(was) {

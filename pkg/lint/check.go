@@ -87,6 +87,9 @@ func sameSite(files, metadata []File) bool {
 
 // takeStock reads what is installed, and what the environment says of it.
 func (w *world) takeStock() error {
+	if w.inv = w.img.Inventory; w.inv != nil {
+		return nil
+	}
 	var err error
 	if w.inv, err = inventory.Read(w.img.FS); err != nil {
 		return fmt.Errorf("looking for what is installed: %w", err)

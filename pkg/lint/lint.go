@@ -30,6 +30,9 @@ type Image struct {
 	FS *layers.FS
 	// Config is nil for a directory.
 	Config *v1.ConfigFile
+	// Inventory, when it is known, is not read again: that of a Result for the same
+	// files.
+	Inventory *inventory.Inventory
 }
 
 // Severity is how sure it is that something fails.

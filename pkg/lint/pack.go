@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"gopkg.in/yaml.v3"
@@ -91,6 +92,9 @@ type Framework struct {
 	// Dist are the names of its distributions, as their dist-info directories
 	// and conda-meta have them; they tell its version.
 	Dist []string `yaml:"dist"`
+	// OnlyDist: an installation of another distribution, of the CPU's build say, is
+	// not meant.
+	OnlyDist bool `yaml:"only_dist"`
 	// CPUToo: where it opens none of its GPU libraries, it is not meant to.
 	CPUToo    bool      `yaml:"cpu_too"`
 	Preload   []Preload `yaml:"preload"`
@@ -129,7 +133,8 @@ type Open struct {
 	// Part names it for [Use]; unique within its list.
 	Part string `yaml:"part"`
 	// By is the file of the framework that opens it: its RPATH or RUNPATH
-	// decides. Empty means the program.
+	// decides. Of several that fit, one that can is enough. Empty means the
+	// program.
 	By string `yaml:"by"`
 	// Names are tried in order until one opens. {release}, {minor} and {major} are
 	// the version of the one who opens, {cuda} is the major version of CUDA in the
@@ -446,6 +451,7 @@ func yamlError(err error) error {
 		line, text = m[1], m[2]
 	}
 	text, _, _ = strings.Cut(text, " in type lint.")
+	text, _, _ = strings.Cut(text, " into lint.")
 	return fmt.Errorf("%s: %s", line, strings.Join(strings.Fields(text), " "))
 }
 
@@ -460,6 +466,9 @@ func (p *pack) validate() error {
 			if !slices.Contains(Mends, m) {
 				return fmt.Errorf("rule %q: there is no change %q: say one of %s", r.ID, m, strings.Join(Mends, ", "))
 			}
+		}
+		if strings.ContainsFunc(r.Title, unicode.IsControl) {
+			return fmt.Errorf("rule %q: a title is one line", r.ID)
 		}
 		if !ruleID.MatchString(r.ID) {
 			return fmt.Errorf("rule %q: an id is of lower-case letters, digits and hyphens", r.ID)

@@ -230,29 +230,27 @@ func (w *world) openAll(r *run) {
 	if r.in != nil {
 		for i := range r.in.Later {
 			o := &r.in.Later[i]
-			by := r.loaded(r.in.home, o.By)
-			if o.By != "" && by == nil {
-				continue
-			}
-			w.openOne(r, by, o, nil)
+			w.openOne(r, r.openers(r.in.home, o.By), o, nil)
 			w.openLibraries(r, false)
 		}
 	}
 	w.openLibraries(r, true)
 }
 
-// loaded is the module of a file that a pattern names, from a directory on.
-func (r *run) loaded(home, pattern string) *elfdeps.Module {
+// openers are the modules of the files that a pattern names, from a directory on:
+// the program, as nil, for none.
+func (r *run) openers(home, pattern string) []*elfdeps.Module {
 	if pattern == "" {
-		return nil
+		return []*elfdeps.Module{nil}
 	}
+	var list []*elfdeps.Module
 	full := strings.TrimPrefix(path.Join(home, pattern), "/")
 	for _, m := range r.proc.Objects {
 		if match(full, m.Real()) {
-			return m
+			list = append(list, m)
 		}
 	}
-	return nil
+	return list
 }
 
 // openLibraries goes through what is loaded, and through what comes.
@@ -271,7 +269,7 @@ func (w *world) openLibraries(r *run, optional bool) {
 					}
 					r.done[openKey{m, o}] = true
 					again = true
-					w.openOne(r, m, o, d)
+					w.openOne(r, []*elfdeps.Module{m}, o, d)
 				}
 			}
 		}
@@ -288,8 +286,23 @@ func (d *Dlopens) opens(m *elfdeps.Module) bool {
 	return false
 }
 
-// openOne tries the names of one open, and keeps what its failing means.
-func (w *world) openOne(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
+// openOne tries the names of one open, and keeps what its failing means. Of several
+// who may open it, the last that cannot is told.
+func (w *world) openOne(r *run, openers []*elfdeps.Module, o *Open, d *Dlopens) {
+	for i, by := range openers {
+		had := len(r.missed)
+		w.openBy(r, by, o, d)
+		if len(r.missed) == had {
+			return
+		}
+		if i < len(openers)-1 {
+			r.missed = r.missed[:had]
+		}
+	}
+}
+
+// openBy lets one module try the names of an open.
+func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 	severity, effect, text, because := cmp.Or(o.Severity, Error), o.Effect, o.Error, ""
 	names := w.namesOf(r, by, o)
 	rel := release(nil)

@@ -383,25 +383,50 @@ func isStatic(o *elfdeps.Object) bool { return o.Interp == "" && (o.PIE() || o.T
 
 // findInstalls looks for the packs' frameworks.
 func (w *world) findInstalls() []*install {
-	var list []*install
+	type sought struct{ pattern, begins string }
+	var seek []sought
 	for _, f := range w.packs.Frameworks {
-		homes := map[string]bool{}
-		pattern := path.Join("**", f.Package, f.Marker)
-		for e := range w.img.FS.All() {
-			if e.IsDir() || !strings.Contains(e.Path, f.Package) || !match(pattern, e.Path) {
-				continue
+		seek = append(seek, sought{path.Join("**", f.Package, f.Marker), literal(path.Base(f.Marker))})
+	}
+	found := make([][]string, len(seek)) // paths of markers; the image is gone through once
+	for e := range w.img.FS.All() {
+		if e.IsDir() {
+			continue
+		}
+		base := path.Base(e.Path)
+		for i, s := range seek {
+			if strings.HasPrefix(base, s.begins) && strings.Contains(e.Path, w.packs.Frameworks[i].Package) && match(s.pattern, e.Path) {
+				found[i] = append(found[i], e.Path)
 			}
-			home := "/" + homeOf(e.Path, f)
+		}
+	}
+	var list []*install
+	for i, f := range w.packs.Frameworks {
+		homes := map[string]bool{}
+		for _, marker := range found[i] {
+			home := "/" + homeOf(marker, f)
 			if !homes[home] {
 				homes[home] = true
 				in := &install{Framework: f, home: home, site: path.Dir(home)}
 				in.dist = w.distAround(home, f.Dist)
 				in.release = parseRelease(in.dist.version)
+				if f.OnlyDist && in.dist.name == "" {
+					continue
+				}
 				list = append(list, in)
 			}
 		}
 	}
 	return list
+}
+
+// literal is what a pattern begins with, up to its first special character: most of
+// an image's 150,000 paths are told by it without a match.
+func literal(pattern string) string {
+	if i := strings.IndexAny(pattern, `*?[{\`); i >= 0 {
+		return pattern[:i]
+	}
+	return pattern
 }
 
 // homeOf is the framework's directory: the path less as many elements as the
