@@ -1,7 +1,7 @@
 # Few targets on purpose; each is a line that one could type.
 GO ?= go
 
-.PHONY: build test deps lint unit real buildkit oracle fuzz bench
+.PHONY: build test deps lint unit real buildkit oracle fuzz bench release image release-check
 
 build: ## the program, at bin/imgcheck
 	$(GO) build -trimpath -o bin/imgcheck ./cmd/imgcheck
@@ -44,3 +44,12 @@ fuzz: ## each fuzz target for FUZZTIME (default 30s)
 
 bench: ## what a scan costs, as one table (docs/speed.md); BENCH_SMALL=1 tries it; 15 GB, some 15 minutes
 	./test/bench/run.sh
+
+release: ## reproducible programs for Linux and macOS in dist, with checksums
+	GO="$(GO)" ./release/release.sh
+
+image: release ## a container image of imgcheck at dist/imgcheck.oci, without a daemon
+	$(GO) run ./release/image -dist dist -version "$$(git describe --tags --match 'v*' --always --dirty)" -commit "$$(git rev-parse HEAD)"
+
+release-check: ## two builds in two places are the same; the image runs as a user without rights (root)
+	./test/release.sh

@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/docker/go-units"
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/provide"
 )
 
 func cacheCommand() *cli.Command {
@@ -38,6 +40,8 @@ func cacheCommand() *cli.Command {
 			case c.NArg() == 1 && c.Args().First() == "clean":
 				n, size, err := cache.Clean()
 				if err == nil {
+					files, bytes := provide.Clean(downloads(cache.Dir))
+					n, size = n+files, size+bytes
 					_, err = fmt.Fprintf(c.App.Writer, "removed %d files of %s from %s\n", n, units.HumanSize(float64(size)), cache.Dir)
 				}
 				return err
@@ -57,8 +61,14 @@ func showCache(c *cli.Context, cache *layers.Cache) error {
 		size += f.Size
 	}
 	_, err = fmt.Fprintf(c.App.Writer, "%s\n%d files, %s of at most %s\n", cache.Dir, len(files), units.HumanSize(float64(size)), units.HumanSize(float64(cache.Max)))
+	if n, size := provide.Usage(downloads(cache.Dir)); err == nil && n > 0 {
+		_, err = fmt.Fprintf(c.App.Writer, "%d files that patch has fetched, %s\n", n, units.HumanSize(float64(size)))
+	}
 	return err
 }
+
+// downloads is where patch keeps what it has fetched, in the cache's directory.
+func downloads(dir string) string { return filepath.Join(dir, "downloads") }
 
 func cacheDirFlag() cli.Flag {
 	return &cli.StringFlag{Name: "cache-dir", Usage: "keep the cache in `DIR` (default: IMGCHECK_CACHE, or imgcheck in the user's caches)"}

@@ -120,3 +120,20 @@ func runGitLab(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("the job failed: %v", failed)
 	}
 }
+
+// readme writes the shell commands of a section of the README to steps.sh: with
+// this repository for GitHub, the script's registry for ghcr.io, and a check of
+// the exit status where the text tells one.
+func readme(ts *testscript.TestScript, _ bool, args []string) {
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	ts.Check(err)
+	_, section, ok := strings.Cut(string(text), "\n## "+args[0]+"\n")
+	_, block, ok2 := strings.Cut(section, "```sh\n")
+	block, _, ok3 := strings.Cut(block, "```\n")
+	if !ok || !ok2 || !ok3 {
+		ts.Fatalf("the README has no commands in %q", args[0])
+	}
+	block = strings.NewReplacer("https://raw.githubusercontent.com/imgcheck/imgcheck/main/", "file://"+root+"/", "ghcr.io/", ts.Getenv("REGISTRY")+"/").Replace(block)
+	block = regexp.MustCompile(`(?m)^(imgcheck .*?) +# exits with ([0-9])`).ReplaceAllString(block, "status=0; $1 || status=$$?; [ $$status = $2 ] #")
+	ts.Check(os.WriteFile(ts.MkAbs("steps.sh"), []byte(block), 0o644))
+}

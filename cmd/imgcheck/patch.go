@@ -44,9 +44,10 @@ func patchCommand() *cli.Command {
 			"   imgcheck patch ghcr.io/org/app:1.0 --dry-run\n" +
 			"   imgcheck patch ghcr.io/org/app:1.0 -t ghcr.io/org/app:1.0-fixed --from pypi: --add cudnn=9.1.0.70 --accept-nvidia-license",
 		OnUsageError: usageError,
-		Flags: append(imageFlags(),
+		Flags: fromEnvironment(append(imageFlags(),
 			&cli.StringFlag{Name: "tag", Aliases: []string{"t"}, Usage: "publish the result as `NEWREF`"},
-			&cli.StringSliceFlag{Name: "from", Usage: "take missing libraries from `SOURCE`; may be repeated"},
+			&cli.StringSliceFlag{Name: "from", Usage: "take missing libraries from `SOURCE`; may be repeated (default: the policy's)"},
+			configFlag(),
 			&cli.StringSliceFlag{Name: "add", Usage: "take this release of a library, `LIBRARY=VERSION` (cudnn=9.1.0.70); may be repeated"},
 			&cli.BoolFlag{Name: "accept-nvidia-license", Usage: "accept the licences that NVIDIA's libraries come under"},
 			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "print the plan and what it resolves, and publish nothing"},
@@ -55,7 +56,7 @@ func patchCommand() *cli.Command {
 			&cli.StringFlag{Name: "emit", Usage: "print the same change as `FORM` instead: dockerfile (lines for one) or llb (for buildctl build)"},
 			&cli.StringFlag{Name: "buildkit", Usage: "have the buildkitd at `ADDR` put the layers in place, so that none crosses this machine"},
 			rulesFlag(),
-		),
+		)),
 		Action: func(c *cli.Context) error {
 			p, err := patchOptions(c)
 			if err != nil {
@@ -189,7 +190,13 @@ func patchOptions(c *cli.Context) (*patching, error) {
 		}
 		p.pins[lib] = version
 	}
-	var err error
+	decided, err := readPolicy(c)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.from) == 0 {
+		p.from = decided.From
+	}
 	if p.layers, err = imageOptions(c); err != nil {
 		return nil, err
 	}

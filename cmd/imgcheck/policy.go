@@ -19,10 +19,15 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
+// configFlag names the policy file.
+func configFlag() cli.Flag {
+	return &cli.StringFlag{Name: "config", Usage: "the policy `FILE`, or none (default: " + policy.FileName + " here or above)"}
+}
+
 // policyFlags are those of every command that follows a policy.
 func policyFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "config", Usage: "the policy `FILE`, or none (default: " + policy.FileName + " here or above)"},
+		configFlag(),
 		&cli.StringFlag{Name: "baseline", Usage: "a saved JSON `REPORT`, or none: what it has found does not fail the scan"},
 	}
 }
@@ -56,10 +61,9 @@ type decisions struct {
 	stderr io.Writer
 }
 
-// readDecisions reads the file that --config names, or that stands here or
-// above, and the baseline. What is wrong in them is told before the scan.
-func readDecisions(c *cli.Context) (*decisions, error) {
-	d := &decisions{Policy: new(policy.Policy), stderr: c.App.ErrWriter}
+// readPolicy reads the file that --config names, or that stands here or above. A
+// file of nothing is read where there is none.
+func readPolicy(c *cli.Context) (*policy.Policy, error) {
 	name := c.String("config")
 	if name == "" {
 		var err error
@@ -67,12 +71,25 @@ func readDecisions(c *cli.Context) (*decisions, error) {
 			return nil, err
 		}
 	}
-	if name != "" && name != "none" {
-		p, err := policy.Load(name)
-		if err != nil {
-			return nil, fmt.Errorf("reading the policy: %w", err)
-		}
-		d.Policy = p
+	if name == "" || name == "none" {
+		return new(policy.Policy), nil
+	}
+	p, err := policy.Load(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the policy: %w", err)
+	}
+	return p, nil
+}
+
+// readDecisions reads the policy and the baseline. What is wrong in them is told
+// before the scan.
+func readDecisions(c *cli.Context) (*decisions, error) {
+	p, err := readPolicy(c)
+	if err != nil {
+		return nil, err
+	}
+	d := &decisions{Policy: p, stderr: c.App.ErrWriter}
+	if len(p.Severities)+len(p.Ignores) > 0 || p.Rules != "" {
 		packs, err := loadPacks(d.rules(c))
 		if err != nil {
 			return nil, err

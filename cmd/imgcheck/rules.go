@@ -15,9 +15,13 @@ import (
 
 func rulesCommand() *cli.Command {
 	return &cli.Command{
-		Name:         "rules",
-		Usage:        "list the rules, or print the page of one",
-		UsageText:    "imgcheck rules [options] [RULE-ID]",
+		Name:      "rules",
+		Usage:     "list the rules, or print the page of one",
+		UsageText: "imgcheck rules [options] [RULE-ID]",
+		Description: "A rule's ID stands in brackets behind each finding; its page says what it means and what to do.\n\n" +
+			"Examples:\n" +
+			"   imgcheck rules\n" +
+			"   imgcheck rules missing-library",
 		OnUsageError: usageError,
 		Flags:        []cli.Flag{rulesFlag()},
 		Action: func(c *cli.Context) error {
@@ -65,6 +69,15 @@ func rulesFlag() cli.Flag {
 
 // loadPacks are the program's own packs and those of directories.
 func loadPacks(dirs []string) (*lint.Packs, error) {
+	list, err := packFiles(dirs)
+	if err != nil {
+		return nil, err
+	}
+	return lint.LoadPacks(list...)
+}
+
+// packFiles are the files that loadPacks reads.
+func packFiles(dirs []string) ([]fs.FS, error) {
 	list := []fs.FS{rules.FS}
 	for _, dir := range dirs {
 		fsys := os.DirFS(dir)
@@ -79,5 +92,5 @@ func loadPacks(dirs []string) (*lint.Packs, error) {
 		}
 		list = append(list, fsys)
 	}
-	return lint.LoadPacks(list...)
+	return list, nil
 }

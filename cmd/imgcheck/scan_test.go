@@ -40,6 +40,7 @@ func TestImages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			keptIsTheSame(t, doc)
 			got, patched := wantText(doc.Findings), planned(t, ref, parsed, doc.Plan)
 			if want, then := parsed.Sections["want"], parsed.Sections["want-patched"]; got != want || patched != then {
 				if *update {

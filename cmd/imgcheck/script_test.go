@@ -60,6 +60,7 @@ func TestScripts(t *testing.T) {
 			},
 			"action": runAction,
 			"gitlab": runGitLab,
+			"readme": readme,
 			// envsubst FROM TO writes a file with its $REGISTRY replaced
 			"envsubst": func(ts *testscript.TestScript, _ bool, args []string) {
 				text := strings.ReplaceAll(ts.ReadFile(args[0]), "$REGISTRY", server.Host)

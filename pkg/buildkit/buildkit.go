@@ -57,7 +57,7 @@ func Definition(ctx context.Context, p *patch.Patched, from string, insecure boo
 		if err != nil {
 			return nil, fmt.Errorf("writing the new layer as LLB: %w: --buildkit ADDR takes it as it is", err)
 		}
-		state = llb.Merge([]llb.State{state, layer})
+		state = merge(state, layer)
 	}
 	def, err := state.Marshal(ctx, llb.Platform(platform(p)))
 	if err != nil {
@@ -82,7 +82,12 @@ func baseState(p *patch.Patched, from string, insecure bool) (llb.State, error) 
 	if err != nil {
 		return llb.State{}, err
 	}
-	return llb.Image(ref.Context().Digest(p.Base.Digest).Name(), llb.Platform(platform(p))), nil
+	return llb.Image(ref.Context().Digest(p.Base.Digest).Name(), llb.Platform(platform(p)), llb.WithCustomName("the image, "+from)), nil
+}
+
+// merge lays a layer over an image without looking at either.
+func merge(image, layer llb.State) llb.State {
+	return llb.Merge([]llb.State{image, layer}, llb.WithCustomName("the layer, over the image"))
 }
 
 // reference is an image's in a registry; BuildKit takes images from nowhere else.

@@ -67,8 +67,8 @@ func Carry(ctx context.Context, addr string, p *patch.Patched, from, to string, 
 		defer store.close()
 		opt.OCIStores = map[string]content.Store{storeID: store}
 		// The name stands for nothing: what counts is the digest.
-		layer := llb.OCILayout("imgcheck/layer@"+store.root.String(), llb.OCIStore("", storeID), llb.Platform(platform(p)))
-		state = llb.Merge([]llb.State{state, layer})
+		layer := llb.OCILayout("imgcheck/layer@"+store.root.String(), llb.OCIStore("", storeID), llb.Platform(platform(p)), llb.WithCustomName("the new layer"))
+		state = merge(state, layer)
 	}
 	def, err := state.Marshal(ctx, llb.Platform(platform(p)))
 	if err != nil {

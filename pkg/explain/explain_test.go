@@ -269,7 +269,7 @@ func TestText(t *testing.T) {
 }
 
 // FuzzExplain keeps laws: a line in front changes nothing but the numbers of the
-// lines, case does not matter to what is found, and results can be written.
+// lines, these are lines of the text, and results can be written.
 func FuzzExplain(f *testing.F) {
 	x := explainer(f)
 	for _, r := range reports(f) {

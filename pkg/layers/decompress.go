@@ -52,10 +52,16 @@ func decompress(r *bufio.Reader) (plain io.Reader, done func(), err error) {
 
 // ahead reads r in a goroutine of its own, half a megabyte ahead of who reads it.
 // After Close, nobody reads r any more.
+//
+// Its WriteTo is hidden: at the end it answers io.EOF, which io.Copy takes for a
+// failure.
 func ahead(r io.Reader) io.ReadCloser {
 	a, err := readahead.NewReaderSize(struct{ io.Reader }{r}, 4, 128<<10)
 	if err != nil {
 		panic(err) // of sizes that are not positive
 	}
-	return a
+	return struct {
+		io.Reader
+		io.Closer
+	}{a, a}
 }

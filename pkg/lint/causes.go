@@ -80,6 +80,9 @@ func (w *world) causes() []Finding {
 			}
 		}
 	}
+	for _, m := range w.dlopenNotes() {
+		w.meetOpen(causeOf(all, m.err), &m)
+	}
 	var list []Finding
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		list = append(list, w.finding(all[key]))

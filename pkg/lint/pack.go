@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"gopkg.in/yaml.v3"
@@ -91,6 +92,9 @@ type Framework struct {
 	// Dist are the names of its distributions, as their dist-info directories
 	// and conda-meta have them; they tell its version.
 	Dist []string `yaml:"dist"`
+	// OnlyDist: an installation of another distribution, of the CPU's build say, is
+	// not meant.
+	OnlyDist bool `yaml:"only_dist"`
 	// CPUToo: where it opens none of its GPU libraries, it is not meant to.
 	CPUToo    bool      `yaml:"cpu_too"`
 	Preload   []Preload `yaml:"preload"`
@@ -129,7 +133,8 @@ type Open struct {
 	// Part names it for [Use]; unique within its list.
 	Part string `yaml:"part"`
 	// By is the file of the framework that opens it: its RPATH or RUNPATH
-	// decides. Empty means the program.
+	// decides. Of several that fit, one that can is enough. Empty means the
+	// program.
 	By string `yaml:"by"`
 	// Names are tried in order until one opens. {release}, {minor} and {major} are
 	// the version of the one who opens, {cuda} is the major version of CUDA in the
@@ -300,29 +305,49 @@ const (
 // and reason in one line.
 func LoadPacks(list ...fs.FS) (*Packs, error) {
 	p := new(Packs)
+	var err error
+	p.ID, err = eachPack(list, func(name string, b []byte) error {
+		if err := p.add(b); err != nil {
+			return fmt.Errorf("rule pack %s:%w", name, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// PacksID is the ID that LoadPacks would give the packs, which need not be valid:
+// reading them takes much less time than parsing them.
+func PacksID(list ...fs.FS) (string, error) {
+	return eachPack(list, func(string, []byte) error { return nil })
+}
+
+// eachPack calls f with every pack, and tells a digest of all of them.
+func eachPack(list []fs.FS, f func(name string, b []byte) error) (id string, err error) {
 	sum := sha256.New()
 	for _, fsys := range list {
 		names, err := fs.Glob(fsys, "*.yaml")
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		if len(names) > maxPackFiles {
-			return nil, fmt.Errorf("there are %d rule packs, more than the %d that are read", len(names), maxPackFiles)
+			return "", fmt.Errorf("there are %d rule packs, more than the %d that are read", len(names), maxPackFiles)
 		}
 		for _, name := range names {
 			b, err := readPack(fsys, name)
 			if err != nil {
-				return nil, fmt.Errorf("rule pack %s: %w", name, err)
+				return "", fmt.Errorf("rule pack %s: %w", name, err)
 			}
-			if err := p.add(b); err != nil {
-				return nil, fmt.Errorf("rule pack %s:%w", name, err)
+			if err := f(name, b); err != nil {
+				return "", err
 			}
 			fmt.Fprintf(sum, "%q %d\n", name, len(b))
 			sum.Write(b)
 		}
 	}
-	p.ID = hex.EncodeToString(sum.Sum(nil))
-	return p, nil
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 func readPack(fsys fs.FS, name string) ([]byte, error) {
@@ -446,6 +471,7 @@ func yamlError(err error) error {
 		line, text = m[1], m[2]
 	}
 	text, _, _ = strings.Cut(text, " in type lint.")
+	text, _, _ = strings.Cut(text, " into lint.")
 	return fmt.Errorf("%s: %s", line, strings.Join(strings.Fields(text), " "))
 }
 
@@ -460,6 +486,9 @@ func (p *pack) validate() error {
 			if !slices.Contains(Mends, m) {
 				return fmt.Errorf("rule %q: there is no change %q: say one of %s", r.ID, m, strings.Join(Mends, ", "))
 			}
+		}
+		if strings.ContainsFunc(r.Title, unicode.IsControl) {
+			return fmt.Errorf("rule %q: a title is one line", r.ID)
 		}
 		if !ruleID.MatchString(r.ID) {
 			return fmt.Errorf("rule %q: an id is of lower-case letters, digits and hyphens", r.ID)

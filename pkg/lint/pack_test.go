@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -89,6 +90,7 @@ func TestBadPacks(t *testing.T) {
 		"rules: [{id: a, severity: note, title: t, doc: d}]":                                                                           `rule "a": needs sources`,
 		"rules: [{id: A b, severity: note, title: t, doc: d, sources: [s]}]":                                                           "an id is of lower-case letters",
 		"\n\nrules:\n- {id: a, severity: note, title: t, doc: d, sources: [s]}\n- {id: b}":                                             `bad.yaml:5: rule "b": needs`,
+		"rules: [{id: a, severity: note, title: \"a\\nb\", doc: d, sources: [s]}]":                                                     "a title is one line",
 		"rules:\n- ~":               "bad.yaml:2: an entry of rules is empty",
 		"pairs:\n- ~":               "bad.yaml:2: an entry of pairs is empty",
 		"rules:\n- 5\n":             "bad.yaml:2: cannot unmarshal",
@@ -111,4 +113,35 @@ func TestNewer(t *testing.T) {
 			}
 		}
 	}
+}
+
+// FuzzPacks keeps laws of packs that may come from anywhere: one is taken, and
+// then its rules have pages, or refused in one line with its name and a line.
+func FuzzPacks(f *testing.F) {
+	entries, err := rules.FS.ReadDir(".")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, e := range entries {
+		if b, err := rules.FS.ReadFile(e.Name()); err == nil {
+			f.Add(string(b))
+		}
+	}
+	f.Add("rules: [{id: a, severity: note, title: t, doc: d, sources: [s]}]")
+	f.Add("frameworks: [{steps: [~]}]\ntexts: [{where: {a: [b]}}]\n---\nrules: 1")
+	line := regexp.MustCompile(`^rule pack x\.yaml:[0-9]+: .`)
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := LoadPacks(fstest.MapFS{"x.yaml": {Data: []byte(text)}})
+		if err != nil {
+			if !line.MatchString(err.Error()) || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("not one line with its place: %q", err)
+			}
+			return
+		}
+		for _, r := range p.Rules {
+			if !strings.HasPrefix(r.Page(), "# "+r.ID+"\n") {
+				t.Fatalf("rule %q has the page %q", r.ID, r.Page())
+			}
+		}
+	})
 }

@@ -410,6 +410,9 @@ func (w *world) findInstalls() []*install {
 				in := &install{Framework: f, home: home, site: path.Dir(home)}
 				in.dist = w.distAround(home, f.Dist)
 				in.release = parseRelease(in.dist.version)
+				if f.OnlyDist && in.dist.name == "" {
+					continue
+				}
 				list = append(list, in)
 			}
 		}

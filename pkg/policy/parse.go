@@ -105,9 +105,11 @@ func (p *Policy) top(root *yaml.Node) error {
 		{"from", func(n *yaml.Node) error {
 			return each(n, "from", func(n *yaml.Node) error {
 				var s string
-				p.From = append(p.From, "")
 				err := text(n, &s)
-				p.From[len(p.From)-1] = s
+				if at, ok := strings.CutPrefix(s, "dir:"); ok && !filepath.IsAbs(at) {
+					s = "dir:" + filepath.Join(dir, at)
+				}
+				p.From = append(p.From, s)
 				return err
 			})
 		}},

@@ -38,7 +38,7 @@ type Policy struct {
 	Ignores []Ignore
 	// Rules is a directory of rule packs, or empty.
 	Rules string
-	// From are the places where libraries for fixes come from, the best first.
+	// From are the sources that libraries for fixes come from, the best first.
 	From []string
 	// Baseline is a saved report whose findings do not fail a scan, or empty.
 	Baseline string
@@ -155,7 +155,11 @@ func (p *Policy) Apply(d *report.Document, base *Baseline, today string) (*repor
 		}
 		rest = append(rest, f)
 	}
-	return out.With(rest), warnings
+	after := out.With(rest)
+	if after.Summary.Errors+after.Summary.Warnings == 0 {
+		after.Plan = nil // nobody wants mended what does not count
+	}
+	return after, warnings
 }
 
 // ignore is the entry that a finding fits, and else one that it would have

@@ -29,7 +29,7 @@ ignore:
   library: "lib*.so.*"
   reason: because
   expires: 2026-11-21
-from: [dir:/opt/cudnn]
+from: [dir:/opt/cudnn, dir:vendor, "pypi:"]
 baseline: /abs/base.json
 `
 
@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 	}
 	want := &Policy{
 		File: "dir/.imgcheck.yaml", Images: []Image{{"ghcr.io/org/app:1", ""}, {"oci:x", "linux/arm64"}}, FailOn: report.Never,
-		Severities: []Severity{{"a", lint.Error, 4}, {"b", lint.Note, 4}}, Rules: "dir/packs", From: []string{"dir:/opt/cudnn"}, Baseline: "/abs/base.json",
+		Severities: []Severity{{"a", lint.Error, 4}, {"b", lint.Note, 4}}, Rules: "dir/packs", From: []string{"dir:/opt/cudnn", "dir:dir/vendor", "pypi:"}, Baseline: "/abs/base.json",
 		Ignores: []Ignore{{"a", "**/x/**", "ghcr.io/*/app", "lib*.so.*", "because", "2026-11-21", 7}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

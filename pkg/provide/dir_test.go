@@ -159,3 +159,30 @@ func TestDirTakesWhatFits(t *testing.T) {
 		})
 	}
 }
+
+// The libraries of an installed wheel are of the release that its .dist-info
+// says, also when only their directory is named; two of them say nothing.
+func TestDirOfAnInstalledWheel(t *testing.T) {
+	files := map[string]string{
+		"site-packages/nvidia/cudnn/lib/libcudnn.so.9":                            string(lib(t, "x86_64 soname=libcudnn.so.9")),
+		"site-packages/nvidia_cudnn_cu12-9.1.0.70.dist-info/licenses/License.txt": "the wheel's",
+		"site-packages/other-1.0.dist-info/License.txt":                           "another's",
+		"LICENSE": "another's",
+	}
+	for _, below := range []string{"", "site-packages", "site-packages/nvidia/cudnn/lib"} {
+		dir := filepath.Join(tree(t, files), below)
+		f, err := open(t, "dir:"+dir).Find(t.Context(), Want{Library: "cudnn", Pin: "9.1.0.70"})
+		if err != nil || f.Version != "9.1.0.70" || f.License.Text != "the wheel's" {
+			t.Errorf("%s: got %+v, %v", below, f, err)
+		}
+	}
+	files["site-packages/nvidia_cudnn_cu13-9.2.0.1.dist-info/METADATA"] = ""
+	dir := tree(t, files)
+	f, err := open(t, "dir:"+dir).Find(t.Context(), Want{Library: "cudnn", Versions: []string{"==9.1.0.70"}})
+	if err != nil || f.Version != "" || f.Doubt == "" {
+		t.Errorf("got %+v, %v", f, err)
+	}
+	if _, err := open(t, "dir:"+dir).Find(t.Context(), Want{Library: "cudnn", Pin: "9.1.0.70"}); err == nil || !strings.Contains(err.Error(), "no version that could be made out") {
+		t.Errorf("got %v", err)
+	}
+}

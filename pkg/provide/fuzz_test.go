@@ -88,7 +88,7 @@ func FuzzRedist(f *testing.F) {
 			for _, variants := range c.platforms {
 				for _, a := range variants {
 					u := root.JoinPath("..", a.path)
-					if !isSum(a.sum) || a.size < 0 || u.Host != "host" || u.Path != path.Join("/redist", a.path) || u.RawQuery != "" {
+					if a.sum != "" && !isSum(a.sum) || a.size < 0 || u.Host != "host" || u.Path != path.Join("/redist", a.path) || u.RawQuery != "" {
 						t.Errorf("%+v at %s", a, u)
 					}
 				}

@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
@@ -188,12 +189,17 @@ func Open(ctx context.Context, specs []string, o Options) (*Sources, error) {
 		src, err := e.open(ctx, spec)
 		if err != nil {
 			s.Close()
-			return nil, fmt.Errorf("--from %s: %w", spec, err)
+			return nil, fmt.Errorf("--from %s: %w", shown(spec), err)
 		}
-		s.list = append(s.list, named{spec, src})
+		s.list = append(s.list, named{shown(spec), src})
 	}
 	return s, nil
 }
+
+var login = regexp.MustCompile(`://[^/@]*@`)
+
+// shown is a source as it may be shown: without the login of a URL.
+func shown(spec string) string { return login.ReplaceAllString(spec, "://") }
 
 // Close lets go of what the sources hold. Files that were found cannot be opened
 // any more.

@@ -155,7 +155,7 @@ func (s *redistSource) archive(ctx context.Context, r *request, u *url.URL) (*ar
 	if err != nil {
 		return nil, "", "", fmt.Errorf("%s: %w", base(u), err)
 	}
-	if !r.spec.allow(v) || !r.hasMajor(v) {
+	if !r.spec.allow(v) || !r.mayHave(v) {
 		return nil, "", fmt.Sprintf("%s has %s %s, which does not fit", base(u), r.lib.Redist.Component, c.version), nil
 	}
 	for _, platform := range machines[r.Arch].redist {
@@ -212,13 +212,13 @@ type component struct {
 
 type archived struct {
 	path string // below the directory of the JSON
-	sum  string
-	size int64 // 0 when not said
+	sum  string // empty when there is none
+	size int64  // 0 when not said
 }
 
 // parseRedist reads a redistrib_*.json. What is no component is left out, and an
-// archive whose path leads out of the directory or that has no sha256 is refused
-// with all the rest: it is not NVIDIA's.
+// archive whose path leads out of the directory is refused with all the rest: it
+// is not NVIDIA's.
 func parseRedist(b []byte) (map[string]*component, error) {
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(b, &top); err != nil {
@@ -280,12 +280,12 @@ func parseArchived(raw json.RawMessage) (a archived, ok bool, err error) {
 	if json.Unmarshal(raw, &f) != nil || f.Path == "" {
 		return a, false, nil
 	}
-	sum := strings.ToLower(f.Sum)
-	switch {
-	case f.Path != path.Clean(f.Path) || path.IsAbs(f.Path) || f.Path == "." || f.Path == ".." || strings.HasPrefix(f.Path, "../") || strings.ContainsAny(f.Path, "\\?#%\x00"):
+	if f.Path != path.Clean(f.Path) || path.IsAbs(f.Path) || f.Path == "." || f.Path == ".." || strings.HasPrefix(f.Path, "../") || strings.ContainsAny(f.Path, "\\?#%\x00") {
 		return a, false, fmt.Errorf("the path %q leads elsewhere", f.Path)
-	case !isSum(sum):
-		return a, false, fmt.Errorf("%s: %w", f.Path, errNoSum)
+	}
+	sum := strings.ToLower(f.Sum)
+	if !isSum(sum) {
+		sum = ""
 	}
 	size, err := strconv.ParseInt(strings.Trim(string(f.Size), `"`), 10, 64)
 	if err != nil || size < 0 {

@@ -158,11 +158,20 @@ func TestRedistRefusesWhatIsNotNVIDIAs(t *testing.T) {
 		"up":       {`{"cudnn":{"version":"9","linux-x86_64":{"relative_path":"../x","sha256":"` + hash + `"}}}`, `the path "../x" leads elsewhere`},
 		"absolute": {`{"cudnn":{"version":"9","linux-x86_64":{"cuda12":{"relative_path":"/x","sha256":"` + hash + `"}}}}`, `the path "/x" leads elsewhere`},
 		"a query":  {`{"cudnn":{"version":"9","linux-x86_64":{"relative_path":"x?y","sha256":"` + hash + `"}}}`, `leads elsewhere`},
-		"no hash":  {`{"cudnn":{"version":"9","linux-x86_64":{"relative_path":"x","md5":"1"}}}`, "gives no sha256"},
 	} {
 		_, err := parseRedist([]byte(tt.json))
 		if err == nil || !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: got %v, want %s", name, err, tt.err)
 		}
+	}
+}
+
+// An archive without a hash is not fetched; that says nothing of the others.
+func TestRedistWithoutAHash(t *testing.T) {
+	w := serve(t)
+	w.files["/redistrib_90.1.json"] = []byte(`{"cudnn":{"version":"90.1.0.1","linux-x86_64":{"relative_path":"x.tar.xz","md5":"1"}},"libcublas":{"version":"x"}}`)
+	_, err := open(t, "redist:"+w.URL+"/redistrib_90.1.json").Find(t.Context(), Want{Library: "cudnn", CUDA: "12"})
+	if err == nil || !strings.Contains(err.Error(), "gives no sha256") || w.times("/x.tar.xz") != 0 {
+		t.Errorf("got %v", err)
 	}
 }

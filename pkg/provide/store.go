@@ -97,10 +97,11 @@ func (e *env) temp() (*os.File, error) {
 		return nil, fmt.Errorf("making the cache: %w", err)
 	}
 	f, err := os.CreateTemp(dir, "tmp-")
-	if err == nil {
-		e.use(f.Name())
+	if err != nil {
+		return nil, err
 	}
-	return f, err
+	e.use(f.Name())
+	return f, syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) // for removeIdle of others
 }
 
 // keep gives a file of the cache its final name.
@@ -164,27 +165,51 @@ func (e *env) put(r io.Reader, limit int64) (p, sum string, size int64, err erro
 
 func hexOf(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// prune removes what was not used for longest, until the cache is as small as it
-// has to be or only what is in use is left.
-func (e *env) prune() {
-	type file struct {
-		path string
-		size int64
-		at   time.Time
-	}
-	var list []file
-	var total int64
-	filepath.WalkDir(e.cache, func(p string, d fs.DirEntry, err error) error {
+// keptFile is a file of a cache.
+type keptFile struct {
+	path string
+	size int64
+	at   time.Time
+}
+
+// kept lists a cache, and says how many bytes it has.
+func kept(dir string) (list []keptFile, total int64) {
+	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return nil
 		}
 		if st, err := d.Info(); err == nil {
-			list = append(list, file{p, st.Size(), st.ModTime()})
+			list = append(list, keptFile{p, st.Size(), st.ModTime()})
 			total += st.Size()
 		}
 		return nil
 	})
-	slices.SortFunc(list, func(a, b file) int { return cmp.Or(a.at.Compare(b.at), strings.Compare(a.path, b.path)) })
+	return list, total
+}
+
+// Usage says how many files and bytes a cache of downloads has ([CacheDir]).
+func Usage(dir string) (files int, size int64) {
+	list, size := kept(dir)
+	return len(list), size
+}
+
+// Clean removes what is in a cache of downloads, but for what another process is
+// writing, and says how much that was.
+func Clean(dir string) (files int, size int64) {
+	list, _ := kept(dir)
+	for _, f := range list {
+		if removeIdle(f.path) {
+			files, size = files+1, size+f.size
+		}
+	}
+	return files, size
+}
+
+// prune removes what was not used for longest, until the cache is as small as it
+// has to be or only what is in use is left.
+func (e *env) prune() {
+	list, total := kept(e.cache)
+	slices.SortFunc(list, func(a, b keptFile) int { return cmp.Or(a.at.Compare(b.at), strings.Compare(a.path, b.path)) })
 	for _, f := range list {
 		if total <= e.maxCache {
 			return

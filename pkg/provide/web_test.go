@@ -418,6 +418,61 @@ func TestRedirectsAreFollowed(t *testing.T) {
 	}
 }
 
+// A login goes to the host that it was given for, with the index and its files,
+// to no other, and is never shown.
+func TestLogin(t *testing.T) {
+	w, other := serve(t), serve(t)
+	b := cudnnWheel(t, "x86_64", "9.1.0.70")
+	name := "nvidia_cudnn_cu12-9.1.0.70-py3-none-manylinux1_x86_64.whl"
+	asked := func(to *web, path string, then http.HandlerFunc) *[]string {
+		var logins []string
+		to.handlers[path] = func(rw http.ResponseWriter, r *http.Request) {
+			user, password, _ := r.BasicAuth()
+			logins = append(logins, user+":"+password)
+			then(rw, r)
+		}
+		return &logins
+	}
+	wheel := func(rw http.ResponseWriter, r *http.Request) { rw.Write(b) }
+	url := "/f/" + name
+	page := asked(w, "/simple/nvidia-cudnn-cu12/", func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "text/html")
+		rw.Write(htmlPage([]file{{name: name, url: url, sum: sum(b)}}))
+	})
+	here, there := asked(w, "/f/"+name, wheel), asked(other, "/f/"+name, wheel)
+	from := "pypi:" + strings.Replace(w.URL, "http://", "http://me:secret@", 1) + "/simple"
+	f, err := open(t, from).Find(t.Context(), cudnn12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(f.Source, "secret") {
+		t.Errorf("the source is %s", f.Source)
+	}
+	url = other.URL + "/f/" + name
+	if _, err := open(t, from).Find(t.Context(), cudnn12); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"me:secret", "me:secret"}
+	if diff := cmp.Diff([][]string{want, want[:1], {":"}}, [][]string{*page, *here, *there}); diff != "" {
+		t.Error(diff)
+	}
+	for path, code := range map[string]int{"/simple/nvidia-cudnn-cu12/": http.StatusUnauthorized, "/f/" + name: http.StatusForbidden} {
+		w, url = serve(t), "/f/"+name
+		asked(w, "/simple/nvidia-cudnn-cu12/", func(rw http.ResponseWriter, r *http.Request) {
+			rw.Write(htmlPage([]file{{name: name, url: url, sum: sum(b)}}))
+		})
+		w.handlers[path] = func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(code) }
+		from := "pypi:" + strings.Replace(w.URL, "http://", "http://me:secret@", 1) + "/simple"
+		_, err := open(t, from).Find(t.Context(), cudnn12)
+		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "give the login in the URL") {
+			t.Errorf("%s: got %v", path, err)
+		}
+	}
+	if _, err := Open(t.Context(), []string{"pypi:http://me:secret@x.example/"}, Options{Cache: t.TempDir()}); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // broken answers with a body that ends in the middle, for as long as there are
 // places where to break; it does so in this process, so that what comes through
 // does not hang on what the kernel does with a connection that is closed.
@@ -580,6 +635,9 @@ func TestCacheIsUsedAndChecked(t *testing.T) {
 	if diff := cmp.Diff(digests(first), digests(second)); diff != "" || w.times(p) != 1 {
 		t.Errorf("fetched %d times\n%s", w.times(p), diff)
 	}
+	if n, size := Usage(cache); n != 6 || size < int64(len(w.files[p])) { // the wheel, what was taken out, and a list of it
+		t.Errorf("the cache has %d files, %d bytes", n, size)
+	}
 	// What was taken out is enough: the wheel itself may go.
 	if err := os.Remove(filepath.Join(cache, "sha256", sum(w.files[p]))); err != nil {
 		t.Fatal(err)
@@ -595,6 +653,13 @@ func TestCacheIsUsedAndChecked(t *testing.T) {
 	}
 	if diff := cmp.Diff(digests(first), digests(find())); diff != "" || w.times(p) != 2 {
 		t.Errorf("fetched %d times\n%s", w.times(p), diff)
+	}
+	n, _ := Usage(cache)
+	if removed, _ := Clean(cache); removed != n {
+		t.Errorf("removed %d of %d files", removed, n)
+	}
+	if n, size := Usage(cache); n != 0 || size != 0 {
+		t.Errorf("%d files are left", n)
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/report"
@@ -109,6 +110,7 @@ func hostile() *report.Document {
 	d := report.New(report.Image{Ref: "dir:" + evil}, &lint.Result{Findings: []lint.Finding{f, f, g, g, {Rule: "nowhere", Severity: lint.Note, Message: "\x00"}}})
 	d.Ignored = []report.Ignored{{Finding: f, Reason: evil, Expires: "2026-12-31"}, {Finding: g, Reason: "r"}}
 	d.Known = []lint.Finding{f, g}
+	d.Plan = &fix.Plan{Steps: []fix.Step{{Kind: "link", Text: evil}}, Cures: []fix.Cure{{Message: evil}}, Command: evil}
 	return d
 }
 
@@ -374,8 +376,12 @@ func TestMarkdown(t *testing.T) {
 			}
 			return
 		}
-		if n := strings.Count(text, "\n### "); n != d.Summary.Errors+d.Summary.Warnings {
-			t.Errorf("%d headings", n)
+		want := d.Summary.Errors + d.Summary.Warnings
+		if d.Plan != nil {
+			want++
+		}
+		if n := strings.Count(text, "\n### "); n != want {
+			t.Errorf("%d headings, want %d", n, want)
 		}
 		for _, bad := range []string{"\x1b", "\x00", "\r"} {
 			if strings.Contains(text, bad) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
@@ -39,6 +40,9 @@ func Markdown(w io.Writer, d *Document, _ Options) error {
 				left++
 			}
 		}
+	}
+	if plan := markdownPlan(d.Plan); plan != "" && !fits(&b, plan) {
+		left++
 	}
 	if d.Summary.Notes > 0 {
 		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n\n", plural(d.Summary.Notes, "note"))
@@ -115,6 +119,23 @@ func markdownFinding(f *lint.Finding) string {
 	}
 	if f.Because != "" {
 		item("because", prose(f.Because))
+	}
+	return b.String()
+}
+
+// markdownPlan says what `imgcheck patch` would change, and what that resolves.
+func markdownPlan(p *fix.Plan) string {
+	if p == nil || len(p.Steps) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	n, of := p.Resolved()
+	fmt.Fprintf(&b, "\n### 🩹 patch\n\nThis would resolve %d of %s:\n\n", n, plural(of, "finding"))
+	for _, text := range p.Texts() {
+		fmt.Fprintf(&b, "- %s\n", code(text))
+	}
+	if p.Command != "" {
+		fmt.Fprintf(&b, "\n%s\n", code(p.Command))
 	}
 	return b.String()
 }

@@ -204,23 +204,13 @@ func sarifResults(d *Document) []sarifFinding {
 
 func sarifRuleOf(r *lint.Rule) sarifRule {
 	doc := strings.TrimSpace(r.Doc)
-	var text, md strings.Builder
-	fmt.Fprintf(&text, "%s\n\n%s\n", r.Title, doc)
-	fmt.Fprintf(&md, "%s\n", doc)
-	if len(r.Patterns) > 0 {
-		fmt.Fprint(&text, "\nIt reads as:\n")
-		fmt.Fprint(&md, "\nIt reads as:\n\n")
-		for _, p := range r.Patterns {
-			fmt.Fprintf(&text, "  %s\n", p)
-			fmt.Fprintf(&md, "- %s\n", code(p))
-		}
-	}
-	if len(r.Sources) > 0 {
-		fmt.Fprint(&text, "\nSources:\n")
-		fmt.Fprint(&md, "\nSources:\n\n")
-		for _, s := range r.Sources {
-			fmt.Fprintf(&text, "  %s\n", s)
-			fmt.Fprintf(&md, "- %s\n", s)
+	text := r.Title + "\n\n" + doc + "\n"
+	for _, part := range []struct {
+		head  string
+		lines []string
+	}{{"It reads as", r.Patterns}, {"What to do", r.Fix}, {"Sources", r.Sources}} {
+		if len(part.lines) > 0 {
+			text += "\n" + part.head + ":\n  " + strings.Join(part.lines, "\n  ") + "\n"
 		}
 	}
 	level := map[lint.Severity]string{lint.Error: "error", lint.Warning: "warning", lint.Note: "recommendation"}[r.Severity]
@@ -228,7 +218,7 @@ func sarifRuleOf(r *lint.Rule) sarifRule {
 		ID: r.ID, Name: camel(r.ID),
 		Short:   sarifText{Text: shorten(r.Title, sarifDescription)},
 		Full:    sarifText{Text: shorten(doc, sarifDescription)},
-		Help:    sarifText{Text: text.String(), Markdown: md.String()},
+		Help:    sarifText{Text: text, Markdown: r.Page()},
 		HelpURI: RuleURL(r.ID),
 		Default: sarifLevel{string(r.Severity)},
 		Props:   map[string]any{"precision": "very-high", "problem.severity": level, "tags": []string{"container-image", "gpu"}},
@@ -260,25 +250,25 @@ func sarifAt(d *Document, p string) sarifLocation {
 
 func sarifRelatedTo(d *Document, f *lint.Finding) []sarifLocation {
 	var out []sarifLocation
-	add := func(file lint.File, what string, l *lint.LayerRef) {
+	add := func(file lint.File, what, how string, l *lint.LayerRef) {
 		if len(out) == sarifRelated {
 			return
 		}
 		at, id := sarifAt(d, file.Path), len(out)+1
 		if l != nil {
-			what += ", " + layer("by", l)
+			what += ", " + layer(how, l)
 		}
 		at.ID, at.Message = &id, &sarifText{Text: what}
 		out = append(out, at)
 	}
 	for _, n := range f.NeededBy {
-		add(n, "asks for it; brought", n.Layer)
+		add(n, "asks for it", "from", n.Layer)
 	}
 	for _, p := range f.Present {
-		add(p, "is of that name; brought", p.Layer)
+		add(p, "is there", "from", p.Layer)
 	}
 	for _, r := range f.Removed {
-		add(r.File, "was of that name; deleted", r.By)
+		add(r.File, "was there", "deleted by", r.By)
 	}
 	return out
 }

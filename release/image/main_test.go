@@ -62,6 +62,10 @@ func TestImage(t *testing.T) {
 	if err != nil || string(got) != "program for arm64" {
 		t.Errorf("%q, %v", got, err)
 	}
+	text, err := layerText([]byte("x"))
+	if err != nil || !bytes.HasSuffix(text, make([]byte, 1024)) {
+		t.Errorf("the tar has no end: %v", err) // readers are lenient, not all of them
+	}
 	if err := run(t.TempDir(), "", ""); err == nil {
 		t.Error("an image of no programs")
 	}

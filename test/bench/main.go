@@ -56,6 +56,7 @@ type bench struct {
 	mu             sync.Mutex
 	asked          []string // of the server, since it was emptied
 	out            *tabwriter.Writer
+	notes          []string // under the table
 }
 
 func run(imgcheck, dir string) error {
@@ -244,7 +245,14 @@ func (b *bench) table(images map[string]image) error {
 		fmt.Fprintf(b.out, "cold, layout, %.1f GB\t%.2f s/GB\t%s\t%s\t%s\t\t\n", float64(img.size())/1e9, c.wall.Seconds()/(float64(img.size())/1e9), seconds(c.wall), seconds(c.cpu), megabytes(c.peak))
 	}
 	b.others(gzip)
-	return b.out.Flush()
+	if err := b.out.Flush(); err != nil {
+		return err
+	}
+	fmt.Println()
+	for _, n := range b.notes {
+		fmt.Println(n)
+	}
+	return nil
 }
 
 // line compares two things by alternating runs.
@@ -330,9 +338,9 @@ func (b *bench) cached(images map[string]image, cold cost) error {
 		}
 		return b.scan(b.layout(images["changed"]), dir)
 	}))
-	fmt.Fprintf(b.out, "requests of a warm scan\t%d\t\t\t\t%s\t\n", len(asked), strings.Join(shortened(asked), ", "))
+	b.notes = append(b.notes, "a warm scan asks: "+strings.Join(shortened(asked), ", "))
 	if size, n := sizeOf(primed); n > 0 {
-		fmt.Fprintf(b.out, "the cache\t\t%s\t\t\t%d files\t\n", megabytes(size), n)
+		b.notes = append(b.notes, fmt.Sprintf("the cache has %s in %d files", megabytes(size), n))
 	}
 	return err
 }
@@ -372,12 +380,12 @@ func (b *bench) others(img image) {
 		{"dive", `dive --ci "$1" >/dev/null`},
 	} {
 		if _, err := exec.LookPath(it.tool); err != nil {
-			fmt.Fprintf(b.out, "%s\t\t\t\t\tis not on PATH\t\n", it.tool)
+			b.notes = append(b.notes, it.tool+" is not on PATH")
 			continue
 		}
 		c := measure("sh", "-c", it.command, img.Dir, b.registry("gzip"))
 		if c.err != nil {
-			fmt.Fprintf(b.out, "%s\t\t\t\t\tfails: %.60s\t\n", it.tool, strings.Join(strings.Fields(c.err.Error()), " "))
+			b.notes = append(b.notes, fmt.Sprintf("%s fails: %.200s", it.tool, strings.Join(strings.Fields(c.err.Error()), " ")))
 			continue
 		}
 		fmt.Fprintf(b.out, "%s\t\t%s\t%s\t%s\twrites %s\t\n", it.tool, seconds(c.wall), seconds(c.cpu), megabytes(c.peak), megabytes(c.written))

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+	"gopkg.in/yaml.v3"
+)
+
+// commands are the program's own, all of them.
+func commands(t *testing.T) []*cli.Command {
+	t.Helper()
+	app := newApp(new(bytes.Buffer), new(bytes.Buffer))
+	app.Setup()
+	if len(app.VisibleCommands()) < 10 {
+		t.Fatalf("only %d commands", len(app.VisibleCommands()))
+	}
+	return app.VisibleCommands()
+}
+
+// TestHelp: every command says what it does, how it is called, and gives two
+// examples of itself.
+func TestHelp(t *testing.T) {
+	for _, cmd := range commands(t) {
+		var out, errs bytes.Buffer
+		if status := run(context.Background(), []string{"imgcheck", cmd.Name, "--help"}, &out, &errs); status != exitOK || errs.Len() > 0 {
+			t.Errorf("%s --help: status %d, %s", cmd.Name, status, &errs)
+		}
+		_, examples, _ := strings.Cut(out.String(), "Examples:\n")
+		if n := len(regexp.MustCompile(`(?m)^ +.*\bimgcheck `+cmd.Name+`\b`).FindAllString(examples, -1)); n < 2 {
+			t.Errorf("%s --help gives %d examples, not two:\n%s", cmd.Name, n, &out)
+		}
+	}
+}
+
+// TestMisspelt: a flag or a command with two letters the wrong way round is
+// answered with the one that was meant.
+func TestMisspelt(t *testing.T) {
+	ask := func(args ...string) string {
+		var out, errs bytes.Buffer
+		if status := run(context.Background(), append([]string{"imgcheck"}, args...), &out, &errs); status != exitFailed || out.Len() > 0 {
+			t.Errorf("%v: status %d, %s", args, status, &out)
+		}
+		return errs.String()
+	}
+	swap := func(s string) string { return s[:1] + s[2:3] + s[1:2] + s[3:] }
+	for _, cmd := range commands(t) {
+		if len(cmd.Name) > 3 && swap(cmd.Name) != cmd.Name {
+			if got, want := ask(swap(cmd.Name)), "did you mean `imgcheck "+cmd.Name+"`?"; !strings.Contains(got, want) {
+				t.Errorf("%s: %s", swap(cmd.Name), got)
+			}
+		}
+		for _, f := range cmd.VisibleFlags() {
+			name := f.Names()[0]
+			if wrong := swap(name + "  "); len(name) > 3 && strings.TrimSpace(wrong) != name {
+				if got := ask(cmd.Name, "--"+strings.TrimSpace(wrong)); !strings.Contains(got, "did you mean --") || !strings.Contains(got, "see `imgcheck "+cmd.Name+" --help`") {
+					t.Errorf("%s --%s: %s", cmd.Name, wrong, got)
+				}
+			}
+		}
+	}
+}
+
+// TestCompletions lets each shell read its completions, and complete with them.
+func TestCompletions(t *testing.T) {
+	script := func(shell string) string {
+		var out, errs bytes.Buffer
+		if status := run(context.Background(), []string{"imgcheck", "completion", shell}, &out, &errs); status != exitOK || errs.Len() > 0 {
+			t.Fatalf("completion %s: status %d, %s", shell, status, &errs)
+		}
+		return out.String()
+	}
+	ask := func(shell, text string) string {
+		t.Helper()
+		cmd := exec.Command(shell, map[string][]string{"bash": {"--norc", "-s"}, "zsh": {"-f", "-s"}, "fish": {"--no-config"}}[shell]...)
+		cmd.Stdin = strings.NewReader(text)
+		cmd.Env = append(cmd.Environ(), "HOME="+t.TempDir())
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s (Debian: %s): %v\n%s", shell, shell, err, out)
+		}
+		return string(out)
+	}
+	for words, want := range map[string]string{
+		"imgcheck sc":                  "scan",
+		"imgcheck scan --form":         "--format",
+		"imgcheck scan --format sar":   "sarif",
+		"imgcheck scan x --fail-on wa": "warning",
+		"imgcheck hook uni":            "uninstall",
+		"imgcheck convert --outp":      "--output",
+		"imgcheck completion fi":       "fish",
+	} {
+		got := ask("bash", script("bash")+"\nCOMP_WORDS=("+words+")\nCOMP_CWORD=$((${#COMP_WORDS[@]}-1))\n_imgcheck\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n")
+		if got != want+"\n" {
+			t.Errorf("bash: %s: %q, want %q", words, got, want)
+		}
+	}
+	zsh := "compdef() { :; }\n_files() { :; }\n_describe() { print -rl -- ${(P)2}; }\n" + script("zsh")
+	for words, want := range map[string]string{"imgcheck ''": "scan:read an image", "imgcheck scan ''": "--format:FORMAT of the report", "imgcheck hook ''": "install:"} {
+		if got := ask("zsh", zsh+"\nwords=("+words+")\nCURRENT=${#words}\n_imgcheck\n"); !strings.Contains(got, want) {
+			t.Errorf("zsh: %s: no %q in %q", words, want, got)
+		}
+	}
+	for words, want := range map[string]string{"imgcheck sc": "scan\t", "imgcheck scan --form": "--format\t"} {
+		if got := ask("fish", script("fish")+"\ncomplete -C '"+words+"'\n"); !strings.Contains(got, want) {
+			t.Errorf("fish: %s: no %q in %q", words, want, got)
+		}
+	}
+}
+
+// TestMan lets groff read the manual page without a complaint.
+func TestMan(t *testing.T) {
+	var out, errs bytes.Buffer
+	if status := run(context.Background(), []string{"imgcheck", "man"}, &out, &errs); status != exitOK || errs.Len() > 0 {
+		t.Fatalf("status %d, %s", status, &errs)
+	}
+	cmd := exec.Command("groff", "-man", "-Kutf8", "-Tutf8", "-ww", "-P-cbou", "-")
+	cmd.Stdin = &out
+	var text, complaints bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &complaints
+	if err := cmd.Run(); err != nil || complaints.Len() > 0 {
+		t.Errorf("groff (Debian: groff-base): %v\n%.2000s", err, &complaints)
+	}
+	for _, c := range commands(t) {
+		if !strings.Contains(text.String(), "imgcheck "+c.Name) {
+			t.Errorf("no %s in the manual", c.Name)
+		}
+	}
+	for _, want := range []string{"--fail-on SEVERITY", "IMGCHECK_FAIL_ON", "EXIT STATUS"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in the manual:\n%.3000s", want, &text)
+		}
+	}
+}
+
+// TestPreCommit: the hook for pre-commit calls a command that there is, at the
+// stage at which git tells what is pushed.
+func TestPreCommit(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, ".pre-commit-hooks.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hooks []struct {
+		ID, Entry, Language string
+		Stages              []string
+		PassFilenames       *bool `yaml:"pass_filenames"`
+		AlwaysRun           bool  `yaml:"always_run"`
+	}
+	if err := yaml.Unmarshal(text, &hooks); err != nil || len(hooks) != 1 {
+		t.Fatalf("%v, %d hooks", err, len(hooks))
+	}
+	h := hooks[0]
+	words := strings.Fields(h.Entry)
+	cmd := newApp(new(bytes.Buffer), new(bytes.Buffer)).Command(words[1])
+	if words[0] != "imgcheck" || cmd == nil || !slices.Contains(verbsOf(cmd), words[2]) {
+		t.Errorf("%q is no command", h.Entry)
+	}
+	if h.ID != "imgcheck" || h.Language != "golang" || !slices.Equal(h.Stages, []string{"pre-push"}) || h.PassFilenames == nil || *h.PassFilenames || !h.AlwaysRun {
+		t.Errorf("%+v", h)
+	}
+}
