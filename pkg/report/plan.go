@@ -21,7 +21,12 @@ func Plan(w io.Writer, d *Document, o Options) error {
 // plan shows what would mend the image: the steps, what they resolve, what was
 // tried and resolves less, and what stays.
 func (t *text) plan(p *fix.Plan) {
-	if p == nil || len(p.Steps) == 0 {
+	switch {
+	case p == nil, len(p.Steps) == 0 && !p.Truncated:
+		return
+	case len(p.Steps) == 0:
+		t.line("%s  %s", t.green("patch"), bound(p))
+		t.line("")
 		return
 	}
 	n, of := p.Resolved()
@@ -60,10 +65,18 @@ func (t *text) plan(p *fix.Plan) {
 		}
 		label = ""
 	}
+	if p.Truncated {
+		t.field("bound", bound(p))
+	}
 	if p.Command != "" {
 		t.field("run", clean(p.Command))
 	}
 	t.line("")
+}
+
+// bound says that a plan is not the last word.
+func bound(p *fix.Plan) string {
+	return fmt.Sprintf("%s changed images were replayed, and not all that could help was tried (`imgcheck patch --dry-run` tries more than a scan)", count(p.Trials))
 }
 
 // aside is what is to be known of a step beside what it does.

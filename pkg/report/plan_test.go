@@ -25,6 +25,10 @@ func TestPlan(t *testing.T) {
 	if got := text(false); got != "" {
 		t.Errorf("without steps: %q", got)
 	}
+	p.Truncated, p.Trials = true, 24
+	if got := text(false); !strings.HasPrefix(got, "patch  24 changed images were replayed, and not all") {
+		t.Errorf("without steps, at the bound: %q", got)
+	}
 	for i := range 8 {
 		p.Steps = append(p.Steps, fix.Step{Text: "step " + string(rune('a'+i)), StandIn: i == 0, License: strings.Repeat("L", i%2), Doubt: strings.Repeat("?", i/7)})
 	}
@@ -32,7 +36,7 @@ func TestPlan(t *testing.T) {
 	for _, want := range []string{
 		"patch  would resolve 1 of 2 findings", "change     step a\n", "with an empty library", "it comes under the L,", "… 2 more (--all shows them)",
 		"resolves   1,094 of 1,094 files: libcudnn.so.9: gone\n", "a search path alone resolves 0 of 1,094\n", "x resolves 7 of 1,094, but breaks /y�[0m\n",
-		"leaves     libz.so: stays\n", "nothing helps\n", "run        imgcheck patch a -t NEWREF\n",
+		"leaves     libz.so: stays\n", "nothing helps\n", "bound      24 changed images", "run        imgcheck patch a -t NEWREF\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in:\n%s", want, got)
