@@ -427,3 +427,23 @@ func TestKey(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestCounts tells of how many files a library that is added rids the image, and
+// that the path alone rids it of none (94 of 1,028 ELF files of Debian's
+// python3-torch-cuda, whose package does not depend on cuDNN).
+func TestCounts(t *testing.T) {
+	text := "entrypoint [\"/app/infer\"]\n" + root + library("1/usr/lib/x86_64-linux-gnu/libtorch_cuda.so.2.6", "libtorch_cuda.so.2.6", "libcudnn.so.9")
+	for i := range 92 {
+		name := fmt.Sprintf("libop%d.so", i)
+		text += library("1/usr/lib/x86_64-linux-gnu/"+name, name, "libtorch_cuda.so.2.6")
+	}
+	p := plan(t, text+program("1/app/infer", "libtorch_cuda.so.2.6"), Options{})
+	wantSteps(t, p, "add libcudnn.so.9 and 2 libraries that come with it to /opt/imgcheck/lib", "append /opt/imgcheck/lib to LD_LIBRARY_PATH")
+	c := p.Cures[0]
+	if c.Of != 94 || c.Resolves != 94 {
+		t.Errorf("resolves %d of %d", c.Resolves, c.Of)
+	}
+	if diff := cmp.Diff([]Attempt{{Text: "a search path alone"}}, c.Tried); diff != "" {
+		t.Error(diff)
+	}
+}
