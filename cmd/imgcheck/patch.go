@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -357,6 +358,11 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 	}
 	if !w.plan.Better() {
 		return nil, refuse("%s: no change makes it better: %s", p.ref, reasons(w.plan))
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.pins)) {
+		if !w.plan.Adds(id) {
+			return nil, refuse("%s: --add %s=%s: the plan does without it: leave --add away to have that", p.ref, id, p.pins[id])
+		}
 	}
 	if img.Patched != "" {
 		p.say(fmt.Sprintf("%s is a patched image: the plan is for its original, %s", p.ref, img.Digest))

@@ -69,6 +69,15 @@ func rulesFlag() cli.Flag {
 
 // loadPacks are the program's own packs and those of directories.
 func loadPacks(dirs []string) (*lint.Packs, error) {
+	list, err := packFiles(dirs)
+	if err != nil {
+		return nil, err
+	}
+	return lint.LoadPacks(list...)
+}
+
+// packFiles are the files that loadPacks reads.
+func packFiles(dirs []string) ([]fs.FS, error) {
 	list := []fs.FS{rules.FS}
 	for _, dir := range dirs {
 		fsys := os.DirFS(dir)
@@ -83,5 +92,5 @@ func loadPacks(dirs []string) (*lint.Packs, error) {
 		}
 		list = append(list, fsys)
 	}
-	return lint.LoadPacks(list...)
+	return list, nil
 }

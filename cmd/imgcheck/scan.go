@@ -18,7 +18,6 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/report"
-	"github.com/imgcheck/imgcheck/rules"
 )
 
 func scanCommand() *cli.Command {
@@ -75,7 +74,7 @@ func scan(ctx context.Context, ref string, o layers.Options, rulesDirs ...string
 
 // scanWith is scan, with or without a plan.
 func scanWith(ctx context.Context, ref string, o layers.Options, fixes bool, rulesDirs ...string) (*report.Document, error) {
-	packs, err := loadPacks(rulesDirs)
+	files, err := packFiles(rulesDirs)
 	if err != nil {
 		return nil, err
 	}
@@ -85,12 +84,16 @@ func scanWith(ctx context.Context, ref string, o layers.Options, fixes bool, rul
 		return nil, err
 	}
 	defer img.Close()
-	kept, err := verdictOf(img, o, rules.FS, packs.ID, fmt.Sprint("fixes ", fixes))
+	kept, err := verdictOf(img, o, files, fmt.Sprint("fixes ", fixes))
 	if err != nil {
 		return nil, err
 	}
 	if doc := kept.load(img); doc != nil {
-		return known(doc, ref, o, packs), nil
+		return known(doc, ref, o), nil
+	}
+	packs, err := lint.LoadPacks(files...)
+	if err != nil {
+		return nil, err
 	}
 	fsys, err := img.Index(ctx)
 	if err != nil {
@@ -107,16 +110,16 @@ func scanWith(ctx context.Context, ref string, o layers.Options, fixes bool, rul
 			return nil, err
 		}
 	}
+	doc.Rules = packs.Rules
 	if err := kept.store(img, doc); err != nil && o.Note != nil {
 		o.Note(-1, err.Error())
 	}
-	return known(doc, ref, o, packs), nil
+	return known(doc, ref, o), nil
 }
 
-// known is a document with what is not kept of it: the rules, and the command that
-// patches what was scanned now.
-func known(doc *report.Document, ref string, o layers.Options, packs *lint.Packs) *report.Document {
-	doc.Rules = packs.Rules
+// known is a document with what is not kept of it: the command that patches what
+// was scanned now.
+func known(doc *report.Document, ref string, o layers.Options) *report.Document {
 	if doc.Plan != nil {
 		doc.Plan.Command = patchCommandFor(ref, o, doc.Plan)
 	}

@@ -15,6 +15,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
@@ -27,12 +28,13 @@ type verdict struct {
 
 // verdictOf names the document of an image. Its key holds everything that the
 // document follows from but the reference: whatever else a scan comes to depend
-// on is given as one of others.
-func verdictOf(img *layers.Image, o layers.Options, packs fs.FS, others ...string) (verdict, error) {
+// on is given as one of others. The packs are not parsed for it, which would be
+// most of what a rescan costs.
+func verdictOf(img *layers.Image, o layers.Options, packs []fs.FS, others ...string) (verdict, error) {
 	if o.Cache == nil || img.ID() == "" {
 		return verdict{}, nil
 	}
-	rules, err := hashFS(packs)
+	rules, err := lint.PacksID(packs...)
 	if err != nil {
 		return verdict{}, err
 	}
@@ -58,11 +60,10 @@ func (v verdict) load(img *layers.Image) *report.Document {
 	if !ok {
 		return nil
 	}
-	doc := new(report.Document)
-	if json.Unmarshal(b, doc) != nil || doc.Schema != report.Schema {
-		return nil
+	doc := decodeDocument(b)
+	if doc != nil {
+		doc.Image.Ref = img.Ref // it may have another name than the last time
 	}
-	doc.Image.Ref = img.Ref // it may have another name than the last time
 	return doc
 }
 
@@ -72,26 +73,31 @@ func (v verdict) store(img *layers.Image, doc *report.Document) error {
 	if v.key == "" || img.ID() == "" {
 		return nil
 	}
-	b, err := json.Marshal(doc)
+	b, err := encodeDocument(doc)
 	if err != nil {
 		return err
 	}
 	return v.cache.PutDocument(v.key, b)
 }
 
-// hashFS is a digest of all files of a file system, by name.
-func hashFS(fsys fs.FS) (string, error) {
-	sum := sha256.New()
-	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := fs.ReadFile(fsys, p)
-		fmt.Fprintf(sum, "%q %d\n", p, len(b))
-		sum.Write(b)
-		return err
-	})
-	return hex.EncodeToString(sum.Sum(nil)), err
+// keptDocument is the stored form of a document, with what its own JSON leaves out.
+type keptDocument struct {
+	Document *report.Document
+	Rules    []*lint.Rule
+}
+
+func encodeDocument(doc *report.Document) ([]byte, error) {
+	return json.Marshal(keptDocument{doc, doc.Rules})
+}
+
+// decodeDocument is nil for anything but what encodeDocument has written.
+func decodeDocument(b []byte) *report.Document {
+	var kept keptDocument
+	if json.Unmarshal(b, &kept) != nil || kept.Document == nil || kept.Document.Schema != report.Schema {
+		return nil
+	}
+	kept.Document.Rules = kept.Rules
+	return kept.Document
 }
 
 // build names the code that runs: the commit or the module's checksum that the

@@ -466,6 +466,17 @@ func (p *Process) DlopenFlags(by *Module, name string, flags Flags) (*Module, er
 	return m, nil
 }
 
+// Settle makes a tracing process go on as one that has started: what is loaded
+// counts as bound, and from now on a failed dlopen unloads what it brought, and
+// symbols are bound. It is for who has no doubt of what is loaded, or has asked
+// elsewhere, and would spare the time to bind it.
+func (p *Process) Settle() {
+	p.trace = false
+	for _, m := range p.Objects {
+		m.link.bound = true
+	}
+}
+
 // state is what a failed dlopen goes back to.
 type state struct {
 	objects []*Module

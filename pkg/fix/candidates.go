@@ -54,7 +54,7 @@ func (p *planner) elements() []string { return elementsOf(p.now.img) }
 func elementsOf(img *lint.Image) []string {
 	var list []string
 	for _, e := range strings.Split(getVar(environment(img), libraryPath), ":") {
-		if e != "" {
+		if e != "" && len(list) < maxElements {
 			list = append(list, e)
 		}
 	}
@@ -149,8 +149,8 @@ func prependPath(dir string) Step {
 // first: its site-packages, its prefix.
 func (p *planner) directories(f *lint.Finding) []string {
 	var list []string
-	for _, file := range f.Present {
-		if dir := path.Dir(file.Path); offered(file.Path) && !slices.Contains(list, dir) {
+	for _, file := range offers(f) {
+		if dir := path.Dir(file.Path); !slices.Contains(list, dir) {
 			list = append(list, dir)
 		}
 	}
@@ -187,6 +187,25 @@ func offered(file string) bool {
 	return !hashed.MatchString(path.Base(file)) && !strings.HasPrefix(file, "/usr/local/nvidia/")
 }
 
+// Bounds on what is looked at of an image that has thousands of anything.
+const (
+	maxOffers   = 32
+	maxSiblings = 64
+	maxElements = 256
+	maxRemoved  = 256
+)
+
+// offers are the files that a finding has present and that may be made use of.
+func offers(f *lint.Finding) []lint.File {
+	var list []lint.File
+	for _, file := range f.Present {
+		if offered(file.Path) && len(list) < maxOffers {
+			list = append(list, file)
+		}
+	}
+	return list
+}
+
 // links make the name that is asked for beside the file that is the library
 // under another name, and those of its sub-libraries. Where the loader does not
 // come by, the link is put where the asking file looks, or the path leads there.
@@ -195,10 +214,7 @@ func (p *planner) links(f *lint.Finding) []candidate {
 	if f.Library == "" || path.Base(f.Library) != f.Library {
 		return nil
 	}
-	for _, file := range f.Present {
-		if !offered(file.Path) {
-			continue
-		}
+	for _, file := range offers(f) {
 		dir, base := path.Dir(file.Path), path.Base(file.Path)
 		steps := append([]Step{link(dir, f.Library, base)}, p.siblings(dir, f.Library)...)
 		beside := candidate{text: fmt.Sprintf("the link %s/%s", dir, f.Library), steps: steps}
@@ -231,6 +247,9 @@ func link(dir, name, target string) Step {
 func (p *planner) siblings(dir, name string) []Step {
 	var list []Step
 	for e := range p.now.img.FS.Below(dir) {
+		if len(list) == maxSiblings {
+			break
+		}
 		if e.Object == nil || e.Object.Soname == "" || path.Dir("/"+e.Path) != dir || !together(name, e.Object.Soname) {
 			continue
 		}
@@ -247,11 +266,14 @@ func (p *planner) siblingsIn(own, dir, name string) []Step {
 	var list []Step
 	seen := map[string]bool{name: true}
 	for e := range p.now.img.FS.Below(dir) {
+		if len(list) == maxSiblings {
+			break
+		}
 		if path.Dir("/"+e.Path) != dir {
 			continue
 		}
 		file, err := p.now.img.FS.Find("/" + e.Path)
-		if err != nil || file.Object == nil || !together(name, file.Object.Soname) || seen[file.Object.Soname] || !goodName(file.Object.Soname) {
+		if err != nil || file.Object == nil || !together(name, file.Object.Soname) || seen[file.Object.Soname] || !goodName(file.Object.Soname) || stem(file.Object.Soname) == stem(name) {
 			continue
 		}
 		seen[file.Object.Soname] = true
@@ -434,6 +456,9 @@ func (p *planner) removals(f *lint.Finding) []candidate {
 
 func (p *planner) removal(files []string) candidate {
 	var c candidate
+	if len(files) > maxRemoved {
+		return c
+	}
 	for _, name := range files {
 		if e, _, ok := p.now.img.FS.Lstat(name); !ok || e.IsDir() || e.Type == layers.Other {
 			return candidate{}

@@ -522,3 +522,11 @@ func (p *Plan) Texts() []string {
 	}
 	return list
 }
+
+// Adds reports whether a step brings a library, by its ID in rules/provide.
+func (p *Plan) Adds(id string) bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool {
+		lib := provide.LibraryOf(s.Library)
+		return s.Library != "" && lib != nil && lib.ID == id
+	})
+}

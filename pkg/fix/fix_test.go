@@ -419,3 +419,11 @@ func TestVersions(t *testing.T) {
 		}
 	}
 }
+
+// TestKey is the same when the variables that a message quotes have changed.
+func TestKey(t *testing.T) {
+	f := &lint.Finding{Rule: "r", Message: "LD_LIBRARY_PATH=/a:/b has lost /c, and X=1 Y= no=such"}
+	if got, want := key(f, map[string]string{"LD_LIBRARY_PATH": "/a:/b", "X": "1", "Y": ""}), "r LD_LIBRARY_PATH= has lost /c, and X= Y= no=such"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

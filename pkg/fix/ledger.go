@@ -38,6 +38,11 @@ func newLedger(res *lint.Result, img *lint.Image) *ledger {
 			l.named[stem(file)] = true
 		}
 	}
+	vars := map[string]string{}
+	for _, v := range environment(img) {
+		name, value, _ := strings.Cut(v, "=")
+		vars[name] = value
+	}
 	for i := range res.Findings {
 		f := &res.Findings[i]
 		if loads(f) {
@@ -50,7 +55,7 @@ func newLedger(res *lint.Result, img *lint.Image) *ledger {
 		if f.Severity == lint.Error {
 			l.errors++
 		}
-		k := key(f, environment(img))
+		k := key(f, vars)
 		if l.trouble[k] == nil {
 			l.trouble[k] = &trouble{finding: f, files: map[string]bool{}}
 			l.order = append(l.order, k)
@@ -75,18 +80,32 @@ func loads(f *lint.Finding) bool {
 // key is what is wrong, whatever rule says it: a library that is missing is the
 // same trouble when it is there and not on the path. The values of variables that
 // a message quotes are left out: they change with other steps.
-func key(f *lint.Finding, vars []string) string {
+func key(f *lint.Finding, vars map[string]string) string {
 	missing := strings.Contains(f.Message, "cannot open shared object file") || strings.HasPrefix(f.Message, "Error loading shared library ")
 	if missing && f.Library != "" {
 		return "missing " + f.Library
 	}
-	message := f.Message
-	for _, v := range vars {
-		if name, value, ok := strings.Cut(v, "="); ok && value != "" {
-			message = strings.ReplaceAll(message, v, name)
+	return f.Rule + " " + withoutValues(f.Message, vars)
+}
+
+// withoutValues takes the values out of what a text says as NAME=VALUE.
+func withoutValues(text string, vars map[string]string) string {
+	var b strings.Builder
+	for {
+		i := strings.IndexByte(text, '=')
+		if i < 0 {
+			b.WriteString(text)
+			return b.String()
+		}
+		name := text[strings.LastIndexFunc(text[:i], func(r rune) bool {
+			return r != '_' && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (r < '0' || r > '9')
+		})+1 : i]
+		b.WriteString(text[:i+1])
+		text = text[i+1:]
+		if value := vars[name]; value != "" {
+			text = strings.TrimPrefix(text, value)
 		}
 	}
-	return f.Rule + " " + message
 }
 
 // String tells ledgers apart: what is wrong, and with how many files.

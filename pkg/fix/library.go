@@ -173,6 +173,10 @@ func (p *planner) find(ctx context.Context, f *lint.Finding, names []string) (*p
 	if c := p.base.Config; c != nil && c.Architecture != "" {
 		w.Arch = c.Architecture
 	}
+	if w.Arch != "amd64" && w.Arch != "arm64" {
+		p.unfound[f.Library] = "there are libraries for amd64 and arm64 only"
+		return nil, nil
+	}
 	if o := p.asker(f); o != nil {
 		w.Glibc = strings.TrimSuffix(p.glibc(o), "?")
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -336,7 +337,7 @@ func TestPatientSendsBodiesAgain(t *testing.T) {
 // on from where it broke off.
 func TestTokenExpires(t *testing.T) {
 	var mu sync.Mutex
-	tokens, blobs, ranges := 0, 0, 0
+	tokens, expired, blobs, ranges := 0, 0, 0, 0
 	ref := handled(t, false, func(w http.ResponseWriter, r *http.Request) bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -345,7 +346,9 @@ func TestTokenExpires(t *testing.T) {
 			fmt.Fprintf(w, `{"token": "t%d"}`, tokens)
 			return true
 		}
-		if r.Header.Get("Authorization") != fmt.Sprintf("Bearer t%d", tokens) || tokens == 0 {
+		// A token is good until it expires, whoever else has got a newer one.
+		number, err := strconv.Atoi(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer t"))
+		if err != nil || number <= expired {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+r.Host+`/token",service="test"`)
 			w.WriteHeader(http.StatusUnauthorized)
 			return true
@@ -371,7 +374,7 @@ func TestTokenExpires(t *testing.T) {
 			ranges++
 		}
 		if blobs++; blobs == 1 {
-			tokens++ // nobody was told of it
+			expired = tokens
 			w.Header().Set("Content-Length", fmt.Sprint(len(b)))
 			w.Write(b[:len(b)/2])
 			return true // and the server closes the connection
@@ -380,7 +383,7 @@ func TestTokenExpires(t *testing.T) {
 		return true
 	})
 	wantApp(t, ref, Options{})
-	if tokens < 3 || blobs != 2 {
+	if tokens < 2 || blobs != 2 || ranges != 1 {
 		t.Errorf("%d tokens, the blob was asked for %d times, %d times from where it broke off", tokens, blobs, ranges)
 	}
 }

@@ -50,8 +50,11 @@ func (w *world) follow() {
 		return
 	}
 	for _, in := range w.installs {
-		if len(in.Steps) > 0 {
-			w.runs = append(w.runs, w.runInstall(in))
+		if len(in.Steps) == 0 {
+			continue
+		}
+		if r := w.runInstall(in); r != nil {
+			w.runs = append(w.runs, r)
 		}
 	}
 	for _, p := range w.programs() {
@@ -93,38 +96,55 @@ func (w *world) runProgram(o *object) *run {
 	if host == nil {
 		return nil
 	}
-	start := host.Trace
-	if o.path == w.entry().path {
-		start = host.Start
-	}
-	p, err := start(o.path)
+	p, err := host.Trace(o.path)
 	if err != nil {
 		return nil
 	}
+	p.Settle() // its symbols are asked for elsewhere, if they are
 	r := &run{title: o.path, program: o.path, proc: p, done: map[openKey]bool{}}
 	w.openAll(r)
 	return r
 }
 
+// runInstall is the process of a framework, nil when there is no loader for it.
+// Where all of the import was found, it is not bound again: symbols.go does that,
+// and it takes most of the time.
 func (w *world) runInstall(in *install) *run {
-	r := &run{title: in.Title + " at " + in.home, in: in, done: map[openKey]bool{}}
 	host := w.host(w.primary)
 	if host == nil {
+		return nil
+	}
+	program := w.pythonOf(in.home, host)
+	r := &run{title: in.Title + " at " + in.home, in: in, program: program, proc: trace(host, program), done: map[openKey]bool{}}
+	if len(in.failures) > 0 && in.goesOn() {
+		r.proc.Settle() // what fails is unloaded
+	}
+	w.runSteps(r.proc, in, in.first)
+	if !in.goesOn() {
 		return r
 	}
-	r.program = w.pythonOf(in.home, host)
-	r.proc = w.start(host, r.program)
-	if !w.imports(r.proc, in) {
-		// What a failed open brought is unloaded: who got what is seen in a process
-		// that goes on.
-		r.proc = w.programFor(in.home, w.primary)
-		w.runSteps(r.proc, in, in.first)
-		return r
-	}
+	r.proc.Settle()
 	w.openAll(r)
 	w.helpRun(r, host)
 	w.withoutGPU(r)
 	return r
+}
+
+// trace is a process of a program, or one that brings nothing, that goes past what
+// it misses.
+func trace(host *elfdeps.Loader, program string) *elfdeps.Process {
+	if program != "" {
+		if p, err := host.Trace(program); err == nil {
+			return p
+		}
+	}
+	return host.Bare()
+}
+
+// goesOn reports whether a framework can be imported: what fails, if anything, is a
+// feature.
+func (in *install) goesOn() bool {
+	return !slices.ContainsFunc(in.failures, func(f failure) bool { return !f.step.Feature })
 }
 
 // withoutGPU makes less of what a framework misses that opens none of its GPU
@@ -159,44 +179,11 @@ func (w *world) pythonOf(p string, host *elfdeps.Loader) string {
 		if !ok || e.Object == nil || e.Object.Interp != host.Path {
 			continue
 		}
-		if _, err := host.Start(python); err == nil {
+		if _, err := host.Trace(python); err == nil {
 			return python
 		}
 	}
 	return ""
-}
-
-// start is the process of a program that starts, or one that brings nothing.
-func (w *world) start(host *elfdeps.Loader, program string) *elfdeps.Process {
-	if program == "" {
-		return host.Bare()
-	}
-	p, _ := host.Start(program)
-	return p
-}
-
-// imports reports whether a framework can be imported in a process, symbols and
-// all. A feature that cannot be had does not count.
-func (w *world) imports(p *elfdeps.Process, in *install) bool {
-	w.runSteps(p, in, in.first)
-	for _, s := range in.Steps {
-		if s.Feature {
-			continue
-		}
-		for _, file := range w.glob(in.home, s.Open) {
-			// What failed is not there: a process that does not trace unloads it; in
-			// one that does, it is there and misses something.
-			if w.loadable(file) && (p.Loaded(file) == nil || w.fails(in, file)) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// fails reports whether a step's file missed something when it was traced.
-func (w *world) fails(in *install, file string) bool {
-	return in.helped == "" && slices.ContainsFunc(in.failures, func(f failure) bool { return f.path == file })
 }
 
 // helpRun looks for what makes the opens of a process succeed that fail by
@@ -207,10 +194,12 @@ func (w *world) helpRun(r *run, host *elfdeps.Loader) {
 	}
 	for i := range r.in.Helped {
 		h := &r.in.Helped[i]
-		again := &run{title: r.title, in: r.in, program: r.program, proc: w.start(host, r.program), done: map[openKey]bool{}}
-		if !w.helpIn(again.proc, r.in, h) || !w.imports(again.proc, r.in) {
+		again := &run{title: r.title, in: r.in, program: r.program, proc: trace(host, r.program), done: map[openKey]bool{}}
+		if len(r.in.failures) > 0 && r.in.helped != h.Why || !w.helpIn(again.proc, r.in, h) {
 			continue
 		}
+		w.runSteps(again.proc, r.in, r.in.first)
+		again.proc.Settle()
 		w.openAll(again)
 		for i := range r.missed {
 			m := &r.missed[i]

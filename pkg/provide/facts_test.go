@@ -171,3 +171,34 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 }
+
+func TestReleasesThatMayHaveAName(t *testing.T) {
+	for _, tt := range []struct {
+		name, release string
+		want          bool
+	}{
+		{"libcudnn.so.9", "9.1.0.70", true},
+		{"libcudnn.so.9", "8.9.7.29", false},
+		{"libcudnn_graph.so.9.1.0", "9.1.0.70", true},
+		{"libcudnn_graph.so.9.1.0", "9.10.0.70", false},
+		{"libnvrtc-builtins.so.12.4", "12.4.127", true},
+		{"libnvrtc-builtins.so.12.4", "12.6.77", false},
+		{"libnvrtc.so.11.2", "11.8.89", true},
+		{"libcudart.so.11.0", "11.8.89", true},
+		{"libcudart.so.11.0", "12.0.1", false},
+		{"libcufile.so.0", "1.9.1.3", true}, // whose number tells nothing
+		{"libcudnn.so", "9.1.0.70", true},
+	} {
+		r, err := newRequest(Want{Names: []string{tt.name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := parseVersion(tt.release)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.mayHave(v); got != tt.want {
+			t.Errorf("%s in %s: %t", tt.name, tt.release, got)
+		}
+	}
+}

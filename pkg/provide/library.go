@@ -27,9 +27,11 @@ type Library struct {
 	Redist  Redist            `yaml:"redist"`
 	CUDA    map[string]string `yaml:"cuda"` // number after ".so." → CUDA major
 	License string            `yaml:"license"`
-	// SonameMajor says that the number of its SONAMEs is the first of its
-	// release: libcudnn.so.9 is cuDNN 9's.
-	SonameMajor bool `yaml:"soname_major"`
+	// SonameMajor says that the numbers of its SONAMEs are the first of its
+	// release: libcudnn.so.9 is cuDNN 9's. Frozen are those of which that holds
+	// for the first alone: all of CUDA 11 has libcudart.so.11.0.
+	SonameMajor bool     `yaml:"soname_major"`
+	Frozen      []string `yaml:"frozen"`
 	// OtherNumbers says that the numbers in its file names are not the
 	// release's: CUPTI of CUDA 12.4 is libcupti.so.2024.1.1.
 	OtherNumbers bool     `yaml:"other_numbers"`

@@ -155,7 +155,7 @@ func (s *redistSource) archive(ctx context.Context, r *request, u *url.URL) (*ar
 	if err != nil {
 		return nil, "", "", fmt.Errorf("%s: %w", base(u), err)
 	}
-	if !r.spec.allow(v) || !r.hasMajor(v) {
+	if !r.spec.allow(v) || !r.mayHave(v) {
 		return nil, "", fmt.Sprintf("%s has %s %s, which does not fit", base(u), r.lib.Redist.Component, c.version), nil
 	}
 	for _, platform := range machines[r.Arch].redist {

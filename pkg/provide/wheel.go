@@ -105,7 +105,7 @@ func (r *request) candidates(dist string, links []*link) (list []candidate, why 
 		}
 		v, _ := parseVersion(w.version)
 		switch {
-		case !r.spec.allow(v) || !r.hasMajor(v):
+		case !r.spec.allow(v) || !r.mayHave(v):
 			why = "has no release of " + dist + " that fits"
 		case l.yanked && r.Pin == "":
 			why = fmt.Sprintf("has withdrawn %s %s", dist, w.version)
@@ -140,17 +140,23 @@ func buildNumber(s string) (int, string) {
 	return n, s[i:]
 }
 
-// hasMajor reports whether a release may have the names, where the number of a
-// SONAME is the first of the release.
-func (r *request) hasMajor(v pep440.Version) bool {
+// mayHave reports whether a release may have the names, where the numbers of a
+// SONAME are the first of the release: libcudnn.so.9, libnvrtc-builtins.so.12.4.
+func (r *request) mayHave(v pep440.Version) bool {
 	if r.lib == nil || !r.lib.SonameMajor {
 		return true
 	}
-	release, _, _ := strings.Cut(v.BaseVersion(), ".")
+	release := strings.Split(v.BaseVersion(), ".")
 	for _, n := range r.Names {
 		_, number, ok := strings.Cut(n, ".so.")
-		major, _, _ := strings.Cut(number, ".")
-		if ok && major != release {
+		if !ok {
+			continue
+		}
+		numbers := strings.Split(number, ".")
+		if slices.Contains(r.lib.Frozen, number) {
+			numbers = numbers[:1]
+		}
+		if len(numbers) > len(release) || !slices.Equal(numbers, release[:len(numbers)]) {
 			return false
 		}
 	}

@@ -8,6 +8,9 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
+// shownUsers are how many processes of one file are shown without All.
+const shownUsers = 3
+
 // copies shows which file each process gets: of the libraries that the image has
 // twice and that some process uses, or with --all of every one.
 func (t *text) copies(list []lint.Copies) {
@@ -40,7 +43,11 @@ func (t *text) copy(f *lint.Copy) {
 		about = append(about, fmt.Sprintf("layer %d", f.Layer.Index))
 	}
 	t.line("    %s  %s", clean(f.Path), t.faint(strings.Join(about, ", ")))
-	for _, u := range f.UsedBy {
+	for i, u := range f.UsedBy {
+		if i == shownUsers && !t.all {
+			t.line("      %s", t.faint(fmt.Sprintf("… and %s more", count(len(f.UsedBy)-i))))
+			break
+		}
 		t.line("      %s %s  %s", t.green("→"), clean(u.Process), t.faint("("+clean(u.How)+")"))
 	}
 }

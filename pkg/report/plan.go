@@ -26,8 +26,19 @@ func (t *text) plan(p *fix.Plan) {
 	}
 	n, of := p.Resolved()
 	t.line("%s  %s", t.green("patch"), t.bold(fmt.Sprintf("would resolve %d of %s (replayed with the changed files and variables)", n, plural(of, "finding"))))
-	t.list("change", p.Texts(), shownSteps)
-	label := "resolves"
+	label := "change"
+	for i, s := range p.Steps {
+		if i == shownSteps && !t.all {
+			t.line("%s%s", indent, t.faint(fmt.Sprintf("… %s more (--all shows them)", count(len(p.Steps)-i))))
+			break
+		}
+		t.field(label, clean(s.Text))
+		for _, more := range aside(s) {
+			t.line("%s  %s", indent, t.faint(clean(more)))
+		}
+		label = ""
+	}
+	label = "resolves"
 	for _, c := range p.Cures {
 		if c.Resolves == 0 {
 			continue
@@ -53,6 +64,21 @@ func (t *text) plan(p *fix.Plan) {
 		t.field("run", clean(p.Command))
 	}
 	t.line("")
+}
+
+// aside is what is to be known of a step beside what it does.
+func aside(s fix.Step) []string {
+	var list []string
+	if s.StandIn {
+		list = append(list, "tried with an empty library of that name: --from says where a real one comes from")
+	}
+	if s.License != "" {
+		list = append(list, fmt.Sprintf("it comes under the %s, %s", s.License, s.LicenseURL))
+	}
+	if s.Doubt != "" {
+		list = append(list, s.Doubt)
+	}
+	return list
 }
 
 // attempt says of a change that was tried what it comes to.
