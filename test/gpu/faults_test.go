@@ -8,6 +8,9 @@ package gpu
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
+	"flag"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -84,6 +87,8 @@ func TestFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var table strings.Builder
+	table.WriteString("| what was done | what the real process did | what imgcheck says |\n|---|---|---|\n")
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			m, err := imagetest.Parse(text)
@@ -115,6 +120,7 @@ func TestFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			found := false
+			defer func() { table.WriteString(row(f.name, f.real, res)) }()
 			for _, finding := range res.Findings {
 				if !finding.Severity.AtLeast(lint.Warning) {
 					continue
@@ -137,6 +143,53 @@ func TestFaults(t *testing.T) {
 				}
 			}
 		})
+	}
+	document(t, "faults", table.String())
+}
+
+// row is what imgcheck says first of a fault, beside what the real process did.
+func row(name, real string, res *lint.Result) string {
+	says := "nothing"
+	for _, f := range res.Findings {
+		if !f.Severity.AtLeast(lint.Warning) {
+			continue
+		}
+		says = fmt.Sprintf("%s `%s`: %s", f.Severity, f.Rule, f.Message)
+		if len(f.Effects) > 0 {
+			says += "; " + f.Effects[0].Text
+			if e := f.Effects[0].Error; e != "" {
+				says += ": `" + e + "`"
+			}
+		}
+		break
+	}
+	return fmt.Sprintf("| %s | %s | %s |\n", name, cmp.Or(real, "everything works"), strings.ReplaceAll(says, "|", `\|`))
+}
+
+var update = flag.Bool("update", false, "write the tables of docs/gpu.md")
+
+// document holds a table of docs/gpu.md, between its marks, against what it is.
+func document(t *testing.T, name, table string) {
+	t.Helper()
+	const file = "../../docs/gpu.md"
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->"
+	before, rest, ok := strings.Cut(string(b), begin)
+	old, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no marks of %s", file, name)
+	}
+	if old == table {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s is not what the test finds: go test ./test/gpu -update", file)
+	}
+	if err := os.WriteFile(file, []byte(before+begin+table+end+after), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
