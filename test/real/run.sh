@@ -158,7 +158,7 @@ registry=$!
 # scan REF WANT: writes the text report to $R/out.txt, checks the exit status.
 scan() {
   local rc=0
-  "$R/imgcheck" scan "$1" >"$R/out.txt" 2>"$R/err.txt" || rc=$?
+  "$R/imgcheck" scan --quiet --no-cache "$1" >"$R/out.txt" 2>"$R/err.txt" || rc=$?
   [ $rc = "$2" ] || { cat "$R/out.txt" "$R/err.txt"; die "scan $1: exit status $rc, not $2"; }
   [ ! -s "$R/err.txt" ] || { cat "$R/err.txt"; die "scan $1: something on stderr"; }
 }
@@ -173,6 +173,7 @@ for where in "oci:$R/oci" "127.0.0.1:$port"; do
   has '`import torch` fails'
   has "layer 2: RUN apt-get install python3-torch-cuda"
   count '^error ' 1
+  has "94 of 94 files: libcudnn.so.9"
   scan "$where/node-llama-cuda" 1
   has "libcudart.so.13: cannot open shared object file"
   has "libcublas.so.13: cannot open shared object file"
@@ -189,13 +190,13 @@ truth() {
   local name=$1; shift
   say "ldd --all of $name against its own loader"
   merged truth "$@"
-  "$R/imgcheck" ldd --all --format json --env "$cuda" "dir:$R/mnt/truth" >"$R/ldd.jsonl"
+  "$R/imgcheck" ldd --no-cache --all --format json --env "$cuda" "dir:$R/mnt/truth" >"$R/ldd.jsonl"
   "$R/truth" "$R/mnt/truth" "$cuda" <"$R/ldd.jsonl" || die "imgcheck and the loader of $name do not agree"
   umount "$R/mnt/truth"
 }
 truth torch-cuda trixie torch
 [ "$(grep -c '"name":"libcudnn.so.9","path":null' "$R/ldd.jsonl")" = 94 ] || die "not 94 files miss libcudnn.so.9"
-"$R/imgcheck" scan "oci:$R/oci/torch-cuda" --format json --fail-on never |
+"$R/imgcheck" scan --quiet --no-cache "oci:$R/oci/torch-cuda" --format json --fail-on never |
   node -e 'const d=JSON.parse(require("fs").readFileSync(0)); for (const f of d.findings) if (f.library=="libcudnn.so.9") f.affected.forEach(p=>console.log(p))' | sort >"$R/affected.txt"
 grep '"name":"libcudnn.so.9","path":null' "$R/ldd.jsonl" | node -e 'for (const l of require("fs").readFileSync(0,"utf8").trim().split("\n")) console.log(JSON.parse(l).path)' | sort >"$R/missing.txt"
 diff "$R/missing.txt" "$R/affected.txt" || die "scan (>) and ldd (<) do not agree on who misses libcudnn.so.9"
