@@ -48,6 +48,9 @@ type Plan struct {
 	// Cures tell of each finding that is a warning or more what becomes of it, in
 	// the order of the findings.
 	Cures []Cure `json:"findings"`
+	// Behind are findings that are a warning or more and show only then: they stood
+	// behind those that go away, of files that could not be loaded before.
+	Behind []Behind `json:"behind,omitempty"`
 	// Trials is how many changed images were replayed.
 	Trials int `json:"trials"`
 	// Truncated is set when more could have been tried.
@@ -112,6 +115,12 @@ type Cure struct {
 	Tried []Attempt `json:"tried,omitempty"`
 	// Why says why it stays, where it does.
 	Why string `json:"why,omitempty"`
+}
+
+// Behind is a finding that the image has with the steps and did not have without.
+type Behind struct {
+	Rule    string `json:"rule"`
+	Message string `json:"message"`
 }
 
 // Attempt is a change that was tried and not taken.
@@ -494,6 +503,12 @@ func (p *planner) plan() *Plan {
 			c.Why = p.given[k]
 		}
 		out.Cures = append(out.Cures, c)
+	}
+	for _, k := range p.now.ledger.order {
+		if p.first.trouble[k] == nil {
+			f := p.now.ledger.trouble[k].finding
+			out.Behind = append(out.Behind, Behind{Rule: f.Rule, Message: f.Message})
+		}
 	}
 	return out
 }

@@ -110,7 +110,7 @@ func hostile() *report.Document {
 	d := report.New(report.Image{Ref: "dir:" + evil}, &lint.Result{Findings: []lint.Finding{f, f, g, g, {Rule: "nowhere", Severity: lint.Note, Message: "\x00"}}})
 	d.Ignored = []report.Ignored{{Finding: f, Reason: evil, Expires: "2026-12-31"}, {Finding: g, Reason: "r"}}
 	d.Known = []lint.Finding{f, g}
-	d.Plan = &fix.Plan{Steps: []fix.Step{{Kind: "link", Text: evil}}, Cures: []fix.Cure{{Message: evil}}, Command: evil}
+	d.Plan = &fix.Plan{Steps: []fix.Step{{Kind: "link", Text: evil}}, Cures: []fix.Cure{{Message: evil}}, Behind: []fix.Behind{{Message: evil}}, Command: evil}
 	return d
 }
 

@@ -134,6 +134,9 @@ func markdownPlan(p *fix.Plan) string {
 	for _, text := range p.Texts() {
 		fmt.Fprintf(&b, "- %s\n", code(text))
 	}
+	for _, f := range p.Behind {
+		fmt.Fprintf(&b, "\nThen this shows: %s\n", code(f.Message))
+	}
 	if p.Command != "" {
 		fmt.Fprintf(&b, "\n%s\n", code(p.Command))
 	}

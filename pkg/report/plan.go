@@ -19,7 +19,7 @@ func Plan(w io.Writer, d *Document, o Options) error {
 }
 
 // plan shows what would mend the image: the steps, what they resolve, what was
-// tried and resolves less, and what stays.
+// tried and resolves less, what stays, and what comes to light.
 func (t *text) plan(p *fix.Plan) {
 	switch {
 	case p == nil, len(p.Steps) == 0 && !p.Truncated:
@@ -63,6 +63,11 @@ func (t *text) plan(p *fix.Plan) {
 		if c.Why != "" {
 			t.line("%s  %s", indent, t.faint(clean(c.Why)))
 		}
+		label = ""
+	}
+	label = "shows then"
+	for _, f := range p.Behind {
+		t.field(label, clean(f.Message))
 		label = ""
 	}
 	if p.Truncated {

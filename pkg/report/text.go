@@ -184,7 +184,7 @@ func (t *text) affected(f *lint.Finding) {
 		t.list("files", others, shownAffected)
 		return
 	}
-	t.field("affects", fmt.Sprintf("%s files in all that need it, or need what needs it:", count(len(f.Affected))))
+	t.field("affects", fmt.Sprintf("%s in all that need it, or need what needs it:", plural(len(f.Affected), "file")))
 	for i, p := range others {
 		if i == shownAffected && !t.all {
 			t.line("%s  %s", indent, t.faint(fmt.Sprintf("… %s more (--all shows them)", count(len(others)-i))))
