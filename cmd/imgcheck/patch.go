@@ -169,6 +169,8 @@ func patchOptions(c *cli.Context) (*patching, error) {
 	switch {
 	case p.emit != "" && !slices.Contains(emits, p.emit):
 		return nil, fmt.Errorf("there is nothing to --emit as %q: say %s", p.emit, strings.Join(emits, " or "))
+	case p.emit != "" && p.dry:
+		return nil, errors.New("--emit publishes nothing: leave --dry-run away; the plan goes to the standard error")
 	case p.undo && (p.target != "" || p.dry || p.emit != ""):
 		return nil, errors.New("--undo takes the name of the patched image and nothing else: imgcheck patch --undo REF")
 	case p.buildkit != "" && (p.target == "" || p.emit != ""):
