@@ -11,11 +11,14 @@ import (
 	"runtime"
 	"strings"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
 )
 
 // openDir takes an unpacked root file system as an image of one layer, without
-// a config.
+// a config, but for the root that this process has itself, as a step of a
+// container build: what the build has set is in the environment, and programs
+// there get the same.
 func (img *Image) openDir(_ context.Context, root string) error {
 	st, err := os.Stat(root)
 	if err != nil {
@@ -28,6 +31,9 @@ func (img *Image) openDir(_ context.Context, root string) error {
 		return plainPathError(err)
 	}
 	img.Layers = []LayerInfo{{}}
+	if root == "/" {
+		img.Config = &v1.ConfigFile{Config: v1.Config{Env: os.Environ()}}
+	}
 	img.stream = func(ctx context.Context, img *Image) ([]*Layer, error) {
 		l, err := readDir(ctx, root, img.opts.keep)
 		return []*Layer{l}, err

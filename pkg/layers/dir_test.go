@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -158,5 +159,26 @@ func TestDirErrors(t *testing.T) {
 	}
 	if _, err := img.Index(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestDirRoot has the variables of this process for its own root, and of no other.
+func TestDirRoot(t *testing.T) {
+	t.Setenv("LD_LIBRARY_PATH", "/opt/lib")
+	img, err := Open(context.Background(), "dir:/", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer img.Close()
+	if img.Config == nil || !slices.Contains(img.Config.Config.Env, "LD_LIBRARY_PATH=/opt/lib") {
+		t.Errorf("the config of dir:/: %+v", img.Config)
+	}
+	other, err := Open(context.Background(), "dir:"+t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if other.Config != nil {
+		t.Errorf("a directory has a config: %+v", other.Config)
 	}
 }

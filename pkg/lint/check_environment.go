@@ -299,7 +299,7 @@ func (w *world) driverInImage() []Finding {
 	}
 	f.Library = path.Base(paths[0])
 	switch {
-	case w.img.Config == nil:
+	case w.img.Config == nil || w.img.Config.OS == "": // an image's config names its system
 		f.Severity, f.Because = Note, "this is a directory, and a machine has its own driver"
 	case !whole:
 		f.Severity, f.Because = Note, "they are links only"
