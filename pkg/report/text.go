@@ -310,6 +310,11 @@ func (t *text) installed(inv *inventory.Inventory) {
 		parts = append(parts, b.Name+" "+b.Version)
 	}
 	for _, c := range inv.Components {
+		if slices.ContainsFunc(inv.Components, func(o *inventory.Component) bool {
+			return o.Name == c.Name && strings.HasPrefix(o.Version, c.Version+".")
+		}) {
+			continue // another says it more exactly
+		}
 		parts = append(parts, map[string]string{"cuda": "CUDA", "cudnn": "cuDNN"}[c.Name]+" "+c.Version)
 	}
 	if len(parts) > 0 {
