@@ -268,6 +268,18 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestFiller is not told what stands for anything in a pattern: it says nothing.
+func TestFiller(t *testing.T) {
+	var b bytes.Buffer
+	r := explainer(t).Explain("Loaded runtime CuDNN library: 8.5.0 but source was compiled with: 8.6.0.")
+	if err := r.Text(&b); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.String(); !strings.Contains(s, "\n  version    8.6.0\n") || strings.Contains(s, "\n  text ") {
+		t.Errorf("got:\n%s", s)
+	}
+}
+
 // FuzzExplain keeps laws: a line in front changes nothing but the numbers of the
 // lines, these are lines of the text, and results can be written.
 func FuzzExplain(f *testing.F) {

@@ -68,7 +68,9 @@ func (r *Result) Text(w io.Writer) error {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(a.Captures)) {
-			field(b, strings.TrimSuffix(name, "_2"), a.Captures[name])
+			if label := strings.TrimSuffix(name, "_2"); label != "text" { // which stands for anything, and is in the line above
+				field(b, label, a.Captures[name])
+			}
 		}
 		field(b, "means", strings.Join(strings.Fields(a.Doc), " "))
 		list(b, "causes", a.Causes)
