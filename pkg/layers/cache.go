@@ -142,7 +142,7 @@ func (c *Cache) PutDocument(key string, doc []byte) error {
 		return nil
 	}
 	return c.put(c.file(key, documentFile), func(w io.Writer) error {
-		z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+		z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(indexWindow))
 		if err != nil {
 			return err
 		}

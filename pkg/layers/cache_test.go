@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -534,4 +535,24 @@ func FuzzStoredLayer(f *testing.F) {
 		sameAgain(t, l)
 		Merge(l)
 	})
+}
+
+// A document of any size comes back: one of more than the encoder's block was
+// stored with a window that the reader refused, and each rescan judged anew.
+func TestLargeDocument(t *testing.T) {
+	c := &Cache{Dir: t.TempDir(), Max: 1 << 30}
+	for _, size := range []int{0, 1, 100 << 10, 1 << 20, 5 << 20} {
+		key := fmt.Sprint("document of ", size)
+		r := rand.New(rand.NewPCG(1, uint64(size)))
+		doc := make([]byte, size)
+		for i := range doc {
+			doc[i] = byte(r.IntN(64))
+		}
+		if err := c.PutDocument(key, doc); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := c.Document(key); !ok || !bytes.Equal(got, doc) {
+			t.Errorf("%d bytes: %v, %d bytes come back", size, ok, len(got))
+		}
+	}
 }
