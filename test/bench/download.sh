@@ -10,7 +10,7 @@ for p; do
   [ -e "$1" ] || missing="$missing $p"
 done
 [ -n "$missing" ] || exit 0
-mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -m1 '/debian/*$' || echo http://deb.debian.org/debian)
+mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -m1 '/debian/*$') || { echo 'bench: apt has no source of Debian' >&2; exit 1; }
 mkdir -p "$dir/apt/lists/partial" "$dir/apt/cache/archives/partial"
 echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${mirror%/} bookworm main contrib non-free" >"$dir/apt/sources.list"
 : >"$dir/apt/status"
