@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the Linux program of a release twice, in two places, and compares (with
-# SECOND_CACHE=DIR also from another build cache, which takes minutes); makes the container image of it, runs the program in there
-# as the image's user with nothing else, and lets it scan itself. Needs root.
+# SECOND_CACHE=DIR also from another build cache, which takes minutes); makes the
+# container image of it, runs the program in there as the image's user with nothing
+# else, and lets it scan itself. Needs root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tmp=$(mktemp -d)
