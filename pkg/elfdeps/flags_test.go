@@ -32,11 +32,11 @@ func TestRandomFlags(t *testing.T) {
 	for interp, cc := range map[string]string{glibcInterp: "gcc", muslInterp: "musl-gcc"} {
 		t.Run(cc, func(t *testing.T) {
 			if _, err := exec.LookPath(cc); err != nil {
-				t.Skip(err)
+				t.Fatalf("%v: ./test/deps.sh installs it", err)
 			}
 			program := filepath.Join(t.TempDir(), "probe")
 			if out, err := exec.Command(cc, "-O1", "-o", program, "testdata/probe/probe.c").CombinedOutput(); err != nil {
-				t.Skipf("%v\n%s", err, out)
+				t.Fatalf("%v\n%s", err, out)
 			}
 			for i := range n {
 				w := dlopenWorld(rand.New(rand.NewPCG(uint64(seed+i), 3)), interp)
