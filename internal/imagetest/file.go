@@ -40,6 +40,7 @@ var kinds = map[string]func(im *Image, f *File, rest, body string) error{
 	"text":     func(_ *Image, f *File, rest, body string) error { f.setData(body); return nothing(rest) },
 	"hex":      func(_ *Image, f *File, rest, body string) error { return f.hex(rest + body) },
 	"copy":     func(im *Image, f *File, rest, _ string) error { return im.copy(f, rest) },
+	"half":     func(im *Image, f *File, rest, _ string) error { return im.half(f, rest) },
 }
 
 func (im *Image) parseFile(name, body string) (File, error) {
@@ -174,6 +175,24 @@ func (im *Image) copy(f *File, from string) error {
 		}
 	}
 	return fmt.Errorf("no earlier file %q", from)
+}
+
+// half gives f the first half of an earlier file, as a copy that broke off leaves it.
+func (im *Image) half(f *File, from string) error {
+	if err := im.copy(f, from); err != nil {
+		return err
+	}
+	f.Halve()
+	return nil
+}
+
+// Halve leaves the first half of the content. What is left is held in memory.
+func (f *File) Halve() {
+	if f.ELF != nil {
+		f.Data, f.ELF = string(f.ELF.Bytes()), nil
+	}
+	f.Size /= 2
+	f.Data = f.Data[:min(int64(len(f.Data)), f.Size)]
 }
 
 // WriteTo writes the content.

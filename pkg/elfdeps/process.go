@@ -155,6 +155,7 @@ const (
 	InnerError                       // an assertion of the loader fails
 	SymbolError                      // a symbol is missing
 	RelocationError                  // a symbol is missing in the file that has to have it
+	CutError                         // a file ends before its segments do: no loader says so, see [Module.Truncated]
 )
 
 // Listed is one line of the ldd view (LD_TRACE_LOADED_OBJECTS, musl's --list).

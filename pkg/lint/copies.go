@@ -344,16 +344,23 @@ func (w *world) refusals(r *run) []Finding {
 			}
 			found := w.releaseOfModule(m)
 			own := w.ownLike(r.in, x.Own)
-			wants := w.releaseOf(own)
+			wants, said := w.releaseOf(own), ""
+			if own == "" { // its wheel may say what it was made for
+				if _, pkg, _, req := w.requirement(path.Join(r.in.home, "__init__.py"), m.Object.Soname); pkg != nil {
+					wants, said = parseRelease(strings.TrimPrefix(req.Specifiers, "==")), fmt.Sprintf(" (it requires %s%s)", req.Name, req.Specifiers)
+				}
+			}
 			if len(wants) < x.Numbers || len(found) < x.Numbers || found[0] != wants[0] || found[:x.Numbers].compare(wants[:x.Numbers]) >= 0 {
 				continue
 			}
 			f := Finding{
 				Rule: "shadowed-library", Severity: Error, Family: w.packs.family(m.Object.Soname).ID, Library: m.Object.Soname,
-				Message: fmt.Sprintf("%s gets %s %s of %s (%s), and was made for %s", r.title, m.Object.Soname, found, path.Dir(m.Real()), howOf(m), wants),
+				Message: fmt.Sprintf("%s gets %s %s of %s (%s), and was made for %s%s", r.title, m.Object.Soname, found, path.Dir(m.Real()), howOf(m), wants, said),
 				Effects: []Effect{{x.Effect, expand(x.Error, "{own}", tuple(wants), "{found}", tuple(found))}},
-				Present: []File{w.file(m.Real()), w.file(own)}, Affected: []string{m.Real()},
-				Fixes: w.oneReleaseFix(r, m.Real(), own),
+				Present: []File{w.file(m.Real())}, Affected: []string{m.Real()},
+			}
+			if own != "" {
+				f.Present, f.Fixes = append(f.Present, w.file(own)), w.oneReleaseFix(r, m.Real(), own)
 			}
 			list = append(list, f)
 			break

@@ -344,8 +344,8 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 	if d != nil {
 		m.front = by.Object.Soname
 	}
-	values := append(w.toolkit(r.cuda()), "{error}", failed.Error(), "{name}", told, "{names}", strings.Join(names, ", "))
-	m.effect, m.cuda = Effect{effect, expand(text, values...)}, r.cuda()
+	values := append(w.toolkit(r.cuda()), "{name}", told, "{names}", strings.Join(names, ", "))
+	m.effect, m.cuda = Effect{effect, reads(text, failed, values...)}, r.cuda()
 	r.missed = append(r.missed, m)
 }
 
@@ -361,9 +361,9 @@ func (w *world) hasAny(names []string) bool {
 func (w *world) tryNames(r *run, by *elfdeps.Module, o *Open, names []string) (failed *elfdeps.Error, told string) {
 	rank := -2
 	for i, name := range names {
-		had := len(r.proc.Misses)
+		had, loaded := len(r.proc.Misses), len(r.proc.Objects)
 		_, err := r.proc.DlopenFlags(by, name, o.flags())
-		misses := w.real(r.proc.Misses[had:])
+		misses := slices.Concat(w.real(r.proc.Misses[had:]), cutOf(r.proc.Objects[min(loaded, len(r.proc.Objects)):]))
 		r.proc.Misses = r.proc.Misses[:had]
 		if err == nil && len(misses) == 0 {
 			return nil, ""

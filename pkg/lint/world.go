@@ -280,7 +280,7 @@ func (w *world) after(o *object, host *install) []*elfdeps.Error {
 // missesOf are the misses of a module and of all that it needs: libraries, and
 // versions of libraries that are there.
 func missesOf(p *elfdeps.Process, root *elfdeps.Module) []*elfdeps.Error {
-	all := slices.Concat(p.Misses, versionsOf(p))
+	all := slices.Concat(p.Misses, versionsOf(p), cutOf(p.Objects))
 	if len(all) == 0 {
 		return nil
 	}
@@ -309,6 +309,39 @@ func versionsOf(p *elfdeps.Process) []*elfdeps.Error {
 	return slices.DeleteFunc(slices.Clone(p.Versions), func(v *elfdeps.Error) bool {
 		return v.Kind == elfdeps.InnerError && slices.ContainsFunc(p.Misses, func(e *elfdeps.Error) bool { return e.Name == v.Name })
 	})
+}
+
+// cutOf are the modules whose files end before their segments do. The loader maps
+// them and writes to what is not there: the process ends with SIGBUS while it loads
+// them, or when it gets there.
+func cutOf(modules []*elfdeps.Module) []*elfdeps.Error {
+	var list []*elfdeps.Error
+	for _, m := range modules {
+		if !m.Truncated() {
+			continue
+		}
+		by := m
+		for _, other := range modules {
+			if slices.Contains(other.Deps, m) {
+				by = other
+				break
+			}
+		}
+		list = append(list, &elfdeps.Error{
+			Kind: elfdeps.CutError, Name: path.Base(m.Path), Subject: m.Path, By: by,
+			Message: fmt.Sprintf("the file ends after %d of at least %d bytes: the process is killed when it loads it (Bus error)", m.File.Size, m.Object.LoadEnd),
+		})
+	}
+	return list
+}
+
+// reads is how an error reads in a framework's text; of a file that is cut off
+// nobody but the shell tells.
+func reads(text string, e *elfdeps.Error, values ...string) string {
+	if e.Kind == elfdeps.CutError {
+		return "Bus error"
+	}
+	return expand(text, append(values, "{error}", e.Error())...)
 }
 
 // remember notes which GPU libraries were found for whom in a process other
@@ -369,6 +402,15 @@ func (w *world) pythons(p string) []string {
 		}
 	}
 	return nil
+}
+
+// startsPython reports whether the image has the interpreter that loads what lies at
+// a path: what such a process misses, no other will bring.
+func (w *world) startsPython(p string) bool {
+	return slices.ContainsFunc(w.pythons(p), func(python string) bool {
+		e, _, ok := w.img.FS.Lookup(python)
+		return ok && e.Object != nil && e.Object.Machine == w.machine
+	})
 }
 
 // isProgram tells a program from a library: it names its interpreter, and is
@@ -543,6 +585,7 @@ func preload(p *elfdeps.Process, in *install) {
 // first before all, and tells which steps fail.
 func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure {
 	var failures []failure
+	cut := 0 // how many of the errors of cutOf have been told
 	if first || in.when == "first" {
 		preload(p, in)
 	}
@@ -556,10 +599,11 @@ func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure 
 			}
 			had, checked := len(p.Misses), len(versionsOf(p))
 			p.Dlopen(nil, file)
-			versions := versionsOf(p)
-			if misses := w.real(slices.Concat(p.Misses[had:], versions[min(checked, len(versions)):])); len(misses) > 0 {
+			versions, ends := versionsOf(p), cutOf(p.Objects)
+			if misses := w.real(slices.Concat(p.Misses[had:], versions[min(checked, len(versions)):], ends[min(cut, len(ends)):])); len(misses) > 0 {
 				failures = append(failures, failure{s, file, misses})
 			}
+			cut = len(ends)
 		}
 	}
 	return failures

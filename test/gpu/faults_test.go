@@ -125,10 +125,7 @@ func (f *Fault) applyText(t *testing.T, m *imagetest.Image) {
 		*file = imagetest.File{Name: file.Name, Type: tar.TypeReg, Mode: file.Mode}
 	}
 	for _, p := range f.Cut {
-		file := get(t, m, p)
-		half := file.ELF.Bytes()
-		half = half[:len(half)/2]
-		*file = imagetest.File{Name: file.Name, Type: tar.TypeReg, Mode: file.Mode, Data: string(half), Size: int64(len(half))}
+		get(t, m, p).Halve()
 	}
 	for p, from := range f.Copy {
 		put(m, p, *get(t, m, from))
