@@ -20,6 +20,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -36,6 +37,7 @@ type Fault struct {
 	Remove   []string          `yaml:"remove"`
 	Empty    []string          `yaml:"empty"`    // files of no bytes are left
 	Cut      []string          `yaml:"cut"`      // the first half of each is left
+	Move     map[string]string `yaml:"move"`     // path → new path, in a directory that is made
 	Copy     map[string]string `yaml:"copy"`     // path → the file that takes its place
 	Link     map[string]string `yaml:"link"`     // path → target of a symbolic link
 	Write    map[string]string `yaml:"write"`    // path → text
@@ -63,6 +65,22 @@ type Plan struct {
 	Programs []string          `yaml:"programs"` // those that are run after every fault
 	Features []*Feature        `yaml:"features"`
 	Faults   []*Fault          `yaml:"faults"`
+	Cures    []*Cure           `yaml:"cures"`
+}
+
+// Cure is a fault that imgcheck patches.
+type Cure struct {
+	Fault string   `yaml:"fault"`
+	From  []string `yaml:"from"` // directories of the unbroken machine that have the libraries
+}
+
+// Fault is the fault of a name, nil when there is none.
+func (p *Plan) Fault(name string) *Fault {
+	i := slices.IndexFunc(p.Faults, func(f *Fault) bool { return f.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return p.Faults[i]
 }
 
 //go:embed faults.yaml
@@ -190,6 +208,15 @@ func (f *Fault) Apply(root string) error {
 		})
 		if err != nil {
 			return err
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(f.Move)) {
+		if err := os.MkdirAll(path.Dir(root+f.Move[p]), 0o755); err != nil {
+			return err
+		}
+		// mv, since an overlay cannot rename a directory of its lower layer.
+		if out, err := exec.Command("mv", root+p, root+f.Move[p]).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(f.Copy)) {

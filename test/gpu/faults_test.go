@@ -75,8 +75,8 @@ func recorded(t *testing.T) (*Plan, *Record) {
 // judge makes a fault in the text of the machine and scans it.
 func judge(t *testing.T, plan *Plan, name string) *lint.Result {
 	t.Helper()
-	i := slices.IndexFunc(plan.Faults, func(f *Fault) bool { return f.Name == name })
-	if i < 0 {
+	f := plan.Fault(name)
+	if f == nil {
 		t.Fatalf("faults.yaml has no fault %q", name)
 	}
 	text, err := os.ReadFile("testdata/machine.txtar")
@@ -89,7 +89,6 @@ func judge(t *testing.T, plan *Plan, name string) *lint.Result {
 	}
 	cache := ldconfig(t, m) // the machine's, before the fault
 	put(m, "/etc/ld.so.cache", imagetest.File{Data: cache, Size: int64(len(cache)), Mode: 0o644})
-	f := plan.Faults[i]
 	f.applyText(t, m)
 	if f.Ldconfig {
 		cache = ldconfig(t, m)
@@ -126,6 +125,18 @@ func (f *Fault) applyText(t *testing.T, m *imagetest.Image) {
 	}
 	for _, p := range f.Cut {
 		get(t, m, p).Halve()
+	}
+	for p, to := range f.Move {
+		moved := false
+		for i := range *files {
+			file := &(*files)[i]
+			if rest, ok := strings.CutPrefix("/"+file.Name, p); ok && (rest == "" || rest[0] == '/') {
+				file.Name, moved = strings.TrimPrefix(to+rest, "/"), true
+			}
+		}
+		if !moved {
+			t.Fatalf("%s: no such file", p)
+		}
 	}
 	for p, from := range f.Copy {
 		put(m, p, *get(t, m, from))

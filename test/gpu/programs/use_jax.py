@@ -23,7 +23,16 @@ def matmul():
 
 
 def conv():
+    jax.lax.conv(jnp.ones((8, 64, 56, 56)), jnp.ones((64, 64, 3, 3)), (1, 1), "SAME").sum().item()
+
+
+def conv_small():
     jax.lax.conv(jnp.ones((2, 3, 32, 32)), jnp.ones((8, 3, 3, 3)), (1, 1), "SAME").sum().item()
+
+
+def conv_backward():
+    x = jnp.ones((8, 64, 56, 56))
+    jax.grad(lambda w: jax.lax.conv(x, w, (1, 1), "SAME").sum())(jnp.ones((64, 64, 3, 3))).sum().item()
 
 
 def svd():
@@ -49,6 +58,6 @@ def random():
 
 
 if step("import", load) and step("device", device):
-    for f in (add, matmul, conv, svd, cholesky, fft, sparse, random):
+    for f in (add, matmul, conv, conv_small, conv_backward, svd, cholesky, fft, sparse, random):
         step(f.__name__, f)
 mapped()

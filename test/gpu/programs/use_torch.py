@@ -19,8 +19,38 @@ def linear():
     torch.nn.Linear(64, 64).cuda().half()(torch.randn(64, 64, device="cuda").half()).sum().item()
 
 
+def convolve(channels, size, filters, backward=False, **kind):
+    x = torch.randn(8, channels, size, size, device="cuda", requires_grad=backward, **kind)
+    w = torch.randn(filters, channels, 3, 3, device="cuda", requires_grad=backward, **kind)
+    y = torch.nn.functional.conv2d(x, w, padding=1).sum()
+    if backward:
+        y.backward()
+        y = x.grad.sum()
+    y.item()
+
+
 def conv():
-    torch.nn.functional.conv2d(torch.randn(2, 3, 32, 32, device="cuda"), torch.randn(8, 3, 3, 3, device="cuda")).sum().item()
+    convolve(64, 56, 64)
+
+
+def conv_small():
+    convolve(3, 32, 8)
+
+
+def conv_half():
+    convolve(64, 56, 64, dtype=torch.half)
+
+
+def conv_backward():
+    convolve(64, 56, 64, backward=True)
+
+
+def conv3d():
+    torch.nn.functional.conv3d(torch.randn(2, 16, 8, 32, 32, device="cuda"), torch.randn(16, 16, 3, 3, 3, device="cuda")).sum().item()
+
+
+def batchnorm():
+    torch.nn.BatchNorm2d(64).cuda()(torch.randn(8, 64, 56, 56, device="cuda")).sum().item()
 
 
 def lstm():
@@ -75,6 +105,6 @@ def audio():
 
 
 if step("import", load) and step("device", device):
-    for f in (matmul, linear, conv, lstm, attention, svd, fft, sparse, random, jiterator, nccl, vision, audio):
+    for f in (matmul, linear, conv, conv_small, conv_half, conv_backward, conv3d, batchnorm, lstm, attention, svd, fft, sparse, random, jiterator, nccl, vision, audio):
         step(f.__name__, f)
 mapped()

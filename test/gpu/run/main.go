@@ -114,7 +114,9 @@ func (r *runner) run(ctx context.Context, only string) error {
 			return nil
 		})
 	}
-	err = g.Wait()
+	if err = g.Wait(); err == nil && r.cures {
+		err = r.cure(ctx, record, which)
+	}
 	record.Faults = slices.DeleteFunc(record.Faults, func(f gpu.RecordedFault) bool { return f.Name == "" })
 	fmt.Print(r.plan.Table(record))
 	return err
@@ -172,6 +174,96 @@ func (r *runner) try(ctx context.Context, i int, f *gpu.Fault) (_ *gpu.RecordedF
 		one.Said.Mapped = nil
 	}
 	return one, nil
+}
+
+// cure has imgcheck patch what it can, and runs the programs then.
+func (r *runner) cure(ctx context.Context, record *gpu.Record, which *regexp.Regexp) error {
+	record.Cures = make([]gpu.RecordedCure, len(r.plan.Cures))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(r.jobs)
+	for i, c := range r.plan.Cures {
+		if !which.MatchString(c.Fault) {
+			continue
+		}
+		g.Go(func() error {
+			one, err := r.patch(ctx, fmt.Sprint("c", i), c)
+			if err != nil {
+				return fmt.Errorf("curing %s: %w", c.Fault, err)
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			record.Cures[i] = *one
+			return write(r.out, record)
+		})
+	}
+	err := g.Wait()
+	record.Cures = slices.DeleteFunc(record.Cures, func(c gpu.RecordedCure) bool { return c.Name == "" })
+	return err
+}
+
+// patch makes a fault, lays the layer of imgcheck's patch over it, and runs the
+// programs with its variables.
+func (r *runner) patch(ctx context.Context, name string, c *gpu.Cure) (_ *gpu.RecordedCure, err error) {
+	f := r.plan.Fault(c.Fault)
+	if f == nil {
+		return nil, errors.New("faults.yaml has no such fault")
+	}
+	root, err := r.overlay(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unmount(filepath.Dir(root))) }()
+	if err := f.Apply(root); err != nil {
+		return nil, err
+	}
+	env := r.plan.Environment(f)
+	layer := filepath.Join(r.work, name, "fix.tar")
+	args := []string{"patch", "dir:" + root, "--no-cache", "--quiet", "--config", "none", "--accept-nvidia-license"}
+	for _, v := range env {
+		args = append(args, "--env", v)
+	}
+	for _, dir := range c.From {
+		args = append(args, "--from", "dir:"+dir)
+	}
+	one := &gpu.RecordedCure{Name: c.Fault, Programs: map[string]*gpu.Outcome{}}
+	plan, err := r.imgcheckHere(ctx, append(args, "--dry-run"))
+	if err != nil {
+		return nil, err
+	}
+	one.Plan = strings.ReplaceAll(plan, root, "")
+	out, err := r.imgcheckHere(ctx, append(args, "-t", "layer:"+layer))
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	env = append(env, lines[1:]...) // the last of a name counts
+	// Whiteouts are for tar names like any other.
+	over := exec.CommandContext(ctx, "sh", "-c", `tar -tf "$1" | sed -n 's|^\(.*/\)*\.wh\.|\1|p' | while IFS= read -r gone; do rm -rf "$2/$gone"; done && tar -C "$2" --exclude='.wh.*' -xf "$1"`, "sh", layer, root)
+	if out, err := over.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("the layer over the root: %w: %s", err, out)
+	}
+	if err := bindMounts(root, r.work); err != nil {
+		return nil, err
+	}
+	for _, p := range r.plan.Programs {
+		if one.Programs[p], err = r.real(ctx, root, env, p); err != nil {
+			return nil, err
+		}
+		one.Programs[p].Mapped = nil
+	}
+	fmt.Fprintf(os.Stderr, "cured: %s\n", c.Fault)
+	return one, nil
+}
+
+// imgcheckHere runs imgcheck on this machine, outside the overlays.
+func (r *runner) imgcheckHere(ctx context.Context, args []string) (string, error) {
+	c := exec.CommandContext(ctx, filepath.Join(r.work, "tools", "imgcheck"), args...)
+	var stdout, stderr bytes.Buffer
+	c.Stdout, c.Stderr = &stdout, &stderr
+	if err := c.Run(); err != nil {
+		return "", fmt.Errorf("imgcheck %s: %w: %s", strings.Join(args, " "), err, stderr.Bytes())
+	}
+	return stdout.String(), nil
 }
 
 // overlay is a root directory over /, with the tools in it.
