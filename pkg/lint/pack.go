@@ -55,6 +55,8 @@ type Rule struct {
 	// Mend are the kinds of changes that may make a finding go away, in the order
 	// in which they are to be tried: one of [Mends] each. Without any, nothing is.
 	Mend []string `yaml:"mend"`
+	// Edits are what "variable" among them does: each is tried by itself.
+	Edits []Edit `yaml:"edits"`
 	// Fix says what to do in general, the best first; a finding says it of its
 	// image.
 	Fix     []string `yaml:"fix"`
@@ -62,7 +64,7 @@ type Rule struct {
 }
 
 // Mends are the kinds of changes that a rule may name; pkg/fix says what each is.
-var Mends = []string{"link", "path", "drop", "unpreload", "capabilities", "execstack", "ldconf", "add", "newer", "replace", "remove"}
+var Mends = []string{"link", "path", "drop", "unpreload", "variable", "execstack", "ldconf", "add", "newer", "replace", "remove"}
 
 // Family is a group of GPU libraries that come together.
 type Family struct {
@@ -486,6 +488,14 @@ func (p *pack) validate() error {
 			if !slices.Contains(Mends, m) {
 				return fmt.Errorf("rule %q: there is no change %q: say one of %s", r.ID, m, strings.Join(Mends, ", "))
 			}
+		}
+		for _, e := range r.Edits {
+			if err := e.validate(); err != nil {
+				return fmt.Errorf("rule %q: %w", r.ID, err)
+			}
+		}
+		if len(r.Edits) > 0 != slices.Contains(r.Mend, "variable") {
+			return fmt.Errorf("rule %q: edits go with the change \"variable\"", r.ID)
 		}
 		if strings.ContainsFunc(r.Title, unicode.IsControl) {
 			return fmt.Errorf("rule %q: a title is one line", r.ID)
