@@ -532,7 +532,8 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", printable(e.Path), err)
 		}
-		if b.symbols += symbolWeight(o); b.symbols > maxSymbols {
+		o.Symbols = o.Symbols.Pack()
+		if b.symbols += o.Symbols.Weight(); b.symbols > maxSymbols {
 			o.Symbols = nil
 			o.Unread = append(o.Unread, elfdeps.Unread{What: "symbols", Why: "are more than are kept of a layer"})
 		}
@@ -552,15 +553,6 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 		e.Shebang = shebang(line)
 	}
 	return nil
-}
-
-// symbolWeight is about how many bytes an object's symbols hold.
-func symbolWeight(o *elfdeps.Object) int64 {
-	s := o.Symbols
-	if s == nil {
-		return 0
-	}
-	return int64(len(s.Names) + len(s.Table) + len(s.Refs) + len(s.Calls) + 40*len(s.Versions))
 }
 
 // weight is about how many bytes an object holds.
