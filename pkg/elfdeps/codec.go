@@ -79,7 +79,7 @@ func (o *Object) AppendBinary(b []byte) ([]byte, error) {
 		s := o.Symbols.Pack()
 		e.uint(flags(s.Partial, s.SysV, s.BindNow, s.Symbolic, s.StaticTLS))
 		e.uint(uint64(s.packed.weight))
-		e.string(string(s.packed.zstd))
+		e.bytes(s.packed.zstd)
 	}
 	return e.b, nil
 }
@@ -168,7 +168,7 @@ func (e *encoder) symbols(s *Symbols) {
 		e.string(v.File)
 		e.uint(flags(v.Hidden))
 	})
-	e.string(string(s.Names))
+	e.bytes(s.Names)
 	n := s.count()
 	e.uint(uint64(n))
 	last := uint32(0)
@@ -191,7 +191,7 @@ func (e *encoder) symbols(s *Symbols) {
 	for i := range n {
 		e.b = append(e.b, s.record(i).bits)
 	}
-	e.string(string(s.Table[n*symbolSize:]))
+	e.bytes(s.Table[n*symbolSize:])
 	e.refs(s.Refs)
 	e.refs(s.Calls)
 }
@@ -254,7 +254,7 @@ func (e *encoder) refs(b []byte) {
 		e.int((r>>3-last)<<3 | r&7)
 		last = r >> 3
 	}
-	e.string(string(b[4*n:]))
+	e.bytes(b[4*n:])
 }
 
 func (d *decoder) refs(none bool) []byte {
@@ -288,6 +288,11 @@ func (e *encoder) int(v int64)   { e.b = binary.AppendVarint(e.b, v) }
 func (e *encoder) string(s string) {
 	e.uint(uint64(len(s)))
 	e.b = append(e.b, s...)
+}
+
+func (e *encoder) bytes(b []byte) {
+	e.uint(uint64(len(b)))
+	e.b = append(e.b, b...)
 }
 
 func (e *encoder) strings(list []string) {

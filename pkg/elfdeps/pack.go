@@ -61,7 +61,7 @@ func (s *Symbols) Pack() *Symbols {
 	if s == nil || s.packed != nil {
 		return s
 	}
-	var e encoder
+	e := encoder{make([]byte, 0, s.Weight()+s.Weight()/8+64)}
 	e.symbols(s)
 	return s.with(&packed{zstd: packer().EncodeAll(e.b, nil), weight: s.Weight()})
 }

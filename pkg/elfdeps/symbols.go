@@ -319,7 +319,11 @@ func (s *Symbols) candidates(name []byte, hash uint32, f func(i int, r record) b
 
 // ReadSymbols is [Read], and keeps the object's Symbols. They stay nil when its
 // symbol table could not be read, which Unread then tells.
-func ReadSymbols(r io.Reader, size int64) (*Object, error) { return read(r, size, true) }
+func ReadSymbols(r io.Reader, size int64) (*Object, error) {
+	rd := readers.Get().(*Reader)
+	defer readers.Put(rd)
+	return rd.ReadSymbols(r, size)
+}
 
 // symbolReader gathers the symbols of the object that a reader reads.
 type symbolReader struct {

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -216,6 +217,7 @@ type builder struct {
 	tables  int64 // bytes of what was read of ELF files
 	symbols int64 // bytes of their symbols
 	steps   int   // along symbolic links
+	reader  *elfdeps.Reader
 	// The directory that was asked for last: a tar has most files side by side.
 	lastText string
 	last     *item
@@ -525,7 +527,10 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 			return nil
 		}
 		b.elf += e.Size
-		o, err := elfdeps.ReadSymbols(whole, e.Size)
+		if b.reader == nil {
+			b.reader = readers.Get().(*elfdeps.Reader)
+		}
+		o, err := b.reader.ReadSymbols(whole, e.Size)
 		if errors.Is(err, elfdeps.ErrNotELF) {
 			return nil
 		}
@@ -600,8 +605,15 @@ func shebang(b []byte) string {
 	return strings.ToValidUTF8(strings.TrimSpace(string(line)), "")
 }
 
+// readers go from layer to layer.
+var readers = sync.Pool{New: func() any { return new(elfdeps.Reader) }}
+
 // layer lists what was collected.
 func (b *builder) layer() *Layer {
+	if b.reader != nil {
+		readers.Put(b.reader)
+		b.reader = nil
+	}
 	l := &Layer{Entries: make([]Entry, 0, b.items), Skipped: b.skipped}
 	b.list(l, b.root)
 	slices.SortFunc(l.Entries, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
