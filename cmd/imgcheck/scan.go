@@ -99,6 +99,7 @@ func scanWith(ctx context.Context, ref string, o layers.Options, fixes bool, rul
 	if err != nil {
 		return nil, err
 	}
+	judging()
 	read := &lint.Image{FS: fsys, Config: img.Config}
 	res, err := lint.Run(ctx, read, packs)
 	if err != nil {

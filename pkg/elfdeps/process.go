@@ -41,6 +41,7 @@ type Module struct {
 	byHand         bool      // the program, mapped by a loader that was called by hand
 	isaDone        bool      // what it asks of the processor has been checked
 	link           linkage
+	syms           *Symbols // of its object, see symbols
 }
 
 // Truncated reports whether the file ends before what its segments say it
