@@ -39,6 +39,8 @@ var checks = []check{
 	{"cuda-differs", (*world).cudaDiffers},
 	{"cpu-build", (*world).cpuBuilds},
 	{"double-owner", (*world).doubleOwners},
+	{"wheel-file-gone", (*world).wheelFilesGone},
+	{"wheel-file-changed", (*world).wheelFilesChanged},
 }
 
 // check runs the checks. A finding that names no severity gets its rule's.

@@ -557,7 +557,8 @@ func (w *world) sharedFiles(p *inventory.Python, wheels map[string]*inventory.Pa
 	first := map[string]owner{}
 	shared := map[[2]string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(wheels)) {
-		for file, hash := range wheels[name].Files {
+		for file, listed := range wheels[name].Files {
+			hash := listed.Hash
 			if hash == "" || !strings.Contains(path.Base(file), ".so") || !w.isFile(file) {
 				continue
 			}

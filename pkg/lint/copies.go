@@ -81,6 +81,18 @@ func (w *world) copies() []Copies {
 // isStub reports whether a path is that of a library for linking alone.
 func isStub(p string) bool { return strings.Contains(p, "/stubs/") }
 
+// maxStub is more than any stub of libcuda has (70 KB in CUDA 13.0) and less than any
+// driver's (10 MB and more), in bytes.
+const maxStub = 1 << 20
+
+// copiedStub reports whether a file of the image is a stub of libcuda that was copied
+// out of its directory: the driver's own has its release in its name.
+func (w *world) copiedStub(real string) bool {
+	e, _, ok := w.img.FS.Lookup(real)
+	base := path.Base(real)
+	return ok && (base == "libcuda.so.1" || base == "libcuda.so") && e.Size > 0 && e.Size < maxStub && !strings.Contains(real, "/wsl/")
+}
+
 // users are the processes that get a file.
 func (w *world) users(real string) []User {
 	var list []User
@@ -299,9 +311,9 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, firs
 	for _, m := range list {
 		f.Present = append(f.Present, w.file(m.Real()))
 		f.Affected = append(f.Affected, m.Real())
-		if dir := path.Dir(m.Real()); !dirs[dir] {
-			dirs[dir] = true
-			version := w.releaseOfModule(m).String()
+		version := w.releaseOfModule(m).String()
+		if dir := path.Dir(m.Real()); !dirs[dir+" "+version] {
+			dirs[dir+" "+version] = true
 			if version == "" {
 				version = "an unknown release"
 			}
@@ -482,11 +494,17 @@ func (w *world) drivers() []Finding {
 			switch {
 			case w.onPath(path.Dir(real)):
 				continue // stubs-on-path and compat-on-path tell it
-			case isStub(real):
+			case isStub(real), w.copiedStub(real):
 				f.Severity = Error
+				if slices.ContainsFunc(w.pathEntries(), func(e string) bool { return path.Clean(e) == mountedDriver }) {
+					f.Severity, f.Because = Warning, "where the driver is mounted at "+mountedDriver+" (GKE), it is found first"
+				}
 				f.Message = fmt.Sprintf("%s gets the stub %s instead of the driver (%s)", r.title, real, howOf(m))
 				f.Effects = []Effect{{"CUDA does not start", "Error 34: CUDA driver is a stub library"}}
 				f.Fixes = []string{"take the stubs directory out of LD_LIBRARY_PATH and ld.so.conf: it is for linking (LIBRARY_PATH) only"}
+				if !isStub(real) {
+					f.Fixes = []string{"remove " + real + ": it is a copy of the stub, and the driver's library comes from the host"}
+				}
 			case strings.Contains(real, "/compat/"):
 				f.Severity = Warning
 				f.Message = fmt.Sprintf("%s gets the compatibility driver %s (%s), whatever driver the host has", r.title, real, howOf(m))

@@ -44,6 +44,8 @@ type world struct {
 	runs  []*run
 	hosts map[*elfdeps.Loader]*elfdeps.Loader // with the driver beside the image
 	dists map[string][]dist                   // by directory
+
+	changedFiles map[string]bool // wheels' files of another size than their RECORD says; nil: not looked
 }
 
 // object is one ELF file and what its replay came to.

@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -87,6 +88,7 @@ func judge(t *testing.T, plan *Plan, name string) *lint.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
+	records(m)
 	cache := ldconfig(t, m) // the machine's, before the fault
 	put(m, "/etc/ld.so.cache", imagetest.File{Data: cache, Size: int64(len(cache)), Mode: 0o644})
 	f.applyText(t, m)
@@ -106,6 +108,20 @@ func judge(t *testing.T, plan *Plan, name string) *lint.Result {
 		t.Fatal(err)
 	}
 	return res
+}
+
+// records adds the RECORDs of the wheels that the rules ask, as they were before the
+// fault.
+func records(m *imagetest.Image) {
+	for dist, dir := range map[string]string{"nvidia_cudnn_cu13-9.19.0.56": "nvidia/cudnn/", "torchvision-0.26.0": "torchvision/", "jax_cuda13_pjrt-0.11.2": "jax_plugins/"} {
+		var b strings.Builder
+		for _, f := range m.Layers[0].Files {
+			if rel, ok := strings.CutPrefix("/"+f.Name, site); ok && strings.HasPrefix(rel, dir) {
+				fmt.Fprintf(&b, "%s,,%d\n", rel, f.Size)
+			}
+		}
+		put(m, site+dist+".dist-info/RECORD", imagetest.File{Data: b.String(), Size: int64(b.Len()), Mode: 0o644})
+	}
 }
 
 // applyText does a fault to the text of a machine, as [Fault.Apply] does to a root.

@@ -88,7 +88,7 @@ func (r *runner) run(ctx context.Context, only string) error {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	record := &gpu.Record{Machine: machine(ctx), Faults: make([]gpu.RecordedFault, len(r.plan.Faults))}
-	g, ctx := errgroup.WithContext(ctx)
+	g, each := errgroup.WithContext(ctx)
 	g.SetLimit(r.jobs)
 	for i, f := range r.plan.Faults {
 		if !which.MatchString(f.Name) {
@@ -100,7 +100,7 @@ func (r *runner) run(ctx context.Context, only string) error {
 				fmt.Fprintf(os.Stderr, "not begun: %s\n", f.Name)
 				return nil
 			}
-			one, err := r.try(ctx, i, f)
+			one, err := r.try(each, i, f)
 			if err != nil {
 				return fmt.Errorf("%s: %w", f.Name, err)
 			}
@@ -227,13 +227,15 @@ func (r *runner) patch(ctx context.Context, name string, c *gpu.Cure) (_ *gpu.Re
 	}
 	one := &gpu.RecordedCure{Name: c.Fault, Programs: map[string]*gpu.Outcome{}}
 	plan, err := r.imgcheckHere(ctx, append(args, "--dry-run"))
-	if err != nil {
-		return nil, err
-	}
 	one.Plan = strings.ReplaceAll(plan, root, "")
+	if err != nil {
+		one.Plan += err.Error()
+		return one, nil
+	}
 	out, err := r.imgcheckHere(ctx, append(args, "-t", "layer:"+layer))
 	if err != nil {
-		return nil, err
+		one.Plan += err.Error()
+		return one, nil
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	env = append(env, lines[1:]...) // the last of a name counts
