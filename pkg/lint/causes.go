@@ -69,7 +69,8 @@ func (w *world) causes() []Finding {
 				}
 				c.meet(e, realPath(w.img.FS, f.path), severity)
 				c.raise(severity, because)
-				c.effect(Effect{f.step.Effect, expand(f.step.Error, "{error}", e.Error())})
+				c.cuda = cmp.Or(c.cuda, in.dist.cuda())
+				c.effect(Effect{f.step.Effect, expand(f.step.Error, "{error}", e.Error(), "{stem}", stem(e.Name))})
 			}
 		}
 	}

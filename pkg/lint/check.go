@@ -38,6 +38,7 @@ var checks = []check{
 	{"cuda-major-absent", (*world).cudaMajors},
 	{"cuda-differs", (*world).cudaDiffers},
 	{"cpu-build", (*world).cpuBuilds},
+	{"feature-needs", (*world).unmetNeeds},
 	{"double-owner", (*world).doubleOwners},
 }
 
