@@ -24,6 +24,7 @@ type File struct {
 	ELF      *ELF   // its content, or else
 	Data     string // its content; what Size leaves over is zero
 	sparse   bool
+	half     bool // of an ELF file, only the first half is there
 }
 
 // kinds holds the first words of a body that say what the file is. rest is what follows on the line, attributes aside;
@@ -75,6 +76,8 @@ func (f *File) attributes(line string) (string, error) {
 		switch {
 		case word == "cap":
 			f.Capable = true
+		case word == "half":
+			f.half = true
 		case key == "mode":
 			f.Mode, err = parseMode(value)
 		case key == "uid":
@@ -123,6 +126,12 @@ func nothing(rest string) error {
 func (im *Image) fileELF(f *File, rest, body string) error {
 	e, err := ParseELF("elf " + rest + "\n" + body)
 	if err != nil {
+		return err
+	}
+	if f.half {
+		var b strings.Builder
+		_, err = e.WriteTo(&b)
+		f.setData(b.String()[:b.Len()/2])
 		return err
 	}
 	f.ELF, f.Size = e, e.Size()

@@ -39,6 +39,7 @@ var checks = []check{
 	{"cuda-differs", (*world).cudaDiffers},
 	{"cpu-build", (*world).cpuBuilds},
 	{"feature-needs", (*world).unmetNeeds},
+	{"unusable-library", (*world).truncated},
 	{"double-owner", (*world).doubleOwners},
 }
 
