@@ -479,6 +479,16 @@ func (p *Process) Settle() {
 	}
 }
 
+// Mark gives a function that unloads what has come since, and forgets its misses:
+// for a tracing process, whose dlopens go past what they miss.
+func (p *Process) Mark() (undo func()) {
+	before, misses := &state{slices.Clone(p.Objects), slices.Clone(p.listed)}, len(p.Misses)
+	return func() {
+		p.Misses = p.Misses[:misses]
+		p.restore(before)
+	}
+}
+
 // state is what a failed dlopen goes back to.
 type state struct {
 	objects []*Module

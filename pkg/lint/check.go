@@ -38,8 +38,8 @@ var checks = []check{
 	{"cuda-major-absent", (*world).cudaMajors},
 	{"cuda-differs", (*world).cudaDiffers},
 	{"cpu-build", (*world).cpuBuilds},
+	{"feature-needs", (*world).unmetNeeds},
 	{"double-owner", (*world).doubleOwners},
-	{"wheel-file-gone", (*world).wheelFilesGone},
 	{"wheel-file-changed", (*world).wheelFilesChanged},
 }
 

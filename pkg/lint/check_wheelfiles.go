@@ -20,34 +20,6 @@ func (w *world) eachWheel(f func(p *inventory.Python, pkg *inventory.Package)) {
 	}
 }
 
-// wheelFilesGone are files that a wheel does not work without (needed_files): its
-// RECORD lists them, and they are not there. Nobody asks a loader for them.
-func (w *world) wheelFilesGone() []Finding {
-	var list []Finding
-	w.eachWheel(func(p *inventory.Python, pkg *inventory.Package) {
-		for _, n := range w.packs.NeededFiles {
-			if !match(n.Dist, pkg.Name) {
-				continue
-			}
-			for _, file := range slices.Sorted(maps.Keys(pkg.Files)) {
-				rel, below := strings.CutPrefix(file, pkg.Dir+"/")
-				if !below || !match(n.Match, rel) {
-					continue
-				}
-				if _, _, ok := w.img.FS.Lookup(file); ok {
-					continue
-				}
-				list = append(list, Finding{
-					Message: fmt.Sprintf("%s is not there, and %s %s has installed it", path.Base(file), pkg.Name, w.version(p, pkg)), Library: path.Base(file),
-					Effects: []Effect{{n.Effect, n.Error}}, Affected: []string{file}, NeededBy: []File{w.file(pkg.Path)}, Removed: w.removed(path.Base(file)),
-					Fixes: []string{reinstall(pkg)},
-				})
-			}
-		}
-	})
-	return list
-}
-
 // reinstall is the command that brings a wheel's files back.
 func reinstall(pkg *inventory.Package) string {
 	return fmt.Sprintf("install it again: pip install --force-reinstall --no-deps '%s==%s'", pkg.Name, pkg.Version)

@@ -27,6 +27,7 @@ type Packs struct {
 	Driver     Driver
 	Frameworks []*Framework
 	Dlopens    []*Dlopens
+	Needs      []*Need
 	Releases   []*Release
 	Toolkits   []*Toolkit
 	Optional   []*Exception
@@ -118,15 +119,30 @@ type Preload struct {
 	// a miss as well.
 	When  string   `yaml:"when"`
 	Files []string `yaml:"files"` // patterns below the directory that holds the framework
+	// Optional are patterns of files that are opened after them, where they are there.
+	Optional []string `yaml:"optional"`
+	// Missing is how it reads when the framework's first step fails and one of the
+	// patterns finds no file: {stem} is libcudart.so for .../libcudart.so.*. Empty:
+	// it goes on with what is there.
+	Missing string `yaml:"missing"`
 }
 
 // Step is one file that a framework opens.
 type Step struct {
-	Open string `yaml:"open"`
+	Open     string `yaml:"open"`
+	Versions string `yaml:"versions"` // of the framework; empty: all, as where it is not known
+	// Preload are patterns below the directory that holds the framework, of files
+	// that it opens by their full path before this one; when one cannot be loaded, the
+	// step fails.
+	Preload []string `yaml:"preload"`
+	// Unusable is how it reads when it is the file's own fault: {path} is the file.
+	Unusable string `yaml:"unusable"`
 	// Feature: the framework goes on without it when it fails.
 	Feature bool   `yaml:"feature"`
 	Effect  string `yaml:"effect"`
-	Error   string `yaml:"error"`
+	// Error is how it reads: {error} is the loader's text, {stem} the name of what is
+	// missing without its version, libcublas.so.
+	Error string `yaml:"error"`
 }
 
 // Open is a library that a framework or another library opens by its name
@@ -162,8 +178,10 @@ type Open struct {
 
 // Use says what a part of a library is to a framework.
 type Use struct {
-	Part     string   `yaml:"part"` // ID of the Dlopens, a slash, the part
-	Never    bool     `yaml:"never"`
+	Part  string `yaml:"part"` // ID of the Dlopens, a slash, the part
+	Never bool   `yaml:"never"`
+	// Optional: it is opened, and what the framework does works without.
+	Optional bool     `yaml:"optional"`
 	Severity Severity `yaml:"severity"`
 	// Own is why it is no more than a note where the one who opens is the
 	// framework's own copy; empty: it is what it is elsewhere.
@@ -211,6 +229,28 @@ type Toolkit struct {
 	Cufft    string   `yaml:"cufft"`
 	Cusolver string   `yaml:"cusolver"`
 	Cusparse string   `yaml:"cusparse"`
+	Sources  []string `yaml:"sources"`
+}
+
+// Need is what an installed distribution asks of the image when a feature is used,
+// other than a library: a header, a program.
+type Need struct {
+	ID       string   `yaml:"id"`
+	Dist     []string `yaml:"dist"`     // as dist-info directories have them; patterns
+	Versions string   `yaml:"versions"` // of the distribution; one that is not known has no need
+	// Present are patterns of files, of which one must be there for the need to be
+	// one; none: it always is.
+	Present []string `yaml:"present"`
+	// Any are what serves, one is enough: patterns of files, absolute or below the
+	// directory of packages; $NAME and what may follow it, where the image sets that
+	// variable; command:NAME, a program; name:NAME, an ELF file anywhere; dist:NAME,
+	// a distribution beside.
+	Any      []string `yaml:"any"`
+	Severity Severity `yaml:"severity"`
+	Message  string   `yaml:"message"`
+	Effect   string   `yaml:"effect"`
+	Error    string   `yaml:"error"`
+	Fix      []string `yaml:"fix"`
 	Sources  []string `yaml:"sources"`
 }
 
@@ -285,6 +325,7 @@ type pack struct {
 	Driver     Driver        `yaml:"driver"`
 	Frameworks []*Framework  `yaml:"frameworks"`
 	Dlopens    []*Dlopens    `yaml:"dlopens"`
+	Needs      []*Need       `yaml:"needs"`
 	Releases   []*Release    `yaml:"releases"`
 	Toolkits   []*Toolkit    `yaml:"toolkits"`
 	Optional   []*Exception  `yaml:"optional"`
@@ -394,6 +435,7 @@ func (p *Packs) add(b []byte) error {
 	p.Driver.Sources = append(p.Driver.Sources, one.Driver.Sources...)
 	p.Frameworks = append(p.Frameworks, one.Frameworks...)
 	p.Dlopens = append(p.Dlopens, one.Dlopens...)
+	p.Needs = append(p.Needs, one.Needs...)
 	p.Releases = append(p.Releases, one.Releases...)
 	p.Toolkits = append(p.Toolkits, one.Toolkits...)
 	p.Optional = append(p.Optional, one.Optional...)
@@ -534,6 +576,11 @@ func (p *pack) validate() error {
 			if err := o.validate(); err != nil {
 				return fmt.Errorf("dlopens %q: %w", d.ID, err)
 			}
+		}
+	}
+	for _, n := range p.Needs {
+		if err := n.validate(); err != nil {
+			return fmt.Errorf("need %q: %w", n.ID, err)
 		}
 	}
 	for _, t := range p.Toolkits {
@@ -679,4 +726,13 @@ func majorOf(soname string) string {
 	}
 	major, _, _ := strings.Cut(after, ".")
 	return major
+}
+
+// stem is a SONAME without its version: libcublas.so.
+func stem(soname string) string {
+	before, _, ok := strings.Cut(soname, ".so.")
+	if !ok {
+		return soname
+	}
+	return before + ".so"
 }

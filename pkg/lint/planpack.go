@@ -30,10 +30,13 @@ func (f *Framework) validate() error {
 		if err := validVersions(p.Versions); err != nil {
 			return fmt.Errorf("preload: %w", err)
 		}
-		all = append(all, p.Files...)
+		all = slices.Concat(all, p.Files, p.Optional)
 	}
 	for _, s := range f.Steps {
-		all = append(all, s.Open)
+		if err := validVersions(s.Versions); err != nil {
+			return fmt.Errorf("step %q: %w", s.Open, err)
+		}
+		all = slices.Concat(all, []string{s.Open}, s.Preload)
 	}
 	for _, h := range f.Helped {
 		if h.Why == "" || (h.Framework == "") == (len(h.Files) == 0) {

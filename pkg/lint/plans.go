@@ -292,7 +292,7 @@ func (w *world) openOne(r *run, openers []*elfdeps.Module, o *Open, d *Dlopens) 
 
 // openBy lets one module try the names of an open.
 func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
-	severity, effect, text, because := cmp.Or(o.Severity, Error), o.Effect, o.Error, ""
+	severity, effect, text, because, optional := cmp.Or(o.Severity, Error), o.Effect, o.Error, "", o.Optional
 	names := w.namesOf(r, by, o)
 	rel := release(nil)
 	if d != nil {
@@ -312,6 +312,7 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 				because = u.Own
 			}
 			severity, effect, text = cmp.Or(u.Severity, severity), cmp.Or(u.Effect, effect), cmp.Or(u.Error, text)
+			optional = optional || u.Optional
 		}
 	}
 	if len(names) == 0 {
@@ -331,7 +332,7 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 		}
 		return
 	}
-	if o.Optional || failed.Unknown || w.packs.fromDriver(failed.Name) {
+	if optional || failed.Unknown || w.packs.fromDriver(failed.Name) {
 		return
 	}
 	m := missedOpen{by: r.program, name: told, part: o.Part, err: failed, severity: severity, because: because}
@@ -442,9 +443,7 @@ func (r *run) cuda() string {
 		}
 	}
 	if r.in != nil {
-		if _, rest, ok := strings.Cut(r.in.dist.name, "_cuda"); ok {
-			return parseRelease(rest).upTo(1)
-		}
+		return r.in.dist.cuda()
 	}
 	return ""
 }

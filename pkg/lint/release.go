@@ -103,6 +103,13 @@ func (r release) within(versions string) (fits, known bool) {
 // dist is an installed distribution.
 type dist struct{ name, version string }
 
+// cuda is the major version of CUDA that a distribution is for by its name
+// (cupy_cuda12x, jax_cuda13_plugin); empty when it does not tell.
+func (d dist) cuda() string {
+	_, rest, _ := strings.Cut(d.name, "_cuda")
+	return parseRelease(rest).upTo(1)
+}
+
 // distsAt are the distributions that a directory of Python packages tells by its
 // dist-info directories, or a conda prefix by the files of its conda-meta.
 func (w *world) distsAt(dir string) []dist {

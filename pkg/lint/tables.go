@@ -19,7 +19,6 @@ type Tables struct {
 	DriverExempt []*Known      `yaml:"driver_exempt"`
 	GPUWheels    []*Known      `yaml:"gpu_wheels"`
 	LibraryDists []*Dist       `yaml:"library_dists"`
-	NeededFiles  []*NeededFile `yaml:"needed_files"`
 }
 
 // Pair tells which release of a package is built for which release of another,
@@ -108,15 +107,6 @@ type Dist struct {
 	Sources []string `yaml:"sources"`
 }
 
-// NeededFile is a file of a wheel's without which the wheel does not work.
-type NeededFile struct {
-	Dist    string   `yaml:"dist"` // pattern of the distribution's name
-	Match   string   `yaml:"match"` // pattern of the file's path, below the directory of packages
-	Effect  string   `yaml:"effect"`
-	Error   string   `yaml:"error"`
-	Sources []string `yaml:"sources"`
-}
-
 // add joins the tables of another pack.
 func (t *Tables) add(o Tables) {
 	t.Pairs = append(t.Pairs, o.Pairs...)
@@ -129,7 +119,6 @@ func (t *Tables) add(o Tables) {
 	t.DriverExempt = append(t.DriverExempt, o.DriverExempt...)
 	t.GPUWheels = append(t.GPUWheels, o.GPUWheels...)
 	t.LibraryDists = append(t.LibraryDists, o.LibraryDists...)
-	t.NeededFiles = append(t.NeededFiles, o.NeededFiles...)
 }
 
 // validate refuses rows that say nothing, and versions that are none.
@@ -163,14 +152,6 @@ func (t *Tables) validate() error {
 			return fmt.Errorf("cpu build %q: needs a package, an effect, a fix, a severity and sources", c.Package)
 		}
 		if err := patterns("cpu build "+c.Package, slices.Concat(c.Unless, c.Beside)); err != nil {
-			return err
-		}
-	}
-	for _, n := range t.NeededFiles {
-		if n.Dist == "" || n.Effect == "" || len(n.Sources) == 0 {
-			return fmt.Errorf("needed file %q: needs a distribution, an effect and sources", n.Match)
-		}
-		if err := patterns("needed file", []string{n.Dist, n.Match}); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"context"
 	"debug/elf"
 	"fmt"
@@ -274,7 +275,7 @@ func (w *world) after(o *object, host *install) []*elfdeps.Error {
 	p := w.programFor(host.home, o.loader)
 	w.runSteps(p, host, host.first)
 	if host.when == "after-miss" && !host.first {
-		preload(p, host)
+		w.preload(p, host)
 	}
 	return w.open(p, o)
 }
@@ -341,7 +342,7 @@ func cutOf(modules []*elfdeps.Module) []*elfdeps.Error {
 // nobody but the shell tells.
 func reads(text string, e *elfdeps.Error, values ...string) string {
 	if e.Kind == elfdeps.CutError {
-		return "Bus error"
+		return "Bus error (core dumped)"
 	}
 	return expand(text, append(values, "{error}", e.Error())...)
 }
@@ -502,17 +503,34 @@ func (w *world) glob(dir, pattern string) []string {
 // load replays a framework's steps in one process. When a step misses something,
 // the framework's own preloads come to help, as they do in the real one.
 func (w *world) load(in *install) {
-	if pre := in.preload(); pre != nil {
+	lacking := "" // the first pattern of the preload that finds no file
+	pre := in.preload()
+	if pre != nil {
 		in.when = pre.When
-		for _, g := range pre.Files {
-			in.preloads = append(in.preloads, w.glob(in.site, g)...)
+		for i, g := range slices.Concat(pre.Files, pre.Optional) {
+			found := w.glob(in.site, g)
+			if len(found) == 0 && i < len(pre.Files) {
+				lacking = cmp.Or(lacking, g)
+			}
+			in.preloads = append(in.preloads, found...)
 		}
 	}
 	if w.primary == nil {
 		return
 	}
 	in.failures = w.runSteps(w.programFor(in.home, w.primary), in, false)
-	if len(in.failures) == 0 || len(in.preloads) == 0 {
+	if len(in.failures) == 0 {
+		return
+	}
+	if first := in.steps()[0]; lacking != "" && pre.Missing != "" && in.failures[0].step.Open == first.Open {
+		// The preload comes to help, and is the end of it.
+		in.failures = slices.DeleteFunc(in.failures, func(f failure) bool { return f.step.Open != first.Open })
+		for i := range in.failures {
+			in.failures[i].step.Error = strings.ReplaceAll(pre.Missing, "{stem}", stem(path.Base(lacking)))
+		}
+		return
+	}
+	if len(in.preloads) == 0 {
 		return
 	}
 	in.first = true
@@ -561,7 +579,7 @@ func (w *world) helpIn(p *elfdeps.Process, in *install, h *Help) bool {
 		for _, g := range h.Files {
 			helper.preloads = append(helper.preloads, w.glob(in.site, g)...)
 		}
-		preload(p, helper)
+		w.preload(p, helper)
 		return len(helper.preloads) > 0
 	}
 	for _, other := range w.installs {
@@ -573,14 +591,25 @@ func (w *world) helpIn(p *elfdeps.Process, in *install, h *Help) bool {
 	return false
 }
 
-// preload opens what the framework opens by full path. What itself cannot be
-// loaded is passed over; its misses are not the framework's.
-func preload(p *elfdeps.Process, in *install) {
-	had := len(p.Misses)
+// preload opens what the framework opens by full path. What cannot be loaded is
+// passed over: its misses are not the framework's.
+func (w *world) preload(p *elfdeps.Process, in *install) {
 	for _, f := range in.preloads {
-		p.Dlopen(nil, f)
+		w.openPath(p, f)
 	}
+}
+
+// openPath opens a file as a program does that goes on when it cannot: nothing
+// stays of it then. It tells the misses.
+func (w *world) openPath(p *elfdeps.Process, file string) []*elfdeps.Error {
+	undo, had := p.Mark(), len(p.Misses)
+	p.Dlopen(nil, file)
+	misses := w.real(p.Misses[had:])
 	p.Misses = p.Misses[:had]
+	if len(misses) > 0 {
+		undo()
+	}
+	return misses
 }
 
 // runSteps opens what the framework opens, its preloads when they come, or with
@@ -589,11 +618,15 @@ func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure 
 	var failures []failure
 	cut := 0 // how many of the errors of cutOf have been told
 	if first || in.when == "first" {
-		preload(p, in)
+		w.preload(p, in)
 	}
-	for i, s := range in.Steps {
+	for i, s := range in.steps() {
 		if i == 1 && in.when == "after-first-step" && !first {
-			preload(p, in)
+			w.preload(p, in)
+		}
+		if failed := w.preloadStep(p, in, s); failed != nil {
+			failures = append(failures, *failed)
+			continue
 		}
 		for _, file := range w.glob(in.home, s.Open) {
 			if !w.loadable(file) {
@@ -609,6 +642,37 @@ func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure 
 		}
 	}
 	return failures
+}
+
+// preloadStep opens what a step opens by full path before its own files, and tells
+// the first that cannot be: the step ends there.
+func (w *world) preloadStep(p *elfdeps.Process, in *install, s Step) *failure {
+	for _, pattern := range s.Preload {
+		for _, file := range w.glob(in.site, pattern) {
+			misses := w.openPath(p, file)
+			if len(misses) == 0 {
+				continue
+			}
+			if e := misses[0]; e.Subject == file || e.Name == file {
+				s.Error = strings.ReplaceAll(s.Unusable, "{path}", file)
+			}
+			return &failure{s, file, misses}
+		}
+	}
+	return nil
+}
+
+// steps are the framework's steps in its version. Where that is not known, the
+// first of those that open the same counts.
+func (in *install) steps() []Step {
+	var list []Step
+	for _, s := range in.Steps {
+		fits, known := in.release.within(s.Versions)
+		if fits || !known && !slices.ContainsFunc(list, func(o Step) bool { return o.Open == s.Open }) {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // loadable reports whether a file is one that a framework's process would open:

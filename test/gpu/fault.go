@@ -124,8 +124,8 @@ type Step struct {
 	Error string `json:"error,omitempty"` // empty: it worked
 }
 
-// Said is what imgcheck says: its findings of warnings and errors, and the libraries
-// that each framework is foretold to map.
+// Said is what imgcheck says: its findings, and the libraries that each framework is
+// foretold to map.
 type Said struct {
 	Findings []Finding           `json:"findings"`
 	Mapped   map[string][]string `json:"mapped,omitempty"` // by title
@@ -392,8 +392,11 @@ type Foretold struct {
 }
 
 // Agrees reports whether a feature was foretold to fail that failed, or to work that
-// worked.
-func (v *Verdict) Agrees() bool { return (v.Real != "") == (len(v.Foretold) > 0) }
+// worked: a note warns of nothing.
+func (v *Verdict) Agrees() bool {
+	warned := slices.ContainsFunc(v.Foretold, func(f Foretold) bool { return f.Finding.Severity != "note" })
+	return v.Real != "" && len(v.Foretold) > 0 || v.Real == "" && !warned
+}
 
 // SaysText reports whether the error that the user met is the one that was foretold.
 func (v *Verdict) SaysText(log string) bool {
@@ -431,7 +434,7 @@ func (p *Plan) Judge(programs map[string]*Outcome, said *Said) (list []Verdict, 
 		list = append(list, v)
 	}
 	for n, finding := range said.Findings {
-		if !used[n] {
+		if !used[n] && finding.Severity != "note" {
 			about = append(about, finding)
 		}
 	}

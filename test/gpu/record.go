@@ -22,7 +22,7 @@ func ReadReport(b []byte) (*Said, error) {
 		return nil, err
 	}
 	s := &Said{Mapped: map[string][]string{}}
-	s.Findings = slices.DeleteFunc(report.Findings, func(f Finding) bool { return f.Severity == "note" })
+	s.Findings = report.Findings
 	for _, p := range report.Processes {
 		s.Mapped[p.Title] = p.Mapped
 	}
