@@ -202,7 +202,9 @@ func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 			return Note, x.Why
 		}
 	}
-	if x := exception(w.packs.AnyOf, o.path); x != nil && w.anyServes(x, o) {
+	if why, known := w.notChosen(o.path); known && why != "" {
+		return Note, why
+	} else if x := exception(w.packs.AnyOf, o.path); !known && x != nil && w.anyServes(x, o) {
 		return Note, x.Why
 	}
 	if in := w.installOf(o.path); in != nil && in.helped != "" {

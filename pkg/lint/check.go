@@ -40,6 +40,7 @@ var checks = []check{
 	{"cpu-build", (*world).cpuBuilds},
 	{"feature-needs", (*world).unmetNeeds},
 	{"unusable-library", (*world).truncated},
+	{"build-not-there", (*world).choiceMissing},
 	{"double-owner", (*world).doubleOwners},
 }
 

@@ -28,6 +28,7 @@ type Packs struct {
 	Frameworks []*Framework
 	Dlopens    []*Dlopens
 	Needs      []*Need
+	Choices    []*Choice
 	Releases   []*Release
 	Toolkits   []*Toolkit
 	Optional   []*Exception
@@ -252,6 +253,30 @@ type Need struct {
 	Sources  []string `yaml:"sources"`
 }
 
+// Choice is a package that brings a build for each version of CUDA and takes one.
+type Choice struct {
+	ID   string   `yaml:"id"`
+	Dist []string `yaml:"dist"` // as dist-info directories have them; patterns
+	Of   string   `yaml:"of"`   // whose CUDA decides: a framework that tells it (torch)
+	// File is a path below the directory of packages; {cuda} are the digits of the
+	// version of CUDA, 124.
+	File     string `yaml:"file"`
+	Override string `yaml:"override"` // a variable with such digits that decides instead
+	// Releases say what happens when the file is not there; the first that fits counts.
+	Releases []ChoiceRelease `yaml:"releases"`
+	Sources  []string        `yaml:"sources"`
+}
+
+// ChoiceRelease is what some releases of a package do when the build that they want
+// is not there.
+type ChoiceRelease struct {
+	Versions string `yaml:"versions"`
+	// SameMajor: a build for another minor version is taken.
+	SameMajor bool   `yaml:"same_major"`
+	Effect    string `yaml:"effect"`
+	Error     string `yaml:"error"` // {path} and {name} are the file's
+}
+
 // Release tells which distribution has the version of a library whose file name
 // does not tell it.
 type Release struct {
@@ -324,6 +349,7 @@ type pack struct {
 	Frameworks []*Framework  `yaml:"frameworks"`
 	Dlopens    []*Dlopens    `yaml:"dlopens"`
 	Needs      []*Need       `yaml:"needs"`
+	Choices    []*Choice     `yaml:"choices"`
 	Releases   []*Release    `yaml:"releases"`
 	Toolkits   []*Toolkit    `yaml:"toolkits"`
 	Optional   []*Exception  `yaml:"optional"`
@@ -434,6 +460,7 @@ func (p *Packs) add(b []byte) error {
 	p.Frameworks = append(p.Frameworks, one.Frameworks...)
 	p.Dlopens = append(p.Dlopens, one.Dlopens...)
 	p.Needs = append(p.Needs, one.Needs...)
+	p.Choices = append(p.Choices, one.Choices...)
 	p.Releases = append(p.Releases, one.Releases...)
 	p.Toolkits = append(p.Toolkits, one.Toolkits...)
 	p.Optional = append(p.Optional, one.Optional...)
@@ -571,6 +598,11 @@ func (p *pack) validate() error {
 	for _, n := range p.Needs {
 		if err := n.validate(); err != nil {
 			return fmt.Errorf("need %q: %w", n.ID, err)
+		}
+	}
+	for _, c := range p.Choices {
+		if err := c.validate(); err != nil {
+			return fmt.Errorf("choice %q: %w", c.ID, err)
 		}
 	}
 	for _, t := range p.Toolkits {

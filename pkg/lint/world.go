@@ -45,6 +45,8 @@ type world struct {
 	runs  []*run
 	hosts map[*elfdeps.Loader]*elfdeps.Loader // with the driver beside the image
 	dists map[string][]dist                   // by directory
+
+	chosen []chosen // what choose has found; nil before
 }
 
 // object is one ELF file and what its replay came to.
