@@ -91,6 +91,9 @@ type Framework struct {
 	// directory is it.
 	Package string `yaml:"package"`
 	Marker  string `yaml:"marker"`
+	// Without is a pattern of files below that directory: where there is one, another
+	// framework is meant.
+	Without string `yaml:"without"`
 	// Dist are the names of its distributions, as their dist-info directories
 	// and conda-meta have them; they tell its version.
 	Dist []string `yaml:"dist"`

@@ -22,7 +22,7 @@ func (f *Framework) validate() error {
 	if f.Package == "" && strings.Contains(f.Marker, "/") {
 		return errors.New("without a package, the marker is a file name")
 	}
-	all := slices.Concat([]string{f.Marker}, f.Serves, f.Followers)
+	all := slices.Concat([]string{f.Marker, f.Without}, f.Serves, f.Followers)
 	for _, p := range f.Preload {
 		if !slices.Contains(preloadTimes, p.When) {
 			return fmt.Errorf("preload: when is %q, not one of %s", p.When, strings.Join(preloadTimes, ", "))

@@ -410,6 +410,9 @@ func (w *world) findInstalls() []*install {
 			home := "/" + homeOf(marker, f)
 			if !homes[home] {
 				homes[home] = true
+				if f.Without != "" && len(w.glob(home, f.Without)) > 0 {
+					continue
+				}
 				in := &install{Framework: f, home: home, site: path.Dir(home)}
 				in.dist = w.distAround(home, f.Dist)
 				in.release = parseRelease(in.dist.version)
