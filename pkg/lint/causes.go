@@ -102,6 +102,9 @@ func (w *world) meetOpen(c *cause, m *missedOpen) {
 	c.needers[by] = true
 	c.raise(m.severity, m.because)
 	c.effect(m.effect)
+	for _, e := range m.also {
+		c.effect(e)
+	}
 	c.cuda, c.front = cmp.Or(c.cuda, m.cuda), cmp.Or(c.front, m.by)
 	c.part = c.part || m.front != "" && w.packs.family(m.front) == w.packs.family(m.err.Name)
 }
@@ -204,7 +207,9 @@ func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 			return Note, x.Why
 		}
 	}
-	if x := exception(w.packs.AnyOf, o.path); x != nil && w.anyServes(x, o) {
+	if why, known := w.notChosen(o.path); known && why != "" {
+		return Note, why
+	} else if x := exception(w.packs.AnyOf, o.path); !known && x != nil && w.anyServes(x, o) {
 		return Note, x.Why
 	}
 	if in := w.installOf(o.path); in != nil && in.helped != "" {

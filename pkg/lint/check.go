@@ -39,6 +39,7 @@ var checks = []check{
 	{"cuda-differs", (*world).cudaDiffers},
 	{"cpu-build", (*world).cpuBuilds},
 	{"feature-needs", (*world).unmetNeeds},
+	{"build-not-there", (*world).choiceMissing},
 	{"double-owner", (*world).doubleOwners},
 	{"wheel-file-changed", (*world).wheelFilesChanged},
 }

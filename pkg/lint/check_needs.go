@@ -45,7 +45,7 @@ func (w *world) serves(names []string, p *inventory.Package) bool {
 		kind, rest, _ := strings.Cut(name, ":")
 		switch kind {
 		case "command":
-			return len(w.named[rest]) > 0 || w.onPATH(rest)
+			return w.onPATH(rest)
 		case "name":
 			return len(w.namesLike(rest)) > 0
 		case "dist":
@@ -65,7 +65,10 @@ func (w *world) serves(names []string, p *inventory.Package) bool {
 // onPATH reports whether a program of a name is in one of the directories of PATH:
 // a script, say, which is no ELF file.
 func (w *world) onPATH(name string) bool {
-	value, _ := w.getenv("PATH")
+	value, set := w.getenv("PATH")
+	if !set {
+		value = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" // as Docker and containerd set it
+	}
 	return slices.ContainsFunc(strings.Split(value, ":"), func(dir string) bool { return dir != "" && w.isFile(path.Join(dir, name)) })
 }
 

@@ -200,6 +200,7 @@ func (w *world) brokenParts(r *run) []Finding {
 			continue
 		}
 		f := w.symbolFinding(unboundOf(r.title, m.effect, m.err))
+		f.Effects = append(f.Effects, m.also...)
 		if !m.severity.AtLeast(f.Severity) {
 			f.Severity = m.severity
 		}
@@ -248,17 +249,23 @@ func (w *world) twoReleases(r *run) []Finding {
 		if len(fam.Together) == 0 {
 			continue
 		}
-		var parts []*elfdeps.Module
-		for _, m := range r.proc.Objects {
-			if w.isCopy(m) && matchAny(fam.Together, m.Object.Soname) {
-				parts = append(parts, m)
-			}
-		}
-		if f, ok := w.mixture(r, fam, parts); ok {
+		if f, ok := w.mixture(r, fam, w.partsOf(r, fam)); ok {
 			list = append(list, f)
 		}
 	}
 	return list
+}
+
+// partsOf are the files of a library that go together, in the order in which a
+// process has loaded them.
+func (w *world) partsOf(r *run, fam *Family) []*elfdeps.Module {
+	var parts []*elfdeps.Module
+	for _, m := range r.proc.Objects {
+		if w.isCopy(m) && matchAny(fam.Together, m.Object.Soname) {
+			parts = append(parts, m)
+		}
+	}
+	return parts
 }
 
 // mixture compares the releases of parts of one library. Parts of one directory
@@ -322,6 +329,9 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, firs
 	}
 	f.Message = fmt.Sprintf("two releases of %s in one process: %s", fam.Title, strings.Join(said, ", "))
 	f.Effects = []Effect{{Text: r.title + " takes parts of both; calls from one to the other may fail or abort the process"}}
+	if fails := w.mixedEffects(r, list); len(fails) > 0 {
+		f.Severity, f.Effects = Error, append(f.Effects, fails...)
+	}
 	f.Fixes = w.oneReleaseFix(r, stray.Real(), first.Real())
 	// cuDNN 9's front library passes calls on, and a newer graph library takes
 	// those of an older one.
@@ -329,6 +339,34 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, firs
 		f.Severity, f.Because = Note, "the parts are newer than the library that opens them"
 	}
 	return f
+}
+
+// mixedEffects are what fails in a framework whose process has these parts of a
+// library.
+func (w *world) mixedEffects(r *run, parts []*elfdeps.Module) []Effect {
+	if r.in == nil || len(parts) == 0 {
+		return nil
+	}
+	var list []Effect
+	odd := w.oddParts(parts)
+	for _, x := range r.in.Mixed {
+		if slices.ContainsFunc(odd, func(m *elfdeps.Module) bool { return match(x.Library, m.Object.Soname) }) {
+			list = append(list, Effect{x.Effect, x.Error})
+		}
+	}
+	return list
+}
+
+// oddParts are the parts of a library, but for the first, which opens the others, that
+// are of another release than the one that the first has opened first.
+func (w *world) oddParts(list []*elfdeps.Module) []*elfdeps.Module {
+	var odd []*elfdeps.Module
+	for _, m := range list[1:] {
+		if a, b := w.releaseOfModule(list[1]), w.releaseOfModule(m); a != nil && b != nil && a.compare(b) != 0 {
+			odd = append(odd, m)
+		}
+	}
+	return odd
 }
 
 // own are the files of a library that a framework brings along or opens by its
@@ -371,6 +409,7 @@ func (w *world) refusals(r *run) []Finding {
 				Effects: []Effect{{x.Effect, expand(x.Error, "{own}", tuple(wants), "{found}", tuple(found))}},
 				Present: []File{w.file(m.Real())}, Affected: []string{m.Real()},
 			}
+			f.Effects = append(f.Effects, w.mixedEffects(r, w.partsOf(r, w.packs.family(m.Object.Soname)))...)
 			if own != "" {
 				f.Present, f.Fixes = append(f.Present, w.file(own)), w.oneReleaseFix(r, m.Real(), own)
 			}
@@ -492,11 +531,11 @@ func (w *world) drivers() []Finding {
 			}
 			f := Finding{Rule: "stub-driver", Library: m.Object.Soname, NeededBy: []File{}, Present: []File{w.file(real)}, Affected: []string{real}}
 			switch {
-			case w.onPath(path.Dir(real)):
+			case w.onPath(path.Dir(real)) && (isStub(real) || !w.copiedStub(real)):
 				continue // stubs-on-path and compat-on-path tell it
 			case isStub(real), w.copiedStub(real):
 				f.Severity = Error
-				if slices.ContainsFunc(w.pathEntries(), func(e string) bool { return path.Clean(e) == mountedDriver }) {
+				if howOf(m) != "LD_LIBRARY_PATH" && slices.ContainsFunc(w.pathEntries(), func(e string) bool { return path.Clean(e) == mountedDriver }) {
 					f.Severity, f.Because = Warning, "where the driver is mounted at "+mountedDriver+" (GKE), it is found first"
 				}
 				f.Message = fmt.Sprintf("%s gets the stub %s instead of the driver (%s)", r.title, real, howOf(m))

@@ -28,6 +28,7 @@ type Packs struct {
 	Frameworks []*Framework
 	Dlopens    []*Dlopens
 	Needs      []*Need
+	Choices    []*Choice
 	Releases   []*Release
 	Toolkits   []*Toolkit
 	Optional   []*Exception
@@ -92,6 +93,9 @@ type Framework struct {
 	// directory is it.
 	Package string `yaml:"package"`
 	Marker  string `yaml:"marker"`
+	// Without is a pattern of files below that directory: where there is one, another
+	// framework is meant.
+	Without string `yaml:"without"`
 	// Dist are the names of its distributions, as their dist-info directories
 	// and conda-meta have them; they tell its version.
 	Dist []string `yaml:"dist"`
@@ -105,6 +109,7 @@ type Framework struct {
 	Later     []Open    `yaml:"later"`
 	Uses      []Use     `yaml:"uses"`
 	Refuses   []Refusal `yaml:"refuses"`
+	Mixed     []Mixed   `yaml:"mixed"`
 	Helped    []Help    `yaml:"helped"`
 	Serves    []string  `yaml:"serves"`
 	Followers []string  `yaml:"followers"`
@@ -176,6 +181,12 @@ type Open struct {
 	Error string `yaml:"error"`
 }
 
+// Also is one more effect of a miss.
+type Also struct {
+	Effect string `yaml:"effect"`
+	Error  string `yaml:"error"`
+}
+
 // Use says what a part of a library is to a framework.
 type Use struct {
 	Part  string `yaml:"part"` // ID of the Dlopens, a slash, the part
@@ -188,6 +199,8 @@ type Use struct {
 	Own    string `yaml:"own"`
 	Effect string `yaml:"effect"`
 	Error  string `yaml:"error"`
+	// Also is what else fails, and how that reads.
+	Also []Also `yaml:"also"`
 }
 
 // Refusal is a check of a framework that fails for an older library than its own
@@ -200,6 +213,14 @@ type Refusal struct {
 	Numbers int    `yaml:"numbers"`
 	Effect  string `yaml:"effect"`
 	Error   string `yaml:"error"` // {own} and {found} are (9, 19, 0)
+}
+
+// Mixed is what fails when a part of a library is of another release than the parts
+// that are opened with it.
+type Mixed struct {
+	Library string `yaml:"library"` // pattern of the part's SONAME
+	Effect  string `yaml:"effect"`
+	Error   string `yaml:"error"`
 }
 
 // Help is what makes a framework's steps succeed that fail by themselves, when
@@ -252,6 +273,30 @@ type Need struct {
 	Error    string   `yaml:"error"`
 	Fix      []string `yaml:"fix"`
 	Sources  []string `yaml:"sources"`
+}
+
+// Choice is a package that brings a build for each version of CUDA and takes one.
+type Choice struct {
+	ID   string   `yaml:"id"`
+	Dist []string `yaml:"dist"` // as dist-info directories have them; patterns
+	Of   string   `yaml:"of"`   // whose CUDA decides: a framework that tells it (torch)
+	// File is a path below the directory of packages; {cuda} are the digits of the
+	// version of CUDA, 124.
+	File     string `yaml:"file"`
+	Override string `yaml:"override"` // a variable with such digits that decides instead
+	// Releases say what happens when the file is not there; the first that fits counts.
+	Releases []ChoiceRelease `yaml:"releases"`
+	Sources  []string        `yaml:"sources"`
+}
+
+// ChoiceRelease is what some releases of a package do when the build that they want
+// is not there.
+type ChoiceRelease struct {
+	Versions string `yaml:"versions"`
+	// SameMajor: a build for another minor version is taken.
+	SameMajor bool   `yaml:"same_major"`
+	Effect    string `yaml:"effect"`
+	Error     string `yaml:"error"` // {path} and {name} are the file's
 }
 
 // Release tells which distribution has the version of a library whose file name
@@ -326,6 +371,7 @@ type pack struct {
 	Frameworks []*Framework  `yaml:"frameworks"`
 	Dlopens    []*Dlopens    `yaml:"dlopens"`
 	Needs      []*Need       `yaml:"needs"`
+	Choices    []*Choice     `yaml:"choices"`
 	Releases   []*Release    `yaml:"releases"`
 	Toolkits   []*Toolkit    `yaml:"toolkits"`
 	Optional   []*Exception  `yaml:"optional"`
@@ -436,6 +482,7 @@ func (p *Packs) add(b []byte) error {
 	p.Frameworks = append(p.Frameworks, one.Frameworks...)
 	p.Dlopens = append(p.Dlopens, one.Dlopens...)
 	p.Needs = append(p.Needs, one.Needs...)
+	p.Choices = append(p.Choices, one.Choices...)
 	p.Releases = append(p.Releases, one.Releases...)
 	p.Toolkits = append(p.Toolkits, one.Toolkits...)
 	p.Optional = append(p.Optional, one.Optional...)
@@ -581,6 +628,11 @@ func (p *pack) validate() error {
 	for _, n := range p.Needs {
 		if err := n.validate(); err != nil {
 			return fmt.Errorf("need %q: %w", n.ID, err)
+		}
+	}
+	for _, c := range p.Choices {
+		if err := c.validate(); err != nil {
+			return fmt.Errorf("choice %q: %w", c.ID, err)
 		}
 	}
 	for _, t := range p.Toolkits {

@@ -47,6 +47,7 @@ type world struct {
 	dists map[string][]dist                   // by directory
 
 	changedFiles map[string]bool // wheels' files of another size than their RECORD says; nil: not looked
+	chosen       []chosen        // what choose has found; nil before
 }
 
 // object is one ELF file and what its replay came to.
@@ -283,7 +284,7 @@ func (w *world) after(o *object, host *install) []*elfdeps.Error {
 // missesOf are the misses of a module and of all that it needs: libraries, and
 // versions of libraries that are there.
 func missesOf(p *elfdeps.Process, root *elfdeps.Module) []*elfdeps.Error {
-	all := slices.Concat(p.Misses, versionsOf(p), cutOf(p.Objects))
+	all := slices.Concat(p.Misses, versionsOf(p), cutOf(p.Objects, 0))
 	if len(all) == 0 {
 		return nil
 	}
@@ -314,12 +315,12 @@ func versionsOf(p *elfdeps.Process) []*elfdeps.Error {
 	})
 }
 
-// cutOf are the modules whose files end before their segments do. The loader maps
-// them and writes to what is not there: the process ends with SIGBUS while it loads
-// them, or when it gets there.
-func cutOf(modules []*elfdeps.Module) []*elfdeps.Error {
+// cutOf are the modules, from a number on, whose files end before their segments
+// do. The loader maps them and writes to what is not there: the process ends with
+// SIGBUS while it loads them, or when it gets there.
+func cutOf(modules []*elfdeps.Module, from int) []*elfdeps.Error {
 	var list []*elfdeps.Error
-	for _, m := range modules {
+	for _, m := range modules[min(from, len(modules)):] {
 		if !m.Truncated() {
 			continue
 		}
@@ -452,6 +453,9 @@ func (w *world) findInstalls() []*install {
 			home := "/" + homeOf(marker, f)
 			if !homes[home] {
 				homes[home] = true
+				if f.Without != "" && len(w.glob(home, f.Without)) > 0 {
+					continue
+				}
 				in := &install{Framework: f, home: home, site: path.Dir(home)}
 				in.dist = w.distAround(home, f.Dist)
 				in.release = parseRelease(in.dist.version)
@@ -602,9 +606,9 @@ func (w *world) preload(p *elfdeps.Process, in *install) {
 // openPath opens a file as a program does that goes on when it cannot: nothing
 // stays of it then. It tells the misses.
 func (w *world) openPath(p *elfdeps.Process, file string) []*elfdeps.Error {
-	undo, had := p.Mark(), len(p.Misses)
+	undo, had, loaded := p.Mark(), len(p.Misses), len(p.Objects)
 	p.Dlopen(nil, file)
-	misses := w.real(p.Misses[had:])
+	misses := append(w.real(p.Misses[had:]), cutOf(p.Objects, loaded)...)
 	p.Misses = p.Misses[:had]
 	if len(misses) > 0 {
 		undo()
@@ -616,13 +620,21 @@ func (w *world) openPath(p *elfdeps.Process, file string) []*elfdeps.Error {
 // first before all, and tells which steps fail.
 func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure {
 	var failures []failure
-	cut := 0 // how many of the errors of cutOf have been told
-	if first || in.when == "first" {
+	// What is cut off among the preloads kills the process when the framework comes to
+	// what it is for: its last step.
+	var early []*elfdeps.Error
+	pre := func() {
+		had := len(p.Objects)
 		w.preload(p, in)
+		early = append(early, cutOf(p.Objects, had)...)
 	}
-	for i, s := range in.steps() {
+	if first || in.when == "first" {
+		pre()
+	}
+	steps := in.steps()
+	for i, s := range steps {
 		if i == 1 && in.when == "after-first-step" && !first {
-			w.preload(p, in)
+			pre()
 		}
 		if failed := w.preloadStep(p, in, s); failed != nil {
 			failures = append(failures, *failed)
@@ -632,13 +644,15 @@ func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure 
 			if !w.loadable(file) {
 				continue
 			}
-			had, checked := len(p.Misses), len(versionsOf(p))
+			had, checked, loaded := len(p.Misses), len(versionsOf(p)), len(p.Objects)
 			p.Dlopen(nil, file)
-			versions, ends := versionsOf(p), cutOf(p.Objects)
-			if misses := w.real(slices.Concat(p.Misses[had:], versions[min(checked, len(versions)):], ends[min(cut, len(ends)):])); len(misses) > 0 {
+			versions, ends := versionsOf(p), cutOf(p.Objects, loaded)
+			if i == len(steps)-1 {
+				ends, early = append(ends, early...), nil
+			}
+			if misses := w.real(slices.Concat(p.Misses[had:], versions[min(checked, len(versions)):], ends)); len(misses) > 0 {
 				failures = append(failures, failure{s, file, misses})
 			}
-			cut = len(ends)
 		}
 	}
 	return failures
@@ -653,7 +667,7 @@ func (w *world) preloadStep(p *elfdeps.Process, in *install, s Step) *failure {
 			if len(misses) == 0 {
 				continue
 			}
-			if e := misses[0]; e.Subject == file || e.Name == file {
+			if e := misses[0]; e.Kind != elfdeps.CutError && (e.Subject == file || e.Name == file) {
 				s.Error = strings.ReplaceAll(s.Unusable, "{path}", file)
 			}
 			return &failure{s, file, misses}

@@ -405,8 +405,10 @@ func (v *Verdict) SaysText(log string) bool {
 	})
 }
 
-// plain is a text without what differs between two ways to print it.
-func plain(s string) string { return strings.Join(strings.Fields(s), " ") }
+// plain is a text without what differs between two ways to print it, or to die.
+func plain(s string) string {
+	return strings.TrimSuffix(strings.ToLower(strings.Join(strings.Fields(s), " ")), " (core dumped)")
+}
 
 // Judge holds what imgcheck said against what the programs did. What it said that is
 // about no feature is the second result.

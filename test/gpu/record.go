@@ -67,7 +67,7 @@ func (p *Plan) rows(b *strings.Builder, name string, programs map[string]*Outcom
 			if !v.Agrees() {
 				wrong = append(wrong, v.Step)
 			}
-			if len(v.Foretold) > 0 && v.Real != "" && !v.SaysText(o.Log) {
+			if len(v.Foretold) > 0 && v.Real != "" && !v.SaysText(o.Log+" "+o.End) {
 				wrong = append(wrong, "text of "+v.Step)
 			}
 		}

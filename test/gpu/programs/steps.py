@@ -15,7 +15,10 @@ def step(name, action):
     try:
         action()
     except BaseException as e:  # also SystemExit: what ends a program is a failure here
-        tell(failed=name, error=f"{type(e).__name__}: {e}"[:400])
+        error = f"{type(e).__name__}: {e}"
+        if len(error) > 700:
+            error = error[:350] + " … " + error[-350:]
+        tell(failed=name, error=error)
         return False
     tell(worked=name)
     return True

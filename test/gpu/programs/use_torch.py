@@ -45,6 +45,44 @@ def conv_backward():
     convolve(64, 56, 64, backward=True)
 
 
+def conv_depthwise():
+    x = torch.randn(8, 32, 56, 56, device="cuda")
+    torch.nn.functional.conv2d(x, torch.randn(32, 1, 3, 3, device="cuda"), groups=32).sum().item()
+
+
+def conv_strided():
+    x = torch.randn(8, 3, 224, 224, device="cuda")
+    torch.nn.functional.conv2d(x, torch.randn(64, 3, 7, 7, device="cuda"), torch.randn(64, device="cuda"), stride=2, padding=3).sum().item()
+
+
+def conv_dilated():
+    x = torch.randn(2, 16, 57, 57, device="cuda")
+    torch.nn.functional.conv2d(x, torch.randn(17, 16, 5, 5, device="cuda"), dilation=2).sum().item()
+
+
+def conv_double():
+    convolve(16, 32, 16, dtype=torch.double)
+
+
+def conv_transpose():
+    x = torch.randn(2, 16, 28, 28, device="cuda")
+    torch.nn.functional.conv_transpose2d(x, torch.randn(16, 8, 4, 4, device="cuda"), stride=2).sum().item()
+
+
+def conv1d():
+    torch.nn.functional.conv1d(torch.randn(2, 80, 3000, device="cuda"), torch.randn(384, 80, 3, device="cuda")).sum().item()
+
+
+def conv_benchmark():
+    torch.backends.cudnn.benchmark = True
+    convolve(64, 56, 64)
+    torch.backends.cudnn.benchmark = False
+
+
+def conv_module():
+    torch.nn.Conv2d(3, 8, 3).cuda()(torch.randn(1, 3, 32, 32, device="cuda")).sum().item()
+
+
 def conv3d():
     torch.nn.functional.conv3d(torch.randn(2, 16, 8, 32, 32, device="cuda"), torch.randn(16, 16, 3, 3, 3, device="cuda")).sum().item()
 
@@ -105,6 +143,6 @@ def audio():
 
 
 if step("import", load) and step("device", device):
-    for f in (matmul, linear, conv, conv_small, conv_half, conv_backward, conv3d, batchnorm, lstm, attention, svd, fft, sparse, random, jiterator, nccl, vision, audio):
+    for f in (matmul, linear, conv, conv_small, conv_half, conv_backward, conv_depthwise, conv_strided, conv_dilated, conv_double, conv_transpose, conv1d, conv_module, conv3d, batchnorm, lstm, attention, svd, fft, sparse, random, jiterator, nccl, vision, audio, conv_benchmark):
         step(f.__name__, f)
 mapped()
