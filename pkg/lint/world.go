@@ -65,6 +65,7 @@ type install struct {
 	dist     dist
 	release  release  // nil: not known
 	preloads []string // the files that it can open by their full path
+	opens    []string // those that its steps open so
 	when     string   // it opens them (Preload.When)
 	first    bool     // it needs them before its first step
 	failures []failure
@@ -474,6 +475,11 @@ func (w *world) load(in *install) {
 				lacking = cmp.Or(lacking, g)
 			}
 			in.preloads = append(in.preloads, found...)
+		}
+	}
+	for _, s := range in.steps() {
+		for _, g := range s.Preload {
+			in.opens = append(in.opens, w.glob(in.site, g)...)
 		}
 	}
 	if w.primary == nil {
