@@ -45,7 +45,7 @@ func (w *world) serves(names []string, p *inventory.Package) bool {
 		kind, rest, _ := strings.Cut(name, ":")
 		switch kind {
 		case "command":
-			return len(w.named[rest]) > 0 || w.onPATH(rest)
+			return w.onPATH(rest)
 		case "name":
 			return len(w.namesLike(rest)) > 0
 		case "dist":
@@ -62,11 +62,13 @@ func (w *world) serves(names []string, p *inventory.Package) bool {
 	})
 }
 
-// onPATH reports whether a program of a name is in one of the directories of PATH:
-// a script, say, which is no ELF file.
+// onPATH reports whether a program is in one of the directories of PATH, or of
+// those that are its default.
 func (w *world) onPATH(name string) bool {
 	value, _ := w.getenv("PATH")
-	return slices.ContainsFunc(strings.Split(value, ":"), func(dir string) bool { return dir != "" && w.isFile(path.Join(dir, name)) })
+	return slices.ContainsFunc(strings.Split(value+":/usr/local/bin:/usr/bin:/bin", ":"), func(dir string) bool {
+		return strings.HasPrefix(dir, "/") && w.isFile(path.Join(dir, name))
+	})
 }
 
 func (n *Need) validate() error {
