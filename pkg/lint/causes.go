@@ -336,8 +336,9 @@ func (w *world) finding(c *cause) Finding {
 		f.Rule = "broken-entrypoint"
 	case fam == nil:
 		f.Rule = "unresolved-library"
-	case !e.Missing():
-		f.Rule = "unusable-library"
+	case !e.Missing() || path.IsAbs(e.Name) && w.isFile(e.Name):
+		// glibc says of a file for another machine that it is not there.
+		f.Rule, f.Present = "unusable-library", nil
 	case linked:
 		f.Rule = "library-not-on-path"
 	case len(f.Present) > 0:
@@ -433,7 +434,7 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []str
 	case e.Unknown:
 		return nil
 	case f.Rule == "unusable-library":
-		list = append(list, fmt.Sprintf("replace %s with a whole copy: rebuild the layer that brought it", e.Subject))
+		list = append(list, fmt.Sprintf("replace %s with a whole copy: rebuild the layer that brought it", cmp.Or(e.Subject, e.Name)))
 	case f.Rule == "missing-link":
 		return append(list, w.linkFix(f))
 	case f.Rule == "library-not-on-path":

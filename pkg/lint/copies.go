@@ -237,7 +237,11 @@ func (w *world) oneReleaseFix(r *run, stray, with string) []string {
 			fixes = append(fixes, "or ENV LD_LIBRARY_PATH="+strings.Join(append([]string{path.Dir(with)}, slices.DeleteFunc(strings.Split(old, ":"), func(d string) bool { return d == "" || d == path.Dir(with) })...), ":"))
 		}
 	}
-	return append(fixes, fmt.Sprintf("or keep one release: remove the files of the other in %s", dir))
+	keep := fmt.Sprintf("keep one release: remove the files of the other in %s", dir)
+	if len(fixes) > 0 {
+		keep = "or " + keep
+	}
+	return append(fixes, keep)
 }
 
 func (w *world) sameDir(a, b string) bool { return realPath(w.img.FS, a) == realPath(w.img.FS, b) }
@@ -374,7 +378,7 @@ func (w *world) oddParts(list []*elfdeps.Module) []*elfdeps.Module {
 func (w *world) own(in *install, soname string) []string {
 	var list []string
 	for _, o := range w.objects {
-		if o.elf.Soname == soname && (strings.HasPrefix(o.path, in.home+"/") || slices.ContainsFunc(in.preloads, func(p string) bool { return path.Dir(p) == path.Dir(o.path) })) {
+		if o.elf.Soname == soname && (strings.HasPrefix(o.path, in.home+"/") || slices.ContainsFunc(slices.Concat(in.preloads, in.opens), func(p string) bool { return path.Dir(p) == path.Dir(o.path) })) {
 			list = append(list, o.path)
 		}
 	}

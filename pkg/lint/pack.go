@@ -264,7 +264,7 @@ type Need struct {
 	Present []string `yaml:"present"`
 	// Any are what serves, one is enough: patterns of files, absolute or below the
 	// directory of packages; $NAME and what may follow it, where the image sets that
-	// variable; command:NAME, a program; name:NAME, an ELF file anywhere; dist:NAME,
+	// variable; command:NAME, a program on PATH; name:NAME, an ELF file anywhere; dist:NAME,
 	// a distribution beside.
 	Any      []string `yaml:"any"`
 	Severity Severity `yaml:"severity"`

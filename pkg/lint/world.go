@@ -66,6 +66,7 @@ type install struct {
 	dist     dist
 	release  release  // nil: not known
 	preloads []string // the files that it can open by their full path
+	opens    []string // those that its steps open so
 	when     string   // it opens them (Preload.When)
 	first    bool     // it needs them before its first step
 	failures []failure
@@ -332,7 +333,7 @@ func cutOf(modules []*elfdeps.Module, from int) []*elfdeps.Error {
 			}
 		}
 		list = append(list, &elfdeps.Error{
-			Kind: elfdeps.CutError, Name: path.Base(m.Path), Subject: m.Path, By: by,
+			Kind: elfdeps.CutError, Name: path.Base(m.Path), Subject: m.Real(), By: by,
 			Message: fmt.Sprintf("the file ends after %d of at least %d bytes: the process is killed when it loads it (Bus error)", m.File.Size, m.Object.LoadEnd),
 		})
 	}
@@ -517,6 +518,11 @@ func (w *world) load(in *install) {
 				lacking = cmp.Or(lacking, g)
 			}
 			in.preloads = append(in.preloads, found...)
+		}
+	}
+	for _, s := range in.steps() {
+		for _, g := range s.Preload {
+			in.opens = append(in.opens, w.glob(in.site, g)...)
 		}
 	}
 	if w.primary == nil {
