@@ -202,7 +202,7 @@ func patchOptions(c *cli.Context) (*patching, error) {
 	if p.layers, err = imageOptions(c); err != nil {
 		return nil, err
 	}
-	p.layers.Keep, p.layers.KeepID = inventory.Wants, inventory.WantsID
+	p.layers.Keep, p.layers.Extract, p.layers.KeepID = inventory.Wants, inventory.Extract, inventory.WantsID
 	p.stopProgress = watch(c, &p.layers).done
 	p.patch = patch.Options{Platform: p.layers.Platform, Insecure: p.layers.Insecure, AllowCopy: c.Bool("allow-copy"), Note: p.say}
 	p.packs, err = loadPacks(c.StringSlice("rules"))

@@ -78,7 +78,7 @@ func scanWith(ctx context.Context, ref string, o layers.Options, fixes bool, rul
 	if err != nil {
 		return nil, err
 	}
-	o.Keep, o.KeepID = inventory.Wants, inventory.WantsID
+	o.Keep, o.Extract, o.KeepID = inventory.Wants, inventory.Extract, inventory.WantsID
 	img, err := layers.Open(ctx, ref, o)
 	if err != nil {
 		return nil, err

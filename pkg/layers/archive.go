@@ -634,7 +634,7 @@ func (a *streamed) take(ctx context.Context, h *tar.Header, r io.Reader, o *Opti
 	switch {
 	case looksLikeLayer(head):
 		sum := sha256.New()
-		l, err := readBlob(ctx, io.TeeReader(br, sum), "", o.keep)
+		l, err := readBlob(ctx, io.TeeReader(br, sum), "", o)
 		var broken sourceError
 		if errors.As(err, &broken) {
 			return broken.error

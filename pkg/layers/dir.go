@@ -35,7 +35,7 @@ func (img *Image) openDir(_ context.Context, root string) error {
 		img.Config = &v1.ConfigFile{Config: v1.Config{Env: os.Environ()}}
 	}
 	img.stream = func(ctx context.Context, img *Image) ([]*Layer, error) {
-		l, err := readDir(ctx, root, img.opts.keep)
+		l, err := readDir(ctx, root, &img.opts)
 		return []*Layer{l}, err
 	}
 	return nil
@@ -49,8 +49,8 @@ type fileStat struct {
 
 // readDir indexes a directory tree. What may not be read is kept as skipped or
 // with a fault.
-func readDir(ctx context.Context, root string, keep func(string, int64) bool) (*Layer, error) {
-	b := newBuilder(keep)
+func readDir(ctx context.Context, root string, o *Options) (*Layer, error) {
+	b := newBuilder(o.keep, o.Extract)
 	inodes := map[[2]uint64]int{}
 	var dev uint64
 	var files []*Entry
@@ -131,7 +131,7 @@ func (b *builder) readFiles(ctx context.Context, root string, files []*Entry) er
 	workers := min(runtime.GOMAXPROCS(0), dirReaders)
 	for w := range workers {
 		g.Go(func() error {
-			part := newBuilder(b.keep) // its own count of kept bytes
+			part := newBuilder(b.keep, b.extract) // its own count of kept bytes
 			for i := w; i < len(files); i += workers {
 				if err := ctx.Err(); err != nil {
 					return err

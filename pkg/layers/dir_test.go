@@ -87,7 +87,7 @@ func TestDirWithOddFiles(t *testing.T) {
 	mount(t, "proc", in("proc"), syscall.MS_RDONLY, "")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	layer, err := readDir(ctx, dir, everything)
+	layer, err := readDir(ctx, dir, &Options{Keep: everything})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestDirThatMayNotBeRead(t *testing.T) {
 	for d := filepath.Dir(dir); d != "/tmp" && d != "/"; d = filepath.Dir(d) {
 		os.Chmod(d, 0o755)
 	}
-	l := asNobody(t, func() (*Layer, error) { return readDir(t.Context(), dir, everything) })
+	l := asNobody(t, func() (*Layer, error) { return readDir(t.Context(), dir, &Options{Keep: everything}) })
 	want := `0 dir open
 0 file open/f = f
 0 file secret fault: permission denied
