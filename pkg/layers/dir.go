@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -20,6 +21,7 @@ import (
 // container build: what the build has set is in the environment, and programs
 // there get the same.
 func (img *Image) openDir(_ context.Context, root string) error {
+	name := root
 	st, err := os.Stat(root)
 	if err != nil {
 		return plainPathError(err)
@@ -29,6 +31,15 @@ func (img *Image) openDir(_ context.Context, root string) error {
 	}
 	if root, err = filepath.EvalSymlinks(root); err != nil { // WalkDir follows no link
 		return plainPathError(err)
+	}
+	list, err := os.ReadDir(root)
+	switch {
+	case err != nil:
+		return plainPathError(err)
+	case len(list) == 0:
+		return errors.New("is empty: nothing is unpacked or mounted there")
+	case slices.ContainsFunc(list, func(d fs.DirEntry) bool { return d.Name() == "oci-layout" }):
+		return errors.New("is an OCI layout: say oci:" + name)
 	}
 	img.Layers = []LayerInfo{{}}
 	if root == "/" {

@@ -63,7 +63,7 @@ func TestReadFiles(t *testing.T) {
 	if err := img.ReadFiles(t.Context(), 0, wrong, take); err == nil {
 		t.Error("a file that is not there was read")
 	}
-	dir, err := Open(t.Context(), "dir:"+t.TempDir(), Options{})
+	dir, err := Open(t.Context(), "dir:"+makeTree(t, "-- 0/f --\nf\n"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

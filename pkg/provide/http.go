@@ -245,6 +245,8 @@ func webError(u *url.URL, err error) error {
 		return fmt.Errorf("cannot reach %s: no such host %q: check the name and the network", u.Host, dns.Name)
 	case errors.As(err, &cert):
 		return fmt.Errorf("%s: its TLS certificate is not trusted (%w): install its CA, or add --insecure", u.Host, cert.Err)
+	case errors.As(err, &op) && op.Op == "proxyconnect":
+		return fmt.Errorf("cannot reach the proxy that the environment names for %s: %w: check HTTPS_PROXY and NO_PROXY", u.Host, op.Err)
 	case errors.As(err, &op) && op.Op == "dial":
 		return fmt.Errorf("cannot reach %s: %w: check the name, the port and the network", u.Host, op.Err)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
