@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -37,8 +36,11 @@ func rpmDatabase(t testing.TB, name string) []byte {
 // TestRPM: a database of each kind, as it is and as it is kept, has what `rpm -qa`
 // says: not the key that is listed as a package, and not the one that was erased.
 func TestRPM(t *testing.T) {
-	for _, name := range []string{"var/lib/rpm/Packages", "usr/lib/sysimage/rpm/Packages.db", "usr/share/rpm/rpmdb.sqlite"} {
-		b := rpmDatabase(t, path.Base(name))
+	for made, name := range map[string]string{
+		"Packages": "var/lib/rpm/Packages", "Packages.big-endian": "var/lib/rpm/Packages",
+		"Packages.db": "usr/lib/sysimage/rpm/Packages.db", "rpmdb.sqlite": "usr/share/rpm/rpmdb.sqlite",
+	} {
+		b := rpmDatabase(t, made)
 		kept, err := Extract(name, int64(len(b)))(bytes.NewReader(b))
 		if err != nil || len(kept) > 400 {
 			t.Errorf("%s: %d bytes are kept, %v", name, len(kept), err)
@@ -68,13 +70,42 @@ func TestRPMTooLarge(t *testing.T) {
 	}
 }
 
+// TestRPMHostile: of a database that leads to the same bytes again and again no
+// more is read than it has.
+func TestRPMHostile(t *testing.T) {
+	slots := rpmDatabase(t, "Packages.db")
+	first := bytes.Index(slots, []byte("Slot\x02"))
+	for at := 32; at < 4096; at += 16 {
+		copy(slots[at:], slots[first:first+16])
+	}
+	tree := make([]byte, 3*4096) // each page is the hundredfold parent of the next
+	copy(tree, "SQLite format 3\x00\x10\x00")
+	for n, head := range []int{100, 4096} {
+		copy(tree[head:], []byte{pageInner, 0, 0, 0, 100, 0, 0, 0, 0, 0, 0, byte(n + 2)})
+		for i := range 100 {
+			copy(tree[head+12+2*i:], []byte{500 >> 8, 500 & 255})
+		}
+		tree[n*4096+503] = byte(n + 2)
+	}
+	tree[2*4096] = pageLeaf
+	for want, b := range map[string][]byte{
+		"not all of the rpm packages are known: it tells more than its size has room for": slots,
+		"not all of the rpm packages are known: page 3 is in it twice, or too deep":       tree,
+		"not all of the rpm packages are known: its pages have 0 bytes":                   append([]byte("SQLite format 3\x00"), make([]byte, 600)...),
+	} {
+		if list := rpmPackages(b); list.Why != want || len(list.Packages) > 250 {
+			t.Errorf("got %d packages, %q, want %q", len(list.Packages), list.Why, want)
+		}
+	}
+}
+
 // FuzzRPM states of databases that rpm has made, with bytes changed in three
 // places: what is kept of it tells the same as the
 // database; what it tells is not more than it has; and one that is cut short has
 // the first packages of the whole, and says when it has not all.
 func FuzzRPM(f *testing.F) {
 	var made [][]byte
-	for i, name := range []string{"Packages", "Packages.db", "rpmdb.sqlite"} {
+	for i, name := range []string{"Packages", "Packages.db", "rpmdb.sqlite", "Packages.big-endian"} {
 		b := rpmDatabase(f, name)
 		made = append(made, b)
 		f.Add(byte(i), uint32(0), uint32(0), uint32(0), []byte(nil), uint32(len(b)/2))
