@@ -209,7 +209,7 @@ func patchOptions(c *cli.Context) (*patching, error) {
 	if p.layers.Env, err = rootEnv(c, p.ref); err != nil {
 		return nil, err
 	}
-	p.layers.Keep, p.layers.KeepID = inventory.Wants, inventory.WantsID
+	p.layers.Keep, p.layers.Extract, p.layers.KeepID = inventory.Wants, inventory.Extract, inventory.WantsID
 	p.stopProgress = watch(c, &p.layers).done
 	p.patch = patch.Options{Platform: p.layers.Platform, Insecure: p.layers.Insecure, Env: p.layers.Env, AllowCopy: c.Bool("allow-copy"), Note: p.say}
 	p.packs, err = loadPacks(c.StringSlice("rules"))

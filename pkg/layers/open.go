@@ -149,10 +149,14 @@ func looksLikePath(s string) bool {
 // besideFile adds to an image that is not to be had that a file of that name is
 // here: app.tar is a fine name for an image on Docker Hub.
 func besideFile(s string, err error) error {
-	if _, serr := os.Stat(s); serr != nil {
+	st, serr := os.Stat(s)
+	switch {
+	case serr != nil:
 		return err
+	case st.IsDir():
+		return fmt.Errorf("%w; if the directory here is meant, say oci:%s or dir:%s", err, s, s)
 	}
-	return fmt.Errorf("%w; if the file here is meant, say docker-archive:%s, oci:%s or dir:%s", err, s, s, s)
+	return fmt.Errorf("%w; if the file here is meant, say docker-archive:%s or oci-archive:%s", err, s, s)
 }
 
 // wrongReference explains a reference that does not parse. Two mistakes are
@@ -232,6 +236,8 @@ func hostError(host string, err error) error {
 		return fmt.Errorf("%s speaks plain HTTP: add --insecure if that is meant", host)
 	case errors.As(err, &cert):
 		return fmt.Errorf("%s: its TLS certificate is not trusted (%w): install its CA, or add --insecure", host, cert.Err)
+	case errors.As(err, &op) && op.Op == "proxyconnect":
+		return fmt.Errorf("cannot reach the proxy that the environment names for %s: %w: check HTTPS_PROXY and NO_PROXY", host, op.Err)
 	case errors.As(err, &op) && op.Op == "dial":
 		return fmt.Errorf("cannot reach %s: %w: check the name, the port and the network", host, op.Err)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):

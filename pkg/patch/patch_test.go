@@ -810,8 +810,8 @@ func TestMountRefused(t *testing.T) {
 			if !errors.As(err, &ce) || ce.Digest == "" {
 				t.Errorf("error %v", err)
 			} else {
-				got := regexp.MustCompile(`\d+ bytes`).ReplaceAllString(masked(err.Error()), "N bytes")
-				if want := "HOST/other:1: layer sha256:HEX of the base (N bytes) would have to be copied, for HOST does not mount it from app into other: add --allow-copy if that is meant"; got != want {
+				got := regexp.MustCompile(`\d+ B`).ReplaceAllString(masked(err.Error()), "N B")
+				if want := "HOST/other:1: layer sha256:HEX of the base (N B) would have to be copied, for HOST does not mount it from app into other: add --allow-copy if that is meant"; got != want {
 					t.Errorf("\n got %s\nwant %s", got, want)
 				}
 			}
