@@ -19,7 +19,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -27,6 +26,8 @@ import (
 	ociLayout "github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/opencontainers/image-spec/schema"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
 // need fails the test where a program is missing.
@@ -53,42 +54,21 @@ func command(t *testing.T, name string, args ...string) string {
 // counts.
 func distribution(t *testing.T) *server {
 	t.Helper()
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: startDistribution(t)})
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: startDistribution(t, "")})
 	proxy.ErrorLog = log.New(io.Discard, "", 0)
 	return serve(t, proxy)
 }
 
-// startDistribution gives the registry's host and port.
-func startDistribution(t testing.TB) string {
+// startDistribution gives the registry's host and port. more is added to its
+// configuration.
+func startDistribution(t testing.TB, more string) string {
 	t.Helper()
-	program := need(t, "docker-registry", "docker-registry")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	host, end, err := imagetest.Distribution(t.TempDir(), more)
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := l.Addr().String()
-	l.Close()
-	dir := t.TempDir()
-	config := filepath.Join(dir, "config.yml")
-	body := "version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: " + dir + "/data}}\nhttp: {addr: '" + host + "', relativeurls: true}\n"
-	if err := os.WriteFile(config, []byte(body), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(program, "serve", config)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		c, err := net.Dial("tcp", host)
-		if err == nil {
-			c.Close()
-			return host
-		}
-		if time.Now().After(end) {
-			t.Fatalf("nothing answers at %s", host)
-		}
-	}
+	t.Cleanup(end)
+	return host
 }
 
 // The registry that most people run: it knows in which repository a blob is, and
