@@ -31,7 +31,7 @@ type repository struct {
 func newRepository(ref name.Reference, o Options) (*repository, error) {
 	opts := []remote.Option{
 		remote.WithAuthFromKeychain(authn.DefaultKeychain),
-		remote.WithTransport(bounded{layers.Transport(o.Insecure)}),
+		remote.WithTransport(layers.PushTransport(o.Insecure, o.sleep)),
 		remote.WithUserAgent("imgcheck"),
 	}
 	if o.backoff != nil {
@@ -44,30 +44,6 @@ func newRepository(ref name.Reference, o Options) (*repository, error) {
 	}
 	r.pusher, err = remote.NewPusher(opts...)
 	return r, err
-}
-
-// bounded cuts manifests off that are larger than any should be.
-type bounded struct{ http.RoundTripper }
-
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := b.RoundTripper.RoundTrip(r)
-	if err == nil && strings.Contains(r.URL.Path, "/manifests/") {
-		resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxDocument}
-	}
-	return resp, err
-}
-
-type boundedBody struct {
-	io.ReadCloser
-	left int
-}
-
-func (b *boundedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.left -= n; b.left < 0 {
-		return 0, fmt.Errorf("the manifest is larger than the %d bytes that are read", maxDocument)
-	}
-	return n, err
 }
 
 // openRepository gets what a reference names.

@@ -1,0 +1,104 @@
+package layers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	// maxAnswer bounds what a registry answers, blobs excepted, in bytes.
+	// Registries take manifests of 4 MiB (distribution-spec, "Pushing Manifests").
+	maxAnswer    = 8 << 20
+	maxRedirects = 10 // as net/http has it
+
+	// pushStall is how long a registry may need to answer when it is written to:
+	// some put a large blob together, or look at it, before they do.
+	pushStall = 10 * time.Minute
+)
+
+var errRedirects = errors.New("it redirects without end")
+
+// bounded is a transport that lets a registry go only so far. go-containerregistry
+// reads manifests of 100 MiB, drains what its ping gets to its end, and follows
+// redirects for ever.
+type bounded struct{ base http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	first, n := req, 0
+	for ; first.Response != nil && first.Response.Request != nil; n++ { // what redirected to here
+		first = first.Response.Request
+	}
+	if n >= maxRedirects {
+		return nil, errRedirects
+	}
+	resp, err := b.base.RoundTrip(req)
+	if err == nil && (resp.StatusCode >= 300 || !isBlob(first)) {
+		resp.Body = &boundedBody{resp.Body, maxAnswer}
+	}
+	return resp, err
+}
+
+// isBlob reports whether a request is for a blob, whose size the manifest bounds.
+func isBlob(req *http.Request) bool {
+	return req.Method == http.MethodGet && strings.Contains(req.URL.Path, "/blobs/")
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= n; b.left < 0 {
+		return 0, fmt.Errorf("what the registry answers is larger than the %d bytes that are read", maxAnswer)
+	}
+	return n, err
+}
+
+// PushTransport is the transport to a registry for one who asks again himself, as
+// go-containerregistry does: an upload that broke off begins with another question.
+// It gives up a request when nothing comes for a while, and hands on an answer that
+// says when to come back (Retry-After) only then. A nil sleep waits.
+func PushTransport(insecure bool, sleep func(context.Context, time.Duration) error) http.RoundTripper {
+	return &calm{patient{bounded{Transport(insecure)}, defaultStall, (&Options{sleep: sleep}).sleeper()}}
+}
+
+type calm struct{ patient }
+
+// RoundTrip implements [http.RoundTripper].
+func (c *calm) RoundTrip(req *http.Request) (*http.Response, error) {
+	p := c.patient
+	if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		p.stall = pushStall
+	}
+	resp, err := p.try(req)
+	if err != nil || !passing(req, resp, nil) {
+		return resp, err
+	}
+	if wait := retryAfter(resp); wait > 0 {
+		if err := p.sleep(req.Context(), wait); err != nil {
+			resp.Body.Close()
+			return nil, err
+		}
+	}
+	return resp, nil
+}
+
+// sending is the body of a request, which goes on as long as somebody takes it.
+type sending struct {
+	io.ReadCloser
+	timer *time.Timer
+	stall time.Duration
+}
+
+func (s sending) Read(p []byte) (int, error) {
+	s.timer.Reset(s.stall)
+	return s.ReadCloser.Read(p)
+}
