@@ -1,12 +1,15 @@
 package imagetest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -31,6 +34,10 @@ func Distribution(dir, more string) (host string, end func(), err error) {
 		return "", nil, fmt.Errorf("starting docker-registry: %w", err)
 	}
 	cmd := exec.Command(program, "serve", config)
+	// It would take REGISTRY_AUTH_FILE, which is Podman's, for its own auth.file.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "REGISTRY_") })
+	var said bytes.Buffer
+	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		return "", nil, fmt.Errorf("starting docker-registry: %w", err)
 	}
@@ -44,7 +51,7 @@ func Distribution(dir, more string) (host string, end func(), err error) {
 		}
 		select {
 		case <-ended:
-			return "", nil, fmt.Errorf("docker-registry has ended: %s", cmd.ProcessState)
+			return "", nil, fmt.Errorf("docker-registry has ended: %s: %s", cmd.ProcessState, said.String())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

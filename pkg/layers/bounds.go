@@ -78,7 +78,13 @@ func (c *calm) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
 		p.stall = pushStall
 	}
+	if req.URL.Query().Has("mount") {
+		return p.RoundTrip(req) // go-containerregistry takes any failure for a refusal, and would copy
+	}
 	resp, err := p.try(req)
+	if err == nil && resp.StatusCode == http.StatusUnauthorized && req.GetBody != nil {
+		req.Body = &again{open: req.GetBody} // go-containerregistry sends it again with a new token, and would send nothing
+	}
 	if err != nil || !passing(req, resp, nil) {
 		return resp, err
 	}
@@ -101,4 +107,27 @@ type sending struct {
 func (s sending) Read(p []byte) (int, error) {
 	s.timer.Reset(s.stall)
 	return s.ReadCloser.Read(p)
+}
+
+// again is the body of a request that is sent once more, opened when it is.
+type again struct {
+	open func() (io.ReadCloser, error)
+	rc   io.ReadCloser
+}
+
+func (a *again) Read(p []byte) (int, error) {
+	if a.rc == nil {
+		var err error
+		if a.rc, err = a.open(); err != nil {
+			return 0, err
+		}
+	}
+	return a.rc.Read(p)
+}
+
+func (a *again) Close() error {
+	if a.rc == nil {
+		return nil
+	}
+	return a.rc.Close()
 }

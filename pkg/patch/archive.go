@@ -61,9 +61,6 @@ func (a *archive) blob(context.Context, v1.Descriptor) (io.ReadCloser, error) {
 	return nil, errNoManifest
 }
 
-// maxArchiveDocuments bounds the JSON files of an archive together, in bytes.
-const maxArchiveDocuments = 4 * maxDocument
-
 func (b *Base) openArchive(ctx context.Context, scheme, rest string, o Options) error {
 	a := &archive{}
 	var tag string
@@ -208,7 +205,7 @@ func (a *archive) read(ctx context.Context, tag string) error {
 			links[name] = link
 			return nil
 		}
-		if h.Size > maxDocument || held+h.Size > maxArchiveDocuments {
+		if h.Size > maxDocument || held+h.Size > maxDocuments {
 			return nil
 		}
 		br := bufio.NewReaderSize(r, 512)

@@ -24,7 +24,7 @@ import (
 //	go test ./pkg/patch -run '^$' -bench Wire -benchtime 5x -timeout 1h
 func BenchmarkWire(b *testing.B) {
 	b.Setenv("DOCKER_CONFIG", b.TempDir())
-	w, err := imagetest.NewWire(startDistribution(b, ""))
+	w, err := imagetest.NewWire(startDistribution(b))
 	if err != nil {
 		b.Fatal(err)
 	}

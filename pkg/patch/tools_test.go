@@ -49,19 +49,18 @@ func command(t *testing.T, name string, args ...string) string {
 }
 
 // distribution starts the registry that most people run, behind a server that
-// counts.
-func distribution(t *testing.T) *server {
+// counts. more is added to its configuration.
+func distribution(t *testing.T, more ...string) *server {
 	t.Helper()
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: startDistribution(t, "")})
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: startDistribution(t, more...)})
 	proxy.ErrorLog = log.New(io.Discard, "", 0)
 	return serve(t, proxy)
 }
 
-// startDistribution gives the registry's host and port. more is added to its
-// configuration.
-func startDistribution(t testing.TB, more string) string {
+// startDistribution gives the registry's host and port.
+func startDistribution(t testing.TB, more ...string) string {
 	t.Helper()
-	host, end, err := imagetest.Distribution(t.TempDir(), more)
+	host, end, err := imagetest.Distribution(t.TempDir(), strings.Join(more, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
