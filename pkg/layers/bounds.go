@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 )
@@ -21,12 +22,21 @@ const (
 	pushStall = 10 * time.Minute
 )
 
-var errRedirects = errors.New("it redirects without end")
+var (
+	errRedirects = errors.New("it redirects without end")
+	errPlain     = errors.New("plain HTTP")
+)
 
 // bounded is a transport that lets a registry go only so far. go-containerregistry
-// reads manifests of 100 MiB, drains what its ping gets to its end, and follows
-// redirects for ever.
-type bounded struct{ base http.RoundTripper }
+// reads manifests of 100 MiB, drains what its ping gets to its end, follows
+// redirects for ever, and speaks plain HTTP to whoever answers nothing else at an
+// address of an inner network, login and all.
+type bounded struct {
+	base  http.RoundTripper
+	plain bool // allows plain HTTP
+}
+
+func newBounded(insecure bool) bounded { return bounded{Transport(insecure), insecure} }
 
 // RoundTrip implements [http.RoundTripper].
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -34,14 +44,23 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	for ; first.Response != nil && first.Response.Request != nil; n++ { // what redirected to here
 		first = first.Response.Request
 	}
-	if n >= maxRedirects {
+	switch {
+	case n >= maxRedirects:
 		return nil, errRedirects
+	case n == 0 && req.URL.Scheme == "http" && !b.plain && !isLoopback(req.URL.Hostname()):
+		return nil, errPlain
 	}
 	resp, err := b.base.RoundTrip(req)
 	if err == nil && (resp.StatusCode >= 300 || !isBlob(first)) {
 		resp.Body = &boundedBody{resp.Body, maxAnswer}
 	}
 	return resp, err
+}
+
+// isLoopback reports whether a host is this machine, by its name.
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.IsLoopback()
 }
 
 // isBlob reports whether a request is for a blob, whose size the manifest bounds.
@@ -67,7 +86,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 // It gives up a request when nothing comes for a while, and hands on an answer that
 // says when to come back (Retry-After) only then. A nil sleep waits.
 func PushTransport(insecure bool, sleep func(context.Context, time.Duration) error) http.RoundTripper {
-	return &calm{patient{bounded{Transport(insecure)}, defaultStall, (&Options{sleep: sleep}).sleeper()}}
+	return &calm{patient{newBounded(insecure), defaultStall, (&Options{sleep: sleep}).sleeper()}}
 }
 
 type calm struct{ patient }

@@ -208,6 +208,17 @@ func TestBlobsElsewhere(t *testing.T) {
 	}
 }
 
+func TestIsLoopback(t *testing.T) {
+	for host, want := range map[string]bool{
+		"localhost": true, "a.localhost": true, "127.0.0.1": true, "127.9.9.9": true, "::1": true,
+		"10.0.0.1": false, "127.0.0.1.example.com": false, "localhost.example.com": false, "registry.local": false, "": false,
+	} {
+		if got := isLoopback(host); got != want {
+			t.Errorf("%q: %v", host, got)
+		}
+	}
+}
+
 // Who writes to a registry waits as long as it asks for, and as long as something
 // goes on.
 func TestPushTransport(t *testing.T) {

@@ -125,7 +125,7 @@ func (img *Image) openRegistry(ctx context.Context, s string) error {
 
 // transport is how a registry is talked to.
 func (img *Image) transport() http.RoundTripper {
-	rt := bounded{Transport(img.opts.Insecure)}
+	rt := newBounded(img.opts.Insecure)
 	stall := img.opts.Stall
 	if stall <= 0 {
 		stall = defaultStall
@@ -236,6 +236,8 @@ func hostError(host string, err error) error {
 		return fmt.Errorf("%s: its TLS certificate is not trusted (%w): install its CA, or add --insecure", host, cert.Err)
 	case errors.As(err, &op) && op.Op == "dial":
 		return fmt.Errorf("cannot reach %s: %w: check the name, the port and the network", host, op.Err)
+	case errors.Is(err, errPlain):
+		return fmt.Errorf("%s does not answer by TLS, and a login would be for all to read without: add --insecure if that is meant", host)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return fmt.Errorf("the connection to %s broke off: try again", host)
 	case strings.Contains(text, "error verifying "): // ggcr keeps the type to itself; of a manifest or config
