@@ -204,7 +204,7 @@ func patchOptions(c *cli.Context) (*patching, error) {
 	}
 	p.layers.Keep, p.layers.KeepID = inventory.Wants, inventory.WantsID
 	p.stopProgress = watch(c, &p.layers).done
-	p.patch = patch.Options{Platform: p.layers.Platform, Insecure: p.layers.Insecure, AllowCopy: c.Bool("allow-copy"), Note: p.say}
+	p.patch = patch.Options{Platform: p.layers.Platform, Insecure: p.layers.Insecure, AllowCopy: c.Bool("allow-copy"), Note: func(line string) { p.say(oneLine(line)) }}
 	p.packs, err = loadPacks(c.StringSlice("rules"))
 	return p, err
 }
@@ -255,7 +255,7 @@ func (p *patching) run(ctx context.Context) error {
 		case errors.As(err, &no):
 			refused = no
 			if len(base.Images) > 1 {
-				p.say(fmt.Sprintf("%s stays as it is: %v", img.Platform.String(), no))
+				p.say(oneLine(fmt.Sprintf("%s stays as it is: %v", img.Platform.String(), no)))
 			}
 			continue
 		case err != nil:
