@@ -238,7 +238,7 @@ func hostError(host string, err error) error {
 		return fmt.Errorf("cannot reach %s: %w: check the name, the port and the network", host, op.Err)
 	case errors.Is(err, errPlain):
 		return fmt.Errorf("%s does not answer by TLS, and a login would be for all to read without: add --insecure if that is meant", host)
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return fmt.Errorf("the connection to %s broke off: try again", host)
 	case strings.Contains(text, "error verifying "): // ggcr keeps the type to itself; of a manifest or config
 		return fmt.Errorf("its bytes are not those that the manifest names (%w): the image is damaged, or a proxy has changed it", err)

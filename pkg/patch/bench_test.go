@@ -143,6 +143,9 @@ func BenchmarkWire(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+			if up := w.Up.Load() / int64(n); up > 64<<10 {
+				b.Errorf("%d bytes up, for a layer of some 150", up)
+			}
 			b.ReportMetric(float64(w.Up.Load())/float64(n), "B-up/op")
 			b.ReportMetric(float64(w.Down.Load())/float64(n), "B-down/op")
 		})

@@ -302,6 +302,60 @@ func TestTokenExpires(t *testing.T) {
 	}
 }
 
+// A copy whose source breaks off begins again, and one that goes on breaking off
+// leaves no name.
+func TestCopyBreaksOff(t *testing.T) {
+	from, to := distribution(t), distribution(t)
+	ref := from.push(t, "app:1", textImage(t, app))
+	o := quick()
+	o.AllowCopy = true
+	b := open(t, ref, o)
+	p := patchAll(t, b, change())
+	layer := b.Images[0].manifest.Layers[0]
+	breaks := func(times int) {
+		var mu sync.Mutex
+		from.reset(func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if times == 0 || r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, layer.Digest.String()) {
+				return false
+			}
+			times--
+			w.Header().Set("Content-Length", fmt.Sprint(layer.Size))
+			w.Write(make([]byte, 10))
+			panic(http.ErrAbortHandler)
+		})
+	}
+	breaks(-1)
+	if _, err := Publish(t.Context(), b, p, to.host+"/app:fixed", o); err == nil || to.digest(t, "app:fixed") != "" {
+		t.Errorf("error %v", err)
+	} else {
+		if want := "pushing layer " + layer.Digest.String() + ": reading it: the connection to " + from.host + " broke off: try again"; !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	breaks(1)
+	if _, err := Publish(t.Context(), b, p, to.host+"/app:fixed", o); err != nil {
+		t.Fatal(err)
+	}
+	to.whole(t, "app:fixed")
+	// Bytes that are not the layer's are not taken for it.
+	from.reset(func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, layer.Digest.String()) {
+			return false
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(layer.Size))
+		w.Write(make([]byte, layer.Size))
+		return true
+	})
+	_, err := Publish(t.Context(), b, p, to.host+"/another:fixed", o)
+	if err == nil || to.digest(t, "another:fixed") != "" {
+		t.Errorf("error %v", err)
+	} else {
+		wantError(t, err, "HOST/another:fixed: pushing layer sha256:HEX: reading it: its bytes are not those that the manifest names (error verifying sha256 checksum after reading 208 bytes; got \"sha256:HEX\", want \"sha256:HEX\"): the image is damaged, or a proxy has changed it")
+	}
+}
+
 // A pull-through cache is read as any registry, and takes no pushes.
 func TestMirror(t *testing.T) {
 	s := distribution(t)
