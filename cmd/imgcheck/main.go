@@ -24,6 +24,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/internal/nearest"
+	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
 // Exit statuses, the same for every command and format.
@@ -84,7 +85,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // oneLine keeps an error on one line, whatever a registry has put into it.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// oneLine is a text on one line, of characters that no terminal obeys: errors name
+// what images and registries say.
+func oneLine(s string) string { return layers.Escaped(strings.Join(strings.Fields(s), " ")) }
 
 func newApp(stdout, stderr io.Writer) *cli.App {
 	return &cli.App{

@@ -117,6 +117,13 @@ func openTarget(to string, o Options) (target, error) {
 }
 
 func (b *Base) publish(ctx context.Context, patched []*Patched, t target, o Options) (string, error) {
+	_, toLayout := t.(*layout)
+	if _, fromLayout := b.src.(*layout); toLayout && !fromLayout {
+		var err error
+		if b, patched, err = b.asOCI(patched); err != nil {
+			return "", err
+		}
+	}
 	raw, mt, err := b.result(patched, o)
 	if err != nil {
 		return "", err
