@@ -1,6 +1,7 @@
 package elfdeps
 
 import (
+	"bytes"
 	"sync"
 	"weak"
 
@@ -11,15 +12,15 @@ import (
 // their symbols are not. So symbols are held as they are stored, compressed, and
 // read when a process asks for them; a process holds them as long as it binds.
 
-// packer and unpacker are stateless, and serve any number of callers.
 var (
-	packer = sync.OnceValue(func() *zstd.Encoder {
-		z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(4), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(packWindow), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(false))
+	packers = sync.Pool{New: func() any {
+		z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(packWindow), zstd.WithEncoderCRC(false))
 		if err != nil {
 			panic(err) // options that do not go together
 		}
 		return z
-	})
+	}}
+	// unpacker serves any number of callers.
 	unpacker = sync.OnceValue(func() *zstd.Decoder {
 		z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(4), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(packWindow), zstd.WithDecodeAllCapLimit(true))
 		if err != nil {
@@ -61,9 +62,15 @@ func (s *Symbols) Pack() *Symbols {
 	if s == nil || s.packed != nil {
 		return s
 	}
-	e := encoder{make([]byte, 0, s.Weight()+s.Weight()/8+64)}
+	z := packers.Get().(*zstd.Encoder)
+	defer packers.Put(z)
+	var b bytes.Buffer
+	z.Reset(&b)
+	e := encoder{w: z}
 	e.symbols(s)
-	return s.with(&packed{zstd: packer().EncodeAll(e.b, nil), weight: s.Weight()})
+	z.Write(e.b)
+	z.Close() // a bytes.Buffer has no errors
+	return s.with(&packed{zstd: bytes.Clone(b.Bytes()), weight: s.Weight()})
 }
 
 // with are the flags of s beside tables that are packed.

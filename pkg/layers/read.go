@@ -537,7 +537,6 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", printable(e.Path), err)
 		}
-		o.Symbols = o.Symbols.Pack()
 		if b.symbols += o.Symbols.Weight(); b.symbols > maxSymbols {
 			o.Symbols = nil
 			o.Unread = append(o.Unread, elfdeps.Unread{What: "symbols", Why: "are more than are kept of a layer"})
