@@ -286,7 +286,10 @@ func (b *builder) header(h *tar.Header, r io.Reader) error {
 		b.marker(dir, rest)
 		return b.full()
 	}
-	e, err := b.entry(join(dir.Path, base), h, r)
+	if dir.Path != text {
+		name = join(dir.Path, base)
+	}
+	e, err := b.entry(name, h, r)
 	if err != nil {
 		return err
 	}
@@ -410,8 +413,9 @@ func (b *builder) put(dir *item, name string, e Entry) *item {
 	if dir.kids == nil {
 		dir.kids = map[string]*item{}
 	}
-	dir.kids[name] = &item{Entry: e}
-	return dir.kids[name]
+	it := &item{Entry: e}
+	dir.kids[e.Path[len(e.Path)-len(name):]] = it // of the path, so that name's text may go
+	return it
 }
 
 // marker takes the markers of the OCI layer format, without their `.wh.`:
