@@ -109,8 +109,8 @@ type stop struct {
 
 func (m *merger) add(i int, l *Layer) {
 	m.covers = map[string]stop{"": {}}
-	for k := range l.Entries {
-		m.entry(i, &l.Entries[k])
+	for _, e := range l.Entries {
+		m.entry(i, e)
 	}
 	for _, p := range l.Whiteouts {
 		m.stop(p, stop{contents: true, itself: true, removed: true, by: i})

@@ -87,7 +87,7 @@ func (e *Entry) IsDir() bool { return e.Type == Dir || e.Type == ImpliedDir }
 // Layer is the index of one layer. It is not changed after it was read.
 type Layer struct {
 	// Entries in the order of their paths, parents before children; one a path.
-	Entries []Entry
+	Entries []*Entry
 	// Whiteouts are the paths that the layer removes from those below.
 	Whiteouts []string
 	// Opaque are the directories of which nothing below shows.
@@ -617,9 +617,9 @@ func (b *builder) layer() *Layer {
 		readers.Put(b.reader)
 		b.reader = nil
 	}
-	l := &Layer{Entries: make([]Entry, 0, b.items), Skipped: b.skipped}
+	l := &Layer{Entries: make([]*Entry, 0, b.items), Skipped: b.skipped}
 	b.list(l, b.root)
-	slices.SortFunc(l.Entries, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(l.Entries, func(a, b *Entry) int { return strings.Compare(a.Path, b.Path) })
 	l.linkBack()
 	slices.Sort(l.Whiteouts)
 	slices.Sort(l.Opaque)
@@ -632,8 +632,7 @@ func (b *builder) layer() *Layer {
 // linkBack gives hard links that stand before their target in the tar the file
 // that they mean.
 func (l *Layer) linkBack() {
-	for i := range l.Entries {
-		e := &l.Entries[i]
+	for _, e := range l.Entries {
 		if e.Type != HardLink {
 			continue
 		}
@@ -646,11 +645,11 @@ func (l *Layer) linkBack() {
 }
 
 func (l *Layer) find(p string) *Entry {
-	i, ok := slices.BinarySearchFunc(l.Entries, p, func(e Entry, p string) int { return strings.Compare(e.Path, p) })
+	i, ok := slices.BinarySearchFunc(l.Entries, p, func(e *Entry, p string) int { return strings.Compare(e.Path, p) })
 	if !ok {
 		return nil
 	}
-	return &l.Entries[i]
+	return l.Entries[i]
 }
 
 // list adds what is in a directory, and lets go of it.
@@ -663,7 +662,7 @@ func (b *builder) list(l *Layer, dir *item) {
 			l.Whiteouts = append(l.Whiteouts, it.Path)
 			continue
 		}
-		l.Entries = append(l.Entries, it.Entry)
+		l.Entries = append(l.Entries, &it.Entry)
 		if it.IsDir() {
 			b.list(l, it)
 		}
