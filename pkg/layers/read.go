@@ -88,7 +88,7 @@ func (e *Entry) IsDir() bool { return e.Type == Dir || e.Type == ImpliedDir }
 // Layer is the index of one layer. It is not changed after it was read.
 type Layer struct {
 	// Entries in the order of their paths, parents before children; one a path.
-	Entries []Entry
+	Entries []*Entry
 	// Whiteouts are the paths that the layer removes from those below.
 	Whiteouts []string
 	// Opaque are the directories of which nothing below shows.
@@ -298,7 +298,10 @@ func (b *builder) header(h *tar.Header, r io.Reader) error {
 		b.marker(dir, rest)
 		return b.full()
 	}
-	e, err := b.entry(join(dir.Path, base), h, r)
+	if dir.Path != text {
+		name = join(dir.Path, base)
+	}
+	e, err := b.entry(name, h, r)
 	if err != nil {
 		return err
 	}
@@ -422,8 +425,9 @@ func (b *builder) put(dir *item, name string, e Entry) *item {
 	if dir.kids == nil {
 		dir.kids = map[string]*item{}
 	}
-	dir.kids[name] = &item{Entry: e}
-	return dir.kids[name]
+	it := &item{Entry: e}
+	dir.kids[e.Path[len(e.Path)-len(name):]] = it // of the path, so that name's text may go
+	return it
 }
 
 // marker takes the markers of the OCI layer format, without their `.wh.`:
@@ -549,7 +553,6 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", printable(e.Path), err)
 		}
-		o.Symbols = o.Symbols.Pack()
 		if b.symbols += o.Symbols.Weight(); b.symbols > maxSymbols {
 			o.Symbols = nil
 			o.Unread = append(o.Unread, elfdeps.Unread{What: "symbols", Why: "are more than are kept of a layer"})
@@ -646,9 +649,9 @@ func (b *builder) layer() *Layer {
 		readers.Put(b.reader)
 		b.reader = nil
 	}
-	l := &Layer{Entries: make([]Entry, 0, b.items), Skipped: b.skipped}
+	l := &Layer{Entries: make([]*Entry, 0, b.items), Skipped: b.skipped}
 	b.list(l, b.root)
-	slices.SortFunc(l.Entries, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(l.Entries, func(a, b *Entry) int { return strings.Compare(a.Path, b.Path) })
 	l.linkBack()
 	slices.Sort(l.Whiteouts)
 	slices.Sort(l.Opaque)
@@ -661,8 +664,7 @@ func (b *builder) layer() *Layer {
 // linkBack gives hard links that stand before their target in the tar the file
 // that they mean.
 func (l *Layer) linkBack() {
-	for i := range l.Entries {
-		e := &l.Entries[i]
+	for _, e := range l.Entries {
 		if e.Type != HardLink {
 			continue
 		}
@@ -675,11 +677,11 @@ func (l *Layer) linkBack() {
 }
 
 func (l *Layer) find(p string) *Entry {
-	i, ok := slices.BinarySearchFunc(l.Entries, p, func(e Entry, p string) int { return strings.Compare(e.Path, p) })
+	i, ok := slices.BinarySearchFunc(l.Entries, p, func(e *Entry, p string) int { return strings.Compare(e.Path, p) })
 	if !ok {
 		return nil
 	}
-	return &l.Entries[i]
+	return l.Entries[i]
 }
 
 // list adds what is in a directory, and lets go of it.
@@ -692,7 +694,7 @@ func (b *builder) list(l *Layer, dir *item) {
 			l.Whiteouts = append(l.Whiteouts, it.Path)
 			continue
 		}
-		l.Entries = append(l.Entries, it.Entry)
+		l.Entries = append(l.Entries, &it.Entry)
 		if it.IsDir() {
 			b.list(l, it)
 		}
