@@ -89,26 +89,26 @@ func refuse(format string, args ...any) error { return errRefused{fmt.Sprintf(fo
 
 // patching are the flags of a patch, checked, and what it needs.
 type patching struct {
-	ref, target  string
-	from         []string
-	cacheDir     string // as the user has given it
-	pins         map[string]string
-	accept       bool
-	dry, undo    bool
-	emit         string
-	buildkit     string // address of a buildkitd
-	layers       layers.Options
-	patch        patch.Options
-	packs        *lint.Packs
-	policy       *decisions // nil decides nothing
-	out, errs    io.Writer
-	stopProgress func()
-	close        []func() error // what is held until all is published
+	ref, target string
+	from        []string
+	cacheDir    string // as the user has given it
+	pins        map[string]string
+	accept      bool
+	dry, undo   bool
+	emit        string
+	buildkit    string // address of a buildkitd
+	layers      layers.Options
+	patch       patch.Options
+	packs       *lint.Packs
+	policy      *decisions // nil decides nothing
+	out, errs   io.Writer
+	progress    *progress
+	close       []func() error // what is held until all is published
 }
 
 // done lets go of what is held.
 func (p *patching) done() {
-	p.stopProgress()
+	p.progress.done()
 	for _, f := range p.close {
 		f()
 	}
@@ -117,7 +117,7 @@ func (p *patching) done() {
 // sources opens what --from names. Without a cache, what is downloaded is kept
 // until the end.
 func (p *patching) sources(ctx context.Context) (*provide.Sources, error) {
-	o := provide.Options{Insecure: p.layers.Insecure, Indexes: p.layers.Cache}
+	o := provide.Options{Insecure: p.layers.Insecure, Indexes: p.layers.Cache, Progress: p.progress.told}
 	switch {
 	case p.layers.Cache == nil:
 		dir, err := os.MkdirTemp("", "imgcheck-*")
@@ -211,7 +211,7 @@ func patchOptions(c *cli.Context) (*patching, error) {
 		return nil, err
 	}
 	p.layers.Keep, p.layers.KeepID = inventory.Wants, inventory.WantsID
-	p.stopProgress = watch(c, &p.layers).done
+	p.progress = watch(c, &p.layers)
 	p.patch = patch.Options{Platform: p.layers.Platform, Insecure: p.layers.Insecure, Env: p.layers.Env, AllowCopy: c.Bool("allow-copy"), Note: p.say}
 	p.packs, err = loadPacks(decided.rules(c))
 	return p, err
@@ -219,18 +219,18 @@ func patchOptions(c *cli.Context) (*patching, error) {
 
 // say tells something on the standard error.
 func (p *patching) say(line string) {
-	p.stopProgress()
+	p.progress.pause()
 	fmt.Fprintln(p.errs, line)
 }
 
 // undone gives a name its original back.
 func (p *patching) undone(ctx context.Context) error {
-	defer p.stopProgress()
+	defer p.progress.done()
 	ref, err := patch.Undo(ctx, p.ref, p.patch)
 	if err != nil {
 		return err
 	}
-	p.stopProgress()
+	p.progress.pause()
 	fmt.Fprintln(p.out, ref)
 	return nil
 }
@@ -276,7 +276,7 @@ func (p *patching) run(ctx context.Context) error {
 			continue
 		}
 		if p.emit == "dockerfile" {
-			p.stopProgress()
+			p.progress.pause()
 			fmt.Fprint(p.out, w.plan.Dockerfile())
 			continue
 		}
@@ -322,7 +322,7 @@ func (p *patching) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.stopProgress()
+	p.progress.pause()
 	for _, line := range append([]string{ref}, vars...) {
 		fmt.Fprintln(p.out, line)
 	}
@@ -430,7 +430,7 @@ func reasons(plan *fix.Plan) string {
 
 // show prints a plan: to the standard output where it is what was asked for.
 func (p *patching) show(w *work) error {
-	p.stopProgress()
+	p.progress.pause()
 	to := p.errs
 	if p.dry {
 		to = p.out

@@ -108,7 +108,7 @@ func planned(t *testing.T, ref string, parsed *imagetest.Image, plan *fix.Plan) 
 	if len(dirs) == 0 {
 		return patchedText(plan)
 	}
-	p := &patching{ref: ref, dry: true, out: io.Discard, errs: io.Discard, stopProgress: func() {}}
+	p := &patching{ref: ref, dry: true, out: io.Discard, errs: io.Discard, progress: newProgress(io.Discard, true, false)}
 	var err error
 	if p.packs, err = lint.LoadPacks(rules.FS); err != nil {
 		t.Fatal(err)

@@ -31,10 +31,19 @@ func TestProgressLines(t *testing.T) {
 		wait() // nothing new
 		p.add(1, 300e6)
 		wait()
+		p.told("a\nwheel", 25e6, 100e6)
+		p.pause() // which is of bars only
+		wait()
+		p.told("a\nwheel", 100e6, 100e6)
+		p.begin([]layers.LayerInfo{{Size: 100e6}}) // of the next image
+		p.add(0, 50e6)
+		wait()
 		p.done()
-		p.add(1, 1)
+		p.add(0, 1)
+		p.told("a\nwheel", 1, 2)
 		p.done()
-		if got, want := out.String(), "imgcheck: read 150MB, layer 2 is at 25 %\nimgcheck: read 450MB\n"; got != want {
+		want := "imgcheck: read 150MB, layer 2 is at 25 %\nimgcheck: read 450MB\nimgcheck: read 475MB, a wheel is at 25 %\nimgcheck: read 600MB, layer 1 is at 50 %\n"
+		if got := out.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
@@ -45,6 +54,7 @@ func TestQuiet(t *testing.T) {
 		var out bytes.Buffer
 		p := newProgress(&out, true, false)
 		p.add(0, 1<<30)
+		p.told("wheel", 1<<30, 1<<31)
 		time.Sleep(10 * lineEvery)
 		p.note(0, "is in\nthe cache")
 		p.note(-1, "no cache")
@@ -55,19 +65,24 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
-// On a terminal each layer has a bar while it is being read, and none is left.
+// On a terminal each layer, and each library that is downloaded, has a bar while it
+// is being read, also after something was written between, and none is left.
 func TestProgressBars(t *testing.T) {
 	primary, terminal := pty(t)
 	t.Setenv("TERM", "xterm")
-	shown, read := make(chan struct{}), make(chan string)
+	shown, downloading, read := make(chan struct{}), make(chan struct{}), make(chan string)
 	go func() {
-		all, seen := "", false
+		all, seen, later := "", false, false
 		for buf := make([]byte, 4096); ; {
 			n, err := primary.Read(buf) // an error when the terminal is closed
 			all += string(buf[:n])
 			if !seen && strings.Contains(all, "4.0 GB") {
 				seen = true
 				close(shown)
+			}
+			if !later && strings.Contains(all, "7.0 GB") && strings.Contains(all, "a_wheel.whl") {
+				later = true
+				close(downloading)
 			}
 			if err != nil {
 				read <- all
@@ -83,6 +98,9 @@ func TestProgressBars(t *testing.T) {
 	<-shown
 	p.note(1, "is told above the bars")
 	p.add(0, 4e6)
+	p.pause()
+	p.told("a_wheel.whl", 2e9, 7e9)
+	<-downloading
 	p.done()
 	p.add(1, 1e9)
 	terminal.Close()
@@ -90,7 +108,7 @@ func TestProgressBars(t *testing.T) {
 	if want := "imgcheck: layer 2: is told above the bars"; !strings.Contains(got, want) {
 		t.Errorf("no %q in %q", want, got)
 	}
-	if last := got[strings.LastIndex(got, "\n")+1:]; strings.Contains(last, "layer") {
+	if last := got[strings.LastIndex(got, "\n")+1:]; strings.Contains(last, "layer") || strings.Contains(last, "wheel") {
 		t.Errorf("left behind: %q", last)
 	}
 }
