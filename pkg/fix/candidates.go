@@ -169,13 +169,19 @@ var hashed = regexp.MustCompile(`-[0-9a-f]{8}\.so`)
 // to link with and fails when it is called; what a wheel has vendored belongs to
 // it alone; what the driver's mounts will cover is gone when the image runs.
 func offered(file string) bool {
-	for _, dir := range strings.Split(path.Dir(file), "/") {
-		if dir == "stubs" || dir == "compat" || strings.HasSuffix(dir, ".libs") {
-			return false
-		}
-	}
-	return !hashed.MatchString(path.Base(file)) && !strings.HasPrefix(file, "/usr/local/nvidia/")
+	return !hashed.MatchString(path.Base(file)) && !covered(path.Dir(file)) && !strings.Contains(path.Dir(file)+"/", ".libs/")
 }
+
+// covered reports whether what lies in a directory is not what runs: stubs, and
+// what the driver's mounts and the container runtime bring.
+func covered(dir string) bool {
+	parts := strings.Split(dir, "/")
+	return slices.Contains(parts, "stubs") || slices.Contains(parts, "compat") || strings.HasPrefix(dir+"/", "/usr/local/nvidia/")
+}
+
+// plainName is the name that a library had before auditwheel gave it one of its
+// own: libcudnn.so.9.1.0 of libcudnn-74a4c495.so.9.1.0.
+func plainName(name string) string { return hashed.ReplaceAllString(path.Base(name), ".so") }
 
 // Bounds on what is looked at of an image that has thousands of anything.
 const (
@@ -303,7 +309,7 @@ func (p *planner) ownDirs(f *lint.Finding) []string {
 		for _, place := range s.Places {
 			dir := path.Clean(note.ReplaceAllString(place, ""))
 			switch {
-			case !strings.HasPrefix(dir, "/") || !offered(dir+"/x") || isSystem(dir) || slices.Contains(slices.Concat(wheel, own), dir):
+			case !strings.HasPrefix(dir, "/") || covered(dir) || isSystem(dir) || slices.Contains(slices.Concat(wheel, own), dir):
 			case provide.LibraryOf(f.Library).InWheel(dir):
 				wheel = append(wheel, dir)
 			case slices.ContainsFunc(f.NeededBy, func(n lint.File) bool { return path.Dir(n.Path) == p.real(dir) }):

@@ -291,6 +291,8 @@ func TestBetter(t *testing.T) {
 	path.Rule = "library-not-on-path"
 	warned, noted := missing, missing
 	warned.Severity, noted.Severity = lint.Warning, lint.Note
+	later := missing
+	later.Library, later.Message, later.Later = "libnvrtc.so.12", "libnvrtc.so.12: cannot open shared object file: No such file or directory", true
 	undefined := func(severity lint.Severity, files ...string) lint.Finding {
 		return lint.Finding{Rule: "undefined-symbol", Severity: severity, Message: files[0] + ": undefined symbol: x", Symbol: "x", NeededBy: []lint.File{{Path: files[0]}}, Affected: files}
 	}
@@ -317,10 +319,13 @@ func TestBetter(t *testing.T) {
 		"symbols for two libraries":           {list(missing, path, env), list(undefined(lint.Error, "/a")), traded},
 		"symbols for one of the files":        {list(missing), list(fewer, undefined(lint.Error, "/a", "/b")), traded},
 		"a warning in the place of a warning": {list(warned), list(undefined(lint.Warning, "/a")), traded},
-		"more weight":                         {list(warned, env), list(missing), "another finding takes its place: libcudart.so.12: cannot open shared object file: No such file or directory"},
-		"another of a file that went":         {list(missing), list(undefined(lint.Error, "/c")), "it breaks /c: undefined symbol: x"},
-		"a note of a file that went":          {list(missing), list(undefined(lint.Note, "/c")), "it breaks /c: undefined symbol: x"},
-		"another of the image":                {list(missing), list(env), "it breaks no GPU"},
+		// It is loaded now, and misses something that it opens later.
+		"what is opened later":        {list(missing), list(later), ""},
+		"loading for opening":         {list(later), list(missing), "another finding takes its place: libcudart.so.12: cannot open shared object file: No such file or directory"},
+		"more weight":                 {list(warned, env), list(missing), "another finding takes its place: libcudart.so.12: cannot open shared object file: No such file or directory"},
+		"another of a file that went": {list(missing), list(undefined(lint.Error, "/c")), "it breaks /c: undefined symbol: x"},
+		"a note of a file that went":  {list(missing), list(undefined(lint.Note, "/c")), "it breaks /c: undefined symbol: x"},
+		"another of the image":        {list(missing), list(env), "it breaks no GPU"},
 		// New files have no past: what is wrong with them is one more finding.
 		"more findings of what is new": {list(missing), list(undefined(lint.Error, "/new"), undefined(lint.Error, "/newer")), "there are more errors than before (2, and 1 were)"},
 		"more warnings":                {list(warned), list(undefined(lint.Warning, "/new"), undefined(lint.Warning, "/newer")), "there are more warnings than before (2, and 1 were)"},

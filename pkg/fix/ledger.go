@@ -230,7 +230,7 @@ func (l *ledger) better(before *ledger) error {
 	}
 	is := l.ills()
 	for i, was := range before.ills() {
-		if now, ill := is[i]; !ill || !now.AtLeast(was) {
+		if is[i] < was {
 			return nil
 		}
 	}
@@ -240,36 +240,47 @@ func (l *ledger) better(before *ledger) error {
 // ill is a file with a trouble that it meets; no file is the image as such.
 type ill struct{ key, file string }
 
-// ills are all of them, and how heavy each is.
-func (l *ledger) ills() map[ill]lint.Severity {
-	list := map[ill]lint.Severity{}
+// ills are all of them, and what each weighs.
+func (l *ledger) ills() map[ill]int {
+	list := map[ill]int{}
 	for k, t := range l.trouble {
 		if len(t.files) == 0 {
-			list[ill{k, ""}] = t.finding.Severity
+			list[ill{k, ""}] = weightOf(t.finding)
 		}
 		for file := range t.files {
-			list[ill{k, file}] = t.finding.Severity
+			list[ill{k, file}] = weightOf(t.finding)
 		}
 	}
 	return list
+}
+
+// weightOf is what a finding weighs with a file that it affects: an error more
+// than a warning, and of two that are alike the one for which the file cannot be
+// loaded more than one for which a part of what it does fails later.
+func weightOf(f *lint.Finding) int {
+	weight := 2 * (len(lint.Severities) - slices.Index(lint.Severities, f.Severity))
+	if f.Later {
+		weight--
+	}
+	return weight
 }
 
 // instead is what is wrong with a file in place of something that was wrong with
 // it before and was no heavier, or weighs more than it did; nil when nothing is.
 func (l *ledger) instead(before *ledger) *lint.Finding {
 	was, is := before.ills(), l.ills()
-	gone := map[string]lint.Severity{} // by file, the heaviest
-	for i, s := range was {
-		if now, ill := is[i]; (!ill || !now.AtLeast(s)) && (gone[i.file] == "" || s.AtLeast(gone[i.file])) {
-			gone[i.file] = s
+	gone := map[string]int{} // by file, the heaviest
+	for i, weight := range was {
+		if is[i] < weight {
+			gone[i.file] = max(gone[i.file], weight)
 		}
 	}
 	for _, k := range l.order {
 		t := l.trouble[k]
 		for file := range t.files {
-			s := t.finding.Severity
+			weight := weightOf(t.finding)
 			old, there := was[ill{k, file}]
-			if there && !old.AtLeast(s) || !there && gone[file] != "" && s.AtLeast(gone[file]) {
+			if there && weight > old || !there && gone[file] > 0 && weight >= gone[file] {
 				return t.finding
 			}
 		}
@@ -289,7 +300,8 @@ func (l *ledger) instead(before *ledger) *lint.Finding {
 //   - Nothing is traded. Where something that was wrong with a file is gone,
 //     nothing else is wrong with that file instead that is as heavy: a library
 //     that is found now and has not the symbols helps nobody. Neither does
-//     anything weigh more than it did.
+//     anything weigh more than it did. Lighter than that a file cannot be loaded
+//     is that it is, and something that it opens later is missing.
 //   - There are no more errors than before, and where there are as many, no more
 //     warnings.
 //   - Something is gone, or weighs less than it did, for one file at least.

@@ -48,7 +48,7 @@ func (p *planner) homes(f *lint.Finding) []string {
 	list := p.ownDirs(f)
 	for _, n := range f.NeededBy {
 		dir := path.Dir(n.Path)
-		if lib := provide.LibraryOf(n.Path); lib != nil && lib == provide.LibraryOf(f.Library) && offered(n.Path) && !slices.Contains(list, dir) {
+		if lib := provide.LibraryOf(plainName(n.Path)); lib != nil && lib == provide.LibraryOf(f.Library) && !covered(dir) && !slices.Contains(list, dir) {
 			list = append(list, dir)
 		}
 	}
