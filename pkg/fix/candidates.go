@@ -212,6 +212,9 @@ func (p *planner) links(f *lint.Finding) []candidate {
 	}
 	for _, file := range offers(f) {
 		dir, base := path.Dir(file.Path), path.Base(file.Path)
+		if p.ofOtherCUDA(f, file.Path) {
+			continue
+		}
 		steps := append([]Step{link(dir, f.Library, base)}, p.siblings(dir, f.Library)...)
 		beside := candidate{text: fmt.Sprintf("the link %s/%s", dir, f.Library), steps: steps}
 		if base != f.Library {
@@ -228,6 +231,14 @@ func (p *planner) links(f *lint.Finding) []candidate {
 		}
 	}
 	return list
+}
+
+// ofOtherCUDA reports whether a file is a library of another major version of CUDA
+// than those who ask are built for: under a name without a version they would take
+// it, and get what does not fit.
+func (p *planner) ofOtherCUDA(f *lint.Finding, file string) bool {
+	is, want := provide.CUDAOf([]string{path.Base(p.real(file))}), p.cudaMajor(f)
+	return is != "" && want != "" && is != want
 }
 
 func link(dir, name, target string) Step {
@@ -378,9 +389,13 @@ func (p *planner) real(s string) string {
 	return realPath(p.now.img.FS, s)
 }
 
-// subjects are the files that a finding is about: the one that the loader's
-// message names first, and those that are present.
+// subjects are the files that a finding is about: the copy that is asked and does
+// not have what is wanted; where there is none, the one that the loader's message
+// names first, and those that are present.
 func (p *planner) subjects(f *lint.Finding) []string {
+	if f.BoundTo != nil {
+		return []string{f.BoundTo.Path}
+	}
 	var list []string
 	if file, _, ok := strings.Cut(f.Message, ": "); ok && strings.HasPrefix(file, "/") {
 		list = append(list, file)
@@ -393,10 +408,17 @@ func (p *planner) subjects(f *lint.Finding) []string {
 	return list
 }
 
-// removals take files away that stand before good ones: what the loader's message
-// names, what is present in one directory, all of it. They are left in their
-// layer: a whiteout hides them.
+// removals take files away that stand before good ones: the copy that is asked and
+// does not have what is wanted; else what the loader's message names, what is
+// present in one directory, all of it. They are left in their layer: a whiteout
+// hides them.
 func (p *planner) removals(f *lint.Finding) []candidate {
+	if f.BoundTo != nil {
+		if c := p.removal([]string{f.BoundTo.Path}); len(c.steps) > 0 {
+			return []candidate{c}
+		}
+		return nil
+	}
 	var groups [][]string
 	if file, _, ok := strings.Cut(f.Message, ": "); ok && strings.HasPrefix(file, "/") {
 		groups = append(groups, []string{p.real(file)})

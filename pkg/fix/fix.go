@@ -317,7 +317,7 @@ func (p *planner) extend(ctx context.Context, k string, c candidate, t *trial, d
 		return t, nil
 	}
 	then := *p // candidates are made for the image as it would be
-	then.now = t.state
+	then.now, then.groups = t.state, append(slices.Clone(p.groups), t.group)
 	for _, m := range r.Mend {
 		of := kinds[m]
 		if of == nil {

@@ -154,6 +154,18 @@ func TestNeverFromStubs(t *testing.T) {
 	}
 }
 
+// TestLinksOfTheSameCUDA gives a program of CUDA 11 that asks for a bare name the
+// library of CUDA 11, and not that of CUDA 12 which comes first.
+func TestLinksOfTheSameCUDA(t *testing.T) {
+	text := func(cublas string) string {
+		return "entrypoint [\"/app/infer\"]\nenv LD_LIBRARY_PATH=/opt/a:/opt/b\n" + root +
+			library("1/opt/a/libcufft.so.11", "libcufft.so.11") + library("1/opt/b/libcufft.so.10", "libcufft.so.10") +
+			library("1/opt/b/"+cublas, cublas) + program("1/app/infer", cublas, "libcufft.so")
+	}
+	wantSteps(t, plan(t, text("libcublas.so.11"), Options{}), "link /opt/b/libcufft.so -> libcufft.so.10")
+	wantSteps(t, plan(t, text("libcublas.so.12"), Options{}), "link /opt/a/libcufft.so -> libcufft.so.11")
+}
+
 // TestNothingBreaks takes a change only when what worked before works after: the
 // directory that has the library that is asked for has an older one of another.
 func TestNothingBreaks(t *testing.T) {
