@@ -105,6 +105,7 @@ func scanWith(ctx context.Context, ref string, o layers.Options, plan planning, 
 	if err != nil {
 		return nil, err
 	}
+	judging()
 	read := &lint.Image{FS: fsys, Config: img.Config}
 	res, err := lint.Run(ctx, read, packs)
 	if err != nil {

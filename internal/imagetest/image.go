@@ -59,7 +59,8 @@ type Layer struct {
 //	sparse SIZE                one hole, written as a GNU sparse entry
 //	copy N/PATH                the content of an earlier file
 //
-// On that line, mode=0755, uid=1, gid=1 and cap (a file capability) may follow.
+// On that line, mode=0755, uid=1, gid=1 and cap (a file capability) may follow; half, where only the first half of an ELF
+// file is there.
 func Parse(data []byte) (*Image, error) {
 	archive := txtar.Parse(data)
 	im := &Image{
