@@ -605,7 +605,7 @@ func shebang(b []byte) string {
 		return ""
 	}
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	return strings.ToValidUTF8(strings.TrimSpace(string(line)), "")
+	return strings.ToValidUTF8(strings.Trim(string(line), " \t"), "") // a carriage return counts (fs/binfmt_script.c)
 }
 
 // layer lists what was collected.
