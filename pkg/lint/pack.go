@@ -222,12 +222,18 @@ type Release struct {
 
 // Exception is a set of files that are judged otherwise, and why.
 type Exception struct {
-	Match   string   `yaml:"match"`
-	Why     string   `yaml:"why"`
+	Match string `yaml:"match"`
+	Why   string `yaml:"why"`
+	// Effect, of files of which one serves, is what it means when none does: empty
+	// where that is no matter. Error is how it reads.
+	Effect  string   `yaml:"effect"`
+	Error   string   `yaml:"error"`
+	Fix     string   `yaml:"fix"`
 	Sources []string `yaml:"sources"`
 }
 
-// VersionFix is what to do when a version is missing.
+// VersionFix is what to do when a version is missing, or, of the system's, a
+// library.
 type VersionFix struct {
 	Match   string   `yaml:"match"`
 	Fix     string   `yaml:"fix"` // {version}, {number} and {library} stand for what they name
