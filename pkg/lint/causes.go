@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -120,6 +121,10 @@ func (w *world) noneServes() []Finding {
 	}
 	var list []Finding
 	for g, objects := range all {
+		if g.of.Chosen != "" {
+			list = append(list, w.notChosen(g.of, g.dir)...)
+			continue
+		}
 		missing := map[string]bool{}
 		f := Finding{Rule: "unresolved-library", Severity: Warning, Effects: []Effect{{g.of.Effect, g.of.Error}}, Fixes: []string{g.of.Fix}}
 		for _, o := range objects {
@@ -141,6 +146,31 @@ func (w *world) noneServes() []Finding {
 		list = append(list, f)
 	}
 	slices.SortFunc(list, func(a, b Finding) int { return strings.Compare(a.Message, b.Message) })
+	return list
+}
+
+// notChosen is about files of which the CUDA version of torch chooses one, where
+// that one is not there.
+func (w *world) notChosen(x *Exception, dir string) []Finding {
+	var list []Finding
+	for _, p := range w.inv.Pythons {
+		pkg, b := w.inv.Wheels(p)[x.Dist], w.buildOf(p, "torch")
+		if pkg == nil || b == nil || b.CUDA == "" || !isIn(dir, pkg.Dir) {
+			continue
+		}
+		cuda := strings.ReplaceAll(numbers(b.CUDA, 2), ".", "")
+		chosen := expand(x.Chosen, "{cuda}", cuda)
+		if fits, err := inventory.Satisfies(pkg.Version, x.Versions); err != nil || !fits || w.isFile(path.Join(dir, chosen)) {
+			continue
+		}
+		list = append(list, Finding{
+			Rule: "missing-sublibrary", Severity: Warning, Library: chosen,
+			Message:  fmt.Sprintf("%s %s has no %s, which the torch %s beside it asks for", pkg.Name, pkg.Version, chosen, b.Version),
+			Effects:  []Effect{{x.Effect, expand(x.Error, "{chosen}", chosen)}},
+			NeededBy: []File{w.file(pkg.Path)}, Present: []File{w.file(b.Path)},
+			Fixes: []string{expand(x.Fix, "{cuda}", b.CUDA)},
+		})
+	}
 	return list
 }
 
@@ -479,7 +509,7 @@ func (w *world) removed(name string) []Removed {
 // fixes are the remedies, the one that is nearest first.
 func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []string {
 	var list []string
-	cuda := cmp.Or(c.cuda, w.cudaWanted(f), w.cudaMajor(f))
+	cuda := cmp.Or(cudaNamed(f.Library), c.cuda, w.cudaWanted(f), w.cudaMajor(f))
 	switch {
 	case e.Unknown:
 		return nil
@@ -487,7 +517,11 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []str
 		list = append(list, w.wholeFix(e.Subject))
 	case f.Rule == "missing-link":
 		return append(list, w.linkFix(f))
+	case f.Rule == "broken-entrypoint" && len(f.Present) > 0:
+		dir := path.Dir(f.Present[0].Path)
+		return append(w.ldconfigFix(dir), "ENV LD_LIBRARY_PATH="+w.pathWith(f.NeededBy[0].Path, dir))
 	case f.Rule == "library-not-on-path":
+		list = append(list, w.ldconfigFix(path.Dir(f.Present[0].Path))...)
 		list = append(list, "ENV LD_LIBRARY_PATH="+w.pathWith(f.NeededBy[0].Path, path.Dir(f.Present[0].Path)))
 		if in := w.installOf(f.NeededBy[0].Path); in != nil && len(in.Helped) > 0 {
 			list = append(list, "or load it in the program first: `import torch` before the others, onnxruntime.preload_dlls() from onnxruntime 1.21 on")
@@ -509,8 +543,11 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []str
 		list = append(list, w.danglingFixes(e.Name)...)
 	}
 	if len(f.Others) > 0 {
-		o := f.Others[0].Path
-		list = append(list, fmt.Sprintf("install the build that is made for %s, which the image has at %s; or bring %s", w.byPath[o].elf.Soname, path.Dir(o), f.Library))
+		o, build := f.Others[0].Path, "the build"
+		if by := w.packs.family(f.NeededBy[0].Path); by != nil && by != fam {
+			build += " of " + by.Title
+		}
+		list = append(list, fmt.Sprintf("install %s that is made for %s, which the image has at %s; or bring %s", build, w.byPath[o].elf.Soname, path.Dir(o), f.Library))
 	}
 	if fam != nil && f.Rule != "unusable-library" {
 		for _, text := range fam.Fix {
@@ -525,6 +562,17 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []str
 		}
 	}
 	return list
+}
+
+// ldconfigFix is for a directory that ld.so.conf names, and of which the cache does
+// not know.
+func (w *world) ldconfigFix(dir string) []string {
+	for d, by := range w.searchDirs() {
+		if strings.HasPrefix(by, "/") && realPath(w.img.FS, d) == dir {
+			return []string{fmt.Sprintf("RUN ldconfig, after the files have come: %s names %s, and /etc/ld.so.cache does not have them", by, d)}
+		}
+	}
+	return nil
 }
 
 // wholeFix says how a file that cannot be used is mended. What stands for a library
@@ -566,6 +614,17 @@ func (w *world) linkFix(f *Finding) string {
 	return fmt.Sprintf("RUN ln -s %s %s/%s, and ENV LD_LIBRARY_PATH=%s", path.Base(p), path.Dir(p), f.Library, w.pathWith("", path.Dir(p)))
 }
 
+// cudaNamed is the major version of CUDA that a library's name tells, empty when it
+// tells none.
+func cudaNamed(name string) string {
+	for _, prefix := range []string{"libcudart.so.", "libcublas.so.", "libcublasLt.so."} {
+		if strings.HasPrefix(name, prefix) {
+			return majorOf(name)
+		}
+	}
+	return ""
+}
+
 // cudaWanted is the major version of CUDA that the package of the first file that
 // asks wants, as the packs know it; empty when they do not.
 func (w *world) cudaWanted(f *Finding) string {
@@ -591,10 +650,8 @@ func (w *world) cudaMajor(f *Finding) string {
 			needed = o.elf.Needed
 		}
 		for _, name := range needed {
-			for _, prefix := range []string{"libcudart.so.", "libcublas.so.", "libcublasLt.so."} {
-				if strings.HasPrefix(name, prefix) {
-					return majorOf(name)
-				}
+			if major := cudaNamed(name); major != "" {
+				return major
 			}
 		}
 	}

@@ -31,6 +31,7 @@ var checks = []check{
 	{"driver-capabilities", (*world).driverCapabilities},
 	{"require-cuda", (*world).requireCUDA},
 	{"conda-activate-only", (*world).condaActivateOnly},
+	{"shell-only-path", (*world).shellOnly},
 	{"glibc-on-musl", (*world).glibcOnMusl},
 	{"wrong-architecture", (*world).wrongArchitecture},
 	{"wrong-python", (*world).wrongPythons},
@@ -40,6 +41,7 @@ var checks = []check{
 	{"cuda-major-absent", (*world).cudaMajors},
 	{"cuda-differs", (*world).cudaDiffers},
 	{"cpu-build", (*world).cpuBuilds},
+	{"missing-toolchain", (*world).compilersMissing},
 	{"double-owner", (*world).doubleOwners},
 }
 

@@ -188,6 +188,10 @@ func (w *world) entrypoint() []Finding {
 		f.Fixes = []string{fmt.Sprintf("write %s with line feeds alone (`sed -i 's/\\r$//'`, `*.sh text eol=lf` in .gitattributes): the carriage return at the end of its first line counts as a part of the interpreter's name", e.path)}
 	case strings.HasSuffix(e.problem, ": permission denied"):
 		f.Fixes = []string{fmt.Sprintf("make it executable: COPY --chmod=0755, or RUN chmod +x %s", e.path)}
+	case e.name == "python" && e.path == "" && e.link == "":
+		if p, ok := w.executable("python3"); ok {
+			f.Fixes = []string{fmt.Sprintf("say python3, which the image has as %s, or `apt-get install -y python-is-python3`", p)}
+		}
 	case e.link != "":
 		link, _, _ := w.img.FS.Lstat(e.link)
 		f.Fixes = []string{fmt.Sprintf("bring %s: %s is a link to it, and it is not there (a virtual environment that is copied needs its Python at the same path)", link.Link, e.link)}

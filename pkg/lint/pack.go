@@ -18,6 +18,8 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 	"gopkg.in/yaml.v3"
+
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
 // Packs is all that the packs say, checked.
@@ -226,10 +228,15 @@ type Exception struct {
 	Why   string `yaml:"why"`
 	// Effect, of files of which one serves, is what it means when none does: empty
 	// where that is no matter. Error is how it reads.
-	Effect  string   `yaml:"effect"`
-	Error   string   `yaml:"error"`
-	Fix     string   `yaml:"fix"`
-	Sources []string `yaml:"sources"`
+	Effect string `yaml:"effect"`
+	Error  string `yaml:"error"`
+	Fix    string `yaml:"fix"`
+	// Chosen is the name of the one that serves, by the CUDA version of the torch
+	// beside it ({cuda}, 124), in Versions of the distribution Dist.
+	Chosen   string   `yaml:"chosen"`
+	Dist     string   `yaml:"dist"`
+	Versions string   `yaml:"versions"`
+	Sources  []string `yaml:"sources"`
 }
 
 // VersionFix is what to do when a version is missing, or, of the system's, a
@@ -585,6 +592,9 @@ func (p *pack) validate() error {
 		}
 		if err := patterns("exception", []string{e.Match}); err != nil {
 			return err
+		}
+		if _, err := inventory.Satisfies("1", e.Versions); err != nil || e.Chosen != "" && (e.Dist == "" || e.Effect == "") {
+			return fmt.Errorf("exception %q: chosen needs a dist, versions of it and an effect", e.Match)
 		}
 	}
 	return p.Tables.validate()

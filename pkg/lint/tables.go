@@ -21,6 +21,7 @@ type Tables struct {
 	LibraryDists []*Dist       `yaml:"library_dists"`
 	Needs        []*Need       `yaml:"needs"`
 	System       []*VersionFix `yaml:"system"`
+	Compilers    []*Compiler   `yaml:"compilers"`
 }
 
 // Pair tells which release of a package is built for which release of another,
@@ -108,6 +109,19 @@ type Need struct {
 	Sources  []string `yaml:"sources"`
 }
 
+// Compiler is what a package runs to compile code when it is used.
+type Compiler struct {
+	Package  string   `yaml:"package"`  // a pattern
+	Versions string   `yaml:"versions"` // PEP 440 specifiers
+	Name     string   `yaml:"name"`     // of what is run: "C compiler"
+	Programs []string `yaml:"programs"` // patterns of its names, of which one serves
+	Variable string   `yaml:"variable"` // that names another
+	Effect   string   `yaml:"effect"`
+	Error    string   `yaml:"error"`
+	Fix      string   `yaml:"fix"`
+	Sources  []string `yaml:"sources"`
+}
+
 // Known is a pattern of directories, files or packages that are known, and why
 // that matters: directories to which something is mounted, files that look like
 // the driver's, wheels that are there for a GPU only.
@@ -138,6 +152,7 @@ func (t *Tables) add(o Tables) {
 	t.LibraryDists = append(t.LibraryDists, o.LibraryDists...)
 	t.Needs = append(t.Needs, o.Needs...)
 	t.System = append(t.System, o.System...)
+	t.Compilers = append(t.Compilers, o.Compilers...)
 }
 
 // validate refuses rows that say nothing, and versions that are none.
@@ -206,6 +221,17 @@ func (t *Tables) validate() error {
 			return fmt.Errorf("need %s: %q is no requirement of a version", n.Package, n.Needs)
 		}
 		if err := patterns("need", []string{n.Package}); err != nil {
+			return err
+		}
+	}
+	for _, c := range t.Compilers {
+		if c.Package == "" || c.Name == "" || len(c.Programs) == 0 || c.Effect == "" || c.Fix == "" || len(c.Sources) == 0 {
+			return fmt.Errorf("compiler of %q: needs a package, a name, programs, an effect, a fix and sources", c.Package)
+		}
+		if _, err := inventory.Satisfies("1", c.Versions); err != nil {
+			return fmt.Errorf("compiler of %s: %w", c.Package, err)
+		}
+		if err := patterns("compiler", append([]string{c.Package}, c.Programs...)); err != nil {
 			return err
 		}
 	}
