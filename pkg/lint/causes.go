@@ -152,6 +152,9 @@ func (w *world) noneServes() []Finding {
 // notChosen is about files of which the CUDA version of torch chooses one, where
 // that one is not there.
 func (w *world) notChosen(x *Exception, dir string) []Finding {
+	if _, set := w.getenv(x.Unless); set {
+		return nil
+	}
 	var list []Finding
 	for _, p := range w.inv.Pythons {
 		pkg, b := w.inv.Wheels(p)[x.Dist], w.buildOf(p, "torch")
@@ -282,6 +285,9 @@ func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 	}
 	for _, p := range []string{o.path, by} {
 		if x := exception(w.packs.Optional, p); x != nil {
+			if x.ForGPU && w.wantsGPU() {
+				return Warning, x.Why
+			}
 			return Note, x.Why
 		}
 	}
@@ -509,7 +515,7 @@ func (w *world) removed(name string) []Removed {
 // fixes are the remedies, the one that is nearest first.
 func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []string {
 	var list []string
-	cuda := cmp.Or(cudaNamed(f.Library), c.cuda, w.cudaWanted(f), w.cudaMajor(f))
+	cuda := cmp.Or(w.cudaNamed(f.Library), c.cuda, w.cudaWanted(f), w.cudaMajor(f))
 	switch {
 	case e.Unknown:
 		return nil
@@ -614,15 +620,26 @@ func (w *world) linkFix(f *Finding) string {
 	return fmt.Sprintf("RUN ln -s %s %s/%s, and ENV LD_LIBRARY_PATH=%s", path.Base(p), path.Dir(p), f.Library, w.pathWith("", path.Dir(p)))
 }
 
-// cudaNamed is the major version of CUDA that a library's name tells, empty when it
-// tells none.
-func cudaNamed(name string) string {
-	for _, prefix := range []string{"libcudart.so.", "libcublas.so.", "libcublasLt.so."} {
-		if strings.HasPrefix(name, prefix) {
-			return majorOf(name)
+// cudaNamed is the major version of CUDA that a library's name tells: by its own
+// number, or as the one toolkit that has it. Empty when it tells none.
+func (w *world) cudaNamed(name string) string {
+	base, number, ok := strings.Cut(name, ".so.")
+	switch {
+	case !ok:
+		return ""
+	case base == "libcudart" || base == "libcublas" || base == "libcublasLt":
+		return majorOf(name)
+	}
+	var of []string
+	for _, t := range w.packs.Toolkits {
+		if has := map[string]string{"libcufft": t.Cufft, "libcusolver": t.Cusolver, "libcusparse": t.Cusparse, "libnvrtc": t.Nvrtc}[base]; has != "" && has == number {
+			of = append(of, t.CUDA)
 		}
 	}
-	return ""
+	if len(of) != 1 {
+		return ""
+	}
+	return of[0]
 }
 
 // cudaWanted is the major version of CUDA that the package of the first file that
@@ -650,7 +667,7 @@ func (w *world) cudaMajor(f *Finding) string {
 			needed = o.elf.Needed
 		}
 		for _, name := range needed {
-			if major := cudaNamed(name); major != "" {
+			if major := w.cudaNamed(name); major != "" {
 				return major
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -487,13 +488,46 @@ func (w *world) shellOnly() []Finding {
 		if len(lost) == 0 {
 			continue
 		}
-		list = append(list, Finding{
+		f := Finding{
 			Message: fmt.Sprintf("a build step writes LD_LIBRARY_PATH=%s to %s, which only a shell reads", export[1], export[2]),
 			Effects: []Effect{{Text: "what works in a shell of the container fails when it is started: its program does not get the variable"}},
 			Fixes:   []string{"ENV LD_LIBRARY_PATH=" + strings.Join(append(slices.DeleteFunc(slices.Clone(w.pathEntries()), func(e string) bool { return e == "" }), lost...), ":")},
-		})
+		}
+		if !w.missedIn(lost) {
+			f.Severity, f.Because = Note, "nothing that was looked at misses what is there"
+		}
+		list = append(list, f)
 	}
 	return list
+}
+
+// missedIn reports whether directories have a library that a framework, the image's
+// program, or a file that asks for GPU libraries does not find.
+func (w *world) missedIn(dirs []string) bool {
+	missed := func(e *elfdeps.Error) bool {
+		return e.Missing() && slices.ContainsFunc(w.present(e.Name), func(p string) bool {
+			return slices.ContainsFunc(dirs, func(dir string) bool { return realPath(w.img.FS, dir) == path.Dir(p) })
+		})
+	}
+	for _, r := range w.runs {
+		if slices.ContainsFunc(r.missed, func(m missedOpen) bool { return m.severity != Note && missed(m.err) }) {
+			return true
+		}
+	}
+	for _, in := range w.installs {
+		for _, f := range in.failures {
+			if slices.ContainsFunc(f.misses, missed) {
+				return true
+			}
+		}
+	}
+	start := w.entry().path
+	return slices.ContainsFunc(w.objects, func(o *object) bool {
+		return slices.ContainsFunc(o.misses, func(e *elfdeps.Error) bool {
+			severity, _ := w.judge(o, e)
+			return missed(e) && (severity != Note || o.path == start)
+		})
+	})
 }
 
 // interactive reports whether the image starts a shell that somebody types into.

@@ -226,6 +226,9 @@ type Release struct {
 type Exception struct {
 	Match string `yaml:"match"`
 	Why   string `yaml:"why"`
+	// ForGPU, of optional files: a miss is a warning in an image that is for a GPU
+	// by its environment.
+	ForGPU bool `yaml:"for_gpu"`
 	// Effect, of files of which one serves, is what it means when none does: empty
 	// where that is no matter. Error is how it reads.
 	Effect string `yaml:"effect"`
@@ -234,6 +237,7 @@ type Exception struct {
 	// Chosen is the name of the one that serves, by the CUDA version of the torch
 	// beside it ({cuda}, 124), in Versions of the distribution Dist.
 	Chosen   string   `yaml:"chosen"`
+	Unless   string   `yaml:"unless"` // a variable that chooses instead
 	Dist     string   `yaml:"dist"`
 	Versions string   `yaml:"versions"`
 	Sources  []string `yaml:"sources"`

@@ -446,6 +446,8 @@ func (w *world) glob(dir, pattern string) []string {
 	var list []string
 	if e, _, ok := w.img.FS.Lookup(full); ok && !e.IsDir() {
 		return []string{full}
+	} else if literal(full) == full {
+		return nil
 	}
 	for e := range w.img.FS.Below(below) {
 		if !e.IsDir() && match(strings.TrimPrefix(full, "/"), e.Path) {
