@@ -55,6 +55,7 @@ type Layer struct {
 //	char MAJOR,MINOR
 //	text                       the content follows
 //	hex                        hexadecimal digits follow
+//	ldcache MACHINE            an ld.so.cache of the lines NAME => PATH that follow, in the order of `ldconfig -p`
 //	size SIZE                  zero bytes
 //	sparse SIZE                one hole, written as a GNU sparse entry
 //	rpmdb                      rpm's database (ndb), of lines NAME [EPOCH:]VERSION-RELEASE

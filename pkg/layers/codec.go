@@ -21,7 +21,7 @@ import (
 // indexVersion is the version of that form and of what [ReadLayer] reads of a
 // tar: it is raised whenever either changes. The version of what is read of an
 // ELF file is [elfdeps.CodecVersion].
-const indexVersion = 1
+const indexVersion = 2
 
 // maxIndex bounds what a stored layer unpacks to, in bytes; a whole CUDA 13
 // machine has 100 MB. A larger index is not stored.

@@ -637,7 +637,7 @@ func shebang(b []byte) string {
 		return ""
 	}
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	return strings.ToValidUTF8(strings.TrimSpace(string(line)), "")
+	return strings.ToValidUTF8(strings.Trim(string(line), " \t"), "") // a carriage return counts (fs/binfmt_script.c)
 }
 
 // readers go from layer to layer.

@@ -26,6 +26,7 @@ type cause struct {
 	effects  []Effect
 	starts   bool   // the image's program does not start
 	loading  bool   // a file cannot be loaded for it, rather than opens it by name
+	preload  string // what is preloaded and misses it
 	part     bool   // it belongs to a library that is there and opens it by name
 	front    string // path of that library
 	cuda     string // major version of CUDA of a process that misses it, or empty
@@ -67,7 +68,7 @@ func (w *world) causes() []Finding {
 				c.loading = true
 				severity := Warning
 				because := in.helped
-				if because == "" && (isVersion(e) || isStack(e) || !e.Unknown && (w.packs.family(e.Name) != nil || w.startsPython(in.home))) {
+				if because == "" && (isVersion(e) || isStack(e) || !e.Unknown && (w.packs.family(e.Name) != nil || !in.Aside && w.startsPython(in.home))) {
 					severity = Error
 				}
 				c.meet(e, realPath(w.img.FS, f.path), severity)
@@ -75,6 +76,19 @@ func (w *world) causes() []Finding {
 				c.cuda = cmp.Or(c.cuda, in.dist.cuda())
 				c.effect(Effect{f.step.Effect, reads(f.step.Error, e, "{stem}", stem(e.Name))})
 			}
+		}
+	}
+	if start := w.preloading(); start != nil {
+		own := missesOf(start, start.Program())
+		for _, e := range w.real(slices.Concat(start.Misses, versionsOf(start))) {
+			if e.By == nil || slices.Contains(own, e) {
+				continue
+			}
+			c := causeOf(all, e)
+			c.meet(e, e.By.Real(), Error)
+			c.raise(Error, "")
+			c.preload = e.By.Real()
+			c.effect(Effect{fmt.Sprintf("no program of the image starts: %s names %s", preloadedBy(start, e.By), e.By.Real()), start.Program().Real() + ": error while loading shared libraries: " + e.Error()})
 		}
 	}
 	for _, r := range w.runs {
@@ -91,6 +105,46 @@ func (w *world) causes() []Finding {
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		list = append(list, w.finding(all[key]))
 	}
+	return append(list, w.noneServes()...)
+}
+
+// noneServes are the findings about files of which any one would do, and none can
+// be loaded for what the system lacks.
+func (w *world) noneServes() []Finding {
+	type group struct {
+		of  *Exception
+		dir string
+	}
+	all := map[group][]*object{}
+	for _, o := range w.objects {
+		if x := exception(w.packs.AnyOf, o.path); x != nil && x.Effect != "" {
+			g := group{x, path.Dir(o.path)}
+			all[g] = append(all[g], o)
+		}
+	}
+	var list []Finding
+	for g, objects := range all {
+		missing := map[string]bool{}
+		f := Finding{Rule: "unresolved-library", Severity: Warning, Effects: []Effect{{g.of.Effect, g.of.Error}}, Fixes: []string{g.of.Fix}}
+		for _, o := range objects {
+			misses := w.real(o.misses)
+			lacks := len(misses) > 0 && !slices.ContainsFunc(misses, func(e *elfdeps.Error) bool { return !e.Missing() || e.Unknown || w.packs.family(e.Name) != nil })
+			if !lacks {
+				missing = nil
+				break
+			}
+			missing[misses[0].Name] = true
+			f.Affected = append(f.Affected, o.path)
+		}
+		if missing == nil {
+			continue
+		}
+		slices.Sort(f.Affected)
+		f.NeededBy = w.filesOf(f.Affected)
+		f.Message = fmt.Sprintf("none of the files %s in %s can be loaded: they miss %s", path.Base(g.of.Match), g.dir, strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
+		list = append(list, f)
+	}
+	slices.SortFunc(list, func(a, b Finding) int { return strings.Compare(a.Message, b.Message) })
 	return list
 }
 
@@ -207,6 +261,9 @@ func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 	}
 	for _, p := range []string{o.path, by} {
 		if x := exception(w.packs.Optional, p); x != nil {
+			if x.ForGPU && w.wantsGPU() {
+				return Warning, x.Why
+			}
 			return Note, x.Why
 		}
 	}
@@ -336,8 +393,10 @@ func (w *world) finding(c *cause) Finding {
 		f.Rule = "executable-stack"
 		f.Fixes = stackFixes(w.stackLibrary(e))
 		return f
-	case c.starts && fam == nil:
+	case c.starts && fam == nil && e.Missing():
 		f.Rule = "broken-entrypoint"
+	case c.starts && fam == nil:
+		f.Rule = "unusable-library"
 	case fam == nil:
 		f.Rule = "unresolved-library"
 	case !e.Missing() || path.IsAbs(e.Name) && w.isFile(e.Name):
@@ -353,6 +412,9 @@ func (w *world) finding(c *cause) Finding {
 		f.Rule = "missing-library"
 	}
 	f.Fixes = w.fixes(&f, fam, e, c)
+	if c.preload != "" {
+		f.Fixes = append([]string{fmt.Sprintf("take %s out of what is preloaded, or build it for the libraries that the image has", c.preload)}, f.Fixes...)
+	}
 	if fam != nil && w.onJetson() {
 		f.Severity, f.Because, f.Fixes = Note, "on a Jetson the container runtime mounts the GPU's libraries from the device", nil
 	}
@@ -406,7 +468,7 @@ func (w *world) versionFinding(c *cause) Finding {
 	}
 	if newer := w.newerCopies(c.first.Subject, c.first.Name); len(newer) > 0 {
 		f.Rule, f.BoundTo, f.Present = "older-copy-first", &f.Present[0], newer
-		f.Fixes = []string{olderCopyFix(f.BoundTo.Path, newer[0].Path)}
+		f.Fixes = []string{w.olderCopyFix(f.BoundTo.Path, newer[0].Path)}
 		return f
 	}
 	for _, v := range w.packs.Versions {
@@ -433,15 +495,19 @@ func (w *world) removed(name string) []Removed {
 // fixes are the remedies, the one that is nearest first.
 func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []string {
 	var list []string
-	cuda := cmp.Or(c.cuda, w.cudaMajor(f))
+	cuda := cmp.Or(w.cudaNamed(f.Library), c.cuda, w.cudaWanted(f), w.cudaMajor(f))
 	switch {
 	case e.Unknown:
 		return nil
 	case f.Rule == "unusable-library":
-		list = append(list, fmt.Sprintf("replace %s with a whole copy: rebuild the layer that brought it", cmp.Or(e.Subject, e.Name)))
+		list = append(list, w.wholeFix(cmp.Or(e.Subject, e.Name)))
 	case f.Rule == "missing-link":
 		return append(list, w.linkFix(f))
+	case f.Rule == "broken-entrypoint" && len(f.Present) > 0:
+		dir := path.Dir(f.Present[0].Path)
+		return append(w.ldconfigFix(dir), "ENV LD_LIBRARY_PATH="+w.pathWith(f.NeededBy[0].Path, dir))
 	case f.Rule == "library-not-on-path":
+		list = append(list, w.ldconfigFix(path.Dir(f.Present[0].Path))...)
 		list = append(list, "ENV LD_LIBRARY_PATH="+w.pathWith(f.NeededBy[0].Path, path.Dir(f.Present[0].Path)))
 		if in := w.installOf(f.NeededBy[0].Path); in != nil && len(in.Helped) > 0 {
 			list = append(list, "or load it in the program first: `import torch` before the others, onnxruntime.preload_dlls() from onnxruntime 1.21 on")
@@ -459,17 +525,63 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []str
 	case len(f.Removed) > 0 && f.Removed[0].By != nil:
 		r := f.Removed[0]
 		list = append(list, fmt.Sprintf("keep %s: layer %d deletes it", r.Path, r.By.Index))
+	default:
+		list = append(list, w.danglingFixes(e.Name)...)
 	}
 	if len(f.Others) > 0 {
-		o := f.Others[0].Path
-		list = append(list, fmt.Sprintf("install the build that is made for %s, which the image has at %s; or bring %s", w.byPath[o].elf.Soname, path.Dir(o), f.Library))
+		o, build := f.Others[0].Path, "the build"
+		if by := w.packs.family(f.NeededBy[0].Path); by != nil && by != fam {
+			build += " of " + by.Title
+		}
+		list = append(list, fmt.Sprintf("install %s that is made for %s, which the image has at %s; or bring %s", build, w.byPath[o].elf.Soname, path.Dir(o), f.Library))
 	}
 	if fam != nil && f.Rule != "unusable-library" {
 		for _, text := range fam.Fix {
 			list = append(list, expand(text, "{library}", f.Library, "{major}", majorOf(f.Library), "{cuda}", cuda))
 		}
 	}
+	if fam == nil && e.Missing() {
+		for _, s := range w.packs.System {
+			if match(s.Match, path.Base(e.Name)) {
+				list = append(list, expand(s.Fix, "{library}", f.Library))
+			}
+		}
+	}
 	return list
+}
+
+// ldconfigFix is for a directory that ld.so.conf names, and of which the cache does
+// not know.
+func (w *world) ldconfigFix(dir string) []string {
+	for d, by := range w.searchDirs() {
+		if strings.HasPrefix(by, "/") && realPath(w.img.FS, d) == dir {
+			return []string{fmt.Sprintf("RUN ldconfig, after the files have come: %s names %s, and /etc/ld.so.cache does not have them", by, d)}
+		}
+	}
+	return nil
+}
+
+// wholeFix says how a file that cannot be used is mended. What stands for a library
+// in a few bytes is a text.
+func (w *world) wholeFix(file string) string {
+	if e, _, ok := w.img.FS.Lookup(file); ok && e.Object == nil && e.Size > 0 && e.Size < 512 {
+		return fmt.Sprintf("put the library itself in the place of %s, which has %d bytes: it may be a Git LFS pointer (`git lfs pull` before the build), or a link that was unpacked as a text", file, e.Size)
+	}
+	return fmt.Sprintf("replace %s with a whole copy: rebuild the layer that brought it", file)
+}
+
+// danglingFixes are for links of a library's name that lead nowhere: where they
+// point is what was left behind.
+func (w *world) danglingFixes(name string) []string {
+	var list []string
+	for _, p := range slices.Sorted(slices.Values(w.named[path.Base(name)])) {
+		if e, _, ok := w.img.FS.Lstat(p); ok && e.Type == layers.Symlink {
+			if _, _, leads := w.img.FS.Lookup(p); !leads {
+				list = append(list, fmt.Sprintf("bring %s: %s is a link to it, and it is not there", e.Link, p))
+			}
+		}
+	}
+	return list[:min(len(list), 3)]
 }
 
 // linkFix is the link that is missing, in a directory where it will be found: the
@@ -479,13 +591,51 @@ func (w *world) linkFix(f *Finding) string {
 	for _, p := range f.Present {
 		dir := path.Dir(p.Path)
 		for _, s := range f.Searched {
-			if slices.Contains(s.Places, dir) {
+			if slices.ContainsFunc(s.Places, func(place string) bool { return realPath(w.img.FS, place) == dir }) {
 				return fmt.Sprintf("RUN ln -s %s %s/%s", path.Base(p.Path), dir, f.Library)
 			}
 		}
 	}
 	p := f.Present[0].Path
 	return fmt.Sprintf("RUN ln -s %s %s/%s, and ENV LD_LIBRARY_PATH=%s", path.Base(p), path.Dir(p), f.Library, w.pathWith("", path.Dir(p)))
+}
+
+// cudaNamed is the major version of CUDA that a library's name tells: by its own
+// number, or as the one toolkit that has it. Empty when it tells none.
+func (w *world) cudaNamed(name string) string {
+	base, number, ok := strings.Cut(name, ".so.")
+	switch {
+	case !ok:
+		return ""
+	case base == "libcudart" || base == "libcublas" || base == "libcublasLt":
+		return majorOf(name)
+	}
+	var of []string
+	for _, t := range w.packs.Toolkits {
+		if has := map[string]string{"libcufft": t.Cufft, "libcusolver": t.Cusolver, "libcusparse": t.Cusparse, "libnvrtc": t.Nvrtc}[base]; has != "" && has == number {
+			of = append(of, t.CUDA)
+		}
+	}
+	if len(of) != 1 {
+		return ""
+	}
+	return of[0]
+}
+
+// cudaWanted is the major version of CUDA that the package of the first file that
+// asks wants, as the packs know it; empty when they do not.
+func (w *world) cudaWanted(f *Finding) string {
+	if len(f.NeededBy) == 0 {
+		return ""
+	}
+	p, pkg, _ := w.ownerOf(f.NeededBy[0].Path)
+	if pkg == nil {
+		return ""
+	}
+	if s, _ := w.stackOf(p, pkg); s != nil {
+		return s.CUDA
+	}
+	return ""
 }
 
 // cudaMajor is the major version of CUDA that the files that ask for a library
@@ -497,10 +647,8 @@ func (w *world) cudaMajor(f *Finding) string {
 			needed = o.elf.Needed
 		}
 		for _, name := range needed {
-			for _, prefix := range []string{"libcudart.so.", "libcublas.so.", "libcublasLt.so."} {
-				if strings.HasPrefix(name, prefix) {
-					return majorOf(name)
-				}
+			if major := w.cudaNamed(name); major != "" {
+				return major
 			}
 		}
 	}

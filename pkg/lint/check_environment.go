@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -458,6 +460,92 @@ func (w *world) condaActivateOnly() []Finding {
 		list = append(list, f)
 	}
 	return list
+}
+
+// shellExport is a command that writes LD_LIBRARY_PATH to a file of a shell's.
+var shellExport = regexp.MustCompile(`LD_LIBRARY_PATH=["']?([^\s"';&|>]+)[^&|]*>>?\s*["']?(\S*(?:\.bashrc|\.bash_profile|\.profile|\.zshrc|/etc/profile|/etc/profile\.d/[\w.-]+|/etc/bash\.bashrc|/etc/environment))\b`)
+
+// shellOnly finds search paths that a build step has written into a file that only
+// shells read, as the history of the image tells.
+func (w *world) shellOnly() []Finding {
+	if w.img.Config == nil || w.activates() || w.interactive() {
+		return nil
+	}
+	known := map[string]bool{}
+	for dir := range w.searchDirs() {
+		known[realPath(w.img.FS, dir)] = true
+	}
+	var list []Finding
+	for _, h := range w.img.Config.History {
+		if len(h.CreatedBy) > 1<<14 {
+			continue
+		}
+		export := shellExport.FindStringSubmatch(h.CreatedBy)
+		if export == nil {
+			continue
+		}
+		var lost []string
+		for dir := range strings.SplitSeq(export[1], ":") {
+			real := realPath(w.img.FS, dir)
+			if strings.HasPrefix(dir, "/") && !known[real] && w.hasLibraries(real) {
+				lost = append(lost, dir)
+			}
+		}
+		if len(lost) == 0 {
+			continue
+		}
+		f := Finding{
+			Message: fmt.Sprintf("a build step writes LD_LIBRARY_PATH=%s to %s, which only a shell reads", export[1], export[2]),
+			Effects: []Effect{{Text: "what works in a shell of the container fails when it is started: its program does not get the variable"}},
+			Fixes:   []string{"ENV LD_LIBRARY_PATH=" + strings.Join(append(slices.DeleteFunc(slices.Clone(w.pathEntries()), func(e string) bool { return e == "" }), lost...), ":")},
+		}
+		if !w.missedIn(lost) {
+			f.Severity, f.Because = Note, "nothing that was looked at misses what is there"
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// missedIn reports whether directories have a library that a framework, the image's
+// program, or a file that asks for GPU libraries does not find.
+func (w *world) missedIn(dirs []string) bool {
+	missed := func(e *elfdeps.Error) bool {
+		return e.Missing() && slices.ContainsFunc(w.present(e.Name), func(p string) bool {
+			return slices.ContainsFunc(dirs, func(dir string) bool { return realPath(w.img.FS, dir) == path.Dir(p) })
+		})
+	}
+	for _, r := range w.runs {
+		if slices.ContainsFunc(r.missed, func(m missedOpen) bool { return m.severity != Note && missed(m.err) }) {
+			return true
+		}
+	}
+	for _, in := range w.installs {
+		for _, f := range in.failures {
+			if slices.ContainsFunc(f.misses, missed) {
+				return true
+			}
+		}
+	}
+	start := w.entry().path
+	return slices.ContainsFunc(w.objects, func(o *object) bool {
+		return slices.ContainsFunc(o.misses, func(e *elfdeps.Error) bool {
+			severity, _ := w.judge(o, e)
+			return missed(e) && (severity != Note || o.path == start)
+		})
+	})
+}
+
+// interactive reports whether the image starts a shell that somebody types into.
+func (w *world) interactive() bool {
+	c := w.img.Config.Config
+	argv := slices.Concat(c.Entrypoint, c.Cmd)
+	return len(argv) == 0 || len(argv) == 1 && strings.HasSuffix(path.Base(argv[0]), "sh")
+}
+
+// hasLibraries reports whether a directory holds a library of the image's machine.
+func (w *world) hasLibraries(dir string) bool {
+	return slices.ContainsFunc(w.objects, func(o *object) bool { return path.Dir(o.path) == dir && !isProgram(o.elf) })
 }
 
 // activates reports whether the image's command goes through conda or a login

@@ -181,14 +181,39 @@ func (w *world) requirementsUnmet() []Finding {
 				if pin == nil {
 					continue
 				}
-				list = append(list, Finding{
-					Severity: pin.Severity,
-					Message:  fmt.Sprintf("%s %s requires %s%s, and %s is installed", pkg.Name, pkg.Version, u.of.Name, u.wants, w.version(p, u.of)),
-					Effects:  []Effect{{Text: pin.Why}},
-					NeededBy: []File{w.file(pkg.Path)}, Present: []File{w.file(u.of.Path)},
-					Fixes: []string{fmt.Sprintf("pip install '%s%s', or a release of %s that is made for %s %s", u.of.Name, u.wants, pkg.Name, u.of.Name, u.of.Version)},
-				})
+				list = append(list, w.unmetFinding(p, u, "requires", pin.Severity, Effect{Text: pin.Why}))
 			}
+			list = append(list, w.needsUnmet(p, pkg, wheels)...)
+		}
+	}
+	return list
+}
+
+// unmetFinding writes a requirement up that is not met.
+func (w *world) unmetFinding(p *inventory.Python, u unmet, verb string, severity Severity, effect Effect) Finding {
+	return Finding{
+		Severity: severity,
+		Message:  fmt.Sprintf("%s %s %s %s%s, and %s is installed", u.by.Name, u.by.Version, verb, u.of.Name, u.wants, w.version(p, u.of)),
+		Effects:  []Effect{effect},
+		NeededBy: []File{w.file(u.by.Path)}, Present: []File{w.file(u.of.Path)},
+		Fixes: []string{fmt.Sprintf("pip install '%s%s', or a release of %s that is made for %s %s", u.of.Name, u.wants, u.by.Name, u.of.Name, u.of.Version)},
+	}
+}
+
+// needsUnmet are what the packs know of a package's needs, where its own metadata
+// does not say it.
+func (w *world) needsUnmet(p *inventory.Python, pkg *inventory.Package, wheels map[string]*inventory.Package) []Finding {
+	var list []Finding
+	for _, n := range w.packs.Companions {
+		if fits, err := inventory.Satisfies(pkg.Version, n.Versions); !match(n.Package, pkg.Name) || err != nil || !fits {
+			continue
+		}
+		r, err := inventory.ParseRequirement(n.of(pkg.Version))
+		if err != nil || wheels[r.Name] == nil || slices.ContainsFunc(w.unmetOf(p, pkg, wheels), func(u unmet) bool { return u.of == wheels[r.Name] && w.pin(pkg.Name, r.Name) != nil }) {
+			continue
+		}
+		if ok, err := inventory.Satisfies(wheels[r.Name].Version, r.Specifiers); err == nil && !ok {
+			list = append(list, w.unmetFinding(p, unmet{pkg, wheels[r.Name], r.Specifiers}, "is made for", n.Severity, Effect{n.Effect, n.Error}))
 		}
 	}
 	return list
@@ -448,12 +473,22 @@ func (w *world) cpuBuilds() []Finding {
 				shown = wheels[name].Path
 			}
 		}
-		if shown == "" {
-			continue
-		}
 		for _, row := range w.packs.CPUBuilds {
 			pkg := wheels[row.Package]
 			if pkg == nil || !w.isCPUBuild(p, pkg) {
+				continue
+			}
+			if files, lacks := w.wantsGPUBuild(p, row); len(files) > 0 {
+				list = append(list, Finding{
+					Severity: Error, Library: lacks,
+					Message:  fmt.Sprintf("%s %s has no GPU code, and %s is built for one that has", pkg.Name, w.version(p, pkg), path.Base(files[0])),
+					Effects:  []Effect{{fmt.Sprintf("%s cannot be loaded", path.Base(files[0])), fmt.Sprintf("ImportError: %s: cannot open shared object file: No such file or directory", lacks)}},
+					NeededBy: w.filesOf(files), Affected: files, Present: []File{w.file(pkg.Path)},
+					Fixes: []string{row.Fix},
+				})
+				continue
+			}
+			if shown == "" {
 				continue
 			}
 			other, has := "", false
@@ -473,6 +508,9 @@ func (w *world) cpuBuilds() []Finding {
 				Present:  []File{w.file(pkg.Path)},
 				Fixes:    []string{row.Fix},
 			}
+			if other == "" {
+				other = w.gpuProgram()
+			}
 			if other != "" {
 				f.Severity, f.Because = Note, fmt.Sprintf("%s may be what the GPU is for", other)
 			}
@@ -480,6 +518,38 @@ func (w *world) cpuBuilds() []Finding {
 		}
 	}
 	return list
+}
+
+// wantsGPUBuild are the files of an environment that need a library of the build
+// with GPU code, and the first of those.
+func (w *world) wantsGPUBuild(p *inventory.Python, row *CPUBuild) (files []string, lacks string) {
+	if len(row.Lacks) == 0 {
+		return nil, ""
+	}
+	for _, o := range w.objects {
+		if !slices.ContainsFunc(p.Sites, func(site string) bool { return isIn(o.path, site) }) {
+			continue
+		}
+		for _, n := range o.elf.Needed {
+			if matchAny(row.Lacks, n) && len(w.present(n)) == 0 {
+				files, lacks = append(files, o.path), cmp.Or(lacks, n)
+				break
+			}
+		}
+	}
+	slices.Sort(files)
+	return files, lacks
+}
+
+// gpuProgram is a file outside of Python's packages that uses the GPU, empty when
+// there is none.
+func (w *world) gpuProgram() string {
+	for _, file := range w.gpuUsers() {
+		if !strings.Contains(file, "-packages/") {
+			return file
+		}
+	}
+	return ""
 }
 
 // isCPUBuild reports whether a package that comes in builds with and without GPU

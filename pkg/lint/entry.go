@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,6 +18,8 @@ type entry struct {
 	path    string        // its real path, of the ELF file in the end
 	exe     *layers.Entry // nil when it is not there
 	problem string        // what the runtime or the kernel says instead of starting it
+	link    string        // a link of its name that leads nowhere
+	returns bool          // the script's first line ends in a carriage return
 }
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -50,11 +53,21 @@ func (w *world) entry() entry {
 	for range 5 { // the kernel follows four scripts (fs/exec.c)
 		p, ok := w.executable(name)
 		if !ok {
-			e.problem = missingExecutable(name)
+			e.problem, e.link = missingExecutable(name), w.danglingProgram(name)
+			if strings.HasSuffix(name, "\r") {
+				e.problem, e.link, e.returns = fmt.Sprintf("exec %s: no such file or directory", e.path), "", true
+				if program, _, _ := strings.Cut(e.exe.Shebang, " "); path.Base(program) == "env" {
+					e.problem = fmt.Sprintf("%s: '%s\\r': No such file or directory", program, strings.TrimSuffix(name, "\r"))
+				}
+			}
 			return e
 		}
 		file, _, _ := w.img.FS.Lookup(p)
 		e.path, e.exe = "/"+file.Path, file
+		if file.Mode&0o111 == 0 {
+			e.problem = fmt.Sprintf("exec: %q: permission denied", p)
+			return e
+		}
 		if file.Object != nil || file.Fault != "" {
 			return e
 		}
@@ -74,9 +87,20 @@ func missingExecutable(name string) string {
 	return fmt.Sprintf("exec: %q: executable file not found in $PATH", name)
 }
 
-// shebangProgram is what a script's first line starts; env(1) is looked through.
+// danglingProgram is the first link of a program's name in PATH that leads nowhere.
+func (w *world) danglingProgram(name string) string {
+	for _, p := range w.candidates(name) {
+		if e, _, ok := w.img.FS.Lstat(p); ok && e.Type == layers.Symlink {
+			return p
+		}
+	}
+	return ""
+}
+
+// shebangProgram is what a script's first line starts; env(1) is looked through. The
+// kernel splits it at blanks and tabs alone: a carriage return belongs to the name.
 func shebangProgram(line string) string {
-	words := strings.Fields(line)
+	words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' || r == '\n' || r == 0 })
 	if len(words) == 0 {
 		return ""
 	}
@@ -94,11 +118,26 @@ func shebangProgram(line string) string {
 // executable is the path of a program: as it stands when it has a slash, else
 // the first of PATH that can be executed.
 func (w *world) executable(name string) (string, bool) {
+	list := w.candidates(name)
+	var plain string
+	for _, p := range list {
+		if e, _, ok := w.img.FS.Lookup(p); ok && e.Type == layers.Regular {
+			if e.Mode&0o111 != 0 || len(list) == 1 {
+				return p, true
+			}
+			plain = cmp.Or(plain, p)
+		}
+	}
+	return plain, plain != ""
+}
+
+// candidates are the paths at which a program of a name is looked for.
+func (w *world) candidates(name string) []string {
 	if strings.Contains(name, "/") {
 		if !strings.HasPrefix(name, "/") {
 			name = path.Join("/", w.img.Config.Config.WorkingDir, name)
 		}
-		return name, w.isFile(name)
+		return []string{name}
 	}
 	dirs := defaultPath
 	for _, v := range w.img.Config.Config.Env {
@@ -106,13 +145,13 @@ func (w *world) executable(name string) (string, bool) {
 			dirs = rest
 		}
 	}
+	var list []string
 	for dir := range strings.SplitSeq(dirs, ":") {
-		p := path.Join("/", dir, name)
-		if name != "" && w.isFile(p) {
-			return p, true
+		if name != "" {
+			list = append(list, path.Join("/", dir, name))
 		}
 	}
-	return "", false
+	return list
 }
 
 func (w *world) isFile(p string) bool {
@@ -143,6 +182,19 @@ func (w *world) entrypoint() []Finding {
 		Rule: "broken-entrypoint", Severity: w.packs.Rule("broken-entrypoint").Severity, Message: message,
 		Effects: []Effect{{Text: "the container does not start"}},
 		Fixes:   []string{"correct ENTRYPOINT or CMD, or add what is missing; a program linked with musl needs Alpine, one linked with glibc needs Debian, Ubuntu, Fedora or the like"},
+	}
+	switch {
+	case e.returns:
+		f.Fixes = []string{fmt.Sprintf("write %s with line feeds alone (`sed -i 's/\\r$//'`, `*.sh text eol=lf` in .gitattributes): the carriage return at the end of its first line counts as a part of the interpreter's name", e.path)}
+	case strings.HasSuffix(e.problem, ": permission denied"):
+		f.Fixes = []string{fmt.Sprintf("make it executable: COPY --chmod=0755, or RUN chmod +x %s", e.path)}
+	case e.name == "python" && e.path == "" && e.link == "":
+		if p, ok := w.executable("python3"); ok {
+			f.Fixes = []string{fmt.Sprintf("say python3, which the image has as %s, or `apt-get install -y python-is-python3`", p)}
+		}
+	case e.link != "":
+		link, _, _ := w.img.FS.Lstat(e.link)
+		f.Fixes = []string{fmt.Sprintf("bring %s: %s is a link to it, and it is not there (a virtual environment that is copied needs its Python at the same path)", link.Link, e.link)}
 	}
 	if e.path != "" {
 		f.NeededBy = []File{w.file(e.path)}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 	"gopkg.in/yaml.v3"
+
 )
 
 // Packs is all that the packs say, checked.
@@ -103,7 +104,10 @@ type Framework struct {
 	// not meant.
 	OnlyDist bool `yaml:"only_dist"`
 	// CPUToo: where it opens none of its GPU libraries, it is not meant to.
-	CPUToo    bool      `yaml:"cpu_too"`
+	CPUToo bool `yaml:"cpu_too"`
+	// Aside: it is often installed for another's sake and never imported; what it
+	// misses, but for GPU libraries, is a warning.
+	Aside     bool      `yaml:"aside"`
 	Preload   []Preload `yaml:"preload"`
 	Steps     []Step    `yaml:"steps"`
 	Later     []Open    `yaml:"later"`
@@ -309,12 +313,21 @@ type Release struct {
 
 // Exception is a set of files that are judged otherwise, and why.
 type Exception struct {
-	Match   string   `yaml:"match"`
-	Why     string   `yaml:"why"`
+	Match string `yaml:"match"`
+	Why   string `yaml:"why"`
+	// ForGPU, of optional files: a miss is a warning in an image that is for a GPU
+	// by its environment.
+	ForGPU bool `yaml:"for_gpu"`
+	// Effect, of files of which one serves, is what it means when none does: empty
+	// where that is no matter. Error is how it reads.
+	Effect  string   `yaml:"effect"`
+	Error   string   `yaml:"error"`
+	Fix     string   `yaml:"fix"`
 	Sources []string `yaml:"sources"`
 }
 
-// VersionFix is what to do when a version is missing.
+// VersionFix is what to do when a version is missing, or, of the system's, a
+// library.
 type VersionFix struct {
 	Match   string   `yaml:"match"`
 	Fix     string   `yaml:"fix"` // {version}, {number} and {library} stand for what they name

@@ -159,12 +159,19 @@ func (w *world) withoutGPU(r *run) {
 	}
 	for i := range r.missed {
 		m := &r.missed[i]
-		if w.wantsGPU() {
+		if w.wantsGPU() || w.broughtFor(r.in, m.err.Name) {
 			m.severity, m.because = m.severity.atMost(Warning), cmp.Or(m.because, "it goes on without the GPU")
 			continue
 		}
 		m.severity, m.because = Note, "it opens none of its GPU libraries, and goes on without: the image may be meant so"
 	}
+}
+
+// broughtFor reports whether a library is there as a wheel beside a framework, and
+// no other framework that it could be for: somebody has installed it.
+func (w *world) broughtFor(in *install, name string) bool {
+	alone := !slices.ContainsFunc(w.installs, func(o *install) bool { return o.site == in.site && !o.CPUToo && len(o.Preload)+len(o.Later) > 0 })
+	return alone && slices.ContainsFunc(w.present(name), func(p string) bool { return isIn(p, in.site+"/nvidia") })
 }
 
 // wantsGPU reports whether an image is made for a GPU, by its environment.

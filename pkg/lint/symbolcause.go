@@ -275,7 +275,10 @@ func (w *world) newerCopies(found, version string) []File {
 }
 
 // olderCopyFix puts the newer of two copies first.
-func olderCopyFix(older, newer string) string {
+func (w *world) olderCopyFix(older, newer string) string {
+	if by := w.searchDirs()[path.Dir(older)]; strings.HasPrefix(by, "/") {
+		return "remove " + older + ", or take " + path.Dir(older) + " out of " + by + " and run ldconfig: " + newer + " would do"
+	}
 	return "let " + newer + " be found first: put " + path.Dir(newer) + " before " + path.Dir(older) + " in LD_LIBRARY_PATH, take " + path.Dir(older) + " out of it, or remove the older copy"
 }
 

@@ -19,6 +19,8 @@ type Tables struct {
 	DriverExempt []*Known      `yaml:"driver_exempt"`
 	GPUWheels    []*Known      `yaml:"gpu_wheels"`
 	LibraryDists []*Dist       `yaml:"library_dists"`
+	Companions   []*Companion  `yaml:"companions"`
+	System       []*VersionFix `yaml:"system"`
 }
 
 // Pair tells which release of a package is built for which release of another,
@@ -64,9 +66,12 @@ type Exclusive struct {
 // CPUBuild is a package that has no GPU code, and what stands in its place when
 // a GPU is meant to be used.
 type CPUBuild struct {
-	Package  string   `yaml:"package"`
-	Unless   []string `yaml:"unless"` // patterns of packages that bring its GPU side
-	Beside   []string `yaml:"beside"` // patterns of packages that may be what the GPU is for
+	Package string   `yaml:"package"`
+	Unless  []string `yaml:"unless"` // patterns of packages that bring its GPU side
+	Beside  []string `yaml:"beside"` // patterns of packages that may be what the GPU is for
+	// Lacks are patterns of libraries that the build with GPU code has: a package
+	// that needs one does not load.
+	Lacks    []string `yaml:"lacks"`
 	Severity Severity `yaml:"severity"`
 	Effect   string   `yaml:"effect"`
 	Fix      string   `yaml:"fix"`
@@ -89,6 +94,18 @@ type Capability struct {
 	Libraries []string `yaml:"libraries"` // names without `.so` and what follows
 	Effect    string   `yaml:"effect"`
 	Sources   []string `yaml:"sources"`
+}
+
+// Companion is what releases of a package want of another where their metadata does not
+// say it.
+type Companion struct {
+	Package  string   `yaml:"package"`  // a pattern
+	Versions string   `yaml:"versions"` // PEP 440 specifiers
+	Needs    string   `yaml:"needs"`    // a requirement; {version} is the package's own, three numbers
+	Severity Severity `yaml:"severity"`
+	Effect   string   `yaml:"effect"`
+	Error    string   `yaml:"error"`
+	Sources  []string `yaml:"sources"`
 }
 
 // Known is a pattern of directories, files or packages that are known, and why
@@ -119,6 +136,8 @@ func (t *Tables) add(o Tables) {
 	t.DriverExempt = append(t.DriverExempt, o.DriverExempt...)
 	t.GPUWheels = append(t.GPUWheels, o.GPUWheels...)
 	t.LibraryDists = append(t.LibraryDists, o.LibraryDists...)
+	t.Companions = append(t.Companions, o.Companions...)
+	t.System = append(t.System, o.System...)
 }
 
 // validate refuses rows that say nothing, and versions that are none.
@@ -151,7 +170,7 @@ func (t *Tables) validate() error {
 		if c.Package == "" || c.Effect == "" || c.Fix == "" || !slices.Contains(Severities, c.Severity) || len(c.Sources) == 0 {
 			return fmt.Errorf("cpu build %q: needs a package, an effect, a fix, a severity and sources", c.Package)
 		}
-		if err := patterns("cpu build "+c.Package, slices.Concat(c.Unless, c.Beside)); err != nil {
+		if err := patterns("cpu build "+c.Package, slices.Concat(c.Unless, c.Beside, c.Lacks)); err != nil {
 			return err
 		}
 	}
@@ -176,6 +195,28 @@ func (t *Tables) validate() error {
 			return err
 		}
 	}
+	for _, n := range t.Companions {
+		if n.Package == "" || n.Effect == "" || !slices.Contains(Severities, n.Severity) || len(n.Sources) == 0 {
+			return fmt.Errorf("companion of %q: needs a package, an effect, a severity and sources", n.Package)
+		}
+		if _, err := inventory.Satisfies("1", n.Versions); err != nil {
+			return fmt.Errorf("companion of %s: %w", n.Package, err)
+		}
+		if r, err := inventory.ParseRequirement(n.of("1")); err != nil || r.Specifiers == "" {
+			return fmt.Errorf("companion of %s: %q is no requirement of a version", n.Package, n.Needs)
+		}
+		if err := patterns("companion", []string{n.Package}); err != nil {
+			return err
+		}
+	}
+	for _, s := range t.System {
+		if s.Match == "" || s.Fix == "" || len(s.Sources) == 0 {
+			return fmt.Errorf("system %q: needs a match, a fix and sources", s.Match)
+		}
+		if err := patterns("system", []string{s.Match}); err != nil {
+			return err
+		}
+	}
 	for _, m := range slices.Concat(t.Mounts, t.DriverExempt, t.GPUWheels) {
 		if m.Match == "" || m.Why == "" || len(m.Sources) == 0 {
 			return fmt.Errorf("match %q: needs a match, a why and sources", m.Match)
@@ -185,4 +226,9 @@ func (t *Tables) validate() error {
 		}
 	}
 	return nil
+}
+
+// of is the requirement of a package in its version.
+func (n *Companion) of(version string) string {
+	return expand(n.Needs, "{version}", numbers(version, 3))
 }

@@ -495,6 +495,8 @@ func (w *world) glob(dir, pattern string) []string {
 	var list []string
 	if e, _, ok := w.img.FS.Lookup(full); ok && !e.IsDir() {
 		return []string{full}
+	} else if literal(full) == full {
+		return nil
 	}
 	for _, one := range alternatives(full) {
 		below, _ := doublestar.SplitPattern(one)

@@ -1,0 +1,126 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+)
+
+// Checks of packages that are there for another Python than the one that reads
+// them.
+
+var (
+	siteVersion  = regexp.MustCompile(`/python(3\.\d+)/(?:site|dist)-packages$`)
+	extensionTag = regexp.MustCompile(`\.cpython-3(\d+)[a-z]*-`)
+	pythonName   = regexp.MustCompile(`^python3\.\d+$`)
+)
+
+// wrongPythons finds frameworks whose extensions are for another Python than the
+// directory that they lie in, and those in the directory of a Python that the image
+// does not have.
+func (w *world) wrongPythons() []Finding {
+	bySite := map[string][]*install{}
+	for _, in := range w.installs {
+		if siteVersion.MatchString(in.site) {
+			bySite[in.site] = append(bySite[in.site], in)
+		}
+	}
+	have := w.pythonVersions()
+	var list []Finding
+	for _, site := range slices.Sorted(maps.Keys(bySite)) {
+		version := siteVersion.FindStringSubmatch(site)[1]
+		if len(have) > 0 && !slices.Contains(have, version) {
+			list = append(list, w.pythonAbsent(bySite[site], version, have))
+			continue
+		}
+		for _, in := range bySite[site] {
+			if file, of := w.otherTag(in, version); file != "" {
+				module := strings.ReplaceAll(strings.TrimPrefix(file[:strings.Index(file, ".cpython-")], site+"/"), "/", ".")
+				list = append(list, Finding{
+					Message: fmt.Sprintf("%s is built for Python %s, and lies among the packages of Python %s", strings.TrimPrefix(file, site+"/"), of, version),
+					Effects: []Effect{{fmt.Sprintf("`import %s` fails", path.Base(in.home)), fmt.Sprintf("ModuleNotFoundError: No module named '%s'", module)}},
+					Present: []File{w.file(file)},
+					Fixes:   []string{fmt.Sprintf("install the packages with Python %s: in a build of several stages, the one that runs pip needs the same Python as the last", version)},
+				})
+			}
+		}
+	}
+	return list
+}
+
+// pythonAbsent is about frameworks that no Python of the image reads.
+func (w *world) pythonAbsent(installs []*install, version string, have []string) Finding {
+	first := installs[0]
+	f := Finding{
+		Severity: Warning,
+		Message:  fmt.Sprintf("%s is installed for Python %s, and the image has Python %s", first.Title, version, strings.Join(have, ", ")),
+		Effects:  []Effect{{fmt.Sprintf("`import %s` fails", path.Base(first.home)), fmt.Sprintf("ModuleNotFoundError: No module named '%s'", path.Base(first.home))}},
+		Fixes:    []string{fmt.Sprintf("install the packages with Python %s, or base the image on Python %s", have[len(have)-1], version)},
+	}
+	for _, in := range installs {
+		f.Affected = append(f.Affected, in.home)
+	}
+	f.Present = w.filesOf(f.Affected[:1])
+	return f
+}
+
+// otherTag is the extension of a framework whose name says another Python, and
+// which that is; empty where one is there that would do.
+func (w *world) otherTag(in *install, version string) (file, of string) {
+	for _, s := range in.Steps {
+		for _, f := range w.glob(in.home, s.Open) {
+			tag := extensionTag.FindStringSubmatch(path.Base(f))
+			if tag == nil || "3."+tag[1] == version {
+				file = ""
+				break
+			}
+			if file == "" {
+				file, of = f, "3."+tag[1]
+			}
+		}
+		if file != "" {
+			return file, of
+		}
+	}
+	return "", ""
+}
+
+// pythonVersions are those of the image's interpreters and libpythons, none where
+// there is an interpreter whose name does not tell.
+func (w *world) pythonVersions() []string {
+	found := map[string]bool{}
+	for _, name := range []string{"python", "python3"} {
+		for _, p := range w.usable(w.named[name]) {
+			if real := path.Base(realPath(w.img.FS, p)); !pythonName.MatchString(real) && path.Base(path.Dir(p)) == "bin" {
+				return nil
+			}
+		}
+	}
+	interpreter := false
+	for name, paths := range w.named {
+		version, library := strings.CutPrefix(name, "libpython")
+		if library {
+			version, _, _ = strings.Cut(version, ".so")
+			version = strings.TrimRight(version, "mdt")
+		}
+		if program := pythonName.MatchString(name); program || library {
+			if len(w.usable(paths)) > 0 {
+				interpreter = interpreter || program
+				found[strings.TrimPrefix(version, "python")] = true
+			}
+		}
+	}
+	if !interpreter {
+		return nil
+	}
+	return slices.SortedFunc(maps.Keys(found), func(a, b string) int {
+		if olderThan(a, b) {
+			return -1
+		}
+		return 1
+	})
+}

@@ -1,0 +1,63 @@
+package lint
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+)
+
+// What LD_PRELOAD and /etc/ld.so.preload bring into every process.
+
+// preloading is the start of a program of the image that has all that it needs
+// itself, nil where nothing is preloaded.
+func (w *world) preloading() *elfdeps.Process {
+	value, _ := w.getenv("LD_PRELOAD")
+	if _, _, file := w.img.FS.Lookup("/etc/ld.so.preload"); value == "" && !file || w.primary == nil {
+		return nil
+	}
+	for _, o := range w.objects {
+		if !isProgram(o.elf) || o.loader != w.primary || len(o.misses) > 0 {
+			continue
+		}
+		if p, _ := w.primary.Trace(o.path); p.Program() != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// preloadedBy is what brought a module of a process, or what needs it.
+func preloadedBy(p *elfdeps.Process, m *elfdeps.Module) string {
+	for _, o := range p.Objects {
+		if o == m && (o.How == "LD_PRELOAD" || o.How == "/etc/ld.so.preload") {
+			return o.How
+		}
+	}
+	return "what is preloaded"
+}
+
+// preloadsIgnored are what is preloaded and cannot be loaded: the loader says so at
+// the start of every program, and goes on.
+func (w *world) preloadsIgnored() []Finding {
+	p := w.preloading()
+	if p == nil {
+		return nil
+	}
+	var list []Finding
+	for _, line := range p.Warnings {
+		rest, ok := strings.CutPrefix(line, "ERROR: ld.so: object '")
+		name, rest, cut := strings.Cut(rest, "' from ")
+		if !ok || !cut || w.packs.fromDriver(name) || w.isMount(path.Dir(name)) {
+			continue
+		}
+		from, _, _ := strings.Cut(rest, " ")
+		list = append(list, Finding{
+			Message: line, Library: name,
+			Effects: []Effect{{Text: "the library is not there in any process, and every program says so when it starts"}},
+			Fixes:   []string{fmt.Sprintf("bring the library: its path hangs on the distribution and the machine; or take it out of %s", from)},
+		})
+	}
+	return list
+}
