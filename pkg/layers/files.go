@@ -45,7 +45,7 @@ func (img *Image) ReadFiles(ctx context.Context, layer int, entries []*Entry, ta
 
 // readFiles finds entries by the number of their headers, as Entry.Inode has it:
 // names may lead through links and stand in a tar more than once.
-func readFiles(raw *bufio.Reader, entries []*Entry, take func(e *Entry, r io.Reader) error) error {
+func readFiles(raw skipReader, entries []*Entry, take func(e *Entry, r io.Reader) error) error {
 	byNumber := map[int][]*Entry{}
 	for _, e := range entries {
 		byNumber[e.Inode] = append(byNumber[e.Inode], e)
@@ -55,7 +55,7 @@ func readFiles(raw *bufio.Reader, entries []*Entry, take func(e *Entry, r io.Rea
 		return err
 	}
 	defer done()
-	tr := tar.NewReader(plain)
+	tr := tar.NewReader(newStream(plain))
 	for number := 0; len(byNumber) > 0; {
 		h, err := tr.Next()
 		if err == io.EOF {
