@@ -31,12 +31,20 @@ type skipReader interface {
 }
 
 // decompress looks at the first bytes, not at a media type: docker archives do
-// not have one, and some registries' are wrong. done lets go of the decoder.
-func decompress(r skipReader) (plain skipReader, done func(), err error) {
+// not have one, and some registries' are wrong. done lets go of the
+// decoder. igzip is a program that unpacks gzip, or empty.
+func decompress(r skipReader, igzip string) (plain skipReader, done func(), err error) {
 	nothing := func() {}
 	head, _ := r.Peek(6)
 	switch {
 	case bytes.HasPrefix(head, magicGzip):
+		if igzip != "" {
+			c, err := outside(igzip, r)
+			if err != nil {
+				return nil, nothing, err
+			}
+			return c, c.stop, nil
+		}
 		z, err := inflate.NewGzip(r)
 		if err != nil {
 			return nil, nothing, fmt.Errorf("decompressing gzip: %w", err)

@@ -223,8 +223,8 @@ func (f *begun) Discard(n int) (int, error) {
 // readBlob indexes a layer as it is stored: gzip, zstd or plain. verify, when
 // not empty, is the digest that the stored bytes must have. The blob is read to
 // its end even when it makes no sense before: that its bytes are not those of
-// its digest explains more than what they look like.
-func readBlob(ctx context.Context, r io.Reader, verify string, keep func(string, int64) bool) (*Layer, error) {
+// its digest explains more than what they look like. igzip is as for decompress.
+func readBlob(ctx context.Context, r io.Reader, verify, igzip string, keep func(string, int64) bool) (*Layer, error) {
 	src := &source{ctx: ctx, r: r}
 	if verify != "" {
 		src.sum = sha256.New()
@@ -233,7 +233,7 @@ func readBlob(ctx context.Context, r io.Reader, verify string, keep func(string,
 	// turns: the second is a twentieth of the first, and to hand everything to
 	// another core for it costs as much.
 	raw := ahead(src)
-	l, err := readCompressed(raw, keep)
+	l, err := readCompressed(raw, igzip, keep)
 	io.Copy(io.Discard, raw)
 	raw.stop() // and src is ours again
 	switch {
@@ -245,8 +245,8 @@ func readBlob(ctx context.Context, r io.Reader, verify string, keep func(string,
 	return l, err
 }
 
-func readCompressed(raw skipReader, keep func(string, int64) bool) (*Layer, error) {
-	plain, done, err := decompress(raw)
+func readCompressed(raw skipReader, igzip string, keep func(string, int64) bool) (*Layer, error) {
+	plain, done, err := decompress(raw, igzip)
 	if err != nil {
 		return nil, err
 	}
