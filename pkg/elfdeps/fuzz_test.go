@@ -47,6 +47,29 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+// FuzzLibcFacts: looking for words first finds what the expressions find.
+func FuzzLibcFacts(f *testing.F) {
+	for _, s := range []string{
+		"\x00GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\n\x00", "ld.so (x) development release version 2.40",
+		" release version 1\x00ld.so (a) stable release version 2.3", "/lib/x86_64-linux-gnu/\x00/usr/lib/x86_64-linux-gnu/\x00/lib/\x00/usr/lib/\x00",
+		"a/\x00/b/\x00c/lib/\x00/usr/lib/\x00/usr", "/lib/\x00/lib", "ld.so ld.so (ld.so (a) stable release version 2.34",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		release := ""
+		if m := glibcRE.FindSubmatch(b); m != nil {
+			release = string(m[1])
+		}
+		if got := glibcRelease(b); got != release {
+			t.Errorf("the release is %q, not %q", got, release)
+		}
+		if got, want := systemDirs(b), systemDirsRE.Find(b); !bytes.Equal(got, want) {
+			t.Errorf("the directories are %q, not %q", got, want)
+		}
+	})
+}
+
 // fuzzSymbols: symbols change nothing else of what is read, are the same for
 // every way that the stream is cut, stay in bounds when they are bound, and have
 // the names and versions that debug/elf finds.

@@ -64,7 +64,10 @@ func (g *guess) feed(off int64, b []byte) {
 	}
 }
 
-func (g *guess) stop(end int64) { g.done, g.end, g.rest = true, end, nil }
+func (g *guess) stop(end int64) {
+	g.done, g.end, g.rest = true, end, nil
+	g.p.w.watch = nil
+}
 
 // find is the start of the last entry that is not whole in the held start, when
 // the end of that looks like a table; else 0.

@@ -652,17 +652,58 @@ func libcFacts(b []byte) *Libc {
 		}
 		return c
 	}
-	c := &Libc{}
-	if m := glibcRE.FindSubmatch(b); m != nil {
-		c.Release = string(m[1])
-	}
-	if m := systemDirsRE.Find(b); m != nil {
+	c := &Libc{Release: glibcRelease(b)}
+	if m := systemDirs(b); m != nil {
 		c.SystemDirs = strings.Split(strings.TrimSuffix(string(m), "\x00"), "\x00")
 	}
 	if c.Release == "" && c.SystemDirs == nil {
 		return nil
 	}
 	return c
+}
+
+// glibcRelease is what glibcRE finds in b. Searching for words that a match has
+// is a hundred times as fast as the expression, which then looks at one string.
+func glibcRelease(b []byte) string {
+	for at := 0; ; {
+		i := bytes.Index(b[at:], []byte(" release version "))
+		if i < 0 {
+			return ""
+		}
+		begin := bytes.LastIndexByte(b[:at+i], 0) + 1
+		end := len(b)
+		if n := bytes.IndexByte(b[at+i:], 0); n >= 0 {
+			end = at + i + n
+		}
+		if m := glibcRE.FindSubmatch(b[begin:end]); m != nil {
+			return string(m[1])
+		}
+		at = end
+	}
+}
+
+// systemDirs is what systemDirsRE finds in b, looked for where two strings that
+// end in slashes follow one another.
+func systemDirs(b []byte) []byte {
+	for at := 0; ; {
+		i := bytes.Index(b[at:], []byte("/\x00/"))
+		if i < 0 {
+			return nil
+		}
+		begin := bytes.LastIndexByte(b[:at+i], 0) + 1
+		end := at + i + 2
+		for {
+			n := bytes.IndexByte(b[end:], 0)
+			if n < 1 || b[end+n-1] != '/' {
+				break
+			}
+			end += n + 1
+		}
+		if m := systemDirsRE.Find(b[begin:end]); m != nil {
+			return m
+		}
+		at = end
+	}
 }
 
 // fields reads fixed-width integers one after the other. Its users check the

@@ -1,6 +1,7 @@
 package elfdeps
 
 import (
+	"bufio"
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
@@ -320,8 +321,12 @@ func TestWindow(t *testing.T) {
 		binary.LittleEndian.PutUint64(file[i:], rnd.Uint64())
 	}
 	w := new(window)
-	for range 20 {
-		w.reset(bytes.NewReader(file), size)
+	for i := range 20 {
+		var r io.Reader = bytes.NewReader(file)
+		if i%2 == 1 {
+			r = bufio.NewReaderSize(r, 1<<16) // can pass over bytes
+		}
+		w.reset(r, size)
 		for range 30 {
 			off, n := rnd.Int64N(size), rnd.Int64N(1<<rnd.IntN(23)+1)
 			passed := w.pos

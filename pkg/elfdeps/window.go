@@ -21,6 +21,12 @@ var (
 	errBeyond = errors.New("lies beyond the end of the file")
 )
 
+// discarder is a reader that can pass over bytes without copying them, as
+// [bufio.Reader] does.
+type discarder interface {
+	Discard(n int) (int, error)
+}
+
 // window reads a stream at offsets: forward without limit, backward within the
 // first headSize bytes and the last tailSize bytes.
 type window struct {
@@ -96,7 +102,15 @@ func (w *window) skip(to int64) error {
 	if to > w.pos && w.tail == nil {
 		w.tail = make([]byte, tailSize)
 	}
+	d, _ := w.r.(discarder)
 	for w.pos < to {
+		if d != nil && w.watch == nil && w.err == nil && to-w.pos > tailSize {
+			n, err := d.Discard(int(min(to-w.pos-tailSize, 1<<30))) // the tail would not hold it
+			if w.pos += int64(n); err != nil {
+				return w.failed(err)
+			}
+			continue
+		}
 		i := w.pos % tailSize
 		n := min(tailSize-i, skipStep, to-w.pos)
 		at := w.pos
@@ -135,10 +149,15 @@ func (w *window) read(b []byte) error {
 	n, err := io.ReadFull(w.r, b)
 	w.pos += int64(n)
 	if err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		w.err = fmt.Errorf("reading at offset %d: %w", w.pos, err)
+		return w.failed(err)
 	}
+	return nil
+}
+
+func (w *window) failed(err error) error {
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	w.err = fmt.Errorf("reading at offset %d: %w", w.pos, err)
 	return w.err
 }

@@ -19,7 +19,7 @@ func TestAheadOfTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := ahead(&b)
-	defer a.Close()
+	defer a.stop()
 	if _, err := ReadLayer(a, nil); err != nil {
 		t.Error(err)
 	}

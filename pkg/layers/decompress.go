@@ -1,14 +1,13 @@
 package layers
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 
 	"github.com/klauspost/compress/zstd"
-	"github.com/klauspost/readahead"
 
 	"github.com/imgcheck/imgcheck/pkg/inflate"
 )
@@ -23,45 +22,166 @@ var (
 // maxZstdWindow is the most that a zstd frame may ask us to hold, in bytes.
 const maxZstdWindow = 128 << 20
 
+// skipReader is a reader that passes over bytes without copying them, as
+// [bufio.Reader] does.
+type skipReader interface {
+	io.Reader
+	Peek(n int) ([]byte, error)
+	Discard(n int) (int, error)
+}
+
 // decompress looks at the first bytes, not at a media type: docker archives do
-// not have one, and some registries' are wrong. The other core unpacks while
-// what was unpacked is looked at; done ends that.
-func decompress(r *bufio.Reader) (plain io.Reader, done func(), err error) {
+// not have one, and some registries' are wrong. done lets go of the
+// decoder. igzip is a program that unpacks gzip, or empty.
+func decompress(r skipReader, igzip string) (plain skipReader, done func(), err error) {
 	nothing := func() {}
 	head, _ := r.Peek(6)
 	switch {
 	case bytes.HasPrefix(head, magicGzip):
+		if igzip != "" {
+			c, err := outside(igzip, r)
+			if err != nil {
+				return nil, nothing, err
+			}
+			return c, c.stop, nil
+		}
 		z, err := inflate.NewGzip(r)
 		if err != nil {
 			return nil, nothing, fmt.Errorf("decompressing gzip: %w", err)
 		}
-		a := ahead(z)
-		return a, func() { a.Close() }, nil
+		c := pull(z)
+		return c, c.stop, nil
 	case bytes.HasPrefix(head, magicZstd), len(head) >= 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18}):
 		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 		if err != nil {
 			return nil, nothing, fmt.Errorf("decompressing zstd: %w", err)
 		}
-		a := ahead(z)
-		return a, func() { a.Close(); z.Close() }, nil
+		c := pull(z)
+		return c, func() { c.stop(); z.Close() }, nil
 	case bytes.HasPrefix(head, magicBzip2), bytes.HasPrefix(head, magicXz):
 		return nil, nothing, errors.New("is compressed with bzip2 or xz, which imgcheck does not read; store it as gzip or zstd")
 	}
 	return r, nothing, nil
 }
 
-// ahead reads r in a goroutine of its own, half a megabyte ahead of who reads it.
-// After Close, nobody reads r any more.
-//
-// Its WriteTo is hidden: at the end it answers io.EOF, which io.Copy takes for a
-// failure.
-func ahead(r io.Reader) io.ReadCloser {
-	a, err := readahead.NewReaderSize(struct{ io.Reader }{r}, 4, 128<<10)
-	if err != nil {
-		panic(err) // of sizes that are not positive
+// chunks is a stream of which a part lies at hand.
+type chunks struct {
+	part []byte                 // what is left of it
+	next func() ([]byte, error) // gives the next one, when all of it was read
+	stop func()                 // after it nobody reads what the stream is made of
+}
+
+// more makes sure that a part is at hand.
+func (c *chunks) more() (err error) {
+	for len(c.part) == 0 && err == nil {
+		c.part, err = c.next()
 	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{a, a}
+	return err
+}
+
+// Peek is what comes next: n bytes, less where they do not lie together.
+func (c *chunks) Peek(n int) ([]byte, error) {
+	if err := c.more(); err != nil {
+		return nil, err
+	}
+	return c.part[:min(n, len(c.part))], nil
+}
+
+// Read implements [io.Reader].
+func (c *chunks) Read(b []byte) (int, error) {
+	if err := c.more(); err != nil {
+		return 0, err
+	}
+	n := copy(b, c.part)
+	c.part = c.part[n:]
+	return n, nil
+}
+
+// Discard passes over n bytes without copying them, as bufio's does.
+func (c *chunks) Discard(n int) (int, error) {
+	left := n
+	for left > 0 {
+		if err := c.more(); err != nil {
+			return n - left, err
+		}
+		m := min(left, len(c.part))
+		c.part = c.part[m:]
+		left -= m
+	}
+	return n, nil
+}
+
+// pull hands out what w writes as it comes, in the goroutine of who reads it:
+// nothing is copied, and it lies in this core's cache.
+func pull(w io.WriterTo) *chunks {
+	err := io.EOF
+	next, stop := iter.Pull(func(yield func([]byte) bool) {
+		_, werr := w.WriteTo(writerFunc(func(b []byte) (int, error) {
+			if !yield(b) {
+				return 0, io.ErrClosedPipe
+			}
+			return len(b), nil
+		}))
+		if werr != nil {
+			err = werr
+		}
+	})
+	return &chunks{stop: stop, next: func() ([]byte, error) {
+		if b, ok := next(); ok {
+			return b, nil
+		}
+		return nil, err
+	}}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// How far ahead of its reader a stream is read, in bytes a buffer.
+const (
+	aheadBuffers = 4
+	aheadSize    = 128 << 10
+)
+
+// ahead reads r in a goroutine of its own, half a megabyte ahead of who reads it.
+func ahead(r io.Reader) *chunks {
+	free, full, stop := make(chan []byte, aheadBuffers), make(chan []byte, aheadBuffers), make(chan struct{})
+	for range aheadBuffers {
+		free <- make([]byte, aheadSize)
+	}
+	var err error // is r's, once full is closed
+	go func() {
+		defer close(full)
+		for err == nil {
+			select {
+			case buf := <-free:
+				n := 0
+				for n < len(buf) && err == nil {
+					var m int
+					m, err = r.Read(buf[n:])
+					n += m
+				}
+				full <- buf[:n]
+			case <-stop:
+				return
+			}
+		}
+	}()
+	var last []byte
+	next := func() ([]byte, error) {
+		if last != nil {
+			free <- last[:aheadSize]
+		}
+		var ok bool
+		if last, ok = <-full; !ok {
+			return nil, err
+		}
+		return last, nil
+	}
+	return &chunks{next: next, stop: func() {
+		close(stop)
+		for range full {
+		}
+	}}
 }

@@ -67,17 +67,17 @@ func readRoot(ctx context.Context, root string, entries []*Entry, take func(e *E
 
 // readFiles finds entries by the number of their headers, as Entry.Inode has it:
 // names may lead through links and stand in a tar more than once.
-func readFiles(raw *bufio.Reader, entries []*Entry, take func(e *Entry, r io.Reader) error) error {
+func readFiles(raw skipReader, entries []*Entry, take func(e *Entry, r io.Reader) error) error {
 	byNumber := map[int][]*Entry{}
 	for _, e := range entries {
 		byNumber[e.Inode] = append(byNumber[e.Inode], e)
 	}
-	plain, done, err := decompress(raw)
+	plain, done, err := decompress(raw, "")
 	if err != nil {
 		return err
 	}
 	defer done()
-	tr := tar.NewReader(plain)
+	tr := tar.NewReader(newStream(plain))
 	for number := 0; len(byNumber) > 0; {
 		h, err := tr.Next()
 		if err == io.EOF {

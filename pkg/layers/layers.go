@@ -218,13 +218,37 @@ func (img *Image) indexBlob(ctx context.Context, i int) (*Layer, error) {
 			return l, nil
 		}
 	}
+	igzip := ""
+	if img.Layers[i].Size >= minIgzip {
+		igzip = findIgzip()
+	}
+	l, err := img.readBlob(ctx, i, igzip)
+	var failed *outsideError
+	if errors.As(err, &failed) {
+		img.note(i, fmt.Sprintf("read again by imgcheck's inflate: by %s, %v", failed.program, failed))
+		l, err = img.readBlob(ctx, i, "")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if cached {
+		if err := img.opts.Cache.PutLayer(b.verify, img.opts.KeepID, l); err != nil {
+			img.note(i, err.Error())
+		}
+	}
+	return l, nil
+}
+
+// readBlob reads a layer from where it comes from.
+func (img *Image) readBlob(ctx context.Context, i int, igzip string) (*Layer, error) {
+	b := img.blobs[i]
 	rc, err := b.open(ctx)
 	if err != nil {
 		return nil, img.friendly(err)
 	}
 	defer rc.Close()
 	head := &headReader{r: img.meter(rc, i)}
-	l, err := readBlob(ctx, head, b.verify, &img.opts)
+	l, err := readBlob(ctx, head, b.verify, igzip, &img.opts)
 	var broken sourceError
 	var other *digestError
 	switch {
@@ -232,15 +256,12 @@ func (img *Image) indexBlob(ctx context.Context, i int) (*Layer, error) {
 		return nil, img.friendly(broken.error)
 	case errors.As(err, &other) && img.host != "":
 		return nil, fmt.Errorf("%w, or a proxy has changed it", err)
+	case err != nil && igzip != "" && bytes.HasPrefix(head.b, magicGzip):
+		return nil, &outsideError{igzip, err}
 	case err != nil:
 		return nil, err
 	}
-	img.note(i, "read, "+decodedBy(head.b))
-	if cached {
-		if err := img.opts.Cache.PutLayer(b.verify, img.opts.KeepID, l); err != nil {
-			img.note(i, err.Error())
-		}
-	}
+	img.note(i, "read, "+decodedBy(head.b, igzip))
 	return l, nil
 }
 
@@ -259,8 +280,10 @@ func (h *headReader) Read(p []byte) (int, error) {
 }
 
 // decodedBy says by what a blob that begins so is decompressed.
-func decodedBy(head []byte) string {
+func decodedBy(head []byte, igzip string) string {
 	switch {
+	case bytes.HasPrefix(head, magicGzip) && igzip != "":
+		return "gzip by " + igzip
 	case bytes.HasPrefix(head, magicGzip):
 		return "gzip by imgcheck's inflate"
 	case bytes.HasPrefix(head, magicZstd):

@@ -112,7 +112,8 @@ func ReadLayer(r io.Reader, keep func(name string, size int64) bool) (*Layer, er
 
 func readLayer(r io.Reader, keep keeping, extract extracting) (*Layer, error) {
 	b := newBuilder(keep, extract)
-	tr := tar.NewReader(r)
+	s := newStream(r)
+	tr := tar.NewReader(s)
 	for {
 		h, err := tr.Next()
 		if err == io.EOF {
@@ -121,32 +122,126 @@ func readLayer(r io.Reader, keep keeping, extract extracting) (*Layer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading tar: %w", err)
 		}
-		if err := b.header(h, tr); err != nil {
+		if err := b.header(h, tarFile{tr, s}); err != nil {
 			return nil, err
 		}
 	}
 	// What follows the end of the archive belongs to the digest.
-	if _, err := io.Copy(io.Discard, r); err != nil {
+	if _, err := io.Copy(io.Discard, s); err != nil {
 		return nil, fmt.Errorf("reading tar: %w", err)
 	}
 	return b.layer(), nil
 }
 
+// stream is an uncompressed tar, most of which is passed over: the rest of a file,
+// which archive/tar seeks beyond, and what a reader of the file discards.
+type stream struct {
+	skipReader
+	pos     int64
+	passing bool   // nobody looks at what is read
+	passed  []byte // where it would go
+}
+
+func newStream(r io.Reader) *stream {
+	s, ok := r.(skipReader)
+	if !ok {
+		s = bufio.NewReaderSize(r, aheadSize)
+	}
+	return &stream{skipReader: s}
+}
+
+// Read implements [io.Reader]. While passing is set, b is left as it is.
+func (s *stream) Read(b []byte) (n int, err error) {
+	if s.passing {
+		n, err = s.Discard(len(b))
+	} else {
+		n, err = s.skipReader.Read(b)
+	}
+	s.pos += int64(n)
+	return n, err
+}
+
+// Seek goes forward by off, as [archive/tar.Reader] asks for. An error is not
+// told: it comes again when more is read.
+func (s *stream) Seek(off int64, _ int) (int64, error) {
+	for off > 0 {
+		n, err := s.Discard(int(min(off, 1<<30)))
+		s.pos += int64(n)
+		off -= int64(n)
+		if err != nil {
+			break
+		}
+	}
+	return s.pos, nil
+}
+
+// tarFile is the content of the entry at which the tar stands.
+type tarFile struct {
+	*tar.Reader
+	s *stream
+}
+
+// Discard passes over n bytes. The tar counts them: of a sparse file it does not
+// have all.
+func (f tarFile) Discard(n int) (int, error) {
+	if f.s.passed == nil {
+		f.s.passed = make([]byte, aheadSize)
+	}
+	f.s.passing = true
+	defer func() { f.s.passing = false }()
+	for left := n; left > 0; {
+		m, err := f.Read(f.s.passed[:min(left, len(f.s.passed))])
+		if left -= m; err != nil && left > 0 {
+			return n - left, err
+		}
+	}
+	return n, nil
+}
+
+// begun is a file whose first bytes were taken from r.
+type begun struct {
+	head []byte
+	r    io.Reader
+}
+
+// Read implements [io.Reader].
+func (f *begun) Read(b []byte) (int, error) {
+	if len(f.head) == 0 {
+		return f.r.Read(b)
+	}
+	n := copy(b, f.head)
+	f.head = f.head[n:]
+	return n, nil
+}
+
+// Discard passes over n bytes.
+func (f *begun) Discard(n int) (int, error) {
+	m := min(n, len(f.head))
+	f.head = f.head[m:]
+	if d, ok := f.r.(interface{ Discard(int) (int, error) }); ok {
+		rest, err := d.Discard(n - m)
+		return m + rest, err
+	}
+	rest, err := io.CopyN(io.Discard, f.r, int64(n-m))
+	return m + int(rest), err
+}
+
 // readBlob indexes a layer as it is stored: gzip, zstd or plain. verify, when
 // not empty, is the digest that the stored bytes must have. The blob is read to
 // its end even when it makes no sense before: that its bytes are not those of
-// its digest explains more than what they look like.
-func readBlob(ctx context.Context, r io.Reader, verify string, o *Options) (*Layer, error) {
+// its digest explains more than what they look like. igzip is as for decompress.
+func readBlob(ctx context.Context, r io.Reader, verify, igzip string, o *Options) (*Layer, error) {
 	src := &source{ctx: ctx, r: r}
 	if verify != "" {
 		src.sum = sha256.New()
 	}
-	// Download, digest, decompression and indexing overlap.
-	fetched := ahead(src)
-	raw := bufio.NewReader(fetched)
-	l, err := readCompressed(raw, o)
+	// Download and digest overlap with the rest. Decompression and indexing take
+	// turns: the second is a twentieth of the first, and to hand everything to
+	// another core for it costs as much.
+	raw := ahead(src)
+	l, err := readCompressed(raw, igzip, o)
 	io.Copy(io.Discard, raw)
-	fetched.Close() // and src is ours again
+	raw.stop() // and src is ours again
 	switch {
 	case src.err != nil:
 		return nil, sourceError{src.err}
@@ -156,8 +251,8 @@ func readBlob(ctx context.Context, r io.Reader, verify string, o *Options) (*Lay
 	return l, err
 }
 
-func readCompressed(raw *bufio.Reader, o *Options) (*Layer, error) {
-	plain, done, err := decompress(raw)
+func readCompressed(raw skipReader, igzip string, o *Options) (*Layer, error) {
+	plain, done, err := decompress(raw, igzip)
 	if err != nil {
 		return nil, err
 	}
@@ -535,7 +630,7 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 	if _, err := io.ReadFull(r, head); err != nil {
 		return fmt.Errorf("reading %s: %w", printable(e.Path), err)
 	}
-	whole := io.MultiReader(bytes.NewReader(head), r)
+	whole := &begun{head, r}
 	switch {
 	case bytes.HasPrefix(head, []byte("\x7fELF")):
 		if e.Size > maxELF-b.elf {

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
 )
 
 // Checks of packages that are there for another Python than the one that reads

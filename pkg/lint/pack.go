@@ -18,7 +18,6 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 	"gopkg.in/yaml.v3"
-
 )
 
 // Packs is all that the packs say, checked.

@@ -191,21 +191,26 @@ func measure(name string, args ...string) cost {
 	return c
 }
 
-func (b *bench) scan(ref, cache string) cost {
-	return measure(b.imgcheck, "scan", ref, "--quiet", "--format", "json", "--output", os.DevNull, "--fail-on", "never", "--cache-dir", cache)
+// scan scans with the programs that a PATH has.
+func (b *bench) scan(ref, cache, programs string) cost {
+	return measure("env", "PATH="+programs, b.imgcheck, "scan", ref, "--quiet", "--format", "json", "--output", os.DevNull, "--fail-on", "never", "--cache-dir", cache)
 }
 
 func (b *bench) layout(img image) string     { return "oci:" + img.Dir }
 func (b *bench) registry(name string) string { return b.host + "/" + name + ":1" }
 
+// none is a PATH without igzip: what is measured against the limit uses the
+// limit's decoder.
+const none = "/nonexistent"
+
 // cold scans with an empty cache, which is filled meanwhile.
-func (b *bench) cold(ref string) cost {
+func (b *bench) cold(ref, programs string) cost {
 	cache, err := os.MkdirTemp(b.dir, "cache-")
 	if err != nil {
 		return cost{err: err}
 	}
 	defer os.RemoveAll(cache)
-	return b.scan(ref, cache)
+	return b.scan(ref, cache, programs)
 }
 
 // table measures line by line.
@@ -221,19 +226,19 @@ func (b *bench) table(images map[string]image) error {
 		{"gzip, one layer", "single"},
 	} {
 		img := images[it.image]
-		c, err := b.line("cold, layout, "+it.what, "limit", func() cost { return b.cold(b.layout(img)) }, func() cost { return measure(b.self, "limit", img.Dir, "") })
+		c, err := b.line("cold, layout, "+it.what, "limit", func() cost { return b.cold(b.layout(img), none) }, func() cost { return measure(b.self, "limit", img.Dir, "") })
 		if err != nil {
 			return err
 		}
 		if it.image == "gzip" {
 			coldGzip = c
 		}
-		if _, err := b.line("cold, registry, "+it.what, "limit", func() cost { return b.cold(b.registry(it.image)) }, func() cost { return measure(b.self, "limit", img.Dir, b.host) }); err != nil {
+		if _, err := b.line("cold, registry, "+it.what, "limit", func() cost { return b.cold(b.registry(it.image), none) }, func() cost { return measure(b.self, "limit", img.Dir, b.host) }); err != nil {
 			return err
 		}
 	}
 	if _, err := exec.LookPath("igzip"); err == nil {
-		if _, err := b.line("cold, layout, gzip", "igzip", func() cost { return b.cold(b.layout(gzip)) }, func() cost { return igzip(gzip.Dir) }); err != nil {
+		if _, err := b.line("cold, layout, gzip by igzip", "igzip", func() cost { return b.cold(b.layout(gzip), os.Getenv("PATH")) }, func() cost { return igzip(gzip.Dir) }); err != nil {
 			return err
 		}
 	}
@@ -242,7 +247,7 @@ func (b *bench) table(images map[string]image) error {
 	}
 	for _, name := range []string{"quarter", "half", "gzip", "double"} {
 		img := images[name]
-		c := b.median(func() cost { return b.cold(b.layout(img)) })
+		c := b.median(func() cost { return b.cold(b.layout(img), none) })
 		if c.err != nil {
 			return c.err
 		}
@@ -308,7 +313,7 @@ func (b *bench) cached(images map[string]image, cold cost) error {
 	}
 	defer os.RemoveAll(primed)
 	for _, ref := range []string{b.layout(images["gzip"]), b.registry("gzip")} {
-		if c := b.scan(ref, primed); c.err != nil {
+		if c := b.scan(ref, primed, none); c.err != nil {
 			return c.err
 		}
 	}
@@ -316,19 +321,19 @@ func (b *bench) cached(images map[string]image, cold cost) error {
 		fmt.Fprintf(b.out, "%s\t%.2f %%\t%s\t%s\t%s\tcold\t%s\t%s\t\n", what, 100*c.wall.Seconds()/cold.wall.Seconds(), seconds(c.wall), seconds(c.cpu), megabytes(c.peak), seconds(cold.wall), seconds(cold.cpu))
 		return c.err
 	}
-	if err := share("warm, layout", b.median(func() cost { return b.scan(b.layout(images["gzip"]), primed) })); err != nil {
+	if err := share("warm, layout", b.median(func() cost { return b.scan(b.layout(images["gzip"]), primed, none) })); err != nil {
 		return err
 	}
 	b.mu.Lock()
 	b.asked = nil
 	b.mu.Unlock()
-	if c := b.scan(b.registry("gzip"), primed); c.err != nil {
+	if c := b.scan(b.registry("gzip"), primed, none); c.err != nil {
 		return c.err
 	}
 	b.mu.Lock()
 	asked := b.asked
 	b.mu.Unlock()
-	if err := share("warm, registry", b.median(func() cost { return b.scan(b.registry("gzip"), primed) })); err != nil {
+	if err := share("warm, registry", b.median(func() cost { return b.scan(b.registry("gzip"), primed, none) })); err != nil {
 		return err
 	}
 	err = share("one layer changed", b.median(func() cost {
@@ -340,7 +345,7 @@ func (b *bench) cached(images map[string]image, cold cost) error {
 		if err := os.CopyFS(dir, os.DirFS(primed)); err != nil {
 			return cost{err: err}
 		}
-		return b.scan(b.layout(images["changed"]), dir)
+		return b.scan(b.layout(images["changed"]), dir, none)
 	}))
 	b.notes = append(b.notes, "a warm scan asks: "+strings.Join(shortened(asked), ", "))
 	if size, n := sizeOf(primed); n > 0 {

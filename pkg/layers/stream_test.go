@@ -1,0 +1,141 @@
+package layers
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+)
+
+// farELF is a library of 26 MiB whose tables lie at its end, most of it a hole.
+func farELF(t *testing.T) []byte {
+	t.Helper()
+	e, err := imagetest.ParseELF("elf x86_64 soname=libfar.so.1 tables=end dynstr=after\nneeded libb.so\nrpath /opt\npad 26MiB\ndef far\nundef near\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.Bytes()
+}
+
+// sparseTar is a tar with one old GNU sparse entry: the first and the last of a
+// file's bytes, with a hole between them.
+func sparseTar(name string, b []byte, first, last int) []byte {
+	var block [512]byte
+	copy(block[:], name)
+	copy(block[100:], "0000644\x000000000\x000000000\x00")
+	copy(block[124:], fmt.Sprintf("%011o\x00", first+last))
+	copy(block[136:], "00000000000\x00")
+	block[156] = tar.TypeGNUSparse
+	copy(block[257:], "ustar  \x00")
+	for i, v := range []int{0, first, len(b) - last, last} {
+		copy(block[386+12*i:], fmt.Sprintf("%011o\x00", v))
+	}
+	copy(block[483:], fmt.Sprintf("%011o\x00", len(b)))
+	body := append(bytes.Clone(b[:first]), b[len(b)-last:]...)
+	return withSums(bytes.Join([][]byte{block[:], body, make([]byte, -len(body)&511)}, nil))
+}
+
+// TestPassedOver: what is passed over of a file without a look at it changes
+// nothing of what is read behind it, whatever the layer is stored as.
+func TestPassedOver(t *testing.T) {
+	far := farELF(t)
+	want, err := elfdeps.ReadSymbols(bytes.NewReader(far), int64(len(far)))
+	if err != nil || want.Soname != "libfar.so.1" || want.Symbols.Len() != 2 {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	reg := func(name, content string) tarEntry {
+		return tarEntry{tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644}, content}
+	}
+	plain := tarOf(t, reg("a.so", string(far)), reg("big", string(far[100:])), reg("script", "#!/bin/sh -e\n"), reg("b.so", string(far)))
+	const first, last = 1 << 20, 1 << 20
+	sparse := append(sparseTar("a.so", far, first, last), tarOf(t, reg("big", ""), reg("script", "#!/bin/sh -e\n"), reg("b.so", string(far)))...)
+	if bytes.Count(far[first:len(far)-last], []byte{0}) != len(far)-first-last {
+		t.Fatal("the hole is none")
+	}
+	var gz, zst bytes.Buffer
+	zw := gzip.NewWriter(&gz)
+	zw.Write(plain)
+	zw.Close()
+	sw, err := zstd.NewWriter(&zst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sw.Write(plain)
+	sw.Close()
+	for name, b := range map[string][]byte{"plain": plain, "sparse": sparse, "gzip": gz.Bytes(), "zstd": zst.Bytes()} {
+		l, err := readBlob(t.Context(), bytes.NewReader(b), "", "", nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, p := range []string{"a.so", "b.so"} {
+			if e := l.find(p); e == nil || !cmp.Equal(e.Object, want) {
+				t.Errorf("%s, %s: %s", name, p, cmp.Diff(e, want))
+			}
+		}
+		if e := l.find("script"); e == nil || e.Shebang != "/bin/sh -e" {
+			t.Errorf("%s: the script is %+v", name, e)
+		}
+	}
+	// An end within what is passed over is an error, as everywhere else.
+	for n := 1 << 20; n < len(plain)-1024; n += 15 << 20 {
+		if _, err := readBlob(t.Context(), bytes.NewReader(plain[:n]), "", "", nil); err == nil {
+			t.Errorf("cut after %d bytes: no error", n)
+		}
+	}
+}
+
+// TestChunks: reading, peeking and passing over in any order give the stream's
+// bytes at each place, and then its error, whoever makes the chunks.
+func TestChunks(t *testing.T) {
+	b := make([]byte, 3<<20)
+	for i := 0; i < len(b); i += 4 {
+		binary.LittleEndian.PutUint32(b[i:], uint32(i))
+	}
+	for name, c := range map[string]*chunks{
+		"ahead": ahead(bytes.NewReader(b)),
+		"pull":  pull(bytes.NewReader(b)),
+	} {
+		at := 0
+		for i := 0; at < len(b); i++ {
+			n := min(1<<(i%20), len(b)-at)
+			peeked, err := c.Peek(4)
+			if err != nil || !bytes.HasPrefix(b[at:], peeked) || len(peeked) == 0 {
+				t.Fatalf("%s at %d: peeked %x, %v", name, at, peeked, err)
+			}
+			if i%3 == 0 {
+				if m, err := c.Discard(n); m != n || err != nil {
+					t.Fatalf("%s at %d: passed over %d of %d, %v", name, at, m, n, err)
+				}
+			} else {
+				got := make([]byte, n)
+				if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, b[at:at+n]) {
+					t.Fatalf("%s at %d: other bytes, %v", name, at, err)
+				}
+			}
+			at += n
+		}
+		for range 2 {
+			if n, err := c.Discard(1); n != 0 || err != io.EOF {
+				t.Errorf("%s: passed over %d at the end, %v", name, n, err)
+			}
+			if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+				t.Errorf("%s: %v at the end", name, err)
+			}
+		}
+		c.stop()
+	}
+	for range 3 { // what nobody has read is let go of
+		ahead(bytes.NewReader(b)).stop()
+		pull(bytes.NewReader(b)).stop()
+	}
+}
