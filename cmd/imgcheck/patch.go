@@ -210,9 +210,9 @@ func patchOptions(c *cli.Context) (*patching, error) {
 	if p.layers.Env, err = rootEnv(c, p.ref); err != nil {
 		return nil, err
 	}
-	p.layers.Keep, p.layers.KeepID = inventory.Wants, inventory.WantsID
+	p.layers.Keep, p.layers.Extract, p.layers.KeepID = inventory.Wants, inventory.Extract, inventory.WantsID
 	p.progress = watch(c, &p.layers)
-	p.patch = patch.Options{Platform: p.layers.Platform, Insecure: p.layers.Insecure, Env: p.layers.Env, AllowCopy: c.Bool("allow-copy"), Note: p.say}
+	p.patch = patch.Options{Platform: p.layers.Platform, Insecure: p.layers.Insecure, Env: p.layers.Env, AllowCopy: c.Bool("allow-copy"), Note: func(line string) { p.say(oneLine(line)) }}
 	p.packs, err = loadPacks(decided.rules(c))
 	return p, err
 }
@@ -263,7 +263,7 @@ func (p *patching) run(ctx context.Context) error {
 		case errors.As(err, &no):
 			refused = no
 			if len(base.Images) > 1 {
-				p.say(fmt.Sprintf("%s stays as it is: %v", img.Platform.String(), no))
+				p.say(oneLine(fmt.Sprintf("%s stays as it is: %v", img.Platform.String(), no)))
 			}
 			continue
 		case err != nil:

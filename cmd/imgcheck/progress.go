@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docker/go-units"
 	"github.com/urfave/cli/v2"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"github.com/imgcheck/imgcheck/internal/size"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -203,7 +203,7 @@ func (p *progress) line() string {
 	if read < lineFrom {
 		return ""
 	}
-	return "imgcheck: read " + units.HumanSize(float64(read)) + at
+	return "imgcheck: read " + size.Text(read) + at
 }
 
 // pause takes the bars away, so that something else can be written; what is read

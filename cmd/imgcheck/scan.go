@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,7 +86,7 @@ func scanWith(ctx context.Context, ref string, o layers.Options, plan planning, 
 	if err != nil {
 		return nil, err
 	}
-	o.Keep, o.KeepID = inventory.Wants, inventory.WantsID
+	o.Keep, o.Extract, o.KeepID = inventory.Wants, inventory.Extract, inventory.WantsID
 	img, err := layers.Open(ctx, ref, o)
 	if err != nil {
 		return nil, err
@@ -295,31 +297,45 @@ func writeFile(name string, write func(io.Writer) error) error {
 	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
 		f, err := os.OpenFile(name, os.O_WRONLY, 0)
 		if err != nil {
-			return fmt.Errorf("writing the report: %w", err)
+			return unwritten(name, err)
 		}
 		defer f.Close()
 		return write(f)
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
 	if err != nil {
-		return fmt.Errorf("writing the report: %w", err)
+		return unwritten(name, err)
 	}
 	defer os.Remove(f.Name())
 	if err := write(f); err != nil {
 		f.Close()
-		return fmt.Errorf("writing the report: %w", err)
+		return unwritten(name, err)
 	}
 	if err := f.Chmod(0o644); err != nil {
 		f.Close()
-		return fmt.Errorf("writing the report: %w", err)
+		return unwritten(name, err)
 	}
 	if err := f.Close(); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
+		return unwritten(name, err)
 	}
 	if err := os.Rename(f.Name(), name); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
+		return unwritten(name, err)
 	}
 	return nil
+}
+
+// unwritten is an error of writing a report, which names the file and not the one
+// that was to become it.
+func unwritten(name string, err error) error {
+	var path *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		err = path.Err
+	case errors.As(err, &link):
+		err = link.Err
+	}
+	return fmt.Errorf("writing the report: %s: %w", name, err)
 }
 
 func isTerminal(w any) bool {

@@ -156,7 +156,7 @@ type Result struct {
 type Stats struct {
 	Files      int      `json:"files"`
 	ELF        int      `json:"elf_files"`
-	Packages   int      `json:"packages,omitempty"`   // wheels, conda, deb and apk packages
+	Packages   int      `json:"packages,omitempty"`   // wheels, conda, deb, apk and rpm packages
 	Frameworks []string `json:"frameworks,omitempty"` // "PyTorch at /opt/venv/…/torch"
 	Loaders    []string `json:"loaders,omitempty"`    // "/lib64/ld-linux-x86-64.so.2 (glibc 2.36)"
 }
