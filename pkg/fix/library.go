@@ -58,9 +58,15 @@ func (p *planner) removed(name string) bool {
 
 // notChosen says why it would not help to bring a library: who asks is one of
 // several builds of which one is chosen, by the CUDA that there is, and that is
-// another than the one that it is built for.
+// another than the one that it is built for. Where a variable chooses, it is what
+// somebody wanted.
 func (p *planner) notChosen(f *lint.Finding) string {
 	why := ""
+	for _, c := range p.packs.Choices {
+		if getVar(environment(p.now.img), c.Override) != "" {
+			return ""
+		}
+	}
 	for _, n := range f.NeededBy {
 		if why = p.packs.OneOf(n.Path); why == "" {
 			return ""
