@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"syscall"
@@ -33,12 +34,29 @@ const (
 )
 
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(25) // what is read lives long, and decompressing takes the time: less memory costs none
-	}
+	collect(25) // what is read lives long, and decompressing takes the time: less memory costs none
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(run(ctx, os.Args, os.Stdout, os.Stderr))
+}
+
+// collect sets how many percent the heap grows before what is not used any more
+// is collected, unless GOGC says.
+func collect(percent int) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+}
+
+// roomToJudge is how many bytes the heap may grow when it is judged what was
+// read: it is gone through again and again, while little of it comes to stay.
+const roomToJudge = 48 << 20
+
+// judging lets the heap grow by roomToJudge, or by a quarter where that is more.
+func judging() {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	collect(int(max(25, min(400, roomToJudge*100/max(1, live[0].Value.Uint64())))))
 }
 
 // errFindings ends a command that worked and found something.

@@ -36,7 +36,7 @@ func scanCommand() *cli.Command {
 		Flags: fromEnvironment(append(slices.Concat(imageFlags(), outputFlags(), policyFlags()),
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
-			rulesFlag(),
+			rulesFlag(), rootEnvFlag(),
 			&cli.BoolFlag{Name: "no-fixes", Usage: "do not try what `imgcheck patch` could do"},
 		)),
 		Action: func(c *cli.Context) error {
@@ -99,6 +99,7 @@ func scanWith(ctx context.Context, ref string, o layers.Options, fixes bool, rul
 	if err != nil {
 		return nil, err
 	}
+	judging()
 	read := &lint.Image{FS: fsys, Config: img.Config}
 	res, err := lint.Run(ctx, read, packs)
 	if err != nil {
@@ -143,6 +144,26 @@ func imageFlags() []cli.Flag {
 		&cli.StringFlag{Name: "platform", Usage: "the `OS/ARCH` to take of an image for several (default: linux/amd64, or the only one)"},
 		&cli.BoolFlag{Name: "insecure", Usage: "allow plain HTTP and unverified TLS to the registry"},
 	}, append(cacheFlags(), progressFlags()...)...)
+}
+
+// rootEnvFlag is of commands that judge: what programs of a directory run with
+// stands nowhere in it.
+func rootEnvFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "env", Usage: "with dir:, judge it as programs that run with `NAME=VALUE`; may be repeated"}
+}
+
+// rootEnv is what rootEnvFlag was set to, for what ref names.
+func rootEnv(c *cli.Context, ref string) ([]string, error) {
+	list := c.StringSlice("env")
+	if len(list) > 0 && !strings.HasPrefix(ref, "dir:") {
+		return nil, fmt.Errorf("--env is for a directory: %s says itself what its programs run with", ref)
+	}
+	for _, v := range list {
+		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
+			return nil, fmt.Errorf("--env %q: write it like LD_LIBRARY_PATH=/opt/lib", v)
+		}
+	}
+	return list, nil
 }
 
 // imageOptions are what imageFlags were set to.
@@ -220,6 +241,9 @@ func scanOptions(c *cli.Context) (*options, error) {
 		return nil, err
 	}
 	if o.layers, err = imageOptions(c); err != nil {
+		return nil, err
+	}
+	if o.layers.Env, err = rootEnv(c, o.image); err != nil {
 		return nil, err
 	}
 	if o.layers.Platform == nil {

@@ -128,13 +128,10 @@ func (im *Image) fileELF(f *File, rest, body string) error {
 	if err != nil {
 		return err
 	}
-	if f.half {
-		var b strings.Builder
-		_, err = e.WriteTo(&b)
-		f.setData(b.String()[:b.Len()/2])
-		return err
-	}
 	f.ELF, f.Size = e, e.Size()
+	if f.half {
+		f.Halve()
+	}
 	return nil
 }
 
@@ -183,6 +180,15 @@ func (im *Image) copy(f *File, from string) error {
 		}
 	}
 	return fmt.Errorf("no earlier file %q", from)
+}
+
+// Halve leaves the first half of the content. What is left is held in memory.
+func (f *File) Halve() {
+	if f.ELF != nil {
+		f.Data, f.ELF = string(f.ELF.Bytes()), nil
+	}
+	f.Size /= 2
+	f.Data = f.Data[:min(int64(len(f.Data)), f.Size)]
 }
 
 // WriteTo writes the content.

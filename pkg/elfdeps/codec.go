@@ -8,13 +8,16 @@ import (
 )
 
 // This file stores objects: a few bytes for what most objects have nothing of,
-// and the symbols by columns, so that a compressor behind it finds what repeats.
+// and the symbols by columns, compressed (see packed).
 // The form is of one version of this package; whoever keeps the bytes names it
 // in the key ([CodecVersion]).
 
 // CodecVersion is the version of the form that [Object.AppendBinary] writes, and
 // of what [ReadSymbols] reads of a file: it is raised whenever either changes.
-const CodecVersion = 1
+const CodecVersion = 2
+
+// maxWeight bounds what the symbols of a stored object come to, in bytes.
+const maxWeight = 256 << 20
 
 // errCodec is what decoding gives for bytes that AppendBinary does not write.
 var errCodec = errors.New("is no encoded ELF object")
@@ -73,7 +76,10 @@ func (o *Object) AppendBinary(b []byte) ([]byte, error) {
 		e.string(u.Why)
 	})
 	if o.Symbols != nil {
-		e.symbols(o.Symbols)
+		s := o.Symbols.Pack()
+		e.uint(flags(s.Partial, s.SysV, s.BindNow, s.Symbolic, s.StaticTLS))
+		e.uint(uint64(s.packed.weight))
+		e.bytes(s.packed.zstd)
 	}
 	return e.b, nil
 }
@@ -140,7 +146,10 @@ func (o *Object) UnmarshalBinary(b []byte) error {
 		u.Why = d.string()
 	})
 	if symbols {
-		r.Symbols = d.symbols()
+		s := &Symbols{}
+		d.flags(&s.Partial, &s.SysV, &s.BindNow, &s.Symbolic, &s.StaticTLS)
+		weight := d.uint(maxWeight)
+		r.Symbols = s.with(&packed{weight: int64(weight), zstd: d.bytes(false)})
 	}
 	if d.failed || len(d.b) > 0 {
 		return errCodec
@@ -152,15 +161,15 @@ func (o *Object) UnmarshalBinary(b []byte) error {
 // symbols encodes the tables by columns. What repeats from symbol to symbol
 // compresses to little; the names, most of it, stay as they are.
 func (e *encoder) symbols(s *Symbols) {
-	e.uint(flags(s.Partial, s.SysV, s.BindNow, s.Symbolic, s.StaticTLS, s.Names == nil, s.Table == nil, s.Refs == nil, s.Calls == nil))
+	e.uint(flags(s.Names == nil, s.Table == nil, s.Refs == nil, s.Calls == nil))
 	e.int(int64(s.First))
 	encodeList(e, s.Versions, func(v *SymbolVersion) {
 		e.string(v.Name)
 		e.string(v.File)
 		e.uint(flags(v.Hidden))
 	})
-	e.string(string(s.Names))
-	n := s.Len()
+	e.bytes(s.Names)
+	n := s.count()
 	e.uint(uint64(n))
 	last := uint32(0)
 	for i := range n {
@@ -182,15 +191,15 @@ func (e *encoder) symbols(s *Symbols) {
 	for i := range n {
 		e.b = append(e.b, s.record(i).bits)
 	}
-	e.string(string(s.Table[n*symbolSize:]))
+	e.bytes(s.Table[n*symbolSize:])
 	e.refs(s.Refs)
 	e.refs(s.Calls)
 }
 
-func (d *decoder) symbols() *Symbols {
-	s := &Symbols{}
+// symbols decodes the tables into s, whose flags are set.
+func (d *decoder) symbols(s *Symbols) {
 	var noNames, noTable, noRefs, noCalls bool
-	d.flags(&s.Partial, &s.SysV, &s.BindNow, &s.Symbolic, &s.StaticTLS, &noNames, &noTable, &noRefs, &noCalls)
+	d.flags(&noNames, &noTable, &noRefs, &noCalls)
 	s.First = int(d.int())
 	s.Versions = decodeList(d, 3, func(v *SymbolVersion) {
 		v.Name = d.string()
@@ -233,7 +242,6 @@ func (d *decoder) symbols() *Symbols {
 	}
 	s.Refs = d.refs(noRefs)
 	s.Calls = d.refs(noCalls)
-	return s
 }
 
 // refs encodes references by the distance from symbol to symbol.
@@ -246,7 +254,7 @@ func (e *encoder) refs(b []byte) {
 		e.int((r>>3-last)<<3 | r&7)
 		last = r >> 3
 	}
-	e.string(string(b[4*n:]))
+	e.bytes(b[4*n:])
 }
 
 func (d *decoder) refs(none bool) []byte {
@@ -280,6 +288,11 @@ func (e *encoder) int(v int64)   { e.b = binary.AppendVarint(e.b, v) }
 func (e *encoder) string(s string) {
 	e.uint(uint64(len(s)))
 	e.b = append(e.b, s...)
+}
+
+func (e *encoder) bytes(b []byte) {
+	e.uint(uint64(len(b)))
+	e.b = append(e.b, b...)
 }
 
 func (e *encoder) strings(list []string) {

@@ -41,6 +41,7 @@ type Module struct {
 	byHand         bool      // the program, mapped by a loader that was called by hand
 	isaDone        bool      // what it asks of the processor has been checked
 	link           linkage
+	syms           *Symbols // of its object, see symbols
 }
 
 // Truncated reports whether the file ends before what its segments say it
@@ -155,6 +156,7 @@ const (
 	InnerError                       // an assertion of the loader fails
 	SymbolError                      // a symbol is missing
 	RelocationError                  // a symbol is missing in the file that has to have it
+	CutError                         // a file ends before its segments do: no loader says so, see [Module.Truncated]
 )
 
 // Listed is one line of the ldd view (LD_TRACE_LOADED_OBJECTS, musl's --list).

@@ -70,10 +70,15 @@ type Package struct {
 	Build string `json:"build,omitempty"`
 	// Requires are the Requires-Dist lines of a wheel.
 	Requires []string `json:"-"`
-	// Files are the files that a wheel's RECORD lists, by absolute path, with
-	// the hash that stands there ("sha256=…", may be empty). Nil where there is
-	// no RECORD, or it was not read.
-	Files map[string]string `json:"-"`
+	// Files are the files that a wheel's RECORD lists, by absolute path. Nil where
+	// there is no RECORD, or it was not read.
+	Files map[string]Listed `json:"-"`
+}
+
+// Listed is what a RECORD says of a file.
+type Listed struct {
+	Hash string // "sha256=…", may be empty
+	Size int64  // in bytes; -1 where it is not said
 }
 
 // Component is a part of the CUDA stack that shows by something other than a

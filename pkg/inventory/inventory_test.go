@@ -52,8 +52,8 @@ func TestWheels(t *testing.T) {
 			{
 				Kind: Wheel, Name: "torch", Version: "2.6.0+cu124", Path: s + "torch-2.6.0+cu124.dist-info/METADATA", Dir: s[:len(s)-1],
 				Requires: []string{"filelock", `nvidia-cudnn-cu12 (==9.1.0.70) ; platform_system == "Linux"`},
-				Files: map[string]string{
-					s + "torch/__init__.py": "sha256=abc", "/usr/local/bin/torchrun": "sha256=def", s + "a,b.py": "", s + "torch-2.6.0+cu124.dist-info/RECORD": "",
+				Files: map[string]Listed{
+					s + "torch/__init__.py": {"sha256=abc", 10}, "/usr/local/bin/torchrun": {"sha256=def", 5}, s + "a,b.py": {"", -1}, s + "torch-2.6.0+cu124.dist-info/RECORD": {"", -1},
 				},
 			},
 		},

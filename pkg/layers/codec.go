@@ -372,7 +372,7 @@ func (d *indexReader) elf() *elfdeps.Object {
 		return nil
 	}
 	d.tables += weight(o)
-	d.symbols += symbolWeight(o)
+	d.symbols += o.Symbols.Weight()
 	if d.tables > maxTables || d.symbols > maxSymbols {
 		d.fail()
 		return nil

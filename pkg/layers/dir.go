@@ -16,9 +16,9 @@ import (
 )
 
 // openDir takes an unpacked root file system as an image of one layer, without
-// a config, but for the root that this process has itself, as a step of a
-// container build: what the build has set is in the environment, and programs
-// there get the same.
+// a config, unless the variables are given. For the root that this process has
+// itself, as a step of a container build, they are this process's: what the build
+// has set is in the environment, and programs there get the same.
 func (img *Image) openDir(_ context.Context, root string) error {
 	st, err := os.Stat(root)
 	if err != nil {
@@ -30,9 +30,13 @@ func (img *Image) openDir(_ context.Context, root string) error {
 	if root, err = filepath.EvalSymlinks(root); err != nil { // WalkDir follows no link
 		return plainPathError(err)
 	}
-	img.Layers = []LayerInfo{{}}
-	if root == "/" {
-		img.Config = &v1.ConfigFile{Config: v1.Config{Env: os.Environ()}}
+	img.Layers, img.root = []LayerInfo{{}}, root
+	env := img.opts.Env
+	if root == "/" && env == nil {
+		env = os.Environ()
+	}
+	if env != nil {
+		img.Config = &v1.ConfigFile{Config: v1.Config{Env: env}}
 	}
 	img.stream = func(ctx context.Context, img *Image) ([]*Layer, error) {
 		l, err := readDir(ctx, root, img.opts.keep)
@@ -144,10 +148,14 @@ func (b *builder) readFiles(ctx context.Context, root string, files []*Entry) er
 	return g.Wait()
 }
 
+func openFile(root string, e *Entry) (*os.File, error) {
+	return os.OpenFile(filepath.Join(root, filepath.FromSlash(e.Path)), os.O_RDONLY|openFlags, 0)
+}
+
 // readFile reads one file; whatever goes wrong is the file's fault, not the
 // tree's.
 func (b *builder) readFile(root string, e *Entry) {
-	f, err := os.OpenFile(filepath.Join(root, filepath.FromSlash(e.Path)), os.O_RDONLY|openFlags, 0)
+	f, err := openFile(root, e)
 	if err != nil {
 		e.Fault = plainPathErrorText(err)
 		return

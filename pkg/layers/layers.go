@@ -63,6 +63,11 @@ type Options struct {
 	// goroutines.
 	Progress func(layer int, n int)
 
+	// Env are the variables that programs of a directory run with, each as
+	// NAME=VALUE; without them those of this process for /, and none for another.
+	// An image has its own.
+	Env []string
+
 	sleep func(context.Context, time.Duration) error // in tests
 }
 
@@ -82,6 +87,7 @@ type Image struct {
 	host   string // of the registry
 	blobs  []blob
 	stream func(ctx context.Context, img *Image) ([]*Layer, error) // instead of blobs
+	root   string                                                  // of a directory tree
 	close  func() error
 }
 

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -216,6 +217,7 @@ type builder struct {
 	tables  int64 // bytes of what was read of ELF files
 	symbols int64 // bytes of their symbols
 	steps   int   // along symbolic links
+	reader  *elfdeps.Reader
 	// The directory that was asked for last: a tar has most files side by side.
 	lastText string
 	last     *item
@@ -525,14 +527,18 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 			return nil
 		}
 		b.elf += e.Size
-		o, err := elfdeps.ReadSymbols(whole, e.Size)
+		if b.reader == nil {
+			b.reader = readers.Get().(*elfdeps.Reader)
+		}
+		o, err := b.reader.ReadSymbols(whole, e.Size)
 		if errors.Is(err, elfdeps.ErrNotELF) {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", printable(e.Path), err)
 		}
-		if b.symbols += symbolWeight(o); b.symbols > maxSymbols {
+		o.Symbols = o.Symbols.Pack()
+		if b.symbols += o.Symbols.Weight(); b.symbols > maxSymbols {
 			o.Symbols = nil
 			o.Unread = append(o.Unread, elfdeps.Unread{What: "symbols", Why: "are more than are kept of a layer"})
 		}
@@ -552,15 +558,6 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 		e.Shebang = shebang(line)
 	}
 	return nil
-}
-
-// symbolWeight is about how many bytes an object's symbols hold.
-func symbolWeight(o *elfdeps.Object) int64 {
-	s := o.Symbols
-	if s == nil {
-		return 0
-	}
-	return int64(len(s.Names) + len(s.Table) + len(s.Refs) + len(s.Calls) + 40*len(s.Versions))
 }
 
 // weight is about how many bytes an object holds.
@@ -608,8 +605,15 @@ func shebang(b []byte) string {
 	return strings.ToValidUTF8(strings.TrimSpace(string(line)), "")
 }
 
+// readers go from layer to layer.
+var readers = sync.Pool{New: func() any { return new(elfdeps.Reader) }}
+
 // layer lists what was collected.
 func (b *builder) layer() *Layer {
+	if b.reader != nil {
+		readers.Put(b.reader)
+		b.reader = nil
+	}
 	l := &Layer{Entries: make([]Entry, 0, b.items), Skipped: b.skipped}
 	b.list(l, b.root)
 	slices.SortFunc(l.Entries, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })

@@ -44,7 +44,7 @@ func (w *world) causes() []Finding {
 				switch {
 				case e.Musl: // the whole line
 					text = ""
-				case e.Kind == elfdeps.InnerError: // an assertion of the loader's
+				case e.Kind == elfdeps.InnerError || e.Kind == elfdeps.CutError: // an assertion of the loader's, or a signal
 					text, severity, because = "", Error, ""
 				case isVersion(e):
 					text, severity, because = entry.name+": ", Error, ""
@@ -64,13 +64,13 @@ func (w *world) causes() []Finding {
 				c := causeOf(all, e)
 				severity := Warning
 				because := in.helped
-				if because == "" && (isVersion(e) || isStack(e) || w.packs.family(e.Name) != nil && !e.Unknown) {
+				if because == "" && (isVersion(e) || isStack(e) || !e.Unknown && (w.packs.family(e.Name) != nil || w.startsPython(in.home))) {
 					severity = Error
 				}
 				c.meet(e, realPath(w.img.FS, f.path), severity)
 				c.raise(severity, because)
 				c.cuda = cmp.Or(c.cuda, in.dist.cuda())
-				c.effect(Effect{f.step.Effect, expand(f.step.Error, "{error}", e.Error(), "{stem}", stem(e.Name))})
+				c.effect(Effect{f.step.Effect, reads(f.step.Error, e, "{stem}", stem(e.Name))})
 			}
 		}
 	}
@@ -102,6 +102,9 @@ func (w *world) meetOpen(c *cause, m *missedOpen) {
 	c.needers[by] = true
 	c.raise(m.severity, m.because)
 	c.effect(m.effect)
+	for _, e := range m.also {
+		c.effect(e)
+	}
 	c.cuda, c.front = cmp.Or(c.cuda, m.cuda), cmp.Or(c.front, m.by)
 	c.part = c.part || m.front != "" && w.packs.family(m.front) == w.packs.family(m.err.Name)
 }
@@ -140,7 +143,9 @@ func (c *cause) meet(e *elfdeps.Error, affected string, severity Severity) {
 	if e.By != nil && e.By.Real() != "" {
 		by = e.By.Real()
 	}
-	c.needers[by] = true
+	if by != e.Subject { // a file that is cut off asks for nothing
+		c.needers[by] = true
+	}
 	graver := c.first == nil || severity != c.grave && severity.AtLeast(c.grave)
 	as := c.first != nil && severity == c.grave
 	if graver || as && isVersion(e) && newer(e.Name, c.first.Name) || as && by < c.by && e.Name == c.first.Name {

@@ -39,9 +39,9 @@ var checks = []check{
 	{"cuda-differs", (*world).cudaDiffers},
 	{"cpu-build", (*world).cpuBuilds},
 	{"feature-needs", (*world).unmetNeeds},
-	{"unusable-library", (*world).truncated},
 	{"build-not-there", (*world).choiceMissing},
 	{"double-owner", (*world).doubleOwners},
+	{"wheel-file-changed", (*world).wheelFilesChanged},
 }
 
 // check runs the checks. A finding that names no severity gets its rule's.

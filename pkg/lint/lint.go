@@ -100,6 +100,9 @@ type Finding struct {
 	Because string `json:"because,omitempty"`
 	// Fixes are what to do, the best first.
 	Fixes []string `json:"fixes,omitempty"`
+	// Values are what the finding is about, by the names that its rule's edits have
+	// in braces.
+	Values map[string]string `json:"-"`
 }
 
 // Effect is what follows from a finding for a user of the image.

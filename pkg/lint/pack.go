@@ -57,6 +57,8 @@ type Rule struct {
 	// Mend are the kinds of changes that may make a finding go away, in the order
 	// in which they are to be tried: one of [Mends] each. Without any, nothing is.
 	Mend []string `yaml:"mend"`
+	// Edits are what "variable" among them does: each is tried by itself.
+	Edits []Edit `yaml:"edits"`
 	// Fix says what to do in general, the best first; a finding says it of its
 	// image.
 	Fix     []string `yaml:"fix"`
@@ -64,7 +66,7 @@ type Rule struct {
 }
 
 // Mends are the kinds of changes that a rule may name; pkg/fix says what each is.
-var Mends = []string{"link", "path", "drop", "unpreload", "capabilities", "execstack", "ldconf", "add", "newer", "replace", "remove"}
+var Mends = []string{"link", "path", "drop", "unpreload", "variable", "execstack", "ldconf", "add", "newer", "replace", "remove"}
 
 // Family is a group of GPU libraries that come together.
 type Family struct {
@@ -107,6 +109,7 @@ type Framework struct {
 	Later     []Open    `yaml:"later"`
 	Uses      []Use     `yaml:"uses"`
 	Refuses   []Refusal `yaml:"refuses"`
+	Mixed     []Mixed   `yaml:"mixed"`
 	Helped    []Help    `yaml:"helped"`
 	Serves    []string  `yaml:"serves"`
 	Followers []string  `yaml:"followers"`
@@ -178,6 +181,12 @@ type Open struct {
 	Error string `yaml:"error"`
 }
 
+// Also is one more effect of a miss.
+type Also struct {
+	Effect string `yaml:"effect"`
+	Error  string `yaml:"error"`
+}
+
 // Use says what a part of a library is to a framework.
 type Use struct {
 	Part  string `yaml:"part"` // ID of the Dlopens, a slash, the part
@@ -190,6 +199,8 @@ type Use struct {
 	Own    string `yaml:"own"`
 	Effect string `yaml:"effect"`
 	Error  string `yaml:"error"`
+	// Also is what else fails, and how that reads.
+	Also []Also `yaml:"also"`
 }
 
 // Refusal is a check of a framework that fails for an older library than its own
@@ -202,6 +213,14 @@ type Refusal struct {
 	Numbers int    `yaml:"numbers"`
 	Effect  string `yaml:"effect"`
 	Error   string `yaml:"error"` // {own} and {found} are (9, 19, 0)
+}
+
+// Mixed is what fails when a part of a library is of another release than the parts
+// that are opened with it.
+type Mixed struct {
+	Library string `yaml:"library"` // pattern of the part's SONAME
+	Effect  string `yaml:"effect"`
+	Error   string `yaml:"error"`
 }
 
 // Help is what makes a framework's steps succeed that fail by themselves, when
@@ -558,6 +577,14 @@ func (p *pack) validate() error {
 			if !slices.Contains(Mends, m) {
 				return fmt.Errorf("rule %q: there is no change %q: say one of %s", r.ID, m, strings.Join(Mends, ", "))
 			}
+		}
+		for _, e := range r.Edits {
+			if err := e.validate(); err != nil {
+				return fmt.Errorf("rule %q: %w", r.ID, err)
+			}
+		}
+		if len(r.Edits) > 0 != slices.Contains(r.Mend, "variable") {
+			return fmt.Errorf("rule %q: edits go with the change \"variable\"", r.ID)
 		}
 		if strings.ContainsFunc(r.Title, unicode.IsControl) {
 			return fmt.Errorf("rule %q: a title is one line", r.ID)

@@ -52,6 +52,12 @@ func (f *Framework) validate() error {
 			return fmt.Errorf("uses: %q: needs a part (id/part), and a severity that is error, warning or note", u.Part)
 		}
 	}
+	for _, m := range f.Mixed {
+		if m.Library == "" || m.Effect == "" {
+			return errors.New("mixed: needs a library and an effect")
+		}
+		all = append(all, m.Library)
+	}
 	for _, r := range f.Refuses {
 		if r.Library == "" || r.Own == "" || r.Numbers < 1 || r.Effect == "" {
 			return errors.New("refuses: needs a library, its own, numbers and an effect")

@@ -188,6 +188,9 @@ func (w *world) releaseOf(real string) release {
 	if r := nameRelease(path.Base(real)); len(r) > 1 {
 		return r
 	}
+	if w.changed(real) {
+		return nameRelease(path.Base(w.twin(real)))
+	}
 	return parseRelease(w.distOf(real).version)
 }
 

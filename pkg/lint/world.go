@@ -46,7 +46,8 @@ type world struct {
 	hosts map[*elfdeps.Loader]*elfdeps.Loader // with the driver beside the image
 	dists map[string][]dist                   // by directory
 
-	chosen []chosen // what choose has found; nil before
+	changedFiles map[string]bool // wheels' files of another size than their RECORD says; nil: not looked
+	chosen       []chosen        // what choose has found; nil before
 }
 
 // object is one ELF file and what its replay came to.
@@ -284,7 +285,7 @@ func (w *world) after(o *object, host *install) []*elfdeps.Error {
 // missesOf are the misses of a module and of all that it needs: libraries, and
 // versions of libraries that are there.
 func missesOf(p *elfdeps.Process, root *elfdeps.Module) []*elfdeps.Error {
-	all := slices.Concat(p.Misses, versionsOf(p))
+	all := slices.Concat(p.Misses, versionsOf(p), cutOf(p.Objects, 0))
 	if len(all) == 0 {
 		return nil
 	}
@@ -313,6 +314,39 @@ func versionsOf(p *elfdeps.Process) []*elfdeps.Error {
 	return slices.DeleteFunc(slices.Clone(p.Versions), func(v *elfdeps.Error) bool {
 		return v.Kind == elfdeps.InnerError && slices.ContainsFunc(p.Misses, func(e *elfdeps.Error) bool { return e.Name == v.Name })
 	})
+}
+
+// cutOf are the modules, from a number on, whose files end before their segments
+// do. The loader maps them and writes to what is not there: the process ends with
+// SIGBUS while it loads them, or when it gets there.
+func cutOf(modules []*elfdeps.Module, from int) []*elfdeps.Error {
+	var list []*elfdeps.Error
+	for _, m := range modules[min(from, len(modules)):] {
+		if !m.Truncated() {
+			continue
+		}
+		by := m
+		for _, other := range modules {
+			if slices.Contains(other.Deps, m) {
+				by = other
+				break
+			}
+		}
+		list = append(list, &elfdeps.Error{
+			Kind: elfdeps.CutError, Name: path.Base(m.Path), Subject: m.Path, By: by,
+			Message: fmt.Sprintf("the file ends after %d of at least %d bytes: the process is killed when it loads it (Bus error)", m.File.Size, m.Object.LoadEnd),
+		})
+	}
+	return list
+}
+
+// reads is how an error reads in a framework's text; of a file that is cut off
+// nobody but the shell tells.
+func reads(text string, e *elfdeps.Error, values ...string) string {
+	if e.Kind == elfdeps.CutError {
+		return "Bus error (core dumped)"
+	}
+	return expand(text, append(values, "{error}", e.Error())...)
 }
 
 // remember notes which GPU libraries were found for whom in a process other
@@ -373,6 +407,15 @@ func (w *world) pythons(p string) []string {
 		}
 	}
 	return nil
+}
+
+// startsPython reports whether the image has the interpreter that loads what lies at
+// a path: what such a process misses, no other will bring.
+func (w *world) startsPython(p string) bool {
+	return slices.ContainsFunc(w.pythons(p), func(python string) bool {
+		e, _, ok := w.img.FS.Lookup(python)
+		return ok && e.Object != nil && e.Object.Machine == w.machine
+	})
 }
 
 // isProgram tells a program from a library: it names its interpreter, and is
@@ -569,9 +612,9 @@ func (w *world) preload(p *elfdeps.Process, in *install) {
 // openPath opens a file as a program does that goes on when it cannot: nothing
 // stays of it then. It tells the misses.
 func (w *world) openPath(p *elfdeps.Process, file string) []*elfdeps.Error {
-	undo, had := p.Mark(), len(p.Misses)
+	undo, had, loaded := p.Mark(), len(p.Misses), len(p.Objects)
 	p.Dlopen(nil, file)
-	misses := w.real(p.Misses[had:])
+	misses := append(w.real(p.Misses[had:]), cutOf(p.Objects, loaded)...)
 	p.Misses = p.Misses[:had]
 	if len(misses) > 0 {
 		undo()
@@ -583,12 +626,21 @@ func (w *world) openPath(p *elfdeps.Process, file string) []*elfdeps.Error {
 // first before all, and tells which steps fail.
 func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure {
 	var failures []failure
-	if first || in.when == "first" {
+	// What is cut off among the preloads kills the process when the framework comes to
+	// what it is for: its last step.
+	var early []*elfdeps.Error
+	pre := func() {
+		had := len(p.Objects)
 		w.preload(p, in)
+		early = append(early, cutOf(p.Objects, had)...)
 	}
-	for i, s := range in.steps() {
+	if first || in.when == "first" {
+		pre()
+	}
+	steps := in.steps()
+	for i, s := range steps {
 		if i == 1 && in.when == "after-first-step" && !first {
-			w.preload(p, in)
+			pre()
 		}
 		if failed := w.preloadStep(p, in, s); failed != nil {
 			failures = append(failures, *failed)
@@ -598,10 +650,13 @@ func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure 
 			if !w.loadable(file) {
 				continue
 			}
-			had, checked := len(p.Misses), len(versionsOf(p))
+			had, checked, loaded := len(p.Misses), len(versionsOf(p)), len(p.Objects)
 			p.Dlopen(nil, file)
-			versions := versionsOf(p)
-			if misses := w.real(slices.Concat(p.Misses[had:], versions[min(checked, len(versions)):])); len(misses) > 0 {
+			versions, ends := versionsOf(p), cutOf(p.Objects, loaded)
+			if i == len(steps)-1 {
+				ends, early = append(ends, early...), nil
+			}
+			if misses := w.real(slices.Concat(p.Misses[had:], versions[min(checked, len(versions)):], ends)); len(misses) > 0 {
 				failures = append(failures, failure{s, file, misses})
 			}
 		}
@@ -618,7 +673,7 @@ func (w *world) preloadStep(p *elfdeps.Process, in *install, s Step) *failure {
 			if len(misses) == 0 {
 				continue
 			}
-			if e := misses[0]; e.Subject == file || e.Name == file {
+			if e := misses[0]; e.Kind != elfdeps.CutError && (e.Subject == file || e.Name == file) {
 				s.Error = strings.ReplaceAll(s.Unusable, "{path}", file)
 			}
 			return &failure{s, file, misses}

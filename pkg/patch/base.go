@@ -40,7 +40,7 @@ type Base struct {
 	// Ref is the reference as it was given.
 	Ref string
 	// Digest is of the manifest or index; of the config where there is no
-	// manifest (docker-archive:, docker:).
+	// manifest (docker-archive:, docker:), and empty of a directory.
 	Digest string
 	// Images are those that can be patched, in the order of the index: not the
 	// attestations, not what Options.Platform leaves out.
@@ -52,6 +52,7 @@ type Base struct {
 	entries   []v1.Descriptor // of the index
 	indexFrom string          // the index before it was patched for the first time
 	archive   *archive
+	root      bool // an unpacked root file system
 }
 
 // Image is one image to patch. Where the reference names a patched image, it is
@@ -81,7 +82,8 @@ type Image struct {
 // OpenBase finds the image or the index that ref names: in a registry, an OCI
 // layout (oci:DIR[:TAG]), a docker archive (docker-archive:FILE[:TAG]) or a
 // daemon (docker:NAME). It reads manifests and configs only, but for a daemon
-// and a docker archive, which are read to their end.
+// and a docker archive, which are read to their end. A root file system
+// (dir:ROOT) is a base as well; it can be published to layer:FILE only.
 func OpenBase(ctx context.Context, ref string, o Options) (*Base, error) {
 	b, err := openBase(ctx, ref, o)
 	if err != nil {
@@ -92,7 +94,7 @@ func OpenBase(ctx context.Context, ref string, o Options) (*Base, error) {
 
 func openBase(ctx context.Context, ref string, o Options) (*Base, error) {
 	b, raw, mt, err := find(ctx, ref, o)
-	if err != nil || b.archive != nil {
+	if err != nil || b.archive != nil || b.root {
 		return b, err
 	}
 	if !mt.IsIndex() {
@@ -118,8 +120,10 @@ func find(ctx context.Context, ref string, o Options) (b *Base, raw []byte, mt t
 		b.src, raw, mt, err = openLayout(rest)
 	case scheme == "docker-archive", scheme == "docker" && !strings.HasPrefix(rest, "//"):
 		return b, nil, "", b.openArchive(ctx, scheme, rest, o)
-	case scheme == "oci-archive", scheme == "dir":
-		err = errors.New("cannot be patched: unpack an OCI archive into a directory and say oci:DIR; a root file system has no config")
+	case scheme == "dir":
+		return b, nil, "", b.openRoot(ctx, o)
+	case scheme == "oci-archive":
+		err = errors.New("cannot be patched: unpack it into a directory and say oci:DIR")
 	default:
 		b.src, raw, mt, err = openRepository(ctx, withoutScheme(ref), o)
 	}

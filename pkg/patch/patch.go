@@ -70,6 +70,8 @@ type Options struct {
 	// AllowCopy allows the content of base layers to be read, and sent, where
 	// the target cannot take them from where they are.
 	AllowCopy bool
+	// Env is as in [layers.Options].
+	Env []string
 	// Note, when set, is told in one line each of what was decided: an
 	// attestation left out, an image already there.
 	Note func(line string)

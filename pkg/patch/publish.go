@@ -58,7 +58,8 @@ func size(n int64) string {
 // Publish takes the patched images to a target and returns ref@sha256:…; the
 // digest is the manifest's or the index's, and the config's where the target
 // keeps no manifest. A target is a registry's reference with a tag, oci:DIR[:TAG],
-// docker-archive:FILE[:REF] or docker:REF. Of an index the other entries stay
+// docker-archive:FILE[:REF] or docker:REF; or layer:FILE, where only the new layer
+// goes, as a tar, with its own digest. Of an index the other entries stay
 // as they are, but for the attestations of what was patched: they would attest
 // an image that the index does not have any more.
 //
@@ -69,6 +70,13 @@ func Publish(ctx context.Context, base *Base, patched []*Patched, to string, o O
 		return "", errors.New("there is nothing to publish")
 	}
 	scheme, rest, _ := strings.Cut(to, ":")
+	switch {
+	case IsLayer(to):
+		ref, err := publishLayer(patched, rest)
+		return ref, named(to, err)
+	case base.root:
+		return "", fmt.Errorf("%s: of a directory there is a layer only: say layer:FILE", to)
+	}
 	if scheme == "docker-archive" || scheme == "docker" && !strings.HasPrefix(rest, "//") {
 		ref, err := publishArchive(ctx, patched, scheme, rest, o)
 		return ref, named(to, err)
@@ -318,8 +326,11 @@ func undo(ctx context.Context, ref string, o Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if b.archive != nil {
+	switch {
+	case b.archive != nil:
 		return b.archive.undo(ctx)
+	case b.root:
+		return "", errNotPatched
 	}
 	if strings.Contains(ref, "@") {
 		return "", errors.New("is a digest: name the tag that is to have its origin back")
