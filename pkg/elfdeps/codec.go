@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"io"
 	"slices"
 )
 
@@ -25,7 +26,7 @@ var errCodec = errors.New("is no encoded ELF object")
 // AppendBinary appends the object's encoded form to b. The same object gives the
 // same bytes; the error is always nil.
 func (o *Object) AppendBinary(b []byte) ([]byte, error) {
-	e := encoder{b}
+	e := encoder{b: b}
 	e.b = append(e.b, o.Ident[:]...)
 	e.uint(uint64(o.Type))
 	e.uint(uint64(o.Machine))
@@ -182,14 +183,14 @@ func (e *encoder) symbols(s *Symbols) {
 	}
 	for _, shift := range []int{0, 8} {
 		for i := range n {
-			e.b = append(e.b, byte(s.record(i).version>>shift))
+			e.byte(byte(s.record(i).version >> shift))
 		}
 	}
 	for i := range n {
-		e.b = append(e.b, s.record(i).info)
+		e.byte(s.record(i).info)
 	}
 	for i := range n {
-		e.b = append(e.b, s.record(i).bits)
+		e.byte(s.record(i).bits)
 	}
 	e.bytes(s.Table[n*symbolSize:])
 	e.refs(s.Refs)
@@ -280,10 +281,25 @@ func (d *decoder) refs(none bool) []byte {
 
 // encoder appends values: numbers as varints, signed ones in zigzag, strings
 // after their length, lists after their length + 1, nil as 0.
-type encoder struct{ b []byte }
+type encoder struct {
+	b []byte
+	w io.Writer // gets what b holds when that is much, unless nil
+}
 
-func (e *encoder) uint(v uint64) { e.b = binary.AppendUvarint(e.b, v) }
-func (e *encoder) int(v int64)   { e.b = binary.AppendVarint(e.b, v) }
+func (e *encoder) uint(v uint64) {
+	e.b = binary.AppendUvarint(e.b, v)
+	e.spill(32 << 10)
+}
+
+func (e *encoder) int(v int64) { e.uint(uint64(v<<1) ^ uint64(v>>63)) }
+
+// spill writes more than some bytes on.
+func (e *encoder) spill(most int) {
+	if e.w != nil && len(e.b) > most {
+		e.w.Write(e.b)
+		e.b = e.b[:0]
+	}
+}
 
 func (e *encoder) string(s string) {
 	e.uint(uint64(len(s)))
@@ -292,7 +308,16 @@ func (e *encoder) string(s string) {
 
 func (e *encoder) bytes(b []byte) {
 	e.uint(uint64(len(b)))
+	if e.spill(0); e.w != nil {
+		e.w.Write(b)
+		return
+	}
 	e.b = append(e.b, b...)
+}
+
+func (e *encoder) byte(b byte) {
+	e.b = append(e.b, b)
+	e.spill(32 << 10)
 }
 
 func (e *encoder) strings(list []string) {

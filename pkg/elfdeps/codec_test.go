@@ -185,7 +185,7 @@ func TestPackedDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := o.Symbols.Pack()
-	if whole.unpack() != whole.unpack() || !whole.Equal(o.Symbols) || whole.Len() == 0 {
+	if first, again := whole.unpack(), whole.unpack(); first != again || !whole.Equal(o.Symbols) || whole.Len() == 0 {
 		t.Error("packed symbols are not shared, or not what they were")
 	}
 	for i := range whole.packed.zstd {

@@ -1,6 +1,8 @@
 package elfdeps
 
 import (
+	"bytes"
+	"errors"
 	"sync"
 	"weak"
 
@@ -11,15 +13,15 @@ import (
 // their symbols are not. So symbols are held as they are stored, compressed, and
 // read when a process asks for them; a process holds them as long as it binds.
 
-// packer and unpacker are stateless, and serve any number of callers.
 var (
-	packer = sync.OnceValue(func() *zstd.Encoder {
-		z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(4), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(packWindow), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(false))
+	packers = sync.Pool{New: func() any {
+		z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(packWindow), zstd.WithEncoderCRC(false))
 		if err != nil {
 			panic(err) // options that do not go together
 		}
 		return z
-	})
+	}}
+	// unpacker serves any number of callers.
 	unpacker = sync.OnceValue(func() *zstd.Decoder {
 		z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(4), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(packWindow), zstd.WithDecodeAllCapLimit(true))
 		if err != nil {
@@ -61,9 +63,15 @@ func (s *Symbols) Pack() *Symbols {
 	if s == nil || s.packed != nil {
 		return s
 	}
-	e := encoder{make([]byte, 0, s.Weight()+s.Weight()/8+64)}
+	z := packers.Get().(*zstd.Encoder)
+	defer packers.Put(z)
+	var b bytes.Buffer
+	z.Reset(&b)
+	e := encoder{w: z}
 	e.symbols(s)
-	return s.with(&packed{zstd: packer().EncodeAll(e.b, nil), weight: s.Weight()})
+	z.Write(e.b)
+	z.Close() // a bytes.Buffer has no errors
+	return s.with(&packed{zstd: bytes.Clone(b.Bytes()), weight: s.Weight()})
 }
 
 // with are the flags of s beside tables that are packed.
@@ -84,8 +92,12 @@ func (s *Symbols) unpack() *Symbols {
 	if got := p.read.Value(); got != nil {
 		return got
 	}
-	// A table's 12 bytes are stored as 14 at most, a reference's 4 as 5.
-	b, err := unpacker().DecodeAll(p.zstd, make([]byte, 0, 2*p.weight+64))
+	// A table's 12 bytes are stored as 14 at most and mostly as 7, a reference's 4
+	// as 5 and mostly as 1.
+	b, err := unpacker().DecodeAll(p.zstd, make([]byte, 0, p.weight+64))
+	if errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+		b, err = unpacker().DecodeAll(p.zstd, make([]byte, 0, 2*p.weight+64))
+	}
 	if err != nil {
 		return nil
 	}

@@ -49,11 +49,16 @@ func Read(r io.Reader, size int64) (*Object, error) {
 	return rd.read(r, size, false)
 }
 
-// ReadSymbols is [ReadSymbols].
+// ReadSymbols is [ReadSymbols], and packs the symbols ([Symbols.Pack]).
 func (rd *Reader) ReadSymbols(r io.Reader, size int64) (*Object, error) {
-	return rd.read(r, size, true)
+	o, err := rd.read(r, size, true)
+	if err == nil {
+		o.Symbols = o.Symbols.Pack()
+	}
+	return o, err
 }
 
+// read reads a file. The names of its symbols are part of rd's buffer.
 func (rd *Reader) read(r io.Reader, size int64, symbols bool) (*Object, error) {
 	w := &rd.w
 	defer w.reset(nil, 0)

@@ -322,7 +322,11 @@ func (s *Symbols) candidates(name []byte, hash uint32, f func(i int, r record) b
 func ReadSymbols(r io.Reader, size int64) (*Object, error) {
 	rd := readers.Get().(*Reader)
 	defer readers.Put(rd)
-	return rd.ReadSymbols(r, size)
+	o, err := rd.read(r, size, true)
+	if err == nil && o.Symbols != nil && o.Symbols.Names != nil {
+		o.Symbols.Names = bytes.Clone(o.Symbols.Names)
+	}
+	return o, err
 }
 
 // symbolReader gathers the symbols of the object that a reader reads.
@@ -617,7 +621,7 @@ func (p *reader) symbols() {
 		out.Table = r.append(out.Table)
 	}
 	if n > 0 {
-		out.Names = bytes.Clone(p.strtab)
+		out.Names = p.strtab
 	}
 	if s.highVersion > 0 && p.last(elf.DT_VERSYM) != 0 { // l_versyms is set
 		out.Versions = make([]SymbolVersion, s.highVersion+1)

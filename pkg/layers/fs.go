@@ -109,8 +109,8 @@ type stop struct {
 
 func (m *merger) add(i int, l *Layer) {
 	m.covers = map[string]stop{"": {}}
-	for k := range l.Entries {
-		m.entry(i, &l.Entries[k])
+	for _, e := range l.Entries {
+		m.entry(i, e)
 	}
 	for _, p := range l.Whiteouts {
 		m.stop(p, stop{contents: true, itself: true, removed: true, by: i})
@@ -273,6 +273,26 @@ func (f *FS) All() iter.Seq2[*Entry, int] {
 	}
 }
 
+// Walk calls f with everything in the order of the paths, as [fs.WalkDir] of the
+// root does in its order, but for fs.SkipDir, which it does not know. f must not
+// keep the directory entry.
+func (f *FS) Walk(do fs.WalkDirFunc) error {
+	d := &walkEntry{}
+	for e := range f.All() {
+		d.fileInfo = fileInfo{e, path.Base(e.Path)}
+		if err := do(e.Path, d, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walkEntry implements [fs.DirEntry].
+type walkEntry struct{ fileInfo }
+
+func (d *walkEntry) Type() fs.FileMode          { return d.Mode().Type() }
+func (d *walkEntry) Info() (fs.FileInfo, error) { return d.fileInfo, nil }
+
 // Open implements [fs.FS].
 func (f *FS) Open(name string) (fs.File, error) {
 	if !fs.ValidPath(name) {
@@ -337,7 +357,7 @@ func (f *file) Stat() (fs.FileInfo, error) { return f.info, nil }
 func (f *file) Close() error               { return nil }
 
 func (f *file) Read(b []byte) (int, error) {
-	if int64(len(f.info.e.Content)) != f.info.e.Size {
+	if f.info.e.Content == nil && f.info.e.Size > 0 {
 		return 0, &fs.PathError{Op: "read", Path: f.info.e.Path, Err: ErrNotKept}
 	}
 	return f.r.Read(b)

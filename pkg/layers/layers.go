@@ -42,8 +42,12 @@ type Options struct {
 	// Keep tells the files whose bytes are kept: by path without a leading
 	// slash, and size in bytes. What the loaders read is kept anyway.
 	Keep func(name string, size int64) bool
-	// KeepID names what Keep keeps: two that keep different files have different
-	// ones. Where Keep is set and has no name, the cache is not used.
+	// Extract, when set, makes of some of these files what is kept in place of
+	// their bytes: a function that reads the file, nil for one that is kept whole.
+	// Its own memory is its own affair. An error is one of the reader.
+	Extract func(name string, size int64) func(io.Reader) ([]byte, error)
+	// KeepID names what Keep and Extract keep: two that keep other bytes have other
+	// names. Where Keep is set and has no name, the cache is not used.
 	KeepID string
 	// Cache, when set, keeps what was read of each layer whose digest was
 	// verified, and a layer that it has is not read again.
@@ -220,7 +224,7 @@ func (img *Image) indexBlob(ctx context.Context, i int) (*Layer, error) {
 	}
 	defer rc.Close()
 	head := &headReader{r: img.meter(rc, i)}
-	l, err := readBlob(ctx, head, b.verify, img.opts.keep)
+	l, err := readBlob(ctx, head, b.verify, &img.opts)
 	var broken sourceError
 	var other *digestError
 	switch {

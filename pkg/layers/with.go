@@ -27,7 +27,7 @@ func NewLayer(entries []Entry, whiteouts ...string) *Layer {
 	for i, p := range slices.Sorted(maps.Keys(byPath)) {
 		e := byPath[p]
 		e.Inode = i + 1
-		l.Entries = append(l.Entries, e)
+		l.Entries = append(l.Entries, &e)
 	}
 	return l
 }
@@ -61,8 +61,8 @@ func (f *FS) With(l *Layer, info LayerInfo) *FS {
 			o.clear(p, true)
 		}
 	}
-	for i := range l.Entries {
-		o.put(&l.Entries[i])
+	for _, e := range l.Entries {
+		o.put(e)
 	}
 	out.over.sort()
 	return out

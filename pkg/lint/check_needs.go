@@ -62,14 +62,13 @@ func (w *world) serves(names []string, p *inventory.Package) bool {
 	})
 }
 
-// onPATH reports whether a program of a name is in one of the directories of PATH:
-// a script, say, which is no ELF file.
+// onPATH reports whether a program is in one of the directories of PATH, or of
+// those that are its default.
 func (w *world) onPATH(name string) bool {
-	value, set := w.getenv("PATH")
-	if !set {
-		value = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" // as Docker and containerd set it
-	}
-	return slices.ContainsFunc(strings.Split(value, ":"), func(dir string) bool { return dir != "" && w.isFile(path.Join(dir, name)) })
+	value, _ := w.getenv("PATH")
+	return slices.ContainsFunc(strings.Split(value+":/usr/local/bin:/usr/bin:/bin", ":"), func(dir string) bool {
+		return strings.HasPrefix(dir, "/") && w.isFile(path.Join(dir, name))
+	})
 }
 
 func (n *Need) validate() error {

@@ -223,7 +223,7 @@ func (w *world) cudnns(p *inventory.Python, wheels map[string]*inventory.Package
 		switch {
 		case pkg.Kind == inventory.Conda && pkg.Dir == p.Prefix && (pkg.Name == "cudnn" || pkg.Name == "libcudnn"):
 			list = append(list, found{pkg.Version, pkg.Path, false})
-		case pkg.Kind == inventory.Deb && strings.HasPrefix(pkg.Name, "libcudnn") && !strings.Contains(pkg.Name, "-dev") && !strings.Contains(pkg.Name, "header"):
+		case (pkg.Kind == inventory.Deb || pkg.Kind == inventory.RPM) && strings.HasPrefix(pkg.Name, "libcudnn") && !strings.Contains(pkg.Name, "-dev") && !strings.Contains(pkg.Name, "header"):
 			version, _, _ := strings.Cut(pkg.Version, "-")
 			list = append(list, found{version, pkg.Path, false})
 		}

@@ -63,6 +63,9 @@ func (w *world) follow() {
 			w.runs = append(w.runs, r)
 		}
 	}
+	for _, r := range w.runs {
+		r.proc.Rest() // together they hold all that is bound
+	}
 }
 
 // host is a loader of the image on a machine with a GPU.

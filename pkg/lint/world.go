@@ -333,7 +333,7 @@ func cutOf(modules []*elfdeps.Module, from int) []*elfdeps.Error {
 			}
 		}
 		list = append(list, &elfdeps.Error{
-			Kind: elfdeps.CutError, Name: path.Base(m.Path), Subject: m.Path, By: by,
+			Kind: elfdeps.CutError, Name: path.Base(m.Path), Subject: m.Real(), By: by,
 			Message: fmt.Sprintf("the file ends after %d of at least %d bytes: the process is killed when it loads it (Bus error)", m.File.Size, m.Object.LoadEnd),
 		})
 	}
@@ -492,17 +492,55 @@ func homeOf(p string, f *Framework) string {
 // leads up.
 func (w *world) glob(dir, pattern string) []string {
 	full := path.Join(dir, pattern)
-	below, _ := doublestar.SplitPattern(full)
 	var list []string
 	if e, _, ok := w.img.FS.Lookup(full); ok && !e.IsDir() {
 		return []string{full}
 	}
-	for e := range w.img.FS.Below(below) {
-		if !e.IsDir() && match(strings.TrimPrefix(full, "/"), e.Path) {
-			list = append(list, "/"+e.Path)
+	for _, one := range alternatives(full) {
+		below, _ := doublestar.SplitPattern(one)
+		begins := literal(path.Base(one))
+		if strings.Contains(one, "{") {
+			begins = ""
+		}
+		for e := range w.img.FS.Below(below) {
+			if strings.HasPrefix(path.Base(e.Path), begins) && !e.IsDir() && match(strings.TrimPrefix(one, "/"), e.Path) {
+				list = append(list, "/"+e.Path)
+			}
 		}
 	}
-	return list
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// alternatives are the patterns that a pattern with braces stands for: they begin
+// with more than it does, so that less has to be looked through.
+func alternatives(pattern string) []string {
+	open := strings.IndexByte(pattern, '{')
+	if open < 0 || strings.ContainsAny(pattern, `\[`) || strings.Count(pattern, "{") > 4 {
+		return []string{pattern}
+	}
+	var list []string
+	from, depth := open+1, 0
+	for i := open; i == open || i < len(pattern) && depth > 0; i++ {
+		switch pattern[i] {
+		case '{':
+			depth++
+		case '}':
+			depth--
+		}
+		if pattern[i] == ',' && depth == 1 || depth == 0 {
+			list = append(list, pattern[from:i])
+			from = i + 1
+		}
+	}
+	if depth != 0 {
+		return []string{pattern}
+	}
+	var all []string
+	for _, a := range list {
+		all = append(all, alternatives(pattern[:open]+a+pattern[from:])...)
+	}
+	return all
 }
 
 // load replays a framework's steps in one process. When a step misses something,

@@ -22,6 +22,10 @@ import (
 // 4 MiB (distribution-spec, "Pushing Manifests").
 const maxDocument = 8 << 20
 
+// maxDocuments bounds those that are held at a time: an archive's, or manifests and
+// configs of an index's images, in bytes.
+const maxDocuments = 4 * maxDocument
+
 // source is where an image's documents and blobs are: a repository of a
 // registry, or an OCI layout.
 type source interface {
@@ -165,6 +169,7 @@ func (b *Base) openIndex(ctx context.Context, raw []byte, mt types.MediaType, o 
 	}
 	b.index, b.indexType, b.entries, b.indexFrom = raw, mt, m.Manifests, b.origin(b.Digest)
 	var others []string
+	held := 0
 	for _, d := range m.Manifests {
 		switch {
 		case attests(d) != "" || d.Platform != nil && d.Platform.OS == "unknown":
@@ -185,6 +190,9 @@ func (b *Base) openIndex(ctx context.Context, raw []byte, mt types.MediaType, o 
 		if o.Platform != nil && !img.Platform.Satisfies(*o.Platform) {
 			others = append(others, img.Platform.String())
 			continue
+		}
+		if held += len(img.raw) + len(img.rawConfig); held > maxDocuments {
+			return fmt.Errorf("manifests and configs of the index's images have more than the %d bytes that are read: choose one with --platform", maxDocuments)
 		}
 		b.Images = append(b.Images, img)
 		if img.indexFrom != "" {

@@ -15,6 +15,7 @@
 package patch
 
 import (
+	"context"
 	"io"
 	"io/fs"
 	"time"
@@ -76,7 +77,8 @@ type Options struct {
 	// attestation left out, an image already there.
 	Note func(line string)
 
-	backoff *remote.Backoff // between tries of a request; nil is go-containerregistry's
+	backoff *remote.Backoff                            // between tries of a request; nil is go-containerregistry's
+	sleep   func(context.Context, time.Duration) error // as long as a registry asks for; nil waits
 }
 
 func (o *Options) note(line string) {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/imgcheck/imgcheck/internal/size"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -42,17 +43,7 @@ type CopyError struct {
 }
 
 func (e *CopyError) Error() string {
-	return fmt.Sprintf("layer %s of the base (%s) would have to be copied, for %s: add --allow-copy if that is meant", e.Digest, size(e.Size), e.Why)
-}
-
-func size(n int64) string {
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%.1f GB", float64(n)/1e9)
-	case n >= 1e6:
-		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-	}
-	return fmt.Sprintf("%d bytes", n)
+	return fmt.Sprintf("layer %s of the base (%s) would have to be copied, for %s: add --allow-copy if that is meant", e.Digest, size.Text(e.Size), e.Why)
 }
 
 // Publish takes the patched images to a target and returns ref@sha256:…; the
@@ -126,6 +117,13 @@ func openTarget(to string, o Options) (target, error) {
 }
 
 func (b *Base) publish(ctx context.Context, patched []*Patched, t target, o Options) (string, error) {
+	_, toLayout := t.(*layout)
+	if _, fromLayout := b.src.(*layout); toLayout && !fromLayout {
+		var err error
+		if b, patched, err = b.asOCI(patched); err != nil {
+			return "", err
+		}
+	}
 	raw, mt, err := b.result(patched, o)
 	if err != nil {
 		return "", err
