@@ -444,7 +444,7 @@ func TestID(t *testing.T) {
 	if id(a["registry"]) != id(a["layout"]) {
 		t.Errorf("registry %q, layout %q", id(a["registry"]), id(a["layout"]))
 	}
-	if got := id("dir:" + t.TempDir()); got != "" {
+	if got := id("dir:" + makeTree(t, one)); got != "" {
 		t.Errorf("a directory has the ID %q", got)
 	}
 	packed := writeFile(t, "app.tar.gz", gzipped(t, dockerTar(t, one)))

@@ -357,7 +357,7 @@ func (f *file) Stat() (fs.FileInfo, error) { return f.info, nil }
 func (f *file) Close() error               { return nil }
 
 func (f *file) Read(b []byte) (int, error) {
-	if int64(len(f.info.e.Content)) != f.info.e.Size {
+	if f.info.e.Content == nil && f.info.e.Size > 0 {
 		return 0, &fs.PathError{Op: "read", Path: f.info.e.Path, Err: ErrNotKept}
 	}
 	return f.r.Read(b)

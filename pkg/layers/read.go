@@ -73,7 +73,8 @@ type Entry struct {
 	Inode int
 	// Object is what was read of an ELF file.
 	Object *elfdeps.Object `json:",omitempty"`
-	// Content holds the bytes of a file that was to be kept.
+	// Content holds the bytes of a file that was to be kept, or what
+	// [Options.Extract] made of them; nil where nothing was kept.
 	Content []byte `json:",omitempty"`
 	// Shebang is the first line of a script, without the `#!`.
 	Shebang string `json:",omitempty"`
@@ -106,7 +107,11 @@ type Skip struct {
 // that a digest over it can be verified. keep tells the files whose bytes are
 // to be kept.
 func ReadLayer(r io.Reader, keep func(name string, size int64) bool) (*Layer, error) {
-	b := newBuilder(keep)
+	return readLayer(r, keep, nil)
+}
+
+func readLayer(r io.Reader, keep keeping, extract extracting) (*Layer, error) {
+	b := newBuilder(keep, extract)
 	tr := tar.NewReader(r)
 	for {
 		h, err := tr.Next()
@@ -131,7 +136,7 @@ func ReadLayer(r io.Reader, keep func(name string, size int64) bool) (*Layer, er
 // not empty, is the digest that the stored bytes must have. The blob is read to
 // its end even when it makes no sense before: that its bytes are not those of
 // its digest explains more than what they look like.
-func readBlob(ctx context.Context, r io.Reader, verify string, keep func(string, int64) bool) (*Layer, error) {
+func readBlob(ctx context.Context, r io.Reader, verify string, o *Options) (*Layer, error) {
 	src := &source{ctx: ctx, r: r}
 	if verify != "" {
 		src.sum = sha256.New()
@@ -139,7 +144,7 @@ func readBlob(ctx context.Context, r io.Reader, verify string, keep func(string,
 	// Download, digest, decompression and indexing overlap.
 	fetched := ahead(src)
 	raw := bufio.NewReader(fetched)
-	l, err := readCompressed(raw, keep)
+	l, err := readCompressed(raw, o)
 	io.Copy(io.Discard, raw)
 	fetched.Close() // and src is ours again
 	switch {
@@ -151,13 +156,13 @@ func readBlob(ctx context.Context, r io.Reader, verify string, keep func(string,
 	return l, err
 }
 
-func readCompressed(raw *bufio.Reader, keep func(string, int64) bool) (*Layer, error) {
+func readCompressed(raw *bufio.Reader, o *Options) (*Layer, error) {
 	plain, done, err := decompress(raw)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	return ReadLayer(plain, keep)
+	return readLayer(plain, o.keep, o.Extract)
 }
 
 // digestError says that a blob is not the one that was asked for.
@@ -205,7 +210,8 @@ func (s *source) Read(b []byte) (int, error) {
 // path; of two entries the later one counts, and a directory's contents stay
 // only under another directory (containerd's applyNaive, Docker's Unpack).
 type builder struct {
-	keep    func(string, int64) bool
+	keep    keeping
+	extract extracting
 	root    *item
 	skipped []Skip
 	skips   int
@@ -233,8 +239,14 @@ type item struct {
 // whiteout is the type of an item that is a whiteout; no [Entry] has it.
 const whiteout Type = 255
 
-func newBuilder(keep func(string, int64) bool) *builder {
-	return &builder{keep: keep, root: &item{Entry: Entry{Type: Dir}}}
+// keeping and extracting are [Options.Keep] and [Options.Extract].
+type (
+	keeping    = func(name string, size int64) bool
+	extracting = func(name string, size int64) func(io.Reader) ([]byte, error)
+)
+
+func newBuilder(keep keeping, extract extracting) *builder {
+	return &builder{keep: keep, extract: extract, root: &item{Entry: Entry{Type: Dir}}}
 }
 
 func (b *builder) skip(name, why string) {
@@ -586,17 +598,37 @@ func weight(o *elfdeps.Object) int64 {
 }
 
 func (b *builder) keepContent(e *Entry, r io.Reader) error {
-	if e.Size > maxKeptFile || b.kept+e.Size > maxKeptLayer {
-		e.Fault = fmt.Sprintf("%d bytes are more than are kept of a file or a layer", e.Size)
+	if b.extract != nil {
+		if read := b.extract(e.Path, e.Size); read != nil {
+			content, err := read(r)
+			if err != nil {
+				return fmt.Errorf("reading %s: %w", printable(e.Path), err)
+			}
+			if b.fits(e, int64(len(content))) {
+				e.Content = content
+			}
+			return nil
+		}
+	}
+	if !b.fits(e, e.Size) {
 		return nil
 	}
-	b.kept += e.Size
 	e.Content = make([]byte, e.Size)
 	if _, err := io.ReadFull(r, e.Content); err != nil {
 		return fmt.Errorf("reading %s: %w", printable(e.Path), err)
 	}
 	e.Shebang = shebang(e.Content[:min(len(e.Content), maxShebang)])
 	return nil
+}
+
+// fits counts what is to be kept of a file, or says on it that this is too much.
+func (b *builder) fits(e *Entry, size int64) bool {
+	if size > maxKeptFile || b.kept+size > maxKeptLayer {
+		e.Fault = fmt.Sprintf("%d bytes are more than are kept of a file or a layer", size)
+		return false
+	}
+	b.kept += size
+	return true
 }
 
 func shebang(b []byte) string {
