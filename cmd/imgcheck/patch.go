@@ -384,6 +384,7 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 	if err != nil {
 		return nil, err
 	}
+	judging()
 	w := &work{img: img, read: &lint.Image{FS: fsys, Config: opened.Config}}
 	if w.res, err = lint.Run(ctx, w.read, p.packs); err != nil {
 		return nil, err

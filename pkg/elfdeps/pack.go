@@ -71,6 +71,7 @@ func (s *Symbols) Pack() *Symbols {
 	e.symbols(s)
 	z.Write(e.b)
 	z.Close() // a bytes.Buffer has no errors
+	z.Reset(nil)
 	return s.with(&packed{zstd: bytes.Clone(b.Bytes()), weight: s.Weight()})
 }
 
