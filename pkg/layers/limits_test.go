@@ -249,7 +249,7 @@ func TestExtract(t *testing.T) {
 		}
 		return nil
 	}}
-	fromTar, err := readBlob(t.Context(), bytes.NewReader(layerTars(t, text)[0]), "", o)
+	fromTar, err := readBlob(t.Context(), bytes.NewReader(layerTars(t, text)[0]), "", "", o)
 	if err != nil {
 		t.Fatal(err)
 	}

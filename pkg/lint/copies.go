@@ -334,6 +334,9 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, firs
 	f.Message = fmt.Sprintf("two releases of %s in one process: %s", fam.Title, strings.Join(said, ", "))
 	f.Effects = []Effect{{Text: r.title + " takes parts of both; calls from one to the other may fail or abort the process"}}
 	f.Fixes = w.oneReleaseFix(r, stray.Real(), first.Real())
+	if d := w.distOf(first.Real()); d.name != "" && path.Dir(stray.Real()) == path.Dir(first.Real()) {
+		f.Fixes = []string{fmt.Sprintf("put its own files back: pip install --force-reinstall --no-deps '%s==%s'", strings.ReplaceAll(d.name, "_", "-"), d.version)}
+	}
 	// cuDNN 9's front library passes calls on, and a newer graph library takes
 	// those of an older one.
 	if front, part := w.releaseOfModule(first), w.releaseOfModule(stray); len(front) > 0 && front[0] >= 9 && front.compare(part) < 0 {

@@ -15,8 +15,8 @@ func TestCopies(t *testing.T) {
 	d.Copies = []lint.Copies{
 		{Family: "cuda", Library: "libcublas.so.12", Files: []lint.Copy{{File: lint.File{Path: "/only"}, Size: 5}}},
 		{Family: "cudnn", Library: "libcudnn.so.9", Files: []lint.Copy{
-			{File: lint.File{Path: "/a\x1b[1m"}, Size: 3 << 20, Version: "9.19.0", UsedBy: []lint.User{{Process: "PyTorch at /t", How: "RPATH of /t/lib"}}},
-			{File: lint.File{Path: "/b", Layer: &lint.LayerRef{Index: 2}}, Size: 5 << 30},
+			{File: lint.File{Path: "/a\x1b[1m"}, Size: 3e6, Version: "9.19.0", UsedBy: []lint.User{{Process: "PyTorch at /t", How: "RPATH of /t/lib"}}},
+			{File: lint.File{Path: "/b", Layer: &lint.LayerRef{Index: 2}}, Size: 5e9},
 		}},
 	}
 	want := "which copy wins\n  libcudnn.so.9\n    /a�[1m  9.19.0, 3.0 MB\n      → PyTorch at /t  (RPATH of /t/lib)\n    /b  5.0 GB, layer 2\n\n"
