@@ -35,19 +35,20 @@ func patchCommand() *cli.Command {
 		Description: "patch plans what makes the findings of a scan go away, tries it on the image in memory, lays it over\n" +
 			"the image as one more layer and a new config, scans the result, and publishes it. Nothing is run, and\n" +
 			"the layers of the image are not moved. NEWREF is an image in a registry, oci:DIR[:TAG],\n" +
-			"docker-archive:FILE[:TAG] or docker:NAME.\n\n" +
+			"docker-archive:FILE[:TAG] or docker:NAME; or layer:FILE, for the new layer alone as a tar, which is what\n" +
+			"there can be of a directory (dir:ROOT).\n\n" +
 			"Libraries that are missing are taken from the sources that --from names, in their order:\n" + fromSources() + "\n" +
-			"NEWREF@sha256:… goes to the standard output, everything else to the standard error. The exit status is\n" +
+			"NEWREF@sha256:… goes to the standard output, everything else to the standard error; after a layer: also\n" +
+			"the variables that it needs, each as NAME=VALUE, empty for one to be unset. The exit status is\n" +
 			"0 when NEWREF is there, or nothing had to be done; 1 when the result would not be strictly better, and\n" +
 			"2 when it could not be made.\n\n" +
 			"Examples:\n" +
 			"   imgcheck patch ghcr.io/org/app:1.0 --dry-run\n" +
 			"   imgcheck patch ghcr.io/org/app:1.0 -t ghcr.io/org/app:1.0-fixed --from pypi: --add cudnn=9.1.0.70 --accept-nvidia-license",
 		OnUsageError: usageError,
-		Flags: fromEnvironment(append(imageFlags(),
+		Flags: fromEnvironment(append(slices.Concat(imageFlags(), policyFlags()),
 			&cli.StringFlag{Name: "tag", Aliases: []string{"t"}, Usage: "publish the result as `NEWREF`"},
 			&cli.StringSliceFlag{Name: "from", Usage: "take missing libraries from `SOURCE`; may be repeated (default: the policy's)"},
-			configFlag(),
 			&cli.StringSliceFlag{Name: "add", Usage: "take this release of a library, `LIBRARY=VERSION` (cudnn=9.1.0.70); may be repeated"},
 			&cli.BoolFlag{Name: "accept-nvidia-license", Usage: "accept the licences that NVIDIA's libraries come under"},
 			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "print the plan and what it resolves, and publish nothing"},
@@ -55,7 +56,7 @@ func patchCommand() *cli.Command {
 			&cli.BoolFlag{Name: "undo", Usage: "give the name of a patched IMAGE its original back"},
 			&cli.StringFlag{Name: "emit", Usage: "print the same change as `FORM` instead: dockerfile (lines for one) or llb (for buildctl build)"},
 			&cli.StringFlag{Name: "buildkit", Usage: "have the buildkitd at `ADDR` put the layers in place, so that none crosses this machine"},
-			rulesFlag(),
+			rulesFlag(), rootEnvFlag(),
 		)),
 		Action: func(c *cli.Context) error {
 			p, err := patchOptions(c)
@@ -88,25 +89,26 @@ func refuse(format string, args ...any) error { return errRefused{fmt.Sprintf(fo
 
 // patching are the flags of a patch, checked, and what it needs.
 type patching struct {
-	ref, target  string
-	from         []string
-	cacheDir     string // as the user has given it
-	pins         map[string]string
-	accept       bool
-	dry, undo    bool
-	emit         string
-	buildkit     string // address of a buildkitd
-	layers       layers.Options
-	patch        patch.Options
-	packs        *lint.Packs
-	out, errs    io.Writer
-	stopProgress func()
-	close        []func() error // what is held until all is published
+	ref, target string
+	from        []string
+	cacheDir    string // as the user has given it
+	pins        map[string]string
+	accept      bool
+	dry, undo   bool
+	emit        string
+	buildkit    string // address of a buildkitd
+	layers      layers.Options
+	patch       patch.Options
+	packs       *lint.Packs
+	policy      *decisions // nil decides nothing
+	out, errs   io.Writer
+	progress    *progress
+	close       []func() error // what is held until all is published
 }
 
 // done lets go of what is held.
 func (p *patching) done() {
-	p.stopProgress()
+	p.progress.done()
 	for _, f := range p.close {
 		f()
 	}
@@ -115,7 +117,7 @@ func (p *patching) done() {
 // sources opens what --from names. Without a cache, what is downloaded is kept
 // until the end.
 func (p *patching) sources(ctx context.Context) (*provide.Sources, error) {
-	o := provide.Options{Insecure: p.layers.Insecure, Indexes: p.layers.Cache}
+	o := provide.Options{Insecure: p.layers.Insecure, Indexes: p.layers.Cache, Progress: p.progress.told}
 	switch {
 	case p.layers.Cache == nil:
 		dir, err := os.MkdirTemp("", "imgcheck-*")
@@ -177,8 +179,10 @@ func patchOptions(c *cli.Context) (*patching, error) {
 		return nil, errors.New("--buildkit goes with -t: it has a buildkitd publish the image")
 	case p.target == "" && !p.dry && !p.undo && p.emit == "":
 		return nil, errors.New("say with -t where the patched image goes, or --dry-run to see the plan: see `imgcheck patch --help`")
-	case strings.HasPrefix(p.ref, "dir:"):
-		return nil, fmt.Errorf("%s is a directory, not an image: a patch is a layer and a config; `imgcheck scan %s` tells what would mend it", p.ref, p.ref)
+	case strings.HasPrefix(p.ref, "dir:") && (p.target != "" && !patch.IsLayer(p.target) || p.emit == "llb"):
+		return nil, fmt.Errorf("%s is a directory, not an image: what mends it is a layer, to be unpacked over it: say -t layer:FILE", p.ref)
+	case p.buildkit != "" && patch.IsLayer(p.target):
+		return nil, errors.New("--buildkit publishes an image, and layer: is a layer alone: leave one of them away")
 	case strings.HasPrefix(p.ref, "oci-archive:"):
 		return nil, fmt.Errorf("%s cannot be patched where it is: unpack it (mkdir DIR && tar -C DIR -xf FILE) and say oci:DIR", p.ref)
 	}
@@ -192,37 +196,41 @@ func patchOptions(c *cli.Context) (*patching, error) {
 		}
 		p.pins[lib] = version
 	}
-	decided, err := readPolicy(c)
+	decided, err := readDecisions(c)
 	if err != nil {
 		return nil, err
 	}
 	if len(p.from) == 0 {
 		p.from = decided.From
 	}
+	p.policy = decided
 	if p.layers, err = imageOptions(c); err != nil {
 		return nil, err
 	}
-	p.layers.Keep, p.layers.KeepID = inventory.Wants, inventory.WantsID
-	p.stopProgress = watch(c, &p.layers).done
-	p.patch = patch.Options{Platform: p.layers.Platform, Insecure: p.layers.Insecure, AllowCopy: c.Bool("allow-copy"), Note: p.say}
-	p.packs, err = loadPacks(c.StringSlice("rules"))
+	if p.layers.Env, err = rootEnv(c, p.ref); err != nil {
+		return nil, err
+	}
+	p.layers.Keep, p.layers.Extract, p.layers.KeepID = inventory.Wants, inventory.Extract, inventory.WantsID
+	p.progress = watch(c, &p.layers)
+	p.patch = patch.Options{Platform: p.layers.Platform, Insecure: p.layers.Insecure, Env: p.layers.Env, AllowCopy: c.Bool("allow-copy"), Note: func(line string) { p.say(oneLine(line)) }}
+	p.packs, err = loadPacks(decided.rules(c))
 	return p, err
 }
 
 // say tells something on the standard error.
 func (p *patching) say(line string) {
-	p.stopProgress()
+	p.progress.pause()
 	fmt.Fprintln(p.errs, line)
 }
 
 // undone gives a name its original back.
 func (p *patching) undone(ctx context.Context) error {
-	defer p.stopProgress()
+	defer p.progress.done()
 	ref, err := patch.Undo(ctx, p.ref, p.patch)
 	if err != nil {
 		return err
 	}
-	p.stopProgress()
+	p.progress.pause()
 	fmt.Fprintln(p.out, ref)
 	return nil
 }
@@ -255,7 +263,7 @@ func (p *patching) run(ctx context.Context) error {
 		case errors.As(err, &no):
 			refused = no
 			if len(base.Images) > 1 {
-				p.say(fmt.Sprintf("%s stays as it is: %v", img.Platform.String(), no))
+				p.say(oneLine(fmt.Sprintf("%s stays as it is: %v", img.Platform.String(), no)))
 			}
 			continue
 		case err != nil:
@@ -268,7 +276,7 @@ func (p *patching) run(ctx context.Context) error {
 			continue
 		}
 		if p.emit == "dockerfile" {
-			p.stopProgress()
+			p.progress.pause()
 			fmt.Fprint(p.out, w.plan.Dockerfile())
 			continue
 		}
@@ -283,7 +291,11 @@ func (p *patching) run(ctx context.Context) error {
 	case refused != nil && (clean == 0 || len(base.Images) == 1):
 		return refused
 	case clean == len(base.Images):
-		p.say(fmt.Sprintf("nothing to do: %s has no finding that is a warning or more", p.ref))
+		what := "no finding"
+		if p.policy.id(p.ref) != "" {
+			what = "no finding that counts by the policy and"
+		}
+		p.say(fmt.Sprintf("nothing to do: %s has %s that is a warning or more", p.ref, what))
 		return nil
 	default:
 		return nil
@@ -300,13 +312,36 @@ func (p *patching) run(ctx context.Context) error {
 			return err
 		}
 	}
+	var vars []string
+	if patch.IsLayer(p.target) {
+		if vars, err = variables(done); err != nil {
+			return err
+		}
+	}
 	ref, err := patch.Publish(ctx, base, done, p.target, p.patch)
 	if err != nil {
 		return err
 	}
-	p.stopProgress()
-	fmt.Fprintln(p.out, ref)
+	p.progress.pause()
+	for _, line := range append([]string{ref}, vars...) {
+		fmt.Fprintln(p.out, line)
+	}
 	return nil
+}
+
+// variables are those that a patch sets, which a layer has no place for, a line
+// each.
+func variables(done []*patch.Patched) ([]string, error) {
+	var list []string
+	for _, d := range done {
+		for _, e := range d.Env {
+			if strings.ContainsAny(e.Value, "\n\r") {
+				return nil, fmt.Errorf("the value of %s has more than one line: it cannot be told beside a layer", e.Name)
+			}
+			list = append(list, e.Name+"="+e.Value)
+		}
+	}
+	return list, nil
 }
 
 // emitLLB writes the patched image as LLB, and tells how it is solved.
@@ -333,6 +368,8 @@ type work struct {
 	read *lint.Image
 	res  *lint.Result
 	plan *fix.Plan
+	// counts gives the findings that count; nil is all.
+	counts func([]lint.Finding) []lint.Finding
 }
 
 // plan reads an image and plans. It is nil when there is nothing to mend, and an
@@ -351,10 +388,11 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 	if w.res, err = lint.Run(ctx, w.read, p.packs); err != nil {
 		return nil, err
 	}
-	if len(w.res.Findings) == 0 || !w.res.Worst().AtLeast(lint.Warning) {
+	w.counts = p.policy.counting(p.ref, p.packs.Rules)
+	if !counted(w.counts, w.res.Findings) {
 		return nil, nil
 	}
-	o := fix.Options{Trials: 64, Find: sources.Find, Pins: p.pins, Content: p.content(opened)}
+	o := fix.Options{Trials: 64, Counts: w.counts, Find: sources.Find, Pins: p.pins, Content: p.content(opened)}
 	if w.plan, err = fix.Find(ctx, w.read, p.packs, w.res, o); err != nil {
 		return nil, err
 	}
@@ -392,7 +430,7 @@ func reasons(plan *fix.Plan) string {
 
 // show prints a plan: to the standard output where it is what was asked for.
 func (p *patching) show(w *work) error {
-	p.stopProgress()
+	p.progress.pause()
 	to := p.errs
 	if p.dry {
 		to = p.out
@@ -434,23 +472,28 @@ func (p *patching) prove(ctx context.Context, w *work, patched *patch.Patched) e
 		return fmt.Errorf("reading the new config: %w", err)
 	}
 	now := &lint.Image{FS: w.read.FS.With(layer, layers.LayerInfo{CreatedBy: "imgcheck patch"}), Config: &config}
+	if w.read.Config == nil && len(patched.Env) == 0 {
+		now.Config = nil // a directory has none
+	}
 	res, err := lint.Run(ctx, now, p.packs)
 	if err != nil {
 		return err
 	}
-	if err := fix.Better(w.res, res, w.read, now); err != nil {
+	if err := fix.Better(w.res, res, w.read, now, w.counts); err != nil {
 		return refuse("%s: the patched image is not better than it was: %v; nothing was published", p.ref, err)
 	}
 	return nil
 }
 
 // patchCommandFor is the command that carries a plan out on what was scanned;
-// empty where nothing can: a directory is no image.
+// empty where nothing can.
 func patchCommandFor(ref string, o layers.Options, p *fix.Plan) string {
 	target := "NEWREF"
 	switch scheme, _, _ := strings.Cut(ref, ":"); scheme {
-	case "dir", "oci-archive":
+	case "oci-archive":
 		return ""
+	case "dir":
+		target = "layer:FILE"
 	case "docker": // its layers can be read as one stream only
 		if slices.ContainsFunc(p.Steps, func(s fix.Step) bool { return s.Kind == "execstack" }) {
 			return ""
@@ -465,6 +508,9 @@ func patchCommandFor(ref string, o layers.Options, p *fix.Plan) string {
 		return ""
 	}
 	words := []string{"imgcheck patch", ref, "-t", target}
+	for _, v := range o.Env {
+		words = append(words, "--env", fix.Shell(v))
+	}
 	if o.Platform != nil {
 		words = append(words, "--platform", o.Platform.String())
 	}

@@ -27,6 +27,13 @@ func (p *planner) adds(ctx context.Context, f *lint.Finding) ([]candidate, error
 	if len(names) == 0 {
 		return nil, nil
 	}
+	if p.removed(f.Library) {
+		return nil, nil
+	}
+	if why := p.notChosen(f); why != "" {
+		p.unfound[f.Library] = why
+		return nil, nil
+	}
 	bring, err := p.bring(ctx, f, names)
 	if bring == nil || err != nil {
 		return nil, err
@@ -42,13 +49,36 @@ func (p *planner) adds(ctx context.Context, f *lint.Finding) ([]candidate, error
 	return list, nil
 }
 
+// removed reports whether a step has removed a library: to add it is to have another
+// release in its place, which is a kind of its own (newer), and of a stand-in
+// nobody knows what it has.
+func (p *planner) removed(name string) bool {
+	return slices.ContainsFunc(stepsOf(p.groups), func(s Step) bool { return s.Kind == "remove" && stem(s.Path) == stem(name) })
+}
+
+// notChosen says why it would not help to bring a library: who asks is one of
+// several builds of which one is chosen, by the CUDA that there is, and that is
+// another than the one that it is built for.
+func (p *planner) notChosen(f *lint.Finding) string {
+	why := ""
+	for _, n := range f.NeededBy {
+		if why = p.packs.OneOf(n.Path); why == "" {
+			return ""
+		}
+	}
+	if why == "" || len(f.Others) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s, and the image has %s: that it could be loaded would not have it chosen", why, path.Base(f.Others[0].Path))
+}
+
 // homes are the directories where a library belongs: those that the asking file
 // names, and for a part of a library the one where the asking part lies.
 func (p *planner) homes(f *lint.Finding) []string {
 	list := p.ownDirs(f)
 	for _, n := range f.NeededBy {
 		dir := path.Dir(n.Path)
-		if lib := provide.LibraryOf(n.Path); lib != nil && lib == provide.LibraryOf(f.Library) && offered(n.Path) && !slices.Contains(list, dir) {
+		if lib := provide.LibraryOf(plainName(n.Path)); lib != nil && lib == provide.LibraryOf(f.Library) && !covered(dir) && !slices.Contains(list, dir) {
 			list = append(list, dir)
 		}
 	}
@@ -169,10 +199,7 @@ func andMore(names []string) string {
 // find asks the sources for the library of a finding. Nil is that none has it,
 // and that is kept as the reason.
 func (p *planner) find(ctx context.Context, f *lint.Finding, names []string) (*provide.Found, error) {
-	w := provide.Want{Names: names, CUDA: p.cudaMajor(f), Arch: "amd64"}
-	if c := p.base.Config; c != nil && c.Architecture != "" {
-		w.Arch = c.Architecture
-	}
+	w := provide.Want{Names: names, CUDA: p.cudaMajor(f), Arch: p.architecture(f)}
 	if w.Arch != "amd64" && w.Arch != "arm64" {
 		p.unfound[f.Library] = "there are libraries for amd64 and arm64 only"
 		return nil, nil
@@ -202,6 +229,21 @@ func (p *planner) find(ctx context.Context, f *lint.Finding, names []string) (*p
 	return found, nil
 }
 
+// architecture is the config's; where it says none, that of the file that asks.
+func (p *planner) architecture(f *lint.Finding) string {
+	if c := p.base.Config; c != nil && c.Architecture != "" {
+		return c.Architecture
+	}
+	o := p.asker(f)
+	switch {
+	case o == nil || o.Machine == elf.EM_X86_64:
+		return "amd64"
+	case o.Machine == elf.EM_AARCH64:
+		return "arm64"
+	}
+	return o.Machine.String()
+}
+
 // glibc is the release of the image's glibc ("2.36"), empty when it has none.
 func (p *planner) glibc(o *elfdeps.Object) string {
 	for _, interp := range elfdeps.Interpreters(o.Machine, o.Class()) {
@@ -214,7 +256,7 @@ func (p *planner) glibc(o *elfdeps.Object) string {
 }
 
 // cudaMajor is the major version of CUDA that those who ask for a library are
-// built for: that of the runtime or cuBLAS that they name, else the image's.
+// built for: that of CUDA's libraries that they name, else the image's.
 func (p *planner) cudaMajor(f *lint.Finding) string {
 	var needed []string
 	for _, n := range f.NeededBy {
@@ -222,13 +264,8 @@ func (p *planner) cudaMajor(f *lint.Finding) string {
 			needed = append(needed, e.Object.Needed...)
 		}
 	}
-	for _, name := range needed {
-		for _, prefix := range []string{"libcudart.so.", "libcublas.so.", "libcublasLt.so."} {
-			if rest, ok := strings.CutPrefix(name, prefix); ok {
-				major, _, _ := strings.Cut(rest, ".")
-				return major
-			}
-		}
+	if cuda := provide.CUDAOf(needed); cuda != "" {
+		return cuda
 	}
 	major, _, _ := strings.Cut(getVar(environment(p.base), "CUDA_VERSION"), ".")
 	return major
@@ -314,7 +351,7 @@ func plural(n int, what string) string {
 
 // replacements put a whole copy in the place of a file that cannot be used.
 func (p *planner) replacements(ctx context.Context, f *lint.Finding) ([]candidate, error) {
-	if p.Find == nil || !goodName(f.Library) || provide.LibraryOf(f.Library) == nil {
+	if !goodName(f.Library) || provide.LibraryOf(f.Library) == nil {
 		return nil, nil
 	}
 	bring, err := p.bring(ctx, f, []string{f.Library})

@@ -72,7 +72,7 @@ func TestPassedOver(t *testing.T) {
 	sw.Write(plain)
 	sw.Close()
 	for name, b := range map[string][]byte{"plain": plain, "sparse": sparse, "gzip": gz.Bytes(), "zstd": zst.Bytes()} {
-		l, err := readBlob(t.Context(), bytes.NewReader(b), "", "", nil)
+		l, err := readBlob(t.Context(), bytes.NewReader(b), "", "", &Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -88,7 +88,7 @@ func TestPassedOver(t *testing.T) {
 	}
 	// An end within what is passed over is an error, as everywhere else.
 	for n := 1 << 20; n < len(plain)-1024; n += 15 << 20 {
-		if _, err := readBlob(t.Context(), bytes.NewReader(plain[:n]), "", "", nil); err == nil {
+		if _, err := readBlob(t.Context(), bytes.NewReader(plain[:n]), "", "", &Options{}); err == nil {
 			t.Errorf("cut after %d bytes: no error", n)
 		}
 	}

@@ -25,6 +25,7 @@ type cause struct {
 	affected map[string]bool
 	effects  []Effect
 	starts   bool   // the image's program does not start
+	loading  bool   // a file cannot be loaded for it, rather than opens it by name
 	part     bool   // it belongs to a library that is there and opens it by name
 	front    string // path of that library
 	cuda     string // major version of CUDA of a process that misses it, or empty
@@ -37,6 +38,7 @@ func (w *world) causes() []Finding {
 	for _, o := range w.objects {
 		for _, e := range w.real(o.misses) {
 			c := causeOf(all, e)
+			c.loading = true
 			severity, because := w.judge(o, e)
 			if o.path == entry.path {
 				c.starts = true
@@ -44,7 +46,7 @@ func (w *world) causes() []Finding {
 				switch {
 				case e.Musl: // the whole line
 					text = ""
-				case e.Kind == elfdeps.InnerError: // an assertion of the loader's
+				case e.Kind == elfdeps.InnerError || e.Kind == elfdeps.CutError: // an assertion of the loader's, or a signal
 					text, severity, because = "", Error, ""
 				case isVersion(e):
 					text, severity, because = entry.name+": ", Error, ""
@@ -62,14 +64,16 @@ func (w *world) causes() []Finding {
 		for _, f := range in.failures {
 			for _, e := range f.misses {
 				c := causeOf(all, e)
+				c.loading = true
 				severity := Warning
 				because := in.helped
-				if because == "" && (isVersion(e) || isStack(e) || w.packs.family(e.Name) != nil && !e.Unknown) {
+				if because == "" && (isVersion(e) || isStack(e) || !e.Unknown && (w.packs.family(e.Name) != nil || w.startsPython(in.home))) {
 					severity = Error
 				}
 				c.meet(e, realPath(w.img.FS, f.path), severity)
 				c.raise(severity, because)
-				c.effect(Effect{f.step.Effect, expand(f.step.Error, "{error}", e.Error())})
+				c.cuda = cmp.Or(c.cuda, in.dist.cuda())
+				c.effect(Effect{f.step.Effect, reads(f.step.Error, e, "{stem}", stem(e.Name))})
 			}
 		}
 	}
@@ -101,6 +105,9 @@ func (w *world) meetOpen(c *cause, m *missedOpen) {
 	c.needers[by] = true
 	c.raise(m.severity, m.because)
 	c.effect(m.effect)
+	for _, e := range m.also {
+		c.effect(e)
+	}
 	c.cuda, c.front = cmp.Or(c.cuda, m.cuda), cmp.Or(c.front, m.by)
 	c.part = c.part || m.front != "" && w.packs.family(m.front) == w.packs.family(m.err.Name)
 }
@@ -139,7 +146,9 @@ func (c *cause) meet(e *elfdeps.Error, affected string, severity Severity) {
 	if e.By != nil && e.By.Real() != "" {
 		by = e.By.Real()
 	}
-	c.needers[by] = true
+	if by != e.Subject { // a file that is cut off asks for nothing
+		c.needers[by] = true
+	}
 	graver := c.first == nil || severity != c.grave && severity.AtLeast(c.grave)
 	as := c.first != nil && severity == c.grave
 	if graver || as && isVersion(e) && newer(e.Name, c.first.Name) || as && by < c.by && e.Name == c.first.Name {
@@ -201,7 +210,9 @@ func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 			return Note, x.Why
 		}
 	}
-	if x := exception(w.packs.AnyOf, o.path); x != nil && w.anyServes(x, o) {
+	if why, known := w.notChosen(o.path); known && why != "" {
+		return Note, why
+	} else if x := exception(w.packs.AnyOf, o.path); !known && x != nil && w.anyServes(x, o) {
 		return Note, x.Why
 	}
 	if in := w.installOf(o.path); in != nil && in.helped != "" {
@@ -295,6 +306,7 @@ func (w *world) finding(c *cause) Finding {
 	f := Finding{
 		Severity: c.severity, Message: e.Error(), Library: e.Name, Effects: c.effects,
 		Affected: slices.Sorted(maps.Keys(c.affected)), Because: c.because, Searched: searched(e.Steps),
+		Later: !c.loading,
 	}
 	for _, p := range slices.Sorted(maps.Keys(c.needers)) {
 		f.NeededBy = append(f.NeededBy, w.file(p))
@@ -328,8 +340,9 @@ func (w *world) finding(c *cause) Finding {
 		f.Rule = "broken-entrypoint"
 	case fam == nil:
 		f.Rule = "unresolved-library"
-	case !e.Missing():
-		f.Rule = "unusable-library"
+	case !e.Missing() || path.IsAbs(e.Name) && w.isFile(e.Name):
+		// glibc says of a file for another machine that it is not there.
+		f.Rule, f.Present = "unusable-library", nil
 	case linked:
 		f.Rule = "library-not-on-path"
 	case len(f.Present) > 0:
@@ -425,7 +438,7 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []str
 	case e.Unknown:
 		return nil
 	case f.Rule == "unusable-library":
-		list = append(list, fmt.Sprintf("replace %s with a whole copy: rebuild the layer that brought it", e.Subject))
+		list = append(list, fmt.Sprintf("replace %s with a whole copy: rebuild the layer that brought it", cmp.Or(e.Subject, e.Name)))
 	case f.Rule == "missing-link":
 		return append(list, w.linkFix(f))
 	case f.Rule == "library-not-on-path":

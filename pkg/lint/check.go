@@ -38,7 +38,10 @@ var checks = []check{
 	{"cuda-major-absent", (*world).cudaMajors},
 	{"cuda-differs", (*world).cudaDiffers},
 	{"cpu-build", (*world).cpuBuilds},
+	{"feature-needs", (*world).unmetNeeds},
+	{"build-not-there", (*world).choiceMissing},
 	{"double-owner", (*world).doubleOwners},
+	{"wheel-file-changed", (*world).wheelFilesChanged},
 }
 
 // check runs the checks. A finding that names no severity gets its rule's.

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
@@ -57,6 +56,26 @@ func newEnv(o Options) (*env, error) {
 	}
 	e.client = e.newClient(o.Client)
 	return e, nil
+}
+
+// told is a reader whose progress is told.
+func (e *env) told(r io.Reader, what string, size int64) io.Reader {
+	return &teller{r, func(done int64) { e.progress(what, done, size) }, 0}
+}
+
+type teller struct {
+	io.Reader
+	tell func(done int64)
+	done int64
+}
+
+func (t *teller) Read(b []byte) (int, error) {
+	n, err := t.Reader.Read(b)
+	if n > 0 {
+		t.done += int64(n)
+		t.tell(t.done)
+	}
+	return n, err
 }
 
 // CacheDir is where downloads are kept: a directory of the program's cache, whose
@@ -101,7 +120,7 @@ func (e *env) temp() (*os.File, error) {
 		return nil, err
 	}
 	e.use(f.Name())
-	return f, syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) // for removeIdle of others
+	return f, tryLock(f) // for removeIdle of others
 }
 
 // keep gives a file of the cache its final name.
@@ -226,8 +245,9 @@ func removeIdle(p string) bool {
 	if err != nil {
 		return false
 	}
-	defer f.Close()
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && os.Remove(p) == nil
+	err = tryLock(f)
+	f.Close() // before: Windows removes no open file
+	return err == nil && os.Remove(p) == nil
 }
 
 func (e *env) inUse(p string) bool {
