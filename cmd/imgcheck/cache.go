@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/docker/go-units"
 	"github.com/urfave/cli/v2"
 
+	"github.com/imgcheck/imgcheck/internal/size"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/provide"
 )
@@ -38,11 +38,10 @@ func cacheCommand() *cli.Command {
 				_, err = fmt.Fprintln(c.App.Writer, cache.Dir)
 				return err
 			case c.NArg() == 1 && c.Args().First() == "clean":
-				n, size, err := cache.Clean()
+				n, total, err := cache.Clean()
 				if err == nil {
 					files, bytes := provide.Clean(downloads(cache.Dir))
-					n, size = n+files, size+bytes
-					_, err = fmt.Fprintf(c.App.Writer, "removed %d files of %s from %s\n", n, units.HumanSize(float64(size)), cache.Dir)
+					_, err = fmt.Fprintf(c.App.Writer, "removed %s of %s from %s\n", countFiles(n+files), size.Text(total+bytes), cache.Dir)
 				}
 				return err
 			}
@@ -56,15 +55,22 @@ func showCache(c *cli.Context, cache *layers.Cache) error {
 	if err != nil {
 		return err
 	}
-	size := int64(0)
+	total := int64(0)
 	for _, f := range files {
-		size += f.Size
+		total += f.Size
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "%s\n%d files, %s of at most %s\n", cache.Dir, len(files), units.HumanSize(float64(size)), units.HumanSize(float64(cache.Max)))
-	if n, size := provide.Usage(downloads(cache.Dir)); err == nil && n > 0 {
-		_, err = fmt.Fprintf(c.App.Writer, "%d files that patch has fetched, %s\n", n, units.HumanSize(float64(size)))
+	_, err = fmt.Fprintf(c.App.Writer, "%s\n%s, %s of at most %s\n", cache.Dir, countFiles(len(files)), size.Text(total), size.Text(cache.Max))
+	if n, fetched := provide.Usage(downloads(cache.Dir)); err == nil && n > 0 {
+		_, err = fmt.Fprintf(c.App.Writer, "%s that patch has fetched, %s\n", countFiles(n), size.Text(fetched))
 	}
 	return err
+}
+
+func countFiles(n int) string {
+	if n == 1 {
+		return "1 file"
+	}
+	return fmt.Sprintf("%d files", n)
 }
 
 // downloads is where patch keeps what it has fetched, in the cache's directory.

@@ -167,3 +167,10 @@ func TestPreCommit(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 }
+
+// What an image or a registry says may be printed, and does nothing to a terminal.
+func TestOneLine(t *testing.T) {
+	if got, want := oneLine("a \x1b]0;b\x07\n\tc\u202e → “d”"), `a \x1b]0;b\a c\u202e → “d”`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,6 +24,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/internal/nearest"
+	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
 // Exit statuses, the same for every command and format.
@@ -33,12 +35,30 @@ const (
 )
 
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(25) // what is read lives long, and decompressing takes the time: less memory costs none
-	}
+	collect(25) // what is read lives long, and decompressing takes the time: less memory costs none
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // the second one ends it at once
 	os.Exit(run(ctx, os.Args, os.Stdout, os.Stderr))
+}
+
+// collect sets how many percent the heap grows before what is not used any more
+// is collected, unless GOGC says.
+func collect(percent int) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+}
+
+// roomToJudge is how many bytes the heap may grow when it is judged what was
+// read: it is gone through again and again, while little of it comes to stay.
+const roomToJudge = 48 << 20
+
+// judging lets the heap grow by roomToJudge, or by a quarter where that is more.
+func judging() {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	collect(int(max(25, min(400, roomToJudge*100/max(1, live[0].Value.Uint64())))))
 }
 
 // errFindings ends a command that worked and found something.
@@ -47,7 +67,7 @@ var errFindings = errors.New("findings")
 // run is the whole program.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := newApp(stdout, stderr)
-	err := app.RunContext(ctx, reorder(app, args))
+	err := app.RunContext(ctx, reorder(app, otherwise(args)))
 	switch {
 	case err == nil:
 		return exitOK
@@ -65,7 +85,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // oneLine keeps an error on one line, whatever a registry has put into it.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// oneLine is a text on one line, of characters that no terminal obeys: errors name
+// what images and registries say.
+func oneLine(s string) string { return layers.Escaped(strings.Join(strings.Fields(s), " ")) }
 
 func newApp(stdout, stderr io.Writer) *cli.App {
 	return &cli.App{
@@ -119,6 +141,9 @@ func usageError(c *cli.Context, err error, _ bool) error {
 			text += " (did you mean " + dashes(n) + "?)"
 		}
 	}
+	if flag, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
+		text = dashes(strings.TrimLeft(flag, "-")) + " needs a value"
+	}
 	return fmt.Errorf("%s: see `%s --help`", text, name)
 }
 
@@ -135,6 +160,18 @@ func unknownCommand(c *cli.Context) error {
 		return fmt.Errorf("there is no command %q: `imgcheck --help` lists them; to scan an image, say `imgcheck scan %s`", name, name)
 	}
 	return fmt.Errorf("there is no command %q: to scan an image, say `imgcheck scan %s`", name, name)
+}
+
+// otherwise understands what one says to other programs: help COMMAND and
+// --version.
+func otherwise(args []string) []string {
+	switch {
+	case len(args) > 1 && args[1] == "help":
+		return slices.Concat(args[:1], args[2:], []string{"--help"})
+	case len(args) > 1 && args[1] == "--version":
+		return slices.Concat(args[:1], []string{"version"}, args[2:])
+	}
+	return args
 }
 
 // reorder moves a command's flags before its arguments, where cli/v2 looks for

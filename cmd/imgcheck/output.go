@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -69,9 +70,13 @@ func parseOutputs(format string, list []string) (outputs, error) {
 			return nil, fmt.Errorf("--output: two reports would go to %s", cmp.Or(o.file, "the standard output"))
 		}
 		seen[o.file] = true
-		if o.file != os.DevNull {
-			all = append(all, o)
+		if o.file == os.DevNull {
+			continue
 		}
+		if _, err := os.Stat(filepath.Dir(o.file)); err != nil { // told before the image is read
+			return nil, unwritten(o.file, err)
+		}
+		all = append(all, o)
 	}
 	return all, nil
 }
@@ -105,7 +110,7 @@ func (all outputs) write(c *cli.Context, doc *report.Document, o report.Options)
 			return err
 		}
 	}
-	o.Color = isTerminal(c.App.Writer) && os.Getenv("NO_COLOR") == ""
+	o.Color = isTerminal(c.App.Writer) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	for _, out := range all {
 		if out.file == "" {
 			return out.format(c.App.Writer, doc, o)

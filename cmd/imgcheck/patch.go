@@ -35,9 +35,11 @@ func patchCommand() *cli.Command {
 		Description: "patch plans what makes the findings of a scan go away, tries it on the image in memory, lays it over\n" +
 			"the image as one more layer and a new config, scans the result, and publishes it. Nothing is run, and\n" +
 			"the layers of the image are not moved. NEWREF is an image in a registry, oci:DIR[:TAG],\n" +
-			"docker-archive:FILE[:TAG] or docker:NAME.\n\n" +
+			"docker-archive:FILE[:TAG] or docker:NAME; or layer:FILE, for the new layer alone as a tar, which is what\n" +
+			"there can be of a directory (dir:ROOT).\n\n" +
 			"Libraries that are missing are taken from the sources that --from names, in their order:\n" + fromSources() + "\n" +
-			"NEWREF@sha256:… goes to the standard output, everything else to the standard error. The exit status is\n" +
+			"NEWREF@sha256:… goes to the standard output, everything else to the standard error; after a layer: also\n" +
+			"the variables that it needs, each as NAME=VALUE, empty for one to be unset. The exit status is\n" +
 			"0 when NEWREF is there, or nothing had to be done; 1 when the result would not be strictly better, and\n" +
 			"2 when it could not be made.\n\n" +
 			"Examples:\n" +
@@ -55,7 +57,7 @@ func patchCommand() *cli.Command {
 			&cli.BoolFlag{Name: "undo", Usage: "give the name of a patched IMAGE its original back"},
 			&cli.StringFlag{Name: "emit", Usage: "print the same change as `FORM` instead: dockerfile (lines for one) or llb (for buildctl build)"},
 			&cli.StringFlag{Name: "buildkit", Usage: "have the buildkitd at `ADDR` put the layers in place, so that none crosses this machine"},
-			rulesFlag(),
+			rulesFlag(), rootEnvFlag(),
 		)),
 		Action: func(c *cli.Context) error {
 			p, err := patchOptions(c)
@@ -177,8 +179,10 @@ func patchOptions(c *cli.Context) (*patching, error) {
 		return nil, errors.New("--buildkit goes with -t: it has a buildkitd publish the image")
 	case p.target == "" && !p.dry && !p.undo && p.emit == "":
 		return nil, errors.New("say with -t where the patched image goes, or --dry-run to see the plan: see `imgcheck patch --help`")
-	case strings.HasPrefix(p.ref, "dir:"):
-		return nil, fmt.Errorf("%s is a directory, not an image: a patch is a layer and a config; `imgcheck scan %s` tells what would mend it", p.ref, p.ref)
+	case strings.HasPrefix(p.ref, "dir:") && (p.target != "" && !patch.IsLayer(p.target) || p.emit == "llb"):
+		return nil, fmt.Errorf("%s is a directory, not an image: what mends it is a layer, to be unpacked over it: say -t layer:FILE", p.ref)
+	case p.buildkit != "" && patch.IsLayer(p.target):
+		return nil, errors.New("--buildkit publishes an image, and layer: is a layer alone: leave one of them away")
 	case strings.HasPrefix(p.ref, "oci-archive:"):
 		return nil, fmt.Errorf("%s cannot be patched where it is: unpack it (mkdir DIR && tar -C DIR -xf FILE) and say oci:DIR", p.ref)
 	}
@@ -202,9 +206,12 @@ func patchOptions(c *cli.Context) (*patching, error) {
 	if p.layers, err = imageOptions(c); err != nil {
 		return nil, err
 	}
-	p.layers.Keep, p.layers.KeepID = inventory.Wants, inventory.WantsID
+	if p.layers.Env, err = rootEnv(c, p.ref); err != nil {
+		return nil, err
+	}
+	p.layers.Keep, p.layers.Extract, p.layers.KeepID = inventory.Wants, inventory.Extract, inventory.WantsID
 	p.stopProgress = watch(c, &p.layers).done
-	p.patch = patch.Options{Platform: p.layers.Platform, Insecure: p.layers.Insecure, AllowCopy: c.Bool("allow-copy"), Note: p.say}
+	p.patch = patch.Options{Platform: p.layers.Platform, Insecure: p.layers.Insecure, Env: p.layers.Env, AllowCopy: c.Bool("allow-copy"), Note: func(line string) { p.say(oneLine(line)) }}
 	p.packs, err = loadPacks(c.StringSlice("rules"))
 	return p, err
 }
@@ -255,7 +262,7 @@ func (p *patching) run(ctx context.Context) error {
 		case errors.As(err, &no):
 			refused = no
 			if len(base.Images) > 1 {
-				p.say(fmt.Sprintf("%s stays as it is: %v", img.Platform.String(), no))
+				p.say(oneLine(fmt.Sprintf("%s stays as it is: %v", img.Platform.String(), no)))
 			}
 			continue
 		case err != nil:
@@ -300,13 +307,36 @@ func (p *patching) run(ctx context.Context) error {
 			return err
 		}
 	}
+	var vars []string
+	if patch.IsLayer(p.target) {
+		if vars, err = variables(done); err != nil {
+			return err
+		}
+	}
 	ref, err := patch.Publish(ctx, base, done, p.target, p.patch)
 	if err != nil {
 		return err
 	}
 	p.stopProgress()
-	fmt.Fprintln(p.out, ref)
+	for _, line := range append([]string{ref}, vars...) {
+		fmt.Fprintln(p.out, line)
+	}
 	return nil
+}
+
+// variables are those that a patch sets, which a layer has no place for, a line
+// each.
+func variables(done []*patch.Patched) ([]string, error) {
+	var list []string
+	for _, d := range done {
+		for _, e := range d.Env {
+			if strings.ContainsAny(e.Value, "\n\r") {
+				return nil, fmt.Errorf("the value of %s has more than one line: it cannot be told beside a layer", e.Name)
+			}
+			list = append(list, e.Name+"="+e.Value)
+		}
+	}
+	return list, nil
 }
 
 // emitLLB writes the patched image as LLB, and tells how it is solved.
@@ -434,6 +464,9 @@ func (p *patching) prove(ctx context.Context, w *work, patched *patch.Patched) e
 		return fmt.Errorf("reading the new config: %w", err)
 	}
 	now := &lint.Image{FS: w.read.FS.With(layer, layers.LayerInfo{CreatedBy: "imgcheck patch"}), Config: &config}
+	if w.read.Config == nil && len(patched.Env) == 0 {
+		now.Config = nil // a directory has none
+	}
 	res, err := lint.Run(ctx, now, p.packs)
 	if err != nil {
 		return err
@@ -445,12 +478,14 @@ func (p *patching) prove(ctx context.Context, w *work, patched *patch.Patched) e
 }
 
 // patchCommandFor is the command that carries a plan out on what was scanned;
-// empty where nothing can: a directory is no image.
+// empty where nothing can.
 func patchCommandFor(ref string, o layers.Options, p *fix.Plan) string {
 	target := "NEWREF"
 	switch scheme, _, _ := strings.Cut(ref, ":"); scheme {
-	case "dir", "oci-archive":
+	case "oci-archive":
 		return ""
+	case "dir":
+		target = "layer:FILE"
 	case "docker": // its layers can be read as one stream only
 		if slices.ContainsFunc(p.Steps, func(s fix.Step) bool { return s.Kind == "execstack" }) {
 			return ""
@@ -465,6 +500,9 @@ func patchCommandFor(ref string, o layers.Options, p *fix.Plan) string {
 		return ""
 	}
 	words := []string{"imgcheck patch", ref, "-t", target}
+	for _, v := range o.Env {
+		words = append(words, "--env", fix.Shell(v))
+	}
 	if o.Platform != nil {
 		words = append(words, "--platform", o.Platform.String())
 	}

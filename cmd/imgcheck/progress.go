@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docker/go-units"
 	"github.com/urfave/cli/v2"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"github.com/imgcheck/imgcheck/internal/size"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -98,17 +98,17 @@ func (p *progress) add(layer, n int) {
 // bar is the bar of a layer: how much of it was read, how fast, and how long the
 // rest takes.
 func (p *progress) bar(layer int) *mpb.Bar {
-	size := int64(0) // of a stream it is not known
+	total := int64(0) // of a stream it is not known
 	name := "image"
 	if layer < len(p.layers) {
-		size = p.layers[layer].Size
+		total = p.layers[layer].Size
 		name = fmt.Sprintf("layer %d", layer+1)
 	}
-	if size <= 0 {
+	if total <= 0 {
 		return p.pool.AddSpinner(0, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name(name+" ")),
 			mpb.AppendDecorators(decor.CurrentKiloByte(" % .1f"), decor.AverageSpeed(decor.SizeB1000(0), " % .0f")))
 	}
-	return p.pool.AddBar(size, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name(name, decor.WCSyncWidthR)),
+	return p.pool.AddBar(total, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name(name, decor.WCSyncWidthR)),
 		mpb.AppendDecorators(decor.CountersKiloByte("% .1f / % .1f"), decor.AverageSpeed(decor.SizeB1000(0), "  % .0f"), decor.AverageETA(decor.ET_STYLE_GO, decor.WC{W: 7})))
 }
 
@@ -160,7 +160,7 @@ func (p *progress) line() string {
 	if read < lineFrom {
 		return ""
 	}
-	return "imgcheck: read " + units.HumanSize(float64(read)) + at
+	return "imgcheck: read " + size.Text(read) + at
 }
 
 // done ends the display and leaves no bar behind.

@@ -2,15 +2,9 @@ package main
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
@@ -34,7 +28,7 @@ func TestProgressLines(t *testing.T) {
 		p.done()
 		p.add(1, 1)
 		p.done()
-		if got, want := out.String(), "imgcheck: read 150MB, layer 2 is at 25 %\nimgcheck: read 450MB\n"; got != want {
+		if got, want := out.String(), "imgcheck: read 150.0 MB, layer 2 is at 25 %\nimgcheck: read 450.0 MB\n"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
@@ -53,64 +47,4 @@ func TestQuiet(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
-}
-
-// On a terminal each layer has a bar while it is being read, and none is left.
-func TestProgressBars(t *testing.T) {
-	primary, terminal := pty(t)
-	t.Setenv("TERM", "xterm")
-	shown, read := make(chan struct{}), make(chan string)
-	go func() {
-		all, seen := "", false
-		for buf := make([]byte, 4096); ; {
-			n, err := primary.Read(buf) // an error when the terminal is closed
-			all += string(buf[:n])
-			if !seen && strings.Contains(all, "4.0 GB") {
-				seen = true
-				close(shown)
-			}
-			if err != nil {
-				read <- all
-				return
-			}
-		}
-	}()
-	p := newProgress(terminal, false, true)
-	p.begin([]layers.LayerInfo{{Size: 5e6}, {Size: 4e9}})
-	p.add(0, 1e6)
-	p.add(1, 1e9)
-	p.add(7, 1e6) // a layer that nobody told of
-	<-shown
-	p.note(1, "is told above the bars")
-	p.add(0, 4e6)
-	p.done()
-	p.add(1, 1e9)
-	terminal.Close()
-	got := <-read
-	if want := "imgcheck: layer 2: is told above the bars"; !strings.Contains(got, want) {
-		t.Errorf("no %q in %q", want, got)
-	}
-	if last := got[strings.LastIndex(got, "\n")+1:]; strings.Contains(last, "layer") {
-		t.Errorf("left behind: %q", last)
-	}
-}
-
-// pty is a terminal of 100 columns, and its other end.
-func pty(t *testing.T) (primary, terminal *os.File) {
-	t.Helper()
-	primary, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { primary.Close() })
-	fd := int(primary.Fd())
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err := errors.Join(err, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0), unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 30, Col: 100})); err != nil {
-		t.Fatal(err)
-	}
-	if terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { terminal.Close() })
-	return primary, terminal
 }

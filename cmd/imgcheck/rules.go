@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/imgcheck/imgcheck/internal/nearest"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/rules"
 )
@@ -55,10 +56,15 @@ func listRules(c *cli.Context, packs *lint.Packs) error {
 
 // noRule says that there is no rule of a name, and which may have been meant.
 func noRule(packs *lint.Packs, id string) error {
+	var known []string
 	for _, r := range packs.SortedRules() {
 		if strings.Contains(r.ID, id) || strings.Contains(id, r.ID) {
 			return fmt.Errorf("there is no rule %q: did you mean %s?", id, r.ID)
 		}
+		known = append(known, r.ID)
+	}
+	if n := nearest.Of(id, known); n != "" {
+		return fmt.Errorf("there is no rule %q: did you mean %s?", id, n)
 	}
 	return fmt.Errorf("there is no rule %q: `imgcheck rules` lists them", id)
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,7 +38,7 @@ func scanCommand() *cli.Command {
 		Flags: fromEnvironment(append(slices.Concat(imageFlags(), outputFlags(), policyFlags()),
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
-			rulesFlag(),
+			rulesFlag(), rootEnvFlag(),
 			&cli.BoolFlag{Name: "no-fixes", Usage: "do not try what `imgcheck patch` could do"},
 		)),
 		Action: func(c *cli.Context) error {
@@ -78,7 +80,7 @@ func scanWith(ctx context.Context, ref string, o layers.Options, fixes bool, rul
 	if err != nil {
 		return nil, err
 	}
-	o.Keep, o.KeepID = inventory.Wants, inventory.WantsID
+	o.Keep, o.Extract, o.KeepID = inventory.Wants, inventory.Extract, inventory.WantsID
 	img, err := layers.Open(ctx, ref, o)
 	if err != nil {
 		return nil, err
@@ -99,6 +101,7 @@ func scanWith(ctx context.Context, ref string, o layers.Options, fixes bool, rul
 	if err != nil {
 		return nil, err
 	}
+	judging()
 	read := &lint.Image{FS: fsys, Config: img.Config}
 	res, err := lint.Run(ctx, read, packs)
 	if err != nil {
@@ -143,6 +146,26 @@ func imageFlags() []cli.Flag {
 		&cli.StringFlag{Name: "platform", Usage: "the `OS/ARCH` to take of an image for several (default: linux/amd64, or the only one)"},
 		&cli.BoolFlag{Name: "insecure", Usage: "allow plain HTTP and unverified TLS to the registry"},
 	}, append(cacheFlags(), progressFlags()...)...)
+}
+
+// rootEnvFlag is of commands that judge: what programs of a directory run with
+// stands nowhere in it.
+func rootEnvFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "env", Usage: "with dir:, judge it as programs that run with `NAME=VALUE`; may be repeated"}
+}
+
+// rootEnv is what rootEnvFlag was set to, for what ref names.
+func rootEnv(c *cli.Context, ref string) ([]string, error) {
+	list := c.StringSlice("env")
+	if len(list) > 0 && !strings.HasPrefix(ref, "dir:") {
+		return nil, fmt.Errorf("--env is for a directory: %s says itself what its programs run with", ref)
+	}
+	for _, v := range list {
+		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
+			return nil, fmt.Errorf("--env %q: write it like LD_LIBRARY_PATH=/opt/lib", v)
+		}
+	}
+	return list, nil
 }
 
 // imageOptions are what imageFlags were set to.
@@ -222,6 +245,9 @@ func scanOptions(c *cli.Context) (*options, error) {
 	if o.layers, err = imageOptions(c); err != nil {
 		return nil, err
 	}
+	if o.layers.Env, err = rootEnv(c, o.image); err != nil {
+		return nil, err
+	}
 	if o.layers.Platform == nil {
 		if o.layers.Platform, err = platformNamed(image.Platform); err != nil {
 			return nil, err
@@ -256,31 +282,45 @@ func writeFile(name string, write func(io.Writer) error) error {
 	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
 		f, err := os.OpenFile(name, os.O_WRONLY, 0)
 		if err != nil {
-			return fmt.Errorf("writing the report: %w", err)
+			return unwritten(name, err)
 		}
 		defer f.Close()
 		return write(f)
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
 	if err != nil {
-		return fmt.Errorf("writing the report: %w", err)
+		return unwritten(name, err)
 	}
 	defer os.Remove(f.Name())
 	if err := write(f); err != nil {
 		f.Close()
-		return fmt.Errorf("writing the report: %w", err)
+		return unwritten(name, err)
 	}
 	if err := f.Chmod(0o644); err != nil {
 		f.Close()
-		return fmt.Errorf("writing the report: %w", err)
+		return unwritten(name, err)
 	}
 	if err := f.Close(); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
+		return unwritten(name, err)
 	}
 	if err := os.Rename(f.Name(), name); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
+		return unwritten(name, err)
 	}
 	return nil
+}
+
+// unwritten is an error of writing a report, which names the file and not the one
+// that was to become it.
+func unwritten(name string, err error) error {
+	var path *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		err = path.Err
+	case errors.As(err, &link):
+		err = link.Err
+	}
+	return fmt.Errorf("writing the report: %s: %w", name, err)
 }
 
 func isTerminal(w any) bool {

@@ -2,9 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/pem"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,7 +34,10 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the whole program. The scripts have two registries: one that
-// takes anything, at $REGISTRY, and one that lets nobody in, at $CLOSED.
+// takes anything, at $REGISTRY, and one that lets nobody in, at $CLOSED. Behind the
+// proxy $PROXY the former is example.com, which speaks TLS with a certificate of
+// the authority in $CA and wants the login me:secret, and 10.1.2.3:5000, which
+// speaks plain HTTP.
 //
 // image TEXT FORM [ARG] makes an image of testdata/images: push NAME, layout
 // DIR, archive FILE (docker save) or unpack DIR; index NAME TEXT... pushes an
@@ -45,11 +53,14 @@ func TestScripts(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	t.Cleanup(closed.Close)
+	proxy, ca := company(t, server)
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("REGISTRY", server.Host)
 			e.Setenv("CLOSED", strings.TrimPrefix(closed.URL, "http://"))
+			e.Setenv("PROXY", proxy)
+			e.Setenv("CA", ca)
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("REPO", root)
 			return nil
@@ -73,6 +84,57 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		UpdateScripts:       *update,
 	})
+}
+
+// company starts a proxy and what is behind it; it gives the proxy's address and the
+// name of the authority's file.
+func company(t *testing.T, server *imagetest.Server) (proxy, ca string) {
+	t.Helper()
+	registry := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: server.Host})
+	inside := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "me" || password != "secret" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="inside"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		registry.ServeHTTP(w, r)
+	}))
+	t.Cleanup(inside.Close)
+	ca = filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: inside.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodConnect && r.Host == "example.com:443":
+			if err := tunnel(w, inside.Listener.Addr().String()); err != nil {
+				t.Error(err)
+			}
+		case r.Method != http.MethodConnect && r.URL.Host == "10.1.2.3:5000":
+			registry.ServeHTTP(w, r)
+		default:
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	}))
+	t.Cleanup(door.Close)
+	return door.URL, ca
+}
+
+// tunnel answers a CONNECT.
+func tunnel(w http.ResponseWriter, to string) error {
+	s, err := net.Dial("tcp", to)
+	if err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusOK)
+	c, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		s.Close()
+		return err
+	}
+	go func() { io.Copy(s, c); s.Close() }()
+	go func() { io.Copy(c, s); c.Close() }()
+	return nil
 }
 
 func readImage(ts *testscript.TestScript, text string) (*imagetest.Image, v1.Image, error) {

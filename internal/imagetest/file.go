@@ -24,6 +24,7 @@ type File struct {
 	ELF      *ELF   // its content, or else
 	Data     string // its content; what Size leaves over is zero
 	sparse   bool
+	half     bool // of an ELF file, only the first half is there
 }
 
 // kinds holds the first words of a body that say what the file is. rest is what follows on the line, attributes aside;
@@ -40,6 +41,7 @@ var kinds = map[string]func(im *Image, f *File, rest, body string) error{
 	"text":     func(_ *Image, f *File, rest, body string) error { f.setData(body); return nothing(rest) },
 	"hex":      func(_ *Image, f *File, rest, body string) error { return f.hex(rest + body) },
 	"ldcache":  func(_ *Image, f *File, rest, body string) error { return f.ldcache(rest, body) },
+	"rpmdb":    func(_ *Image, f *File, rest, body string) error { return f.rpmdb(rest, body) },
 	"copy":     func(im *Image, f *File, rest, _ string) error { return im.copy(f, rest) },
 }
 
@@ -76,6 +78,8 @@ func (f *File) attributes(line string) (string, error) {
 		switch {
 		case word == "cap":
 			f.Capable = true
+		case word == "half":
+			f.half = true
 		case key == "mode":
 			f.Mode, err = parseMode(value)
 		case key == "uid":
@@ -127,6 +131,9 @@ func (im *Image) fileELF(f *File, rest, body string) error {
 		return err
 	}
 	f.ELF, f.Size = e, e.Size()
+	if f.half {
+		f.Halve()
+	}
 	return nil
 }
 
@@ -175,6 +182,15 @@ func (im *Image) copy(f *File, from string) error {
 		}
 	}
 	return fmt.Errorf("no earlier file %q", from)
+}
+
+// Halve leaves the first half of the content. What is left is held in memory.
+func (f *File) Halve() {
+	if f.ELF != nil {
+		f.Data, f.ELF = string(f.ELF.Bytes()), nil
+	}
+	f.Size /= 2
+	f.Data = f.Data[:min(int64(len(f.Data)), f.Size)]
 }
 
 // WriteTo writes the content.

@@ -58,9 +58,11 @@ type Layer struct {
 //	ldcache MACHINE            an ld.so.cache of the lines NAME => PATH that follow, in the order of `ldconfig -p`
 //	size SIZE                  zero bytes
 //	sparse SIZE                one hole, written as a GNU sparse entry
+//	rpmdb                      rpm's database (ndb), of lines NAME [EPOCH:]VERSION-RELEASE
 //	copy N/PATH                the content of an earlier file
 //
-// On that line, mode=0755, uid=1, gid=1 and cap (a file capability) may follow.
+// On that line, mode=0755, uid=1, gid=1 and cap (a file capability) may follow; half, where only the first half of an ELF
+// file is there.
 func Parse(data []byte) (*Image, error) {
 	archive := txtar.Parse(data)
 	im := &Image{

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/moby/buildkit/client/llb"
+	"github.com/moby/buildkit/session/auth"
 	"github.com/moby/buildkit/solver/pb"
 	ocispecs "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -271,5 +274,36 @@ func TestStoreGivesTheLayer(t *testing.T) {
 	}
 	if _, err := s.ReaderAt(t.Context(), ocispecs.Descriptor{Digest: "sha256:00"}); err == nil {
 		t.Error("it has what it has not")
+	}
+}
+
+// A buildkitd gets the logins of the registries that it is sent to, whatever it
+// asks for.
+func TestLogins(t *testing.T) {
+	dir := t.TempDir()
+	config := `{"auths": {
+		"inside.example": {"auth": "bWU6c2VjcmV0"},
+		"other.example": {"auth": "bWU6c2VjcmV0"},
+		"https://index.docker.io/v1/": {"auth": "bWU6c2VjcmV0"}}}` // me:secret
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("DOCKER_CONFIG", dir)
+	got := map[string]string{}
+	for _, host := range []string{"inside.example", "other.example", "registry-1.docker.io"} {
+		for _, concerned := range []string{"inside.example", "index.docker.io"} {
+			c, err := logins(concerned).(auth.AuthServer).Credentials(t.Context(), &auth.CredentialsRequest{Host: host})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[concerned+" asks for "+host] = c.Username + ":" + c.Secret
+		}
+	}
+	want := map[string]string{
+		"inside.example asks for inside.example": "me:secret", "inside.example asks for other.example": ":", "inside.example asks for registry-1.docker.io": ":",
+		"index.docker.io asks for inside.example": ":", "index.docker.io asks for other.example": ":", "index.docker.io asks for registry-1.docker.io": "me:secret",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

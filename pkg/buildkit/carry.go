@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/content"
@@ -58,7 +59,11 @@ func Carry(ctx context.Context, addr string, p *patch.Patched, from, to string, 
 	if err != nil {
 		return err
 	}
-	opt := client.SolveOpt{Session: []session.Attachable{logins()}}
+	source, err := reference(from, o.Insecure)
+	if err != nil {
+		return err
+	}
+	opt := client.SolveOpt{Session: []session.Attachable{logins(target.Context().RegistryStr(), source.Context().RegistryStr())}}
 	if p.Layer != nil {
 		store, err := newStore(p)
 		if err != nil {
@@ -120,13 +125,17 @@ func solve(ctx context.Context, addr string, def *llb.Definition, opt client.Sol
 	return g.Wait()
 }
 
-// logins give BuildKit what this machine logs in to registries with, as
-// everything else here does.
-func logins() session.Attachable {
+// logins give BuildKit what this machine logs in with to the registries that are
+// concerned, as everything else here does. Whoever asks for another one's, be he the
+// buildkitd, gets none.
+func logins(concerned ...string) session.Attachable {
 	return authprovider.NewDockerAuthProvider(authprovider.DockerAuthProviderConfig{
 		AuthConfigProvider: func(ctx context.Context, host string, _ []string, _ authprovider.ExpireCachedAuthCheck) (types.AuthConfig, error) {
 			if host == "registry-1.docker.io" {
 				host = name.DefaultRegistry
+			}
+			if !slices.Contains(concerned, host) {
+				return types.AuthConfig{}, nil
 			}
 			registry, err := name.NewRegistry(host)
 			if err != nil {

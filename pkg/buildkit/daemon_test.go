@@ -30,9 +30,13 @@ func daemon(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	addr := "unix://" + filepath.Join(dir, "sock")
+	snapshotter := os.Getenv("BUILDKIT_SNAPSHOTTER")
+	if snapshotter == "" {
+		snapshotter = "native" // overlayfs does not lie on itself, as in a container
+	}
 	var log bytes.Buffer
 	cmd := exec.Command(filepath.Join(os.Getenv("BUILDKIT"), "buildkitd"), "--root", filepath.Join(dir, "root"), "--addr", addr,
-		"--containerd-worker=false", "--oci-worker-binary=runc", "--oci-worker-snapshotter=native") // overlayfs does not lie on itself, as in a container
+		"--containerd-worker=false", "--oci-worker-binary=runc", "--oci-worker-snapshotter="+snapshotter)
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("%v: run make buildkit, as root", err)

@@ -4,80 +4,50 @@ package buildkit
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 )
 
-// wire counts every byte that goes to a host and comes from it.
-type wire struct {
-	host     string
-	up, down atomic.Int64
-}
-
-func newWire(b *testing.B, to string) *wire {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { l.Close() })
-	w := &wire{host: l.Addr().String()}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			s, err := net.Dial("tcp", to)
-			if err != nil {
-				c.Close()
-				return
-			}
-			go func() { io.Copy(s, io.TeeReader(c, adder{&w.up})); s.Close() }()
-			go func() { io.Copy(c, io.TeeReader(s, adder{&w.down})); c.Close() }()
-		}
-	}()
-	return w
-}
-
-type adder struct{ n *atomic.Int64 }
-
-func (a adder) Write(b []byte) (int, error) {
-	a.n.Add(int64(len(b)))
-	return len(b), nil
-}
-
 // BenchmarkWire is what a symlink and a variable cost between everybody and the
-// registry, for an image of 10 layers and 400 MB that the buildkitd has not seen,
-// with BuildKit in each of the ways that there are. The numbers stand in
+// registry, for an image that the buildkitd has not seen, with BuildKit in each of
+// the ways that there are. WIRE_IMAGE names an OCI layout to take the image from,
+// BUILDKIT_SNAPSHOTTER what the buildkitd unpacks it with. The numbers stand in
 // docs/patch.md.
 //
-//	BUILDKIT=$PWD/bin go test -tags buildkitd ./pkg/buildkit -run '^$' -bench Wire -benchtime 1x
+//	BUILDKIT=$PWD/bin go test -tags buildkitd ./pkg/buildkit -run '^$' -bench Wire -benchtime 1x -timeout 1h
 func BenchmarkWire(b *testing.B) {
-	reg, err := imagetest.Registry()
+	b.Setenv("DOCKER_CONFIG", b.TempDir())
+	host, end, err := imagetest.Distribution(b.TempDir(), "")
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { reg.Close() })
-	w := newWire(b, reg.Host)
-	ref := w.host + "/big:1"
-	pushBig(b, ref)
+	b.Cleanup(end)
+	w, err := imagetest.NewWire(host)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { w.Close() })
+	ref := w.Host + "/big:1"
+	big, err := imagetest.WireImage()
+	if err != nil {
+		b.Fatal(err)
+	}
+	tag, err := name.ParseReference(ref, name.Insecure)
+	if err == nil {
+		err = remote.Write(tag, big)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
 	base, err := patch.OpenBase(b.Context(), ref, patch.Options{Insecure: true})
 	if err != nil {
 		b.Fatal(err)
@@ -155,50 +125,14 @@ func BenchmarkWire(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				addr := daemon(b)
-				w.up.Store(0)
-				w.down.Store(0)
+				w.Reset()
 				b.StartTimer()
-				if err := way.do(addr, w.host+"/big:patched"); err != nil {
+				if err := way.do(addr, w.Host+"/big:patched"); err != nil {
 					b.Fatal(err)
 				}
-				b.ReportMetric(float64(w.up.Load()), "B-up")
-				b.ReportMetric(float64(w.down.Load()), "B-down")
+				b.ReportMetric(float64(w.Up.Load()), "B-up")
+				b.ReportMetric(float64(w.Down.Load()), "B-down")
 			}
 		})
-	}
-}
-
-func pushBig(b *testing.B, to string) {
-	img := mutate.MediaType(mutate.ConfigMediaType(empty.Image, types.OCIConfigJSON), types.OCIManifestSchema1)
-	var add []mutate.Addendum
-	for i := range 10 {
-		l, err := random.Layer(40<<20, types.OCILayer)
-		if err != nil {
-			b.Fatal(err)
-		}
-		add = append(add, mutate.Addendum{Layer: l, MediaType: types.OCILayer, History: v1.History{CreatedBy: fmt.Sprintf("RUN step %d %0300d", i, 0)}})
-	}
-	img, err := mutate.Append(img, add...)
-	if err != nil {
-		b.Fatal(err)
-	}
-	cfg, err := img.ConfigFile()
-	if err != nil {
-		b.Fatal(err)
-	}
-	cfg = cfg.DeepCopy()
-	cfg.OS, cfg.Architecture = "linux", "amd64"
-	for i := range 30 {
-		cfg.Config.Env = append(cfg.Config.Env, fmt.Sprintf("NV_VARIABLE_%d=%060d", i, 0))
-	}
-	if img, err = mutate.ConfigFile(img, cfg); err != nil {
-		b.Fatal(err)
-	}
-	ref, err := name.ParseReference(to, name.Insecure)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := remote.Write(ref, img); err != nil {
-		b.Fatal(err)
 	}
 }

@@ -102,7 +102,7 @@ func (p *Process) find(q *query, scopes []*scope) (*Module, record, *Error) {
 			if q.kind == refCopy && m.Main {
 				continue
 			}
-			syms := m.Object.Symbols
+			syms := m.symbols()
 			if syms == nil {
 				q.blind = true
 				continue
@@ -392,7 +392,7 @@ func (p *Process) bind(m *Module, flags Flags) *Error {
 // relocate is _dl_relocate_object: the references that are bound at load, and
 // without lazy those to functions as well.
 func (p *Process) relocate(m *Module, scopes []*scope, lazy bool) *Error {
-	s := m.Object.Symbols
+	s := m.symbols()
 	if s == nil {
 		return nil
 	}
@@ -590,7 +590,7 @@ func (p *Process) Unresolved(m *Module) []Unresolved {
 
 // eachReference calls f with each reference of m that leaves it.
 func (p *Process) eachReference(m *Module, f func(q *query, rec record, lazy bool, find func() (*Module, record, *Error))) {
-	s := m.Object.Symbols
+	s := m.symbols()
 	if s == nil || m.isLoader {
 		return
 	}
@@ -649,7 +649,7 @@ func (p *Process) Bindings(symbol string) []Binding {
 		p.unique = nil // nothing was bound yet
 	}
 	for _, m := range p.allInOrder() {
-		s := m.Object.Symbols
+		s := m.symbols()
 		p.eachReference(m, func(q *query, rec record, lazy bool, find func() (*Module, record, *Error)) {
 			if string(q.name) != symbol {
 				return

@@ -39,7 +39,7 @@ func (p *Process) bindMusl(m *Module, flags Flags) *Error {
 	}
 	var first *Error
 	for _, o := range p.muslOrder(m) {
-		s := o.Object.Symbols
+		s := o.symbols()
 		if s == nil || o.link.bound {
 			continue
 		}
@@ -108,7 +108,7 @@ func (p *Process) findMusl(m *Module, q *query, rec record, r ref) (*Module, rec
 	if q.kind == refCopy && len(list) > 0 {
 		list = list[1:]
 	}
-	s := m.Object.Symbols
+	s := m.symbols()
 	needDef := q.kind == refPLT && s != nil && rec.typ() != elf.STT_TLS
 	if to, def := p.searchMusl(q, list, needDef); to != nil {
 		return to, def, nil
@@ -140,7 +140,7 @@ func (p *Process) muslScope(m *Module) []*Module {
 func (p *Process) searchMusl(q *query, list []*Module, needDef bool) (*Module, record) {
 	const types = definingTypes &^ (1 << elf.STT_GNU_IFUNC)
 	for _, m := range list {
-		s := m.Object.Symbols
+		s := m.symbols()
 		if s == nil {
 			q.blind = true
 			continue

@@ -16,6 +16,7 @@ import (
 // subdirectories are passed over.
 func (l *Loader) Run(args []string) (*Process, error) {
 	byHand := *l
+	byHand.searched = new(searches)
 	p := byHand.process(false)
 	for ; len(args) > 0 && strings.HasPrefix(args[0], "--"); args = args[1:] {
 		name, value, joined := strings.Cut(args[0], "=")

@@ -4,17 +4,21 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"io"
 	"slices"
 )
 
 // This file stores objects: a few bytes for what most objects have nothing of,
-// and the symbols by columns, so that a compressor behind it finds what repeats.
+// and the symbols by columns, compressed (see packed).
 // The form is of one version of this package; whoever keeps the bytes names it
 // in the key ([CodecVersion]).
 
 // CodecVersion is the version of the form that [Object.AppendBinary] writes, and
 // of what [ReadSymbols] reads of a file: it is raised whenever either changes.
-const CodecVersion = 1
+const CodecVersion = 2
+
+// maxWeight bounds what the symbols of a stored object come to, in bytes.
+const maxWeight = 256 << 20
 
 // errCodec is what decoding gives for bytes that AppendBinary does not write.
 var errCodec = errors.New("is no encoded ELF object")
@@ -22,7 +26,7 @@ var errCodec = errors.New("is no encoded ELF object")
 // AppendBinary appends the object's encoded form to b. The same object gives the
 // same bytes; the error is always nil.
 func (o *Object) AppendBinary(b []byte) ([]byte, error) {
-	e := encoder{b}
+	e := encoder{b: b}
 	e.b = append(e.b, o.Ident[:]...)
 	e.uint(uint64(o.Type))
 	e.uint(uint64(o.Machine))
@@ -73,7 +77,10 @@ func (o *Object) AppendBinary(b []byte) ([]byte, error) {
 		e.string(u.Why)
 	})
 	if o.Symbols != nil {
-		e.symbols(o.Symbols)
+		s := o.Symbols.Pack()
+		e.uint(flags(s.Partial, s.SysV, s.BindNow, s.Symbolic, s.StaticTLS))
+		e.uint(uint64(s.packed.weight))
+		e.bytes(s.packed.zstd)
 	}
 	return e.b, nil
 }
@@ -140,7 +147,10 @@ func (o *Object) UnmarshalBinary(b []byte) error {
 		u.Why = d.string()
 	})
 	if symbols {
-		r.Symbols = d.symbols()
+		s := &Symbols{}
+		d.flags(&s.Partial, &s.SysV, &s.BindNow, &s.Symbolic, &s.StaticTLS)
+		weight := d.uint(maxWeight)
+		r.Symbols = s.with(&packed{weight: int64(weight), zstd: d.bytes(false)})
 	}
 	if d.failed || len(d.b) > 0 {
 		return errCodec
@@ -152,15 +162,15 @@ func (o *Object) UnmarshalBinary(b []byte) error {
 // symbols encodes the tables by columns. What repeats from symbol to symbol
 // compresses to little; the names, most of it, stay as they are.
 func (e *encoder) symbols(s *Symbols) {
-	e.uint(flags(s.Partial, s.SysV, s.BindNow, s.Symbolic, s.StaticTLS, s.Names == nil, s.Table == nil, s.Refs == nil, s.Calls == nil))
+	e.uint(flags(s.Names == nil, s.Table == nil, s.Refs == nil, s.Calls == nil))
 	e.int(int64(s.First))
 	encodeList(e, s.Versions, func(v *SymbolVersion) {
 		e.string(v.Name)
 		e.string(v.File)
 		e.uint(flags(v.Hidden))
 	})
-	e.string(string(s.Names))
-	n := s.Len()
+	e.bytes(s.Names)
+	n := s.count()
 	e.uint(uint64(n))
 	last := uint32(0)
 	for i := range n {
@@ -173,24 +183,24 @@ func (e *encoder) symbols(s *Symbols) {
 	}
 	for _, shift := range []int{0, 8} {
 		for i := range n {
-			e.b = append(e.b, byte(s.record(i).version>>shift))
+			e.byte(byte(s.record(i).version >> shift))
 		}
 	}
 	for i := range n {
-		e.b = append(e.b, s.record(i).info)
+		e.byte(s.record(i).info)
 	}
 	for i := range n {
-		e.b = append(e.b, s.record(i).bits)
+		e.byte(s.record(i).bits)
 	}
-	e.string(string(s.Table[n*symbolSize:]))
+	e.bytes(s.Table[n*symbolSize:])
 	e.refs(s.Refs)
 	e.refs(s.Calls)
 }
 
-func (d *decoder) symbols() *Symbols {
-	s := &Symbols{}
+// symbols decodes the tables into s, whose flags are set.
+func (d *decoder) symbols(s *Symbols) {
 	var noNames, noTable, noRefs, noCalls bool
-	d.flags(&s.Partial, &s.SysV, &s.BindNow, &s.Symbolic, &s.StaticTLS, &noNames, &noTable, &noRefs, &noCalls)
+	d.flags(&noNames, &noTable, &noRefs, &noCalls)
 	s.First = int(d.int())
 	s.Versions = decodeList(d, 3, func(v *SymbolVersion) {
 		v.Name = d.string()
@@ -233,7 +243,6 @@ func (d *decoder) symbols() *Symbols {
 	}
 	s.Refs = d.refs(noRefs)
 	s.Calls = d.refs(noCalls)
-	return s
 }
 
 // refs encodes references by the distance from symbol to symbol.
@@ -246,7 +255,7 @@ func (e *encoder) refs(b []byte) {
 		e.int((r>>3-last)<<3 | r&7)
 		last = r >> 3
 	}
-	e.string(string(b[4*n:]))
+	e.bytes(b[4*n:])
 }
 
 func (d *decoder) refs(none bool) []byte {
@@ -272,14 +281,43 @@ func (d *decoder) refs(none bool) []byte {
 
 // encoder appends values: numbers as varints, signed ones in zigzag, strings
 // after their length, lists after their length + 1, nil as 0.
-type encoder struct{ b []byte }
+type encoder struct {
+	b []byte
+	w io.Writer // gets what b holds when that is much, unless nil
+}
 
-func (e *encoder) uint(v uint64) { e.b = binary.AppendUvarint(e.b, v) }
-func (e *encoder) int(v int64)   { e.b = binary.AppendVarint(e.b, v) }
+func (e *encoder) uint(v uint64) {
+	e.b = binary.AppendUvarint(e.b, v)
+	e.spill(32 << 10)
+}
+
+func (e *encoder) int(v int64) { e.uint(uint64(v<<1) ^ uint64(v>>63)) }
+
+// spill writes more than some bytes on.
+func (e *encoder) spill(most int) {
+	if e.w != nil && len(e.b) > most {
+		e.w.Write(e.b)
+		e.b = e.b[:0]
+	}
+}
 
 func (e *encoder) string(s string) {
 	e.uint(uint64(len(s)))
 	e.b = append(e.b, s...)
+}
+
+func (e *encoder) bytes(b []byte) {
+	e.uint(uint64(len(b)))
+	if e.spill(0); e.w != nil {
+		e.w.Write(b)
+		return
+	}
+	e.b = append(e.b, b...)
+}
+
+func (e *encoder) byte(b byte) {
+	e.b = append(e.b, b)
+	e.spill(32 << 10)
 }
 
 func (e *encoder) strings(list []string) {

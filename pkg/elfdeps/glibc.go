@@ -197,13 +197,51 @@ type search struct {
 	steps      []Step
 	otherClass string // a candidate of the other ELF class was passed over
 	last       syscall.Errno
+	missing    []string // directories that are not there
+	noCache    bool     // it came to ld.so.cache, and there is none
+}
+
+// found is what a search came to that hangs on nothing but the name.
+type found struct {
+	full, how string
+	file      *File
+	missing   []string // directories that it has looked for
+	noCache   bool     // and for ld.so.cache, which is not there either
+}
+
+// shared reports whether a search hangs on nothing but the name: whoever asks for
+// it without search paths of its own and of those that loaded it gets the same.
+func (s *search) shared() bool {
+	p := s.p
+	if s.record || p.log != nil || p.secure || p.preloading || s.noDefault() || s.by.Object.Runpath != nil {
+		return false
+	}
+	for m := s.by; m != nil; m = m.loader {
+		if m.Object.Rpath != nil {
+			return false
+		}
+	}
+	return p.Program().Object.Rpath == nil && !slices.ContainsFunc(p.Loader.envDirs, func(dir string) bool { return strings.Contains(dir, "$") })
 }
 
 // run goes through the sources in order (L1). It returns nothing at all when no
 // source had the file.
 func (s *search) run(dlopen bool) (*Module, *Error) {
 	l := s.p.Loader
+	shared := s.shared()
+	if shared {
+		if known, ok := l.searched.get(s.name); ok {
+			for _, dir := range known.missing {
+				s.p.gone[dir] = true
+			}
+			s.p.cacheTried = s.p.cacheTried || known.noCache
+			return s.p.mapFile(known.full, s.name, known.file, s.by, dlopen, known.how)
+		}
+	}
 	take := func(full string, f *File, how string) (*Module, *Error) {
+		if shared {
+			l.searched.put(s.name, &found{full, how, f, s.missing, s.noCache})
+		}
 		return s.p.mapFile(full, s.name, f, s.by, dlopen, how)
 	}
 	for _, list := range s.lists() {
@@ -219,6 +257,7 @@ func (s *search) run(dlopen bool) (*Module, *Error) {
 	if s.p.secure && s.p.preloading {
 		// Not for a preload of a program in secure mode.
 	} else if l.noCache {
+		s.noCache = true
 		if !s.p.cacheTried { // the errno of opening it stays; it is tried once
 			s.p.cacheTried, s.last = true, syscall.ENOENT
 		}
@@ -298,6 +337,7 @@ func (s *search) walk(list dirList) (string, *File, *Error) {
 	for _, dir := range list.dirs {
 		if !s.p.isDir(dir) {
 			s.note(list.source, dir, verdict{kind: vSkip, errno: syscall.ENOENT, text: "no such directory"})
+			s.missing = append(s.missing, dir)
 			if !s.p.gone[dir] { // it is looked for once
 				s.p.gone[dir] = true
 				s.last = syscall.ENOENT
@@ -371,6 +411,27 @@ func (p *Process) isDir(dir string) bool {
 		return true
 	}
 	return p.Loader.dirs.is(p.Loader.fs, dir)
+}
+
+// searches remembers what searches came to: in an image with thousands of
+// libraries most ask for the same few.
+type searches struct {
+	m    sync.Map // name → *found
+	held atomic.Int64
+}
+
+func (c *searches) get(name string) (*found, bool) {
+	f, ok := c.m.Load(name)
+	if !ok {
+		return nil, false
+	}
+	return f.(*found), true
+}
+
+func (c *searches) put(name string, f *found) {
+	if len(name) <= 256 && c.held.Add(1) <= 1<<16 {
+		c.m.Store(name, f)
+	}
 }
 
 // dirCache remembers which directories there are: every search of every process

@@ -121,13 +121,14 @@ type Loader struct {
 	// Doubts name what had to be assumed because it could not be read.
 	Doubts []string
 
-	fs      FS
-	dirs    *dirCache
-	file    *File
-	env     Env
-	machine elf.Machine
-	class   elf.Class
-	release int // 2.36 is 236, musl 1.2.5 is 10205; the newest known when unread
+	fs       FS
+	dirs     *dirCache
+	searched *searches
+	file     *File
+	env      Env
+	machine  elf.Machine
+	class    elf.Class
+	release  int // 2.36 is 236, musl 1.2.5 is 10205; the newest known when unread
 
 	// glibc
 	system  []string  // built-in directories, trailing slash
@@ -171,7 +172,7 @@ func NewLoader(fsys FS, interp string, env Env) (*Loader, error) {
 	if env.Kernel == [3]uint32{} {
 		env.Kernel = [3]uint32{4, 18, 0}
 	}
-	l := &Loader{Path: interp, fs: fsys, dirs: new(dirCache), file: f, env: env, machine: f.Object.Machine, class: f.Object.Class()}
+	l := &Loader{Path: interp, fs: fsys, dirs: new(dirCache), searched: new(searches), file: f, env: env, machine: f.Object.Machine, class: f.Object.Class()}
 	if f.Object.Libc != nil {
 		l.Libc = *f.Object.Libc
 	}

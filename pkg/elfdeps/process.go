@@ -41,6 +41,7 @@ type Module struct {
 	byHand         bool      // the program, mapped by a loader that was called by hand
 	isaDone        bool      // what it asks of the processor has been checked
 	link           linkage
+	syms           *Symbols // of its object, see symbols
 }
 
 // Truncated reports whether the file ends before what its segments say it
@@ -155,6 +156,7 @@ const (
 	InnerError                       // an assertion of the loader fails
 	SymbolError                      // a symbol is missing
 	RelocationError                  // a symbol is missing in the file that has to have it
+	CutError                         // a file ends before its segments do: no loader says so, see [Module.Truncated]
 )
 
 // Listed is one line of the ldd view (LD_TRACE_LOADED_OBJECTS, musl's --list).
@@ -474,6 +476,16 @@ func (p *Process) Settle() {
 	p.trace = false
 	for _, m := range p.Objects {
 		m.link.bound = true
+	}
+}
+
+// Mark gives a function that unloads what has come since, and forgets its misses:
+// for a tracing process, whose dlopens go past what they miss.
+func (p *Process) Mark() (undo func()) {
+	before, misses := &state{slices.Clone(p.Objects), slices.Clone(p.listed)}, len(p.Misses)
+	return func() {
+		p.Misses = p.Misses[:misses]
+		p.restore(before)
 	}
 }
 

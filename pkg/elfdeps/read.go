@@ -31,7 +31,11 @@ const (
 // its ELF header does.
 var ErrNotELF = errors.New("not an ELF file")
 
-var windows = sync.Pool{New: func() any { return new(window) }}
+// Reader reads ELF files one after the other, with the same buffers: up to 20 MiB
+// that it keeps. The zero value is ready.
+type Reader struct{ w window }
+
+var readers = sync.Pool{New: func() any { return new(Reader) }}
 
 // Read reads the ELF file of size bytes that r streams, in one forward pass. It
 // stops as soon as it has what it wants, and holds at most 20 MiB of the file
@@ -39,14 +43,25 @@ var windows = sync.Pool{New: func() any { return new(window) }}
 //
 // The error is [ErrNotELF] or r's own; nothing that a file says is one.
 // What cannot be read of a file that is ELF is told in the object's Unread.
-func Read(r io.Reader, size int64) (*Object, error) { return read(r, size, false) }
+func Read(r io.Reader, size int64) (*Object, error) {
+	rd := readers.Get().(*Reader)
+	defer readers.Put(rd)
+	return rd.read(r, size, false)
+}
 
-func read(r io.Reader, size int64, symbols bool) (*Object, error) {
-	w := windows.Get().(*window)
-	defer func() {
-		w.watch = nil
-		windows.Put(w)
-	}()
+// ReadSymbols is [ReadSymbols], and packs the symbols ([Symbols.Pack]).
+func (rd *Reader) ReadSymbols(r io.Reader, size int64) (*Object, error) {
+	o, err := rd.read(r, size, true)
+	if err == nil {
+		o.Symbols = o.Symbols.Pack()
+	}
+	return o, err
+}
+
+// read reads a file. The names of its symbols are part of rd's buffer.
+func (rd *Reader) read(r io.Reader, size int64, symbols bool) (*Object, error) {
+	w := &rd.w
+	defer w.reset(nil, 0)
 	w.reset(r, size)
 	magic, err := w.at(0, min(size, int64(len(elf.ELFMAG))))
 	if err != nil {

@@ -23,7 +23,8 @@ const (
 // symbols, their versions, and which of them its relocations refer to, when.
 //
 // It is packed, since a machine with a GPU's libraries has millions of symbols:
-// it is read by the methods, and stored as it is.
+// it is read by the methods, and stored as it is. What is read of a store, or
+// came from Pack, is held compressed: then only the flags are set.
 type Symbols struct {
 	// Names is DT_STRTAB.
 	Names []byte `json:",omitempty"`
@@ -55,6 +56,7 @@ type Symbols struct {
 	// by the initial-exec model.
 	StaticTLS bool `json:",omitempty"`
 
+	packed      *packed // instead of what is nil then
 	once        sync.Once
 	heads, next []uint32 // hash table of definitions: record numbers + 1
 }
@@ -113,7 +115,9 @@ func (r record) local() bool {
 }
 
 // Len is the number of symbols, the empty first one not counted.
-func (s *Symbols) Len() int {
+func (s *Symbols) Len() int { return s.unpack().count() }
+
+func (s *Symbols) count() int {
 	if s == nil {
 		return 0
 	}
@@ -158,6 +162,7 @@ func (s *Symbols) version(r record) *SymbolVersion {
 
 // At is the i-th symbol, that of .dynsym's index i+1.
 func (s *Symbols) At(i int) Symbol {
+	s = s.unpack()
 	r := s.record(i)
 	sym := Symbol{
 		Name: string(s.name(r)), Hidden: r.version&0x8000 != 0, Bind: r.bind(), Type: r.typ(), Vis: r.vis(),
@@ -202,7 +207,7 @@ func (k refKind) address() bool { return k == refData || k == refGOT }
 func (s *Symbols) each(b []byte, f func(ref) bool) bool {
 	for ; len(b) >= 4; b = b[4:] {
 		r := ref(binary.LittleEndian.Uint32(b))
-		if i := r.symbol(); i < 0 || i >= s.Len() {
+		if i := r.symbol(); i < 0 || i >= s.count() {
 			continue
 		}
 		if !f(r) {
@@ -216,6 +221,9 @@ func (s *Symbols) each(b []byte, f func(ref) bool) bool {
 // as in At, in the order of relocation, once for each kind of reference; lazy is
 // told of those of DT_JMPREL.
 func (s *Symbols) References(f func(i int, lazy bool)) {
+	if s = s.unpack(); s == nil {
+		return
+	}
 	s.each(s.Refs, func(r ref) bool { f(r.symbol(), false); return true })
 	s.each(s.Calls, func(r ref) bool { f(r.symbol(), true); return true })
 }
@@ -223,7 +231,7 @@ func (s *Symbols) References(f func(i int, lazy bool)) {
 // Defines reports whether a loader finds a definition of name, of any version.
 func (s *Symbols) Defines(name string) bool {
 	found := false
-	if s.Len() > 0 {
+	if s = s.unpack(); s.count() > 0 {
 		s.candidates([]byte(name), gnuHash([]byte(name)), func(i int, r record) bool {
 			found = s.exported(i, r)
 			return !found
@@ -235,7 +243,8 @@ func (s *Symbols) Defines(name string) bool {
 // Exported calls f with the names that begin with prefix and that a loader finds
 // a definition of, in the order of the table, until f returns false.
 func (s *Symbols) Exported(prefix string, f func(name string) bool) {
-	for i := range s.Len() {
+	s = s.unpack()
+	for i := range s.count() {
 		r := s.record(i)
 		if name := s.name(r); bytes.HasPrefix(name, []byte(prefix)) && s.exported(i, r) && !f(string(name)) {
 			return
@@ -245,7 +254,7 @@ func (s *Symbols) Exported(prefix string, f func(name string) bool) {
 
 // Equal reports whether s and o hold the same.
 func (s *Symbols) Equal(o *Symbols) bool {
-	if s == nil || o == nil {
+	if s, o = s.unpack(), o.unpack(); s == nil || o == nil {
 		return s == o
 	}
 	return bytes.Equal(s.Names, o.Names) && bytes.Equal(s.Table, o.Table) && s.First == o.First &&
@@ -273,13 +282,13 @@ const maxSameHash = 256
 // DT_HASH descending, as GNU ld and lld link its chains.
 func (s *Symbols) build() {
 	size := 16
-	for size < s.Len() {
+	for size < s.count() {
 		size *= 2
 	}
-	s.heads, s.next = make([]uint32, size), make([]uint32, s.Len())
-	for i := range s.Len() {
+	s.heads, s.next = make([]uint32, size), make([]uint32, s.count())
+	for i := range s.count() {
 		if !s.SysV {
-			i = s.Len() - 1 - i
+			i = s.count() - 1 - i
 		}
 		r := s.record(i)
 		name := s.name(r)
@@ -310,7 +319,15 @@ func (s *Symbols) candidates(name []byte, hash uint32, f func(i int, r record) b
 
 // ReadSymbols is [Read], and keeps the object's Symbols. They stay nil when its
 // symbol table could not be read, which Unread then tells.
-func ReadSymbols(r io.Reader, size int64) (*Object, error) { return read(r, size, true) }
+func ReadSymbols(r io.Reader, size int64) (*Object, error) {
+	rd := readers.Get().(*Reader)
+	defer readers.Put(rd)
+	o, err := rd.read(r, size, true)
+	if err == nil && o.Symbols != nil && o.Symbols.Names != nil {
+		o.Symbols.Names = bytes.Clone(o.Symbols.Names)
+	}
+	return o, err
+}
 
 // symbolReader gathers the symbols of the object that a reader reads.
 type symbolReader struct {
@@ -604,7 +621,7 @@ func (p *reader) symbols() {
 		out.Table = r.append(out.Table)
 	}
 	if n > 0 {
-		out.Names = bytes.Clone(p.strtab)
+		out.Names = p.strtab
 	}
 	if s.highVersion > 0 && p.last(elf.DT_VERSYM) != 0 { // l_versyms is set
 		out.Versions = make([]SymbolVersion, s.highVersion+1)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/provide"
 )
 
 // candidate is a change that may make a finding go away.
@@ -24,17 +25,17 @@ type candidate struct {
 // kinds are the changes that a rule may name, and what each comes to for a
 // finding, the best first.
 var kinds = map[string]func(*planner, context.Context, *lint.Finding) ([]candidate, error){
-	"link":         local((*planner).links),
-	"path":         local((*planner).paths),
-	"drop":         local((*planner).drops),
-	"remove":       local((*planner).removals),
-	"ldconf":       local((*planner).caches),
-	"execstack":    (*planner).stacks,
-	"unpreload":    local((*planner).unpreloads),
-	"capabilities": local((*planner).capabilities),
-	"add":          (*planner).adds,
-	"newer":        (*planner).newer,
-	"replace":      (*planner).replacements,
+	"link":      local((*planner).links),
+	"path":      local((*planner).paths),
+	"drop":      local((*planner).drops),
+	"remove":    local((*planner).removals),
+	"ldconf":    local((*planner).caches),
+	"execstack": (*planner).stacks,
+	"unpreload": local((*planner).unpreloads),
+	"variable":  local((*planner).variables),
+	"add":       (*planner).adds,
+	"newer":     (*planner).newer,
+	"replace":   (*planner).replacements,
 }
 
 // local is a kind that asks nobody.
@@ -53,7 +54,7 @@ func (p *planner) elements() []string { return elementsOf(p.now.img) }
 // elementsOf are the directories of the search path that an image sets.
 func elementsOf(img *lint.Image) []string {
 	var list []string
-	for _, e := range strings.Split(getVar(environment(img), libraryPath), ":") {
+	for _, e := range (lint.Edit{}).Elements(getVar(environment(img), libraryPath)) {
 		if e != "" && len(list) < maxElements {
 			list = append(list, e)
 		}
@@ -67,9 +68,6 @@ func elementsOf(img *lint.Image) []string {
 func (p *planner) paths(f *lint.Finding) []candidate {
 	var list []candidate
 	missing := strings.HasPrefix(key(f, nil), "missing ")
-	if value := advised(f, libraryPath); value != "" && !missing {
-		return []candidate{set("path", libraryPath, value)}
-	}
 	for _, dir := range p.directories(f) {
 		if missing {
 			list = append(list, candidate{text: "LD_LIBRARY_PATH with " + dir, steps: []Step{appendPath(dir)}})
@@ -80,70 +78,62 @@ func (p *planner) paths(f *lint.Finding) []candidate {
 	return list
 }
 
-// advised is the value that a finding's own fixes would have a variable set to,
-// empty when none does.
-func advised(f *lint.Finding, name string) string {
-	for _, text := range f.Fixes {
-		if rest, ok := strings.CutPrefix(text, "ENV "+name+"="); ok {
-			value, _, _ := strings.Cut(rest, " ")
-			return strings.TrimRight(value, ",;")
-		}
-	}
-	return ""
-}
-
-// set gives a variable a value.
-func set(kind, name, value string) candidate {
-	return candidate{text: name + "=" + value, steps: []Step{{
-		Kind: kind, Text: fmt.Sprintf("set %s to %s", name, value), Variable: name, edit: edit{op: "set", sep: ":", element: value},
-	}}}
-}
-
-// capabilities set what the NVIDIA container runtime is asked for: as the finding
-// advises, or without the word that is none.
-func (p *planner) capabilities(f *lint.Finding) []candidate {
+// variables do what the finding's rule says of variables, where that changes
+// them.
+func (p *planner) variables(f *lint.Finding) []candidate {
 	var list []candidate
-	for _, name := range []string{"NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"} {
-		if value := advised(f, name); value != "" {
-			list = append(list, set("capabilities", name, value))
-		}
-		for _, word := range strings.Split(getVar(environment(p.now.img), name), ",") {
-			if word != "" && strings.Contains(f.Message, fmt.Sprintf("%q", word)) && strings.Contains(f.Message, "no capability") {
-				list = append(list, candidate{text: fmt.Sprintf("%s without %s", name, word), steps: []Step{{
-					Kind: "capabilities", Text: fmt.Sprintf("take %s out of %s", word, name), Variable: name, edit: edit{"drop", ",", word},
-				}}})
-			}
+	for _, e := range p.packs.Edits(f) {
+		old := getVar(environment(p.now.img), e.Variable)
+		if value := e.Apply(old); value != old {
+			list = append(list, candidate{text: e.Variable + "=" + value, steps: []Step{editStep("variable", e)}})
 		}
 	}
 	return list
+}
+
+// editStep is the change of a variable, in words.
+func editStep(kind string, e lint.Edit) Step {
+	s := Step{Kind: kind, Variable: e.Variable, edit: e}
+	switch e.Op {
+	case "append":
+		s.Text = fmt.Sprintf("append %s to %s", e.Value, e.Variable)
+	case "prepend":
+		s.Text = fmt.Sprintf("put %s first in %s", e.Value, e.Variable)
+	case "last":
+		s.Text = fmt.Sprintf("move %s to the end of %s", e.Value, e.Variable)
+	case "drop":
+		s.Text = fmt.Sprintf("take %s out of %s", e.Value, e.Variable)
+	case "tidy":
+		s.Text = fmt.Sprintf("take the empty elements out of %s", e.Variable)
+	case "set":
+		s.Text = fmt.Sprintf("set %s to %s", e.Variable, e.Value)
+	}
+	if kind != "variable" {
+		s.Path = e.Value
+	}
+	return s
 }
 
 // unpreloads take an element out of LD_PRELOAD.
 func (p *planner) unpreloads(*lint.Finding) []candidate {
 	var list []candidate
-	for _, e := range split(getVar(environment(p.now.img), "LD_PRELOAD"), ": ") {
+	const separators = ": " // ld.so(8), LD_PRELOAD
+	for _, e := range (lint.Edit{Separator: separators}).Elements(getVar(environment(p.now.img), "LD_PRELOAD")) {
 		if e != "" {
-			list = append(list, candidate{text: "LD_PRELOAD without " + e, steps: []Step{{
-				Kind: "unpreload", Text: fmt.Sprintf("take %s out of LD_PRELOAD", e), Path: e, Variable: "LD_PRELOAD", edit: edit{"drop", ": ", e},
-			}}})
+			edit := lint.Edit{Variable: "LD_PRELOAD", Op: "drop", Separator: separators, Value: e}
+			list = append(list, candidate{text: "LD_PRELOAD without " + e, steps: []Step{editStep("unpreload", edit)}})
 		}
 	}
 	return list
 }
 
-func appendPath(dir string) Step {
-	return Step{
-		Kind: "path", Text: fmt.Sprintf("append %s to LD_LIBRARY_PATH", dir), Path: dir,
-		Variable: libraryPath, edit: edit{"append", ":", dir},
-	}
+// searchPath is a change of LD_LIBRARY_PATH by one directory.
+func searchPath(kind, op, dir string) Step {
+	return editStep(kind, lint.Edit{Variable: libraryPath, Op: op, Value: dir})
 }
 
-func prependPath(dir string) Step {
-	return Step{
-		Kind: "path", Text: fmt.Sprintf("put %s first in LD_LIBRARY_PATH", dir), Path: dir,
-		Variable: libraryPath, edit: edit{"prepend", ":", dir},
-	}
-}
+func appendPath(dir string) Step  { return searchPath("path", "append", dir) }
+func prependPath(dir string) Step { return searchPath("path", "prepend", dir) }
 
 // directories are those where a library is present, those of the one who asks
 // first: its site-packages, its prefix.
@@ -227,7 +217,7 @@ func (p *planner) links(f *lint.Finding) []candidate {
 				list = append(list, candidate{text: fmt.Sprintf("links in %s to %s", own, dir), steps: steps})
 			}
 		}
-		if base != f.Library && !isSystem(dir) && !slices.ContainsFunc(p.elements(), func(e string) bool { return sameDir(e, dir) }) {
+		if base != f.Library && !isSystem(dir) && !slices.ContainsFunc(p.elements(), func(e string) bool { return lint.SameElement(e, dir) }) {
 			list = append(list, beside.and(" and LD_LIBRARY_PATH with "+dir, appendPath(dir)))
 		}
 	}
@@ -314,7 +304,7 @@ func (p *planner) ownDirs(f *lint.Finding) []string {
 			dir := path.Clean(note.ReplaceAllString(place, ""))
 			switch {
 			case !strings.HasPrefix(dir, "/") || !offered(dir+"/x") || isSystem(dir) || slices.Contains(slices.Concat(wheel, own), dir):
-			case isWheelOf(dir, f.Library):
+			case provide.LibraryOf(f.Library).InWheel(dir):
 				wheel = append(wheel, dir)
 			case slices.ContainsFunc(f.NeededBy, func(n lint.File) bool { return path.Dir(n.Path) == p.real(dir) }):
 				own = append(own, dir)
@@ -334,47 +324,22 @@ func isSystem(dir string) bool {
 	return rest == "" || dir == "/" || strings.HasPrefix(rest+"/", "/lib/") || strings.HasPrefix(rest+"/", "/lib64/") || strings.HasPrefix(rest+"/", "/bin/") || strings.HasPrefix(rest+"/", "/sbin/") || dir == "/usr/local/lib" || dir == "/usr/local/bin"
 }
 
-// wheelDirs are the directories below site-packages/nvidia for libraries whose
-// name does not tell it.
-var wheelDirs = map[string]string{
-	"libcudart": "cuda_runtime", "libnvrtc": "cuda_nvrtc", "libnvrtc-builtins": "cuda_nvrtc", "libcupti": "cuda_cupti", "libnvToolsExt": "nvtx",
-	"libcublasLt": "cublas", "libnvblas": "cublas", "libcusparseLt": "cusparselt", "libnvshmem_host": "nvshmem", "libcufftw": "cufft",
-	"libcusolverMg": "cusolver", "libnvJitLink": "nvjitlink", "libcufile_rdma": "cufile",
-}
-
-// isWheelOf reports whether a directory is that of NVIDIA's wheel which has the
-// library: nvidia/cudnn/lib, or nvidia/cu13/lib for the toolkit from CUDA 13 on.
-func isWheelOf(dir, library string) bool {
-	name, _, _ := strings.Cut(library, ".so")
-	want := wheelDirs[name]
-	if want == "" {
-		want = strings.TrimPrefix(name, "lib")
-		want, _, _ = strings.Cut(want, "_")
-	}
-	up := path.Dir(dir)
-	return path.Base(dir) == "lib" && path.Base(up) == want && (path.Base(path.Dir(up)) == "nvidia" || want == "cusparselt")
-}
-
 // drops let another copy be found: an element of LD_LIBRARY_PATH is moved behind
 // the others, or taken out.
 func (p *planner) drops(f *lint.Finding) []candidate {
 	elements := slices.DeleteFunc(elementsOf(p.base), func(e string) bool { return !slices.Contains(p.elements(), e) })
 	last := elementsOf(p.now.img)
 	guilty := p.guilty(f)
-	if about := slices.DeleteFunc(slices.Clone(elements), func(e string) bool { return !guilty[p.real(e)] && !strings.Contains(f.Message, e) }); len(about) > 0 {
+	if about := slices.DeleteFunc(slices.Clone(elements), func(e string) bool { return !guilty[p.real(e)] }); len(about) > 0 {
 		elements = about
 	}
 	slices.SortStableFunc(elements, func(a, b string) int { return order(guilty[p.real(b)], guilty[p.real(a)]) })
 	var list []candidate
 	for _, e := range elements {
-		if !sameDir(e, last[len(last)-1]) {
-			list = append(list, candidate{text: fmt.Sprintf("LD_LIBRARY_PATH with %s last", e), steps: []Step{{
-				Kind: "drop", Text: fmt.Sprintf("move %s to the end of LD_LIBRARY_PATH", e), Path: e, Variable: libraryPath, edit: edit{"last", ":", e},
-			}}})
+		if !lint.SameElement(e, last[len(last)-1]) {
+			list = append(list, candidate{text: fmt.Sprintf("LD_LIBRARY_PATH with %s last", e), steps: []Step{searchPath("drop", "last", e)}})
 		}
-		list = append(list, candidate{text: fmt.Sprintf("LD_LIBRARY_PATH without %s", e), steps: []Step{{
-			Kind: "drop", Text: fmt.Sprintf("take %s out of LD_LIBRARY_PATH", e), Path: e, Variable: libraryPath, edit: edit{"drop", ":", e},
-		}}})
+		list = append(list, candidate{text: fmt.Sprintf("LD_LIBRARY_PATH without %s", e), steps: []Step{searchPath("drop", "drop", e)}})
 	}
 	return list
 }

@@ -42,7 +42,7 @@ func linkCommands(s Step) []string {
 	var list []string
 	for _, f := range s.files {
 		if f.Link != "" {
-			list = append(list, fmt.Sprintf("ln -sf %s %s", shell(f.Link), shell(f.Path)))
+			list = append(list, fmt.Sprintf("ln -sf %s %s", Shell(f.Link), Shell(f.Path)))
 		}
 	}
 	return list
@@ -54,24 +54,24 @@ func commands(s Step) []string {
 	for _, f := range s.files {
 		switch {
 		case s.Kind == "execstack":
-			list = append(list, "patchelf --clear-execstack "+shell(f.Path))
+			list = append(list, "patchelf --clear-execstack "+Shell(f.Path))
 		case f.Path == dropIn:
 			var dirs []string
 			for dir := range strings.FieldsSeq(string(f.content)) {
-				dirs = append(dirs, shell(dir))
+				dirs = append(dirs, Shell(dir))
 			}
 			list = append(list, fmt.Sprintf("printf '%%s\\n' %s > %s && ldconfig", strings.Join(dirs, " "), dropIn))
 		case f.Remove:
-			list = append(list, "rm -rf "+shell(f.Path))
+			list = append(list, "rm -rf "+Shell(f.Path))
 		case f.Link != "":
-			list = append(list, fmt.Sprintf("mkdir -p %s && ln -sf %s %s", shell(path.Dir(f.Path)), shell(f.Link), shell(f.Path)))
+			list = append(list, fmt.Sprintf("mkdir -p %s && ln -sf %s %s", Shell(path.Dir(f.Path)), Shell(f.Link), Shell(f.Path)))
 		}
 	}
 	return list
 }
 
-// shell quotes a word for sh where it needs it.
-func shell(s string) string {
+// Shell quotes a word for sh where it needs it.
+func Shell(s string) string {
 	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@%:,=", r)
 	}) {
@@ -82,7 +82,7 @@ func shell(s string) string {
 
 // quoted is a value of an ENV instruction.
 func quoted(s string) string {
-	if shell(s) == s || s == "" {
+	if Shell(s) == s || s == "" {
 		return s
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`).Replace(s) + `"`

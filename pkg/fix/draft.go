@@ -29,13 +29,6 @@ type file struct {
 	content []byte
 }
 
-// edit is a change of one variable.
-type edit struct {
-	op      string // append, prepend, last, drop: of an element; set: of all
-	sep     string // that separates elements; the first of it joins them
-	element string
-}
-
 func newDraft(base *lint.Image, steps []Step) draft {
 	d := draft{base: base, steps: slices.Clone(steps)}
 	vars := environment(base)
@@ -44,7 +37,7 @@ func newDraft(base *lint.Image, steps []Step) draft {
 		if s.Variable == "" {
 			continue
 		}
-		vars = setVar(vars, s.Variable, s.edit.apply(getVar(vars, s.Variable)))
+		vars = setVar(vars, s.Variable, s.edit.Apply(getVar(vars, s.Variable)))
 		if !slices.Contains(changed, s.Variable) {
 			changed = append(changed, s.Variable)
 		}
@@ -61,48 +54,6 @@ func newDraft(base *lint.Image, steps []Step) draft {
 	d.writeCache()
 	return d
 }
-
-// apply is the value after the edit.
-func (e edit) apply(old string) string {
-	if e.op == "set" {
-		return e.element
-	}
-	var list []string
-	if old != "" {
-		list = split(old, e.sep)
-	}
-	without := slices.DeleteFunc(slices.Clone(list), func(s string) bool { return sameDir(s, e.element) })
-	switch e.op {
-	case "append":
-		if len(without) < len(list) {
-			return old
-		}
-		list = append(list, e.element)
-	case "prepend":
-		list = append([]string{e.element}, without...)
-	case "last":
-		list = append(without, e.element)
-	case "drop":
-		list = without
-	}
-	return strings.Join(list, e.sep[:1])
-}
-
-// split cuts a value at each of the bytes in sep.
-func split(s, sep string) []string {
-	var list []string
-	for {
-		i := strings.IndexAny(s, sep)
-		if i < 0 {
-			return append(list, s)
-		}
-		list, s = append(list, s[:i]), s[i+1:]
-	}
-}
-
-// sameDir compares elements of a search path; a slash at the end makes no
-// difference.
-func sameDir(a, b string) bool { return strings.TrimRight(a, "/") == strings.TrimRight(b, "/") }
 
 // environment is a copy of the image's.
 func environment(img *lint.Image) []string {

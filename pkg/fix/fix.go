@@ -96,7 +96,7 @@ type Step struct {
 	LicenseURL string `json:"license_url,omitempty"`
 
 	ask   string // what has to be agreed to before it is added
-	edit  edit   // of Variable
+	edit  lint.Edit
 	files []file // of the layer
 }
 

@@ -169,10 +169,7 @@ func andMore(names []string) string {
 // find asks the sources for the library of a finding. Nil is that none has it,
 // and that is kept as the reason.
 func (p *planner) find(ctx context.Context, f *lint.Finding, names []string) (*provide.Found, error) {
-	w := provide.Want{Names: names, CUDA: p.cudaMajor(f), Arch: "amd64"}
-	if c := p.base.Config; c != nil && c.Architecture != "" {
-		w.Arch = c.Architecture
-	}
+	w := provide.Want{Names: names, CUDA: p.cudaMajor(f), Arch: p.architecture(f)}
 	if w.Arch != "amd64" && w.Arch != "arm64" {
 		p.unfound[f.Library] = "there are libraries for amd64 and arm64 only"
 		return nil, nil
@@ -202,6 +199,21 @@ func (p *planner) find(ctx context.Context, f *lint.Finding, names []string) (*p
 	return found, nil
 }
 
+// architecture is the config's; where it says none, that of the file that asks.
+func (p *planner) architecture(f *lint.Finding) string {
+	if c := p.base.Config; c != nil && c.Architecture != "" {
+		return c.Architecture
+	}
+	o := p.asker(f)
+	switch {
+	case o == nil || o.Machine == elf.EM_X86_64:
+		return "amd64"
+	case o.Machine == elf.EM_AARCH64:
+		return "arm64"
+	}
+	return o.Machine.String()
+}
+
 // glibc is the release of the image's glibc ("2.36"), empty when it has none.
 func (p *planner) glibc(o *elfdeps.Object) string {
 	for _, interp := range elfdeps.Interpreters(o.Machine, o.Class()) {
@@ -214,7 +226,7 @@ func (p *planner) glibc(o *elfdeps.Object) string {
 }
 
 // cudaMajor is the major version of CUDA that those who ask for a library are
-// built for: that of the runtime or cuBLAS that they name, else the image's.
+// built for: that of CUDA's libraries that they name, else the image's.
 func (p *planner) cudaMajor(f *lint.Finding) string {
 	var needed []string
 	for _, n := range f.NeededBy {
@@ -222,13 +234,8 @@ func (p *planner) cudaMajor(f *lint.Finding) string {
 			needed = append(needed, e.Object.Needed...)
 		}
 	}
-	for _, name := range needed {
-		for _, prefix := range []string{"libcudart.so.", "libcublas.so.", "libcublasLt.so."} {
-			if rest, ok := strings.CutPrefix(name, prefix); ok {
-				major, _, _ := strings.Cut(rest, ".")
-				return major
-			}
-		}
+	if cuda := provide.CUDAOf(needed); cuda != "" {
+		return cuda
 	}
 	major, _, _ := strings.Cut(getVar(environment(p.base), "CUDA_VERSION"), ".")
 	return major

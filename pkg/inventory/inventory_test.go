@@ -52,8 +52,8 @@ func TestWheels(t *testing.T) {
 			{
 				Kind: Wheel, Name: "torch", Version: "2.6.0+cu124", Path: s + "torch-2.6.0+cu124.dist-info/METADATA", Dir: s[:len(s)-1],
 				Requires: []string{"filelock", `nvidia-cudnn-cu12 (==9.1.0.70) ; platform_system == "Linux"`},
-				Files: map[string]string{
-					s + "torch/__init__.py": "sha256=abc", "/usr/local/bin/torchrun": "sha256=def", s + "a,b.py": "", s + "torch-2.6.0+cu124.dist-info/RECORD": "",
+				Files: map[string]Listed{
+					s + "torch/__init__.py": {"sha256=abc", 10}, "/usr/local/bin/torchrun": {"sha256=def", 5}, s + "a,b.py": {"", -1}, s + "torch-2.6.0+cu124.dist-info/RECORD": {"", -1},
 				},
 			},
 		},
@@ -65,7 +65,7 @@ func TestWheels(t *testing.T) {
 	}
 }
 
-// TestSystem: dpkg's list, distroless's files, apk, conda, and rpm that is not
+// TestSystem: dpkg's list, distroless's files, apk, conda, and rpm that cannot be
 // read.
 func TestSystem(t *testing.T) {
 	inv := read(t, files(map[string]string{
@@ -77,6 +77,8 @@ func TestSystem(t *testing.T) {
 		"opt/conda/conda-meta/broken.json":          `{"name":`,
 		"opt/conda/conda-meta/history":              "x",
 		"var/lib/rpm/rpmdb.sqlite":                  "SQLite format 3\x00",
+		"usr/share/rpm/rpmdb.sqlite-wal":            "x",
+		"var/lib/rpm/rpmdb.sqlite-wal":              "",
 		"opt/conda/etc/conda/activate.d/cuda.sh":    "#!/bin/sh\nexport LD_LIBRARY_PATH=\"$CONDA_PREFIX/lib\"\n  X=1\nif [ 1 = 1 ]; then :; fi\n",
 		"opt/conda/etc/conda/activate.d/README":     "LD_LIBRARY_PATH=no\n",
 		"opt/conda/etc/conda/deactivate.d/cuda.sh":  "LD_LIBRARY_PATH=no\n",
@@ -96,7 +98,8 @@ func TestSystem(t *testing.T) {
 		},
 		Unread: []Unread{
 			{"/opt/conda/conda-meta/broken.json", "it is no JSON of conda's: unexpected end of JSON input"},
-			{"/var/lib/rpm/rpmdb.sqlite", "the rpm packages are not known: imgcheck does not read rpm's database"},
+			{"/usr/share/rpm/rpmdb.sqlite-wal", "it may change the rpm packages, and is not read"},
+			{"/var/lib/rpm/rpmdb.sqlite", "not all of the rpm packages are known: it is no database of rpm's: neither SQLite's nor ndb's nor a hash of Berkeley DB's"},
 		},
 	}
 	if d := cmp.Diff(want, inv, same); d != "" {

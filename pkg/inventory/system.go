@@ -94,22 +94,6 @@ func readAPK(inv *Inventory, name string, b []byte) error {
 	return first(failed)
 }
 
-// rpmDatabase says why the rpm packages are not known, for a file that is their
-// database: sqlite's, ndb's or Berkeley DB's.
-func rpmDatabase(name string) string {
-	if !strings.Contains(name, "/rpm/") {
-		return ""
-	}
-	dir, base := path.Split(name)
-	if dir != "var/lib/rpm/" && dir != "usr/lib/sysimage/rpm/" && dir != "usr/share/rpm/" {
-		return ""
-	}
-	if base == "rpmdb.sqlite" || base == "Packages.db" || base == "Packages" {
-		return "the rpm packages are not known: imgcheck does not read rpm's database"
-	}
-	return ""
-}
-
 func isCondaMeta(name string) bool {
 	return path.Base(path.Dir(name)) == "conda-meta" && strings.HasSuffix(name, ".json")
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"strconv"
 	"strings"
 )
 
@@ -78,11 +79,11 @@ func (inv *Inventory) own(p *Package, record string, b []byte) {
 // parseRecord reads a RECORD: path, hash and size, as CSV (the specification of
 // recording installed projects). Paths are relative to the directory of packages.
 // It holds at most limit files.
-func parseRecord(dir string, b []byte, limit int) (map[string]string, error) {
+func parseRecord(dir string, b []byte, limit int) (map[string]Listed, error) {
 	r := csv.NewReader(bytes.NewReader(b))
 	r.FieldsPerRecord = -1
 	r.ReuseRecord = true
-	files := map[string]string{}
+	files := map[string]Listed{}
 	for {
 		row, err := r.Read()
 		if errors.Is(err, io.EOF) {
@@ -101,10 +102,15 @@ func parseRecord(dir string, b []byte, limit int) (map[string]string, error) {
 		if !path.IsAbs(file) {
 			file = path.Join(dir, file)
 		}
-		hash := ""
+		l := Listed{Size: -1}
 		if len(row) > 1 && len(row[1]) <= maxText {
-			hash = strings.Clone(row[1])
+			l.Hash = strings.Clone(row[1])
 		}
-		files[strings.Clone(path.Clean(file))] = hash
+		if len(row) > 2 {
+			if n, err := strconv.ParseInt(row[2], 10, 64); err == nil && n >= 0 {
+				l.Size = n
+			}
+		}
+		files[strings.Clone(path.Clean(file))] = l
 	}
 }

@@ -552,6 +552,7 @@ func (img *Image) setDockerConfig(m *dockerManifest, raw []byte) error {
 // answer, a compressed file. Layers come before the manifest that names them,
 // so that each thing that looks like a layer is indexed as it goes by.
 func (img *Image) indexStream(ctx context.Context, r io.Reader, tag string) ([]*Layer, error) {
+	r = &source{ctx: ctx, r: r} // which may have no end
 	a := streamed{layers: map[string]streamedLayer{}, docs: map[string][]byte{}, links: map[string]string{}}
 	tr := tar.NewReader(r)
 	for {
@@ -634,7 +635,7 @@ func (a *streamed) take(ctx context.Context, h *tar.Header, r io.Reader, o *Opti
 	switch {
 	case looksLikeLayer(head):
 		sum := sha256.New()
-		l, err := readBlob(ctx, io.TeeReader(br, sum), "", o.keep)
+		l, err := readBlob(ctx, io.TeeReader(br, sum), "", o)
 		var broken sourceError
 		if errors.As(err, &broken) {
 			return broken.error

@@ -2,7 +2,6 @@ package layers
 
 import (
 	"iter"
-	"slices"
 	"strings"
 )
 
@@ -14,11 +13,9 @@ func (f *FS) Below(dir string) iter.Seq2[*Entry, int] {
 		prefix += "/"
 	}
 	return func(yield func(*Entry, int) bool) {
-		paths := f.list()
-		i, _ := slices.BinarySearch(paths, prefix)
-		for ; i < len(paths) && strings.HasPrefix(paths[i], prefix); i++ {
-			n := f.nodes[paths[i]]
-			if paths[i] != "" && !yield(n.Entry, n.layer) {
+		c := f.from(prefix)
+		for n, ok := c.next(); ok && strings.HasPrefix(n.Path, prefix); n, ok = c.next() {
+			if n.Path != "" && !yield(n.Entry, n.layer) {
 				return
 			}
 		}

@@ -137,11 +137,11 @@ func (e *indexWriter) layer(l *Layer) {
 	inode := int64(0)
 	inodes := map[int]int{} // the first entry of an inode
 	for i := range l.Entries {
-		it := &l.Entries[i]
+		it := l.Entries[i]
 		e.path(it.Path, last)
 		last = it.Path
 		first, ok := inodes[it.Inode]
-		if ok && sameFile(it, &l.Entries[first]) {
+		if ok && sameFile(it, l.Entries[first]) {
 			e.uint(isAnother)
 			e.uint(uint64(first))
 			continue
@@ -292,20 +292,25 @@ func (d *indexReader) path(last string) string {
 }
 
 func (d *indexReader) layer() *Layer {
-	l := &Layer{Entries: []Entry{}}
+	l := &Layer{Entries: []*Entry{}}
 	n := d.uint()
 	if n > uint64(maxEntries) {
 		d.fail()
 	}
 	last := ""
 	inode := int64(0)
+	var block []Entry
 	for d.err == nil && uint64(len(l.Entries)) < n {
 		p := d.path(last)
 		if p <= last {
 			d.fail()
 		}
 		last = p
-		var it Entry
+		if len(block) == 0 {
+			block = make([]Entry, min(256, n-uint64(len(l.Entries))))
+		}
+		it := &block[0]
+		block = block[1:]
 		switch has := d.uint(); {
 		case has == isAnother:
 			first := d.uint()
@@ -313,9 +318,9 @@ func (d *indexReader) layer() *Layer {
 				d.fail()
 				break
 			}
-			it = l.Entries[first]
+			*it = *l.Entries[first]
 		default:
-			it = d.entry(has, inode)
+			*it = d.entry(has, inode)
 			inode = int64(it.Inode)
 		}
 		it.Path = p
@@ -372,7 +377,7 @@ func (d *indexReader) elf() *elfdeps.Object {
 		return nil
 	}
 	d.tables += weight(o)
-	d.symbols += symbolWeight(o)
+	d.symbols += o.Symbols.Weight()
 	if d.tables > maxTables || d.symbols > maxSymbols {
 		d.fail()
 		return nil

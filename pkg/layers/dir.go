@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -16,10 +17,11 @@ import (
 )
 
 // openDir takes an unpacked root file system as an image of one layer, without
-// a config, but for the root that this process has itself, as a step of a
-// container build: what the build has set is in the environment, and programs
-// there get the same.
+// a config, unless the variables are given. For the root that this process has
+// itself, as a step of a container build, they are this process's: what the build
+// has set is in the environment, and programs there get the same.
 func (img *Image) openDir(_ context.Context, root string) error {
+	name := root
 	st, err := os.Stat(root)
 	if err != nil {
 		return plainPathError(err)
@@ -30,12 +32,25 @@ func (img *Image) openDir(_ context.Context, root string) error {
 	if root, err = filepath.EvalSymlinks(root); err != nil { // WalkDir follows no link
 		return plainPathError(err)
 	}
-	img.Layers = []LayerInfo{{}}
-	if root == "/" {
-		img.Config = &v1.ConfigFile{Config: v1.Config{Env: os.Environ()}}
+	list, err := os.ReadDir(root)
+	switch {
+	case err != nil:
+		return plainPathError(err)
+	case len(list) == 0:
+		return errors.New("is empty: nothing is unpacked or mounted there")
+	case slices.ContainsFunc(list, func(d fs.DirEntry) bool { return d.Name() == "oci-layout" }):
+		return errors.New("is an OCI layout: say oci:" + name)
+	}
+	img.Layers, img.root = []LayerInfo{{}}, root
+	env := img.opts.Env
+	if root == "/" && env == nil {
+		env = os.Environ()
+	}
+	if env != nil {
+		img.Config = &v1.ConfigFile{Config: v1.Config{Env: env}}
 	}
 	img.stream = func(ctx context.Context, img *Image) ([]*Layer, error) {
-		l, err := readDir(ctx, root, img.opts.keep)
+		l, err := readDir(ctx, root, &img.opts)
 		return []*Layer{l}, err
 	}
 	return nil
@@ -49,8 +64,8 @@ type fileStat struct {
 
 // readDir indexes a directory tree. What may not be read is kept as skipped or
 // with a fault.
-func readDir(ctx context.Context, root string, keep func(string, int64) bool) (*Layer, error) {
-	b := newBuilder(keep)
+func readDir(ctx context.Context, root string, o *Options) (*Layer, error) {
+	b := newBuilder(o.keep, o.Extract)
 	inodes := map[[2]uint64]int{}
 	var dev uint64
 	var files []*Entry
@@ -131,7 +146,7 @@ func (b *builder) readFiles(ctx context.Context, root string, files []*Entry) er
 	workers := min(runtime.GOMAXPROCS(0), dirReaders)
 	for w := range workers {
 		g.Go(func() error {
-			part := newBuilder(b.keep) // its own count of kept bytes
+			part := newBuilder(b.keep, b.extract) // its own count of kept bytes
 			for i := w; i < len(files); i += workers {
 				if err := ctx.Err(); err != nil {
 					return err
@@ -144,10 +159,14 @@ func (b *builder) readFiles(ctx context.Context, root string, files []*Entry) er
 	return g.Wait()
 }
 
+func openFile(root string, e *Entry) (*os.File, error) {
+	return os.OpenFile(filepath.Join(root, filepath.FromSlash(e.Path)), os.O_RDONLY|openFlags, 0)
+}
+
 // readFile reads one file; whatever goes wrong is the file's fault, not the
 // tree's.
 func (b *builder) readFile(root string, e *Entry) {
-	f, err := os.OpenFile(filepath.Join(root, filepath.FromSlash(e.Path)), os.O_RDONLY|openFlags, 0)
+	f, err := openFile(root, e)
 	if err != nil {
 		e.Fault = plainPathErrorText(err)
 		return

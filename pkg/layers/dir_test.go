@@ -87,7 +87,7 @@ func TestDirWithOddFiles(t *testing.T) {
 	mount(t, "proc", in("proc"), syscall.MS_RDONLY, "")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	layer, err := readDir(ctx, dir, everything)
+	layer, err := readDir(ctx, dir, &Options{Keep: everything})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestDirThatMayNotBeRead(t *testing.T) {
 	for d := filepath.Dir(dir); d != "/tmp" && d != "/"; d = filepath.Dir(d) {
 		os.Chmod(d, 0o755)
 	}
-	l := asNobody(t, func() (*Layer, error) { return readDir(t.Context(), dir, everything) })
+	l := asNobody(t, func() (*Layer, error) { return readDir(t.Context(), dir, &Options{Keep: everything}) })
 	want := `0 dir open
 0 file open/f = f
 0 file secret fault: permission denied
@@ -151,14 +151,30 @@ func asNobody(t *testing.T, f func() (*Layer, error)) *Layer {
 func TestDirErrors(t *testing.T) {
 	wantError(t, "dir:/no/such", Options{}, "dir:/no/such: /no/such: no such file or directory")
 	wantError(t, "dir:"+writeFile(t, "f", nil), Options{}, "dir:TMP/f: is not a directory: say docker-archive: or oci-archive: for a file")
+	wantError(t, "dir:"+t.TempDir(), Options{}, "dir:TMP: is empty: nothing is unpacked or mounted there")
+	wantError(t, "dir:"+makeTree(t, "-- 0/oci-layout --\n{}\n"), Options{}, "dir:TMP: is an OCI layout: say oci:TMP")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	img, err := Open(ctx, "dir:"+t.TempDir(), Options{})
+	img, err := Open(ctx, "dir:"+makeTree(t, "-- 0/f --\nf\n"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := img.Index(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// An archive that is a stream may have no end (docker-archive:/dev/zero); who
+// waits for it can give up.
+func TestEndlessStream(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	endless := readerFunc(func(b []byte) (int, error) {
+		cancel() // it is being read
+		clear(b)
+		return len(b), nil
+	})
+	if _, err := new(Image).indexStream(ctx, endless, ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -173,7 +189,7 @@ func TestDirRoot(t *testing.T) {
 	if img.Config == nil || !slices.Contains(img.Config.Config.Env, "LD_LIBRARY_PATH=/opt/lib") {
 		t.Errorf("the config of dir:/: %+v", img.Config)
 	}
-	other, err := Open(context.Background(), "dir:"+t.TempDir(), Options{})
+	other, err := Open(context.Background(), "dir:"+makeTree(t, "-- 0/f --\nf\n"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

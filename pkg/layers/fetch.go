@@ -32,6 +32,9 @@ func (e stalledError) Error() string {
 	return "nothing came for " + time.Duration(e).String()
 }
 
+// Temporary says so to whoever may ask again.
+func (e stalledError) Temporary() bool { return true }
+
 // patient is a transport that gives up a request only when nothing comes for a
 // while, and asks again when that may help.
 type patient struct {
@@ -125,7 +128,17 @@ func retryAfter(resp *http.Response) time.Duration {
 func (p *patient) try(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	timer := time.AfterFunc(p.stall, cancel)
-	resp, err := p.base.RoundTrip(req.WithContext(ctx))
+	req = req.WithContext(ctx)
+	if again := req.GetBody; req.Body != nil && req.Body != http.NoBody {
+		req.Body = sending{req.Body, timer, p.stall}
+		if again != nil {
+			req.GetBody = func() (io.ReadCloser, error) {
+				b, err := again()
+				return sending{b, timer, p.stall}, err
+			}
+		}
+	}
+	resp, err := p.base.RoundTrip(req)
 	if !timer.Stop() {
 		if resp != nil {
 			resp.Body.Close()
@@ -296,8 +309,8 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	to := req.URL.Hostname()
 	addr, err := netip.ParseAddr(to)
 	switch {
-	case len(via) >= 10:
-		return errors.New("it redirects without end")
+	case len(via) >= maxRedirects:
+		return errRedirects
 	case err != nil || to == via[0].URL.Hostname():
 		return nil
 	}

@@ -21,7 +21,10 @@ var ErrStream = errors.New("its layers can be read as one stream only")
 // given is the image's only when ReadFiles has returned no error: the layer's
 // digest is known at its end.
 func (img *Image) ReadFiles(ctx context.Context, layer int, entries []*Entry, take func(e *Entry, r io.Reader) error) error {
-	if img.stream != nil {
+	switch {
+	case img.root != "":
+		return readRoot(ctx, img.root, entries, take)
+	case img.stream != nil:
 		return ErrStream
 	}
 	b := img.blobs[layer]
@@ -41,6 +44,25 @@ func (img *Image) ReadFiles(ctx context.Context, layer int, entries []*Entry, ta
 		return fmt.Errorf("its bytes do not have the digest %s: the image is damaged", b.verify)
 	}
 	return err
+}
+
+// readRoot reads files of a directory tree.
+func readRoot(ctx context.Context, root string, entries []*Entry, take func(e *Entry, r io.Reader) error) error {
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		f, err := openFile(root, e)
+		if err != nil {
+			return err
+		}
+		err = take(e, f)
+		f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readFiles finds entries by the number of their headers, as Entry.Inode has it:

@@ -3,6 +3,9 @@ package layers
 import (
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,12 +66,45 @@ func TestReadFiles(t *testing.T) {
 	if err := img.ReadFiles(t.Context(), 0, wrong, take); err == nil {
 		t.Error("a file that is not there was read")
 	}
-	dir, err := Open(t.Context(), "dir:"+t.TempDir(), Options{})
-	if err != nil {
+}
+
+// TestReadFilesOfStream is refused: what has gone by cannot be had again.
+func TestReadFilesOfStream(t *testing.T) {
+	b := gzipped(t, tarOf(t, savedFiles(t, appImage, true)...))
+	img, _ := mustIndex(t, "docker-archive:"+writeFile(t, "app.tar.gz", b), Options{})
+	if err := img.ReadFiles(t.Context(), 0, nil, nil); !errors.Is(err, ErrStream) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestReadFilesOfDirectory reads files where they lie, and follows no link that
+// has taken a file's place.
+func TestReadFilesOfDirectory(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "a"), []byte("of a"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	defer dir.Close()
-	if err := dir.ReadFiles(t.Context(), 0, nil, take); !errors.Is(err, ErrStream) {
-		t.Errorf("got %v", err)
+	img, f := mustIndex(t, "dir:"+root, Options{})
+	e, layer, ok := f.Lookup("a")
+	if !ok {
+		t.Fatal("it is not there")
+	}
+	got := ""
+	take := func(_ *Entry, r io.Reader) error {
+		b, err := io.ReadAll(r)
+		got += string(b)
+		return err
+	}
+	if err := img.ReadFiles(t.Context(), layer, []*Entry{e}, take); err != nil || got != "of a" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if err := os.Remove(filepath.Join(root, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/passwd", filepath.Join(root, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := img.ReadFiles(t.Context(), layer, []*Entry{e}, take); err == nil && runtime.GOOS == "linux" {
+		t.Error("a link that came later was followed")
 	}
 }

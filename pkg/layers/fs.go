@@ -10,7 +10,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -26,18 +25,24 @@ type FS struct {
 	// Skipped lists what the image holds and could not be indexed, by layer.
 	Skipped []LayerSkip
 
-	nodes   map[string]node
+	below   *table // of the layers that were merged
+	over    table  // of those that were laid over them since
 	removed map[string]Removal
 	root    view // as root sees it
-
-	listOnce sync.Once
-	paths    []string
 }
 
-func newFS() *FS {
-	f := &FS{nodes: map[string]node{}, removed: map[string]Removal{}}
+func newFS(below *table) *FS {
+	f := &FS{below: below, removed: map[string]Removal{}}
 	f.root.fs = f
 	return f
+}
+
+// get is the node at a path.
+func (f *FS) get(p string) (node, bool) {
+	if n, ok := f.over.get(p); ok {
+		return n, n.layer != gone
+	}
+	return f.below.get(p)
 }
 
 // LayerSkip is a [Skip] with its layer.
@@ -58,6 +63,9 @@ type node struct {
 	layer int
 }
 
+// gone is the layer of what is no more of the layers below.
+const gone = -1
+
 // Merge lays layers over one another, the lowest first.
 //
 // It does what overlayfs does with unpacked layers: a whiteout or an opaque
@@ -68,14 +76,15 @@ type node struct {
 // directory is never opaque, whatever a layer says.
 func Merge(layers ...*Layer) *FS {
 	m := merger{
-		fs:    newFS(),
+		fs:    newFS(&table{}),
 		stops: map[string]stop{}, links: map[string][]string{},
 	}
 	for i := len(layers) - 1; i >= 0; i-- {
 		m.add(i, layers[i])
 	}
-	m.fs.nodes[""] = node{&Entry{Type: Dir, Mode: 0o755}, 0}
+	m.fs.below.set(node{&Entry{Type: Dir, Mode: 0o755}, 0})
 	m.loseLinks()
+	m.fs.below.sort()
 	slices.SortStableFunc(m.fs.Skipped, func(a, b LayerSkip) int { return a.Layer - b.Layer })
 	return m.fs
 }
@@ -100,8 +109,8 @@ type stop struct {
 
 func (m *merger) add(i int, l *Layer) {
 	m.covers = map[string]stop{"": {}}
-	for k := range l.Entries {
-		m.entry(i, &l.Entries[k])
+	for _, e := range l.Entries {
+		m.entry(i, e)
 	}
 	for _, p := range l.Whiteouts {
 		m.stop(p, stop{contents: true, itself: true, removed: true, by: i})
@@ -129,10 +138,10 @@ func (m *merger) entry(i int, e *Entry) {
 		m.hide(e, i, s)
 		return
 	}
-	old, there := m.fs.nodes[e.Path]
+	old, there := m.fs.below.get(e.Path)
 	switch {
 	case !there:
-		m.fs.nodes[e.Path] = node{e, i}
+		m.fs.below.set(node{e, i})
 		if e.Type == HardLink {
 			m.links[e.Link] = append(m.links[e.Link], e.Path)
 		}
@@ -140,7 +149,7 @@ func (m *merger) entry(i int, e *Entry) {
 	case !e.IsDir(): // a directory above it: what it hid stays hidden
 		m.stop(e.Path, stop{contents: true, itself: true, by: i})
 	case old.Type == ImpliedDir && e.Type == Dir:
-		m.fs.nodes[e.Path] = node{e, i} // the real directory's owner and mode
+		m.fs.below.set(node{e, i}) // the real directory's owner and mode
 	}
 }
 
@@ -161,7 +170,7 @@ func (m *merger) cover(dir string) stop {
 	c := m.cover(parent(dir))
 	if !c.contents {
 		c = m.stops[dir]
-		if n, there := m.fs.nodes[dir]; there && !n.IsDir() {
+		if n, there := m.fs.below.get(dir); there && !n.IsDir() {
 			c = stop{contents: true, itself: true, by: n.layer}
 		}
 	}
@@ -178,7 +187,7 @@ func (m *merger) hide(e *Entry, layer int, c stop) {
 	if _, told := m.fs.removed[e.Path]; told {
 		return
 	}
-	if _, there := m.fs.nodes[e.Path]; !there {
+	if _, there := m.fs.below.get(e.Path); !there {
 		m.fs.removed[e.Path] = Removal{Had: layer, By: c.by}
 	}
 }
@@ -198,7 +207,7 @@ func (m *merger) linkHard(i int, e *Entry) {
 	for _, p := range names {
 		linked := *e
 		linked.Path = p
-		m.fs.nodes[p] = node{&linked, i}
+		m.fs.below.set(node{&linked, i})
 	}
 }
 
@@ -207,10 +216,10 @@ func (m *merger) linkHard(i int, e *Entry) {
 func (m *merger) loseLinks() {
 	for target, names := range m.links {
 		for _, p := range names {
-			n := m.fs.nodes[p]
+			n, _ := m.fs.below.get(p)
 			e := *n.Entry
 			e.Type, e.Fault = Regular, fmt.Sprintf("it is a hard link to %s, which is not there", printable(target))
-			m.fs.nodes[p] = node{&e, n.layer}
+			m.fs.below.set(node{&e, n.layer})
 		}
 	}
 }
@@ -255,19 +264,34 @@ func (f *FS) RemovedPaths() []string { return slices.Sorted(maps.Keys(f.removed)
 // number of its layer.
 func (f *FS) All() iter.Seq2[*Entry, int] {
 	return func(yield func(*Entry, int) bool) {
-		for _, p := range f.list() {
-			n := f.nodes[p]
-			if p != "" && !yield(n.Entry, n.layer) {
+		c := f.from("")
+		for n, ok := c.next(); ok; n, ok = c.next() {
+			if n.Path != "" && !yield(n.Entry, n.layer) {
 				return
 			}
 		}
 	}
 }
 
-func (f *FS) list() []string {
-	f.listOnce.Do(func() { f.paths = slices.Sorted(maps.Keys(f.nodes)) })
-	return f.paths
+// Walk calls f with everything in the order of the paths, as [fs.WalkDir] of the
+// root does in its order, but for fs.SkipDir, which it does not know. f must not
+// keep the directory entry.
+func (f *FS) Walk(do fs.WalkDirFunc) error {
+	d := &walkEntry{}
+	for e := range f.All() {
+		d.fileInfo = fileInfo{e, path.Base(e.Path)}
+		if err := do(e.Path, d, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// walkEntry implements [fs.DirEntry].
+type walkEntry struct{ fileInfo }
+
+func (d *walkEntry) Type() fs.FileMode          { return d.Mode().Type() }
+func (d *walkEntry) Info() (fs.FileInfo, error) { return d.fileInfo, nil }
 
 // Open implements [fs.FS].
 func (f *FS) Open(name string) (fs.File, error) {
@@ -291,31 +315,21 @@ func (f *FS) children(dir string) []fs.DirEntry {
 	if dir == "" {
 		prefix = ""
 	}
-	paths := f.list()
-	i, _ := slices.BinarySearch(paths, prefix)
 	var list []fs.DirEntry
-	for i < len(paths) && strings.HasPrefix(paths[i], prefix) {
-		rest := paths[i][len(prefix):]
+	c := f.from(prefix)
+	for n, ok := c.next(); ok && strings.HasPrefix(n.Path, prefix); n, ok = c.next() {
+		rest := n.Path[len(prefix):]
 		name, _, deeper := strings.Cut(rest, "/")
 		switch {
 		case rest == "":
-			i++
 		case deeper: // below an entry that was listed: skip its tree
-			i = f.after(i, prefix+name)
+			c.skip(prefix + name + "0") // the byte after '/'
 		default:
-			list = append(list, fs.FileInfoToDirEntry(fileInfo{f.nodes[paths[i]].Entry, name}))
-			i++
+			list = append(list, fs.FileInfoToDirEntry(fileInfo{n.Entry, name}))
 		}
 	}
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return list
-}
-
-// after is the index of the first path from i on that is not below dir.
-func (f *FS) after(i int, dir string) int {
-	end := dir + "0" // the byte after '/'
-	n, _ := slices.BinarySearch(f.paths[i:], end)
-	return i + n
 }
 
 // fileInfo implements [fs.FileInfo].
@@ -343,7 +357,7 @@ func (f *file) Stat() (fs.FileInfo, error) { return f.info, nil }
 func (f *file) Close() error               { return nil }
 
 func (f *file) Read(b []byte) (int, error) {
-	if int64(len(f.info.e.Content)) != f.info.e.Size {
+	if f.info.e.Content == nil && f.info.e.Size > 0 {
 		return 0, &fs.PathError{Op: "read", Path: f.info.e.Path, Err: ErrNotKept}
 	}
 	return f.r.Read(b)

@@ -32,8 +32,7 @@ func checkLayer(t *testing.T, l *Layer) {
 		t.Errorf("%d entries, %d skipped", len(l.Entries), len(l.Skipped))
 	}
 	dirs := map[string]bool{"": true}
-	for i := range l.Entries {
-		e := &l.Entries[i]
+	for i, e := range l.Entries {
 		if e.Path == "" || e.Path != clean(e.Path) {
 			t.Errorf("the path %q is not clean", e.Path)
 		}

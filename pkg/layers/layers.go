@@ -42,8 +42,12 @@ type Options struct {
 	// Keep tells the files whose bytes are kept: by path without a leading
 	// slash, and size in bytes. What the loaders read is kept anyway.
 	Keep func(name string, size int64) bool
-	// KeepID names what Keep keeps: two that keep different files have different
-	// ones. Where Keep is set and has no name, the cache is not used.
+	// Extract, when set, makes of some of these files what is kept in place of
+	// their bytes: a function that reads the file, nil for one that is kept whole.
+	// Its own memory is its own affair. An error is one of the reader.
+	Extract func(name string, size int64) func(io.Reader) ([]byte, error)
+	// KeepID names what Keep and Extract keep: two that keep other bytes have other
+	// names. Where Keep is set and has no name, the cache is not used.
 	KeepID string
 	// Cache, when set, keeps what was read of each layer whose digest was
 	// verified, and a layer that it has is not read again.
@@ -62,6 +66,11 @@ type Options struct {
 	// how many bytes of its compressed stream. It is called from many
 	// goroutines.
 	Progress func(layer int, n int)
+
+	// Env are the variables that programs of a directory run with, each as
+	// NAME=VALUE; without them those of this process for /, and none for another.
+	// An image has its own.
+	Env []string
 
 	sleep func(context.Context, time.Duration) error // in tests
 }
@@ -82,6 +91,7 @@ type Image struct {
 	host   string // of the registry
 	blobs  []blob
 	stream func(ctx context.Context, img *Image) ([]*Layer, error) // instead of blobs
+	root   string                                                  // of a directory tree
 	close  func() error
 }
 
@@ -214,7 +224,7 @@ func (img *Image) indexBlob(ctx context.Context, i int) (*Layer, error) {
 	}
 	defer rc.Close()
 	head := &headReader{r: img.meter(rc, i)}
-	l, err := readBlob(ctx, head, b.verify, img.opts.keep)
+	l, err := readBlob(ctx, head, b.verify, &img.opts)
 	var broken sourceError
 	var other *digestError
 	switch {

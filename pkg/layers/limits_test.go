@@ -4,8 +4,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -56,7 +58,7 @@ func TestBombStreamsBy(t *testing.T) {
 	}
 	r := io.MultiReader(append(parts, bytes.NewReader(gzipped(t, make([]byte, 1024))))...)
 	most := peak(t, func() {
-		l, err := readBlob(context.Background(), r, "", everything)
+		l, err := readBlob(context.Background(), r, "", &Options{Keep: everything})
 		if err != nil {
 			t.Error(err)
 			return
@@ -230,6 +232,58 @@ func TestKeptLimit(t *testing.T) {
 	}
 }
 
+// What is made of a file is kept in its place, in a tar as in a directory, also by
+// the cache's form, and has the same limit.
+func TestExtract(t *testing.T) {
+	const text = "-- 0/db --\nabcdef\n-- 0/large --\nx\n-- 0/other --\ng\n"
+	o := &Options{Keep: everything, Extract: func(name string, size int64) func(io.Reader) ([]byte, error) {
+		switch name {
+		case "db":
+			return func(r io.Reader) ([]byte, error) {
+				b := make([]byte, size)
+				_, err := io.ReadFull(r, b)
+				return bytes.ToUpper(b[:3]), err
+			}
+		case "large":
+			return func(io.Reader) ([]byte, error) { return make([]byte, maxKeptFile+1), nil }
+		}
+		return nil
+	}}
+	fromTar, err := readBlob(t.Context(), bytes.NewReader(layerTars(t, text)[0]), "", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fromDir, err := readDir(t.Context(), makeTree(t, text), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored bytes.Buffer
+	if err := encodeLayer(&stored, "x", fromTar); err != nil {
+		t.Fatal(err)
+	}
+	fromCache, err := decodeLayer(&stored, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from, l := range map[string]*Layer{"tar": fromTar, "directory": fromDir, "cache": fromCache} {
+		fsys := Merge(l)
+		db, err := fs.ReadFile(fsys, "db")
+		st, err2 := fs.Stat(fsys, "db")
+		if err != nil || err2 != nil || string(db) != "ABC" || st.Size() != 7 {
+			t.Errorf("%s: %q, %v, %v, %v", from, db, err, st, err2)
+		}
+		if b, err := fs.ReadFile(fsys, "other"); string(b) != "g\n" {
+			t.Errorf("%s: %q, %v", from, b, err)
+		}
+		if _, err := fs.ReadFile(fsys, "large"); !errors.Is(err, ErrNotKept) {
+			t.Errorf("%s: %v", from, err)
+		}
+		if e := l.find("large"); e.Fault != "16777217 bytes are more than are kept of a file or a layer" {
+			t.Errorf("%s: the fault is %q", from, e.Fault)
+		}
+	}
+}
+
 func TestCompressions(t *testing.T) {
 	plain := layerTars(t, "-- 0/f --\nf\n")[0]
 	skippable := []byte{0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4}
@@ -238,7 +292,7 @@ func TestCompressions(t *testing.T) {
 		"two gzip members":                       append(gzipped(t, plain[:700]), gzipped(t, plain[700:])...),
 		"zstd with a skippable frame at the end": append(zstded(t, plain), skippable...),
 	} {
-		l, err := readBlob(t.Context(), bytes.NewReader(b), "", everything)
+		l, err := readBlob(t.Context(), bytes.NewReader(b), "", &Options{Keep: everything})
 		if err != nil || len(l.Entries) != 1 {
 			t.Errorf("%s: %v, %v", name, l, err)
 		}
@@ -254,7 +308,7 @@ func TestCompressions(t *testing.T) {
 		"no tar":    {bytes.Repeat([]byte("nonsense"), 200), "reading tar: archive/tar: invalid tar header"},
 		"gzip head": {[]byte{0x1f, 0x8b, 8}, "decompressing gzip: unexpected EOF"},
 	} {
-		_, err := readBlob(t.Context(), bytes.NewReader(tt.b), "", nil)
+		_, err := readBlob(t.Context(), bytes.NewReader(tt.b), "", &Options{})
 		if err == nil || err.Error() != tt.want {
 			t.Errorf("%s: error %v, want %s", name, err, tt.want)
 		}

@@ -125,7 +125,7 @@ func (img *Image) openRegistry(ctx context.Context, s string) error {
 
 // transport is how a registry is talked to.
 func (img *Image) transport() http.RoundTripper {
-	rt := Transport(img.opts.Insecure)
+	rt := newBounded(img.opts.Insecure)
 	stall := img.opts.Stall
 	if stall <= 0 {
 		stall = defaultStall
@@ -149,10 +149,14 @@ func looksLikePath(s string) bool {
 // besideFile adds to an image that is not to be had that a file of that name is
 // here: app.tar is a fine name for an image on Docker Hub.
 func besideFile(s string, err error) error {
-	if _, serr := os.Stat(s); serr != nil {
+	st, serr := os.Stat(s)
+	switch {
+	case serr != nil:
 		return err
+	case st.IsDir():
+		return fmt.Errorf("%w; if the directory here is meant, say oci:%s or dir:%s", err, s, s)
 	}
-	return fmt.Errorf("%w; if the file here is meant, say docker-archive:%s, oci:%s or dir:%s", err, s, s, s)
+	return fmt.Errorf("%w; if the file here is meant, say docker-archive:%s or oci-archive:%s", err, s, s)
 }
 
 // wrongReference explains a reference that does not parse. Two mistakes are
@@ -224,17 +228,23 @@ func hostError(host string, err error) error {
 		return err
 	case strings.Contains(text, "parsing config file"):
 		return fmt.Errorf("%w: mend it, or run `docker login`", oneLine{err})
+	case errors.Is(err, errRedirects):
+		return fmt.Errorf("%s redirects without end: try again later, or ask whoever runs it", host)
 	case errors.As(err, &stalled):
 		return fmt.Errorf("%s does not go on (%w, again and again): try again later", host, stalled)
 	case errors.As(err, &dns):
 		return fmt.Errorf("cannot reach %s: no such host %q: check the name and the network", host, dns.Name)
-	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
+	case strings.HasSuffix(text, "server gave HTTP response to HTTPS client"): // of a local host plain HTTP was tried, too
 		return fmt.Errorf("%s speaks plain HTTP: add --insecure if that is meant", host)
 	case errors.As(err, &cert):
 		return fmt.Errorf("%s: its TLS certificate is not trusted (%w): install its CA, or add --insecure", host, cert.Err)
+	case errors.As(err, &op) && op.Op == "proxyconnect":
+		return fmt.Errorf("cannot reach the proxy that the environment names for %s: %w: check HTTPS_PROXY and NO_PROXY", host, op.Err)
 	case errors.As(err, &op) && op.Op == "dial":
 		return fmt.Errorf("cannot reach %s: %w: check the name, the port and the network", host, op.Err)
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, errPlain):
+		return fmt.Errorf("%s does not answer by TLS, and a login would be for all to read without: add --insecure if that is meant", host)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return fmt.Errorf("the connection to %s broke off: try again", host)
 	case strings.Contains(text, "error verifying "): // ggcr keeps the type to itself; of a manifest or config
 		return fmt.Errorf("its bytes are not those that the manifest names (%w): the image is damaged, or a proxy has changed it", err)
@@ -331,6 +341,9 @@ func (img *Image) setV1(v v1.Image) error {
 	digest, err := v.Digest()
 	if err != nil {
 		return err
+	}
+	if m.Config.Size > maxAnswer {
+		return fmt.Errorf("its config is said to have %d bytes, more than the %d that are read", m.Config.Size, maxAnswer)
 	}
 	cfg, err := v.ConfigFile()
 	if err != nil {

@@ -43,6 +43,10 @@ func Transport(insecure bool) *http.Transport {
 // that says what to do.
 func RegistryError(ref name.Reference, err error) error { return registryError(ref, err) }
 
+// Escaped is a text that is safe to print to a terminal, whoever wrote it: what is
+// not a printable character is written as Go and C would escape it.
+func Escaped(s string) string { return escaped(s) }
+
 // SplitTag splits PATH[:TAG], where both may hold colons: what exists is a path.
 func SplitTag(s string) (path, tag string) { return splitTag(s) }
 

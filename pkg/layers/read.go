@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -72,7 +73,8 @@ type Entry struct {
 	Inode int
 	// Object is what was read of an ELF file.
 	Object *elfdeps.Object `json:",omitempty"`
-	// Content holds the bytes of a file that was to be kept.
+	// Content holds the bytes of a file that was to be kept, or what
+	// [Options.Extract] made of them; nil where nothing was kept.
 	Content []byte `json:",omitempty"`
 	// Shebang is the first line of a script, without the `#!`.
 	Shebang string `json:",omitempty"`
@@ -86,7 +88,7 @@ func (e *Entry) IsDir() bool { return e.Type == Dir || e.Type == ImpliedDir }
 // Layer is the index of one layer. It is not changed after it was read.
 type Layer struct {
 	// Entries in the order of their paths, parents before children; one a path.
-	Entries []Entry
+	Entries []*Entry
 	// Whiteouts are the paths that the layer removes from those below.
 	Whiteouts []string
 	// Opaque are the directories of which nothing below shows.
@@ -105,7 +107,11 @@ type Skip struct {
 // that a digest over it can be verified. keep tells the files whose bytes are
 // to be kept.
 func ReadLayer(r io.Reader, keep func(name string, size int64) bool) (*Layer, error) {
-	b := newBuilder(keep)
+	return readLayer(r, keep, nil)
+}
+
+func readLayer(r io.Reader, keep keeping, extract extracting) (*Layer, error) {
+	b := newBuilder(keep, extract)
 	tr := tar.NewReader(r)
 	for {
 		h, err := tr.Next()
@@ -130,7 +136,7 @@ func ReadLayer(r io.Reader, keep func(name string, size int64) bool) (*Layer, er
 // not empty, is the digest that the stored bytes must have. The blob is read to
 // its end even when it makes no sense before: that its bytes are not those of
 // its digest explains more than what they look like.
-func readBlob(ctx context.Context, r io.Reader, verify string, keep func(string, int64) bool) (*Layer, error) {
+func readBlob(ctx context.Context, r io.Reader, verify string, o *Options) (*Layer, error) {
 	src := &source{ctx: ctx, r: r}
 	if verify != "" {
 		src.sum = sha256.New()
@@ -138,7 +144,7 @@ func readBlob(ctx context.Context, r io.Reader, verify string, keep func(string,
 	// Download, digest, decompression and indexing overlap.
 	fetched := ahead(src)
 	raw := bufio.NewReader(fetched)
-	l, err := readCompressed(raw, keep)
+	l, err := readCompressed(raw, o)
 	io.Copy(io.Discard, raw)
 	fetched.Close() // and src is ours again
 	switch {
@@ -150,13 +156,13 @@ func readBlob(ctx context.Context, r io.Reader, verify string, keep func(string,
 	return l, err
 }
 
-func readCompressed(raw *bufio.Reader, keep func(string, int64) bool) (*Layer, error) {
+func readCompressed(raw *bufio.Reader, o *Options) (*Layer, error) {
 	plain, done, err := decompress(raw)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	return ReadLayer(plain, keep)
+	return readLayer(plain, o.keep, o.Extract)
 }
 
 // digestError says that a blob is not the one that was asked for.
@@ -204,7 +210,8 @@ func (s *source) Read(b []byte) (int, error) {
 // path; of two entries the later one counts, and a directory's contents stay
 // only under another directory (containerd's applyNaive, Docker's Unpack).
 type builder struct {
-	keep    func(string, int64) bool
+	keep    keeping
+	extract extracting
 	root    *item
 	skipped []Skip
 	skips   int
@@ -216,6 +223,7 @@ type builder struct {
 	tables  int64 // bytes of what was read of ELF files
 	symbols int64 // bytes of their symbols
 	steps   int   // along symbolic links
+	reader  *elfdeps.Reader
 	// The directory that was asked for last: a tar has most files side by side.
 	lastText string
 	last     *item
@@ -231,8 +239,14 @@ type item struct {
 // whiteout is the type of an item that is a whiteout; no [Entry] has it.
 const whiteout Type = 255
 
-func newBuilder(keep func(string, int64) bool) *builder {
-	return &builder{keep: keep, root: &item{Entry: Entry{Type: Dir}}}
+// keeping and extracting are [Options.Keep] and [Options.Extract].
+type (
+	keeping    = func(name string, size int64) bool
+	extracting = func(name string, size int64) func(io.Reader) ([]byte, error)
+)
+
+func newBuilder(keep keeping, extract extracting) *builder {
+	return &builder{keep: keep, extract: extract, root: &item{Entry: Entry{Type: Dir}}}
 }
 
 func (b *builder) skip(name, why string) {
@@ -284,7 +298,10 @@ func (b *builder) header(h *tar.Header, r io.Reader) error {
 		b.marker(dir, rest)
 		return b.full()
 	}
-	e, err := b.entry(join(dir.Path, base), h, r)
+	if dir.Path != text {
+		name = join(dir.Path, base)
+	}
+	e, err := b.entry(name, h, r)
 	if err != nil {
 		return err
 	}
@@ -408,8 +425,9 @@ func (b *builder) put(dir *item, name string, e Entry) *item {
 	if dir.kids == nil {
 		dir.kids = map[string]*item{}
 	}
-	dir.kids[name] = &item{Entry: e}
-	return dir.kids[name]
+	it := &item{Entry: e}
+	dir.kids[e.Path[len(e.Path)-len(name):]] = it // of the path, so that name's text may go
+	return it
 }
 
 // marker takes the markers of the OCI layer format, without their `.wh.`:
@@ -525,14 +543,17 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 			return nil
 		}
 		b.elf += e.Size
-		o, err := elfdeps.ReadSymbols(whole, e.Size)
+		if b.reader == nil {
+			b.reader = readers.Get().(*elfdeps.Reader)
+		}
+		o, err := b.reader.ReadSymbols(whole, e.Size)
 		if errors.Is(err, elfdeps.ErrNotELF) {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", printable(e.Path), err)
 		}
-		if b.symbols += symbolWeight(o); b.symbols > maxSymbols {
+		if b.symbols += o.Symbols.Weight(); b.symbols > maxSymbols {
 			o.Symbols = nil
 			o.Unread = append(o.Unread, elfdeps.Unread{What: "symbols", Why: "are more than are kept of a layer"})
 		}
@@ -552,15 +573,6 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 		e.Shebang = shebang(line)
 	}
 	return nil
-}
-
-// symbolWeight is about how many bytes an object's symbols hold.
-func symbolWeight(o *elfdeps.Object) int64 {
-	s := o.Symbols
-	if s == nil {
-		return 0
-	}
-	return int64(len(s.Names) + len(s.Table) + len(s.Refs) + len(s.Calls) + 40*len(s.Versions))
 }
 
 // weight is about how many bytes an object holds.
@@ -586,17 +598,37 @@ func weight(o *elfdeps.Object) int64 {
 }
 
 func (b *builder) keepContent(e *Entry, r io.Reader) error {
-	if e.Size > maxKeptFile || b.kept+e.Size > maxKeptLayer {
-		e.Fault = fmt.Sprintf("%d bytes are more than are kept of a file or a layer", e.Size)
+	if b.extract != nil {
+		if read := b.extract(e.Path, e.Size); read != nil {
+			content, err := read(r)
+			if err != nil {
+				return fmt.Errorf("reading %s: %w", printable(e.Path), err)
+			}
+			if b.fits(e, int64(len(content))) {
+				e.Content = content
+			}
+			return nil
+		}
+	}
+	if !b.fits(e, e.Size) {
 		return nil
 	}
-	b.kept += e.Size
 	e.Content = make([]byte, e.Size)
 	if _, err := io.ReadFull(r, e.Content); err != nil {
 		return fmt.Errorf("reading %s: %w", printable(e.Path), err)
 	}
 	e.Shebang = shebang(e.Content[:min(len(e.Content), maxShebang)])
 	return nil
+}
+
+// fits counts what is to be kept of a file, or says on it that this is too much.
+func (b *builder) fits(e *Entry, size int64) bool {
+	if size > maxKeptFile || b.kept+size > maxKeptLayer {
+		e.Fault = fmt.Sprintf("%d bytes are more than are kept of a file or a layer", size)
+		return false
+	}
+	b.kept += size
+	return true
 }
 
 func shebang(b []byte) string {
@@ -608,11 +640,18 @@ func shebang(b []byte) string {
 	return strings.ToValidUTF8(strings.Trim(string(line), " \t"), "") // a carriage return counts (fs/binfmt_script.c)
 }
 
+// readers go from layer to layer.
+var readers = sync.Pool{New: func() any { return new(elfdeps.Reader) }}
+
 // layer lists what was collected.
 func (b *builder) layer() *Layer {
-	l := &Layer{Entries: make([]Entry, 0, b.items), Skipped: b.skipped}
+	if b.reader != nil {
+		readers.Put(b.reader)
+		b.reader = nil
+	}
+	l := &Layer{Entries: make([]*Entry, 0, b.items), Skipped: b.skipped}
 	b.list(l, b.root)
-	slices.SortFunc(l.Entries, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(l.Entries, func(a, b *Entry) int { return strings.Compare(a.Path, b.Path) })
 	l.linkBack()
 	slices.Sort(l.Whiteouts)
 	slices.Sort(l.Opaque)
@@ -625,8 +664,7 @@ func (b *builder) layer() *Layer {
 // linkBack gives hard links that stand before their target in the tar the file
 // that they mean.
 func (l *Layer) linkBack() {
-	for i := range l.Entries {
-		e := &l.Entries[i]
+	for _, e := range l.Entries {
 		if e.Type != HardLink {
 			continue
 		}
@@ -639,11 +677,11 @@ func (l *Layer) linkBack() {
 }
 
 func (l *Layer) find(p string) *Entry {
-	i, ok := slices.BinarySearchFunc(l.Entries, p, func(e Entry, p string) int { return strings.Compare(e.Path, p) })
+	i, ok := slices.BinarySearchFunc(l.Entries, p, func(e *Entry, p string) int { return strings.Compare(e.Path, p) })
 	if !ok {
 		return nil
 	}
-	return &l.Entries[i]
+	return l.Entries[i]
 }
 
 // list adds what is in a directory, and lets go of it.
@@ -656,7 +694,7 @@ func (b *builder) list(l *Layer, dir *item) {
 			l.Whiteouts = append(l.Whiteouts, it.Path)
 			continue
 		}
-		l.Entries = append(l.Entries, it.Entry)
+		l.Entries = append(l.Entries, &it.Entry)
 		if it.IsDir() {
 			b.list(l, it)
 		}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -333,6 +332,7 @@ func TestRegistryErrors(t *testing.T) {
 		{handled(t, false, status(403)), "HOST/app:1: HOST refused the login or the image does not exist: check the name, and run `docker login HOST`"},
 		{handled(t, false, status(429)), "HOST/app:1: HOST limits the number of requests: wait, or run `docker login HOST`"},
 		{handled(t, false, status(501)), "HOST/app:1: HOST answered 501 Not Implemented: try again later, or ask whoever runs it"},
+		{handled(t, false, func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(501); return true }), "HOST/app:1: HOST answered 501 Not Implemented: try again later, or ask whoever runs it"},
 	}
 	for _, tt := range tests {
 		wantError(t, tt.ref, Options{}, tt.want)
@@ -436,46 +436,19 @@ func TestDamagedBlobs(t *testing.T) {
 
 // The registry that most people run.
 func TestDistribution(t *testing.T) {
-	program := need(t, "docker-registry", "docker-registry")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	host, end, err := imagetest.Distribution(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := l.Addr().String()
-	l.Close()
-	dir := t.TempDir()
-	config := filepath.Join(dir, "config.yml")
-	body := "version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: " + dir + "}}\nhttp: {addr: '" + host + "'}\n"
-	if err := os.WriteFile(config, []byte(body), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	cmd := exec.Command(program, "serve", config)
-	cmd.Stderr = &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	defer end()
 	noDockerConfig(t)
 	ref, err := name.ParseReference(host + "/a/b/app:1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, host)
 	if err := remote.Write(ref, v1Image(t, appImage), remote.WithAuth(authn.Anonymous)); err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
+		t.Fatal(err)
 	}
 	wantApp(t, ref.Name(), Options{})
 	wantError(t, host+"/a/b/app:2", Options{}, "HOST/a/b/app:2: HOST has no such image: check the repository and tag (a/b/app, 2)")
-}
-
-func waitFor(t *testing.T, host string) {
-	t.Helper()
-	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if c, err := net.Dial("tcp", host); err == nil {
-			c.Close()
-			return
-		}
-	}
-	t.Fatalf("nothing answers at %s", host)
 }

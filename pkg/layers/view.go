@@ -101,14 +101,14 @@ func (v *view) lookup(p string, follow bool) (string, node, syscall.Errno) {
 	if d.errno != 0 {
 		return "", node{}, d.errno
 	}
-	if !v.may(v.fs.nodes[d.real], search) {
+	if n, _ := v.fs.get(d.real); !v.may(n, search) {
 		return "", node{}, syscall.EACCES
 	}
 	if len(base) > maxPart {
 		return "", node{}, syscall.ENAMETOOLONG
 	}
 	real := join(d.real, base)
-	n, ok := v.fs.nodes[real]
+	n, ok := v.fs.get(real)
 	switch {
 	case !ok:
 		return real, node{}, syscall.ENOENT
@@ -138,7 +138,7 @@ func (v *view) dir(text string) dirResult {
 // and `..` of the root is the root.
 func (v *view) walk(p string, follow bool) (string, node, syscall.Errno) {
 	cur, rest := "", strings.Split(p, "/")
-	n := v.fs.nodes[""]
+	n, _ := v.fs.get("")
 	for links := 0; len(rest) > 0; {
 		part := rest[0]
 		rest = rest[1:]
@@ -153,13 +153,13 @@ func (v *view) walk(p string, follow bool) (string, node, syscall.Errno) {
 			continue
 		case part == "..":
 			cur = parent(cur)
-			n = v.fs.nodes[cur]
+			n, _ = v.fs.get(cur)
 			continue
 		case len(part) > maxPart:
 			return cur, n, syscall.ENAMETOOLONG
 		}
 		next := join(cur, part)
-		child, ok := v.fs.nodes[next]
+		child, ok := v.fs.get(next)
 		if !ok {
 			return next, node{}, syscall.ENOENT
 		}
@@ -171,7 +171,8 @@ func (v *view) walk(p string, follow bool) (string, node, syscall.Errno) {
 				return next, child, syscall.ENOENT
 			}
 			if strings.HasPrefix(child.Link, "/") {
-				cur, n = "", v.fs.nodes[""]
+				cur = ""
+				n, _ = v.fs.get("")
 			}
 			rest = append(strings.Split(child.Link, "/"), rest...)
 			continue

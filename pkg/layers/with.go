@@ -27,27 +27,31 @@ func NewLayer(entries []Entry, whiteouts ...string) *Layer {
 	for i, p := range slices.Sorted(maps.Keys(byPath)) {
 		e := byPath[p]
 		e.Inode = i + 1
-		l.Entries = append(l.Entries, e)
+		l.Entries = append(l.Entries, &e)
 	}
 	return l
 }
 
 // With is the file system with one more layer on top, as [Merge] of all layers
-// gives it; f is left as it is. It costs a copy of the names, not another merge.
+// gives it; f is left as it is. It costs what the layers have that were laid over
+// a merge so, not another merge.
 //
 // It differs from Merge in what it does not know any more of the layers below:
 // of a path that two of them have removed, [FS.Removed] names the lower one, and
 // a hard link of l to a file that l or an upper layer hides has no target.
 func (f *FS) With(l *Layer, info LayerInfo) *FS {
 	top := len(f.Layers)
-	out := newFS()
+	out := newFS(f.below)
 	out.Layers = append(slices.Clone(f.Layers), info)
 	out.Skipped = slices.Clone(f.Skipped)
 	for _, s := range l.Skipped {
 		out.Skipped = append(out.Skipped, LayerSkip{top, s})
 	}
-	out.nodes, out.removed = maps.Clone(f.nodes), maps.Clone(f.removed)
-	o := overlay{below: f, fs: out, top: top, gone: map[string]bool{}}
+	out.removed = maps.Clone(f.removed)
+	for _, n := range f.over.nodes {
+		out.over.set(n)
+	}
+	o := overlay{below: f, fs: out, top: top}
 	for _, p := range l.Whiteouts {
 		o.clear(p, true)
 		o.hide(p, true)
@@ -57,10 +61,10 @@ func (f *FS) With(l *Layer, info LayerInfo) *FS {
 			o.clear(p, true)
 		}
 	}
-	for i := range l.Entries {
-		o.put(&l.Entries[i])
+	for _, e := range l.Entries {
+		o.put(e)
 	}
-	out.listOnce.Do(func() { out.paths = o.list() })
+	out.over.sort()
 	return out
 }
 
@@ -69,19 +73,16 @@ type overlay struct {
 	below *FS
 	fs    *FS
 	top   int
-	gone  map[string]bool // paths of below that are no more
-	added []string        // paths that below has not
 }
 
 // hide takes a path of below away; told says that it was removed, as against
 // replaced.
 func (o *overlay) hide(p string, told bool) {
-	n, there := o.fs.nodes[p]
+	n, there := o.fs.get(p)
 	if !there || p == "" {
 		return
 	}
-	delete(o.fs.nodes, p)
-	o.gone[p] = true
+	o.fs.over.set(node{&Entry{Path: p}, gone})
 	if told && !n.IsDir() && (n.Object != nil || strings.Contains(path.Base(p), ".so")) {
 		o.fs.removed[p] = Removal{Had: n.layer, By: o.top}
 	}
@@ -96,7 +97,7 @@ func (o *overlay) clear(dir string, told bool) {
 
 func (o *overlay) put(e *Entry) {
 	delete(o.fs.removed, e.Path)
-	old, there := o.fs.nodes[e.Path]
+	old, there := o.fs.get(e.Path)
 	if !e.IsDir() {
 		if there && old.IsDir() {
 			o.clear(e.Path, false)
@@ -113,41 +114,19 @@ func (o *overlay) put(e *Entry) {
 	if e.Type == HardLink {
 		e = o.linked(e)
 	}
-	if !there {
-		if !o.gone[e.Path] {
-			o.added = append(o.added, e.Path)
-		}
-		delete(o.gone, e.Path)
-	}
-	o.fs.nodes[e.Path] = node{e, o.top}
+	o.fs.over.set(node{e, o.top})
 }
 
 // linked is the file that a hard link into the layers below means.
 func (o *overlay) linked(e *Entry) *Entry {
 	linked := *e
-	if n, ok := o.below.nodes[e.Link]; ok && !n.IsDir() {
+	if n, ok := o.below.get(e.Link); ok && !n.IsDir() {
 		linked = *n.Entry
 		linked.Path = e.Path
 		return &linked
 	}
 	linked.Type, linked.Fault = Regular, fmt.Sprintf("it is a hard link to %s, which is not there", printable(e.Link))
 	return &linked
-}
-
-// list are the paths in their order.
-func (o *overlay) list() []string {
-	below := o.below.list()
-	slices.Sort(o.added)
-	paths := make([]string, 0, len(below)+len(o.added))
-	for _, p := range below {
-		for len(o.added) > 0 && o.added[0] < p {
-			paths, o.added = append(paths, o.added[0]), o.added[1:]
-		}
-		if len(o.gone) == 0 || !o.gone[p] {
-			paths = append(paths, p)
-		}
-	}
-	return append(paths, o.added...)
 }
 
 // Keeps reports whether an index made under the options keeps a file's bytes:

@@ -206,10 +206,10 @@ func manyFiles(n int) *layers.FS {
 		copy(o.Ident[:], elf.ELFMAG)
 		o.Ident[elf.EI_CLASS], o.Ident[elf.EI_DATA], o.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1
 		o.Type, o.Machine, o.Version, o.Dynamic, o.Stack = elf.ET_DYN, elf.EM_X86_64, 1, true, elfdeps.StackNoExec
-		l.Entries = append(l.Entries, layers.Entry{Path: path, Size: 10000, Mode: 0o755, Inode: len(l.Entries) + 1, Object: o})
+		l.Entries = append(l.Entries, &layers.Entry{Path: path, Size: 10000, Mode: 0o755, Inode: len(l.Entries) + 1, Object: o})
 	}
 	dir := func(path string) {
-		l.Entries = append(l.Entries, layers.Entry{Path: path, Type: layers.Dir, Mode: 0o755})
+		l.Entries = append(l.Entries, &layers.Entry{Path: path, Type: layers.Dir, Mode: 0o755})
 	}
 	dir("lib64")
 	add("lib64/ld-linux-x86-64.so.2", &elfdeps.Object{Soname: "ld-linux-x86-64.so.2", Libc: &elfdeps.Libc{

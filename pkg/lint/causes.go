@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
-	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -46,7 +45,7 @@ func (w *world) causes() []Finding {
 				switch {
 				case e.Musl: // the whole line
 					text = ""
-				case e.Kind == elfdeps.InnerError: // an assertion of the loader's
+				case e.Kind == elfdeps.InnerError || e.Kind == elfdeps.CutError: // an assertion of the loader's, or a signal
 					text, severity, because = "", Error, ""
 				case isVersion(e):
 					text, severity, because = entry.name+": ", Error, ""
@@ -66,12 +65,13 @@ func (w *world) causes() []Finding {
 				c := causeOf(all, e)
 				severity := Warning
 				because := in.helped
-				if because == "" && (isVersion(e) || isStack(e) || w.packs.family(e.Name) != nil && !e.Unknown) {
+				if because == "" && (isVersion(e) || isStack(e) || !e.Unknown && (w.packs.family(e.Name) != nil || w.startsPython(in.home))) {
 					severity = Error
 				}
 				c.meet(e, realPath(w.img.FS, f.path), severity)
 				c.raise(severity, because)
-				c.effect(Effect{f.step.Effect, expand(f.step.Error, "{error}", e.Error())})
+				c.cuda = cmp.Or(c.cuda, in.dist.cuda())
+				c.effect(Effect{f.step.Effect, reads(f.step.Error, e, "{stem}", stem(e.Name))})
 			}
 		}
 	}
@@ -121,10 +121,6 @@ func (w *world) noneServes() []Finding {
 	}
 	var list []Finding
 	for g, objects := range all {
-		if g.of.Chosen != "" {
-			list = append(list, w.notChosen(g.of, g.dir)...)
-			continue
-		}
 		missing := map[string]bool{}
 		f := Finding{Rule: "unresolved-library", Severity: Warning, Effects: []Effect{{g.of.Effect, g.of.Error}}, Fixes: []string{g.of.Fix}}
 		for _, o := range objects {
@@ -149,34 +145,6 @@ func (w *world) noneServes() []Finding {
 	return list
 }
 
-// notChosen is about files of which the CUDA version of torch chooses one, where
-// that one is not there.
-func (w *world) notChosen(x *Exception, dir string) []Finding {
-	if _, set := w.getenv(x.Unless); set {
-		return nil
-	}
-	var list []Finding
-	for _, p := range w.inv.Pythons {
-		pkg, b := w.inv.Wheels(p)[x.Dist], w.buildOf(p, "torch")
-		if pkg == nil || b == nil || b.CUDA == "" || !isIn(dir, pkg.Dir) {
-			continue
-		}
-		cuda := strings.ReplaceAll(numbers(b.CUDA, 2), ".", "")
-		chosen := expand(x.Chosen, "{cuda}", cuda)
-		if fits, err := inventory.Satisfies(pkg.Version, x.Versions); err != nil || !fits || w.isFile(path.Join(dir, chosen)) {
-			continue
-		}
-		list = append(list, Finding{
-			Rule: "missing-sublibrary", Severity: Warning, Library: chosen,
-			Message:  fmt.Sprintf("%s %s has no %s, which the torch %s beside it asks for", pkg.Name, pkg.Version, chosen, b.Version),
-			Effects:  []Effect{{x.Effect, expand(x.Error, "{chosen}", chosen)}},
-			NeededBy: []File{w.file(pkg.Path)}, Present: []File{w.file(b.Path)},
-			Fixes: []string{expand(x.Fix, "{cuda}", b.CUDA)},
-		})
-	}
-	return list
-}
-
 // meetOpen adds what failed to open by name.
 func (w *world) meetOpen(c *cause, m *missedOpen) {
 	by := m.by
@@ -188,6 +156,9 @@ func (w *world) meetOpen(c *cause, m *missedOpen) {
 	c.needers[by] = true
 	c.raise(m.severity, m.because)
 	c.effect(m.effect)
+	for _, e := range m.also {
+		c.effect(e)
+	}
 	c.cuda, c.front = cmp.Or(c.cuda, m.cuda), cmp.Or(c.front, m.by)
 	c.part = c.part || m.front != "" && w.packs.family(m.front) == w.packs.family(m.err.Name)
 }
@@ -226,7 +197,9 @@ func (c *cause) meet(e *elfdeps.Error, affected string, severity Severity) {
 	if e.By != nil && e.By.Real() != "" {
 		by = e.By.Real()
 	}
-	c.needers[by] = true
+	if by != e.Subject { // a file that is cut off asks for nothing
+		c.needers[by] = true
+	}
 	graver := c.first == nil || severity != c.grave && severity.AtLeast(c.grave)
 	as := c.first != nil && severity == c.grave
 	if graver || as && isVersion(e) && newer(e.Name, c.first.Name) || as && by < c.by && e.Name == c.first.Name {
@@ -285,13 +258,12 @@ func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 	}
 	for _, p := range []string{o.path, by} {
 		if x := exception(w.packs.Optional, p); x != nil {
-			if x.ForGPU && w.wantsGPU() {
-				return Warning, x.Why
-			}
 			return Note, x.Why
 		}
 	}
-	if x := exception(w.packs.AnyOf, o.path); x != nil && w.anyServes(x, o) {
+	if why, known := w.notChosen(o.path); known && why != "" {
+		return Note, why
+	} else if x := exception(w.packs.AnyOf, o.path); !known && x != nil && w.anyServes(x, o) {
 		return Note, x.Why
 	}
 	if in := w.installOf(o.path); in != nil && in.helped != "" {
@@ -420,8 +392,9 @@ func (w *world) finding(c *cause) Finding {
 		f.Rule = "unusable-library"
 	case fam == nil:
 		f.Rule = "unresolved-library"
-	case !e.Missing():
-		f.Rule = "unusable-library"
+	case !e.Missing() || path.IsAbs(e.Name) && w.isFile(e.Name):
+		// glibc says of a file for another machine that it is not there.
+		f.Rule, f.Present = "unusable-library", nil
 	case linked:
 		f.Rule = "library-not-on-path"
 	case len(f.Present) > 0:
@@ -521,6 +494,8 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []str
 		return nil
 	case !e.Missing():
 		list = append(list, w.wholeFix(e.Subject))
+	case f.Rule == "unusable-library":
+		list = append(list, w.wholeFix(cmp.Or(e.Subject, e.Name)))
 	case f.Rule == "missing-link":
 		return append(list, w.linkFix(f))
 	case f.Rule == "broken-entrypoint" && len(f.Present) > 0:
@@ -584,7 +559,7 @@ func (w *world) ldconfigFix(dir string) []string {
 // wholeFix says how a file that cannot be used is mended. What stands for a library
 // in a few bytes is a text.
 func (w *world) wholeFix(file string) string {
-	if e, _, ok := w.img.FS.Lookup(file); ok && e.Object == nil && e.Size > 0 && e.Size < 512 {
+	if e, _, ok := w.img.FS.Lookup(file); ok && e.Object == nil && e.Size > 8 && e.Size < 512 {
 		return fmt.Sprintf("put the library itself in the place of %s, which has %d bytes: it may be a Git LFS pointer (`git lfs pull` before the build), or a link that was unpacked as a text", file, e.Size)
 	}
 	return fmt.Sprintf("replace %s with a whole copy: rebuild the layer that brought it", file)

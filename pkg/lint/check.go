@@ -41,8 +41,10 @@ var checks = []check{
 	{"cuda-major-absent", (*world).cudaMajors},
 	{"cuda-differs", (*world).cudaDiffers},
 	{"cpu-build", (*world).cpuBuilds},
-	{"missing-toolchain", (*world).compilersMissing},
+	{"feature-needs", (*world).unmetNeeds},
+	{"build-not-there", (*world).choiceMissing},
 	{"double-owner", (*world).doubleOwners},
+	{"wheel-file-changed", (*world).wheelFilesChanged},
 }
 
 // check runs the checks. A finding that names no severity gets its rule's.

@@ -67,7 +67,8 @@ func (w *world) ldPathMissing() []Finding {
 		if _, _, ok := w.img.FS.Lookup(e); ok {
 			continue
 		}
-		f := Finding{Message: fmt.Sprintf("LD_LIBRARY_PATH names %s, which is not there", e), Fixes: []string{w.without(func(x string) bool { return x == e })}}
+		values := map[string]string{"dir": e}
+		f := Finding{Message: fmt.Sprintf("LD_LIBRARY_PATH names %s, which is not there", e), Fixes: []string{w.edited("ld-path-missing", values)}, Values: values}
 		if literal {
 			f.Message = fmt.Sprintf("LD_LIBRARY_PATH names %s: only a shell would replace what is in it", e)
 			f.Severity = Warning
@@ -88,6 +89,7 @@ func (w *world) ldPathFile() []Finding {
 			Message: fmt.Sprintf("LD_LIBRARY_PATH names %s, which is a file: the loader takes directories only", e),
 			Present: []File{w.file(e)},
 			Fixes:   []string{fmt.Sprintf("name its directory, %s, instead", path.Dir(e))},
+			Values:  map[string]string{"file": e},
 		})
 	}
 	return list
@@ -100,7 +102,7 @@ func (w *world) ldPathEmpty() []Finding {
 	dir := path.Join("/", w.env().Cwd)
 	f := Finding{
 		Message: fmt.Sprintf("LD_LIBRARY_PATH has an empty element: libraries are looked for in the working directory, %s", dir),
-		Fixes:   []string{w.without(func(string) bool { return false }) + "; in a Dockerfile, ${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} adds nothing when the variable is empty"},
+		Fixes:   []string{w.edited("ld-path-empty", nil) + "; in a Dockerfile, ${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} adds nothing when the variable is empty"},
 	}
 	// What lies there comes before the image's own libraries.
 	var shadows []string
@@ -254,7 +256,7 @@ func (w *world) driverPathLost() []Finding {
 	f := Finding{
 		Message: fmt.Sprintf("LD_LIBRARY_PATH has lost %s, which the base image had", mountedDriver), Library: "libcuda.so.1",
 		Effects: []Effect{{"where the driver is mounted there (GKE), programs do not find it and go on without the GPU", "libcuda.so.1: cannot open shared object file: No such file or directory"}},
-		Fixes:   []string{"ENV LD_LIBRARY_PATH=" + strings.Join(append(slices.DeleteFunc(slices.Clone(w.pathEntries()), func(e string) bool { return e == "" }), "/usr/local/nvidia/lib", mountedDriver), ":")},
+		Fixes:   []string{w.edited("driver-path-lost", nil)},
 	}
 	if _, configured := w.searchDirs()[mountedDriver]; configured {
 		f.Severity, f.Because = Note, "/etc/ld.so.conf.d names the directory: where ldconfig runs when the container starts, the driver is found"
@@ -319,7 +321,7 @@ func (w *world) gpuHidden() []Finding {
 	return []Finding{{
 		Message: fmt.Sprintf("NVIDIA_VISIBLE_DEVICES=%s asks for no GPU, and the image has programs for one", value),
 		Effects: []Effect{{"where nothing else sets the variable, the container runs without GPU", "Found no NVIDIA driver on your system"}},
-		Fixes:   []string{"ENV NVIDIA_VISIBLE_DEVICES=all, or leave it unset: `docker run --gpus` and Kubernetes set it"},
+		Fixes:   []string{w.edited("gpu-hidden", nil) + ", or leave it unset: `docker run --gpus` and Kubernetes set it"},
 	}}
 }
 
@@ -346,11 +348,13 @@ func (w *world) driverCapabilities() []Finding {
 		if len(users) == 0 {
 			continue
 		}
+		values := map[string]string{"lacks": c.Name}
 		f := Finding{
 			Message:  fmt.Sprintf("NVIDIA_DRIVER_CAPABILITIES leaves out %q, which %s needs", c.Name, path.Base(users[0])),
 			Effects:  []Effect{{Text: c.Effect}},
 			NeededBy: w.filesOf(users),
-			Fixes:    []string{"ENV NVIDIA_DRIVER_CAPABILITIES=" + strings.Join(append(slices.DeleteFunc(slices.Clone(words), func(x string) bool { return x == "" }), c.Name), ",")},
+			Fixes:    []string{w.edited("driver-capabilities", values)},
+			Values:   values,
 		}
 		if !set || value == "" {
 			f.Severity = Note
@@ -364,6 +368,7 @@ func (w *world) driverCapabilities() []Finding {
 				Message: fmt.Sprintf("NVIDIA_DRIVER_CAPABILITIES has %q, which is no capability", word),
 				Effects: []Effect{{"the container does not start", "unsupported driver capabilities"}},
 				Fixes:   []string{"use compute, utility, video, graphics, display, compat32, ngx, or all"},
+				Values:  map[string]string{"unknown": word},
 			})
 		}
 	}

@@ -183,7 +183,7 @@ func (w *world) requirementsUnmet() []Finding {
 				}
 				list = append(list, w.unmetFinding(p, u, "requires", pin.Severity, Effect{Text: pin.Why}))
 			}
-			list = append(list, w.needsUnmet(p, pkg, wheels)...)
+			list = append(list, w.madeForOther(p, pkg, wheels)...)
 		}
 	}
 	return list
@@ -200,11 +200,11 @@ func (w *world) unmetFinding(p *inventory.Python, u unmet, verb string, severity
 	}
 }
 
-// needsUnmet are what the packs know of a package's needs, where its own metadata
+// madeForOther are what the packs know of a package's needs, where its own metadata
 // does not say it.
-func (w *world) needsUnmet(p *inventory.Python, pkg *inventory.Package, wheels map[string]*inventory.Package) []Finding {
+func (w *world) madeForOther(p *inventory.Python, pkg *inventory.Package, wheels map[string]*inventory.Package) []Finding {
 	var list []Finding
-	for _, n := range w.packs.Needs {
+	for _, n := range w.packs.MadeFor {
 		if fits, err := inventory.Satisfies(pkg.Version, n.Versions); !match(n.Package, pkg.Name) || err != nil || !fits {
 			continue
 		}
@@ -248,7 +248,7 @@ func (w *world) cudnns(p *inventory.Python, wheels map[string]*inventory.Package
 		switch {
 		case pkg.Kind == inventory.Conda && pkg.Dir == p.Prefix && (pkg.Name == "cudnn" || pkg.Name == "libcudnn"):
 			list = append(list, found{pkg.Version, pkg.Path, false})
-		case pkg.Kind == inventory.Deb && strings.HasPrefix(pkg.Name, "libcudnn") && !strings.Contains(pkg.Name, "-dev") && !strings.Contains(pkg.Name, "header"):
+		case (pkg.Kind == inventory.Deb || pkg.Kind == inventory.RPM) && strings.HasPrefix(pkg.Name, "libcudnn") && !strings.Contains(pkg.Name, "-dev") && !strings.Contains(pkg.Name, "header"):
 			version, _, _ := strings.Cut(pkg.Version, "-")
 			list = append(list, found{version, pkg.Path, false})
 		}
@@ -627,7 +627,8 @@ func (w *world) sharedFiles(p *inventory.Python, wheels map[string]*inventory.Pa
 	first := map[string]owner{}
 	shared := map[[2]string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(wheels)) {
-		for file, hash := range wheels[name].Files {
+		for file, listed := range wheels[name].Files {
+			hash := listed.Hash
 			if hash == "" || !strings.Contains(path.Base(file), ".so") || !w.isFile(file) {
 				continue
 			}
@@ -676,9 +677,23 @@ func (w *world) requiredFixes(list []Finding) {
 // requiredFix is how the package that has a file would get a library, empty when
 // it does not say.
 func (w *world) requiredFix(file, library string) string {
-	p, pkg, wheels := w.ownerOf(file)
+	p, pkg, wheels, r := w.requirement(file, library)
 	if pkg == nil {
 		return ""
+	}
+	options := ""
+	if wheels[r.Name] != nil {
+		options = "--force-reinstall --no-deps "
+	}
+	return fmt.Sprintf("pip install %s'%s%s', which %s %s requires", options, r.Name, r.Specifiers, pkg.Name, w.version(p, pkg))
+}
+
+// requirement is what the package that has a file requires of a library, where it
+// is one release; pkg is nil when it does not say.
+func (w *world) requirement(file, library string) (p *inventory.Python, pkg *inventory.Package, wheels map[string]*inventory.Package, r inventory.Requirement) {
+	p, pkg, wheels = w.ownerOf(file)
+	if pkg == nil {
+		return nil, nil, nil, r
 	}
 	for _, line := range pkg.Requires {
 		r, err := inventory.ParseRequirement(line)
@@ -688,13 +703,9 @@ func (w *world) requiredFix(file, library string) string {
 		if holds, known := r.Applies(w.marker(p)); !holds || !known || !isVersion440(strings.TrimPrefix(r.Specifiers, "==")) {
 			continue
 		}
-		options := ""
-		if wheels[r.Name] != nil {
-			options = "--force-reinstall --no-deps "
-		}
-		return fmt.Sprintf("pip install %s'%s%s', which %s %s requires", options, r.Name, r.Specifiers, pkg.Name, w.version(p, pkg))
+		return p, pkg, wheels, r
 	}
-	return ""
+	return nil, nil, nil, r
 }
 
 // brings reports whether a distribution is the one that has a library.

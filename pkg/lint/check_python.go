@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
 // Checks of packages that are there for another Python than the one that reads
@@ -124,42 +122,4 @@ func (w *world) pythonVersions() []string {
 		}
 		return 1
 	})
-}
-
-// compilersMissing finds packages that compile code when they are used, in an image
-// that has no compiler.
-func (w *world) compilersMissing() []Finding {
-	var list []Finding
-	for _, c := range w.packs.Compilers {
-		for _, p := range w.inv.Pythons {
-			wheels := w.inv.Wheels(p)
-			for _, name := range slices.Sorted(maps.Keys(wheels)) {
-				pkg := wheels[name]
-				if fits, err := inventory.Satisfies(pkg.Version, c.Versions); !match(c.Package, name) || err != nil || !fits || w.hasProgram(c) {
-					continue
-				}
-				list = append(list, Finding{
-					Message:  fmt.Sprintf("%s %s compiles code when it is used, and the image has no %s", name, pkg.Version, c.Name),
-					Effects:  []Effect{{c.Effect, c.Error}},
-					NeededBy: []File{w.file(pkg.Path)},
-					Fixes:    []string{c.Fix},
-				})
-			}
-		}
-	}
-	return list
-}
-
-// hasProgram reports whether one of a compiler's programs is in a directory of
-// programs, or a variable names another.
-func (w *world) hasProgram(c *Compiler) bool {
-	if value, set := w.getenv(c.Variable); set && value != "" {
-		return true
-	}
-	for e := range w.img.FS.All() {
-		if dir := path.Base(path.Dir(e.Path)); (dir == "bin" || dir == "cuda-bin") && matchAny(c.Programs, path.Base(e.Path)) {
-			return true
-		}
-	}
-	return false
 }

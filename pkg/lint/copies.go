@@ -81,6 +81,18 @@ func (w *world) copies() []Copies {
 // isStub reports whether a path is that of a library for linking alone.
 func isStub(p string) bool { return strings.Contains(p, "/stubs/") }
 
+// maxStub is more than any stub of libcuda has (70 KB in CUDA 13.0) and less than any
+// driver's (10 MB and more), in bytes.
+const maxStub = 1 << 20
+
+// copiedStub reports whether a file of the image is a stub of libcuda that was copied
+// out of its directory: the driver's own has its release in its name.
+func (w *world) copiedStub(real string) bool {
+	e, _, ok := w.img.FS.Lookup(real)
+	base := path.Base(real)
+	return ok && (base == "libcuda.so.1" || base == "libcuda.so") && e.Size > 0 && e.Size < maxStub && !strings.Contains(real, "/wsl/")
+}
+
 // users are the processes that get a file.
 func (w *world) users(real string) []User {
 	var list []User
@@ -188,6 +200,7 @@ func (w *world) brokenParts(r *run) []Finding {
 			continue
 		}
 		f := w.symbolFinding(unboundOf(r.title, m.effect, m.err))
+		f.Effects = append(f.Effects, m.also...)
 		if !m.severity.AtLeast(f.Severity) {
 			f.Severity = m.severity
 		}
@@ -224,7 +237,11 @@ func (w *world) oneReleaseFix(r *run, stray, with string) []string {
 			fixes = append(fixes, "or ENV LD_LIBRARY_PATH="+strings.Join(append([]string{path.Dir(with)}, slices.DeleteFunc(strings.Split(old, ":"), func(d string) bool { return d == "" || d == path.Dir(with) })...), ":"))
 		}
 	}
-	return append(fixes, fmt.Sprintf("or keep one release: remove the files of the other in %s", dir))
+	keep := fmt.Sprintf("keep one release: remove the files of the other in %s", dir)
+	if len(fixes) > 0 {
+		keep = "or " + keep
+	}
+	return append(fixes, keep)
 }
 
 func (w *world) sameDir(a, b string) bool { return realPath(w.img.FS, a) == realPath(w.img.FS, b) }
@@ -236,17 +253,23 @@ func (w *world) twoReleases(r *run) []Finding {
 		if len(fam.Together) == 0 {
 			continue
 		}
-		var parts []*elfdeps.Module
-		for _, m := range r.proc.Objects {
-			if w.isCopy(m) && matchAny(fam.Together, m.Object.Soname) {
-				parts = append(parts, m)
-			}
-		}
-		if f, ok := w.mixture(r, fam, parts); ok {
+		if f, ok := w.mixture(r, fam, w.partsOf(r, fam)); ok {
 			list = append(list, f)
 		}
 	}
 	return list
+}
+
+// partsOf are the files of a library that go together, in the order in which a
+// process has loaded them.
+func (w *world) partsOf(r *run, fam *Family) []*elfdeps.Module {
+	var parts []*elfdeps.Module
+	for _, m := range r.proc.Objects {
+		if w.isCopy(m) && matchAny(fam.Together, m.Object.Soname) {
+			parts = append(parts, m)
+		}
+	}
+	return parts
 }
 
 // mixture compares the releases of parts of one library. Parts of one directory
@@ -299,9 +322,9 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, firs
 	for _, m := range list {
 		f.Present = append(f.Present, w.file(m.Real()))
 		f.Affected = append(f.Affected, m.Real())
-		if dir := path.Dir(m.Real()); !dirs[dir] {
-			dirs[dir] = true
-			version := w.releaseOfModule(m).String()
+		version := w.releaseOfModule(m).String()
+		if dir := path.Dir(m.Real()); !dirs[dir+" "+version] {
+			dirs[dir+" "+version] = true
 			if version == "" {
 				version = "an unknown release"
 			}
@@ -310,38 +333,45 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, firs
 	}
 	f.Message = fmt.Sprintf("two releases of %s in one process: %s", fam.Title, strings.Join(said, ", "))
 	f.Effects = []Effect{{Text: r.title + " takes parts of both; calls from one to the other may fail or abort the process"}}
+	fails := w.mixedEffects(r, list)
+	if len(fails) > 0 {
+		f.Severity, f.Effects = Error, append(f.Effects, fails...)
+	}
 	f.Fixes = w.oneReleaseFix(r, stray.Real(), first.Real())
 	// cuDNN 9's front library passes calls on, and a newer graph library takes
 	// those of an older one.
-	if front, part := w.releaseOfModule(first), w.releaseOfModule(stray); len(front) > 0 && front[0] >= 9 && front.compare(part) < 0 {
+	if front, part := w.releaseOfModule(first), w.releaseOfModule(stray); len(fails) == 0 && len(front) > 0 && front[0] >= 9 && front.compare(part) < 0 {
 		f.Severity, f.Because = Note, "the parts are newer than the library that opens them"
-	}
-	if engine := w.strayEngine(list); engine != nil {
-		f.Severity, f.Because, f.Library = Error, "", engine.Object.Soname
-		f.Effects = []Effect{{r.title + ": convolutions fail on the GPU", "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH"}}
-		f.Fixes = w.oneReleaseFix(r, engine.Real(), first.Real())
-		if len(w.present(engine.Object.Soname)) == 1 {
-			f.Fixes = append([]string{fmt.Sprintf("install a release of cuDNN that is whole: that in %s has no %s, so that %s is taken", path.Dir(first.Real()), engine.Object.Soname, engine.Real())}, f.Fixes...)
-		}
 	}
 	return f
 }
 
-// strayEngine is an engine of cuDNN 9 that is of another release than the graph
-// library, which opens it and refuses it
-// (https://github.com/pytorch/pytorch/issues/188892).
-func (w *world) strayEngine(list []*elfdeps.Module) *elfdeps.Module {
-	i := slices.IndexFunc(list, func(m *elfdeps.Module) bool { return strings.HasPrefix(m.Object.Soname, "libcudnn_graph.so.") })
-	if i < 0 {
+// mixedEffects are what fails in a framework whose process has these parts of a
+// library.
+func (w *world) mixedEffects(r *run, parts []*elfdeps.Module) []Effect {
+	if r.in == nil || len(parts) == 0 {
 		return nil
 	}
-	graph := w.releaseOfModule(list[i])
-	for _, m := range list {
-		if rel := w.releaseOfModule(m); strings.HasPrefix(m.Object.Soname, "libcudnn_engines_") && graph != nil && rel != nil && rel.compare(graph) != 0 {
-			return m
+	var list []Effect
+	odd := w.oddParts(parts)
+	for _, x := range r.in.Mixed {
+		if slices.ContainsFunc(odd, func(m *elfdeps.Module) bool { return match(x.Library, m.Object.Soname) }) {
+			list = append(list, Effect{x.Effect, x.Error})
 		}
 	}
-	return nil
+	return list
+}
+
+// oddParts are the parts of a library, but for the first, which opens the others, that
+// are of another release than the one that the first has opened first.
+func (w *world) oddParts(list []*elfdeps.Module) []*elfdeps.Module {
+	var odd []*elfdeps.Module
+	for _, m := range list[1:] {
+		if a, b := w.releaseOfModule(list[1]), w.releaseOfModule(m); a != nil && b != nil && a.compare(b) != 0 {
+			odd = append(odd, m)
+		}
+	}
+	return odd
 }
 
 // own are the files of a library that a framework brings along or opens by its
@@ -349,7 +379,7 @@ func (w *world) strayEngine(list []*elfdeps.Module) *elfdeps.Module {
 func (w *world) own(in *install, soname string) []string {
 	var list []string
 	for _, o := range w.objects {
-		if o.elf.Soname == soname && (strings.HasPrefix(o.path, in.home+"/") || slices.ContainsFunc(in.preloads, func(p string) bool { return path.Dir(p) == path.Dir(o.path) })) {
+		if o.elf.Soname == soname && (strings.HasPrefix(o.path, in.home+"/") || slices.ContainsFunc(slices.Concat(in.preloads, in.opens), func(p string) bool { return path.Dir(p) == path.Dir(o.path) })) {
 			list = append(list, o.path)
 		}
 	}
@@ -369,16 +399,24 @@ func (w *world) refusals(r *run) []Finding {
 			}
 			found := w.releaseOfModule(m)
 			own := w.ownLike(r.in, x.Own)
-			wants := w.releaseOf(own)
+			wants, said := w.releaseOf(own), ""
+			if own == "" { // its wheel may say what it was made for
+				if _, pkg, _, req := w.requirement(path.Join(r.in.home, "__init__.py"), m.Object.Soname); pkg != nil {
+					wants, said = parseRelease(strings.TrimPrefix(req.Specifiers, "==")), fmt.Sprintf(" (it requires %s%s)", req.Name, req.Specifiers)
+				}
+			}
 			if len(wants) < x.Numbers || len(found) < x.Numbers || found[0] != wants[0] || found[:x.Numbers].compare(wants[:x.Numbers]) >= 0 {
 				continue
 			}
 			f := Finding{
 				Rule: "shadowed-library", Severity: Error, Family: w.packs.family(m.Object.Soname).ID, Library: m.Object.Soname,
-				Message: fmt.Sprintf("%s gets %s %s of %s (%s), and was made for %s", r.title, m.Object.Soname, found, path.Dir(m.Real()), howOf(m), wants),
+				Message: fmt.Sprintf("%s gets %s %s of %s (%s), and was made for %s%s", r.title, m.Object.Soname, found, path.Dir(m.Real()), howOf(m), wants, said),
 				Effects: []Effect{{x.Effect, expand(x.Error, "{own}", tuple(wants), "{found}", tuple(found))}},
-				Present: []File{w.file(m.Real()), w.file(own)}, Affected: []string{m.Real()},
-				Fixes: w.oneReleaseFix(r, m.Real(), own),
+				Present: []File{w.file(m.Real())}, Affected: []string{m.Real()},
+			}
+			f.Effects = append(f.Effects, w.mixedEffects(r, w.partsOf(r, w.packs.family(m.Object.Soname)))...)
+			if own != "" {
+				f.Present, f.Fixes = append(f.Present, w.file(own)), w.oneReleaseFix(r, m.Real(), own)
 			}
 			list = append(list, f)
 			break
@@ -498,13 +536,19 @@ func (w *world) drivers() []Finding {
 			}
 			f := Finding{Rule: "stub-driver", Library: m.Object.Soname, NeededBy: []File{}, Present: []File{w.file(real)}, Affected: []string{real}}
 			switch {
-			case w.onPath(path.Dir(real)):
+			case w.onPath(path.Dir(real)) && (isStub(real) || !w.copiedStub(real)):
 				continue // stubs-on-path and compat-on-path tell it
-			case isStub(real):
+			case isStub(real), w.copiedStub(real):
 				f.Severity = Error
+				if howOf(m) != "LD_LIBRARY_PATH" && slices.ContainsFunc(w.pathEntries(), func(e string) bool { return path.Clean(e) == mountedDriver }) {
+					f.Severity, f.Because = Warning, "where the driver is mounted at "+mountedDriver+" (GKE), it is found first"
+				}
 				f.Message = fmt.Sprintf("%s gets the stub %s instead of the driver (%s)", r.title, real, howOf(m))
 				f.Effects = []Effect{{"CUDA does not start", "Error 34: CUDA driver is a stub library"}}
 				f.Fixes = []string{"take the stubs directory out of LD_LIBRARY_PATH and ld.so.conf: it is for linking (LIBRARY_PATH) only"}
+				if !isStub(real) {
+					f.Fixes = []string{"remove " + real + ": it is a copy of the stub, and the driver's library comes from the host"}
+				}
 			case strings.Contains(real, "/compat/"):
 				f.Severity = Warning
 				f.Message = fmt.Sprintf("%s gets the compatibility driver %s (%s), whatever driver the host has", r.title, real, howOf(m))

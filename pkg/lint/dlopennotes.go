@@ -11,7 +11,8 @@ import (
 
 // dlopenNotes are the libraries that a file says it opens by name
 // (.note.dlopen), wants at least for what it is recommended for, and does not
-// find: any one of a note's names serves. What a plan knows is left to the plan.
+// find: any one of a note's names serves. A note without a priority recommends
+// (UAPI.12). What a plan knows is left to the plan.
 func (w *world) dlopenNotes() []missedOpen {
 	var list []missedOpen
 	for _, o := range w.objects {
@@ -24,7 +25,8 @@ func (w *world) dlopenNotes() []missedOpen {
 			continue
 		}
 		for _, note := range o.elf.Dlopen {
-			if note.Priority != "required" && note.Priority != "recommended" || len(note.Soname) == 0 {
+			priority := cmp.Or(note.Priority, "recommended")
+			if priority != "required" && priority != "recommended" || len(note.Soname) == 0 {
 				continue
 			}
 			err := firstThatOpens(p, m, note.Soname)
@@ -33,7 +35,7 @@ func (w *world) dlopenNotes() []missedOpen {
 			}
 			list = append(list, missedOpen{
 				by: o.path, name: err.Name, err: err, severity: Note,
-				because: fmt.Sprintf("the file says that it opens it by name (%s, %s)", cmp.Or(note.Feature, strings.Join(note.Soname, ", ")), note.Priority),
+				because: fmt.Sprintf("the file says that it opens it by name (%s, %s)", cmp.Or(note.Feature, strings.Join(note.Soname, ", ")), priority),
 			})
 		}
 	}

@@ -100,6 +100,9 @@ type Finding struct {
 	Because string `json:"because,omitempty"`
 	// Fixes are what to do, the best first.
 	Fixes []string `json:"fixes,omitempty"`
+	// Values are what the finding is about, by the names that its rule's edits have
+	// in braces.
+	Values map[string]string `json:"-"`
 }
 
 // Effect is what follows from a finding for a user of the image.
@@ -150,7 +153,7 @@ type Result struct {
 type Stats struct {
 	Files      int      `json:"files"`
 	ELF        int      `json:"elf_files"`
-	Packages   int      `json:"packages,omitempty"`   // wheels, conda, deb and apk packages
+	Packages   int      `json:"packages,omitempty"`   // wheels, conda, deb, apk and rpm packages
 	Frameworks []string `json:"frameworks,omitempty"` // "PyTorch at /opt/venv/…/torch"
 	Loaders    []string `json:"loaders,omitempty"`    // "/lib64/ld-linux-x86-64.so.2 (glibc 2.36)"
 }

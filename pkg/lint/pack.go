@@ -18,8 +18,6 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 	"gopkg.in/yaml.v3"
-
-	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
 // Packs is all that the packs say, checked.
@@ -29,6 +27,8 @@ type Packs struct {
 	Driver     Driver
 	Frameworks []*Framework
 	Dlopens    []*Dlopens
+	Needs      []*Need
+	Choices    []*Choice
 	Releases   []*Release
 	Toolkits   []*Toolkit
 	Optional   []*Exception
@@ -57,6 +57,8 @@ type Rule struct {
 	// Mend are the kinds of changes that may make a finding go away, in the order
 	// in which they are to be tried: one of [Mends] each. Without any, nothing is.
 	Mend []string `yaml:"mend"`
+	// Edits are what "variable" among them does: each is tried by itself.
+	Edits []Edit `yaml:"edits"`
 	// Fix says what to do in general, the best first; a finding says it of its
 	// image.
 	Fix     []string `yaml:"fix"`
@@ -64,7 +66,7 @@ type Rule struct {
 }
 
 // Mends are the kinds of changes that a rule may name; pkg/fix says what each is.
-var Mends = []string{"link", "path", "drop", "unpreload", "capabilities", "execstack", "ldconf", "add", "newer", "replace", "remove"}
+var Mends = []string{"link", "path", "drop", "unpreload", "variable", "execstack", "ldconf", "add", "newer", "replace", "remove"}
 
 // Family is a group of GPU libraries that come together.
 type Family struct {
@@ -91,6 +93,9 @@ type Framework struct {
 	// directory is it.
 	Package string `yaml:"package"`
 	Marker  string `yaml:"marker"`
+	// Without is a pattern of files below that directory: where there is one, another
+	// framework is meant.
+	Without string `yaml:"without"`
 	// Dist are the names of its distributions, as their dist-info directories
 	// and conda-meta have them; they tell its version.
 	Dist []string `yaml:"dist"`
@@ -104,6 +109,7 @@ type Framework struct {
 	Later     []Open    `yaml:"later"`
 	Uses      []Use     `yaml:"uses"`
 	Refuses   []Refusal `yaml:"refuses"`
+	Mixed     []Mixed   `yaml:"mixed"`
 	Helped    []Help    `yaml:"helped"`
 	Serves    []string  `yaml:"serves"`
 	Followers []string  `yaml:"followers"`
@@ -118,15 +124,30 @@ type Preload struct {
 	// a miss as well.
 	When  string   `yaml:"when"`
 	Files []string `yaml:"files"` // patterns below the directory that holds the framework
+	// Optional are patterns of files that are opened after them, where they are there.
+	Optional []string `yaml:"optional"`
+	// Missing is how it reads when the framework's first step fails and one of the
+	// patterns finds no file: {stem} is libcudart.so for .../libcudart.so.*. Empty:
+	// it goes on with what is there.
+	Missing string `yaml:"missing"`
 }
 
 // Step is one file that a framework opens.
 type Step struct {
-	Open string `yaml:"open"`
+	Open     string `yaml:"open"`
+	Versions string `yaml:"versions"` // of the framework; empty: all, as where it is not known
+	// Preload are patterns below the directory that holds the framework, of files
+	// that it opens by their full path before this one; when one cannot be loaded, the
+	// step fails.
+	Preload []string `yaml:"preload"`
+	// Unusable is how it reads when it is the file's own fault: {path} is the file.
+	Unusable string `yaml:"unusable"`
 	// Feature: the framework goes on without it when it fails.
 	Feature bool   `yaml:"feature"`
 	Effect  string `yaml:"effect"`
-	Error   string `yaml:"error"`
+	// Error is how it reads: {error} is the loader's text, {stem} the name of what is
+	// missing without its version, libcublas.so.
+	Error string `yaml:"error"`
 }
 
 // Open is a library that a framework or another library opens by its name
@@ -160,16 +181,26 @@ type Open struct {
 	Error string `yaml:"error"`
 }
 
+// Also is one more effect of a miss.
+type Also struct {
+	Effect string `yaml:"effect"`
+	Error  string `yaml:"error"`
+}
+
 // Use says what a part of a library is to a framework.
 type Use struct {
-	Part     string   `yaml:"part"` // ID of the Dlopens, a slash, the part
-	Never    bool     `yaml:"never"`
+	Part  string `yaml:"part"` // ID of the Dlopens, a slash, the part
+	Never bool   `yaml:"never"`
+	// Optional: it is opened, and what the framework does works without.
+	Optional bool     `yaml:"optional"`
 	Severity Severity `yaml:"severity"`
 	// Own is why it is no more than a note where the one who opens is the
 	// framework's own copy; empty: it is what it is elsewhere.
 	Own    string `yaml:"own"`
 	Effect string `yaml:"effect"`
 	Error  string `yaml:"error"`
+	// Also is what else fails, and how that reads.
+	Also []Also `yaml:"also"`
 }
 
 // Refusal is a check of a framework that fails for an older library than its own
@@ -182,6 +213,14 @@ type Refusal struct {
 	Numbers int    `yaml:"numbers"`
 	Effect  string `yaml:"effect"`
 	Error   string `yaml:"error"` // {own} and {found} are (9, 19, 0)
+}
+
+// Mixed is what fails when a part of a library is of another release than the parts
+// that are opened with it.
+type Mixed struct {
+	Library string `yaml:"library"` // pattern of the part's SONAME
+	Effect  string `yaml:"effect"`
+	Error   string `yaml:"error"`
 }
 
 // Help is what makes a framework's steps succeed that fail by themselves, when
@@ -214,6 +253,52 @@ type Toolkit struct {
 	Sources  []string `yaml:"sources"`
 }
 
+// Need is what an installed distribution asks of the image when a feature is used,
+// other than a library: a header, a program.
+type Need struct {
+	ID       string   `yaml:"id"`
+	Dist     []string `yaml:"dist"`     // as dist-info directories have them; patterns
+	Versions string   `yaml:"versions"` // of the distribution; one that is not known has no need
+	// Present are patterns of files, of which one must be there for the need to be
+	// one; none: it always is.
+	Present []string `yaml:"present"`
+	// Any are what serves, one is enough: patterns of files, absolute or below the
+	// directory of packages; $NAME and what may follow it, where the image sets that
+	// variable; command:NAME, a program on PATH; name:NAME, an ELF file anywhere; dist:NAME,
+	// a distribution beside.
+	Any      []string `yaml:"any"`
+	Severity Severity `yaml:"severity"`
+	Message  string   `yaml:"message"`
+	Effect   string   `yaml:"effect"`
+	Error    string   `yaml:"error"`
+	Fix      []string `yaml:"fix"`
+	Sources  []string `yaml:"sources"`
+}
+
+// Choice is a package that brings a build for each version of CUDA and takes one.
+type Choice struct {
+	ID   string   `yaml:"id"`
+	Dist []string `yaml:"dist"` // as dist-info directories have them; patterns
+	Of   string   `yaml:"of"`   // whose CUDA decides: a framework that tells it (torch)
+	// File is a path below the directory of packages; {cuda} are the digits of the
+	// version of CUDA, 124.
+	File     string `yaml:"file"`
+	Override string `yaml:"override"` // a variable with such digits that decides instead
+	// Releases say what happens when the file is not there; the first that fits counts.
+	Releases []ChoiceRelease `yaml:"releases"`
+	Sources  []string        `yaml:"sources"`
+}
+
+// ChoiceRelease is what some releases of a package do when the build that they want
+// is not there.
+type ChoiceRelease struct {
+	Versions string `yaml:"versions"`
+	// SameMajor: a build for another minor version is taken.
+	SameMajor bool   `yaml:"same_major"`
+	Effect    string `yaml:"effect"`
+	Error     string `yaml:"error"` // {path} and {name} are the file's
+}
+
 // Release tells which distribution has the version of a library whose file name
 // does not tell it.
 type Release struct {
@@ -226,21 +311,12 @@ type Release struct {
 type Exception struct {
 	Match string `yaml:"match"`
 	Why   string `yaml:"why"`
-	// ForGPU, of optional files: a miss is a warning in an image that is for a GPU
-	// by its environment.
-	ForGPU bool `yaml:"for_gpu"`
 	// Effect, of files of which one serves, is what it means when none does: empty
 	// where that is no matter. Error is how it reads.
-	Effect string `yaml:"effect"`
-	Error  string `yaml:"error"`
-	Fix    string `yaml:"fix"`
-	// Chosen is the name of the one that serves, by the CUDA version of the torch
-	// beside it ({cuda}, 124), in Versions of the distribution Dist.
-	Chosen   string   `yaml:"chosen"`
-	Unless   string   `yaml:"unless"` // a variable that chooses instead
-	Dist     string   `yaml:"dist"`
-	Versions string   `yaml:"versions"`
-	Sources  []string `yaml:"sources"`
+	Effect  string   `yaml:"effect"`
+	Error   string   `yaml:"error"`
+	Fix     string   `yaml:"fix"`
+	Sources []string `yaml:"sources"`
 }
 
 // VersionFix is what to do when a version is missing, or, of the system's, a
@@ -300,6 +376,8 @@ type pack struct {
 	Driver     Driver        `yaml:"driver"`
 	Frameworks []*Framework  `yaml:"frameworks"`
 	Dlopens    []*Dlopens    `yaml:"dlopens"`
+	Needs      []*Need       `yaml:"needs"`
+	Choices    []*Choice     `yaml:"choices"`
 	Releases   []*Release    `yaml:"releases"`
 	Toolkits   []*Toolkit    `yaml:"toolkits"`
 	Optional   []*Exception  `yaml:"optional"`
@@ -409,6 +487,8 @@ func (p *Packs) add(b []byte) error {
 	p.Driver.Sources = append(p.Driver.Sources, one.Driver.Sources...)
 	p.Frameworks = append(p.Frameworks, one.Frameworks...)
 	p.Dlopens = append(p.Dlopens, one.Dlopens...)
+	p.Needs = append(p.Needs, one.Needs...)
+	p.Choices = append(p.Choices, one.Choices...)
 	p.Releases = append(p.Releases, one.Releases...)
 	p.Toolkits = append(p.Toolkits, one.Toolkits...)
 	p.Optional = append(p.Optional, one.Optional...)
@@ -504,6 +584,14 @@ func (p *pack) validate() error {
 				return fmt.Errorf("rule %q: there is no change %q: say one of %s", r.ID, m, strings.Join(Mends, ", "))
 			}
 		}
+		for _, e := range r.Edits {
+			if err := e.validate(); err != nil {
+				return fmt.Errorf("rule %q: %w", r.ID, err)
+			}
+		}
+		if len(r.Edits) > 0 != slices.Contains(r.Mend, "variable") {
+			return fmt.Errorf("rule %q: edits go with the change \"variable\"", r.ID)
+		}
 		if strings.ContainsFunc(r.Title, unicode.IsControl) {
 			return fmt.Errorf("rule %q: a title is one line", r.ID)
 		}
@@ -541,6 +629,16 @@ func (p *pack) validate() error {
 			if err := o.validate(); err != nil {
 				return fmt.Errorf("dlopens %q: %w", d.ID, err)
 			}
+		}
+	}
+	for _, n := range p.Needs {
+		if err := n.validate(); err != nil {
+			return fmt.Errorf("need %q: %w", n.ID, err)
+		}
+	}
+	for _, c := range p.Choices {
+		if err := c.validate(); err != nil {
+			return fmt.Errorf("choice %q: %w", c.ID, err)
 		}
 	}
 	for _, t := range p.Toolkits {
@@ -596,9 +694,6 @@ func (p *pack) validate() error {
 		}
 		if err := patterns("exception", []string{e.Match}); err != nil {
 			return err
-		}
-		if _, err := inventory.Satisfies("1", e.Versions); err != nil || e.Chosen != "" && (e.Dist == "" || e.Effect == "") {
-			return fmt.Errorf("exception %q: chosen needs a dist, versions of it and an effect", e.Match)
 		}
 	}
 	return p.Tables.validate()
@@ -689,4 +784,13 @@ func majorOf(soname string) string {
 	}
 	major, _, _ := strings.Cut(after, ".")
 	return major
+}
+
+// stem is a SONAME without its version: libcublas.so.
+func stem(soname string) string {
+	before, _, ok := strings.Cut(soname, ".so.")
+	if !ok {
+		return soname
+	}
+	return before + ".so"
 }

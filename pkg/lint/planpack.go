@@ -22,7 +22,7 @@ func (f *Framework) validate() error {
 	if f.Package == "" && strings.Contains(f.Marker, "/") {
 		return errors.New("without a package, the marker is a file name")
 	}
-	all := slices.Concat([]string{f.Marker}, f.Serves, f.Followers)
+	all := slices.Concat([]string{f.Marker, f.Without}, f.Serves, f.Followers)
 	for _, p := range f.Preload {
 		if !slices.Contains(preloadTimes, p.When) {
 			return fmt.Errorf("preload: when is %q, not one of %s", p.When, strings.Join(preloadTimes, ", "))
@@ -30,10 +30,13 @@ func (f *Framework) validate() error {
 		if err := validVersions(p.Versions); err != nil {
 			return fmt.Errorf("preload: %w", err)
 		}
-		all = append(all, p.Files...)
+		all = slices.Concat(all, p.Files, p.Optional)
 	}
 	for _, s := range f.Steps {
-		all = append(all, s.Open)
+		if err := validVersions(s.Versions); err != nil {
+			return fmt.Errorf("step %q: %w", s.Open, err)
+		}
+		all = slices.Concat(all, []string{s.Open}, s.Preload)
 	}
 	for _, h := range f.Helped {
 		if h.Why == "" || (h.Framework == "") == (len(h.Files) == 0) {
@@ -48,6 +51,12 @@ func (f *Framework) validate() error {
 		if !strings.Contains(u.Part, "/") || !u.Never && u.Severity != "" && !slices.Contains(Severities, u.Severity) {
 			return fmt.Errorf("uses: %q: needs a part (id/part), and a severity that is error, warning or note", u.Part)
 		}
+	}
+	for _, m := range f.Mixed {
+		if m.Library == "" || m.Effect == "" {
+			return errors.New("mixed: needs a library and an effect")
+		}
+		all = append(all, m.Library)
 	}
 	for _, r := range f.Refuses {
 		if r.Library == "" || r.Own == "" || r.Numbers < 1 || r.Effect == "" {

@@ -36,7 +36,8 @@ type missedOpen struct {
 	err      *elfdeps.Error
 	severity Severity
 	effect   Effect
-	front    string // the library whose part it is, as SONAME; empty for a framework's own
+	also     []Effect // what else fails
+	front    string   // the library whose part it is, as SONAME; empty for a framework's own
 	part     string
 	because  string
 	cuda     string // its major version in the process
@@ -61,6 +62,9 @@ func (w *world) follow() {
 		if r := w.runProgram(p); r != nil {
 			w.runs = append(w.runs, r)
 		}
+	}
+	for _, r := range w.runs {
+		r.proc.Rest() // together they hold all that is bound
 	}
 }
 
@@ -299,7 +303,8 @@ func (w *world) openOne(r *run, openers []*elfdeps.Module, o *Open, d *Dlopens) 
 
 // openBy lets one module try the names of an open.
 func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
-	severity, effect, text, because := cmp.Or(o.Severity, Error), o.Effect, o.Error, ""
+	severity, effect, text, because, optional := cmp.Or(o.Severity, Error), o.Effect, o.Error, "", o.Optional
+	var also []Also
 	names := w.namesOf(r, by, o)
 	rel := release(nil)
 	if d != nil {
@@ -319,6 +324,8 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 				because = u.Own
 			}
 			severity, effect, text = cmp.Or(u.Severity, severity), cmp.Or(u.Effect, effect), cmp.Or(u.Error, text)
+			also = u.Also
+			optional = optional || u.Optional
 		}
 	}
 	if len(names) == 0 {
@@ -338,7 +345,7 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 		}
 		return
 	}
-	if o.Optional || failed.Unknown || w.packs.fromDriver(failed.Name) {
+	if optional || failed.Unknown || w.packs.fromDriver(failed.Name) {
 		return
 	}
 	m := missedOpen{by: r.program, name: told, part: o.Part, err: failed, severity: severity, because: because}
@@ -351,8 +358,14 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 	if d != nil {
 		m.front = by.Object.Soname
 	}
-	values := append(w.toolkit(r.cuda()), "{error}", failed.Error(), "{name}", told, "{names}", strings.Join(names, ", "))
-	m.effect, m.cuda = Effect{effect, expand(text, values...)}, r.cuda()
+	values := append(w.toolkit(r.cuda()), "{name}", told, "{names}", strings.Join(names, ", "))
+	if failed.Kind == elfdeps.CutError {
+		effect = "the process is killed when it comes to it: " + effect
+	}
+	m.effect, m.cuda = Effect{effect, reads(text, failed, values...)}, r.cuda()
+	for _, a := range also {
+		m.also = append(m.also, Effect{a.Effect, reads(a.Error, failed, values...)})
+	}
 	r.missed = append(r.missed, m)
 }
 
@@ -368,9 +381,9 @@ func (w *world) hasAny(names []string) bool {
 func (w *world) tryNames(r *run, by *elfdeps.Module, o *Open, names []string) (failed *elfdeps.Error, told string) {
 	rank := -2
 	for i, name := range names {
-		had := len(r.proc.Misses)
+		had, loaded := len(r.proc.Misses), len(r.proc.Objects)
 		_, err := r.proc.DlopenFlags(by, name, o.flags())
-		misses := w.real(r.proc.Misses[had:])
+		misses := slices.Concat(w.real(r.proc.Misses[had:]), cutOf(r.proc.Objects, loaded))
 		r.proc.Misses = r.proc.Misses[:had]
 		if err == nil && len(misses) == 0 {
 			return nil, ""
@@ -449,9 +462,7 @@ func (r *run) cuda() string {
 		}
 	}
 	if r.in != nil {
-		if _, rest, ok := strings.Cut(r.in.dist.name, "_cuda"); ok {
-			return parseRelease(rest).upTo(1)
-		}
+		return r.in.dist.cuda()
 	}
 	return ""
 }

@@ -103,6 +103,13 @@ func (r release) within(versions string) (fits, known bool) {
 // dist is an installed distribution.
 type dist struct{ name, version string }
 
+// cuda is the major version of CUDA that a distribution is for by its name
+// (cupy_cuda12x, jax_cuda13_plugin); empty when it does not tell.
+func (d dist) cuda() string {
+	_, rest, _ := strings.Cut(d.name, "_cuda")
+	return parseRelease(rest).upTo(1)
+}
+
 // distsAt are the distributions that a directory of Python packages tells by its
 // dist-info directories, or a conda prefix by the files of its conda-meta.
 func (w *world) distsAt(dir string) []dist {
@@ -180,6 +187,9 @@ func (w *world) isConda(dir string) bool {
 func (w *world) releaseOf(real string) release {
 	if r := nameRelease(path.Base(real)); len(r) > 1 {
 		return r
+	}
+	if w.changed(real) {
+		return nameRelease(path.Base(w.twin(real)))
 	}
 	return parseRelease(w.distOf(real).version)
 }

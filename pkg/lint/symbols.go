@@ -191,7 +191,7 @@ func (w *world) frameworkSymbols(in *install) []unbound {
 			list = append(list, unboundOf(file, effect, s))
 		}
 	}
-	for _, s := range in.Steps {
+	for _, s := range in.steps() {
 		for _, file := range w.glob(in.home, s.Open) {
 			if w.loadable(file) {
 				open(file, Effect{s.Effect, s.Error})

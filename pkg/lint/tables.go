@@ -19,9 +19,8 @@ type Tables struct {
 	DriverExempt []*Known      `yaml:"driver_exempt"`
 	GPUWheels    []*Known      `yaml:"gpu_wheels"`
 	LibraryDists []*Dist       `yaml:"library_dists"`
-	Needs        []*Need       `yaml:"needs"`
+	MadeFor      []*MadeFor    `yaml:"made_for"`
 	System       []*VersionFix `yaml:"system"`
-	Compilers    []*Compiler   `yaml:"compilers"`
 }
 
 // Pair tells which release of a package is built for which release of another,
@@ -97,28 +96,15 @@ type Capability struct {
 	Sources   []string `yaml:"sources"`
 }
 
-// Need is what releases of a package want of another where their metadata does not
+// MadeFor is what releases of a package want of another where their metadata does not
 // say it.
-type Need struct {
+type MadeFor struct {
 	Package  string   `yaml:"package"`  // a pattern
 	Versions string   `yaml:"versions"` // PEP 440 specifiers
 	Needs    string   `yaml:"needs"`    // a requirement; {version} is the package's own, three numbers
 	Severity Severity `yaml:"severity"`
 	Effect   string   `yaml:"effect"`
 	Error    string   `yaml:"error"`
-	Sources  []string `yaml:"sources"`
-}
-
-// Compiler is what a package runs to compile code when it is used.
-type Compiler struct {
-	Package  string   `yaml:"package"`  // a pattern
-	Versions string   `yaml:"versions"` // PEP 440 specifiers
-	Name     string   `yaml:"name"`     // of what is run: "C compiler"
-	Programs []string `yaml:"programs"` // patterns of its names, of which one serves
-	Variable string   `yaml:"variable"` // that names another
-	Effect   string   `yaml:"effect"`
-	Error    string   `yaml:"error"`
-	Fix      string   `yaml:"fix"`
 	Sources  []string `yaml:"sources"`
 }
 
@@ -150,9 +136,8 @@ func (t *Tables) add(o Tables) {
 	t.DriverExempt = append(t.DriverExempt, o.DriverExempt...)
 	t.GPUWheels = append(t.GPUWheels, o.GPUWheels...)
 	t.LibraryDists = append(t.LibraryDists, o.LibraryDists...)
-	t.Needs = append(t.Needs, o.Needs...)
+	t.MadeFor = append(t.MadeFor, o.MadeFor...)
 	t.System = append(t.System, o.System...)
-	t.Compilers = append(t.Compilers, o.Compilers...)
 }
 
 // validate refuses rows that say nothing, and versions that are none.
@@ -210,28 +195,17 @@ func (t *Tables) validate() error {
 			return err
 		}
 	}
-	for _, n := range t.Needs {
+	for _, n := range t.MadeFor {
 		if n.Package == "" || n.Effect == "" || !slices.Contains(Severities, n.Severity) || len(n.Sources) == 0 {
-			return fmt.Errorf("need %q: needs a package, an effect, a severity and sources", n.Package)
+			return fmt.Errorf("made for: %q: needs a package, an effect, a severity and sources", n.Package)
 		}
 		if _, err := inventory.Satisfies("1", n.Versions); err != nil {
-			return fmt.Errorf("need %s: %w", n.Package, err)
+			return fmt.Errorf("made for: %s: %w", n.Package, err)
 		}
 		if r, err := inventory.ParseRequirement(n.of("1")); err != nil || r.Specifiers == "" {
-			return fmt.Errorf("need %s: %q is no requirement of a version", n.Package, n.Needs)
+			return fmt.Errorf("made for: %s: %q is no requirement of a version", n.Package, n.Needs)
 		}
-		if err := patterns("need", []string{n.Package}); err != nil {
-			return err
-		}
-	}
-	for _, c := range t.Compilers {
-		if c.Package == "" || c.Name == "" || len(c.Programs) == 0 || c.Effect == "" || c.Fix == "" || len(c.Sources) == 0 {
-			return fmt.Errorf("compiler of %q: needs a package, a name, programs, an effect, a fix and sources", c.Package)
-		}
-		if _, err := inventory.Satisfies("1", c.Versions); err != nil {
-			return fmt.Errorf("compiler of %s: %w", c.Package, err)
-		}
-		if err := patterns("compiler", append([]string{c.Package}, c.Programs...)); err != nil {
+		if err := patterns("made for", []string{n.Package}); err != nil {
 			return err
 		}
 	}
@@ -255,4 +229,4 @@ func (t *Tables) validate() error {
 }
 
 // of is the requirement of a package in its version.
-func (n *Need) of(version string) string { return expand(n.Needs, "{version}", numbers(version, 3)) }
+func (n *MadeFor) of(version string) string { return expand(n.Needs, "{version}", numbers(version, 3)) }

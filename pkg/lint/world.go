@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"context"
 	"debug/elf"
 	"fmt"
@@ -44,6 +45,9 @@ type world struct {
 	runs  []*run
 	hosts map[*elfdeps.Loader]*elfdeps.Loader // with the driver beside the image
 	dists map[string][]dist                   // by directory
+
+	changedFiles map[string]bool // wheels' files of another size than their RECORD says; nil: not looked
+	chosen       []chosen        // what choose has found; nil before
 }
 
 // object is one ELF file and what its replay came to.
@@ -62,6 +66,7 @@ type install struct {
 	dist     dist
 	release  release  // nil: not known
 	preloads []string // the files that it can open by their full path
+	opens    []string // those that its steps open so
 	when     string   // it opens them (Preload.When)
 	first    bool     // it needs them before its first step
 	failures []failure
@@ -272,7 +277,7 @@ func (w *world) after(o *object, host *install) []*elfdeps.Error {
 	p := w.programFor(host.home, o.loader)
 	w.runSteps(p, host, host.first)
 	if host.when == "after-miss" && !host.first {
-		preload(p, host)
+		w.preload(p, host)
 	}
 	return w.open(p, o)
 }
@@ -280,7 +285,7 @@ func (w *world) after(o *object, host *install) []*elfdeps.Error {
 // missesOf are the misses of a module and of all that it needs: libraries, and
 // versions of libraries that are there.
 func missesOf(p *elfdeps.Process, root *elfdeps.Module) []*elfdeps.Error {
-	all := slices.Concat(p.Misses, versionsOf(p))
+	all := slices.Concat(p.Misses, versionsOf(p), cutOf(p.Objects, 0))
 	if len(all) == 0 {
 		return nil
 	}
@@ -309,6 +314,39 @@ func versionsOf(p *elfdeps.Process) []*elfdeps.Error {
 	return slices.DeleteFunc(slices.Clone(p.Versions), func(v *elfdeps.Error) bool {
 		return v.Kind == elfdeps.InnerError && slices.ContainsFunc(p.Misses, func(e *elfdeps.Error) bool { return e.Name == v.Name })
 	})
+}
+
+// cutOf are the modules, from a number on, whose files end before their segments
+// do. The loader maps them and writes to what is not there: the process ends with
+// SIGBUS while it loads them, or when it gets there.
+func cutOf(modules []*elfdeps.Module, from int) []*elfdeps.Error {
+	var list []*elfdeps.Error
+	for _, m := range modules[min(from, len(modules)):] {
+		if !m.Truncated() {
+			continue
+		}
+		by := m
+		for _, other := range modules {
+			if slices.Contains(other.Deps, m) {
+				by = other
+				break
+			}
+		}
+		list = append(list, &elfdeps.Error{
+			Kind: elfdeps.CutError, Name: path.Base(m.Path), Subject: m.Real(), By: by,
+			Message: fmt.Sprintf("the file ends after %d of at least %d bytes: the process is killed when it loads it (Bus error)", m.File.Size, m.Object.LoadEnd),
+		})
+	}
+	return list
+}
+
+// reads is how an error reads in a framework's text; of a file that is cut off
+// nobody but the shell tells.
+func reads(text string, e *elfdeps.Error, values ...string) string {
+	if e.Kind == elfdeps.CutError {
+		return "Bus error (core dumped)"
+	}
+	return expand(text, append(values, "{error}", e.Error())...)
 }
 
 // remember notes which GPU libraries were found for whom in a process other
@@ -371,6 +409,15 @@ func (w *world) pythons(p string) []string {
 	return nil
 }
 
+// startsPython reports whether the image has the interpreter that loads what lies at
+// a path: what such a process misses, no other will bring.
+func (w *world) startsPython(p string) bool {
+	return slices.ContainsFunc(w.pythons(p), func(python string) bool {
+		e, _, ok := w.img.FS.Lookup(python)
+		return ok && e.Object != nil && e.Object.Machine == w.machine
+	})
+}
+
 // isProgram tells a program from a library: it names its interpreter, and is
 // not a library that can also be run (libc.so.6).
 func isProgram(o *elfdeps.Object) bool {
@@ -407,6 +454,9 @@ func (w *world) findInstalls() []*install {
 			home := "/" + homeOf(marker, f)
 			if !homes[home] {
 				homes[home] = true
+				if f.Without != "" && len(w.glob(home, f.Without)) > 0 {
+					continue
+				}
 				in := &install{Framework: f, home: home, site: path.Dir(home)}
 				in.dist = w.distAround(home, f.Dist)
 				in.release = parseRelease(in.dist.version)
@@ -442,35 +492,95 @@ func homeOf(p string, f *Framework) string {
 // leads up.
 func (w *world) glob(dir, pattern string) []string {
 	full := path.Join(dir, pattern)
-	below, _ := doublestar.SplitPattern(full)
 	var list []string
 	if e, _, ok := w.img.FS.Lookup(full); ok && !e.IsDir() {
 		return []string{full}
 	} else if literal(full) == full {
 		return nil
 	}
-	for e := range w.img.FS.Below(below) {
-		if !e.IsDir() && match(strings.TrimPrefix(full, "/"), e.Path) {
-			list = append(list, "/"+e.Path)
+	for _, one := range alternatives(full) {
+		below, _ := doublestar.SplitPattern(one)
+		begins := literal(path.Base(one))
+		if strings.Contains(one, "{") {
+			begins = ""
+		}
+		for e := range w.img.FS.Below(below) {
+			if strings.HasPrefix(path.Base(e.Path), begins) && !e.IsDir() && match(strings.TrimPrefix(one, "/"), e.Path) {
+				list = append(list, "/"+e.Path)
+			}
 		}
 	}
-	return list
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// alternatives are the patterns that a pattern with braces stands for: they begin
+// with more than it does, so that less has to be looked through.
+func alternatives(pattern string) []string {
+	open := strings.IndexByte(pattern, '{')
+	if open < 0 || strings.ContainsAny(pattern, `\[`) || strings.Count(pattern, "{") > 4 {
+		return []string{pattern}
+	}
+	var list []string
+	from, depth := open+1, 0
+	for i := open; i == open || i < len(pattern) && depth > 0; i++ {
+		switch pattern[i] {
+		case '{':
+			depth++
+		case '}':
+			depth--
+		}
+		if pattern[i] == ',' && depth == 1 || depth == 0 {
+			list = append(list, pattern[from:i])
+			from = i + 1
+		}
+	}
+	if depth != 0 {
+		return []string{pattern}
+	}
+	var all []string
+	for _, a := range list {
+		all = append(all, alternatives(pattern[:open]+a+pattern[from:])...)
+	}
+	return all
 }
 
 // load replays a framework's steps in one process. When a step misses something,
 // the framework's own preloads come to help, as they do in the real one.
 func (w *world) load(in *install) {
-	if pre := in.preload(); pre != nil {
+	lacking := "" // the first pattern of the preload that finds no file
+	pre := in.preload()
+	if pre != nil {
 		in.when = pre.When
-		for _, g := range pre.Files {
-			in.preloads = append(in.preloads, w.glob(in.site, g)...)
+		for i, g := range slices.Concat(pre.Files, pre.Optional) {
+			found := w.glob(in.site, g)
+			if len(found) == 0 && i < len(pre.Files) {
+				lacking = cmp.Or(lacking, g)
+			}
+			in.preloads = append(in.preloads, found...)
+		}
+	}
+	for _, s := range in.steps() {
+		for _, g := range s.Preload {
+			in.opens = append(in.opens, w.glob(in.site, g)...)
 		}
 	}
 	if w.primary == nil {
 		return
 	}
 	in.failures = w.runSteps(w.programFor(in.home, w.primary), in, false)
-	if len(in.failures) == 0 || len(in.preloads) == 0 {
+	if len(in.failures) == 0 {
+		return
+	}
+	if first := in.steps()[0]; lacking != "" && pre.Missing != "" && in.failures[0].step.Open == first.Open {
+		// The preload comes to help, and is the end of it.
+		in.failures = slices.DeleteFunc(in.failures, func(f failure) bool { return f.step.Open != first.Open })
+		for i := range in.failures {
+			in.failures[i].step.Error = strings.ReplaceAll(pre.Missing, "{stem}", stem(path.Base(lacking)))
+		}
+		return
+	}
+	if len(in.preloads) == 0 {
 		return
 	}
 	in.first = true
@@ -519,7 +629,7 @@ func (w *world) helpIn(p *elfdeps.Process, in *install, h *Help) bool {
 		for _, g := range h.Files {
 			helper.preloads = append(helper.preloads, w.glob(in.site, g)...)
 		}
-		preload(p, helper)
+		w.preload(p, helper)
 		return len(helper.preloads) > 0
 	}
 	for _, other := range w.installs {
@@ -531,40 +641,98 @@ func (w *world) helpIn(p *elfdeps.Process, in *install, h *Help) bool {
 	return false
 }
 
-// preload opens what the framework opens by full path. What itself cannot be
-// loaded is passed over; its misses are not the framework's.
-func preload(p *elfdeps.Process, in *install) {
-	had := len(p.Misses)
+// preload opens what the framework opens by full path. What cannot be loaded is
+// passed over: its misses are not the framework's.
+func (w *world) preload(p *elfdeps.Process, in *install) {
 	for _, f := range in.preloads {
-		p.Dlopen(nil, f)
+		w.openPath(p, f)
 	}
+}
+
+// openPath opens a file as a program does that goes on when it cannot: nothing
+// stays of it then. It tells the misses.
+func (w *world) openPath(p *elfdeps.Process, file string) []*elfdeps.Error {
+	undo, had, loaded := p.Mark(), len(p.Misses), len(p.Objects)
+	p.Dlopen(nil, file)
+	misses := append(w.real(p.Misses[had:]), cutOf(p.Objects, loaded)...)
 	p.Misses = p.Misses[:had]
+	if len(misses) > 0 {
+		undo()
+	}
+	return misses
 }
 
 // runSteps opens what the framework opens, its preloads when they come, or with
 // first before all, and tells which steps fail.
 func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure {
 	var failures []failure
-	if first || in.when == "first" {
-		preload(p, in)
+	// What is cut off among the preloads kills the process when the framework comes to
+	// what it is for: its last step.
+	var early []*elfdeps.Error
+	pre := func() {
+		had := len(p.Objects)
+		w.preload(p, in)
+		early = append(early, cutOf(p.Objects, had)...)
 	}
-	for i, s := range in.Steps {
+	if first || in.when == "first" {
+		pre()
+	}
+	steps := in.steps()
+	for i, s := range steps {
 		if i == 1 && in.when == "after-first-step" && !first {
-			preload(p, in)
+			pre()
+		}
+		if failed := w.preloadStep(p, in, s); failed != nil {
+			failures = append(failures, *failed)
+			continue
 		}
 		for _, file := range w.glob(in.home, s.Open) {
 			if !w.loadable(file) {
 				continue
 			}
-			had, checked := len(p.Misses), len(versionsOf(p))
+			had, checked, loaded := len(p.Misses), len(versionsOf(p)), len(p.Objects)
 			p.Dlopen(nil, file)
-			versions := versionsOf(p)
-			if misses := w.real(slices.Concat(p.Misses[had:], versions[min(checked, len(versions)):])); len(misses) > 0 {
+			versions, ends := versionsOf(p), cutOf(p.Objects, loaded)
+			if i == len(steps)-1 {
+				ends, early = append(ends, early...), nil
+			}
+			if misses := w.real(slices.Concat(p.Misses[had:], versions[min(checked, len(versions)):], ends)); len(misses) > 0 {
 				failures = append(failures, failure{s, file, misses})
 			}
 		}
 	}
 	return failures
+}
+
+// preloadStep opens what a step opens by full path before its own files, and tells
+// the first that cannot be: the step ends there.
+func (w *world) preloadStep(p *elfdeps.Process, in *install, s Step) *failure {
+	for _, pattern := range s.Preload {
+		for _, file := range w.glob(in.site, pattern) {
+			misses := w.openPath(p, file)
+			if len(misses) == 0 {
+				continue
+			}
+			if e := misses[0]; e.Kind != elfdeps.CutError && (e.Subject == file || e.Name == file) {
+				s.Error = strings.ReplaceAll(s.Unusable, "{path}", file)
+			}
+			return &failure{s, file, misses}
+		}
+	}
+	return nil
+}
+
+// steps are the framework's steps in its version. Where that is not known, the
+// first of those that open the same counts.
+func (in *install) steps() []Step {
+	var list []Step
+	for _, s := range in.Steps {
+		fits, known := in.release.within(s.Versions)
+		if fits || !known && !slices.ContainsFunc(list, func(o Step) bool { return o.Open == s.Open }) {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // loadable reports whether a file is one that a framework's process would open:

@@ -28,6 +28,8 @@ type Patched struct {
 	Manifest, Config []byte
 	// Digest is of the manifest, or of the config where there is no manifest.
 	Digest string
+	// Env are the variables that the change sets.
+	Env []EnvEdit
 
 	layer *newLayer
 }
@@ -69,7 +71,7 @@ func Apply(img *Image, base *layers.FS, c Change) (*Patched, error) {
 			return nil, err
 		}
 	}
-	p := &Patched{Base: img}
+	p := &Patched{Base: img, Env: c.Env}
 	if err := p.apply(base, c); err != nil {
 		p.Close()
 		return nil, err

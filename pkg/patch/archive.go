@@ -61,9 +61,6 @@ func (a *archive) blob(context.Context, v1.Descriptor) (io.ReadCloser, error) {
 	return nil, errNoManifest
 }
 
-// maxArchiveDocuments bounds the JSON files of an archive together, in bytes.
-const maxArchiveDocuments = 4 * maxDocument
-
 func (b *Base) openArchive(ctx context.Context, scheme, rest string, o Options) error {
 	a := &archive{}
 	var tag string
@@ -118,6 +115,12 @@ func (a *archive) save(ctx context.Context) (io.ReadCloser, error) {
 	return rc, nil
 }
 
+// What compressed files begin with (RFC 1952, RFC 8878).
+var (
+	gzipMagic = []byte{0x1f, 0x8b}
+	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+)
+
 // openPlain opens a tar that may be compressed as a whole.
 func openPlain(file string) (io.ReadCloser, error) {
 	st, err := os.Stat(file)
@@ -135,9 +138,9 @@ func openPlain(file string) (io.ReadCloser, error) {
 	head, _ := r.Peek(4)
 	var in io.Reader = r
 	switch {
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+	case bytes.HasPrefix(head, gzipMagic):
 		in, err = gzip.NewReader(r)
-	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+	case bytes.HasPrefix(head, zstdMagic):
 		var d *zstd.Decoder
 		if d, err = zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<30)); err == nil {
 			in = d.IOReadCloser()
@@ -202,7 +205,7 @@ func (a *archive) read(ctx context.Context, tag string) error {
 			links[name] = link
 			return nil
 		}
-		if h.Size > maxDocument || held+h.Size > maxArchiveDocuments {
+		if h.Size > maxDocument || held+h.Size > maxDocuments {
 			return nil
 		}
 		br := bufio.NewReaderSize(r, 512)
@@ -363,18 +366,20 @@ func (p *Patched) load(ctx context.Context, c *client.Client, ref string, o Opti
 // archiveWriter writes the files of a docker archive, each once.
 type archiveWriter struct {
 	tw   *tar.Writer
-	done map[string]bool
+	done map[string]bool // by name: whether it is compressed
 }
 
 func (w *archiveWriter) file(name string, size int64, r io.Reader) error {
-	if w.done[name] {
+	if _, ok := w.done[name]; ok {
 		return nil
 	}
-	w.done[name] = true
+	br := bufio.NewReader(r)
+	head, _ := br.Peek(4)
+	w.done[name] = bytes.HasPrefix(head, gzipMagic) || bytes.HasPrefix(head, zstdMagic)
 	if err := w.tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: size, ModTime: time.Unix(0, 0)}); err != nil {
 		return err
 	}
-	_, err := io.Copy(w.tw, r)
+	_, err := io.Copy(w.tw, br)
 	return err
 }
 
@@ -408,13 +413,18 @@ func (p *Patched) writeLayers(ctx context.Context, w *archiveWriter, o Options) 
 	if err != nil || p.layer == nil {
 		return names, err
 	}
-	rc, err := p.layer.Uncompressed()
+	// go-containerregistry takes all layers to be as the first one is.
+	open, digest, size := p.layer.Uncompressed, p.layer.diffID, p.layer.plainSize
+	if len(names) > 0 && w.done[names[0]] {
+		open, digest, size = p.layer.Compressed, p.layer.digest, p.layer.spool.size
+	}
+	rc, err := open()
 	if err != nil {
 		return nil, err
 	}
 	defer rc.Close()
-	name := blobPath(p.layer.diffID)
-	return append(names, name), w.file(name, p.layer.plainSize, rc)
+	name := blobPath(digest)
+	return append(names, name), w.file(name, size, rc)
 }
 
 // copyLayers copies the layers of an archive into another.
@@ -430,7 +440,7 @@ func (a *archive) copyLayers(ctx context.Context, w *archiveWriter) error {
 		return w.file(name, h.Size, r)
 	})
 	for _, name := range a.layers {
-		if err == nil && !w.done[name] {
+		if _, ok := w.done[name]; err == nil && !ok {
 			err = fmt.Errorf("layer %q is not in it: the archive is damaged", name)
 		}
 	}
@@ -444,7 +454,7 @@ func (p *Patched) copyStored(ctx context.Context, w *archiveWriter, o Options) (
 	for _, d := range p.Base.manifest.Layers {
 		name := blobPath(d.Digest)
 		names = append(names, name)
-		if w.done[name] {
+		if _, ok := w.done[name]; ok {
 			continue
 		}
 		g := &guarded{ctx: ctx, src: p.Base.src, d: d, allow: o.AllowCopy || local, why: "an archive holds all layers"}

@@ -22,6 +22,10 @@ import (
 // 4 MiB (distribution-spec, "Pushing Manifests").
 const maxDocument = 8 << 20
 
+// maxDocuments bounds those that are held at a time: an archive's, or manifests and
+// configs of an index's images, in bytes.
+const maxDocuments = 4 * maxDocument
+
 // source is where an image's documents and blobs are: a repository of a
 // registry, or an OCI layout.
 type source interface {
@@ -40,7 +44,7 @@ type Base struct {
 	// Ref is the reference as it was given.
 	Ref string
 	// Digest is of the manifest or index; of the config where there is no
-	// manifest (docker-archive:, docker:).
+	// manifest (docker-archive:, docker:), and empty of a directory.
 	Digest string
 	// Images are those that can be patched, in the order of the index: not the
 	// attestations, not what Options.Platform leaves out.
@@ -52,6 +56,7 @@ type Base struct {
 	entries   []v1.Descriptor // of the index
 	indexFrom string          // the index before it was patched for the first time
 	archive   *archive
+	root      bool // an unpacked root file system
 }
 
 // Image is one image to patch. Where the reference names a patched image, it is
@@ -81,7 +86,8 @@ type Image struct {
 // OpenBase finds the image or the index that ref names: in a registry, an OCI
 // layout (oci:DIR[:TAG]), a docker archive (docker-archive:FILE[:TAG]) or a
 // daemon (docker:NAME). It reads manifests and configs only, but for a daemon
-// and a docker archive, which are read to their end.
+// and a docker archive, which are read to their end. A root file system
+// (dir:ROOT) is a base as well; it can be published to layer:FILE only.
 func OpenBase(ctx context.Context, ref string, o Options) (*Base, error) {
 	b, err := openBase(ctx, ref, o)
 	if err != nil {
@@ -92,7 +98,7 @@ func OpenBase(ctx context.Context, ref string, o Options) (*Base, error) {
 
 func openBase(ctx context.Context, ref string, o Options) (*Base, error) {
 	b, raw, mt, err := find(ctx, ref, o)
-	if err != nil || b.archive != nil {
+	if err != nil || b.archive != nil || b.root {
 		return b, err
 	}
 	if !mt.IsIndex() {
@@ -118,8 +124,10 @@ func find(ctx context.Context, ref string, o Options) (b *Base, raw []byte, mt t
 		b.src, raw, mt, err = openLayout(rest)
 	case scheme == "docker-archive", scheme == "docker" && !strings.HasPrefix(rest, "//"):
 		return b, nil, "", b.openArchive(ctx, scheme, rest, o)
-	case scheme == "oci-archive", scheme == "dir":
-		err = errors.New("cannot be patched: unpack an OCI archive into a directory and say oci:DIR; a root file system has no config")
+	case scheme == "dir":
+		return b, nil, "", b.openRoot(ctx, o)
+	case scheme == "oci-archive":
+		err = errors.New("cannot be patched: unpack it into a directory and say oci:DIR")
 	default:
 		b.src, raw, mt, err = openRepository(ctx, withoutScheme(ref), o)
 	}
@@ -161,6 +169,7 @@ func (b *Base) openIndex(ctx context.Context, raw []byte, mt types.MediaType, o 
 	}
 	b.index, b.indexType, b.entries, b.indexFrom = raw, mt, m.Manifests, b.origin(b.Digest)
 	var others []string
+	held := 0
 	for _, d := range m.Manifests {
 		switch {
 		case attests(d) != "" || d.Platform != nil && d.Platform.OS == "unknown":
@@ -181,6 +190,9 @@ func (b *Base) openIndex(ctx context.Context, raw []byte, mt types.MediaType, o 
 		if o.Platform != nil && !img.Platform.Satisfies(*o.Platform) {
 			others = append(others, img.Platform.String())
 			continue
+		}
+		if held += len(img.raw) + len(img.rawConfig); held > maxDocuments {
+			return fmt.Errorf("manifests and configs of the index's images have more than the %d bytes that are read: choose one with --platform", maxDocuments)
 		}
 		b.Images = append(b.Images, img)
 		if img.indexFrom != "" {

@@ -2,120 +2,58 @@ package patch
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/crane"
 	"github.com/google/go-containerregistry/pkg/name"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// wire counts every byte between a client and a host, headers and all.
-type wire struct {
-	host     string
-	up, down atomic.Int64
-}
-
-func newWire(b testing.TB, to string) *wire {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { l.Close() })
-	w := &wire{host: l.Addr().String()}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			s, err := net.Dial("tcp", to)
-			if err != nil {
-				c.Close()
-				return
-			}
-			go func() { io.Copy(s, io.TeeReader(c, adder{&w.up})); s.Close() }()
-			go func() { io.Copy(c, io.TeeReader(s, adder{&w.down})); c.Close() }()
-		}
-	}()
-	return w
-}
-
-type adder struct{ n *atomic.Int64 }
-
-func (a adder) Write(b []byte) (int, error) {
-	a.n.Add(int64(len(b)))
-	return len(b), nil
-}
-
-// bigImage is n layers of random bytes with a config as large as those of
-// NVIDIA's images.
-func bigImage(b testing.TB, n int, size int64) v1.Image {
-	img := mutate.MediaType(mutate.ConfigMediaType(empty.Image, types.OCIConfigJSON), types.OCIManifestSchema1)
-	var add []mutate.Addendum
-	for i := range n {
-		l, err := random.Layer(size, types.OCILayer)
-		if err != nil {
-			b.Fatal(err)
-		}
-		add = append(add, mutate.Addendum{Layer: l, MediaType: types.OCILayer, History: v1.History{CreatedBy: fmt.Sprintf("RUN step %d %0300d", i, 0)}})
-	}
-	img, err := mutate.Append(img, add...)
-	if err != nil {
-		b.Fatal(err)
-	}
-	cfg, err := img.ConfigFile()
-	if err != nil {
-		b.Fatal(err)
-	}
-	cfg = cfg.DeepCopy()
-	cfg.OS, cfg.Architecture = "linux", "amd64"
-	for i := range 30 {
-		cfg.Config.Env = append(cfg.Config.Env, fmt.Sprintf("NV_VARIABLE_%d=%060d", i, 0))
-	}
-	if img, err = mutate.ConfigFile(img, cfg); err != nil {
-		b.Fatal(err)
-	}
-	return img
-}
-
 // BenchmarkWire is what a symlink and a variable cost on the way to a registry,
 // against what go-containerregistry's own `crane mutate --append --env` does.
-// The numbers stand in docs/patch.md.
+// WIRE_IMAGE names an OCI layout to take the image from. The numbers stand in
+// docs/patch.md.
 //
-//	go test ./pkg/patch -run '^$' -bench Wire -benchtime 5x
+//	go test ./pkg/patch -run '^$' -bench Wire -benchtime 5x -timeout 1h
 func BenchmarkWire(b *testing.B) {
-	registry := startDistribution(b)
 	b.Setenv("DOCKER_CONFIG", b.TempDir())
-	w := newWire(b, registry)
-	ref, err := name.ParseReference(w.host + "/big:1")
+	w, err := imagetest.NewWire(startDistribution(b))
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := remote.Write(ref, bigImage(b, 10, 40<<20)); err != nil {
+	b.Cleanup(func() { w.Close() })
+	ref, err := name.ParseReference(w.Host + "/big:1")
+	if err != nil {
 		b.Fatal(err)
+	}
+	big, err := imagetest.WireImage()
+	if err == nil {
+		err = remote.Write(ref, big)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	cached := layers.Options{KeepID: "none", Keep: func(string, int64) bool { return false }, Cache: &layers.Cache{Dir: b.TempDir(), Max: 1 << 30}}
+	index := func(base *Base) (*layers.FS, error) {
+		img, err := base.Images[0].Open(b.Context(), cached)
+		if err != nil {
+			return nil, err
+		}
+		defer img.Close()
+		return img.Index(b.Context())
 	}
 	base, err := OpenBase(b.Context(), ref.Name(), Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	img, err := base.Images[0].Open(b.Context(), layers.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	f, err := img.Index(b.Context())
+	f, err := index(base)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -142,7 +80,7 @@ func BenchmarkWire(b *testing.B) {
 			return err
 		}
 		defer p.Close()
-		_, err = Publish(b.Context(), base, []*Patched{p}, w.host+"/"+repo, Options{})
+		_, err = Publish(b.Context(), base, []*Patched{p}, w.Host+"/"+repo, Options{})
 		return err
 	}
 	ours := func(repo string) error {
@@ -153,25 +91,16 @@ func BenchmarkWire(b *testing.B) {
 		return publish(base, f, repo)
 	}
 	// whole also reads the image, of which the cache has the layers.
-	cached := layers.Options{KeepID: "none", Keep: func(string, int64) bool { return false }, Cache: &layers.Cache{Dir: b.TempDir(), Max: 1 << 30}}
 	whole := func(repo string) error {
 		base, err := OpenBase(b.Context(), ref.Name(), Options{})
 		if err != nil {
 			return err
 		}
-		img, err := base.Images[0].Open(b.Context(), cached)
+		f, err := index(base)
 		if err != nil {
 			return err
 		}
-		defer img.Close()
-		fsys, err := img.Index(b.Context())
-		if err != nil {
-			return err
-		}
-		return publish(base, fsys, repo)
-	}
-	if err := whole("big:warm"); err != nil {
-		b.Fatal(err)
+		return publish(base, f, repo)
 	}
 	cranes := func(repo string) error {
 		img, err := crane.Pull(ref.Name())
@@ -190,7 +119,7 @@ func BenchmarkWire(b *testing.B) {
 		if img, err = mutate.Config(img, cfg.Config); err != nil {
 			return err
 		}
-		return crane.Push(img, w.host+"/"+repo)
+		return crane.Push(img, w.Host+"/"+repo)
 	}
 	tries := 0
 	for _, kind := range []struct {
@@ -205,8 +134,7 @@ func BenchmarkWire(b *testing.B) {
 		{"crane/other", cranes, "crane%d:1"},
 	} {
 		b.Run(kind.name, func(b *testing.B) {
-			w.up.Store(0)
-			w.down.Store(0)
+			w.Reset()
 			n := 0
 			for b.Loop() {
 				tries++
@@ -215,8 +143,11 @@ func BenchmarkWire(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(w.up.Load())/float64(n), "B-up/op")
-			b.ReportMetric(float64(w.down.Load())/float64(n), "B-down/op")
+			if up := w.Up.Load() / int64(n); up > 64<<10 {
+				b.Errorf("%d bytes up, for a layer of some 150", up)
+			}
+			b.ReportMetric(float64(w.Up.Load())/float64(n), "B-up/op")
+			b.ReportMetric(float64(w.Down.Load())/float64(n), "B-down/op")
 		})
 	}
 }

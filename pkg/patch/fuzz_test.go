@@ -81,6 +81,22 @@ func FuzzApply(f *testing.F) {
 			if m := again.mark(); !m.whole || m.origin != img.Digest {
 				t.Errorf("%s, %s: the origin is %+v", p.Manifest, p.Config, m)
 			}
+			// In a layout it names the same blobs, by OCI's names.
+			oci, err := p.asOCI()
+			if err != nil {
+				continue
+			}
+			if again, err = readImage(t.Context(), memory{p.Config}, oci.Manifest, types.OCIManifestSchema1); err != nil {
+				t.Fatalf("%s: %v", oci.Manifest, err)
+			}
+			if m := again.mark(); !m.whole || m.origin != img.Digest || oci.Digest != again.Digest {
+				t.Errorf("%s: the origin is %+v", oci.Manifest, m)
+			}
+			for i, d := range again.manifest.Layers {
+				if was := now.Layers[i]; d.Digest != was.Digest || d.Size != was.Size || ociTypes[d.MediaType] != "" && mt != types.OCIManifestSchema1 {
+					t.Errorf("%s became %s", p.Manifest, oci.Manifest)
+				}
+			}
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -269,6 +270,72 @@ func (v *verifier) Read(b []byte) (int, error) {
 		return n, fmt.Errorf("the bytes of %s are not those that the manifest names: the image is damaged", v.d.Digest)
 	}
 	return n, err
+}
+
+// ociTypes are what the types of Docker's layers are called in a layout: skopeo, Podman and
+// umoci look for no others there.
+var ociTypes = map[types.MediaType]types.MediaType{
+	types.DockerLayer:             types.OCILayer,
+	types.DockerUncompressedLayer: types.OCIUncompressedLayer,
+	types.DockerForeignLayer:      types.OCIRestrictedLayer,
+}
+
+// asOCI is what is published of a base in Docker's format to a layout. The blobs
+// are the same, the manifests that were patched are not: they have other types, and
+// annotations. Other entries of an index stay as they are.
+func (b *Base) asOCI(patched []*Patched) (*Base, []*Patched, error) {
+	out, list := *b, make([]*Patched, len(patched))
+	for i, p := range patched {
+		var err error
+		if list[i], err = p.asOCI(); err != nil {
+			return nil, nil, fmt.Errorf("editing the manifest: %w", err)
+		}
+	}
+	if out.indexType == types.DockerManifestList {
+		e := edits{doc: b.index}
+		e.set(quote(string(types.OCIImageIndex)), "mediaType")
+		if e.err != nil {
+			return nil, nil, fmt.Errorf("editing the index: %w", e.err)
+		}
+		out.index, out.indexType = e.doc, types.OCIImageIndex
+	}
+	return &out, list, nil
+}
+
+func (p *Patched) asOCI() (*Patched, error) {
+	if annotated(p.Base.mt) {
+		return p, nil
+	}
+	list, err := array(p.Manifest, "layers")
+	if err != nil {
+		return nil, err
+	}
+	e := edits{doc: p.Manifest}
+	e.set(quote(string(types.OCIManifestSchema1)), "mediaType")
+	e.set(quote(string(types.OCIConfigJSON)), "config", "mediaType")
+	for i, raw := range list {
+		layer := edits{doc: raw}
+		is, err := text(raw, "mediaType")
+		if err != nil {
+			return nil, err
+		}
+		if oci := ociTypes[types.MediaType(is)]; oci != "" {
+			layer.set(quote(string(oci)), "mediaType")
+		}
+		if layer.err != nil {
+			return nil, layer.err
+		}
+		e.do(func(doc []byte) ([]byte, error) { return setElement(doc, i, string(layer.doc), "layers") })
+	}
+	says := p.Base.says()
+	says[keyConfig] = digestOf(p.Config).String()
+	for _, k := range slices.Sorted(maps.Keys(says)) {
+		e.set(quote(says[k]), "annotations", k)
+	}
+	img, out := *p.Base, *p
+	img.mt = types.OCIManifestSchema1
+	out.Base, out.Manifest, out.Digest = &img, e.doc, digestOf(e.doc).String()
+	return &out, e.err
 }
 
 func (l *layout) layer(_ context.Context, layer v1.Layer) error {

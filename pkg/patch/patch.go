@@ -15,6 +15,7 @@
 package patch
 
 import (
+	"context"
 	"io"
 	"io/fs"
 	"time"
@@ -70,11 +71,14 @@ type Options struct {
 	// AllowCopy allows the content of base layers to be read, and sent, where
 	// the target cannot take them from where they are.
 	AllowCopy bool
+	// Env is as in [layers.Options].
+	Env []string
 	// Note, when set, is told in one line each of what was decided: an
 	// attestation left out, an image already there.
 	Note func(line string)
 
-	backoff *remote.Backoff // between tries of a request; nil is go-containerregistry's
+	backoff *remote.Backoff                            // between tries of a request; nil is go-containerregistry's
+	sleep   func(context.Context, time.Duration) error // as long as a registry asks for; nil waits
 }
 
 func (o *Options) note(line string) {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/imgcheck/imgcheck/internal/size"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -42,23 +43,14 @@ type CopyError struct {
 }
 
 func (e *CopyError) Error() string {
-	return fmt.Sprintf("layer %s of the base (%s) would have to be copied, for %s: add --allow-copy if that is meant", e.Digest, size(e.Size), e.Why)
-}
-
-func size(n int64) string {
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%.1f GB", float64(n)/1e9)
-	case n >= 1e6:
-		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-	}
-	return fmt.Sprintf("%d bytes", n)
+	return fmt.Sprintf("layer %s of the base (%s) would have to be copied, for %s: add --allow-copy if that is meant", e.Digest, size.Text(e.Size), e.Why)
 }
 
 // Publish takes the patched images to a target and returns ref@sha256:…; the
 // digest is the manifest's or the index's, and the config's where the target
 // keeps no manifest. A target is a registry's reference with a tag, oci:DIR[:TAG],
-// docker-archive:FILE[:REF] or docker:REF. Of an index the other entries stay
+// docker-archive:FILE[:REF] or docker:REF; or layer:FILE, where only the new layer
+// goes, as a tar, with its own digest. Of an index the other entries stay
 // as they are, but for the attestations of what was patched: they would attest
 // an image that the index does not have any more.
 //
@@ -69,6 +61,13 @@ func Publish(ctx context.Context, base *Base, patched []*Patched, to string, o O
 		return "", errors.New("there is nothing to publish")
 	}
 	scheme, rest, _ := strings.Cut(to, ":")
+	switch {
+	case IsLayer(to):
+		ref, err := publishLayer(patched, rest)
+		return ref, named(to, err)
+	case base.root:
+		return "", fmt.Errorf("%s: of a directory there is a layer only: say layer:FILE", to)
+	}
 	if scheme == "docker-archive" || scheme == "docker" && !strings.HasPrefix(rest, "//") {
 		ref, err := publishArchive(ctx, patched, scheme, rest, o)
 		return ref, named(to, err)
@@ -118,6 +117,13 @@ func openTarget(to string, o Options) (target, error) {
 }
 
 func (b *Base) publish(ctx context.Context, patched []*Patched, t target, o Options) (string, error) {
+	_, toLayout := t.(*layout)
+	if _, fromLayout := b.src.(*layout); toLayout && !fromLayout {
+		var err error
+		if b, patched, err = b.asOCI(patched); err != nil {
+			return "", err
+		}
+	}
 	raw, mt, err := b.result(patched, o)
 	if err != nil {
 		return "", err
@@ -318,8 +324,11 @@ func undo(ctx context.Context, ref string, o Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if b.archive != nil {
+	switch {
+	case b.archive != nil:
 		return b.archive.undo(ctx)
+	case b.root:
+		return "", errNotPatched
 	}
 	if strings.Contains(ref, "@") {
 		return "", errors.New("is a digest: name the tag that is to have its origin back")

@@ -31,7 +31,7 @@ type repository struct {
 func newRepository(ref name.Reference, o Options) (*repository, error) {
 	opts := []remote.Option{
 		remote.WithAuthFromKeychain(authn.DefaultKeychain),
-		remote.WithTransport(bounded{layers.Transport(o.Insecure)}),
+		remote.WithTransport(layers.PushTransport(o.Insecure, o.sleep)),
 		remote.WithUserAgent("imgcheck"),
 	}
 	if o.backoff != nil {
@@ -44,30 +44,6 @@ func newRepository(ref name.Reference, o Options) (*repository, error) {
 	}
 	r.pusher, err = remote.NewPusher(opts...)
 	return r, err
-}
-
-// bounded cuts manifests off that are larger than any should be.
-type bounded struct{ http.RoundTripper }
-
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := b.RoundTripper.RoundTrip(r)
-	if err == nil && strings.Contains(r.URL.Path, "/manifests/") {
-		resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxDocument}
-	}
-	return resp, err
-}
-
-type boundedBody struct {
-	io.ReadCloser
-	left int
-}
-
-func (b *boundedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.left -= n; b.left < 0 {
-		return 0, fmt.Errorf("the manifest is larger than the %d bytes that are read", maxDocument)
-	}
-	return n, err
 }
 
 // openRepository gets what a reference names.
@@ -127,21 +103,38 @@ func (r *repository) blob(ctx context.Context, d v1.Descriptor) (io.ReadCloser, 
 	if err == nil {
 		var rc io.ReadCloser
 		if rc, err = l.Compressed(); err == nil {
-			return rc, nil
+			return &blobReader{rc, ref}, nil
 		}
 	}
 	return nil, &registryError{ref, err}
 }
 
+// blobReader names the registry that a blob came from where it breaks off.
+type blobReader struct {
+	io.ReadCloser
+	ref name.Reference
+}
+
+func (b *blobReader) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		err = &registryError{b.ref, err}
+	}
+	return n, err
+}
+
 // pushError tells what went wrong while pushing; a CopyError and a cancelled
-// context stay what they are.
+// context stay what they are, and what went wrong at the source is told as such.
 func (r *repository) pushError(what string, err error) error {
 	var te *transport.Error
 	var ce *CopyError
+	var source *registryError
 	host := r.ref.Context().RegistryStr()
 	switch {
 	case err == nil || errors.As(err, &ce):
 		return err
+	case errors.As(err, &source):
+		err = fmt.Errorf("reading it: %w", source)
 	case errors.As(err, &te) && (te.StatusCode == http.StatusUnauthorized || te.StatusCode == http.StatusForbidden):
 		err = fmt.Errorf("%s does not allow it: run `docker login %s` as somebody who may push to %s", host, host, r.ref.Context().RepositoryStr())
 	case errors.As(err, &te) && te.StatusCode == http.StatusMethodNotAllowed:

@@ -19,14 +19,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	ociLayout "github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	"github.com/opencontainers/image-spec/schema"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
 // need fails the test where a program is missing.
@@ -50,45 +49,23 @@ func command(t *testing.T, name string, args ...string) string {
 }
 
 // distribution starts the registry that most people run, behind a server that
-// counts.
-func distribution(t *testing.T) *server {
+// counts. more is added to its configuration.
+func distribution(t *testing.T, more ...string) *server {
 	t.Helper()
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: startDistribution(t)})
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: startDistribution(t, more...)})
 	proxy.ErrorLog = log.New(io.Discard, "", 0)
 	return serve(t, proxy)
 }
 
 // startDistribution gives the registry's host and port.
-func startDistribution(t testing.TB) string {
+func startDistribution(t testing.TB, more ...string) string {
 	t.Helper()
-	program := need(t, "docker-registry", "docker-registry")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	host, end, err := imagetest.Distribution(t.TempDir(), strings.Join(more, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := l.Addr().String()
-	l.Close()
-	dir := t.TempDir()
-	config := filepath.Join(dir, "config.yml")
-	body := "version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: " + dir + "/data}}\nhttp: {addr: '" + host + "', relativeurls: true}\n"
-	if err := os.WriteFile(config, []byte(body), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(program, "serve", config)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		c, err := net.Dial("tcp", host)
-		if err == nil {
-			c.Close()
-			return host
-		}
-		if time.Now().After(end) {
-			t.Fatalf("nothing answers at %s", host)
-		}
-	}
+	t.Cleanup(end)
+	return host
 }
 
 // The registry that most people run: it knows in which repository a blob is, and
@@ -98,7 +75,6 @@ func TestDistribution(t *testing.T) {
 	t.Run("publish", func(t *testing.T) { onDistribution(t, s) })
 	t.Run("interrupted", func(t *testing.T) { interrupted(t, s, "interrupted:1", false, faults[3]) })
 	t.Run("without mounts", func(t *testing.T) { withoutMounts(t, s) })
-	t.Run("skopeo", func(t *testing.T) { readBySkopeo(t, s) })
 }
 
 func onDistribution(t *testing.T, s *server) {
@@ -317,34 +293,6 @@ func TestLayoutIndex(t *testing.T) {
 	}
 	do(t, ref, "oci:"+to+":1", o)
 	wantPatched(t, "oci:"+to+":1")
-}
-
-// What is written is valid by the format's own schemas.
-func TestSchema(t *testing.T) {
-	s := newServer(t)
-	for _, index := range []bool{false, true} {
-		ref := s.push(t, "app:1", textImage(t, app))
-		if index {
-			ref = s.push(t, "app:1", platforms(t))
-		}
-		b := open(t, ref, Options{})
-		patched := patchAll(t, b, change())
-		raw, mt, err := b.result(patched, Options{})
-		if err == nil {
-			err = schema.Validator(mt).Validate(bytes.NewReader(raw))
-		}
-		if err != nil {
-			t.Errorf("%s: %v", raw, err)
-		}
-		for _, p := range patched {
-			if err := schema.ValidatorMediaTypeManifest.Validate(bytes.NewReader(p.Manifest)); err != nil {
-				t.Errorf("%s: %v", p.Manifest, err)
-			}
-			if err := schema.ValidatorMediaTypeImageConfig.Validate(bytes.NewReader(p.Config)); err != nil {
-				t.Errorf("%s: %v", p.Config, err)
-			}
-		}
-	}
 }
 
 // archiveOf writes images as `docker save` does.
@@ -578,19 +526,5 @@ func TestDaemon(t *testing.T) {
 	wantError(t, err, "docker:app:2: the daemon could not load it: no space left on device")
 	if names := slices.Sorted(maps.Keys(images)); !cmp.Equal(names, []string{"app:1", "app:fixed", b.Digest}) {
 		t.Errorf("names %q", names)
-	}
-}
-
-// skopeo takes what is published to a registry, also as Docker's format.
-func readBySkopeo(t *testing.T, s *server) {
-	skopeo := need(t, "skopeo", "skopeo")
-	for name, img := range map[string]v1.Image{"oci": textImage(t, app), "docker": docker(t, textImage(t, app)), "zstd": textImage(t, "compress zstd"+app)} {
-		ref := s.push(t, name+":1", img)
-		do(t, ref, s.host+"/"+name+":fixed", quick())
-		command(t, skopeo, "copy", "--src-tls-verify=false", "docker://"+s.host+"/"+name+":fixed", "dir:"+t.TempDir())
-		var inspected struct{ Digest string }
-		if err := json.Unmarshal([]byte(command(t, skopeo, "inspect", "--tls-verify=false", "docker://"+s.host+"/"+name+":fixed")), &inspected); err != nil || inspected.Digest != s.digest(t, name+":fixed") {
-			t.Errorf("%s: %+v, %v", name, inspected, err)
-		}
 	}
 }

@@ -35,12 +35,36 @@ func TestFactsThatAreRefused(t *testing.T) {
 		"unknown field": {"libraries: [{id: a, colour: red}]", "colour"},
 		"no licence":    {"libraries: [{id: a, title: t, match: [liba.so], license: none, sources: [s]}]", `there is no licence "none"`},
 		"pattern":       {"libraries: [{id: a, title: t, match: ['lib[.so'], license: l, sources: [s]}]\nlicenses: [{id: l, name: n, url: u, terms: t, sources: [s]}]", "is not a pattern"},
+		"no directory":  {"libraries: [{id: a, title: t, match: [liba.so], wheels: [a], sources: [s]}]", "wheels go with the directories"},
+		"directory":     {"libraries: [{id: a, title: t, match: [liba.so], wheels: [a], dirs: [/lib], sources: [s]}]", "is no directory below"},
 		"no source":     {"licenses: [{id: l, name: n, url: u, terms: t}]", "and sources"},
 		"hash":          {"releases: [{product: p, label: '1', sha256: abc, sources: [s]}]", "needs a product"},
 	} {
 		_, err := loadFacts(fstest.MapFS{"provide/x.yaml": &fstest.MapFile{Data: []byte(tt.yaml)}})
 		if err == nil || !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: got %v, want %s", name, err, tt.err)
+		}
+	}
+}
+
+// TestInWheel tells the directory where a wheel has a library from those that end
+// alike, of CUDA up to 12 and from 13 on.
+func TestInWheel(t *testing.T) {
+	for _, tt := range []struct {
+		name, dir string
+		want      bool
+	}{
+		{"libcublasLt.so.12", "/opt/v/lib/python3.12/site-packages/nvidia/cublas/lib", true},
+		{"libcublasLt.so.13", "/opt/v/lib/python3.12/site-packages/nvidia/cu13/lib", true},
+		{"libcudnn.so.9", "/opt/v/lib/python3.12/site-packages/nvidia/cu13/lib", false},
+		{"libcudnn_ops.so.9", "/opt/v/lib/python3.12/site-packages/nvidia/cudnn/lib", true},
+		{"libcudart.so.12", "/opt/v/lib/python3.12/site-packages/nvidia/cuda_runtime/lib", true},
+		{"libcudart.so.12", "/opt/v/lib/python3.12/site-packages/mynvidia/cuda_runtime/lib", false},
+		{"libnvinfer.so.10", "/opt/v/lib/python3.12/site-packages/tensorrt_libs", true},
+		{"libz.so.1", "/opt/v/lib/python3.12/site-packages/nvidia/cublas/lib", false},
+	} {
+		if got := LibraryOf(tt.name).InWheel(tt.dir); got != tt.want {
+			t.Errorf("%s in %s: %v", tt.name, tt.dir, got)
 		}
 	}
 }

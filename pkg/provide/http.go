@@ -245,6 +245,8 @@ func webError(u *url.URL, err error) error {
 		return fmt.Errorf("cannot reach %s: no such host %q: check the name and the network", u.Host, dns.Name)
 	case errors.As(err, &cert):
 		return fmt.Errorf("%s: its TLS certificate is not trusted (%w): install its CA, or add --insecure", u.Host, cert.Err)
+	case errors.As(err, &op) && op.Op == "proxyconnect":
+		return fmt.Errorf("cannot reach the proxy that the environment names for %s: %w: check HTTPS_PROXY and NO_PROXY", u.Host, op.Err)
 	case errors.As(err, &op) && op.Op == "dial":
 		return fmt.Errorf("cannot reach %s: %w: check the name, the port and the network", u.Host, op.Err)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
@@ -277,17 +279,20 @@ func (e *env) download(ctx context.Context, a *artifact) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("making the cache: %w", err)
 	}
-	defer f.Close()
 	e.use(f.Name())
 	if filepath.Base(f.Name()) != a.sum {
 		defer os.Remove(f.Name())
 	}
+	defer f.Close()
 	if p, ok := e.cached(a.sum); ok { // somebody else was faster
 		return p, nil
 	}
 	d := &download{env: e, artifact: a, file: f, limit: cmp.Or(a.size, maxDownload)}
 	if err := d.run(ctx); err != nil {
 		return "", webError(a.url, err)
+	}
+	if err := f.Close(); err != nil { // Windows renames no open file
+		return "", err
 	}
 	return e.keep(f.Name(), a.sum)
 }
@@ -303,7 +308,7 @@ func (e *env) partial(sum string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := tryLock(f); err != nil {
 		f.Close()
 		return os.CreateTemp(dir, "tmp-")
 	}

@@ -23,7 +23,9 @@ type Library struct {
 	Title string   `yaml:"title"`
 	Match []string `yaml:"match"` // patterns on a file name or SONAME
 	// Wheels are the distributions that have it, {cuda} and {cu} not filled in.
-	Wheels  []string          `yaml:"wheels"`
+	Wheels []string `yaml:"wheels"`
+	// Dirs are where they have it, below the directory of Python's packages.
+	Dirs    []string          `yaml:"dirs"`
 	Redist  Redist            `yaml:"redist"`
 	CUDA    map[string]string `yaml:"cuda"` // number after ".so." → CUDA major
 	License string            `yaml:"license"`
@@ -124,6 +126,14 @@ func (f *facts) validate() error {
 				return fmt.Errorf("library %s: %q is not a pattern", l.ID, m)
 			}
 		}
+		for _, d := range l.Dirs {
+			if !fs.ValidPath(d) || d == "." {
+				return fmt.Errorf("library %s: %q is no directory below Python's packages", l.ID, d)
+			}
+		}
+		if (len(l.Wheels) > 0) != (len(l.Dirs) > 0) {
+			return fmt.Errorf("library %s: wheels go with the directories that have it in them", l.ID)
+		}
 		if l.license = licenses[l.License]; l.license == nil {
 			return fmt.Errorf("library %s: there is no licence %q", l.ID, l.License)
 		}
@@ -145,6 +155,11 @@ func LibraryOf(name string) *Library {
 		}
 	}
 	return nil
+}
+
+// InWheel reports whether a directory is one where a wheel has the library.
+func (l *Library) InWheel(dir string) bool {
+	return l != nil && slices.ContainsFunc(l.Dirs, func(d string) bool { return strings.HasSuffix(dir, "/"+d) })
 }
 
 // LicenseOf is what the library of a name comes under, without its text, before
@@ -203,7 +218,7 @@ func newRequest(w Want) (*request, error) {
 		return nil, fmt.Errorf("looking for %s: %w", r.title(), err)
 	}
 	if r.CUDA == "" {
-		r.CUDA = r.guessCUDA()
+		r.CUDA = CUDAOf(r.Names)
 	}
 	if _, err := parseVersion(r.Glibc); err != nil {
 		r.Glibc = "" // not known
@@ -220,15 +235,17 @@ func libraryIDs() []string {
 	return ids
 }
 
-// guessCUDA is the CUDA major that the names tell: libcublas.so.12 is CUDA 12's.
-func (r *request) guessCUDA() string {
-	if r.lib == nil {
-		return ""
-	}
-	for _, n := range r.Names {
+// CUDAOf is the CUDA major that one of the names tells, libcublas.so.12 that it is
+// CUDA 12's; empty when none does.
+func CUDAOf(names []string) string {
+	for _, n := range names {
+		lib := LibraryOf(n)
+		if lib == nil {
+			continue
+		}
 		_, number, _ := strings.Cut(n, ".so.")
 		major, _, _ := strings.Cut(number, ".")
-		if cuda := r.lib.CUDA[major]; cuda != "" {
+		if cuda := lib.CUDA[major]; cuda != "" {
 			return cuda
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
@@ -101,7 +100,7 @@ func (e *env) temp() (*os.File, error) {
 		return nil, err
 	}
 	e.use(f.Name())
-	return f, syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) // for removeIdle of others
+	return f, tryLock(f) // for removeIdle of others
 }
 
 // keep gives a file of the cache its final name.
@@ -226,8 +225,9 @@ func removeIdle(p string) bool {
 	if err != nil {
 		return false
 	}
-	defer f.Close()
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && os.Remove(p) == nil
+	err = tryLock(f)
+	f.Close() // before: Windows removes no open file
+	return err == nil && os.Remove(p) == nil
 }
 
 func (e *env) inUse(p string) bool {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/size"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
@@ -35,7 +36,7 @@ func (t *text) copies(list []lint.Copies) {
 }
 
 func (t *text) copy(f *lint.Copy) {
-	about := []string{size(f.Size)}
+	about := []string{size.Text(f.Size)}
 	if f.Version != "" {
 		about = append([]string{clean(f.Version)}, about...)
 	}
@@ -50,17 +51,4 @@ func (t *text) copy(f *lint.Copy) {
 		}
 		t.line("      %s %s  %s", t.green("→"), clean(u.Process), t.faint("("+clean(u.How)+")"))
 	}
-}
-
-// size writes a number of bytes as people read it.
-func size(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
-	case n >= 1<<10:
-		return fmt.Sprintf("%.1f kB", float64(n)/(1<<10))
-	}
-	return fmt.Sprintf("%d B", n)
 }

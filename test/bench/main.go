@@ -2,7 +2,7 @@
 // packages, and prints one table: ratios first, medians of runs that alternate
 // with what they are compared to.
 //
-//	bench make DIR
+//	bench make DIR [IMAGE...]
 //	bench run IMGCHECK DIR
 //
 // The images are made by a process of its own: a child's peak memory counts from
@@ -32,10 +32,10 @@ import (
 )
 
 func main() {
-	err := errors.New("usage: bench make DIR, bench run IMGCHECK DIR")
+	err := errors.New("usage: bench make DIR [IMAGE...], bench run IMGCHECK DIR")
 	switch {
-	case len(os.Args) == 3 && os.Args[1] == "make":
-		_, err = (&bench{dir: os.Args[2]}).images()
+	case len(os.Args) >= 3 && os.Args[1] == "make":
+		_, err = (&bench{dir: os.Args[2]}).images(os.Args[3:]...)
 	case len(os.Args) == 4 && os.Args[1] == "run":
 		err = run(os.Args[2], os.Args[3])
 	case len(os.Args) == 4 && os.Args[1] == "limit":
@@ -87,8 +87,9 @@ func run(imgcheck, dir string) error {
 	return b.table(images)
 }
 
-// images makes the images, or finds those of an earlier run.
-func (b *bench) images() (map[string]image, error) {
+// images makes the images, or finds those of an earlier run: those with the
+// names, or all.
+func (b *bench) images(names ...string) (map[string]image, error) {
 	list, dir := full, filepath.Join(b.dir, "full")
 	if os.Getenv("BENCH_SMALL") != "" {
 		list, dir = small, filepath.Join(b.dir, "small")
@@ -121,6 +122,9 @@ func (b *bench) images() (map[string]image, error) {
 		{"half", types.OCILayer, each[:len(each)/2]},
 		{"double", types.OCILayer, slices.Concat(each, again)},
 	} {
+		if len(names) > 0 && !slices.Contains(names, it.name) {
+			continue
+		}
 		if images[it.name], err = makeImage(filepath.Join(dir, it.name), it.kind, debs, it.layers...); err != nil {
 			return nil, fmt.Errorf("making the image %s: %w", it.name, err)
 		}

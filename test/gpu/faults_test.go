@@ -1,14 +1,10 @@
-// Package gpu holds what real GPU processes did against what imgcheck says.
-//
-// testdata/machine.txtar is one machine; each fault was made on it, and the real
-// program was run on its GPU: import torch, a convolution, an LSTM, an SVD, an
-// FFT and a kernel that is compiled at run time.
 package gpu
 
 import (
 	"archive/tar"
 	"bytes"
-	"cmp"
+	"debug/elf"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -28,142 +24,170 @@ import (
 	"github.com/imgcheck/imgcheck/rules"
 )
 
-const (
-	site   = "/opt/torch/.venv/lib/python3.12/site-packages/"
-	system = "/usr/lib/x86_64-linux-gnu/"
-)
-
-// faults are what was done to the machine, and what its GPU process did then.
-var faults = []struct {
-	name    string
-	remove  []string          // shell patterns
-	replace map[string]string // path → text of the image form
-	runpath string            // a file whose RPATH is made a RUNPATH
-	env     string            // LD_LIBRARY_PATH
-	real    string            // how the process ended; empty: it worked
-	// says must be in one finding of at least a warning: in its message, its
-	// effects or their errors. Empty: there must be none.
-	says []string
-}{
-	{name: "as it is"},
-	{
-		name: "no cuDNN at all", remove: []string{site + "nvidia/cudnn/lib/*", system + "libcudnn*"},
-		real: "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory",
-		says: []string{"`import torch` fails", "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory"},
-	},
-	{
-		name:   "no libcudnn_cnn, which torch does not use",
-		remove: []string{site + "nvidia/cudnn/lib/libcudnn_cnn.so.9", system + "libcudnn*"},
-	},
-	{
-		name:   "no libcudnn_engines_precompiled",
-		remove: []string{site + "nvidia/cudnn/lib/libcudnn_engines_precompiled.so.9", system + "libcudnn*"},
-		real:   "RuntimeError: GET was unable to find an engine to execute this computation",
-		says:   []string{"libcudnn_engines_precompiled.so.9", "GET was unable to find an engine to execute this computation"},
-	},
-	{
-		name:   "no NVRTC",
-		remove: []string{site + "nvidia/cu13/lib/libnvrtc*", "/usr/local/cuda-13.0/targets/x86_64-linux/lib/libnvrtc*"},
-		real:   "RuntimeError: Error in dlopen for library libnvrtc.so.13and libnvrtc-a49e67e8.so.13",
-		says:   []string{"libnvrtc.so.13"},
-	},
-	{
-		name:   "none of the wheels' CUDA, but the system's",
-		remove: []string{site + "nvidia/cu13/**"},
-	},
-	{
-		name: "the system's cuDNN before the wheel's", runpath: site + "torch/lib/libtorch_cuda.so", env: "/usr/lib/x86_64-linux-gnu",
-		real: "RuntimeError: cuDNN version incompatibility: PyTorch was compiled  against (9, 19, 0) but found runtime version (9, 14, 0)",
-		says: []string{"cuDNN version incompatibility"},
-	},
+// TestFaults makes each recorded fault in the text of the machine, and holds what
+// imgcheck says of it today against what the real programs did.
+func TestFaults(t *testing.T) {
+	plan, record := recorded(t)
+	for i, f := range record.Faults {
+		t.Run(f.Name, func(t *testing.T) {
+			res := judge(t, plan, f.Name)
+			said := &Said{Mapped: map[string][]string{}}
+			for _, finding := range res.Findings {
+				one := Finding{Rule: finding.Rule, Severity: string(finding.Severity), Message: finding.Message, Because: finding.Because}
+				for _, e := range finding.Effects {
+					one.Effects = append(one.Effects, Effect{e.Text, e.Error})
+				}
+				said.Findings = append(said.Findings, one)
+			}
+			record.Faults[i].Said = said
+			verdicts, about := plan.Judge(f.Programs, said)
+			for _, v := range verdicts {
+				if !v.Agrees() {
+					t.Errorf("%s, %s: the real program says %q; foretold: %+v", v.Program, v.Step, v.Real, v.Foretold)
+				}
+			}
+			_ = about
+		})
+	}
+	document(t, "faults", plan.Table(record))
 }
 
-func TestFaults(t *testing.T) {
-	packs, err := lint.LoadPacks(rules.FS)
+// recorded are the faults and what was seen of them.
+func recorded(t *testing.T) (*Plan, *Record) {
+	t.Helper()
+	plan, err := Load()
 	if err != nil {
 		t.Fatal(err)
+	}
+	b, err := os.ReadFile("testdata/record.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Record{}
+	if err := json.Unmarshal(b, r); err != nil {
+		t.Fatal(err)
+	}
+	return plan, r
+}
+
+// judge makes a fault in the text of the machine and scans it.
+func judge(t *testing.T, plan *Plan, name string) *lint.Result {
+	t.Helper()
+	f := plan.Fault(name)
+	if f == nil {
+		t.Fatalf("faults.yaml has no fault %q", name)
 	}
 	text, err := os.ReadFile("testdata/machine.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var table strings.Builder
-	table.WriteString("| what was done | what the real process did | what imgcheck says |\n|---|---|---|\n")
-	for _, f := range faults {
-		t.Run(f.name, func(t *testing.T) {
-			m, err := imagetest.Parse(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if f.env != "" {
-				m.Config.Env = append(slices.DeleteFunc(m.Config.Env, func(v string) bool { return strings.HasPrefix(v, "LD_LIBRARY_PATH=") }), "LD_LIBRARY_PATH="+f.env)
-			}
-			removed := 0
-			files := &m.Layers[0].Files
-			*files = slices.DeleteFunc(*files, func(file imagetest.File) bool {
-				gone := slices.ContainsFunc(f.remove, func(pattern string) bool { return matches(pattern, "/"+file.Name) })
-				if gone {
-					removed++
-				}
-				return gone
-			})
-			if len(f.remove) > removed {
-				t.Fatalf("%d files fit %d patterns", removed, len(f.remove))
-			}
-			if f.runpath != "" {
-				i := slices.IndexFunc(*files, func(file imagetest.File) bool { return "/"+file.Name == f.runpath })
-				e := (*files)[i].ELF
-				e.Runpath, e.Rpath = e.Rpath, nil
-			}
-			res, err := lint.Run(t.Context(), &lint.Image{FS: merge(t, m), Config: &v1.ConfigFile{OS: "linux", Architecture: "amd64", Config: m.Config}}, packs)
-			if err != nil {
-				t.Fatal(err)
-			}
-			found := false
-			defer func() { table.WriteString(row(f.name, f.real, res)) }()
-			for _, finding := range res.Findings {
-				if !finding.Severity.AtLeast(lint.Warning) {
-					continue
-				}
-				all := finding.Message
-				for _, e := range finding.Effects {
-					all += "\n" + e.Text + "\n" + e.Error
-				}
-				if len(f.says) == 0 {
-					t.Errorf("the real process works, and imgcheck says: %s %s: %s", finding.Severity, finding.Rule, all)
-				}
-				found = found || !slices.ContainsFunc(f.says, func(s string) bool { return !strings.Contains(all, s) })
-			}
-			if len(f.says) > 0 && !found {
-				t.Errorf("the real process ends with %q, and no finding says %q:", f.real, f.says)
-				for _, finding := range res.Findings {
-					if finding.Severity.AtLeast(lint.Warning) {
-						t.Logf("%s %s: %s %+v", finding.Severity, finding.Rule, finding.Message, finding.Effects)
-					}
-				}
-			}
-		})
+	m, err := imagetest.Parse(text)
+	if err != nil {
+		t.Fatal(err)
 	}
-	document(t, "faults", table.String())
+	records(m)
+	cache := ldconfig(t, m) // the machine's, before the fault
+	put(m, "/etc/ld.so.cache", imagetest.File{Data: cache, Size: int64(len(cache)), Mode: 0o644})
+	f.applyText(t, m)
+	if f.Ldconfig {
+		cache = ldconfig(t, m)
+		put(m, "/etc/ld.so.cache", imagetest.File{Data: cache, Size: int64(len(cache)), Mode: 0o644})
+	}
+	for name, value := range f.Env {
+		m.Config.Env = append(slices.DeleteFunc(m.Config.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") }), name+"="+value)
+	}
+	packs, err := lint.LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := lint.Run(t.Context(), &lint.Image{FS: index(t, m), Config: &v1.ConfigFile{OS: "linux", Architecture: "amd64", Config: m.Config}}, packs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
 }
 
-// row is what imgcheck says first of a fault, beside what the real process did.
-func row(name, real string, res *lint.Result) string {
-	says := "nothing"
-	for _, f := range res.Findings {
-		if !f.Severity.AtLeast(lint.Warning) {
-			continue
+// records adds the RECORD of cuDNN's wheel, with the sizes that its files have in the
+// text.
+func records(m *imagetest.Image) {
+	var b strings.Builder
+	for _, f := range m.Layers[0].Files {
+		if rel, ok := strings.CutPrefix("/"+f.Name, site); ok && strings.HasPrefix(rel, "nvidia/cudnn/") {
+			fmt.Fprintf(&b, "%s,,%d\n", rel, f.Size)
 		}
-		says = fmt.Sprintf("%s `%s`: %s", f.Severity, f.Rule, f.Message)
-		if len(f.Effects) > 0 {
-			says += "; " + f.Effects[0].Text
-			if e := f.Effects[0].Error; e != "" {
-				says += ": `" + e + "`"
+	}
+	put(m, site+"nvidia_cudnn_cu13-9.19.0.56.dist-info/RECORD", imagetest.File{Data: b.String(), Size: int64(b.Len()), Mode: 0o644})
+}
+
+// applyText does a fault to the text of a machine, as [Fault.Apply] does to a root.
+func (f *Fault) applyText(t *testing.T, m *imagetest.Image) {
+	t.Helper()
+	files := &m.Layers[0].Files
+	before := len(*files)
+	*files = slices.DeleteFunc(*files, func(file imagetest.File) bool {
+		return slices.ContainsFunc(f.Remove, func(pattern string) bool { return matches(pattern, "/"+file.Name) })
+	})
+	if len(f.Remove) > 0 && len(*files) == before {
+		t.Fatal("none of the files to remove is there")
+	}
+	for _, p := range f.Empty {
+		file := get(t, m, p)
+		*file = imagetest.File{Name: file.Name, Type: tar.TypeReg, Mode: file.Mode}
+	}
+	for _, p := range f.Cut {
+		get(t, m, p).Halve()
+	}
+	for p, to := range f.Move {
+		moved := false
+		for i := range *files {
+			file := &(*files)[i]
+			if rest, ok := strings.CutPrefix("/"+file.Name, p); ok && (rest == "" || rest[0] == '/') {
+				file.Name, moved = strings.TrimPrefix(to+rest, "/"), true
 			}
 		}
-		break
+		if !moved {
+			t.Fatalf("%s: no such file", p)
+		}
 	}
-	return fmt.Sprintf("| %s | %s | %s |\n", name, cmp.Or(real, "everything works"), strings.ReplaceAll(says, "|", `\|`))
+	for p, from := range f.Copy {
+		put(m, p, *get(t, m, from))
+	}
+	for p, target := range f.Link {
+		put(m, p, imagetest.File{Type: tar.TypeSymlink, Link: target, Mode: 0o777})
+	}
+	for p, text := range f.Write {
+		put(m, p, imagetest.File{Data: text, Size: int64(len(text)), Mode: 0o644})
+	}
+	for _, p := range f.Runpath {
+		e := get(t, m, p).ELF
+		e.Runpath, e.Rpath = e.Rpath, nil
+	}
+	for _, p := range f.Machine {
+		file := get(t, m, p)
+		file.ELF.Machine = elf.EM_AARCH64
+		file.Size = file.ELF.Size()
+	}
+}
+
+// get is the file of a path.
+func get(t *testing.T, m *imagetest.Image, p string) *imagetest.File {
+	t.Helper()
+	files := m.Layers[0].Files
+	i := slices.IndexFunc(files, func(f imagetest.File) bool { return "/"+f.Name == p })
+	if i < 0 {
+		t.Fatalf("%s: no such file", p)
+	}
+	return &files[i]
+}
+
+// put sets the file of a path.
+func put(m *imagetest.Image, p string, f imagetest.File) {
+	f.Name = strings.TrimPrefix(p, "/")
+	if f.Type == 0 {
+		f.Type = tar.TypeReg
+	}
+	files := &m.Layers[0].Files
+	*files = append(slices.DeleteFunc(*files, func(old imagetest.File) bool { return old.Name == f.Name }), f)
 }
 
 var update = flag.Bool("update", false, "write the tables of docs/gpu.md")
@@ -198,28 +222,33 @@ func matches(pattern, name string) bool {
 	if dir, ok := strings.CutSuffix(pattern, "/**"); ok {
 		return strings.HasPrefix(name, dir+"/")
 	}
-	ok, err := path.Match(pattern, name)
-	return ok && err == nil
+	if ok, err := path.Match(pattern, name); ok && err == nil {
+		return true
+	}
+	dir := path.Dir(name)
+	return dir != "/" && matches(pattern, dir) // what is below goes with it
 }
 
-// merge is the machine's file system, with the ld.so.cache that its ldconfig
-// would write.
-func merge(t *testing.T, m *imagetest.Image) *layers.FS {
+// index is the machine's file system.
+func index(t *testing.T, m *imagetest.Image) *layers.FS {
 	t.Helper()
-	index := func() *layers.FS {
-		var buf bytes.Buffer
-		if err := m.LayerTar(0, &buf); err != nil {
-			t.Fatal(err)
-		}
-		l, err := layers.ReadLayer(&buf, func(name string, size int64) bool {
-			return strings.HasPrefix(name, "etc/ld.so") || inventory.Wants(name, size)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return layers.Merge(l)
+	var buf bytes.Buffer
+	if err := m.LayerTar(0, &buf); err != nil {
+		t.Fatal(err)
 	}
-	f := index()
+	l, err := layers.ReadLayer(&buf, func(name string, size int64) bool {
+		return strings.HasPrefix(name, "etc/ld.so") || inventory.Wants(name, size)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return layers.Merge(l)
+}
+
+// ldconfig is the ld.so.cache that the machine's would write.
+func ldconfig(t *testing.T, m *imagetest.Image) string {
+	t.Helper()
+	f := index(t, m)
 	loader, err := elfdeps.NewLoader(f, "/lib64/ld-linux-x86-64.so.2", elfdeps.Env{})
 	if err != nil {
 		t.Fatal(err)
@@ -228,9 +257,7 @@ func merge(t *testing.T, m *imagetest.Image) *layers.FS {
 	if len(entries) < 50 {
 		t.Fatalf("ldconfig finds %d libraries", len(entries))
 	}
-	cache := string(elfdeps.WriteCache(entries))
-	m.Layers[0].Files = append(m.Layers[0].Files, imagetest.File{Name: "etc/ld.so.cache", Type: tar.TypeReg, Data: cache, Size: int64(len(cache)), Mode: 0o644})
-	return index()
+	return string(elfdeps.WriteCache(entries))
 }
 
 type directories struct{ *layers.FS }

@@ -1,0 +1,178 @@
+package inventory
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"sync"
+)
+
+// maxRPM is how many bytes of an rpm database are read. UBI's has some 10 MB,
+// one of 1,500 packages 100.
+const maxRPM = 128 << 20
+
+// isRPM tells rpm's database: SQLite's (Fedora, RHEL from 9 on), ndb's (SUSE) or
+// Berkeley DB's (RHEL to 8).
+func isRPM(name string) bool {
+	dir, base := path.Split(name)
+	return isRPMDir(dir) && (base == "rpmdb.sqlite" || base == "Packages.db" || base == "Packages")
+}
+
+// isRPMDir tells the directories of rpm's database: everybody's, Fedora's and
+// SUSE's, and ostree's.
+func isRPMDir(dir string) bool {
+	return dir == "var/lib/rpm/" || dir == "usr/lib/sysimage/rpm/" || dir == "usr/share/rpm/"
+}
+
+// isRPMLog tells changes of the database that may not be in it yet.
+func isRPMLog(name string) bool {
+	dir, ok := strings.CutSuffix(name, "rpmdb.sqlite-wal")
+	return ok && isRPMDir(dir)
+}
+
+// rpmList is what [Extract] keeps of a database.
+type rpmList struct {
+	Packages []rpmPackage `json:"packages"`
+	Why      string       `json:"why,omitempty"` // why there are not all
+}
+
+type rpmPackage struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// rpmExtract begins an rpmList. No database does.
+const rpmExtract = "imgcheck: packages of rpm\n"
+
+// one lets one database at a time be in memory, of however many layers.
+var one sync.Mutex
+
+// Extract is what is kept of a file in place of its bytes, as a function that
+// reads the file; nil for a file whose bytes are kept as they are. What [Read]
+// finds is the same. An rpm database is as large as all of its packages' lists
+// of files and changes, and each layer that installs something has a whole one.
+func Extract(name string, size int64) func(io.Reader) ([]byte, error) {
+	if !isRPM(name) || isCopy(name) || size > maxRPM {
+		return nil
+	}
+	return func(r io.Reader) ([]byte, error) {
+		one.Lock()
+		defer one.Unlock()
+		b := make([]byte, size)
+		if _, err := io.ReadFull(r, b); err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(rpmPackages(b))
+		return append([]byte(rpmExtract), text...), err
+	}
+}
+
+// readRPM reads a database, or what Extract made of one.
+func readRPM(inv *Inventory, name string, b []byte) error {
+	var list rpmList
+	if text, ok := bytes.CutPrefix(b, []byte(rpmExtract)); !ok {
+		list = rpmPackages(b)
+	} else if err := json.Unmarshal(text, &list); err != nil {
+		return fmt.Errorf("it is no list of rpm packages: %w", err)
+	}
+	for _, p := range list.Packages {
+		if err := inv.add(&Package{Kind: RPM, Name: p.Name, Version: p.Version, Path: "/" + name}); err != nil {
+			return err
+		}
+	}
+	if list.Why != "" {
+		return errors.New(list.Why)
+	}
+	return nil
+}
+
+// rpmPackages are the packages of a database, up to the first that makes no
+// sense.
+func rpmPackages(b []byte) rpmList {
+	list := rpmList{Packages: []rpmPackage{}}
+	seen, left := 0, len(b)
+	err := rpmRows(b, func(r *row) error {
+		seen++
+		p, read, err := rpmHeader(r)
+		switch left -= read; {
+		case err != nil:
+			return fmt.Errorf("its package %d: %w", seen, err)
+		case left < 0 || seen > maxPackages:
+			return errors.New("it tells more than its size has room for")
+		case p.Name != "gpg-pubkey": // a key that packages are signed with is listed as one
+			list.Packages = append(list.Packages, p)
+		}
+		return nil
+	})
+	if err != nil {
+		list.Why = "not all of the rpm packages are known: " + strings.ToValidUTF8(err.Error(), "?")
+	}
+	return list
+}
+
+// Tags of a header, and the types of their values (rpmtag.h).
+const (
+	tagName    = 1000
+	tagVersion = 1001
+	tagRelease = 1002
+	tagEpoch   = 1003
+	typeInt32  = 4
+	typeString = 6
+)
+
+// rpmHeader reads name and [EPOCH:]VERSION-RELEASE out of a package's header: a
+// number of entries and of bytes, the entries (tag, type, offset, count), and the
+// bytes that they point to; all of it big-endian (headerImport in rpm's header.c).
+// It also says how many bytes of the row it has read.
+func rpmHeader(r *row) (p rpmPackage, read int, err error) {
+	intro, err := r.prefix(8)
+	if err != nil {
+		return p, 0, err
+	}
+	entries, size := binary.BigEndian.Uint32(intro), binary.BigEndian.Uint32(intro[4:])
+	if entries > 1<<16 || int64(8+16*entries)+int64(size) > int64(r.size) {
+		return p, 0, errors.New("its header is longer than it")
+	}
+	start := 8 + 16*int(entries)
+	head, err := r.prefix(start)
+	if err != nil {
+		return p, 0, err
+	}
+	version, release, epoch := "", "", uint32(0)
+	for e := head[8:]; len(e) > 0; e = e[16:] {
+		tag, typ, at := binary.BigEndian.Uint32(e), binary.BigEndian.Uint32(e[4:]), binary.BigEndian.Uint32(e[8:])
+		if tag < tagName || tag > tagEpoch {
+			continue
+		}
+		if at >= size {
+			return p, 0, errors.New("its header points beyond its end")
+		}
+		value, err := r.prefix(start + int(min(size, at+maxText+1)))
+		if err != nil {
+			return p, 0, err
+		}
+		value = value[start+int(at):]
+		text, _, ended := bytes.Cut(value, []byte{0})
+		switch {
+		case tag == tagEpoch && typ == typeInt32 && len(value) >= 4:
+			epoch = binary.BigEndian.Uint32(value)
+			continue
+		case tag == tagEpoch || typ != typeString || !ended:
+			return p, 0, errors.New("its header has a name or version that is none")
+		}
+		*map[uint32]*string{tagName: &p.Name, tagVersion: &version, tagRelease: &release}[tag] = strings.ToValidUTF8(string(text), "?")
+	}
+	if p.Name == "" || version == "" || release == "" {
+		return p, 0, errors.New("its header names no package and version")
+	}
+	p.Version = version + "-" + release
+	if epoch != 0 {
+		p.Version = fmt.Sprintf("%d:%s", epoch, p.Version)
+	}
+	return p, len(r.got), nil
+}

@@ -1,0 +1,150 @@
+package lint
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+)
+
+// chosen is what a package takes of the builds that it brings.
+type chosen struct {
+	*Choice
+	pkg     *inventory.Package
+	release *ChoiceRelease
+	cuda    string   // the version that decides, "12.4", or what the variable says
+	why     string   // who says so
+	path    string   // of the build that is taken
+	builds  []string // paths of all that are there
+}
+
+// choose finds what the packages of the packs take, once. One that brings no
+// build, or of which nothing tells the version of CUDA, is left out.
+func (w *world) choose() []chosen {
+	if w.chosen != nil {
+		return w.chosen
+	}
+	list := []chosen{}
+	for _, c := range w.packs.Choices {
+		for _, p := range w.inv.Packages {
+			if p.Kind != inventory.Wheel || !matchAny(c.Dist, normal(p.Name)) {
+				continue
+			}
+			got := chosen{Choice: c, pkg: p, release: c.releaseFor(p.Version), builds: w.glob(p.Dir, strings.ReplaceAll(c.File, "{cuda}", "[0-9]*"))}
+			if i := slices.IndexFunc(w.inv.Builds, func(b *inventory.Build) bool { return b.Name == c.Of && b.Dir == p.Dir && b.CUDA != "" }); i >= 0 {
+				got.cuda, got.why = numbers(w.inv.Builds[i].CUDA, 2), fmt.Sprintf("%s is built for CUDA %s", c.Of, numbers(w.inv.Builds[i].CUDA, 2))
+			}
+			value, _ := w.getenv(c.Override)
+			if value != "" {
+				got.cuda, got.why = value, "ENV "+c.Override+"="+value
+			}
+			if got.cuda == "" || len(got.builds) == 0 || got.release == nil {
+				continue
+			}
+			got.path = got.file(strings.ReplaceAll(got.cuda, ".", ""))
+			if got.release.SameMajor && value == "" && !slices.Contains(got.builds, got.path) {
+				got.path = cmp.Or(got.nearest(), got.path)
+			}
+			list = append(list, got)
+		}
+	}
+	w.chosen = list
+	return list
+}
+
+// file is the path of the build for a version of CUDA, 124.
+func (c *chosen) file(digits string) string {
+	return path.Join(c.pkg.Dir, strings.ReplaceAll(c.File, "{cuda}", digits))
+}
+
+// nearest is the build for the next lower minor version, else the next higher
+// one; empty when there is none of that major version.
+func (c *chosen) nearest() string {
+	major, minor, _ := strings.Cut(c.cuda, ".")
+	wants, _ := strconv.Atoi(minor)
+	lower, higher := -1, -1
+	for n := range 100 {
+		if slices.Contains(c.builds, c.file(major+strconv.Itoa(n))) {
+			if n <= wants {
+				lower = n
+			} else if higher < 0 {
+				higher = n
+			}
+		}
+	}
+	switch {
+	case lower >= 0:
+		return c.file(major + strconv.Itoa(lower))
+	case higher >= 0:
+		return c.file(major + strconv.Itoa(higher))
+	}
+	return ""
+}
+
+// releaseFor is what a version of the package does, nil when that is not known.
+func (c *Choice) releaseFor(version string) *ChoiceRelease {
+	for i := range c.Releases {
+		if fits, known := parseRelease(version).within(c.Releases[i].Versions); fits && known {
+			return &c.Releases[i]
+		}
+	}
+	return nil
+}
+
+// notChosen says why a build is not the one that its package takes, empty when it
+// is, and whether that is known.
+func (w *world) notChosen(p string) (why string, known bool) {
+	for _, c := range w.choose() {
+		if slices.Contains(c.builds, p) {
+			if c.path == p {
+				return "", true
+			}
+			return fmt.Sprintf("%s takes %s: %s", c.pkg.Name, path.Base(c.path), c.why), true
+		}
+	}
+	return "", false
+}
+
+// choiceMissing finds packages that bring no build for the CUDA that decides.
+func (w *world) choiceMissing() []Finding {
+	var list []Finding
+	for _, c := range w.choose() {
+		if slices.Contains(c.builds, c.path) {
+			continue
+		}
+		var there []string
+		for _, b := range c.builds {
+			there = append(there, path.Base(b))
+		}
+		list = append(list, Finding{
+			Message:  fmt.Sprintf("%s %s has no %s: %s", c.pkg.Name, c.pkg.Version, path.Base(c.path), c.why),
+			Effects:  []Effect{{c.release.Effect, expand(c.release.Error, "{path}", c.path, "{name}", path.Base(c.path))}},
+			NeededBy: []File{w.file(c.pkg.Path)}, Affected: []string{c.pkg.Path}, Present: w.filesOf(c.builds),
+			Fixes: []string{
+				fmt.Sprintf("install a release of %s that brings %s, or a %s that is built for a CUDA of which there is one: %s", c.pkg.Name, path.Base(c.path), c.Of, strings.Join(there, ", ")),
+				fmt.Sprintf("or set %s to one of these, where the image has that CUDA's libraries", c.Override),
+			},
+		})
+	}
+	return list
+}
+
+func (c *Choice) validate() error {
+	if c.ID == "" || len(c.Dist) == 0 || c.Of == "" || !strings.Contains(c.File, "{cuda}") || c.Override == "" || len(c.Releases) == 0 || len(c.Sources) == 0 {
+		return errors.New("needs an id, dist, of, a file with {cuda}, an override, releases and sources")
+	}
+	for _, r := range c.Releases {
+		if err := validVersions(r.Versions); err != nil {
+			return err
+		}
+		if r.Effect == "" {
+			return errors.New("releases: needs an effect")
+		}
+	}
+	return patterns("", c.Dist)
+}

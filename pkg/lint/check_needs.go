@@ -1,0 +1,85 @@
+package lint
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+)
+
+// unmetNeeds finds what installed distributions ask of the image and do not get:
+// a compiler, a header, a tool.
+func (w *world) unmetNeeds() []Finding {
+	var list []Finding
+	for _, n := range w.packs.Needs {
+		var asks []string
+		for _, p := range w.inv.Packages {
+			if p.Kind == inventory.Wheel && n.asks(p) && (len(n.Present) == 0 || w.serves(n.Present, p)) && !w.serves(n.Any, p) {
+				asks = append(asks, p.Path)
+			}
+		}
+		if len(asks) == 0 {
+			continue
+		}
+		list = append(list, Finding{
+			Severity: n.Severity, Message: n.Message, Effects: []Effect{{n.Effect, n.Error}}, NeededBy: w.filesOf(asks),
+			Affected: asks, Fixes: n.Fix,
+		})
+	}
+	return list
+}
+
+// asks reports whether a distribution is one that has a need.
+func (n *Need) asks(p *inventory.Package) bool {
+	fits, known := parseRelease(p.Version).within(n.Versions)
+	return fits && known && matchAny(n.Dist, normal(p.Name))
+}
+
+// serves reports whether the image has one of the things that a need names, for a
+// distribution.
+func (w *world) serves(names []string, p *inventory.Package) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		kind, rest, _ := strings.Cut(name, ":")
+		switch kind {
+		case "command":
+			return w.onPATH(rest)
+		case "name":
+			return len(w.namesLike(rest)) > 0
+		case "dist":
+			return slices.ContainsFunc(w.distsAt(p.Dir), func(d dist) bool { return match(rest, d.name) })
+		}
+		if variable, below, ok := strings.Cut(name, "/"); strings.HasPrefix(variable, "$") {
+			value, _ := w.getenv(variable[1:])
+			return value != "" && (!ok || len(w.glob(value, below)) > 0)
+		}
+		if path.IsAbs(name) {
+			return len(w.glob("/", name)) > 0
+		}
+		return len(w.glob(p.Dir, name)) > 0
+	})
+}
+
+// onPATH reports whether a program is in one of the directories of PATH, or of
+// those that are its default.
+func (w *world) onPATH(name string) bool {
+	value, _ := w.getenv("PATH")
+	return slices.ContainsFunc(strings.Split(value+":/usr/local/bin:/usr/bin:/bin", ":"), func(dir string) bool {
+		return strings.HasPrefix(dir, "/") && w.isFile(path.Join(dir, name))
+	})
+}
+
+func (n *Need) validate() error {
+	if n.ID == "" || len(n.Dist) == 0 || len(n.Any) == 0 || n.Message == "" || n.Effect == "" || len(n.Sources) == 0 {
+		return errors.New("needs an id, dist, any, a message, an effect and sources")
+	}
+	if n.Severity != "" && !slices.Contains(Severities, n.Severity) {
+		return fmt.Errorf("severity is %q, not error, warning or note", n.Severity)
+	}
+	if err := validVersions(n.Versions); err != nil {
+		return err
+	}
+	return patterns("", slices.Concat(n.Dist, n.Present, n.Any))
+}

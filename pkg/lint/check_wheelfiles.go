@@ -1,0 +1,99 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+)
+
+// eachWheel calls f for the wheels of every environment, in their order.
+func (w *world) eachWheel(f func(p *inventory.Python, pkg *inventory.Package)) {
+	for _, p := range w.inv.Pythons {
+		wheels := w.inv.Wheels(p)
+		for _, name := range slices.Sorted(maps.Keys(wheels)) {
+			f(p, wheels[name])
+		}
+	}
+}
+
+// reinstall is the command that brings a wheel's files back.
+func reinstall(pkg *inventory.Package) string {
+	return fmt.Sprintf("install it again: pip install --force-reinstall --no-deps '%s==%s'", pkg.Name, pkg.Version)
+}
+
+// wheelFilesChanged are GPU libraries of wheels that have another size than the
+// wheel's RECORD says: something has put another file in their place, or has
+// stripped or patched them.
+func (w *world) wheelFilesChanged() []Finding {
+	var list []Finding
+	w.eachWheel(func(p *inventory.Python, pkg *inventory.Package) {
+		for _, file := range slices.Sorted(maps.Keys(pkg.Files)) {
+			size, changed := w.changedSize(file, pkg.Files[file])
+			if !changed {
+				continue
+			}
+			f := Finding{
+				Message: fmt.Sprintf("%s has %d bytes, and %s %s has installed one of %d", path.Base(file), size, pkg.Name, w.version(p, pkg), pkg.Files[file].Size), Library: path.Base(file),
+				Affected: []string{file}, Present: []File{w.file(file)}, Fixes: []string{reinstall(pkg)},
+			}
+			if twin := w.twin(file); twin != "" {
+				f.Message += fmt.Sprintf("; it is as long as %s", twin)
+				f.Present = append(f.Present, w.file(twin))
+			}
+			list = append(list, f)
+		}
+	})
+	return list
+}
+
+// changedSize reports whether a GPU library is of another size than a RECORD says,
+// and of which.
+func (w *world) changedSize(file string, listed inventory.Listed) (size int64, changed bool) {
+	if listed.Size < 0 || !strings.Contains(path.Base(file), ".so") || w.packs.family(file) == nil {
+		return 0, false
+	}
+	e, _, ok := w.img.FS.Lookup(file)
+	if !ok || e.Object == nil || e.Size == listed.Size { // of no bytes, or no ELF file: the replay tells
+		return 0, false
+	}
+	return e.Size, true
+}
+
+// twin is another file of the image with the SONAME and the size of a library, and
+// a release in its name; empty when there is none.
+func (w *world) twin(real string) string {
+	e, _, ok := w.img.FS.Lookup(real)
+	if !ok || e.Object == nil || e.Object.Soname == "" {
+		return ""
+	}
+	for _, other := range slices.Sorted(slices.Values(w.sonames[e.Object.Soname])) {
+		o, _, ok := w.img.FS.Lookup(other)
+		if ok && "/"+o.Path != real && o.Size == e.Size && len(nameRelease(path.Base(o.Path))) > 1 {
+			return "/" + o.Path
+		}
+	}
+	return ""
+}
+
+// changed reports whether a file is not the one that its wheel has installed, by
+// its size.
+func (w *world) changed(real string) bool {
+	if w.inv == nil {
+		return false
+	}
+	if w.changedFiles == nil {
+		w.changedFiles = map[string]bool{}
+		w.eachWheel(func(_ *inventory.Python, pkg *inventory.Package) {
+			for file, listed := range pkg.Files {
+				if _, changed := w.changedSize(file, listed); changed {
+					w.changedFiles[file] = true
+				}
+			}
+		})
+	}
+	return w.changedFiles[real]
+}

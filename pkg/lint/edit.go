@@ -1,0 +1,157 @@
+package lint
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Edit is a change of one variable of the environment, which is a list of
+// elements.
+type Edit struct {
+	Variable string `yaml:"variable"`
+	// Op is one of [EditOps].
+	Op string `yaml:"op"`
+	// Separator holds the bytes that separate elements, the one to join them with
+	// first; empty means the loader's, a colon or a semicolon. Around a comma
+	// spaces do not count.
+	Separator string `yaml:"separator"`
+	// Value is the element, or several; of set the whole. A finding says what
+	// {name} stands for (its Values); of a finding that does not, the edit is
+	// none.
+	Value string `yaml:"value"`
+	// Default is what the variable means where it is not set or empty, and is
+	// added to.
+	Default string `yaml:"default"`
+}
+
+// EditOps are what an [Edit] does with an element: it comes behind the others, or
+// before them, unless it is there; from where it is it goes to the end; it goes.
+// tidy takes out elements that are empty, set replaces the whole.
+var EditOps = []string{"append", "prepend", "last", "drop", "tidy", "set"}
+
+func (e *Edit) validate() error {
+	switch {
+	case e.Variable == "" || strings.ContainsAny(e.Variable, "= \t\n") || !slices.Contains(EditOps, e.Op):
+		return fmt.Errorf("edit of %q: needs a variable and an op (%s)", e.Variable, strings.Join(EditOps, ", "))
+	case (e.Value == "") != (e.Op == "tidy"):
+		return fmt.Errorf("edit of %s: needs a value, and to tidy none", e.Variable)
+	case strings.Trim(e.Separator, ":;, ") != "":
+		return fmt.Errorf("edit of %s: separators are colon, semicolon, comma and space", e.Variable)
+	}
+	return nil
+}
+
+// For is the edit with what a finding says in the place of {name}; not ok where
+// the finding does not say it.
+func (e Edit) For(f *Finding) (_ Edit, ok bool) {
+	for _, name := range slices.Sorted(maps.Keys(f.Values)) {
+		e.Value = strings.ReplaceAll(e.Value, "{"+name+"}", f.Values[name])
+	}
+	return e, !placeholder.MatchString(e.Value)
+}
+
+// Apply is the variable's value after the edit; old is empty where it is not
+// set.
+func (e Edit) Apply(old string) string {
+	if e.Op == "set" {
+		return e.Value
+	}
+	if old == "" && (e.Op == "append" || e.Op == "prepend") {
+		old = e.Default
+	}
+	list, changed := e.Elements(old), false
+	for _, v := range e.Elements(e.Value) {
+		if v == "" {
+			continue
+		}
+		without := slices.DeleteFunc(slices.Clone(list), func(s string) bool { return SameElement(s, v) })
+		switch e.Op {
+		case "append":
+			if len(without) < len(list) {
+				continue
+			}
+			list = append(list, v)
+		case "prepend", "last":
+			if e.Op == "last" {
+				list = append(without, v)
+			} else {
+				list = append([]string{v}, without...)
+			}
+		case "drop":
+			if len(without) == len(list) {
+				continue
+			}
+			list = without
+		}
+		changed = true
+	}
+	if e.Op == "tidy" {
+		n := len(list)
+		list = slices.DeleteFunc(list, func(s string) bool { return s == "" })
+		changed = len(list) < n
+	}
+	if !changed {
+		return old
+	}
+	return strings.Join(list, e.separator()[:1])
+}
+
+// Elements are those of a value, empty ones too; an empty value has none.
+func (e Edit) Elements(value string) []string {
+	var list []string
+	for sep, more := e.separator(), value != ""; more; {
+		one := value
+		i := strings.IndexAny(value, sep)
+		if more = i >= 0; more {
+			one, value = value[:i], value[i+1:]
+		}
+		if strings.Contains(sep, ",") {
+			one = strings.TrimSpace(one)
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+func (e Edit) separator() string { return cmp.Or(e.Separator, ":;") }
+
+// SameElement compares elements; a slash at the end of a directory makes no
+// difference.
+func SameElement(a, b string) bool {
+	return a == b || a != "" && b != "" && strings.TrimRight(a, "/") == strings.TrimRight(b, "/")
+}
+
+var placeholder = regexp.MustCompile(`\{[a-z]+\}`)
+
+// Edits are what a finding's rule would do with variables, as far as the finding
+// says what it needs.
+func (p *Packs) Edits(f *Finding) []Edit {
+	r := p.Rule(f.Rule)
+	if r == nil {
+		return nil
+	}
+	var list []Edit
+	for _, e := range r.Edits {
+		if e, ok := e.For(f); ok {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// edited is the line of a Dockerfile for what a rule would do with a variable,
+// without empty elements; it is empty when that is nothing. values are those of
+// the finding.
+func (w *world) edited(rule string, values map[string]string) string {
+	for _, e := range w.packs.Edits(&Finding{Rule: rule, Values: values}) {
+		old, _ := w.getenv(e.Variable)
+		value := e.Apply(old)
+		e.Op = "tidy"
+		return "ENV " + e.Variable + "=" + e.Apply(value)
+	}
+	return ""
+}

@@ -1,0 +1,67 @@
+package patch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
+)
+
+// openRoot takes an unpacked root file system as a base. It has no manifest, and
+// no config but for variables that are known otherwise: what can be made of it is
+// a layer alone.
+func (b *Base) openRoot(ctx context.Context, o Options) error {
+	root, err := layers.Open(ctx, b.Ref, layers.Options{Env: o.Env})
+	if err != nil {
+		return errors.Unwrap(err) // OpenBase names the reference, too
+	}
+	defer root.Close()
+	img := &Image{ref: b.Ref, Config: &v1.ConfigFile{}}
+	if root.Config != nil {
+		img.Config = root.Config
+	}
+	if img.rawConfig, err = json.Marshal(img.Config); err != nil {
+		return err
+	}
+	b.root, b.Images = true, []*Image{img}
+	return nil
+}
+
+// publishLayer writes the new layer alone into a file, as a tar without
+// compression; of a change without files it is empty.
+func publishLayer(patched []*Patched, file string) (string, error) {
+	if len(patched) != 1 {
+		return "", fmt.Errorf("holds one layer, and %d images were patched: choose one with --platform", len(patched))
+	}
+	p := patched[0]
+	l := p.layer
+	if l == nil {
+		var err error
+		if l, err = makeLayer(&layers.FS{}, Change{}, layerType(p.Base)); err != nil {
+			return "", err
+		}
+	}
+	err := writeFile(file, func(w io.Writer) error {
+		rc, err := l.Uncompressed()
+		if err != nil {
+			return err
+		}
+		defer rc.Close()
+		_, err = io.Copy(w, rc)
+		return err
+	})
+	return layerScheme + file + "@" + l.diffID.String(), err
+}
+
+// layerScheme begins a target that is a layer alone.
+const layerScheme = "layer:"
+
+// IsLayer reports whether a target is a layer alone, which has no place for
+// variables.
+func IsLayer(to string) bool { return strings.HasPrefix(to, layerScheme) }
