@@ -70,7 +70,7 @@ func explainCommand() *cli.Command {
 				if err != nil {
 					return err
 				}
-				doc, err := scanWith(c.Context, ref, o, false, c.StringSlice("rules")...)
+				doc, err := scanWith(c.Context, ref, o, planning{none: true}, c.StringSlice("rules")...)
 				if err != nil {
 					return err
 				}

@@ -37,7 +37,7 @@ func TestImagesAreExplained(t *testing.T) {
 	asked := 0
 	for _, name := range names {
 		_, _, ref := pushText(t, server, name)
-		doc, err := scanWith(context.Background(), ref, layers.Options{}, false)
+		doc, err := scanWith(context.Background(), ref, layers.Options{}, planning{none: true})
 		if err != nil {
 			t.Fatal(err)
 		}

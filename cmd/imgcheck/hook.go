@@ -161,7 +161,7 @@ func hookScan(c *cli.Context, decided *decisions, im githook.Image) (bool, error
 		}
 	}
 	o.progress = watch(c, &o.layers)
-	doc, err := scan(c.Context, im.Ref, o.layers, decided.rules(c)...)
+	doc, err := scanWith(c.Context, im.Ref, o.layers, planning{policy: decided}, decided.rules(c)...)
 	o.progress.done()
 	if err != nil {
 		if c.Context.Err() != nil {

@@ -46,10 +46,9 @@ func patchCommand() *cli.Command {
 			"   imgcheck patch ghcr.io/org/app:1.0 --dry-run\n" +
 			"   imgcheck patch ghcr.io/org/app:1.0 -t ghcr.io/org/app:1.0-fixed --from pypi: --add cudnn=9.1.0.70 --accept-nvidia-license",
 		OnUsageError: usageError,
-		Flags: fromEnvironment(append(imageFlags(),
+		Flags: fromEnvironment(append(slices.Concat(imageFlags(), policyFlags()),
 			&cli.StringFlag{Name: "tag", Aliases: []string{"t"}, Usage: "publish the result as `NEWREF`"},
 			&cli.StringSliceFlag{Name: "from", Usage: "take missing libraries from `SOURCE`; may be repeated (default: the policy's)"},
-			configFlag(),
 			&cli.StringSliceFlag{Name: "add", Usage: "take this release of a library, `LIBRARY=VERSION` (cudnn=9.1.0.70); may be repeated"},
 			&cli.BoolFlag{Name: "accept-nvidia-license", Usage: "accept the licences that NVIDIA's libraries come under"},
 			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "print the plan and what it resolves, and publish nothing"},
@@ -90,25 +89,26 @@ func refuse(format string, args ...any) error { return errRefused{fmt.Sprintf(fo
 
 // patching are the flags of a patch, checked, and what it needs.
 type patching struct {
-	ref, target  string
-	from         []string
-	cacheDir     string // as the user has given it
-	pins         map[string]string
-	accept       bool
-	dry, undo    bool
-	emit         string
-	buildkit     string // address of a buildkitd
-	layers       layers.Options
-	patch        patch.Options
-	packs        *lint.Packs
-	out, errs    io.Writer
-	stopProgress func()
-	close        []func() error // what is held until all is published
+	ref, target string
+	from        []string
+	cacheDir    string // as the user has given it
+	pins        map[string]string
+	accept      bool
+	dry, undo   bool
+	emit        string
+	buildkit    string // address of a buildkitd
+	layers      layers.Options
+	patch       patch.Options
+	packs       *lint.Packs
+	policy      *decisions // nil decides nothing
+	out, errs   io.Writer
+	progress    *progress
+	close       []func() error // what is held until all is published
 }
 
 // done lets go of what is held.
 func (p *patching) done() {
-	p.stopProgress()
+	p.progress.done()
 	for _, f := range p.close {
 		f()
 	}
@@ -117,7 +117,7 @@ func (p *patching) done() {
 // sources opens what --from names. Without a cache, what is downloaded is kept
 // until the end.
 func (p *patching) sources(ctx context.Context) (*provide.Sources, error) {
-	o := provide.Options{Insecure: p.layers.Insecure, Indexes: p.layers.Cache}
+	o := provide.Options{Insecure: p.layers.Insecure, Indexes: p.layers.Cache, Progress: p.progress.told}
 	switch {
 	case p.layers.Cache == nil:
 		dir, err := os.MkdirTemp("", "imgcheck-*")
@@ -196,13 +196,14 @@ func patchOptions(c *cli.Context) (*patching, error) {
 		}
 		p.pins[lib] = version
 	}
-	decided, err := readPolicy(c)
+	decided, err := readDecisions(c)
 	if err != nil {
 		return nil, err
 	}
 	if len(p.from) == 0 {
 		p.from = decided.From
 	}
+	p.policy = decided
 	if p.layers, err = imageOptions(c); err != nil {
 		return nil, err
 	}
@@ -210,26 +211,26 @@ func patchOptions(c *cli.Context) (*patching, error) {
 		return nil, err
 	}
 	p.layers.Keep, p.layers.Extract, p.layers.KeepID = inventory.Wants, inventory.Extract, inventory.WantsID
-	p.stopProgress = watch(c, &p.layers).done
+	p.progress = watch(c, &p.layers)
 	p.patch = patch.Options{Platform: p.layers.Platform, Insecure: p.layers.Insecure, Env: p.layers.Env, AllowCopy: c.Bool("allow-copy"), Note: func(line string) { p.say(oneLine(line)) }}
-	p.packs, err = loadPacks(c.StringSlice("rules"))
+	p.packs, err = loadPacks(decided.rules(c))
 	return p, err
 }
 
 // say tells something on the standard error.
 func (p *patching) say(line string) {
-	p.stopProgress()
+	p.progress.pause()
 	fmt.Fprintln(p.errs, line)
 }
 
 // undone gives a name its original back.
 func (p *patching) undone(ctx context.Context) error {
-	defer p.stopProgress()
+	defer p.progress.done()
 	ref, err := patch.Undo(ctx, p.ref, p.patch)
 	if err != nil {
 		return err
 	}
-	p.stopProgress()
+	p.progress.pause()
 	fmt.Fprintln(p.out, ref)
 	return nil
 }
@@ -275,7 +276,7 @@ func (p *patching) run(ctx context.Context) error {
 			continue
 		}
 		if p.emit == "dockerfile" {
-			p.stopProgress()
+			p.progress.pause()
 			fmt.Fprint(p.out, w.plan.Dockerfile())
 			continue
 		}
@@ -290,7 +291,11 @@ func (p *patching) run(ctx context.Context) error {
 	case refused != nil && (clean == 0 || len(base.Images) == 1):
 		return refused
 	case clean == len(base.Images):
-		p.say(fmt.Sprintf("nothing to do: %s has no finding that is a warning or more", p.ref))
+		what := "no finding"
+		if p.policy.id(p.ref) != "" {
+			what = "no finding that counts by the policy and"
+		}
+		p.say(fmt.Sprintf("nothing to do: %s has %s that is a warning or more", p.ref, what))
 		return nil
 	default:
 		return nil
@@ -317,7 +322,7 @@ func (p *patching) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.stopProgress()
+	p.progress.pause()
 	for _, line := range append([]string{ref}, vars...) {
 		fmt.Fprintln(p.out, line)
 	}
@@ -363,6 +368,8 @@ type work struct {
 	read *lint.Image
 	res  *lint.Result
 	plan *fix.Plan
+	// counts gives the findings that count; nil is all.
+	counts func([]lint.Finding) []lint.Finding
 }
 
 // plan reads an image and plans. It is nil when there is nothing to mend, and an
@@ -381,10 +388,11 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 	if w.res, err = lint.Run(ctx, w.read, p.packs); err != nil {
 		return nil, err
 	}
-	if len(w.res.Findings) == 0 || !w.res.Worst().AtLeast(lint.Warning) {
+	w.counts = p.policy.counting(p.ref, p.packs.Rules)
+	if !counted(w.counts, w.res.Findings) {
 		return nil, nil
 	}
-	o := fix.Options{Trials: 64, Find: sources.Find, Pins: p.pins, Content: p.content(opened)}
+	o := fix.Options{Trials: 64, Counts: w.counts, Find: sources.Find, Pins: p.pins, Content: p.content(opened)}
 	if w.plan, err = fix.Find(ctx, w.read, p.packs, w.res, o); err != nil {
 		return nil, err
 	}
@@ -422,7 +430,7 @@ func reasons(plan *fix.Plan) string {
 
 // show prints a plan: to the standard output where it is what was asked for.
 func (p *patching) show(w *work) error {
-	p.stopProgress()
+	p.progress.pause()
 	to := p.errs
 	if p.dry {
 		to = p.out
@@ -471,7 +479,7 @@ func (p *patching) prove(ctx context.Context, w *work, patched *patch.Patched) e
 	if err != nil {
 		return err
 	}
-	if err := fix.Better(w.res, res, w.read, now); err != nil {
+	if err := fix.Better(w.res, res, w.read, now, w.counts); err != nil {
 		return refuse("%s: the patched image is not better than it was: %v; nothing was published", p.ref, err)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/fix"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/patch"
@@ -108,7 +109,8 @@ func planned(t *testing.T, ref string, parsed *imagetest.Image, plan *fix.Plan) 
 	if len(dirs) == 0 {
 		return patchedText(plan)
 	}
-	p := &patching{ref: ref, dry: true, out: io.Discard, errs: io.Discard, stopProgress: func() {}}
+	p := &patching{ref: ref, dry: true, out: io.Discard, errs: io.Discard, progress: newProgress(io.Discard, true, false)}
+	p.layers.Keep = inventory.Wants
 	var err error
 	if p.packs, err = lint.LoadPacks(rules.FS); err != nil {
 		t.Fatal(err)

@@ -58,6 +58,7 @@ func fromEnvironment(flags []cli.Flag) []cli.Flag {
 type decisions struct {
 	*policy.Policy
 	base   *policy.Baseline
+	today  string // 2006-01-02
 	stderr io.Writer
 }
 
@@ -88,7 +89,7 @@ func readDecisions(c *cli.Context) (*decisions, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &decisions{Policy: p, stderr: c.App.ErrWriter}
+	d := &decisions{Policy: p, today: time.Now().Format(time.DateOnly), stderr: c.App.ErrWriter}
 	if len(p.Severities)+len(p.Ignores) > 0 || p.Rules != "" {
 		packs, err := loadPacks(d.rules(c))
 		if err != nil {
@@ -146,11 +147,28 @@ func (d *decisions) rules(c *cli.Context) []string {
 
 // apply gives the report that remains, and warns of ignores that have expired.
 func (d *decisions) apply(doc *report.Document) *report.Document {
-	out, warnings := d.Apply(doc, d.base, time.Now().Format(time.DateOnly))
+	out, warnings := d.Apply(doc, d.base, d.today)
 	for _, w := range warnings {
 		fmt.Fprintln(d.stderr, "imgcheck: "+oneLine(w))
 	}
 	return out
+}
+
+// counting gives the findings that count, of an image that ref names; nil is all.
+func (d *decisions) counting(ref string, rules []*lint.Rule) func([]lint.Finding) []lint.Finding {
+	if d.id(ref) == "" {
+		return nil
+	}
+	return func(list []lint.Finding) []lint.Finding { return d.Counting(list, rules, ref, d.base, d.today) }
+}
+
+// id tells decisions apart by which findings of an image count; nil decides
+// nothing.
+func (d *decisions) id(ref string) string {
+	if d == nil {
+		return ""
+	}
+	return d.ID(ref, d.base, d.today)
 }
 
 // failOn is what --fail-on or its variable says, else the file, else "error".

@@ -23,22 +23,31 @@ func progressFlags() []cli.Flag {
 	}
 }
 
-// progress shows how the reading of an image goes on: on a terminal a bar for
-// each layer that is being read, anywhere else a line now and then.
+// progress shows how the reading of an image and of libraries goes on: on a
+// terminal a bar for each layer and each file that is being read, anywhere else a
+// line now and then.
 type progress struct {
 	w       io.Writer
 	verbose bool
+	bars    bool
 
 	mu     sync.Mutex
-	layers []layers.LayerInfo
-	read   []int64       // bytes of each layer
-	pool   *mpb.Progress // nil where there are no bars
-	bars   map[int]*mpb.Bar
+	layers []*reading // by their numbers
+	others []*reading // in the order in which they came
+	before int64      // bytes of images that were read before this one
+	pool   *mpb.Progress
 	ended  bool
 
 	once sync.Once
 	stop chan struct{}
 	idle sync.WaitGroup
+}
+
+// reading is one thing that is read.
+type reading struct {
+	name       string
+	done, size int64 // in bytes; a size that is not known is 0
+	bar        *mpb.Bar
 }
 
 // Outside of a terminal a line appears so often, and none for an image that is
@@ -60,11 +69,11 @@ func watch(c *cli.Context, o *layers.Options) *progress {
 }
 
 func newProgress(w io.Writer, quiet, verbose bool) *progress {
-	p := &progress{w: w, verbose: verbose, bars: map[int]*mpb.Bar{}, stop: make(chan struct{})}
+	p := &progress{w: w, verbose: verbose, stop: make(chan struct{})}
 	switch {
 	case quiet:
 	case isTerminal(w) && os.Getenv("TERM") != "dumb":
-		p.pool = mpb.New(mpb.WithOutput(w), mpb.WithWidth(60))
+		p.bars = true
 	default:
 		p.idle.Go(p.lines)
 	}
@@ -75,40 +84,72 @@ func newProgress(w io.Writer, quiet, verbose bool) *progress {
 func (p *progress) begin(list []layers.LayerInfo) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.layers = list
+	for _, r := range p.layers {
+		p.before += r.done // of another image
+	}
+	p.layers = nil
+	for i, l := range list {
+		p.layers = append(p.layers, &reading{name: fmt.Sprintf("layer %d", i+1), size: l.Size})
+	}
+}
+
+// layer is a layer by its number; those of a stream nobody has told of.
+func (p *progress) layer(n int) *reading {
+	for len(p.layers) <= n {
+		p.layers = append(p.layers, &reading{name: "image"})
+	}
+	return p.layers[n]
 }
 
 // add counts bytes of a layer.
 func (p *progress) add(layer, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.read) <= layer {
-		p.read = append(p.read, 0)
-	}
-	p.read[layer] += int64(n)
-	if p.pool == nil || p.ended {
-		return
-	}
-	if p.bars[layer] == nil {
-		p.bars[layer] = p.bar(layer)
-	}
-	p.bars[layer].IncrBy(n)
+	r := p.layer(layer)
+	p.show(r, r.done+int64(n))
 }
 
-// bar is the bar of a layer: how much of it was read, how fast, and how long the
-// rest takes.
-func (p *progress) bar(layer int) *mpb.Bar {
-	total := int64(0) // of a stream it is not known
-	name := "image"
-	if layer < len(p.layers) {
-		total = p.layers[layer].Size
-		name = fmt.Sprintf("layer %d", layer+1)
+// told says how far something else is: a library that is downloaded.
+func (p *progress) told(what string, done, size int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	what = oneLine(what)
+	for _, r := range p.others {
+		if r.name == what {
+			p.show(r, done)
+			return
+		}
 	}
-	if total <= 0 {
-		return p.pool.AddSpinner(0, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name(name+" ")),
+	r := &reading{name: what, size: size}
+	p.others = append(p.others, r)
+	p.show(r, done)
+}
+
+// show takes in how far something is.
+func (p *progress) show(r *reading, done int64) {
+	r.done = done
+	if !p.bars || p.ended {
+		return
+	}
+	if r.bar == nil {
+		if r.size > 0 && done >= r.size {
+			return
+		}
+		if p.pool == nil {
+			p.pool = mpb.New(mpb.WithOutput(p.w), mpb.WithWidth(60))
+		}
+		r.bar = r.newBar(p.pool)
+	}
+	r.bar.SetCurrent(done)
+}
+
+// newBar is a bar: how much was read, how fast, and how long the rest takes.
+func (r *reading) newBar(pool *mpb.Progress) *mpb.Bar {
+	if r.size <= 0 {
+		return pool.AddSpinner(0, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name(r.name+" ")),
 			mpb.AppendDecorators(decor.CurrentKiloByte(" % .1f"), decor.AverageSpeed(decor.SizeB1000(0), " % .0f")))
 	}
-	return p.pool.AddBar(total, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name(name, decor.WCSyncWidthR)),
+	return pool.AddBar(r.size, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name(r.name, decor.WCSyncWidthR)),
 		mpb.AppendDecorators(decor.CountersKiloByte("% .1f / % .1f"), decor.AverageSpeed(decor.SizeB1000(0), "  % .0f"), decor.AverageETA(decor.ET_STYLE_GO, decor.WC{W: 7})))
 }
 
@@ -120,7 +161,7 @@ func (p *progress) note(layer int, text string) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pool != nil && !p.ended {
+	if p.pool != nil {
 		io.WriteString(p.pool, line) // above the bars
 		return
 	}
@@ -145,22 +186,44 @@ func (p *progress) lines() {
 	}
 }
 
-// line says how much was read, and how far each layer is that is being read;
+// line says how much was read, and how far each thing is that is being read;
 // empty while that is little.
 func (p *progress) line() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	read, at := int64(0), ""
-	for i, n := range p.read {
-		read += n
-		if i < len(p.layers) && n > 0 && n < p.layers[i].Size {
-			at += fmt.Sprintf(", layer %d is at %d %%", i+1, 100*n/p.layers[i].Size)
+	read, at := p.before, ""
+	for _, list := range [][]*reading{p.layers, p.others} {
+		for _, r := range list {
+			read += r.done
+			if r.done > 0 && r.done < r.size {
+				at += fmt.Sprintf(", %s is at %d %%", r.name, 100*r.done/r.size)
+			}
 		}
 	}
 	if read < lineFrom {
 		return ""
 	}
 	return "imgcheck: read " + size.Text(read) + at
+}
+
+// pause takes the bars away, so that something else can be written; what is read
+// after that has bars again.
+func (p *progress) pause() {
+	p.mu.Lock()
+	pool := p.pool
+	p.pool = nil
+	for _, list := range [][]*reading{p.layers, p.others} {
+		for _, r := range list {
+			if r.bar != nil {
+				r.bar.Abort(true)
+				r.bar = nil
+			}
+		}
+	}
+	p.mu.Unlock()
+	if pool != nil {
+		pool.Wait()
+	}
 }
 
 // done ends the display and leaves no bar behind.
@@ -170,12 +233,7 @@ func (p *progress) done() {
 		p.mu.Lock()
 		p.ended = true
 		p.mu.Unlock()
-		for _, b := range p.bars {
-			b.Abort(true)
-		}
-		if p.pool != nil {
-			p.pool.Wait()
-		}
+		p.pause()
 	})
 	p.idle.Wait()
 }

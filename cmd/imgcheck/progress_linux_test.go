@@ -12,19 +12,24 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// On a terminal each layer has a bar while it is being read, and none is left.
+// On a terminal each layer, and each library that is downloaded, has a bar while it
+// is being read, also after something was written between, and none is left.
 func TestProgressBars(t *testing.T) {
 	primary, terminal := pty(t)
 	t.Setenv("TERM", "xterm")
-	shown, read := make(chan struct{}), make(chan string)
+	shown, downloading, read := make(chan struct{}), make(chan struct{}), make(chan string)
 	go func() {
-		all, seen := "", false
+		all, seen, later := "", false, false
 		for buf := make([]byte, 4096); ; {
 			n, err := primary.Read(buf) // an error when the terminal is closed
 			all += string(buf[:n])
 			if !seen && strings.Contains(all, "4.0 GB") {
 				seen = true
 				close(shown)
+			}
+			if !later && strings.Contains(all, "7.0 GB") && strings.Contains(all, "a_wheel.whl") {
+				later = true
+				close(downloading)
 			}
 			if err != nil {
 				read <- all
@@ -40,6 +45,9 @@ func TestProgressBars(t *testing.T) {
 	<-shown
 	p.note(1, "is told above the bars")
 	p.add(0, 4e6)
+	p.pause()
+	p.told("a_wheel.whl", 2e9, 7e9)
+	<-downloading
 	p.done()
 	p.add(1, 1e9)
 	terminal.Close()
@@ -47,7 +55,7 @@ func TestProgressBars(t *testing.T) {
 	if want := "imgcheck: layer 2: is told above the bars"; !strings.Contains(got, want) {
 		t.Errorf("no %q in %q", want, got)
 	}
-	if last := got[strings.LastIndex(got, "\n")+1:]; strings.Contains(last, "layer") {
+	if last := got[strings.LastIndex(got, "\n")+1:]; strings.Contains(last, "layer") || strings.Contains(last, "wheel") {
 		t.Errorf("left behind: %q", last)
 	}
 }

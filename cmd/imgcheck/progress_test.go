@@ -25,10 +25,19 @@ func TestProgressLines(t *testing.T) {
 		wait() // nothing new
 		p.add(1, 300e6)
 		wait()
+		p.told("a\nwheel", 25e6, 100e6)
+		p.pause() // which is of bars only
+		wait()
+		p.told("a\nwheel", 100e6, 100e6)
+		p.begin([]layers.LayerInfo{{Size: 100e6}}) // of the next image
+		p.add(0, 50e6)
+		wait()
 		p.done()
-		p.add(1, 1)
+		p.add(0, 1)
+		p.told("a\nwheel", 1, 2)
 		p.done()
-		if got, want := out.String(), "imgcheck: read 150.0 MB, layer 2 is at 25 %\nimgcheck: read 450.0 MB\n"; got != want {
+		want := "imgcheck: read 150.0 MB, layer 2 is at 25 %\nimgcheck: read 450.0 MB\nimgcheck: read 475.0 MB, a wheel is at 25 %\nimgcheck: read 600.0 MB, layer 1 is at 50 %\n"
+		if got := out.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
@@ -39,6 +48,7 @@ func TestQuiet(t *testing.T) {
 		var out bytes.Buffer
 		p := newProgress(&out, true, false)
 		p.add(0, 1<<30)
+		p.told("wheel", 1<<30, 1<<31)
 		time.Sleep(10 * lineEvery)
 		p.note(0, "is in\nthe cache")
 		p.note(-1, "no cache")

@@ -46,7 +46,7 @@ func scanCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			doc, err := scanWith(c.Context, o.image, o.layers, !c.Bool("no-fixes"), o.rules...)
+			doc, err := scanWith(c.Context, o.image, o.layers, planning{none: c.Bool("no-fixes"), policy: o.policy}, o.rules...)
 			o.progress.done()
 			if err != nil {
 				return err
@@ -71,11 +71,17 @@ func sources() string {
 // scan is the program: open, index, judge, by the rules of the program and of
 // directories, and plan what would mend what is found.
 func scan(ctx context.Context, ref string, o layers.Options, rulesDirs ...string) (*report.Document, error) {
-	return scanWith(ctx, ref, o, true, rulesDirs...)
+	return scanWith(ctx, ref, o, planning{}, rulesDirs...)
 }
 
-// scanWith is scan, with or without a plan.
-func scanWith(ctx context.Context, ref string, o layers.Options, fixes bool, rulesDirs ...string) (*report.Document, error) {
+// planning says what a scan plans for.
+type planning struct {
+	none   bool       // for nothing
+	policy *decisions // for what counts by it; nil for all
+}
+
+// scanWith is scan, with a plan for what is to be planned for.
+func scanWith(ctx context.Context, ref string, o layers.Options, plan planning, rulesDirs ...string) (*report.Document, error) {
 	files, err := packFiles(rulesDirs)
 	if err != nil {
 		return nil, err
@@ -86,7 +92,7 @@ func scanWith(ctx context.Context, ref string, o layers.Options, fixes bool, rul
 		return nil, err
 	}
 	defer img.Close()
-	kept, err := verdictOf(img, o, files, fmt.Sprint("fixes ", fixes))
+	kept, err := verdictOf(img, o, files, fmt.Sprint("fixes ", !plan.none), plan.policy.id(ref))
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +114,9 @@ func scanWith(ctx context.Context, ref string, o layers.Options, fixes bool, rul
 		return nil, err
 	}
 	doc := report.New(describe(img), res)
-	if fixes && res.Worst().AtLeast(lint.Warning) && len(res.Findings) > 0 {
-		if doc.Plan, err = fix.Find(ctx, read, packs, res, fix.Options{}); err != nil {
+	counts := plan.policy.counting(ref, packs.Rules)
+	if !plan.none && counted(counts, res.Findings) {
+		if doc.Plan, err = fix.Find(ctx, read, packs, res, fix.Options{Counts: counts}); err != nil {
 			return nil, err
 		}
 	}
@@ -118,6 +125,14 @@ func scanWith(ctx context.Context, ref string, o layers.Options, fixes bool, rul
 		o.Note(-1, err.Error())
 	}
 	return known(doc, ref, o), nil
+}
+
+// counted reports whether a finding counts, and is a warning or more.
+func counted(counts func([]lint.Finding) []lint.Finding, findings []lint.Finding) bool {
+	if counts != nil {
+		findings = counts(findings)
+	}
+	return slices.ContainsFunc(findings, func(f lint.Finding) bool { return f.Severity.AtLeast(lint.Warning) })
 }
 
 // known is a document with what is not kept of it: the command that patches what

@@ -169,13 +169,19 @@ var hashed = regexp.MustCompile(`-[0-9a-f]{8}\.so`)
 // to link with and fails when it is called; what a wheel has vendored belongs to
 // it alone; what the driver's mounts will cover is gone when the image runs.
 func offered(file string) bool {
-	for _, dir := range strings.Split(path.Dir(file), "/") {
-		if dir == "stubs" || dir == "compat" || strings.HasSuffix(dir, ".libs") {
-			return false
-		}
-	}
-	return !hashed.MatchString(path.Base(file)) && !strings.HasPrefix(file, "/usr/local/nvidia/")
+	return !hashed.MatchString(path.Base(file)) && !covered(path.Dir(file)) && !strings.Contains(path.Dir(file)+"/", ".libs/")
 }
+
+// covered reports whether what lies in a directory is not what runs: stubs, and
+// what the driver's mounts and the container runtime bring.
+func covered(dir string) bool {
+	parts := strings.Split(dir, "/")
+	return slices.Contains(parts, "stubs") || slices.Contains(parts, "compat") || strings.HasPrefix(dir+"/", "/usr/local/nvidia/")
+}
+
+// plainName is the name that a library had before auditwheel gave it one of its
+// own: libcudnn.so.9.1.0 of libcudnn-74a4c495.so.9.1.0.
+func plainName(name string) string { return hashed.ReplaceAllString(path.Base(name), ".so") }
 
 // Bounds on what is looked at of an image that has thousands of anything.
 const (
@@ -206,6 +212,9 @@ func (p *planner) links(f *lint.Finding) []candidate {
 	}
 	for _, file := range offers(f) {
 		dir, base := path.Dir(file.Path), path.Base(file.Path)
+		if p.ofOtherCUDA(f, file.Path) {
+			continue
+		}
 		steps := append([]Step{link(dir, f.Library, base)}, p.siblings(dir, f.Library)...)
 		beside := candidate{text: fmt.Sprintf("the link %s/%s", dir, f.Library), steps: steps}
 		if base != f.Library {
@@ -222,6 +231,14 @@ func (p *planner) links(f *lint.Finding) []candidate {
 		}
 	}
 	return list
+}
+
+// ofOtherCUDA reports whether a file is a library of another major version of CUDA
+// than those who ask are built for: under a name without a version they would take
+// it, and get what does not fit.
+func (p *planner) ofOtherCUDA(f *lint.Finding, file string) bool {
+	is, want := provide.CUDAOf([]string{path.Base(p.real(file))}), p.cudaMajor(f)
+	return is != "" && want != "" && is != want
 }
 
 func link(dir, name, target string) Step {
@@ -303,7 +320,7 @@ func (p *planner) ownDirs(f *lint.Finding) []string {
 		for _, place := range s.Places {
 			dir := path.Clean(note.ReplaceAllString(place, ""))
 			switch {
-			case !strings.HasPrefix(dir, "/") || !offered(dir+"/x") || isSystem(dir) || slices.Contains(slices.Concat(wheel, own), dir):
+			case !strings.HasPrefix(dir, "/") || covered(dir) || isSystem(dir) || slices.Contains(slices.Concat(wheel, own), dir):
 			case provide.LibraryOf(f.Library).InWheel(dir):
 				wheel = append(wheel, dir)
 			case slices.ContainsFunc(f.NeededBy, func(n lint.File) bool { return path.Dir(n.Path) == p.real(dir) }):
@@ -372,9 +389,13 @@ func (p *planner) real(s string) string {
 	return realPath(p.now.img.FS, s)
 }
 
-// subjects are the files that a finding is about: the one that the loader's
-// message names first, and those that are present.
+// subjects are the files that a finding is about: the copy that is asked and does
+// not have what is wanted; where there is none, the one that the loader's message
+// names first, and those that are present.
 func (p *planner) subjects(f *lint.Finding) []string {
+	if f.BoundTo != nil {
+		return []string{f.BoundTo.Path}
+	}
 	var list []string
 	if file, _, ok := strings.Cut(f.Message, ": "); ok && strings.HasPrefix(file, "/") {
 		list = append(list, file)
@@ -387,10 +408,17 @@ func (p *planner) subjects(f *lint.Finding) []string {
 	return list
 }
 
-// removals take files away that stand before good ones: what the loader's message
-// names, what is present in one directory, all of it. They are left in their
-// layer: a whiteout hides them.
+// removals take files away that stand before good ones: the copy that is asked and
+// does not have what is wanted; else what the loader's message names, what is
+// present in one directory, all of it. They are left in their layer: a whiteout
+// hides them.
 func (p *planner) removals(f *lint.Finding) []candidate {
+	if f.BoundTo != nil {
+		if c := p.removal([]string{f.BoundTo.Path}); len(c.steps) > 0 {
+			return []candidate{c}
+		}
+		return nil
+	}
 	var groups [][]string
 	if file, _, ok := strings.Cut(f.Message, ": "); ok && strings.HasPrefix(file, "/") {
 		groups = append(groups, []string{p.real(file)})

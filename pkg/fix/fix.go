@@ -17,6 +17,7 @@ package fix
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -37,6 +38,9 @@ type Options struct {
 	// Content reads a file of the image, e of a layer counted from 0, as the index
 	// has it. Nil is that a plan is not to be carried out.
 	Content func(ctx context.Context, layer int, e *layers.Entry) (io.ReadCloser, error)
+	// Counts gives those of a result's findings that count, as they weigh: what a
+	// policy ignores is not planned for. Nil is all, as they are.
+	Counts func([]lint.Finding) []lint.Finding
 	// Pins are the releases that the user wants, by the library's ID.
 	Pins map[string]string
 }
@@ -62,6 +66,7 @@ type Plan struct {
 	// After is what lint says of the image with the steps; of the image as it is
 	// when there are none.
 	After *lint.Result `json:"-"`
+	left  int          // findings that count and are a warning or more, after it
 	draft draft
 }
 
@@ -144,10 +149,8 @@ func (p *Plan) Resolved() (n, of int) {
 // than without.
 func (p *Plan) Better() bool { return len(p.Steps) > 0 }
 
-// Complete reports whether no finding that is a warning or more is left.
-func (p *Plan) Complete() bool {
-	return !p.After.Worst().AtLeast(lint.Warning) || p.After.Worst() == ""
-}
+// Complete reports whether no finding that counts and is a warning or more is left.
+func (p *Plan) Complete() bool { return p.left == 0 }
 
 // Find plans what makes the findings of res, which lint.Run has given for img,
 // go away. The same image gives the same plan.
@@ -156,7 +159,7 @@ func Find(ctx context.Context, img *lint.Image, packs *lint.Packs, res *lint.Res
 		o.Trials = 24
 	}
 	p := &planner{
-		Options: o, packs: packs, base: img, first: newLedger(res, img),
+		Options: o, packs: packs, base: img, first: newLedger(res, img, o.Counts),
 		seen: map[string]bool{}, given: map[string]string{}, tried: map[string][]Attempt{},
 		answers: map[string]*provide.Found{}, unfound: map[string]string{}, read: map[*provide.Found]map[string]*elfdeps.Object{},
 	}
@@ -177,7 +180,7 @@ func Find(ctx context.Context, img *lint.Image, packs *lint.Packs, res *lint.Res
 	return p.plan(), nil
 }
 
-// again is said of a change that leads where others have led already.
+// again is said of a change that puts another finding in the place of one.
 const again = "another finding takes its place"
 
 const nothing = "nothing that was tried resolves it"
@@ -213,6 +216,7 @@ type group struct {
 	steps []Step
 	key   string
 	text  string
+	gain  int // files of the finding that it resolves
 }
 
 // next is the heaviest finding that nothing was said of yet; empty at the end.
@@ -313,7 +317,7 @@ func (p *planner) extend(ctx context.Context, k string, c candidate, t *trial, d
 		return t, nil
 	}
 	then := *p // candidates are made for the image as it would be
-	then.now = t.state
+	then.now, then.groups = t.state, append(slices.Clone(p.groups), t.group)
 	for _, m := range r.Mend {
 		of := kinds[m]
 		if of == nil {
@@ -369,7 +373,7 @@ type trial struct {
 	group  group
 	gain   int           // files of the finding that can be loaded
 	whole  bool          // the finding is gone
-	better bool          // and no other has come in its place
+	worse  error         // why the image is not strictly better for it
 	seen   bool          // what is wrong then has been wrong before
 	behind *lint.Finding // what was not wrong before, or did not show
 	broken bool          // something could be loaded before and cannot be after
@@ -381,21 +385,21 @@ func (t *trial) why() string {
 	switch {
 	case t.broken:
 		return t.breaks
-	case t.gain > 0 && !t.better:
-		return again
+	case t.gain > 0 && t.worse != nil:
+		return t.worse.Error()
 	}
 	return ""
 }
 
 // done reports whether nothing better need be looked for.
-func (t *trial) done() bool { return t.whole && t.better }
+func (t *trial) done() bool { return t.whole && t.worse == nil }
 
 // beats reports whether a trial is to be taken rather than another: one that does
 // not put another finding in the place of this one, then the one that resolves
 // more.
 func (t *trial) beats(o *trial) bool {
-	if t.better != o.better {
-		return t.better
+	if (t.worse == nil) != (o.worse == nil) {
+		return t.worse == nil
 	}
 	return t.gain > o.gain
 }
@@ -412,9 +416,10 @@ func (p *planner) try(ctx context.Context, k string, c candidate) (*trial, error
 	broken, file := worse(p.now.ledger, after.ledger, p.now.img.FS, false)
 	t.broken, t.breaks = broken != nil, breaks(broken, file)
 	t.gain = p.now.ledger.gain(k, after.ledger)
+	t.group.gain = t.gain
 	_, there := after.ledger.trouble[k]
 	t.whole = !there
-	t.better = after.ledger.better(p.now.ledger)
+	t.worse = after.ledger.better(p.now.ledger)
 	t.seen = p.seen[after.ledger.String()]
 	if c.grow != nil && p.trials < p.Trials {
 		if more := c.grow(after.res); more != nil {
@@ -435,12 +440,15 @@ func (p *planner) simulate(ctx context.Context, groups []group) (state, error) {
 	if err != nil {
 		return state{}, err
 	}
-	return state{img, res, newLedger(res, img)}, nil
+	return state{img, res, newLedger(res, img, p.Counts)}, nil
 }
 
-func broken(before, after state) bool {
-	f, _ := worse(before.ledger, after.ledger, before.img.FS, false)
-	return f != nil
+// better is nil when a state is strictly better than another; see [Better].
+func (s *state) better(before *state) error {
+	if broken := breaks(worse(before.ledger, s.ledger, before.img.FS, false)); broken != "" {
+		return errors.New("it " + broken)
+	}
+	return s.ledger.better(before.ledger)
 }
 
 func stepsOf(groups []group) []Step {
@@ -451,41 +459,52 @@ func stepsOf(groups []group) []Step {
 	return list
 }
 
-// prune leaves out what the other groups have made superfluous and what has
-// only put one trouble in the place of another, the first ones first.
+// prune leaves out the groups without which the image is as good: what others
+// have made superfluous, and what has only put one trouble in the place of
+// another; the first ones first. Where that is needed for a plan that is better
+// at all, it goes beyond the bound.
 func (p *planner) prune(ctx context.Context) error {
-	for i := 0; len(p.groups) > 1 && i < len(p.groups) && p.trials < p.Trials; {
+	first := p.start()
+	for i := 0; len(p.groups) > 1 && i < len(p.groups) && (p.trials < p.Trials || p.now.better(&first) != nil); {
 		less := slices.Delete(slices.Clone(p.groups), i, i+1)
 		after, err := p.simulate(ctx, less)
 		if err != nil {
 			return err
 		}
-		if !after.ledger.asGood(p.now.ledger) || broken(p.now, after) {
+		why := p.now.better(&after)
+		if why == nil {
 			i++
 			continue
 		}
 		g := p.groups[i]
 		p.groups, p.now = less, after
 		if after.ledger.trouble[g.key] != nil {
-			p.attempt(g.key, Attempt{Text: g.text, Why: again})
-			p.give(g.key, nothing)
+			p.leave(g, why)
 		}
 	}
 	return nil
 }
 
+// leave gives up a group that resolves something and makes nothing better.
+func (p *planner) leave(g group, why error) {
+	p.attempt(g.key, Attempt{Text: g.text, Resolves: g.gain, Why: why.Error()})
+	p.give(g.key, fmt.Sprintf("%s resolves it, but %v", g.text, why))
+}
+
+// start is the image as it is.
+func (p *planner) start() state { return state{img: p.base, res: p.first.res, ledger: p.first} }
+
 // plan writes up what was found. Steps that do not make the image better as a
 // whole are not offered: what they mend has given way to something else.
 func (p *planner) plan() *Plan {
-	if len(p.groups) > 0 && !p.now.ledger.better(p.first) {
+	first := p.start()
+	if why := p.now.better(&first); len(p.groups) > 0 && why != nil {
 		for _, g := range p.groups {
-			p.attempt(g.key, Attempt{Text: g.text, Why: again})
-			p.give(g.key, nothing)
+			p.leave(g, why)
 		}
-		p.groups = nil
-		p.now = state{img: p.base, res: p.first.res, ledger: p.first}
+		p.groups, p.now = nil, first
 	}
-	out := &Plan{Steps: []Step{}, Cures: []Cure{}, Trials: p.trials, Truncated: p.short, After: p.now.res}
+	out := &Plan{Steps: []Step{}, Cures: []Cure{}, Trials: p.trials, Truncated: p.short, After: p.now.res, left: len(p.now.ledger.order)}
 	out.draft = newDraft(p.base, stepsOf(p.groups))
 	out.Steps = append(out.Steps, out.draft.steps...)
 	for _, k := range p.first.order {

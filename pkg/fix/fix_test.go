@@ -154,6 +154,18 @@ func TestNeverFromStubs(t *testing.T) {
 	}
 }
 
+// TestLinksOfTheSameCUDA gives a program of CUDA 11 that asks for a bare name the
+// library of CUDA 11, and not that of CUDA 12 which comes first.
+func TestLinksOfTheSameCUDA(t *testing.T) {
+	text := func(cublas string) string {
+		return "entrypoint [\"/app/infer\"]\nenv LD_LIBRARY_PATH=/opt/a:/opt/b\n" + root +
+			library("1/opt/a/libcufft.so.11", "libcufft.so.11") + library("1/opt/b/libcufft.so.10", "libcufft.so.10") +
+			library("1/opt/b/"+cublas, cublas) + program("1/app/infer", cublas, "libcufft.so")
+	}
+	wantSteps(t, plan(t, text("libcublas.so.11"), Options{}), "link /opt/b/libcufft.so -> libcufft.so.10")
+	wantSteps(t, plan(t, text("libcublas.so.12"), Options{}), "link /opt/a/libcufft.so -> libcufft.so.11")
+}
+
 // TestNothingBreaks takes a change only when what worked before works after: the
 // directory that has the library that is asked for has an older one of another.
 func TestNothingBreaks(t *testing.T) {
@@ -177,7 +189,7 @@ func TestNothingBreaks(t *testing.T) {
 // TestPrune leaves out what a later step makes superfluous.
 func TestPrune(t *testing.T) {
 	img, res := read(t, "entrypoint [\"/app/infer\"]\n"+root+library("1/opt/a/libcudart.so.12", "libcudart.so.12")+program("1/app/infer", "libcudart.so.12"))
-	p := &planner{Options: Options{Trials: 9}, packs: packs(t), base: img, first: newLedger(res, img), given: map[string]string{}, tried: map[string][]Attempt{}, seen: map[string]bool{}}
+	p := &planner{Options: Options{Trials: 9}, packs: packs(t), base: img, first: newLedger(res, img, nil), given: map[string]string{}, tried: map[string][]Attempt{}, seen: map[string]bool{}}
 	p.groups = []group{{steps: []Step{appendPath("/opt/none")}, key: "k"}, {steps: []Step{appendPath("/opt/a")}, key: "missing libcudart.so.12"}}
 	var err error
 	if p.now, err = p.simulate(context.Background(), p.groups); err != nil {
@@ -260,7 +272,7 @@ func TestLaw(t *testing.T) {
 			continue
 		}
 		steps += len(p.Steps)
-		if err := Better(res, again, img, now); err != nil {
+		if err := Better(res, again, img, now, nil); err != nil {
 			t.Errorf("%s: %v", e.Name(), err)
 		}
 	}
@@ -277,7 +289,8 @@ func messages(r *lint.Result) []string {
 	return list
 }
 
-// TestBetter tells what is not: as many findings, or something that worked.
+// TestBetter has what is strictly better, and what is not, on either side of each
+// line that Better draws.
 func TestBetter(t *testing.T) {
 	var there []layers.Entry
 	for _, name := range []string{"a", "b", "c"} {
@@ -288,24 +301,50 @@ func TestBetter(t *testing.T) {
 	fewer, path := missing, missing
 	fewer.Affected = []string{"/a"}
 	path.Rule = "library-not-on-path"
-	other := lint.Finding{Rule: "undefined-symbol", Severity: lint.Error, Message: "/c: undefined symbol: x", Symbol: "x", NeededBy: []lint.File{{Path: "/c"}}, Affected: []string{"/c"}}
-	behind, note := other, other
-	behind.Affected = []string{"/a"}
-	note.Severity = lint.Note
+	warned, noted := missing, missing
+	warned.Severity, noted.Severity = lint.Warning, lint.Note
+	later := missing
+	later.Library, later.Message, later.Later = "libnvrtc.so.12", "libnvrtc.so.12: cannot open shared object file: No such file or directory", true
+	undefined := func(severity lint.Severity, files ...string) lint.Finding {
+		return lint.Finding{Rule: "undefined-symbol", Severity: severity, Message: files[0] + ": undefined symbol: x", Symbol: "x", NeededBy: []lint.File{{Path: files[0]}}, Affected: files}
+	}
+	list := func(f ...lint.Finding) []lint.Finding { return f }
+	env := lint.Finding{Rule: "gpu-hidden", Severity: lint.Warning, Message: "no GPU"}
+	const traded = "another finding takes its place: /a: undefined symbol: x"
 	for name, tt := range map[string]struct {
 		before, after []lint.Finding
 		want          string
 	}{
-		"gone":                        {[]lint.Finding{missing}, nil, ""},
-		"fewer files":                 {[]lint.Finding{missing}, []lint.Finding{fewer}, ""},
-		"the same by another rule":    {[]lint.Finding{missing}, []lint.Finding{path}, "it has as many findings as before"},
-		"another that stood behind":   {[]lint.Finding{missing, path}, []lint.Finding{behind}, ""},
-		"another of a file that went": {[]lint.Finding{missing}, []lint.Finding{other}, "it breaks /c: undefined symbol: x"},
-		"a note of a file that went":  {[]lint.Finding{missing}, []lint.Finding{note}, "it breaks /c: undefined symbol: x"},
-		"nothing":                     {nil, nil, "it has as many findings as before"},
+		"gone":                     {list(missing), nil, ""},
+		"fewer files":              {list(missing), list(fewer), ""},
+		"lighter":                  {list(missing), list(warned), ""},
+		"a note is left":           {list(missing), list(noted), ""},
+		"of the image as such":     {list(env), nil, ""},
+		"one of two":               {list(missing, undefined(lint.Error, "/a")), list(undefined(lint.Error, "/a")), ""},
+		"a warning in its place":   {list(missing), list(undefined(lint.Warning, "/a")), ""},
+		"the same by another rule": {list(missing), list(path), "nothing that was wrong is gone"},
+		"nothing":                  {nil, nil, "nothing that was wrong is gone"},
+		"a note less":              {list(noted), nil, "nothing that was wrong is gone"},
+		// The library is found now, and has not the symbols: for fewer files, of fewer
+		// findings, but those work no more than before.
+		"symbols for a library":               {list(missing), list(undefined(lint.Error, "/a")), traded},
+		"symbols for two libraries":           {list(missing, path, env), list(undefined(lint.Error, "/a")), traded},
+		"symbols for one of the files":        {list(missing), list(fewer, undefined(lint.Error, "/a", "/b")), traded},
+		"a warning in the place of a warning": {list(warned), list(undefined(lint.Warning, "/a")), traded},
+		// It is loaded now, and misses something that it opens later.
+		"what is opened later":        {list(missing), list(later), ""},
+		"loading for opening":         {list(later), list(missing), "another finding takes its place: libcudart.so.12: cannot open shared object file: No such file or directory"},
+		"more weight":                 {list(warned, env), list(missing), "another finding takes its place: libcudart.so.12: cannot open shared object file: No such file or directory"},
+		"another of a file that went": {list(missing), list(undefined(lint.Error, "/c")), "it breaks /c: undefined symbol: x"},
+		"a note of a file that went":  {list(missing), list(undefined(lint.Note, "/c")), "it breaks /c: undefined symbol: x"},
+		"another of the image":        {list(missing), list(env), "it breaks no GPU"},
+		// New files have no past: what is wrong with them is one more finding.
+		"more findings of what is new": {list(missing), list(undefined(lint.Error, "/new"), undefined(lint.Error, "/newer")), "there are more errors than before (2, and 1 were)"},
+		"more warnings":                {list(warned), list(undefined(lint.Warning, "/new"), undefined(lint.Warning, "/newer")), "there are more warnings than before (2, and 1 were)"},
+		"as many of what is new":       {list(missing), list(undefined(lint.Error, "/new")), ""},
 	} {
 		got := ""
-		if err := Better(&lint.Result{Findings: tt.before}, &lint.Result{Findings: tt.after}, img, img); err != nil {
+		if err := Better(&lint.Result{Findings: tt.before}, &lint.Result{Findings: tt.after}, img, img, nil); err != nil {
 			got = err.Error()
 		}
 		if got != tt.want {

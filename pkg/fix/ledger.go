@@ -15,10 +15,11 @@ import (
 // ledger is a result by what is wrong: two results are compared by it.
 type ledger struct {
 	res     *lint.Result
-	order   []string            // keys of what is a warning or more, the heaviest first
+	counted []lint.Finding      // the findings that count
+	order   []string            // keys of those that are a warning or more, the heaviest first
 	trouble map[string]*trouble // by key
-	grave   map[string]bool     // files that a warning or error affects
-	any     map[string]bool     // files that any finding about loading affects
+	grave   map[string]bool     // files that a warning or error affects, whether it counts or not
+	any     map[string]bool     // files that any finding about loading affects, whether it counts or not
 	mapped  map[string]bool     // files that processes are foretold to load
 	named   map[string]bool     // their names, without versions
 	errors  int
@@ -30,8 +31,9 @@ type trouble struct {
 	files   map[string]bool
 }
 
-func newLedger(res *lint.Result, img *lint.Image) *ledger {
-	l := &ledger{res: res, trouble: map[string]*trouble{}, grave: map[string]bool{}, any: map[string]bool{}, mapped: map[string]bool{}, named: map[string]bool{}}
+// newLedger takes a result; counts gives the findings that count, nil is all.
+func newLedger(res *lint.Result, img *lint.Image, counts func([]lint.Finding) []lint.Finding) *ledger {
+	l := &ledger{res: res, counted: res.Findings, trouble: map[string]*trouble{}, grave: map[string]bool{}, any: map[string]bool{}, mapped: map[string]bool{}, named: map[string]bool{}}
 	for _, p := range res.Processes {
 		mark(l.mapped, p.Mapped)
 		for _, file := range p.Mapped {
@@ -43,15 +45,16 @@ func newLedger(res *lint.Result, img *lint.Image) *ledger {
 		name, value, _ := strings.Cut(v, "=")
 		vars[name] = value
 	}
-	for i := range res.Findings {
-		f := &res.Findings[i]
-		if loads(f) {
-			mark(l.any, f.Affected)
-		}
+	l.broken(res.Findings)
+	if counts != nil {
+		l.counted = counts(res.Findings)
+		l.broken(l.counted)
+	}
+	for i := range l.counted {
+		f := &l.counted[i]
 		if f.Severity == lint.Note {
 			continue
 		}
-		mark(l.grave, f.Affected)
 		if f.Severity == lint.Error {
 			l.errors++
 		}
@@ -63,6 +66,19 @@ func newLedger(res *lint.Result, img *lint.Image) *ledger {
 		mark(l.trouble[k].files, f.Affected)
 	}
 	return l
+}
+
+// broken marks the files of findings.
+func (l *ledger) broken(findings []lint.Finding) {
+	for i := range findings {
+		f := &findings[i]
+		if loads(f) {
+			mark(l.any, f.Affected)
+		}
+		if f.Severity != lint.Note {
+			mark(l.grave, f.Affected)
+		}
+	}
 }
 
 func mark(set map[string]bool, list []string) {
@@ -156,8 +172,8 @@ func worse(before, after *ledger, old *layers.FS, strict bool) (f *lint.Finding,
 			}
 		}
 	}
-	for i := range after.res.Findings {
-		f := &after.res.Findings[i]
+	for i := range after.counted {
+		f := &after.counted[i]
 		if !loads(f) {
 			continue
 		}
@@ -199,32 +215,100 @@ func isNew(old *layers.FS, p string) bool {
 	return !ok
 }
 
-// better reports whether less is wrong than before: fewer errors, or as many and
-// fewer warnings, or of both the same and fewer files.
-func (l *ledger) better(before *ledger) bool { return l.weigh(before) < 0 }
-
-// asGood reports whether no more is wrong than in other.
-func (l *ledger) asGood(other *ledger) bool { return l.weigh(other) <= 0 }
-
-func (l *ledger) weigh(other *ledger) int {
-	switch {
-	case l.errors != other.errors:
-		return l.errors - other.errors
-	case len(l.order) != len(other.order):
-		return len(l.order) - len(other.order)
+// better is nil when less is wrong than before, nothing else is wrong instead,
+// and else says why not; whether something breaks is for worse to tell. See
+// [Better].
+func (l *ledger) better(before *ledger) error {
+	if f := l.instead(before); f != nil {
+		return fmt.Errorf("%s: %s", again, f.Message)
 	}
-	return len(l.grave) - len(other.grave)
+	switch {
+	case l.errors > before.errors:
+		return fmt.Errorf("there are more errors than before (%d, and %d were)", l.errors, before.errors)
+	case l.errors == before.errors && len(l.order) > len(before.order):
+		return fmt.Errorf("there are more warnings than before (%d, and %d were)", len(l.order)-l.errors, len(before.order)-before.errors)
+	}
+	is := l.ills()
+	for i, was := range before.ills() {
+		if is[i] < was {
+			return nil
+		}
+	}
+	return errors.New("nothing that was wrong is gone")
 }
 
-// Better is nil when what lint says of a changed image is strictly better than
-// what it says of the image as it was; else it says why not.
-func Better(before, after *lint.Result, old, now *lint.Image) error {
-	was, is := newLedger(before, old), newLedger(after, now)
+// ill is a file with a trouble that it meets; no file is the image as such.
+type ill struct{ key, file string }
+
+// ills are all of them, and what each weighs.
+func (l *ledger) ills() map[ill]int {
+	list := map[ill]int{}
+	for k, t := range l.trouble {
+		if len(t.files) == 0 {
+			list[ill{k, ""}] = weightOf(t.finding)
+		}
+		for file := range t.files {
+			list[ill{k, file}] = weightOf(t.finding)
+		}
+	}
+	return list
+}
+
+// weightOf is what a finding weighs with a file that it affects: an error more
+// than a warning, and of two that are alike the one for which the file cannot be
+// loaded more than one for which a part of what it does fails later.
+func weightOf(f *lint.Finding) int {
+	weight := 2 * (len(lint.Severities) - slices.Index(lint.Severities, f.Severity))
+	if f.Later {
+		weight--
+	}
+	return weight
+}
+
+// instead is what is wrong with a file in place of something that was wrong with
+// it before and was no heavier, or weighs more than it did; nil when nothing is.
+func (l *ledger) instead(before *ledger) *lint.Finding {
+	was, is := before.ills(), l.ills()
+	gone := map[string]int{} // by file, the heaviest
+	for i, weight := range was {
+		if is[i] < weight {
+			gone[i.file] = max(gone[i.file], weight)
+		}
+	}
+	for _, k := range l.order {
+		t := l.trouble[k]
+		for file := range t.files {
+			weight := weightOf(t.finding)
+			old, there := was[ill{k, file}]
+			if there && weight > old || !there && gone[file] > 0 && weight >= gone[file] {
+				return t.finding
+			}
+		}
+	}
+	return nil
+}
+
+// Better is nil when a changed image is strictly better than the image as it was,
+// by what lint says of both; else it says why it is not. Of the findings those
+// are looked at that count (nil is all) and are a warning or more. It is strictly
+// better when all of this holds:
+//
+//   - Nothing breaks. No finding, be it a note about loading, is about a file that
+//     was there and had none of that kind; but for a file that no process got to
+//     load before and one does now, since what is wrong with it stood behind what
+//     is mended.
+//   - Nothing is traded. Where something that was wrong with a file is gone,
+//     nothing else is wrong with that file instead that is as heavy: a library
+//     that is found now and has not the symbols helps nobody. Neither does
+//     anything weigh more than it did. Lighter than that a file cannot be loaded
+//     is that it is, and something that it opens later is missing.
+//   - There are no more errors than before, and where there are as many, no more
+//     warnings.
+//   - Something is gone, or weighs less than it did, for one file at least.
+func Better(before, after *lint.Result, old, now *lint.Image, counts func([]lint.Finding) []lint.Finding) error {
+	was, is := newLedger(before, old, counts), newLedger(after, now, counts)
 	if broken := breaks(worse(was, is, old.FS, false)); broken != "" {
 		return errors.New("it " + broken)
 	}
-	if !is.better(was) {
-		return errors.New("it has as many findings as before")
-	}
-	return nil
+	return is.better(was)
 }

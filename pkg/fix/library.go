@@ -27,6 +27,13 @@ func (p *planner) adds(ctx context.Context, f *lint.Finding) ([]candidate, error
 	if len(names) == 0 {
 		return nil, nil
 	}
+	if p.removed(f.Library) {
+		return nil, nil
+	}
+	if why := p.notChosen(f); why != "" {
+		p.unfound[f.Library] = why
+		return nil, nil
+	}
 	bring, err := p.bring(ctx, f, names)
 	if bring == nil || err != nil {
 		return nil, err
@@ -42,13 +49,36 @@ func (p *planner) adds(ctx context.Context, f *lint.Finding) ([]candidate, error
 	return list, nil
 }
 
+// removed reports whether a step has removed a library: to add it is to have another
+// release in its place, which is a kind of its own (newer), and of a stand-in
+// nobody knows what it has.
+func (p *planner) removed(name string) bool {
+	return slices.ContainsFunc(stepsOf(p.groups), func(s Step) bool { return s.Kind == "remove" && stem(s.Path) == stem(name) })
+}
+
+// notChosen says why it would not help to bring a library: who asks is one of
+// several builds of which one is chosen, by the CUDA that there is, and that is
+// another than the one that it is built for.
+func (p *planner) notChosen(f *lint.Finding) string {
+	why := ""
+	for _, n := range f.NeededBy {
+		if why = p.packs.OneOf(n.Path); why == "" {
+			return ""
+		}
+	}
+	if why == "" || len(f.Others) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s, and the image has %s: that it could be loaded would not have it chosen", why, path.Base(f.Others[0].Path))
+}
+
 // homes are the directories where a library belongs: those that the asking file
 // names, and for a part of a library the one where the asking part lies.
 func (p *planner) homes(f *lint.Finding) []string {
 	list := p.ownDirs(f)
 	for _, n := range f.NeededBy {
 		dir := path.Dir(n.Path)
-		if lib := provide.LibraryOf(n.Path); lib != nil && lib == provide.LibraryOf(f.Library) && offered(n.Path) && !slices.Contains(list, dir) {
+		if lib := provide.LibraryOf(plainName(n.Path)); lib != nil && lib == provide.LibraryOf(f.Library) && !covered(dir) && !slices.Contains(list, dir) {
 			list = append(list, dir)
 		}
 	}
@@ -321,7 +351,7 @@ func plural(n int, what string) string {
 
 // replacements put a whole copy in the place of a file that cannot be used.
 func (p *planner) replacements(ctx context.Context, f *lint.Finding) ([]candidate, error) {
-	if p.Find == nil || !goodName(f.Library) || provide.LibraryOf(f.Library) == nil {
+	if !goodName(f.Library) || provide.LibraryOf(f.Library) == nil {
 		return nil, nil
 	}
 	bring, err := p.bring(ctx, f, []string{f.Library})

@@ -1,7 +1,6 @@
 package fix
 
 import (
-	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -16,7 +15,7 @@ import (
 // the asking package's Requires-Dist says of the distributions that have it.
 func (p *planner) versionsFor(f *lint.Finding, lib *provide.Library, cuda string) []string {
 	for _, n := range f.NeededBy {
-		if provide.LibraryOf(path.Base(n.Path)) == lib {
+		if provide.LibraryOf(plainName(n.Path)) == lib {
 			if v := p.releaseOf(n.Path, lib, cuda); v != "" {
 				return []string{v}
 			}

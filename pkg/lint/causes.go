@@ -26,6 +26,7 @@ type cause struct {
 	effects  []Effect
 	starts   bool   // the image's program does not start
 	preload  string // what is preloaded and misses it
+	loading  bool   // a file cannot be loaded for it, rather than opens it by name
 	part     bool   // it belongs to a library that is there and opens it by name
 	front    string // path of that library
 	cuda     string // major version of CUDA of a process that misses it, or empty
@@ -38,6 +39,7 @@ func (w *world) causes() []Finding {
 	for _, o := range w.objects {
 		for _, e := range w.real(o.misses) {
 			c := causeOf(all, e)
+			c.loading = true
 			severity, because := w.judge(o, e)
 			if o.path == entry.path {
 				c.starts = true
@@ -63,6 +65,7 @@ func (w *world) causes() []Finding {
 		for _, f := range in.failures {
 			for _, e := range f.misses {
 				c := causeOf(all, e)
+				c.loading = true
 				severity := Warning
 				because := in.helped
 				if because == "" && (isVersion(e) || isStack(e) || !e.Unknown && (w.packs.family(e.Name) != nil || w.startsPython(in.home))) {
@@ -357,6 +360,7 @@ func (w *world) finding(c *cause) Finding {
 	f := Finding{
 		Severity: c.severity, Message: e.Error(), Library: e.Name, Effects: c.effects,
 		Affected: slices.Sorted(maps.Keys(c.affected)), Because: c.because, Searched: searched(e.Steps),
+		Later: !c.loading,
 	}
 	for _, p := range slices.Sorted(maps.Keys(c.needers)) {
 		f.NeededBy = append(f.NeededBy, w.file(p))

@@ -454,7 +454,8 @@ func (w *world) condaActivateOnly() []Finding {
 			Fixes:   []string{fmt.Sprintf("start the program by `conda run -p %s --no-capture-output …`", a.Prefix)},
 		}
 		if !strings.ContainsAny(value, "$`") {
-			f.Fixes = append([]string{fmt.Sprintf("ENV %s=%s", a.Name, value)}, f.Fixes...)
+			f.Values = map[string]string{map[string]string{"LD_LIBRARY_PATH": "path", "LD_PRELOAD": "preload"}[a.Name]: value}
+			f.Fixes = append([]string{w.edited("conda-activate-only", f.Values)}, f.Fixes...)
 		}
 		list = append(list, f)
 	}

@@ -100,6 +100,9 @@ type Finding struct {
 	Because string `json:"because,omitempty"`
 	// Fixes are what to do, the best first.
 	Fixes []string `json:"fixes,omitempty"`
+	// Later is set where the files of Affected are loaded, and open Library by its
+	// name when somebody uses what needs it.
+	Later bool `json:"-"`
 	// Values are what the finding is about, by the names that its rule's edits have
 	// in braces.
 	Values map[string]string `json:"-"`

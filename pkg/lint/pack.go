@@ -761,6 +761,15 @@ func (p *Packs) fromDriver(name string) bool {
 	return ok && slices.Contains(p.Driver.Libraries, base)
 }
 
+// OneOf says why a file is one of several of which a program chooses one; empty
+// where it is none.
+func (p *Packs) OneOf(file string) string {
+	if e := exception(p.AnyOf, file); e != nil {
+		return e.Why
+	}
+	return ""
+}
+
 // exception is the first of list that a path fits.
 func exception(list []*Exception, p string) *Exception {
 	for _, e := range list {

@@ -8,6 +8,8 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -134,32 +136,75 @@ func (p *Policy) Check(rules []*lint.Rule) error {
 // date, 2006-01-02. The warnings name ignores that have expired and would have
 // applied: their findings count.
 func (p *Policy) Apply(d *report.Document, base *Baseline, today string) (*report.Document, []string) {
+	j := p.judge(d.Findings, d.Rules, d.Image.Ref, base, today)
 	out := *d
-	out.Ignored, out.Known = slices.Clip(d.Ignored), slices.Clip(d.Known)
-	var rest []lint.Finding
+	out.Ignored, out.Known = append(slices.Clip(d.Ignored), j.ignored...), append(slices.Clip(d.Known), j.known...)
+	return out.With(j.counts), j.warnings
+}
+
+// Counting are the findings that count, by what they weigh: those that Apply
+// leaves in the document. rules are those of the packs, and ref the image's
+// reference.
+func (p *Policy) Counting(findings []lint.Finding, rules []*lint.Rule, ref string, base *Baseline, today string) []lint.Finding {
+	return p.judge(findings, rules, ref, base, today).counts
+}
+
+// ID is the same for two policies that let the same findings of an image count,
+// on that day; empty for one that decides nothing of findings.
+func (p *Policy) ID(ref string, base *Baseline, today string) string {
+	var says struct {
+		Severities map[string]lint.Severity
+		Ignores    []Ignore
+		Ref        string
+		Known      map[string]lint.Severity
+	}
+	says.Severities = map[string]lint.Severity{}
+	for _, s := range p.Severities {
+		says.Severities[s.Rule] = s.Severity
+	}
+	for _, g := range p.Ignores {
+		if g.Expires == "" || today <= g.Expires {
+			says.Ignores = append(says.Ignores, Ignore{Rule: g.Rule, Path: g.Path, Image: g.Image, Library: g.Library})
+			says.Ref = ref
+		}
+	}
+	if base != nil {
+		says.Known = base.heaviest
+	}
+	if len(says.Severities)+len(says.Ignores) == 0 && base == nil {
+		return ""
+	}
+	b, _ := json.Marshal(says) // of texts it cannot fail
+	return fmt.Sprintf("%x", sha256.Sum256(b))
+}
+
+// judgement is what becomes of findings.
+type judgement struct {
+	counts, known []lint.Finding
+	ignored       []report.Ignored
+	warnings      []string
+}
+
+func (p *Policy) judge(findings []lint.Finding, rules []*lint.Rule, ref string, base *Baseline, today string) judgement {
+	var j judgement
 	warned := map[int]bool{}
-	var warnings []string
-	for _, f := range p.weigh(d) {
-		ignore, expired := p.ignore(&f, d.Image.Ref, today)
+	for _, f := range p.weigh(findings, rules) {
+		ignore, expired := p.ignore(&f, ref, today)
 		switch {
 		case ignore != nil:
-			out.Ignored = append(out.Ignored, report.Ignored{Finding: f, Reason: ignore.Reason, Expires: ignore.Expires})
+			j.ignored = append(j.ignored, report.Ignored{Finding: f, Reason: ignore.Reason, Expires: ignore.Expires})
 			continue
 		case expired != nil && !warned[expired.Line]:
 			warned[expired.Line] = true
-			warnings = append(warnings, fmt.Sprintf("%s:%d: the ignore of %s has expired on %s, and what it ignored counts: %s", p.File, expired.Line, expired.Rule, expired.Expires, expired.Reason))
+			j.warnings = append(j.warnings, fmt.Sprintf("%s:%d: the ignore of %s has expired on %s, and what it ignored counts: %s", p.File, expired.Line, expired.Rule, expired.Expires, expired.Reason))
 		}
 		if base.knows(&f) {
-			out.Known = append(out.Known, f)
+			j.known = append(j.known, f)
 			continue
 		}
-		rest = append(rest, f)
+		j.counts = append(j.counts, f)
 	}
-	after := out.With(rest)
-	if after.Summary.Errors+after.Summary.Warnings == 0 {
-		after.Plan = nil // nobody wants mended what does not count
-	}
-	return after, warnings
+	return j
 }
 
 // ignore is the entry that a finding fits, and else one that it would have

@@ -329,3 +329,37 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestID holds policies against each other: the same ID is the same findings that
+// count, whatever the words.
+func TestID(t *testing.T) {
+	const ref, today = "app:1", "2026-11-21"
+	same := func(a, b string) bool { return parse(t, a).ID(ref, nil, today) == parse(t, b).ID(ref, nil, today) }
+	for _, tt := range []struct {
+		a, b string
+		same bool
+	}{
+		{"", "images: [x]\nfail-on: never\nfrom: [\"pypi:\"]", true},
+		{"", "severities: {a: note}", false},
+		{"severities: {a: note}", "severities: {a: error}", false},
+		{"severities: {a: note, b: error}", "severities: {b: error, a: note}", true},
+		{"ignore: [{id: a, reason: x}]", "ignore: [{id: a, reason: because, expires: 2026-11-21}]", true},
+		{"ignore: [{id: a, reason: x}]", "ignore: [{id: a, reason: x, library: lib*}]", false},
+		{"", "ignore: [{id: a, reason: x, expires: 2026-11-20}]", true},
+	} {
+		if got := same(tt.a, tt.b); got != tt.same {
+			t.Errorf("%q and %q are the same: %v", tt.a, tt.b, got)
+		}
+	}
+	if got := new(Policy).ID(ref, nil, today); got != "" {
+		t.Errorf("one that decides nothing: %q", got)
+	}
+	base := NewBaseline(doc(missing("liba.so", lint.Error, "/a")))
+	if a, b := new(Policy).ID(ref, base, today), new(Policy).ID(ref, NewBaseline(doc()), today); a == "" || a == b {
+		t.Errorf("baselines: %q and %q", a, b)
+	}
+	p := parse(t, "ignore: [{id: a, reason: x, image: other}]")
+	if p.ID("app:1", nil, today) == p.ID("other", nil, today) {
+		t.Error("an ignore for one image is the same for another")
+	}
+}

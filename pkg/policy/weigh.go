@@ -13,13 +13,13 @@ import (
 // weigh gives the findings the severities of the file, the heaviest first. A
 // finding that weighed less than its rule, since the file that is concerned is
 // optional, say, is not made heavier than it was.
-func (p *Policy) weigh(d *report.Document) []lint.Finding {
-	findings := slices.Clone(d.Findings)
+func (p *Policy) weigh(findings []lint.Finding, rules []*lint.Rule) []lint.Finding {
+	findings = slices.Clone(findings)
 	if len(p.Severities) == 0 {
 		return findings
 	}
 	usual := map[string]lint.Severity{}
-	for _, r := range d.Rules {
+	for _, r := range rules {
 		usual[r.ID] = r.Severity
 	}
 	wanted := map[string]lint.Severity{}

@@ -280,8 +280,7 @@ func (u *unpacker) enter(name string, size int64) (p string, wanted bool, err er
 }
 
 func (u *unpacker) take(p string, r io.Reader, size int64) error {
-	u.progress(path.Base(p), 0, size)
-	_, sum, n, err := u.put(r, size)
+	_, sum, n, err := u.put(u.told(r, path.Base(p), size), size)
 	if err == nil && n != size {
 		err = io.ErrUnexpectedEOF
 	}

@@ -60,9 +60,9 @@ func (s *imageSource) index(ctx context.Context, arch string) (*indexed, error) 
 	if x := s.byArch[arch]; x != nil {
 		return x, nil
 	}
-	img, err := layers.Open(s.ctx, s.ref, layers.Options{
-		Platform: &v1.Platform{OS: "linux", Architecture: arch}, Insecure: s.insecure, Cache: s.indexes,
-	})
+	o := layers.Options{Platform: &v1.Platform{OS: "linux", Architecture: arch}, Insecure: s.insecure, Cache: s.indexes}
+	o.Begin, o.Progress = s.layers()
+	img, err := layers.Open(s.ctx, s.ref, o)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +73,33 @@ func (s *imageSource) index(ctx context.Context, arch string) (*indexed, error) 
 	}
 	s.byArch[arch] = &indexed{img, fs}
 	return s.byArch[arch], nil
+}
+
+// layers are what is told of the layers that are read, each as often as it is.
+func (s *imageSource) layers() (begin func([]layers.LayerInfo), progress func(layer, n int)) {
+	var mu sync.Mutex
+	var sizes, done []int64
+	begin = func(list []layers.LayerInfo) {
+		mu.Lock()
+		defer mu.Unlock()
+		sizes, done = make([]int64, len(list)), make([]int64, len(list))
+		for i, l := range list {
+			sizes[i] = l.Size
+		}
+	}
+	progress = func(layer, n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if n == 0 || layer >= len(sizes) || sizes[layer] <= 0 {
+			return
+		}
+		if done[layer] == sizes[layer] {
+			done[layer] = 0 // once more, for its files
+		}
+		done[layer] = min(done[layer]+int64(n), sizes[layer])
+		s.progress(fmt.Sprintf("layer %d of %s", layer+1, s.ref), done[layer], sizes[layer])
+	}
+	return begin, progress
 }
 
 func (s *imageSource) find(ctx context.Context, r *request) (*Found, error) {
@@ -223,8 +250,7 @@ func (s *imageSource) readLayer(ctx context.Context, x *indexed, layer int, entr
 	}
 	sums := map[int]member{}
 	err := x.img.ReadFiles(ctx, layer, list, func(e *layers.Entry, r io.Reader) error {
-		s.progress(path.Base(e.Path), 0, e.Size)
-		_, sum, n, err := s.put(r, e.Size)
+		_, sum, n, err := s.put(s.told(r, path.Base(e.Path), e.Size), e.Size)
 		if err == nil && n != e.Size {
 			err = io.ErrUnexpectedEOF
 		}

@@ -55,8 +55,9 @@ type Options struct {
 	// Insecure allows plain HTTP, and TLS without a known certificate, to any
 	// server. Plain HTTP to this machine is allowed anyway.
 	Insecure bool
-	// Progress, when set, is told what is being read and how far it is: bytes,
-	// of total bytes, where total is 0 when not known.
+	// Progress, when set, is told what is being downloaded or unpacked and how far
+	// it is: bytes, of total bytes, where total is 0 when not known. It is called
+	// from many goroutines.
 	Progress func(what string, done, total int64)
 }
 

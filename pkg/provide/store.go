@@ -58,6 +58,26 @@ func newEnv(o Options) (*env, error) {
 	return e, nil
 }
 
+// told is a reader whose progress is told.
+func (e *env) told(r io.Reader, what string, size int64) io.Reader {
+	return &teller{r, func(done int64) { e.progress(what, done, size) }, 0}
+}
+
+type teller struct {
+	io.Reader
+	tell func(done int64)
+	done int64
+}
+
+func (t *teller) Read(b []byte) (int, error) {
+	n, err := t.Reader.Read(b)
+	if n > 0 {
+		t.done += int64(n)
+		t.tell(t.done)
+	}
+	return n, err
+}
+
 // CacheDir is where downloads are kept: a directory of the program's cache, whose
 // own files have other names.
 func CacheDir() (string, error) {

@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"html"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -53,11 +54,18 @@ var documents = sync.OnceValues(func() (map[string]*report.Document, error) {
 		"much":    much(),
 	}
 	for _, name := range names {
-		res, ref, err := scanText(server, name, packs)
+		img, res, ref, err := scanText(server, name, packs)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		docs[strings.TrimSuffix(name, ".txtar")] = report.New(report.Image{Ref: ref, Platform: "linux/amd64", Layers: []report.Layer{{Index: 1}}}, res)
+		d := report.New(report.Image{Ref: ref, Platform: "linux/amd64", Layers: []report.Layer{{Index: 1}}}, res)
+		if d.Plan, err = fix.Find(context.Background(), img, packs, res, fix.Options{}); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if len(d.Plan.Steps) > 0 {
+			d.Plan.Command = "imgcheck patch " + ref
+		}
+		docs[strings.TrimSuffix(name, ".txtar")] = d
 	}
 	for name, d := range docs {
 		if name != "hostile" {
@@ -67,34 +75,35 @@ var documents = sync.OnceValues(func() (map[string]*report.Document, error) {
 	return docs, nil
 })
 
-func scanText(server *imagetest.Server, name string, packs *lint.Packs) (*lint.Result, string, error) {
+func scanText(server *imagetest.Server, name string, packs *lint.Packs) (*lint.Image, *lint.Result, string, error) {
 	text, err := images.FS.ReadFile(name)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	parsed, err := imagetest.Parse(text)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	made, err := parsed.V1()
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	ref, err := server.Push("test/"+strings.TrimSuffix(name, ".txtar")+":latest", made)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	img, err := layers.Open(context.Background(), ref, layers.Options{})
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	defer img.Close()
 	fsys, err := img.Index(context.Background())
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
-	res, err := lint.Run(context.Background(), &lint.Image{FS: fsys, Config: img.Config}, packs)
-	return res, "registry.example/test/" + strings.TrimSuffix(name, ".txtar") + ":latest", err
+	read := &lint.Image{FS: fsys, Config: img.Config}
+	res, err := lint.Run(context.Background(), read, packs)
+	return read, res, "registry.example/test/" + strings.TrimSuffix(name, ".txtar") + ":latest", err
 }
 
 const evil = "lib\x1b]0;t\x07\n::error::x\r\n%0A]]></failure><!--`` ``` <img src=x> @you | [a](javascript:b) \t\x00\u009b31m\xff\uffff.so, 50%: ü"
@@ -110,7 +119,7 @@ func hostile() *report.Document {
 	d := report.New(report.Image{Ref: "dir:" + evil}, &lint.Result{Findings: []lint.Finding{f, f, g, g, {Rule: "nowhere", Severity: lint.Note, Message: "\x00"}}})
 	d.Ignored = []report.Ignored{{Finding: f, Reason: evil, Expires: "2026-12-31"}, {Finding: g, Reason: "r"}}
 	d.Known = []lint.Finding{f, g}
-	d.Plan = &fix.Plan{Steps: []fix.Step{{Kind: "link", Text: evil}}, Cures: []fix.Cure{{Message: evil}}, Behind: []fix.Behind{{Message: evil}}, Command: evil}
+	d.Plan = &fix.Plan{Steps: []fix.Step{{Kind: "link", Text: evil}}, Cures: []fix.Cure{{Rule: f.Rule, Message: evil, Of: 2, Resolves: 1, Steps: []int{1, 7, 0}, Tried: []fix.Attempt{{Text: evil, Why: evil}}, Why: evil}}, Behind: []fix.Behind{{Message: evil}}, Command: evil}
 	return d
 }
 
@@ -377,7 +386,7 @@ func TestMarkdown(t *testing.T) {
 			return
 		}
 		want := d.Summary.Errors + d.Summary.Warnings
-		if d.Plan != nil {
+		if d.Plan != nil && len(d.Plan.Steps) > 0 {
 			want++
 		}
 		if n := strings.Count(text, "\n### "); n != want {
@@ -414,6 +423,43 @@ func outsideCode(line string) string {
 	}
 	b.WriteString(line[at:])
 	return b.String()
+}
+
+// TestPlanInEveryFormat looks for what becomes of each finding, and for what was
+// tried and does less, in all formats that people or their systems read.
+func TestPlanInEveryFormat(t *testing.T) {
+	docs, err := documents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ doc, patch, tried string }{
+		{"ort-wheels-off-path", "append /usr/local/lib/python3.11/dist-packages/nvidia/cudnn/lib to LD_LIBRARY_PATH: resolves 1 of 1 file", ""},
+		{"stub-by-runpath", "remove /usr/local/cuda-12.4/lib64/stubs/libcuda.so: resolves 1 of 1 file", "LD_LIBRARY_PATH without /usr/local/cuda-12.4/lib64 resolves 1 of 1, but breaks /app/infer"},
+		{"torch-cudnn9-no-ops", "add libcudnn_ops.so.9 to /usr/local/lib/python3.12/site-packages/nvidia/cudnn/lib (tried with an empty library of that name): resolves 3 of 3 files", "a search path alone resolves 0 of 3"},
+		{"soname-link-missing", "libcudnn_graph.so.9.1.0, and 2 more: resolves 1 of 1 file", ""},
+		{"cupy-wheels-off-path", "what mends other findings resolves 1 of 1 file", ""},
+		{"trade-refused", "leaves it; LD_LIBRARY_PATH with /opt/nccl/lib resolves it, but another finding takes its place", "LD_LIBRARY_PATH with /opt/nccl/lib resolves 2 of 2, but"},
+	} {
+		d := docs[tt.doc]
+		for format, unescape := range map[string]func(string) string{
+			"sarif":    func(s string) string { return s },
+			"junit":    html.UnescapeString,
+			"gitlab":   func(s string) string { return s },
+			"github":   func(s string) string { return s },
+			"markdown": func(s string) string { return strings.ReplaceAll(html.UnescapeString(s), "\\", "") },
+		} {
+			text := unescape(string(render(t, format, d, report.Options{})))
+			if !strings.Contains(text, tt.patch) {
+				t.Errorf("%s: %s has no %q", tt.doc, format, tt.patch)
+			}
+			if format != "gitlab" && !strings.Contains(text, tt.tried) { // which has one line for a finding
+				t.Errorf("%s: %s has no %q", tt.doc, format, tt.tried)
+			}
+			if format != "gitlab" && !strings.Contains(text, d.Plan.Command) {
+				t.Errorf("%s: %s has not the command", tt.doc, format)
+			}
+		}
+	}
 }
 
 // TestFingerprint is the same in the next build of an image, and another for

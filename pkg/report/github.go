@@ -31,7 +31,7 @@ func GitHub(w io.Writer, d *Document, o Options) error {
 			fmt.Fprintf(b, "::%s title=%s::%s\n", f.Severity, property("imgcheck"), data(fmt.Sprintf("%s more in %s: see the whole report", count(rest), clean(d.Image.Ref))))
 			break
 		}
-		text := shortenLines(sentences(f), sarifMessage) + "\nImage: " + clean(d.Image.Ref)
+		text := shortenLines(sentences(d, f), sarifMessage) + "\nImage: " + clean(d.Image.Ref)
 		fmt.Fprintf(b, "::%s title=%s::%s\n", f.Severity, property("imgcheck "+f.Rule), data(text))
 	}
 	return b.Flush()

@@ -42,6 +42,9 @@ func GitLab(w io.Writer, d *Document, _ Options) error {
 		if len(f.Effects) > 0 {
 			text += ": " + clean(f.Effects[0].Text)
 		}
+		if patch, _ := mending(d, f); patch != "" {
+			text += ". Patch: " + clean(patch)
+		}
 		path := strings.TrimLeft(clean(Path(f)), "/")
 		if path == "" {
 			path = "image"

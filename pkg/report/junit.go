@@ -63,7 +63,7 @@ func JUnit(w io.Writer, d *Document, o Options) error {
 		failOn = lint.Error
 	}
 	suite := junitSuite{Name: xmlText(d.Image.Ref)}
-	for _, p := range [][2]string{{"digest", d.Image.Digest}, {"platform", d.Image.Platform}, {"imgcheck", o.Version}} {
+	for _, p := range [][2]string{{"digest", d.Image.Digest}, {"platform", d.Image.Platform}, {"imgcheck", o.Version}, {"patch", command(d.Plan)}} {
 		if p[1] != "" {
 			if suite.Properties == nil {
 				suite.Properties = new(junitProperties)
@@ -83,7 +83,7 @@ func JUnit(w io.Writer, d *Document, o Options) error {
 	}
 	for i := range d.Findings {
 		f := &d.Findings[i]
-		c, text := add(f), xmlText(sentences(f))
+		c, text := add(f), xmlText(sentences(d, f))
 		if f.Severity.AtLeast(failOn) {
 			suite.Failures++
 			c.Failure = &junitFailure{Message: xmlText(f.Message), Type: string(f.Severity), Text: text}
@@ -93,7 +93,7 @@ func JUnit(w io.Writer, d *Document, o Options) error {
 	}
 	for i := range d.Known {
 		f := &d.Known[i]
-		add(f).Out = "known since the baseline: " + xmlText(sentences(f))
+		add(f).Out = "known since the baseline: " + xmlText(sentences(d, f))
 	}
 	for i := range d.Ignored {
 		suite.Skipped++

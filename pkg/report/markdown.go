@@ -36,7 +36,7 @@ func Markdown(w io.Writer, d *Document, _ Options) error {
 	left := 0
 	for _, s := range lint.Severities[:2] {
 		for i := range d.Findings {
-			if f := &d.Findings[i]; f.Severity == s && !fits(&b, markdownFinding(f)) {
+			if f := &d.Findings[i]; f.Severity == s && !fits(&b, markdownFinding(d, f)) {
 				left++
 			}
 		}
@@ -78,7 +78,7 @@ func fits(b *bytes.Buffer, text string) bool {
 	return true
 }
 
-func markdownFinding(f *lint.Finding) string {
+func markdownFinding(d *Document, f *lint.Finding) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n### %s %s\n\n%s\n\n", map[lint.Severity]string{lint.Error: "❌", lint.Warning: "⚠️"}[f.Severity], f.Rule, code(f.Message))
 	item := func(label, text string) { fmt.Fprintf(&b, "- **%s** %s\n", label, text) }
@@ -116,6 +116,13 @@ func markdownFinding(f *lint.Finding) string {
 	}
 	for _, x := range f.Fixes {
 		item("fix", prose(x))
+	}
+	patch, tried := mending(d, f)
+	if patch != "" {
+		item("patch", prose(patch))
+	}
+	for _, x := range tried {
+		item("tried", prose(x))
 	}
 	if f.Because != "" {
 		item("because", prose(f.Because))

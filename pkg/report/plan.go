@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/fix"
+	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
 // shownSteps is how many steps of a plan are shown without All.
@@ -106,4 +108,76 @@ func attempt(a fix.Attempt, of int) string {
 		s += ", but " + a.Why
 	}
 	return s
+}
+
+// mending says in a line what the plan does about a finding and what that
+// resolves, and in others what was tried and resolves less; empty where the plan
+// says nothing of it.
+func mending(d *Document, f *lint.Finding) (patch string, tried []string) {
+	c := cure(d.Plan, f)
+	if c == nil {
+		return "", nil
+	}
+	result := fmt.Sprintf("resolves %s of %s", count(c.Resolves), plural(c.Of, "file"))
+	switch {
+	case c.Resolves == 0:
+		patch = "leaves it"
+	case len(c.Steps) == 0:
+		patch = "what mends other findings " + result
+	default:
+		patch = changes(d.Plan, c) + ": " + result
+	}
+	if c.Why != "" {
+		patch += "; " + c.Why
+	}
+	for i, a := range c.Tried {
+		if i == shownSteps {
+			break
+		}
+		tried = append(tried, attempt(a, c.Of))
+	}
+	return patch, tried
+}
+
+// command is what carries a plan out, empty where nothing can.
+func command(p *fix.Plan) string {
+	if p == nil {
+		return ""
+	}
+	return p.Command
+}
+
+// cure is what a plan says of a finding, nil when nothing.
+func cure(p *fix.Plan, f *lint.Finding) *fix.Cure {
+	if p == nil {
+		return nil
+	}
+	for i := range p.Cures {
+		if c := &p.Cures[i]; c.Rule == f.Rule && c.Message == f.Message {
+			return c
+		}
+	}
+	return nil
+}
+
+// changes are the steps for a finding, in a line.
+func changes(p *fix.Plan, c *fix.Cure) string {
+	var list []string
+	standIn := false
+	for _, n := range c.Steps {
+		if n < 1 || n > len(p.Steps) { // of a report that somebody wrote
+			continue
+		}
+		if len(list) == shownSteps {
+			list = append(list, fmt.Sprintf("%s more", count(len(c.Steps)-shownSteps)))
+			break
+		}
+		list = append(list, p.Steps[n-1].Text)
+		standIn = standIn || p.Steps[n-1].StandIn
+	}
+	text := strings.Join(list, ", and ")
+	if standIn {
+		text += " (tried with an empty library of that name)"
+	}
+	return text
 }

@@ -123,7 +123,9 @@ type (
 // too. A result stands at the path in the image of the first file that asks for
 // what is missing, written relative to the root, since a reference with its tag
 // would make every alert a new one with each build. What a baseline knows is
-// "unchanged", and what a policy ignores is suppressed.
+// "unchanged", and what a policy ignores is suppressed. What a patch would do
+// stands in the message and the properties: SARIF's own fixes replace parts of a
+// text, which neither a link nor a variable is.
 func SARIF(w io.Writer, d *Document, o Options) error {
 	list := sarifResults(d)
 	findings := make([]lint.Finding, len(list))
@@ -149,6 +151,9 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 	if d.Image.Platform != "" {
 		run.Properties["platform"] = d.Image.Platform
 	}
+	if c := command(d.Plan); c != "" {
+		run.Properties["patch"] = clean(c)
+	}
 	if name := Repository(d.Image.Ref); name != "" {
 		run.Automation = &sarifAutomation{ID: "imgcheck/" + name + "/"} // two images of a commit are two analyses
 	}
@@ -161,11 +166,11 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 		f := &findings[i]
 		res := sarifResult{
 			RuleID: f.Rule, RuleIndex: index[f.Rule], Level: string(f.Severity),
-			Message:      sarifText{Text: shortenLines(sentences(f), sarifMessage)},
+			Message:      sarifText{Text: shortenLines(sentences(d, f), sarifMessage)},
 			Locations:    []sarifLocation{sarifAt(d, Path(f))},
 			Related:      sarifRelatedTo(d, f),
 			Fingerprints: map[string]string{"primaryLocationLineHash": prints[i], "imgcheck/v1": prints[i]},
-			Props:        sarifProps(f),
+			Props:        sarifProps(d, f),
 		}
 		if len(d.Known) > 0 {
 			res.Baseline = list[i].baseline
@@ -273,7 +278,7 @@ func sarifRelatedTo(d *Document, f *lint.Finding) []sarifLocation {
 	return out
 }
 
-func sarifProps(f *lint.Finding) map[string]any {
+func sarifProps(d *Document, f *lint.Finding) map[string]any {
 	p := map[string]any{}
 	for key, value := range map[string]string{"library": f.Library, "family": f.Family, "symbol": f.Symbol, "because": f.Because} {
 		if value != "" {
@@ -286,7 +291,21 @@ func sarifProps(f *lint.Finding) map[string]any {
 	if n := len(f.Affected); n > 0 {
 		p["affected"] = n
 	}
+	if patch, tried := mending(d, f); patch != "" {
+		p["patch"] = clean(patch)
+		if len(tried) > 0 {
+			p["tried"] = cleaned(tried)
+		}
+	}
 	return p
+}
+
+func cleaned(list []string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = clean(s)
+	}
+	return out
 }
 
 // artifactURI is a path of the image as a URI relative to its root; for what
@@ -330,7 +349,7 @@ func rulesOf(findings []lint.Finding, known []*lint.Rule) []*lint.Rule {
 }
 
 // sentences are a finding in prose, the first of them for a title.
-func sentences(f *lint.Finding) string {
+func sentences(d *Document, f *lint.Finding) string {
 	var b strings.Builder
 	add := func(label, text string) {
 		if text = strings.TrimRight(clean(text), ". "); text != "" {
@@ -366,6 +385,14 @@ func sentences(f *lint.Finding) string {
 	}
 	for _, x := range f.Fixes {
 		add("Fix: ", x)
+	}
+	patch, tried := mending(d, f)
+	add("Patch: ", patch)
+	for _, x := range tried {
+		add("Tried: ", x)
+	}
+	if c := cure(d.Plan, f); c != nil && c.Resolves > 0 {
+		add("Run: ", d.Plan.Command)
 	}
 	add("Because: ", f.Because)
 	return strings.TrimSuffix(b.String(), "\n")
