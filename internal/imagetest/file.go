@@ -40,8 +40,8 @@ var kinds = map[string]func(im *Image, f *File, rest, body string) error{
 	"size":     func(_ *Image, f *File, rest, _ string) error { return f.size(rest) },
 	"text":     func(_ *Image, f *File, rest, body string) error { f.setData(body); return nothing(rest) },
 	"hex":      func(_ *Image, f *File, rest, body string) error { return f.hex(rest + body) },
-	"rpmdb":    func(_ *Image, f *File, rest, body string) error { return f.rpmdb(rest, body) },
 	"ldcache":  func(_ *Image, f *File, rest, body string) error { return f.ldcache(rest, body) },
+	"rpmdb":    func(_ *Image, f *File, rest, body string) error { return f.rpmdb(rest, body) },
 	"copy":     func(im *Image, f *File, rest, _ string) error { return im.copy(f, rest) },
 }
 

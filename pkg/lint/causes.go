@@ -25,8 +25,8 @@ type cause struct {
 	affected map[string]bool
 	effects  []Effect
 	starts   bool   // the image's program does not start
-	loading  bool   // a file cannot be loaded for it, rather than opens it by name
 	preload  string // what is preloaded and misses it
+	loading  bool   // a file cannot be loaded for it, rather than opens it by name
 	part     bool   // it belongs to a library that is there and opens it by name
 	front    string // path of that library
 	cuda     string // major version of CUDA of a process that misses it, or empty
@@ -261,9 +261,6 @@ func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 	}
 	for _, p := range []string{o.path, by} {
 		if x := exception(w.packs.Optional, p); x != nil {
-			if x.ForGPU && w.wantsGPU() {
-				return Warning, x.Why
-			}
 			return Note, x.Why
 		}
 	}
@@ -564,7 +561,7 @@ func (w *world) ldconfigFix(dir string) []string {
 // wholeFix says how a file that cannot be used is mended. What stands for a library
 // in a few bytes is a text.
 func (w *world) wholeFix(file string) string {
-	if e, _, ok := w.img.FS.Lookup(file); ok && e.Object == nil && e.Size > 0 && e.Size < 512 {
+	if e, _, ok := w.img.FS.Lookup(file); ok && e.Object == nil && e.Size > 8 && e.Size < 512 {
 		return fmt.Sprintf("put the library itself in the place of %s, which has %d bytes: it may be a Git LFS pointer (`git lfs pull` before the build), or a link that was unpacked as a text", file, e.Size)
 	}
 	return fmt.Sprintf("replace %s with a whole copy: rebuild the layer that brought it", file)

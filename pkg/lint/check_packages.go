@@ -183,7 +183,7 @@ func (w *world) requirementsUnmet() []Finding {
 				}
 				list = append(list, w.unmetFinding(p, u, "requires", pin.Severity, Effect{Text: pin.Why}))
 			}
-			list = append(list, w.needsUnmet(p, pkg, wheels)...)
+			list = append(list, w.madeForOther(p, pkg, wheels)...)
 		}
 	}
 	return list
@@ -200,11 +200,11 @@ func (w *world) unmetFinding(p *inventory.Python, u unmet, verb string, severity
 	}
 }
 
-// needsUnmet are what the packs know of a package's needs, where its own metadata
+// madeForOther are what the packs know of a package's needs, where its own metadata
 // does not say it.
-func (w *world) needsUnmet(p *inventory.Python, pkg *inventory.Package, wheels map[string]*inventory.Package) []Finding {
+func (w *world) madeForOther(p *inventory.Python, pkg *inventory.Package, wheels map[string]*inventory.Package) []Finding {
 	var list []Finding
-	for _, n := range w.packs.Companions {
+	for _, n := range w.packs.MadeFor {
 		if fits, err := inventory.Satisfies(pkg.Version, n.Versions); !match(n.Package, pkg.Name) || err != nil || !fits {
 			continue
 		}

@@ -333,25 +333,18 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, firs
 	}
 	f.Message = fmt.Sprintf("two releases of %s in one process: %s", fam.Title, strings.Join(said, ", "))
 	f.Effects = []Effect{{Text: r.title + " takes parts of both; calls from one to the other may fail or abort the process"}}
+	fails := w.mixedEffects(r, list)
+	if len(fails) > 0 {
+		f.Severity, f.Effects = Error, append(f.Effects, fails...)
+	}
 	f.Fixes = w.oneReleaseFix(r, stray.Real(), first.Real())
 	if d := w.distOf(first.Real()); d.name != "" && path.Dir(stray.Real()) == path.Dir(first.Real()) {
 		f.Fixes = []string{fmt.Sprintf("put its own files back: pip install --force-reinstall --no-deps '%s==%s'", strings.ReplaceAll(d.name, "_", "-"), d.version)}
 	}
 	// cuDNN 9's front library passes calls on, and a newer graph library takes
 	// those of an older one.
-	if front, part := w.releaseOfModule(first), w.releaseOfModule(stray); len(front) > 0 && front[0] >= 9 && front.compare(part) < 0 {
+	if front, part := w.releaseOfModule(first), w.releaseOfModule(stray); len(fails) == 0 && len(front) > 0 && front[0] >= 9 && front.compare(part) < 0 {
 		f.Severity, f.Because = Note, "the parts are newer than the library that opens them"
-	}
-	if fails := w.mixedEffects(r, list); len(fails) > 0 {
-		f.Severity, f.Because, f.Effects = Error, "", append(f.Effects, fails...)
-	}
-	if engine := w.strayEngine(list); engine != nil {
-		f.Severity, f.Because, f.Library = Error, "", engine.Object.Soname
-		f.Effects = []Effect{{r.title + ": convolutions fail on the GPU", "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH"}}
-		f.Fixes = w.oneReleaseFix(r, engine.Real(), first.Real())
-		if len(w.present(engine.Object.Soname)) == 1 {
-			f.Fixes = append([]string{fmt.Sprintf("install a release of cuDNN that is whole: that in %s has no %s, so that %s is taken", path.Dir(first.Real()), engine.Object.Soname, engine.Real())}, f.Fixes...)
-		}
 	}
 	return f
 }
@@ -382,23 +375,6 @@ func (w *world) oddParts(list []*elfdeps.Module) []*elfdeps.Module {
 		}
 	}
 	return odd
-}
-
-// strayEngine is an engine of cuDNN 9 that is of another release than the graph
-// library, which opens it and refuses it
-// (https://github.com/pytorch/pytorch/issues/188892).
-func (w *world) strayEngine(list []*elfdeps.Module) *elfdeps.Module {
-	i := slices.IndexFunc(list, func(m *elfdeps.Module) bool { return strings.HasPrefix(m.Object.Soname, "libcudnn_graph.so.") })
-	if i < 0 {
-		return nil
-	}
-	graph := w.releaseOfModule(list[i])
-	for _, m := range list {
-		if rel := w.releaseOfModule(m); strings.HasPrefix(m.Object.Soname, "libcudnn_engines_") && graph != nil && rel != nil && rel.compare(graph) != 0 {
-			return m
-		}
-	}
-	return nil
 }
 
 // own are the files of a library that a framework brings along or opens by its

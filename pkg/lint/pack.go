@@ -314,9 +314,6 @@ type Release struct {
 type Exception struct {
 	Match string `yaml:"match"`
 	Why   string `yaml:"why"`
-	// ForGPU, of optional files: a miss is a warning in an image that is for a GPU
-	// by its environment.
-	ForGPU bool `yaml:"for_gpu"`
 	// Effect, of files of which one serves, is what it means when none does: empty
 	// where that is no matter. Error is how it reads.
 	Effect  string   `yaml:"effect"`

@@ -19,7 +19,7 @@ type Tables struct {
 	DriverExempt []*Known      `yaml:"driver_exempt"`
 	GPUWheels    []*Known      `yaml:"gpu_wheels"`
 	LibraryDists []*Dist       `yaml:"library_dists"`
-	Companions   []*Companion  `yaml:"companions"`
+	MadeFor      []*MadeFor    `yaml:"made_for"`
 	System       []*VersionFix `yaml:"system"`
 }
 
@@ -96,9 +96,9 @@ type Capability struct {
 	Sources   []string `yaml:"sources"`
 }
 
-// Companion is what releases of a package want of another where their metadata does not
+// MadeFor is what releases of a package want of another where their metadata does not
 // say it.
-type Companion struct {
+type MadeFor struct {
 	Package  string   `yaml:"package"`  // a pattern
 	Versions string   `yaml:"versions"` // PEP 440 specifiers
 	Needs    string   `yaml:"needs"`    // a requirement; {version} is the package's own, three numbers
@@ -136,7 +136,7 @@ func (t *Tables) add(o Tables) {
 	t.DriverExempt = append(t.DriverExempt, o.DriverExempt...)
 	t.GPUWheels = append(t.GPUWheels, o.GPUWheels...)
 	t.LibraryDists = append(t.LibraryDists, o.LibraryDists...)
-	t.Companions = append(t.Companions, o.Companions...)
+	t.MadeFor = append(t.MadeFor, o.MadeFor...)
 	t.System = append(t.System, o.System...)
 }
 
@@ -195,17 +195,17 @@ func (t *Tables) validate() error {
 			return err
 		}
 	}
-	for _, n := range t.Companions {
+	for _, n := range t.MadeFor {
 		if n.Package == "" || n.Effect == "" || !slices.Contains(Severities, n.Severity) || len(n.Sources) == 0 {
-			return fmt.Errorf("companion of %q: needs a package, an effect, a severity and sources", n.Package)
+			return fmt.Errorf("made for: %q: needs a package, an effect, a severity and sources", n.Package)
 		}
 		if _, err := inventory.Satisfies("1", n.Versions); err != nil {
-			return fmt.Errorf("companion of %s: %w", n.Package, err)
+			return fmt.Errorf("made for: %s: %w", n.Package, err)
 		}
 		if r, err := inventory.ParseRequirement(n.of("1")); err != nil || r.Specifiers == "" {
-			return fmt.Errorf("companion of %s: %q is no requirement of a version", n.Package, n.Needs)
+			return fmt.Errorf("made for: %s: %q is no requirement of a version", n.Package, n.Needs)
 		}
-		if err := patterns("companion", []string{n.Package}); err != nil {
+		if err := patterns("made for", []string{n.Package}); err != nil {
 			return err
 		}
 	}
@@ -229,6 +229,4 @@ func (t *Tables) validate() error {
 }
 
 // of is the requirement of a package in its version.
-func (n *Companion) of(version string) string {
-	return expand(n.Needs, "{version}", numbers(version, 3))
-}
+func (n *MadeFor) of(version string) string { return expand(n.Needs, "{version}", numbers(version, 3)) }

@@ -40,16 +40,37 @@ func TestFaults(t *testing.T) {
 				said.Findings = append(said.Findings, one)
 			}
 			record.Faults[i].Said = said
-			verdicts, about := plan.Judge(f.Programs, said)
+			verdicts, _ := plan.Judge(f.Programs, said)
 			for _, v := range verdicts {
 				if !v.Agrees() {
 					t.Errorf("%s, %s: the real program says %q; foretold: %+v", v.Program, v.Step, v.Real, v.Foretold)
 				}
 			}
-			_ = about
 		})
 	}
 	document(t, "faults", plan.Table(record))
+}
+
+// TestCures holds that each cure was tried with the programs, and that all that they
+// do worked then.
+func TestCures(t *testing.T) {
+	plan, record := recorded(t)
+	for _, c := range plan.Cures {
+		i := slices.IndexFunc(record.Cures, func(r RecordedCure) bool { return r.Name == c.Fault })
+		if i < 0 {
+			t.Errorf("%s: no record of a cure", c.Fault)
+			continue
+		}
+		for _, program := range plan.Programs {
+			o := record.Cures[i].Programs[program]
+			if o == nil || len(o.Steps) < 5 {
+				t.Errorf("%s: %s was not run", c.Fault, program)
+			} else if step, text := o.First(); text != "" {
+				t.Errorf("%s: %s, %s: %s", c.Fault, program, step, text)
+			}
+		}
+	}
+	document(t, "cures", CureTable(record))
 }
 
 // recorded are the faults and what was seen of them.

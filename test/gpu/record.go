@@ -92,6 +92,33 @@ func (p *Plan) rows(b *strings.Builder, name string, programs map[string]*Outcom
 	}
 }
 
+// CureTable is what imgcheck patched, as people read it, in Markdown.
+func CureTable(r *Record) string {
+	var b strings.Builder
+	b.WriteString("| what was done | the plan of `imgcheck patch` | what the real programs did then |\n|---|---|---|\n")
+	for _, c := range r.Cures {
+		var changes, fails []string
+		change := false // a line of what is changed, or one that goes on with it
+		for line := range strings.Lines(c.Plan) {
+			word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+			change = word == "change" || change && strings.HasPrefix(line, "             ") && !strings.HasPrefix(line, "              ")
+			switch {
+			case word == "change":
+				changes = append(changes, strings.TrimSpace(rest))
+			case change:
+				changes = append(changes, strings.TrimSpace(line))
+			}
+		}
+		for _, program := range slices.Sorted(maps.Keys(c.Programs)) {
+			if step, text := c.Programs[program].First(); text != "" {
+				fails = append(fails, program+", "+step+": "+firstLine(text))
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", c.Name, cell(strings.Join(changes, "; ")), cell(cmp.Or(strings.Join(fails, "; "), "everything works: "+strings.Join(slices.Sorted(maps.Keys(c.Programs)), ", "))))
+	}
+	return b.String()
+}
+
 // cell is a text as a Markdown table takes it.
 func cell(s string) string { return strings.ReplaceAll(strings.ReplaceAll(s, "\n", " "), "|", `\|`) }
 
