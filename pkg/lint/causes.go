@@ -57,6 +57,10 @@ func (w *world) causes() []Finding {
 					severity, because = Warning, ""
 				}
 			}
+			if f := w.pythonsOf(o); f != "" && o.path != entry.path {
+				severity, because = Error, ""
+				c.effect(Effect{"Python does not start, and with it " + f + " does not", path.Base(o.path) + ": error while loading shared libraries: " + e.Error()})
+			}
 			c.meet(e, o.path, severity)
 			c.raise(severity, because)
 		}
@@ -146,6 +150,25 @@ func (w *world) noneServes() []Finding {
 	}
 	slices.SortFunc(list, func(a, b Finding) int { return strings.Compare(a.Message, b.Message) })
 	return list
+}
+
+// pythonsOf names the first framework whose interpreter a program is; empty when it
+// is none's.
+func (w *world) pythonsOf(o *object) string {
+	if !isProgram(o.elf) {
+		return ""
+	}
+	for _, in := range w.installs {
+		for _, python := range w.pythons(in.home) {
+			if e, _, ok := w.img.FS.Lookup(python); ok {
+				if "/"+e.Path == o.path {
+					return in.Title
+				}
+				break // the others are not looked at
+			}
+		}
+	}
+	return ""
 }
 
 // meetOpen adds what failed to open by name.

@@ -28,6 +28,7 @@ var checks = []check{
 	{"driver-path-lost", (*world).driverPathLost},
 	{"driver-in-image", (*world).driverInImage},
 	{"gpu-hidden", (*world).gpuHidden},
+	{"devices-hidden", (*world).devicesHidden},
 	{"driver-capabilities", (*world).driverCapabilities},
 	{"require-cuda", (*world).requireCUDA},
 	{"conda-activate-only", (*world).condaActivateOnly},
@@ -45,6 +46,7 @@ var checks = []check{
 	{"build-not-there", (*world).choiceMissing},
 	{"double-owner", (*world).doubleOwners},
 	{"wheel-file-changed", (*world).wheelFilesChanged},
+	{"stub-library", (*world).stubCopies},
 }
 
 // check runs the checks. A finding that names no severity gets its rule's.

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -16,16 +17,17 @@ func (w *world) unmetNeeds() []Finding {
 	var list []Finding
 	for _, n := range w.packs.Needs {
 		var asks []string
+		site := ""
 		for _, p := range w.inv.Packages {
 			if p.Kind == inventory.Wheel && n.asks(p) && (len(n.Present) == 0 || w.serves(n.Present, p)) && !w.serves(n.Any, p) {
-				asks = append(asks, p.Path)
+				asks, site = append(asks, p.Path), cmp.Or(site, p.Dir)
 			}
 		}
 		if len(asks) == 0 {
 			continue
 		}
 		list = append(list, Finding{
-			Severity: n.Severity, Message: n.Message, Effects: []Effect{{n.Effect, n.Error}}, NeededBy: w.filesOf(asks),
+			Severity: n.Severity, Message: n.Message, Effects: []Effect{{n.Effect, expand(n.Error, "{site}", site)}}, NeededBy: w.filesOf(asks),
 			Affected: asks, Fixes: n.Fix,
 		})
 	}

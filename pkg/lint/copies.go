@@ -365,16 +365,21 @@ func (w *world) mixedEffects(r *run, parts []*elfdeps.Module) []Effect {
 	return list
 }
 
-// oddParts are the parts of a library, but for the first, which opens the others, that
-// are of another release than the one that the first has opened first.
+// oddParts are the parts of a library that are of another release than most of them.
+// The library that opens them, however often it is there, is none.
 func (w *world) oddParts(list []*elfdeps.Module) []*elfdeps.Module {
-	var odd []*elfdeps.Module
-	for _, m := range list[1:] {
-		if a, b := w.releaseOfModule(list[1]), w.releaseOfModule(m); a != nil && b != nil && a.compare(b) != 0 {
-			odd = append(odd, m)
+	parts := slices.DeleteFunc(slices.Clone(list), func(m *elfdeps.Module) bool {
+		return m.Object.Soname == list[0].Object.Soname || w.releaseOfModule(m) == nil
+	})
+	of := map[string]int{}
+	most := ""
+	for _, m := range parts {
+		r := w.releaseOfModule(m).String()
+		if of[r]++; of[r] > of[most] {
+			most = r
 		}
 	}
-	return odd
+	return slices.DeleteFunc(parts, func(m *elfdeps.Module) bool { return w.releaseOfModule(m).String() == most })
 }
 
 // own are the files of a library that a framework brings along or opens by its

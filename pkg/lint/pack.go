@@ -273,7 +273,7 @@ type Need struct {
 	Severity Severity `yaml:"severity"`
 	Message  string   `yaml:"message"`
 	Effect   string   `yaml:"effect"`
-	Error    string   `yaml:"error"`
+	Error    string   `yaml:"error"` // {site}: the directory of packages
 	Fix      []string `yaml:"fix"`
 	Sources  []string `yaml:"sources"`
 }

@@ -1,0 +1,52 @@
+package lint
+
+import (
+	"fmt"
+	"path"
+)
+
+// stubCopies are CUDA libraries outside the directories of stubs that are as long as
+// the stub of their SONAME: copies of it, whose functions do nothing but fail.
+func (w *world) stubCopies() []Finding {
+	stubs := map[string]map[int64]string{} // SONAME → size → path
+	for _, o := range w.objects {
+		if e, _, ok := w.img.FS.Lookup(o.path); ok && isStub(o.path) && o.elf.Soname != "" && w.packs.family(o.elf.Soname) != nil {
+			if stubs[o.elf.Soname] == nil {
+				stubs[o.elf.Soname] = map[int64]string{}
+			}
+			stubs[o.elf.Soname][e.Size] = o.path
+		}
+	}
+	var list []Finding
+	for _, o := range w.objects {
+		e, _, ok := w.img.FS.Lookup(o.path)
+		if !ok || isStub(o.path) || e.Size >= maxStub || stubs[o.elf.Soname][e.Size] == "" {
+			continue
+		}
+		stub := stubs[o.elf.Soname][e.Size]
+		list = append(list, Finding{
+			Message:  fmt.Sprintf("%s is the stub of %s: it is as long as %s", o.path, o.elf.Soname, stub),
+			Library:  o.elf.Soname,
+			Family:   w.packs.family(o.elf.Soname).ID,
+			Effects:  []Effect{{Text: "whatever calls " + path.Base(o.elf.Soname) + " fails"}},
+			Affected: []string{o.path}, Present: []File{w.file(o.path), w.file(stub)},
+			Fixes: []string{"put the library itself in its place: stubs are for linking alone"},
+		})
+	}
+	return list
+}
+
+// devicesHidden is for CUDA_VISIBLE_DEVICES in the image's environment where it
+// leaves no device: the first number that is none ends the list.
+func (w *world) devicesHidden() []Finding {
+	value, set := w.getenv("CUDA_VISIBLE_DEVICES")
+	hidden := value == "" || value[0] == '-' || value == "none" || value == "NoDevFiles"
+	if !set || !hidden || len(w.gpuUsers()) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Message: fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s hides every GPU from CUDA, and the image has programs for one", value),
+		Effects: []Effect{{"CUDA finds no device, on whatever host", "No CUDA GPUs are available"}},
+		Fixes:   []string{"leave CUDA_VISIBLE_DEVICES out of the image's environment"},
+	}}
+}
