@@ -148,24 +148,16 @@ type Effect struct {
 
 // Record is what was seen on a machine.
 type Record struct {
-	Machine string           `json:"machine"`
-	Faults  []RecordedFault  `json:"faults"`
-	Cures   []RecordedCure   `json:"cures,omitempty"`
-	Scan    map[string]Usage `json:"scan,omitempty"`
-}
-
-// Usage is what a scan took of the machine.
-type Usage struct {
-	Seconds   float64 `json:"seconds"`
-	Processor float64 `json:"processor_seconds"`
-	PeakBytes int64   `json:"peak_bytes"`
+	Machine string          `json:"machine"`
+	Faults  []RecordedFault `json:"faults"`
+	Cures   []RecordedCure  `json:"cures,omitempty"`
 }
 
 // RecordedFault is what real programs, and imgcheck then, made of a fault.
 type RecordedFault struct {
 	Name     string              `json:"name"`
 	Programs map[string]*Outcome `json:"programs"`
-	Said     *Said               `json:"said"`
+	Said     *Said               `json:"said,omitempty"`
 }
 
 // RecordedCure is what imgcheck patched, and what the real programs did then.
