@@ -59,7 +59,8 @@ func (w *world) causes() []Finding {
 			}
 			if f := w.pythonsOf(o); f != "" && o.path != entry.path {
 				severity, because = Error, ""
-				c.effect(Effect{"Python does not start, and with it " + f + " does not", path.Base(o.path) + ": error while loading shared libraries: " + e.Error()})
+				// The loader says the name by which it was called, python3 as a rule.
+				c.effect(Effect{"Python does not start: " + f + " cannot be imported", "python3: error while loading shared libraries: " + e.Error()})
 			}
 			c.meet(e, o.path, severity)
 			c.raise(severity, because)

@@ -35,18 +35,3 @@ func (w *world) stubCopies() []Finding {
 	}
 	return list
 }
-
-// devicesHidden is for CUDA_VISIBLE_DEVICES in the image's environment where it
-// leaves no device: the first number that is none ends the list.
-func (w *world) devicesHidden() []Finding {
-	value, set := w.getenv("CUDA_VISIBLE_DEVICES")
-	hidden := value == "" || value[0] == '-' || value == "none" || value == "NoDevFiles"
-	if !set || !hidden || len(w.gpuUsers()) == 0 {
-		return nil
-	}
-	return []Finding{{
-		Message: fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s hides every GPU from CUDA, and the image has programs for one", value),
-		Effects: []Effect{{"CUDA finds no device, on whatever host", "No CUDA GPUs are available"}},
-		Fixes:   []string{"leave CUDA_VISIBLE_DEVICES out of the image's environment"},
-	}}
-}

@@ -20,9 +20,9 @@ func (w *world) eachWheel(f func(p *inventory.Python, pkg *inventory.Package)) {
 	}
 }
 
-// reinstall is the command that brings a wheel's files back.
-func reinstall(pkg *inventory.Package) string {
-	return fmt.Sprintf("install it again: pip install --force-reinstall --no-deps '%s==%s'", pkg.Name, pkg.Version)
+// reinstall is the command that puts a wheel's own files back.
+func reinstall(name, version string) string {
+	return fmt.Sprintf("put its own files back: pip install --force-reinstall --no-deps '%s==%s'", strings.ReplaceAll(name, "_", "-"), version)
 }
 
 // wheelFilesChanged are GPU libraries of wheels that have another size than the
@@ -38,7 +38,7 @@ func (w *world) wheelFilesChanged() []Finding {
 			}
 			f := Finding{
 				Message: fmt.Sprintf("%s has %d bytes, and %s %s has installed one of %d", path.Base(file), size, pkg.Name, w.version(p, pkg), pkg.Files[file].Size), Library: path.Base(file),
-				Affected: []string{file}, Present: []File{w.file(file)}, Fixes: []string{reinstall(pkg)},
+				Affected: []string{file}, Present: []File{w.file(file)}, Fixes: []string{reinstall(pkg.Name, pkg.Version)},
 			}
 			if twin := w.twin(file); twin != "" {
 				f.Message += fmt.Sprintf("; it is as long as %s", twin)

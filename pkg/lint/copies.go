@@ -339,7 +339,7 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, firs
 	}
 	f.Fixes = w.oneReleaseFix(r, stray.Real(), first.Real())
 	if d := w.distOf(first.Real()); d.name != "" && path.Dir(stray.Real()) == path.Dir(first.Real()) {
-		f.Fixes = []string{fmt.Sprintf("put its own files back: pip install --force-reinstall --no-deps '%s==%s'", strings.ReplaceAll(d.name, "_", "-"), d.version)}
+		f.Fixes = []string{reinstall(d.name, d.version)}
 	}
 	// cuDNN 9's front library passes calls on, and a newer graph library takes
 	// those of an older one.

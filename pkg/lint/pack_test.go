@@ -88,6 +88,7 @@ func TestBadPacks(t *testing.T) {
 		"rules: [{id: a, title: t, severity: note, doc: d, sources: [s], mend: [variable], edits: [{variable: A, op: drop}]}]":           "needs a value",
 		"rules: [{id: a, title: t, severity: note, doc: d, sources: [s], mend: [variable]}]":                                             "edits go with",
 		"rules: [{id: a, title: t, severity: note, doc: d, sources: [s], edits: [{variable: A, op: tidy}]}]":                             "edits go with",
+
 		"capabilities: [{name: compute}]":         "needs a name and sources",
 		"mounts: [{match: 'a/**', sources: [s]}]": "needs a match, a why and sources",
 		"rules:\n- {id: a, severity: note, title: t, doc: d, sources: [s]}\n- {id: a, severity: note, title: t, doc: d, sources: [s]}": `bad.yaml:3: rule "a" is there twice`,

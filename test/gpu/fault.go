@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -217,8 +218,7 @@ func (f *Fault) Apply(root string) error {
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(f.Link)) {
-		_ = os.Remove(root + p)
-		if err := os.MkdirAll(path.Dir(root+p), 0o755); err != nil {
+		if err := makeRoom(root + p); err != nil {
 			return err
 		}
 		if err := os.Symlink(f.Link[p], root+p); err != nil {
@@ -226,7 +226,7 @@ func (f *Fault) Apply(root string) error {
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(f.Write)) {
-		if err := os.MkdirAll(path.Dir(root+p), 0o755); err != nil {
+		if err := makeRoom(root + p); err != nil {
 			return err
 		}
 		if err := os.WriteFile(root+p, []byte(f.Write[p]), 0o644); err != nil {
@@ -234,12 +234,15 @@ func (f *Fault) Apply(root string) error {
 		}
 	}
 	for _, p := range f.Runpath {
-		if err := makeRunpath(root + p); err != nil {
+		if err := each(root, p, makeRunpath); err != nil {
 			return err
 		}
 	}
 	for _, p := range f.Machine {
-		if err := overwrite(root+p, 18, binary.LittleEndian.AppendUint16(nil, uint16(elf.EM_AARCH64))); err != nil {
+		err := each(root, p, func(file string) error {
+			return overwrite(file, 18, binary.LittleEndian.AppendUint16(nil, uint16(elf.EM_AARCH64)))
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -256,9 +259,24 @@ func each(root, pattern string, f func(string) error) error {
 		return err
 	}
 	for _, file := range files {
+		// An absolute link in the root leads out of it, to the machine itself.
+		if real, err := filepath.EvalSymlinks(file); err != nil || !strings.HasPrefix(real, root+"/") {
+			return fmt.Errorf("%s leads to %s, out of the root (%v)", pattern, real, err)
+		}
 		if err := f(file); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// makeRoom makes room for a file: its directory, and nothing in its place.
+func makeRoom(file string) error {
+	if err := os.MkdirAll(path.Dir(file), 0o755); err != nil {
+		return err
+	}
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }
@@ -269,8 +287,7 @@ func copyFile(to, from string) error {
 		return err
 	}
 	defer in.Close()
-	_ = os.Remove(to)
-	if err := os.MkdirAll(path.Dir(to), 0o755); err != nil {
+	if err := makeRoom(to); err != nil {
 		return err
 	}
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
@@ -318,12 +335,8 @@ func overwrite(file string, offset int64, b []byte) error {
 // Environment is that of a fault's programs, sorted.
 func (p *Plan) Environment(f *Fault) []string {
 	all := map[string]string{}
-	for k, v := range p.Env {
-		all[k] = v
-	}
-	for k, v := range f.Env {
-		all[k] = v
-	}
+	maps.Copy(all, p.Env)
+	maps.Copy(all, f.Env)
 	var list []string
 	for k, v := range all {
 		list = append(list, k+"="+v)
@@ -405,7 +418,7 @@ func plain(s string) string {
 // Judge holds what imgcheck said against what the programs did. What it said that is
 // about no feature is the second result.
 func (p *Plan) Judge(programs map[string]*Outcome, said *Said) (list []Verdict, about []Finding) {
-	used := map[int]bool{}
+	used, begun := map[int]bool{}, map[string]bool{}
 	for _, f := range p.Features {
 		o := programs[f.Program]
 		if o == nil {
@@ -421,10 +434,15 @@ func (p *Plan) Judge(programs map[string]*Outcome, said *Said) (list []Verdict, 
 				}
 			}
 		}
-		if i < 0 {
+		switch {
+		case i >= 0:
+			v.Real = o.Steps[i].Error
+		case len(o.Steps) == 0 && !begun[f.Program]: // its first step, which it did not come to
+			v.Real = cmp.Or(o.End, "it told of no step")
+		default:
 			continue // not reached
 		}
-		v.Real = o.Steps[i].Error
+		begun[f.Program] = true
 		list = append(list, v)
 	}
 	for n, finding := range said.Findings {

@@ -28,6 +28,7 @@ import (
 // imgcheck says of it today against what the real programs did.
 func TestFaults(t *testing.T) {
 	plan, record := recorded(t)
+	whole(t, plan, record)
 	for i, f := range record.Faults {
 		t.Run(f.Name, func(t *testing.T) {
 			said := &Said{}
@@ -49,6 +50,31 @@ func TestFaults(t *testing.T) {
 		})
 	}
 	document(t, "faults", plan.Table(record))
+}
+
+// whole fails when a fault, or one of its programs, has no record, or when a program
+// has told of a step that is no feature: they would not be compared.
+func whole(t *testing.T, plan *Plan, record *Record) {
+	t.Helper()
+	for _, f := range plan.Faults {
+		i := slices.IndexFunc(record.Faults, func(r RecordedFault) bool { return r.Name == f.Name })
+		if i < 0 {
+			t.Errorf("%s: no record", f.Name)
+			continue
+		}
+		for _, program := range slices.Concat(plan.Programs, f.Also) {
+			if record.Faults[i].Programs[program] == nil {
+				t.Errorf("%s: %s has no record", f.Name, program)
+			}
+		}
+		for program, o := range record.Faults[i].Programs {
+			for _, s := range o.Steps {
+				if !slices.ContainsFunc(plan.Features, func(f *Feature) bool { return f.Program == program && f.Step == s.Name }) {
+					t.Errorf("%s: %s is no feature of %s", f.Name, s.Name, program)
+				}
+			}
+		}
+	}
 }
 
 // TestCures holds that each cure was tried with the programs, and that all that they

@@ -20,12 +20,14 @@ var frameworkFiles = regexp.MustCompile(`/site-packages/(nvidia/|torch/lib/|jax_
 // real one had mapped, path by path, after it had used every feature.
 func TestMaps(t *testing.T) {
 	plan, record := recorded(t)
+	compared := 0
 	titles := map[string]string{"torch": "PyTorch ", "jax": "JAX ", "cupy": "CuPy "}
 	for _, f := range record.Faults {
 		for program, o := range f.Programs {
 			if titles[program] == "" || o.Mapped == nil || len(o.Steps) < 2 {
 				continue
 			}
+			compared++
 			t.Run(f.Name+"/"+program, func(t *testing.T) {
 				res := judge(t, plan, f.Name)
 				i := slices.IndexFunc(res.Processes, func(p lint.Process) bool { return strings.HasPrefix(p.Title, titles[program]) })
@@ -40,6 +42,9 @@ func TestMaps(t *testing.T) {
 				}
 			})
 		}
+	}
+	if compared < len(titles) {
+		t.Errorf("the record has the maps of %d processes", compared)
 	}
 }
 
