@@ -29,6 +29,7 @@ type Packs struct {
 	Dlopens    []*Dlopens
 	Needs      []*Need
 	Choices    []*Choice
+	Stdlib     []*StdlibModule
 	Releases   []*Release
 	Toolkits   []*Toolkit
 	Optional   []*Exception
@@ -151,6 +152,9 @@ type Step struct {
 	// Error is how it reads: {error} is the loader's text, {stem} the name of what is
 	// missing without its version, libcublas.so.
 	Error string `yaml:"error"`
+	// Absent is how it reads when the file itself is gone; empty: as an import of a
+	// module that is not there.
+	Absent string `yaml:"absent"`
 }
 
 // Open is a library that a framework or another library opens by its name
@@ -374,21 +378,22 @@ type ErrorText struct {
 
 // pack is one file.
 type pack struct {
-	Rules      []*Rule       `yaml:"rules"`
-	Families   []*Family     `yaml:"families"`
-	Driver     Driver        `yaml:"driver"`
-	Frameworks []*Framework  `yaml:"frameworks"`
-	Dlopens    []*Dlopens    `yaml:"dlopens"`
-	Needs      []*Need       `yaml:"needs"`
-	Choices    []*Choice     `yaml:"choices"`
-	Releases   []*Release    `yaml:"releases"`
-	Toolkits   []*Toolkit    `yaml:"toolkits"`
-	Optional   []*Exception  `yaml:"optional"`
-	AnyOf      []*Exception  `yaml:"any_of"`
-	Versions   []*VersionFix `yaml:"versions"`
-	Symbols    []*SymbolFact `yaml:"symbols"`
-	Cases      []*Case       `yaml:"cases"`
-	Texts      []*ErrorText  `yaml:"texts"`
+	Rules      []*Rule         `yaml:"rules"`
+	Families   []*Family       `yaml:"families"`
+	Driver     Driver          `yaml:"driver"`
+	Frameworks []*Framework    `yaml:"frameworks"`
+	Dlopens    []*Dlopens      `yaml:"dlopens"`
+	Needs      []*Need         `yaml:"needs"`
+	Choices    []*Choice       `yaml:"choices"`
+	Stdlib     []*StdlibModule `yaml:"stdlib"`
+	Releases   []*Release      `yaml:"releases"`
+	Toolkits   []*Toolkit      `yaml:"toolkits"`
+	Optional   []*Exception    `yaml:"optional"`
+	AnyOf      []*Exception    `yaml:"any_of"`
+	Versions   []*VersionFix   `yaml:"versions"`
+	Symbols    []*SymbolFact   `yaml:"symbols"`
+	Cases      []*Case         `yaml:"cases"`
+	Texts      []*ErrorText    `yaml:"texts"`
 	Tables     `yaml:",inline"`
 }
 
@@ -492,6 +497,7 @@ func (p *Packs) add(b []byte) error {
 	p.Dlopens = append(p.Dlopens, one.Dlopens...)
 	p.Needs = append(p.Needs, one.Needs...)
 	p.Choices = append(p.Choices, one.Choices...)
+	p.Stdlib = append(p.Stdlib, one.Stdlib...)
 	p.Releases = append(p.Releases, one.Releases...)
 	p.Toolkits = append(p.Toolkits, one.Toolkits...)
 	p.Optional = append(p.Optional, one.Optional...)
@@ -642,6 +648,11 @@ func (p *pack) validate() error {
 	for _, c := range p.Choices {
 		if err := c.validate(); err != nil {
 			return fmt.Errorf("choice %q: %w", c.ID, err)
+		}
+	}
+	for _, m := range p.Stdlib {
+		if err := m.validate(); err != nil {
+			return fmt.Errorf("stdlib %q: %w", m.Module, err)
 		}
 	}
 	for _, t := range p.Toolkits {
