@@ -119,7 +119,10 @@ func (w *world) modulesFinding(pkg *inventory.Package, version string, lost []lo
 		Message: fmt.Sprintf("%s, which %s %s has installed, %s", path.Base(first.file), pkg.Name, version, what),
 		Fixes:   []string{reinstall(pkg.Name, pkg.Version)},
 	}
-	if n := len(lost) - 1; n > 0 {
+	switch n := len(lost) - 1; {
+	case n == 1:
+		f.Message += ", and so is another of its modules"
+	case n > 1:
 		f.Message += fmt.Sprintf(", and so are %d more of its modules", n)
 	}
 	for _, m := range lost {

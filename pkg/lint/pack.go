@@ -225,9 +225,10 @@ type Refusal struct {
 // Mixed is what fails when a part of a library is of another release than the parts
 // that are opened with it.
 type Mixed struct {
-	Library string `yaml:"library"` // pattern of the part's SONAME
-	Effect  string `yaml:"effect"`
-	Error   string `yaml:"error"`
+	Library  string   `yaml:"library"`  // pattern of the part's SONAME
+	Severity Severity `yaml:"severity"` // warning where few programs come to it; empty: error
+	Effect   string   `yaml:"effect"`
+	Error    string   `yaml:"error"`
 }
 
 // Help is what makes a framework's steps succeed that fail by themselves, when
