@@ -478,16 +478,12 @@ func (p *Packs) add(b []byte) error {
 	if err := d.Decode(&one); err != nil && !errors.Is(err, io.EOF) {
 		return yamlError(err)
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(b, &doc); err != nil {
-		return yamlError(err)
-	}
-	if err := one.eachValid(&doc); err != nil {
+	if err := one.eachValid(b); err != nil {
 		return err
 	}
 	for i, r := range one.Rules {
 		if p.Rule(r.ID) != nil {
-			return fmt.Errorf("%d: rule %q is there twice", lineOf(&doc, "rules", i), r.ID)
+			return fmt.Errorf("%d: rule %q is there twice", lineOf(b, "rules", i), r.ID)
 		}
 		p.Rules = append(p.Rules, r)
 	}
@@ -511,9 +507,9 @@ func (p *Packs) add(b []byte) error {
 	return nil
 }
 
-// eachValid validates the entries of a pack one by one, so that the line of a bad
-// one can be told.
-func (p *pack) eachValid(doc *yaml.Node) error {
+// eachValid validates the entries of a pack, whose text is b, one by one, so that
+// the line of a bad one can be told.
+func (p *pack) eachValid(b []byte) error {
 	v := reflect.ValueOf(p).Elem()
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		section, list := f.Tag.Get("yaml"), v.FieldByIndex(f.Index)
@@ -525,13 +521,13 @@ func (p *pack) eachValid(doc *yaml.Node) error {
 			only := list
 			if list.Kind() == reflect.Slice {
 				if list.Index(i).Kind() == reflect.Pointer && list.Index(i).IsNil() {
-					return fmt.Errorf("%d: an entry of %s is empty", lineOf(doc, section, i), section)
+					return fmt.Errorf("%d: an entry of %s is empty", lineOf(b, section, i), section)
 				}
 				only = list.Slice(i, i+1)
 			}
 			reflect.ValueOf(&one).Elem().FieldByIndex(f.Index).Set(only)
 			if err := one.validate(); err != nil {
-				return fmt.Errorf("%d: %w", lineOf(doc, section, i), err)
+				return fmt.Errorf("%d: %w", lineOf(b, section, i), err)
 			}
 		}
 	}
@@ -546,9 +542,11 @@ func entries(v reflect.Value) int {
 	return 1
 }
 
-// lineOf is the line of entry i of a section, or of the section.
-func lineOf(doc *yaml.Node, section string, i int) int {
-	if len(doc.Content) == 0 {
+// lineOf is the line of entry i of a section of a pack, or of the section. The
+// text is parsed once more for it, which only a bad one is worth.
+func lineOf(b []byte, section string, i int) int {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(b, &doc); err != nil || len(doc.Content) == 0 {
 		return 1
 	}
 	top := doc.Content[0]
