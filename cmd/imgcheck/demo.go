@@ -24,15 +24,14 @@ const (
 func demoCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "demo",
-		Usage: "scan a small broken image and patch it, without network, daemon or GPU",
+		Usage: "scan and patch a small broken image, without network or GPU",
 		Description: "demo starts a registry in this process, pushes a small image to it that is built from text\n" +
 			"(onnxruntime-gpu 1.19.2 in a CUDA 12.4 image without cuDNN), scans it there, adds what it misses\n" +
 			"from another image, and scans the result.\n\n" +
 			"Examples:\n" +
 			"   imgcheck demo\n" +
 			"   NO_COLOR=1 imgcheck demo",
-		OnUsageError: usageError,
-		Action:       demo,
+		Action: demo,
 	}
 }
 

@@ -26,14 +26,12 @@ func explainCommand() *cli.Command {
 			"it shows comes first, with the file and the layer. A rule's ID prints its page.\n\n" +
 			"The exit status is 0 when there is an answer, 1 when the text is not known, 2 for an error.\n\n" +
 			"Examples:\n" +
-			"   imgcheck explain 'libcudnn.so.9: cannot open shared object file: No such file or directory'\n" +
+			"   imgcheck explain 'libcudnn.so.9: cannot open shared object file'\n" +
 			"   docker logs app 2>&1 | imgcheck explain -",
-		OnUsageError: usageError,
-		Flags: append(imageFlags(),
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "image", Usage: "scan `IMAGE`, which the text is from, and name the file and the layer"},
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answers: text or json"},
-			rulesFlag(),
-		),
+		}, fromEnvironment(append(imageFlags(), rulesFlag()))...),
 		Action: func(c *cli.Context) error {
 			write, ok := explainFormats[c.String("format")]
 			if !ok {

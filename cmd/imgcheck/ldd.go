@@ -18,7 +18,7 @@ import (
 func lddCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "ldd",
-		Usage:     "show which file the image's loader picks for each library, and by which rule",
+		Usage:     "show which file the loader picks for each library, and why",
 		UsageText: "imgcheck ldd [options] IMAGE [FILE…]",
 		Description: "For each FILE, or for the image's entrypoint, ldd draws what the image's own loader would load,\n" +
 			"in load order, with the rule that finds each library; under a library that is not found, every\n" +
@@ -30,9 +30,9 @@ func lddCommand() *cli.Command {
 			"Examples:\n" +
 			"   imgcheck ldd ghcr.io/org/app:1.0 /usr/bin/python3\n" +
 			"   imgcheck ldd --all --format json docker-archive:app.tar\n" +
-			"   imgcheck ldd --exe /usr/bin/python3 --arg dlopen=N:libcudnn.so.9 --env LD_LIBRARY_PATH=/opt/lib dir:/mnt/root",
-		OnUsageError: usageError,
-		Flags: append(imageFlags(),
+			"   imgcheck ldd --exe /usr/bin/python3 --arg dlopen=N:libcudnn.so.9 \\\n" +
+			"      --env LD_LIBRARY_PATH=/opt/lib dir:/mnt/root",
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answer: text, or json (one line for each file, or one process)"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "take every ELF file of the image"},
 			&cli.BoolFlag{Name: "repeat", Usage: "draw a library under each that needs it, not only the first"},
@@ -45,7 +45,7 @@ func lddCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "env", Usage: "set `NAME=VALUE` and nothing of the image's environment; may be repeated"},
 			&cli.StringFlag{Name: "cwd", Usage: "the working `DIRECTORY`"},
 			&cli.IntFlag{Name: "uid", Usage: "run as the user with this `NUMBER`"},
-		),
+		}, fromEnvironment(imageFlags())...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 {
 				return fmt.Errorf("ldd takes an image: see `imgcheck ldd --help`")

@@ -23,8 +23,7 @@ func rulesCommand() *cli.Command {
 			"Examples:\n" +
 			"   imgcheck rules\n" +
 			"   imgcheck rules missing-library",
-		OnUsageError: usageError,
-		Flags:        []cli.Flag{rulesFlag()},
+		Flags: []cli.Flag{rulesFlag()},
 		Action: func(c *cli.Context) error {
 			packs, err := loadPacks(c.StringSlice("rules"))
 			if err != nil {
@@ -70,7 +69,7 @@ func noRule(packs *lint.Packs, id string) error {
 }
 
 func rulesFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "rules", Usage: "take the rule packs of `DIR` (*.yaml) as well; may be given again"}
+	return &cli.StringSliceFlag{Name: "rules", Usage: "take the rule packs of `DIR` (*.yaml) as well; may be repeated"}
 }
 
 // loadPacks are the program's own packs and those of directories.
