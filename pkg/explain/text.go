@@ -33,13 +33,14 @@ var visible = map[string]string{
 func (r *Result) Text(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	if len(r.Answers) == 0 {
-		fmt.Fprintln(b, "imgcheck does not know this text: no pattern of its packs fits.")
+		fmt.Fprintln(b, "imgcheck does not know this text: none of its patterns fits.")
 		for i, n := range r.Nearest {
 			if i == 0 {
 				fmt.Fprintln(b, "The nearest that it knows, which are no answers:")
 			}
 			fmt.Fprintf(b, "  %s\n", clean(n))
 		}
+		fmt.Fprintln(b, "Give the line that names the error, a traceback's last, or the whole log; or ask the image: imgcheck scan IMAGE")
 		return b.Flush()
 	}
 	if r.Image != "" && len(r.Answers[0].InImage) == 0 {
