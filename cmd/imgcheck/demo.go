@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -91,5 +90,5 @@ func demoScan(c *cli.Context, ref string) error {
 	if err != nil {
 		return err
 	}
-	return report.Text(c.App.Writer, doc, report.Options{Color: isTerminal(c.App.Writer) && os.Getenv("NO_COLOR") == ""})
+	return report.Text(c.App.Writer, doc, report.Options{Color: colored(c.App.Writer)})
 }

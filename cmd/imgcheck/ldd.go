@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -36,7 +35,7 @@ func lddCommand() *cli.Command {
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answer: text, or json (one line for each file, or one process)"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "take every ELF file of the image"},
 			&cli.BoolFlag{Name: "repeat", Usage: "draw a library under each that needs it, not only the first"},
-			&cli.StringFlag{Name: "exe", Usage: "replay a process of the program at `PATH`; the answer is JSON"},
+			&cli.StringFlag{Name: "exe", Usage: "replay a process of the program at `PATH`"},
 			&cli.StringSliceFlag{Name: "arg", Usage: "an `ACTION` of that program; may be repeated"},
 			&cli.BoolFlag{Name: "search", Usage: "tell every search of that process, as LD_DEBUG=libs does"},
 			&cli.BoolFlag{Name: "search-hwcaps", Usage: "with --search, tell the hardware directories (glibc-hwcaps/…) too"},
@@ -52,6 +51,9 @@ func lddCommand() *cli.Command {
 			}
 			if f := c.String("format"); f != "text" && f != "json" {
 				return fmt.Errorf("there is no format %q: say text or json", f)
+			}
+			if err := lddQuestion(c); err != nil {
+				return err
 			}
 			o, err := imageOptions(c)
 			if err != nil {
@@ -69,6 +71,25 @@ func lddCommand() *cli.Command {
 			return lddFiles(c, img, fsys)
 		},
 	}
+}
+
+// lddQuestion says what does not go together in what is asked.
+func lddQuestion(c *cli.Context) error {
+	if c.IsSet("exe") {
+		switch {
+		case c.NArg() > 1:
+			return fmt.Errorf("with --exe no file is looked at: to open %s in that process, say --arg dlopen=N:%s", c.Args().Get(1), c.Args().Get(1))
+		case c.Bool("all"):
+			return fmt.Errorf("--all looks at files, --exe at one process: say one of them")
+		}
+		return nil
+	}
+	for _, name := range []string{"arg", "search", "search-hwcaps", "bindings"} {
+		if c.IsSet(name) {
+			return fmt.Errorf("--%s is asked of a process: name its program with --exe", name)
+		}
+	}
+	return nil
 }
 
 // lddEnv is the environment that is asked for: the image's, unless --env says
@@ -89,6 +110,9 @@ func lddEnv(c *cli.Context, img *layers.Image) elfdeps.Env {
 
 func lddProcess(c *cli.Context, img *layers.Image, fsys *layers.FS) error {
 	run := ldd.Run{Exe: c.String("exe"), Args: c.StringSlice("arg"), Env: lddEnv(c, img), Search: c.Bool("search") || c.Bool("search-hwcaps"), Hwcaps: c.Bool("search-hwcaps"), Bindings: c.StringSlice("bindings")}
+	if c.String("format") == "text" {
+		return ldd.Draw(c.App.Writer, fsys, run, treeOptions(c))
+	}
 	p, err := ldd.Replay(fsys, run)
 	if err != nil {
 		return err
@@ -146,10 +170,14 @@ func lddFile(c *cli.Context, files *ldd.Files, out io.Writer, path string, more 
 		fmt.Fprintln(out)
 	}
 	if p == nil {
-		_, err := fmt.Fprintf(out, "%s\n    statically linked\n", path)
-		return err
+		return ldd.Static(out, path)
 	}
-	return ldd.Tree(out, p, path, ldd.TreeOptions{All: c.Bool("repeat"), Symbols: files.Symbols, Color: isTerminal(out) && os.Getenv("NO_COLOR") == ""})
+	return ldd.Tree(out, p, path, treeOptions(c))
+}
+
+// treeOptions say how a tree is drawn.
+func treeOptions(c *cli.Context) ldd.TreeOptions {
+	return ldd.TreeOptions{All: c.Bool("repeat"), Symbols: c.Bool("symbols"), Color: colored(c.App.Writer)}
 }
 
 // dynamicFiles are the paths of the ELF files that a loader would take, sorted.

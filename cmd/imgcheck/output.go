@@ -110,11 +110,17 @@ func (all outputs) write(c *cli.Context, doc *report.Document, o report.Options)
 			return err
 		}
 	}
-	o.Color = isTerminal(c.App.Writer) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	o.Color = colored(c.App.Writer)
 	for _, out := range all {
 		if out.file == "" {
 			return out.format(c.App.Writer, doc, o)
 		}
 	}
 	return nil
+}
+
+// colored reports whether w is a terminal that shows colours, and nobody has said
+// that there shall be none (https://no-color.org).
+func colored(w io.Writer) bool {
+	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
