@@ -90,5 +90,5 @@ func demoScan(c *cli.Context, ref string) error {
 	if err != nil {
 		return err
 	}
-	return report.Text(c.App.Writer, doc, report.Options{Color: colored(c.App.Writer)})
+	return report.Text(c.App.Writer, doc, fitted(c.App.Writer, report.Options{}))
 }

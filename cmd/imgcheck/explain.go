@@ -107,7 +107,7 @@ func inImage(c *cli.Context, x *explain.Explainer, r *explain.Result, ref string
 }
 
 var explainFormats = map[string]func(*explain.Result, io.Writer) error{
-	"text": (*explain.Result).Text,
+	"text": func(r *explain.Result, w io.Writer) error { return r.Text(w, columns(w)) },
 	"json": (*explain.Result).JSON,
 }
 

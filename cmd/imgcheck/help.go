@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/imgcheck/imgcheck/internal/wrap"
 )
 
 // Columns of a help: what a terminal has that nobody has made wider, and where
@@ -54,7 +55,7 @@ func flagHelp(f cli.DocGenerationFlag) string {
 	} else {
 		head += strings.Repeat(" ", helpText-len(head))
 	}
-	return head + strings.Join(wrap(text, helpWidth-helpText), "\n"+hang) + "\n"
+	return head + strings.Join(wrap.Words(text, helpWidth-helpText), "\n"+hang) + "\n"
 }
 
 // flagText is a flag's placeholder, behind a space, and what it does, with its
@@ -93,8 +94,8 @@ func unquoteUsage(usage string) (placeholder, text string) {
 func fill(text string, width int) string {
 	var b, paragraph strings.Builder
 	flush := func() {
-		for _, line := range wrap(paragraph.String(), width) {
-			b.WriteString(line + "\n")
+		if paragraph.Len() > 0 {
+			b.WriteString(strings.Join(wrap.Words(strings.TrimSpace(paragraph.String()), width), "\n") + "\n")
 		}
 		paragraph.Reset()
 	}
@@ -105,7 +106,7 @@ func fill(text string, width int) string {
 		}
 		flush()
 		if column := secondColumn(line); column > 0 {
-			line = line[:column] + strings.Join(wrap(line[column:], width-column), "\n"+strings.Repeat(" ", column))
+			line = line[:column] + strings.Join(wrap.Words(line[column:], width-column), "\n"+strings.Repeat(" ", column))
 		}
 		b.WriteString(line + "\n")
 	}
@@ -122,21 +123,4 @@ func secondColumn(line string) int {
 		return 0
 	}
 	return len(line) - len(strings.TrimLeft(first[i:], " "))
-}
-
-// wrap breaks a text between its words into lines of at most width characters;
-// a longer word is a line of its own.
-func wrap(text string, width int) []string {
-	var lines []string
-	length := 0
-	for _, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		if len(lines) == 0 || length+1+n > width {
-			lines, length = append(lines, word), n
-			continue
-		}
-		lines[len(lines)-1] += " " + word
-		length += 1 + n
-	}
-	return lines
 }

@@ -177,5 +177,5 @@ func hookScan(c *cli.Context, decided *decisions, im githook.Image) (bool, error
 		return false, nil
 	}
 	fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s (%s):\n", im.Ref, im.From)
-	return true, report.Text(c.App.Writer, doc, report.Options{Color: colored(c.App.Writer)})
+	return true, report.Text(c.App.Writer, doc, fitted(c.App.Writer, report.Options{}))
 }

@@ -438,7 +438,7 @@ func (p *patching) show(w *work) error {
 		to = p.out
 	}
 	doc := &report.Document{Plan: w.plan}
-	return report.Plan(to, doc, report.Options{All: true, Color: colored(to)})
+	return report.Plan(to, doc, fitted(to, report.Options{All: true}))
 }
 
 // apply lays the plan over the image and proves it on what came of it: the layer
