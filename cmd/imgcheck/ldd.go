@@ -42,6 +42,7 @@ func lddCommand() *cli.Command {
 			&cli.BoolFlag{Name: "search-hwcaps", Usage: "with --search, tell the hardware directories (glibc-hwcaps/…) too"},
 			&cli.StringSliceFlag{Name: "bindings", Usage: "tell who gets the `SYMBOL` from where in that process; may be repeated"},
 			&cli.BoolFlag{Name: "symbols", Aliases: []string{"r"}, Usage: "tell the references that nothing defines, as ldd -r does"},
+			&cli.BoolFlag{Name: "names", Usage: "tell the libraries whose names stand in the read-only data of a FILE that imports dlopen, and what dlopen would find"},
 			&cli.StringSliceFlag{Name: "env", Usage: "set `NAME=VALUE` and nothing of the image's environment; may be repeated"},
 			&cli.StringFlag{Name: "cwd", Usage: "the working `DIRECTORY`"},
 			&cli.IntFlag{Name: "uid", Usage: "run as the user with this `NUMBER`"},
@@ -111,7 +112,7 @@ func lddFiles(c *cli.Context, img *layers.Image, fsys *layers.FS) error {
 		}
 		paths = []string{p}
 	}
-	files := ldd.Files{FS: fsys, Env: lddEnv(c, img), Symbols: c.Bool("symbols")}
+	files := ldd.Files{FS: fsys, Env: lddEnv(c, img), Symbols: c.Bool("symbols"), Names: c.Bool("names")}
 	out := c.App.Writer
 	for i, p := range paths {
 		if !strings.HasPrefix(p, "/") {
@@ -149,7 +150,7 @@ func lddFile(c *cli.Context, files *ldd.Files, out io.Writer, path string, more 
 		_, err := fmt.Fprintf(out, "%s\n    statically linked\n", path)
 		return err
 	}
-	return ldd.Tree(out, p, path, ldd.TreeOptions{All: c.Bool("repeat"), Symbols: files.Symbols, Color: isTerminal(out) && os.Getenv("NO_COLOR") == ""})
+	return ldd.Tree(out, p, path, ldd.TreeOptions{All: c.Bool("repeat"), Symbols: files.Symbols, Names: files.Names, Color: isTerminal(out) && os.Getenv("NO_COLOR") == ""})
 }
 
 // dynamicFiles are the paths of the ELF files that a loader would take, sorted.

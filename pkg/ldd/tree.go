@@ -15,6 +15,8 @@ type TreeOptions struct {
 	All bool
 	// Symbols tells the references that nothing defines below the tree.
 	Symbols bool
+	// Names tells below it what the program may open by a name in its read-only data.
+	Names bool
 	// Color allows escape sequences.
 	Color bool
 }
@@ -41,6 +43,9 @@ func Tree(w io.Writer, p *elfdeps.Process, title string, o TreeOptions) error {
 		for _, line := range UnresolvedLines(p) {
 			fmt.Fprintln(t.w, t.paint("31", line))
 		}
+	}
+	if o.Names {
+		t.named(p)
 	}
 	if st := p.Stderr(); p.Status() != 0 && len(st) > 0 && !p.Loader.Libc.Musl {
 		fmt.Fprintln(t.w, t.paint("31", st[len(st)-1]))
