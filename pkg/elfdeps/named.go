@@ -36,7 +36,7 @@ const (
 )
 
 // openers are the functions that open a library by its name.
-var openers = []string{"dlopen", "dlmopen"}
+var openers = []string{"dlopen\x00", "dlmopen\x00"}
 
 // named gathers the names of one object. What lies behind the held start of the
 // file is looked through as it goes by; the held start itself at the end, when it
@@ -44,7 +44,8 @@ var openers = []string{"dlopen", "dlmopen"}
 type named struct {
 	areas []area // of the held start, in the order of their places
 	far   []area // behind it
-	begun bool   // the first of far continues the last of areas
+	begun bool   // the first of far continues one of areas, that begins at from
+	from  int64
 	rest  []byte // what was looked through since the last NUL
 	long  bool   // and is longer than a name
 	found map[string]bool
@@ -67,7 +68,7 @@ func (p *reader) startNamed() {
 	loads := slices.Clone(p.loads)
 	slices.SortStableFunc(loads, func(a, b segment) int { return cmp.Compare(a.off, b.off) })
 	mixed := loads[0].flags&elf.PF_X != 0
-	n := &named{found: map[string]bool{}}
+	n := &named{}
 	last := int64(0)
 	for _, s := range loads {
 		if s.flags&elf.PF_W != 0 || s.flags&elf.PF_X != 0 && !mixed || s.off >= uint64(p.w.size) {
@@ -87,7 +88,9 @@ func (p *reader) startNamed() {
 		}
 		n.part = n.part || end > most
 		if off, end = max(off, headSize), min(end, most); off < end {
-			n.begun = n.begun || int64(s.off) < headSize
+			if int64(s.off) < headSize {
+				n.begun, n.from = true, int64(s.off)
+			}
 			n.far = append(n.far, area{off, end})
 		}
 	}
@@ -111,7 +114,7 @@ func (n *named) feed(w *window, off int64, b []byte) {
 		}
 		if n.begun {
 			n.begun = false
-			head := w.head[max(n.areas[len(n.areas)-1].off, headSize-maxNamedLen-1):]
+			head := w.head[max(n.from, headSize-maxNamedLen-1):]
 			nul := bytes.LastIndexByte(head, 0)
 			n.keep(head[nul+1:])
 		}
@@ -183,6 +186,9 @@ func (n *named) take(s []byte) {
 		n.part = true
 		return
 	}
+	if n.found == nil {
+		n.found = map[string]bool{}
+	}
 	n.found[string(s)] = true
 }
 
@@ -250,6 +256,7 @@ func (p *reader) finishNamed() {
 	if n == nil || p.obj.Symbols == nil || !p.obj.Symbols.imports(openers) {
 		return
 	}
+	n.areas = without(n.areas, p.tables())
 	if p.w.lookAll(n) != nil {
 		return
 	}
@@ -268,27 +275,53 @@ func (p *reader) finishNamed() {
 	slices.Sort(p.obj.Named.Names)
 }
 
-// imports reports whether one of the names is that of an undefined symbol.
+// imports reports whether one of the names, each with its NUL, is that of an
+// undefined symbol.
 func (s *Symbols) imports(names []string) bool {
-	var at []uint32
-	for _, name := range names {
-		b, whole := s.Names, append([]byte(name), 0)
-		for from := 0; ; {
-			i := bytes.Index(b[from:], whole)
-			if i < 0 || len(at) == maxSameHash {
-				break
-			}
-			at = append(at, uint32(from+i))
-			from += i + 1
-		}
-	}
-	if len(at) == 0 {
-		return false
-	}
 	for i := range s.count() {
-		if r := s.record(i); r.bits&symUndef != 0 && slices.Contains(at, r.name) {
-			return true
+		if s.Table[i*symbolSize+symbolSize-1]&symUndef == 0 {
+			continue
+		}
+		off := uint64(s.record(i).name)
+		for _, name := range names {
+			if end := off + uint64(len(name)); end <= uint64(len(s.Names)) && string(s.Names[off:end]) == name {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// without are the areas less what others cover.
+func without(areas, covered []area) []area {
+	for _, c := range covered {
+		var list []area
+		for _, a := range areas {
+			for _, part := range []area{{a.off, min(a.end, c.off)}, {max(a.off, c.end), a.end}} {
+				if part.off < part.end {
+					list = append(list, part)
+				}
+			}
+		}
+		areas = list
+	}
+	return areas
+}
+
+// tables are the parts of the file that hold the tables which were read for the
+// object's symbols: much of what stands at its start, and no read-only data.
+func (p *reader) tables() []area {
+	var list []area
+	add := func(addr, n uint64) {
+		if off, room, ok := p.offset(addr); ok && n > 0 {
+			list = append(list, area{int64(off), int64(off + min(n, room))})
+		}
+	}
+	add(p.last(elf.DT_STRTAB), uint64(len(p.strtab)))
+	add(p.last(elf.DT_SYMTAB), uint64(len(p.sym.syms)))
+	add(p.last(elf.DT_VERSYM), uint64(len(p.sym.versym)))
+	for _, t := range p.sym.tables {
+		list = append(list, area{int64(t[0]), int64(t[0] + t[1])})
+	}
+	return list
 }

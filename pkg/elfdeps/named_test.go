@@ -109,12 +109,12 @@ func TestNamedIsBounded(t *testing.T) {
 	for i := range 1 << 14 {
 		fmt.Fprintf(&b, "\x00lib%d.so", i)
 	}
-	n := &named{found: map[string]bool{}}
+	n := &named{}
 	n.look([]byte(b.String() + "\x00"))
 	if !n.part || n.text-maxNamedText > maxNamedLen*(1<<14) || len(n.found) > maxNamedText/8 {
 		t.Errorf("partial %v, %d names of %d bytes", n.part, len(n.found), n.text)
 	}
-	n = &named{found: map[string]bool{}}
+	n = &named{}
 	n.look([]byte("\x00" + strings.Repeat(".so", maxNamedLooks+1) + "\x00"))
 	if !n.part || len(n.found) > 0 {
 		t.Errorf("partial %v, names %v", n.part, n.found)
@@ -150,7 +150,7 @@ func FuzzNamed(f *testing.F) {
 		want := namesOf(b)
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		for i := range 4 {
-			n := &named{found: map[string]bool{}}
+			n := &named{}
 			for rest := b; len(rest) > 0; {
 				cut := len(rest)
 				if i > 0 {
