@@ -28,7 +28,8 @@ type Named struct {
 const (
 	// maxNamedFar bounds the bytes of a read-only segment that are looked through
 	// behind the held start of the file. Linkers put .rodata first there, GPU code
-	// behind it: 8 MB and 298 MB in libtorch_cuda.so.
+	// behind it: 8 MB and 298 MB in libtorch_cuda.so. Of 1,793 names on a CUDA 13
+	// machine this finds 1,750.
 	maxNamedFar   = 16 << 20
 	maxNamedText  = 32 << 10 // bytes of all names
 	maxNamedLen   = 255      // of one name
