@@ -672,8 +672,23 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 
 // weight is about how many bytes an object holds.
 func weight(o *elfdeps.Object) int64 {
-	n := len(o.Interp) + len(o.Soname)
-	for _, list := range [][]string{o.Needed, o.Auxiliary, o.Filter, o.VersionDefs} {
+	n := len(o.Interp) + len(o.Soname) + len(o.Fault) + len(o.VersionFault)
+	lists := [][]string{o.Needed, o.Auxiliary, o.Filter, o.VersionDefs}
+	if o.Named != nil {
+		lists = append(lists, o.Named.Names)
+	}
+	if o.Libc != nil {
+		n += len(o.Libc.Release)
+		lists = append(lists, o.Libc.SystemDirs)
+	}
+	for _, u := range o.Unread {
+		n += 32 + len(u.What) + len(u.Why)
+	}
+	for _, d := range o.Dlopen {
+		n += 72 + len(d.Feature) + len(d.Description) + len(d.Priority)
+		lists = append(lists, d.Soname)
+	}
+	for _, list := range lists {
 		for _, s := range list {
 			n += 16 + len(s)
 		}
