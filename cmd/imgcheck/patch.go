@@ -509,7 +509,7 @@ func patchCommandFor(ref string, o layers.Options, p *fix.Plan) string {
 	if len(p.Steps) == 0 {
 		return ""
 	}
-	words := []string{"imgcheck patch", ref, "-t", target}
+	words := []string{"imgcheck patch", fix.Shell(ref), "-t", target}
 	for _, v := range o.Env {
 		words = append(words, "--env", fix.Shell(v))
 	}
