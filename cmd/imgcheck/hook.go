@@ -123,7 +123,11 @@ func hookRun(c *cli.Context) error {
 		}
 	}
 	if failed > 0 {
-		fmt.Fprintf(c.App.ErrWriter, "imgcheck: the push is stopped: of the images that it concerns (%d), %d would fail. To push nonetheless: IMGCHECK_SKIP=1 git push\n", len(images), failed)
+		all := "the image"
+		if len(images) > 1 {
+			all = fmt.Sprintf("%d of the %d images", failed, len(images))
+		}
+		fmt.Fprintf(c.App.ErrWriter, "imgcheck: the push is stopped: %s that it concerns would fail; IMGCHECK_SKIP=1 git push pushes nonetheless\n", all)
 		return errFindings
 	}
 	return nil
