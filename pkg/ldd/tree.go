@@ -106,7 +106,7 @@ func (t *tree) draw(p *elfdeps.Process, title string) {
 	t.drawn[main] = true
 	t.children(main, "")
 	if t.o.Symbols {
-		for _, line := range UnresolvedLines(p) {
+		for _, line := range unresolvedLines(p) {
 			t.fault(line)
 		}
 	}
