@@ -152,6 +152,7 @@ func pushed(c *cli.Context) (remote string, updates []githook.Update, err error)
 
 // hookScan scans one image, and reports whether it stops the push.
 func hookScan(c *cli.Context, decided *decisions, im githook.Image) (bool, error) {
+	named := oneLine(fmt.Sprintf("%s (%s)", im.Ref, im.From))
 	o := &options{}
 	var err error
 	if o.failOn, err = severityNamed(decided.failOn(c)); err != nil {
@@ -172,14 +173,14 @@ func hookScan(c *cli.Context, decided *decisions, im githook.Image) (bool, error
 		if c.Context.Err() != nil {
 			return false, context.Cause(c.Context)
 		}
-		fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s (%s) could not be scanned, and does not stop the push: %s\n", im.Ref, im.From, oneLine(err.Error()))
+		fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s could not be scanned, and does not stop the push: %s\n", named, oneLine(err.Error()))
 		return false, nil
 	}
 	doc = decided.apply(doc)
 	if o.status(doc) == nil {
-		fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s (%s): nothing stops the push\n", im.Ref, im.From)
+		fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s: nothing stops the push\n", named)
 		return false, nil
 	}
-	fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s (%s):\n", im.Ref, im.From)
+	fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s:\n", named)
 	return true, report.Text(c.App.Writer, doc, fitted(c.App.Writer, report.Options{}))
 }
