@@ -509,14 +509,17 @@ func (w *world) glob(dir, pattern string) []string {
 		return nil
 	}
 	for _, one := range alternatives(full) {
-		below, _ := doublestar.SplitPattern(one)
+		below, rest := doublestar.SplitPattern(one)
 		begins := literal(path.Base(one))
 		if strings.Contains(one, "{") {
 			begins = ""
 		}
-		for e := range w.img.FS.Below(below) {
-			if strings.HasPrefix(path.Base(e.Path), begins) && !e.IsDir() && match(strings.TrimPrefix(one, "/"), e.Path) {
-				list = append(list, "/"+e.Path)
+		// Links are followed up to the first special character: /usr/local/cuda is one.
+		real := strings.TrimPrefix(realPath(w.img.FS, below), "/")
+		for e := range w.img.FS.Below(real) {
+			rel := strings.TrimPrefix(strings.TrimPrefix(e.Path, real), "/")
+			if strings.HasPrefix(path.Base(rel), begins) && !e.IsDir() && match(rest, rel) {
+				list = append(list, path.Join(below, rel))
 			}
 		}
 	}

@@ -50,6 +50,7 @@ type Fault struct {
 	Ldconfig    bool              `yaml:"ldconfig"`    // ldconfig is run afterwards
 	Env         map[string]string `yaml:"env"`
 	Also        []string          `yaml:"also"`    // programs that are run besides those of the plan
+	Differs     map[string]string `yaml:"differs"` // programs of which another end is foretold, and why
 	Sources     []string          `yaml:"sources"` // where such a fault was reported, if it was
 }
 

@@ -70,13 +70,7 @@ def jit():
     float(x[0])
 
 
-def nccl():
-    from cupy.cuda import nccl as n
-
-    n.NcclCommunicator(1, n.get_unique_id(), 0)
-
-
 if step("import", load) and step("device", device):
-    for f in (kernel, raw, matmul, svd, fft, random, sparse, sort, solve, filter, jit, nccl):
+    for f in (kernel, raw, matmul, svd, fft, random, sparse, sort, solve, filter, jit):
         step(f.__name__, f)
 mapped()
