@@ -759,16 +759,22 @@ func (b *builder) layer() *Layer {
 		readers.Put(b.reader)
 		b.reader = nil
 	}
-	l := &Layer{Entries: make([]*Entry, 0, b.items), Skipped: b.skipped}
+	l := &Layer{Entries: make([]*Entry, 0, b.items)}
 	b.list(l, b.root)
-	slices.SortFunc(l.Entries, func(a, b *Entry) int { return strings.Compare(a.Path, b.Path) })
+	b.finish(l)
 	l.linkBack()
 	slices.Sort(l.Whiteouts)
 	slices.Sort(l.Opaque)
+	return l
+}
+
+// finish puts the entries in order, and adds what was skipped.
+func (b *builder) finish(l *Layer) {
+	slices.SortFunc(l.Entries, func(a, b *Entry) int { return strings.Compare(a.Path, b.Path) })
+	l.Skipped = b.skipped
 	if more := b.skips - len(b.skipped); more > 0 {
 		l.Skipped = append(l.Skipped, Skip{"", fmt.Sprintf("%d more entries", more)})
 	}
-	return l
 }
 
 // linkBack gives hard links that stand before their target in the tar the file

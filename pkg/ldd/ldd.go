@@ -494,7 +494,7 @@ func (f *Files) Look(path string) (*File, error) {
 	}
 	file := &File{Path: path, Trace: *traceView(p)}
 	if f.Symbols && (file.Trace.Exit == 0 || p.Loader.Libc.Musl) {
-		lines := UnresolvedLines(p)
+		lines := unresolvedLines(p)
 		file.Unresolved = &lines
 		for _, m := range p.Unknown() {
 			file.Unknown = append(file.Unknown, m.String())
@@ -506,8 +506,8 @@ func (f *Files) Look(path string) (*File, error) {
 	return file, nil
 }
 
-// UnresolvedLines are what ldd -r prints below the libraries.
-func UnresolvedLines(p *elfdeps.Process) []string {
+// unresolvedLines are what ldd -r prints below the libraries.
+func unresolvedLines(p *elfdeps.Process) []string {
 	lines := []string{}
 	for _, u := range p.Unresolved(nil) {
 		lines = append(lines, u.String())
