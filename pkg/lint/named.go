@@ -74,7 +74,9 @@ func (w *world) judgedByNames(o *object) bool {
 }
 
 // namedGroups are the GPU libraries that a file names, less those that a plan or
-// its own note tells of, and those of which it makes the names itself.
+// its own note tells of, and those of which it makes the names itself: it has a
+// form, or no version (cuDNN 9's libcudnn_ops.so, to which it adds one; CUPTI's
+// libcudart.so, which it looks for among what is loaded).
 func (w *world) namedGroups(o *object) []namedGroup {
 	byStem := map[string]*namedGroup{}
 	var forms []string
@@ -104,7 +106,8 @@ func (w *world) namedGroups(o *object) []namedGroup {
 			begin, _, _ := strings.Cut(stemOf(form), "%")
 			return len(begin) > len("lib") && strings.HasPrefix(stem, begin)
 		})
-		if stem != own && !filled {
+		versioned := slices.ContainsFunc(g.names, func(n string) bool { return majorOf(n) != "" })
+		if stem != own && !filled && versioned {
 			list = append(list, *g)
 		}
 	}
@@ -186,10 +189,7 @@ func (g *namedGroup) isTold(f Finding) bool {
 }
 
 func (w *world) namedFinding(g *namedGroup) Finding {
-	name := g.names[0]
-	if i := slices.IndexFunc(g.names, func(n string) bool { return majorOf(n) != "" }); i >= 0 {
-		name = g.names[i]
-	}
+	name := g.names[slices.IndexFunc(g.names, func(n string) bool { return majorOf(n) != "" })]
 	f := Finding{Rule: "named-library", Severity: Note, Library: name, Family: g.family.ID, Affected: g.files}
 	f.Message = name + " may be opened by its name, and is nowhere in the image: a file that imports dlopen has the name in its read-only data"
 	if len(g.names) > 1 {
