@@ -12,9 +12,13 @@ go build -trimpath -o "$B/imgcheck" ./cmd/imgcheck
 go build -trimpath -o "$B/bench" ./test/bench
 export PATH="$PATH:$B/bin" # other programs, where BENCH_OTHERS has put them
 
-# BENCH_OTHERS=1 builds those that the Go proxy has.
+# BENCH_OTHERS=1 builds those of these that are not on PATH: ten minutes, once.
 if [ -n "${BENCH_OTHERS:-}" ]; then
-  for tool in github.com/google/go-containerregistry/cmd/crane@v0.22.1 github.com/anchore/syft/cmd/syft@v1.57.0; do
+  for tool in \
+    github.com/google/go-containerregistry/cmd/crane@v0.22.1 \
+    github.com/anchore/syft/cmd/syft@v1.42.0 \
+    github.com/aquasecurity/trivy/cmd/trivy@v0.65.0 \
+    github.com/wagoodman/dive@v0.13.1; do
     name=${tool##*/} name=${name%@*}
     command -v "$name" >/dev/null || GOBIN="$B/bin" go install "$tool" || echo "bench: $name cannot be built here" >&2
   done
