@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/cpuguy83/go-md2man/v2/md2man"
@@ -18,9 +17,8 @@ func completionCommand() *cli.Command {
 		UsageText: "imgcheck completion bash|zsh|fish",
 		Description: "They are made from the commands and flags of this very program.\n\n" +
 			"Examples:\n" +
-			"   imgcheck completion bash > ~/.local/share/bash-completion/completions/imgcheck\n" +
+			"   source <(imgcheck completion bash)\n" +
 			"   imgcheck completion fish > ~/.config/fish/completions/imgcheck.fish",
-		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			var text string
 			var err error
@@ -52,7 +50,6 @@ func manCommand() *cli.Command {
 			"Examples:\n" +
 			"   imgcheck man | man -l -\n" +
 			"   imgcheck man > /usr/local/share/man/man1/imgcheck.1",
-		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			_, err := c.App.Writer.Write(md2man.Render([]byte(manual(c.App))))
 			return err
@@ -162,7 +159,7 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 // manual is the manual page in the Markdown that md2man reads.
 func manual(app *cli.App) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%% IMGCHECK 1 \"\" \"imgcheck %s\" \"User Commands\"\n\n# NAME\n\nimgcheck - %s\n\n# SYNOPSIS\n\n**imgcheck** COMMAND [options] [arguments]\n\n# DESCRIPTION\n\n%s\n\n# COMMANDS\n", app.Version, app.Usage, strings.ReplaceAll(app.Description, "\n", " "))
+	fmt.Fprintf(&b, "%% IMGCHECK 1 \"\" \"imgcheck %s\" \"User Commands\"\n\n# NAME\n\nimgcheck - %s\n\n# SYNOPSIS\n\n**imgcheck** COMMAND [options] [arguments]\n\n# DESCRIPTION\n\n%s\n\n# COMMANDS\n", app.Version, app.Usage, block(app.Description))
 	for _, cmd := range app.VisibleCommands() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n", cmd.Name, strings.ToUpper(cmd.Usage[:1])+cmd.Usage[1:])
 		if cmd.UsageText != "" {
@@ -180,15 +177,8 @@ func manual(app *cli.App) string {
 			for _, n := range f.Names() {
 				names = append(names, "**"+dashes(n)+"**")
 			}
-			placeholder, usage := unquoteUsage(d.GetUsage())
-			value := ""
-			if d.TakesValue() {
-				value = " " + placeholder
-			}
-			if vars := d.GetEnvVars(); len(vars) > 0 {
-				usage += " (variable: " + strings.Join(vars, ", ") + ")"
-			}
-			fmt.Fprintf(&b, "\n%s%s\n: %s\n", strings.Join(names, ", "), value, usage)
+			placeholder, usage := flagText(d)
+			fmt.Fprintf(&b, "\n%s%s\n: %s\n", strings.Join(names, ", "), placeholder, usage)
 		}
 	}
 	fmt.Fprint(&b, "\n# EXIT STATUS\n\n0: nothing was found at or above --fail-on; 1: something was; 2: the question could not be answered.\n\n"+
@@ -196,21 +186,11 @@ func manual(app *cli.App) string {
 	return b.String()
 }
 
-// unquoteUsage takes the backquotes from "write to `FILE`", as cli does.
-func unquoteUsage(usage string) (placeholder, text string) {
-	before, rest, ok := strings.Cut(usage, "`")
-	name, after, closed := strings.Cut(rest, "`")
-	if !ok || !closed {
-		return "VALUE", usage
-	}
-	return name, before + name + after
-}
-
-// block is text that keeps its lines.
+// block is text that is broken into lines here and keeps them.
 func block(s string) string {
-	lines := strings.Split(strings.TrimSpace(s), "\n")
+	lines := strings.Split(strings.TrimSpace(fill(s, helpWidth-8)), "\n")
 	for i := range lines {
 		lines[i] = "    " + lines[i]
 	}
-	return strings.Join(slices.Clip(lines), "\n")
+	return strings.Join(lines, "\n")
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -26,12 +27,12 @@ func hookCommand() *cli.Command {
 			"IMGCHECK_SKIP=1 git push pushes without it.\n\n" +
 			"Examples:\n" +
 			"   imgcheck hook install\n" +
-			"   echo \"HEAD $(git rev-parse HEAD) refs/heads/main $(git rev-parse HEAD~1)\" | imgcheck hook run origin",
-		OnUsageError: usageError,
-		Flags: fromEnvironment(append(append(imageFlags(), policyFlags()...),
+			"   echo \"HEAD $(git rev-parse HEAD) main $(git rev-parse HEAD~1)\" |\n" +
+			"      imgcheck hook run origin",
+		Flags: fromEnvironment(slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "stop a push for findings of this `SEVERITY` and above: error, warning, note or never"},
 			rulesFlag(),
-		)),
+		}, policyFlags(), imageFlags())),
 		Action: func(c *cli.Context) error {
 			switch verb := c.Args().First(); verb {
 			case "install":
@@ -176,5 +177,5 @@ func hookScan(c *cli.Context, decided *decisions, im githook.Image) (bool, error
 		return false, nil
 	}
 	fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s (%s):\n", im.Ref, im.From)
-	return true, report.Text(c.App.Writer, doc, report.Options{Color: isTerminal(c.App.Writer) && os.Getenv("NO_COLOR") == ""})
+	return true, report.Text(c.App.Writer, doc, fitted(c.App.Writer, report.Options{}))
 }

@@ -53,8 +53,8 @@ func (f *Framework) validate() error {
 		}
 	}
 	for _, m := range f.Mixed {
-		if m.Library == "" || m.Effect == "" {
-			return errors.New("mixed: needs a library and an effect")
+		if m.Library == "" || m.Effect == "" || m.Severity != "" && m.Severity != Warning {
+			return errors.New("mixed: needs a library and an effect; its severity is warning or none")
 		}
 		all = append(all, m.Library)
 	}
