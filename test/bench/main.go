@@ -301,10 +301,11 @@ func (b *bench) median(f func() cost) cost {
 	return middle(list)
 }
 
-// middle is the run of the median time, with the highest peak of all.
+// middle is the run of the median time, the faster one of two, with the highest
+// peak of all.
 func middle(list []cost) cost {
 	list = slices.SortedFunc(slices.Values(list), func(a, b cost) int { return int(a.wall - b.wall) })
-	c := list[len(list)/2]
+	c := list[(len(list)-1)/2]
 	for _, o := range list {
 		c.peak = max(c.peak, o.peak)
 	}
