@@ -24,7 +24,7 @@ type other struct {
 // reads archives only.
 var others = []other{
 	{"crane", "export of the registry's, to tar t", `crane export --insecure "$2" - | tar t >/dev/null`},
-	{"syft", "packages of the layout", `SYFT_CHECK_FOR_APP_UPDATE=false exec syft scan -q -o json "oci-dir:$1" >/dev/null`},
+	{"syft", "packages of the layout", `exec env SYFT_CHECK_FOR_APP_UPDATE=false syft scan -q -o json "oci-dir:$1" >/dev/null`},
 	{"trivy", "packages of the layout", `exec trivy image -q --offline-scan --skip-db-update --skip-java-db-update --skip-version-check --disable-telemetry -f cyclonedx --input "$1" >/dev/null`},
 	{"dive", "layers of the archive", `exec dive --ci --lowestEfficiency 0 --highestUserWastedPercent 1 --source docker-archive "$3" >/dev/null`},
 }
