@@ -6,6 +6,9 @@ from steps import mapped, step
 def load():
     global cuda, np
     import numpy as np
+
+    if not hasattr(np, "row_stack"):  # which Numba 0.68 asks for, and NumPy 2.5 has no more
+        np.row_stack = np.vstack
     from numba import cuda
 
 

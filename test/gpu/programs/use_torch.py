@@ -156,7 +156,7 @@ def gru_training():
 def ctc():
     p = torch.randn(50, 2, 20, device="cuda").log_softmax(2)
     long = torch.full((2,), 50, dtype=torch.int)
-    torch.nn.functional.ctc_loss(p, torch.randint(1, 20, (20,), dtype=torch.int), long, torch.full((2,), 10, dtype=torch.int)).item()
+    torch.nn.functional.ctc_loss(p, torch.randint(1, 20, (20,), dtype=torch.int, device="cuda"), long.cuda(), torch.full((2,), 10, dtype=torch.int, device="cuda")).item()
 
 
 def grid_sample():
