@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # What a scan costs, against the limit and against other programs: one table.
-# Needs Debian's apt and dpkg-deb, and some 15 GB of disk (20 with BENCH_OTHERS) in $BENCH (default
-# .bench here in the repository), which keeps packages and images; 15 minutes on
-# two cores the first time. BENCH_SMALL=1 is for trying it: seconds, no meaning.
+# Needs Debian's apt and dpkg-deb, and some 15 GB of disk in $BENCH (default
+# .bench here in the repository; 22 GB with BENCH_OTHERS), which keeps packages
+# and images; 15 minutes on two cores the first time. BENCH_SMALL=1 is for trying
+# it: seconds, no meaning.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 B=${BENCH:-$PWD/.bench}
