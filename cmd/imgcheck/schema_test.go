@@ -3,16 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
-	"io/fs"
 	"path/filepath"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/report"
-	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
 // TestJSONSchema holds every image's JSON report against the schema that the
@@ -22,12 +19,8 @@ func TestJSONSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := imagetest.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	names, _ := fs.Glob(images.FS, "*.txtar")
+	server := registry(t)
+	names := texts(t)
 	for _, name := range names {
 		_, _, ref := pushText(t, server, name)
 		first, second := jsonReport(t, ref), jsonReport(t, ref)

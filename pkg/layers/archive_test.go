@@ -22,6 +22,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/internal/tooltest"
 )
 
 // v1Image is a text image as a value.
@@ -156,12 +157,12 @@ func TestDockerArchive(t *testing.T) {
 
 // skopeo writes ID/layer.tar as a link to ../DIGEST.tar.
 func TestSkopeoArchives(t *testing.T) {
-	skopeo := need(t, "skopeo", "skopeo")
+	skopeo := tooltest.Need(t, "skopeo", "skopeo")
 	from := "oci:" + writeLayout(t, appImage) + ":tag"
 	dir := t.TempDir()
 	docker, oci := filepath.Join(dir, "docker.tar"), filepath.Join(dir, "oci.tar")
 	for _, to := range []string{"docker-archive:" + docker + ":app:1", "oci-archive:" + oci + ":tag", "oci:" + dir + "/layout:tag"} {
-		command(t, skopeo, "--insecure-policy", "copy", "-q", from, to)
+		tooltest.Output(t, skopeo, "--insecure-policy", "copy", "-q", from, to)
 	}
 	wantApp(t, "docker-archive:"+docker, Options{})
 	wantApp(t, "docker-archive:"+docker+":app:1", Options{})

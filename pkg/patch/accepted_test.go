@@ -20,6 +20,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 	"github.com/opencontainers/image-spec/schema"
+
+	"github.com/imgcheck/imgcheck/internal/tooltest"
 )
 
 // Whatever is published, wherever to: crane validate finds nothing wrong with it,
@@ -106,7 +108,7 @@ func (s *server) accepted(t *testing.T, repoTag string) {
 		t.Errorf("%s: %v", repoTag, err)
 	}
 	// What skopeo sees is what was published.
-	if raw := command(t, need(t, "skopeo", "skopeo"), "inspect", "--tls-verify=false", "--raw", at); raw != string(d.Manifest) {
+	if raw := tooltest.Output(t, tooltest.Need(t, "skopeo", "skopeo"), "inspect", "--tls-verify=false", "--raw", at); raw != string(d.Manifest) {
 		t.Errorf("%s: skopeo has %s", repoTag, raw)
 	}
 	unpacked(t, at)
@@ -223,13 +225,13 @@ func layoutAccepted(t *testing.T, dir string) {
 // zstd.
 func unpacked(t *testing.T, from string) {
 	t.Helper()
-	skopeo, umoci := need(t, "skopeo", "skopeo"), need(t, "umoci", "umoci")
+	skopeo, umoci := tooltest.Need(t, "skopeo", "skopeo"), tooltest.Need(t, "umoci", "umoci")
 	dir := t.TempDir()
-	command(t, skopeo, "copy", "--src-tls-verify=false", "--all", from, "dir:"+filepath.Join(dir, "all"))
+	tooltest.Output(t, skopeo, "copy", "--src-tls-verify=false", "--all", from, "dir:"+filepath.Join(dir, "all"))
 	plain := "dir:" + filepath.Join(dir, "plain")
-	command(t, skopeo, "copy", "--src-tls-verify=false", "--override-arch", "amd64", "--dest-decompress", from, plain)
-	command(t, skopeo, "copy", plain, "oci:"+filepath.Join(dir, "oci")+":1")
-	command(t, umoci, "unpack", "--rootless", "--image", filepath.Join(dir, "oci")+":1", filepath.Join(dir, "bundle"))
+	tooltest.Output(t, skopeo, "copy", "--src-tls-verify=false", "--override-arch", "amd64", "--dest-decompress", from, plain)
+	tooltest.Output(t, skopeo, "copy", plain, "oci:"+filepath.Join(dir, "oci")+":1")
+	tooltest.Output(t, umoci, "unpack", "--rootless", "--image", filepath.Join(dir, "oci")+":1", filepath.Join(dir, "bundle"))
 	root := filepath.Join(dir, "bundle", "rootfs")
 	if _, err := os.Lstat(filepath.Join(root, "opt/old/libstub.so")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s: the whiteout did nothing: %v", from, err)

@@ -14,7 +14,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,27 +25,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/internal/tooltest"
 )
-
-// need fails the test where a program is missing.
-func need(t testing.TB, program, debianPackage string) string {
-	t.Helper()
-	p, err := exec.LookPath(program)
-	if err != nil {
-		t.Fatalf("this test runs %s: install Debian's package %s", program, debianPackage)
-	}
-	return p
-}
-
-// command runs a program and gives what it prints.
-func command(t *testing.T, name string, args ...string) string {
-	t.Helper()
-	out, err := exec.Command(name, args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
-	}
-	return string(out)
-}
 
 // distribution starts the registry that most people run, behind a server that
 // counts. more is added to its configuration.
@@ -159,7 +139,7 @@ func appLayout(t *testing.T) string {
 }
 
 func TestLayout(t *testing.T) {
-	skopeo, umoci := need(t, "skopeo", "skopeo"), need(t, "umoci", "umoci")
+	skopeo, umoci := tooltest.Need(t, "skopeo", "skopeo"), tooltest.Need(t, "umoci", "umoci")
 	dir := appLayout(t)
 	first := open(t, "oci:"+dir+":1", Options{}).Digest
 	// Beside it, in its place, and in another directory.
@@ -182,11 +162,11 @@ func TestLayout(t *testing.T) {
 		t.Errorf("index.json: %s", after)
 	}
 	for _, l := range []string{dir + ":2", dir + ":1", other + ":x"} {
-		command(t, skopeo, "inspect", "--raw", "oci:"+l)
-		command(t, skopeo, "copy", "oci:"+l, "dir:"+t.TempDir())
+		tooltest.Output(t, skopeo, "inspect", "--raw", "oci:"+l)
+		tooltest.Output(t, skopeo, "copy", "oci:"+l, "dir:"+t.TempDir())
 	}
 	rootfs := filepath.Join(t.TempDir(), "bundle")
-	command(t, umoci, "unpack", "--rootless", "--image", dir+":2", rootfs)
+	tooltest.Output(t, umoci, "unpack", "--rootless", "--image", dir+":2", rootfs)
 	if _, err := os.Lstat(filepath.Join(rootfs, "rootfs/opt/old/libstub.so")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the whiteout did nothing: %v", err)
 	}
@@ -319,7 +299,7 @@ func archiveOf(t *testing.T, compress bool) string {
 }
 
 func TestArchive(t *testing.T) {
-	skopeo := need(t, "skopeo", "skopeo")
+	skopeo := tooltest.Need(t, "skopeo", "skopeo")
 	for _, compress := range []bool{false, true} {
 		file := archiveOf(t, compress)
 		first := open(t, "docker-archive:"+file, Options{}).Digest
@@ -329,7 +309,7 @@ func TestArchive(t *testing.T) {
 		if cfg := open(t, "docker-archive:"+to, Options{}); !strings.HasSuffix(got, cfg.Digest) {
 			t.Errorf("got %s, the config has %s", got, cfg.Digest)
 		}
-		command(t, skopeo, "copy", "docker-archive:"+to, "dir:"+t.TempDir())
+		tooltest.Output(t, skopeo, "copy", "docker-archive:"+to, "dir:"+t.TempDir())
 		if img, err := tarball.ImageFromPath(to, nil); err != nil {
 			t.Error(err)
 		} else if cfg, err := img.ConfigFile(); err != nil || cfg.Config.Labels[keyOrigin] != first {
@@ -425,7 +405,7 @@ func TestRegistryToArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantPatched(t, "docker-archive:"+to)
-	command(t, need(t, "skopeo", "skopeo"), "copy", "docker-archive:"+to, "dir:"+t.TempDir())
+	tooltest.Output(t, tooltest.Need(t, "skopeo", "skopeo"), "copy", "docker-archive:"+to, "dir:"+t.TempDir())
 }
 
 // fakeDaemon has the image app:1 and whatever is loaded, by name.
