@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/explain"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
@@ -22,7 +23,7 @@ func TestImagesAreExplained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := registry(t)
+	server := imagetest.Serve(t)
 	names := texts(t)
 	asked := 0
 	for _, name := range names {

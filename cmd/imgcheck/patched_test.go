@@ -28,7 +28,7 @@ import (
 // whose from section names texts of testdata/images/from has its libraries from
 // there; without it a plan that adds one is a plan only.
 func TestPatched(t *testing.T) {
-	server := registry(t)
+	server := imagetest.Serve(t)
 	names := texts(t)
 	patched := 0
 	for _, name := range names {

@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write what is found into the images' wa
 // TestImages scans every text image in a registry and compares what is found
 // with its want section.
 func TestImages(t *testing.T) {
-	server := registry(t)
+	server := imagetest.Serve(t)
 	names := texts(t)
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
@@ -78,17 +78,6 @@ func TestEveryRuleHasAnImage(t *testing.T) {
 			t.Errorf("no image in testdata/images has the rule %s in its want section", r.ID)
 		}
 	}
-}
-
-// registry is one in the process, until the test ends.
-func registry(t *testing.T) *imagetest.Server {
-	t.Helper()
-	server, err := imagetest.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Close() })
-	return server
 }
 
 // texts are the names of the text images.

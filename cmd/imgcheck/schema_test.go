@@ -8,6 +8,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
@@ -19,7 +20,7 @@ func TestJSONSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := registry(t)
+	server := imagetest.Serve(t)
 	names := texts(t)
 	for _, name := range names {
 		_, _, ref := pushText(t, server, name)

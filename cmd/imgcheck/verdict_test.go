@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
@@ -21,7 +22,7 @@ import (
 // A rescan of an unchanged image gives the same reports in every format, and
 // asks the registry for the manifest and the config only.
 func TestRescan(t *testing.T) {
-	server := registry(t)
+	server := imagetest.Serve(t)
 	cache, err := layers.OpenCache(t.TempDir(), layers.DefaultCacheMax)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +110,7 @@ func rendered(t *testing.T, doc *report.Document) map[string]string {
 
 // A document is of one image, one set of packs and one set of options.
 func TestVerdictKey(t *testing.T) {
-	server := registry(t)
+	server := imagetest.Serve(t)
 	cache, err := layers.OpenCache(t.TempDir(), 1<<20)
 	if err != nil {
 		t.Fatal(err)

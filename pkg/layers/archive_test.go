@@ -25,20 +25,6 @@ import (
 	"github.com/imgcheck/imgcheck/internal/tooltest"
 )
 
-// v1Image is a text image as a value.
-func v1Image(t testing.TB, text string) v1.Image {
-	t.Helper()
-	im, err := imagetest.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err := im.V1()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return img
-}
-
 // dockerTar is text images as crane writes them: flat, each layer compressed.
 func dockerTar(t testing.TB, texts ...string) []byte {
 	t.Helper()
@@ -48,7 +34,7 @@ func dockerTar(t testing.TB, texts ...string) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		images[ref] = v1Image(t, text)
+		images[ref] = imagetest.V1(t, text)
 	}
 	var b bytes.Buffer
 	if err := tarball.MultiRefWrite(images, &b); err != nil {
@@ -62,7 +48,7 @@ func dockerTar(t testing.TB, texts ...string) []byte {
 // (blobs/sha256/HEX).
 func savedFiles(t *testing.T, text string, old bool) []tarEntry {
 	t.Helper()
-	img := v1Image(t, text)
+	img := imagetest.V1(t, text)
 	cfg, err := img.RawConfigFile()
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +202,7 @@ func TestDamagedDockerArchive(t *testing.T) {
 	}
 	second := fmt.Sprintf("%064d/layer.tar", 2)
 	other := string(layerTars(t, "-- 0/x --\nx\n")[0])
-	name, err := v1Image(t, appImage).ConfigName()
+	name, err := imagetest.V1(t, appImage).ConfigName()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +253,7 @@ func taggedLayout(t *testing.T, images map[string]string) string {
 		if images[tag] == "" {
 			continue
 		}
-		if err := p.AppendImage(v1Image(t, images[tag]), layout.WithAnnotations(map[string]string{refName: tag})); err != nil {
+		if err := p.AppendImage(imagetest.V1(t, images[tag]), layout.WithAnnotations(map[string]string{refName: tag})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -320,7 +306,7 @@ func TestDamagedLayout(t *testing.T) {
 		at := func(digest string) string {
 			return filepath.Join(dir, "blobs", strings.Replace(digest, ":", "/", 1))
 		}
-		h, err := v1Image(t, appImage).ConfigName()
+		h, err := imagetest.V1(t, appImage).ConfigName()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,14 +14,7 @@ import (
 // writeLayout writes a text image as an OCI layout with the tag "tag".
 func writeLayout(t *testing.T, text string) string {
 	t.Helper()
-	im, err := imagetest.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err := im.V1()
-	if err != nil {
-		t.Fatal(err)
-	}
+	img := imagetest.V1(t, text)
 	dir := filepath.Join(t.TempDir(), "layout")
 	p, err := layout.Write(dir, empty.Index)
 	if err != nil {

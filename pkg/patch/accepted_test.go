@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 	"github.com/opencontainers/image-spec/schema"
 
+	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/internal/tooltest"
 )
 
@@ -32,9 +33,9 @@ func TestAccepted(t *testing.T) {
 	allowed := quick()
 	allowed.AllowCopy = true
 	for kind, img := range map[string]remote.Taggable{
-		"gzip":   textImage(t, app),
-		"zstd":   textImage(t, "compress zstd"+app),
-		"docker": docker(t, textImage(t, app)),
+		"gzip":   imagetest.V1(t, app),
+		"zstd":   imagetest.V1(t, "compress zstd"+app),
+		"docker": docker(t, imagetest.V1(t, app)),
 		"index":  platforms(t),
 		"list":   dockerList(t),
 	} {
@@ -79,7 +80,7 @@ func dockerList(t *testing.T) v1.ImageIndex {
 	t.Helper()
 	index := mutate.IndexMediaType(empty.Index, types.DockerManifestList)
 	for _, arch := range []string{"amd64", "arm64"} {
-		img := docker(t, textImage(t, "platform linux/"+arch+app))
+		img := docker(t, imagetest.V1(t, "platform linux/"+arch+app))
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}})
 	}
 	return index

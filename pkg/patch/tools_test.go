@@ -58,7 +58,7 @@ func TestDistribution(t *testing.T) {
 }
 
 func onDistribution(t *testing.T, s *server) {
-	ref := s.push(t, "app:1", textImage(t, app))
+	ref := s.push(t, "app:1", imagetest.V1(t, app))
 	first := s.digest(t, "app:1")
 	b := open(t, ref, quick())
 	p := patchAll(t, b, change())
@@ -98,7 +98,7 @@ func onDistribution(t *testing.T, s *server) {
 }
 
 func withoutMounts(t *testing.T, s *server) {
-	ref := s.push(t, "app:1", textImage(t, app))
+	ref := s.push(t, "app:1", imagetest.V1(t, app))
 	b := open(t, ref, quick())
 	p := patchAll(t, b, change())
 	s.reset(func(_ int, _ http.ResponseWriter, r *http.Request) bool {
@@ -134,7 +134,7 @@ func appLayout(t *testing.T) string {
 	t.Helper()
 	t.Setenv("SOURCE_DATE_EPOCH", "")
 	return writeLayout(t, func(p ociLayout.Path) error {
-		return p.AppendImage(textImage(t, app), ociLayout.WithAnnotations(map[string]string{refName: "1", "x": "kept"}))
+		return p.AppendImage(imagetest.V1(t, app), ociLayout.WithAnnotations(map[string]string{refName: "1", "x": "kept"}))
 	})
 }
 
@@ -264,7 +264,7 @@ func TestLayoutIndex(t *testing.T) {
 	if _, err := Publish(t.Context(), b, patchAll(t, b, change()), "docker-archive:"+dir+".tar", o); err == nil || !strings.Contains(err.Error(), "choose one with --platform") {
 		t.Errorf("error %v", err)
 	}
-	ref := s.push(t, "plain:1", textImage(t, app))
+	ref := s.push(t, "plain:1", imagetest.V1(t, app))
 	to := filepath.Join(t.TempDir(), "from-registry")
 	b = open(t, ref, quick())
 	p := patchAll(t, b, change())
@@ -292,7 +292,7 @@ func archiveOf(t *testing.T, compress bool) string {
 		w = z
 	}
 	s := newServer(t)
-	if err := tarball.Write(s.ref(t, "app:1"), docker(t, textImage(t, app)), w); err != nil {
+	if err := tarball.Write(s.ref(t, "app:1"), docker(t, imagetest.V1(t, app)), w); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -389,7 +389,7 @@ func TestArchiveFails(t *testing.T) {
 // From a registry an archive needs all layers, which is a copy.
 func TestRegistryToArchive(t *testing.T) {
 	s := newServer(t)
-	ref := s.push(t, "app:1", textImage(t, app))
+	ref := s.push(t, "app:1", imagetest.V1(t, app))
 	b := open(t, ref, quick())
 	p := patchAll(t, b, change())
 	to := filepath.Join(t.TempDir(), "app.tar")
