@@ -17,6 +17,8 @@ type TreeOptions struct {
 	All bool
 	// Symbols tells the references that nothing defines below the tree.
 	Symbols bool
+	// Names tells below it what the program may open by a name in its read-only data.
+	Names bool
 	// Color allows escape sequences.
 	Color bool
 }
@@ -27,6 +29,9 @@ type TreeOptions struct {
 func Tree(w io.Writer, p *elfdeps.Process, title string, o TreeOptions) error {
 	t := newTree(w, o)
 	t.draw(p, title)
+	if o.Names {
+		t.named(p)
+	}
 	if st := p.Stderr(); p.Status() != 0 && len(st) > 0 && !p.Loader.Libc.Musl {
 		t.fault(st[len(st)-1])
 	}
