@@ -116,11 +116,7 @@ func masked(t *testing.T, s string) string {
 
 func newRegistry(t *testing.T) *imagetest.Server {
 	t.Helper()
-	s, err := imagetest.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
+	s := imagetest.Serve(t)
 	noDockerConfig(t)
 	return s
 }
@@ -135,7 +131,7 @@ func noDockerConfig(t *testing.T) {
 
 func push(t *testing.T, s *imagetest.Server, repoTag, text string) string {
 	t.Helper()
-	ref, err := s.Push(repoTag, v1Image(t, text))
+	ref, err := s.Push(repoTag, imagetest.V1(t, text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +194,7 @@ func platformIndex(t *testing.T, names ...string) v1.ImageIndex {
 		if p != "" && p != "unknown/unknown" {
 			text = "platform " + p + "\n" + text
 		}
-		add := mutate.IndexAddendum{Add: v1Image(t, text)}
+		add := mutate.IndexAddendum{Add: imagetest.V1(t, text)}
 		if p != "" {
 			platform, err := v1.ParsePlatform(p)
 			if err != nil {
@@ -287,7 +283,7 @@ func handled(t *testing.T, tls bool, h func(w http.ResponseWriter, r *http.Reque
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := remote.Write(ref, v1Image(t, appImage)); err != nil {
+	if err := remote.Write(ref, imagetest.V1(t, appImage)); err != nil {
 		t.Fatal(err)
 	}
 	return host + "/app:1"
@@ -395,7 +391,7 @@ func TestDamagedBlobs(t *testing.T) {
 			if r.Method != "GET" || !strings.Contains(r.URL.Path, "/blobs/") {
 				return false
 			}
-			img := v1Image(t, appImage)
+			img := imagetest.V1(t, appImage)
 			layers, err := img.Layers()
 			if err != nil {
 				t.Error(err)
@@ -448,7 +444,7 @@ func TestDistribution(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := remote.Write(ref, v1Image(t, appImage), remote.WithAuth(authn.Anonymous)); err != nil {
+	if err := remote.Write(ref, imagetest.V1(t, appImage), remote.WithAuth(authn.Anonymous)); err != nil {
 		t.Fatal(err)
 	}
 	wantApp(t, ref.Name(), Options{})

@@ -24,8 +24,11 @@ func Markdown(w io.Writer, d *Document, _ Options) error {
 		looked += " in " + plural(len(d.Image.Layers), "layer")
 	}
 	v := verdict(d.Summary)
-	if v == "" {
-		v = "✓ no problems found"
+	switch {
+	case v == "" && blind(d):
+		v = nothingJudged
+	case v == "":
+		v = nothingFound
 	}
 	fmt.Fprintf(&b, "**%s**: %s", v, looked)
 	if d.Summary.Notes > 0 {

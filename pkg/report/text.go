@@ -63,9 +63,10 @@ func (p paint) with(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-func (p paint) bold(s string) string  { return p.with("1", s) }
-func (p paint) faint(s string) string { return p.with("2", s) }
-func (p paint) green(s string) string { return p.with("32", s) }
+func (p paint) bold(s string) string   { return p.with("1", s) }
+func (p paint) faint(s string) string  { return p.with("2", s) }
+func (p paint) green(s string) string  { return p.with("32", s) }
+func (p paint) yellow(s string) string { return p.with("33", s) }
 
 func (p paint) severity(s lint.Severity) string {
 	code := map[lint.Severity]string{lint.Error: "1;31", lint.Warning: "1;33", lint.Note: "1;36"}[s]
@@ -412,15 +413,38 @@ func (t *text) summary(d *Document, shown int) {
 		more = fmt.Sprintf("; %s not examined (--all shows them)", plural(unseen, "thing"))
 	}
 	more += setApart(d)
-	if d.Summary.Errors+d.Summary.Warnings == 0 {
-		if shown == 0 {
-			t.line("%s %s: %s%s", t.green("✓ no problems found in"), clean(d.Image.Ref), looked, more)
-		} else {
-			t.line("%s: %s", t.green("✓ no problems found"), looked+setApart(d))
-		}
-		return
+	switch said := verdict(d.Summary); {
+	case said != "":
+		t.line("%s: %s%s", t.bold(said), looked, more)
+	case blind(d) && shown == 0:
+		t.line("%s %s: %s%s", t.yellow(nothingJudged+" in"), clean(d.Image.Ref), looked, more)
+	case blind(d):
+		t.line("%s: %s", t.yellow(nothingJudged), looked+setApart(d))
+	case shown == 0:
+		t.line("%s %s: %s%s", t.green(nothingFound+" in"), clean(d.Image.Ref), looked, more)
+	default:
+		t.line("%s: %s", t.green(nothingFound), looked+setApart(d))
 	}
-	t.line("%s: %s%s", t.bold(verdict(d.Summary)), looked, more)
+}
+
+// What is said of an image with no error and no warning.
+const (
+	nothingFound  = "✓ no problems found"
+	nothingJudged = "? nothing could be judged"
+)
+
+// blind reports whether no ELF file of the image could be examined: that nothing
+// was found in it means nothing.
+func blind(d *Document) bool {
+	unseen := map[string]bool{}
+	for _, f := range d.Findings {
+		if f.Rule == "not-examined" {
+			for _, p := range f.Affected {
+				unseen[p] = true
+			}
+		}
+	}
+	return d.Stats.ELF > 0 && len(unseen) >= d.Stats.ELF
 }
 
 func verdict(s Summary) string {
