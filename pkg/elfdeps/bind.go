@@ -175,10 +175,7 @@ func (p *Process) match(q *query, m *Module, s *Symbols) (int, *Error) {
 		case q.version != nil:
 			if s.Versions == nil { // L47
 				if p.Loader.release < 241 && q.version.File != "" && m.answers(q.version.File) {
-					err = &Error{
-						Name: string(q.name), By: q.from, Kind: InnerError,
-						Message: "Inconsistency detected by ld.so: dl-lookup.c: 107: check_match: Assertion `version->filename == NULL || ! _dl_name_match_p (version->filename, map)' failed!",
-					}
+					err = p.assertion(string(q.name), q.from, "dl-lookup.c", "check_match", "version->filename == NULL || ! _dl_name_match_p (version->filename, map)")
 					return false
 				}
 				break
@@ -214,9 +211,13 @@ func (p *Process) match(q *query, m *Module, s *Symbols) (int, *Error) {
 // linkError is what glibc up to 2.29 says when the file that DT_VERNEED names
 // lacks the symbol.
 func (p *Process) linkError(q *query) *Error {
+	comma := ""
+	if p.Loader.release <= 226 {
+		comma = ","
+	}
 	return &Error{
 		Name: string(q.name), Subject: p.file(q.from), By: q.from, Kind: RelocationError, Version: q.version.Name, File: q.version.File,
-		Message: fmt.Sprintf("symbol %s version %s not defined in file %s with link time reference", q.name, q.version.Name, q.version.File),
+		Message: fmt.Sprintf("symbol %s%s version %s not defined in file %s with link time reference", q.name, comma, q.version.Name, q.version.File),
 	}
 }
 
@@ -354,6 +355,17 @@ func sortByMoving(maps []*Module) {
 // order: dependencies first.
 func (p *Process) relocationOrder(m *Module) []*Module {
 	var order []*Module
+	if p.Loader.release <= 231 && !m.Main {
+		// What is in the loader's list from m on, sorted by itself (dl_open_worker).
+		for _, o := range p.Objects[m.index:] {
+			if !o.isLoader && !o.link.bound {
+				order = append(order, o)
+			}
+		}
+		sortByMoving(order)
+		slices.Reverse(order)
+		return order
+	}
 	if p.Loader.release >= 239 && m.Main { // libc.so.6 first (elf/rtld.c)
 		for _, o := range m.link.sorted {
 			if o.Object.Soname == "libc.so.6" {

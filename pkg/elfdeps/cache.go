@@ -199,10 +199,10 @@ func legacyHwcap(hwcap uint64, m elf.Machine, release int, env Env) bool {
 	switch m {
 	case elf.EM_X86_64:
 		known |= 1 << 1 // x86_64
-		if env.avx512() {
+		if env.avx512(release) {
 			known |= 1 << 2 // avx512_1
 		}
-		if env.platform(m) == "haswell" {
+		if env.platform(m, release) == "haswell" {
 			known |= 1 << 50 // haswell, the third of _dl_x86_platforms
 		}
 	case elf.EM_AARCH64:

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,29 +14,13 @@ import (
 )
 
 // TestRandomFlags opens libraries of random worlds with random flags, by our
-// loader and by the real one, and asks both where symbols are found. It needs a
-// C compiler for its program.
+// loader and by the real one, and asks both where symbols are found.
 func TestRandomFlags(t *testing.T) {
 	needRoot(t)
-	n, seed := 30, 1
-	for name, to := range map[string]*int{"ELFDEPS_WORLDS": &n, "ELFDEPS_SEED": &seed} {
-		if s := os.Getenv(name); s != "" {
-			v, err := strconv.Atoi(s)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			*to = v
-		}
-	}
-	for interp, cc := range map[string]string{glibcInterp: "gcc", muslInterp: "musl-gcc"} {
-		t.Run(cc, func(t *testing.T) {
-			if _, err := exec.LookPath(cc); err != nil {
-				t.Fatalf("%v: ./test/deps.sh installs it", err)
-			}
-			program := filepath.Join(t.TempDir(), "probe")
-			if out, err := exec.Command(cc, "-O1", "-o", program, "testdata/probe/probe.c").CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
+	n, seed := randomSize(t)
+	for _, interp := range interps() {
+		t.Run(filepath.Base(interp), func(t *testing.T) {
+			program := compile(t, "testdata/probe/probe.c", interp)
 			for i := range n {
 				w := dlopenWorld(rand.New(rand.NewPCG(uint64(seed+i), 3)), interp)
 				w.program = program
@@ -164,7 +147,7 @@ func (w *opening) shrink(t *testing.T) {
 func dlopenWorld(rnd *rand.Rand, interp string) *opening {
 	r := chooser{rnd}
 	w := &opening{world: symbolWorld(rnd, interp)}
-	w.files[0].body = "elf x86_64 interp=" + interp + "\n" // stands for the program
+	w.files[0].body = "elf " + here.name + " interp=" + interp + "\n" // stands for the program
 	w.env = []string{"LD_LIBRARY_PATH=/1"}
 	if r.chance(4) {
 		w.env = append(w.env, "LD_PRELOAD="+r.symbolName())

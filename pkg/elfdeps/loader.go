@@ -81,12 +81,12 @@ func (e Env) switchedOff() map[string]bool {
 }
 
 // platform is what the loader calls the processor (GLRO(dl_platform)): AT_PLATFORM,
-// and on Intel's x86-64 haswell where it has what one has (init_cpu_features,
-// sysdeps/x86/cpu-features.c).
-func (e Env) platform(m elf.Machine) string {
+// and from glibc 2.26 on, on Intel's x86-64, haswell where it has what one has
+// (init_cpu_features, sysdeps/x86/cpu-features.c).
+func (e Env) platform(m elf.Machine, release int) string {
 	switch m {
 	case elf.EM_X86_64:
-		if e.Intel && e.CPU >= 3 && e.has("AVX2", "BMI1", "BMI2", "FMA", "LZCNT", "MOVBE", "POPCNT") {
+		if release >= 226 && e.Intel && e.CPU >= 3 && e.has("AVX2", "BMI1", "BMI2", "FMA", "LZCNT", "MOVBE", "POPCNT") {
 			return "haswell"
 		}
 		return "x86_64"
@@ -100,8 +100,8 @@ func (e Env) platform(m elf.Machine) string {
 
 // avx512 reports whether the loader gives the processor the subdirectory
 // avx512_1 (HWCAP_X86_AVX512_1, the same place).
-func (e Env) avx512() bool {
-	return e.Intel && e.CPU >= 4 && e.has("AVX512CD", "AVX512BW", "AVX512DQ", "AVX512VL")
+func (e Env) avx512(release int) bool {
+	return release >= 226 && e.Intel && e.CPU >= 4 && e.has("AVX512CD", "AVX512BW", "AVX512DQ", "AVX512VL")
 }
 
 // has reports whether GLIBC_TUNABLES leaves the processor its features.
