@@ -279,7 +279,9 @@ func (p *Process) setGroup(m *Module, list []*Module) {
 		}
 	}
 	if p.Loader.release >= 235 {
-		order = sortDepthFirst(order, m.Object.Soname != "libc.so.6")
+		// 2.35 as Ubuntu has it leaves the first of a circle where it comes to stand
+		// (bug 28937, mended in 2.37 and in Debian's 2.36).
+		order = sortDepthFirst(order, p.Loader.release >= 236 && m.Object.Soname != "libc.so.6")
 	} else {
 		sortByMoving(order[1:])
 	}
