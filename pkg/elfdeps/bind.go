@@ -544,6 +544,9 @@ func (p *Process) noLoad(by *Module, name string, flags Flags) (*Module, error) 
 		return nil, nil
 	}
 	if err := p.follow([]*Module{m}, true); err != nil {
+		if err.Kind == InnerError {
+			p.fatal = err // the program ends
+		}
 		return nil, err
 	}
 	p.opened(m, flags, nil)

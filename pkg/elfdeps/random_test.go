@@ -216,7 +216,7 @@ func (r chooser) body(name string) string {
 	case 3:
 		return "symlink " + r.pick(r.name(), r.dir()+"/"+r.name(), "../1/"+r.name(), name, "gone") + "\n"
 	case 4:
-		return r.pick("dir\n", "elf "+here.name+" type=exec\n", "elf "+here.name+" interp="+glibcInterp+"\nflags1 pie\n", "elf "+here.name+" nodynamic\nrodata \"x\"\n", "elf "+here.name+" execstack\n", "elf "+here.name+"\nisa 0x4000\n")
+		return r.pick("dir\n", "elf "+here.name+" type=exec\n", "elf "+here.name+" interp="+glibcInterp+"\nflags1 pie\n", "elf "+here.name+" nodynamic\nrodata \"x\"\n", "elf "+here.name+" execstack\n", "elf "+here.name+"\nisa 0x4000\n", "elf "+here.name+"\nabitag 99.0.0\n", "elf "+here.name+" nognustack\n")
 	case 5:
 		return r.library("")
 	case 6, 7:
@@ -254,7 +254,7 @@ func randomWorld(rnd *rand.Rand, interp string) *world {
 		name := r.name()
 		dir := r.dir()
 		if r.chance(6) {
-			dir += r.pick("/glibc-hwcaps/x86-64-v2", "/glibc-hwcaps/x86-64-v3", "/glibc-hwcaps/x86-64-v4", "/glibc-hwcaps/zz", "/tls", "/tls/"+here.name, "/"+here.name, "/"+here.name+"/"+here.name, "/haswell", "/tls/haswell/"+here.name, "/avx512_1", "/haswell/avx512_1")
+			dir += r.pick("/glibc-hwcaps/x86-64-v2", "/glibc-hwcaps/x86-64-v3", "/glibc-hwcaps/x86-64-v4", "/glibc-hwcaps/zz", "/tls", "/tls/"+here.name, "/"+here.name, "/"+here.name+"/"+here.name, "/haswell", "/tls/haswell/"+here.name, "/avx512_1", "/haswell/avx512_1", "/atomics", "/"+here.name+"/atomics")
 		}
 		add(dir+"/"+name, r.body(name))
 	}
