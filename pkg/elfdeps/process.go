@@ -702,7 +702,7 @@ func (p *Process) notFirst(root *Module, queue []*Module) *Error {
 
 // placeLoader moves the loader behind what is before it in the list of what the
 // program needs (dl_main, elf/rtld.c). What nothing needs is taken off the list
-// by 2.36 and put at its end by 2.41; between is not known.
+// up to 2.39 and put at its end by 2.41.
 func (p *Process) placeLoader(queue []*Module) {
 	i := slices.Index(queue, p.loader)
 	if i < 0 && p.Loader.release >= 241 {
