@@ -531,11 +531,15 @@ func invalidMode(name string) *Error {
 // glibc gives nothing, and no error, for a file that could be loaded.
 func (p *Process) noLoad(by *Module, name string, flags Flags) (*Module, error) {
 	before, stack := &state{slices.Clone(p.Objects), slices.Clone(p.listed)}, p.stack
+	p.noLoading, p.notLoaded = !p.Loader.Libc.Musl, false
 	m, err := p.request(name, by, true)
+	p.noLoading = false
 	if err != nil || !slices.Contains(before.objects, m) {
 		p.restore(before)
 		p.stack = stack
 		switch {
+		case p.notLoaded:
+			return nil, nil
 		case p.Loader.Libc.Musl:
 			return nil, &Error{Name: name, Message: fmt.Sprintf("Library %s is not already loaded", name), Kind: SymbolError}
 		case err != nil:

@@ -165,6 +165,11 @@ func dlopenWorld(rnd *rand.Rand, interp string) *opening {
 	if r.chance(8) {
 		w.env = append(w.env, "LD_BIND_NOW=1")
 	}
+	if r.chance(8) {
+		w.env = append(w.env, "GLIBC_TUNABLES="+r.pick("", "glibc.malloc.check=0:")+"glibc.rtld.execstack="+r.pick("0", "1", "2", "2"))
+		f := &w.files[1+r.IntN(4)]
+		f.body = strings.Replace(f.body, "\n", r.pick(" execstack", " nognustack")+"\n", 1)
+	}
 	for i := range 2 + r.IntN(6) {
 		switch {
 		case i > 0 && r.chance(3):

@@ -713,6 +713,10 @@ func (p *Process) mapFile(full, name string, f *File, by *Module, dlopen bool, h
 	fail := func(message string) (*Module, *Error) {
 		return nil, &Error{Name: name, Subject: name, Message: message, By: by}
 	}
+	if p.noLoading { // the file is not looked at any further
+		p.notLoaded = true
+		return fail("not loaded")
+	}
 	switch {
 	case o.Fault == faultUnaligned && p.Loader.release < 235:
 		return fail("ELF load command address/offset not properly aligned")

@@ -63,6 +63,17 @@ func (e Env) hwcapLevel() int {
 	return level
 }
 
+// tunable is the value of one of GLIBC_TUNABLES, empty without one.
+func (e Env) tunable(name string) string {
+	value := ""
+	for t := range strings.SplitSeq(e.get("GLIBC_TUNABLES"), ":") {
+		if n, v, ok := strings.Cut(t, "="); ok && n == name {
+			value = v
+		}
+	}
+	return value
+}
+
 // switchedOff are the features that GLIBC_TUNABLES takes from the processor.
 func (e Env) switchedOff() map[string]bool {
 	off := map[string]bool{}
@@ -262,8 +273,10 @@ func (l *Loader) Trace(exe string) (*Process, error) { return l.start(exe, true)
 // that brings nothing along.
 func (l *Loader) Bare() *Process {
 	p := l.process(true)
-	p.add(&Module{Object: &Object{Type: elf.ET_DYN, Dynamic: true, Stack: StackNoExec, Symbols: new(Symbols)}, Main: true})
+	main := &Module{Object: &Object{Type: elf.ET_DYN, Dynamic: true, Stack: StackNoExec, Symbols: new(Symbols)}, Main: true}
+	p.add(main)
 	p.addLoader()
+	p.stackTunable(main)
 	return p
 }
 

@@ -105,8 +105,10 @@ type Process struct {
 	listed     []Listed
 	// What is being done: it decides on some checks of a file.
 	preloading, dlopening, openExec bool
-	gone                            map[string]bool // directories that are known not to exist
-	errno                           syscall.Errno   // musl: of the last open that failed
+	// noLoading is RTLD_NOLOAD, and notLoaded that it came to a file.
+	noLoading, notLoaded bool
+	gone                 map[string]bool // directories that are known not to exist
+	errno                syscall.Errno   // musl: of the last open that failed
 	// stack is set once a program or library made the stack executable.
 	stack bool
 	names map[string]*Module
@@ -528,6 +530,9 @@ func (p *Process) startUp(main *Module) error {
 
 func (p *Process) load(main *Module) *Error {
 	roots := []*Module{main}
+	if err := p.stackTunable(main); err != nil {
+		return err
+	}
 	for _, pre := range p.preloads() {
 		m, err := p.requestPreload(pre, main)
 		if err != nil {

@@ -181,8 +181,45 @@ func (p *Process) wantsStack(o *Object) bool {
 	return o.Stack == StackExec || o.Stack == StackAbsent && x86
 }
 
-// refusesStack reports whether dlopen refuses an object for its stack: from
-// glibc 2.41 on it no longer makes the stack executable (L43).
+// refusesStack reports whether an object is refused for its stack: from glibc 2.41
+// on dlopen no longer makes the stack executable (L43), and at start nothing does
+// where the tunable is 0.
 func (p *Process) refusesStack(o *Object) (syscall.Errno, bool) {
-	return syscall.EINVAL, p.dlopening && p.Loader.release >= 241 && p.wantsStack(o) && !p.stack
+	return syscall.EINVAL, p.Loader.release >= 241 && p.wantsStack(o) && !p.stack && (p.dlopening || p.stackMode() == 0)
+}
+
+// stackMode is the value of glibc.rtld.execstack. A loader that does not know 2
+// takes it for none.
+func (p *Process) stackMode() int {
+	l := p.Loader
+	if p.secure {
+		return 1
+	}
+	switch l.env.tunable("glibc.rtld.execstack") {
+	case "0":
+		return 0
+	case "2":
+		if l.Libc.StackTunable || l.release >= 242 {
+			return 2
+		}
+	}
+	return 1
+}
+
+// stackTunable is _dl_handle_execstack_tunable (elf/dl-execstack-tunable.c), from
+// glibc 2.41 on: 0 ends a program that wants an executable stack, 2 gives one to
+// any, so that what is opened later may want it (L43).
+func (p *Process) stackTunable(main *Module) *Error {
+	if p.Loader.Libc.Musl || p.Loader.release < 241 {
+		return nil
+	}
+	switch p.stackMode() {
+	case 0:
+		if p.wantsStack(main.Object) {
+			return &Error{Message: "Fatal glibc error: executable stack is not allowed", By: main, Kind: InnerError}
+		}
+	case 2:
+		p.stack = true
+	}
+	return nil
 }
