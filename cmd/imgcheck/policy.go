@@ -21,7 +21,7 @@ import (
 
 // configFlag names the policy file.
 func configFlag() cli.Flag {
-	return &cli.StringFlag{Name: "config", Usage: "the policy `FILE`, or none (default: " + policy.FileName + " here or above)"}
+	return &cli.StringFlag{Name: "config", Usage: "the policy `FILE`, or none", DefaultText: policy.FileName + " here or above"}
 }
 
 // policyFlags are those of every command that follows a policy.
@@ -213,7 +213,6 @@ func initCommand() *cli.Command {
 			"Examples:\n" +
 			"   imgcheck init\n" +
 			"   imgcheck init ghcr.io/org/app:main && imgcheck scan",
-		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if _, err := os.Lstat(policy.FileName); err == nil {
 				return fmt.Errorf("there is a %s already: it stays as it is", policy.FileName)

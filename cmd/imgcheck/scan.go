@@ -33,14 +33,13 @@ func scanCommand() *cli.Command {
 			"and 2 when the image could not be scanned.\n\n" +
 			"Examples:\n" +
 			"   imgcheck scan ghcr.io/org/app:1.0\n" +
-			"   docker save app | gzip > app.tar.gz && imgcheck scan docker-archive:app.tar.gz --format json",
-		OnUsageError: usageError,
-		Flags: fromEnvironment(append(slices.Concat(imageFlags(), outputFlags(), policyFlags()),
+			"   docker save app -o app.tar && imgcheck scan docker-archive:app.tar",
+		Flags: fromEnvironment(slices.Concat(outputFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
+			&cli.BoolFlag{Name: "no-fixes", Usage: "do not try what imgcheck patch could do"},
 			rulesFlag(), rootEnvFlag(),
-			&cli.BoolFlag{Name: "no-fixes", Usage: "do not try what `imgcheck patch` could do"},
-		)),
+		}, policyFlags(), imageFlags())),
 		Action: func(c *cli.Context) error {
 			o, err := scanOptions(c)
 			if err != nil {
@@ -158,7 +157,7 @@ func open(ctx context.Context, ref string, o layers.Options) (*layers.Image, *la
 // imageFlags are those of every command that reads an image.
 func imageFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: "platform", Usage: "the `OS/ARCH` to take of an image for several (default: linux/amd64, or the only one)"},
+		&cli.StringFlag{Name: "platform", Usage: "of an image for several platforms, take the one for `OS/ARCH`", DefaultText: "linux/amd64, or the only one"},
 		&cli.BoolFlag{Name: "insecure", Usage: "allow plain HTTP and unverified TLS to the registry"},
 	}, append(cacheFlags(), progressFlags()...)...)
 }

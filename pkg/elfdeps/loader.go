@@ -273,12 +273,15 @@ func (l *Loader) Trace(exe string) (*Process, error) { return l.start(exe, true)
 // that brings nothing along.
 func (l *Loader) Bare() *Process {
 	p := l.process(true)
-	main := &Module{Object: &Object{Type: elf.ET_DYN, Dynamic: true, Stack: StackNoExec, Symbols: new(Symbols)}, Main: true}
+	main := &Module{Object: &Object{Type: elf.ET_DYN, Dynamic: true, Stack: StackNoExec, Symbols: noSymbols}, Main: true}
 	p.add(main)
 	p.addLoader()
 	p.stackTunable(main)
 	return p
 }
+
+// noSymbols are those of a program that brings nothing.
+var noSymbols = new(Symbols)
 
 func (l *Loader) start(exe string, trace bool) (*Process, error) {
 	p := l.process(trace)

@@ -3,6 +3,7 @@ package layers
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -323,6 +324,7 @@ func TestRegistryErrors(t *testing.T) {
 		{closed.Addr().String() + "/app:1", "HOST/app:1: cannot reach HOST: connect: connection refused: check the name, the port and the network"},
 		{"nowhere.invalid/app:1", `nowhere.invalid/app:1: cannot reach nowhere.invalid: no such host "nowhere.invalid": check the name and the network`},
 		{"UPPER/case", "UPPER/case: is not an image reference (repository can only contain the characters `abcdefghijklmnopqrstuvwxyz0123456789_-./`: UPPER/case): write it like ubuntu:24.04 or ghcr.io/org/app@sha256:…, or begin with docker:, docker-archive:, oci:, oci-archive: or dir: for another source"},
+		{"http://HOST/app:1", "http://HOST/app:1: is a URL, not an image reference: say HOST/app:1, with --insecure for plain HTTP"},
 		{dir, "TMP: is a directory, not an image reference: say dir:TMP for a root file system, oci:TMP for an OCI layout"},
 		{file, "TMP/image.tar: is a file, not an image reference: say docker-archive:TMP/image.tar or oci-archive:TMP/image.tar"},
 		{"", `"" names nothing: say an image reference such as ubuntu:24.04`},
@@ -451,4 +453,19 @@ func TestDistribution(t *testing.T) {
 	}
 	wantApp(t, ref.Name(), Options{})
 	wantError(t, host+"/a/b/app:2", Options{}, "HOST/a/b/app:2: HOST has no such image: check the repository and tag (a/b/app, 2)")
+}
+
+// A scheme with a typing error names an image on Docker Hub, which there is not.
+func TestAlmostAScheme(t *testing.T) {
+	gone := errors.New("gone")
+	for ref, want := range map[string]string{
+		"dokcer:app":             "gone; if it is no image of that name, did you mean docker:app?",
+		"docker-archiv:app.tar":  "gone; if it is no image of that name, did you mean docker-archive:app.tar?",
+		"ubuntu:24.04":           "gone",
+		"ghcr.io/org/docker:app": "gone",
+	} {
+		if got := besideFile(ref, gone).Error(); got != want {
+			t.Errorf("%s: %s, want %s", ref, got, want)
+		}
+	}
 }

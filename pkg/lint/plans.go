@@ -325,7 +325,7 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 			}
 			severity, effect, text = cmp.Or(u.Severity, severity), cmp.Or(u.Effect, effect), cmp.Or(u.Error, text)
 			also = u.Also
-			optional = optional || u.Optional
+			optional = optional && u.Effect == "" || u.Optional
 		}
 	}
 	if len(names) == 0 {
@@ -359,10 +359,7 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 		m.front = by.Object.Soname
 	}
 	values := append(w.toolkit(r.cuda()), "{name}", told, "{names}", strings.Join(names, ", "))
-	if failed.Kind == elfdeps.CutError {
-		effect = "the process is killed when it comes to it: " + effect
-	}
-	m.effect, m.cuda = Effect{effect, reads(text, failed, values...)}, r.cuda()
+	m.effect, m.cuda = Effect{killed(effect, failed), reads(text, failed, values...)}, r.cuda()
 	for _, a := range also {
 		m.also = append(m.also, Effect{a.Effect, reads(a.Error, failed, values...)})
 	}
