@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,6 +63,43 @@ func (w *world) shrink(t *testing.T) *world {
 		}
 	}
 	return w
+}
+
+// circular reports whether libraries of w may need each other in a circle, of
+// which glibc 2.35 unloads a part that is in use when a later dlopen fails
+// (bug 28937): that is not replayed.
+func (w *world) circular() bool {
+	needs := map[string][]string{}
+	for _, f := range w.files {
+		names := []string{path.Base(f.name)}
+		var asked []string
+		for line := range strings.Lines(f.body) {
+			for _, word := range strings.Fields(line) {
+				if soname, ok := strings.CutPrefix(word, "soname="); ok {
+					names = append(names, soname)
+				}
+			}
+			if kind, name, _ := strings.Cut(strings.TrimSpace(line), " "); kind == "needed" || kind == "symlink" || kind == "filter" || kind == "auxiliary" {
+				asked = append(asked, path.Base(name))
+			}
+		}
+		for _, n := range names {
+			needs[n] = append(needs[n], asked...)
+		}
+	}
+	for start := range needs {
+		seen := map[string]bool{}
+		for queue := slices.Clone(needs[start]); len(queue) > 0; queue = queue[1:] {
+			if queue[0] == start {
+				return true
+			}
+			if !seen[queue[0]] {
+				seen[queue[0]] = true
+				queue = append(queue, needs[queue[0]]...)
+			}
+		}
+	}
+	return false
 }
 
 // smaller are the worlds that lack one thing of w.
