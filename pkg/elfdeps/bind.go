@@ -180,10 +180,7 @@ func (p *Process) match(q *query, m *Module, s *Symbols) (int, *Error) {
 			if s.Versions == nil { // L47
 				q.note.noteOther()
 				if p.Loader.release < 241 && q.version.File != "" && m.answers(q.version.File) {
-					err = &Error{
-						Name: string(q.name), By: q.from, Kind: InnerError,
-						Message: "Inconsistency detected by ld.so: dl-lookup.c: 107: check_match: Assertion `version->filename == NULL || ! _dl_name_match_p (version->filename, map)' failed!",
-					}
+					err = p.assertion(string(q.name), q.from, "dl-lookup.c", "check_match", "version->filename == NULL || ! _dl_name_match_p (version->filename, map)")
 					return false
 				}
 				break
@@ -219,9 +216,13 @@ func (p *Process) match(q *query, m *Module, s *Symbols) (int, *Error) {
 // linkError is what glibc up to 2.29 says when the file that DT_VERNEED names
 // lacks the symbol.
 func (p *Process) linkError(q *query) *Error {
+	comma := ""
+	if p.Loader.release <= 226 {
+		comma = ","
+	}
 	return &Error{
 		Name: string(q.name), Subject: p.file(q.from), By: q.from, Kind: RelocationError, Version: q.version.Name, File: q.version.File,
-		Message: fmt.Sprintf("symbol %s version %s not defined in file %s with link time reference", q.name, q.version.Name, q.version.File),
+		Message: fmt.Sprintf("symbol %s%s version %s not defined in file %s with link time reference", q.name, comma, q.version.Name, q.version.File),
 	}
 }
 
@@ -283,7 +284,9 @@ func (p *Process) setGroup(m *Module, list []*Module) {
 		}
 	}
 	if p.Loader.release >= 235 {
-		order = sortDepthFirst(order, m.Object.Soname != "libc.so.6")
+		// 2.35 as Ubuntu has it leaves the first of a circle where it comes to stand
+		// (bug 28937, mended in 2.37 and in Debian's 2.36).
+		order = sortDepthFirst(order, p.Loader.release >= 236 && m.Object.Soname != "libc.so.6")
 	} else {
 		sortByMoving(order[1:])
 	}
@@ -359,6 +362,17 @@ func sortByMoving(maps []*Module) {
 // order: dependencies first.
 func (p *Process) relocationOrder(m *Module) []*Module {
 	var order []*Module
+	if p.Loader.release <= 231 && !m.Main {
+		// What is in the loader's list from m on, sorted by itself (dl_open_worker).
+		for _, o := range p.Objects[m.index:] {
+			if !o.isLoader && !o.link.bound {
+				order = append(order, o)
+			}
+		}
+		sortByMoving(order)
+		slices.Reverse(order)
+		return order
+	}
 	if p.Loader.release >= 239 && m.Main { // libc.so.6 first (elf/rtld.c)
 		for _, o := range m.link.sorted {
 			if o.Object.Soname == "libc.so.6" {
@@ -548,11 +562,15 @@ func invalidMode(name string) *Error {
 // glibc gives nothing, and no error, for a file that could be loaded.
 func (p *Process) noLoad(by *Module, name string, flags Flags) (*Module, error) {
 	before, stack := &state{slices.Clone(p.Objects), slices.Clone(p.listed)}, p.stack
+	p.noLoading, p.notLoaded = !p.Loader.Libc.Musl, false
 	m, err := p.request(name, by, true)
+	p.noLoading = false
 	if err != nil || !slices.Contains(before.objects, m) {
 		p.restore(before)
 		p.stack = stack
 		switch {
+		case p.notLoaded:
+			return nil, nil
 		case p.Loader.Libc.Musl:
 			return nil, &Error{Name: name, Message: fmt.Sprintf("Library %s is not already loaded", name), Kind: SymbolError}
 		case err != nil:
@@ -561,6 +579,9 @@ func (p *Process) noLoad(by *Module, name string, flags Flags) (*Module, error) 
 		return nil, nil
 	}
 	if err := p.follow([]*Module{m}, true); err != nil {
+		if err.Kind == InnerError {
+			p.fatal = err // the program ends
+		}
 		return nil, err
 	}
 	p.opened(m, flags, nil)

@@ -15,7 +15,7 @@ import (
 
 // CodecVersion is the version of the form that [Object.AppendBinary] writes, and
 // of what [ReadSymbols] reads of a file: it is raised whenever either changes.
-const CodecVersion = 3
+const CodecVersion = 4
 
 // maxWeight bounds what the symbols of a stored object come to, in bytes.
 const maxWeight = 256 << 20
@@ -72,7 +72,7 @@ func (o *Object) AppendBinary(b []byte) ([]byte, error) {
 	e.int(o.LoadEnd)
 	e.uint(o.TLSSize)
 	if l := o.Libc; l != nil {
-		e.uint(flags(l.Musl))
+		e.uint(flags(l.Musl, l.StackTunable))
 		e.string(l.Release)
 		e.strings(l.SystemDirs)
 	}
@@ -147,7 +147,7 @@ func (o *Object) UnmarshalBinary(b []byte) error {
 	r.TLSSize = d.uint(1<<64 - 1)
 	if libc {
 		r.Libc = &Libc{}
-		d.flags(&r.Libc.Musl)
+		d.flags(&r.Libc.Musl, &r.Libc.StackTunable)
 		r.Libc.Release = d.string()
 		r.Libc.SystemDirs = d.strings()
 	}

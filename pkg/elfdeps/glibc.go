@@ -92,11 +92,14 @@ func hwcapDirs(m elf.Machine, release int, env Env) []string {
 	if release <= 236 {
 		switch m {
 		case elf.EM_X86_64:
-			parts := []string{"tls/", env.platform(m) + "/"}
-			if env.avx512() {
+			parts := []string{"tls/", env.platform(m, release) + "/"}
+			if env.avx512(release) {
 				parts = append(parts, "avx512_1/")
 			}
-			dirs = append(dirs, powerSet(append(parts, "x86_64/"))...)
+			if release >= 227 { // HWCAP_X86_64
+				parts = append(parts, "x86_64/")
+			}
+			dirs = append(dirs, powerSet(parts)...)
 		case elf.EM_AARCH64:
 			dirs = append(dirs, "tls/aarch64/atomics/", "tls/aarch64/", "tls/atomics/", "tls/", "aarch64/atomics/", "aarch64/", "atomics/")
 		}
@@ -553,7 +556,7 @@ func (p *Process) expand(m *Module, s string) (string, bool) {
 		case "LIB":
 			b.WriteString(p.Loader.tokenLib)
 		case "PLATFORM":
-			b.WriteString(p.Loader.env.platform(p.Loader.machine))
+			b.WriteString(p.Loader.env.platform(p.Loader.machine, p.Loader.release))
 		default:
 			b.WriteByte('$')
 		}
@@ -675,6 +678,8 @@ func (p *Process) verify(full string) (*File, verdict) {
 		return nil, otherMachine(o)
 	case o.Type != elf.ET_DYN && o.Type != elf.ET_EXEC:
 		return fatal("only ET_DYN and ET_EXEC can be loaded", 0)
+	case o.Type == elf.ET_EXEC && l.release >= 220 && l.release <= 230 && !p.openExec:
+		return fatal("cannot dynamically load executable", 0) // later by who maps it
 	case o.Fault == "cannot read file data" || strings.HasPrefix(o.Fault, "ELF file's phentsize"):
 		return fatal(o.Fault, 0)
 	case l.release <= 235 && slices.Compare(o.MinKernel[:], l.env.Kernel[:]) > 0: // L41
@@ -722,6 +727,10 @@ func (p *Process) mapFile(full, name string, f *File, by *Module, dlopen bool, h
 	o := f.Object
 	fail := func(message string) (*Module, *Error) {
 		return nil, &Error{Name: name, Subject: name, Message: message, By: by}
+	}
+	if p.noLoading { // the file is not looked at any further
+		p.notLoaded = true
+		return fail("not loaded")
 	}
 	switch {
 	case o.Fault == faultUnaligned && p.Loader.release < 235:

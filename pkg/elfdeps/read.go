@@ -662,6 +662,7 @@ func libcFacts(b []byte) *Libc {
 	if c.Release == "" && c.SystemDirs == nil {
 		return nil
 	}
+	c.StackTunable = bytes.Contains(b, []byte("cannot enable executable stack as tunable requires"))
 	return c
 }
 
