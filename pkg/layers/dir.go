@@ -14,6 +14,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
 // openDir takes an unpacked root file system as an image of one layer, without
@@ -65,7 +67,7 @@ type fileStat struct {
 // readDir indexes a directory tree. What may not be read is kept as skipped or
 // with a fault.
 func readDir(ctx context.Context, root string, o *Options) (*Layer, error) {
-	b := newBuilder(o.keep, o.Extract)
+	b := newBuilder(o.keep, o.Extract, nil)
 	inodes := map[[2]uint64]int{}
 	var dev uint64
 	var files []*Entry
@@ -146,7 +148,7 @@ func (b *builder) readFiles(ctx context.Context, root string, files []*Entry) er
 	workers := min(runtime.GOMAXPROCS(0), dirReaders)
 	for w := range workers {
 		g.Go(func() error {
-			part := newBuilder(b.keep, b.extract) // its own count of kept bytes
+			part := newBuilder(b.keep, b.extract, new(elfdeps.Reader)) // its own count of kept bytes
 			for i := w; i < len(files); i += workers {
 				if err := ctx.Err(); err != nil {
 					return err
