@@ -56,6 +56,10 @@ func (t *tools) decompress(r skipReader, igzip string) (plain skipReader, done f
 			return nil, nothing, fmt.Errorf("decompressing zstd: %w", err)
 		}
 		c := pull(t.zstd)
+		var first zstd.Header // of the first frame: where it is empty, or no data, little is lost
+		if head, _ := r.Peek(zstd.HeaderMaxSize); first.Decode(head) == nil {
+			c.begin(func(b []byte) { hugePages(b, min(first.WindowSize, maxZstdWindow)) })
+		}
 		return c, func() { c.stop(); t.zstd.Reset(nil) }, nil
 	case bytes.HasPrefix(head, magicBzip2), bytes.HasPrefix(head, magicXz):
 		return nil, nothing, errors.New("is compressed with bzip2 or xz, which imgcheck does not read; store it as gzip or zstd")
@@ -86,6 +90,17 @@ func (c *chunks) more() (err error) {
 		c.part, err = c.next()
 	}
 	return err
+}
+
+// begin has the first part looked at when it comes.
+func (c *chunks) begin(look func([]byte)) {
+	next := c.next
+	c.next = func() ([]byte, error) {
+		c.next = next
+		b, err := next()
+		look(b)
+		return b, err
+	}
 }
 
 // Peek is what comes next: n bytes, less where they do not lie together.

@@ -137,6 +137,33 @@ func TestToolsGoOn(t *testing.T) {
 	}
 }
 
+// TestHugePages: memory keeps what it holds, whatever of it is asked for.
+func TestHugePages(t *testing.T) {
+	b := make([]byte, 9<<20)
+	for i := range b {
+		b[i] = byte(i >> 8)
+	}
+	want := bytes.Clone(b)
+	hugePages(nil, 8<<20)
+	for _, n := range []uint64{0, 1, 4 << 20, uint64(len(b)), 1<<64 - 1} {
+		hugePages(b, n)
+	}
+	if !bytes.Equal(b, want) {
+		t.Error("memory has changed")
+	}
+}
+
+// TestBegin: only the first part is looked at, and all parts come.
+func TestBegin(t *testing.T) {
+	c := ahead(bytes.NewReader(make([]byte, 3*aheadSize)))
+	defer c.stop()
+	looked := 0
+	c.begin(func(b []byte) { looked += len(b) })
+	if n, err := io.Copy(io.Discard, c); n != 3*aheadSize || err != nil || looked != aheadSize {
+		t.Errorf("%d bytes, %v, %d looked at", n, err, looked)
+	}
+}
+
 // TestChunks: reading, peeking and passing over in any order give the stream's
 // bytes at each place, and then its error, whoever makes the chunks.
 func TestChunks(t *testing.T) {
