@@ -123,7 +123,11 @@ func hookRun(c *cli.Context) error {
 		}
 	}
 	if failed > 0 {
-		fmt.Fprintf(c.App.ErrWriter, "imgcheck: the push is stopped: of the images that it concerns (%d), %d would fail. To push nonetheless: IMGCHECK_SKIP=1 git push\n", len(images), failed)
+		all := "the image"
+		if len(images) > 1 {
+			all = fmt.Sprintf("%d of the %d images", failed, len(images))
+		}
+		fmt.Fprintf(c.App.ErrWriter, "imgcheck: the push is stopped: %s that it concerns would fail; IMGCHECK_SKIP=1 git push pushes nonetheless\n", all)
 		return errFindings
 	}
 	return nil
@@ -148,6 +152,7 @@ func pushed(c *cli.Context) (remote string, updates []githook.Update, err error)
 
 // hookScan scans one image, and reports whether it stops the push.
 func hookScan(c *cli.Context, decided *decisions, im githook.Image) (bool, error) {
+	named := oneLine(fmt.Sprintf("%s (%s)", im.Ref, im.From))
 	o := &options{}
 	var err error
 	if o.failOn, err = severityNamed(decided.failOn(c)); err != nil {
@@ -168,14 +173,14 @@ func hookScan(c *cli.Context, decided *decisions, im githook.Image) (bool, error
 		if c.Context.Err() != nil {
 			return false, context.Cause(c.Context)
 		}
-		fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s (%s) could not be scanned, and does not stop the push: %s\n", im.Ref, im.From, oneLine(err.Error()))
+		fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s could not be scanned, and does not stop the push: %s\n", named, oneLine(err.Error()))
 		return false, nil
 	}
 	doc = decided.apply(doc)
 	if o.status(doc) == nil {
-		fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s (%s): nothing stops the push\n", im.Ref, im.From)
+		fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s: nothing stops the push\n", named)
 		return false, nil
 	}
-	fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s (%s):\n", im.Ref, im.From)
+	fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s:\n", named)
 	return true, report.Text(c.App.Writer, doc, fitted(c.App.Writer, report.Options{}))
 }

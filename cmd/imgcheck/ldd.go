@@ -41,6 +41,7 @@ func lddCommand() *cli.Command {
 			&cli.BoolFlag{Name: "search-hwcaps", Usage: "with --search, tell the hardware directories (glibc-hwcaps/…) too"},
 			&cli.StringSliceFlag{Name: "bindings", Usage: "tell who gets the `SYMBOL` from where in that process; may be repeated"},
 			&cli.BoolFlag{Name: "symbols", Aliases: []string{"r"}, Usage: "tell the references that nothing defines, as ldd -r does"},
+			&cli.BoolFlag{Name: "names", Usage: "tell the libraries whose names stand in the read-only data of a FILE that imports dlopen, and what dlopen would find"},
 			&cli.StringSliceFlag{Name: "env", Usage: "set `NAME=VALUE` and nothing of the image's environment; may be repeated"},
 			&cli.StringFlag{Name: "cwd", Usage: "the working `DIRECTORY`"},
 			&cli.IntFlag{Name: "uid", Usage: "run as the user with this `NUMBER`"},
@@ -81,6 +82,8 @@ func lddQuestion(c *cli.Context) error {
 			return fmt.Errorf("with --exe no file is looked at: to open %s in that process, say --arg dlopen=N:%s", c.Args().Get(1), c.Args().Get(1))
 		case c.Bool("all"):
 			return fmt.Errorf("--all looks at files, --exe at one process: say one of them")
+		case c.Bool("names"):
+			return fmt.Errorf("--names looks at files, --exe at one process: say one of them")
 		}
 		return nil
 	}
@@ -135,7 +138,7 @@ func lddFiles(c *cli.Context, img *layers.Image, fsys *layers.FS) error {
 		}
 		paths = []string{p}
 	}
-	files := ldd.Files{FS: fsys, Env: lddEnv(c, img), Symbols: c.Bool("symbols")}
+	files := ldd.Files{FS: fsys, Env: lddEnv(c, img), Symbols: c.Bool("symbols"), Names: c.Bool("names")}
 	out := c.App.Writer
 	for i, p := range paths {
 		if !strings.HasPrefix(p, "/") {
@@ -177,7 +180,7 @@ func lddFile(c *cli.Context, files *ldd.Files, out io.Writer, path string, more 
 
 // treeOptions say how a tree is drawn.
 func treeOptions(c *cli.Context) ldd.TreeOptions {
-	return ldd.TreeOptions{All: c.Bool("repeat"), Symbols: c.Bool("symbols"), Color: colored(c.App.Writer)}
+	return ldd.TreeOptions{All: c.Bool("repeat"), Symbols: c.Bool("symbols"), Names: c.Bool("names"), Color: colored(c.App.Writer)}
 }
 
 // dynamicFiles are the paths of the ELF files that a loader would take, sorted.

@@ -259,36 +259,31 @@ func (p *patching) run(ctx context.Context) error {
 	clean := 0
 	for _, img := range base.Images {
 		w, err := p.plan(ctx, img, sources)
-		var no errRefused
-		switch {
-		case errors.As(err, &no):
-			refused = no
+		if errors.As(err, new(errRefused)) {
+			refused = err
 			if len(base.Images) > 1 {
-				p.say(oneLine(fmt.Sprintf("%s stays as it is: %v", img.Platform.String(), no)))
+				p.say(oneLine(fmt.Sprintf("%s stays as it is: %v", img.Platform.String(), err)))
 			}
 			continue
-		case err != nil:
-			return err
-		case w == nil:
-			clean++
-			continue
 		}
-		if p.dry {
-			continue
-		}
-		if p.emit == "dockerfile" {
-			p.progress.pause()
-			fmt.Fprint(p.out, w.plan.Dockerfile())
-			continue
-		}
-		patched, err := p.apply(ctx, w)
 		if err != nil {
 			return err
 		}
-		done = append(done, patched)
+		if w == nil {
+			clean++
+			continue
+		}
+		patched, err := p.laid(ctx, w)
+		if err != nil {
+			return err
+		}
+		if patched != nil {
+			done = append(done, patched)
+		}
 	}
 	switch {
 	case len(done) > 0:
+		return p.published(ctx, base, done)
 	case refused != nil && (clean == 0 || len(base.Images) == 1):
 		return refused
 	case clean == len(base.Images):
@@ -297,10 +292,26 @@ func (p *patching) run(ctx context.Context) error {
 			what = "no finding that counts by the policy and"
 		}
 		p.say(fmt.Sprintf("nothing to do: %s has %s that is a warning or more", p.ref, what))
-		return nil
-	default:
-		return nil
 	}
+	return nil
+}
+
+// laid lays a plan over its image; nil where the plan is all that is asked for.
+func (p *patching) laid(ctx context.Context, w *work) (*patch.Patched, error) {
+	switch {
+	case p.dry:
+		return nil, nil
+	case p.emit == "dockerfile":
+		p.progress.pause()
+		fmt.Fprint(p.out, w.plan.Dockerfile())
+		return nil, nil
+	}
+	return p.apply(ctx, w)
+}
+
+// published puts patched images where they belong and prints what they are called
+// there.
+func (p *patching) published(ctx context.Context, base *patch.Base, done []*patch.Patched) (err error) {
 	if p.emit == "llb" {
 		return p.emitLLB(ctx, done)
 	}
@@ -509,7 +520,7 @@ func patchCommandFor(ref string, o layers.Options, p *fix.Plan) string {
 	if len(p.Steps) == 0 {
 		return ""
 	}
-	words := []string{"imgcheck patch", ref, "-t", target}
+	words := []string{"imgcheck patch", fix.Shell(ref), "-t", target}
 	for _, v := range o.Env {
 		words = append(words, "--env", fix.Shell(v))
 	}

@@ -88,6 +88,7 @@ type query struct {
 	newest  bool // dlsym: the newest version, not the oldest
 	from    *Module
 	blind   bool // an object was passed over whose symbols are not known
+	note    *relocation
 }
 
 func newQuery(from *Module, name string) *query {
@@ -119,7 +120,9 @@ func (p *Process) find(q *query, scopes []*scope) (*Module, record, *Error) {
 			}
 			if r := syms.record(i); !r.local() {
 				if r.bind() == stbUnique && q.kind != refCopy {
-					m, r = p.uniqueDefinition(q, m, r)
+					first := p.useUnique(string(q.name), m, r)
+					q.note.noteUnique(q, scopes, m, r, first)
+					m, r = first.m, first.r
 				}
 				return m, r, nil
 			}
@@ -140,17 +143,18 @@ func (p *Process) resolve(q *query, rec record, scopes []*scope) (*Module, recor
 
 const stbUnique = elf.SymBind(10) // STB_GNU_UNIQUE
 
-// uniqueDefinition gives the first definition of a unique symbol that was ever
-// used (do_lookup_unique).
-func (p *Process) uniqueDefinition(q *query, m *Module, r record) (*Module, record) {
-	if first := p.unique[string(q.name)]; first != nil && slices.Contains(p.Objects, first.m) {
-		return first.m, first.r
+// useUnique gives the first definition of a unique symbol that was ever used, m's
+// where none was (do_lookup_unique).
+func (p *Process) useUnique(name string, m *Module, r record) *definition {
+	if first := p.unique[name]; first != nil && slices.Contains(p.Objects, first.m) {
+		return first
 	}
 	if p.unique == nil {
 		p.unique = map[string]*definition{}
 	}
-	p.unique[string(q.name)] = &definition{m, r}
-	return m, r
+	d := &definition{m, r}
+	p.unique[name] = d
+	return d
 }
 
 type definition struct {
@@ -174,6 +178,7 @@ func (p *Process) match(q *query, m *Module, s *Symbols) (int, *Error) {
 			return true // the address that a program gives a function is none to call
 		case q.version != nil:
 			if s.Versions == nil { // L47
+				q.note.noteOther()
 				if p.Loader.release < 241 && q.version.File != "" && m.answers(q.version.File) {
 					err = &Error{
 						Name: string(q.name), By: q.from, Kind: InnerError,
@@ -392,18 +397,31 @@ func (p *Process) bind(m *Module, flags Flags) *Error {
 // relocate is _dl_relocate_object: the references that are bound at load, and
 // without lazy those to functions as well.
 func (p *Process) relocate(m *Module, scopes []*scope, lazy bool) *Error {
-	s := m.symbols()
-	if s == nil {
+	held := m.Object.Symbols
+	if held == nil {
 		return nil
 	}
-	if s.StaticTLS {
+	key, keyed := p.bindKey(m, scopes, lazy)
+	var known, note *relocation
+	if keyed {
+		known, note = held.known(key), new(relocation)
+	}
+	if known == nil && m.symbols() == nil {
+		return nil
+	}
+	if held.StaticTLS {
 		if err := p.staticTLS(m, m); err != nil {
 			return err
 		}
 	}
+	if known != nil && known.repeat(p, scopes) {
+		m.link.lazy = lazy && !held.BindNow
+		return nil
+	}
+	s := m.symbols()
 	var failed *Error
 	one := func(r ref) bool {
-		failed = p.reference(m, s, r, scopes)
+		failed = p.reference(m, s, r, scopes, note)
 		return failed == nil
 	}
 	if !s.each(s.Refs, one) {
@@ -412,6 +430,9 @@ func (p *Process) relocate(m *Module, scopes []*scope, lazy bool) *Error {
 	m.link.lazy = lazy && !s.BindNow
 	if !m.link.lazy {
 		s.each(s.Calls, one)
+	}
+	if failed == nil && keyed {
+		held.remember(key, note)
 	}
 	return failed
 }
@@ -427,15 +448,22 @@ func queryOf(m *Module, s *Symbols, r ref) (*query, record) {
 	return &query{name: name, hash: gnuHash(name), version: s.version(rec), kind: r.kind(), from: m}, rec
 }
 
-// reference binds one reference (elf_machine_rela).
-func (p *Process) reference(m *Module, s *Symbols, r ref, scopes []*scope) *Error {
+// reference binds one reference (elf_machine_rela), and notes what of that is more
+// than a look-up.
+func (p *Process) reference(m *Module, s *Symbols, r ref, scopes []*scope, note *relocation) *Error {
 	q, rec := queryOf(m, s, r)
 	if q == nil {
 		return nil
 	}
+	q.note = note
 	to, def, err := p.resolve(q, rec, scopes)
+	resolver := to != nil && def.typ() == elf.STT_GNU_IFUNC && to != m && def.bits&symUndef == 0
+	if resolver && to.link.bound {
+		note.noteReady(scopes, to)
+	}
 	switch {
 	case err != nil:
+		note.noteOther()
 		if q.blind {
 			return nil
 		}
@@ -444,7 +472,8 @@ func (p *Process) reference(m *Module, s *Symbols, r ref, scopes []*scope) *Erro
 		return nil // L50; or it may be in what could not be looked at
 	case to == nil:
 		return p.undefined(q)
-	case def.typ() == elf.STT_GNU_IFUNC && to != m && !to.link.bound && def.bits&symUndef == 0: // L57
+	case resolver && !to.link.bound: // L57
+		note.noteOther()
 		if to.Main {
 			return &Error{
 				Name: string(q.name), By: m, Kind: InnerError,
@@ -453,8 +482,10 @@ func (p *Process) reference(m *Module, s *Symbols, r ref, scopes []*scope) *Erro
 		}
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%s: Relink `%s' with `%s' for IFUNC symbol `%s'", p.argv0, m.Path, to.Path, q.name))
 	case q.kind == refCopy && def.size > rec.size:
+		note.noteOther()
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%s: Symbol `%s' has different size in shared object, consider re-linking", p.argv0, q.name))
-	case q.kind == refTLS:
+	case q.kind == refTLS && p.dlopening:
+		note.noteOther()
 		return p.staticTLS(m, to)
 	}
 	return nil

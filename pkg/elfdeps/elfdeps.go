@@ -58,6 +58,9 @@ type Object struct {
 	VersionFault string `json:",omitempty"`
 
 	Dlopen []DlopenNote `json:",omitempty"` // .note.dlopen
+	// Named are set by [ReadSymbols] for an object that imports what opens a
+	// library by its name.
+	Named *Named `json:",omitempty"`
 
 	Stack     Stack     `json:",omitempty"` // what PT_GNU_STACK says
 	ISANeeded uint32    `json:",omitempty"` // GNU_PROPERTY_X86_ISA_1_NEEDED

@@ -150,12 +150,17 @@ func (p *Process) requestGlibc(name string, by *Module, dlopen bool) (*Module, *
 			err.Message, err.Errno = "wrong ELF class: "+s.otherClass, 0
 		}
 	}
-	err.By = by
-	// Failures are few, searches are many: only a failed one is gone through
-	// again to write down its steps.
-	again := search{p: p, name: name, by: by, record: true}
-	again.run(dlopen)
-	err.Steps = again.steps
+	err.By, err.Steps = by, s.steps
+	if s.steps == nil {
+		// Failures are few, searches are many: only a failed one is gone through
+		// again to write down its steps.
+		again := search{p: p, name: name, by: by, record: true}
+		again.run(dlopen)
+		err.Steps = again.steps
+		if s.firm && err.miss && s.shared() {
+			l.searched.put(name, &found{missing: s.missing, noCache: s.noCache, last: s.last, otherClass: s.otherClass, steps: again.steps})
+		}
+	}
 	return nil, err
 }
 
@@ -197,6 +202,7 @@ type search struct {
 	steps      []Step
 	otherClass string // a candidate of the other ELF class was passed over
 	last       syscall.Errno
+	firm       bool     // last hangs on nothing that the process has looked for before
 	missing    []string // directories that are not there
 	noCache    bool     // it came to ld.so.cache, and there is none
 }
@@ -204,9 +210,14 @@ type search struct {
 // found is what a search came to that hangs on nothing but the name.
 type found struct {
 	full, how string
-	file      *File
+	file      *File    // nil: it was not found
 	missing   []string // directories that it has looked for
 	noCache   bool     // and for ld.so.cache, which is not there either
+
+	// Of one that was not found.
+	last       syscall.Errno
+	otherClass string
+	steps      []Step
 }
 
 // shared reports whether a search hangs on nothing but the name: whoever asks for
@@ -235,12 +246,16 @@ func (s *search) run(dlopen bool) (*Module, *Error) {
 				s.p.gone[dir] = true
 			}
 			s.p.cacheTried = s.p.cacheTried || known.noCache
+			if known.file == nil {
+				s.last, s.otherClass, s.steps = known.last, known.otherClass, known.steps
+				return nil, nil
+			}
 			return s.p.mapFile(known.full, s.name, known.file, s.by, dlopen, known.how)
 		}
 	}
 	take := func(full string, f *File, how string) (*Module, *Error) {
 		if shared {
-			l.searched.put(s.name, &found{full, how, f, s.missing, s.noCache})
+			l.searched.put(s.name, &found{full: full, how: how, file: f, missing: s.missing, noCache: s.noCache})
 		}
 		return s.p.mapFile(full, s.name, f, s.by, dlopen, how)
 	}
@@ -257,7 +272,7 @@ func (s *search) run(dlopen bool) (*Module, *Error) {
 	if s.p.secure && s.p.preloading {
 		// Not for a preload of a program in secure mode.
 	} else if l.noCache {
-		s.noCache = true
+		s.noCache, s.firm = true, false
 		if !s.p.cacheTried { // the errno of opening it stays; it is tried once
 			s.p.cacheTried, s.last = true, syscall.ENOENT
 		}
@@ -337,7 +352,7 @@ func (s *search) walk(list dirList) (string, *File, *Error) {
 	for _, dir := range list.dirs {
 		if !s.p.isDir(dir) {
 			s.note(list.source, dir, verdict{kind: vSkip, errno: syscall.ENOENT, text: "no such directory"})
-			s.missing = append(s.missing, dir)
+			s.missing, s.firm = append(s.missing, dir), false
 			if !s.p.gone[dir] { // it is looked for once
 				s.p.gone[dir] = true
 				s.last = syscall.ENOENT
@@ -382,7 +397,7 @@ func stops(no syscall.Errno, release int) bool {
 }
 
 func (s *search) skipped(v verdict) {
-	s.last = v.errno
+	s.last, s.firm = v.errno, true
 	if v.otherClass != "" {
 		s.otherClass = v.otherClass
 	}

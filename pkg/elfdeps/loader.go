@@ -262,10 +262,13 @@ func (l *Loader) Trace(exe string) (*Process, error) { return l.start(exe, true)
 // that brings nothing along.
 func (l *Loader) Bare() *Process {
 	p := l.process(true)
-	p.add(&Module{Object: &Object{Type: elf.ET_DYN, Dynamic: true, Stack: StackNoExec, Symbols: new(Symbols)}, Main: true})
+	p.add(&Module{Object: &Object{Type: elf.ET_DYN, Dynamic: true, Stack: StackNoExec, Symbols: noSymbols}, Main: true})
 	p.addLoader()
 	return p
 }
+
+// noSymbols are those of a program that brings nothing.
+var noSymbols = new(Symbols)
 
 func (l *Loader) start(exe string, trace bool) (*Process, error) {
 	p := l.process(trace)

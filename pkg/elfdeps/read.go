@@ -103,6 +103,7 @@ type reader struct {
 	wantsSymbols bool
 	sym          *symbolReader // nil unless symbols are wanted
 	guess        *guess
+	named        *named
 }
 
 // segment is one program header.
@@ -274,6 +275,7 @@ func (p *reader) programHeaders(b []byte) {
 	}
 	o.Dynamic = true
 	p.startGuess()
+	p.startNamed()
 	if dynamic.filesz > maxDynamic {
 		p.unread("dynamic section", fmt.Errorf("is %d bytes long, more than the %d that are read", dynamic.filesz, maxDynamic))
 		return
@@ -414,6 +416,7 @@ func (p *reader) finish() {
 		p.versionDefs()
 	}
 	p.symbols()
+	p.finishNamed()
 	if p.mayBeLibc() {
 		if b, err := p.w.at(0, p.w.size); err == nil {
 			o.Libc = libcFacts(b)

@@ -8,8 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/internal/wrap"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
@@ -39,19 +39,19 @@ func (r *Result) Text(w io.Writer, width int) error {
 			if i == 0 {
 				fmt.Fprintln(b, "The nearest that it knows, which are no answers:")
 			}
-			fmt.Fprintf(b, "  %s\n", clean(n))
+			fmt.Fprintf(b, "  %s\n", plain.Text(n))
 		}
 		fmt.Fprintln(b, "Give the line that names the error, a traceback's last, or the whole log; or ask the image: imgcheck scan IMAGE")
 		return b.Flush()
 	}
 	if r.Image != "" && len(r.Answers[0].InImage) == 0 {
-		fmt.Fprintf(b, "%s shows none of these:\n", clean(r.Image))
+		fmt.Fprintf(b, "%s shows none of these:\n", plain.Text(r.Image))
 	}
 	for i, a := range r.Answers {
 		if i == 1 {
 			fmt.Fprintln(b, "It may also be:")
 		}
-		title := wrap.Words(fmt.Sprintf("%s: %s [%s]", a.Confidence, clean(a.Title), a.Case), max(0, width-2))
+		title := wrap.Words(fmt.Sprintf("%s: %s [%s]", a.Confidence, plain.Text(a.Title), a.Case), max(0, width-2))
 		fmt.Fprintln(b, strings.Join(title, "\n  "))
 		if i == 0 || a.Line != r.Answers[0].Line {
 			b.field(fmt.Sprintf("line %d", a.Line), a.Text)
@@ -99,7 +99,7 @@ func (p *printer) field(label, value string) {
 		return
 	}
 	const indent = 13
-	lines := wrap.Words(clean(value), max(0, p.width-indent))
+	lines := wrap.Words(plain.Text(value), max(0, p.width-indent))
 	fmt.Fprintf(p, "  %-10s %s\n", label, strings.Join(lines, "\n"+strings.Repeat(" ", indent)))
 }
 
@@ -110,19 +110,6 @@ func (p *printer) list(label string, values []string) {
 		}
 		p.field(label, v)
 	}
-}
-
-// clean makes text of a log safe for a terminal: no control characters.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t':
-			return ' '
-		case unicode.IsControl(r):
-			return '\uFFFD'
-		}
-		return r
-	}, s)
 }
 
 // Page is what the packs say of a case, as Markdown; empty when there is none of

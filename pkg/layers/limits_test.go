@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
 // peak is the most memory that the heap held while f ran, in bytes over what it
@@ -211,6 +214,42 @@ func TestNamesAreSafeToPrint(t *testing.T) {
 }
 
 // What may be kept has a limit, and what is over it is told.
+// Every text of an object counts towards what is kept of a layer, but for its
+// symbols, which are bounded by themselves.
+func TestWeightCountsEveryText(t *testing.T) {
+	const text = 1000
+	var fill func(v reflect.Value)
+	texts := 0
+	fill = func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.String:
+			v.SetString(strings.Repeat("x", text))
+			texts++
+		case reflect.Pointer:
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(v.Elem())
+		case reflect.Slice:
+			v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+			fill(v.Index(0))
+			fill(v.Index(1))
+		case reflect.Struct:
+			for i := range v.NumField() {
+				fill(v.Field(i))
+			}
+		}
+	}
+	for i, f := range reflect.VisibleFields(reflect.TypeFor[elfdeps.Object]()) {
+		if f.Name == "Symbols" {
+			continue
+		}
+		o, had := &elfdeps.Object{}, texts
+		fill(reflect.ValueOf(o).Elem().Field(i))
+		if least := int64(texts-had) * text; weight(o) < least {
+			t.Errorf("%s holds %d bytes and weighs %d", f.Name, least, weight(o))
+		}
+	}
+}
+
 func TestKeptLimit(t *testing.T) {
 	var entries []tarEntry
 	before := maxKeptLayer

@@ -678,8 +678,23 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 
 // weight is about how many bytes an object holds.
 func weight(o *elfdeps.Object) int64 {
-	n := len(o.Interp) + len(o.Soname)
-	for _, list := range [][]string{o.Needed, o.Auxiliary, o.Filter, o.VersionDefs} {
+	n := len(o.Interp) + len(o.Soname) + len(o.Fault) + len(o.VersionFault)
+	lists := [][]string{o.Needed, o.Auxiliary, o.Filter, o.VersionDefs}
+	if o.Named != nil {
+		lists = append(lists, o.Named.Names)
+	}
+	if o.Libc != nil {
+		n += len(o.Libc.Release)
+		lists = append(lists, o.Libc.SystemDirs)
+	}
+	for _, u := range o.Unread {
+		n += 32 + len(u.What) + len(u.Why)
+	}
+	for _, d := range o.Dlopen {
+		n += 72 + len(d.Feature) + len(d.Description) + len(d.Priority)
+		lists = append(lists, d.Soname)
+	}
+	for _, list := range lists {
 		for _, s := range list {
 			n += 16 + len(s)
 		}
@@ -743,16 +758,22 @@ func shebang(b []byte) string {
 
 // layer lists what was collected.
 func (b *builder) layer() *Layer {
-	l := &Layer{Entries: make([]*Entry, 0, b.items), Skipped: b.skipped}
+	l := &Layer{Entries: make([]*Entry, 0, b.items)}
 	b.list(l, b.root)
-	slices.SortFunc(l.Entries, func(a, b *Entry) int { return strings.Compare(a.Path, b.Path) })
+	b.finish(l)
 	l.linkBack()
 	slices.Sort(l.Whiteouts)
 	slices.Sort(l.Opaque)
+	return l
+}
+
+// finish puts the entries in order, and adds what was skipped.
+func (b *builder) finish(l *Layer) {
+	slices.SortFunc(l.Entries, func(a, b *Entry) int { return strings.Compare(a.Path, b.Path) })
+	l.Skipped = b.skipped
 	if more := b.skips - len(b.skipped); more > 0 {
 		l.Skipped = append(l.Skipped, Skip{"", fmt.Sprintf("%d more entries", more)})
 	}
-	return l
 }
 
 // linkBack gives hard links that stand before their target in the tar the file

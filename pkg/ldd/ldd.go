@@ -153,6 +153,9 @@ type File struct {
 	Unresolved *[]string `json:"unresolved,omitempty"`
 	// Unknown are objects whose symbols could not be read.
 	Unknown []string `json:"unknown,omitempty"`
+	// Named are the libraries that it may open by a name in its read-only data, when
+	// they are asked for and it imports dlopen.
+	Named *Named `json:"named,omitempty"`
 }
 
 // begun is a run whose program has been started as far as it comes.
@@ -449,6 +452,8 @@ type Files struct {
 	Env elfdeps.Env
 	// Symbols asks for unresolved references.
 	Symbols bool
+	// Names asks for what the files may open by a name in their read-only data.
+	Names bool
 	// Interps are tried for a library, which names no interpreter.
 	Interps []string
 
@@ -489,17 +494,20 @@ func (f *Files) Look(path string) (*File, error) {
 	}
 	file := &File{Path: path, Trace: *traceView(p)}
 	if f.Symbols && (file.Trace.Exit == 0 || p.Loader.Libc.Musl) {
-		lines := UnresolvedLines(p)
+		lines := unresolvedLines(p)
 		file.Unresolved = &lines
 		for _, m := range p.Unknown() {
 			file.Unknown = append(file.Unknown, m.String())
 		}
 	}
+	if f.Names {
+		file.Named = NamedLibraries(p)
+	}
 	return file, nil
 }
 
-// UnresolvedLines are what ldd -r prints below the libraries.
-func UnresolvedLines(p *elfdeps.Process) []string {
+// unresolvedLines are what ldd -r prints below the libraries.
+func unresolvedLines(p *elfdeps.Process) []string {
 	lines := []string{}
 	for _, u := range p.Unresolved(nil) {
 		lines = append(lines, u.String())

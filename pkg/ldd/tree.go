@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
@@ -17,6 +17,8 @@ type TreeOptions struct {
 	All bool
 	// Symbols tells the references that nothing defines below the tree.
 	Symbols bool
+	// Names tells below it what the program may open by a name in its read-only data.
+	Names bool
 	// Color allows escape sequences.
 	Color bool
 }
@@ -27,6 +29,9 @@ type TreeOptions struct {
 func Tree(w io.Writer, p *elfdeps.Process, title string, o TreeOptions) error {
 	t := newTree(w, o)
 	t.draw(p, title)
+	if o.Names {
+		t.named(p)
+	}
 	if st := p.Stderr(); p.Status() != 0 && len(st) > 0 && !p.Loader.Libc.Musl {
 		t.fault(st[len(st)-1])
 	}
@@ -66,7 +71,7 @@ func Draw(w io.Writer, fsys elfdeps.FS, r Run, o TreeOptions) error {
 	}
 	if run.loader != nil {
 		for _, doubt := range slices.Sorted(slices.Values(run.loader.Doubts)) {
-			fmt.Fprintf(t.w, "assumed: %s\n", doubt)
+			fmt.Fprintf(t.w, "assumed: %s\n", plain.Text(doubt))
 		}
 	}
 	return t.w.Flush()
@@ -106,7 +111,7 @@ func (t *tree) draw(p *elfdeps.Process, title string) {
 	t.drawn[main] = true
 	t.children(main, "")
 	if t.o.Symbols {
-		for _, line := range UnresolvedLines(p) {
+		for _, line := range unresolvedLines(p) {
 			t.fault(line)
 		}
 	}
@@ -122,7 +127,9 @@ func (t *tree) remember(p *elfdeps.Process) {
 	}
 }
 
-func (t *tree) static(title string) { fmt.Fprintf(t.w, "%s\n    statically linked\n", title) }
+func (t *tree) static(title string) {
+	fmt.Fprintf(t.w, "%s\n    statically linked\n", plain.Text(title))
+}
 
 func (t *tree) fault(line string) { fmt.Fprintln(t.w, t.paint("31", line)) }
 
@@ -148,11 +155,11 @@ func (t *tree) actions(p *elfdeps.Process, r Run) {
 		var e *elfdeps.Error
 		switch {
 		case d.in != nil:
-			fmt.Fprintf(t.w, "%s%s\n", title, d.in)
+			fmt.Fprintf(t.w, "%s%s\n", title, plain.Text(d.in.String()))
 		case d.opened != nil && t.drawn[d.opened]:
 			fmt.Fprintf(t.w, "%s%s\n", title, t.paint("2", "(loaded already: "+d.opened.String()+")"))
 		case d.opened != nil:
-			fmt.Fprintf(t.w, "%s%s %s\n", title, d.opened, t.paint("2", "["+d.opened.How+"]"))
+			fmt.Fprintf(t.w, "%s%s %s\n", title, plain.Text(d.opened.String()), t.paint("2", "["+d.opened.How+"]"))
 			t.drawn[d.opened] = true
 			t.children(d.opened, "")
 		default:
@@ -173,7 +180,7 @@ func (t *tree) actions(p *elfdeps.Process, r Run) {
 			if b.Version != "" {
 				name += "@" + b.Version
 			}
-			fmt.Fprintf(t.w, "  %s gets %s from %s\n", b.From, name, b.To)
+			fmt.Fprintf(t.w, "  %s gets %s from %s\n", plain.Text(b.From), plain.Text(name), plain.Text(b.To))
 		}
 	}
 }
@@ -183,12 +190,15 @@ func (t *tree) searches(list []Search) {
 	for _, s := range list {
 		fmt.Fprintf(t.w, "\n%s\n", t.paint("1", "search for "+s.Name))
 		for _, step := range s.Steps {
-			fmt.Fprintf(t.w, "  %s\n", step)
+			fmt.Fprintf(t.w, "  %s\n", plain.Text(step))
 		}
 	}
 }
 
+// paint colours a text, or leaves it; of an image's text nothing acts on the
+// terminal.
 func (t *tree) paint(code, s string) string {
+	s = plain.Text(s)
 	if !t.o.Color {
 		return s
 	}
@@ -213,7 +223,7 @@ func (t *tree) children(m *elfdeps.Module, indent string) {
 		case b.m == nil:
 			t.missed(m, b.name, indent+edge, indent+more)
 		case b.seen:
-			fmt.Fprintf(t.w, "%s%s %s\n", indent+edge, b.name, t.paint("2", "(loaded already: "+b.m.String()+")"))
+			fmt.Fprintf(t.w, "%s%s %s\n", indent+edge, plain.Text(b.name), t.paint("2", "(loaded already: "+b.m.String()+")"))
 		default:
 			t.found(b, indent+edge)
 			t.children(b.m, indent+more)
@@ -248,20 +258,20 @@ func (t *tree) found(b branch, lead string) {
 	if b.m.Path != b.name {
 		text += " => " + b.m.Path
 	}
-	fmt.Fprintf(t.w, "%s%s %s\n", lead, text, t.paint("2", "["+b.m.How+"]"))
+	fmt.Fprintf(t.w, "%s%s %s\n", lead, plain.Text(text), t.paint("2", "["+b.m.How+"]"))
 }
 
 func (t *tree) missed(by *elfdeps.Module, name, lead, indent string) {
 	e := t.misses[miss{by, name}]
 	if e == nil {
-		fmt.Fprintf(t.w, "%s%s => %s\n", lead, name, t.paint("1;31", "not found"))
+		fmt.Fprintf(t.w, "%s%s => %s\n", lead, plain.Text(name), t.paint("1;31", "not found"))
 		return
 	}
 	text := "not found"
 	if !e.Missing() {
 		text = e.Error()
 	}
-	fmt.Fprintf(t.w, "%s%s => %s\n", lead, name, t.paint("1;31", text))
+	fmt.Fprintf(t.w, "%s%s => %s\n", lead, plain.Text(name), t.paint("1;31", text))
 	t.steps(e, indent)
 }
 
@@ -274,7 +284,7 @@ func (t *tree) steps(e *elfdeps.Error, indent string) {
 			if c.Result != "" {
 				line += " (" + c.Result + ")"
 			}
-			fmt.Fprintf(t.w, "%s    %s\n", indent, t.paint("2", strings.ReplaceAll(line, "\n", "?")))
+			fmt.Fprintf(t.w, "%s    %s\n", indent, t.paint("2", line))
 		}
 	}
 }

@@ -42,7 +42,7 @@ type stepOf struct {
 // replay's.
 func (w *world) modulesLost() []Finding {
 	var list []Finding
-	w.eachWheel(func(p *inventory.Python, pkg *inventory.Package) {
+	for p, pkg := range w.eachWheel() {
 		var lost []lostModule
 		for _, file := range slices.Sorted(maps.Keys(pkg.Files)) {
 			if m, ok := w.lost(pkg.Dir, file, pkg.Files[file]); ok {
@@ -52,7 +52,7 @@ func (w *world) modulesLost() []Finding {
 		if len(lost) > 0 {
 			list = append(list, w.modulesFinding(pkg, w.version(p, pkg), lost))
 		}
-	})
+	}
 	return list
 }
 

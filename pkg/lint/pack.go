@@ -144,6 +144,9 @@ type Step struct {
 	// that it opens by their full path before this one; when one cannot be loaded, the
 	// step fails.
 	Preload []string `yaml:"preload"`
+	// Optional are such patterns of files that it opens before those, and does
+	// without.
+	Optional []string `yaml:"optional"`
 	// Unusable is how it reads when it is the file's own fault: {path} is the file.
 	Unusable string `yaml:"unusable"`
 	// Feature: the framework goes on without it when it fails.
@@ -273,7 +276,7 @@ type Need struct {
 	// Any are what serves, one is enough: patterns of files, absolute or below the
 	// directory of packages; $NAME and what may follow it, where the image sets that
 	// variable; command:NAME, a program on PATH; name:NAME, an ELF file anywhere; dist:NAME,
-	// a distribution beside.
+	// a distribution beside; gone:NAME, a variable that names a directory which is not there.
 	Any      []string `yaml:"any"`
 	Severity Severity `yaml:"severity"`
 	Message  string   `yaml:"message"`

@@ -36,7 +36,7 @@ func (f *Framework) validate() error {
 		if err := validVersions(s.Versions); err != nil {
 			return fmt.Errorf("step %q: %w", s.Open, err)
 		}
-		all = slices.Concat(all, []string{s.Open}, s.Preload)
+		all = slices.Concat(all, []string{s.Open}, s.Optional, s.Preload)
 	}
 	for _, h := range f.Helped {
 		if h.Why == "" || (h.Framework == "") == (len(h.Files) == 0) {

@@ -325,7 +325,7 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 			}
 			severity, effect, text = cmp.Or(u.Severity, severity), cmp.Or(u.Effect, effect), cmp.Or(u.Error, text)
 			also = u.Also
-			optional = optional || u.Optional
+			optional = optional && u.Effect == "" || u.Optional
 		}
 	}
 	if len(names) == 0 {

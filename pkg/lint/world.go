@@ -571,7 +571,7 @@ func (w *world) load(in *install) {
 		}
 	}
 	for _, s := range in.steps() {
-		for _, g := range s.Preload {
+		for _, g := range slices.Concat(s.Optional, s.Preload) {
 			in.opens = append(in.opens, w.glob(in.site, g)...)
 		}
 	}
@@ -719,9 +719,12 @@ func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure 
 // preloadStep opens what a step opens by full path before its own files, and tells
 // the first that cannot be: the step ends there.
 func (w *world) preloadStep(p *elfdeps.Process, in *install, s Step) *failure {
-	for _, pattern := range s.Preload {
+	for i, pattern := range slices.Concat(s.Optional, s.Preload) {
 		for _, file := range w.glob(in.site, pattern) {
 			misses := w.openPath(p, file)
+			if i < len(s.Optional) { // what is cut off ends the process all the same
+				misses = slices.DeleteFunc(misses, func(e *elfdeps.Error) bool { return e.Kind != elfdeps.CutError })
+			}
 			if len(misses) == 0 {
 				continue
 			}

@@ -418,10 +418,25 @@ func TestMarkdown(t *testing.T) {
 				t.Errorf("control character %q", bad)
 			}
 		}
+		fence := "" // of the block that is open
 		for line := range strings.Lines(text) {
+			bare := strings.TrimSuffix(line, "\n")
+			switch {
+			case fence != "" && bare == fence:
+				fence = ""
+				continue
+			case fence != "":
+				continue
+			case strings.HasPrefix(line, "```") && strings.Trim(bare, "`") == "sh":
+				fence = strings.TrimSuffix(bare, "sh")
+				continue
+			}
 			if prose := outsideCode(line); strings.Contains(prose, "<img") || strings.Contains(prose, "@you") || strings.Contains(prose, "[a](") {
 				t.Errorf("markup of the image counts in %q", line)
 			}
+		}
+		if fence != "" {
+			t.Errorf("a block of %s is open at the end", fence)
 		}
 	})
 }

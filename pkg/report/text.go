@@ -7,9 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/internal/wrap"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/lint"
@@ -450,22 +450,8 @@ func count(n int) string {
 	return s
 }
 
-// clean makes text from an image safe for a terminal: one line, no control
-// characters, valid UTF-8.
-func clean(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) }) {
-		return s
-	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case unicode.IsControl(r):
-			return '�'
-		}
-		return r
-	}, s)
-}
+// clean is what each text of an image goes through.
+func clean(s string) string { return plain.Text(s) }
 
 func shorten(s string, n int) string {
 	s = strings.Join(strings.Fields(s), " ")

@@ -156,7 +156,7 @@ func (g *generator) variables(f *Fault) {
 		f.Env[name] = g.one([]string{"/opt/nothing", "/usr/local/cuda-12.4", "/usr/local/cuda", ""})
 		f.Name += ", " + name + "=" + f.Env[name]
 	case 5:
-		name := g.one([]string{"LD_BIND_NOW=1", "PYTHONNOUSERSITE=1", "PATH=/usr/bin:/bin", "PYTHONPATH=/usr/lib/python3/dist-packages", "LD_LIBRARY_PATH=", "PYTHONHOME=/opt/torch/.venv", "CUDA_VISIBLE_DEVICES=0", "CUDA_VISIBLE_DEVICES=", "CUDA_VISIBLE_DEVICES=7"})
+		name := g.one([]string{"LD_BIND_NOW=1", "PYTHONNOUSERSITE=1", "PATH=/usr/bin:/bin", "PYTHONPATH=/usr/lib/python3/dist-packages", "LD_LIBRARY_PATH=", "PYTHONHOME=/opt/torch/.venv", "CUDA_VISIBLE_DEVICES=0", "CUDA_VISIBLE_DEVICES="})
 		k, v, _ := strings.Cut(name, "=")
 		f.Env[k] = v
 		f.Name += ", " + name
