@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
@@ -55,10 +56,16 @@ func collect(percent int) {
 const roomToJudge = 48 << 20
 
 // judging lets the heap grow by roomToJudge, or by a quarter where that is more.
+// What the layers were read with is not used any more: where it is much, it is the
+// room.
 func judging() {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	collect(int(max(25, min(400, roomToJudge*100/max(1, live[0].Value.Uint64())))))
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}}
+	metrics.Read(heap)
+	if heap[0].Value.Uint64() > roomToJudge {
+		runtime.GC()
+		metrics.Read(heap)
+	}
+	collect(int(max(25, min(400, roomToJudge*100/max(1, heap[1].Value.Uint64())))))
 }
 
 // errFindings ends a command that worked and found something.

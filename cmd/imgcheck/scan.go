@@ -13,6 +13,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
 	"github.com/imgcheck/imgcheck/pkg/fix"
@@ -98,11 +99,7 @@ func scanWith(ctx context.Context, ref string, o layers.Options, plan planning, 
 	if doc := kept.load(img); doc != nil {
 		return known(doc, ref, o), nil
 	}
-	packs, err := lint.LoadPacks(files...)
-	if err != nil {
-		return nil, err
-	}
-	fsys, err := img.Index(ctx)
+	packs, fsys, err := readBoth(ctx, img, files)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +121,24 @@ func scanWith(ctx context.Context, ref string, o layers.Options, plan planning, 
 		o.Note(-1, err.Error())
 	}
 	return known(doc, ref, o), nil
+}
+
+// readBoth reads the packs beside the image's layers. What is wrong with a pack is told
+// first, whatever else is wrong, and ends the reading.
+func readBoth(ctx context.Context, img *layers.Image, files []fs.FS) (packs *lint.Packs, fsys *layers.FS, err error) {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		packs, err = lint.LoadPacks(files...)
+		return err
+	})
+	fsys, err = img.Index(ctx)
+	if wrong := g.Wait(); wrong != nil {
+		err = wrong
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return packs, fsys, nil
 }
 
 // counted reports whether a finding counts, and is a warning or more.

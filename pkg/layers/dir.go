@@ -13,6 +13,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
 // openDir takes an unpacked root file system as an image of one layer, without
@@ -64,7 +66,7 @@ type fileStat struct {
 // readDir indexes a directory tree. What may not be read is kept as skipped or
 // with a fault.
 func readDir(ctx context.Context, root string, o *Options) (*Layer, error) {
-	b := newBuilder(o.keep, o.Extract)
+	b := newBuilder(o.keep, o.Extract, nil)
 	l := &Layer{}
 	var at []inode // of each entry
 	var dev uint64
@@ -163,7 +165,7 @@ func (b *builder) readFiles(ctx context.Context, root string, list []*Entry) err
 	workers := min(runtime.GOMAXPROCS(0), dirReaders)
 	for w := range workers {
 		g.Go(func() error {
-			part := newBuilder(b.keep, b.extract) // its own count of kept bytes
+			part := newBuilder(b.keep, b.extract, new(elfdeps.Reader)) // its own count of kept bytes
 			for i := w; i < len(list); i += workers {
 				if err := ctx.Err(); err != nil {
 					return err

@@ -16,9 +16,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
@@ -107,11 +108,19 @@ type Skip struct {
 // that a digest over it can be verified. keep tells the files whose bytes are
 // to be kept.
 func ReadLayer(r io.Reader, keep func(name string, size int64) bool) (*Layer, error) {
-	return readLayer(r, keep, nil)
+	return new(tools).readLayer(r, keep, nil)
 }
 
-func readLayer(r io.Reader, keep keeping, extract extracting) (*Layer, error) {
-	b := newBuilder(keep, extract)
+// tools are what one layer after the other is read with, by one goroutine at a
+// time: up to 30 MB of buffers, for a zstd window as the format recommends it. The
+// zero value is ready.
+type tools struct {
+	zstd *zstd.Decoder // nil until a layer needs it
+	elf  elfdeps.Reader
+}
+
+func (t *tools) readLayer(r io.Reader, keep keeping, extract extracting) (*Layer, error) {
+	b := newBuilder(keep, extract, &t.elf)
 	s := newStream(r)
 	tr := tar.NewReader(s)
 	for {
@@ -230,7 +239,7 @@ func (f *begun) Discard(n int) (int, error) {
 // not empty, is the digest that the stored bytes must have. The blob is read to
 // its end even when it makes no sense before: that its bytes are not those of
 // its digest explains more than what they look like. igzip is as for decompress.
-func readBlob(ctx context.Context, r io.Reader, verify, igzip string, o *Options) (*Layer, error) {
+func (t *tools) readBlob(ctx context.Context, r io.Reader, verify, igzip string, o *Options) (*Layer, error) {
 	src := &source{ctx: ctx, r: r}
 	if verify != "" {
 		src.sum = sha256.New()
@@ -239,7 +248,7 @@ func readBlob(ctx context.Context, r io.Reader, verify, igzip string, o *Options
 	// turns: the second is a twentieth of the first, and to hand everything to
 	// another core for it costs as much.
 	raw := ahead(src)
-	l, err := readCompressed(raw, igzip, o)
+	l, err := t.readCompressed(raw, igzip, o)
 	io.Copy(io.Discard, raw)
 	raw.stop() // and src is ours again
 	switch {
@@ -251,13 +260,13 @@ func readBlob(ctx context.Context, r io.Reader, verify, igzip string, o *Options
 	return l, err
 }
 
-func readCompressed(raw skipReader, igzip string, o *Options) (*Layer, error) {
-	plain, done, err := decompress(raw, igzip)
+func (t *tools) readCompressed(raw skipReader, igzip string, o *Options) (*Layer, error) {
+	plain, done, err := t.decompress(raw, igzip)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	return readLayer(plain, o.keep, o.Extract)
+	return t.readLayer(plain, o.keep, o.Extract)
 }
 
 // digestError says that a blob is not the one that was asked for.
@@ -340,8 +349,8 @@ type (
 	extracting = func(name string, size int64) func(io.Reader) ([]byte, error)
 )
 
-func newBuilder(keep keeping, extract extracting) *builder {
-	return &builder{keep: keep, extract: extract, root: &item{Entry: Entry{Type: Dir}}}
+func newBuilder(keep keeping, extract extracting, elf *elfdeps.Reader) *builder {
+	return &builder{keep: keep, extract: extract, reader: elf, root: &item{Entry: Entry{Type: Dir}}}
 }
 
 func (b *builder) skip(name, why string) {
@@ -638,9 +647,6 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 			return nil
 		}
 		b.elf += e.Size
-		if b.reader == nil {
-			b.reader = readers.Get().(*elfdeps.Reader)
-		}
 		o, err := b.reader.ReadSymbols(whole, e.Size)
 		if errors.Is(err, elfdeps.ErrNotELF) {
 			return nil
@@ -750,15 +756,8 @@ func shebang(b []byte) string {
 	return strings.ToValidUTF8(strings.Trim(string(line), " \t"), "") // a carriage return counts (fs/binfmt_script.c)
 }
 
-// readers go from layer to layer.
-var readers = sync.Pool{New: func() any { return new(elfdeps.Reader) }}
-
 // layer lists what was collected.
 func (b *builder) layer() *Layer {
-	if b.reader != nil {
-		readers.Put(b.reader)
-		b.reader = nil
-	}
 	l := &Layer{Entries: make([]*Entry, 0, b.items)}
 	b.list(l, b.root)
 	b.finish(l)
