@@ -205,8 +205,6 @@ type Use struct {
 	// Optional: it is opened, and what the framework does works without.
 	Optional bool     `yaml:"optional"`
 	Severity Severity `yaml:"severity"`
-	// Alone: a file beside the one who opens ([Open.Beside]) does not serve.
-	Alone bool `yaml:"alone"`
 	// Own is why it is no more than a note where the one who opens is the
 	// framework's own copy; empty: it is what it is elsewhere.
 	Own    string `yaml:"own"`

@@ -317,7 +317,6 @@ func (w *world) openOne(r *run, openers []*elfdeps.Module, o *Open, d *Dlopens) 
 func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 	severity, effect, text, because, optional := cmp.Or(o.Severity, Error), o.Effect, o.Error, "", o.Optional
 	var also []Also
-	beside := o.Beside
 	names := w.namesOf(r, by, o)
 	rel := release(nil)
 	if d != nil {
@@ -337,14 +336,14 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 				because = u.Own
 			}
 			severity, effect, text = cmp.Or(u.Severity, severity), cmp.Or(u.Effect, effect), cmp.Or(u.Error, text)
-			also, beside = u.Also, beside && !u.Alone
+			also = u.Also
 			optional = optional && u.Effect == "" || u.Optional
 		}
 	}
 	if len(names) == 0 {
 		return
 	}
-	if beside && by != nil {
+	if o.Beside && by != nil {
 		for _, n := range slices.Clone(names) {
 			if p := path.Join(path.Dir(by.Real()), n); w.isFile(p) {
 				names = append(names, p)
