@@ -72,13 +72,18 @@ func (p *Plan) rows(b *strings.Builder, name string, programs map[string]*Outcom
 	var works []string
 	for _, program := range slices.Sorted(maps.Keys(programs)) {
 		o := programs[program]
-		var real, foretold, wrong []string
+		var real, foretold, wrong, order []string
+		texts := map[string][]string{} // of failures → the steps
 		for _, v := range verdicts {
 			if v.Program != program {
 				continue
 			}
 			if v.Real != "" {
-				real = append(real, v.Step+": "+firstLine(v.Real))
+				text := firstLine(v.Real)
+				if texts[text] == nil {
+					order = append(order, text)
+				}
+				texts[text] = append(texts[text], v.Step)
 			}
 			for _, f := range v.Foretold {
 				say := fmt.Sprintf("%s `%s`: %s", f.Finding.Severity, f.Finding.Rule, f.Effect.Text)
@@ -95,6 +100,9 @@ func (p *Plan) rows(b *strings.Builder, name string, programs map[string]*Outcom
 			if len(v.Foretold) > 0 && v.Real != "" && !v.SaysText(o.Log+" "+o.End) {
 				wrong = append(wrong, "text of "+v.Step)
 			}
+		}
+		for _, text := range order {
+			real = append(real, strings.Join(texts[text], ", ")+": "+text)
 		}
 		if o.End != "" {
 			real = append(real, o.End)
