@@ -520,6 +520,8 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []str
 	switch {
 	case e.Unknown:
 		return nil
+	case w.otherMachine(f.Library) != "":
+		list = append(list, fmt.Sprintf("it is for %s, and the image for %s: install the packages in an image of the same platform, not by copying them from another one", w.otherMachine(f.Library), nameOf(w.machine)))
 	case f.Rule == "unusable-library":
 		list = append(list, w.wholeFix(cmp.Or(e.Subject, e.Name)))
 	case f.Rule == "missing-link":

@@ -58,6 +58,16 @@ func (w *world) glibcOnMusl() []Finding {
 	return []Finding{f}
 }
 
+// otherMachine is the machine that a file is for, where it is not the image's; empty
+// for what is no such file.
+func (w *world) otherMachine(file string) string {
+	e, _, ok := w.img.FS.Lookup(file)
+	if !path.IsAbs(file) || !ok || e.Object == nil || e.Object.Machine == w.machine {
+		return ""
+	}
+	return nameOf(e.Object.Machine)
+}
+
 // nameOf is a machine as image configs name it (GOARCH).
 func nameOf(m elf.Machine) string {
 	for name, known := range machines {

@@ -356,7 +356,7 @@ func reads(text string, e *elfdeps.Error, values ...string) string {
 // killed is an effect of a file that is cut off, where it is more than that of one
 // that is missing: nothing of the process is left.
 func killed(effect string, e *elfdeps.Error) string {
-	if e.Kind != elfdeps.CutError || strings.HasPrefix(effect, "`import ") {
+	if e.Kind != elfdeps.CutError || strings.HasPrefix(effect, "`import ") || strings.HasPrefix(effect, "the process is killed") {
 		return effect
 	}
 	return "the process is killed when it comes to it: " + effect
@@ -688,8 +688,8 @@ func (w *world) openPath(p *elfdeps.Process, file string) []*elfdeps.Error {
 // first before all, and tells which steps fail.
 func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure {
 	var failures []failure
-	// What is cut off among the preloads kills the process when the framework comes to
-	// what it is for: its last step.
+	// What is cut off among the preloads kills the process before the framework comes
+	// to what it is for: its last step.
 	var early []*elfdeps.Error
 	pre := func() { early = append(early, w.preload(p, in)...) }
 	if first || in.when == "first" {
@@ -711,8 +711,13 @@ func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure 
 			had, checked, loaded := len(p.Misses), len(versionsOf(p)), len(p.Objects)
 			p.Dlopen(nil, file)
 			versions, ends := versionsOf(p), cutOf(p.Objects, loaded)
-			if i == len(steps)-1 {
-				ends, early = append(ends, early...), nil
+			if i == len(steps)-1 && len(early) > 0 {
+				of := s
+				if !strings.HasPrefix(s.Effect, "`import ") {
+					of.Effect = "the process is killed when " + in.Title + " opens its libraries"
+				}
+				failures = append(failures, failure{of, file, early})
+				early = nil
 			}
 			if misses := w.real(slices.Concat(p.Misses[had:], versions[min(checked, len(versions)):], ends)); len(misses) > 0 {
 				failures = append(failures, failure{s, file, misses})
