@@ -97,8 +97,16 @@ func newQuery(from *Module, name string) *query {
 // find searches scopes for a definition (do_lookup_x). It returns nothing when
 // there is none, and an error when the loader gives up.
 func (p *Process) find(q *query, scopes []*scope) (*Module, record, *Error) {
+	p.work().spend(cells(len(q.name)))
 	for _, s := range scopes {
-		for _, m := range s.list {
+		for i, m := range s.list {
+			if i%16 == 0 && !p.work().spend(1) {
+				q.blind = true
+				return nil, record{}, nil
+			}
+			if m.syms == nil {
+				p.work().spend(int(m.Object.Symbols.Weight() >> 6))
+			}
 			if q.kind == refCopy && m.Main {
 				continue
 			}
@@ -266,6 +274,7 @@ func (p *Process) setGroup(m *Module, list []*Module) {
 		return
 	}
 	m.link.group.list = slices.Clone(list)
+	p.work().spend(len(list))
 	for _, o := range list {
 		if o != m && o.link.sorted == nil && o.link.group.list == nil && (len(o.Deps) > 0 || len(o.link.filtees) > 0) {
 			o.link.sorted = append([]*Module{o}, slices.DeleteFunc(slices.Concat(o.Deps, o.link.filtees), func(d *Module) bool { return d == nil })...)
@@ -280,7 +289,7 @@ func (p *Process) setGroup(m *Module, list []*Module) {
 	if p.Loader.release >= 235 {
 		order = sortDepthFirst(order, m.Object.Soname != "libc.so.6")
 	} else {
-		sortByMoving(order[1:])
+		sortByMoving(order[1:], p.work())
 	}
 	m.link.sorted = order
 }
@@ -319,7 +328,7 @@ func sortDepthFirst(list []*Module, keepFirst bool) []*Module {
 
 // sortByMoving is _dl_sort_maps_original: an object moves behind the last that
 // depends on it.
-func sortByMoving(maps []*Module) {
+func sortByMoving(maps []*Module, work *Work) {
 	n := len(maps)
 	if n <= 1 {
 		return
@@ -330,7 +339,11 @@ func sortByMoving(maps []*Module) {
 		this := maps[i]
 		k := n - 1
 		for k > i && !slices.Contains(maps[k].link.sorted, this) {
+			work.spend(cells(len(maps[k].link.sorted)))
 			k--
+		}
+		if !work.spend(cells(n)) {
+			return
 		}
 		if k == i {
 			i++

@@ -181,6 +181,9 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	if err := w.replay(ctx); err != nil {
 		return nil, err
 	}
+	if err := w.work.Err(); err != nil {
+		return nil, err
+	}
 	if err := w.takeStock(); err != nil {
 		return nil, err
 	}
@@ -195,6 +198,9 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	res.Findings = append(res.Findings, w.drivers()...)
 	res.Copies, res.Processes = w.copies(), w.processes()
 	res.Findings = append(res.Findings, w.unexamined()...)
+	if err := w.work.Err(); err != nil {
+		return nil, err
+	}
 	for i, f := range res.Findings {
 		if packs.Rule(f.Rule) == nil {
 			return nil, fmt.Errorf("no pack has the rule %q", f.Rule)
@@ -237,7 +243,7 @@ func (w *world) file(path string) File {
 // env is the environment of the image's processes.
 func (w *world) env() elfdeps.Env {
 	if w.img.Config == nil {
-		return elfdeps.Env{}
+		return elfdeps.Env{Work: &w.work}
 	}
-	return elfdeps.Env{Vars: w.img.Config.Config.Env, Cwd: w.img.Config.Config.WorkingDir}
+	return elfdeps.Env{Vars: w.img.Config.Config.Env, Cwd: w.img.Config.Config.WorkingDir, Work: &w.work}
 }
