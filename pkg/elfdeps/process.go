@@ -344,6 +344,7 @@ func errnoText(e syscall.Errno) string {
 
 // add puts m at the end of the load order.
 func (p *Process) add(m *Module) {
+	p.work().spend(added)
 	m.index = len(p.Objects)
 	m.unchecked = true
 	p.Objects = append(p.Objects, m)

@@ -28,7 +28,7 @@ const (
 	maxTold    = 8       // reasons why one part could not be read
 	maxNotes   = 256     // entries of .note.dlopen, and the names in them
 	maxJSON    = 64 << 10
-	maxSystem  = 64      // built-in directories; Debian's glibc has four
+	maxSystem  = 64 // built-in directories; Debian's glibc has four
 )
 
 // ErrNotELF says that a file does not begin with the ELF magic, or ends before

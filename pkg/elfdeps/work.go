@@ -36,10 +36,12 @@ func (w *Work) spend(n int) bool {
 }
 
 // What is held costs by the bytes that it takes, of which a unit has two: a
-// candidate that a search writes down, a request that failed.
+// candidate that a search writes down, a request that failed; an object that was
+// loaded is held only beside what its process misses.
 const (
 	recorded = 64
 	missed   = 128
+	added    = 48
 )
 
 // cells is how much it costs to go through n words.

@@ -181,7 +181,7 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	if err := w.replay(ctx); err != nil {
 		return nil, err
 	}
-	if err := w.work.Err(); err != nil {
+	if err := w.spent(); err != nil {
 		return nil, err
 	}
 	if err := w.takeStock(); err != nil {
@@ -198,7 +198,7 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	res.Findings = append(res.Findings, w.drivers()...)
 	res.Copies, res.Processes = w.copies(), w.processes()
 	res.Findings = append(res.Findings, w.unexamined()...)
-	if err := w.work.Err(); err != nil {
+	if err := w.spent(); err != nil {
 		return nil, err
 	}
 	for i, f := range res.Findings {
@@ -210,6 +210,9 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	slices.SortStableFunc(res.Findings, compareFindings)
 	return res, nil
 }
+
+// spent is why the image cannot be judged: it asks for more than is done.
+func (w *world) spent() error { return cmp.Or(w.work.Err(), w.img.FS.Err()) }
 
 // compareFindings puts the heaviest first, then what affects most.
 func compareFindings(a, b Finding) int {
