@@ -77,7 +77,7 @@ func sameAgain(t *testing.T, o *Object) []byte {
 }
 
 // stored is what the objects below are stored as, by CodecVersion.
-const stored = "2 cbc863c027429f74"
+const stored = "3 cbc863c027429f74"
 
 // What is stored must be read by the version that wrote it, and by no other.
 func TestCodecVersion(t *testing.T) {

@@ -394,7 +394,7 @@ func (p *Process) move(m, mark *Module, after int) {
 	if m == mark {
 		return
 	}
-	p.work().spend(1 + len(p.Objects))
+	p.work().spend(8 * len(p.Objects)) // all names are written anew
 	p.Objects = slices.DeleteFunc(p.Objects, func(o *Module) bool { return o == m })
 	p.Objects = slices.Insert(p.Objects, slices.Index(p.Objects, mark)+after, m)
 	p.listed = slices.DeleteFunc(p.listed, func(e Listed) bool { return e.Module == m })
@@ -769,6 +769,7 @@ func (p *Process) filtees(m *Module, earlier []*Module) ([]*Module, *Error) {
 			}
 			continue
 		}
+		p.work().spend(cells(len(m.link.filtees) + len(earlier) + len(before)))
 		if dep != nil && !slices.Contains(m.link.filtees, dep) {
 			m.link.filtees = append(m.link.filtees, dep)
 		}
