@@ -167,14 +167,14 @@ func hookScan(c *cli.Context, decided *decisions, im githook.Image) (bool, error
 		if c.Context.Err() != nil {
 			return false, context.Cause(c.Context)
 		}
-		fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s (%s) could not be scanned, and does not stop the push: %s\n", im.Ref, im.From, oneLine(err.Error()))
+		fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s (%s) could not be scanned, and does not stop the push: %s\n", oneLine(im.Ref), oneLine(im.From), oneLine(err.Error()))
 		return false, nil
 	}
 	doc = decided.apply(doc)
 	if o.status(doc) == nil {
-		fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s (%s): nothing stops the push\n", im.Ref, im.From)
+		fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s (%s): nothing stops the push\n", oneLine(im.Ref), oneLine(im.From))
 		return false, nil
 	}
-	fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s (%s):\n", im.Ref, im.From)
+	fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s (%s):\n", oneLine(im.Ref), oneLine(im.From))
 	return true, report.Text(c.App.Writer, doc, report.Options{Color: isTerminal(c.App.Writer) && os.Getenv("NO_COLOR") == ""})
 }

@@ -277,7 +277,11 @@ func (p *patching) run(ctx context.Context) error {
 		}
 		if p.emit == "dockerfile" {
 			p.progress.pause()
-			fmt.Fprint(p.out, w.plan.Dockerfile())
+			text, err := w.plan.Dockerfile()
+			if err != nil {
+				return err
+			}
+			fmt.Fprint(p.out, text)
 			continue
 		}
 		patched, err := p.apply(ctx, w)

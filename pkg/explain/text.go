@@ -106,7 +106,7 @@ func clean(s string) string {
 		switch {
 		case r == '\t':
 			return ' '
-		case unicode.IsControl(r):
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
 			return '\uFFFD'
 		}
 		return r

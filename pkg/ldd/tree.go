@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
 // TreeOptions say how a tree is drawn.
@@ -30,20 +31,20 @@ func Tree(w io.Writer, p *elfdeps.Process, title string, o TreeOptions) error {
 			t.misses[k] = e
 		}
 	}
-	fmt.Fprintln(t.w, t.paint("1", title))
+	fmt.Fprintln(t.w, t.paint("1", layers.Escaped(title)))
 	for _, s := range p.Warnings {
-		fmt.Fprintln(t.w, t.paint("33", "  "+s))
+		fmt.Fprintln(t.w, t.paint("33", "  "+layers.Escaped(s)))
 	}
 	main := p.Program()
 	t.drawn[main] = true
 	t.children(main, "")
 	if o.Symbols {
 		for _, line := range UnresolvedLines(p) {
-			fmt.Fprintln(t.w, t.paint("31", line))
+			fmt.Fprintln(t.w, t.paint("31", escaped(line)))
 		}
 	}
 	if st := p.Stderr(); p.Status() != 0 && len(st) > 0 && !p.Loader.Libc.Musl {
-		fmt.Fprintln(t.w, t.paint("31", st[len(st)-1]))
+		fmt.Fprintln(t.w, t.paint("31", layers.Escaped(st[len(st)-1])))
 	}
 	return t.w.Flush()
 }
@@ -67,6 +68,15 @@ func (t *tree) paint(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
+// escaped is a line of ldd's, which may begin or have tabs.
+func escaped(line string) string {
+	parts := strings.Split(line, "\t")
+	for i, p := range parts {
+		parts[i] = layers.Escaped(p)
+	}
+	return strings.Join(parts, "\t")
+}
+
 // branch is one line below a module.
 type branch struct {
 	name string
@@ -85,7 +95,7 @@ func (t *tree) children(m *elfdeps.Module, indent string) {
 		case b.m == nil:
 			t.missed(m, b.name, indent+edge, indent+more)
 		case b.seen:
-			fmt.Fprintf(t.w, "%s%s %s\n", indent+edge, b.name, t.paint("2", "(loaded already: "+b.m.String()+")"))
+			fmt.Fprintf(t.w, "%s%s %s\n", indent+edge, layers.Escaped(b.name), t.paint("2", "(loaded already: "+layers.Escaped(b.m.String())+")"))
 		default:
 			t.found(b, indent+edge)
 			t.children(b.m, indent+more)
@@ -120,28 +130,28 @@ func (t *tree) found(b branch, lead string) {
 	if b.m.Path != b.name {
 		text += " => " + b.m.Path
 	}
-	fmt.Fprintf(t.w, "%s%s %s\n", lead, text, t.paint("2", "["+b.m.How+"]"))
+	fmt.Fprintf(t.w, "%s%s %s\n", lead, layers.Escaped(text), t.paint("2", "["+layers.Escaped(b.m.How)+"]"))
 }
 
 func (t *tree) missed(by *elfdeps.Module, name, lead, indent string) {
 	e := t.misses[miss{by, name}]
 	if e == nil {
-		fmt.Fprintf(t.w, "%s%s => %s\n", lead, name, t.paint("1;31", "not found"))
+		fmt.Fprintf(t.w, "%s%s => %s\n", lead, layers.Escaped(name), t.paint("1;31", "not found"))
 		return
 	}
 	text := "not found"
 	if !e.Missing() {
 		text = e.Error()
 	}
-	fmt.Fprintf(t.w, "%s%s => %s\n", lead, name, t.paint("1;31", text))
+	fmt.Fprintf(t.w, "%s%s => %s\n", lead, layers.Escaped(name), t.paint("1;31", layers.Escaped(text)))
 	for _, s := range e.Steps {
-		fmt.Fprintf(t.w, "%s  %s\n", indent, t.paint("2", s.Source))
+		fmt.Fprintf(t.w, "%s  %s\n", indent, t.paint("2", layers.Escaped(s.Source)))
 		for _, c := range s.Tried {
 			line := c.Path
 			if c.Result != "" {
 				line += " (" + c.Result + ")"
 			}
-			fmt.Fprintf(t.w, "%s    %s\n", indent, t.paint("2", strings.ReplaceAll(line, "\n", "?")))
+			fmt.Fprintf(t.w, "%s    %s\n", indent, t.paint("2", layers.Escaped(line)))
 		}
 	}
 }

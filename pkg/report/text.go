@@ -400,21 +400,23 @@ func count(n int) string {
 }
 
 // clean makes text from an image safe for a terminal: one line, no control
-// characters, valid UTF-8.
+// characters, none that turn the order of what stands around them, valid UTF-8.
 func clean(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) }) {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || controls(r) }) {
 		return s
 	}
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t' || r == '\r':
 			return ' '
-		case unicode.IsControl(r):
+		case controls(r):
 			return '�'
 		}
 		return r
 	}, s)
 }
+
+func controls(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 func shorten(s string, n int) string {
 	s = strings.Join(strings.Fields(s), " ")
