@@ -64,7 +64,7 @@ func FuzzLibcFacts(f *testing.F) {
 		if got := glibcRelease(b); got != release {
 			t.Errorf("the release is %q, not %q", got, release)
 		}
-		if got, want := systemDirs(b), systemDirsRE.Find(b); !bytes.Equal(got, want) {
+		if got, want := systemDirs(b), systemDirsRE.Find(b); len(b) < maxSystemText && !bytes.Equal(got, want) {
 			t.Errorf("the directories are %q, not %q", got, want)
 		}
 	})

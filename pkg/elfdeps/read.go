@@ -29,6 +29,8 @@ const (
 	maxNotes   = 256     // entries of .note.dlopen, and the names in them
 	maxJSON    = 64 << 10
 	maxSystem  = 64 // built-in directories; Debian's glibc has four
+
+	maxSystemText = 64 << 10 // about so many bytes of them are looked at
 )
 
 // ErrNotELF says that a file does not begin with the ELF magic, or ends before
@@ -680,8 +682,8 @@ func libcFacts(b []byte) *Libc {
 	}
 	c := &Libc{Release: glibcRelease(b)}
 	if m := systemDirs(b); m != nil {
-		c.SystemDirs = strings.SplitN(strings.TrimSuffix(string(m), "\x00"), "\x00", maxSystem+1)
-		c.SystemDirs = c.SystemDirs[:min(len(c.SystemDirs), maxSystem)]
+		c.SystemDirs = strings.Split(strings.TrimSuffix(string(m), "\x00"), "\x00")
+		c.SystemDirs = slices.Clone(c.SystemDirs[:min(len(c.SystemDirs), maxSystem)])
 	}
 	if c.Release == "" && c.SystemDirs == nil {
 		return nil
@@ -719,7 +721,7 @@ func systemDirs(b []byte) []byte {
 		}
 		begin := bytes.LastIndexByte(b[:at+i], 0) + 1
 		end := at + i + 2
-		for {
+		for end-begin < maxSystemText {
 			n := bytes.IndexByte(b[end:], 0)
 			if n < 1 || b[end+n-1] != '/' {
 				break
