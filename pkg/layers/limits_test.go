@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // peak is the most memory that the heap held while f ran, in bytes over what it
@@ -380,5 +382,30 @@ func TestWalksAreBounded(t *testing.T) {
 	}
 	if _, err := f.Find("/e0/more/f"); !errors.Is(err, syscall.EIO) {
 		t.Errorf("a path that was not looked at: %v", err)
+	}
+}
+
+// nested is an index in which another lies, and so on without end.
+type nested struct {
+	imageIndex
+	asked int
+}
+
+type imageIndex interface{ v1.ImageIndex }
+
+func (n *nested) IndexManifest() (*v1.IndexManifest, error) {
+	return &v1.IndexManifest{Manifests: []v1.Descriptor{{MediaType: types.OCIImageIndex}}}, nil
+}
+
+func (n *nested) ImageIndex(v1.Hash) (v1.ImageIndex, error) {
+	n.asked++
+	return n, nil
+}
+
+func TestNestedIndexes(t *testing.T) {
+	n := &nested{}
+	_, err := (&Image{}).choose(n)
+	if err == nil || !strings.Contains(err.Error(), "name the image by its digest") || n.asked > maxNested {
+		t.Errorf("after %d indexes: %v", n.asked, err)
 	}
 }
