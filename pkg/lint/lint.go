@@ -178,6 +178,9 @@ func (r *Result) Worst() Severity {
 // Run applies the packs' rules to an image.
 func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	w := newWorld(img, packs)
+	if n := len(w.installs); n > maxInstalls {
+		return nil, fmt.Errorf("it has %d installations of frameworks, more than the %d that are replayed: scan an image with fewer environments", n, maxInstalls)
+	}
 	if err := w.replay(ctx); err != nil {
 		return nil, err
 	}
@@ -210,6 +213,11 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	slices.SortStableFunc(res.Findings, compareFindings)
 	return res, nil
 }
+
+// maxInstalls bounds the frameworks, of which each is asked for each file whether it
+// loads it; an image with a dozen environments has fifty. A variable, so that tests
+// can reach it.
+var maxInstalls = 512
 
 // spent is why the image cannot be judged: it asks for more than is done.
 func (w *world) spent() error { return cmp.Or(w.work.Err(), w.img.FS.Err()) }
