@@ -13,7 +13,7 @@ import (
 // replayed.
 func TestTooManyInstalls(t *testing.T) {
 	defer func(was int) { maxInstalls = was }(maxInstalls)
-	const torch = "/lib/python3.10/site-packages/torch/lib/libtorch_global_deps.so"
+	const torch = "/lib/python3.10/site-packages/torch/lib/libtorch_cpu.so"
 	m, err := imagetest.Parse([]byte(elfText("a"+torch) + elfText("b"+torch)))
 	if err != nil {
 		t.Fatal(err)
