@@ -36,8 +36,9 @@ buildkit: ## pkg/buildkit against a buildkitd that is built here; root
 N ?= 2000
 SEED ?= 1
 RUN ?= TestRandom
-oracle: ## N random worlds from SEED on, of each kind that RUN names, against this machine's own glibc and musl; root
-	ELFDEPS_WORLDS=$(N) ELFDEPS_SEED=$(SEED) $(GO) test -count=1 -timeout 24h -run '^$(RUN)' ./pkg/elfdeps
+ROOT ?= /
+oracle: ## N random worlds from SEED on, of each kind that RUN names, against this machine's glibc and musl, or ROOT's (test/loaders.sh); root
+	ELFDEPS_WORLDS=$(N) ELFDEPS_SEED=$(SEED) $(GO) test -count=1 -timeout 24h -run '^$(RUN)' ./pkg/elfdeps -loaderroot $(realpath $(ROOT))
 
 fuzz: ## each fuzz target for FUZZTIME (default 30s)
 	./test/fuzz.sh

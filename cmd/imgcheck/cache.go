@@ -24,8 +24,7 @@ func cacheCommand() *cli.Command {
 			"   imgcheck cache\n" +
 			"   imgcheck cache path\n" +
 			"   imgcheck cache clean",
-		OnUsageError: usageError,
-		Flags:        []cli.Flag{cacheDirFlag()},
+		Flags: []cli.Flag{cacheDirFlag()},
 		Action: func(c *cli.Context) error {
 			cache, err := namedCache(c)
 			if err != nil {
@@ -77,7 +76,7 @@ func countFiles(n int) string {
 func downloads(dir string) string { return filepath.Join(dir, "downloads") }
 
 func cacheDirFlag() cli.Flag {
-	return &cli.StringFlag{Name: "cache-dir", Usage: "keep the cache in `DIR` (default: IMGCHECK_CACHE, or imgcheck in the user's caches)"}
+	return &cli.StringFlag{Name: "cache-dir", Usage: "keep the cache in `DIR`", DefaultText: "$IMGCHECK_CACHE, or imgcheck in the user's cache directory"}
 }
 
 // cacheFlags are those of every command that reads layers.

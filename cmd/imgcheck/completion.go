@@ -2,10 +2,8 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/cpuguy83/go-md2man/v2/md2man"
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/pkg/report"
@@ -18,9 +16,8 @@ func completionCommand() *cli.Command {
 		UsageText: "imgcheck completion bash|zsh|fish",
 		Description: "They are made from the commands and flags of this very program.\n\n" +
 			"Examples:\n" +
-			"   imgcheck completion bash > ~/.local/share/bash-completion/completions/imgcheck\n" +
+			"   source <(imgcheck completion bash)\n" +
 			"   imgcheck completion fish > ~/.config/fish/completions/imgcheck.fish",
-		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			var text string
 			var err error
@@ -38,23 +35,6 @@ func completionCommand() *cli.Command {
 				return err
 			}
 			_, err = fmt.Fprint(c.App.Writer, text)
-			return err
-		},
-	}
-}
-
-func manCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "man",
-		Usage:     "print the manual page",
-		UsageText: "imgcheck man",
-		Description: "It is made from the help of every command.\n\n" +
-			"Examples:\n" +
-			"   imgcheck man | man -l -\n" +
-			"   imgcheck man > /usr/local/share/man/man1/imgcheck.1",
-		OnUsageError: usageError,
-		Action: func(c *cli.Context) error {
-			_, err := c.App.Writer.Write(md2man.Render([]byte(manual(c.App))))
 			return err
 		},
 	}
@@ -158,59 +138,3 @@ func zshCompletion(app *cli.App) string {
 }
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-// manual is the manual page in the Markdown that md2man reads.
-func manual(app *cli.App) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%% IMGCHECK 1 \"\" \"imgcheck %s\" \"User Commands\"\n\n# NAME\n\nimgcheck - %s\n\n# SYNOPSIS\n\n**imgcheck** COMMAND [options] [arguments]\n\n# DESCRIPTION\n\n%s\n\n# COMMANDS\n", app.Version, app.Usage, strings.ReplaceAll(app.Description, "\n", " "))
-	for _, cmd := range app.VisibleCommands() {
-		fmt.Fprintf(&b, "\n## %s\n\n%s.\n", cmd.Name, strings.ToUpper(cmd.Usage[:1])+cmd.Usage[1:])
-		if cmd.UsageText != "" {
-			fmt.Fprintf(&b, "\n%s\n", block(cmd.UsageText))
-		}
-		if cmd.Description != "" {
-			fmt.Fprintf(&b, "\n%s\n", block(cmd.Description))
-		}
-		for _, f := range cmd.VisibleFlags() {
-			d, ok := f.(cli.DocGenerationFlag)
-			if !ok {
-				continue
-			}
-			var names []string
-			for _, n := range f.Names() {
-				names = append(names, "**"+dashes(n)+"**")
-			}
-			placeholder, usage := unquoteUsage(d.GetUsage())
-			value := ""
-			if d.TakesValue() {
-				value = " " + placeholder
-			}
-			if vars := d.GetEnvVars(); len(vars) > 0 {
-				usage += " (variable: " + strings.Join(vars, ", ") + ")"
-			}
-			fmt.Fprintf(&b, "\n%s%s\n: %s\n", strings.Join(names, ", "), value, usage)
-		}
-	}
-	fmt.Fprint(&b, "\n# EXIT STATUS\n\n0: nothing was found at or above --fail-on; 1: something was; 2: the question could not be answered.\n\n"+
-		"# FILES\n\n.imgcheck.yaml: the policy, here or above (imgcheck init)\n\n# SEE ALSO\n\nhttps://github.com/imgcheck/imgcheck\n")
-	return b.String()
-}
-
-// unquoteUsage takes the backquotes from "write to `FILE`", as cli does.
-func unquoteUsage(usage string) (placeholder, text string) {
-	before, rest, ok := strings.Cut(usage, "`")
-	name, after, closed := strings.Cut(rest, "`")
-	if !ok || !closed {
-		return "VALUE", usage
-	}
-	return name, before + name + after
-}
-
-// block is text that keeps its lines.
-func block(s string) string {
-	lines := strings.Split(strings.TrimSpace(s), "\n")
-	for i := range lines {
-		lines[i] = "    " + lines[i]
-	}
-	return strings.Join(slices.Clip(lines), "\n")
-}

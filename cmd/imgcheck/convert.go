@@ -22,7 +22,6 @@ func convertCommand() *cli.Command {
 			"Examples:\n" +
 			"   imgcheck convert --format sarif report.json > report.sarif\n" +
 			"   imgcheck convert report.json -o junit=report.xml -o markdown=summary.md",
-		OnUsageError: usageError,
 		Flags: append(outputFlags(),
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
 		),

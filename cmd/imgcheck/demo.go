@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -24,15 +23,14 @@ const (
 func demoCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "demo",
-		Usage: "scan a small broken image and patch it, without network, daemon or GPU",
+		Usage: "scan and patch a small broken image, without network or GPU",
 		Description: "demo starts a registry in this process, pushes a small image to it that is built from text\n" +
 			"(onnxruntime-gpu 1.19.2 in a CUDA 12.4 image without cuDNN), scans it there, adds what it misses\n" +
 			"from another image, and scans the result.\n\n" +
 			"Examples:\n" +
 			"   imgcheck demo\n" +
 			"   NO_COLOR=1 imgcheck demo",
-		OnUsageError: usageError,
-		Action:       demo,
+		Action: demo,
 	}
 }
 
@@ -92,5 +90,5 @@ func demoScan(c *cli.Context, ref string) error {
 	if err != nil {
 		return err
 	}
-	return report.Text(c.App.Writer, doc, report.Options{Color: isTerminal(c.App.Writer) && os.Getenv("NO_COLOR") == ""})
+	return report.Text(c.App.Writer, doc, fitted(c.App.Writer, report.Options{}))
 }

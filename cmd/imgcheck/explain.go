@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/pkg/explain"
+	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
 // maxLog bounds what is read of a log, in bytes.
@@ -26,14 +27,12 @@ func explainCommand() *cli.Command {
 			"it shows comes first, with the file and the layer. A rule's ID prints its page.\n\n" +
 			"The exit status is 0 when there is an answer, 1 when the text is not known, 2 for an error.\n\n" +
 			"Examples:\n" +
-			"   imgcheck explain 'libcudnn.so.9: cannot open shared object file: No such file or directory'\n" +
+			"   imgcheck explain 'libcudnn.so.9: cannot open shared object file'\n" +
 			"   docker logs app 2>&1 | imgcheck explain -",
-		OnUsageError: usageError,
-		Flags: append(imageFlags(),
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "image", Usage: "scan `IMAGE`, which the text is from, and name the file and the layer"},
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answers: text or json"},
-			rulesFlag(),
-		),
+		}, fromEnvironment(append(imageFlags(), rulesFlag()))...),
 		Action: func(c *cli.Context) error {
 			write, ok := explainFormats[c.String("format")]
 			if !ok {
@@ -51,11 +50,7 @@ func explainCommand() *cli.Command {
 				return fmt.Errorf("reading the rule packs: %w", err)
 			}
 			text := strings.Join(c.Args().Slice(), " ")
-			page := x.Page(text)
-			if r := packs.Rule(text); r != nil {
-				page = r.Page()
-			}
-			if page != "" {
+			if page := pageOf(packs, x, text); page != "" {
 				_, err := io.WriteString(c.App.Writer, page)
 				return err
 			}
@@ -64,17 +59,17 @@ func explainCommand() *cli.Command {
 					return err
 				}
 			}
+			if strings.TrimSpace(text) == "" {
+				return errors.New("there is no text to explain: give the line of the error, or a log on the standard input for -")
+			}
 			r := x.Explain(text)
+			if len(r.Answers) == 0 && strings.Contains(text, "-") && len(strings.Fields(text)) == 1 && nearRule(packs, text) != "" {
+				return noRule(packs, text)
+			}
 			if ref := c.String("image"); ref != "" {
-				o, err := imageOptions(c)
-				if err != nil {
+				if err := inImage(c, x, r, ref); err != nil {
 					return err
 				}
-				doc, err := scanWith(c.Context, ref, o, planning{none: true}, c.StringSlice("rules")...)
-				if err != nil {
-					return err
-				}
-				x.InImage(r, ref, doc.Findings)
 			}
 			if err := write(r, c.App.Writer); err != nil {
 				return err
@@ -87,8 +82,32 @@ func explainCommand() *cli.Command {
 	}
 }
 
+// pageOf is the page of a rule or a case, empty for what is neither.
+func pageOf(packs *lint.Packs, x *explain.Explainer, id string) string {
+	if r := packs.Rule(id); r != nil {
+		return r.Page()
+	}
+	return x.Page(id)
+}
+
+// inImage puts beside the answers what a scan of the image finds.
+func inImage(c *cli.Context, x *explain.Explainer, r *explain.Result, ref string) error {
+	o, err := imageOptions(c)
+	if err != nil {
+		return err
+	}
+	shown := watch(c, &o)
+	doc, err := scanWith(c.Context, ref, o, planning{none: true}, c.StringSlice("rules")...)
+	shown.done()
+	if err != nil {
+		return err
+	}
+	x.InImage(r, ref, doc.Findings)
+	return nil
+}
+
 var explainFormats = map[string]func(*explain.Result, io.Writer) error{
-	"text": (*explain.Result).Text,
+	"text": func(r *explain.Result, w io.Writer) error { return r.Text(w, columns(w)) },
 	"json": (*explain.Result).JSON,
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io/fs"
 	"slices"
 	"testing"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/rules"
-	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
 // TestImagesAreExplained takes the texts with which the test images fail, and
@@ -25,15 +23,8 @@ func TestImagesAreExplained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := imagetest.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	names, err := fs.Glob(images.FS, "*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := imagetest.Serve(t)
+	names := texts(t)
 	asked := 0
 	for _, name := range names {
 		_, _, ref := pushText(t, server, name)

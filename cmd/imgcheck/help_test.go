@@ -38,6 +38,11 @@ func TestHelp(t *testing.T) {
 		if n := len(regexp.MustCompile(`(?m)^ +.*\bimgcheck `+cmd.Name+`\b`).FindAllString(examples, -1)); n < 2 {
 			t.Errorf("%s --help gives %d examples, not two:\n%s", cmd.Name, n, &out)
 		}
+		for line := range strings.Lines(out.String()) {
+			if len([]rune(line)) > helpWidth+1 {
+				t.Errorf("%s --help is wider than %d columns: %s", cmd.Name, helpWidth, line)
+			}
+		}
 	}
 }
 

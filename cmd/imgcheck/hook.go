@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -26,12 +27,12 @@ func hookCommand() *cli.Command {
 			"IMGCHECK_SKIP=1 git push pushes without it.\n\n" +
 			"Examples:\n" +
 			"   imgcheck hook install\n" +
-			"   echo \"HEAD $(git rev-parse HEAD) refs/heads/main $(git rev-parse HEAD~1)\" | imgcheck hook run origin",
-		OnUsageError: usageError,
-		Flags: fromEnvironment(append(append(imageFlags(), policyFlags()...),
+			"   echo \"HEAD $(git rev-parse HEAD) main $(git rev-parse HEAD~1)\" |\n" +
+			"      imgcheck hook run origin",
+		Flags: fromEnvironment(slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "stop a push for findings of this `SEVERITY` and above: error, warning, note or never"},
 			rulesFlag(),
-		)),
+		}, policyFlags(), imageFlags())),
 		Action: func(c *cli.Context) error {
 			switch verb := c.Args().First(); verb {
 			case "install":
@@ -122,7 +123,11 @@ func hookRun(c *cli.Context) error {
 		}
 	}
 	if failed > 0 {
-		fmt.Fprintf(c.App.ErrWriter, "imgcheck: the push is stopped: of the images that it concerns (%d), %d would fail. To push nonetheless: IMGCHECK_SKIP=1 git push\n", len(images), failed)
+		all := "the image"
+		if len(images) > 1 {
+			all = fmt.Sprintf("%d of the %d images", failed, len(images))
+		}
+		fmt.Fprintf(c.App.ErrWriter, "imgcheck: the push is stopped: %s that it concerns would fail; IMGCHECK_SKIP=1 git push pushes nonetheless\n", all)
 		return errFindings
 	}
 	return nil
@@ -147,6 +152,7 @@ func pushed(c *cli.Context) (remote string, updates []githook.Update, err error)
 
 // hookScan scans one image, and reports whether it stops the push.
 func hookScan(c *cli.Context, decided *decisions, im githook.Image) (bool, error) {
+	named := oneLine(fmt.Sprintf("%s (%s)", im.Ref, im.From))
 	o := &options{}
 	var err error
 	if o.failOn, err = severityNamed(decided.failOn(c)); err != nil {
@@ -167,14 +173,14 @@ func hookScan(c *cli.Context, decided *decisions, im githook.Image) (bool, error
 		if c.Context.Err() != nil {
 			return false, context.Cause(c.Context)
 		}
-		fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s (%s) could not be scanned, and does not stop the push: %s\n", oneLine(im.Ref), oneLine(im.From), oneLine(err.Error()))
+		fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s could not be scanned, and does not stop the push: %s\n", named, oneLine(err.Error()))
 		return false, nil
 	}
 	doc = decided.apply(doc)
 	if o.status(doc) == nil {
-		fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s (%s): nothing stops the push\n", oneLine(im.Ref), oneLine(im.From))
+		fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s: nothing stops the push\n", named)
 		return false, nil
 	}
-	fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s (%s):\n", oneLine(im.Ref), oneLine(im.From))
-	return true, report.Text(c.App.Writer, doc, report.Options{Color: isTerminal(c.App.Writer) && os.Getenv("NO_COLOR") == ""})
+	fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s:\n", named)
+	return true, report.Text(c.App.Writer, doc, fitted(c.App.Writer, report.Options{}))
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -18,7 +17,7 @@ import (
 func lddCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "ldd",
-		Usage:     "show which file the image's loader picks for each library, and by which rule",
+		Usage:     "show which file the loader picks for each library, and why",
 		UsageText: "imgcheck ldd [options] IMAGE [FILE…]",
 		Description: "For each FILE, or for the image's entrypoint, ldd draws what the image's own loader would load,\n" +
 			"in load order, with the rule that finds each library; under a library that is not found, every\n" +
@@ -30,28 +29,32 @@ func lddCommand() *cli.Command {
 			"Examples:\n" +
 			"   imgcheck ldd ghcr.io/org/app:1.0 /usr/bin/python3\n" +
 			"   imgcheck ldd --all --format json docker-archive:app.tar\n" +
-			"   imgcheck ldd --exe /usr/bin/python3 --arg dlopen=N:libcudnn.so.9 --env LD_LIBRARY_PATH=/opt/lib dir:/mnt/root",
-		OnUsageError: usageError,
-		Flags: append(imageFlags(),
+			"   imgcheck ldd --exe /usr/bin/python3 --arg dlopen=N:libcudnn.so.9 \\\n" +
+			"      --env LD_LIBRARY_PATH=/opt/lib dir:/mnt/root",
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answer: text, or json (one line for each file, or one process)"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "take every ELF file of the image"},
 			&cli.BoolFlag{Name: "repeat", Usage: "draw a library under each that needs it, not only the first"},
-			&cli.StringFlag{Name: "exe", Usage: "replay a process of the program at `PATH`; the answer is JSON"},
+			&cli.StringFlag{Name: "exe", Usage: "replay a process of the program at `PATH`"},
 			&cli.StringSliceFlag{Name: "arg", Usage: "an `ACTION` of that program; may be repeated"},
 			&cli.BoolFlag{Name: "search", Usage: "tell every search of that process, as LD_DEBUG=libs does"},
 			&cli.BoolFlag{Name: "search-hwcaps", Usage: "with --search, tell the hardware directories (glibc-hwcaps/…) too"},
 			&cli.StringSliceFlag{Name: "bindings", Usage: "tell who gets the `SYMBOL` from where in that process; may be repeated"},
 			&cli.BoolFlag{Name: "symbols", Aliases: []string{"r"}, Usage: "tell the references that nothing defines, as ldd -r does"},
+			&cli.BoolFlag{Name: "names", Usage: "tell the libraries whose names stand in the read-only data of a FILE that imports dlopen, and what dlopen would find"},
 			&cli.StringSliceFlag{Name: "env", Usage: "set `NAME=VALUE` and nothing of the image's environment; may be repeated"},
 			&cli.StringFlag{Name: "cwd", Usage: "the working `DIRECTORY`"},
 			&cli.IntFlag{Name: "uid", Usage: "run as the user with this `NUMBER`"},
-		),
+		}, fromEnvironment(imageFlags())...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 {
 				return fmt.Errorf("ldd takes an image: see `imgcheck ldd --help`")
 			}
 			if f := c.String("format"); f != "text" && f != "json" {
 				return fmt.Errorf("there is no format %q: say text or json", f)
+			}
+			if err := lddQuestion(c); err != nil {
+				return err
 			}
 			o, err := imageOptions(c)
 			if err != nil {
@@ -69,6 +72,27 @@ func lddCommand() *cli.Command {
 			return lddFiles(c, img, fsys)
 		},
 	}
+}
+
+// lddQuestion says what does not go together in what is asked.
+func lddQuestion(c *cli.Context) error {
+	if c.IsSet("exe") {
+		switch {
+		case c.NArg() > 1:
+			return fmt.Errorf("with --exe no file is looked at: to open %s in that process, say --arg dlopen=N:%s", c.Args().Get(1), c.Args().Get(1))
+		case c.Bool("all"):
+			return fmt.Errorf("--all looks at files, --exe at one process: say one of them")
+		case c.Bool("names"):
+			return fmt.Errorf("--names looks at files, --exe at one process: say one of them")
+		}
+		return nil
+	}
+	for _, name := range []string{"arg", "search", "search-hwcaps", "bindings"} {
+		if c.IsSet(name) {
+			return fmt.Errorf("--%s is asked of a process: name its program with --exe", name)
+		}
+	}
+	return nil
 }
 
 // lddEnv is the environment that is asked for: the image's, unless --env says
@@ -89,6 +113,9 @@ func lddEnv(c *cli.Context, img *layers.Image) elfdeps.Env {
 
 func lddProcess(c *cli.Context, img *layers.Image, fsys *layers.FS) error {
 	run := ldd.Run{Exe: c.String("exe"), Args: c.StringSlice("arg"), Env: lddEnv(c, img), Search: c.Bool("search") || c.Bool("search-hwcaps"), Hwcaps: c.Bool("search-hwcaps"), Bindings: c.StringSlice("bindings")}
+	if c.String("format") == "text" {
+		return ldd.Draw(c.App.Writer, fsys, run, treeOptions(c))
+	}
 	p, err := ldd.Replay(fsys, run)
 	if err != nil {
 		return err
@@ -111,7 +138,7 @@ func lddFiles(c *cli.Context, img *layers.Image, fsys *layers.FS) error {
 		}
 		paths = []string{p}
 	}
-	files := ldd.Files{FS: fsys, Env: lddEnv(c, img), Symbols: c.Bool("symbols")}
+	files := ldd.Files{FS: fsys, Env: lddEnv(c, img), Symbols: c.Bool("symbols"), Names: c.Bool("names")}
 	out := c.App.Writer
 	for i, p := range paths {
 		if !strings.HasPrefix(p, "/") {
@@ -146,10 +173,14 @@ func lddFile(c *cli.Context, files *ldd.Files, out io.Writer, path string, more 
 		fmt.Fprintln(out)
 	}
 	if p == nil {
-		_, err := fmt.Fprintf(out, "%s\n    statically linked\n", path)
-		return err
+		return ldd.Static(out, path)
 	}
-	return ldd.Tree(out, p, path, ldd.TreeOptions{All: c.Bool("repeat"), Symbols: files.Symbols, Color: isTerminal(out) && os.Getenv("NO_COLOR") == ""})
+	return ldd.Tree(out, p, path, treeOptions(c))
+}
+
+// treeOptions say how a tree is drawn.
+func treeOptions(c *cli.Context) ldd.TreeOptions {
+	return ldd.TreeOptions{All: c.Bool("repeat"), Symbols: c.Bool("symbols"), Names: c.Bool("names"), Color: colored(c.App.Writer)}
 }
 
 // dynamicFiles are the paths of the ELF files that a loader would take, sorted.

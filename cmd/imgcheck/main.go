@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
@@ -55,10 +56,16 @@ func collect(percent int) {
 const roomToJudge = 48 << 20
 
 // judging lets the heap grow by roomToJudge, or by a quarter where that is more.
+// What the layers were read with is not used any more: where it is much, it is the
+// room.
 func judging() {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	collect(int(max(25, min(400, roomToJudge*100/max(1, live[0].Value.Uint64())))))
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}}
+	metrics.Read(heap)
+	if heap[0].Value.Uint64() > roomToJudge {
+		runtime.GC()
+		metrics.Read(heap)
+	}
+	collect(int(max(25, min(400, roomToJudge*100/max(1, heap[1].Value.Uint64())))))
 }
 
 // errFindings ends a command that worked and found something.
@@ -84,18 +91,30 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// oneLine keeps an error on one line, whatever a registry has put into it.
 // oneLine is a text on one line, of characters that no terminal obeys: errors name
 // what images and registries say.
 func oneLine(s string) string { return layers.Escaped(strings.Join(strings.Fields(s), " ")) }
 
 func newApp(stdout, stderr io.Writer) *cli.App {
+	commands := []*cli.Command{
+		scanCommand(), patchCommand(), explainCommand(), rulesCommand(), convertCommand(), initCommand(), hookCommand(), lddCommand(),
+		cacheCommand(), demoCommand(), completionCommand(), manCommand(), versionCommand(),
+	}
+	for _, cmd := range commands {
+		cmd.OnUsageError, cmd.CustomHelpTemplate = usageError, helpOf(cmd)
+	}
 	return &cli.App{
 		Name:      "imgcheck",
 		Usage:     "find out without a GPU why a GPU image will fail",
 		UsageText: "imgcheck COMMAND [options] [arguments]",
-		Description: "imgcheck reads a container image layer by layer, replays what its dynamic loader and\n" +
-			"frameworks would do, and says what will fail, why, since which layer, and what fixes it.",
+		Description: "imgcheck reads a container image layer by layer, replays what its dynamic\n" +
+			"loader and frameworks would do, and says what will fail, why, since which\n" +
+			"layer, and what fixes it.\n\n" +
+			"Examples:\n" +
+			"   imgcheck demo\n" +
+			"   imgcheck scan ghcr.io/org/app:1.0\n" +
+			"   imgcheck explain 'ImportError: libcudnn.so.9: cannot open shared object file'\n\n" +
+			"imgcheck COMMAND --help says more.",
 		Version:         version(),
 		HideVersion:     true,
 		HideHelpCommand: true,
@@ -104,13 +123,10 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		Suggest:         true,
 		// --env LD_LIBRARY_PATH=/a,/b is one value
 		DisableSliceFlagSeparator: true,
-		Commands: []*cli.Command{
-			scanCommand(), patchCommand(), explainCommand(), rulesCommand(), convertCommand(), initCommand(), hookCommand(), lddCommand(),
-			cacheCommand(), demoCommand(), completionCommand(), manCommand(), versionCommand(),
-		},
-		ExitErrHandler:  func(*cli.Context, error) {}, // run decides
-		OnUsageError:    usageError,
-		CommandNotFound: nil,
+		Commands:                  commands,
+		ExitErrHandler:            func(*cli.Context, error) {}, // run decides
+		OnUsageError:              usageError,
+		CommandNotFound:           nil,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return unknownCommand(c)
@@ -195,6 +211,8 @@ func reorder(app *cli.App, args []string) []string {
 			k = len(args)
 		case len(a) < 2 || a[0] != '-':
 			rest = append(rest, a)
+		case a == "--help" || a == "-h":
+			return slices.Concat(args[:i+1], []string{"--help"}) // not of an argument: hook install --help
 		default:
 			flags = append(flags, a)
 			if !takesValue(cmd, a) {

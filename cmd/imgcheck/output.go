@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
 
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
@@ -110,11 +111,36 @@ func (all outputs) write(c *cli.Context, doc *report.Document, o report.Options)
 			return err
 		}
 	}
-	o.Color = isTerminal(c.App.Writer) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	o = fitted(c.App.Writer, o)
 	for _, out := range all {
 		if out.file == "" {
 			return out.format(c.App.Writer, doc, o)
 		}
 	}
 	return nil
+}
+
+// fitted are a report's options with what the writer can show.
+func fitted(w io.Writer, o report.Options) report.Options {
+	o.Color, o.Width = colored(w), columns(w)
+	return o
+}
+
+// columns is the width of a terminal; 0 for what is none, or too narrow to break
+// lines for.
+func columns(w io.Writer) int {
+	if !isTerminal(w) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(w.(*os.File).Fd()))
+	if err != nil || width < 40 {
+		return 0
+	}
+	return width
+}
+
+// colored reports whether w is a terminal that shows colours, and nobody has said
+// that there shall be none (https://no-color.org).
+func colored(w io.Writer) bool {
+	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

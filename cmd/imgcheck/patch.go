@@ -34,21 +34,22 @@ func patchCommand() *cli.Command {
 		UsageText: "imgcheck patch [options] IMAGE -t NEWREF",
 		Description: "patch plans what makes the findings of a scan go away, tries it on the image in memory, lays it over\n" +
 			"the image as one more layer and a new config, scans the result, and publishes it. Nothing is run, and\n" +
-			"the layers of the image are not moved. NEWREF is an image in a registry, oci:DIR[:TAG],\n" +
+			"the layers of the image are not moved.\n\n" +
+			"NEWREF is an image in a registry, oci:DIR[:TAG],\n" +
 			"docker-archive:FILE[:TAG] or docker:NAME; or layer:FILE, for the new layer alone as a tar, which is what\n" +
 			"there can be of a directory (dir:ROOT).\n\n" +
 			"Libraries that are missing are taken from the sources that --from names, in their order:\n" + fromSources() + "\n" +
 			"NEWREF@sha256:… goes to the standard output, everything else to the standard error; after a layer: also\n" +
-			"the variables that it needs, each as NAME=VALUE, empty for one to be unset. The exit status is\n" +
-			"0 when NEWREF is there, or nothing had to be done; 1 when the result would not be strictly better, and\n" +
+			"the variables that it needs, each as NAME=VALUE, empty for one to be unset.\n\n" +
+			"The exit status is 0 when NEWREF is there, or nothing had to be done; 1 when the result would not be strictly better, and\n" +
 			"2 when it could not be made.\n\n" +
 			"Examples:\n" +
 			"   imgcheck patch ghcr.io/org/app:1.0 --dry-run\n" +
-			"   imgcheck patch ghcr.io/org/app:1.0 -t ghcr.io/org/app:1.0-fixed --from pypi: --add cudnn=9.1.0.70 --accept-nvidia-license",
-		OnUsageError: usageError,
-		Flags: fromEnvironment(append(slices.Concat(imageFlags(), policyFlags()),
+			"   imgcheck patch ghcr.io/org/app:1.0 -t ghcr.io/org/app:1.0-fixed \\\n" +
+			"      --from pypi: --add cudnn=9.1.0.70 --accept-nvidia-license",
+		Flags: fromEnvironment(slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "tag", Aliases: []string{"t"}, Usage: "publish the result as `NEWREF`"},
-			&cli.StringSliceFlag{Name: "from", Usage: "take missing libraries from `SOURCE`; may be repeated (default: the policy's)"},
+			&cli.StringSliceFlag{Name: "from", Usage: "take missing libraries from `SOURCE`; may be repeated", DefaultText: "the policy's"},
 			&cli.StringSliceFlag{Name: "add", Usage: "take this release of a library, `LIBRARY=VERSION` (cudnn=9.1.0.70); may be repeated"},
 			&cli.BoolFlag{Name: "accept-nvidia-license", Usage: "accept the licences that NVIDIA's libraries come under"},
 			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "print the plan and what it resolves, and publish nothing"},
@@ -57,7 +58,7 @@ func patchCommand() *cli.Command {
 			&cli.StringFlag{Name: "emit", Usage: "print the same change as `FORM` instead: dockerfile (lines for one) or llb (for buildctl build)"},
 			&cli.StringFlag{Name: "buildkit", Usage: "have the buildkitd at `ADDR` put the layers in place, so that none crosses this machine"},
 			rulesFlag(), rootEnvFlag(),
-		)),
+		}, policyFlags(), imageFlags())),
 		Action: func(c *cli.Context) error {
 			p, err := patchOptions(c)
 			if err != nil {
@@ -258,40 +259,31 @@ func (p *patching) run(ctx context.Context) error {
 	clean := 0
 	for _, img := range base.Images {
 		w, err := p.plan(ctx, img, sources)
-		var no errRefused
-		switch {
-		case errors.As(err, &no):
-			refused = no
+		if errors.As(err, new(errRefused)) {
+			refused = err
 			if len(base.Images) > 1 {
-				p.say(oneLine(fmt.Sprintf("%s stays as it is: %v", img.Platform.String(), no)))
+				p.say(oneLine(fmt.Sprintf("%s stays as it is: %v", img.Platform.String(), err)))
 			}
 			continue
-		case err != nil:
-			return err
-		case w == nil:
-			clean++
-			continue
 		}
-		if p.dry {
-			continue
-		}
-		if p.emit == "dockerfile" {
-			p.progress.pause()
-			text, err := w.plan.Dockerfile()
-			if err != nil {
-				return err
-			}
-			fmt.Fprint(p.out, text)
-			continue
-		}
-		patched, err := p.apply(ctx, w)
 		if err != nil {
 			return err
 		}
-		done = append(done, patched)
+		if w == nil {
+			clean++
+			continue
+		}
+		patched, err := p.laid(ctx, w)
+		if err != nil {
+			return err
+		}
+		if patched != nil {
+			done = append(done, patched)
+		}
 	}
 	switch {
 	case len(done) > 0:
+		return p.published(ctx, base, done)
 	case refused != nil && (clean == 0 || len(base.Images) == 1):
 		return refused
 	case clean == len(base.Images):
@@ -300,10 +292,30 @@ func (p *patching) run(ctx context.Context) error {
 			what = "no finding that counts by the policy and"
 		}
 		p.say(fmt.Sprintf("nothing to do: %s has %s that is a warning or more", p.ref, what))
-		return nil
-	default:
-		return nil
 	}
+	return nil
+}
+
+// laid lays a plan over its image; nil where the plan is all that is asked for.
+func (p *patching) laid(ctx context.Context, w *work) (*patch.Patched, error) {
+	switch {
+	case p.dry:
+		return nil, nil
+	case p.emit == "dockerfile":
+		p.progress.pause()
+		text, err := w.plan.Dockerfile()
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprint(p.out, text)
+		return nil, nil
+	}
+	return p.apply(ctx, w)
+}
+
+// published puts patched images where they belong and prints what they are called
+// there.
+func (p *patching) published(ctx context.Context, base *patch.Base, done []*patch.Patched) (err error) {
 	if p.emit == "llb" {
 		return p.emitLLB(ctx, done)
 	}
@@ -441,7 +453,7 @@ func (p *patching) show(w *work) error {
 		to = p.out
 	}
 	doc := &report.Document{Plan: w.plan}
-	return report.Plan(to, doc, report.Options{All: true, Color: isTerminal(to) && os.Getenv("NO_COLOR") == ""})
+	return report.Plan(to, doc, fitted(to, report.Options{All: true}))
 }
 
 // apply lays the plan over the image and proves it on what came of it: the layer
@@ -512,7 +524,7 @@ func patchCommandFor(ref string, o layers.Options, p *fix.Plan) string {
 	if len(p.Steps) == 0 {
 		return ""
 	}
-	words := []string{"imgcheck patch", ref, "-t", target}
+	words := []string{"imgcheck patch", fix.Shell(ref), "-t", target}
 	for _, v := range o.Env {
 		words = append(words, "--env", fix.Shell(v))
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,15 +28,8 @@ import (
 // whose from section names texts of testdata/images/from has its libraries from
 // there; without it a plan that adds one is a plan only.
 func TestPatched(t *testing.T) {
-	server, err := imagetest.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	names, err := fs.Glob(images.FS, "*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := imagetest.Serve(t)
+	names := texts(t)
 	patched := 0
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 
 // configFlag names the policy file.
 func configFlag() cli.Flag {
-	return &cli.StringFlag{Name: "config", Usage: "the policy `FILE`, or none (default: " + policy.FileName + " here or above)"}
+	return &cli.StringFlag{Name: "config", Usage: "the policy `FILE`, or none", DefaultText: policy.FileName + " here or above"}
 }
 
 // policyFlags are those of every command that follows a policy.
@@ -201,36 +201,4 @@ func (d *decisions) image(c *cli.Context) (policy.Image, error) {
 		return policy.Image{}, fmt.Errorf("%s takes one image, not 0: see `imgcheck %s --help`, or name one in %s (`imgcheck init`)", c.Command.Name, c.Command.Name, policy.FileName)
 	}
 	return policy.Image{}, fmt.Errorf("%s takes one image, not %d: see `imgcheck %s --help`", c.Command.Name, c.NArg(), c.Command.Name)
-}
-
-func initCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "init",
-		Usage:     "write a commented " + policy.FileName,
-		UsageText: "imgcheck init [IMAGE...]",
-		Description: "The file stands in the current directory and says, commented out, all that a policy can say. Images\n" +
-			"that are named here are in it already. A file that is there stays.\n\n" +
-			"Examples:\n" +
-			"   imgcheck init\n" +
-			"   imgcheck init ghcr.io/org/app:main && imgcheck scan",
-		OnUsageError: usageError,
-		Action: func(c *cli.Context) error {
-			if _, err := os.Lstat(policy.FileName); err == nil {
-				return fmt.Errorf("there is a %s already: it stays as it is", policy.FileName)
-			}
-			err := writeFile(policy.FileName, func(w io.Writer) error {
-				_, err := io.WriteString(w, policy.Template(c.Args().Slice()))
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			next := "imgcheck scan IMAGE"
-			if c.NArg() > 0 {
-				next = "imgcheck scan"
-			}
-			fmt.Fprintf(c.App.ErrWriter, "Wrote %s. Next: %s\n", policy.FileName, next)
-			return nil
-		},
-	}
 }

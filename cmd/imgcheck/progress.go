@@ -143,13 +143,15 @@ func (p *progress) show(r *reading, done int64) {
 	r.bar.SetCurrent(done)
 }
 
-// newBar is a bar: how much was read, how fast, and how long the rest takes.
+// newBar is a bar: how much was read, how fast, and how long the rest takes. Its
+// line begins at the margin, where the cursor is not after a terminal has echoed
+// what somebody types: ^C.
 func (r *reading) newBar(pool *mpb.Progress) *mpb.Bar {
 	if r.size <= 0 {
-		return pool.AddSpinner(0, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name(r.name+" ")),
+		return pool.AddSpinner(0, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name("\r"+r.name+" ")),
 			mpb.AppendDecorators(decor.CurrentKiloByte(" % .1f"), decor.AverageSpeed(decor.SizeB1000(0), " % .0f")))
 	}
-	return pool.AddBar(r.size, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name(r.name, decor.WCSyncWidthR)),
+	return pool.AddBar(r.size, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name("\r"+r.name, decor.WCSyncWidthR)),
 		mpb.AppendDecorators(decor.CountersKiloByte("% .1f / % .1f"), decor.AverageSpeed(decor.SizeB1000(0), "  % .0f"), decor.AverageETA(decor.ET_STYLE_GO, decor.WC{W: 7})))
 }
 
@@ -223,6 +225,7 @@ func (p *progress) pause() {
 	p.mu.Unlock()
 	if pool != nil {
 		pool.Wait()
+		io.WriteString(p.w, "\r\x1b[K") // what stands before the echo of what was typed
 	}
 }
 

@@ -23,8 +23,7 @@ func rulesCommand() *cli.Command {
 			"Examples:\n" +
 			"   imgcheck rules\n" +
 			"   imgcheck rules missing-library",
-		OnUsageError: usageError,
-		Flags:        []cli.Flag{rulesFlag()},
+		Flags: []cli.Flag{rulesFlag()},
 		Action: func(c *cli.Context) error {
 			packs, err := loadPacks(c.StringSlice("rules"))
 			if err != nil {
@@ -56,21 +55,26 @@ func listRules(c *cli.Context, packs *lint.Packs) error {
 
 // noRule says that there is no rule of a name, and which may have been meant.
 func noRule(packs *lint.Packs, id string) error {
-	var known []string
-	for _, r := range packs.SortedRules() {
-		if strings.Contains(r.ID, id) || strings.Contains(id, r.ID) {
-			return fmt.Errorf("there is no rule %q: did you mean %s?", id, r.ID)
-		}
-		known = append(known, r.ID)
-	}
-	if n := nearest.Of(id, known); n != "" {
+	if n := nearRule(packs, id); n != "" {
 		return fmt.Errorf("there is no rule %q: did you mean %s?", id, n)
 	}
 	return fmt.Errorf("there is no rule %q: `imgcheck rules` lists them", id)
 }
 
+// nearRule is the rule that was perhaps meant, or empty.
+func nearRule(packs *lint.Packs, id string) string {
+	var known []string
+	for _, r := range packs.SortedRules() {
+		if strings.Contains(r.ID, id) || strings.Contains(id, r.ID) {
+			return r.ID
+		}
+		known = append(known, r.ID)
+	}
+	return nearest.Of(id, known)
+}
+
 func rulesFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "rules", Usage: "take the rule packs of `DIR` (*.yaml) as well; may be given again"}
+	return &cli.StringSliceFlag{Name: "rules", Usage: "take the rule packs of `DIR` (*.yaml) as well; may be repeated"}
 }
 
 // loadPacks are the program's own packs and those of directories.

@@ -13,6 +13,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
 	"github.com/imgcheck/imgcheck/pkg/fix"
@@ -33,14 +34,13 @@ func scanCommand() *cli.Command {
 			"and 2 when the image could not be scanned.\n\n" +
 			"Examples:\n" +
 			"   imgcheck scan ghcr.io/org/app:1.0\n" +
-			"   docker save app | gzip > app.tar.gz && imgcheck scan docker-archive:app.tar.gz --format json",
-		OnUsageError: usageError,
-		Flags: fromEnvironment(append(slices.Concat(imageFlags(), outputFlags(), policyFlags()),
+			"   docker save app -o app.tar && imgcheck scan docker-archive:app.tar",
+		Flags: fromEnvironment(slices.Concat(outputFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
+			&cli.BoolFlag{Name: "no-fixes", Usage: "do not try what imgcheck patch could do"},
 			rulesFlag(), rootEnvFlag(),
-			&cli.BoolFlag{Name: "no-fixes", Usage: "do not try what `imgcheck patch` could do"},
-		)),
+		}, policyFlags(), imageFlags())),
 		Action: func(c *cli.Context) error {
 			o, err := scanOptions(c)
 			if err != nil {
@@ -99,11 +99,7 @@ func scanWith(ctx context.Context, ref string, o layers.Options, plan planning, 
 	if doc := kept.load(img); doc != nil {
 		return known(doc, ref, o), nil
 	}
-	packs, err := lint.LoadPacks(files...)
-	if err != nil {
-		return nil, err
-	}
-	fsys, err := img.Index(ctx)
+	packs, fsys, err := readBoth(ctx, img, files)
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +121,24 @@ func scanWith(ctx context.Context, ref string, o layers.Options, plan planning, 
 		o.Note(-1, err.Error())
 	}
 	return known(doc, ref, o), nil
+}
+
+// readBoth reads the packs beside the image's layers. What is wrong with a pack is told
+// first, whatever else is wrong, and ends the reading.
+func readBoth(ctx context.Context, img *layers.Image, files []fs.FS) (packs *lint.Packs, fsys *layers.FS, err error) {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		packs, err = lint.LoadPacks(files...)
+		return err
+	})
+	fsys, err = img.Index(ctx)
+	if wrong := g.Wait(); wrong != nil {
+		err = wrong
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return packs, fsys, nil
 }
 
 // counted reports whether a finding counts, and is a warning or more.
@@ -158,7 +172,7 @@ func open(ctx context.Context, ref string, o layers.Options) (*layers.Image, *la
 // imageFlags are those of every command that reads an image.
 func imageFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: "platform", Usage: "the `OS/ARCH` to take of an image for several (default: linux/amd64, or the only one)"},
+		&cli.StringFlag{Name: "platform", Usage: "of an image for several platforms, take the one for `OS/ARCH`", DefaultText: "linux/amd64, or the only one"},
 		&cli.BoolFlag{Name: "insecure", Usage: "allow plain HTTP and unverified TLS to the registry"},
 	}, append(cacheFlags(), progressFlags()...)...)
 }

@@ -24,15 +24,8 @@ var update = flag.Bool("update", false, "write what is found into the images' wa
 // TestImages scans every text image in a registry and compares what is found
 // with its want section.
 func TestImages(t *testing.T) {
-	server, err := imagetest.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	names, err := fs.Glob(images.FS, "*.txtar")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no test images: %v", err)
-	}
+	server := imagetest.Serve(t)
+	names := texts(t)
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
 			data, parsed, ref := pushText(t, server, name)
@@ -63,10 +56,7 @@ func TestEveryRuleHasAnImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, err := fs.Glob(images.FS, "*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := texts(t)
 	found := map[string]bool{}
 	for _, name := range names {
 		data, err := images.FS.ReadFile(name)
@@ -88,6 +78,16 @@ func TestEveryRuleHasAnImage(t *testing.T) {
 			t.Errorf("no image in testdata/images has the rule %s in its want section", r.ID)
 		}
 	}
+}
+
+// texts are the names of the text images.
+func texts(t *testing.T) []string {
+	t.Helper()
+	names, err := fs.Glob(images.FS, "*.txtar")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no test images: %v", err)
+	}
+	return names
 }
 
 // pushText pushes a text image to a registry.

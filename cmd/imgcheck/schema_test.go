@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"io/fs"
 	"path/filepath"
 	"testing"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/report"
-	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
 // TestJSONSchema holds every image's JSON report against the schema that the
@@ -22,12 +20,8 @@ func TestJSONSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := imagetest.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	names, _ := fs.Glob(images.FS, "*.txtar")
+	server := imagetest.Serve(t)
+	names := texts(t)
 	for _, name := range names {
 		_, _, ref := pushText(t, server, name)
 		first, second := jsonReport(t, ref), jsonReport(t, ref)

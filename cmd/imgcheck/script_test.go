@@ -43,11 +43,7 @@ func TestMain(m *testing.M) {
 // DIR, archive FILE (docker save) or unpack DIR; index NAME TEXT... pushes an
 // index of several.
 func TestScripts(t *testing.T) {
-	server, err := imagetest.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Close() })
+	server := imagetest.Serve(t)
 	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="closed"`)
 		w.WriteHeader(http.StatusUnauthorized)

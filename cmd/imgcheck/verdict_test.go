@@ -17,25 +17,17 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/report"
-	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
 // A rescan of an unchanged image gives the same reports in every format, and
 // asks the registry for the manifest and the config only.
 func TestRescan(t *testing.T) {
-	server, err := imagetest.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := imagetest.Serve(t)
 	cache, err := layers.OpenCache(t.TempDir(), layers.DefaultCacheMax)
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, err := fs.Glob(images.FS, "*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := texts(t)
 	for i, file := range names {
 		if i%16 != 0 {
 			continue // TestImages looks at the documents of all
@@ -118,11 +110,7 @@ func rendered(t *testing.T, doc *report.Document) map[string]string {
 
 // A document is of one image, one set of packs and one set of options.
 func TestVerdictKey(t *testing.T) {
-	server, err := imagetest.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := imagetest.Serve(t)
 	cache, err := layers.OpenCache(t.TempDir(), 1<<20)
 	if err != nil {
 		t.Fatal(err)

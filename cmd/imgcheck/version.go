@@ -20,7 +20,6 @@ func versionCommand() *cli.Command {
 			"Examples:\n" +
 			"   imgcheck version\n" +
 			"   imgcheck version | cut -d' ' -f2",
-		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			about := []string{runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 			if id := commit(); id != "" {

@@ -70,19 +70,8 @@ func patched(t *testing.T, text string, c patch.Change) (*imagetest.Server, stri
 // patchedAs is patched for an image with a manifest of a type.
 func patchedAs(t *testing.T, mt types.MediaType, text string, c patch.Change) (*imagetest.Server, string, *patch.Base, *patch.Patched) {
 	t.Helper()
-	reg, err := imagetest.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { reg.Close() })
-	im, err := imagetest.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := im.V1()
-	if err != nil {
-		t.Fatal(err)
-	}
+	reg := imagetest.Serve(t)
+	v := imagetest.V1(t, text)
 	if mt == types.DockerManifestSchema2 {
 		v = mutate.ConfigMediaType(mutate.MediaType(v, mt), types.DockerConfigJSON)
 	}

@@ -148,11 +148,7 @@ func leftAlone(t *testing.T, reg *imagetest.Server, ref string, before map[strin
 func TestCarryFromAnotherRegistry(t *testing.T) {
 	addr := daemon(t)
 	_, ref, base, p := patched(t, baseImage, change())
-	other, err := imagetest.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { other.Close() })
+	other := imagetest.Serve(t)
 	to := other.Host + "/app:patched"
 	var copied *patch.CopyError
 	if _, err := patch.Publish(t.Context(), base, []*patch.Patched{p}, to, patch.Options{Insecure: true}); !errors.As(err, &copied) {

@@ -88,6 +88,7 @@ type query struct {
 	newest  bool // dlsym: the newest version, not the oldest
 	from    *Module
 	blind   bool // an object was passed over whose symbols are not known
+	note    *relocation
 }
 
 func newQuery(from *Module, name string) *query {
@@ -127,7 +128,9 @@ func (p *Process) find(q *query, scopes []*scope) (*Module, record, *Error) {
 			}
 			if r := syms.record(i); !r.local() {
 				if r.bind() == stbUnique && q.kind != refCopy {
-					m, r = p.uniqueDefinition(q, m, r)
+					first := p.useUnique(string(q.name), m, r)
+					q.note.noteUnique(q, scopes, m, r, first)
+					m, r = first.m, first.r
 				}
 				return m, r, nil
 			}
@@ -148,17 +151,18 @@ func (p *Process) resolve(q *query, rec record, scopes []*scope) (*Module, recor
 
 const stbUnique = elf.SymBind(10) // STB_GNU_UNIQUE
 
-// uniqueDefinition gives the first definition of a unique symbol that was ever
-// used (do_lookup_unique).
-func (p *Process) uniqueDefinition(q *query, m *Module, r record) (*Module, record) {
-	if first := p.unique[string(q.name)]; first != nil && slices.Contains(p.Objects, first.m) {
-		return first.m, first.r
+// useUnique gives the first definition of a unique symbol that was ever used, m's
+// where none was (do_lookup_unique).
+func (p *Process) useUnique(name string, m *Module, r record) *definition {
+	if first := p.unique[name]; first != nil && slices.Contains(p.Objects, first.m) {
+		return first
 	}
 	if p.unique == nil {
 		p.unique = map[string]*definition{}
 	}
-	p.unique[string(q.name)] = &definition{m, r}
-	return m, r
+	d := &definition{m, r}
+	p.unique[name] = d
+	return d
 }
 
 type definition struct {
@@ -182,11 +186,9 @@ func (p *Process) match(q *query, m *Module, s *Symbols) (int, *Error) {
 			return true // the address that a program gives a function is none to call
 		case q.version != nil:
 			if s.Versions == nil { // L47
+				q.note.noteOther()
 				if p.Loader.release < 241 && q.version.File != "" && m.answers(q.version.File) {
-					err = &Error{
-						Name: string(q.name), By: q.from, Kind: InnerError,
-						Message: "Inconsistency detected by ld.so: dl-lookup.c: 107: check_match: Assertion `version->filename == NULL || ! _dl_name_match_p (version->filename, map)' failed!",
-					}
+					err = p.assertion(string(q.name), q.from, "dl-lookup.c", "check_match", "version->filename == NULL || ! _dl_name_match_p (version->filename, map)")
 					return false
 				}
 				break
@@ -222,9 +224,13 @@ func (p *Process) match(q *query, m *Module, s *Symbols) (int, *Error) {
 // linkError is what glibc up to 2.29 says when the file that DT_VERNEED names
 // lacks the symbol.
 func (p *Process) linkError(q *query) *Error {
+	comma := ""
+	if p.Loader.release <= 226 {
+		comma = ","
+	}
 	return &Error{
 		Name: string(q.name), Subject: p.file(q.from), By: q.from, Kind: RelocationError, Version: q.version.Name, File: q.version.File,
-		Message: fmt.Sprintf("symbol %s version %s not defined in file %s with link time reference", q.name, q.version.Name, q.version.File),
+		Message: fmt.Sprintf("symbol %s%s version %s not defined in file %s with link time reference", q.name, comma, q.version.Name, q.version.File),
 	}
 }
 
@@ -287,7 +293,9 @@ func (p *Process) setGroup(m *Module, list []*Module) {
 		}
 	}
 	if p.Loader.release >= 235 {
-		order = sortDepthFirst(order, m.Object.Soname != "libc.so.6")
+		// 2.35 as Ubuntu has it leaves the first of a circle where it comes to stand
+		// (bug 28937, mended in 2.37 and in Debian's 2.36).
+		order = sortDepthFirst(order, p.Loader.release >= 236 && m.Object.Soname != "libc.so.6")
 	} else {
 		sortByMoving(order[1:], p.work())
 	}
@@ -367,6 +375,17 @@ func sortByMoving(maps []*Module, work *Work) {
 // order: dependencies first.
 func (p *Process) relocationOrder(m *Module) []*Module {
 	var order []*Module
+	if p.Loader.release <= 231 && !m.Main {
+		// What is in the loader's list from m on, sorted by itself (dl_open_worker).
+		for _, o := range p.Objects[m.index:] {
+			if !o.isLoader && !o.link.bound {
+				order = append(order, o)
+			}
+		}
+		sortByMoving(order, p.work())
+		slices.Reverse(order)
+		return order
+	}
 	if p.Loader.release >= 239 && m.Main { // libc.so.6 first (elf/rtld.c)
 		for _, o := range m.link.sorted {
 			if o.Object.Soname == "libc.so.6" {
@@ -405,18 +424,31 @@ func (p *Process) bind(m *Module, flags Flags) *Error {
 // relocate is _dl_relocate_object: the references that are bound at load, and
 // without lazy those to functions as well.
 func (p *Process) relocate(m *Module, scopes []*scope, lazy bool) *Error {
-	s := m.symbols()
-	if s == nil {
+	held := m.Object.Symbols
+	if held == nil {
 		return nil
 	}
-	if s.StaticTLS {
+	key, keyed := p.bindKey(m, scopes, lazy)
+	var known, note *relocation
+	if keyed {
+		known, note = held.known(key), new(relocation)
+	}
+	if known == nil && m.symbols() == nil {
+		return nil
+	}
+	if held.StaticTLS {
 		if err := p.staticTLS(m, m); err != nil {
 			return err
 		}
 	}
+	if known != nil && known.repeat(p, scopes) {
+		m.link.lazy = lazy && !held.BindNow
+		return nil
+	}
+	s := m.symbols()
 	var failed *Error
 	one := func(r ref) bool {
-		failed = p.reference(m, s, r, scopes)
+		failed = p.reference(m, s, r, scopes, note)
 		return failed == nil
 	}
 	if !s.each(s.Refs, one) {
@@ -425,6 +457,9 @@ func (p *Process) relocate(m *Module, scopes []*scope, lazy bool) *Error {
 	m.link.lazy = lazy && !s.BindNow
 	if !m.link.lazy {
 		s.each(s.Calls, one)
+	}
+	if failed == nil && keyed {
+		held.remember(key, note)
 	}
 	return failed
 }
@@ -440,15 +475,22 @@ func queryOf(m *Module, s *Symbols, r ref) (*query, record) {
 	return &query{name: name, hash: gnuHash(name), version: s.version(rec), kind: r.kind(), from: m}, rec
 }
 
-// reference binds one reference (elf_machine_rela).
-func (p *Process) reference(m *Module, s *Symbols, r ref, scopes []*scope) *Error {
+// reference binds one reference (elf_machine_rela), and notes what of that is more
+// than a look-up.
+func (p *Process) reference(m *Module, s *Symbols, r ref, scopes []*scope, note *relocation) *Error {
 	q, rec := queryOf(m, s, r)
 	if q == nil {
 		return nil
 	}
+	q.note = note
 	to, def, err := p.resolve(q, rec, scopes)
+	resolver := to != nil && def.typ() == elf.STT_GNU_IFUNC && to != m && def.bits&symUndef == 0
+	if resolver && to.link.bound {
+		note.noteReady(scopes, to)
+	}
 	switch {
 	case err != nil:
+		note.noteOther()
 		if q.blind {
 			return nil
 		}
@@ -457,7 +499,8 @@ func (p *Process) reference(m *Module, s *Symbols, r ref, scopes []*scope) *Erro
 		return nil // L50; or it may be in what could not be looked at
 	case to == nil:
 		return p.undefined(q)
-	case def.typ() == elf.STT_GNU_IFUNC && to != m && !to.link.bound && def.bits&symUndef == 0: // L57
+	case resolver && !to.link.bound: // L57
+		note.noteOther()
 		if to.Main {
 			return &Error{
 				Name: string(q.name), By: m, Kind: InnerError,
@@ -466,8 +509,10 @@ func (p *Process) reference(m *Module, s *Symbols, r ref, scopes []*scope) *Erro
 		}
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%s: Relink `%s' with `%s' for IFUNC symbol `%s'", p.argv0, m.Path, to.Path, q.name))
 	case q.kind == refCopy && def.size > rec.size:
+		note.noteOther()
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%s: Symbol `%s' has different size in shared object, consider re-linking", p.argv0, q.name))
-	case q.kind == refTLS:
+	case q.kind == refTLS && p.dlopening:
+		note.noteOther()
 		return p.staticTLS(m, to)
 	}
 	return nil
@@ -530,11 +575,15 @@ func invalidMode(name string) *Error {
 // glibc gives nothing, and no error, for a file that could be loaded.
 func (p *Process) noLoad(by *Module, name string, flags Flags) (*Module, error) {
 	before, stack := &state{slices.Clone(p.Objects), slices.Clone(p.listed)}, p.stack
+	p.noLoading, p.notLoaded = !p.Loader.Libc.Musl, false
 	m, err := p.request(name, by, true)
+	p.noLoading = false
 	if err != nil || !slices.Contains(before.objects, m) {
 		p.restore(before)
 		p.stack = stack
 		switch {
+		case p.notLoaded:
+			return nil, nil
 		case p.Loader.Libc.Musl:
 			return nil, &Error{Name: name, Message: fmt.Sprintf("Library %s is not already loaded", name), Kind: SymbolError}
 		case err != nil:
@@ -543,6 +592,9 @@ func (p *Process) noLoad(by *Module, name string, flags Flags) (*Module, error) 
 		return nil, nil
 	}
 	if err := p.follow([]*Module{m}, true); err != nil {
+		if err.Kind == InnerError {
+			p.fatal = err // the program ends
+		}
 		return nil, err
 	}
 	p.opened(m, flags, nil)

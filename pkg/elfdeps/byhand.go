@@ -118,6 +118,8 @@ func (p *Process) program(prog string) (*File, *Error) {
 	}
 	var f *File
 	var v verdict
+	p.openExec = true
+	defer func() { p.openExec = false }()
 	if strings.Contains(prog, "/") {
 		f, v = p.verify(prog)
 	} else {

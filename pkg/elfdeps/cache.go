@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"math"
 	"strings"
 )
 
@@ -17,6 +18,7 @@ type Cache struct {
 type cacheEntry struct {
 	flags      int32
 	key, value uint32 // offsets in the table
+	osversion  uint32 // the kernel that the file asks for, as its note says
 	hwcap      uint64
 }
 
@@ -73,7 +75,7 @@ func parseNew(b, file []byte) *Cache {
 	c := &Cache{table: b, hwcaps: cacheHwcaps(file, u32(b[32:]))}
 	for i := range n {
 		e := b[48+i*24:]
-		c.entries = append(c.entries, cacheEntry{int32(u32(e)), u32(e[4:]), u32(e[8:]), binary.LittleEndian.Uint64(e[16:])})
+		c.entries = append(c.entries, cacheEntry{int32(u32(e)), u32(e[4:]), u32(e[8:]), u32(e[12:]), binary.LittleEndian.Uint64(e[16:])})
 	}
 	return c
 }
@@ -159,7 +161,7 @@ func (c *Cache) best(name string, found int, id int32, release int, m elf.Machin
 		looked++
 		e := c.entries[i]
 		value, bad := tableString(c.table, e.value)
-		if e.flags != id || bad {
+		if e.flags != id || bad || release <= 235 && e.osversion > env.osversion() { // L41
 			continue
 		}
 		if ext, rank := c.hwcapRank(e, m, release, cpu); ext {
@@ -177,6 +179,14 @@ func (c *Cache) best(name string, found int, id int32, release int, m elf.Machin
 		return value, true, looked
 	}
 	return best, best != "", looked
+}
+
+// osversion is the kernel as caches have it; 0, not known, is as the newest.
+func (e Env) osversion() uint32 {
+	if e.Kernel == [3]uint32{} {
+		return math.MaxUint32
+	}
+	return e.Kernel[0]<<16 | e.Kernel[1]<<8 | e.Kernel[2]
 }
 
 // hwcapRank reports whether e is an entry of a glibc-hwcaps subdirectory, and
@@ -207,10 +217,10 @@ func legacyHwcap(hwcap uint64, m elf.Machine, release int, env Env) bool {
 	switch m {
 	case elf.EM_X86_64:
 		known |= 1 << 1 // x86_64
-		if env.avx512() {
+		if env.avx512(release) {
 			known |= 1 << 2 // avx512_1
 		}
-		if env.platform(m) == "haswell" {
+		if env.platform(m, release) == "haswell" {
 			known |= 1 << 50 // haswell, the third of _dl_x86_platforms
 		}
 	case elf.EM_AARCH64:

@@ -15,7 +15,7 @@ import (
 
 // CodecVersion is the version of the form that [Object.AppendBinary] writes, and
 // of what [ReadSymbols] reads of a file: it is raised whenever either changes.
-const CodecVersion = 3
+const CodecVersion = 5
 
 // maxWeight bounds what the symbols of a stored object come to, in bytes.
 const maxWeight = 256 << 20
@@ -31,7 +31,7 @@ func (o *Object) AppendBinary(b []byte) ([]byte, error) {
 	e.uint(uint64(o.Type))
 	e.uint(uint64(o.Machine))
 	e.uint(uint64(o.Version))
-	e.uint(flags(o.Dynamic, o.Rpath != nil, o.Runpath != nil, o.Symbols != nil, o.Libc != nil))
+	e.uint(flags(o.Dynamic, o.Rpath != nil, o.Runpath != nil, o.Symbols != nil, o.Libc != nil, o.Named != nil))
 	e.string(o.Fault)
 	e.string(o.Interp)
 	e.string(o.Soname)
@@ -60,6 +60,10 @@ func (o *Object) AppendBinary(b []byte) ([]byte, error) {
 		e.string(d.Description)
 		e.string(d.Priority)
 	})
+	if n := o.Named; n != nil {
+		e.uint(flags(n.Partial))
+		e.strings(n.Names)
+	}
 	e.uint(uint64(o.Stack))
 	e.uint(uint64(o.ISANeeded))
 	for _, v := range o.MinKernel {
@@ -68,7 +72,7 @@ func (o *Object) AppendBinary(b []byte) ([]byte, error) {
 	e.int(o.LoadEnd)
 	e.uint(o.TLSSize)
 	if l := o.Libc; l != nil {
-		e.uint(flags(l.Musl))
+		e.uint(flags(l.Musl, l.StackTunable))
 		e.string(l.Release)
 		e.strings(l.SystemDirs)
 	}
@@ -98,8 +102,8 @@ func (o *Object) UnmarshalBinary(b []byte) error {
 	r.Type = elf.Type(d.uint(1<<16 - 1))
 	r.Machine = elf.Machine(d.uint(1<<16 - 1))
 	r.Version = uint32(d.uint(1<<32 - 1))
-	var rpath, runpath, symbols, libc bool
-	d.flags(&r.Dynamic, &rpath, &runpath, &symbols, &libc)
+	var rpath, runpath, symbols, libc, named bool
+	d.flags(&r.Dynamic, &rpath, &runpath, &symbols, &libc, &named)
 	r.Fault = d.string()
 	r.Interp = d.string()
 	r.Soname = d.string()
@@ -129,6 +133,11 @@ func (o *Object) UnmarshalBinary(b []byte) error {
 		n.Description = d.string()
 		n.Priority = d.string()
 	})
+	if named {
+		r.Named = &Named{}
+		d.flags(&r.Named.Partial)
+		r.Named.Names = d.strings()
+	}
 	r.Stack = Stack(d.uint(255))
 	r.ISANeeded = uint32(d.uint(1<<32 - 1))
 	for i := range r.MinKernel {
@@ -138,7 +147,7 @@ func (o *Object) UnmarshalBinary(b []byte) error {
 	r.TLSSize = d.uint(1<<64 - 1)
 	if libc {
 		r.Libc = &Libc{}
-		d.flags(&r.Libc.Musl)
+		d.flags(&r.Libc.Musl, &r.Libc.StackTunable)
 		r.Libc.Release = d.string()
 		r.Libc.SystemDirs = d.strings()
 	}

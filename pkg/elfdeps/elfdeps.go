@@ -58,6 +58,9 @@ type Object struct {
 	VersionFault string `json:",omitempty"`
 
 	Dlopen []DlopenNote `json:",omitempty"` // .note.dlopen
+	// Named are set by [ReadSymbols] for an object that imports what opens a
+	// library by its name.
+	Named *Named `json:",omitempty"`
 
 	Stack     Stack     `json:",omitempty"` // what PT_GNU_STACK says
 	ISANeeded uint32    `json:",omitempty"` // GNU_PROPERTY_X86_ISA_1_NEEDED
@@ -123,6 +126,10 @@ type Libc struct {
 	// SystemDirs are the built-in directories compiled into glibc's ld.so, each
 	// with its trailing slash, in order.
 	SystemDirs []string `json:",omitempty"`
+	// StackTunable is set for a ld.so that makes the stack executable when
+	// GLIBC_TUNABLES has glibc.rtld.execstack=2 (12a497c716: upstream's 2.42, and
+	// some builds of 2.41).
+	StackTunable bool `json:",omitempty"`
 }
 
 // Class is the file's EI_CLASS.

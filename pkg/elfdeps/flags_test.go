@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,29 +14,13 @@ import (
 )
 
 // TestRandomFlags opens libraries of random worlds with random flags, by our
-// loader and by the real one, and asks both where symbols are found. It needs a
-// C compiler for its program.
+// loader and by the real one, and asks both where symbols are found.
 func TestRandomFlags(t *testing.T) {
 	needRoot(t)
-	n, seed := 30, 1
-	for name, to := range map[string]*int{"ELFDEPS_WORLDS": &n, "ELFDEPS_SEED": &seed} {
-		if s := os.Getenv(name); s != "" {
-			v, err := strconv.Atoi(s)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			*to = v
-		}
-	}
-	for interp, cc := range map[string]string{glibcInterp: "gcc", muslInterp: "musl-gcc"} {
-		t.Run(cc, func(t *testing.T) {
-			if _, err := exec.LookPath(cc); err != nil {
-				t.Fatalf("%v: ./test/deps.sh installs it", err)
-			}
-			program := filepath.Join(t.TempDir(), "probe")
-			if out, err := exec.Command(cc, "-O1", "-o", program, "testdata/probe/probe.c").CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
+	n, seed := randomSize(t)
+	for _, interp := range interps() {
+		t.Run(filepath.Base(interp), func(t *testing.T) {
+			program := compile(t, "testdata/probe/probe.c", interp)
 			for i := range n {
 				w := dlopenWorld(rand.New(rand.NewPCG(uint64(seed+i), 3)), interp)
 				w.program = program
@@ -60,7 +43,21 @@ type opening struct {
 
 func (w *opening) diff(t testing.TB) string {
 	t.Helper()
+	if w.interp == glibcInterp && hereRelease() == 235 && w.circular() {
+		return ""
+	}
 	dir := w.build(t)
+	want := w.realOpening(t, dir)
+	if want == nil {
+		return "" // filters in a circle make the real one crash
+	}
+	return cmp.Diff(want, w.replay(t, dirTree(t, dir)))
+}
+
+// realOpening is what the real loader says in the root dir, nil when it is
+// killed.
+func (w *opening) realOpening(t testing.TB, dir string) []string {
+	t.Helper()
 	b, err := os.ReadFile(w.program)
 	if err != nil {
 		t.Fatal(err)
@@ -68,16 +65,15 @@ func (w *opening) diff(t testing.TB) string {
 	if err := os.WriteFile(dir+"/app/main", b, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	got := w.replay(t, dirTree(t, dir))
-	want, stderr, exit := w.exec(t, dir, w.env, append([]string{"/app/main"}, w.actions...)...)
-	want = append(want, stderr...)
-	if exit != 0 {
-		want = append(want, fmt.Sprint("exit ", exit))
+	out, stderr, exit := w.exec(t, dir, w.env, append([]string{"/app/main"}, w.actions...)...)
+	out = append(out, stderr...)
+	switch {
+	case exit < 0:
+		return nil
+	case exit != 0:
+		out = append(out, fmt.Sprint("exit ", exit))
 	}
-	if exit < 0 {
-		return "" // filters in a circle make the real one crash
-	}
-	return cmp.Diff(want, got)
+	return out
 }
 
 func (w *opening) replay(t testing.TB, fsys FS) []string {
@@ -164,13 +160,18 @@ func (w *opening) shrink(t *testing.T) {
 func dlopenWorld(rnd *rand.Rand, interp string) *opening {
 	r := chooser{rnd}
 	w := &opening{world: symbolWorld(rnd, interp)}
-	w.files[0].body = "elf x86_64 interp=" + interp + "\n" // stands for the program
+	w.files[0].body = "elf " + here.name + " interp=" + interp + "\n" // stands for the program
 	w.env = []string{"LD_LIBRARY_PATH=/1"}
 	if r.chance(4) {
 		w.env = append(w.env, "LD_PRELOAD="+r.symbolName())
 	}
 	if r.chance(8) {
 		w.env = append(w.env, "LD_BIND_NOW=1")
+	}
+	if r.chance(8) {
+		w.env = append(w.env, "GLIBC_TUNABLES="+r.pick("", "glibc.malloc.check=0:")+"glibc.rtld.execstack="+r.pick("0", "1", "2", "2"))
+		f := &w.files[1+r.IntN(4)]
+		f.body = strings.Replace(f.body, "\n", r.pick(" execstack", " nognustack")+"\n", 1)
 	}
 	for i := range 2 + r.IntN(6) {
 		switch {

@@ -70,7 +70,8 @@ func FuzzLibcFacts(f *testing.F) {
 	})
 }
 
-// fuzzSymbols: symbols change nothing else of what is read, are the same for
+// fuzzSymbols: symbols, and the names that come with them, change nothing else of
+// what is read, are the same for
 // every way that the stream is cut, stay in bounds when they are bound, and have
 // the names and versions that debug/elf finds.
 func fuzzSymbols(t *testing.T, b []byte, without *Object) {
@@ -85,7 +86,7 @@ func fuzzSymbols(t *testing.T, b []byte, without *Object) {
 	}
 	s := o.Symbols
 	bare := *o
-	bare.Symbols, bare.Unread = nil, slices.DeleteFunc(slices.Clone(o.Unread), func(u Unread) bool {
+	bare.Symbols, bare.Named, bare.Unread = nil, nil, slices.DeleteFunc(slices.Clone(o.Unread), func(u Unread) bool {
 		return strings.HasPrefix(u.What, "symbol") || u.What == "relocations"
 	})
 	if len(bare.Unread) == 0 {

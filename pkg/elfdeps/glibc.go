@@ -92,11 +92,14 @@ func hwcapDirs(m elf.Machine, release int, env Env) []string {
 	if release <= 236 {
 		switch m {
 		case elf.EM_X86_64:
-			parts := []string{"tls/", env.platform(m) + "/"}
-			if env.avx512() {
+			parts := []string{"tls/", env.platform(m, release) + "/"}
+			if env.avx512(release) {
 				parts = append(parts, "avx512_1/")
 			}
-			dirs = append(dirs, powerSet(append(parts, "x86_64/"))...)
+			if release >= 227 { // HWCAP_X86_64
+				parts = append(parts, "x86_64/")
+			}
+			dirs = append(dirs, powerSet(parts)...)
 		case elf.EM_AARCH64:
 			dirs = append(dirs, "tls/aarch64/atomics/", "tls/aarch64/", "tls/atomics/", "tls/", "aarch64/atomics/", "aarch64/", "atomics/")
 		}
@@ -150,14 +153,17 @@ func (p *Process) requestGlibc(name string, by *Module, dlopen bool) (*Module, *
 			err.Message, err.Errno = "wrong ELF class: "+s.otherClass, 0
 		}
 	}
-	err.By = by
+	err.By, err.Steps = by, s.steps
 	p.work().spend(missed)
-	// Failures are few, searches are many: only a failed one is gone through
-	// again to write down its steps.
-	if p.work().Err() == nil {
+	if s.steps == nil && p.work().Err() == nil {
+		// Failures are few, searches are many: only a failed one is gone through
+		// again to write down its steps.
 		again := search{p: p, name: name, by: by, record: true}
 		again.run(dlopen)
 		err.Steps = again.steps
+		if s.firm && err.miss && s.shared() {
+			l.searched.put(name, &found{missing: s.missing, noCache: s.noCache, last: s.last, otherClass: s.otherClass, steps: again.steps})
+		}
 	}
 	return nil, err
 }
@@ -200,6 +206,7 @@ type search struct {
 	steps      []Step
 	otherClass string // a candidate of the other ELF class was passed over
 	last       syscall.Errno
+	firm       bool     // last hangs on nothing that the process has looked for before
 	missing    []string // directories that are not there
 	noCache    bool     // it came to ld.so.cache, and there is none
 }
@@ -207,9 +214,14 @@ type search struct {
 // found is what a search came to that hangs on nothing but the name.
 type found struct {
 	full, how string
-	file      *File
+	file      *File    // nil: it was not found
 	missing   []string // directories that it has looked for
 	noCache   bool     // and for ld.so.cache, which is not there either
+
+	// Of one that was not found.
+	last       syscall.Errno
+	otherClass string
+	steps      []Step
 }
 
 // shared reports whether a search hangs on nothing but the name: whoever asks for
@@ -238,12 +250,16 @@ func (s *search) run(dlopen bool) (*Module, *Error) {
 				s.p.gone[dir] = true
 			}
 			s.p.cacheTried = s.p.cacheTried || known.noCache
+			if known.file == nil {
+				s.last, s.otherClass, s.steps = known.last, known.otherClass, known.steps
+				return nil, nil
+			}
 			return s.p.mapFile(known.full, s.name, known.file, s.by, dlopen, known.how)
 		}
 	}
 	take := func(full string, f *File, how string) (*Module, *Error) {
 		if shared {
-			l.searched.put(s.name, &found{full, how, f, s.missing, s.noCache})
+			l.searched.put(s.name, &found{full: full, how: how, file: f, missing: s.missing, noCache: s.noCache})
 		}
 		return s.p.mapFile(full, s.name, f, s.by, dlopen, how)
 	}
@@ -260,7 +276,7 @@ func (s *search) run(dlopen bool) (*Module, *Error) {
 	if s.p.secure && s.p.preloading {
 		// Not for a preload of a program in secure mode.
 	} else if l.noCache {
-		s.noCache = true
+		s.noCache, s.firm = true, false
 		if !s.p.cacheTried { // the errno of opening it stays; it is tried once
 			s.p.cacheTried, s.last = true, syscall.ENOENT
 		}
@@ -343,7 +359,7 @@ func (s *search) walk(list dirList) (string, *File, *Error) {
 		}
 		if !s.p.isDir(dir) {
 			s.note(list.source, dir, verdict{kind: vSkip, errno: syscall.ENOENT, text: "no such directory"})
-			s.missing = append(s.missing, dir)
+			s.missing, s.firm = append(s.missing, dir), false
 			if !s.p.gone[dir] { // it is looked for once
 				s.p.gone[dir] = true
 				s.last = syscall.ENOENT
@@ -388,7 +404,7 @@ func stops(no syscall.Errno, release int) bool {
 }
 
 func (s *search) skipped(v verdict) {
-	s.last = v.errno
+	s.last, s.firm = v.errno, true
 	if v.otherClass != "" {
 		s.otherClass = v.otherClass
 	}
@@ -403,7 +419,7 @@ func (s *search) note(source, full string, v verdict) {
 	if !s.record {
 		return
 	}
-	s.p.work().spend(recorded)
+	s.p.work().spend(written)
 	if n := len(s.steps); n == 0 || s.steps[n-1].Source != source {
 		s.steps = append(s.steps, Step{Source: source})
 	}
@@ -548,7 +564,7 @@ func (p *Process) expand(m *Module, s string) (string, bool) {
 		case "LIB":
 			b.WriteString(p.Loader.tokenLib)
 		case "PLATFORM":
-			b.WriteString(p.Loader.env.platform(p.Loader.machine))
+			b.WriteString(p.Loader.env.platform(p.Loader.machine, p.Loader.release))
 		default:
 			b.WriteByte('$')
 		}
@@ -670,6 +686,8 @@ func (p *Process) verify(full string) (*File, verdict) {
 		return nil, otherMachine(o)
 	case o.Type != elf.ET_DYN && o.Type != elf.ET_EXEC:
 		return fatal("only ET_DYN and ET_EXEC can be loaded", 0)
+	case o.Type == elf.ET_EXEC && l.release >= 220 && l.release <= 230 && !p.openExec:
+		return fatal("cannot dynamically load executable", 0) // later by who maps it
 	case o.Fault == "cannot read file data" || strings.HasPrefix(o.Fault, "ELF file's phentsize"):
 		return fatal(o.Fault, 0)
 	case l.release <= 235 && slices.Compare(o.MinKernel[:], l.env.Kernel[:]) > 0: // L41
@@ -717,6 +735,10 @@ func (p *Process) mapFile(full, name string, f *File, by *Module, dlopen bool, h
 	o := f.Object
 	fail := func(message string) (*Module, *Error) {
 		return nil, &Error{Name: name, Subject: name, Message: message, By: by}
+	}
+	if p.noLoading { // the file is not looked at any further
+		p.notLoaded = true
+		return fail("not loaded")
 	}
 	switch {
 	case o.Fault == faultUnaligned && p.Loader.release < 235:

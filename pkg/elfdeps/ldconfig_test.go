@@ -130,3 +130,19 @@ func TestWriteCacheIsRead(t *testing.T) {
 		t.Error("the same entries give other bytes")
 	}
 }
+
+// TestCacheKernel passes over an entry whose file asks for a newer kernel, as
+// glibc does up to 2.35 (search_cache; seen with 2.27).
+func TestCacheKernel(t *testing.T) {
+	b := WriteCache([]CacheEntry{
+		{Name: "liba.so", Path: "/new/liba.so", Flags: 0x0303},
+		{Name: "liba.so", Path: "/old/liba.so", Flags: 0x0303},
+	})
+	copy(b[48+12:], []byte{0, 0, 99, 0})
+	for release, want := range map[int]string{227: "/old/liba.so", 235: "/old/liba.so", 236: "/new/liba.so"} {
+		env := Env{Kernel: [3]uint32{4, 18, 0}}
+		if got, _ := ParseCache(b).Lookup("liba.so", 0x0303, release, elf.EM_X86_64, env); got != want {
+			t.Errorf("release %d: got %s, want %s", release, got, want)
+		}
+	}
+}

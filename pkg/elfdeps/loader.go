@@ -78,6 +78,17 @@ func (e Env) hwcapLevel() int {
 	return level
 }
 
+// tunable is the value of one of GLIBC_TUNABLES, empty without one.
+func (e Env) tunable(name string) string {
+	value := ""
+	for t := range strings.SplitSeq(e.get("GLIBC_TUNABLES"), ":") {
+		if n, v, ok := strings.Cut(t, "="); ok && n == name {
+			value = v
+		}
+	}
+	return value
+}
+
 // switchedOff are the features that GLIBC_TUNABLES takes from the processor.
 func (e Env) switchedOff() map[string]bool {
 	off := map[string]bool{}
@@ -96,12 +107,12 @@ func (e Env) switchedOff() map[string]bool {
 }
 
 // platform is what the loader calls the processor (GLRO(dl_platform)): AT_PLATFORM,
-// and on Intel's x86-64 haswell where it has what one has (init_cpu_features,
-// sysdeps/x86/cpu-features.c).
-func (e Env) platform(m elf.Machine) string {
+// and from glibc 2.26 on, on Intel's x86-64, haswell where it has what one has
+// (init_cpu_features, sysdeps/x86/cpu-features.c).
+func (e Env) platform(m elf.Machine, release int) string {
 	switch m {
 	case elf.EM_X86_64:
-		if e.Intel && e.CPU >= 3 && e.has("AVX2", "BMI1", "BMI2", "FMA", "LZCNT", "MOVBE", "POPCNT") {
+		if release >= 226 && e.Intel && e.CPU >= 3 && e.has("AVX2", "BMI1", "BMI2", "FMA", "LZCNT", "MOVBE", "POPCNT") {
 			return "haswell"
 		}
 		return "x86_64"
@@ -115,8 +126,8 @@ func (e Env) platform(m elf.Machine) string {
 
 // avx512 reports whether the loader gives the processor the subdirectory
 // avx512_1 (HWCAP_X86_AVX512_1, the same place).
-func (e Env) avx512() bool {
-	return e.Intel && e.CPU >= 4 && e.has("AVX512CD", "AVX512BW", "AVX512DQ", "AVX512VL")
+func (e Env) avx512(release int) bool {
+	return release >= 226 && e.Intel && e.CPU >= 4 && e.has("AVX512CD", "AVX512BW", "AVX512DQ", "AVX512VL")
 }
 
 // has reports whether GLIBC_TUNABLES leaves the processor its features.
@@ -281,10 +292,15 @@ func (l *Loader) Trace(exe string) (*Process, error) { return l.start(exe, true)
 // that brings nothing along.
 func (l *Loader) Bare() *Process {
 	p := l.process(true)
-	p.add(&Module{Object: &Object{Type: elf.ET_DYN, Dynamic: true, Stack: StackNoExec, Symbols: new(Symbols)}, Main: true})
+	main := &Module{Object: &Object{Type: elf.ET_DYN, Dynamic: true, Stack: StackNoExec, Symbols: noSymbols}, Main: true}
+	p.add(main)
 	p.addLoader()
+	p.stackTunable(main)
 	return p
 }
+
+// noSymbols are those of a program that brings nothing.
+var noSymbols = new(Symbols)
 
 func (l *Loader) start(exe string, trace bool) (*Process, error) {
 	p := l.process(trace)

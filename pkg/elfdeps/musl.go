@@ -81,7 +81,7 @@ func (p *Process) requestMusl(name string, by *Module, dlopen bool) (m *Module, 
 	for _, list := range p.muslLists(by) {
 		step := Step{Source: list.source}
 		for _, dir := range list.dirs {
-			if !p.work().spend(recorded) {
+			if !p.work().spend(written) {
 				return nil, p.spent(name, by)
 			}
 			full := dir + "/" + name

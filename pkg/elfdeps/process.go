@@ -2,6 +2,7 @@ package elfdeps
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,9 +104,11 @@ type Process struct {
 	loader     *Module
 	listed     []Listed
 	// What is being done: it decides on some checks of a file.
-	preloading, dlopening bool
-	gone                  map[string]bool // directories that are known not to exist
-	errno                 syscall.Errno   // musl: of the last open that failed
+	preloading, dlopening, openExec bool
+	// noLoading is RTLD_NOLOAD, and notLoaded that it came to a file.
+	noLoading, notLoaded bool
+	gone                 map[string]bool // directories that are known not to exist
+	errno                syscall.Errno   // musl: of the last open that failed
 	// stack is set once a program or library made the stack executable.
 	stack bool
 	names map[string]*Module
@@ -530,6 +533,9 @@ func (p *Process) startUp(main *Module) error {
 
 func (p *Process) load(main *Module) *Error {
 	roots := []*Module{main}
+	if err := p.stackTunable(main); err != nil {
+		return err
+	}
 	for _, pre := range p.preloads() {
 		m, err := p.requestPreload(pre, main)
 		if err != nil {
@@ -661,7 +667,7 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 					first = err
 				}
 				if !p.trace && (dlopen || !p.Loader.Libc.Musl) {
-					return err
+					return cmp.Or(p.notFirst(root, queue), err)
 				}
 			}
 			m.Deps = append(m.Deps, dep)
@@ -670,13 +676,16 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 			}
 		}
 		before, err := p.filtees(m, queue[:i])
+		queue, i = putBefore(queue, i, before)
 		if err != nil && !p.trace {
-			return err
+			return cmp.Or(p.notFirst(root, queue), err)
 		}
 		if first == nil {
 			first = err
 		}
-		queue, i = putBefore(queue, i, before)
+	}
+	if err := p.notFirst(root, queue); err != nil {
+		return err
 	}
 	p.setGroup(root, queue)
 	if !dlopen && !p.Loader.Libc.Musl {
@@ -692,9 +701,19 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 	return first
 }
 
+// notFirst is an assertion that holds until 2.32: what a program or dlopen begins
+// with is the first of its own list, which it is not with filtees of its own
+// (bug 16272). It comes before what could not be loaded is told.
+func (p *Process) notFirst(root *Module, queue []*Module) *Error {
+	if queue[0] == root || p.Loader.Libc.Musl || p.Loader.release >= 232 {
+		return nil
+	}
+	return p.assertion("", root, "dl-deps.c", "_dl_map_object_deps", "map->l_searchlist.r_list[0] == map")
+}
+
 // placeLoader moves the loader behind what is before it in the list of what the
 // program needs (dl_main, elf/rtld.c). What nothing needs is taken off the list
-// by 2.36 and put at its end by 2.41; between is not known.
+// up to 2.39 and put at its end by 2.41.
 func (p *Process) placeLoader(queue []*Module) {
 	i := slices.Index(queue, p.loader)
 	if i < 0 && p.Loader.release >= 241 {
@@ -755,7 +774,7 @@ func (p *Process) filtees(m *Module, earlier []*Module) ([]*Module, *Error) {
 			if i < len(m.Object.Filter) {
 				p.Misses = append(p.Misses, err)
 				if !p.trace {
-					return nil, err
+					return before, err
 				}
 				if fault == nil && !err.miss {
 					fault = err

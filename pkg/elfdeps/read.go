@@ -110,6 +110,7 @@ type reader struct {
 	wantsSymbols bool
 	sym          *symbolReader // nil unless symbols are wanted
 	guess        *guess
+	named        *named
 }
 
 // segment is one program header.
@@ -289,6 +290,7 @@ func (p *reader) programHeaders(b []byte) {
 	}
 	o.Dynamic = true
 	p.startGuess()
+	p.startNamed()
 	if dynamic.filesz > maxDynamic {
 		p.unread("dynamic section", fmt.Errorf("is %d bytes long, more than the %d that are read", dynamic.filesz, maxDynamic))
 		return
@@ -429,6 +431,7 @@ func (p *reader) finish() {
 		p.versionDefs()
 	}
 	p.symbols()
+	p.finishNamed()
 	if p.mayBeLibc() {
 		if b, err := p.w.at(0, p.w.size); err == nil {
 			o.Libc = libcFacts(b)
@@ -688,6 +691,7 @@ func libcFacts(b []byte) *Libc {
 	if c.Release == "" && c.SystemDirs == nil {
 		return nil
 	}
+	c.StackTunable = bytes.Contains(b, []byte("cannot enable executable stack as tunable requires"))
 	return c
 }
 

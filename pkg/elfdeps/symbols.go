@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Limits on what the symbols of a hostile file can make us hold.
@@ -58,6 +59,8 @@ type Symbols struct {
 	StaticTLS bool `json:",omitempty"`
 
 	packed      *packed // instead of what is nil then
+	id          atomic.Uint64
+	relocations atomic.Pointer[relocations]
 	once        sync.Once
 	heads, next []uint32 // hash table of definitions: record numbers + 1
 }

@@ -57,14 +57,7 @@ func (p *Process) checkVersions(m *Module, dlopen bool) *Error {
 		}
 		if provider == nil {
 			// A table that was kept when DT_NEEDED was edited (L48).
-			line := 204
-			if p.Loader.release < 233 {
-				line = 205
-			}
-			return p.versionError(&Error{
-				Name: need.File, By: m, Kind: InnerError,
-				Message: fmt.Sprintf("Inconsistency detected by ld.so: dl-version.c: %d: _dl_check_map_versions: Assertion `needed != NULL' failed!", line),
-			})
+			return p.versionError(p.assertion(need.File, m, "dl-version.c", "_dl_check_map_versions", "needed != NULL"))
 		}
 		for _, v := range need.Versions {
 			err := p.matchVersion(m, provider, v, dlopen)
@@ -80,6 +73,25 @@ func (p *Process) checkVersions(m *Module, dlopen bool) *Error {
 		}
 	}
 	return first
+}
+
+// assertionLines are the lines of the assertions that a broken library comes to,
+// each from a release on, in upstream's sources (of 2.23 and 2.27 in Ubuntu's).
+var assertionLines = map[string][]struct{ release, line int }{
+	"dl-deps.c":    {{0, 590}, {218, 586}, {220, 574}, {227, 549}, {228, 553}},
+	"dl-version.c": {{0, 224}, {227, 205}, {235, 204}},
+	"dl-lookup.c":  {{0, 167}, {218, 166}, {220, 127}, {223, 128}, {224, 127}, {227, 111}, {232, 105}, {235, 106}, {236, 107}, {239, 106}},
+}
+
+// assertion is what the loader ends with when one of its assertions fails (L48).
+func (p *Process) assertion(name string, by *Module, file, function, text string) *Error {
+	line := 0
+	for _, from := range assertionLines[file] {
+		if p.Loader.release >= from.release {
+			line = from.line
+		}
+	}
+	return &Error{Name: name, By: by, Kind: InnerError, Message: fmt.Sprintf("Inconsistency detected by ld.so: %s: %d: %s: Assertion `%s' failed!", file, line, function, text)}
 }
 
 // matchVersion is match_symbol (elf/dl-version.c).
@@ -175,8 +187,45 @@ func (p *Process) wantsStack(o *Object) bool {
 	return o.Stack == StackExec || o.Stack == StackAbsent && x86
 }
 
-// refusesStack reports whether dlopen refuses an object for its stack: from
-// glibc 2.41 on it no longer makes the stack executable (L43).
+// refusesStack reports whether an object is refused for its stack: from glibc 2.41
+// on dlopen no longer makes the stack executable (L43), and at start nothing does
+// where the tunable is 0.
 func (p *Process) refusesStack(o *Object) (syscall.Errno, bool) {
-	return syscall.EINVAL, p.dlopening && p.Loader.release >= 241 && p.wantsStack(o) && !p.stack
+	return syscall.EINVAL, p.Loader.release >= 241 && p.wantsStack(o) && !p.stack && (p.dlopening || p.stackMode() == 0)
+}
+
+// stackMode is the value of glibc.rtld.execstack. A loader that does not know 2
+// takes it for none.
+func (p *Process) stackMode() int {
+	l := p.Loader
+	if p.secure {
+		return 1
+	}
+	switch l.env.tunable("glibc.rtld.execstack") {
+	case "0":
+		return 0
+	case "2":
+		if l.Libc.StackTunable || l.release >= 242 {
+			return 2
+		}
+	}
+	return 1
+}
+
+// stackTunable is _dl_handle_execstack_tunable (elf/dl-execstack-tunable.c), from
+// glibc 2.41 on: 0 ends a program that wants an executable stack, 2 gives one to
+// any, so that what is opened later may want it (L43).
+func (p *Process) stackTunable(main *Module) *Error {
+	if p.Loader.Libc.Musl || p.Loader.release < 241 {
+		return nil
+	}
+	switch p.stackMode() {
+	case 0:
+		if p.wantsStack(main.Object) {
+			return &Error{Message: "Fatal glibc error: executable stack is not allowed", By: main, Kind: InnerError}
+		}
+	case 2:
+		p.stack = true
+	}
+	return nil
 }

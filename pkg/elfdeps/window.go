@@ -38,11 +38,12 @@ type window struct {
 	err  error  // a failed read; it stays
 	// watch sees the bytes behind the head as they are read, unless nil.
 	watch func(off int64, b []byte)
+	named *named // sees them as well, unless nil
 }
 
 // reset makes w ready for another file and keeps its buffers.
 func (w *window) reset(r io.Reader, size int64) {
-	w.r, w.size, w.pos, w.err, w.watch = r, size, 0, nil, nil
+	w.r, w.size, w.pos, w.err, w.watch, w.named = r, size, 0, nil, nil, nil
 	w.head = w.head[:0]
 }
 
@@ -104,8 +105,12 @@ func (w *window) skip(to int64) error {
 	}
 	d, _ := w.r.(discarder)
 	for w.pos < to {
-		if d != nil && w.watch == nil && w.err == nil && to-w.pos > tailSize {
-			n, err := d.Discard(int(min(to-w.pos-tailSize, 1<<30))) // the tail would not hold it
+		far := to - tailSize // the tail would not hold what lies before
+		if next := w.named.next(w.pos); next >= 0 {
+			far = min(far, next)
+		}
+		if d != nil && w.watch == nil && w.err == nil && far > w.pos {
+			n, err := d.Discard(int(min(far-w.pos, 1<<30)))
 			if w.pos += int64(n); err != nil {
 				return w.failed(err)
 			}
@@ -120,6 +125,7 @@ func (w *window) skip(to int64) error {
 		if w.watch != nil {
 			w.watch(at, w.tail[i:i+n])
 		}
+		w.named.feed(w, at, w.tail[i:i+n])
 	}
 	return nil
 }

@@ -39,9 +39,9 @@ func (w *Work) spend(n int) bool {
 // candidate that a search writes down, a request that failed; an object that was
 // loaded is held only beside what its process misses.
 const (
-	recorded = 64
-	missed   = 128
-	added    = 48
+	written = 64
+	missed  = 128
+	added   = 48
 )
 
 // cells is how much it costs to go through n words.

@@ -2,6 +2,7 @@ package elfdeps
 
 import (
 	"bytes"
+	"debug/elf"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -21,6 +23,37 @@ import (
 
 // loaderRoot lets the worlds be run with another loader than this machine's.
 var loaderRoot = flag.String("loaderroot", "/", "root of the `directory` with the real loaders to compare with")
+
+// machine is what the loaders of one kind of processor have of their own.
+type machine struct {
+	name        string // as the text form of ELF files has it
+	other       string // one whose files it passes over
+	triplet     string
+	glibc, musl string // where programs expect them
+	cc          string
+	emulator    string // runs its programs on another machine
+}
+
+var machines = []machine{
+	{"x86_64", "aarch64", "x86_64-linux-gnu", "/lib64/ld-linux-x86-64.so.2", "/lib/ld-musl-x86_64.so.1", "gcc", ""},
+	{"aarch64", "x86_64", "aarch64-linux-gnu", "/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-aarch64.so.1", "aarch64-linux-gnu-gcc", "qemu-aarch64-static"},
+}
+
+// here is the machine of the loaders to compare with.
+var here = machines[0]
+
+// glibcInterp and muslInterp are its interpreters.
+var glibcInterp, muslInterp = here.glibc, here.musl
+
+// findMachine sets what depends on the loaders' root.
+func findMachine() {
+	for _, m := range machines {
+		if _, err := os.Stat(filepath.Join(*loaderRoot, m.glibc)); err == nil {
+			here, glibcInterp, muslInterp = m, m.glibc, m.musl
+			return
+		}
+	}
+}
 
 // enterVar makes the test binary a helper that runs a program in a root.
 const enterVar = "ELFDEPS_TEST_ENTER"
@@ -33,6 +66,8 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "enter:", enter(root, os.Args[1], os.Args[2:]))
 		os.Exit(98)
 	}
+	flag.Parse()
+	findMachine()
 	var err error
 	if copyDir, err = os.MkdirTemp("", "elfdeps"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -127,18 +162,23 @@ func (w *world) build(t testing.TB) string {
 		}
 	}
 	copyReal(t, dir, w.interp)
-	if strings.Contains(w.interp, "linux") {
-		libc := "/lib/x86_64-linux-gnu/libc.so.6"
-		if _, err := os.Stat(filepath.Join(*loaderRoot, "/lib64/libc.so.6")); err == nil {
-			libc = "/lib64/libc.so.6"
+	if w.interp == glibcInterp {
+		for _, lib := range realLibs() {
+			copyReal(t, dir, lib)
 		}
-		copyReal(t, dir, libc)
+	}
+	if here.emulator != "" {
+		copyReal(t, dir, emulatorPath)
 	}
 	if w.conf != "" {
 		if err := os.WriteFile(dir+"/etc/ld.so.conf", []byte(w.conf), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Command(realFile("/sbin/ldconfig"), "-r", dir).CombinedOutput()
+		args := []string{realFile("/sbin/ldconfig"), "-r", dir}
+		if here.emulator != "" {
+			args = append([]string{here.emulator}, args...)
+		}
+		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("ldconfig: %v\n%s", err, out)
 		}
@@ -146,9 +186,85 @@ func (w *world) build(t testing.TB) string {
 	return dir
 }
 
+// emulatorPath is where a world has the emulator, when it needs one.
+const emulatorPath = "/.emulator"
+
+// realLibs are what a world of glibc has: the C library, and what dlopen is in
+// before glibc 2.34.
+var realLibs = sync.OnceValue(func() []string {
+	dir := "/lib/" + here.triplet
+	if _, err := os.Stat(filepath.Join(*loaderRoot, "/lib64/libc.so.6")); err == nil {
+		dir = "/lib64"
+	}
+	libs := []string{dir + "/libc.so.6"}
+	if dl := dir + "/libdl.so.2"; definesDlopen(realFile(dl)) {
+		libs = append(libs, dl)
+	}
+	return libs
+})
+
+// hereRelease is the release of the glibc to compare with, 236 for 2.36.
+var hereRelease = sync.OnceValue(func() int {
+	f, err := os.Open(realFile(realLibs()[0]))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return 0
+	}
+	o, err := Read(f, st.Size())
+	if err != nil || o.Libc == nil {
+		return 0
+	}
+	return releaseNumber(o.Libc.Release)
+})
+
+// compile makes a program of C source for the loader at interp: with the C
+// library of its root, and with no start of its own but a call of main, since
+// what this machine's compiler would add asks for this machine's release.
+func compile(t testing.TB, source, interp string, flags ...string) string {
+	t.Helper()
+	f, err := os.CreateTemp(copyDir, "probe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	args := append(flags, "-O1", "-w", "-fno-stack-protector", "-ffreestanding", "-nostdlib", "-nostdinc", "-o", f.Name(), "-Wl,--dynamic-linker="+interp, "-Wl,--allow-shlib-undefined", source)
+	if interp == muslInterp {
+		args = append(args, realFile(interp))
+	} else {
+		args = append(args, "-DGLIBC")
+		for _, lib := range realLibs() {
+			args = append(args, realFile(lib))
+		}
+	}
+	if out, err := exec.Command(here.cc, args...).CombinedOutput(); err != nil {
+		t.Fatalf("compiling a program needs %s: %v\n%s", here.cc, err, out)
+	}
+	return f.Name()
+}
+
+// definesDlopen reports whether a library has the function, rather than only the
+// versions that it once had.
+func definesDlopen(file string) bool {
+	f, err := elf.Open(file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	symbols, _ := f.DynamicSymbols()
+	return slices.ContainsFunc(symbols, func(s elf.Symbol) bool { return s.Name == "dlopen" && s.Section != elf.SHN_UNDEF })
+}
+
 // realFile is where a file of the real loaders lies.
 func realFile(p string) string {
-	for _, try := range []string{filepath.Join(*loaderRoot, "/lib/x86_64-linux-gnu", filepath.Base(p)), filepath.Join(*loaderRoot, p), filepath.Join(*loaderRoot, "..", filepath.Base(p))} {
+	if p == emulatorPath {
+		p, _ = exec.LookPath(here.emulator)
+		return p
+	}
+	for _, try := range []string{filepath.Join(*loaderRoot, "/lib", here.triplet, filepath.Base(p)), filepath.Join(*loaderRoot, p), filepath.Join(*loaderRoot, "..", filepath.Base(p))} {
 		if st, err := os.Stat(try); err == nil && st.Mode().IsRegular() {
 			return try
 		}
@@ -222,6 +338,9 @@ func (w *world) exec(t testing.TB, dir string, env []string, args ...string) (ou
 	if err != nil {
 		t.Fatal(err)
 	}
+	if here.emulator != "" {
+		args = append([]string{emulatorPath}, args...)
+	}
 	cmd := exec.Command(self, slices.Concat([]string{w.cwd}, env, []string{"--"}, args)...)
 	cmd.Env = []string{enterVar + "=" + dir, uidVar + "=" + strconv.Itoa(w.uid)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
@@ -237,7 +356,8 @@ func (w *world) exec(t testing.TB, dir string, env []string, args ...string) (ou
 	}
 	for line := range strings.Lines(o.String()) {
 		line = address.ReplaceAllString(strings.TrimSpace(line), "")
-		if !strings.Contains(line, "linux-vdso") {
+		// No vDSO, nor what 2.36's --list has in its place where there is none.
+		if !strings.Contains(line, "linux-vdso") && !strings.HasPrefix(line, "(0x") {
 			out = append(out, line)
 		}
 	}
@@ -354,11 +474,6 @@ func interps() []string {
 	})
 }
 
-const (
-	glibcInterp = "/lib64/ld-linux-x86-64.so.2"
-	muslInterp  = "/lib/ld-musl-x86_64.so.1"
-)
-
 // TestWorlds replays the worlds of testdata/worlds by our loader and by the real
 // one, which has to agree on every name, path and message.
 func TestWorlds(t *testing.T) {
@@ -421,11 +536,11 @@ func TestSecureMode(t *testing.T) {
 		w := &world{
 			interp: glibcInterp, cwd: "/", uid: 65534, env: []string{"LD_LIBRARY_PATH=/env", "LD_PRELOAD=/env/liba.so libp.so"},
 			files: []worldFile{
-				{"/usr/bin/main", "elf x86_64 interp=" + glibcInterp + "\n" + c.main},
+				{"/usr/bin/main", "elf " + here.name + " interp=" + glibcInterp + "\n" + c.main},
 				{"/app/main", "hardlink /usr/bin/main\n"},
-				{c.lib, "elf x86_64 soname=liba.so\n" + c.needs},
-				{"/opt/x/libb.so", "elf x86_64 soname=libb.so\n"},
-				{"/usr/lib/libp.so", "elf x86_64\n"},
+				{c.lib, "elf " + here.name + " soname=liba.so\n" + c.needs},
+				{"/opt/x/libb.so", "elf " + here.name + " soname=libb.so\n"},
+				{"/usr/lib/libp.so", "elf " + here.name + "\n"},
 			},
 		}
 		dir := w.build(t)

@@ -260,7 +260,7 @@ func TestText(t *testing.T) {
 	if len(r.Answers) == 0 {
 		t.Fatal("no answer")
 	}
-	if err := r.Text(&b); err != nil {
+	if err := r.Text(&b, 0); err != nil {
 		t.Fatal(err)
 	}
 	if s := b.String(); strings.ContainsAny(s, "\x1b\x07\r\x00") || !utf8.ValidString(s) {
@@ -272,7 +272,7 @@ func TestText(t *testing.T) {
 func TestFiller(t *testing.T) {
 	var b bytes.Buffer
 	r := explainer(t).Explain("Loaded runtime CuDNN library: 8.5.0 but source was compiled with: 8.6.0.")
-	if err := r.Text(&b); err != nil {
+	if err := r.Text(&b, 0); err != nil {
 		t.Fatal(err)
 	}
 	if s := b.String(); !strings.Contains(s, "\n  version    8.6.0\n") || strings.Contains(s, "\n  text ") {

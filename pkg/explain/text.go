@@ -8,8 +8,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
+	"github.com/imgcheck/imgcheck/internal/wrap"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
@@ -29,88 +30,86 @@ var visible = map[string]string{
 }
 
 // Text writes a result for people: the first answer in full, and of the others
-// what would tell them apart.
-func (r *Result) Text(w io.Writer) error {
-	b := bufio.NewWriter(w)
+// what would tell them apart. Lines are broken at width columns; 0 breaks none.
+func (r *Result) Text(w io.Writer, width int) error {
+	b := &printer{bufio.NewWriter(w), width}
 	if len(r.Answers) == 0 {
-		fmt.Fprintln(b, "imgcheck does not know this text: no pattern of its packs fits.")
+		fmt.Fprintln(b, "imgcheck does not know this text: none of its patterns fits.")
 		for i, n := range r.Nearest {
 			if i == 0 {
 				fmt.Fprintln(b, "The nearest that it knows, which are no answers:")
 			}
-			fmt.Fprintf(b, "  %s\n", clean(n))
+			fmt.Fprintf(b, "  %s\n", plain.Text(n))
 		}
+		fmt.Fprintln(b, "Give the line that names the error, a traceback's last, or the whole log; or ask the image: imgcheck scan IMAGE")
 		return b.Flush()
 	}
 	if r.Image != "" && len(r.Answers[0].InImage) == 0 {
-		fmt.Fprintf(b, "%s shows none of these:\n", clean(r.Image))
+		fmt.Fprintf(b, "%s shows none of these:\n", plain.Text(r.Image))
 	}
 	for i, a := range r.Answers {
 		if i == 1 {
 			fmt.Fprintln(b, "It may also be:")
 		}
-		fmt.Fprintf(b, "%s: %s [%s]\n", a.Confidence, clean(a.Title), a.Case)
+		title := wrap.Words(fmt.Sprintf("%s: %s [%s]", a.Confidence, plain.Text(a.Title), a.Case), max(0, width-2))
+		fmt.Fprintln(b, strings.Join(title, "\n  "))
 		if i == 0 || a.Line != r.Answers[0].Line {
-			field(b, fmt.Sprintf("line %d", a.Line), a.Text)
+			b.field(fmt.Sprintf("line %d", a.Line), a.Text)
 		}
 		for _, f := range a.InImage {
-			field(b, "image has", f.Message)
+			b.field("image has", f.Message)
 			for _, file := range f.Files {
-				field(b, "", "  "+file.Path)
+				b.field("", "  "+file.Path)
 				if l := file.Layer; l != nil {
-					field(b, "", strings.TrimRight(fmt.Sprintf("    from layer %d: %s", l.Index, l.CreatedBy), ": "))
+					b.field("", strings.TrimRight(fmt.Sprintf("    from layer %d: %s", l.Index, l.CreatedBy), ": "))
 				}
 			}
 		}
 		if i > 0 {
-			field(b, "confirm", a.Confirm)
+			b.field("confirm", a.Confirm)
 			fmt.Fprintln(b)
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(a.Captures)) {
 			if label := strings.TrimSuffix(name, "_2"); label != "text" { // which stands for anything, and is in the line above
-				field(b, label, a.Captures[name])
+				b.field(label, a.Captures[name])
 			}
 		}
-		field(b, "means", strings.Join(strings.Fields(a.Doc), " "))
-		list(b, "causes", a.Causes)
-		field(b, "confirm", a.Confirm)
-		list(b, "fix", a.Fixes)
-		field(b, "image", visible[a.Visible])
+		b.field("means", strings.Join(strings.Fields(a.Doc), " "))
+		b.list("causes", a.Causes)
+		b.field("confirm", a.Confirm)
+		b.list("fix", a.Fixes)
+		b.field("image", visible[a.Visible])
 		if a.Rule != "" {
-			field(b, "more", "`imgcheck explain "+a.Rule+"`")
+			b.field("more", "`imgcheck explain "+a.Rule+"`")
 		}
 		fmt.Fprintln(b)
 	}
 	return b.Flush()
 }
 
-func field(w io.Writer, label, value string) {
-	if value != "" {
-		fmt.Fprintf(w, "  %-10s %s\n", label, clean(value))
-	}
+// printer writes labels and what stands behind them.
+type printer struct {
+	*bufio.Writer
+	width int // columns, 0 for any number
 }
 
-func list(w io.Writer, label string, values []string) {
+func (p *printer) field(label, value string) {
+	if value == "" {
+		return
+	}
+	const indent = 13
+	lines := wrap.Words(plain.Text(value), max(0, p.width-indent))
+	fmt.Fprintf(p, "  %-10s %s\n", label, strings.Join(lines, "\n"+strings.Repeat(" ", indent)))
+}
+
+func (p *printer) list(label string, values []string) {
 	for i, v := range values {
 		if i > 0 {
 			label = ""
 		}
-		field(w, label, v)
+		p.field(label, v)
 	}
-}
-
-// clean makes text of a log safe for a terminal: no control characters.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t':
-			return ' '
-		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
-			return '\uFFFD'
-		}
-		return r
-	}, s)
 }
 
 // Page is what the packs say of a case, as Markdown; empty when there is none of

@@ -100,7 +100,7 @@ type Step struct {
 	License    string `json:"license,omitempty"`
 	LicenseURL string `json:"license_url,omitempty"`
 
-	ask   string // what has to be agreed to before it is added
+	found *provide.Found // what it adds, if that has a licence
 	edit  lint.Edit
 	files []file // of the layer
 }
@@ -534,13 +534,13 @@ func (p *planner) plan() *Plan {
 
 // Asks are the lines that a user has to agree to before the plan is carried out.
 func (p *Plan) Asks() []string {
-	var list []string
+	var list []*provide.Found
 	for _, s := range p.Steps {
-		if s.ask != "" && !slices.Contains(list, s.ask) {
-			list = append(list, s.ask)
+		if s.found != nil {
+			list = append(list, s.found)
 		}
 	}
-	return list
+	return provide.Ask(list)
 }
 
 // StandIn reports whether a source of libraries is wanting.

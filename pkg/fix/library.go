@@ -325,7 +325,7 @@ func (p *planner) put(dir, name string, found *provide.Found, objects map[string
 		}
 	}
 	if l := found.License; l != nil && len(s.files) > 0 {
-		s.License, s.LicenseURL, s.ask = l.Name, l.URL, found.Ask()
+		s.License, s.LicenseURL, s.found = l.Name, l.URL, found
 		s.files = append(s.files, textFile(path.Join(dir, "LICENSE."+cmp.Or(found.Library, name)+".txt"), licenseText(found)))
 	}
 	s.Text = fmt.Sprintf("add %s (%s) from %s to %s", title, plural(len(s.Files), "file"), found.Source, dir)

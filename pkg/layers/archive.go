@@ -410,7 +410,7 @@ func (img *Image) openDockerArchive(_ context.Context, s string) error {
 	img.close = f.Close
 	if !seekable(f) {
 		img.stream = func(ctx context.Context, img *Image) ([]*Layer, error) {
-			plain, done, err := decompress(bufio.NewReaderSize(img.meter(f, 0), 256<<10), "")
+			plain, done, err := new(tools).decompress(bufio.NewReaderSize(img.meter(f, 0), 256<<10), "")
 			if err != nil {
 				return nil, err
 			}
@@ -613,6 +613,7 @@ type streamed struct {
 	size   int64 // of docs
 	names  int64 // bytes of the names of all entries
 	held   ledger
+	tools  tools
 }
 
 type streamedLayer struct {
@@ -644,7 +645,7 @@ func (a *streamed) take(ctx context.Context, h *tar.Header, r io.Reader, o *Opti
 	switch {
 	case looksLikeLayer(head):
 		sum := sha256.New()
-		l, err := readBlob(ctx, io.TeeReader(br, sum), "", "", o)
+		l, err := a.tools.readBlob(ctx, io.TeeReader(br, sum), "", "", o)
 		var broken sourceError
 		if errors.As(err, &broken) {
 			return broken.error

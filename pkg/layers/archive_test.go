@@ -22,21 +22,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/internal/tooltest"
 )
-
-// v1Image is a text image as a value.
-func v1Image(t testing.TB, text string) v1.Image {
-	t.Helper()
-	im, err := imagetest.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err := im.V1()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return img
-}
 
 // dockerTar is text images as crane writes them: flat, each layer compressed.
 func dockerTar(t testing.TB, texts ...string) []byte {
@@ -47,7 +34,7 @@ func dockerTar(t testing.TB, texts ...string) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		images[ref] = v1Image(t, text)
+		images[ref] = imagetest.V1(t, text)
 	}
 	var b bytes.Buffer
 	if err := tarball.MultiRefWrite(images, &b); err != nil {
@@ -61,7 +48,7 @@ func dockerTar(t testing.TB, texts ...string) []byte {
 // (blobs/sha256/HEX).
 func savedFiles(t *testing.T, text string, old bool) []tarEntry {
 	t.Helper()
-	img := v1Image(t, text)
+	img := imagetest.V1(t, text)
 	cfg, err := img.RawConfigFile()
 	if err != nil {
 		t.Fatal(err)
@@ -156,12 +143,12 @@ func TestDockerArchive(t *testing.T) {
 
 // skopeo writes ID/layer.tar as a link to ../DIGEST.tar.
 func TestSkopeoArchives(t *testing.T) {
-	skopeo := need(t, "skopeo", "skopeo")
+	skopeo := tooltest.Need(t, "skopeo", "skopeo")
 	from := "oci:" + writeLayout(t, appImage) + ":tag"
 	dir := t.TempDir()
 	docker, oci := filepath.Join(dir, "docker.tar"), filepath.Join(dir, "oci.tar")
 	for _, to := range []string{"docker-archive:" + docker + ":app:1", "oci-archive:" + oci + ":tag", "oci:" + dir + "/layout:tag"} {
-		command(t, skopeo, "--insecure-policy", "copy", "-q", from, to)
+		tooltest.Output(t, skopeo, "--insecure-policy", "copy", "-q", from, to)
 	}
 	wantApp(t, "docker-archive:"+docker, Options{})
 	wantApp(t, "docker-archive:"+docker+":app:1", Options{})
@@ -215,7 +202,7 @@ func TestDamagedDockerArchive(t *testing.T) {
 	}
 	second := fmt.Sprintf("%064d/layer.tar", 2)
 	other := string(layerTars(t, "-- 0/x --\nx\n")[0])
-	name, err := v1Image(t, appImage).ConfigName()
+	name, err := imagetest.V1(t, appImage).ConfigName()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +253,7 @@ func taggedLayout(t *testing.T, images map[string]string) string {
 		if images[tag] == "" {
 			continue
 		}
-		if err := p.AppendImage(v1Image(t, images[tag]), layout.WithAnnotations(map[string]string{refName: tag})); err != nil {
+		if err := p.AppendImage(imagetest.V1(t, images[tag]), layout.WithAnnotations(map[string]string{refName: tag})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -319,7 +306,7 @@ func TestDamagedLayout(t *testing.T) {
 		at := func(digest string) string {
 			return filepath.Join(dir, "blobs", strings.Replace(digest, ":", "/", 1))
 		}
-		h, err := v1Image(t, appImage).ConfigName()
+		h, err := imagetest.V1(t, appImage).ConfigName()
 		if err != nil {
 			t.Fatal(err)
 		}

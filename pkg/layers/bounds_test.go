@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
 // What a registry can do to a scan is told in one line, and bounded.
@@ -103,7 +105,7 @@ func forever(w io.Writer, sent *atomic.Int64) {
 // layerOf is the digest of a layer of appImage.
 func layerOf(t *testing.T, i int) string {
 	t.Helper()
-	list, err := v1Image(t, appImage).Layers()
+	list, err := imagetest.V1(t, appImage).Layers()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +125,7 @@ func TestBlobsElsewhere(t *testing.T) {
 	for scheme, secret := range secrets {
 		t.Run(scheme, func(t *testing.T) {
 			blobs := map[string][]byte{}
-			list, err := v1Image(t, appImage).Layers()
+			list, err := imagetest.V1(t, appImage).Layers()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,7 +138,7 @@ func TestBlobsElsewhere(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			config, err := v1Image(t, appImage).RawConfigFile()
+			config, err := imagetest.V1(t, appImage).RawConfigFile()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -33,7 +33,7 @@ type skipReader interface {
 // decompress looks at the first bytes, not at a media type: docker archives do
 // not have one, and some registries' are wrong. done lets go of the
 // decoder. igzip is a program that unpacks gzip, or empty.
-func decompress(r skipReader, igzip string) (plain skipReader, done func(), err error) {
+func (t *tools) decompress(r skipReader, igzip string) (plain skipReader, done func(), err error) {
 	nothing := func() {}
 	head, _ := r.Peek(6)
 	switch {
@@ -52,16 +52,29 @@ func decompress(r skipReader, igzip string) (plain skipReader, done func(), err 
 		c := pull(z)
 		return c, c.stop, nil
 	case bytes.HasPrefix(head, magicZstd), len(head) >= 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18}):
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
-		if err != nil {
+		if err := t.resetZstd(r); err != nil {
 			return nil, nothing, fmt.Errorf("decompressing zstd: %w", err)
 		}
-		c := pull(z)
-		return c, func() { c.stop(); z.Close() }, nil
+		c := pull(t.zstd)
+		var first zstd.Header // of the first frame: where it is empty, or no data, little is lost
+		if head, _ := r.Peek(zstd.HeaderMaxSize); first.Decode(head) == nil {
+			c.begin(func(b []byte) { hugePages(b, min(first.WindowSize, maxZstdWindow)) })
+		}
+		return c, func() { c.stop(); t.zstd.Reset(nil) }, nil
 	case bytes.HasPrefix(head, magicBzip2), bytes.HasPrefix(head, magicXz):
 		return nil, nothing, errors.New("is compressed with bzip2 or xz, which imgcheck does not read; store it as gzip or zstd")
 	}
 	return r, nothing, nil
+}
+
+// resetZstd makes the decoder ready for a stream. It has no goroutine and need not
+// be closed.
+func (t *tools) resetZstd(r io.Reader) (err error) {
+	if t.zstd != nil {
+		return t.zstd.Reset(r)
+	}
+	t.zstd, err = zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
+	return err
 }
 
 // chunks is a stream of which a part lies at hand.
@@ -77,6 +90,17 @@ func (c *chunks) more() (err error) {
 		c.part, err = c.next()
 	}
 	return err
+}
+
+// begin has the first part looked at when it comes.
+func (c *chunks) begin(look func([]byte)) {
+	next := c.next
+	c.next = func() ([]byte, error) {
+		c.next = next
+		b, err := next()
+		look(b)
+		return b, err
+	}
 }
 
 // Peek is what comes next: n bytes, less where they do not lie together.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -14,6 +13,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
 // openDir takes an unpacked root file system as an image of one layer, without
@@ -59,32 +60,34 @@ func (img *Image) openDir(_ context.Context, root string) error {
 // fileStat is what the operating system tells of a file beyond [fs.FileInfo].
 type fileStat struct {
 	dev, ino uint64
-	uid, gid int
+	uid, gid uint32
 }
 
 // readDir indexes a directory tree. What may not be read is kept as skipped or
 // with a fault.
 func readDir(ctx context.Context, root string, o *Options) (*Layer, error) {
-	b := newBuilder(o.keep, o.Extract)
-	inodes := map[[2]uint64]int{}
+	b := newBuilder(o.keep, o.Extract, nil)
+	l := &Layer{}
+	var at []inode // of each entry
 	var dev uint64
-	var files []*Entry
+	var block []Entry
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if cerr := ctx.Err(); cerr != nil {
 			return cerr
 		}
-		rel, _ := filepath.Rel(root, p)
-		name := filepath.ToSlash(rel)
+		name := "."
+		if p != root {
+			name = filepath.ToSlash(strings.TrimPrefix(p[len(root):], string(filepath.Separator)))
+		}
+		var info fs.FileInfo
+		if err == nil {
+			info, err = d.Info()
+		}
 		if err != nil {
 			b.skip(name, plainPathErrorText(err))
 			if d != nil && d.IsDir() {
 				return fs.SkipDir
 			}
-			return nil
-		}
-		info, err := d.Info()
-		if err != nil {
-			b.skip(name, plainPathErrorText(err))
 			return nil
 		}
 		st := statOf(info)
@@ -99,11 +102,12 @@ func readDir(ctx context.Context, root string, o *Options) (*Layer, error) {
 			}
 		}
 		b.seq++
-		key := [2]uint64{st.dev, st.ino}
-		if inodes[key] == 0 || st.ino == 0 {
-			inodes[key] = b.seq
+		if len(block) == 0 {
+			block = make([]Entry, 256)
 		}
-		e := &Entry{Path: name, Mode: info.Mode().Perm() | info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky), UID: st.uid, GID: st.gid, Inode: inodes[key]}
+		e := &block[0]
+		block = block[1:]
+		*e = Entry{Path: name, Mode: info.Mode().Perm() | info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky), UID: int(st.uid), GID: int(st.gid), Inode: b.seq}
 		switch t := info.Mode().Type(); {
 		case t.IsDir():
 			e.Type = Dir
@@ -117,41 +121,58 @@ func readDir(ctx context.Context, root string, o *Options) (*Layer, error) {
 		default:
 			e.Type = Other
 		}
-		dir := b.dir(parent(name))
-		if dir == nil {
-			return nil // a file took the directory's place meanwhile
-		}
-		it := b.put(dir, path.Base(name), *e)
-		if it.Type == Regular {
-			files = append(files, &it.Entry)
-		}
+		l.Entries, at = append(l.Entries, e), append(at, inode{st.dev, st.ino})
+		b.names += int64(len(e.Path) + len(e.Link))
 		return b.full()
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := b.readFiles(ctx, root, files); err != nil {
+	if err := b.readFiles(ctx, root, l.Entries); err != nil {
 		return nil, err
 	}
-	return b.layer(), nil
+	shareInodes(l.Entries, at)
+	b.finish(l)
+	return l, nil
+}
+
+// inode is a file as the operating system tells files apart.
+type inode struct{ dev, ino uint64 }
+
+// shareInodes gives names of one ELF file one inode: hard links, and what is mounted
+// in several places. Of other files nobody asks.
+func shareInodes(list []*Entry, at []inode) {
+	first := map[inode]int{}
+	for i, e := range list {
+		key := at[i]
+		if e.Object == nil || key.ino == 0 {
+			continue
+		}
+		if first[key] == 0 {
+			first[key] = e.Inode
+		}
+		e.Inode = first[key]
+	}
 }
 
 // dirReaders bounds how many files are read at a time; each reader may hold
 // 20 MiB of its file.
 const dirReaders = 4
 
-// readFiles reads the files' contents, some at a time.
-func (b *builder) readFiles(ctx context.Context, root string, files []*Entry) error {
+// readFiles reads the contents of those that are files, some at a time.
+func (b *builder) readFiles(ctx context.Context, root string, list []*Entry) error {
 	g, ctx := errgroup.WithContext(ctx)
 	workers := min(runtime.GOMAXPROCS(0), dirReaders)
 	for w := range workers {
 		g.Go(func() error {
-			part := newBuilder(b.keep, b.extract) // its own count of kept bytes
-			for i := w; i < len(files); i += workers {
+			part := newBuilder(b.keep, b.extract, new(elfdeps.Reader)) // its own count of kept bytes
+			for i := w; i < len(list); i += workers {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				part.readFile(root, files[i])
+				if list[i].Type == Regular {
+					part.readFile(root, list[i])
+				}
 			}
 			return nil
 		})

@@ -27,7 +27,7 @@ func pseudoFS(p string) string {
 
 func statOf(info fs.FileInfo) fileStat {
 	st := info.Sys().(*syscall.Stat_t)
-	return fileStat{st.Dev, st.Ino, int(st.Uid), int(st.Gid)}
+	return fileStat{st.Dev, st.Ino, st.Uid, st.Gid}
 }
 
 // openFlags keep an open from following a link and from waiting for a FIFO.

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
 // answer is what a server does with one request.
@@ -353,7 +355,7 @@ func TestTokenExpires(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 			return true
 		}
-		img := v1Image(t, appImage)
+		img := imagetest.V1(t, appImage)
 		list, err := img.Layers()
 		if err != nil {
 			t.Error(err)
@@ -419,7 +421,7 @@ func TestRedirects(t *testing.T) {
 
 func configOf(t *testing.T) string {
 	t.Helper()
-	h, err := v1Image(t, appImage).ConfigName()
+	h, err := imagetest.V1(t, appImage).ConfigName()
 	if err != nil {
 		t.Error(err)
 	}

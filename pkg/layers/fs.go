@@ -81,6 +81,11 @@ func Merge(layers ...*Layer) *FS {
 		fs:    newFS(&table{}),
 		stops: map[string]stop{}, links: map[string][]string{},
 	}
+	most := 0
+	for _, l := range layers {
+		most = max(most, len(l.Entries))
+	}
+	m.fs.below.grow(most + 1)
 	for i := len(layers) - 1; i >= 0; i-- {
 		m.add(i, layers[i])
 	}

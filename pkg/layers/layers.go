@@ -166,11 +166,17 @@ func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return int(min(1, max(-1, img.Layers[b].Size-img.Layers[a].Size))) })
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(workers())
+	free := make(chan *tools, workers()) // they go from layer to layer
+	for range cap(free) {
+		free <- new(tools)
+	}
+	g.SetLimit(cap(free))
 	var all ledger
 	for _, i := range order {
 		g.Go(func() error {
-			l, err := img.indexBlob(ctx, i)
+			t := <-free
+			defer func() { free <- t }()
+			l, err := img.indexBlob(ctx, i, t)
 			if err == nil {
 				err = all.add(l)
 			}
@@ -237,7 +243,7 @@ func shorten(s string, n int) string {
 	return s
 }
 
-func (img *Image) indexBlob(ctx context.Context, i int) (*Layer, error) {
+func (img *Image) indexBlob(ctx context.Context, i int, t *tools) (*Layer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -253,11 +259,11 @@ func (img *Image) indexBlob(ctx context.Context, i int) (*Layer, error) {
 	if img.Layers[i].Size >= minIgzip {
 		igzip = findIgzip()
 	}
-	l, err := img.readBlob(ctx, i, igzip)
+	l, err := img.readBlob(ctx, i, t, igzip)
 	var failed *outsideError
 	if errors.As(err, &failed) {
 		img.note(i, fmt.Sprintf("read again by imgcheck's inflate: by %s, %v", failed.program, failed))
-		l, err = img.readBlob(ctx, i, "")
+		l, err = img.readBlob(ctx, i, t, "")
 	}
 	if err != nil {
 		return nil, err
@@ -271,7 +277,7 @@ func (img *Image) indexBlob(ctx context.Context, i int) (*Layer, error) {
 }
 
 // readBlob reads a layer from where it comes from.
-func (img *Image) readBlob(ctx context.Context, i int, igzip string) (*Layer, error) {
+func (img *Image) readBlob(ctx context.Context, i int, t *tools, igzip string) (*Layer, error) {
 	b := img.blobs[i]
 	rc, err := b.open(ctx)
 	if err != nil {
@@ -279,7 +285,7 @@ func (img *Image) readBlob(ctx context.Context, i int, igzip string) (*Layer, er
 	}
 	defer rc.Close()
 	head := &headReader{r: img.meter(rc, i)}
-	l, err := readBlob(ctx, head, b.verify, igzip, &img.opts)
+	l, err := t.readBlob(ctx, head, b.verify, igzip, &img.opts)
 	var broken sourceError
 	var other *digestError
 	switch {

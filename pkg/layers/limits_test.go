@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -20,6 +21,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
 // peak is the most memory that the heap held while f ran, in bytes over what it
@@ -63,7 +66,7 @@ func TestBombStreamsBy(t *testing.T) {
 	}
 	r := io.MultiReader(append(parts, bytes.NewReader(gzipped(t, make([]byte, 1024))))...)
 	most := peak(t, func() {
-		l, err := readBlob(context.Background(), r, "", "", &Options{Keep: everything})
+		l, err := new(tools).readBlob(context.Background(), r, "", "", &Options{Keep: everything})
 		if err != nil {
 			t.Error(err)
 			return
@@ -212,6 +215,42 @@ func TestNamesAreSafeToPrint(t *testing.T) {
 }
 
 // What may be kept has a limit, and what is over it is told.
+// Every text of an object counts towards what is kept of a layer, but for its
+// symbols, which are bounded by themselves.
+func TestWeightCountsEveryText(t *testing.T) {
+	const text = 1000
+	var fill func(v reflect.Value)
+	texts := 0
+	fill = func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.String:
+			v.SetString(strings.Repeat("x", text))
+			texts++
+		case reflect.Pointer:
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(v.Elem())
+		case reflect.Slice:
+			v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+			fill(v.Index(0))
+			fill(v.Index(1))
+		case reflect.Struct:
+			for i := range v.NumField() {
+				fill(v.Field(i))
+			}
+		}
+	}
+	for i, f := range reflect.VisibleFields(reflect.TypeFor[elfdeps.Object]()) {
+		if f.Name == "Symbols" {
+			continue
+		}
+		o, had := &elfdeps.Object{}, texts
+		fill(reflect.ValueOf(o).Elem().Field(i))
+		if least := int64(texts-had) * text; weight(o) < least {
+			t.Errorf("%s holds %d bytes and weighs %d", f.Name, least, weight(o))
+		}
+	}
+}
+
 func TestKeptLimit(t *testing.T) {
 	var entries []tarEntry
 	before := maxKeptLayer
@@ -250,7 +289,7 @@ func TestExtract(t *testing.T) {
 		}
 		return nil
 	}}
-	fromTar, err := readBlob(t.Context(), bytes.NewReader(layerTars(t, text)[0]), "", "", o)
+	fromTar, err := new(tools).readBlob(t.Context(), bytes.NewReader(layerTars(t, text)[0]), "", "", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +332,7 @@ func TestCompressions(t *testing.T) {
 		"two gzip members":                       append(gzipped(t, plain[:700]), gzipped(t, plain[700:])...),
 		"zstd with a skippable frame at the end": append(zstded(t, plain), skippable...),
 	} {
-		l, err := readBlob(t.Context(), bytes.NewReader(b), "", "", &Options{Keep: everything})
+		l, err := new(tools).readBlob(t.Context(), bytes.NewReader(b), "", "", &Options{Keep: everything})
 		if err != nil || len(l.Entries) != 1 {
 			t.Errorf("%s: %v, %v", name, l, err)
 		}
@@ -309,7 +348,7 @@ func TestCompressions(t *testing.T) {
 		"no tar":    {bytes.Repeat([]byte("nonsense"), 200), "reading tar: archive/tar: invalid tar header"},
 		"gzip head": {[]byte{0x1f, 0x8b, 8}, "decompressing gzip: unexpected EOF"},
 	} {
-		_, err := readBlob(t.Context(), bytes.NewReader(tt.b), "", "", &Options{})
+		_, err := new(tools).readBlob(t.Context(), bytes.NewReader(tt.b), "", "", &Options{})
 		if err == nil || err.Error() != tt.want {
 			t.Errorf("%s: error %v, want %s", name, err, tt.want)
 		}

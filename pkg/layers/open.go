@@ -20,6 +20,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/imgcheck/imgcheck/internal/nearest"
 )
 
 // Schemes are the prefixes that Open knows, with what follows each; a reference
@@ -31,6 +33,15 @@ var Schemes = []struct{ Prefix, Means string }{
 	{"oci-archive:", "a tar of an OCI layout, FILE[:TAG]"},
 	{"dir:", "an unpacked root file system"},
 	{"registry:", "an image in a registry, as without any prefix"},
+}
+
+// schemes are the prefixes of Schemes.
+func schemes() []string {
+	var list []string
+	for _, s := range Schemes {
+		list = append(list, s.Prefix)
+	}
+	return list
 }
 
 // Open finds the image that ref names. It reads manifests and configs only.
@@ -147,8 +158,14 @@ func looksLikePath(s string) bool {
 }
 
 // besideFile adds to an image that is not to be had that a file of that name is
-// here: app.tar is a fine name for an image on Docker Hub.
+// here, or that its name is almost a scheme: app.tar and dokcer are fine names for
+// an image on Docker Hub.
 func besideFile(s string, err error) error {
+	if scheme, rest, ok := strings.Cut(s, ":"); ok {
+		if n := nearest.Of(scheme+":", schemes()); n != "" {
+			return fmt.Errorf("%w; if it is no image of that name, did you mean %s%s?", err, n, rest)
+		}
+	}
 	st, serr := os.Stat(s)
 	switch {
 	case serr != nil:
@@ -171,6 +188,13 @@ func wrongReference(s string, err error) error {
 	why := err
 	if looksLikePath(s) {
 		return errors.New("no such file or directory; an image in a registry is named like ubuntu:24.04, a file like docker-archive:app.tar")
+	}
+	if scheme, rest, ok := strings.Cut(s, "://"); ok {
+		insecure := ""
+		if scheme == "http" {
+			insecure = ", with --insecure for plain HTTP"
+		}
+		return fmt.Errorf("is a URL, not an image reference: say %s%s", rest, insecure)
 	}
 	if strings.Contains(s, "@") {
 		_, why = name.NewDigest(s)

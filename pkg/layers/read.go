@@ -16,9 +16,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
@@ -107,11 +108,19 @@ type Skip struct {
 // that a digest over it can be verified. keep tells the files whose bytes are
 // to be kept.
 func ReadLayer(r io.Reader, keep func(name string, size int64) bool) (*Layer, error) {
-	return readLayer(r, keep, nil)
+	return new(tools).readLayer(r, keep, nil)
 }
 
-func readLayer(r io.Reader, keep keeping, extract extracting) (*Layer, error) {
-	b := newBuilder(keep, extract)
+// tools are what one layer after the other is read with, by one goroutine at a
+// time: up to 30 MB of buffers, for a zstd window as the format recommends it. The
+// zero value is ready.
+type tools struct {
+	zstd *zstd.Decoder // nil until a layer needs it
+	elf  elfdeps.Reader
+}
+
+func (t *tools) readLayer(r io.Reader, keep keeping, extract extracting) (*Layer, error) {
+	b := newBuilder(keep, extract, &t.elf)
 	s := newStream(r)
 	tr := tar.NewReader(s)
 	for {
@@ -230,7 +239,7 @@ func (f *begun) Discard(n int) (int, error) {
 // not empty, is the digest that the stored bytes must have. The blob is read to
 // its end even when it makes no sense before: that its bytes are not those of
 // its digest explains more than what they look like. igzip is as for decompress.
-func readBlob(ctx context.Context, r io.Reader, verify, igzip string, o *Options) (*Layer, error) {
+func (t *tools) readBlob(ctx context.Context, r io.Reader, verify, igzip string, o *Options) (*Layer, error) {
 	src := &source{ctx: ctx, r: r}
 	if verify != "" {
 		src.sum = sha256.New()
@@ -239,7 +248,7 @@ func readBlob(ctx context.Context, r io.Reader, verify, igzip string, o *Options
 	// turns: the second is a twentieth of the first, and to hand everything to
 	// another core for it costs as much.
 	raw := ahead(src)
-	l, err := readCompressed(raw, igzip, o)
+	l, err := t.readCompressed(raw, igzip, o)
 	io.Copy(io.Discard, raw)
 	raw.stop() // and src is ours again
 	switch {
@@ -251,13 +260,13 @@ func readBlob(ctx context.Context, r io.Reader, verify, igzip string, o *Options
 	return l, err
 }
 
-func readCompressed(raw skipReader, igzip string, o *Options) (*Layer, error) {
-	plain, done, err := decompress(raw, igzip)
+func (t *tools) readCompressed(raw skipReader, igzip string, o *Options) (*Layer, error) {
+	plain, done, err := t.decompress(raw, igzip)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	return readLayer(plain, o.keep, o.Extract)
+	return t.readLayer(plain, o.keep, o.Extract)
 }
 
 // digestError says that a blob is not the one that was asked for.
@@ -340,8 +349,8 @@ type (
 	extracting = func(name string, size int64) func(io.Reader) ([]byte, error)
 )
 
-func newBuilder(keep keeping, extract extracting) *builder {
-	return &builder{keep: keep, extract: extract, root: &item{Entry: Entry{Type: Dir}}}
+func newBuilder(keep keeping, extract extracting, elf *elfdeps.Reader) *builder {
+	return &builder{keep: keep, extract: extract, reader: elf, root: &item{Entry: Entry{Type: Dir}}}
 }
 
 func (b *builder) skip(name, why string) {
@@ -638,9 +647,6 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 			return nil
 		}
 		b.elf += e.Size
-		if b.reader == nil {
-			b.reader = readers.Get().(*elfdeps.Reader)
-		}
 		o, err := b.reader.ReadSymbols(whole, e.Size)
 		if errors.Is(err, elfdeps.ErrNotELF) {
 			return nil
@@ -672,8 +678,23 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 
 // weight is about how many bytes an object holds.
 func weight(o *elfdeps.Object) int64 {
-	n := len(o.Interp) + len(o.Soname)
-	for _, list := range [][]string{o.Needed, o.Auxiliary, o.Filter, o.VersionDefs} {
+	n := len(o.Interp) + len(o.Soname) + len(o.Fault) + len(o.VersionFault)
+	lists := [][]string{o.Needed, o.Auxiliary, o.Filter, o.VersionDefs}
+	if o.Named != nil {
+		lists = append(lists, o.Named.Names)
+	}
+	if o.Libc != nil {
+		n += len(o.Libc.Release)
+		lists = append(lists, o.Libc.SystemDirs)
+	}
+	for _, u := range o.Unread {
+		n += 32 + len(u.What) + len(u.Why)
+	}
+	for _, d := range o.Dlopen {
+		n += 72 + len(d.Feature) + len(d.Description) + len(d.Priority)
+		lists = append(lists, d.Soname)
+	}
+	for _, list := range lists {
 		for _, s := range list {
 			n += 16 + len(s)
 		}
@@ -749,25 +770,24 @@ func shebang(b []byte) string {
 	return strings.ToValidUTF8(strings.Trim(string(line), " \t"), "") // a carriage return counts (fs/binfmt_script.c)
 }
 
-// readers go from layer to layer.
-var readers = sync.Pool{New: func() any { return new(elfdeps.Reader) }}
-
 // layer lists what was collected.
 func (b *builder) layer() *Layer {
-	if b.reader != nil {
-		readers.Put(b.reader)
-		b.reader = nil
-	}
-	l := &Layer{Entries: make([]*Entry, 0, b.items), Skipped: b.skipped}
+	l := &Layer{Entries: make([]*Entry, 0, b.items)}
 	b.list(l, b.root)
-	slices.SortFunc(l.Entries, func(a, b *Entry) int { return strings.Compare(a.Path, b.Path) })
+	b.finish(l)
 	l.linkBack()
 	slices.Sort(l.Whiteouts)
 	slices.Sort(l.Opaque)
+	return l
+}
+
+// finish puts the entries in order, and adds what was skipped.
+func (b *builder) finish(l *Layer) {
+	slices.SortFunc(l.Entries, func(a, b *Entry) int { return strings.Compare(a.Path, b.Path) })
+	l.Skipped = b.skipped
 	if more := b.skips - len(b.skipped); more > 0 {
 		l.Skipped = append(l.Skipped, Skip{"", fmt.Sprintf("%d more entries", more)})
 	}
-	return l
 }
 
 // linkBack gives hard links that stand before their target in the tar the file

@@ -3,6 +3,7 @@ package layers
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -115,11 +116,7 @@ func masked(t *testing.T, s string) string {
 
 func newRegistry(t *testing.T) *imagetest.Server {
 	t.Helper()
-	s, err := imagetest.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
+	s := imagetest.Serve(t)
 	noDockerConfig(t)
 	return s
 }
@@ -134,7 +131,7 @@ func noDockerConfig(t *testing.T) {
 
 func push(t *testing.T, s *imagetest.Server, repoTag, text string) string {
 	t.Helper()
-	ref, err := s.Push(repoTag, v1Image(t, text))
+	ref, err := s.Push(repoTag, imagetest.V1(t, text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +194,7 @@ func platformIndex(t *testing.T, names ...string) v1.ImageIndex {
 		if p != "" && p != "unknown/unknown" {
 			text = "platform " + p + "\n" + text
 		}
-		add := mutate.IndexAddendum{Add: v1Image(t, text)}
+		add := mutate.IndexAddendum{Add: imagetest.V1(t, text)}
 		if p != "" {
 			platform, err := v1.ParsePlatform(p)
 			if err != nil {
@@ -286,7 +283,7 @@ func handled(t *testing.T, tls bool, h func(w http.ResponseWriter, r *http.Reque
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := remote.Write(ref, v1Image(t, appImage)); err != nil {
+	if err := remote.Write(ref, imagetest.V1(t, appImage)); err != nil {
 		t.Fatal(err)
 	}
 	return host + "/app:1"
@@ -323,6 +320,7 @@ func TestRegistryErrors(t *testing.T) {
 		{closed.Addr().String() + "/app:1", "HOST/app:1: cannot reach HOST: connect: connection refused: check the name, the port and the network"},
 		{"nowhere.invalid/app:1", `nowhere.invalid/app:1: cannot reach nowhere.invalid: no such host "nowhere.invalid": check the name and the network`},
 		{"UPPER/case", "UPPER/case: is not an image reference (repository can only contain the characters `abcdefghijklmnopqrstuvwxyz0123456789_-./`: UPPER/case): write it like ubuntu:24.04 or ghcr.io/org/app@sha256:…, or begin with docker:, docker-archive:, oci:, oci-archive: or dir: for another source"},
+		{"http://HOST/app:1", "http://HOST/app:1: is a URL, not an image reference: say HOST/app:1, with --insecure for plain HTTP"},
 		{dir, "TMP: is a directory, not an image reference: say dir:TMP for a root file system, oci:TMP for an OCI layout"},
 		{file, "TMP/image.tar: is a file, not an image reference: say docker-archive:TMP/image.tar or oci-archive:TMP/image.tar"},
 		{"", `"" names nothing: say an image reference such as ubuntu:24.04`},
@@ -393,7 +391,7 @@ func TestDamagedBlobs(t *testing.T) {
 			if r.Method != "GET" || !strings.Contains(r.URL.Path, "/blobs/") {
 				return false
 			}
-			img := v1Image(t, appImage)
+			img := imagetest.V1(t, appImage)
 			layers, err := img.Layers()
 			if err != nil {
 				t.Error(err)
@@ -446,9 +444,24 @@ func TestDistribution(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := remote.Write(ref, v1Image(t, appImage), remote.WithAuth(authn.Anonymous)); err != nil {
+	if err := remote.Write(ref, imagetest.V1(t, appImage), remote.WithAuth(authn.Anonymous)); err != nil {
 		t.Fatal(err)
 	}
 	wantApp(t, ref.Name(), Options{})
 	wantError(t, host+"/a/b/app:2", Options{}, "HOST/a/b/app:2: HOST has no such image: check the repository and tag (a/b/app, 2)")
+}
+
+// A scheme with a typing error names an image on Docker Hub, which there is not.
+func TestAlmostAScheme(t *testing.T) {
+	gone := errors.New("gone")
+	for ref, want := range map[string]string{
+		"dokcer:app":             "gone; if it is no image of that name, did you mean docker:app?",
+		"docker-archiv:app.tar":  "gone; if it is no image of that name, did you mean docker-archive:app.tar?",
+		"ubuntu:24.04":           "gone",
+		"ghcr.io/org/docker:app": "gone",
+	} {
+		if got := besideFile(ref, gone).Error(); got != want {
+			t.Errorf("%s: %s, want %s", ref, got, want)
+		}
+	}
 }

@@ -72,7 +72,7 @@ func TestPassedOver(t *testing.T) {
 	sw.Write(plain)
 	sw.Close()
 	for name, b := range map[string][]byte{"plain": plain, "sparse": sparse, "gzip": gz.Bytes(), "zstd": zst.Bytes()} {
-		l, err := readBlob(t.Context(), bytes.NewReader(b), "", "", &Options{})
+		l, err := new(tools).readBlob(t.Context(), bytes.NewReader(b), "", "", &Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -88,9 +88,79 @@ func TestPassedOver(t *testing.T) {
 	}
 	// An end within what is passed over is an error, as everywhere else.
 	for n := 1 << 20; n < len(plain)-1024; n += 15 << 20 {
-		if _, err := readBlob(t.Context(), bytes.NewReader(plain[:n]), "", "", &Options{}); err == nil {
+		if _, err := new(tools).readBlob(t.Context(), bytes.NewReader(plain[:n]), "", "", &Options{}); err == nil {
 			t.Errorf("cut after %d bytes: no error", n)
 		}
+	}
+}
+
+// TestToolsGoOn: what a layer left in the tools, whole or broken off, does not
+// show in the next one.
+func TestToolsGoOn(t *testing.T) {
+	reg := func(name, content string) tarEntry {
+		return tarEntry{tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644}, content}
+	}
+	packed := func(b []byte) []byte {
+		var out bytes.Buffer
+		z, err := zstd.NewWriter(&out, zstd.WithWindowSize(1<<20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		z.Write(b)
+		z.Close()
+		return out.Bytes()
+	}
+	far := farELF(t)
+	near, err := imagetest.ParseELF("elf x86_64 soname=libsmall.so.1\nneeded libfar.so.1\ndef near\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := near.Bytes()
+	one := packed(tarOf(t, reg("a.so", string(far)), reg("script", "#!/bin/sh -e\n")))
+	two := packed(tarOf(t, reg("b.so", string(small)), reg("c.so", string(far))))
+	var gz bytes.Buffer
+	zw := gzip.NewWriter(&gz)
+	zw.Write(tarOf(t, reg("d.so", string(small))))
+	zw.Close()
+	damaged := bytes.Clone(two)
+	damaged[len(damaged)/2] ^= 0xff
+	used := new(tools)
+	for i, b := range [][]byte{one, two, one[:len(one)/2], two, damaged, one, gz.Bytes(), two, {}, one[:5], one, two[:len(two)-3], two} {
+		want, wantErr := new(tools).readBlob(t.Context(), bytes.NewReader(b), "", "", &Options{})
+		got, err := used.readBlob(t.Context(), bytes.NewReader(b), "", "", &Options{})
+		if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+			t.Errorf("%d: %v, with new tools %v", i, err, wantErr)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%d: -new +used:\n%s", i, diff)
+		}
+	}
+}
+
+// TestHugePages: memory keeps what it holds, whatever of it is asked for.
+func TestHugePages(t *testing.T) {
+	b := make([]byte, 9<<20)
+	for i := range b {
+		b[i] = byte(i >> 8)
+	}
+	want := bytes.Clone(b)
+	hugePages(nil, 8<<20)
+	for _, n := range []uint64{0, 1, 4 << 20, uint64(len(b)), 1<<64 - 1} {
+		hugePages(b, n)
+	}
+	if !bytes.Equal(b, want) {
+		t.Error("memory has changed")
+	}
+}
+
+// TestBegin: only the first part is looked at, and all parts come.
+func TestBegin(t *testing.T) {
+	c := ahead(bytes.NewReader(make([]byte, 3*aheadSize)))
+	defer c.stop()
+	looked := 0
+	c.begin(func(b []byte) { looked += len(b) })
+	if n, err := io.Copy(io.Discard, c); n != 3*aheadSize || err != nil || looked != aheadSize {
+		t.Errorf("%d bytes, %v, %d looked at", n, err, looked)
 	}
 }
 

@@ -49,6 +49,12 @@ func (x *table) set(n node) {
 	x.slots[i] = uint32(len(x.nodes))
 }
 
+// grow makes room for so many nodes.
+func (x *table) grow(n int) {
+	x.nodes = slices.Grow(x.nodes, n)
+	x.rehash(2 * n)
+}
+
 // rehash makes at least so many slots.
 func (x *table) rehash(least int) {
 	size := 16

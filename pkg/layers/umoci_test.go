@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -9,39 +8,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/internal/tooltest"
 )
-
-// need fails the test where a program is missing.
-func need(t *testing.T, program, debianPackage string) string {
-	t.Helper()
-	p, err := exec.LookPath(program)
-	if err != nil {
-		t.Fatalf("this test runs %s: install Debian's package %s", program, debianPackage)
-	}
-	return p
-}
-
-// command runs a program and gives what it prints.
-func command(t *testing.T, name string, args ...string) string {
-	t.Helper()
-	out, err := exec.Command(name, args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
-	}
-	return string(out)
-}
 
 // writeLayout writes a text image as an OCI layout with the tag "tag".
 func writeLayout(t *testing.T, text string) string {
 	t.Helper()
-	im, err := imagetest.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err := im.V1()
-	if err != nil {
-		t.Fatal(err)
-	}
+	img := imagetest.V1(t, text)
 	dir := filepath.Join(t.TempDir(), "layout")
 	p, err := layout.Write(dir, empty.Index)
 	if err != nil {
@@ -65,14 +38,14 @@ var umociDiffers = map[string]string{
 }
 
 func TestMergeAgreesWithUmoci(t *testing.T) {
-	umoci := need(t, "umoci", "umoci")
+	umoci := tooltest.Need(t, "umoci", "umoci")
 	for _, tt := range mergeTests {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.refused || umociDiffers[tt.name] != "" {
 				return
 			}
 			bundle := filepath.Join(t.TempDir(), "bundle")
-			command(t, umoci, "unpack", "--image", writeLayout(t, tt.image)+":tag", bundle)
+			tooltest.Output(t, umoci, "unpack", "--image", writeLayout(t, tt.image)+":tag", bundle)
 			compareTrees(t, mergeText(t, tt.image), filepath.Join(bundle, "rootfs"))
 		})
 	}

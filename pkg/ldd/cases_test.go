@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
@@ -85,10 +86,12 @@ func testCase(t *testing.T, file string) bool {
 	for _, k := range slices.Sorted(maps.Keys(p.Env)) {
 		run.Env.Vars = append(run.Env.Vars, k+"="+p.Env[k])
 	}
-	got, err := Replay(merged(t, im), run)
+	fsys := merged(t, im)
+	got, err := Replay(fsys, run)
 	if err != nil {
 		t.Fatal(err)
 	}
+	drawn(t, fsys, run, got)
 	clear(got, &want)
 	if want.Search == nil {
 		got.Search = nil
@@ -106,6 +109,36 @@ func testCase(t *testing.T, file string) bool {
 		t.Errorf("-loader +imgcheck:\n%s", d)
 	}
 	return want.Search != nil
+}
+
+// drawn holds the drawing of a run against its JSON: what is loaded stands in it,
+// and what an action says.
+func drawn(t *testing.T, fsys elfdeps.FS, run Run, p *Process) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Draw(&b, fsys, run, TreeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, o := range p.Objects {
+		if o.How != "" && o.How != "interpreter" && o.How != "vdso" {
+			want = append(want, o.Path)
+		}
+	}
+	for _, a := range p.Actions {
+		want = append(want, a.Action)
+		if a.Error != "" {
+			want = append(want, a.Error)
+		}
+	}
+	if p.Start.Exit > 0 {
+		want = append(want, fmt.Sprintf("exit status %d", p.Start.Exit))
+	}
+	for _, w := range want {
+		if !strings.Contains(b.String(), plain.Text(w)) {
+			t.Errorf("no %q in the drawing:\n%s", w, &b)
+		}
+	}
 }
 
 // merged is the text image's file system, by way of a layer's tar.

@@ -153,30 +153,59 @@ type File struct {
 	Unresolved *[]string `json:"unresolved,omitempty"`
 	// Unknown are objects whose symbols could not be read.
 	Unknown []string `json:"unknown,omitempty"`
+	// Named are the libraries that it may open by a name in its read-only data, when
+	// they are asked for and it imports dlopen.
+	Named *Named `json:"named,omitempty"`
 }
 
-// Replay starts a program, performs its actions and tells what a real process
-// would have shown.
-func Replay(fsys elfdeps.FS, r Run) (*Process, error) {
+// begun is a run whose program has been started as far as it comes.
+type begun struct {
+	interp  string           // the loader that it names
+	loader  *elfdeps.Loader  // nil: it never came to one
+	process *elfdeps.Process // nil without a loader
+	static  bool             // it needs none
+	refused string           // what the kernel says instead
+}
+
+// begin starts a run's program.
+func begin(fsys elfdeps.FS, r Run) (*begun, error) {
 	exe, err := fsys.Find(r.Exe)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", r.Exe, err)
 	case exe.Object == nil:
 		return nil, fmt.Errorf("%s is no ELF file%s", r.Exe, because(exe.Fault))
-	case exe.Object.Interp == "" && !exe.Object.Dynamic, exe.Object.Interp == "":
-		return &Process{Start: Start{}, Trace: staticTrace()}, nil
+	case exe.Object.Interp == "":
+		return &begun{static: true}, nil
 	}
 	l, err := elfdeps.NewLoader(fsys, exe.Object.Interp, r.Env)
 	if err != nil {
-		return &Process{Loader: exe.Object.Interp, Start: Start{Exit: 127, Stderr: []string{fmt.Sprintf("exec %s: %s", r.Exe, kernelText(err))}}}, nil
+		return &begun{interp: exe.Object.Interp, refused: fmt.Sprintf("exec %s: %s", r.Exe, kernelText(err))}, nil
 	}
-	out := &Process{Loader: l.Path}
 	p, err := l.StartLogged(r.Exe)
 	if err := unexpected(err); err != nil {
 		return nil, err
 	}
-	out.Start = Start{p.Status(), p.Stderr()}
+	return &begun{interp: exe.Object.Interp, loader: l, process: p}, nil
+}
+
+// notStarted is the exit status of what the kernel does not start, by a shell.
+const notStarted = 127
+
+// Replay starts a program, performs its actions and tells what a real process
+// would have shown.
+func Replay(fsys elfdeps.FS, r Run) (*Process, error) {
+	run, err := begin(fsys, r)
+	switch {
+	case err != nil:
+		return nil, err
+	case run.static:
+		return &Process{Trace: staticTrace()}, nil
+	case run.refused != "":
+		return &Process{Loader: run.interp, Start: Start{Exit: notStarted, Stderr: []string{run.refused}}}, nil
+	}
+	l, p := run.loader, run.process
+	out := &Process{Loader: l.Path, Start: Start{p.Status(), p.Stderr()}}
 	if truncated(p) {
 		out.Start, out.Trace = Start{Exit: sigbus}, &Trace{Exit: sigbus, Objects: []Line{}}
 		return out, nil
@@ -184,9 +213,9 @@ func Replay(fsys elfdeps.FS, r Run) (*Process, error) {
 	if out.Start.Exit == 0 {
 		var opened []*elfdeps.Module
 		for _, arg := range r.Args {
-			a, m := act(p, arg, opened)
-			opened = append(opened, m)
-			out.Actions = append(out.Actions, a)
+			d := act(p, arg, opened)
+			opened = append(opened, d.opened)
+			out.Actions = append(out.Actions, d.json(arg))
 		}
 		out.Objects = objects(p)
 		for _, symbol := range r.Bindings {
@@ -196,15 +225,7 @@ func Replay(fsys elfdeps.FS, r Run) (*Process, error) {
 	out.Versions = slices.DeleteFunc(p.VersionChecks(), func(line string) bool {
 		return strings.Contains(line, "libc.so.6") || strings.Contains(line, "ld-linux")
 	})
-	for _, x := range p.Searches() {
-		if !r.Search {
-			break
-		}
-		if !r.Hwcaps {
-			x.Steps = slices.DeleteFunc(x.Steps, hwcapRE.MatchString)
-		}
-		out.Search = append(out.Search, Search(x))
-	}
+	out.Search = searches(p, r)
 	trace, err := traceOf(l, r.Exe)
 	if err != nil {
 		return nil, err
@@ -212,6 +233,21 @@ func Replay(fsys elfdeps.FS, r Run) (*Process, error) {
 	out.Trace = trace
 	out.Doubts = slices.Sorted(slices.Values(l.Doubts))
 	return out, nil
+}
+
+// searches are those of a process, as far as they are asked for.
+func searches(p *elfdeps.Process, r Run) []Search {
+	if !r.Search {
+		return nil
+	}
+	var list []Search
+	for _, x := range p.Searches() {
+		if !r.Hwcaps {
+			x.Steps = slices.DeleteFunc(x.Steps, hwcapRE.MatchString)
+		}
+		list = append(list, Search(x))
+	}
+	return list
 }
 
 // sigbus is how a process ends that touches a page of a file beyond its end.
@@ -252,46 +288,51 @@ func staticTrace() *Trace {
 	return &Trace{Objects: []Line{{Text: "statically linked"}}}
 }
 
+// done is what came of an action.
+type done struct {
+	opened *elfdeps.Module // by dlopen; nil when that failed
+	in     *elfdeps.Module // where a symbol was found
+	err    error
+}
+
+func (d done) ok() bool { return d.opened != nil || d.in != nil }
+
+func (d done) json(action string) Action {
+	a := Action{Action: action, OK: d.ok()}
+	if d.err != nil {
+		a.Error = d.err.Error()
+	}
+	if d.opened != nil { // what a function returns is not known
+		a.Result = new(string)
+	}
+	return a
+}
+
 // act performs one action; opened are the objects that the actions before it
 // have opened, nil for others.
-func act(p *elfdeps.Process, action string, opened []*elfdeps.Module) (Action, *elfdeps.Module) {
-	a := Action{Action: action}
+func act(p *elfdeps.Process, action string, opened []*elfdeps.Module) (d done) {
 	kind, arg, _ := strings.Cut(action, "=")
-	var by, m *elfdeps.Module
-	var err error
+	var by *elfdeps.Module
 	switch kind {
 	case "from":
 		var lib string
 		lib, arg, _ = strings.Cut(arg, ":")
 		if by = p.Loaded(lib); by == nil {
-			a.Error = fmt.Sprintf("nothing that is loaded answers to %s", lib)
-			return a, nil
+			d.err = fmt.Errorf("nothing that is loaded answers to %s", lib)
+			return d
 		}
 		fallthrough
 	case "dlopen":
 		flags, name, _ := strings.Cut(arg, ":")
-		m, err = p.DlopenFlags(by, name, openFlags(flags))
-		a.OK = m != nil
+		d.opened, d.err = p.DlopenFlags(by, name, openFlags(flags))
 	case "call", "sym", "hcall", "vsym":
-		var in *elfdeps.Module
-		if in, err = look(p, kind, arg, opened); in == nil && err == nil {
-			err = errors.New("imgcheck cannot tell: the symbols of some objects are not known")
+		if d.in, d.err = look(p, kind, arg, opened); d.in == nil && d.err == nil {
+			d.err = errors.New("imgcheck cannot tell: the symbols of some objects are not known")
 		}
-		if err != nil {
-			a.Error = err.Error()
-		}
-		a.OK = in != nil
-		return a, nil // what a function returns is not known
 	default:
-		err = errors.New("imgcheck does not know this action")
+		d.err = errors.New("imgcheck does not know this action")
 	}
-	if err != nil {
-		a.Error = err.Error()
-	}
-	if a.OK {
-		a.Result = new(string)
-	}
-	return a, m
+	return d
 }
 
 // look is dlsym or dlvsym: by the program, or (hcall=K:SYM) in what action K has
@@ -411,6 +452,8 @@ type Files struct {
 	Env elfdeps.Env
 	// Symbols asks for unresolved references.
 	Symbols bool
+	// Names asks for what the files may open by a name in their read-only data.
+	Names bool
 	// Interps are tried for a library, which names no interpreter.
 	Interps []string
 
@@ -451,17 +494,20 @@ func (f *Files) Look(path string) (*File, error) {
 	}
 	file := &File{Path: path, Trace: *traceView(p)}
 	if f.Symbols && (file.Trace.Exit == 0 || p.Loader.Libc.Musl) {
-		lines := UnresolvedLines(p)
+		lines := unresolvedLines(p)
 		file.Unresolved = &lines
 		for _, m := range p.Unknown() {
 			file.Unknown = append(file.Unknown, m.String())
 		}
 	}
+	if f.Names {
+		file.Named = NamedLibraries(p)
+	}
 	return file, nil
 }
 
-// UnresolvedLines are what ldd -r prints below the libraries.
-func UnresolvedLines(p *elfdeps.Process) []string {
+// unresolvedLines are what ldd -r prints below the libraries.
+func unresolvedLines(p *elfdeps.Process) []string {
 	lines := []string{}
 	for _, u := range p.Unresolved(nil) {
 		lines = append(lines, u.String())

@@ -2,12 +2,13 @@ package ldd
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"slices"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
-	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
 // TreeOptions say how a tree is drawn.
@@ -16,6 +17,8 @@ type TreeOptions struct {
 	All bool
 	// Symbols tells the references that nothing defines below the tree.
 	Symbols bool
+	// Names tells below it what the program may open by a name in its read-only data.
+	Names bool
 	// Color allows escape sequences.
 	Color bool
 }
@@ -24,28 +27,60 @@ type TreeOptions struct {
 // for it first, in the order of the requests, with the rule that found it; under
 // a miss, every place that was searched.
 func Tree(w io.Writer, p *elfdeps.Process, title string, o TreeOptions) error {
-	t := tree{w: bufio.NewWriter(w), o: o, misses: map[miss]*elfdeps.Error{}, drawn: map[*elfdeps.Module]bool{}}
-	for _, e := range p.Misses {
-		k := miss{e.By, e.Name}
-		if t.misses[k] == nil {
-			t.misses[k] = e
-		}
-	}
-	fmt.Fprintln(t.w, t.paint("1", layers.Escaped(title)))
-	for _, s := range p.Warnings {
-		fmt.Fprintln(t.w, t.paint("33", "  "+layers.Escaped(s)))
-	}
-	main := p.Program()
-	t.drawn[main] = true
-	t.children(main, "")
-	if o.Symbols {
-		for _, line := range UnresolvedLines(p) {
-			fmt.Fprintln(t.w, t.paint("31", escaped(line)))
-		}
+	t := newTree(w, o)
+	t.draw(p, title)
+	if o.Names {
+		t.named(p)
 	}
 	if st := p.Stderr(); p.Status() != 0 && len(st) > 0 && !p.Loader.Libc.Musl {
-		fmt.Fprintln(t.w, t.paint("31", layers.Escaped(st[len(st)-1])))
+		t.fault(st[len(st)-1])
 	}
+	return t.w.Flush()
+}
+
+// Draw draws what a run comes to: the tree of the program that starts, under each
+// action what it has loaded beyond that, and what else is asked for.
+func Draw(w io.Writer, fsys elfdeps.FS, r Run, o TreeOptions) error {
+	run, err := begin(fsys, r)
+	if err != nil {
+		return err
+	}
+	t := newTree(w, o)
+	switch {
+	case run.static:
+		t.static(r.Exe)
+	case run.refused != "":
+		fmt.Fprintln(t.w, t.paint("1", r.Exe))
+		t.ended(notStarted, run.refused)
+	case truncated(run.process):
+		t.draw(run.process, r.Exe)
+		t.ended(sigbus, "a file that is mapped ends too early: the process dies of SIGBUS when it gets there")
+	case run.process.Status() != 0:
+		traced, err := run.loader.Trace(r.Exe) // goes past what ends a start
+		if err := unexpected(err); err != nil {
+			return err
+		}
+		t.draw(traced, r.Exe)
+		t.ended(run.process.Status(), run.process.Stderr()...)
+	default:
+		t.draw(run.process, r.Exe)
+		t.actions(run.process, r)
+	}
+	if run.process != nil {
+		t.searches(searches(run.process, r))
+	}
+	if run.loader != nil {
+		for _, doubt := range slices.Sorted(slices.Values(run.loader.Doubts)) {
+			fmt.Fprintf(t.w, "assumed: %s\n", plain.Text(doubt))
+		}
+	}
+	return t.w.Flush()
+}
+
+// Static draws a program that needs no loader.
+func Static(w io.Writer, title string) error {
+	t := newTree(w, TreeOptions{})
+	t.static(title)
 	return t.w.Flush()
 }
 
@@ -61,20 +96,113 @@ type tree struct {
 	drawn  map[*elfdeps.Module]bool
 }
 
+func newTree(w io.Writer, o TreeOptions) *tree {
+	return &tree{w: bufio.NewWriter(w), o: o, misses: map[miss]*elfdeps.Error{}, drawn: map[*elfdeps.Module]bool{}}
+}
+
+// draw draws a process from its program down.
+func (t *tree) draw(p *elfdeps.Process, title string) {
+	t.remember(p)
+	fmt.Fprintln(t.w, t.paint("1", title))
+	for _, s := range p.Warnings {
+		fmt.Fprintln(t.w, t.paint("33", "  "+s))
+	}
+	main := p.Program()
+	t.drawn[main] = true
+	t.children(main, "")
+	if t.o.Symbols {
+		for _, line := range unresolvedLines(p) {
+			t.fault(line)
+		}
+	}
+}
+
+// remember keeps what a process has missed so far, by who asked.
+func (t *tree) remember(p *elfdeps.Process) {
+	for _, e := range p.Misses {
+		k := miss{e.By, e.Name}
+		if t.misses[k] == nil {
+			t.misses[k] = e
+		}
+	}
+}
+
+func (t *tree) static(title string) {
+	fmt.Fprintf(t.w, "%s\n    statically linked\n", plain.Text(title))
+}
+
+func (t *tree) fault(line string) { fmt.Fprintln(t.w, t.paint("31", line)) }
+
+// ended says how a process that did not start has ended.
+func (t *tree) ended(status int, lines ...string) {
+	for _, line := range lines {
+		t.fault(line)
+	}
+	if status > 0 {
+		t.fault(fmt.Sprintf("exit status %d", status))
+	}
+}
+
+// actions draws what a run's actions load, and who gets the symbols that are
+// asked for.
+func (t *tree) actions(p *elfdeps.Process, r Run) {
+	var opened []*elfdeps.Module
+	for _, action := range r.Args {
+		d := act(p, action, opened)
+		opened = append(opened, d.opened)
+		t.remember(p)
+		title := "\n" + t.paint("1", action) + "  "
+		var e *elfdeps.Error
+		switch {
+		case d.in != nil:
+			fmt.Fprintf(t.w, "%s%s\n", title, plain.Text(d.in.String()))
+		case d.opened != nil && t.drawn[d.opened]:
+			fmt.Fprintf(t.w, "%s%s\n", title, t.paint("2", "(loaded already: "+d.opened.String()+")"))
+		case d.opened != nil:
+			fmt.Fprintf(t.w, "%s%s %s\n", title, plain.Text(d.opened.String()), t.paint("2", "["+d.opened.How+"]"))
+			t.drawn[d.opened] = true
+			t.children(d.opened, "")
+		default:
+			fmt.Fprintf(t.w, "%s%s\n", title, t.paint("1;31", fmt.Sprint(d.err)))
+			if errors.As(d.err, &e) {
+				t.steps(e, "")
+			}
+		}
+	}
+	for _, symbol := range r.Bindings {
+		fmt.Fprintf(t.w, "\n%s\n", t.paint("1", "bindings of "+symbol))
+		list := bindings(p, symbol, r)
+		if len(list) == 0 {
+			fmt.Fprintf(t.w, "  nothing that is loaded asks for it\n")
+		}
+		for _, b := range list {
+			name := b.Symbol
+			if b.Version != "" {
+				name += "@" + b.Version
+			}
+			fmt.Fprintf(t.w, "  %s gets %s from %s\n", plain.Text(b.From), plain.Text(name), plain.Text(b.To))
+		}
+	}
+}
+
+// searches tells every search of a process.
+func (t *tree) searches(list []Search) {
+	for _, s := range list {
+		fmt.Fprintf(t.w, "\n%s\n", t.paint("1", "search for "+s.Name))
+		for _, step := range s.Steps {
+			fmt.Fprintf(t.w, "  %s\n", plain.Text(step))
+		}
+	}
+}
+
+// paint colours a text, or leaves it; of an image's text nothing acts on the
+// terminal.
 func (t *tree) paint(code, s string) string {
+	s = plain.Text(s)
 	if !t.o.Color {
 		return s
 	}
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
-}
-
-// escaped is a line of ldd's, which may begin or have tabs.
-func escaped(line string) string {
-	parts := strings.Split(line, "\t")
-	for i, p := range parts {
-		parts[i] = layers.Escaped(p)
-	}
-	return strings.Join(parts, "\t")
 }
 
 // branch is one line below a module.
@@ -95,7 +223,7 @@ func (t *tree) children(m *elfdeps.Module, indent string) {
 		case b.m == nil:
 			t.missed(m, b.name, indent+edge, indent+more)
 		case b.seen:
-			fmt.Fprintf(t.w, "%s%s %s\n", indent+edge, layers.Escaped(b.name), t.paint("2", "(loaded already: "+layers.Escaped(b.m.String())+")"))
+			fmt.Fprintf(t.w, "%s%s %s\n", indent+edge, plain.Text(b.name), t.paint("2", "(loaded already: "+b.m.String()+")"))
 		default:
 			t.found(b, indent+edge)
 			t.children(b.m, indent+more)
@@ -130,28 +258,33 @@ func (t *tree) found(b branch, lead string) {
 	if b.m.Path != b.name {
 		text += " => " + b.m.Path
 	}
-	fmt.Fprintf(t.w, "%s%s %s\n", lead, layers.Escaped(text), t.paint("2", "["+layers.Escaped(b.m.How)+"]"))
+	fmt.Fprintf(t.w, "%s%s %s\n", lead, plain.Text(text), t.paint("2", "["+b.m.How+"]"))
 }
 
 func (t *tree) missed(by *elfdeps.Module, name, lead, indent string) {
 	e := t.misses[miss{by, name}]
 	if e == nil {
-		fmt.Fprintf(t.w, "%s%s => %s\n", lead, layers.Escaped(name), t.paint("1;31", "not found"))
+		fmt.Fprintf(t.w, "%s%s => %s\n", lead, plain.Text(name), t.paint("1;31", "not found"))
 		return
 	}
 	text := "not found"
 	if !e.Missing() {
 		text = e.Error()
 	}
-	fmt.Fprintf(t.w, "%s%s => %s\n", lead, layers.Escaped(name), t.paint("1;31", layers.Escaped(text)))
+	fmt.Fprintf(t.w, "%s%s => %s\n", lead, plain.Text(name), t.paint("1;31", text))
+	t.steps(e, indent)
+}
+
+// steps are the places where something was searched in vain.
+func (t *tree) steps(e *elfdeps.Error, indent string) {
 	for _, s := range e.Steps {
-		fmt.Fprintf(t.w, "%s  %s\n", indent, t.paint("2", layers.Escaped(s.Source)))
+		fmt.Fprintf(t.w, "%s  %s\n", indent, t.paint("2", s.Source))
 		for _, c := range s.Tried {
 			line := c.Path
 			if c.Result != "" {
 				line += " (" + c.Result + ")"
 			}
-			fmt.Fprintf(t.w, "%s    %s\n", indent, t.paint("2", layers.Escaped(line)))
+			fmt.Fprintf(t.w, "%s    %s\n", indent, t.paint("2", line))
 		}
 	}
 }

@@ -79,7 +79,7 @@ func (w *world) causes() []Finding {
 				c.meet(e, realPath(w.img.FS, f.path), severity)
 				c.raise(severity, because)
 				c.cuda = cmp.Or(c.cuda, in.dist.cuda())
-				c.effect(Effect{f.step.Effect, reads(f.step.Error, e, "{stem}", stem(e.Name))})
+				c.effect(Effect{killed(f.step.Effect, e), reads(f.step.Error, e, "{stem}", stem(e.Name))})
 			}
 		}
 	}

@@ -47,6 +47,9 @@ var checks = []check{
 	{"double-owner", (*world).doubleOwners},
 	{"wheel-file-changed", (*world).wheelFilesChanged},
 	{"stub-library", (*world).stubCopies},
+	{"module-lost", (*world).modulesLost},
+	{"stdlib-module", (*world).stdlibModules},
+	{"python-home", (*world).pythonHome},
 }
 
 // check runs the checks. A finding that names no severity gets its rule's.

@@ -50,6 +50,10 @@ func (w *world) serves(names []string, p *inventory.Package) bool {
 			return w.onPATH(rest)
 		case "name":
 			return len(w.namesLike(rest)) > 0
+		case "gone":
+			value, _ := w.getenv(rest)
+			e, _, ok := w.img.FS.Lookup(value)
+			return path.IsAbs(value) && (!ok || !e.IsDir())
 		case "dist":
 			return slices.ContainsFunc(w.distsAt(p.Dir), func(d dist) bool { return match(rest, d.name) })
 		}

@@ -70,7 +70,7 @@ type unmet struct {
 
 // unmetOf are the requirements of a package that are there in another version.
 // What is not there at all, or cannot be told, is no matter of versions.
-func (w *world) unmetOf(p *inventory.Python, pkg *inventory.Package, wheels map[string]*inventory.Package) []unmet {
+func (w *world) unmetOf(p *inventory.Python, pkg *inventory.Package, wheels wheelSet) []unmet {
 	var list []unmet
 	env := w.marker(p)
 	for _, line := range pkg.Requires {
@@ -94,8 +94,7 @@ func (w *world) unmetOf(p *inventory.Python, pkg *inventory.Package, wheels map[
 // are built for.
 func (w *world) torchPairs() []Finding {
 	var list []Finding
-	for _, p := range w.inv.Pythons {
-		wheels := w.inv.Wheels(p)
+	for p, wheels := range w.environments() {
 		for _, pair := range w.packs.Pairs {
 			pkg, base := wheels[pair.Package], wheels[pair.For]
 			if pkg == nil || base == nil {
@@ -172,10 +171,8 @@ func (w *world) cudaBuild(p *inventory.Python, pkg *inventory.Package) string {
 // requirementsUnmet looks at what the packs' pinned packages require.
 func (w *world) requirementsUnmet() []Finding {
 	var list []Finding
-	for _, p := range w.inv.Pythons {
-		wheels := w.inv.Wheels(p)
-		for _, name := range slices.Sorted(maps.Keys(wheels)) {
-			pkg := wheels[name]
+	for p, wheels := range w.environments() {
+		for name, pkg := range wheels.sorted() {
 			for _, u := range w.unmetOf(p, pkg, wheels) {
 				pin := w.pin(name, u.of.Name)
 				if pin == nil {
@@ -202,7 +199,7 @@ func (w *world) unmetFinding(p *inventory.Python, u unmet, verb string, severity
 
 // madeForOther are what the packs know of a package's needs, where its own metadata
 // does not say it.
-func (w *world) madeForOther(p *inventory.Python, pkg *inventory.Package, wheels map[string]*inventory.Package) []Finding {
+func (w *world) madeForOther(p *inventory.Python, pkg *inventory.Package, wheels wheelSet) []Finding {
 	var list []Finding
 	for _, n := range w.packs.MadeFor {
 		if fits, err := inventory.Satisfies(pkg.Version, n.Versions); !match(n.Package, pkg.Name) || err != nil || !fits {
@@ -237,7 +234,7 @@ type found struct {
 
 // cudnns are the copies of cuDNN that an environment could find: its own wheel's
 // and conda's, the system's.
-func (w *world) cudnns(p *inventory.Python, wheels map[string]*inventory.Package) []found {
+func (w *world) cudnns(p *inventory.Python, wheels wheelSet) []found {
 	var list []found
 	for name, pkg := range wheels {
 		if strings.HasPrefix(name, "nvidia-cudnn-cu") {
@@ -304,12 +301,11 @@ func (w *world) stackOf(p *inventory.Python, pkg *inventory.Package) (*Stack, st
 
 // stacked calls f for each package of each environment that wants something of
 // the CUDA libraries.
-func (w *world) stacked(f func(p *inventory.Python, wheels map[string]*inventory.Package, pkg *inventory.Package, s *Stack, why string)) {
-	for _, p := range w.inv.Pythons {
-		wheels := w.inv.Wheels(p)
-		for _, name := range slices.Sorted(maps.Keys(wheels)) {
-			if s, why := w.stackOf(p, wheels[name]); s != nil {
-				f(p, wheels, wheels[name], s, why)
+func (w *world) stacked(f func(p *inventory.Python, wheels wheelSet, pkg *inventory.Package, s *Stack, why string)) {
+	for p, wheels := range w.environments() {
+		for _, pkg := range wheels.sorted() {
+			if s, why := w.stackOf(p, pkg); s != nil {
+				f(p, wheels, pkg, s, why)
 			}
 		}
 	}
@@ -324,11 +320,11 @@ func (w *world) ownCUDNN(pkg *inventory.Package) bool {
 
 // incidental says why a framework's GPU side may not matter: another package of
 // the environment has a GPU side of its own.
-func (w *world) incidental(wheels map[string]*inventory.Package, s *Stack) string {
+func (w *world) incidental(wheels wheelSet, s *Stack) string {
 	if !s.Incidental {
 		return ""
 	}
-	for _, name := range slices.Sorted(maps.Keys(wheels)) {
+	for name := range wheels.sorted() {
 		if name != s.Package && slices.ContainsFunc(w.packs.Stacks, func(o *Stack) bool { return o.Package == name && !o.Incidental }) {
 			return fmt.Sprintf("the libraries may be there for %s, and %s for its CPU side", name, s.Package)
 		}
@@ -340,7 +336,7 @@ func (w *world) incidental(wheels map[string]*inventory.Package, s *Stack) strin
 // that there are.
 func (w *world) cudnnVersions() []Finding {
 	var list []Finding
-	w.stacked(func(p *inventory.Python, wheels map[string]*inventory.Package, pkg *inventory.Package, s *Stack, why string) {
+	w.stacked(func(p *inventory.Python, wheels wheelSet, pkg *inventory.Package, s *Stack, why string) {
 		have := w.cudnns(p, wheels)
 		if s.CUDNN == "" || len(have) == 0 || w.ownCUDNN(pkg) {
 			return
@@ -408,7 +404,7 @@ func (w *world) cudaMajors() []Finding {
 		}
 	}
 	var list []Finding
-	w.stacked(func(p *inventory.Python, wheels map[string]*inventory.Package, pkg *inventory.Package, s *Stack, why string) {
+	w.stacked(func(p *inventory.Python, wheels wheelSet, pkg *inventory.Package, s *Stack, why string) {
 		if s.CUDA == "" || len(majors) == 0 || majors[s.CUDA] != nil {
 			return
 		}
@@ -465,12 +461,11 @@ func (w *world) cudaDiffers() []Finding {
 // cpuBuilds finds frameworks without GPU code where the image is made for one.
 func (w *world) cpuBuilds() []Finding {
 	var list []Finding
-	for _, p := range w.inv.Pythons {
-		wheels := w.inv.Wheels(p)
+	for p, wheels := range w.environments() {
 		shown := w.cudaImage()
-		for _, name := range slices.Sorted(maps.Keys(wheels)) {
+		for name, pkg := range wheels.sorted() {
 			if w.isGPUWheel(name) && shown == "" {
-				shown = wheels[name].Path
+				shown = pkg.Path
 			}
 		}
 		for _, row := range w.packs.CPUBuilds {
@@ -492,7 +487,7 @@ func (w *world) cpuBuilds() []Finding {
 				continue
 			}
 			other, has := "", false
-			for _, name := range slices.Sorted(maps.Keys(wheels)) {
+			for name := range wheels.sorted() {
 				has = has || matchAny(row.Unless, name)
 				if matchAny(row.Beside, name) {
 					other = name
@@ -565,8 +560,7 @@ func (w *world) isCPUBuild(p *inventory.Python, pkg *inventory.Package) bool {
 // that was unpacked last is what there is.
 func (w *world) doubleOwners() []Finding {
 	var list []Finding
-	for _, p := range w.inv.Pythons {
-		wheels := w.inv.Wheels(p)
+	for p, wheels := range w.environments() {
 		told := map[string]bool{}
 		for _, e := range w.packs.Exclusive {
 			var members []*inventory.Package
@@ -620,14 +614,14 @@ func (w *world) exclusive(p *inventory.Python, e *Exclusive, members []*inventor
 
 // sharedFiles finds ELF files that two distributions of one directory list with
 // different hashes.
-func (w *world) sharedFiles(p *inventory.Python, wheels map[string]*inventory.Package, told map[string]bool) []Finding {
+func (w *world) sharedFiles(p *inventory.Python, wheels wheelSet, told map[string]bool) []Finding {
 	type owner struct {
 		name, hash string
 	}
 	first := map[string]owner{}
 	shared := map[[2]string][]string{}
-	for _, name := range slices.Sorted(maps.Keys(wheels)) {
-		for file, listed := range wheels[name].Files {
+	for name, pkg := range wheels.sorted() {
+		for file, listed := range pkg.Files {
 			hash := listed.Hash
 			if hash == "" || !strings.Contains(path.Base(file), ".so") || !w.isFile(file) {
 				continue
@@ -690,7 +684,7 @@ func (w *world) requiredFix(file, library string) string {
 
 // requirement is what the package that has a file requires of a library, where it
 // is one release; pkg is nil when it does not say.
-func (w *world) requirement(file, library string) (p *inventory.Python, pkg *inventory.Package, wheels map[string]*inventory.Package, r inventory.Requirement) {
+func (w *world) requirement(file, library string) (p *inventory.Python, pkg *inventory.Package, wheels wheelSet, r inventory.Requirement) {
 	p, pkg, wheels = w.ownerOf(file)
 	if pkg == nil {
 		return nil, nil, nil, r
@@ -720,16 +714,16 @@ func (w *world) brings(dist, library string) bool {
 
 // ownerOf is the wheel that a file belongs to, with its environment: by its
 // RECORD, else by the directory that it is in.
-func (w *world) ownerOf(file string) (*inventory.Python, *inventory.Package, map[string]*inventory.Package) {
+func (w *world) ownerOf(file string) (*inventory.Python, *inventory.Package, wheelSet) {
 	for _, p := range w.inv.Pythons {
 		for _, site := range p.Sites {
 			if !isIn(file, site) {
 				continue
 			}
-			wheels := w.inv.Wheels(p)
-			for _, name := range slices.Sorted(maps.Keys(wheels)) {
-				if _, ok := wheels[name].Files[file]; ok {
-					return p, wheels[name], wheels
+			wheels := wheelSet(w.inv.Wheels(p))
+			for _, pkg := range wheels.sorted() {
+				if _, ok := pkg.Files[file]; ok {
+					return p, pkg, wheels
 				}
 			}
 			top, _, _ := strings.Cut(strings.TrimPrefix(file, site+"/"), "/")

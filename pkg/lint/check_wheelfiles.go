@@ -10,16 +10,6 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
-// eachWheel calls f for the wheels of every environment, in their order.
-func (w *world) eachWheel(f func(p *inventory.Python, pkg *inventory.Package)) {
-	for _, p := range w.inv.Pythons {
-		wheels := w.inv.Wheels(p)
-		for _, name := range slices.Sorted(maps.Keys(wheels)) {
-			f(p, wheels[name])
-		}
-	}
-}
-
 // reinstall is the command that puts a wheel's own files back.
 func reinstall(name, version string) string {
 	return fmt.Sprintf("put its own files back: pip install --force-reinstall --no-deps '%s==%s'", strings.ReplaceAll(name, "_", "-"), version)
@@ -30,7 +20,7 @@ func reinstall(name, version string) string {
 // stripped or patched them.
 func (w *world) wheelFilesChanged() []Finding {
 	var list []Finding
-	w.eachWheel(func(p *inventory.Python, pkg *inventory.Package) {
+	for p, pkg := range w.eachWheel() {
 		for _, file := range slices.Sorted(maps.Keys(pkg.Files)) {
 			size, changed := w.changedSize(file, pkg.Files[file])
 			if !changed {
@@ -46,7 +36,7 @@ func (w *world) wheelFilesChanged() []Finding {
 			}
 			list = append(list, f)
 		}
-	})
+	}
 	return list
 }
 
@@ -87,13 +77,13 @@ func (w *world) changed(real string) bool {
 	}
 	if w.changedFiles == nil {
 		w.changedFiles = map[string]bool{}
-		w.eachWheel(func(_ *inventory.Python, pkg *inventory.Package) {
+		for _, pkg := range w.eachWheel() {
 			for file, listed := range pkg.Files {
 				if _, changed := w.changedSize(file, listed); changed {
 					w.changedFiles[file] = true
 				}
 			}
-		})
+		}
 	}
 	return w.changedFiles[real]
 }

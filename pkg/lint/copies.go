@@ -334,8 +334,11 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, firs
 	f.Message = fmt.Sprintf("two releases of %s in one process: %s", fam.Title, strings.Join(said, ", "))
 	f.Effects = []Effect{{Text: r.title + " takes parts of both; calls from one to the other may fail or abort the process"}}
 	fails := w.mixedEffects(r, list)
-	if len(fails) > 0 {
-		f.Severity, f.Effects = Error, append(f.Effects, fails...)
+	for _, x := range fails {
+		if x.Severity == "" {
+			f.Severity = Error
+		}
+		f.Effects = append(f.Effects, Effect{x.Effect, x.Error})
 	}
 	f.Fixes = w.oneReleaseFix(r, stray.Real(), first.Real())
 	if d := w.distOf(first.Real()); d.name != "" && path.Dir(stray.Real()) == path.Dir(first.Real()) {
@@ -351,15 +354,15 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, firs
 
 // mixedEffects are what fails in a framework whose process has these parts of a
 // library.
-func (w *world) mixedEffects(r *run, parts []*elfdeps.Module) []Effect {
+func (w *world) mixedEffects(r *run, parts []*elfdeps.Module) []Mixed {
 	if r.in == nil || len(parts) == 0 {
 		return nil
 	}
-	var list []Effect
+	var list []Mixed
 	odd := w.oddParts(parts)
 	for _, x := range r.in.Mixed {
 		if slices.ContainsFunc(odd, func(m *elfdeps.Module) bool { return match(x.Library, m.Object.Soname) }) {
-			list = append(list, Effect{x.Effect, x.Error})
+			list = append(list, x)
 		}
 	}
 	return list
@@ -422,7 +425,9 @@ func (w *world) refusals(r *run) []Finding {
 				Effects: []Effect{{x.Effect, expand(x.Error, "{own}", tuple(wants), "{found}", tuple(found))}},
 				Present: []File{w.file(m.Real())}, Affected: []string{m.Real()},
 			}
-			f.Effects = append(f.Effects, w.mixedEffects(r, w.partsOf(r, w.packs.family(m.Object.Soname)))...)
+			for _, x := range w.mixedEffects(r, w.partsOf(r, w.packs.family(m.Object.Soname))) {
+				f.Effects = append(f.Effects, Effect{x.Effect, x.Error})
+			}
 			if own != "" {
 				f.Present, f.Fixes = append(f.Present, w.file(own)), w.oneReleaseFix(r, m.Real(), own)
 			}

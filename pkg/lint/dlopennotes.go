@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
@@ -62,7 +63,7 @@ func firstThatOpens(p *elfdeps.Process, by *elfdeps.Module, names []string) *elf
 // planned reports whether a plan says what an object opens.
 func (w *world) planned(o *object) bool {
 	for _, d := range w.packs.Dlopens {
-		if matchAny(d.By, o.elf.Soname) {
+		if matchAny(d.By, o.elf.Soname) || matchAny(d.By, path.Base(o.path)) {
 			return true
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // elements.
 type Edit struct {
 	Variable string `yaml:"variable"`
-	// Op is one of [EditOps].
+	// Op is one of [editOps].
 	Op string `yaml:"op"`
 	// Separator holds the bytes that separate elements, the one to join them with
 	// first; empty means the loader's, a colon or a semicolon. Around a comma
@@ -28,15 +28,15 @@ type Edit struct {
 	Default string `yaml:"default"`
 }
 
-// EditOps are what an [Edit] does with an element: it comes behind the others, or
+// editOps are what an [Edit] does with an element: it comes behind the others, or
 // before them, unless it is there; from where it is it goes to the end; it goes.
 // tidy takes out elements that are empty, set replaces the whole.
-var EditOps = []string{"append", "prepend", "last", "drop", "tidy", "set"}
+var editOps = []string{"append", "prepend", "last", "drop", "tidy", "set"}
 
 func (e *Edit) validate() error {
 	switch {
-	case e.Variable == "" || strings.ContainsAny(e.Variable, "= \t\n") || !slices.Contains(EditOps, e.Op):
-		return fmt.Errorf("edit of %q: needs a variable and an op (%s)", e.Variable, strings.Join(EditOps, ", "))
+	case e.Variable == "" || strings.ContainsAny(e.Variable, "= \t\n") || !slices.Contains(editOps, e.Op):
+		return fmt.Errorf("edit of %q: needs a variable and an op (%s)", e.Variable, strings.Join(editOps, ", "))
 	case (e.Value == "") != (e.Op == "tidy"):
 		return fmt.Errorf("edit of %s: needs a value, and to tidy none", e.Variable)
 	case strings.Trim(e.Separator, ":;, ") != "":

@@ -216,10 +216,20 @@ func (w *world) interpreters() []Finding {
 	var list []Finding
 	for _, interp := range slices.Sorted(maps.Keys(byInterp)) {
 		paths := byInterp[interp]
-		list = append(list, Finding{
+		f := Finding{
 			Rule: "missing-interpreter", Severity: w.packs.Rule("missing-interpreter").Severity,
 			Message: fmt.Sprintf("exec %s: no such file or directory (its interpreter %s is not there)", paths[0], interp), Affected: paths,
-		})
+		}
+		if w.isFile(interp) {
+			f.Message = fmt.Sprintf("exec %s: its interpreter %s is no ELF file", paths[0], interp)
+		}
+		for _, p := range paths {
+			if framework := w.pythonsOf(w.byPath[p]); framework != "" {
+				f.Severity = Error
+				f.effect(Effect{Text: "Python does not start: " + framework + " cannot be imported"})
+			}
+		}
+		list = append(list, f)
 	}
 	return list
 }

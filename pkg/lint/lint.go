@@ -198,6 +198,7 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	res.Findings = fold(res.Findings, w.check())
 	res.Findings = w.mixtures(res.Findings)
 	w.requiredFixes(res.Findings)
+	res.Findings = append(res.Findings, w.namedLibraries(res.Findings)...)
 	res.Findings = append(res.Findings, w.drivers()...)
 	res.Copies, res.Processes = w.copies(), w.processes()
 	res.Findings = append(res.Findings, w.unexamined()...)

@@ -31,6 +31,7 @@ type Packs struct {
 	Dlopens    []*Dlopens
 	Needs      []*Need
 	Choices    []*Choice
+	Stdlib     []*StdlibModule
 	Releases   []*Release
 	Toolkits   []*Toolkit
 	Optional   []*Exception
@@ -145,6 +146,9 @@ type Step struct {
 	// that it opens by their full path before this one; when one cannot be loaded, the
 	// step fails.
 	Preload []string `yaml:"preload"`
+	// Optional are such patterns of files that it opens before those, and does
+	// without.
+	Optional []string `yaml:"optional"`
 	// Unusable is how it reads when it is the file's own fault: {path} is the file.
 	Unusable string `yaml:"unusable"`
 	// Feature: the framework goes on without it when it fails.
@@ -153,6 +157,9 @@ type Step struct {
 	// Error is how it reads: {error} is the loader's text, {stem} the name of what is
 	// missing without its version, libcublas.so.
 	Error string `yaml:"error"`
+	// Absent is how it reads when the file itself is gone; empty: as an import of a
+	// module that is not there.
+	Absent string `yaml:"absent"`
 }
 
 // Open is a library that a framework or another library opens by its name
@@ -199,6 +206,8 @@ type Use struct {
 	// Optional: it is opened, and what the framework does works without.
 	Optional bool     `yaml:"optional"`
 	Severity Severity `yaml:"severity"`
+	// Alone: a file beside the one who opens ([Open.Beside]) does not serve.
+	Alone bool `yaml:"alone"`
 	// Own is why it is no more than a note where the one who opens is the
 	// framework's own copy; empty: it is what it is elsewhere.
 	Own    string `yaml:"own"`
@@ -223,9 +232,10 @@ type Refusal struct {
 // Mixed is what fails when a part of a library is of another release than the parts
 // that are opened with it.
 type Mixed struct {
-	Library string `yaml:"library"` // pattern of the part's SONAME
-	Effect  string `yaml:"effect"`
-	Error   string `yaml:"error"`
+	Library  string   `yaml:"library"`  // pattern of the part's SONAME
+	Severity Severity `yaml:"severity"` // warning where few programs come to it; empty: error
+	Effect   string   `yaml:"effect"`
+	Error    string   `yaml:"error"`
 }
 
 // Help is what makes a framework's steps succeed that fail by themselves, when
@@ -270,7 +280,7 @@ type Need struct {
 	// Any are what serves, one is enough: patterns of files, absolute or below the
 	// directory of packages; $NAME and what may follow it, where the image sets that
 	// variable; command:NAME, a program on PATH; name:NAME, an ELF file anywhere; dist:NAME,
-	// a distribution beside.
+	// a distribution beside; gone:NAME, a variable that names a directory which is not there.
 	Any      []string `yaml:"any"`
 	Severity Severity `yaml:"severity"`
 	Message  string   `yaml:"message"`
@@ -376,21 +386,22 @@ type ErrorText struct {
 
 // pack is one file.
 type pack struct {
-	Rules      []*Rule       `yaml:"rules"`
-	Families   []*Family     `yaml:"families"`
-	Driver     Driver        `yaml:"driver"`
-	Frameworks []*Framework  `yaml:"frameworks"`
-	Dlopens    []*Dlopens    `yaml:"dlopens"`
-	Needs      []*Need       `yaml:"needs"`
-	Choices    []*Choice     `yaml:"choices"`
-	Releases   []*Release    `yaml:"releases"`
-	Toolkits   []*Toolkit    `yaml:"toolkits"`
-	Optional   []*Exception  `yaml:"optional"`
-	AnyOf      []*Exception  `yaml:"any_of"`
-	Versions   []*VersionFix `yaml:"versions"`
-	Symbols    []*SymbolFact `yaml:"symbols"`
-	Cases      []*Case       `yaml:"cases"`
-	Texts      []*ErrorText  `yaml:"texts"`
+	Rules      []*Rule         `yaml:"rules"`
+	Families   []*Family       `yaml:"families"`
+	Driver     Driver          `yaml:"driver"`
+	Frameworks []*Framework    `yaml:"frameworks"`
+	Dlopens    []*Dlopens      `yaml:"dlopens"`
+	Needs      []*Need         `yaml:"needs"`
+	Choices    []*Choice       `yaml:"choices"`
+	Stdlib     []*StdlibModule `yaml:"stdlib"`
+	Releases   []*Release      `yaml:"releases"`
+	Toolkits   []*Toolkit      `yaml:"toolkits"`
+	Optional   []*Exception    `yaml:"optional"`
+	AnyOf      []*Exception    `yaml:"any_of"`
+	Versions   []*VersionFix   `yaml:"versions"`
+	Symbols    []*SymbolFact   `yaml:"symbols"`
+	Cases      []*Case         `yaml:"cases"`
+	Texts      []*ErrorText    `yaml:"texts"`
 	Tables     `yaml:",inline"`
 }
 
@@ -474,16 +485,12 @@ func (p *Packs) add(b []byte) error {
 	if err := d.Decode(&one); err != nil && !errors.Is(err, io.EOF) {
 		return yamlError(err)
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(b, &doc); err != nil {
-		return yamlError(err)
-	}
-	if err := one.eachValid(&doc); err != nil {
+	if err := one.eachValid(b); err != nil {
 		return err
 	}
 	for i, r := range one.Rules {
 		if p.Rule(r.ID) != nil {
-			return fmt.Errorf("%d: rule %q is there twice", lineOf(&doc, "rules", i), r.ID)
+			return fmt.Errorf("%d: rule %q is there twice", lineOf(b, "rules", i), r.ID)
 		}
 		p.Rules = append(p.Rules, r)
 	}
@@ -494,6 +501,7 @@ func (p *Packs) add(b []byte) error {
 	p.Dlopens = append(p.Dlopens, one.Dlopens...)
 	p.Needs = append(p.Needs, one.Needs...)
 	p.Choices = append(p.Choices, one.Choices...)
+	p.Stdlib = append(p.Stdlib, one.Stdlib...)
 	p.Releases = append(p.Releases, one.Releases...)
 	p.Toolkits = append(p.Toolkits, one.Toolkits...)
 	p.Optional = append(p.Optional, one.Optional...)
@@ -506,9 +514,9 @@ func (p *Packs) add(b []byte) error {
 	return nil
 }
 
-// eachValid validates the entries of a pack one by one, so that the line of a bad
-// one can be told.
-func (p *pack) eachValid(doc *yaml.Node) error {
+// eachValid validates the entries of a pack, whose text is b, one by one, so that
+// the line of a bad one can be told.
+func (p *pack) eachValid(b []byte) error {
 	v := reflect.ValueOf(p).Elem()
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		section, list := f.Tag.Get("yaml"), v.FieldByIndex(f.Index)
@@ -520,13 +528,13 @@ func (p *pack) eachValid(doc *yaml.Node) error {
 			only := list
 			if list.Kind() == reflect.Slice {
 				if list.Index(i).Kind() == reflect.Pointer && list.Index(i).IsNil() {
-					return fmt.Errorf("%d: an entry of %s is empty", lineOf(doc, section, i), section)
+					return fmt.Errorf("%d: an entry of %s is empty", lineOf(b, section, i), section)
 				}
 				only = list.Slice(i, i+1)
 			}
 			reflect.ValueOf(&one).Elem().FieldByIndex(f.Index).Set(only)
 			if err := one.validate(); err != nil {
-				return fmt.Errorf("%d: %w", lineOf(doc, section, i), err)
+				return fmt.Errorf("%d: %w", lineOf(b, section, i), err)
 			}
 		}
 	}
@@ -541,9 +549,11 @@ func entries(v reflect.Value) int {
 	return 1
 }
 
-// lineOf is the line of entry i of a section, or of the section.
-func lineOf(doc *yaml.Node, section string, i int) int {
-	if len(doc.Content) == 0 {
+// lineOf is the line of entry i of a section of a pack, or of the section. The
+// text is parsed once more for it, which only a bad one is worth.
+func lineOf(b []byte, section string, i int) int {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(b, &doc); err != nil || len(doc.Content) == 0 {
 		return 1
 	}
 	top := doc.Content[0]
@@ -644,6 +654,11 @@ func (p *pack) validate() error {
 	for _, c := range p.Choices {
 		if err := c.validate(); err != nil {
 			return fmt.Errorf("choice %q: %w", c.ID, err)
+		}
+	}
+	for _, m := range p.Stdlib {
+		if err := m.validate(); err != nil {
+			return fmt.Errorf("stdlib %q: %w", m.Module, err)
 		}
 	}
 	for _, t := range p.Toolkits {

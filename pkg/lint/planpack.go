@@ -36,7 +36,7 @@ func (f *Framework) validate() error {
 		if err := validVersions(s.Versions); err != nil {
 			return fmt.Errorf("step %q: %w", s.Open, err)
 		}
-		all = slices.Concat(all, []string{s.Open}, s.Preload)
+		all = slices.Concat(all, []string{s.Open}, s.Optional, s.Preload)
 	}
 	for _, h := range f.Helped {
 		if h.Why == "" || (h.Framework == "") == (len(h.Files) == 0) {
@@ -53,8 +53,8 @@ func (f *Framework) validate() error {
 		}
 	}
 	for _, m := range f.Mixed {
-		if m.Library == "" || m.Effect == "" {
-			return errors.New("mixed: needs a library and an effect")
+		if m.Library == "" || m.Effect == "" || m.Severity != "" && m.Severity != Warning {
+			return errors.New("mixed: needs a library and an effect; its severity is warning or none")
 		}
 		all = append(all, m.Library)
 	}

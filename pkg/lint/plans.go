@@ -305,6 +305,7 @@ func (w *world) openOne(r *run, openers []*elfdeps.Module, o *Open, d *Dlopens) 
 func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 	severity, effect, text, because, optional := cmp.Or(o.Severity, Error), o.Effect, o.Error, "", o.Optional
 	var also []Also
+	beside := o.Beside
 	names := w.namesOf(r, by, o)
 	rel := release(nil)
 	if d != nil {
@@ -324,14 +325,14 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 				because = u.Own
 			}
 			severity, effect, text = cmp.Or(u.Severity, severity), cmp.Or(u.Effect, effect), cmp.Or(u.Error, text)
-			also = u.Also
-			optional = optional || u.Optional
+			also, beside = u.Also, beside && !u.Alone
+			optional = optional && u.Effect == "" || u.Optional
 		}
 	}
 	if len(names) == 0 {
 		return
 	}
-	if o.Beside && by != nil {
+	if beside && by != nil {
 		for _, n := range slices.Clone(names) {
 			if p := path.Join(path.Dir(by.Real()), n); w.isFile(p) {
 				names = append(names, p)
@@ -359,10 +360,7 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 		m.front = by.Object.Soname
 	}
 	values := append(w.toolkit(r.cuda()), "{name}", told, "{names}", strings.Join(names, ", "))
-	if failed.Kind == elfdeps.CutError {
-		effect = "the process is killed when it comes to it: " + effect
-	}
-	m.effect, m.cuda = Effect{effect, reads(text, failed, values...)}, r.cuda()
+	m.effect, m.cuda = Effect{killed(effect, failed), reads(text, failed, values...)}, r.cuda()
 	for _, a := range also {
 		m.also = append(m.also, Effect{a.Effect, reads(a.Error, failed, values...)})
 	}
@@ -394,6 +392,9 @@ func (w *world) tryNames(r *run, by *elfdeps.Module, o *Open, names []string) (f
 				continue
 			}
 			e = misses[0]
+		}
+		if e.Kind == elfdeps.CutError {
+			return e, name // nothing comes after it
 		}
 		this := i
 		switch {

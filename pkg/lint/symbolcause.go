@@ -229,11 +229,6 @@ func isPythonExtension(p string) bool {
 // What is linked with a program is mapped at its start, where any stack is
 // allowed.
 func (w *world) judgeStack(o *object) (Severity, string) {
-	if slices.ContainsFunc(w.env().Vars, func(v string) bool {
-		return strings.HasPrefix(v, "GLIBC_TUNABLES=") && strings.Contains(v, "glibc.rtld.execstack=2")
-	}) {
-		return Note, "GLIBC_TUNABLES asks for glibc.rtld.execstack=2, which later updates of glibc obey"
-	}
 	for _, list := range [][]*Exception{w.packs.Optional, w.packs.AnyOf} {
 		if x := exception(list, o.path); x != nil {
 			return Note, x.Why

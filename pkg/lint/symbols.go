@@ -193,7 +193,7 @@ func (w *world) frameworkSymbols(in *install) []unbound {
 	}
 	for _, s := range in.steps() {
 		for _, file := range w.glob(in.home, s.Open) {
-			if w.loadable(file) {
+			if w.loadable(in, file) {
 				open(file, Effect{s.Effect, s.Error})
 			}
 		}

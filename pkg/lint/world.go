@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"fmt"
 	"path"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -350,6 +351,15 @@ func reads(text string, e *elfdeps.Error, values ...string) string {
 	return expand(text, append(values, "{error}", e.Error())...)
 }
 
+// killed is an effect of a file that is cut off, where it is more than that of one
+// that is missing: nothing of the process is left.
+func killed(effect string, e *elfdeps.Error) string {
+	if e.Kind != elfdeps.CutError || strings.HasPrefix(effect, "`import ") {
+		return effect
+	}
+	return "the process is killed when it comes to it: " + effect
+}
+
 // remember notes which GPU libraries were found for whom in a process other
 // than its own: a library that is only ever loaded by others is judged there.
 func (w *world) remember(p *elfdeps.Process, root *object) {
@@ -500,14 +510,17 @@ func (w *world) glob(dir, pattern string) []string {
 		return nil
 	}
 	for _, one := range alternatives(full) {
-		below, _ := doublestar.SplitPattern(one)
+		below, rest := doublestar.SplitPattern(one)
 		begins := literal(path.Base(one))
 		if strings.Contains(one, "{") {
 			begins = ""
 		}
-		for e := range w.img.FS.Below(below) {
-			if strings.HasPrefix(path.Base(e.Path), begins) && !e.IsDir() && match(strings.TrimPrefix(one, "/"), e.Path) {
-				list = append(list, "/"+e.Path)
+		// Links are followed up to the first special character: /usr/local/cuda is one.
+		real := strings.TrimPrefix(realPath(w.img.FS, below), "/")
+		for e := range w.img.FS.Below(real) {
+			rel := strings.TrimPrefix(strings.TrimPrefix(e.Path, real), "/")
+			if strings.HasPrefix(path.Base(rel), begins) && !e.IsDir() && match(rest, rel) {
+				list = append(list, path.Join(below, rel))
 			}
 		}
 	}
@@ -562,7 +575,7 @@ func (w *world) load(in *install) {
 		}
 	}
 	for _, s := range in.steps() {
-		for _, g := range s.Preload {
+		for _, g := range slices.Concat(s.Optional, s.Preload) {
 			in.opens = append(in.opens, w.glob(in.site, g)...)
 		}
 	}
@@ -643,11 +656,17 @@ func (w *world) helpIn(p *elfdeps.Process, in *install, h *Help) bool {
 }
 
 // preload opens what the framework opens by full path. What cannot be loaded is
-// passed over: its misses are not the framework's.
-func (w *world) preload(p *elfdeps.Process, in *install) {
+// passed over: its misses are not the framework's. What is cut off is told, since no
+// process goes on after it.
+func (w *world) preload(p *elfdeps.Process, in *install) (cut []*elfdeps.Error) {
 	for _, f := range in.preloads {
-		w.openPath(p, f)
+		for _, e := range w.openPath(p, f) {
+			if e.Kind == elfdeps.CutError {
+				cut = append(cut, e)
+			}
+		}
 	}
+	return cut
 }
 
 // openPath opens a file as a program does that goes on when it cannot: nothing
@@ -670,11 +689,7 @@ func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure 
 	// What is cut off among the preloads kills the process when the framework comes to
 	// what it is for: its last step.
 	var early []*elfdeps.Error
-	pre := func() {
-		had := len(p.Objects)
-		w.preload(p, in)
-		early = append(early, cutOf(p.Objects, had)...)
-	}
+	pre := func() { early = append(early, w.preload(p, in)...) }
 	if first || in.when == "first" {
 		pre()
 	}
@@ -688,7 +703,7 @@ func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure 
 			continue
 		}
 		for _, file := range w.glob(in.home, s.Open) {
-			if !w.loadable(file) {
+			if !w.loadable(in, file) {
 				continue
 			}
 			had, checked, loaded := len(p.Misses), len(versionsOf(p)), len(p.Objects)
@@ -708,9 +723,12 @@ func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure 
 // preloadStep opens what a step opens by full path before its own files, and tells
 // the first that cannot be: the step ends there.
 func (w *world) preloadStep(p *elfdeps.Process, in *install, s Step) *failure {
-	for _, pattern := range s.Preload {
+	for i, pattern := range slices.Concat(s.Optional, s.Preload) {
 		for _, file := range w.glob(in.site, pattern) {
 			misses := w.openPath(p, file)
+			if i < len(s.Optional) { // what is cut off ends the process all the same
+				misses = slices.DeleteFunc(misses, func(e *elfdeps.Error) bool { return e.Kind != elfdeps.CutError })
+			}
 			if len(misses) == 0 {
 				continue
 			}
@@ -736,15 +754,24 @@ func (in *install) steps() []Step {
 	return list
 }
 
-// loadable reports whether a file is one that a framework's process would open:
-// an ELF file of the image's machine, or a broken one, and not optional.
-func (w *world) loadable(file string) bool {
+// loadable reports whether a file is one that a framework's process would open: not
+// an optional one, and not one that is for another machine by its name. One that is
+// for another machine all the same is opened, in a directory of packages: elsewhere
+// an application may carry its libraries for every platform, and choose.
+func (w *world) loadable(in *install, file string) bool {
 	e, _, ok := w.img.FS.Lookup(file)
 	if !ok || exception(w.packs.Optional, file) != nil {
 		return false
 	}
-	return e.Object == nil || e.Object.Machine == w.machine
+	tag := platformTag.FindStringSubmatch(path.Base(file))
+	return e.Object == nil || e.Object.Machine == w.machine || in.Package != "" && (tag == nil || tag[1] == platformTags[w.machine])
 }
+
+// platformTag is the machine in the name of an extension module.
+var platformTag = regexp.MustCompile(`-(\w+)-linux-(?:gnu|musl)\.so$`)
+
+// platformTags are the machines as they are in such names.
+var platformTags = map[elf.Machine]string{elf.EM_X86_64: "x86_64", elf.EM_AARCH64: "aarch64"}
 
 // real leaves out what is no miss on a machine with a GPU: the driver's
 // libraries.

@@ -20,6 +20,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 	"github.com/opencontainers/image-spec/schema"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/internal/tooltest"
 )
 
 // Whatever is published, wherever to: crane validate finds nothing wrong with it,
@@ -30,9 +33,9 @@ func TestAccepted(t *testing.T) {
 	allowed := quick()
 	allowed.AllowCopy = true
 	for kind, img := range map[string]remote.Taggable{
-		"gzip":   textImage(t, app),
-		"zstd":   textImage(t, "compress zstd"+app),
-		"docker": docker(t, textImage(t, app)),
+		"gzip":   imagetest.V1(t, app),
+		"zstd":   imagetest.V1(t, "compress zstd"+app),
+		"docker": docker(t, imagetest.V1(t, app)),
 		"index":  platforms(t),
 		"list":   dockerList(t),
 	} {
@@ -77,7 +80,7 @@ func dockerList(t *testing.T) v1.ImageIndex {
 	t.Helper()
 	index := mutate.IndexMediaType(empty.Index, types.DockerManifestList)
 	for _, arch := range []string{"amd64", "arm64"} {
-		img := docker(t, textImage(t, "platform linux/"+arch+app))
+		img := docker(t, imagetest.V1(t, "platform linux/"+arch+app))
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}})
 	}
 	return index
@@ -106,7 +109,7 @@ func (s *server) accepted(t *testing.T, repoTag string) {
 		t.Errorf("%s: %v", repoTag, err)
 	}
 	// What skopeo sees is what was published.
-	if raw := command(t, need(t, "skopeo", "skopeo"), "inspect", "--tls-verify=false", "--raw", at); raw != string(d.Manifest) {
+	if raw := tooltest.Output(t, tooltest.Need(t, "skopeo", "skopeo"), "inspect", "--tls-verify=false", "--raw", at); raw != string(d.Manifest) {
 		t.Errorf("%s: skopeo has %s", repoTag, raw)
 	}
 	unpacked(t, at)
@@ -223,13 +226,13 @@ func layoutAccepted(t *testing.T, dir string) {
 // zstd.
 func unpacked(t *testing.T, from string) {
 	t.Helper()
-	skopeo, umoci := need(t, "skopeo", "skopeo"), need(t, "umoci", "umoci")
+	skopeo, umoci := tooltest.Need(t, "skopeo", "skopeo"), tooltest.Need(t, "umoci", "umoci")
 	dir := t.TempDir()
-	command(t, skopeo, "copy", "--src-tls-verify=false", "--all", from, "dir:"+filepath.Join(dir, "all"))
+	tooltest.Output(t, skopeo, "copy", "--src-tls-verify=false", "--all", from, "dir:"+filepath.Join(dir, "all"))
 	plain := "dir:" + filepath.Join(dir, "plain")
-	command(t, skopeo, "copy", "--src-tls-verify=false", "--override-arch", "amd64", "--dest-decompress", from, plain)
-	command(t, skopeo, "copy", plain, "oci:"+filepath.Join(dir, "oci")+":1")
-	command(t, umoci, "unpack", "--rootless", "--image", filepath.Join(dir, "oci")+":1", filepath.Join(dir, "bundle"))
+	tooltest.Output(t, skopeo, "copy", "--src-tls-verify=false", "--override-arch", "amd64", "--dest-decompress", from, plain)
+	tooltest.Output(t, skopeo, "copy", plain, "oci:"+filepath.Join(dir, "oci")+":1")
+	tooltest.Output(t, umoci, "unpack", "--rootless", "--image", filepath.Join(dir, "oci")+":1", filepath.Join(dir, "bundle"))
 	root := filepath.Join(dir, "bundle", "rootfs")
 	if _, err := os.Lstat(filepath.Join(root, "opt/old/libstub.so")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s: the whiteout did nothing: %v", from, err)

@@ -216,19 +216,6 @@ symlink usr/lib
 stub
 `
 
-func textImage(t *testing.T, text string) v1.Image {
-	t.Helper()
-	im, err := imagetest.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err := im.V1()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return img
-}
-
 func content(s string) func() (io.ReadCloser, error) { return opened([]byte(s)) }
 
 // change is one of every kind: it goes through the link /lib.
@@ -400,7 +387,7 @@ func TestPublish(t *testing.T) {
 	for _, compress := range []string{"gzip", "zstd", "none", "docker"} {
 		t.Run(compress, func(t *testing.T) {
 			s := newServer(t)
-			img := textImage(t, strings.Replace("compress "+compress+app, "compress docker", "compress gzip", 1))
+			img := imagetest.V1(t, strings.Replace("compress "+compress+app, "compress docker", "compress gzip", 1))
 			if compress == "docker" {
 				img = docker(t, img)
 			}
@@ -479,13 +466,13 @@ func TestReproducible(t *testing.T) {
 		s := newServer(t)
 		t.Setenv("SOURCE_DATE_EPOCH", epoch)
 		t.Setenv("TMPDIR", t.TempDir())
-		ref := s.push(t, "app:1", textImage(t, app))
+		ref := s.push(t, "app:1", imagetest.V1(t, app))
 		b := open(t, ref, Options{})
 		b.Images[0].name = "" // the port
 		b.Images[0].src.(*repository).ref = name.MustParseReference("example.com/app:1")
 		img := b.Images[0]
 		c := change()
-		f, err := mustOpenV1(t, textImage(t, app)).Index(t.Context())
+		f, err := mustOpenV1(t, imagetest.V1(t, app)).Index(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -525,7 +512,7 @@ func TestBytesOverTheWire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := textImage(t, app).Layers()
+	text, err := imagetest.V1(t, app).Layers()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -599,7 +586,7 @@ func loseAnswer(_ http.ResponseWriter, r *http.Request, registry http.Handler) {
 }
 
 func interrupted(t *testing.T, s *server, to string, index bool, faults ...fault) {
-	var img remote.Taggable = textImage(t, app)
+	var img remote.Taggable = imagetest.V1(t, app)
 	if index {
 		img = platforms(t)
 	}
@@ -680,7 +667,7 @@ func platforms(t *testing.T) v1.ImageIndex {
 	t.Helper()
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, arch := range []string{"amd64", "arm64"} {
-		img := textImage(t, "platform linux/"+arch+app)
+		img := imagetest.V1(t, "platform linux/"+arch+app)
 		d, err := img.Digest()
 		if err != nil {
 			t.Fatal(err)
@@ -796,7 +783,7 @@ func TestMountRefused(t *testing.T) {
 	for how, f := range refuse {
 		t.Run(how, func(t *testing.T) {
 			s := newServer(t)
-			ref := s.push(t, "app:1", textImage(t, app))
+			ref := s.push(t, "app:1", imagetest.V1(t, app))
 			b := open(t, ref, quick())
 			p := patchAll(t, b, change())
 			// The registry in this process gives any repository any blob: it must
@@ -834,7 +821,7 @@ func TestMountRefused(t *testing.T) {
 
 func TestOtherRegistry(t *testing.T) {
 	a, b := newServer(t), newServer(t)
-	ref := a.push(t, "app:1", textImage(t, app))
+	ref := a.push(t, "app:1", imagetest.V1(t, app))
 	base := open(t, ref, quick())
 	p := patchAll(t, base, change())
 	_, err := Publish(t.Context(), base, p, b.host+"/app:1", quick())
@@ -858,10 +845,10 @@ func TestOtherRegistry(t *testing.T) {
 // undone.
 func TestMoved(t *testing.T) {
 	s := newServer(t)
-	ref := s.push(t, "app:1", textImage(t, app))
+	ref := s.push(t, "app:1", imagetest.V1(t, app))
 	b := open(t, ref, quick())
 	p := patchAll(t, b, change())
-	s.push(t, "app:1", textImage(t, "-- 0/f --\nnew\n"))
+	s.push(t, "app:1", imagetest.V1(t, "-- 0/f --\nnew\n"))
 	_, err := Publish(t.Context(), b, p, ref, quick())
 	wantError(t, err, "HOST/app:1: it has moved from sha256:HEX to sha256:HEX meanwhile: run again")
 }
@@ -870,7 +857,7 @@ func TestMoved(t *testing.T) {
 func TestBuiltFromPatched(t *testing.T) {
 	for _, kind := range []string{"oci", "docker"} {
 		s := newServer(t)
-		img := textImage(t, app)
+		img := imagetest.V1(t, app)
 		if kind == "docker" {
 			img = docker(t, img)
 		}
@@ -918,7 +905,7 @@ func TestBuiltFromPatched(t *testing.T) {
 // Fields that nobody here knows stay, byte for byte.
 func TestUnknownFields(t *testing.T) {
 	s := newServer(t)
-	img := textImage(t, app)
+	img := imagetest.V1(t, app)
 	rawConfig, err := img.RawConfigFile()
 	if err != nil {
 		t.Fatal(err)
@@ -968,7 +955,7 @@ func TestUnknownFields(t *testing.T) {
 
 func TestHostile(t *testing.T) {
 	s := newServer(t)
-	img := textImage(t, app)
+	img := imagetest.V1(t, app)
 	s.push(t, "app:1", img)
 	raw, err := img.RawManifest()
 	if err != nil {
@@ -1031,7 +1018,7 @@ func TestHostile(t *testing.T) {
 
 func TestCancelled(t *testing.T) {
 	s := newServer(t)
-	ref := s.push(t, "app:1", textImage(t, app))
+	ref := s.push(t, "app:1", imagetest.V1(t, app))
 	b := open(t, ref, quick())
 	p := patchAll(t, b, change())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -1046,7 +1033,7 @@ func TestCancelled(t *testing.T) {
 
 func TestLayerIndex(t *testing.T) {
 	s := newServer(t)
-	b := open(t, s.push(t, "app:1", textImage(t, app)), Options{})
+	b := open(t, s.push(t, "app:1", imagetest.V1(t, app)), Options{})
 	p := patchOne(t, b.Images[0], change())
 	l, err := p.Index(nil)
 	if err != nil {
@@ -1063,7 +1050,7 @@ func TestLayerIndex(t *testing.T) {
 }
 
 func TestWriteTarErrors(t *testing.T) {
-	f, err := mustOpenV1(t, textImage(t, app+"-- 1/dangling --\nsymlink nowhere\n")).Index(t.Context())
+	f, err := mustOpenV1(t, imagetest.V1(t, app+"-- 1/dangling --\nsymlink nowhere\n")).Index(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1098,7 +1085,7 @@ func TestLargeLayer(t *testing.T) {
 	t.Setenv("TMPDIR", dir)
 	s := newServer(t)
 	t.Setenv("TMPDIR", dir)
-	b := open(t, s.push(t, "app:1", textImage(t, app)), Options{})
+	b := open(t, s.push(t, "app:1", imagetest.V1(t, app)), Options{})
 	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	noise, err := random.Layer(spoolInMemory+1<<20, types.OCILayer)
 	if err != nil {

@@ -31,6 +31,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -39,7 +40,7 @@ import (
 // was.
 func TestBusyRegistry(t *testing.T) {
 	s := distribution(t)
-	ref := s.push(t, "app:1", textImage(t, app))
+	ref := s.push(t, "app:1", imagetest.V1(t, app))
 	steps := []struct {
 		name string
 		is   func(r *http.Request) bool
@@ -233,7 +234,7 @@ func TestTokens(t *testing.T) {
 
 	login(t, host, "maker")
 	tag := s.ref(t, "app:1")
-	if err := remote.Write(tag, textImage(t, app), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+	if err := remote.Write(tag, imagetest.V1(t, app), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
 		t.Fatal(err)
 	}
 	b := open(t, tag.Name(), quick())
@@ -269,7 +270,7 @@ func TestTokens(t *testing.T) {
 // again.
 func TestTokenExpires(t *testing.T) {
 	s := newServer(t)
-	ref := s.push(t, "app:1", textImage(t, app))
+	ref := s.push(t, "app:1", imagetest.V1(t, app))
 	var mu sync.Mutex
 	tokens, expired := 0, 0
 	refused := map[string]bool{}
@@ -306,7 +307,7 @@ func TestTokenExpires(t *testing.T) {
 // leaves no name.
 func TestCopyBreaksOff(t *testing.T) {
 	from, to := distribution(t), distribution(t)
-	ref := from.push(t, "app:1", textImage(t, app))
+	ref := from.push(t, "app:1", imagetest.V1(t, app))
 	o := quick()
 	o.AllowCopy = true
 	b := open(t, ref, o)
@@ -359,7 +360,7 @@ func TestCopyBreaksOff(t *testing.T) {
 // A pull-through cache is read as any registry, and takes no pushes.
 func TestMirror(t *testing.T) {
 	s := distribution(t)
-	s.push(t, "app:1", textImage(t, app))
+	s.push(t, "app:1", imagetest.V1(t, app))
 	mirror := startDistribution(t, "proxy: {remoteurl: 'http://"+s.host+"'}\n")
 	ref := mirror + "/app:1"
 	for range 2 { // through it, and from it
@@ -388,7 +389,7 @@ func TestForeignLayer(t *testing.T) {
 			asked := 0
 			away := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
 			defer away.Close()
-			list, err := textImage(t, app).Layers()
+			list, err := imagetest.V1(t, app).Layers()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -450,7 +451,7 @@ func TestForeignLayer(t *testing.T) {
 // An index may name more than fits into memory.
 func TestHostileIndex(t *testing.T) {
 	s := newServer(t)
-	img := textImage(t, app)
+	img := imagetest.V1(t, app)
 	s.push(t, "app:1", img)
 	raw, err := img.RawManifest()
 	if err != nil {
@@ -474,7 +475,7 @@ func TestHostileIndex(t *testing.T) {
 func TestHostileTarget(t *testing.T) {
 	s := newServer(t)
 	login(t, s.host, "me")
-	ref := s.push(t, "app:1", textImage(t, app))
+	ref := s.push(t, "app:1", imagetest.V1(t, app))
 	b := open(t, ref, quick())
 	p := patchAll(t, b, change())
 	secret := "Basic " + base64.StdEncoding.EncodeToString([]byte("me:me's"))

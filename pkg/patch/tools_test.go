@@ -14,7 +14,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,27 +25,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/internal/tooltest"
 )
-
-// need fails the test where a program is missing.
-func need(t testing.TB, program, debianPackage string) string {
-	t.Helper()
-	p, err := exec.LookPath(program)
-	if err != nil {
-		t.Fatalf("this test runs %s: install Debian's package %s", program, debianPackage)
-	}
-	return p
-}
-
-// command runs a program and gives what it prints.
-func command(t *testing.T, name string, args ...string) string {
-	t.Helper()
-	out, err := exec.Command(name, args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
-	}
-	return string(out)
-}
 
 // distribution starts the registry that most people run, behind a server that
 // counts. more is added to its configuration.
@@ -78,7 +58,7 @@ func TestDistribution(t *testing.T) {
 }
 
 func onDistribution(t *testing.T, s *server) {
-	ref := s.push(t, "app:1", textImage(t, app))
+	ref := s.push(t, "app:1", imagetest.V1(t, app))
 	first := s.digest(t, "app:1")
 	b := open(t, ref, quick())
 	p := patchAll(t, b, change())
@@ -118,7 +98,7 @@ func onDistribution(t *testing.T, s *server) {
 }
 
 func withoutMounts(t *testing.T, s *server) {
-	ref := s.push(t, "app:1", textImage(t, app))
+	ref := s.push(t, "app:1", imagetest.V1(t, app))
 	b := open(t, ref, quick())
 	p := patchAll(t, b, change())
 	s.reset(func(_ int, _ http.ResponseWriter, r *http.Request) bool {
@@ -154,12 +134,12 @@ func appLayout(t *testing.T) string {
 	t.Helper()
 	t.Setenv("SOURCE_DATE_EPOCH", "")
 	return writeLayout(t, func(p ociLayout.Path) error {
-		return p.AppendImage(textImage(t, app), ociLayout.WithAnnotations(map[string]string{refName: "1", "x": "kept"}))
+		return p.AppendImage(imagetest.V1(t, app), ociLayout.WithAnnotations(map[string]string{refName: "1", "x": "kept"}))
 	})
 }
 
 func TestLayout(t *testing.T) {
-	skopeo, umoci := need(t, "skopeo", "skopeo"), need(t, "umoci", "umoci")
+	skopeo, umoci := tooltest.Need(t, "skopeo", "skopeo"), tooltest.Need(t, "umoci", "umoci")
 	dir := appLayout(t)
 	first := open(t, "oci:"+dir+":1", Options{}).Digest
 	// Beside it, in its place, and in another directory.
@@ -182,11 +162,11 @@ func TestLayout(t *testing.T) {
 		t.Errorf("index.json: %s", after)
 	}
 	for _, l := range []string{dir + ":2", dir + ":1", other + ":x"} {
-		command(t, skopeo, "inspect", "--raw", "oci:"+l)
-		command(t, skopeo, "copy", "oci:"+l, "dir:"+t.TempDir())
+		tooltest.Output(t, skopeo, "inspect", "--raw", "oci:"+l)
+		tooltest.Output(t, skopeo, "copy", "oci:"+l, "dir:"+t.TempDir())
 	}
 	rootfs := filepath.Join(t.TempDir(), "bundle")
-	command(t, umoci, "unpack", "--rootless", "--image", dir+":2", rootfs)
+	tooltest.Output(t, umoci, "unpack", "--rootless", "--image", dir+":2", rootfs)
 	if _, err := os.Lstat(filepath.Join(rootfs, "rootfs/opt/old/libstub.so")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the whiteout did nothing: %v", err)
 	}
@@ -284,7 +264,7 @@ func TestLayoutIndex(t *testing.T) {
 	if _, err := Publish(t.Context(), b, patchAll(t, b, change()), "docker-archive:"+dir+".tar", o); err == nil || !strings.Contains(err.Error(), "choose one with --platform") {
 		t.Errorf("error %v", err)
 	}
-	ref := s.push(t, "plain:1", textImage(t, app))
+	ref := s.push(t, "plain:1", imagetest.V1(t, app))
 	to := filepath.Join(t.TempDir(), "from-registry")
 	b = open(t, ref, quick())
 	p := patchAll(t, b, change())
@@ -312,14 +292,14 @@ func archiveOf(t *testing.T, compress bool) string {
 		w = z
 	}
 	s := newServer(t)
-	if err := tarball.Write(s.ref(t, "app:1"), docker(t, textImage(t, app)), w); err != nil {
+	if err := tarball.Write(s.ref(t, "app:1"), docker(t, imagetest.V1(t, app)), w); err != nil {
 		t.Fatal(err)
 	}
 	return file
 }
 
 func TestArchive(t *testing.T) {
-	skopeo := need(t, "skopeo", "skopeo")
+	skopeo := tooltest.Need(t, "skopeo", "skopeo")
 	for _, compress := range []bool{false, true} {
 		file := archiveOf(t, compress)
 		first := open(t, "docker-archive:"+file, Options{}).Digest
@@ -329,7 +309,7 @@ func TestArchive(t *testing.T) {
 		if cfg := open(t, "docker-archive:"+to, Options{}); !strings.HasSuffix(got, cfg.Digest) {
 			t.Errorf("got %s, the config has %s", got, cfg.Digest)
 		}
-		command(t, skopeo, "copy", "docker-archive:"+to, "dir:"+t.TempDir())
+		tooltest.Output(t, skopeo, "copy", "docker-archive:"+to, "dir:"+t.TempDir())
 		if img, err := tarball.ImageFromPath(to, nil); err != nil {
 			t.Error(err)
 		} else if cfg, err := img.ConfigFile(); err != nil || cfg.Config.Labels[keyOrigin] != first {
@@ -409,7 +389,7 @@ func TestArchiveFails(t *testing.T) {
 // From a registry an archive needs all layers, which is a copy.
 func TestRegistryToArchive(t *testing.T) {
 	s := newServer(t)
-	ref := s.push(t, "app:1", textImage(t, app))
+	ref := s.push(t, "app:1", imagetest.V1(t, app))
 	b := open(t, ref, quick())
 	p := patchAll(t, b, change())
 	to := filepath.Join(t.TempDir(), "app.tar")
@@ -425,7 +405,7 @@ func TestRegistryToArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantPatched(t, "docker-archive:"+to)
-	command(t, need(t, "skopeo", "skopeo"), "copy", "docker-archive:"+to, "dir:"+t.TempDir())
+	tooltest.Output(t, tooltest.Need(t, "skopeo", "skopeo"), "copy", "docker-archive:"+to, "dir:"+t.TempDir())
 }
 
 // fakeDaemon has the image app:1 and whatever is loaded, by name.

@@ -120,8 +120,11 @@ func TestDirGivesOneReleaseTogether(t *testing.T) {
 	if got := read(t, f.File("libcudnn_ops.so.9")); got != string(lib(t, "x86_64 soname=libcudnn_ops.so.9")) {
 		t.Error("the file's bytes are others")
 	}
-	if ask := f.Ask(); !strings.Contains(ask, "--accept-nvidia-license") || !strings.Contains(ask, "https://docs.nvidia.com/") {
-		t.Errorf("Ask: %s", ask)
+	other := &Found{Library: "nvrtc", License: f.License}
+	free := &Found{Library: "free", License: &License{Name: "MIT"}}
+	asks := Ask([]*Found{f, other, f, free, {}})
+	if len(asks) != 1 || !strings.HasPrefix(asks[0], "cudnn 9.1.0, nvrtc come under the ") || !strings.Contains(asks[0], "https://docs.nvidia.com/") || !strings.HasSuffix(asks[0], " Say --accept-nvidia-license when you accept it") {
+		t.Errorf("Ask: %q", asks)
 	}
 }
 

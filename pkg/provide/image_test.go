@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -54,26 +53,9 @@ elf x86_64 soname=libcudnn.so.9
 -- 3/opt/.wh.new --
 `
 
-func testImage(t *testing.T, text string) v1.Image {
-	t.Helper()
-	im, err := imagetest.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err := im.V1()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return img
-}
-
 func TestImageGivesWhatItShows(t *testing.T) {
-	reg, err := imagetest.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { reg.Close() })
-	ref, err := reg.Push("cuda:test", testImage(t, cudnnImage))
+	reg := imagetest.Serve(t)
+	ref, err := reg.Push("cuda:test", imagetest.V1(t, cudnnImage))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,12 +110,8 @@ func TestImageGivesWhatItShows(t *testing.T) {
 // Only the layers that have the files are read again, and those once for all
 // runs.
 func TestImageReadsTheLayersThatHaveIt(t *testing.T) {
-	reg, err := imagetest.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { reg.Close() })
-	img := testImage(t, cudnnImage)
+	reg := imagetest.Serve(t)
+	img := imagetest.V1(t, cudnnImage)
 	ref, err := reg.Push("cuda:test", img)
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +160,7 @@ func TestImageReadsTheLayersThatHaveIt(t *testing.T) {
 }
 
 func TestImageFromAnyPlace(t *testing.T) {
-	img := testImage(t, cudnnImage)
+	img := imagetest.V1(t, cudnnImage)
 	dir := t.TempDir()
 	p, err := layout.Write(dir, empty.Index)
 	if err != nil {
@@ -222,7 +200,7 @@ func TestImageFromAnyPlace(t *testing.T) {
 
 // A layer whose bytes are not those that the manifest names gives nothing.
 func TestImageWhoseLayerIsDamaged(t *testing.T) {
-	img := testImage(t, cudnnImage)
+	img := imagetest.V1(t, cudnnImage)
 	dir := t.TempDir()
 	p, err := layout.Write(dir, empty.Index)
 	if err != nil {

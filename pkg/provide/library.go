@@ -163,16 +163,6 @@ func (l *Library) InWheel(dir string) bool {
 	return l != nil && slices.ContainsFunc(l.Dirs, func(d string) bool { return strings.HasSuffix(dir, "/"+d) })
 }
 
-// LicenseOf is what the library of a name comes under, without its text, before
-// anything was looked for; nil when nothing is known of it.
-func LicenseOf(name string) *License {
-	l := LibraryOf(name)
-	if l == nil {
-		return nil
-	}
-	return l.license.license()
-}
-
 func (l *licenseFact) license() *License {
 	return &License{Name: l.Name, URL: l.URL, NeedsAcceptance: l.Accept, Terms: l.Terms}
 }

@@ -12,12 +12,8 @@ import (
 // TestProgress is told of what is downloaded, of what is unpacked, and of an
 // image's layers: each grows, knows its size, and comes to its end.
 func TestProgress(t *testing.T) {
-	reg, err := imagetest.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { reg.Close() })
-	ref, err := reg.Push("cuda:test", testImage(t, cudnnImage))
+	reg := imagetest.Serve(t)
+	ref, err := reg.Push("cuda:test", imagetest.V1(t, cudnnImage))
 	if err != nil {
 		t.Fatal(err)
 	}

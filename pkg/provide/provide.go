@@ -25,6 +25,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
@@ -146,14 +147,33 @@ func (f *Found) File(name string) *File {
 	return nil
 }
 
-// Ask is the line that a user has to agree to before a library is added, or
-// empty when its licence asks for nothing.
-func (f *Found) Ask() string {
-	l := f.License
-	if l == nil || !l.NeedsAcceptance {
-		return ""
+// Ask are the lines that a user has to agree to before libraries are added, one
+// for each licence; none when their licences ask for nothing.
+func Ask(list []*Found) []string {
+	var terms []string
+	under := map[string][]string{} // the libraries, by their licence's terms
+	for _, f := range list {
+		l := f.License
+		if l == nil || !l.NeedsAcceptance {
+			continue
+		}
+		t := fmt.Sprintf("under the %s (%s): %s", l.Name, l.URL, l.Terms)
+		if under[t] == nil {
+			terms = append(terms, t)
+		}
+		if !slices.Contains(under[t], f.title()) {
+			under[t] = append(under[t], f.title())
+		}
 	}
-	return fmt.Sprintf("%s comes under the %s (%s): %s Say --accept-nvidia-license when you accept it", f.title(), l.Name, l.URL, l.Terms)
+	var asks []string
+	for _, t := range terms {
+		verb := "comes"
+		if len(under[t]) > 1 {
+			verb = "come"
+		}
+		asks = append(asks, fmt.Sprintf("%s %s %s Say --accept-nvidia-license when you accept it", strings.Join(under[t], ", "), verb, t))
+	}
+	return asks
 }
 
 func (f *Found) title() string { return strings.TrimSpace(f.Library + " " + f.Version) }

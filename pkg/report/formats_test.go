@@ -14,10 +14,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
@@ -183,6 +185,25 @@ func TestNames(t *testing.T) {
 
 // TestSARIF holds the bytes against the schema of OASIS, which go-sarif carries,
 // lets go-sarif read them, and looks for what GitHub asks beyond the schema.
+// TestTextWidth: the text for a terminal is broken between its words, and is else
+// the same. Commands, which one copies, and the list of copies are not broken.
+func TestTextWidth(t *testing.T) {
+	const width = 72
+	each(t, "text", report.Options{Width: width}, func(t *testing.T, d *report.Document, b []byte) {
+		whole := render(t, "text", d, report.Options{})
+		if got, want := strings.Fields(string(b)), strings.Fields(string(whole)); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		causes, _, _ := strings.Cut(string(b), "which copy wins\n")
+		for line := range strings.Lines(causes) {
+			longWord := slices.ContainsFunc(strings.Fields(line), func(w string) bool { return utf8.RuneCountInString(w) > width-20 })
+			if utf8.RuneCountInString(line) > width+1 && strings.HasPrefix(line, "  ") && !longWord && !strings.HasPrefix(line, "  run ") {
+				t.Errorf("is wider than %d: %s", width, line)
+			}
+		}
+	})
+}
+
 func TestSARIF(t *testing.T) {
 	schema := sarifSchema(t)
 	each(t, "sarif", report.Options{Version: "1.2.3"}, func(t *testing.T, d *report.Document, b []byte) {
@@ -397,10 +418,25 @@ func TestMarkdown(t *testing.T) {
 				t.Errorf("control character %q", bad)
 			}
 		}
+		fence := "" // of the block that is open
 		for line := range strings.Lines(text) {
+			bare := strings.TrimSuffix(line, "\n")
+			switch {
+			case fence != "" && bare == fence:
+				fence = ""
+				continue
+			case fence != "":
+				continue
+			case strings.HasPrefix(line, "```") && strings.Trim(bare, "`") == "sh":
+				fence = strings.TrimSuffix(bare, "sh")
+				continue
+			}
 			if prose := outsideCode(line); strings.Contains(prose, "<img") || strings.Contains(prose, "@you") || strings.Contains(prose, "[a](") {
 				t.Errorf("markup of the image counts in %q", line)
 			}
+		}
+		if fence != "" {
+			t.Errorf("a block of %s is open at the end", fence)
 		}
 	})
 }

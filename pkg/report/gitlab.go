@@ -45,7 +45,7 @@ func GitLab(w io.Writer, d *Document, _ Options) error {
 		if patch, _ := mending(d, f); patch != "" {
 			text += ". Patch: " + clean(patch)
 		}
-		path := strings.TrimLeft(clean(Path(f)), "/")
+		path := strings.TrimLeft(clean(pathOf(f)), "/")
 		if path == "" {
 			path = "image"
 		}

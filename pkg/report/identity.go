@@ -20,7 +20,7 @@ import (
 func Fingerprint(f *lint.Finding) string {
 	key := subject(f)
 	if f.Library == "" {
-		key += "\x00" + PathKey(Path(f))
+		key += "\x00" + pathKey(pathOf(f))
 	}
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:16])
@@ -38,7 +38,7 @@ func Keys(f *lint.Finding) []string {
 	s := subject(f)
 	keys := make([]string, len(paths))
 	for i, p := range paths {
-		keys[i] = s + "\x00" + PathKey(p)
+		keys[i] = s + "\x00" + pathKey(p)
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
@@ -53,7 +53,7 @@ func subject(f *lint.Finding) string {
 		version = m[1]
 	}
 	message := ""
-	if f.Library == "" && f.Symbol == "" && Path(f) == "" {
+	if f.Library == "" && f.Symbol == "" && pathOf(f) == "" {
 		message = f.Message
 	}
 	return strings.Join([]string{f.Rule, f.Library, version, f.Symbol, message}, "\x00")
@@ -99,9 +99,9 @@ func Paths(f *lint.Finding) []string {
 	return paths
 }
 
-// Path is the file that a finding is shown at, the first of Paths; empty when
+// pathOf is the file that a finding is shown at, the first of Paths; empty when
 // it is about no file.
-func Path(f *lint.Finding) string {
+func pathOf(f *lint.Finding) string {
 	if p := Paths(f); len(p) > 0 {
 		return p[0]
 	}
@@ -110,10 +110,10 @@ func Path(f *lint.Finding) string {
 
 var pythonVersion = regexp.MustCompile(`/python[23]\.[0-9]+/`)
 
-// PathKey is what of a path outlives a rebuild: below site-packages or
+// pathKey is what of a path outlives a rebuild: below site-packages or
 // dist-packages only that, and elsewhere the path without Python's minor
 // version.
-func PathKey(p string) string {
+func pathKey(p string) string {
 	for _, dir := range []string{"/site-packages/", "/dist-packages/"} {
 		if _, below, ok := strings.Cut(p, dir); ok {
 			return "packages/" + below

@@ -24,8 +24,11 @@ func Markdown(w io.Writer, d *Document, _ Options) error {
 		looked += " in " + plural(len(d.Image.Layers), "layer")
 	}
 	v := verdict(d.Summary)
-	if v == "" {
-		v = "✓ no problems found"
+	switch {
+	case v == "" && blind(d):
+		v = nothingJudged
+	case v == "":
+		v = nothingFound
 	}
 	fmt.Fprintf(&b, "**%s**: %s", v, looked)
 	if d.Summary.Notes > 0 {
@@ -114,8 +117,12 @@ func markdownFinding(d *Document, f *lint.Finding) string {
 			item("deleted", code(r.Path)+" by layer "+fmt.Sprint(r.By.Index)+": "+code(shorten(r.By.CreatedBy, shownWidth)))
 		}
 	}
-	for _, x := range f.Fixes {
-		item("fix", prose(x))
+	for i, x := range f.Fixes {
+		if i > 0 && strings.HasPrefix(x, "or ") {
+			fmt.Fprintf(&b, "- %s\n", prose(x))
+		} else {
+			item("fix", prose(x))
+		}
 	}
 	patch, tried := mending(d, f)
 	if patch != "" {
@@ -139,15 +146,35 @@ func markdownPlan(p *fix.Plan) string {
 	n, of := p.Resolved()
 	fmt.Fprintf(&b, "\n### 🩹 patch\n\nThis would resolve %d of %s:\n\n", n, plural(of, "finding"))
 	for _, text := range p.Texts() {
-		fmt.Fprintf(&b, "- %s\n", code(text))
+		fmt.Fprintf(&b, "- %s\n", prose(text))
 	}
 	for _, f := range p.Behind {
 		fmt.Fprintf(&b, "\nThen this shows: %s\n", code(f.Message))
 	}
 	if p.Command != "" {
-		fmt.Fprintf(&b, "\n%s\n", code(p.Command))
+		fmt.Fprintf(&b, "\n%s\n", block(p.Command))
 	}
 	return b.String()
+}
+
+// block is a command in a fenced block, which pages let one copy. Nothing in it
+// can end it, as in code.
+func block(s string) string {
+	s = clean(s)
+	fence := strings.Repeat("`", max(3, backticks(s)+1))
+	return fence + "sh\n" + s + "\n" + fence
+}
+
+// backticks is the length of the longest run of them.
+func backticks(s string) int {
+	longest, run := 0, 0
+	for _, r := range s {
+		if run++; r != '`' {
+			run = 0
+		}
+		longest = max(longest, run)
+	}
+	return longest
 }
 
 // code is text in a code span that nothing in it can end: the fence is longer
@@ -157,13 +184,7 @@ func code(s string) string {
 	if strings.TrimSpace(s) == "" {
 		return "` `"
 	}
-	longest, run := 0, 0
-	for _, r := range s {
-		if run++; r != '`' {
-			run = 0
-		}
-		longest = max(longest, run)
-	}
+	longest := backticks(s)
 	fence := strings.Repeat("`", longest+1)
 	if longest > 0 {
 		return fence + " " + s + " " + fence

@@ -1,11 +1,11 @@
 package report
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/wrap"
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
@@ -15,7 +15,7 @@ const shownSteps = 6
 
 // Plan writes the plan of a document alone, as [Text] does.
 func Plan(w io.Writer, d *Document, o Options) error {
-	t := &text{w: bufio.NewWriter(w), all: o.All, paint: paint{o.Color}}
+	t := newText(w, o)
 	t.plan(d.Plan)
 	return t.w.Flush()
 }
@@ -32,7 +32,8 @@ func (t *text) plan(p *fix.Plan) {
 		return
 	}
 	n, of := p.Resolved()
-	t.line("%s  %s", t.green("patch"), t.bold(fmt.Sprintf("would resolve %d of %s (replayed with the changed files and variables)", n, plural(of, "finding"))))
+	said := wrap.Words(fmt.Sprintf("would resolve %d of %s (replayed with the changed files and variables)", n, plural(of, "finding")), t.columns(len("patch  ")))
+	t.line("%s  %s", t.green("patch"), t.bold(strings.Join(said, "\n       ")))
 	label := "change"
 	for i, s := range p.Steps {
 		if i == shownSteps && !t.all {
@@ -41,7 +42,7 @@ func (t *text) plan(p *fix.Plan) {
 		}
 		t.field(label, clean(s.Text))
 		for _, more := range aside(s) {
-			t.line("%s  %s", indent, t.faint(clean(more)))
+			t.detail(clean(more))
 		}
 		label = ""
 	}
@@ -52,7 +53,7 @@ func (t *text) plan(p *fix.Plan) {
 		}
 		t.field(label, fmt.Sprintf("%s of %s: %s", count(c.Resolves), plural(c.Of, "file"), clean(c.Message)))
 		for _, a := range c.Tried {
-			t.line("%s  %s", indent, t.faint(clean(attempt(a, c.Of))))
+			t.detail(clean(attempt(a, c.Of)))
 		}
 		label = ""
 	}
@@ -63,7 +64,7 @@ func (t *text) plan(p *fix.Plan) {
 		}
 		t.field(label, clean(c.Message))
 		if c.Why != "" {
-			t.line("%s  %s", indent, t.faint(clean(c.Why)))
+			t.detail(clean(c.Why))
 		}
 		label = ""
 	}
@@ -76,7 +77,7 @@ func (t *text) plan(p *fix.Plan) {
 		t.field("bound", bound(p))
 	}
 	if p.Command != "" {
-		t.field("run", clean(p.Command))
+		t.line("  %s        %s", t.faint("run"), clean(p.Command)) // unbroken, to be copied
 	}
 	t.line("")
 }

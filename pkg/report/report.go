@@ -112,6 +112,9 @@ type Options struct {
 	All bool
 	// Color allows escape sequences.
 	Color bool
+	// Width is the number of columns at which the text format breaks its lines
+	// between words; 0 breaks none.
+	Width int
 	// Version is imgcheck's own, where a format names its tool.
 	Version string
 	// FailOn is the least severity that JUnit shows as a failure; empty is

@@ -167,7 +167,7 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 		res := sarifResult{
 			RuleID: f.Rule, RuleIndex: index[f.Rule], Level: string(f.Severity),
 			Message:      sarifText{Text: shortenLines(sentences(d, f), sarifMessage)},
-			Locations:    []sarifLocation{sarifAt(d, Path(f))},
+			Locations:    []sarifLocation{sarifAt(d, pathOf(f))},
 			Related:      sarifRelatedTo(d, f),
 			Fingerprints: map[string]string{"primaryLocationLineHash": prints[i], "imgcheck/v1": prints[i]},
 			Props:        sarifProps(d, f),
@@ -224,14 +224,14 @@ func sarifRuleOf(r *lint.Rule) sarifRule {
 		Short:   sarifText{Text: shorten(r.Title, sarifDescription)},
 		Full:    sarifText{Text: shorten(doc, sarifDescription)},
 		Help:    sarifText{Text: text, Markdown: r.Page()},
-		HelpURI: RuleURL(r.ID),
+		HelpURI: ruleURL(r.ID),
 		Default: sarifLevel{string(r.Severity)},
 		Props:   map[string]any{"precision": "very-high", "problem.severity": level, "tags": []string{"container-image", "gpu"}},
 	}
 }
 
-// RuleURL is where a rule is described.
-func RuleURL(id string) string { return home + "/blob/main/docs/rules/" + url.PathEscape(id) + ".md" }
+// ruleURL is where a rule is described.
+func ruleURL(id string) string { return home + "/blob/main/docs/rules/" + url.PathEscape(id) + ".md" }
 
 // camel is a rule's ID as SARIF wants a name: missing-library, MissingLibrary.
 func camel(id string) string {

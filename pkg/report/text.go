@@ -7,9 +7,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
+	"github.com/imgcheck/imgcheck/internal/wrap"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
@@ -25,7 +26,7 @@ const (
 // Text writes the document for people: each cause with its evidence and its
 // remedy, and a last line that sums up.
 func Text(w io.Writer, d *Document, o Options) error {
-	t := &text{w: bufio.NewWriter(w), all: o.All, paint: paint{o.Color}}
+	t := newText(w, o)
 	shown := 0
 	for i := range d.Findings {
 		f := &d.Findings[i]
@@ -62,9 +63,10 @@ func (p paint) with(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-func (p paint) bold(s string) string  { return p.with("1", s) }
-func (p paint) faint(s string) string { return p.with("2", s) }
-func (p paint) green(s string) string { return p.with("32", s) }
+func (p paint) bold(s string) string   { return p.with("1", s) }
+func (p paint) faint(s string) string  { return p.with("2", s) }
+func (p paint) green(s string) string  { return p.with("32", s) }
+func (p paint) yellow(s string) string { return p.with("33", s) }
 
 func (p paint) severity(s lint.Severity) string {
 	code := map[lint.Severity]string{lint.Error: "1;31", lint.Warning: "1;33", lint.Note: "1;36"}[s]
@@ -74,10 +76,15 @@ func (p paint) severity(s lint.Severity) string {
 // text is a text report while it is written. Errors of the writer wait for the
 // flush.
 type text struct {
-	w   *bufio.Writer
-	all bool
+	w     *bufio.Writer
+	all   bool
+	width int // columns, 0 for any number
 	paint
 	lastSearch string
+}
+
+func newText(w io.Writer, o Options) *text {
+	return &text{w: bufio.NewWriter(w), all: o.All, width: o.Width, paint: paint{o.Color}}
 }
 
 func (t *text) line(format string, args ...any) { fmt.Fprintf(t.w, format+"\n", args...) }
@@ -90,16 +97,21 @@ func (t *text) head(d *Document) {
 	if d.Image.Digest != "" {
 		about = append(about, d.Image.Digest)
 	}
-	if len(about) > 0 {
-		t.line("%s  %s", t.bold(clean(d.Image.Ref)), t.faint(strings.Join(about, "  ")))
+	ref, rest := clean(d.Image.Ref), strings.Join(about, "  ")
+	between := "  "
+	if t.width > 0 && utf8.RuneCountInString(ref+between+rest) > t.width {
+		between = "\n  "
+	}
+	if rest == "" {
+		t.line("%s", t.bold(ref))
 	} else {
-		t.line("%s", t.bold(clean(d.Image.Ref)))
+		t.line("%s%s%s", t.bold(ref), between, t.faint(rest))
 	}
 	t.line("")
 }
 
 func (t *text) finding(f *lint.Finding) {
-	t.line("%s  %s  %s", t.severity(f.Severity), t.bold(clean(f.Message)), t.faint("["+f.Rule+"]"))
+	t.title(f)
 	if f.Demangled != "" {
 		t.field("symbol", clean(f.Demangled))
 	}
@@ -116,12 +128,52 @@ func (t *text) finding(f *lint.Finding) {
 	t.line("")
 }
 
-const indent = "             "
+// title is a finding's first line: how bad it is, what fails, and its rule.
+func (t *text) title(f *lint.Finding) {
+	hang := len(f.Severity) + 2
+	lines := wrap.Words(clean(f.Message), t.columns(hang))
+	last := len(lines) - 1
+	rule := "  " + t.faint("["+f.Rule+"]")
+	if t.width > 0 && hang+utf8.RuneCountInString(lines[last])+len(f.Rule)+4 > t.width {
+		rule = "\n" + strings.Repeat(" ", hang) + t.faint("["+f.Rule+"]")
+	}
+	for i := range lines {
+		lines[i] = t.bold(lines[i])
+	}
+	t.line("%s  %s%s", t.severity(f.Severity), strings.Join(lines, "\n"+strings.Repeat(" ", hang)), rule)
+}
+
+// columns is what a line has room for behind so many characters, 0 for any.
+func (t *text) columns(behind int) int {
+	if t.width <= 0 {
+		return 0
+	}
+	return max(1, t.width-behind)
+}
+
+// What stands below a label, and what stands below that.
+const (
+	indent = "             "
+	deeper = indent + "  "
+)
 
 // field writes one line under a label; an empty label continues the last.
 func (t *text) field(label, value string) {
 	pad := strings.Repeat(" ", max(1, 11-len(label)))
-	t.line("  %s%s%s", t.faint(label), pad, value)
+	t.line("  %s%s%s", t.faint(label), pad, strings.Join(wrap.Words(value, t.columns(len(indent))), "\n"+indent))
+}
+
+// detail writes what stands below a field.
+func (t *text) detail(value string) { t.below(value, t.faint) }
+
+// below writes what stands below a field, painted.
+func (t *text) below(value string, paint func(string) string) {
+	for i, line := range wrap.Words(value, t.columns(len(deeper)+2)) {
+		if i > 0 {
+			line = "  " + line
+		}
+		t.line("%s%s", deeper, paint(line))
+	}
 }
 
 func (t *text) list(label string, values []string, show int) {
@@ -145,7 +197,7 @@ func (t *text) effects(f *lint.Finding) {
 			label = ""
 		}
 		if e.Error != "" && e.Error != f.Message {
-			t.line("%s  %s", indent, t.faint(clean(e.Error)))
+			t.detail(clean(e.Error))
 		}
 	}
 }
@@ -159,7 +211,7 @@ func (t *text) neededBy(f *lint.Finding) {
 		}
 		t.field(label, clean(n.Path))
 		if n.Layer != nil {
-			t.line("%s  %s", indent, t.faint(layer("from", n.Layer)))
+			t.detail(layer("from", n.Layer))
 		}
 		label = ""
 	}
@@ -187,10 +239,10 @@ func (t *text) affected(f *lint.Finding) {
 	t.field("affects", fmt.Sprintf("%s in all that need it, or need what needs it:", plural(len(f.Affected), "file")))
 	for i, p := range others {
 		if i == shownAffected && !t.all {
-			t.line("%s  %s", indent, t.faint(fmt.Sprintf("… %s more (--all shows them)", count(len(others)-i))))
+			t.detail(fmt.Sprintf("… %s more (--all shows them)", count(len(others)-i)))
 			return
 		}
-		t.line("%s  %s", indent, p)
+		t.below(p, func(s string) string { return s })
 	}
 }
 
@@ -210,10 +262,10 @@ func (t *text) searched(f *lint.Finding) {
 		label = ""
 		for i, p := range s.Places {
 			if i == shownPlaces && !t.all {
-				t.line("%s  %s", indent, t.faint(fmt.Sprintf("… and %s more", count(len(s.Places)-i))))
+				t.detail(fmt.Sprintf("… and %s more", count(len(s.Places)-i)))
 				break
 			}
-			t.line("%s  %s", indent, t.faint(clean(p)))
+			t.detail(clean(p))
 		}
 	}
 }
@@ -234,7 +286,7 @@ func (t *text) boundTo(f *lint.Finding) {
 	}
 	t.field("asked", clean(f.BoundTo.Path)+", which does not have it")
 	if f.BoundTo.Layer != nil {
-		t.line("%s  %s", indent, t.faint(layer("from", f.BoundTo.Layer)))
+		t.detail(layer("from", f.BoundTo.Layer))
 	}
 }
 
@@ -243,7 +295,7 @@ func (t *text) present(f *lint.Finding) {
 	for _, p := range f.Present {
 		t.field(label, clean(p.Path))
 		if p.Layer != nil {
-			t.line("%s  %s", indent, t.faint(layer("from", p.Layer)))
+			t.detail(layer("from", p.Layer))
 		}
 		label = ""
 	}
@@ -251,14 +303,14 @@ func (t *text) present(f *lint.Finding) {
 	for _, p := range f.Others {
 		t.field(label, clean(p.Path))
 		if p.Layer != nil {
-			t.line("%s  %s", indent, t.faint(layer("from", p.Layer)))
+			t.detail(layer("from", p.Layer))
 		}
 		label = ""
 	}
 	for _, r := range f.Removed {
 		t.field("deleted", clean(r.Path))
 		if r.By != nil {
-			t.line("%s  %s", indent, t.faint(layer("by", r.By)))
+			t.detail(layer("by", r.By))
 		}
 	}
 }
@@ -361,15 +413,38 @@ func (t *text) summary(d *Document, shown int) {
 		more = fmt.Sprintf("; %s not examined (--all shows them)", plural(unseen, "thing"))
 	}
 	more += setApart(d)
-	if d.Summary.Errors+d.Summary.Warnings == 0 {
-		if shown == 0 {
-			t.line("%s %s: %s%s", t.green("✓ no problems found in"), clean(d.Image.Ref), looked, more)
-		} else {
-			t.line("%s: %s", t.green("✓ no problems found"), looked+setApart(d))
-		}
-		return
+	switch said := verdict(d.Summary); {
+	case said != "":
+		t.line("%s: %s%s", t.bold(said), looked, more)
+	case blind(d) && shown == 0:
+		t.line("%s %s: %s%s", t.yellow(nothingJudged+" in"), clean(d.Image.Ref), looked, more)
+	case blind(d):
+		t.line("%s: %s", t.yellow(nothingJudged), looked+setApart(d))
+	case shown == 0:
+		t.line("%s %s: %s%s", t.green(nothingFound+" in"), clean(d.Image.Ref), looked, more)
+	default:
+		t.line("%s: %s", t.green(nothingFound), looked+setApart(d))
 	}
-	t.line("%s: %s%s", t.bold(verdict(d.Summary)), looked, more)
+}
+
+// What is said of an image with no error and no warning.
+const (
+	nothingFound  = "✓ no problems found"
+	nothingJudged = "? nothing could be judged"
+)
+
+// blind reports whether no ELF file of the image could be examined: that nothing
+// was found in it means nothing.
+func blind(d *Document) bool {
+	unseen := map[string]bool{}
+	for _, f := range d.Findings {
+		if f.Rule == "not-examined" {
+			for _, p := range f.Affected {
+				unseen[p] = true
+			}
+		}
+	}
+	return d.Stats.ELF > 0 && len(unseen) >= d.Stats.ELF
 }
 
 func verdict(s Summary) string {
@@ -399,24 +474,8 @@ func count(n int) string {
 	return s
 }
 
-// clean makes text from an image safe for a terminal: one line, no control
-// characters, none that turn the order of what stands around them, valid UTF-8.
-func clean(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || controls(r) }) {
-		return s
-	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case controls(r):
-			return '�'
-		}
-		return r
-	}, s)
-}
-
-func controls(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+// clean is what each text of an image goes through.
+func clean(s string) string { return plain.Text(s) }
 
 func shorten(s string, n int) string {
 	s = strings.Join(strings.Fields(s), " ")

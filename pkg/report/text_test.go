@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -53,6 +54,27 @@ func TestTextLeavesOut(t *testing.T) {
 		}
 		if !all && (strings.Contains(b.String(), "hidden") || strings.Contains(b.String(), "\x1b")) {
 			t.Errorf("shows what it should not:\n%.1500s", b.String())
+		}
+	}
+}
+
+// TestBlind does not call an image healthy of which no file could be examined.
+func TestBlind(t *testing.T) {
+	d := document(lint.Finding{Rule: "not-examined", Severity: lint.Note, Message: "the image has no dynamic loader", Affected: []string{"/a", "/b"}})
+	for elf, want := range map[int]string{
+		2: "? nothing could be judged in a�[31mb: 2 ELF files in 2 layers; 2 things not examined (--all shows them)\n",
+		3: "✓ no problems found in a�[31mb: 3 ELF files in 2 layers; 2 things not examined (--all shows them)\n",
+	} {
+		d.Stats.ELF = elf
+		var text, markdown bytes.Buffer
+		if err := errors.Join(Text(&text, d, Options{}), Markdown(&markdown, d, Options{})); err != nil {
+			t.Fatal(err)
+		}
+		if text.String() != want {
+			t.Errorf("%d files: %q, want %q", elf, &text, want)
+		}
+		if said, _, _ := strings.Cut(want, " in "); !strings.Contains(markdown.String(), "**"+said+"**") {
+			t.Errorf("%d files: no %q in %s", elf, said, &markdown)
 		}
 	}
 }

@@ -43,7 +43,10 @@ func TestImages(t *testing.T) {
 				t.Errorf("%s from %q: %v", name, from, err)
 			}
 		}
-		for _, ref := range []string{"oci:" + img.Dir, host + "/" + name + ":1"} {
+		if err := makeArchive(img); err != nil {
+			t.Fatal(err)
+		}
+		for _, ref := range []string{"oci:" + img.Dir, host + "/" + name + ":1", "docker-archive:" + archive(img)} {
 			read, err := layers.Open(t.Context(), ref, layers.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -86,5 +89,20 @@ func TestMiddle(t *testing.T) {
 	}
 	if got := packages([]content{{packages: []string{"b", "a"}}, {packages: []string{"a"}}, {text: "x"}}); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Another program has an empty directory for all that it keeps, which is gone
+// afterwards; what timeout says is told.
+func TestFresh(t *testing.T) {
+	b := &bench{dir: t.TempDir()}
+	c := b.fresh(`test -z "$(ls -A "$HOME")" && test "$TMPDIR" = "$HOME" && test "$1" = one && head -c 1000000 /dev/zero >"$TMPDIR/file"`, "one")
+	if left, err := os.ReadDir(b.dir); c.err != nil || len(left) > 0 || err != nil {
+		t.Errorf("got %+v, left %v, %v", c, left, err)
+	}
+	for command, want := range map[string]string{"exit 124": "did not finish within 10 minutes", "echo why >&2; exit 3": "exit status 3: why"} {
+		if c := b.fresh(command); c.err == nil || c.err.Error() != want {
+			t.Errorf("%s: got %v", command, c.err)
+		}
 	}
 }

@@ -129,6 +129,11 @@ func (b *bench) images(names ...string) (map[string]image, error) {
 			return nil, fmt.Errorf("making the image %s: %w", it.name, err)
 		}
 	}
+	if _, err := exec.LookPath("dive"); err == nil && len(names) == 0 {
+		if err := makeArchive(images["gzip"]); err != nil {
+			return nil, fmt.Errorf("making an archive: %w", err)
+		}
+	}
 	return images, nil
 }
 
@@ -219,21 +224,18 @@ func (b *bench) table(images map[string]image) error {
 	fmt.Printf("%s, %d processors; medians of %d pairs; the image has %d layers, %.1f GB unpacked\n\n",
 		runtime.Version(), runtime.GOMAXPROCS(0), b.runs, len(gzip.Sizes), float64(gzip.size())/1e9)
 	fmt.Fprintln(b.out, "\tratio\timgcheck\tcpu\tpeak\tagainst\ttime\tcpu\t")
-	var coldGzip cost
+	took := map[string]cost{}
 	for _, it := range []struct{ what, image string }{
 		{"gzip", "gzip"},
 		{"zstd", "zstd"},
 		{"gzip, one layer", "single"},
 	} {
-		img := images[it.image]
-		c, err := b.line("cold, layout, "+it.what, "limit", func() cost { return b.cold(b.layout(img), none) }, func() cost { return measure(b.self, "limit", img.Dir, "") })
-		if err != nil {
+		layout, registry, dir := b.layout(images[it.image]), b.registry(it.image), images[it.image].Dir
+		var err error
+		if took[layout], err = b.line("cold, layout, "+it.what, "limit", func() cost { return b.cold(layout, none) }, func() cost { return measure(b.self, "limit", dir, "") }); err != nil {
 			return err
 		}
-		if it.image == "gzip" {
-			coldGzip = c
-		}
-		if _, err := b.line("cold, registry, "+it.what, "limit", func() cost { return b.cold(b.registry(it.image), none) }, func() cost { return measure(b.self, "limit", img.Dir, b.host) }); err != nil {
+		if took[registry], err = b.line("cold, registry, "+it.what, "limit", func() cost { return b.cold(registry, none) }, func() cost { return measure(b.self, "limit", dir, b.host) }); err != nil {
 			return err
 		}
 	}
@@ -242,18 +244,20 @@ func (b *bench) table(images map[string]image) error {
 			return err
 		}
 	}
-	if err := b.cached(images, coldGzip); err != nil {
+	if err := b.cached(images, took[b.layout(gzip)]); err != nil {
 		return err
 	}
-	for _, name := range []string{"quarter", "half", "gzip", "double"} {
+	for _, name := range []string{"quarter", "half", "double"} {
 		img := images[name]
-		c := b.median(func() cost { return b.cold(b.layout(img), none) })
-		if c.err != nil {
-			return c.err
+		if _, err := b.line(fmt.Sprintf("cold, layout, %.1f GB", float64(img.size())/1e9), "limit", func() cost { return b.cold(b.layout(img), none) }, func() cost { return measure(b.self, "limit", img.Dir, "") }); err != nil {
+			return err
 		}
-		fmt.Fprintf(b.out, "cold, layout, %.1f GB\t%.2f s/GB\t%s\t%s\t%s\t\t\n", float64(img.size())/1e9, c.wall.Seconds()/(float64(img.size())/1e9), seconds(c.wall), seconds(c.cpu), megabytes(c.peak))
 	}
-	b.others(gzip)
+	if err := b.out.Flush(); err != nil {
+		return err
+	}
+	fmt.Println()
+	b.others(gzip, took)
 	if err := b.out.Flush(); err != nil {
 		return err
 	}
@@ -282,22 +286,26 @@ func (b *bench) line(what, against string, ours, theirs func() cost) (cost, erro
 	return c, nil
 }
 
+// median is of as many runs as a line has pairs, or of those that a minute gives.
 func (b *bench) median(f func() cost) cost {
 	var list []cost
-	for range b.runs {
+	spent := time.Duration(0)
+	for len(list) < b.runs && spent < time.Minute {
 		c := f()
 		if c.err != nil {
 			return c
 		}
 		list = append(list, c)
+		spent += c.wall
 	}
 	return middle(list)
 }
 
-// middle is the run of the median time, with the highest peak of all.
+// middle is the run of the median time, the faster one of two, with the highest
+// peak of all.
 func middle(list []cost) cost {
 	list = slices.SortedFunc(slices.Values(list), func(a, b cost) int { return int(a.wall - b.wall) })
-	c := list[len(list)/2]
+	c := list[(len(list)-1)/2]
 	for _, o := range list {
 		c.peak = max(c.peak, o.peak)
 	}
@@ -378,27 +386,6 @@ func sizeOf(dir string) (size int64, n int) {
 // igzip decompresses the layers by ISA-L, two at a time: the distance still to go.
 func igzip(dir string) cost {
 	return measure("sh", "-c", `ls -S "$0"/blobs/sha256/* | xargs -P 2 -n 1 sh -c 'case $(head -c 2 "$0" | od -An -tx1) in *"1f 8b"*) igzip -dc "$0" >/dev/null;; esac'`, dir)
-}
-
-// others measures programs that read images too, those that are on PATH.
-func (b *bench) others(img image) {
-	for _, it := range []struct{ tool, command string }{
-		{"crane", `crane export --insecure "$1" - | tar t >/dev/null`},
-		{"syft", `syft scan -q -o json "oci-dir:$0" >/dev/null`},
-		{"trivy", `trivy image -q --scanners vuln --skip-db-update --list-all-pkgs -f json --input "$0" >/dev/null`},
-		{"dive", `dive --ci "$1" >/dev/null`},
-	} {
-		if _, err := exec.LookPath(it.tool); err != nil {
-			b.notes = append(b.notes, it.tool+" is not on PATH")
-			continue
-		}
-		c := measure("sh", "-c", it.command, img.Dir, b.registry("gzip"))
-		if c.err != nil {
-			b.notes = append(b.notes, fmt.Sprintf("%s fails: %.200s", it.tool, strings.Join(strings.Fields(c.err.Error()), " ")))
-			continue
-		}
-		fmt.Fprintf(b.out, "%s\t\t%s\t%s\t%s\twrites %s\t\n", it.tool, seconds(c.wall), seconds(c.cpu), megabytes(c.peak), megabytes(c.written))
-	}
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }

@@ -34,20 +34,24 @@ import (
 // Fault is what is done to a machine. Paths are absolute, and those to remove,
 // empty and cut are patterns of [path.Match], with "/**" for all that is below.
 type Fault struct {
-	Name     string            `yaml:"name"`
-	Remove   []string          `yaml:"remove"`
-	Empty    []string          `yaml:"empty"`    // files of no bytes are left
-	Cut      []string          `yaml:"cut"`      // the first half of each is left
-	Move     map[string]string `yaml:"move"`     // path → new path, in a directory that is made
-	Copy     map[string]string `yaml:"copy"`     // path → the file that takes its place
-	Link     map[string]string `yaml:"link"`     // path → target of a symbolic link
-	Write    map[string]string `yaml:"write"`    // path → text
-	Runpath  []string          `yaml:"runpath"`  // ELF files whose RPATH is made a RUNPATH
-	Machine  []string          `yaml:"machine"`  // ELF files that are made for aarch64
-	Ldconfig bool              `yaml:"ldconfig"` // ldconfig is run afterwards
-	Env      map[string]string `yaml:"env"`
-	Also     []string          `yaml:"also"`    // programs that are run besides those of the plan
-	Sources  []string          `yaml:"sources"` // where such a fault was reported, if it was
+	Name        string            `yaml:"name"`
+	Remove      []string          `yaml:"remove"`
+	Empty       []string          `yaml:"empty"`       // files of no bytes are left
+	Cut         []string          `yaml:"cut"`         // the first half of each is left
+	Move        map[string]string `yaml:"move"`        // path → new path, in a directory that is made
+	Copy        map[string]string `yaml:"copy"`        // path → the file that takes its place
+	Link        map[string]string `yaml:"link"`        // path → target of a symbolic link
+	Write       map[string]string `yaml:"write"`       // path → text
+	Runpath     []string          `yaml:"runpath"`     // ELF files whose RPATH is made a RUNPATH
+	Machine     []string          `yaml:"machine"`     // ELF files that are made for aarch64
+	Short       []string          `yaml:"short"`       // the last 4096 bytes of each are gone
+	Sectionless []string          `yaml:"sectionless"` // ELF files whose section headers are gone
+	Directory   []string          `yaml:"directory"`   // directories take their places
+	Ldconfig    bool              `yaml:"ldconfig"`    // ldconfig is run afterwards
+	Env         map[string]string `yaml:"env"`
+	Also        []string          `yaml:"also"`    // programs that are run besides those of the plan
+	Differs     map[string]string `yaml:"differs"` // programs of which another end is foretold, and why
+	Sources     []string          `yaml:"sources"` // where such a fault was reported, if it was
 }
 
 // Feature is a step of a program, and how imgcheck names its failing.
@@ -243,6 +247,35 @@ func (f *Fault) Apply(root string) error {
 			return overwrite(file, 18, binary.LittleEndian.AppendUint16(nil, uint16(elf.EM_AARCH64)))
 		})
 		if err != nil {
+			return err
+		}
+	}
+	for _, p := range f.Short {
+		err := each(root, p, func(file string) error {
+			st, err := os.Stat(file)
+			if err != nil {
+				return err
+			}
+			return os.Truncate(file, max(0, st.Size()-4096))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, p := range f.Sectionless {
+		err := each(root, p, func(file string) error {
+			// e_shoff, then e_shentsize, e_shnum and e_shstrndx.
+			return errors.Join(overwrite(file, 40, make([]byte, 8)), overwrite(file, 58, make([]byte, 6)))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, p := range f.Directory {
+		if err := makeRoom(root + p); err != nil {
+			return err
+		}
+		if err := os.Mkdir(root+p, 0o755); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"cmp"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -27,6 +28,30 @@ func ReadReport(b []byte) (*Said, error) {
 		s.Mapped[p.Title] = p.Mapped
 	}
 	return s, nil
+}
+
+//go:embed testdata/record.json
+var recordJSON []byte
+
+// Recorded is the record of the machine.
+func Recorded() (*Record, error) {
+	r := &Record{}
+	return r, json.Unmarshal(recordJSON, r)
+}
+
+// Mapped are the files that the recorded programs had mapped on the unbroken machine,
+// sorted.
+func Mapped() ([]string, error) {
+	r, err := Recorded()
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, o := range r.Faults[0].Programs {
+		list = append(list, o.Mapped...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list), nil
 }
 
 // Table is a record as people read it, in Markdown: a row for each program that

@@ -48,7 +48,29 @@ def sort():
     float(cupy.sort(cupy.ones(64, dtype="f"))[0])
 
 
+def solve():
+    float(cupy.linalg.solve(cupy.eye(32), cupy.ones(32))[0])
+
+
+def filter():
+    import cupyx.scipy.ndimage as n
+
+    float(n.gaussian_filter(cupy.ones((64, 64), dtype="f"), 2)[0, 0])
+
+
+def jit():
+    from cupyx import jit as j
+
+    @j.rawkernel()
+    def one(x):
+        x[j.threadIdx.x] = 1
+
+    x = cupy.zeros(32, dtype="f")
+    one((1,), (32,), (x,))
+    float(x[0])
+
+
 if step("import", load) and step("device", device):
-    for f in (kernel, raw, matmul, svd, fft, random, sparse, sort):
+    for f in (kernel, raw, matmul, svd, fft, random, sparse, sort, solve, filter, jit):
         step(f.__name__, f)
 mapped()

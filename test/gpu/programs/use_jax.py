@@ -53,11 +53,46 @@ def sparse():
     (s.CSR.fromdense(jnp.eye(32)) @ jnp.ones((32, 32))).sum().item()
 
 
+def conv_half():
+    jax.lax.conv(jnp.ones((8, 64, 56, 56), jnp.bfloat16), jnp.ones((64, 64, 3, 3), jnp.bfloat16), (1, 1), "SAME").sum().item()
+
+
+def conv1d():
+    jax.lax.conv(jnp.ones((2, 80, 3000)), jnp.ones((384, 80, 3)), (1,), "SAME").sum().item()
+
+
+def matmul_half():
+    a = jnp.ones((256, 256), jnp.bfloat16)
+    (a @ a).sum().item()
+
+
+def attention():
+    q = jnp.ones((1, 128, 4, 64), jnp.bfloat16)
+    jax.nn.dot_product_attention(q, q, q, implementation="cudnn").sum().item()
+
+
+def lstm():
+    from jax.experimental import rnn
+
+    w = rnn.init_lstm_weight(jax.random.key(0), 16, 16, 1, False)
+    zero = jnp.zeros((1, 2, 16))
+    lengths = jnp.full((2,), 4, jnp.int32)
+    rnn.lstm(jnp.ones((2, 4, 16)), zero, zero, w, lengths, 16, 16, 1, 0.0, False)[0].sum().item()
+
+
+def eigh():
+    jnp.linalg.eigh(jnp.eye(64))[0].sum().item()
+
+
+def fft_plane():
+    jnp.abs(jnp.fft.rfft2(jnp.ones((1009, 330)))).sum().item()
+
+
 def random():
     jax.random.normal(jax.random.key(0), (64,)).sum().item()
 
 
 if step("import", load) and step("device", device):
-    for f in (add, matmul, conv, conv_small, conv_backward, svd, cholesky, fft, sparse, random):
+    for f in (add, matmul, conv, conv_small, conv_backward, svd, cholesky, fft, sparse, random, conv_half, conv1d, matmul_half, attention, lstm, eigh, fft_plane):
         step(f.__name__, f)
 mapped()

@@ -138,11 +138,56 @@ def vision():
     torchvision.ops.nms(torch.tensor([[0.0, 0.0, 1.0, 1.0]], device="cuda"), torch.ones(1, device="cuda"), 0.5).sum().item()
 
 
+def conv_brain():
+    convolve(64, 56, 64, dtype=torch.bfloat16)
+
+
+def conv_grouped():
+    x = torch.randn(8, 32, 56, 56, device="cuda")
+    torch.nn.functional.conv2d(x, torch.randn(64, 8, 3, 3, device="cuda"), groups=4).sum().item()
+
+
+def gru_training():
+    net = torch.nn.GRU(16, 16, 2, bidirectional=True).cuda()
+    net(torch.randn(4, 2, 16, device="cuda"))[0].sum().backward()
+    next(net.parameters()).grad.sum().item()
+
+
+def ctc():
+    p = torch.randn(50, 2, 20, device="cuda").log_softmax(2)
+    long = torch.full((2,), 50, dtype=torch.int)
+    torch.nn.functional.ctc_loss(p, torch.randint(1, 20, (20,), dtype=torch.int, device="cuda"), long.cuda(), torch.full((2,), 10, dtype=torch.int, device="cuda")).item()
+
+
+def grid_sample():
+    torch.nn.functional.grid_sample(torch.randn(1, 3, 8, 8, device="cuda"), torch.rand(1, 8, 8, 2, device="cuda"), align_corners=True).sum().item()
+
+
+def matmul_fp8():
+    a = torch.randn(64, 64, device="cuda").to(torch.float8_e4m3fn)
+    one = torch.ones((), device="cuda")
+    torch._scaled_mm(a, a.t(), one, one, out_dtype=torch.half).sum().item()
+
+
+def semi_structured():
+    a = torch.tensor([0, 0, 1, 1], device="cuda").half().tile((128, 32))
+    (torch.sparse.to_sparse_semi_structured(a) @ torch.rand(128, 128, device="cuda").half()).sum().item()
+
+
+def eigh():
+    a = torch.randn(64, 64, device="cuda")
+    torch.linalg.eigh(a @ a.T)[0].sum().item()
+
+
+def fft_plane():
+    torch.fft.rfft2(torch.randn(1009, 330, device="cuda")).real.sum().item()
+
+
 def audio():
     import torchaudio  # noqa: F401
 
 
 if step("import", load) and step("device", device):
-    for f in (matmul, linear, conv, conv_small, conv_half, conv_backward, conv_depthwise, conv_strided, conv_dilated, conv_double, conv_transpose, conv1d, conv_module, conv3d, batchnorm, lstm, attention, svd, fft, sparse, random, jiterator, nccl, vision, audio, conv_benchmark):
+    for f in (matmul, linear, conv, conv_small, conv_half, conv_backward, conv_depthwise, conv_strided, conv_dilated, conv_double, conv_transpose, conv1d, conv_module, conv3d, batchnorm, lstm, attention, svd, fft, sparse, random, jiterator, nccl, vision, audio, conv_brain, conv_grouped, gru_training, ctc, grid_sample, matmul_fp8, semi_structured, eigh, fft_plane, conv_benchmark):
         step(f.__name__, f)
 mapped()

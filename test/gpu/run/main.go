@@ -41,6 +41,8 @@ func main() {
 	flag.DurationVar(&r.limit, "limit", 2*time.Minute, "how long a program may take")
 	within := flag.Duration("within", time.Hour, "begin no fault later than that")
 	flag.BoolVar(&r.cures, "cures", false, "have imgcheck patch what it can, too, and run the programs then")
+	flag.IntVar(&r.random, "random", 0, "make so many random faults in place of those of faults.yaml")
+	flag.Uint64Var(&r.seed, "seed", 1, "what the random faults hang on")
 	flag.BoolVar(&r.all, "maps", false, "keep the mapped files of every fault, not of the first alone")
 	flag.Parse()
 	r.until = time.Now().Add(*within)
@@ -57,6 +59,8 @@ type runner struct {
 	limit                           time.Duration
 	until                           time.Time
 	cures, all                      bool
+	random                          int
+	seed                            uint64
 
 	plan *gpu.Plan
 	work string // a tmpfs for what the overlays change
@@ -70,6 +74,13 @@ func (r *runner) run(ctx context.Context, only string) error {
 	var err error
 	if r.plan, err = gpu.Load(); err != nil {
 		return err
+	}
+	if r.random > 0 {
+		mapped, err := gpu.Mapped()
+		if err != nil {
+			return err
+		}
+		r.plan.Faults, r.all = append(r.plan.Faults[:1], gpu.Random("", mapped, r.seed, r.random)...), false
 	}
 	which, err := regexp.Compile(only)
 	if err != nil {
@@ -101,6 +112,10 @@ func (r *runner) run(ctx context.Context, only string) error {
 				return nil
 			}
 			one, err := r.try(each, i, f)
+			if err != nil && r.random > 0 && each.Err() == nil {
+				fmt.Fprintf(os.Stderr, "cannot be made: %s: %v\n", f.Name, err)
+				return nil
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", f.Name, err)
 			}
@@ -162,13 +177,23 @@ func (r *runner) try(ctx context.Context, i int, f *gpu.Fault) (_ *gpu.RecordedF
 	if err := bindMounts(root, r.work); err != nil {
 		return nil, err
 	}
+	g, each := errgroup.WithContext(ctx)
 	for _, p := range slices.Concat(r.plan.Programs, f.Also) {
-		if one.Programs[p], err = r.real(ctx, root, env, p); err != nil {
-			return nil, err
-		}
-		if i > 0 && !r.all {
-			one.Programs[p].Mapped = nil
-		}
+		o := &gpu.Outcome{}
+		one.Programs[p] = o
+		g.Go(func() error {
+			done, err := r.real(each, root, env, p)
+			if err != nil {
+				return err
+			}
+			if *o = *done; i > 0 && !r.all {
+				o.Mapped = nil
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
 	}
 	if i > 0 && !r.all {
 		one.Said.Mapped = nil

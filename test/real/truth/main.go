@@ -4,7 +4,8 @@
 //	imgcheck ldd --all --format json dir:ROOT | truth ROOT [NAME=VALUE...]
 //
 // For each line it runs LD_TRACE_LOADED_OBJECTS=1 ld.so FILE in a chroot, as
-// root. It prints what differs, and counts; the exit status is 1 when anything
+// root; a loader of AArch64 with the emulator that EMULATOR names, a static
+// program that is copied into the root. It prints what differs, and counts; the exit status is 1 when anything
 // does.
 package main
 
@@ -16,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -42,6 +44,10 @@ func main() {
 }
 
 func compare(root string, env []string) (bad, all int, err error) {
+	call, err := loader(root)
+	if err != nil {
+		return 0, 0, err
+	}
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
 	files := make(chan ldd.File)
@@ -50,7 +56,7 @@ func compare(root string, env []string) (bad, all int, err error) {
 	for range 2 {
 		workers.Go(func() {
 			for f := range files {
-				want := ask(root, f.Path, env)
+				want := ask(root, append(call[:len(call):len(call)], f.Path), env)
 				mu.Lock()
 				all++
 				if d := cmp.Diff(want, f.Trace); d != "" {
@@ -75,11 +81,29 @@ func compare(root string, env []string) (bad, all int, err error) {
 	return bad, all, in.Err()
 }
 
-const interp = "/lib64/ld-linux-x86-64.so.2"
+// interps are the loaders that a root may have.
+var interps = []string{"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"}
+
+// loader is how the loader of a root is called.
+func loader(root string) ([]string, error) {
+	i := slices.IndexFunc(interps, func(p string) bool { _, err := os.Lstat(root + p); return err == nil })
+	if i < 0 {
+		return nil, fmt.Errorf("%s has no loader: %s", root, strings.Join(interps, ", "))
+	}
+	emulator := os.Getenv("EMULATOR")
+	if emulator == "" {
+		return interps[i : i+1], nil
+	}
+	b, err := os.ReadFile(emulator)
+	if err != nil {
+		return nil, err
+	}
+	return []string{"/.emulator", interps[i]}, os.WriteFile(root+"/.emulator", b, 0o755)
+}
 
 // ask is what the real loader says.
-func ask(root, file string, env []string) ldd.Trace {
-	cmd := exec.Command(interp, file)
+func ask(root string, call, env []string) ldd.Trace {
+	cmd := exec.Command(call[0], call[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
 	cmd.Dir = "/"
 	cmd.Env = append([]string{"LD_TRACE_LOADED_OBJECTS=1", "LC_ALL=C"}, env...)

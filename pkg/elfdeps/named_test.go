@@ -1,0 +1,176 @@
+package elfdeps
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// onlyReader has no Discard.
+type onlyReader struct{ r io.Reader }
+
+func (r onlyReader) Read(p []byte) (int, error) { return r.r.Read(p) }
+
+// discardReader passes over bytes without giving them.
+type discardReader struct{ *bytes.Reader }
+
+func (r discardReader) Discard(n int) (int, error) {
+	at, err := r.Seek(int64(n), io.SeekCurrent)
+	if err == nil && at > r.Size() {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+func TestNamed(t *testing.T) {
+	const imports = "elf x86_64 soname=liba.so.1\nneeded libb.so.1\nundef dlopen\n"
+	text := `rodata "x\x00libc.so.1\x00libb.so.1\x00liba.so.1\x00/opt/x/libd.so\x00cannot open libe.so\x00libf.so: no\x00\x00libg.so.%d\x00lib%s.so\x00libh.sock\x00h.so\x00libi.so.1a\x00libc.so.1\x00lib.so\x00$ORIGIN/libj.so.1.2\x00"` + "\n"
+	want := &Named{Names: []string{"$ORIGIN/libj.so.1.2", "/opt/x/libd.so", "lib%s.so", "libc.so.1", "libg.so.%d"}}
+	for _, c := range []struct {
+		name, text string
+		want       *Named
+	}{
+		{"imports dlopen", imports + text, want},
+		{"imports dlmopen", "elf x86_64 soname=liba.so.1\nneeded libb.so.1\nundef dlmopen\n" + text, want},
+		{"of another class", "elf i386 soname=liba.so.1\nneeded libb.so.1\nundef dlopen\n" + text, want},
+		{"tables at the end", "elf x86_64 soname=liba.so.1 tables=end dynstr=after\nneeded libb.so.1\nundef dlopen\n" + text, want},
+		{"far from its tables", imports + text + "pad 40MiB\n", want},
+		{"has dlopen itself", "elf x86_64 soname=liba.so.1\ndef dlopen\n" + text, nil},
+		{"imports a name that ends so", "elf x86_64 soname=liba.so.1\nundef my_dlopen\n" + text, nil},
+		{"no import", "elf x86_64 soname=liba.so.1\nneeded libb.so.1\n" + text, nil},
+		{"no names", imports, &Named{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := parseELF(t, c.text).Bytes()
+			for _, r := range []io.Reader{onlyReader{bytes.NewReader(file)}, discardReader{bytes.NewReader(file)}} {
+				o, err := ReadSymbols(r, int64(len(file)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(c.want, o.Named); diff != "" {
+					t.Errorf("-want +got:\n%s", diff)
+				}
+			}
+		})
+	}
+	file := parseELF(t, imports+text).Bytes()
+	if o, err := Read(bytes.NewReader(file), int64(len(file))); err != nil || o.Named != nil {
+		t.Errorf("without symbols it is not known who opens, and yet there is %+v, %v", o.Named, err)
+	}
+}
+
+// Read-only data that begins within the held start of a file and goes on behind it:
+// a name is found wherever the start ends in it, and what lies too far is told to be
+// there.
+func TestNamedFar(t *testing.T) {
+	e := parseELF(t, "elf x86_64 soname=liba.so.1\nundef dlopen\n")
+	const most = headSize + maxNamedFar
+	e.Rodata = strings.Repeat("\x00", most+1<<20)
+	file := e.Bytes()
+	name := []byte("libb.so.1")
+	for _, c := range []struct {
+		at   int
+		want []string
+	}{
+		{1 << 20, []string{"libb.so.1"}},
+		{headSize - 11, []string{"libb.so.1"}},
+		{headSize - 9, []string{"libb.so.1"}}, // its NUL comes behind
+		{headSize - 5, []string{"libb.so.1"}},
+		{headSize, []string{"libb.so.1"}}, // the NUL before it came before
+		{headSize + 1, []string{"libb.so.1"}},
+		{headSize + skipStep - 4, []string{"libb.so.1"}},
+		{most - 10, []string{"libb.so.1"}},
+		{most - 9, nil},
+		{most + 100, nil},
+	} {
+		copy(file[c.at:], name)
+		for _, r := range []io.Reader{onlyReader{bytes.NewReader(file)}, discardReader{bytes.NewReader(file)}} {
+			o, err := ReadSymbols(r, int64(len(file)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(&Named{Names: c.want, Partial: true}, o.Named); diff != "" {
+				t.Errorf("%d behind the start: -want +got:\n%s", c.at-headSize, diff)
+			}
+		}
+		clear(file[c.at : c.at+len(name)])
+	}
+}
+
+func TestNamedIsBounded(t *testing.T) {
+	var b strings.Builder
+	for i := range 1 << 14 {
+		fmt.Fprintf(&b, "\x00lib%d.so", i)
+	}
+	n := &named{}
+	n.look([]byte(b.String() + "\x00"))
+	if !n.part || n.text-maxNamedText > maxNamedLen*(1<<14) || len(n.found) > maxNamedText/8 {
+		t.Errorf("partial %v, %d names of %d bytes", n.part, len(n.found), n.text)
+	}
+	n = &named{}
+	n.look([]byte("\x00" + strings.Repeat(".so", maxNamedLooks+1) + "\x00"))
+	if !n.part || len(n.found) > 0 {
+		t.Errorf("partial %v, names %v", n.part, n.found)
+	}
+}
+
+var libraryNameRE = regexp.MustCompile(`^([A-Za-z0-9_+.%${}/-]*/)?lib[A-Za-z0-9_+.%${}-]+$`)
+
+// namesOf is what looking through b should find, by the definition: the strings
+// between NULs, each looked at by itself.
+func namesOf(b []byte) []string {
+	var list []string
+	parts := strings.Split(string(b), "\x00")
+	for _, s := range parts[:len(parts)-1] { // the last has no end
+		base := s[strings.LastIndexByte(s, '/')+1:]
+		stem, rest, found := strings.Cut(base, ".so")
+		if len(s) > maxNamedLen || !found || len(stem) < 4 || !libraryNameRE.MatchString(s) || !regexp.MustCompile(`^(\.[0-9%ds]+)*$`).MatchString(rest) {
+			continue
+		}
+		list = append(list, s)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// FuzzNamed: whatever the bytes are and however they are cut, the names found in
+// them are those of the definition, until a bound is met, and then some of them.
+func FuzzNamed(f *testing.F) {
+	f.Add([]byte("x\x00libc.so.1\x00/opt/libd.so\x00libe.so.%d\x00lib.so\x00liba.so.x\x00libb.sort\x00.so.so\x00lib.so.so"), uint64(1))
+	f.Add([]byte("libc.so.1\x00lib"+strings.Repeat("a", 248)+".so\x00lib"+strings.Repeat("a", 250)+".so\x00"), uint64(2))
+	f.Add([]byte("\x00\x00lib$x{y}.so.1..2\x00lib+.so.1.\x00a\x00/libx.so"), uint64(3))
+	f.Fuzz(func(t *testing.T, b []byte, seed uint64) {
+		want := namesOf(b)
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		for i := range 4 {
+			n := &named{}
+			for rest := b; len(rest) > 0; {
+				cut := len(rest)
+				if i > 0 {
+					cut = min(cut, 1+rnd.IntN(1<<(2*i)))
+				}
+				n.look(rest[:cut])
+				rest = rest[cut:]
+			}
+			var got []string
+			for s := range n.found {
+				got = append(got, s)
+			}
+			slices.Sort(got)
+			if n.part {
+				got = slices.DeleteFunc(got, func(s string) bool { return slices.Contains(want, s) })
+				want = nil
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("cut %d: -want +got:\n%s", i, diff)
+			}
+		}
+	})
+}

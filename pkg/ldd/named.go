@@ -1,0 +1,95 @@
+package ldd
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+)
+
+// Named are the libraries whose names stand in a file's read-only data, where it
+// imports dlopen: it may open them, or not.
+type Named struct {
+	Names []NamedLibrary `json:"names"`
+	// Partial is set when some of that data was not looked at.
+	Partial bool `json:"partial,omitempty"`
+}
+
+// NamedLibrary is such a name and what dlopen gives the file for it: a Path of nil
+// is "not found".
+type NamedLibrary struct {
+	Name string  `json:"name"`
+	Path *string `json:"path"`
+	How  string  `json:"how,omitempty"`
+	// Error is what dlopen says of a file that is there and cannot be loaded.
+	Error string `json:"error,omitempty"`
+	// Form is set for a name that the program fills in first (libx.so.%d).
+	Form bool `json:"form,omitempty"`
+}
+
+// NamedLibraries are the names in the read-only data of a process's program, each
+// opened by it as if nothing but the program were loaded; nil when it imports
+// nothing that opens a library by its name.
+func NamedLibraries(p *elfdeps.Process) *Named {
+	main := p.Program()
+	if main == nil || main.Object.Named == nil {
+		return nil
+	}
+	n := &Named{Names: []NamedLibrary{}, Partial: main.Object.Named.Partial}
+	for _, name := range main.Object.Named.Names {
+		one := NamedLibrary{Name: name, Form: strings.Contains(name, "%")}
+		if !one.Form {
+			one.open(p, main)
+		}
+		n.Names = append(n.Names, one)
+	}
+	return n
+}
+
+func (l *NamedLibrary) open(p *elfdeps.Process, by *elfdeps.Module) {
+	undo := p.Mark()
+	defer undo()
+	m, err := p.Dlopen(by, l.Name)
+	if m != nil {
+		path := m.Path
+		l.Path, l.How = &path, m.How
+		return
+	}
+	if e, ok := err.(*elfdeps.Error); ok && !e.Missing() {
+		l.Error = e.Error()
+	}
+}
+
+// named draws them below the tree.
+func (t *tree) named(p *elfdeps.Process) {
+	n := NamedLibraries(p)
+	if n == nil && p.Program() != nil && p.Program().Object.Symbols != nil {
+		fmt.Fprintln(t.w, "does not import dlopen: names in its read-only data were not looked for")
+		return
+	}
+	if n == nil {
+		fmt.Fprintln(t.w, "its symbols could not be read: names in its read-only data were not looked for")
+		return
+	}
+	fmt.Fprintln(t.w, "may open by name, since it imports dlopen, what its read-only data names:")
+	for _, l := range n.Names {
+		switch {
+		case l.Form:
+			fmt.Fprintf(t.w, "    %s %s\n", l.Name, t.paint("2", "(the program fills it in)"))
+		case l.Path != nil && *l.Path == l.Name:
+			fmt.Fprintf(t.w, "    %s %s\n", l.Name, t.paint("2", "["+l.How+"]"))
+		case l.Path != nil:
+			fmt.Fprintf(t.w, "    %s => %s %s\n", l.Name, *l.Path, t.paint("2", "["+l.How+"]"))
+		case l.Error != "":
+			fmt.Fprintf(t.w, "    %s => %s\n", l.Name, t.paint("1;31", l.Error))
+		default:
+			fmt.Fprintf(t.w, "    %s => %s\n", l.Name, t.paint("1;31", "not found"))
+		}
+	}
+	if len(n.Names) == 0 {
+		fmt.Fprintln(t.w, "    none")
+	}
+	if n.Partial {
+		fmt.Fprintln(t.w, "    "+t.paint("2", "not all of its read-only data was looked at: there may be others"))
+	}
+}

@@ -1,0 +1,329 @@
+package lint
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+)
+
+// Checks of extension modules: those that wheels have installed and that are gone,
+// and those of Python's own library that packages import.
+
+// moduleName is the file name of an extension module by its tag: _C.cpython-312-….so,
+// cd.abi3.so. A library for other libraries has none (libc10.so), and jaxlib's modules
+// have none either: they are known by the frameworks' steps.
+var moduleName = regexp.MustCompile(`^(\w+)\.(?:cpython-3\d+\w*-[\w-]+|abi3)\.so$`)
+
+// lostModule is an extension module that cannot be imported.
+type lostModule struct {
+	file   string
+	reads  string // what the import says
+	gone   bool
+	steps  []stepOf
+	module string // its name in an import
+}
+
+// stepOf is a step of a framework that opens a file.
+type stepOf struct {
+	of   *Framework
+	step *Step
+}
+
+// modulesLost finds extension modules that a wheel has installed, by its RECORD, and
+// that are gone or are no libraries. What is there and lacks something else is the
+// replay's.
+func (w *world) modulesLost() []Finding {
+	var list []Finding
+	for p, pkg := range w.eachWheel() {
+		var lost []lostModule
+		for _, file := range slices.Sorted(maps.Keys(pkg.Files)) {
+			if m, ok := w.lost(pkg.Dir, file, pkg.Files[file]); ok {
+				lost = append(lost, m)
+			}
+		}
+		if len(lost) > 0 {
+			list = append(list, w.modulesFinding(pkg, w.version(p, pkg), lost))
+		}
+	}
+	return list
+}
+
+// lost reports whether a file that a RECORD lists is a module that cannot be imported
+// by its own fault.
+func (w *world) lost(site, file string, listed inventory.Listed) (m lostModule, lost bool) {
+	if !strings.HasSuffix(file, ".so") || !strings.HasPrefix(file, site+"/") {
+		return m, false
+	}
+	e, _, ok := w.img.FS.Lookup(file)
+	if ok && (e.Object != nil || listed.Size == 0) {
+		return m, false
+	}
+	rel := strings.TrimPrefix(file, site+"/")
+	m = lostModule{file: file, steps: w.stepsOf(rel), gone: !ok || e.Type != layers.Regular}
+	base, _, _ := strings.Cut(path.Base(rel), ".")
+	m.module = strings.ReplaceAll(path.Join(path.Dir(rel), base), "/", ".")
+	switch {
+	case exception(w.packs.Optional, file) != nil, strings.Contains(rel, "test"):
+		return m, false // a framework does without; tests are left out to save space
+	case len(m.steps) == 0 && !moduleName.MatchString(path.Base(rel)), strings.HasPrefix(base, "lib"):
+		return m, false
+	case m.gone:
+		m.reads = fmt.Sprintf("ModuleNotFoundError: No module named '%s'", m.module)
+		return m, true
+	case len(m.steps) > 0 || w.primary == nil:
+		return m, false // the replay of the framework has met it
+	}
+	misses := w.openPath(w.programFor(file, w.primary), file)
+	if len(misses) == 0 {
+		return m, false
+	}
+	m.reads = "ImportError: " + misses[0].Error()
+	return m, true
+}
+
+// stepsOf are the frameworks' steps that open a file of a directory of packages.
+func (w *world) stepsOf(rel string) []stepOf {
+	var list []stepOf
+	for _, f := range w.packs.Frameworks {
+		if f.Package == "" {
+			continue
+		}
+		for i := range f.Steps {
+			if match(path.Join(f.Package, f.Steps[i].Open), rel) {
+				list = append(list, stepOf{f, &f.Steps[i]})
+			}
+		}
+	}
+	return list
+}
+
+// modulesFinding is what is told of a wheel's modules.
+func (w *world) modulesFinding(pkg *inventory.Package, version string, lost []lostModule) Finding {
+	first := lost[0]
+	if i := slices.IndexFunc(lost, func(m lostModule) bool { return len(m.steps) > 0 }); i >= 0 {
+		first = lost[i]
+	}
+	what := "is gone"
+	if !first.gone {
+		what = "is no library"
+	}
+	f := Finding{
+		Message: fmt.Sprintf("%s, which %s %s has installed, %s", path.Base(first.file), pkg.Name, version, what),
+		Fixes:   []string{reinstall(pkg.Name, pkg.Version)},
+	}
+	switch n := len(lost) - 1; {
+	case n == 1:
+		f.Message += ", and so is another of its modules"
+	case n > 1:
+		f.Message += fmt.Sprintf(", and so are %d more of its modules", n)
+	}
+	for _, m := range lost {
+		f.Affected = append(f.Affected, m.file)
+		if r, ok := w.img.FS.Removed(strings.TrimPrefix(m.file, "/")); ok {
+			f.Removed = append(f.Removed, Removed{File{m.file, w.layerRef(r.Had)}, w.layerRef(r.By)})
+		}
+		for _, s := range m.steps {
+			if !s.of.Aside {
+				f.Severity = Error
+			}
+			f.effect(Effect{s.step.Effect, cmp.Or(s.step.Absent, m.reads)})
+		}
+	}
+	if len(f.Effects) == 0 {
+		f.effect(Effect{fmt.Sprintf("`import %s` fails, and what comes to it", first.module), first.reads})
+	}
+	return f
+}
+
+// effect adds an effect that is not there yet.
+func (f *Finding) effect(e Effect) {
+	if !slices.ContainsFunc(f.Effects, func(o Effect) bool { return o.Text == e.Text }) {
+		f.Effects = append(f.Effects, e)
+	}
+}
+
+// StdlibModule is an extension module of Python's own library, which a Python that
+// was built without a library's headers lacks.
+type StdlibModule struct {
+	Module string `yaml:"module"` // _ctypes
+	// Packages are directories of packages that cannot be imported without it.
+	Packages []string `yaml:"packages"`
+	Python   string   `yaml:"python"` // the versions of Python that have it; empty: all
+	// Debian is the package that the module needs when Python is built.
+	Debian  string   `yaml:"debian"`
+	Sources []string `yaml:"sources"`
+}
+
+func (m *StdlibModule) validate() error {
+	if m.Module == "" || len(m.Packages) == 0 || len(m.Sources) == 0 {
+		return errors.New("needs a module, packages and sources")
+	}
+	return validVersions(m.Python)
+}
+
+// minDynload is how many modules a directory lib-dynload has at least that is that
+// of a whole Python: one that has its modules built in has few or none.
+const minDynload = 20
+
+// stdlibModules finds modules of Python's own library that packages of an environment
+// import, and that its Python does not have, or cannot load.
+func (w *world) stdlibModules() []Finding {
+	var list []Finding
+	told := map[string]bool{}
+	for _, p := range w.inv.Pythons {
+		dir, program := w.dynload(p)
+		if dir == "" {
+			continue
+		}
+		for _, m := range w.packs.Stdlib {
+			users := w.packagesIn(p, m.Packages)
+			if fits, known := parseRelease(p.Version).within(m.Python); !fits || !known || len(users) == 0 {
+				continue
+			}
+			f, ok := w.stdlibModule(m, dir, program)
+			if !ok || told[dir+m.Module] {
+				continue
+			}
+			told[dir+m.Module] = true
+			for _, pkg := range users {
+				f.Effects = append(f.Effects, Effect{fmt.Sprintf("`import %s` fails", path.Base(pkg)), f.Message})
+				f.NeededBy = append(f.NeededBy, w.file(pkg+"/__init__.py"))
+			}
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// stdlibModule is what is wrong with one module, if anything is.
+func (w *world) stdlibModule(m *StdlibModule, dir string, program *layers.Entry) (Finding, bool) {
+	files := w.glob(dir, m.Module+".*so")
+	if len(files) == 0 {
+		if w.builtin(program, m.Module) || len(w.glob(dir, "*.so")) < minDynload {
+			return Finding{}, false
+		}
+		f := Finding{Message: fmt.Sprintf("ModuleNotFoundError: No module named '%s'", m.Module), Affected: []string{dir}}
+		if m.Debian != "" {
+			f.Fixes = []string{fmt.Sprintf("install %s before Python is built (pyenv, make), or take a Python that has the module", m.Debian)}
+		}
+		for _, p := range w.img.FS.RemovedPaths() {
+			if path.Dir("/"+p) == dir && strings.HasPrefix(path.Base(p), m.Module+".") {
+				r, _ := w.img.FS.Removed(p)
+				f.Removed = append(f.Removed, Removed{File{"/" + p, w.layerRef(r.Had)}, w.layerRef(r.By)})
+			}
+		}
+		return f, true
+	}
+	loader := w.primary
+	if program.Object.Interp != "" {
+		loader = w.loader(program.Object.Interp)
+	}
+	if loader == nil {
+		return Finding{}, false
+	}
+	process, err := loader.Trace("/" + program.Path)
+	if err != nil || process.Program() == nil {
+		return Finding{}, false
+	}
+	for _, file := range files {
+		if misses := w.openPath(process, file); len(misses) > 0 {
+			return Finding{
+				Message: reads("ImportError: {error}", misses[0]), Affected: []string{file}, Present: []File{w.file(file)}, Library: misses[0].Name,
+			}, true
+		}
+	}
+	return Finding{}, false
+}
+
+// dynload is the directory of the extension modules of an environment's Python, and
+// the interpreter itself; empty where they are not known.
+func (w *world) dynload(p *inventory.Python) (string, *layers.Entry) {
+	if p.Interpreter == "" {
+		return "", nil
+	}
+	e, _, ok := w.img.FS.Lookup(p.Interpreter)
+	if !ok || e.Object == nil || e.Object.Machine != w.machine {
+		return "", nil
+	}
+	prefix := path.Dir(path.Dir("/" + e.Path))
+	for _, lib := range []string{"/lib", "/lib64"} {
+		for _, version := range []string{p.Version, strings.TrimPrefix(path.Base(e.Path), "python")} {
+			dir := prefix + lib + "/python" + version + "/lib-dynload"
+			if d, _, ok := w.img.FS.Lookup(dir); ok && d.IsDir() && version != "" {
+				return dir, e
+			}
+		}
+	}
+	return "", nil
+}
+
+// builtin reports whether a module may be a part of the interpreter or of its
+// libpython: where their symbols are not known, it may.
+func (w *world) builtin(program *layers.Entry, module string) bool {
+	all := []*layers.Entry{program}
+	for _, name := range program.Object.Needed {
+		if !strings.HasPrefix(name, "libpython") {
+			continue
+		}
+		for _, p := range w.present(name) {
+			if e, _, ok := w.img.FS.Lookup(p); ok {
+				all = append(all, e)
+			}
+		}
+	}
+	defines := func(name string) bool {
+		return slices.ContainsFunc(all, func(e *layers.Entry) bool { return defines(e.Object, name) })
+	}
+	return !defines("Py_BytesMain") || defines("PyInit_"+module)
+}
+
+// packagesIn are the directories of packages of an environment.
+func (w *world) packagesIn(p *inventory.Python, names []string) []string {
+	var list []string
+	for _, name := range names {
+		for _, site := range p.Sites {
+			if dir := site + "/" + name; w.isFile(dir + "/__init__.py") {
+				list = append(list, dir)
+				break
+			}
+		}
+	}
+	return list
+}
+
+// pythonHome finds a PYTHONHOME below which none of the image's Pythons finds its own
+// library: they end before they read a program.
+func (w *world) pythonHome() []Finding {
+	value, _ := w.getenv("PYTHONHOME")
+	home, _, _ := strings.Cut(value, ":")
+	if home == "" {
+		return nil
+	}
+	var versions []string
+	for _, p := range w.inv.Pythons {
+		if p.Interpreter == "" || p.Version == "" || slices.Contains(versions, p.Version) {
+			continue
+		}
+		if w.isFile(home+"/lib/python"+p.Version+"/os.py") || w.isFile(home+"/lib/python"+strings.ReplaceAll(p.Version, ".", "")+".zip") {
+			return nil
+		}
+		versions = append(versions, p.Version)
+	}
+	if len(versions) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Message: fmt.Sprintf("PYTHONHOME=%s has no lib/python%s with Python's own library", value, versions[0]),
+		Effects: []Effect{{"Python does not start", "ModuleNotFoundError: No module named 'encodings'"}},
+		Values:  map[string]string{"home": home},
+		Fixes:   []string{"leave PYTHONHOME out of the image's environment: Python finds its library by itself"},
+	}}
+}

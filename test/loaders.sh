@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Unpacks the loaders of a release of Debian or Ubuntu, glibc's and musl's, with
+# their ldconfig, for `make oracle ROOT=DIR`:
+#
+#   test/loaders.sh SUITE ARCH DIR       SUITE bullseye, jammy, ...; ARCH amd64 or arm64
+#
+# Nothing is installed. Needs Debian or Ubuntu, and for the other's suites its
+# archive's keyring, in its usual place or at $KEYRING. Loaders of arm64 are
+# run with qemu-aarch64-static (qemu-user-static), programs for them are made with
+# gcc-aarch64-linux-gnu. A release costs 3 MB and its lists, which are some 10 MB.
+set -euo pipefail
+[ $# = 3 ] || { sed -n '2,11s/^# *//p' "$0" >&2; exit 2; }
+suite=$1 arch=$2 dir=$3
+mkdir -p "$dir"
+dir=$(cd "$dir" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work"/{lists/partial,cache/archives/partial}
+: >"$work/status"
+
+packages=(libc6 libc-bin)
+case $suite in
+  jessie | stretch | buster | bullseye | bookworm | trixie | forky | sid)
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -m1 '/debian/*$' || echo http://deb.debian.org/debian)
+    key=${KEYRING:-/usr/share/keyrings/debian-archive-keyring.gpg}
+    suites=$suite
+    packages+=(musl)
+    ;;
+  *)
+    mirror=${UBUNTU:-http://archive.ubuntu.com/ubuntu}
+    key=${KEYRING:-/usr/share/keyrings/ubuntu-archive-keyring.gpg}
+    suites="$suite $suite-updates"
+    ;;
+esac
+[ -e "$key" ] || { echo "$key is missing: name the keyring of that archive in KEYRING" >&2; exit 1; }
+for s in $suites; do
+  echo "deb [signed-by=$key arch=$arch] ${mirror%/} $s main"
+done >"$work/sources.list"
+
+apt() {
+  apt-get -qq -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=- -o Dir::State="$work" -o Dir::State::Lists="$work/lists" \
+    -o Dir::State::Status="$work/status" -o Dir::Cache="$work/cache" -o APT::Architecture="$arch" -o APT::Architectures="$arch" \
+    -o Acquire::Languages=none -o APT::Sandbox::User=root "$@"
+}
+apt update
+(cd "$work" && apt download "${packages[@]}")
+for deb in "$work"/*.deb; do
+  echo "${deb##*/}"
+  dpkg-deb -x "$deb" "$dir"
+done
+for d in lib lib64 sbin; do # as base-files has them where /usr is merged
+  [ -e "$dir/$d" ] || ln -s "usr/$d" "$dir/$d"
+done
+[ ! -e "$dir/sbin/ldconfig.real" ] || mv "$dir/sbin/ldconfig.real" "$dir/sbin/ldconfig" # Ubuntu's ldconfig is a script
