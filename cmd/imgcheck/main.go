@@ -9,6 +9,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"runtime/metrics"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -36,36 +38,50 @@ const (
 )
 
 func main() {
-	collect(25) // what is read lives long, and decompressing takes the time: less memory costs none
+	paced() // what is read lives long, and decompressing takes the time: less memory costs none
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // the second one ends it at once
 	os.Exit(run(ctx, os.Args, os.Stdout, os.Stderr))
 }
 
-// collect sets how many percent the heap grows before what is not used any more
-// is collected, unless GOGC says.
-func collect(percent int) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(percent)
-	}
-}
+// The heap grows by a quarter before what is not used any more is collected, and by
+// room bytes at least: to read, or to judge what was read, which goes through it again
+// and again, while little comes to stay.
+const (
+	roomToRead  = 8 << 20
+	roomToJudge = 48 << 20
+)
 
-// roomToJudge is how many bytes the heap may grow when it is judged what was
-// read: it is gone through again and again, while little of it comes to stay.
-const roomToJudge = 48 << 20
+var room atomic.Int64 // 0 is roomToRead
 
-// judging lets the heap grow by roomToJudge, or by a quarter where that is more.
-// What the layers were read with is not used any more: where it is much, it is the
-// room.
+// judging gives the heap roomToJudge. What the layers were read with is not used any
+// more: where it is much, it is the room.
 func judging() {
-	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}}
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(heap)
 	if heap[0].Value.Uint64() > roomToJudge {
 		runtime.GC()
-		metrics.Read(heap)
 	}
-	collect(int(max(25, min(400, roomToJudge*100/max(1, heap[1].Value.Uint64())))))
+	room.Store(roomToJudge)
+	pace()
+}
+
+// paced keeps the heap's pace, now and after each collection.
+func paced() {
+	pace()
+	runtime.AddCleanup(new([64]byte), func(struct{}) { paced() }, struct{}{})
+}
+
+// pace sets how many percent the heap grows from what was live when it was collected
+// last, unless GOGC says.
+func pace() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	debug.SetGCPercent(int(max(25, min(400, cmp.Or(room.Load(), roomToRead)*100/max(1, int64(live[0].Value.Uint64()))))))
 }
 
 // errFindings ends a command that worked and found something.

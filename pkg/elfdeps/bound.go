@@ -24,8 +24,8 @@ type relocations struct {
 	weight *atomic.Int64
 }
 
-// remembered is the weight of all that objects remember, and maxRemembered bounds
-// it: a large image has 2 MB.
+// remembered is the weight of all that objects remember, which maxRemembered bounds, in
+// bytes.
 var remembered atomic.Int64
 
 const maxRemembered = 16 << 20

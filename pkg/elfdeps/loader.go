@@ -150,6 +150,7 @@ type Loader struct {
 	fs       FS
 	dirs     *dirCache
 	searched *searches
+	fitting  *versionCache
 	file     *File
 	env      Env
 	machine  elf.Machine
@@ -202,7 +203,7 @@ func NewLoader(fsys FS, interp string, env Env) (*Loader, error) {
 	if env.Kernel == [3]uint32{} {
 		env.Kernel = [3]uint32{4, 18, 0}
 	}
-	l := &Loader{Path: interp, fs: fsys, dirs: new(dirCache), searched: new(searches), file: f, env: env, machine: f.Object.Machine, class: f.Object.Class()}
+	l := &Loader{Path: interp, fs: fsys, dirs: new(dirCache), searched: new(searches), fitting: new(versionCache), file: f, env: env, machine: f.Object.Machine, class: f.Object.Class()}
 	if f.Object.Libc != nil {
 		l.Libc = *f.Object.Libc
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -59,6 +61,9 @@ func (p *Process) checkVersions(m *Module, dlopen bool) *Error {
 			// A table that was kept when DT_NEEDED was edited (L48).
 			return p.versionError(p.assertion(need.File, m, "dl-version.c", "_dl_check_map_versions", "needed != NULL"))
 		}
+		if p.log == nil && p.Loader.fits(provider.Object, need.Versions) {
+			continue
+		}
 		for _, v := range need.Versions {
 			err := p.matchVersion(m, provider, v, dlopen)
 			if err == nil {
@@ -92,6 +97,35 @@ func (p *Process) assertion(name string, by *Module, file, function, text string
 		}
 	}
 	return &Error{Name: name, By: by, Kind: InnerError, Message: fmt.Sprintf("Inconsistency detected by ld.so: %s: %d: %s: Assertion `%s' failed!", file, line, function, text)}
+}
+
+// versionCache remembers which objects define the versions that another one asks of
+// them.
+type versionCache struct {
+	m    sync.Map // versionPair → bool
+	held atomic.Int64
+}
+
+type versionPair struct {
+	o     *Object
+	first *Version // of the list that is asked for
+}
+
+// fits reports whether an object defines all versions that are asked of it. Every
+// process asks the same of the same few.
+func (l *Loader) fits(o *Object, list []Version) bool {
+	if len(list) == 0 {
+		return false
+	}
+	key := versionPair{o, &list[0]}
+	if known, ok := l.fitting.m.Load(key); ok {
+		return known.(bool)
+	}
+	fits := !slices.ContainsFunc(list, func(v Version) bool { return !slices.Contains(o.VersionDefs, v.Name) })
+	if l.fitting.held.Add(1) <= 1<<16 {
+		l.fitting.m.Store(key, fits)
+	}
+	return fits
 }
 
 // matchVersion is match_symbol (elf/dl-version.c).

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"gopkg.in/yaml.v3"
@@ -731,7 +732,24 @@ func patterns(what string, list []string) error {
 // match reports whether a name or path (without its leading slash) fits a
 // pattern that was checked.
 func match(pattern, name string) bool {
-	return doublestar.MatchUnvalidated(pattern, strings.TrimPrefix(name, "/"))
+	name = strings.TrimPrefix(name, "/")
+	return mayMatch(pattern, name) && doublestar.MatchUnvalidated(pattern, name)
+}
+
+// mayMatch reports whether a name begins as a pattern does, up to its first special
+// character. Most are told by that.
+func mayMatch(pattern, name string) bool {
+	for i := range len(pattern) {
+		switch c := pattern[i]; {
+		case c == '*' || c == '?' || c == '[' || c == '{' || c == '\\' || c >= utf8.RuneSelf:
+			return true
+		case i == len(name):
+			return c == '/' // DIR/** is DIR, too
+		case c != name[i]:
+			return false
+		}
+	}
+	return len(pattern) == len(name)
 }
 
 func matchAny(patterns []string, name string) bool {

@@ -258,10 +258,7 @@ func (w *world) openLibraries(r *run, optional bool) {
 	for again := true; again; {
 		again = false
 		for _, m := range slices.Clone(r.proc.Objects) {
-			for _, d := range w.packs.Dlopens {
-				if !d.opens(m) {
-					continue
-				}
+			for _, d := range w.opening(m) {
 				for i := range d.Opens {
 					o := &d.Opens[i]
 					if r.done[openKey{m, o}] || o.Optional != optional {
@@ -274,6 +271,21 @@ func (w *world) openLibraries(r *run, optional bool) {
 			}
 		}
 	}
+}
+
+// opening are those of the packs whose opens are a module's.
+func (w *world) opening(m *elfdeps.Module) []*Dlopens {
+	key := [2]string{m.Object.Soname, path.Base(m.Path)}
+	list, ok := w.openers[key]
+	if !ok {
+		for _, d := range w.packs.Dlopens {
+			if d.opens(m) {
+				list = append(list, d)
+			}
+		}
+		w.openers[key] = list
+	}
+	return list
 }
 
 // opens reports whether a module is one of those that open.

@@ -48,6 +48,8 @@ type world struct {
 	hosts map[*elfdeps.Loader]*elfdeps.Loader // with the driver beside the image
 	dists map[string][]dist                   // by directory
 
+	openers map[[2]string][]*Dlopens // by SONAME and file name
+
 	changedFiles map[string]bool // wheels' files of another size than their RECORD says; nil: not looked
 	chosen       []chosen        // what choose has found; nil before
 }
@@ -86,17 +88,18 @@ func newWorld(img *Image, packs *Packs) *world {
 	w := &world{
 		img: img, packs: packs, loaders: map[string]*elfdeps.Loader{}, byPath: map[string]*object{}, named: map[string][]string{}, sonames: map[string][]string{},
 		hosts: map[*elfdeps.Loader]*elfdeps.Loader{}, dists: map[string][]dist{},
+		openers: map[[2]string][]*Dlopens{},
 	}
 	w.machine, w.class = w.architecture()
 	for e := range img.FS.All() {
 		w.files++
-		abs := "/" + e.Path
 		if e.Type == layers.Symlink {
-			w.named[path.Base(abs)] = append(w.named[path.Base(abs)], abs)
+			w.named[path.Base(e.Path)] = append(w.named[path.Base(e.Path)], "/"+e.Path)
 		}
 		if e.Object == nil {
 			continue
 		}
+		abs := "/" + e.Path
 		w.elf++
 		if e.Object.Machine != w.machine || e.Object.Class() != w.class {
 			continue
