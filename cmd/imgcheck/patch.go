@@ -303,7 +303,11 @@ func (p *patching) laid(ctx context.Context, w *work) (*patch.Patched, error) {
 		return nil, nil
 	case p.emit == "dockerfile":
 		p.progress.pause()
-		fmt.Fprint(p.out, w.plan.Dockerfile())
+		text, err := w.plan.Dockerfile()
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprint(p.out, text)
 		return nil, nil
 	}
 	return p.apply(ctx, w)

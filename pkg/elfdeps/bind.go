@@ -98,8 +98,16 @@ func newQuery(from *Module, name string) *query {
 // find searches scopes for a definition (do_lookup_x). It returns nothing when
 // there is none, and an error when the loader gives up.
 func (p *Process) find(q *query, scopes []*scope) (*Module, record, *Error) {
+	p.work().spend(cells(len(q.name)))
 	for _, s := range scopes {
-		for _, m := range s.list {
+		for i, m := range s.list {
+			if i%16 == 0 && !p.work().spend(1) {
+				q.blind = true
+				return nil, record{}, nil
+			}
+			if m.syms == nil {
+				p.work().spend(int(m.Object.Symbols.Weight() >> 6))
+			}
 			if q.kind == refCopy && m.Main {
 				continue
 			}
@@ -272,6 +280,7 @@ func (p *Process) setGroup(m *Module, list []*Module) {
 		return
 	}
 	m.link.group.list = slices.Clone(list)
+	p.work().spend(len(list))
 	for _, o := range list {
 		if o != m && o.link.sorted == nil && o.link.group.list == nil && (len(o.Deps) > 0 || len(o.link.filtees) > 0) {
 			o.link.sorted = append([]*Module{o}, slices.DeleteFunc(slices.Concat(o.Deps, o.link.filtees), func(d *Module) bool { return d == nil })...)
@@ -288,7 +297,7 @@ func (p *Process) setGroup(m *Module, list []*Module) {
 		// (bug 28937, mended in 2.37 and in Debian's 2.36).
 		order = sortDepthFirst(order, p.Loader.release >= 236 && m.Object.Soname != "libc.so.6")
 	} else {
-		sortByMoving(order[1:])
+		sortByMoving(order[1:], p.work())
 	}
 	m.link.sorted = order
 }
@@ -327,7 +336,7 @@ func sortDepthFirst(list []*Module, keepFirst bool) []*Module {
 
 // sortByMoving is _dl_sort_maps_original: an object moves behind the last that
 // depends on it.
-func sortByMoving(maps []*Module) {
+func sortByMoving(maps []*Module, work *Work) {
 	n := len(maps)
 	if n <= 1 {
 		return
@@ -338,7 +347,11 @@ func sortByMoving(maps []*Module) {
 		this := maps[i]
 		k := n - 1
 		for k > i && !slices.Contains(maps[k].link.sorted, this) {
+			work.spend(cells(len(maps[k].link.sorted)))
 			k--
+		}
+		if !work.spend(cells(n)) {
+			return
 		}
 		if k == i {
 			i++
@@ -369,7 +382,7 @@ func (p *Process) relocationOrder(m *Module) []*Module {
 				order = append(order, o)
 			}
 		}
-		sortByMoving(order)
+		sortByMoving(order, p.work())
 		slices.Reverse(order)
 		return order
 	}

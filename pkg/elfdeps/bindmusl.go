@@ -123,6 +123,7 @@ func (p *Process) findMusl(m *Module, q *query, rec record, r ref) (*Module, rec
 // muslScope is the global list and what m was opened with.
 func (p *Process) muslScope(m *Module) []*Module {
 	main := p.Program()
+	p.work().spend(len(p.Objects))
 	list := slices.Clone(main.link.group.list)
 	if list == nil {
 		list = slices.Clone(p.Objects) // tracing
@@ -139,7 +140,11 @@ func (p *Process) muslScope(m *Module) []*Module {
 // (M8).
 func (p *Process) searchMusl(q *query, list []*Module, needDef bool) (*Module, record) {
 	const types = definingTypes &^ (1 << elf.STT_GNU_IFUNC)
-	for _, m := range list {
+	for i, m := range list {
+		if i%16 == 0 && !p.work().spend(1) {
+			q.blind = true
+			return nil, record{}
+		}
 		s := m.symbols()
 		if s == nil {
 			q.blind = true

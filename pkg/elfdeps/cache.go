@@ -116,15 +116,21 @@ func cacheHwcaps(file []byte, at uint32) []string {
 // Lookup is search_cache (elf/dl-cache.c): a binary search for name, then the
 // best of the entries with that name (L26–L30). At most one path comes out.
 func (c *Cache) Lookup(name string, id int32, release int, m elf.Machine, env Env) (string, bool) {
+	s, ok, _ := c.lookup(name, id, release, m, env)
+	return s, ok
+}
+
+// lookup is Lookup, and tells how many entries of the name it has looked at.
+func (c *Cache) lookup(name string, id int32, release int, m elf.Machine, env Env) (s string, ok bool, looked int) {
 	if c == nil {
-		return "", false
+		return "", false, 0
 	}
 	left, right := 0, len(c.entries)-1
 	for left <= right {
 		middle := (left + right) / 2
 		key, bad := c.key(middle)
 		if bad {
-			return "", false
+			return "", false, 0
 		}
 		cmp := compareCacheNames(name, key)
 		if cmp == 0 {
@@ -136,10 +142,10 @@ func (c *Cache) Lookup(name string, id int32, release int, m elf.Machine, env En
 			right = middle - 1
 		}
 	}
-	return "", false
+	return "", false, 0
 }
 
-func (c *Cache) best(name string, found int, id int32, release int, m elf.Machine, env Env) (string, bool) {
+func (c *Cache) best(name string, found int, id int32, release int, m elf.Machine, env Env) (s string, ok bool, looked int) {
 	cpu := env.hwcapLevel()
 	same := func(i int) bool {
 		key, bad := c.key(i)
@@ -150,7 +156,9 @@ func (c *Cache) best(name string, found int, id int32, release int, m elf.Machin
 		first--
 	}
 	best, bestRank := "", 0
+	looked = found - first
 	for i := first; i < len(c.entries) && (i <= found || same(i)); i++ {
+		looked++
 		e := c.entries[i]
 		value, bad := tableString(c.table, e.value)
 		if e.flags != id || bad || release <= 235 && e.osversion > env.osversion() { // L41
@@ -168,9 +176,9 @@ func (c *Cache) best(name string, found int, id int32, release int, m elf.Machin
 		if e.hwcap != 0 && !legacyHwcap(e.hwcap, m, release, env) {
 			continue
 		}
-		return value, true
+		return value, true, looked
 	}
-	return best, best != ""
+	return best, best != "", looked
 }
 
 // osversion is the kernel as caches have it; 0, not known, is as the newest.

@@ -15,7 +15,7 @@ import (
 
 // CodecVersion is the version of the form that [Object.AppendBinary] writes, and
 // of what [ReadSymbols] reads of a file: it is raised whenever either changes.
-const CodecVersion = 4
+const CodecVersion = 5
 
 // maxWeight bounds what the symbols of a stored object come to, in bytes.
 const maxWeight = 256 << 20

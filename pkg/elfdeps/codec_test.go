@@ -77,7 +77,7 @@ func sameAgain(t *testing.T, o *Object) []byte {
 }
 
 // stored is what the objects below are stored as, by CodecVersion.
-const stored = "4 2ea7ee9b02e9ac57"
+const stored = "5 2ea7ee9b02e9ac57"
 
 // What is stored must be read by the version that wrote it, and by no other.
 func TestCodecVersion(t *testing.T) {

@@ -64,7 +64,7 @@ func FuzzLibcFacts(f *testing.F) {
 		if got := glibcRelease(b); got != release {
 			t.Errorf("the release is %q, not %q", got, release)
 		}
-		if got, want := systemDirs(b), systemDirsRE.Find(b); !bytes.Equal(got, want) {
+		if got, want := systemDirs(b), systemDirsRE.Find(b); len(b) < maxSystemText && !bytes.Equal(got, want) {
 			t.Errorf("the directories are %q, not %q", got, want)
 		}
 	})
@@ -98,6 +98,7 @@ func fuzzSymbols(t *testing.T, b []byte, without *Object) {
 	if s == nil {
 		return
 	}
+	bounded(t, o)
 	if s.Len() > maxSymbols || len(s.Names) > maxStrtab || len(s.Refs)+len(s.Calls) > len(b) || len(s.Versions) > 1<<15 {
 		t.Fatalf("%d symbols, %d bytes of names, %d of references", s.Len(), len(s.Names), len(s.Refs)+len(s.Calls))
 	}
@@ -222,6 +223,25 @@ func bounded(t *testing.T, o *Object) {
 	}
 	if text > maxText+maxName || len(o.Needed) > maxRecords || len(o.VersionNeeds) > maxRecords || len(o.VersionDefs) > maxRecords+1 {
 		t.Fatalf("%d bytes of names, %d needed, %d version needs", text, len(o.Needed), len(o.VersionNeeds))
+	}
+	told, notes := map[string]int{}, len(o.Dlopen)
+	for _, u := range o.Unread {
+		if told[u.What]++; told[u.What] > maxTold {
+			t.Fatalf("%d reasons why %s could not be read", told[u.What], u.What)
+		}
+	}
+	for _, d := range o.Dlopen {
+		notes += len(d.Soname)
+	}
+	if notes > maxNotes || o.Libc != nil && len(o.Libc.SystemDirs) > maxSystem {
+		t.Fatalf("%d names of .note.dlopen, libc %+v", notes, o.Libc)
+	}
+	named := 0
+	for i := range o.Symbols.Len() {
+		named += len(o.Symbols.At(i).Name)
+	}
+	if named > maxNamed {
+		t.Fatalf("%d bytes of names of symbols", named)
 	}
 }
 

@@ -38,7 +38,7 @@ func (l *Loader) initGlibc() {
 	l.preloadFile = split(withoutComments(l.read("/etc/ld.so.preload")), ": \t\n", "/etc/ld.so.preload")
 	_, err := l.fs.Find("/etc/ld.so.cache")
 	l.noCache = err != nil
-	if b := l.read("/etc/ld.so.cache"); b != nil {
+	if b := l.read("/etc/ld.so.cache"); b != nil && l.env.Work.spend(8*len(b)) { // each loader holds as much
 		l.cache = ParseCache(b) // an invalid one is as none (L25)
 	}
 }
@@ -154,7 +154,8 @@ func (p *Process) requestGlibc(name string, by *Module, dlopen bool) (*Module, *
 		}
 	}
 	err.By, err.Steps = by, s.steps
-	if s.steps == nil {
+	p.work().spend(missed)
+	if s.steps == nil && p.work().Err() == nil {
 		// Failures are few, searches are many: only a failed one is gone through
 		// again to write down its steps.
 		again := search{p: p, name: name, by: by, record: true}
@@ -279,7 +280,7 @@ func (s *search) run(dlopen bool) (*Module, *Error) {
 		if !s.p.cacheTried { // the errno of opening it stays; it is tried once
 			s.p.cacheTried, s.last = true, syscall.ENOENT
 		}
-	} else if full, ok := l.cache.Lookup(s.name, l.cacheID(), l.release, l.machine, l.env); ok {
+	} else if full, ok, looked := l.cache.lookup(s.name, l.cacheID(), l.release, l.machine, l.env); ok && s.p.work().spend(looked) {
 		if !s.barred(full) {
 			f, v := s.p.verify(full)
 			s.note("ld.so.cache", full, v)
@@ -353,6 +354,9 @@ func (s *search) lists() []dirList {
 func (s *search) walk(list dirList) (string, *File, *Error) {
 	l := s.p.Loader
 	for _, dir := range list.dirs {
+		if !s.p.work().spend(1) {
+			return "", nil, s.p.spent(s.name, s.by)
+		}
 		if !s.p.isDir(dir) {
 			s.note(list.source, dir, verdict{kind: vSkip, errno: syscall.ENOENT, text: "no such directory"})
 			s.missing, s.firm = append(s.missing, dir), false
@@ -415,6 +419,7 @@ func (s *search) note(source, full string, v verdict) {
 	if !s.record {
 		return
 	}
+	s.p.work().spend(written)
 	if n := len(s.steps); n == 0 || s.steps[n-1].Source != source {
 		s.steps = append(s.steps, Step{Source: source})
 	}
@@ -514,6 +519,8 @@ func (p *Process) envDirs() []string {
 // directory seen before left out, one that cannot be expanded dropped.
 func (p *Process) expandDirs(m *Module, elems []string) []string {
 	var dirs []string
+	p.work().spend(len(elems))
+	seen := map[string]bool{}
 	for _, e := range elems {
 		dir := ""
 		if e != "" {
@@ -523,7 +530,8 @@ func (p *Process) expandDirs(m *Module, elems []string) []string {
 			}
 			dir = strings.TrimRight(full, "/") + "/"
 		}
-		if !slices.Contains(dirs, dir) {
+		if !seen[dir] {
+			seen[dir] = true
 			dirs = append(dirs, dir)
 		}
 	}

@@ -31,6 +31,9 @@ type Env struct {
 	// Intel is set for a processor of Intel's: there the loader calls the
 	// platform haswell where it is one (L19).
 	Intel bool
+	// Work is what all processes of an image may cost together; a loader without
+	// one has its own.
+	Work *Work
 }
 
 func (e Env) get(name string) string {
@@ -41,6 +44,18 @@ func (e Env) get(name string) string {
 		}
 	}
 	return value
+}
+
+// own are the variables that a loader reads itself: of a config's there may be
+// any number, and they are asked for again and again.
+func (e Env) own() []string {
+	var vars []string
+	for _, name := range []string{"LD_LIBRARY_PATH", "LD_PRELOAD", "LD_BIND_NOW", "LD_ORIGIN_PATH", "GLIBC_TUNABLES"} {
+		if v := e.get(name); v != "" {
+			vars = append(vars, name+"="+v)
+		}
+	}
+	return vars
 }
 
 // cpuFeatures are the names that GLIBC_TUNABLES has for what a level of the
@@ -181,6 +196,10 @@ func NewLoader(fsys FS, interp string, env Env) (*Loader, error) {
 	if env.CPU == 0 {
 		env.CPU = 3
 	}
+	if env.Work == nil {
+		env.Work = new(Work)
+	}
+	env.Vars = env.own()
 	if env.Kernel == [3]uint32{} {
 		env.Kernel = [3]uint32{4, 18, 0}
 	}

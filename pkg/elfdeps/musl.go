@@ -81,6 +81,9 @@ func (p *Process) requestMusl(name string, by *Module, dlopen bool) (m *Module, 
 	for _, list := range p.muslLists(by) {
 		step := Step{Source: list.source}
 		for _, dir := range list.dirs {
+			if !p.work().spend(written) {
+				return nil, p.spent(name, by)
+			}
 			full := dir + "/" + name
 			f, err := l.find(full)
 			if err == nil {
@@ -95,6 +98,7 @@ func (p *Process) requestMusl(name string, by *Module, dlopen bool) (m *Module, 
 		}
 		steps = append(steps, step)
 	}
+	p.work().spend(missed)
 	// With nowhere to look it is an older errno, or none: "No error
 	// information" (case 306).
 	return nil, muslError(name, by, p.errno, steps)

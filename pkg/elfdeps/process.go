@@ -347,6 +347,7 @@ func errnoText(e syscall.Errno) string {
 
 // add puts m at the end of the load order.
 func (p *Process) add(m *Module) {
+	p.work().spend(added)
 	m.index = len(p.Objects)
 	m.unchecked = true
 	p.Objects = append(p.Objects, m)
@@ -396,6 +397,7 @@ func (p *Process) move(m, mark *Module, after int) {
 	if m == mark {
 		return
 	}
+	p.work().spend(8 * len(p.Objects)) // all names are written anew
 	p.Objects = slices.DeleteFunc(p.Objects, func(o *Module) bool { return o == m })
 	p.Objects = slices.Insert(p.Objects, slices.Index(p.Objects, mark)+after, m)
 	p.listed = slices.DeleteFunc(p.listed, func(e Listed) bool { return e.Module == m })
@@ -406,6 +408,7 @@ func (p *Process) move(m, mark *Module, after int) {
 
 // name records that m was asked for by text.
 func (p *Process) name(m *Module, text string) {
+	p.work().spend(cells(len(m.Names)))
 	if slices.Contains(m.Names, text) {
 		return
 	}
@@ -654,6 +657,9 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 		}
 		m.mapped = true
 		for _, name := range needed {
+			if !p.work().spend(cells(len(queue))) {
+				return p.spent(name, m)
+			}
 			dep, err := p.need(m, name)
 			if err != nil {
 				p.Misses = append(p.Misses, err)
@@ -759,6 +765,9 @@ func (p *Process) filtees(m *Module, earlier []*Module) ([]*Module, *Error) {
 	var before []*Module
 	var fault *Error // of a filter, where tracing goes on: the real one stops
 	for i, name := range slices.Concat(m.Object.Filter, m.Object.Auxiliary) {
+		if p.work().Err() != nil {
+			return before, p.spent(name, m)
+		}
 		lines := len(p.listed)
 		dep, err := p.need(m, name)
 		if err != nil {
@@ -779,6 +788,7 @@ func (p *Process) filtees(m *Module, earlier []*Module) ([]*Module, *Error) {
 			}
 			continue
 		}
+		p.work().spend(cells(len(m.link.filtees) + len(earlier) + len(before)))
 		if dep != nil && !slices.Contains(m.link.filtees, dep) {
 			m.link.filtees = append(m.link.filtees, dep)
 		}
@@ -791,9 +801,14 @@ func (p *Process) filtees(m *Module, earlier []*Module) ([]*Module, *Error) {
 	return before, fault
 }
 
+func (p *Process) work() *Work { return p.Loader.env.Work }
+
 // request gives the object that by gets when it asks for name (L9, then the
 // search of the loader's own kind).
 func (p *Process) request(name string, by *Module, dlopen bool) (*Module, *Error) {
+	if !p.work().spend(1) {
+		return nil, p.spent(name, by)
+	}
 	if p.Loader.Libc.Musl {
 		return p.requestMusl(name, by, dlopen)
 	}

@@ -25,6 +25,12 @@ const (
 	maxRecords = 1 << 16
 	maxText    = 8 << 20 // all strings of one object together
 	maxMusl    = 4 << 20 // no musl is larger
+	maxTold    = 8       // reasons why one part could not be read
+	maxNotes   = 256     // entries of .note.dlopen, and the names in them
+	maxJSON    = 64 << 10
+	maxSystem  = 64 // built-in directories; Debian's glibc has four
+
+	maxSystemText = 64 << 10 // about so many bytes of them are looked at
 )
 
 // ErrNotELF says that a file does not begin with the ELF magic, or ends before
@@ -94,6 +100,7 @@ type reader struct {
 	loads  []segment
 	wishes []wish
 	spare  int // bytes of strings that the object may still hold
+	told   map[string]int
 
 	strtab  []byte
 	dyn     map[elf.DynTag][]uint64
@@ -142,7 +149,15 @@ func (p *reader) refuse(w wish, why error) {
 	}
 }
 
+// unread keeps why a part could not be read; a table can be wrong in thousands of
+// ways, of which the first say enough.
 func (p *reader) unread(what string, why error) {
+	if p.told == nil {
+		p.told = map[string]int{}
+	}
+	if p.told[what]++; p.told[what] > maxTold {
+		return
+	}
 	p.obj.Unread = append(p.obj.Unread, Unread{what, why.Error()})
 }
 
@@ -462,13 +477,14 @@ func (p *reader) name(what string, off uint64, there bool) string {
 		p.unread(what, fmt.Errorf("points to %d in a string table of %d bytes", off, len(p.strtab)))
 		return ""
 	}
-	s := p.strtab[off:]
-	end := bytes.IndexByte(s, 0)
 	limit := maxName
 	if what == elf.DT_RPATH.String() || what == elf.DT_RUNPATH.String() {
 		limit = 1 << 20 // a list of paths; conda and Nix write long ones
 	}
-	if end < 0 || end > limit {
+	s := p.strtab[off:]
+	s = s[:min(len(s), limit+1)] // no further: a table may have no end, and thousands of names
+	end := bytes.IndexByte(s, 0)
+	if end < 0 {
 		p.unread(what, fmt.Errorf("is longer than %d bytes or has no end", limit))
 		return ""
 	}
@@ -607,8 +623,20 @@ func (p *reader) note(owner string, typ uint32, desc []byte) {
 	case owner == "FDO" && typ == noteDlopen:
 		var notes []DlopenNote
 		text := bytes.TrimRight(desc, "\x00")
+		if len(text) > maxJSON {
+			p.unread(".note.dlopen", fmt.Errorf("is %d bytes long, more than the %d that are read", len(text), maxJSON))
+			return
+		}
 		if err := json.Unmarshal(text, &notes); err != nil {
 			p.unread(".note.dlopen", err)
+			return
+		}
+		n := len(p.obj.Dlopen) + len(notes)
+		for _, note := range slices.Concat(p.obj.Dlopen, notes) {
+			n += len(note.Soname)
+		}
+		if n > maxNotes {
+			p.unread(".note.dlopen", fmt.Errorf("has more than the %d entries and names that are read", maxNotes))
 			return
 		}
 		p.obj.Dlopen = append(p.obj.Dlopen, notes...)
@@ -658,6 +686,7 @@ func libcFacts(b []byte) *Libc {
 	c := &Libc{Release: glibcRelease(b)}
 	if m := systemDirs(b); m != nil {
 		c.SystemDirs = strings.Split(strings.TrimSuffix(string(m), "\x00"), "\x00")
+		c.SystemDirs = slices.Clone(c.SystemDirs[:min(len(c.SystemDirs), maxSystem)])
 	}
 	if c.Release == "" && c.SystemDirs == nil {
 		return nil
@@ -696,7 +725,7 @@ func systemDirs(b []byte) []byte {
 		}
 		begin := bytes.LastIndexByte(b[:at+i], 0) + 1
 		end := at + i + 2
-		for {
+		for end-begin < maxSystemText {
 			n := bytes.IndexByte(b[end:], 0)
 			if n < 1 || b[end+n-1] != '/' {
 				break

@@ -18,6 +18,7 @@ const (
 	maxRelocs     = 512 << 20 // bytes of one table
 	relocStep     = 1 << 20   // about so many bytes are looked at together
 	maxHashedTail = 64 << 10  // bytes in which the last chain of DT_GNU_HASH ends
+	maxNamed      = 256 << 20 // bytes of the names of all symbols, which may share them
 )
 
 // Symbols is what the binding of symbols depends on in one object: its dynamic
@@ -616,12 +617,24 @@ func (p *reader) symbols() {
 	n := max(0, min(s.count, len(s.syms)/entry)-1)
 	out.First = min(out.First, n+1)
 	out.Table = make([]byte, 0, n*symbolSize)
+	named := 0
 	for i := 1; i <= n; i++ {
 		r := p.record(s.syms[i*entry:])
 		if 2*i+2 <= len(s.versym) {
 			r.version = p.order.Uint16(s.versym[2*i:])
 		}
 		out.Table = r.append(out.Table)
+		if at := uint64(r.name); at < uint64(len(p.strtab)) {
+			end := bytes.IndexByte(p.strtab[at:], 0)
+			if end < 0 {
+				end = len(p.strtab) - int(at)
+			}
+			named += end
+		}
+		if named > maxNamed {
+			p.unread("symbol table", fmt.Errorf("has more than %d MiB of names", maxNamed>>20))
+			return
+		}
 	}
 	if n > 0 {
 		out.Names = p.strtab

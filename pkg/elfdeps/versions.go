@@ -50,6 +50,9 @@ func (p *Process) checkVersions(m *Module, dlopen bool) *Error {
 	}
 	var first *Error
 	for _, need := range m.Object.VersionNeeds {
+		if p.work().Err() != nil {
+			return first
+		}
 		provider, missed := p.named(need.File)
 		if missed || provider == nil && m.unreadTables() {
 			continue
@@ -128,6 +131,7 @@ func (l *Loader) fits(o *Object, list []Version) bool {
 // matchVersion is match_symbol (elf/dl-version.c).
 func (p *Process) matchVersion(m, provider *Module, v Version, dlopen bool) *Error {
 	o := provider.Object
+	p.work().spend(cells(len(o.VersionDefs)))
 	if p.log != nil {
 		p.log.versions = append(p.log.versions, fmt.Sprintf("checking for version `%s' in file %s [0] required by file %s [0]", v.Name, p.file(provider), p.file(m)))
 	}
@@ -159,6 +163,7 @@ func (p *Process) matchVersion(m, provider *Module, v Version, dlopen bool) *Err
 }
 
 func (p *Process) versionError(e *Error) *Error {
+	p.work().spend(missed)
 	p.Versions = append(p.Versions, e)
 	return e
 }
@@ -175,6 +180,7 @@ func (p *Process) file(m *Module) string {
 // which a SONAME that nothing asked for yet is none. In a tracing process what
 // was missed has a place in the list too.
 func (p *Process) named(name string) (m *Module, missed bool) {
+	p.work().spend(len(p.listed))
 	for _, e := range p.listed {
 		switch m := e.Module; {
 		case m == nil && e.Name == name:

@@ -1,16 +1,20 @@
 package fix
 
 import (
+	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Dockerfile are the lines that do the same in a Dockerfile, at the end of the
 // stage that makes the image. Files that are added have to lie beside it, in a
-// directory of the name that the COPY says.
-func (p *Plan) Dockerfile() string {
+// directory of the name that the COPY says. The error is about a name or a value of
+// the image that a Dockerfile has no way to write: its lines would be instructions.
+func (p *Plan) Dockerfile() (string, error) {
 	var run, copies, notes []string
 	for _, s := range p.Steps {
 		switch {
@@ -18,10 +22,19 @@ func (p *Plan) Dockerfile() string {
 			name, _, _ := strings.Cut(strings.TrimPrefix(s.Library, "lib"), ".so")
 			from := "imgcheck/" + name
 			notes = append(notes, fmt.Sprintf("# %s: put %s there, from %s", from, strings.Join(s.Files, ", "), s.Source))
-			copies = append(copies, fmt.Sprintf("COPY --link %s/ %s/", from, s.Path))
+			copies = append(copies, copyLine(from+"/", s.Path+"/"))
 			run = append(run, linkCommands(s)...)
 		default:
 			run = append(run, commands(s)...)
+		}
+	}
+	var env []string
+	for _, e := range p.draft.env {
+		env = append(env, fmt.Sprintf("ENV %s=%s", e.Name, quoted(e.Value)))
+	}
+	for _, line := range slices.Concat(notes, copies, run, env) {
+		if strings.ContainsFunc(line, unicode.IsControl) || !utf8.ValidString(line) {
+			return "", fmt.Errorf("a Dockerfile cannot say %q: it has a line break, or what is no text; publish the image with -t instead", line)
 		}
 	}
 	var b strings.Builder
@@ -31,10 +44,27 @@ func (p *Plan) Dockerfile() string {
 	if len(run) > 0 {
 		b.WriteString("RUN " + strings.Join(run, " \\\n && ") + "\n")
 	}
-	for _, e := range p.draft.env {
-		fmt.Fprintf(&b, "ENV %s=%s\n", e.Name, quoted(e.Value))
+	for _, line := range env {
+		b.WriteString(line + "\n")
 	}
-	return b.String()
+	return b.String(), nil
+}
+
+// copyLine is a COPY instruction, in JSON where blanks would take a path apart.
+func copyLine(from, to string) string {
+	if Shell(from) == from && Shell(to) == to {
+		return fmt.Sprintf("COPY --link %s %s", from, to)
+	}
+	return fmt.Sprintf("COPY --link [%s, %s]", jsonWord(from), jsonWord(to))
+}
+
+// jsonWord is a string of JSON in which an instruction finds no variable.
+func jsonWord(s string) string {
+	b, err := json.Marshal(strings.ReplaceAll(s, "$", `\$`))
+	if err != nil {
+		panic(err) // of a string
+	}
+	return string(b)
 }
 
 // linkCommands make the links among the files of a step.

@@ -23,6 +23,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
+// maxArchiveNames bounds the names of an archive that is read as a stream, in bytes:
+// each entry counts. A variable, so that tests can reach it.
+var maxArchiveNames = int64(64 << 20)
+
 // maxJSON bounds manifests and configs, in bytes; registries take 4 MiB.
 const maxJSON = 32 << 20
 
@@ -607,6 +611,8 @@ type streamed struct {
 	docs   map[string][]byte
 	links  map[string]string
 	size   int64 // of docs
+	names  int64 // bytes of the names of all entries
+	held   ledger
 	tools  tools
 }
 
@@ -619,6 +625,9 @@ type streamedLayer struct {
 
 func (a *streamed) take(ctx context.Context, h *tar.Header, r io.Reader, o *Options) error {
 	name := clean(h.Name)
+	if a.names += int64(64 + len(name) + len(h.Linkname)); a.names > maxArchiveNames {
+		return fmt.Errorf("the archive has more than %d MiB of names: it is none of an image", maxArchiveNames>>20)
+	}
 	switch h.Typeflag {
 	case tar.TypeSymlink:
 		a.links[name] = clean(path.Join(path.Dir(name), h.Linkname))
@@ -640,6 +649,11 @@ func (a *streamed) take(ctx context.Context, h *tar.Header, r io.Reader, o *Opti
 		var broken sourceError
 		if errors.As(err, &broken) {
 			return broken.error
+		}
+		if l != nil {
+			if err := a.held.add(l); err != nil {
+				return err
+			}
 		}
 		digest := "sha256:" + hex.EncodeToString(sum.Sum(nil))
 		a.layers[name] = streamedLayer{l, err, head, digest}

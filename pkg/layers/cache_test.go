@@ -94,7 +94,7 @@ func TestStoredLayerIsTheSame(t *testing.T) {
 
 // stored is what libImage's layers are stored as, by the versions that go into
 // their names.
-const stored = "layer 2.4 of x, kept y bfb922ad6c9f1312"
+const stored = "layer 2.5 of x, kept y bfb922ad6c9f1312"
 
 func TestIndexVersion(t *testing.T) {
 	sum := sha256.New()

@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -29,6 +30,7 @@ type FS struct {
 	over    table  // of those that were laid over them since
 	removed map[string]Removal
 	root    view // as root sees it
+	steps   atomic.Int64
 }
 
 func newFS(below *table) *FS {

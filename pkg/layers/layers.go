@@ -26,6 +26,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -170,11 +171,15 @@ func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 		free <- new(tools)
 	}
 	g.SetLimit(cap(free))
+	var all ledger
 	for _, i := range order {
 		g.Go(func() error {
 			t := <-free
 			defer func() { free <- t }()
 			l, err := img.indexBlob(ctx, i, t)
+			if err == nil {
+				err = all.add(l)
+			}
 			if err != nil {
 				return fmt.Errorf("layer %d%s: %w", i+1, instruction(img.Layers[i].CreatedBy), err)
 			}
@@ -191,6 +196,32 @@ func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 		}
 	}
 	return out, nil
+}
+
+// maxImage bounds what the layers of an image hold together, in bytes: each is
+// bounded alone, and there may be thousands. A CUDA 13 machine holds 0.2 GB. A
+// variable, so that tests can reach it.
+var maxImage = int64(1 << 30)
+
+// ledger counts what the layers of an image hold together.
+type ledger struct{ n atomic.Int64 }
+
+// add counts a layer. Its error is one of the image.
+func (h *ledger) add(l *Layer) error {
+	n := int64(0)
+	for _, e := range l.Entries {
+		n += 256 + int64(len(e.Path)+len(e.Link)+len(e.Content)+len(e.Shebang))
+		if e.Object != nil {
+			n += weight(e.Object) + e.Object.Symbols.Weight()
+		}
+	}
+	for _, p := range l.Whiteouts {
+		n += 64 + int64(len(p))
+	}
+	if h.n.Add(n) > maxImage {
+		return fmt.Errorf("the image's layers hold more than the %d MiB of names, tables and small files that are kept of an image: it has too many files to be looked at", maxImage>>20)
+	}
+	return nil
 }
 
 // workers is how many layers are read at a time. Each has a decompressor's window

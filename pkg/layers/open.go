@@ -288,6 +288,17 @@ func (e oneLine) Unwrap() error { return e.error }
 
 // choose picks the image of an index that fits the platform that was asked for.
 func (img *Image) choose(index v1.ImageIndex) (v1.Image, error) {
+	return img.chooseIn(index, maxNested)
+}
+
+// maxNested bounds how deep indexes lie in indexes; no tool makes more than one in
+// another.
+const maxNested = 4
+
+func (img *Image) chooseIn(index v1.ImageIndex, depth int) (v1.Image, error) {
+	if depth == 0 {
+		return nil, fmt.Errorf("its indexes lie more than %d deep in one another: name the image by its digest", maxNested)
+	}
 	m, err := index.IndexManifest()
 	if err != nil {
 		return nil, err
@@ -299,22 +310,22 @@ func (img *Image) choose(index v1.ImageIndex) (v1.Image, error) {
 	}
 	for _, d := range candidates {
 		if d.Platform == nil || d.Platform.Satisfies(*want) {
-			return img.chosen(index, d)
+			return img.chosen(index, d, depth)
 		}
 	}
 	if len(candidates) == 1 && img.opts.Platform == nil {
-		return img.chosen(index, candidates[0])
+		return img.chosen(index, candidates[0], depth)
 	}
 	return nil, &platformError{want.String(), names(candidates)}
 }
 
-func (img *Image) chosen(index v1.ImageIndex, d v1.Descriptor) (v1.Image, error) {
+func (img *Image) chosen(index v1.ImageIndex, d v1.Descriptor, depth int) (v1.Image, error) {
 	if d.MediaType.IsIndex() {
 		inner, err := index.ImageIndex(d.Digest)
 		if err != nil {
 			return nil, err
 		}
-		return img.choose(inner)
+		return img.chooseIn(inner, depth-1)
 	}
 	return index.Image(d.Digest)
 }

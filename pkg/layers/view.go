@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"errors"
 	"io/fs"
 	"path"
 	"strings"
@@ -87,6 +88,19 @@ const (
 	maxDirText  = 512
 )
 
+// maxWalked bounds the steps along all paths that are asked for: forty links of two
+// thousand parts each are legal, and so are thousands of paths through them. A
+// variable, so that tests can reach it.
+var maxWalked = int64(1 << 28)
+
+// Err is why what the file system says is worth nothing: too much was asked of it.
+func (f *FS) Err() error {
+	if f.steps.Load() > maxWalked {
+		return errors.New("its symbolic links lead through one another without end: it is no image to start")
+	}
+	return nil
+}
+
 // lookup resolves an absolute or relative path from the root, following links,
 // the last one too when follow is set.
 func (v *view) lookup(p string, follow bool) (string, node, syscall.Errno) {
@@ -139,6 +153,9 @@ func (v *view) dir(text string) dirResult {
 func (v *view) walk(p string, follow bool) (string, node, syscall.Errno) {
 	cur, rest := "", strings.Split(p, "/")
 	n, _ := v.fs.get("")
+	if v.fs.steps.Add(int64(len(rest))) > maxWalked {
+		return cur, n, syscall.EIO
+	}
 	for links := 0; len(rest) > 0; {
 		part := rest[0]
 		rest = rest[1:]
@@ -175,6 +192,9 @@ func (v *view) walk(p string, follow bool) (string, node, syscall.Errno) {
 				n, _ = v.fs.get("")
 			}
 			rest = append(strings.Split(child.Link, "/"), rest...)
+			if v.fs.steps.Add(int64(len(rest))) > maxWalked {
+				return next, child, syscall.EIO
+			}
 			continue
 		}
 		cur, n = next, child

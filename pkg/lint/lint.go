@@ -178,7 +178,13 @@ func (r *Result) Worst() Severity {
 // Run applies the packs' rules to an image.
 func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	w := newWorld(img, packs)
+	if n := len(w.installs); n > maxInstalls {
+		return nil, fmt.Errorf("it has %d installations of frameworks, more than the %d that are replayed: scan an image with fewer environments", n, maxInstalls)
+	}
 	if err := w.replay(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.spent(); err != nil {
 		return nil, err
 	}
 	if err := w.takeStock(); err != nil {
@@ -196,6 +202,9 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	res.Findings = append(res.Findings, w.drivers()...)
 	res.Copies, res.Processes = w.copies(), w.processes()
 	res.Findings = append(res.Findings, w.unexamined()...)
+	if err := w.spent(); err != nil {
+		return nil, err
+	}
 	for i, f := range res.Findings {
 		if packs.Rule(f.Rule) == nil {
 			return nil, fmt.Errorf("no pack has the rule %q", f.Rule)
@@ -205,6 +214,14 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	slices.SortStableFunc(res.Findings, compareFindings)
 	return res, nil
 }
+
+// maxInstalls bounds the frameworks, of which each is asked for each file whether it
+// loads it; an image with a dozen environments has fifty. A variable, so that tests
+// can reach it.
+var maxInstalls = 512
+
+// spent is why the image cannot be judged: it asks for more than is done.
+func (w *world) spent() error { return cmp.Or(w.work.Err(), w.img.FS.Err()) }
 
 // compareFindings puts the heaviest first, then what affects most.
 func compareFindings(a, b Finding) int {
@@ -238,7 +255,7 @@ func (w *world) file(path string) File {
 // env is the environment of the image's processes.
 func (w *world) env() elfdeps.Env {
 	if w.img.Config == nil {
-		return elfdeps.Env{}
+		return elfdeps.Env{Work: &w.work}
 	}
-	return elfdeps.Env{Vars: w.img.Config.Config.Env, Cwd: w.img.Config.Config.WorkingDir}
+	return elfdeps.Env{Vars: w.img.Config.Config.Env, Cwd: w.img.Config.Config.WorkingDir, Work: &w.work}
 }

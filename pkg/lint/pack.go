@@ -19,6 +19,8 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 	"gopkg.in/yaml.v3"
+
+	"github.com/imgcheck/imgcheck/internal/glob"
 )
 
 // Packs is all that the packs say, checked.
@@ -718,8 +720,8 @@ func (p *pack) validate() error {
 
 func patterns(what string, list []string) error {
 	for _, m := range list {
-		if !doublestar.ValidatePattern(m) {
-			return fmt.Errorf("%s: %q is not a pattern", what, m)
+		if err := glob.Check(m); err != nil {
+			return fmt.Errorf("%s: %q %w", what, m, err)
 		}
 	}
 	return nil

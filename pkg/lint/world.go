@@ -29,6 +29,7 @@ type world struct {
 	machine elf.Machine
 	class   elf.Class
 	loaders map[string]*elfdeps.Loader // by path of the interpreter
+	work    elfdeps.Work               // of all their processes
 	primary *elfdeps.Loader            // of the image's programs; nil when there is none
 
 	objects    []*object           // ELF files of the image's machine, by path

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bmatcuk/doublestar/v4"
 	"gopkg.in/yaml.v3"
 
+	"github.com/imgcheck/imgcheck/internal/glob"
 	"github.com/imgcheck/imgcheck/internal/nearest"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/report"
@@ -247,8 +247,8 @@ func pattern(n *yaml.Node, to *string) error {
 	if err := text(n, to); err != nil {
 		return err
 	}
-	if !doublestar.ValidatePattern(*to) {
-		return bad(n, "%q is not a pattern", *to)
+	if err := glob.Check(*to); err != nil {
+		return bad(n, "%q %v", *to, err)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"gopkg.in/yaml.v3"
 
+	"github.com/imgcheck/imgcheck/internal/glob"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
@@ -122,8 +123,8 @@ func (f *facts) validate() error {
 		}
 		seen[l.ID] = true
 		for _, m := range l.Match {
-			if !doublestar.ValidatePattern(m) {
-				return fmt.Errorf("library %s: %q is not a pattern", l.ID, m)
+			if err := glob.Check(m); err != nil {
+				return fmt.Errorf("library %s: %q %w", l.ID, m, err)
 			}
 		}
 		for _, d := range l.Dirs {

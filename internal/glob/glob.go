@@ -1,0 +1,62 @@
+// Package glob says which patterns for names and paths are taken from files that
+// others have written.
+package glob
+
+import (
+	"errors"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+const (
+	maxPattern = 1024 // bytes
+	maxWays    = 256  // to choose one of the alternatives of each group
+)
+
+var (
+	errPattern = errors.New("is not a pattern")
+	errWays    = errors.New("has too many {alternatives,}: split it into several patterns")
+)
+
+// Check says what is wrong with a pattern of doublestar's, or is nil. The matcher
+// goes through all ways to choose among alternatives: thirty times `{a,a}` would
+// take it an hour for one name.
+func Check(pattern string) error {
+	if len(pattern) > maxPattern || !doublestar.ValidatePattern(pattern) {
+		return errPattern
+	}
+	if ways(pattern) > maxWays {
+		return errWays
+	}
+	return nil
+}
+
+// ways is how many ways there are to choose among the alternatives of a valid
+// pattern; a comma in brackets counts as another. Large numbers are cut.
+func ways(pattern string) int {
+	const most = 1 << 20
+	type group struct{ sum, outside int }
+	var open []group
+	n := 1
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '\\':
+			i++
+		case '{':
+			open = append(open, group{0, n})
+			n = 1
+		case ',':
+			if len(open) > 0 {
+				open[len(open)-1].sum += n
+				n = 1
+			}
+		case '}':
+			if len(open) > 0 {
+				last := open[len(open)-1]
+				open = open[:len(open)-1]
+				n = min(most, last.outside*min(most, last.sum+n))
+			}
+		}
+	}
+	return n
+}

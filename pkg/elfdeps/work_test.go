@@ -1,0 +1,124 @@
+package elfdeps
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// countingFS counts the files that are asked for.
+type countingFS struct {
+	FS
+	asked atomic.Int64
+}
+
+func (c *countingFS) Find(p string) (*File, error) {
+	c.asked.Add(1)
+	return c.FS.Find(p)
+}
+
+// hostileTree is a root with a loader, a program, and libraries.
+func hostileTree(t *testing.T, files map[string]string) *countingFS {
+	t.Helper()
+	tr := &tree{root: dirNode(0o755)}
+	files["/lib64/ld-linux-x86-64.so.2"] = "elf x86_64 soname=ld-linux-x86-64.so.2\nrodata \"ld.so (GNU libc) stable release version 2.31.\\x00\""
+	id := uint64(0)
+	for name, text := range files {
+		id++
+		tr.put(name, file(t, parseELF(t, text).Bytes(), 0o755, id))
+	}
+	return &countingFS{FS: tr}
+}
+
+// What a few kilobytes ask for without end comes to an end, after work that is
+// counted, and is an error that says so: never a library that is not there.
+func TestWorkIsBounded(t *testing.T) {
+	defer func(was int64) { maxWork = was }(maxWork)
+	maxWork = 20_000
+	const prog = "elf x86_64 interp=/lib64/ld-linux-x86-64.so.2\nflags1 pie\n"
+	mutual, many, filters := map[string]string{}, map[string]string{}, map[string]string{}
+	needs, filtees := "", ""
+	for i := range 60 {
+		needs += fmt.Sprintf("needed libn%d.so\n", i)
+		filtees += fmt.Sprintf("filter libn%d.so\nauxiliary libn%d.so\n", i, 60-i)
+	}
+	for i := range 60 {
+		mutual[fmt.Sprintf("/lib64/libn%d.so", i)] = "elf x86_64\n" + needs
+		filters[fmt.Sprintf("/lib64/libn%d.so", i)] = "elf x86_64\n" + filtees
+	}
+	mutual["/prog"], filters["/prog"] = prog+needs, prog+needs
+	dirs, absent := "", ""
+	for i := range 300 {
+		dirs += fmt.Sprintf("/d%d:", i)
+		absent += fmt.Sprintf("needed libx%d.so\n", i)
+	}
+	many["/prog"] = prog + "runpath " + dirs + "\n" + absent
+	for name, files := range map[string]map[string]string{"libraries that need each other": mutual, "many directories": many, "filters": filters} {
+		t.Run(name, func(t *testing.T) {
+			fsys, work := hostileTree(t, files), new(Work)
+			l, err := NewLoader(fsys, "/lib64/ld-linux-x86-64.so.2", Env{Work: work})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 50 {
+				l.Trace("/prog")
+			}
+			if err := work.Err(); !errors.Is(err, ErrWork) {
+				t.Fatalf("the work is not spent: %d units, %v", work.done.Load(), err)
+			}
+			if n := fsys.asked.Load(); n > maxWork {
+				t.Errorf("%d files were asked for", n)
+			}
+			before := fsys.asked.Load()
+			p, _ := l.Trace("/prog")
+			if n := fsys.asked.Load() - before; n > 2 || len(p.Misses) > 0 {
+				t.Errorf("once it is spent, a start asks for %d files and misses %d", n, len(p.Misses))
+			}
+			_, err = l.Bare().Dlopen(nil, "libx0.so")
+			var e *Error
+			if !errors.As(err, &e) || !e.Unknown || e.Missing() {
+				t.Errorf("once it is spent, a library is told of as %+v", err)
+			}
+		})
+	}
+}
+
+// A table of strings without an end is gone through for each name, but not to its
+// end: 65,536 names in 64 MiB would be 4 TiB to look at.
+func TestNamesWithoutEnd(t *testing.T) {
+	b := parseELF(t, "elf x86_64 soname=liba.so\n"+strings.Repeat("needed "+strings.Repeat("A", 5000)+"\n", 3)).Bytes()
+	o, err := Read(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(o.Needed) != 3 || o.Needed[0] != "" || o.Soname != "liba.so" || len(o.Unread) != 1 {
+		t.Errorf("needed %q, soname %q, unread %v", o.Needed, o.Soname, o.Unread)
+	}
+	p := &reader{obj: new(Object), strtab: bytes.Repeat([]byte{'A'}, 32<<20), dyn: nil}
+	for range 65_536 {
+		p.name("DT_NEEDED", 0, true)
+	}
+	if len(p.obj.Unread) != maxTold {
+		t.Errorf("%d reasons are kept, not %d", len(p.obj.Unread), maxTold)
+	}
+}
+
+func TestNotesAreBounded(t *testing.T) {
+	for name, json := range map[string]string{
+		"entries": "[" + strings.Repeat("{},", maxNotes) + "{}]",
+		"names":   `[{"soname":[` + strings.Repeat(`"",`, maxNotes) + `""]}]`,
+		"bytes":   `[{"soname":["` + strings.Repeat("a", maxJSON) + `"]}]`,
+	} {
+		o := readText(t, "elf x86_64\nneeded libc.so.6\ndlopen "+json)
+		if len(o.Dlopen) != 0 || len(o.Unread) != 1 || o.Unread[0].What != ".note.dlopen" {
+			t.Errorf("%s: %d notes, unread %v", name, len(o.Dlopen), o.Unread)
+		}
+	}
+	o := readText(t, "elf x86_64 soname=ld-linux-x86-64.so.2\nrodata \""+strings.Repeat(`/lib/\x00`, 5000)+"\"")
+	if o.Libc == nil || len(o.Libc.SystemDirs) != maxSystem {
+		t.Errorf("libc %+v", o.Libc)
+	}
+}
