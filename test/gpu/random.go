@@ -15,9 +15,8 @@ import (
 // same files and seed give the same faults.
 func Random(root string, mapped []string, seed uint64, n int) []*Fault {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), root: root}
-	slices.Sort(mapped)
 	kinds := map[string][]string{}
-	for _, file := range slices.Compact(mapped) {
+	for _, file := range slices.Compact(slices.Sorted(slices.Values(mapped))) {
 		kind := ""
 		switch dir := path.Dir(file); {
 		case strings.HasPrefix(file, "/usr/local/nvidia/") || strings.HasPrefix(file, "/root/"):
@@ -48,9 +47,10 @@ func Random(root string, mapped []string, seed uint64, n int) []*Fault {
 		if g.IntN(5) == 0 {
 			g.variables(f)
 		} else {
-			g.file(f, g.one(kinds[g.one(order)]))
-			if g.IntN(6) == 0 {
-				g.file(f, g.one(kinds[g.one(order)]))
+			first := g.one(kinds[g.one(order)])
+			g.file(f, first)
+			if second := g.one(kinds[g.one(order)]); g.IntN(6) == 0 && second != first {
+				g.file(f, second)
 			}
 			if g.IntN(8) == 0 {
 				g.variables(f)
@@ -147,7 +147,9 @@ func (g *generator) variables(f *Fault) {
 		if g.IntN(2) == 0 {
 			system, _ := filepath.Glob(g.root + "/usr/local/cuda-13.0/targets/x86_64-linux/lib/lib*.so.*")
 			system = slices.DeleteFunc(system, func(s string) bool { st, err := os.Stat(s); return err != nil || st.IsDir() })
-			file = strings.TrimPrefix(g.one(system), g.root)
+			if len(system) > 0 {
+				file = strings.TrimPrefix(g.one(system), g.root)
+			}
 		}
 		f.Env["LD_PRELOAD"] = file
 		f.Name += ", LD_PRELOAD=" + file
