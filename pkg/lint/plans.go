@@ -357,6 +357,12 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 		}
 		return
 	}
+	if failed.Kind == elfdeps.CutError { // it is opened all the same, and nobody goes on
+		if optional || severity == Note {
+			optional, severity = false, Warning
+		}
+		effect = cmp.Or(effect, "the process is killed when "+path.Base(failed.Subject)+" is opened")
+	}
 	if optional || failed.Unknown || w.packs.fromDriver(failed.Name) {
 		return
 	}
