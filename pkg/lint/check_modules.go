@@ -63,7 +63,7 @@ func (w *world) lost(site, file string, listed inventory.Listed) (m lostModule, 
 		return m, false
 	}
 	e, _, ok := w.img.FS.Lookup(file)
-	if ok && (e.Object != nil || listed.Size == 0) {
+	if ok && (e.Object != nil || e.Fault != "" || listed.Size == 0) || !ok && w.mayBeSkipped(file) {
 		return m, false
 	}
 	rel := strings.TrimPrefix(file, site+"/")
@@ -87,6 +87,14 @@ func (w *world) lost(site, file string, listed inventory.Listed) (m lostModule, 
 	}
 	m.reads = "ImportError: " + misses[0].Error()
 	return m, true
+}
+
+// mayBeSkipped reports whether the image may have a file that was not looked at: one
+// of those that were passed over, or below one, or one of more than are listed.
+func (w *world) mayBeSkipped(file string) bool {
+	return slices.ContainsFunc(w.img.FS.Skipped, func(s layers.LayerSkip) bool {
+		return s.Path == "" || isIn(file, path.Join("/", s.Path))
+	})
 }
 
 // stepsOf are the frameworks' steps that open a file of a directory of packages.
@@ -207,7 +215,8 @@ func (w *world) stdlibModules() []Finding {
 func (w *world) stdlibModule(m *StdlibModule, dir string, program *layers.Entry) (Finding, bool) {
 	files := w.glob(dir, m.Module+".*so")
 	if len(files) == 0 {
-		if w.builtin(program, m.Module) || len(w.glob(dir, "*.so")) < minDynload {
+		below := slices.ContainsFunc(w.img.FS.Skipped, func(s layers.LayerSkip) bool { return isIn(path.Join("/", s.Path), dir) })
+		if below || w.mayBeSkipped(dir) || w.builtin(program, m.Module) || len(w.glob(dir, "*.so")) < minDynload {
 			return Finding{}, false
 		}
 		f := Finding{Message: fmt.Sprintf("ModuleNotFoundError: No module named '%s'", m.Module), Affected: []string{dir}}
