@@ -5,7 +5,7 @@
 #   test/loaders.sh SUITE ARCH DIR       SUITE bullseye, jammy, ...; ARCH amd64 or arm64
 #
 # Nothing is installed. Needs Debian or Ubuntu, and for the other's suites its
-# archive's keyring, in its usual place or at $KEYRING. Loaders of arm64 are
+# archive at $MIRROR and that one's keyring, in its usual place or at $KEYRING. Loaders of arm64 are
 # run with qemu-aarch64-static (qemu-user-static), programs for them are made with
 # gcc-aarch64-linux-gnu. A release costs 3 MB and its lists, which are some 10 MB.
 set -euo pipefail
@@ -21,17 +21,18 @@ mkdir -p "$work"/{lists/partial,cache/archives/partial}
 packages=(libc6 libc-bin)
 case $suite in
   jessie | stretch | buster | bullseye | bookworm | trixie | forky | sid)
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -m1 '/debian/*$' || echo http://deb.debian.org/debian)
+    mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' | grep -m1 '/debian/*$' || true)}
     key=${KEYRING:-/usr/share/keyrings/debian-archive-keyring.gpg}
     suites=$suite
     packages+=(musl)
     ;;
   *)
-    mirror=${UBUNTU:-http://archive.ubuntu.com/ubuntu}
+    mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' | grep -m1 '/ubuntu/*$' || true)}
     key=${KEYRING:-/usr/share/keyrings/ubuntu-archive-keyring.gpg}
     suites="$suite $suite-updates"
     ;;
 esac
+[ -n "$mirror" ] || { echo "apt knows no archive that has $suite: name it in MIRROR" >&2; exit 1; }
 [ -e "$key" ] || { echo "$key is missing: name the keyring of that archive in KEYRING" >&2; exit 1; }
 for s in $suites; do
   echo "deb [signed-by=$key arch=$arch] ${mirror%/} $s main"

@@ -22,6 +22,10 @@ import (
 // have none either: they are known by the frameworks' steps.
 var moduleName = regexp.MustCompile(`^(\w+)\.(?:cpython-3\d+\w*-[\w-]+|abi3)\.so$`)
 
+// forTests is the path of a module that only tests import: numpy/_core/_umath_tests,
+// scipy/special/tests/x.
+var forTests = regexp.MustCompile(`(?:^|[/_.])tests?(?:[/_.]|$)`)
+
 // lostModule is an extension module that cannot be imported.
 type lostModule struct {
 	file   string
@@ -71,7 +75,7 @@ func (w *world) lost(site, file string, listed inventory.Listed) (m lostModule, 
 	base, _, _ := strings.Cut(path.Base(rel), ".")
 	m.module = strings.ReplaceAll(path.Join(path.Dir(rel), base), "/", ".")
 	switch {
-	case exception(w.packs.Optional, file) != nil, strings.Contains(rel, "test"):
+	case exception(w.packs.Optional, file) != nil, forTests.MatchString(rel):
 		return m, false // a framework does without; tests are left out to save space
 	case len(m.steps) == 0 && !moduleName.MatchString(path.Base(rel)), strings.HasPrefix(base, "lib"):
 		return m, false
@@ -185,7 +189,7 @@ const minDynload = 20
 // import, and that its Python does not have, or cannot load.
 func (w *world) stdlibModules() []Finding {
 	var list []Finding
-	told := map[string]bool{}
+	told := map[string]int{} // module of a directory → its finding
 	for _, p := range w.inv.Pythons {
 		dir, program := w.dynload(p)
 		if dir == "" {
@@ -196,16 +200,19 @@ func (w *world) stdlibModules() []Finding {
 			if fits, known := parseRelease(p.Version).within(m.Python); !fits || !known || len(users) == 0 {
 				continue
 			}
-			f, ok := w.stdlibModule(m, dir, program)
-			if !ok || told[dir+m.Module] {
-				continue
+			i, ok := told[dir+"/"+m.Module]
+			if !ok {
+				f, wrong := w.stdlibModule(m, dir, program)
+				if !wrong {
+					continue
+				}
+				i, list = len(list), append(list, f)
+				told[dir+"/"+m.Module] = i
 			}
-			told[dir+m.Module] = true
 			for _, pkg := range users {
-				f.Effects = append(f.Effects, Effect{fmt.Sprintf("`import %s` fails", path.Base(pkg)), f.Message})
-				f.NeededBy = append(f.NeededBy, w.file(pkg+"/__init__.py"))
+				list[i].effect(Effect{fmt.Sprintf("`import %s` fails", path.Base(pkg)), list[i].Message})
+				list[i].NeededBy = append(list[i].NeededBy, w.file(pkg+"/__init__.py"))
 			}
-			list = append(list, f)
 		}
 	}
 	return list
@@ -306,33 +313,4 @@ func (w *world) packagesIn(p *inventory.Python, names []string) []string {
 		}
 	}
 	return list
-}
-
-// pythonHome finds a PYTHONHOME below which none of the image's Pythons finds its own
-// library: they end before they read a program.
-func (w *world) pythonHome() []Finding {
-	value, _ := w.getenv("PYTHONHOME")
-	home, _, _ := strings.Cut(value, ":")
-	if home == "" {
-		return nil
-	}
-	var versions []string
-	for _, p := range w.inv.Pythons {
-		if p.Interpreter == "" || p.Version == "" || slices.Contains(versions, p.Version) {
-			continue
-		}
-		if w.isFile(home+"/lib/python"+p.Version+"/os.py") || w.isFile(home+"/lib/python"+strings.ReplaceAll(p.Version, ".", "")+".zip") {
-			return nil
-		}
-		versions = append(versions, p.Version)
-	}
-	if len(versions) == 0 {
-		return nil
-	}
-	return []Finding{{
-		Message: fmt.Sprintf("PYTHONHOME=%s has no lib/python%s with Python's own library", value, versions[0]),
-		Effects: []Effect{{"Python does not start", "ModuleNotFoundError: No module named 'encodings'"}},
-		Values:  map[string]string{"home": home},
-		Fixes:   []string{"leave PYTHONHOME out of the image's environment: Python finds its library by itself"},
-	}}
 }

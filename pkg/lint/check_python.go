@@ -10,7 +10,7 @@ import (
 )
 
 // Checks of packages that are there for another Python than the one that reads
-// them.
+// them, and of where Python looks for its own library.
 
 var (
 	siteVersion  = regexp.MustCompile(`/python(3\.\d+)/(?:site|dist)-packages$`)
@@ -122,4 +122,33 @@ func (w *world) pythonVersions() []string {
 		}
 		return 1
 	})
+}
+
+// pythonHome finds a PYTHONHOME below which none of the image's Pythons finds its own
+// library: they end before they read a program.
+func (w *world) pythonHome() []Finding {
+	value, _ := w.getenv("PYTHONHOME")
+	home, _, _ := strings.Cut(value, ":")
+	if home == "" {
+		return nil
+	}
+	var versions []string
+	for _, p := range w.inv.Pythons {
+		if p.Interpreter == "" || p.Version == "" || slices.Contains(versions, p.Version) {
+			continue
+		}
+		if w.isFile(home+"/lib/python"+p.Version+"/os.py") || w.isFile(home+"/lib/python"+strings.ReplaceAll(p.Version, ".", "")+".zip") {
+			return nil
+		}
+		versions = append(versions, p.Version)
+	}
+	if len(versions) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Message: fmt.Sprintf("PYTHONHOME=%s has no lib/python%s with Python's own library", value, versions[0]),
+		Effects: []Effect{{"Python does not start", "ModuleNotFoundError: No module named 'encodings'"}},
+		Values:  map[string]string{"home": home},
+		Fixes:   []string{"leave PYTHONHOME out of the image's environment: Python finds its library by itself"},
+	}}
 }

@@ -692,6 +692,7 @@ func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure 
 	// What is cut off among the preloads kills the process before the framework comes
 	// to what it is for: its last step.
 	var early []*elfdeps.Error
+	last := "" // the file that it opens last
 	pre := func() { early = append(early, w.preload(p, in)...) }
 	if first || in.when == "first" {
 		pre()
@@ -709,21 +710,21 @@ func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure 
 			if !w.loadable(in, file) {
 				continue
 			}
+			last = file
 			had, checked, loaded := len(p.Misses), len(versionsOf(p)), len(p.Objects)
 			p.Dlopen(nil, file)
 			versions, ends := versionsOf(p), cutOf(p.Objects, loaded)
-			if i == len(steps)-1 && len(early) > 0 {
-				of := s
-				if !strings.HasPrefix(s.Effect, "`import ") {
-					of.Effect = "the process is killed when " + in.Title + " opens its libraries"
-				}
-				failures = append(failures, failure{of, file, early})
-				early = nil
-			}
 			if misses := w.real(slices.Concat(p.Misses[had:], versions[min(checked, len(versions)):], ends)); len(misses) > 0 {
 				failures = append(failures, failure{s, file, misses})
 			}
 		}
+	}
+	if len(early) > 0 && len(steps) > 0 {
+		s := steps[len(steps)-1]
+		if !strings.HasPrefix(s.Effect, "`import ") {
+			s.Effect = "the process is killed when " + in.Title + " opens its libraries"
+		}
+		failures = append(failures, failure{s, cmp.Or(last, early[0].Subject), early})
 	}
 	return failures
 }

@@ -14,7 +14,7 @@ func TestApply(t *testing.T) {
 	root := t.TempDir()
 	rpath := "$ORIGIN"
 	library := (&imagetest.ELF{Soname: "libx.so.1", Rpath: &rpath}).Bytes()
-	for _, p := range []string{"/lib/runpath.so", "/lib/machine.so", "/lib/empty.so", "/lib/cut.so", "/lib/from.so", "/gone/one.so", "/old/in/it.so"} {
+	for _, p := range []string{"/lib/runpath.so", "/lib/machine.so", "/lib/empty.so", "/lib/cut.so", "/lib/from.so", "/lib/dir.so", "/lib/sections.so", "/lib/short.so", "/gone/one.so", "/old/in/it.so"} {
 		if err := os.MkdirAll(filepath.Dir(root+p), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -22,16 +22,21 @@ func TestApply(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	long := make([]byte, 5000)
+	if err := os.WriteFile(root+"/lib/short.so", long, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	f := &Fault{
 		Remove: []string{"/gone/**", "/absent/*"}, Empty: []string{"/lib/empty.so"}, Cut: []string{"/lib/cut.*"},
 		Move: map[string]string{"/old/in": "/new/in"}, Copy: map[string]string{"/lib/to.so": "/lib/from.so"},
 		Link: map[string]string{"/lib/link.so": "to.so"}, Write: map[string]string{"/etc/conf": "text\n"},
 		Runpath: []string{"/lib/runpath.so"}, Machine: []string{"/lib/machine.so"},
+		Directory: []string{"/lib/dir.so"}, Sectionless: []string{"/lib/sections.so"}, Short: []string{"/lib/short.so"},
 	}
 	if err := f.Apply(root); err != nil {
 		t.Fatal(err)
 	}
-	for p, size := range map[string]int64{"/gone": -1, "/old/in": -1, "/lib/empty.so": 0, "/lib/cut.so": int64(len(library)) / 2, "/new/in/it.so": int64(len(library)), "/lib/link.so": int64(len(library)), "/etc/conf": 5} {
+	for p, size := range map[string]int64{"/gone": -1, "/old/in": -1, "/lib/empty.so": 0, "/lib/cut.so": int64(len(library)) / 2, "/new/in/it.so": int64(len(library)), "/lib/link.so": int64(len(library)), "/etc/conf": 5, "/lib/short.so": int64(len(long)) - 4096, "/lib/sections.so": int64(len(library))} {
 		st, err := os.Stat(root + p)
 		switch {
 		case size < 0 && !os.IsNotExist(err):
@@ -51,6 +56,17 @@ func TestApply(t *testing.T) {
 	if m, err := elf.Open(root + "/lib/machine.so"); err != nil || m.Machine != elf.EM_AARCH64 {
 		t.Errorf("the machine: %v", err)
 	}
+	if st, err := os.Stat(root + "/lib/dir.so"); err != nil || !st.IsDir() {
+		t.Errorf("the directory: %v", err)
+	}
+	sections, err := elf.Open(root + "/lib/sections.so")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sections.Close()
+	if len(sections.Sections) > 0 || len(sections.Progs) == 0 {
+		t.Errorf("%d sections and %d segments are left", len(sections.Sections), len(sections.Progs))
+	}
 }
 
 // TestApplyStaysInside holds that an absolute link in a root, which leads to the
@@ -61,11 +77,13 @@ func TestApplyStaysInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, f := range map[string]*Fault{
-		"empty":   {Empty: []string{"/link"}},
-		"cut":     {Cut: []string{"/link"}},
-		"machine": {Machine: []string{"/link"}},
-		"runpath": {Runpath: []string{"/link"}},
-		"write":   {Write: map[string]string{"/link": "other"}},
+		"empty":       {Empty: []string{"/link"}},
+		"cut":         {Cut: []string{"/link"}},
+		"machine":     {Machine: []string{"/link"}},
+		"runpath":     {Runpath: []string{"/link"}},
+		"short":       {Short: []string{"/link"}},
+		"sectionless": {Sectionless: []string{"/link"}},
+		"write":       {Write: map[string]string{"/link": "other"}},
 	} {
 		os.Remove(root + "/link")
 		if err := os.Symlink(outside, root+"/link"); err != nil {

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"debug/elf"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -112,12 +111,8 @@ func recorded(t *testing.T) (*Plan, *Record) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile("testdata/record.json")
+	r, err := Recorded()
 	if err != nil {
-		t.Fatal(err)
-	}
-	r := &Record{}
-	if err := json.Unmarshal(b, r); err != nil {
 		t.Fatal(err)
 	}
 	return plan, r
@@ -235,6 +230,9 @@ func (f *Fault) applyText(t *testing.T, m *imagetest.Image) {
 	}
 	for _, p := range f.Short {
 		get(t, m, p).Halve() // a text's file is smaller than what is taken off
+	}
+	if len(f.Directory) > 0 {
+		t.Fatal("a directory in a file's place is not made in the text")
 	}
 	for _, p := range f.Sectionless {
 		file := get(t, m, p)

@@ -80,11 +80,28 @@ func (g *generator) file(f *Fault, file string) {
 		}
 		(*m)[key] = value
 	}
-	switch g.IntN(12) {
+	// What is done to a file by naming it in a list.
+	lists := []struct {
+		what string
+		list *[]string
+	}{
+		{"no", &f.Remove},
+		{"no", &f.Remove},
+		{"no bytes in", &f.Empty},
+		{"half of", &f.Cut},
+		{"all but the last 4096 bytes of", &f.Short},
+		{"no section headers in", &f.Sectionless},
+		{"a directory in place of", &f.Directory},
+		{"aarch64 in", &f.Machine},
+	}
+	kind := g.IntN(len(lists) + 4)
+	if kind < len(lists) {
+		name(lists[kind].what)
+		*lists[kind].list = append(*lists[kind].list, file)
+		return
+	}
+	switch kind - len(lists) {
 	case 0, 1:
-		name("no")
-		f.Remove = append(f.Remove, file)
-	case 2, 3:
 		name("nowhere")
 		stem, _, _ := strings.Cut(path.Base(file), ".so")
 		for _, dir := range g.dirs {
@@ -93,28 +110,10 @@ func (g *generator) file(f *Fault, file string) {
 				f.Remove = append(f.Remove, pattern)
 			}
 		}
-	case 4:
-		name("no bytes in")
-		f.Empty = append(f.Empty, file)
-	case 5:
-		name("half of")
-		f.Cut = append(f.Cut, file)
-	case 6:
-		name("all but the last 4096 bytes of")
-		f.Short = append(f.Short, file)
-	case 7:
-		name("no section headers in")
-		f.Sectionless = append(f.Sectionless, file)
-	case 8:
-		name("a directory in place of")
-		f.Directory = append(f.Directory, file)
-	case 9:
+	case 2:
 		name("a page of HTML in place of")
 		set(&f.Write, file, "<!DOCTYPE html>\n<html><head><title>404 Not Found</title></head><body>"+strings.Repeat("not found ", 20)+"</body></html>\n")
-	case 10:
-		name("aarch64 in")
-		f.Machine = append(f.Machine, file)
-	case 11:
+	case 3:
 		to := fmt.Sprintf("/opt/moved%d/%s", g.IntN(2), path.Base(file))
 		name("moved to " + path.Dir(to) + " is")
 		set(&f.Move, file, to)
