@@ -181,29 +181,34 @@ func (e *encoder) symbols(s *Symbols) {
 	e.bytes(s.Names)
 	n := s.count()
 	e.uint(uint64(n))
-	last := uint32(0)
-	for i := range n {
-		name := s.record(i).name
-		e.int(int64(name) - int64(last))
-		last = name
-	}
-	for i := range n {
-		e.uint(uint64(s.record(i).size))
-	}
-	for _, shift := range []int{0, 8} {
-		for i := range n {
-			e.byte(byte(s.record(i).version >> shift))
-		}
-	}
-	for i := range n {
-		e.byte(s.record(i).info)
-	}
-	for i := range n {
-		e.byte(s.record(i).bits)
+	le, last := binary.LittleEndian, int64(0)
+	e.column(s.Table[:n*symbolSize], func(b, r []byte) []byte {
+		name := int64(le.Uint32(r))
+		b, last = binary.AppendVarint(b, name-last), name
+		return b
+	})
+	e.column(s.Table[:n*symbolSize], func(b, r []byte) []byte { return binary.AppendUvarint(b, uint64(le.Uint32(r[4:]))) })
+	for at := 8; at < symbolSize; at++ { // the version's two bytes, info and bits
+		e.column(s.Table[:n*symbolSize], func(b, r []byte) []byte { return append(b, r[at]) })
 	}
 	e.bytes(s.Table[n*symbolSize:])
 	e.refs(s.Refs)
 	e.refs(s.Calls)
+}
+
+// column appends what one makes of each record of a table.
+func (e *encoder) column(table []byte, one func(b, record []byte) []byte) {
+	const most = 1 << 10 // records between looks at whether to spill
+	for len(table) > 0 {
+		part := table[:min(len(table), most*symbolSize)]
+		table = table[len(part):]
+		b := e.b
+		for i := 0; i < len(part); i += symbolSize {
+			b = one(b, part[i:i+symbolSize])
+		}
+		e.b = b
+		e.spill(32 << 10)
+	}
 }
 
 // symbols decodes the tables into s, whose flags are set.
@@ -322,11 +327,6 @@ func (e *encoder) bytes(b []byte) {
 		return
 	}
 	e.b = append(e.b, b...)
-}
-
-func (e *encoder) byte(b byte) {
-	e.b = append(e.b, b)
-	e.spill(32 << 10)
 }
 
 func (e *encoder) strings(list []string) {

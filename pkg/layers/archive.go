@@ -410,7 +410,7 @@ func (img *Image) openDockerArchive(_ context.Context, s string) error {
 	img.close = f.Close
 	if !seekable(f) {
 		img.stream = func(ctx context.Context, img *Image) ([]*Layer, error) {
-			plain, done, err := new(tools).decompress(bufio.NewReaderSize(img.meter(f, 0), 256<<10), "")
+			plain, done, err := new(tools).decompress(bufio.NewReaderSize(img.meter(f, 0), 256<<10), nil)
 			if err != nil {
 				return nil, err
 			}
@@ -645,7 +645,7 @@ func (a *streamed) take(ctx context.Context, h *tar.Header, r io.Reader, o *Opti
 	switch {
 	case looksLikeLayer(head):
 		sum := sha256.New()
-		l, err := a.tools.readBlob(ctx, io.TeeReader(br, sum), "", "", o)
+		l, err := a.tools.readBlob(ctx, io.TeeReader(br, sum), "", nil, o)
 		var broken sourceError
 		if errors.As(err, &broken) {
 			return broken.error

@@ -118,7 +118,7 @@ func limit(b *testing.B, img *Image) time.Duration {
 				return err
 			}
 			defer rc.Close()
-			plain, done, err := new(tools).decompress(bufio.NewReaderSize(io.TeeReader(rc, sha256.New()), 256<<10), "")
+			plain, done, err := new(tools).decompress(bufio.NewReaderSize(io.TeeReader(rc, sha256.New()), 256<<10), nil)
 			if err != nil {
 				return err
 			}

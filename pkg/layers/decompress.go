@@ -32,14 +32,15 @@ type skipReader interface {
 
 // decompress looks at the first bytes, not at a media type: docker archives do
 // not have one, and some registries' are wrong. done lets go of the
-// decoder. igzip is a program that unpacks gzip, or empty.
-func (t *tools) decompress(r skipReader, igzip string) (plain skipReader, done func(), err error) {
+// decoder. igzip, unless nil, is asked for a program that unpacks gzip, when there
+// is gzip; it may have none.
+func (t *tools) decompress(r skipReader, igzip func() string) (plain skipReader, done func(), err error) {
 	nothing := func() {}
 	head, _ := r.Peek(6)
 	switch {
 	case bytes.HasPrefix(head, magicGzip):
-		if igzip != "" {
-			c, err := outside(igzip, r)
+		if program := programOf(igzip); program != "" {
+			c, err := outside(program, r)
 			if err != nil {
 				return nil, nothing, err
 			}
@@ -162,6 +163,43 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
+// inTurn reads r as it is asked for, and ahead of that once spare says that a
+// processor has nothing to do: a layer that goes from core to core on its way
+// costs a fiftieth more than one that stays. A nil spare is always true.
+func inTurn(r io.Reader, spare func() bool) *chunks {
+	var c *chunks
+	var buf []byte // of what is read in turn
+	var err error
+	c = &chunks{stop: func() {}, next: func() ([]byte, error) {
+		switch {
+		case err != nil:
+			return nil, err
+		case spare == nil || spare():
+			a := ahead(r)
+			c.next, c.stop = a.next, a.stop
+			return c.next()
+		case buf == nil:
+			buf = make([]byte, aheadSize)
+		}
+		var n int
+		if n, err = fill(r, buf); n > 0 {
+			return buf[:n], nil
+		}
+		return nil, err
+	}}
+	return c
+}
+
+// fill reads until b is full or r has no more, which is what its error says.
+func fill(r io.Reader, b []byte) (n int, err error) {
+	for n < len(b) && err == nil {
+		var m int
+		m, err = r.Read(b[n:])
+		n += m
+	}
+	return n, err
+}
+
 // How far ahead of its reader a stream is read, in bytes a buffer.
 const (
 	aheadBuffers = 4
@@ -180,12 +218,8 @@ func ahead(r io.Reader) *chunks {
 		for err == nil {
 			select {
 			case buf := <-free:
-				n := 0
-				for n < len(buf) && err == nil {
-					var m int
-					m, err = r.Read(buf[n:])
-					n += m
-				}
+				var n int
+				n, err = fill(r, buf)
 				full <- buf[:n]
 			case <-stop:
 				return

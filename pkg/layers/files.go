@@ -72,7 +72,7 @@ func readFiles(raw skipReader, entries []*Entry, take func(e *Entry, r io.Reader
 	for _, e := range entries {
 		byNumber[e.Inode] = append(byNumber[e.Inode], e)
 	}
-	plain, done, err := new(tools).decompress(raw, "")
+	plain, done, err := new(tools).decompress(raw, nil)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,14 @@ var findIgzip = sync.OnceValue(func() string {
 	return p
 })
 
+// programOf is what find finds, empty where there is nothing to ask.
+func programOf(find func() string) string {
+	if find == nil {
+		return ""
+	}
+	return find()
+}
+
 // gunzips reports whether a program unpacks all members of a gzip file, and
 // tells when one is cut off: one that does not would make a layer look empty.
 func gunzips(program string) bool {

@@ -166,16 +166,22 @@ func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return int(min(1, max(-1, img.Layers[b].Size-img.Layers[a].Size))) })
 	g, ctx := errgroup.WithContext(ctx)
+	var left atomic.Int64 // layers that are not read yet
+	left.Store(int64(len(order)))
+	spare := func() bool { return min(int(left.Load()), workers()) < runtime.GOMAXPROCS(0) }
 	free := make(chan *tools, workers()) // they go from layer to layer
 	for range cap(free) {
-		free <- new(tools)
+		free <- &tools{spare: spare}
 	}
 	g.SetLimit(cap(free))
 	var all ledger
 	for _, i := range order {
 		g.Go(func() error {
 			t := <-free
-			defer func() { free <- t }()
+			defer func() {
+				left.Add(-1)
+				free <- t
+			}()
 			l, err := img.indexBlob(ctx, i, t)
 			if err == nil {
 				err = all.add(l)
@@ -255,15 +261,15 @@ func (img *Image) indexBlob(ctx context.Context, i int, t *tools) (*Layer, error
 			return l, nil
 		}
 	}
-	igzip := ""
+	var igzip func() string
 	if img.Layers[i].Size >= minIgzip {
-		igzip = findIgzip()
+		igzip = findIgzip
 	}
 	l, err := img.readBlob(ctx, i, t, igzip)
 	var failed *outsideError
 	if errors.As(err, &failed) {
 		img.note(i, fmt.Sprintf("read again by imgcheck's inflate: by %s, %v", failed.program, failed))
-		l, err = img.readBlob(ctx, i, t, "")
+		l, err = img.readBlob(ctx, i, t, nil)
 	}
 	if err != nil {
 		return nil, err
@@ -277,7 +283,7 @@ func (img *Image) indexBlob(ctx context.Context, i int, t *tools) (*Layer, error
 }
 
 // readBlob reads a layer from where it comes from.
-func (img *Image) readBlob(ctx context.Context, i int, t *tools, igzip string) (*Layer, error) {
+func (img *Image) readBlob(ctx context.Context, i int, t *tools, igzip func() string) (*Layer, error) {
 	b := img.blobs[i]
 	rc, err := b.open(ctx)
 	if err != nil {
@@ -286,6 +292,10 @@ func (img *Image) readBlob(ctx context.Context, i int, t *tools, igzip string) (
 	defer rc.Close()
 	head := &headReader{r: img.meter(rc, i)}
 	l, err := t.readBlob(ctx, head, b.verify, igzip, &img.opts)
+	program := ""
+	if bytes.HasPrefix(head.b, magicGzip) {
+		program = programOf(igzip)
+	}
 	var broken sourceError
 	var other *digestError
 	switch {
@@ -293,12 +303,12 @@ func (img *Image) readBlob(ctx context.Context, i int, t *tools, igzip string) (
 		return nil, img.friendly(broken.error)
 	case errors.As(err, &other) && img.host != "":
 		return nil, fmt.Errorf("%w, or a proxy has changed it", err)
-	case err != nil && igzip != "" && bytes.HasPrefix(head.b, magicGzip):
-		return nil, &outsideError{igzip, err}
+	case err != nil && program != "":
+		return nil, &outsideError{program, err}
 	case err != nil:
 		return nil, err
 	}
-	img.note(i, "read, "+decodedBy(head.b, igzip))
+	img.note(i, "read, "+decodedBy(head.b, program))
 	return l, nil
 }
 

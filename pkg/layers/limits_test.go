@@ -66,7 +66,7 @@ func TestBombStreamsBy(t *testing.T) {
 	}
 	r := io.MultiReader(append(parts, bytes.NewReader(gzipped(t, make([]byte, 1024))))...)
 	most := peak(t, func() {
-		l, err := new(tools).readBlob(context.Background(), r, "", "", &Options{Keep: everything})
+		l, err := new(tools).readBlob(context.Background(), r, "", nil, &Options{Keep: everything})
 		if err != nil {
 			t.Error(err)
 			return
@@ -289,7 +289,7 @@ func TestExtract(t *testing.T) {
 		}
 		return nil
 	}}
-	fromTar, err := new(tools).readBlob(t.Context(), bytes.NewReader(layerTars(t, text)[0]), "", "", o)
+	fromTar, err := new(tools).readBlob(t.Context(), bytes.NewReader(layerTars(t, text)[0]), "", nil, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestCompressions(t *testing.T) {
 		"two gzip members":                       append(gzipped(t, plain[:700]), gzipped(t, plain[700:])...),
 		"zstd with a skippable frame at the end": append(zstded(t, plain), skippable...),
 	} {
-		l, err := new(tools).readBlob(t.Context(), bytes.NewReader(b), "", "", &Options{Keep: everything})
+		l, err := new(tools).readBlob(t.Context(), bytes.NewReader(b), "", nil, &Options{Keep: everything})
 		if err != nil || len(l.Entries) != 1 {
 			t.Errorf("%s: %v, %v", name, l, err)
 		}
@@ -348,7 +348,7 @@ func TestCompressions(t *testing.T) {
 		"no tar":    {bytes.Repeat([]byte("nonsense"), 200), "reading tar: archive/tar: invalid tar header"},
 		"gzip head": {[]byte{0x1f, 0x8b, 8}, "decompressing gzip: unexpected EOF"},
 	} {
-		_, err := new(tools).readBlob(t.Context(), bytes.NewReader(tt.b), "", "", &Options{})
+		_, err := new(tools).readBlob(t.Context(), bytes.NewReader(tt.b), "", nil, &Options{})
 		if err == nil || err.Error() != tt.want {
 			t.Errorf("%s: error %v, want %s", name, err, tt.want)
 		}

@@ -117,6 +117,8 @@ func ReadLayer(r io.Reader, keep func(name string, size int64) bool) (*Layer, er
 type tools struct {
 	zstd *zstd.Decoder // nil until a layer needs it
 	elf  elfdeps.Reader
+	// spare reports whether a processor has nothing to do; nil where it has.
+	spare func() bool
 }
 
 func (t *tools) readLayer(r io.Reader, keep keeping, extract extracting) (*Layer, error) {
@@ -239,15 +241,15 @@ func (f *begun) Discard(n int) (int, error) {
 // not empty, is the digest that the stored bytes must have. The blob is read to
 // its end even when it makes no sense before: that its bytes are not those of
 // its digest explains more than what they look like. igzip is as for decompress.
-func (t *tools) readBlob(ctx context.Context, r io.Reader, verify, igzip string, o *Options) (*Layer, error) {
+func (t *tools) readBlob(ctx context.Context, r io.Reader, verify string, igzip func() string, o *Options) (*Layer, error) {
 	src := &source{ctx: ctx, r: r}
 	if verify != "" {
 		src.sum = sha256.New()
 	}
-	// Download and digest overlap with the rest. Decompression and indexing take
-	// turns: the second is a twentieth of the first, and to hand everything to
-	// another core for it costs as much.
-	raw := ahead(src)
+	// Download and digest overlap with the rest where a processor is free for it.
+	// Decompression and indexing take turns: the second is a twentieth of the
+	// first, and to hand everything to another core for it costs as much.
+	raw := inTurn(src, t.spare)
 	l, err := t.readCompressed(raw, igzip, o)
 	io.Copy(io.Discard, raw)
 	raw.stop() // and src is ours again
@@ -260,7 +262,7 @@ func (t *tools) readBlob(ctx context.Context, r io.Reader, verify, igzip string,
 	return l, err
 }
 
-func (t *tools) readCompressed(raw skipReader, igzip string, o *Options) (*Layer, error) {
+func (t *tools) readCompressed(raw skipReader, igzip func() string, o *Options) (*Layer, error) {
 	plain, done, err := t.decompress(raw, igzip)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -72,7 +73,7 @@ func TestPassedOver(t *testing.T) {
 	sw.Write(plain)
 	sw.Close()
 	for name, b := range map[string][]byte{"plain": plain, "sparse": sparse, "gzip": gz.Bytes(), "zstd": zst.Bytes()} {
-		l, err := new(tools).readBlob(t.Context(), bytes.NewReader(b), "", "", &Options{})
+		l, err := new(tools).readBlob(t.Context(), bytes.NewReader(b), "", nil, &Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -88,8 +89,51 @@ func TestPassedOver(t *testing.T) {
 	}
 	// An end within what is passed over is an error, as everywhere else.
 	for n := 1 << 20; n < len(plain)-1024; n += 15 << 20 {
-		if _, err := new(tools).readBlob(t.Context(), bytes.NewReader(plain[:n]), "", "", &Options{}); err == nil {
+		if _, err := new(tools).readBlob(t.Context(), bytes.NewReader(plain[:n]), "", nil, &Options{}); err == nil {
 			t.Errorf("cut after %d bytes: no error", n)
+		}
+	}
+}
+
+// TestInTurn: who reads a stream, and when, does not show in what comes of it.
+func TestInTurn(t *testing.T) {
+	text := make([]byte, 5*aheadSize+17)
+	for i := range text {
+		text[i] = byte(i ^ i>>8)
+	}
+	broken := errors.New("the line is cut")
+	for _, n := range []int{0, 1, aheadSize, 2*aheadSize - 1, len(text)} {
+		for name, end := range map[string]error{"ends": io.EOF, "breaks": broken} {
+			for turns := range 8 { // as many chunks are read in turn
+				asked, running := 0, 0
+				r := readerFunc(func(b []byte) (int, error) {
+					if running++; running > 1 {
+						t.Error("read by two at a time")
+					}
+					defer func() { running-- }()
+					if asked == n {
+						return 0, end
+					}
+					got := copy(b[:min(len(b), 50_000)], text[asked:n])
+					asked += got
+					return got, nil
+				})
+				taken := 0
+				c := inTurn(r, func() bool { taken++; return taken > turns })
+				var got bytes.Buffer
+				_, err := io.Copy(&got, c)
+				want := end
+				if end == io.EOF {
+					want = nil
+				}
+				if err != want || !bytes.Equal(got.Bytes(), text[:n]) {
+					t.Errorf("%s after %d bytes, %d in turn: %d bytes, %v", name, n, turns, got.Len(), err)
+				}
+				if _, err := c.Read(make([]byte, 1)); err == nil {
+					t.Errorf("%s after %d bytes, %d in turn: it goes on", name, n, turns)
+				}
+				c.stop()
+			}
 		}
 	}
 }
@@ -126,8 +170,8 @@ func TestToolsGoOn(t *testing.T) {
 	damaged[len(damaged)/2] ^= 0xff
 	used := new(tools)
 	for i, b := range [][]byte{one, two, one[:len(one)/2], two, damaged, one, gz.Bytes(), two, {}, one[:5], one, two[:len(two)-3], two} {
-		want, wantErr := new(tools).readBlob(t.Context(), bytes.NewReader(b), "", "", &Options{})
-		got, err := used.readBlob(t.Context(), bytes.NewReader(b), "", "", &Options{})
+		want, wantErr := new(tools).readBlob(t.Context(), bytes.NewReader(b), "", nil, &Options{})
+		got, err := used.readBlob(t.Context(), bytes.NewReader(b), "", nil, &Options{})
 		if fmt.Sprint(err) != fmt.Sprint(wantErr) {
 			t.Errorf("%d: %v, with new tools %v", i, err, wantErr)
 		}
