@@ -596,6 +596,18 @@ var relocTypes = map[elf.Machine]relocs{
 	elf.EM_RISCV:   {jumpSlot: 5, copy: 4, tpoff: 11, dtpmod: 7, dtpoff: 9, tlsdesc: 12},
 }
 
+// runsWithin reports whether no string of a string table is longer than most bytes.
+func runsWithin(table []byte, most int) bool {
+	for len(table) > most {
+		end := bytes.LastIndexByte(table[:most+1], 0)
+		if end < 0 {
+			return false
+		}
+		table = table[end+1:]
+	}
+	return true
+}
+
 // symbols makes the object's Symbols of what was gathered.
 func (p *reader) symbols() {
 	s := p.sym
@@ -617,14 +629,14 @@ func (p *reader) symbols() {
 	n := max(0, min(s.count, len(s.syms)/entry)-1)
 	out.First = min(out.First, n+1)
 	out.Table = make([]byte, 0, n*symbolSize)
-	named := 0
+	named, few := 0, n == 0 || runsWithin(p.strtab, maxNamed/n)
 	for i := 1; i <= n; i++ {
 		r := p.record(s.syms[i*entry:])
 		if 2*i+2 <= len(s.versym) {
 			r.version = p.order.Uint16(s.versym[2*i:])
 		}
 		out.Table = r.append(out.Table)
-		if at := uint64(r.name); at < uint64(len(p.strtab)) {
+		if at := uint64(r.name); !few && at < uint64(len(p.strtab)) {
 			end := bytes.IndexByte(p.strtab[at:], 0)
 			if end < 0 {
 				end = len(p.strtab) - int(at)
