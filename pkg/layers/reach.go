@@ -51,9 +51,9 @@ func Escaped(s string) string { return escaped(s) }
 func SplitTag(s string) (path, tag string) { return splitTag(s) }
 
 // Daemon is a client of the Docker daemon or Podman's service that DOCKER_HOST
-// names, else of the first whose socket is there.
+// names, else of the first whose socket is there. What it says of images is bounded.
 func Daemon() (*client.Client, error) {
-	return client.New(client.FromEnv, client.WithHost(daemonHost()))
+	return client.New(client.FromEnv, client.WithHost(daemonHost()), client.WithResponseHook(boundAnswer))
 }
 
 // DaemonError turns what went wrong between us and a daemon into one line that

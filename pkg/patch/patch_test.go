@@ -983,7 +983,7 @@ func TestHostile(t *testing.T) {
 	oci := string(types.OCIManifestSchema1)
 	tests := []struct{ mt, body, want string }{
 		{oci, string(raw), "opened"},
-		{oci, string(raw) + strings.Repeat(" ", maxDocument), "HOST/app:1: what the registry answers is larger than the 8388608 bytes that are read"},
+		{oci, string(raw) + strings.Repeat(" ", maxDocument), "HOST/app:1: its answer is larger than the 8388608 bytes that are read"},
 		{oci, strings.Replace(string(raw), fmt.Sprintf(`"size":%d`, m.Config.Size), `"size":9000000000`, 1), "HOST/app:1: reading the config: it is 9000000000 bytes long, more than the 8388608 that are read"},
 		{oci, strings.Replace(string(raw), fmt.Sprintf(`"size":%d`, m.Config.Size), `"size":7`, 1), "HOST/app:1: reading the config: its bytes have the digest sha256:HEX, not sha256:HEX: the image is damaged"},
 		{string(types.DockerManifestSchema1Signed), `{"schemaVersion": 1}`, "HOST/app:1: is in Docker's legacy schema 1 format, which cannot be patched: convert it once with `skopeo copy --format v2s2`, or push it again with a current Docker"},

@@ -515,8 +515,8 @@ func TestHostileTarget(t *testing.T) {
 		}
 	}
 	for to, want := range map[string]string{
-		"file:///etc/passwd":      `HOST/app:new: pushing the new layer: Patch "file:///etc/passwd": unsupported protocol scheme "file"`,
-		"http://169.254.169.254/": `HOST/app:new: pushing the new layer: SSRF protection: Location header redirects to private/link-local host "169.254.169.254"`,
+		"file:///etc/passwd":      `HOST/app:new: pushing the new layer: HOST is not followed: it leads to no place of a registry (Patch "file:///etc/passwd": unsupported protocol scheme "file"): ask whoever runs it`,
+		"http://169.254.169.254/": `HOST/app:new: pushing the new layer: HOST is not followed: it leads to an address of an inner network (Location header redirects to private/link-local host "169.254.169.254"): ask whoever runs it`,
 		"":                        "HOST/app:new: pushing the new layer: missing Location header",
 	} {
 		s.reset(guarded(uploads(to)))
