@@ -787,9 +787,16 @@ func TestMountRefused(t *testing.T) {
 			b := open(t, ref, quick())
 			p := patchAll(t, b, change())
 			// The registry in this process gives any repository any blob: it must
-			// forget where they are.
+			// forget where they are, but for those that are pushed.
+			var mu sync.Mutex
+			pushed := map[string]bool{}
 			s.reset(func(n int, w http.ResponseWriter, r *http.Request) bool {
-				if r.Method == http.MethodHead && strings.HasPrefix(r.URL.Path, "/v2/other/blobs/") {
+				mu.Lock()
+				defer mu.Unlock()
+				if r.Method == http.MethodPut {
+					pushed[r.URL.Query().Get("digest")] = true
+				}
+				if r.Method == http.MethodHead && strings.HasPrefix(r.URL.Path, "/v2/other/blobs/") && !pushed[strings.TrimPrefix(r.URL.Path, "/v2/other/blobs/")] {
 					w.WriteHeader(http.StatusNotFound)
 					return true
 				}
