@@ -23,16 +23,7 @@ func (img *Image) openDaemon(ctx context.Context, ref string) error {
 	}
 	img.close = c.Close
 	stall := img.opts.stall()
-	inspect := func(ctx context.Context) (client.ImageInspectResult, error) {
-		ctx, cancel := context.WithTimeoutCause(ctx, stall, stalledError(stall))
-		defer cancel()
-		found, err := c.ImageInspect(ctx, ref)
-		if err != nil && errors.Is(context.Cause(ctx), stalledError(stall)) {
-			err = stalledError(stall)
-		}
-		return found, err
-	}
-	found, err := inspect(ctx)
+	found, err := inspect(ctx, c, ref, stall)
 	if err != nil {
 		return daemonError(err, c.DaemonHost())
 	}
@@ -49,12 +40,24 @@ func (img *Image) openDaemon(ctx context.Context, ref string) error {
 		if stalled := new(stalledError); errors.As(err, stalled) {
 			err = daemonError(*stalled, c.DaemonHost())
 		}
-		if again, ierr := inspect(ctx); ierr != nil || again.ID != found.ID {
+		if again, ierr := inspect(ctx, c, ref, stall); ierr != nil || again.ID != found.ID {
 			img.id = "" // the name has moved on meanwhile
 		}
 		return list, err
 	}
 	return nil
+}
+
+// inspect asks a daemon what it has under a name, and gives up when no answer comes for
+// so long.
+func inspect(ctx context.Context, c *client.Client, ref string, stall time.Duration) (client.ImageInspectResult, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, stall, stalledError(stall))
+	defer cancel()
+	found, err := c.ImageInspect(ctx, ref)
+	if err != nil && errors.Is(context.Cause(ctx), stalledError(stall)) {
+		err = stalledError(stall)
+	}
+	return found, err
 }
 
 // saveStalls is how many times as long as a registry a daemon may be silent while it

@@ -105,14 +105,7 @@ func (b *Base) readArchive(ctx context.Context, a *archive, tag string, o Option
 }
 
 func (a *archive) save(ctx context.Context) (io.ReadCloser, error) {
-	if _, err := a.daemon.ImageInspect(ctx, a.ref); err != nil {
-		return nil, layers.DaemonError(a.daemon, err)
-	}
-	rc, err := a.daemon.ImageSave(ctx, []string{a.ref})
-	if err != nil {
-		return nil, layers.DaemonError(a.daemon, err)
-	}
-	return rc, nil
+	return layers.Save(ctx, a.daemon, a.ref)
 }
 
 // What compressed files begin with (RFC 1952, RFC 8878).
