@@ -100,7 +100,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "imgcheck: interrupted")
 		return exitFailed
 	}
-	fmt.Fprintln(stderr, "imgcheck: "+oneLine(err.Error()))
+	fmt.Fprintln(stderr, "imgcheck: "+bounded(oneLine(err.Error())))
 	if errors.As(err, new(errRefused)) {
 		return exitFindings
 	}
@@ -110,6 +110,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // oneLine is a text on one line, of characters that no terminal obeys: errors name
 // what images and registries say.
 func oneLine(s string) string { return layers.Escaped(strings.Join(strings.Fields(s), " ")) }
+
+// bounded is a text of a length that a terminal shows: an error may name what a
+// hostile file of a megabyte says.
+func bounded(s string) string {
+	const most = 8000
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
 
 func newApp(stdout, stderr io.Writer) *cli.App {
 	commands := []*cli.Command{

@@ -21,12 +21,15 @@ import (
 	"strings"
 )
 
-// Bounds: refs of a push, files of it that are looked at, and bytes of a file.
+// Bounds: refs of a push, files of it that are looked at, bytes of a file, and of all
+// of them.
 const (
 	maxRefs  = 10_000
 	maxFiles = 2000
 	maxFile  = 1 << 20
 )
+
+const maxAll = int64(64 << 20)
 
 // Update is one line that git gives a pre-push hook: githooks(5).
 type Update struct {
@@ -81,7 +84,7 @@ type Change struct {
 // is what it said, and what was fetched from it.
 func Changes(ctx context.Context, remote string, updates []Update, wanted func(path string) bool) ([]Change, error) {
 	var changes []Change
-	seen := map[string]bool{}
+	seen, left := map[string]bool{}, maxAll
 	for _, u := range updates {
 		if u.Deletes() || seen[u.Local] {
 			continue
@@ -102,7 +105,7 @@ func Changes(ctx context.Context, remote string, updates []Update, wanted func(p
 		if len(paths) > maxFiles {
 			return nil, fmt.Errorf("the push changes %d files that may name images; at most %d are looked at", len(paths), maxFiles)
 		}
-		more, err := read(ctx, u, have, paths)
+		more, err := read(ctx, u, have, paths, &left)
 		if err != nil {
 			return nil, err
 		}
@@ -143,19 +146,20 @@ func touched(ctx context.Context, u Update, have []string) ([]string, error) {
 	return slices.DeleteFunc(paths, func(p string) bool { return p == "" }), nil
 }
 
-// read gives the files of the pushed commit and what they were before.
-func read(ctx context.Context, u Update, have, paths []string) ([]Change, error) {
+// read gives the files of the pushed commit and what they were before, left bytes of
+// them at most.
+func read(ctx context.Context, u Update, have, paths []string, left *int64) ([]Change, error) {
 	base, err := before(ctx, u, have)
 	if err != nil {
 		return nil, err
 	}
-	now, err := blobs(ctx, u.Local, paths)
+	now, err := blobs(ctx, u.Local, paths, left)
 	if err != nil {
 		return nil, err
 	}
 	var old map[string]blob
 	if base != "" {
-		if old, err = blobs(ctx, base, paths); err != nil {
+		if old, err = blobs(ctx, base, paths, left); err != nil {
 			return nil, err
 		}
 	}
@@ -191,7 +195,7 @@ type blob struct {
 }
 
 // blobs reads files of a commit. What is not there is not in the answer.
-func blobs(ctx context.Context, commit string, paths []string) (map[string]blob, error) {
+func blobs(ctx context.Context, commit string, paths []string, left *int64) (map[string]blob, error) {
 	found := map[string]blob{}
 	var in strings.Builder
 	var asked []string
@@ -216,7 +220,7 @@ func blobs(ctx context.Context, commit string, paths []string) (map[string]blob,
 	}
 	r := bufio.NewReader(out)
 	for _, p := range asked {
-		b, ok, err := readBlob(r)
+		b, ok, err := readBlob(r, left)
 		if err != nil {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
@@ -234,7 +238,7 @@ func blobs(ctx context.Context, commit string, paths []string) (map[string]blob,
 
 // readBlob reads one answer of `git cat-file --batch`; false when the object is
 // not there or is no file.
-func readBlob(r *bufio.Reader) (blob, bool, error) {
+func readBlob(r *bufio.Reader, left *int64) (blob, bool, error) {
 	head, err := r.ReadString('\n')
 	if err != nil {
 		return blob{}, false, io.ErrUnexpectedEOF
@@ -250,12 +254,20 @@ func readBlob(r *bufio.Reader) (blob, bool, error) {
 	if err != nil || size < 0 {
 		return blob{}, false, fmt.Errorf("git says %.200q", head)
 	}
-	if f[1] != "blob" || size > maxFile {
+	why := ""
+	switch {
+	case size > maxFile:
+		why = fmt.Sprintf("it is larger than %d KiB", maxFile>>10)
+	case size > *left:
+		why = fmt.Sprintf("the files of the push have more than %d KiB", maxAll>>10)
+	}
+	if f[1] != "blob" || why != "" {
 		if _, err := io.CopyN(io.Discard, r, size+1); err != nil {
 			return blob{}, false, err
 		}
-		return blob{why: fmt.Sprintf("it is larger than %d KiB", maxFile>>10)}, f[1] == "blob", nil
+		return blob{why: why}, f[1] == "blob", nil
 	}
+	*left -= size
 	text := make([]byte, size+1)
 	if _, err := io.ReadFull(r, text); err != nil {
 		return blob{}, false, err

@@ -47,25 +47,37 @@ func FuzzReadUpdates(f *testing.F) {
 }
 
 func TestReadBlob(t *testing.T) {
+	left := maxAll
 	r := bufio.NewReader(strings.NewReader(one + " blob 3\na\nb\n" + "HEAD:x missing\n" + one + " tree 2\nxx\n" + one + " blob 0\n\n" + one + " blob -1\n"))
 	for i, want := range []struct {
 		text string
 		ok   bool
 	}{{"a\nb", true}, {"", false}, {"", false}, {"", true}} {
-		b, ok, err := readBlob(r)
+		b, ok, err := readBlob(r, &left)
 		if err != nil || ok != want.ok || string(b.text) != want.text {
 			t.Errorf("%d: %q, %v, %v", i, b.text, ok, err)
 		}
 	}
-	if _, _, err := readBlob(r); err == nil {
+	if _, _, err := readBlob(r, &left); err == nil {
 		t.Error("a negative size is taken")
 	}
-	if _, _, err := readBlob(r); err == nil {
+	if _, _, err := readBlob(r, &left); err == nil {
 		t.Error("the end is taken")
 	}
 	big := bufio.NewReader(strings.NewReader(one + " blob 1048577\n" + strings.Repeat("x", 1048577) + "\n"))
-	if b, ok, err := readBlob(big); err != nil || !ok || b.why == "" || b.text != nil {
+	if b, ok, err := readBlob(big, &left); err != nil || !ok || b.why == "" || b.text != nil {
 		t.Errorf("%v %v %v", b, ok, err)
+	}
+	if left != maxAll-3 {
+		t.Errorf("%d bytes are counted", maxAll-left)
+	}
+	// Two thousand files of a megabyte are not held at a time.
+	left = 5
+	several := bufio.NewReader(strings.NewReader(strings.Repeat(one+" blob 3\nabc\n", 2) + one + " blob 2\nab\n"))
+	for i, want := range []string{"", "the files of the push have more than 65536 KiB", ""} {
+		if b, ok, err := readBlob(several, &left); err != nil || !ok || b.why != want {
+			t.Errorf("%d: %v %v %v", i, b, ok, err)
+		}
 	}
 }
 

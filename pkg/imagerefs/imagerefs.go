@@ -21,11 +21,14 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Bounds of what is read: a file in bytes, and documents, depth and values of it.
+// Bounds of what is read: a file in bytes, depth and values of it, the images that it
+// names, and a reference in bytes.
 const (
 	maxSize   = 1 << 20
 	maxDepth  = 100
 	maxValues = 200_000
+	maxRefs   = 1000
+	maxRef    = 4096
 )
 
 // Ref is one image that a file names.
@@ -40,7 +43,7 @@ type Ref struct {
 var Names = []string{"**/*.yaml", "**/*.yml"}
 
 // Of are the images that a file names, each once, in the order of the file. It
-// is empty for a file that is none of the three.
+// is empty for a file that is none of the three. A file with too much in it is an error.
 func Of(file string, text []byte) ([]Ref, error) {
 	if len(text) > maxSize {
 		return nil, fmt.Errorf("is larger than %d KiB", maxSize>>10)
@@ -70,6 +73,9 @@ func Of(file string, text []byte) ([]Ref, error) {
 			f.values(root, 0)
 		}
 	}
+	if f.seen >= maxValues || len(f.refs) == maxRefs {
+		return nil, fmt.Errorf("has %d values or names %d images, and is not looked at", maxValues, maxRefs)
+	}
 	return f.refs, nil
 }
 
@@ -82,13 +88,16 @@ type finder struct {
 
 // add keeps a reference unless it is there.
 func (f *finder) add(r Ref) {
+	if len(r.Image) > maxRef || len(r.Why) > 2*maxRef {
+		r = Ref{Line: r.Line, Why: fmt.Sprintf("a reference of more than %d bytes", maxRef)}
+	}
 	if r.Why == "" {
 		if _, err := name.ParseReference(r.Image); err != nil {
 			r = Ref{Line: r.Line, Why: fmt.Sprintf("%q is no reference", r.Image)}
 		}
 	}
 	same := func(o Ref) bool { return o.Image == r.Image && o.Why == r.Why }
-	if !slices.ContainsFunc(f.refs, same) {
+	if len(f.refs) < maxRefs && !slices.ContainsFunc(f.refs, same) {
 		f.refs = append(f.refs, r)
 	}
 }
@@ -102,7 +111,7 @@ func (f *finder) manifest(n *yaml.Node, depth int) {
 	for key, value := range pairs(n) {
 		if value.Kind == yaml.SequenceNode && (key == "containers" || key == "initContainers" || key == "ephemeralContainers") {
 			for _, c := range value.Content {
-				f.scalar(get(c, "image"), plain)
+				f.scalar(f.get(c, "image"), plain)
 			}
 		}
 		f.manifest(value, depth+1)
@@ -116,12 +125,12 @@ func (f *finder) manifest(n *yaml.Node, depth int) {
 
 // compose looks at services: https://github.com/compose-spec/compose-spec/blob/main/05-services.md
 func (f *finder) compose(root *yaml.Node) {
-	services := get(root, "services")
+	services := f.get(root, "services")
 	if services == nil {
 		return
 	}
 	for _, s := range pairs(services) {
-		if image := get(s, "image"); image != nil && get(s, "build") != nil {
+		if image := f.get(s, "image"); image != nil && f.get(s, "build") != nil {
 			f.add(Ref{Line: image.Line, Why: fmt.Sprintf("%s is built here", image.Value)})
 		} else {
 			f.scalar(image, interpolate)
@@ -146,13 +155,13 @@ func (f *finder) values(n *yaml.Node, depth int) {
 			f.values(c, depth+1)
 		}
 	}
-	repo := text(get(n, "repository"))
+	repo := text(f.get(n, "repository"))
 	if repo == "" {
 		return
 	}
-	if tag, digest := text(get(n, "tag")), text(get(n, "digest")); tag != "" || digest != "" {
+	if tag, digest := text(f.get(n, "tag")), text(f.get(n, "digest")); tag != "" || digest != "" {
 		ref := repo
-		if registry := text(get(n, "registry")); registry != "" {
+		if registry := text(f.get(n, "registry")); registry != "" {
 			ref = registry + "/" + ref
 		}
 		if tag != "" {
@@ -161,9 +170,9 @@ func (f *finder) values(n *yaml.Node, depth int) {
 		if digest != "" {
 			ref += "@" + digest
 		}
-		f.add(Ref{Image: ref, Line: get(n, "repository").Line})
-	} else if get(n, "tag") != nil {
-		f.add(Ref{Line: get(n, "repository").Line, Why: repo + " has no tag here: the chart's version gives it"})
+		f.add(Ref{Image: ref, Line: f.get(n, "repository").Line})
+	} else if f.get(n, "tag") != nil {
+		f.add(Ref{Line: f.get(n, "repository").Line, Why: repo + " has no tag here: the chart's version gives it"})
 	}
 }
 
@@ -172,10 +181,25 @@ func (f *finder) enter(depth int) bool {
 	return depth < maxDepth && f.seen < maxValues
 }
 
+// get is as the function of that name, and counts: an alias may stand for a large
+// mapping, ten thousand times.
+func (f *finder) get(n *yaml.Node, key string) *yaml.Node {
+	if f.seen >= maxValues {
+		return nil
+	}
+	v, cost := getCounted(n, key)
+	f.seen += cost
+	return v
+}
+
 // scalar adds the reference that a value holds.
 func (f *finder) scalar(n *yaml.Node, expand func(string) (string, string)) {
 	s := text(n)
 	if s == "" || n.Kind == yaml.ScalarNode && n.Tag != "!!str" { // image: true
+		return
+	}
+	if len(s) > maxRef {
+		f.add(Ref{Image: s, Line: n.Line})
 		return
 	}
 	image, why := expand(s)
@@ -224,17 +248,24 @@ func pairs(n *yaml.Node) func(func(string, *yaml.Node) bool) {
 
 // get is the value of a key, its own or that of a mapping merged in (<<).
 func get(n *yaml.Node, key string) *yaml.Node {
+	v, _ := getCounted(n, key)
+	return v
+}
+
+// getCounted says as well how many values were looked at, but for a few.
+func getCounted(n *yaml.Node, key string) (value *yaml.Node, cost int) {
 	if n == nil {
-		return nil
+		return nil, 0
 	}
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
 	var merged []*yaml.Node
 	for k, v := range pairs(n) {
+		cost++
 		switch k {
 		case key:
-			return v
+			return v, cost / 8
 		case "<<":
 			if v.Kind == yaml.SequenceNode {
 				merged = append(merged, v.Content...)
@@ -247,13 +278,15 @@ func get(n *yaml.Node, key string) *yaml.Node {
 		if m.Kind == yaml.AliasNode {
 			m = m.Alias
 		}
+		cost++
 		for k, v := range pairs(m) {
+			cost++
 			if k == key {
-				return v
+				return v, cost / 8
 			}
 		}
 	}
-	return nil
+	return nil, cost / 8
 }
 
 // text is a scalar's, empty for anything else.

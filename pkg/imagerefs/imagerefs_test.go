@@ -1,6 +1,7 @@
 package imagerefs
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -77,6 +78,38 @@ repository: https://charts.example
 	for text, want := range map[string]string{"a: b: c": "mapping values", strings.Repeat("#long\n", 200_000): "larger than 1024 KiB"} {
 		if _, err := Of("values.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// A file may be made to cost an hour: it costs no more than it may, and what was not
+// looked at is said.
+func TestHostile(t *testing.T) {
+	const n = maxSize - 100
+	numbered := func(head, form string) string {
+		var b strings.Builder
+		b.WriteString(head)
+		for i := 0; b.Len() < n-100; i++ {
+			fmt.Fprintf(&b, form, i)
+		}
+		return b.String()
+	}
+	pod := "apiVersion: v1\nkind: Pod\ncontainers:\n"
+	for name, tt := range map[string]struct{ file, text, want string }{
+		"many images":       {"a.yaml", numbered(pod, "- {image: a%d}\n"), "has 200000 values or names 1000 images, and is not looked at"},
+		"many references":   {"a.yaml", numbered(pod, "- {image: A%d}\n"), "has 200000 values or names 1000 images, and is not looked at"},
+		"a large mapping":   {"a.yaml", numbered("x: &x {", "k%d: 0,")[:n/2] + ": 0}\n" + pod + strings.Repeat("- *x\n", n/20), "has 200000 values or names 1000 images, and is not looked at"},
+		"merged":            {"compose.yaml", numbered("x: &x {", "k%d: 0,")[:n/2] + ": 0}\nservices:\n" + strings.Repeat(" s: {<<: *x}\n", n/40), "has 200000 values or names 1000 images, and is not looked at"},
+		"many variables":    {"compose.yaml", "services: {a: {image: '" + strings.Repeat("$a", n/2-30) + "'}}", ""},
+		"variables in one":  {"compose.yaml", "services: {a: {image: '" + strings.Repeat("${a:-", n/5-30) + "'}}", ""},
+		"nothing but depth": {"values.yaml", strings.Repeat("[", n), "exceeded max depth of 10000"},
+	} {
+		refs, err := Of(tt.file, []byte(tt.text))
+		switch {
+		case tt.want == "" && (err != nil || len(refs) != 1 || refs[0].Why != "a reference of more than 4096 bytes"):
+			t.Errorf("%s: %d references, error %v", name, len(refs), err)
+		case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+			t.Errorf("%s: %d references, error %v", name, len(refs), err)
 		}
 	}
 }
