@@ -106,6 +106,13 @@ func company(t *testing.T, server *imagetest.Server) (proxy, ca string) {
 			if err := tunnel(w, inside.Listener.Addr().String()); err != nil {
 				t.Error(err)
 			}
+		case r.Method == http.MethodGet && r.URL.Host == "10.1.2.3:5000" && strings.Contains(r.URL.Path, "/away/blobs/"):
+			http.Redirect(w, r, "http://10.1.2.4:9000"+r.URL.Path, http.StatusTemporaryRedirect)
+		case r.Method != http.MethodConnect && r.URL.Host == "10.1.2.4:9000":
+			if r.Header.Get("Authorization") != "" {
+				t.Error("a store is told a login")
+			}
+			registry.ServeHTTP(w, r)
 		case r.Method != http.MethodConnect && r.URL.Host == "10.1.2.3:5000":
 			registry.ServeHTTP(w, r)
 		default:

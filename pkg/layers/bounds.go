@@ -6,9 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -69,7 +73,25 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	resp, err := b.base.RoundTrip(req)
+	var peer atomic.Pointer[netip.Addr] // who answers; a proxy hides who is behind it
+	resp, err := b.base.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+		if a, ok := c.Conn.RemoteAddr().(*net.TCPAddr); ok {
+			addr := a.AddrPort().Addr().Unmap()
+			peer.Store(&addr)
+		}
+	}})))
+	if err == nil {
+		next, err := inward(req, resp, peer.Load())
+		if err != nil || next != nil {
+			resp.Body.Close()
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case next != nil:
+			return b.RoundTrip(next)
+		}
+	}
 	switch {
 	case err != nil:
 	case resp.StatusCode >= 300:
@@ -92,25 +114,56 @@ func (b bounded) follow(first, req *http.Request) error {
 	case form && first.Method == http.MethodPost && req.Method == http.MethodPost && req.URL.Host != first.URL.Host:
 		return &elsewhereError{req.URL.Host, "which is not to be told the login"}
 	}
-	return inward(first, req)
+	return nil
 }
 
-// inward refuses to go from a registry to an address of an inner network that it
-// has no business to name: a cloud's metadata service answers anybody on its
-// machine.
-func inward(first, req *http.Request) error {
-	from, to := first.URL.Hostname(), req.URL.Hostname()
-	addr, err := netip.ParseAddr(to)
-	addr = addr.Unmap()
-	switch {
-	case to == from:
-		return nil
-	case err != nil && (!isLoopback(to) || isLoopback(from)):
-		return nil
-	case err == nil && !(addr.IsPrivate() || addr.IsLoopback() || addr.IsLinkLocalUnicast() || addr.IsUnspecified()):
-		return nil
+// metadata are the addresses at which clouds tell any program on a machine its
+// secrets, beside those that are link-local.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"),   // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
+	netip.MustParseAddr("100.100.100.200"), // https://www.alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata
+}
+
+// inward is the request that follows an answer to an address of an inner network, or
+// why it is not followed: only who is in such a network himself may send there, as a
+// company's registry does that keeps its blobs in a store beside it. A cloud's metadata
+// service is nobody's store. It is nil for any other answer. go-containerregistry
+// refuses all of these, and so it does not get to see them.
+func inward(req *http.Request, resp *http.Response, peer *netip.Addr) (*http.Request, error) {
+	if resp.StatusCode < 300 || resp.StatusCode >= 400 || resp.StatusCode == http.StatusNotModified {
+		return nil, nil
 	}
-	return &elsewhereError{to, "an address of an inner network"}
+	to, err := req.URL.Parse(resp.Header.Get("Location"))
+	if err != nil || to.Hostname() == req.URL.Hostname() {
+		return nil, nil
+	}
+	addr, err := netip.ParseAddr(to.Hostname())
+	addr = addr.Unmap()
+	local := peer != nil && peer.IsLoopback()
+	inner, may := true, false
+	switch {
+	case err != nil:
+		inner, may = isLoopback(to.Hostname()), local
+	case addr.IsLinkLocalUnicast(), slices.Contains(metadata, addr):
+	case addr.IsLoopback(), addr.IsUnspecified():
+		may = local
+	case addr.IsPrivate():
+		may = local || peer != nil && peer.IsPrivate()
+	default:
+		inner = false
+	}
+	switch {
+	case inner && !may:
+		return nil, &elsewhereError{to.Hostname(), "an address of an inner network"}
+	case !inner, err != nil, req.Method != http.MethodGet && req.Method != http.MethodHead:
+		return nil, nil // for the client to follow, or not
+	}
+	next := req.Clone(req.Context())
+	next.URL, next.Host, next.Response = to, "", resp
+	for _, secret := range []string{"Authorization", "Cookie", "Proxy-Authorization"} {
+		next.Header.Del(secret)
+	}
+	return next, nil
 }
 
 // isLoopback reports whether a host is this machine, by its name.

@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -226,47 +228,75 @@ func TestManyElements(t *testing.T) {
 	}
 }
 
-// A redirect is followed where docker and crane follow it, but never with a login,
-// nor to where anybody could put a manifest of his own in.
+// A redirect is followed where docker follows it, but never with a login, nor to where
+// anybody could put a manifest of his own in, nor into a network that the registry is
+// not in.
 func TestFollow(t *testing.T) {
 	form := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+	const blob = "https://a.example/v2/app/blobs/sha256:0"
 	tests := []struct {
-		method, from, to string
-		header           http.Header
-		insecure         bool
-		want             string // the error, or empty
+		method, from, peer, to string // the peer is who answers at from
+		header                 http.Header
+		insecure               bool
+		want                   string // the error, or empty
 	}{
-		{"GET", "https://a.example/v2/app/manifests/1", "https://b.example/x", nil, false, ""},
-		{"GET", "https://a.example/v2/app/manifests/1", "http://a.example/x", nil, false, "it redirects to http://a.example, which anybody on the way can change"},
-		{"GET", "https://a.example/v2/app/manifests/1", "http://a.example/x", nil, true, ""},
-		{"GET", "https://a.example/v2/", "http://b.example/", nil, false, "it redirects to http://b.example, which anybody on the way can change"},
-		{"GET", "https://a.example/token", "http://b.example/", nil, false, "it redirects to http://b.example, which anybody on the way can change"},
-		{"GET", "https://a.example/v2/app/blobs/sha256:0", "http://b.example/x", nil, false, ""},
-		{"GET", "https://a.example/v2/app/blobs/sha256:0", "http://10.0.0.1/x", nil, false, "it redirects to 10.0.0.1, an address of an inner network"},
-		{"GET", "https://a.example/v2/app/blobs/sha256:0", "http://[::ffff:169.254.169.254]/x", nil, false, "it redirects to ::ffff:169.254.169.254, an address of an inner network"},
-		{"GET", "https://a.example/v2/app/blobs/sha256:0", "http://[fd00:ec2::254]/x", nil, false, "it redirects to fd00:ec2::254, an address of an inner network"},
-		{"GET", "https://a.example/v2/app/blobs/sha256:0", "http://0.0.0.0:5000/x", nil, false, "it redirects to 0.0.0.0, an address of an inner network"},
-		{"GET", "https://a.example/v2/app/blobs/sha256:0", "http://localhost:5000/x", nil, false, "it redirects to localhost, an address of an inner network"},
-		{"GET", "http://127.0.0.1/v2/app/blobs/sha256:0", "http://localhost:5000/x", nil, false, ""},
-		{"GET", "http://10.0.0.1/v2/app/blobs/sha256:0", "http://10.0.0.1/x", nil, true, ""},
-		{"GET", "https://a.example/v2/", "https://169.254.169.254/", nil, false, "it redirects to 169.254.169.254, an address of an inner network"},
-		{"GET", "https://a.example/v2/app/blobs/sha256:0", "gopher://b.example/x", nil, false, "it redirects to gopher:, which is no place of a registry"},
-		{"POST", "https://a.example/token", "https://b.example/token", form, false, "it redirects to b.example, which is not to be told the login"},
-		{"POST", "https://a.example/token", "https://a.example/other", form, false, ""},
-		{"POST", "https://a.example/v2/app/blobs/uploads/", "https://b.example/uploads/", nil, false, ""},
+		{"GET", "https://a.example/v2/app/manifests/1", "192.0.2.1", "https://b.example/x", nil, false, ""},
+		{"GET", "https://a.example/v2/app/manifests/1", "192.0.2.1", "http://a.example/x", nil, false, "it redirects to http://a.example, which anybody on the way can change"},
+		{"GET", "https://a.example/v2/app/manifests/1", "192.0.2.1", "http://a.example/x", nil, true, ""},
+		{"GET", "https://a.example/v2/", "192.0.2.1", "http://b.example/", nil, false, "it redirects to http://b.example, which anybody on the way can change"},
+		{"GET", "https://a.example/token", "192.0.2.1", "http://b.example/", nil, false, "it redirects to http://b.example, which anybody on the way can change"},
+		{"GET", blob, "192.0.2.1", "http://b.example/x", nil, false, ""},
+		{"GET", blob, "192.0.2.1", "gopher://b.example/x", nil, false, "it redirects to gopher:, which is no place of a registry"},
+		{"POST", "https://a.example/token", "192.0.2.1", "https://b.example/token", form, false, "it redirects to b.example, which is not to be told the login"},
+		{"POST", "https://a.example/token", "192.0.2.1", "https://a.example/other", form, false, ""},
+		{"POST", "https://a.example/v2/app/blobs/uploads/", "192.0.2.1", "https://b.example/uploads/", nil, false, ""},
+
+		// A public registry has no business in an inner network.
+		{"GET", blob, "192.0.2.1", "http://10.0.0.1/x", nil, false, "it redirects to 10.0.0.1, an address of an inner network"},
+		{"GET", blob, "192.0.2.1", "http://[::ffff:192.168.0.1]/x", nil, false, "it redirects to ::ffff:192.168.0.1, an address of an inner network"},
+		{"GET", blob, "192.0.2.1", "http://[fd12::1]:9000/x", nil, false, "it redirects to fd12::1, an address of an inner network"},
+		{"GET", blob, "192.0.2.1", "http://0.0.0.0:5000/x", nil, false, "it redirects to 0.0.0.0, an address of an inner network"},
+		{"GET", blob, "192.0.2.1", "http://localhost:5000/x", nil, false, "it redirects to localhost, an address of an inner network"},
+		{"PUT", blob, "192.0.2.1", "http://127.0.0.1:5000/x", nil, false, "it redirects to 127.0.0.1, an address of an inner network"},
+		{"GET", blob, "", "http://10.0.0.1/x", nil, false, "it redirects to 10.0.0.1, an address of an inner network"},
+		// A company's registry, or one behind a company's proxy, keeps its blobs there.
+		{"GET", blob, "10.9.9.9", "https://10.0.0.5:9000/x", nil, false, ""},
+		{"GET", blob, "10.9.9.9", "http://10.0.0.5:9000/x", nil, false, ""},
+		{"HEAD", blob, "172.16.1.1", "http://192.168.3.4:9000/x", nil, false, ""},
+		{"GET", blob, "fd12::1", "http://[fd12::5]:9000/x", nil, false, ""},
+		{"GET", blob, "127.0.0.1", "http://10.0.0.5:9000/x", nil, false, ""}, // by a tunnel
+		{"GET", "https://a.example/v2/app/manifests/1", "10.9.9.9", "http://10.0.0.5/x", nil, false, "it redirects to http://10.0.0.5, which anybody on the way can change"},
+		// That is no reason to ask a cloud's metadata service, or this machine.
+		{"GET", blob, "10.9.9.9", "http://169.254.169.254/x", nil, false, "it redirects to 169.254.169.254, an address of an inner network"},
+		{"GET", blob, "10.9.9.9", "http://[::ffff:169.254.169.254]/x", nil, false, "it redirects to ::ffff:169.254.169.254, an address of an inner network"},
+		{"GET", blob, "10.9.9.9", "http://[fd00:ec2::254]/x", nil, false, "it redirects to fd00:ec2::254, an address of an inner network"},
+		{"GET", blob, "10.9.9.9", "http://100.100.100.200/x", nil, false, "it redirects to 100.100.100.200, an address of an inner network"},
+		{"GET", blob, "10.9.9.9", "http://127.0.0.1:5000/x", nil, false, "it redirects to 127.0.0.1, an address of an inner network"},
+		{"GET", blob, "10.9.9.9", "http://localhost:5000/x", nil, false, "it redirects to localhost, an address of an inner network"},
+		{"GET", "https://a.example/v2/", "10.9.9.9", "https://169.254.169.254/", nil, false, "it redirects to 169.254.169.254, an address of an inner network"},
+		{"GET", blob, "127.0.0.1", "http://169.254.169.254/x", nil, false, "it redirects to 169.254.169.254, an address of an inner network"},
+		// This machine may send to itself, and any host to itself.
+		{"GET", "http://127.0.0.1/v2/app/blobs/sha256:0", "127.0.0.1", "http://localhost:5000/x", nil, false, ""},
+		{"GET", "http://localhost/v2/app/blobs/sha256:0", "::1", "http://127.0.0.2:5000/x", nil, false, ""},
+		{"GET", "http://10.0.0.1/v2/app/blobs/sha256:0", "10.0.0.1", "http://10.0.0.1/x", nil, true, ""},
 	}
 	for _, tt := range tests {
 		var asked []string
 		base := roundTripper(func(req *http.Request) (*http.Response, error) {
 			asked = append(asked, req.URL.String())
+			if ip := net.ParseIP(tt.peer); ip != nil {
+				httptrace.ContextClientTrace(req.Context()).GotConn(httptrace.GotConnInfo{Conn: connTo{addr: &net.TCPAddr{IP: ip, Port: 443}}})
+			}
 			resp := &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: req}
 			if len(asked) == 1 {
 				resp.StatusCode = http.StatusPermanentRedirect
 				resp.Header.Set("Location", tt.to)
+			} else if secret := req.Header.Get("Authorization"); secret != "" && req.URL.Host != "a.example" {
+				t.Errorf("%s %s to %s: told %s", tt.method, tt.from, tt.to, secret)
 			}
 			return resp, nil
 		})
-		c := &http.Client{Transport: bounded{base, tt.insecure}}
+		c := &http.Client{Transport: login{bounded{base, tt.insecure}}}
 		req, err := http.NewRequest(tt.method, tt.from, strings.NewReader("refresh_token=secret"))
 		if err != nil {
 			t.Fatal(err)
@@ -281,10 +311,39 @@ func TestFollow(t *testing.T) {
 			got = ue.Err.Error()
 		}
 		if n := len(asked); got != tt.want || n != 2 && got == "" || n != 1 && got != "" {
-			t.Errorf("%s %s to %s: error %q, want %q, asked %q", tt.method, tt.from, tt.to, got, tt.want, asked)
+			t.Errorf("%s %s (%s) to %s: error %q, want %q, asked %q", tt.method, tt.from, tt.peer, tt.to, got, tt.want, asked)
 		}
 	}
+	// Without end inside of an inner network as well.
+	n := 0
+	base := roundTripper(func(req *http.Request) (*http.Response, error) {
+		n++
+		httptrace.ContextClientTrace(req.Context()).GotConn(httptrace.GotConnInfo{Conn: connTo{addr: &net.TCPAddr{IP: net.IP{10, 9, 9, 9}}}})
+		return &http.Response{StatusCode: 302, Header: http.Header{"Location": {fmt.Sprintf("http://10.0.0.%d/x", n)}}, Body: http.NoBody, Request: req}, nil
+	})
+	c := &http.Client{Transport: bounded{base, false}}
+	if _, err := c.Get(blob); !errors.Is(err, errRedirects) || n != maxRedirects {
+		t.Errorf("error %v, asked %d times", err, n)
+	}
 }
+
+// login adds a login to what is sent to one host, as go-containerregistry does.
+type login struct{ base http.RoundTripper }
+
+func (l login) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Host == "a.example" {
+		req.Header.Set("Authorization", "Basic secret")
+	}
+	return l.base.RoundTrip(req)
+}
+
+// connTo is a connection to an address.
+type connTo struct {
+	net.Conn
+	addr net.Addr
+}
+
+func (r connTo) RemoteAddr() net.Addr { return r.addr }
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
