@@ -212,23 +212,36 @@ func (w *world) replay(ctx context.Context) error {
 	}
 	for _, in := range w.installs {
 		w.help(in)
+		for i := range in.failures {
+			in.failures[i].misses = kept(in.failures[i].misses)
+		}
 	}
 	err := w.each(ctx, func(o *object) {
 		if o.loader == nil {
 			return
 		}
-		o.misses = w.alone(o)
-		if len(o.misses) == 0 || isProgram(o.elf) {
-			return
+		misses := w.alone(o)
+		if len(misses) > 0 && !isProgram(o.elf) {
+			if host := w.hostOf(o); host != nil {
+				misses = w.after(o, host)
+			}
 		}
-		if host := w.hostOf(o); host != nil {
-			o.misses = w.after(o, host)
-		}
+		o.misses = kept(misses)
 	})
 	if err == nil {
 		w.follow()
 	}
 	return err
+}
+
+// kept are errors without the processes that they are from: there is one for each
+// file, and each may hold all files.
+func kept(list []*elfdeps.Error) []*elfdeps.Error {
+	var kept []*elfdeps.Error
+	for _, e := range list {
+		kept = append(kept, e.Alone())
+	}
+	return kept
 }
 
 // each calls f for every object, in no order.
