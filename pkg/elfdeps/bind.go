@@ -113,7 +113,7 @@ func (p *Process) find(q *query, scopes []*scope) (*Module, record, *Error) {
 			}
 			syms := m.symbols()
 			if syms == nil {
-				q.blind = true
+				q.blind = q.blind || m.mayDefine(q.name)
 				continue
 			}
 			i, err := p.match(q, m, syms)
@@ -137,6 +137,11 @@ func (p *Process) find(q *query, scopes []*scope) (*Module, record, *Error) {
 		}
 	}
 	return nil, record{}, nil
+}
+
+// mayDefine reports whether an object whose symbols are not known may define one.
+func (m *Module) mayDefine(name []byte) bool {
+	return m.File == nil || m.File.MayDefine == nil || m.File.MayDefine(name)
 }
 
 // resolve is find, and keeps a reference to a protected symbol of q's own object
