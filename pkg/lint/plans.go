@@ -93,8 +93,8 @@ func (w *world) programs() []*object {
 	return list
 }
 
-// runProgram starts a program. Symbols are bound in the image's own: that takes
-// most of a second for one of PyTorch's, and Debian's torch has forty that test it.
+// runProgram starts a program. Its symbols are not bound here: symbols.go asks for
+// them, of each library once.
 func (w *world) runProgram(o *object) *run {
 	host := w.host(o.loader)
 	if host == nil {
@@ -104,7 +104,7 @@ func (w *world) runProgram(o *object) *run {
 	if err != nil {
 		return nil
 	}
-	p.Settle() // its symbols are asked for elsewhere, if they are
+	p.Settle()
 	r := &run{title: o.path, program: o.path, proc: p, done: map[openKey]bool{}}
 	w.openAll(r)
 	return r
