@@ -658,6 +658,30 @@ func (p *Process) Unresolved(m *Module) []Unresolved {
 	return list
 }
 
+// Complete reports whether all that m refers to is found, or may be: whether
+// [Process.Unresolved] would give nothing. It is remembered where that is so.
+func (p *Process) Complete(m *Module) bool {
+	held, keyed := m.Object.Symbols, false
+	if held == nil || m.isLoader {
+		return true
+	}
+	var key bindKey
+	if !p.Loader.Libc.Musl {
+		key, keyed = p.bindKey(m, p.scopesOf(m, 0), false)
+		key[0] ^= 1 // it is no relocation
+	}
+	if keyed && held.known(key) != nil {
+		return true
+	}
+	if len(p.Unresolved(m)) > 0 {
+		return false
+	}
+	if keyed && p.work().Err() == nil {
+		held.remember(key, new(relocation))
+	}
+	return true
+}
+
 // eachReference calls f with each reference of m that leaves it.
 func (p *Process) eachReference(m *Module, f func(q *query, rec record, lazy bool, find func() (*Module, record, *Error))) {
 	s := m.symbols()

@@ -335,10 +335,10 @@ func (w *world) programSymbols() []unbound {
 		if err != nil {
 			continue
 		}
+		defer p.Rest() // together they hold what each would read anew
 		if u := w.firstUnbound(p, bound); u != nil {
 			list = append(list, *u)
 		}
-		p.Rest()
 	}
 	return list
 }
@@ -357,7 +357,11 @@ func (w *world) firstUnbound(p *elfdeps.Process, bound map[string][]map[string]b
 		if slices.ContainsFunc(bound[m.Real()], func(had map[string]bool) bool { return within(had, files) }) {
 			continue
 		}
-		for _, u := range p.Unresolved(m) {
+		var missing []elfdeps.Unresolved
+		if !p.Complete(m) {
+			missing = p.Unresolved(m)
+		}
+		for _, u := range missing {
 			if u.Lazy && now == "" {
 				continue
 			}
