@@ -559,9 +559,7 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []str
 		list = append(list, fmt.Sprintf("install %s that is made for %s, which the image has at %s; or bring %s", build, w.byPath[o].elf.Soname, path.Dir(o), f.Library))
 	}
 	if fam != nil && f.Rule != "unusable-library" {
-		for _, text := range fam.Fix {
-			list = append(list, expand(text, "{library}", f.Library, "{major}", majorOf(f.Library), "{cuda}", cuda))
-		}
+		list = append(list, fam.fixes(f.Library, cuda)...)
 	}
 	if fam == nil && e.Missing() {
 		for _, s := range w.packs.System {

@@ -80,7 +80,34 @@ type Family struct {
 	// Together are names of which a process must have all from one release.
 	Together []string `yaml:"together"`
 	Fix      []string `yaml:"fix"`
-	Sources  []string `yaml:"sources"`
+	// FixOf is for libraries that come in another way than the rest.
+	FixOf   []FixOf  `yaml:"fix_of"`
+	Sources []string `yaml:"sources"`
+}
+
+// FixOf is what to do, in place of what its family says, where one of some
+// libraries is missing.
+type FixOf struct {
+	Match   []string `yaml:"match"`
+	Fix     []string `yaml:"fix"`
+	Sources []string `yaml:"sources"`
+}
+
+// fixes are what to do where a library of the family is missing, of which cuda is
+// the CUDA release that it is wanted of.
+func (f *Family) fixes(library, cuda string) []string {
+	texts := f.Fix
+	for _, of := range f.FixOf {
+		if matchAny(of.Match, library) {
+			texts = of.Fix
+			break
+		}
+	}
+	var list []string
+	for _, text := range texts {
+		list = append(list, expand(text, "{library}", library, "{major}", majorOf(library), "{cuda}", cuda))
+	}
+	return list
 }
 
 // Driver lists what the container runtime mounts.
@@ -623,6 +650,14 @@ func (p *pack) validate() error {
 		if err := patterns("family "+f.ID, f.Match); err != nil {
 			return err
 		}
+		for _, of := range f.FixOf {
+			if len(of.Match) == 0 || len(of.Fix) == 0 || len(of.Sources) == 0 {
+				return fmt.Errorf("family %q: fix_of: needs names to match, fixes and sources", f.ID)
+			}
+			if err := patterns("family "+f.ID, of.Match); err != nil {
+				return err
+			}
+		}
 	}
 	if len(p.Driver.Libraries) > 0 && len(p.Driver.Sources) == 0 {
 		return errors.New("driver: needs sources")
@@ -772,6 +807,16 @@ func (p *Packs) symbol(name string) *SymbolFact {
 		}
 	}
 	return nil
+}
+
+// SymbolFix is what mends that a symbol is not there, by its name alone: empty when
+// nothing is known of it, or when the image has to say which CUDA it has.
+func (p *Packs) SymbolFix(name string) string {
+	s := p.symbol(name)
+	if s == nil || strings.Contains(s.Fix, "{") {
+		return ""
+	}
+	return s.Fix
 }
 
 // family is the GPU family of a library's name, nil when it has none.
