@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -105,9 +106,18 @@ func (f *Family) fixes(library, cuda string) []string {
 	}
 	var list []string
 	for _, text := range texts {
-		list = append(list, expand(text, "{library}", library, "{major}", majorOf(library), "{cuda}", cuda))
+		list = append(list, expand(text, "{library}", library, "{major}", majorOf(library), "{cuda}", cuda, "{-cu}", wheelEnding(cuda)))
 	}
 	return list
+}
+
+// wheelEnding is how the toolkit's wheels of a CUDA release end: nvidia-cublas-cu12,
+// and from CUDA 13 on nvidia-cublas.
+func wheelEnding(cuda string) string {
+	if n, err := strconv.Atoi(cuda); err == nil && n >= 13 {
+		return ""
+	}
+	return "-cu" + cuda
 }
 
 // Driver lists what the container runtime mounts.
@@ -352,6 +362,9 @@ type Release struct {
 type Exception struct {
 	Match string `yaml:"match"`
 	Why   string `yaml:"why"`
+	// Within, of files of which one serves, is the name of the directory in which they
+	// lie, each in its place; empty where they lie side by side.
+	Within string `yaml:"within"`
 	// Effect, of files of which one serves, is what it means when none does: empty
 	// where that is no matter. Error is how it reads.
 	Effect  string   `yaml:"effect"`
@@ -375,7 +388,7 @@ type SymbolFact struct {
 	Library string `yaml:"library"`
 	// Feature is what calls them.
 	Feature string   `yaml:"feature"`
-	Fix     string   `yaml:"fix"` // {cuda} and {number}, the release in the name
+	Fix     string   `yaml:"fix"` // {cuda}, {-cu} and {number}, the release in the name
 	Sources []string `yaml:"sources"`
 }
 

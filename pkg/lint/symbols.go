@@ -105,7 +105,8 @@ func (w *world) symbolFinding(u unbound) Finding {
 	}
 	if fact != nil {
 		if fact.Fix != "" {
-			f.Fixes = append(f.Fixes, expand(fact.Fix, "{cuda}", w.cudaMajor(&f), "{number}", lastNumbers(u.symbol)))
+			cuda := w.cudaMajor(&f)
+			f.Fixes = append(f.Fixes, expand(fact.Fix, "{cuda}", cuda, "{-cu}", wheelEnding(cuda), "{number}", lastNumbers(u.symbol)))
 		}
 	}
 	if len(f.Fixes) == 0 {
