@@ -100,7 +100,7 @@ func (w *world) symbolFinding(u unbound) Finding {
 			f.Effects = append(f.Effects, Effect{"the program ends when it calls the function", text})
 		}
 		if u.more > 0 {
-			f.Because += fmt.Sprintf("; %d more of this file are missing", u.more)
+			f.Because += fmt.Sprintf("; this file misses %d more", u.more)
 		}
 	}
 	if fact != nil {
