@@ -123,7 +123,7 @@ func (t *text) finding(f *lint.Finding) {
 	t.present(f)
 	t.list("fix", f.Fixes, len(f.Fixes))
 	if f.Because != "" {
-		t.field("because", clean(f.Because))
+		t.field(string(f.Severity), "because "+clean(f.Because))
 	}
 	t.line("")
 }

@@ -89,3 +89,17 @@ func TestHealthy(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestCopied ends no line that somebody may copy with a period.
+func TestCopied(t *testing.T) {
+	d := document(lint.Finding{
+		Rule: "library-not-on-path", Severity: lint.Error, Message: "m", Fixes: []string{"ENV LD_LIBRARY_PATH=/opt/lib"},
+		NeededBy: []lint.File{{Path: "/app/x"}}, Because: "it is so",
+	})
+	got := "\n" + sentences(d, &d.Findings[0]) + "\n"
+	for _, line := range []string{"m.", "Needed by /app/x", "Fix: ENV LD_LIBRARY_PATH=/opt/lib", "Because: it is so."} {
+		if !strings.Contains(got, "\n"+line+"\n") {
+			t.Errorf("no line %q in %s", line, got)
+		}
+	}
+}
