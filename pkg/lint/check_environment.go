@@ -514,10 +514,12 @@ func (w *world) shellOnly() []Finding {
 		if len(lost) == 0 {
 			continue
 		}
+		values := map[string]string{"lost": strings.Join(lost, ":")}
 		f := Finding{
 			Message: fmt.Sprintf("a build step writes LD_LIBRARY_PATH=%s to %s, which only a shell reads", export[1], export[2]),
 			Effects: []Effect{{Text: "what works in a shell of the container fails when it is started: its program does not get the variable"}},
-			Fixes:   []string{"ENV LD_LIBRARY_PATH=" + strings.Join(append(slices.DeleteFunc(slices.Clone(w.pathEntries()), func(e string) bool { return e == "" }), lost...), ":")},
+			Fixes:   []string{w.edited("shell-only-path", values)},
+			Values:  values,
 		}
 		if !w.missedIn(lost) {
 			f.Severity, f.Because = Note, "nothing that was looked at misses what is there"
