@@ -348,7 +348,7 @@ func hostError(host string, err error) error {
 		return fmt.Errorf("the connection to %s broke off: try again", host)
 	case notJSON(err):
 		return fmt.Errorf("%s answers with what no registry says (%w): a proxy or a login page stands in its place", host, brief(err))
-	case strings.Contains(text, "error verifying "): // ggcr keeps the type to itself; of a manifest or config
+	case strings.Contains(text, "error verifying "), strings.Contains(text, "does not match requested digest"), strings.Contains(text, "does not match expected size"): // ggcr keeps the type to itself; of a manifest or config
 		return fmt.Errorf("its bytes are not those that the manifest names (%w): the image is damaged, or a proxy has changed it", err)
 	case strings.Contains(text, "error getting credentials"):
 		return fmt.Errorf("the credential helper failed (%w): mend it, or take it out of Docker's config.json", oneLine{err})

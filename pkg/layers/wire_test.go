@@ -200,6 +200,96 @@ func manifestedAs(t *testing.T, mediaType string) spoiler {
 	return says("/manifests/", mediaType, string(b))
 }
 
+// What is only said is not believed, and does no harm.
+func TestOnlySaid(t *testing.T) {
+	b, err := imagetest.V1(t, appImage).RawManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := strings.Repeat("0", 64)
+	tests := map[string]spoiler{
+		"a digest": spoil("/manifests/", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", ociManifest)
+			w.Header().Set("Docker-Content-Digest", "sha256:"+other)
+			w.Write(b)
+		}),
+		"the type of a layer": manifested(t, func(m *v1.Manifest) {
+			m.Layers[0].MediaType, m.Layers[1].MediaType = "application/vnd.oci.image.layer.v1.tar+zstd", "application/vnd.oci.image.layer.v1.tar"
+		}),
+		"URLs of a layer": manifested(t, func(m *v1.Manifest) { m.Layers[1].URLs = []string{"http://169.254.169.254/", "file:///etc/passwd"} }),
+		"a platform":      manifested(t, func(m *v1.Manifest) { m.Config.Platform = &v1.Platform{OS: "windows", Architecture: "\x1b[31m"} }),
+		"years of silence": func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Retry-After", "99999999999")
+			return false
+		},
+	}
+	for name, do := range tests {
+		t.Run(name, func(t *testing.T) { wantApp(t, handled(t, false, do), Options{}) })
+	}
+}
+
+// Bytes that are not what was asked for are not taken for it.
+func TestOtherBytes(t *testing.T) {
+	list, err := imagetest.V1(t, appImage).Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rc, err := list[1].Compressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer, err := io.ReadAll(rc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "/blobs/" + layerOf(t, 1)
+	// resumed gives half of the layer, and then what a function answers.
+	resumed := func(do func(w http.ResponseWriter, half int)) spoiler {
+		half := len(layer) / 2
+		return spoil(path, func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Range") != "" {
+				do(w, half)
+				return
+			}
+			w.Header().Set("Content-Length", fmt.Sprint(len(layer)))
+			w.Write(layer[:half])
+		})
+	}
+	ranged := func(header string, b []byte) func(http.ResponseWriter, int) {
+		return func(w http.ResponseWriter, half int) {
+			w.Header().Set("Content-Range", fmt.Sprintf(header, half, len(layer)-1, len(layer)))
+			w.WriteHeader(http.StatusPartialContent)
+			w.Write(b)
+		}
+	}
+	index := `{"schemaVersion":2,"manifests":[{"mediaType":"application/vnd.oci.image.index.v1+json","size":2,"digest":"sha256:` + strings.Repeat("1", 64) + `"}]}`
+	const (
+		second  = "indexing HOST/app:1: layer 2 (RUN build): "
+		damaged = second + "its bytes have the digest sha256:HEX, not sha256:HEX: the image is damaged, or a proxy has changed it"
+		broke   = second + "the connection to HOST broke off: try again"
+	)
+	tests := []struct {
+		name string
+		do   spoiler
+		want string
+	}{
+		{"a resume", resumed(ranged("bytes %d-%d/%d", make([]byte, len(layer)))), damaged},
+		{"a resume of another range", resumed(ranged("bytes 9%d-%d/%d", make([]byte, len(layer)))), broke},
+		{"a resume of no range", resumed(ranged("%d %d %d", make([]byte, len(layer)))), broke},
+		{"a resume of an earlier range that ends", resumed(ranged("bytes 0%[1]d-%[2]d/%[3]d", nil)), broke},
+		{"an error for a resume", resumed(func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusForbidden) }), second + "HOST refused it (403), though it gave the manifest: run `docker login HOST`"},
+		{"an index that names itself", says("/manifests/", "application/vnd.oci.image.index.v1+json", index), "HOST/app:1: its bytes are not those that the manifest names (manifest digest: \"sha256:HEX\" does not match requested digest: \"sha256:HEX\" for \"HOST/app@sha256:HEX\"): the image is damaged, or a proxy has changed it"},
+		{"half a manifest", spoil("/manifests/", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "5000")
+			io.WriteString(w, "{")
+		}), "HOST/app:1: the connection to HOST broke off: try again"},
+		{"half a config", spoil(configOf(t), func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{") }), "HOST/app:1: reading the config: its bytes are not those that the manifest names (GET http://HOST/v2/app/blobs/sha256:HEX: Content-Length header 1 does not match expected size 488): the image is damaged, or a proxy has changed it"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { wantError(t, handled(t, false, tt.do), Options{}, tt.want) })
+	}
+}
+
 // A config of many elements is not parsed, wherever it comes from.
 func TestManyElements(t *testing.T) {
 	dense := []byte(`{"history":[` + strings.Repeat("{},", maxCommas+1) + `{}]}`)
