@@ -122,16 +122,15 @@ func passing(req *http.Request, resp *http.Response, err error) bool {
 	case errors.As(err, &dial) && dial.Op == "dial", errors.As(err, &dns):
 		return false // a wrong name, or no network: waiting for that takes long enough once
 	case errors.As(err, &stalled), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed), isReset(err):
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed), isReset(err.Error()):
 		return true
 	}
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// isReset reports whether HTTP/2 has ended a stream or a connection, whose errors
-// net/http keeps to itself (RFC 9113, 6.4 and 6.8).
-func isReset(err error) bool {
-	text := err.Error()
+// isReset reports whether an error says that HTTP/2 has ended a stream or a
+// connection: net/http keeps its types to itself (RFC 9113, 6.4 and 6.8).
+func isReset(text string) bool {
 	return strings.Contains(text, "stream error: ") || strings.Contains(text, "server sent GOAWAY")
 }
 

@@ -305,6 +305,9 @@ func hostError(host string, err error) error {
 	var cert *tls.CertificateVerificationError
 	var told *toldError
 	text := err.Error()
+	if errors.As(err, new(*transport.Error)) {
+		text = "" // is the server's, who could say any of this
+	}
 	switch {
 	case errors.As(err, &told):
 		return err
@@ -344,7 +347,7 @@ func hostError(host string, err error) error {
 		return fmt.Errorf("%s sends on to %s by plain HTTP, which is for all to read: add --insecure if that is meant", host, printable(string(plain)))
 	case errors.As(err, &plain):
 		return fmt.Errorf("%s does not answer by TLS, and a login would be for all to read without: add --insecure if that is meant", host)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), isReset(err):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), isReset(text):
 		return fmt.Errorf("the connection to %s broke off: try again", host)
 	case notJSON(err):
 		return fmt.Errorf("%s answers with what no registry says (%w): a proxy or a login page stands in its place", host, brief(err))
