@@ -532,6 +532,7 @@ func TestRead(t *testing.T) {
 		}
 	})
 	for text, want := range map[string]string{
+		`{"findings": [` + strings.Repeat("null,", 1<<22) + `null,null]}`: "it has more than 4194304 elements",
 		``:                               "not a JSON report of imgcheck: unexpected end of JSON input",
 		`[]`:                             "not a JSON report of imgcheck: json: cannot unmarshal array",
 		`{}`:                             `make one with "imgcheck scan --format json"`,

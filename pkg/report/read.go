@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,10 @@ import (
 // 40,000 ELF files, has 30 MB.
 const maxReport = 256 << 20
 
+// maxElements bounds its elements by their commas, of which a report has one in fifty
+// bytes: each may become a finding of 344 bytes.
+const maxElements = 1 << 22
+
 // Read is what JSON wrote. Fields that it does not know are passed over, as the
 // schema asks of readers; counts are made anew.
 func Read(r io.Reader) (*Document, error) {
@@ -23,6 +28,9 @@ func Read(r io.Reader) (*Document, error) {
 	}
 	if len(b) > maxReport {
 		return nil, fmt.Errorf("the report is larger than %d MiB", maxReport>>20)
+	}
+	if bytes.Count(b, []byte(",")) > maxElements {
+		return nil, fmt.Errorf("not a JSON report of imgcheck: it has more than %d elements", maxElements)
 	}
 	var d Document
 	if err := json.Unmarshal(b, &d); err != nil {
