@@ -123,7 +123,16 @@ func wheelEnding(cuda string) string {
 // Driver lists what the container runtime mounts.
 type Driver struct {
 	Libraries []string `yaml:"libraries"` // names without `.so` and what follows
-	Sources   []string `yaml:"sources"`
+	// Symbols say which symbols a library defines; one that has no line may define any.
+	Symbols []DriverSymbols `yaml:"symbols"`
+	Sources []string        `yaml:"sources"`
+}
+
+// DriverSymbols are the patterns of the names that a library of the driver defines.
+type DriverSymbols struct {
+	Library string   `yaml:"library"` // one of [Driver.Libraries]
+	Match   []string `yaml:"match"`
+	Sources []string `yaml:"sources"`
 }
 
 // Framework is how a framework is found and how it loads its libraries: its plan.
@@ -134,6 +143,10 @@ type Framework struct {
 	// directory is it.
 	Package string `yaml:"package"`
 	Marker  string `yaml:"marker"`
+	// Host is the name of the program that opens it and whose symbols it asks for
+	// (node): where the image does not have it, none are bound. Empty: Python in
+	// Python's directories, elsewhere any program, of which it wants nothing.
+	Host string `yaml:"host"`
 	// Without is a pattern of files below that directory: where there is one, another
 	// framework is meant.
 	Without string `yaml:"without"`
@@ -180,6 +193,10 @@ type Preload struct {
 type Step struct {
 	Open     string `yaml:"open"`
 	Versions string `yaml:"versions"` // of the framework; empty: all, as where it is not known
+	// Flags are those of dlopen, as in [Open]; PreloadFlags are for what is opened by
+	// full path before.
+	Flags        []string `yaml:"flags"`
+	PreloadFlags []string `yaml:"preload_flags"`
 	// Preload are patterns below the directory that holds the framework, of files
 	// that it opens by their full path before this one; when one cannot be loaded, the
 	// step fails.
@@ -535,6 +552,7 @@ func (p *Packs) add(b []byte) error {
 	}
 	p.Families = append(p.Families, one.Families...)
 	p.Driver.Libraries = append(p.Driver.Libraries, one.Driver.Libraries...)
+	p.Driver.Symbols = append(p.Driver.Symbols, one.Driver.Symbols...)
 	p.Driver.Sources = append(p.Driver.Sources, one.Driver.Sources...)
 	p.Frameworks = append(p.Frameworks, one.Frameworks...)
 	p.Dlopens = append(p.Dlopens, one.Dlopens...)
@@ -674,6 +692,14 @@ func (p *pack) validate() error {
 	}
 	if len(p.Driver.Libraries) > 0 && len(p.Driver.Sources) == 0 {
 		return errors.New("driver: needs sources")
+	}
+	for _, s := range p.Driver.Symbols {
+		if s.Library == "" || len(s.Match) == 0 || len(s.Sources) == 0 {
+			return fmt.Errorf("driver: symbols of %q: needs a library, a match and sources", s.Library)
+		}
+		if err := patterns("driver", s.Match); err != nil {
+			return err
+		}
 	}
 	for _, f := range p.Frameworks {
 		if err := f.validate(); err != nil {
@@ -853,6 +879,16 @@ func (p *Packs) family(name string) *Family {
 func (p *Packs) fromDriver(name string) bool {
 	base, _, ok := strings.Cut(path.Base(name), ".so")
 	return ok && slices.Contains(p.Driver.Libraries, base)
+}
+
+// driverDefines says which symbols a library of the driver may define; nil: any.
+func (p *Packs) driverDefines(name string) func(symbol []byte) bool {
+	base, _, _ := strings.Cut(path.Base(name), ".so")
+	i := slices.IndexFunc(p.Driver.Symbols, func(s DriverSymbols) bool { return s.Library == base })
+	if i < 0 {
+		return nil
+	}
+	return func(symbol []byte) bool { return matchAny(p.Driver.Symbols[i].Match, string(symbol)) }
 }
 
 // OneOf says why a file is one of several of which a program chooses one; empty
