@@ -37,6 +37,7 @@ type world struct {
 	named      map[string][]string // file name → paths that have it
 	sonames    map[string][]string // SONAME → paths of files with another name
 	elf, files int
+	static     int // of elf
 
 	installs []*install
 	served   sync.Map // servedKey → true
@@ -101,6 +102,9 @@ func newWorld(img *Image, packs *Packs) *world {
 		}
 		abs := "/" + e.Path
 		w.elf++
+		if o := e.Object; o.Fault == "" && len(o.Unread) == 0 && (!o.Dynamic || isStatic(o)) {
+			w.static++
+		}
 		if e.Object.Machine != w.machine || e.Object.Class() != w.class {
 			continue
 		}
@@ -842,7 +846,7 @@ func (in *install) follows(p string) bool {
 
 // stats say what was looked at.
 func (w *world) stats() Stats {
-	s := Stats{Files: w.files, ELF: w.elf, Packages: len(w.inv.Packages)}
+	s := Stats{Files: w.files, ELF: w.elf, Static: w.static, Packages: len(w.inv.Packages)}
 	for _, in := range w.installs {
 		s.Frameworks = append(s.Frameworks, fmt.Sprintf("%s at %s", in.Title, in.home))
 	}

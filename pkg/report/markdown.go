@@ -25,6 +25,8 @@ func Markdown(w io.Writer, d *Document, _ Options) error {
 	}
 	v := verdict(d.Summary)
 	switch {
+	case v == "" && idle(d):
+		v, looked = nothingToDo, idleText(looked, d)
 	case v == "" && blind(d):
 		v = nothingJudged
 	case v == "":

@@ -416,6 +416,10 @@ func (t *text) summary(d *Document, shown int) {
 	switch said := verdict(d.Summary); {
 	case said != "":
 		t.line("%s: %s%s", t.bold(said), looked, more)
+	case idle(d) && shown == 0:
+		t.line("%s %s: %s%s", t.green(nothingToDo+" in"), clean(d.Image.Ref), idleText(looked, d), more)
+	case idle(d):
+		t.line("%s: %s", t.green(nothingToDo), idleText(looked, d)+setApart(d))
 	case blind(d) && shown == 0:
 		t.line("%s %s: %s%s", t.yellow(nothingJudged+" in"), clean(d.Image.Ref), looked, more)
 	case blind(d):
@@ -431,7 +435,19 @@ func (t *text) summary(d *Document, shown int) {
 const (
 	nothingFound  = "✓ no problems found"
 	nothingJudged = "? nothing could be judged"
+	nothingToDo   = "✓ nothing to judge"
 )
+
+// idle reports whether the image has nothing that a dynamic loader loads.
+func idle(d *Document) bool { return d.Stats.Static >= d.Stats.ELF }
+
+// idleText says what an image has that has nothing to judge.
+func idleText(looked string, d *Document) string {
+	if d.Stats.ELF == 0 {
+		return looked
+	}
+	return looked + ", none of which a dynamic loader loads"
+}
 
 // blind reports whether no ELF file of the image could be examined: that nothing
 // was found in it means nothing.
