@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// rpmdb makes the file a database of rpm's, in its own format (rpmpkg.c): one page
+// rpmdb makes the file a database of rpm's, in its own format (rpmpkg.c): pages
 // with a header and slots, and then the packages' headers.
 func (f *File) rpmdb(rest, body string) error {
 	if rest != "" {
@@ -18,6 +18,9 @@ func (f *File) rpmdb(rest, body string) error {
 	var headers []byte
 	const page, block = 4096, 16
 	le := binary.LittleEndian
+	perPage := page / block
+	pages := (strings.Count(body, "\n") + 3 + perPage - 1) / perPage
+	le.PutUint32(slots[12:], uint32(pages))
 	for line := range strings.Lines(body) {
 		name, version := cutWord(line)
 		if name == "" {
@@ -29,7 +32,7 @@ func (f *File) rpmdb(rest, body string) error {
 		}
 		number := uint32(len(slots)/block - 1)
 		size := (len(header) + 28 + block - 1) / block // with what stands before and after
-		at := (page + len(headers)) / block
+		at := (pages*page + len(headers)) / block
 		slots = append(slots, "Slot"...)
 		for _, n := range []int{int(number), at, size} {
 			slots = le.AppendUint32(slots, uint32(n))
@@ -41,10 +44,7 @@ func (f *File) rpmdb(rest, body string) error {
 		headers = append(headers, blob...)
 		headers = append(headers, make([]byte, size*block-len(blob))...)
 	}
-	if len(slots) > page {
-		return fmt.Errorf("more than %d packages", page/block-2)
-	}
-	for len(slots) < page {
+	for len(slots) < pages*page {
 		slots = append(slots, "Slot\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)
 	}
 	f.setData(string(slots) + string(headers))

@@ -297,11 +297,13 @@ func (p *Process) setGroup(m *Module, list []*Module) {
 			order = append(order, o)
 		}
 	}
-	if p.Loader.release >= 235 {
+	switch {
+	case p.Loader.Libc.Musl: // nobody asks: see muslOrder
+	case p.Loader.release >= 235:
 		// 2.35 as Ubuntu has it leaves the first of a circle where it comes to stand
 		// (bug 28937, mended in 2.37 and in Debian's 2.36).
 		order = sortDepthFirst(order, p.Loader.release >= 236 && m.Object.Soname != "libc.so.6")
-	} else {
+	default:
 		sortByMoving(order[1:], p.work())
 	}
 	m.link.sorted = order
@@ -398,8 +400,9 @@ func (p *Process) relocationOrder(m *Module) []*Module {
 			}
 		}
 	}
-	for _, o := range slices.Backward(m.link.sorted) {
-		if !slices.Contains(order, o) {
+	first := len(order)
+	for _, o := range slices.Backward(m.link.sorted) { // each stands there once
+		if !slices.Contains(order[:first], o) {
 			order = append(order, o)
 		}
 	}

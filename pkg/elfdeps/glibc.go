@@ -231,12 +231,7 @@ func (s *search) shared() bool {
 	if s.record || p.log != nil || p.secure || p.preloading || s.noDefault() || s.by.Object.Runpath != nil {
 		return false
 	}
-	for m := s.by; m != nil; m = m.loader {
-		if m.Object.Rpath != nil {
-			return false
-		}
-	}
-	return p.Program().Object.Rpath == nil && !slices.ContainsFunc(p.Loader.envDirs, func(dir string) bool { return strings.Contains(dir, "$") })
+	return !p.hasPaths(s.by) && s.by.above == nil && p.Program().Object.Rpath == nil && !slices.ContainsFunc(p.Loader.envDirs, func(dir string) bool { return strings.Contains(dir, "$") })
 }
 
 // run goes through the sources in order (L1). It returns nothing at all when no
@@ -330,14 +325,12 @@ func (s *search) lists() []dirList {
 	var lists []dirList
 	if by.Object.Runpath == nil {
 		main := p.Program()
-		seenMain := false
-		for m := by; m != nil; m = m.loader {
+		for m := range p.withPaths(by) {
 			if dirs := p.rpath(m); dirs != nil {
 				lists = append(lists, dirList{"RPATH of " + m.String(), dirs})
 			}
-			seenMain = seenMain || m == main
 		}
-		if dirs := p.rpath(main); !seenMain && dirs != nil {
+		if dirs := p.rpath(main); !by.rooted && by != main && dirs != nil {
 			lists = append(lists, dirList{"RPATH of " + main.String(), dirs})
 		}
 	}
@@ -759,7 +752,7 @@ func (p *Process) mapFile(full, name string, f *File, by *Module, dlopen bool, h
 	}
 	m := &Module{Path: full, Object: o, File: f, By: by, How: how, Origin: originOf(full, p.Loader.env.Cwd)}
 	if !dlopen {
-		m.loader = by
+		p.loadedBy(m, by)
 	}
 	p.add(m)
 	p.name(m, name)

@@ -111,7 +111,7 @@ func (p *Process) muslLists(by *Module) []dirList {
 	if !p.secure {
 		lists = append(lists, dirList{"LD_LIBRARY_PATH", p.Loader.envDirs})
 	}
-	for m := by; m != nil; m = m.loader {
+	for m := range p.withPaths(by) {
 		lists = append(lists, dirList{"path of " + m.String(), p.muslPath(m)})
 	}
 	lists = append(lists, dirList{"system path", p.Loader.path})
@@ -167,7 +167,8 @@ func (p *Process) mapMusl(full, name, short string, f *File, by *Module, how str
 		// The class is not checked, but the header of another makes no sense.
 		return fail(syscall.ENOEXEC, "is not a dynamic ELF file")
 	}
-	m := &Module{Path: full, Object: f.Object, File: f, By: by, How: how, Origin: muslOrigin(full), loader: by, short: short}
+	m := &Module{Path: full, Object: f.Object, File: f, By: by, How: how, Origin: muslOrigin(full), short: short}
+	p.loadedBy(m, by)
 	p.add(m)
 	p.listed = append(p.listed, Listed{name, m})
 	return m, nil

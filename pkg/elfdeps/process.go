@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"syscall"
@@ -29,6 +30,8 @@ type Module struct {
 	Deps []*Module
 
 	loader   *Module // l_loader: whose RPATH its own requests see as well
+	above    *Module // of those, the nearest that has paths for what it loads
+	rooted   bool    // the last of those is the program
 	index    int     // in load order
 	isLoader bool
 	short    string // musl: the name by which a search found it
@@ -146,6 +149,17 @@ type Error struct {
 	// Version and File are set for a symbol that is missing in the version that
 	// DT_VERNEED asks of a file.
 	Version, File string
+}
+
+// Alone is the error without the process that it is from: of By what names the
+// module and its file stays. Who keeps errors of thousands of processes would keep
+// those as well.
+func (e *Error) Alone() *Error {
+	alone := *e
+	if m := e.By; m != nil {
+		alone.By = &Module{Path: m.Path, Names: m.Names, Object: m.Object, File: m.File, Main: m.Main, How: m.How, Origin: m.Origin, prog: m.prog}
+	}
+	return &alone
 }
 
 // ErrorKind is what an [Error] is about.
@@ -626,12 +640,54 @@ func split(s, separators, from string) []preload {
 	return list
 }
 
+// loadedBy notes who loads m, and whose paths its own requests see.
+func (p *Process) loadedBy(m, by *Module) {
+	m.loader = by
+	if by == nil {
+		return
+	}
+	m.above, m.rooted = by.above, by.rooted || by.Main
+	if p.hasPaths(by) {
+		m.above = by
+	}
+}
+
+// hasPaths reports whether a module has paths that count for what it loads: with
+// glibc not an RPATH beside a RUNPATH (L5), with musl either (M2).
+func (p *Process) hasPaths(m *Module) bool {
+	if p.Loader.Libc.Musl {
+		return m.Object.Rpath != nil || m.Object.Runpath != nil
+	}
+	return m.Object.Rpath != nil && m.Object.Runpath == nil
+}
+
+// withPaths yields m and those that have loaded it, where they have paths: a chain
+// of thousands is not gone through for each request.
+func (p *Process) withPaths(m *Module) iter.Seq[*Module] {
+	return func(yield func(*Module) bool) {
+		for ; m != nil; m = m.above {
+			if p.hasPaths(m) && (!p.work().spend(1) || !yield(m)) {
+				return
+			}
+		}
+	}
+}
+
 // follow requests what the objects of queue and those that they bring need,
 // breadth first (_dl_map_object_deps). Without tracing the first miss ends it;
 // musl reports all that a program misses at start (M7).
 func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 	var first *Error
-	root, walked := queue[0], map[*Module]bool{}
+	root, walked := queue[0], map[*Module]bool{} // of what has been in the queue
+	for _, m := range queue {
+		walked[m] = false
+	}
+	join := func(dep *Module) {
+		if _, was := walked[dep]; dep != nil && !was {
+			walked[dep] = false
+			queue = append(queue, dep)
+		}
+	}
 	for i := 0; i < len(queue); i++ {
 		m := queue[i]
 		m.searched = true
@@ -646,9 +702,7 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 		if m.mapped {
 			// Its needs are loaded; the list is walked through them all the same.
 			for _, dep := range m.Deps {
-				if dep != nil && !slices.Contains(queue, dep) {
-					queue = append(queue, dep)
-				}
+				join(dep)
 			}
 			if p.trace {
 				continue
@@ -657,7 +711,7 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 		}
 		m.mapped = true
 		for _, name := range needed {
-			if !p.work().spend(cells(len(queue))) {
+			if !p.work().spend(1) {
 				return p.spent(name, m)
 			}
 			dep, err := p.need(m, name)
@@ -671,12 +725,13 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 				}
 			}
 			m.Deps = append(m.Deps, dep)
-			if dep != nil && !slices.Contains(queue, dep) {
-				queue = append(queue, dep)
-			}
+			join(dep)
 		}
 		before, err := p.filtees(m, queue[:i])
 		queue, i = putBefore(queue, i, before)
+		for _, dep := range before {
+			walked[dep] = walked[dep]
+		}
 		if err != nil && !p.trace {
 			return cmp.Or(p.notFirst(root, queue), err)
 		}

@@ -122,3 +122,62 @@ func TestNotesAreBounded(t *testing.T) {
 		t.Errorf("libc %+v", o.Libc)
 	}
 }
+
+// What a process costs grows with its libraries, not with their square: each that a
+// chain of them has costs the same, however long it is.
+func TestChainIsLinear(t *testing.T) {
+	for _, musl := range []bool{false, true} {
+		spent := func(n int) int64 {
+			files := map[string]string{}
+			for i := range n {
+				files[fmt.Sprintf("/lib/libc%d.so", i)] = fmt.Sprintf("elf x86_64\nneeded libc%d.so\n", i+1)
+			}
+			files[fmt.Sprintf("/lib/libc%d.so", n)] = "elf x86_64\n"
+			interp := "/lib64/ld-new.so" // up to 2.34 the order is made in a time that is quadratic
+			files[interp] = "elf x86_64 soname=ld-linux-x86-64.so.2\nrodata \"ld.so (GNU libc) stable release version 2.36.\\x00\""
+			if musl {
+				interp = "/lib/ld-musl-x86_64.so.1"
+				files[interp] = "elf x86_64 soname=libc.musl-x86_64.so.1\n"
+			}
+			files["/prog"] = "elf x86_64 interp=" + interp + "\nflags1 pie\nneeded libc0.so\n"
+			work := new(Work)
+			l, err := NewLoader(hostileTree(t, files), interp, Env{Work: work, Vars: []string{"LD_LIBRARY_PATH=/lib"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := l.Start("/prog")
+			if err != nil || len(p.Objects) < n+1 {
+				t.Fatalf("%d objects, %v", len(p.Objects), err)
+			}
+			return work.done.Load()
+		}
+		if short, long := spent(250), spent(1000); long > 4*short+100 {
+			t.Errorf("musl %v: a chain of 250 costs %d, one of 1000 %d", musl, short, long)
+		}
+	}
+}
+
+// An error is of the same words without its process, and holds nothing of that.
+func TestErrorAlone(t *testing.T) {
+	files := map[string]string{
+		"/lib64/liba.so": "elf x86_64\nneeded libb.so\nneeded libabsent.so\n",
+		"/lib64/libb.so": "elf x86_64\n",
+		"/prog":          "elf x86_64 interp=/lib64/ld-linux-x86-64.so.2\nflags1 pie\nneeded liba.so\n",
+	}
+	l, err := NewLoader(hostileTree(t, files), "/lib64/ld-linux-x86-64.so.2", Env{Vars: []string{"LD_LIBRARY_PATH=/lib64"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _ := l.Trace("/prog")
+	if len(p.Misses) != 1 || len(p.Misses[0].By.Deps) != 2 {
+		t.Fatalf("misses %v", p.Misses)
+	}
+	e := p.Misses[0]
+	alone := e.Alone()
+	if alone.Error() != e.Error() || alone.By.String() != e.By.String() || alone.By.Real() != "/lib64/liba.so" || alone.By.Object != e.By.Object {
+		t.Errorf("%v by %v, alone %v by %v", e, e.By, alone, alone.By)
+	}
+	if m := alone.By; m.Deps != nil || m.By != nil || m.loader != nil || m.link.scopes != nil {
+		t.Errorf("it holds %+v", m)
+	}
+}

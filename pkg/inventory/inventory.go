@@ -13,11 +13,13 @@
 package inventory
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -40,7 +42,8 @@ type Inventory struct {
 	// Activations are variables that only `conda activate` sets.
 	Activations []*Activation `json:"-"`
 
-	owned int // files of RECORDs that are held
+	owned int // bytes of what is held of RECORDs
+	taken int // bytes that were read of all files
 }
 
 // Kind is who installed a package.
@@ -72,8 +75,9 @@ type Package struct {
 	Build string `json:"build,omitempty"`
 	// Requires are the Requires-Dist lines of a wheel.
 	Requires []string `json:"-"`
-	// Files are the files that a wheel's RECORD lists, by absolute path. Nil where
-	// there is no RECORD, or it was not read.
+	// Files are the files that a wheel's RECORD lists, by absolute path, but for
+	// those that no loader maps by their names' ends (.py; `__init__.py` is there).
+	// Nil where there is no RECORD, or it was not read.
 	Files map[string]Listed `json:"-"`
 }
 
@@ -104,12 +108,20 @@ type Unread struct {
 // Limits of what is held of an image that may be hostile.
 const (
 	maxPackages = 1 << 16
-	maxOwned    = 1 << 20 // files of all RECORDs
+	maxSites    = 64 // directories of packages of one Python
 	maxUnread   = 1 << 10
 	maxLine     = 1 << 16 // of any text, in bytes
 	maxText     = 1 << 12 // of a name, a version, a requirement
 	maxRequires = 1 << 12 // of one package
 )
+
+// maxOwned bounds what is held of all RECORDs, in bytes; an image with two CUDA
+// frameworks has 2 MB. A variable, so that tests can reach it.
+var maxOwned = 64 << 20
+
+// maxTaken bounds what is read of all files, in bytes: thousands of names may lead
+// to one file. All of Anaconda has 60 MB. A variable, so that tests can reach it.
+var maxTaken = 512 << 20
 
 // source is a kind of file that tells what is installed.
 type source struct {
@@ -123,7 +135,7 @@ type source struct {
 var sources = []source{
 	{hasSuffix(".dist-info/METADATA"), 2 << 20, readMetadata},
 	{hasSuffix(".egg-info/PKG-INFO"), 2 << 20, readMetadata},
-	{hasSuffix(".dist-info/RECORD"), 16 << 20, readRecord},
+	{hasSuffix(".dist-info/RECORD"), maxRecord, readRecord},
 	{hasSuffix("pyvenv.cfg"), 64 << 10, readVenv},
 	{hasSuffix("/torch/version.py"), 64 << 10, readTorch},
 	{hasSuffix("/onnxruntime/capi/build_and_package_info.py"), 64 << 10, readONNXRuntime},
@@ -189,7 +201,7 @@ func hasSuffix(suffix string) func(string) bool {
 // cannot be listed; a file that cannot be read or parsed is Unread.
 func Read(fsys fs.FS) (*Inventory, error) {
 	inv := new(Inventory)
-	records := map[string][]byte{} // read when the packages are known
+	records := map[string]bool{} // read one at a time, when the packages are known
 	err := walk(fsys, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			if name == "." {
@@ -213,16 +225,15 @@ func Read(fsys fs.FS) (*Inventory, error) {
 		if s == nil || !isFile(fsys, name, d) {
 			return nil
 		}
-		b, err := readBounded(fsys, name, s.limit)
-		switch {
-		case err != nil:
+		if strings.HasSuffix(name, "/RECORD") {
+			records[name] = true
+			return nil
+		}
+		b, err := inv.take(fsys, name, s.limit)
+		if err != nil {
 			inv.unread(name, reason(err))
-		case strings.HasSuffix(name, "/RECORD"):
-			records[name] = b
-		default:
-			if err := s.read(inv, name, b); err != nil {
-				inv.unread(name, err.Error())
-			}
+		} else if err := s.read(inv, name, b); err != nil {
+			inv.unread(name, err.Error())
 		}
 		return nil
 	})
@@ -232,8 +243,14 @@ func Read(fsys fs.FS) (*Inventory, error) {
 	inv.sort()
 	for _, p := range inv.Packages {
 		record := path.Join(path.Dir(p.Path), "RECORD")[1:]
-		if b, ok := records[record]; ok && p.Kind == Wheel {
-			inv.own(p, record, b)
+		if p.Kind == Wheel && records[record] {
+			inv.own(fsys, p, record)
+			delete(records, record)
+		}
+	}
+	for _, record := range slices.Sorted(maps.Keys(records)) { // of no package; whether they can be read is told all the same
+		if _, err := inv.take(fsys, record, maxRecord); err != nil {
+			inv.unread(record, reason(err))
 		}
 	}
 	inv.findPythons(fsys)
@@ -260,6 +277,16 @@ func isFile(fsys fs.FS, name string, d fs.DirEntry) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
+// take is the content of a file that is not larger than limit.
+func (inv *Inventory) take(fsys fs.FS, name string, limit int64) ([]byte, error) {
+	if inv.taken > maxTaken {
+		return nil, fmt.Errorf("it is not looked at: the files that tell what is installed have more than %d MiB", maxTaken>>20)
+	}
+	b, err := readBounded(fsys, name, limit)
+	inv.taken += len(b)
+	return b, err
+}
+
 // readBounded is the content of a file that is not larger than limit.
 func readBounded(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	f, err := fsys.Open(name)
@@ -267,17 +294,20 @@ func readBounded(fsys fs.FS, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if st, err := f.Stat(); err == nil && st.Size() > limit {
-		return nil, fmt.Errorf("it has %d bytes, more than are read of its kind", st.Size())
+	size := int64(0)
+	if st, err := f.Stat(); err == nil {
+		if size = st.Size(); size > limit {
+			return nil, fmt.Errorf("it has %d bytes, more than are read of its kind", size)
+		}
 	}
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
+	b := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	if _, err := b.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
 		return nil, err
 	}
-	if int64(len(b)) > limit {
+	if int64(b.Len()) > limit {
 		return nil, errors.New("it has more bytes than are read of its kind")
 	}
-	return b, nil
+	return b.Bytes(), nil
 }
 
 // reason is an error without the path, which stands beside it.
@@ -289,8 +319,14 @@ func reason(err error) string {
 	return err.Error()
 }
 
+// unread notes that a file could not be read; the last that is listed says that
+// there are more.
 func (inv *Inventory) unread(name, why string) {
-	if len(inv.Unread) < maxUnread {
+	switch n := len(inv.Unread); {
+	case n == maxUnread-1:
+		why += "; and more files than are listed could not be read"
+		fallthrough
+	case n < maxUnread:
 		inv.Unread = append(inv.Unread, Unread{"/" + name, why})
 	}
 }

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -38,7 +39,7 @@ func TestWheels(t *testing.T) {
 	inv := read(t, files(map[string]string{
 		"usr/local/bin/python3.12":                                                                   "\x7fELF",
 		site + "torch-2.6.0+cu124.dist-info/METADATA":                                                "Metadata-Version: 2.1\r\nName: torch\r\nVersion: 2.6.0+cu124\r\nRequires-Dist: filelock\r\nRequires-Dist: nvidia-cudnn-cu12 (==9.1.0.70) ; platform_system == \"Linux\"\r\n\r\nVersion: 9\r\n",
-		site + "torch-2.6.0+cu124.dist-info/RECORD":                                                  "torch/__init__.py,sha256=abc,10\n../../../bin/torchrun,sha256=def,5\n\"a,b.py\",,\ntorch-2.6.0+cu124.dist-info/RECORD,,\n",
+		site + "torch-2.6.0+cu124.dist-info/RECORD":                                                  "torch/__init__.py,sha256=abc,10\n../../../bin/torchrun,sha256=def,5\n\"a,b.so\",,\ntorch/x.py,sha256=abc,1\ntorch-2.6.0+cu124.dist-info/RECORD,,\n",
 		site + "Foo_Bar.baz.egg-info/PKG-INFO":                                                       "Name: Foo_Bar.baz\nVersion: 1\n",
 		site + "broken-1.dist-info/METADATA":                                                         "Name: broken\n",
 		site + "setuptools/_vendor/wheel-0.45.dist-info/METADATA":                                    "Name: wheel\nVersion: 0.45\n",
@@ -53,7 +54,7 @@ func TestWheels(t *testing.T) {
 				Kind: Wheel, Name: "torch", Version: "2.6.0+cu124", Path: s + "torch-2.6.0+cu124.dist-info/METADATA", Dir: s[:len(s)-1],
 				Requires: []string{"filelock", `nvidia-cudnn-cu12 (==9.1.0.70) ; platform_system == "Linux"`},
 				Files: map[string]Listed{
-					s + "torch/__init__.py": {"sha256=abc", 10}, "/usr/local/bin/torchrun": {"sha256=def", 5}, s + "a,b.py": {"", -1}, s + "torch-2.6.0+cu124.dist-info/RECORD": {"", -1},
+					s + "torch/__init__.py": {"sha256=abc", 10}, "/usr/local/bin/torchrun": {"sha256=def", 5}, s + "a,b.so": {"", -1}, s + "torch-2.6.0+cu124.dist-info/RECORD": {"", -1},
 				},
 			},
 		},
@@ -314,5 +315,62 @@ func TestRequirement(t *testing.T) {
 		if r, err := ParseRequirement(bad); err == nil {
 			t.Errorf("%q is %+v", bad, r)
 		}
+	}
+}
+
+// TestBounds: what is not read for a bound is told of, and not what nobody has.
+func TestBounds(t *testing.T) {
+	defer func(a, b int) { maxTaken, maxOwned = a, b }(maxTaken, maxOwned)
+	const site = "srv/lib/python3.10/site-packages/"
+	fsys := fstest.MapFS{}
+	for _, name := range []string{"a", "b", "c"} {
+		fsys[site+name+"-1.dist-info/METADATA"] = &fstest.MapFile{Data: []byte("Name: " + name + "\nVersion: 1\n")}
+		fsys[site+name+"-1.dist-info/RECORD"] = &fstest.MapFile{Data: []byte(name + "/x.so,sha256=x,1\n")}
+	}
+	why := func() string {
+		inv, err := Read(fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, u := range inv.Unread {
+			text += u.Path + ": " + u.Why + "\n"
+		}
+		return text
+	}
+	if text := why(); text != "" {
+		t.Errorf("unread: %s", text)
+	}
+	maxOwned = 230 // two files
+	if text := why(); text != "/"+site+"c-1.dist-info/RECORD: the packages' RECORDs list more libraries and programs than the 0 MiB that are held\n" {
+		t.Errorf("unread: %s", text)
+	}
+	maxTaken = 50
+	if text := why(); strings.Count(text, "it is not looked at: ") < 2 || strings.Contains(text, "/a-1.dist-info/METADATA") {
+		t.Errorf("unread: %s", text)
+	}
+}
+
+// TestManyEnvironments: virtual environments made one in another see no more
+// directories than are looked at of one, and that is told.
+func TestManyEnvironments(t *testing.T) {
+	fsys := fstest.MapFS{}
+	home := "/usr/bin"
+	for i := range 2 * maxSites {
+		prefix := fmt.Sprintf("srv/v%03d", i)
+		fsys[prefix+"/pyvenv.cfg"] = &fstest.MapFile{Data: []byte("home = " + home + "\ninclude-system-site-packages = true\nversion = 3.10\n")}
+		fsys[prefix+"/lib/python3.10/site-packages/a-1.dist-info/METADATA"] = &fstest.MapFile{Data: []byte("Name: a\nVersion: 1\n")}
+		home = "/" + prefix + "/bin"
+	}
+	inv, err := Read(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := 0
+	for _, p := range inv.Pythons {
+		most = max(most, len(p.Sites))
+	}
+	if most != maxSites || len(inv.Unread) == 0 || !strings.Contains(inv.Unread[0].Why, "more than the 64 directories of packages") {
+		t.Errorf("%d directories, unread %v", most, inv.Unread)
 	}
 }

@@ -3,6 +3,7 @@ package inventory
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"regexp"
@@ -69,6 +70,10 @@ var (
 // /usr/lib/python3/dist-packages and /usr/lib/python3.X/dist-packages
 // (Debian Python policy 3.1.1); the others into PREFIX/lib/python3.X/site-packages.
 func (inv *Inventory) findPythons(fsys fs.FS) {
+	byPrefix := map[string][]*Python{}
+	for _, p := range inv.Pythons {
+		byPrefix[p.Prefix] = append(byPrefix[p.Prefix], p)
+	}
 	for _, site := range inv.sites() {
 		prefix, version := site, ""
 		switch m := libPython.FindStringSubmatch(site); {
@@ -82,16 +87,25 @@ func (inv *Inventory) findPythons(fsys fs.FS) {
 		case strings.HasSuffix(site, distPython):
 			prefix = strings.TrimSuffix(site, distPython)
 		}
-		p := inv.environment(prefix, version)
+		p := inv.environment(byPrefix, prefix, version)
 		p.Sites = append(p.Sites, site)
 	}
 	for _, p := range inv.Pythons {
 		slices.SortFunc(p.Sites, func(a, b string) int { return cmp.Or(siteRank(a)-siteRank(b), cmp.Compare(a, b)) })
 		p.Interpreter = interpreter(fsys, p)
 	}
+	byBin := map[string][]*Python{}
+	for _, p := range inv.Pythons {
+		bin := path.Join(p.Prefix, "bin")
+		byBin[bin] = append(byBin[bin], p)
+	}
 	for _, p := range inv.Pythons {
 		if p.system {
-			p.Sites = append(p.Sites, inv.baseSites(p)...)
+			p.Sites = append(p.Sites, baseSites(byBin[path.Clean(p.Home)], p)...)
+		}
+		if len(p.Sites) > maxSites {
+			inv.unread(path.Join(p.Prefix, "pyvenv.cfg")[1:], fmt.Sprintf("its Python looks into more than the %d directories of packages that are looked at of one", maxSites))
+			p.Sites = p.Sites[:maxSites:maxSites]
 		}
 	}
 }
@@ -121,15 +135,16 @@ func (inv *Inventory) sites() []string {
 
 // environment is that of a prefix, made where there is none. Debian's directory
 // for all versions joins the one version that there is.
-func (inv *Inventory) environment(prefix, version string) *Python {
-	for _, p := range inv.Pythons {
-		if p.Prefix == prefix && (p.Version == version || p.Version == "" || version == "") {
+func (inv *Inventory) environment(byPrefix map[string][]*Python, prefix, version string) *Python {
+	for _, p := range byPrefix[prefix] {
+		if p.Version == version || p.Version == "" || version == "" {
 			p.Version = cmp.Or(p.Version, version)
 			return p
 		}
 	}
 	p := &Python{Prefix: prefix, Version: version}
 	inv.Pythons = append(inv.Pythons, p)
+	byPrefix[prefix] = append(byPrefix[prefix], p)
 	return p
 }
 
@@ -154,10 +169,10 @@ func exists(fsys fs.FS, name string) bool {
 }
 
 // baseSites are the directories of the environment that a virtual one was made
-// in.
-func (inv *Inventory) baseSites(venv *Python) []string {
-	for _, p := range inv.Pythons {
-		if p != venv && path.Join(p.Prefix, "bin") == path.Clean(venv.Home) && (p.Version == venv.Version || p.Version == "" || venv.Version == "") {
+// in: one of those with the same directory of programs.
+func baseSites(homes []*Python, venv *Python) []string {
+	for _, p := range homes {
+		if p != venv && (p.Version == venv.Version || p.Version == "" || venv.Version == "") {
 			return p.Sites
 		}
 	}
@@ -172,10 +187,7 @@ func (inv *Inventory) Wheels(p *Python) map[string]*Package {
 	seen := map[string]*Package{}
 	for _, site := range p.Sites {
 		here := map[string]*Package{}
-		for _, w := range inv.Packages {
-			if w.Kind != Wheel || w.Dir != site {
-				continue
-			}
+		for _, w := range inv.wheelsIn(site) {
 			if other, twice := here[w.Name]; twice && (other == nil || other.Version != w.Version) {
 				here[w.Name] = nil
 				continue
@@ -194,4 +206,16 @@ func (inv *Inventory) Wheels(p *Python) map[string]*Package {
 		}
 	}
 	return seen
+}
+
+// wheelsIn are the distributions in a directory of packages: they stand together.
+func (inv *Inventory) wheelsIn(site string) []*Package {
+	begin, _ := slices.BinarySearchFunc(inv.Packages, site, func(p *Package, site string) int {
+		return cmp.Or(cmp.Compare(p.Kind, Wheel), cmp.Compare(p.Dir, site))
+	})
+	end := begin
+	for end < len(inv.Packages) && inv.Packages[end].Kind == Wheel && inv.Packages[end].Dir == site {
+		end++
+	}
+	return inv.Packages[begin:end]
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"strconv"
 	"strings"
@@ -65,38 +66,43 @@ func Normalize(name string) string {
 // package is known, by own.
 func readRecord(*Inventory, string, []byte) error { return nil }
 
+// maxRecord bounds a RECORD, in bytes.
+const maxRecord = 16 << 20
+
 // own adds the files that a RECORD lists.
-func (inv *Inventory) own(p *Package, record string, b []byte) {
-	files, err := parseRecord(p.Dir, b, maxOwned-inv.owned)
+func (inv *Inventory) own(fsys fs.FS, p *Package, record string) {
+	b, err := inv.take(fsys, record, maxRecord)
+	if err != nil {
+		inv.unread(record, reason(err))
+		return
+	}
+	files, bytes, err := parseRecord(p.Dir, b, maxOwned-inv.owned)
 	if err != nil {
 		inv.unread(record, err.Error())
 		return
 	}
-	inv.owned += len(files)
+	inv.owned += bytes
 	p.Files = files
 }
 
 // parseRecord reads a RECORD: path, hash and size, as CSV (the specification of
 // recording installed projects). Paths are relative to the directory of packages.
-// It holds at most limit files.
-func parseRecord(dir string, b []byte, limit int) (map[string]Listed, error) {
+// It holds at most limit bytes, and says how many.
+func parseRecord(dir string, b []byte, limit int) (files map[string]Listed, held int, err error) {
 	r := csv.NewReader(bytes.NewReader(b))
 	r.FieldsPerRecord = -1
 	r.ReuseRecord = true
-	files := map[string]Listed{}
+	files = map[string]Listed{}
 	for {
 		row, err := r.Read()
 		if errors.Is(err, io.EOF) {
-			return files, nil
+			return files, held, nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		if row[0] == "" || len(row[0]) > maxText {
+		if row[0] == "" || len(row[0]) > maxText || isText(row[0]) {
 			continue
-		}
-		if len(files) >= limit {
-			return nil, fmt.Errorf("the packages' RECORDs list more than %d files", maxOwned)
 		}
 		file := row[0]
 		if !path.IsAbs(file) {
@@ -111,6 +117,23 @@ func parseRecord(dir string, b []byte, limit int) (map[string]Listed, error) {
 				l.Size = n
 			}
 		}
+		if held += 64 + len(file) + len(l.Hash); held > limit {
+			return nil, 0, fmt.Errorf("the packages' RECORDs list more libraries and programs than the %d MiB that are held", maxOwned>>20)
+		}
 		files[strings.Clone(path.Clean(file))] = l
 	}
+}
+
+// isText reports whether a file is one that nobody loads, by its name's end: nine of
+// ten lines of a RECORD. `__init__.py` stands for its package.
+func isText(name string) bool {
+	base := name[strings.LastIndexByte(name, '/')+1:]
+	return base != "__init__.py" && textEnds[path.Ext(base)] && !strings.Contains(base, ".so")
+}
+
+// textEnds are the ends of the names of most files of wheels that are no ELF files.
+var textEnds = map[string]bool{
+	".py": true, ".pyc": true, ".pyi": true, ".pyx": true, ".pxd": true, ".h": true, ".hpp": true, ".cuh": true, ".c": true, ".cpp": true,
+	".txt": true, ".json": true, ".md": true, ".rst": true, ".html": true, ".js": true, ".css": true, ".yaml": true, ".yml": true,
+	".png": true, ".svg": true, ".csv": true, ".npy": true, ".npz": true, ".dat": true,
 }

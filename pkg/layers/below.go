@@ -21,3 +21,25 @@ func (f *FS) Below(dir string) iter.Seq2[*Entry, int] {
 		}
 	}
 }
+
+// In yields the entries of a directory, in the order of their paths, and not what is
+// below them. dir is a real path: no link is followed.
+func (f *FS) In(dir string) iter.Seq2[*Entry, int] {
+	prefix := strings.Trim(dir, "/")
+	if prefix != "" {
+		prefix += "/"
+	}
+	return func(yield func(*Entry, int) bool) {
+		c := f.from(prefix)
+		for n, ok := c.next(); ok && strings.HasPrefix(n.Path, prefix); n, ok = c.next() {
+			name, _, deeper := strings.Cut(n.Path[len(prefix):], "/")
+			if deeper { // below an entry that was there: skip its tree
+				c.skip(prefix + name + "0") // the byte after '/'
+				continue
+			}
+			if name != "" && !yield(n.Entry, n.layer) {
+				return
+			}
+		}
+	}
+}

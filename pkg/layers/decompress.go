@@ -53,6 +53,9 @@ func (t *tools) decompress(r skipReader, igzip func() string) (plain skipReader,
 		c := pull(z)
 		return c, c.stop, nil
 	case bytes.HasPrefix(head, magicZstd), len(head) >= 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18}):
+		if c, ok := r.(*chunks); ok && c.past != nil {
+			c.sip = true // the head of a block, and the block
+		}
 		if err := t.resetZstd(r); err != nil {
 			return nil, nothing, fmt.Errorf("decompressing zstd: %w", err)
 		}
@@ -83,7 +86,19 @@ type chunks struct {
 	part []byte                 // what is left of it
 	next func() ([]byte, error) // gives the next one, when all of it was read
 	stop func()                 // after it nobody reads what the stream is made of
+	// past, unless nil, reads on where no part is at hand, into memory of who asks.
+	past io.Reader
+	// sip is set for who reads few bytes and then many at a time: parts are short, so
+	// that most goes past them.
+	sip bool
 }
+
+// How a stream is read that is sipped, in bytes: a part, and from what on nothing
+// goes through one.
+const (
+	sipSize  = 256
+	pastSize = 4 << 10
+)
 
 // more makes sure that a part is at hand.
 func (c *chunks) more() (err error) {
@@ -114,6 +129,9 @@ func (c *chunks) Peek(n int) ([]byte, error) {
 
 // Read implements [io.Reader].
 func (c *chunks) Read(b []byte) (int, error) {
+	if c.past != nil && len(c.part) == 0 && len(b) >= pastSize {
+		return c.past.Read(b)
+	}
 	if err := c.more(); err != nil {
 		return 0, err
 	}
@@ -167,27 +185,64 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 // processor has nothing to do: a layer that goes from core to core on its way
 // costs a fiftieth more than one that stays. A nil spare is always true.
 func inTurn(r io.Reader, spare func() bool) *chunks {
-	var c *chunks
-	var buf []byte // of what is read in turn
-	var err error
-	c = &chunks{stop: func() {}, next: func() ([]byte, error) {
-		switch {
-		case err != nil:
-			return nil, err
-		case spare == nil || spare():
-			a := ahead(r)
-			c.next, c.stop = a.next, a.stop
-			return c.next()
-		case buf == nil:
-			buf = make([]byte, aheadSize)
-		}
-		var n int
-		if n, err = fill(r, buf); n > 0 {
-			return buf[:n], nil
-		}
-		return nil, err
-	}}
-	return c
+	t := &turn{r: r, spare: spare}
+	t.c = &chunks{next: t.next, stop: func() {}, past: t}
+	return t.c
+}
+
+// turn is a stream that is read as it is asked for.
+type turn struct {
+	r     io.Reader
+	spare func() bool
+	c     *chunks
+	buf   []byte
+	err   error // r's, once it has no more
+}
+
+// ahead reports whether the stream is read ahead from now on.
+func (t *turn) ahead() bool {
+	if t.err != nil || t.spare != nil && !t.spare() {
+		return false
+	}
+	a := ahead(t.r)
+	t.c.next, t.c.stop, t.c.past, t.c.sip = a.next, a.stop, nil, false
+	return true
+}
+
+func (t *turn) next() ([]byte, error) {
+	if t.ahead() {
+		return t.c.next()
+	}
+	if t.buf == nil {
+		t.buf = make([]byte, aheadSize)
+	}
+	buf := t.buf
+	if t.c.sip {
+		buf = buf[:sipSize]
+	}
+	n, err := 0, t.err
+	if err == nil {
+		n, t.err = fill(t.r, buf)
+		err = t.err
+	}
+	if n > 0 {
+		err = nil
+	}
+	return buf[:n], err
+}
+
+// Read implements [io.Reader].
+func (t *turn) Read(b []byte) (n int, err error) {
+	if t.ahead() {
+		return t.c.Read(b)
+	}
+	if t.err == nil {
+		n, t.err = t.r.Read(b)
+	}
+	if n == 0 {
+		err = t.err
+	}
+	return n, err
 }
 
 // fill reads until b is full or r has no more, which is what its error says.

@@ -104,7 +104,7 @@ func TestInTurn(t *testing.T) {
 	broken := errors.New("the line is cut")
 	for _, n := range []int{0, 1, aheadSize, 2*aheadSize - 1, len(text)} {
 		for name, end := range map[string]error{"ends": io.EOF, "breaks": broken} {
-			for turns := range 8 { // as many chunks are read in turn
+			for turns := range 12 { // as many times is it read in turn
 				asked, running := 0, 0
 				r := readerFunc(func(b []byte) (int, error) {
 					if running++; running > 1 {
@@ -120,8 +120,18 @@ func TestInTurn(t *testing.T) {
 				})
 				taken := 0
 				c := inTurn(r, func() bool { taken++; return taken > turns })
+				c.sip = turns%2 == 1
 				var got bytes.Buffer
-				_, err := io.Copy(&got, c)
+				var err error
+				for i := 0; err == nil; i++ {
+					buf := make([]byte, []int{3, 100_000, 700, pastSize}[i%4])
+					var m int
+					m, err = c.Read(buf)
+					got.Write(buf[:m])
+				}
+				if err == io.EOF {
+					err = nil
+				}
 				want := end
 				if end == io.EOF {
 					want = nil

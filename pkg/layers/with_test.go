@@ -3,6 +3,7 @@ package layers
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -92,5 +93,21 @@ func TestNewLayer(t *testing.T) {
 	}
 	if _, layer, ok := f.Lookup("/opt/new"); !ok || layer != 1 {
 		t.Errorf("the directory is from layer %d, %v", layer, ok)
+	}
+}
+
+// What In yields of a directory is what a listing of it has, whatever lies below.
+func TestIn(t *testing.T) {
+	f := Merge(NewLayer([]Entry{{Path: "a/b/c"}, {Path: "a-b"}, {Path: "a/b-c/d"}, {Path: "a/e"}, {Path: "a0"}, {Path: "a/b/x/y"}}))
+	f = f.With(NewLayer([]Entry{{Path: "a/b/z"}, {Path: "a/new/f"}, {Path: "a/g", Type: Symlink, Link: "e"}}, "a/e"), LayerInfo{})
+	for dir, want := range map[string]string{"": "a a-b a0", "a": "a/b a/b-c a/g a/new", "/a/b/": "a/b/c a/b/x a/b/z", "a/e": "", "a/new": "a/new/f"} {
+		var got []string
+		for e := range f.In(dir) {
+			got = append(got, e.Path)
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("in %q: %q, want %s", dir, got, want)
+		}
 	}
 }

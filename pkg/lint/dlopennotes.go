@@ -35,7 +35,7 @@ func (w *world) dlopenNotes() []missedOpen {
 				continue
 			}
 			list = append(list, missedOpen{
-				by: o.path, name: err.Name, err: err, severity: Note,
+				by: o.path, name: err.Name, err: err.Alone(), severity: Note,
 				because: fmt.Sprintf("the file says that it opens it by name (%s, %s)", cmp.Or(note.Feature, strings.Join(note.Soname, ", ")), priority),
 			})
 		}

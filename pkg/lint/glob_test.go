@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
 // What a pattern with braces fits, one of its alternatives does, and they nothing
@@ -45,4 +47,35 @@ func FuzzMatch(f *testing.F) {
 			t.Errorf("%q matches %q", pattern, name)
 		}
 	})
+}
+
+// TestGlob: what glob finds by its segments is what fits the pattern among all paths
+// that are no directories.
+func TestGlob(t *testing.T) {
+	var list []layers.Entry
+	for _, p := range []string{
+		"s/nvidia/a/lib/libx.so.1", "s/nvidia/a/lib/deep/libx.so.1", "s/nvidia/b/lib/libx.so.2", "s/nvidia/b.so", "s/nv/lib/liby.so", "s/lib/liby.so",
+		"s/lib-0/liby.so", "s/lib/liby.so.d/z", "s/a[b/x.so", "s/.hidden/x.so", "t/x.so", "s/x.so",
+	} {
+		list = append(list, layers.Entry{Path: p})
+	}
+	list = append(list, layers.Entry{Path: "s/nvidia/link", Type: layers.Symlink, Link: "a"}, layers.Entry{Path: "s/nvidia/b/lib/l.so", Type: layers.Symlink, Link: "/nowhere"}, layers.Entry{Path: "s/empty", Type: layers.Dir})
+	w := &world{img: &Image{FS: layers.Merge(layers.NewLayer(list))}}
+	for _, pattern := range []string{
+		"nvidia/*/lib/*.so*", "nvidia/*/lib/libx.so.1", "{nvidia/*,nv}/lib/lib*.so*", "*", "*/*", "*.so", "**", "**/*.so", "nvidia/**/libx.so.*", "lib*/lib?.so", "nvidia/*/lib/*", "*/x.so",
+		"[n]v/lib/*", "[^n]*/*.so", "e*/x", "nvidia/*", "nvidia/link/*", "a[[]b/*.so", "*/lib", "nvidia/[ab]/lib/lib?.so.[12]", "x.so/*", `\x*`,
+	} {
+		var want []string
+		for e := range w.img.FS.All() {
+			if !e.IsDir() && doublestar.MatchUnvalidated("s/"+pattern, e.Path) {
+				want = append(want, "/"+e.Path)
+			}
+		}
+		slices.Sort(want)
+		for range 2 { // the second time it is remembered
+			if got := w.glob("/s", pattern); !slices.Equal(got, want) {
+				t.Errorf("%s: %q, want %q", pattern, got, want)
+			}
+		}
+	}
 }

@@ -191,6 +191,9 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	if err := w.takeStock(); err != nil {
 		return nil, err
 	}
+	if w.seesMore() {
+		return nil, fmt.Errorf("its Python environments see more than the %d packages that are looked at: scan an image with fewer environments", maxSeen)
+	}
 	res := &Result{Stats: w.stats(), Inventory: w.inv}
 	res.Findings = append(res.Findings, w.entrypoint()...)
 	res.Findings = append(res.Findings, w.interpreters()...)
@@ -221,6 +224,22 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 // loads it; an image with a dozen environments has fifty. A variable, so that tests
 // can reach it.
 var maxInstalls = 512
+
+// maxSeen bounds the packages of all environments, of which each is looked at with
+// all that it sees: thousands may see the packages of one. A variable, so that tests
+// can reach it.
+var maxSeen = 1 << 20
+
+// seesMore reports whether the environments see more packages than are looked at.
+func (w *world) seesMore() bool {
+	n := 0
+	for _, wheels := range w.environments() {
+		if n += len(wheels); n > maxSeen {
+			return true
+		}
+	}
+	return false
+}
 
 // spent is why the image cannot be judged: it asks for more than is done.
 func (w *world) spent() error { return cmp.Or(w.work.Err(), w.img.FS.Err()) }

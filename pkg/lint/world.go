@@ -5,6 +5,7 @@ import (
 	"context"
 	"debug/elf"
 	"fmt"
+	"iter"
 	"path"
 	"regexp"
 	"runtime"
@@ -50,6 +51,8 @@ type world struct {
 	dists map[string][]dist                   // by directory
 
 	openers map[[2]string][]*Dlopens // by SONAME and file name
+
+	globs sync.Map // pattern → what fits it, see glob
 
 	changedFiles map[string]bool // wheels' files of another size than their RECORD says; nil: not looked
 	chosen       []chosen        // what choose has found; nil before
@@ -216,23 +219,36 @@ func (w *world) replay(ctx context.Context) error {
 	}
 	for _, in := range w.installs {
 		w.help(in)
+		for i := range in.failures {
+			in.failures[i].misses = kept(in.failures[i].misses)
+		}
 	}
 	err := w.each(ctx, func(o *object) {
 		if o.loader == nil {
 			return
 		}
-		o.misses = w.alone(o)
-		if len(o.misses) == 0 || isProgram(o.elf) {
-			return
+		misses := w.alone(o)
+		if len(misses) > 0 && !isProgram(o.elf) {
+			if host := w.hostOf(o); host != nil {
+				misses = w.after(o, host)
+			}
 		}
-		if host := w.hostOf(o); host != nil {
-			o.misses = w.after(o, host)
-		}
+		o.misses = kept(misses)
 	})
 	if err == nil {
 		w.follow()
 	}
 	return err
+}
+
+// kept are errors without the processes that they are from: there is one for each
+// file, and each may hold all files.
+func kept(list []*elfdeps.Error) []*elfdeps.Error {
+	var kept []*elfdeps.Error
+	for _, e := range list {
+		kept = append(kept, e.Alone())
+	}
+	return kept
 }
 
 // each calls f for every object, in no order.
@@ -507,32 +523,75 @@ func homeOf(p string, f *Framework) string {
 }
 
 // glob are the paths below dir that fit a pattern, sorted. `..` at its beginning
-// leads up.
+// leads up. The list is shared: it is not to be changed.
 func (w *world) glob(dir, pattern string) []string {
 	full := path.Join(dir, pattern)
-	var list []string
+	if known, ok := w.globs.Load(full); ok {
+		return known.([]string)
+	}
+	list := w.globOf(full)
+	w.globs.Store(full, list)
+	return list
+}
+
+func (w *world) globOf(full string) []string {
 	if e, _, ok := w.img.FS.Lookup(full); ok && !e.IsDir() {
 		return []string{full}
 	} else if literal(full) == full {
 		return nil
 	}
+	var list []string
 	for _, one := range alternatives(full) {
 		below, rest := doublestar.SplitPattern(one)
-		begins := literal(path.Base(one))
-		if strings.Contains(one, "{") {
-			begins = ""
-		}
 		// Links are followed up to the first special character: /usr/local/cuda is one.
 		real := strings.TrimPrefix(realPath(w.img.FS, below), "/")
-		for e := range w.img.FS.Below(real) {
-			rel := strings.TrimPrefix(strings.TrimPrefix(e.Path, real), "/")
-			if strings.HasPrefix(path.Base(rel), begins) && !e.IsDir() && match(rest, rel) {
-				list = append(list, path.Join(below, rel))
-			}
+		for rel := range w.fitting(real, rest) {
+			list = append(list, path.Join(below, rel))
 		}
 	}
 	slices.Sort(list)
-	return slices.Compact(list)
+	return slices.Clip(slices.Compact(list))
+}
+
+// fitting yields what below a real directory fits a pattern and is no directory
+// itself, from there on. Of a tree only those directories are entered that a segment
+// of the pattern fits; where segments do not tell (`**`, braces), all.
+func (w *world) fitting(real, pattern string) iter.Seq[string] {
+	segment, rest, deeper := strings.Cut(pattern, "/")
+	return func(yield func(string) bool) {
+		if strings.Contains(pattern, "**") || strings.ContainsAny(pattern, `{\`) || !doublestar.ValidatePattern(segment) {
+			for e := range w.img.FS.Below(real) {
+				if rel := strings.TrimPrefix(strings.TrimPrefix(e.Path, real), "/"); !e.IsDir() && match(pattern, rel) && !yield(rel) {
+					return
+				}
+			}
+			return
+		}
+		entries := w.img.FS.In(real)
+		if literal(segment) == segment {
+			entries = func(yield func(*layers.Entry, int) bool) {
+				if e, layer, ok := w.img.FS.Lstat("/" + path.Join(real, segment)); ok {
+					yield(e, layer)
+				}
+			}
+		}
+		for e := range entries {
+			name := path.Base(e.Path)
+			switch {
+			case e.IsDir() != deeper || !match(segment, name):
+			case !deeper:
+				if !yield(name) {
+					return
+				}
+			default:
+				for rel := range w.fitting(e.Path, rest) {
+					if !yield(name + "/" + rel) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // alternatives are the patterns that a pattern with braces stands for: they begin
