@@ -135,12 +135,12 @@ func (w *world) executable(name string) (string, bool) {
 func (w *world) candidates(name string) []string {
 	if strings.Contains(name, "/") {
 		if !strings.HasPrefix(name, "/") {
-			name = path.Join("/", w.img.Config.Config.WorkingDir, name)
+			name = path.Join("/", w.env().Cwd, name)
 		}
 		return []string{name}
 	}
 	dirs := defaultPath
-	for _, v := range w.img.Config.Config.Env {
+	for _, v := range w.env().Vars {
 		if rest, ok := strings.CutPrefix(v, "PATH="); ok {
 			dirs = rest
 		}

@@ -50,6 +50,7 @@ type world struct {
 	hosts map[*elfdeps.Loader]*elfdeps.Loader // with the driver beside the image
 	dists map[string][]dist                   // by directory
 
+	asked   int                      // by lacks
 	openers map[[2]string][]*Dlopens // by SONAME and file name
 
 	globs sync.Map // pattern → what fits it, see glob
