@@ -229,7 +229,22 @@ func (w *world) interpreters() []Finding {
 				f.effect(Effect{Text: "Python does not start: " + framework + " cannot be imported"})
 			}
 		}
+		if w.primary == nil {
+			// Not one loader is there: nobody has asked for this program alone.
+			if f.Severity != Error {
+				f.Severity = Warning
+			}
+			if w.forGPU() {
+				f.Severity = Error
+			}
+			f.effect(Effect{Text: "no dynamically linked program of the image starts: it has no dynamic loader, and what its libraries would find could not be judged"})
+		}
 		list = append(list, f)
 	}
 	return list
+}
+
+// forGPU reports whether an image has a framework, or a file that asks for a GPU library.
+func (w *world) forGPU() bool {
+	return len(w.installs) > 0 || slices.ContainsFunc(w.objects, w.isRoot)
 }

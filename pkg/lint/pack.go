@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -80,7 +81,43 @@ type Family struct {
 	// Together are names of which a process must have all from one release.
 	Together []string `yaml:"together"`
 	Fix      []string `yaml:"fix"`
-	Sources  []string `yaml:"sources"`
+	// FixOf is for libraries that come in another way than the rest.
+	FixOf   []FixOf  `yaml:"fix_of"`
+	Sources []string `yaml:"sources"`
+}
+
+// FixOf is what to do, in place of what its family says, where one of some
+// libraries is missing.
+type FixOf struct {
+	Match   []string `yaml:"match"`
+	Fix     []string `yaml:"fix"`
+	Sources []string `yaml:"sources"`
+}
+
+// fixes are what to do where a library of the family is missing, of which cuda is
+// the CUDA release that it is wanted of.
+func (f *Family) fixes(library, cuda string) []string {
+	texts := f.Fix
+	for _, of := range f.FixOf {
+		if matchAny(of.Match, library) {
+			texts = of.Fix
+			break
+		}
+	}
+	var list []string
+	for _, text := range texts {
+		list = append(list, expand(text, "{library}", library, "{major}", majorOf(library), "{cuda}", cuda, "{-cu}", wheelEnding(cuda)))
+	}
+	return list
+}
+
+// wheelEnding is how the toolkit's wheels of a CUDA release end: nvidia-cublas-cu12,
+// and from CUDA 13 on nvidia-cublas.
+func wheelEnding(cuda string) string {
+	if n, err := strconv.Atoi(cuda); err == nil && n >= 13 {
+		return ""
+	}
+	return "-cu" + cuda
 }
 
 // Driver lists what the container runtime mounts.
@@ -342,6 +379,9 @@ type Release struct {
 type Exception struct {
 	Match string `yaml:"match"`
 	Why   string `yaml:"why"`
+	// Within, of files of which one serves, is the name of the directory in which they
+	// lie, each in its place; empty where they lie side by side.
+	Within string `yaml:"within"`
 	// Effect, of files of which one serves, is what it means when none does: empty
 	// where that is no matter. Error is how it reads.
 	Effect  string   `yaml:"effect"`
@@ -365,7 +405,7 @@ type SymbolFact struct {
 	Library string `yaml:"library"`
 	// Feature is what calls them.
 	Feature string   `yaml:"feature"`
-	Fix     string   `yaml:"fix"` // {cuda} and {number}, the release in the name
+	Fix     string   `yaml:"fix"` // {cuda}, {-cu} and {number}, the release in the name
 	Sources []string `yaml:"sources"`
 }
 
@@ -641,6 +681,14 @@ func (p *pack) validate() error {
 		if err := patterns("family "+f.ID, f.Match); err != nil {
 			return err
 		}
+		for _, of := range f.FixOf {
+			if len(of.Match) == 0 || len(of.Fix) == 0 || len(of.Sources) == 0 {
+				return fmt.Errorf("family %q: fix_of: needs names to match, fixes and sources", f.ID)
+			}
+			if err := patterns("family "+f.ID, of.Match); err != nil {
+				return err
+			}
+		}
 	}
 	if len(p.Driver.Libraries) > 0 && len(p.Driver.Sources) == 0 {
 		return errors.New("driver: needs sources")
@@ -798,6 +846,16 @@ func (p *Packs) symbol(name string) *SymbolFact {
 		}
 	}
 	return nil
+}
+
+// SymbolFix is what mends that a symbol is not there, by its name alone: empty when
+// nothing is known of it, or when the image has to say which CUDA it has.
+func (p *Packs) SymbolFix(name string) string {
+	s := p.symbol(name)
+	if s == nil || strings.Contains(s.Fix, "{") {
+		return ""
+	}
+	return s.Fix
 }
 
 // family is the GPU family of a library's name, nil when it has none.

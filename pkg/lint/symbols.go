@@ -113,12 +113,13 @@ func (w *world) symbolFinding(u unbound) Finding {
 			f.Effects = append(f.Effects, Effect{"the program ends when it calls the function", text})
 		}
 		if u.more > 0 {
-			f.Because += fmt.Sprintf("; %d more of this file are missing", u.more)
+			f.Because += fmt.Sprintf("; this file misses %d more", u.more)
 		}
 	}
 	if fact != nil {
 		if fact.Fix != "" {
-			f.Fixes = append(f.Fixes, expand(fact.Fix, "{cuda}", w.cudaMajor(&f), "{number}", lastNumbers(u.symbol)))
+			cuda := w.cudaMajor(&f)
+			f.Fixes = append(f.Fixes, expand(fact.Fix, "{cuda}", cuda, "{-cu}", wheelEnding(cuda), "{number}", lastNumbers(u.symbol)))
 		}
 	}
 	if len(f.Fixes) == 0 {

@@ -25,10 +25,8 @@ func Markdown(w io.Writer, d *Document, _ Options) error {
 	}
 	v := verdict(d.Summary)
 	switch {
-	case v == "" && idle(d):
-		v, looked = nothingToDo, idleText(looked, d)
 	case v == "" && blind(d):
-		v = nothingJudged
+		v, looked = nothingJudged, looked+blindness(d, code)
 	case v == "":
 		v = nothingFound
 	}
@@ -134,7 +132,7 @@ func markdownFinding(d *Document, f *lint.Finding) string {
 		item("tried", prose(x))
 	}
 	if f.Because != "" {
-		item("because", prose(f.Because))
+		item(string(f.Severity), "because "+prose(f.Because))
 	}
 	return b.String()
 }
