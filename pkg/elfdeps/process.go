@@ -730,7 +730,9 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 		before, err := p.filtees(m, queue[:i])
 		queue, i = putBefore(queue, i, before)
 		for _, dep := range before {
-			walked[dep] = walked[dep]
+			if !walked[dep] {
+				walked[dep] = false
+			}
 		}
 		if err != nil && !p.trace {
 			return cmp.Or(p.notFirst(root, queue), err)
