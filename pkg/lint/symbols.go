@@ -204,7 +204,7 @@ func (w *world) frameworkSymbols(in *install) []unbound {
 		}
 		text := s.Error
 		if !strings.Contains(text, "{error}") {
-			text = moduleStep.Error // what it says of a library that is missing
+			text = moduleStep.Error // its own is for a library that is missing
 		}
 		u := unboundOf(file, Effect{s.Effect, expand(text, "{error}", e.Error())}, e)
 		u.aside = in.Aside
