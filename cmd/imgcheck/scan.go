@@ -92,6 +92,9 @@ func scanWith(ctx context.Context, ref string, o layers.Options, plan planning, 
 		return nil, err
 	}
 	defer img.Close()
+	if c := img.Config; c != nil && c.OS != "" && c.OS != "linux" {
+		return nil, fmt.Errorf("%s: is an image for %s: imgcheck judges images for Linux", img.Ref, c.Platform())
+	}
 	kept, err := verdictOf(img, o, files, fmt.Sprint("fixes ", !plan.none), plan.policy.id(ref))
 	if err != nil {
 		return nil, err

@@ -244,6 +244,17 @@ func (s *Symbols) Defines(name string) bool {
 	return found
 }
 
+// Defined are those of names of which a loader finds a definition, of any version.
+func (s *Symbols) Defined(names []string) []string {
+	var list []string
+	for u := s.unpack(); len(names) > 0; names = names[1:] {
+		if u.Defines(names[0]) {
+			list = append(list, names[0])
+		}
+	}
+	return list
+}
+
 // Exported calls f with the names that begin with prefix and that a loader finds
 // a definition of, in the order of the table, until f returns false.
 func (s *Symbols) Exported(prefix string, f func(name string) bool) {

@@ -135,12 +135,12 @@ func (w *world) executable(name string) (string, bool) {
 func (w *world) candidates(name string) []string {
 	if strings.Contains(name, "/") {
 		if !strings.HasPrefix(name, "/") {
-			name = path.Join("/", w.img.Config.Config.WorkingDir, name)
+			name = path.Join("/", w.env().Cwd, name)
 		}
 		return []string{name}
 	}
 	dirs := defaultPath
-	for _, v := range w.img.Config.Config.Env {
+	for _, v := range w.env().Vars {
 		if rest, ok := strings.CutPrefix(v, "PATH="); ok {
 			dirs = rest
 		}
@@ -233,7 +233,22 @@ func (w *world) interpreters() []Finding {
 				f.effect(Effect{Text: "Python does not start: " + framework + " cannot be imported"})
 			}
 		}
+		if w.primary == nil {
+			// Not one loader is there: nobody has asked for this program alone.
+			if f.Severity != Error {
+				f.Severity = Warning
+			}
+			if w.forGPU() {
+				f.Severity = Error
+			}
+			f.effect(Effect{Text: "no dynamically linked program of the image starts: it has no dynamic loader, and what its libraries would find could not be judged"})
+		}
 		list = append(list, f)
 	}
 	return list
+}
+
+// forGPU reports whether an image has a framework, or a file that asks for a GPU library.
+func (w *world) forGPU() bool {
+	return len(w.installs) > 0 || slices.ContainsFunc(w.objects, w.isRoot)
 }

@@ -156,9 +156,10 @@ type Result struct {
 type Stats struct {
 	Files      int      `json:"files"`
 	ELF        int      `json:"elf_files"`
-	Packages   int      `json:"packages,omitempty"`   // wheels, conda, deb, apk and rpm packages
-	Frameworks []string `json:"frameworks,omitempty"` // "PyTorch at /opt/venv/…/torch"
-	Loaders    []string `json:"loaders,omitempty"`    // "/lib64/ld-linux-x86-64.so.2 (glibc 2.36)"
+	Static     int      `json:"static_files,omitempty"` // ELF files that no dynamic loader loads
+	Packages   int      `json:"packages,omitempty"`     // wheels, conda, deb, apk and rpm packages
+	Frameworks []string `json:"frameworks,omitempty"`   // "PyTorch at /opt/venv/…/torch"
+	Loaders    []string `json:"loaders,omitempty"`      // "/lib64/ld-linux-x86-64.so.2 (glibc 2.36)"
 }
 
 // Worst is the heaviest severity among the findings; empty when there are none.
@@ -205,6 +206,7 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	res.Findings = append(res.Findings, w.drivers()...)
 	res.Copies, res.Processes = w.copies(), w.processes()
 	res.Findings = append(res.Findings, w.unexamined()...)
+	res.Findings = append(res.Findings, w.unjudged()...)
 	if err := w.spent(); err != nil {
 		return nil, err
 	}

@@ -366,7 +366,7 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 	if optional || failed.Unknown || w.packs.fromDriver(failed.Name) {
 		return
 	}
-	if symbolError(failed) != nil && r.program == "" && (r.in.Host != "" || w.elsewhere(r.proc, failed.Name)) {
+	if e := symbolError(failed); e != nil && r.program == "" && !w.lacks(r, e.Name) {
 		return // the program that is not known may define it
 	}
 	m := missedOpen{by: r.program, name: told, part: o.Part, err: failed, severity: severity, because: because}
@@ -385,6 +385,15 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 		m.also = append(m.also, Effect{a.Effect, reads(a.Error, failed, values...)})
 	}
 	r.missed = append(r.missed, m)
+}
+
+// lacks reports whether nothing of the image defines a symbol that a process whose
+// program is not known asks for. What it is asked more often is not looked for.
+func (w *world) lacks(r *run, symbol string) bool {
+	if w.asked++; w.asked > maxElsewhere/8 || r.in.Host != "" {
+		return false
+	}
+	return len(w.nowhere([]unbound{{symbol: symbol, here: hereOf(r.proc)}})) > 0
 }
 
 // hasAny reports whether the image has a file of one of the names, or had one that

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -153,4 +155,31 @@ func opened(t *testing.T, text, defines, opens string) string {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return string(bytes.ReplaceAll(out, []byte(root), nil))
+}
+
+// TestDirectories judges every text image as a directory, which has no config and so no
+// program that it starts.
+func TestDirectories(t *testing.T) {
+	names, err := fs.Glob(images.FS, "*.txtar")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%d images: %v", len(names), err)
+	}
+	p := packs(t)
+	for _, name := range names {
+		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
+			text, err := images.FS.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := Run(t.Context(), textImage(t, string(text), true), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range res.Findings {
+				if slices.ContainsFunc(f.Effects, func(e Effect) bool { return e.Text == "the container does not start" }) {
+					t.Errorf("a directory starts nothing: %s", f.Message)
+				}
+			}
+		})
+	}
 }

@@ -3,6 +3,7 @@ package lint
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -25,6 +26,9 @@ type unbound struct {
 	more    int    // as many others are missed likewise by the same file
 	aside   bool   // it is often there and never loaded: no error without the GPU
 	because string // it is no error
+	// here, where what the process is of is not known, are the files and SONAMEs of
+	// what it has: what others define may be asked for.
+	here map[string]bool
 }
 
 // unboundOf is an error of the loader as one.
@@ -46,6 +50,7 @@ func (w *world) symbols() []Finding {
 		}
 	}
 	list = append(list, w.moduleSymbols()...)
+	list = w.nowhere(list)
 	list = append(list, w.programSymbols()...)
 	var found []Finding
 	for _, u := range list {
@@ -194,15 +199,18 @@ func (w *world) frameworkSymbols(in *install) []unbound {
 	var list []unbound
 	told := func(s Step, file string, err error) {
 		e := symbolError(err)
-		if e == nil || !known && w.elsewhere(p, e.Name) {
+		if e == nil {
 			return
 		}
 		text := s.Error
 		if !strings.Contains(text, "{error}") {
-			text = moduleStep.Error // what it says of a library that is missing
+			text = moduleStep.Error // its own is for a library that is missing
 		}
 		u := unboundOf(file, Effect{s.Effect, expand(text, "{error}", e.Error())}, e)
 		u.aside = in.Aside
+		if !known {
+			u.here = hereOf(p)
+		}
 		list = append(list, u)
 	}
 	w.runStepsTelling(p, in, in.first, told)
@@ -272,22 +280,65 @@ func (w *world) started(program string, host *elfdeps.Loader) *elfdeps.Process {
 	return nil
 }
 
-// elsewhere reports whether a file of the image defines a symbol, or may, that is
-// neither in a process nor another copy of what is: the program that the process is
-// of may be that file, or have opened it.
-func (w *world) elsewhere(p *elfdeps.Process, symbol string) bool {
+// hereOf are the files of a process and the names that they bear.
+func hereOf(p *elfdeps.Process) map[string]bool {
 	here := map[string]bool{}
 	for _, m := range p.Objects {
 		for _, name := range []string{m.Real(), m.Object.Soname, path.Base(m.Real())} {
-			here[name] = name != "" && name != "."
+			if name != "" && name != "." {
+				here[name] = true
+			}
 		}
 	}
-	return slices.ContainsFunc(w.objects, func(o *object) bool {
-		if here[o.path] || here[o.elf.Soname] || here[path.Base(o.path)] {
-			return false
+	return here
+}
+
+// isHere reports whether an object is in a process, or another copy of what is.
+func isHere(here map[string]bool, o *object) bool {
+	return here[o.path] || here[o.elf.Soname] || here[path.Base(o.path)]
+}
+
+// maxElsewhere bounds what is looked for in all files of the image; of the rest nothing
+// is said.
+const maxElsewhere = 64
+
+// nowhere leaves out what another file of the image defines, or may, where the process
+// is not known: its program may be that file, or have opened it.
+func (w *world) nowhere(list []unbound) []unbound {
+	names := map[string]bool{}
+	drop := map[int]bool{}
+	for i, u := range list {
+		if u.here == nil || names[u.symbol] {
+			continue
 		}
-		return o.elf.Symbols == nil || defines(o.elf, symbol)
-	})
+		if len(names) == maxElsewhere {
+			drop[i] = true
+			continue
+		}
+		names[u.symbol] = true
+	}
+	if len(names) == 0 {
+		return list
+	}
+	wanted := slices.Sorted(maps.Keys(names))
+	for _, o := range w.objects {
+		defined := wanted // by what is not known
+		if o.elf.Symbols != nil {
+			defined = o.elf.Symbols.Defined(wanted)
+		}
+		for i, u := range list {
+			if u.here != nil && slices.Contains(defined, u.symbol) && !isHere(u.here, o) {
+				drop[i] = true
+			}
+		}
+	}
+	var kept []unbound
+	for i, u := range list {
+		if !drop[i] {
+			kept = append(kept, u)
+		}
+	}
+	return kept
 }
 
 // moduleSymbols imports the extension modules of Python that ask for GPU libraries
@@ -311,8 +362,12 @@ func (w *world) moduleSymbols() []unbound {
 			continue
 		}
 		_, err := p.Dlopen(nil, o.path)
-		if e := symbolError(err); e != nil && !w.elsewhere(p, e.Name) {
-			list = append(list, unboundOf(o.path, Effect{moduleStep.Effect, expand(moduleStep.Error, "{error}", e.Error())}, e))
+		if e := symbolError(err); e != nil {
+			u := unboundOf(o.path, Effect{moduleStep.Effect, expand(moduleStep.Error, "{error}", e.Error())}, e)
+			u.here = hereOf(p)
+			if list = append(list, u); len(list) == maxElsewhere {
+				return list
+			}
 		}
 		p.Rest()
 	}
@@ -323,7 +378,16 @@ func (w *world) moduleSymbols() []unbound {
 // libraries, less the image's own.
 func (w *world) programSymbols() []unbound {
 	var list []unbound
-	bound := map[string][]map[string]bool{} // path of a library → with what it misses nothing
+	bound := map[string][]*together{}
+	told := map[string]bool{}
+	var held []*elfdeps.Process // together they hold what each would read anew
+	rest := func() {
+		for _, p := range held {
+			p.Rest()
+		}
+		held = nil
+	}
+	defer rest()
 	for _, o := range w.programs() {
 		if o.path == w.entry().path {
 			continue
@@ -336,26 +400,47 @@ func (w *world) programSymbols() []unbound {
 		if err != nil {
 			continue
 		}
-		defer p.Rest() // together they hold what each would read anew
+		if held = append(held, p); len(held) == maxTogether {
+			rest()
+		}
 		if u := w.firstUnbound(p, bound); u != nil {
+			if told[u.message] {
+				u.by = nil // its process is not held for it
+			}
+			told[u.message] = true
 			list = append(list, *u)
 		}
 	}
 	return list
 }
 
+// together are files that were bound with one another.
+type together struct{ files map[string]bool }
+
+// maxTogether bounds the sets of files that are remembered of each library, and the
+// processes that are held at a time.
+const maxTogether = 16
+
 // firstUnbound is the first symbol that a traced program misses when it starts, nil
 // when there is none. What a library asks for is looked for once: where all was found
 // among files that are in this process as well, nothing is missing here. Debian's torch
 // has forty programs that differ by themselves alone.
-func (w *world) firstUnbound(p *elfdeps.Process, bound map[string][]map[string]bool) *unbound {
-	files := map[string]bool{}
+func (w *world) firstUnbound(p *elfdeps.Process, bound map[string][]*together) *unbound {
+	this := &together{map[string]bool{}}
 	for _, m := range p.Objects {
-		files[m.Real()] = !m.Main
+		this.files[m.Real()] = !m.Main
 	}
+	has := map[*together]bool{} // what was bound together and is all here
 	now, _ := w.getenv("LD_BIND_NOW")
 	for _, m := range slices.Backward(p.Objects) { // what is needed is bound before who needs it
-		if slices.ContainsFunc(bound[m.Real()], func(had map[string]bool) bool { return within(had, files) }) {
+		if slices.ContainsFunc(bound[m.Real()], func(had *together) bool {
+			is, known := has[had]
+			if !known {
+				is = within(had.files, this.files)
+				has[had] = is
+			}
+			return is
+		}) {
 			continue
 		}
 		var missing []elfdeps.Unresolved
@@ -373,8 +458,8 @@ func (w *world) firstUnbound(p *elfdeps.Process, bound map[string][]map[string]b
 				by: m, symbol: u.Symbol, version: u.Version, file: u.File, because: "the image starts another program",
 			}
 		}
-		if !m.Main {
-			bound[m.Real()] = append(bound[m.Real()], files)
+		if had := bound[m.Real()]; !m.Main && len(had) < maxTogether {
+			bound[m.Real()] = append(had, this)
 		}
 	}
 	return nil

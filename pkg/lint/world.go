@@ -38,6 +38,7 @@ type world struct {
 	named      map[string][]string // file name → paths that have it
 	sonames    map[string][]string // SONAME → paths of files with another name
 	elf, files int
+	static     int // of elf
 
 	installs []*install
 	served   sync.Map // servedKey → true
@@ -49,6 +50,7 @@ type world struct {
 	hosts map[*elfdeps.Loader]*elfdeps.Loader // with the driver beside the image
 	dists map[string][]dist                   // by directory
 
+	asked   int                      // by lacks
 	openers map[[2]string][]*Dlopens // by SONAME and file name
 
 	globs sync.Map // pattern → what fits it, see glob
@@ -104,6 +106,9 @@ func newWorld(img *Image, packs *Packs) *world {
 		}
 		abs := "/" + e.Path
 		w.elf++
+		if o := e.Object; o.Fault == "" && len(o.Unread) == 0 && (!o.Dynamic || isStatic(o)) {
+			w.static++
+		}
 		if e.Object.Machine != w.machine || e.Object.Class() != w.class {
 			continue
 		}
@@ -901,7 +906,7 @@ func (in *install) follows(p string) bool {
 
 // stats say what was looked at.
 func (w *world) stats() Stats {
-	s := Stats{Files: w.files, ELF: w.elf, Packages: len(w.inv.Packages)}
+	s := Stats{Files: w.files, ELF: w.elf, Static: w.static, Packages: len(w.inv.Packages)}
 	for _, in := range w.installs {
 		s.Frameworks = append(s.Frameworks, fmt.Sprintf("%s at %s", in.Title, in.home))
 	}

@@ -26,7 +26,7 @@ func Markdown(w io.Writer, d *Document, _ Options) error {
 	v := verdict(d.Summary)
 	switch {
 	case v == "" && blind(d):
-		v = nothingJudged
+		v, looked = nothingJudged, looked+blindness(d, code)
 	case v == "":
 		v = nothingFound
 	}

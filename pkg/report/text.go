@@ -417,9 +417,9 @@ func (t *text) summary(d *Document, shown int) {
 	case said != "":
 		t.line("%s: %s%s", t.bold(said), looked, more)
 	case blind(d) && shown == 0:
-		t.line("%s %s: %s%s", t.yellow(nothingJudged+" in"), clean(d.Image.Ref), looked, more)
+		t.line("%s %s: %s%s", t.yellow(nothingJudged+" in"), clean(d.Image.Ref), looked+blindness(d, clean), more)
 	case blind(d):
-		t.line("%s: %s", t.yellow(nothingJudged), looked+setApart(d))
+		t.line("%s: %s", t.yellow(nothingJudged), looked+blindness(d, clean)+setApart(d))
 	case shown == 0:
 		t.line("%s %s: %s%s", t.green(nothingFound+" in"), clean(d.Image.Ref), looked, more)
 	default:
@@ -434,7 +434,7 @@ const (
 )
 
 // blind reports whether no ELF file of the image could be examined, or none is
-// there, as in a directory that is not the one that was meant: that nothing was
+// there that a dynamic loader loads, as in a directory that is not the one that was meant: that nothing was
 // found in it means nothing.
 func blind(d *Document) bool {
 	unseen := map[string]bool{}
@@ -445,7 +445,32 @@ func blind(d *Document) bool {
 			}
 		}
 	}
-	return len(unseen) >= d.Stats.ELF
+	return len(unseen) >= d.Stats.ELF-d.Stats.Static
+}
+
+// blindness says why nothing could be judged, where there are ELF files; quote makes
+// what the image says safe to show.
+func blindness(d *Document, quote func(string) string) string {
+	if d.Stats.ELF == 0 {
+		return ""
+	}
+	if d.Stats.Static >= d.Stats.ELF {
+		return ", none of which a dynamic loader loads"
+	}
+	why, most := "", 0
+	for _, f := range d.Findings {
+		if f.Rule == "not-examined" && len(f.Affected) > most {
+			why, most = f.Message, len(f.Affected)
+		}
+	}
+	return fmt.Sprintf(", of which %s not judged (%s)", were(most), quote(why))
+}
+
+func were(n int) string {
+	if n == 1 {
+		return "1 was"
+	}
+	return count(n) + " were"
 }
 
 func verdict(s Summary) string {

@@ -64,7 +64,7 @@ func TestBlind(t *testing.T) {
 	d := document(lint.Finding{Rule: "not-examined", Severity: lint.Note, Message: "the image has no dynamic loader", Affected: []string{"/a", "/b"}})
 	for elf, want := range map[int]string{
 		0: "? nothing could be judged in a�[31mb: 0 ELF files in 2 layers; 2 things not examined (--all shows them)\n",
-		2: "? nothing could be judged in a�[31mb: 2 ELF files in 2 layers; 2 things not examined (--all shows them)\n",
+		2: "? nothing could be judged in a�[31mb: 2 ELF files in 2 layers, of which 2 were not judged (the image has no dynamic loader); 2 things not examined (--all shows them)\n",
 		3: "✓ no problems found in a�[31mb: 3 ELF files in 2 layers; 2 things not examined (--all shows them)\n",
 	} {
 		d.Stats.ELF = elf
