@@ -55,7 +55,7 @@ func (w *world) isCopy(m *elfdeps.Module) bool {
 // are none.
 func (w *world) copies() []Copies {
 	type key struct{ family, soname string }
-	all := map[key][]Copy{}
+	all, users := map[key][]Copy{}, w.users()
 	for _, o := range w.objects {
 		fam := w.packs.family(o.elf.Soname)
 		if fam == nil || isStub(o.path) {
@@ -66,7 +66,7 @@ func (w *world) copies() []Copies {
 			continue
 		}
 		k := key{fam.ID, o.elf.Soname}
-		all[k] = append(all[k], Copy{File: w.file(o.path), Version: w.releaseOf(o.path).String(), Size: e.Size, UsedBy: w.users(o.path)})
+		all[k] = append(all[k], Copy{File: w.file(o.path), Version: w.releaseOf(o.path).String(), Size: e.Size, UsedBy: users[o.path]})
 	}
 	var list []Copies
 	for k, files := range all {
@@ -93,22 +93,22 @@ func (w *world) copiedStub(real string) bool {
 	return ok && (base == "libcuda.so.1" || base == "libcuda.so") && e.Size > 0 && e.Size < maxStub && !strings.Contains(real, "/wsl/")
 }
 
-// users are the processes that get a file.
-func (w *world) users(real string) []User {
-	var list []User
+// users are the processes that get a file, by the paths of GPU libraries.
+func (w *world) users() map[string][]User {
+	all := map[string][]User{}
 	for _, r := range w.runs {
 		for _, m := range r.proc.Objects {
-			if m.Real() != real {
+			if m.File == nil || w.packs.family(m.Object.Soname) == nil {
 				continue
 			}
 			u := User{Process: r.title, How: howOf(m)}
 			if m.By != nil && m.By.Real() != "" && !m.By.Main {
 				u.By = m.By.Real()
 			}
-			list = append(list, u)
+			all[m.Real()] = append(all[m.Real()], u)
 		}
 	}
-	return list
+	return all
 }
 
 // howOf says which step of the search found a module.
@@ -143,6 +143,7 @@ func (w *world) processes() []Process {
 // symbol that another release has. A library of which a missing symbol is told
 // already is not told again.
 func (w *world) mixtures(list []Finding) []Finding {
+	all := tellingOf(list)
 	broken := map[string]bool{}
 	for _, f := range list {
 		if f.Symbol != "" {
@@ -154,14 +155,14 @@ func (w *world) mixtures(list []Finding) []Finding {
 		for _, tell := range []func(*run) []Finding{w.brokenParts, w.refusals, w.twoReleases, w.shadowed, w.otherCUDA} {
 			found := slices.DeleteFunc(tell(r), func(f Finding) bool { return told[f.Family] || f.Symbol == "" && broken[f.Library] })
 			for _, f := range found {
-				list = add(list, f)
+				all.add(f)
 			}
 			for _, f := range found {
 				told[f.Family] = told[f.Family] || f.Family == "cudnn"
 			}
 		}
 	}
-	return list
+	return all.list
 }
 
 // onPath reports whether LD_LIBRARY_PATH or ld.so.conf names a directory.
@@ -174,21 +175,38 @@ func (w *world) onPath(dir string) bool {
 	return false
 }
 
-// add puts a finding to those that say the same of another process, or at the end.
-func add(list []Finding, f Finding) []Finding {
-	i := slices.IndexFunc(list, func(o Finding) bool { return o.Rule == f.Rule && o.Message == f.Message })
-	if i < 0 {
-		return append(list, f)
-	}
-	for _, e := range f.Effects {
-		if !slices.Contains(list[i].Effects, e) {
-			list[i].Effects = append(list[i].Effects, e)
+// telling is a list of findings to which others are added that may say the same.
+type telling struct {
+	list []Finding
+	at   map[[2]string]int // the first of a rule and message
+}
+
+func tellingOf(list []Finding) *telling {
+	t := &telling{list, map[[2]string]int{}}
+	for i, f := range list {
+		if _, ok := t.at[[2]string{f.Rule, f.Message}]; !ok {
+			t.at[[2]string{f.Rule, f.Message}] = i
 		}
 	}
-	if f.Severity.AtLeast(list[i].Severity) {
-		list[i].Severity = f.Severity
+	return t
+}
+
+// add puts a finding to those that say the same of another process, or at the end.
+func (t *telling) add(f Finding) {
+	i, ok := t.at[[2]string{f.Rule, f.Message}]
+	if !ok {
+		t.at[[2]string{f.Rule, f.Message}] = len(t.list)
+		t.list = append(t.list, f)
+		return
 	}
-	return list
+	for _, e := range f.Effects {
+		if !slices.Contains(t.list[i].Effects, e) {
+			t.list[i].Effects = append(t.list[i].Effects, e)
+		}
+	}
+	if f.Severity.AtLeast(t.list[i].Severity) {
+		t.list[i].Severity = f.Severity
+	}
 }
 
 // brokenParts are opens that end at a symbol which the library that defines it
@@ -537,7 +555,7 @@ func (w *world) cudaOf(real string) string {
 
 // drivers are the findings about libraries of the driver in the image.
 func (w *world) drivers() []Finding {
-	var list []Finding
+	list := tellingOf(nil)
 	for _, r := range w.runs {
 		for _, m := range r.proc.Objects {
 			real := m.Real()
@@ -571,8 +589,8 @@ func (w *world) drivers() []Finding {
 				continue
 			}
 			f.NeededBy = nil
-			list = add(list, f)
+			list.add(f)
 		}
 	}
-	return list
+	return list.list
 }
