@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -94,7 +95,7 @@ func sourcesOf(t *testing.T, parsed *imagetest.Image) []string {
 }
 
 // planned is the plan of a scan, or, where the image has sources of libraries,
-// the one that patch makes with them.
+// the one that patch makes with them, or why it refuses.
 func planned(t *testing.T, ref string, parsed *imagetest.Image, plan *fix.Plan) string {
 	t.Helper()
 	dirs := sourcesOf(t, parsed)
@@ -120,6 +121,9 @@ func planned(t *testing.T, ref string, parsed *imagetest.Image, plan *fix.Plan) 
 		t.Fatal(err)
 	}
 	w, err := p.plan(context.Background(), base.Images[0], sources)
+	if errors.As(err, new(errRefused)) {
+		return "refused: " + strings.TrimPrefix(err.Error(), ref+": ") + "\n"
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +136,7 @@ func planned(t *testing.T, ref string, parsed *imagetest.Image, plan *fix.Plan) 
 
 // patchedText is how a plan stands in a want-patched section: its steps, what
 // becomes of each finding, and then what is found in the image with the steps.
-// An image that no plan mends has no such section.
+// An image that no plan mends has no such section, or a line that says why.
 func patchedText(p *fix.Plan) string {
 	if p == nil || len(p.Steps) == 0 {
 		return ""

@@ -338,7 +338,7 @@ func writeFile(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// unwritten is an error of writing a report, which names the file and not the one
+// unwritten is an error of writing a file, which names it and not the one
 // that was to become it.
 func unwritten(name string, err error) error {
 	var path *fs.PathError
@@ -349,7 +349,7 @@ func unwritten(name string, err error) error {
 	case errors.As(err, &link):
 		err = link.Err
 	}
-	return fmt.Errorf("writing the report: %s: %w", name, err)
+	return fmt.Errorf("writing %s: %w", name, err)
 }
 
 func isTerminal(w any) bool {

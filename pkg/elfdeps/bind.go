@@ -113,7 +113,7 @@ func (p *Process) find(q *query, scopes []*scope) (*Module, record, *Error) {
 			}
 			syms := m.symbols()
 			if syms == nil {
-				q.blind = true
+				q.blind = q.blind || m.mayDefine(q.name)
 				continue
 			}
 			i, err := p.match(q, m, syms)
@@ -137,6 +137,11 @@ func (p *Process) find(q *query, scopes []*scope) (*Module, record, *Error) {
 		}
 	}
 	return nil, record{}, nil
+}
+
+// mayDefine reports whether an object whose symbols are not known may define one.
+func (m *Module) mayDefine(name []byte) bool {
+	return m.File == nil || m.File.MayDefine == nil || m.File.MayDefine(name)
 }
 
 // resolve is find, and keeps a reference to a protected symbol of q's own object
@@ -654,6 +659,30 @@ func (p *Process) Unresolved(m *Module) []Unresolved {
 		list = append(list, u)
 	})
 	return list
+}
+
+// Complete reports whether all that m refers to is found, or may be: whether
+// [Process.Unresolved] would give nothing. It is remembered where that is so.
+func (p *Process) Complete(m *Module) bool {
+	held, keyed := m.Object.Symbols, false
+	if held == nil || m.isLoader {
+		return true
+	}
+	var key bindKey
+	if !p.Loader.Libc.Musl {
+		key, keyed = p.bindKey(m, p.scopesOf(m, 0), false)
+		key[0] ^= 1 // it is no relocation
+	}
+	if keyed && held.known(key) != nil {
+		return true
+	}
+	if len(p.Unresolved(m)) > 0 {
+		return false
+	}
+	if keyed && p.work().Err() == nil {
+		held.remember(key, new(relocation))
+	}
+	return true
 }
 
 // eachReference calls f with each reference of m that leaves it.

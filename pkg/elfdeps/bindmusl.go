@@ -147,7 +147,7 @@ func (p *Process) searchMusl(q *query, list []*Module, needDef bool) (*Module, r
 		}
 		s := m.symbols()
 		if s == nil {
-			q.blind = true
+			q.blind = q.blind || m.mayDefine(q.name)
 			continue
 		}
 		found := -1

@@ -74,6 +74,9 @@ func (p *Process) bindKey(m *Module, scopes []*scope, lazy bool) (k bindKey, ok 
 		b = binary.AppendUvarint(b, uint64(len(s.list)))
 		for _, o := range s.list {
 			b = binary.AppendUvarint(b, o.Object.Symbols.number()<<2|flags(o.Main, o == m))
+			if o.Object.Symbols == nil && o.File != nil && o.File.MayDefine != nil {
+				b = binary.AppendUvarint(b, o.File.ID)
+			}
 		}
 	}
 	return sha256.Sum256(b), true

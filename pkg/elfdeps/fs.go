@@ -40,6 +40,9 @@ type File struct {
 	Size int64
 	// Object is set when the file is ELF and could be read.
 	Object *Object
+	// MayDefine says which symbols an Object whose own are not known may define;
+	// nil: any. Files of one ID say the same.
+	MayDefine func(name []byte) bool
 	// Content holds the bytes of the few files that a loader itself reads
 	// (ld.so.cache, ld.so.preload, ld-musl-*.path).
 	Content []byte

@@ -91,6 +91,7 @@ const (
 // Explainer holds the packs' patterns, ready to be matched. It may be used by
 // several at a time.
 type Explainer struct {
+	packs  *lint.Packs
 	texts  []text
 	cases  map[string]*lint.Case
 	weight map[string]float64 // of words, for nearest
@@ -105,7 +106,7 @@ type text struct {
 // New prepares the packs. It is an error when a text names a case that there is
 // not, or a case a rule.
 func New(packs *lint.Packs) (*Explainer, error) {
-	x := &Explainer{cases: map[string]*lint.Case{}}
+	x := &Explainer{packs: packs, cases: map[string]*lint.Case{}}
 	for _, c := range packs.Cases {
 		if x.cases[c.ID] != nil {
 			return nil, fmt.Errorf("case %q is there twice", c.ID)
@@ -199,7 +200,11 @@ func (x *Explainer) Explain(s string) *Result {
 				}
 				seen[c.Class], seen["case "+c.ID] = true, true
 				ofLine[h.line]++
-				r.Answers = append(r.Answers, answer(c, h, s, confidence(h.text, i == 0 && len(r.Answers) == 0)))
+				a := answer(c, h, s, confidence(h.text, i == 0 && len(r.Answers) == 0))
+				if fix := x.packs.SymbolFix(h.captures["symbol"]); fix != "" && c.Class == "undefined-symbol" {
+					a.Fixes = []string{fix}
+				}
+				r.Answers = append(r.Answers, a)
 			}
 		}
 	}

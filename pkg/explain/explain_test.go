@@ -69,6 +69,11 @@ func TestCaptures(t *testing.T) {
 	if a.Captures["symbol"] != "_ZN3c105ErrorC2ENS_14SourceLocationESs" || a.Captures["demangled"] != "c10::Error::Error(c10::SourceLocation, std::string)" {
 		t.Errorf("got %v", a.Captures)
 	}
+	// What is known of a symbol by its name says more than its rule does.
+	a = x.Explain("ImportError: /a/libtorch_cpu.so: undefined symbol: iJIT_NotifyEvent").Answers[0]
+	if len(a.Fixes) != 1 || !strings.Contains(a.Fixes[0], "mkl<2024.1") {
+		t.Errorf("fixes %q", a.Fixes)
+	}
 	a = x.Explain("x\ny: /lib/libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by /app/server)").Answers[0]
 	if a.Line != 2 || a.Captures["path"] != "/lib/libstdc++.so.6" || a.Captures["version"] != "GLIBCXX_3.4.30" || a.Captures["path_2"] != "/app/server" {
 		t.Errorf("line %d: %v", a.Line, a.Captures)

@@ -272,7 +272,7 @@ func (p *planner) mend(ctx context.Context, k string) error {
 		p.short = true
 		p.give(k, fmt.Sprintf("%d changes were tried, and that is the bound", p.Trials))
 	case len(mend) == 0:
-		p.give(k, "it takes more than files and variables to mend it")
+		p.give(k, "no change of files or variables is known that mends it")
 	case offered == 0:
 		p.give(k, "no change is known that would mend it")
 	default:

@@ -27,6 +27,13 @@ import (
 // each entry counts. A variable, so that tests can reach it.
 var maxArchiveNames = int64(64 << 20)
 
+// Bounds of an archive that is read as a stream, which may have no end: all of it,
+// and what of it is no layer, in bytes. Variables, so that tests can reach them.
+var (
+	maxStream = int64(1 << 40)
+	maxBeside = int64(1 << 30)
+)
+
 // maxJSON bounds manifests and configs, in bytes; registries take 4 MiB.
 const maxJSON = 32 << 20
 
@@ -45,7 +52,11 @@ func readSmall(s store, name string) ([]byte, error) {
 	if size > maxJSON {
 		return nil, fmt.Errorf("%s is %d bytes long, more than the %d that are read", name, size, maxJSON)
 	}
-	return io.ReadAll(io.LimitReader(rc, maxJSON))
+	b, err := io.ReadAll(io.LimitReader(rc, maxJSON))
+	if err == nil {
+		err = checkElements(b)
+	}
+	return b, err
 }
 
 // absentError says that a store has no file of a name. It keeps no path of ours.
@@ -108,6 +119,7 @@ func newTarStore(f *os.File) (*tarStore, error) {
 			return nil, errors.New("reading tar: too many entries for an image archive")
 		}
 		name := clean(h.Name)
+		delete(s.links, name) // the last of a name counts
 		switch h.Typeflag {
 		case tar.TypeReg:
 			off, err := f.Seek(0, io.SeekCurrent)
@@ -410,6 +422,7 @@ func (img *Image) openDockerArchive(_ context.Context, s string) error {
 	img.close = f.Close
 	if !seekable(f) {
 		img.stream = func(ctx context.Context, img *Image) ([]*Layer, error) {
+			defer context.AfterFunc(ctx, func() { f.Close() })() // a pipe may be silent
 			plain, done, err := new(tools).decompress(bufio.NewReaderSize(img.meter(f, 0), 256<<10), nil)
 			if err != nil {
 				return nil, err
@@ -502,6 +515,9 @@ func hexName(name string) string {
 // one.
 func chooseDocker(raw []byte, tag string) (*dockerManifest, error) {
 	var list []dockerManifest
+	if err := checkElements(raw); err != nil {
+		return nil, fmt.Errorf("manifest.json: %w", err)
+	}
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, fmt.Errorf("manifest.json: %w", err)
 	}
@@ -536,11 +552,13 @@ func (img *Image) setDockerConfig(m *dockerManifest, raw []byte) error {
 	if got, _, err := v1.SHA256(bytes.NewReader(raw)); err != nil || want != "" && got.Hex != want {
 		return fmt.Errorf("the config: its bytes have the digest %s, not sha256:%s: the image is damaged", got, want)
 	}
-	cfg, err := v1.ParseConfigFile(bytes.NewReader(raw))
-	if err != nil {
-		return fmt.Errorf("the config: %w", err)
-	}
-	if len(cfg.RootFS.DiffIDs) != len(m.Layers) {
+	cfg, err := img.parseConfig(raw)
+	switch {
+	case err != nil:
+		return err
+	case len(m.Layers) > maxLayers:
+		return fmt.Errorf("manifest.json lists %d layers, more than the %d that are read: no file system lays so many over one another", len(m.Layers), maxLayers)
+	case len(cfg.RootFS.DiffIDs) != len(m.Layers):
 		return fmt.Errorf("the config lists %d layers, manifest.json %d: the archive is damaged", len(cfg.RootFS.DiffIDs), len(m.Layers))
 	}
 	img.Config = cfg
@@ -556,13 +574,17 @@ func (img *Image) setDockerConfig(m *dockerManifest, raw []byte) error {
 // answer, a compressed file. Layers come before the manifest that names them,
 // so that each thing that looks like a layer is indexed as it goes by.
 func (img *Image) indexStream(ctx context.Context, r io.Reader, tag string) ([]*Layer, error) {
-	r = &source{ctx: ctx, r: r} // which may have no end
-	a := streamed{layers: map[string]streamedLayer{}, docs: map[string][]byte{}, links: map[string]string{}}
+	b := &budget{r: &source{ctx: ctx, r: r}, all: maxStream, beside: maxBeside}
+	a := streamed{layers: map[string]streamedLayer{}, docs: map[string][]byte{}, links: map[string]string{}, large: map[string]int64{}, budget: b}
+	r = b
 	tr := tar.NewReader(r)
 	for {
 		h, err := tr.Next()
 		if err == io.EOF {
 			break
+		}
+		if b.err != nil {
+			return nil, b.err
 		}
 		if err != nil {
 			return nil, badTar(err)
@@ -576,7 +598,7 @@ func (img *Image) indexStream(ctx context.Context, r io.Reader, tag string) ([]*
 	}
 	raw, ok := a.docs["manifest.json"]
 	if !ok {
-		return nil, errNoManifest
+		return nil, a.absent("manifest.json", errNoManifest)
 	}
 	m, err := chooseDocker(raw, tag)
 	if err != nil {
@@ -584,7 +606,7 @@ func (img *Image) indexStream(ctx context.Context, r io.Reader, tag string) ([]*
 	}
 	cfg, ok := a.docs[followLinks(a.links, m.Config)]
 	if !ok {
-		return nil, fmt.Errorf("the config: %w", &absentError{m.Config})
+		return nil, fmt.Errorf("the config: %w", a.absent(followLinks(a.links, m.Config), &absentError{m.Config}))
 	}
 	if err := img.setDockerConfig(m, cfg); err != nil {
 		return nil, err
@@ -610,10 +632,49 @@ type streamed struct {
 	layers map[string]streamedLayer
 	docs   map[string][]byte
 	links  map[string]string
+	large  map[string]int64 // documents that were not read, with their sizes
+	budget *budget
 	size   int64 // of docs
 	names  int64 // bytes of the names of all entries
 	held   ledger
 	tools  tools
+}
+
+// absent is why a document was not read: that it is not there, unless it is too large.
+func (a *streamed) absent(name string, err error) error {
+	if size, ok := a.large[name]; ok {
+		return fmt.Errorf("%s is %d bytes long, and no more than %d are read of all documents", printable(name), size, maxJSON)
+	}
+	return err
+}
+
+// budget is a stream of which so much is read, and of what is no layer so much.
+type budget struct {
+	r           io.Reader
+	all, beside int64
+	layer       bool // what is read now is one
+	err         error
+}
+
+func (b *budget) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.r.Read(p)
+	b.all -= int64(n)
+	if !b.layer {
+		b.beside -= int64(n)
+	}
+	switch {
+	case b.all < 0:
+		b.err = fmt.Errorf("the archive has more than the %d GiB that are read", maxStream>>30)
+	case b.beside < 0:
+		b.err = fmt.Errorf("the archive has more than %d MiB that belong to no layer: it is none of an image", maxBeside>>20)
+	}
+	if b.err != nil {
+		return n, b.err
+	}
+	return n, err
 }
 
 type streamedLayer struct {
@@ -628,6 +689,11 @@ func (a *streamed) take(ctx context.Context, h *tar.Header, r io.Reader, o *Opti
 	if a.names += int64(64 + len(name) + len(h.Linkname)); a.names > maxArchiveNames {
 		return fmt.Errorf("the archive has more than %d MiB of names: it is none of an image", maxArchiveNames>>20)
 	}
+	// The last of a name counts, as for who unpacks it.
+	delete(a.links, name)
+	delete(a.layers, name)
+	delete(a.docs, name)
+	delete(a.large, name)
 	switch h.Typeflag {
 	case tar.TypeSymlink:
 		a.links[name] = clean(path.Join(path.Dir(name), h.Linkname))
@@ -645,7 +711,9 @@ func (a *streamed) take(ctx context.Context, h *tar.Header, r io.Reader, o *Opti
 	switch {
 	case looksLikeLayer(head):
 		sum := sha256.New()
+		a.budget.layer = true
 		l, err := a.tools.readBlob(ctx, io.TeeReader(br, sum), "", nil, o)
+		a.budget.layer = false
 		var broken sourceError
 		if errors.As(err, &broken) {
 			return broken.error
@@ -659,7 +727,8 @@ func (a *streamed) take(ctx context.Context, h *tar.Header, r io.Reader, o *Opti
 		a.layers[name] = streamedLayer{l, err, head, digest}
 	case len(head) > 0 && (head[0] == '{' || head[0] == '['):
 		if a.size+h.Size > maxJSON {
-			return nil // no config: those of attestations can be as large
+			a.large[name] = h.Size // those of attestations can be as large
+			return nil
 		}
 		a.size += h.Size
 		b, err := io.ReadAll(br)

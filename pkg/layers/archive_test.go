@@ -218,7 +218,7 @@ func TestDamagedDockerArchive(t *testing.T) {
 		{"manifest.json", "[]", "the archive has no images", "the archive has no images"},
 		{"manifest.json", "[{]", "manifest.json: invalid character ']' looking for beginning of object key string", "manifest.json: invalid character ']' looking for beginning of object key string"},
 		{"manifest.json", `[{"Config": "x", "Layers": []}]`, "the config: x is not in it: the archive is damaged", "the config: x is not in it: the archive is damaged"},
-		{"manifest.json", `[{"Config": "manifest.json", "Layers": []}]`, "the config: json: cannot unmarshal array into Go value of type v1.ConfigFile", "the config: json: cannot unmarshal array into Go value of type v1.ConfigFile"},
+		{"manifest.json", `[{"Config": "manifest.json", "Layers": []}]`, "its config cannot be read (json: cannot unmarshal array into Go value of type v1.ConfigFile): the image is damaged", "its config cannot be read (json: cannot unmarshal array into Go value of type v1.ConfigFile): the image is damaged"},
 		{config, `{"rootfs": {"diff_ids": ["", ""]}}`, "the config: its bytes have the digest sha256:HEX, not sha256:HEX: the image is damaged", "the config: its bytes have the digest sha256:HEX, not sha256:HEX: the image is damaged"},
 	}
 	for _, tt := range tests {

@@ -64,10 +64,10 @@ func TestHostileRegistry(t *testing.T) {
 		{"config in a circle", configOf(t), away("PATH"), "HOST/app:1: reading the config: HOST redirects without end: try again later, or ask whoever runs it"},
 		{"layer in a circle", layer, away("PATH"), "indexing HOST/app:1: layer 2 (RUN build): HOST redirects without end: try again later, or ask whoever runs it"},
 		{"ping in a circle", "/v2/", away("/v2/"), `HOST/app:1: Get "https://HOST/v2/": http: server gave HTTP response to HTTPS client; Get "/v2/": stopped after 10 redirects`},
-		{"manifest from a file", "/manifests/", away("file:///etc/passwd"), `HOST/app:1: Get "file:///etc/passwd": unsupported protocol scheme "file"`},
-		{"layer from a file", layer, away("file:///etc/passwd"), `indexing HOST/app:1: layer 2 (RUN build): Get "file:///etc/passwd": unsupported protocol scheme "file"`},
-		{"manifest from the inner network", "/manifests/", away("http://169.254.169.254/PATH"), `HOST/app:1: Get "http://169.254.169.254//v2/app/manifests/1": SSRF protection: redirect from "127.0.0.1" to private/link-local host "169.254.169.254" denied`},
-		{"endless manifest", "/manifests/", endless, "HOST/app:1: what the registry answers is larger than the 8388608 bytes that are read"},
+		{"manifest from a file", "/manifests/", away("file:///etc/passwd"), "HOST/app:1: HOST is not followed: it redirects to file:, which is no place of a registry: ask whoever runs it"},
+		{"layer from a file", layer, away("file:///etc/passwd"), "indexing HOST/app:1: layer 2 (RUN build): HOST is not followed: it redirects to file:, which is no place of a registry: ask whoever runs it"},
+		{"manifest from the inner network", "/manifests/", away("http://169.254.169.254/PATH"), `HOST/app:1: HOST is not followed: it leads to an address of an inner network (redirect from "127.0.0.1" to private/link-local host "169.254.169.254" denied): ask whoever runs it`},
+		{"endless manifest", "/manifests/", endless, "HOST/app:1: its answer is larger than the 8388608 bytes that are read"},
 		{"huge config", "/manifests/", sized, "HOST/app:1: its config is said to have 9000000000 bytes, more than the 8388608 that are read"},
 	}
 	for _, tt := range tests {

@@ -16,6 +16,12 @@ import (
 // names. It has the image app:1.
 func daemon(t *testing.T, saved func(w http.ResponseWriter)) {
 	t.Helper()
+	daemonHandled(t, saved, never)
+}
+
+// daemonHandled is a daemon that answers what a function answers first.
+func daemonHandled(t *testing.T, saved func(w http.ResponseWriter), h func(http.ResponseWriter, *http.Request) bool) {
+	t.Helper()
 	socket := filepath.Join(t.TempDir(), "docker.sock")
 	l, err := net.Listen("unix", socket)
 	if err != nil {
@@ -30,6 +36,7 @@ func daemon(t *testing.T, saved func(w http.ResponseWriter)) {
 			p = rest
 		}
 		switch {
+		case h(w, r):
 		case strings.HasSuffix(p, "_ping"):
 			w.Write([]byte("OK"))
 		case p == "app:1/json":

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,6 +22,11 @@ const (
 	maxTries     = 6               // of a request, or of a download without progress
 	progress     = 1 << 20         // bytes that make up for the failures before them
 	maxWait      = 2 * time.Minute // that a server may ask for (Retry-After)
+
+	// A line of less than a kilobyte a second is silent as well: so few bytes, while
+	// they were waited for so many times as long as silence may last.
+	slowBytes = 256 << 10
+	slowFor   = 5
 )
 
 // stalledError says that a server sent nothing for so long.
@@ -34,6 +38,16 @@ func (e stalledError) Error() string {
 
 // Temporary says so to whoever may ask again.
 func (e stalledError) Temporary() bool { return true }
+
+// slowError says that a server sent next to nothing for so long.
+type slowError time.Duration
+
+func (e slowError) Error() string {
+	return fmt.Sprintf("fewer than %d KiB came in %v", slowBytes>>10, time.Duration(e))
+}
+
+// Temporary says so to whoever may ask again.
+func (e slowError) Temporary() bool { return true }
 
 // patient is a transport that gives up a request only when nothing comes for a
 // while, and asks again when that may help.
@@ -108,16 +122,23 @@ func passing(req *http.Request, resp *http.Response, err error) bool {
 	case errors.As(err, &dial) && dial.Op == "dial", errors.As(err, &dns):
 		return false // a wrong name, or no network: waiting for that takes long enough once
 	case errors.As(err, &stalled), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed), isReset(err):
 		return true
 	}
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
+// isReset reports whether HTTP/2 has ended a stream or a connection, whose errors
+// net/http keeps to itself (RFC 9113, 6.4 and 6.8).
+func isReset(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "stream error: ") || strings.Contains(text, "server sent GOAWAY")
+}
+
 // retryAfter is how long a server asks to be left alone.
 func retryAfter(resp *http.Response) time.Duration {
 	seconds, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16)
-	if err != nil {
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0
 	}
 	return min(time.Duration(seconds)*time.Second, maxWait)
@@ -150,23 +171,35 @@ func (p *patient) try(req *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
-	resp.Body = &patientBody{resp.Body, timer, p.stall, cancel}
+	resp.Body = &patientBody{ReadCloser: resp.Body, timer: timer, stall: p.stall, cancel: cancel}
 	return resp, nil
 }
 
-// patientBody is a body that is given up when nothing comes while it is read.
+// patientBody is a body that is given up when nothing, or next to nothing, comes
+// while it is read. What its reader does in between does not count.
 type patientBody struct {
 	io.ReadCloser
 	timer  *time.Timer
 	stall  time.Duration
 	cancel func()
+	waited time.Duration // for got
+	got    int
 }
 
 func (b *patientBody) Read(p []byte) (int, error) {
 	b.timer.Reset(b.stall)
+	start := time.Now()
 	n, err := b.ReadCloser.Read(p)
 	if !b.timer.Stop() {
 		return 0, stalledError(b.stall)
+	}
+	b.waited += time.Since(start)
+	b.got += n
+	if b.got >= slowBytes {
+		b.waited, b.got = 0, 0
+	}
+	if err == nil && b.waited >= slowFor*b.stall {
+		return n, slowError(slowFor * b.stall)
 	}
 	return n, err
 }
@@ -269,6 +302,8 @@ func (d *download) connect() error {
 	d.body = resp.Body
 	at := int64(0)
 	switch {
+	case resp.StatusCode == http.StatusOK && resp.ContentLength >= 0 && resp.ContentLength != d.size:
+		return fmt.Errorf("the manifest says that it has %d bytes, the registry that it has %d: the image is damaged, or a proxy has changed it", d.size, resp.ContentLength)
 	case resp.StatusCode == http.StatusOK:
 		// also the answer of a server that does not know Range
 	case ranged && resp.StatusCode == http.StatusPartialContent:
@@ -300,22 +335,4 @@ func rangeStart(s string) (int64, bool) {
 	first, _, dash := strings.Cut(rest, "-")
 	n, err := strconv.ParseInt(first, 10, 64)
 	return n, ok && dash && err == nil && n >= 0
-}
-
-// checkRedirect follows a registry to where it stores its blobs, but not to an
-// address of an inner network that it has no business to name: a cloud's
-// metadata service answers anybody on its machine.
-func checkRedirect(req *http.Request, via []*http.Request) error {
-	to := req.URL.Hostname()
-	addr, err := netip.ParseAddr(to)
-	switch {
-	case len(via) >= maxRedirects:
-		return errRedirects
-	case err != nil || to == via[0].URL.Hostname():
-		return nil
-	}
-	if addr = addr.Unmap(); addr.IsPrivate() || addr.IsLoopback() || addr.IsLinkLocalUnicast() || addr.IsUnspecified() {
-		return fmt.Errorf("it redirects to %s, an address of an inner network", to)
-	}
-	return nil
 }

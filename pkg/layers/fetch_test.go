@@ -52,7 +52,7 @@ func respond(code int, header string, body io.Reader) answer {
 		if key, value, ok := strings.Cut(header, ": "); ok {
 			h.Set(key, value)
 		}
-		return &http.Response{StatusCode: code, Header: h, Body: io.NopCloser(body), Request: req}, nil
+		return &http.Response{StatusCode: code, Header: h, Body: io.NopCloser(body), ContentLength: -1, Request: req}, nil
 	}
 }
 
@@ -108,7 +108,7 @@ func TestDownload(t *testing.T) {
 	until := func(n int, then io.Reader) io.Reader { return io.MultiReader(bytes.NewReader(blob[:n]), then) }
 	stops := func(req *http.Request, b []byte) (*http.Response, error) {
 		body := silent{bytes.NewReader(b), &silence{req.Context(), broken{context.Canceled}}}
-		return &http.Response{StatusCode: 200, Body: io.NopCloser(body), Request: req}, nil
+		return &http.Response{StatusCode: 200, Body: io.NopCloser(body), ContentLength: -1, Request: req}, nil
 	}
 	reset := broken{&net.OpError{Op: "read", Err: syscall.ECONNRESET}}
 	rangeOf := func(n int) string { return fmt.Sprintf("bytes=%d-", n) }

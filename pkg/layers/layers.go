@@ -110,6 +110,9 @@ type blob struct {
 	// verify is the digest that the opened bytes must have; empty where none is
 	// known.
 	verify string
+	// foreign is the type of a layer that may not be distributed. Its URLs are
+	// followed on Windows only, by Docker as well.
+	foreign string
 }
 
 // ID names all that Index reads: two images with one ID are the same. It is the
@@ -345,6 +348,8 @@ func (img *Image) readBlob(ctx context.Context, i int, t *tools, igzip func() st
 	var broken sourceError
 	var other *digestError
 	switch {
+	case errors.As(err, &broken) && b.foreign != "" && notFound(broken):
+		return nil, fmt.Errorf("it may not be distributed (%s), so that %s does not have it, and its URLs are not followed: build the image from layers that may", printable(b.foreign), img.host)
 	case errors.As(err, &broken):
 		return nil, img.friendly(broken.error)
 	case errors.As(err, &other) && img.host != "":

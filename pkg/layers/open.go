@@ -1,8 +1,10 @@
 package layers
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -124,7 +126,7 @@ func (img *Image) openRegistry(ctx context.Context, s string) error {
 	if err := img.setV1(v); err != nil {
 		return err
 	}
-	client := &http.Client{Transport: rt, CheckRedirect: checkRedirect}
+	client := &http.Client{Transport: rt, CheckRedirect: func(*http.Request, []*http.Request) error { return nil }} // bounded has the last word
 	for i, l := range img.Layers {
 		url := fmt.Sprintf("%s://%s/v2/%s/blobs/%s", repo.Scheme(), repo.RegistryStr(), repo.RepositoryStr(), l.Digest)
 		img.blobs[i].open = func(ctx context.Context) (io.ReadCloser, error) {
@@ -137,11 +139,15 @@ func (img *Image) openRegistry(ctx context.Context, s string) error {
 // transport is how a registry is talked to.
 func (img *Image) transport() http.RoundTripper {
 	rt := newBounded(img.opts.Insecure)
-	stall := img.opts.Stall
-	if stall <= 0 {
-		stall = defaultStall
+	return transport.NewUserAgent(&patient{rt, img.opts.stall(), img.opts.sleeper()}, "imgcheck")
+}
+
+// stall is how long a registry or a daemon may be silent.
+func (o *Options) stall() time.Duration {
+	if o.Stall > 0 {
+		return o.Stall
 	}
-	return transport.NewUserAgent(&patient{rt, stall, img.opts.sleeper()}, "imgcheck")
+	return defaultStall
 }
 
 // sleeper waits between attempts; tests have no time for it.
@@ -213,31 +219,79 @@ func registryError(ref name.Reference, err error) error {
 	}
 	var te *transport.Error
 	if !errors.As(err, &te) {
-		return oneLine{err}
+		return brief(err)
 	}
-	switch te.StatusCode {
-	case http.StatusUnauthorized, http.StatusForbidden:
+	switch {
+	case sentElsewhere(host, te):
+	case te.StatusCode == http.StatusNotFound && te.Request != nil && te.Request.URL.Path == "/v2/":
+		return fmt.Errorf("%s is no registry: it has no /v2/ (404): check the name and the port", host)
+	case te.StatusCode == http.StatusUnauthorized, te.StatusCode == http.StatusForbidden:
 		return fmt.Errorf("%s refused the login or the image does not exist: check the name, and run `docker login %s`", host, host)
-	case http.StatusNotFound:
+	case te.StatusCode == http.StatusNotFound:
 		return fmt.Errorf("%s has no such image: check the repository and tag (%s, %s)", host, ref.Context().RepositoryStr(), ref.Identifier())
-	case http.StatusTooManyRequests:
+	}
+	return statusError(host, te)
+}
+
+// sentElsewhere reports whether an answer is another host's: a registry has sent
+// there.
+func sentElsewhere(host string, te *transport.Error) bool {
+	return te.Request != nil && te.Request.URL.Host != "" && te.Request.Response != nil && te.Request.URL.Host != host
+}
+
+// statusError says what an answer that is an error means, whatever was asked for.
+func statusError(host string, te *transport.Error) error {
+	switch {
+	case sentElsewhere(host, te):
+		host = fmt.Sprintf("%s, to where %s redirects,", printable(te.Request.URL.Host), host)
+	case te.StatusCode == http.StatusTooManyRequests:
 		return fmt.Errorf("%s limits the number of requests: wait, or run `docker login %s`", host, host)
 	}
 	var why strings.Builder
-	for _, d := range te.Errors {
-		fmt.Fprintf(&why, " (%s)", printable(d.Message))
+	for _, d := range te.Errors[:min(len(te.Errors), 3)] {
+		if text := strings.Join(strings.Fields(d.Message), " "); text != "" {
+			fmt.Fprintf(&why, " (%s)", printable(text))
+		}
 	}
 	return fmt.Errorf("%s answered %d %s%s: try again later, or ask whoever runs it", host, te.StatusCode, http.StatusText(te.StatusCode), why.String())
 }
 
 // friendly explains errors that can come after the manifest was found.
 func (img *Image) friendly(err error) error {
-	if img.host != "" {
-		if told := hostError(img.host, err); told != nil {
-			return told
-		}
+	if img.host == "" {
+		return oneLine{err}
 	}
-	return oneLine{err}
+	if told := hostError(img.host, err); told != nil {
+		return told
+	}
+	var te *transport.Error
+	if !errors.As(err, &te) {
+		return brief(err)
+	}
+	switch {
+	case sentElsewhere(img.host, te):
+	case te.StatusCode == http.StatusUnauthorized, te.StatusCode == http.StatusForbidden:
+		return fmt.Errorf("%s refused it (%d), though it gave the manifest: run `docker login %s`", img.host, te.StatusCode, img.host)
+	case te.StatusCode == http.StatusNotFound:
+		return fmt.Errorf("%s does not have it (404), though the manifest names it: push the image again", img.host)
+	}
+	return statusError(img.host, te)
+}
+
+// notFound reports whether a registry does not have something.
+func notFound(err error) bool {
+	var te *transport.Error
+	return errors.As(err, &te) && te.StatusCode == http.StatusNotFound
+}
+
+// brief is an error on one line that is not too long, whatever a server put in it.
+func brief(err error) error {
+	line := oneLine{err}
+	const most = 600
+	if r := []rune(line.Error()); len(r) > most {
+		return errors.New(string(r[:most-1]) + "…")
+	}
+	return line
 }
 
 // hostError explains why a host cannot be talked to, or is nil.
@@ -245,9 +299,15 @@ func hostError(host string, err error) error {
 	var dns *net.DNSError
 	var op *net.OpError
 	var stalled stalledError
+	var slow slowError
+	var plain plainError
+	var away *elsewhereError
 	var cert *tls.CertificateVerificationError
+	var told *toldError
 	text := err.Error()
 	switch {
+	case errors.As(err, &told):
+		return err
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case strings.Contains(text, "parsing config file"):
@@ -256,6 +316,20 @@ func hostError(host string, err error) error {
 		return fmt.Errorf("%s redirects without end: try again later, or ask whoever runs it", host)
 	case errors.As(err, &stalled):
 		return fmt.Errorf("%s does not go on (%w, again and again): try again later", host, stalled)
+	case errors.As(err, &slow):
+		return fmt.Errorf("%s does not go on (%w): try again later", host, slow)
+	case errors.As(err, &away):
+		return fmt.Errorf("%s is not followed: %w: ask whoever runs it", host, away)
+	case strings.Contains(text, "SSRF protection: "): // ggcr looks first
+		return fmt.Errorf("%s is not followed: it leads to an address of an inner network (%s): ask whoever runs it", host, after(text, "SSRF protection: "))
+	case strings.Contains(text, "unsupported protocol scheme"):
+		return fmt.Errorf("%s is not followed: it leads to no place of a registry (%w): ask whoever runs it", host, brief(err))
+	case strings.Contains(text, "www-authenticate"), strings.Contains(text, "refusing token-server redirect"):
+		return fmt.Errorf("%s asks for a login in a way that is not followed (%w): ask whoever runs it", host, brief(err))
+	case strings.Contains(text, "no token in bearer response"): // which may hold one nevertheless
+		return fmt.Errorf("the token server of %s gives no token: run `docker login %s`, or ask whoever runs it", host, host)
+	case strings.HasSuffix(text, " byte limit"): // ggcr's, of a token
+		return fmt.Errorf("%s answers with more than is read (%w): ask whoever runs it", host, brief(err))
 	case errors.As(err, &dns):
 		return fmt.Errorf("cannot reach %s: no such host %q: check the name and the network", host, dns.Name)
 	case strings.HasSuffix(text, "server gave HTTP response to HTTPS client"): // of a local host plain HTTP was tried, too
@@ -266,16 +340,31 @@ func hostError(host string, err error) error {
 		return fmt.Errorf("cannot reach the proxy that the environment names for %s: %w: check HTTPS_PROXY and NO_PROXY", host, op.Err)
 	case errors.As(err, &op) && op.Op == "dial":
 		return fmt.Errorf("cannot reach %s: %w: check the name, the port and the network", host, op.Err)
-	case errors.Is(err, errPlain):
+	case errors.As(err, &plain) && string(plain) != host:
+		return fmt.Errorf("%s sends on to %s by plain HTTP, which is for all to read: add --insecure if that is meant", host, printable(string(plain)))
+	case errors.As(err, &plain):
 		return fmt.Errorf("%s does not answer by TLS, and a login would be for all to read without: add --insecure if that is meant", host)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), isReset(err):
 		return fmt.Errorf("the connection to %s broke off: try again", host)
+	case notJSON(err):
+		return fmt.Errorf("%s answers with what no registry says (%w): a proxy or a login page stands in its place", host, brief(err))
 	case strings.Contains(text, "error verifying "): // ggcr keeps the type to itself; of a manifest or config
 		return fmt.Errorf("its bytes are not those that the manifest names (%w): the image is damaged, or a proxy has changed it", err)
 	case strings.Contains(text, "error getting credentials"):
 		return fmt.Errorf("the credential helper failed (%w): mend it, or take it out of Docker's config.json", oneLine{err})
 	}
 	return nil
+}
+
+// after is the rest of a text on one line, bounded.
+func after(text, what string) string {
+	_, rest, _ := strings.Cut(text, what)
+	return printable(strings.Join(strings.Fields(rest), " "))
+}
+
+// notJSON reports whether an answer was no JSON, or other JSON than is asked for.
+func notJSON(err error) bool {
+	return errors.As(err, new(*json.SyntaxError)) || errors.As(err, new(*json.UnmarshalTypeError))
 }
 
 // oneLine is an error whose text stays on one line, whatever a server put in it.
@@ -301,7 +390,7 @@ func (img *Image) chooseIn(index v1.ImageIndex, depth int) (v1.Image, error) {
 	}
 	m, err := index.IndexManifest()
 	if err != nil {
-		return nil, err
+		return nil, img.badDocument("index", err)
 	}
 	candidates := platforms(m)
 	want := img.opts.Platform
@@ -366,39 +455,93 @@ func (e *platformError) Error() string {
 	return fmt.Sprintf("is not there for %s: choose one with --platform %s", e.want, strings.Join(e.have, " or "))
 }
 
+// Bounds of images. overlayfs lays at most 500 layers over one another
+// (OVL_MAX_STACK), Docker 128. No registry takes a blob of a terabyte.
+const (
+	maxLayers    = 1000
+	maxLayerSize = 1 << 40 // bytes, compressed
+)
+
+// parseConfig reads a config.
+func (img *Image) parseConfig(raw []byte) (*v1.ConfigFile, error) {
+	if err := checkElements(raw); err != nil {
+		return nil, fmt.Errorf("its config: %w", err)
+	}
+	cfg, err := v1.ParseConfigFile(bytes.NewReader(raw))
+	if err != nil {
+		return nil, img.badDocument("config", err)
+	}
+	return cfg, nil
+}
+
+// badDocument explains why a document of the image makes no sense.
+func (img *Image) badDocument(what string, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("it ends too early")
+	}
+	if img.host == "" {
+		return fmt.Errorf("its %s cannot be read (%w): the image is damaged", what, brief(err))
+	}
+	return &toldError{fmt.Errorf("its %s cannot be read (%w): the image is damaged, or a proxy answers in the registry's place", what, brief(err))}
+}
+
+// toldError is one that says what to do.
+type toldError struct{ error }
+
+func (e *toldError) Unwrap() error { return e.error }
+
 // setV1 takes an image whose manifest is known. Whoever reads its layers checks
 // their digests.
 func (img *Image) setV1(v v1.Image) error {
 	m, err := v.Manifest()
 	if err != nil {
-		return img.friendly(err)
+		return img.badDocument("manifest", err)
 	}
 	digest, err := v.Digest()
 	if err != nil {
 		return err
 	}
-	if m.Config.Size > maxAnswer {
+	switch {
+	case m.Config.Digest.Hex == "":
+		return errors.New("is not a container image: its manifest names no config")
+	case m.Config.Size > maxAnswer:
 		return fmt.Errorf("its config is said to have %d bytes, more than the %d that are read", m.Config.Size, maxAnswer)
+	case m.Config.Size < 0: // go-containerregistry would read -1 to its end
+		return fmt.Errorf("its config is said to have %d bytes: the image is damaged", m.Config.Size)
+	case len(m.Layers) > maxLayers:
+		return fmt.Errorf("its manifest lists %d layers, more than the %d that are read: no file system lays so many over one another", len(m.Layers), maxLayers)
 	}
-	cfg, err := v.ConfigFile()
+	raw, err := v.RawConfigFile()
 	if err != nil {
 		return fmt.Errorf("reading the config: %w", img.friendly(err))
 	}
-	layers, err := v.Layers()
+	cfg, err := img.parseConfig(raw)
 	if err != nil {
 		return err
 	}
-	if len(cfg.RootFS.DiffIDs) != len(layers) || len(layers) != len(m.Layers) {
+	if len(cfg.RootFS.DiffIDs) != len(m.Layers) {
 		return fmt.Errorf("is not a container image: its config (%s) lists %d layers, its manifest %d", m.Config.MediaType, len(cfg.RootFS.DiffIDs), len(m.Layers))
 	}
 	img.Digest, img.Config = digest.String(), cfg
-	for i, l := range layers {
-		d := m.Layers[i]
-		if mt := string(d.MediaType); strings.Contains(mt, "encrypted") {
+	for i, d := range m.Layers {
+		switch mt := string(d.MediaType); {
+		case strings.Contains(mt, "encrypted"):
 			return fmt.Errorf("layer %d is encrypted (%s): decrypt the image first", i+1, mt)
+		case d.Size < 0 || d.Size > maxLayerSize:
+			return fmt.Errorf("layer %d is said to have %d bytes: the image is damaged, or no image", i+1, d.Size)
 		}
-		open := func(context.Context) (io.ReadCloser, error) { return l.Compressed() }
-		img.blobs = append(img.blobs, blob{open, d.Digest.String()})
+		open := func(context.Context) (io.ReadCloser, error) {
+			l, err := v.LayerByDigest(d.Digest)
+			if err != nil {
+				return nil, err
+			}
+			return l.Compressed()
+		}
+		b := blob{open: open, verify: d.Digest.String()}
+		if !d.MediaType.IsDistributable() {
+			b.foreign = string(d.MediaType)
+		}
+		img.blobs = append(img.blobs, b)
 		img.Layers = append(img.Layers, LayerInfo{Digest: d.Digest.String(), DiffID: cfg.RootFS.DiffIDs[i].String(), Size: d.Size})
 	}
 	return img.checkPlatform()

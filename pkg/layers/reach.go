@@ -1,7 +1,9 @@
 package layers
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net/http"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -51,9 +53,26 @@ func Escaped(s string) string { return escaped(s) }
 func SplitTag(s string) (path, tag string) { return splitTag(s) }
 
 // Daemon is a client of the Docker daemon or Podman's service that DOCKER_HOST
-// names, else of the first whose socket is there.
+// names, else of the first whose socket is there. What it says of images is bounded.
 func Daemon() (*client.Client, error) {
-	return client.New(client.FromEnv, client.WithHost(daemonHost()))
+	return client.New(client.FromEnv, client.WithHost(daemonHost()), client.WithResponseHook(boundAnswer))
+}
+
+// Save is an image of a daemon as `docker save` writes it. It fails when the daemon
+// does not have it, and it is given up when it says nothing for a long time, or has no
+// end.
+func Save(ctx context.Context, c *client.Client, ref string) (io.ReadCloser, error) {
+	if _, err := inspect(ctx, c, ref, defaultStall); err != nil {
+		return nil, daemonError(err, c.DaemonHost())
+	}
+	rc, err := save(ctx, c, ref, saveStalls*defaultStall)
+	if err != nil {
+		return nil, daemonError(err, c.DaemonHost())
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{&budget{r: rc, all: maxStream, beside: maxStream}, rc}, nil
 }
 
 // DaemonError turns what went wrong between us and a daemon into one line that

@@ -76,7 +76,13 @@ func (w *world) causes() []Finding {
 				if because == "" && (isVersion(e) || isStack(e) || !e.Unknown && (w.packs.family(e.Name) != nil || !in.Aside && w.startsPython(in.home))) {
 					severity = Error
 				}
-				c.meet(e, realPath(w.img.FS, f.path), severity)
+				file := realPath(w.img.FS, f.path)
+				if x := exception(w.packs.AnyOf, file); x != nil && w.anyServes(x, file) {
+					c.meet(e, file, Note)
+					c.raise(Note, x.Why)
+					continue
+				}
+				c.meet(e, file, severity)
 				c.raise(severity, because)
 				c.cuda = cmp.Or(c.cuda, in.dist.cuda())
 				c.effect(Effect{killed(f.step.Effect, e), reads(f.step.Error, e, "{stem}", stem(e.Name))})
@@ -290,7 +296,7 @@ func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 	}
 	if why, known := w.notChosen(o.path); known && why != "" {
 		return Note, why
-	} else if x := exception(w.packs.AnyOf, o.path); !known && x != nil && w.anyServes(x, o) {
+	} else if x := exception(w.packs.AnyOf, o.path); !known && x != nil && w.anyServes(x, o.path) {
 		return Note, x.Why
 	}
 	if in := w.installOf(o.path); in != nil && in.helped != "" {
@@ -329,12 +335,23 @@ func (w *world) isRoot(o *object) bool {
 	return slices.ContainsFunc(o.elf.Needed, func(n string) bool { return w.packs.family(n) != nil })
 }
 
-// anyServes reports whether one of the files that an any-of pattern names in the
-// directory of o finds all its GPU libraries.
-func (w *world) anyServes(x *Exception, o *object) bool {
+// anyServes reports whether one of the files that an any-of pattern names beside a
+// file, or the file itself, finds all its GPU libraries.
+func (w *world) anyServes(x *Exception, file string) bool {
 	return slices.ContainsFunc(w.objects, func(other *object) bool {
-		return path.Dir(other.path) == path.Dir(o.path) && match(x.Match, other.path) && !slices.ContainsFunc(w.real(other.misses), func(e *elfdeps.Error) bool { return w.packs.family(e.Name) != nil })
+		return x.beside(other.path) == x.beside(file) && match(x.Match, other.path) && !slices.ContainsFunc(w.real(other.misses), func(e *elfdeps.Error) bool { return w.packs.family(e.Name) != nil })
 	})
+}
+
+// beside is the directory in which a file lies with those that serve as well.
+func (x *Exception) beside(file string) string {
+	dir := path.Dir(file)
+	if within := "/" + x.Within + "/"; x.Within != "" {
+		if i := strings.LastIndex(dir+"/", within); i >= 0 {
+			return dir[:i+len(within)-1]
+		}
+	}
+	return dir
 }
 
 // present are the files of the image that bear a name, where the loader did not
@@ -559,9 +576,7 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []str
 		list = append(list, fmt.Sprintf("install %s that is made for %s, which the image has at %s; or bring %s", build, w.byPath[o].elf.Soname, path.Dir(o), f.Library))
 	}
 	if fam != nil && f.Rule != "unusable-library" {
-		for _, text := range fam.Fix {
-			list = append(list, expand(text, "{library}", f.Library, "{major}", majorOf(f.Library), "{cuda}", cuda))
-		}
+		list = append(list, fam.fixes(f.Library, cuda)...)
 	}
 	if fam == nil && e.Missing() {
 		for _, s := range w.packs.System {

@@ -351,7 +351,11 @@ func (w *world) driverCapabilities() []Finding {
 	if slices.Contains(words, "all") || len(w.gpuUsers()) == 0 {
 		return nil
 	}
+	known := func(word string) bool {
+		return slices.ContainsFunc(w.packs.Capabilities, func(c *Capability) bool { return c.Name == word })
+	}
 	var list []Finding
+	whole := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return !known(word) })
 	for _, c := range w.packs.Capabilities {
 		if slices.Contains(words, c.Name) {
 			continue
@@ -363,13 +367,12 @@ func (w *world) driverCapabilities() []Finding {
 		if len(users) == 0 {
 			continue
 		}
-		values := map[string]string{"lacks": c.Name}
+		whole = append(whole, c.Name)
 		f := Finding{
 			Message:  fmt.Sprintf("NVIDIA_DRIVER_CAPABILITIES leaves out %q, which %s needs", c.Name, path.Base(users[0])),
 			Effects:  []Effect{{Text: c.Effect}},
 			NeededBy: w.filesOf(users),
-			Fixes:    []string{w.edited("driver-capabilities", values)},
-			Values:   values,
+			Values:   map[string]string{"lacks": c.Name},
 		}
 		if !set || value == "" {
 			f.Severity = Note
@@ -378,14 +381,16 @@ func (w *world) driverCapabilities() []Finding {
 		list = append(list, f)
 	}
 	for _, word := range words {
-		if word != "" && !slices.ContainsFunc(w.packs.Capabilities, func(c *Capability) bool { return c.Name == word }) {
+		if word != "" && !known(word) {
 			list = append(list, Finding{
 				Message: fmt.Sprintf("NVIDIA_DRIVER_CAPABILITIES has %q, which is no capability", word),
 				Effects: []Effect{{"the container does not start", "unsupported driver capabilities"}},
-				Fixes:   []string{"use compute, utility, video, graphics, display, compat32, ngx, or all"},
 				Values:  map[string]string{"unknown": word},
 			})
 		}
+	}
+	for i := range list { // one value for all of them
+		list[i].Fixes = []string{"ENV NVIDIA_DRIVER_CAPABILITIES=" + strings.Join(whole, ",") + ", or all"}
 	}
 	return list
 }
@@ -509,10 +514,12 @@ func (w *world) shellOnly() []Finding {
 		if len(lost) == 0 {
 			continue
 		}
+		values := map[string]string{"lost": strings.Join(lost, ":")}
 		f := Finding{
 			Message: fmt.Sprintf("a build step writes LD_LIBRARY_PATH=%s to %s, which only a shell reads", export[1], export[2]),
 			Effects: []Effect{{Text: "what works in a shell of the container fails when it is started: its program does not get the variable"}},
-			Fixes:   []string{"ENV LD_LIBRARY_PATH=" + strings.Join(append(slices.DeleteFunc(slices.Clone(w.pathEntries()), func(e string) bool { return e == "" }), lost...), ":")},
+			Fixes:   []string{w.edited("shell-only-path", values)},
+			Values:  values,
 		}
 		if !w.missedIn(lost) {
 			f.Severity, f.Because = Note, "nothing that was looked at misses what is there"

@@ -577,6 +577,12 @@ func (w *world) drivers() []Finding {
 				f.Message = fmt.Sprintf("%s gets the stub %s instead of the driver (%s)", r.title, real, howOf(m))
 				f.Effects = []Effect{{"CUDA does not start", "Error 34: CUDA driver is a stub library"}}
 				f.Fixes = []string{"take the stubs directory out of LD_LIBRARY_PATH and ld.so.conf: it is for linking (LIBRARY_PATH) only"}
+				switch how := howOf(m); {
+				case strings.HasPrefix(how, "RPATH of "), strings.HasPrefix(how, "RUNPATH of "):
+					f.Fixes = []string{"remove " + real + " from the image: a stub is for linking only", "or take its directory out of the " + how + ": `patchelf --set-rpath`, or link it anew with -L and without -rpath"}
+				case how == "opened by its path":
+					f.Fixes = []string{"remove " + real + " from the image: a stub is for linking only"}
+				}
 				if !isStub(real) {
 					f.Fixes = []string{"remove " + real + ": it is a copy of the stub, and the driver's library comes from the host"}
 				}

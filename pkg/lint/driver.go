@@ -55,7 +55,7 @@ func (h *gpuHost) Find(p string) (*elfdeps.File, error) {
 	o := &elfdeps.Object{Type: elf.ET_DYN, Machine: h.machine, Version: 1, Dynamic: true, Soname: strings.TrimSuffix(name, ".1") + ".1", Stack: elfdeps.StackNoExec}
 	copy(o.Ident[:], elf.ELFMAG)
 	o.Ident[elf.EI_CLASS], o.Ident[elf.EI_DATA], o.Ident[elf.EI_VERSION] = byte(h.class), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)
-	return &elfdeps.File{Path: path.Join(h.dir, name), ID: hostID(name), Mode: 0o755, Size: 1 << 20, Object: o}, nil
+	return &elfdeps.File{Path: path.Join(h.dir, name), ID: hostID(name), Mode: 0o755, Size: 1 << 20, Object: o, MayDefine: h.packs.driverDefines(name)}, nil
 }
 
 // hostID tells the injected files from the image's and from one another.

@@ -200,9 +200,7 @@ func (w *world) namedFinding(g *namedGroup) Finding {
 	for _, p := range g.files {
 		asking.NeededBy = append(asking.NeededBy, File{Path: p})
 	}
-	f.Fixes = []string{"nothing, where the program does not use what opens it, or goes on without"}
-	for _, text := range g.family.Fix {
-		f.Fixes = append(f.Fixes, expand(text, "{library}", name, "{major}", majorOf(name), "{cuda}", cmp.Or(w.cudaNamed(name), w.cudaWanted(&asking), w.cudaMajor(&asking))))
-	}
+	f.Fixes = append([]string{"nothing, where the program does not use what opens it, or goes on without"},
+		g.family.fixes(name, cmp.Or(w.cudaNamed(name), w.cudaWanted(&asking), w.cudaMajor(&asking)))...)
 	return f
 }

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -80,13 +81,58 @@ type Family struct {
 	// Together are names of which a process must have all from one release.
 	Together []string `yaml:"together"`
 	Fix      []string `yaml:"fix"`
-	Sources  []string `yaml:"sources"`
+	// FixOf is for libraries that come in another way than the rest.
+	FixOf   []FixOf  `yaml:"fix_of"`
+	Sources []string `yaml:"sources"`
+}
+
+// FixOf is what to do, in place of what its family says, where one of some
+// libraries is missing.
+type FixOf struct {
+	Match   []string `yaml:"match"`
+	Fix     []string `yaml:"fix"`
+	Sources []string `yaml:"sources"`
+}
+
+// fixes are what to do where a library of the family is missing, of which cuda is
+// the CUDA release that it is wanted of.
+func (f *Family) fixes(library, cuda string) []string {
+	texts := f.Fix
+	for _, of := range f.FixOf {
+		if matchAny(of.Match, library) {
+			texts = of.Fix
+			break
+		}
+	}
+	var list []string
+	for _, text := range texts {
+		list = append(list, expand(text, "{library}", library, "{major}", majorOf(library), "{cuda}", cuda, "{-cu}", wheelEnding(cuda)))
+	}
+	return list
+}
+
+// wheelEnding is how the toolkit's wheels of a CUDA release end: nvidia-cublas-cu12,
+// and from CUDA 13 on nvidia-cublas.
+func wheelEnding(cuda string) string {
+	if n, err := strconv.Atoi(cuda); err == nil && n >= 13 {
+		return ""
+	}
+	return "-cu" + cuda
 }
 
 // Driver lists what the container runtime mounts.
 type Driver struct {
 	Libraries []string `yaml:"libraries"` // names without `.so` and what follows
-	Sources   []string `yaml:"sources"`
+	// Symbols say which symbols a library defines; one that has no line may define any.
+	Symbols []DriverSymbols `yaml:"symbols"`
+	Sources []string        `yaml:"sources"`
+}
+
+// DriverSymbols are the patterns of the names that a library of the driver defines.
+type DriverSymbols struct {
+	Library string   `yaml:"library"` // one of [Driver.Libraries]
+	Match   []string `yaml:"match"`
+	Sources []string `yaml:"sources"`
 }
 
 // Framework is how a framework is found and how it loads its libraries: its plan.
@@ -97,6 +143,10 @@ type Framework struct {
 	// directory is it.
 	Package string `yaml:"package"`
 	Marker  string `yaml:"marker"`
+	// Host is the name of the program that opens it and whose symbols it asks for
+	// (node): where the image does not have it, none are bound. Empty: Python in
+	// Python's directories, elsewhere any program, of which it wants nothing.
+	Host string `yaml:"host"`
 	// Without is a pattern of files below that directory: where there is one, another
 	// framework is meant.
 	Without string `yaml:"without"`
@@ -143,6 +193,10 @@ type Preload struct {
 type Step struct {
 	Open     string `yaml:"open"`
 	Versions string `yaml:"versions"` // of the framework; empty: all, as where it is not known
+	// Flags are those of dlopen, as in [Open]; PreloadFlags are for what is opened by
+	// full path before.
+	Flags        []string `yaml:"flags"`
+	PreloadFlags []string `yaml:"preload_flags"`
 	// Preload are patterns below the directory that holds the framework, of files
 	// that it opens by their full path before this one; when one cannot be loaded, the
 	// step fails.
@@ -325,6 +379,9 @@ type Release struct {
 type Exception struct {
 	Match string `yaml:"match"`
 	Why   string `yaml:"why"`
+	// Within, of files of which one serves, is the name of the directory in which they
+	// lie, each in its place; empty where they lie side by side.
+	Within string `yaml:"within"`
 	// Effect, of files of which one serves, is what it means when none does: empty
 	// where that is no matter. Error is how it reads.
 	Effect  string   `yaml:"effect"`
@@ -348,7 +405,7 @@ type SymbolFact struct {
 	Library string `yaml:"library"`
 	// Feature is what calls them.
 	Feature string   `yaml:"feature"`
-	Fix     string   `yaml:"fix"` // {cuda} and {number}, the release in the name
+	Fix     string   `yaml:"fix"` // {cuda}, {-cu} and {number}, the release in the name
 	Sources []string `yaml:"sources"`
 }
 
@@ -495,6 +552,7 @@ func (p *Packs) add(b []byte) error {
 	}
 	p.Families = append(p.Families, one.Families...)
 	p.Driver.Libraries = append(p.Driver.Libraries, one.Driver.Libraries...)
+	p.Driver.Symbols = append(p.Driver.Symbols, one.Driver.Symbols...)
 	p.Driver.Sources = append(p.Driver.Sources, one.Driver.Sources...)
 	p.Frameworks = append(p.Frameworks, one.Frameworks...)
 	p.Dlopens = append(p.Dlopens, one.Dlopens...)
@@ -623,9 +681,25 @@ func (p *pack) validate() error {
 		if err := patterns("family "+f.ID, f.Match); err != nil {
 			return err
 		}
+		for _, of := range f.FixOf {
+			if len(of.Match) == 0 || len(of.Fix) == 0 || len(of.Sources) == 0 {
+				return fmt.Errorf("family %q: fix_of: needs names to match, fixes and sources", f.ID)
+			}
+			if err := patterns("family "+f.ID, of.Match); err != nil {
+				return err
+			}
+		}
 	}
 	if len(p.Driver.Libraries) > 0 && len(p.Driver.Sources) == 0 {
 		return errors.New("driver: needs sources")
+	}
+	for _, s := range p.Driver.Symbols {
+		if s.Library == "" || len(s.Match) == 0 || len(s.Sources) == 0 {
+			return fmt.Errorf("driver: symbols of %q: needs a library, a match and sources", s.Library)
+		}
+		if err := patterns("driver", s.Match); err != nil {
+			return err
+		}
 	}
 	for _, f := range p.Frameworks {
 		if err := f.validate(); err != nil {
@@ -774,6 +848,16 @@ func (p *Packs) symbol(name string) *SymbolFact {
 	return nil
 }
 
+// SymbolFix is what mends that a symbol is not there, by its name alone: empty when
+// nothing is known of it, or when the image has to say which CUDA it has.
+func (p *Packs) SymbolFix(name string) string {
+	s := p.symbol(name)
+	if s == nil || strings.Contains(s.Fix, "{") {
+		return ""
+	}
+	return s.Fix
+}
+
 // family is the GPU family of a library's name, nil when it has none.
 func (p *Packs) family(name string) *Family {
 	name = path.Base(name)
@@ -795,6 +879,16 @@ func (p *Packs) family(name string) *Family {
 func (p *Packs) fromDriver(name string) bool {
 	base, _, ok := strings.Cut(path.Base(name), ".so")
 	return ok && slices.Contains(p.Driver.Libraries, base)
+}
+
+// driverDefines says which symbols a library of the driver may define; nil: any.
+func (p *Packs) driverDefines(name string) func(symbol []byte) bool {
+	base, _, _ := strings.Cut(path.Base(name), ".so")
+	i := slices.IndexFunc(p.Driver.Symbols, func(s DriverSymbols) bool { return s.Library == base })
+	if i < 0 {
+		return nil
+	}
+	return func(symbol []byte) bool { return matchAny(p.Driver.Symbols[i].Match, string(symbol)) }
 }
 
 // OneOf says why a file is one of several of which a program chooses one; empty

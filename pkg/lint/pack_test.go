@@ -57,6 +57,7 @@ func TestBadPacks(t *testing.T) {
 		"rules: [{id: a, severity: bad, title: t, doc: d}]":                                                        "a severity (error, warning or note)",
 		"rules: [{id: a, severity: note, title: t, doc: d, colour: red}]":                                          "field colour not found",
 		"families: [{id: a, title: t, match: ['lib[.so'], sources: [s]}]":                                          "is not a pattern",
+		"families: [{id: a, title: t, match: ['lib.so'], sources: [s], fix_of: [{match: [l], fix: [f]}]}]":         "fix_of: needs",
 		"families: [{id: a, title: t, match: ['lib.so']}]":                                                         "and sources",
 		"driver: {libraries: [libx]}":                                                                              "driver: needs sources",
 		"optional: [{match: '**/x.so', sources: [s]}]":                                                             "a why and sources",

@@ -36,6 +36,9 @@ func (f *Framework) validate() error {
 		if err := validVersions(s.Versions); err != nil {
 			return fmt.Errorf("step %q: %w", s.Open, err)
 		}
+		if err := validFlags(slices.Concat(s.Flags, s.PreloadFlags)); err != nil {
+			return fmt.Errorf("step %q: %w", s.Open, err)
+		}
 		all = slices.Concat(all, []string{s.Open}, s.Optional, s.Preload)
 	}
 	for _, h := range f.Helped {
@@ -81,10 +84,8 @@ func (o *Open) validate() error {
 	if o.Severity != "" && !slices.Contains(Severities, o.Severity) {
 		return fmt.Errorf("part %q: severity is %q, not error, warning or note", o.Part, o.Severity)
 	}
-	for _, f := range o.Flags {
-		if _, ok := openFlags[f]; !ok {
-			return fmt.Errorf("part %q: flag is %q, not now, lazy or global", o.Part, f)
-		}
+	if err := validFlags(o.Flags); err != nil {
+		return fmt.Errorf("part %q: %w", o.Part, err)
 	}
 	if err := validVersions(o.Versions); err != nil {
 		return fmt.Errorf("part %q: %w", o.Part, err)
@@ -92,10 +93,20 @@ func (o *Open) validate() error {
 	return patterns("part "+o.Part, o.Names)
 }
 
-// flags are those of dlopen.
-func (o *Open) flags() elfdeps.Flags {
+// validFlags checks the names of dlopen's flags.
+func validFlags(names []string) error {
+	for _, f := range names {
+		if _, ok := openFlags[f]; !ok {
+			return fmt.Errorf("flag is %q, not now, lazy or global", f)
+		}
+	}
+	return nil
+}
+
+// flagsOf are dlopen's flags by their names: without now and lazy it is now.
+func flagsOf(names []string) elfdeps.Flags {
 	var f elfdeps.Flags
-	for _, name := range o.Flags {
+	for _, name := range names {
 		f |= openFlags[name]
 	}
 	if f&(elfdeps.Now|elfdeps.Lazy) == 0 {

@@ -93,8 +93,8 @@ func (w *world) programs() []*object {
 	return list
 }
 
-// runProgram starts a program. Symbols are bound in the image's own: that takes
-// most of a second for one of PyTorch's, and Debian's torch has forty that test it.
+// runProgram starts a program. Its symbols are not bound here: symbols.go asks for
+// them, of each library once.
 func (w *world) runProgram(o *object) *run {
 	host := w.host(o.loader)
 	if host == nil {
@@ -104,7 +104,7 @@ func (w *world) runProgram(o *object) *run {
 	if err != nil {
 		return nil
 	}
-	p.Settle() // its symbols are asked for elsewhere, if they are
+	p.Settle()
 	r := &run{title: o.path, program: o.path, proc: p, done: map[openKey]bool{}}
 	w.openAll(r)
 	return r
@@ -118,7 +118,7 @@ func (w *world) runInstall(in *install) *run {
 	if host == nil {
 		return nil
 	}
-	program := w.pythonOf(in.home, host)
+	program := w.hostOfInstall(in, host)
 	r := &run{title: in.Title + " at " + in.home, in: in, program: program, proc: trace(host, program), done: map[openKey]bool{}}
 	if len(in.failures) > 0 && in.goesOn() {
 		r.proc.Settle() // what fails is unloaded
@@ -366,6 +366,9 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 	if optional || failed.Unknown || w.packs.fromDriver(failed.Name) {
 		return
 	}
+	if symbolError(failed) != nil && r.program == "" && (r.in.Host != "" || w.elsewhere(r.proc, failed.Name)) {
+		return // the program that is not known may define it
+	}
 	m := missedOpen{by: r.program, name: told, part: o.Part, err: failed, severity: severity, because: because}
 	if because != "" {
 		m.severity = Note
@@ -397,7 +400,7 @@ func (w *world) tryNames(r *run, by *elfdeps.Module, o *Open, names []string) (f
 	rank := -2
 	for i, name := range names {
 		had, loaded := len(r.proc.Misses), len(r.proc.Objects)
-		_, err := r.proc.DlopenFlags(by, name, o.flags())
+		_, err := r.proc.DlopenFlags(by, name, flagsOf(o.Flags))
 		misses := slices.Concat(w.real(r.proc.Misses[had:]), cutOf(r.proc.Objects, loaded))
 		r.proc.Misses = r.proc.Misses[:had]
 		if err == nil && len(misses) == 0 {

@@ -23,6 +23,8 @@ type unbound struct {
 	file    string // of which the version is asked
 	lazy    bool   // missed only when it is called
 	more    int    // as many others are missed likewise by the same file
+	aside   bool   // it is often there and never loaded: no error without the GPU
+	because string // it is no error
 }
 
 // unboundOf is an error of the loader as one.
@@ -31,17 +33,20 @@ func unboundOf(p string, effect Effect, e *elfdeps.Error) unbound {
 }
 
 // symbols are the findings about symbols that are missing. Only processes are
-// asked that are known: the image's program, what a framework opens in Python, and
-// what relies on the framework; what these then open is seen to by the plans. Everywhere
+// asked that are known: the image's program and others that load GPU libraries, what a
+// framework opens, what relies on the framework, and extension modules of Python that
+// ask for GPU libraries; what these then open is seen to by the plans. Everywhere
 // else an undefined symbol may come from the application that loads a plug-in.
 func (w *world) symbols() []Finding {
 	var list []unbound
 	list = append(list, w.startSymbols()...)
 	for _, in := range w.installs {
-		if len(in.failures) == 0 {
+		if in.goesOn() {
 			list = append(list, w.frameworkSymbols(in)...)
 		}
 	}
+	list = append(list, w.moduleSymbols()...)
+	list = append(list, w.programSymbols()...)
 	var found []Finding
 	for _, u := range list {
 		if i := slices.IndexFunc(found, func(f Finding) bool { return f.Message == u.message }); i >= 0 {
@@ -88,6 +93,9 @@ func (w *world) symbolFinding(u unbound) Finding {
 		f.Rule = "undefined-function"
 	}
 	f.Severity = w.packs.Rule(f.Rule).Severity
+	if u.because != "" || u.aside && f.Family == "" {
+		f.Severity, f.Because = f.Severity.atMost(Warning), u.because
+	}
 	if u.lazy {
 		if f.Severity == Error {
 			f.Severity = Warning
@@ -100,12 +108,13 @@ func (w *world) symbolFinding(u unbound) Finding {
 			f.Effects = append(f.Effects, Effect{"the program ends when it calls the function", text})
 		}
 		if u.more > 0 {
-			f.Because += fmt.Sprintf("; %d more of this file are missing", u.more)
+			f.Because += fmt.Sprintf("; this file misses %d more", u.more)
 		}
 	}
 	if fact != nil {
 		if fact.Fix != "" {
-			f.Fixes = append(f.Fixes, expand(fact.Fix, "{cuda}", w.cudaMajor(&f), "{number}", lastNumbers(u.symbol)))
+			cuda := w.cudaMajor(&f)
+			f.Fixes = append(f.Fixes, expand(fact.Fix, "{cuda}", cuda, "{-cu}", wheelEnding(cuda), "{number}", lastNumbers(u.symbol)))
 		}
 	}
 	if len(f.Fixes) == 0 {
@@ -130,10 +139,14 @@ func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") =
 func (w *world) startSymbols() []unbound {
 	e := w.entry()
 	o := w.byPath[e.path]
-	if o == nil || o.loader == nil || len(o.misses) > 0 {
+	if o == nil || o.loader == nil || len(w.real(o.misses)) > 0 {
 		return nil
 	}
-	p, err := o.loader.Start(e.path)
+	host := w.host(o.loader)
+	if host == nil {
+		return nil
+	}
+	p, err := host.Start(e.path)
 	if s := symbolError(err); s != nil {
 		text := s.Error()
 		if lines := p.Stderr(); len(lines) > 0 {
@@ -170,62 +183,211 @@ func lazySymbols(p *elfdeps.Process) []unbound {
 	return list
 }
 
-// frameworkSymbols opens what a framework opens, then what these open of their
-// own, and then what relies on it, in one Python process; what fails is unloaded
-// and the others are opened after it.
+// frameworkSymbols opens what a framework opens, as it opens it, and then what relies
+// on it, in one process; what fails is unloaded and the others are opened after it.
 func (w *world) frameworkSymbols(in *install) []unbound {
-	p := w.python(in.home)
+	p, known := w.hostProcess(in)
 	if p == nil {
 		return nil
 	}
-	if in.first {
-		for _, f := range in.preloads {
-			p.Dlopen(nil, f)
-		}
-	}
+	defer p.Rest()
 	var list []unbound
-	open := func(file string, effect Effect) {
-		_, err := p.Dlopen(nil, file)
-		if s := symbolError(err); s != nil {
-			effect.Error = expand(effect.Error, "{error}", s.Error())
-			list = append(list, unboundOf(file, effect, s))
+	told := func(s Step, file string, err error) {
+		e := symbolError(err)
+		if e == nil || !known && w.elsewhere(p, e.Name) {
+			return
 		}
-	}
-	for _, s := range in.steps() {
-		for _, file := range w.glob(in.home, s.Open) {
-			if w.loadable(in, file) {
-				open(file, Effect{s.Effect, s.Error})
-			}
+		text := s.Error
+		if !strings.Contains(text, "{error}") {
+			text = moduleStep.Error // what it says of a library that is missing
 		}
+		u := unboundOf(file, Effect{s.Effect, expand(text, "{error}", e.Error())}, e)
+		u.aside = in.Aside
+		list = append(list, u)
 	}
-	if len(list) > 0 {
+	w.runStepsTelling(p, in, in.first, told)
+	if len(list) > 0 || len(in.failures) > 0 {
 		return list
 	}
 	for _, o := range w.objects {
 		served := slices.ContainsFunc(o.elf.Needed, func(n string) bool { return matchAny(in.Serves, n) })
-		if served && !isProgram(o.elf) && len(o.misses) == 0 && in.follows(o.path) && w.hostOf(o) == in {
-			open(o.path, Effect{"its import fails", "ImportError: {error}"})
+		if served && !isProgram(o.elf) && len(w.real(o.misses)) == 0 && in.follows(o.path) && w.hostOf(o) == in {
+			_, err := p.Dlopen(nil, o.path)
+			told(moduleStep, o.path, err)
 		}
 	}
 	return list
 }
 
-// python is the process of the interpreter that loads what lies at a path, nil
-// when there is none that starts.
-func (w *world) python(p string) *elfdeps.Process {
+// moduleStep is the import of a module.
+var moduleStep = Step{Effect: "its import fails", Error: "ImportError: {error}"}
+
+// hostProcess is the process that opens a framework's files, on a machine with a GPU:
+// that of its interpreter, or of the program that it is for. Where it is for any
+// program, the process brings nothing and is not known: what the program defines
+// may be asked for. It is nil where the image does not have it, or it does not start.
+func (w *world) hostProcess(in *install) (p *elfdeps.Process, known bool) {
 	if w.primary == nil {
+		return nil, false
+	}
+	host := w.host(w.primary)
+	if host == nil {
+		return nil, false
+	}
+	if in.Host == "" && len(w.pythons(in.home)) == 0 {
+		p = host.Bare()
+		p.Settle()
+		return p, false
+	}
+	return w.started(w.hostOfInstall(in, host), host), true
+}
+
+// hostOfInstall is the path of the program that opens a framework's files: an
+// interpreter that starts, or the program that it is for; empty where it is for any, and
+// where the image has none.
+func (w *world) hostOfInstall(in *install, host *elfdeps.Loader) string {
+	if in.Host == "" {
+		return w.pythonOf(in.home, host)
+	}
+	var paths []string
+	if p, ok := w.executable(in.Host); ok {
+		paths = append(paths, realPath(w.img.FS, p))
+	}
+	for _, p := range append(paths, w.filesNamed(in.Host)...) {
+		if o := w.byPath[p]; o != nil && isProgram(o.elf) && o.elf.Interp == host.Path {
+			return p
+		}
+	}
+	return ""
+}
+
+// started is the process of a program, nil when it does not start.
+func (w *world) started(program string, host *elfdeps.Loader) *elfdeps.Process {
+	if program == "" {
 		return nil
 	}
-	for _, python := range w.pythons(p) {
-		e, _, ok := w.img.FS.Lookup(python)
-		if !ok || e.Object == nil || e.Object.Interp != w.primary.Path {
+	if p, err := host.Start(program); err == nil {
+		return p
+	}
+	return nil
+}
+
+// elsewhere reports whether a file of the image defines a symbol, or may, that is
+// neither in a process nor another copy of what is: the program that the process is
+// of may be that file, or have opened it.
+func (w *world) elsewhere(p *elfdeps.Process, symbol string) bool {
+	here := map[string]bool{}
+	for _, m := range p.Objects {
+		for _, name := range []string{m.Real(), m.Object.Soname, path.Base(m.Real())} {
+			here[name] = name != "" && name != "."
+		}
+	}
+	return slices.ContainsFunc(w.objects, func(o *object) bool {
+		if here[o.path] || here[o.elf.Soname] || here[path.Base(o.path)] {
+			return false
+		}
+		return o.elf.Symbols == nil || defines(o.elf, symbol)
+	})
+}
+
+// moduleSymbols imports the extension modules of Python that ask for GPU libraries
+// themselves and are no framework's, each in a process of its own. What a program has
+// imported before may define what is asked for.
+func (w *world) moduleSymbols() []unbound {
+	var list []unbound
+	for _, o := range w.objects {
+		if !isPythonExtension(o.path) || !w.isRoot(o) || o.loader != w.primary || len(w.real(o.misses)) > 0 || w.hostOf(o) != nil {
 			continue
 		}
-		if proc, err := w.primary.Start(python); err == nil {
-			return proc
+		if exception(w.packs.Optional, o.path) != nil || exception(w.packs.AnyOf, o.path) != nil {
+			continue
+		}
+		host := w.host(w.primary)
+		if host == nil {
+			return nil
+		}
+		p := w.started(w.pythonOf(o.path, host), host)
+		if p == nil {
+			continue
+		}
+		_, err := p.Dlopen(nil, o.path)
+		if e := symbolError(err); e != nil && !w.elsewhere(p, e.Name) {
+			list = append(list, unboundOf(o.path, Effect{moduleStep.Effect, expand(moduleStep.Error, "{error}", e.Error())}, e))
+		}
+		p.Rest()
+	}
+	return list
+}
+
+// programSymbols are those that the programs miss when they start that load GPU
+// libraries, less the image's own.
+func (w *world) programSymbols() []unbound {
+	var list []unbound
+	bound := map[string][]map[string]bool{} // path of a library → with what it misses nothing
+	for _, o := range w.programs() {
+		if o.path == w.entry().path {
+			continue
+		}
+		host := w.host(o.loader)
+		if host == nil {
+			continue
+		}
+		p, err := host.Trace(o.path)
+		if err != nil {
+			continue
+		}
+		defer p.Rest() // together they hold what each would read anew
+		if u := w.firstUnbound(p, bound); u != nil {
+			list = append(list, *u)
+		}
+	}
+	return list
+}
+
+// firstUnbound is the first symbol that a traced program misses when it starts, nil
+// when there is none. What a library asks for is looked for once: where all was found
+// among files that are in this process as well, nothing is missing here. Debian's torch
+// has forty programs that differ by themselves alone.
+func (w *world) firstUnbound(p *elfdeps.Process, bound map[string][]map[string]bool) *unbound {
+	files := map[string]bool{}
+	for _, m := range p.Objects {
+		files[m.Real()] = !m.Main
+	}
+	now, _ := w.getenv("LD_BIND_NOW")
+	for _, m := range slices.Backward(p.Objects) { // what is needed is bound before who needs it
+		if slices.ContainsFunc(bound[m.Real()], func(had map[string]bool) bool { return within(had, files) }) {
+			continue
+		}
+		var missing []elfdeps.Unresolved
+		if !p.Complete(m) {
+			missing = p.Unresolved(m)
+		}
+		for _, u := range missing {
+			if u.Lazy && now == "" {
+				continue
+			}
+			program := p.Program().Real()
+			message := m.String() + ": " + u.Error()
+			return &unbound{
+				path: program, effect: Effect{path.Base(program) + " does not start", program + ": symbol lookup error: " + message}, message: message,
+				by: m, symbol: u.Symbol, version: u.Version, file: u.File, because: "the image starts another program",
+			}
+		}
+		if !m.Main {
+			bound[m.Real()] = append(bound[m.Real()], files)
 		}
 	}
 	return nil
+}
+
+// within reports whether all that a has is in b.
+func within(a, b map[string]bool) bool {
+	for f, has := range a {
+		if has && !b[f] {
+			return false
+		}
+	}
+	return true
 }
 
 // symbolError is the error of a symbol that is missing, nil for any other, such as

@@ -734,19 +734,32 @@ func (w *world) preload(p *elfdeps.Process, in *install) (cut []*elfdeps.Error) 
 // openPath opens a file as a program does that goes on when it cannot: nothing
 // stays of it then. It tells the misses.
 func (w *world) openPath(p *elfdeps.Process, file string) []*elfdeps.Error {
+	misses, _ := w.openPathBound(p, file, elfdeps.Now)
+	return misses
+}
+
+// openPathBound is openPath with dlopen's flags; the error is that of a process that
+// binds symbols.
+func (w *world) openPathBound(p *elfdeps.Process, file string, flags elfdeps.Flags) ([]*elfdeps.Error, error) {
 	undo, had, loaded := p.Mark(), len(p.Misses), len(p.Objects)
-	p.Dlopen(nil, file)
+	_, err := p.DlopenFlags(nil, file, flags)
 	misses := append(w.real(p.Misses[had:]), cutOf(p.Objects, loaded)...)
 	p.Misses = p.Misses[:had]
 	if len(misses) > 0 {
 		undo()
 	}
-	return misses
+	return misses, err
 }
 
 // runSteps opens what the framework opens, its preloads when they come, or with
 // first before all, and tells which steps fail.
 func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure {
+	return w.runStepsTelling(p, in, first, nil)
+}
+
+// runStepsTelling is runSteps, and calls told, where it is not nil, with the errors of
+// a process that binds symbols.
+func (w *world) runStepsTelling(p *elfdeps.Process, in *install, first bool, told func(s Step, file string, err error)) []failure {
 	var failures []failure
 	// What is cut off among the preloads kills the process before the framework comes
 	// to what it is for: its last step.
@@ -761,7 +774,7 @@ func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure 
 		if i == 1 && in.when == "after-first-step" && !first {
 			pre()
 		}
-		if failed := w.preloadStep(p, in, s); failed != nil {
+		if failed := w.preloadStep(p, in, s, told); failed != nil {
 			failures = append(failures, *failed)
 			continue
 		}
@@ -771,7 +784,10 @@ func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure 
 			}
 			last = file
 			had, checked, loaded := len(p.Misses), len(versionsOf(p)), len(p.Objects)
-			p.Dlopen(nil, file)
+			_, err := p.DlopenFlags(nil, file, flagsOf(s.Flags))
+			if told != nil {
+				told(s, file, err)
+			}
 			versions, ends := versionsOf(p), cutOf(p.Objects, loaded)
 			if misses := w.real(slices.Concat(p.Misses[had:], versions[min(checked, len(versions)):], ends)); len(misses) > 0 {
 				failures = append(failures, failure{s, file, misses})
@@ -790,12 +806,17 @@ func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure 
 
 // preloadStep opens what a step opens by full path before its own files, and tells
 // the first that cannot be: the step ends there.
-func (w *world) preloadStep(p *elfdeps.Process, in *install, s Step) *failure {
+func (w *world) preloadStep(p *elfdeps.Process, in *install, s Step, told func(s Step, file string, err error)) *failure {
 	for i, pattern := range slices.Concat(s.Optional, s.Preload) {
 		for _, file := range w.glob(in.site, pattern) {
-			misses := w.openPath(p, file)
+			misses, err := w.openPathBound(p, file, flagsOf(s.PreloadFlags))
 			if i < len(s.Optional) { // what is cut off ends the process all the same
 				misses = slices.DeleteFunc(misses, func(e *elfdeps.Error) bool { return e.Kind != elfdeps.CutError })
+			}
+			if len(misses) == 0 && told != nil && i >= len(s.Optional) && symbolError(err) != nil {
+				s.Error = cmp.Or(strings.ReplaceAll(s.Unusable, "{path}", file), s.Error)
+				told(s, file, err)
+				return &failure{step: s, path: file}
 			}
 			if len(misses) == 0 {
 				continue

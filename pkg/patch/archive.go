@@ -105,14 +105,7 @@ func (b *Base) readArchive(ctx context.Context, a *archive, tag string, o Option
 }
 
 func (a *archive) save(ctx context.Context) (io.ReadCloser, error) {
-	if _, err := a.daemon.ImageInspect(ctx, a.ref); err != nil {
-		return nil, layers.DaemonError(a.daemon, err)
-	}
-	rc, err := a.daemon.ImageSave(ctx, []string{a.ref})
-	if err != nil {
-		return nil, layers.DaemonError(a.daemon, err)
-	}
-	return rc, nil
+	return layers.Save(ctx, a.daemon, a.ref)
 }
 
 // What compressed files begin with (RFC 1952, RFC 8878).
@@ -164,7 +157,7 @@ func (a *archive) each(ctx context.Context, f func(h *tar.Header, name, link str
 		return err
 	}
 	defer rc.Close()
-	tr := tar.NewReader(rc)
+	tr := tar.NewReader(&until{ctx, rc})
 	for n := 0; ; n++ {
 		h, err := tr.Next()
 		if err == io.EOF {
@@ -195,17 +188,34 @@ func (a *archive) each(ctx context.Context, f func(h *tar.Header, name, link str
 	}
 }
 
+// until reads until a context is done: what is compressed may have no end.
+type until struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u *until) Read(b []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(b)
+}
+
 func clean(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") }
 
 // read finds the image with a tag, or the only one.
 func (a *archive) read(ctx context.Context, tag string) error {
-	docs, links, held := map[string][]byte{}, map[string]string{}, int64(0)
+	docs, links, large, held := map[string][]byte{}, map[string]string{}, map[string]int64{}, int64(0)
 	err := a.each(ctx, func(h *tar.Header, name, link string, r io.Reader) error {
+		delete(docs, name) // the last of a name counts
+		delete(links, name)
+		delete(large, name)
 		if link != "" {
 			links[name] = link
 			return nil
 		}
 		if h.Size > maxDocument || held+h.Size > maxDocuments {
+			large[name] = h.Size
 			return nil
 		}
 		br := bufio.NewReaderSize(r, 512)
@@ -220,7 +230,13 @@ func (a *archive) read(ctx context.Context, tag string) error {
 	if err != nil {
 		return err
 	}
+	tooLarge := func(name string) error {
+		return fmt.Errorf("%s is %d bytes long, more than the %d that are read", layers.Escaped(name), large[name], maxDocument)
+	}
 	raw, ok := docs["manifest.json"]
+	if large["manifest.json"] > 0 {
+		return tooLarge("manifest.json")
+	}
 	if !ok {
 		return errors.New("is no docker archive: it has no manifest.json (docker save writes one, docker export does not)")
 	}
@@ -230,7 +246,11 @@ func (a *archive) read(ctx context.Context, tag string) error {
 	for _, name := range a.entry.Layers {
 		a.layers = append(a.layers, follow(links, name))
 	}
-	if a.config, ok = docs[follow(links, a.entry.Config)]; !ok {
+	config := follow(links, a.entry.Config)
+	if large[config] > 0 {
+		return tooLarge(config)
+	}
+	if a.config, ok = docs[config]; !ok {
 		return fmt.Errorf("the config %q is not in it: the archive is damaged", a.entry.Config)
 	}
 	base, _, _ := strings.Cut(path.Base(a.entry.Config), ".")

@@ -167,6 +167,9 @@ func (b *Base) openIndex(ctx context.Context, raw []byte, mt types.MediaType, o 
 	if err != nil {
 		return fmt.Errorf("reading the index: %w", err)
 	}
+	if len(m.Manifests) > maxManifests {
+		return errEntries(len(m.Manifests))
+	}
 	b.index, b.indexType, b.entries, b.indexFrom = raw, mt, m.Manifests, b.origin(b.Digest)
 	var others []string
 	held := 0
@@ -210,6 +213,10 @@ func (b *Base) openIndex(ctx context.Context, raw []byte, mt types.MediaType, o 
 		return errors.New("the index holds no image that can be patched")
 	}
 	return nil
+}
+
+func errEntries(n int) error {
+	return fmt.Errorf("the index has %d entries, more than the %d that are looked at: name the image by its digest", n, maxManifests)
 }
 
 func (b *Base) openEntry(ctx context.Context, d v1.Descriptor, o Options) (*Image, error) {

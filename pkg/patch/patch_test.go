@@ -787,9 +787,16 @@ func TestMountRefused(t *testing.T) {
 			b := open(t, ref, quick())
 			p := patchAll(t, b, change())
 			// The registry in this process gives any repository any blob: it must
-			// forget where they are.
+			// forget where they are, but for those that are pushed.
+			var mu sync.Mutex
+			pushed := map[string]bool{}
 			s.reset(func(n int, w http.ResponseWriter, r *http.Request) bool {
-				if r.Method == http.MethodHead && strings.HasPrefix(r.URL.Path, "/v2/other/blobs/") {
+				mu.Lock()
+				defer mu.Unlock()
+				if r.Method == http.MethodPut {
+					pushed[r.URL.Query().Get("digest")] = true
+				}
+				if r.Method == http.MethodHead && strings.HasPrefix(r.URL.Path, "/v2/other/blobs/") && !pushed[strings.TrimPrefix(r.URL.Path, "/v2/other/blobs/")] {
 					w.WriteHeader(http.StatusNotFound)
 					return true
 				}
@@ -983,7 +990,7 @@ func TestHostile(t *testing.T) {
 	oci := string(types.OCIManifestSchema1)
 	tests := []struct{ mt, body, want string }{
 		{oci, string(raw), "opened"},
-		{oci, string(raw) + strings.Repeat(" ", maxDocument), "HOST/app:1: what the registry answers is larger than the 8388608 bytes that are read"},
+		{oci, string(raw) + strings.Repeat(" ", maxDocument), "HOST/app:1: its answer is larger than the 8388608 bytes that are read"},
 		{oci, strings.Replace(string(raw), fmt.Sprintf(`"size":%d`, m.Config.Size), `"size":9000000000`, 1), "HOST/app:1: reading the config: it is 9000000000 bytes long, more than the 8388608 that are read"},
 		{oci, strings.Replace(string(raw), fmt.Sprintf(`"size":%d`, m.Config.Size), `"size":7`, 1), "HOST/app:1: reading the config: its bytes have the digest sha256:HEX, not sha256:HEX: the image is damaged"},
 		{string(types.DockerManifestSchema1Signed), `{"schemaVersion": 1}`, "HOST/app:1: is in Docker's legacy schema 1 format, which cannot be patched: convert it once with `skopeo copy --format v2s2`, or push it again with a current Docker"},

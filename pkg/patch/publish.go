@@ -133,7 +133,7 @@ func (b *Base) publish(ctx context.Context, patched []*Patched, t target, o Opti
 		return "", err
 	}
 	digest := digestOf(raw).String()
-	if was == digest {
+	if was == digest && means(ctx, t, digest) {
 		o.note(fmt.Sprintf("%s is there already", digest))
 		return refOf(t, digest), nil
 	}
@@ -161,11 +161,18 @@ func (b *Base) publish(ctx context.Context, patched []*Patched, t target, o Opti
 	}
 	ref, err := t.putName(ctx, raw, mt, b.Digest)
 	if err != nil {
-		if now, nerr := t.now(ctx); nerr == nil && now == digest {
+		if now, nerr := t.now(ctx); nerr == nil && now == digest && means(ctx, t, digest) {
 			return refOf(t, digest), nil // only the answer was lost
 		}
 	}
 	return ref, err
+}
+
+// means reports whether a name that is said to have a digest has it: a registry says
+// so in a header.
+func means(ctx context.Context, t target, digest string) bool {
+	r, ok := t.(*repository)
+	return !ok || r.confirm(ctx, digest) == nil
 }
 
 // at is the name of the base as a target has it.
@@ -246,41 +253,58 @@ func putLayers(ctx context.Context, t target, src source, list []v1.Descriptor, 
 
 // copyOthers takes the entries of an index that were not patched to a target.
 func (b *Base) copyOthers(ctx context.Context, index []byte, patched []*Patched, t target, o Options) error {
-	done := map[string]bool{}
+	c := &copying{t: t, src: b.src, o: o, done: map[string]bool{}}
 	for _, p := range patched {
-		done[p.Digest] = true
+		c.done[p.Digest] = true
 	}
 	m, err := v1.ParseIndexManifest(bytes.NewReader(index))
 	if err != nil {
 		return err
 	}
 	for _, d := range m.Manifests {
-		if done[d.Digest.String()] {
-			continue
-		}
-		if err := copyManifest(ctx, t, b.src, d.Digest, o, 0); err != nil {
+		if err := c.manifest(ctx, d.Digest, 0); err != nil {
 			return fmt.Errorf("%s: %w", d.Digest, err)
 		}
 	}
 	return nil
 }
 
-// maxDepth bounds indexes in indexes.
-const maxDepth = 4
+// maxDepth bounds indexes in indexes, and maxManifests what they name in all, or
+// one of them by itself.
+const (
+	maxDepth     = 4
+	maxManifests = 1000
+)
 
-// copyManifest takes a manifest or index, with all that it names, to a target.
-func copyManifest(ctx context.Context, t target, src source, digest v1.Hash, o Options, depth int) error {
-	raw, mt, err := src.manifest(ctx, digest)
+// copying takes manifests and indexes, with all that they name, from a source to a
+// target, each once.
+type copying struct {
+	t    target
+	src  source
+	o    Options
+	done map[string]bool // by digest
+}
+
+func (c *copying) manifest(ctx context.Context, digest v1.Hash, depth int) error {
+	if c.done[digest.String()] {
+		return nil
+	}
+	c.done[digest.String()] = true
+	if len(c.done) > maxManifests {
+		return fmt.Errorf("the index and those in it name more than %d manifests", maxManifests)
+	}
+	raw, mt, err := c.src.manifest(ctx, digest)
 	if err != nil {
 		return err
 	}
-	if err := copyParts(ctx, t, src, raw, mt, o, depth); err != nil {
+	if err := c.parts(ctx, raw, mt, depth); err != nil {
 		return err
 	}
-	return t.putManifest(ctx, raw, mt)
+	return c.t.putManifest(ctx, raw, mt)
 }
 
-func copyParts(ctx context.Context, t target, src source, raw []byte, mt types.MediaType, o Options, depth int) error {
+func (c *copying) parts(ctx context.Context, raw []byte, mt types.MediaType, depth int) error {
+	t, src, o := c.t, c.src, c.o
 	if depth > maxDepth {
 		return errors.New("too many indexes in indexes")
 	}
@@ -290,7 +314,7 @@ func copyParts(ctx context.Context, t target, src source, raw []byte, mt types.M
 			return err
 		}
 		for _, d := range m.Manifests {
-			if err := copyManifest(ctx, t, src, d.Digest, o, depth+1); err != nil {
+			if err := c.manifest(ctx, d.Digest, depth+1); err != nil {
 				return err
 			}
 		}
@@ -348,7 +372,8 @@ func undo(ctx context.Context, ref string, o Options) (string, error) {
 	if err := checkType(mt); err != nil {
 		return "", fmt.Errorf("its origin %s: %w", origin, err)
 	}
-	if err := copyParts(ctx, t, src, raw, mt, o, 0); err != nil {
+	c := &copying{t: t, src: src, o: o, done: map[string]bool{}}
+	if err := c.parts(ctx, raw, mt, 0); err != nil {
 		return "", fmt.Errorf("its origin %s: %w", origin, err)
 	}
 	return t.putName(ctx, raw, mt, b.Digest)
@@ -368,6 +393,9 @@ func (b *Base) originOf(ctx context.Context, raw []byte, mt types.MediaType) (st
 	m, err := v1.ParseIndexManifest(bytes.NewReader(raw))
 	if err != nil {
 		return "", fmt.Errorf("reading the index: %w", err)
+	}
+	if len(m.Manifests) > maxManifests {
+		return "", errEntries(len(m.Manifests))
 	}
 	for _, d := range m.Manifests {
 		if !d.MediaType.IsImage() || attests(d) != "" || d.Platform != nil && d.Platform.OS == "unknown" {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -26,6 +27,7 @@ type repository struct {
 	insecure bool
 	puller   *remote.Puller
 	pusher   *remote.Pusher
+	sleep    func(context.Context, time.Duration) error // nil waits
 }
 
 func newRepository(ref name.Reference, o Options) (*repository, error) {
@@ -37,7 +39,7 @@ func newRepository(ref name.Reference, o Options) (*repository, error) {
 	if o.backoff != nil {
 		opts = append(opts, remote.WithRetryBackoff(*o.backoff))
 	}
-	r := &repository{ref: ref, insecure: o.Insecure}
+	r := &repository{ref: ref, insecure: o.Insecure, sleep: o.sleep}
 	var err error
 	if r.puller, err = remote.NewPuller(opts...); err != nil {
 		return nil, err
@@ -147,9 +149,66 @@ func (r *repository) pushError(what string, err error) error {
 	return fmt.Errorf("pushing %s: %w", what, err)
 }
 
-// layer sends a blob of our own.
+// layer sends a blob of our own, and looks whether it is there then: a manifest
+// that names what is not there is an image that nobody can pull.
 func (r *repository) layer(ctx context.Context, l v1.Layer) error {
-	return r.pushError("the new layer", r.pusher.Upload(ctx, r.ref.Context(), l))
+	if err := r.pusher.Upload(ctx, r.ref.Context(), l); err != nil {
+		return r.pushError("the new layer", err)
+	}
+	digest, err := l.Digest()
+	if err != nil {
+		return err
+	}
+	err = r.settled(ctx, func() error {
+		there, err := r.puller.Layer(ctx, r.ref.Context().Digest(digest.String()))
+		if err == nil {
+			_, err = there.Size()
+		}
+		return err
+	})
+	if err != nil && ctx.Err() == nil && !missing(err) {
+		return nil // some answer no such question
+	}
+	if missing(err) {
+		err = fmt.Errorf("%s has taken %s and does not have it: run again, or ask whoever runs it", r.ref.Context().RegistryStr(), digest)
+	}
+	return err
+}
+
+// looks is how often one looks for what was sent just now, with a longer wait
+// before each but the first: some registries need a while to see it.
+const looks = 4
+
+// settled asks until something is not missing any more, but not for ever.
+func (r *repository) settled(ctx context.Context, ask func() error) error {
+	for n := range looks {
+		err := ask()
+		if !missing(err) || n == looks-1 {
+			return err
+		}
+		if err := r.wait(ctx, time.Second<<n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *repository) wait(ctx context.Context, d time.Duration) error {
+	if r.sleep != nil {
+		return r.sleep(ctx, d)
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// missing reports whether a registry says that something is not there.
+func missing(err error) bool {
+	var te *transport.Error
+	return errors.As(err, &te) && te.StatusCode == http.StatusNotFound
 }
 
 // base makes a layer of the base be there: it is, or is mounted from the
@@ -182,7 +241,32 @@ func (r *repository) putName(ctx context.Context, raw []byte, mt types.MediaType
 	if err := r.pusher.Put(ctx, r.ref, taggable{raw, mt}); err != nil {
 		return "", r.pushError(r.String(), err)
 	}
+	if err := r.confirm(ctx, digest); err != nil {
+		return "", err
+	}
 	return r.place() + "@" + digest, nil
+}
+
+// confirm looks whether the name means what was put there, by the bytes: what a
+// registry says of digests is not believed.
+func (r *repository) confirm(ctx context.Context, digest string) error {
+	var raw []byte
+	err := r.settled(ctx, func() (err error) {
+		raw, _, err = r.get(ctx, r.ref)
+		return err
+	})
+	host := r.ref.Context().RegistryStr()
+	switch {
+	case missing(err):
+		return fmt.Errorf("%s has taken the manifest %s and does not have it: run again, or ask whoever runs it", host, digest)
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return nil // who may push need not be one who may pull
+	case digestOf(raw).String() != digest:
+		return fmt.Errorf("%s was sent %s and has %s under that name: somebody else pushes there, or it changes what it takes", host, digest, digestOf(raw))
+	}
+	return nil
 }
 
 // now is the digest that the name has at the moment, empty where there is none,

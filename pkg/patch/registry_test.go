@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -515,20 +516,20 @@ func TestHostileTarget(t *testing.T) {
 		}
 	}
 	for to, want := range map[string]string{
-		"file:///etc/passwd":      `HOST/app:new: pushing the new layer: Patch "file:///etc/passwd": unsupported protocol scheme "file"`,
-		"http://169.254.169.254/": `HOST/app:new: pushing the new layer: SSRF protection: Location header redirects to private/link-local host "169.254.169.254"`,
+		"file:///etc/passwd":      `HOST/app:new: pushing the new layer: HOST is not followed: it leads to no place of a registry (Patch "file:///etc/passwd": unsupported protocol scheme "file"): ask whoever runs it`,
+		"http://169.254.169.254/": `HOST/app:new: pushing the new layer: HOST is not followed: it leads to an address of an inner network (Location header redirects to private/link-local host "169.254.169.254"): ask whoever runs it`,
 		"":                        "HOST/app:new: pushing the new layer: missing Location header",
 	} {
 		s.reset(guarded(uploads(to)))
 		_, err := Publish(t.Context(), b, p, s.host+"/app:new", quick())
 		wantError(t, err, want)
 	}
-	// Layer and config go where the registry says, and nobody logs in there.
+	// A layer goes where the registry says, and nobody logs in there. Here it does not
+	// come back.
 	s.reset(guarded(uploads("http://localhost:" + port + "/")))
-	if _, err := Publish(t.Context(), b, p, s.host+"/app:new", quick()); err != nil {
-		t.Error(err)
-	}
-	if want := []string{"PATCH ", "PUT ", "PATCH ", "PUT "}; !slices.Equal(got, want) {
+	_, err = Publish(t.Context(), b, p, s.host+"/app:new", quick())
+	wantError(t, err, "HOST/app:new: HOST has taken sha256:HEX and does not have it: run again, or ask whoever runs it")
+	if want := []string{"PATCH ", "PUT "}; !slices.Equal(got, want) {
 		t.Errorf("the other host was told %q", got)
 	}
 	s.reset(guarded(func(w http.ResponseWriter, r *http.Request) bool {
@@ -538,4 +539,178 @@ func TestHostileTarget(t *testing.T) {
 	}))
 	_, err = Publish(t.Context(), b, p, s.host+"/app:newer", quick())
 	wantError(t, err, "HOST/app:newer: HOST redirects without end: try again later, or ask whoever runs it")
+}
+
+// A name means an image that is whole, or what it meant before: what a registry
+// loses or changes is found out before, or told.
+func TestLosingRegistry(t *testing.T) {
+	s := newServer(t)
+	ref := s.push(t, "app:1", imagetest.V1(t, app))
+	b := open(t, ref, quick())
+	p := patchAll(t, b, change())
+	var mu sync.Mutex
+	asked := 0
+	head := func(digest string, times int) func(int, http.ResponseWriter, *http.Request) bool {
+		return func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if r.Method != http.MethodHead || !strings.HasSuffix(r.URL.Path, "/blobs/"+digest) {
+				return false
+			}
+			if asked++; asked > times {
+				return false
+			}
+			w.WriteHeader(http.StatusNotFound)
+			return true
+		}
+	}
+	lost := "HOST has taken sha256:HEX and does not have it: run again, or ask whoever runs it"
+	layer, err := p[0].layer.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, blob := range []string{layer.String(), digestOf(p[0].Config).String()} {
+		to := fmt.Sprintf("app:lost%d", i)
+		asked = 0
+		s.reset(head(blob, 1<<30))
+		_, err := Publish(t.Context(), b, p, s.host+"/"+to, quick())
+		wantError(t, err, "HOST/"+to+": "+lost)
+		if s.reset(nil); s.digest(t, to) != "" || asked != 1+looks {
+			t.Errorf("%s: the name has %q, asked %d times", to, s.digest(t, to), asked)
+		}
+		// One that needs a while is waited for.
+		asked = 0
+		s.reset(head(blob, looks))
+		if _, err := Publish(t.Context(), b, p, s.host+"/"+to, quick()); err != nil {
+			t.Error(err)
+		}
+		s.reset(nil)
+		s.whole(t, to)
+	}
+	// One that does not answer such a question is believed.
+	pushed := map[string]bool{}
+	s.reset(func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Method == http.MethodPut {
+			pushed[r.URL.Query().Get("digest")] = true
+		}
+		_, digest, ok := strings.Cut(r.URL.Path, "/blobs/")
+		if !ok || r.Method != http.MethodHead {
+			return false
+		}
+		w.WriteHeader(map[bool]int{false: http.StatusNotFound, true: http.StatusForbidden}[pushed[digest]])
+		return true
+	})
+	o := quick()
+	o.AllowCopy = true
+	if _, err := Publish(t.Context(), b, p, s.host+"/quiet:1", o); err != nil || len(pushed) < 2 {
+		t.Errorf("error %v, %d blobs pushed", err, len(pushed))
+	}
+	s.reset(nil)
+	s.whole(t, "quiet:1")
+
+	other, err := imagetest.V1(t, app).RawManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := func(do http.HandlerFunc) func(int, http.ResponseWriter, *http.Request) bool {
+		put := false
+		return func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			put = put || r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/")
+			if !put || r.Method == http.MethodPut || !strings.Contains(r.URL.Path, "/manifests/") {
+				return false
+			}
+			do(w, r)
+			return true
+		}
+	}
+	s.reset(got(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }))
+	_, err = Publish(t.Context(), b, p, s.host+"/app:gone", quick())
+	wantError(t, err, "HOST/app:gone: HOST has taken the manifest sha256:HEX and does not have it: run again, or ask whoever runs it")
+	s.reset(got(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", string(types.OCIManifestSchema1))
+		w.Header().Set("Docker-Content-Digest", p[0].Digest)
+		w.Write(other)
+	}))
+	_, err = Publish(t.Context(), b, p, s.host+"/app:changed", quick())
+	wantError(t, err, "HOST/app:changed: HOST was sent sha256:HEX and has sha256:HEX under that name: somebody else pushes there, or it changes what it takes")
+
+	// One that says that all is there already, and has something else.
+	s.reset(func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodHead || !strings.HasSuffix(r.URL.Path, "/manifests/liar") {
+			return false
+		}
+		w.Header().Set("Content-Type", string(types.OCIManifestSchema1))
+		w.Header().Set("Content-Length", "1")
+		w.Header().Set("Docker-Content-Digest", p[0].Digest)
+		return true
+	})
+	if _, err := Publish(t.Context(), b, p, s.host+"/app:liar", quick()); err != nil {
+		t.Error(err)
+	}
+	s.reset(nil)
+	s.whole(t, "app:liar")
+}
+
+// Who is interrupted while he publishes ends at once, whatever he waits for, and
+// leaves the name as it was.
+func TestInterruptedPublish(t *testing.T) {
+	s := newServer(t)
+	ref := s.push(t, "app:1", imagetest.V1(t, app))
+	t.Setenv("TMPDIR", t.TempDir())
+	b := open(t, ref, quick())
+	p := patchAll(t, b, change())
+	steps := map[string]func(r *http.Request) bool{
+		"question for a layer": func(r *http.Request) bool { return r.Method == "HEAD" && strings.Contains(r.URL.Path, "/blobs/") },
+		"mount":                func(r *http.Request) bool { return r.URL.Query().Has("mount") },
+		"upload begins":        func(r *http.Request) bool { return r.Method == "POST" && !r.URL.Query().Has("mount") },
+		"upload":               func(r *http.Request) bool { return r.Method == "PATCH" },
+		"upload ends":          func(r *http.Request) bool { return r.Method == "PUT" && strings.Contains(r.URL.Path, "/blobs/") },
+		"name":                 func(r *http.Request) bool { return r.Method == "PUT" && strings.Contains(r.URL.Path, "/manifests/") },
+	}
+	for name, is := range steps {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var ended sync.WaitGroup
+			var mu sync.Mutex
+			pushed := map[string]bool{}
+			to := strings.ReplaceAll(name, " ", "-")
+			s.reset(func(_ int, w http.ResponseWriter, r *http.Request) bool {
+				if !is(r) {
+					mu.Lock()
+					defer mu.Unlock()
+					if r.Method == http.MethodPut {
+						pushed[r.URL.Query().Get("digest")] = true
+					}
+					if _, digest, ok := strings.Cut(r.URL.Path, "/blobs/"); ok && r.Method == http.MethodHead && !pushed[digest] {
+						w.WriteHeader(http.StatusNotFound) // the registry of this process gives any repository any blob
+						return true
+					}
+					return false
+				}
+				ended.Add(1)
+				defer ended.Done()
+				io.Copy(io.Discard, r.Body) // else the server does not see that nobody listens
+				cancel()
+				<-r.Context().Done()
+				return true
+			})
+			_, err := Publish(ctx, b, p, s.host+"/"+to+":new", Options{AllowCopy: true})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v", err)
+			}
+			ended.Wait()
+			if s.reset(nil); s.digest(t, to+":new") != "" {
+				t.Error("the name is there")
+			}
+		})
+	}
+	p[0].Close()
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
 }

@@ -132,7 +132,7 @@ func markdownFinding(d *Document, f *lint.Finding) string {
 		item("tried", prose(x))
 	}
 	if f.Because != "" {
-		item("because", prose(f.Because))
+		item(string(f.Severity), "because "+prose(f.Because))
 	}
 	return b.String()
 }

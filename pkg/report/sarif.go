@@ -348,19 +348,25 @@ func rulesOf(findings []lint.Finding, known []*lint.Rule) []*lint.Rule {
 	return rules
 }
 
-// sentences are a finding in prose, the first of them for a title.
+// sentences are a finding in prose, a line each, the first of them for a title. What
+// somebody may copy, a path or a command, ends without a period.
 func sentences(d *Document, f *lint.Finding) string {
 	var b strings.Builder
-	add := func(label, text string) {
+	say := func(label, text string) {
 		if text = strings.TrimRight(clean(text), ". "); text != "" {
 			fmt.Fprintf(&b, "%s%s.\n", label, text)
 		}
 	}
-	add("", f.Message)
+	add := func(label, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "%s%s\n", label, clean(text))
+		}
+	}
+	say("", f.Message)
 	last := ""
 	for _, e := range f.Effects {
 		if e.Text != last {
-			add("So ", e.Text)
+			say("So ", e.Text)
 		}
 		last = e.Text
 	}
@@ -394,7 +400,7 @@ func sentences(d *Document, f *lint.Finding) string {
 	if c := cure(d.Plan, f); c != nil && c.Resolves > 0 {
 		add("Run: ", d.Plan.Command)
 	}
-	add("Because: ", f.Because)
+	say("Because: ", f.Because)
 	return strings.TrimSuffix(b.String(), "\n")
 }
 

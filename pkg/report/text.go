@@ -123,7 +123,7 @@ func (t *text) finding(f *lint.Finding) {
 	t.present(f)
 	t.list("fix", f.Fixes, len(f.Fixes))
 	if f.Because != "" {
-		t.field("because", clean(f.Because))
+		t.field(string(f.Severity), "because "+clean(f.Because))
 	}
 	t.line("")
 }
@@ -433,8 +433,9 @@ const (
 	nothingJudged = "? nothing could be judged"
 )
 
-// blind reports whether no ELF file of the image could be examined: that nothing
-// was found in it means nothing.
+// blind reports whether no ELF file of the image could be examined, or none is
+// there, as in a directory that is not the one that was meant: that nothing was
+// found in it means nothing.
 func blind(d *Document) bool {
 	unseen := map[string]bool{}
 	for _, f := range d.Findings {
@@ -444,7 +445,7 @@ func blind(d *Document) bool {
 			}
 		}
 	}
-	return d.Stats.ELF > 0 && len(unseen) >= d.Stats.ELF
+	return len(unseen) >= d.Stats.ELF
 }
 
 func verdict(s Summary) string {

@@ -58,10 +58,12 @@ func TestTextLeavesOut(t *testing.T) {
 	}
 }
 
-// TestBlind does not call an image healthy of which no file could be examined.
+// TestBlind does not call an image healthy of which no file could be examined, nor
+// a directory that has none.
 func TestBlind(t *testing.T) {
 	d := document(lint.Finding{Rule: "not-examined", Severity: lint.Note, Message: "the image has no dynamic loader", Affected: []string{"/a", "/b"}})
 	for elf, want := range map[int]string{
+		0: "? nothing could be judged in a�[31mb: 0 ELF files in 2 layers; 2 things not examined (--all shows them)\n",
 		2: "? nothing could be judged in a�[31mb: 2 ELF files in 2 layers; 2 things not examined (--all shows them)\n",
 		3: "✓ no problems found in a�[31mb: 3 ELF files in 2 layers; 2 things not examined (--all shows them)\n",
 	} {
@@ -87,5 +89,19 @@ func TestHealthy(t *testing.T) {
 	}
 	if got := b.String(); !strings.HasPrefix(got, "\x1b[32m✓ no problems found in\x1b[0m") || strings.Count(got, "\n") != 1 {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestCopied ends no line that somebody may copy with a period.
+func TestCopied(t *testing.T) {
+	d := document(lint.Finding{
+		Rule: "library-not-on-path", Severity: lint.Error, Message: "m", Fixes: []string{"ENV LD_LIBRARY_PATH=/opt/lib"},
+		NeededBy: []lint.File{{Path: "/app/x"}}, Because: "it is so",
+	})
+	got := "\n" + sentences(d, &d.Findings[0]) + "\n"
+	for _, line := range []string{"m.", "Needed by /app/x", "Fix: ENV LD_LIBRARY_PATH=/opt/lib", "Because: it is so."} {
+		if !strings.Contains(got, "\n"+line+"\n") {
+			t.Errorf("no line %q in %s", line, got)
+		}
 	}
 }
