@@ -47,7 +47,7 @@ type Process struct {
 }
 
 // isCopy reports whether a module is a GPU library of the image.
-func (w *world) isCopy(m *elfdeps.Module) bool {
+func (w *world) isCopy(m loaded) bool {
 	return m.File != nil && w.packs.family(m.Object.Soname) != nil && w.byPath[m.Real()] != nil
 }
 
@@ -97,15 +97,10 @@ func (w *world) copiedStub(real string) bool {
 func (w *world) users() map[string][]User {
 	all := map[string][]User{}
 	for _, r := range w.runs {
-		for _, m := range r.proc.Objects {
-			if m.File == nil || w.packs.family(m.Object.Soname) == nil {
-				continue
+		for _, m := range r.loaded {
+			if m.File != nil && w.packs.family(m.Object.Soname) != nil {
+				all[m.Real()] = append(all[m.Real()], User{Process: r.title, How: m.how, By: m.by})
 			}
-			u := User{Process: r.title, How: howOf(m)}
-			if m.By != nil && m.By.Real() != "" && !m.By.Main {
-				u.By = m.By.Real()
-			}
-			all[m.Real()] = append(all[m.Real()], u)
 		}
 	}
 	return all
@@ -124,7 +119,7 @@ func (w *world) processes() []Process {
 	var list []Process
 	for _, r := range w.runs {
 		p := Process{Title: r.title, Program: r.program}
-		for _, m := range r.proc.Objects {
+		for _, m := range r.loaded {
 			if real := m.Real(); real != "" {
 				if _, _, ok := w.img.FS.Lookup(real); ok {
 					p.Mapped = append(p.Mapped, real)
@@ -280,9 +275,9 @@ func (w *world) twoReleases(r *run) []Finding {
 
 // partsOf are the files of a library that go together, in the order in which a
 // process has loaded them.
-func (w *world) partsOf(r *run, fam *Family) []*elfdeps.Module {
-	var parts []*elfdeps.Module
-	for _, m := range r.proc.Objects {
+func (w *world) partsOf(r *run, fam *Family) []loaded {
+	var parts []loaded
+	for _, m := range r.loaded {
 		if w.isCopy(m) && matchAny(fam.Together, m.Object.Soname) {
 			parts = append(parts, m)
 		}
@@ -292,17 +287,17 @@ func (w *world) partsOf(r *run, fam *Family) []*elfdeps.Module {
 
 // mixture compares the releases of parts of one library. Parts of one directory
 // are of one release where nothing else is known.
-func (w *world) mixture(r *run, fam *Family, parts []*elfdeps.Module) (Finding, bool) {
-	byMajor := map[string][]*elfdeps.Module{}
+func (w *world) mixture(r *run, fam *Family, parts []loaded) (Finding, bool) {
+	byMajor := map[string][]loaded{}
 	for _, m := range parts {
 		byMajor[majorOf(m.Object.Soname)] = append(byMajor[majorOf(m.Object.Soname)], m)
 	}
 	for _, major := range slices.Sorted(maps.Keys(byMajor)) {
 		list := byMajor[major]
 		first := list[0]
-		rel := w.releaseOfModule(first)
+		rel := w.releaseOfModule(first.Module)
 		for _, m := range list[1:] {
-			other := w.releaseOfModule(m)
+			other := w.releaseOfModule(m.Module)
 			if path.Dir(m.Real()) == path.Dir(first.Real()) && (rel == nil || other == nil) {
 				continue
 			}
@@ -322,9 +317,9 @@ func (w *world) mixture(r *run, fam *Family, parts []*elfdeps.Module) (Finding, 
 
 // ownsBoth reports whether the directories of two parts each have both of them: two
 // whole sets, of which a process takes some of each.
-func (w *world) ownsBoth(a, b *elfdeps.Module) bool {
+func (w *world) ownsBoth(a, b loaded) bool {
 	for _, dir := range []string{path.Dir(a.Real()), path.Dir(b.Real())} {
-		for _, m := range []*elfdeps.Module{a, b} {
+		for _, m := range []loaded{a, b} {
 			if e, _, ok := w.img.FS.Lookup(path.Join(dir, m.Object.Soname)); !ok || e.Object == nil {
 				return false
 			}
@@ -333,20 +328,20 @@ func (w *world) ownsBoth(a, b *elfdeps.Module) bool {
 	return true
 }
 
-func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, first, stray *elfdeps.Module) Finding {
+func (w *world) mixtureFinding(r *run, fam *Family, list []loaded, first, stray loaded) Finding {
 	var said []string
 	dirs := map[string]bool{}
 	f := Finding{Rule: "mixed-releases", Severity: Warning, Family: fam.ID, Library: stray.Object.Soname}
 	for _, m := range list {
 		f.Present = append(f.Present, w.file(m.Real()))
 		f.Affected = append(f.Affected, m.Real())
-		version := w.releaseOfModule(m).String()
+		version := w.releaseOfModule(m.Module).String()
 		if dir := path.Dir(m.Real()); !dirs[dir+" "+version] {
 			dirs[dir+" "+version] = true
 			if version == "" {
 				version = "an unknown release"
 			}
-			said = append(said, fmt.Sprintf("%s is %s of %s (%s)", m.Object.Soname, version, dir, howOf(m)))
+			said = append(said, fmt.Sprintf("%s is %s of %s (%s)", m.Object.Soname, version, dir, m.how))
 		}
 	}
 	f.Message = fmt.Sprintf("two releases of %s in one process: %s", fam.Title, strings.Join(said, ", "))
@@ -364,7 +359,7 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, firs
 	}
 	// cuDNN 9's front library passes calls on, and a newer graph library takes
 	// those of an older one.
-	if front, part := w.releaseOfModule(first), w.releaseOfModule(stray); len(fails) == 0 && len(front) > 0 && front[0] >= 9 && front.compare(part) < 0 {
+	if front, part := w.releaseOfModule(first.Module), w.releaseOfModule(stray.Module); len(fails) == 0 && len(front) > 0 && front[0] >= 9 && front.compare(part) < 0 {
 		f.Severity, f.Because = Note, "the parts are newer than the library that opens them"
 	}
 	return f
@@ -372,14 +367,14 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, firs
 
 // mixedEffects are what fails in a framework whose process has these parts of a
 // library.
-func (w *world) mixedEffects(r *run, parts []*elfdeps.Module) []Mixed {
+func (w *world) mixedEffects(r *run, parts []loaded) []Mixed {
 	if r.in == nil || len(parts) == 0 {
 		return nil
 	}
 	var list []Mixed
 	odd := w.oddParts(parts)
 	for _, x := range r.in.Mixed {
-		if slices.ContainsFunc(odd, func(m *elfdeps.Module) bool { return match(x.Library, m.Object.Soname) }) {
+		if slices.ContainsFunc(odd, func(m loaded) bool { return match(x.Library, m.Object.Soname) }) {
 			list = append(list, x)
 		}
 	}
@@ -388,27 +383,27 @@ func (w *world) mixedEffects(r *run, parts []*elfdeps.Module) []Mixed {
 
 // oddParts are the parts of a library that are of another release than most of them.
 // The library that opens them, however often it is there, is none.
-func (w *world) oddParts(list []*elfdeps.Module) []*elfdeps.Module {
-	parts := slices.DeleteFunc(slices.Clone(list), func(m *elfdeps.Module) bool {
-		return m.Object.Soname == list[0].Object.Soname || w.releaseOfModule(m) == nil
+func (w *world) oddParts(list []loaded) []loaded {
+	parts := slices.DeleteFunc(slices.Clone(list), func(m loaded) bool {
+		return m.Object.Soname == list[0].Object.Soname || w.releaseOfModule(m.Module) == nil
 	})
 	of := map[string]int{}
 	most := ""
 	for _, m := range parts {
-		r := w.releaseOfModule(m).String()
+		r := w.releaseOfModule(m.Module).String()
 		if of[r]++; of[r] > of[most] {
 			most = r
 		}
 	}
-	return slices.DeleteFunc(parts, func(m *elfdeps.Module) bool { return w.releaseOfModule(m).String() == most })
+	return slices.DeleteFunc(parts, func(m loaded) bool { return w.releaseOfModule(m.Module).String() == most })
 }
 
 // own are the files of a library that a framework brings along or opens by its
 // full path.
 func (w *world) own(in *install, soname string) []string {
 	var list []string
-	for _, o := range w.objects {
-		if o.elf.Soname == soname && (strings.HasPrefix(o.path, in.home+"/") || slices.ContainsFunc(slices.Concat(in.preloads, in.opens), func(p string) bool { return path.Dir(p) == path.Dir(o.path) })) {
+	for _, o := range w.bySoname[soname] {
+		if strings.HasPrefix(o.path, in.home+"/") || slices.ContainsFunc(slices.Concat(in.preloads, in.opens), func(p string) bool { return path.Dir(p) == path.Dir(o.path) }) {
 			list = append(list, o.path)
 		}
 	}
@@ -422,11 +417,11 @@ func (w *world) refusals(r *run) []Finding {
 	}
 	var list []Finding
 	for _, x := range r.in.Refuses {
-		for _, m := range r.proc.Objects {
+		for _, m := range r.loaded {
 			if !w.isCopy(m) || !match(x.Library, m.Object.Soname) {
 				continue
 			}
-			found := w.releaseOfModule(m)
+			found := w.releaseOfModule(m.Module)
 			own := w.ownLike(r.in, x.Own)
 			wants, said := w.releaseOf(own), ""
 			if own == "" { // its wheel may say what it was made for
@@ -439,7 +434,7 @@ func (w *world) refusals(r *run) []Finding {
 			}
 			f := Finding{
 				Rule: "shadowed-library", Severity: Error, Family: w.packs.family(m.Object.Soname).ID, Library: m.Object.Soname,
-				Message: fmt.Sprintf("%s gets %s %s of %s (%s), and was made for %s%s", r.title, m.Object.Soname, found, path.Dir(m.Real()), howOf(m), wants, said),
+				Message: fmt.Sprintf("%s gets %s %s of %s (%s), and was made for %s%s", r.title, m.Object.Soname, found, path.Dir(m.Real()), m.how, wants, said),
 				Effects: []Effect{{x.Effect, expand(x.Error, "{own}", tuple(wants), "{found}", tuple(found))}},
 				Present: []File{w.file(m.Real())}, Affected: []string{m.Real()},
 			}
@@ -479,7 +474,7 @@ func (w *world) shadowed(r *run) []Finding {
 		return nil
 	}
 	var list []Finding
-	for _, m := range r.proc.Objects {
+	for _, m := range r.loaded {
 		if !w.isCopy(m) {
 			continue
 		}
@@ -487,11 +482,11 @@ func (w *world) shadowed(r *run) []Finding {
 		if len(own) == 0 || slices.Contains(own, m.Real()) {
 			continue
 		}
-		has, gets := w.releaseOf(own[0]), w.releaseOfModule(m)
+		has, gets := w.releaseOf(own[0]), w.releaseOfModule(m.Module)
 		f := Finding{
 			Rule: "shadowed-library", Severity: Note, Family: w.packs.family(m.Object.Soname).ID, Library: m.Object.Soname,
 			Present: []File{w.file(m.Real()), w.file(own[0])}, Affected: []string{m.Real()},
-			Message: fmt.Sprintf("%s gets %s of %s (%s), not its own of %s", r.title, m.Object.Soname, path.Dir(m.Real()), howOf(m), path.Dir(own[0])),
+			Message: fmt.Sprintf("%s gets %s of %s (%s), not its own of %s", r.title, m.Object.Soname, path.Dir(m.Real()), m.how, path.Dir(own[0])),
 		}
 		switch {
 		case has == nil || gets == nil:
@@ -519,7 +514,7 @@ func (w *world) otherCUDA(r *run) []Finding {
 		return nil
 	}
 	var list []Finding
-	for _, m := range r.proc.Objects {
+	for _, m := range r.loaded {
 		if !w.isCopy(m) {
 			continue
 		}
@@ -529,7 +524,7 @@ func (w *world) otherCUDA(r *run) []Finding {
 		}
 		list = append(list, Finding{
 			Rule: "cuda-major-mismatch", Severity: Warning, Family: "cuda", Library: m.Object.Soname,
-			Message: fmt.Sprintf("%s uses CUDA %s and gets %s of CUDA %s (%s)", r.title, cuda, m.Object.Soname, of, howOf(m)),
+			Message: fmt.Sprintf("%s uses CUDA %s and gets %s of CUDA %s (%s)", r.title, cuda, m.Object.Soname, of, m.how),
 			Effects: []Effect{{Text: "the name is the same in both; symbols of the other version may be missing, or behave otherwise"}},
 			Present: []File{w.file(m.Real())}, Affected: []string{m.Real()},
 			Fixes: []string{fmt.Sprintf("let %s of CUDA %s be found first, and keep one version of CUDA in the image", m.Object.Soname, cuda)},
@@ -557,7 +552,7 @@ func (w *world) cudaOf(real string) string {
 func (w *world) drivers() []Finding {
 	list := tellingOf(nil)
 	for _, r := range w.runs {
-		for _, m := range r.proc.Objects {
+		for _, m := range r.loaded {
 			real := m.Real()
 			if real == "" || !w.packs.fromDriver(real) {
 				continue
@@ -571,13 +566,13 @@ func (w *world) drivers() []Finding {
 				continue // stubs-on-path and compat-on-path tell it
 			case isStub(real), w.copiedStub(real):
 				f.Severity = Error
-				if howOf(m) != "LD_LIBRARY_PATH" && slices.ContainsFunc(w.pathEntries(), func(e string) bool { return path.Clean(e) == mountedDriver }) {
+				if m.how != "LD_LIBRARY_PATH" && slices.ContainsFunc(w.pathEntries(), func(e string) bool { return path.Clean(e) == mountedDriver }) {
 					f.Severity, f.Because = Warning, "where the driver is mounted at "+mountedDriver+" (GKE), it is found first"
 				}
-				f.Message = fmt.Sprintf("%s gets the stub %s instead of the driver (%s)", r.title, real, howOf(m))
+				f.Message = fmt.Sprintf("%s gets the stub %s instead of the driver (%s)", r.title, real, m.how)
 				f.Effects = []Effect{{"CUDA does not start", "Error 34: CUDA driver is a stub library"}}
 				f.Fixes = []string{"take the stubs directory out of LD_LIBRARY_PATH and ld.so.conf: it is for linking (LIBRARY_PATH) only"}
-				switch how := howOf(m); {
+				switch how := m.how; {
 				case strings.HasPrefix(how, "RPATH of "), strings.HasPrefix(how, "RUNPATH of "):
 					f.Fixes = []string{"remove " + real + " from the image: a stub is for linking only", "or take its directory out of the " + how + ": `patchelf --set-rpath`, or link it anew with -L and without -rpath"}
 				case how == "opened by its path":
@@ -588,7 +583,7 @@ func (w *world) drivers() []Finding {
 				}
 			case strings.Contains(real, "/compat/"):
 				f.Severity = Warning
-				f.Message = fmt.Sprintf("%s gets the compatibility driver %s (%s), whatever driver the host has", r.title, real, howOf(m))
+				f.Message = fmt.Sprintf("%s gets the compatibility driver %s (%s), whatever driver the host has", r.title, real, m.how)
 				f.Effects = []Effect{{"CUDA does not start where the host's driver is newer, or the GPU is no data centre GPU", "Error 803: system has unsupported display driver / cuda driver combination"}}
 				f.Fixes = []string{"take the compat directory out of LD_LIBRARY_PATH and ld.so.conf: the NVIDIA container runtime adds it where it is of use"}
 			default:
