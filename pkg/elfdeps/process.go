@@ -529,7 +529,11 @@ func (p *Process) restore(s *state) {
 		return
 	}
 	// What stays stands where the failed call has moved it (filtees).
-	p.Objects = slices.DeleteFunc(p.Objects, func(m *Module) bool { return !slices.Contains(s.objects, m) })
+	had := make(map[*Module]bool, len(s.objects))
+	for _, m := range s.objects {
+		had[m] = true
+	}
+	p.Objects = slices.DeleteFunc(p.Objects, func(m *Module) bool { return !had[m] })
 	p.listed = s.listed
 	p.reindex()
 }
@@ -730,7 +734,9 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 		before, err := p.filtees(m, queue[:i])
 		queue, i = putBefore(queue, i, before)
 		for _, dep := range before {
-			walked[dep] = walked[dep]
+			if !walked[dep] {
+				walked[dep] = false
+			}
 		}
 		if err != nil && !p.trace {
 			return cmp.Or(p.notFirst(root, queue), err)

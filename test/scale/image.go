@@ -31,7 +31,6 @@ type image struct {
 	buffer *bufio.Writer
 	zip    *gzip.Writer
 	tar    *tar.Writer
-	sum    io.Writer
 	hashes [2]interface{ Sum([]byte) []byte }
 }
 
