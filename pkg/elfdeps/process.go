@@ -31,7 +31,7 @@ type Module struct {
 
 	loader   *Module // l_loader: whose RPATH its own requests see as well
 	above    *Module // of those, the nearest that has paths for what it loads
-	rooted   bool    // the last of those is the program
+	top      *Module // the last of those, see root
 	index    int     // in load order
 	isLoader bool
 	short    string // musl: the name by which a search found it
@@ -650,7 +650,7 @@ func (p *Process) loadedBy(m, by *Module) {
 	if by == nil {
 		return
 	}
-	m.above, m.rooted = by.above, by.rooted || by.Main
+	m.above, m.top = by.above, by.root()
 	if p.hasPaths(by) {
 		m.above = by
 	}
