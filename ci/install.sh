@@ -27,7 +27,7 @@ case $version in
 esac
 if [ -z "$dir" ]; then
   dir=/usr/local/bin
-  [ -w "$dir" ] || dir=$HOME/.local/bin
+  [ -w "$dir" ] || dir=${HOME:?names no directory: say install.sh VERSION DIRECTORY}/.local/bin
 fi
 mkdir -p "$dir"
 tmp=$(mktemp -d "$dir/.imgcheck-XXXXXX")
@@ -58,3 +58,7 @@ fi
 chmod 755 "$tmp/$name"
 mv "$tmp/$name" "$dir/imgcheck"
 echo "Installed $("$dir/imgcheck" version) as $dir/imgcheck" >&2
+case :$PATH: in
+  *:"$dir":*) ;;
+  *) echo "$dir is not on PATH: export PATH=\"$dir:\$PATH\"" >&2 ;;
+esac

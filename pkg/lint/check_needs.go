@@ -17,19 +17,25 @@ func (w *world) unmetNeeds() []Finding {
 	var list []Finding
 	for _, n := range w.packs.Needs {
 		var asks []string
-		site := ""
+		site, cuda := "", ""
 		for _, p := range w.inv.Packages {
 			if p.Kind == inventory.Wheel && n.asks(p) && (len(n.Present) == 0 || w.serves(n.Present, p)) && !w.serves(n.Any, p) {
 				asks, site = append(asks, p.Path), cmp.Or(site, p.Dir)
+				cuda = cmp.Or(cuda, dist{name: normal(p.Name)}.cuda())
 			}
 		}
 		if len(asks) == 0 {
 			continue
 		}
-		list = append(list, Finding{
+		f := Finding{
 			Severity: n.Severity, Message: n.Message, Effects: []Effect{{n.Effect, expand(n.Error, "{site}", site)}}, NeededBy: w.filesOf(asks),
-			Affected: asks, Fixes: n.Fix,
-		})
+			Affected: asks,
+		}
+		cuda = cmp.Or(cuda, w.cudaMajor(&f))
+		for _, text := range n.Fix {
+			f.Fixes = append(f.Fixes, expand(text, "{cuda}", cuda, "{-cu}", wheelEnding(cuda)))
+		}
+		list = append(list, f)
 	}
 	return list
 }

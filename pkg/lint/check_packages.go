@@ -122,7 +122,7 @@ func (w *world) torchPairs() []Finding {
 			}
 			fit := pair.Versions[numbers(have, 2)]
 			if fit != "" && isVersion440(have) {
-				f.Fixes = []string{fmt.Sprintf("pip install 'torch==%s' '%s==%s.*'", have, pair.Package, fit)}
+				f.Fixes = []string{fmt.Sprintf("pip install 'torch==%s' '%s==%s.*'%s", have, pair.Package, fit, fromIndex(have))}
 			}
 			f.Fixes = append(f.Fixes, fmt.Sprintf("install %s and %s in one command and from one index, so that pip chooses both", pair.For, pair.Package))
 			switch a, b := w.cudaBuild(p, base), cudaOf(localOf(pkg.Version)); {
@@ -373,6 +373,19 @@ func (w *world) cudnnVersions() []Finding {
 		list = append(list, f)
 	})
 	return list
+}
+
+// pytorchBuild is the build in a version of torch that PyPI does not have.
+var pytorchBuild = regexp.MustCompile(`\+(cu\d{2,3}|cpu)$`)
+
+// fromIndex is what pip has to be told to find a build of torch: PyPI knows no
+// 2.6.0+cu124.
+func fromIndex(version string) string {
+	build := pytorchBuild.FindStringSubmatch(version)
+	if build == nil {
+		return ""
+	}
+	return " --index-url https://download.pytorch.org/whl/" + build[1]
 }
 
 // cudaFor is the CUDA major for which a framework is built.

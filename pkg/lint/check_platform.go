@@ -78,6 +78,14 @@ func nameOf(m elf.Machine) string {
 	return m.String()
 }
 
+// allFor says that all ELF files of the image are for a machine.
+func allFor(n int, m elf.Machine) string {
+	if n == 1 {
+		return "its one ELF file is for " + nameOf(m)
+	}
+	return fmt.Sprintf("its %d ELF files are for %s", n, nameOf(m))
+}
+
 // isCPU tells the machines of processors from those of other code that ELF
 // files hold: GPU code, BPF programs, firmware.
 func isCPU(m elf.Machine) bool {
@@ -112,7 +120,7 @@ func (w *world) wrongArchitecture() []Finding {
 			}
 			list = append(list, Finding{
 				Severity: severity,
-				Message:  fmt.Sprintf("the image says that it is for %s, and its %d ELF files are for %s", w.img.Config.Architecture, len(paths), nameOf(m)),
+				Message:  fmt.Sprintf("the image says that it is for %s, and %s", w.img.Config.Architecture, allFor(len(paths), m)),
 				Effects:  []Effect{{"no program of it starts", "exec format error"}},
 				Present:  w.filesOf(paths[:1]), Affected: paths,
 				Fixes: []string{fmt.Sprintf("build it for the platform that it is used on: docker buildx build --platform linux/%s", w.img.Config.Architecture)},

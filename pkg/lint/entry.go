@@ -172,7 +172,7 @@ func (w *world) entrypoint() []Finding {
 	case e.exe == nil || e.exe.Object == nil:
 		return nil // not examined, and said so elsewhere
 	case e.exe.Object.Machine != w.machine:
-		message = fmt.Sprintf("exec %s: exec format error (it is for %s)", e.path, e.exe.Object.Machine)
+		message = fmt.Sprintf("exec %s: exec format error (it is for %s)", e.path, nameOf(e.exe.Object.Machine))
 	case e.exe.Object.Interp != "" && w.loader(e.exe.Object.Interp) == nil:
 		message = fmt.Sprintf("exec %s: no such file or directory (its interpreter %s is not there)", e.path, e.exe.Object.Interp)
 	default:
@@ -181,9 +181,13 @@ func (w *world) entrypoint() []Finding {
 	f := Finding{
 		Rule: "broken-entrypoint", Severity: w.packs.Rule("broken-entrypoint").Severity, Message: message,
 		Effects: []Effect{{Text: "the container does not start"}},
-		Fixes:   []string{"correct ENTRYPOINT or CMD, or add what is missing; a program linked with musl needs Alpine, one linked with glibc needs Debian, Ubuntu, Fedora or the like"},
+		Fixes:   []string{"correct ENTRYPOINT or CMD, or add what is missing"},
 	}
 	switch {
+	case e.problem == "" && e.exe.Object.Machine != w.machine:
+		f.Fixes = []string{"take the program's build for " + nameOf(w.machine)}
+	case e.problem == "":
+		f.Fixes = []string{"a program linked with musl needs Alpine, one linked with glibc needs Debian, Ubuntu, Fedora or the like: build it for the image's libc, or take another base image"}
 	case e.returns:
 		f.Fixes = []string{fmt.Sprintf("write %s with line feeds alone (`sed -i 's/\\r$//'`, `*.sh text eol=lf` in .gitattributes): the carriage return at the end of its first line counts as a part of the interpreter's name", e.path)}
 	case strings.HasSuffix(e.problem, ": permission denied"):
