@@ -1,7 +1,7 @@
 # Few targets on purpose; each is a line that one could type.
 GO ?= go
 
-.PHONY: build test deps lint unit real buildkit oracle fuzz bench release image release-check
+.PHONY: build test deps lint unit real buildkit oracle fuzz bench scale release image release-check
 
 build: ## the program, at bin/imgcheck
 	$(GO) build -trimpath -o bin/imgcheck ./cmd/imgcheck
@@ -45,6 +45,10 @@ fuzz: ## each fuzz target for FUZZTIME (default 30s)
 
 bench: ## what a scan costs, as one table (docs/speed.md); BENCH_SMALL=1 tries it; 15 GB, some 15 minutes
 	./test/bench/run.sh
+
+SCALE ?= 1000,10000
+scale: build ## what images with N of one thing take, for each N of SCALE (docs/speed.md); CASES= some of `go run ./test/scale list`; minutes
+	$(GO) run ./test/scale bin/imgcheck $(SCALE) $(CASES)
 
 release: ## reproducible programs for Linux and macOS in dist, with checksums
 	GO="$(GO)" ./release/release.sh

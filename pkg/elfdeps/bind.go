@@ -251,8 +251,8 @@ func (p *Process) undefined(q *query) *Error {
 
 // root is what an object was loaded for: the program, or what was opened.
 func (m *Module) root() *Module {
-	for m.loader != nil {
-		m = m.loader
+	if m.top != nil {
+		return m.top
 	}
 	return m
 }

@@ -330,7 +330,7 @@ func (s *search) lists() []dirList {
 				lists = append(lists, dirList{"RPATH of " + m.String(), dirs})
 			}
 		}
-		if dirs := p.rpath(main); !by.rooted && by != main && dirs != nil {
+		if dirs := p.rpath(main); by.root() != main && dirs != nil {
 			lists = append(lists, dirList{"RPATH of " + main.String(), dirs})
 		}
 	}

@@ -31,7 +31,7 @@ type Module struct {
 
 	loader   *Module // l_loader: whose RPATH its own requests see as well
 	above    *Module // of those, the nearest that has paths for what it loads
-	rooted   bool    // the last of those is the program
+	top      *Module // the last of those, see root
 	index    int     // in load order
 	isLoader bool
 	short    string // musl: the name by which a search found it
@@ -529,7 +529,11 @@ func (p *Process) restore(s *state) {
 		return
 	}
 	// What stays stands where the failed call has moved it (filtees).
-	p.Objects = slices.DeleteFunc(p.Objects, func(m *Module) bool { return !slices.Contains(s.objects, m) })
+	had := make(map[*Module]bool, len(s.objects))
+	for _, m := range s.objects {
+		had[m] = true
+	}
+	p.Objects = slices.DeleteFunc(p.Objects, func(m *Module) bool { return !had[m] })
 	p.listed = s.listed
 	p.reindex()
 }
@@ -646,7 +650,7 @@ func (p *Process) loadedBy(m, by *Module) {
 	if by == nil {
 		return
 	}
-	m.above, m.rooted = by.above, by.rooted || by.Main
+	m.above, m.top = by.above, by.root()
 	if p.hasPaths(by) {
 		m.above = by
 	}

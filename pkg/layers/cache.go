@@ -84,6 +84,12 @@ func layerName(digest, keepID string) string {
 
 // Layer is what was stored of the layer whose stored bytes have a digest.
 func (c *Cache) Layer(digest, keepID string) (*Layer, bool) {
+	return c.layer(digest, keepID, nil)
+}
+
+// layer is Layer, and counts in all what it takes in. A layer of which that is too
+// much is none: who reads it then learns why.
+func (c *Cache) layer(digest, keepID string, all *ledger) (*Layer, bool) {
 	if c == nil {
 		return nil, false
 	}
@@ -93,7 +99,7 @@ func (c *Cache) Layer(digest, keepID string) (*Layer, bool) {
 		return nil, false
 	}
 	defer f.Close()
-	l, err := decodeLayer(f, name)
+	l, err := decodeLayer(f, name, all)
 	if err != nil {
 		return nil, false
 	}

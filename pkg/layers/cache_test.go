@@ -66,7 +66,7 @@ func sameAgain(t testing.TB, l *Layer) {
 	if !bytes.Equal(b, encoded(t, "name", l)) {
 		t.Error("the same layer gives other bytes the second time")
 	}
-	got, err := decodeLayer(bytes.NewReader(b), "name")
+	got, err := decodeLayer(bytes.NewReader(b), "name", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestStoredLayerIsTheSame(t *testing.T) {
 		}
 	}
 	l := readAll(t, layerTars(t, libImage))[0]
-	got, err := decodeLayer(bytes.NewReader(encoded(t, "n", l)), "n")
+	got, err := decodeLayer(bytes.NewReader(encoded(t, "n", l)), "n", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestStoredBombs(t *testing.T) {
 		"more than entries": compress([]byte("\x01n\xff\xff\xff\xff\x0f"), many),
 	} {
 		most := peak(t, func() {
-			if l, err := decodeLayer(bytes.NewReader(b), "n"); err == nil || l != nil {
+			if l, err := decodeLayer(bytes.NewReader(b), "n", nil); err == nil || l != nil {
 				t.Errorf("%s: it is taken: %v", name, err)
 			}
 		})
@@ -519,13 +519,13 @@ func FuzzStoredLayer(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, plain []byte) {
-		decodeLayer(bytes.NewReader(plain), "n") // as it is, too
+		decodeLayer(bytes.NewReader(plain), "n", nil) // as it is, too
 		z, err := zstd.NewWriter(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer z.Close()
-		l, err := decodeLayer(bytes.NewReader(z.EncodeAll(plain, nil)), "n")
+		l, err := decodeLayer(bytes.NewReader(z.EncodeAll(plain, nil)), "n", nil)
 		if err != nil {
 			if l != nil {
 				t.Error("a layer beside an error")

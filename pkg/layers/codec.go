@@ -58,13 +58,14 @@ func encodeLayer(w io.Writer, name string, l *Layer) error {
 
 // decodeLayer reads a layer that was stored under a name. What it takes of
 // memory is bounded as for a layer that is read from its tar, whatever r holds.
-func decodeLayer(r io.Reader, name string) (*Layer, error) {
+func decodeLayer(r io.Reader, name string, all *ledger) (*Layer, error) {
 	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(indexWindow))
 	if err != nil {
 		return nil, err
 	}
 	defer z.Close()
-	d := indexReader{r: bufio.NewReaderSize(z, 64<<10), left: maxIndex}
+	d := indexReader{r: bufio.NewReaderSize(z, 64<<10), left: maxIndex, held: holding{all: all}}
+	defer d.held.end()
 	if got := d.string(maxPath); got != name {
 		return nil, fmt.Errorf("%w of this name", errIndex)
 	}
@@ -218,6 +219,7 @@ type indexReader struct {
 	object []byte // scratch
 	// What has been taken in, as builder counts it.
 	names, kept, tables, symbols int64
+	held                         holding
 }
 
 func (d *indexReader) fail() {
@@ -325,6 +327,9 @@ func (d *indexReader) layer() *Layer {
 		}
 		it.Path = p
 		l.Entries = append(l.Entries, it)
+		if d.held.now(int64(len(l.Entries))*entryWeight+d.names+d.kept+d.tables+d.symbols) != nil {
+			d.fail()
+		}
 	}
 	l.Whiteouts = d.paths()
 	l.Opaque = d.paths()

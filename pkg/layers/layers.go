@@ -172,12 +172,12 @@ func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 	var left atomic.Int64 // layers that are not read yet
 	left.Store(int64(len(order)))
 	spare := func() bool { return min(int(left.Load()), workers()) < runtime.GOMAXPROCS(0) }
+	var all ledger
 	free := make(chan *tools, workers()) // they go from layer to layer
 	for range cap(free) {
-		free <- &tools{spare: spare}
+		free <- &tools{spare: spare, all: &all}
 	}
 	g.SetLimit(cap(free))
-	var all ledger
 	for _, i := range order {
 		g.Go(func() error {
 			t := <-free
@@ -212,14 +212,60 @@ func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 // variable, so that tests can reach it.
 var maxImage = int64(1 << 30)
 
-// ledger counts what the layers of an image hold together.
-type ledger struct{ n atomic.Int64 }
+// ledger counts what the layers of an image hold together: those that were read, and
+// those that are being read, by and by. A nil ledger counts nothing.
+type ledger struct{ n, reading atomic.Int64 }
+
+// entryWeight is about what an entry takes beside its texts, in bytes.
+const entryWeight = 256
+
+// hold counts bytes of a layer that is being read. Its error is one of the image.
+func (h *ledger) hold(n int64) error {
+	if h != nil && h.n.Load()+h.reading.Add(n) > maxImage {
+		return errImage()
+	}
+	return nil
+}
+
+// release takes back what hold has counted of a layer.
+func (h *ledger) release(n int64) {
+	if h != nil {
+		h.reading.Add(-n)
+	}
+}
+
+// holding is what a ledger has counted of one layer.
+type holding struct {
+	all  *ledger
+	told int64
+}
+
+// now says how much the layer holds by now. It is counted in steps.
+func (h *holding) now(n int64) error {
+	const step = 1 << 20
+	if h.all == nil || n-h.told < step {
+		return nil
+	}
+	more := n - h.told
+	h.told = n
+	return h.all.hold(more)
+}
+
+// end takes back what was counted: the layer was read, and is counted as a whole.
+func (h *holding) end() {
+	h.all.release(h.told)
+	h.told = 0
+}
+
+func errImage() error {
+	return fmt.Errorf("the image's layers hold more than the %d MiB of names, tables and small files that are kept of an image: it has too many files to be looked at", maxImage>>20)
+}
 
 // add counts a layer. Its error is one of the image.
 func (h *ledger) add(l *Layer) error {
 	n := int64(0)
 	for _, e := range l.Entries {
-		n += 256 + int64(len(e.Path)+len(e.Link)+len(e.Content)+len(e.Shebang))
+		n += entryWeight + int64(len(e.Path)+len(e.Link)+len(e.Content)+len(e.Shebang))
 		if e.Object != nil {
 			n += weight(e.Object) + e.Object.Symbols.Weight()
 		}
@@ -228,7 +274,7 @@ func (h *ledger) add(l *Layer) error {
 		n += 64 + int64(len(p))
 	}
 	if h.n.Add(n) > maxImage {
-		return fmt.Errorf("the image's layers hold more than the %d MiB of names, tables and small files that are kept of an image: it has too many files to be looked at", maxImage>>20)
+		return errImage()
 	}
 	return nil
 }
@@ -259,7 +305,7 @@ func (img *Image) indexBlob(ctx context.Context, i int, t *tools) (*Layer, error
 	b := img.blobs[i]
 	cached := img.opts.cacheable(b.verify)
 	if cached {
-		if l, ok := img.opts.Cache.Layer(b.verify, img.opts.KeepID); ok {
+		if l, ok := img.opts.Cache.layer(b.verify, img.opts.KeepID, t.all); ok {
 			img.note(i, "is in the cache")
 			return l, nil
 		}

@@ -301,7 +301,7 @@ func TestExtract(t *testing.T) {
 	if err := encodeLayer(&stored, "x", fromTar); err != nil {
 		t.Fatal(err)
 	}
-	fromCache, err := decodeLayer(&stored, "x")
+	fromCache, err := decodeLayer(&stored, "x", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,6 +382,36 @@ func TestImageIsBounded(t *testing.T) {
 	maxArchiveNames = 300
 	if err := stream(); err == nil || !strings.Contains(err.Error(), "the archive has more than 0 MiB of names") {
 		t.Errorf("names of a stream: %v", err)
+	}
+}
+
+// What layers hold is counted while they are read: several at a time do not hold as
+// many times what all may, and a layer of the cache neither.
+func TestLedgerCountsAhead(t *testing.T) {
+	defer func(image int64) { maxImage = image }(maxImage)
+	file := manyFiles(t, 20_000)
+	all := new(ledger)
+	l, err := (&tools{all: all}).readLayer(bytes.NewReader(file), nil, nil)
+	if err != nil || all.reading.Load() != 0 || all.n.Load() != 0 {
+		t.Fatalf("%v; when it is read, %d bytes are counted", err, all.reading.Load())
+	}
+	var stored bytes.Buffer
+	if err := encodeLayer(&stored, "n", l); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := decodeLayer(bytes.NewReader(stored.Bytes()), "n", all); err != nil || all.reading.Load() != 0 {
+		t.Fatalf("%v; when it is read from the cache, %d bytes are counted", err, all.reading.Load())
+	}
+	maxImage = 8 << 20
+	all.hold(6 << 20) // by another layer
+	if _, err := (&tools{all: all}).readLayer(bytes.NewReader(file), nil, nil); err == nil || !strings.Contains(err.Error(), "the image's layers hold more than the 8 MiB") {
+		t.Errorf("beside another layer: %v", err)
+	}
+	if _, err := decodeLayer(bytes.NewReader(stored.Bytes()), "n", all); err == nil {
+		t.Error("beside another layer, one of the cache is taken")
+	}
+	if n := all.reading.Load(); n != 6<<20 {
+		t.Errorf("%d bytes are counted", n)
 	}
 }
 

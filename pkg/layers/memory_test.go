@@ -10,7 +10,7 @@ import (
 )
 
 // manyFiles is a tar of n empty files whose paths are as long as an image's are.
-func manyFiles(b *testing.B, n int) []byte {
+func manyFiles(b testing.TB, n int) []byte {
 	b.Helper()
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
@@ -54,7 +54,7 @@ func BenchmarkEntries(b *testing.B) {
 		do   func() (any, error)
 	}{
 		{"tar", func() (any, error) { return ReadLayer(bytes.NewReader(file), nil) }},
-		{"cache", func() (any, error) { return decodeLayer(bytes.NewReader(stored.Bytes()), "n") }},
+		{"cache", func() (any, error) { return decodeLayer(bytes.NewReader(stored.Bytes()), "n", nil) }},
 		{"merge", func() (any, error) { return Merge(layer), nil }},
 		{"with", func() (any, error) { return merged.With(over, LayerInfo{}), nil }},
 		{"walk", func() (any, error) {

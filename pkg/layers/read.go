@@ -119,10 +119,14 @@ type tools struct {
 	elf  elfdeps.Reader
 	// spare reports whether a processor has nothing to do; nil where it has.
 	spare func() bool
+	// all counts what the layers hold together; nil where one is read alone.
+	all *ledger
 }
 
 func (t *tools) readLayer(r io.Reader, keep keeping, extract extracting) (*Layer, error) {
 	b := newBuilder(keep, extract, &t.elf)
+	b.held.all = t.all
+	defer b.held.end()
 	s := newStream(r)
 	tr := tar.NewReader(s)
 	for {
@@ -329,6 +333,7 @@ type builder struct {
 	tables  int64 // bytes of what was read of ELF files
 	symbols int64 // bytes of their symbols
 	steps   int   // along symbolic links
+	held    holding
 	reader  *elfdeps.Reader
 	// The directory that was asked for last: a tar has most files side by side.
 	lastText string
@@ -425,7 +430,7 @@ func (b *builder) full() error {
 	case b.steps > maxSteps:
 		return errors.New("its symbolic links lead through one another without end")
 	}
-	return nil
+	return b.held.now(int64(b.items)*entryWeight + b.names + b.kept + b.tables + b.symbols)
 }
 
 // clean is the path that a tar name stands for: inside the root whatever it

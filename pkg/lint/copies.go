@@ -47,7 +47,7 @@ type Process struct {
 }
 
 // isCopy reports whether a module is a GPU library of the image.
-func (w *world) isCopy(m *elfdeps.Module) bool {
+func (w *world) isCopy(m loaded) bool {
 	return m.File != nil && w.packs.family(m.Object.Soname) != nil && w.byPath[m.Real()] != nil
 }
 
@@ -55,7 +55,7 @@ func (w *world) isCopy(m *elfdeps.Module) bool {
 // are none.
 func (w *world) copies() []Copies {
 	type key struct{ family, soname string }
-	all := map[key][]Copy{}
+	all, users := map[key][]Copy{}, w.users()
 	for _, o := range w.objects {
 		fam := w.packs.family(o.elf.Soname)
 		if fam == nil || isStub(o.path) {
@@ -66,7 +66,7 @@ func (w *world) copies() []Copies {
 			continue
 		}
 		k := key{fam.ID, o.elf.Soname}
-		all[k] = append(all[k], Copy{File: w.file(o.path), Version: w.releaseOf(o.path).String(), Size: e.Size, UsedBy: w.users(o.path)})
+		all[k] = append(all[k], Copy{File: w.file(o.path), Version: w.releaseOf(o.path).String(), Size: e.Size, UsedBy: users[o.path]})
 	}
 	var list []Copies
 	for k, files := range all {
@@ -93,22 +93,17 @@ func (w *world) copiedStub(real string) bool {
 	return ok && (base == "libcuda.so.1" || base == "libcuda.so") && e.Size > 0 && e.Size < maxStub && !strings.Contains(real, "/wsl/")
 }
 
-// users are the processes that get a file.
-func (w *world) users(real string) []User {
-	var list []User
+// users are the processes that get a file, by the paths of GPU libraries.
+func (w *world) users() map[string][]User {
+	all := map[string][]User{}
 	for _, r := range w.runs {
-		for _, m := range r.proc.Objects {
-			if m.Real() != real {
-				continue
+		for _, m := range r.loaded {
+			if m.File != nil && w.packs.family(m.Object.Soname) != nil {
+				all[m.Real()] = append(all[m.Real()], User{Process: r.title, How: m.how, By: m.by})
 			}
-			u := User{Process: r.title, How: howOf(m)}
-			if m.By != nil && m.By.Real() != "" && !m.By.Main {
-				u.By = m.By.Real()
-			}
-			list = append(list, u)
 		}
 	}
-	return list
+	return all
 }
 
 // howOf says which step of the search found a module.
@@ -124,7 +119,7 @@ func (w *world) processes() []Process {
 	var list []Process
 	for _, r := range w.runs {
 		p := Process{Title: r.title, Program: r.program}
-		for _, m := range r.proc.Objects {
+		for _, m := range r.loaded {
 			if real := m.Real(); real != "" {
 				if _, _, ok := w.img.FS.Lookup(real); ok {
 					p.Mapped = append(p.Mapped, real)
@@ -143,6 +138,7 @@ func (w *world) processes() []Process {
 // symbol that another release has. A library of which a missing symbol is told
 // already is not told again.
 func (w *world) mixtures(list []Finding) []Finding {
+	all := tellingOf(list)
 	broken := map[string]bool{}
 	for _, f := range list {
 		if f.Symbol != "" {
@@ -154,14 +150,14 @@ func (w *world) mixtures(list []Finding) []Finding {
 		for _, tell := range []func(*run) []Finding{w.brokenParts, w.refusals, w.twoReleases, w.shadowed, w.otherCUDA} {
 			found := slices.DeleteFunc(tell(r), func(f Finding) bool { return told[f.Family] || f.Symbol == "" && broken[f.Library] })
 			for _, f := range found {
-				list = add(list, f)
+				all.add(f)
 			}
 			for _, f := range found {
 				told[f.Family] = told[f.Family] || f.Family == "cudnn"
 			}
 		}
 	}
-	return list
+	return all.list
 }
 
 // onPath reports whether LD_LIBRARY_PATH or ld.so.conf names a directory.
@@ -174,21 +170,38 @@ func (w *world) onPath(dir string) bool {
 	return false
 }
 
-// add puts a finding to those that say the same of another process, or at the end.
-func add(list []Finding, f Finding) []Finding {
-	i := slices.IndexFunc(list, func(o Finding) bool { return o.Rule == f.Rule && o.Message == f.Message })
-	if i < 0 {
-		return append(list, f)
-	}
-	for _, e := range f.Effects {
-		if !slices.Contains(list[i].Effects, e) {
-			list[i].Effects = append(list[i].Effects, e)
+// telling is a list of findings to which others are added that may say the same.
+type telling struct {
+	list []Finding
+	at   map[[2]string]int // the first of a rule and message
+}
+
+func tellingOf(list []Finding) *telling {
+	t := &telling{list, map[[2]string]int{}}
+	for i, f := range list {
+		if _, ok := t.at[[2]string{f.Rule, f.Message}]; !ok {
+			t.at[[2]string{f.Rule, f.Message}] = i
 		}
 	}
-	if f.Severity.AtLeast(list[i].Severity) {
-		list[i].Severity = f.Severity
+	return t
+}
+
+// add puts a finding to those that say the same of another process, or at the end.
+func (t *telling) add(f Finding) {
+	i, ok := t.at[[2]string{f.Rule, f.Message}]
+	if !ok {
+		t.at[[2]string{f.Rule, f.Message}] = len(t.list)
+		t.list = append(t.list, f)
+		return
 	}
-	return list
+	for _, e := range f.Effects {
+		if !slices.Contains(t.list[i].Effects, e) {
+			t.list[i].Effects = append(t.list[i].Effects, e)
+		}
+	}
+	if f.Severity.AtLeast(t.list[i].Severity) {
+		t.list[i].Severity = f.Severity
+	}
 }
 
 // brokenParts are opens that end at a symbol which the library that defines it
@@ -262,9 +275,9 @@ func (w *world) twoReleases(r *run) []Finding {
 
 // partsOf are the files of a library that go together, in the order in which a
 // process has loaded them.
-func (w *world) partsOf(r *run, fam *Family) []*elfdeps.Module {
-	var parts []*elfdeps.Module
-	for _, m := range r.proc.Objects {
+func (w *world) partsOf(r *run, fam *Family) []loaded {
+	var parts []loaded
+	for _, m := range r.loaded {
 		if w.isCopy(m) && matchAny(fam.Together, m.Object.Soname) {
 			parts = append(parts, m)
 		}
@@ -274,17 +287,17 @@ func (w *world) partsOf(r *run, fam *Family) []*elfdeps.Module {
 
 // mixture compares the releases of parts of one library. Parts of one directory
 // are of one release where nothing else is known.
-func (w *world) mixture(r *run, fam *Family, parts []*elfdeps.Module) (Finding, bool) {
-	byMajor := map[string][]*elfdeps.Module{}
+func (w *world) mixture(r *run, fam *Family, parts []loaded) (Finding, bool) {
+	byMajor := map[string][]loaded{}
 	for _, m := range parts {
 		byMajor[majorOf(m.Object.Soname)] = append(byMajor[majorOf(m.Object.Soname)], m)
 	}
 	for _, major := range slices.Sorted(maps.Keys(byMajor)) {
 		list := byMajor[major]
 		first := list[0]
-		rel := w.releaseOfModule(first)
+		rel := w.releaseOfModule(first.Module)
 		for _, m := range list[1:] {
-			other := w.releaseOfModule(m)
+			other := w.releaseOfModule(m.Module)
 			if path.Dir(m.Real()) == path.Dir(first.Real()) && (rel == nil || other == nil) {
 				continue
 			}
@@ -304,9 +317,9 @@ func (w *world) mixture(r *run, fam *Family, parts []*elfdeps.Module) (Finding, 
 
 // ownsBoth reports whether the directories of two parts each have both of them: two
 // whole sets, of which a process takes some of each.
-func (w *world) ownsBoth(a, b *elfdeps.Module) bool {
+func (w *world) ownsBoth(a, b loaded) bool {
 	for _, dir := range []string{path.Dir(a.Real()), path.Dir(b.Real())} {
-		for _, m := range []*elfdeps.Module{a, b} {
+		for _, m := range []loaded{a, b} {
 			if e, _, ok := w.img.FS.Lookup(path.Join(dir, m.Object.Soname)); !ok || e.Object == nil {
 				return false
 			}
@@ -315,20 +328,20 @@ func (w *world) ownsBoth(a, b *elfdeps.Module) bool {
 	return true
 }
 
-func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, first, stray *elfdeps.Module) Finding {
+func (w *world) mixtureFinding(r *run, fam *Family, list []loaded, first, stray loaded) Finding {
 	var said []string
 	dirs := map[string]bool{}
 	f := Finding{Rule: "mixed-releases", Severity: Warning, Family: fam.ID, Library: stray.Object.Soname}
 	for _, m := range list {
 		f.Present = append(f.Present, w.file(m.Real()))
 		f.Affected = append(f.Affected, m.Real())
-		version := w.releaseOfModule(m).String()
+		version := w.releaseOfModule(m.Module).String()
 		if dir := path.Dir(m.Real()); !dirs[dir+" "+version] {
 			dirs[dir+" "+version] = true
 			if version == "" {
 				version = "an unknown release"
 			}
-			said = append(said, fmt.Sprintf("%s is %s of %s (%s)", m.Object.Soname, version, dir, howOf(m)))
+			said = append(said, fmt.Sprintf("%s is %s of %s (%s)", m.Object.Soname, version, dir, m.how))
 		}
 	}
 	f.Message = fmt.Sprintf("two releases of %s in one process: %s", fam.Title, strings.Join(said, ", "))
@@ -346,7 +359,7 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, firs
 	}
 	// cuDNN 9's front library passes calls on, and a newer graph library takes
 	// those of an older one.
-	if front, part := w.releaseOfModule(first), w.releaseOfModule(stray); len(fails) == 0 && len(front) > 0 && front[0] >= 9 && front.compare(part) < 0 {
+	if front, part := w.releaseOfModule(first.Module), w.releaseOfModule(stray.Module); len(fails) == 0 && len(front) > 0 && front[0] >= 9 && front.compare(part) < 0 {
 		f.Severity, f.Because = Note, "the parts are newer than the library that opens them"
 	}
 	return f
@@ -354,14 +367,14 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []*elfdeps.Module, firs
 
 // mixedEffects are what fails in a framework whose process has these parts of a
 // library.
-func (w *world) mixedEffects(r *run, parts []*elfdeps.Module) []Mixed {
+func (w *world) mixedEffects(r *run, parts []loaded) []Mixed {
 	if r.in == nil || len(parts) == 0 {
 		return nil
 	}
 	var list []Mixed
 	odd := w.oddParts(parts)
 	for _, x := range r.in.Mixed {
-		if slices.ContainsFunc(odd, func(m *elfdeps.Module) bool { return match(x.Library, m.Object.Soname) }) {
+		if slices.ContainsFunc(odd, func(m loaded) bool { return match(x.Library, m.Object.Soname) }) {
 			list = append(list, x)
 		}
 	}
@@ -370,27 +383,27 @@ func (w *world) mixedEffects(r *run, parts []*elfdeps.Module) []Mixed {
 
 // oddParts are the parts of a library that are of another release than most of them.
 // The library that opens them, however often it is there, is none.
-func (w *world) oddParts(list []*elfdeps.Module) []*elfdeps.Module {
-	parts := slices.DeleteFunc(slices.Clone(list), func(m *elfdeps.Module) bool {
-		return m.Object.Soname == list[0].Object.Soname || w.releaseOfModule(m) == nil
+func (w *world) oddParts(list []loaded) []loaded {
+	parts := slices.DeleteFunc(slices.Clone(list), func(m loaded) bool {
+		return m.Object.Soname == list[0].Object.Soname || w.releaseOfModule(m.Module) == nil
 	})
 	of := map[string]int{}
 	most := ""
 	for _, m := range parts {
-		r := w.releaseOfModule(m).String()
+		r := w.releaseOfModule(m.Module).String()
 		if of[r]++; of[r] > of[most] {
 			most = r
 		}
 	}
-	return slices.DeleteFunc(parts, func(m *elfdeps.Module) bool { return w.releaseOfModule(m).String() == most })
+	return slices.DeleteFunc(parts, func(m loaded) bool { return w.releaseOfModule(m.Module).String() == most })
 }
 
 // own are the files of a library that a framework brings along or opens by its
 // full path.
 func (w *world) own(in *install, soname string) []string {
 	var list []string
-	for _, o := range w.objects {
-		if o.elf.Soname == soname && (strings.HasPrefix(o.path, in.home+"/") || slices.ContainsFunc(slices.Concat(in.preloads, in.opens), func(p string) bool { return path.Dir(p) == path.Dir(o.path) })) {
+	for _, o := range w.bySoname[soname] {
+		if strings.HasPrefix(o.path, in.home+"/") || slices.ContainsFunc(slices.Concat(in.preloads, in.opens), func(p string) bool { return path.Dir(p) == path.Dir(o.path) }) {
 			list = append(list, o.path)
 		}
 	}
@@ -404,11 +417,11 @@ func (w *world) refusals(r *run) []Finding {
 	}
 	var list []Finding
 	for _, x := range r.in.Refuses {
-		for _, m := range r.proc.Objects {
+		for _, m := range r.loaded {
 			if !w.isCopy(m) || !match(x.Library, m.Object.Soname) {
 				continue
 			}
-			found := w.releaseOfModule(m)
+			found := w.releaseOfModule(m.Module)
 			own := w.ownLike(r.in, x.Own)
 			wants, said := w.releaseOf(own), ""
 			if own == "" { // its wheel may say what it was made for
@@ -421,7 +434,7 @@ func (w *world) refusals(r *run) []Finding {
 			}
 			f := Finding{
 				Rule: "shadowed-library", Severity: Error, Family: w.packs.family(m.Object.Soname).ID, Library: m.Object.Soname,
-				Message: fmt.Sprintf("%s gets %s %s of %s (%s), and was made for %s%s", r.title, m.Object.Soname, found, path.Dir(m.Real()), howOf(m), wants, said),
+				Message: fmt.Sprintf("%s gets %s %s of %s (%s), and was made for %s%s", r.title, m.Object.Soname, found, path.Dir(m.Real()), m.how, wants, said),
 				Effects: []Effect{{x.Effect, expand(x.Error, "{own}", tuple(wants), "{found}", tuple(found))}},
 				Present: []File{w.file(m.Real())}, Affected: []string{m.Real()},
 			}
@@ -461,7 +474,7 @@ func (w *world) shadowed(r *run) []Finding {
 		return nil
 	}
 	var list []Finding
-	for _, m := range r.proc.Objects {
+	for _, m := range r.loaded {
 		if !w.isCopy(m) {
 			continue
 		}
@@ -469,11 +482,11 @@ func (w *world) shadowed(r *run) []Finding {
 		if len(own) == 0 || slices.Contains(own, m.Real()) {
 			continue
 		}
-		has, gets := w.releaseOf(own[0]), w.releaseOfModule(m)
+		has, gets := w.releaseOf(own[0]), w.releaseOfModule(m.Module)
 		f := Finding{
 			Rule: "shadowed-library", Severity: Note, Family: w.packs.family(m.Object.Soname).ID, Library: m.Object.Soname,
 			Present: []File{w.file(m.Real()), w.file(own[0])}, Affected: []string{m.Real()},
-			Message: fmt.Sprintf("%s gets %s of %s (%s), not its own of %s", r.title, m.Object.Soname, path.Dir(m.Real()), howOf(m), path.Dir(own[0])),
+			Message: fmt.Sprintf("%s gets %s of %s (%s), not its own of %s", r.title, m.Object.Soname, path.Dir(m.Real()), m.how, path.Dir(own[0])),
 		}
 		switch {
 		case has == nil || gets == nil:
@@ -501,7 +514,7 @@ func (w *world) otherCUDA(r *run) []Finding {
 		return nil
 	}
 	var list []Finding
-	for _, m := range r.proc.Objects {
+	for _, m := range r.loaded {
 		if !w.isCopy(m) {
 			continue
 		}
@@ -511,7 +524,7 @@ func (w *world) otherCUDA(r *run) []Finding {
 		}
 		list = append(list, Finding{
 			Rule: "cuda-major-mismatch", Severity: Warning, Family: "cuda", Library: m.Object.Soname,
-			Message: fmt.Sprintf("%s uses CUDA %s and gets %s of CUDA %s (%s)", r.title, cuda, m.Object.Soname, of, howOf(m)),
+			Message: fmt.Sprintf("%s uses CUDA %s and gets %s of CUDA %s (%s)", r.title, cuda, m.Object.Soname, of, m.how),
 			Effects: []Effect{{Text: "the name is the same in both; symbols of the other version may be missing, or behave otherwise"}},
 			Present: []File{w.file(m.Real())}, Affected: []string{m.Real()},
 			Fixes: []string{fmt.Sprintf("let %s of CUDA %s be found first, and keep one version of CUDA in the image", m.Object.Soname, cuda)},
@@ -537,9 +550,9 @@ func (w *world) cudaOf(real string) string {
 
 // drivers are the findings about libraries of the driver in the image.
 func (w *world) drivers() []Finding {
-	var list []Finding
+	list := tellingOf(nil)
 	for _, r := range w.runs {
-		for _, m := range r.proc.Objects {
+		for _, m := range r.loaded {
 			real := m.Real()
 			if real == "" || !w.packs.fromDriver(real) {
 				continue
@@ -553,13 +566,13 @@ func (w *world) drivers() []Finding {
 				continue // stubs-on-path and compat-on-path tell it
 			case isStub(real), w.copiedStub(real):
 				f.Severity = Error
-				if howOf(m) != "LD_LIBRARY_PATH" && slices.ContainsFunc(w.pathEntries(), func(e string) bool { return path.Clean(e) == mountedDriver }) {
+				if m.how != "LD_LIBRARY_PATH" && slices.ContainsFunc(w.pathEntries(), func(e string) bool { return path.Clean(e) == mountedDriver }) {
 					f.Severity, f.Because = Warning, "where the driver is mounted at "+mountedDriver+" (GKE), it is found first"
 				}
-				f.Message = fmt.Sprintf("%s gets the stub %s instead of the driver (%s)", r.title, real, howOf(m))
+				f.Message = fmt.Sprintf("%s gets the stub %s instead of the driver (%s)", r.title, real, m.how)
 				f.Effects = []Effect{{"CUDA does not start", "Error 34: CUDA driver is a stub library"}}
 				f.Fixes = []string{"take the stubs directory out of LD_LIBRARY_PATH and ld.so.conf: it is for linking (LIBRARY_PATH) only"}
-				switch how := howOf(m); {
+				switch how := m.how; {
 				case strings.HasPrefix(how, "RPATH of "), strings.HasPrefix(how, "RUNPATH of "):
 					f.Fixes = []string{"remove " + real + " from the image: a stub is for linking only", "or take its directory out of the " + how + ": `patchelf --set-rpath`, or link it anew with -L and without -rpath"}
 				case how == "opened by its path":
@@ -570,15 +583,15 @@ func (w *world) drivers() []Finding {
 				}
 			case strings.Contains(real, "/compat/"):
 				f.Severity = Warning
-				f.Message = fmt.Sprintf("%s gets the compatibility driver %s (%s), whatever driver the host has", r.title, real, howOf(m))
+				f.Message = fmt.Sprintf("%s gets the compatibility driver %s (%s), whatever driver the host has", r.title, real, m.how)
 				f.Effects = []Effect{{"CUDA does not start where the host's driver is newer, or the GPU is no data centre GPU", "Error 803: system has unsupported display driver / cuda driver combination"}}
 				f.Fixes = []string{"take the compat directory out of LD_LIBRARY_PATH and ld.so.conf: the NVIDIA container runtime adds it where it is of use"}
 			default:
 				continue
 			}
 			f.NeededBy = nil
-			list = add(list, f)
+			list.add(f)
 		}
 	}
-	return list
+	return list.list
 }

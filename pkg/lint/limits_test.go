@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -63,5 +64,52 @@ func TestTooManySeen(t *testing.T) {
 	maxSeen = 5
 	if _, err := Run(t.Context(), img, p); err == nil || !strings.Contains(err.Error(), "environments see more than the 5 packages") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestNoProcessIsHeld: once all is replayed, what is held of a process is what it has
+// mapped, and of a file that many map one module; a miss holds the file that asks.
+func TestNoProcessIsHeld(t *testing.T) {
+	text := "-- 0/lib64/ld-linux-x86-64.so.2 --\nelf x86_64 soname=ld-linux-x86-64.so.2\n" +
+		"-- 0/lib64/libcudart.so.12 --\nelf x86_64 soname=libcudart.so.12\n" +
+		"-- 0/lib64/liba.so --\nelf x86_64 soname=liba.so\nneeded libb.so\n" +
+		"-- 0/lib64/libb.so --\nelf x86_64 soname=libb.so\nneeded libabsent.so\n"
+	for _, name := range []string{"p", "q"} {
+		text += "-- 0/bin/" + name + " --\nelf x86_64 interp=/lib64/ld-linux-x86-64.so.2\nneeded libcudart.so.12\nflags1 pie\n"
+	}
+	m, err := imagetest.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := m.LayerTar(0, &b); err != nil {
+		t.Fatal(err)
+	}
+	l, err := layers.ReadLayer(&b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(&Image{FS: layers.Merge(l)}, packs(t))
+	if err := w.replay(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	shared := map[string]*elfdeps.Module{}
+	for _, r := range w.runs {
+		if r.proc != nil || r.done != nil {
+			t.Errorf("%s holds its process", r.title)
+		}
+		for _, m := range r.loaded {
+			if first := shared[m.Real()]; first != nil && first != m.Module {
+				t.Errorf("%s: %s is held twice", r.title, m.Real())
+			}
+			shared[m.Real()] = m.Module
+		}
+	}
+	if len(w.runs) != 2 || shared["/lib64/libcudart.so.12"] == nil {
+		t.Errorf("%d processes, of %v", len(w.runs), shared)
+	}
+	misses := w.byPath["/lib64/liba.so"].misses
+	if len(misses) != 1 || misses[0].By.Real() != "/lib64/libb.so" || misses[0].By.By != nil {
+		t.Errorf("misses %v", misses)
 	}
 }

@@ -15,10 +15,11 @@ import (
 // open by name.
 type run struct {
 	title   string
-	in      *install // nil for a program
-	program string   // its path, empty when there is none
-	proc    *elfdeps.Process
-	opened  int // opens that succeeded
+	in      *install         // nil for a program
+	program string           // its path, empty when there is none
+	proc    *elfdeps.Process // until all has been opened
+	loaded  []loaded         // what it holds then
+	opened  int              // opens that succeeded
 	missed  []missedOpen
 	done    map[openKey]bool
 }
@@ -50,22 +51,57 @@ func (w *world) follow() {
 	if w.primary == nil {
 		return
 	}
+	files := map[mappedAs]*elfdeps.Module{}
 	for _, in := range w.installs {
 		if len(in.Steps) == 0 {
 			continue
 		}
 		if r := w.runInstall(in); r != nil {
+			r.end(files)
 			w.runs = append(w.runs, r)
 		}
 	}
 	for _, p := range w.programs() {
 		if r := w.runProgram(p); r != nil {
+			r.end(files)
 			w.runs = append(w.runs, r)
 		}
 	}
-	for _, r := range w.runs {
-		r.proc.Rest() // together they hold all that is bound
+}
+
+// loaded is what is asked of a module when its process is no more. Thousands of
+// programs load the same hundred libraries: one file's module is shared.
+type loaded struct {
+	*elfdeps.Module        // its file and name
+	how             string // the step of the search that found it
+	by              string // who asked for it; empty for the program
+}
+
+// mappedAs is a file under the name that a loader has for it.
+type mappedAs struct{ real, path string }
+
+// end lets go of the process, and notes what it holds.
+func (r *run) end(files map[mappedAs]*elfdeps.Module) {
+	r.loaded = make([]loaded, 0, len(r.proc.Objects))
+	for _, m := range r.proc.Objects {
+		l := loaded{how: howOf(m)}
+		if m.By != nil && !m.By.Main {
+			l.by = m.By.Real()
+		}
+		f := mappedAs{m.Real(), m.Path}
+		if files[f] == nil {
+			files[f] = &elfdeps.Module{Path: m.Path, Object: m.Object, File: m.File}
+		}
+		l.Module = files[f]
+		r.loaded = append(r.loaded, l)
 	}
+	for i := range r.missed {
+		if e := r.missed[i].err; e.Kind != elfdeps.SymbolError { // whose cause is looked for among what is loaded
+			r.missed[i].err = e.Alone()
+		}
+	}
+	r.proc.Rest() // of the others
+	r.proc, r.done = nil, nil
 }
 
 // host is a loader of the image on a machine with a GPU.
@@ -484,10 +520,25 @@ func (w *world) namesLike(pattern string) []string {
 // cuBLAS, else by the name of the distribution (cupy_cuda12x); empty when none
 // tells.
 func (r *run) cuda() string {
-	for _, prefix := range []string{"libcudart", "libcublas"} {
+	sonames := func(yield func(string) bool) {
+		for _, m := range r.loaded {
+			if !yield(m.Object.Soname) {
+				return
+			}
+		}
+		if r.proc == nil {
+			return
+		}
 		for _, m := range r.proc.Objects {
-			if strings.HasPrefix(m.Object.Soname, prefix) {
-				return majorOf(m.Object.Soname)
+			if !yield(m.Object.Soname) {
+				return
+			}
+		}
+	}
+	for _, prefix := range []string{"libcudart", "libcublas"} {
+		for soname := range sonames {
+			if strings.HasPrefix(soname, prefix) {
+				return majorOf(soname)
 			}
 		}
 	}

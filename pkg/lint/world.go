@@ -37,6 +37,7 @@ type world struct {
 	byPath     map[string]*object  // by real path
 	named      map[string][]string // file name → paths that have it
 	sonames    map[string][]string // SONAME → paths of files with another name
+	bySoname   map[string][]*object
 	elf, files int
 	static     int // of elf
 
@@ -92,7 +93,8 @@ type failure struct {
 func newWorld(img *Image, packs *Packs) *world {
 	w := &world{
 		img: img, packs: packs, loaders: map[string]*elfdeps.Loader{}, byPath: map[string]*object{}, named: map[string][]string{}, sonames: map[string][]string{},
-		hosts: map[*elfdeps.Loader]*elfdeps.Loader{}, dists: map[string][]dist{},
+		bySoname: map[string][]*object{},
+		hosts:    map[*elfdeps.Loader]*elfdeps.Loader{}, dists: map[string][]dist{},
 		openers: map[[2]string][]*Dlopens{},
 	}
 	w.machine, w.class = w.architecture()
@@ -120,6 +122,7 @@ func newWorld(img *Image, packs *Packs) *world {
 			o := &object{path: abs, elf: e.Object}
 			w.objects = append(w.objects, o)
 			w.byPath[abs] = o
+			w.bySoname[e.Object.Soname] = append(w.bySoname[e.Object.Soname], o)
 		}
 	}
 	w.primary = w.findPrimary()
