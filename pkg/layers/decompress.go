@@ -53,7 +53,7 @@ func (t *tools) decompress(r skipReader, igzip func() string) (plain skipReader,
 		c := pull(z)
 		return c, c.stop, nil
 	case bytes.HasPrefix(head, magicZstd), len(head) >= 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18}):
-		if c, ok := r.(*chunks); ok && c.past != nil {
+		if c, ok := r.(*chunks); ok && c.past != nil && t.file {
 			c.sip = true // the head of a block, and the block
 		}
 		if err := t.resetZstd(r); err != nil {

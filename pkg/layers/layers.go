@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -339,6 +340,7 @@ func (img *Image) readBlob(ctx context.Context, i int, t *tools, igzip func() st
 		return nil, img.friendly(err)
 	}
 	defer rc.Close()
+	_, t.file = rc.(*os.File)
 	head := &headReader{r: img.meter(rc, i)}
 	l, err := t.readBlob(ctx, head, b.verify, igzip, &img.opts)
 	program := ""

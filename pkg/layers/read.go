@@ -117,6 +117,7 @@ func ReadLayer(r io.Reader, keep func(name string, size int64) bool) (*Layer, er
 type tools struct {
 	zstd *zstd.Decoder // nil until a layer needs it
 	elf  elfdeps.Reader
+	file bool // what is read is a file: a call of the system costs little
 	// spare reports whether a processor has nothing to do; nil where it has.
 	spare func() bool
 	// all counts what the layers hold together; nil where one is read alone.

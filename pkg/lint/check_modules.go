@@ -2,6 +2,7 @@ package lint
 
 import (
 	"cmp"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,6 +22,16 @@ import (
 // cd.abi3.so. A library for other libraries has none (libc10.so), and jaxlib's modules
 // have none either: they are known by the frameworks' steps.
 var moduleName = regexp.MustCompile(`^(\w+)\.(?:cpython-3\d+\w*-[\w-]+|abi3)\.so$`)
+
+// taggedFor reports whether a module's file name has a machine's tag.
+func taggedFor(file string, m elf.Machine) bool {
+	tag, ok := moduleMachines[m]
+	return ok && strings.Contains(path.Base(file), "-"+tag+"-")
+}
+
+// moduleMachines are the machines by what stands in the names of their modules (the
+// triplet of sysconfig's EXT_SUFFIX).
+var moduleMachines = map[elf.Machine]string{elf.EM_X86_64: "x86_64", elf.EM_AARCH64: "aarch64"}
 
 // forTests is the path of a module that only tests import: numpy/_core/_umath_tests,
 // scipy/special/tests/x.
@@ -67,7 +78,8 @@ func (w *world) lost(site, file string, listed inventory.Listed) (m lostModule, 
 		return m, false
 	}
 	e, _, ok := w.img.FS.Lookup(file)
-	if ok && (e.Object != nil || e.Fault != "" || listed.Size == 0) || !ok && w.mayBeSkipped(file) {
+	other := ok && taggedFor(file, w.machine) && w.otherMachine(file) != ""
+	if ok && (e.Object != nil && !other || e.Fault != "" || listed.Size == 0) || !ok && w.mayBeSkipped(file) {
 		return m, false
 	}
 	rel := strings.TrimPrefix(file, site+"/")
@@ -124,7 +136,9 @@ func (w *world) modulesFinding(pkg *inventory.Package, version string, lost []lo
 		first = lost[i]
 	}
 	what := "is gone"
-	if !first.gone {
+	if other := w.otherMachine(first.file); other != "" {
+		what = "is for " + other
+	} else if !first.gone {
 		what = "is no library"
 	}
 	f := Finding{

@@ -533,8 +533,40 @@ func readPack(fsys fs.FS, name string) ([]byte, error) {
 	return b, err
 }
 
+const (
+	maxKeys = 1 << 10 // of one mapping: yaml.v3 holds each key against all others
+	sureFew = 1 << 14 // so many keys in all take no time
+)
+
+// fewKeys refuses a pack with a mapping of more keys than any has: in a mebibyte
+// there is room for some that take minutes.
+func fewKeys(b []byte) error {
+	marks := 0
+	for _, c := range []string{":", ",", "?", "\n"} { // each key has one
+		marks += bytes.Count(b, []byte(c))
+	}
+	if marks <= sureFew {
+		return nil
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(b, &doc); err != nil {
+		return yamlError(err)
+	}
+	for list := []*yaml.Node{&doc}; len(list) > 0; {
+		n := list[len(list)-1]
+		if n.Kind == yaml.MappingNode && len(n.Content) > 2*maxKeys {
+			return fmt.Errorf("%d: has more than %d keys in one mapping", n.Line, maxKeys)
+		}
+		list = append(list[:len(list)-1], n.Content...)
+	}
+	return nil
+}
+
 // add takes a pack in. An error begins with the line that it is about, "3: ".
 func (p *Packs) add(b []byte) error {
+	if err := fewKeys(b); err != nil {
+		return err
+	}
 	var one pack
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -51,6 +52,16 @@ func TestFamilies(t *testing.T) {
 }
 
 // TestBadPacks are refused, with the file and the reason.
+// manyKeys are keys of a mapping of which each is held against all others when it is
+// decoded: 50,000 take many seconds.
+func manyKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "k%d, ", i)
+	}
+	return b.String()
+}
+
 func TestBadPacks(t *testing.T) {
 	for text, want := range map[string]string{
 		"rules: [{id: a, severity: error, title: t}]":                                                              `rule "a": needs an id, a title, a doc and a severity`,
@@ -71,20 +82,22 @@ func TestBadPacks(t *testing.T) {
 		"frameworks: [{id: a, title: t, marker: m, sources: [s], refuses: [{library: l, numbers: 1, effect: e}]}]": "needs a library, its own",
 		"dlopens: [{id: a, by: [b], sources: [s]}]":                                                                "who opens (by), opens",
 		"dlopens: [{id: a, by: [b], sources: [s], opens: [{part: p, names: [n], effect: e, flags: [soon]}]}]":      `flag is "soon"`,
-		"dlopens:\n- ~":                                             "bad.yaml:2: an entry of dlopens is empty",
-		"toolkits: [{cuda: '12'}]":                                  "toolkits: needs",
-		"releases: [{match: ['lib*'], sources: [s]}]":               "releases: needs",
-		"symbols: [{match: 'x*'}]":                                  "needs a match and sources",
-		"symbols: [{match: 'x[', sources: [s]}]":                    "is not a pattern",
-		"frameworks: [{id: a, title: t, package: p, sources: [s]}]": "a marker and sources",
-		"pairs: [{package: a, for: b, sources: [s]}]":               "needs a package, what it is for, versions and sources",
-		"pairs:\n- {package: a, for: b, versions: {\"1\": \"2\"}, cuda: patch, sources: [s]}":                                            `bad.yaml:2: pair a: cuda is major or minor, not "patch"`,
-		"stacks: [{package: a, versions: '>=1', sources: [s]}]":                                                                          "versions, cuda or cudnn, and sources",
-		"stacks: [{package: a, versions: '1', cuda: '12', sources: [s]}]":                                                                "is no version specifier",
-		"stacks: [{package: a, versions: '>=1', cudnn: 'x', sources: [s]}]":                                                              "is no version",
-		"exclusive: [{id: a, members: [a, b], keep: c, sources: [s]}]":                                                                   "which of them to keep",
-		"cpu_builds: [{package: a, effect: e, fix: f, severity: bad, sources: [s]}]":                                                     "a severity and sources",
-		"pinned: [{packages: ['a['], requires: [b], why: w, severity: note, sources: [s]}]":                                              "is not a pattern",
+		"dlopens:\n- ~": "bad.yaml:2: an entry of dlopens is empty",
+		"rules:\n- {id: a, " + manyKeys(50_000) + "}":                                         "bad.yaml:2: has more than 1024 keys in one mapping",
+		"? {" + manyKeys(50_000) + "}\n: 1":                                                   "has more than 1024 keys in one mapping",
+		"toolkits: [{cuda: '12'}]":                                                            "toolkits: needs",
+		"releases: [{match: ['lib*'], sources: [s]}]":                                         "releases: needs",
+		"symbols: [{match: 'x*'}]":                                                            "needs a match and sources",
+		"symbols: [{match: 'x[', sources: [s]}]":                                              "is not a pattern",
+		"frameworks: [{id: a, title: t, package: p, sources: [s]}]":                           "a marker and sources",
+		"pairs: [{package: a, for: b, sources: [s]}]":                                         "needs a package, what it is for, versions and sources",
+		"pairs:\n- {package: a, for: b, versions: {\"1\": \"2\"}, cuda: patch, sources: [s]}": `bad.yaml:2: pair a: cuda is major or minor, not "patch"`,
+		"stacks: [{package: a, versions: '>=1', sources: [s]}]":                               "versions, cuda or cudnn, and sources",
+		"stacks: [{package: a, versions: '1', cuda: '12', sources: [s]}]":                     "is no version specifier",
+		"stacks: [{package: a, versions: '>=1', cudnn: 'x', sources: [s]}]":                   "is no version",
+		"exclusive: [{id: a, members: [a, b], keep: c, sources: [s]}]":                        "which of them to keep",
+		"cpu_builds: [{package: a, effect: e, fix: f, severity: bad, sources: [s]}]":          "a severity and sources",
+		"pinned: [{packages: ['a['], requires: [b], why: w, severity: note, sources: [s]}]":   "is not a pattern",
 		"rules: [{id: a, title: t, severity: note, doc: d, sources: [s], mend: [variable], edits: [{variable: A, op: grow, value: x}]}]": "needs a variable and an op",
 		"rules: [{id: a, title: t, severity: note, doc: d, sources: [s], mend: [variable], edits: [{variable: A, op: drop}]}]":           "needs a value",
 		"rules: [{id: a, title: t, severity: note, doc: d, sources: [s], mend: [variable]}]":                                             "edits go with",
