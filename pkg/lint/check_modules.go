@@ -94,7 +94,7 @@ func (w *world) lost(site, file string, listed inventory.Listed) (m lostModule, 
 	case m.gone:
 		m.reads = fmt.Sprintf("ModuleNotFoundError: No module named '%s'", m.module)
 		return m, true
-	case len(m.steps) > 0 || w.primary == nil:
+	case len(m.steps) > 0 && !other || w.primary == nil:
 		return m, false // the replay of the framework has met it
 	}
 	misses := w.openPath(w.programFor(file, w.primary), file)
@@ -113,11 +113,12 @@ func (w *world) mayBeSkipped(file string) bool {
 	})
 }
 
-// stepsOf are the frameworks' steps that open a file of a directory of packages.
+// stepsOf are the steps of the frameworks that the image has which open a file of a
+// directory of packages.
 func (w *world) stepsOf(rel string) []stepOf {
 	var list []stepOf
 	for _, f := range w.packs.Frameworks {
-		if f.Package == "" {
+		if f.Package == "" || !slices.ContainsFunc(w.installs, func(in *install) bool { return in.Framework == f }) {
 			continue
 		}
 		for i := range f.Steps {
