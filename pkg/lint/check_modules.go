@@ -101,7 +101,9 @@ func (w *world) lost(site, file string, listed inventory.Listed) (m lostModule, 
 	if len(misses) == 0 {
 		return m, false
 	}
-	m.reads = "ImportError: " + misses[0].Error()
+	if !other { // what the loader says of that is what it says of a file that is not there
+		m.reads = "ImportError: " + misses[0].Error()
+	}
 	return m, true
 }
 
