@@ -703,6 +703,11 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 		}
 		walked[m] = true
 		needed := m.Object.Needed
+		if m.Truncated() && slices.Contains(needed, "") {
+			// Names that lie behind the file's end: nobody asks for them, the process
+			// is dead when it would read them.
+			needed = slices.DeleteFunc(slices.Clone(needed), func(name string) bool { return name == "" })
+		}
 		if m.mapped {
 			// Its needs are loaded; the list is walked through them all the same.
 			for _, dep := range m.Deps {
