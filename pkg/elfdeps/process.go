@@ -703,11 +703,6 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 		}
 		walked[m] = true
 		needed := m.Object.Needed
-		if m.Truncated() && slices.Contains(needed, "") {
-			// Names that lie behind the file's end: nobody asks for them, the process
-			// is dead when it would read them.
-			needed = slices.DeleteFunc(slices.Clone(needed), func(name string) bool { return name == "" })
-		}
 		if m.mapped {
 			// Its needs are loaded; the list is walked through them all the same.
 			for _, dep := range m.Deps {
@@ -722,6 +717,12 @@ func (p *Process) follow(queue []*Module, dlopen bool) *Error {
 		for _, name := range needed {
 			if !p.work().spend(1) {
 				return p.spent(name, m)
+			}
+			if name == "" && m.Truncated() {
+				// It lies behind the file's end: nobody asks for it, the process is dead
+				// when it would read it.
+				m.Deps = append(m.Deps, nil)
+				continue
 			}
 			dep, err := p.need(m, name)
 			if err != nil {

@@ -8,10 +8,7 @@ import (
 // Below yields every entry below a directory, in the order of their paths, with
 // the number of its layer. dir is a real path: no link is followed.
 func (f *FS) Below(dir string) iter.Seq2[*Entry, int] {
-	prefix := strings.Trim(dir, "/")
-	if prefix != "" {
-		prefix += "/"
-	}
+	prefix := prefixOf(dir)
 	return func(yield func(*Entry, int) bool) {
 		c := f.from(prefix)
 		for n, ok := c.next(); ok && strings.HasPrefix(n.Path, prefix); n, ok = c.next() {
@@ -25,10 +22,7 @@ func (f *FS) Below(dir string) iter.Seq2[*Entry, int] {
 // In yields the entries of a directory, in the order of their paths, and not what is
 // below them. dir is a real path: no link is followed.
 func (f *FS) In(dir string) iter.Seq2[*Entry, int] {
-	prefix := strings.Trim(dir, "/")
-	if prefix != "" {
-		prefix += "/"
-	}
+	prefix := prefixOf(dir)
 	return func(yield func(*Entry, int) bool) {
 		c := f.from(prefix)
 		for n, ok := c.next(); ok && strings.HasPrefix(n.Path, prefix); n, ok = c.next() {
@@ -42,4 +36,12 @@ func (f *FS) In(dir string) iter.Seq2[*Entry, int] {
 			}
 		}
 	}
+}
+
+// prefixOf is what the paths of all entries below a directory begin with.
+func prefixOf(dir string) string {
+	if dir = strings.Trim(dir, "/"); dir != "" {
+		dir += "/"
+	}
+	return dir
 }

@@ -51,7 +51,6 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// TestBadPacks are refused, with the file and the reason.
 // manyKeys are keys of a mapping of which each is held against all others when it is
 // decoded: 50,000 take many seconds.
 func manyKeys(n int) string {
@@ -62,6 +61,7 @@ func manyKeys(n int) string {
 	return b.String()
 }
 
+// TestBadPacks are refused, with the file and the reason.
 func TestBadPacks(t *testing.T) {
 	for text, want := range map[string]string{
 		"rules: [{id: a, severity: error, title: t}]":                                                              `rule "a": needs an id, a title, a doc and a severity`,
