@@ -1,10 +1,16 @@
 package elfdeps
 
 import (
+	"os"
+	"os/exec"
 	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/internal/tooltest"
 )
 
 // nameless is a file system in which the name of what liba.so needs could not be read.
@@ -47,6 +53,49 @@ func TestCutNames(t *testing.T) {
 		m, err := p.Dlopen(nil, "liba.so")
 		if err != nil || m.Truncated() != cut || len(m.Deps) != 1 || (len(p.Misses) == 0) != cut {
 			t.Errorf("cut %t: %v with dependencies %v, misses %v, %v", cut, m, m.Deps, p.Misses, err)
+		}
+	}
+}
+
+// TestTruncated cuts a library at the edges of its last pages and lets the real loader
+// open it: the process is killed just where Truncated says so. A libcublas.so.13 that
+// lacked the 4096 bytes of its section headers and no page of its segments was told to
+// kill PyTorch, JAX and CuPy, which did all their work with it.
+func TestTruncated(t *testing.T) {
+	tooltest.Need(t, "gcc", "gcc")
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	lib, program := filepath.Join(dir, "whole.so"), filepath.Join(dir, "open")
+	tooltest.Output(t, "gcc", "-shared", "-fPIC", "-o", lib, write("lib.c", "char data[9000] = {1}; char *f(void) { return data; }"))
+	tooltest.Output(t, "gcc", "-o", program, write("open.c", "#include <dlfcn.h>\nint main(int c, char **v) { return !dlopen(v[1], RTLD_NOW); }"), "-ldl")
+	whole, err := os.ReadFile(lib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := Read(strings.NewReader(string(whole)), int64(len(whole)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const page = 4096
+	last := (o.LoadEnd - 1) / page * page
+	for _, size := range []int64{int64(len(whole)), o.LoadEnd, o.LoadEnd - 1, last + 1, last, last - 1, last - page + 1} {
+		err := exec.Command(program, write("cut.so", string(whole[:size]))).Run()
+		killed := false
+		if exit, ok := err.(*exec.ExitError); ok {
+			killed = exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGBUS
+		}
+		if err != nil && !killed {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+		m := &Module{Object: o, File: &File{Size: size}}
+		if m.Truncated() != killed {
+			t.Errorf("%d bytes of %d that are mapped: Truncated is %t, killed by the real loader %t", size, o.LoadEnd, m.Truncated(), killed)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package elfdeps
 import (
 	"bytes"
 	"cmp"
+	"debug/elf"
 	"fmt"
 	"iter"
 	"slices"
@@ -48,10 +49,25 @@ type Module struct {
 	syms           *Symbols // of its object, see symbols
 }
 
-// Truncated reports whether the file ends before what its segments say it
-// holds. No loader notices; the process dies by SIGBUS when it gets there.
+// Truncated reports whether pages that the segments map lie behind the end of the
+// file. No loader notices; the process dies by SIGBUS when it touches them. The rest of
+// the page in which the file ends reads as zeros (mmap(2)).
 func (m *Module) Truncated() bool {
-	return m.File != nil && m.Object.LoadEnd > m.File.Size
+	if m.File == nil {
+		return false
+	}
+	page := pageSize(m.Object.Machine)
+	return m.Object.LoadEnd > (m.File.Size+page-1)/page*page
+}
+
+// pageSize returns the size in bytes of the largest pages that Linux maps files by on a
+// machine: 64 KiB on arm64 (CONFIG_ARM64_64K_PAGES) and ppc64le, 4 KiB on x86.
+func pageSize(m elf.Machine) int64 {
+	switch m {
+	case elf.EM_AARCH64, elf.EM_PPC64:
+		return 64 << 10
+	}
+	return 4 << 10
 }
 
 func (m *Module) String() string {
