@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
@@ -182,20 +183,29 @@ func (f *Finding) effect(e Effect) {
 // StdlibModule is an extension module of Python's own library, which a Python that
 // was built without a library's headers lacks.
 type StdlibModule struct {
-	Module string `yaml:"module"` // _ctypes
+	Module string `yaml:"module"` // _ctypes; a pattern
 	// Packages are directories of packages that cannot be imported without it.
 	Packages []string `yaml:"packages"`
-	Python   string   `yaml:"python"` // the versions of Python that have it; empty: all
+	// Tries are directories of packages whose import asks for it and does without. A
+	// file that is cut off kills them, too.
+	Tries []string `yaml:"tries"`
+	// With are directories of packages that must be installed as well: they ask for the
+	// module when one of Tries imports them.
+	With   []string `yaml:"with"`
+	Python string   `yaml:"python"` // the versions of Python that have it; empty: all
 	// Debian is the package that the module needs when Python is built.
 	Debian  string   `yaml:"debian"`
 	Sources []string `yaml:"sources"`
 }
 
 func (m *StdlibModule) validate() error {
-	if m.Module == "" || len(m.Packages) == 0 || len(m.Sources) == 0 {
-		return errors.New("needs a module, packages and sources")
+	if m.Module == "" || len(m.Packages)+len(m.Tries) == 0 || len(m.Sources) == 0 {
+		return errors.New("needs a module, packages or tries, and sources")
 	}
-	return validVersions(m.Python)
+	if err := validVersions(m.Python); err != nil {
+		return err
+	}
+	return patterns("", []string{m.Module})
 }
 
 // minDynload is how many modules a directory lib-dynload has at least that is that
@@ -213,67 +223,98 @@ func (w *world) stdlibModules() []Finding {
 			continue
 		}
 		for _, m := range w.packs.Stdlib {
-			users := w.packagesIn(p, m.Packages)
-			if fits, known := parseRelease(p.Version).within(m.Python); !fits || !known || len(users) == 0 {
+			needs, tries := w.packagesIn(p, m.Packages), w.packagesIn(p, m.Tries)
+			if len(w.packagesIn(p, m.With)) < len(m.With) {
+				tries = nil
+			}
+			if fits, known := parseRelease(p.Version).within(m.Python); !fits || !known || len(needs)+len(tries) == 0 {
 				continue
 			}
-			i, ok := told[dir+"/"+m.Module]
-			if !ok {
-				f, wrong := w.stdlibModule(m, dir, program)
-				if !wrong {
-					continue
-				}
-				i, list = len(list), append(list, f)
-				told[dir+"/"+m.Module] = i
+			f, killed := w.stdlibModule(m, dir, program)
+			if killed {
+				needs = append(needs, tries...)
 			}
-			for _, pkg := range users {
-				list[i].effect(Effect{fmt.Sprintf("`import %s` fails", path.Base(pkg)), list[i].Message})
-				list[i].NeededBy = append(list[i].NeededBy, w.file(pkg+"/__init__.py"))
+			if f == nil || len(needs) == 0 {
+				continue
+			}
+			says := f.Message
+			if killed {
+				says = busError
+			}
+			i, ok := told[f.Affected[0]+f.Message]
+			if !ok {
+				i, list = len(list), append(list, *f)
+				told[f.Affected[0]+f.Message] = i
+			}
+			for _, site := range needs {
+				list[i].effect(Effect{fmt.Sprintf("`import %s` fails", moduleOf(p, site)), says})
+				list[i].NeededBy = append(list[i].NeededBy, w.file(site+"/__init__.py"))
 			}
 		}
 	}
 	return list
 }
 
-// stdlibModule is what is wrong with one module, if anything is.
-func (w *world) stdlibModule(m *StdlibModule, dir string, program *layers.Entry) (Finding, bool) {
+// moduleOf returns the name by which an environment imports a directory of a package.
+func moduleOf(p *inventory.Python, dir string) string {
+	for _, site := range p.Sites {
+		if rel, ok := strings.CutPrefix(dir, site+"/"); ok {
+			return strings.ReplaceAll(rel, "/", ".")
+		}
+	}
+	return path.Base(dir)
+}
+
+// stdlibModule returns what is wrong with one module, or nil. killed says that the
+// module, or a library that it needs, is cut off: the process of an import ends there.
+func (w *world) stdlibModule(m *StdlibModule, dir string, program *layers.Entry) (f *Finding, killed bool) {
 	files := w.glob(dir, m.Module+".*so")
 	if len(files) == 0 {
-		below := slices.ContainsFunc(w.img.FS.Skipped, func(s layers.LayerSkip) bool { return isIn(path.Join("/", s.Path), dir) })
-		if below || w.mayBeSkipped(dir) || w.builtin(program, m.Module) || len(w.glob(dir, "*.so")) < minDynload {
-			return Finding{}, false
-		}
-		f := Finding{Message: fmt.Sprintf("ModuleNotFoundError: No module named '%s'", m.Module), Affected: []string{dir}}
-		if m.Debian != "" {
-			f.Fixes = []string{fmt.Sprintf("install %s before Python is built (pyenv, make), or take a Python that has the module", m.Debian)}
-		}
-		for _, p := range w.img.FS.RemovedPaths() {
-			if path.Dir("/"+p) == dir && strings.HasPrefix(path.Base(p), m.Module+".") {
-				r, _ := w.img.FS.Removed(p)
-				f.Removed = append(f.Removed, Removed{File{"/" + p, w.layerRef(r.Had)}, w.layerRef(r.By)})
-			}
-		}
-		return f, true
+		return w.stdlibMissing(m, dir, program), false
 	}
 	loader := w.primary
 	if program.Object.Interp != "" {
 		loader = w.loader(program.Object.Interp)
 	}
 	if loader == nil {
-		return Finding{}, false
+		return nil, false
 	}
 	process, err := loader.Trace("/" + program.Path)
 	if err != nil || process.Program() == nil {
-		return Finding{}, false
+		return nil, false
 	}
 	for _, file := range files {
-		if misses := w.openPath(process, file); len(misses) > 0 {
-			return Finding{
-				Message: reads("ImportError: {error}", misses[0]), Affected: []string{file}, Present: []File{w.file(file)}, Library: misses[0].Name,
-			}, true
+		misses := w.openPath(process, file)
+		if len(misses) == 0 {
+			continue
+		}
+		miss, message := misses[0], reads("ImportError: {error}", misses[0])
+		if i := slices.IndexFunc(misses, func(e *elfdeps.Error) bool { return e.Kind == elfdeps.CutError }); i >= 0 {
+			miss, message, killed = misses[i], misses[i].Error(), true
+		}
+		return &Finding{Message: message, Affected: []string{file}, Present: []File{w.file(file)}, Library: miss.Name}, killed
+	}
+	return nil, false
+}
+
+// stdlibMissing returns the finding for a module that a Python lacks, or nil where it
+// may be there: built in, or among files that were not looked at.
+func (w *world) stdlibMissing(m *StdlibModule, dir string, program *layers.Entry) *Finding {
+	below := slices.ContainsFunc(w.img.FS.Skipped, func(s layers.LayerSkip) bool { return isIn(path.Join("/", s.Path), dir) })
+	if below || w.mayBeSkipped(dir) || w.builtin(program, m.Module) || len(w.glob(dir, "*.so")) < minDynload {
+		return nil
+	}
+	f := &Finding{Message: fmt.Sprintf("ModuleNotFoundError: No module named '%s'", m.Module), Affected: []string{dir}}
+	if m.Debian != "" {
+		f.Fixes = []string{fmt.Sprintf("install %s before Python is built (pyenv, make), or take a Python that has the module", m.Debian)}
+	}
+	for _, p := range w.img.FS.RemovedPaths() {
+		if path.Dir("/"+p) == dir && strings.HasPrefix(path.Base(p), m.Module+".") {
+			r, _ := w.img.FS.Removed(p)
+			f.Removed = append(f.Removed, Removed{File{"/" + p, w.layerRef(r.Had)}, w.layerRef(r.By)})
 		}
 	}
-	return Finding{}, false
+	return f
 }
 
 // dynload is the directory of the extension modules of an environment's Python, and

@@ -57,9 +57,15 @@ func (w *world) serves(names []string, p *inventory.Package) bool {
 		case "name":
 			return len(w.namesLike(rest)) > 0
 		case "gone":
-			value, _ := w.getenv(rest)
-			e, _, ok := w.img.FS.Lookup(value)
-			return path.IsAbs(value) && (!ok || !e.IsDir())
+			return w.leadsNowhere(strings.Split(rest, ","))
+		case "loader":
+			_, found := w.namedFor(p, rest)
+			return found
+		case "toolkit":
+			lib, below, _ := strings.Cut(rest, "/")
+			at, found := w.namedFor(p, lib)
+			root := toolkitOf(at)
+			return found && root != "" && len(w.glob(root, below)) > 0
 		case "dist":
 			return slices.ContainsFunc(w.distsAt(p.Dir), func(d dist) bool { return match(rest, d.name) })
 		}
@@ -72,6 +78,46 @@ func (w *world) serves(names []string, p *inventory.Package) bool {
 		}
 		return len(w.glob(p.Dir, name)) > 0
 	})
+}
+
+// leadsNowhere reports whether the first of some variables that is set is empty, or
+// names a directory that is not there.
+func (w *world) leadsNowhere(variables []string) bool {
+	for _, name := range variables {
+		if value, set := w.getenv(name); set {
+			e, _, ok := w.img.FS.Lookup(value)
+			return value == "" || path.IsAbs(value) && (!ok || !e.IsDir())
+		}
+	}
+	return false
+}
+
+// namedFor returns the path at which the loader finds a library for the Python of a
+// distribution, when that opens it by its name alone.
+func (w *world) namedFor(p *inventory.Package, name string) (string, bool) {
+	if w.primary == nil {
+		return "", false
+	}
+	m, err := w.programFor(p.Dir+"/"+name, w.primary).Dlopen(nil, name)
+	if err != nil {
+		return "", false
+	}
+	return m.Path, true
+}
+
+// toolkitOf returns the directory of the CUDA toolkit that a library lies in, by its
+// path ROOT/lib64/…, ROOT/lib/… or ROOT/targets/MACHINE/lib/…, or "" (derive_ctk_root of
+// cuda-pathfinder).
+func toolkitOf(library string) string {
+	dir := path.Dir(library)
+	if base := path.Base(dir); base != "lib" && base != "lib64" {
+		return ""
+	}
+	root := path.Dir(dir)
+	if path.Base(path.Dir(root)) == "targets" {
+		return path.Dir(path.Dir(root))
+	}
+	return root
 }
 
 // onPATH reports whether a program is in one of the directories of PATH, or of

@@ -333,7 +333,10 @@ type Need struct {
 	// Any are what serves, one is enough: patterns of files, absolute or below the
 	// directory of packages; $NAME and what may follow it, where the image sets that
 	// variable; command:NAME, a program on PATH; name:NAME, an ELF file anywhere; dist:NAME,
-	// a distribution beside; gone:NAME, a variable that names a directory which is not there.
+	// a distribution beside; loader:NAME, a library that the loader finds by its name;
+	// toolkit:NAME/PATTERN, a file below the CUDA toolkit in which the loader finds a
+	// library by its name; gone:NAME,NAME, that the first of these variables that is set is
+	// empty or names a directory which is not there.
 	Any      []string `yaml:"any"`
 	Severity Severity `yaml:"severity"`
 	Message  string   `yaml:"message"`

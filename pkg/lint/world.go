@@ -369,11 +369,15 @@ func cutOf(modules []*elfdeps.Module, from int) []*elfdeps.Error {
 	return list
 }
 
+// busError is what a shell says of a process that has touched a page behind the end of
+// a file.
+const busError = "Bus error (core dumped)"
+
 // reads is how an error reads in a framework's text; of a file that is cut off
 // nobody but the shell tells.
 func reads(text string, e *elfdeps.Error, values ...string) string {
 	if e.Kind == elfdeps.CutError {
-		return "Bus error (core dumped)"
+		return busError
 	}
 	return expand(text, append(values, "{error}", e.Error())...)
 }

@@ -231,8 +231,8 @@ func (f *Fault) applyText(t *testing.T, m *imagetest.Image) {
 	for _, p := range f.Short {
 		get(t, m, p).Halve() // a text's file is smaller than what is taken off
 	}
-	if len(f.Directory) > 0 {
-		t.Fatal("a directory in a file's place is not made in the text")
+	for _, p := range f.Directory {
+		put(m, p, imagetest.File{Type: tar.TypeDir, Mode: 0o755})
 	}
 	for _, p := range f.Sectionless {
 		file := get(t, m, p)
