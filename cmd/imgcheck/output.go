@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/imgcheck/imgcheck/internal/outfile"
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
@@ -74,7 +74,7 @@ func parseOutputs(format string, list []string) (outputs, error) {
 		if o.file == os.DevNull {
 			continue
 		}
-		if _, err := os.Stat(filepath.Dir(o.file)); err != nil { // told before the image is read
+		if err := outfile.Check(o.file); err != nil { // told before the image is read
 			return nil, unwritten(o.file, err)
 		}
 		all = append(all, o)

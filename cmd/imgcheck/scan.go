@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
+	"github.com/imgcheck/imgcheck/internal/outfile"
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
@@ -308,34 +308,9 @@ func (o *options) status(doc *report.Document) error {
 	return nil
 }
 
-// writeFile writes a file under another name and then renames it. What is not a
-// regular file (/dev/stdout, a pipe) is written to as it is.
+// writeFile writes a file that a user named; an error says which.
 func writeFile(name string, write func(io.Writer) error) error {
-	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
-		f, err := os.OpenFile(name, os.O_WRONLY, 0)
-		if err != nil {
-			return unwritten(name, err)
-		}
-		defer f.Close()
-		return write(f)
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
-	if err != nil {
-		return unwritten(name, err)
-	}
-	defer os.Remove(f.Name())
-	if err := write(f); err != nil {
-		f.Close()
-		return unwritten(name, err)
-	}
-	if err := f.Chmod(0o644); err != nil {
-		f.Close()
-		return unwritten(name, err)
-	}
-	if err := f.Close(); err != nil {
-		return unwritten(name, err)
-	}
-	if err := os.Rename(f.Name(), name); err != nil {
+	if err := outfile.Write(name, 0o644, write); err != nil {
 		return unwritten(name, err)
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"github.com/imgcheck/imgcheck/internal/outfile"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -226,28 +227,9 @@ func (l *layout) put(d v1.Descriptor, open func() (io.ReadCloser, error)) error 
 	})
 }
 
-// writeFile writes a file under a temporary name beside its own, and renames it
-// when all is there.
+// writeFile writes a file whole or not at all.
 func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".imgcheck-")
-	if err != nil {
-		return plain(err)
-	}
-	defer os.Remove(f.Name())
-	err = write(f)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	return plain(err)
+	return plain(outfile.Write(path, 0o644, write))
 }
 
 // verified fails at the end of a content that is not what its descriptor says.

@@ -1,0 +1,11 @@
+//go:build !unix
+
+package outfile
+
+import (
+	"errors"
+	"os"
+)
+
+// duplicate is never called: no name stands for a descriptor.
+func duplicate(int, string) (*os.File, error) { return nil, errors.ErrUnsupported }
