@@ -718,20 +718,6 @@ func weight(o *elfdeps.Object) int64 {
 			n += len(*s)
 		}
 	}
-	for _, d := range o.Dlopen {
-		n += 80 + len(d.Feature) + len(d.Description) + len(d.Priority)
-		for _, s := range d.Soname {
-			n += 16 + len(s)
-		}
-	}
-	for _, u := range o.Unread {
-		n += 32 + len(u.What) + len(u.Why)
-	}
-	if o.Libc != nil {
-		for _, s := range o.Libc.SystemDirs {
-			n += 16 + len(s)
-		}
-	}
 	return int64(n) + 512
 }
 
