@@ -68,9 +68,10 @@ const maxDocument = 64 << 20
 const (
 	layerFile    = ".layer"
 	documentFile = ".document"
+	newFile      = ".imgcheck-new-" // and a number: one that is being written
 )
 
-var cacheFile = regexp.MustCompile(`^([0-9a-f]{64}\.(layer|document)|\.new-[0-9]+)$`)
+var cacheFile = regexp.MustCompile(`^([0-9a-f]{64}\.(layer|document)|\.imgcheck-new-[0-9]+)$`)
 
 func (c *Cache) file(of, kind string) string {
 	return filepath.Join(c.Dir, fmt.Sprintf("%x", sha256.Sum256([]byte(of)))+kind)
@@ -189,7 +190,7 @@ func (c *Cache) touch(name string) {
 
 // put writes a file whole or not at all, and makes room.
 func (c *Cache) put(name string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(c.Dir, ".new-*")
+	f, err := os.CreateTemp(c.Dir, newFile+"*")
 	if err != nil {
 		return fmt.Errorf("writing to the cache: %w", plainPathError(err))
 	}
@@ -258,7 +259,7 @@ func (c *Cache) evict(keep string) {
 		total += f.Size
 	}
 	for _, f := range files {
-		half := strings.HasPrefix(f.Name, ".new-")
+		half := strings.HasPrefix(f.Name, newFile)
 		switch {
 		case half && c.time().Sub(f.Used) < unfinished:
 			continue

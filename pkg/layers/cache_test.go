@@ -288,7 +288,7 @@ func TestLeastRecentlyUsedGoes(t *testing.T) {
 		t.Errorf("got %q, %v", got, ok)
 	}
 	foreign := filepath.Join(c.Dir, "notes.txt")
-	half := filepath.Join(c.Dir, ".new-1")
+	half := filepath.Join(c.Dir, ".imgcheck-new-1")
 	if err := errors.Join(os.WriteFile(foreign, make([]byte, 1000), 0o600), os.WriteFile(half, nil, 0o600), os.Chtimes(half, clock, clock)); err != nil {
 		t.Fatal(err)
 	}

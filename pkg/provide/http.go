@@ -310,7 +310,7 @@ func (e *env) partial(sum string) (*os.File, error) {
 	}
 	if err := tryLock(f); err != nil {
 		f.Close()
-		return os.CreateTemp(dir, "tmp-")
+		return os.CreateTemp(dir, unfinished)
 	}
 	return f, nil
 }

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -115,7 +115,7 @@ func (e *env) temp() (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making the cache: %w", err)
 	}
-	f, err := os.CreateTemp(dir, "tmp-")
+	f, err := os.CreateTemp(dir, unfinished)
 	if err != nil {
 		return nil, err
 	}
@@ -191,18 +191,32 @@ type keptFile struct {
 	at   time.Time
 }
 
-// kept lists a cache, and says how many bytes it has.
+// own are the directories of a cache and the names that files have in them. What
+// is named otherwise belongs to somebody else: a user's own downloads lie in the
+// same place where the cache is put into the home directory.
+var own = map[string]*regexp.Regexp{
+	"sha256":  regexp.MustCompile(`^[0-9a-f]{64}$`),
+	"partial": regexp.MustCompile(`^([0-9a-f]{64}|imgcheck-[0-9]+)$`),
+	"lists":   regexp.MustCompile(`^[0-9a-f]{64}\.json$`),
+}
+
+// unfinished is the pattern of names for files that have no other yet.
+const unfinished = "imgcheck-*"
+
+// kept lists the files of a cache, and says how many bytes they have.
 func kept(dir string) (list []keptFile, total int64) {
-	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return nil
+	for sub, name := range own {
+		entries, _ := os.ReadDir(filepath.Join(dir, sub))
+		for _, d := range entries {
+			if !d.Type().IsRegular() || !name.MatchString(d.Name()) {
+				continue
+			}
+			if st, err := d.Info(); err == nil {
+				list = append(list, keptFile{filepath.Join(dir, sub, d.Name()), st.Size(), st.ModTime()})
+				total += st.Size()
+			}
 		}
-		if st, err := d.Info(); err == nil {
-			list = append(list, keptFile{p, st.Size(), st.ModTime()})
-			total += st.Size()
-		}
-		return nil
-	})
+	}
 	return list, total
 }
 
@@ -212,8 +226,9 @@ func Usage(dir string) (files int, size int64) {
 	return len(list), size
 }
 
-// Clean removes what is in a cache of downloads, but for what another process is
-// writing, and says how much that was.
+// Clean removes the files of a cache of downloads, but for those that another
+// process is writing, and says how many and how many bytes that was. Files that the
+// cache has not made stay.
 func Clean(dir string) (files int, size int64) {
 	list, _ := kept(dir)
 	for _, f := range list {
