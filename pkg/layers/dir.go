@@ -3,6 +3,7 @@ package layers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -30,7 +31,10 @@ func (img *Image) openDir(_ context.Context, root string) error {
 	if !st.IsDir() {
 		return errors.New("is not a directory: say docker-archive: or oci-archive: for a file")
 	}
-	if root, err = filepath.EvalSymlinks(root); err != nil { // WalkDir follows no link
+	if root, err = filepath.EvalSymlinks(root); err == nil { // WalkDir follows no link
+		root, err = filepath.Abs(root) // and writes ./a as a
+	}
+	if err != nil {
 		return plainPathError(err)
 	}
 	list, err := os.ReadDir(root)
@@ -52,9 +56,26 @@ func (img *Image) openDir(_ context.Context, root string) error {
 	}
 	img.stream = func(ctx context.Context, img *Image) ([]*Layer, error) {
 		l, err := readDir(ctx, root, &img.opts)
+		if err == nil {
+			err = l.programless()
+		}
 		return []*Layer{l}, err
 	}
 	return nil
+}
+
+// programless is an error for a directory that has no ELF file, nor one that could
+// not be read and may be one: an image may hold data alone, but who names such a
+// directory has hardly meant it.
+func (l *Layer) programless() error {
+	maybe := func(e *Entry) bool { return e.Object != nil || e.Type == Regular && e.Fault != "" }
+	switch {
+	case slices.ContainsFunc(l.Entries, maybe):
+		return nil
+	case len(l.Skipped) > 0:
+		return fmt.Errorf("has no ELF file in what could be read of it (not /%s: %s)", l.Skipped[0].Path, l.Skipped[0].Why)
+	}
+	return errors.New("has no ELF file: name the directory that holds the root file system, with bin, lib and usr")
 }
 
 // fileStat is what the operating system tells of a file beyond [fs.FileInfo].

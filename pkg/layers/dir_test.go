@@ -153,6 +153,8 @@ func TestDirErrors(t *testing.T) {
 	wantError(t, "dir:"+writeFile(t, "f", nil), Options{}, "dir:TMP/f: is not a directory: say docker-archive: or oci-archive: for a file")
 	wantError(t, "dir:"+t.TempDir(), Options{}, "dir:TMP: is empty: nothing is unpacked or mounted there")
 	wantError(t, "dir:"+makeTree(t, "-- 0/oci-layout --\n{}\n"), Options{}, "dir:TMP: is an OCI layout: say oci:TMP")
+	wantError(t, "dir:"+makeTree(t, "-- 0/docs/readme --\ntext\ntext\n"), Options{},
+		"indexing dir:TMP: has no ELF file: name the directory that holds the root file system, with bin, lib and usr")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	img, err := Open(ctx, "dir:"+makeTree(t, "-- 0/f --\nf\n"), Options{})

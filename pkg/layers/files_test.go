@@ -80,10 +80,7 @@ func TestReadFilesOfStream(t *testing.T) {
 // TestReadFilesOfDirectory reads files where they lie, and follows no link that
 // has taken a file's place.
 func TestReadFilesOfDirectory(t *testing.T) {
-	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "a"), []byte("of a"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	root := makeTree(t, "-- 0/a --\ntext\nof a\n-- 0/program --\nelf x86_64 type=exec nodynamic\n")
 	img, f := mustIndex(t, "dir:"+root, Options{})
 	e, layer, ok := f.Lookup("a")
 	if !ok {
@@ -95,7 +92,7 @@ func TestReadFilesOfDirectory(t *testing.T) {
 		got += string(b)
 		return err
 	}
-	if err := img.ReadFiles(t.Context(), layer, []*Entry{e}, take); err != nil || got != "of a" {
+	if err := img.ReadFiles(t.Context(), layer, []*Entry{e}, take); err != nil || got != "of a\n" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	if err := os.Remove(filepath.Join(root, "a")); err != nil {
