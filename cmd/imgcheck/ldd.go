@@ -85,6 +85,11 @@ func lddQuestion(c *cli.Context) error {
 		case c.Bool("names"):
 			return fmt.Errorf("--names looks at files, --exe at one process: say one of them")
 		}
+		for _, action := range c.StringSlice("arg") {
+			if err := ldd.CheckAction(action); err != nil {
+				return fmt.Errorf("--arg: %w", err)
+			}
+		}
 		return nil
 	}
 	for _, name := range []string{"arg", "search", "search-hwcaps", "bindings"} {
@@ -183,11 +188,12 @@ func treeOptions(c *cli.Context) ldd.TreeOptions {
 	return ldd.TreeOptions{All: c.Bool("repeat"), Symbols: c.Bool("symbols"), Names: c.Bool("names"), Color: colored(c.App.Writer)}
 }
 
-// dynamicFiles are the paths of the ELF files that a loader would take, sorted.
+// dynamicFiles are the paths of the ELF files that a loader would take, and of those
+// of which it is not known, sorted.
 func dynamicFiles(fsys *layers.FS) []string {
 	var list []string
 	for e := range fsys.All() {
-		if e.Object != nil && e.Object.Dynamic {
+		if o := e.Object; o != nil && (o.Dynamic || o.Unexamined() != "") {
 			list = append(list, "/"+e.Path)
 		}
 	}

@@ -21,6 +21,7 @@ package elfdeps
 
 import (
 	"debug/elf"
+	"slices"
 	"strings"
 )
 
@@ -104,6 +105,22 @@ type DlopenNote struct {
 type Unread struct {
 	What string // "string table", "version needs" …
 	Why  string
+}
+
+// decisive are the parts of a file without which nothing is known of how it is
+// loaded.
+var decisive = []string{"program headers", "dynamic section", "string table"}
+
+// Unexamined says why it is not known how the file is loaded, as "the string table
+// lies in …": that it names no libraries means nothing. It is empty where that is
+// known.
+func (o *Object) Unexamined() string {
+	for _, u := range o.Unread {
+		if slices.Contains(decisive, u.What) {
+			return "the " + u.What + " " + u.Why
+		}
+	}
+	return ""
 }
 
 // Stack is what PT_GNU_STACK asks for.

@@ -9,6 +9,7 @@ package ldd
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -169,24 +170,25 @@ type begun struct {
 
 // begin starts a run's program.
 func begin(fsys elfdeps.FS, r Run) (*begun, error) {
-	exe, err := fsys.Find(r.Exe)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", r.Exe, err)
-	case exe.Object == nil:
-		return nil, fmt.Errorf("%s is no ELF file%s", r.Exe, because(exe.Fault))
-	case exe.Object.Interp == "":
-		return &begun{static: true}, nil
-	}
-	l, err := elfdeps.NewLoader(fsys, exe.Object.Interp, r.Env)
+	exe, err := elfFile(fsys, r.Exe)
 	if err != nil {
-		return &begun{interp: exe.Object.Interp, refused: fmt.Sprintf("exec %s: %s", r.Exe, kernelText(err))}, nil
-	}
-	p, err := l.StartLogged(r.Exe)
-	if err := unexpected(err); err != nil {
 		return nil, err
 	}
-	return &begun{interp: exe.Object.Interp, loader: l, process: p}, nil
+	if exe.Interp == "" {
+		return &begun{static: true}, static(r.Exe, exe)
+	}
+	l, err := elfdeps.NewLoader(fsys, exe.Interp, r.Env)
+	if err != nil {
+		return &begun{interp: exe.Interp, refused: fmt.Sprintf("exec %s: %s", r.Exe, kernelText(err))}, nil
+	}
+	p, err := l.StartLogged(r.Exe)
+	if err = unexpected(err); err != nil {
+		return nil, err
+	}
+	if !truncated(p) { // else that is known of it
+		err = examined(r.Exe, exe)
+	}
+	return &begun{interp: exe.Interp, loader: l, process: p}, err
 }
 
 // notStarted is the exit status of what the kernel does not start, by a shell.
@@ -262,11 +264,38 @@ func truncated(p *elfdeps.Process) bool {
 // hwcapRE fits files in the directories that are tried for the processor's sake.
 var hwcapRE = regexp.MustCompile(`(?:^|/)(?:glibc-hwcaps/[^/]+|(?:tls|x86_64|atomics|aarch64)(?:/(?:tls|x86_64|atomics|aarch64))*)/[^/]+$`)
 
-func because(fault string) string {
-	if fault == "" {
-		return ""
+// elfFile is the ELF file of a path.
+func elfFile(fsys elfdeps.FS, path string) (*elfdeps.Object, error) {
+	f, err := fsys.Find(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	case f.Object == nil && f.Fault != "":
+		return nil, fmt.Errorf("%s could not be examined: %s", path, f.Fault)
+	case f.Object == nil:
+		return nil, fmt.Errorf("%s is no ELF file", path)
 	}
-	return ": " + fault
+	return f.Object, nil
+}
+
+// examined reports why it is not known how a file is loaded.
+func examined(path string, o *elfdeps.Object) error {
+	if why := o.Unexamined(); why != "" {
+		return fmt.Errorf("%s could not be examined: %s", path, why)
+	}
+	return nil
+}
+
+// static reports why a file that names no loader, or nothing for one, is no static
+// program.
+func static(path string, o *elfdeps.Object) error {
+	switch {
+	case o.Fault != "":
+		return fmt.Errorf("%s cannot be loaded: %s", path, o.Fault)
+	case o.Type != elf.ET_EXEC && o.Type != elf.ET_DYN:
+		return fmt.Errorf("%s is neither a program nor a library, but %s", path, o.Type)
+	}
+	return examined(path, o)
 }
 
 // kernelText is what execve's errno reads as.
@@ -293,6 +322,27 @@ type done struct {
 	opened *elfdeps.Module // by dlopen; nil when that failed
 	in     *elfdeps.Module // where a symbol was found
 	err    error
+}
+
+// CheckAction reports what is wrong with how an argument of a [Run] is written.
+func CheckAction(action string) error {
+	kind, arg, _ := strings.Cut(action, "=")
+	parts := strings.SplitN(arg, ":", 3)
+	ok := false
+	switch kind {
+	case "dlopen":
+		ok = len(parts) >= 2 && areFlags(parts[0])
+	case "from":
+		ok = len(parts) == 3 && parts[0] != "" && areFlags(parts[1])
+	case "sym", "call":
+		ok = arg != ""
+	case "vsym", "hcall":
+		ok = len(parts) >= 2 && parts[0] != "" && parts[1] != ""
+	}
+	if ok {
+		return nil
+	}
+	return fmt.Errorf("%q is no action: write it like dlopen=N:libx.so.1, from=libx.so.1:NG:liby.so.1 or sym=name", action)
 }
 
 func (d done) ok() bool { return d.opened != nil || d.in != nil }
@@ -388,16 +438,21 @@ func bindings(p *elfdeps.Process, symbol string, r Run) []Binding {
 	return list
 }
 
-// openFlags are dlopen's, by the letters of the loader cases.
+// flagLetters are dlopen's flags, by the letters of the loader cases.
+var flagLetters = map[rune]elfdeps.Flags{
+	'N': elfdeps.Now, 'L': elfdeps.Lazy, 'G': elfdeps.Global, 'D': elfdeps.DeepBind, 'O': elfdeps.NoLoad, 'K': elfdeps.NoDelete,
+}
+
 func openFlags(letters string) (f elfdeps.Flags) {
-	for letter, flag := range map[rune]elfdeps.Flags{
-		'N': elfdeps.Now, 'L': elfdeps.Lazy, 'G': elfdeps.Global, 'D': elfdeps.DeepBind, 'O': elfdeps.NoLoad, 'K': elfdeps.NoDelete,
-	} {
-		if strings.ContainsRune(letters, letter) {
-			f |= flag
-		}
+	for _, letter := range letters {
+		f |= flagLetters[letter]
 	}
 	return f
+}
+
+func areFlags(letters string) bool {
+	unknown := func(letter rune) bool { _, ok := flagLetters[letter]; return !ok }
+	return letters != "" && !strings.ContainsFunc(letters, unknown)
 }
 
 func objects(p *elfdeps.Process) []Object {
@@ -463,16 +518,17 @@ type Files struct {
 // Process is a file's, traced as `ld.so FILE` would: the file itself is the
 // program. It is nil, without an error, for a static program.
 func (f *Files) Process(path string) (*elfdeps.Process, error) {
-	file, err := f.FS.Find(path)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", path, err)
-	case file.Object == nil:
-		return nil, fmt.Errorf("%s is no ELF file%s", path, because(file.Fault))
-	case !file.Object.Dynamic:
-		return nil, nil
+	o, err := elfFile(f.FS, path)
+	if err != nil {
+		return nil, err
 	}
-	l, err := f.loader(file.Object)
+	if !o.Dynamic {
+		return nil, static(path, o)
+	}
+	if err := examined(path, o); err != nil {
+		return nil, err
+	}
+	l, err := f.loader(o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

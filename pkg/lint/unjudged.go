@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
@@ -20,11 +19,9 @@ func (w *world) unjudged() []Finding {
 		why := e.Fault
 		switch o := e.Object; {
 		case o != nil:
-			i := slices.IndexFunc(o.Unread, func(u elfdeps.Unread) bool { return slices.Contains(decisive, u.What) })
-			if i < 0 {
+			if why = o.Unexamined(); why == "" {
 				return nil
 			}
-			why = "the " + o.Unread[i].What + " " + o.Unread[i].Why
 		case why == "" || inventory.Wants(e.Path, e.Size): // what installers write is no ELF file
 			continue
 		case e.Type != layers.Dir && e.Size == 0: // a link to nothing
@@ -41,7 +38,3 @@ func (w *world) unjudged() []Finding {
 	f.Fixes = w.packs.Rule(f.Rule).Fix
 	return []Finding{f}
 }
-
-// decisive are the parts of an ELF file without which nothing is known of how it is
-// loaded.
-var decisive = []string{"program headers", "dynamic section", "string table"}
