@@ -80,6 +80,29 @@ func parseNew(b, file []byte) *Cache {
 	return c
 }
 
+// Entries returns the cache's entries in their order, as [WriteCache] takes them.
+// It leaves out entries whose strings lie outside the file, and those of the legacy
+// hardware subdirectories, which WriteCache does not write.
+func (c *Cache) Entries() []CacheEntry {
+	var list []CacheEntry
+	for i, e := range c.entries {
+		name, bad := c.key(i)
+		file, badFile := tableString(c.table, e.value)
+		entry := CacheEntry{Name: name, Path: file, Flags: e.flags}
+		if e.hwcap>>62 == 1 {
+			n := e.hwcap & math.MaxUint32
+			if n >= uint64(len(c.hwcaps)) {
+				continue
+			}
+			entry.Subdir, entry.ISA = c.hwcaps[n], int(e.hwcap>>32&1023)
+		}
+		if !bad && !badFile && (e.hwcap == 0 || entry.Subdir != "") {
+			list = append(list, entry)
+		}
+	}
+	return list
+}
+
 func tableString(table []byte, off uint32) (s string, bad bool) {
 	if uint64(off) >= uint64(len(table)) {
 		return "", true

@@ -149,6 +149,13 @@ func Ldconfig(fsys DirFS, l *Loader) (entries []CacheEntry, missing map[string]s
 	return c.entries, c.missing
 }
 
+// ConfDirs returns the directories of /etc/ld.so.conf and of what it includes, in
+// ldconfig's order, as they are written there. The built-in ones come after them.
+func ConfDirs(fsys DirFS) []string {
+	c := ldconfig{fs: fsys}
+	return c.confDirs("/etc/ld.so.conf", 0)
+}
+
 type ldconfig struct {
 	fs      DirFS
 	l       *Loader

@@ -193,9 +193,19 @@ func (w *world) stubsOnPath() []Finding {
 			f.Library = "libcuda.so.1"
 			f.Effects = []Effect{{"every program that uses the GPU gets the stub instead of the driver", "Error 34: CUDA driver is a stub library"}}
 		}
+		w.behindDriver(&f, dir)
 		list = append(list, f)
 	}
 	return list
+}
+
+// behindDriver makes a note of a finding about copies of the driver in a directory
+// that ld.so.conf names behind the one to which the driver is mounted.
+func (w *world) behindDriver(f *Finding, dir string) {
+	if w.searchDirs()[dir] != "LD_LIBRARY_PATH" && w.driverComesFirst() {
+		f.Severity, f.Effects = Note, nil
+		f.Because = "when the container runtime has mounted the driver and run ldconfig, the driver's directory comes first"
+	}
 }
 
 // toldOf reports whether the replay has found that a framework gets one of the
@@ -220,7 +230,7 @@ func (w *world) compatOnPath() []Finding {
 				version = " " + v
 			}
 		}
-		list = append(list, Finding{
+		f := Finding{
 			Message: fmt.Sprintf("%s puts the driver%s of %s on the search path", w.searchDirs()[dir], version, dir), Library: "libcuda.so.1",
 			Present: w.filesOf(found[dir]),
 			Effects: []Effect{
@@ -228,9 +238,36 @@ func (w *world) compatOnPath() []Finding {
 				{"on a GPU that is not for data centres, CUDA does not start", "Error 804: forward compatibility was attempted on non supported HW"},
 			},
 			Fixes: []string{w.dropFix(dir), "the container runtime adds the directory by itself where it helps"},
-		})
+		}
+		w.behindDriver(&f, dir)
+		list = append(list, f)
 	}
-	return list
+	return append(list, w.compatInCache()...)
+}
+
+// compatInCache notes that /etc/ld.so.cache alone names the driver of a compat
+// directory (`RUN ldconfig /usr/local/cuda-12.8/compat`, as in vLLM's Dockerfile).
+func (w *world) compatInCache() []Finding {
+	file, err := w.img.FS.Find(ldCache)
+	if err != nil || w.primary == nil || w.primary.Libc.Musl || !w.driverComesFirst() {
+		return nil
+	}
+	cache := elfdeps.ParseCache(file.Content)
+	if cache == nil {
+		return nil
+	}
+	for _, e := range cache.Entries() {
+		dir := path.Dir(e.Path)
+		if e.Name != "libcuda.so.1" || !w.isFile(e.Path) || !hasElement(dir, "compat") || w.onPath(realPath(w.img.FS, dir)) {
+			continue
+		}
+		return []Finding{{
+			Severity: Note, Library: "libcuda.so.1", Present: []File{w.file(realPath(w.img.FS, e.Path))},
+			Message: fmt.Sprintf("%s names the driver of %s", ldCache, dir),
+			Because: "no ld.so.conf names the directory: the container runtime's ldconfig writes the cache without it",
+		}}
+	}
+	return nil
 }
 
 const mountedDriver = "/usr/local/nvidia/lib64"

@@ -13,7 +13,8 @@ import (
 // GPU: the container runtime has put the driver's libraries into one of the
 // loader's own directories. Its legacy mode puts them into the distribution's
 // directory, CDI names their directory in /etc/ld.so.conf.d; either way they come
-// where the loader looks last.
+// where the loader looks last. It then runs ldconfig, so that the cache names the
+// driver's libraries as well (ldcache.go).
 //
 // A file of the image hides the injected one of the same path, as it does not in
 // a container: an image with such a file is judged by what it brings.
@@ -23,6 +24,7 @@ type gpuHost struct {
 	dir     string // without a slash at its end; empty: nothing is injected
 	machine elf.Machine
 	class   elf.Class
+	cache   []byte // in place of the image's ld.so.cache; nil: the image's
 }
 
 // gpuHost puts the driver into the first of the loader's directories that the
@@ -35,12 +37,20 @@ func (w *world) gpuHost(l *elfdeps.Loader) *gpuHost {
 			break
 		}
 	}
+	if !l.Libc.Musl {
+		h.cache = h.rewrittenCache(l)
+	}
 	return h
 }
 
 // Find is the image's, and the driver's libraries beside it.
 func (h *gpuHost) Find(p string) (*elfdeps.File, error) {
 	f, err := h.FS.Find(p)
+	if err == nil && h.cache != nil && p == ldCache {
+		written := *f
+		written.Content, written.Size = h.cache, int64(len(h.cache))
+		return &written, nil
+	}
 	if err != syscall.ENOENT || h.dir == "" {
 		return f, err
 	}
