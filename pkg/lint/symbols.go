@@ -11,6 +11,7 @@ import (
 	"github.com/ianlancetaylor/demangle"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
 // unbound is a symbol that nothing defines where a process needs it.
@@ -26,6 +27,7 @@ type unbound struct {
 	more    int    // as many others are missed likewise by the same file
 	aside   bool   // it is often there and never loaded: no error without the GPU
 	because string // it is no error
+	why     string // it is a note: who loads the file does without
 	// here, where what the process is of is not known, are the files and SONAMEs of
 	// what it has: what others define may be asked for.
 	here map[string]bool
@@ -98,6 +100,9 @@ func (w *world) symbolFinding(u unbound) Finding {
 		f.Rule = "undefined-function"
 	}
 	f.Severity = w.packs.Rule(f.Rule).Severity
+	if u.why != "" {
+		f.Severity, f.Because = Note, u.why
+	}
 	if u.because != "" || u.aside && f.Family == "" {
 		f.Severity, f.Because = f.Severity.atMost(Warning), u.because
 	}
@@ -220,11 +225,81 @@ func (w *world) frameworkSymbols(in *install) []unbound {
 	for _, o := range w.objects {
 		served := slices.ContainsFunc(o.elf.Needed, func(n string) bool { return matchAny(in.Serves, n) })
 		if served && !isProgram(o.elf) && len(w.real(o.misses)) == 0 && in.follows(o.path) && w.hostOf(o) == in {
-			_, err := p.Dlopen(nil, o.path)
-			told(moduleStep, o.path, err)
+			told(moduleStep, o.path, w.openFollower(p, in, o))
 		}
 	}
+	w.excuse(list)
 	return list
+}
+
+// excuse notes why what followers of a framework miss is none of their faults: the
+// file is optional, or another one serves in its place.
+func (w *world) excuse(list []unbound) {
+	failed := map[string]bool{}
+	for _, u := range list {
+		failed[u.path] = true
+	}
+	for i := range list {
+		file := list[i].path
+		if x := exception(w.packs.Optional, file); x != nil {
+			list[i].why = x.Why
+		} else if x := exception(w.packs.AnyOf, file); x != nil && slices.ContainsFunc(w.objects, func(o *object) bool {
+			return !failed[o.path] && x.beside(o.path) == x.beside(file) && match(x.Match, o.path) && len(w.real(o.misses)) == 0
+		}) {
+			list[i].why = x.Why
+		}
+	}
+}
+
+// maxSiblings bounds the libraries of its own package that a module is opened after.
+const maxSiblings = 8
+
+// openFollower opens a module of a package that relies on a framework. What it misses
+// of a library that its own package brings, the package has opened before, for all to
+// see: Transformer Engine's extension does not link libtransformer_engine.so
+// (https://github.com/NVIDIA/TransformerEngine/blob/v1.4/transformer_engine/common/__init__.py).
+func (w *world) openFollower(p *elfdeps.Process, in *install, o *object) error {
+	_, err := p.Dlopen(nil, o.path)
+	tried := map[string]bool{}
+	for range maxSiblings {
+		e := symbolError(err)
+		if e == nil || e.By == nil || e.By.Real() != o.path {
+			return err
+		}
+		sibling := w.siblingWith(o, in, e.Name)
+		if sibling == "" || tried[sibling] {
+			return err
+		}
+		tried[sibling] = true
+		if _, failed := p.DlopenFlags(nil, sibling, elfdeps.Now|elfdeps.Global); failed != nil {
+			return err
+		}
+		_, err = p.Dlopen(nil, o.path)
+	}
+	return err
+}
+
+// siblingWith returns the library that defines a symbol and that a module's package
+// brings, or one that it requires; empty where there is none. The framework's own
+// files are none: it opens them itself.
+func (w *world) siblingWith(o *object, in *install, symbol string) string {
+	_, pkg, wheels := w.ownerOf(o.path)
+	if pkg == nil {
+		return ""
+	}
+	brought := []*inventory.Package{pkg}
+	for _, line := range pkg.Requires {
+		if r, err := inventory.ParseRequirement(line); err == nil && wheels[r.Name] != nil {
+			brought = append(brought, wheels[r.Name])
+		}
+	}
+	for _, other := range w.objects {
+		owned := slices.ContainsFunc(brought, func(b *inventory.Package) bool { _, ok := b.Files[other.path]; return ok })
+		if owned && other != o && !isIn(other.path, in.home) && defines(other.elf, symbol) {
+			return other.path
+		}
+	}
+	return ""
 }
 
 // moduleStep is the import of a module.
