@@ -1,7 +1,8 @@
 // Package inventory tells what is installed in a file system, by what the
 // installers wrote down: Python distributions with what they require and own,
 // conda, Debian, Alpine and rpm packages, the Python environments, CUDA
-// toolkits and cuDNN, and what frameworks say of their own build.
+// toolkits and cuDNN, and what frameworks say of their own build. [Imports] tells what
+// a Python file imports.
 //
 // [Wants] tells which files it reads, so that an index of layers keeps their
 // bytes, or what [Extract] makes of the large ones; [Read] parses them. What was there and could not be read is listed in
@@ -150,11 +151,14 @@ var sources = []source{
 
 // WantsID names what Wants asks for. It changes with every change of that, so
 // that an index that was kept with other files is not taken for one with these.
-const WantsID = "inventory 2"
+const WantsID = "inventory 3"
 
 // Wants reports whether the bytes of a file are needed: its path without a
 // leading slash, and its size in bytes.
 func Wants(name string, size int64) bool {
+	if isScript(name, size) {
+		return true
+	}
 	s := sourceOf(name)
 	return s != nil && size <= s.limit
 }

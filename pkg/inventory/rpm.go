@@ -57,6 +57,9 @@ var one sync.Mutex
 // finds is the same. An rpm database is as large as all of its packages' lists
 // of files and changes, and each layer that installs something has a whole one.
 func Extract(name string, size int64) func(io.Reader) ([]byte, error) {
+	if isScript(name, size) && sourceOf(name) == nil {
+		return extractImports
+	}
 	if !isRPM(name) || isCopy(name) || size > maxRPM {
 		return nil
 	}

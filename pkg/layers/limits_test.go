@@ -276,7 +276,7 @@ func TestKeptLimit(t *testing.T) {
 // What is made of a file is kept in its place, in a tar as in a directory, also by
 // the cache's form, and has the same limit.
 func TestExtract(t *testing.T) {
-	const text = "-- 0/db --\nabcdef\n-- 0/large --\nx\n-- 0/other --\ng\n"
+	const text = "-- 0/db --\nabcdef\n-- 0/large --\nx\n-- 0/other --\ng\n-- 0/script --\n#!/bin/sh -e\n"
 	o := &Options{Keep: everything, Extract: func(name string, size int64) func(io.Reader) ([]byte, error) {
 		switch name {
 		case "db":
@@ -285,6 +285,8 @@ func TestExtract(t *testing.T) {
 				_, err := io.ReadFull(r, b)
 				return bytes.ToUpper(b[:3]), err
 			}
+		case "script":
+			return func(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, 3)) }
 		case "large":
 			return func(io.Reader) ([]byte, error) { return make([]byte, maxKeptFile+1), nil }
 		}
@@ -318,6 +320,9 @@ func TestExtract(t *testing.T) {
 		}
 		if _, err := fs.ReadFile(fsys, "large"); !errors.Is(err, ErrNotKept) {
 			t.Errorf("%s: %v", from, err)
+		}
+		if e := l.find("script"); e.Shebang != "/bin/sh -e" || string(e.Content) != "#!/" {
+			t.Errorf("%s: of the script, the first line is %q, and %q is kept", from, e.Shebang, e.Content)
 		}
 		if e := l.find("large"); e.Fault != "16777217 bytes are more than are kept of a file or a layer" {
 			t.Errorf("%s: the fault is %q", from, e.Fault)

@@ -724,7 +724,12 @@ func weight(o *elfdeps.Object) int64 {
 func (b *builder) keepContent(e *Entry, r io.Reader) error {
 	if b.extract != nil {
 		if read := b.extract(e.Path, e.Size); read != nil {
-			content, err := read(r)
+			line := make([]byte, min(e.Size, maxShebang))
+			if _, err := io.ReadFull(r, line); err != nil {
+				return fmt.Errorf("reading %s: %w", printable(e.Path), err)
+			}
+			e.Shebang = shebang(line)
+			content, err := read(&begun{line, r})
 			if err != nil {
 				return fmt.Errorf("reading %s: %w", printable(e.Path), err)
 			}

@@ -71,7 +71,7 @@ func (w *world) causes() []Finding {
 			for _, e := range f.misses {
 				c := causeOf(all, e)
 				c.loading = true
-				severity := Warning
+				severity := in.helpSeverity()
 				because := in.helped
 				if because == "" && (isVersion(e) || isStack(e) || !e.Unknown && (w.packs.family(e.Name) != nil || !in.Aside && w.startsPython(in.home))) {
 					severity = Error
@@ -300,7 +300,7 @@ func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
 		return Note, x.Why
 	}
 	if in := w.installOf(o.path); in != nil && in.helped != "" {
-		return Warning, in.helped
+		return in.helpSeverity(), in.helped
 	}
 	return Error, ""
 }

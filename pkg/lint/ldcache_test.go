@@ -99,8 +99,14 @@ func writtenCUDA(t *testing.T, root string, dirs ...string) string {
 	return p
 }
 
-// fsOf is the file system of a text image with one layer.
+// fsOf is the file system of a text image with one layer, with the bytes of all files.
 func fsOf(t *testing.T, text string) *layers.FS {
+	t.Helper()
+	return fsKeeping(t, text, func(string, int64) bool { return true })
+}
+
+// fsKeeping is fsOf with the bytes of some files.
+func fsKeeping(t *testing.T, text string, keep func(string, int64) bool) *layers.FS {
 	t.Helper()
 	m, err := imagetest.Parse([]byte(text))
 	if err != nil {
@@ -110,7 +116,7 @@ func fsOf(t *testing.T, text string) *layers.FS {
 	if err := m.LayerTar(0, &b); err != nil {
 		t.Fatal(err)
 	}
-	l, err := layers.ReadLayer(&b, func(string, int64) bool { return true })
+	l, err := layers.ReadLayer(&b, keep)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -242,7 +242,8 @@ func (w *world) helpRun(r *run, host *elfdeps.Loader) {
 	for i := range r.in.Helped {
 		h := &r.in.Helped[i]
 		again := &run{title: r.title, in: r.in, program: r.program, proc: trace(host, r.program), done: map[openKey]bool{}}
-		if len(r.in.failures) > 0 && r.in.helped != h.Why || !w.helpIn(again.proc, r.in, h) {
+		begun := w.begins(r.in, h)
+		if len(r.in.failures) > 0 && r.in.helped != h.Why && !begun || !w.helpIn(again.proc, r.in, h) {
 			continue
 		}
 		w.runSteps(again.proc, r.in, r.in.first)
@@ -251,7 +252,11 @@ func (w *world) helpRun(r *run, host *elfdeps.Loader) {
 		for i := range r.missed {
 			m := &r.missed[i]
 			still := slices.ContainsFunc(again.missed, func(o missedOpen) bool { return o.part == m.part && o.name == m.name })
-			if !still && m.severity == Error {
+			switch {
+			case still:
+			case begun:
+				m.severity, m.because = Note, begunWhy
+			case m.severity == Error:
 				m.severity, m.because = Warning, h.Why
 			}
 		}

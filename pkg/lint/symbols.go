@@ -228,13 +228,14 @@ func (w *world) frameworkSymbols(in *install) []unbound {
 			told(moduleStep, o.path, w.openFollower(p, in, o))
 		}
 	}
-	w.excuse(list)
+	w.excuse(in, list)
 	return list
 }
 
 // excuse notes why what followers of a framework miss is none of their faults: the
-// file is optional, or another one serves in its place.
-func (w *world) excuse(list []unbound) {
+// file is optional, or another one serves in its place. One whose name has the
+// framework's release is the one that is taken.
+func (w *world) excuse(in *install, list []unbound) {
 	failed := map[string]bool{}
 	for _, u := range list {
 		failed[u.path] = true
@@ -243,12 +244,17 @@ func (w *world) excuse(list []unbound) {
 		file := list[i].path
 		if x := exception(w.packs.Optional, file); x != nil {
 			list[i].why = x.Why
-		} else if x := exception(w.packs.AnyOf, file); x != nil && slices.ContainsFunc(w.objects, func(o *object) bool {
+		} else if x := exception(w.packs.AnyOf, file); x != nil && !in.namedIn(file) && slices.ContainsFunc(w.objects, func(o *object) bool {
 			return !failed[o.path] && x.beside(o.path) == x.beside(file) && match(x.Match, o.path) && len(w.real(o.misses)) == 0
 		}) {
 			list[i].why = x.Why
 		}
 	}
+}
+
+// namedIn reports whether a file's name has the framework's release in it.
+func (in *install) namedIn(file string) bool {
+	return len(in.release) > 2 && strings.Contains(path.Base(file), in.release.upTo(3)+".")
 }
 
 // maxSiblings bounds the libraries of its own package that a module is opened after.

@@ -81,6 +81,9 @@ type install struct {
 	first    bool     // it needs them before its first step
 	failures []failure
 	helped   string // what makes it work that fails by itself; empty: nothing does
+	begun    bool   // and the image's program does that first
+	// importers are the packages beside it whose first file imports it.
+	importers map[string]bool
 }
 
 // failure is a step that failed.
@@ -505,6 +508,7 @@ func (w *world) findInstalls() []*install {
 				if f.OnlyDist && in.dist.name == "" {
 					continue
 				}
+				in.importers = w.importersOf(in)
 				list = append(list, in)
 			}
 		}
@@ -702,9 +706,33 @@ func (w *world) help(in *install) {
 		p := w.programFor(in.home, w.primary)
 		if w.helpIn(p, in, &in.Helped[i]) && len(w.runSteps(p, in, in.first)) == 0 {
 			in.helped = in.Helped[i].Why
+			if in.begun = w.begins(in, &in.Helped[i]); in.begun {
+				in.helped = begunWhy
+			}
 			return
 		}
 	}
+}
+
+// begunWhy is why what another framework helps with is no more than a note.
+const begunWhy = "the image's program imports the framework first that loads the libraries"
+
+// begins reports whether the image's program does first what helps a framework.
+func (w *world) begins(in *install, h *Help) bool {
+	for _, other := range w.packs.Frameworks {
+		if other.ID == h.Framework && other.Package != "" {
+			return w.importsFirst(other.Package, in.Package, in.site)
+		}
+	}
+	return false
+}
+
+// helpSeverity is that of what a framework misses by itself and something helps with.
+func (in *install) helpSeverity() Severity {
+	if in.begun {
+		return Note
+	}
+	return Warning
 }
 
 // helpIn does in a process what a help says, and reports whether the image has it.
@@ -889,7 +917,7 @@ func (w *world) hostOf(o *object) *install {
 	var host *install
 	for _, in := range w.installs {
 		served := slices.ContainsFunc(o.elf.Needed, func(n string) bool { return matchAny(in.Serves, n) })
-		if !served && !in.follows(o.path) && !strings.HasPrefix(o.path, in.home+"/") {
+		if !served && !in.follows(o.path) && !in.importers[in.packageOf(o.path)] && !strings.HasPrefix(o.path, in.home+"/") {
 			continue
 		}
 		if host == nil || strings.HasPrefix(o.path, in.site+"/") && !strings.HasPrefix(o.path, host.site+"/") {
@@ -902,13 +930,19 @@ func (w *world) hostOf(o *object) *install {
 // follows reports whether a path is in a package that imports the framework
 // before it loads its own libraries.
 func (in *install) follows(p string) bool {
+	pkg := in.packageOf(p)
+	return pkg != "" && matchAny(in.Followers, pkg)
+}
+
+// packageOf is the package beside the framework that a path is in, or the module that
+// it is; empty for a path elsewhere.
+func (in *install) packageOf(p string) string {
 	rest, ok := strings.CutPrefix(p, in.site+"/")
 	if !ok {
-		return false
+		return ""
 	}
 	pkg, _, _ := strings.Cut(rest, "/")
-	pkg = strings.TrimSuffix(pkg, ".libs")
-	return matchAny(in.Followers, pkg)
+	return strings.TrimSuffix(pkg, ".libs")
 }
 
 // stats say what was looked at.

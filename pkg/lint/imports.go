@@ -1,0 +1,196 @@
+package lint
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+)
+
+// program is the Python file that the image runs, and the directory that it finds
+// modules of its own in, sys.path[0].
+type program struct{ file, dir string }
+
+// pythonProgram returns the Python file that ENTRYPOINT and CMD run: `python FILE`,
+// `python -m MODULE`, or a script itself. ok is false for whatever else they run.
+func (w *world) pythonProgram() (p program, ok bool) {
+	if w.img.Config == nil {
+		return p, false
+	}
+	argv := slices.Concat(w.img.Config.Config.Entrypoint, w.img.Config.Config.Cmd)
+	e := w.entry()
+	if len(argv) == 0 || e.problem != "" || !strings.HasPrefix(path.Base(e.path), "python") {
+		return p, false
+	}
+	file, found := w.executable(argv[0])
+	if !found {
+		return p, false
+	}
+	if strings.HasSuffix(file, ".py") {
+		return program{file, path.Dir(file)}, true
+	}
+	if !strings.HasPrefix(path.Base(file), "python") {
+		return p, false
+	}
+	return w.pythonArgument(argv[1:])
+}
+
+// pythonArgument returns what Python's command line names
+// (https://docs.python.org/3/using/cmdline.html).
+func (w *world) pythonArgument(args []string) (p program, ok bool) {
+	cwd := path.Join("/", w.env().Cwd)
+	for i := 0; i < len(args); i++ {
+		switch a := args[i]; {
+		case a == "-m" && i+1 < len(args):
+			name := path.Join(cwd, strings.ReplaceAll(args[i+1], ".", "/"))
+			for _, file := range []string{name + ".py", name + "/__main__.py"} {
+				if w.isFile(file) {
+					return program{file, cwd}, true
+				}
+			}
+			return p, false
+		case a == "-W" || a == "-X":
+			i++
+		case a == "-" || strings.HasPrefix(a, "-c") || strings.HasPrefix(a, "-m"):
+			return p, false
+		case !strings.HasPrefix(a, "-"):
+			if !path.IsAbs(a) {
+				a = path.Join(cwd, a)
+			}
+			return program{a, path.Dir(a)}, w.isFile(a)
+		}
+	}
+	return p, false
+}
+
+// importersOf returns the packages beside a framework whose __init__.py surely imports
+// it: Python runs that file before any other of the package.
+func (w *world) importersOf(in *install) map[string]bool {
+	if in.Package == "" || len(in.Followers) == 0 {
+		return nil
+	}
+	list := map[string]bool{}
+	for _, file := range w.glob(in.site, "*/__init__.py") {
+		e, _, ok := w.img.FS.Lookup(file)
+		if ok && slices.ContainsFunc(inventory.Imports(e.Content), func(i inventory.Import) bool {
+			top, _, _ := strings.Cut(i.Name, ".")
+			return top == in.Package && !i.Guarded
+		}) {
+			list[in.packageOf(file)] = true
+		}
+	}
+	return list
+}
+
+// order is a walk along what a Python program imports, in order, up to the first of
+// two packages.
+type order struct {
+	w             *world
+	first, second string
+	dir, site     string // sys.path[0], and the directory of packages
+	seen          map[string]bool
+	decided, is   bool
+}
+
+// maxModules bounds the files of a program whose imports are gone along.
+const maxModules = 256
+
+// importsFirst reports whether the image's program surely imports one package before
+// anything imports another: by statements that are not indented, in its own files
+// and in what its packages run when they are imported.
+func (w *world) importsFirst(first, second, site string) bool {
+	p, ok := w.pythonProgram()
+	if !ok || first == "" || second == "" {
+		return false
+	}
+	o := &order{w: w, first: first, second: second, dir: p.dir, site: site, seen: map[string]bool{}}
+	o.file(p.file, true)
+	return o.is
+}
+
+// file goes along the imports of one file: of the program's own, or of an installed
+// package, of which the first file alone is known.
+func (o *order) file(name string, own bool) {
+	e, _, ok := o.w.img.FS.Lookup(name)
+	if !ok || e.Type != layers.Regular || o.seen[name] || o.decided {
+		return
+	}
+	o.seen[name] = true
+	o.decided = len(o.seen) > maxModules
+	for _, i := range inventory.Imports(e.Content) {
+		if o.decided {
+			return
+		}
+		o.module(i, name, own)
+	}
+}
+
+// module goes on with one import: by itself, of the program, or of a package.
+func (o *order) module(i inventory.Import, by string, own bool) {
+	top, _, _ := strings.Cut(i.Name, ".")
+	switch {
+	case top == o.second || top == "?":
+		o.decided = true
+	case i.Guarded:
+	case strings.HasPrefix(i.Name, "."):
+		if own {
+			o.local(path.Dir(by), relative(i.Name, by))
+		}
+	case own && (o.w.isFile(path.Join(o.dir, top+".py")) || o.isDir(path.Join(o.dir, top))):
+		o.local(o.dir, path.Join(o.dir, strings.ReplaceAll(i.Name, ".", "/")))
+	case top == o.first:
+		o.decided, o.is = true, true
+	default:
+		o.installed(top)
+	}
+}
+
+// relative is the path that a relative import names, without its ending.
+func relative(name, by string) string {
+	rest := strings.TrimLeft(name, ".")
+	dir := path.Dir(by)
+	for range len(name) - len(rest) - 1 {
+		dir = path.Dir(dir)
+	}
+	return path.Join(dir, strings.ReplaceAll(rest, ".", "/"))
+}
+
+func (o *order) isDir(p string) bool {
+	e, _, ok := o.w.img.FS.Lookup(p)
+	return ok && e.IsDir()
+}
+
+// local goes along a module of the program, and before it the packages below a
+// directory that it is in.
+func (o *order) local(below, module string) {
+	rest, ok := strings.CutPrefix(module, strings.TrimSuffix(below, "/")+"/")
+	if !ok {
+		below, rest = path.Split(module)
+	}
+	at := below
+	for part := range strings.SplitSeq(rest, "/") {
+		at = path.Join(at, part)
+		o.file(at+"/__init__.py", true)
+	}
+	o.file(at+".py", true)
+}
+
+// installed goes along what a package runs when it is imported. One that requires the
+// second package may import it in a file that is not known.
+func (o *order) installed(name string) {
+	file := path.Join(o.site, name, "__init__.py")
+	if !o.w.isFile(file) {
+		return
+	}
+	_, pkg, _ := o.w.ownerOf(file)
+	if pkg != nil && slices.ContainsFunc(pkg.Requires, func(line string) bool {
+		r, err := inventory.ParseRequirement(line)
+		return err == nil && (r.Name == o.second || strings.HasPrefix(r.Name, o.second+"-"))
+	}) {
+		o.decided = true
+		return
+	}
+	o.file(file, false)
+}
