@@ -1,0 +1,239 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/testdata/images"
+)
+
+// fresh is a text of testdata/images/fresh: an image of which its expect section says
+// what must be found.
+//
+//	state healthy   the image works, as it is or, fixed, with what its thread says:
+//	state fixed     no error and no warning, ever
+//	state broken    a finding must say so, with a fix that works
+//	state unfixed   a finding must say so; none of its fixes works yet
+//	state missed    it is broken, and no finding says so yet
+//	state alarm     it is healthy, and an error or a warning says otherwise still
+//
+// The last three fail the test when they become better, until their state says so,
+// which -update writes: these lists only grow shorter.
+//
+// What is broken is found by a finding of one of the rules, of at least the severity,
+// that names the library, at a file with where in its path. A fix that works is one
+// that the pattern fits.
+type fresh struct {
+	state, severity, library, where string
+	rules                           []string
+	fix                             *regexp.Regexp
+	image                           *imagetest.Image
+}
+
+// TestFresh holds images that were rebuilt from reports of others, by somebody who had
+// not written the rules, against what is true of them.
+func TestFresh(t *testing.T) {
+	names, err := fs.Glob(images.FS, "fresh/*.txtar")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no images: %v", err)
+	}
+	server := imagetest.Serve(t)
+	for _, name := range names {
+		short := strings.TrimSuffix(filepath.Base(name), ".txtar")
+		t.Run(short, func(t *testing.T) {
+			f := readFresh(t, name)
+			found := f.scan(t, server, short)
+			var alarms []string
+			for _, x := range found {
+				if x.Severity != lint.Note {
+					alarms = append(alarms, fmt.Sprintf("%s %s %s", x.Severity, x.Rule, x.Message))
+				}
+			}
+			switch f.state {
+			case "healthy", "fixed":
+				if len(alarms) > 0 {
+					t.Errorf("it works, and is told to fail:\n%s", strings.Join(alarms, "\n"))
+				}
+			case "alarm":
+				if len(alarms) == 0 {
+					rename(t, name, "alarm", "healthy")
+				}
+			default:
+				want, got := slices.Index(brokenStates, f.state), f.found(found)
+				if got < want {
+					t.Errorf("it is %s, and should be %s: findings of %s at %s that name %s at %q with a fix like %q are asked for, and there are\n%s",
+						brokenStates[got], f.state, f.rules, f.severity, f.library, f.where, f.fix, strings.Join(alarms, "\n"))
+				} else if got > want {
+					rename(t, name, f.state, brokenStates[got])
+				}
+			}
+		})
+	}
+}
+
+// rename writes a better state into a text with -update, and asks for that without.
+func rename(t *testing.T, name, from, to string) {
+	t.Helper()
+	if !*update {
+		t.Errorf("it is no longer %s: go test ./cmd/imgcheck -run TestFresh -update makes it %s", from, to)
+		return
+	}
+	file := filepath.Join("..", "..", "testdata", "images", name)
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, bytes.Replace(b, []byte("\nstate "+from+"\n"), []byte("\nstate "+to+"\n"), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// brokenStates are the states of an image that is broken, from bad to good.
+var brokenStates = []string{"missed", "unfixed", "broken"}
+
+// found is which of brokenStates an image is in, by what is found in it.
+func (f *fresh) found(list []lint.Finding) int {
+	state := 0
+	for _, x := range list {
+		if f.isFound(x) {
+			state = max(state, 1)
+			if slices.ContainsFunc(x.Fixes, f.fix.MatchString) {
+				state = 2
+			}
+		}
+	}
+	return state
+}
+
+func (f *fresh) isFound(x lint.Finding) bool {
+	at := []string{x.Message}
+	at = append(at, x.Affected...)
+	for _, file := range slices.Concat(x.NeededBy, x.Present) {
+		at = append(at, file.Path)
+	}
+	return slices.Contains(f.rules, x.Rule) && x.Severity.AtLeast(lint.Severity(f.severity)) &&
+		strings.Contains(x.Message+" "+x.Library+" "+x.Symbol, f.library) && strings.Contains(strings.Join(at, " "), f.where)
+}
+
+// readFresh reads a text. One that begins with `of NAME` has what another has, less
+// the lines and files that it names after a minus, and with what it has itself.
+func readFresh(t *testing.T, name string) *fresh {
+	t.Helper()
+	text := freshText(t, name)
+	image, err := imagetest.Parse(txtar.Format(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fresh{image: image, fix: regexp.MustCompile("")}
+	for line := range strings.Lines(image.Sections["expect"]) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		switch key {
+		case "state":
+			f.state = value
+		case "severity":
+			f.severity = value
+		case "rules":
+			f.rules = strings.Fields(value)
+		case "library":
+			f.library = value
+		case "where":
+			f.where = value
+		case "fix":
+			f.fix = regexp.MustCompile(value)
+		default:
+			t.Fatalf("expect says %q", line)
+		}
+	}
+	broken := slices.Contains(brokenStates, f.state)
+	if !broken && !slices.Contains([]string{"healthy", "fixed", "alarm"}, f.state) || broken != (len(f.rules) > 0) || broken != (f.severity != "") {
+		t.Fatalf("expect says nothing that can be held: %q", image.Sections["expect"])
+	}
+	// What a file's name says is true of the image: no other state can be given it.
+	base := filepath.Base(name)
+	fixed, healthy := strings.Contains(base, ".fixed."), strings.HasPrefix(base, "healthy-") && !strings.Contains(base, ".broken")
+	if fixed != (f.state == "fixed") || healthy && broken {
+		t.Fatalf("its name says otherwise than its state, %s", f.state)
+	}
+	return f
+}
+
+func freshText(t *testing.T, name string) *txtar.Archive {
+	t.Helper()
+	b, err := images.FS.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := txtar.Parse(b)
+	var head, gone, more []string
+	of := ""
+	for line := range strings.Lines(string(text.Comment)) {
+		line = strings.TrimSuffix(line, "\n")
+		if rest, ok := strings.CutPrefix(line, "of "); ok {
+			of = rest
+		} else if rest, ok := strings.CutPrefix(line, "- "); ok {
+			gone = append(gone, rest)
+		} else if rest, ok := strings.CutPrefix(line, "+ "); ok {
+			more = append(more, rest)
+		}
+	}
+	if of == "" {
+		return text
+	}
+	base := freshText(t, "fresh/"+of+".txtar")
+	for line := range strings.Lines(string(base.Comment)) {
+		if line = strings.TrimSuffix(line, "\n"); !take(&gone, line) {
+			head = append(head, line)
+		}
+	}
+	var files []txtar.File
+	for _, file := range base.Files {
+		replaced := slices.ContainsFunc(text.Files, func(f txtar.File) bool { return f.Name == file.Name })
+		if !replaced && !take(&gone, file.Name) {
+			files = append(files, file)
+		}
+	}
+	if len(gone) > 0 {
+		t.Fatalf("%s takes away what %s has not: %q", name, of, gone)
+	}
+	return &txtar.Archive{Comment: []byte(strings.Join(append(head, more...), "\n") + "\n"), Files: append(files, text.Files...)}
+}
+
+// take takes a value out of a list, and reports whether it was there.
+func take(list *[]string, value string) bool {
+	i := slices.Index(*list, value)
+	if i >= 0 {
+		*list = slices.Delete(*list, i, i+1)
+	}
+	return i >= 0
+}
+
+// scan is what a scan finds in the image.
+func (f *fresh) scan(t *testing.T, server *imagetest.Server, name string) []lint.Finding {
+	t.Helper()
+	img, err := f.image.V1()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := server.Push("fresh/"+strings.ToLower(name)+":latest", img)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := scanWith(context.Background(), ref, layers.Options{}, planning{none: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc.Findings
+}
