@@ -130,17 +130,20 @@ func has(ctx context.Context, remote string, u Update) ([]string, error) {
 	return append(list, "--remotes"), nil // a push to a URL
 }
 
-// touched are the files that the new commits have changed and not deleted.
+// touched are the files that the new commits have changed and not deleted. It asks
+// plumbing only: `git log` hides files by log.showRoot and dies of diff.orderFile,
+// as the user's configuration has them.
 func touched(ctx context.Context, u Update, have []string) ([]string, error) {
-	args := []string{"log", "-z", "--format=", "--name-only", "--diff-filter=d", "-c", "--no-renames", "--no-color", "--no-ext-diff", "--no-show-signature", "--ignore-missing", u.Local + "^{commit}", "--not"}
-	out, err := git(ctx, append(append(args, have...), "--")...)
+	args := []string{"rev-list", "--ignore-missing", u.Local + "^{commit}", "--not"}
+	commits, err := git(ctx, append(append(args, have...), "--")...)
+	if err != nil || len(commits) == 0 {
+		return nil, err
+	}
+	out, err := gitInput(ctx, commits, "diff-tree", "--stdin", "--root", "-r", "-c", "-z", "--no-commit-id", "--name-only", "--diff-filter=d", "--no-renames", "--no-relative", "--no-ext-diff", "--no-textconv")
 	if err != nil {
 		return nil, err
 	}
-	paths := strings.Split(strings.Trim(string(out), "\x00\n"), "\x00")
-	for i := range paths {
-		paths[i] = strings.TrimLeft(paths[i], "\n")
-	}
+	paths := strings.Split(string(out), "\x00")
 	slices.Sort(paths)
 	paths = slices.Compact(paths)
 	return slices.DeleteFunc(paths, func(p string) bool { return p == "" }), nil
@@ -207,7 +210,7 @@ func blobs(ctx context.Context, commit string, paths []string, left *int64) (map
 		asked = append(asked, p)
 		fmt.Fprintf(&in, "%s:%s\n", commit, p)
 	}
-	cmd := exec.CommandContext(ctx, "git", "cat-file", "--batch")
+	cmd := command(ctx, "cat-file", "--batch")
 	cmd.Stdin = strings.NewReader(in.String())
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -243,10 +246,10 @@ func readBlob(r *bufio.Reader, left *int64) (blob, bool, error) {
 	if err != nil {
 		return blob{}, false, io.ErrUnexpectedEOF
 	}
-	if strings.HasSuffix(head, " missing\n") {
+	f := strings.Fields(head)
+	if strings.HasSuffix(head, " missing\n") || len(f) == 2 && f[1] == "submodule" { // from git 2.52 on
 		return blob{}, false, nil
 	}
-	f := strings.Fields(head)
 	if len(f) != 3 {
 		return blob{}, false, fmt.Errorf("git says %.200q", head)
 	}
@@ -277,7 +280,13 @@ func readBlob(r *bufio.Reader, left *int64) (blob, bool, error) {
 
 // git runs a command of git in the current directory.
 func git(ctx context.Context, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "git", args...)
+	return gitInput(ctx, nil, args...)
+}
+
+// gitInput runs a command of git that reads its input.
+func gitInput(ctx context.Context, in []byte, args ...string) ([]byte, error) {
+	cmd := command(ctx, args...)
+	cmd.Stdin = bytes.NewReader(in)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -285,6 +294,14 @@ func git(ctx context.Context, args ...string) ([]byte, error) {
 		return nil, gitError(args[0], err, stderr.String())
 	}
 	return out, nil
+}
+
+// command is one of git, which sees the objects that a push sends, not those that
+// stand in for them here (git-replace(1)).
+func command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Env = append(cmd.Environ(), "GIT_NO_REPLACE_OBJECTS=1", "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
+	return cmd
 }
 
 func gitError(what string, err error, stderr string) error {
