@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/pkg/githook"
+	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
@@ -106,7 +107,7 @@ func hookRun(c *cli.Context) error {
 	}
 	var own []githook.Image
 	for _, im := range decided.Images {
-		own = append(own, githook.Image{Ref: im.Ref, Platform: im.Platform, From: policy.FileName})
+		own = append(own, githook.Image{Ref: im.Ref, Platform: im.Platform, From: policy.FileName, Own: true})
 	}
 	images, notices := githook.Images(changes, own)
 	for _, n := range notices {
@@ -152,6 +153,10 @@ func pushed(c *cli.Context) (remote string, updates []githook.Update, err error)
 
 // hookScan scans one image, and reports whether it stops the push.
 func hookScan(c *cli.Context, decided *decisions, im githook.Image) (bool, error) {
+	ref := im.Ref
+	if !im.Own {
+		ref = layers.InRegistry(ref)
+	}
 	named := oneLine(fmt.Sprintf("%s (%s)", im.Ref, im.From))
 	o := &options{}
 	var err error
@@ -167,7 +172,7 @@ func hookScan(c *cli.Context, decided *decisions, im githook.Image) (bool, error
 		}
 	}
 	o.progress = watch(c, &o.layers)
-	doc, err := scanWith(c.Context, im.Ref, o.layers, planning{policy: decided}, decided.rules(c)...)
+	doc, err := scanWith(c.Context, ref, o.layers, planning{policy: decided}, decided.rules(c)...)
 	o.progress.done()
 	if err != nil {
 		if c.Context.Err() != nil {

@@ -16,6 +16,7 @@ type Image struct {
 	Ref      string
 	Platform string // empty: as scan decides
 	From     string // where it is named: "FROM in docker/Dockerfile:3"
+	Own      bool   // the policy names it, where oci:DIR is no image of a registry
 }
 
 // dockerfiles are the names of files with instructions.
@@ -43,7 +44,7 @@ func matchAny(patterns []string, path string) bool {
 // notices say of what it is not known.
 func Images(changes []Change, own []Image) (images []Image, notices []string) {
 	add := func(im Image) {
-		if !slices.ContainsFunc(images, func(o Image) bool { return o.Ref == im.Ref && o.Platform == im.Platform }) {
+		if !slices.ContainsFunc(images, func(o Image) bool { return o.Ref == im.Ref && o.Platform == im.Platform && o.Own == im.Own }) {
 			images = append(images, im)
 		}
 	}
@@ -62,10 +63,13 @@ func Images(changes []Change, own []Image) (images []Image, notices []string) {
 			}
 			for _, b := range bases {
 				where := fmt.Sprintf("FROM in %s:%d", c.Path, b.Line)
-				if b.Why != "" {
+				switch {
+				case b.Why != "":
 					notices = append(notices, fmt.Sprintf("%s is not scanned: %s", where, b.Why))
-				} else {
-					add(Image{b.Ref, b.Platform, where})
+				case !imagerefs.Valid(b.Ref):
+					notices = append(notices, fmt.Sprintf("%s is not scanned: %q is no reference", where, b.Ref))
+				default:
+					add(Image{Ref: b.Ref, Platform: b.Platform, From: where})
 				}
 			}
 		case matchAny(inputs, c.Path):

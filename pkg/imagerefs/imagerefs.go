@@ -48,20 +48,32 @@ func Of(file string, text []byte) ([]Ref, error) {
 	if len(text) > maxSize {
 		return nil, fmt.Errorf("is larger than %d KiB", maxSize>>10)
 	}
-	base := path.Base(file)
-	d := yaml.NewDecoder(bytes.NewReader(text))
 	f := &finder{}
+	err := f.stream(path.Base(file), text)
+	if err != nil && bytes.Contains(text, []byte("{{")) {
+		f, err = &finder{}, nil
+		f.templates(path.Base(file), text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if f.seen >= maxValues || len(f.refs) == maxRefs {
+		return nil, fmt.Errorf("has %d values or names %d images, and is not looked at", maxValues, maxRefs)
+	}
+	return f.refs, nil
+}
+
+// stream looks at the documents of a YAML stream.
+func (f *finder) stream(base string, text []byte) error {
+	d := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		var doc yaml.Node
 		err := d.Decode(&doc)
 		if errors.Is(err, io.EOF) {
-			break
+			return nil
 		}
 		if err != nil {
-			if bytes.Contains(text, []byte("{{")) {
-				return nil, nil // a template; its values name the images
-			}
-			return nil, err
+			return err
 		}
 		root := doc.Content[0]
 		switch {
@@ -73,26 +85,52 @@ func Of(file string, text []byte) ([]Ref, error) {
 			f.values(root, 0)
 		}
 	}
-	if f.seen >= maxValues || len(f.refs) == maxRefs {
-		return nil, fmt.Errorf("has %d values or names %d images, and is not looked at", maxValues, maxRefs)
+}
+
+// templates looks at the documents of a stream one by one and passes over those that
+// are templates and no YAML: the chart's values name their images. A line that begins
+// with "---" always separates two (https://yaml.org/spec/1.2.2/#912-document-markers).
+func (f *finder) templates(base string, text []byte) {
+	start, line := 0, 0
+	for at, next := 0, 0; at < len(text) && f.seen < maxValues; at = next {
+		if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
+			next = at + i + 1
+		} else {
+			next = len(text)
+		}
+		line++
+		if rest, ok := bytes.CutPrefix(text[at:next], []byte("---")); ok && (len(rest) == 0 || bytes.ContainsAny(rest[:1], " \t\r\n")) {
+			_ = f.stream(base, text[start:at])
+			start, f.before = at, line-1
+			f.seen++
+		}
 	}
-	return f.refs, nil
+	_ = f.stream(base, text[start:])
 }
 
 func matches(pattern, name string) bool { return doublestar.MatchUnvalidated(pattern, name) }
 
+// Valid reports whether ref names an image in a registry. dir:/etc does not: its host
+// has a colon and no port.
+func Valid(ref string) bool {
+	r, err := name.ParseReference(ref)
+	return err == nil && !strings.HasSuffix(r.Context().RegistryStr(), ":")
+}
+
 type finder struct {
-	refs []Ref
-	seen int
+	refs   []Ref
+	seen   int
+	before int // lines of the file before the stream that is looked at
 }
 
 // add keeps a reference unless it is there.
 func (f *finder) add(r Ref) {
+	r.Line += f.before
 	if len(r.Image) > maxRef || len(r.Why) > 2*maxRef {
 		r = Ref{Line: r.Line, Why: fmt.Sprintf("a reference of more than %d bytes", maxRef)}
 	}
 	if r.Why == "" {
-		if _, err := name.ParseReference(r.Image); err != nil {
+		if !Valid(r.Image) {
 			r = Ref{Line: r.Line, Why: fmt.Sprintf("%q is no reference", r.Image)}
 		}
 	}

@@ -30,10 +30,15 @@ apiVersion: batch/v1
 kind: CronJob
 spec: {jobTemplate: {spec: {template: {spec: {containers: [{image: "b@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}]}}}}}
 `, []Ref{{"busybox:1", 8, ""}, {"ghcr.io/org/app:1", 11, ""}, {"b@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 16, ""}}},
-		"no manifest":  {"app.yaml", "containers: [{image: a}]", nil},
-		"no pods":      {"a.yml", "apiVersion: v1\nkind: ConfigMap\ndata: {image: a}", nil},
-		"kustomize":    {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: $(IMG)}]}", []Ref{{"", 3, "$(IMG) is made by a template"}}},
-		"template":     {"templates/a.yaml", "apiVersion: v1\nkind: Pod\n{{- if .x }}\nspec:\n{{ end }}", nil},
+		"no manifest":      {"app.yaml", "containers: [{image: a}]", nil},
+		"no pods":          {"a.yml", "apiVersion: v1\nkind: ConfigMap\ndata: {image: a}", nil},
+		"kustomize":        {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: $(IMG)}]}", []Ref{{"", 3, "$(IMG) is made by a template"}}},
+		"template":         {"templates/a.yaml", "apiVersion: v1\nkind: Pod\n{{- if .x }}\nspec:\n{{ end }}", nil},
+		"a template after": {"a.yaml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: a}]}\n---\n{{- if .x }}\nkind: Pod\n{{ end }}\n", []Ref{{"a", 3, ""}}},
+		"a template between": {"a.yaml", "--- # {{ one }}\napiVersion: v1\nkind: Pod\nspec: {containers: [{image: a}]}\n---\n{{- if .x }}\nkind: Pod\n---\napiVersion: v1\nkind: Pod\nspec:\n  x: |\n    ---\n  containers: [{image: b}, {image: 'c:{{ .tag }}'}]\n---", []Ref{
+			{"a", 4, ""}, {"b", 14, ""}, {"", 14, "c:{{ .tag }} is made by a template"},
+		}},
+		"our schemes":  {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: 'docker:27-cli'}, {image: 'dir:/etc'}]}", []Ref{{"docker:27-cli", 3, ""}, {"", 3, `"dir:/etc" is no reference`}}},
 		"no reference": {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: 'A B'}]}", []Ref{{"", 3, `"A B" is no reference`}}},
 		"compose": {"compose.yaml", `
 x-base: &base
@@ -102,6 +107,7 @@ func TestHostile(t *testing.T) {
 		"merged":            {"compose.yaml", numbered("x: &x {", "k%d: 0,")[:n/2] + ": 0}\nservices:\n" + strings.Repeat(" s: {<<: *x}\n", n/40), "has 200000 values or names 1000 images, and is not looked at"},
 		"many variables":    {"compose.yaml", "services: {a: {image: '" + strings.Repeat("$a", n/2-30) + "'}}", ""},
 		"variables in one":  {"compose.yaml", "services: {a: {image: '" + strings.Repeat("${a:-", n/5-30) + "'}}", ""},
+		"many templates":    {"a.yaml", strings.Repeat("---\n", n/4) + "{{", "has 200000 values or names 1000 images, and is not looked at"},
 		"nothing but depth": {"values.yaml", strings.Repeat("[", n), "exceeded max depth of 10000"},
 	} {
 		refs, err := Of(tt.file, []byte(tt.text))
@@ -118,6 +124,7 @@ func TestHostile(t *testing.T) {
 func FuzzOf(f *testing.F) {
 	f.Add("values.yaml", "image: {repository: a, tag: b}\nx: &a [*a]")
 	f.Add("compose.yml", "services: {a: {<<: [&b {image: c}], image: '${A:-b}'}}")
+	f.Add("a.yaml", "apiVersion: 1\nkind: Pod\ncontainers: [{image: a}]\n---\n{{")
 	f.Add("a.yaml", "apiVersion: 1\nkind: Pod\ncontainers: [{image: a}]")
 	f.Fuzz(func(t *testing.T, file, text string) {
 		refs, err := Of(file, []byte(text))
@@ -125,7 +132,7 @@ func FuzzOf(f *testing.F) {
 			t.Error("images beside an error")
 		}
 		for _, r := range refs {
-			if (r.Image == "") == (r.Why == "") || r.Line < 1 {
+			if (r.Image == "") == (r.Why == "") || r.Line < 1 || r.Line > strings.Count(text, "\n")+1 {
 				t.Errorf("%+v", r)
 			}
 		}

@@ -46,6 +46,16 @@ func schemes() []string {
 	return list
 }
 
+// InRegistry returns ref so that Open takes it for an image in a registry, which it
+// is in a Dockerfile or a manifest: there docker:27-cli is Docker Hub's image docker.
+func InRegistry(ref string) string {
+	scheme, _, _ := strings.Cut(ref, ":")
+	if slices.Contains(schemes(), scheme+":") {
+		return "registry:" + ref
+	}
+	return ref
+}
+
 // Open finds the image that ref names. It reads manifests and configs only.
 func Open(ctx context.Context, ref string, o Options) (*Image, error) {
 	scheme, rest, found := strings.Cut(ref, ":")
