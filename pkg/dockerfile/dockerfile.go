@@ -1,4 +1,5 @@
-// Package dockerfile says which images a Dockerfile builds on.
+// Package dockerfile says which images a Dockerfile builds on, and what it changes
+// in them.
 //
 // It is the only importer of BuildKit's parser, which knows line continuations,
 // escape directives, here-documents and the expansion of variables. It knows no
@@ -17,8 +18,12 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
 )
 
-// maxSize bounds a Dockerfile, in bytes.
-const maxSize = 1 << 20
+// Bounds of a Dockerfile: bytes, stages, and ENVs of a target that are told of.
+const (
+	maxSize   = 1 << 20
+	maxStages = 1000
+	maxEnvs   = 100
+)
 
 // Base is an image that a FROM names.
 type Base struct {
@@ -26,6 +31,19 @@ type Base struct {
 	Platform string // of --platform, or empty
 	Line     int    // of the FROM
 	Why      string // why the reference is not known, empty when it is
+	// Targets are the targets that are built on it, each as what changes it after
+	// the FROM, through all stages: the first instruction of each name, and the ENVs.
+	// It is empty where the base is shipped as it is.
+	Targets [][]Instruction
+}
+
+// Instruction is one that changes the files, the variables or the program of an
+// image: RUN, COPY, ADD, ENV, CMD or ENTRYPOINT. What others change (LABEL, EXPOSE,
+// USER, …) decides of no library.
+type Instruction struct {
+	Name      string // in upper case
+	Line      int
+	Variables []string // those that an ENV sets
 }
 
 // stage is one FROM and what follows it.
@@ -34,6 +52,7 @@ type stage struct {
 	name string
 	on   int          // the stage that it is built on, -1 for an image
 	uses map[int]bool // stages that it copies from
+	does []Instruction
 }
 
 // Bases are the images on which the targets of a Dockerfile are built: those
@@ -52,6 +71,9 @@ func Bases(r io.Reader) ([]Base, error) {
 		return nil, err
 	}
 	stages := stagesOf(parsed)
+	if len(stages) > maxStages {
+		return nil, fmt.Errorf("has %d stages, more than the %d that are looked at", len(stages), maxStages)
+	}
 	used := map[int]bool{}
 	for _, s := range stages {
 		used[s.on] = true
@@ -64,14 +86,43 @@ func Bases(r io.Reader) ([]Base, error) {
 		if used[i] {
 			continue
 		}
+		chain := []*stage{s}
 		for s.on >= 0 {
 			s = stages[s.on]
+			chain = append(chain, s)
 		}
-		if s.Ref != "scratch" && !slices.Contains(bases, s.Base) {
-			bases = append(bases, s.Base)
+		if s.Ref != "scratch" {
+			slices.Reverse(chain)
+			bases = addTarget(bases, s.Base, changes(chain))
 		}
 	}
 	return bases, nil
+}
+
+// changes are the instructions of stages that build on one another, the first of each
+// name and the ENVs.
+func changes(chain []*stage) (list []Instruction) {
+	seen := map[string]int{}
+	for _, s := range chain {
+		for _, in := range s.does {
+			if seen[in.Name]++; seen[in.Name] == 1 || in.Name == "ENV" && seen[in.Name] <= maxEnvs {
+				list = append(list, in)
+			}
+		}
+	}
+	return list
+}
+
+// addTarget notes that a target is built on a base.
+func addTarget(bases []Base, b Base, does []Instruction) []Base {
+	for i, o := range bases {
+		if o.Ref == b.Ref && o.Platform == b.Platform && o.Line == b.Line {
+			bases[i].Targets = append(o.Targets, does)
+			return bases
+		}
+	}
+	b.Targets = [][]Instruction{does}
+	return append(bases, b)
 }
 
 func stagesOf(parsed *parser.Result) []*stage {
@@ -80,7 +131,7 @@ func stagesOf(parsed *parser.Result) []*stage {
 	maps.Copy(args, platformArgs)
 	var stages []*stage
 	for _, n := range parsed.AST.Children {
-		switch strings.ToLower(n.Value) {
+		switch name := strings.ToLower(n.Value); name {
 		case "arg":
 			if len(stages) > 0 {
 				continue // of a stage; FROM does not see it
@@ -93,9 +144,10 @@ func stagesOf(parsed *parser.Result) []*stage {
 			}
 		case "from":
 			stages = append(stages, from(n, lex, args, stages))
-		case "copy", "add", "run":
+		case "copy", "add", "run", "env", "cmd", "entrypoint":
 			if len(stages) > 0 {
 				s := stages[len(stages)-1]
+				s.does = append(s.does, instruction(name, n))
 				for _, f := range n.Flags {
 					if i := indexOf(stages[:len(stages)-1], fromOf(f)); i >= 0 {
 						s.uses[i] = true
@@ -105,6 +157,16 @@ func stagesOf(parsed *parser.Result) []*stage {
 		}
 	}
 	return stages
+}
+
+func instruction(name string, n *parser.Node) Instruction {
+	in := Instruction{Name: strings.ToUpper(name), Line: n.StartLine}
+	if name == "env" { // each is three nodes: name, value, separator
+		for w := n.Next; w != nil && w.Next != nil && w.Next.Next != nil; w = w.Next.Next.Next {
+			in.Variables = append(in.Variables, w.Value)
+		}
+	}
+	return in
 }
 
 // platformArgs are what BuildKit sets by itself, on the platform that is scanned

@@ -1,10 +1,12 @@
 package dockerfile
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 func TestBases(t *testing.T) {
@@ -36,7 +38,10 @@ func TestBases(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if diff := cmp.Diff(x.want, got); diff != "" {
+		for i := range got {
+			got[i].Targets = nil // see TestTargets
+		}
+		if diff := gocmp.Diff(x.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -44,9 +49,43 @@ func TestBases(t *testing.T) {
 		"":                                  "file with no instructions",
 		"RUN <<X\n":                         "unterminated heredoc",
 		strings.Repeat("# long\n", 200_000): "larger than 1024 KiB",
+		strings.Repeat("FROM a\n", 1001):    "has 1001 stages, more than the 1000 that are looked at",
 	} {
 		if _, err := Bases(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestTargets(t *testing.T) {
+	for text, want := range map[string]string{
+		"FROM a\n": "a: nothing",
+		"FROM a\nLABEL a=b\nEXPOSE 1\nWORKDIR /\nUSER 1\nARG x\nVOLUME /x\nSTOPSIGNAL 9\nSHELL [\"sh\"]\nHEALTHCHECK NONE\nONBUILD RUN x\n": "a: nothing",
+		"FROM a\nrun x\nCOPY x \\\n y\nADD x y\nENV A=1 B=2\nENV C d e\nCMD x\nENTRYPOINT [\"x\"]\n":                                        "a: RUN 2, COPY 3, ADD 5, ENV 6 [A B], ENV 7 [C], CMD 8, ENTRYPOINT 9",
+		"FROM a AS x\nRUN y\nFROM b\nCOPY --from=x / /\n":                                                                                   "b: COPY 4",
+		"FROM a AS x\nRUN 1\nFROM x AS y\nRUN 2\nFROM y\nRUN 3\n":                                                                           "a: RUN 2",
+		"FROM a AS x\nFROM x AS gpu\nRUN y\nFROM x AS cpu\nFROM a\nCMD x\n":                                                                 "a: RUN 3; nothing|a: CMD 6",
+		"RUN x\nFROM a\n": "a: nothing",
+		"FROM a\nRUN <<X\nCOPY x y\nX\nENV A=\"b c\"\n": "a: RUN 2, ENV 5 [A]",
+	} {
+		bases, err := Bases(strings.NewReader(text))
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		var list []string
+		for _, b := range bases {
+			var targets []string
+			for _, does := range b.Targets {
+				var words []string
+				for _, in := range does {
+					words = append(words, strings.TrimSuffix(fmt.Sprintf("%s %d %v", in.Name, in.Line, in.Variables), " []"))
+				}
+				targets = append(targets, cmp.Or(strings.Join(words, ", "), "nothing"))
+			}
+			list = append(list, b.Ref+": "+strings.Join(targets, "; "))
+		}
+		if got := strings.Join(list, "|"); got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
 		}
 	}
 }
@@ -62,7 +101,7 @@ func FuzzBases(f *testing.F) {
 		}
 		lines := strings.Count(text, "\n") + 1
 		for _, b := range bases {
-			if (b.Ref == "") == (b.Why == "") || b.Line < 1 || b.Line > lines {
+			if (b.Ref == "") == (b.Why == "") || len(b.Targets) == 0 || b.Line < 1 || b.Line > lines {
 				t.Errorf("%+v of %d lines", b, lines)
 			}
 		}
