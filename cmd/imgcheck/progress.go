@@ -125,6 +125,22 @@ func (p *progress) told(what string, done, size int64) {
 	p.show(r, done)
 }
 
+// over ends what told has told of.
+func (p *progress) over(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	what = oneLine(what)
+	for _, r := range p.others {
+		if r.name == what {
+			r.size = r.done // the cache had the rest
+			if r.bar != nil {
+				r.bar.Abort(true)
+				r.bar = nil
+			}
+		}
+	}
+}
+
 // show takes in how far something is.
 func (p *progress) show(r *reading, done int64) {
 	r.done = done

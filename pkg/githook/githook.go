@@ -22,10 +22,10 @@ import (
 )
 
 // Bounds: refs of a push, files of it that are looked at, bytes of a file, and of all
-// of them.
+// of them. What lies beyond is told, and does not stop the push.
 const (
 	maxRefs  = 10_000
-	maxFiles = 2000
+	maxFiles = 20_000
 	maxFile  = 1 << 20
 )
 
@@ -43,9 +43,9 @@ func (u Update) Deletes() bool { return zero(u.Local) }
 // zero reports whether an object ID is none, be it SHA-1 or SHA-256.
 func zero(id string) bool { return strings.Trim(id, "0") == "" }
 
-// ReadUpdates reads git's lines: local ref, local ID, remote ref, remote ID.
-func ReadUpdates(r io.Reader) ([]Update, error) {
-	var list []Update
+// ReadUpdates reads git's lines: local ref, local ID, remote ref, remote ID. left are
+// the lines beyond the number that is looked at.
+func ReadUpdates(r io.Reader) (list []Update, left int, err error) {
 	s := bufio.NewScanner(r)
 	for s.Scan() {
 		if s.Text() == "" {
@@ -53,17 +53,18 @@ func ReadUpdates(r io.Reader) ([]Update, error) {
 		}
 		f := strings.Fields(s.Text())
 		if len(f) != 4 || !objectID(f[1]) || !objectID(f[3]) {
-			return nil, fmt.Errorf("%.200q is no line of a pre-push hook: git gives it LOCAL-REF LOCAL-ID REMOTE-REF REMOTE-ID", s.Text())
+			return nil, 0, fmt.Errorf("%.200q is no line of a pre-push hook: git gives it LOCAL-REF LOCAL-ID REMOTE-REF REMOTE-ID", s.Text())
 		}
 		if len(list) == maxRefs {
-			return nil, fmt.Errorf("a push of more than %d refs", maxRefs)
+			left++
+			continue
 		}
 		list = append(list, Update{f[0], f[1], f[2], f[3]})
 	}
 	if err := s.Err(); err != nil {
-		return nil, fmt.Errorf("reading the lines of git: %w", err)
+		return nil, 0, fmt.Errorf("reading the lines of git: %w", err)
 	}
-	return list, nil
+	return list, left, nil
 }
 
 func objectID(s string) bool {
@@ -80,11 +81,11 @@ type Change struct {
 }
 
 // Changes are the files of the pushed commits that the remote does not have and
-// for which wanted is true, as they stand in the last of them. What a remote has
-// is what it said, and what was fetched from it.
-func Changes(ctx context.Context, remote string, updates []Update, wanted func(path string) bool) ([]Change, error) {
-	var changes []Change
-	seen, left := map[string]bool{}, maxAll
+// that may concern an image, as they stand in the last of them. What a remote has
+// is what it said, and what was fetched from it. left are the files beyond the number
+// that is looked at.
+func Changes(ctx context.Context, remote string, updates []Update) (changes []Change, left int, err error) {
+	seen, room, files := map[string]bool{}, maxAll, maxFiles
 	for _, u := range updates {
 		if u.Deletes() || seen[u.Local] {
 			continue
@@ -92,26 +93,43 @@ func Changes(ctx context.Context, remote string, updates []Update, wanted func(p
 		seen[u.Local] = true
 		have, err := has(ctx, remote, u)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		paths, err := touched(ctx, u, have)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		paths = slices.DeleteFunc(paths, func(p string) bool { return !wanted(p) })
+		paths, beyond := choose(paths, files)
+		files, left = files-len(paths), left+beyond
 		if len(paths) == 0 {
 			continue
 		}
-		if len(paths) > maxFiles {
-			return nil, fmt.Errorf("the push changes %d files that may name images; at most %d are looked at", len(paths), maxFiles)
-		}
-		more, err := read(ctx, u, have, paths, &left)
+		more, err := read(ctx, u, have, paths, &room)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		changes = append(changes, more...)
 	}
-	return changes, nil
+	return changes, left, nil
+}
+
+// choose gives the paths that may concern an image, most at the most: Dockerfiles and
+// what decides what is installed before manifests. beyond is how many it leaves out.
+func choose(paths []string, most int) (chosen []string, beyond int) {
+	var manifests []string
+	for _, p := range paths {
+		switch {
+		case matchAny(dockerfiles, p), matchAny(inputs, p):
+			chosen = append(chosen, p)
+		case Wanted(p):
+			manifests = append(manifests, p)
+		}
+	}
+	chosen = append(chosen, manifests...)
+	if len(chosen) > most {
+		chosen, beyond = chosen[:most], len(chosen)-most
+	}
+	return chosen, beyond
 }
 
 // has are revisions that the remote has, as arguments after --not.
@@ -156,23 +174,72 @@ func read(ctx context.Context, u Update, have, paths []string, left *int64) ([]C
 	if err != nil {
 		return nil, err
 	}
-	now, err := blobs(ctx, u.Local, paths, left)
+	files, err := differences(ctx, base, u.Local, paths)
 	if err != nil {
 		return nil, err
 	}
-	var old map[string]blob
-	if base != "" {
-		if old, err = blobs(ctx, base, paths, left); err != nil {
-			return nil, err
+	var ids, olds []string
+	for _, f := range files {
+		ids = append(ids, f.id)
+		if !zero(f.old) {
+			olds = append(olds, f.old)
 		}
+	}
+	now, err := blobs(ctx, ids, left)
+	if err != nil {
+		return nil, err
+	}
+	then, err := blobs(ctx, olds, left)
+	if err != nil {
+		return nil, err
 	}
 	var changes []Change
-	for _, p := range paths {
-		if b, ok := now[p]; ok && !bytes.Equal(b.text, old[p].text) || b.why != "" {
-			changes = append(changes, Change{p, u.Local, b.text, old[p].text, b.why})
-		}
+	for _, f := range files {
+		b := now[f.id]
+		changes = append(changes, Change{f.path, u.Local, b.text, then[f.old].text, b.why})
 	}
 	return changes, nil
+}
+
+// file is one that differs between two commits, with its objects.
+type file struct{ path, old, id string }
+
+// differences are those of paths that are other files in commit than in base, in the
+// order of paths. Without a base all are. Submodules are no files.
+//
+// Asking for each by COMMIT:PATH takes git through its directory each time: 20,000
+// files in one took a minute.
+func differences(ctx context.Context, base, commit string, paths []string) ([]file, error) {
+	if base == "" {
+		empty, err := gitInput(ctx, nil, "hash-object", "-t", "tree", "--stdin")
+		if err != nil {
+			return nil, err
+		}
+		base = strings.TrimSpace(string(empty))
+	}
+	out, err := git(ctx, "diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--diff-filter=d", "--no-renames", "--no-relative", "--no-ext-diff", "--no-textconv", base+"^{tree}", commit+"^{tree}")
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]file{}
+	for meta, rest, ok := bytes.Cut(out, []byte{0}); ok; meta, rest, ok = bytes.Cut(rest, []byte{0}) {
+		var path []byte
+		path, rest, _ = bytes.Cut(rest, []byte{0})
+		f := strings.Fields(string(meta)) // :OLD-MODE MODE OLD ID STATUS
+		if len(f) != 5 || !objectID(f[2]) || !objectID(f[3]) {
+			return nil, fmt.Errorf("git diff-tree says %.200q", meta)
+		}
+		if f[1] != "160000" {
+			found[string(path)] = file{string(path), f[2], f[3]}
+		}
+	}
+	var files []file
+	for _, p := range paths {
+		if f, ok := found[p]; ok {
+			files = append(files, f)
+		}
+	}
+	return files, nil
 }
 
 // before is a commit with what the remote has: the ref's own, where it is here,
@@ -197,21 +264,15 @@ type blob struct {
 	why  string // why it was not read
 }
 
-// blobs reads files of a commit. What is not there is not in the answer.
-func blobs(ctx context.Context, commit string, paths []string, left *int64) (map[string]blob, error) {
-	found := map[string]blob{}
-	var in strings.Builder
-	var asked []string
-	for _, p := range paths {
-		if strings.Contains(p, "\n") {
-			found[p] = blob{why: "its name has a line break"}
-			continue
-		}
-		asked = append(asked, p)
-		fmt.Fprintf(&in, "%s:%s\n", commit, p)
+// blobs reads objects by their IDs.
+func blobs(ctx context.Context, ids []string, left *int64) (map[string]blob, error) {
+	if len(ids) == 0 {
+		return nil, nil
 	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
 	cmd := command(ctx, "cat-file", "--batch")
-	cmd.Stdin = strings.NewReader(in.String())
+	cmd.Stdin = strings.NewReader(strings.Join(ids, "\n") + "\n")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -221,16 +282,13 @@ func blobs(ctx context.Context, commit string, paths []string, left *int64) (map
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("running git: %w", err)
 	}
+	found := map[string]blob{}
 	r := bufio.NewReader(out)
-	for _, p := range asked {
-		b, ok, err := readBlob(r, left)
-		if err != nil {
+	for _, id := range ids {
+		if found[id], err = readBlob(r, left); err != nil {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
-			return nil, fmt.Errorf("reading %s of commit %.12s: %w", p, commit, err)
-		}
-		if ok {
-			found[p] = b
+			return nil, fmt.Errorf("reading object %.12s: %w", id, err)
 		}
 	}
 	if err := cmd.Wait(); err != nil {
@@ -239,43 +297,44 @@ func blobs(ctx context.Context, commit string, paths []string, left *int64) (map
 	return found, nil
 }
 
-// readBlob reads one answer of `git cat-file --batch`; false when the object is
-// not there or is no file.
-func readBlob(r *bufio.Reader, left *int64) (blob, bool, error) {
+// readBlob reads one answer of `git cat-file --batch`.
+func readBlob(r *bufio.Reader, left *int64) (blob, error) {
 	head, err := r.ReadString('\n')
 	if err != nil {
-		return blob{}, false, io.ErrUnexpectedEOF
+		return blob{}, io.ErrUnexpectedEOF
+	}
+	if strings.HasSuffix(head, " missing\n") {
+		return blob{why: "git does not have it"}, nil
 	}
 	f := strings.Fields(head)
-	if strings.HasSuffix(head, " missing\n") || len(f) == 2 && f[1] == "submodule" { // from git 2.52 on
-		return blob{}, false, nil
-	}
 	if len(f) != 3 {
-		return blob{}, false, fmt.Errorf("git says %.200q", head)
+		return blob{}, fmt.Errorf("git says %.200q", head)
 	}
 	size, err := strconv.ParseInt(f[2], 10, 64)
 	if err != nil || size < 0 {
-		return blob{}, false, fmt.Errorf("git says %.200q", head)
+		return blob{}, fmt.Errorf("git says %.200q", head)
 	}
 	why := ""
 	switch {
+	case f[1] != "blob":
+		why = "it is no file"
 	case size > maxFile:
 		why = fmt.Sprintf("it is larger than %d KiB", maxFile>>10)
 	case size > *left:
 		why = fmt.Sprintf("the files of the push have more than %d KiB", maxAll>>10)
 	}
-	if f[1] != "blob" || why != "" {
+	if why != "" {
 		if _, err := io.CopyN(io.Discard, r, size+1); err != nil {
-			return blob{}, false, err
+			return blob{}, err
 		}
-		return blob{why: why}, f[1] == "blob", nil
+		return blob{why: why}, nil
 	}
 	*left -= size
 	text := make([]byte, size+1)
 	if _, err := io.ReadFull(r, text); err != nil {
-		return blob{}, false, err
+		return blob{}, err
 	}
-	return blob{text: text[:size]}, true, nil
+	return blob{text: text[:size]}, nil
 }
 
 // git runs a command of git in the current directory.

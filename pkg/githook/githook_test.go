@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/imgcheck/imgcheck/pkg/dockerfile"
 )
 
 const (
@@ -15,7 +17,7 @@ const (
 
 func TestReadUpdates(t *testing.T) {
 	long := strings.Repeat("a", 64)
-	got, err := ReadUpdates(strings.NewReader("refs/heads/a " + one + " refs/heads/b " + none + "\n\n(delete) " + none + " refs/heads/c " + one + "\nx " + long + " y " + strings.Repeat("0", 64)))
+	got, _, err := ReadUpdates(strings.NewReader("refs/heads/a " + one + " refs/heads/b " + none + "\n\n(delete) " + none + " refs/heads/c " + one + "\nx " + long + " y " + strings.Repeat("0", 64)))
 	want := []Update{{"refs/heads/a", one, "refs/heads/b", none}, {"(delete)", none, "refs/heads/c", one}, {"x", long, "y", strings.Repeat("0", 64)}}
 	if err != nil || !cmp.Equal(got, want) {
 		t.Errorf("%v, %s", err, cmp.Diff(want, got))
@@ -24,8 +26,23 @@ func TestReadUpdates(t *testing.T) {
 		t.Error("the second deletes")
 	}
 	for _, bad := range []string{"a", "a b c d", "a " + one + " b", "a " + one + " b " + one + " c", "a " + strings.ToUpper("abcd"+one[4:]) + " b " + none, "a --output=x b " + none} {
-		if _, err := ReadUpdates(strings.NewReader(bad)); err == nil {
+		if _, _, err := ReadUpdates(strings.NewReader(bad)); err == nil {
 			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+// Limits are told, and stop no push.
+func TestLimits(t *testing.T) {
+	line := "a " + one + " b " + none + "\n"
+	list, left, err := ReadUpdates(strings.NewReader(strings.Repeat(line, maxRefs+2)))
+	if len(list) != maxRefs || left != 2 || err != nil {
+		t.Errorf("%d refs, %d left, %v", len(list), left, err)
+	}
+	paths := []string{"a.yaml", "b.txt", "c.yml", "d/Dockerfile", "requirements.txt"}
+	for most, want := range map[int]string{0: "", 1: "d/Dockerfile", 3: "d/Dockerfile requirements.txt a.yaml", 4: "d/Dockerfile requirements.txt a.yaml c.yml"} {
+		if got, beyond := choose(paths, most); strings.Join(got, " ") != want || beyond != 4-most {
+			t.Errorf("%d: %v, %d beyond", most, got, beyond)
 		}
 	}
 }
@@ -34,7 +51,7 @@ func TestReadUpdates(t *testing.T) {
 func FuzzReadUpdates(f *testing.F) {
 	f.Add("a " + one + " b " + none + "\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		list, err := ReadUpdates(strings.NewReader(text))
+		list, _, err := ReadUpdates(strings.NewReader(text))
 		for _, u := range list {
 			if !objectID(u.Local) || !objectID(u.Remote) {
 				t.Errorf("%+v", u)
@@ -49,24 +66,21 @@ func FuzzReadUpdates(f *testing.F) {
 func TestReadBlob(t *testing.T) {
 	left := maxAll
 	r := bufio.NewReader(strings.NewReader(one + " blob 3\na\nb\n" + "HEAD:x missing\n" + one + " tree 2\nxx\n" + one + " blob 0\n\n" + one + " blob -1\n"))
-	for i, want := range []struct {
-		text string
-		ok   bool
-	}{{"a\nb", true}, {"", false}, {"", false}, {"", true}} {
-		b, ok, err := readBlob(r, &left)
-		if err != nil || ok != want.ok || string(b.text) != want.text {
-			t.Errorf("%d: %q, %v, %v", i, b.text, ok, err)
+	for i, want := range []blob{{text: []byte("a\nb")}, {why: "git does not have it"}, {why: "it is no file"}, {text: []byte{}}} {
+		b, err := readBlob(r, &left)
+		if err != nil || string(b.text) != string(want.text) || b.why != want.why {
+			t.Errorf("%d: %q, %q, %v", i, b.text, b.why, err)
 		}
 	}
-	if _, _, err := readBlob(r, &left); err == nil {
+	if _, err := readBlob(r, &left); err == nil {
 		t.Error("a negative size is taken")
 	}
-	if _, _, err := readBlob(r, &left); err == nil {
+	if _, err := readBlob(r, &left); err == nil {
 		t.Error("the end is taken")
 	}
 	big := bufio.NewReader(strings.NewReader(one + " blob 1048577\n" + strings.Repeat("x", 1048577) + "\n"))
-	if b, ok, err := readBlob(big, &left); err != nil || !ok || b.why == "" || b.text != nil {
-		t.Errorf("%v %v %v", b, ok, err)
+	if b, err := readBlob(big, &left); err != nil || b.why == "" || b.text != nil {
+		t.Errorf("%v %v", b, err)
 	}
 	if left != maxAll-3 {
 		t.Errorf("%d bytes are counted", maxAll-left)
@@ -75,8 +89,8 @@ func TestReadBlob(t *testing.T) {
 	left = 5
 	several := bufio.NewReader(strings.NewReader(strings.Repeat(one+" blob 3\nabc\n", 2) + one + " blob 2\nab\n"))
 	for i, want := range []string{"", "the files of the push have more than 65536 KiB", ""} {
-		if b, ok, err := readBlob(several, &left); err != nil || !ok || b.why != want {
-			t.Errorf("%d: %v %v %v", i, b, ok, err)
+		if b, err := readBlob(several, &left); err != nil || b.why != want {
+			t.Errorf("%d: %v %v", i, b, err)
 		}
 	}
 }
@@ -94,7 +108,7 @@ func TestWanted(t *testing.T) {
 }
 
 func TestImages(t *testing.T) {
-	own := []Image{{Ref: "own", From: "policy", Own: true}}
+	own := []Image{{Ref: "own", Uses: []Use{{Where: "policy"}}}}
 	docker := Change{Path: "Dockerfile", New: []byte("FROM a\n")}
 	for name, x := range map[string]struct {
 		changes []Change
@@ -131,5 +145,32 @@ func TestImages(t *testing.T) {
 		if got := strings.Join(notices, "|"); got != x.notices {
 			t.Errorf("%s: notices %q, want %q", name, got, x.notices)
 		}
+	}
+}
+
+func TestUses(t *testing.T) {
+	own := []Image{{Ref: "own", Uses: []Use{{Where: "policy"}}}}
+	images, notices := Images([]Change{
+		{Path: ".imgcheck.yaml"},
+		{Path: "Dockerfile", New: []byte("FROM a AS b\nRUN x\nFROM b AS c\nENV A=1\nFROM b\n")},
+		{Path: "pod.yaml", New: []byte("apiVersion: v1\nkind: Pod\nspec: {containers: [{image: a}]}")},
+		{Path: "requirements.txt"},
+	}, own)
+	run, env := dockerfile.Instruction{Name: "RUN", Line: 2}, dockerfile.Instruction{Name: "ENV", Line: 4, Variables: []string{"A"}}
+	want := []Image{
+		{Ref: "a", Uses: []Use{
+			{Where: "FROM in Dockerfile:1", File: "Dockerfile", Does: []dockerfile.Instruction{run, env}},
+			{Where: "FROM in Dockerfile:1", File: "Dockerfile", Does: []dockerfile.Instruction{run}},
+			{Where: "pod.yaml:3", File: "pod.yaml"},
+		}},
+		{Ref: "own", Own: true, Uses: []Use{{Where: "policy", Input: "Dockerfile"}}},
+	}
+	if diff := cmp.Diff(want, images); diff != "" || notices != nil {
+		t.Errorf("notices %v, images (-want +got):\n%s", notices, diff)
+	}
+	// Which images there are says nothing of what is in them.
+	images, _ = Images([]Change{{Path: "x/.imgcheck.yaml"}}, own)
+	if want := []Image{{Ref: "own", Own: true, Uses: []Use{{Where: "policy"}}}}; !cmp.Equal(images, want) {
+		t.Errorf("%+v", images)
 	}
 }

@@ -1,0 +1,301 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/imgcheck/imgcheck/pkg/githook"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/policy"
+	"github.com/imgcheck/imgcheck/pkg/report"
+)
+
+// Bounds of a run: images that are scanned at a time, and lines about what is not
+// scanned.
+const (
+	hookAtOnce  = 4
+	hookNotices = 50
+)
+
+// errTimeout ends what has taken longer than --timeout.
+var errTimeout = errors.New("the time is over")
+
+// hookRun scans what a push concerns. Only a finding stops the push, and what git or
+// the policy say wrong: not an image that is out of reach, a limit, or the time.
+func hookRun(c *cli.Context) error {
+	if os.Getenv("IMGCHECK_SKIP") == "1" {
+		return nil
+	}
+	limit, err := time.ParseDuration(c.String("timeout"))
+	if err != nil || limit < 0 {
+		return fmt.Errorf("--timeout %q: write it like 90s or 5m; 0 sets no limit", c.String("timeout"))
+	}
+	ctx := c.Context
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, errTimeout)
+		defer cancel()
+	}
+	changes, notices, err := pushedFiles(ctx, c)
+	if late(ctx) {
+		fmt.Fprintf(c.App.ErrWriter, "imgcheck: no image is scanned: to look at the push has taken more than %s (--timeout, IMGCHECK_TIMEOUT); it goes on\n", limit)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(changes) == 0 {
+		tell(c.App.ErrWriter, notices)
+		return nil
+	}
+	r, err := newHookRun(c)
+	if err != nil {
+		return err
+	}
+	images, more := githook.Images(changes, r.own())
+	tell(r.stderr, append(notices, more...))
+	return r.scan(ctx, images, limit, r.one)
+}
+
+// late reports whether --timeout has ended what ran with ctx.
+func late(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errTimeout) }
+
+// pushedFiles are the files of the push that may concern an image.
+func pushedFiles(ctx context.Context, c *cli.Context) (changes []githook.Change, notices []string, err error) {
+	remote, updates, left, err := pushed(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	if left > 0 {
+		notices = append(notices, fmt.Sprintf("%d refs of the push are not looked at: it has too many", left))
+	}
+	changes, left, err = githook.Changes(ctx, remote, updates)
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking at the push: %w", err)
+	}
+	if left > 0 {
+		notices = append(notices, fmt.Sprintf("%d files of the push that may name images are not looked at: it changes too many", left))
+	}
+	return changes, notices, nil
+}
+
+// pushed is what git pushes, and where: by the hook's arguments and lines, or by
+// the variables of pre-commit (https://pre-commit.com/#pre-push).
+func pushed(c *cli.Context) (remote string, updates []githook.Update, left int, err error) {
+	remote = cmp.Or(c.Args().Get(1), os.Getenv("PRE_COMMIT_REMOTE_NAME"), "origin")
+	if to := os.Getenv("PRE_COMMIT_TO_REF"); to != "" {
+		return remote, []githook.Update{{
+			LocalRef: os.Getenv("PRE_COMMIT_LOCAL_BRANCH"), Local: to,
+			RemoteRef: os.Getenv("PRE_COMMIT_REMOTE_BRANCH"), Remote: os.Getenv("PRE_COMMIT_FROM_REF"),
+		}}, 0, nil
+	}
+	if isTerminal(c.App.Reader) {
+		return "", nil, 0, fmt.Errorf("git runs `imgcheck hook run`, and gives it lines to read: see `imgcheck hook --help`")
+	}
+	updates, left, err = githook.ReadUpdates(c.App.Reader)
+	return remote, updates, left, err
+}
+
+// tell says what is not scanned, and why.
+func tell(w io.Writer, notices []string) {
+	for i, n := range notices {
+		if i == hookNotices {
+			fmt.Fprintf(w, "imgcheck: and %d more that are not scanned\n", len(notices)-i)
+			return
+		}
+		fmt.Fprintln(w, "imgcheck: "+bounded(oneLine(n)))
+	}
+}
+
+// pushScan scans the images of a push.
+type pushScan struct {
+	decided        *decisions
+	layers         layers.Options
+	rules          []string
+	failOn         lint.Severity
+	progress       *progress
+	stdout, stderr io.Writer
+}
+
+// newHookRun checks the flags and reads the policy.
+func newHookRun(c *cli.Context) (*pushScan, error) {
+	r := &pushScan{stdout: c.App.Writer, stderr: c.App.ErrWriter}
+	var err error
+	if r.decided, err = readDecisions(c); err != nil {
+		return nil, err
+	}
+	if r.failOn, err = severityNamed(r.decided.failOn(c)); err != nil {
+		return nil, err
+	}
+	if r.layers, err = imageOptions(c); err != nil {
+		return nil, err
+	}
+	r.rules = r.decided.rules(c)
+	r.progress = newProgress(c.App.ErrWriter, c.Bool("quiet"), c.Bool("verbose"))
+	return r, nil
+}
+
+// own are the policy's images.
+func (r *pushScan) own() (list []githook.Image) {
+	for _, im := range r.decided.Images {
+		list = append(list, githook.Image{Ref: im.Ref, Platform: im.Platform, Uses: []githook.Use{{Where: policy.FileName, File: policy.FileName}}})
+	}
+	return list
+}
+
+// scanned is what a scan came to.
+type scanned struct {
+	doc *report.Document
+	err error
+}
+
+// scan scans images with one, several at a time, and tells of them in their order. It returns
+// errFindings when one stops the push.
+func (r *pushScan) scan(ctx context.Context, images []githook.Image, limit time.Duration, one func(context.Context, githook.Image) scanned) error {
+	defer r.progress.done()
+	var over []string
+	bad := 0
+	for i, s := range inOrder(ctx, images, hookAtOnce, one) {
+		im := images[i]
+		switch {
+		case s.err != nil && late(ctx):
+			over = append(over, im.Ref)
+			continue
+		case s.err != nil && ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+		r.progress.pause()
+		stops, err := r.tell(im, s)
+		if err != nil {
+			return err
+		}
+		if stops {
+			bad++
+		}
+	}
+	r.progress.done()
+	if len(over) > 0 {
+		fmt.Fprintf(r.stderr, "imgcheck: %s are over (--timeout, IMGCHECK_TIMEOUT): %d of the %d images were not scanned, and do not stop the push: %s\n", limit, len(over), len(images), bounded(oneLine(someOf(over))))
+	}
+	if bad == 0 {
+		return nil
+	}
+	all := "the image"
+	if len(images) > 1 {
+		all = fmt.Sprintf("%d of the %d images", bad, len(images))
+	}
+	fmt.Fprintf(r.stderr, "imgcheck: the push is stopped: %s that it concerns would fail; IMGCHECK_SKIP=1 git push pushes nonetheless\n", all)
+	return errFindings
+}
+
+// someOf names the first of a list.
+func someOf(list []string) string {
+	const most = 3
+	if len(list) <= most {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
+}
+
+// one scans one image. References in files are a registry's, whatever they begin with.
+func (r *pushScan) one(ctx context.Context, im githook.Image) scanned {
+	if ctx.Err() != nil {
+		return scanned{err: ctx.Err()}
+	}
+	ref, o := im.Ref, r.layers
+	if !im.Own {
+		ref = layers.InRegistry(ref)
+	}
+	if o.Platform == nil {
+		var err error
+		if o.Platform, err = platformNamed(im.Platform); err != nil {
+			return scanned{err: err}
+		}
+	}
+	over := r.progress.image(im.Ref, &o)
+	defer over()
+	doc, err := scanWith(ctx, ref, o, planning{policy: r.decided}, r.rules...)
+	return scanned{doc, err}
+}
+
+// tell says what a scan came to, and reports whether it stops the push.
+func (r *pushScan) tell(im githook.Image, s scanned) (stops bool, err error) {
+	if s.err != nil {
+		fmt.Fprintf(r.stderr, "imgcheck: %s could not be scanned, and does not stop the push: %s\n", named(im, im.Uses[0]), bounded(oneLine(s.err.Error())))
+		return false, nil
+	}
+	doc := r.decided.apply(s.doc)
+	v := judgePush(im, doc, r.failOn)
+	switch {
+	case v.use == nil:
+		fmt.Fprintf(r.stderr, "imgcheck: %s: nothing stops the push\n", named(im, im.Uses[0]))
+		return false, nil
+	case v.mends != "":
+		fmt.Fprintf(r.stderr, "imgcheck: %s would fail as it is; %s may mend that, and the push goes on:\n", named(im, *v.use), oneLine(v.mends))
+	default:
+		fmt.Fprintf(r.stderr, "imgcheck: %s:\n", named(im, *v.use))
+	}
+	return v.mends == "", report.Text(r.stdout, doc, fitted(r.stdout, report.Options{}))
+}
+
+func named(im githook.Image, u githook.Use) string {
+	return oneLine(fmt.Sprintf("%s (%s)", im.Ref, u.Where))
+}
+
+// image shows how far an image is, of several that are read at a time, until over is
+// called.
+func (p *progress) image(name string, o *layers.Options) (over func()) {
+	var done, size atomic.Int64
+	o.Begin = func(list []layers.LayerInfo) {
+		for _, l := range list {
+			size.Add(l.Size)
+		}
+	}
+	o.Progress = func(_, n int) { p.told(name, done.Add(int64(n)), size.Load()) }
+	if p.verbose {
+		o.Note = func(layer int, text string) {
+			if layer >= 0 {
+				text = fmt.Sprintf("layer %d: %s", layer+1, text)
+			}
+			p.note(-1, name+": "+text)
+		}
+	}
+	return func() { p.over(name) }
+}
+
+// inOrder calls do for each of a list, atOnce at a time, and yields the results in the
+// order of the list. When the caller stops early, ctx ends for the rest.
+func inOrder[T, R any](ctx context.Context, list []T, atOnce int, do func(context.Context, T) R) iter.Seq2[int, R] {
+	return func(yield func(int, R) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		results := make([]chan R, len(list))
+		for i := range results {
+			results[i] = make(chan R, 1)
+		}
+		var next atomic.Int64
+		for range min(atOnce, len(list)) {
+			go func() {
+				for i := next.Add(1) - 1; i < int64(len(list)); i = next.Add(1) - 1 {
+					results[i] <- do(ctx, list[i])
+				}
+			}()
+		}
+		for i := range list {
+			if !yield(i, <-results[i]) {
+				return
+			}
+		}
+	}
+}
