@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -55,31 +56,43 @@ func hookInstall(c *cli.Context) error {
 		return err
 	}
 	in, err := githook.Install(c.Context, program)
+	if e := (*githook.EntryError)(nil); errors.As(err, &e) {
+		fmt.Fprint(c.App.ErrWriter, e.Entry)
+	}
 	if err != nil {
 		return fmt.Errorf("installing the hook: %w", err)
 	}
-	word := "Installed"
+	word, of := "Installed", ""
 	if in.Again {
 		word = "Installed again:"
 	}
-	fmt.Fprintf(c.App.ErrWriter, "%s %s\n", word, in.Path)
-	if in.Chained {
-		fmt.Fprintf(c.App.ErrWriter, "The hook that was there runs before it, as %s.\n", githook.Chained)
+	if in.Manager != "" {
+		of = ", which " + in.Manager + " runs"
+	}
+	fmt.Fprintf(c.App.ErrWriter, "%s %s%s\n", word, in.Path, of)
+	if in.Before && in.Manager == "" {
+		fmt.Fprintln(c.App.ErrWriter, "The hook that was there runs before it.")
 	}
 	if in.Shared {
 		fmt.Fprintln(c.App.ErrWriter, "core.hooksPath is set: the hook serves every repository that uses this directory.")
+	}
+	for _, n := range in.Next {
+		fmt.Fprintln(c.App.ErrWriter, "imgcheck: "+n)
 	}
 	return nil
 }
 
 func hookUninstall(c *cli.Context) error {
-	in, err := githook.Uninstall(c.Context)
+	done, err := githook.Uninstall(c.Context)
 	if err != nil {
 		return fmt.Errorf("removing the hook: %w", err)
 	}
-	fmt.Fprintf(c.App.ErrWriter, "Removed %s\n", in.Path)
-	if in.Chained {
-		fmt.Fprintln(c.App.ErrWriter, "The hook that was there before is in its place again.")
+	for _, in := range done {
+		if in.Before {
+			fmt.Fprintf(c.App.ErrWriter, "Removed from %s, which is as it was before.\n", in.Path)
+		} else {
+			fmt.Fprintf(c.App.ErrWriter, "Removed %s\n", in.Path)
+		}
 	}
 	return nil
 }

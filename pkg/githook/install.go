@@ -1,9 +1,7 @@
 package githook
 
 import (
-	"bytes"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,110 +10,490 @@ import (
 	"strings"
 )
 
-//go:embed pre-push.sh
-var script string
-
-// marker is the line by which a hook of ours is known, and Chained the name of
-// the hook that was there before: ours runs it first.
 const (
-	marker  = "# Installed by `imgcheck hook install`"
-	Chained = "pre-push.before-imgcheck"
+	// programKey is where git's configuration of a clone says which program to run when
+	// there is no imgcheck in the PATH: a tracked file names no path of one machine.
+	programKey = "imgcheck.program"
+	// asideSuffix makes the name of the directory beside that of the hooks for one that
+	// is no shell script. There it keeps its name, and what it finds by its path.
+	asideSuffix = ".before-imgcheck"
+	// oldMarker and oldChained are of installations that renamed the hook that was
+	// there: one that asks for its own name (husky's) then did nothing.
+	oldMarker  = "# Installed by `imgcheck hook install`"
+	oldChained = "pre-push.before-imgcheck"
 )
 
 // Installed says what an installation did.
 type Installed struct {
-	Path    string
-	Chained bool // a hook was there, and is run first
-	Again   bool // it was ours already
-	Shared  bool // core.hooksPath is a directory that serves other repositories as well
+	Path    string   // the file that imgcheck's lines are in
+	Manager string   // whose file that is: husky, lefthook or pre-commit; empty: git's own hook
+	Before  bool     // something was there, and runs first
+	Again   bool     // it was installed already
+	Shared  bool     // core.hooksPath is a directory that serves other repositories as well
+	Next    []string // what is to be done that imgcheck does not do
 }
 
-// Install writes the hook of the repository of the current directory, where git
-// looks for it. program is run when there is no imgcheck in the PATH.
-func Install(ctx context.Context, program string) (*Installed, error) {
-	in, err := hookPath(ctx)
-	if err != nil {
-		return nil, err
-	}
-	chained := filepath.Join(filepath.Dir(in.Path), Chained)
-	old, err := os.ReadFile(in.Path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, err
-	case bytes.Contains(old, []byte(marker)):
-		in.Again = true
-	default:
-		if _, err := os.Lstat(chained); err == nil {
-			return nil, fmt.Errorf("%s is not imgcheck's, and %s, which an earlier installation has set aside, is there as well: remove one of them", in.Path, chained)
-		}
-		if err := os.Rename(in.Path, chained); err != nil {
+// repository is where hooks belong.
+type repository struct {
+	hook   string // where git looks for the hook
+	own    string // where it looks without core.hooksPath
+	top    string // the working tree; empty when there is none
+	shared bool
+}
+
+func findRepository(ctx context.Context) (*repository, error) {
+	r := &repository{}
+	for _, ask := range []struct {
+		to   *string
+		args []string
+	}{
+		{&r.hook, []string{"rev-parse", "--git-path", "hooks/pre-push"}},
+		{&r.own, []string{"rev-parse", "--git-common-dir"}},
+	} {
+		out, err := git(ctx, ask.args...)
+		if err != nil {
 			return nil, err
 		}
+		*ask.to = filepath.FromSlash(strings.TrimRight(string(out), "\r\n"))
 	}
-	if _, err := os.Lstat(chained); err == nil {
-		in.Chained = true
+	r.own = filepath.Join(r.own, "hooks", "pre-push")
+	if out, err := git(ctx, "rev-parse", "--show-cdup"); err == nil { // a bare repository has none
+		r.top = filepath.Join(".", filepath.FromSlash(strings.TrimRight(string(out), "\r\n")))
 	}
-	if err := os.MkdirAll(filepath.Dir(in.Path), 0o755); err != nil {
-		return nil, err
-	}
-	quoted := "'" + strings.ReplaceAll(program, "'", `'\''`) + "'"
-	if err := writeProgram(in.Path, strings.ReplaceAll(script, "@PROGRAM@", quoted)); err != nil {
-		return nil, err
-	}
-	return in, nil
+	set, _ := git(ctx, "config", "--get", "core.hooksPath") // fails when it is not set
+	r.shared = len(strings.TrimSpace(string(set))) > 0 && filepath.IsAbs(r.hook)
+	return r, nil
 }
 
-// Uninstall removes the hook, and puts back the one that was there before.
-func Uninstall(ctx context.Context) (*Installed, error) {
-	in, err := hookPath(ctx)
+// Install has git run imgcheck before a push, in the repository of the current
+// directory: by the hook manager that is in use there, else by a hook where git looks
+// for it. What was there runs first. program is run when there is no imgcheck in the
+// PATH.
+func Install(ctx context.Context, program string) (*Installed, error) {
+	r, err := findRepository(ctx)
 	if err != nil {
 		return nil, err
 	}
-	old, err := os.ReadFile(in.Path)
+	again, err := r.migrate()
+	if err != nil {
+		return nil, err
+	}
+	manager := r.manager()
+	if manager != "" || r.tracked(ctx) {
+		if _, err := git(ctx, "config", "--local", programKey, program); err != nil {
+			return nil, err
+		}
+		program = ""
+	}
+	in, err := r.install(manager, program)
+	if err != nil {
+		return nil, err
+	}
+	in.Again = in.Again || again
+	return in, nil
+}
+
+// manager is what writes the hooks of this clone, or empty.
+func (r *repository) manager() string {
+	text, _ := readText(r.hook) // what cannot be read is no manager's, and told later
+	switch {
+	case r.huskyFile() != "":
+		return "husky"
+	case r.usesLefthook():
+		return "lefthook"
+	case isPreCommit(text):
+		return "pre-commit"
+	}
+	return ""
+}
+
+func (r *repository) install(manager, program string) (in *Installed, err error) {
+	if manager == "" {
+		return r.installHook(program)
+	}
+	if err := r.dropHooks(); err != nil {
+		return nil, err
+	}
+	switch manager {
+	case "husky":
+		in, err = installShell(r.huskyFile(), runsHusky, program)
+	case "lefthook":
+		in, err = r.installLefthook()
+	case "pre-commit":
+		in, err = r.installPreCommit()
+	}
+	if in != nil {
+		in.Manager = manager
+	}
+	return in, err
+}
+
+// dropHooks takes the block out of hooks that a manager has put out of use, or keeps
+// beside its own.
+func (r *repository) dropHooks() error {
+	for _, file := range []string{r.hook, r.own, r.hook + ".legacy", r.hook + ".old"} {
+		if _, err := uninstallBlock(file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tracked reports whether the directory of hooks lies in a working tree, its own or
+// another one: what stands in it is for more than this machine.
+func (r *repository) tracked(ctx context.Context) bool {
+	dir := filepath.Dir(r.hook)
+	for !exists(dir) && filepath.Dir(dir) != dir {
+		dir = filepath.Dir(dir)
+	}
+	out, err := git(ctx, "-C", dir, "rev-parse", "--is-inside-work-tree")
+	return err == nil && strings.TrimSpace(string(out)) == "true"
+}
+
+// migrate puts back what an old installation has renamed, and removes what any has set
+// aside that is in its place again. It reports whether there was such a thing.
+func (r *repository) migrate() (bool, error) {
+	chained := filepath.Join(filepath.Dir(r.hook), oldChained)
+	text, err := readText(r.hook)
+	if err != nil {
+		return false, nil // told by who installs
+	}
+	before, beforeErr := readText(chained)
+	switch ours := strings.Contains(text, oldMarker); {
+	case ours && exists(chained):
+		return true, os.Rename(chained, r.hook)
+	case ours:
+		return true, os.Remove(r.hook)
+	case beforeErr == nil && before == text: // a hook manager has written its hook again
+		return true, os.Remove(chained)
+	}
+	aside := filepath.Join(r.aside(), "pre-push")
+	if before, err := readText(aside); err == nil && before == text {
+		return true, errors.Join(os.Remove(aside), r.clearAside())
+	}
+	return false, nil
+}
+
+// installShell puts the block into a shell script that others own, which may have to
+// be made.
+func installShell(file, before, program string) (*Installed, error) {
+	in := &Installed{Path: file}
+	text, err := readText(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no %s", in.Path)
+		return in, writeText(file, shellBlock("", program), 0o644)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.Contains(old, []byte(marker)) {
-		return nil, fmt.Errorf("%s is not imgcheck's: it stays", in.Path)
+	if !isShell(text) {
+		return nil, fmt.Errorf("%s is no shell script: have it run `imgcheck hook run \"$@\"` with its standard input", file)
 	}
-	chained := filepath.Join(filepath.Dir(in.Path), Chained)
-	err = os.Rename(chained, in.Path)
-	if err == nil {
-		in.Chained = true
-		return in, nil
+	text, in.Again = withoutBlock(text)
+	if in.Before = strings.TrimSpace(text) != ""; !in.Before {
+		before = ""
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	return in, os.Remove(in.Path)
+	return in, rewrite(file, withBlock(text, shellBlock(before, program)))
 }
 
-// hookPath is where git looks for the hook: in the repository, in that of a
-// worktree's repository, or in core.hooksPath.
-func hookPath(ctx context.Context) (*Installed, error) {
-	out, err := git(ctx, "rev-parse", "--git-path", "hooks/pre-push")
+// installHook puts the block into git's own hook. One that is no shell script is set
+// aside, and so is one that is not executable, which git does not run.
+func (r *repository) installHook(program string) (*Installed, error) {
+	in := &Installed{Path: r.hook, Shared: r.shared, Next: r.inactive()}
+	if _, err := os.Lstat(r.hook); errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(r.hook), 0o755); err != nil {
+			return nil, err
+		}
+		return in, writeText(r.hook, alone+shellBlock("", program), 0o755)
+	}
+	st, err := os.Lstat(r.hook)
 	if err != nil {
 		return nil, err
 	}
-	in := &Installed{Path: filepath.FromSlash(strings.TrimRight(string(out), "\r\n"))}
-	shared, _ := git(ctx, "config", "--get", "core.hooksPath") // fails when it is not set
-	in.Shared = len(bytes.TrimSpace(shared)) > 0 && filepath.IsAbs(in.Path)
-	return in, nil
+	text, err := readText(r.hook)
+	if err != nil && !errors.Is(err, errLarge) && st.Mode().Type() != fs.ModeSymlink {
+		return nil, err
+	}
+	rest, ours := withoutBlock(text)
+	in.Again = ours
+	aside := filepath.Join(r.aside(), "pre-push")
+	switch {
+	case ours && rest == alone && exists(aside):
+		in.Before = true
+		return in, rewrite(r.hook, alone+shellBlock(runsAside, program))
+	case ours && rest == alone:
+		return in, rewrite(r.hook, alone+shellBlock("", program))
+	case exists(aside):
+		return nil, r.asideError()
+	case err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 && isShell(rest):
+		in.Before = true
+		return in, rewrite(r.hook, withBlock(rest, shellBlock(runsBelow, program)))
+	}
+	in.Before = st.Mode().Type() == fs.ModeSymlink || st.Mode()&0o111 != 0
+	if err := r.setAside(); err != nil {
+		return nil, err
+	}
+	return in, writeText(r.hook, alone+shellBlock(runsAside, program), 0o755)
 }
 
-// writeProgram writes an executable file whole or not at all.
-func writeProgram(name, text string) error {
+// aside is the directory for a hook that is set aside. It lies beside that of the hooks,
+// so that relative paths and links lead where they led.
+func (r *repository) aside() string { return filepath.Dir(r.hook) + asideSuffix }
+
+func (r *repository) asideError() error {
+	return fmt.Errorf("%s is not imgcheck's, and %s, which an earlier installation has set aside, is there as well: remove one of them", r.hook, filepath.Join(r.aside(), "pre-push"))
+}
+
+// setAside moves the hook into its own directory, with links to what lies beside it.
+func (r *repository) setAside() error {
+	if err := os.MkdirAll(r.aside(), 0o755); err != nil {
+		return err
+	}
+	list, err := os.ReadDir(filepath.Dir(r.hook))
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if e.Name() == "pre-push" || strings.HasSuffix(e.Name(), ".sample") {
+			continue
+		}
+		to := filepath.Join("..", filepath.Base(filepath.Dir(r.hook)), e.Name())
+		if err := os.Symlink(to, filepath.Join(r.aside(), e.Name())); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return os.Rename(r.hook, filepath.Join(r.aside(), "pre-push"))
+}
+
+// takeBack undoes setAside.
+func (r *repository) takeBack() error {
+	if err := os.Rename(filepath.Join(r.aside(), "pre-push"), r.hook); err != nil {
+		return err
+	}
+	return r.clearAside()
+}
+
+// clearAside removes the links of setAside, and the directory when nothing else is in it.
+func (r *repository) clearAside() error {
+	list, err := os.ReadDir(r.aside())
+	for _, e := range list {
+		if e.Type() == fs.ModeSymlink {
+			err = errors.Join(err, os.Remove(filepath.Join(r.aside(), e.Name())))
+		}
+	}
+	_ = os.Remove(r.aside()) // unless somebody has put something into it
+	return err
+}
+
+// inactive names hook managers that the repository has files of and that are not in use
+// in this clone: when they come into use, they do not run git's own hook.
+func (r *repository) inactive() (next []string) {
+	if r.top == "" {
+		return nil
+	}
+	if exists(filepath.Join(r.top, ".husky")) && !exists(filepath.Join(filepath.Dir(r.hook), "_", "husky.sh")) {
+		next = append(next, "husky is not in use in this clone: once it is (`npm run prepare`), run `imgcheck hook install` again")
+	}
+	for _, name := range lefthookFiles() {
+		if exists(filepath.Join(r.top, name)) {
+			return append(next, "lefthook is not in use in this clone: once it is (`lefthook install`), run `imgcheck hook install` again")
+		}
+	}
+	return next
+}
+
+// installLefthook adds an entry to lefthook's file.
+func (r *repository) installLefthook() (*Installed, error) {
+	for _, name := range lefthookFiles() {
+		file := filepath.Join(r.top, name)
+		if !exists(file) {
+			continue
+		}
+		in, err := r.installEntry(file, "lefthook", "commands of pre-push", lefthookEntry, withLefthook)
+		if text, _ := readText(r.hook); err == nil && !strings.Contains(text, "call_lefthook") {
+			in.Next = append(in.Next, "lefthook has no pre-push hook here yet: run `lefthook install`")
+		}
+		return in, err
+	}
+	return nil, &EntryError{"lefthook", "commands of pre-push", "its configuration", errors.New("it is not one of lefthook's usual files"), lefthookEntry}
+}
+
+// installPreCommit adds an entry to pre-commit's file.
+func (r *repository) installPreCommit() (*Installed, error) {
+	stage := preCommitStage()
+	return r.installEntry(filepath.Join(r.top, preCommitFile), "pre-commit", "repos", preCommitEntry(stage), func(text string) (string, error) {
+		if strings.Contains(text, "id: imgcheck\n") {
+			return text, nil // its owner has named the hook of our repository
+		}
+		return withPreCommit(text, stage)
+	})
+}
+
+const preCommitFile = ".pre-commit-config.yaml"
+
+// installEntry adds an entry to a hook manager's file, or says what to add.
+func (r *repository) installEntry(file, manager, where, entry string, with func(string) (string, error)) (*Installed, error) {
+	text, err := readText(file)
+	if err != nil {
+		return nil, err
+	}
+	in := &Installed{Path: file, Before: true}
+	rest, again := withoutBlock(text)
+	in.Again = again
+	text, err = rest, errForm
+	if ext := filepath.Ext(file); ext == ".yml" || ext == ".yaml" {
+		text, err = with(rest)
+	}
+	if err != nil {
+		return nil, &EntryError{manager, where, file, err, entry}
+	}
+	return in, rewrite(file, text)
+}
+
+// EntryError says what to add to a hook manager's file where imgcheck cannot.
+type EntryError struct {
+	manager, where, file string
+	why                  error
+	Entry                string // lines of its file
+}
+
+func (e *EntryError) Error() string {
+	return fmt.Sprintf("%s runs the hooks here; add these lines to the %s in %s (%v)", e.manager, e.where, e.file, e.why)
+}
+
+// Uninstall takes imgcheck's lines out of every file that git or a hook manager runs,
+// and of the hook that core.hooksPath has put out of use.
+func Uninstall(ctx context.Context) ([]*Installed, error) {
+	r, err := findRepository(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var done []*Installed
+	for _, hook := range []string{r.hook, r.own} {
+		one := &repository{hook: hook, own: hook}
+		in, err := one.uninstallHook()
+		if err != nil {
+			return done, err
+		}
+		if in != nil {
+			done = append(done, in)
+		}
+	}
+	for _, file := range r.others() {
+		in, err := uninstallBlock(file)
+		if err != nil {
+			return done, err
+		}
+		if in != nil {
+			done = append(done, in)
+		}
+	}
+	_, _ = git(ctx, "config", "--local", "--unset-all", programKey) // fails when it is not set
+	if len(done) > 0 {
+		return done, nil
+	}
+	if exists(r.hook) {
+		return nil, fmt.Errorf("%s is not imgcheck's: it stays", r.hook)
+	}
+	return nil, fmt.Errorf("there is no %s", r.hook)
+}
+
+// others are the files of hook managers that may have a block, where they are and
+// where they put what they found.
+func (r *repository) others() []string {
+	files := []string{filepath.Join(filepath.Dir(filepath.Dir(r.hook)), "pre-push")}
+	if r.top != "" {
+		files = append(files, filepath.Join(r.top, ".husky", "pre-push"), filepath.Join(r.top, preCommitFile))
+		for _, name := range lefthookFiles() {
+			files = append(files, filepath.Join(r.top, name))
+		}
+	}
+	for _, hook := range []string{r.hook, r.own} {
+		files = append(files, hook+".legacy", hook+".old") // pre-commit's, lefthook's
+	}
+	return files
+}
+
+// uninstallHook takes the block out of git's own hook; nil when it has none.
+func (r *repository) uninstallHook() (*Installed, error) {
+	if migrated, err := r.migrate(); migrated || err != nil {
+		return &Installed{Path: r.hook, Before: exists(r.hook)}, err
+	}
+	aside := filepath.Join(r.aside(), "pre-push")
+	text, err := readText(r.hook)
+	rest, ours := withoutBlock(text)
+	switch {
+	case err == nil && ours && rest == alone && exists(aside):
+		return &Installed{Path: r.hook, Before: true}, r.takeBack()
+	case (err != nil || !ours) && exists(aside) && exists(r.hook):
+		return nil, r.asideError()
+	}
+	return uninstallBlock(r.hook)
+}
+
+// uninstallBlock takes the block out of a file, and removes one with nothing else in
+// it; nil when it has none.
+func uninstallBlock(file string) (*Installed, error) {
+	text, err := readText(file)
+	if err != nil {
+		return nil, nil // not there, or nothing that we have written
+	}
+	if strings.Contains(text, oldMarker) {
+		return &Installed{Path: file}, os.Remove(file)
+	}
+	rest, ours := withoutBlock(text)
+	if !ours {
+		return nil, nil
+	}
+	if rest == alone || rest == "" {
+		return &Installed{Path: file}, os.Remove(file)
+	}
+	return &Installed{Path: file, Before: true}, rewrite(file, rest)
+}
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
+var errLarge = fmt.Errorf("is larger than %d KiB", maxConfig>>10)
+
+// readText reads a file of bounded size.
+func readText(name string) (string, error) {
+	st, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return "", err
+	case !st.Mode().IsRegular():
+		return "", fmt.Errorf("%s is no file", name)
+	case st.Size() > maxConfig:
+		return "", fmt.Errorf("%s %w", name, errLarge)
+	}
+	text, err := os.ReadFile(name)
+	return string(text), err
+}
+
+// rewrite gives a file, or what a link leads to, another text and leaves its mode.
+func rewrite(name, text string) error {
+	real, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return err
+	}
+	st, err := os.Stat(real)
+	if err != nil {
+		return err
+	}
+	return writeText(real, text, st.Mode().Perm())
+}
+
+// writeText writes a file whole or not at all.
+func writeText(name, text string, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".pre-push-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
 	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Chmod(0o755), f.Close())
+	err = errors.Join(err, f.Chmod(mode), f.Close())
 	if err != nil {
 		return err
 	}

@@ -1,20 +1,17 @@
-#!/bin/sh
-# Installed by `imgcheck hook install`; `imgcheck hook uninstall` removes it.
-# Scans the images that a push concerns. To push without: IMGCHECK_SKIP=1.
-lines=$(cat)
-feed() { [ -z "$lines" ] || printf '%s\n' "$lines"; }
-
-# The hook that was here before runs first, and may stop the push.
-before=$(dirname "$0")/pre-push.before-imgcheck
-if [ -x "$before" ]; then
-	feed | "$before" "$@" || exit $?
+# >>> imgcheck: scans the images that a push concerns (not with IMGCHECK_SKIP=1);
+# `imgcheck hook uninstall` takes these lines out.
+if [ -z "${IMGCHECK_BELOW:-}" ]; then
+	lines=$(cat)
+	feed() { [ -z "$lines" ] || printf '%s\n' "$lines"; }
+@BEFORE@
+	[ "${IMGCHECK_SKIP:-}" = 1 ] && exit 0
+	imgcheck=$(command -v imgcheck) || imgcheck=@PROGRAM@
+	if ! command -v "$imgcheck" >/dev/null 2>&1; then
+		echo "imgcheck is not installed: no image is scanned (imgcheck hook uninstall removes this hook)" >&2
+		exit 0
+	fi
+	feed | "$imgcheck" hook run "$@"
+	exit $?
 fi
-
-[ "${IMGCHECK_SKIP:-}" = 1 ] && exit 0
-imgcheck=imgcheck
-command -v imgcheck >/dev/null 2>&1 || imgcheck=@PROGRAM@
-if ! command -v "$imgcheck" >/dev/null 2>&1; then
-	echo "imgcheck is not installed any more: no image is scanned (imgcheck hook uninstall removes this hook)" >&2
-	exit 0
-fi
-feed | "$imgcheck" hook run "$@"
+unset IMGCHECK_BELOW
+# <<< imgcheck
