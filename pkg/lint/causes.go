@@ -533,7 +533,7 @@ func (w *world) removed(name string) []Removed {
 // fixes are the remedies, the one that is nearest first.
 func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []string {
 	var list []string
-	cuda := cmp.Or(w.cudaNamed(f.Library), c.cuda, w.cudaWanted(f), w.cudaMajor(f))
+	cuda := w.wantedCUDA(f, c.cuda)
 	switch {
 	case e.Unknown:
 		return nil
@@ -636,67 +636,6 @@ func (w *world) linkFix(f *Finding) string {
 	}
 	p := f.Present[0].Path
 	return fmt.Sprintf("RUN ln -s %s %s/%s, and ENV LD_LIBRARY_PATH=%s", path.Base(p), path.Dir(p), f.Library, w.pathWith("", path.Dir(p)))
-}
-
-// cudaNamed is the major version of CUDA that a library's name tells: by its own
-// number, or as the one toolkit that has it. Empty when it tells none.
-func (w *world) cudaNamed(name string) string {
-	base, number, ok := strings.Cut(name, ".so.")
-	switch {
-	case !ok:
-		return ""
-	case base == "libcudart" || base == "libcublas" || base == "libcublasLt":
-		return majorOf(name)
-	}
-	var of []string
-	for _, t := range w.packs.Toolkits {
-		if has := map[string]string{"libcufft": t.Cufft, "libcusolver": t.Cusolver, "libcusparse": t.Cusparse, "libnvrtc": t.Nvrtc}[base]; has != "" && has == number {
-			of = append(of, t.CUDA)
-		}
-	}
-	if len(of) != 1 {
-		return ""
-	}
-	return of[0]
-}
-
-// cudaWanted is the major version of CUDA that the package of the first file that
-// asks wants, as the packs know it; empty when they do not.
-func (w *world) cudaWanted(f *Finding) string {
-	if len(f.NeededBy) == 0 {
-		return ""
-	}
-	p, pkg, _ := w.ownerOf(f.NeededBy[0].Path)
-	if pkg == nil {
-		return ""
-	}
-	if s, _ := w.stackOf(p, pkg); s != nil {
-		return s.CUDA
-	}
-	return ""
-}
-
-// cudaMajor is the major version of CUDA that the files that ask for a library
-// are built for: that of the runtime or cuBLAS that they name, else the image's.
-func (w *world) cudaMajor(f *Finding) string {
-	for _, n := range append([]File{{Path: "/" + f.Library}}, f.NeededBy...) {
-		needed := []string{f.Library}
-		if o := w.byPath[n.Path]; o != nil {
-			needed = o.elf.Needed
-		}
-		for _, name := range needed {
-			if major := w.cudaNamed(name); major != "" {
-				return major
-			}
-		}
-	}
-	for _, v := range w.env().Vars {
-		if version, ok := strings.CutPrefix(v, "CUDA_VERSION="); ok {
-			major, _, _ := strings.Cut(version, ".")
-			return major
-		}
-	}
-	return "12"
 }
 
 // pathWith is LD_LIBRARY_PATH with the directories of all that a file asks for

@@ -31,10 +31,7 @@ func (w *world) unmetNeeds() []Finding {
 			Severity: n.Severity, Message: n.Message, Effects: []Effect{{n.Effect, expand(n.Error, "{site}", site)}}, NeededBy: w.filesOf(asks),
 			Affected: asks,
 		}
-		cuda = cmp.Or(cuda, w.cudaMajor(&f))
-		for _, text := range n.Fix {
-			f.Fixes = append(f.Fixes, expand(text, "{cuda}", cuda, "{-cu}", wheelEnding(cuda)))
-		}
+		f.Fixes = withCUDA(n.Fix, cmp.Or(cuda, w.wantedCUDA(&f, "")))
 		list = append(list, f)
 	}
 	return list

@@ -349,7 +349,7 @@ func (w *world) cudnnVersions() []Finding {
 		f := Finding{
 			Library: "libcudnn.so." + major, Family: "cudnn", NeededBy: []File{w.file(pkg.Path)},
 			Because: w.incidental(wheels, s),
-			Fixes:   []string{fmt.Sprintf("install cuDNN %s or later of the same major: `pip install 'nvidia-cudnn-cu%s>=%s,<%d'`, or another base image", numbers(s.CUDNN, 2), w.cudaFor(p, pkg, s), numbers(s.CUDNN, 2), atoi(major)+1)},
+			Fixes:   withCUDA([]string{fmt.Sprintf("install cuDNN %s or later of the same major: `pip install 'nvidia-cudnn-cu{cuda}>=%s,<%d'`, or another base image", numbers(s.CUDNN, 2), numbers(s.CUDNN, 2), atoi(major)+1)}, w.cudaFor(p, pkg, s)),
 		}
 		var versions []string
 		fits := false
@@ -388,9 +388,10 @@ func fromIndex(version string) string {
 	return " --index-url https://download.pytorch.org/whl/" + build[1]
 }
 
-// cudaFor is the CUDA major for which a framework is built.
+// cudaFor is the CUDA major for which a framework is built, empty where neither it
+// nor the packs tell.
 func (w *world) cudaFor(p *inventory.Python, pkg *inventory.Package, s *Stack) string {
-	return cmp.Or(numbers(w.cudaBuild(p, pkg), 1), s.CUDA, "12")
+	return cmp.Or(numbers(w.cudaBuild(p, pkg), 1), s.CUDA)
 }
 
 func atoi(s string) int {

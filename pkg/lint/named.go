@@ -201,6 +201,6 @@ func (w *world) namedFinding(g *namedGroup) Finding {
 		asking.NeededBy = append(asking.NeededBy, File{Path: p})
 	}
 	f.Fixes = append([]string{"nothing, where the program does not use what opens it, or goes on without"},
-		g.family.fixes(name, cmp.Or(w.cudaNamed(name), w.cudaWanted(&asking), w.cudaMajor(&asking)))...)
+		g.family.fixes(name, w.wantedCUDA(&asking, ""))...)
 	return f
 }

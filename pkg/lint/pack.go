@@ -36,6 +36,7 @@ type Packs struct {
 	Stdlib     []*StdlibModule
 	Releases   []*Release
 	Toolkits   []*Toolkit
+	Sonames    []*Soname
 	Optional   []*Exception
 	AnyOf      []*Exception
 	Versions   []*VersionFix
@@ -95,7 +96,7 @@ type FixOf struct {
 }
 
 // fixes are what to do where a library of the family is missing, of which cuda is
-// the CUDA release that it is wanted of.
+// the CUDA release that it is wanted of; empty where that is not known.
 func (f *Family) fixes(library, cuda string) []string {
 	texts := f.Fix
 	for _, of := range f.FixOf {
@@ -104,11 +105,7 @@ func (f *Family) fixes(library, cuda string) []string {
 			break
 		}
 	}
-	var list []string
-	for _, text := range texts {
-		list = append(list, expand(text, "{library}", library, "{major}", majorOf(library), "{cuda}", cuda, "{-cu}", wheelEnding(cuda)))
-	}
-	return list
+	return withCUDA(texts, cuda, "{library}", library, "{major}", majorOf(library))
 }
 
 // wheelEnding is how the toolkit's wheels of a CUDA release end: nvidia-cublas-cu12,
@@ -455,6 +452,7 @@ type pack struct {
 	Stdlib     []*StdlibModule `yaml:"stdlib"`
 	Releases   []*Release      `yaml:"releases"`
 	Toolkits   []*Toolkit      `yaml:"toolkits"`
+	Sonames    []*Soname       `yaml:"sonames"`
 	Optional   []*Exception    `yaml:"optional"`
 	AnyOf      []*Exception    `yaml:"any_of"`
 	Versions   []*VersionFix   `yaml:"versions"`
@@ -596,6 +594,7 @@ func (p *Packs) add(b []byte) error {
 	p.Stdlib = append(p.Stdlib, one.Stdlib...)
 	p.Releases = append(p.Releases, one.Releases...)
 	p.Toolkits = append(p.Toolkits, one.Toolkits...)
+	p.Sonames = append(p.Sonames, one.Sonames...)
 	p.Optional = append(p.Optional, one.Optional...)
 	p.AnyOf = append(p.AnyOf, one.AnyOf...)
 	p.Versions = append(p.Versions, one.Versions...)
@@ -772,6 +771,11 @@ func (p *pack) validate() error {
 	for _, t := range p.Toolkits {
 		if t.CUDA == "" || len(t.Sources) == 0 {
 			return errors.New("toolkits: needs the major version (cuda) and sources")
+		}
+	}
+	for _, s := range p.Sonames {
+		if err := s.validate(); err != nil {
+			return err
 		}
 	}
 	for _, r := range p.Releases {

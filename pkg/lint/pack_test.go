@@ -86,6 +86,7 @@ func TestBadPacks(t *testing.T) {
 		"rules:\n- {id: a, " + manyKeys(50_000) + "}":                                                                                    "bad.yaml:2: has more than 1024 keys in one mapping",
 		"? {" + manyKeys(50_000) + "}\n: 1":                                                                                              "has more than 1024 keys in one mapping",
 		"toolkits: [{cuda: '12'}]":                                                                                                       "toolkits: needs",
+		"sonames: [{libraries: [liba], sources: [s]}]":                                                                                   "sonames: needs",
 		"releases: [{match: ['lib*'], sources: [s]}]":                                                                                    "releases: needs",
 		"symbols: [{match: 'x*'}]":                                                                                                       "needs a match and sources",
 		"symbols: [{match: 'x[', sources: [s]}]":                                                                                         "is not a pattern",

@@ -123,8 +123,7 @@ func (w *world) symbolFinding(u unbound) Finding {
 	}
 	if fact != nil {
 		if fact.Fix != "" {
-			cuda := w.cudaMajor(&f)
-			f.Fixes = append(f.Fixes, expand(fact.Fix, "{cuda}", cuda, "{-cu}", wheelEnding(cuda), "{number}", lastNumbers(u.symbol)))
+			f.Fixes = append(f.Fixes, withCUDA([]string{fact.Fix}, w.wantedCUDA(&f, ""), "{number}", lastNumbers(u.symbol))...)
 		}
 	}
 	if len(f.Fixes) == 0 {
