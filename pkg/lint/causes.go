@@ -16,6 +16,7 @@ import (
 // cause is one thing that is wrong and all who meet it: a library that is
 // nowhere to be found, a file that cannot be used.
 type cause struct {
+	packs    *Packs
 	first    *elfdeps.Error // of the needer that comes first
 	by       string         // that needer
 	grave    Severity       // of it
@@ -38,7 +39,7 @@ func (w *world) causes() []Finding {
 	entry := w.entry()
 	for _, o := range w.objects {
 		for _, e := range w.real(o.misses) {
-			c := causeOf(all, e)
+			c := w.causeOf(all, e)
 			c.loading = true
 			severity, because := w.judge(o, e)
 			if o.path == entry.path {
@@ -69,7 +70,7 @@ func (w *world) causes() []Finding {
 	for _, in := range w.installs {
 		for _, f := range in.failures {
 			for _, e := range f.misses {
-				c := causeOf(all, e)
+				c := w.causeOf(all, e)
 				c.loading = true
 				severity := in.helpSeverity()
 				because := in.helped
@@ -95,7 +96,7 @@ func (w *world) causes() []Finding {
 			if e.By == nil || slices.Contains(own, e) {
 				continue
 			}
-			c := causeOf(all, e)
+			c := w.causeOf(all, e)
 			c.meet(e, e.By.Real(), Error)
 			c.raise(Error, "")
 			c.preload = e.By.Real()
@@ -105,12 +106,12 @@ func (w *world) causes() []Finding {
 	for _, r := range w.runs {
 		for i := range r.missed {
 			if m := &r.missed[i]; m.err.Kind != elfdeps.SymbolError {
-				w.meetOpen(causeOf(all, m.err), m)
+				w.meetOpen(w.causeOf(all, m.err), m)
 			}
 		}
 	}
 	for _, m := range w.dlopenNotes() {
-		w.meetOpen(causeOf(all, m.err), &m)
+		w.meetOpen(w.causeOf(all, m.err), &m)
 	}
 	var list []Finding
 	for _, key := range slices.Sorted(maps.Keys(all)) {
@@ -198,7 +199,7 @@ func (w *world) meetOpen(c *cause, m *missedOpen) {
 
 // causeOf is the cause of a miss: the name for what is missing, the file for
 // what cannot be used.
-func causeOf(all map[string]*cause, e *elfdeps.Error) *cause {
+func (w *world) causeOf(all map[string]*cause, e *elfdeps.Error) *cause {
 	key := "missing " + e.Name
 	switch {
 	case isVersion(e):
@@ -210,7 +211,7 @@ func causeOf(all map[string]*cause, e *elfdeps.Error) *cause {
 	}
 	c := all[key]
 	if c == nil {
-		c = &cause{severity: Note, needers: map[string]bool{}, affected: map[string]bool{}}
+		c = &cause{packs: w.packs, severity: Note, needers: map[string]bool{}, affected: map[string]bool{}}
 		all[key] = c
 	}
 	return c
@@ -235,17 +236,9 @@ func (c *cause) meet(e *elfdeps.Error, affected string, severity Severity) {
 	}
 	graver := c.first == nil || severity != c.grave && severity.AtLeast(c.grave)
 	as := c.first != nil && severity == c.grave
-	if graver || as && isVersion(e) && newer(e.Name, c.first.Name) || as && by < c.by && e.Name == c.first.Name {
+	if graver || as && isVersion(e) && c.packs.newer(e.Name, c.first.Name) || as && by < c.by && e.Name == c.first.Name {
 		c.first, c.by, c.grave = e, by, severity
 	}
-}
-
-// newer reports whether version a (GLIBC_2.34) comes after b (GLIBC_2.4).
-func newer(a, b string) bool {
-	if len(a) != len(b) {
-		return len(a) > len(b)
-	}
-	return a > b
 }
 
 func (c *cause) raise(s Severity, because string) {
@@ -509,10 +502,8 @@ func (w *world) versionFinding(c *cause) Finding {
 		f.Fixes = []string{w.olderCopyFix(f.BoundTo.Path, newer[0].Path)}
 		return f
 	}
-	for _, v := range w.packs.Versions {
-		if match(v.Match, c.first.Name) {
-			f.Fixes = append(f.Fixes, expand(v.Fix, "{version}", c.first.Name, "{number}", strings.TrimLeft(c.first.Name, "GLIBCX_"), "{library}", f.Library))
-		}
+	if v := w.packs.versionFix(c.first.Name); v != nil {
+		f.Fixes = append(f.Fixes, expand(v.Fix, "{version}", c.first.Name, "{number}", w.packs.versionNumber(c.first.Name), "{library}", f.Library))
 	}
 	return f
 }

@@ -393,7 +393,10 @@ type Exception struct {
 // VersionFix is what to do when a version is missing, or, of the system's, a
 // library.
 type VersionFix struct {
-	Match   string   `yaml:"match"`
+	Match string `yaml:"match"`
+	// Number is the release that has the version, where its name tells none:
+	// GLIBC_ABI_DT_RELR is of glibc 2.36.
+	Number  string   `yaml:"number"`
 	Fix     string   `yaml:"fix"` // {version}, {number} and {library} stand for what they name
 	Sources []string `yaml:"sources"`
 }

@@ -124,17 +124,6 @@ func TestBadPacks(t *testing.T) {
 	}
 }
 
-func TestNewer(t *testing.T) {
-	order := []string{"GLIBC_2.4", "GLIBC_2.14", "GLIBC_2.34", "GLIBC_2.38"}
-	for i := range order {
-		for k := range order {
-			if got := newer(order[i], order[k]); got != (i > k) {
-				t.Errorf("newer(%s, %s) = %v", order[i], order[k], got)
-			}
-		}
-	}
-}
-
 // FuzzPacks keeps laws of packs that may come from anywhere: one is taken, and
 // then its rules have pages, or refused in one line with its name and a line.
 func FuzzPacks(f *testing.F) {
