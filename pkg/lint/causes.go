@@ -532,8 +532,8 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []str
 		list = append(list, fmt.Sprintf("it is for %s, and the image for %s: install the packages in an image of the same platform, not by copying them from another one", w.otherMachine(f.Library), nameOf(w.machine)))
 	case f.Rule == "unusable-library":
 		list = append(list, w.wholeFix(cmp.Or(e.Subject, e.Name)))
-	case f.Rule == "missing-link":
-		return append(list, w.linkFix(f))
+	case f.Rule == "missing-link", f.Rule == "broken-entrypoint" && len(f.Present) > 0 && len(w.present(e.Name)) == 0:
+		return append(list, w.linkFix(f)) // no directory has a file of that name
 	case f.Rule == "broken-entrypoint" && len(f.Present) > 0:
 		dir := path.Dir(f.Present[0].Path)
 		return append(w.ldconfigFix(dir), "ENV LD_LIBRARY_PATH="+w.pathWith(f.NeededBy[0].Path, dir))

@@ -1,0 +1,80 @@
+package fix
+
+import (
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/testdata/images"
+)
+
+// What a finding's fixes say to do to the search path, as lines of a Dockerfile.
+var (
+	envAdvice  = regexp.MustCompile(`(?:^|, and )ENV LD_LIBRARY_PATH=(\S+)$`)
+	linkAdvice = regexp.MustCompile(`^RUN ln -s (\S+) (/[^\s,]+)`)
+	layerOf    = regexp.MustCompile(`(?m)^-- (\d+)/`)
+)
+
+// follow is a text image after the advice, empty where the advice is of another kind.
+func follow(text, advice string) string {
+	env, link := envAdvice.FindStringSubmatch(advice), linkAdvice.FindStringSubmatch(advice)
+	if env == nil && link == nil {
+		return ""
+	}
+	text, _, _ = strings.Cut(text, "-- want --\n")
+	if link != nil {
+		top := 0
+		for _, m := range layerOf.FindAllStringSubmatch(text, -1) {
+			n, _ := strconv.Atoi(m[1])
+			top = max(top, n)
+		}
+		text += fmt.Sprintf("-- %d%s --\nsymlink %s\n", top+1, link[2], link[1])
+	}
+	if env != nil {
+		text = strings.Replace(text, "\n-- ", "\nenv LD_LIBRARY_PATH="+env[1]+"\n-- ", 1)
+	}
+	return text
+}
+
+// TestAdviceIsReplayed does what the fixes of the text images' findings say with
+// links and directories, each by itself: its finding is gone.
+func TestAdviceIsReplayed(t *testing.T) {
+	names, err := fs.Glob(images.FS, "*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	followed := 0
+	for _, name := range names {
+		b, err := images.FS.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, want, _ := strings.Cut(string(b), "-- want --\n")
+		if !strings.Contains(want, "ENV LD_LIBRARY_PATH=") && !strings.Contains(want, "RUN ln -s ") {
+			continue
+		}
+		_, before := read(t, string(b))
+		for _, f := range before.Findings {
+			for _, advice := range f.Fixes {
+				text := follow(string(b), advice)
+				if text == "" || f.Severity == lint.Note {
+					continue
+				}
+				followed++
+				_, after := read(t, text)
+				if slices.ContainsFunc(after.Findings, func(g lint.Finding) bool { return g.Rule == f.Rule && g.Message == f.Message }) {
+					t.Errorf("%s: %s is there after %q", name, f.Message, advice)
+				}
+			}
+		}
+	}
+	if followed < 20 {
+		t.Errorf("%d pieces of advice were followed", followed)
+	}
+	t.Logf("%d pieces of advice were followed", followed)
+}
