@@ -28,10 +28,11 @@ unit: ## all tests, with the race detector where goroutines meet
 real: ## images of Debian and npm; root, 15 GB, some minutes
 	./test/real/run.sh
 
-buildkit: ## pkg/buildkit against a buildkitd that is built here; root
+buildkit: ## pkg/buildkit, and what --emit writes, against a buildkitd that is built here; root
 	./test/deps.sh buildkit
 	$(GO) build -C test/buildkit -o $(CURDIR)/bin/ tool
 	BUILDKIT=$(CURDIR)/bin $(GO) test -count=1 -tags buildkitd ./pkg/buildkit
+	BUILDKIT=$(CURDIR)/bin $(GO) test -count=1 -tags buildkitd -run '^TestEmitted' ./cmd/imgcheck
 
 N ?= 2000
 SEED ?= 1

@@ -55,7 +55,7 @@ func patchCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "print the plan and what it resolves, and publish nothing"},
 			&cli.BoolFlag{Name: "allow-copy", Usage: "copy the image's layers where the target cannot take them from where they are"},
 			&cli.BoolFlag{Name: "undo", Usage: "give the name of a patched IMAGE its original back"},
-			&cli.StringFlag{Name: "emit", Usage: "print the same change as `FORM` instead: dockerfile (lines for one) or llb (for buildctl build)"},
+			&cli.StringFlag{Name: "emit", Usage: "write the same change as `FORM` instead: dockerfile=DIR (a directory for docker build), dockerfile (its Dockerfile alone, where that needs no files) or llb (for buildctl build)"},
 			&cli.StringFlag{Name: "buildkit", Usage: "have the buildkitd at `ADDR` put the layers in place, so that none crosses this machine"},
 			rulesFlag(), rootEnvFlag(),
 		}, policyFlags(), imageFlags())),
@@ -96,7 +96,8 @@ type patching struct {
 	pins        map[string]string
 	accept      bool
 	dry, undo   bool
-	emit        string
+	emit        string // one of emits, or empty
+	emitDir     string // of dockerfile=DIR
 	buildkit    string // address of a buildkitd
 	layers      layers.Options
 	patch       patch.Options
@@ -158,8 +159,20 @@ func (p *patching) content(img *layers.Image) func(context.Context, int, *layers
 	}
 }
 
-// emits are what --emit writes.
-var emits = []string{"dockerfile", "llb"}
+// parseEmit reads --emit: a form, and of dockerfile=DIR the directory, in which a
+// context can be made.
+func parseEmit(s string) (form, dir string, err error) {
+	form, dir, to := strings.Cut(s, "=")
+	switch {
+	case to && form == "dockerfile" && dir != "":
+		if err := buildkit.CheckPlace(dir); err != nil {
+			return "", "", fmt.Errorf("--emit %s: %w", s, err)
+		}
+	case to || s != "" && s != "dockerfile" && s != "llb":
+		return "", "", fmt.Errorf("there is nothing to --emit as %q: say dockerfile=DIR, dockerfile or llb", s)
+	}
+	return form, dir, nil
+}
 
 func patchOptions(c *cli.Context) (*patching, error) {
 	if c.NArg() != 1 {
@@ -167,11 +180,13 @@ func patchOptions(c *cli.Context) (*patching, error) {
 	}
 	p := &patching{
 		ref: c.Args().First(), target: c.String("tag"), from: c.StringSlice("from"), cacheDir: c.String("cache-dir"), accept: c.Bool("accept-nvidia-license"),
-		dry: c.Bool("dry-run"), undo: c.Bool("undo"), emit: c.String("emit"), buildkit: c.String("buildkit"), pins: map[string]string{}, out: c.App.Writer, errs: c.App.ErrWriter,
+		dry: c.Bool("dry-run"), undo: c.Bool("undo"), buildkit: c.String("buildkit"), pins: map[string]string{}, out: c.App.Writer, errs: c.App.ErrWriter,
+	}
+	var err error
+	if p.emit, p.emitDir, err = parseEmit(c.String("emit")); err != nil {
+		return nil, err
 	}
 	switch {
-	case p.emit != "" && !slices.Contains(emits, p.emit):
-		return nil, fmt.Errorf("there is nothing to --emit as %q: say %s", p.emit, strings.Join(emits, " or "))
 	case p.emit != "" && p.dry:
 		return nil, errors.New("--emit publishes nothing: leave --dry-run away; the plan goes to the standard error")
 	case p.undo && (p.target != "" || p.dry || p.emit != ""):
@@ -180,7 +195,7 @@ func patchOptions(c *cli.Context) (*patching, error) {
 		return nil, errors.New("--buildkit goes with -t: it has a buildkitd publish the image")
 	case p.target == "" && !p.dry && !p.undo && p.emit == "":
 		return nil, errors.New("say with -t where the patched image goes, or --dry-run to see the plan: see `imgcheck patch --help`")
-	case strings.HasPrefix(p.ref, "dir:") && (p.target != "" && !patch.IsLayer(p.target) || p.emit == "llb"):
+	case strings.HasPrefix(p.ref, "dir:") && (p.target != "" && !patch.IsLayer(p.target) || p.emit != ""):
 		return nil, fmt.Errorf("%s is a directory, not an image: what mends it is a layer, to be unpacked over it: say -t layer:FILE", p.ref)
 	case p.buildkit != "" && patch.IsLayer(p.target):
 		return nil, errors.New("--buildkit publishes an image, and layer: is a layer alone: leave one of them away")
@@ -250,6 +265,7 @@ func (p *patching) run(ctx context.Context) error {
 		return err
 	}
 	var done []*patch.Patched
+	var plans []*fix.Plan
 	defer func() {
 		for _, d := range done {
 			d.Close()
@@ -278,10 +294,12 @@ func (p *patching) run(ctx context.Context) error {
 			return err
 		}
 		if patched != nil {
-			done = append(done, patched)
+			done, plans = append(done, patched), append(plans, w.plan)
 		}
 	}
 	switch {
+	case len(done) > 0 && p.emit != "":
+		return p.emitted(ctx, done, plans)
 	case len(done) > 0:
 		return p.published(ctx, base, done)
 	case refused != nil && (clean == 0 || len(base.Images) == 1):
@@ -298,16 +316,7 @@ func (p *patching) run(ctx context.Context) error {
 
 // laid lays a plan over its image; nil where the plan is all that is asked for.
 func (p *patching) laid(ctx context.Context, w *work) (*patch.Patched, error) {
-	switch {
-	case p.dry:
-		return nil, nil
-	case p.emit == "dockerfile":
-		p.progress.pause()
-		text, err := w.plan.Dockerfile()
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprint(p.out, text)
+	if p.dry {
 		return nil, nil
 	}
 	return p.apply(ctx, w)
@@ -316,9 +325,6 @@ func (p *patching) laid(ctx context.Context, w *work) (*patch.Patched, error) {
 // published puts patched images where they belong and prints what they are called
 // there.
 func (p *patching) published(ctx context.Context, base *patch.Base, done []*patch.Patched) (err error) {
-	if p.emit == "llb" {
-		return p.emitLLB(ctx, done)
-	}
 	for _, d := range done {
 		if p.buildkit == "" {
 			break
@@ -360,21 +366,61 @@ func variables(done []*patch.Patched) ([]string, error) {
 	return list, nil
 }
 
-// emitLLB writes the patched image as LLB, and tells how it is solved.
-func (p *patching) emitLLB(ctx context.Context, done []*patch.Patched) error {
+// emitted writes a patched image in the form that --emit names, and tells how it is
+// built.
+func (p *patching) emitted(ctx context.Context, done []*patch.Patched, plans []*fix.Plan) error {
 	if len(done) > 1 {
 		return fmt.Errorf("%s has images for several platforms: choose one with --platform", p.ref)
 	}
-	def, err := buildkit.Definition(ctx, done[0], p.ref, p.patch.Insecure)
+	if p.emit == "llb" {
+		return p.emitLLB(ctx, done[0])
+	}
+	return p.emitDockerfile(ctx, done[0], plans[0])
+}
+
+// emitLLB writes a patched image as LLB, and tells how it is solved.
+func (p *patching) emitLLB(ctx context.Context, done *patch.Patched) error {
+	def, err := buildkit.Definition(ctx, done, p.ref, p.patch.Insecure)
 	if err != nil {
 		return err
 	}
-	line, err := buildkit.Command(done[0], cmp.Or(p.target, "NEWREF"), "FILE")
+	line, err := buildkit.Command(done, cmp.Or(p.target, "NEWREF"), "FILE")
 	if err != nil {
 		return err
 	}
 	p.say("to solve it: " + line)
 	_, err = p.out.Write(def)
+	return err
+}
+
+// emitDockerfile writes a patched image as a build context, or, where that is a
+// Dockerfile and nothing else, to the standard output.
+func (p *patching) emitDockerfile(ctx context.Context, done *patch.Patched, plan *fix.Plan) error {
+	var copies []buildkit.Copy
+	for _, c := range plan.Copies() {
+		copies = append(copies, buildkit.Copy{Path: c.Path, Image: c.Ref, Digest: c.Digest, From: c.From})
+	}
+	built, err := buildkit.NewContext(done, p.ref, p.patch.Insecure, copies, plan.Texts())
+	if err != nil {
+		return fmt.Errorf("--emit dockerfile: %w", err)
+	}
+	build := "docker build -t " + fix.Shell(cmp.Or(p.target, "NEWREF"))
+	if p.emitDir != "" {
+		if err := built.Write(ctx, p.emitDir); err != nil {
+			return fmt.Errorf("--emit dockerfile: %w", err)
+		}
+		p.say("to build it: " + build + " " + fix.Shell(p.emitDir))
+		return nil
+	}
+	if !built.Alone() {
+		return errors.New("--emit dockerfile: the fix adds files, which have to lie beside the Dockerfile: say --emit dockerfile=DIR for a directory with both")
+	}
+	text, err := built.Dockerfile()
+	if err != nil {
+		return fmt.Errorf("--emit dockerfile: %w", err)
+	}
+	p.say("to build it: " + build + " - < FILE")
+	_, err = io.WriteString(p.out, text)
 	return err
 }
 
@@ -428,7 +474,7 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 		return nil, err
 	}
 	asks := w.plan.Asks()
-	if len(asks) > 0 && !p.accept && !p.dry && p.emit != "dockerfile" {
+	if len(asks) > 0 && !p.accept && !p.dry {
 		return nil, refuse("%s", strings.Join(asks, "; "))
 	}
 	return w, nil
@@ -466,6 +512,9 @@ func (p *patching) apply(ctx context.Context, w *work) (*patch.Patched, error) {
 	if change.Created, err = patch.Created(w.img); err != nil {
 		return nil, err
 	}
+	if p.emit == "dockerfile" {
+		change.Env = settable(change.Env)
+	}
 	change.CreatedBy = "imgcheck patch"
 	change.Comment = strings.Join(w.plan.Texts(), "; ")
 	patched, err := patch.Apply(w.img, w.read.FS, change)
@@ -477,6 +526,16 @@ func (p *patching) apply(ctx context.Context, w *work) (*patch.Patched, error) {
 		return nil, err
 	}
 	return patched, nil
+}
+
+// settable is an environment as a Dockerfile can set it, which has no instruction
+// that unsets a variable.
+func settable(list []patch.EnvEdit) []patch.EnvEdit {
+	var out []patch.EnvEdit
+	for _, e := range list {
+		out = append(out, patch.EnvEdit{Name: e.Name, Value: e.Value})
+	}
+	return out
 }
 
 func (p *patching) prove(ctx context.Context, w *work, patched *patch.Patched) error {

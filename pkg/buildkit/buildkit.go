@@ -1,13 +1,14 @@
 // Package buildkit hands a patched image to BuildKit, for those who build there.
 //
-// [Definition] writes the patch as LLB, BuildKit's language, for `buildctl build`
-// to solve: everything that the new layer has stands in it, so that nothing but
-// BuildKit and the registry is needed. [Carry] has a buildkitd, near the registry
-// rather than here, put the layers of a patched image where it is to be
-// published; [patch.Publish] then finds them there, and what it publishes is the
-// same to the byte as without BuildKit.
+// [NewContext] writes the patch as a directory for `docker build`: a Dockerfile
+// without RUN, and the files that it copies. [Definition] writes it as LLB,
+// BuildKit's language, for `buildctl build` to solve: everything that the new layer
+// has stands in it, so that nothing but BuildKit and the registry is needed. [Carry]
+// has a buildkitd, near the registry rather than here, put the layers of a patched
+// image where it is to be published; [patch.Publish] then finds them there, and what
+// it publishes is the same to the byte as without BuildKit.
 //
-// Either way the layer is laid over the base with a merge, as `COPY --link` does:
+// In each way the layer is laid over the base with a merge, as `COPY --link` does:
 // a layer that is made by copying into the base has BuildKit pull and unpack all
 // of the base first, which for 4.6 GB took 92 s instead of 0.8.
 //

@@ -3,7 +3,6 @@
 package buildkit
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,61 +12,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/v1/types"
-	"github.com/moby/buildkit/client"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/internal/tooltest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 )
-
-// daemon starts the buildkitd that make buildkit has built, and gives its
-// address. BUILDKIT names the directory of buildkitd and buildctl.
-func daemon(t testing.TB) string {
-	t.Helper()
-	dir := t.TempDir()
-	addr := "unix://" + filepath.Join(dir, "sock")
-	snapshotter := os.Getenv("BUILDKIT_SNAPSHOTTER")
-	if snapshotter == "" {
-		snapshotter = "native" // overlayfs does not lie on itself, as in a container
-	}
-	var log bytes.Buffer
-	cmd := exec.Command(filepath.Join(os.Getenv("BUILDKIT"), "buildkitd"), "--root", filepath.Join(dir, "root"), "--addr", addr,
-		"--containerd-worker=false", "--oci-worker-binary=runc", "--oci-worker-snapshotter="+snapshotter)
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("%v: run make buildkit, as root", err)
-	}
-	ended := make(chan struct{})
-	go func() { cmd.Wait(); close(ended) }()
-	t.Cleanup(func() {
-		cmd.Process.Signal(os.Interrupt)
-		<-ended
-		if t.Failed() {
-			t.Logf("buildkitd said:\n%s", log.String())
-		}
-	})
-	c, err := client.New(t.Context(), addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	for {
-		if _, err := c.Info(t.Context()); err == nil {
-			return addr
-		}
-		select {
-		case <-ended:
-			t.Fatalf("buildkitd has ended:\n%s", log.String())
-		case <-t.Context().Done():
-			t.Fatal(t.Context().Err())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
 
 // reads are how often blobs of a repository were read.
 func reads(reg *imagetest.Server, repo string) map[string]int {
@@ -95,7 +48,7 @@ func TestCarryPutsLayersWherePublishFindsThem(t *testing.T) {
 		{"environment only", "other/app", types.DockerManifestSchema2, baseImage, env},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			addr := daemon(t) // that has not seen the layers before
+			addr := tooltest.Buildkitd(t) // that has not seen the layers before
 			reg, ref, base, p := patchedAs(t, tt.mt, tt.text, tt.change)
 			before := reads(reg, "app")
 			to := reg.Host + "/" + tt.repo + ":patched"
@@ -146,7 +99,7 @@ func leftAlone(t *testing.T, reg *imagetest.Server, ref string, before map[strin
 
 // Layers of another registry go from there to here by way of the buildkitd.
 func TestCarryFromAnotherRegistry(t *testing.T) {
-	addr := daemon(t)
+	addr := tooltest.Buildkitd(t)
 	_, ref, base, p := patched(t, baseImage, change())
 	other := imagetest.Serve(t)
 	to := other.Host + "/app:patched"
@@ -223,7 +176,7 @@ func holds(t *testing.T, ref string) {
 }
 
 func TestBuildctlSolvesTheDefinition(t *testing.T) {
-	addr := daemon(t)
+	addr := tooltest.Buildkitd(t)
 	reg, ref, _, p := patched(t, baseImage, change())
 	before := reads(reg, "app")
 	def, err := Definition(t.Context(), p, ref, true)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/internal/tooltest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 )
@@ -124,7 +125,7 @@ func BenchmarkWire(b *testing.B) {
 		b.Run(way.name, func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
-				addr := daemon(b)
+				addr := tooltest.Buildkitd(b)
 				w.Reset()
 				b.StartTimer()
 				if err := way.do(addr, w.Host+"/big:patched"); err != nil {

@@ -20,7 +20,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/layers"
@@ -100,7 +102,7 @@ type Step struct {
 	License    string `json:"license,omitempty"`
 	LicenseURL string `json:"license_url,omitempty"`
 
-	found *provide.Found // what it adds, if that has a licence
+	found *provide.Found // what it adds, nil for a stand-in
 	edit  lint.Edit
 	files []file // of the layer
 }
@@ -541,6 +543,30 @@ func (p *Plan) Asks() []string {
 		}
 	}
 	return provide.Ask(list)
+}
+
+// Copy is a file that a plan adds as another image has it.
+type Copy struct {
+	Path string // real path in the patched image, without a leading slash
+	From string // absolute path in the other image
+	provide.Origin
+}
+
+// Copies are the files that the plan takes unchanged from other images.
+func (p *Plan) Copies() []Copy {
+	var list []Copy
+	for _, s := range p.Steps {
+		if s.found == nil || s.found.Image == nil {
+			continue
+		}
+		for _, f := range s.files {
+			if name := path.Base(f.Path); slices.Contains(s.Files, name) {
+				at := strings.TrimPrefix(realPath(p.draft.base.FS, f.Path), "/")
+				list = append(list, Copy{at, path.Join(s.found.Image.Dir, name), *s.found.Image})
+			}
+		}
+	}
+	return list
 }
 
 // StandIn reports whether a source of libraries is wanting.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -398,45 +397,6 @@ func TestStandIn(t *testing.T) {
 	}
 	if _, err := p.Change(); err == nil || !strings.Contains(err.Error(), "name one with --from") {
 		t.Errorf("error %v", err)
-	}
-}
-
-// TestDockerfile quotes what a shell would take apart.
-func TestDockerfile(t *testing.T) {
-	p := &Plan{Steps: []Step{link("/opt/a b", "liby.so", "libx.so.1")}}
-	p.Steps = append(p.Steps, Step{Kind: "remove", files: []file{removedFile("/opt/it's")}})
-	p.Steps = append(p.Steps, Step{Kind: "ldconf", files: []file{textFile(dropIn, "/opt/x\n/opt/y\n"), textFile(cachePath, "…")}})
-	p.draft = newDraft(&lint.Image{}, []Step{appendPath("/opt/$x")})
-	want := "RUN mkdir -p '/opt/a b' && ln -sf libx.so.1 '/opt/a b/liby.so' \\\n && rm -rf '/opt/it'\\''s' \\\n && printf '%s\\n' /opt/x /opt/y > /etc/ld.so.conf.d/zz-imgcheck.conf && ldconfig\nENV LD_LIBRARY_PATH=\"/opt/\\$x\"\n"
-	if got, err := p.Dockerfile(); got != want || err != nil {
-		t.Errorf("got %v:\n%s\nwant:\n%s", err, got, want)
-	}
-}
-
-// What an image calls its files, and has in its variables, is no instruction of a
-// Dockerfile.
-func TestDockerfileInjection(t *testing.T) {
-	const evil = "/opt/x\nRUN curl evil"
-	for name, p := range map[string]*Plan{
-		"a link":     {Steps: []Step{link(evil, "liby.so", "libx.so.1")}},
-		"a removal":  {Steps: []Step{{Kind: "remove", files: []file{removedFile(evil)}}}},
-		"a comment":  {Steps: []Step{{Library: "libx.so", Path: "/opt", Files: []string{"libx.so"}, Source: evil}}},
-		"a variable": {Steps: []Step{appendPath(evil)}},
-		"a byte":     {Steps: []Step{appendPath("/opt/\xff")}},
-	} {
-		p.draft = newDraft(&lint.Image{}, p.Steps)
-		if got, err := p.Dockerfile(); err == nil || got != "" || strings.Contains(err.Error(), "\n") || !utf8.ValidString(err.Error()) {
-			t.Errorf("%s: %v\n%s", name, err, got)
-		}
-	}
-	for path, want := range map[string]string{
-		"/opt/lib":  "COPY --link imgcheck/x/ /opt/lib/",
-		evil:        `COPY --link ["imgcheck/x/", "/opt/x\nRUN curl evil/"]`,
-		"/opt/a $b": `COPY --link ["imgcheck/x/", "/opt/a \\$b/"]`,
-	} {
-		if got := copyLine("imgcheck/x/", path+"/"); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
 	}
 }
 

@@ -324,8 +324,11 @@ func (p *planner) put(dir, name string, found *provide.Found, objects map[string
 			}
 		}
 	}
-	if l := found.License; l != nil && len(s.files) > 0 {
-		s.License, s.LicenseURL, s.found = l.Name, l.URL, found
+	if len(s.files) > 0 {
+		s.found = found
+	}
+	if l := found.License; l != nil && s.found != nil {
+		s.License, s.LicenseURL = l.Name, l.URL
 		s.files = append(s.files, textFile(path.Join(dir, "LICENSE."+cmp.Or(found.Library, name)+".txt"), licenseText(found)))
 	}
 	s.Text = fmt.Sprintf("add %s (%s) from %s to %s", title, plural(len(s.Files), "file"), found.Source, dir)

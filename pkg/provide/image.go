@@ -132,6 +132,7 @@ func (s *imageSource) find(ctx context.Context, r *request) (*Found, error) {
 		f.digest, f.open = "sha256:"+m.Sum, func() (io.ReadCloser, error) { return os.Open(p) }
 	}
 	f := &Found{Version: chosen.version, Source: s.title(x, chosen), Doubt: doubt, Files: chosen.list()}
+	f.Image = &Origin{Ref: s.ref, Digest: x.img.Digest, Dir: path.Join("/", chosen.dir)}
 	text := ""
 	if m, ok := got[licence]; ok {
 		if b, err := os.ReadFile(s.blob(m.Sum)); err == nil {

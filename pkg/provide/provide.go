@@ -99,6 +99,8 @@ type Found struct {
 	// package, wheel, archive or image, and never a path of this machine but
 	// that which the user has given.
 	Source string
+	// Image is the image that the files are of, where they are of one.
+	Image *Origin
 	// License is what the files come under; nil when nothing is known of it.
 	License *License
 	// Doubt says what could not be made sure of, in one line, or is empty.
@@ -119,6 +121,13 @@ type File struct {
 	Links []string
 	// Open reads the file; it can be called until Sources is closed.
 	Open func() (io.ReadCloser, error)
+}
+
+// Origin is where in an image files are.
+type Origin struct {
+	Ref    string // as --from names it, without image:
+	Digest string // of the manifest, or empty where the image has none
+	Dir    string // the directory of the files, absolute, without links
 }
 
 // License is what a library may be passed on under.
