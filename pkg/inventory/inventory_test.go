@@ -197,6 +197,23 @@ func TestPythons(t *testing.T) {
 	}
 }
 
+// TestLib64: Red Hat's Python looks into lib64 before lib, and into /usr/local before
+// /usr (site.getsitepackages with sys.platlibdir lib64).
+func TestLib64(t *testing.T) {
+	list := map[string]string{"usr/bin/python3.12": "x"}
+	sites := []string{
+		"/usr/local/lib64/python3.12/site-packages", "/usr/local/lib/python3.12/site-packages",
+		"/usr/lib64/python3.12/site-packages", "/usr/lib/python3.12/site-packages",
+	}
+	for _, dir := range sites {
+		list[dir[1:]+"/six-1.dist-info/METADATA"] = "Name: six\nVersion: 1\n"
+	}
+	want := []*Python{{Prefix: "/usr", Version: "3.12", Interpreter: "/usr/bin/python3.12", Sites: sites}}
+	if d := cmp.Diff(want, read(t, files(list)).Pythons, same); d != "" {
+		t.Error(d)
+	}
+}
+
 // closed is a file system whose files cannot be read.
 type closed struct{ fstest.MapFS }
 

@@ -91,7 +91,9 @@ func (inv *Inventory) findPythons(fsys fs.FS) {
 		p.Sites = append(p.Sites, site)
 	}
 	for _, p := range inv.Pythons {
-		slices.SortFunc(p.Sites, func(a, b string) int { return cmp.Or(siteRank(a)-siteRank(b), cmp.Compare(a, b)) })
+		slices.SortFunc(p.Sites, func(a, b string) int {
+			return cmp.Or(siteRank(a)-siteRank(b), libRank(a)-libRank(b), cmp.Compare(a, b))
+		})
 		p.Interpreter = interpreter(fsys, p)
 	}
 	byBin := map[string][]*Python{}
@@ -119,6 +121,15 @@ func siteRank(site string) int {
 		return 1
 	}
 	return 2
+}
+
+// libRank puts lib64 before lib, as site.getsitepackages() does where sys.platlibdir is
+// lib64 (Red Hat, Fedora, SUSE).
+func libRank(site string) int {
+	if strings.Contains(site, "/lib64/python") {
+		return 0
+	}
+	return 1
 }
 
 // sites are the directories that wheels are installed in, sorted.
