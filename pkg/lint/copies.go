@@ -403,7 +403,7 @@ func (w *world) oddParts(list []loaded) []loaded {
 func (w *world) own(in *install, soname string) []string {
 	var list []string
 	for _, o := range w.bySoname[soname] {
-		if strings.HasPrefix(o.path, in.home+"/") || slices.ContainsFunc(slices.Concat(in.preloads, in.opens), func(p string) bool { return path.Dir(p) == path.Dir(o.path) }) {
+		if strings.HasPrefix(o.path, in.home+"/") || slices.ContainsFunc(in.opens, func(p string) bool { return path.Dir(p) == path.Dir(o.path) }) {
 			list = append(list, o.path)
 		}
 	}

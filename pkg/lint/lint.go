@@ -182,13 +182,13 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	if n := len(w.installs); n > maxInstalls {
 		return nil, fmt.Errorf("it has %d installations of frameworks, more than the %d that are replayed: scan an image with fewer environments", n, maxInstalls)
 	}
+	if err := w.takeStock(); err != nil {
+		return nil, err
+	}
 	if err := w.replay(ctx); err != nil {
 		return nil, err
 	}
 	if err := w.spent(); err != nil {
-		return nil, err
-	}
-	if err := w.takeStock(); err != nil {
 		return nil, err
 	}
 	if w.seesMore() {

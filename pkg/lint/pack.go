@@ -173,16 +173,29 @@ type Framework struct {
 // Preload are files that a framework opens by their full path, in order.
 type Preload struct {
 	Versions string `yaml:"versions"` // of the framework; empty: all
-	// When is "first", before the first step; "after-first-step"; or
-	// "after-miss", when a step fails. A preload that comes by itself comes after
-	// a miss as well.
-	When  string   `yaml:"when"`
-	Files []string `yaml:"files"` // patterns below the directory that holds the framework
+	// When is one of:
+	//   - first: before the first step. What cannot be loaded is passed over.
+	//   - after-first-step: when the first step has succeeded. The first of Files that is
+	//     not there or cannot be loaded ends the preload, and the framework goes on.
+	//   - after-miss: when the first step has failed and its error names one of Files.
+	//     Then the step is tried once more. The first of Files that is not there (see
+	//     Missing) or cannot be loaded ends the import.
+	When string `yaml:"when"`
+	// Files are patterns below the directory that holds the framework; with Dirs, each
+	// is FOLDER/NAME.
+	Files []string `yaml:"files"`
+	// Dirs are the directories below those of sys.path in which a FOLDER/NAME of Files is
+	// looked for: {folder} is FOLDER, {cuda} the major version of CUDA that the framework
+	// is built for. The first file found is opened, of the first directory of sys.path
+	// that has one.
+	Dirs []string `yaml:"dirs"`
 	// Optional are patterns of files that are opened after them, where they are there.
 	Optional []string `yaml:"optional"`
-	// Missing is how it reads when the framework's first step fails and one of the
-	// patterns finds no file: {stem} is libcudart.so for .../libcudart.so.*. Empty:
-	// it goes on with what is there.
+	// Mapped is part of the path of a loaded file, without which there is no preload
+	// after the first step.
+	Mapped string `yaml:"mapped"`
+	// Missing is how it reads when one of Files is not there after a miss: {name} is
+	// NAME. Empty: it goes on with what is there.
 	Missing string `yaml:"missing"`
 }
 

@@ -30,6 +30,9 @@ func (f *Framework) validate() error {
 		if err := validVersions(p.Versions); err != nil {
 			return fmt.Errorf("preload: %w", err)
 		}
+		if err := p.validate(); err != nil {
+			return fmt.Errorf("preload: %w", err)
+		}
 		all = slices.Concat(all, p.Files, p.Optional)
 	}
 	for _, s := range f.Steps {
@@ -75,6 +78,24 @@ func (f *Framework) validate() error {
 		all = append(all, o.By)
 	}
 	return patterns("", all)
+}
+
+// validate checks what a preload's directories ask for.
+func (p *Preload) validate() error {
+	for _, dir := range p.Dirs {
+		if !strings.Contains(dir, "{folder}") && !strings.Contains(dir, "{cuda}") {
+			return fmt.Errorf("dirs: %q has neither {folder} nor {cuda}", dir)
+		}
+	}
+	for _, f := range slices.Concat(p.Files, p.Optional) {
+		if len(p.Dirs) > 0 && strings.Count(f, "/") != 1 {
+			return fmt.Errorf("files: %q is not FOLDER/NAME, as dirs ask for", f)
+		}
+	}
+	if p.When != "after-miss" && p.Missing != "" || p.When != "after-first-step" && p.Mapped != "" {
+		return errors.New("missing goes with after-miss, mapped with after-first-step")
+	}
+	return nil
 }
 
 func (o *Open) validate() error {

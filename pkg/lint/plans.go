@@ -159,7 +159,7 @@ func (w *world) runInstall(in *install) *run {
 	if len(in.failures) > 0 && in.goesOn() {
 		r.proc.Settle() // what fails is unloaded
 	}
-	w.runSteps(r.proc, in, in.first)
+	w.runSteps(r.proc, in)
 	if !in.goesOn() {
 		return r
 	}
@@ -246,7 +246,7 @@ func (w *world) helpRun(r *run, host *elfdeps.Loader) {
 		if len(r.in.failures) > 0 && r.in.helped != h.Why && !begun || !w.helpIn(again.proc, r.in, h) {
 			continue
 		}
-		w.runSteps(again.proc, r.in, r.in.first)
+		w.runSteps(again.proc, r.in)
 		again.proc.Settle()
 		w.openAll(again)
 		for i := range r.missed {

@@ -217,7 +217,7 @@ func (w *world) frameworkSymbols(in *install) []unbound {
 		}
 		list = append(list, u)
 	}
-	w.runStepsTelling(p, in, in.first, told)
+	w.runStepsTelling(p, in, told)
 	if len(list) > 0 || len(in.failures) > 0 {
 		return list
 	}

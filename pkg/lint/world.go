@@ -74,11 +74,10 @@ type install struct {
 	home     string // its directory, absolute
 	site     string // the directory that holds it
 	dist     dist
-	release  release  // nil: not known
-	preloads []string // the files that it can open by their full path
-	opens    []string // those that its steps open so
-	when     string   // it opens them (Preload.When)
-	first    bool     // it needs them before its first step
+	release  release             // nil: not known
+	preloads map[string]*preload // by Preload.When
+	opens    []string            // the files that its preloads and its steps open by full path
+	rescued  []*elfdeps.Error    // what its steps miss without the preload after a miss, where that comes; nil: it does not
 	failures []failure
 	helped   string // what makes it work that fails by itself; empty: nothing does
 	begun    bool   // and the image's program does that first
@@ -302,15 +301,10 @@ func (w *world) open(p *elfdeps.Process, o *object) []*elfdeps.Error {
 	return missesOf(p, m)
 }
 
-// after loads an object in a process that has loaded its host. Whether the host
-// needed the help of its own preloads or not, it has brought them when others
-// come.
+// after loads an object in a process that has loaded its host.
 func (w *world) after(o *object, host *install) []*elfdeps.Error {
 	p := w.programFor(host.home, o.loader)
-	w.runSteps(p, host, host.first)
-	if host.when == "after-miss" && !host.first {
-		w.preload(p, host)
-	}
+	w.runSteps(p, host)
 	return w.open(p, o)
 }
 
@@ -637,65 +631,6 @@ func alternatives(pattern string) []string {
 	return all
 }
 
-// load replays a framework's steps in one process. When a step misses something,
-// the framework's own preloads come to help, as they do in the real one.
-func (w *world) load(in *install) {
-	lacking := "" // the first pattern of the preload that finds no file
-	pre := in.preload()
-	if pre != nil {
-		in.when = pre.When
-		for i, g := range slices.Concat(pre.Files, pre.Optional) {
-			found := w.glob(in.site, g)
-			if len(found) == 0 && i < len(pre.Files) {
-				lacking = cmp.Or(lacking, g)
-			}
-			in.preloads = append(in.preloads, found...)
-		}
-	}
-	for _, s := range in.steps() {
-		for _, g := range slices.Concat(s.Optional, s.Preload) {
-			in.opens = append(in.opens, w.glob(in.site, g)...)
-		}
-	}
-	if w.primary == nil {
-		return
-	}
-	in.failures = w.runSteps(w.programFor(in.home, w.primary), in, false)
-	if len(in.failures) == 0 {
-		return
-	}
-	if first := in.steps()[0]; lacking != "" && pre.Missing != "" && in.failures[0].step.Open == first.Open {
-		// The preload comes to help, and is the end of it.
-		in.failures = slices.DeleteFunc(in.failures, func(f failure) bool { return f.step.Open != first.Open })
-		for i := range in.failures {
-			in.failures[i].step.Error = strings.ReplaceAll(pre.Missing, "{stem}", stem(path.Base(lacking)))
-		}
-		return
-	}
-	if len(in.preloads) == 0 {
-		return
-	}
-	in.first = true
-	in.failures = w.runSteps(w.programFor(in.home, w.primary), in, true)
-}
-
-// preload is the framework's preload in its version; where that is not known, the
-// one that comes after a miss.
-func (in *install) preload() *Preload {
-	var guess *Preload
-	for i := range in.Preload {
-		p := &in.Preload[i]
-		fits, known := in.release.within(p.Versions)
-		if fits {
-			return p
-		}
-		if !known && (guess == nil || p.When == "after-miss") {
-			guess = p
-		}
-	}
-	return guess
-}
-
 // help looks for what makes a framework work that fails by itself: another that
 // the program imports first, or what it opens by a call.
 func (w *world) help(in *install) {
@@ -704,7 +639,7 @@ func (w *world) help(in *install) {
 	}
 	for i := range in.Helped {
 		p := w.programFor(in.home, w.primary)
-		if w.helpIn(p, in, &in.Helped[i]) && len(w.runSteps(p, in, in.first)) == 0 {
+		if w.helpIn(p, in, &in.Helped[i]) && len(w.runSteps(p, in)) == 0 {
 			in.helped = in.Helped[i].Why
 			if in.begun = w.begins(in, &in.Helped[i]); in.begun {
 				in.helped = begunWhy
@@ -741,34 +676,17 @@ func (w *world) helpIn(p *elfdeps.Process, in *install, h *Help) bool {
 		return false
 	}
 	if h.Framework == "" {
-		helper := &install{Framework: in.Framework}
-		for _, g := range h.Files {
-			helper.preloads = append(helper.preloads, w.glob(in.site, g)...)
-		}
-		w.preload(p, helper)
-		return len(helper.preloads) > 0
+		helper := w.findPreload(in, Preload{Files: h.Files})
+		w.openPreload(p, helper)
+		return len(helper.paths()) > 0
 	}
 	for _, other := range w.installs {
 		if other.ID == h.Framework && other.site == in.site && len(other.failures) == 0 {
-			w.runSteps(p, other, other.first)
+			w.runSteps(p, other)
 			return true
 		}
 	}
 	return false
-}
-
-// preload opens what the framework opens by full path. What cannot be loaded is
-// passed over: its misses are not the framework's. What is cut off is told, since no
-// process goes on after it.
-func (w *world) preload(p *elfdeps.Process, in *install) (cut []*elfdeps.Error) {
-	for _, f := range in.preloads {
-		for _, e := range w.openPath(p, f) {
-			if e.Kind == elfdeps.CutError {
-				cut = append(cut, e)
-			}
-		}
-	}
-	return cut
 }
 
 // openPath opens a file as a program does that goes on when it cannot: nothing
@@ -791,28 +709,35 @@ func (w *world) openPathBound(p *elfdeps.Process, file string, flags elfdeps.Fla
 	return misses, err
 }
 
-// runSteps opens what the framework opens, its preloads when they come, or with
-// first before all, and tells which steps fail.
-func (w *world) runSteps(p *elfdeps.Process, in *install, first bool) []failure {
-	return w.runStepsTelling(p, in, first, nil)
+// runSteps opens what the framework opens, its preloads when they come, and tells
+// which steps fail.
+func (w *world) runSteps(p *elfdeps.Process, in *install) []failure {
+	return w.runStepsTelling(p, in, nil)
 }
 
 // runStepsTelling is runSteps, and calls told, where it is not nil, with the errors of
 // a process that binds symbols.
-func (w *world) runStepsTelling(p *elfdeps.Process, in *install, first bool, told func(s Step, file string, err error)) []failure {
+func (w *world) runStepsTelling(p *elfdeps.Process, in *install, told func(s Step, file string, err error)) []failure {
+	if in.rescued != nil {
+		if f := w.rescue(p, in, told); f != nil {
+			w.openSteps(p, in, nil)
+			return []failure{*f}
+		}
+	}
+	return w.openSteps(p, in, told)
+}
+
+// openSteps opens the files of the steps, and the preloads before and after the first.
+func (w *world) openSteps(p *elfdeps.Process, in *install, told func(s Step, file string, err error)) []failure {
 	var failures []failure
 	// What is cut off among the preloads kills the process before the framework comes
 	// to what it is for: its last step.
-	var early []*elfdeps.Error
+	early := w.openPreload(p, in.preloads["first"])
 	last := "" // the file that it opens last
-	pre := func() { early = append(early, w.preload(p, in)...) }
-	if first || in.when == "first" {
-		pre()
-	}
 	steps := in.steps()
 	for i, s := range steps {
-		if i == 1 && in.when == "after-first-step" && !first {
-			pre()
+		if i == 1 && in.rescued == nil && len(failures) == 0 {
+			early = append(early, w.openEager(p, in.preloads["after-first-step"])...)
 		}
 		if failed := w.preloadStep(p, in, s, told); failed != nil {
 			failures = append(failures, *failed)
