@@ -13,7 +13,7 @@ import (
 // Build is what a framework says of its own build, which its package's version
 // does not always tell.
 type Build struct {
-	Name    string `json:"name"` // "torch", "onnxruntime"
+	Name    string `json:"name"` // "torch", "torchaudio", "torchvision", "onnxruntime"
 	Version string `json:"version"`
 	// CUDA is the version that it is built for, "12.4". Empty with CPU for a
 	// build without, and without CPU where it was not told.
@@ -59,6 +59,21 @@ func readTorch(inv *Inventory, name string, b []byte) error {
 	_, told := v["cuda"]
 	build.CPU = told && build.CUDA == "" && v["hip"] == "" && v["xpu"] == ""
 	inv.Builds = append(inv.Builds, build)
+	return nil
+}
+
+func isTorchCompanion(name string) bool {
+	return strings.HasSuffix(name, "/torchaudio/version.py") || strings.HasSuffix(name, "/torchvision/version.py")
+}
+
+// readTorchCompanion reads the version.py of torchvision or torchaudio, as their setup.py
+// writes it. Its version has the local part (+cu128) that PyPI's metadata lacks.
+func readTorchCompanion(inv *Inventory, name string, b []byte) error {
+	v, dir := pyStrings(b), path.Dir(name)
+	if v["__version__"] == "" {
+		return errors.New("it has no __version__")
+	}
+	inv.Builds = append(inv.Builds, &Build{Name: path.Base(dir), Version: v["__version__"], Git: v["git_version"], Path: "/" + name, Dir: "/" + path.Dir(dir)})
 	return nil
 }
 

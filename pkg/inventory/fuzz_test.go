@@ -14,6 +14,7 @@ var names = []string{
 	"lib/python3.9/site-packages/torch/version.py", "srv/onnxruntime/capi/build_and_package_info.py", "opt/conda/conda-meta/a.json",
 	"opt/conda/etc/conda/activate.d/a.sh", "var/lib/rpm/Packages", "usr/lib/sysimage/rpm/Packages.db", "var/lib/dpkg/status", "var/lib/dpkg/status.d/a", "lib/apk/db/installed",
 	"usr/local/cuda/version.json", "usr/local/cuda/version.txt", "usr/include/cudnn_version.h", "lib/python3.9/site-packages/a-1.dist-info/RECORD",
+	"lib/python3.9/site-packages/torchaudio/version.py",
 }
 
 // FuzzRead states of every file that is read: whatever its bytes are, Read gives

@@ -139,6 +139,7 @@ var sources = []source{
 	{hasSuffix(".dist-info/RECORD"), maxRecord, readRecord},
 	{hasSuffix("pyvenv.cfg"), 64 << 10, readVenv},
 	{hasSuffix("/torch/version.py"), 64 << 10, readTorch},
+	{isTorchCompanion, 64 << 10, readTorchCompanion},
 	{hasSuffix("/onnxruntime/capi/build_and_package_info.py"), 64 << 10, readONNXRuntime},
 	{isCondaMeta, 16 << 20, readConda},
 	{isActivation, 64 << 10, readActivation},
@@ -151,7 +152,7 @@ var sources = []source{
 
 // WantsID names what Wants asks for. It changes with every change of that, so
 // that an index that was kept with other files is not taken for one with these.
-const WantsID = "inventory 3"
+const WantsID = "inventory 4"
 
 // Wants reports whether the bytes of a file are needed: its path without a
 // leading slash, and its size in bytes.

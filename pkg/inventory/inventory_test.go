@@ -117,6 +117,9 @@ func TestCUDA(t *testing.T) {
 		"srv/cpu/torch/version.py":                          "__version__ = '2.6.0+cpu'\ncuda = None\nhip = None\n",
 		"srv/rocm/torch/version.py":                         "__version__ = '2.6.0+rocm6'\ncuda = None\nhip = '6.1'\n",
 		"srv/bad/torch/version.py":                          "import x\n",
+		"srv/bad/torchaudio/version.py":                     "import x\n",
+		site + "torchaudio/version.py":                      "__version__ = '2.8.0+cu128'\ngit_version = 'def'\n",
+		site + "torchvision/version.py":                     "__version__ = '0.23.0+cu128'\ngit_version = 'fed'\nfrom torchvision.extension import _check_cuda_version\nif _check_cuda_version() > 0:\n    cuda = _check_cuda_version()\n",
 		site + "onnxruntime/capi/build_and_package_info.py": "package_name = 'onnxruntime-gpu'\n__version__ = '1.19.2'\ncuda_version = '12.2'\n",
 		"usr/local/cuda-12.4/bin/nvcc":                      "x",
 		"usr/local/cuda-12.6/version.json":                  `{"cuda":{"name":"CUDA SDK","version":"12.6.3"},"cuda_cudart":{"name":"x","version":"12.6.77"}}`,
@@ -129,6 +132,8 @@ func TestCUDA(t *testing.T) {
 		Builds: []*Build{
 			{Name: "onnxruntime", Version: "1.19.2", CUDA: "12.2", Package: "onnxruntime-gpu", Path: "/" + site + "onnxruntime/capi/build_and_package_info.py", Dir: "/opt/venv/lib/python3.11/site-packages"},
 			{Name: "torch", Version: "2.11.0+cu130", CUDA: "13.0", Git: "abc", Path: "/" + site + "torch/version.py", Dir: "/opt/venv/lib/python3.11/site-packages"},
+			{Name: "torchaudio", Version: "2.8.0+cu128", Git: "def", Path: "/" + site + "torchaudio/version.py", Dir: "/opt/venv/lib/python3.11/site-packages"},
+			{Name: "torchvision", Version: "0.23.0+cu128", Git: "fed", Path: "/" + site + "torchvision/version.py", Dir: "/opt/venv/lib/python3.11/site-packages"},
 			{Name: "torch", Version: "2.6.0+cpu", CPU: true, Path: "/srv/cpu/torch/version.py", Dir: "/srv/cpu"},
 			{Name: "torch", Version: "2.6.0+rocm6", Path: "/srv/rocm/torch/version.py", Dir: "/srv/rocm"},
 		},
@@ -143,6 +148,7 @@ func TestCUDA(t *testing.T) {
 		},
 		Unread: []Unread{
 			{"/srv/bad/torch/version.py", "it has no __version__"},
+			{"/srv/bad/torchaudio/version.py", "it has no __version__"},
 			{"/usr/include/cudnn_version_v8.h", "it does not define CUDNN_MAJOR, CUDNN_MINOR and CUDNN_PATCHLEVEL"},
 		},
 	}

@@ -100,7 +100,7 @@ func (w *world) torchPairs() []Finding {
 			if pkg == nil || base == nil {
 				continue
 			}
-			have := w.version(p, base)
+			has, have := w.version(p, pkg), w.version(p, base)
 			want := ""
 			requires := slices.ContainsFunc(pkg.Requires, func(line string) bool {
 				r, err := inventory.ParseRequirement(line)
@@ -112,11 +112,11 @@ func (w *world) torchPairs() []Finding {
 						want = fmt.Sprintf("its metadata requires %s%s", pair.For, u.wants)
 					}
 				}
-			} else if fits, known := pair.Versions[numbers(have, 2)]; known && numbers(pkg.Version, 2) != fits {
+			} else if fits, known := pair.Versions[numbers(have, 2)]; known && numbers(has, 2) != fits {
 				want = fmt.Sprintf("%s %s goes with %s %s", pair.For, numbers(have, 2), pair.Package, fits)
 			}
 			f := Finding{
-				Message:  fmt.Sprintf("%s %s is not made for the %s %s beside it", pair.Package, pkg.Version, pair.For, have),
+				Message:  fmt.Sprintf("%s %s is not made for the %s %s beside it", pair.Package, has, pair.For, have),
 				Effects:  []Effect{{fmt.Sprintf("`import %s` fails, or its operators do", pair.Package), pair.Error}},
 				NeededBy: []File{w.file(pkg.Path)}, Present: []File{w.file(base.Path)},
 			}
@@ -125,17 +125,17 @@ func (w *world) torchPairs() []Finding {
 				f.Fixes = []string{fmt.Sprintf("pip install 'torch==%s' '%s==%s.*'%s", have, pair.Package, fit, fromIndex(have))}
 			}
 			f.Fixes = append(f.Fixes, fmt.Sprintf("install %s and %s in one command and from one index, so that pip chooses both", pair.For, pair.Package))
-			switch a, b := w.cudaBuild(p, base), cudaOf(localOf(pkg.Version)); {
+			switch a, b := w.cudaBuild(p, base), w.cudaBuild(p, pkg); {
 			case want != "":
 				f.Message += ": " + want
 				list = append(list, f)
-			case localOf(pkg.Version) == "cpu" && a != "":
+			case localOf(has) == "cpu" && a != "":
 				f.Severity = Warning
-				f.Message = fmt.Sprintf("%s %s is the build without CUDA, and %s %s is built for CUDA %s", pair.Package, pkg.Version, pair.For, have, a)
+				f.Message = fmt.Sprintf("%s %s is the build without CUDA, and %s %s is built for CUDA %s", pair.Package, has, pair.For, have, a)
 				f.Effects = []Effect{{"its operators do not run on the GPU", fmt.Sprintf("Could not run '%s::nms' with arguments from the 'CUDA' backend", pair.Package)}}
 				list = append(list, f)
 			case a != "" && b != "" && pair.CUDA != "" && numbers(a, pair.cudaNumbers()) != numbers(b, pair.cudaNumbers()):
-				f.Message = fmt.Sprintf("%s %s is built for CUDA %s, and %s %s for CUDA %s", pair.Package, pkg.Version, b, pair.For, have, a)
+				f.Message = fmt.Sprintf("%s %s is built for CUDA %s, and %s %s for CUDA %s", pair.Package, has, b, pair.For, have, a)
 				f.Effects = []Effect{{fmt.Sprintf("`import %s` fails", pair.Package), pair.CUDAError}}
 				list = append(list, f)
 			}
@@ -159,13 +159,18 @@ func (p *Pair) cudaNumbers() int {
 	return 2
 }
 
-// cudaBuild is the CUDA version that a package of an environment is built for:
-// what it says itself, else what its version's local part says.
+// cudaBuild is the CUDA version that a package of an environment is built for: what its
+// own file says (torch has it as cuda, its companions in their version's local part),
+// else what the local part of its metadata's version says.
 func (w *world) cudaBuild(p *inventory.Python, pkg *inventory.Package) string {
-	if b := w.buildOf(p, pkg.Name); b != nil {
+	b := w.buildOf(p, pkg.Name)
+	switch {
+	case b == nil:
+		return cudaOf(localOf(pkg.Version))
+	case b.CUDA != "" || b.CPU:
 		return b.CUDA
 	}
-	return cudaOf(localOf(pkg.Version))
+	return cudaOf(localOf(b.Version))
 }
 
 // requirementsUnmet looks at what the packs' pinned packages require.
