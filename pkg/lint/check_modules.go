@@ -44,7 +44,8 @@ type lostModule struct {
 	reads  string // what the import says
 	gone   bool
 	steps  []stepOf
-	module string // its name in an import
+	module string     // its name in an import
+	absent *Exception // its package does without it; nil: it does not
 }
 
 // stepOf is a step of a framework that opens a file.
@@ -93,6 +94,7 @@ func (w *world) lost(site, file string, listed inventory.Listed) (m lostModule, 
 	case len(m.steps) == 0 && !moduleName.MatchString(path.Base(rel)), strings.HasPrefix(base, "lib"):
 		return m, false
 	case m.gone:
+		m.absent = exception(w.packs.Absent, file)
 		m.reads = fmt.Sprintf("ModuleNotFoundError: No module named '%s'", m.module)
 		return m, true
 	case len(m.steps) > 0 && !other || w.primary == nil:
@@ -136,6 +138,9 @@ func (w *world) stepsOf(rel string) []stepOf {
 // modulesFinding is what is told of a wheel's modules.
 func (w *world) modulesFinding(pkg *inventory.Package, version string, lost []lostModule) Finding {
 	first := lost[0]
+	if i := slices.IndexFunc(lost, func(m lostModule) bool { return m.absent == nil }); i >= 0 {
+		first = lost[i]
+	}
 	if i := slices.IndexFunc(lost, func(m lostModule) bool { return len(m.steps) > 0 }); i >= 0 {
 		first = lost[i]
 	}
@@ -166,6 +171,10 @@ func (w *world) modulesFinding(pkg *inventory.Package, version string, lost []lo
 			}
 			f.effect(Effect{s.step.Effect, cmp.Or(s.step.Absent, m.reads)})
 		}
+	}
+	if first.absent != nil {
+		f.Severity, f.Because = Note, first.absent.Why
+		f.effect(Effect{first.absent.Effect, first.absent.Error})
 	}
 	if len(f.Effects) == 0 {
 		f.effect(Effect{fmt.Sprintf("`import %s` fails, and what comes to it", first.module), first.reads})

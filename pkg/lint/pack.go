@@ -39,6 +39,7 @@ type Packs struct {
 	Sonames    []*Soname
 	Optional   []*Exception
 	AnyOf      []*Exception
+	Absent     []*Exception
 	Versions   []*VersionFix
 	Symbols    []*SymbolFact
 	Cases      []*Case
@@ -396,7 +397,8 @@ type Exception struct {
 	// lie, each in its place; empty where they lie side by side.
 	Within string `yaml:"within"`
 	// Effect, of files of which one serves, is what it means when none does: empty
-	// where that is no matter. Error is how it reads.
+	// where that is no matter. Of a file that may be absent, it is what fails without
+	// it. Error is how it reads.
 	Effect  string   `yaml:"effect"`
 	Error   string   `yaml:"error"`
 	Fix     string   `yaml:"fix"`
@@ -471,6 +473,7 @@ type pack struct {
 	Sonames    []*Soname       `yaml:"sonames"`
 	Optional   []*Exception    `yaml:"optional"`
 	AnyOf      []*Exception    `yaml:"any_of"`
+	Absent     []*Exception    `yaml:"absent"`
 	Versions   []*VersionFix   `yaml:"versions"`
 	Symbols    []*SymbolFact   `yaml:"symbols"`
 	Cases      []*Case         `yaml:"cases"`
@@ -613,6 +616,7 @@ func (p *Packs) add(b []byte) error {
 	p.Sonames = append(p.Sonames, one.Sonames...)
 	p.Optional = append(p.Optional, one.Optional...)
 	p.AnyOf = append(p.AnyOf, one.AnyOf...)
+	p.Absent = append(p.Absent, one.Absent...)
 	p.Versions = append(p.Versions, one.Versions...)
 	p.Symbols = append(p.Symbols, one.Symbols...)
 	p.Cases = append(p.Cases, one.Cases...)
@@ -836,12 +840,17 @@ func (p *pack) validate() error {
 			}
 		}
 	}
-	for _, e := range slices.Concat(p.Optional, p.AnyOf) {
+	for _, e := range slices.Concat(p.Optional, p.AnyOf, p.Absent) {
 		if e.Match == "" || e.Why == "" || len(e.Sources) == 0 {
 			return fmt.Errorf("exception %q: needs a match, a why and sources", e.Match)
 		}
 		if err := patterns("exception", []string{e.Match}); err != nil {
 			return err
+		}
+	}
+	for _, e := range p.Absent {
+		if e.Effect == "" {
+			return fmt.Errorf("absent %q: needs an effect", e.Match)
 		}
 	}
 	return p.Tables.validate()
