@@ -101,6 +101,7 @@ func (w *world) searchPath(site string) []string {
 	list := w.pythonPath()
 	if p := w.pythonAt(site); p != nil {
 		list = append(list, p.Sites...)
+		list = append(list, w.sitesBelow(p)...)
 	}
 	if !slices.Contains(list, site) {
 		list = append(list, site)
@@ -109,6 +110,22 @@ func (w *world) searchPath(site string) []string {
 	for _, dir := range slices.Clone(list) {
 		if twin := libTwin(dir); twin != "" && !slices.Contains(list, twin) {
 			list = append(list, twin)
+		}
+	}
+	return list
+}
+
+// sitesBelow returns the directories of packages that come after those of a user (pip
+// install --user, site.USER_BASE): of the Pythons of that version that are no virtual
+// environments.
+func (w *world) sitesBelow(user *inventory.Python) []string {
+	var list []string
+	if path.Base(user.Prefix) != ".local" {
+		return nil
+	}
+	for _, p := range w.inv.Pythons {
+		if p.Interpreter != "" && p.Home == "" && p.Version == user.Version {
+			list = append(list, p.Sites...)
 		}
 	}
 	return list

@@ -122,6 +122,7 @@ var layouts = []layout{
 		"a virtual environment that sees the system's wheels", "opt/venv/bin/python3.12", "/opt/venv/lib/python3.12/site-packages/", "/usr/lib/python3.12/site-packages/",
 		venv("true") + elfText("usr/bin/python3.12", "interp=/lib64/ld-linux-x86-64.so.2", "needed libc.so.6", "flags1 pie"),
 	},
+	{"a user's directory", "usr/bin/python3.12", "/root/.local/lib/python3.12/site-packages/", "/usr/lib/python3.12/site-packages/", ""},
 	{"PYTHONPATH", "usr/bin/python3.12", "/usr/lib/python3.12/site-packages/", "/opt/wheels/", ""},
 }
 
