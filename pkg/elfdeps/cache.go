@@ -30,7 +30,8 @@ const (
 	cacheMagicNew = "glibc-ld.so.cache1.1"
 	cacheMagicOld = "ld.so-1.7.0"
 	cacheExtMagic = 0xEAA42174
-	maxHwcaps     = 1024 // subdirectories; three are known
+	maxHwcaps     = 1024     // subdirectories; three are known
+	maxCacheText  = 64 << 20 // bytes of all entries' strings
 )
 
 // ParseCache reads either format of the cache. It returns nil for one that the
@@ -82,12 +83,17 @@ func parseNew(b, file []byte) *Cache {
 
 // Entries returns the cache's entries in their order, as [WriteCache] takes them.
 // It leaves out entries whose strings lie outside the file, and those of the legacy
-// hardware subdirectories, which WriteCache does not write.
+// hardware subdirectories, which WriteCache does not write. It returns nil where they
+// have more than 64 MiB of text: entries may share one long string.
 func (c *Cache) Entries() []CacheEntry {
 	var list []CacheEntry
+	text := 0
 	for i, e := range c.entries {
 		name, bad := c.key(i)
 		file, badFile := tableString(c.table, e.value)
+		if text += len(name) + len(file); text > maxCacheText {
+			return nil
+		}
 		entry := CacheEntry{Name: name, Path: file, Flags: e.flags}
 		if e.hwcap>>62 == 1 {
 			n := e.hwcap & math.MaxUint32

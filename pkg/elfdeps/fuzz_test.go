@@ -360,6 +360,12 @@ func FuzzCache(f *testing.F) {
 	f.Add(newCache("liba.so.1", "/c/liba.so.1"), "liba.so.1")
 	f.Fuzz(func(t *testing.T, b []byte, name string) {
 		c := ParseCache(b)
+		if c != nil {
+			written := WriteCache(c.Entries())
+			if again := WriteCache(ParseCache(written).Entries()); !bytes.Equal(again, written) {
+				t.Fatal("a cache of ours is another one when its entries are written again")
+			}
+		}
 		for _, release := range []int{228, 236, 242} {
 			got, ok := c.Lookup(name, 0x303, release, elf.EM_X86_64, Env{CPU: 3})
 			if ok && !bytes.Contains(b, []byte(got)) {

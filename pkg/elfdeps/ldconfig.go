@@ -156,8 +156,13 @@ func ConfDirs(fsys DirFS) []string {
 	return c.confDirs("/etc/ld.so.conf", 0)
 }
 
+// maxConfs bounds the patterns and files that ld.so.conf includes: a file may include
+// itself and others.
+const maxConfs = 1 << 12
+
 type ldconfig struct {
 	fs      DirFS
+	confs   int // patterns and files that were included
 	l       *Loader
 	entries []CacheEntry
 	missing map[string]string
@@ -176,7 +181,7 @@ func (c *ldconfig) systemDirs() []string {
 // confDirs reads an ld.so.conf: a directory a line, and includes (parse_conf).
 func (c *ldconfig) confDirs(name string, depth int) []string {
 	f, err := c.fs.Find(name)
-	if err != nil || depth > 10 {
+	if c.confs++; err != nil || depth > 10 || c.confs > maxConfs {
 		return nil
 	}
 	var dirs []string
@@ -187,6 +192,9 @@ func (c *ldconfig) confDirs(name string, depth int) []string {
 		case len(words) == 0:
 		case words[0] == "include":
 			for _, pattern := range words[1:] {
+				if c.confs++; c.confs > maxConfs {
+					return dirs
+				}
 				if !strings.HasPrefix(pattern, "/") {
 					pattern = path.Join(path.Dir(name), pattern)
 				}

@@ -3,6 +3,7 @@ package elfdeps
 import (
 	"bytes"
 	"debug/elf"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,6 +75,9 @@ func TestLdconfigOfThisMachine(t *testing.T) {
 	if d := cmp.Diff(plain(want), plain(got)); d != "" {
 		t.Errorf("-ldconfig +ours:\n%s", d)
 	}
+	if d := cmp.Diff(plain(want), plain(ParseCache(WriteCache(want.Entries())))); d != "" {
+		t.Errorf("-ldconfig +ldconfig's entries, written again:\n%s", d)
+	}
 }
 
 // plain are the entries of our own machine; ldconfig writes those of others too.
@@ -126,6 +130,9 @@ func TestWriteCacheIsRead(t *testing.T) {
 			t.Errorf("ldconfig -p does not show %q:\n%s", line, out)
 		}
 	}
+	if !bytes.Equal(b, WriteCache(c.Entries())) {
+		t.Error("a cache's entries give another cache")
+	}
 	if !bytes.Equal(b, WriteCache(entries)) {
 		t.Error("the same entries give other bytes")
 	}
@@ -145,4 +152,35 @@ func TestCacheKernel(t *testing.T) {
 			t.Errorf("release %d: got %s, want %s", release, got, want)
 		}
 	}
+}
+
+// TestConfRing reads fifty files of ld.so.conf.d that each include all of them.
+func TestConfRing(t *testing.T) {
+	const file = "/opt/lib\ninclude /etc/ld.so.conf.d/*.conf\n"
+	f := ringFS{}
+	for i := range 50 {
+		f[fmt.Sprintf("/etc/ld.so.conf.d/%02d.conf", i)] = file
+	}
+	f["/etc/ld.so.conf"] = file
+	if n := len(ConfDirs(f)); n == 0 || n > maxConfs {
+		t.Errorf("%d directories", n)
+	}
+}
+
+// ringFS are the contents of files, by path.
+type ringFS map[string]string
+
+func (f ringFS) Find(p string) (*File, error) {
+	if text, ok := f[p]; ok {
+		return &File{Path: p, Content: []byte(text)}, nil
+	}
+	return nil, syscall.ENOENT
+}
+
+func (f ringFS) List(string) ([]string, error) {
+	var names []string
+	for p := range f {
+		names = append(names, filepath.Base(p))
+	}
+	return names, nil
 }

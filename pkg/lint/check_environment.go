@@ -249,7 +249,7 @@ func (w *world) compatOnPath() []Finding {
 // directory (`RUN ldconfig /usr/local/cuda-12.8/compat`, as in vLLM's Dockerfile).
 func (w *world) compatInCache() []Finding {
 	file, err := w.img.FS.Find(ldCache)
-	if err != nil || w.primary == nil || w.primary.Libc.Musl || !w.driverComesFirst() {
+	if err != nil || w.primary == nil || w.primary.Libc.Musl {
 		return nil
 	}
 	cache := elfdeps.ParseCache(file.Content)
@@ -258,7 +258,7 @@ func (w *world) compatInCache() []Finding {
 	}
 	for _, e := range cache.Entries() {
 		dir := path.Dir(e.Path)
-		if e.Name != "libcuda.so.1" || !w.isFile(e.Path) || !hasElement(dir, "compat") || w.onPath(realPath(w.img.FS, dir)) {
+		if e.Name != "libcuda.so.1" || !w.isFile(e.Path) || !hasElement(dir, "compat") || w.onPath(realPath(w.img.FS, dir)) || !w.driverComesFirst() {
 			continue
 		}
 		return []Finding{{

@@ -27,18 +27,25 @@ type gpuHost struct {
 	cache   []byte // in place of the image's ld.so.cache; nil: the image's
 }
 
-// gpuHost puts the driver into the first of the loader's directories that the
-// image has.
+// gpuHost is the image's file system with the driver in it, and with the cache that
+// ldconfig writes then.
 func (w *world) gpuHost(l *elfdeps.Loader) *gpuHost {
+	h := w.mountedHost(l)
+	if !l.Libc.Musl {
+		h.cache = h.rewrittenCache(l)
+	}
+	return h
+}
+
+// mountedHost puts the driver into the first of the loader's directories that the
+// image has.
+func (w *world) mountedHost(l *elfdeps.Loader) *gpuHost {
 	h := &gpuHost{FS: w.img.FS, packs: w.packs, machine: w.machine, class: w.class}
 	for _, d := range append(l.Libc.SystemDirs, "/usr/lib64/", "/usr/lib/") {
 		if e, _, ok := w.img.FS.Lookup(d); ok && e.IsDir() {
 			h.dir = "/" + e.Path
 			break
 		}
-	}
-	if !l.Libc.Musl {
-		h.cache = h.rewrittenCache(l)
 	}
 	return h
 }

@@ -106,15 +106,18 @@ func (h *gpuHost) rewrittenCache(l *elfdeps.Loader) []byte {
 // gets the host's when the container runtime has run ldconfig, whatever copies
 // ld.so.conf leads to.
 func (w *world) driverComesFirst() bool {
-	if w.primary == nil || w.primary.Libc.Musl {
-		return false
-	}
-	h := w.gpuHost(w.primary)
-	for _, e := range h.driverEntries(w.primary) {
-		if e.Name == "libcuda.so.1" && e.Subdir == "" {
-			f, err := h.Find(e.Path)
-			return err == nil && f.Path == path.Join(h.dir, e.Name) && !w.isFile(f.Path)
+	w.driverFirst.Do(func() {
+		if w.primary == nil || w.primary.Libc.Musl {
+			return
 		}
-	}
-	return false
+		h := w.mountedHost(w.primary)
+		for _, e := range h.driverEntries(w.primary) {
+			if e.Name == "libcuda.so.1" && e.Subdir == "" {
+				f, err := h.Find(e.Path)
+				w.driverIsFirst = err == nil && f.Path == path.Join(h.dir, e.Name) && !w.isFile(f.Path)
+				return
+			}
+		}
+	})
+	return w.driverIsFirst
 }

@@ -56,6 +56,9 @@ type world struct {
 
 	globs sync.Map // pattern → what fits it, see glob
 
+	driverFirst   sync.Once // driverComesFirst
+	driverIsFirst bool
+
 	changedFiles map[string]bool // wheels' files of another size than their RECORD says; nil: not looked
 	chosen       []chosen        // what choose has found; nil before
 }
