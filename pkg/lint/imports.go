@@ -9,8 +9,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// program is the Python file that the image runs, and the directory that it finds
-// modules of its own in, sys.path[0].
+// program is the Python file that the image runs, and sys.path[0], where it finds its
+// own modules.
 type program struct{ file, dir string }
 
 // pythonProgram returns the Python file that ENTRYPOINT and CMD run: `python FILE`,
@@ -84,8 +84,8 @@ func (w *world) importersOf(in *install) map[string]bool {
 	return list
 }
 
-// order is a walk along what a Python program imports, in order, up to the first of
-// two packages.
+// order walks a Python program's imports in their order, until it comes to one of two
+// packages.
 type order struct {
 	w             *world
 	first, second string
@@ -94,7 +94,7 @@ type order struct {
 	decided, is   bool
 }
 
-// maxModules bounds the files of a program whose imports are gone along.
+// maxModules bounds the files that are walked.
 const maxModules = 256
 
 // importsFirst reports whether the image's program surely imports one package before
@@ -110,8 +110,8 @@ func (w *world) importsFirst(first, second, site string) bool {
 	return o.is
 }
 
-// file goes along the imports of one file: of the program's own, or of an installed
-// package, of which the first file alone is known.
+// file walks the imports of one file: of the program's own, or of an installed
+// package's __init__.py.
 func (o *order) file(name string, own bool) {
 	e, _, ok := o.w.img.FS.Lookup(name)
 	if !ok || e.Type != layers.Regular || o.seen[name] || o.decided {
@@ -127,7 +127,7 @@ func (o *order) file(name string, own bool) {
 	}
 }
 
-// module goes on with one import: by itself, of the program, or of a package.
+// module decides by one import, or walks the module that it names.
 func (o *order) module(i inventory.Import, by string, own bool) {
 	top, _, _ := strings.Cut(i.Name, ".")
 	switch {
@@ -162,8 +162,8 @@ func (o *order) isDir(p string) bool {
 	return ok && e.IsDir()
 }
 
-// local goes along a module of the program, and before it the packages below a
-// directory that it is in.
+// local walks a module of the program, after the __init__.py of each package between a
+// directory and the module.
 func (o *order) local(below, module string) {
 	rest, ok := strings.CutPrefix(module, strings.TrimSuffix(below, "/")+"/")
 	if !ok {
@@ -177,8 +177,8 @@ func (o *order) local(below, module string) {
 	o.file(at+".py", true)
 }
 
-// installed goes along what a package runs when it is imported. One that requires the
-// second package may import it in a file that is not known.
+// installed walks a package's __init__.py. It gives up at a package that requires the
+// second one, which any other file of the package may import.
 func (o *order) installed(name string) {
 	file := path.Join(o.site, name, "__init__.py")
 	if !o.w.isFile(file) {

@@ -84,7 +84,7 @@ type install struct {
 	failures []failure
 	helped   string // what makes it work that fails by itself; empty: nothing does
 	begun    bool   // and the image's program does that first
-	// importers are the packages beside it whose first file imports it.
+	// importers are the packages beside it whose __init__.py imports it.
 	importers map[string]bool
 }
 
@@ -652,8 +652,8 @@ func (w *world) help(in *install) {
 	}
 }
 
-// begunWhy is why what another framework helps with is no more than a note.
-const begunWhy = "the image's program imports the framework first that loads the libraries"
+// begunWhy says why a miss that another framework helps with is a note.
+const begunWhy = "the image's program first imports the framework that loads the libraries"
 
 // begins reports whether the image's program does first what helps a framework.
 func (w *world) begins(in *install, h *Help) bool {
@@ -665,7 +665,7 @@ func (w *world) begins(in *install, h *Help) bool {
 	return false
 }
 
-// helpSeverity is that of what a framework misses by itself and something helps with.
+// helpSeverity returns the severity of a miss that something else helps with.
 func (in *install) helpSeverity() Severity {
 	if in.begun {
 		return Note
