@@ -9,7 +9,7 @@ if [ "${1:-}" = buildkit ]; then
   need=(/usr/sbin/runc=runc) # crun fails under this buildkitd
 fi
 if [ "${1:-}" = real ]; then
-  need+=(debootstrap=debootstrap npm=npm node=nodejs)
+  need+=(debootstrap=debootstrap npm=npm node=nodejs pre-commit=pre-commit)
 fi
 missing=()
 for pair in "${need[@]}"; do

@@ -16,8 +16,9 @@ func hookCommand() *cli.Command {
 		Name:      "hook",
 		Usage:     "scan the images that a git push concerns",
 		UsageText: "imgcheck hook [options] install|uninstall|run [REMOTE URL]",
-		Description: "install writes a pre-push hook into the git repository, before which one that is there already is\n" +
-			"run; uninstall takes it away again. The hook runs `imgcheck hook run`, which reads git's lines and\n" +
+		Description: "install has git run `imgcheck hook run` before a push: by husky, lefthook or pre-commit where one of\n" +
+			"them runs the hooks, else by a pre-push hook. A hook that is there runs first, under its own name.\n" +
+			"uninstall takes that away again. run reads git's lines and\n" +
 			"scans what the Dockerfiles in the pushed commits build on, what their Compose files, Kubernetes\n" +
 			"manifests and Helm values newly name, and the images of .imgcheck.yaml when what is installed in\n" +
 			"them may change. A finding stops the push, unless a later instruction of the Dockerfile may mend\n" +

@@ -94,9 +94,10 @@ func pushedFiles(ctx context.Context, c *cli.Context) (changes []githook.Change,
 // the variables of pre-commit (https://pre-commit.com/#pre-push).
 func pushed(c *cli.Context) (remote string, updates []githook.Update, left int, err error) {
 	remote = cmp.Or(c.Args().Get(1), os.Getenv("PRE_COMMIT_REMOTE_NAME"), "origin")
-	if to := os.Getenv("PRE_COMMIT_TO_REF"); to != "" {
+	branch := os.Getenv("PRE_COMMIT_LOCAL_BRANCH") // alone, when a root commit is pushed
+	if to := cmp.Or(os.Getenv("PRE_COMMIT_TO_REF"), branch); to != "" {
 		return remote, []githook.Update{{
-			LocalRef: os.Getenv("PRE_COMMIT_LOCAL_BRANCH"), Local: to,
+			LocalRef: branch, Local: to,
 			RemoteRef: os.Getenv("PRE_COMMIT_REMOTE_BRANCH"), Remote: os.Getenv("PRE_COMMIT_FROM_REF"),
 		}}, 0, nil
 	}
