@@ -57,6 +57,9 @@ func withBlock(text, block string) string {
 			at = i + 1
 		}
 	}
+	if at > 0 && !strings.HasSuffix(lines[at-1], "\n") {
+		lines[at-1] += "\n"
+	}
 	return strings.Join(slices.Insert(lines, at, block), "")
 }
 

@@ -180,6 +180,9 @@ func installShell(file, before, program string) (*Installed, error) {
 	in := &Installed{Path: file}
 	text, err := readText(file)
 	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return nil, err
+		}
 		return in, writeText(file, shellBlock("", program), 0o644)
 	}
 	if err != nil {

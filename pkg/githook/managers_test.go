@@ -26,6 +26,7 @@ func TestBlock(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                "BLOCK",
 		"echo a\n":        "BLOCKecho a\n",
+		"#!/bin/sh\n":     "#!/bin/sh\nBLOCK",
 		"#!/bin/sh\necho": "#!/bin/sh\nBLOCKecho",
 		"#!/bin/sh\n. \"$(dirname -- \"$0\")/_/husky.sh\"\n\nnpm test\n": "#!/bin/sh\n. \"$(dirname -- \"$0\")/_/husky.sh\"\nBLOCK\nnpm test\n",
 	} {
@@ -36,6 +37,9 @@ func TestBlock(t *testing.T) {
 		if rest, had := withoutBlock(got); !had || rest != text {
 			t.Errorf("%q: without it %q", text, rest)
 		}
+	}
+	if got, want := withBlock("#!/bin/sh", block), "#!/bin/sh\n"+block; got != want {
+		t.Errorf("a line without an end becomes %q", got)
 	}
 	for _, text := range []string{"", "a\n", blockBegins + "\nwithout an end", blockEnds} {
 		if rest, had := withoutBlock(text); had || rest != text {
@@ -94,6 +98,7 @@ func TestEntries(t *testing.T) {
 // before for the rest.
 func FuzzEntries(f *testing.F) {
 	f.Add("pre-push:\n  commands:\n    a:\n      run: |\n        x\n")
+	f.Add("#!/bin/sh\n. x/_/husky.sh")
 	f.Add("repos:\n- repo: a\n  hooks: []\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, with := range []func(string) (string, error){withLefthook, func(s string) (string, error) { return withPreCommit(s, "push") }} {
@@ -107,6 +112,12 @@ func FuzzEntries(f *testing.F) {
 			if rest, had := withoutBlock(got); !had || strings.TrimSuffix(rest, "\n") != strings.TrimSuffix(text, "\n") {
 				t.Errorf("%q becomes %q", text, rest)
 			}
+		}
+		if _, had := withoutBlock(text); had || strings.Contains(text, blockBegins) {
+			return
+		}
+		if rest, had := withoutBlock(withBlock(text, shellBlock(runsBelow, "p"))); !had || strings.TrimSuffix(rest, "\n") != strings.TrimSuffix(text, "\n") {
+			t.Errorf("the script %q becomes %q", text, rest)
 		}
 	})
 }

@@ -51,8 +51,8 @@ func Of(file string, text []byte) ([]Ref, error) {
 	f := &finder{}
 	err := f.stream(path.Base(file), text)
 	if err != nil && bytes.Contains(text, []byte("{{")) {
-		f, err = &finder{}, nil
-		f.templates(path.Base(file), text)
+		f = &finder{}
+		err = f.templates(path.Base(file), text)
 	}
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (f *finder) stream(base string, text []byte) error {
 // templates looks at the documents of a stream one by one and passes over those that
 // are templates and no YAML: the chart's values name their images. A line that begins
 // with "---" always separates two (https://yaml.org/spec/1.2.2/#912-document-markers).
-func (f *finder) templates(base string, text []byte) {
+func (f *finder) templates(base string, text []byte) error {
 	start, line := 0, 0
 	for at, next := 0, 0; at < len(text) && f.seen < maxValues; at = next {
 		if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
@@ -100,12 +100,24 @@ func (f *finder) templates(base string, text []byte) {
 		}
 		line++
 		if rest, ok := bytes.CutPrefix(text[at:next], []byte("---")); ok && (len(rest) == 0 || bytes.ContainsAny(rest[:1], " \t\r\n")) {
-			_ = f.stream(base, text[start:at])
+			if err := f.document(base, text[start:at]); err != nil {
+				return err
+			}
 			start, f.before = at, line-1
 			f.seen++
 		}
 	}
-	_ = f.stream(base, text[start:])
+	return f.document(base, text[start:])
+}
+
+// document looks at one document of a stream, or at the directives before one, which
+// begin with "%".
+func (f *finder) document(base string, text []byte) error {
+	err := f.stream(base, text)
+	if bytes.Contains(text, []byte("{{")) || bytes.HasPrefix(bytes.TrimSpace(text), []byte("%")) {
+		return nil
+	}
+	return err
 }
 
 func matches(pattern, name string) bool { return doublestar.MatchUnvalidated(pattern, name) }

@@ -38,6 +38,7 @@ spec: {jobTemplate: {spec: {template: {spec: {containers: [{image: "b@sha256:aaa
 		"a template between": {"a.yaml", "--- # {{ one }}\napiVersion: v1\nkind: Pod\nspec: {containers: [{image: a}]}\n---\n{{- if .x }}\nkind: Pod\n---\napiVersion: v1\nkind: Pod\nspec:\n  x: |\n    ---\n  containers: [{image: b}, {image: 'c:{{ .tag }}'}]\n---", []Ref{
 			{"a", 4, ""}, {"b", 14, ""}, {"", 14, "c:{{ .tag }} is made by a template"},
 		}},
+		"directives":   {"a.yaml", "%YAML 1.2\n---\napiVersion: v1\nkind: Pod\nspec: {containers: [{image: a}]}\n---\n{{ x }}: {{ y }}: z\n", []Ref{{"a", 5, ""}}},
 		"our schemes":  {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: 'docker:27-cli'}, {image: 'dir:/etc'}]}", []Ref{{"docker:27-cli", 3, ""}, {"", 3, `"dir:/etc" is no reference`}}},
 		"no reference": {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: 'A B'}]}", []Ref{{"", 3, `"A B" is no reference`}}},
 		"compose": {"compose.yaml", `
@@ -80,7 +81,7 @@ repository: https://charts.example
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	for text, want := range map[string]string{"a: b: c": "mapping values", strings.Repeat("#long\n", 200_000): "larger than 1024 KiB"} {
+	for text, want := range map[string]string{"a: b: c": "mapping values", "a: b: c\n---\n{{": "mapping values", strings.Repeat("#long\n", 200_000): "larger than 1024 KiB"} {
 		if _, err := Of("values.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %s", text, err, want)
 		}

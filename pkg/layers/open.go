@@ -49,8 +49,7 @@ func schemes() []string {
 // InRegistry returns ref so that Open takes it for an image in a registry, which it
 // is in a Dockerfile or a manifest: there docker:27-cli is Docker Hub's image docker.
 func InRegistry(ref string) string {
-	scheme, _, _ := strings.Cut(ref, ":")
-	if slices.Contains(schemes(), scheme+":") {
+	if scheme, _, ok := strings.Cut(ref, ":"); ok && slices.Contains(schemes(), scheme+":") {
 		return "registry:" + ref
 	}
 	return ref
