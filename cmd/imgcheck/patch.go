@@ -517,7 +517,7 @@ func (p *patching) apply(ctx context.Context, w *work) (*patch.Patched, error) {
 	}
 	change.CreatedBy = "imgcheck patch"
 	change.Comment = strings.Join(w.plan.Texts(), "; ")
-	patched, err := patch.Apply(w.img, w.read.FS, change)
+	patched, err := patch.Apply(ctx, w.img, w.read.FS, change)
 	if err != nil {
 		return nil, err
 	}

@@ -92,7 +92,7 @@ func patchedAs(t *testing.T, mt types.MediaType, text string, c patch.Change) (*
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := patch.Apply(base.Images[0], f, c)
+	p, err := patch.Apply(t.Context(), base.Images[0], f, c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func BenchmarkWire(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	p, err := patch.Apply(base.Images[0], f, patch.Change{
+	p, err := patch.Apply(b.Context(), base.Images[0], f, patch.Change{
 		Files: []patch.File{{Path: "usr/lib/libcudnn.so", Link: "libcudnn.so.8"}},
 		Env:   []patch.EnvEdit{{Name: "LD_LIBRARY_PATH", Value: "/opt/lib"}}, CreatedBy: "imgcheck patch",
 	})

@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,7 +62,7 @@ func (p *Patched) Close() error {
 //
 // Manifest and config keep every byte that is not part of the edit. The history
 // gets an entry, unless the one that is there does not fit the layers.
-func Apply(img *Image, base *layers.FS, c Change) (*Patched, error) {
+func Apply(ctx context.Context, img *Image, base *layers.FS, c Change) (*Patched, error) {
 	if c.Empty() {
 		return nil, errors.New("the change changes nothing")
 	}
@@ -72,20 +73,20 @@ func Apply(img *Image, base *layers.FS, c Change) (*Patched, error) {
 		}
 	}
 	p := &Patched{Base: img, Env: c.Env}
-	if err := p.apply(base, c); err != nil {
+	if err := p.apply(ctx, base, c); err != nil {
 		p.Close()
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *Patched) apply(base *layers.FS, c Change) (err error) {
+func (p *Patched) apply(ctx context.Context, base *layers.FS, c Change) (err error) {
 	img := p.Base
 	if n := len(img.Config.RootFS.DiffIDs); len(c.Files) > 0 && n >= maxLayers {
 		return fmt.Errorf("the image has %d layers, and Docker runs no image with more than %d: squash some first", n, maxLayers)
 	}
 	if len(c.Files) > 0 {
-		if p.layer, err = makeLayer(base, c, layerType(img)); err != nil {
+		if p.layer, err = makeLayer(ctx, base, c, layerType(img)); err != nil {
 			return err
 		}
 		p.Layer = p.layer

@@ -444,7 +444,7 @@ func (p *Patched) writeLayers(ctx context.Context, w *archiveWriter, o Options) 
 	}
 	defer rc.Close()
 	name := blobPath(digest)
-	return append(names, name), w.file(name, size, rc)
+	return append(names, name), w.file(name, size, &until{ctx, rc})
 }
 
 // copyLayers copies the layers of an archive into another.
@@ -482,7 +482,7 @@ func (p *Patched) copyStored(ctx context.Context, w *archiveWriter, o Options) (
 		if err != nil {
 			return nil, err
 		}
-		err = w.file(name, d.Size, rc)
+		err = w.file(name, d.Size, &until{ctx, rc})
 		rc.Close()
 		if err != nil {
 			return nil, err

@@ -75,7 +75,7 @@ func BenchmarkWire(b *testing.B) {
 	publish := func(base *Base, f *layers.FS, repo string) error {
 		c := c
 		c.Env = []EnvEdit{{Name: "LD_LIBRARY_PATH", Value: "/opt/" + repo}} // each has a config of its own
-		p, err := Apply(base.Images[0], f, c)
+		p, err := Apply(b.Context(), base.Images[0], f, c)
 		if err != nil {
 			return err
 		}

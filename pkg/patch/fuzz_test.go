@@ -50,7 +50,7 @@ func FuzzApply(f *testing.F) {
 				continue
 			}
 			img.mark()
-			p, err := Apply(img, base, Change{
+			p, err := Apply(t.Context(), img, base, Change{
 				Files: []File{{Path: "a", Link: "b"}},
 				Env:   []EnvEdit{{Name: "A", Value: "new"}},
 			})

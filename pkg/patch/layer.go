@@ -3,6 +3,7 @@ package patch
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -208,26 +208,42 @@ type newLayer struct {
 	mt             types.MediaType
 }
 
-func makeLayer(base *layers.FS, c Change, mt types.MediaType) (l *newLayer, err error) {
-	l = &newLayer{mt: mt}
-	defer func() {
-		if err != nil {
-			l.spool.Close()
-		}
-	}()
-	sum, plain := sha256.New(), sha256.New()
-	z, err := compressor(io.MultiWriter(&l.spool, sum), mt)
-	if err != nil {
+func makeLayer(ctx context.Context, base *layers.FS, c Change, mt types.MediaType) (*newLayer, error) {
+	l := &newLayer{mt: mt}
+	if err := l.write(ctx, base, c); err != nil {
+		l.spool.Close()
 		return nil, err
 	}
-	if err := WriteTar(io.MultiWriter(z, plain, (*counter)(&l.plainSize)), base, c); err != nil {
-		return nil, err
+	return l, nil
+}
+
+func (l *newLayer) write(ctx context.Context, base *layers.FS, c Change) error {
+	sum, plain := sha256.New(), sha256.New()
+	z, err := compressor(io.MultiWriter(&l.spool, sum), l.mt)
+	if err != nil {
+		return err
+	}
+	if err := WriteTar(&whileWanted{ctx, io.MultiWriter(z, plain, (*counter)(&l.plainSize))}, base, c); err != nil {
+		return err
 	}
 	if err := z.Close(); err != nil {
-		return nil, err
+		return err
 	}
 	l.digest, l.diffID = sha(sum), sha(plain)
-	return l, nil
+	return nil
+}
+
+// whileWanted writes until a context is done: a layer may have gigabytes.
+type whileWanted struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (u *whileWanted) Write(b []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.w.Write(b)
 }
 
 type counter int64
@@ -274,11 +290,12 @@ func decompressed(r io.Reader, mt types.MediaType) (io.ReadCloser, error) {
 // file that has no name any more, so that nothing is left whatever happens.
 type spool struct {
 	mem  bytes.Buffer
-	file *os.File
+	file tempFile
 	size int64
 }
 
-const spoolInMemory = 8 << 20
+// spoolInMemory is a variable so that tests need no large layer, in bytes.
+var spoolInMemory int64 = 8 << 20
 
 func (s *spool) Write(b []byte) (n int, err error) {
 	if s.file == nil && s.size+int64(len(b)) > spoolInMemory {
@@ -299,12 +316,12 @@ func (s *spool) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-func unnamed() (*os.File, error) {
-	f, err := os.CreateTemp("", "imgcheck-layer-")
+func unnamed() (tempFile, error) {
+	f, err := disk.createTemp("", "imgcheck-layer-")
 	if err != nil {
 		return nil, err
 	}
-	return f, os.Remove(f.Name())
+	return f, disk.remove(f.Name())
 }
 
 // reader reads it from the start; many may at a time.

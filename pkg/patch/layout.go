@@ -19,7 +19,6 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/imgcheck/imgcheck/internal/outfile"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -208,7 +207,7 @@ func (l *layout) has(d v1.Descriptor) bool {
 
 // put writes a blob, under a temporary name until its digest is seen to be
 // right.
-func (l *layout) put(d v1.Descriptor, open func() (io.ReadCloser, error)) error {
+func (l *layout) put(ctx context.Context, d v1.Descriptor, open func() (io.ReadCloser, error)) error {
 	if l.has(d) {
 		return nil
 	}
@@ -218,18 +217,43 @@ func (l *layout) put(d v1.Descriptor, open func() (io.ReadCloser, error)) error 
 	}
 	defer rc.Close()
 	path := filepath.Join(l.dir, blobPath(d.Digest))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := disk.mkdirAll(filepath.Dir(path)); err != nil {
 		return plain(err)
 	}
-	return writeFile(path, func(w io.Writer) error {
-		_, err := io.Copy(w, verified(rc, d))
+	return replaceFile(path, func(w io.Writer) error {
+		_, err := io.Copy(w, &until{ctx, verified(rc, d)})
 		return err
 	})
 }
 
-// writeFile writes a file whole or not at all.
+// writeFile writes a file that a user names, whole or not at all.
 func writeFile(path string, write func(io.Writer) error) error {
-	return plain(outfile.Write(path, 0o644, write))
+	return plain(disk.writeNamed(path, write))
+}
+
+// replaceFile writes a file of a layout under a temporary name beside its own, and
+// renames it when all is there. A link is replaced: a layout may be anybody's, and
+// its links may lead anywhere.
+func replaceFile(path string, write func(io.Writer) error) error {
+	f, err := disk.createTemp(filepath.Dir(path), ".imgcheck-")
+	if err != nil {
+		return plain(err)
+	}
+	defer disk.remove(f.Name())
+	err = write(f)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = disk.rename(f.Name(), path)
+	}
+	return plain(err)
 }
 
 // verified fails at the end of a content that is not what its descriptor says.
@@ -320,12 +344,12 @@ func (p *Patched) asOCI() (*Patched, error) {
 	return &out, e.err
 }
 
-func (l *layout) layer(_ context.Context, layer v1.Layer) error {
+func (l *layout) layer(ctx context.Context, layer v1.Layer) error {
 	d, err := describe(layer)
 	if err != nil {
 		return err
 	}
-	return l.put(d, layer.Compressed)
+	return l.put(ctx, d, layer.Compressed)
 }
 
 func describe(l v1.Layer) (d v1.Descriptor, err error) {
@@ -337,17 +361,17 @@ func describe(l v1.Layer) (d v1.Descriptor, err error) {
 
 // base makes a layer of the base be there. From one directory into another it is
 // copied: both are on this machine.
-func (l *layout) base(_ context.Context, g *guarded) error {
+func (l *layout) base(ctx context.Context, g *guarded) error {
 	if _, local := g.src.(*layout); local {
 		g.allow = true
 	}
 	g.why = fmt.Sprintf("%s does not have it", l)
-	return l.put(g.d, g.Compressed)
+	return l.put(ctx, g.d, g.Compressed)
 }
 
-func (l *layout) putManifest(_ context.Context, raw []byte, _ types.MediaType) error {
+func (l *layout) putManifest(ctx context.Context, raw []byte, _ types.MediaType) error {
 	d := v1.Descriptor{Digest: digestOf(raw), Size: int64(len(raw))}
-	return l.put(d, opened(raw))
+	return l.put(ctx, d, opened(raw))
 }
 
 const emptyIndex = `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}`
@@ -358,7 +382,7 @@ func (l *layout) putName(ctx context.Context, raw []byte, mt types.MediaType, wa
 	}
 	top, err := l.read("index.json")
 	if errors.Is(err, fs.ErrNotExist) {
-		top, err = []byte(emptyIndex), writeFile(filepath.Join(l.dir, "oci-layout"), func(w io.Writer) error {
+		top, err = []byte(emptyIndex), replaceFile(filepath.Join(l.dir, "oci-layout"), func(w io.Writer) error {
 			_, err := io.WriteString(w, `{"imageLayoutVersion":"1.0.0"}`)
 			return err
 		})
@@ -392,7 +416,7 @@ func (l *layout) putName(ctx context.Context, raw []byte, mt types.MediaType, wa
 	if err != nil {
 		return "", err
 	}
-	err = writeFile(filepath.Join(l.dir, "index.json"), func(w io.Writer) error {
+	err = replaceFile(filepath.Join(l.dir, "index.json"), func(w io.Writer) error {
 		_, err := w.Write(top)
 		return err
 	})

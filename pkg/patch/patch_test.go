@@ -244,7 +244,7 @@ func patchAll(t *testing.T, b *Base, c Change) []*Patched {
 func patchOne(t *testing.T, img *Image, c Change) *Patched {
 	t.Helper()
 	f := indexed(t, img)
-	p, err := Apply(img, f, c)
+	p, err := Apply(t.Context(), img, f, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -477,7 +477,7 @@ func TestReproducible(t *testing.T) {
 			t.Fatal(err)
 		}
 		slices.Reverse(c.Files)
-		p, err := Apply(img, f, c)
+		p, err := Apply(t.Context(), img, f, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -616,7 +616,7 @@ func interrupted(t *testing.T, s *server, to string, index bool, faults ...fault
 			}
 			var patched []*Patched
 			for _, img := range b.Images {
-				p, err := Apply(img, f, c)
+				p, err := Apply(t.Context(), img, f, c)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -1019,7 +1019,7 @@ func TestHostile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Apply(b.Images[0], f, change())
+	_, err = Apply(t.Context(), b.Images[0], f, change())
 	wantError(t, err, `editing the manifest: has "layers" twice`)
 }
 
@@ -1156,12 +1156,12 @@ func staticLayer(s string) v1.Layer {
 
 func TestTooManyLayers(t *testing.T) {
 	img := &Image{Config: &v1.ConfigFile{RootFS: v1.RootFS{DiffIDs: make([]v1.Hash, maxLayers)}}, rawConfig: []byte(`{}`)}
-	_, err := Apply(img, layers.Merge(), change())
+	_, err := Apply(t.Context(), img, layers.Merge(), change())
 	wantError(t, err, "the image has 125 layers, and Docker runs no image with more than 125: squash some first")
-	if _, err := Apply(img, layers.Merge(), Change{Env: []EnvEdit{{Name: "A", Value: "1"}}}); err != nil {
+	if _, err := Apply(t.Context(), img, layers.Merge(), Change{Env: []EnvEdit{{Name: "A", Value: "1"}}}); err != nil {
 		t.Errorf("a variable needs no layer: %v", err)
 	}
-	_, err = Apply(img, layers.Merge(), Change{})
+	_, err = Apply(t.Context(), img, layers.Merge(), Change{})
 	wantError(t, err, "the change changes nothing")
 }
 

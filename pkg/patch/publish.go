@@ -63,7 +63,7 @@ func Publish(ctx context.Context, base *Base, patched []*Patched, to string, o O
 	scheme, rest, _ := strings.Cut(to, ":")
 	switch {
 	case IsLayer(to):
-		ref, err := publishLayer(patched, rest)
+		ref, err := publishLayer(ctx, patched, rest)
 		return ref, named(to, err)
 	case base.root:
 		return "", fmt.Errorf("%s: of a directory there is a layer only: say layer:FILE", to)

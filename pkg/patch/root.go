@@ -35,7 +35,7 @@ func (b *Base) openRoot(ctx context.Context, o Options) error {
 
 // publishLayer writes the new layer alone into a file, as a tar without
 // compression; of a change without files it is empty.
-func publishLayer(patched []*Patched, file string) (string, error) {
+func publishLayer(ctx context.Context, patched []*Patched, file string) (string, error) {
 	if len(patched) != 1 {
 		return "", fmt.Errorf("holds one layer, and %d images were patched: choose one with --platform", len(patched))
 	}
@@ -43,7 +43,7 @@ func publishLayer(patched []*Patched, file string) (string, error) {
 	l := p.layer
 	if l == nil {
 		var err error
-		if l, err = makeLayer(&layers.FS{}, Change{}, layerType(p.Base)); err != nil {
+		if l, err = makeLayer(ctx, &layers.FS{}, Change{}, layerType(p.Base)); err != nil {
 			return "", err
 		}
 	}
@@ -53,7 +53,7 @@ func publishLayer(patched []*Patched, file string) (string, error) {
 			return err
 		}
 		defer rc.Close()
-		_, err = io.Copy(w, rc)
+		_, err = io.Copy(w, &until{ctx, rc})
 		return err
 	})
 	return layerScheme + file + "@" + l.diffID.String(), err
