@@ -27,6 +27,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/provide"
 )
 
@@ -163,7 +164,7 @@ func Find(ctx context.Context, img *lint.Image, packs *lint.Packs, res *lint.Res
 	p := &planner{
 		Options: o, packs: packs, base: img, first: newLedger(res, img, o.Counts),
 		seen: map[string]bool{}, given: map[string]string{}, tried: map[string][]Attempt{},
-		answers: map[string]*provide.Found{}, unfound: map[string]string{}, read: map[*provide.Found]map[string]*elfdeps.Object{},
+		answers: map[string]*provide.Found{}, unfound: map[string]string{}, blocked: map[string]string{}, read: map[*provide.Found]map[string]*elfdeps.Object{},
 	}
 	p.now = state{img: img, res: res, ledger: p.first}
 	p.seen[p.first.String()] = true
@@ -203,6 +204,7 @@ type planner struct {
 
 	answers map[string]*provide.Found
 	unfound map[string]string // why a library was not found, by name
+	blocked map[string]string // why a change cannot be written, by finding
 	read    map[*provide.Found]map[string]*elfdeps.Object
 }
 
@@ -270,6 +272,8 @@ func (p *planner) mend(ctx context.Context, k string) error {
 		p.take(k, best)
 	case p.unfound[f.Library] != "":
 		p.give(k, p.unfound[f.Library])
+	case p.blocked[k] != "":
+		p.give(k, p.blocked[k])
 	case p.trials >= p.Trials:
 		p.short = true
 		p.give(k, fmt.Sprintf("%d changes were tried, and that is the bound", p.Trials))
@@ -409,6 +413,10 @@ func (t *trial) beats(o *trial) bool {
 // try replays the image with one more group of steps.
 func (p *planner) try(ctx context.Context, k string, c candidate) (*trial, error) {
 	g := group{steps: c.steps, key: k, text: c.text}
+	if why := p.unwritable(g); why != nil {
+		p.blocked[k] = fmt.Sprintf("%s cannot be written: %v", c.text, why)
+		return &trial{state: p.now, group: g, broken: true, breaks: fmt.Sprintf("it cannot be written: %v", why)}, nil
+	}
 	after, err := p.simulate(ctx, append(slices.Clone(p.groups), g))
 	if err != nil {
 		return nil, err
@@ -429,6 +437,19 @@ func (p *planner) try(ctx context.Context, k string, c candidate) (*trial, error
 		}
 	}
 	return t, nil
+}
+
+// unwritable is why no layer can hold the files of the steps with one more group:
+// the file system in memory would take them below a file or a link that leads
+// nowhere.
+func (p *planner) unwritable(g group) error {
+	var files []patch.File
+	for _, s := range newDraft(p.base, stepsOf(append(slices.Clone(p.groups), g))).steps {
+		for _, f := range s.files {
+			files = append(files, f.File)
+		}
+	}
+	return patch.Writable(p.base.FS, files)
 }
 
 func (p *planner) simulate(ctx context.Context, groups []group) (state, error) {

@@ -49,6 +49,19 @@ func WriteTar(w io.Writer, base *layers.FS, c Change) error {
 	return tw.Close()
 }
 
+// Writable reports why [WriteTar] would refuse a change of these files, whatever
+// they hold; nil when it would not.
+func Writable(base *layers.FS, files []File) error {
+	c := Change{Files: slices.Clone(files)}
+	for i := range c.Files {
+		if f := &c.Files[i]; f.Open == nil && f.Link == "" && !f.Remove {
+			f.Open = opened(nil)
+		}
+	}
+	_, err := tarEntries(base, c)
+	return err
+}
+
 type tarEntry struct {
 	header tar.Header
 	open   func() (io.ReadCloser, error)
