@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -29,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"imgcheck": func() { os.Exit(run(context.Background(), os.Args, os.Stdout, os.Stderr)) },
+		"imgcheck": main,
 	})
 }
 
