@@ -376,31 +376,40 @@ func (l *layout) putManifest(ctx context.Context, raw []byte, _ types.MediaType)
 
 const emptyIndex = `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}`
 
-func (l *layout) putName(ctx context.Context, raw []byte, mt types.MediaType, was string) (string, error) {
-	if err := l.putManifest(ctx, raw, mt); err != nil {
+func (l *layout) putName(ctx context.Context, n *naming) (string, error) {
+	if err := l.putManifest(ctx, n.raw, n.mt); err != nil {
 		return "", err
 	}
-	top, err := l.read("index.json")
-	if errors.Is(err, fs.ErrNotExist) {
-		top, err = []byte(emptyIndex), replaceFile(filepath.Join(l.dir, "oci-layout"), func(w io.Writer) error {
-			_, err := io.WriteString(w, `{"imageLayoutVersion":"1.0.0"}`)
-			return err
-		})
+	if err := l.rename(n); err != nil {
+		return "", err
 	}
+	return l.String() + "@" + n.digest(), nil
+}
+
+// rename writes index.json with the new meaning of the name. The layout is locked.
+func (l *layout) rename(n *naming) error {
+	top, err := l.index()
 	if err != nil {
-		return "", err
+		return err
 	}
 	list, err := entriesOf(top)
 	if err != nil {
-		return "", err
+		return err
 	}
 	i, err := l.find(list)
 	if err != nil {
-		return "", err
+		return err
 	}
-	d := descriptor(mt, digestOf(raw), int64(len(raw)))
+	now := meaning{known: true}
+	if i >= 0 {
+		now.digest = list[i].Digest.String()
+	}
+	if err := n.moved(now); err != nil {
+		return err
+	}
+	d := descriptor(n.mt, digestOf(n.raw), int64(len(n.raw)))
 	switch {
-	case i >= 0 && list[i].Digest.String() == was:
+	case i >= 0 && now.digest == n.of:
 		top, err = editEntry(top, i, d)
 	case i >= 0: // another image's platform and annotations say nothing of this one
 		if tag := list[i].Annotations[refName]; tag != "" {
@@ -414,13 +423,26 @@ func (l *layout) putName(ctx context.Context, raw []byte, mt types.MediaType, wa
 		top, err = add(top, encode(d), "manifests")
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
-	err = replaceFile(filepath.Join(l.dir, "index.json"), func(w io.Writer) error {
-		_, err := w.Write(top)
+	return l.write("index.json", top)
+}
+
+// index is index.json; a directory that is no layout yet becomes one.
+func (l *layout) index() ([]byte, error) {
+	top, err := l.read("index.json")
+	if errors.Is(err, fs.ErrNotExist) {
+		return []byte(emptyIndex), l.write("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
+	}
+	return top, err
+}
+
+// write writes a small file of the layout.
+func (l *layout) write(name string, content []byte) error {
+	return replaceFile(filepath.Join(l.dir, name), func(w io.Writer) error {
+		_, err := w.Write(content)
 		return err
 	})
-	return l.String() + "@" + d.Digest, err
 }
 
 // editEntry points entry i of an index at another manifest, of the same
@@ -441,21 +463,21 @@ func editEntry(index []byte, i int, d desc) ([]byte, error) {
 	return setElement(index, i, string(e.doc), "manifests")
 }
 
-func (l *layout) now(context.Context) (string, error) {
+func (l *layout) now(context.Context) (meaning, error) {
 	raw, err := l.read("index.json")
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+		return meaning{known: true}, nil
 	}
 	if err != nil {
-		return "", err
+		return meaning{}, err
 	}
 	list, err := entriesOf(raw)
 	if err != nil {
-		return "", err
+		return meaning{}, err
 	}
 	i, err := l.find(list)
 	if err != nil || i < 0 {
-		return "", err
+		return meaning{known: err == nil}, err
 	}
-	return list[i].Digest.String(), nil
+	return meaning{digest: list[i].Digest.String(), known: true}, nil
 }

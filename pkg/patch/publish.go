@@ -26,11 +26,11 @@ type target interface {
 	base(ctx context.Context, g *guarded) error
 	layer(ctx context.Context, l v1.Layer) error
 	putManifest(ctx context.Context, raw []byte, mt types.MediaType) error
-	// putName puts a manifest and gives it the target's name; was is the
-	// digest that the name has when the manifest is a patch of it.
-	putName(ctx context.Context, raw []byte, mt types.MediaType, was string) (string, error)
-	// now is the digest that the name has, empty when there is none.
-	now(ctx context.Context) (string, error)
+	// putName puts a manifest and gives it the target's name. A name that means
+	// something else than was seen is left as it is: a [movedError].
+	putName(ctx context.Context, n *naming) (string, error)
+	// now is what the name means.
+	now(ctx context.Context) (meaning, error)
 	// same reports whether what a source has is there already.
 	same(src source) bool
 }
@@ -133,12 +133,12 @@ func (b *Base) publish(ctx context.Context, patched []*Patched, t target, o Opti
 		return "", err
 	}
 	digest := digestOf(raw).String()
-	if was == digest && means(ctx, t, digest) {
+	if was.digest == digest && means(ctx, t, digest) {
 		o.note(fmt.Sprintf("%s is there already", digest))
 		return refOf(t, digest), nil
 	}
-	if was != "" && was != b.Digest && t.String() == b.at() {
-		return "", fmt.Errorf("it has moved from %s to %s meanwhile: run again", b.Digest, was)
+	if was.digest != "" && was.digest != b.Digest && t.String() == b.at() {
+		return "", &movedError{b.Digest, was.digest}
 	}
 	if b.index != nil && !t.same(b.src) {
 		if err := b.copyOthers(ctx, raw, patched, t, o); err != nil {
@@ -159,13 +159,26 @@ func (b *Base) publish(ctx context.Context, patched []*Patched, t target, o Opti
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	ref, err := t.putName(ctx, raw, mt, b.Digest)
-	if err != nil {
-		if now, nerr := t.now(ctx); nerr == nil && now == digest && means(ctx, t, digest) {
-			return refOf(t, digest), nil // only the answer was lost
-		}
+	return put(ctx, t, &naming{raw: raw, mt: mt, of: b.Digest, seen: was})
+}
+
+// put gives a manifest its name, and believes what it sees rather than what it is
+// told: an answer may be lost.
+func put(ctx context.Context, t target, n *naming) (string, error) {
+	ref, err := t.putName(ctx, n)
+	if err == nil {
+		return ref, nil
 	}
-	return ref, err
+	now, lookErr := t.now(ctx)
+	switch {
+	case lookErr != nil:
+		return "", err
+	case now.digest == n.digest() && means(ctx, t, now.digest):
+		return refOf(t, now.digest), nil
+	case refusedPrecondition(err) && n.moved(now) != nil:
+		return "", n.moved(now)
+	}
+	return "", err
 }
 
 // means reports whether a name that is said to have a digest has it: a registry says
@@ -376,7 +389,7 @@ func undo(ctx context.Context, ref string, o Options) (string, error) {
 	if err := c.parts(ctx, raw, mt, 0); err != nil {
 		return "", fmt.Errorf("its origin %s: %w", origin, err)
 	}
-	return t.putName(ctx, raw, mt, b.Digest)
+	return put(ctx, t, &naming{raw: raw, mt: mt, of: b.Digest, seen: meaning{digest: b.Digest, known: true}})
 }
 
 var errNotPatched = errors.New("is no patched image: there is nothing to undo")

@@ -33,7 +33,7 @@ type repository struct {
 func newRepository(ref name.Reference, o Options) (*repository, error) {
 	opts := []remote.Option{
 		remote.WithAuthFromKeychain(authn.DefaultKeychain),
-		remote.WithTransport(layers.PushTransport(o.Insecure, o.sleep)),
+		remote.WithTransport(&lookFirst{layers.PushTransport(o.Insecure, o.sleep)}),
 		remote.WithUserAgent("imgcheck"),
 	}
 	if o.backoff != nil {
@@ -236,15 +236,26 @@ func (r *repository) putManifest(ctx context.Context, raw []byte, mt types.Media
 	return r.pushError("the manifest", r.pusher.Put(ctx, r.ref.Context().Digest(digestOf(raw).String()), taggable{raw, mt}))
 }
 
-func (r *repository) putName(ctx context.Context, raw []byte, mt types.MediaType, _ string) (string, error) {
-	digest := digestOf(raw).String()
-	if err := r.pusher.Put(ctx, r.ref, taggable{raw, mt}); err != nil {
+func (r *repository) putName(ctx context.Context, n *naming) (string, error) {
+	var moved *movedError
+	err := r.pusher.Put(context.WithValue(ctx, namingKey{}, n), r.ref, taggable{n.raw, n.mt})
+	switch {
+	case errors.As(err, &moved):
+		return "", moved
+	case err != nil:
 		return "", r.pushError(r.String(), err)
 	}
-	if err := r.confirm(ctx, digest); err != nil {
+	if err := r.confirm(ctx, n.digest()); err != nil {
 		return "", err
 	}
-	return r.place() + "@" + digest, nil
+	return r.place() + "@" + n.digest(), nil
+}
+
+// refusedPrecondition reports whether a registry has refused a request for what the
+// request says must be so; or for a tag that never changes, as Harbor does.
+func refusedPrecondition(err error) bool {
+	var te *transport.Error
+	return errors.As(err, &te) && te.StatusCode == http.StatusPreconditionFailed
 }
 
 // confirm looks whether the name means what was put there, by the bytes: what a
@@ -269,22 +280,24 @@ func (r *repository) confirm(ctx context.Context, digest string) error {
 	return nil
 }
 
-// now is the digest that the name has at the moment, empty where there is none,
-// or where it may not be looked at: a repository that is still to be made.
-func (r *repository) now(ctx context.Context) (string, error) {
+// now is what the name means at the moment. It is not known where it may not be
+// looked at: a repository that is still to be made.
+func (r *repository) now(ctx context.Context) (meaning, error) {
 	d, err := r.puller.Head(ctx, r.ref)
 	var te *transport.Error
-	if errors.As(err, &te) && slices.Contains([]int{http.StatusNotFound, http.StatusUnauthorized, http.StatusForbidden}, te.StatusCode) {
-		return "", nil
-	}
-	if err == nil {
-		return d.Digest.String(), nil
+	switch {
+	case err == nil:
+		return meaning{digest: d.Digest.String(), known: true}, nil
+	case errors.As(err, &te) && te.StatusCode == http.StatusNotFound:
+		return meaning{known: true}, nil
+	case errors.As(err, &te) && slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden}, te.StatusCode):
+		return meaning{}, nil
 	}
 	raw, _, err := r.get(ctx, r.ref) // some registries do not answer HEAD as they should
 	if err != nil {
-		return "", err
+		return meaning{}, err
 	}
-	return digestOf(raw).String(), nil
+	return meaning{digest: digestOf(raw).String(), known: true}, nil
 }
 
 func (r *repository) same(src source) bool {
