@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gofrs/flock"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	ggcr "github.com/google/go-containerregistry/pkg/v1/layout"
@@ -271,5 +272,47 @@ func TestInterruptedAtDisk(t *testing.T) {
 				t.Errorf("stopped %d times only", stopped)
 			}
 		})
+	}
+}
+
+// Who waits for a layout that another process has locked can be interrupted, and a
+// lock file that leads elsewhere is not followed.
+func TestLockedLayout(t *testing.T) {
+	dir := t.TempDir()
+	ref := layoutOf(t, dir, "1", imagetest.V1(t, app))
+	b := open(t, ref, quick())
+	p := patchAll(t, b, change())
+	lock := flock.New(filepath.Join(dir, lockName))
+	if ok, err := lock.TryLock(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := Publish(ctx, b, p, ref, quick())
+		ended <- err
+	}()
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if now := open(t, ref, quick()).Digest; now != b.Digest {
+		t.Errorf("the name has %s", now)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Publish(t.Context(), b, p, ref, quick()); err != nil { // what a process that was killed has left locks nothing
+		t.Error(err)
+	}
+	away := filepath.Join(t.TempDir(), "elsewhere")
+	if err := os.Symlink(away, filepath.Join(dir, lockName)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Undo(t.Context(), ref, quick()); err == nil || !strings.HasSuffix(err.Error(), lockName+" is no file") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := os.Lstat(away); err == nil {
+		t.Error("a file was made elsewhere")
 	}
 }

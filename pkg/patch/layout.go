@@ -380,7 +380,7 @@ func (l *layout) putName(ctx context.Context, n *naming) (string, error) {
 	if err := l.putManifest(ctx, n.raw, n.mt); err != nil {
 		return "", err
 	}
-	if err := l.rename(n); err != nil {
+	if err := l.locked(ctx, func() error { return l.rename(n) }); err != nil {
 		return "", err
 	}
 	return l.String() + "@" + n.digest(), nil

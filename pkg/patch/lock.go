@@ -1,0 +1,55 @@
+package patch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// lockName is the file of a layout that is locked while its index.json is read
+// and written anew. It is there only as long.
+const lockName = ".imgcheck-lock"
+
+// locked calls f while no other process changes the layout's index.json. Only
+// imgcheck looks at the lock. Where the file system has no locks, f is called
+// without one.
+func (l *layout) locked(ctx context.Context, f func() error) error {
+	file := filepath.Join(l.dir, lockName)
+	for {
+		if st, err := os.Lstat(file); err == nil && !st.Mode().IsRegular() {
+			return fmt.Errorf("%s is no file", file) // a link would have a file made elsewhere
+		}
+		lock := flock.New(file, flock.SetPermissions(0o644))
+		_, err := lock.TryLockContext(ctx, 10*time.Millisecond)
+		switch {
+		case errors.Is(err, errors.ErrUnsupported):
+			os.Remove(file)
+			return f()
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return fmt.Errorf("locking the layout: %w", plain(err))
+		}
+		if stillNamed(lock, file) {
+			defer lock.Close()
+			defer os.Remove(file) // first, while nobody else can have locked it
+			return f()
+		}
+		lock.Close() // who had it before has removed it
+	}
+}
+
+// stillNamed reports whether a lock is that of the file which has its name now.
+func stillNamed(lock *flock.Flock, file string) bool {
+	have, err := lock.Stat()
+	if err != nil {
+		return false
+	}
+	now, err := os.Lstat(file)
+	return err == nil && os.SameFile(have, now)
+}
