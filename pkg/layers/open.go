@@ -235,7 +235,7 @@ func registryError(ref name.Reference, err error) error {
 	case te.StatusCode == http.StatusNotFound && te.Request != nil && te.Request.URL.Path == "/v2/":
 		return fmt.Errorf("%s is no registry: it has no /v2/ (404): check the name and the port", host)
 	case te.StatusCode == http.StatusUnauthorized, te.StatusCode == http.StatusForbidden:
-		return fmt.Errorf("%s refused the login or the image does not exist: check the name, and run `docker login %s`", host, host)
+		return fmt.Errorf("%s refused the login or the image does not exist%s: check the name, and run `docker login %s`", host, words(te), host)
 	case te.StatusCode == http.StatusNotFound:
 		return fmt.Errorf("%s has no such image: check the repository and tag (%s, %s)", host, ref.Context().RepositoryStr(), ref.Identifier())
 	}
@@ -254,15 +254,9 @@ func statusError(host string, te *transport.Error) error {
 	case sentElsewhere(host, te):
 		host = fmt.Sprintf("%s, to where %s redirects,", printable(te.Request.URL.Host), host)
 	case te.StatusCode == http.StatusTooManyRequests:
-		return fmt.Errorf("%s limits the number of requests: wait, or run `docker login %s`", host, host)
+		return fmt.Errorf("%s limits the number of requests%s: wait, or run `docker login %s`", host, words(te), host)
 	}
-	var why strings.Builder
-	for _, d := range te.Errors[:min(len(te.Errors), 3)] {
-		if text := strings.Join(strings.Fields(d.Message), " "); text != "" {
-			fmt.Fprintf(&why, " (%s)", printable(text))
-		}
-	}
-	return fmt.Errorf("%s answered %d %s%s: try again later, or ask whoever runs it", host, te.StatusCode, http.StatusText(te.StatusCode), why.String())
+	return fmt.Errorf("%s answered %d %s%s: try again later, or ask whoever runs it", host, te.StatusCode, http.StatusText(te.StatusCode), words(te))
 }
 
 // friendly explains errors that can come after the manifest was found.
@@ -280,7 +274,7 @@ func (img *Image) friendly(err error) error {
 	switch {
 	case sentElsewhere(img.host, te):
 	case te.StatusCode == http.StatusUnauthorized, te.StatusCode == http.StatusForbidden:
-		return fmt.Errorf("%s refused it (%d), though it gave the manifest: run `docker login %s`", img.host, te.StatusCode, img.host)
+		return fmt.Errorf("%s refused it (%d)%s, though it gave the manifest: run `docker login %s`", img.host, te.StatusCode, words(te), img.host)
 	case te.StatusCode == http.StatusNotFound:
 		return fmt.Errorf("%s does not have it (404), though the manifest names it: push the image again", img.host)
 	}

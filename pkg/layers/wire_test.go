@@ -126,6 +126,9 @@ func TestWire(t *testing.T) {
 		// Texts of people and proxies.
 		{"manifest 401", answers("/manifests/", 401, redText), "HOST/app:1: HOST refused the login or the image does not exist: check the name, and run `docker login HOST`"},
 		{"manifest 403", answers("/manifests/", 403, redText), "HOST/app:1: HOST refused the login or the image does not exist: check the name, and run `docker login HOST`"},
+		{"manifest 403 in words", answers("/manifests/", 403, wrong("DENIED", "project test is over its quota", "")), "HOST/app:1: HOST refused the login or the image does not exist (project test is over its quota): check the name, and run `docker login HOST`"},
+		{"manifest 429 in words", answers("/manifests/", 429, wrong("TOOMANYREQUESTS", "You have reached your pull rate limit.", "")), "HOST/app:1: HOST limits the number of requests (You have reached your pull rate limit.): wait, or run `docker login HOST`"},
+		{"layer 401 in words", answers(layer, 401, wrong("UNAUTHORIZED", "authentication required", "")), second + "HOST refused it (401) (authentication required), though it gave the manifest: run `docker login HOST`"},
 		{"manifest 404", answers("/manifests/", 404, redText), "HOST/app:1: HOST has no such image: check the repository and tag (app, 1)"},
 		{"manifest 429", answers("/manifests/", 429, redText), "HOST/app:1: HOST limits the number of requests: wait, or run `docker login HOST`"},
 		{"manifest 503", answers("/manifests/", 503, redText), "HOST/app:1: HOST answered 503 Service Unavailable" + again},

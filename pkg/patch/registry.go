@@ -131,22 +131,50 @@ func (r *repository) pushError(what string, err error) error {
 	var te *transport.Error
 	var ce *CopyError
 	var source *registryError
-	host := r.ref.Context().RegistryStr()
 	switch {
 	case err == nil || errors.As(err, &ce):
 		return err
 	case errors.As(err, &source):
 		err = fmt.Errorf("reading it: %w", source)
-	case errors.As(err, &te) && (te.StatusCode == http.StatusUnauthorized || te.StatusCode == http.StatusForbidden):
-		err = fmt.Errorf("%s does not allow it: run `docker login %s` as somebody who may push to %s", host, host, r.ref.Context().RepositoryStr())
-	case errors.As(err, &te) && te.StatusCode == http.StatusMethodNotAllowed:
-		err = fmt.Errorf("%s takes no pushes (405): it is a mirror, or read-only", host)
-	case errors.As(err, &te) && te.StatusCode == http.StatusNotFound:
-		err = fmt.Errorf("%s has no repository %s, or lacks something that the manifest names: create it first, or run again", host, r.ref.Context().RepositoryStr())
+	case errors.As(err, &te) && te.StatusCode >= 400 && te.StatusCode < 500 && te.StatusCode != http.StatusTooManyRequests:
+		err = &refusal{r.refused(te), te}
 	default:
 		err = layers.RegistryError(r.ref, err)
 	}
 	return fmt.Errorf("pushing %s: %w", what, err)
+}
+
+// refusal is a registry's no, in words that say what to do.
+type refusal struct {
+	text string
+	te   *transport.Error
+}
+
+func (e *refusal) Error() string { return e.text }
+func (e *refusal) Unwrap() error { return e.te }
+
+// refused says what a registry's no means. Its own words come first: a quota that is
+// used up has the status of a missing login.
+func (r *repository) refused(te *transport.Error) string {
+	host, repo, words := r.ref.Context().RegistryStr(), r.ref.Context().RepositoryStr(), layers.RegistryWords(te)
+	login := fmt.Sprintf("run `docker login %s` as somebody who may push to %s", host, repo)
+	switch te.StatusCode {
+	case http.StatusUnauthorized:
+		return fmt.Sprintf("%s does not allow it%s: %s", host, words, login)
+	case http.StatusForbidden:
+		if words != "" {
+			login += ", or ask whoever runs it"
+		}
+		return fmt.Sprintf("%s does not allow it%s: %s", host, words, login)
+	case http.StatusMethodNotAllowed:
+		return fmt.Sprintf("%s takes no pushes (405)%s: it is a mirror, or read-only", host, words)
+	case http.StatusNotFound:
+		return fmt.Sprintf("%s has no repository %s, or lacks something that the manifest names%s: create it first, or run again", host, repo, words)
+	}
+	if te.Request != nil && te.Request.URL.Host != host {
+		return layers.RegistryError(r.ref, te).Error() // of where it redirects to
+	}
+	return fmt.Sprintf("%s refuses it (%d %s)%s: ask whoever runs it", host, te.StatusCode, http.StatusText(te.StatusCode), words)
 }
 
 // layer sends a blob of our own, and looks whether it is there then: a manifest

@@ -264,7 +264,7 @@ func TestTokens(t *testing.T) {
 	}
 	login(t, host, "writer")
 	_, err = OpenBase(t.Context(), tag.Name(), quick())
-	wantError(t, err, "HOST/app:1: HOST refused the login or the image does not exist: check the name, and run `docker login HOST`")
+	wantError(t, err, "HOST/app:1: HOST refused the login or the image does not exist (authentication required): check the name, and run `docker login HOST`")
 }
 
 // A token that expires while something is sent is renewed, and all of it is sent
@@ -372,7 +372,7 @@ func TestMirror(t *testing.T) {
 	b := open(t, ref, quick())
 	p := patchAll(t, b, change())
 	_, err := Publish(t.Context(), b, p, mirror+"/app:fixed", quick())
-	wantError(t, err, "HOST/app:fixed: pushing the new layer: HOST takes no pushes (405): it is a mirror, or read-only")
+	wantError(t, err, "HOST/app:fixed: pushing the new layer: HOST takes no pushes (405) (The operation is unsupported.): it is a mirror, or read-only")
 	// Where it mirrors from there is everything: nothing is copied.
 	s.reset(nil)
 	if _, err := Publish(t.Context(), b, p, s.host+"/app:fixed", quick()); err != nil {
