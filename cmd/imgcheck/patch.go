@@ -516,7 +516,7 @@ func (p *patching) apply(ctx context.Context, w *work) (*patch.Patched, error) {
 		change.Env = settable(change.Env)
 	}
 	change.CreatedBy = "imgcheck patch"
-	change.Comment = strings.Join(w.plan.Texts(), "; ")
+	change.Comment = strings.Join(w.plan.Published(), "; ")
 	patched, err := patch.Apply(ctx, w.img, w.read.FS, change)
 	if err != nil {
 		return nil, err

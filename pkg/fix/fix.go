@@ -16,6 +16,7 @@
 package fix
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,9 +104,10 @@ type Step struct {
 	License    string `json:"license,omitempty"`
 	LicenseURL string `json:"license_url,omitempty"`
 
-	found *provide.Found // what it adds, nil for a stand-in
-	edit  lint.Edit
-	files []file // of the layer
+	found  *provide.Found // what it adds, nil for a stand-in
+	public string         // Text as it may be published, where that is another
+	edit   lint.Edit
+	files  []file // of the layer
 }
 
 // Cure says what becomes of a finding.
@@ -600,6 +602,16 @@ func (p *Plan) Texts() []string {
 	var list []string
 	for _, s := range p.Steps {
 		list = append(list, s.Text)
+	}
+	return list
+}
+
+// Published are the steps in words as the patched image tells them: without paths
+// of this machine, and the same however these were written.
+func (p *Plan) Published() []string {
+	var list []string
+	for _, s := range p.Steps {
+		list = append(list, cmp.Or(s.public, s.Text))
 	}
 	return list
 }

@@ -331,7 +331,10 @@ func (p *planner) put(dir, name string, found *provide.Found, objects map[string
 		s.License, s.LicenseURL = l.Name, l.URL
 		s.files = append(s.files, textFile(path.Join(dir, "LICENSE."+cmp.Or(found.Library, name)+".txt"), licenseText(found)))
 	}
-	s.Text = fmt.Sprintf("add %s (%s) from %s to %s", title, plural(len(s.Files), "file"), found.Source, dir)
+	text := func(source string) string {
+		return fmt.Sprintf("add %s (%s) from %s to %s", title, plural(len(s.Files), "file"), source, dir)
+	}
+	s.Text, s.public = text(found.Source), text(found.Public)
 	return candidate{text: title + " in " + dir, steps: []Step{s}}
 }
 

@@ -88,13 +88,15 @@ type Image struct {
 	// Layers describe the layers, the lowest first.
 	Layers []LayerInfo
 
-	opts   Options
-	id     string // of an image without a manifest, see ID
-	host   string // of the registry
-	blobs  []blob
-	stream func(ctx context.Context, img *Image) ([]*Layer, error) // instead of blobs
-	root   string                                                  // of a directory tree
-	close  func() error
+	opts Options
+	id   string // of an image without a manifest, see ID
+	host string // of the registry
+	// repository is the image's, with its registry
+	repository string
+	blobs      []blob
+	stream     func(ctx context.Context, img *Image) ([]*Layer, error) // instead of blobs
+	root       string                                                  // of a directory tree
+	close      func() error
 }
 
 // LayerInfo says what a layer is and where it comes from.
@@ -125,6 +127,10 @@ func (img *Image) ID() string {
 	}
 	return img.id
 }
+
+// Repository names the repository that has the image, whatever form the reference
+// had ("docker.io/library/ubuntu"); it is empty for an image of this machine.
+func (img *Image) Repository() string { return img.repository }
 
 // Index reads every layer, as many at a time as there are processors but no more
 // than four, and merges them.

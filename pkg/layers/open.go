@@ -105,7 +105,10 @@ func (img *Image) openRegistry(ctx context.Context, s string) error {
 	if err != nil {
 		return err
 	}
-	img.host = ref.Context().RegistryStr()
+	img.host, img.repository = ref.Context().RegistryStr(), ref.Context().Name()
+	if rest, ok := strings.CutPrefix(img.repository, "index.docker.io/"); ok { // as nobody writes it
+		img.repository = "docker.io/" + rest
+	}
 	repo := ref.Context()
 	auth, err := authn.Resolve(ctx, authn.DefaultKeychain, repo)
 	if err != nil {

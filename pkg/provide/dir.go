@@ -81,7 +81,7 @@ func (d *dirSource) find(ctx context.Context, r *request) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Found{Version: s.version, Source: "dir:" + path.Join(d.dir, s.dir), Doubt: doubt, Files: s.list()}
+	f := &Found{Version: s.version, Source: "dir:" + path.Join(d.dir, s.dir), Public: "a directory", Doubt: doubt, Files: s.list()}
 	for i := range f.Files {
 		if f.Files[i].Digest, err = digestOf(f.Files[i].Open); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", f.Files[i].Name, err)

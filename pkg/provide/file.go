@@ -66,7 +66,8 @@ func (e *env) found(ctx context.Context, r *request, fetch func() (string, error
 	if err != nil {
 		return nil, err
 	}
-	f := &Found{Version: s.version, Source: fmt.Sprintf("%s (sha256:%s)", title, sum), Doubt: doubt, Files: s.list()}
+	source := fmt.Sprintf("%s (sha256:%s)", title, sum)
+	f := &Found{Version: s.version, Source: source, Public: source, Doubt: doubt, Files: s.list()}
 	f.licensed(r, licence)
 	return f, nil
 }

@@ -131,7 +131,7 @@ func (s *imageSource) find(ctx context.Context, r *request) (*Found, error) {
 		p := s.blob(m.Sum)
 		f.digest, f.open = "sha256:"+m.Sum, func() (io.ReadCloser, error) { return os.Open(p) }
 	}
-	f := &Found{Version: chosen.version, Source: s.title(x, chosen), Doubt: doubt, Files: chosen.list()}
+	f := &Found{Version: chosen.version, Source: s.title(x, chosen), Public: s.public(x, chosen), Doubt: doubt, Files: chosen.list()}
 	f.Image = &Origin{Ref: s.ref, Digest: x.img.Digest, Dir: path.Join("/", chosen.dir)}
 	text := ""
 	if m, ok := got[licence]; ok {
@@ -150,6 +150,19 @@ func (s *imageSource) title(x *indexed, chosen *set) string {
 		ref += "@" + x.img.Digest
 	}
 	return fmt.Sprintf("image:%s /%s", ref, chosen.dir)
+}
+
+// public names the image by its repository and digest; one of this machine by the
+// digest alone.
+func (s *imageSource) public(x *indexed, chosen *set) string {
+	image := "an image"
+	if repo := x.img.Repository(); repo != "" {
+		image = "image:" + repo
+	}
+	if x.img.Digest != "" {
+		image += "@" + x.img.Digest
+	}
+	return fmt.Sprintf("%s /%s", image, chosen.dir)
 }
 
 // sets are the libraries of the image, by directory and release, and what may

@@ -99,6 +99,9 @@ type Found struct {
 	// package, wheel, archive or image, and never a path of this machine but
 	// that which the user has given.
 	Source string
+	// Public is Source as it may be published: without a path of this machine, and
+	// the same however the user has written it.
+	Public string
 	// Image is the image that the files are of, where they are of one.
 	Image *Origin
 	// License is what the files come under; nil when nothing is known of it.
