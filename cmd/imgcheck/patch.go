@@ -134,29 +134,55 @@ func (p *patching) sources(ctx context.Context) (*provide.Sources, error) {
 	return provide.Open(ctx, p.from, o)
 }
 
-// content reads files of an image, each once, into unnamed files.
-func (p *patching) content(img *layers.Image) func(context.Context, int, *layers.Entry) (io.ReadCloser, error) {
-	kept := map[*layers.Entry]*os.File{}
-	return func(ctx context.Context, layer int, e *layers.Entry) (io.ReadCloser, error) {
-		f := kept[e]
-		if f == nil {
-			var err error
-			if f, err = os.CreateTemp("", "imgcheck-*"); err != nil {
-				return nil, err
-			}
-			os.Remove(f.Name())
-			p.close = append(p.close, f.Close)
-			err = img.ReadFiles(ctx, layer, []*layers.Entry{e}, func(_ *layers.Entry, r io.Reader) error {
-				_, err := io.Copy(f, r)
-				return err
-			})
-			if err != nil {
-				return nil, fmt.Errorf("reading /%s from layer %d: %w", e.Path, layer+1, err)
-			}
-			kept[e] = f
-		}
-		return io.NopCloser(io.NewSectionReader(f, 0, e.Size)), nil
+// contents reads files of an image, each once, into unnamed files.
+type contents struct {
+	img  *layers.Image
+	kept map[*layers.Entry]keptFile
+	hold func(close func() error) // until all is published
+}
+
+type keptFile struct {
+	*os.File
+	xattrs map[string]string
+}
+
+func (c *contents) read(ctx context.Context, layer int, e *layers.Entry) (keptFile, error) {
+	if f, ok := c.kept[e]; ok {
+		return f, nil
 	}
+	tmp, err := os.CreateTemp("", "imgcheck-*")
+	if err != nil {
+		return keptFile{}, err
+	}
+	os.Remove(tmp.Name())
+	c.hold(tmp.Close)
+	f := keptFile{File: tmp}
+	err = c.img.ReadFile(ctx, layer, e, func(xattrs map[string]string, r io.Reader) error {
+		f.xattrs = xattrs
+		_, err := io.Copy(tmp, r)
+		return err
+	})
+	if errors.Is(err, layers.ErrStream) {
+		err = fmt.Errorf("%w: push the image to a registry, or copy it to oci:DIR, and patch it there", err)
+	}
+	if err != nil {
+		return keptFile{}, fmt.Errorf("reading /%s from layer %d: %w", e.Path, layer+1, err)
+	}
+	c.kept[e] = f
+	return f, nil
+}
+
+func (c *contents) content(ctx context.Context, layer int, e *layers.Entry) (io.ReadCloser, error) {
+	f, err := c.read(ctx, layer, e)
+	if err != nil {
+		return nil, err
+	}
+	return io.NopCloser(io.NewSectionReader(f, 0, e.Size)), nil
+}
+
+func (c *contents) xattrs(ctx context.Context, layer int, e *layers.Entry) (map[string]string, error) {
+	f, err := c.read(ctx, layer, e)
+	return f.xattrs, err
 }
 
 // parseEmit reads --emit: a form, and of dockerfile=DIR the directory, in which a
@@ -455,7 +481,8 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 	if !counted(w.counts, w.res.Findings) {
 		return nil, nil
 	}
-	o := fix.Options{Trials: 64, Counts: w.counts, Find: sources.Find, Pins: p.pins, Content: p.content(opened)}
+	of := &contents{opened, map[*layers.Entry]keptFile{}, func(c func() error) { p.close = append(p.close, c) }}
+	o := fix.Options{Trials: 64, Counts: w.counts, Find: sources.Find, Pins: p.pins, Content: of.content, Xattrs: of.xattrs}
 	if w.plan, err = fix.Find(ctx, w.read, p.packs, w.res, o); err != nil {
 		return nil, err
 	}

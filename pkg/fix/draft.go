@@ -27,6 +27,7 @@ type file struct {
 	patch.File
 	object  *elfdeps.Object
 	content []byte
+	of      *layers.Entry // the image's own file, of which this is a copy with a change
 }
 
 func newDraft(base *lint.Image, steps []Step) draft {
@@ -52,7 +53,35 @@ func newDraft(base *lint.Image, steps []Step) draft {
 		}
 	}
 	d.writeCache()
+	d.keepOwners()
 	return d
+}
+
+// keepOwners gives files that take the place of others the owner and the permissions
+// of those, but that everybody may read them.
+func (d *draft) keepOwners() {
+	for i := range d.steps {
+		d.steps[i].files = slices.Clone(d.steps[i].files) // candidates share them
+		for k := range d.steps[i].files {
+			f := &d.steps[i].files[k]
+			if old := d.replaced(f); old != nil {
+				f.Mode, f.UID, f.GID = old.Mode.Perm()|0o444, old.UID, old.GID
+			}
+		}
+	}
+}
+
+// replaced is the image's file that another takes the place of; nil where there is
+// none.
+func (d *draft) replaced(f *file) *layers.Entry {
+	if f.Remove || f.Link != "" || f.of != nil {
+		return nil
+	}
+	e, _, ok := d.base.FS.Lstat(realPath(d.base.FS, f.Path))
+	if !ok || e.Type != layers.Regular {
+		return nil
+	}
+	return e
 }
 
 // environment is a copy of the image's.
@@ -121,7 +150,7 @@ func (d *draft) layer() *layers.Layer {
 			case f.Link != "":
 				entries = append(entries, layers.Entry{Path: p, Type: layers.Symlink, Link: f.Link, Mode: 0o777})
 			default:
-				entries = append(entries, layers.Entry{Path: p, Mode: f.Mode, UID: f.UID, GID: f.GID, Size: f.Size, Object: f.object, Content: f.content})
+				entries = append(entries, layers.Entry{Path: p, Mode: f.Mode, UID: f.UID, GID: f.GID, Size: f.Size, Object: f.object, Content: f.content, Caps: f.of != nil && f.of.Caps})
 			}
 		}
 	}

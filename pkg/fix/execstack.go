@@ -33,11 +33,14 @@ func (p *planner) stacks(ctx context.Context, f *lint.Finding) ([]candidate, err
 		}
 		to := *e.Object
 		to.Stack = elfdeps.StackNoExec
-		made := file{object: &to, File: patch.File{Path: "/" + e.Path, Mode: e.Mode, UID: e.UID, GID: e.GID, Size: e.Size}}
+		made := file{object: &to, of: e, File: patch.File{Path: "/" + e.Path, Mode: e.Mode, UID: e.UID, GID: e.GID, Size: e.Size}}
 		if p.Content != nil {
 			made.Open = func() (io.ReadCloser, error) {
 				return clearStack(func() (io.ReadCloser, error) { return p.Content(ctx, layer, e) })
 			}
+		}
+		if p.Xattrs != nil {
+			made.Xattrs = func() (map[string]string, error) { return p.Xattrs(ctx, layer, e) }
 		}
 		list = append(list, candidate{text: "/" + e.Path + " without the mark", steps: []Step{{
 			Kind: "execstack", Text: fmt.Sprintf("clear the mark for an executable stack in /%s", e.Path), Path: "/" + e.Path, files: []file{made},

@@ -42,6 +42,8 @@ type Options struct {
 	// Content reads a file of the image, e of a layer counted from 0, as the index
 	// has it. Nil is that a plan is not to be carried out.
 	Content func(ctx context.Context, layer int, e *layers.Entry) (io.ReadCloser, error)
+	// Xattrs reads its extended attributes in the same way.
+	Xattrs func(ctx context.Context, layer int, e *layers.Entry) (map[string]string, error)
 	// Counts gives those of a result's findings that count, as they weigh: what a
 	// policy ignores is not planned for. Nil is all, as they are.
 	Counts func([]lint.Finding) []lint.Finding
@@ -446,8 +448,12 @@ func (p *planner) try(ctx context.Context, k string, c candidate) (*trial, error
 // nowhere.
 func (p *planner) unwritable(g group) error {
 	var files []patch.File
-	for _, s := range newDraft(p.base, stepsOf(append(slices.Clone(p.groups), g))).steps {
+	d := newDraft(p.base, stepsOf(append(slices.Clone(p.groups), g)))
+	for _, s := range d.steps {
 		for _, f := range s.files {
+			if old := d.replaced(&f); old != nil && old.Caps {
+				return fmt.Errorf("%s: the file has capabilities, which another in its place would not have", f.Path)
+			}
 			files = append(files, f.File)
 		}
 	}

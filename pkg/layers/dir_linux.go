@@ -1,8 +1,11 @@
 package layers
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +35,33 @@ func statOf(info fs.FileInfo) fileStat {
 
 // openFlags keep an open from following a link and from waiting for a FIFO.
 const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+
+// xattrsOf are the extended attributes of a file, less those that the machine's own
+// security module has given it, which say nothing of the image.
+func xattrsOf(f *os.File) (map[string]string, error) {
+	fd := int(f.Fd())
+	names := make([]byte, 64<<10) // XATTR_LIST_MAX
+	n, err := unix.Flistxattr(fd, names)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("its extended attributes: %w", err)
+	}
+	all := map[string]string{}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(names[:n]), "\x00"), "\x00") {
+		if name == "" || name == "security.selinux" || name == "security.ima" || name == "security.evm" {
+			continue
+		}
+		value := make([]byte, 64<<10) // XATTR_SIZE_MAX
+		n, err := unix.Fgetxattr(fd, name, value)
+		if err != nil {
+			return nil, fmt.Errorf("its extended attribute %s: %w", printable(name), err)
+		}
+		all[name] = string(value[:n])
+	}
+	return all, nil
+}
 
 func hasCapabilities(f *os.File) bool {
 	n, err := unix.Fgetxattr(int(f.Fd()), "security.capability", nil)

@@ -14,4 +14,6 @@ func pseudoFS(string) string        { return "" }
 func statOf(fs.FileInfo) fileStat   { return fileStat{} }
 func hasCapabilities(*os.File) bool { return false }
 
+func xattrsOf(*os.File) (map[string]string, error) { return nil, nil }
+
 const openFlags = 0

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // ErrStream is what ReadFiles gives for an image whose layers go by once, and
@@ -21,6 +22,18 @@ var ErrStream = errors.New("its layers can be read as one stream only")
 // given is the image's only when ReadFiles has returned no error: the layer's
 // digest is known at its end.
 func (img *Image) ReadFiles(ctx context.Context, layer int, entries []*Entry, take func(e *Entry, r io.Reader) error) error {
+	return img.readFiles(ctx, layer, entries, func(e *Entry, _ map[string]string, r io.Reader) error { return take(e, r) })
+}
+
+// ReadFile is ReadFiles of one file, with its extended attributes by their names.
+func (img *Image) ReadFile(ctx context.Context, layer int, e *Entry, take func(xattrs map[string]string, r io.Reader) error) error {
+	return img.readFiles(ctx, layer, []*Entry{e}, func(_ *Entry, xattrs map[string]string, r io.Reader) error { return take(xattrs, r) })
+}
+
+// taker gets an entry with its extended attributes and its bytes.
+type taker func(e *Entry, xattrs map[string]string, r io.Reader) error
+
+func (img *Image) readFiles(ctx context.Context, layer int, entries []*Entry, take taker) error {
 	switch {
 	case img.root != "":
 		return readRoot(ctx, img.root, entries, take)
@@ -47,7 +60,7 @@ func (img *Image) ReadFiles(ctx context.Context, layer int, entries []*Entry, ta
 }
 
 // readRoot reads files of a directory tree.
-func readRoot(ctx context.Context, root string, entries []*Entry, take func(e *Entry, r io.Reader) error) error {
+func readRoot(ctx context.Context, root string, entries []*Entry, take taker) error {
 	for _, e := range entries {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -56,7 +69,10 @@ func readRoot(ctx context.Context, root string, entries []*Entry, take func(e *E
 		if err != nil {
 			return err
 		}
-		err = take(e, f)
+		xattrs, err := xattrsOf(f)
+		if err == nil {
+			err = take(e, xattrs, f)
+		}
 		f.Close()
 		if err != nil {
 			return err
@@ -67,7 +83,7 @@ func readRoot(ctx context.Context, root string, entries []*Entry, take func(e *E
 
 // readFiles finds entries by the number of their headers, as Entry.Inode has it:
 // names may lead through links and stand in a tar more than once.
-func readFiles(raw skipReader, entries []*Entry, take func(e *Entry, r io.Reader) error) error {
+func readFiles(raw skipReader, entries []*Entry, take taker) error {
 	byNumber := map[int][]*Entry{}
 	for _, e := range entries {
 		byNumber[e.Inode] = append(byNumber[e.Inode], e)
@@ -99,10 +115,28 @@ func readFiles(raw skipReader, entries []*Entry, take func(e *Entry, r io.Reader
 			case h.Size != e.Size:
 				return errors.New("has other files than when it was indexed")
 			}
-			if err := take(e, tr); err != nil {
+			if err := take(e, xattrsIn(h), tr); err != nil {
 				return fmt.Errorf("reading %s: %w", printable(e.Path), err)
 			}
 		}
 	}
 	return nil
+}
+
+// XattrRecord begins the names of a tar's PAX records that are extended attributes,
+// as containerd, Docker and Podman unpack them.
+const XattrRecord = "SCHILY.xattr."
+
+// xattrsIn are the extended attributes of an entry of a tar.
+func xattrsIn(h *tar.Header) map[string]string {
+	var all map[string]string
+	for record, value := range h.PAXRecords {
+		if name, ok := strings.CutPrefix(record, XattrRecord); ok {
+			if all == nil {
+				all = map[string]string{}
+			}
+			all[name] = value
+		}
+	}
+	return all
 }

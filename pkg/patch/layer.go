@@ -65,9 +65,22 @@ func Writable(base *layers.FS, files []File) error {
 type tarEntry struct {
 	header tar.Header
 	open   func() (io.ReadCloser, error)
+	xattrs func() (map[string]string, error)
 }
 
 func (e *tarEntry) write(tw *tar.Writer) error {
+	if e.xattrs != nil {
+		xattrs, err := e.xattrs()
+		if err != nil {
+			return err
+		}
+		for name, value := range xattrs {
+			if e.header.PAXRecords == nil {
+				e.header.PAXRecords = map[string]string{}
+			}
+			e.header.PAXRecords[layers.XattrRecord+name] = value
+		}
+	}
 	if err := tw.WriteHeader(&e.header); err != nil {
 		return err
 	}
@@ -160,7 +173,7 @@ func (t *tarPlan) file(f *File) error {
 	default:
 		h.Typeflag, h.Size = tar.TypeReg, f.Size
 	}
-	t.entries[h.Name] = tarEntry{h, f.Open}
+	t.entries[h.Name] = tarEntry{h, f.Open, f.Xattrs}
 	return nil
 }
 

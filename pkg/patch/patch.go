@@ -53,6 +53,9 @@ type File struct {
 	// written, and always gives the same bytes.
 	Open     func() (io.ReadCloser, error)
 	UID, GID int
+	// Xattrs gives the extended attributes by their names, capabilities among them.
+	// Nil is that there are none.
+	Xattrs func() (map[string]string, error)
 }
 
 // EnvEdit sets or unsets one variable of the config's environment. Value is the

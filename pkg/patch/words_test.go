@@ -13,8 +13,12 @@ import (
 // status of a missing login, or one that says even less.
 func TestRefusalsInTheirWords(t *testing.T) {
 	isUpload := func(r *http.Request) bool { return r.Method == http.MethodPost }
-	isBlob := func(r *http.Request) bool { return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/blobs/") }
-	isName := func(r *http.Request) bool { return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/new") }
+	isBlob := func(r *http.Request) bool {
+		return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/blobs/")
+	}
+	isName := func(r *http.Request) bool {
+		return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/new")
+	}
 	login := "run `docker login HOST` as somebody who may push to app, or ask whoever runs it"
 	for _, tt := range []struct {
 		name string
