@@ -53,9 +53,27 @@ func TestAccepted(t *testing.T) {
 			if again := do(t, ref, "oci:"+dir+":fixed", allowed); again != fixed {
 				t.Errorf("again: %s, not %s", again, fixed)
 			}
-			_, err := OpenBase(t.Context(), "oci:"+dir+":fixed", allowed)
-			if err == nil || !strings.Contains(err.Error(), "is a patched image, and its origin") {
-				t.Errorf("the patched image is not known as one: %v", err)
+			// All that an undo needs is there, and that another patch begins with.
+			if again := do(t, "oci:"+dir+":fixed", "oci:"+dir+":fixed", quick()); again != fixed {
+				t.Errorf("patched once more: %s, not %s", again, fixed)
+			}
+			third := filepath.Join(t.TempDir(), "third")
+			do(t, "oci:"+dir+":fixed", "oci:"+third+":fixed", quick())
+			for _, dir := range []string{dir, third} {
+				if _, err := Undo(t.Context(), "oci:"+dir+":fixed", quick()); err != nil {
+					t.Fatal(err)
+				}
+				layoutValid(t, dir)
+				was, now := open(t, ref, quick()), open(t, "oci:"+dir+":fixed", quick())
+				for i, img := range now.Images {
+					if img.Patched != "" || !bytes.Equal(img.rawConfig, was.Images[i].rawConfig) {
+						t.Errorf("undone, image %d of %s is another than it was", i, dir)
+					}
+				}
+				// In Docker's format it would be of no use to others in a layout.
+				if kind != "docker" && kind != "list" && now.Digest != was.Digest {
+					t.Errorf("undone to %s, not %s", now.Digest, was.Digest)
+				}
 			}
 		})
 		t.Run(kind+" to an archive", func(t *testing.T) {
@@ -201,8 +219,14 @@ func imageAccepted(t *testing.T, img v1.Image) error {
 	return schema.ValidatorMediaTypeImageConfig.Validate(bytes.NewReader(raw))
 }
 
-// layoutAccepted checks a layout that has one name.
+// layoutAccepted checks a layout that has one name, of a patched image.
 func layoutAccepted(t *testing.T, dir string) {
+	t.Helper()
+	unpacked(t, layoutValid(t, dir))
+}
+
+// layoutValid checks a layout that has one name, and has skopeo copy what it means.
+func layoutValid(t *testing.T, dir string) string {
 	t.Helper()
 	err := schema.ValidatorMediaTypeLayoutHeader.Validate(bytes.NewReader(readFile(t, filepath.Join(dir, "oci-layout"))))
 	if err != nil {
@@ -219,7 +243,9 @@ func layoutAccepted(t *testing.T, dir string) {
 	if err := json.Unmarshal(readFile(t, filepath.Join(dir, "index.json")), &named); err != nil || len(named.Manifests) != 1 {
 		t.Fatalf("%+v, %v", named, err)
 	}
-	unpacked(t, "oci:"+dir+":"+named.Manifests[0].Annotations[refName])
+	ref := "oci:" + dir + ":" + named.Manifests[0].Annotations[refName]
+	tooltest.Output(t, tooltest.Need(t, "skopeo", "skopeo"), "copy", "--all", ref, "dir:"+t.TempDir())
+	return ref
 }
 
 // unpacked has skopeo copy all of an image, and umoci unpack it, which knows no

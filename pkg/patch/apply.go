@@ -196,7 +196,10 @@ func (img *Image) historyFits() bool {
 // says are the words about its origin that a patch of the image bears.
 func (img *Image) says() map[string]string {
 	origin := img.Digest
-	if img.src != nil && img.src.place() != "" {
+	switch {
+	case img.origin != "": // it may lie in several places
+		origin = img.origin
+	case img.src != nil && img.src.place() != "":
 		origin = img.src.place() + "@" + origin
 	}
 	s := map[string]string{keyOrigin: origin, keyBaseDigest: img.Digest}

@@ -72,7 +72,9 @@ type Image struct {
 	// empty where it names the image itself.
 	Patched string
 
-	ref       string // for layers.Open
+	ref       string          // for layers.Open
+	origin    string          // how its patches name it, where one has; else where it is
+	as        types.MediaType // of the patched manifest that the reference names
 	src       source
 	name      string // the reference of the image, for base.name
 	listed    v1.Hash
@@ -263,6 +265,7 @@ func (b *Base) open(ctx context.Context, raw []byte, mt types.MediaType, listed 
 		return img, nil
 	}
 	from.listed, from.name, from.indexFrom, from.Patched = listed, mark.baseName, mark.index, listed.String()
+	from.origin, from.as = mark.origin, mt
 	return from, nil
 }
 

@@ -298,12 +298,11 @@ func (b *Base) asOCI(patched []*Patched) (*Base, []*Patched, error) {
 		}
 	}
 	if out.indexType == types.DockerManifestList {
-		e := edits{doc: b.index}
-		e.set(quote(string(types.OCIImageIndex)), "mediaType")
-		if e.err != nil {
-			return nil, nil, fmt.Errorf("editing the index: %w", e.err)
+		index, err := ociIndex(b.index)
+		if err != nil {
+			return nil, nil, fmt.Errorf("editing the index: %w", err)
 		}
-		out.index, out.indexType = e.doc, types.OCIImageIndex
+		out.index, out.indexType = index, types.OCIImageIndex
 	}
 	return &out, list, nil
 }
@@ -312,11 +311,29 @@ func (p *Patched) asOCI() (*Patched, error) {
 	if annotated(p.Base.mt) {
 		return p, nil
 	}
-	list, err := array(p.Manifest, "layers")
+	doc, err := ociManifest(p.Manifest)
 	if err != nil {
 		return nil, err
 	}
-	e := edits{doc: p.Manifest}
+	e := edits{doc: doc}
+	says := p.Base.says()
+	says[keyConfig] = digestOf(p.Config).String()
+	for _, k := range slices.Sorted(maps.Keys(says)) {
+		e.set(quote(says[k]), "annotations", k)
+	}
+	img, out := *p.Base, *p
+	img.mt = types.OCIManifestSchema1
+	out.Base, out.Manifest, out.Digest = &img, e.doc, digestOf(e.doc).String()
+	return &out, e.err
+}
+
+// ociManifest is a manifest in Docker's format with OCI's types.
+func ociManifest(doc []byte) ([]byte, error) {
+	list, err := array(doc, "layers")
+	if err != nil {
+		return nil, err
+	}
+	e := edits{doc: doc}
 	e.set(quote(string(types.OCIManifestSchema1)), "mediaType")
 	e.set(quote(string(types.OCIConfigJSON)), "config", "mediaType")
 	for i, raw := range list {
@@ -333,15 +350,27 @@ func (p *Patched) asOCI() (*Patched, error) {
 		}
 		e.do(func(doc []byte) ([]byte, error) { return setElement(doc, i, string(layer.doc), "layers") })
 	}
-	says := p.Base.says()
-	says[keyConfig] = digestOf(p.Config).String()
-	for _, k := range slices.Sorted(maps.Keys(says)) {
-		e.set(quote(says[k]), "annotations", k)
+	return e.doc, e.err
+}
+
+// ociIndex is a list in Docker's format as OCI's index; what it names stays as it is.
+func ociIndex(doc []byte) ([]byte, error) {
+	return set(doc, quote(string(types.OCIImageIndex)), "mediaType")
+}
+
+// asFound is an origin as a layout is to have it, which it came to from a registry:
+// with OCI's types, as the patched image has them there.
+func asFound(raw []byte, mt types.MediaType) ([]byte, types.MediaType, error) {
+	var err error
+	switch mt {
+	case types.DockerManifestSchema2:
+		raw, err = ociManifest(raw)
+		mt = types.OCIManifestSchema1
+	case types.DockerManifestList:
+		raw, err = ociIndex(raw)
+		mt = types.OCIImageIndex
 	}
-	img, out := *p.Base, *p
-	img.mt = types.OCIManifestSchema1
-	out.Base, out.Manifest, out.Digest = &img, e.doc, digestOf(e.doc).String()
-	return &out, e.err
+	return raw, mt, err
 }
 
 func (l *layout) layer(ctx context.Context, layer v1.Layer) error {

@@ -117,8 +117,9 @@ func openTarget(to string, o Options) (target, error) {
 }
 
 func (b *Base) publish(ctx context.Context, patched []*Patched, t target, o Options) (string, error) {
+	before := b
 	_, toLayout := t.(*layout)
-	if _, fromLayout := b.src.(*layout); toLayout && !fromLayout {
+	if _, fromLayout := b.src.(*layout); toLayout && (!fromLayout || wasConverted(patched)) {
 		var err error
 		if b, patched, err = b.asOCI(patched); err != nil {
 			return "", err
@@ -156,10 +157,49 @@ func (b *Base) publish(ctx context.Context, patched []*Patched, t target, o Opti
 			return "", err
 		}
 	}
+	if toLayout && !t.same(b.src) {
+		if err := before.keepOrigin(ctx, patched, t, o); err != nil {
+			return "", err
+		}
+	}
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
 	return put(ctx, t, &naming{raw: raw, mt: mt, of: b.Digest, seen: was})
+}
+
+// wasConverted reports whether an image came into its layout as OCI's from an origin
+// in Docker's format.
+func wasConverted(patched []*Patched) bool {
+	return slices.ContainsFunc(patched, func(p *Patched) bool { return annotated(p.Base.as) && !annotated(p.Base.mt) })
+}
+
+// keepOrigin puts what an undo needs into a layout that the origin does not lie in:
+// its manifest and config, and for an index that with all that it names. The layers
+// are those of the patched image.
+func (b *Base) keepOrigin(ctx context.Context, patched []*Patched, t target, o Options) error {
+	for _, p := range patched {
+		c := &copying{t: t, src: p.Base.src, o: o, done: map[string]bool{}}
+		if err := c.whole(ctx, p.Base.raw, p.Base.mt); err != nil {
+			return fmt.Errorf("keeping the origin %s: %w", p.Base.Digest, err)
+		}
+	}
+	if b.index == nil {
+		return nil
+	}
+	src, raw, mt := b.src, b.index, b.indexType
+	if origin := b.indexFrom; origin != b.origin(b.Digest) {
+		var err error
+		if src, raw, mt, err = b.fetchOrigin(ctx, origin, o); err != nil {
+			o.note(fmt.Sprintf("%s cannot be undone: %v", t, err))
+			return nil
+		}
+	}
+	c := &copying{t: t, src: src, o: o, done: map[string]bool{}}
+	if err := c.whole(ctx, raw, mt); err != nil {
+		return fmt.Errorf("keeping the index as it was: %w", err)
+	}
+	return nil
 }
 
 // put gives a manifest its name, and believes what it sees rather than what it is
@@ -316,6 +356,14 @@ func (c *copying) manifest(ctx context.Context, digest v1.Hash, depth int) error
 	return c.t.putManifest(ctx, raw, mt)
 }
 
+// whole takes a manifest or an index with all that it names.
+func (c *copying) whole(ctx context.Context, raw []byte, mt types.MediaType) error {
+	if err := c.parts(ctx, raw, mt, 0); err != nil {
+		return err
+	}
+	return c.t.putManifest(ctx, raw, mt)
+}
+
 func (c *copying) parts(ctx context.Context, raw []byte, mt types.MediaType, depth int) error {
 	t, src, o := c.t, c.src, c.o
 	if depth > maxDepth {
@@ -388,6 +436,11 @@ func undo(ctx context.Context, ref string, o Options) (string, error) {
 	c := &copying{t: t, src: src, o: o, done: map[string]bool{}}
 	if err := c.parts(ctx, raw, mt, 0); err != nil {
 		return "", fmt.Errorf("its origin %s: %w", origin, err)
+	}
+	if _, ok := t.(*layout); ok && strings.Contains(origin, "@") {
+		if raw, mt, err = asFound(raw, mt); err != nil {
+			return "", fmt.Errorf("its origin %s: %w", origin, err)
+		}
 	}
 	return put(ctx, t, &naming{raw: raw, mt: mt, of: b.Digest, seen: meaning{digest: b.Digest, known: true}})
 }

@@ -439,7 +439,7 @@ func TestForeignLayer(t *testing.T) {
 				t.Fatal(err)
 			}
 			blobs, err := os.ReadDir(filepath.Join(dir, "blobs", "sha256"))
-			if err != nil || len(blobs) != 4 { // two layers, config and manifest
+			if err != nil || len(blobs) != 6 { // two layers, config and manifest, and those two of the origin
 				t.Errorf("the layout has %v, %v", blobs, err)
 			}
 			if asked > 0 {
