@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,14 +40,15 @@ func patchCommand() *cli.Command {
 			"Libraries that are missing are taken from the sources that --from names, in their order:\n" + fromSources() + "\n" +
 			"NEWREF@sha256:… goes to the standard output, everything else to the standard error; after a layer: also\n" +
 			"the variables that it needs, each as NAME=VALUE, empty for one to be unset.\n\n" +
-			"The exit status is 0 when NEWREF is there, or nothing had to be done; 1 when the result would not be strictly better, and\n" +
+			"An image that has nothing to be mended becomes NEWREF as it is.\n\n" +
+			"The exit status is 0 when NEWREF is there; 1 when the result would not be strictly better, and\n" +
 			"2 when it could not be made.\n\n" +
 			"Examples:\n" +
 			"   imgcheck patch ghcr.io/org/app:1.0 --dry-run\n" +
 			"   imgcheck patch ghcr.io/org/app:1.0 -t ghcr.io/org/app:1.0-fixed \\\n" +
 			"      --from pypi: --add cudnn=9.1.0.70 --accept-nvidia-license",
 		Flags: fromEnvironment(slices.Concat([]cli.Flag{
-			&cli.StringFlag{Name: "tag", Aliases: []string{"t"}, Usage: "publish the result as `NEWREF`"},
+			&cli.StringSliceFlag{Name: "tag", Aliases: []string{"t"}, Usage: "publish the result as `NEWREF`; may be repeated"},
 			&cli.StringSliceFlag{Name: "from", Usage: "take missing libraries from `SOURCE`; may be repeated", DefaultText: "the policy's"},
 			&cli.StringSliceFlag{Name: "add", Usage: "take this release of a library, `LIBRARY=VERSION` (cudnn=9.1.0.70); may be repeated"},
 			&cli.BoolFlag{Name: "accept-nvidia-license", Usage: "accept the licences that NVIDIA's libraries come under"},
@@ -90,22 +90,23 @@ func refuse(format string, args ...any) error { return errRefused{fmt.Sprintf(fo
 
 // patching are the flags of a patch, checked, and what it needs.
 type patching struct {
-	ref, target string
-	from        []string
-	cacheDir    string // as the user has given it
-	pins        map[string]string
-	accept      bool
-	dry, undo   bool
-	emit        string // one of emits, or empty
-	emitDir     string // of dockerfile=DIR
-	buildkit    string // address of a buildkitd
-	layers      layers.Options
-	patch       patch.Options
-	packs       *lint.Packs
-	policy      *decisions // nil decides nothing
-	out, errs   io.Writer
-	progress    *progress
-	close       []func() error // what is held until all is published
+	ref       string
+	targets   []string
+	from      []string
+	cacheDir  string // as the user has given it
+	pins      map[string]string
+	accept    bool
+	dry, undo bool
+	emit      string // one of emits, or empty
+	emitDir   string // of dockerfile=DIR
+	buildkit  string // address of a buildkitd
+	layers    layers.Options
+	patch     patch.Options
+	packs     *lint.Packs
+	policy    *decisions // nil decides nothing
+	out, errs io.Writer
+	progress  *progress
+	close     []func() error // what is held until all is published
 }
 
 // done lets go of what is held.
@@ -205,25 +206,30 @@ func patchOptions(c *cli.Context) (*patching, error) {
 		return nil, fmt.Errorf("patch takes one image, not %d: see `imgcheck patch --help`", c.NArg())
 	}
 	p := &patching{
-		ref: c.Args().First(), target: c.String("tag"), from: c.StringSlice("from"), cacheDir: c.String("cache-dir"), accept: c.Bool("accept-nvidia-license"),
+		ref: c.Args().First(), targets: c.StringSlice("tag"), from: c.StringSlice("from"), cacheDir: c.String("cache-dir"), accept: c.Bool("accept-nvidia-license"),
 		dry: c.Bool("dry-run"), undo: c.Bool("undo"), buildkit: c.String("buildkit"), pins: map[string]string{}, out: c.App.Writer, errs: c.App.ErrWriter,
 	}
 	var err error
 	if p.emit, p.emitDir, err = parseEmit(c.String("emit")); err != nil {
 		return nil, err
 	}
+	published := len(p.targets) > 0
 	switch {
+	case slices.Contains(p.targets, ""):
+		return nil, errors.New("-t names nothing: say where the patched image goes, as NAME:TAG")
+	case p.emit != "" && len(p.targets) > 1:
+		return nil, errors.New("--emit names the image once: leave all but one -t away")
 	case p.emit != "" && p.dry:
 		return nil, errors.New("--emit publishes nothing: leave --dry-run away; the plan goes to the standard error")
-	case p.undo && (p.target != "" || p.dry || p.emit != ""):
+	case p.undo && (published || p.dry || p.emit != ""):
 		return nil, errors.New("--undo takes the name of the patched image and nothing else: imgcheck patch --undo REF")
-	case p.buildkit != "" && (p.target == "" || p.emit != ""):
+	case p.buildkit != "" && (!published || p.emit != ""):
 		return nil, errors.New("--buildkit goes with -t: it has a buildkitd publish the image")
-	case p.target == "" && !p.dry && !p.undo && p.emit == "":
+	case !published && !p.dry && !p.undo && p.emit == "":
 		return nil, errors.New("say with -t where the patched image goes, or --dry-run to see the plan: see `imgcheck patch --help`")
-	case strings.HasPrefix(p.ref, "dir:") && (p.target != "" && !patch.IsLayer(p.target) || p.emit != ""):
+	case strings.HasPrefix(p.ref, "dir:") && (slices.ContainsFunc(p.targets, func(t string) bool { return !patch.IsLayer(t) }) || p.emit != ""):
 		return nil, fmt.Errorf("%s is a directory, not an image: what mends it is a layer, to be unpacked over it: say -t layer:FILE", p.ref)
-	case p.buildkit != "" && patch.IsLayer(p.target):
+	case p.buildkit != "" && slices.ContainsFunc(p.targets, patch.IsLayer):
 		return nil, errors.New("--buildkit publishes an image, and layer: is a layer alone: leave one of them away")
 	case strings.HasPrefix(p.ref, "oci-archive:"):
 		return nil, fmt.Errorf("%s cannot be patched where it is: unpack it (mkdir DIR && tar -C DIR -xf FILE) and say oci:DIR", p.ref)
@@ -328,14 +334,10 @@ func (p *patching) run(ctx context.Context) error {
 		return p.emitted(ctx, done, plans)
 	case len(done) > 0:
 		return p.published(ctx, base, done)
-	case refused != nil && (clean == 0 || len(base.Images) == 1):
+	case refused != nil:
 		return refused
 	case clean == len(base.Images):
-		what := "no finding"
-		if p.policy.id(p.ref) != "" {
-			what = "no finding that counts by the policy and"
-		}
-		p.say(fmt.Sprintf("nothing to do: %s has %s that is a warning or more", p.ref, what))
+		return p.unchanged(ctx, base)
 	}
 	return nil
 }
@@ -348,33 +350,72 @@ func (p *patching) laid(ctx context.Context, w *work) (*patch.Patched, error) {
 	return p.apply(ctx, w)
 }
 
-// published puts patched images where they belong and prints what they are called
-// there.
-func (p *patching) published(ctx context.Context, base *patch.Base, done []*patch.Patched) (err error) {
-	for _, d := range done {
-		if p.buildkit == "" {
-			break
+// published puts patched images where they belong, one target after the other, and
+// prints what they are called there.
+func (p *patching) published(ctx context.Context, base *patch.Base, done []*patch.Patched) error {
+	for _, to := range p.targets {
+		for _, d := range done {
+			if p.buildkit == "" {
+				break
+			}
+			o := buildkit.Options{Insecure: p.patch.Insecure, Progress: p.say}
+			if err := buildkit.Carry(ctx, p.buildkit, d, p.ref, to, o); err != nil {
+				return err
+			}
 		}
-		o := buildkit.Options{Insecure: p.patch.Insecure, Progress: p.say}
-		if err := buildkit.Carry(ctx, p.buildkit, d, p.ref, p.target, o); err != nil {
+		var vars []string
+		var err error
+		if patch.IsLayer(to) {
+			if vars, err = variables(done); err != nil {
+				return err
+			}
+		}
+		ref, err := patch.Publish(ctx, base, done, to, p.patch)
+		if err != nil {
 			return err
 		}
-	}
-	var vars []string
-	if patch.IsLayer(p.target) {
-		if vars, err = variables(done); err != nil {
-			return err
-		}
-	}
-	ref, err := patch.Publish(ctx, base, done, p.target, p.patch)
-	if err != nil {
-		return err
-	}
-	p.progress.pause()
-	for _, line := range append([]string{ref}, vars...) {
-		fmt.Fprintln(p.out, line)
+		p.print(append([]string{ref}, vars...))
 	}
 	return nil
+}
+
+// print prints results, a line each.
+func (p *patching) print(lines []string) {
+	p.progress.pause()
+	for _, line := range lines {
+		fmt.Fprintln(p.out, line)
+	}
+}
+
+// unchanged publishes an image that needs no patch as it is: whoever names a target
+// goes on with what is there.
+func (p *patching) unchanged(ctx context.Context, base *patch.Base) error {
+	what := "no finding"
+	if p.policy.id(p.ref) != "" {
+		what = "no finding that counts by the policy and"
+	}
+	line := fmt.Sprintf("nothing to do: %s has %s that is a warning or more", p.ref, what)
+	if p.dry || p.emit != "" {
+		p.say(line)
+		return nil
+	}
+	p.say(line + ", and is published as it is")
+	for _, to := range p.targets {
+		ref, err := patch.PublishUnchanged(ctx, base, to, p.patch)
+		if err != nil {
+			return err
+		}
+		p.print([]string{ref})
+	}
+	return nil
+}
+
+// newRef is what the patched image is called in a command that builds it.
+func (p *patching) newRef() string {
+	if len(p.targets) > 0 {
+		return p.targets[0]
+	}
+	return "NEWREF"
 }
 
 // variables are those that a patch sets, which a layer has no place for, a line
@@ -410,7 +451,7 @@ func (p *patching) emitLLB(ctx context.Context, done *patch.Patched) error {
 	if err != nil {
 		return err
 	}
-	line, err := buildkit.Command(done, cmp.Or(p.target, "NEWREF"), "FILE")
+	line, err := buildkit.Command(done, p.newRef(), "FILE")
 	if err != nil {
 		return err
 	}
@@ -430,7 +471,7 @@ func (p *patching) emitDockerfile(ctx context.Context, done *patch.Patched, plan
 	if err != nil {
 		return fmt.Errorf("--emit dockerfile: %w", err)
 	}
-	build := "docker build -t " + fix.Shell(cmp.Or(p.target, "NEWREF"))
+	build := "docker build -t " + fix.Shell(p.newRef())
 	if p.emitDir != "" {
 		if err := built.Write(ctx, p.emitDir); err != nil {
 			return fmt.Errorf("--emit dockerfile: %w", err)

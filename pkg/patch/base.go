@@ -51,6 +51,8 @@ type Base struct {
 	Images []*Image
 
 	src       source // nil for an archive
+	raw       []byte // the manifest or index that the reference names
+	mt        types.MediaType
 	index     []byte // nil for an image alone
 	indexType types.MediaType
 	entries   []v1.Descriptor // of the index
@@ -137,7 +139,7 @@ func find(ctx context.Context, ref string, o Options) (b *Base, raw []byte, mt t
 		err = checkType(mt)
 	}
 	if err == nil {
-		b.Digest = digestOf(raw).String()
+		b.Digest, b.raw, b.mt = digestOf(raw).String(), raw, mt
 	}
 	return b, raw, mt, err
 }

@@ -66,14 +66,14 @@ func Publish(ctx context.Context, base *Base, patched []*Patched, to string, o O
 		ref, err := publishLayer(ctx, patched, rest)
 		return ref, named(to, err)
 	case base.root:
-		return "", fmt.Errorf("%s: of a directory there is a layer only: say layer:FILE", to)
+		return "", named(to, errRootTarget)
 	}
 	if scheme == "docker-archive" || scheme == "docker" && !strings.HasPrefix(rest, "//") {
 		ref, err := publishArchive(ctx, patched, scheme, rest, o)
 		return ref, named(to, err)
 	}
 	if base.archive != nil {
-		return "", fmt.Errorf("%s: an image of a docker archive or a daemon has no manifest: publish it to docker-archive:FILE or docker:NAME, and push it from there", to)
+		return "", named(to, errArchiveTarget)
 	}
 	t, err := openTarget(to, o)
 	if err != nil {

@@ -1,0 +1,89 @@
+package patch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// PublishUnchanged takes what a base's reference names to a target as it is: the
+// same image, of an index all of it, with its attestations. Targets, results and
+// errors are those of [Publish]; a layer is empty.
+func PublishUnchanged(ctx context.Context, base *Base, to string, o Options) (string, error) {
+	ref, err := base.publishUnchanged(ctx, to, o)
+	return ref, named(to, err)
+}
+
+func (b *Base) publishUnchanged(ctx context.Context, to string, o Options) (string, error) {
+	scheme, rest, _ := strings.Cut(to, ":")
+	archive := scheme == "docker-archive" || scheme == "docker" && !strings.HasPrefix(rest, "//")
+	if IsLayer(to) || archive {
+		list, err := b.asItIs(ctx)
+		switch {
+		case err != nil:
+			return "", err
+		case archive && !b.root:
+			return publishArchive(ctx, list, scheme, rest, o)
+		case IsLayer(to):
+			return publishLayer(ctx, list, rest)
+		}
+	}
+	switch {
+	case b.root:
+		return "", errRootTarget
+	case b.archive != nil:
+		return "", errArchiveTarget
+	}
+	t, err := openTarget(to, o)
+	if err != nil {
+		return "", err
+	}
+	raw, mt := b.raw, b.mt
+	_, toLayout := t.(*layout)
+	if _, fromLayout := b.src.(*layout); toLayout && !fromLayout {
+		if raw, mt, err = asFound(raw, mt); err != nil {
+			return "", fmt.Errorf("editing the manifest: %w", err)
+		}
+	}
+	was, err := t.now(ctx)
+	if err != nil {
+		return "", err
+	}
+	if digest := digestOf(raw).String(); was.digest == digest && means(ctx, t, digest) {
+		o.note(fmt.Sprintf("%s is there already", digest))
+		return refOf(t, digest), nil
+	}
+	c := &copying{t: t, src: b.src, o: o, done: map[string]bool{}}
+	if err := c.parts(ctx, b.raw, b.mt, 0); err != nil {
+		return "", err
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	return put(ctx, t, &naming{raw: raw, mt: mt, of: b.Digest, seen: was})
+}
+
+var (
+	errRootTarget    = errors.New("of a directory there is a layer only: say layer:FILE")
+	errArchiveTarget = errors.New("an image of a docker archive or a daemon has no manifest: publish it to docker-archive:FILE or docker:NAME, and push it from there")
+)
+
+// asItIs are the images that the reference names, with nothing laid over them: of a
+// patched one itself, not its origin.
+func (b *Base) asItIs(ctx context.Context) ([]*Patched, error) {
+	var list []*Patched
+	for _, img := range b.Images {
+		if img.Patched != "" {
+			raw, mt, err := b.src.manifest(ctx, img.listed)
+			if err != nil {
+				return nil, err
+			}
+			if img, err = readImage(ctx, b.src, raw, mt); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, &Patched{Base: img, Manifest: img.raw, Config: img.rawConfig, Digest: img.Digest})
+	}
+	return list, nil
+}
