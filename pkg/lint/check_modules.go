@@ -87,12 +87,13 @@ func (w *world) lost(site, file string, listed inventory.Listed) (m lostModule, 
 	rel := strings.TrimPrefix(file, site+"/")
 	m = lostModule{file: file, steps: w.stepsOf(rel), gone: !ok || e.Type != layers.Regular}
 	base, _, _ := strings.Cut(path.Base(rel), ".")
+	tagged := moduleName.MatchString(path.Base(rel))
 	m.module = strings.ReplaceAll(path.Join(path.Dir(rel), base), "/", ".")
 	switch {
 	case exception(w.packs.Optional, file) != nil, forTests.MatchString(rel):
 		return m, false // a framework does without; tests are left out to save space
-	case len(m.steps) == 0 && !moduleName.MatchString(path.Base(rel)), strings.HasPrefix(base, "lib"):
-		return m, false
+	case !tagged && (len(m.steps) == 0 || strings.HasPrefix(base, "lib")):
+		return m, false // a library that others need: the replay misses it there
 	case m.gone:
 		m.absent = exception(w.packs.Absent, file)
 		m.reads = fmt.Sprintf("ModuleNotFoundError: No module named '%s'", m.module)
