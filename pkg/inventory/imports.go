@@ -5,6 +5,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"unicode"
 )
 
 // Import is a module that a Python file names in an import statement.
@@ -86,7 +87,10 @@ func Imports(b []byte) []Import {
 }
 
 func addImport(list []Import, name string, guarded bool) []Import {
-	if name == "" || strings.Trim(name, ".") == "" || strings.ContainsAny(name, "\"'()#=\\") {
+	known := strings.Trim(name, ".") != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return r != '.' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+	if !known && name != "?" { // as in moreImports
 		return list
 	}
 	return append(list, Import{name, guarded})

@@ -51,7 +51,7 @@ from a.b import *
 // FuzzImports states that what is kept of a file says the same of its imports as the
 // file, up to what is not kept, and is short.
 func FuzzImports(f *testing.F) {
-	for _, s := range []string{"import a", "from a import (b,\n c)", "'''\nimport a\n'''\nimport b;import c", " import a\\\n", "from . import x", strings.Repeat("import abcdefgh\n", 1000), "from .import a", "import a.b as c\r\nimport d"} {
+	for _, s := range []string{"import a", "from a import (b,\n c)", "'''\nimport a\n'''\nimport b;import c", " import a\\\n", "from . import x", "from a \f%b import x", strings.Repeat("import abcdefgh\n", 1000), "from .import a", "import a.b as c\r\nimport d"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
