@@ -1,13 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/ldd"
@@ -125,10 +125,7 @@ func lddProcess(c *cli.Context, img *layers.Image, fsys *layers.FS) error {
 	if err != nil {
 		return err
 	}
-	e := json.NewEncoder(c.App.Writer)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(p)
+	return plain.JSON(c.App.Writer, p, "  ")
 }
 
 func lddFiles(c *cli.Context, img *layers.Image, fsys *layers.FS) error {
@@ -166,9 +163,7 @@ func lddFile(c *cli.Context, files *ldd.Files, out io.Writer, path string, more 
 		if err != nil {
 			return err
 		}
-		e := json.NewEncoder(out)
-		e.SetEscapeHTML(false)
-		return e.Encode(f)
+		return plain.JSON(out, f, "")
 	}
 	p, err := files.Process(path)
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/internal/nearest"
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -89,6 +90,9 @@ var errFindings = errors.New("findings")
 
 // run is the whole program.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if !isTerminal(stderr) { // on which bars move
+		stderr = plain.NewWriter(stderr, false)
+	}
 	app := newApp(stdout, stderr)
 	err := app.RunContext(ctx, reorder(app, otherwise(args)))
 	switch {

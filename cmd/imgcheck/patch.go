@@ -16,6 +16,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/urfave/cli/v2"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/buildkit"
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
@@ -424,10 +425,11 @@ func variables(done []*patch.Patched) ([]string, error) {
 	var list []string
 	for _, d := range done {
 		for _, e := range d.Env {
-			if strings.ContainsAny(e.Value, "\n\r") {
-				return nil, fmt.Errorf("the value of %s has more than one line: it cannot be told beside a layer", e.Name)
+			line := e.Name + "=" + e.Value
+			if plain.Text(line) != line {
+				return nil, fmt.Errorf("the value of %s has more than one line, or what a terminal or a CI system obeys: it cannot be told beside a layer", e.Name)
 			}
-			list = append(list, e.Name+"="+e.Value)
+			list = append(list, line)
 		}
 	}
 	return list, nil
@@ -485,6 +487,11 @@ func (p *patching) emitDockerfile(ctx context.Context, done *patch.Patched, plan
 	text, err := built.Dockerfile()
 	if err != nil {
 		return fmt.Errorf("--emit dockerfile: %w", err)
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if plain.Text(line) != line {
+			return fmt.Errorf("--emit dockerfile: a CI system or a terminal would obey %q: say --emit dockerfile=DIR", line)
+		}
 	}
 	p.say("to build it: " + build + " - < FILE")
 	_, err = io.WriteString(p.out, text)

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -16,10 +15,7 @@ import (
 
 // JSON writes a result for programs; docs/schema/explain-1.json describes it.
 func (r *Result) JSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(r)
+	return plain.JSON(w, r, "  ")
 }
 
 // visible says what an image check can do about an answer.
@@ -32,7 +28,7 @@ var visible = map[string]string{
 // Text writes a result for people: the first answer in full, and of the others
 // what would tell them apart. Lines are broken at width columns; 0 breaks none.
 func (r *Result) Text(w io.Writer, width int) error {
-	b := &printer{bufio.NewWriter(w), width}
+	b := &printer{bufio.NewWriter(plain.NewWriter(w, false)), width}
 	if len(r.Answers) == 0 {
 		fmt.Fprintln(b, "imgcheck does not know this text: none of its patterns fits.")
 		for i, n := range r.Nearest {
@@ -51,7 +47,7 @@ func (r *Result) Text(w io.Writer, width int) error {
 		if i == 1 {
 			fmt.Fprintln(b, "It may also be:")
 		}
-		title := wrap.Words(fmt.Sprintf("%s: %s [%s]", a.Confidence, plain.Text(a.Title), a.Case), max(0, width-2))
+		title := wrap.Words(plain.Text(fmt.Sprintf("%s: %s [%s]", a.Confidence, a.Title, a.Case)), max(0, width-2))
 		fmt.Fprintln(b, strings.Join(title, "\n  "))
 		if i == 0 || a.Line != r.Answers[0].Line {
 			b.field(fmt.Sprintf("line %d", a.Line), a.Text)
@@ -100,7 +96,7 @@ func (p *printer) field(label, value string) {
 	}
 	const indent = 13
 	lines := wrap.Words(plain.Text(value), max(0, p.width-indent))
-	fmt.Fprintf(p, "  %-10s %s\n", label, strings.Join(lines, "\n"+strings.Repeat(" ", indent)))
+	fmt.Fprintf(p, "  %-10s %s\n", plain.Text(label), strings.Join(lines, "\n"+strings.Repeat(" ", indent)))
 }
 
 func (p *printer) list(label string, values []string) {

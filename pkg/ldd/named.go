@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
@@ -75,15 +76,15 @@ func (t *tree) named(p *elfdeps.Process) {
 	for _, l := range n.Names {
 		switch {
 		case l.Form:
-			fmt.Fprintf(t.w, "    %s %s\n", l.Name, t.paint("2", "(the program fills it in)"))
+			fmt.Fprintf(t.w, "    %s %s\n", plain.Text(l.Name), t.paint("2", "(the program fills it in)"))
 		case l.Path != nil && *l.Path == l.Name:
-			fmt.Fprintf(t.w, "    %s %s\n", l.Name, t.paint("2", "["+l.How+"]"))
+			fmt.Fprintf(t.w, "    %s %s\n", plain.Text(l.Name), t.paint("2", "["+l.How+"]"))
 		case l.Path != nil:
-			fmt.Fprintf(t.w, "    %s => %s %s\n", l.Name, *l.Path, t.paint("2", "["+l.How+"]"))
+			fmt.Fprintf(t.w, "    %s => %s %s\n", plain.Text(l.Name), plain.Text(*l.Path), t.paint("2", "["+l.How+"]"))
 		case l.Error != "":
-			fmt.Fprintf(t.w, "    %s => %s\n", l.Name, t.paint("1;31", l.Error))
+			fmt.Fprintf(t.w, "    %s => %s\n", plain.Text(l.Name), t.paint("1;31", l.Error))
 		default:
-			fmt.Fprintf(t.w, "    %s => %s\n", l.Name, t.paint("1;31", "not found"))
+			fmt.Fprintf(t.w, "    %s => %s\n", plain.Text(l.Name), t.paint("1;31", "not found"))
 		}
 	}
 	if len(n.Names) == 0 {

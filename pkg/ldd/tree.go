@@ -97,7 +97,7 @@ type tree struct {
 }
 
 func newTree(w io.Writer, o TreeOptions) *tree {
-	return &tree{w: bufio.NewWriter(w), o: o, misses: map[miss]*elfdeps.Error{}, drawn: map[*elfdeps.Module]bool{}}
+	return &tree{w: bufio.NewWriter(plain.NewWriter(w, o.Color)), o: o, misses: map[miss]*elfdeps.Error{}, drawn: map[*elfdeps.Module]bool{}}
 }
 
 // draw draws a process from its program down.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
@@ -54,5 +55,5 @@ func GitLab(w io.Writer, d *Document, _ Options) error {
 			Location: gitlabLocation{path, gitlabLines{1}},
 		})
 	}
-	return writeJSON(w, issues)
+	return plain.JSON(w, issues, "  ")
 }

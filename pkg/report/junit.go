@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
@@ -62,19 +63,19 @@ func JUnit(w io.Writer, d *Document, o Options) error {
 	if failOn == "" {
 		failOn = lint.Error
 	}
-	suite := junitSuite{Name: xmlText(d.Image.Ref)}
+	suite := junitSuite{Name: xmlLine(d.Image.Ref)}
 	for _, p := range [][2]string{{"digest", d.Image.Digest}, {"platform", d.Image.Platform}, {"imgcheck", o.Version}, {"patch", command(d.Plan)}} {
 		if p[1] != "" {
 			if suite.Properties == nil {
 				suite.Properties = new(junitProperties)
 			}
-			suite.Properties.List = append(suite.Properties.List, junitProperty{p[0], xmlText(p[1])})
+			suite.Properties.List = append(suite.Properties.List, junitProperty{p[0], xmlLine(p[1])})
 		}
 	}
 	found, names := map[string]bool{}, map[string]int{}
 	add := func(f *lint.Finding) *junitCase {
 		found[f.Rule] = true
-		c := junitCase{Class: "imgcheck." + f.Rule, Name: xmlText(f.Message)}
+		c := junitCase{Class: "imgcheck." + f.Rule, Name: xmlLine(f.Message)}
 		if names[c.Class+c.Name]++; names[c.Class+c.Name] > 1 {
 			c.Name += " (" + count(names[c.Class+c.Name]) + ")" // readers merge cases of one name
 		}
@@ -86,7 +87,7 @@ func JUnit(w io.Writer, d *Document, o Options) error {
 		c, text := add(f), xmlText(sentences(d, f))
 		if f.Severity.AtLeast(failOn) {
 			suite.Failures++
-			c.Failure = &junitFailure{Message: xmlText(f.Message), Type: string(f.Severity), Text: text}
+			c.Failure = &junitFailure{Message: xmlLine(f.Message), Type: string(f.Severity), Text: text}
 		} else {
 			c.Out = string(f.Severity) + ": " + text
 		}
@@ -97,14 +98,15 @@ func JUnit(w io.Writer, d *Document, o Options) error {
 	}
 	for i := range d.Ignored {
 		suite.Skipped++
-		add(&d.Ignored[i].Finding).Skipped = &junitSkipped{"ignored: " + xmlText(d.Ignored[i].Reason)}
+		add(&d.Ignored[i].Finding).Skipped = &junitSkipped{"ignored: " + xmlLine(d.Ignored[i].Reason)}
 	}
 	for _, r := range d.Rules {
 		if !found[r.ID] {
-			suite.Cases = append(suite.Cases, junitCase{Class: "imgcheck." + r.ID, Name: xmlText(r.Title)})
+			suite.Cases = append(suite.Cases, junitCase{Class: "imgcheck." + r.ID, Name: xmlLine(r.Title)})
 		}
 	}
 	suite.Tests = len(suite.Cases)
+	w = plain.NewWriter(w, false)
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}
@@ -117,16 +119,21 @@ func JUnit(w io.Writer, d *Document, o Options) error {
 	return err
 }
 
-// xmlText leaves what XML 1.0 can hold, on lines of their own.
+// xmlText is xmlLine for each line of a text of ours.
 func xmlText(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
-		lines[i] = strings.Map(func(r rune) rune {
-			if r == 0xfffe || r == 0xffff {
-				return utf8.RuneError
-			}
-			return r
-		}, clean(l))
+		lines[i] = xmlLine(l)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// xmlLine is a text on one line, of characters that XML 1.0 can hold.
+func xmlLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == 0xfffe || r == 0xffff {
+			return utf8.RuneError
+		}
+		return r
+	}, clean(s))
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
@@ -69,7 +70,7 @@ func Markdown(w io.Writer, d *Document, _ Options) error {
 	if left > 0 {
 		fmt.Fprintf(&b, "\n%s did not fit here: see the whole report.\n", plural(left, "finding"))
 	}
-	_, err := w.Write(b.Bytes())
+	_, err := plain.NewWriter(w, false).Write(b.Bytes())
 	return err
 }
 

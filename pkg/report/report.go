@@ -11,6 +11,7 @@ package report
 import (
 	"io"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/lint"
@@ -143,4 +144,4 @@ var Formats = map[string]Format{
 var Names = []string{"text", "json", "sarif", "junit", "github", "markdown", "gitlab"}
 
 // JSON writes the document as it is, whatever the options.
-func JSON(w io.Writer, d *Document, _ Options) error { return writeJSON(w, d) }
+func JSON(w io.Writer, d *Document, _ Options) error { return plain.JSON(w, d, "  ") }

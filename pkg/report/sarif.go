@@ -2,13 +2,13 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
@@ -146,10 +146,10 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 		Properties:  map[string]any{"image": clean(d.Image.Ref)},
 	}
 	if d.Image.Digest != "" {
-		run.Properties["digest"] = d.Image.Digest
+		run.Properties["digest"] = clean(d.Image.Digest)
 	}
 	if d.Image.Platform != "" {
-		run.Properties["platform"] = d.Image.Platform
+		run.Properties["platform"] = clean(d.Image.Platform)
 	}
 	if c := command(d.Plan); c != "" {
 		run.Properties["patch"] = clean(c)
@@ -180,7 +180,7 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 		}
 		run.Results = append(run.Results, res)
 	}
-	return writeJSON(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}})
+	return plain.JSON(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}, "  ")
 }
 
 // sarifFinding is a finding and what a policy says of it.
@@ -410,11 +410,4 @@ func shortenLines(s string, n int) string {
 		return string(r[:n-1]) + "…"
 	}
 	return s
-}
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }

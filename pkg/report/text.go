@@ -84,7 +84,7 @@ type text struct {
 }
 
 func newText(w io.Writer, o Options) *text {
-	return &text{w: bufio.NewWriter(w), all: o.All, width: o.Width, paint: paint{o.Color}}
+	return &text{w: bufio.NewWriter(plain.NewWriter(w, o.Color)), all: o.All, width: o.Width, paint: paint{o.Color}}
 }
 
 func (t *text) line(format string, args ...any) { fmt.Fprintf(t.w, format+"\n", args...) }
@@ -92,10 +92,10 @@ func (t *text) line(format string, args ...any) { fmt.Fprintf(t.w, format+"\n", 
 func (t *text) head(d *Document) {
 	var about []string
 	if d.Image.Platform != "" {
-		about = append(about, d.Image.Platform)
+		about = append(about, clean(d.Image.Platform))
 	}
 	if d.Image.Digest != "" {
-		about = append(about, d.Image.Digest)
+		about = append(about, clean(d.Image.Digest))
 	}
 	ref, rest := clean(d.Image.Ref), strings.Join(about, "  ")
 	between := "  "

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/internal/plain/plaintest"
+	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/testdata/images"
+)
+
+// TestHostileImage runs the commands that print what an image says on an image that
+// has something to say to terminals and CI systems in its config, history, variables,
+// labels, paths, libraries and packages. On none of the streams do they find it.
+func TestHostileImage(t *testing.T) {
+	server := imagetest.Serve(t)
+	cache := t.TempDir()
+	for i, s := range plaintest.Poison {
+		ref, err := server.Push(fmt.Sprintf("test/hostile:%d", i), hostileImage(t, s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		commands := [][]string{
+			{"ldd", "--all", "--symbols", "--names", ref},
+			{"ldd", "--all", "--format", "json", ref},
+			{"ldd", ref, "/no/such" + s},
+			{"ldd", "--exe", "/usr/bin/python3", "--arg", "dlopen=N:" + s, "--search", ref},
+			{"explain", "--image", ref, "libcudnn.so.9: cannot open shared object file: No such file or directory" + s},
+			{"patch", "--dry-run", ref},
+			{"patch", "--emit", "dockerfile", ref},
+			{"patch", ref, "-t", "layer:" + t.TempDir() + "/x"},
+			{"scan", "--verbose", ref, "--platform", "linux/amd64/" + s},
+			{"scan", ref + s},
+			{"scan", "dir:/no/such" + s},
+			{"scan", "--format", s, ref},
+		}
+		for _, format := range report.Names {
+			commands = append(commands, []string{"scan", "--all", "--verbose", "--format", format, ref})
+		}
+		for _, args := range commands {
+			var out, errs bytes.Buffer
+			if strings.Contains(strings.Join(args, ""), "\x00") {
+				continue // no program gets it
+			}
+			run(context.Background(), append([]string{"imgcheck", args[0], "--cache-dir", cache}, args[1:]...), &out, &errs)
+			if out.Len()+errs.Len() == 0 {
+				t.Errorf("%q printed nothing", args)
+			}
+			plaintest.Obeyed(t, fmt.Sprintf("%q, on the standard error", args), errs.String(), false)
+			if args[0] == "scan" && args[len(args)-2] == "github" {
+				onlyAnnotations(t, out.String())
+				continue
+			}
+			plaintest.Obeyed(t, fmt.Sprintf("%q", args), out.String(), false)
+		}
+	}
+}
+
+// onlyAnnotations holds that each line is one of the two commands that a report has.
+func onlyAnnotations(t *testing.T, out string) {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		if !strings.HasPrefix(line, "::error title=imgcheck") && !strings.HasPrefix(line, "::warning title=imgcheck") {
+			t.Errorf("an annotation is %q", line)
+		}
+		plaintest.Obeyed(t, "an annotation", strings.TrimLeft(line, ":"), false)
+	}
+}
+
+// hostileImage is the image of the most common report with s wherever there is room
+// for it.
+func hostileImage(t *testing.T, s string) v1.Image {
+	t.Helper()
+	s = strings.ReplaceAll(s, "\x00", "")
+	data, err := images.FS.ReadFile("ort-no-cudnn.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := imagetest.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := &im.Layers[len(im.Layers)-1]
+	last.CreatedBy = s
+	for _, name := range []string{"opt/x" + s + "/lib" + s + "x.so", "opt/venv/lib/python3.10/site-packages/" + s + "x.so"} {
+		file := &imagetest.ELF{Soname: s, Needed: []string{"libcudnn.so.8", "libcublas.so.11" + s, s + "libcudart.so.9"}, Runpath: &s}
+		last.Files = append(last.Files, imagetest.File{Name: name, Type: '0', Mode: 0o755, ELF: file, Size: file.Size()})
+	}
+	info := "Metadata-Version: 2.1\nName: torch\nVersion: " + s + "\nRequires-Dist: " + s + "\n"
+	last.Files = append(last.Files, imagetest.File{Name: "opt/venv/lib/python3.10/site-packages/torch-" + s + "x.dist-info/METADATA", Type: '0', Mode: 0o644, Data: info, Size: int64(len(info))})
+	im.Config.Env = append(im.Config.Env, "LD_LIBRARY_PATH=/usr/local/cuda/lib64:/opt/x"+s, "NVIDIA_REQUIRE_CUDA="+s, "LD_PRELOAD="+s, s+"=1")
+	im.Config.Labels = map[string]string{s: s}
+	made, err := im.V1()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := made.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config = config.DeepCopy()
+	config.Variant, config.OSVersion, config.Author = s, s, s
+	if made, err = mutate.ConfigFile(made, config); err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// TestHostileValue: a value that a patch has to keep, and that nobody may print as it is,
+// is told as an error where scripts read it, and put into the image elsewhere.
+func TestHostileValue(t *testing.T) {
+	server := imagetest.Serve(t)
+	data, err := images.FS.ReadFile("ort-wheels-off-path.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := imagetest.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	im.Config.Env = append(im.Config.Env, "LD_LIBRARY_PATH=/opt/##[error]x")
+	img, err := im.V1()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := server.Push("test/value:1", img)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for target, want := range map[string]struct {
+		status int
+		errs   string
+	}{
+		"--emit=dockerfile":                 {exitFailed, "would obey"},
+		"--tag=layer:" + t.TempDir() + "/x": {exitFailed, "the value of LD_LIBRARY_PATH"},
+		"--tag=" + ref + "-fixed":           {exitOK, ""},
+		"--emit=dockerfile=" + t.TempDir():  {exitOK, ""},
+	} {
+		var out, errs bytes.Buffer
+		if got := run(context.Background(), []string{"imgcheck", "patch", "--no-cache", target, ref}, &out, &errs); got != want.status || !strings.Contains(errs.String(), want.errs) {
+			t.Errorf("%s: status %d, want %d\n%s", target, got, want.status, errs.String())
+		}
+		plaintest.Obeyed(t, target, out.String()+errs.String(), false)
+	}
+}
+
+// TestHostileRegistry: what a registry answers reaches nobody but a reader.
+func TestHostileRegistry(t *testing.T) {
+	for _, s := range plaintest.Poison {
+		for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusBadRequest} {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(status)
+				fmt.Fprintf(w, `{"errors": [{"code": "DENIED", "message": %q}]}`, s)
+			}))
+			var out, errs bytes.Buffer
+			got := run(context.Background(), []string{"imgcheck", "scan", "--no-cache", strings.TrimPrefix(server.URL, "http://") + "/app:1"}, &out, &errs)
+			server.Close()
+			if got != exitFailed || errs.Len() == 0 {
+				t.Errorf("status %d, and %q", got, errs.String())
+			}
+			plaintest.Lawful(t, fmt.Sprintf("a registry's %d", status), errs.String()+out.String(), false)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package plain
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+// JSON writes v as JSON that can stand in a log: what [Text] would change is escaped,
+// so that readers get it unchanged. indent is that of a level, empty for one line.
+func JSON(w io.Writer, v any, indent string) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(escaped(b.Bytes()))
+	return err
+}
+
+// escaped returns encoded JSON without what acts. Outside of strings there is only
+// ASCII, white space that the encoder wrote, and no "#".
+func escaped(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for whole := range bytes.Lines(text) {
+		if ordinary(bytes.TrimSuffix(whole, []byte("\n"))) {
+			out = append(out, whole...)
+			continue
+		}
+		var l line
+		for _, r := range string(whole) {
+			if l.commands(r) || r != '\n' && acts(r) {
+				out = fmt.Appendf(out, `\u%04x`, r)
+				continue
+			}
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
+}
