@@ -20,6 +20,7 @@ func outputFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the report: " + oneOf(report.Names)},
 		&cli.StringSliceFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the report to `[FORMAT=]FILE`; FORMAT=FILE may be repeated, and adds to what --format writes"},
+		&cli.StringFlag{Name: "category", Usage: "tell this scan from others of one commit by `NAME`, in SARIF and for GitLab", DefaultText: "the image without its digest, and the platform"},
 	}
 }
 
@@ -102,7 +103,7 @@ func oneOf(names []string) string {
 // at all, and what is on the standard output does not stand there beside a
 // failure to write another.
 func (all outputs) write(c *cli.Context, doc *report.Document, o report.Options) error {
-	o.Version = version()
+	o.Version, o.Category = version(), c.String("category")
 	for _, out := range all {
 		if out.file == "" {
 			continue

@@ -257,6 +257,111 @@ func TestSARIF(t *testing.T) {
 	})
 }
 
+// TestCodeScanning is SARIF of what shall become an alert.
+func TestCodeScanning(t *testing.T) {
+	schema := sarifSchema(t)
+	each(t, "code-scanning", report.Options{}, func(t *testing.T, d *report.Document, b []byte) {
+		validate(t, schema, b)
+		r, err := sarif.FromBytes(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := d.Summary.Errors + d.Summary.Warnings
+		for _, f := range d.Known {
+			if f.Severity != lint.Note {
+				want++
+			}
+		}
+		results := r.Runs[0].Results
+		if len(results) != want {
+			t.Errorf("%d alerts, want %d", len(results), want)
+		}
+		for _, res := range results {
+			if res.Level == "note" || len(res.Suppressions) > 0 {
+				t.Errorf("%s is an alert: %s, %d suppressions", *res.RuleID, res.Level, len(res.Suppressions))
+			}
+		}
+		all, err := sarif.FromBytes(render(t, "code-scanning", d, report.Options{All: true}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := len(all.Runs[0].Results), min(len(d.Findings)+len(d.Known), 5000); got != want {
+			t.Errorf("%d alerts with notes, want %d", got, want)
+		}
+	})
+}
+
+// TestCategory: two images, tags or platforms of a commit are told apart, two builds of
+// one are not.
+func TestCategory(t *testing.T) {
+	for _, tt := range []struct{ ref, platform, want string }{
+		{"ghcr.io/org/app:1.0", "linux/amd64", "ghcr.io/org/app:1.0/linux/amd64"},
+		{"ghcr.io/org/app:1.0", "linux/arm64/v8", "ghcr.io/org/app:1.0/linux/arm64/v8"},
+		{"ghcr.io/org/app:2.4.0-cuda12.4-cudnn9", "", "ghcr.io/org/app:2.4.0-cuda12.4-cudnn9"},
+		{"ghcr.io/org/app:main@sha256:" + strings.Repeat("3f", 32), "", "ghcr.io/org/app:main"},
+		{"ghcr.io/org/app@sha256:" + strings.Repeat("3f", 32), "", "ghcr.io/org/app"},
+		{"ghcr.io/org/app:3f2a9c1", "", "ghcr.io/org/app"},
+		{"ghcr.io/org/app:" + strings.Repeat("3f2a9", 8), "", "ghcr.io/org/app"},
+		{"ghcr.io/org/app:main-3f2a9c1", "", "ghcr.io/org/app:main"},
+		{"ghcr.io/org/app:sha-3f2a9c1-cpu", "", "ghcr.io/org/app:sha-cpu"},
+		{"ghcr.io/org/app:v1.2-3-g3f2a9c1", "", "ghcr.io/org/app:v1.2-3"},
+		{"ghcr.io/org/app:20261122", "", "ghcr.io/org/app"},
+		{"123456789012.dkr.ecr.us-east-1.amazonaws.com/deadbeef:cpu", "", "123456789012.dkr.ecr.us-east-1.amazonaws.com/deadbeef:cpu"},
+		{"localhost:5000/app", "", "localhost:5000/app"},
+		{"localhost:5000/app:cpu", "", "localhost:5000/app:cpu"},
+		{"oci:img", "", "oci:img"},
+		{"oci:build/img:cpu", "linux/amd64", "oci:build/img:cpu/linux/amd64"},
+		{"dir:/", "", "dir:/"},
+		{"", "", ""},
+	} {
+		if got := report.Category(report.Image{Ref: tt.ref, Platform: tt.platform, Digest: "sha256:1"}); got != tt.want {
+			t.Errorf("%s %s: %s, want %s", tt.ref, tt.platform, got, tt.want)
+		}
+	}
+}
+
+// TestCategoryInReports: what GitHub and GitLab compare has the category in it, the one
+// that is asked for or the image's own.
+func TestCategoryInReports(t *testing.T) {
+	docs, err := documents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	for what, category := range map[string]string{"app:cpu": "", "app:gpu": "", "other:cpu": "", "app:cpu on arm64": "", "given": "mine"} {
+		d := *docs["ort-no-cudnn"]
+		d.Image.Ref, d.Image.Platform = "registry.example/"+strings.TrimSuffix(what, " on arm64"), "linux/amd64"
+		if strings.HasSuffix(what, "arm64") {
+			d.Image.Platform = "linux/arm64"
+		}
+		o := report.Options{Category: category}
+		r, err := sarif.FromBytes(render(t, "sarif", &d, o))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var issues []struct{ Fingerprint string }
+		if err := json.Unmarshal(render(t, "gitlab", &d, o), &issues); err != nil || len(issues) == 0 {
+			t.Fatalf("%d issues: %v", len(issues), err)
+		}
+		run := r.Runs[0]
+		for _, key := range []string{*run.AutomationDetails.ID, run.Results[0].PartialFingerprints["primaryLocationLineHash"], "GitLab's " + issues[0].Fingerprint} {
+			if other, ok := seen[key]; ok {
+				t.Errorf("%s has %s of %s", what, key, other)
+			}
+			seen[key] = what
+		}
+		rebuilt := d
+		rebuilt.Image.Ref, rebuilt.Image.Digest = d.Image.Ref+"-3f2a9c1@sha256:"+strings.Repeat("0", 64), "sha256:1"
+		var again []struct{ Fingerprint string }
+		if err := json.Unmarshal(render(t, "gitlab", &rebuilt, o), &again); err != nil || !slices.Equal(again, issues) {
+			t.Errorf("%s: the next build has other fingerprints (%v)", what, err)
+		}
+		if id := "imgcheck/mine/"; category != "" && *run.AutomationDetails.ID != id {
+			t.Errorf("%s, want %s", *run.AutomationDetails.ID, id)
+		}
+	}
+}
+
 // sarifSchema is the schema in the source of go-sarif, the bytes as OASIS
 // published them.
 func sarifSchema(t *testing.T) *jsonschema.Schema {

@@ -33,10 +33,10 @@ var gitlabSeverity = map[lint.Severity]string{lint.Error: "critical", lint.Warni
 // GitLab writes the document as a code quality report. GitLab compares the
 // fingerprints of two branches, and shows what is new; what a baseline knows is
 // in it, therefore.
-func GitLab(w io.Writer, d *Document, _ Options) error {
+func GitLab(w io.Writer, d *Document, o Options) error {
 	issues := []gitlabIssue{}
 	findings := slices.Concat(d.Findings, d.Known)
-	prints := fingerprints(findings)
+	prints := fingerprints(o.category(d), findings)
 	for i := range findings {
 		f := &findings[i]
 		text := clean(f.Message)

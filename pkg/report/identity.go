@@ -59,13 +59,52 @@ func subject(f *lint.Finding) string {
 	return strings.Join([]string{f.Rule, f.Library, version, f.Symbol, message}, "\x00")
 }
 
-// fingerprints are those of all findings, made different where two are alike:
-// GitLab and GitHub show only the first of equal ones.
-func fingerprints(findings []lint.Finding) []string {
+// Category tells the scans of one commit apart, for who compares the reports of two
+// commits: it is the reference as it was given and the platform. It is the same in the
+// next build: it has no digest, and of a tag nothing that names a build, which is a part
+// of seven hexadecimal digits or more (a commit, a pipeline, a day). main-3f2a9c1 is main,
+// 2.4.0-cuda12.4 is itself.
+func Category(i Image) string {
+	name := digest.ReplaceAllString(i.Ref, "")
+	if at := strings.LastIndex(name, ":"); at > strings.LastIndex(name, "/") {
+		name = name[:at] + strings.TrimRight(":"+variant(name[at+1:]), ":")
+	}
+	if i.Platform != "" {
+		name += "/" + i.Platform
+	}
+	return clean(name)
+}
+
+var (
+	digest  = regexp.MustCompile(`@[a-z0-9]+:[0-9a-f]{32,}$`)
+	ofBuild = regexp.MustCompile(`^g?[0-9a-f]{7,}$`) // v1.2-3-gabcdef0 is git describe's
+	between = regexp.MustCompile(`[-_.+]`)
+)
+
+// variant is a tag without its parts that name a build.
+func variant(tag string) string {
+	out, at := "", 0
+	keep := func(part, separator string) {
+		if !ofBuild.MatchString(part) {
+			out += part + separator
+		}
+	}
+	for _, m := range between.FindAllStringIndex(tag, -1) {
+		keep(tag[at:m[0]], tag[m[0]:m[1]])
+		at = m[1]
+	}
+	keep(tag[at:], "")
+	return strings.TrimRight(out, "-_.+")
+}
+
+// fingerprints are those of all findings of a category, made different where two are
+// alike: GitLab and GitHub show only the first of equal ones.
+func fingerprints(category string, findings []lint.Finding) []string {
 	seen := map[string]int{}
 	out := make([]string, len(findings))
 	for i := range findings {
-		p := Fingerprint(&findings[i])
+		sum := sha256.Sum256([]byte(category + "\x00" + Fingerprint(&findings[i])))
+		p := hex.EncodeToString(sum[:16])
 		seen[p]++
 		if n := seen[p]; n > 1 {
 			sum := sha256.Sum256([]byte(fmt.Sprintf("%s\x00%d", p, n)))

@@ -108,8 +108,8 @@ func (d *Document) With(findings []lint.Finding) *Document {
 
 // Options say how a document is shown.
 type Options struct {
-	// All shows notes and whole lists; only the text format leaves anything
-	// out without it.
+	// All shows notes and whole lists; only the text format and the one for code
+	// scanning leave anything out without it.
 	All bool
 	// Color allows escape sequences.
 	Color bool
@@ -121,6 +121,16 @@ type Options struct {
 	// FailOn is the least severity that JUnit shows as a failure; empty is
 	// error, and Never none.
 	FailOn lint.Severity
+	// Category tells this scan from others of one commit, where formats are compared
+	// with those of another commit; empty is [Category] of the image.
+	Category string
+}
+
+func (o Options) category(d *Document) string {
+	if o.Category != "" {
+		return clean(o.Category)
+	}
+	return Category(d.Image)
 }
 
 // Never is a FailOn that no finding reaches.
@@ -131,17 +141,18 @@ type Format func(w io.Writer, d *Document, o Options) error
 
 // Formats by name.
 var Formats = map[string]Format{
-	"text":     Text,
-	"json":     JSON,
-	"sarif":    SARIF,
-	"junit":    JUnit,
-	"github":   GitHub,
-	"markdown": Markdown,
-	"gitlab":   GitLab,
+	"text":          Text,
+	"json":          JSON,
+	"sarif":         SARIF,
+	"code-scanning": CodeScanning,
+	"junit":         JUnit,
+	"github":        GitHub,
+	"markdown":      Markdown,
+	"gitlab":        GitLab,
 }
 
 // Names are those of Formats, the most used first.
-var Names = []string{"text", "json", "sarif", "junit", "github", "markdown", "gitlab"}
+var Names = []string{"text", "json", "sarif", "code-scanning", "junit", "github", "markdown", "gitlab"}
 
 // JSON writes the document as it is, whatever the options.
 func JSON(w io.Writer, d *Document, _ Options) error { return plain.JSON(w, d, "  ") }

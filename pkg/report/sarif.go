@@ -132,7 +132,8 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 	for i := range list {
 		findings[i] = list[i].Finding
 	}
-	prints := fingerprints(findings)
+	category := o.category(d)
+	prints := fingerprints(category, findings)
 	invocation := sarifInvocation{Successful: true}
 	if n := len(list) - sarifLimit; n > 0 {
 		list, findings = list[:sarifLimit], findings[:sarifLimit]
@@ -154,8 +155,8 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 	if c := command(d.Plan); c != "" {
 		run.Properties["patch"] = clean(c)
 	}
-	if name := Repository(d.Image.Ref); name != "" {
-		run.Automation = &sarifAutomation{ID: "imgcheck/" + name + "/"} // two images of a commit are two analyses
+	if category != "" { // two images of a commit are two analyses
+		run.Automation = &sarifAutomation{ID: "imgcheck/" + category + "/"}
 	}
 	index := map[string]int{}
 	for _, r := range rulesOf(findings, d.Rules) {
@@ -181,6 +182,23 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 		run.Results = append(run.Results, res)
 	}
 	return plain.JSON(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}, "  ")
+}
+
+// CodeScanning is SARIF for GitHub's code scanning, which makes an alert of each
+// result: it does not heed suppressions. What a policy ignores is left out, and so are
+// notes, unless the options show all.
+func CodeScanning(w io.Writer, d *Document, o Options) error {
+	alerts := *d
+	alerts.Ignored = nil
+	if !o.All {
+		alerts.Findings, alerts.Known = heavier(d.Findings), heavier(d.Known)
+	}
+	return SARIF(w, &alerts, o)
+}
+
+// heavier are the findings that are more than a note.
+func heavier(findings []lint.Finding) []lint.Finding {
+	return slices.DeleteFunc(slices.Clone(findings), func(f lint.Finding) bool { return f.Severity == lint.Note })
 }
 
 // sarifFinding is a finding and what a policy says of it.
@@ -248,7 +266,7 @@ func sarifAt(d *Document, p string) sarifLocation {
 	at := sarifLocation{Physical: sarifPhysical{sarifArtifact{artifactURI(p)}, sarifRegion{1, 1, 1, 1}}}
 	if p != "" {
 		name := clean(p)
-		at.Logical = []sarifLogical{{Name: name, Full: clean(Repository(d.Image.Ref)) + ":" + name, Kind: "resource"}}
+		at.Logical = []sarifLogical{{Name: name, Full: Category(d.Image) + ":" + name, Kind: "resource"}}
 	}
 	return at
 }
