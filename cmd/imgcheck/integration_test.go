@@ -1,11 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"gopkg.in/yaml.v3"
@@ -20,16 +25,27 @@ var root = func() string {
 	return dir
 }()
 
-// ciStep is a step of action.yml, as much of it as a runner's shell needs.
+// ciStep is a step of action.yml, as much of it as a runner needs.
 type ciStep struct {
-	ID, Shell, Run, Uses string
-	Env                  map[string]string
+	ID, If, Shell, Run, Uses string
+	Env, With                map[string]string
+}
+
+// ciRun is what a GitHub runner knows while it runs the steps of action.yml.
+type ciRun struct {
+	ts     *testscript.TestScript
+	values map[string]string // of expressions, by their names
+	failed bool
+	output string // of all steps
+	uses   string // the actions that were run, a line each
 }
 
 var expression = regexp.MustCompile(`\$\{\{ *([a-z_.A-Z-]+) *\}\}`)
 
-// runAction does what a GitHub runner does with the shell steps of action.yml,
-// the inputs being given as NAME=VALUE. What they print is in action.log.
+// runAction does what a GitHub runner does with action.yml, the inputs being given as
+// NAME=VALUE. What the steps print is in action.log, the commands in it that the runner
+// obeys are in obeyed.log, and the actions of others that it would run in uses.log. The
+// keys of caches that were saved are in the file caches.
 func runAction(ts *testscript.TestScript, neg bool, args []string) {
 	var action struct {
 		Inputs map[string]struct{ Default string }
@@ -38,16 +54,16 @@ func runAction(ts *testscript.TestScript, neg bool, args []string) {
 	text, err := os.ReadFile(filepath.Join(root, "action.yml"))
 	ts.Check(err)
 	ts.Check(yaml.Unmarshal(text, &action))
-	values := map[string]string{"github.action_path": root}
+	r := &ciRun{ts: ts, values: map[string]string{"github.action_path": root, "runner.os": "Linux"}}
 	for name, in := range action.Inputs {
-		values["inputs."+name] = in.Default
+		r.values["inputs."+name] = in.Default
 	}
 	for _, a := range args {
 		name, value, _ := strings.Cut(a, "=")
 		if _, ok := action.Inputs[name]; !ok {
 			ts.Fatalf("action.yml has no input %s", name)
 		}
-		values["inputs."+name] = value
+		r.values["inputs."+name] = value
 	}
 	for _, name := range []string{"GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STEP_SUMMARY"} {
 		file := ts.MkAbs(strings.ToLower(name))
@@ -55,39 +71,193 @@ func runAction(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Setenv(name, file)
 	}
 	ts.Setenv("RUNNER_TEMP", ts.MkAbs("runner-temp"))
-	failed, output := false, ""
+	ts.Setenv("RUNNER_OS", "Linux")
 	for _, step := range action.Runs.Steps {
-		if step.Run == "" || failed {
-			continue
+		switch {
+		case !r.holds(step.If):
+		case step.Run != "":
+			r.shell(step)
+		default:
+			r.use(step)
 		}
-		if step.Shell != "bash" || expression.MatchString(step.Run) {
-			ts.Fatalf("step %s: wants a shell, and no expression in its script", step.ID)
-		}
-		for name, value := range step.Env {
-			ts.Setenv(name, expression.ReplaceAllStringFunc(value, func(e string) string {
-				key := expression.FindStringSubmatch(e)[1]
-				v, ok := values[key]
-				if !ok {
-					ts.Fatalf("step %s: nothing sets %s", step.ID, key)
-				}
-				return v
-			}))
-		}
-		ts.Check(os.WriteFile(ts.MkAbs("step.sh"), []byte(step.Run), 0o644))
-		failed = ts.Exec("bash", "--noprofile", "--norc", "-eo", "pipefail", ts.MkAbs("step.sh")) != nil
-		output += ts.ReadFile("stdout") + ts.ReadFile("stderr")
-		for line := range strings.Lines(ts.ReadFile("github_output")) {
-			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
-			values["steps."+step.ID+".outputs."+name] = value
-		}
-		for line := range strings.Lines(ts.ReadFile("github_path")) {
-			ts.Setenv("PATH", strings.TrimSpace(line)+string(os.PathListSeparator)+ts.Getenv("PATH"))
-		}
-		ts.Check(os.WriteFile(ts.MkAbs("github_path"), nil, 0o644))
 	}
-	ts.Check(os.WriteFile(ts.MkAbs("action.log"), []byte(output), 0o644))
-	if failed != neg {
-		ts.Fatalf("the action failed: %v", failed)
+	for name, text := range map[string]string{"action.log": r.output, "obeyed.log": obeyedBy(r.output), "uses.log": r.uses} {
+		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(text), 0o644))
+	}
+	if r.failed != neg {
+		ts.Fatalf("the action failed: %v", r.failed)
+	}
+}
+
+// shell runs a step that is a script.
+func (r *ciRun) shell(step ciStep) {
+	ts := r.ts
+	if step.Shell != "bash" || strings.Contains(step.Run, "${{") {
+		ts.Fatalf("step %s: wants a shell, and no expression in its script", step.ID)
+	}
+	for name, value := range step.Env {
+		ts.Setenv(name, r.expand(value))
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("step.sh"), []byte(step.Run), 0o644))
+	if ts.Exec("bash", "--noprofile", "--norc", "-eo", "pipefail", ts.MkAbs("step.sh")) != nil {
+		r.failed = true
+	}
+	r.output += ts.ReadFile("stdout") + ts.ReadFile("stderr")
+	for line := range strings.Lines(ts.ReadFile("github_output")) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		r.values["steps."+step.ID+".outputs."+name] = value
+	}
+	for line := range strings.Lines(ts.ReadFile("github_path")) {
+		ts.Setenv("PATH", strings.TrimSpace(line)+string(os.PathListSeparator)+ts.Getenv("PATH"))
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("github_path"), nil, 0o644))
+}
+
+// use notes an action of others, and what it is given. Of caches it knows the keys.
+func (r *ciRun) use(step ciStep) {
+	r.uses += step.Uses
+	with := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(step.With)) {
+		with[name] = strings.Join(strings.Fields(r.expand(step.With[name])), ",")
+		r.uses += fmt.Sprintf(" %s=%s", name, with[name])
+	}
+	r.uses += "\n"
+	file := r.ts.MkAbs("caches")
+	saved, err := os.ReadFile(file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		r.ts.Check(err)
+	}
+	switch name, _, _ := strings.Cut(step.Uses, "@"); name {
+	case "actions/cache/save":
+		r.ts.Check(os.WriteFile(file, append(saved, with["key"]+"\n"...), 0o644))
+	case "actions/cache/restore":
+		r.values["steps."+step.ID+".outputs.cache-matched-key"] = matched(strings.Fields(string(saved)), strings.Split(with["key"]+","+with["restore-keys"], ","))
+	}
+}
+
+// matched is the newest of the saved keys that begins with the first of the wanted ones
+// that any does (actions/cache: Cache key matching).
+func matched(saved, wanted []string) string {
+	for _, want := range wanted {
+		for _, key := range slices.Backward(saved) {
+			if strings.HasPrefix(key, want) {
+				return key
+			}
+		}
+	}
+	return ""
+}
+
+// expand replaces the expressions in a value.
+func (r *ciRun) expand(value string) string {
+	return expression.ReplaceAllStringFunc(value, func(e string) string { return r.value(expression.FindStringSubmatch(e)[1]) })
+}
+
+// value is what an expression's name stands for. The output of a step that has not run,
+// or has none of that name, is empty.
+func (r *ciRun) value(name string) string {
+	v, ok := r.values[name]
+	if !ok && !strings.HasPrefix(name, "steps.") {
+		r.ts.Fatalf("nothing sets %s", name)
+	}
+	return v
+}
+
+// holds reports whether a step is run: terms joined by &&, of which always() stands for
+// what a step without it asks for, that none before it has failed.
+func (r *ciRun) holds(condition string) bool {
+	always := false
+	for term := range strings.SplitSeq(condition, " && ") {
+		words := strings.Fields(term)
+		switch {
+		case term == "":
+		case term == "always()":
+			always = true
+		case len(words) == 3 && (words[1] == "==" || words[1] == "!="):
+			if (r.operand(words[0]) == r.operand(words[2])) != (words[1] == "==") {
+				return false
+			}
+		default:
+			r.ts.Fatalf("what does %q say?", term)
+		}
+	}
+	return always || !r.failed
+}
+
+func (r *ciRun) operand(word string) string {
+	if text, ok := strings.CutPrefix(word, "'"); ok {
+		return strings.TrimSuffix(text, "'")
+	}
+	return r.value(word)
+}
+
+// obeyedBy are the commands in an output that GitHub's runner obeys, a line each, as its
+// ActionCommand.cs and ActionCommandManager.cs read them.
+func obeyedBy(output string) string {
+	known := []string{"stop-commands", "error", "warning", "notice", "debug", "group", "endgroup", "add-mask", "set-output", "set-env", "add-path", "save-state", "echo", "add-matcher", "remove-matcher"}
+	obeyed, resume := "", ""
+	for line := range strings.Lines(output) {
+		name, rest, ok := ciCommand(strings.TrimRight(line, "\r\n"))
+		switch {
+		case !ok:
+		case resume != "":
+			if strings.EqualFold(name, resume) {
+				resume = ""
+			}
+		case name == "stop-commands":
+			resume = rest
+		case slices.Contains(known, strings.ToLower(name)):
+			obeyed += name + " " + rest + "\n"
+		}
+	}
+	if resume != "" {
+		obeyed += "stopped\n"
+	}
+	return obeyed
+}
+
+// ciCommand is a command's name and its data.
+func ciCommand(line string) (name, rest string, ok bool) {
+	info, ok := strings.CutPrefix(strings.TrimSpace(line), "::")
+	if ok {
+		info, rest, ok = strings.Cut(info, "::")
+	}
+	if !ok {
+		if _, info, ok = strings.Cut(line, "##["); ok {
+			info, rest, ok = strings.Cut(info, "]")
+		}
+	}
+	name, _, _ = strings.Cut(info, " ")
+	return name, rest, ok
+}
+
+// TestActionIsPinned: actions of others are named by their commit, and the comment says
+// of which release it is. docs/ci.md names them as action.yml does.
+func TestActionIsPinned(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "action.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pinned := regexp.MustCompile(`^ +(- )?uses: [a-z-]+/[a-z/-]+@[0-9a-f]{40} # v[0-9]+\.[0-9]+\.[0-9]+\n$`)
+	count := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "uses:") {
+			if count++; !pinned.MatchString(line) {
+				t.Errorf("not a commit and its release: %s", line)
+			}
+		}
+	}
+	docs, err := os.ReadFile(filepath.Join(root, "docs", "ci.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, uses := range regexp.MustCompile(`uses: .*@[0-9a-f]{40}.*`).FindAllString(string(docs), -1) {
+		if count++; !strings.Contains(string(text), uses+"\n") {
+			t.Errorf("docs/ci.md has another release than action.yml: %s", uses)
+		}
+	}
+	if count < 4 {
+		t.Errorf("only %d actions are used", count)
 	}
 }
 
