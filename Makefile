@@ -11,11 +11,12 @@ test: deps lint unit ## everything that must hold, without the real images
 deps: ## what the tests need; installs it as root on Debian and Ubuntu
 	./test/deps.sh
 
-lint: ## vet, staticcheck, gofumpt, and no file forgotten in go.mod
+lint: ## vet, staticcheck, gofumpt, shellcheck, actionlint, and no file forgotten in go.mod
 	$(GO) vet ./... ./testdata/images
 	$(GO) tool staticcheck ./...
 	@test -z "$$($(GO) tool gofumpt -l .)" || { $(GO) tool gofumpt -l .; echo "gofumpt would change these files: go tool gofumpt -w ."; exit 1; }
 	$(GO) mod tidy -diff
+	./test/lint.sh
 
 # Packages whose tests run without the race detector: they start no goroutines of
 # their own, or are whole programs that take minutes with it.

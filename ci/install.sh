@@ -53,7 +53,9 @@ elif command -v shasum >/dev/null 2>&1; then
 else
   fail "needs sha256sum or shasum"
 fi
-[ -n "$want" ] && [ "${got%% *}" = "$want" ] || fail "$from/$name is not what SHA256SUMS says: got ${got%% *}, want ${want:-nothing}"
+if [ -z "$want" ] || [ "${got%% *}" != "$want" ]; then
+  fail "$from/$name is not what SHA256SUMS says: got ${got%% *}, want ${want:-nothing}"
+fi
 
 chmod 755 "$tmp/$name"
 mv "$tmp/$name" "$dir/imgcheck"

@@ -53,4 +53,4 @@ db5.3_dump "$tmp/Packages" | sed 's/^HEADER=END/db_lorder=4321\n&/' | db5.3_load
 gzip -9n <"$tmp/Packages.be" >Packages.big-endian.gz
 mkdir -p "$tmp/bdb/db" && cp "$tmp/Packages" "$tmp/bdb/db/Packages"
 rpm --root "$tmp/bdb" --dbpath /db --define '_db_backend bdb_ro' -qa --qf '%{NAME} %{EPOCHNUM}:%{VERSION}-%{RELEASE} %{ARCH}\n' | sort
-ls -l *.gz
+ls -l ./*.gz

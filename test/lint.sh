@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Holds the shell scripts against shellcheck, and with them those that stand in
+# action.yml and in GitLab's template; and action.yml against actionlint, which reads
+# workflows only and gets it as one.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+command -v shellcheck >/dev/null || { echo "test/lint.sh needs shellcheck (Debian: shellcheck)" >&2; exit 1; }
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+git ls-files -z '*.sh' .ci/run ':!pkg/githook/pre-push.sh' | xargs -0 shellcheck
+shellcheck --shell=sh pkg/githook/pre-push.sh # a part of hooks, without a first line
+
+# An action's inputs have no type, a workflow's need one.
+awk '
+  BEGIN { print "on:\n  workflow_call:" }
+  /^[a-z]/ { section = $1; steps = 0 }
+  section == "inputs:" { print "    " $0 }
+  section == "inputs:" && /^  [a-z-]+:$/ { print "        type: string" }
+  section == "runs:" && /^  steps:/ { steps = 1; print "jobs:\n  action:\n    runs-on: ubuntu-latest" }
+  steps { print "  " $0 }' action.yml >"$tmp/action.yml"
+grep -q '^      - id: scan$' "$tmp/action.yml" || { echo "test/lint.sh finds no steps in action.yml" >&2; exit 1; }
+go -C test/actionlint tool actionlint -stdin-filename action.yml - <"$tmp/action.yml"
+
+awk '
+  BEGIN { print "#!/bin/sh\nset -eu" }
+  /^  [a-z_]+:/ { script = $1 ~ /^(before_|after_)?script:$/; next }
+  /^[^ ]/ { script = 0 }
+  script { sub(/^    - \|$/, ""); sub(/^      /, ""); print }' ci/imgcheck.gitlab-ci.yml >"$tmp/gitlab.sh"
+grep -q '^imgcheck scan ' "$tmp/gitlab.sh" || { echo "test/lint.sh finds no scripts in ci/imgcheck.gitlab-ci.yml" >&2; exit 1; }
+shellcheck "$tmp/gitlab.sh"
