@@ -469,7 +469,7 @@ func (p *patching) emitDockerfile(ctx context.Context, done *patch.Patched, plan
 	for _, c := range plan.Copies() {
 		copies = append(copies, buildkit.Copy{Path: c.Path, Image: c.Ref, Digest: c.Digest, From: c.From})
 	}
-	built, err := buildkit.NewContext(done, p.ref, p.patch.Insecure, copies, plan.Texts())
+	built, err := buildkit.NewContext(done, p.ref, p.patch.Insecure, copies, plan.Published())
 	if err != nil {
 		return fmt.Errorf("--emit dockerfile: %w", err)
 	}

@@ -84,9 +84,20 @@ func TestPublishedNamesNoPath(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			built := filepath.Join(t.TempDir(), "context")
+			args = []string{"imgcheck", "patch", ref, "--emit", "dockerfile=" + built, "--from", from, "--accept-nvidia-license"}
+			if status := run(context.Background(), args, &out, &errs); status != exitOK {
+				t.Fatalf("%s: exit status %d: %s", from, status, errs.String())
+			}
+			dockerfile, err := os.ReadFile(filepath.Join(built, "Dockerfile"))
+			if err != nil {
+				t.Fatal(err)
+			}
 			for _, word := range []string{"secret", filepath.Dir(dir), "dir:", "oci:"} {
-				if bytes.Contains(config, []byte(word)) || bytes.Contains(manifest, []byte(word)) {
-					t.Errorf("%s: the image names %q:\n%s\n%s", from, word, manifest, config)
+				for _, doc := range [][]byte{config, manifest, dockerfile} {
+					if bytes.Contains(doc, []byte(word)) {
+						t.Errorf("%s: %q is named:\n%s", from, word, doc)
+					}
 				}
 			}
 		}

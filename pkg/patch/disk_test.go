@@ -315,4 +315,15 @@ func TestLockedLayout(t *testing.T) {
 	if _, err := os.Lstat(away); err == nil {
 		t.Error("a file was made elsewhere")
 	}
+	// Nor is any other link of a layout.
+	linked := t.TempDir()
+	if err := os.Symlink(away, filepath.Join(linked, "oci-layout")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Publish(t.Context(), b, p, "oci:"+linked+":1", quick()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(away); err == nil {
+		t.Error("a file was made elsewhere")
+	}
 }

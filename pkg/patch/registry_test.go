@@ -51,6 +51,9 @@ func TestBusyRegistry(t *testing.T) {
 		{"upload begins", func(r *http.Request) bool { return r.Method == "POST" && !r.URL.Query().Has("mount") }},
 		{"upload", func(r *http.Request) bool { return r.Method == "PATCH" }},
 		{"upload ends", func(r *http.Request) bool { return r.Method == "PUT" && strings.Contains(r.URL.Path, "/blobs/") }},
+		{"last look", func(r *http.Request) bool {
+			return r.Method == "HEAD" && strings.Contains(r.URL.Path, "/manifests/") && len(r.Header["Accept"]) > 1 // go-containerregistry has one line
+		}},
 		{"name", func(r *http.Request) bool { return r.Method == "PUT" && strings.Contains(r.URL.Path, "/manifests/") }},
 	}
 	for i, step := range steps {
