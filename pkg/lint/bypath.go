@@ -44,10 +44,14 @@ func (p *preload) isNamed(text string) bool {
 // findPreload looks for the files of a preload.
 func (w *world) findPreload(in *install, pre Preload) *preload {
 	p := &preload{Preload: pre}
+	var search []string
+	if len(pre.Dirs) > 0 {
+		search = w.searchPath(in.site)
+	}
 	for i, pattern := range slices.Concat(pre.Files, pre.Optional) {
 		f := preloadFile{pattern: pattern, optional: i >= len(pre.Files)}
 		if len(pre.Dirs) > 0 {
-			f.paths = w.onSearchPath(in, pre.Dirs, pattern)
+			f.paths = w.onSearchPath(in, search, pre.Dirs, pattern)
 		} else {
 			f.paths = w.glob(in.site, pattern)
 		}
@@ -57,11 +61,11 @@ func (w *world) findPreload(in *install, pre Preload) *preload {
 }
 
 // onSearchPath returns the first file that a FOLDER/NAME of a preload leads to: of the
-// first directory of sys.path that has it, in the first of dirs.
-func (w *world) onSearchPath(in *install, dirs []string, file string) []string {
+// first directory of search that has it, in the first of dirs.
+func (w *world) onSearchPath(in *install, search, dirs []string, file string) []string {
 	folder, name := path.Split(file)
 	cuda := cmp.Or(w.cudaOfInstall(in), "[0-9]*")
-	for _, site := range w.searchPath(in.site) {
+	for _, site := range search {
 		for _, dir := range dirs {
 			dir = expand(dir, "{folder}", path.Clean(folder), "{cuda}", cuda)
 			if found := w.glob(site, path.Join(dir, name)); len(found) > 0 {

@@ -64,7 +64,9 @@ func (w *world) serves(names []string, p *inventory.Package) bool {
 			root := toolkitOf(at)
 			return found && root != "" && len(w.glob(root, below)) > 0
 		case "dist":
-			return slices.ContainsFunc(w.distsAt(p.Dir), func(d dist) bool { return match(rest, d.name) })
+			return slices.ContainsFunc(w.searchPath(p.Dir), func(dir string) bool {
+				return slices.ContainsFunc(w.distsAt(dir), func(d dist) bool { return match(rest, d.name) })
+			})
 		}
 		if variable, below, ok := strings.Cut(name, "/"); strings.HasPrefix(variable, "$") {
 			value, _ := w.getenv(variable[1:])
@@ -73,7 +75,7 @@ func (w *world) serves(names []string, p *inventory.Package) bool {
 		if path.IsAbs(name) {
 			return len(w.glob("/", name)) > 0
 		}
-		return len(w.glob(p.Dir, name)) > 0
+		return slices.ContainsFunc(w.searchPath(p.Dir), func(dir string) bool { return len(w.glob(dir, name)) > 0 })
 	})
 }
 

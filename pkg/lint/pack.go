@@ -341,8 +341,8 @@ type Need struct {
 	// Present are patterns of files, of which one must be there for the need to be
 	// one; none: it always is.
 	Present []string `yaml:"present"`
-	// Any are what serves, one is enough: patterns of files, absolute or below the
-	// directory of packages; $NAME and what may follow it, where the image sets that
+	// Any are what serves, one is enough: patterns of files, absolute or below a
+	// directory of sys.path; $NAME and what may follow it, where the image sets that
 	// variable; command:NAME, a program on PATH; name:NAME, an ELF file anywhere; dist:NAME,
 	// a distribution beside; loader:NAME, a library that the loader finds by its name;
 	// toolkit:NAME/PATTERN, a file below the CUDA toolkit in which the loader finds a
