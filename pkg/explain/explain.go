@@ -200,11 +200,7 @@ func (x *Explainer) Explain(s string) *Result {
 				}
 				seen[c.Class], seen["case "+c.ID] = true, true
 				ofLine[h.line]++
-				a := answer(c, h, s, confidence(h.text, i == 0 && len(r.Answers) == 0))
-				if fix := x.packs.SymbolFix(h.captures["symbol"]); fix != "" && c.Class == "undefined-symbol" {
-					a.Fixes = []string{fix}
-				}
-				r.Answers = append(r.Answers, a)
+				r.Answers = append(r.Answers, x.answer(c, h, s, confidence(h.text, i == 0 && len(r.Answers) == 0)))
 			}
 		}
 	}
@@ -287,7 +283,7 @@ func (t *text) allows(captures map[string]string) bool {
 	return true
 }
 
-func answer(c *lint.Case, h hit, s string, sure Confidence) Answer {
+func (x *Explainer) answer(c *lint.Case, h hit, s string, sure Confidence) Answer {
 	begin := strings.LastIndexByte(s[:h.at], '\n') + 1
 	line := s[begin:]
 	if i := strings.IndexByte(line, '\n'); i >= 0 {
@@ -308,8 +304,45 @@ func answer(c *lint.Case, h hit, s string, sure Confidence) Answer {
 	return Answer{
 		Case: c.ID, Rule: c.Rule, Class: c.Class, Title: c.Title, Confidence: sure, Visible: c.Visible, Line: h.line,
 		Text: strings.ToValidUTF8(strings.TrimSpace(line), "\uFFFD"), Captures: valid(h.captures),
-		Doc: strings.TrimSpace(c.Doc), Causes: c.Causes, Confirm: c.Confirm, Fixes: c.Fix, Sources: c.Sources,
+		Doc: strings.TrimSpace(c.Doc), Causes: c.Causes, Confirm: named(h.captures).Replace(c.Confirm), Fixes: x.fixes(c, h.captures), Sources: c.Sources,
 	}
+}
+
+// missing is the library that a text says is missing, empty when it names none.
+func missing(captures map[string]string) string {
+	if library := cmp.Or(captures["library_2"], captures["library"]); library != "" {
+		return path.Base(library)
+	}
+	return ""
+}
+
+// named puts what a text names into a case's words.
+func named(captures map[string]string) *strings.Replacer {
+	library := cmp.Or(missing(captures), "NAME")
+	name, _, _ := strings.Cut(library, ".so")
+	return strings.NewReplacer("{missing}", library, "{name}", name)
+}
+
+// fixes are those of a case. What the packs know of the very library or symbol takes
+// the place of what is said of all.
+func (x *Explainer) fixes(c *lint.Case, captures map[string]string) []string {
+	if fix := x.packs.SymbolFix(captures["symbol"]); fix != "" && c.Class == "undefined-symbol" {
+		return []string{fix}
+	}
+	library := missing(captures)
+	if c.Class == "missing-library" || c.Class == "missing-system-lib" {
+		if list := x.packs.LibraryFixes(library); len(list) > 0 {
+			return list
+		}
+	}
+	var list []string
+	for _, fix := range c.Fix {
+		filled := named(captures).Replace(fix)
+		if library != "" || filled == fix {
+			list = append(list, filled)
+		}
+	}
+	return list
 }
 
 func valid(m map[string]string) map[string]string {

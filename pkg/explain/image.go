@@ -58,8 +58,8 @@ func (x *Explainer) addFound(r *Result, findings []lint.Finding) {
 		}
 		for _, c := range x.sortedCases() {
 			if c.Rule == f.Rule {
-				a := answer(c, hit{}, "", Possible)
-				a.Line, a.Text, a.Captures, a.InImage = first.Line, first.Text, first.Captures, []Found{found(f)}
+				a := x.answer(c, hit{captures: first.Captures}, "", Possible)
+				a.Line, a.Text, a.InImage = first.Line, first.Text, []Found{found(f)}
 				r.Answers = append(r.Answers, a)
 				break
 			}

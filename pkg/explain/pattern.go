@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"path"
 	"regexp"
 	"strings"
 )
@@ -72,6 +73,9 @@ func (p *pattern) each(text, low string, f func(at int, captures map[string]stri
 				continue
 			}
 			captures[p.names[0]] = trimWord(text[begin:at])
+			if !plausible(p.names[0], captures[p.names[0]]) {
+				continue
+			}
 		} else if isWord(lit[0]) && at > 0 && isWord(low[at-1]) {
 			continue
 		}
@@ -99,6 +103,9 @@ func (p *pattern) rest(text, low string, pos, i int, captures map[string]string)
 			return false
 		}
 		captures[name] = trimWord(text[pos : pos+n])
+		if !plausible(name, captures[name]) {
+			return false
+		}
 		pos += n + len(next)
 	}
 	last := p.literals[len(p.literals)-1]
@@ -136,18 +143,34 @@ func inCapture(c byte, name string) bool {
 	return c > ' ' && !strings.ContainsRune("'\"`,;(){}<>|", rune(c))
 }
 
+// plausible reports whether a value may be what a capture is called: the name of a
+// library has .so in it or begins with lib. Others' files and programs are missing,
+// too short or there already in the same words.
+func plausible(name, value string) bool {
+	if strings.TrimSuffix(name, "_2") != "library" {
+		return true
+	}
+	base := lower(path.Base(value))
+	return strings.HasPrefix(base, "lib") || strings.HasSuffix(base, ".so") || strings.Contains(base, ".so.")
+}
+
 func trimWord(s string) string { return strings.Trim(s, " \t.,;:'\"`") }
 
 func isWord(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// lower is s in lower case, ASCII only, so that offsets stay.
+// lower is s in lower case, ASCII only, so that offsets stay, and with one quote in
+// the place of glibc's `two', of which some programs make 'these' when they pass an
+// error on.
 func lower(s string) string {
 	b := []byte(s)
 	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
+		switch {
+		case 'A' <= c && c <= 'Z':
 			b[i] = c + 'a' - 'A'
+		case c == '`':
+			b[i] = '\''
 		}
 	}
 	return string(b)

@@ -127,7 +127,7 @@ func (x *Explainer) Page(id string) string {
 	for _, s := range []struct {
 		title string
 		lines []string
-	}{{"How it reads", reads}, {"Usual causes", c.Causes}, {"What confirms it", []string{c.Confirm}}, {"What to do", c.Fix}, {"Sources", c.Sources}} {
+	}{{"How it reads", reads}, {"Usual causes", c.Causes}, {"What confirms it", []string{named(nil).Replace(c.Confirm)}}, {"What to do", x.fixes(c, nil)}, {"Sources", c.Sources}} {
 		lint.Section(&b, s.title, s.lines)
 	}
 	return b.String()

@@ -570,11 +570,7 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []str
 		list = append(list, fam.fixes(f.Library, cuda)...)
 	}
 	if fam == nil && e.Missing() {
-		for _, s := range w.packs.System {
-			if match(s.Match, path.Base(e.Name)) {
-				list = append(list, expand(s.Fix, "{library}", f.Library))
-			}
-		}
+		list = append(list, w.packs.LibraryFixes(f.Library)...)
 	}
 	return list
 }

@@ -922,6 +922,27 @@ func (p *Packs) SymbolFix(name string) string {
 	return s.Fix
 }
 
+// LibraryFixes are what to do where a library is missing, by its name alone: what a
+// GPU library's family says, or which package of the distribution has it. None when
+// the packs do not know the name. Where the name does not tell which CUDA has it, the
+// fixes do not either.
+func (p *Packs) LibraryFixes(name string) []string {
+	if f := p.family(name); f != nil {
+		cuda := ""
+		if has := p.cudaOf(name); len(has) == 1 {
+			cuda = has[0]
+		}
+		return f.fixes(path.Base(name), cuda)
+	}
+	var list []string
+	for _, s := range p.System {
+		if match(s.Match, path.Base(name)) {
+			list = append(list, expand(s.Fix, "{library}", path.Base(name)))
+		}
+	}
+	return list
+}
+
 // family is the GPU family of a library's name, nil when it has none.
 func (p *Packs) family(name string) *Family {
 	name = path.Base(name)
