@@ -17,6 +17,7 @@ import (
 var (
 	envAdvice  = regexp.MustCompile(`(?:^|, and )ENV LD_LIBRARY_PATH=(\S+)$`)
 	linkAdvice = regexp.MustCompile(`^RUN ln -s (\S+) (/[^\s,]+)`)
+	ofAnother  = regexp.MustCompile(`(?m)^of [a-z]`)
 	layerOf    = regexp.MustCompile(`(?m)^-- (\d+)/`)
 )
 
@@ -26,7 +27,6 @@ func follow(text, advice string) string {
 	if env == nil && link == nil {
 		return ""
 	}
-	text, _, _ = strings.Cut(text, "-- want --\n")
 	if link != nil {
 		top := 0
 		for _, m := range layerOf.FindAllStringSubmatch(text, -1) {
@@ -48,19 +48,33 @@ func TestAdviceIsReplayed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	fresh, err := fs.Glob(images.FS, "fresh/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
 	followed := 0
-	for _, name := range names {
+	for _, name := range append(names, fresh...) {
 		b, err := images.FS.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, want, _ := strings.Cut(string(b), "-- want --\n")
-		if !strings.Contains(want, "ENV LD_LIBRARY_PATH=") && !strings.Contains(want, "RUN ln -s ") {
+		if ofAnother.Match(b) {
+			continue // it says in what it differs from another
+		}
+		_, want, ok := strings.Cut(string(b), "-- want --\n")
+		if ok && !strings.Contains(want, "ENV LD_LIBRARY_PATH=") && !strings.Contains(want, "RUN ln -s ") {
 			continue
 		}
 		_, before := read(t, string(b))
+		path := ""
 		for _, f := range before.Findings {
 			for _, advice := range f.Fixes {
+				if env := envAdvice.FindStringSubmatch(advice); env != nil && f.Severity != lint.Note {
+					if path != "" && env[1] != path {
+						t.Errorf("%s: the last ENV of a Dockerfile counts, and there are two: %s and %s", name, path, env[1])
+					}
+					path = env[1]
+				}
 				text := follow(string(b), advice)
 				if text == "" || f.Severity == lint.Note {
 					continue
