@@ -11,7 +11,6 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
-	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -29,7 +28,7 @@ func textImage(t *testing.T, text string, asDir bool) *Image {
 		if err := im.LayerTar(i, &b); err != nil {
 			t.Fatal(err)
 		}
-		l, err := layers.ReadLayer(&b, inventory.Wants)
+		l, err := layers.ReadLayer(&b, func(string, int64) bool { return true })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -522,6 +522,9 @@ func (w *world) otherCUDA(r *run) []Finding {
 		if of == "" || of == cuda || w.packs.family(m.Object.Soname).ID != "cuda" {
 			continue
 		}
+		if has := w.packs.cudaOf(m.Object.Soname); len(has) > 0 && !slices.Contains(has, cuda) {
+			continue // whoever asks for that name is built for the other CUDA
+		}
 		list = append(list, Finding{
 			Rule: "cuda-major-mismatch", Severity: Warning, Family: "cuda", Library: m.Object.Soname,
 			Message: fmt.Sprintf("%s uses CUDA %s and gets %s of CUDA %s (%s)", r.title, cuda, m.Object.Soname, of, m.how),

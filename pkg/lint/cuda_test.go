@@ -3,6 +3,7 @@ package lint
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/imgcheck/imgcheck/rules"
+	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
 // realSonames are the names of CUDA's libraries with the majors of CUDA that have
@@ -241,5 +243,47 @@ func TestCUDAOfTheRest(t *testing.T) {
 		if got := adviceFor(t, p, c.library, c.config, c.needed...); !slices.Equal(got, c.want) {
 			t.Errorf("%s, %q, %q: the advice names CUDA %q, want %q", c.library, c.config, c.needed, got, c.want)
 		}
+	}
+}
+
+// namedOf is a library of some CUDA in a text.
+var namedOf = regexp.MustCompile(`\b(lib[\w.+-]+\.so\.[\d.]*\d) of CUDA (\d+)`)
+
+// TestCUDAOfFindings: what the findings of all text images say to be of a CUDA is in
+// that CUDA.
+func TestCUDAOfFindings(t *testing.T) {
+	p := packs(t)
+	said := 0
+	for _, pattern := range []string{"*.txtar", "fresh/*.txtar"} {
+		names, err := fs.Glob(images.FS, pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			b, err := images.FS.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(b), "/cuda-") && !strings.Contains(string(b), "/cu1") || strings.Contains(string(b), "\nof ") {
+				continue // no directory tells a CUDA, or it says in what it differs from another
+			}
+			r, err := Run(context.Background(), textImage(t, string(b), false), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range r.Findings {
+				for _, text := range append(f.Fixes, f.Message) {
+					for _, m := range namedOf.FindAllStringSubmatch(text, -1) {
+						said++
+						if !slices.Contains(p.cudaOf(m[1]), m[2]) {
+							t.Errorf("%s: %s is of CUDA %q: %s", name, m[1], p.cudaOf(m[1]), text)
+						}
+					}
+				}
+			}
+		}
+	}
+	if said == 0 {
+		t.Error("no finding says it")
 	}
 }
