@@ -95,6 +95,8 @@ func (w *world) symbolFinding(u unbound) Finding {
 		f.Rule = "mixed-releases"
 		if len(f.Present) > 0 {
 			f.Fixes = append(f.Fixes, fmt.Sprintf("let %s be found first: put its directory before %s in LD_LIBRARY_PATH, or remove the copy in %s", f.Present[0].Path, path.Dir(f.BoundTo.Path), path.Dir(f.BoundTo.Path)))
+		} else if fact == nil || fact.Fix == "" {
+			f.Fixes = append(f.Fixes, fmt.Sprintf("bring a newer %s than %s, which does not have what the asking file was built with; or install a build of that file for the release that is there", f.Library, f.BoundTo.Path))
 		}
 	case u.lazy:
 		f.Rule = "undefined-function"
