@@ -217,7 +217,6 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 		slices.Sort(res.Findings[i].Affected)
 	}
 	slices.SortStableFunc(res.Findings, compareFindings)
-	w.onePath(res.Findings)
 	return res, nil
 }
 
