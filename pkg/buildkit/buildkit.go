@@ -17,6 +17,7 @@ package buildkit
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -79,11 +80,21 @@ func platform(p *patch.Patched) ocispecs.Platform {
 
 // baseState is the image that was patched.
 func baseState(p *patch.Patched, from string, insecure bool) (llb.State, error) {
-	ref, err := reference(from, insecure)
+	base, err := baseName(p, from, insecure)
 	if err != nil {
 		return llb.State{}, err
 	}
-	return llb.Image(ref.Context().Digest(p.Base.Digest).Name(), llb.Platform(platform(p)), llb.WithCustomName("the image, "+from)), nil
+	return llb.Image(base, llb.Platform(platform(p)), llb.WithCustomName("the image, "+from)), nil
+}
+
+// baseName is the image that was patched, by digest, in the repository that it is in:
+// of a patched image that from names, the origin's.
+func baseName(p *patch.Patched, from string, insecure bool) (string, error) {
+	ref, err := reference(from, insecure)
+	if err != nil {
+		return "", err
+	}
+	return cmp.Or(p.Base.Repository(), ref.Context().Name()) + "@" + p.Base.Digest, nil
 }
 
 // merge lays a layer over an image without looking at either.

@@ -15,6 +15,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/imgcheck/imgcheck/internal/envline"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 )
 
@@ -77,11 +78,11 @@ type tree struct {
 // It is an error when the patch needs what a Dockerfile without RUN cannot do:
 // remove a file, set an extended attribute, or keep the base's ONBUILD from acting.
 func NewContext(p *patch.Patched, from string, insecure bool, copies []Copy, notes []string) (*Context, error) {
-	ref, err := reference(from, insecure)
+	base, err := baseName(p, from, insecure)
 	if err != nil {
 		return nil, err
 	}
-	c := &Context{from: ref.Context().Digest(p.Base.Digest).Name(), config: p.Base.Config, env: p.Env, layer: p.Layer, notes: notes}
+	c := &Context{from: base, config: p.Base.Config, env: p.Env, layer: p.Layer, notes: notes}
 	if len(c.config.Config.OnBuild) > 0 {
 		return nil, errors.New("the image has ONBUILD instructions, which a Dockerfile built on it would carry out: " + instead)
 	}
@@ -174,10 +175,10 @@ func (c *Context) copy(entries []*tar.Header, copies []Copy, insecure bool) []*t
 			return false
 		}
 		ref, err := reference(o.Image, insecure)
-		if err != nil || o.Digest == "" || !plainWord(o.From) || !plainWord(h.Name) {
+		if err != nil || o.Digest == "" || !envline.Plain(o.From) || !envline.Plain(h.Name) {
 			return false
 		}
-		one := copied{image: ref.Context().Digest(o.Digest).Name(), dir: path.Dir("/" + h.Name), mode: h.Mode, owner: owner{h.Uid, h.Gid}}
+		one := copied{image: hubName(ref.Context().Name()) + "@" + o.Digest, dir: path.Dir("/" + h.Name), mode: h.Mode, owner: owner{h.Uid, h.Gid}}
 		i := slices.IndexFunc(c.copies, func(k copied) bool {
 			return k.image == one.image && k.dir == one.dir && k.mode == one.mode && k.owner == one.owner
 		})
@@ -187,6 +188,15 @@ func (c *Context) copy(entries []*tar.Header, copies []Copy, insecure bool) []*t
 		c.copies[i].from = append(c.copies[i].from, o.From)
 		return true
 	})
+}
+
+// hubName is a repository as Dockerfiles name it: go-containerregistry calls Docker Hub
+// index.docker.io.
+func hubName(repository string) string {
+	if rest, ok := strings.CutPrefix(repository, "index.docker.io/"); ok {
+		return "docker.io/" + rest
+	}
+	return repository
 }
 
 // arrange sorts the entries into trees. The first has everything that is root's and

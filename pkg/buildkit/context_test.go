@@ -139,7 +139,7 @@ drwxr-xr-x rootfs4/opt
 func TestContextAlone(t *testing.T) {
 	c, from := contextOf(t, baseImage, patch.Change{Env: []patch.EnvEdit{{Name: "A", Value: ""}, {Name: "B", Value: `a "$b\`}}}, nil)
 	text, err := c.Dockerfile()
-	want := "# The image below with what imgcheck patch lays over it:\nFROM " + from + "\nENV A=\"\"\nENV B=\"a \\\"\\$b\\\\\"\n"
+	want := "# The image below with what imgcheck patch lays over it:\nFROM " + from + "\nENV A=\nENV B=\"a \\\"\\$b\\\\\"\n"
 	if err != nil || !c.Alone() || text != want {
 		t.Errorf("%v, alone %v:\n%s", err, c.Alone(), text)
 	}
@@ -167,6 +167,10 @@ func TestContextCopies(t *testing.T) {
 	}
 	if got := listing(t, dir); strings.Contains(got, "new.so.1 ") {
 		t.Errorf("it is in the context:\n%s", got)
+	}
+	hub, _ := contextOf(t, baseImage, addition(), []Copy{{Path: "opt/lib/new.so.1", Image: "nvidia/cuda:12", Digest: digest, From: "/usr/lib/new.so.1"}})
+	if text, err := hub.Dockerfile(); err != nil || !strings.Contains(text, "--from=docker.io/nvidia/cuda@"+digest+" ") {
+		t.Errorf("%v\n%s", err, text)
 	}
 	for name, copies := range map[string][]Copy{
 		"a name that COPY would expand": from("/usr/$lib/new.so.1"),

@@ -2,11 +2,9 @@ package buildkit
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/imgcheck/imgcheck/internal/envline"
 	"github.com/imgcheck/imgcheck/internal/plain"
 )
 
@@ -36,9 +34,9 @@ func (c *Context) Dockerfile() (string, error) {
 		if e.Unset {
 			return "", fmt.Errorf("a Dockerfile cannot unset %s: %s", e.Name, instead)
 		}
-		line, err := envLine(e.Name, e.Value)
+		line, err := envline.Of(e.Name, e.Value)
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("%w: %s", err, instead)
 		}
 		lines = append(lines, line)
 	}
@@ -46,24 +44,3 @@ func (c *Context) Dockerfile() (string, error) {
 }
 
 func (o owner) String() string { return fmt.Sprintf("%d:%d", o.uid, o.gid) }
-
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// envLine is an ENV instruction of one variable.
-func envLine(name, value string) (string, error) {
-	if !variable.MatchString(name) || !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
-		return "", fmt.Errorf("a Dockerfile cannot say %q: it has a line break, or what is no text: %s", name+"="+value, instead)
-	}
-	if value != "" && plainWord(value) {
-		return "ENV " + name + "=" + value, nil
-	}
-	return "ENV " + name + `="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`).Replace(value) + `"`, nil
-}
-
-// plainWord reports whether a Dockerfile reads a word as it stands: without
-// quotes, variables and patterns.
-func plainWord(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@=,+", r)
-	})
-}

@@ -87,6 +87,16 @@ type Image struct {
 	rawConfig []byte
 }
 
+// Repository is the repository of a registry that the image is in, which for the
+// origin of a patched image may be another than that one's; empty where it is in
+// none.
+func (img *Image) Repository() string {
+	if img.src == nil {
+		return ""
+	}
+	return img.src.place()
+}
+
 // OpenBase finds the image or the index that ref names: in a registry, an OCI
 // layout (oci:DIR[:TAG]), a docker archive (docker-archive:FILE[:TAG]) or a
 // daemon (docker:NAME). It reads manifests and configs only, but for a daemon
