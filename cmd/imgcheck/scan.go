@@ -118,6 +118,9 @@ func scanWith(ctx context.Context, ref string, o layers.Options, plan planning, 
 		if doc.Plan, err = fix.Find(ctx, read, packs, res, fix.Options{Counts: counts}); err != nil {
 			return nil, err
 		}
+		if path, ok := doc.Plan.SearchPath(doc.Findings); ok {
+			lint.SetSearchPath(doc.Findings, path)
+		}
 	}
 	doc.Rules = packs.Rules
 	if err := kept.store(img, doc); err != nil && o.Note != nil {

@@ -622,6 +622,26 @@ func (p *Plan) Published() []string {
 	return list
 }
 
+// SearchPath is the value that the plan gives to LD_LIBRARY_PATH, where it does
+// nothing else and resolves all findings that are a warning or more and whose fixes
+// set the variable.
+func (p *Plan) SearchPath(findings []lint.Finding) (value string, ok bool) {
+	for _, s := range p.Steps {
+		if s.Variable != libraryPath {
+			return "", false
+		}
+		value, ok = s.Value, true
+	}
+	for _, f := range findings {
+		if f.Severity != lint.Note && f.SetsPath() && !slices.ContainsFunc(p.Cures, func(c Cure) bool {
+			return c.Rule == f.Rule && c.Message == f.Message && c.Resolves == c.Of
+		}) {
+			return "", false
+		}
+	}
+	return value, ok
+}
+
 // Adds reports whether a step brings a library, by its ID in rules/provide.
 func (p *Plan) Adds(id string) bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool {

@@ -536,10 +536,10 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []str
 		return append(list, w.linkFix(f)) // no directory has a file of that name
 	case f.Rule == "broken-entrypoint" && len(f.Present) > 0, f.Rule == "unresolved-library" && f.Severity != Note && len(w.present(e.Name)) > 0:
 		dir := path.Dir(f.Present[0].Path)
-		return append(w.ldconfigFix(dir), "ENV LD_LIBRARY_PATH="+w.pathWith(f.NeededBy[0].Path, dir))
+		return append(w.ldconfigFix(dir), w.pathFix(w.pathWith(f.NeededBy[0].Path, dir)))
 	case f.Rule == "library-not-on-path":
 		list = append(list, w.ldconfigFix(path.Dir(f.Present[0].Path))...)
-		list = append(list, "ENV LD_LIBRARY_PATH="+w.pathWith(f.NeededBy[0].Path, path.Dir(f.Present[0].Path)))
+		list = append(list, w.pathFix(w.pathWith(f.NeededBy[0].Path, path.Dir(f.Present[0].Path))))
 		if in := w.installOf(f.NeededBy[0].Path); in != nil && len(in.Helped) > 0 {
 			list = append(list, "or load it in the program first: `import torch` before the others, onnxruntime.preload_dlls() from onnxruntime 1.21 on")
 		}
@@ -622,7 +622,7 @@ func (w *world) linkFix(f *Finding) string {
 		}
 	}
 	p := f.Present[0].Path
-	return fmt.Sprintf("RUN ln -s %s %s/%s, and ENV LD_LIBRARY_PATH=%s", path.Base(p), path.Dir(p), f.Library, w.pathWith("", path.Dir(p)))
+	return fmt.Sprintf("RUN ln -s %s %s/%s, and %s", path.Base(p), path.Dir(p), f.Library, w.pathFix(w.pathWith("", path.Dir(p))))
 }
 
 // pathWith is LD_LIBRARY_PATH with the directories of all that a file asks for

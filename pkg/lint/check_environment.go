@@ -31,7 +31,7 @@ func (w *world) pathEntries() []string {
 // without is LD_LIBRARY_PATH less some of its elements.
 func (w *world) without(drop func(string) bool) string {
 	kept := slices.DeleteFunc(slices.Clone(w.pathEntries()), func(e string) bool { return e == "" || drop(e) })
-	return "ENV LD_LIBRARY_PATH=" + strings.Join(kept, ":")
+	return w.pathFix(strings.Join(kept, ":"))
 }
 
 // isMount says whether something comes to a directory when the container starts:

@@ -245,9 +245,10 @@ func (w *world) oneReleaseFix(r *run, stray, with string) []string {
 				}
 			}
 			if strings.Join(rest, ":") != old {
-				fixes = append(fixes, fmt.Sprintf("ENV LD_LIBRARY_PATH=%s (%s is left out)", strings.Join(rest, ":"), dir))
+				fixes = append(fixes, fmt.Sprintf("%s (%s is left out)", w.pathFix(strings.Join(rest, ":")), dir), fmt.Sprintf("or put %s before %s", path.Dir(with), dir))
+			} else {
+				fixes = append(fixes, w.pathFix(strings.Join(append([]string{path.Dir(with)}, slices.DeleteFunc(rest, func(d string) bool { return d == path.Dir(with) })...), ":")))
 			}
-			fixes = append(fixes, "or ENV LD_LIBRARY_PATH="+strings.Join(append([]string{path.Dir(with)}, slices.DeleteFunc(strings.Split(old, ":"), func(d string) bool { return d == "" || d == path.Dir(with) })...), ":"))
 		}
 	}
 	keep := fmt.Sprintf("keep one release: remove the files of the other in %s", dir)

@@ -147,11 +147,16 @@ func (p *Packs) Edits(f *Finding) []Edit {
 // without empty elements; it is empty when that is nothing. values are those of
 // the finding.
 func (w *world) edited(rule string, values map[string]string) string {
-	for _, e := range w.packs.Edits(&Finding{Rule: rule, Values: values}) {
-		old, _ := w.getenv(e.Variable)
-		value := e.Apply(old)
-		e.Op = "tidy"
-		return "ENV " + e.Variable + "=" + e.Apply(value)
+	edits := w.packs.Edits(&Finding{Rule: rule, Values: values})
+	if len(edits) == 0 {
+		return ""
 	}
-	return ""
+	e := edits[0]
+	old, _ := w.getenv(e.Variable)
+	value := e.Apply(old)
+	e.Op = "tidy"
+	if value = e.Apply(value); e.Variable == "LD_LIBRARY_PATH" {
+		return w.pathFix(value)
+	}
+	return "ENV " + e.Variable + "=" + value
 }

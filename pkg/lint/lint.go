@@ -100,6 +100,8 @@ type Finding struct {
 	Because string `json:"because,omitempty"`
 	// Fixes are what to do, the best first.
 	Fixes []string `json:"fixes,omitempty"`
+	// SearchPath is what one of Fixes sets LD_LIBRARY_PATH to, where one does.
+	SearchPath string `json:"-"`
 	// Later is set where the files of Affected are loaded, and open Library by its
 	// name when somebody uses what needs it.
 	Later bool `json:"-"`
@@ -217,6 +219,7 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 		slices.Sort(res.Findings[i].Affected)
 	}
 	slices.SortStableFunc(res.Findings, compareFindings)
+	w.oneSearchPath(res.Findings)
 	return res, nil
 }
 

@@ -61,6 +61,8 @@ type world struct {
 
 	changedFiles map[string]bool // wheels' files of another size than their RECORD says; nil: not looked
 	chosen       []chosen        // what choose has found; nil before
+
+	pathFixes map[string]string // what pathFix has given → the value in it
 }
 
 // object is one ELF file and what its replay came to.
@@ -100,7 +102,7 @@ func newWorld(img *Image, packs *Packs) *world {
 		img: img, packs: packs, loaders: map[string]*elfdeps.Loader{}, byPath: map[string]*object{}, named: map[string][]string{}, sonames: map[string][]string{},
 		bySoname: map[string][]*object{},
 		hosts:    map[*elfdeps.Loader]*elfdeps.Loader{}, dists: map[string][]dist{},
-		openers: map[[2]string][]*Dlopens{},
+		openers: map[[2]string][]*Dlopens{}, pathFixes: map[string]string{},
 	}
 	w.machine, w.class = w.architecture()
 	for e := range img.FS.All() {

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/fix"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/rules"
+)
+
+// pathLine is what begins an instruction for the search path.
+const pathLine = "ENV LD_LIBRARY_PATH="
+
+// TestOneSearchPath: of several ENV of one variable Docker keeps the last, so that
+// the findings of an image all say the same one, and the notes, which stand behind
+// them, one that has it in it. Pasted once or more, it does what each finding's fix
+// promises: what it is the first fix of is gone, and nothing else is worse (three
+// values in report-faster-whisper, of which the last made four warnings an error; six
+// in cupy-wheels-off-path, of which the last left five of six errors).
+func TestOneSearchPath(t *testing.T) {
+	server := imagetest.Serve(t)
+	packs, err := lint.LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	several, tried := 0, 0
+	for _, name := range texts(t) {
+		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
+			_, parsed, ref := pushText(t, server, name)
+			o := layers.Options{Platform: &parsed.Platform}
+			plain, err := scanWith(t.Context(), ref, o, planning{none: true})
+			if err != nil {
+				return // other tests tell
+			}
+			if n, _ := saysOnePath(t, plain.Findings); n == 0 {
+				return
+			}
+			planned, err := scan(t.Context(), ref, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, doc := range []*report.Document{plain, planned} {
+				n, first := saysOnePath(t, doc.Findings)
+				if n > 1 {
+					several++
+				}
+				if len(first) > 0 && !refutes(planned.Plan) {
+					tried++
+					appliesTo(t, packs, ref, parsed.Platform, first)
+				}
+			}
+		})
+	}
+	if several < 10 || tried < 20 {
+		t.Errorf("%d reports have several instructions, and %d were tried", several, tried)
+	}
+}
+
+// refutes reports whether a plan tells that a search path alone puts another finding
+// in the place of one, and does without it.
+func refutes(p *fix.Plan) bool {
+	if p == nil || slices.ContainsFunc(p.Steps, func(s fix.Step) bool { return s.Variable == "LD_LIBRARY_PATH" }) {
+		return false
+	}
+	return slices.ContainsFunc(p.Cures, func(c fix.Cure) bool {
+		return strings.Contains(c.Why, "another finding takes its place") || slices.ContainsFunc(c.Tried, func(a fix.Attempt) bool {
+			return strings.HasPrefix(a.Text, "LD_LIBRARY_PATH with ") && strings.Contains(a.Why, "another finding takes its place")
+		})
+	})
+}
+
+// saysOnePath checks that findings agree on the search path. It counts the fixes that
+// set it, and gives the findings that count and have one of these as their first.
+func saysOnePath(t *testing.T, findings []lint.Finding) (n int, first []lint.Finding) {
+	t.Helper()
+	said := map[bool]string{}
+	for _, f := range findings {
+		note := f.Severity == lint.Note
+		for i, text := range f.Fixes {
+			_, rest, ok := strings.Cut(text, pathLine)
+			if !ok {
+				continue
+			}
+			if line := lint.SearchPathLine(f.SearchPath); !strings.HasPrefix(pathLine+rest, line) {
+				t.Errorf("%s: its fix is %q, and the one search path %q", f.Message, text, f.SearchPath)
+			}
+			if other, ok := said[note]; ok && other != f.SearchPath {
+				t.Errorf("%s: sets %q, and another finding %q", f.Message, f.SearchPath, other)
+			}
+			said[note] = f.SearchPath
+			if n++; i == 0 && !note {
+				first = append(first, f)
+			}
+		}
+	}
+	return n, first
+}
+
+// appliesTo judges an image with the search path that the first fix of findings sets,
+// and the links that it makes.
+func appliesTo(t *testing.T, packs *lint.Packs, ref string, platform v1.Platform, findings []lint.Finding) {
+	t.Helper()
+	o := layers.Options{Platform: &platform, Keep: inventory.Wants, Extract: inventory.Extract, KeepID: inventory.WantsID}
+	img, fsys, err := open(t.Context(), ref, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := &lint.Image{FS: fsys, Config: img.Config}
+	config := *img.Config
+	path := "LD_LIBRARY_PATH=" + findings[0].SearchPath
+	config.Config.Env = append(slices.DeleteFunc(slices.Clone(config.Config.Env), func(v string) bool { return strings.HasPrefix(v, "LD_LIBRARY_PATH=") }), path)
+	after := &lint.Image{FS: fsys, Config: &config}
+	var links []layers.Entry
+	for _, f := range findings {
+		var target, link string
+		if n, _ := fmt.Sscanf(f.Fixes[0], "RUN ln -s %s %s and ENV", &target, &link); n == 2 {
+			links = append(links, layers.Entry{Path: strings.Trim(link, "/,"), Type: layers.Symlink, Link: target, Mode: 0o777})
+		}
+	}
+	if len(links) > 0 {
+		after.FS = fsys.With(layers.NewLayer(links), layers.LayerInfo{})
+	}
+	was, err := lint.Run(t.Context(), before, packs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := lint.Run(t.Context(), after, packs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range is.Findings {
+		if slices.ContainsFunc(findings, func(o lint.Finding) bool { return o.Rule == f.Rule && o.Message == f.Message }) {
+			t.Errorf("with %s there still is\n%s", path, briefly([]lint.Finding{f}))
+		}
+	}
+	if err := fix.Better(was, is, before, after, nil); err != nil {
+		t.Errorf("with %s: %v", path, err)
+	}
+}

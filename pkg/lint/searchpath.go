@@ -1,0 +1,134 @@
+package lint
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/internal/envline"
+)
+
+// pathFix is the instruction of a Dockerfile that sets LD_LIBRARY_PATH to a value
+// that mends one finding. What it says in the end is for oneSearchPath.
+func (w *world) pathFix(value string) string {
+	line := SearchPathLine(value)
+	w.pathFixes[line] = value
+	return line
+}
+
+// SearchPathLine is the instruction of a Dockerfile that sets LD_LIBRARY_PATH to a
+// value; where no Dockerfile can say the value, what to do by hand.
+func SearchPathLine(value string) string {
+	line, err := envline.Of("LD_LIBRARY_PATH", value)
+	if err != nil {
+		return "correct LD_LIBRARY_PATH: its value is one that no Dockerfile can say"
+	}
+	return line
+}
+
+// oneSearchPath makes one value of those that the findings' fixes give to
+// LD_LIBRARY_PATH: of several instructions Docker keeps the last, which would undo
+// what the others mend. What only notes say is in the notes' value alone, which has
+// the other one in it: most readers do not see the notes, which come last.
+func (w *world) oneSearchPath(findings []Finding) {
+	now := w.pathEntries()
+	merged := now
+	for _, notes := range []bool{false, true} {
+		var values [][]string
+		for i := range findings {
+			if f := &findings[i]; (f.Severity == Note) == notes {
+				for _, fix := range f.Fixes {
+					if line := w.pathFixIn(fix); line != "" {
+						values = append(values, strings.Split(w.pathFixes[line], ":"))
+					}
+				}
+			}
+		}
+		if len(values) == 0 {
+			continue
+		}
+		merged = mergePaths(now, merged, values)
+		for i := range findings {
+			if (findings[i].Severity == Note) == notes {
+				w.setSearchPath(&findings[i], strings.Join(merged, ":"))
+			}
+		}
+	}
+}
+
+// setSearchPath has a finding's fixes set LD_LIBRARY_PATH to a value, where they set
+// it.
+func (w *world) setSearchPath(f *Finding, value string) {
+	for i, fix := range f.Fixes {
+		if line := w.pathFixIn(fix); line != "" {
+			f.SearchPath = value
+			f.Fixes[i] = strings.Replace(fix, line, SearchPathLine(value), 1)
+		}
+	}
+}
+
+// pathFixIn is the instruction of pathFix that a fix has in it, or empty.
+func (w *world) pathFixIn(fix string) string {
+	longest := ""
+	for line := range w.pathFixes {
+		if len(line) > len(longest) && strings.Contains(fix, line) {
+			longest = line
+		}
+	}
+	return longest
+}
+
+// SetSearchPath has the findings' fixes set LD_LIBRARY_PATH to another value than they
+// do: one that was tried. Notes keep what they change beside.
+func SetSearchPath(findings []Finding, value string) {
+	i := slices.IndexFunc(findings, func(f Finding) bool { return f.Severity != Note && f.SetsPath() })
+	if i < 0 {
+		return
+	}
+	was, is := strings.Split(findings[i].SearchPath, ":"), strings.Split(value, ":")
+	for i := range findings {
+		f, to := &findings[i], value
+		if !f.SetsPath() {
+			continue
+		}
+		if f.Severity == Note {
+			to = strings.Join(mergePaths(was, is, [][]string{strings.Split(f.SearchPath, ":")}), ":")
+		}
+		for k, fix := range f.Fixes {
+			f.Fixes[k] = strings.Replace(fix, SearchPathLine(f.SearchPath), SearchPathLine(to), 1)
+		}
+		f.SearchPath = to
+	}
+}
+
+// SetsPath reports whether one of the fixes sets LD_LIBRARY_PATH, to SearchPath.
+func (f *Finding) SetsPath() bool {
+	return slices.ContainsFunc(f.Fixes, func(fix string) bool { return strings.Contains(fix, SearchPathLine(f.SearchPath)) })
+}
+
+// mergePaths is a search path with all that is changed in now by one of the values:
+// what one of them leaves out is left out, and what one has more comes before what it
+// comes before there, else to the end. It starts from merged, which has other
+// changes of now already.
+func mergePaths(now, merged []string, values [][]string) []string {
+	gone := map[string]bool{}
+	for _, e := range now {
+		gone[e] = slices.ContainsFunc(append(values, merged), func(v []string) bool { return !slices.Contains(v, e) })
+	}
+	out := slices.DeleteFunc(slices.Clone(merged), func(e string) bool { return gone[e] })
+	for _, v := range values {
+		for i, e := range v {
+			if slices.Contains(out, e) || gone[e] || e == "" && len(v) == 1 {
+				continue
+			}
+			at := len(out)
+			for _, next := range v[i+1:] {
+				if k := slices.Index(out, next); k >= 0 {
+					at = k
+					break
+				}
+			}
+			out = slices.Insert(out, at, e)
+		}
+	}
+	return out
+}

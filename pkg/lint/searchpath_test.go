@@ -1,0 +1,106 @@
+package lint
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/quick"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestMergePaths(t *testing.T) {
+	for _, tt := range []struct{ now, values, want string }{
+		{"", "/a /b", "/a:/b"},
+		{"", "/a:/b /b:/c", "/a:/b:/c"},
+		{"/old", "/old:/a /old:/b", "/old:/a:/b"},
+		{"/old", "/old:/a /first:/old", "/first:/old:/a"},
+		{"/bad:/old", "/old /bad:/old:/a", "/old:/a"},
+		{"/bad:/old", "/bad:/old:/a /old", "/old:/a"},
+		{"/bad", "- /bad:/a", "/a"},
+		{"/a:", "/a::/b /a:/c", "/a:/b:/c"}, // the empty element is left out by one
+		{"/a:", "/a::/b /a::/c", "/a::/b:/c"},
+		{"/a", "/a:/c /a:/b:/c", "/a:/b:/c"},
+		{"/a:/bad", "/a", "/a"},
+		{"/bad", "-", ""},
+	} {
+		var now []string
+		if tt.now != "" {
+			now = strings.Split(tt.now, ":")
+		}
+		var values [][]string
+		for v := range strings.FieldsSeq(tt.values) {
+			values = append(values, strings.Split(strings.TrimSuffix(v, "-"), ":"))
+		}
+		if got := strings.Join(mergePaths(now, now, values), ":"); got != tt.want {
+			t.Errorf("%s with %s: got %s, want %s", tt.now, tt.values, got, tt.want)
+		}
+	}
+}
+
+// TestMergePathsLaw: what a value has more is there, what one leaves out is not, and
+// of one value alone comes the value.
+func TestMergePathsLaw(t *testing.T) {
+	dirs := func(of []uint8) []string {
+		var list []string
+		for _, b := range of {
+			if d := "/" + string('a'+rune(b%8)); !slices.Contains(list, d) {
+				list = append(list, d)
+			}
+		}
+		return list
+	}
+	law := func(a, b, c []uint8) bool {
+		now, values := dirs(a), [][]string{dirs(b), dirs(c)}
+		got := mergePaths(now, now, values)
+		for _, v := range values {
+			for _, e := range v {
+				if !slices.Contains(now, e) && !slices.Contains(got, e) {
+					return false
+				}
+			}
+			for _, e := range now {
+				if !slices.Contains(v, e) && slices.Contains(got, e) {
+					return false
+				}
+			}
+		}
+		behind := slices.Concat(now, slices.DeleteFunc(values[0], func(e string) bool { return slices.Contains(now, e) }))
+		return slices.Equal(mergePaths(now, now, [][]string{behind}), behind) && len(got) == len(slices.Compact(slices.Sorted(slices.Values(got))))
+	}
+	if err := quick.Check(law, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOneSearchPathOfNotes: what a note alone says is in the notes' value, which has
+// the other in it, also when another value takes the place of that.
+func TestOneSearchPathOfNotes(t *testing.T) {
+	w := &world{img: &Image{}, pathFixes: map[string]string{}}
+	list := []Finding{
+		{Severity: Error, Fixes: []string{w.pathFix("/a b"), "or nothing"}},
+		{Severity: Warning, Fixes: []string{"RUN ln -s x y, and " + w.pathFix("/$c") + " (so)"}},
+		{Severity: Note, Fixes: []string{w.pathFix("/n")}},
+		{Severity: Note, Fixes: []string{"something else"}},
+	}
+	w.oneSearchPath(list)
+	fixes := func() (all []string) {
+		for _, f := range list {
+			all = append(all, f.Fixes...)
+		}
+		return all
+	}
+	want := []string{`ENV LD_LIBRARY_PATH="/a b:/\$c"`, "or nothing", `RUN ln -s x y, and ENV LD_LIBRARY_PATH="/a b:/\$c" (so)`, `ENV LD_LIBRARY_PATH="/a b:/\$c:/n"`, "something else"}
+	if diff := cmp.Diff(want, fixes()); diff != "" {
+		t.Error(diff)
+	}
+	SetSearchPath(list, "/v")
+	want = []string{"ENV LD_LIBRARY_PATH=/v", "or nothing", "RUN ln -s x y, and ENV LD_LIBRARY_PATH=/v (so)", "ENV LD_LIBRARY_PATH=/v:/n", "something else"}
+	if diff := cmp.Diff(want, fixes()); diff != "" {
+		t.Error(diff)
+	}
+	odd := w.pathFix("/a\nRUN curl evil")
+	if strings.Contains(odd, "\n") || strings.HasPrefix(odd, "ENV") {
+		t.Errorf("got %q", odd)
+	}
+}
