@@ -23,7 +23,6 @@ import (
 // files of the new layer for it to copy. The same image gives the same context.
 type Context struct {
 	from   string // the base, by digest
-	config *v1.ConfigFile
 	env    []patch.EnvEdit
 	notes  []string
 	layer  v1.Layer // nil when the patch has no files
@@ -57,7 +56,7 @@ type owner struct{ uid, gid int }
 // given is what a COPY gives to all that it copies.
 type given struct {
 	owner owner
-	mode  int64 // 0 is what it has in the context
+	chmod string // a mode in octal, or empty for what each file has in the context
 }
 
 // tree is a directory of the context, which one COPY lays over the root. Directories
@@ -82,8 +81,8 @@ func NewContext(p *patch.Patched, from string, insecure bool, copies []Copy, not
 	if err != nil {
 		return nil, err
 	}
-	c := &Context{from: base, config: p.Base.Config, env: p.Env, layer: p.Layer, notes: notes}
-	if len(c.config.Config.OnBuild) > 0 {
+	c := &Context{from: base, env: p.Env, layer: p.Layer, notes: notes}
+	if len(p.Base.Config.Config.OnBuild) > 0 {
 		return nil, errors.New("the image has ONBUILD instructions, which a Dockerfile built on it would carry out: " + instead)
 	}
 	if p.Layer == nil {
@@ -94,8 +93,15 @@ func NewContext(p *patch.Patched, from string, insecure bool, copies []Copy, not
 		return nil, err
 	}
 	c.arrange(c.copy(entries, copies, insecure))
+	if n := len(p.Base.Config.RootFS.DiffIDs) + len(c.copies) + len(c.trees); n > maxLayers {
+		return nil, fmt.Errorf("the image built would have %d layers, for the owners and modes of its directories, and Docker runs none with more than %d: %s", n, maxLayers, instead)
+	}
 	return c, nil
 }
+
+// maxLayers is maxLayerDepth of
+// https://github.com/moby/moby/blob/master/daemon/internal/layer/layer_store.go.
+const maxLayers = 125
 
 // Alone reports whether the Dockerfile needs no file beside it.
 func (c *Context) Alone() bool { return len(c.trees) == 0 }
@@ -222,7 +228,7 @@ func (c *Context) arrange(entries []*tar.Header) {
 		for _, h := range list {
 			for name := h.Name; all[name] != nil; name = path.Dir(name) {
 				t.entries[name] = all[name]
-				now[name] = given{g.owner, cmp.Or(g.mode, contextMode(all[name]))}
+				now[name] = given{g.owner, cmp.Or(g.chmod, octal(contextMode(all[name])))}
 			}
 		}
 		c.trees = append(c.trees, t)
@@ -234,7 +240,7 @@ func (c *Context) arrange(entries []*tar.Header) {
 	for depth := deepest; depth >= 0; depth-- {
 		wrong := map[given][]*tar.Header{}
 		for _, h := range byDepth[depth] {
-			if now[h.Name] != (given{owner{h.Uid, h.Gid}, h.Mode}) {
+			if now[h.Name] != (given{owner{h.Uid, h.Gid}, octal(h.Mode)}) {
 				wrong[toGive(h)] = append(wrong[toGive(h)], h)
 			}
 		}
@@ -248,7 +254,7 @@ func (c *Context) arrange(entries []*tar.Header) {
 func toGive(h *tar.Header) given {
 	g := given{owner: owner{h.Uid, h.Gid}}
 	if h.Mode != contextMode(h) {
-		g.mode = h.Mode
+		g.chmod = octal(h.Mode)
 	}
 	return g
 }
@@ -266,8 +272,10 @@ func contextMode(h *tar.Header) int64 {
 }
 
 func compareGiven(a, b given) int {
-	return cmp.Or(a.owner.uid-b.owner.uid, a.owner.gid-b.owner.gid, cmp.Compare(a.mode, b.mode))
+	return cmp.Or(a.owner.uid-b.owner.uid, a.owner.gid-b.owner.gid, cmp.Compare(a.chmod, b.chmod))
 }
+
+func octal(mode int64) string { return fmt.Sprintf("%04o", mode) }
 
 // write makes the context in an empty directory.
 func (c *Context) write(ctx context.Context, dir *place) error {

@@ -145,6 +145,25 @@ func TestContextAlone(t *testing.T) {
 	}
 }
 
+// A mode that git or a user's files cannot have, none at all for one, is told.
+func TestContextModes(t *testing.T) {
+	c := addition()
+	c.Files[0].Mode, c.Files[0].UID = 0, 0
+	built, _ := contextOf(t, strings.Replace(baseImage, "mode=751 uid=7 gid=8", "mode=2775", 1), c, nil)
+	text, err := built.Dockerfile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `COPY --link rootfs/ /
+COPY --link --chmod=0000 rootfs2/ /
+COPY --link rootfs3/ /
+COPY --link --chmod=2775 rootfs4/ /
+`
+	if !strings.Contains(text, want) {
+		t.Errorf("no\n%s\nin\n%s", want, text)
+	}
+}
+
 // What another image in a registry has is copied from there, and is not in the
 // context.
 func TestContextCopies(t *testing.T) {
@@ -205,7 +224,17 @@ func TestWhatADockerfileCannot(t *testing.T) {
 			}
 		})
 	}
-	_, _, _, p := patched(t, baseImage, addition())
+	// Directories that alternate between two owners cost a COPY each.
+	deep, dir := baseImage, "1/deep"
+	for i := range maxLayers {
+		deep += fmt.Sprintf("-- %s --\ndir uid=%d\n", dir, 1+i%2)
+		dir += "/d"
+	}
+	_, ref, _, p := patched(t, deep, patch.Change{Files: []patch.File{{Path: dir[2:], Link: "x"}}})
+	if _, err := NewContext(p, ref, true, nil, nil); err == nil || !strings.Contains(err.Error(), "would have 128 layers") {
+		t.Errorf("got %v", err)
+	}
+	_, _, _, p = patched(t, baseImage, addition())
 	if _, err := NewContext(p, "oci:dir", true, nil, nil); err == nil || !strings.Contains(err.Error(), "in registries only") {
 		t.Errorf("got %v", err)
 	}

@@ -17,7 +17,7 @@ func (c *Context) Dockerfile() (string, error) {
 	}
 	lines = append(lines, "FROM "+c.from)
 	for _, k := range c.copies {
-		words := append([]string{fmt.Sprintf("COPY --link --from=%s --chown=%s --chmod=%04o", k.image, k.owner, k.mode)}, k.from...)
+		words := append([]string{fmt.Sprintf("COPY --link --from=%s --chown=%s --chmod=%s", k.image, k.owner, octal(k.mode))}, k.from...)
 		lines = append(lines, strings.Join(append(words, strings.TrimSuffix(k.dir, "/")+"/"), " \\\n    "))
 	}
 	for _, t := range c.trees {
@@ -25,8 +25,8 @@ func (c *Context) Dockerfile() (string, error) {
 		if t.given.owner != (owner{}) {
 			flags += " --chown=" + t.given.owner.String()
 		}
-		if t.given.mode != 0 {
-			flags += fmt.Sprintf(" --chmod=%04o", t.given.mode)
+		if t.given.chmod != "" {
+			flags += " --chmod=" + t.given.chmod
 		}
 		lines = append(lines, fmt.Sprintf("COPY %s %s/ /", flags, t.name))
 	}
