@@ -34,10 +34,12 @@ func (w *world) oneSearchPath(findings []Finding) {
 	merged := now
 	for _, notes := range []bool{false, true} {
 		var values [][]string
+		seen := map[string]bool{}
 		for i := range findings {
 			if f := &findings[i]; (f.Severity == Note) == notes {
 				for _, fix := range f.Fixes {
-					if line := w.pathFixIn(fix); line != "" {
+					if line := w.pathFixIn(fix); line != "" && !seen[line] {
+						seen[line] = true
 						values = append(values, strings.Split(w.pathFixes[line], ":"))
 					}
 				}
@@ -66,15 +68,25 @@ func (w *world) setSearchPath(f *Finding, value string) {
 	}
 }
 
-// pathFixIn is the instruction of pathFix that a fix has in it, or empty.
+// pathFixIn is the instruction of pathFix that a fix has in it, or empty. Behind it
+// stand a blank and a bracket, or a semicolon, where anything does: a directory may
+// have these in its name.
 func (w *world) pathFixIn(fix string) string {
-	longest := ""
-	for line := range w.pathFixes {
-		if len(line) > len(longest) && strings.Contains(fix, line) {
-			longest = line
-		}
+	at := strings.Index(fix, "ENV LD_LIBRARY_PATH=")
+	if at < 0 {
+		return ""
 	}
-	return longest
+	line := fix[at:]
+	for {
+		if _, ok := w.pathFixes[line]; ok {
+			return line
+		}
+		end := max(strings.LastIndex(line, " ("), strings.LastIndex(line, "; "))
+		if end < 0 {
+			return ""
+		}
+		line = line[:end]
+	}
 }
 
 // SetSearchPath has the findings' fixes set LD_LIBRARY_PATH to another value than they
@@ -111,24 +123,33 @@ func (f *Finding) SetsPath() bool {
 // changes of now already.
 func mergePaths(now, merged []string, values [][]string) []string {
 	gone := map[string]bool{}
-	for _, e := range now {
-		gone[e] = slices.ContainsFunc(append(values, merged), func(v []string) bool { return !slices.Contains(v, e) })
+	for _, v := range append(slices.Clone(values), merged) {
+		in := setOf(v)
+		for _, e := range now {
+			gone[e] = gone[e] || !in[e]
+		}
 	}
 	out := slices.DeleteFunc(slices.Clone(merged), func(e string) bool { return gone[e] })
+	have := setOf(out)
 	for _, v := range values {
 		for i, e := range v {
-			if slices.Contains(out, e) || gone[e] || e == "" && len(v) == 1 {
+			if have[e] || gone[e] || e == "" && len(v) == 1 {
 				continue
 			}
 			at := len(out)
-			for _, next := range v[i+1:] {
-				if k := slices.Index(out, next); k >= 0 {
-					at = k
-					break
-				}
+			if k := slices.IndexFunc(v[i+1:], func(next string) bool { return have[next] }); k >= 0 {
+				at = slices.Index(out, v[i+1+k])
 			}
-			out = slices.Insert(out, at, e)
+			out, have[e] = slices.Insert(out, at, e), true
 		}
 	}
 	return out
+}
+
+func setOf(list []string) map[string]bool {
+	set := map[string]bool{}
+	for _, e := range list {
+		set[e] = true
+	}
+	return set
 }

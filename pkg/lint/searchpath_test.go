@@ -104,3 +104,20 @@ func TestOneSearchPathOfNotes(t *testing.T) {
 		t.Errorf("got %q", odd)
 	}
 }
+
+// A directory may be called like what stands behind the instruction in a fix.
+func TestPathFixIn(t *testing.T) {
+	w := &world{pathFixes: map[string]string{}}
+	short, odd := w.pathFix("/a"), w.pathFix("/a (b); c")
+	for fix, want := range map[string]string{
+		short:                    short,
+		odd + " (d is left out)": odd,
+		"RUN ln -s x y, and " + short + "; or else (not)": short,
+		"ENV LD_LIBRARY_PATH=/other":                      "",
+		"put it into LD_LIBRARY_PATH":                     "",
+	} {
+		if got := w.pathFixIn(fix); got != want {
+			t.Errorf("%q: got %q, want %q", fix, got, want)
+		}
+	}
+}
