@@ -50,14 +50,14 @@ bench: ## what a scan costs, as one table (docs/speed.md); BENCH_SMALL=1 tries i
 	./test/bench/run.sh
 
 SCALE ?= 1000,10000
-scale: build ## what images with N of one thing take, for each N of SCALE (docs/speed.md); CASES= some of `go run ./test/scale list`; minutes
-	$(GO) run ./test/scale bin/imgcheck $(SCALE) $(CASES)
+scale: build ## what images with N of one thing take, for each N of SCALE (docs/speed.md); CASES= some of `go run ./test/scale/main.go list`; minutes
+	$(GO) run ./test/scale/main.go bin/imgcheck $(SCALE) $(CASES)
 
 release: ## reproducible programs for Linux and macOS in dist, with checksums
 	GO="$(GO)" ./release/release.sh
 
 image: release ## a container image of imgcheck at dist/imgcheck.oci, without a daemon
-	$(GO) run ./release/image -dist dist -version "$$(git describe --tags --match 'v*' --always --dirty)" -commit "$$(git rev-parse HEAD)"
+	$(GO) run ./release/image/main.go -dist dist -version "$$(git describe --tags --match 'v*' --always --dirty)" -commit "$$(git rev-parse HEAD)"
 
-release-check: ## two builds in two places are the same; the image runs as a user without rights (root)
+release-check: ## two builds in two places are the same; the image runs as a user without rights; what pre-commit installs (root)
 	./test/release.sh

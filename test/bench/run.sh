@@ -10,7 +10,7 @@ B=${BENCH:-$PWD/.bench}
 mkdir -p "$B"
 B=$(cd "$B" && pwd)
 go build -trimpath -o "$B/imgcheck" ./cmd/imgcheck
-go build -trimpath -o "$B/bench" ./test/bench
+go build -trimpath -o "$B/bench" ./test/bench/main.go
 export PATH="$PATH:$B/bin" # other programs, where BENCH_OTHERS has put them
 
 # BENCH_OTHERS=1 builds those of these that are not on PATH: ten minutes, once.

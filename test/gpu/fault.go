@@ -1,7 +1,7 @@
 // Package gpu holds what imgcheck foretells against what real GPU processes do.
 //
 // faults.yaml says what is done to a machine, one thing at a time. `go run
-// ./test/gpu/run` does it on a machine with a GPU, each in an overlay, runs the
+// ./test/gpu/run/main.go` does it on a machine with a GPU, each in an overlay, runs the
 // programs of programs/ and imgcheck there, and writes both down
 // (testdata/record.json). The tests do the same to testdata/machine.txtar, the
 // loader's view of that machine as text, and hold today's imgcheck against what the

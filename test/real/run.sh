@@ -116,7 +116,7 @@ cuda11_paths() {
   chroot "$1" ldconfig
 }
 
-(cd "$top" && go build -o "$R/imgcheck" ./cmd/imgcheck && go build -o "$R/mkimage" ./test/real/mkimage && go build -o "$R/truth" ./test/real/truth)
+(cd "$top" && go build -o "$R/imgcheck" ./cmd/imgcheck && go build -o "$R/mkimage" ./test/real/mkimage/main.go && go build -o "$R/truth" ./test/real/truth/main.go)
 
 base trixie trixie
 stand_in nvidia-cudnn 9.99~none ""
@@ -153,7 +153,7 @@ Y
 rm -rf "$R/registry"
 docker-registry serve "$R/registry.yml" >"$R/log/registry.log" 2>&1 &
 registry=$!
-(cd "$top" && go run ./test/real/push "127.0.0.1:$port" "$R"/oci/*)
+(cd "$top" && go run ./test/real/push/main.go "127.0.0.1:$port" "$R"/oci/*)
 
 # scan REF WANT: writes the text report to $R/out.txt, checks the exit status.
 scan() {

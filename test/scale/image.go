@@ -1,4 +1,6 @@
-package main
+//go:build unix
+
+package scale
 
 import (
 	"archive/tar"

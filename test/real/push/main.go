@@ -1,49 +1,9 @@
-// Command push copies OCI layouts into a registry: push HOST DIR...; each
-// becomes HOST/NAME:latest, NAME being the directory's.
+//go:build ignore
+
+// Command push is run and built by the name of this file: `go run ./test/real/push/main.go`.
+// So `go install ./...`, which is pre-commit's, installs imgcheck alone.
 package main
 
-import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"time"
+import "github.com/imgcheck/imgcheck/test/real/push"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
-)
-
-func main() {
-	for _, dir := range os.Args[2:] {
-		if err := push(os.Args[1], dir); err != nil {
-			fmt.Fprintln(os.Stderr, "push:", err)
-			os.Exit(1)
-		}
-	}
-}
-
-func push(host, dir string) error {
-	index, err := layout.ImageIndexFromPath(dir)
-	if err != nil {
-		return err
-	}
-	m, err := index.IndexManifest()
-	if err != nil {
-		return err
-	}
-	img, err := index.Image(m.Manifests[0].Digest)
-	if err != nil {
-		return err
-	}
-	ref, err := name.ParseReference(host + "/" + filepath.Base(dir))
-	if err != nil {
-		return err
-	}
-	for range 50 { // the registry may have only just been started
-		if err = remote.Write(ref, img, remote.WithJobs(2)); err == nil {
-			return nil
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
-	return err
-}
+func main() { push.Main() }
