@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Real files that no one here wrote: makes three images from Debian and npm,
 # scans them as OCI layouts and in a real registry on loopback, and checks what
-# imgcheck says; for the first also against the image's own loader, file by file.
+# imgcheck says; then each ELF file of theirs against its own loader, libraries,
+# symbols and bindings, as many of them as the README says.
 #
 #   1. trixie with contrib's python3-torch-cuda (PyTorch 2.6 for CUDA 12.4), whose
 #      licence keeps cuDNN out of Debian
@@ -17,8 +18,6 @@ here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 R=${REAL:-$top/.real}
 mkdir -p "$R"/{up,mnt,oci,debs,log,apt}
-mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -m1 '/debian/*$') # the one that this machine uses
-mirror=${mirror%/}
 
 say() { printf '%s\n' "== $*" >&2; }
 die() { printf '%s\n' "FAIL: $*" >&2; exit 1; }
@@ -42,14 +41,11 @@ merged() {
   mount -t overlay "real-$name" -o "lowerdir=$lower,upperdir=$R/up/$name,workdir=$R/mnt/.work-$name,redirect_dir=off,metacopy=off,index=off" "$R/mnt/$name"
 }
 
-# base NAME SUITE: the lowest layer.
+# base SUITE: the lowest layer.
 base() {
   [ -e "$R/up/.$1.ok" ] && return
-  say "debootstrap $2"
-  rm -rf "$R/up/$1"
-  debootstrap --variant=minbase --components=main,contrib,non-free "$2" "$R/up/$1" "$mirror" >"$R/log/$1.log" 2>&1 || die "debootstrap: see $R/log/$1.log"
-  rm -rf "$R/up/$1"/var/cache/apt/archives/*.deb "$R/up/$1"/var/lib/apt/lists/*
-  touch "$R/up/.$1.ok"
+  say "debootstrap $1"
+  "$here/../debian.sh" "$1" "$R/up/$1" >"$R/log/$1.log" 2>&1 || die "debootstrap: see $R/log/$1.log"
 }
 
 # layer NAME "LOWER..." COMMAND...: what the command changes, run with the
@@ -116,13 +112,14 @@ cuda11_paths() {
   chroot "$1" ldconfig
 }
 
-(cd "$top" && go build -o "$R/imgcheck" ./cmd/imgcheck && go build -o "$R/mkimage" ./test/real/mkimage/main.go && go build -o "$R/truth" ./test/real/truth/main.go)
+(cd "$top" && go build -o "$R/imgcheck" ./cmd/imgcheck && go build -o "$R/mkimage" ./test/real/mkimage/main.go && go build -o "$R/truth" ./test/real/truth/main.go &&
+  go test -tags roots -c -o "$R/elfdeps.test" ./pkg/elfdeps)
 
-base trixie trixie
+base trixie
 stand_in nvidia-cudnn 9.99~none ""
 stand_in libcuda1 550.999~none "libcuda.so.1 (= 550.999)"
 layer torch "trixie" install /tmp/debs/nvidia-cudnn.deb /tmp/debs/libcuda1.deb python3-torch-cuda
-base bookworm bookworm
+base bookworm
 layer llama "bookworm" npm_llama
 layer python "bookworm" install python3 ca-certificates
 layer cuda11 "bookworm python" install libcudart11.0 libcublas11 libcublaslt11 libnvrtc11.2 libcufft10 libcurand10 libcusparse11 libcusolver11 libnvtoolsext1
@@ -185,13 +182,18 @@ for where in "oci:$R/oci" "127.0.0.1:$port"; do
 done
 
 # truth NAME LAYER...: every ELF file of the merged root, by imgcheck ldd and by
-# the root's own loader in a chroot.
+# the root's own loader in a chroot, and what their symbols are bound to.
+checked=0
 truth() {
   local name=$1; shift
   say "ldd --all of $name against its own loader"
   merged truth "$@"
   "$R/imgcheck" ldd --no-cache --all --format json --env "$cuda" "dir:$R/mnt/truth" >"$R/ldd.jsonl"
   "$R/truth" "$R/mnt/truth" "$cuda" <"$R/ldd.jsonl" || die "imgcheck and the loader of $name do not agree"
+  checked=$((checked + $(wc -l <"$R/ldd.jsonl")))
+  (cd "$top/pkg/elfdeps" && ELFDEPS_ROOTS=$R/mnt/truth "$R/elfdeps.test" -test.run 'OfRoots$' -test.v) >"$R/log/symbols.log" 2>&1 ||
+    { cat "$R/log/symbols.log"; die "imgcheck and the loader of $name do not agree on symbols"; }
+  grep -E '[0-9]+ files, ' "$R/log/symbols.log" >&2
   umount "$R/mnt/truth"
 }
 truth torch-cuda trixie torch
@@ -203,4 +205,6 @@ diff "$R/missing.txt" "$R/affected.txt" || die "scan (>) and ldd (<) do not agre
 truth node-llama-cuda bookworm llama
 truth cuda11 bookworm python cuda11 paths
 [ -n "${REAL_SMALL:-}" ] || truth "hundreds of packages" bookworm python many
-say "PASS"
+said=$(grep -oE 'for [0-9,]+ ELF files of Debian roots' "$top/README.md" | tr -dc 0-9)
+[ "$checked" -ge "${said:?the README does not say how many ELF files are checked}" ] || die "README.md says that $said ELF files are checked: correct it, $checked were"
+say "PASS: $checked ELF files"

@@ -1,3 +1,5 @@
+//go:build roots
+
 package elfdeps
 
 import (
@@ -109,17 +111,25 @@ func (d *diskFS) open(real string) (*File, error) {
 	return f, nil
 }
 
+// theRoots are the root file systems that the tests of this file are about.
+func theRoots(t *testing.T) []string {
+	t.Helper()
+	needRoot(t)
+	roots := filepath.SplitList(os.Getenv("ELFDEPS_ROOTS"))
+	if len(roots) == 0 {
+		t.Fatal("ELFDEPS_ROOTS lists no root file systems: `make real` makes some")
+	}
+	return roots
+}
+
 // TestUnresolvedOfRoots holds every ELF file below /usr/lib and /usr/bin of the
 // roots that ELFDEPS_ROOTS lists against the loader of that root:
 //
-//	ELFDEPS_ROOTS=/ go test -run TestUnresolvedOfRoots -v ./pkg/elfdeps
+//	ELFDEPS_ROOTS=/ go test -tags roots -run TestUnresolvedOfRoots -v ./pkg/elfdeps
+//
+// test/real/run.sh asks it for the roots that it makes.
 func TestUnresolvedOfRoots(t *testing.T) {
-	roots := filepath.SplitList(os.Getenv("ELFDEPS_ROOTS"))
-	if len(roots) == 0 {
-		t.Skip("ELFDEPS_ROOTS lists no directories")
-	}
-	needRoot(t)
-	for _, root := range roots {
+	for _, root := range theRoots(t) {
 		t.Run(filepath.Base(root), func(t *testing.T) { unresolvedOfRoot(t, strings.TrimSuffix(root, "/")) })
 	}
 }
@@ -189,6 +199,9 @@ func unresolvedOfRoot(t *testing.T, root string) {
 	})
 	t.Logf("%d files, %d of them silent, %d lines; %d differ, %d in another order, %d but for versions of a missing file, %d with objects that are not known, %d that the loader gives up",
 		files, silent, lines, differ, otherOrder, noVersion, unknown, gaveUp)
+	if files == 0 {
+		t.Error("there is none")
+	}
 }
 
 func withoutVersions(lines []string) []string {
@@ -231,16 +244,11 @@ func realUnresolved(t *testing.T, root, file string) ([]string, int) {
 // TestBindingsOfRoots compares every binding of the files of ELFDEPS_ROOTS with
 // what LD_DEBUG=bindings tells, of each tenth file, or each ELFDEPS_EVERY-th.
 func TestBindingsOfRoots(t *testing.T) {
-	roots := filepath.SplitList(os.Getenv("ELFDEPS_ROOTS"))
-	if len(roots) == 0 {
-		t.Skip("ELFDEPS_ROOTS lists no directories")
-	}
-	needRoot(t)
 	every := 10
 	if n, err := strconv.Atoi(os.Getenv("ELFDEPS_EVERY")); err == nil && n > 0 {
 		every = n
 	}
-	for _, root := range roots {
+	for _, root := range theRoots(t) {
 		t.Run(filepath.Base(root), func(t *testing.T) { bindingsOfRoot(t, strings.TrimSuffix(root, "/"), every) })
 	}
 }
@@ -304,6 +312,9 @@ func bindingsOfRoot(t *testing.T, root string, every int) {
 		t.Errorf("%s: %d real bindings, %d ours; -real +ours:\n%s", inside, len(want), len(got), strings.Join(diff[:min(8, len(diff))], "\n"))
 	})
 	t.Logf("%d files, %d bindings", files, total)
+	if total == 0 {
+		t.Error("there is none")
+	}
 }
 
 func bindingLine(from, to, kind, name, version string) string {
