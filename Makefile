@@ -1,7 +1,7 @@
 # Few targets on purpose; each is a line that one could type.
 GO ?= go
 
-.PHONY: build test deps lint unit real buildkit oracle fuzz bench scale release image release-check
+.PHONY: build test deps lint unit real fresh buildkit oracle fuzz bench scale release image release-check
 
 build: ## the program, at bin/imgcheck
 	$(GO) build -trimpath -o bin/imgcheck ./cmd/imgcheck
@@ -29,6 +29,9 @@ unit: ## all tests, with the race detector where goroutines meet
 real: ## images of Debian and npm, and the git hook beside hook managers; root, 15 GB, some minutes
 	$(GO) test -count=1 -tags managers -run TestHookManagers ./cmd/imgcheck
 	./test/real/run.sh
+
+fresh: ## the README's commands on a Debian that has nothing, as far as they set things up (test/fresh.sh whole: all of it); root, some minutes
+	./test/fresh.sh
 
 buildkit: ## pkg/buildkit, and what --emit writes, against a buildkitd that is built here; root
 	./test/deps.sh buildkit

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Runs the README's two commands on a machine that has nothing: a Debian minbase
+# with make, git and ca-certificates, this machine's Go, read-only, and no caches.
+#
+#   test/fresh.sh [whole]
+#
+# There, in a clone of the last commit, it runs `go run ./cmd/imgcheck demo`, and
+# what `make test` begins with: `make deps`, vet with cgo, a test with the race
+# detector, and programs of gcc's for glibc and musl; with "whole" all of `make
+# test`. It says what each takes. SUITE is another release than bookworm, MIRROR and
+# KEYRING are its archive's. Needs root, debootstrap, and what Go and apt need of a
+# network; the minbase stays in $REAL (default .real), all else goes, 3 GB.
+set -euo pipefail
+[ "${1:-}" = inside ] || exec unshare --mount "$0" inside "$@" # all mounts go with it
+cd "$(dirname "$0")/.."
+suite=${SUITE:-bookworm}
+R=${REAL:-$PWD/.real}
+mkdir -p "$R/log"
+./test/debian.sh "$suite" "$R/up/$suite" >"$R/log/$suite.log" 2>&1 || { tail "$R/log/$suite.log" >&2; exit 1; }
+work=$(mktemp -d) # not in the repository: gofumpt and others would look into it
+root=$work/root
+trap 'umount -R "$root" || true; rm -rf --one-file-system "$work"' EXIT
+mkdir "$work/upper" "$work/work" "$root"
+mount -t overlay fresh -o "lowerdir=$R/up/$suite,upperdir=$work/upper,workdir=$work/work" "$root"
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+mkdir "$root/usr/local/go"
+mount --bind "$(go env GOROOT)" "$root/usr/local/go"
+mount -o remount,bind,ro "$root/usr/local/go"
+
+# The way out is this machine's: names, proxies, and the authorities that they use.
+cp /etc/resolv.conf "$root/etc/resolv.conf"
+apt-config dump | grep -iE '^Acquire::https?::proxy' >"$root/etc/apt/apt.conf.d/90proxy" || true
+mkdir -p "$root/usr/local/share/ca-certificates"
+cp -r /usr/local/share/ca-certificates/. "$root/usr/local/share/ca-certificates/"
+vars=(HOME=/root LC_ALL=C.UTF-8 PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
+for v in GOFLAGS GOINSECURE GONOPROXY GONOSUMDB GOPRIVATE GOPROXY GOSUMDB; do
+  vars+=("$v=$(go env $v)")
+done
+for v in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
+  [ -z "${!v:-}" ] || vars+=("$v=${!v}")
+done
+
+# there COMMAND...: runs it in the clone, and says what it took.
+there() {
+  local before start=$SECONDS
+  before=$(du -sm "$work/upper" | cut -f1)
+  echo "== $*"
+  chroot "$root" env -i "${vars[@]}" sh -c 'cd /root/imgcheck && exec "$@"' sh "$@"
+  echo "== took $((SECONDS - start)) s and $(($(du -sm "$work/upper" | cut -f1) - before)) MB: $*"
+}
+
+mkdir "$root/root/imgcheck"
+there sh -c 'apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install make git ca-certificates >/dev/null'
+git clone -q "$PWD" "$root/root/imgcheck"
+there go run ./cmd/imgcheck demo
+if [ "${2:-}" = whole ]; then
+  there make test
+else
+  there make deps
+  there go vet ./cmd/imgcheck
+  there go test -race ./internal/outfile
+  there go test -run '^TestWorlds$' ./pkg/elfdeps
+fi
+echo "The README's commands work on a fresh $suite."
