@@ -534,7 +534,7 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []str
 		list = append(list, w.wholeFix(cmp.Or(e.Subject, e.Name)))
 	case f.Rule == "missing-link", f.Rule == "broken-entrypoint" && len(f.Present) > 0 && len(w.present(e.Name)) == 0:
 		return append(list, w.linkFix(f)) // no directory has a file of that name
-	case f.Rule == "broken-entrypoint" && len(f.Present) > 0, f.Rule == "unresolved-library" && f.Severity != Note && len(w.present(e.Name)) > 0:
+	case f.Rule == "broken-entrypoint" && len(f.Present) > 0, f.Rule == "unresolved-library" && f.Severity != Note && len(f.Present) > 0 && len(w.present(e.Name)) > 0:
 		dir := path.Dir(f.Present[0].Path)
 		return append(w.ldconfigFix(dir), w.pathFix(w.pathWith(f.NeededBy[0].Path, dir)))
 	case f.Rule == "library-not-on-path":
