@@ -95,7 +95,9 @@ func (w *world) lost(site, file string, listed inventory.Listed) (m lostModule, 
 	case !tagged && (len(m.steps) == 0 || strings.HasPrefix(base, "lib")):
 		return m, false // a library that others need: the replay misses it there
 	case m.gone:
-		m.absent = exception(w.packs.Absent, file)
+		if !ok { // what is there, a directory for one, is opened
+			m.absent = exception(w.packs.Absent, file)
+		}
 		m.reads = fmt.Sprintf("ModuleNotFoundError: No module named '%s'", m.module)
 		return m, true
 	case len(m.steps) > 0 && !other || w.primary == nil:

@@ -158,7 +158,7 @@ func judge(t *testing.T, plan *Plan, name string) *lint.Result {
 // wheels are distributions whose RECORD the text is given, by what they install.
 var wheels = map[string][]string{
 	"nvidia_cudnn_cu13": {"nvidia/cudnn"}, "torch": {"torch"}, "torchvision": {"torchvision"}, "torchaudio": {"torchaudio"}, "cupy_cuda13x": {"cupy", "cupy_backends"},
-	"jaxlib": {"jaxlib"}, "jax_cuda13_plugin": {"jax_cuda13_plugin"}, "numpy": {"numpy"}, "scipy": {"scipy"}, "numba": {"numba"}, "numba_cuda": {"numba_cuda"}, "cuda_core": {"cuda/core"},
+	"jaxlib": {"jaxlib"}, "jax_cuda13_plugin": {"jax_cuda13_plugin"}, "numpy": {"numpy"}, "scipy": {"scipy"}, "numba": {"numba"}, "numba_cuda": {"numba_cuda"}, "cuda_core": {"cuda/core"}, "cuda_bindings": {"cuda/bindings"},
 }
 
 // records adds the RECORDs of wheels, with the sizes that their files have in the
