@@ -98,9 +98,10 @@ func (p *patient) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// passing reports whether a failure may pass.
+// passing reports whether a failure may pass. After an interrupt an answer may as well:
+// the wait for the next attempt gives the context's error, which the answer would hide.
 func passing(req *http.Request, resp *http.Response, err error) bool {
-	if req.Context().Err() != nil {
+	if err != nil && req.Context().Err() != nil {
 		return false
 	}
 	if err == nil {
