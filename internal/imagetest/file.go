@@ -25,6 +25,7 @@ type File struct {
 	Data     string // its content; what Size leaves over is zero
 	sparse   bool
 	half     bool // of an ELF file, only the first half is there
+	short    int  // of an ELF file, so many of its last bytes are gone
 }
 
 // kinds holds the first words of a body that say what the file is. rest is what follows on the line, attributes aside;
@@ -80,6 +81,8 @@ func (f *File) attributes(line string) (string, error) {
 			f.Capable = true
 		case word == "half":
 			f.half = true
+		case key == "short":
+			f.short, err = parseID(value)
 		case key == "mode":
 			f.Mode, err = parseMode(value)
 		case key == "uid":
@@ -134,6 +137,9 @@ func (im *Image) fileELF(f *File, rest, body string) error {
 	if f.half {
 		f.Halve()
 	}
+	if f.short > 0 {
+		f.cutTo(max(0, f.Size-int64(f.short)))
+	}
 	return nil
 }
 
@@ -185,11 +191,14 @@ func (im *Image) copy(f *File, from string) error {
 }
 
 // Halve leaves the first half of the content. What is left is held in memory.
-func (f *File) Halve() {
+func (f *File) Halve() { f.cutTo(f.Size / 2) }
+
+// cutTo leaves the first size bytes of the content.
+func (f *File) cutTo(size int64) {
 	if f.ELF != nil {
 		f.Data, f.ELF = string(f.ELF.Bytes()), nil
 	}
-	f.Size /= 2
+	f.Size = size
 	f.Data = f.Data[:min(int64(len(f.Data)), f.Size)]
 }
 

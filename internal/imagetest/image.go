@@ -62,7 +62,7 @@ type Layer struct {
 //	copy N/PATH                the content of an earlier file
 //
 // On that line, mode=0755, uid=1, gid=1 and cap (a file capability) may follow; half, where only the first half of an ELF
-// file is there.
+// file is there, and short=N, where its last N bytes are gone.
 func Parse(data []byte) (*Image, error) {
 	archive := txtar.Parse(data)
 	im := &Image{

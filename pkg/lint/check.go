@@ -47,6 +47,7 @@ var checks = []check{
 	{"double-owner", (*world).doubleOwners},
 	{"wheel-file-changed", (*world).wheelFilesChanged},
 	{"stub-library", (*world).stubCopies},
+	{"unusable-library", (*world).shortLibraries},
 	{"module-lost", (*world).modulesLost},
 	{"stdlib-module", (*world).stdlibModules},
 	{"python-home", (*world).pythonHome},
