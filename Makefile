@@ -19,8 +19,9 @@ lint: ## vet, staticcheck, gofumpt, shellcheck, actionlint, and no file forgotte
 	./test/lint.sh
 
 # Packages whose tests run without the race detector: they start no goroutines of
-# their own, or are whole programs that take minutes with it.
-PLAIN = /cmd/|/test/|/release|/rules$$|/pkg/elfdeps$$|/pkg/explain$$|/pkg/report$$|/pkg/buildkit$$|/pkg/inventory$$|/pkg/inflate$$
+# their own, are whole programs that take minutes with it, or (lint) are run with it by
+# the tests of pkg/fix.
+PLAIN = /cmd/|/pkg/lint$$|/test/|/release|/rules$$|/pkg/elfdeps$$|/pkg/explain$$|/pkg/report$$|/pkg/buildkit$$|/pkg/inventory$$|/pkg/inflate$$
 
 unit: ## all tests, with the race detector where goroutines meet
 	$(GO) test -timeout 30m $$($(GO) list ./... | grep -E '$(PLAIN)')

@@ -4,12 +4,12 @@
 #
 #   test/fresh.sh [whole]
 #
-# There, in a clone of the last commit, it runs `go run ./cmd/imgcheck demo`, and
-# what `make test` begins with: `make deps`, vet with cgo, a test with the race
-# detector, and programs of gcc's for glibc and musl; with "whole" all of `make
-# test`. It says what each takes. SUITE is another release than bookworm, MIRROR and
-# KEYRING are its archive's. Needs root, debootstrap, and what Go and apt need of a
-# network; the minbase stays in $REAL (default .real), all else goes, 3 GB.
+# There, in a clone of the last commit, it runs `go run ./cmd/imgcheck demo`, and what
+# `make test` needs of the machine: `make deps`, a test with the race detector (cgo), and
+# programs of gcc's for glibc and musl; with "whole" all of `make test`. It says what each
+# takes. SUITE is another release than bookworm, MIRROR and KEYRING are its archive's.
+# Needs root, debootstrap, and what Go and apt need of a network; the minbase stays in
+# $REAL (default .real), all else goes, 3 GB.
 set -euo pipefail
 [ "${1:-}" = inside ] || exec unshare --mount "$0" inside "$@" # all mounts go with it
 cd "$(dirname "$0")/.."
@@ -58,7 +58,6 @@ if [ "${2:-}" = whole ]; then
   there make test
 else
   there make deps
-  there go vet ./cmd/imgcheck
   there go test -race ./internal/outfile
   there go test -run '^TestWorlds$' ./pkg/elfdeps
 fi
