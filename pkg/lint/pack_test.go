@@ -86,8 +86,10 @@ func TestBadPacks(t *testing.T) {
 		"dlopens: [{id: a, by: [b], sources: [s]}]":                                                                          "who opens (by), opens",
 		"dlopens: [{id: a, by: [b], sources: [s], opens: [{part: p, names: [n], effect: e, flags: [soon]}]}]":                `flag is "soon"`,
 		"dlopens:\n- ~": "bad.yaml:2: an entry of dlopens is empty",
-		"rules:\n- {id: a, " + manyKeys(50_000) + "}":                                                                                    "bad.yaml:2: has more than 1024 keys in one mapping",
-		"? {" + manyKeys(50_000) + "}\n: 1":                                                                                              "has more than 1024 keys in one mapping",
+
+		"rules:\n- {id: a, " + manyKeys(50_000) + "}": "bad.yaml:2: has more than 1024 keys in one mapping",
+		"? {" + manyKeys(50_000) + "}\n: 1":           "has more than 1024 keys in one mapping",
+
 		"toolkits: [{cuda: '12'}]":                                                                                                       "toolkits: needs",
 		"sonames: [{libraries: [liba], sources: [s]}]":                                                                                   "sonames: needs",
 		"releases: [{match: ['lib*'], sources: [s]}]":                                                                                    "releases: needs",
