@@ -128,13 +128,19 @@ func tunnel(w http.ResponseWriter, to string) error {
 	if err != nil {
 		return err
 	}
-	w.WriteHeader(http.StatusOK)
-	c, _, err := w.(http.Hijacker).Hijack()
+	c, begun, err := w.(http.Hijacker).Hijack()
 	if err != nil {
 		s.Close()
 		return err
 	}
-	go func() { io.Copy(s, c); s.Close() }()
+	// Answered after Hijack: what the client says at once would else be read before it, in
+	// part, and be lost.
+	if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
+		s.Close()
+		c.Close()
+		return err
+	}
+	go func() { io.Copy(s, begun); s.Close() }()
 	go func() { io.Copy(c, s); c.Close() }()
 	return nil
 }
