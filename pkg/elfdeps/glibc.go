@@ -355,7 +355,7 @@ func (s *search) walk(list dirList) (string, *File, *Error) {
 			s.missing, s.firm = append(s.missing, dir), false
 			if !s.p.gone[dir] { // it is looked for once
 				s.p.gone[dir] = true
-				s.last = syscall.ENOENT
+				s.last = s.p.Loader.missing(dir)
 			}
 			continue
 		}
@@ -467,6 +467,16 @@ func (c *dirCache) is(fsys FS, dir string) bool {
 		c.m.Store(dir, is)
 	}
 	return is
+}
+
+// missing returns the errno that is left when dir, of a search list, is no directory: that of
+// stat, or of opening something below a file (open_path).
+func (l *Loader) missing(dir string) syscall.Errno {
+	_, err := l.fs.Find(dir)
+	if err == nil {
+		return syscall.ENOTDIR
+	}
+	return errno(err)
 }
 
 // rpath are the directories of m's DT_RPATH, nil when it has none that counts:
