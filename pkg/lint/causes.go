@@ -524,7 +524,10 @@ func (w *world) removed(name string) []Removed {
 // fixes are the remedies, the one that is nearest first.
 func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []string {
 	var list []string
-	cuda := w.wantedCUDA(f, c.cuda)
+	cuda, asks := w.wantedCUDA(f, c.cuda), "" // a file that is cut off asks for nothing
+	if len(f.NeededBy) > 0 {
+		asks = f.NeededBy[0].Path
+	}
 	switch {
 	case e.Unknown:
 		return nil
@@ -536,11 +539,11 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []str
 		return append(list, w.linkFix(f)) // no directory has a file of that name
 	case f.Rule == "broken-entrypoint" && len(f.Present) > 0, f.Rule == "unresolved-library" && f.Severity != Note && len(f.Present) > 0 && len(w.present(e.Name)) > 0:
 		dir := path.Dir(f.Present[0].Path)
-		return append(w.ldconfigFix(dir), w.pathFix(w.pathWith(f.NeededBy[0].Path, dir)))
+		return append(w.ldconfigFix(dir), w.pathFix(w.pathWith(asks, dir)))
 	case f.Rule == "library-not-on-path":
 		list = append(list, w.ldconfigFix(path.Dir(f.Present[0].Path))...)
-		list = append(list, w.pathFix(w.pathWith(f.NeededBy[0].Path, path.Dir(f.Present[0].Path))))
-		if in := w.installOf(f.NeededBy[0].Path); in != nil && len(in.Helped) > 0 {
+		list = append(list, w.pathFix(w.pathWith(asks, path.Dir(f.Present[0].Path))))
+		if in := w.installOf(asks); in != nil && len(in.Helped) > 0 {
 			list = append(list, "or load it in the program first: `import torch` before the others, onnxruntime.preload_dlls() from onnxruntime 1.21 on")
 		}
 		return list
@@ -561,7 +564,7 @@ func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []str
 	}
 	if len(f.Others) > 0 {
 		o, build := f.Others[0].Path, "the build"
-		if by := w.packs.family(f.NeededBy[0].Path); by != nil && by != fam {
+		if by := w.packs.family(asks); by != nil && by != fam {
 			build += " of " + by.Title
 		}
 		list = append(list, fmt.Sprintf("install %s that is made for %s, which the image has at %s; or bring %s", build, w.byPath[o].elf.Soname, path.Dir(o), f.Library))

@@ -77,19 +77,7 @@ func TestNoProcessIsHeld(t *testing.T) {
 	for _, name := range []string{"p", "q"} {
 		text += "-- 0/bin/" + name + " --\nelf x86_64 interp=/lib64/ld-linux-x86-64.so.2\nneeded libcudart.so.12\nflags1 pie\n"
 	}
-	m, err := imagetest.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	if err := m.LayerTar(0, &b); err != nil {
-		t.Fatal(err)
-	}
-	l, err := layers.ReadLayer(&b, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := newWorld(&Image{FS: layers.Merge(l)}, packs(t))
+	w := newWorld(&Image{FS: fsKeeping(t, text, nil)}, packs(t))
 	if err := w.replay(t.Context()); err != nil {
 		t.Fatal(err)
 	}
