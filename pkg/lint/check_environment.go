@@ -67,12 +67,13 @@ func (w *world) ldPathMissing() []Finding {
 		if _, _, ok := w.img.FS.Lookup(e); ok {
 			continue
 		}
-		values := map[string]string{"dir": e}
-		f := Finding{Message: fmt.Sprintf("LD_LIBRARY_PATH names %s, which is not there", e), Fixes: []string{w.edited("ld-path-missing", values)}, Values: values}
+		clause := "absent"
 		if literal {
-			f.Message = fmt.Sprintf("LD_LIBRARY_PATH names %s: only a shell would replace what is in it", e)
-			f.Severity = Warning
+			clause = "unexpanded"
 		}
+		v := values{"dir": e}
+		f := w.say("ld-path-missing", clause, w.edit("ld-path-missing", v))
+		f.Values = v
 		list = append(list, f)
 	}
 	return list
@@ -85,12 +86,9 @@ func (w *world) ldPathFile() []Finding {
 		if !strings.HasPrefix(e, "/") || !ok || entry.IsDir() {
 			continue
 		}
-		list = append(list, Finding{
-			Message: fmt.Sprintf("LD_LIBRARY_PATH names %s, which is a file: the loader takes directories only", e),
-			Present: []File{w.file(e)},
-			Fixes:   []string{fmt.Sprintf("name its directory, %s, instead", path.Dir(e))},
-			Values:  map[string]string{"file": e},
-		})
+		f := w.say("ld-path-file", "file", values{"file": e, "dir": path.Dir(e)})
+		f.Present, f.Values = []File{w.file(e)}, values{"file": e}
+		list = append(list, f)
 	}
 	return list
 }

@@ -160,3 +160,25 @@ func (w *world) edited(rule string, values map[string]string) string {
 	}
 	return "ENV " + e.Variable + "=" + value
 }
+
+// edit returns the values of a finding with what its rule would do with a variable:
+// "search-path", the value of LD_LIBRARY_PATH, or "env", the instruction of a
+// Dockerfile that sets another variable. Empty elements are left out.
+func (w *world) edit(rule string, v values) values {
+	out := values{}
+	maps.Copy(out, v)
+	edits := w.packs.Edits(&Finding{Rule: rule, Values: v})
+	if len(edits) == 0 {
+		return out
+	}
+	e := edits[0]
+	old, _ := w.getenv(e.Variable)
+	value := e.Apply(old)
+	e.Op = "tidy"
+	if value = e.Apply(value); e.Variable == "LD_LIBRARY_PATH" {
+		out["search-path"] = value
+	} else {
+		out["env"] = "ENV " + e.Variable + "=" + value
+	}
+	return out
+}

@@ -62,11 +62,37 @@ func (s Severity) atMost(t Severity) Severity {
 	return s
 }
 
-// Finding is one cause of failures and all that hangs on it.
+// Kind is what is wrong, in a word.
+type Kind string
+
+// Kinds of findings.
+const (
+	Missing    Kind = "missing"    // a file that is asked for is not found
+	Unusable   Kind = "unusable"   // a file is found and cannot be used
+	Version    Kind = "version"    // a library lacks a version that is asked for
+	Symbol     Kind = "symbol"     // a library lacks a symbol that is asked for
+	Mixture    Kind = "mixture"    // a process gets libraries that do not go together
+	Setting    Kind = "setting"    // a variable, a search path or the config
+	Package    Kind = "package"    // installed packages that do not fit together, or the image
+	Program    Kind = "program"    // a program that cannot be started
+	Unexamined Kind = "unexamined" // it could not be looked at
+)
+
+// Kinds are all kinds of findings.
+var Kinds = []Kind{Missing, Unusable, Version, Symbol, Mixture, Setting, Package, Program, Unexamined}
+
+// Finding is one cause of failures and all that follows from it.
 type Finding struct {
 	// Rule is the ID of a rule of the packs.
 	Rule     string   `json:"rule"`
+	Kind     Kind     `json:"kind,omitempty"`
 	Severity Severity `json:"severity"`
+	// Cause identifies what is wrong: findings of one cause have the same, whatever
+	// their rules, and other values of the image's variables do not change it.
+	Cause string `json:"cause,omitempty"`
+	// Subject is the path of the file that is wrong, or the name of the variable;
+	// empty where it is neither.
+	Subject string `json:"subject,omitempty"`
 	// Message is what fails, in the words of the loader.
 	Message string `json:"message"`
 	// Library is the name that was asked for; empty where the finding is not
@@ -77,6 +103,8 @@ type Finding struct {
 	// Symbol is the name that nothing defines, and Demangled what it is in C++.
 	Symbol    string `json:"symbol,omitempty"`
 	Demangled string `json:"demangled,omitempty"`
+	// Version is the version that Library does not define.
+	Version string `json:"version,omitempty"`
 	// BoundTo is the copy of a library that is asked and does not have what is
 	// wanted, where that is the cause; Present are then the copies that have it.
 	BoundTo *File `json:"bound_to,omitempty"`
@@ -100,6 +128,8 @@ type Finding struct {
 	Because string `json:"because,omitempty"`
 	// Fixes are what to do, the best first.
 	Fixes []string `json:"fixes,omitempty"`
+	// Advice is what Fixes are written from.
+	Advice []Advice `json:"-"`
 	// SearchPath is what one of Fixes sets LD_LIBRARY_PATH to, where one does.
 	SearchPath string `json:"-"`
 	// Later is set where the files of Affected are loaded, and open Library by its
@@ -220,7 +250,7 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	}
 	slices.SortStableFunc(res.Findings, compareFindings)
 	w.oneSearchPath(res.Findings)
-	return res, nil
+	return res, w.said
 }
 
 // maxInstalls bounds the frameworks, of which each is asked for each file whether it

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"reflect"
 	"regexp"
@@ -45,6 +46,9 @@ type Packs struct {
 	Cases      []*Case
 	Texts      []*ErrorText
 
+	// Clauses are those that all rules share.
+	Clauses map[string]*Clause
+
 	// ID is a digest of what the packs were read from.
 	ID string
 	Tables
@@ -54,10 +58,15 @@ type Packs struct {
 
 // Rule is what a finding refers to.
 type Rule struct {
-	ID       string   `yaml:"id"`
+	ID string `yaml:"id"`
+	// Severity is that of the rule's findings; a clause may lower it.
 	Severity Severity `yaml:"severity"`
-	Title    string   `yaml:"title"`
-	Doc      string   `yaml:"doc"`
+	// Kind is what is wrong, of one of [Kinds].
+	Kind  Kind   `yaml:"kind"`
+	Title string `yaml:"title"`
+	Doc   string `yaml:"doc"`
+	// Clauses are what findings of the rule say, by the names of the cases.
+	Clauses map[string]*Clause `yaml:"clauses"`
 	// Patterns are the texts that the failure shows as; {library}, {path},
 	// {symbol}, {version} and {error} stand for what they name.
 	Patterns []string `yaml:"patterns"`
@@ -460,24 +469,25 @@ type ErrorText struct {
 
 // pack is one file.
 type pack struct {
-	Rules      []*Rule         `yaml:"rules"`
-	Families   []*Family       `yaml:"families"`
-	Driver     Driver          `yaml:"driver"`
-	Frameworks []*Framework    `yaml:"frameworks"`
-	Dlopens    []*Dlopens      `yaml:"dlopens"`
-	Needs      []*Need         `yaml:"needs"`
-	Choices    []*Choice       `yaml:"choices"`
-	Stdlib     []*StdlibModule `yaml:"stdlib"`
-	Releases   []*Release      `yaml:"releases"`
-	Toolkits   []*Toolkit      `yaml:"toolkits"`
-	Sonames    []*Soname       `yaml:"sonames"`
-	Optional   []*Exception    `yaml:"optional"`
-	AnyOf      []*Exception    `yaml:"any_of"`
-	Absent     []*Exception    `yaml:"absent"`
-	Versions   []*VersionFix   `yaml:"versions"`
-	Symbols    []*SymbolFact   `yaml:"symbols"`
-	Cases      []*Case         `yaml:"cases"`
-	Texts      []*ErrorText    `yaml:"texts"`
+	Rules      []*Rule            `yaml:"rules"`
+	Clauses    map[string]*Clause `yaml:"clauses"`
+	Families   []*Family          `yaml:"families"`
+	Driver     Driver             `yaml:"driver"`
+	Frameworks []*Framework       `yaml:"frameworks"`
+	Dlopens    []*Dlopens         `yaml:"dlopens"`
+	Needs      []*Need            `yaml:"needs"`
+	Choices    []*Choice          `yaml:"choices"`
+	Stdlib     []*StdlibModule    `yaml:"stdlib"`
+	Releases   []*Release         `yaml:"releases"`
+	Toolkits   []*Toolkit         `yaml:"toolkits"`
+	Sonames    []*Soname          `yaml:"sonames"`
+	Optional   []*Exception       `yaml:"optional"`
+	AnyOf      []*Exception       `yaml:"any_of"`
+	Absent     []*Exception       `yaml:"absent"`
+	Versions   []*VersionFix      `yaml:"versions"`
+	Symbols    []*SymbolFact      `yaml:"symbols"`
+	Cases      []*Case            `yaml:"cases"`
+	Texts      []*ErrorText       `yaml:"texts"`
 	Tables     `yaml:",inline"`
 }
 
@@ -602,6 +612,18 @@ func (p *Packs) add(b []byte) error {
 		}
 		p.Rules = append(p.Rules, r)
 	}
+	for _, id := range slices.Sorted(maps.Keys(one.Clauses)) {
+		if err := one.Clauses[id].validate(id); err != nil {
+			return fmt.Errorf("%d: %w", lineOf(b, "clauses", 0), err)
+		}
+		if p.Clauses[id] != nil {
+			return fmt.Errorf("%d: clause %q is there twice", lineOf(b, "clauses", 0), id)
+		}
+	}
+	if p.Clauses == nil {
+		p.Clauses = map[string]*Clause{}
+	}
+	maps.Copy(p.Clauses, one.Clauses)
 	p.Families = append(p.Families, one.Families...)
 	p.Driver.Libraries = append(p.Driver.Libraries, one.Driver.Libraries...)
 	p.Driver.Symbols = append(p.Driver.Symbols, one.Driver.Symbols...)
@@ -631,8 +653,8 @@ func (p *pack) eachValid(b []byte) error {
 	v := reflect.ValueOf(p).Elem()
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		section, list := f.Tag.Get("yaml"), v.FieldByIndex(f.Index)
-		if f.Anonymous {
-			continue // its fields are visible
+		if f.Anonymous || list.Kind() == reflect.Map {
+			continue // its fields are visible; clauses are validated by add
 		}
 		for i := range entries(list) {
 			var one pack
@@ -708,6 +730,17 @@ func (p *pack) validate() error {
 		for _, m := range r.Mend {
 			if !slices.Contains(Mends, m) {
 				return fmt.Errorf("rule %q: there is no change %q: say one of %s", r.ID, m, strings.Join(Mends, ", "))
+			}
+		}
+		if r.Kind != "" && !slices.Contains(Kinds, r.Kind) {
+			return fmt.Errorf("rule %q: kind is %q, which is none", r.ID, r.Kind)
+		}
+		for _, id := range slices.Sorted(maps.Keys(r.Clauses)) {
+			if err := r.Clauses[id].validate(id); err != nil {
+				return fmt.Errorf("rule %q: %w", r.ID, err)
+			}
+			if c := r.Clauses[id]; c.Severity != "" && !r.Severity.AtLeast(c.Severity) {
+				return fmt.Errorf("rule %q: clause %q has a higher severity than the rule", r.ID, id)
 			}
 		}
 		for _, e := range r.Edits {

@@ -32,11 +32,24 @@ func SearchPathLine(value string) string {
 func (w *world) oneSearchPath(findings []Finding) {
 	now := w.pathEntries()
 	merged := now
+	defer func() {
+		for i := range findings {
+			for _, a := range findings[i].Advice {
+				findings[i].Fixes = append(findings[i].Fixes, a.String())
+			}
+		}
+	}()
 	for _, notes := range []bool{false, true} {
 		var values [][]string
 		seen := map[string]bool{}
 		for i := range findings {
 			if f := &findings[i]; (f.Severity == Note) == notes {
+				for _, a := range f.Advice {
+					if a.Path != nil && !seen[SearchPathLine(*a.Path)] {
+						seen[SearchPathLine(*a.Path)] = true
+						values = append(values, strings.Split(*a.Path, ":"))
+					}
+				}
 				for _, fix := range f.Fixes {
 					if line := w.pathFixIn(fix); line != "" && !seen[line] {
 						seen[line] = true
@@ -60,6 +73,11 @@ func (w *world) oneSearchPath(findings []Finding) {
 // setSearchPath has a finding's fixes set LD_LIBRARY_PATH to a value, where they set
 // it.
 func (w *world) setSearchPath(f *Finding, value string) {
+	for i := range f.Advice {
+		if f.Advice[i].Path != nil {
+			f.SearchPath, f.Advice[i].Path = value, &value
+		}
+	}
 	for i, fix := range f.Fixes {
 		if line := w.pathFixIn(fix); line != "" {
 			f.SearchPath = value

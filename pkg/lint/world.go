@@ -63,6 +63,8 @@ type world struct {
 	chosen       []chosen        // what choose has found; nil before
 
 	pathFixes map[string]string // what pathFix has given → the value in it
+
+	said error // the first clause or value that the packs or the code lack
 }
 
 // object is one ELF file and what its replay came to.
