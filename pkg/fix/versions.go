@@ -1,18 +1,19 @@
 package fix
 
 import (
-	"regexp"
-	"strconv"
+	"path"
+	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/provide"
 )
 
-// versionsFor are the releases of a library that those who ask for it take: the
-// very one that its other parts are of, where they are in the image; else what
-// the asking package's Requires-Dist says of the distributions that have it.
+// versionsFor returns version specifiers for a library that a finding needs: the
+// release of its other parts in the image, else what the asking package's Requires-Dist
+// demands of the distributions that have it.
 func (p *planner) versionsFor(f *lint.Finding, lib *provide.Library, cuda string) []string {
 	for _, n := range f.NeededBy {
 		if provide.LibraryOf(plainName(n.Path)) == lib {
@@ -38,11 +39,8 @@ func (p *planner) versionsFor(f *lint.Finding, lib *provide.Library, cuda string
 	return nil
 }
 
-// numbered is a file name that ends with a release.
-var numbered = regexp.MustCompile(`\.so\.(\d+\.\d+\.\d+)(\.\d+)*$`)
-
-// releaseOf is the release that a file of a library is of: by the wheel that
-// brought it, or by its name.
+// releaseOf returns a specifier for the release of a library's file, from the wheel that
+// brought it, else from the file's name.
 func (p *planner) releaseOf(file string, lib *provide.Library, cuda string) string {
 	if inv := p.first.res.Inventory; inv != nil {
 		for _, pkg := range inv.Packages {
@@ -51,14 +49,14 @@ func (p *planner) releaseOf(file string, lib *provide.Library, cuda string) stri
 			}
 		}
 	}
-	if m := numbered.FindStringSubmatch(p.real(file)); m != nil {
-		return "==" + m[1] + ".*"
+	if r := version.OfFile(path.Base(p.real(file))); len(r) > 2 {
+		return "==" + r.First(3).String() + ".*"
 	}
 	return ""
 }
 
-// owners are the wheels that a file is of: the one whose RECORD lists it, else
-// all that are installed where it lies.
+// owners returns the wheel whose RECORD lists a file, else all wheels that are installed
+// in the directory above it.
 func (p *planner) owners(file string) []*inventory.Package {
 	inv := p.first.res.Inventory
 	if inv == nil {
@@ -77,17 +75,8 @@ func (p *planner) owners(file string) []*inventory.Package {
 	return near
 }
 
-// isWheelName reports whether a distribution is one that has the library, for a
-// major version of CUDA.
+// isWheelName reports whether a distribution has the library, for a major version of
+// CUDA.
 func isWheelName(lib *provide.Library, cuda, name string) bool {
-	suffix := "-cu" + cuda
-	if n, err := strconv.Atoi(cuda); err == nil && n >= 13 {
-		suffix = ""
-	}
-	for _, w := range lib.Wheels {
-		if name == inventory.Normalize(strings.NewReplacer("{cuda}", cuda, "{cu}", suffix).Replace(w)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(lib.WheelNames(cuda), func(w string) bool { return inventory.Normalize(w) == name })
 }

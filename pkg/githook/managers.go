@@ -6,11 +6,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/imgcheck/imgcheck/internal/version"
 )
 
 // maxConfig bounds a file of ours or of a hook manager, in bytes.
@@ -84,13 +84,8 @@ func preCommitEntry(stage string) string {
 // before it refuse.
 func preCommitStage() string {
 	out, err := exec.Command("pre-commit", "--version").Output()
-	m := regexp.MustCompile(`^pre-commit (\d+)\.(\d+)`).FindSubmatch(out)
-	if err != nil || m == nil {
-		return "pre-push"
-	}
-	major, _ := strconv.Atoi(string(m[1]))
-	minor, _ := strconv.Atoi(string(m[2]))
-	if major < 3 || major == 3 && minor < 2 {
+	text, ok := strings.CutPrefix(string(out), "pre-commit ")
+	if err == nil && ok && version.ParseRelease(text).Before(version.Release{3, 2}) {
 		return "push"
 	}
 	return "pre-push"

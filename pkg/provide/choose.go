@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/imgcheck/imgcheck/internal/version"
 )
 
 // maxLicence bounds the text of a licence, in bytes; NVIDIA's have 120,000.
@@ -17,7 +19,7 @@ func (r *request) choose(all []*set) (best *set, doubt string, err error) {
 	if len(all) == 0 {
 		return nil, "", absent("has no such library for %s", r.Arch)
 	}
-	slices.SortStableFunc(all, func(a, b *set) int { return compareVersions(b.version, a.version) })
+	slices.SortStableFunc(all, func(a, b *set) int { return version.Compare(b.version, a.version) })
 	var why []string
 	for _, s := range all {
 		if missing := s.lacks(r.Names); len(missing) > 0 {

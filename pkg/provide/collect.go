@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
@@ -48,9 +49,9 @@ func (f *File) named(name string) bool { return f.Name == name || slices.Contain
 // that is no library for the machine is left out. Where the release is known,
 // all of it is one set.
 func (r *request) sets(dir, release string, list []entry) []*set {
-	version := fileVersion
+	versionOf := fileVersion
 	if release != "" || r.lib != nil && r.lib.OtherNumbers {
-		version = func(string) string { return release }
+		versionOf = func(string) string { return release }
 	}
 	list = slices.DeleteFunc(slices.Clone(list), func(e entry) bool { return !goodName(e.name) })
 	byName := map[string]entry{}
@@ -62,7 +63,7 @@ func (r *request) sets(dir, release string, list []entry) []*set {
 		if e.link != "" || !r.takes(e.name) || !r.runs(e.object) {
 			continue
 		}
-		v := version(e.name)
+		v := versionOf(e.name)
 		if byVersion[v] == nil {
 			byVersion[v] = &set{dir: dir, version: v, links: map[string][]string{}}
 		}
@@ -73,7 +74,7 @@ func (r *request) sets(dir, release string, list []entry) []*set {
 			continue
 		}
 		target := followed(byName, e)
-		if s := byVersion[version(target)]; s != nil {
+		if s := byVersion[versionOf(target)]; s != nil {
 			s.links[target] = append(s.links[target], e.name)
 		}
 	}
@@ -82,7 +83,7 @@ func (r *request) sets(dir, release string, list []entry) []*set {
 		s.finish(byName)
 		all = append(all, s)
 	}
-	slices.SortFunc(all, func(a, b *set) int { return compareVersions(b.version, a.version) })
+	slices.SortFunc(all, func(a, b *set) int { return version.Compare(b.version, a.version) })
 	return all
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
@@ -22,7 +23,7 @@ func TestFactsAreWellFormed(t *testing.T) {
 		}
 	}
 	for _, l := range f.Libraries {
-		for _, w := range l.wheelNames() {
+		for _, w := range l.allWheelNames() {
 			if w != normalize(w) || strings.ContainsAny(w, "{}") {
 				t.Errorf("%s: %q is no distribution's name", l.ID, w)
 			}
@@ -187,8 +188,8 @@ func TestMistakes(t *testing.T) {
 		{Want{Names: []string{"../x"}}, "it is no file name"},
 		{Want{Library: "cuddn"}, "no such library is known: say one of cublas, cudart, cudnn"},
 		{Want{Library: "cudnn", Arch: "s390x"}, "only for amd64 and arm64"},
-		{Want{Library: "cudnn", Pin: "nine"}, `"nine" is no version`},
-		{Want{Library: "cudnn", Versions: []string{"nine"}}, `"nine" is no version specifier`},
+		{Want{Library: "cudnn", Pin: "nine"}, `"nine" is not a version`},
+		{Want{Library: "cudnn", Versions: []string{"nine"}}, `"nine" is not a version specifier`},
 	} {
 		if _, err := s.Find(t.Context(), tt.want); err == nil || !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%+v: got %v, want %s", tt.want, err, tt.err)
@@ -217,7 +218,7 @@ func TestReleasesThatMayHaveAName(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := parseVersion(tt.release)
+		v, err := version.Parse(tt.release)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/imgcheck/imgcheck/internal/version"
 )
 
 // fileSource is an archive on this machine.
@@ -85,7 +87,7 @@ func releaseOf(name string) string {
 	}
 	last := stem[strings.LastIndexByte(stem, '-')+1:]
 	last, _, _ = strings.Cut(last, "_")
-	if _, err := parseVersion(last); err != nil {
+	if _, err := version.Parse(last); err != nil {
 		return ""
 	}
 	return last

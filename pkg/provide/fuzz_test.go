@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/imgcheck/imgcheck/internal/version"
 )
 
 // FuzzSimple: an index page gives files with names, web addresses and hashes
@@ -109,7 +111,7 @@ func FuzzWheelName(f *testing.F) {
 			t.Errorf("%q: %+v", name, w)
 		}
 		if least, ok := w.glibc("amd64"); ok {
-			if _, err := parseVersion(least); err != nil {
+			if _, err := version.Parse(least); err != nil {
 				t.Errorf("%q is for glibc %q", name, least)
 			}
 		}

@@ -5,14 +5,16 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/imgcheck/imgcheck/internal/version"
 )
 
 // installed is the release of a wheel that a directory of libraries was
 // installed from, and its .dist-info directory: site-packages/nvidia/cudnn/lib
 // is from site-packages/nvidia_cudnn_cu12-9.1.0.70.dist-info. Its libraries'
 // names have no release in them.
-func (l *Library) installed(fsys fs.FS, dir string) (version, info string) {
-	names := l.wheelNames()
+func (l *Library) installed(fsys fs.FS, dir string) (release, info string) {
+	names := l.allWheelNames()
 	for range 3 { // tensorrt_libs/ is one below site-packages, nvidia/cu13/lib three
 		if dir == "." {
 			break
@@ -25,27 +27,26 @@ func (l *Library) installed(fsys fs.FS, dir string) (version, info string) {
 			if !ok || !slices.Contains(names, normalize(name)) {
 				continue
 			}
-			if _, err := parseVersion(v); err != nil {
+			if _, err := version.Parse(v); err != nil {
 				continue
 			}
-			if version != "" && version != v {
+			if release != "" && release != v {
 				return "", "" // which of them has written the files last is not known
 			}
-			version, info = v, path.Join(dir, e.Name())
+			release, info = v, path.Join(dir, e.Name())
 		}
-		if version != "" {
+		if release != "" {
 			break
 		}
 	}
-	return version, info
+	return release, info
 }
 
-// wheelNames are the distributions of all majors of CUDA.
-func (l *Library) wheelNames() []string {
+// allWheelNames returns the distributions of all majors of CUDA.
+func (l *Library) allWheelNames() []string {
 	var all []string
 	for _, cuda := range []string{"11", "12", "13", "14"} {
-		r := &request{Want: Want{CUDA: cuda}, lib: l}
-		all = append(all, r.wheels()...)
+		all = append(all, l.WheelNames(cuda)...)
 	}
 	return all
 }

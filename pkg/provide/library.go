@@ -15,6 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/imgcheck/imgcheck/internal/glob"
+	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
@@ -211,7 +212,7 @@ func newRequest(w Want) (*request, error) {
 	if r.CUDA == "" {
 		r.CUDA = CUDAOf(r.Names)
 	}
-	if _, err := parseVersion(r.Glibc); err != nil {
+	if _, err := version.Parse(r.Glibc); err != nil {
 		r.Glibc = "" // not known
 	}
 	return r, nil
@@ -275,15 +276,16 @@ func (r *request) title() string {
 	return what
 }
 
-// wheels are the distributions that may have the library.
-func (r *request) wheels() []string {
-	suffix := "-cu" + r.CUDA
-	if n, err := strconv.Atoi(r.CUDA); err == nil && n >= 13 {
+// WheelNames returns the distributions that may have the library for a major version of
+// CUDA. From 13 on, NVIDIA's names do not end with it.
+func (l *Library) WheelNames(cuda string) []string {
+	suffix := "-cu" + cuda
+	if n, err := strconv.Atoi(cuda); err == nil && n >= 13 {
 		suffix = ""
 	}
 	var list []string
-	for _, w := range r.lib.Wheels {
-		list = append(list, strings.NewReplacer("{cuda}", r.CUDA, "{cu}", suffix).Replace(w))
+	for _, w := range l.Wheels {
+		list = append(list, strings.NewReplacer("{cuda}", cuda, "{cu}", suffix).Replace(w))
 	}
 	return list
 }

@@ -51,7 +51,7 @@ func (s *indexSource) find(ctx context.Context, r *request) (*Found, error) {
 		return nil, absent("its packages are made for one CUDA each, and which one is not known")
 	}
 	var why []string
-	for _, dist := range r.wheels() {
+	for _, dist := range r.lib.WheelNames(r.CUDA) {
 		f, err := s.dist(ctx, r, dist)
 		var none *absentError
 		if !errors.As(err, &none) {

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/imgcheck/imgcheck/internal/version"
 )
 
 // nvidia is where NVIDIA has its archives; {product} is the library's.
@@ -105,7 +107,7 @@ func (s *redistSource) releases(ctx context.Context, r *request, u *url.URL) ([]
 		}
 	}
 	var list []*url.URL
-	for _, label := range slices.SortedFunc(maps.Keys(labels), func(a, b string) int { return compareVersions(b, a) }) {
+	for _, label := range slices.SortedFunc(maps.Keys(labels), func(a, b string) int { return version.Compare(b, a) }) {
 		if r.mayBeIn(label) {
 			list = append(list, labels[label])
 		}
@@ -117,7 +119,7 @@ func (s *redistSource) releases(ctx context.Context, r *request, u *url.URL) ([]
 func labelOf(file string) string {
 	label, ok := strings.CutPrefix(file, "redistrib_")
 	label, isJSON := strings.CutSuffix(label, ".json")
-	if _, err := parseVersion(label); !ok || !isJSON || err != nil {
+	if _, err := version.Parse(label); !ok || !isJSON || err != nil {
 		return ""
 	}
 	return label
@@ -151,7 +153,7 @@ func (s *redistSource) archive(ctx context.Context, r *request, u *url.URL) (*ar
 	if c == nil {
 		return nil, "", fmt.Sprintf("%s has no %s", base(u), r.lib.Redist.Component), nil
 	}
-	v, err := parseVersion(c.version)
+	v, err := version.Parse(c.version)
 	if err != nil {
 		return nil, "", "", fmt.Errorf("%s: %w", base(u), err)
 	}

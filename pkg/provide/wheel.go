@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
-	pep440 "github.com/aquasecurity/go-pep440-version"
+	"github.com/imgcheck/imgcheck/internal/version"
 )
 
 // wheel is a wheel's file name, taken apart (binary distribution format, "File
@@ -36,7 +35,7 @@ func parseWheel(file string) (wheel, error) {
 	if n == 6 {
 		w.build = parts[2]
 	}
-	if _, err := parseVersion(w.version); err != nil {
+	if _, err := version.Parse(w.version); err != nil {
 		return wheel{}, fmt.Errorf("%q is no wheel's name: %w", file, err)
 	}
 	return w, nil
@@ -75,7 +74,7 @@ func (w *wheel) glibc(arch string) (least string, ok bool) {
 		if m == nil || m[3] != machine {
 			continue
 		}
-		if v := m[1] + "." + m[2]; !ok || compareVersions(v, least) < 0 {
+		if v := m[1] + "." + m[2]; !ok || version.Compare(v, least) < 0 {
 			least, ok = v, true
 		}
 	}
@@ -86,7 +85,7 @@ func (w *wheel) glibc(arch string) (least string, ok bool) {
 type candidate struct {
 	link    *link
 	wheel   wheel
-	version pep440.Version
+	version version.Version
 	glibc   string
 }
 
@@ -103,60 +102,41 @@ func (r *request) candidates(dist string, links []*link) (list []candidate, why 
 		if !ok {
 			continue
 		}
-		v, _ := parseVersion(w.version)
+		v, _ := version.Parse(w.version)
 		switch {
 		case !r.spec.allow(v) || !r.mayHave(v):
 			why = "has no release of " + dist + " that fits"
 		case l.yanked && r.Pin == "":
 			why = fmt.Sprintf("has withdrawn %s %s", dist, w.version)
-		case r.Glibc != "" && compareVersions(glibc, r.Glibc) > 0:
+		case r.Glibc != "" && version.Compare(glibc, r.Glibc) > 0:
 			why = fmt.Sprintf("has %s %s for glibc %s, later than the image's %s", dist, w.version, glibc, r.Glibc)
 		default:
 			list = append(list, candidate{l, w, v, glibc})
 		}
 	}
 	slices.SortFunc(list, func(a, b candidate) int {
-		return cmp.Or(b.version.Compare(a.version), compareVersions(b.glibc, a.glibc), compareBuilds(b.wheel.build, a.wheel.build), strings.Compare(a.link.name, b.link.name))
+		return cmp.Or(b.version.Compare(a.version), version.Compare(b.glibc, a.glibc), version.CompareBuilds(b.wheel.build, a.wheel.build), strings.Compare(a.link.name, b.link.name))
 	})
 	return list, why
 }
 
-// compareBuilds orders build tags: by their number, then their text.
-func compareBuilds(a, b string) int {
-	na, ra := buildNumber(a)
-	nb, rb := buildNumber(b)
-	return cmp.Or(cmp.Compare(na, nb), strings.Compare(ra, rb))
-}
-
-func buildNumber(s string) (int, string) {
-	i := strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' })
-	if i < 0 {
-		i = len(s)
-	}
-	n, err := strconv.Atoi(s[:i])
-	if err != nil {
-		return -1, s
-	}
-	return n, s[i:]
-}
-
 // mayHave reports whether a release may have the names, where the numbers of a
 // SONAME are the first of the release: libcudnn.so.9, libnvrtc-builtins.so.12.4.
-func (r *request) mayHave(v pep440.Version) bool {
+func (r *request) mayHave(v version.Version) bool {
 	if r.lib == nil || !r.lib.SonameMajor {
 		return true
 	}
-	release := strings.Split(v.BaseVersion(), ".")
+	release := v.Release()
 	for _, n := range r.Names {
 		_, number, ok := strings.Cut(n, ".so.")
 		if !ok {
 			continue
 		}
-		numbers := strings.Split(number, ".")
+		numbers := version.ParseRelease(number)
 		if slices.Contains(r.lib.Frozen, number) {
-			numbers = numbers[:1]
+			numbers = numbers.First(1)
 		}
-		if len(numbers) > len(release) || !slices.Equal(numbers, release[:len(numbers)]) {
+		if len(numbers) > len(release) || !numbers.Agrees(release) {
 			return false
 		}
 	}
