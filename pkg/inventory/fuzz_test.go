@@ -66,34 +66,6 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzVersions states that the order of versions is one: comparing the other way
-// round gives the opposite, and the specifiers agree with it.
-func FuzzVersions(f *testing.F) {
-	for _, v := range [][2]string{{"1", "1.0"}, {"9.1.0.70", "9.10.2.21"}, {"2.6.0+cu124", "2.6.0"}, {"1!2.0.post1", "2.0.dev3"}, {"1a1", "1rc2"}, {"x", "1.*"}} {
-		f.Add(v[0], v[1])
-	}
-	f.Fuzz(func(t *testing.T, a, b string) {
-		ab, err := Compare(a, b)
-		ba, err2 := Compare(b, a)
-		if (err == nil) != (err2 == nil) {
-			t.Fatalf("Compare(%q, %q): %v, the other way round: %v", a, b, err, err2)
-		}
-		if err != nil {
-			return
-		}
-		if sign(ab) != -sign(ba) {
-			t.Errorf("Compare(%q, %q) = %d, the other way round %d", a, b, ab, ba)
-		}
-		equal, err := Satisfies(a, "=="+strings.TrimSpace(b))
-		unequal, err2 := Satisfies(a, "!="+strings.TrimSpace(b))
-		if (err == nil) != (err2 == nil) || err == nil && equal == unequal {
-			t.Errorf("%q == %q: %v %v; !=: %v %v", a, b, equal, err, unequal, err2)
-		}
-	})
-}
-
-func sign(n int) int { return max(-1, min(1, n)) }
-
 // FuzzRequirement states that a requirement is taken apart into parts of the line,
 // and that a marker is never said to hold without being known.
 func FuzzRequirement(f *testing.F) {

@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	pep440 "github.com/aquasecurity/go-pep440-version"
+	"github.com/imgcheck/imgcheck/internal/version"
 )
 
 // Requirement is a Requires-Dist line, taken apart (PEP 508).
@@ -29,142 +29,6 @@ func ParseRequirement(line string) (Requirement, error) {
 		return Requirement{}, fmt.Errorf("%q is no requirement with versions", line)
 	}
 	return Requirement{Normalize(m[1]), strings.TrimSpace(m[2] + m[3]), strings.TrimSpace(m[4])}, nil
-}
-
-// maxDigits keeps versions where the arithmetic of their parts is exact.
-const maxDigits = 15
-
-// Compare orders two versions by PEP 440: below, at or above 0.
-func Compare(a, b string) (int, error) {
-	va, err := parseVersion(a)
-	if err != nil {
-		return 0, err
-	}
-	vb, err := parseVersion(b)
-	if err != nil {
-		return 0, err
-	}
-	return va.Compare(vb), nil
-}
-
-var longNumber = regexp.MustCompile(fmt.Sprintf(`\d{%d}`, maxDigits+1))
-
-func parseVersion(s string) (pep440.Version, error) {
-	if len(s) > 256 || longNumber.MatchString(s) {
-		return pep440.Version{}, errors.New("the version is too long")
-	}
-	v, err := pep440.Parse(s)
-	if err != nil {
-		return v, fmt.Errorf("%q is no version: %w", s, err)
-	}
-	return v, nil
-}
-
-var specifierForm = regexp.MustCompile(`^(===|==|!=|~=|>=|<=|>|<)\s*(\S+)$`)
-
-// Satisfies reports whether a version meets specifiers such as "==9.1.0.70" or
-// ">=2.0,!=2.1.*,<3" (PEP 440). Where a specifier names no local version, that of
-// the version does not count: 2.6.0+cu124 is ==2.6.0.
-func Satisfies(version, specifiers string) (bool, error) {
-	v, err := parseVersion(version)
-	if err != nil {
-		return false, err
-	}
-	for one := range strings.SplitSeq(specifiers, ",") {
-		one = strings.TrimSpace(one)
-		if one == "" {
-			continue
-		}
-		m := specifierForm.FindStringSubmatch(one)
-		if m == nil {
-			return false, fmt.Errorf("%q is no version specifier", one)
-		}
-		ok, err := satisfies(v, m[1], m[2])
-		if err != nil || !ok {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-func satisfies(v pep440.Version, operator, want string) (bool, error) {
-	if operator == "===" {
-		return strings.EqualFold(v.Original(), want), nil
-	}
-	prefix, wild := strings.CutSuffix(want, ".*")
-	w, err := parseVersion(prefix)
-	if err != nil {
-		return false, err
-	}
-	if wild && operator != "==" && operator != "!=" {
-		return false, fmt.Errorf("%q may not stand with %s", want, operator)
-	}
-	public := v
-	if w.Local() == "" {
-		if public, err = parseVersion(v.Public()); err != nil {
-			return false, err
-		}
-	}
-	order := public.Compare(w)
-	switch operator {
-	case "==":
-		if wild {
-			return hasPrefix(public, w.BaseVersion()), nil
-		}
-		return order == 0, nil
-	case "!=":
-		if wild {
-			return !hasPrefix(public, w.BaseVersion()), nil
-		}
-		return order != 0, nil
-	case "~=":
-		i := strings.LastIndexByte(w.BaseVersion(), '.')
-		if i < 0 {
-			return false, fmt.Errorf("%q needs two numbers with ~=", want)
-		}
-		return order >= 0 && hasPrefix(public, w.BaseVersion()[:i]), nil
-	case ">=":
-		return order >= 0, nil
-	case "<=":
-		return order <= 0, nil
-	case ">": // not a post release of the version itself
-		return order > 0 && (w.IsPostRelease() || !public.IsPostRelease() || !sameBase(public, w)), nil
-	default: // "<": not a pre-release of the version itself
-		return order < 0 && (w.IsPreRelease() || !public.IsPreRelease() || !sameBase(public, w)), nil
-	}
-}
-
-// hasPrefix reports whether a version's numbers begin with those of prefix; those
-// that it lacks are 0.
-func hasPrefix(v pep440.Version, prefix string) bool {
-	epoch, numbers := splitEpoch(v.BaseVersion())
-	wantEpoch, want := splitEpoch(prefix)
-	if epoch != wantEpoch {
-		return false
-	}
-	for i, n := range want {
-		have := "0"
-		if i < len(numbers) {
-			have = numbers[i]
-		}
-		if have != n {
-			return false
-		}
-	}
-	return true
-}
-
-// sameBase reports whether two versions have the same numbers.
-func sameBase(a, b pep440.Version) bool {
-	return hasPrefix(a, b.BaseVersion()) && hasPrefix(b, a.BaseVersion())
-}
-
-func splitEpoch(base string) (string, []string) {
-	epoch, rest, ok := strings.Cut(base, "!")
-	if !ok {
-		return "0", strings.Split(base, ".")
-	}
-	return epoch, strings.Split(rest, ".")
 }
 
 // MarkerEnv is where a marker is looked at: python_version, platform_machine and
@@ -287,7 +151,7 @@ func compareMarker(left, operator, right string) truth {
 	case "not in":
 		return is(!strings.Contains(right, left))
 	}
-	if ok, err := Satisfies(left, operator+right); err == nil {
+	if ok, err := version.Satisfies(left, operator+right); err == nil {
 		return is(ok)
 	}
 	switch operator {

@@ -236,7 +236,7 @@ func (in *install) preloadAt(when string) *Preload {
 		if p.When != when {
 			continue
 		}
-		fits, known := in.release.within(p.Versions)
+		fits, known := in.release.Within(p.Versions)
 		if fits {
 			return p
 		}

@@ -503,7 +503,7 @@ func (w *world) versionFinding(c *cause) Finding {
 		return f
 	}
 	if v := w.packs.versionFix(c.first.Name); v != nil {
-		f.Fixes = append(f.Fixes, expand(v.Fix, "{version}", c.first.Name, "{number}", w.packs.versionNumber(c.first.Name), "{library}", f.Library))
+		f.Fixes = append(f.Fixes, expand(v.Fix, "{version}", c.first.Name, "{number}", w.packs.symbolVersion(c.first.Name).Number, "{library}", f.Library))
 	}
 	return f
 }

@@ -192,9 +192,7 @@ func (w *world) filesOf(paths []string) []File {
 
 // numbers are the first n numbers of a version: 9.1 of 9.1.0.70.
 func numbers(version string, n int) string {
-	version, _, _ = strings.Cut(version, "+")
-	parts := strings.Split(version, ".")
-	return strings.Join(parts[:min(n, len(parts))], ".")
+	return parseRelease(version).First(n).String()
 }
 
 // isIn reports whether a path is a directory or below it.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
@@ -89,7 +90,7 @@ func (c *chosen) nearest() string {
 // releaseFor is what a version of the package does, nil when that is not known.
 func (c *Choice) releaseFor(version string) *ChoiceRelease {
 	for i := range c.Releases {
-		if fits, known := parseRelease(version).within(c.Releases[i].Versions); fits && known {
+		if fits, known := parseRelease(version).Within(c.Releases[i].Versions); fits && known {
 			return &c.Releases[i]
 		}
 	}
@@ -139,7 +140,7 @@ func (c *Choice) validate() error {
 		return errors.New("needs an id, dist, of, a file with {cuda}, an override, releases and sources")
 	}
 	for _, r := range c.Releases {
-		if err := validVersions(r.Versions); err != nil {
+		if err := version.CheckRange(r.Versions); err != nil {
 			return err
 		}
 		if r.Effect == "" {

@@ -466,7 +466,7 @@ func (w *world) requireCUDA() []Finding {
 			Message: fmt.Sprintf("NVIDIA_REQUIRE_CUDA asks the host for CUDA %s, and %s %s is built for CUDA %s", asks, b.Name, b.Version, b.CUDA),
 			Present: []File{w.file(b.Path)},
 		}
-		if olderThan(asks, b.CUDA) {
+		if parseRelease(asks).Before(parseRelease(b.CUDA)) {
 			f.Effects = []Effect{{"the container starts on hosts whose driver is too old for it", "CUDA driver version is insufficient for CUDA runtime version"}}
 		} else {
 			f.Effects = []Effect{{"hosts are refused whose driver would do", fmt.Sprintf("nvidia-container-cli: requirement error: unsatisfied condition: cuda>=%s", asks)}}

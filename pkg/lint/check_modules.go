@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
@@ -214,7 +215,7 @@ func (m *StdlibModule) validate() error {
 	if m.Module == "" || len(m.Packages)+len(m.Tries) == 0 || len(m.Sources) == 0 {
 		return errors.New("needs a module, packages or tries, and sources")
 	}
-	if err := validVersions(m.Python); err != nil {
+	if err := version.CheckRange(m.Python); err != nil {
 		return err
 	}
 	return patterns("", []string{m.Module})
@@ -239,7 +240,7 @@ func (w *world) stdlibModules() []Finding {
 			if len(w.packagesIn(p, m.With)) < len(m.With) {
 				tries = nil
 			}
-			if fits, known := parseRelease(p.Version).within(m.Python); !fits || !known || len(needs)+len(tries) == 0 {
+			if fits, known := parseRelease(p.Version).Within(m.Python); !fits || !known || len(needs)+len(tries) == 0 {
 				continue
 			}
 			f, killed := w.stdlibModule(m, dir, program)

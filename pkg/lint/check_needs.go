@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
@@ -39,7 +40,7 @@ func (w *world) unmetNeeds() []Finding {
 
 // asks reports whether a distribution is one that has a need.
 func (n *Need) asks(p *inventory.Package) bool {
-	fits, known := parseRelease(p.Version).within(n.Versions)
+	fits, known := parseRelease(p.Version).Within(n.Versions)
 	return fits && known && matchAny(n.Dist, normal(p.Name))
 }
 
@@ -135,7 +136,7 @@ func (n *Need) validate() error {
 	if n.Severity != "" && !slices.Contains(Severities, n.Severity) {
 		return fmt.Errorf("severity is %q, not error, warning or note", n.Severity)
 	}
-	if err := validVersions(n.Versions); err != nil {
+	if err := version.CheckRange(n.Versions); err != nil {
 		return err
 	}
 	return patterns("", slices.Concat(n.Dist, n.Present, n.Any))

@@ -10,17 +10,12 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
 // Checks of packages that do not fit together. What a wheel's own metadata
 // requires counts more than any table.
-
-// olderThan reports whether version a is known to come before b.
-func olderThan(a, b string) bool {
-	order, err := inventory.Compare(a, b)
-	return err == nil && order < 0
-}
 
 // buildOf is what a framework of an environment says of its own build, nil when
 // it says nothing.
@@ -82,7 +77,7 @@ func (w *world) unmetOf(p *inventory.Python, pkg *inventory.Package, wheels whee
 		if holds, known := r.Applies(env); of == nil || !holds || !known {
 			continue
 		}
-		if ok, err := inventory.Satisfies(w.version(p, of), r.Specifiers); err == nil && !ok {
+		if ok, err := version.Satisfies(w.version(p, of), r.Specifiers); err == nil && !ok {
 			list = append(list, unmet{pkg, of, r.Specifiers})
 		}
 	}
@@ -147,7 +142,7 @@ func (w *world) torchPairs() []Finding {
 // isVersion440 reports whether a text from the image is a version and nothing
 // else: fixes are commands that people copy.
 func isVersion440(s string) bool {
-	_, err := inventory.Compare(s, s)
+	_, err := version.Parse(s)
 	return err == nil && !strings.ContainsFunc(s, unicode.IsSpace)
 }
 
@@ -207,14 +202,14 @@ func (w *world) unmetFinding(p *inventory.Python, u unmet, verb string, severity
 func (w *world) madeForOther(p *inventory.Python, pkg *inventory.Package, wheels wheelSet) []Finding {
 	var list []Finding
 	for _, n := range w.packs.MadeFor {
-		if fits, err := inventory.Satisfies(pkg.Version, n.Versions); !match(n.Package, pkg.Name) || err != nil || !fits {
+		if fits, err := version.Satisfies(pkg.Version, n.Versions); !match(n.Package, pkg.Name) || err != nil || !fits {
 			continue
 		}
 		r, err := inventory.ParseRequirement(n.of(pkg.Version))
 		if err != nil || wheels[r.Name] == nil || slices.ContainsFunc(w.unmetOf(p, pkg, wheels), func(u unmet) bool { return u.of == wheels[r.Name] && w.pin(pkg.Name, r.Name) != nil }) {
 			continue
 		}
-		if ok, err := inventory.Satisfies(wheels[r.Name].Version, r.Specifiers); err == nil && !ok {
+		if ok, err := version.Satisfies(wheels[r.Name].Version, r.Specifiers); err == nil && !ok {
 			list = append(list, w.unmetFinding(p, unmet{pkg, wheels[r.Name], r.Specifiers}, "is made for", n.Severity, Effect{n.Effect, n.Error}))
 		}
 	}
@@ -251,8 +246,7 @@ func (w *world) cudnns(p *inventory.Python, wheels wheelSet) []found {
 		case pkg.Kind == inventory.Conda && pkg.Dir == p.Prefix && (pkg.Name == "cudnn" || pkg.Name == "libcudnn"):
 			list = append(list, found{pkg.Version, pkg.Path, false})
 		case (pkg.Kind == inventory.Deb || pkg.Kind == inventory.RPM) && strings.HasPrefix(pkg.Name, "libcudnn") && !strings.Contains(pkg.Name, "-dev") && !strings.Contains(pkg.Name, "header"):
-			version, _, _ := strings.Cut(pkg.Version, "-")
-			list = append(list, found{version, pkg.Path, false})
+			list = append(list, found{version.Upstream(pkg.Version), pkg.Path, false})
 		}
 	}
 	for _, c := range w.inv.Components {
@@ -297,7 +291,7 @@ func (w *world) stackOf(p *inventory.Python, pkg *inventory.Package) (*Stack, st
 		if row.Package != pkg.Name || row.Build != "" && numbers(w.cudaBuild(p, pkg), 2) != row.Build {
 			continue
 		}
-		if ok, err := inventory.Satisfies(w.version(p, pkg), row.Versions); err == nil && ok {
+		if ok, err := version.Satisfies(w.version(p, pkg), row.Versions); err == nil && ok {
 			return row, ""
 		}
 	}
@@ -342,8 +336,8 @@ func (w *world) incidental(wheels wheelSet, s *Stack) string {
 func (w *world) cudnnVersions() []Finding {
 	var list []Finding
 	w.stacked(func(p *inventory.Python, wheels wheelSet, pkg *inventory.Package, s *Stack, why string) {
-		have := w.cudnns(p, wheels)
-		if s.CUDNN == "" || len(have) == 0 || w.ownCUDNN(pkg) {
+		have, wants := w.cudnns(p, wheels), parseRelease(s.CUDNN)
+		if wants == nil || len(have) == 0 || w.ownCUDNN(pkg) {
 			return
 		}
 		if slices.ContainsFunc(have, func(c found) bool { return c.wheel }) && slices.ContainsFunc(pkg.Requires, func(line string) bool { return strings.HasPrefix(line, "nvidia-cudnn-cu") }) {
@@ -354,13 +348,13 @@ func (w *world) cudnnVersions() []Finding {
 		f := Finding{
 			Library: "libcudnn.so." + major, Family: "cudnn", NeededBy: []File{w.file(pkg.Path)},
 			Because: w.incidental(wheels, s),
-			Fixes:   withCUDA([]string{fmt.Sprintf("install cuDNN %s or later of the same major: `pip install 'nvidia-cudnn-cu{cuda}>=%s,<%d'`, or another base image", numbers(s.CUDNN, 2), numbers(s.CUDNN, 2), atoi(major)+1)}, w.cudaFor(p, pkg, s)),
+			Fixes:   withCUDA([]string{fmt.Sprintf("install cuDNN %s or later of the same major: `pip install 'nvidia-cudnn-cu{cuda}>=%s,<%d'`, or another base image", numbers(s.CUDNN, 2), numbers(s.CUDNN, 2), wants[0]+1)}, w.cudaFor(p, pkg, s)),
 		}
 		var versions []string
 		fits := false
 		for _, c := range have {
 			same := numbers(c.version, 1) == major
-			fits = fits || same && (c.version == major || !olderThan(numbers(c.version, 2), numbers(s.CUDNN, 2)))
+			fits = fits || same && !parseRelease(c.version).First(2).Before(wants.First(2))
 			versions = append(versions, c.version)
 			f.Present = append(f.Present, w.file(c.path))
 		}
@@ -397,17 +391,6 @@ func fromIndex(version string) string {
 // nor the packs tell.
 func (w *world) cudaFor(p *inventory.Python, pkg *inventory.Package, s *Stack) string {
 	return cmp.Or(numbers(w.cudaBuild(p, pkg), 1), s.CUDA)
-}
-
-func atoi(s string) int {
-	n := 0
-	for _, r := range s {
-		if r < '0' || r > '9' || n > 1<<20 {
-			return n
-		}
-		n = n*10 + int(r-'0')
-	}
-	return n
 }
 
 // cudaMajors holds the CUDA major that a framework opens by name at run time

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/imgcheck/imgcheck/internal/version"
 )
 
 // Checks of packages that are there for another Python than the one that reads
@@ -116,12 +118,7 @@ func (w *world) pythonVersions() []string {
 	if !interpreter {
 		return nil
 	}
-	return slices.SortedFunc(maps.Keys(found), func(a, b string) int {
-		if olderThan(a, b) {
-			return -1
-		}
-		return 1
-	})
+	return slices.SortedFunc(maps.Keys(found), version.Compare)
 }
 
 // pythonHome finds a PYTHONHOME below which none of the image's Pythons finds its own

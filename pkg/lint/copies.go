@@ -302,7 +302,7 @@ func (w *world) mixture(r *run, fam *Family, parts []loaded) (Finding, bool) {
 			if path.Dir(m.Real()) == path.Dir(first.Real()) && (rel == nil || other == nil) {
 				continue
 			}
-			if rel != nil && other != nil && rel.compare(other) == 0 {
+			if rel != nil && other != nil && rel.Agrees(other) {
 				continue
 			}
 			if rel == nil || other == nil {
@@ -360,7 +360,7 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []loaded, first, stray 
 	}
 	// cuDNN 9's front library passes calls on, and a newer graph library takes
 	// those of an older one.
-	if front, part := w.releaseOfModule(first.Module), w.releaseOfModule(stray.Module); len(fails) == 0 && len(front) > 0 && front[0] >= 9 && front.compare(part) < 0 {
+	if front, part := w.releaseOfModule(first.Module), w.releaseOfModule(stray.Module); len(fails) == 0 && len(front) > 0 && front[0] >= 9 && front.Before(part) {
 		f.Severity, f.Because = Note, "the parts are newer than the library that opens them"
 	}
 	return f
@@ -430,7 +430,7 @@ func (w *world) refusals(r *run) []Finding {
 					wants, said = parseRelease(strings.TrimPrefix(req.Specifiers, "==")), fmt.Sprintf(" (it requires %s%s)", req.Name, req.Specifiers)
 				}
 			}
-			if len(wants) < x.Numbers || len(found) < x.Numbers || found[0] != wants[0] || found[:x.Numbers].compare(wants[:x.Numbers]) >= 0 {
+			if len(wants) < x.Numbers || len(found) < x.Numbers || found[0] != wants[0] || !found[:x.Numbers].Before(wants[:x.Numbers]) {
 				continue
 			}
 			f := Finding{
@@ -492,9 +492,9 @@ func (w *world) shadowed(r *run) []Finding {
 		switch {
 		case has == nil || gets == nil:
 			f.Because = "which release they are is not known"
-		case gets.compare(has) == 0:
+		case gets.Agrees(has):
 			continue
-		case gets.compare(has) > 0:
+		case has.Before(gets):
 			f.Because = fmt.Sprintf("%s is newer than %s", gets, has)
 		default:
 			f.Severity = Warning

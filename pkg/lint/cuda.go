@@ -147,7 +147,7 @@ func (w *world) cudaWanted(f *Finding) string {
 // cudaVariable is the major version of CUDA of NVIDIA's base images.
 func (w *world) cudaVariable() string {
 	version, _ := w.getenv("CUDA_VERSION")
-	return parseRelease(version).upTo(1)
+	return parseRelease(version).First(1).String()
 }
 
 // cudaInstalled is the major version of CUDA whose libraries the image has; empty

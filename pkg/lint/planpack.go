@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
@@ -27,7 +28,7 @@ func (f *Framework) validate() error {
 		if !slices.Contains(preloadTimes, p.When) {
 			return fmt.Errorf("preload: when is %q, not one of %s", p.When, strings.Join(preloadTimes, ", "))
 		}
-		if err := validVersions(p.Versions); err != nil {
+		if err := version.CheckRange(p.Versions); err != nil {
 			return fmt.Errorf("preload: %w", err)
 		}
 		if err := p.validate(); err != nil {
@@ -36,7 +37,7 @@ func (f *Framework) validate() error {
 		all = slices.Concat(all, p.Files, p.Optional)
 	}
 	for _, s := range f.Steps {
-		if err := validVersions(s.Versions); err != nil {
+		if err := version.CheckRange(s.Versions); err != nil {
 			return fmt.Errorf("step %q: %w", s.Open, err)
 		}
 		if err := validFlags(slices.Concat(s.Flags, s.PreloadFlags)); err != nil {
@@ -48,7 +49,7 @@ func (f *Framework) validate() error {
 		if h.Why == "" || (h.Framework == "") == (len(h.Files) == 0) {
 			return errors.New("helped: needs a why, and a framework or files")
 		}
-		if err := validVersions(h.Versions); err != nil {
+		if err := version.CheckRange(h.Versions); err != nil {
 			return fmt.Errorf("helped: %w", err)
 		}
 		all = append(all, h.Files...)
@@ -108,7 +109,7 @@ func (o *Open) validate() error {
 	if err := validFlags(o.Flags); err != nil {
 		return fmt.Errorf("part %q: %w", o.Part, err)
 	}
-	if err := validVersions(o.Versions); err != nil {
+	if err := version.CheckRange(o.Versions); err != nil {
 		return fmt.Errorf("part %q: %w", o.Part, err)
 	}
 	return patterns("part "+o.Part, o.Names)

@@ -365,7 +365,7 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 	} else {
 		rel = r.in.release
 	}
-	if fits, known := rel.within(o.Versions); known && !fits || !known && !w.hasAny(names) {
+	if fits, known := rel.Within(o.Versions); known && !fits || !known && !w.hasAny(names) {
 		return
 	}
 	if d != nil && r.in != nil {
@@ -489,7 +489,7 @@ func (w *world) namesOf(r *run, by *elfdeps.Module, o *Open) []string {
 	values := w.toolkit(r.cuda())
 	if by != nil {
 		rel := w.releaseOfModule(by)
-		values = append(values, "{release}", rel.upTo(3), "{minor}", rel.upTo(2), "{major}", majorOf(by.Object.Soname))
+		values = append(values, "{release}", exactly(rel, 3), "{minor}", exactly(rel, 2), "{major}", majorOf(by.Object.Soname))
 	}
 	for _, n := range o.Names {
 		unknown := false

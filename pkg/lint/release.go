@@ -1,103 +1,25 @@
 package lint
 
 import (
-	"fmt"
 	"path"
-	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/imgcheck/imgcheck/internal/version"
 )
 
-// release is a version as its numbers: 2.6.0+cu124 is 2, 6, 0. nil is unknown.
-type release []int
+// release is the numbers of a version; nil if they are not known.
+type release = version.Release
 
-// parseRelease reads the numbers at the beginning of a text; nil when there are
-// none.
-func parseRelease(s string) release {
-	var r release
-	for part := range strings.SplitSeq(s, ".") {
-		end := 0
-		for end < len(part) && part[end] >= '0' && part[end] <= '9' {
-			end++
-		}
-		n, err := strconv.Atoi(part[:end])
-		if err != nil {
-			break
-		}
-		r = append(r, n)
-		if end < len(part) {
-			break
-		}
-	}
-	return r
-}
+// parseRelease is [version.ParseRelease]. Much of this package has variables that are
+// named version.
+func parseRelease(s string) release { return version.ParseRelease(s) }
 
-func (r release) String() string {
-	var parts []string
-	for _, n := range r {
-		parts = append(parts, strconv.Itoa(n))
-	}
-	return strings.Join(parts, ".")
-}
-
-// upTo is the first n numbers; empty when it has fewer.
-func (r release) upTo(n int) string {
+// exactly writes the first n numbers of r, or "" if it has fewer.
+func exactly(r release, n int) string {
 	if len(r) < n {
 		return ""
 	}
-	return r[:n].String()
-}
-
-// compare compares the numbers that both have: 9.1 is no older than 9.1.0.
-func (r release) compare(o release) int {
-	n := min(len(r), len(o))
-	return slices.Compare(r[:n], o[:n])
-}
-
-// constraint is one of >=2.0,<2.7.
-type constraint struct {
-	op string
-	to release
-}
-
-func parseVersions(s string) ([]constraint, error) {
-	var list []constraint
-	for part := range strings.SplitSeq(s, ",") {
-		part = strings.TrimSpace(part)
-		if part == "" {
-			continue
-		}
-		i := strings.IndexFunc(part, func(c rune) bool { return c >= '0' && c <= '9' })
-		if i < 0 || !slices.Contains([]string{">=", "<", "=="}, part[:i]) {
-			return nil, fmt.Errorf("versions: %q is not >=, < or == and a version", part)
-		}
-		list = append(list, constraint{part[:i], parseRelease(part[i:])})
-	}
-	return list, nil
-}
-
-func validVersions(s string) error {
-	_, err := parseVersions(s)
-	return err
-}
-
-// within reports whether a version fits a text that was checked, and whether
-// that is known.
-func (r release) within(versions string) (fits, known bool) {
-	list, _ := parseVersions(versions)
-	if len(list) == 0 {
-		return true, true
-	}
-	if r == nil {
-		return false, false
-	}
-	for _, c := range list {
-		cmp := r.compare(c.to)
-		if c.op == ">=" && cmp < 0 || c.op == "<" && cmp >= 0 || c.op == "==" && cmp != 0 {
-			return false, true
-		}
-	}
-	return true, true
+	return r.First(n).String()
 }
 
 // dist is an installed distribution.
@@ -107,7 +29,7 @@ type dist struct{ name, version string }
 // (cupy_cuda12x, jax_cuda13_plugin); empty when it does not tell.
 func (d dist) cuda() string {
 	_, rest, _ := strings.Cut(d.name, "_cuda")
-	return parseRelease(rest).upTo(1)
+	return parseRelease(rest).First(1).String()
 }
 
 // distsAt are the distributions that a directory of Python packages tells by its
@@ -194,14 +116,10 @@ func (w *world) releaseOf(real string) release {
 	return parseRelease(w.distOf(real).version)
 }
 
-// nameRelease is what follows .so in a file name; a name whose numbers are those
-// of the SONAME (libnvrtc.so.11.2, libcudart.so.11.0) tells no release.
+// nameRelease returns the release in a file's name. libnvrtc.so.11.2 and
+// libcudart.so.11.0 are SONAMEs of many releases, and have none.
 func nameRelease(name string) release {
-	_, after, ok := strings.Cut(name, ".so.")
-	if !ok {
-		return nil
-	}
-	r := parseRelease(after)
+	r := version.OfFile(name)
 	if len(r) == 2 && r[0] == 11 && !strings.Contains(name, "builtins") {
 		return nil
 	}

@@ -255,7 +255,7 @@ func (w *world) excuse(in *install, list []unbound) {
 
 // namedIn reports whether a file's name has the framework's release in it.
 func (in *install) namedIn(file string) bool {
-	return len(in.release) > 2 && strings.Contains(path.Base(file), in.release.upTo(3)+".")
+	return len(in.release) > 2 && strings.Contains(path.Base(file), in.release.First(3).String()+".")
 }
 
 // maxSiblings bounds the libraries of its own package that a module is opened after.

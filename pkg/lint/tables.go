@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
@@ -154,10 +155,10 @@ func (t *Tables) validate() error {
 		if s.Package == "" || s.Versions == "" || s.CUDA+s.CUDNN == "" || len(s.Sources) == 0 {
 			return fmt.Errorf("stack %q: needs a package, versions, cuda or cudnn, and sources", s.Package)
 		}
-		if _, err := inventory.Satisfies("1", s.Versions); err != nil {
+		if _, err := version.Satisfies("1", s.Versions); err != nil {
 			return fmt.Errorf("stack %s: %w", s.Package, err)
 		}
-		if _, err := inventory.Compare("1", s.CUDNN+".0"); s.CUDNN != "" && err != nil {
+		if _, err := version.Parse(s.CUDNN + ".0"); s.CUDNN != "" && err != nil {
 			return fmt.Errorf("stack %s: %w", s.Package, err)
 		}
 	}
@@ -199,7 +200,7 @@ func (t *Tables) validate() error {
 		if n.Package == "" || n.Effect == "" || !slices.Contains(Severities, n.Severity) || len(n.Sources) == 0 {
 			return fmt.Errorf("made for: %q: needs a package, an effect, a severity and sources", n.Package)
 		}
-		if _, err := inventory.Satisfies("1", n.Versions); err != nil {
+		if _, err := version.Satisfies("1", n.Versions); err != nil {
 			return fmt.Errorf("made for: %s: %w", n.Package, err)
 		}
 		if r, err := inventory.ParseRequirement(n.of("1")); err != nil || r.Specifiers == "" {

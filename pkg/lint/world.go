@@ -679,7 +679,7 @@ func (in *install) helpSeverity() Severity {
 
 // helpIn does in a process what a help says, and reports whether the image has it.
 func (w *world) helpIn(p *elfdeps.Process, in *install, h *Help) bool {
-	if fits, _ := in.release.within(h.Versions); !fits {
+	if fits, _ := in.release.Within(h.Versions); !fits {
 		return false
 	}
 	if h.Framework == "" {
@@ -807,7 +807,7 @@ func (w *world) preloadStep(p *elfdeps.Process, in *install, s Step, told func(s
 func (in *install) steps() []Step {
 	var list []Step
 	for _, s := range in.Steps {
-		fits, known := in.release.within(s.Versions)
+		fits, known := in.release.Within(s.Versions)
 		if fits || !known && !slices.ContainsFunc(list, func(o Step) bool { return o.Open == s.Open }) {
 			list = append(list, s)
 		}
