@@ -10,30 +10,29 @@ import (
 	"strings"
 )
 
-// Build is what a framework says of its own build, which its package's version
-// does not always tell.
+// Build is what a framework's own files say about its build. The version of its package
+// may say less.
 type Build struct {
 	Name    string `json:"name"` // "torch", "torchaudio", "torchvision", "onnxruntime"
 	Version string `json:"version"`
-	// CUDA is the version that it is built for, "12.4". Empty with CPU for a
-	// build without, and without CPU where it was not told.
+	// CUDA is the version that it is built for, "12.4". CPU is set for a build without
+	// CUDA. If neither is set, the file does not say.
 	CUDA string `json:"cuda,omitempty"`
 	CPU  bool   `json:"cpu,omitempty"`
 	Git  string `json:"git,omitempty"`
-	// Package is the distribution that wrote it (onnxruntime-gpu); empty where
-	// it does not say.
+	// Package is the distribution that wrote the file (onnxruntime-gpu), or "" if the
+	// file does not say.
 	Package string `json:"package,omitempty"`
 	Path    string `json:"path"`
-	// Dir is the directory of Python packages that it is in.
+	// Dir is the directory of Python packages that holds it.
 	Dir string `json:"dir"`
 }
 
-// pyAssignment is NAME = VALUE, with or without a type, at the beginning of a
-// line.
+// pyAssignment matches NAME = VALUE at the beginning of a line, with or without a type.
 var pyAssignment = regexp.MustCompile(`^(\w+)\s*(?::[^=]*)?=\s*(?:'([^']*)'|"([^"]*)"|(None))\s*(?:#.*)?$`)
 
-// pyStrings are the strings that a generated Python file assigns; None is there
-// and empty. The first one counts.
+// pyStrings returns the strings that a generated Python file assigns to names; None gives
+// "". The first assignment to a name counts.
 func pyStrings(b []byte) map[string]string {
 	values := map[string]string{}
 	for line := range lines(b) {
@@ -48,8 +47,8 @@ func pyStrings(b []byte) map[string]string {
 	return values
 }
 
-// readTorch reads torch/version.py, as tools/generate_torch_version.py of
-// PyTorch writes it.
+// readTorch reads torch/version.py, which PyTorch's tools/generate_torch_version.py
+// writes.
 func readTorch(inv *Inventory, name string, b []byte) error {
 	v := pyStrings(b)
 	build := &Build{Name: "torch", Version: v["__version__"], CUDA: v["cuda"], Git: v["git_version"], Path: "/" + name, Dir: "/" + path.Dir(path.Dir(name))}
@@ -66,8 +65,8 @@ func isTorchCompanion(name string) bool {
 	return strings.HasSuffix(name, "/torchaudio/version.py") || strings.HasSuffix(name, "/torchvision/version.py")
 }
 
-// readTorchCompanion reads the version.py of torchvision or torchaudio, as their setup.py
-// writes it. Its version has the local part (+cu128) that PyPI's metadata lacks.
+// readTorchCompanion reads the version.py of torchvision or torchaudio, which their
+// setup.py writes. Its version has the local part (+cu128) that PyPI's metadata lacks.
 func readTorchCompanion(inv *Inventory, name string, b []byte) error {
 	v, dir := pyStrings(b), path.Dir(name)
 	if v["__version__"] == "" {
@@ -77,8 +76,8 @@ func readTorchCompanion(inv *Inventory, name string, b []byte) error {
 	return nil
 }
 
-// readONNXRuntime reads onnxruntime/capi/build_and_package_info.py, as setup.py
-// of ONNX Runtime writes it: cuda_version stands in builds for CUDA alone.
+// readONNXRuntime reads onnxruntime/capi/build_and_package_info.py, which ONNX Runtime's
+// setup.py writes. Only builds for CUDA have cuda_version.
 func readONNXRuntime(inv *Inventory, name string, b []byte) error {
 	v := pyStrings(b)
 	dir := "/" + path.Dir(path.Dir(path.Dir(name)))
@@ -93,8 +92,8 @@ func readONNXRuntime(inv *Inventory, name string, b []byte) error {
 
 var toolkitName = regexp.MustCompile(`^usr/local/cuda-(\d+\.\d+)$`)
 
-// toolkitDir notes a directory of the CUDA toolkit by its name. The images of
-// nvidia/cuda have no version.json.
+// toolkitDir records a CUDA toolkit by the name of its directory. The nvidia/cuda images
+// have no version.json.
 func (inv *Inventory) toolkitDir(name string) {
 	if !strings.HasPrefix(name, "usr/local/cuda-") {
 		return
@@ -112,7 +111,8 @@ func isToolkitVersion(name string) bool {
 
 var textVersion = regexp.MustCompile(`CUDA Version (\d+(?:\.\d+)*)`)
 
-// readToolkit reads version.json (CUDA 11 on) or version.txt (up to 10).
+// readToolkit reads version.json (CUDA 11 and later) or version.txt (CUDA 10 and
+// earlier).
 func readToolkit(inv *Inventory, name string, b []byte) error {
 	version := ""
 	if strings.HasSuffix(name, ".json") {
@@ -120,14 +120,14 @@ func readToolkit(inv *Inventory, name string, b []byte) error {
 			Version string `json:"version"`
 		}
 		if err := json.Unmarshal(b, &parts); err != nil {
-			return errors.New("it is no version.json of the CUDA toolkit: " + err.Error())
+			return errors.New("it is not a version.json of the CUDA toolkit: " + err.Error())
 		}
 		version = parts["cuda"].Version
 	} else if m := textVersion.FindSubmatch(b); m != nil {
 		version = string(m[1])
 	}
 	if version == "" || len(version) > maxText {
-		return errors.New("it does not tell the version of CUDA")
+		return errors.New("it does not give the version of CUDA")
 	}
 	inv.Components = append(inv.Components, &Component{Name: "cuda", Version: version, Path: path.Dir("/" + name), From: path.Base(name)})
 	return nil
@@ -135,7 +135,7 @@ func readToolkit(inv *Inventory, name string, b []byte) error {
 
 var libraryName = regexp.MustCompile(`^lib(cudnn|cudart)\.so\.(\d+\.\d+\.\d+(?:\.\d+)*)$`)
 
-// libraryFile notes a library whose file name has its whole version:
+// libraryFile records a library whose file name has the whole version:
 // libcudnn.so.9.14.0, libcudart.so.12.4.127.
 func (inv *Inventory) libraryFile(name string, d fs.DirEntry) {
 	if !strings.Contains(name, "/libcud") || !d.Type().IsRegular() {
@@ -172,15 +172,16 @@ func readCUDNNHeader(inv *Inventory, name string, b []byte) error {
 	return nil
 }
 
-// envVersions are the variables that images of NVIDIA's and of others set.
+// envVersions are variables that the images of NVIDIA and others set.
 var envVersions = []struct{ variable, component string }{
 	{"CUDA_VERSION", "cuda"}, {"NV_CUDNN_VERSION", "cudnn"}, {"CUDNN_VERSION", "cudnn"},
 }
 
 var leadingVersion = regexp.MustCompile(`^\d+(\.\d+){1,4}`)
 
-// FromEnv are the components that an image's environment tells of. Environments
-// are inherited, and stay when the libraries are replaced: files say more.
+// FromEnv returns the components that an image's environment names. Files are better
+// evidence: an image inherits its environment, and keeps it when the libraries are
+// replaced.
 func FromEnv(vars []string) []*Component {
 	var list []*Component
 	for _, v := range vars {

@@ -8,7 +8,7 @@ import (
 	"testing/fstest"
 )
 
-// names are a file of each kind that is read.
+// names has one file of each kind that Read reads.
 var names = []string{
 	"lib/python3.9/site-packages/a-1.dist-info/METADATA", "lib/python3.9/site-packages/a.egg-info/PKG-INFO", "opt/v/pyvenv.cfg",
 	"lib/python3.9/site-packages/torch/version.py", "srv/onnxruntime/capi/build_and_package_info.py", "opt/conda/conda-meta/a.json",
@@ -17,9 +17,9 @@ var names = []string{
 	"lib/python3.9/site-packages/torchaudio/version.py",
 }
 
-// FuzzRead states of every file that is read: whatever its bytes are, Read gives
-// an inventory, the same one twice; what it has of the file names that file; and
-// a file that gave nothing where something must be told is Unread.
+// FuzzRead states that Read, whatever the bytes of a file are, returns an inventory, and
+// the same one for the same bytes; that entries made from the file name it; and that a
+// file is Unread if it had to give an entry and gave none.
 func FuzzRead(f *testing.F) {
 	for i := range names {
 		for _, text := range []string{
@@ -66,8 +66,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzRequirement states that a requirement is taken apart into parts of the line,
-// and that a marker is never said to hold without being known.
+// FuzzRequirement states that the parts of a requirement are parts of the line, and that
+// a marker holds only if that is known.
 func FuzzRequirement(f *testing.F) {
 	for _, line := range []string{"a", "a (>=1)", "a[b]==1; c == 'd'", `a; (python_version < "3" or extra == 'x') and platform_system not in "Linux"`, "a @ https://b", "a;((((", ""} {
 		f.Add(line)

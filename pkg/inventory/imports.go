@@ -10,23 +10,23 @@ import (
 
 // Import is a module that a Python file names in an import statement.
 type Import struct {
-	// Name is dotted; one that begins with dots counts from the file's own package.
-	// Of `from a import b` there are two: a, and a.b, which may be no module.
+	// Name is dotted. A name that begins with dots is relative to the file's own package.
+	// `from a import b` gives two imports, a and a.b, although a.b may not be a module.
 	Name string
-	// Guarded: the statement is indented, so that it may never be run.
+	// Guarded means that the statement is indented, so that it may never run.
 	Guarded bool
 }
 
 const (
-	maxScript  = 256 << 10 // bytes of a Python file that is looked at
-	maxImports = 4 << 10   // bytes that are kept of one
+	maxScript  = 256 << 10 // bytes of a Python file whose imports are kept
+	maxImports = 4 << 10   // bytes kept of one file
 )
 
-// moreImports stands for the imports of a file that are not kept.
+// moreImports stands for the imports of a file that exceed maxImports.
 const moreImports = "import ?\n"
 
-// isScript tells the Python files whose imports are kept: those of the image's own
-// programs, and what a package runs when it is imported.
+// isScript reports whether the imports of a Python file are kept: those of the image's
+// own programs and those that run when a package is imported.
 func isScript(name string, size int64) bool {
 	if size > maxScript || !strings.HasSuffix(name, ".py") || isCopy(name) {
 		return false
@@ -38,8 +38,8 @@ func isScript(name string, size int64) bool {
 	return !strings.Contains(name, "lib/python3") && !strings.Contains(name, "lib64/python3") && !strings.Contains(name, "-packages/")
 }
 
-// extractImports reads a Python file and makes of it one that has its import
-// statements alone, by which [Imports] says the same.
+// extractImports reduces a Python file to its import statements. [Imports] returns the
+// same for both.
 func extractImports(r io.Reader) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxScript))
 	if err != nil {
@@ -59,8 +59,8 @@ func extractImports(r io.Reader) ([]byte, error) {
 	return out, nil
 }
 
-// Imports returns what a Python file imports, in the order of its text. Text that is
-// no Python gives nothing of use, and no error.
+// Imports returns the imports of a Python file, in the order of its text. Text that is
+// not Python gives no error and no useful result.
 func Imports(b []byte) []Import {
 	var list []Import
 	for _, s := range statements(b) {
@@ -96,7 +96,7 @@ func addImport(list []Import, name string, guarded bool) []Import {
 	return append(list, Import{name, guarded})
 }
 
-// cutWord cuts a keyword off that a blank or a bracket follows.
+// cutWord cuts off a keyword that a blank follows.
 func cutWord(s, word string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(s, word)
 	return strings.TrimLeft(rest, " \t"), ok && rest != "" && strings.ContainsRune(" \t", rune(rest[0]))
@@ -109,8 +109,8 @@ func firstWord(s string) string {
 	return ""
 }
 
-// statements splits a Python file into its simple statements, each with the blanks
-// that it is indented by, without comments and without what is in strings
+// statements splits a Python file into its simple statements, each with the blanks before
+// it, without comments and without the contents of strings
 // (docs.python.org/3/reference/lexical_analysis.html).
 func statements(b []byte) []string {
 	var list []string
@@ -162,8 +162,8 @@ func statements(b []byte) []string {
 	return list
 }
 
-// afterString returns where the string that begins at i is over: the end of the
-// file, where nothing closes it, and of the line, where it may not go beyond.
+// afterString returns the index after the string that begins at i. A string without an
+// end goes to the end of the line, or of the file if it has three quotes.
 func afterString(b []byte, i int) int {
 	quote := b[i : i+1]
 	if long := bytes.Repeat(quote, 3); bytes.HasPrefix(b[i:], long) {

@@ -48,8 +48,8 @@ from a.b import *
 	}
 }
 
-// FuzzImports states that what is kept of a file says the same of its imports as the
-// file, up to what is not kept, and is short.
+// FuzzImports states that the kept statements of a file give the same imports as the
+// file, up to the limit, and are short.
 func FuzzImports(f *testing.F) {
 	for _, s := range []string{"import a", "from a import (b,\n c)", "'''\nimport a\n'''\nimport b;import c", " import a\\\n", "from . import x", "from a \f%b import x", strings.Repeat("import abcdefgh\n", 1000), "from .import a", "import a.b as c\r\nimport d"} {
 		f.Add([]byte(s))

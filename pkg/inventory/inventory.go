@@ -1,16 +1,16 @@
-// Package inventory tells what is installed in a file system, by what the
-// installers wrote down: Python distributions with what they require and own,
-// conda, Debian, Alpine and rpm packages, the Python environments, CUDA
-// toolkits and cuDNN, and what frameworks say of their own build. [Imports] tells what
-// a Python file imports.
+// Package inventory reads what is installed in a file system from the records of the
+// installers: Python distributions with their requirements and files, packages of conda,
+// Debian, Alpine and rpm, Python environments, CUDA toolkits and cuDNN, and what
+// frameworks record about their own build. [Imports] returns the modules that a Python
+// file imports.
 //
-// [Wants] tells which files it reads, so that an index of layers keeps their
-// bytes, or what [Extract] makes of the large ones; [Read] parses them. What was there and could not be read is listed in
-// [Inventory.Unread], and is never the same as not being installed.
+// [Wants] selects the files to read, so that an index of layers keeps their bytes, and
+// [Extract] reduces the large ones. [Read] parses them. Files that exist and could not be
+// read are listed in [Inventory.Unread]; they never count as not installed.
 //
-// The package knows no loaders, no images and no rules. It believes what the
-// files say: whether a library is where its package put it, and is the one that
-// a process gets, is told by the replay of elfdeps.
+// The package knows no loaders, no images and no rules. It believes the files: elfdeps
+// replays whether a library is where its package put it, and whether a process gets that
+// one.
 package inventory
 
 import (
@@ -27,27 +27,27 @@ import (
 	"strings"
 )
 
-// Inventory is what is installed. It is sorted, and nothing in it is shared
-// with the file system that it was read from.
+// Inventory is everything that is installed. It is sorted, and shares nothing with the
+// file system that it was read from.
 type Inventory struct {
 	// Packages are sorted by kind, directory and name.
 	Packages []*Package `json:"packages,omitempty"`
 	// Pythons are the environments that have packages or a pyvenv.cfg.
 	Pythons []*Python `json:"pythons,omitempty"`
-	// Builds are what frameworks say of their own build.
+	// Builds are what frameworks record about their own build.
 	Builds []*Build `json:"builds,omitempty"`
-	// Components are CUDA toolkits, cuDNN and their like, by what shows them.
+	// Components are CUDA toolkits, cuDNN and similar, with the evidence for each.
 	Components []*Component `json:"components,omitempty"`
-	// Unread are the files that are there and could not be read.
+	// Unread are files that exist and could not be read.
 	Unread []Unread `json:"unread,omitempty"`
 	// Activations are variables that only `conda activate` sets.
 	Activations []*Activation `json:"-"`
 
-	owned int // bytes of what is held of RECORDs
-	taken int // bytes that were read of all files
+	owned int // bytes held of all RECORDs
+	taken int // bytes read of all files
 }
 
-// Kind is who installed a package.
+// Kind is the installer of a package.
 type Kind string
 
 // The installers.
@@ -62,51 +62,50 @@ const (
 // Package is one installed package.
 type Package struct {
 	Kind Kind `json:"kind"`
-	// Name is the package's own name; that of a wheel is normalised (PEP 503):
-	// small letters, and "-" for "_" and ".".
+	// Name is the package's own name. A wheel's is normalised (PEP 503): lower case, and
+	// "-" for "_" and ".".
 	Name string `json:"name"`
-	// Version is as the installer writes it; rpm's is [EPOCH:]VERSION-RELEASE.
+	// Version is the installer's spelling; rpm's is [EPOCH:]VERSION-RELEASE.
 	Version string `json:"version"`
-	// Path is the file that tells of it, absolute.
+	// Path is the absolute path of the installer's record.
 	Path string `json:"path"`
-	// Dir is where it is installed: a directory of Python packages, a conda
-	// prefix; empty for the system's packages.
+	// Dir is the directory of Python packages or the conda prefix that holds it; "" for
+	// packages of the system.
 	Dir string `json:"dir,omitempty"`
 	// Build is conda's build string (py3.10_cuda11.8_cudnn8.7.0_0).
 	Build string `json:"build,omitempty"`
 	// Requires are the Requires-Dist lines of a wheel.
 	Requires []string `json:"-"`
-	// Files are the files that a wheel's RECORD lists, by absolute path, but for
-	// those that no loader maps by their names' ends (.py; `__init__.py` is there).
-	// Nil where there is no RECORD, or it was not read.
+	// Files are the files that a wheel's RECORD lists, by absolute path. Files that no
+	// loader maps are left out by the ends of their names (.py), but for `__init__.py`.
+	// Files is nil if there is no RECORD or it was not read.
 	Files map[string]Listed `json:"-"`
 }
 
-// Listed is what a RECORD says of a file.
+// Listed is the entry of a file in RECORD.
 type Listed struct {
-	Hash string // "sha256=…", may be empty
-	Size int64  // in bytes; -1 where it is not said
+	Hash string // "sha256=…", or empty
+	Size int64  // in bytes; -1 if RECORD does not say
 }
 
-// Component is a part of the CUDA stack that shows by something other than a
-// package.
+// Component is a part of the CUDA stack that something else than a package shows.
 type Component struct {
 	Name    string `json:"name"` // "cuda" or "cudnn"
 	Version string `json:"version"`
-	// Path is what shows it: a file, a directory; empty for the environment.
+	// Path is the file or directory that shows it; "" for the environment.
 	Path string `json:"path,omitempty"`
-	// From says how: "file name", "version.json", "header", "directory name",
+	// From names the evidence: "file name", "version.json", "header", "directory name",
 	// "ENV CUDA_VERSION".
 	From string `json:"from"`
 }
 
-// Unread is a file that is there and could not be read.
+// Unread is a file that exists and could not be read.
 type Unread struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
 }
 
-// Limits of what is held of an image that may be hostile.
+// Limits for an image, which may be hostile.
 const (
 	maxPackages = 1 << 16
 	maxSites    = 64 // directories of packages of one Python
@@ -116,23 +115,23 @@ const (
 	maxRequires = 1 << 12 // of one package
 )
 
-// maxOwned bounds what is held of all RECORDs, in bytes; an image with two CUDA
-// frameworks has 2 MB. A variable, so that tests can reach it.
+// maxOwned limits the bytes held of all RECORDs. An image with two CUDA frameworks has 2
+// MB. It is a variable so that tests can lower it.
 var maxOwned = 64 << 20
 
-// maxTaken bounds what is read of all files, in bytes: thousands of names may lead
-// to one file. All of Anaconda has 60 MB. A variable, so that tests can reach it.
+// maxTaken limits the bytes read of all files, because thousands of names may lead to one
+// file. All of Anaconda has 60 MB. It is a variable so that tests can lower it.
 var maxTaken = 512 << 20
 
-// source is a kind of file that tells what is installed.
+// source is a kind of file that an installer writes.
 type source struct {
 	match func(name string) bool
-	limit int64 // bytes that are read of it; a larger one is unread
+	limit int64 // in bytes; a larger file is Unread
 	read  func(inv *Inventory, name string, b []byte) error
 }
 
-// sources are tried in order; the first that matches reads the file. Names have
-// no leading slash.
+// sources are tried in order, and the first that matches reads the file. Names have no
+// leading slash.
 var sources = []source{
 	{hasSuffix(".dist-info/METADATA"), 2 << 20, readMetadata},
 	{hasSuffix(".egg-info/PKG-INFO"), 2 << 20, readMetadata},
@@ -150,12 +149,12 @@ var sources = []source{
 	{isCUDNNHeader, 64 << 10, readCUDNNHeader},
 }
 
-// WantsID names what Wants asks for. It changes with every change of that, so
-// that an index that was kept with other files is not taken for one with these.
-const WantsID = "inventory 4"
+// WantsID names the version of Wants. Change it with every change of Wants, so that a
+// cached index with other files is not used.
+const WantsID = "inventory 5"
 
-// Wants reports whether the bytes of a file are needed: its path without a
-// leading slash, and its size in bytes.
+// Wants reports whether the bytes of a file are needed, by its path without a leading
+// slash and its size in bytes.
 func Wants(name string, size int64) bool {
 	if isScript(name, size) {
 		return true
@@ -176,8 +175,8 @@ func sourceOf(name string) *source {
 	return nil
 }
 
-// mayTell leaves out most files by their names' ends: an image has hundreds of
-// thousands, and each is asked for twice.
+// mayTell rejects most files by the ends of their names. An image has hundreds of
+// thousands, and each is checked twice.
 func mayTell(name string) bool {
 	switch base := name[strings.LastIndexByte(name, '/')+1:]; base {
 	case "METADATA", "PKG-INFO", "RECORD", "pyvenv.cfg", "version.py", "build_and_package_info.py", "status", "installed", "version.txt",
@@ -189,24 +188,24 @@ func mayTell(name string) bool {
 	}
 }
 
-// isCopy tells what lies in an installer's cache, or in a package that brings its
-// own copies of others: nothing of that is installed.
+// isCopy reports whether a file is in an installer's cache, or in a package's copies of
+// other packages. Nothing there is installed.
 func isCopy(name string) bool {
 	return strings.Contains(name, "/_vendor/") || strings.Contains(name, ".cache/") || strings.Contains(name, "/pkgs/") && condaCache.MatchString(name)
 }
 
-// condaCache is conda's directory of unpacked packages: NAME-VERSION-BUILD.
+// condaCache matches conda's directory of unpacked packages, NAME-VERSION-BUILD.
 var condaCache = regexp.MustCompile(`/pkgs/[^/]+-[^/-]+-[^/-]+/`)
 
 func hasSuffix(suffix string) func(string) bool {
 	return func(name string) bool { return strings.HasSuffix(name, suffix) }
 }
 
-// Read looks through a whole file system. It fails only when the directories
-// cannot be listed; a file that cannot be read or parsed is Unread.
+// Read reads a whole file system. It fails only if the directories cannot be listed; a
+// file that cannot be read or parsed is Unread.
 func Read(fsys fs.FS) (*Inventory, error) {
 	inv := new(Inventory)
-	records := map[string]bool{} // read one at a time, when the packages are known
+	records := map[string]bool{} // read one at a time, after the packages are known
 	err := walk(fsys, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			if name == "." {
@@ -222,7 +221,7 @@ func Read(fsys fs.FS) (*Inventory, error) {
 		inv.libraryFile(name, d)
 		if isRPMLog(name) {
 			if st, err := d.Info(); err != nil || st.Size() > 0 {
-				inv.unread(name, "it may change the rpm packages, and is not read")
+				inv.unread(name, "it may change the list of rpm packages, and cannot be read")
 			}
 			return nil
 		}
@@ -253,7 +252,7 @@ func Read(fsys fs.FS) (*Inventory, error) {
 			delete(records, record)
 		}
 	}
-	for _, record := range slices.Sorted(maps.Keys(records)) { // of no package; whether they can be read is told all the same
+	for _, record := range slices.Sorted(maps.Keys(records)) { // without a package; they are Unread if they cannot be read
 		if _, err := inv.take(fsys, record, maxRecord); err != nil {
 			inv.unread(record, reason(err))
 		}
@@ -263,8 +262,8 @@ func Read(fsys fs.FS) (*Inventory, error) {
 	return inv, nil
 }
 
-// walk goes through a whole file system: in one go where it can, which takes a
-// fifth of what opening each directory does.
+// walk visits a whole file system. A file system's own Walk takes a fifth of the time
+// that opening each directory takes.
 func walk(fsys fs.FS, f fs.WalkDirFunc) error {
 	if w, ok := fsys.(interface{ Walk(fs.WalkDirFunc) error }); ok {
 		return w.Walk(f)
@@ -272,8 +271,8 @@ func walk(fsys fs.FS, f fs.WalkDirFunc) error {
 	return fs.WalkDir(fsys, ".", f)
 }
 
-// isFile reports whether a name leads to a regular file: installers may link
-// from site-packages into their cache (uv's --link-mode symlink).
+// isFile reports whether a name leads to a regular file. Installers may link from
+// site-packages into their cache (uv's --link-mode symlink).
 func isFile(fsys fs.FS, name string, d fs.DirEntry) bool {
 	if d.Type()&fs.ModeSymlink == 0 {
 		return d.Type().IsRegular()
@@ -282,17 +281,17 @@ func isFile(fsys fs.FS, name string, d fs.DirEntry) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// take is the content of a file that is not larger than limit.
+// take reads a file of at most limit bytes, and counts them towards maxTaken.
 func (inv *Inventory) take(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	if inv.taken > maxTaken {
-		return nil, fmt.Errorf("it is not looked at: the files that tell what is installed have more than %d MiB", maxTaken>>20)
+		return nil, fmt.Errorf("it was skipped: the records of what is installed have more than %d MiB", maxTaken>>20)
 	}
 	b, err := readBounded(fsys, name, limit)
 	inv.taken += len(b)
 	return b, err
 }
 
-// readBounded is the content of a file that is not larger than limit.
+// readBounded reads a file of at most limit bytes.
 func readBounded(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -302,7 +301,7 @@ func readBounded(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	size := int64(0)
 	if st, err := f.Stat(); err == nil {
 		if size = st.Size(); size > limit {
-			return nil, fmt.Errorf("it has %d bytes, more than are read of its kind", size)
+			return nil, fmt.Errorf("it has %d bytes, more than the limit for such files", size)
 		}
 	}
 	b := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
@@ -310,12 +309,12 @@ func readBounded(fsys fs.FS, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(b.Len()) > limit {
-		return nil, errors.New("it has more bytes than are read of its kind")
+		return nil, errors.New("it has more bytes than the limit for such files")
 	}
 	return b.Bytes(), nil
 }
 
-// reason is an error without the path, which stands beside it.
+// reason returns the text of an error without its path.
 func reason(err error) string {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -324,8 +323,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// unread notes that a file could not be read; the last that is listed says that
-// there are more.
+// unread adds a file that could not be read. The last entry says that there are more.
 func (inv *Inventory) unread(name, why string) {
 	switch n := len(inv.Unread); {
 	case n == maxUnread-1:
@@ -336,11 +334,11 @@ func (inv *Inventory) unread(name, why string) {
 	}
 }
 
-// add adds a package, and says what is wrong with it.
+// add adds a package, or returns an error that says what is wrong with it.
 func (inv *Inventory) add(p *Package) error {
 	switch {
 	case p.Name == "" || p.Version == "":
-		return errors.New("it names no package and version")
+		return errors.New("it does not name a package and a version")
 	case len(p.Name) > maxText || len(p.Version) > maxText:
 		return errors.New("its package's name or version is too long")
 	case len(inv.Packages) >= maxPackages:
@@ -350,7 +348,7 @@ func (inv *Inventory) add(p *Package) error {
 	return nil
 }
 
-// sort makes the order one that only the content decides.
+// sort orders the inventory by its content alone.
 func (inv *Inventory) sort() {
 	slices.SortFunc(inv.Packages, func(a, b *Package) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Dir, b.Dir), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Path, b.Path))
@@ -366,7 +364,7 @@ func (inv *Inventory) sort() {
 	slices.SortFunc(inv.Unread, func(a, b Unread) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Why, b.Why)) })
 }
 
-// Find are the packages of a kind and name, wherever they are installed.
+// Find returns the packages of a kind and name in all directories.
 func (inv *Inventory) Find(kind Kind, name string) []*Package {
 	var list []*Package
 	for _, p := range inv.Packages {
@@ -377,8 +375,8 @@ func (inv *Inventory) Find(kind Kind, name string) []*Package {
 	return list
 }
 
-// lines yields the lines of a text, without their ends; one that is too long is
-// cut.
+// lines yields the lines of a text without their ends. It cuts lines that are longer than
+// maxLine.
 func lines(b []byte) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for line := range strings.Lines(string(b)) {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// files makes a file system of names and contents.
+// files makes a file system from names and contents.
 func files(list map[string]string) fstest.MapFS {
 	m := fstest.MapFS{}
 	for name, text := range list {
@@ -59,15 +59,15 @@ func TestWheels(t *testing.T) {
 			},
 		},
 		Pythons: []*Python{{Prefix: "/usr/local", Version: "3.12", Interpreter: "/usr/local/bin/python3.12", Sites: []string{s[:len(s)-1]}}},
-		Unread:  []Unread{{s + "broken-1.dist-info/METADATA", "it names no package and version"}},
+		Unread:  []Unread{{s + "broken-1.dist-info/METADATA", "it does not name a package and a version"}},
 	}
 	if d := cmp.Diff(want, inv, same); d != "" {
 		t.Error(d)
 	}
 }
 
-// TestSystem: dpkg's list, distroless's files, apk, conda, and rpm that cannot be
-// read.
+// TestSystem reads dpkg's list, distroless's files, apk, conda, and an rpm database that
+// cannot be read.
 func TestSystem(t *testing.T) {
 	inv := read(t, files(map[string]string{
 		"var/lib/dpkg/status":                       "Package: libcudnn9-cuda-12\nStatus: install ok installed\nVersion: 9.1.0.70-1\nDescription: a\n Package: no\n\nPackage: gone\nStatus: deinstall ok config-files\nVersion: 1\n\n",
@@ -98,9 +98,9 @@ func TestSystem(t *testing.T) {
 			{"/opt/conda/etc/conda/activate.d/cuda.sh", "/opt/conda", "X", "1"},
 		},
 		Unread: []Unread{
-			{"/opt/conda/conda-meta/broken.json", "it is no JSON of conda's: unexpected end of JSON input"},
-			{"/usr/share/rpm/rpmdb.sqlite-wal", "it may change the rpm packages, and is not read"},
-			{"/var/lib/rpm/rpmdb.sqlite", "not all of the rpm packages are known: it is no database of rpm's: neither SQLite's nor ndb's nor a hash of Berkeley DB's"},
+			{"/opt/conda/conda-meta/broken.json", "it is not JSON of conda: unexpected end of JSON input"},
+			{"/usr/share/rpm/rpmdb.sqlite-wal", "it may change the list of rpm packages, and cannot be read"},
+			{"/var/lib/rpm/rpmdb.sqlite", "not all of the rpm packages are known: it is not an rpm database: neither SQLite's nor ndb's nor a Berkeley DB hash"},
 		},
 	}
 	if d := cmp.Diff(want, inv, same); d != "" {
@@ -108,8 +108,8 @@ func TestSystem(t *testing.T) {
 	}
 }
 
-// TestCUDA: what frameworks say of their build, toolkits, and cuDNN by file name
-// and header.
+// TestCUDA reads the build records of frameworks, toolkits, and cuDNN by file name and
+// header.
 func TestCUDA(t *testing.T) {
 	site := "opt/venv/lib/python3.11/site-packages/"
 	inv := read(t, files(map[string]string{
@@ -162,8 +162,8 @@ func TestCUDA(t *testing.T) {
 	}
 }
 
-// TestPythons: each environment with its own interpreter; Debian's three
-// directories are one environment; a virtual one sees the base's when it says so.
+// TestPythons: each environment has its own interpreter, Debian's three directories are
+// one environment, and a virtual environment sees the base's packages if it says so.
 func TestPythons(t *testing.T) {
 	wheel := func(name, version string) string { return "Name: " + name + "\nVersion: " + version + "\n" }
 	fsys := files(map[string]string{
@@ -203,8 +203,8 @@ func TestPythons(t *testing.T) {
 	}
 }
 
-// TestLib64: Red Hat's Python looks into lib64 before lib, and into /usr/local before
-// /usr (site.getsitepackages with sys.platlibdir lib64).
+// TestLib64: Red Hat's Python searches lib64 before lib, and /usr/local before /usr
+// (site.getsitepackages with sys.platlibdir lib64).
 func TestLib64(t *testing.T) {
 	list := map[string]string{"usr/bin/python3.12": "x"}
 	sites := []string{
@@ -232,8 +232,8 @@ func (c closed) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("its bytes were not kept")}
 }
 
-// TestUnread: what is too large or cannot be read is listed, and Wants does not
-// ask for what Read would not take.
+// TestUnread: files that are too large or cannot be read are listed, and Wants rejects
+// the ones that Read does not take.
 func TestUnread(t *testing.T) {
 	const name = "lib/python3.9/site-packages/a-1.dist-info/METADATA"
 	inv := read(t, closed{files(map[string]string{name: "Name: a\nVersion: 1\n"})})
@@ -242,7 +242,7 @@ func TestUnread(t *testing.T) {
 	}
 	big := files(map[string]string{name: "Name: a\nVersion: 1\n" + strings.Repeat("\n", 2<<20)})
 	inv = read(t, big)
-	if len(inv.Packages) != 0 || len(inv.Unread) != 1 || inv.Unread[0].Why != "it has 2097171 bytes, more than are read of its kind" {
+	if len(inv.Packages) != 0 || len(inv.Unread) != 1 || inv.Unread[0].Why != "it has 2097171 bytes, more than the limit for such files" {
 		t.Errorf("%v %v", inv.Packages, inv.Unread)
 	}
 	if Wants(name, 2<<20+1) || !Wants(name, 2<<20) || Wants("usr/bin/METADATA", 1) {
@@ -283,7 +283,8 @@ func TestRequirement(t *testing.T) {
 	}
 }
 
-// TestBounds: what is not read for a bound is told of, and not what nobody has.
+// TestBounds: a file that exceeds a limit is Unread, and a file that does not exist is
+// not.
 func TestBounds(t *testing.T) {
 	defer func(a, b int) { maxTaken, maxOwned = a, b }(maxTaken, maxOwned)
 	const site = "srv/lib/python3.10/site-packages/"
@@ -307,17 +308,17 @@ func TestBounds(t *testing.T) {
 		t.Errorf("unread: %s", text)
 	}
 	maxOwned = 230 // two files
-	if text := why(); text != "/"+site+"c-1.dist-info/RECORD: the packages' RECORDs list more libraries and programs than the 0 MiB that are held\n" {
+	if text := why(); text != "/"+site+"c-1.dist-info/RECORD: the RECORDs of the packages list more than 0 MiB of libraries and programs\n" {
 		t.Errorf("unread: %s", text)
 	}
 	maxTaken = 50
-	if text := why(); strings.Count(text, "it is not looked at: ") < 2 || strings.Contains(text, "/a-1.dist-info/METADATA") {
+	if text := why(); strings.Count(text, "it was skipped: ") < 2 || strings.Contains(text, "/a-1.dist-info/METADATA") {
 		t.Errorf("unread: %s", text)
 	}
 }
 
-// TestManyEnvironments: virtual environments made one in another see no more
-// directories than are looked at of one, and that is told.
+// TestManyEnvironments: virtual environments inside one another see at most maxSites
+// directories, and the rest is Unread.
 func TestManyEnvironments(t *testing.T) {
 	fsys := fstest.MapFS{}
 	home := "/usr/bin"
@@ -335,7 +336,7 @@ func TestManyEnvironments(t *testing.T) {
 	for _, p := range inv.Pythons {
 		most = max(most, len(p.Sites))
 	}
-	if most != maxSites || len(inv.Unread) == 0 || !strings.Contains(inv.Unread[0].Why, "more than the 64 directories of packages") {
+	if most != maxSites || len(inv.Unread) == 0 || !strings.Contains(inv.Unread[0].Why, "more than 64 directories of packages") {
 		t.Errorf("%d directories, unread %v", most, inv.Unread)
 	}
 }

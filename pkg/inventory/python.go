@@ -11,21 +11,21 @@ import (
 	"strings"
 )
 
-// Python is an environment: an interpreter and the directories of packages that
-// it looks into.
+// Python is an environment: an interpreter and the directories of packages that it
+// searches.
 type Python struct {
 	// Prefix is the directory above bin and lib: /usr, /opt/venv.
 	Prefix string `json:"prefix"`
-	// Version is major and minor, "3.12"; empty when no path tells.
+	// Version is major and minor, "3.12", or "" if no path has it.
 	Version string `json:"version,omitempty"`
-	// Interpreter is the python of the environment, links not followed; empty
-	// when it is not there.
+	// Interpreter is the python of the environment, with links not followed, or "" if
+	// there is none.
 	Interpreter string `json:"interpreter,omitempty"`
-	// Home is the directory of the interpreter that a virtual environment was
-	// made with (pyvenv.cfg).
+	// Home is the directory of the interpreter that made a virtual environment
+	// (pyvenv.cfg).
 	Home string `json:"home,omitempty"`
-	// Sites are the directories of packages, those that come first on sys.path
-	// first; with the base's for a virtual environment that asks for them.
+	// Sites are the directories of packages, in the order of sys.path. Those of the base
+	// follow if a virtual environment asks for them.
 	Sites []string `json:"sites,omitempty"`
 
 	system bool // include-system-site-packages
@@ -65,10 +65,10 @@ var (
 	distPython = "/lib/python3/dist-packages"
 )
 
-// findPythons gathers the directories of packages into environments. Debian's
-// python looks into /usr/local/lib/python3.X/dist-packages,
-// /usr/lib/python3/dist-packages and /usr/lib/python3.X/dist-packages
-// (Debian Python policy 3.1.1); the others into PREFIX/lib/python3.X/site-packages.
+// findPythons groups the directories of packages into environments. Debian's Python
+// searches /usr/local/lib/python3.X/dist-packages, /usr/lib/python3/dist-packages and
+// /usr/lib/python3.X/dist-packages (Debian Python policy 3.1.1); others search
+// PREFIX/lib/python3.X/site-packages.
 func (inv *Inventory) findPythons(fsys fs.FS) {
 	byPrefix := map[string][]*Python{}
 	for _, p := range inv.Pythons {
@@ -82,7 +82,7 @@ func (inv *Inventory) findPythons(fsys fs.FS) {
 		case m != nil:
 			prefix, version = cmp.Or(m[1], "/"), m[2]
 			if prefix == "/usr/local" && !exists(fsys, "usr/local/bin/python"+version) && exists(fsys, "usr/bin/python"+version) {
-				prefix = "/usr" // Fedora's python looks there as well
+				prefix = "/usr" // Fedora's Python also searches there
 			}
 		case strings.HasSuffix(site, distPython):
 			prefix = strings.TrimSuffix(site, distPython)
@@ -106,13 +106,13 @@ func (inv *Inventory) findPythons(fsys fs.FS) {
 			p.Sites = append(p.Sites, baseSites(byBin[path.Clean(p.Home)], p)...)
 		}
 		if len(p.Sites) > maxSites {
-			inv.unread(path.Join(p.Prefix, "pyvenv.cfg")[1:], fmt.Sprintf("its Python looks into more than the %d directories of packages that are looked at of one", maxSites))
+			inv.unread(path.Join(p.Prefix, "pyvenv.cfg")[1:], fmt.Sprintf("its Python searches more than %d directories of packages, and the others were skipped", maxSites))
 			p.Sites = p.Sites[:maxSites:maxSites]
 		}
 	}
 }
 
-// siteRank puts Debian's directories in the order of its sys.path.
+// siteRank orders Debian's directories as its sys.path does.
 func siteRank(site string) int {
 	switch {
 	case strings.HasPrefix(site, "/usr/local/"):
@@ -123,7 +123,7 @@ func siteRank(site string) int {
 	return 2
 }
 
-// libRank puts lib64 before lib, as site.getsitepackages() does where sys.platlibdir is
+// libRank puts lib64 before lib, as site.getsitepackages() does if sys.platlibdir is
 // lib64 (Red Hat, Fedora, SUSE).
 func libRank(site string) int {
 	if strings.Contains(site, "/lib64/python") {
@@ -132,7 +132,7 @@ func libRank(site string) int {
 	return 1
 }
 
-// sites are the directories that wheels are installed in, sorted.
+// sites returns the directories with wheels, sorted.
 func (inv *Inventory) sites() []string {
 	var list []string
 	for _, p := range inv.Packages {
@@ -144,8 +144,8 @@ func (inv *Inventory) sites() []string {
 	return slices.Compact(list)
 }
 
-// environment is that of a prefix, made where there is none. Debian's directory
-// for all versions joins the one version that there is.
+// environment returns the environment of a prefix, and makes one if there is none.
+// Debian's directory for all versions joins the only version.
 func (inv *Inventory) environment(byPrefix map[string][]*Python, prefix, version string) *Python {
 	for _, p := range byPrefix[prefix] {
 		if p.Version == version || p.Version == "" || version == "" {
@@ -159,7 +159,7 @@ func (inv *Inventory) environment(byPrefix map[string][]*Python, prefix, version
 	return p
 }
 
-// interpreter is the environment's python, if it is there.
+// interpreter returns the environment's python, or "" if there is none.
 func interpreter(fsys fs.FS, p *Python) string {
 	dir := strings.TrimSuffix(p.Prefix, "/") + "/bin/"
 	names := []string{"python3", "python"}
@@ -179,8 +179,8 @@ func exists(fsys fs.FS, name string) bool {
 	return err == nil && !st.IsDir()
 }
 
-// baseSites are the directories of the environment that a virtual one was made
-// in: one of those with the same directory of programs.
+// baseSites returns the directories of the environment that made a virtual one: one of
+// those that share its directory of programs.
 func baseSites(homes []*Python, venv *Python) []string {
 	for _, p := range homes {
 		if p != venv && (p.Version == venv.Version || p.Version == "" || venv.Version == "") {
@@ -190,10 +190,10 @@ func baseSites(homes []*Python, venv *Python) []string {
 	return nil
 }
 
-// Wheels are the distributions that an environment sees, by name. Of two of the
-// same name in different directories the first on sys.path counts; a name that
-// one directory has twice, in different versions, is left out: which of them was
-// unpacked last is not known.
+// Wheels returns the distributions that an environment sees, by name. If two directories
+// have the same name, the first on sys.path counts. A name that one directory has twice,
+// in different versions, is left out, because nothing shows which of them was unpacked
+// last.
 func (inv *Inventory) Wheels(p *Python) map[string]*Package {
 	seen := map[string]*Package{}
 	for _, site := range p.Sites {
@@ -219,7 +219,8 @@ func (inv *Inventory) Wheels(p *Python) map[string]*Package {
 	return seen
 }
 
-// wheelsIn are the distributions in a directory of packages: they stand together.
+// wheelsIn returns the distributions in a directory of packages. They are adjacent in the
+// sorted list.
 func (inv *Inventory) wheelsIn(site string) []*Package {
 	begin, _ := slices.BinarySearchFunc(inv.Packages, site, func(p *Package, site string) int {
 		return cmp.Or(cmp.Compare(p.Kind, Wheel), cmp.Compare(p.Dir, site))

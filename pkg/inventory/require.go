@@ -9,7 +9,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/version"
 )
 
-// Requirement is a Requires-Dist line, taken apart (PEP 508).
+// Requirement is a parsed Requires-Dist line (PEP 508).
 type Requirement struct {
 	Name       string // normalised
 	Specifiers string // "==9.1.0.70", ">=2,<3"; empty for any
@@ -18,25 +18,25 @@ type Requirement struct {
 
 var requirementForm = regexp.MustCompile(`^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[^\]]*\])?\s*(?:\(([^)]*)\)|([^;@]*))\s*(?:;\s*(.*))?$`)
 
-// ParseRequirement takes a Requires-Dist line apart. One that names a URL is an
-// error: it says nothing of versions.
+// ParseRequirement parses a Requires-Dist line. It fails for a URL, which has no
+// versions.
 func ParseRequirement(line string) (Requirement, error) {
 	if len(line) > maxText {
 		return Requirement{}, errors.New("the requirement is too long")
 	}
 	m := requirementForm.FindStringSubmatch(strings.TrimSpace(line))
 	if m == nil {
-		return Requirement{}, fmt.Errorf("%q is no requirement with versions", line)
+		return Requirement{}, fmt.Errorf("%q is not a requirement with versions", line)
 	}
 	return Requirement{Normalize(m[1]), strings.TrimSpace(m[2] + m[3]), strings.TrimSpace(m[4])}, nil
 }
 
-// MarkerEnv is where a marker is looked at: python_version, platform_machine and
-// the like (PEP 508), with their values. A variable that it lacks is not known.
+// MarkerEnv has the values of the variables of markers: python_version, platform_machine
+// and so on (PEP 508). A variable that is not in it is not known.
 type MarkerEnv map[string]string
 
-// Applies reports whether a marker holds, and whether that can be told. An extra
-// was not asked for, as far as the metadata tells.
+// Applies reports whether the marker of r holds, and whether that is known. Extras count
+// as not requested, because the metadata does not record them.
 func (r Requirement) Applies(env MarkerEnv) (holds, known bool) {
 	if r.Marker == "" {
 		return true, true
@@ -49,7 +49,7 @@ func (r Requirement) Applies(env MarkerEnv) (holds, known bool) {
 	return t == yes, t != unknown
 }
 
-// truth is one of three values.
+// truth is the result of a marker, in the order that min and max need.
 type truth int
 
 const (
@@ -60,7 +60,7 @@ const (
 
 var markerWords = regexp.MustCompile(`\(|\)|'[^']*'|"[^"]*"|===|==|!=|~=|>=|<=|>|<|[A-Za-z_.]+|\S`)
 
-// markerParser goes through a marker once.
+// markerParser parses a marker in one pass.
 type markerParser struct {
 	words  []string
 	at     int
@@ -128,7 +128,7 @@ func (p *markerParser) comparison(depth int) truth {
 	return compareMarker(left, operator, right)
 }
 
-// value is a string, or a variable's name and value.
+// value returns a string, or the name and value of a variable.
 func (p *markerParser) value() (value, name string, known bool) {
 	word := p.next()
 	if strings.HasPrefix(word, "'") || strings.HasPrefix(word, `"`) {

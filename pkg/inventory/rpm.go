@@ -12,33 +12,33 @@ import (
 	"sync"
 )
 
-// maxRPM is how many bytes of an rpm database are read. UBI's has some 10 MB,
-// one of 1,500 packages 100.
+// maxRPM limits the bytes read of an rpm database. UBI's has about 10 MB, and one of
+// 1,500 packages 100 MB.
 const maxRPM = 128 << 20
 
-// isRPM tells rpm's database: SQLite's (Fedora, RHEL from 9 on), ndb's (SUSE) or
-// Berkeley DB's (RHEL to 8).
+// isRPM reports whether a file is an rpm database: SQLite's (Fedora, RHEL 9 and later),
+// ndb's (SUSE) or Berkeley DB's (RHEL 8 and earlier).
 func isRPM(name string) bool {
 	dir, base := path.Split(name)
 	return isRPMDir(dir) && (base == "rpmdb.sqlite" || base == "Packages.db" || base == "Packages")
 }
 
-// isRPMDir tells the directories of rpm's database: everybody's, Fedora's and
-// SUSE's, and ostree's.
+// isRPMDir reports whether a directory holds an rpm database: rpm's default, that of
+// Fedora and SUSE, or that of ostree.
 func isRPMDir(dir string) bool {
 	return dir == "var/lib/rpm/" || dir == "usr/lib/sysimage/rpm/" || dir == "usr/share/rpm/"
 }
 
-// isRPMLog tells changes of the database that may not be in it yet.
+// isRPMLog reports whether a file has changes that may not be in the database yet.
 func isRPMLog(name string) bool {
 	dir, ok := strings.CutSuffix(name, "rpmdb.sqlite-wal")
 	return ok && isRPMDir(dir)
 }
 
-// rpmList is what [Extract] keeps of a database.
+// rpmList is the reduced form of a database that [Extract] writes.
 type rpmList struct {
 	Packages []rpmPackage `json:"packages"`
-	Why      string       `json:"why,omitempty"` // why there are not all
+	Why      string       `json:"why,omitempty"` // why some are missing
 }
 
 type rpmPackage struct {
@@ -46,16 +46,16 @@ type rpmPackage struct {
 	Version string `json:"version"`
 }
 
-// rpmExtract begins an rpmList. No database does.
+// rpmExtract is the first line of an rpmList. No database begins with it.
 const rpmExtract = "imgcheck: packages of rpm\n"
 
-// one lets one database at a time be in memory, of however many layers.
+// one allows one database in memory at a time, however many layers are read.
 var one sync.Mutex
 
-// Extract is what is kept of a file in place of its bytes, as a function that
-// reads the file; nil for a file whose bytes are kept as they are. What [Read]
-// finds is the same. An rpm database is as large as all of its packages' lists
-// of files and changes, and each layer that installs something has a whole one.
+// Extract returns a function that reduces a file to what [Read] needs of it, or nil if
+// the file's bytes are kept. Read returns the same for both. An rpm database has the file
+// lists and change logs of all packages, and each layer that installs something has a
+// whole database.
 func Extract(name string, size int64) func(io.Reader) ([]byte, error) {
 	if isScript(name, size) && sourceOf(name) == nil {
 		return extractImports
@@ -75,13 +75,13 @@ func Extract(name string, size int64) func(io.Reader) ([]byte, error) {
 	}
 }
 
-// readRPM reads a database, or what Extract made of one.
+// readRPM reads a database, or its reduced form.
 func readRPM(inv *Inventory, name string, b []byte) error {
 	var list rpmList
 	if text, ok := bytes.CutPrefix(b, []byte(rpmExtract)); !ok {
 		list = rpmPackages(b)
 	} else if err := json.Unmarshal(text, &list); err != nil {
-		return fmt.Errorf("it is no list of rpm packages: %w", err)
+		return fmt.Errorf("it is not a list of rpm packages: %w", err)
 	}
 	for _, p := range list.Packages {
 		if err := inv.add(&Package{Kind: RPM, Name: p.Name, Version: p.Version, Path: "/" + name}); err != nil {
@@ -94,8 +94,7 @@ func readRPM(inv *Inventory, name string, b []byte) error {
 	return nil
 }
 
-// rpmPackages are the packages of a database, up to the first that makes no
-// sense.
+// rpmPackages returns the packages of a database, up to the first that is not valid.
 func rpmPackages(b []byte) rpmList {
 	list := rpmList{Packages: []rpmPackage{}}
 	seen, left := 0, len(b)
@@ -106,8 +105,8 @@ func rpmPackages(b []byte) rpmList {
 		case err != nil:
 			return fmt.Errorf("its package %d: %w", seen, err)
 		case left < 0 || seen > maxPackages:
-			return errors.New("it tells more than its size has room for")
-		case p.Name != "gpg-pubkey": // a key that packages are signed with is listed as one
+			return errors.New("its packages take more bytes than it has")
+		case p.Name != "gpg-pubkey": // rpm lists the keys that packages are signed with
 			list.Packages = append(list.Packages, p)
 		}
 		return nil
@@ -128,10 +127,10 @@ const (
 	typeString = 6
 )
 
-// rpmHeader reads name and [EPOCH:]VERSION-RELEASE out of a package's header: a
-// number of entries and of bytes, the entries (tag, type, offset, count), and the
-// bytes that they point to; all of it big-endian (headerImport in rpm's header.c).
-// It also says how many bytes of the row it has read.
+// rpmHeader reads the name and [EPOCH:]VERSION-RELEASE from a package's header: the
+// number of entries and of bytes, the entries (tag, type, offset, count), and the bytes
+// that they point to, all big-endian (headerImport in rpm's header.c). It also returns
+// the number of bytes that it read.
 func rpmHeader(r *row) (p rpmPackage, read int, err error) {
 	intro, err := r.prefix(8)
 	if err != nil {
@@ -139,7 +138,7 @@ func rpmHeader(r *row) (p rpmPackage, read int, err error) {
 	}
 	entries, size := binary.BigEndian.Uint32(intro), binary.BigEndian.Uint32(intro[4:])
 	if entries > 1<<16 || int64(8+16*entries)+int64(size) > int64(r.size) {
-		return p, 0, errors.New("its header is longer than it")
+		return p, 0, errors.New("its header is longer than its row")
 	}
 	start := 8 + 16*int(entries)
 	head, err := r.prefix(start)
@@ -153,7 +152,7 @@ func rpmHeader(r *row) (p rpmPackage, read int, err error) {
 			continue
 		}
 		if at >= size {
-			return p, 0, errors.New("its header points beyond its end")
+			return p, 0, errors.New("its header points past its end")
 		}
 		value, err := r.prefix(start + int(min(size, at+maxText+1)))
 		if err != nil {
@@ -166,12 +165,12 @@ func rpmHeader(r *row) (p rpmPackage, read int, err error) {
 			epoch = binary.BigEndian.Uint32(value)
 			continue
 		case tag == tagEpoch || typ != typeString || !ended:
-			return p, 0, errors.New("its header has a name or version that is none")
+			return p, 0, errors.New("its header has an invalid name or version")
 		}
 		*map[uint32]*string{tagName: &p.Name, tagVersion: &version, tagRelease: &release}[tag] = strings.ToValidUTF8(string(text), "?")
 	}
 	if p.Name == "" || version == "" || release == "" {
-		return p, 0, errors.New("its header names no package and version")
+		return p, 0, errors.New("its header does not name a package and a version")
 	}
 	p.Version = version + "-" + release
 	if epoch != 0 {

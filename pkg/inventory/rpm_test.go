@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// rpmDatabase is a database that rpm has made (testdata/rpm/make.sh).
+// rpmDatabase returns a database that rpm made (testdata/rpm/make.sh).
 func rpmDatabase(t testing.TB, name string) []byte {
 	t.Helper()
 	f, err := os.Open("testdata/rpm/" + name + ".gz")
@@ -33,8 +33,9 @@ func rpmDatabase(t testing.TB, name string) []byte {
 	return b
 }
 
-// TestRPM: a database of each kind, as it is and as it is kept, has what `rpm -qa`
-// says: not the key that is listed as a package, and not the one that was erased.
+// TestRPM: a database of each kind, and its reduced form, has the packages that `rpm -qa`
+// prints, without the signing key that it also lists, and without a package that was
+// erased.
 func TestRPM(t *testing.T) {
 	for made, name := range map[string]string{
 		"Packages": "var/lib/rpm/Packages", "Packages.big-endian": "var/lib/rpm/Packages",
@@ -58,8 +59,8 @@ func TestRPM(t *testing.T) {
 	}
 }
 
-// TestRPMTooLarge: a database that is larger than one that is read is not known,
-// and one that is shorter than it should be is a broken image.
+// TestRPMTooLarge: a database that exceeds the limit is Unread, and one that is shorter
+// than its size is a damaged image.
 func TestRPMTooLarge(t *testing.T) {
 	const name = "var/lib/rpm/Packages"
 	if Wants(name, maxRPM+1) || Extract(name, maxRPM+1) != nil || Extract("srv/var/lib/rpm/Packages", 1) != nil || Extract("var/lib/dpkg/status", 1) != nil {
@@ -70,15 +71,15 @@ func TestRPMTooLarge(t *testing.T) {
 	}
 }
 
-// TestRPMHostile: of a database that leads to the same bytes again and again no
-// more is read than it has.
+// TestRPMHostile: pages of a database that lead to the same bytes are not read more often
+// than the database is large.
 func TestRPMHostile(t *testing.T) {
 	slots := rpmDatabase(t, "Packages.db")
 	first := bytes.Index(slots, []byte("Slot\x02"))
 	for at := 32; at < 4096; at += 16 {
 		copy(slots[at:], slots[first:first+16])
 	}
-	tree := make([]byte, 3*4096) // each page is the hundredfold parent of the next
+	tree := make([]byte, 3*4096) // each page is a hundred times the parent of the next
 	copy(tree, "SQLite format 3\x00\x10\x00")
 	for n, head := range []int{100, 4096} {
 		copy(tree[head:], []byte{pageInner, 0, 0, 0, 100, 0, 0, 0, 0, 0, 0, byte(n + 2)})
@@ -89,8 +90,8 @@ func TestRPMHostile(t *testing.T) {
 	}
 	tree[2*4096] = pageLeaf
 	for want, b := range map[string][]byte{
-		"not all of the rpm packages are known: it tells more than its size has room for": slots,
-		"not all of the rpm packages are known: page 3 is in it twice, or too deep":       tree,
+		"not all of the rpm packages are known: its packages take more bytes than it has": slots,
+		"not all of the rpm packages are known: page 3 is used twice, or too deep":        tree,
 		"not all of the rpm packages are known: its pages have 0 bytes":                   append([]byte("SQLite format 3\x00"), make([]byte, 600)...),
 	} {
 		if list := rpmPackages(b); list.Why != want || len(list.Packages) > 250 {
@@ -99,10 +100,10 @@ func TestRPMHostile(t *testing.T) {
 	}
 }
 
-// FuzzRPM states of databases that rpm has made, with bytes changed in three
-// places: what is kept of it tells the same as the
-// database; what it tells is not more than it has; and one that is cut short has
-// the first packages of the whole, and says when it has not all.
+// FuzzRPM states of databases that rpm made, with bytes changed in three places, that the
+// reduced form gives the same packages as the database, and no more bytes than it has;
+// and that a truncated database gives the first packages of the whole, and says that some
+// are missing.
 func FuzzRPM(f *testing.F) {
 	var made [][]byte
 	for i, name := range []string{"Packages", "Packages.db", "rpmdb.sqlite", "Packages.big-endian"} {
@@ -127,7 +128,7 @@ func FuzzRPM(f *testing.F) {
 				t.Errorf("the package %+v", p)
 			}
 		}
-		if told > 3*len(b) { // a byte that is no UTF-8 becomes three
+		if told > 3*len(b) { // a byte that is not UTF-8 becomes three
 			t.Errorf("%d bytes tell %d of names", len(b), told)
 		}
 		kept, err := Extract(name, int64(len(b)))(bytes.NewReader(b))

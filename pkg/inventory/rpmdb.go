@@ -8,40 +8,39 @@ import (
 	"fmt"
 )
 
-// The three kinds of databases that rpm has its packages in. Of each only the
-// rows' first bytes are read, where a header has the package's name: what follows
-// are lists of files and changes.
+// The three formats of rpm's database. Of each row only the first bytes are read, where
+// the header has the package's name. Lists of files and changes follow.
 
-// row is a package's row: its header.
+// row is the row of a package, which is its header.
 type row struct {
-	size int    // bytes, as the database says
-	got  []byte // those that were read
-	next uint32 // the page that the others begin on, 0 for none
+	size int    // in bytes, as the database says
+	got  []byte // the bytes read so far
+	next uint32 // the page with the following bytes, 0 for none
 	page func(n uint32) (data []byte, next uint32, err error)
 }
 
-// prefix are a row's first n bytes.
+// prefix returns the first n bytes of a row.
 func (r *row) prefix(n int) ([]byte, error) {
 	if n > r.size {
 		return nil, errors.New("it ends too early")
 	}
 	for len(r.got) < n {
 		if r.next == 0 {
-			return nil, errors.New("the pages that it goes on with are not there")
+			return nil, errors.New("the pages that continue it are missing")
 		}
 		data, next, err := r.page(r.next)
 		if err != nil {
 			return nil, err
 		}
 		if len(data) == 0 {
-			return nil, errors.New("a page of it is empty")
+			return nil, errors.New("one of its pages is empty")
 		}
 		r.got, r.next = append(r.got, data...), next
 	}
 	return r.got[:n], nil
 }
 
-// rpmRows yields the rows of a database until one fails.
+// rpmRows yields the rows of a database until yield fails.
 func rpmRows(b []byte, yield func(*row) error) error {
 	switch {
 	case bytes.HasPrefix(b, []byte("SQLite format 3\x00")) && len(b) >= 512:
@@ -53,11 +52,11 @@ func rpmRows(b []byte, yield func(*row) error) error {
 	case len(b) >= 512 && binary.BigEndian.Uint32(b[12:]) == hashMagic:
 		return hashRows(b, binary.BigEndian, yield)
 	}
-	return errors.New("it is no database of rpm's: neither SQLite's nor ndb's nor a hash of Berkeley DB's")
+	return errors.New("it is not an rpm database: neither SQLite's nor ndb's nor a Berkeley DB hash")
 }
 
-// ndbRows reads rpm's own format (rpmpkg.c): a header of 32 bytes, then slots of
-// 16 in whole pages of 4096, each with the place of a row or empty.
+// ndbRows reads rpm's own format (rpmpkg.c): a header of 32 bytes, then slots of 16 bytes
+// in whole pages of 4096. A slot has the place of a row, or is empty.
 func ndbRows(b []byte, yield func(*row) error) error {
 	le := binary.LittleEndian
 	if version := le.Uint32(b[4:]); version != 0 {
@@ -65,24 +64,24 @@ func ndbRows(b []byte, yield func(*row) error) error {
 	}
 	end := uint64(le.Uint32(b[12:])) * 4096
 	if end > uint64(len(b)) {
-		return errors.New("it ends before its slots do")
+		return errors.New("it ends before the last slot")
 	}
 	for at := uint64(32); at < end; at += 16 {
 		slot := b[at : at+16]
 		if string(slot[:4]) != "Slot" {
-			return errors.New("a slot of it is none")
+			return errors.New("one of its slots is invalid")
 		}
 		place := uint64(le.Uint32(slot[8:])) * 16
 		if place == 0 {
 			continue
 		}
 		if place+16 > uint64(len(b)) {
-			return errors.New("a slot of it points beyond its end")
+			return errors.New("one of its slots points past its end")
 		}
 		head, rest := b[place:place+16], b[place+16:]
 		size := uint64(le.Uint32(head[12:]))
 		if string(head[:4]) != "BlbS" || !bytes.Equal(head[4:8], slot[4:8]) || size > uint64(len(rest)) {
-			return errors.New("a slot of it does not point to its package")
+			return errors.New("one of its slots does not point to its package")
 		}
 		if err := yield(&row{size: int(size), got: rest[:size:size]}); err != nil {
 			return err
@@ -94,14 +93,14 @@ func ndbRows(b []byte, yield func(*row) error) error {
 // hashMagic is DB_HASHMAGIC of Berkeley DB.
 const hashMagic = 0x061561
 
-// hashRows reads a hash of Berkeley DB (dbinc/db_page.h; rpm's bdb_ro.c), in the
-// byte order of the machine that wrote it: pages of keys and values, in turn, and
-// for values that are large of where they begin.
+// hashRows reads a Berkeley DB hash (dbinc/db_page.h; rpm's bdb_ro.c) in the byte order
+// of the machine that wrote it. Its pages have keys and values in turn; a large value is
+// replaced by the number of its first page.
 func hashRows(b []byte, order binary.ByteOrder, yield func(*row) error) error {
 	const header, pageHash, pageOverflow, pageHashSorted, inPlace, onPages = 26, 2, 7, 13, 1, 3
 	size := order.Uint32(b[20:])
 	if version := order.Uint32(b[16:]); version < 8 || version > 10 {
-		return fmt.Errorf("it is a hash of Berkeley DB of version %d", version)
+		return fmt.Errorf("it is a Berkeley DB hash of version %d", version)
 	}
 	if size < 512 || size > 1<<16 || size&(size-1) != 0 {
 		return fmt.Errorf("its pages have %d bytes", size)
@@ -119,7 +118,7 @@ func hashRows(b []byte, order binary.ByteOrder, yield func(*row) error) error {
 			return nil, 0, errors.New("its packages share pages")
 		}
 		if p == nil || p[25] != pageOverflow || header+int(order.Uint16(p[22:])) > len(p) {
-			return nil, 0, fmt.Errorf("page %d does not go on with a package", n)
+			return nil, 0, fmt.Errorf("page %d does not continue a package", n)
 		}
 		return p[header : header+int(order.Uint16(p[22:]))], order.Uint32(p[16:]), nil
 	}
@@ -139,13 +138,13 @@ func hashRows(b []byte, order binary.ByteOrder, yield func(*row) error) error {
 		for i := 1; i < items; i += 2 { // the values
 			at, end := int(order.Uint16(p[header+2*i:])), int(order.Uint16(p[header+2*i-2:]))
 			if at >= end || end > len(p) {
-				return fmt.Errorf("page %d has an item that is outside of it", n)
+				return fmt.Errorf("page %d has an item outside of the page", n)
 			}
 			item := p[at:end:end]
 			r := &row{size: len(item) - 1, got: item[1:], page: overflow}
 			switch {
 			case item[0] == inPlace && len(item) == 5:
-				continue // the largest number of a package
+				continue // the highest package number
 			case item[0] == onPages && len(item) == 12:
 				r = &row{size: int(min(order.Uint32(item[8:]), uint32(len(b)))), next: order.Uint32(item[4:]), page: overflow}
 			case item[0] != inPlace:
@@ -163,12 +162,12 @@ func hashRows(b []byte, order binary.ByteOrder, yield func(*row) error) error {
 type sqlite struct {
 	b    []byte
 	size int // bytes of a page
-	use  int // those of them that are used
+	use  int // bytes of a page that are used
 	seen map[uint32]bool
-	left int // bytes that rows may go on with
+	left int // bytes of overflow pages that may still be read
 }
 
-// sqliteRows reads the table Packages: its second column is the header.
+// sqliteRows reads the table Packages, whose second column is the header.
 func sqliteRows(b []byte, yield func(*row) error) error {
 	s := &sqlite{b: b, size: int(binary.BigEndian.Uint16(b[16:])), seen: map[uint32]bool{}, left: len(b)}
 	if s.size == 1 {
@@ -204,7 +203,7 @@ func sqliteRows(b []byte, yield func(*row) error) error {
 	})
 }
 
-// page is a page's bytes that are used; the first has number 1.
+// page returns the used bytes of a page. The first page has the number 1.
 func (s *sqlite) page(n uint32) ([]byte, error) {
 	at := (int64(n) - 1) * int64(s.size)
 	if at < 0 || at+int64(s.size) > int64(len(s.b)) {
@@ -213,7 +212,7 @@ func (s *sqlite) page(n uint32) ([]byte, error) {
 	return s.b[at : at+int64(s.use) : at+int64(s.use)], nil
 }
 
-// overflow is a page that a row goes on with.
+// overflow returns a page that continues a row, and the number of the next one.
 func (s *sqlite) overflow(n uint32) ([]byte, uint32, error) {
 	p, err := s.page(n)
 	if err != nil {
@@ -225,21 +224,21 @@ func (s *sqlite) overflow(n uint32) ([]byte, uint32, error) {
 	return p[4:], binary.BigEndian.Uint32(p), nil
 }
 
-// Kinds of pages of a table, and how deep SQLite lets it be.
+// Kinds of pages of a table, and SQLite's limit for its depth.
 const (
 	pageInner = 5
 	pageLeaf  = 13
 	maxDepth  = 20
 )
 
-// table yields the rows of the table below a page.
+// table yields the rows of a table, from page n down.
 func (s *sqlite) table(n uint32, depth int, yield func(*row) error) error {
 	p, err := s.page(n)
 	if err != nil {
 		return err
 	}
 	if s.seen[n] || depth > maxDepth {
-		return fmt.Errorf("page %d is in it twice, or too deep", n)
+		return fmt.Errorf("page %d is used twice, or too deep", n)
 	}
 	s.seen[n] = true
 	head := p
@@ -252,12 +251,12 @@ func (s *sqlite) table(n uint32, depth int, yield func(*row) error) error {
 		at = 12
 	}
 	if kind != pageInner && kind != pageLeaf || at+2*cells > len(head) {
-		return fmt.Errorf("page %d is none of a table", n)
+		return fmt.Errorf("page %d is not a page of a table", n)
 	}
 	for i := range cells {
 		cell := int(be.Uint16(head[at+2*i:]))
 		if cell+4 > len(p) {
-			return fmt.Errorf("page %d has a cell that is outside of it", n)
+			return fmt.Errorf("page %d has a cell outside of the page", n)
 		}
 		if kind == pageInner {
 			err = s.table(be.Uint32(p[cell:]), depth+1, yield)
@@ -274,13 +273,13 @@ func (s *sqlite) table(n uint32, depth int, yield func(*row) error) error {
 	return nil
 }
 
-// cell yields a row: its size, its number, and its first bytes, after which stands
-// the page that the others begin on.
+// cell yields a row: its size, its number and its first bytes, followed by the number of
+// the page that continues it.
 func (s *sqlite) cell(b []byte, yield func(*row) error) error {
 	size, n := varint(b)
 	_, m := varint(b[n:])
 	if n == 0 || m == 0 || size > uint64(len(s.b)) {
-		return errors.New("a cell of it makes no sense")
+		return errors.New("one of its cells is invalid")
 	}
 	b = b[n+m:]
 	r := &row{size: int(size), page: s.overflow}
@@ -296,14 +295,14 @@ func (s *sqlite) cell(b []byte, yield func(*row) error) error {
 	case here < r.size && here+4 <= len(b):
 		r.next = binary.BigEndian.Uint32(b[here:])
 	default:
-		return errors.New("a cell of it is outside of its page")
+		return errors.New("one of its cells is outside of its page")
 	}
 	r.got = b[:here:here]
 	return yield(r)
 }
 
-// column makes a row one of its columns: a row begins with the size of its own
-// header, and what each column is.
+// column reduces a row to one of its columns. A row begins with the size of its own
+// header and the type of each column.
 func (r *row) column(i int) error {
 	b, err := r.prefix(min(r.size, 64))
 	if err != nil {
@@ -311,7 +310,7 @@ func (r *row) column(i int) error {
 	}
 	end, at := varint(b)
 	if at == 0 || end > uint64(len(b)) {
-		return errors.New("a row's header makes no sense")
+		return errors.New("the header of a row is invalid")
 	}
 	b = b[:end]
 	start := end
@@ -340,7 +339,7 @@ func (r *row) column(i int) error {
 	}
 }
 
-// value is a column of a row that is short.
+// value returns a short column of a row.
 func (r row) value(i int) ([]byte, error) {
 	if err := r.column(i); err != nil {
 		return nil, err
@@ -351,8 +350,8 @@ func (r row) value(i int) ([]byte, error) {
 	return r.prefix(r.size)
 }
 
-// varint is SQLite's number of up to nine bytes, and how many it has; 0 when b
-// ends before.
+// varint reads SQLite's integer of up to nine bytes, and returns how many it has, or 0 if
+// b ends too early.
 func varint(b []byte) (v uint64, n int) {
 	for i, c := range b[:min(len(b), 9)] {
 		if i == 8 {

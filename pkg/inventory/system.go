@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Packages of the system: Debian's, Alpine's, conda's.
+// Packages of the system: Debian's, Alpine's and conda's.
 
-// isDpkg tells dpkg's list of packages, and those that distroless images have
-// one to a file.
+// isDpkg reports whether a file is dpkg's list of packages, or one of the files of
+// distroless images, which have one package each.
 func isDpkg(name string) bool {
 	if name == "var/lib/dpkg/status" {
 		return true
@@ -21,8 +21,8 @@ func isDpkg(name string) bool {
 	return ok && !strings.Contains(rest, "/") && !strings.HasSuffix(rest, ".md5sums")
 }
 
-// readDpkg reads deb-control(5) paragraphs. In dpkg's own list only what is
-// installed counts (the third word of Status); distroless files have no Status.
+// readDpkg reads deb-control(5) paragraphs. In dpkg's own list only installed packages
+// count (the third word of Status); distroless files have no Status.
 func readDpkg(inv *Inventory, name string, b []byte) error {
 	var failed error
 	var p Package
@@ -54,7 +54,7 @@ func readDpkg(inv *Inventory, name string, b []byte) error {
 	return first(failed)
 }
 
-// first is the first of joined errors: one line is enough.
+// first returns the first of joined errors.
 func first(err error) error {
 	if err == nil {
 		return nil
@@ -67,8 +67,8 @@ func isAPK(name string) bool {
 	return name == "lib/apk/db/installed" || name == "usr/lib/apk/db/installed"
 }
 
-// readAPK reads apk's list: a letter, a colon and a value a line, an empty line
-// after each package (apk-tools' database.c).
+// readAPK reads apk's list: lines with a letter, a colon and a value, and an empty line
+// after each package (database.c of apk-tools).
 func readAPK(inv *Inventory, name string, b []byte) error {
 	var failed error
 	var p Package
@@ -106,7 +106,7 @@ func readConda(inv *Inventory, name string, b []byte) error {
 		Build   string `json:"build"`
 	}
 	if err := json.Unmarshal(b, &meta); err != nil {
-		return errors.New("it is no JSON of conda's: " + err.Error())
+		return errors.New("it is not JSON of conda: " + err.Error())
 	}
 	if len(meta.Build) > maxText {
 		return errors.New("its build is too long")
@@ -117,8 +117,8 @@ func readConda(inv *Inventory, name string, b []byte) error {
 	})
 }
 
-// Activation is a variable that a script of conda's sets when an environment is
-// activated, which no `docker run IMAGE python` does.
+// Activation is a variable that a conda script sets when an environment is activated.
+// `docker run IMAGE python` does not activate it.
 type Activation struct {
 	Path   string // the script
 	Prefix string // the environment
@@ -132,8 +132,8 @@ func isActivation(name string) bool {
 
 var assignment = regexp.MustCompile(`^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)$`)
 
-// readActivation collects the assignments of a shell script, one a line; a
-// variable is listed once, with its last value.
+// readActivation reads the assignments of a shell script, one to a line. A variable is
+// listed once, with its last value.
 func readActivation(inv *Inventory, name string, b []byte) error {
 	found := map[string]*Activation{}
 	for line := range lines(b) {

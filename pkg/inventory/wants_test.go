@@ -2,7 +2,7 @@ package inventory
 
 import "testing"
 
-// TestMayTell: what a source matches is never left out beforehand.
+// TestMayTell: mayTell rejects no file that a source matches.
 func TestMayTell(t *testing.T) {
 	for _, name := range names {
 		found := false

@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// readMetadata reads the head of METADATA or PKG-INFO: fields as in a mail
-// (PEP 566 and the core metadata specification). The description after the
-// first empty line is not looked at.
+// readMetadata reads the header of METADATA or PKG-INFO, which has fields like a mail
+// (PEP 566 and the core metadata specification). It ignores the description after the
+// first empty line.
 func readMetadata(inv *Inventory, name string, b []byte) error {
 	dir := path.Dir(name)
 	p := &Package{Kind: Wheel, Path: "/" + name, Dir: "/" + path.Dir(dir)}
@@ -24,7 +24,7 @@ func readMetadata(inv *Inventory, name string, b []byte) error {
 		}
 		key, value, ok := strings.Cut(line, ":")
 		if !ok || strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") {
-			continue // a field goes on
+			continue // a field continues
 		}
 		value = strings.TrimSpace(value)
 		switch strings.ToLower(key) {
@@ -41,7 +41,7 @@ func readMetadata(inv *Inventory, name string, b []byte) error {
 	return inv.add(p)
 }
 
-// Normalize is a distribution's name as PEP 503 compares it.
+// Normalize returns the form of a distribution's name that PEP 503 compares.
 func Normalize(name string) string {
 	var b strings.Builder
 	dash := false
@@ -62,11 +62,11 @@ func Normalize(name string) string {
 	return b.String()
 }
 
-// readRecord is there for the table of sources: a RECORD is read when its
-// package is known, by own.
+// readRecord is the reader in the table of sources. Read reads a RECORD after its package
+// is known, with own.
 func readRecord(*Inventory, string, []byte) error { return nil }
 
-// maxRecord bounds a RECORD, in bytes.
+// maxRecord limits a RECORD, in bytes.
 const maxRecord = 16 << 20
 
 // own adds the files that a RECORD lists.
@@ -85,9 +85,9 @@ func (inv *Inventory) own(fsys fs.FS, p *Package, record string) {
 	p.Files = files
 }
 
-// parseRecord reads a RECORD: path, hash and size, as CSV (the specification of
-// recording installed projects). Paths are relative to the directory of packages.
-// It holds at most limit bytes, and says how many.
+// parseRecord reads a RECORD: path, hash and size, as CSV (the specification of recording
+// installed projects). Paths are relative to the directory of packages. It fails if more
+// than limit bytes have to be held, and returns how many are.
 func parseRecord(dir string, b []byte, limit int) (files map[string]Listed, held int, err error) {
 	r := csv.NewReader(bytes.NewReader(b))
 	r.FieldsPerRecord = -1
@@ -118,20 +118,21 @@ func parseRecord(dir string, b []byte, limit int) (files map[string]Listed, held
 			}
 		}
 		if held += 64 + len(file) + len(l.Hash); held > limit {
-			return nil, 0, fmt.Errorf("the packages' RECORDs list more libraries and programs than the %d MiB that are held", maxOwned>>20)
+			return nil, 0, fmt.Errorf("the RECORDs of the packages list more than %d MiB of libraries and programs", maxOwned>>20)
 		}
 		files[strings.Clone(path.Clean(file))] = l
 	}
 }
 
-// isText reports whether a file is one that nobody loads, by its name's end: nine of
-// ten lines of a RECORD. `__init__.py` stands for its package.
+// isText reports whether no loader opens a file, by the end of its name. That is so for
+// nine of ten lines of a RECORD. `__init__.py` is kept, because it stands for its
+// package.
 func isText(name string) bool {
 	base := name[strings.LastIndexByte(name, '/')+1:]
 	return base != "__init__.py" && textEnds[path.Ext(base)] && !strings.Contains(base, ".so")
 }
 
-// textEnds are the ends of the names of most files of wheels that are no ELF files.
+// textEnds are name endings of most files of wheels that are not ELF files.
 var textEnds = map[string]bool{
 	".py": true, ".pyc": true, ".pyi": true, ".pyx": true, ".pxd": true, ".h": true, ".hpp": true, ".cuh": true, ".c": true, ".cpp": true,
 	".txt": true, ".json": true, ".md": true, ".rst": true, ".html": true, ".js": true, ".css": true, ".yaml": true, ".yml": true,
