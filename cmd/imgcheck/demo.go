@@ -8,8 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
-	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
@@ -86,7 +86,7 @@ func pushDemo(registry *imagetest.Server, name, to string) (string, error) {
 }
 
 func demoScan(c *cli.Context, ref string) error {
-	doc, err := scan(c.Context, ref, layers.Options{})
+	doc, err := scanImage(c.Context, ref, scan.Options{})
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/internal/tooltest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
@@ -114,7 +115,7 @@ func TestEmittedIsWhatPatchPublishes(t *testing.T) {
 			if diff := cmp.Diff(content(t, ref+"-fixed"), content(t, ref+"-built")); diff != "" {
 				t.Errorf("(-patched +built):\n%s", diff)
 			}
-			doc, err := scan(t.Context(), ref+"-built", layers.Options{})
+			doc, err := scan.Image(t.Context(), ref+"-built", scan.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -274,7 +275,7 @@ func TestEmittedBuilds(t *testing.T) {
 			if diff := cmp.Diff(content(t, ref+"-fixed"), content(t, ref+"-built")); diff != "" {
 				t.Errorf("%s(-patched +built):\n%s", made, diff)
 			}
-			doc, err := scan(t.Context(), ref+"-built", layers.Options{})
+			doc, err := scan.Image(t.Context(), ref+"-built", scan.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/explain"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
 // maxLog bounds what is read of a log, in bytes.
@@ -41,7 +42,11 @@ func explainCommand() *cli.Command {
 			if c.NArg() == 0 {
 				return errors.New("explain takes a text, - or a rule: see `imgcheck explain --help`")
 			}
-			packs, err := loadPacks(c.StringSlice("rules"))
+			rules, err := rulesIn(c.StringSlice("rules"))
+			if err != nil {
+				return err
+			}
+			packs, err := rules.Packs()
 			if err != nil {
 				return err
 			}
@@ -67,7 +72,7 @@ func explainCommand() *cli.Command {
 				return noRule(packs, text)
 			}
 			if ref := c.String("image"); ref != "" {
-				if err := inImage(c, x, r, ref); err != nil {
+				if err := inImage(c, x, r, ref, rules); err != nil {
 					return err
 				}
 			}
@@ -91,13 +96,13 @@ func pageOf(packs *lint.Packs, x *explain.Explainer, id string) string {
 }
 
 // inImage puts beside the answers what a scan of the image finds.
-func inImage(c *cli.Context, x *explain.Explainer, r *explain.Result, ref string) error {
+func inImage(c *cli.Context, x *explain.Explainer, r *explain.Result, ref string, rules *scan.Rules) error {
 	o, err := imageOptions(c)
 	if err != nil {
 		return err
 	}
 	shown := watch(c, &o)
-	doc, err := scanWith(c.Context, ref, o, planning{none: true}, c.StringSlice("rules")...)
+	doc, err := scanImage(c.Context, ref, scan.Options{Layers: o, Rules: rules, NoPlan: true})
 	shown.done()
 	if err != nil {
 		return err

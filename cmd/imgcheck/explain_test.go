@@ -7,8 +7,8 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/explain"
-	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
@@ -28,7 +28,7 @@ func TestImagesAreExplained(t *testing.T) {
 	asked := 0
 	for _, name := range names {
 		_, _, ref := pushText(t, server, name)
-		doc, err := scanWith(context.Background(), ref, layers.Options{}, planning{none: true})
+		doc, err := scan.Image(context.Background(), ref, scan.Options{NoPlan: true})
 		if err != nil {
 			t.Fatal(err)
 		}

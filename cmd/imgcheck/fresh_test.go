@@ -15,8 +15,8 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
-	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
@@ -231,7 +231,7 @@ func (f *fresh) scan(t *testing.T, server *imagetest.Server, name string) []lint
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := scanWith(context.Background(), ref, layers.Options{}, planning{none: true})
+	doc, err := scan.Image(context.Background(), ref, scan.Options{NoPlan: true})
 	if err != nil {
 		t.Fatal(err)
 	}

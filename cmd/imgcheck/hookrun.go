@@ -19,6 +19,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
 // Bounds of a run: images that are scanned at a time, and lines about what is not
@@ -122,8 +123,7 @@ func tell(w io.Writer, notices []string) {
 // pushScan scans the images of a push.
 type pushScan struct {
 	decided        *decisions
-	layers         layers.Options
-	rules          []string
+	options        scan.Options
 	failOn         lint.Severity
 	progress       *progress
 	stdout, stderr io.Writer
@@ -139,17 +139,17 @@ func newHookRun(c *cli.Context) (*pushScan, error) {
 	if r.failOn, err = severityNamed(r.decided.failOn(c)); err != nil {
 		return nil, err
 	}
-	if r.layers, err = imageOptions(c); err != nil {
+	r.options = r.decided.scanning()
+	if r.options.Layers, err = imageOptions(c); err != nil {
 		return nil, err
 	}
-	r.rules = r.decided.rules(c)
 	r.progress = newProgress(c.App.ErrWriter, c.Bool("quiet"), c.Bool("verbose"))
 	return r, nil
 }
 
 // own are the policy's images.
 func (r *pushScan) own() (list []githook.Image) {
-	for _, im := range r.decided.Images {
+	for _, im := range r.decided.Policy.Images {
 		list = append(list, githook.Image{Ref: im.Ref, Platform: im.Platform, Uses: []githook.Use{{Where: policy.FileName, File: policy.FileName}}})
 	}
 	return list
@@ -214,19 +214,19 @@ func (r *pushScan) one(ctx context.Context, im githook.Image) scanned {
 	if ctx.Err() != nil {
 		return scanned{err: ctx.Err()}
 	}
-	ref, o := im.Ref, r.layers
+	ref, o := im.Ref, r.options
 	if !im.Own {
 		ref = layers.InRegistry(ref)
 	}
-	if o.Platform == nil {
+	if o.Layers.Platform == nil {
 		var err error
-		if o.Platform, err = platformNamed(im.Platform); err != nil {
+		if o.Layers.Platform, err = platformNamed(im.Platform); err != nil {
 			return scanned{err: err}
 		}
 	}
-	over := r.progress.image(im.Ref, &o)
+	over := r.progress.image(im.Ref, &o.Layers)
 	defer over()
-	doc, err := scanWith(ctx, ref, o, planning{policy: r.decided}, r.rules...)
+	doc, err := scanImage(ctx, ref, o)
 	return scanned{doc, err}
 }
 

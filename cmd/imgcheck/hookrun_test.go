@@ -51,7 +51,7 @@ func TestPushTimeout(t *testing.T) {
 			"app:1199": "and 1181 more\n",
 		} {
 			var stderr bytes.Buffer
-			r := &pushScan{stdout: io.Discard, stderr: &stderr, failOn: lint.Error, decided: &decisions{Policy: new(policy.Policy), stderr: io.Discard}, progress: newProgress(io.Discard, true, false)}
+			r := &pushScan{stdout: io.Discard, stderr: &stderr, failOn: lint.Error, decided: &decisions{Decisions: policy.Decisions{Policy: new(policy.Policy)}, stderr: io.Discard}, progress: newProgress(io.Discard, true, false)}
 			limit := 4*time.Minute + 30*time.Second
 			ctx, cancel := context.WithTimeoutCause(t.Context(), limit, errTimeout)
 			defer cancel()
@@ -74,7 +74,7 @@ func TestPushTimeout(t *testing.T) {
 func TestPushInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	images := []githook.Image{{Ref: "a", Uses: []githook.Use{{}}}, {Ref: "b", Uses: []githook.Use{{}}}}
-	r := &pushScan{stdout: io.Discard, stderr: io.Discard, failOn: lint.Error, decided: &decisions{Policy: new(policy.Policy)}, progress: newProgress(io.Discard, true, false)}
+	r := &pushScan{stdout: io.Discard, stderr: io.Discard, failOn: lint.Error, decided: &decisions{Decisions: policy.Decisions{Policy: new(policy.Policy)}}, progress: newProgress(io.Discard, true, false)}
 	err := r.scan(ctx, images, time.Minute, func(ctx context.Context, _ githook.Image) scanned {
 		cancel()
 		return scanned{err: ctx.Err()}

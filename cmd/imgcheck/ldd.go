@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -61,7 +62,7 @@ func lddCommand() *cli.Command {
 				return err
 			}
 			shown := watch(c, &o)
-			img, fsys, err := open(c.Context, c.Args().First(), o)
+			img, fsys, err := indexed(c.Context, c.Args().First(), o)
 			shown.done()
 			if err != nil {
 				return err
@@ -72,6 +73,17 @@ func lddCommand() *cli.Command {
 			return lddFiles(c, img, fsys)
 		},
 	}
+}
+
+// indexed reads an image into a file system.
+func indexed(ctx context.Context, ref string, o layers.Options) (*layers.Image, *layers.FS, error) {
+	img, err := layers.Open(ctx, ref, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer img.Close()
+	fsys, err := img.Index(ctx)
+	return img, fsys, err
 }
 
 // lddQuestion says what does not go together in what is asked.

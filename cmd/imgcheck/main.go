@@ -29,6 +29,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/nearest"
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
 // Exit statuses, the same for every command and format.
@@ -56,9 +57,12 @@ const (
 
 var room atomic.Int64 // 0 is roomToRead
 
-// judging gives the heap roomToJudge. What the layers were read with is not used any
-// more: where it is much, it is the room.
-func judging() {
+// pacing gives the heap roomToJudge when the layers are read. What they were read with
+// is not used any more: where it is much, it is the room.
+func pacing(s scan.Stage) {
+	if s != scan.Judging {
+		return
+	}
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(heap)
 	if heap[0].Value.Uint64() > roomToJudge {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -144,4 +146,31 @@ func columns(w io.Writer) int {
 // that there shall be none (https://no-color.org).
 func colored(w io.Writer) bool {
 	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// writeFile writes a file that a user named; an error says which.
+func writeFile(name string, write func(io.Writer) error) error {
+	if err := outfile.Write(name, 0o644, write); err != nil {
+		return unwritten(name, err)
+	}
+	return nil
+}
+
+// unwritten is an error of writing a file, which names it and not the one
+// that was to become it.
+func unwritten(name string, err error) error {
+	var path *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		err = path.Err
+	case errors.As(err, &link):
+		err = link.Err
+	}
+	return fmt.Errorf("writing %s: %w", name, err)
+}
+
+func isTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,18 +11,16 @@ import (
 	"slices"
 	"strings"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/buildkit"
 	"github.com/imgcheck/imgcheck/pkg/fix"
-	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
-	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/provide"
 	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
 func patchCommand() *cli.Command {
@@ -101,10 +97,8 @@ type patching struct {
 	emit      string // one of emits, or empty
 	emitDir   string // of dockerfile=DIR
 	buildkit  string // address of a buildkitd
-	layers    layers.Options
+	scan      scan.Options
 	patch     patch.Options
-	packs     *lint.Packs
-	policy    *decisions // nil decides nothing
 	out, errs io.Writer
 	progress  *progress
 	close     []func() error // what is held until all is published
@@ -121,9 +115,9 @@ func (p *patching) done() {
 // sources opens what --from names. Without a cache, what is downloaded is kept
 // until the end.
 func (p *patching) sources(ctx context.Context) (*provide.Sources, error) {
-	o := provide.Options{Insecure: p.layers.Insecure, Indexes: p.layers.Cache, Progress: p.progress.told}
+	o := provide.Options{Insecure: p.scan.Layers.Insecure, Indexes: p.scan.Layers.Cache, Progress: p.progress.told}
 	switch {
-	case p.layers.Cache == nil:
+	case p.scan.Layers.Cache == nil:
 		dir, err := os.MkdirTemp("", "imgcheck-*")
 		if err != nil {
 			return nil, err
@@ -134,57 +128,6 @@ func (p *patching) sources(ctx context.Context) (*provide.Sources, error) {
 		o.Cache = filepath.Join(p.cacheDir, "downloads")
 	}
 	return provide.Open(ctx, p.from, o)
-}
-
-// contents reads files of an image, each once, into unnamed files.
-type contents struct {
-	img  *layers.Image
-	kept map[*layers.Entry]keptFile
-	hold func(close func() error) // until all is published
-}
-
-type keptFile struct {
-	*os.File
-	xattrs map[string]string
-}
-
-func (c *contents) read(ctx context.Context, layer int, e *layers.Entry) (keptFile, error) {
-	if f, ok := c.kept[e]; ok {
-		return f, nil
-	}
-	tmp, err := os.CreateTemp("", "imgcheck-*")
-	if err != nil {
-		return keptFile{}, err
-	}
-	os.Remove(tmp.Name())
-	c.hold(tmp.Close)
-	f := keptFile{File: tmp}
-	err = c.img.ReadFile(ctx, layer, e, func(xattrs map[string]string, r io.Reader) error {
-		f.xattrs = xattrs
-		_, err := io.Copy(tmp, r)
-		return err
-	})
-	if errors.Is(err, layers.ErrStream) {
-		err = fmt.Errorf("%w: push the image to a registry, or copy it to oci:DIR, and patch it there", err)
-	}
-	if err != nil {
-		return keptFile{}, fmt.Errorf("reading /%s from layer %d: %w", e.Path, layer+1, err)
-	}
-	c.kept[e] = f
-	return f, nil
-}
-
-func (c *contents) content(ctx context.Context, layer int, e *layers.Entry) (io.ReadCloser, error) {
-	f, err := c.read(ctx, layer, e)
-	if err != nil {
-		return nil, err
-	}
-	return io.NopCloser(io.NewSectionReader(f, 0, e.Size)), nil
-}
-
-func (c *contents) xattrs(ctx context.Context, layer int, e *layers.Entry) (map[string]string, error) {
-	f, err := c.read(ctx, layer, e)
-	return f.xattrs, err
 }
 
 // parseEmit reads --emit: a form, and of dockerfile=DIR the directory, in which a
@@ -250,19 +193,20 @@ func patchOptions(c *cli.Context) (*patching, error) {
 		return nil, err
 	}
 	if len(p.from) == 0 {
-		p.from = decided.From
+		p.from = decided.Policy.From
 	}
-	p.policy = decided
-	if p.layers, err = imageOptions(c); err != nil {
+	p.scan = decided.scanning()
+	p.scan.Stage = pacing
+	of := &p.scan.Layers
+	if *of, err = imageOptions(c); err != nil {
 		return nil, err
 	}
-	if p.layers.Env, err = rootEnv(c, p.ref); err != nil {
+	if of.Env, err = rootEnv(c, p.ref); err != nil {
 		return nil, err
 	}
-	p.layers.Keep, p.layers.Extract, p.layers.KeepID = inventory.Wants, inventory.Extract, inventory.WantsID
-	p.progress = watch(c, &p.layers)
-	p.patch = patch.Options{Platform: p.layers.Platform, Insecure: p.layers.Insecure, Env: p.layers.Env, AllowCopy: c.Bool("allow-copy"), Note: func(line string) { p.say(oneLine(line)) }}
-	p.packs, err = loadPacks(decided.rules(c))
+	p.progress = watch(c, of)
+	p.patch = patch.Options{Platform: of.Platform, Insecure: of.Insecure, Env: of.Env, AllowCopy: c.Bool("allow-copy"), Note: func(line string) { p.say(oneLine(line)) }}
+	_, err = p.scan.Rules.Packs() // what is wrong with them comes before all else
 	return p, err
 }
 
@@ -392,7 +336,7 @@ func (p *patching) print(lines []string) {
 // goes on with what is there.
 func (p *patching) unchanged(ctx context.Context, base *patch.Base) error {
 	what := "no finding"
-	if p.policy.id(p.ref) != "" {
+	if p.scan.Policy.ID(p.ref) != "" {
 		what = "no finding that counts by the policy and"
 	}
 	line := fmt.Sprintf("nothing to do: %s has %s that is a warning or more", p.ref, what)
@@ -500,59 +444,41 @@ func (p *patching) emitDockerfile(ctx context.Context, done *patch.Patched, plan
 
 // work is one image and its plan.
 type work struct {
-	img  *patch.Image
-	read *lint.Image
-	res  *lint.Result
+	*scan.JudgedBase
 	plan *fix.Plan
-	// counts gives the findings that count; nil is all.
-	counts func([]lint.Finding) []lint.Finding
 }
 
 // plan reads an image and plans. It is nil when there is nothing to mend, and an
 // errRefused when nothing helps.
 func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.Sources) (*work, error) {
-	opened, err := img.Open(ctx, p.layers)
+	j, err := scan.JudgeBase(ctx, p.ref, img, p.scan)
 	if err != nil {
 		return nil, err
 	}
-	p.close = append(p.close, opened.Close)
-	fsys, err := opened.Index(ctx)
-	if err != nil {
+	p.close = append(p.close, j.Close)
+	plan, err := j.Plan(ctx, sources, p.pins)
+	if err != nil || plan == nil {
 		return nil, err
 	}
-	judging()
-	w := &work{img: img, read: &lint.Image{FS: fsys, Config: opened.Config}}
-	if w.res, err = lint.Run(ctx, w.read, p.packs); err != nil {
-		return nil, err
-	}
-	w.counts = p.policy.counting(p.ref, p.packs.Rules)
-	if !counted(w.counts, w.res.Findings) {
-		return nil, nil
-	}
-	of := &contents{opened, map[*layers.Entry]keptFile{}, func(c func() error) { p.close = append(p.close, c) }}
-	o := fix.Options{Trials: 64, Counts: w.counts, Find: sources.Find, Pins: p.pins, Content: of.content, Xattrs: of.xattrs}
-	if w.plan, err = fix.Find(ctx, w.read, p.packs, w.res, o); err != nil {
-		return nil, err
-	}
-	if !w.plan.Better() {
-		return nil, refuse("%s: no change makes it better: %s", p.ref, reasons(w.plan))
+	if !plan.Better() {
+		return nil, refuse("%s: no change makes it better: %s", p.ref, reasons(plan))
 	}
 	for _, id := range slices.Sorted(maps.Keys(p.pins)) {
-		if !w.plan.Adds(id) {
+		if !plan.Adds(id) {
 			return nil, refuse("%s: --add %s=%s: the plan does without it: leave --add away to have that", p.ref, id, p.pins[id])
 		}
 	}
 	if img.Patched != "" {
 		p.say(fmt.Sprintf("%s is a patched image: the plan is for its original, %s", p.ref, img.Digest))
 	}
-	if err := p.show(w); err != nil {
+	if err := p.show(plan); err != nil {
 		return nil, err
 	}
-	asks := w.plan.Asks()
+	asks := plan.Asks()
 	if len(asks) > 0 && !p.accept && !p.dry {
 		return nil, refuse("%s", strings.Join(asks, "; "))
 	}
-	return w, nil
+	return &work{j, plan}, nil
 }
 
 // reasons are why findings stay, each once.
@@ -567,24 +493,21 @@ func reasons(plan *fix.Plan) string {
 }
 
 // show prints a plan: to the standard output where it is what was asked for.
-func (p *patching) show(w *work) error {
+func (p *patching) show(plan *fix.Plan) error {
 	p.progress.pause()
 	to := p.errs
 	if p.dry {
 		to = p.out
 	}
-	doc := &report.Document{Plan: w.plan}
+	doc := &report.Document{Plan: plan}
 	return report.Plan(to, doc, fitted(to, report.Options{All: true}))
 }
 
-// apply lays the plan over the image and proves it on what came of it: the layer
-// is read as it will be pulled, and the whole is judged again.
+// apply lays the plan over the image. It is an errRefused where the image is no better
+// for it.
 func (p *patching) apply(ctx context.Context, w *work) (*patch.Patched, error) {
 	change, err := w.plan.Change()
 	if err != nil {
-		return nil, err
-	}
-	if change.Created, err = patch.Created(w.img); err != nil {
 		return nil, err
 	}
 	if p.emit == "dockerfile" {
@@ -592,15 +515,11 @@ func (p *patching) apply(ctx context.Context, w *work) (*patch.Patched, error) {
 	}
 	change.CreatedBy = "imgcheck patch"
 	change.Comment = strings.Join(w.plan.Published(), "; ")
-	patched, err := patch.Apply(ctx, w.img, w.read.FS, change)
-	if err != nil {
-		return nil, err
+	patched, err := w.Apply(ctx, change)
+	if errors.As(err, new(*scan.NotBetterError)) {
+		return nil, refuse("%v; nothing was published", err)
 	}
-	if err := p.prove(ctx, w, patched); err != nil {
-		patched.Close()
-		return nil, err
-	}
-	return patched, nil
+	return patched, err
 }
 
 // settable is an environment as a Dockerfile can set it, which has no instruction
@@ -611,29 +530,6 @@ func settable(list []patch.EnvEdit) []patch.EnvEdit {
 		out = append(out, patch.EnvEdit{Name: e.Name, Value: e.Value})
 	}
 	return out
-}
-
-func (p *patching) prove(ctx context.Context, w *work, patched *patch.Patched) error {
-	layer, err := patched.Index(p.layers.Keeps)
-	if err != nil {
-		return fmt.Errorf("reading the new layer: %w", err)
-	}
-	var config v1.ConfigFile
-	if err := json.NewDecoder(bytes.NewReader(patched.Config)).Decode(&config); err != nil {
-		return fmt.Errorf("reading the new config: %w", err)
-	}
-	now := &lint.Image{FS: w.read.FS.With(layer, layers.LayerInfo{CreatedBy: "imgcheck patch"}), Config: &config}
-	if w.read.Config == nil && len(patched.Env) == 0 {
-		now.Config = nil // a directory has none
-	}
-	res, err := lint.Run(ctx, now, p.packs)
-	if err != nil {
-		return err
-	}
-	if err := fix.Better(w.res, res, w.read, now, w.counts); err != nil {
-		return refuse("%s: the patched image is not better than it was: %v; nothing was published", p.ref, err)
-	}
-	return nil
 }
 
 // patchCommandFor is the command that carries a plan out on what was scanned;

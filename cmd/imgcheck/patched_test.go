@@ -15,12 +15,10 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/fix"
-	"github.com/imgcheck/imgcheck/pkg/inventory"
-	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/provide"
-	"github.com/imgcheck/imgcheck/rules"
+	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
@@ -48,7 +46,7 @@ func TestPatched(t *testing.T) {
 			if status := run(context.Background(), args, &out, &errs); status != exitOK {
 				t.Fatalf("exit status %d: %s", status, errs.String())
 			}
-			doc, err := scan(context.Background(), ref+"-fixed", layers.Options{})
+			doc, err := scan.Image(context.Background(), ref+"-fixed", scan.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,11 +101,7 @@ func planned(t *testing.T, ref string, parsed *imagetest.Image, plan *fix.Plan) 
 		return patchedText(plan)
 	}
 	p := &patching{ref: ref, dry: true, out: io.Discard, errs: io.Discard, progress: newProgress(io.Discard, true, false)}
-	p.layers.Keep = inventory.Wants
-	var err error
-	if p.packs, err = lint.LoadPacks(rules.FS); err != nil {
-		t.Fatal(err)
-	}
+	defer p.done()
 	for _, d := range dirs {
 		p.from = append(p.from, "dir:"+d)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
 // configFlag names the policy file.
@@ -56,9 +57,8 @@ func fromEnvironment(flags []cli.Flag) []cli.Flag {
 
 // decisions are what a policy file and a baseline say of findings.
 type decisions struct {
-	*policy.Policy
-	base   *policy.Baseline
-	today  string // 2006-01-02
+	policy.Decisions
+	rules  *scan.Rules
 	stderr io.Writer
 }
 
@@ -89,9 +89,16 @@ func readDecisions(c *cli.Context) (*decisions, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &decisions{Policy: p, today: time.Now().Format(time.DateOnly), stderr: c.App.ErrWriter}
+	d := &decisions{Decisions: policy.Decisions{Policy: p, Today: time.Now().Format(time.DateOnly)}, stderr: c.App.ErrWriter}
+	dirs := c.StringSlice("rules")
+	if len(dirs) == 0 && p.Rules != "" {
+		dirs = []string{p.Rules}
+	}
+	if d.rules, err = rulesIn(dirs); err != nil {
+		return nil, err
+	}
 	if len(p.Severities)+len(p.Ignores) > 0 || p.Rules != "" {
-		packs, err := loadPacks(d.rules(c))
+		packs, err := d.rules.Packs()
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +108,7 @@ func readDecisions(c *cli.Context) (*decisions, error) {
 	}
 	base := c.String("baseline")
 	if base == "" {
-		base = d.Baseline
+		base = p.Baseline
 	}
 	if base == "" || base == "none" {
 		return d, nil
@@ -113,7 +120,7 @@ func readDecisions(c *cli.Context) (*decisions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the baseline: %w", err)
 	}
-	d.base = policy.NewBaseline(doc)
+	d.Baseline = policy.NewBaseline(doc)
 	return d, nil
 }
 
@@ -134,41 +141,18 @@ func findPolicy() (string, error) {
 	return name, nil
 }
 
-// rules are the directories of packs that --rules names, else the file's.
-func (d *decisions) rules(c *cli.Context) []string {
-	if dirs := c.StringSlice("rules"); len(dirs) > 0 {
-		return dirs
-	}
-	if d.Rules == "" {
-		return nil
-	}
-	return []string{d.Rules}
-}
-
 // apply gives the report that remains, and warns of ignores that have expired.
 func (d *decisions) apply(doc *report.Document) *report.Document {
-	out, warnings := d.Apply(doc, d.base, d.today)
+	out, warnings := d.Apply(doc)
 	for _, w := range warnings {
 		fmt.Fprintln(d.stderr, "imgcheck: "+oneLine(w))
 	}
 	return out
 }
 
-// counting gives the findings that count, of an image that ref names; nil is all.
-func (d *decisions) counting(ref string, rules []*lint.Rule) func([]lint.Finding) []lint.Finding {
-	if d.id(ref) == "" {
-		return nil
-	}
-	return func(list []lint.Finding) []lint.Finding { return d.Counting(list, rules, ref, d.base, d.today) }
-}
-
-// id tells decisions apart by which findings of an image count; nil decides
-// nothing.
-func (d *decisions) id(ref string) string {
-	if d == nil {
-		return ""
-	}
-	return d.ID(ref, d.base, d.today)
+// scanning returns the options of a scan that follows the decisions.
+func (d *decisions) scanning() scan.Options {
+	return scan.Options{Rules: d.rules, Policy: &d.Decisions}
 }
 
 // failOn is what --fail-on or its variable says, else the file, else "error".
@@ -176,7 +160,7 @@ func (d *decisions) failOn(c *cli.Context) string {
 	if s := c.String("fail-on"); c.IsSet("fail-on") && s != "" { // CI sets variables to nothing
 		return s
 	}
-	return cmp.Or(string(d.FailOn), "error")
+	return cmp.Or(string(d.Policy.FailOn), "error")
 }
 
 // severityNamed is the severity of --fail-on, empty for never.
@@ -195,8 +179,8 @@ func (d *decisions) image(c *cli.Context) (policy.Image, error) {
 	switch {
 	case c.NArg() == 1:
 		return policy.Image{Ref: c.Args().First()}, nil
-	case c.NArg() == 0 && len(d.Images) > 0:
-		return d.Images[0], nil
+	case c.NArg() == 0 && len(d.Policy.Images) > 0:
+		return d.Policy.Images[0], nil
 	case c.NArg() == 0:
 		return policy.Image{}, fmt.Errorf("%s takes one image, not 0: see `imgcheck %s --help`, or name one in %s (`imgcheck init`)", c.Command.Name, c.Command.Name, policy.FileName)
 	}

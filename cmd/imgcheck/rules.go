@@ -11,7 +11,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/nearest"
 	"github.com/imgcheck/imgcheck/pkg/lint"
-	"github.com/imgcheck/imgcheck/rules"
+	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
 func rulesCommand() *cli.Command {
@@ -77,18 +77,9 @@ func rulesFlag() cli.Flag {
 	return &cli.StringSliceFlag{Name: "rules", Usage: "take the rule packs of `DIR` (*.yaml) as well; may be repeated"}
 }
 
-// loadPacks are the program's own packs and those of directories.
-func loadPacks(dirs []string) (*lint.Packs, error) {
-	list, err := packFiles(dirs)
-	if err != nil {
-		return nil, err
-	}
-	return lint.LoadPacks(list...)
-}
-
-// packFiles are the files that loadPacks reads.
-func packFiles(dirs []string) ([]fs.FS, error) {
-	list := []fs.FS{rules.FS}
+// rulesIn are the program's own packs and those of directories.
+func rulesIn(dirs []string) (*scan.Rules, error) {
+	var list []fs.FS
 	for _, dir := range dirs {
 		fsys := os.DirFS(dir)
 		names, err := fs.Glob(fsys, "*.yaml")
@@ -102,5 +93,14 @@ func packFiles(dirs []string) ([]fs.FS, error) {
 		}
 		list = append(list, fsys)
 	}
-	return list, nil
+	return scan.NewRules(list...), nil
+}
+
+// loadPacks parses the packs of rulesIn.
+func loadPacks(dirs []string) (*lint.Packs, error) {
+	r, err := rulesIn(dirs)
+	if err != nil {
+		return nil, err
+	}
+	return r.Packs()
 }

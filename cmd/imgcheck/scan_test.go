@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -15,6 +14,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/rules"
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
@@ -26,14 +26,19 @@ var update = flag.Bool("update", false, "write what is found into the images' wa
 func TestImages(t *testing.T) {
 	server := imagetest.Serve(t)
 	names := texts(t)
+	cache, err := layers.OpenCache(t.TempDir(), layers.DefaultCacheMax)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := scan.Options{Layers: layers.Options{Cache: cache}}
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
 			data, parsed, ref := pushText(t, server, name)
-			doc, err := scan(context.Background(), ref, layers.Options{})
+			doc, err := scan.Image(t.Context(), ref, o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			keptIsTheSame(t, doc)
+			rescan(t, server, ref, o, doc)
 			got, patched := wantText(doc.Findings), planned(t, ref, parsed, doc.Plan)
 			if want, then := parsed.Sections["want"], parsed.Sections["want-patched"]; got != want || patched != then {
 				if *update {

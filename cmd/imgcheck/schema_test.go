@@ -9,8 +9,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
-	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
 // TestJSONSchema holds every image's JSON report against the schema that the
@@ -40,7 +40,7 @@ func TestJSONSchema(t *testing.T) {
 
 func jsonReport(t *testing.T, ref string) []byte {
 	t.Helper()
-	doc, err := scan(context.Background(), ref, layers.Options{})
+	doc, err := scan.Image(context.Background(), ref, scan.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,15 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/fix"
-	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/report"
-	"github.com/imgcheck/imgcheck/rules"
+	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
 // pathLine is what begins an instruction for the search path.
@@ -28,23 +25,21 @@ const pathLine = "ENV LD_LIBRARY_PATH="
 // in cupy-wheels-off-path, of which the last left five of six errors).
 func TestOneSearchPath(t *testing.T) {
 	server := imagetest.Serve(t)
-	packs, err := lint.LoadPacks(rules.FS)
-	if err != nil {
-		t.Fatal(err)
-	}
 	several, tried := 0, 0
 	for _, name := range texts(t) {
 		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
 			_, parsed, ref := pushText(t, server, name)
-			o := layers.Options{Platform: &parsed.Platform}
-			plain, err := scanWith(t.Context(), ref, o, planning{none: true})
+			o := scan.Options{Layers: layers.Options{Platform: &parsed.Platform}}
+			without := o
+			without.NoPlan = true
+			plain, err := scan.Image(t.Context(), ref, without)
 			if err != nil {
 				return // other tests tell
 			}
 			if n, _ := saysOnePath(t, plain.Findings); n == 0 {
 				return
 			}
-			planned, err := scan(t.Context(), ref, o)
+			planned, err := scan.Image(t.Context(), ref, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,7 +50,7 @@ func TestOneSearchPath(t *testing.T) {
 				}
 				if len(first) > 0 && !refutes(planned.Plan) {
 					tried++
-					appliesTo(t, packs, ref, parsed.Platform, first)
+					appliesTo(t, ref, o, first)
 				}
 			}
 		})
@@ -107,18 +102,17 @@ func saysOnePath(t *testing.T, findings []lint.Finding) (n int, first []lint.Fin
 
 // appliesTo judges an image with the search path that the first fix of findings sets,
 // and the links that it makes.
-func appliesTo(t *testing.T, packs *lint.Packs, ref string, platform v1.Platform, findings []lint.Finding) {
+func appliesTo(t *testing.T, ref string, o scan.Options, findings []lint.Finding) {
 	t.Helper()
-	o := layers.Options{Platform: &platform, Keep: inventory.Wants, Extract: inventory.Extract, KeepID: inventory.WantsID}
-	img, fsys, err := open(t.Context(), ref, o)
+	was, err := scan.Judge(t.Context(), ref, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := &lint.Image{FS: fsys, Config: img.Config}
-	config := *img.Config
+	before := was.Image
+	config := *before.Config
 	path := "LD_LIBRARY_PATH=" + findings[0].SearchPath
 	config.Config.Env = append(slices.DeleteFunc(slices.Clone(config.Config.Env), func(v string) bool { return strings.HasPrefix(v, "LD_LIBRARY_PATH=") }), path)
-	after := &lint.Image{FS: fsys, Config: &config}
+	after := &lint.Image{FS: before.FS, Config: &config}
 	var links []layers.Entry
 	for _, f := range findings {
 		var target, link string
@@ -127,13 +121,9 @@ func appliesTo(t *testing.T, packs *lint.Packs, ref string, platform v1.Platform
 		}
 	}
 	if len(links) > 0 {
-		after.FS = fsys.With(layers.NewLayer(links), layers.LayerInfo{})
+		after.FS = before.FS.With(layers.NewLayer(links), layers.LayerInfo{})
 	}
-	was, err := lint.Run(t.Context(), before, packs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	is, err := lint.Run(t.Context(), after, packs)
+	is, err := lint.Run(t.Context(), after, was.Packs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +132,7 @@ func appliesTo(t *testing.T, packs *lint.Packs, ref string, platform v1.Platform
 			t.Errorf("with %s there still is\n%s", path, briefly([]lint.Finding{f}))
 		}
 	}
-	if err := fix.Better(was, is, before, after, nil); err != nil {
+	if err := fix.Better(was.Result, is, before, after, nil); err != nil {
 		t.Errorf("with %s: %v", path, err)
 	}
 }

@@ -1,0 +1,105 @@
+package scan
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/imgcheck/imgcheck/pkg/fix"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/patch"
+	"github.com/imgcheck/imgcheck/pkg/provide"
+)
+
+// JudgedBase is an image to patch that was read and judged. It holds the image open,
+// for plans that rewrite files of it.
+type JudgedBase struct {
+	Judged
+	Base *patch.Image
+
+	ref  string
+	img  *layers.Image
+	read contents
+}
+
+// JudgeBase reads and judges base, one of the images that [patch.OpenBase] has found
+// behind ref. The caller closes what it returns.
+func JudgeBase(ctx context.Context, ref string, base *patch.Image, o Options) (*JudgedBase, error) {
+	img, err := base.Open(ctx, o.reading())
+	if err != nil {
+		return nil, err
+	}
+	j, err := judge(ctx, ref, img, o)
+	if err != nil {
+		img.Close()
+		return nil, err
+	}
+	return &JudgedBase{*j, base, ref, img, contents{img: img}}, nil
+}
+
+// Close frees what j holds. Nothing that was made of j can be published after it.
+func (j *JudgedBase) Close() error { return errors.Join(j.read.close(), j.img.Close()) }
+
+// Plan plans fixes that can be carried out, with libraries from sources, in the
+// releases that pins has by the libraries' IDs. It tries at most 64 changes. It returns
+// nil if no finding that counts is an error or a warning.
+func (j *JudgedBase) Plan(ctx context.Context, sources *provide.Sources, pins map[string]string) (*fix.Plan, error) {
+	return j.plan(ctx, fix.Options{Trials: 64, Find: sources.Find, Pins: pins, Content: j.read.content, Xattrs: j.read.xattrs})
+}
+
+// Apply lays change over the image and judges the result as it will be pulled: the new
+// layer and config are read back. It returns a [*NotBetterError] if the result is not
+// strictly better, as [fix.Better] defines it. The caller closes what it returns.
+func (j *JudgedBase) Apply(ctx context.Context, change patch.Change) (*patch.Patched, error) {
+	patched, err := patch.Apply(ctx, j.Base, j.Image.FS, change)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.prove(ctx, patched, change.CreatedBy); err != nil {
+		patched.Close()
+		return nil, err
+	}
+	return patched, nil
+}
+
+// prove judges a patched image.
+func (j *JudgedBase) prove(ctx context.Context, patched *patch.Patched, createdBy string) error {
+	reading := j.opts.reading()
+	layer, err := patched.Index(reading.Keeps)
+	if err != nil {
+		return fmt.Errorf("reading the new layer: %w", err)
+	}
+	var config v1.ConfigFile
+	if err := json.NewDecoder(bytes.NewReader(patched.Config)).Decode(&config); err != nil {
+		return fmt.Errorf("reading the new config: %w", err)
+	}
+	now := &lint.Image{FS: j.Image.FS.With(layer, layers.LayerInfo{CreatedBy: createdBy}), Config: &config}
+	if j.Image.Config == nil && len(patched.Env) == 0 {
+		now.Config = nil // a directory has none
+	}
+	res, err := lint.Run(ctx, now, j.Packs)
+	if err != nil {
+		return err
+	}
+	if err := fix.Better(j.Result, res, j.Image, now, j.counts); err != nil {
+		return &NotBetterError{j.ref, err}
+	}
+	return nil
+}
+
+// NotBetterError says why an image is not strictly better with a change.
+type NotBetterError struct {
+	Ref    string // of the image
+	Reason error
+}
+
+func (e *NotBetterError) Error() string {
+	return fmt.Sprintf("%s: the patched image is not better than it was: %v", e.Ref, e.Reason)
+}
+
+func (e *NotBetterError) Unwrap() error { return e.Reason }

@@ -1,0 +1,74 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
+)
+
+// contents reads files of an image, each once, into unnamed temporary files.
+type contents struct {
+	img  *layers.Image
+	kept map[*layers.Entry]keptFile
+}
+
+type keptFile struct {
+	*os.File
+	xattrs map[string]string
+}
+
+func (c *contents) read(ctx context.Context, layer int, e *layers.Entry) (keptFile, error) {
+	if f, ok := c.kept[e]; ok {
+		return f, nil
+	}
+	tmp, err := os.CreateTemp("", "imgcheck-*")
+	if err != nil {
+		return keptFile{}, err
+	}
+	os.Remove(tmp.Name())
+	f := keptFile{File: tmp}
+	err = c.img.ReadFile(ctx, layer, e, func(xattrs map[string]string, r io.Reader) error {
+		f.xattrs = xattrs
+		_, err := io.Copy(tmp, r)
+		return err
+	})
+	if errors.Is(err, layers.ErrStream) {
+		err = fmt.Errorf("%w: push the image to a registry, or copy it to oci:DIR, and patch it there", err)
+	}
+	if err != nil {
+		tmp.Close()
+		return keptFile{}, fmt.Errorf("reading /%s from layer %d: %w", e.Path, layer+1, err)
+	}
+	if c.kept == nil {
+		c.kept = map[*layers.Entry]keptFile{}
+	}
+	c.kept[e] = f
+	return f, nil
+}
+
+// content and xattrs are those of [fix.Options].
+func (c *contents) content(ctx context.Context, layer int, e *layers.Entry) (io.ReadCloser, error) {
+	f, err := c.read(ctx, layer, e)
+	if err != nil {
+		return nil, err
+	}
+	return io.NopCloser(io.NewSectionReader(f, 0, e.Size)), nil
+}
+
+func (c *contents) xattrs(ctx context.Context, layer int, e *layers.Entry) (map[string]string, error) {
+	f, err := c.read(ctx, layer, e)
+	return f.xattrs, err
+}
+
+func (c *contents) close() error {
+	var errs []error
+	for _, f := range c.kept {
+		errs = append(errs, f.Close())
+	}
+	c.kept = nil
+	return errors.Join(errs...)
+}

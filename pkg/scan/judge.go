@@ -1,0 +1,113 @@
+package scan
+
+import (
+	"context"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/imgcheck/imgcheck/pkg/fix"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/report"
+)
+
+// Judged is an image that was read and judged.
+type Judged struct {
+	Image  *lint.Image // its files and its config
+	Packs  *lint.Packs // what it was judged by
+	Result *lint.Result
+
+	about  report.Image
+	opts   Options
+	counts func([]lint.Finding) []lint.Finding // the findings that count; nil if all do
+}
+
+// Judge reads and judges the image that ref names. It neither plans fixes nor uses kept
+// documents.
+func Judge(ctx context.Context, ref string, o Options) (*Judged, error) {
+	img, err := open(ctx, ref, o)
+	if err != nil {
+		return nil, err
+	}
+	defer img.Close()
+	return judge(ctx, ref, img, o)
+}
+
+// judge reads and judges img, which the policy knows as ref.
+func judge(ctx context.Context, ref string, img *layers.Image, o Options) (*Judged, error) {
+	o.begin(Reading)
+	packs, fsys, err := readBoth(ctx, img, o.rules())
+	if err != nil {
+		return nil, err
+	}
+	o.begin(Judging)
+	j := &Judged{
+		Image: &lint.Image{FS: fsys, Config: img.Config}, Packs: packs,
+		about: describe(img), opts: o, counts: o.Policy.Counting(ref, packs.Rules),
+	}
+	if j.Result, err = lint.Run(ctx, j.Image, packs); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// readBoth parses the packs while it reads the image's layers. An error of the packs
+// ends the reading, and comes before one of the image.
+func readBoth(ctx context.Context, img *layers.Image, rules *Rules) (packs *lint.Packs, fsys *layers.FS, err error) {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		packs, err = rules.Packs()
+		return err
+	})
+	fsys, err = img.Index(ctx)
+	if wrong := g.Wait(); wrong != nil {
+		err = wrong
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return packs, fsys, nil
+}
+
+// describe returns what a document says of an image that was indexed.
+func describe(img *layers.Image) report.Image {
+	d := report.Image{Ref: img.Ref, Digest: img.Digest}
+	if c := img.Config; c != nil && c.Architecture != "" {
+		d.Platform = c.Platform().String()
+	}
+	for i, l := range img.Layers {
+		d.Layers = append(d.Layers, report.Layer{Index: i + 1, Digest: l.Digest, DiffID: l.DiffID, CreatedBy: l.CreatedBy, Size: l.Size})
+	}
+	return d
+}
+
+// document returns the image's document, with a plan unless NoPlan is set.
+func (j *Judged) document(ctx context.Context) (*report.Document, error) {
+	doc := report.New(j.about, j.Result)
+	doc.Rules = j.Packs.Rules
+	if j.opts.NoPlan {
+		return doc, nil
+	}
+	var err error
+	if doc.Plan, err = j.plan(ctx, fix.Options{}); err != nil || doc.Plan == nil {
+		return doc, err
+	}
+	if path, ok := doc.Plan.SearchPath(doc.Findings); ok {
+		lint.SetSearchPath(doc.Findings, path)
+	}
+	return doc, nil
+}
+
+// plan plans fixes. It returns nil if no finding that counts is an error or a warning.
+func (j *Judged) plan(ctx context.Context, o fix.Options) (*fix.Plan, error) {
+	list := j.Result.Findings
+	if o.Counts = j.counts; o.Counts != nil {
+		list = o.Counts(list)
+	}
+	if !slices.ContainsFunc(list, func(f lint.Finding) bool { return f.Severity.AtLeast(lint.Warning) }) {
+		return nil, nil
+	}
+	j.opts.begin(Planning)
+	return fix.Find(ctx, j.Image, j.Packs, j.Result, o)
+}

@@ -1,0 +1,32 @@
+package scan
+
+import (
+	"io/fs"
+	"sync"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/rules"
+)
+
+// Rules are rule packs: imgcheck's own, and others beside them. They are parsed once,
+// when the first scan needs them; any number of scans may share them.
+type Rules struct {
+	files []fs.FS
+	packs func() (*lint.Packs, error)
+}
+
+var own = NewRules()
+
+// NewRules returns imgcheck's own rule packs and those at the root of each of more, its
+// files *.yaml. They must not change while they are in use.
+func NewRules(more ...fs.FS) *Rules {
+	files := append([]fs.FS{rules.FS}, more...)
+	return &Rules{files, sync.OnceValues(func() (*lint.Packs, error) { return lint.LoadPacks(files...) })}
+}
+
+// Packs returns the parsed packs. An error names the file and the line.
+func (r *Rules) Packs() (*lint.Packs, error) { return r.packs() }
+
+// id returns the ID of the packs without parsing them, which would be most of what a
+// rescan costs.
+func (r *Rules) id() (string, error) { return lint.PacksID(r.files...) }

@@ -1,0 +1,121 @@
+// Package scan judges container images. It is imgcheck as a library: the commands
+// scan, patch, hook and explain are made of it.
+//
+// [Image] is a whole scan: it opens an image, indexes its layers, replays what the
+// image's loader and frameworks would do, plans fixes for what it finds, and returns a
+// [report.Document], which pkg/report formats. [Judge] stops before the plan and returns
+// the files and the typed result. [JudgeBase] does the same for an image that is to be
+// patched: [JudgedBase.Plan] plans fixes that can be carried out, and [JudgedBase.Apply]
+// lays a planned change over the image and returns it only if the image is strictly
+// better with it.
+//
+// With [layers.Options.Cache] set, Image keeps its documents there as well, and returns
+// the kept one while the image, the rule packs, the options and the program stay the
+// same.
+//
+// The package reads no flags and no policy files, writes to no terminal, and never
+// ends the process. It does not know how documents are formatted (pkg/report), nor how
+// a patched image is published (pkg/patch).
+package scan
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/policy"
+	"github.com/imgcheck/imgcheck/pkg/report"
+)
+
+// Options say how an image is read and judged. The zero value judges an image of a
+// registry for linux/amd64, by imgcheck's own rules and without a cache.
+type Options struct {
+	// Layers say how the image is found and read: its platform, access to the
+	// registry, the cache, and the callbacks about progress. The scan itself sets Keep,
+	// Extract and KeepID.
+	Layers layers.Options
+	// Rules are the rule packs; nil means imgcheck's own.
+	Rules *Rules
+	// NoPlan leaves out the plan of fixes, which replays the image up to 24 times.
+	NoPlan bool
+	// Policy chooses the findings that are planned for; nil plans for all errors and
+	// warnings. The document has all findings, as they weigh without the policy:
+	// [policy.Decisions.Apply] sets those apart that do not count.
+	Policy *policy.Decisions
+	// Stage, if set, is called when a stage begins, never at the same time as itself.
+	// A scan that returns a kept document has no stages.
+	Stage func(Stage)
+}
+
+// Stage is a part of a scan.
+type Stage string
+
+// The stages, in their order. Planning is left out if there is nothing to plan for.
+const (
+	Reading  Stage = "reading"  // the layers
+	Judging  Stage = "judging"  // what was read
+	Planning Stage = "planning" // fixes
+)
+
+func (o *Options) begin(s Stage) {
+	if o.Stage != nil {
+		o.Stage(s)
+	}
+}
+
+// reading returns Layers, set to keep what the rules read of an image's files.
+func (o *Options) reading() layers.Options {
+	l := o.Layers
+	l.Keep, l.Extract, l.KeepID = inventory.Wants, inventory.Extract, inventory.WantsID
+	return l
+}
+
+func (o *Options) rules() *Rules {
+	if o.Rules == nil {
+		return own
+	}
+	return o.Rules
+}
+
+// Image scans the image that ref names, in one of the forms of [layers.Schemes], and
+// returns its document. The Command of its plan is empty.
+func Image(ctx context.Context, ref string, o Options) (*report.Document, error) {
+	img, err := open(ctx, ref, o)
+	if err != nil {
+		return nil, err
+	}
+	defer img.Close()
+	kept, err := verdictOf(img, o)
+	if err != nil {
+		return nil, err
+	}
+	if doc := kept.load(img); doc != nil {
+		return doc, nil
+	}
+	j, err := judge(ctx, ref, img, o)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := j.document(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := kept.store(img, doc, j.Packs); err != nil && o.Layers.Note != nil {
+		o.Layers.Note(-1, err.Error())
+	}
+	return doc, nil
+}
+
+// open finds the image that ref names.
+func open(ctx context.Context, ref string, o Options) (*layers.Image, error) {
+	img, err := layers.Open(ctx, ref, o.reading())
+	if err != nil {
+		return nil, err
+	}
+	if c := img.Config; c != nil && c.OS != "" && c.OS != "linux" {
+		img.Close()
+		return nil, fmt.Errorf("%s: is an image for %s: imgcheck judges images for Linux", img.Ref, c.Platform())
+	}
+	return img, nil
+}

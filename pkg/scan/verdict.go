@@ -1,0 +1,92 @@
+package scan
+
+import (
+	"encoding/json"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/report"
+)
+
+// verdict is where the cache keeps the document of one image, as one program judges it
+// by one set of packs and options. Nothing is kept under an empty key.
+type verdict struct {
+	cache *layers.Cache
+	key   string
+	packs string // their ID
+}
+
+// verdictOf returns the verdict of an image. Its key has everything that the document
+// depends on, except the reference: an option that a scan comes to depend on belongs
+// into it.
+func verdictOf(img *layers.Image, o Options) (verdict, error) {
+	if o.Layers.Cache == nil || img.ID() == "" {
+		return verdict{}, nil
+	}
+	packs, err := o.rules().id()
+	if err != nil {
+		return verdict{}, err
+	}
+	program, err := program()
+	if err != nil {
+		return verdict{}, nil // a program without an identity keeps nothing
+	}
+	key, err := json.Marshal(struct {
+		Schema, Program, Packs, Image, Keep, Policy string
+		NoPlan                                      bool
+		Platform                                    *v1.Platform
+		Layers                                      []layers.LayerInfo
+	}{report.Schema, program, packs, img.ID(), o.reading().KeepID, o.Policy.ID(img.Ref), o.NoPlan, o.Layers.Platform, img.Layers})
+	return verdict{o.Layers.Cache, string(key), packs}, err
+}
+
+// load returns the kept document, or nil.
+func (v verdict) load(img *layers.Image) *report.Document {
+	if v.key == "" {
+		return nil
+	}
+	b, ok := v.cache.Document(v.key)
+	if !ok {
+		return nil
+	}
+	doc := decodeDocument(b)
+	if doc != nil {
+		doc.Image.Ref = img.Ref // it may have had another name
+	}
+	return doc
+}
+
+// store keeps a document, unless another image took the image's name while it was read,
+// or the packs changed.
+func (v verdict) store(img *layers.Image, doc *report.Document, packs *lint.Packs) error {
+	if v.key == "" || img.ID() == "" || packs.ID != v.packs {
+		return nil
+	}
+	b, err := encodeDocument(doc)
+	if err != nil {
+		return err
+	}
+	return v.cache.PutDocument(v.key, b)
+}
+
+// keptDocument is the stored form of a document, with what its own JSON leaves out.
+type keptDocument struct {
+	Document *report.Document
+	Rules    []*lint.Rule
+}
+
+func encodeDocument(doc *report.Document) ([]byte, error) {
+	return json.Marshal(keptDocument{doc, doc.Rules})
+}
+
+// decodeDocument returns nil for anything that encodeDocument has not written.
+func decodeDocument(b []byte) *report.Document {
+	var kept keptDocument
+	if json.Unmarshal(b, &kept) != nil || kept.Document == nil || kept.Document.Schema != report.Schema {
+		return nil
+	}
+	kept.Document.Rules = kept.Rules
+	return kept.Document
+}
