@@ -4,7 +4,6 @@ import (
 	"debug/elf"
 	"fmt"
 	"slices"
-	"syscall"
 )
 
 // linkage is what a process knows of how an object's symbols are bound.
@@ -27,19 +26,6 @@ type linkage struct {
 
 // scope is a list of objects that are searched in order (r_scope_elem).
 type scope struct{ list []*Module }
-
-// Flags are those of dlopen.
-type Flags uint8
-
-// The flags of dlopen. Without Global an object is opened locally.
-const (
-	Now Flags = 1 << iota
-	Lazy
-	Global
-	DeepBind
-	NoLoad
-	NoDelete
-)
 
 // Binding says which object a reference got its symbol from.
 type Binding struct {
@@ -298,7 +284,6 @@ func (p *Process) setGroup(m *Module, list []*Module) {
 		}
 	}
 	switch {
-	case p.Loader.Libc.Musl: // nobody asks: see muslOrder
 	case p.Loader.release >= 235:
 		// 2.35 as Ubuntu has it leaves the first of a circle where it comes to stand
 		// (bug 28937, mended in 2.37 and in Debian's 2.36).
@@ -411,10 +396,7 @@ func (p *Process) relocationOrder(m *Module) []*Module {
 
 // bind relocates what m brought, m being the program or what was opened. The
 // error is the first that the loader ends with.
-func (p *Process) bind(m *Module, flags Flags) *Error {
-	if p.Loader.Libc.Musl {
-		return p.bindMusl(m, flags)
-	}
+func (p *Process) bindGlibc(m *Module, flags Flags) *Error {
 	p.loader.link.bound = true
 	lazy := p.Loader.env.get("LD_BIND_NOW") == ""
 	if !m.Main {
@@ -549,66 +531,6 @@ func (p *Process) staticTLS(m, to *Module) *Error {
 	return nil
 }
 
-// opened makes what was opened visible: to the objects of its group that were
-// there before (update_scopes), and to all with RTLD_GLOBAL (add_to_global).
-func (p *Process) opened(m *Module, flags Flags, before *state) {
-	if p.Loader.Libc.Musl {
-		p.openedMusl(m, flags)
-		return
-	}
-	main := p.Program()
-	for _, o := range m.link.group.list {
-		old := before == nil || slices.Contains(before.objects, o)
-		if old && o.link.scopes != nil && o.root() != main && !slices.Contains(o.link.scopes, &m.link.group) {
-			o.link.scopes = append(o.link.scopes, &m.link.group)
-		}
-	}
-	if flags&Global == 0 {
-		return
-	}
-	for _, o := range m.link.group.list {
-		if !o.link.global && !slices.Contains(main.link.group.list, o) {
-			o.link.global = true
-			main.link.group.list = append(main.link.group.list, o)
-		}
-	}
-}
-
-// invalidMode is dlopen's answer to flags with neither Now nor Lazy.
-func invalidMode(name string) *Error {
-	return &Error{Name: name, Subject: name, Message: "invalid mode for dlopen()", Errno: syscall.EINVAL}
-}
-
-// noLoad is dlopen with RTLD_NOLOAD: what name leads to when it is there already.
-// glibc gives nothing, and no error, for a file that could be loaded.
-func (p *Process) noLoad(by *Module, name string, flags Flags) (*Module, error) {
-	before, stack := &state{slices.Clone(p.Objects), slices.Clone(p.listed)}, p.stack
-	p.noLoading, p.notLoaded = !p.Loader.Libc.Musl, false
-	m, err := p.request(name, by, true)
-	p.noLoading = false
-	if err != nil || !slices.Contains(before.objects, m) {
-		p.restore(before)
-		p.stack = stack
-		switch {
-		case p.notLoaded:
-			return nil, nil
-		case p.Loader.Libc.Musl:
-			return nil, &Error{Name: name, Message: fmt.Sprintf("Library %s is not already loaded", name), Kind: SymbolError}
-		case err != nil:
-			return nil, err
-		}
-		return nil, nil
-	}
-	if err := p.follow([]*Module{m}, true); err != nil {
-		if err.Kind == InnerError {
-			p.fatal = err // the program ends
-		}
-		return nil, err
-	}
-	p.opened(m, flags, nil)
-	return m, nil
-}
-
 // Unknown are the objects of the process whose symbols are not known: what they
 // define is counted as possible, what they refer to is not checked.
 func (p *Process) Unknown() []*Module {
@@ -630,7 +552,7 @@ func (p *Process) Unknown() []*Module {
 func (p *Process) Unresolved(m *Module) []Unresolved {
 	if m == nil {
 		var all []Unresolved
-		for _, o := range p.allInOrder() {
+		for _, o := range p.Loader.model.order(p) {
 			all = append(all, p.Unresolved(o)...)
 		}
 		return all
@@ -685,43 +607,38 @@ func (p *Process) Complete(m *Module) bool {
 	return true
 }
 
-// eachReference calls f with each reference of m that leaves it.
+// eachReference calls f with each reference of m to a symbol of another object, in
+// the order of relocation. q is its look-up, rec its symbol in m, and find looks it
+// up; lazy is set for those in DT_JMPREL.
 func (p *Process) eachReference(m *Module, f func(q *query, rec record, lazy bool, find func() (*Module, record, *Error))) {
 	s := m.symbols()
 	if s == nil || m.isLoader {
 		return
 	}
-	scopes := p.scopesOf(m, 0)
-	visit := func(lazy bool) func(ref) bool {
-		return func(r ref) bool {
-			q, rec := queryOf(m, s, r)
-			if q == nil {
-				return true
+	visit := func(refs []byte, lazy bool) {
+		s.each(refs, func(r ref) bool {
+			if q, rec := queryOf(m, s, r); q != nil {
+				f(q, rec, lazy, func() (*Module, record, *Error) { return p.Loader.model.find(p, m, q, rec) })
 			}
-			f(q, rec, lazy, func() (*Module, record, *Error) {
-				if p.Loader.Libc.Musl {
-					return p.findMusl(m, q, rec, r)
-				}
-				return p.resolve(q, rec, scopes)
-			})
 			return true
-		}
+		})
 	}
-	if p.Loader.Libc.Musl { // M7: DT_JMPREL comes first
-		s.each(s.Calls, visit(true))
-		s.each(s.Refs, visit(false))
+	if p.Loader.model.callsFirst {
+		visit(s.Calls, true)
+		visit(s.Refs, false)
 		return
 	}
-	s.each(s.Refs, visit(false))
-	s.each(s.Calls, visit(true))
+	visit(s.Refs, false)
+	visit(s.Calls, true)
 }
 
-// allInOrder are the objects in the order in which they are relocated: the
-// program's, then those of what was opened.
-func (p *Process) allInOrder() []*Module {
-	if p.Loader.Libc.Musl {
-		return p.muslOrder(p.Program())
-	}
+// findGlibc looks q up in m's scopes.
+func (p *Process) findGlibc(m *Module, q *query, rec record) (*Module, record, *Error) {
+	return p.resolve(q, rec, p.scopesOf(m, 0))
+}
+
+// orderGlibc returns the group of the program, then those of the opened objects.
+func (p *Process) orderGlibc() []*Module {
 	var list []*Module
 	add := func(m *Module) {
 		for _, o := range slices.Backward(m.link.sorted) {
@@ -745,7 +662,7 @@ func (p *Process) Bindings(symbol string) []Binding {
 	if p.trace {
 		p.unique = nil // nothing was bound yet
 	}
-	for _, m := range p.allInOrder() {
+	for _, m := range p.Loader.model.order(p) {
 		s := m.symbols()
 		p.eachReference(m, func(q *query, rec record, lazy bool, find func() (*Module, record, *Error)) {
 			if string(q.name) != symbol {
@@ -788,10 +705,12 @@ func (p *Process) sym(handle *Module, name string, version *SymbolVersion) (*Mod
 	}
 	q := newQuery(from, name)
 	q.version, q.newest = version, version == nil
-	if p.Loader.Libc.Musl {
-		return p.symMusl(handle, q)
-	}
-	scopes := p.scopesOf(from, 0)
+	return p.Loader.model.sym(p, handle, q)
+}
+
+// symGlibc is dlsym or dlvsym: it searches the group of handle.
+func (p *Process) symGlibc(handle *Module, q *query) (*Module, error) {
+	scopes := p.scopesOf(q.from, 0)
 	if handle != nil {
 		scopes = []*scope{&handle.link.group}
 	}

@@ -6,8 +6,10 @@ import (
 	"strings"
 )
 
-// muslOrder is the order of reloc_all (ldso/dynlink.c): objects as they were
-// loaded, the program last.
+// The functions named in this file are those of musl's ldso/dynlink.c.
+
+// muslOrder returns the objects in the order of reloc_all: as they were loaded, and
+// the program last if m is the program.
 func (p *Process) muslOrder(m *Module) []*Module {
 	var order []*Module
 	for _, o := range p.Objects {
@@ -21,15 +23,18 @@ func (p *Process) muslOrder(m *Module) []*Module {
 	return order
 }
 
-// bindMusl relocates what is new (M7). At start all errors are kept, and the
-// first is returned; dlopen ends with it.
+func (p *Process) orderMusl() []*Module { return p.muslOrder(p.Program()) }
+
+// bindMusl relocates the objects that are new: calls first, and functions at once
+// unless dlopen has RTLD_LAZY. At start it keeps all errors and returns the first;
+// dlopen ends with the first.
 func (p *Process) bindMusl(m *Module, flags Flags) *Error {
 	main := p.Program()
 	if m.Main {
 		main.link.group.list = slices.Clone(p.Objects)
 	}
 	p.muslGlobal = main.link.group.list
-	if !m.Main { // add_syms: for the time of relocation
+	if !m.Main { // add_syms: while relocation lasts
 		p.muslGlobal = slices.Clone(p.muslGlobal)
 		for _, o := range m.link.group.list {
 			if !slices.Contains(p.muslGlobal, o) {
@@ -49,7 +54,7 @@ func (p *Process) bindMusl(m *Module, flags Flags) *Error {
 			if q == nil {
 				return true
 			}
-			to, _, _ := p.findMusl(o, q, rec, r)
+			to, _, _ := p.findMusl(o, q, rec)
 			if to != nil || q.blind || rec.bits&symUndef != 0 && rec.bind() == elf.STB_WEAK {
 				return true
 			}
@@ -74,8 +79,8 @@ func (p *Process) bindMusl(m *Module, flags Flags) *Error {
 	return first
 }
 
-// openedMusl makes the group of m global for good with RTLD_GLOBAL.
-func (p *Process) openedMusl(m *Module, flags Flags) {
+// openedMusl adds m's group to the global list with RTLD_GLOBAL.
+func (p *Process) openedMusl(m *Module, flags Flags, _ *state) {
 	p.muslGlobal = nil
 	if flags&Global == 0 {
 		return
@@ -88,7 +93,8 @@ func (p *Process) openedMusl(m *Module, flags Flags) {
 	}
 }
 
-// queryOfMusl is the look-up of a reference; visibility plays no part.
+// queryOfMusl returns the look-up of a reference and its symbol in m; the look-up
+// is nil for a local symbol. Visibility does not matter.
 func queryOfMusl(m *Module, s *Symbols, r ref) (*query, record) {
 	rec := s.record(r.symbol())
 	if rec.bind() == elf.STB_LOCAL {
@@ -98,9 +104,10 @@ func queryOfMusl(m *Module, s *Symbols, r ref) (*query, record) {
 	return &query{name: name, hash: gnuHash(name), kind: r.kind(), from: m}, rec
 }
 
-// findMusl is find_sym with what do_relocs adds: one list for all (M7), from 1.2.4
-// on the LFS64 names (M12).
-func (p *Process) findMusl(m *Module, q *query, rec record, r ref) (*Module, record, *Error) {
+// findMusl is find_sym with the additions of do_relocs. There is one list for all
+// objects, and DT_SYMBOLIC is ignored. From 1.2.4 on the loader itself defines the
+// LFS64 names.
+func (p *Process) findMusl(m *Module, q *query, rec record) (*Module, record, *Error) {
 	list := p.muslGlobal
 	if list == nil {
 		list = p.muslScope(m)
@@ -120,13 +127,13 @@ func (p *Process) findMusl(m *Module, q *query, rec record, r ref) (*Module, rec
 	return nil, record{}, nil
 }
 
-// muslScope is the global list and what m was opened with.
+// muslScope returns the global list and the group that m was opened with.
 func (p *Process) muslScope(m *Module) []*Module {
 	main := p.Program()
 	p.work().spend(len(p.Objects))
 	list := slices.Clone(main.link.group.list)
 	if list == nil {
-		list = slices.Clone(p.Objects) // tracing
+		list = slices.Clone(p.Objects) // in a tracing process
 	}
 	for _, o := range append([]*Module{m}, m.root().link.group.list...) {
 		if !slices.Contains(list, o) {
@@ -136,8 +143,8 @@ func (p *Process) muslScope(m *Module) []*Module {
 	return list
 }
 
-// searchMusl is find_sym2: the first symbol of the name that is a default version
-// (M8).
+// searchMusl is find_sym2: it returns the first definition in list. It ignores
+// versions, except that those that are not the default ones are not visible.
 func (p *Process) searchMusl(q *query, list []*Module, needDef bool) (*Module, record) {
 	const types = definingTypes &^ (1 << elf.STT_GNU_IFUNC)
 	for i, m := range list {
@@ -188,8 +195,8 @@ const lfs64Names = " aio_cancel aio_error aio_fsync aio_read aio_return aio_susp
 	" pwritev readdir scandir sendfile setrlimit stat statfs statvfs tmpfile truncate versionsort" +
 	" __fxstat __fxstatat __lxstat __xstat "
 
-// lfs64 is what musl has under another name for a program of glibc's headers, or
-// empty (get_lfs64, M12).
+// lfs64 returns the name under which musl has the function that glibc's headers call
+// name, or "" for a name without the suffix 64 (get_lfs64).
 func lfs64(name string) string {
 	if name == "readdir64_r" {
 		return "readdir_r"

@@ -75,7 +75,7 @@ func (l *Loader) option(p *Process, name, value string) {
 
 // run maps the program as a library is mapped, except that it may be one.
 func (l *Loader) run(p *Process, prog string) error {
-	f, err := p.program(prog)
+	f, err := l.model.program(p, prog)
 	if err != nil {
 		p.fatal = err
 		return err
@@ -97,24 +97,11 @@ func (l *Loader) run(p *Process, prog string) error {
 	return p.startUp(main)
 }
 
-// program finds the file of a program: one without a slash is searched for as a
-// library that nothing asks for is.
-func (p *Process) program(prog string) (*File, *Error) {
+// programGlibc finds the file of a program. It searches for a name without a slash
+// as for a library that an object without paths requests.
+func (p *Process) programGlibc(prog string) (*File, *Error) {
 	fail := func(message string, no syscall.Errno) *Error {
 		return &Error{Name: prog, Subject: prog, Message: message, Errno: no}
-	}
-	if p.Loader.Libc.Musl {
-		f, err := p.Loader.find(prog)
-		message := ""
-		switch {
-		case err != nil:
-			message = fmt.Sprintf("%s: cannot load %s: %s", p.Loader.Path, prog, muslErrno(errno(err)))
-		case f.Object == nil || !f.Object.Dynamic:
-			message = fmt.Sprintf("%s: %s: Not a valid dynamic program", p.Loader.Path, prog)
-		default:
-			return f, nil
-		}
-		return nil, &Error{Name: prog, Message: message, Musl: true, Kind: InnerError}
 	}
 	var f *File
 	var v verdict
@@ -123,9 +110,9 @@ func (p *Process) program(prog string) (*File, *Error) {
 	if strings.Contains(prog, "/") {
 		f, v = p.verify(prog)
 	} else {
-		nobody := &Module{Object: &Object{}, Main: true}
-		p.Objects = []*Module{nobody}
-		s := search{p: p, name: prog, by: nobody}
+		bare := &Module{Object: &Object{}, Main: true}
+		p.Objects = []*Module{bare}
+		s := search{p: p, name: prog, by: bare}
 		for _, list := range append(s.lists(), dirList{"built-in directories", p.Loader.system}) {
 			full, found, err := s.walk(list)
 			if err != nil {
@@ -153,4 +140,19 @@ func (p *Process) program(prog string) (*File, *Error) {
 		return nil, fail("object file has no dynamic section", 0)
 	}
 	return f, nil
+}
+
+// programMusl finds the file of a program (__dls3).
+func (p *Process) programMusl(prog string) (*File, *Error) {
+	f, err := p.Loader.find(prog)
+	message := ""
+	switch {
+	case err != nil:
+		message = fmt.Sprintf("%s: cannot load %s: %s", p.Loader.Path, prog, muslErrno(errno(err)))
+	case f.Object == nil || !f.Object.Dynamic:
+		message = fmt.Sprintf("%s: %s: Not a valid dynamic program", p.Loader.Path, prog)
+	default:
+		return f, nil
+	}
+	return nil, &Error{Name: prog, Message: message, Musl: true, Kind: InnerError}
 }

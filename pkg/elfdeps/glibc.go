@@ -17,6 +17,7 @@ import (
 const newestGlibc = 242
 
 func (l *Loader) initGlibc() {
+	l.model = &glibcModel
 	l.release = releaseNumber(l.Libc.Release)
 	l.system = l.Libc.SystemDirs
 	if len(l.system) == 0 {

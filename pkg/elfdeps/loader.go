@@ -155,6 +155,7 @@ type Loader struct {
 	env      Env
 	machine  elf.Machine
 	class    elf.Class
+	model    *model
 	release  int // 2.36 is 236, musl 1.2.5 is 10205; the newest known when unread
 
 	// glibc

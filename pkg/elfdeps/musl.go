@@ -1,6 +1,7 @@
 package elfdeps
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -8,9 +9,12 @@ import (
 	"syscall"
 )
 
-// initMusl reads the system path: PREFIX/etc/ld-musl-ARCH.path, PREFIX being
-// the loader's path less two elements (M3).
+// The functions named in this file are those of musl's ldso/dynlink.c.
+
+// initMusl reads the system path: PREFIX/etc/ld-musl-ARCH.path, PREFIX being the
+// loader's path without its last two elements (__dls3).
 func (l *Loader) initMusl() {
+	l.model = &muslModel
 	l.release = releaseNumber(l.Libc.Release)
 	prefix := strings.TrimSuffix(path.Dir(path.Dir(l.Path)), "/")
 	base := strings.TrimSuffix(path.Base(l.Path), ".so.1")
@@ -26,17 +30,131 @@ func (l *Loader) initMusl() {
 	l.envDirs = splitMusl(l.env.get("LD_LIBRARY_PATH"))
 }
 
+// loadMusl does what __dls3 does with the needs of the program. A miss does not
+// keep it from binding, so that all misses and undefined symbols are reported
+// together; --list binds, too.
+func (p *Process) loadMusl(main *Module) *Error {
+	missed := p.followMusl(p.roots(main), false)
+	return cmp.Or(missed, p.bindMusl(main, 0))
+}
+
 // muslBlanks separate the names of preloads (load_preload).
 const muslBlanks = ": \t\n\v\f\r"
 
-// splitMusl splits a path list as path_open does: at colons and newlines, empty
-// elements skipped (M1).
+// preloadsMusl returns the names of --preload, else those in LD_PRELOAD; neither in
+// secure mode. musl reads no ld.so.preload.
+func (p *Process) preloadsMusl() []preload {
+	l := p.Loader
+	if p.secure || l.preload != nil {
+		return l.preload
+	}
+	return split(l.env.get("LD_PRELOAD"), muslBlanks, "LD_PRELOAD")
+}
+
+// preloadMusl is load_preload. No object is the requester, so that no object's path
+// is searched. A miss is silent.
+func (p *Process) preloadMusl(pre preload, _ *Module) *Module {
+	m, _ := p.requestMusl(pre.name, nil, false)
+	return m
+}
+
+// followMusl is load_deps. At start it goes on after misses; dlopen ends with the
+// first.
+func (p *Process) followMusl(queue []*Module, dlopen bool) *Error {
+	var first *Error
+	root, queued := queue[0], map[*Module]bool{}
+	for _, m := range queue {
+		queued[m] = true
+	}
+	join := func(dep *Module) {
+		if dep != nil && !queued[dep] {
+			queued[dep] = true
+			queue = append(queue, dep)
+		}
+	}
+	for i := 0; i < len(queue); i++ {
+		m := queue[i]
+		switch {
+		case m.isLoader:
+			continue
+		case m.mapped: // its needs are loaded already, and join the list all the same
+			for _, dep := range m.Deps {
+				join(dep)
+			}
+			continue
+		}
+		m.mapped = true
+		for _, name := range m.Object.Needed {
+			if !p.work().spend(1) {
+				return p.spent(name, m)
+			}
+			if m.lost(name) {
+				m.Deps = append(m.Deps, nil)
+				continue
+			}
+			dep, err := p.request(name, m, false)
+			if err != nil {
+				p.Misses = append(p.Misses, err)
+				if dlopen && !p.trace {
+					return err
+				}
+				first = cmp.Or(first, err)
+			}
+			m.Deps = append(m.Deps, dep)
+			join(dep)
+		}
+	}
+	if root.link.group.list == nil {
+		root.link.group.list = slices.Clone(queue)
+		p.work().spend(len(queue))
+	}
+	if p.trace {
+		return nil
+	}
+	return first
+}
+
+// namesMusl returns the name by which a search found m (shortname), or "" if none
+// did. musl never compares DT_SONAME.
+func namesMusl(m *Module) []string { return []string{m.short} }
+
+// hasPathsMusl reports whether o has either path: both serve the objects that it
+// loads.
+func hasPathsMusl(o *Object) bool { return o.Rpath != nil || o.Runpath != nil }
+
+func (p *Process) listMusl() []Listed { return p.listed }
+
+func (p *Process) stderrMusl() []string {
+	lines := slices.Clone(p.Warnings)
+	if p.fatal != nil && p.fatal.Kind == InnerError {
+		lines = append(lines, p.fatal.Error())
+	}
+	for _, e := range slices.Concat(p.Misses, p.Unbound) {
+		lines = append(lines, e.Error())
+	}
+	return lines
+}
+
+func (p *Process) statusMusl() int {
+	switch {
+	case len(p.Misses)+len(p.Unbound) > 0:
+		return 127
+	case p.fatal == nil:
+		return 0
+	case p.fatal.Kind == InnerError:
+		return 1
+	}
+	return 127
+}
+
+// splitMusl splits a path list at colons and newlines, and skips empty elements
+// (path_open).
 func splitMusl(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ':' || r == '\n' })
 }
 
-// isMuslOwn reports whether musl answers the name itself: its libc is all of
-// these libraries (M5, reserved names in load_library).
+// isMuslOwn reports whether name is one of the names that load_library reserves:
+// musl's libc, which is its loader as well, is all of these libraries.
 func isMuslOwn(name string) bool {
 	rest, ok := strings.CutPrefix(name, "lib")
 	if !ok {
@@ -50,7 +168,7 @@ func isMuslOwn(name string) bool {
 	return false
 }
 
-// requestMusl is load_library (ldso/dynlink.c).
+// requestMusl is load_library.
 func (p *Process) requestMusl(name string, by *Module, dlopen bool) (m *Module, e *Error) {
 	l := p.Loader
 	if isMuslOwn(name) || name == l.Path {
@@ -59,7 +177,7 @@ func (p *Process) requestMusl(name string, by *Module, dlopen bool) (m *Module, 
 	if dlopen && by != nil {
 		defer func() {
 			if e != nil {
-				e.By = nil // the program opened it, nothing needs it
+				e.By = nil // no object needs what the program opens
 			}
 		}()
 	}
@@ -71,7 +189,7 @@ func (p *Process) requestMusl(name string, by *Module, dlopen bool) (m *Module, 
 		}
 		return p.mapMusl(name, name, "", f, by, "path")
 	}
-	if m := p.names[name]; m != nil { // M4: found by search before
+	if m := p.names[name]; m != nil {
 		return m, nil
 	}
 	if len(name) > 255 {
@@ -92,20 +210,21 @@ func (p *Process) requestMusl(name string, by *Module, dlopen bool) (m *Module, 
 			e := errno(err)
 			step.Tried = append(step.Tried, Candidate{full, skipText(e)})
 			if !slices.Contains([]syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.EACCES, syscall.ENAMETOOLONG}, e) {
-				return nil, muslError(name, by, e, append(steps, step)) // M6
+				return nil, muslError(name, by, e, append(steps, step)) // path_open gives up
 			}
 			p.errno = e
 		}
 		steps = append(steps, step)
 	}
 	p.work().spend(missed)
-	// With nowhere to look it is an older errno, or none: "No error
-	// information" (case 306).
+	// With nowhere to look errno is that of an earlier request, or 0: "No error
+	// information".
 	return nil, muslError(name, by, p.errno, steps)
 }
 
-// muslLists are the sources: LD_LIBRARY_PATH, the paths of the requester and of
-// whoever needed it, up to the program, then the system path (M1).
+// muslLists returns the sources of a search: LD_LIBRARY_PATH, the paths of the
+// requester and of the objects that loaded it, up to the program, and the system
+// path.
 func (p *Process) muslLists(by *Module) []dirList {
 	var lists []dirList
 	if !p.secure {
@@ -118,8 +237,8 @@ func (p *Process) muslLists(by *Module) []dirList {
 	return slices.DeleteFunc(lists, func(d dirList) bool { return len(d.dirs) == 0 })
 }
 
-// muslPath are the directories of m's DT_RUNPATH, else of its DT_RPATH (M2);
-// any token but $ORIGIN makes the whole text void (M9, fixup_rpath).
+// muslPath returns the directories of m's DT_RUNPATH, else of its DT_RPATH. A text
+// with any token but $ORIGIN is ignored as a whole (fixup_rpath).
 func (p *Process) muslPath(m *Module) []string {
 	text := m.Object.Runpath
 	if text == nil {
@@ -140,8 +259,9 @@ func (p *Process) muslPath(m *Module) []string {
 	return *m.rpath
 }
 
-// mapMusl takes a file that was opened: nothing but the ELF magic is checked,
-// and one that is no library ends the request (M6).
+// mapMusl makes an object of the opened file f, unless it is one already. full is
+// the path that was opened; short is the name of the search that found it, or "".
+// The first file that opens is final: one that is no library ends the request.
 func (p *Process) mapMusl(full, name, short string, f *File, by *Module, how string) (*Module, *Error) {
 	if m := p.ids[f.ID]; m != nil {
 		if short != "" && m.short == "" {
@@ -156,7 +276,7 @@ func (p *Process) mapMusl(full, name, short string, f *File, by *Module, how str
 	}
 	switch {
 	case f.Object != nil && f.Object.Libc != nil && !strings.HasPrefix(f.Object.Soname, "ld"):
-		return p.muslItself("libc.so"), nil // another libc is never taken
+		return p.muslItself("libc.so"), nil // load_library drops any other libc
 	case f.Mode.IsDir():
 		return fail(syscall.EISDIR, "is a directory")
 	case f.Fault != "":
@@ -164,7 +284,8 @@ func (p *Process) mapMusl(full, name, short string, f *File, by *Module, how str
 		err.Unknown = true
 		return nil, err
 	case f.Object == nil || !f.Object.Dynamic || f.Object.Class() != l.class:
-		// The class is not checked, but the header of another makes no sense.
+		// map_library does not check the class; a header of the other class makes no
+		// sense to it.
 		return fail(syscall.ENOEXEC, "is not a dynamic ELF file")
 	}
 	m := &Module{Path: full, Object: f.Object, File: f, By: by, How: how, Origin: muslOrigin(full), short: short}
@@ -174,23 +295,23 @@ func (p *Process) mapMusl(full, name, short string, f *File, by *Module, how str
 	return m, nil
 }
 
-// muslItself is what musl answers to the names of its own libraries. Its place
-// in the list is where it was first asked for (load_library).
+// muslItself returns the loader, which answers to the names of musl's own libraries
+// (load_library). Its place in the list of objects is that of the first request.
 func (p *Process) muslItself(name string) *Module {
 	if !slices.Contains(p.Objects, p.loader) {
 		p.add(p.loader)
 	}
-	// --list tells each of the reserved names once.
+	// --list names each of the reserved libraries once.
 	kind, _, _ := strings.Cut(name, ".")
-	told := func(e Listed) bool { had, _, _ := strings.Cut(e.Name, "."); return e.Module == p.loader && had == kind }
-	if isMuslOwn(name) && !slices.ContainsFunc(p.listed, told) {
+	same := func(e Listed) bool { had, _, _ := strings.Cut(e.Name, "."); return e.Module == p.loader && had == kind }
+	if isMuslOwn(name) && !slices.ContainsFunc(p.listed, same) {
 		p.listed = append(p.listed, Listed{name, p.loader})
 	}
 	return p.loader
 }
 
-// muslOrigin is the directory part of a library's name, as text, relative or
-// not (fixup_rpath).
+// muslOrigin returns the $ORIGIN of a library: the directory part of its path, as
+// text, relative or not (fixup_rpath).
 func muslOrigin(full string) string {
 	if i := strings.LastIndexByte(full, '/'); i >= 0 {
 		return full[:i]
@@ -202,7 +323,7 @@ func muslError(name string, by *Module, no syscall.Errno, steps []Step) *Error {
 	return &Error{Name: name, Subject: name, Message: muslErrno(no), Errno: no, By: by, Steps: steps, Musl: true}
 }
 
-// muslErrno is musl's strerror for what loading can meet (src/errno/__strerror.h).
+// muslErrno returns the text of musl's strerror (src/errno/__strerror.h).
 func muslErrno(e syscall.Errno) string {
 	switch e {
 	case 0:

@@ -10,12 +10,9 @@ import (
 	"syscall"
 )
 
-// check is what follows once everything is mapped: the versions of what is new
+// checkGlibc is what follows once everything is mapped: the versions of what is new
 // (L45–L49), then what it asks of the processor (L42).
-func (p *Process) check(dlopen bool) *Error {
-	if p.Loader.Libc.Musl {
-		return nil // musl looks at neither (M8)
-	}
+func (p *Process) checkGlibc(dlopen bool) *Error {
 	var first *Error
 	for _, m := range slices.Clone(p.Objects) {
 		if !m.unchecked {

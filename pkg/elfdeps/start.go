@@ -1,0 +1,114 @@
+package elfdeps
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// startUp loads and binds what the program needs before it runs.
+func (p *Process) startUp(main *Module) error {
+	err := p.Loader.model.load(p, main)
+	if err == nil {
+		return nil // a nil *Error in an error would not be nil
+	}
+	p.fatal = err
+	return err
+}
+
+// loadGlibc is the part of dl_main (elf/rtld.c) that follows the mapping of the
+// program.
+func (p *Process) loadGlibc(main *Module) *Error {
+	if err := p.stackTunable(main); err != nil {
+		return err
+	}
+	if err := p.followGlibc(p.roots(main), false); err != nil {
+		return err
+	}
+	if err := p.checkGlibc(false); err != nil || p.trace {
+		return err
+	}
+	return p.bindGlibc(main, 0)
+}
+
+// roots returns the program and the preloads, whose needs are followed breadth
+// first.
+func (p *Process) roots(main *Module) []*Module {
+	roots := []*Module{main}
+	for _, pre := range p.Loader.model.preloads(p) {
+		m := p.Loader.model.preload(p, pre, main)
+		if m == nil {
+			continue
+		}
+		if m.How != "interpreter" {
+			m.How = pre.from
+		}
+		if !slices.Contains(roots, m) {
+			roots = append(roots, m)
+		}
+	}
+	return roots
+}
+
+// preload is a name to preload and the source that gave it: "LD_PRELOAD",
+// "--preload" or "/etc/ld.so.preload".
+type preload struct{ name, from string }
+
+// preloadGlibc is map_doit (elf/rtld.c): the program is the requester. It returns
+// nil, after a warning, for a file that cannot be used.
+func (p *Process) preloadGlibc(pre preload, main *Module) *Module {
+	p.preloading = true
+	defer func() { p.preloading = false }()
+	m, err := p.request(pre.name, main, false)
+	if err != nil {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("ERROR: ld.so: object '%s' from %s cannot be preloaded (%s): ignored.", pre.name, pre.from, err.Message))
+		return nil
+	}
+	return m
+}
+
+// preloadsGlibc returns the names in LD_PRELOAD, then those of --preload, then
+// those in /etc/ld.so.preload. Secure mode drops names of the first two that have
+// a slash or more than 255 bytes (dso_name_valid_for_suid, elf/rtld.c).
+func (p *Process) preloadsGlibc() []preload {
+	l := p.Loader
+	list := append(split(l.env.get("LD_PRELOAD"), ": ", "LD_PRELOAD"), l.preload...)
+	if p.secure {
+		list = slices.DeleteFunc(list, func(pre preload) bool { return strings.Contains(pre.name, "/") || len(pre.name) > 255 })
+	}
+	return append(list, l.preloadFile...)
+}
+
+// withoutComments replaces the comments in ld.so.preload by blanks, as dl_main
+// (elf/rtld.c) does. It keeps a fault of dl_main: each search for a # starts at the
+// beginning of the file, but its length is that of the rest behind the last
+// comment, so that later comments can be missed.
+func withoutComments(content []byte) string {
+	b := slices.Clone(content)
+	for rest := len(b); rest > 0; {
+		i := bytes.IndexByte(b[:rest], '#')
+		if i < 0 {
+			break
+		}
+		rest -= i
+		for {
+			b[i] = ' '
+			rest--
+			i++
+			if rest <= 0 || b[i] == '\n' {
+				break
+			}
+		}
+	}
+	return string(b)
+}
+
+// split splits s at any of the separators; from names the source of s.
+func split(s, separators, from string) []preload {
+	var list []preload
+	for _, n := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(separators, r) }) {
+		list = append(list, preload{n, from})
+	}
+	return list
+}
