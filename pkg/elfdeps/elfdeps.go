@@ -1,22 +1,22 @@
-// Package elfdeps knows what a dynamic loader needs to know of an ELF file, and
-// what the image's own loader would do with it.
+// Package elfdeps reads the parts of an ELF file that a dynamic loader uses, and
+// predicts what the loader of a file system would do with the file.
 //
-// It has two halves. [Read] turns a stream of bytes into an [Object]: one
-// forward pass, bounded memory, nothing but what loading depends on. A [Loader]
-// is the dynamic loader found in a file system, glibc's or musl's, with its
-// built-in directories, its cache and its environment; it starts a [Process],
-// which keeps what is loaded, because what is loaded already decides what the
-// next request gets. Failures read as the loader's own words. Where [ReadSymbols]
-// kept an object's symbols, the process binds them as well: it ends where the
-// real one says `undefined symbol`, and tells what ldd -r would.
+// It has two halves. [Read] turns a stream of bytes into an [Object], in one
+// forward pass and bounded memory. A [Loader] is the dynamic loader found in a
+// file system, glibc's or musl's, with its built-in directories, its cache and its
+// environment. It starts a [Process], which holds the loaded objects: they decide
+// what the next request gets. Errors have the loader's own texts. A process also
+// binds the symbols of objects that [ReadSymbols] read: it ends where the real one
+// says `undefined symbol`, and reports what ldd -r reports.
 //
 // The package does not know images, layers, registries, frameworks or rules. It
-// sees a file system through [FS], and whoever wants to name a layer looks up
-// the file that it names.
+// sees a file system through [FS]; a caller that wants the layer of a file looks
+// the file up by its path.
 //
-// The rules it follows are those of glibc's elf/dl-load.c, elf/dl-cache.c,
-// elf/dl-deps.c, elf/dl-version.c and elf/dl-lookup.c and of musl's
-// ldso/dynlink.c; each is named where it is implemented.
+// It follows the rules of glibc's elf/dl-load.c, elf/dl-cache.c, elf/dl-deps.c,
+// elf/dl-version.c and elf/dl-lookup.c and of musl's ldso/dynlink.c. A comment that
+// names a function without a file means one of these. Where releases differ, the
+// release is a number: 236 is glibc 2.36, 10205 musl 1.2.5.
 package elfdeps
 
 import (
@@ -25,17 +25,17 @@ import (
 	"strings"
 )
 
-// Object is what a dynamic loader reads of one ELF file. It is a plain value:
-// it can be stored and compared, and is never changed once it was read.
+// Object has the parts of one ELF file that a dynamic loader reads. It is a plain
+// value, which can be stored and compared, and does not change once it is read.
 type Object struct {
-	// Ident is e_ident as it stands in the file; loaders judge it byte by byte.
+	// Ident is e_ident as in the file; loaders check it byte by byte.
 	Ident   [elf.EI_NIDENT]byte
 	Type    elf.Type
 	Machine elf.Machine
 	Version uint32 // e_version, 1 in every valid file
 
-	// Fault is what glibc would say of the program headers ("cannot read file
-	// data", "object file has no loadable segments"), or empty.
+	// Fault is glibc's error for the program headers ("cannot read file data",
+	// "object file has no loadable segments"), or empty.
 	Fault string `json:",omitempty"`
 
 	Interp  string `json:",omitempty"` // PT_INTERP
@@ -54,33 +54,32 @@ type Object struct {
 
 	VersionNeeds []VersionNeed `json:",omitempty"` // DT_VERNEED
 	VersionDefs  []string      `json:",omitempty"` // DT_VERDEF, the base entry first
-	// VersionFault is what glibc would say of these two tables ("unsupported
-	// version 2 of Verneed record"), or empty.
+	// VersionFault is glibc's error for these two tables ("unsupported version 2 of
+	// Verneed record"), or empty.
 	VersionFault string `json:",omitempty"`
 
 	Dlopen []DlopenNote `json:",omitempty"` // .note.dlopen
-	// Named are set by [ReadSymbols] for an object that imports what opens a
-	// library by its name.
+	// Named is set by [ReadSymbols] for an object that imports dlopen or dlmopen.
 	Named *Named `json:",omitempty"`
 
-	Stack     Stack     `json:",omitempty"` // what PT_GNU_STACK says
+	Stack     Stack     `json:",omitempty"` // PT_GNU_STACK
 	ISANeeded uint32    `json:",omitempty"` // GNU_PROPERTY_X86_ISA_1_NEEDED
 	MinKernel [3]uint32 `json:",omitzero"`  // .note.ABI-tag of a Linux object
 	LoadEnd   int64     `json:",omitempty"` // largest p_offset+p_filesz of a PT_LOAD, in bytes
 	TLSSize   uint64    `json:",omitempty"` // p_memsz of PT_TLS, in bytes
 
-	// Symbols are set by [ReadSymbols], where they could be read.
+	// Symbols is set by [ReadSymbols] if the symbol table could be read.
 	Symbols *Symbols `json:",omitempty"`
 
 	// Libc is set for a dynamic loader or a C library.
 	Libc *Libc `json:",omitempty"`
 
-	// Unread lists what could not be read and why. What it names is unknown,
-	// not absent.
+	// Unread lists the parts that could not be read, and why. They are unknown, not
+	// absent.
 	Unread []Unread `json:",omitempty"`
 }
 
-// VersionNeed is one file of DT_VERNEED with the versions asked of it.
+// VersionNeed is one file of DT_VERNEED and the versions required of it.
 type VersionNeed struct {
 	File     string
 	Versions []Version
@@ -92,8 +91,8 @@ type Version struct {
 	Weak bool `json:",omitempty"` // VER_FLG_WEAK
 }
 
-// DlopenNote is one entry of a .note.dlopen section: sonames of which any one
-// serves (https://uapi-group.org/specifications/specs/elf_dlopen_metadata/).
+// DlopenNote is one entry of a .note.dlopen section. Any one of its sonames serves
+// (https://uapi-group.org/specifications/specs/elf_dlopen_metadata/).
 type DlopenNote struct {
 	Soname      []string `json:"soname"`
 	Feature     string   `json:"feature,omitempty"`
@@ -107,13 +106,11 @@ type Unread struct {
 	Why  string
 }
 
-// decisive are the parts of a file without which nothing is known of how it is
-// loaded.
+// decisive are the parts of a file that decide how it is loaded.
 var decisive = []string{"program headers", "dynamic section", "string table"}
 
-// Unexamined says why it is not known how the file is loaded, as "the string table
-// lies in …": that it names no libraries means nothing. It is empty where that is
-// known.
+// Unexamined returns the reason why it is unknown how the file is loaded, such as
+// "the string table lies in …", or "". With a reason, an empty Needed means nothing.
 func (o *Object) Unexamined() string {
 	for _, u := range o.Unread {
 		if slices.Contains(decisive, u.What) {
@@ -123,7 +120,7 @@ func (o *Object) Unexamined() string {
 	return ""
 }
 
-// Stack is what PT_GNU_STACK asks for.
+// Stack is the stack that PT_GNU_STACK requests.
 type Stack uint8
 
 // The three states of PT_GNU_STACK. An absent header means an executable stack
@@ -134,29 +131,29 @@ const (
 	StackExec
 )
 
-// Libc is what the bytes of a dynamic loader or C library tell about it.
+// Libc has the facts in the bytes of a dynamic loader or C library.
 type Libc struct {
 	Musl bool `json:",omitempty"`
-	// Release is the version as the file prints it ("2.36", "1.2.5"), or empty
-	// when it does not tell.
+	// Release is the version as the file prints it ("2.36", "1.2.5"), or empty if the
+	// file has none.
 	Release string `json:",omitempty"`
-	// SystemDirs are the built-in directories compiled into glibc's ld.so, each
-	// with its trailing slash, in order.
+	// SystemDirs are the built-in directories of glibc's ld.so, each with its trailing
+	// slash, in order.
 	SystemDirs []string `json:",omitempty"`
 	// StackTunable is set for a ld.so that makes the stack executable when
-	// GLIBC_TUNABLES has glibc.rtld.execstack=2 (12a497c716: upstream's 2.42, and
-	// some builds of 2.41).
+	// GLIBC_TUNABLES has glibc.rtld.execstack=2 (glibc commit 12a497c716: 2.42
+	// upstream, and some builds of 2.41).
 	StackTunable bool `json:",omitempty"`
 }
 
-// Class is the file's EI_CLASS.
+// Class returns the file's EI_CLASS.
 func (o *Object) Class() elf.Class { return elf.Class(o.Ident[elf.EI_CLASS]) }
 
 // PIE reports whether an ET_DYN object is a program (DF_1_PIE).
 func (o *Object) PIE() bool { return o.Flags1&elf.DF_1_PIE != 0 }
 
 // isLoaderName reports whether soname is that of a dynamic loader or C library,
-// whose bytes are searched for release and built-in directories.
+// whose bytes are searched for its release and built-in directories.
 func isLoaderName(soname string) bool {
 	switch {
 	case strings.HasPrefix(soname, "ld-linux"), strings.HasPrefix(soname, "ld64.so"), strings.HasPrefix(soname, "ld.so."):

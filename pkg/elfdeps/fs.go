@@ -6,33 +6,32 @@ import (
 	"syscall"
 )
 
-// FS is the file system that a loader looks into.
+// FS is the file system that a loader opens files in.
 type FS interface {
-	// Find resolves path as open(2) would: absolute, links followed inside the
-	// root, `..` past the root staying there. The error is the errno that
-	// open(2) would give (syscall.ENOENT, ENOTDIR, ELOOP, EACCES,
-	// ENAMETOOLONG).
+	// Find resolves path, which is absolute, as open(2) would: it follows links inside
+	// the root, and `..` at the root leads to the root. The error is the errno of
+	// open(2) (syscall.ENOENT, ENOTDIR, ELOOP, EACCES, ENAMETOOLONG).
 	Find(path string) (*File, error)
 }
 
-// UserFS is an [FS] that knows permissions. A loader whose [Env] has a user
-// looks at the file system as that user; any other FS is seen as by root.
+// UserFS is an [FS] with permissions. A loader sees it as the user of its [Env], and
+// any other FS as root.
 type UserFS interface {
 	FS
+	// As returns the file system as that user sees it.
 	As(uid, gid int) FS
 }
 
-// File is what a loader can learn of a path that exists.
+// File has the facts that a loader can learn of an existing path.
 type File struct {
 	// Path is the real path: absolute, without links.
 	Path string
-	// ID tells files apart: two names of one file (hard links) share it. It
-	// stands for st_dev and st_ino.
+	// ID stands for st_dev and st_ino: all names of one file (hard links) share it.
 	ID uint64
-	// Mode has the type and permission bits.
+	// Mode has the type and permission bits, setuid and setgid among them.
 	Mode fs.FileMode
-	// UID and GID own the file. They and Capable decide, with the setuid and
-	// setgid bits of Mode, whether a program runs in secure mode.
+	// UID and GID own the file. With Mode and Capable they decide whether a program
+	// runs in secure mode.
 	UID, GID int
 	// Capable is set when the file has capabilities (security.capability).
 	Capable bool
@@ -40,18 +39,18 @@ type File struct {
 	Size int64
 	// Object is set when the file is ELF and could be read.
 	Object *Object
-	// MayDefine says which symbols an Object whose own are not known may define;
-	// nil: any. Files of one ID say the same.
+	// MayDefine reports whether an Object without known symbols may define name; nil
+	// means that it may define any. It is the same for all files of one ID.
 	MayDefine func(name []byte) bool
-	// Content holds the bytes of the few files that a loader itself reads
+	// Content has the bytes of the few files that a loader itself reads
 	// (ld.so.cache, ld.so.preload, ld-musl-*.path).
 	Content []byte
-	// Fault says why the bytes of the file could not be looked at, or is
-	// empty. A file with a fault may be anything.
+	// Fault is the reason why the bytes of the file could not be examined, or empty. A
+	// file with a fault may be anything.
 	Fault string
 }
 
-// errno is the errno in err; what has none counts as EIO.
+// errno returns the errno in err, or EIO if it has none.
 func errno(err error) syscall.Errno {
 	var e syscall.Errno
 	switch {

@@ -307,7 +307,7 @@ func (c *ldconfig) library(dir, name string) (string, library, bool) {
 		return "", library{}, false
 	}
 	f, err := c.fs.Find(dir + "/" + name)
-	if err != nil || !isRegular(f) || f.Object == nil {
+	if err != nil || !f.Mode.IsRegular() || f.Object == nil {
 		return "", library{}, false
 	}
 	o := f.Object

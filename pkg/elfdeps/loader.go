@@ -11,28 +11,27 @@ import (
 	"syscall"
 )
 
-// Env is the world that a process is started in.
+// Env is the environment that a process is started in.
 type Env struct {
 	// Vars are NAME=VALUE, as in an image's config. The last of two wins.
 	Vars []string
 	// Cwd is the working directory; empty means "/".
 	Cwd string
-	// UID and GID are the user's. They matter to a [UserFS] and to set-id
-	// programs and those with capabilities, which start in secure mode.
+	// UID and GID are the user's. They matter to a [UserFS], and to programs that are
+	// set-id or have capabilities, which start in secure mode.
 	UID, GID int
-	// NoProc is set when /proc is not mounted: no program knows its $ORIGIN.
+	// NoProc is set when /proc is not mounted: programs do not know their $ORIGIN.
 	NoProc bool
-	// Kernel is compared with what .note.ABI-tag asks for, by glibc up to 2.35;
-	// zero means 4.18, the oldest that a current GPU driver builds on.
+	// Kernel is the kernel's release, which glibc up to 2.35 compares with
+	// .note.ABI-tag. Zero means 4.18, the oldest that a current GPU driver builds on.
 	Kernel [3]uint32
 	// CPU is the x86-64 level of the processor, 1 to 4; 0 means 3, which every
-	// machine that takes a data-centre GPU has.
+	// machine with a data-centre GPU has.
 	CPU int
-	// Intel is set for a processor of Intel's: there the loader calls the
-	// platform haswell where it is one (L19).
+	// Intel is set for a processor by Intel, which can have the platform haswell.
 	Intel bool
-	// Work is what all processes of an image may cost together; a loader without
-	// one has its own.
+	// Work limits the work for all processes of an image; nil gives the loader a
+	// limit of its own.
 	Work *Work
 }
 
@@ -46,8 +45,8 @@ func (e Env) get(name string) string {
 	return value
 }
 
-// own are the variables that a loader reads itself: of a config's there may be
-// any number, and they are asked for again and again.
+// own returns the variables that a loader reads itself. A config may have any
+// number of others, and get walks the list at each call.
 func (e Env) own() []string {
 	var vars []string
 	for _, name := range []string{"LD_LIBRARY_PATH", "LD_PRELOAD", "LD_BIND_NOW", "LD_ORIGIN_PATH", "GLIBC_TUNABLES"} {
@@ -58,16 +57,18 @@ func (e Env) own() []string {
 	return vars
 }
 
-// cpuFeatures are the names that GLIBC_TUNABLES has for what a level of the
-// x86-64 psABI asks (sysdeps/x86/cpu-tunables.c, sysdeps/x86/get-isa-level.h).
+// cpuFeatures maps processor features, by their names in GLIBC_TUNABLES
+// (sysdeps/x86/cpu-tunables.c), to the lowest level of the x86-64 psABI that needs
+// them (sysdeps/x86/get-isa-level.h).
 var cpuFeatures = map[string]int{
 	"SSE3": 2, "SSSE3": 2, "SSE4_1": 2, "SSE4_2": 2, "POPCNT": 2, "CMPXCHG16B": 2, "LAHF64_SAHF64": 2,
 	"AVX": 3, "AVX2": 3, "BMI1": 3, "BMI2": 3, "F16C": 3, "FMA": 3, "LZCNT": 3, "MOVBE": 3,
 	"AVX512F": 4, "AVX512BW": 4, "AVX512CD": 4, "AVX512DQ": 4, "AVX512VL": 4,
 }
 
-// hwcapLevel is the level that the subdirectories are chosen by: the CPU's, less
-// what GLIBC_TUNABLES switches off (L20).
+// hwcapLevel returns the x86-64 level that decides which glibc-hwcaps
+// subdirectories are searched: the CPU's, lowered by the features that
+// GLIBC_TUNABLES disables.
 func (e Env) hwcapLevel() int {
 	level := e.CPU
 	for name := range e.switchedOff() {
@@ -78,7 +79,7 @@ func (e Env) hwcapLevel() int {
 	return level
 }
 
-// tunable is the value of one of GLIBC_TUNABLES, empty without one.
+// tunable returns the value of name in GLIBC_TUNABLES, or "".
 func (e Env) tunable(name string) string {
 	value := ""
 	for t := range strings.SplitSeq(e.get("GLIBC_TUNABLES"), ":") {
@@ -89,7 +90,7 @@ func (e Env) tunable(name string) string {
 	return value
 }
 
-// switchedOff are the features that GLIBC_TUNABLES takes from the processor.
+// switchedOff returns the processor features that GLIBC_TUNABLES disables.
 func (e Env) switchedOff() map[string]bool {
 	off := map[string]bool{}
 	for tunable := range strings.SplitSeq(e.get("GLIBC_TUNABLES"), ":") {
@@ -106,9 +107,9 @@ func (e Env) switchedOff() map[string]bool {
 	return off
 }
 
-// platform is what the loader calls the processor (GLRO(dl_platform)): AT_PLATFORM,
-// and from glibc 2.26 on, on Intel's x86-64, haswell where it has what one has
-// (init_cpu_features, sysdeps/x86/cpu-features.c).
+// platform returns GLRO(dl_platform): AT_PLATFORM, or from glibc 2.26 on "haswell"
+// for Intel processors with the features of one (init_cpu_features,
+// sysdeps/x86/cpu-features.c).
 func (e Env) platform(m elf.Machine, release int) string {
 	switch m {
 	case elf.EM_X86_64:
@@ -124,27 +125,26 @@ func (e Env) platform(m elf.Machine, release int) string {
 	return ""
 }
 
-// avx512 reports whether the loader gives the processor the subdirectory
-// avx512_1 (HWCAP_X86_AVX512_1, the same place).
+// avx512 reports whether the loader searches the subdirectory avx512_1
+// (HWCAP_X86_AVX512_1, set in init_cpu_features).
 func (e Env) avx512(release int) bool {
 	return release >= 226 && e.Intel && e.CPU >= 4 && e.has("AVX512CD", "AVX512BW", "AVX512DQ", "AVX512VL")
 }
 
-// has reports whether GLIBC_TUNABLES leaves the processor its features.
+// has reports whether GLIBC_TUNABLES disables none of the features.
 func (e Env) has(features ...string) bool {
 	off := e.switchedOff()
 	return !slices.ContainsFunc(features, func(f string) bool { return off[f] })
 }
 
-// Loader is the dynamic loader of a file system, as one ELF interpreter and one
-// environment make it. It is not changed by the processes that it starts, which
-// may run at the same time.
+// Loader is one ELF interpreter of a file system in one environment. The processes
+// that it starts do not change it and may be used concurrently.
 type Loader struct {
 	// Path is the interpreter's path, as PT_INTERP gives it.
 	Path string
-	// Libc is what the interpreter's bytes tell.
+	// Libc has the facts in the interpreter's bytes.
 	Libc Libc
-	// Doubts name what had to be assumed because it could not be read.
+	// Doubts name the facts that were assumed because they could not be read.
 	Doubts []string
 
 	fs       FS
@@ -156,27 +156,25 @@ type Loader struct {
 	machine  elf.Machine
 	class    elf.Class
 	model    *model
-	release  int // 2.36 is 236, musl 1.2.5 is 10205; the newest known when unread
+	release  int // 2.36 is 236, musl 1.2.5 is 10205; newestGlibc where glibc's is unknown
 
 	// glibc
 	system  []string  // built-in directories, trailing slash
 	envDirs []string  // LD_LIBRARY_PATH, split but not expanded
 	preload []preload // of --preload
-	// preloadFile are the names in /etc/ld.so.preload (L14).
+	// preloadFile are the names in /etc/ld.so.preload.
 	preloadFile []preload
-	cache       *Cache
-	noCache     bool // there is no file
-	tokenLib    string
+	cache       *Cache   // nil where it is missing or invalid
+	noCache     bool     // it is missing
+	tokenLib    string   // $LIB
 	hwcaps      []string // subdirectories, best first, ending with ""
 
 	// musl
-	path []string
+	path []string // the system path
 }
 
-// NewLoader opens the interpreter at path interp in fsys.
-//
-// When there is no such file, the error is the errno with which the kernel
-// would refuse to start the program.
+// NewLoader returns the loader at path interp in fsys. The error is the errno with
+// which the kernel would refuse to start a program that names interp.
 func NewLoader(fsys FS, interp string, env Env) (*Loader, error) {
 	if u, ok := fsys.(UserFS); ok {
 		fsys = u.As(env.UID, env.GID)
@@ -217,8 +215,8 @@ func NewLoader(fsys FS, interp string, env Env) (*Loader, error) {
 	return l, nil
 }
 
-// Interpreters are the paths at which the ABIs of a machine expect the loader,
-// glibc's first (the x86-64 and AArch64 psABI, musl's configure).
+// Interpreters returns the paths of the loaders in the ABIs of a machine, glibc's
+// first (the x86-64 and AArch64 psABI, musl's configure).
 func Interpreters(m elf.Machine, c elf.Class) []string {
 	switch {
 	case m == elf.EM_X86_64 && c == elf.ELFCLASS64:
@@ -239,8 +237,8 @@ func Interpreters(m elf.Machine, c elf.Class) []string {
 	return nil
 }
 
-// releaseNumber turns "2.36" into 236 and "1.2.5" into 10205; 0 when s is not a
-// version.
+// releaseNumber turns "2.36" into 236 and "1.2.5" into 10205. It returns 0 when s is
+// not a version.
 func releaseNumber(s string) int {
 	n := 0
 	for _, part := range strings.Split(s, ".") {
@@ -253,7 +251,7 @@ func releaseNumber(s string) int {
 	return n
 }
 
-// find looks a loader's path up: relative paths start in the working directory.
+// find looks up a path as the loader opens it: relative to the working directory.
 func (l *Loader) find(p string) (*File, error) {
 	if !strings.HasPrefix(p, "/") {
 		p = l.env.Cwd + "/" + p
@@ -261,8 +259,8 @@ func (l *Loader) find(p string) (*File, error) {
 	return l.fs.Find(p)
 }
 
-// read is the content of a file that the loader itself reads, nil when there is
-// none. A file that is there but was not kept is a doubt.
+// read returns the content of a file that the loader itself reads, nil if it is
+// missing. It adds a doubt if the file is there but its content is not known.
 func (l *Loader) read(p string) []byte {
 	f, err := l.fs.Find(p)
 	if err != nil || f.Mode.IsDir() {
@@ -278,20 +276,21 @@ func (l *Loader) read(p string) []byte {
 	return f.Content
 }
 
-// Start starts the program at exe: it, the preloads and all that they need.
+// Start starts the program at exe: it loads the program, the preloads and all that
+// they need.
 //
-// The error is the first that the real loader would end with, an [*Error] or a
-// kernel's errno; the process is returned beside it, with what was loaded until
-// then. A process in which misses are to be gone past is made by [Loader.Trace].
+// The error is the one that the real loader would end with, an [*Error], or the
+// kernel's errno. The process is returned as well, with the objects that were loaded
+// before the error. [Loader.Trace] goes on after misses.
 func (l *Loader) Start(exe string) (*Process, error) { return l.start(exe, false) }
 
-// Trace starts the program at exe as LD_TRACE_LOADED_OBJECTS does: what is not
-// found is kept in the process's Misses, and loading goes on.
+// Trace starts the program at exe as LD_TRACE_LOADED_OBJECTS does: it records
+// libraries that are not found in the process's Misses and goes on. Such a process
+// is called tracing.
 func (l *Loader) Trace(exe string) (*Process, error) { return l.start(exe, true) }
 
-// Bare is a process that traces and whose program needs nothing and has no
-// search path of its own: what a library meets when it is opened by a program
-// that brings nothing along.
+// Bare returns a tracing process whose program needs no library and has no search
+// path: a library that it opens can rely only on itself.
 func (l *Loader) Bare() *Process {
 	p := l.process(true)
 	main := &Module{Object: &Object{Type: elf.ET_DYN, Dynamic: true, Stack: StackNoExec, Symbols: noSymbols}, Main: true}
@@ -301,7 +300,7 @@ func (l *Loader) Bare() *Process {
 	return p
 }
 
-// noSymbols are those of a program that brings nothing.
+// noSymbols are the symbols of the program in [Loader.Bare].
 var noSymbols = new(Symbols)
 
 func (l *Loader) start(exe string, trace bool) (*Process, error) {
@@ -325,16 +324,17 @@ func (l *Loader) startIn(p *Process, exe string) error {
 	return p.startUp(main)
 }
 
-// secure reports whether the kernel sets AT_SECURE for the program (L23).
+// secure reports whether the kernel sets AT_SECURE for the program f: it is set-id,
+// or has capabilities and a user other than root.
 func (e Env) secure(f *File) bool {
 	setuid := f.Mode&fs.ModeSetuid != 0 && f.UID != e.UID
 	setgid := f.Mode&fs.ModeSetgid != 0 && f.GID != e.GID
 	return setuid || setgid || f.Capable && e.UID != 0
 }
 
-// programOrigin is the $ORIGIN of a program that the kernel started
-// (_dl_get_origin): what /proc/self/exe names, links resolved (L21). Without
-// /proc only glibc asks another place.
+// programOrigin returns the $ORIGIN of a program that the kernel started: the
+// directory of /proc/self/exe, whose links are resolved (_dl_get_origin). Without
+// /proc glibc takes LD_ORIGIN_PATH.
 func (l *Loader) programOrigin(f *File, secure bool) string {
 	if !l.env.NoProc {
 		return path.Dir(f.Path)
@@ -353,19 +353,16 @@ func (l *Loader) process(trace bool) *Process {
 	return &Process{Loader: l, trace: trace, names: map[string]*Module{}, ids: map[uint64]*Module{}, gone: map[string]bool{}}
 }
 
-// addLoader adds the interpreter, which is in every process under its path and
-// its SONAME (L9); in musl it is libc as well, under names of its own (M5).
+// addLoader adds the interpreter. In glibc's processes it answers to its path and
+// its DT_SONAME. musl's joins the list once it is requested (muslItself).
 func (p *Process) addLoader() {
 	l := p.Loader
 	m := &Module{Path: l.Path, Object: l.file.Object, File: l.file, Origin: path.Dir(l.Path), How: "interpreter", isLoader: true}
 	p.loader = m
 	if l.Libc.Musl {
 		p.listed = append(p.listed, Listed{l.Path, m})
-		return // it joins the list when it is asked for
+		return
 	}
 	p.add(m)
 	p.name(m, l.Path)
 }
-
-// isRegular reports whether a file can be mapped at all.
-func isRegular(f *File) bool { return f.Mode.Type() == 0 || f.Mode&fs.ModeType == 0 }

@@ -20,7 +20,7 @@ func (l *Loader) initMusl() {
 	base := strings.TrimSuffix(path.Base(l.Path), ".so.1")
 	conf := prefix + "/etc/" + base + ".path"
 	l.path = []string{"/lib", "/usr/local/lib", "/usr/lib"}
-	if f, err := l.fs.Find(conf); err == nil && isRegular(f) {
+	if f, err := l.fs.Find(conf); err == nil && f.Mode.IsRegular() {
 		doubts := len(l.Doubts)
 		text := string(l.read(conf))
 		if len(l.Doubts) == doubts {
