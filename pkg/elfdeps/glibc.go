@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// newestGlibc is assumed when the image's does not tell its release.
+// newestGlibc is assumed where the release of a glibc is unknown.
 const newestGlibc = 242
 
 func (l *Loader) initGlibc() {
@@ -25,26 +25,25 @@ func (l *Loader) initGlibc() {
 		l.Doubts = append(l.Doubts, fmt.Sprintf("%s does not tell its built-in directories: %s are assumed", l.Path, strings.Join(l.system, " ")))
 	}
 	if l.release == 0 {
-		// The loader's own release string exists from 2.33 on; libc.so.6, which
-		// is of the same build, has always had one (L16).
+		// Loaders have a release string from 2.33 on, libc.so.6 of all releases.
 		l.release = l.libcRelease()
 	}
 	if l.release == 0 {
 		l.release = newestGlibc
 		l.Doubts = append(l.Doubts, fmt.Sprintf("%s does not tell its release: the rules of glibc %d.%d are assumed", l.Path, newestGlibc/100, newestGlibc%100))
 	}
-	l.tokenLib = strings.Trim(l.system[0], "/") // $LIB (L16)
+	l.tokenLib = strings.Trim(l.system[0], "/") // lib/x86_64-linux-gnu for Debian, lib64 upstream
 	l.envDirs = splitEnvPath(l.env.get("LD_LIBRARY_PATH"))
 	l.hwcaps = hwcapDirs(l.machine, l.release, l.env)
 	l.preloadFile = split(withoutComments(l.read("/etc/ld.so.preload")), ": \t\n", "/etc/ld.so.preload")
 	_, err := l.fs.Find("/etc/ld.so.cache")
 	l.noCache = err != nil
 	if b := l.read("/etc/ld.so.cache"); b != nil && l.env.Work.spend(8*len(b)) { // each loader holds as much
-		l.cache = ParseCache(b) // an invalid one is as none (L25)
+		l.cache = ParseCache(b)
 	}
 }
 
-// libcRelease looks for libc.so.6 in the built-in directories.
+// libcRelease returns the release of the libc.so.6 in the built-in directories, or 0.
 func (l *Loader) libcRelease() int {
 	for _, dir := range l.system {
 		if f, err := l.fs.Find(dir + "libc.so.6"); err == nil && f.Object != nil && f.Object.Libc != nil {
@@ -54,8 +53,8 @@ func (l *Loader) libcRelease() int {
 	return 0
 }
 
-// defaultSystemDirs are the built-in directories of a loader whose bytes do not
-// tell: Debian's where its layout is seen, else upstream's (L16).
+// defaultSystemDirs returns the built-in directories to assume for a loader whose
+// bytes have none: Debian's where fsys has its layout, else upstream's.
 func defaultSystemDirs(m elf.Machine, fsys FS) []string {
 	triplet := map[elf.Machine]string{
 		elf.EM_X86_64: "x86_64-linux-gnu", elf.EM_AARCH64: "aarch64-linux-gnu", elf.EM_386: "i386-linux-gnu",
@@ -72,8 +71,8 @@ func defaultSystemDirs(m elf.Machine, fsys FS) []string {
 	return []string{"/lib64/", "/usr/lib64/"}
 }
 
-// splitEnvPath splits LD_LIBRARY_PATH at colons and semicolons. An empty value
-// is as none; an empty element is the working directory (L6).
+// splitEnvPath splits LD_LIBRARY_PATH at colons and semicolons (fillin_rpath). An
+// empty value has no elements; an empty element means the working directory.
 func splitEnvPath(v string) []string {
 	if v == "" {
 		return nil
@@ -81,8 +80,9 @@ func splitEnvPath(v string) []string {
 	return strings.Split(strings.ReplaceAll(v, ";", ":"), ":")
 }
 
-// hwcapDirs are the subdirectories tried in every directory, best first, the
-// directory itself last (L18, L19).
+// hwcapDirs returns the subdirectories that are tried in every directory, best
+// first, and "" for the directory itself last (_dl_important_hwcaps): glibc-hwcaps
+// from 2.33 on, the older kinds up to 2.36.
 func hwcapDirs(m elf.Machine, release int, env Env) []string {
 	var dirs []string
 	if m == elf.EM_X86_64 && release >= 233 {
@@ -108,8 +108,8 @@ func hwcapDirs(m elf.Machine, release int, env Env) []string {
 	return append(slices.Compact(dirs), "")
 }
 
-// powerSet are the paths of some of parts, those with the first before those
-// without (_dl_important_hwcaps), less the empty one.
+// powerSet returns the non-empty subsets of parts, each joined to a path, those with
+// the first part before those without (_dl_important_hwcaps).
 func powerSet(parts []string) []string {
 	var list []string
 	for i := 1<<len(parts) - 1; i > 0; i-- {
@@ -124,10 +124,10 @@ func powerSet(parts []string) []string {
 	return list
 }
 
-// requestGlibc is _dl_map_object (elf/dl-load.c).
+// requestGlibc is _dl_map_object.
 func (p *Process) requestGlibc(name string, by *Module, dlopen bool) (*Module, *Error) {
 	if m := p.names[name]; m != nil {
-		if m.Path != name || m.isLoader { // l_name itself is not added (_dl_name_match_p)
+		if m.Path != name || m.isLoader { // _dl_name_match_p does not add l_name itself
 			p.name(m, name)
 		}
 		return m, nil
@@ -147,7 +147,7 @@ func (p *Process) requestGlibc(name string, by *Module, dlopen bool) (*Module, *
 	if err == nil {
 		err = &Error{Name: name, Subject: name, Message: "cannot open shared object file", Errno: s.last}
 		if s.last == 0 && (l.release < 233 || l.release > 240) {
-			err.Errno = syscall.ENOENT // an older errno, when there was nowhere to look
+			err.Errno = syscall.ENOENT // with nowhere to look, that of an earlier open
 		}
 		err.miss = true
 		if s.otherClass != "" {
@@ -157,8 +157,8 @@ func (p *Process) requestGlibc(name string, by *Module, dlopen bool) (*Module, *
 	err.By, err.Steps = by, s.steps
 	p.work().spend(missed)
 	if s.steps == nil && p.work().Err() == nil {
-		// Failures are few, searches are many: only a failed one is gone through
-		// again to write down its steps.
+		// Few searches fail: repeating those that do is cheaper than recording the steps
+		// of all.
 		again := search{p: p, name: name, by: by, record: true}
 		again.run(dlopen)
 		err.Steps = again.steps
@@ -169,9 +169,9 @@ func (p *Process) requestGlibc(name string, by *Module, dlopen bool) (*Module, *
 	return nil, err
 }
 
-// openPath is the branch for a name with a slash: no search (L10).
+// openPath serves a request for a name with a slash, for which nothing is searched.
 func (p *Process) openPath(name string, by *Module, dlopen bool) (*Module, *Error) {
-	full, _ := p.expand(by, name) // nothing, when the origin is not known
+	full, _ := p.expand(by, name) // "" when the origin is not known
 	fail := func(subject, message string, no syscall.Errno, why string) *Error {
 		return &Error{
 			Name: name, Subject: subject, Message: message, Errno: no, By: by, miss: true,
@@ -201,32 +201,32 @@ func (p *Process) openPath(name string, by *Module, dlopen bool) (*Module, *Erro
 type search struct {
 	p      *Process
 	name   string
-	by     *Module
-	record bool
+	by     *Module // the requester
+	record bool    // record steps
 
 	steps      []Step
-	otherClass string // a candidate of the other ELF class was passed over
-	last       syscall.Errno
-	firm       bool     // last hangs on nothing that the process has looked for before
-	missing    []string // directories that are not there
-	noCache    bool     // it came to ld.so.cache, and there is none
+	otherClass string        // ELF class of a candidate that was passed over for it
+	last       syscall.Errno // of the last failed open
+	firm       bool          // last does not depend on earlier requests of the process
+	missing    []string      // directories that do not exist
+	noCache    bool          // the search came to ld.so.cache, which does not exist
 }
 
-// found is what a search came to that hangs on nothing but the name.
+// found is a cached search result that depends only on the requested name.
 type found struct {
 	full, how string
-	file      *File    // nil: it was not found
-	missing   []string // directories that it has looked for
-	noCache   bool     // and for ld.so.cache, which is not there either
+	file      *File    // nil: nothing was found
+	missing   []string // directories that do not exist and were looked for
+	noCache   bool     // so was ld.so.cache
 
-	// Of one that was not found.
+	// Set where nothing was found.
 	last       syscall.Errno
 	otherClass string
 	steps      []Step
 }
 
-// shared reports whether a search hangs on nothing but the name: whoever asks for
-// it without search paths of its own and of those that loaded it gets the same.
+// shared reports whether the result depends only on the requested name, because
+// neither the requester nor the objects that loaded it have search paths.
 func (s *search) shared() bool {
 	p := s.p
 	if s.record || p.log != nil || p.secure || p.preloading || s.noDefault() || s.by.Object.Runpath != nil {
@@ -235,8 +235,9 @@ func (s *search) shared() bool {
 	return !p.hasPaths(s.by) && s.by.above == nil && p.Program().Object.Rpath == nil && !slices.ContainsFunc(p.Loader.envDirs, func(dir string) bool { return strings.Contains(dir, "$") })
 }
 
-// run goes through the sources in order (L1). It returns nothing at all when no
-// source had the file.
+// run walks the sources in the order of _dl_map_object: the lists before the cache,
+// ld.so.cache, the built-in directories. It returns neither a module nor an error
+// when no source has the file.
 func (s *search) run(dlopen bool) (*Module, *Error) {
 	l := s.p.Loader
 	shared := s.shared()
@@ -270,10 +271,10 @@ func (s *search) run(dlopen bool) (*Module, *Error) {
 	}
 	noDefault := s.noDefault()
 	if s.p.secure && s.p.preloading {
-		// Not for a preload of a program in secure mode.
+		// Secure mode does not use the cache for preloads.
 	} else if l.noCache {
 		s.noCache, s.firm = true, false
-		if !s.p.cacheTried { // the errno of opening it stays; it is tried once
+		if !s.p.cacheTried { // a process opens it once, which sets errno
 			s.p.cacheTried, s.last = true, syscall.ENOENT
 		}
 	} else if full, ok, looked := l.cache.lookup(s.name, l.cacheID(), l.release, l.machine, l.env); ok && s.p.work().spend(looked) {
@@ -302,12 +303,11 @@ func (s *search) run(dlopen bool) (*Module, *Error) {
 	return take(full, f, list.source)
 }
 
-// noDefault reports whether the requester wants nothing of the built-in
-// directories (L17).
+// noDefault reports whether the requester excludes the built-in directories
+// (DF_1_NODEFLIB).
 func (s *search) noDefault() bool { return s.by.Object.Flags1&elf.DF_1_NODEFLIB != 0 }
 
-// barred reports whether a cache entry lies in a directory that the requester
-// does not want.
+// barred reports whether the requester excludes the directory of a cache entry.
 func (s *search) barred(full string) bool {
 	return s.noDefault() && slices.ContainsFunc(s.p.Loader.system, func(d string) bool { return strings.HasPrefix(full, d) })
 }
@@ -319,8 +319,9 @@ type dirList struct {
 	dirs   []string
 }
 
-// lists are the sources before the cache: the RPATH chain unless the requester
-// has a RUNPATH (L2, L3), LD_LIBRARY_PATH (L6), the requester's RUNPATH (L4).
+// lists returns the sources before the cache: unless the requester has a DT_RUNPATH,
+// the DT_RPATH of the requester, of the objects that loaded it and of the program;
+// LD_LIBRARY_PATH; the requester's DT_RUNPATH.
 func (s *search) lists() []dirList {
 	p, by := s.p, s.by
 	var lists []dirList
@@ -344,7 +345,8 @@ func (s *search) lists() []dirList {
 	return lists
 }
 
-// walk is open_path: each directory, in each the hwcaps subdirectories (L18).
+// walk is open_path: it tries each directory of a list, and in each the hwcaps
+// subdirectories.
 func (s *search) walk(list dirList) (string, *File, *Error) {
 	l := s.p.Loader
 	for _, dir := range list.dirs {
@@ -354,7 +356,7 @@ func (s *search) walk(list dirList) (string, *File, *Error) {
 		if !s.p.isDir(dir) {
 			s.note(list.source, dir, verdict{kind: vSkip, errno: syscall.ENOENT, text: "no such directory"})
 			s.missing, s.firm = append(s.missing, dir), false
-			if !s.p.gone[dir] { // it is looked for once
+			if !s.p.gone[dir] { // a process looks for it once
 				s.p.gone[dir] = true
 				s.last = s.p.Loader.missing(dir)
 			}
@@ -367,7 +369,7 @@ func (s *search) walk(list dirList) (string, *File, *Error) {
 			full := dir + sub + s.name
 			f, v := s.p.verify(full)
 			if v.kind == vTake && s.p.secure && s.p.preloading && f.Mode&fs.ModeSetuid == 0 {
-				f, v = nil, verdict{errno: syscall.ENOENT, text: "is not set-user-ID"} // L23
+				f, v = nil, verdict{errno: syscall.ENOENT, text: "is not set-user-ID"}
 			}
 			s.note(list.source, full, v)
 			switch v.kind {
@@ -379,14 +381,14 @@ func (s *search) walk(list dirList) (string, *File, *Error) {
 			s.skipped(v)
 		}
 		if stops(s.last, l.release) {
-			return "", nil, nil // the rest of the list is dropped (L34)
+			return "", nil, nil // without the rest of the list
 		}
 	}
 	return "", nil, nil
 }
 
-// stops reports whether a failed open in a directory that exists ends its list
-// (open_path; ENOTDIR is harmless from 2.39 on).
+// stops reports whether a failed open in an existing directory ends the list of
+// directories (open_path). ENOTDIR does so before 2.39 only.
 func stops(no syscall.Errno, release int) bool {
 	switch no {
 	case 0, syscall.ENOENT, syscall.EACCES:
@@ -408,7 +410,7 @@ func (s *search) fatal(full string, v verdict) *Error {
 	return &Error{Name: s.name, Subject: full, Message: v.message, Errno: v.errno, Unknown: v.unknown}
 }
 
-// note writes down a candidate, when steps are wanted.
+// note records a candidate, if the search records steps.
 func (s *search) note(source, full string, v verdict) {
 	if !s.record {
 		return
@@ -421,8 +423,8 @@ func (s *search) note(source, full string, v verdict) {
 	last.Tried = append(last.Tried, Candidate{full, v.why()})
 }
 
-// isDir reports whether a directory of a search list is worth trying. Relative
-// ones always are (fillin_rpath).
+// isDir reports whether a directory of a search list is tried: it exists or is
+// relative (fillin_rpath).
 func (p *Process) isDir(dir string) bool {
 	if !strings.HasPrefix(dir, "/") {
 		return true
@@ -430,8 +432,8 @@ func (p *Process) isDir(dir string) bool {
 	return p.Loader.dirs.is(p.Loader.fs, dir)
 }
 
-// searches remembers what searches came to: in an image with thousands of
-// libraries most ask for the same few.
+// searches caches results by name: in an image with thousands of libraries most
+// request the same few.
 type searches struct {
 	m    sync.Map // name → *found
 	held atomic.Int64
@@ -451,10 +453,10 @@ func (c *searches) put(name string, f *found) {
 	}
 }
 
-// dirCache remembers which directories there are: every search of every process
-// asks for the same few.
+// dirCache caches which directories exist: all searches of all processes try the
+// same few.
 type dirCache struct {
-	m    sync.Map // text → bool
+	m    sync.Map // path → bool
 	held atomic.Int64
 }
 
@@ -470,8 +472,8 @@ func (c *dirCache) is(fsys FS, dir string) bool {
 	return is
 }
 
-// missing returns the errno that is left when dir, of a search list, is no directory: that of
-// stat, or of opening something below a file (open_path).
+// missing returns the errno that open_path leaves for a path of a search list that
+// is no directory: that of stat, or ENOTDIR for a file.
 func (l *Loader) missing(dir string) syscall.Errno {
 	_, err := l.fs.Find(dir)
 	if err == nil {
@@ -480,8 +482,8 @@ func (l *Loader) missing(dir string) syscall.Errno {
 	return errno(err)
 }
 
-// rpath are the directories of m's DT_RPATH, nil when it has none that counts:
-// beside a DT_RUNPATH it does not (L5).
+// rpath returns the directories of m's DT_RPATH, nil without one or beside a
+// DT_RUNPATH.
 func (p *Process) rpath(m *Module) []string {
 	if m.Object.Rpath == nil || m.Object.Runpath != nil {
 		return nil
@@ -489,6 +491,7 @@ func (p *Process) rpath(m *Module) []string {
 	return p.pathOf(m, *m.Object.Rpath, &m.rpath)
 }
 
+// runpath returns the directories of m's DT_RUNPATH, nil without one.
 func (p *Process) runpath(m *Module) []string {
 	if m.Object.Runpath == nil {
 		return nil
@@ -500,14 +503,14 @@ func (p *Process) pathOf(m *Module, text string, cached **[]string) []string {
 	if *cached == nil {
 		var dirs []string
 		if text != "" {
-			dirs = p.expandDirs(m, strings.Split(text, ":")) // no semicolon (L7)
+			dirs = p.expandDirs(m, strings.Split(text, ":")) // a semicolon separates only in LD_LIBRARY_PATH
 		}
 		*cached = &dirs
 	}
 	return **cached
 }
 
-// envDirs are LD_LIBRARY_PATH's directories, tokens expanded for the program.
+// envDirs returns the directories of LD_LIBRARY_PATH, with the program's $ORIGIN.
 func (p *Process) envDirs() []string {
 	if p.env == nil {
 		var dirs []string
@@ -519,8 +522,8 @@ func (p *Process) envDirs() []string {
 	return *p.env
 }
 
-// expandDirs is fillin_rpath: tokens expanded, trailing slashes made one, a
-// directory seen before left out, one that cannot be expanded dropped.
+// expandDirs is fillin_rpath: it expands tokens, makes trailing slashes one, and drops
+// directories that it has seen or cannot expand.
 func (p *Process) expandDirs(m *Module, elems []string) []string {
 	var dirs []string
 	p.work().spend(len(elems))
@@ -542,8 +545,8 @@ func (p *Process) expandDirs(m *Module, elems []string) []string {
 	return dirs
 }
 
-// expand replaces $ORIGIN, $LIB and $PLATFORM (L22). It reports false when the
-// origin is asked for and not known.
+// expand replaces $ORIGIN, $LIB and $PLATFORM (_dl_dst_substitute). It reports false
+// for an $ORIGIN that is not known, or that secure mode does not allow.
 func (p *Process) expand(m *Module, s string) (string, bool) {
 	if !strings.Contains(s, "$") {
 		return s, true
@@ -576,15 +579,15 @@ func (p *Process) expand(m *Module, s string) (string, bool) {
 	}
 }
 
-// trusted is is_trusted_path_normalize: whether a directory lies below a
-// built-in one (L23).
+// trusted reports whether a directory is a built-in one or below one
+// (is_trusted_path_normalize).
 func (p *Process) trusted(dir string) bool {
 	dir = path.Clean(dir) + "/"
 	return slices.ContainsFunc(p.Loader.system, func(d string) bool { return strings.HasPrefix(dir, d) })
 }
 
-// dynamicToken is the token at the start of s, which follows a dollar sign, and
-// what comes after it; without one it is empty and rest is s (is_dst).
+// dynamicToken splits s, the text behind a dollar sign, after the token at its start
+// (is_dst). Without a token it returns "" and s.
 func dynamicToken(s string) (token, rest string) {
 	for _, t := range []string{"ORIGIN", "LIB", "PLATFORM"} {
 		if r, ok := strings.CutPrefix(s, "{"+t+"}"); ok {
@@ -601,26 +604,26 @@ func isIdent(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
 }
 
-// verdict is what open_verify makes of a candidate.
+// verdict is the result of open_verify for a candidate.
 type verdict struct {
 	kind       verdictKind
-	errno      syscall.Errno // of a file that could not be opened, or of a fatal message
-	message    string        // fatal: the text
-	otherClass string        // passed over for its ELF class
-	text       string        // passed over for another reason
-	unknown    bool          // the file could not be looked at
+	errno      syscall.Errno // of a file that could not be opened, or of message
+	message    string        // vFatal: the error's text
+	otherClass string        // vSkip: the ELF class for which it was passed over
+	text       string        // vSkip: any other reason
+	unknown    bool          // the file could not be examined
 }
 
 type verdictKind uint8
 
 const (
-	vSkip verdictKind = iota
-	vTake
-	vFatal
+	vSkip  verdictKind = iota // the search goes on
+	vTake                     // the search ends with this file
+	vFatal                    // the search ends with an error
 )
 
-// why is what a search's step says of the candidate; empty when nothing was
-// there.
+// why returns the text for [Candidate.Result]; it is empty when the path did not
+// exist.
 func (v verdict) why() string {
 	switch {
 	case v.kind == vTake:
@@ -639,8 +642,8 @@ func (v verdict) why() string {
 	return errnoText(v.errno)
 }
 
-// verify is open_verify (elf/dl-load.c; L33): whether full can be taken, is
-// passed over, or ends the search.
+// verify is open_verify: it decides whether the search takes the file at full,
+// passes over it or ends there.
 func (p *Process) verify(full string) (*File, verdict) {
 	l := p.Loader
 	f, err := l.find(full)
@@ -654,7 +657,7 @@ func (p *Process) verify(full string) (*File, verdict) {
 		return fatal("cannot read file data", syscall.EISDIR)
 	}
 	if f.Fault != "" {
-		return nil, verdict{kind: vFatal, message: "could not be looked at: " + f.Fault, unknown: true}
+		return nil, verdict{kind: vFatal, message: "could not be examined: " + f.Fault, unknown: true}
 	}
 	header := int64(64)
 	if l.class == elf.ELFCLASS32 {
@@ -671,7 +674,7 @@ func (p *Process) verify(full string) (*File, verdict) {
 	case o.Class() != l.class:
 		return nil, verdict{errno: syscall.ENOENT, otherClass: o.Class().String()}
 	case !l.sameData(o) && l.multiarch() && bits.ReverseBytes16(uint16(o.Machine)) != uint16(l.machine):
-		return nil, otherMachine(o) // Debian's patch; e_machine is read in the loader's byte order
+		return nil, otherMachine(o) // Debian's patch, which reads e_machine in the loader's byte order
 	case !l.sameData(o) && elf.Data(l.file.Object.Ident[elf.EI_DATA]) == elf.ELFDATA2MSB:
 		return fatal("ELF file data encoding not big-endian", 0)
 	case !l.sameData(o):
@@ -691,10 +694,10 @@ func (p *Process) verify(full string) (*File, verdict) {
 	case o.Type != elf.ET_DYN && o.Type != elf.ET_EXEC:
 		return fatal("only ET_DYN and ET_EXEC can be loaded", 0)
 	case o.Type == elf.ET_EXEC && l.release >= 220 && l.release <= 230 && !p.openExec:
-		return fatal("cannot dynamically load executable", 0) // later by who maps it
+		return fatal("cannot dynamically load executable", 0) // in other releases mapFile's error
 	case o.Fault == "cannot read file data" || strings.HasPrefix(o.Fault, "ELF file's phentsize"):
 		return fatal(o.Fault, 0)
-	case l.release <= 235 && slices.Compare(o.MinKernel[:], l.env.Kernel[:]) > 0: // L41
+	case l.release <= 235 && slices.Compare(o.MinKernel[:], l.env.Kernel[:]) > 0:
 		return nil, verdict{errno: syscall.ENOENT, text: fmt.Sprintf("wants kernel %d.%d.%d", o.MinKernel[0], o.MinKernel[1], o.MinKernel[2])}
 	}
 	return f, verdict{kind: vTake}
@@ -708,11 +711,11 @@ func (l *Loader) sameData(o *Object) bool {
 	return o.Ident[elf.EI_DATA] == l.file.Object.Ident[elf.EI_DATA]
 }
 
-// multiarch reports whether the loader is Debian's or Ubuntu's.
+// multiarch reports whether the loader is Debian's or Ubuntu's, by its directories.
 func (l *Loader) multiarch() bool { return strings.Contains(l.system[0], "-linux-gnu") }
 
-// skipText names the reasons for passing a candidate over that are worth
-// telling.
+// skipText returns the text of an errno for which a search passes over a candidate;
+// "" for a path that does not exist.
 func skipText(no syscall.Errno) string {
 	if no == syscall.ENOENT || no == 0 {
 		return ""
@@ -729,8 +732,9 @@ func allZero(b []byte) bool {
 	return true
 }
 
-// mapFile is _dl_map_object_from_fd: a file that passed open_verify becomes an
-// object, unless it is one already (same device and inode, L9).
+// mapFile is _dl_map_object_from_fd: it makes an object of a file that passed
+// open_verify. A file that is loaded already (same device and inode) gets name as one
+// more name.
 func (p *Process) mapFile(full, name string, f *File, by *Module, dlopen bool, how string) (*Module, *Error) {
 	if m := p.ids[f.ID]; m != nil {
 		p.name(m, name)
@@ -740,7 +744,7 @@ func (p *Process) mapFile(full, name string, f *File, by *Module, dlopen bool, h
 	fail := func(message string) (*Module, *Error) {
 		return nil, &Error{Name: name, Subject: name, Message: message, By: by}
 	}
-	if p.noLoading { // the file is not looked at any further
+	if p.noLoading { // RTLD_NOLOAD checks no more of the file
 		p.notLoaded = true
 		return fail("not loaded")
 	}
@@ -770,7 +774,8 @@ func (p *Process) mapFile(full, name string, f *File, by *Module, dlopen bool, h
 	return m, nil
 }
 
-// originOf is the directory part of a library's path, as text (L21).
+// originOf returns the $ORIGIN of a library: the directory part of its path, as text
+// (_dl_new_object). Links are not resolved.
 func originOf(full, cwd string) string {
 	if !strings.HasPrefix(full, "/") {
 		full = strings.TrimRight(cwd, "/") + "/" + full
@@ -782,7 +787,7 @@ func originOf(full, cwd string) string {
 	return full[:i]
 }
 
-// cacheID is the flags value of the cache entries for this ABI (L27).
+// cacheID returns the flags of the cache entries for this ABI (_DL_CACHE_DEFAULT_ID).
 func (l *Loader) cacheID() int32 {
 	switch {
 	case l.machine == elf.EM_X86_64 && l.class == elf.ELFCLASS64:

@@ -280,7 +280,7 @@ func (p *Process) mapMusl(full, name, short string, f *File, by *Module, how str
 	case f.Mode.IsDir():
 		return fail(syscall.EISDIR, "is a directory")
 	case f.Fault != "":
-		_, err := fail(syscall.EIO, "could not be looked at: "+f.Fault)
+		_, err := fail(syscall.EIO, "could not be examined: "+f.Fault)
 		err.Unknown = true
 		return nil, err
 	case f.Object == nil || !f.Object.Dynamic || f.Object.Class() != l.class:

@@ -20,7 +20,7 @@ type Work struct{ done atomic.Int64 }
 var maxWork = int64(1 << 28)
 
 // ErrWork is the error for an image that needs more than the limit.
-var ErrWork = errors.New("its libraries ask for more look-ups than any loader would live through: it is no image to start")
+var ErrWork = errors.New("its libraries need more look-ups than a loader could ever finish: the image cannot start")
 
 // Err returns [ErrWork] after the limit, else nil.
 func (w *Work) Err() error {
@@ -48,5 +48,5 @@ func cells(n int) int { return 1 + n/16 }
 
 // spent returns the error of a request after the limit.
 func (p *Process) spent(name string, by *Module) *Error {
-	return &Error{Name: name, Subject: name, Message: "could not be looked at: " + ErrWork.Error(), By: by, Unknown: true, Musl: p.Loader.Libc.Musl}
+	return &Error{Name: name, Subject: name, Message: "could not be examined: " + ErrWork.Error(), By: by, Unknown: true, Musl: p.Loader.Libc.Musl}
 }
