@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// linkage is what a process knows of how an object's symbols are bound.
+// linkage is the state of an object's binding.
 type linkage struct {
-	// group is what the object and its needs are, breadth first
-	// (l_searchlist), for the program and for what was opened; the program's is
-	// the global scope and grows with RTLD_GLOBAL.
+	// group has the object and its needs, breadth first (l_searchlist). Only the
+	// program and opened objects have one. The program's is the global scope, which
+	// grows with RTLD_GLOBAL.
 	group scope
-	// scopes are where its references are looked up, in order (l_scope); made
-	// when it is bound first.
+	// scopes are searched for its references, in order (l_scope); set when it is
+	// first bound.
 	scopes []*scope
-	// sorted is the order of its dependencies (l_initfini): itself first.
+	// sorted has the object, then its dependencies in order (l_initfini).
 	sorted    []*Module
-	filtees   []*Module // what its DT_FILTER and DT_AUXILIARY led to
+	filtees   []*Module // the objects that its DT_FILTER and DT_AUXILIARY led to
 	global    bool      // is in the global scope
 	bound     bool      // relocated
 	lazy      bool      // its functions are bound when they are called
@@ -27,34 +27,33 @@ type linkage struct {
 // scope is a list of objects that are searched in order (r_scope_elem).
 type scope struct{ list []*Module }
 
-// Binding says which object a reference got its symbol from.
+// Binding is a reference and the object that its symbol came from.
 type Binding struct {
 	From    *Module
 	Symbol  string
-	Version string // of the reference, empty without one
+	Version string // of the reference, or empty
 	To      *Module
-	// Protected is set when the reference is to a protected symbol of the
-	// object's own.
+	// Protected is set when From refers to a protected symbol of its own.
 	Protected bool
-	// Lazy is set when it is bound at the first call only.
+	// Lazy is set when the reference is not bound before the first call.
 	Lazy bool
 }
 
-// Unresolved is a reference that nothing defines.
+// Unresolved is an undefined reference.
 type Unresolved struct {
 	Module  *Module
 	Symbol  string
-	Version string // that is asked for, empty without one
-	File    string // of which the version is asked
-	// Lazy is set for a function that is missed only when it is called, unless
-	// all is bound at load (LD_BIND_NOW, RTLD_NOW).
+	Version string // of the reference, or empty
+	File    string // that DT_VERNEED requires the version of
+	// Lazy is set for a function that fails only when it is called, unless all
+	// references are bound at load (LD_BIND_NOW, RTLD_NOW).
 	Lazy bool
 
 	text  string
-	fatal bool
+	fatal bool // text is a failed assertion, which ends ldd -r
 }
 
-// String is the line that ldd -r prints; with a failed assertion it ends.
+// String returns the line that ldd -r prints.
 func (u Unresolved) String() string {
 	if u.fatal {
 		return u.text
@@ -62,7 +61,7 @@ func (u Unresolved) String() string {
 	return u.text + "\t(" + u.Module.String() + ")"
 }
 
-// Error is the loader's text as dlerror gives it, less the path.
+// Error returns the text of dlerror without the path.
 func (u Unresolved) Error() string { return u.text }
 
 // query is one look-up (_dl_lookup_symbol_x).
@@ -71,9 +70,9 @@ type query struct {
 	hash    uint32
 	version *SymbolVersion
 	kind    refKind
-	newest  bool // dlsym: the newest version, not the oldest
+	newest  bool // dlsym: take the newest version, not the oldest
 	from    *Module
-	blind   bool // an object was passed over whose symbols are not known
+	blind   bool // set by find: an object that may define name has no known symbols
 	note    *relocation
 }
 
@@ -81,8 +80,8 @@ func newQuery(from *Module, name string) *query {
 	return &query{name: []byte(name), hash: gnuHash([]byte(name)), kind: refData, from: from}
 }
 
-// find searches scopes for a definition (do_lookup_x). It returns nothing when
-// there is none, and an error when the loader gives up.
+// find searches scopes for a definition (do_lookup_x). It returns no module when no
+// object defines the name, and an error when the loader ends.
 func (p *Process) find(q *query, scopes []*scope) (*Module, record, *Error) {
 	p.work().spend(cells(len(q.name)))
 	for _, s := range scopes {
@@ -125,13 +124,13 @@ func (p *Process) find(q *query, scopes []*scope) (*Module, record, *Error) {
 	return nil, record{}, nil
 }
 
-// mayDefine reports whether an object whose symbols are not known may define one.
+// mayDefine reports whether m, whose symbols are not known, may define name.
 func (m *Module) mayDefine(name []byte) bool {
 	return m.File == nil || m.File.MayDefine == nil || m.File.MayDefine(name)
 }
 
-// resolve is find, and keeps a reference to a protected symbol of q's own object
-// there once there is any definition (the end of _dl_lookup_symbol_x, L56).
+// resolve calls find. A reference to a protected symbol of q's own object is bound to
+// that if find returns any definition (the end of _dl_lookup_symbol_x).
 func (p *Process) resolve(q *query, rec record, scopes []*scope) (*Module, record, *Error) {
 	to, def, err := p.find(q, scopes)
 	if to != nil && rec.vis() == elf.STV_PROTECTED {
@@ -142,8 +141,8 @@ func (p *Process) resolve(q *query, rec record, scopes []*scope) (*Module, recor
 
 const stbUnique = elf.SymBind(10) // STB_GNU_UNIQUE
 
-// useUnique gives the first definition of a unique symbol that was ever used, m's
-// where none was (do_lookup_unique).
+// useUnique returns the definition of a unique symbol that the process used first. If
+// it used none, that is r, found in m (do_lookup_unique).
 func (p *Process) useUnique(name string, m *Module, r record) *definition {
 	if first := p.unique[name]; first != nil && slices.Contains(p.Objects, first.m) {
 		return first
@@ -161,11 +160,16 @@ type definition struct {
 	r record
 }
 
-// answers reports whether an object is known by name (_dl_name_match_p).
+// answers reports whether an object was requested by name (_dl_name_match_p).
 func (m *Module) answers(name string) bool { return m.Path == name || slices.Contains(m.Names, name) }
 
-// match is the search of one object with check_match (elf/dl-lookup.c, L52): the
-// record that q gets there, or -1.
+// match returns the index of the record in m's symbols that q is bound to, or -1
+// (check_match).
+//
+// A reference with a version is bound to a definition of that version, or to one
+// without a version that is not hidden. A reference without a version is bound to the
+// base or oldest version (version index 2 or less; for dlsym 1 or less), else to the
+// only default version.
 func (p *Process) match(q *query, m *Module, s *Symbols) (int, *Error) {
 	found, only, versions := -1, -1, 0
 	var err *Error
@@ -174,9 +178,9 @@ func (p *Process) match(q *query, m *Module, s *Symbols) (int, *Error) {
 		case definingTypes&(1<<r.typ()) == 0:
 			return true
 		case r.bits&symUndef != 0 && !q.kind.address():
-			return true // the address that a program gives a function is none to call
+			return true // a program's address of a foreign function serves no calls
 		case q.version != nil:
-			if s.Versions == nil { // L47
+			if s.Versions == nil {
 				q.note.noteOther()
 				if p.Loader.release < 241 && q.version.File != "" && m.answers(q.version.File) {
 					err = p.assertion(string(q.name), q.from, "dl-lookup.c", "check_match", "version->filename == NULL || ! _dl_name_match_p (version->filename, map)")
@@ -212,7 +216,7 @@ func (p *Process) match(q *query, m *Module, s *Symbols) (int, *Error) {
 	return found, err
 }
 
-// linkError is what glibc up to 2.29 says when the file that DT_VERNEED names
+// linkError is glibc's error, up to 2.29, for a file that DT_VERNEED names and that
 // lacks the symbol.
 func (p *Process) linkError(q *query) *Error {
 	comma := ""
@@ -225,7 +229,8 @@ func (p *Process) linkError(q *query) *Error {
 	}
 }
 
-// undefined is the error of a strong reference that nothing defines (L51, L53).
+// undefined is the error for an undefined reference. It names the object with the
+// reference.
 func (p *Process) undefined(q *query) *Error {
 	e := &Error{Name: string(q.name), Subject: p.file(q.from), Message: "undefined symbol: " + string(q.name), By: q.from, Kind: SymbolError}
 	if q.version != nil {
@@ -235,7 +240,7 @@ func (p *Process) undefined(q *query) *Error {
 	return e
 }
 
-// root is what an object was loaded for: the program, or what was opened.
+// root returns the program or opened object that m was loaded for.
 func (m *Module) root() *Module {
 	if m.top != nil {
 		return m.top
@@ -243,8 +248,9 @@ func (m *Module) root() *Module {
 	return m
 }
 
-// scopesOf is l_scope of an object: itself if it is symbolic, the global scope,
-// then the group of what it was loaded for (_dl_new_object, L54–L56).
+// scopesOf returns l_scope of an object: itself if it has DT_SYMBOLIC, the global
+// scope, then the group of its root (_dl_new_object); with RTLD_DEEPBIND the group
+// comes first.
 func (p *Process) scopesOf(m *Module, flags Flags) []*scope {
 	if m.link.scopes != nil {
 		return m.link.scopes
@@ -264,8 +270,8 @@ func (p *Process) scopesOf(m *Module, flags Flags) []*scope {
 	return scopes
 }
 
-// setGroup keeps what m and its needs are, and the order of their dependencies
-// (the end of _dl_map_object_deps).
+// setGroup makes list the group of m, once, and sorts dependencies (the end of
+// _dl_map_object_deps).
 func (p *Process) setGroup(m *Module, list []*Module) {
 	if m.link.group.list != nil {
 		return
@@ -285,8 +291,8 @@ func (p *Process) setGroup(m *Module, list []*Module) {
 	}
 	switch {
 	case p.Loader.release >= 235:
-		// 2.35 as Ubuntu has it leaves the first of a circle where it comes to stand
-		// (bug 28937, mended in 2.37 and in Debian's 2.36).
+		// In 2.35, also Ubuntu's, the first of a circle does not stay the first (bug
+		// 28937, fixed in 2.37 and in Debian's 2.36).
 		order = sortDepthFirst(order, p.Loader.release >= 236 && m.Object.Soname != "libc.so.6")
 	default:
 		sortByMoving(order[1:], p.work())
@@ -294,8 +300,8 @@ func (p *Process) setGroup(m *Module, list []*Module) {
 	m.link.sorted = order
 }
 
-// sortDepthFirst is _dl_sort_maps_dfs (elf/dl-sort-maps.c), from glibc 2.35 on:
-// the dependencies of an object come behind it.
+// sortDepthFirst is _dl_sort_maps_dfs (elf/dl-sort-maps.c), used from glibc 2.35 on.
+// It puts the dependencies of an object behind it.
 func sortDepthFirst(list []*Module, keepFirst bool) []*Module {
 	visited := map[*Module]bool{}
 	var post []*Module
@@ -326,8 +332,8 @@ func sortDepthFirst(list []*Module, keepFirst bool) []*Module {
 	return post
 }
 
-// sortByMoving is _dl_sort_maps_original: an object moves behind the last that
-// depends on it.
+// sortByMoving is _dl_sort_maps_original (elf/dl-sort-maps.c). It moves an object
+// behind the last that depends on it.
 func sortByMoving(maps []*Module, work *Work) {
 	n := len(maps)
 	if n <= 1 {
@@ -363,12 +369,12 @@ func sortByMoving(maps []*Module, work *Work) {
 	}
 }
 
-// relocationOrder are the objects that opening m, or starting it, binds, in
-// order: dependencies first.
+// relocationOrder returns the objects that opening or starting m binds, dependencies
+// first.
 func (p *Process) relocationOrder(m *Module) []*Module {
 	var order []*Module
 	if p.Loader.release <= 231 && !m.Main {
-		// What is in the loader's list from m on, sorted by itself (dl_open_worker).
+		// The loader's list from m on, sorted by itself (dl_open_worker, elf/dl-open.c).
 		for _, o := range p.Objects[m.index:] {
 			if !o.isLoader && !o.link.bound {
 				order = append(order, o)
@@ -386,7 +392,7 @@ func (p *Process) relocationOrder(m *Module) []*Module {
 		}
 	}
 	first := len(order)
-	for _, o := range slices.Backward(m.link.sorted) { // each stands there once
+	for _, o := range slices.Backward(m.link.sorted) { // which has no duplicates
 		if !slices.Contains(order[:first], o) {
 			order = append(order, o)
 		}
@@ -394,8 +400,8 @@ func (p *Process) relocationOrder(m *Module) []*Module {
 	return slices.DeleteFunc(order, func(o *Module) bool { return o.isLoader || o.link.bound })
 }
 
-// bind relocates what m brought, m being the program or what was opened. The
-// error is the first that the loader ends with.
+// bindGlibc relocates the objects that m loaded, and ends with the first error.
+// Functions are bound at once with LD_BIND_NOW, and unless dlopen has RTLD_LAZY.
 func (p *Process) bindGlibc(m *Module, flags Flags) *Error {
 	p.loader.link.bound = true
 	lazy := p.Loader.env.get("LD_BIND_NOW") == ""
@@ -411,8 +417,8 @@ func (p *Process) bindGlibc(m *Module, flags Flags) *Error {
 	return nil
 }
 
-// relocate is _dl_relocate_object: the references that are bound at load, and
-// without lazy those to functions as well.
+// relocate is _dl_relocate_object (elf/dl-reloc.c): it binds the references that are
+// bound at load, and without lazy those to functions as well.
 func (p *Process) relocate(m *Module, scopes []*scope, lazy bool) *Error {
 	held := m.Object.Symbols
 	if held == nil {
@@ -454,8 +460,8 @@ func (p *Process) relocate(m *Module, scopes []*scope, lazy bool) *Error {
 	return failed
 }
 
-// queryOf is the look-up of a reference, nil for one that stays in its object
-// (resolve_map).
+// queryOf returns the look-up of a reference and its symbol in m; the look-up is nil
+// for a symbol that is local to the object (RESOLVE_MAP, elf/dl-reloc.c).
 func queryOf(m *Module, s *Symbols, r ref) (*query, record) {
 	rec := s.record(r.symbol())
 	if rec.local() {
@@ -465,8 +471,8 @@ func queryOf(m *Module, s *Symbols, r ref) (*query, record) {
 	return &query{name: name, hash: gnuHash(name), version: s.version(rec), kind: r.kind(), from: m}, rec
 }
 
-// reference binds one reference (elf_machine_rela), and notes what of that is more
-// than a look-up.
+// reference binds one reference (elf_machine_rela), and notes effects beyond the
+// look-up.
 func (p *Process) reference(m *Module, s *Symbols, r ref, scopes []*scope, note *relocation) *Error {
 	q, rec := queryOf(m, s, r)
 	if q == nil {
@@ -486,10 +492,10 @@ func (p *Process) reference(m *Module, s *Symbols, r ref, scopes []*scope, note 
 		}
 		return err
 	case to == nil && (rec.bind() == elf.STB_WEAK || q.blind):
-		return nil // L50; or it may be in what could not be looked at
+		return nil
 	case to == nil:
 		return p.undefined(q)
-	case resolver && !to.link.bound: // L57
+	case resolver && !to.link.bound:
 		note.noteOther()
 		if to.Main {
 			return &Error{
@@ -508,17 +514,17 @@ func (p *Process) reference(m *Module, s *Symbols, r ref, scopes []*scope, note 
 	return nil
 }
 
-// tlsSurplus is the room in the static TLS block for objects that are opened
-// later (TLS_STATIC_SURPLUS; since 2.32 GLRO(dl_tls_static_surplus)), and
-// tlsSlack what rounding may add to it.
+// tlsSurplus is the size in bytes of the room in the static TLS block for objects that
+// are opened later (TLS_STATIC_SURPLUS; since 2.32 GLRO(dl_tls_static_surplus)).
+// Rounding may add up to tlsSlack.
 const (
 	tlsSurplus = 1664
 	tlsSlack   = 64 + 64
 )
 
-// staticTLS gives an opened object room in the static TLS block, for a reference
-// of m. It fails only when there cannot be room (L58): how much is left depends
-// on sizes that are rounded.
+// staticTLS takes room in the static TLS block for the opened object to, which m refers
+// to. Since the rest of the room depends on rounded sizes, it fails only when the room
+// cannot suffice.
 func (p *Process) staticTLS(m, to *Module) *Error {
 	if !p.dlopening || to.link.staticTLS || to.link.bound && to.loader != nil || slices.Contains(p.Program().link.group.list, to) {
 		return nil
@@ -531,8 +537,8 @@ func (p *Process) staticTLS(m, to *Module) *Error {
 	return nil
 }
 
-// Unknown are the objects of the process whose symbols are not known: what they
-// define is counted as possible, what they refer to is not checked.
+// Unknown returns the objects of the process whose symbols are not known. They count
+// as defining any name that they may define, and their references are not checked.
 func (p *Process) Unknown() []*Module {
 	var list []*Module
 	for _, m := range p.Objects {
@@ -543,12 +549,10 @@ func (p *Process) Unknown() []*Module {
 	return list
 }
 
-// Unresolved are the references of m that nothing in its scope defines, in the
-// order in which relocation comes to them, each once: what ldd -r prints of m.
-// With nil for m they are those of all objects, in the order of relocation.
+// Unresolved returns the undefined references of m, or of all objects if m is nil,
+// in the order of relocation, each once, as ldd -r prints them.
 //
-// References to what an object defines whose symbols are not known are not among
-// them.
+// It leaves out a reference that an object without known symbols may define.
 func (p *Process) Unresolved(m *Module) []Unresolved {
 	if m == nil {
 		var all []Unresolved
@@ -583,8 +587,8 @@ func (p *Process) Unresolved(m *Module) []Unresolved {
 	return list
 }
 
-// Complete reports whether all that m refers to is found, or may be: whether
-// [Process.Unresolved] would give nothing. It is remembered where that is so.
+// Complete reports whether [Process.Unresolved] of m is empty. It remembers the
+// objects and scopes for which it is.
 func (p *Process) Complete(m *Module) bool {
 	held, keyed := m.Object.Symbols, false
 	if held == nil || m.isLoader {
@@ -593,7 +597,7 @@ func (p *Process) Complete(m *Module) bool {
 	var key bindKey
 	if !p.Loader.Libc.Musl {
 		key, keyed = p.bindKey(m, p.scopesOf(m, 0), false)
-		key[0] ^= 1 // it is no relocation
+		key[0] ^= 1 // a key of its own, since it is no relocation
 	}
 	if keyed && held.known(key) != nil {
 		return true
@@ -607,9 +611,9 @@ func (p *Process) Complete(m *Module) bool {
 	return true
 }
 
-// eachReference calls f with each reference of m to a symbol of another object, in
-// the order of relocation. q is its look-up, rec its symbol in m, and find looks it
-// up; lazy is set for those in DT_JMPREL.
+// eachReference calls f with each reference of m that is looked up in scopes, in the
+// order of relocation. q is the look-up, rec its symbol in m, and find does it; lazy is
+// set for references in DT_JMPREL.
 func (p *Process) eachReference(m *Module, f func(q *query, rec record, lazy bool, find func() (*Module, record, *Error))) {
 	s := m.symbols()
 	if s == nil || m.isLoader {
@@ -637,7 +641,8 @@ func (p *Process) findGlibc(m *Module, q *query, rec record) (*Module, record, *
 	return p.resolve(q, rec, p.scopesOf(m, 0))
 }
 
-// orderGlibc returns the group of the program, then those of the opened objects.
+// orderGlibc returns the sorted dependencies of the program, then those of the other
+// objects.
 func (p *Process) orderGlibc() []*Module {
 	var list []*Module
 	add := func(m *Module) {
@@ -654,13 +659,13 @@ func (p *Process) orderGlibc() []*Module {
 	return list
 }
 
-// Bindings are the references to a symbol and what each got, as LD_DEBUG=bindings
-// tells, in the order of relocation; those that are bound at the first call are
-// among them.
+// Bindings returns the bindings of all references to symbol, as LD_DEBUG=bindings
+// shows them, in the order of relocation. They include those that are bound at the
+// first call.
 func (p *Process) Bindings(symbol string) []Binding {
 	var list []Binding
 	if p.trace {
-		p.unique = nil // nothing was bound yet
+		p.unique = nil // no object was bound
 	}
 	for _, m := range p.Loader.model.order(p) {
 		s := m.symbols()
@@ -686,11 +691,11 @@ func (p *Process) Bindings(symbol string) []Binding {
 	return list
 }
 
-// Sym is dlsym: the object that name is found in, by way of what handle and its
-// needs are, or of all that the program sees when handle is nil (L52).
+// Sym is dlsym: it returns the object that defines name in the group of handle, or in
+// the program's scopes if handle is nil.
 //
-// Without an object and an error it could not be decided, because there are
-// objects whose symbols are not known.
+// It returns neither an object nor an error if the result depends on an object whose
+// symbols are not known.
 func (p *Process) Sym(handle *Module, name string) (*Module, error) { return p.sym(handle, name, nil) }
 
 // VSym is dlvsym.
@@ -708,7 +713,7 @@ func (p *Process) sym(handle *Module, name string, version *SymbolVersion) (*Mod
 	return p.Loader.model.sym(p, handle, q)
 }
 
-// symGlibc is dlsym or dlvsym: it searches the group of handle.
+// symGlibc is dlsym, and dlvsym if q has a version.
 func (p *Process) symGlibc(handle *Module, q *query) (*Module, error) {
 	scopes := p.scopesOf(q.from, 0)
 	if handle != nil {
@@ -726,9 +731,8 @@ func (p *Process) symGlibc(handle *Module, q *query) (*Module, error) {
 	return to, nil
 }
 
-// Call is what happens when m calls a function for the first time: the object
-// that it gets it from. The error ends the program with status 127, and its
-// [Process.Stderr] tells it (L50).
+// Call returns the object that defines the function name when m first calls it. An
+// error ends the program with status 127 and the message in [Process.Stderr].
 func (p *Process) Call(m *Module, name string) (*Module, error) {
 	var to *Module
 	var failed *Error

@@ -10,45 +10,45 @@ import (
 	"sync/atomic"
 )
 
-// What binding an object comes to hangs on the objects of its scopes and little
-// else, and an image that is judged again and again, each time with another small
-// change, makes the same processes each time. So where nothing goes wrong, an object
-// remembers for which scopes.
+// This file remembers bindings without errors. They depend on the objects of the
+// scopes and little else, and an image is judged many times, each time with another
+// small change: most of its processes are the same each time.
 
-// relocations are the scopes in which all that an object refers to was found.
+// relocations are the bindings without errors of one object, by their scopes.
 type relocations struct {
 	mu sync.Mutex
 	m  map[bindKey]*relocation
-	// weight is about how many bytes that takes. It has its own life, to be counted
-	// when the object is gone.
+	// weight is about the number of bytes in m. It is allocated by itself, since it is
+	// read after the object is freed.
 	weight *atomic.Int64
 }
 
-// remembered is the weight of all that objects remember, which maxRemembered bounds, in
-// bytes.
+// remembered is the weight of the relocations of all objects, in bytes; maxRemembered
+// is its limit.
 var remembered atomic.Int64
 
 const maxRemembered = 16 << 20
 
-// bindKey is the digest of all that binding hangs on but what [relocation] tells.
+// bindKey is a digest of everything that a binding depends on, except the fields of
+// [relocation].
 type bindKey [sha256.Size]byte
 
-// relocation is what binding an object has done to the process, and what it hangs on
-// beside the scopes: the objects of the process that are bound before it.
+// relocation has the effects of binding an object on the process, and the objects that
+// must be bound before.
 type relocation struct {
-	ready  []int // places in the scopes of those whose IFUNC resolvers it calls
+	ready  []int // objects whose IFUNC resolvers it calls, by their places in the scopes
 	unique []uniqueUse
-	other  bool // it has done, or hangs on, more than this: it is not remembered
+	other  bool // it has other effects or dependencies, and is not remembered
 }
 
-// uniqueUse is a reference to a unique symbol, and where it was found.
+// uniqueUse is a reference to a unique symbol, and its definition.
 type uniqueUse struct {
 	name string
-	at   int // in the scopes
+	at   int // place of the object in the scopes
 	r    record
 }
 
-// number tells symbols apart as long as the program runs.
+// number returns an ID of s, unique until imgcheck exits; 0 for nil.
 func (s *Symbols) number() uint64 {
 	if s == nil {
 		return 0
@@ -61,8 +61,8 @@ func (s *Symbols) number() uint64 {
 
 var lastSymbols atomic.Uint64
 
-// bindKey is what binding m in scopes hangs on. It reports false where that is the
-// names of the objects as well (up to glibc 2.29, see find).
+// bindKey returns the key for binding m in scopes. It reports false for glibc up to
+// 2.29, where the result depends on the names of the objects as well (see find).
 func (p *Process) bindKey(m *Module, scopes []*scope, lazy bool) (k bindKey, ok bool) {
 	if p.Loader.release <= 229 {
 		return k, false
@@ -82,7 +82,7 @@ func (p *Process) bindKey(m *Module, scopes []*scope, lazy bool) (k bindKey, ok 
 	return sha256.Sum256(b), true
 }
 
-// known is what binding the object came to, nil when that is not known.
+// known returns the remembered binding for k, or nil.
 func (s *Symbols) known(k bindKey) *relocation {
 	held := s.relocations.Load()
 	if held == nil {
@@ -93,7 +93,7 @@ func (s *Symbols) known(k bindKey) *relocation {
 	return held.m[k]
 }
 
-// remember keeps what binding the object came to.
+// remember keeps the binding b, unless it has other effects or the memory is full.
 func (s *Symbols) remember(k bindKey, b *relocation) {
 	weight := int64(200 + 8*len(b.ready))
 	for _, u := range b.unique {
@@ -116,8 +116,8 @@ func (s *Symbols) remember(k bindKey, b *relocation) {
 	held.weight.Add(weight)
 }
 
-// repeat does to the process what binding did, and reports whether it may: it
-// changes nothing else.
+// repeat has the effects of b on the process and reports whether it is valid there.
+// If not, it changes nothing.
 func (b *relocation) repeat(p *Process, scopes []*scope) bool {
 	var at []*Module
 	for _, s := range scopes {
@@ -139,7 +139,7 @@ func (b *relocation) repeat(p *Process, scopes []*scope) bool {
 	return true
 }
 
-// place is where a module stands in the scopes, the first time; -1 where it does not.
+// place returns the first place of m in the scopes, or -1.
 func place(scopes []*scope, m *Module) int {
 	n := 0
 	for _, s := range scopes {
@@ -153,7 +153,7 @@ func place(scopes []*scope, m *Module) int {
 	return -1
 }
 
-// noteUnique notes that a unique symbol was found in m, and taken from first.
+// noteUnique records that a unique symbol was found in m and bound to first.
 func (b *relocation) noteUnique(q *query, scopes []*scope, m *Module, r record, first *definition) {
 	if b == nil || b.other {
 		return
@@ -165,7 +165,7 @@ func (b *relocation) noteUnique(q *query, scopes []*scope, m *Module, r record, 
 	b.unique = append(b.unique, uniqueUse{string(q.name), place(scopes, m), r})
 }
 
-// noteReady notes that the resolver of an IFUNC symbol of m was called.
+// noteReady records that the resolver of an IFUNC symbol of m was called.
 func (b *relocation) noteReady(scopes []*scope, m *Module) {
 	if b == nil || b.other {
 		return
@@ -180,7 +180,7 @@ func (b *relocation) noteReady(scopes []*scope, m *Module) {
 	}
 }
 
-// noteOther notes that binding has done more than is remembered.
+// noteOther records an effect that a relocation cannot repeat.
 func (b *relocation) noteOther() {
 	if b != nil {
 		b.other = true

@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// Run starts what `ld.so ARGUMENT...` starts: the loader called as a program,
-// with options first, then the program (dl_main, elf/rtld.c; __dls3,
-// ldso/dynlink.c). The program's own arguments are not looked at.
+// Run starts the program of `ld.so ARGUMENT...`: the arguments are the loader's
+// options, the program, and its arguments, which are ignored (dl_main, elf/rtld.c;
+// __dls3, ldso/dynlink.c).
 //
-// Known options are --list, --library-path, --inhibit-cache, --preload and
-// --argv0 (L64); --verify, --audit, --inhibit-rpath and those for hwcaps
-// subdirectories are passed over.
+// Run follows the options --list, --library-path, --inhibit-cache, --preload and
+// --argv0. It ignores --verify, --audit, --inhibit-rpath and those for hwcaps
+// subdirectories.
 func (l *Loader) Run(args []string) (*Process, error) {
 	byHand := *l
 	byHand.searched = new(searches)
@@ -22,7 +22,7 @@ func (l *Loader) Run(args []string) (*Process, error) {
 		name, value, joined := strings.Cut(args[0], "=")
 		switch name {
 		case "--list", "--verify", "--inhibit-cache":
-			if name == "--list" { // glibc's ends at what is missing; LD_TRACE_LOADED_OBJECTS does not
+			if name == "--list" { // glibc's ends at the first miss; LD_TRACE_LOADED_OBJECTS does not
 				p.list, p.trace = true, l.Libc.Musl
 			}
 			if name == "--inhibit-cache" {
@@ -47,14 +47,15 @@ func (l *Loader) Run(args []string) (*Process, error) {
 	return p, byHand.run(p, args[0])
 }
 
-// TraceFile is the ldd view of any file, program or library: what
-// `LD_TRACE_LOADED_OBJECTS=1 ld.so FILE` shows. Misses are gone past.
+// TraceFile traces any file, program or library, as `LD_TRACE_LOADED_OBJECTS=1 ld.so
+// FILE` does; ldd shows that. It goes on after misses.
 func (l *Loader) TraceFile(file string) (*Process, error) {
 	p := l.process(true)
 	p.argv0 = file
 	return p, l.run(p, file)
 }
 
+// option applies an option that has a value.
 func (l *Loader) option(p *Process, name, value string) {
 	switch name {
 	case "--library-path":
@@ -73,14 +74,15 @@ func (l *Loader) option(p *Process, name, value string) {
 	}
 }
 
-// run maps the program as a library is mapped, except that it may be one.
+// run maps and loads the program of a loader that was called by hand. The file may be
+// a library.
 func (l *Loader) run(p *Process, prog string) error {
 	f, err := l.model.program(p, prog)
 	if err != nil {
 		p.fatal = err
 		return err
 	}
-	// $ORIGIN is the text that was given, not what it leads to, until 2.42.
+	// Before 2.42 $ORIGIN is the directory of the path as given, with its links.
 	main := &Module{Object: f.Object, File: f, Main: true, How: "program", prog: prog, Names: []string{prog}, byHand: true, Origin: originOf(prog, l.env.Cwd)}
 	switch {
 	case l.Libc.Musl:

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// checkGlibc is what follows once everything is mapped: the versions of what is new
-// (L45–L49), then what it asks of the processor (L42).
+// checkGlibc checks the symbol versions of the new objects, then the ISA level that
+// they need. At start a missing version does not keep it from checking the others.
 func (p *Process) checkGlibc(dlopen bool) *Error {
 	var first *Error
 	for _, m := range slices.Clone(p.Objects) {
@@ -21,7 +21,7 @@ func (p *Process) checkGlibc(dlopen bool) *Error {
 		m.unchecked = false
 		fault := p.checkVersions(m, dlopen)
 		if fault != nil && p.trace && !dlopen && fault.Kind != VersionError && p.fatal == nil {
-			p.fatal = fault // the real one stops here
+			p.fatal = fault // glibc's trace ends here
 		}
 		if fault == nil || p.trace || p.list && fault.Kind == VersionError {
 			continue
@@ -39,8 +39,8 @@ func (p *Process) checkGlibc(dlopen bool) *Error {
 	return p.checkISA()
 }
 
-// checkVersions is _dl_check_map_versions (elf/dl-version.c). At start all
-// problems are reported, and dlopen stops at the first.
+// checkVersions is _dl_check_map_versions. At start it checks all versions and returns
+// the first error; dlopen ends with the first error.
 func (p *Process) checkVersions(m *Module, dlopen bool) *Error {
 	if strings.HasSuffix(m.Object.VersionFault, "Verneed record") {
 		return p.versionError(&Error{Name: m.String(), Subject: m.String(), Message: m.Object.VersionFault, By: m})
@@ -55,7 +55,7 @@ func (p *Process) checkVersions(m *Module, dlopen bool) *Error {
 			continue
 		}
 		if provider == nil {
-			// A table that was kept when DT_NEEDED was edited (L48).
+			// patchelf leaves such a table when it removes a DT_NEEDED.
 			return p.versionError(p.assertion(need.File, m, "dl-version.c", "_dl_check_map_versions", "needed != NULL"))
 		}
 		if p.log == nil && p.Loader.fits(provider.Object, need.Versions) {
@@ -77,15 +77,15 @@ func (p *Process) checkVersions(m *Module, dlopen bool) *Error {
 	return first
 }
 
-// assertionLines are the lines of the assertions that a broken library comes to,
-// each from a release on, in upstream's sources (of 2.23 and 2.27 in Ubuntu's).
+// assertionLines are the line numbers of the assertions that broken libraries fail,
+// each from a release on, in the upstream sources (Ubuntu's for 2.23 and 2.27).
 var assertionLines = map[string][]struct{ release, line int }{
 	"dl-deps.c":    {{0, 590}, {218, 586}, {220, 574}, {227, 549}, {228, 553}},
 	"dl-version.c": {{0, 224}, {227, 205}, {235, 204}},
 	"dl-lookup.c":  {{0, 167}, {218, 166}, {220, 127}, {223, 128}, {224, 127}, {227, 111}, {232, 105}, {235, 106}, {236, 107}, {239, 106}},
 }
 
-// assertion is what the loader ends with when one of its assertions fails (L48).
+// assertion is the error of a failed assertion, which ends the process.
 func (p *Process) assertion(name string, by *Module, file, function, text string) *Error {
 	line := 0
 	for _, from := range assertionLines[file] {
@@ -96,8 +96,7 @@ func (p *Process) assertion(name string, by *Module, file, function, text string
 	return &Error{Name: name, By: by, Kind: InnerError, Message: fmt.Sprintf("Inconsistency detected by ld.so: %s: %d: %s: Assertion `%s' failed!", file, line, function, text)}
 }
 
-// versionCache remembers which objects define the versions that another one asks of
-// them.
+// versionCache caches whether an object defines the versions that another requires.
 type versionCache struct {
 	m    sync.Map // versionPair → bool
 	held atomic.Int64
@@ -105,11 +104,11 @@ type versionCache struct {
 
 type versionPair struct {
 	o     *Object
-	first *Version // of the list that is asked for
+	first *Version // of the required versions
 }
 
-// fits reports whether an object defines all versions that are asked of it. Every
-// process asks the same of the same few.
+// fits reports whether o defines all versions of list. It caches the result, since all
+// processes require the same versions of the same few objects.
 func (l *Loader) fits(o *Object, list []Version) bool {
 	if len(list) == 0 {
 		return false
@@ -125,7 +124,8 @@ func (l *Loader) fits(o *Object, list []Version) bool {
 	return fits
 }
 
-// matchVersion is match_symbol (elf/dl-version.c).
+// matchVersion is match_symbol (elf/dl-version.c): it checks that provider defines a
+// version that m requires.
 func (p *Process) matchVersion(m, provider *Module, v Version, dlopen bool) *Error {
 	o := provider.Object
 	p.work().spend(cells(len(o.VersionDefs)))
@@ -159,13 +159,14 @@ func (p *Process) matchVersion(m, provider *Module, v Version, dlopen bool) *Err
 	return err
 }
 
+// versionError records e in Versions.
 func (p *Process) versionError(e *Error) *Error {
 	p.work().spend(missed)
 	p.Versions = append(p.Versions, e)
 	return e
 }
 
-// file is the name of an object in a message (DSO_FILENAME).
+// file returns the name of an object in messages (DSO_FILENAME).
 func (p *Process) file(m *Module) string {
 	if m.Path == "" {
 		return p.argv0
@@ -173,9 +174,9 @@ func (p *Process) file(m *Module) string {
 	return m.Path
 }
 
-// named is find_needed (elf/dl-version.c): the object that has the name, by
-// which a SONAME that nothing asked for yet is none. In a tracing process what
-// was missed has a place in the list too.
+// named is find_needed (elf/dl-version.c): it returns the first object that was
+// requested by name; its DT_SONAME does not count. In a tracing process a miss of that
+// name may come first.
 func (p *Process) named(name string) (m *Module, missed bool) {
 	p.work().spend(len(p.listed))
 	for _, e := range p.listed {
@@ -196,7 +197,8 @@ func (m *Module) unreadTables() bool {
 	})
 }
 
-// checkISA is dl_isa_level_check (sysdeps/x86/dl-prop.h), from glibc 2.33 on.
+// checkISA is dl_isa_level_check (sysdeps/x86/dl-prop.h), which exists from glibc 2.33
+// on.
 func (p *Process) checkISA() *Error {
 	l := p.Loader
 	if l.machine != elf.EM_X86_64 || l.release < 233 {
@@ -211,22 +213,22 @@ func (p *Process) checkISA() *Error {
 	return nil
 }
 
-// wantsStack reports whether an object makes the stack executable: PT_GNU_STACK
-// says so, or is absent on x86 (DEFAULT_STACK_PERMS).
+// wantsStack reports whether o needs an executable stack: PT_GNU_STACK has PF_X, or is
+// absent on x86 (DEFAULT_STACK_PERMS).
 func (p *Process) wantsStack(o *Object) bool {
 	x86 := p.Loader.machine == elf.EM_X86_64 || p.Loader.machine == elf.EM_386
 	return o.Stack == StackExec || o.Stack == StackAbsent && x86
 }
 
-// refusesStack reports whether an object is refused for its stack: from glibc 2.41
-// on dlopen no longer makes the stack executable (L43), and at start nothing does
-// where the tunable is 0.
+// refusesStack reports whether o is refused for its executable stack, and with which
+// errno. From glibc 2.41 on dlopen refuses it, and so does the start of a program with
+// glibc.rtld.execstack=0.
 func (p *Process) refusesStack(o *Object) (syscall.Errno, bool) {
 	return syscall.EINVAL, p.Loader.release >= 241 && p.wantsStack(o) && !p.stack && (p.dlopening || p.stackMode() == 0)
 }
 
-// stackMode is the value of glibc.rtld.execstack. A loader that does not know 2
-// takes it for none.
+// stackMode returns the value of glibc.rtld.execstack. The default is 1, also for a 2
+// that the loader does not know.
 func (p *Process) stackMode() int {
 	l := p.Loader
 	if p.secure {
@@ -243,9 +245,9 @@ func (p *Process) stackMode() int {
 	return 1
 }
 
-// stackTunable is _dl_handle_execstack_tunable (elf/dl-execstack-tunable.c), from
-// glibc 2.41 on: 0 ends a program that wants an executable stack, 2 gives one to
-// any, so that what is opened later may want it (L43).
+// stackTunable is _dl_handle_execstack_tunable (elf/dl-execstack-tunable.c), which
+// exists from glibc 2.41 on. With 0 a program that needs an executable stack ends; with
+// 2 every program has one, so that opened libraries may need one.
 func (p *Process) stackTunable(main *Module) *Error {
 	if p.Loader.Libc.Musl || p.Loader.release < 241 {
 		return nil
