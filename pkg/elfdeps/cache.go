@@ -8,34 +8,34 @@ import (
 	"strings"
 )
 
-// Cache is a parsed /etc/ld.so.cache (sysdeps/generic/dl-cache.h; L24).
+// Cache is a parsed /etc/ld.so.cache (sysdeps/generic/dl-cache.h).
 type Cache struct {
 	entries []cacheEntry
-	table   []byte   // what the entries' offsets count from
+	table   []byte   // the entries' offsets count from its start
 	hwcaps  []string // names of glibc-hwcaps subdirectories, by index
 }
 
 type cacheEntry struct {
 	flags      int32
 	key, value uint32 // offsets in the table
-	osversion  uint32 // the kernel that the file asks for, as its note says
+	osversion  uint32 // the kernel's release that .note.ABI-tag of the file needs
 	hwcap      uint64
 }
 
-// key is the name of entry i. One outside the file is bad: a lookup that comes
-// to it fails (search_cache).
+// key returns the name of entry i. bad is set for a name outside the file: a lookup
+// that reads it fails (search_cache).
 func (c *Cache) key(i int) (s string, bad bool) { return tableString(c.table, c.entries[i].key) }
 
 const (
 	cacheMagicNew = "glibc-ld.so.cache1.1"
 	cacheMagicOld = "ld.so-1.7.0"
 	cacheExtMagic = 0xEAA42174
-	maxHwcaps     = 1024     // subdirectories; three are known
+	maxHwcaps     = 1024     // subdirectories; glibc has three
 	maxCacheText  = 64 << 20 // bytes of all entries' strings
 )
 
-// ParseCache reads either format of the cache. It returns nil for one that the
-// loader would ignore (L25).
+// ParseCache reads a cache in the new or the old format. It returns nil for a cache
+// that the loader would ignore (_dl_load_cache_lookup).
 func ParseCache(b []byte) *Cache {
 	if bytes.HasPrefix(b, []byte(cacheMagicNew)) {
 		return parseNew(b, b)
@@ -49,7 +49,7 @@ func ParseCache(b []byte) *Cache {
 		return nil
 	}
 	if at := (end + 7) &^ 7; at < uint64(len(b)) && bytes.HasPrefix(b[at:], []byte(cacheMagicNew)) {
-		return parseNew(b[at:], b) // compat: only the new part counts
+		return parseNew(b[at:], b) // the compat format: only its new part counts
 	}
 	c := &Cache{table: b[end:]}
 	for i := range n {
@@ -59,8 +59,8 @@ func ParseCache(b []byte) *Cache {
 	return c
 }
 
-// parseNew reads the new format at the start of b, whose string offsets count
-// from there; those of the extension count from the start of the file.
+// parseNew reads the new format at the start of b. Offsets of strings count from there,
+// those of the extension from the start of the file.
 func parseNew(b, file []byte) *Cache {
 	if len(b) < 48 {
 		return nil
@@ -81,10 +81,10 @@ func parseNew(b, file []byte) *Cache {
 	return c
 }
 
-// Entries returns the cache's entries in their order, as [WriteCache] takes them.
-// It leaves out entries whose strings lie outside the file, and those of the legacy
-// hardware subdirectories, which WriteCache does not write. It returns nil where they
-// have more than 64 MiB of text: entries may share one long string.
+// Entries returns the cache's entries in their order, for [WriteCache]. It leaves out
+// entries whose strings lie outside the file, and those of the older hardware
+// subdirectories, which WriteCache does not write. It returns nil if they have more
+// than 64 MiB of text, since entries may share one long string.
 func (c *Cache) Entries() []CacheEntry {
 	var list []CacheEntry
 	text := 0
@@ -109,6 +109,7 @@ func (c *Cache) Entries() []CacheEntry {
 	return list
 }
 
+// tableString returns the string at off in table; bad is set for an off outside it.
 func tableString(table []byte, off uint32) (s string, bad bool) {
 	if uint64(off) >= uint64(len(table)) {
 		return "", true
@@ -116,7 +117,7 @@ func tableString(table []byte, off uint32) (s string, bad bool) {
 	return cstring(table[off:min(uint64(len(table)), uint64(off)+maxName)]), false
 }
 
-// cacheHwcaps reads the extension's array of subdirectory names.
+// cacheHwcaps reads the names of subdirectories in the extension.
 func cacheHwcaps(file []byte, at uint32) []string {
 	u32 := binary.LittleEndian.Uint32
 	if at == 0 || at%4 != 0 || uint64(at)+8 > uint64(len(file)) || u32(file[at:]) != cacheExtMagic {
@@ -142,14 +143,14 @@ func cacheHwcaps(file []byte, at uint32) []string {
 	return nil
 }
 
-// Lookup is search_cache (elf/dl-cache.c): a binary search for name, then the
-// best of the entries with that name (L26–L30). At most one path comes out.
+// Lookup is search_cache: a binary search for name, then for the best of the entries
+// with that name. It returns at most one path: the loader tries no other entry.
 func (c *Cache) Lookup(name string, id int32, release int, m elf.Machine, env Env) (string, bool) {
 	s, ok, _ := c.lookup(name, id, release, m, env)
 	return s, ok
 }
 
-// lookup is Lookup, and tells how many entries of the name it has looked at.
+// lookup is Lookup, and returns the number of entries that it compared.
 func (c *Cache) lookup(name string, id int32, release int, m elf.Machine, env Env) (s string, ok bool, looked int) {
 	if c == nil {
 		return "", false, 0
@@ -174,6 +175,7 @@ func (c *Cache) lookup(name string, id int32, release int, m elf.Machine, env En
 	return "", false, 0
 }
 
+// best returns the path of the best entry with a name, of which found is any entry.
 func (c *Cache) best(name string, found int, id int32, release int, m elf.Machine, env Env) (s string, ok bool, looked int) {
 	cpu := env.hwcapLevel()
 	same := func(i int) bool {
@@ -190,7 +192,7 @@ func (c *Cache) best(name string, found int, id int32, release int, m elf.Machin
 		looked++
 		e := c.entries[i]
 		value, bad := tableString(c.table, e.value)
-		if e.flags != id || bad || release <= 235 && e.osversion > env.osversion() { // L41
+		if e.flags != id || bad || release <= 235 && e.osversion > env.osversion() {
 			continue
 		}
 		if ext, rank := c.hwcapRank(e, m, release, cpu); ext {
@@ -210,7 +212,8 @@ func (c *Cache) best(name string, found int, id int32, release int, m elf.Machin
 	return best, best != "", looked
 }
 
-// osversion is the kernel as caches have it; 0, not known, is as the newest.
+// osversion returns the kernel's release in the form of caches; an unknown one counts
+// as the newest.
 func (e Env) osversion() uint32 {
 	if e.Kernel == [3]uint32{} {
 		return math.MaxUint32
@@ -218,8 +221,8 @@ func (e Env) osversion() uint32 {
 	return e.Kernel[0]<<16 | e.Kernel[1]<<8 | e.Kernel[2]
 }
 
-// hwcapRank reports whether e is an entry of a glibc-hwcaps subdirectory, and
-// how good: 0 when the CPU cannot use it (L28).
+// hwcapRank reports whether e is an entry of a glibc-hwcaps subdirectory. rank is its
+// x86-64 level, 0 if the CPU cannot use it.
 func (c *Cache) hwcapRank(e cacheEntry, m elf.Machine, release, cpu int) (ext bool, rank int) {
 	if release < 233 || (e.hwcap>>32)&^0x3ff != 0x40000000 {
 		return false, 0
@@ -236,11 +239,11 @@ func (c *Cache) hwcapRank(e cacheEntry, m elf.Machine, release, cpu int) (ext bo
 	return true, 0
 }
 
-// legacyHwcap reports whether an entry of the old kind of subdirectory counts:
-// "tls", what every processor of the kind has, what this one has, and not from
-// glibc 2.40 on (L29; HWCAP_IMPORTANT and _DL_FIRST_PLATFORM in
-// sysdeps/x86/dl-hwcap.h and its likes). ldconfig adds the bits up, so that
-// x86_64/x86_64 reads as avx512_1.
+// legacyHwcap reports whether the loader uses an entry of the older subdirectories:
+// "tls" and the names of features that the processor has, up to glibc 2.39
+// (HWCAP_IMPORTANT and _DL_FIRST_PLATFORM in each dl-hwcap.h, such as
+// sysdeps/x86/dl-hwcap.h). ldconfig adds the bits, so that x86_64/x86_64 reads as
+// avx512_1.
 func legacyHwcap(hwcap uint64, m elf.Machine, release int, env Env) bool {
 	known := uint64(1 << 63) // tls
 	switch m {
@@ -258,8 +261,7 @@ func legacyHwcap(hwcap uint64, m elf.Machine, release int, env Env) bool {
 	return release < 240 && hwcap&^known == 0
 }
 
-// compareCacheNames is _dl_cache_libcmp: runs of digits compare as numbers
-// (L30).
+// compareCacheNames is _dl_cache_libcmp: runs of digits compare as numbers.
 func compareCacheNames(a, b string) int {
 	isDigit := func(c byte) bool { return '0' <= c && c <= '9' }
 	for a != "" {

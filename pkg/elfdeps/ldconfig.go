@@ -11,20 +11,19 @@ import (
 
 // CacheEntry is one library of an ld.so.cache.
 type CacheEntry struct {
-	Name   string // the name that is asked for
-	Path   string // the file that answers
-	Flags  int32  // the ABI, as [CacheFlags] has it
+	Name   string // the requested name
+	Path   string // the file that the loader opens
+	Flags  int32  // the ABI, from [CacheFlags]
 	Subdir string // the glibc-hwcaps subdirectory, "x86-64-v3", or empty
-	ISA    int    // the x86-64 level that the file asks for, 0 to 3, in a subdirectory
+	ISA    int    // in a subdirectory, the x86-64 level that the file needs less one: 0 to 3
 }
 
-// CacheFlags is the flags value of cache entries for an ABI (L27).
+// CacheFlags returns the flags of the cache entries for an ABI.
 func CacheFlags(m elf.Machine, c elf.Class) int32 { return (&Loader{machine: m, class: c}).cacheID() }
 
-// WriteCache is an ld.so.cache with the entries, in the new format, which glibc
-// reads since 2.2 and ldconfig writes since 2.32 (elf/cache.c, save_cache).
-// The entries are sorted as ldconfig does; of equal ones the earlier comes
-// first.
+// WriteCache returns an ld.so.cache with the entries in the new format, which glibc
+// reads since 2.2 and ldconfig writes since 2.32 (save_cache, elf/cache.c). It sorts
+// them as ldconfig does; equal entries keep their order.
 func WriteCache(entries []CacheEntry) []byte {
 	entries = slices.Clone(entries)
 	slices.SortStableFunc(entries, compareEntries)
@@ -82,8 +81,8 @@ func WriteCache(entries []CacheEntry) []byte {
 	return append(b, subdirs...)
 }
 
-// compareEntries is compare in elf/cache.c: names descending, flags descending,
-// subdirectories before plain entries.
+// compareEntries is compare in elf/cache.c: names and flags descending, then entries of
+// subdirectories before others.
 func compareEntries(a, b CacheEntry) int {
 	subdirFirst := func(e CacheEntry) int {
 		if e.Subdir != "" {
@@ -99,8 +98,8 @@ func compareEntries(a, b CacheEntry) int {
 	)
 }
 
-// hwcapValue marks an entry of a subdirectory: the extension's bit, the ISA
-// level, the index of the name (L28).
+// hwcapValue returns the hwcap field of an entry: for one of a subdirectory the bit of
+// the extension, the ISA level and the index of the name.
 func hwcapValue(e CacheEntry, names []string) uint64 {
 	if e.Subdir == "" {
 		return 0
@@ -129,15 +128,14 @@ func (t *stringTable) add(s string) uint32 {
 // DirFS is an [FS] whose directories can be listed.
 type DirFS interface {
 	FS
-	// List gives the names in a directory, in any order.
+	// List returns the names in a directory, in any order.
 	List(dir string) ([]string, error)
 }
 
-// Ldconfig is what ldconfig would write of a file system for the loader's ABI:
-// the directories of /etc/ld.so.conf and the built-in ones, in this order, and
-// of each the libraries by their SONAME (L32). It changes nothing: links that
-// ldconfig would make are told in missing, each DIR/SONAME with the file that it
-// would lead to.
+// Ldconfig returns the entries that ldconfig would write for the loader's ABI: the
+// libraries by their SONAME, in the directories of /etc/ld.so.conf, then in the
+// built-in ones. It changes nothing. missing has the links that ldconfig would make,
+// each DIR/SONAME with the file that it would lead to.
 func Ldconfig(fsys DirFS, l *Loader) (entries []CacheEntry, missing map[string]string) {
 	c := ldconfig{fs: fsys, l: l, missing: map[string]string{}, seen: map[string]bool{}}
 	for _, dir := range c.confDirs("/etc/ld.so.conf", 0) {
@@ -149,28 +147,29 @@ func Ldconfig(fsys DirFS, l *Loader) (entries []CacheEntry, missing map[string]s
 	return c.entries, c.missing
 }
 
-// ConfDirs returns the directories of /etc/ld.so.conf and of what it includes, in
-// ldconfig's order, as they are written there. The built-in ones come after them.
+// ConfDirs returns the directories of /etc/ld.so.conf and its includes, in ldconfig's
+// order, as written there. The built-in directories follow them in ldconfig.
 func ConfDirs(fsys DirFS) []string {
 	c := ldconfig{fs: fsys}
 	return c.confDirs("/etc/ld.so.conf", 0)
 }
 
-// maxConfs bounds the patterns and files that ld.so.conf includes: a file may include
-// itself and others.
+// maxConfs limits the patterns and files that ld.so.conf includes, since a file may
+// include itself.
 const maxConfs = 1 << 12
 
 type ldconfig struct {
 	fs      DirFS
-	confs   int // patterns and files that were included
+	confs   int // included patterns and files
 	l       *Loader
 	entries []CacheEntry
 	missing map[string]string
 	seen    map[string]bool // real paths of directories
 }
 
-// systemDirs are the built-in ones; upstream's x86-64 layout adds /lib and
-// /usr/lib to what ld.so has (add_system_dir, sysdeps/unix/sysv/linux/x86_64/64).
+// systemDirs returns the built-in directories. For the upstream x86-64 layout ldconfig
+// adds /lib and /usr/lib to those of ld.so (add_system_dir,
+// sysdeps/unix/sysv/linux/x86_64/64).
 func (c *ldconfig) systemDirs() []string {
 	if len(c.l.system) == 2 && c.l.system[0] == "/lib64/" {
 		return []string{"/lib", "/lib64", "/usr/lib", "/usr/lib64"}
@@ -178,7 +177,7 @@ func (c *ldconfig) systemDirs() []string {
 	return c.l.system
 }
 
-// confDirs reads an ld.so.conf: a directory a line, and includes (parse_conf).
+// confDirs reads an ld.so.conf: a directory in each line, and includes (parse_conf).
 func (c *ldconfig) confDirs(name string, depth int) []string {
 	f, err := c.fs.Find(name)
 	if c.confs++; err != nil || depth > 10 || c.confs > maxConfs {
@@ -211,7 +210,7 @@ func (c *ldconfig) confDirs(name string, depth int) []string {
 	return dirs
 }
 
-// glob expands a pattern whose last element alone has wildcards.
+// glob expands a pattern that has wildcards in its last element only.
 func (c *ldconfig) glob(pattern string) []string {
 	dir, base := path.Split(pattern)
 	names, err := c.fs.List(dir)
@@ -228,8 +227,8 @@ func (c *ldconfig) glob(pattern string) []string {
 	return list
 }
 
-// dir adds the libraries of a directory and of its glibc-hwcaps subdirectories;
-// a directory that has been seen under another name counts once (add_dir_1).
+// dir adds the libraries of a directory and of its glibc-hwcaps subdirectories. It
+// adds a directory that has several names once (add_dir_1).
 func (c *ldconfig) dir(dir string) {
 	if dir != "/" {
 		dir = strings.TrimRight(dir, "/")
@@ -248,14 +247,14 @@ func (c *ldconfig) dir(dir string) {
 	}
 }
 
-// library is what a directory has under one SONAME.
+// library is the best file of a directory for one SONAME.
 type library struct {
 	name string
 	link bool
 	isa  uint32
 }
 
-// libraries is search_dir (elf/ldconfig.c).
+// libraries adds the entries of one directory (search_dir, elf/ldconfig.c).
 func (c *ldconfig) libraries(dir, sub string) {
 	names, err := c.fs.List(dir)
 	if err != nil {
@@ -289,7 +288,7 @@ func (c *ldconfig) libraries(dir, sub string) {
 	}
 }
 
-// link notes a SONAME link that is not there or leads elsewhere (create_links).
+// link records a SONAME link that is missing or leads elsewhere (create_links).
 func (c *ldconfig) link(dir, soname, name string) {
 	want, err := c.fs.Find(dir + "/" + name)
 	if err != nil {
@@ -300,8 +299,8 @@ func (c *ldconfig) link(dir, soname, name string) {
 	}
 }
 
-// library looks at one name of a directory: whether ldconfig takes it, and under
-// which SONAME.
+// library returns the SONAME under which ldconfig takes a file of a directory; ok is
+// false for a file that it does not take.
 func (c *ldconfig) library(dir, name string) (string, library, bool) {
 	if !isLibraryName(name, c.l.release) {
 		return "", library{}, false
@@ -319,8 +318,8 @@ func (c *ldconfig) library(dir, name string) (string, library, bool) {
 		soname = name
 	}
 	link := f.Path != realDir(c.fs, dir)+"/"+name
-	// The link libx.so for ld(1) has an entry of its own; any other link whose
-	// name is not the SONAME counts as a file.
+	// The link libx.so for ld(1) gets an entry of its own; any other link whose name is
+	// not the SONAME counts as a file.
 	if link && name != soname && !(strings.HasSuffix(name, ".so") && strings.HasPrefix(soname, name)) {
 		link = false
 	}
@@ -330,6 +329,7 @@ func (c *ldconfig) library(dir, name string) (string, library, bool) {
 	return soname, library{name, link, o.ISANeeded}, true
 }
 
+// realDir returns the real path of dir, "" for the root.
 func realDir(fsys FS, dir string) string {
 	f, err := fsys.Find(dir)
 	if err != nil || f.Path == "/" {
@@ -338,7 +338,7 @@ func realDir(fsys FS, dir string) string {
 	return f.Path
 }
 
-// isLibraryName reports whether ldconfig looks at a file of this name.
+// isLibraryName reports whether ldconfig examines files of this name.
 func isLibraryName(name string, release int) bool {
 	if release >= 239 && (strings.Contains(name, ";") || strings.HasSuffix(name, ".dpkg-new") || strings.HasSuffix(name, ".dpkg-tmp") || strings.HasSuffix(name, ".dpkg.tmp") || strings.HasSuffix(name, ".dpkg.new")) {
 		return false
@@ -347,7 +347,7 @@ func isLibraryName(name string, release int) bool {
 	return prefix && strings.Contains(name, ".so")
 }
 
-// isaLevel is the highest level among GNU_PROPERTY_X86_ISA_1_NEEDED's bits.
+// isaLevel returns the highest bit number, up to 3, in GNU_PROPERTY_X86_ISA_1_NEEDED.
 func isaLevel(bits uint32) int {
 	for level := 3; level > 0; level-- {
 		if bits&(1<<level) != 0 {

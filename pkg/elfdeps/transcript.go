@@ -6,44 +6,43 @@ import (
 	"syscall"
 )
 
-// Search is what LD_DEBUG=libs shows of one search: in brackets the sources
-// (print_search_path), and the files that were tried, in order. A directory that
-// was found not to exist is not tried again in the process.
+// Search has the lines of LD_DEBUG=libs for one search, in order: sources in brackets
+// (print_search_path), and the files that were tried. The process does not try again a
+// directory that does not exist.
 type Search struct {
 	Name  string
 	Steps []string
 }
 
-// transcript writes down the searches of a process as glibc's own trace has
-// them. It keeps what glibc keeps of each directory (struct r_search_path_elem):
-// a text that stands in several lists is one directory, with the name of the list
-// that came first, and what is known of its existence.
+// transcript records the searches of a process as LD_DEBUG shows them. Like glibc
+// (struct r_search_path_elem) it has one entry for each directory, though several lists
+// have it, with the name of the first list and whether the directory exists.
 type transcript struct {
 	searches []Search
 	versions []string
 	dirs     map[string]*searchDir
-	gone     map[string]bool // lists of which no directory exists
+	gone     map[string]bool // lists without an existing directory
 }
 
 type searchDir struct {
-	what    string // of the list that came first, as it is shown
-	missing []bool // by hwcaps subdirectory: found not to exist
-	known   []bool
+	what    string // the first list that has it, as LD_DEBUG names it
+	missing []bool // by hwcaps subdirectory: does not exist
+	known   []bool // by hwcaps subdirectory: missing is set
 }
 
 func newTranscript() *transcript {
 	return &transcript{dirs: map[string]*searchDir{}, gone: map[string]bool{}}
 }
 
-// StartLogged is [Loader.Start] of a process that writes down its searches and
-// version checks. musl has nothing to show.
+// StartLogged is [Loader.Start] for a process that records its searches and version
+// checks. musl has no such trace.
 func (l *Loader) StartLogged(exe string) (*Process, error) {
 	p := l.process(false)
 	p.log = newTranscript()
 	return p, l.startIn(p, exe)
 }
 
-// Searches are those of a process that [Loader.StartLogged] has started, in
+// Searches returns the searches of a process that [Loader.StartLogged] started, in
 // order.
 func (p *Process) Searches() []Search {
 	if p.log == nil {
@@ -52,8 +51,8 @@ func (p *Process) Searches() []Search {
 	return p.log.searches
 }
 
-// VersionChecks are the lines of LD_DEBUG=versions of a process that
-// [Loader.StartLogged] has started.
+// VersionChecks returns the lines of LD_DEBUG=versions for a process that
+// [Loader.StartLogged] started.
 func (p *Process) VersionChecks() []string {
 	if p.log == nil {
 		return nil
@@ -61,8 +60,8 @@ func (p *Process) VersionChecks() []string {
 	return p.log.versions
 }
 
-// what is how the trace names a source: "LD_LIBRARY_PATH", "RUNPATH from file
-// /app/main".
+// what returns the name that LD_DEBUG has for a source: "LD_LIBRARY_PATH", "RUNPATH
+// from file /app/main".
 func (d dirList) what() string {
 	for _, kind := range []string{"RPATH", "RUNPATH"} {
 		if file, ok := strings.CutPrefix(d.source, kind+" of "); ok {
@@ -75,8 +74,8 @@ func (d dirList) what() string {
 	return d.source
 }
 
-// know makes the directories of a list known, in the order in which glibc's
-// _dl_init_paths does so at start and cache_rpath later.
+// know adds the directories of a list. Callers keep the order of glibc, which does so
+// in _dl_init_paths at start and in cache_rpath later.
 func (t *transcript) know(d dirList, hwcaps int) {
 	for _, dir := range d.dirs {
 		if t.dirs[dir] == nil {
@@ -85,8 +84,8 @@ func (t *transcript) know(d dirList, hwcaps int) {
 	}
 }
 
-// begin makes known what is before the first search: the built-in directories,
-// the program's own, LD_LIBRARY_PATH's.
+// begin adds the directories that are known before the first search: the built-in ones,
+// the program's and those of LD_LIBRARY_PATH.
 func (t *transcript) begin(p *Process) {
 	if len(t.dirs) > 0 {
 		return
@@ -99,7 +98,7 @@ func (t *transcript) begin(p *Process) {
 	t.know(dirList{"LD_LIBRARY_PATH", p.envDirs()}, n)
 }
 
-// search writes down the search that s is about to make.
+// search records the search that s is about to make.
 func (t *transcript) search(s *search) {
 	p := s.p
 	t.begin(p)
@@ -131,7 +130,7 @@ func (t *transcript) add(step string) {
 	last.Steps = append(last.Steps, step)
 }
 
-// walk is open_path with its messages. It reports whether the search ends here.
+// walk records open_path for a list. It reports whether the search ends there.
 func (t *transcript) walk(s *search, list dirList) bool {
 	p := s.p
 	t.know(list, len(p.Loader.hwcaps))
@@ -155,9 +154,6 @@ func (t *transcript) walk(s *search, list dirList) bool {
 			full := dir + sub + s.name
 			t.add(full)
 			_, v := p.verify(full)
-			if v.kind == vTake && p.secure && p.preloading {
-				return true
-			}
 			if v.kind != vSkip {
 				return true
 			}
@@ -173,7 +169,7 @@ func (t *transcript) walk(s *search, list dirList) bool {
 		}
 		any = any || here
 	}
-	// The lists that the loader has for good are not written to.
+	// The loader does not drop these two lists.
 	if !any && !slices.Contains([]string{"LD_LIBRARY_PATH", "built-in directories"}, list.source) {
 		t.gone[list.source] = true
 	}
