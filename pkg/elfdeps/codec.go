@@ -8,19 +8,18 @@ import (
 	"slices"
 )
 
-// This file stores objects: a few bytes for what most objects have nothing of,
-// and the symbols by columns, compressed (see packed).
-// The form is of one version of this package; whoever keeps the bytes names it
-// in the key ([CodecVersion]).
+// This file encodes objects: few bytes for fields that most objects lack, and the
+// symbols by columns, compressed (see packed). Only the same version of this package
+// decodes the bytes: callers that store them put [CodecVersion] into the key.
 
-// CodecVersion is the version of the form that [Object.AppendBinary] writes, and
-// of what [ReadSymbols] reads of a file: it is raised whenever either changes.
+// CodecVersion is the version of the form that [Object.AppendBinary] writes and of the
+// fields that [ReadSymbols] sets. A change of either raises it.
 const CodecVersion = 5
 
-// maxWeight bounds what the symbols of a stored object come to, in bytes.
+// maxWeight limits the size of the symbols of a decoded object, in bytes.
 const maxWeight = 256 << 20
 
-// errCodec is what decoding gives for bytes that AppendBinary does not write.
+// errCodec is the error for bytes that AppendBinary does not write.
 var errCodec = errors.New("is no encoded ELF object")
 
 // AppendBinary appends the object's encoded form to b. The same object gives the
@@ -89,12 +88,12 @@ func (o *Object) AppendBinary(b []byte) ([]byte, error) {
 	return e.b, nil
 }
 
-// MarshalBinary is the object's encoded form.
+// MarshalBinary returns the object's encoded form.
 func (o *Object) MarshalBinary() ([]byte, error) { return o.AppendBinary(nil) }
 
-// UnmarshalBinary sets the object to what AppendBinary has encoded. Whatever the
-// bytes, it takes no more memory than some tens of times their length, keeps
-// none of them, and gives an error or an object that is encoded as them again.
+// UnmarshalBinary sets the object to the one that AppendBinary encoded in b. For any b
+// it takes at most some tens of times the memory of b, keeps no reference to b, and
+// returns an error or sets an object that is encoded as b again.
 func (o *Object) UnmarshalBinary(b []byte) error {
 	d := decoder{b: b}
 	var r Object
@@ -168,8 +167,8 @@ func (o *Object) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// symbols encodes the tables by columns. What repeats from symbol to symbol
-// compresses to little; the names, most of it, stay as they are.
+// symbols encodes the tables by columns, because values that repeat from symbol to
+// symbol compress well. The names, most of the bytes, stay as they are.
 func (e *encoder) symbols(s *Symbols) {
 	e.uint(flags(s.Names == nil, s.Table == nil, s.Refs == nil, s.Calls == nil))
 	e.int(int64(s.First))
@@ -196,9 +195,9 @@ func (e *encoder) symbols(s *Symbols) {
 	e.refs(s.Calls)
 }
 
-// column appends what one makes of each record of a table.
+// column appends the bytes that one appends for each record of a table.
 func (e *encoder) column(table []byte, one func(b, record []byte) []byte) {
-	const most = 1 << 10 // records between looks at whether to spill
+	const most = 1 << 10 // records between calls of spill
 	for len(table) > 0 {
 		part := table[:min(len(table), most*symbolSize)]
 		table = table[len(part):]
@@ -211,7 +210,7 @@ func (e *encoder) column(table []byte, one func(b, record []byte) []byte) {
 	}
 }
 
-// symbols decodes the tables into s, whose flags are set.
+// symbols decodes the tables into s, which has its flags.
 func (d *decoder) symbols(s *Symbols) {
 	var noNames, noTable, noRefs, noCalls bool
 	d.flags(&noNames, &noTable, &noRefs, &noCalls)
@@ -259,7 +258,7 @@ func (d *decoder) symbols(s *Symbols) {
 	s.Calls = d.refs(noCalls)
 }
 
-// refs encodes references by the distance from symbol to symbol.
+// refs encodes each reference by the distance of its symbol from the one before.
 func (e *encoder) refs(b []byte) {
 	n := len(b) / 4
 	e.uint(uint64(n))
@@ -293,11 +292,11 @@ func (d *decoder) refs(none bool) []byte {
 	return slices.Clip(b)
 }
 
-// encoder appends values: numbers as varints, signed ones in zigzag, strings
-// after their length, lists after their length + 1, nil as 0.
+// encoder appends values: numbers as varints, signed ones in zigzag, strings after
+// their length, lists after their length + 1, nil lists as 0.
 type encoder struct {
 	b []byte
-	w io.Writer // gets what b holds when that is much, unless nil
+	w io.Writer // receives b each time it is large, unless nil
 }
 
 func (e *encoder) uint(v uint64) {
@@ -307,7 +306,7 @@ func (e *encoder) uint(v uint64) {
 
 func (e *encoder) int(v int64) { e.uint(uint64(v<<1) ^ uint64(v>>63)) }
 
-// spill writes more than some bytes on.
+// spill writes b to w if it has more than most bytes.
 func (e *encoder) spill(most int) {
 	if e.w != nil && len(e.b) > most {
 		e.w.Write(e.b)
@@ -355,8 +354,8 @@ func flags(list ...bool) uint64 {
 	return v
 }
 
-// decoder takes values off b. After the first one that cannot be what an encoder
-// wrote it has failed, and gives zeros.
+// decoder takes values off b. After the first value that an encoder does not write it
+// has failed and returns zeros.
 type decoder struct {
 	b        []byte
 	elements int // of lists
@@ -367,7 +366,7 @@ func (d *decoder) fail() {
 	d.b, d.failed = nil, true
 }
 
-// uint is a number of at most most, in its shortest form.
+// uint takes a number of at most most, in its shortest form.
 func (d *decoder) uint(most uint64) uint64 {
 	v, n := binary.Uvarint(d.b)
 	if n <= 0 || v > most || n > 1 && d.b[n-1] == 0 {
@@ -383,7 +382,7 @@ func (d *decoder) int() int64 {
 	return int64(v>>1) ^ -int64(v&1)
 }
 
-// take is the next n bytes, not copied.
+// take returns the next n bytes without copying them.
 func (d *decoder) take(n uint64) []byte {
 	if n > uint64(len(d.b)) {
 		d.fail()
@@ -394,7 +393,7 @@ func (d *decoder) take(n uint64) []byte {
 	return b
 }
 
-// count is a number of things of which each takes at least size bytes.
+// count takes the number of elements that follow, of at least size bytes each.
 func (d *decoder) count(size int) int {
 	return int(d.uint(uint64(len(d.b) / size)))
 }
@@ -414,8 +413,8 @@ func (d *decoder) strings() []string {
 	return decodeList(d, 1, func(s *string) { *s = d.string() })
 }
 
-// maxElements bounds the elements of all lists of an object: each may take some
-// tens of times as much memory as it takes bytes.
+// maxElements limits the elements of all lists of an object, since an element may take
+// some tens of times the memory of its bytes.
 const maxElements = 1 << 20
 
 // decodeList takes a list whose elements have at least size bytes each.

@@ -2,30 +2,30 @@ package elfdeps
 
 import "debug/elf"
 
-// guess reads a relocation table that streams by before its place is known. The
-// dynamic section, which tells it, comes far behind in a library whose tables
-// are longer than what is held of its start: libtorch_cpu.so has 17 MB of them.
+// guess reads a relocation table that streams by before its place is known. In a
+// library whose tables are longer than the window's head (libtorch_cpu.so has 17 MB of
+// them), the dynamic section, which has their places, follows far behind.
 //
-// Where the held start ends within what looks like a table of Elf64_Rela, the
-// table is read on until an entry that cannot be one. What was gathered counts
-// only if the dynamic section then names tables that end exactly there.
+// If the head ends within bytes that look like a table of Elf64_Rela, guess reads on
+// until an entry that cannot be one. Its result counts only if the dynamic section then
+// names tables that end exactly there.
 type guess struct {
 	p          *reader
 	types      relocs
-	begin, end int64  // of what was read, once it is known to be a table
-	rest       []byte // of the entry that is not complete
+	begin, end int64  // of the table behind the head; 0 before one is found
+	rest       []byte // an incomplete entry
 	done       bool
 	sym        symbolReader
 }
 
 const (
 	relaSize = 24
-	// sureEntries have to look like relocations before what follows is taken
-	// for some.
+	// sureEntries is the number of entries at the end of the head that must look like
+	// relocations.
 	sureEntries = 64
 )
 
-// startGuess is called when the program headers are known.
+// startGuess prepares a guess. It is called when the program headers are known.
 func (p *reader) startGuess() {
 	types, known := relocTypes[p.obj.Machine]
 	if !p.wantsSymbols || !p.wide || !known || p.w.size <= headSize {
@@ -35,7 +35,7 @@ func (p *reader) startGuess() {
 	p.w.watch = p.guess.feed
 }
 
-// feed takes the bytes behind the held start as they come.
+// feed takes the bytes behind the head as they are read.
 func (g *guess) feed(off int64, b []byte) {
 	if g.done {
 		return
@@ -69,8 +69,8 @@ func (g *guess) stop(end int64) {
 	g.p.w.watch = nil
 }
 
-// find is the start of the last entry that is not whole in the held start, when
-// the end of that looks like a table; else 0.
+// find returns the offset of the entry that the end of the head cuts, or of the end if
+// it cuts none. It returns 0 if the head does not end like a table.
 func (g *guess) find() int64 {
 	head := g.p.w.head
 	if len(head) != headSize {
@@ -89,8 +89,8 @@ func (g *guess) find() int64 {
 	return 0
 }
 
-// plausible reports whether b can be an entry: of a place that is written to, of a
-// known type.
+// plausible reports whether b can be an entry: it has a known type and a place in a
+// writable segment.
 func (g *guess) plausible(b []byte) bool {
 	place, info := g.p.order.Uint64(b), g.p.order.Uint64(b[8:])
 	typ := uint32(info)
@@ -105,7 +105,7 @@ func (g *guess) plausible(b []byte) bool {
 	return false
 }
 
-// entries takes in whole entries up to the first that cannot be one.
+// entries reads whole entries up to the first that cannot be one.
 func (g *guess) entries(b []byte) {
 	n := 0
 	for n < len(b) && g.plausible(b[n:n+relaSize]) {
@@ -117,15 +117,15 @@ func (g *guess) entries(b []byte) {
 	}
 }
 
-// covers reports whether the part of a table behind the held start was read: the
-// table has its entries where the guess has them, and ends no later.
+// covers reports whether the guess read the part of a table that lies behind the head:
+// the table's entries are where the guess has them, and it ends no later.
 func (g *guess) covers(off, size, entry uint64) bool {
 	return g != nil && g.done && g.end > 0 && entry == relaSize && int64(off+size) > g.begin &&
 		(g.begin-int64(off))%relaSize == 0 && int64(off+size) <= g.end
 }
 
-// take adds what was read behind the held start to what was read of it, if it is
-// all that the tables have there and no more.
+// take adds the references behind the head to those in it, if the tables end exactly
+// where the guess ended.
 func (g *guess) take(s *symbolReader, tables [][2]uint64) {
 	last := uint64(0)
 	for _, t := range tables {

@@ -9,19 +9,18 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Most objects of an image are never bound: what they need is looked for, and
-// their symbols are not. So symbols are held as they are stored, compressed, and
-// read when a process asks for them; a process holds them as long as it binds.
+// Most objects of an image are loaded but never bound. So their symbols are held in the
+// stored, compressed form; a process decodes them when it binds and then drops them.
 
 var (
 	packers = sync.Pool{New: func() any {
 		z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(packWindow), zstd.WithEncoderCRC(false))
 		if err != nil {
-			panic(err) // options that do not go together
+			panic(err) // contradictory options
 		}
 		return z
 	}}
-	// unpacker serves any number of callers.
+	// unpacker may be used concurrently.
 	unpacker = sync.OnceValue(func() *zstd.Decoder {
 		z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(4), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(packWindow), zstd.WithDecodeAllCapLimit(true))
 		if err != nil {
@@ -33,16 +32,16 @@ var (
 
 const packWindow = 1 << 20
 
-// packed are the tables of symbols as they are stored.
+// packed has the tables of Symbols in the stored form.
 type packed struct {
 	zstd   []byte
-	weight int64 // of the symbols when they are read
+	weight int64 // of the unpacked symbols
 
 	mu   sync.Mutex
 	read weak.Pointer[Symbols]
 }
 
-// Weight is about how many bytes the symbols hold when they are not packed.
+// Weight returns about the size in bytes of the symbols when they are not packed.
 func (s *Symbols) Weight() int64 {
 	if s == nil {
 		return 0
@@ -57,8 +56,8 @@ func (s *Symbols) Weight() int64 {
 	return int64(n)
 }
 
-// Pack is the same symbols with their tables compressed: of the fields only the
-// flags are set, the methods give what they gave.
+// Pack returns the same symbols with compressed tables. Only the flags among its fields
+// are set; its methods return the same values.
 func (s *Symbols) Pack() *Symbols {
 	if s == nil || s.packed != nil {
 		return s
@@ -75,14 +74,14 @@ func (s *Symbols) Pack() *Symbols {
 	return s.with(&packed{zstd: bytes.Clone(b.Bytes()), weight: s.Weight()})
 }
 
-// with are the flags of s beside tables that are packed.
+// with returns the flags of s with the tables p.
 func (s *Symbols) with(p *packed) *Symbols {
 	return &Symbols{Partial: s.Partial, SysV: s.SysV, BindNow: s.BindNow, Symbolic: s.Symbolic, StaticTLS: s.StaticTLS, packed: p}
 }
 
-// unpack is the symbols with their tables; nil where what was stored of them is
-// none, as for an object whose symbols are not known. Callers that ask while
-// another still holds them share them.
+// unpack returns the symbols with their tables, or nil, as for an object without known
+// symbols, if the stored form is invalid. Callers share the result with others that
+// still hold it.
 func (s *Symbols) unpack() *Symbols {
 	if s == nil || s.packed == nil {
 		return s
@@ -112,7 +111,7 @@ func (s *Symbols) unpack() *Symbols {
 	return got
 }
 
-// symbols are those of the module's object, held for the process.
+// symbols returns the unpacked symbols of the module's object, and holds them.
 func (m *Module) symbols() *Symbols {
 	if m.syms == nil {
 		m.syms = m.Object.Symbols.unpack()
@@ -120,8 +119,8 @@ func (m *Module) symbols() *Symbols {
 	return m.syms
 }
 
-// Rest lets go of the symbols that the process holds. It may go on: they are read
-// again when they are asked for.
+// Rest drops the unpacked symbols of the process. The process may go on: it unpacks
+// them again when it needs them.
 func (p *Process) Rest() {
 	for _, m := range p.Objects {
 		m.syms = nil

@@ -6,10 +6,10 @@ import (
 	"io"
 )
 
-// Sizes of what is held of a file while it streams by. In 2,614 ELF files of a
-// CUDA 13 machine (13.1 GB, the largest 542 MB) every string table lay within
-// the first 16 MiB, or after, or less than 4 MiB before, its dynamic section;
-// patchelf and auditwheel move the tables to the end, where the tail serves.
+// Sizes of the parts of a file that are held while it streams by. In 2,614 ELF files
+// of a CUDA 13 machine (13.1 GB, the largest 542 MB) every string table lay within the
+// first 16 MiB, or after its dynamic section, or less than 4 MiB before it. patchelf
+// and auditwheel move the tables to the end, where the tail holds them.
 const (
 	headSize = 16 << 20
 	tailSize = 4 << 20
@@ -21,8 +21,8 @@ var (
 	errBeyond = errors.New("lies beyond the end of the file")
 )
 
-// discarder is a reader that can pass over bytes without copying them, as
-// [bufio.Reader] does.
+// discarder is a reader that can skip bytes without copying them, as [bufio.Reader]
+// does.
 type discarder interface {
 	Discard(n int) (int, error)
 }
@@ -35,20 +35,20 @@ type window struct {
 	pos  int64 // bytes taken from r
 	head []byte
 	tail []byte // ring of the last bytes after the head; index = offset % tailSize
-	err  error  // a failed read; it stays
-	// watch sees the bytes behind the head as they are read, unless nil.
+	err  error  // of the first failed read, which later calls return
+	// watch is called with the bytes behind the head as they are read, unless nil.
 	watch func(off int64, b []byte)
-	named *named // sees them as well, unless nil
+	named *named // is fed with them as well, unless nil
 }
 
-// reset makes w ready for another file and keeps its buffers.
+// reset prepares w for another file and keeps its buffers.
 func (w *window) reset(r io.Reader, size int64) {
 	w.r, w.size, w.pos, w.err, w.watch, w.named = r, size, 0, nil, nil, nil
 	w.head = w.head[:0]
 }
 
-// at returns n bytes from offset off. The slice may be part of w's buffers: it
-// is good until the next reset, and must not be changed.
+// at returns n bytes from offset off. The slice may be part of w's buffers: it is
+// valid until the next reset and must not be changed.
 func (w *window) at(off, n int64) ([]byte, error) {
 	if off < 0 || n < 0 || off > w.size || n > w.size-off {
 		return nil, errBeyond
@@ -87,7 +87,7 @@ func (w *window) at(off, n int64) ([]byte, error) {
 	return b, nil
 }
 
-// oldest is the lowest offset from which everything up to pos is still held.
+// oldest returns the lowest offset from which all bytes up to pos are still held.
 func (w *window) oldest() int64 {
 	if w.pos-tailSize <= int64(len(w.head)) {
 		return 0
@@ -95,7 +95,7 @@ func (w *window) oldest() int64 {
 	return w.pos - tailSize
 }
 
-// skip reads on until pos is at least to.
+// skip reads until pos is at least to.
 func (w *window) skip(to int64) error {
 	if err := w.fillHead(min(to, headSize)); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (w *window) skip(to int64) error {
 	}
 	d, _ := w.r.(discarder)
 	for w.pos < to {
-		far := to - tailSize // the tail would not hold what lies before
+		far := to - tailSize // the tail would not hold earlier bytes
 		if next := w.named.next(w.pos); next >= 0 {
 			far = min(far, next)
 		}
@@ -130,7 +130,7 @@ func (w *window) skip(to int64) error {
 	return nil
 }
 
-// fillHead reads until the head holds n bytes, n ≤ headSize.
+// fillHead reads until the head holds n bytes; n is at most headSize.
 func (w *window) fillHead(n int64) error {
 	have := int64(len(w.head))
 	if n <= have {
