@@ -8,28 +8,27 @@ import (
 	"strings"
 )
 
-// This file looks for what an object may open by name: file names of libraries
-// that stand by themselves, between two NULs, in the read-only data of an object
-// that imports dlopen. They are what cuDNN, NCCL or a plug-in host hands to it;
-// but they may also be a part of a path, or a name that is only compared.
+// This file finds the libraries that an object may open by name: file names of
+// libraries that stand between two NULs in the read-only data of an object that imports
+// dlopen. cuDNN, NCCL and programs with plug-ins give such names to dlopen. A name may
+// also be a part of a path, or be compared only.
 
 // Named are the file names of libraries in an object's read-only data.
 type Named struct {
-	// Names are sorted, each once: base names (libx.so.1), paths (/opt/x/libx.so),
-	// and forms that printf fills in (libx.so.%d). What DT_NEEDED, DT_SONAME and
-	// the version tables name is left out.
+	// Names are sorted, each once: base names (libx.so.1), paths (/opt/x/libx.so), and
+	// formats for printf (libx.so.%d). The names in DT_NEEDED, DT_SONAME and the version
+	// tables are left out.
 	Names []string `json:",omitempty"`
-	// Partial is set when some of that data was not looked at: it lies far from
-	// the start of a large file, or has more names than are kept.
+	// Partial is set when some of that data was not searched, because it lies far from
+	// the start of a large file or has more names than the limits allow.
 	Partial bool `json:",omitempty"`
 }
 
-// Limits on what is looked through and kept of one object.
+// Limits on the search of one object.
 const (
-	// maxNamedFar bounds the bytes of a read-only segment that are looked through
-	// behind the held start of the file. Linkers put .rodata first there, GPU code
-	// behind it: 8 MB and 298 MB in libtorch_cuda.so. Of 1,793 names on a CUDA 13
-	// machine this finds 1,750.
+	// maxNamedFar limits the bytes of a read-only segment that are searched behind the
+	// window's head. Linkers put .rodata first there and GPU code behind it: 8 MB and
+	// 298 MB in libtorch_cuda.so. Of 1,793 names on a CUDA 13 machine this finds 1,750.
 	maxNamedFar   = 16 << 20
 	maxNamedText  = 32 << 10 // bytes of all names
 	maxNamedLen   = 255      // of one name
@@ -39,29 +38,29 @@ const (
 // openers are the functions that open a library by its name.
 var openers = []string{"dlopen\x00", "dlmopen\x00"}
 
-// named gathers the names of one object. What lies behind the held start of the
-// file is looked through as it goes by; the held start itself at the end, when it
-// is known that the object opens libraries.
+// named gathers the names of one object. It searches the bytes behind the window's head
+// as they stream by, and the head at the end, when it is known whether the object opens
+// libraries.
 type named struct {
-	areas []area // of the held start, in the order of their places
-	far   []area // behind it
-	begun bool   // the first of far continues one of areas, that begins at from
+	areas []area // in the head, in the order of their places
+	far   []area // behind the head
+	begun bool   // the first of far continues an area of the head, which begins at from
 	from  int64
-	rest  []byte // what was looked through since the last NUL
-	long  bool   // and is longer than a name
+	rest  []byte // the bytes since the last NUL
+	long  bool   // there are more of them than a name has
 	found map[string]bool
-	text  int
-	looks int
-	part  bool
+	text  int  // bytes of found
+	looks int  // places that look like a name
+	part  bool // some data was not searched
 }
 
 // area is a part of the file, [off, end).
 type area struct{ off, end int64 }
 
-// startNamed is called when the program headers are known. Read-only data has
-// segments of its own where the linker separates code; else it lies behind the
-// code in the one that begins with the headers, and is looked for in the held
-// start alone.
+// startNamed finds the areas of read-only data. It is called when the program headers
+// are known. Read-only data has segments of its own if the linker separates code.
+// Otherwise it lies behind the code in the segment that begins with the headers, and
+// only the window's head is searched.
 func (p *reader) startNamed() {
 	if !p.wantsSymbols || p.w.size > maxFile || len(p.loads) == 0 {
 		return
@@ -98,7 +97,7 @@ func (p *reader) startNamed() {
 	p.named, p.w.named = n, n
 }
 
-// next is the first byte at off or behind it that is to be looked at, or -1.
+// next returns the offset of the first byte to search from off on, or -1.
 func (n *named) next(off int64) int64 {
 	if n == nil || len(n.far) == 0 {
 		return -1
@@ -106,7 +105,7 @@ func (n *named) next(off int64) int64 {
 	return max(off, n.far[0].off)
 }
 
-// feed takes what is read behind the held start, piece by piece.
+// feed searches the bytes behind the window's head as they are read.
 func (n *named) feed(w *window, off int64, b []byte) {
 	for n != nil && len(n.far) > 0 {
 		a := n.far[0]
@@ -128,8 +127,7 @@ func (n *named) feed(w *window, off int64, b []byte) {
 	}
 }
 
-// look looks through the next bytes of an area. Names that end in them are taken:
-// the one that was begun before, and those that lie within.
+// look searches the next bytes of an area for names that end in them.
 func (n *named) look(b []byte) {
 	first := bytes.IndexByte(b, 0)
 	if first < 0 {
@@ -145,7 +143,7 @@ func (n *named) look(b []byte) {
 	n.strings(b[first : last+1])
 }
 
-// keep holds what was read since the last NUL, when it may be a name.
+// keep adds to the bytes since the last NUL, as long as they may be a name.
 func (n *named) keep(b []byte) {
 	if n.long = n.long || len(n.rest)+len(b) > maxNamedLen; !n.long {
 		n.rest = append(n.rest, b...)
@@ -154,7 +152,7 @@ func (n *named) keep(b []byte) {
 
 var dotSo = []byte(".so")
 
-// strings takes the names in b, which begins and ends with a NUL.
+// strings searches b, which begins and ends with a NUL.
 func (n *named) strings(b []byte) {
 	for at := 0; ; {
 		i := bytes.Index(b[at:], dotSo)
@@ -178,7 +176,7 @@ func (n *named) strings(b []byte) {
 	}
 }
 
-// take keeps a string that is the file name of a library.
+// take adds s to found if it is the file name of a library.
 func (n *named) take(s []byte) {
 	if !namesLibrary(s) || n.found[string(s)] {
 		return
@@ -193,8 +191,8 @@ func (n *named) take(s []byte) {
 	n.found[string(s)] = true
 }
 
-// namesLibrary reports whether s is a file name that begins with lib and ends in
-// .so or in .so and numbers, by itself or at the end of a path.
+// namesLibrary reports whether s, or the end of the path s, is a file name that begins
+// with lib and ends in .so or in .so and numbers.
 func namesLibrary(s []byte) bool {
 	if len(s) > maxNamedLen {
 		return false
@@ -209,7 +207,7 @@ func namesLibrary(s []byte) bool {
 			return false
 		}
 	}
-	// .so alone, or each number behind its dot
+	// .so, then any number of numbers, each behind a dot
 	for rest := base[i+len(dotSo):]; len(rest) > 0; {
 		if rest[0] != '.' {
 			return false
@@ -226,14 +224,13 @@ func namesLibrary(s []byte) bool {
 	return true
 }
 
-// isNameByte reports whether a byte stands in names of libraries and of their
-// directories. A dollar is that of $ORIGIN, a percent sign printf's.
+// isNameByte reports whether c occurs in the names of libraries and their directories,
+// in $ORIGIN or in a format for printf.
 func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_-+.%${}", c) >= 0
 }
 
-// lookAll looks through the held start, and reads on to the end of what is looked
-// through behind it.
+// lookAll searches the head, and reads to the end of the areas behind it.
 func (w *window) lookAll(n *named) error {
 	if len(n.far) > 0 {
 		if err := w.skip(n.far[len(n.far)-1].end); err != nil {
@@ -250,8 +247,8 @@ func (w *window) lookAll(n *named) error {
 	return nil
 }
 
-// finishNamed keeps the names when the object imports what opens a library by its
-// name. Of what was not read of the areas, it reads on.
+// finishNamed sets the object's Named if it imports one of openers. It reads the parts
+// of the areas that were not read before.
 func (p *reader) finishNamed() {
 	n := p.named
 	if n == nil || p.obj.Symbols == nil || !p.obj.Symbols.imports(openers) {
@@ -276,8 +273,7 @@ func (p *reader) finishNamed() {
 	slices.Sort(p.obj.Named.Names)
 }
 
-// imports reports whether one of the names, each with its NUL, is that of an
-// undefined symbol.
+// imports reports whether an undefined symbol has one of the names, which end in a NUL.
 func (s *Symbols) imports(names []string) bool {
 	for i := range s.count() {
 		if s.Table[i*symbolSize+symbolSize-1]&symUndef == 0 {
@@ -293,7 +289,7 @@ func (s *Symbols) imports(names []string) bool {
 	return false
 }
 
-// without are the areas less what others cover.
+// without returns the parts of areas that covered does not cover.
 func without(areas, covered []area) []area {
 	for _, c := range covered {
 		var list []area
@@ -309,8 +305,8 @@ func without(areas, covered []area) []area {
 	return areas
 }
 
-// tables are the parts of the file that hold the tables which were read for the
-// object's symbols: much of what stands at its start, and no read-only data.
+// tables returns the areas of the tables that were read for the object's symbols. They
+// are a large part of the head and have no read-only data.
 func (p *reader) tables() []area {
 	var list []area
 	add := func(addr, n uint64) {

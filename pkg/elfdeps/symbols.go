@@ -12,65 +12,65 @@ import (
 	"sync/atomic"
 )
 
-// Limits on what the symbols of a hostile file can make us hold.
+// Limits on the memory that the symbols of a hostile file take.
 const (
 	maxSymbols    = 1 << 21   // libtorch_cpu.so, the largest known, has 0.2 million
 	maxRelocs     = 512 << 20 // bytes of one table
-	relocStep     = 1 << 20   // about so many bytes are looked at together
-	maxHashedTail = 64 << 10  // bytes in which the last chain of DT_GNU_HASH ends
+	relocStep     = 1 << 20   // bytes of a table that are read together
+	maxHashedTail = 64 << 10  // bytes in which the last chain of DT_GNU_HASH must end
 	maxNamed      = 256 << 20 // bytes of the names of all symbols, which may share them
 )
 
-// Symbols is what the binding of symbols depends on in one object: its dynamic
-// symbols, their versions, and which of them its relocations refer to, when.
+// Symbols has the parts of one object that decide how symbols are bound: its dynamic
+// symbols, their versions, and the symbols that its relocations refer to, at load or at
+// the first call.
 //
-// It is packed, since a machine with a GPU's libraries has millions of symbols:
-// it is read by the methods, and stored as it is. What is read of a store, or
-// came from Pack, is held compressed: then only the flags are set.
+// The tables are bytes, since a machine with GPU libraries has millions of symbols; the
+// methods read them. Symbols that were decoded, or returned by Pack, hold the tables
+// compressed: of the fields only the flags are set.
 type Symbols struct {
 	// Names is DT_STRTAB.
 	Names []byte `json:",omitempty"`
-	// Table has a record of [symbolSize] bytes for each entry of .dynsym but
-	// the first, which is none.
+	// Table has a record of [symbolSize] bytes for each entry of .dynsym except the
+	// first, which is empty.
 	Table []byte `json:",omitempty"`
-	// First is the lowest index that the hash table holds: symbols below are
+	// First is the lowest .dynsym index in the hash table: symbols below it are
 	// references only.
 	First int `json:",omitempty"`
-	// Versions are the names that the version indexes of the table stand for
-	// (l_versions); nil when a loader looks at no versions in this object.
+	// Versions are the versions by version index (l_versions); nil when a loader
+	// ignores the versions in this object.
 	Versions []SymbolVersion `json:",omitempty"`
-	// Refs are the symbols that DT_RELA or DT_REL refers to, bound at load, and
-	// Calls those of DT_JMPREL, bound at the first call unless all is bound at
-	// load. Each is packed (see ref), in the order of the tables, the first of
-	// several for one symbol standing for all.
+	// Refs are the references in DT_RELA or DT_REL, bound at load. Calls are those in
+	// DT_JMPREL, bound at the first call unless all are bound at load. Each is packed
+	// (see ref), in the order of the tables, without repetitions.
 	Refs  []byte `json:",omitempty"`
 	Calls []byte `json:",omitempty"`
-	// Partial is set when some relocations could not be read: references may be
-	// missing from Refs and Calls.
+	// Partial is set when some relocations could not be read, so that Refs and Calls may
+	// lack references.
 	Partial bool `json:",omitempty"`
 	// SysV is set when the object has no DT_GNU_HASH.
 	SysV bool `json:",omitempty"`
-	// BindNow is set when DT_BIND_NOW, DF_BIND_NOW or DF_1_NOW is, Symbolic when
-	// DT_SYMBOLIC or DF_SYMBOLIC is.
+	// BindNow is set by DT_BIND_NOW, DF_BIND_NOW or DF_1_NOW, Symbolic by DT_SYMBOLIC or
+	// DF_SYMBOLIC.
 	BindNow  bool `json:",omitempty"`
 	Symbolic bool `json:",omitempty"`
-	// StaticTLS is set when the object reaches its own thread-local variables
-	// by the initial-exec model.
+	// StaticTLS is set when the object uses its own thread-local variables by the
+	// initial-exec model.
 	StaticTLS bool `json:",omitempty"`
 
-	packed      *packed // instead of what is nil then
+	packed      *packed // the tables, which are nil then
 	id          atomic.Uint64
 	relocations atomic.Pointer[relocations]
 	once        sync.Once
 	heads, next []uint32 // hash table of definitions: record numbers + 1
 }
 
-// SymbolVersion is what one version index of an object stands for.
+// SymbolVersion is the version of one version index.
 type SymbolVersion struct {
-	// Name is empty for an index without a name, as those of the base.
+	// Name is empty for an index without a name, such as that of the base.
 	Name string `json:",omitempty"`
-	// File is the one that DT_VERNEED asks for the version, empty in
-	// DT_VERDEF's.
+	// File is the file that DT_VERNEED requires the version of; empty for a version of
+	// DT_VERDEF.
 	File   string `json:",omitempty"`
 	Hidden bool   `json:",omitempty"` // vna_other has the hidden bit
 }
@@ -78,8 +78,8 @@ type SymbolVersion struct {
 // Symbol is one entry of an object's dynamic symbol table.
 type Symbol struct {
 	Name    string
-	Version string // empty without one
-	File    string // the file that a wanted version is asked of
+	Version string // or empty
+	File    string // that DT_VERNEED requires Version of, or empty
 	Hidden  bool   // not the default version (name@version)
 	Bind    elf.SymBind
 	Type    elf.SymType
@@ -90,15 +90,15 @@ type Symbol struct {
 	Size     uint32 // of data, capped
 }
 
-// symbolSize is the size of a record: u32 offset of the name, u32 size of data,
-// u16 version index with the hidden bit, u8 st_info, u8 of the bits below.
+// symbolSize is the size of a record: u32 offset of the name, u32 size of the data, u16
+// version index with the hidden bit, u8 st_info, u8 of the bits below.
 const symbolSize = 12
 
 const (
 	symVis     = 3      // st_other's visibility
 	symUndef   = 1 << 2 // SHN_UNDEF
 	symNoValue = 1 << 3 // st_value is 0, so that it defines nothing
-	symAbs0    = 1 << 4 // the same, but SHN_ABS: it defines for glibc
+	symAbs0    = 1 << 4 // st_value is 0 in SHN_ABS, which defines something for glibc only
 )
 
 // record is a decoded entry of Table.
@@ -118,7 +118,7 @@ func (r record) local() bool {
 	return r.bind() == elf.STB_LOCAL || r.vis() == elf.STV_HIDDEN || r.vis() == elf.STV_INTERNAL
 }
 
-// Len is the number of symbols, the empty first one not counted.
+// Len returns the number of symbols without the empty first one.
 func (s *Symbols) Len() int { return s.unpack().count() }
 
 func (s *Symbols) count() int {
@@ -128,7 +128,7 @@ func (s *Symbols) count() int {
 	return len(s.Table) / symbolSize
 }
 
-// record is the entry of .dynsym index i+1.
+// record returns the entry of .dynsym index i+1.
 func (s *Symbols) record(i int) record {
 	b := s.Table[i*symbolSize:]
 	le := binary.LittleEndian
@@ -143,7 +143,7 @@ func (r record) append(b []byte) []byte {
 	return append(b, r.info, r.bits)
 }
 
-// name is the name of a record, part of s.Names.
+// name returns the name of a record, a part of s.Names.
 func (s *Symbols) name(r record) []byte {
 	if uint64(r.name) >= uint64(len(s.Names)) {
 		return nil
@@ -155,7 +155,7 @@ func (s *Symbols) name(r record) []byte {
 	return b
 }
 
-// version is what a record's version index stands for, nil when for nothing.
+// version returns the version of a record, or nil.
 func (s *Symbols) version(r record) *SymbolVersion {
 	i := int(r.version & 0x7fff)
 	if i >= len(s.Versions) || s.Versions[i].Name == "" {
@@ -164,7 +164,7 @@ func (s *Symbols) version(r record) *SymbolVersion {
 	return &s.Versions[i]
 }
 
-// At is the i-th symbol, that of .dynsym's index i+1.
+// At returns the symbol of .dynsym index i+1.
 func (s *Symbols) At(i int) Symbol {
 	s = s.unpack()
 	r := s.record(i)
@@ -183,18 +183,18 @@ func (s *Symbols) exported(i int, r record) bool {
 	return i+1 >= s.First && r.bits&(symUndef|symNoValue) == 0 && definingTypes&(1<<r.typ()) != 0 && !r.local()
 }
 
-// definingTypes are the types of symbols that define something (ALLOWED_STT).
+// definingTypes are the types of symbols that can be definitions (ALLOWED_STT).
 const definingTypes = 1<<elf.STT_NOTYPE | 1<<elf.STT_OBJECT | 1<<elf.STT_FUNC | 1<<elf.STT_COMMON | 1<<elf.STT_TLS | 1<<elf.STT_GNU_IFUNC
 
-// refKind is how a relocation refers to a symbol (elf_machine_type_class).
+// refKind is the class of a relocation (elf_machine_type_class).
 type refKind uint8
 
 const (
 	refData refKind = iota // an address
-	refPLT                 // a call or a thread-local variable: an address given in a program does not count
+	refPLT                 // a call or a thread-local variable
 	refCopy                // a variable that is copied into the program
-	refTLS                 // like refPLT, of initial-exec TLS
-	refGOT                 // like refData, in the global offset table
+	refTLS                 // initial-exec TLS
+	refGOT                 // an address in the global offset table
 )
 
 // ref is a packed reference: .dynsym index × 8 + kind.
@@ -203,8 +203,8 @@ type ref uint32
 func (r ref) symbol() int   { return int(r>>3) - 1 }
 func (r ref) kind() refKind { return refKind(r & 7) }
 
-// address reports whether the address that a program gives a function that it
-// does not define would do (no ELF_RTYPE_CLASS_PLT).
+// address reports whether the reference may be bound to the address that a program has
+// for a function of a library (not ELF_RTYPE_CLASS_PLT).
 func (k refKind) address() bool { return k == refData || k == refGOT }
 
 // each calls f with the references packed in b until f returns false.
@@ -221,9 +221,9 @@ func (s *Symbols) each(b []byte, f func(ref) bool) bool {
 	return true
 }
 
-// References calls f with each symbol that a relocation refers to, by its number
-// as in At, in the order of relocation, once for each kind of reference; lazy is
-// told of those of DT_JMPREL.
+// References calls f with each symbol that a relocation refers to, by its number in At,
+// in the order of relocation, once for each kind of reference. lazy is set for those in
+// DT_JMPREL.
 func (s *Symbols) References(f func(i int, lazy bool)) {
 	if s = s.unpack(); s == nil {
 		return
@@ -232,7 +232,7 @@ func (s *Symbols) References(f func(i int, lazy bool)) {
 	s.each(s.Calls, func(r ref) bool { f(r.symbol(), true); return true })
 }
 
-// Defines reports whether a loader finds a definition of name, of any version.
+// Defines reports whether a loader finds a definition of name in any version.
 func (s *Symbols) Defines(name string) bool {
 	found := false
 	if s = s.unpack(); s.count() > 0 {
@@ -244,7 +244,7 @@ func (s *Symbols) Defines(name string) bool {
 	return found
 }
 
-// Defined are those of names of which a loader finds a definition, of any version.
+// Defined returns the names of which a loader finds a definition in any version.
 func (s *Symbols) Defined(names []string) []string {
 	var list []string
 	for u := s.unpack(); len(names) > 0; names = names[1:] {
@@ -255,8 +255,8 @@ func (s *Symbols) Defined(names []string) []string {
 	return list
 }
 
-// Exported calls f with the names that begin with prefix and that a loader finds
-// a definition of, in the order of the table, until f returns false.
+// Exported calls f with the names that begin with prefix and have a definition that a
+// loader finds, in the order of the table, until f returns false.
 func (s *Symbols) Exported(prefix string, f func(name string) bool) {
 	s = s.unpack()
 	for i := range s.count() {
@@ -278,7 +278,7 @@ func (s *Symbols) Equal(o *Symbols) bool {
 		s.BindNow == o.BindNow && s.Symbolic == o.Symbolic && s.StaticTLS == o.StaticTLS
 }
 
-// gnuHash is the hash of DT_GNU_HASH.
+// gnuHash returns the hash of DT_GNU_HASH.
 func gnuHash(name []byte) uint32 {
 	h := uint32(5381)
 	for _, c := range name {
@@ -287,14 +287,14 @@ func gnuHash(name []byte) uint32 {
 	return h
 }
 
-// maxSameHash bounds how many symbols of one name, or of names of one hash, are
-// looked at in one object; real ones have as many as versions of a function.
+// maxSameHash limits how many symbols of one hash are compared in one object. Real
+// objects have as many as a function has versions.
 const maxSameHash = 256
 
-// build makes the table that candidates looks into: the first record of each hash
-// value, then for each record the next. Symbols of one name stand in the order in
-// which the object's own hash table gives them: ascending in DT_GNU_HASH; in
-// DT_HASH descending, as GNU ld and lld link its chains.
+// build makes the table for candidates: the first record of each hash value, and for
+// each record the next one. Symbols of one name have the order of the object's own hash
+// table: ascending in DT_GNU_HASH, descending in DT_HASH, whose chains GNU ld and lld
+// link that way.
 func (s *Symbols) build() {
 	size := 16
 	for size < s.count() {
@@ -315,8 +315,8 @@ func (s *Symbols) build() {
 	}
 }
 
-// candidates calls f with the numbers of the records of a name that have a
-// value, in the order of the object's hash table, until f returns false.
+// candidates calls f with the records of a name that have a value, and their numbers,
+// in the order of the object's hash table, until f returns false.
 func (s *Symbols) candidates(name []byte, hash uint32, f func(i int, r record) bool) {
 	s.once.Do(s.build)
 	i := s.heads[hash&uint32(len(s.heads)-1)]
@@ -332,8 +332,8 @@ func (s *Symbols) candidates(name []byte, hash uint32, f func(i int, r record) b
 	}
 }
 
-// ReadSymbols is [Read], and keeps the object's Symbols. They stay nil when its
-// symbol table could not be read, which Unread then tells.
+// ReadSymbols is [Read], and sets the object's Symbols. They are nil, with a reason in
+// Unread, if its symbol table could not be read.
 func ReadSymbols(r io.Reader, size int64) (*Object, error) {
 	rd := readers.Get().(*Reader)
 	defer readers.Put(rd)
@@ -346,23 +346,23 @@ func ReadSymbols(r io.Reader, size int64) (*Object, error) {
 
 // symbolReader gathers the symbols of the object that a reader reads.
 type symbolReader struct {
-	count  int // entries of .dynsym, 0 when not known
-	first  int // of those in the hash table
+	count  int // entries of .dynsym, 0 when unknown
+	first  int // .dynsym index in the hash table
 	failed bool
 
 	syms, versym []byte
 	refs, calls  []byte
 	seen         []uint16 // by .dynsym index, a bit for each kind and table
-	highest      int      // .dynsym index that a relocation names
+	highest      int      // .dynsym index in a relocation
 	partial      bool
 	staticTLS    bool
 	tables       [][2]uint64 // offset and size of the relocation tables
-	guessed      bool        // the guess has a part of them
+	guessed      bool        // guess read a part of them
 	versions     map[uint16]SymbolVersion
 	highVersion  uint16
 }
 
-// symbolEntry is the size of an Elf_Sym.
+// symbolEntry returns the size of an Elf_Sym.
 func (p *reader) symbolEntry() uint64 {
 	if p.wide {
 		return 24
@@ -370,7 +370,7 @@ func (p *reader) symbolEntry() uint64 {
 	return 16
 }
 
-// wantSymbols wishes for the tables that symbols are bound by.
+// wantSymbols adds wishes for the tables that bind symbols.
 func (p *reader) wantSymbols() {
 	s := &symbolReader{versions: map[uint16]SymbolVersion{}}
 	p.sym = s
@@ -390,14 +390,14 @@ func (p *reader) wantSymbols() {
 			p.wantEntries(n)
 		})
 	default:
-		s.first = maxSymbols // nothing can be found in it
+		s.first = maxSymbols // without a hash table a loader finds no definition
 		p.wantEntries(1)
 	}
 	p.wantRelocations()
 }
 
-// wantPart wishes for the bytes [from, from+n) of the table at addr; n is cut to
-// what the segment holds when it may be.
+// wantPart adds a wish for the bytes [from, from+n) of the table at addr, which its
+// segment must hold.
 func (p *reader) wantPart(addr, from, n uint64, what string, do func([]byte)) {
 	off, room, ok := p.offset(addr)
 	if !ok || from > room || n > room-from {
@@ -408,8 +408,8 @@ func (p *reader) wantPart(addr, from, n uint64, what string, do func([]byte)) {
 	p.want(off+from, n, what, do)
 }
 
-// wantGNUHash follows DT_GNU_HASH to the index of the last symbol that it holds
-// (_dl_setup_hash; the length of .dynsym stands nowhere else).
+// wantGNUHash follows DT_GNU_HASH to the index of its last symbol (_dl_setup_hash),
+// because the length of .dynsym is recorded in no other place.
 func (p *reader) wantGNUHash(addr uint64) {
 	const what = "symbol hash table"
 	p.wantPart(addr, 0, 16, what, func(b []byte) {
@@ -450,7 +450,7 @@ func (p *reader) wantGNUHash(addr uint64) {
 	})
 }
 
-// wantEntries wishes for n entries of .dynsym and .gnu.version.
+// wantEntries adds wishes for n entries of .dynsym and .gnu.version.
 func (p *reader) wantEntries(n uint64) {
 	s := p.sym
 	if n > maxSymbols {
@@ -465,8 +465,8 @@ func (p *reader) wantEntries(n uint64) {
 	}
 }
 
-// wantRelocations wishes for DT_RELA, DT_REL and DT_JMPREL, piece by piece: the
-// largest are tens of megabytes long, most of it relative.
+// wantRelocations adds wishes for DT_RELA, DT_REL and DT_JMPREL in pieces, since the
+// largest are tens of megabytes long. Most entries are relative and are dropped.
 func (p *reader) wantRelocations() {
 	rela, rel := uint64(12), uint64(8)
 	if p.wide {
@@ -484,7 +484,7 @@ func (p *reader) wantRelocations() {
 		{p.last(elf.DT_RELA), p.last(elf.DT_RELASZ), rela},
 	} {
 		if t.addr != 0 && plt != 0 && t.addr+t.size == plt+pltSize {
-			t.size -= min(t.size, pltSize) // DT_JMPREL is the end of it (_ELF_DYNAMIC_DO_RELOC)
+			t.size -= min(t.size, pltSize) // the table ends with DT_JMPREL (_ELF_DYNAMIC_DO_RELOC)
 		}
 		p.wantRelocs(t.addr, t.size, t.entry, types, &p.sym.refs)
 	}
@@ -509,7 +509,7 @@ func (p *reader) wantRelocs(addr, size, entry uint64, types relocs, into *[]byte
 	p.sym.tables = append(p.sym.tables, [2]uint64{off, size})
 	if p.guess.covers(off, size, entry) {
 		p.sym.guessed = true
-		size = uint64(max(p.guess.begin, int64(off)) - int64(off)) // the rest was read as it came
+		size = uint64(max(p.guess.begin, int64(off)) - int64(off)) // guess read the rest
 	}
 	step := relocStep / entry * entry
 	for at := uint64(0); at < size; at += step {
@@ -518,7 +518,7 @@ func (p *reader) wantRelocs(addr, size, entry uint64, types relocs, into *[]byte
 	}
 }
 
-// relocsInto takes in a run of relocations. A symbol is kept once for each kind of
+// relocsInto reads a run of relocations. It keeps a symbol once for each kind of
 // reference.
 func (p *reader) relocsInto(s *symbolReader, b []byte, entry uint64, types relocs, into *[]byte) {
 	last := uint32(0)
@@ -548,13 +548,13 @@ func (p *reader) relocsInto(s *symbolReader, b []byte, entry uint64, types reloc
 		if into == &s.calls && typ == types.jumpSlot {
 			s.keep(packed, 8, &s.calls)
 		} else {
-			s.keep(packed, 0, &s.refs) // not lazy, wherever it stands (elf_machine_lazy_rel)
+			s.keep(packed, 0, &s.refs) // not lazy in DT_JMPREL either (elf_machine_lazy_rel)
 		}
 	}
 }
 
-// keep appends a reference unless there was one of its symbol and kind. table is
-// the place of its bits in seen.
+// keep appends a reference unless seen has one of its symbol and kind. table is the
+// place of the table's bits in seen.
 func (s *symbolReader) keep(packed uint32, table uint, to *[]byte) {
 	sym := int(packed >> 3)
 	if sym >= len(s.seen) {
@@ -571,8 +571,8 @@ func (s *symbolReader) keep(packed uint32, table uint, to *[]byte) {
 
 func leUint32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
 
-// relocs are the relocation types of a machine that say more than that a symbol's
-// address is wanted.
+// relocs are the relocation types of a machine that need more than the address of a
+// symbol.
 type relocs struct {
 	jumpSlot, copy uint32
 	globDat        uint32
@@ -619,7 +619,7 @@ func runsWithin(table []byte, most int) bool {
 	return true
 }
 
-// symbols makes the object's Symbols of what was gathered.
+// symbols makes the object's Symbols from the tables that were read.
 func (p *reader) symbols() {
 	s := p.sym
 	if s == nil || s.failed || p.strtab == nil && p.last(elf.DT_SYMTAB) != 0 {
@@ -671,13 +671,13 @@ func (p *reader) symbols() {
 	p.obj.Symbols = out
 }
 
-// moreSymbols reads the entries of .dynsym that only relocations name: where
-// nothing is exported, DT_GNU_HASH tells no number. It reports whether there is
-// a symbol table at all.
+// moreSymbols reads the entries of .dynsym behind those of the hash table: for an object
+// that exports nothing, DT_GNU_HASH does not have the number of symbols, and the highest
+// index in a relocation is taken. It reports whether the symbol table could be read.
 func (p *reader) moreSymbols() bool {
 	s := p.sym
 	if s.syms == nil && s.count > 0 {
-		return false // told as unread
+		return false // with a reason in Unread
 	}
 	if s.highest < s.count {
 		return s.versym != nil || p.last(elf.DT_VERSYM) == 0 || s.count == 0
@@ -732,12 +732,12 @@ func (p *reader) record(b []byte) record {
 		}
 	}
 	if typ := r.typ(); typ == elf.STT_OBJECT || typ == elf.STT_COMMON || typ == elf.STT_NOTYPE {
-		r.size = uint32(min(size, 1<<32-1)) // what a copy relocation compares
+		r.size = uint32(min(size, 1<<32-1)) // copy relocations compare it
 	}
 	return r
 }
 
-// symbolVersion keeps what a version index stands for (_dl_check_map_versions).
+// symbolVersion records the version of a version index (_dl_check_map_versions).
 func (p *reader) symbolVersion(index uint16, v SymbolVersion) {
 	if p.sym == nil {
 		return
