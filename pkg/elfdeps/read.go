@@ -14,15 +14,15 @@ import (
 	"sync"
 )
 
-// Limits on what a hostile file can make us hold, in bytes.
+// Limits on the memory that a hostile file takes, in bytes unless they say otherwise.
 const (
-	maxFile    = 16 << 30 // a larger file is not followed to its tables
+	maxFile    = 16 << 30 // the tables of a larger file are not read
 	maxStrtab  = 64 << 20
 	maxDynamic = 1 << 20
 	maxNote    = 1 << 20 // all notes together
 	maxVerSect = 4 << 20
-	maxName    = 4096 // PATH_MAX: no longer name can be opened
-	maxRecords = 1 << 16
+	maxName    = 4096    // PATH_MAX: no longer name can be opened
+	maxRecords = 1 << 16 // entries of a table
 	maxText    = 8 << 20 // all strings of one object together
 	maxMusl    = 4 << 20 // no musl is larger
 	maxTold    = 8       // reasons why one part could not be read
@@ -30,25 +30,25 @@ const (
 	maxJSON    = 64 << 10
 	maxSystem  = 64 // built-in directories; Debian's glibc has four
 
-	maxSystemText = 64 << 10 // about so many bytes of them are looked at
+	maxSystemText = 64 << 10 // text of the built-in directories, about
 )
 
-// ErrNotELF says that a file does not begin with the ELF magic, or ends before
-// its ELF header does.
+// ErrNotELF is the error for a file that does not begin with the ELF magic, or ends
+// before its ELF header does.
 var ErrNotELF = errors.New("not an ELF file")
 
-// Reader reads ELF files one after the other, with the same buffers: up to 20 MiB
-// that it keeps. The zero value is ready.
+// Reader reads ELF files one after the other with the same buffers, of up to 20 MiB,
+// which it keeps. The zero value is ready.
 type Reader struct{ w window }
 
 var readers = sync.Pool{New: func() any { return new(Reader) }}
 
-// Read reads the ELF file of size bytes that r streams, in one forward pass. It
-// stops as soon as it has what it wants, and holds at most 20 MiB of the file
-// and 64 MiB of a string table that lies beyond that.
+// Read reads the ELF file of size bytes that r streams, in one forward pass. It stops
+// as soon as it has all parts, and holds at most 20 MiB of the file and 64 MiB of a
+// string table outside those.
 //
-// The error is [ErrNotELF] or r's own; nothing that a file says is one.
-// What cannot be read of a file that is ELF is told in the object's Unread.
+// The error is [ErrNotELF] or r's own; a malformed ELF file is no error. The parts of it
+// that cannot be read are in the object's Unread.
 func Read(r io.Reader, size int64) (*Object, error) {
 	rd := readers.Get().(*Reader)
 	defer readers.Put(rd)
@@ -64,7 +64,7 @@ func (rd *Reader) ReadSymbols(r io.Reader, size int64) (*Object, error) {
 	return o, err
 }
 
-// read reads a file. The names of its symbols are part of rd's buffer.
+// read reads a file. The names of its symbols are part of rd's buffers.
 func (rd *Reader) read(r io.Reader, size int64, symbols bool) (*Object, error) {
 	w := &rd.w
 	defer w.reset(nil, 0)
@@ -90,8 +90,8 @@ func (rd *Reader) read(r io.Reader, size int64, symbols bool) (*Object, error) {
 	return p.obj, nil
 }
 
-// reader reads one object. Its wishes are read in the order of their offsets,
-// so that the stream never has to go back; a wish may add others.
+// reader reads one object. It grants its wishes in the order of their offsets, so that
+// the stream need not go back; a granted wish may add others.
 type reader struct {
 	w      *window
 	obj    *Object
@@ -99,8 +99,8 @@ type reader struct {
 	wide   bool // ELFCLASS64
 	loads  []segment
 	wishes []wish
-	spare  int // bytes of strings that the object may still hold
-	told   map[string]int
+	spare  int            // bytes of strings that the object may still hold
+	told   map[string]int // number of reasons in Unread, by part
 
 	strtab  []byte
 	dyn     map[elf.DynTag][]uint64
@@ -120,7 +120,7 @@ type segment struct {
 	off, vaddr, filesz, memsz, align uint64
 }
 
-// wish is a range of the file and what to do with its bytes.
+// wish is a range of the file and the function that takes its bytes.
 type wish struct {
 	off, n int64
 	what   string
@@ -128,6 +128,7 @@ type wish struct {
 	failed func() // called when it cannot be granted, unless nil
 }
 
+// want adds a wish for n bytes at off; what names them in Unread.
 func (p *reader) want(off, n uint64, what string, do func([]byte)) { p.wantOr(off, n, what, do, nil) }
 
 func (p *reader) wantOr(off, n uint64, what string, do func([]byte), failed func()) {
@@ -149,8 +150,8 @@ func (p *reader) refuse(w wish, why error) {
 	}
 }
 
-// unread keeps why a part could not be read; a table can be wrong in thousands of
-// ways, of which the first say enough.
+// unread records why a part could not be read. A table can be wrong in thousands of
+// places, of which it records the first.
 func (p *reader) unread(what string, why error) {
 	if p.told == nil {
 		p.told = map[string]int{}
@@ -161,7 +162,7 @@ func (p *reader) unread(what string, why error) {
 	p.obj.Unread = append(p.obj.Unread, Unread{what, why.Error()})
 }
 
-// run grants the wishes, nearest first.
+// run grants the wishes, lowest offset first.
 func (p *reader) run() {
 	for len(p.wishes) > 0 {
 		next := 0
@@ -181,7 +182,7 @@ func (p *reader) run() {
 	}
 }
 
-// header reads e_ident and the ELF header, and wishes for what they point to.
+// header reads e_ident and the ELF header, and adds a wish for the program headers.
 func (p *reader) header() error {
 	if p.w.size < 52 {
 		return fmt.Errorf("%w: it ends within its header", ErrNotELF)
@@ -273,7 +274,7 @@ func (p *reader) programHeaders(b []byte) {
 				p.unread("notes", fmt.Errorf("are longer than the %d bytes that are read", maxNote))
 				continue
 			}
-			notes += max(s.filesz, 1<<10) // so that their number is bounded too
+			notes += max(s.filesz, 1<<10) // which limits their number, too
 			notes = min(notes, maxNote)
 			p.want(s.off, s.filesz, "notes", func(b []byte) { p.notes(b, s.align) })
 		case elf.PT_GNU_STACK:
@@ -295,14 +296,14 @@ func (p *reader) programHeaders(b []byte) {
 		p.unread("dynamic section", fmt.Errorf("is %d bytes long, more than the %d that are read", dynamic.filesz, maxDynamic))
 		return
 	}
-	off, room, ok := p.offset(dynamic.vaddr) // where the loader looks
+	off, room, ok := p.offset(dynamic.vaddr) // loaders use p_vaddr, not p_offset
 	if !ok || room < dynamic.filesz {
 		off = dynamic.off
 	}
 	p.want(off, dynamic.filesz, "dynamic section", p.dynamic)
 }
 
-// load takes in a PT_LOAD segment and checks it as _dl_map_object_from_fd does.
+// load records a PT_LOAD segment and checks it as _dl_map_object_from_fd does.
 func (p *reader) load(s segment) {
 	const page = 4096
 	o := p.obj
@@ -319,11 +320,11 @@ func (p *reader) load(s segment) {
 	}
 }
 
-// faultUnaligned is the text from glibc 2.35 on; before, it ended in "properly
+// faultUnaligned is the text from glibc 2.35 on; before 2.35 it ends in "properly
 // aligned".
 const faultUnaligned = "ELF load command address/offset not page-aligned"
 
-// dynamic reads the dynamic section and wishes for the tables that it names.
+// dynamic reads the dynamic section and adds wishes for its tables.
 func (p *reader) dynamic(b []byte) {
 	p.dyn = map[elf.DynTag][]uint64{}
 	f := fields{b, p.order, p.wide, 0}
@@ -367,7 +368,8 @@ func (p *reader) dynamic(b []byte) {
 	}
 }
 
-// speaks reports whether a tag is there that names something.
+// speaks reports whether the dynamic section has a tag that points into the string
+// table.
 func (p *reader) speaks() bool {
 	for _, tag := range []elf.DynTag{elf.DT_NEEDED, elf.DT_SONAME, elf.DT_RPATH, elf.DT_RUNPATH, elf.DT_AUXILIARY, elf.DT_FILTER, elf.DT_VERNEED, elf.DT_VERDEF} {
 		if p.dyn[tag] != nil {
@@ -377,8 +379,8 @@ func (p *reader) speaks() bool {
 	return false
 }
 
-// wantTable wishes for a table whose length no tag tells: all that its segment
-// holds from there, within bounds.
+// wantTable adds a wish for a table whose length is in no tag: for the rest of its
+// segment, up to a limit.
 func (p *reader) wantTable(tag elf.DynTag, what string, do func([]byte)) {
 	addr := p.last(tag)
 	if addr == 0 {
@@ -392,8 +394,8 @@ func (p *reader) wantTable(tag elf.DynTag, what string, do func([]byte)) {
 	p.want(off, min(room, maxVerSect), what, do)
 }
 
-// last is the value of a tag, 0 when absent. A tag given twice counts with its
-// last value, as in elf_get_dynamic_info (elf/get-dynamic-info.h).
+// last returns the value of a tag, 0 when absent. The last of several counts
+// (elf_get_dynamic_info, elf/get-dynamic-info.h).
 func (p *reader) last(tag elf.DynTag) uint64 {
 	if v := p.dyn[tag]; len(v) > 0 {
 		return v[len(v)-1]
@@ -401,8 +403,8 @@ func (p *reader) last(tag elf.DynTag) uint64 {
 	return 0
 }
 
-// offset is the place in the file of a virtual address and the number of bytes
-// that its segment holds from there.
+// offset returns the place in the file of a virtual address, and the number of bytes
+// from there to the end of its segment.
 func (p *reader) offset(addr uint64) (off, room uint64, ok bool) {
 	for _, s := range p.loads {
 		if addr < s.vaddr || addr-s.vaddr >= s.filesz {
@@ -417,7 +419,7 @@ func (p *reader) offset(addr uint64) (off, room uint64, ok bool) {
 	return 0, 0, false
 }
 
-// finish turns what was read into the object's fields.
+// finish sets the object's fields from the tables that were read.
 func (p *reader) finish() {
 	o := p.obj
 	if p.strtab != nil {
@@ -441,9 +443,9 @@ func (p *reader) finish() {
 	o.Unread = slices.Compact(o.Unread)
 }
 
-// mayBeLibc reports whether the whole file is worth searching for what a loader
-// or C library tells of itself. musl's file has no SONAME on most systems; it
-// needs nothing and is no program.
+// mayBeLibc reports whether the file may be a loader or C library, so that all of it is
+// searched for Libc. musl's file has no SONAME on most systems; it needs no library and
+// is no program.
 func (p *reader) mayBeLibc() bool {
 	o := p.obj
 	if isLoaderName(o.Soname) {
@@ -468,7 +470,7 @@ func (p *reader) text(tag elf.DynTag) *string {
 	return &s
 }
 
-// name is the string at off in the string table.
+// name returns the string at off in the string table, or "" if there is false.
 func (p *reader) name(what string, off uint64, there bool) string {
 	if !there {
 		return ""
@@ -482,7 +484,7 @@ func (p *reader) name(what string, off uint64, there bool) string {
 		limit = 1 << 20 // a list of paths; conda and Nix write long ones
 	}
 	s := p.strtab[off:]
-	s = s[:min(len(s), limit+1)] // no further: a table may have no end, and thousands of names
+	s = s[:min(len(s), limit+1)] // since a table may have no NUL, and thousands of names
 	end := bytes.IndexByte(s, 0)
 	if end < 0 {
 		p.unread(what, fmt.Errorf("is longer than %d bytes or has no end", limit))
@@ -495,13 +497,12 @@ func (p *reader) name(what string, off uint64, there bool) string {
 	return string(s[:end])
 }
 
-// versionNeeds follows the chain of vn_next and vna_next (elf/dl-version.c).
+// versionNeeds follows the chains of vn_next and vna_next (elf/dl-version.c).
 func (p *reader) versionNeeds() {
 	const what = "version needs"
 	records := 0
 	for at := uint64(0); p.verneed != nil; {
-		if at+16 > uint64(len(p.verneed)) {
-			p.unread(what, fmt.Errorf("run beyond the %d bytes that could be read", len(p.verneed)))
+		if p.beyond(what, p.verneed, at+16) {
 			return
 		}
 		f := fields{p.verneed, p.order, p.wide, int(at)}
@@ -512,8 +513,7 @@ func (p *reader) versionNeeds() {
 		cnt, file, aux, next := f.u16(), f.u32(), f.u32(), f.u32()
 		need := VersionNeed{File: p.name(what, uint64(file), true)}
 		for v := at + uint64(aux); cnt > 0; cnt-- {
-			if v+16 > uint64(len(p.verneed)) {
-				p.unread(what, fmt.Errorf("run beyond the %d bytes that could be read", len(p.verneed)))
+			if p.beyond(what, p.verneed, v+16) {
 				return
 			}
 			a := fields{p.verneed, p.order, p.wide, int(v)}
@@ -523,8 +523,7 @@ func (p *reader) versionNeeds() {
 			name, nextAux := a.u32(), a.u32()
 			need.Versions = append(need.Versions, Version{p.name(what, uint64(name), true), flags&2 != 0})
 			p.symbolVersion(other, SymbolVersion{need.Versions[len(need.Versions)-1].Name, need.File, other&0x8000 != 0})
-			if records++; records > maxRecords {
-				p.unread(what, fmt.Errorf("are more than the %d that are read", maxRecords))
+			if records++; p.tooMany(what, records) {
 				return
 			}
 			if nextAux == 0 {
@@ -533,23 +532,36 @@ func (p *reader) versionNeeds() {
 			v += uint64(nextAux)
 		}
 		p.obj.VersionNeeds = append(p.obj.VersionNeeds, need)
-		if records++; records > maxRecords {
-			p.unread(what, fmt.Errorf("are more than the %d that are read", maxRecords))
-			return
-		}
-		if next == 0 {
+		if records++; p.tooMany(what, records) || next == 0 {
 			return
 		}
 		at += uint64(next)
 	}
 }
 
-// versionDefs follows the chain of vd_next; the first aux entry is the name.
+// beyond reports whether end lies behind a table, and records that.
+func (p *reader) beyond(what string, table []byte, end uint64) bool {
+	if end <= uint64(len(table)) {
+		return false
+	}
+	p.unread(what, fmt.Errorf("run beyond the %d bytes that could be read", len(table)))
+	return true
+}
+
+// tooMany reports whether a table has more records than are read, and records that.
+func (p *reader) tooMany(what string, records int) bool {
+	if records <= maxRecords {
+		return false
+	}
+	p.unread(what, fmt.Errorf("are more than the %d that are read", maxRecords))
+	return true
+}
+
+// versionDefs follows the chain of vd_next. The first vd_aux of a record is its name.
 func (p *reader) versionDefs() {
 	const what = "version definitions"
 	for at := uint64(0); p.verdef != nil; {
-		if at+20 > uint64(len(p.verdef)) {
-			p.unread(what, fmt.Errorf("run beyond the %d bytes that could be read", len(p.verdef)))
+		if p.beyond(what, p.verdef, at+20) {
 			return
 		}
 		f := fields{p.verdef, p.order, p.wide, int(at)}
@@ -562,37 +574,32 @@ func (p *reader) versionDefs() {
 		f.u32() // vd_hash
 		aux, next := f.u32(), f.u32()
 		v := at + uint64(aux)
-		if v+8 > uint64(len(p.verdef)) {
-			p.unread(what, fmt.Errorf("run beyond the %d bytes that could be read", len(p.verdef)))
+		if p.beyond(what, p.verdef, v+8) {
 			return
 		}
 		a := fields{p.verdef, p.order, p.wide, int(v)}
 		p.obj.VersionDefs = append(p.obj.VersionDefs, p.name(what, uint64(a.u32()), true))
-		if flags&1 == 0 { // VER_FLG_BASE: a base has no name that a reference could ask for
+		if flags&1 == 0 { // VER_FLG_BASE is not set: no reference requires a base by its name
 			p.symbolVersion(index, SymbolVersion{Name: p.obj.VersionDefs[len(p.obj.VersionDefs)-1]})
 		} else {
 			p.symbolVersion(index, SymbolVersion{})
 		}
-		if len(p.obj.VersionDefs) > maxRecords {
-			p.unread(what, fmt.Errorf("are more than the %d that are read", maxRecords))
-			return
-		}
-		if next == 0 {
+		if p.tooMany(what, len(p.obj.VersionDefs)) || next == 0 {
 			return
 		}
 		at += uint64(next)
 	}
 }
 
-// versionFault keeps what match_symbol and _dl_check_map_versions
-// (elf/dl-version.c) say of a record of another kind.
+// versionFault records the error of match_symbol and _dl_check_map_versions
+// (elf/dl-version.c) for a record with a version other than 1.
 func (p *reader) versionFault(record string, v uint16) {
 	if p.obj.VersionFault == "" {
 		p.obj.VersionFault = fmt.Sprintf("unsupported version %d of %s record", v, record)
 	}
 }
 
-// Note types that matter to loading.
+// Types of notes that decide about loading.
 const (
 	noteABITag      = 1          // "GNU": NT_GNU_ABI_TAG
 	noteGNUProperty = 5          // "GNU": NT_GNU_PROPERTY_TYPE_0
@@ -668,8 +675,8 @@ func (p *reader) properties(b []byte) {
 }
 
 var (
-	// The list of built-in directories, as NUL-terminated strings with a
-	// trailing slash, one after the other (elf/rtld's system_dirs).
+	// The list of built-in directories: NUL-terminated strings with a trailing slash,
+	// one after the other (system_dirs).
 	systemDirsRE = regexp.MustCompile(`(?:/(?:usr/)?lib[0-9a-z_/-]*/\x00){2,}`)
 	glibcRE      = regexp.MustCompile(`(?:ld\.so|GNU C Library) \([^)\x00]*\) (?:stable|development) release version (\d+\.\d+)`)
 	muslRE       = regexp.MustCompile(`\x00(1\.\d{1,2}\.\d{1,2})\x00`)
@@ -695,8 +702,8 @@ func libcFacts(b []byte) *Libc {
 	return c
 }
 
-// glibcRelease is what glibcRE finds in b. Searching for words that a match has
-// is a hundred times as fast as the expression, which then looks at one string.
+// glibcRelease returns the release that glibcRE finds in b. Searching for words of a
+// match is a hundred times as fast as the expression, which then sees one string.
 func glibcRelease(b []byte) string {
 	for at := 0; ; {
 		i := bytes.Index(b[at:], []byte(" release version "))
@@ -715,8 +722,8 @@ func glibcRelease(b []byte) string {
 	}
 }
 
-// systemDirs is what systemDirsRE finds in b, looked for where two strings that
-// end in slashes follow one another.
+// systemDirs returns the match of systemDirsRE in b. It first searches for two strings
+// in a row that end and begin with a slash.
 func systemDirs(b []byte) []byte {
 	for at := 0; ; {
 		i := bytes.Index(b[at:], []byte("/\x00/"))
@@ -739,8 +746,8 @@ func systemDirs(b []byte) []byte {
 	}
 }
 
-// fields reads fixed-width integers one after the other. Its users check the
-// length first: reading past the end gives zeros, never a panic.
+// fields reads fixed-width integers one after the other. Callers check the length
+// first; past the end it returns zeros and does not panic.
 type fields struct {
 	b     []byte
 	order binary.ByteOrder
@@ -761,7 +768,7 @@ func (f *fields) take(n int) []byte {
 func (f *fields) u16() uint16 { return f.order.Uint16(f.take(2)) }
 func (f *fields) u32() uint32 { return f.order.Uint32(f.take(4)) }
 
-// word is an address, offset or size: 4 bytes in ELFCLASS32, else 8.
+// word reads an address, offset or size: 4 bytes in ELFCLASS32, else 8.
 func (f *fields) word() uint64 {
 	if f.wide {
 		return f.order.Uint64(f.take(8))
@@ -771,7 +778,7 @@ func (f *fields) word() uint64 {
 
 func (f *fields) done() bool { return f.at >= len(f.b) }
 
-// room reports whether n more words are there.
+// room reports whether n more words follow.
 func (f *fields) room(n int) bool {
 	width := 4
 	if f.wide {
@@ -780,8 +787,7 @@ func (f *fields) room(n int) bool {
 	return len(f.b)-f.at >= n*width
 }
 
-// segment reads one program header; its fields stand in another order in the
-// two classes.
+// segment reads one program header. The two classes differ in the order of its fields.
 func (f *fields) segment() segment {
 	var s segment
 	s.typ = elf.ProgType(f.u32())
@@ -798,7 +804,7 @@ func (f *fields) segment() segment {
 	return s
 }
 
-// cstring is b up to its first NUL.
+// cstring returns b up to its first NUL.
 func cstring(b []byte) string {
 	s, _, _ := bytes.Cut(b, []byte{0})
 	return string(s)
