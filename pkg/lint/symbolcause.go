@@ -253,7 +253,7 @@ func stackFixes(library string) []string {
 
 // newerCopies are the copies of a library elsewhere in the image that define a
 // version which the one that is found lacks. Of glibc there are none: its parts
-// and the loader must be of one release (L60).
+// and the loader must be of one release.
 func (w *world) newerCopies(found, version string) []File {
 	e, _, ok := w.img.FS.Lookup(found)
 	if !ok || e.Object == nil || strings.HasPrefix(version, "GLIBC_") {

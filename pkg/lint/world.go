@@ -471,7 +471,7 @@ func isProgram(o *elfdeps.Object) bool {
 }
 
 // isStatic tells a static program that has a dynamic section only to relocate
-// itself (static-pie, L61): no loader sees it.
+// itself (static-pie): the kernel starts it without a loader.
 func isStatic(o *elfdeps.Object) bool { return o.Interp == "" && (o.PIE() || o.Type == elf.ET_EXEC) }
 
 // findInstalls looks for the packs' frameworks.
