@@ -1,11 +1,11 @@
 package lint
 
 import (
-	"fmt"
 	"maps"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
@@ -15,10 +15,12 @@ import (
 // Checks of the search path and of the variables that the NVIDIA container
 // runtime reads.
 
+const ldLibraryPath = "LD_LIBRARY_PATH"
+
 // pathEntries are the elements of LD_LIBRARY_PATH as the loader splits it; musl
 // knows no semicolon (glibc elf/dl-load.c, fillin_rpath; musl ldso/dynlink.c).
 func (w *world) pathEntries() []string {
-	value, ok := w.getenv("LD_LIBRARY_PATH")
+	value, ok := w.getenv(ldLibraryPath)
 	if !ok || value == "" {
 		return nil
 	}
@@ -28,10 +30,10 @@ func (w *world) pathEntries() []string {
 	return strings.Split(strings.ReplaceAll(value, ";", ":"), ":")
 }
 
-// without is LD_LIBRARY_PATH less some of its elements.
-func (w *world) without(drop func(string) bool) string {
-	kept := slices.DeleteFunc(slices.Clone(w.pathEntries()), func(e string) bool { return e == "" || drop(e) })
-	return w.pathFix(strings.Join(kept, ":"))
+// without returns LD_LIBRARY_PATH less a directory and the empty elements.
+func (w *world) without(dir string) string {
+	kept := slices.DeleteFunc(slices.Clone(w.pathEntries()), func(e string) bool { return e == "" || path.Clean(e) == dir })
+	return strings.Join(kept, ":")
 }
 
 // isMount says whether something comes to a directory when the container starts:
@@ -73,7 +75,7 @@ func (w *world) ldPathMissing() []Finding {
 		}
 		v := values{"dir": e}
 		f := w.say("ld-path-missing", clause, w.edit("ld-path-missing", v))
-		f.Values = v
+		f.Subject, f.Values = ldLibraryPath, v
 		list = append(list, f)
 	}
 	return list
@@ -87,7 +89,7 @@ func (w *world) ldPathFile() []Finding {
 			continue
 		}
 		f := w.say("ld-path-file", "file", values{"file": e, "dir": path.Dir(e)})
-		f.Present, f.Values = []File{w.file(e)}, values{"file": e}
+		f.Subject, f.Present, f.Values = ldLibraryPath, []File{w.file(e)}, values{"file": e}
 		list = append(list, f)
 	}
 	return list
@@ -98,21 +100,28 @@ func (w *world) ldPathEmpty() []Finding {
 		return nil
 	}
 	dir := path.Join("/", w.env().Cwd)
-	f := Finding{
-		Message: fmt.Sprintf("LD_LIBRARY_PATH has an empty element: libraries are looked for in the working directory, %s", dir),
-		Fixes:   []string{w.edited("ld-path-empty", nil) + "; in a Dockerfile, ${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} adds nothing when the variable is empty"},
+	clause, shadows := "empty", w.shadowsIn(dir)
+	if len(shadows) > 0 {
+		clause = "shadows"
 	}
-	// What lies there comes before the image's own libraries.
-	var shadows []string
+	f := w.say("ld-path-empty", clause, w.edit("ld-path-empty", values{"dir": dir}))
+	f.Subject, f.Present = ldLibraryPath, w.filesOf(shadows)
+	return []Finding{f}
+}
+
+// shadowsIn returns the libraries that a process prefers to the image's own when it
+// searches the working directory dir.
+func (w *world) shadowsIn(dir string) []string {
+	if dir == "/usr/lib" || dir == "/lib" {
+		return nil
+	}
+	var list []string
 	for _, o := range w.objects {
-		if path.Dir(o.path) == dir && !isProgram(o.elf) && dir != "/usr/lib" && dir != "/lib" {
-			shadows = append(shadows, o.path)
+		if path.Dir(o.path) == dir && !isProgram(o.elf) {
+			list = append(list, o.path)
 		}
 	}
-	if len(shadows) > 0 {
-		f.Severity, f.Present = Warning, w.filesOf(shadows)
-	}
-	return []Finding{f}
+	return list
 }
 
 // searchDirs are the directories of LD_LIBRARY_PATH and, for glibc, of
@@ -138,7 +147,7 @@ func (w *world) searchDirs() map[string]string {
 	}
 	for _, e := range w.pathEntries() {
 		if strings.HasPrefix(e, "/") {
-			dirs[path.Clean(e)] = "LD_LIBRARY_PATH"
+			dirs[path.Clean(e)] = ldLibraryPath
 		}
 	}
 	return dirs
@@ -162,13 +171,16 @@ func (w *world) holding(fits func(dir string) bool, file string) map[string][]st
 	return found
 }
 
-// dropFix says how a directory leaves the search path.
-func (w *world) dropFix(dir string) string {
-	by := w.searchDirs()[dir]
-	if by == "LD_LIBRARY_PATH" {
-		return w.without(func(e string) bool { return path.Clean(e) == dir })
+// dropping returns values of a finding with the fix that takes a directory out of the
+// search path: "search-path", or "env" where a file names the directory.
+func (w *world) dropping(dir string, v values) values {
+	v["dir"], v["by"] = dir, w.searchDirs()[dir]
+	if v["by"] == ldLibraryPath {
+		v["search-path"] = w.without(dir)
+	} else {
+		v["env"] = w.phrase("drop-configured", v)
 	}
-	return fmt.Sprintf("take %s out of %s and run ldconfig", dir, by)
+	return v
 }
 
 func (w *world) stubsOnPath() []Finding {
@@ -179,31 +191,29 @@ func (w *world) stubsOnPath() []Finding {
 		if w.toldOf(found[dir]) {
 			continue
 		}
-		f := Finding{
-			Message: fmt.Sprintf("%s puts the stub libraries of %s on the search path", w.searchDirs()[dir], dir),
-			Present: w.filesOf(found[dir]),
-			Fixes:   []string{w.dropFix(dir), "stubs are for linking: name them in LIBRARY_PATH, or with -L"},
-			Because: "programs that ask for libcuda.so.1 pass over a directory that has the bare name only",
-		}
+		f := w.say("stubs-on-path", "on-path", w.dropping(dir, values{}))
+		f.Subject, f.Present = w.searchDirs()[dir], w.filesOf(found[dir])
 		named := slices.ContainsFunc(found[dir], func(p string) bool { return strings.HasSuffix(p, "/libcuda.so.1") })
 		if named {
-			f.Severity, f.Because = Error, ""
 			f.Library = "libcuda.so.1"
-			f.Effects = []Effect{{"every program that uses the GPU gets the stub instead of the driver", "Error 34: CUDA driver is a stub library"}}
 		}
-		w.behindDriver(&f, dir)
+		switch {
+		case w.behindDriver(dir):
+			w.lower(&f, "behind-driver", nil)
+		case named:
+			w.also(&f, "named", nil)
+		default:
+			w.lower(&f, "bare", nil)
+		}
 		list = append(list, f)
 	}
 	return list
 }
 
-// behindDriver makes a note of a finding about copies of the driver in a directory
-// that ld.so.conf names behind the one to which the driver is mounted.
-func (w *world) behindDriver(f *Finding, dir string) {
-	if w.searchDirs()[dir] != "LD_LIBRARY_PATH" && w.driverComesFirst() {
-		f.Severity, f.Effects = Note, nil
-		f.Because = "when the container runtime has mounted the driver and run ldconfig, the driver's directory comes first"
-	}
+// behindDriver reports whether ld.so.conf names a directory that has copies of the
+// driver, behind the one to which the driver is mounted.
+func (w *world) behindDriver(dir string) bool {
+	return w.searchDirs()[dir] != ldLibraryPath && w.driverComesFirst()
 }
 
 // toldOf reports whether the replay has found that a framework gets one of the
@@ -222,22 +232,19 @@ func (w *world) compatOnPath() []Finding {
 		if w.toldOf(found[dir]) {
 			continue
 		}
-		version := ""
+		clause, v := "on-path", values{}
 		for _, p := range found[dir] {
-			if _, v, ok := strings.Cut(path.Base(p), ".so."); ok && strings.Contains(v, ".") {
-				version = " " + v
+			if _, version, ok := strings.Cut(path.Base(p), ".so."); ok && strings.Contains(version, ".") {
+				clause, v = "version-on-path", values{"version": version}
 			}
 		}
-		f := Finding{
-			Message: fmt.Sprintf("%s puts the driver%s of %s on the search path", w.searchDirs()[dir], version, dir), Library: "libcuda.so.1",
-			Present: w.filesOf(found[dir]),
-			Effects: []Effect{
-				{"on a host whose driver is newer, CUDA does not start", "Error 803: system has unsupported display driver / cuda driver combination"},
-				{"on a GPU that is not for data centres, CUDA does not start", "Error 804: forward compatibility was attempted on non supported HW"},
-			},
-			Fixes: []string{w.dropFix(dir), "the container runtime adds the directory by itself where it helps"},
+		f := w.say("compat-on-path", clause, w.dropping(dir, v))
+		f.Subject, f.Library, f.Present = w.searchDirs()[dir], "libcuda.so.1", w.filesOf(found[dir])
+		if w.behindDriver(dir) {
+			w.lower(&f, "behind-driver", nil)
+		} else {
+			w.also(&f, "fails", nil)
 		}
-		w.behindDriver(&f, dir)
 		list = append(list, f)
 	}
 	return append(list, w.compatInCache()...)
@@ -259,11 +266,9 @@ func (w *world) compatInCache() []Finding {
 		if e.Name != "libcuda.so.1" || !w.isFile(e.Path) || !hasElement(dir, "compat") || w.onPath(realPath(w.img.FS, dir)) || !w.driverComesFirst() {
 			continue
 		}
-		return []Finding{{
-			Severity: Note, Library: "libcuda.so.1", Present: []File{w.file(realPath(w.img.FS, e.Path))},
-			Message: fmt.Sprintf("%s names the driver of %s", ldCache, dir),
-			Because: "no ld.so.conf names the directory: the container runtime's ldconfig writes the cache without it",
-		}}
+		f := w.say("compat-on-path", "in-cache", values{"cache": ldCache, "dir": dir})
+		f.Subject, f.Library, f.Present = ldCache, "libcuda.so.1", []File{w.file(realPath(w.img.FS, e.Path))}
+		return []Finding{f}
 	}
 	return nil
 }
@@ -288,13 +293,10 @@ func (w *world) driverPathLost() []Finding {
 	if _, nvidia := w.getenv("NV_CUDA_CUDART_VERSION"); had == "" && !nvidia || len(w.gpuUsers()) == 0 {
 		return nil
 	}
-	f := Finding{
-		Message: fmt.Sprintf("LD_LIBRARY_PATH has lost %s, which the base image had", mountedDriver), Library: "libcuda.so.1",
-		Effects: []Effect{{"where the driver is mounted there (GKE), programs do not find it and go on without the GPU", "libcuda.so.1: cannot open shared object file: No such file or directory"}},
-		Fixes:   []string{w.edited("driver-path-lost", nil)},
-	}
+	f := w.say("driver-path-lost", "lost", w.edit("driver-path-lost", values{"dir": mountedDriver}))
+	f.Subject, f.Library = ldLibraryPath, "libcuda.so.1"
 	if _, configured := w.searchDirs()[mountedDriver]; configured {
-		f.Severity, f.Because = Note, "/etc/ld.so.conf.d names the directory: where ldconfig runs when the container starts, the driver is found"
+		w.lower(&f, "configured", nil)
 	}
 	return []Finding{f}
 }
@@ -327,107 +329,108 @@ func (w *world) driverInImage() []Finding {
 	}) {
 		return nil
 	}
-	f := Finding{
-		Message: fmt.Sprintf("the image has files of the GPU driver itself (%s): they must fit the host's kernel module", path.Base(paths[0])),
-		Present: w.filesOf(paths),
-		Effects: []Effect{
-			{"on a host with another driver, the image's copy may be found first", "CUDA driver version is insufficient for CUDA runtime version"},
-			{"some runtimes cannot mount the host's files over them", "nvidia-container-cli: mount error: file creation failed"},
-		},
-		Fixes: []string{"do not install the driver in an image (libnvidia-compute-…, cuda-drivers, nvidia-driver-…), and do not `docker commit` a container that had a GPU: the container runtime mounts the host's driver"},
-	}
-	f.Library = path.Base(paths[0])
+	f := w.say("driver-in-image", "files", values{"file": path.Base(paths[0])})
+	f.Subject, f.Library, f.Present = paths[0], path.Base(paths[0]), w.filesOf(paths)
 	switch {
 	case w.img.Config == nil || w.img.Config.OS == "": // an image's config names its system
-		f.Severity, f.Because = Note, "this is a directory, and a machine has its own driver"
+		w.lower(&f, "directory", nil)
 	case !whole:
-		f.Severity, f.Because = Note, "they are links only"
+		w.lower(&f, "links", nil)
 	case w.onJetson():
-		f.Severity, f.Because = Note, "on a Jetson the container runtime mounts the device's own over them"
+		w.lower(&f, "jetson", nil)
 	}
 	return []Finding{f}
 }
 
 func (w *world) gpuHidden() []Finding {
-	value, set := w.getenv("NVIDIA_VISIBLE_DEVICES")
+	const variable = "NVIDIA_VISIBLE_DEVICES"
+	value, set := w.getenv(variable)
 	if !set || value != "" && value != "void" && value != "none" || len(w.gpuUsers()) == 0 {
 		return nil
 	}
-	return []Finding{{
-		Message: fmt.Sprintf("NVIDIA_VISIBLE_DEVICES=%s asks for no GPU, and the image has programs for one", value),
-		Effects: []Effect{{"where nothing else sets the variable, the container runs without GPU", "Found no NVIDIA driver on your system"}},
-		Fixes:   []string{w.edited("gpu-hidden", nil) + ", or leave it unset: `docker run --gpus` and Kubernetes set it"},
-	}}
+	f := w.say("gpu-hidden", "none", w.edit("gpu-hidden", values{"value": value}))
+	f.Subject = variable
+	return []Finding{f}
 }
 
 // devicesHidden is for CUDA_VISIBLE_DEVICES in the image's environment where it
 // leaves no device: the first number that is none ends the list.
 func (w *world) devicesHidden() []Finding {
-	value, set := w.getenv("CUDA_VISIBLE_DEVICES")
+	const variable = "CUDA_VISIBLE_DEVICES"
+	value, set := w.getenv(variable)
 	hidden := value == "" || value[0] == '-' || value == "none" || value == "NoDevFiles"
 	if !set || !hidden || len(w.gpuUsers()) == 0 {
 		return nil
 	}
-	return []Finding{{
-		Message: fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s hides every GPU from CUDA, and the image has programs for one", value),
-		Effects: []Effect{{"CUDA finds no device, on whatever host", "No CUDA GPUs are available"}},
-		Fixes:   []string{"leave CUDA_VISIBLE_DEVICES out of the image's environment"},
-	}}
+	f := w.say("devices-hidden", "hidden", values{"value": value})
+	f.Subject = variable
+	return []Finding{f}
 }
 
 // driverCapabilities holds NVIDIA_DRIVER_CAPABILITIES against the driver's
 // libraries that files ask for.
 func (w *world) driverCapabilities() []Finding {
-	value, set := w.getenv("NVIDIA_DRIVER_CAPABILITIES")
-	words := strings.Split(strings.ReplaceAll(value, " ", ""), ",")
-	if !set || value == "" {
-		words = []string{"utility", "compute"} // the runtime's default
+	const rule, variable = "driver-capabilities", "NVIDIA_DRIVER_CAPABILITIES"
+	value, _ := w.getenv(variable)
+	words, clause := strings.Split(strings.ReplaceAll(value, " ", ""), ","), "left-out"
+	if value == "" {
+		words, clause = []string{"utility", "compute"}, "unset" // the runtime's default
 	}
 	if slices.Contains(words, "all") || len(w.gpuUsers()) == 0 {
 		return nil
 	}
-	known := func(word string) bool {
-		return slices.ContainsFunc(w.packs.Capabilities, func(c *Capability) bool { return c.Name == word })
-	}
+	lacks, whole := w.capabilitiesLeftOut(words)
+	all := strings.Join(whole, ",") // one value for all findings
 	var list []Finding
-	whole := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return !known(word) })
-	for _, c := range w.packs.Capabilities {
-		if slices.Contains(words, c.Name) {
-			continue
-		}
-		users := w.usersOf(c.Libraries)
-		if c.Name == "compute" && len(users) == 0 {
-			users = w.gpuUsers()
-		}
-		if len(users) == 0 {
-			continue
-		}
-		whole = append(whole, c.Name)
-		f := Finding{
-			Message:  fmt.Sprintf("NVIDIA_DRIVER_CAPABILITIES leaves out %q, which %s needs", c.Name, path.Base(users[0])),
-			Effects:  []Effect{{Text: c.Effect}},
-			NeededBy: w.filesOf(users),
-			Values:   map[string]string{"lacks": c.Name},
-		}
-		if !set || value == "" {
-			f.Severity = Note
-			f.Message = fmt.Sprintf("NVIDIA_DRIVER_CAPABILITIES is not set, which means utility,compute: %q is left out, which %s needs", c.Name, path.Base(users[0]))
-		}
+	for _, c := range lacks {
+		users := w.usersOfCapability(c)
+		f := w.say(rule, clause, values{"lacks": c.Name, "file": path.Base(users[0]), "effect": c.Effect, "all": all})
+		f.NeededBy, f.Values = w.filesOf(users), values{"lacks": c.Name}
 		list = append(list, f)
 	}
 	for _, word := range words {
-		if word != "" && !known(word) {
-			list = append(list, Finding{
-				Message: fmt.Sprintf("NVIDIA_DRIVER_CAPABILITIES has %q, which is no capability", word),
-				Effects: []Effect{{"the container does not start", "unsupported driver capabilities"}},
-				Values:  map[string]string{"unknown": word},
-			})
+		if word != "" && w.packs.capability(word) == nil {
+			f := w.say(rule, "unknown", values{"word": strconv.Quote(word), "all": all})
+			f.Values = values{"unknown": word}
+			list = append(list, f)
 		}
 	}
-	for i := range list { // one value for all of them
-		list[i].Fixes = []string{"ENV NVIDIA_DRIVER_CAPABILITIES=" + strings.Join(whole, ",") + ", or all"}
+	for i := range list {
+		list[i].Subject = variable
 	}
 	return list
+}
+
+// capabilitiesLeftOut returns the capabilities that files of the image need and words
+// lacks, and all words that would do.
+func (w *world) capabilitiesLeftOut(words []string) (lacks []*Capability, whole []string) {
+	whole = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return w.packs.capability(word) == nil })
+	for _, c := range w.packs.Capabilities {
+		if !slices.Contains(words, c.Name) && len(w.usersOfCapability(c)) > 0 {
+			lacks, whole = append(lacks, c), append(whole, c.Name)
+		}
+	}
+	return lacks, whole
+}
+
+// usersOfCapability returns the files that need a capability. "compute" is needed by
+// every file that makes an image one for a GPU, where no file needs its libraries.
+func (w *world) usersOfCapability(c *Capability) []string {
+	users := w.usersOf(c.Libraries)
+	if c.Name == "compute" && len(users) == 0 {
+		users = w.gpuUsers()
+	}
+	return users
+}
+
+// capability returns a capability by its name, or nil.
+func (p *Packs) capability(name string) *Capability {
+	for _, c := range p.Capabilities {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
 }
 
 // usersOf are the files that need one of the driver's libraries, and are not the
@@ -462,16 +465,12 @@ func (w *world) requireCUDA() []Finding {
 		if b.CUDA == "" || numbers(b.CUDA, 1) == numbers(asks, 1) {
 			continue
 		}
-		f := Finding{
-			Message: fmt.Sprintf("NVIDIA_REQUIRE_CUDA asks the host for CUDA %s, and %s %s is built for CUDA %s", asks, b.Name, b.Version, b.CUDA),
-			Present: []File{w.file(b.Path)},
-		}
+		clause := "refuses"
 		if parseRelease(asks).Before(parseRelease(b.CUDA)) {
-			f.Effects = []Effect{{"the container starts on hosts whose driver is too old for it", "CUDA driver version is insufficient for CUDA runtime version"}}
-		} else {
-			f.Effects = []Effect{{"hosts are refused whose driver would do", fmt.Sprintf("nvidia-container-cli: requirement error: unsatisfied condition: cuda>=%s", asks)}}
+			clause = "admits"
 		}
-		f.Fixes = []string{fmt.Sprintf("base the image on CUDA %s, or ENV NVIDIA_REQUIRE_CUDA=cuda>=%s", numbers(b.CUDA, 2), numbers(b.CUDA, 2))}
+		f := w.say("require-cuda", clause, values{"asks": asks, "name": b.Name, "version": b.Version, "built": b.CUDA, "cuda": numbers(b.CUDA, 2)})
+		f.Subject, f.Present = "NVIDIA_REQUIRE_CUDA", []File{w.file(b.Path)}
 		list = append(list, f)
 	}
 	return list
@@ -495,23 +494,21 @@ func (w *world) condaActivateOnly() []Finding {
 	}
 	var list []Finding
 	for _, a := range w.inv.Activations {
-		if a.Name != "LD_LIBRARY_PATH" && a.Name != "LD_PRELOAD" {
+		if a.Name != ldLibraryPath && a.Name != "LD_PRELOAD" {
 			continue
 		}
 		if _, set := w.getenv(a.Name); set {
 			continue
 		}
 		value := strings.NewReplacer("${CONDA_PREFIX}", a.Prefix, "$CONDA_PREFIX", a.Prefix).Replace(a.Value)
-		f := Finding{
-			Message: fmt.Sprintf("%s is set only when the conda environment %s is activated, which the container does not do", a.Name, a.Prefix),
-			Present: []File{w.file(a.Path)},
-			Effects: []Effect{{Text: "what works in a shell after `conda activate` fails when the container is started"}},
-			Fixes:   []string{fmt.Sprintf("start the program by `conda run -p %s --no-capture-output …`", a.Prefix)},
-		}
+		clause, v := "computed", values{"variable": a.Name, "prefix": a.Prefix}
+		var edit values
 		if !strings.ContainsAny(value, "$`") {
-			f.Values = map[string]string{map[string]string{"LD_LIBRARY_PATH": "path", "LD_PRELOAD": "preload"}[a.Name]: value}
-			f.Fixes = append([]string{w.edited("conda-activate-only", f.Values)}, f.Fixes...)
+			clause, edit = "set", values{map[string]string{ldLibraryPath: "path", "LD_PRELOAD": "preload"}[a.Name]: value}
+			maps.Copy(v, w.edit("conda-activate-only", edit))
 		}
+		f := w.say("conda-activate-only", clause, v)
+		f.Subject, f.Present, f.Values = a.Name, []File{w.file(a.Path)}, edit
 		list = append(list, f)
 	}
 	return list
@@ -549,19 +546,23 @@ func (w *world) shellOnly() []Finding {
 		if len(lost) == 0 {
 			continue
 		}
-		values := map[string]string{"lost": strings.Join(lost, ":")}
-		f := Finding{
-			Message: fmt.Sprintf("a build step writes LD_LIBRARY_PATH=%s to %s, which only a shell reads", export[1], export[2]),
-			Effects: []Effect{{Text: "what works in a shell of the container fails when it is started: its program does not get the variable"}},
-			Fixes:   []string{w.edited("shell-only-path", values)},
-			Values:  values,
-		}
+		f := w.shellOnlyFinding(export[1], export[2], strings.Join(lost, ":"))
 		if !w.missedIn(lost) {
-			f.Severity, f.Because = Note, "nothing that was looked at misses what is there"
+			w.lower(&f, "unmissed", nil)
 		}
 		list = append(list, f)
 	}
 	return list
+}
+
+// shellOnlyFinding is about a file of a shell to which path is written, of which the
+// image does not search lost.
+func (w *world) shellOnlyFinding(path, file, lost string) Finding {
+	v := w.edit("shell-only-path", values{"lost": lost})
+	v["path"], v["file"] = path, file
+	f := w.say("shell-only-path", "only-shell", v)
+	f.Subject, f.Values = file, values{"lost": lost}
+	return f
 }
 
 // missedIn reports whether directories have a library that a framework, the image's

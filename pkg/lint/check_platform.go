@@ -2,9 +2,9 @@ package lint
 
 import (
 	"debug/elf"
-	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -38,21 +38,17 @@ func (w *world) glibcOnMusl() []Finding {
 		return nil
 	}
 	first := append(sure, paths...)[0]
-	f := Finding{
-		Message: fmt.Sprintf("%s is linked with glibc, and the image's programs with musl", path.Base(first)),
-		Effects: []Effect{
-			{"Python cannot import it", "Error loading shared library ld-linux-x86-64.so.2: No such file or directory"},
-			{"what loads nevertheless lacks functions that only glibc has", "Error relocating: __vsnprintf_chk: symbol not found"},
-		},
-		NeededBy: []File{w.file(first)}, Affected: paths,
-		Fixes: []string{"base the image on a distribution with glibc (python:3.x-slim, debian, ubuntu): NVIDIA's driver and libraries are made for glibc alone"},
+	f := w.say("glibc-on-musl", "linked", values{"file": path.Base(first)})
+	f.Subject, f.NeededBy, f.Affected = first, []File{w.file(first)}, paths
+	if len(sure) > 0 {
+		w.also(&f, "asks-loader", nil)
+	} else {
+		w.lower(&f, "simple", nil)
 	}
-	if len(sure) == 0 {
-		f.Severity, f.Because, f.Effects = Warning, "musl answers for libc.so.6 itself: simple libraries work", f.Effects[1:]
-	}
+	w.also(&f, "lacks-functions", nil)
 	for _, gcompat := range []string{"/lib/ld-linux-x86-64.so.2", "/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"} {
 		if e, _, ok := w.img.FS.Lookup(gcompat); ok && e.Object != nil {
-			f.Severity, f.Because = Warning, "gcompat stands in for glibc, as far as it goes"
+			w.lower(&f, "gcompat", nil)
 		}
 	}
 	return []Finding{f}
@@ -78,14 +74,6 @@ func nameOf(m elf.Machine) string {
 	return m.String()
 }
 
-// allFor says that all ELF files of the image are for a machine.
-func allFor(n int, m elf.Machine) string {
-	if n == 1 {
-		return "its one ELF file is for " + nameOf(m)
-	}
-	return fmt.Sprintf("its %d ELF files are for %s", n, nameOf(m))
-}
-
 // isCPU tells the machines of processors from those of other code that ELF
 // files hold: GPU code, BPF programs, firmware.
 func isCPU(m elf.Machine) bool {
@@ -101,7 +89,29 @@ func isCPU(m elf.Machine) bool {
 // says, and libraries of another machine where a framework's process would look
 // for them.
 func (w *world) wrongArchitecture() []Finding {
-	own, other := 0, map[elf.Machine][]string{}
+	own, other := w.byMachine()
+	var list []Finding
+	for m, paths := range other {
+		if own == 0 && w.img.Config != nil && w.img.Config.Architecture != "" {
+			list = append(list, w.otherPlatform(m, paths))
+			continue
+		}
+		wrong := slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return !w.wouldLoad(p) })
+		if len(wrong) == 0 {
+			continue
+		}
+		f := w.say("wrong-architecture", "library", values{"file": path.Base(wrong[0]), "is": nameOf(m), "says": nameOf(w.machine)})
+		f.Subject, f.Present, f.Affected = wrong[0], w.filesOf(wrong[:1]), wrong
+		list = append(list, f)
+	}
+	slices.SortFunc(list, func(a, b Finding) int { return strings.Compare(a.Message, b.Message) })
+	return list
+}
+
+// byMachine returns the number of ELF files for the image's machine, and the paths of
+// those for other processors.
+func (w *world) byMachine() (own int, other map[elf.Machine][]string) {
+	other = map[elf.Machine][]string{}
 	for e := range w.img.FS.All() {
 		switch {
 		case e.Object == nil || !isCPU(e.Object.Machine):
@@ -111,40 +121,22 @@ func (w *world) wrongArchitecture() []Finding {
 			other[e.Object.Machine] = append(other[e.Object.Machine], "/"+e.Path)
 		}
 	}
-	var list []Finding
-	for m, paths := range other {
-		if own == 0 && w.img.Config != nil && w.img.Config.Architecture != "" {
-			severity := Warning
-			if w.entry().name != "" {
-				severity = Error
-			}
-			list = append(list, Finding{
-				Severity: severity,
-				Message:  fmt.Sprintf("the image says that it is for %s, and %s", w.img.Config.Architecture, allFor(len(paths), m)),
-				Effects:  []Effect{{"no program of it starts", "exec format error"}},
-				Present:  w.filesOf(paths[:1]), Affected: paths,
-				Fixes: []string{fmt.Sprintf("build it for the platform that it is used on: docker buildx build --platform linux/%s", w.img.Config.Architecture)},
-			})
-			continue
-		}
-		var wrong []string
-		for _, p := range paths {
-			if w.wouldLoad(p) {
-				wrong = append(wrong, p)
-			}
-		}
-		if len(wrong) == 0 {
-			continue
-		}
-		list = append(list, Finding{
-			Message: fmt.Sprintf("%s is for %s, and the image for %s", path.Base(wrong[0]), nameOf(m), nameOf(w.machine)),
-			Effects: []Effect{{Text: "the loader passes over it as if it were not there, and Python does not find the module"}},
-			Present: w.filesOf(wrong[:1]), Affected: wrong,
-			Fixes: []string{"install the packages in an image of the same platform, not by copying them from another one"},
-		})
+	return own, other
+}
+
+// otherPlatform is about an image whose ELF files are all for another machine than its
+// config says.
+func (w *world) otherPlatform(m elf.Machine, paths []string) Finding {
+	clause := "all-files"
+	if len(paths) == 1 {
+		clause = "one-file"
 	}
-	slices.SortFunc(list, func(a, b Finding) int { return strings.Compare(a.Message, b.Message) })
-	return list
+	f := w.say("wrong-architecture", clause, values{"says": w.img.Config.Architecture, "is": nameOf(m), "n": strconv.Itoa(len(paths))})
+	f.Subject, f.Present, f.Affected = paths[0], w.filesOf(paths[:1]), paths
+	if w.entry().name == "" {
+		w.lower(&f, "no-program", nil)
+	}
+	return f
 }
 
 // wouldLoad reports whether a library of another machine lies where one of the

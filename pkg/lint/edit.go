@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -45,13 +44,16 @@ func (e *Edit) validate() error {
 	return nil
 }
 
-// For is the edit with what a finding says in the place of {name}; not ok where
-// the finding does not say it.
+// For returns the edit with the values of a finding in the place of their names, and
+// whether the finding has them all.
 func (e Edit) For(f *Finding) (_ Edit, ok bool) {
-	for _, name := range slices.Sorted(maps.Keys(f.Values)) {
-		e.Value = strings.ReplaceAll(e.Value, "{"+name+"}", f.Values[name])
+	for _, name := range inBraces.FindAllString(e.Value, -1) {
+		if _, ok := f.Values[name[1:len(name)-1]]; !ok {
+			return e, false
+		}
 	}
-	return e, !placeholder.MatchString(e.Value)
+	e.Value = fill(e.Value, f.Values)
+	return e, true
 }
 
 // Apply is the variable's value after the edit; old is empty where it is not
@@ -125,8 +127,6 @@ func SameElement(a, b string) bool {
 	return a == b || a != "" && b != "" && strings.TrimRight(a, "/") == strings.TrimRight(b, "/")
 }
 
-var placeholder = regexp.MustCompile(`\{[a-z]+\}`)
-
 // Edits are what a finding's rule would do with variables, as far as the finding
 // says what it needs.
 func (p *Packs) Edits(f *Finding) []Edit {
@@ -141,24 +141,6 @@ func (p *Packs) Edits(f *Finding) []Edit {
 		}
 	}
 	return list
-}
-
-// edited is the line of a Dockerfile for what a rule would do with a variable,
-// without empty elements; it is empty when that is nothing. values are those of
-// the finding.
-func (w *world) edited(rule string, values map[string]string) string {
-	edits := w.packs.Edits(&Finding{Rule: rule, Values: values})
-	if len(edits) == 0 {
-		return ""
-	}
-	e := edits[0]
-	old, _ := w.getenv(e.Variable)
-	value := e.Apply(old)
-	e.Op = "tidy"
-	if value = e.Apply(value); e.Variable == "LD_LIBRARY_PATH" {
-		return w.pathFix(value)
-	}
-	return "ENV " + e.Variable + "=" + value
 }
 
 // edit returns the values of a finding with what its rule would do with a variable:

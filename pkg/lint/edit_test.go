@@ -50,7 +50,7 @@ func TestEditsOfFindings(t *testing.T) {
 		{nil, nil},
 		{map[string]string{"lacks": "video"}, []string{"append video"}},
 		{map[string]string{"unknown": "vidio"}, []string{"drop vidio"}},
-		{map[string]string{"unknown": "{lacks}"}, nil}, // an image's text is no name
+		{map[string]string{"unknown": "{lacks}"}, []string{"drop {lacks}"}}, // an image's text is no name
 	} {
 		var got []string
 		for _, e := range packs.Edits(&Finding{Rule: "driver-capabilities", Values: tt.values}) {
@@ -62,6 +62,18 @@ func TestEditsOfFindings(t *testing.T) {
 	}
 	if got := packs.Edits(&Finding{Rule: "no such rule"}); got != nil {
 		t.Error(got)
+	}
+}
+
+// TestBracesInValues: a value of an image is not a placeholder, whatever it says.
+func TestBracesInValues(t *testing.T) {
+	img := textImage(t, "env LD_LIBRARY_PATH=/opt/{dir}/{nothing}:/usr/lib\n-- 0/usr/lib/x --\ntext\nx\n", false)
+	res, err := Run(t.Context(), img, packs(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Findings) != 1 || !slices.Equal(res.Findings[0].Fixes, []string{"ENV LD_LIBRARY_PATH=/usr/lib"}) {
+		t.Errorf("got %+v", res.Findings)
 	}
 }
 

@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"fmt"
 	"path"
 	"strings"
 
@@ -53,11 +52,9 @@ func (w *world) preloadsIgnored() []Finding {
 			continue
 		}
 		from, _, _ := strings.Cut(rest, " ")
-		list = append(list, Finding{
-			Message: line, Library: name,
-			Effects: []Effect{{Text: "the library is not there in any process, and every program says so when it starts"}},
-			Fixes:   []string{fmt.Sprintf("bring the library: its path hangs on the distribution and the machine; or take it out of %s", from)},
-		})
+		f := w.say("preload-ignored", "ignored", values{"warning": line, "by": from})
+		f.Subject, f.Library = from, name
+		list = append(list, f)
 	}
 	return list
 }
