@@ -146,7 +146,11 @@ func lddFiles(c *cli.Context, img *layers.Image, fsys *layers.FS) error {
 	case c.Bool("all"):
 		paths = dynamicFiles(fsys)
 	case len(paths) == 0:
-		p, err := lint.Entrypoint(&lint.Image{FS: fsys, Config: img.Config})
+		packs, err := loadPacks(nil)
+		if err != nil {
+			return err
+		}
+		p, err := lint.Entrypoint(&lint.Image{FS: fsys, Config: img.Config}, packs)
 		if err != nil {
 			return fmt.Errorf("%s: %w", img.Ref, err)
 		}

@@ -156,7 +156,7 @@ func (w *world) modulesFinding(pkg *inventory.Package, version string, lost []lo
 	}
 	f := Finding{
 		Message: fmt.Sprintf("%s, which %s %s has installed, %s", path.Base(first.file), pkg.Name, version, what),
-		Fixes:   []string{reinstall(pkg.Name, pkg.Version)},
+		Advice:  w.reinstall(pkg.Name, pkg.Version),
 	}
 	switch n := len(lost) - 1; {
 	case n == 1:

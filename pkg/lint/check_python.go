@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"fmt"
 	"maps"
 	"path"
 	"regexp"
@@ -41,27 +40,20 @@ func (w *world) wrongPythons() []Finding {
 		for _, in := range bySite[site] {
 			if file, of := w.otherTag(in, version); file != "" {
 				module := strings.ReplaceAll(strings.TrimPrefix(file[:strings.Index(file, ".cpython-")], site+"/"), "/", ".")
-				list = append(list, Finding{
-					Message: fmt.Sprintf("%s is built for Python %s, and lies among the packages of Python %s", strings.TrimPrefix(file, site+"/"), of, version),
-					Effects: []Effect{{fmt.Sprintf("`import %s` fails", path.Base(in.home)), fmt.Sprintf("ModuleNotFoundError: No module named '%s'", module)}},
-					Present: []File{w.file(file)},
-					Fixes:   []string{fmt.Sprintf("install the packages with Python %s: in a build of several stages, the one that runs pip needs the same Python as the last", version)},
-				})
+				f := w.say("wrong-python", "extension", values{"file": strings.TrimPrefix(file, site+"/"), "of": of, "python": version, "package": path.Base(in.home), "module": module})
+				f.Subject, f.Present = file, []File{w.file(file)}
+				list = append(list, f)
 			}
 		}
 	}
 	return list
 }
 
-// pythonAbsent is about frameworks that no Python of the image reads.
+// pythonAbsent returns the finding about frameworks that no Python of the image reads.
 func (w *world) pythonAbsent(installs []*install, version string, have []string) Finding {
 	first := installs[0]
-	f := Finding{
-		Severity: Warning,
-		Message:  fmt.Sprintf("%s is installed for Python %s, and the image has Python %s", first.Title, version, strings.Join(have, ", ")),
-		Effects:  []Effect{{fmt.Sprintf("`import %s` fails", path.Base(first.home)), fmt.Sprintf("ModuleNotFoundError: No module named '%s'", path.Base(first.home))}},
-		Fixes:    []string{fmt.Sprintf("install the packages with Python %s, or base the image on Python %s", have[len(have)-1], version)},
-	}
+	f := w.say("wrong-python", "absent", values{"title": first.Title, "python": version, "have": strings.Join(have, ", "), "package": path.Base(first.home), "newest": have[len(have)-1]})
+	f.Subject = first.home
 	for _, in := range installs {
 		f.Affected = append(f.Affected, in.home)
 	}
@@ -142,10 +134,7 @@ func (w *world) pythonHome() []Finding {
 	if len(versions) == 0 {
 		return nil
 	}
-	return []Finding{{
-		Message: fmt.Sprintf("PYTHONHOME=%s has no lib/python%s with Python's own library", value, versions[0]),
-		Effects: []Effect{{"Python does not start", "ModuleNotFoundError: No module named 'encodings'"}},
-		Values:  map[string]string{"home": home},
-		Fixes:   []string{"leave PYTHONHOME out of the image's environment: Python finds its library by itself"},
-	}}
+	f := w.say("python-home", "no-library", values{"value": value, "python": versions[0]})
+	f.Subject, f.Values = "PYTHONHOME", values{"home": home}
+	return []Finding{f}
 }

@@ -1,9 +1,6 @@
 package lint
 
-import (
-	"fmt"
-	"path"
-)
+import "path"
 
 // stubCopies are CUDA libraries outside the directories of stubs that are as long as
 // the stub of their SONAME: copies of it, whose functions do nothing but fail.
@@ -24,14 +21,10 @@ func (w *world) stubCopies() []Finding {
 			continue
 		}
 		stub := stubs[o.elf.Soname][e.Size]
-		list = append(list, Finding{
-			Message:  fmt.Sprintf("%s is the stub of %s: it is as long as %s", o.path, o.elf.Soname, stub),
-			Library:  o.elf.Soname,
-			Family:   w.packs.family(o.elf.Soname).ID,
-			Effects:  []Effect{{Text: "whatever calls " + path.Base(o.elf.Soname) + " fails"}},
-			Affected: []string{o.path}, Present: []File{w.file(o.path), w.file(stub)},
-			Fixes: []string{"put the library itself in its place: stubs are for linking alone"},
-		})
+		f := w.say("stub-library", "copied", values{"path": o.path, "soname": o.elf.Soname, "name": path.Base(o.path), "stub": stub})
+		f.Subject, f.Library, f.Family = o.path, o.elf.Soname, w.packs.family(o.elf.Soname).ID
+		f.Affected, f.Present = []string{o.path}, []File{w.file(o.path), w.file(stub)}
+		list = append(list, f)
 	}
 	return list
 }

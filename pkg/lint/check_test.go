@@ -77,6 +77,7 @@ func TestChecks(t *testing.T) {
 		{"conda run", "entrypoint [\"conda\", \"run\", \"-n\", \"x\", \"python\"]\n" + conda, nil},
 		{"a shell script may activate", "entrypoint [\"/start\"]\n" + conda + "-- 0/start --\ntext mode=0755\n#!/usr/bin/env bash\n", nil},
 		{"a Python script does not", "entrypoint [\"/opt/c/bin/uvicorn\"]\n" + conda + "-- 0/opt/c/bin/uvicorn --\ntext mode=0755\n#!/opt/c/bin/python\n", []string{"warning conda-activate-only"}},
+		{"a program whose name ends in a carriage return", "entrypoint [\"/start\\r\"]\n" + elfText("opt/a.so"), nil},
 		{"the variable is set", "env LD_LIBRARY_PATH=/opt/c/bin\nentrypoint [\"/opt/c/bin/python\"]\n" + conda, nil},
 
 		{"loader's tokens, and a stubs directory that is not there", "env LD_LIBRARY_PATH=$ORIGIN/../lib:/opt/${LIB}:/usr/local/nvidia/lib64\n" + user, nil},

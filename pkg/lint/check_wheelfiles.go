@@ -1,18 +1,18 @@
 package lint
 
 import (
-	"fmt"
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
-// reinstall is the command that puts a wheel's own files back.
-func reinstall(name, version string) string {
-	return fmt.Sprintf("put its own files back: pip install --force-reinstall --no-deps '%s==%s'", strings.ReplaceAll(name, "_", "-"), version)
+// reinstall advises the command that puts a wheel's own files back.
+func (w *world) reinstall(name, version string) []Advice {
+	return w.advice("reinstall", values{"wheel": strings.ReplaceAll(name, "_", "-"), "version": version})
 }
 
 // wheelFilesChanged are GPU libraries of wheels that have another size than the
@@ -26,12 +26,11 @@ func (w *world) wheelFilesChanged() []Finding {
 			if !changed {
 				continue
 			}
-			f := Finding{
-				Message: fmt.Sprintf("%s has %d bytes, and %s %s has installed one of %d", path.Base(file), size, pkg.Name, w.version(p, pkg), pkg.Files[file].Size), Library: path.Base(file),
-				Affected: []string{file}, Present: []File{w.file(file)}, Fixes: []string{reinstall(pkg.Name, pkg.Version)},
-			}
+			f := w.say("wheel-file-changed", "size", values{"file": path.Base(file), "size": strconv.FormatInt(size, 10), "wheel": pkg.Name, "version": w.version(p, pkg), "listed": strconv.FormatInt(pkg.Files[file].Size, 10)})
+			f.Subject, f.Library, f.Affected, f.Present = file, path.Base(file), []string{file}, []File{w.file(file)}
+			f.advise(w.reinstall(pkg.Name, pkg.Version)...)
 			if twin := w.twin(file); twin != "" {
-				f.Message += fmt.Sprintf("; it is as long as %s", twin)
+				w.also(&f, "twin", values{"twin": twin})
 				f.Present = append(f.Present, w.file(twin))
 			}
 			list = append(list, f)

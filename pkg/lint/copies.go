@@ -356,7 +356,7 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []loaded, first, stray 
 	}
 	f.Fixes = w.oneReleaseFix(r, stray.Real(), first.Real())
 	if d := w.distOf(first.Real()); d.name != "" && path.Dir(stray.Real()) == path.Dir(first.Real()) {
-		f.Fixes = []string{reinstall(d.name, d.version)}
+		f.Fixes, f.Advice = nil, w.reinstall(d.name, d.version)
 	}
 	// cuDNN 9's front library passes calls on, and a newer graph library takes
 	// those of an older one.

@@ -3,10 +3,10 @@ package lint
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
@@ -17,22 +17,23 @@ type entry struct {
 	name    string        // argv[0], as the config gives it; empty when it gives none
 	path    string        // its real path, of the ELF file in the end
 	exe     *layers.Entry // nil when it is not there
-	problem string        // what the runtime or the kernel says instead of starting it
+	problem string        // the clause of broken-entrypoint for what the runtime or the kernel says instead of starting it
+	values  values        // of that clause
 	link    string        // a link of its name that leads nowhere
-	returns bool          // the script's first line ends in a carriage return
 }
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Entrypoint is the ELF file that the image's ENTRYPOINT or CMD comes to, through
-// PATH and the interpreters of scripts.
-func Entrypoint(img *Image) (string, error) {
-	e := (&world{img: img}).entry()
+// PATH and the interpreters of scripts. An error has the words of the packs.
+func Entrypoint(img *Image, packs *Packs) (string, error) {
+	w := &world{img: img, packs: packs}
+	e := w.entry()
 	switch {
 	case e.name == "":
 		return "", errors.New("the image has no ENTRYPOINT and no CMD: name a file")
 	case e.problem != "":
-		return "", errors.New(e.problem)
+		return "", errors.New(w.say(brokenEntrypoint, e.problem, e.values).Message)
 	}
 	return e.path, nil
 }
@@ -53,26 +54,19 @@ func (w *world) entry() entry {
 	for range 5 { // the kernel follows four scripts (fs/exec.c)
 		p, ok := w.executable(name)
 		if !ok {
-			e.problem, e.link = missingExecutable(name), w.danglingProgram(name)
-			if strings.HasSuffix(name, "\r") {
-				e.problem, e.link, e.returns = fmt.Sprintf("exec %s: no such file or directory", e.path), "", true
-				if program, _, _ := strings.Cut(e.exe.Shebang, " "); path.Base(program) == "env" {
-					e.problem = fmt.Sprintf("%s: '%s\\r': No such file or directory", program, strings.TrimSuffix(name, "\r"))
-				}
-			}
-			return e
+			return w.withoutProgram(e, name)
 		}
 		file, _, _ := w.img.FS.Lookup(p)
 		e.path, e.exe = "/"+file.Path, file
 		if file.Mode&0o111 == 0 {
-			e.problem = fmt.Sprintf("exec: %q: permission denied", p)
+			e.problem, e.values = "denied", values{"quoted": strconv.Quote(p), "path": e.path}
 			return e
 		}
 		if file.Object != nil || file.Fault != "" {
 			return e
 		}
 		if file.Shebang == "" {
-			e.problem = fmt.Sprintf("exec %s: exec format error", p)
+			e.problem, e.values = "no-format", values{"program": p}
 			return e
 		}
 		name = shebangProgram(file.Shebang)
@@ -80,11 +74,25 @@ func (w *world) entry() entry {
 	return e
 }
 
-func missingExecutable(name string) string {
-	if strings.Contains(name, "/") {
-		return fmt.Sprintf("exec %s: no such file or directory", name)
+// withoutProgram returns an entry of which a program is not found: argv[0], or the
+// interpreter of the script to which it has come.
+func (w *world) withoutProgram(e entry, name string) entry {
+	stem, returns := strings.CutSuffix(name, "\r")
+	switch {
+	case returns && e.exe != nil:
+		program, _, _ := strings.Cut(e.exe.Shebang, " ")
+		e.problem, e.values = "carriage-return", values{"path": e.path, "program": program, "name": stem}
+		if path.Base(program) == "env" {
+			e.problem = "env-carriage-return"
+		}
+		return e
+	case strings.Contains(name, "/"):
+		e.problem, e.values = "not-there", values{"name": name}
+	default:
+		e.problem, e.values = "not-on-path", values{"quoted": strconv.Quote(name)}
 	}
-	return fmt.Sprintf("exec: %q: executable file not found in $PATH", name)
+	e.link = w.danglingProgram(name)
+	return e
 }
 
 // danglingProgram is the first link of a program's name in PATH that leads nowhere.
@@ -159,56 +167,57 @@ func (w *world) isFile(p string) bool {
 	return ok && e.Type == layers.Regular
 }
 
-// entrypoint are the findings about a program that does not get as far as its
+const brokenEntrypoint = "broken-entrypoint"
+
+// entrypoint returns the finding about a program that does not get as far as its
 // libraries; those are causes like any other.
 func (w *world) entrypoint() []Finding {
 	e := w.entry()
-	if e.name == "" {
+	clause, v := w.unstartable(e)
+	if clause == "" {
 		return nil
 	}
-	message := e.problem
-	switch {
-	case message != "":
-	case e.exe == nil || e.exe.Object == nil:
-		return nil // not examined, and said so elsewhere
-	case e.exe.Object.Machine != w.machine:
-		message = fmt.Sprintf("exec %s: exec format error (it is for %s)", e.path, nameOf(e.exe.Object.Machine))
-	case e.exe.Object.Interp != "" && w.loader(e.exe.Object.Interp) == nil:
-		message = fmt.Sprintf("exec %s: no such file or directory (its interpreter %s is not there)", e.path, e.exe.Object.Interp)
-	default:
-		return nil
-	}
-	f := Finding{
-		Rule: "broken-entrypoint", Severity: w.packs.Rule("broken-entrypoint").Severity, Message: message,
-		Effects: []Effect{{Text: "the container does not start"}},
-		Fixes:   []string{"correct ENTRYPOINT or CMD, or add what is missing"},
-	}
-	switch {
-	case e.problem == "" && e.exe.Object.Machine != w.machine:
-		f.Fixes = []string{"take the program's build for " + nameOf(w.machine)}
-	case e.problem == "":
-		f.Fixes = []string{"a program linked with musl needs Alpine, one linked with glibc needs Debian, Ubuntu, Fedora or the like: build it for the image's libc, or take another base image"}
-	case e.returns:
-		f.Fixes = []string{fmt.Sprintf("write %s with line feeds alone (`sed -i 's/\\r$//'`, `*.sh text eol=lf` in .gitattributes): the carriage return at the end of its first line counts as a part of the interpreter's name", e.path)}
-	case strings.HasSuffix(e.problem, ": permission denied"):
-		f.Fixes = []string{fmt.Sprintf("make it executable: COPY --chmod=0755, or RUN chmod +x %s", e.path)}
-	case e.name == "python" && e.path == "" && e.link == "":
-		if p, ok := w.executable("python3"); ok {
-			f.Fixes = []string{fmt.Sprintf("say python3, which the image has as %s, or `apt-get install -y python-is-python3`", p)}
-		}
-	case e.link != "":
-		link, _, _ := w.img.FS.Lstat(e.link)
-		f.Fixes = []string{fmt.Sprintf("bring %s: %s is a link to it, and it is not there (a virtual environment that is copied needs its Python at the same path)", link.Link, e.link)}
+	f := w.say(brokenEntrypoint, clause, v)
+	w.also(&f, "not-started", nil)
+	if len(f.Advice) == 0 {
+		fix, v := w.programFix(e)
+		w.also(&f, fix, v)
 	}
 	if e.path != "" {
-		f.NeededBy = []File{w.file(e.path)}
-		f.Affected = []string{e.path}
+		f.Subject, f.NeededBy, f.Affected = e.path, []File{w.file(e.path)}, []string{e.path}
 	}
 	return []Finding{f}
 }
 
-// interpreters are the findings about programs that name a loader which is not
-// there.
+// unstartable returns the clause for an entry that does not start; empty for one that
+// does, or that was not examined, which is a finding of its own.
+func (w *world) unstartable(e entry) (clause string, v values) {
+	switch {
+	case e.problem != "":
+		return e.problem, e.values
+	case e.exe == nil || e.exe.Object == nil:
+		return "", nil
+	case e.exe.Object.Machine != w.machine:
+		return "other-machine", values{"path": e.path, "is": nameOf(e.exe.Object.Machine), "wants": nameOf(w.machine)}
+	case e.exe.Object.Interp != "" && w.loader(e.exe.Object.Interp) == nil:
+		return "no-interpreter", values{"path": e.path, "interpreter": e.exe.Object.Interp}
+	}
+	return "", nil
+}
+
+// programFix returns the clause with the fix for a program that is not found.
+func (w *world) programFix(e entry) (clause string, v values) {
+	if e.link != "" {
+		link, _, _ := w.img.FS.Lstat(e.link)
+		return "dangling", values{"target": link.Link, "link": e.link}
+	}
+	if p, ok := w.executable("python3"); ok && e.name == "python" && e.path == "" {
+		return "python3", values{"path": p}
+	}
+	return "correct", nil
+}
+
+// interpreters returns the findings about programs whose loader is not there.
 func (w *world) interpreters() []Finding {
 	byInterp := map[string][]string{}
 	start := w.entry().path
@@ -219,33 +228,36 @@ func (w *world) interpreters() []Finding {
 	}
 	var list []Finding
 	for _, interp := range slices.Sorted(maps.Keys(byInterp)) {
-		paths := byInterp[interp]
-		f := Finding{
-			Rule: "missing-interpreter", Severity: w.packs.Rule("missing-interpreter").Severity,
-			Message: fmt.Sprintf("exec %s: no such file or directory (its interpreter %s is not there)", paths[0], interp), Affected: paths,
-		}
-		if w.isFile(interp) {
-			f.Message = fmt.Sprintf("exec %s: its interpreter %s is no ELF file", paths[0], interp)
-		}
-		for _, p := range paths {
-			if framework := w.pythonsOf(w.byPath[p]); framework != "" {
-				f.Severity = Error
-				f.effect(Effect{Text: "Python does not start: " + framework + " cannot be imported"})
-			}
-		}
-		if w.primary == nil {
-			// Not one loader is there: nobody has asked for this program alone.
-			if f.Severity != Error {
-				f.Severity = Warning
-			}
-			if w.forGPU() {
-				f.Severity = Error
-			}
-			f.effect(Effect{Text: "no dynamically linked program of the image starts: it has no dynamic loader, and what its libraries would find could not be judged"})
-		}
-		list = append(list, f)
+		list = append(list, w.interpreterFinding(interp, byInterp[interp]))
 	}
 	return list
+}
+
+// interpreterFinding is about programs that name a loader which is not there.
+func (w *world) interpreterFinding(interp string, programs []string) Finding {
+	clause := "not-there"
+	if w.isFile(interp) {
+		clause = "not-elf"
+	}
+	f := w.say("missing-interpreter", clause, values{"path": programs[0], "interpreter": interp})
+	f.Subject, f.Affected = interp, programs
+	python := false
+	for _, p := range programs {
+		if framework := w.pythonsOf(w.byPath[p]); framework != "" {
+			python = true
+			w.also(&f, "python", values{"framework": framework})
+		}
+	}
+	switch {
+	case w.primary == nil:
+		w.also(&f, "no-loader", nil)
+		if !python && !w.forGPU() {
+			w.lower(&f, "not-for-gpu", nil)
+		}
+	case !python:
+		w.lower(&f, "one-program", nil)
+	}
+	return f
 }
 
 // forGPU reports whether an image has a framework, or a file that asks for a GPU library.
