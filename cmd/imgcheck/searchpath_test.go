@@ -132,7 +132,7 @@ func appliesTo(t *testing.T, ref string, o scan.Options, findings []lint.Finding
 			t.Errorf("with %s there still is\n%s", path, briefly([]lint.Finding{f}))
 		}
 	}
-	if err := fix.Better(was.Result, is, before, after, nil); err != nil {
+	if err := fix.Better(was.Result, is, before.FS, nil); err != nil {
 		t.Errorf("with %s: %v", path, err)
 	}
 }

@@ -67,9 +67,8 @@ func elementsOf(img *lint.Image) []string {
 // is found, and is the wrong one, the directory of another comes first.
 func (p *planner) paths(f *lint.Finding) []candidate {
 	var list []candidate
-	missing := strings.HasPrefix(key(f, nil), "missing ")
 	for _, dir := range p.directories(f) {
-		if missing {
+		if f.Kind == lint.Missing {
 			list = append(list, candidate{text: "LD_LIBRARY_PATH with " + dir, steps: []Step{appendPath(dir)}})
 		} else {
 			list = append(list, candidate{text: fmt.Sprintf("LD_LIBRARY_PATH with %s first", dir), steps: []Step{prependPath(dir)}})
@@ -306,9 +305,6 @@ func goodName(n string) bool {
 	return n != "" && n != "." && n != ".." && len(n) <= 255 && n == path.Base(n) && !strings.ContainsRune(n, 0)
 }
 
-// notes that lint puts behind a place where the loader looked.
-var note = regexp.MustCompile(` \([^()]*\)$`)
-
 // ownDirs are the directories that the RPATH or RUNPATH of the asking file names
 // and that are its own: its directory, or one of its wheel's for the library.
 func (p *planner) ownDirs(f *lint.Finding) []string {
@@ -318,7 +314,7 @@ func (p *planner) ownDirs(f *lint.Finding) []string {
 			continue
 		}
 		for _, place := range s.Places {
-			dir := path.Clean(note.ReplaceAllString(place, ""))
+			dir := path.Clean(place.Dir)
 			switch {
 			case !strings.HasPrefix(dir, "/") || covered(dir) || isSystem(dir) || slices.Contains(slices.Concat(wheel, own), dir):
 			case provide.LibraryOf(f.Library).InWheel(dir):
@@ -389,15 +385,24 @@ func (p *planner) real(s string) string {
 	return realPath(p.now.img.FS, s)
 }
 
-// subjects are the files that a finding is about: the copy that is asked and does
-// not have what is wanted; where there is none, the one that the loader's message
-// names first, and those that are present.
+// wrong returns the file that the loader finds and cannot use, or that lacks what is
+// asked of it, by the path in the finding; empty for another kind of finding.
+func wrong(f *lint.Finding) string {
+	if slices.Contains([]lint.Kind{lint.Missing, lint.Unusable, lint.Version, lint.Symbol}, f.Kind) && strings.HasPrefix(f.Subject, "/") {
+		return f.Subject
+	}
+	return ""
+}
+
+// subjects returns the files that a finding is about: the copy that is asked and does
+// not have what is wanted; where there is none, the one that is wrong, and those that
+// are present.
 func (p *planner) subjects(f *lint.Finding) []string {
 	if f.BoundTo != nil {
 		return []string{f.BoundTo.Path}
 	}
 	var list []string
-	if file, _, ok := strings.Cut(f.Message, ": "); ok && strings.HasPrefix(file, "/") {
+	if file := wrong(f); file != "" {
 		list = append(list, file)
 	}
 	for _, file := range f.Present {
@@ -408,10 +413,9 @@ func (p *planner) subjects(f *lint.Finding) []string {
 	return list
 }
 
-// removals take files away that stand before good ones: the copy that is asked and
-// does not have what is wanted; else what the loader's message names, what is
-// present in one directory, all of it. They are left in their layer: a whiteout
-// hides them.
+// removals hide files that stand before good ones, which stay in their layer: the copy
+// that is asked and does not have what is wanted; else the file that is wrong, what is
+// present in one directory, all that is present.
 func (p *planner) removals(f *lint.Finding) []candidate {
 	if f.BoundTo != nil {
 		if c := p.removal([]string{f.BoundTo.Path}); len(c.steps) > 0 {
@@ -419,8 +423,20 @@ func (p *planner) removals(f *lint.Finding) []candidate {
 		}
 		return nil
 	}
+	var list []candidate
+	for _, files := range p.removable(f) {
+		c := p.removal(files)
+		if len(c.steps) > 0 && !slices.ContainsFunc(list, func(o candidate) bool { return o.text == c.text }) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// removable returns the groups of files that may be removed for a finding.
+func (p *planner) removable(f *lint.Finding) [][]string {
 	var groups [][]string
-	if file, _, ok := strings.Cut(f.Message, ": "); ok && strings.HasPrefix(file, "/") {
+	if file := wrong(f); file != "" {
 		groups = append(groups, []string{p.real(file)})
 	}
 	var all, dirs []string
@@ -436,15 +452,7 @@ func (p *planner) removals(f *lint.Finding) []candidate {
 	for _, dir := range dirs {
 		groups = append(groups, byDir[dir])
 	}
-	groups = append(groups, all)
-	var list []candidate
-	for _, files := range groups {
-		c := p.removal(files)
-		if len(c.steps) > 0 && !slices.ContainsFunc(list, func(o candidate) bool { return o.text == c.text }) {
-			list = append(list, c)
-		}
-	}
-	return list
+	return append(groups, all)
 }
 
 func (p *planner) removal(files []string) candidate {

@@ -127,6 +127,8 @@ type Cure struct {
 	Tried []Attempt `json:"tried,omitempty"`
 	// Why says why it stays, where it does.
 	Why string `json:"why,omitempty"`
+
+	cause string // of the finding
 }
 
 // Behind is a finding that the image has with the steps and did not have without.
@@ -166,7 +168,7 @@ func Find(ctx context.Context, img *lint.Image, packs *lint.Packs, res *lint.Res
 		o.Trials = 24
 	}
 	p := &planner{
-		Options: o, packs: packs, base: img, first: newLedger(res, img, o.Counts),
+		Options: o, packs: packs, base: img, first: newLedger(res, o.Counts),
 		seen: map[string]bool{}, given: map[string]string{}, tried: map[string][]Attempt{},
 		answers: map[string]*provide.Found{}, unfound: map[string]string{}, blocked: map[string]string{}, read: map[*provide.Found]map[string]*elfdeps.Object{},
 	}
@@ -343,7 +345,7 @@ func (p *planner) extend(ctx context.Context, k string, c candidate, t *trial, d
 			}
 			both := candidate{text: c.text + " and " + more.text, steps: slices.Concat(c.steps, more.steps)}
 			next, err := p.try(ctx, k, both)
-			if err == nil && next.behind != nil && next.behind.Message != t.behind.Message && next.gain >= t.gain {
+			if err == nil && next.behind != nil && next.behind.Cause != t.behind.Cause && next.gain >= t.gain {
 				next, err = p.extend(ctx, k, both, next, depth-1)
 			}
 			if err != nil {
@@ -471,7 +473,7 @@ func (p *planner) simulate(ctx context.Context, groups []group) (state, error) {
 	if err != nil {
 		return state{}, err
 	}
-	return state{img, res, newLedger(res, img, p.Counts)}, nil
+	return state{img, res, newLedger(res, p.Counts)}, nil
 }
 
 // better is nil when a state is strictly better than another; see [Better].
@@ -540,7 +542,7 @@ func (p *planner) plan() *Plan {
 	out.Steps = append(out.Steps, out.draft.steps...)
 	for _, k := range p.first.order {
 		f := p.first.trouble[k].finding
-		c := Cure{Rule: f.Rule, Message: f.Message, Of: p.first.count(k), Resolves: p.first.gain(k, p.now.ledger), Tried: p.tried[k]}
+		c := Cure{Rule: f.Rule, Message: f.Message, cause: f.Cause, Of: p.first.count(k), Resolves: p.first.gain(k, p.now.ledger), Tried: p.tried[k]}
 		n := 0
 		for _, g := range p.groups {
 			for range g.steps {
@@ -634,7 +636,7 @@ func (p *Plan) SearchPath(findings []lint.Finding) (value string, ok bool) {
 	}
 	for _, f := range findings {
 		if f.Severity != lint.Note && f.SetsPath() && !slices.ContainsFunc(p.Cures, func(c Cure) bool {
-			return c.Rule == f.Rule && c.Message == f.Message && c.Resolves == c.Of
+			return c.cause == f.Cause && c.Resolves == c.Of
 		}) {
 			return "", false
 		}

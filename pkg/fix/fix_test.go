@@ -189,7 +189,7 @@ func TestNothingBreaks(t *testing.T) {
 // TestPrune leaves out what a later step makes superfluous.
 func TestPrune(t *testing.T) {
 	img, res := read(t, "entrypoint [\"/app/infer\"]\n"+root+library("1/opt/a/libcudart.so.12", "libcudart.so.12")+program("1/app/infer", "libcudart.so.12"))
-	p := &planner{Options: Options{Trials: 9}, packs: packs(t), base: img, first: newLedger(res, img, nil), given: map[string]string{}, tried: map[string][]Attempt{}, seen: map[string]bool{}}
+	p := &planner{Options: Options{Trials: 9}, packs: packs(t), base: img, first: newLedger(res, nil), given: map[string]string{}, tried: map[string][]Attempt{}, seen: map[string]bool{}}
 	p.groups = []group{{steps: []Step{appendPath("/opt/none")}, key: "k"}, {steps: []Step{appendPath("/opt/a")}, key: "missing libcudart.so.12"}}
 	var err error
 	if p.now, err = p.simulate(context.Background(), p.groups); err != nil {
@@ -272,7 +272,7 @@ func TestLaw(t *testing.T) {
 			continue
 		}
 		steps += len(p.Steps)
-		if err := Better(res, again, img, now, nil); err != nil {
+		if err := Better(res, again, img.FS, nil); err != nil {
 			t.Errorf("%s: %v", e.Name(), err)
 		}
 	}
@@ -297,19 +297,19 @@ func TestBetter(t *testing.T) {
 		there = append(there, layers.Entry{Path: name})
 	}
 	img := &lint.Image{FS: layers.Merge(layers.NewLayer(there))}
-	missing := lint.Finding{Rule: "missing-library", Severity: lint.Error, Message: "libcudart.so.12: cannot open shared object file: No such file or directory", Library: "libcudart.so.12", NeededBy: []lint.File{{Path: "/a"}}, Affected: []string{"/a", "/b"}}
+	missing := lint.Finding{Rule: "missing-library", Kind: lint.Missing, Cause: "missing libcudart.so.12", Severity: lint.Error, Message: "libcudart.so.12: cannot open shared object file: No such file or directory", Library: "libcudart.so.12", NeededBy: []lint.File{{Path: "/a"}}, Affected: []string{"/a", "/b"}}
 	fewer, path := missing, missing
 	fewer.Affected = []string{"/a"}
 	path.Rule = "library-not-on-path"
 	warned, noted := missing, missing
 	warned.Severity, noted.Severity = lint.Warning, lint.Note
 	later := missing
-	later.Library, later.Message, later.Later = "libnvrtc.so.12", "libnvrtc.so.12: cannot open shared object file: No such file or directory", true
+	later.Library, later.Cause, later.Message, later.Later = "libnvrtc.so.12", "missing libnvrtc.so.12", "libnvrtc.so.12: cannot open shared object file: No such file or directory", true
 	undefined := func(severity lint.Severity, files ...string) lint.Finding {
-		return lint.Finding{Rule: "undefined-symbol", Severity: severity, Message: files[0] + ": undefined symbol: x", Symbol: "x", NeededBy: []lint.File{{Path: files[0]}}, Affected: files}
+		return lint.Finding{Rule: "undefined-symbol", Kind: lint.Symbol, Cause: files[0] + " misses x", Severity: severity, Message: files[0] + ": undefined symbol: x", Symbol: "x", NeededBy: []lint.File{{Path: files[0]}}, Affected: files}
 	}
 	list := func(f ...lint.Finding) []lint.Finding { return f }
-	env := lint.Finding{Rule: "gpu-hidden", Severity: lint.Warning, Message: "no GPU"}
+	env := lint.Finding{Rule: "gpu-hidden", Cause: "no GPU", Severity: lint.Warning, Message: "no GPU"}
 	const traded = "another finding takes its place: /a: undefined symbol: x"
 	for name, tt := range map[string]struct {
 		before, after []lint.Finding
@@ -344,7 +344,7 @@ func TestBetter(t *testing.T) {
 		"as many of what is new":       {list(missing), list(undefined(lint.Error, "/new")), ""},
 	} {
 		got := ""
-		if err := Better(&lint.Result{Findings: tt.before}, &lint.Result{Findings: tt.after}, img, img, nil); err != nil {
+		if err := Better(&lint.Result{Findings: tt.before}, &lint.Result{Findings: tt.after}, img.FS, nil); err != nil {
 			got = err.Error()
 		}
 		if got != tt.want {
@@ -440,11 +440,19 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestKey is the same when the variables that a message quotes have changed.
-func TestKey(t *testing.T) {
-	f := &lint.Finding{Rule: "r", Message: "LD_LIBRARY_PATH=/a:/b has lost /c, and X=1 Y= no=such"}
-	if got, want := key(f, map[string]string{"LD_LIBRARY_PATH": "/a:/b", "X": "1", "Y": ""}), "r LD_LIBRARY_PATH= has lost /c, and X= Y= no=such"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+// TestBrackets: a program in a directory that is named like a place with a result gets
+// the plan that it gets in any other.
+func TestBrackets(t *testing.T) {
+	steps := func(dir string) string {
+		at := "1" + dir + "/infer"
+		text := "entrypoint [\"" + dir + "/infer\"]\n" + root + program(at, "libcudart.so.12") + "runpath $ORIGIN\n"
+		return strings.ReplaceAll(strings.Join(plan(t, text, Options{}).Texts(), "\n"), dir, "DIR")
+	}
+	const want = "add libcudart.so.12 to DIR"
+	for _, dir := range []string{"/opt/tool", "/opt/tool (1)"} {
+		if got := steps(dir); got != want {
+			t.Errorf("in %s: %q, want %q", dir, got, want)
+		}
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 type ledger struct {
 	res     *lint.Result
 	counted []lint.Finding      // the findings that count
-	order   []string            // keys of those that are a warning or more, the heaviest first
-	trouble map[string]*trouble // by key
+	order   []string            // causes of those that are a warning or more, the heaviest first
+	trouble map[string]*trouble // by cause
 	grave   map[string]bool     // files that a warning or error affects, whether it counts or not
 	any     map[string]bool     // files that any finding about loading affects, whether it counts or not
 	mapped  map[string]bool     // files that processes are foretold to load
@@ -31,19 +31,15 @@ type trouble struct {
 	files   map[string]bool
 }
 
-// newLedger takes a result; counts gives the findings that count, nil is all.
-func newLedger(res *lint.Result, img *lint.Image, counts func([]lint.Finding) []lint.Finding) *ledger {
+// newLedger returns the ledger of a result. counts returns the findings that count; nil
+// means all.
+func newLedger(res *lint.Result, counts func([]lint.Finding) []lint.Finding) *ledger {
 	l := &ledger{res: res, counted: res.Findings, trouble: map[string]*trouble{}, grave: map[string]bool{}, any: map[string]bool{}, mapped: map[string]bool{}, named: map[string]bool{}}
 	for _, p := range res.Processes {
 		mark(l.mapped, p.Mapped)
 		for _, file := range p.Mapped {
 			l.named[stem(file)] = true
 		}
-	}
-	vars := map[string]string{}
-	for _, v := range environment(img) {
-		name, value, _ := strings.Cut(v, "=")
-		vars[name] = value
 	}
 	l.broken(res.Findings)
 	if counts != nil {
@@ -58,12 +54,11 @@ func newLedger(res *lint.Result, img *lint.Image, counts func([]lint.Finding) []
 		if f.Severity == lint.Error {
 			l.errors++
 		}
-		k := key(f, vars)
-		if l.trouble[k] == nil {
-			l.trouble[k] = &trouble{finding: f, files: map[string]bool{}}
-			l.order = append(l.order, k)
+		if l.trouble[f.Cause] == nil {
+			l.trouble[f.Cause] = &trouble{finding: f, files: map[string]bool{}}
+			l.order = append(l.order, f.Cause)
 		}
-		mark(l.trouble[k].files, f.Affected)
+		mark(l.trouble[f.Cause].files, f.Affected)
 	}
 	return l
 }
@@ -91,37 +86,6 @@ func mark(set map[string]bool, list []string) {
 // against that they are loaded and something else is not as it should be.
 func loads(f *lint.Finding) bool {
 	return (f.Library != "" || f.Symbol != "") && len(f.NeededBy) > 0
-}
-
-// key is what is wrong, whatever rule says it: a library that is missing is the
-// same trouble when it is there and not on the path. The values of variables that
-// a message quotes are left out: they change with other steps.
-func key(f *lint.Finding, vars map[string]string) string {
-	missing := strings.Contains(f.Message, "cannot open shared object file") || strings.HasPrefix(f.Message, "Error loading shared library ")
-	if missing && f.Library != "" {
-		return "missing " + f.Library
-	}
-	return f.Rule + " " + withoutValues(f.Message, vars)
-}
-
-// withoutValues takes the values out of what a text says as NAME=VALUE.
-func withoutValues(text string, vars map[string]string) string {
-	var b strings.Builder
-	for {
-		i := strings.IndexByte(text, '=')
-		if i < 0 {
-			b.WriteString(text)
-			return b.String()
-		}
-		name := text[strings.LastIndexFunc(text[:i], func(r rune) bool {
-			return r != '_' && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (r < '0' || r > '9')
-		})+1 : i]
-		b.WriteString(text[:i+1])
-		text = text[i+1:]
-		if value := vars[name]; value != "" {
-			text = strings.TrimPrefix(text, value)
-		}
-	}
 }
 
 // String tells ledgers apart: what is wrong, and with how many files.
@@ -238,7 +202,7 @@ func (l *ledger) better(before *ledger) error {
 }
 
 // ill is a file with a trouble that it meets; no file is the image as such.
-type ill struct{ key, file string }
+type ill struct{ cause, file string }
 
 // ills are all of them, and what each weighs.
 func (l *ledger) ills() map[ill]int {
@@ -288,10 +252,10 @@ func (l *ledger) instead(before *ledger) *lint.Finding {
 	return nil
 }
 
-// Better is nil when a changed image is strictly better than the image as it was,
-// by what lint says of both; else it says why it is not. Of the findings those
-// are looked at that count (nil is all) and are a warning or more. It is strictly
-// better when all of this holds:
+// Better returns nil if a changed image is strictly better than the image as it was, whose
+// files are old, by the results for both; else an error that says why it is not. It looks
+// at the findings that count (nil: all) and are a warning or more. The image is strictly
+// better if all of this holds:
 //
 //   - Nothing breaks. No finding, be it a note about loading, is about a file that
 //     was there and had none of that kind; but for a file that no process got to
@@ -305,9 +269,9 @@ func (l *ledger) instead(before *ledger) *lint.Finding {
 //   - There are no more errors than before, and where there are as many, no more
 //     warnings.
 //   - Something is gone, or weighs less than it did, for one file at least.
-func Better(before, after *lint.Result, old, now *lint.Image, counts func([]lint.Finding) []lint.Finding) error {
-	was, is := newLedger(before, old, counts), newLedger(after, now, counts)
-	if broken := breaks(worse(was, is, old.FS, false)); broken != "" {
+func Better(before, after *lint.Result, old *layers.FS, counts func([]lint.Finding) []lint.Finding) error {
+	was, is := newLedger(before, counts), newLedger(after, counts)
+	if broken := breaks(worse(was, is, old, false)); broken != "" {
 		return errors.New("it " + broken)
 	}
 	return is.better(was)

@@ -117,7 +117,7 @@ func (p *planner) missingWith(f *lint.Finding) []string {
 	names := []string{f.Library}
 	for _, k := range p.now.ledger.order {
 		o := p.now.ledger.trouble[k].finding
-		if strings.HasPrefix(k, "missing ") && o.Rule == f.Rule && goodName(o.Library) && comeTogether(f.Library, o.Library) && !slices.Contains(names, o.Library) {
+		if o.Kind == lint.Missing && o.Rule == f.Rule && goodName(o.Library) && comeTogether(f.Library, o.Library) && !slices.Contains(names, o.Library) {
 			names = append(names, o.Library)
 		}
 	}
@@ -180,7 +180,7 @@ func (p *planner) standIn(dir string, names []string, like *elfdeps.Object) cand
 		more := slices.Clone(names)
 		for i := range res.Findings {
 			f := &res.Findings[i]
-			if f.Severity != lint.Note && strings.HasPrefix(key(f, nil), "missing ") && comeTogether(names[0], f.Library) && !slices.Contains(more, f.Library) {
+			if f.Severity != lint.Note && f.Kind == lint.Missing && comeTogether(names[0], f.Library) && !slices.Contains(more, f.Library) {
 				more = append(more, f.Library)
 			}
 		}

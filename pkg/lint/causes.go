@@ -619,7 +619,7 @@ func (w *world) linkFix(f *Finding) string {
 	for _, p := range f.Present {
 		dir := path.Dir(p.Path)
 		for _, s := range f.Searched {
-			if slices.ContainsFunc(s.Places, func(place string) bool { return realPath(w.img.FS, place) == dir }) {
+			if slices.ContainsFunc(s.Places, func(place Place) bool { return realPath(w.img.FS, place.Dir) == dir }) {
 				return fmt.Sprintf("RUN ln -s %s %s/%s", path.Base(p.Path), dir, f.Library)
 			}
 		}
@@ -660,12 +660,9 @@ func searched(steps []elfdeps.Step) []Searched {
 	for _, s := range steps {
 		out := Searched{Source: s.Source}
 		for _, t := range s.Tried {
-			place := placeOf(t.Path)
-			if isHwcap(place) {
+			place := Place{placeOf(t.Path), t.Result}
+			if isHwcap(place.Dir) {
 				continue
-			}
-			if t.Result != "" {
-				place += " (" + t.Result + ")"
 			}
 			if !slices.Contains(out.Places, place) {
 				out.Places = append(out.Places, place)

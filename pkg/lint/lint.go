@@ -167,8 +167,32 @@ type LayerRef struct {
 
 // Searched is one source of directories that a loader went through.
 type Searched struct {
-	Source string   `json:"source"`
-	Places []string `json:"places"`
+	Source string  `json:"source"`
+	Places []Place `json:"places"`
+}
+
+// Place is a directory, or the cache, in which a loader looked for a library. As text it
+// is the directory with the result in brackets.
+type Place struct {
+	Dir string
+	// Result says what was there and why it was passed over; empty for nothing.
+	Result string
+}
+
+func (p Place) String() string {
+	if p.Result == "" {
+		return p.Dir
+	}
+	return p.Dir + " (" + p.Result + ")"
+}
+
+// MarshalText returns the place as text.
+func (p Place) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText takes the whole text for the directory: brackets may be part of its name.
+func (p *Place) UnmarshalText(text []byte) error {
+	*p = Place{Dir: string(text)}
+	return nil
 }
 
 // Result is what a scan has found.
@@ -247,6 +271,7 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 			return nil, fmt.Errorf("no pack has the rule %q", f.Rule)
 		}
 		slices.Sort(res.Findings[i].Affected)
+		res.Findings[i].typed()
 	}
 	slices.SortStableFunc(res.Findings, compareFindings)
 	w.oneSearchPath(res.Findings)

@@ -51,9 +51,12 @@ func (w *world) preloadsIgnored() []Finding {
 		if !ok || !cut || w.packs.fromDriver(name) || w.isMount(path.Dir(name)) {
 			continue
 		}
-		from, _, _ := strings.Cut(rest, " ")
+		from, why, _ := strings.Cut(rest, " ")
 		f := w.say("preload-ignored", "ignored", values{"warning": line, "by": from})
-		f.Subject, f.Library = from, name
+		f.Subject, f.Library, f.Kind = name, name, Unusable
+		if why == "cannot be preloaded (cannot open shared object file): ignored." {
+			f.Kind, f.Cause = Missing, "missing "+name
+		}
 		list = append(list, f)
 	}
 	return list

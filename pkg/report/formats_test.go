@@ -115,7 +115,7 @@ func hostile() *report.Document {
 	f := lint.Finding{
 		Rule: "not-known-here", Severity: lint.Error, Message: evil, Library: evil, Because: evil, Symbol: evil, Family: evil, Fixes: []string{evil, "say `x`"}, Affected: []string{evil, "/x"},
 		Effects: []lint.Effect{{Text: evil, Error: evil + "!"}}, NeededBy: []lint.File{{Path: "/c:" + evil, Layer: by}},
-		Searched: []lint.Searched{{Source: evil, Places: []string{evil}}}, Present: []lint.File{{Path: evil, Layer: by}}, Removed: []lint.Removed{{File: lint.File{Path: evil}, By: by}},
+		Searched: []lint.Searched{{Source: evil, Places: []lint.Place{{Dir: evil, Result: evil}}}}, Present: []lint.File{{Path: evil, Layer: by}}, Removed: []lint.Removed{{File: lint.File{Path: evil}, By: by}},
 	}
 	g := lint.Finding{Rule: "nowhere", Severity: lint.Warning, Message: "no path at all"}
 	d := report.New(report.Image{Ref: "dir:" + evil}, &lint.Result{Findings: []lint.Finding{f, f, g, g, {Rule: "nowhere", Severity: lint.Note, Message: "\x00"}}})

@@ -265,7 +265,7 @@ func (t *text) searched(f *lint.Finding) {
 				t.detail(fmt.Sprintf("… and %s more", count(len(s.Places)-i)))
 				break
 			}
-			t.detail(clean(p))
+			t.detail(clean(p.String()))
 		}
 	}
 }

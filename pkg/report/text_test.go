@@ -19,7 +19,7 @@ func TestTextIsSafe(t *testing.T) {
 	d := document(lint.Finding{
 		Rule: "missing-library", Severity: lint.Error, Message: evil, Library: evil, Because: evil, Fixes: []string{evil}, Affected: []string{evil, "/x"},
 		Effects: []lint.Effect{{Text: evil, Error: evil + "!"}}, NeededBy: []lint.File{{Path: evil, Layer: &lint.LayerRef{Index: 1, CreatedBy: evil}}},
-		Searched: []lint.Searched{{Source: evil, Places: []string{evil}}}, Present: []lint.File{{Path: evil}}, Removed: []lint.Removed{{File: lint.File{Path: evil}, By: &lint.LayerRef{Index: 2}}},
+		Searched: []lint.Searched{{Source: evil, Places: []lint.Place{{Dir: evil, Result: evil}}}}, Present: []lint.File{{Path: evil}}, Removed: []lint.Removed{{File: lint.File{Path: evil}, By: &lint.LayerRef{Index: 2}}},
 	})
 	var b bytes.Buffer
 	if err := Text(&b, d, Options{All: true}); err != nil {

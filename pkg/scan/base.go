@@ -86,7 +86,7 @@ func (j *JudgedBase) prove(ctx context.Context, patched *patch.Patched, createdB
 	if err != nil {
 		return err
 	}
-	if err := fix.Better(j.Result, res, j.Image, now, j.counts); err != nil {
+	if err := fix.Better(j.Result, res, j.Image.FS, j.counts); err != nil {
 		return &NotBetterError{j.ref, err}
 	}
 	return nil
