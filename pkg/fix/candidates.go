@@ -81,7 +81,7 @@ func (p *planner) paths(f *lint.Finding) []candidate {
 // them.
 func (p *planner) variables(f *lint.Finding) []candidate {
 	var list []candidate
-	for _, e := range p.packs.Edits(f) {
+	for _, e := range p.packs.Edits(f.Rule, f.Values) {
 		old := getVar(environment(p.now.img), e.Variable)
 		if value := e.Apply(old); value != old {
 			list = append(list, candidate{text: e.Variable + "=" + value, steps: []Step{editStep("variable", e)}})

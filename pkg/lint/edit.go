@@ -46,13 +46,13 @@ func (e *Edit) validate() error {
 
 // For returns the edit with the values of a finding in the place of their names, and
 // whether the finding has them all.
-func (e Edit) For(f *Finding) (_ Edit, ok bool) {
+func (e Edit) For(values map[string]string) (_ Edit, ok bool) {
 	for _, name := range inBraces.FindAllString(e.Value, -1) {
-		if _, ok := f.Values[name[1:len(name)-1]]; !ok {
+		if _, ok := values[name[1:len(name)-1]]; !ok {
 			return e, false
 		}
 	}
-	e.Value = fill(e.Value, f.Values)
+	e.Value = fill(e.Value, values)
 	return e, true
 }
 
@@ -129,14 +129,14 @@ func SameElement(a, b string) bool {
 
 // Edits are what a finding's rule would do with variables, as far as the finding
 // says what it needs.
-func (p *Packs) Edits(f *Finding) []Edit {
-	r := p.Rule(f.Rule)
+func (p *Packs) Edits(rule string, values map[string]string) []Edit {
+	r := p.Rule(rule)
 	if r == nil {
 		return nil
 	}
 	var list []Edit
 	for _, e := range r.Edits {
-		if e, ok := e.For(f); ok {
+		if e, ok := e.For(values); ok {
 			list = append(list, e)
 		}
 	}
@@ -149,7 +149,7 @@ func (p *Packs) Edits(f *Finding) []Edit {
 func (w *world) edit(rule string, v values) values {
 	out := values{}
 	maps.Copy(out, v)
-	edits := w.packs.Edits(&Finding{Rule: rule, Values: v})
+	edits := w.packs.Edits(rule, v)
 	if len(edits) == 0 {
 		return out
 	}

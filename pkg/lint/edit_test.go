@@ -53,14 +53,14 @@ func TestEditsOfFindings(t *testing.T) {
 		{map[string]string{"unknown": "{lacks}"}, []string{"drop {lacks}"}}, // an image's text is no name
 	} {
 		var got []string
-		for _, e := range packs.Edits(&Finding{Rule: "driver-capabilities", Values: tt.values}) {
+		for _, e := range packs.Edits("driver-capabilities", tt.values) {
 			got = append(got, e.Op+" "+e.Value)
 		}
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%v: %q, want %q", tt.values, got, tt.want)
 		}
 	}
-	if got := packs.Edits(&Finding{Rule: "no such rule"}); got != nil {
+	if got := packs.Edits("no such rule", nil); got != nil {
 		t.Error(got)
 	}
 }
