@@ -142,26 +142,8 @@ func (w *world) gpuUsers() []string {
 	return list
 }
 
-// isGPUWheel tells the wheels that are there for a GPU only.
-func (w *world) isGPUWheel(name string) bool {
-	return slices.ContainsFunc(w.packs.GPUWheels, func(g *Known) bool { return match(g.Match, name) })
-}
-
-// cudaImage says what shows that an image has CUDA outside of Python's packages,
-// or is made from one that has; empty when nothing does.
-func (w *world) cudaImage() string {
-	for _, name := range []string{"CUDA_VERSION", "NV_CUDA_CUDART_VERSION", "NVIDIA_REQUIRE_CUDA"} {
-		if value, ok := w.getenv(name); ok && value != "" {
-			return "ENV " + name + "=" + value
-		}
-	}
-	for _, c := range w.inv.Components {
-		if c.Name == "cuda" && c.Path != "" && !strings.Contains(c.Path, "-packages/") {
-			return c.Path
-		}
-	}
-	return ""
-}
+// isGPUWheel reports whether a wheel is there for a GPU only.
+func (w *world) isGPUWheel(name string) bool { return known(w.packs.GPUWheels, name) }
 
 // marker is where an environment's requirements are looked at.
 func (w *world) marker(p *inventory.Python) inventory.MarkerEnv {

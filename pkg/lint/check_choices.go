@@ -3,7 +3,6 @@ package lint
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"strconv"
@@ -18,14 +17,14 @@ type chosen struct {
 	*Choice
 	pkg     *inventory.Package
 	release *ChoiceRelease
-	cuda    string   // the version that decides, "12.4", or what the variable says
-	why     string   // who says so
+	cuda    string   // the version that decides, "12.4", or the variable's value
+	by      string   // what decides: "build" or "override"
 	path    string   // of the build that is taken
-	builds  []string // paths of all that are there
+	builds  []string // paths of all builds
 }
 
-// choose finds what the packages of the packs take, once. One that brings no
-// build, or of which nothing tells the version of CUDA, is left out.
+// choose returns what the packages of the packs take, and keeps it. A package that brings
+// no build, or whose version of CUDA is not known, is left out.
 func (w *world) choose() []chosen {
 	if w.chosen != nil {
 		return w.chosen
@@ -38,11 +37,11 @@ func (w *world) choose() []chosen {
 			}
 			got := chosen{Choice: c, pkg: p, release: c.releaseFor(p.Version), builds: w.glob(p.Dir, strings.ReplaceAll(c.File, "{cuda}", "[0-9]*"))}
 			if i := slices.IndexFunc(w.inv.Builds, func(b *inventory.Build) bool { return b.Name == c.Of && b.Dir == p.Dir && b.CUDA != "" }); i >= 0 {
-				got.cuda, got.why = numbers(w.inv.Builds[i].CUDA, 2), fmt.Sprintf("%s is built for CUDA %s", c.Of, numbers(w.inv.Builds[i].CUDA, 2))
+				got.cuda, got.by = numbers(w.inv.Builds[i].CUDA, 2), "build"
 			}
 			value, _ := w.getenv(c.Override)
 			if value != "" {
-				got.cuda, got.why = value, "ENV "+c.Override+"="+value
+				got.cuda, got.by = value, "override"
 			}
 			if got.cuda == "" || len(got.builds) == 0 || got.release == nil {
 				continue
@@ -97,40 +96,47 @@ func (c *Choice) releaseFor(version string) *ChoiceRelease {
 	return nil
 }
 
-// notChosen says why a build is not the one that its package takes, empty when it
-// is, and whether that is known.
+// values returns what clauses say of a choice.
+func (c *chosen) values() values {
+	return values{
+		"package": c.pkg.Name, "version": c.pkg.Version, "name": path.Base(c.path), "of": c.Of, "cuda": c.cuda, "variable": c.Override, "value": c.cuda,
+	}
+}
+
+// notChosen returns why a build is not the one that its package takes, "" where it is the
+// one, and reports whether that is known.
 func (w *world) notChosen(p string) (why string, known bool) {
 	for _, c := range w.choose() {
 		if slices.Contains(c.builds, p) {
 			if c.path == p {
 				return "", true
 			}
-			return fmt.Sprintf("%s takes %s: %s", c.pkg.Name, path.Base(c.path), c.why), true
+			return w.phrase("taken-for-"+c.by, c.values()), true
 		}
 	}
 	return "", false
 }
 
-// choiceMissing finds packages that bring no build for the CUDA that decides.
+// choiceMissing returns a finding for each package that brings no build for the CUDA that
+// decides.
 func (w *world) choiceMissing() []Finding {
 	var list []Finding
 	for _, c := range w.choose() {
 		if slices.Contains(c.builds, c.path) {
 			continue
 		}
-		var there []string
+		var names []string
 		for _, b := range c.builds {
-			there = append(there, path.Base(b))
+			names = append(names, path.Base(b))
 		}
-		list = append(list, Finding{
-			Message:  fmt.Sprintf("%s %s has no %s: %s", c.pkg.Name, c.pkg.Version, path.Base(c.path), c.why),
-			Effects:  []Effect{{c.release.Effect, expand(c.release.Error, "{path}", c.path, "{name}", path.Base(c.path))}},
-			NeededBy: []File{w.file(c.pkg.Path)}, Affected: []string{c.pkg.Path}, Present: w.filesOf(c.builds),
-			Fixes: []string{
-				fmt.Sprintf("install a release of %s that brings %s, or a %s that is built for a CUDA of which there is one: %s", c.pkg.Name, path.Base(c.path), c.Of, strings.Join(there, ", ")),
-				fmt.Sprintf("or set %s to one of these, where the image has that CUDA's libraries", c.Override),
-			},
-		})
+		v := c.values()
+		v["builds"], v["effect"] = strings.Join(names, ", "), c.release.Effect
+		v["error"] = fill(c.release.Error, values{"path": c.path, "name": path.Base(c.path)})
+		f := w.say("build-not-there", c.by, v)
+		w.also(&f, "others", v)
+		f.Subject, f.Affected, f.Present = c.path, []string{c.pkg.Path}, w.filesOf(c.builds)
+		f.NeededBy = []File{w.file(c.pkg.Path)}
+		list = append(list, f)
 	}
 	return list
 }

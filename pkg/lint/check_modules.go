@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"debug/elf"
 	"errors"
-	"fmt"
 	"maps"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/internal/version"
@@ -99,7 +99,7 @@ func (w *world) lost(site, file string, listed inventory.Listed) (m lostModule, 
 		if !ok { // what is there, a directory for one, is opened
 			m.absent = exception(w.packs.Absent, file)
 		}
-		m.reads = fmt.Sprintf("ModuleNotFoundError: No module named '%s'", m.module)
+		m.reads = w.phrase("no-module", values{"module": m.module})
 		return m, true
 	case len(m.steps) > 0 && !other || w.primary == nil:
 		return m, false // the replay of the framework has met it
@@ -109,7 +109,7 @@ func (w *world) lost(site, file string, listed inventory.Listed) (m lostModule, 
 		return m, false
 	}
 	if !other { // what the loader says of that is what it says of a file that is not there
-		m.reads = "ImportError: " + misses[0].Error()
+		m.reads = w.phrase("import-error", values{"error": misses[0].Error()})
 	}
 	return m, true
 }
@@ -139,50 +139,72 @@ func (w *world) stepsOf(rel string) []stepOf {
 	return list
 }
 
-// modulesFinding is what is told of a wheel's modules.
+// modulesFinding returns the finding for the modules that a wheel has lost.
 func (w *world) modulesFinding(pkg *inventory.Package, version string, lost []lostModule) Finding {
-	first := lost[0]
-	if i := slices.IndexFunc(lost, func(m lostModule) bool { return m.absent == nil }); i >= 0 {
-		first = lost[i]
-	}
-	if i := slices.IndexFunc(lost, func(m lostModule) bool { return len(m.steps) > 0 }); i >= 0 {
-		first = lost[i]
-	}
-	what := "is gone"
-	if other := w.otherMachine(first.file); other != "" {
-		what = "is for " + other
-	} else if !first.gone {
-		what = "is no library"
-	}
-	f := Finding{
-		Message: fmt.Sprintf("%s, which %s %s has installed, %s", path.Base(first.file), pkg.Name, version, what),
-		Advice:  w.reinstall(pkg.Name, pkg.Version),
-	}
+	first := firstLost(lost)
+	v := values{"file": path.Base(first.file), "package": pkg.Name, "version": version, "machine": w.otherMachine(first.file), "more": strconv.Itoa(len(lost) - 1)}
+	f := w.lostFinding(first, v)
 	switch n := len(lost) - 1; {
 	case n == 1:
-		f.Message += ", and so is another of its modules"
+		w.also(&f, "another", v)
 	case n > 1:
-		f.Message += fmt.Sprintf(", and so are %d more of its modules", n)
+		w.also(&f, "more", v)
 	}
+	f.Subject = first.file
+	f.advise(w.reinstall(pkg.Name, pkg.Version)...)
+	loads, aside := false, ""
 	for _, m := range lost {
 		f.Affected = append(f.Affected, m.file)
 		if r, ok := w.img.FS.Removed(strings.TrimPrefix(m.file, "/")); ok {
 			f.Removed = append(f.Removed, Removed{File{m.file, w.layerRef(r.Had)}, w.layerRef(r.By)})
 		}
 		for _, s := range m.steps {
-			if !s.of.Aside {
-				f.Severity = Error
+			if s.of.Aside {
+				aside = s.of.Title
+			} else {
+				loads = true
 			}
 			f.effect(Effect{s.step.Effect, cmp.Or(s.step.Absent, m.reads)})
 		}
 	}
-	if first.absent != nil {
-		f.Severity, f.Because = Note, first.absent.Why
+	switch {
+	case first.absent != nil:
+		w.lower(&f, "absent", values{"why": first.absent.Why})
 		f.effect(Effect{first.absent.Effect, first.absent.Error})
+	case !loads && aside != "":
+		w.lower(&f, "aside", values{"framework": aside})
+	case !loads:
+		w.lower(&f, "no-step", nil)
 	}
 	if len(f.Effects) == 0 {
-		f.effect(Effect{fmt.Sprintf("`import %s` fails, and what comes to it", first.module), first.reads})
+		w.also(&f, "import", values{"module": first.module, "error": first.reads})
 	}
+	return f
+}
+
+// firstLost returns the module that a finding names: one that a framework's step opens,
+// else one that its package does not do without.
+func firstLost(lost []lostModule) lostModule {
+	if i := slices.IndexFunc(lost, func(m lostModule) bool { return len(m.steps) > 0 }); i >= 0 {
+		return lost[i]
+	}
+	if i := slices.IndexFunc(lost, func(m lostModule) bool { return m.absent == nil }); i >= 0 {
+		return lost[i]
+	}
+	return lost[0]
+}
+
+// lostFinding returns the finding that says what is wrong with a module.
+func (w *world) lostFinding(m lostModule, v values) Finding {
+	clause, kind := "no-library", Unusable
+	switch {
+	case v["machine"] != "":
+		clause = "other-machine"
+	case m.gone:
+		clause, kind = "gone", Missing
+	}
+	f := w.say("module-lost", clause, v)
+	f.Kind = kind
 	return f
 }
 
@@ -221,51 +243,58 @@ func (m *StdlibModule) validate() error {
 	return patterns("", []string{m.Module})
 }
 
-// minDynload is how many modules a directory lib-dynload has at least that is that
-// of a whole Python: one that has its modules built in has few or none.
+// minDynload is how many modules a directory lib-dynload has at least that belongs to a
+// whole Python: one that has its modules built in has few or no files there.
 const minDynload = 20
 
-// stdlibModules finds modules of Python's own library that packages of an environment
-// import, and that its Python does not have, or cannot load.
+// stdlibModules returns a finding for each module of Python's own library that packages of
+// an environment import and that its Python lacks or cannot load.
 func (w *world) stdlibModules() []Finding {
 	var list []Finding
-	told := map[string]int{} // module of a directory → its finding
+	at := map[string]int{} // directory or file of a module, and message → its finding
 	for _, p := range w.inv.Pythons {
 		dir, program := w.dynload(p)
 		if dir == "" {
 			continue
 		}
 		for _, m := range w.packs.Stdlib {
-			needs, tries := w.packagesIn(p, m.Packages), w.packagesIn(p, m.Tries)
-			if len(w.packagesIn(p, m.With)) < len(m.With) {
-				tries = nil
-			}
-			if fits, known := parseRelease(p.Version).Within(m.Python); !fits || !known || len(needs)+len(tries) == 0 {
+			needs, tries := w.importers(p, m)
+			if len(needs)+len(tries) == 0 {
 				continue
 			}
 			f, killed := w.stdlibModule(m, dir, program)
+			effect := "import"
 			if killed {
-				needs = append(needs, tries...)
+				needs, effect = append(needs, tries...), "import-killed"
 			}
 			if f == nil || len(needs) == 0 {
 				continue
 			}
-			says := f.Message
-			if killed {
-				says = busError
-			}
-			i, ok := told[f.Affected[0]+f.Message]
+			key := f.Affected[0] + f.Message
+			i, ok := at[key]
 			if !ok {
 				i, list = len(list), append(list, *f)
-				told[f.Affected[0]+f.Message] = i
+				at[key] = i
 			}
 			for _, site := range needs {
-				list[i].effect(Effect{fmt.Sprintf("`import %s` fails", moduleOf(p, site)), says})
+				w.also(&list[i], effect, values{"package": moduleOf(p, site), "error": f.Message})
 				list[i].NeededBy = append(list[i].NeededBy, w.file(site+"/__init__.py"))
 			}
 		}
 	}
 	return list
+}
+
+// importers returns the directories of an environment's packages that cannot be imported
+// without a module, and of those whose import asks for it and does without.
+func (w *world) importers(p *inventory.Python, m *StdlibModule) (needs, tries []string) {
+	if fits, known := parseRelease(p.Version).Within(m.Python); !fits || !known {
+		return nil, nil
+	}
+	if len(w.packagesIn(p, m.With)) == len(m.With) {
+		tries = w.packagesIn(p, m.Tries)
+	}
+	return w.packagesIn(p, m.Packages), tries
 }
 
 // moduleOf returns the name by which an environment imports a directory of a package.
@@ -301,13 +330,26 @@ func (w *world) stdlibModule(m *StdlibModule, dir string, program *layers.Entry)
 		if len(misses) == 0 {
 			continue
 		}
-		miss, message := misses[0], reads("ImportError: {error}", misses[0])
-		if i := slices.IndexFunc(misses, func(e *elfdeps.Error) bool { return e.Kind == elfdeps.CutError }); i >= 0 {
-			miss, message, killed = misses[i], misses[i].Error(), true
-		}
-		return &Finding{Message: message, Affected: []string{file}, Present: []File{w.file(file)}, Library: miss.Name}, killed
+		f, killed := w.stdlibUnusable(file, misses)
+		return &f, killed
 	}
 	return nil, false
+}
+
+// stdlibUnusable returns the finding for the file of a module that cannot be loaded, and
+// reports whether it kills the process.
+func (w *world) stdlibUnusable(file string, misses []*elfdeps.Error) (f Finding, killed bool) {
+	miss, clause := misses[0], "unloadable"
+	if i := slices.IndexFunc(misses, func(e *elfdeps.Error) bool { return e.Kind == elfdeps.CutError }); i >= 0 {
+		miss, clause, killed = misses[i], "cut", true
+	}
+	f = w.say("stdlib-module", clause, values{"error": miss.Error()})
+	f.Kind, f.Subject, f.Library = Unusable, file, miss.Name
+	if miss.Missing() {
+		f.Kind, f.Cause = Missing, "missing "+miss.Name
+	}
+	f.Affected, f.Present = []string{file}, []File{w.file(file)}
+	return f, killed
 }
 
 // stdlibMissing returns the finding for a module that a Python lacks, or nil where it
@@ -317,9 +359,9 @@ func (w *world) stdlibMissing(m *StdlibModule, dir string, program *layers.Entry
 	if below || w.mayBeSkipped(dir) || w.builtin(program, m.Module) || len(w.glob(dir, "*.so")) < minDynload {
 		return nil
 	}
-	f := &Finding{Message: fmt.Sprintf("ModuleNotFoundError: No module named '%s'", m.Module), Affected: []string{dir}}
-	if m.Debian != "" {
-		f.Fixes = []string{fmt.Sprintf("install %s before Python is built (pyenv, make), or take a Python that has the module", m.Debian)}
+	f := w.say("stdlib-module", "absent", values{"module": m.Module})
+	if f.Affected = []string{dir}; m.Debian != "" {
+		w.also(&f, "headers", values{"debian": m.Debian})
 	}
 	for _, p := range w.img.FS.RemovedPaths() {
 		if path.Dir("/"+p) == dir && strings.HasPrefix(path.Base(p), m.Module+".") {
@@ -327,7 +369,7 @@ func (w *world) stdlibMissing(m *StdlibModule, dir string, program *layers.Entry
 			f.Removed = append(f.Removed, Removed{File{"/" + p, w.layerRef(r.Had)}, w.layerRef(r.By)})
 		}
 	}
-	return f
+	return &f
 }
 
 // dynload is the directory of the extension modules of an environment's Python, and

@@ -28,11 +28,12 @@ func (w *world) unmetNeeds() []Finding {
 		if len(asks) == 0 {
 			continue
 		}
-		f := Finding{
-			Severity: n.Severity, Message: n.Message, Effects: []Effect{{n.Effect, expand(n.Error, "{site}", site)}}, NeededBy: w.filesOf(asks),
-			Affected: asks,
+		f := w.say("feature-needs", "need", values{"message": n.Message, "effect": n.Effect, "error": fill(n.Error, values{"site": site})})
+		if n.Severity != "" {
+			f.Severity = f.Severity.atMost(n.Severity)
 		}
-		f.Fixes = withCUDA(n.Fix, cmp.Or(cuda, w.wantedCUDA(&f, "")))
+		f.NeededBy, f.Affected = w.filesOf(asks), asks
+		f.advise(w.adviceOf(n.Fix, values{"cuda": cmp.Or(cuda, w.wantedCUDA(&f, ""))})...)
 		list = append(list, f)
 	}
 	return list

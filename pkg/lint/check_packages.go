@@ -2,11 +2,11 @@ package lint
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -84,9 +84,9 @@ func (w *world) unmetOf(p *inventory.Python, pkg *inventory.Package, wheels whee
 	return list
 }
 
-// torchPairs holds torchvision and torchaudio against torch: by what their
-// metadata requires, else by the packs' pairs; and the CUDA versions that they
-// are built for.
+// torchPairs returns a finding for each package of the packs' pairs that is not made for
+// the package beside it: by what its metadata requires, else by the packs' releases, else
+// by the CUDA versions that the two are built for.
 func (w *world) torchPairs() []Finding {
 	var list []Finding
 	for p, wheels := range w.environments() {
@@ -95,48 +95,67 @@ func (w *world) torchPairs() []Finding {
 			if pkg == nil || base == nil {
 				continue
 			}
-			has, have := w.version(p, pkg), w.version(p, base)
-			want := ""
-			requires := slices.ContainsFunc(pkg.Requires, func(line string) bool {
-				r, err := inventory.ParseRequirement(line)
-				return err == nil && r.Name == pair.For && strings.Contains(r.Specifiers, "==")
-			})
-			if requires {
-				for _, u := range w.unmetOf(p, pkg, wheels) {
-					if u.of == base {
-						want = fmt.Sprintf("its metadata requires %s%s", pair.For, u.wants)
-					}
-				}
-			} else if fits, known := pair.Versions[numbers(have, 2)]; known && numbers(has, 2) != fits {
-				want = fmt.Sprintf("%s %s goes with %s %s", pair.For, numbers(have, 2), pair.Package, fits)
-			}
-			f := Finding{
-				Message:  fmt.Sprintf("%s %s is not made for the %s %s beside it", pair.Package, has, pair.For, have),
-				Effects:  []Effect{{fmt.Sprintf("`import %s` fails, or its operators do", pair.Package), pair.Error}},
-				NeededBy: []File{w.file(pkg.Path)}, Present: []File{w.file(base.Path)},
-			}
-			fit := pair.Versions[numbers(have, 2)]
-			if fit != "" && isVersion440(have) {
-				f.Fixes = []string{fmt.Sprintf("pip install 'torch==%s' '%s==%s.*'%s", have, pair.Package, fit, fromIndex(have))}
-			}
-			f.Fixes = append(f.Fixes, fmt.Sprintf("install %s and %s in one command and from one index, so that pip chooses both", pair.For, pair.Package))
-			switch a, b := w.cudaBuild(p, base), w.cudaBuild(p, pkg); {
-			case want != "":
-				f.Message += ": " + want
-				list = append(list, f)
-			case localOf(has) == "cpu" && a != "":
-				f.Severity = Warning
-				f.Message = fmt.Sprintf("%s %s is the build without CUDA, and %s %s is built for CUDA %s", pair.Package, has, pair.For, have, a)
-				f.Effects = []Effect{{"its operators do not run on the GPU", fmt.Sprintf("Could not run '%s::nms' with arguments from the 'CUDA' backend", pair.Package)}}
-				list = append(list, f)
-			case a != "" && b != "" && pair.CUDA != "" && numbers(a, pair.cudaNumbers()) != numbers(b, pair.cudaNumbers()):
-				f.Message = fmt.Sprintf("%s %s is built for CUDA %s, and %s %s for CUDA %s", pair.Package, has, b, pair.For, have, a)
-				f.Effects = []Effect{{fmt.Sprintf("`import %s` fails", pair.Package), pair.CUDAError}}
+			if f, unfit := w.pairFinding(p, pair, pkg, base, wheels); unfit {
+				f.NeededBy, f.Present = []File{w.file(pkg.Path)}, []File{w.file(base.Path)}
 				list = append(list, f)
 			}
 		}
 	}
 	return list
+}
+
+// pairFinding returns what is wrong with a pair of packages of an environment.
+func (w *world) pairFinding(p *inventory.Python, pair *Pair, pkg, base *inventory.Package, wheels wheelSet) (f Finding, unfit bool) {
+	const rule = "torch-pair"
+	has, installed := w.version(p, pkg), w.version(p, base)
+	cuda, other := w.cudaBuild(p, base), w.cudaBuild(p, pkg)
+	fits, known := pair.Versions[numbers(installed, 2)]
+	wants, requires := w.pairRequirement(p, pair, pkg, base, wheels)
+	v := values{
+		"package": pair.Package, "version": has, "for": pair.For, "installed": installed, "release": numbers(installed, 2), "fits": fits,
+		"wants": wants, "cuda": cuda, "other": other, "error": pair.Error, "cuda-error": pair.CUDAError,
+	}
+	switch {
+	case wants != "":
+		f = w.say(rule, "unfit", v)
+		w.also(&f, "required", v)
+	case !requires && known && numbers(has, 2) != fits:
+		f = w.say(rule, "unfit", v)
+		w.also(&f, "announced", v)
+	case localOf(has) == "cpu" && cuda != "":
+		f = w.say(rule, "cpu", v)
+	case cuda != "" && other != "" && pair.CUDA != "" && numbers(cuda, pair.cudaNumbers()) != numbers(other, pair.cudaNumbers()):
+		f = w.say(rule, "cuda", v)
+	default:
+		return f, false
+	}
+	switch v["index"] = pair.indexOf(installed); {
+	case fits == "" || !isVersion440(installed):
+	case v["index"] != "":
+		w.also(&f, "release-of-index", v)
+	default:
+		w.also(&f, "release", v)
+	}
+	w.also(&f, "together", v)
+	return f, true
+}
+
+// pairRequirement reports whether the metadata of a pair's package requires one release of
+// the other, and returns the requirement that the other does not meet, or "".
+func (w *world) pairRequirement(p *inventory.Python, pair *Pair, pkg, base *inventory.Package, wheels wheelSet) (wants string, requires bool) {
+	requires = slices.ContainsFunc(pkg.Requires, func(line string) bool {
+		r, err := inventory.ParseRequirement(line)
+		return err == nil && r.Name == pair.For && strings.Contains(r.Specifiers, "==")
+	})
+	if !requires {
+		return "", false
+	}
+	for _, u := range w.unmetOf(p, pkg, wheels) {
+		if u.of == base {
+			wants = u.wants
+		}
+	}
+	return wants, true
 }
 
 // isVersion440 reports whether a text from the image is a version and nothing
@@ -146,12 +165,22 @@ func isVersion440(s string) bool {
 	return err == nil && !strings.ContainsFunc(s, unicode.IsSpace)
 }
 
-// cudaNumbers is how many numbers of the CUDA versions must agree.
+// cudaNumbers returns how many numbers of the CUDA versions must agree.
 func (p *Pair) cudaNumbers() int {
 	if p.CUDA == "major" {
 		return 1
 	}
 	return 2
+}
+
+// indexOf returns the URL of the index that has a build of the other package by the local
+// part of its version (PyPI has no 2.6.0+cu124), or "".
+func (p *Pair) indexOf(version string) string {
+	build := localOf(version)
+	if !matchAny(p.Builds, build) {
+		return ""
+	}
+	return fill(p.Index, values{"build": build})
 }
 
 // cudaBuild is the CUDA version that a package of an environment is built for: what its
@@ -178,7 +207,7 @@ func (w *world) requirementsUnmet() []Finding {
 				if pin == nil {
 					continue
 				}
-				list = append(list, w.unmetFinding(p, u, "requires", pin.Severity, Effect{Text: pin.Why}))
+				list = append(list, w.unmetFinding(p, u, "required", pin.Severity, values{"effect": pin.Why, "error": ""}))
 			}
 			list = append(list, w.madeForOther(p, pkg, wheels)...)
 		}
@@ -186,15 +215,16 @@ func (w *world) requirementsUnmet() []Finding {
 	return list
 }
 
-// unmetFinding writes a requirement up that is not met.
-func (w *world) unmetFinding(p *inventory.Python, u unmet, verb string, severity Severity, effect Effect) Finding {
-	return Finding{
-		Severity: severity,
-		Message:  fmt.Sprintf("%s %s %s %s%s, and %s is installed", u.by.Name, u.by.Version, verb, u.of.Name, u.wants, w.version(p, u.of)),
-		Effects:  []Effect{effect},
-		NeededBy: []File{w.file(u.by.Path)}, Present: []File{w.file(u.of.Path)},
-		Fixes: []string{fmt.Sprintf("pip install '%s%s', or a release of %s that is made for %s %s", u.of.Name, u.wants, u.by.Name, u.of.Name, u.of.Version)},
-	}
+// unmetFinding returns the finding for an unmet requirement, which a clause words; effect
+// has the values of the shared clause "effect".
+func (w *world) unmetFinding(p *inventory.Python, u unmet, clause string, severity Severity, effect values) Finding {
+	f := w.say("requirement-unmet", clause, values{
+		"package": u.by.Name, "version": u.by.Version, "of": u.of.Name, "of-version": u.of.Version, "wants": u.wants, "installed": w.version(p, u.of),
+	})
+	w.also(&f, "effect", effect)
+	f.Severity = f.Severity.atMost(severity)
+	f.NeededBy, f.Present = []File{w.file(u.by.Path)}, []File{w.file(u.of.Path)}
+	return f
 }
 
 // madeForOther are what the packs know of a package's needs, where its own metadata
@@ -210,7 +240,7 @@ func (w *world) madeForOther(p *inventory.Python, pkg *inventory.Package, wheels
 			continue
 		}
 		if ok, err := version.Satisfies(wheels[r.Name].Version, r.Specifiers); err == nil && !ok {
-			list = append(list, w.unmetFinding(p, unmet{pkg, wheels[r.Name], r.Specifiers}, "is made for", n.Severity, Effect{n.Effect, n.Error}))
+			list = append(list, w.unmetFinding(p, unmet{pkg, wheels[r.Name], r.Specifiers}, "made-for", n.Severity, values{"effect": n.Effect, "error": n.Error}))
 		}
 	}
 	return list
@@ -232,60 +262,68 @@ type found struct {
 	wheel         bool
 }
 
-// cudnns are the copies of cuDNN that an environment could find: its own wheel's
-// and conda's, the system's.
-func (w *world) cudnns(p *inventory.Python, wheels wheelSet) []found {
+// copiesIn returns the copies of a carrier's library that an environment could find: its
+// own wheel's and conda's, and the system's.
+func (w *world) copiesIn(p *inventory.Python, wheels wheelSet, c *Carrier) []found {
 	var list []found
 	for name, pkg := range wheels {
-		if strings.HasPrefix(name, "nvidia-cudnn-cu") {
+		if matchAny(c.Wheels, name) {
 			list = append(list, found{pkg.Version, pkg.Path, true})
 		}
 	}
 	for _, pkg := range w.inv.Packages {
 		switch {
-		case pkg.Kind == inventory.Conda && pkg.Dir == p.Prefix && (pkg.Name == "cudnn" || pkg.Name == "libcudnn"):
+		case pkg.Kind == inventory.Conda && pkg.Dir == p.Prefix && matchAny(c.Conda, pkg.Name):
 			list = append(list, found{pkg.Version, pkg.Path, false})
-		case (pkg.Kind == inventory.Deb || pkg.Kind == inventory.RPM) && strings.HasPrefix(pkg.Name, "libcudnn") && !strings.Contains(pkg.Name, "-dev") && !strings.Contains(pkg.Name, "header"):
+		case (pkg.Kind == inventory.Deb || pkg.Kind == inventory.RPM) && matchAny(c.System, pkg.Name) && !matchAny(c.Except, pkg.Name):
 			list = append(list, found{version.Upstream(pkg.Version), pkg.Path, false})
 		}
 	}
-	for _, c := range w.inv.Components {
-		if c.Name == "cudnn" && c.From == "file name" {
-			list = append(list, found{c.Version, c.Path, false})
+	for _, component := range w.inv.Components {
+		if component.Name == c.Family && component.From == "file name" {
+			list = append(list, found{component.Version, component.Path, false})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.named)) {
-		if major := majorOf(name); strings.HasPrefix(name, "libcudnn.so.") && major != "" && !slices.ContainsFunc(list, func(f found) bool { return numbers(f.version, 1) == major }) {
-			for _, file := range w.present(name) {
-				list = append(list, found{major, file, false})
-			}
+	for major, names := range w.majorsOf(c) {
+		if slices.ContainsFunc(list, func(f found) bool { return numbers(f.version, 1) == major }) {
+			continue
+		}
+		for _, file := range w.firstPresent(names) {
+			list = append(list, found{major, file, false})
 		}
 	}
 	slices.SortFunc(list, func(a, b found) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.version, b.version)) })
 	return list
 }
 
-// stackOf is what a package of an environment wants, and which of its own words
-// tell (" (its metadata …)", empty for the packs' tables); nil when nothing is
-// known.
-func (w *world) stackOf(p *inventory.Python, pkg *inventory.Package) (*Stack, string) {
-	for _, line := range pkg.Requires {
-		r, err := inventory.ParseRequirement(line)
-		if err != nil || !strings.HasPrefix(r.Name, "nvidia-cudnn-cu") {
-			continue
+// majorsOf returns the names of the image's files that tell the major version of a
+// carrier's library, by that version.
+func (w *world) majorsOf(c *Carrier) map[string][]string {
+	majors := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(w.named)) {
+		if major := majorOf(name); major != "" && matchAny(c.Files, name) {
+			majors[major] = append(majors[major], name)
 		}
-		version, exact := strings.CutPrefix(r.Specifiers, "==")
-		if holds, known := r.Applies(w.marker(p)); !exact || !holds || !known || strings.ContainsAny(version, "*,") {
-			continue
+	}
+	return majors
+}
+
+// firstPresent returns the files of the first of some names that the image has.
+func (w *world) firstPresent(names []string) []string {
+	for _, name := range names {
+		if files := w.present(name); len(files) > 0 {
+			return files
 		}
-		s := &Stack{Package: pkg.Name, CUDNN: version}
-		for _, row := range w.packs.Stacks {
-			if row.Package == pkg.Name {
-				s.Effect, s.Error, s.Incidental = row.Effect, row.Error, row.Incidental
-				break
-			}
-		}
-		return s, " (its metadata requires " + r.Name + r.Specifiers + ")"
+	}
+	return nil
+}
+
+// stackOf returns what a package of an environment wants of the CUDA libraries, nil when
+// that is not known, and the requirement of its metadata that says so, or "" where a table
+// of the packs does.
+func (w *world) stackOf(p *inventory.Python, pkg *inventory.Package) (s *Stack, requirement string) {
+	if s, requirement = w.stackRequired(p, pkg); s != nil {
+		return s, requirement
 	}
 	for _, row := range w.packs.Stacks {
 		if row.Package != pkg.Name || row.Build != "" && numbers(w.cudaBuild(p, pkg), 2) != row.Build {
@@ -298,93 +336,133 @@ func (w *world) stackOf(p *inventory.Python, pkg *inventory.Package) (*Stack, st
 	return nil, ""
 }
 
+// stackRequired returns what the metadata of a package requires of cuDNN in one release, or
+// nil.
+func (w *world) stackRequired(p *inventory.Python, pkg *inventory.Package) (s *Stack, requirement string) {
+	c := w.packs.carrier("cudnn")
+	for _, line := range pkg.Requires {
+		r, err := inventory.ParseRequirement(line)
+		if err != nil || !matchAny(c.Wheels, r.Name) {
+			continue
+		}
+		version, exact := strings.CutPrefix(r.Specifiers, "==")
+		if holds, known := r.Applies(w.marker(p)); !exact || !holds || !known || strings.ContainsAny(version, "*,") {
+			continue
+		}
+		s = &Stack{Package: pkg.Name, CUDNN: version}
+		if i := slices.IndexFunc(w.packs.Stacks, func(row *Stack) bool { return row.Package == pkg.Name }); i >= 0 {
+			row := w.packs.Stacks[i]
+			s.Effect, s.Error, s.Incidental = row.Effect, row.Error, row.Incidental
+		}
+		return s, r.Name + r.Specifiers
+	}
+	return nil, ""
+}
+
 // stacked calls f for each package of each environment that wants something of
 // the CUDA libraries.
-func (w *world) stacked(f func(p *inventory.Python, wheels wheelSet, pkg *inventory.Package, s *Stack, why string)) {
+func (w *world) stacked(f func(p *inventory.Python, wheels wheelSet, pkg *inventory.Package, s *Stack, requirement string)) {
 	for p, wheels := range w.environments() {
 		for _, pkg := range wheels.sorted() {
-			if s, why := w.stackOf(p, pkg); s != nil {
-				f(p, wheels, pkg, s, why)
+			if s, requirement := w.stackOf(p, pkg); s != nil {
+				f(p, wheels, pkg, s, requirement)
 			}
 		}
 	}
 }
 
-// ownCUDNN reports whether a framework brings cuDNN in its own directory.
-func (w *world) ownCUDNN(pkg *inventory.Package) bool {
+// metadataRequires returns what the message of an unfit stack says of a requirement.
+func (w *world) metadataRequires(requirement string) string {
+	if requirement == "" {
+		return ""
+	}
+	return w.phrase("metadata-requires", values{"requirement": requirement})
+}
+
+// stackFinding returns the finding of a rule for a package whose stack the image lacks.
+func (w *world) stackFinding(rule string, s *Stack, wheels wheelSet, pkg *inventory.Package, v values) Finding {
+	f := w.say(rule, "unfit", v)
+	if s.Effect != "" {
+		w.also(&f, "effect", values{"effect": s.Effect, "error": s.Error})
+	}
+	if other := w.incidental(wheels, s); other != "" {
+		w.lower(&f, "incidental", values{"other": other, "package": s.Package})
+	}
+	f.NeededBy = []File{w.file(pkg.Path)}
+	return f
+}
+
+// ownCopy reports whether a framework brings a carrier's library in its own directory.
+func (w *world) ownCopy(pkg *inventory.Package, c *Carrier) bool {
 	return slices.ContainsFunc(w.installs, func(in *install) bool {
-		return in.ID == pkg.Name && in.site == pkg.Dir && len(w.glob(in.home, "lib/libcudnn*.so*")) > 0
+		return in.ID == pkg.Name && in.site == pkg.Dir && c.Own != "" && len(w.glob(in.home, c.Own)) > 0
 	})
 }
 
-// incidental says why a framework's GPU side may not matter: another package of
-// the environment has a GPU side of its own.
+// incidental returns another package of the environment that has a GPU side of its own, so
+// that the GPU side of a stack's framework may not matter, or "".
 func (w *world) incidental(wheels wheelSet, s *Stack) string {
 	if !s.Incidental {
 		return ""
 	}
 	for name := range wheels.sorted() {
 		if name != s.Package && slices.ContainsFunc(w.packs.Stacks, func(o *Stack) bool { return o.Package == name && !o.Incidental }) {
-			return fmt.Sprintf("the libraries may be there for %s, and %s for its CPU side", name, s.Package)
+			return name
 		}
 	}
 	return ""
 }
 
-// cudnnVersions holds the cuDNN that a framework was built with against those
-// that there are.
+// cudnnVersions returns a finding for each framework that was built with another cuDNN than
+// those that it could find.
 func (w *world) cudnnVersions() []Finding {
 	var list []Finding
-	w.stacked(func(p *inventory.Python, wheels wheelSet, pkg *inventory.Package, s *Stack, why string) {
-		have, wants := w.cudnns(p, wheels), parseRelease(s.CUDNN)
-		if wants == nil || len(have) == 0 || w.ownCUDNN(pkg) {
+	carrier := w.packs.carrier("cudnn")
+	w.stacked(func(p *inventory.Python, wheels wheelSet, pkg *inventory.Package, s *Stack, requirement string) {
+		have, wants := w.copiesFor(p, wheels, pkg, carrier), parseRelease(s.CUDNN)
+		if wants == nil || len(have) == 0 || fitsAny(have, wants) || w.ownCopy(pkg, carrier) {
 			return
-		}
-		if slices.ContainsFunc(have, func(c found) bool { return c.wheel }) && slices.ContainsFunc(pkg.Requires, func(line string) bool { return strings.HasPrefix(line, "nvidia-cudnn-cu") }) {
-			// It finds its own wheel first (RPATH, or a preload by full path).
-			have = slices.DeleteFunc(have, func(c found) bool { return !c.wheel })
 		}
 		major := numbers(s.CUDNN, 1)
-		f := Finding{
-			Library: "libcudnn.so." + major, Family: "cudnn", NeededBy: []File{w.file(pkg.Path)},
-			Because: w.incidental(wheels, s),
-			Fixes:   withCUDA([]string{fmt.Sprintf("install cuDNN %s or later of the same major: `pip install 'nvidia-cudnn-cu{cuda}>=%s,<%d'`, or another base image", numbers(s.CUDNN, 2), numbers(s.CUDNN, 2), wants[0]+1)}, w.cudaFor(p, pkg, s)),
-		}
 		var versions []string
-		fits := false
+		var present []File
 		for _, c := range have {
-			same := numbers(c.version, 1) == major
-			fits = fits || same && !parseRelease(c.version).First(2).Before(wants.First(2))
 			versions = append(versions, c.version)
-			f.Present = append(f.Present, w.file(c.path))
-		}
-		if fits {
-			return
+			present = append(present, w.file(c.path))
 		}
 		slices.Sort(versions)
-		f.Message = fmt.Sprintf("%s %s wants cuDNN %s%s, and the image has %s", pkg.Name, w.version(p, pkg), numbers(s.CUDNN, 2), why, strings.Join(slices.Compact(versions), ", "))
-		if s.Effect != "" {
-			f.Effects = []Effect{{s.Effect, s.Error}}
-		}
-		if f.Because != "" {
-			f.Severity = Note
-		}
+		f := w.stackFinding("cudnn-version", s, wheels, pkg, values{
+			"package": pkg.Name, "version": w.version(p, pkg), "least": numbers(s.CUDNN, 2), "next": strconv.Itoa(wants[0] + 1),
+			"why": w.metadataRequires(requirement), "installed": strings.Join(slices.Compact(versions), ", "), "cuda": w.cudaFor(p, pkg, s),
+		})
+		f.Library, f.Family, f.Present = carrier.Library+"."+major, carrier.Family, present
 		list = append(list, f)
 	})
 	return list
 }
 
-// pytorchBuild is the build in a version of torch that PyPI does not have.
-var pytorchBuild = regexp.MustCompile(`\+(cu\d{2,3}|cpu)$`)
-
-// fromIndex is what pip has to be told to find a build of torch: PyPI knows no
-// 2.6.0+cu124.
-func fromIndex(version string) string {
-	build := pytorchBuild.FindStringSubmatch(version)
-	if build == nil {
-		return ""
+// copiesFor returns the copies of a carrier's library of which a package of an environment
+// takes one: those of the wheels that its metadata requires, which it finds first (RPATH,
+// or a preload by full path), else all.
+func (w *world) copiesFor(p *inventory.Python, wheels wheelSet, pkg *inventory.Package, c *Carrier) []found {
+	list := w.copiesIn(p, wheels, c)
+	requires := slices.ContainsFunc(pkg.Requires, func(line string) bool {
+		r, err := inventory.ParseRequirement(line)
+		return err == nil && matchAny(c.Wheels, r.Name)
+	})
+	if requires && slices.ContainsFunc(list, func(f found) bool { return f.wheel }) {
+		list = slices.DeleteFunc(list, func(f found) bool { return !f.wheel })
 	}
-	return " --index-url https://download.pytorch.org/whl/" + build[1]
+	return list
+}
+
+// fitsAny reports whether one of the copies has the major version that is wanted, and no
+// older minor, as far as the copy's is known.
+func fitsAny(copies []found, wants version.Release) bool {
+	return slices.ContainsFunc(copies, func(c found) bool {
+		has := parseRelease(c.version)
+		return numbers(c.version, 1) == wants.First(1).String() && !has.First(2).Before(wants.First(2))
+	})
 }
 
 // cudaFor is the CUDA major for which a framework is built, empty where neither it
@@ -393,128 +471,147 @@ func (w *world) cudaFor(p *inventory.Python, pkg *inventory.Package, s *Stack) s
 	return cmp.Or(numbers(w.cudaBuild(p, pkg), 1), s.CUDA)
 }
 
-// cudaMajors holds the CUDA major that a framework opens by name at run time
-// against those that there are. What is asked for by DT_NEEDED is told by the
-// loader.
+// cudaMajors returns a finding for each framework that opens CUDA libraries by name at run
+// time, of a major version that the image does not have. What DT_NEEDED asks for is left
+// to the replay.
 func (w *world) cudaMajors() []Finding {
-	majors := map[string][]string{}
-	for name, paths := range w.named {
-		if strings.HasPrefix(name, "libcudart") || strings.HasPrefix(name, "libcublas.so") || strings.HasPrefix(name, "libcublas-") {
-			if major := majorOf(name); major != "" {
-				majors[major] = append(majors[major], paths...)
-			}
-		}
-	}
 	var list []Finding
-	w.stacked(func(p *inventory.Python, wheels wheelSet, pkg *inventory.Package, s *Stack, why string) {
+	carrier := w.packs.carrier("cuda")
+	majors := w.majorsOf(carrier)
+	sorted := slices.Sorted(maps.Keys(majors))
+	w.stacked(func(_ *inventory.Python, wheels wheelSet, pkg *inventory.Package, s *Stack, requirement string) {
 		if s.CUDA == "" || len(majors) == 0 || majors[s.CUDA] != nil {
 			return
 		}
-		f := Finding{
-			Message: fmt.Sprintf("%s %s wants CUDA %s%s, and the image has CUDA %s", pkg.Name, pkg.Version, s.CUDA, why, strings.Join(slices.Sorted(maps.Keys(majors)), ", ")),
-			Library: "libcudart.so." + s.CUDA, Family: "cuda", NeededBy: []File{w.file(pkg.Path)},
-			Because: w.incidental(wheels, s),
-			Fixes:   []string{fmt.Sprintf("base the image on CUDA %s, or install a release of %s that is built for the CUDA that is there", s.CUDA, pkg.Name)},
-		}
-		for _, major := range slices.Sorted(maps.Keys(majors)) {
-			f.Present = append(f.Present, w.file(slices.Min(majors[major])))
-		}
-		if s.Effect != "" {
-			f.Effects = []Effect{{s.Effect, s.Error}}
-		}
-		if f.Because != "" {
-			f.Severity = Note
+		f := w.stackFinding("cuda-major-absent", s, wheels, pkg, values{
+			"package": pkg.Name, "version": pkg.Version, "cuda": s.CUDA, "why": w.metadataRequires(requirement), "installed": strings.Join(sorted, ", "),
+		})
+		f.Library, f.Family = carrier.Library+"."+s.CUDA, carrier.Family
+		for _, major := range sorted {
+			var paths []string
+			for _, name := range majors[major] {
+				paths = append(paths, w.named[name]...)
+			}
+			f.Present = append(f.Present, w.file(slices.Min(paths)))
 		}
 		list = append(list, f)
 	})
 	return list
 }
 
-// cudaDiffers tells that a framework brings another CUDA than the system has:
-// worth knowing where something is compiled, and no fault.
+// cudaDiffers returns a finding for each framework with which extensions are compiled and
+// which is built for another CUDA than the system has: worth knowing where something is
+// compiled, and no fault.
 func (w *world) cudaDiffers() []Finding {
-	system, from := "", ""
-	there := map[string]bool{}
+	carrier, clause := w.packs.carrier("cuda"), "directory"
+	v, there := values{"system": ""}, map[string]bool{}
 	for _, c := range w.inv.Components {
-		if c.Name == "cuda" && c.Path != "" && (c.From == "version.json" || c.From == "directory name") {
-			system, from = c.Version, c.Path
+		if c.Name == carrier.Family && c.Path != "" && (c.From == "version.json" || c.From == "directory name") {
+			v["system"], v["path"] = numbers(c.Version, 2), c.Path
 			there[numbers(c.Version, 2)] = true
 		}
 	}
-	if v, ok := w.getenv("CUDA_VERSION"); ok && system == "" {
-		system, from = v, "ENV CUDA_VERSION"
-	}
-	if system == "" {
-		return nil
+	if v["system"] == "" {
+		version, _ := w.getenv(carrier.variable())
+		v["system"], v["variable"], clause = numbers(version, 2), carrier.variable(), "variable"
 	}
 	var list []Finding
 	for _, b := range w.inv.Builds {
-		if b.Name != "torch" || b.CUDA == "" || numbers(b.CUDA, 2) == numbers(system, 2) || there[numbers(b.CUDA, 2)] {
+		cuda := numbers(b.CUDA, 2)
+		if !known(w.packs.ExtensionHosts, b.Name) || cuda == "" || v["system"] == "" || cuda == v["system"] || there[cuda] {
 			continue
 		}
-		list = append(list, Finding{
-			Message: fmt.Sprintf("%s %s is built for CUDA %s, and the system has %s (%s)", b.Name, b.Version, numbers(b.CUDA, 2), numbers(system, 2), from),
-			Present: []File{w.file(b.Path)},
-		})
+		v["package"], v["version"], v["cuda"] = b.Name, b.Version, cuda
+		f := w.say("cuda-differs", clause, maps.Clone(v))
+		f.Present = []File{w.file(b.Path)}
+		list = append(list, f)
 	}
 	return list
 }
 
-// cpuBuilds finds frameworks without GPU code where the image is made for one.
+// cpuBuilds returns a finding for each framework without GPU code in an image that is made
+// for a GPU, or beside files that need a library of the framework's GPU build.
 func (w *world) cpuBuilds() []Finding {
 	var list []Finding
 	for p, wheels := range w.environments() {
-		shown := w.cudaImage()
-		for name, pkg := range wheels.sorted() {
-			if w.isGPUWheel(name) && shown == "" {
-				shown = pkg.Path
-			}
-		}
 		for _, row := range w.packs.CPUBuilds {
 			pkg := wheels[row.Package]
-			if pkg == nil || !w.isCPUBuild(p, pkg) {
+			if pkg == nil || !w.isCPUBuild(p, pkg, row) {
 				continue
 			}
-			if files, lacks := w.wantsGPUBuild(p, row); len(files) > 0 {
-				list = append(list, Finding{
-					Severity: Error, Library: lacks,
-					Message:  fmt.Sprintf("%s %s has no GPU code, and %s is built for one that has", pkg.Name, w.version(p, pkg), path.Base(files[0])),
-					Effects:  []Effect{{fmt.Sprintf("%s cannot be loaded", path.Base(files[0])), fmt.Sprintf("ImportError: %s: cannot open shared object file: No such file or directory", lacks)}},
-					NeededBy: w.filesOf(files), Affected: files, Present: []File{w.file(pkg.Path)},
-					Fixes: []string{row.Fix},
-				})
-				continue
+			v := values{"package": pkg.Name, "version": w.version(p, pkg)}
+			f, found := w.cpuBuildNeeded(p, row, v)
+			if !found {
+				f, found = w.cpuBuildUnused(row, wheels, v)
 			}
-			if shown == "" {
-				continue
+			if found {
+				f.Present = []File{w.file(pkg.Path)}
+				f.advise(w.adviceOf([]string{row.Fix}, values{})...)
+				list = append(list, f)
 			}
-			other, has := "", false
-			for name := range wheels.sorted() {
-				has = has || matchAny(row.Unless, name)
-				if matchAny(row.Beside, name) {
-					other = name
-				}
-			}
-			if has {
-				continue
-			}
-			f := Finding{
-				Severity: row.Severity,
-				Message:  fmt.Sprintf("%s %s has no GPU code, and the image has CUDA (%s)", pkg.Name, w.version(p, pkg), shown),
-				Effects:  []Effect{{Text: row.Effect}},
-				Present:  []File{w.file(pkg.Path)},
-				Fixes:    []string{row.Fix},
-			}
-			if other == "" {
-				other = w.gpuProgram()
-			}
-			if other != "" {
-				f.Severity, f.Because = Note, fmt.Sprintf("%s may be what the GPU is for", other)
-			}
-			list = append(list, f)
 		}
 	}
 	return list
+}
+
+// cpuBuildNeeded returns the finding for files that need a library of the GPU build.
+func (w *world) cpuBuildNeeded(p *inventory.Python, row *CPUBuild, v values) (f Finding, found bool) {
+	files, lacks := w.wantsGPUBuild(p, row)
+	if len(files) == 0 {
+		return f, false
+	}
+	v["file"], v["library"] = path.Base(files[0]), lacks
+	f = w.say("cpu-build", "extension", v)
+	f.Library, f.NeededBy, f.Affected = lacks, w.filesOf(files), files
+	return f, true
+}
+
+// cpuBuildUnused returns the finding for a framework that leaves the image's GPU unused.
+func (w *world) cpuBuildUnused(row *CPUBuild, wheels wheelSet, v values) (f Finding, found bool) {
+	clause := w.cudaShown(wheels, v)
+	other := ""
+	for name := range wheels.sorted() {
+		found = found || matchAny(row.Unless, name)
+		if matchAny(row.Beside, name) {
+			other = name
+		}
+	}
+	if clause == "" || found {
+		return f, false
+	}
+	f = w.say("cpu-build", clause, v)
+	w.also(&f, "effect", values{"effect": row.Effect, "error": ""})
+	f.Severity = f.Severity.atMost(row.Severity)
+	if other = cmp.Or(other, w.gpuProgram()); other != "" {
+		w.lower(&f, "beside", values{"other": other})
+	}
+	return f, true
+}
+
+// cudaShown adds to v what shows that an image is made for a GPU: a variable, a file
+// outside of Python's packages, or a wheel of an environment. It returns the clause of
+// cpu-build that words it, or "".
+func (w *world) cudaShown(wheels wheelSet, v values) string {
+	carrier := w.packs.carrier("cuda")
+	for _, name := range carrier.Variables {
+		if value, _ := w.getenv(name); value != "" {
+			v["variable"], v["value"] = name, value
+			return "variable"
+		}
+	}
+	if i := slices.IndexFunc(w.inv.Components, func(c *inventory.Component) bool {
+		return c.Name == carrier.Family && c.Path != "" && !strings.Contains(c.Path, "-packages/")
+	}); i >= 0 {
+		v["path"] = w.inv.Components[i].Path
+		return "file"
+	}
+	for name, pkg := range wheels.sorted() {
+		if w.isGPUWheel(name) {
+			v["path"] = pkg.Path
+			return "file"
+		}
+	}
+	return ""
 }
 
 // wantsGPUBuild are the files of an environment that need a library of the build
@@ -549,13 +646,13 @@ func (w *world) gpuProgram() string {
 	return ""
 }
 
-// isCPUBuild reports whether a package that comes in builds with and without GPU
-// is one without: torch says so itself. The others have a name for each.
-func (w *world) isCPUBuild(p *inventory.Python, pkg *inventory.Package) bool {
+// isCPUBuild reports whether a package of a row is a build without GPU code: by what the
+// build says of itself, else by the local part of its version, else by its name.
+func (w *world) isCPUBuild(p *inventory.Python, pkg *inventory.Package, row *CPUBuild) bool {
 	if b := w.buildOf(p, pkg.Name); b != nil {
 		return b.CPU
 	}
-	return pkg.Name != "torch" || localOf(pkg.Version) == "cpu"
+	return row.Local == "" || localOf(pkg.Version) == row.Local
 }
 
 // doubleOwners finds distributions that install the same files, of which the one
@@ -581,35 +678,33 @@ func (w *world) doubleOwners() []Finding {
 	return list
 }
 
-// exclusive writes up members of a group that are there together.
+// exclusive returns the finding for members of a group that are installed together.
 func (w *world) exclusive(p *inventory.Python, e *Exclusive, members []*inventory.Package) Finding {
-	var names []string
-	f := Finding{}
+	const rule = "double-owner"
+	var packages, names []string
+	var present []File
 	sameVersion := true
 	for _, m := range members {
-		names = append(names, m.Name+" "+m.Version)
-		f.Present = append(f.Present, w.file(m.Path))
+		packages, names = append(packages, m.Name+" "+m.Version), append(names, m.Name)
+		present = append(present, w.file(m.Path))
 		sameVersion = sameVersion && m.Version == members[0].Version
 	}
-	f.Message = strings.Join(names, " and ") + " install the same files: the one that was unpacked last is what there is"
 	keep := e.Keep
-	if !slices.ContainsFunc(members, func(m *inventory.Package) bool { return m.Name == keep }) {
-		keep = members[0].Name
+	if !slices.Contains(names, keep) {
+		keep = names[0]
 	}
-	var all []string
-	for _, m := range members {
-		all = append(all, m.Name)
-	}
-	f.Fixes = []string{fmt.Sprintf("pip uninstall -y %s && pip install %s", strings.Join(all, " "), keep)}
-	f.Effects = []Effect{{Text: e.Effect}}
+	f := w.say(rule, "members", values{"packages": strings.Join(packages, " and "), "names": strings.Join(names, " "), "keep": keep})
+	w.also(&f, "effect", values{"effect": e.Effect, "error": ""})
+	f.Present = present
 	switch b := w.buildOf(p, e.ID); {
 	case b != nil && b.Package != "" && b.Package != e.Keep && keep == e.Keep:
-		f.Severity = Error
-		f.Message += ", here " + b.Package
+		w.also(&f, "overwritten", values{"last": b.Package})
 	case b != nil && b.Package == e.Keep:
-		f.Severity, f.Because = Note, fmt.Sprintf("%s was unpacked last; the next installation may change that", e.Keep)
+		w.lower(&f, "kept", values{"keep": e.Keep})
 	case b == nil && sameVersion:
-		f.Severity, f.Because = Note, "they are of one version"
+		w.lower(&f, "same-version", nil)
+	default:
+		w.lower(&f, "order-unknown", nil)
 	}
 	return f
 }
@@ -642,12 +737,11 @@ func (w *world) sharedFiles(p *inventory.Python, wheels wheelSet, told map[strin
 	for _, pair := range pairs {
 		a, b := wheels[pair[0]], wheels[pair[1]]
 		files := slices.Sorted(slices.Values(shared[pair]))
-		list = append(list, Finding{
-			Message: fmt.Sprintf("%s %s and %s %s both install %s, with different contents: the one that was unpacked last is what there is", a.Name, a.Version, b.Name, b.Version, path.Base(files[0])),
-			Effects: []Effect{{Text: "one of the two gets a library that is not its own; uninstalling either deletes the file"}},
-			Present: []File{w.file(a.Path), w.file(b.Path)}, Affected: files,
-			Fixes: []string{fmt.Sprintf("keep the one that is needed: pip uninstall -y %s %s, then install it again", a.Name, b.Name)},
+		f := w.say("double-owner", "shared", values{
+			"package": a.Name, "version": a.Version, "other": b.Name, "other-version": b.Version, "file": path.Base(files[0]),
 		})
+		f.Subject, f.Present, f.Affected = files[0], []File{w.file(a.Path), w.file(b.Path)}, files
+		list = append(list, f)
 	}
 	return list
 }
@@ -662,26 +756,30 @@ func (w *world) requiredFixes(list []Finding) {
 			continue
 		}
 		for _, n := range f.NeededBy {
-			if fix := w.requiredFix(n.Path, path.Base(f.Library)); fix != "" {
-				f.Fixes = append([]string{fix}, f.Fixes...)
+			if advice := w.requiredFix(n.Path, path.Base(f.Library)); len(advice) > 0 {
+				if len(f.Fixes) > 0 {
+					f.Fixes = append([]string{advice[0].String()}, f.Fixes...)
+				} else {
+					f.Advice = append(advice, f.Advice...)
+				}
 				break
 			}
 		}
 	}
 }
 
-// requiredFix is how the package that has a file would get a library, empty when
-// it does not say.
-func (w *world) requiredFix(file, library string) string {
+// requiredFix returns how the package that has a file gets a library, nil where its
+// metadata does not say.
+func (w *world) requiredFix(file, library string) []Advice {
 	p, pkg, wheels, r := w.requirement(file, library)
 	if pkg == nil {
-		return ""
+		return nil
 	}
-	options := ""
+	clause := "required"
 	if wheels[r.Name] != nil {
-		options = "--force-reinstall --no-deps "
+		clause = "required-again"
 	}
-	return fmt.Sprintf("pip install %s'%s%s', which %s %s requires", options, r.Name, r.Specifiers, pkg.Name, w.version(p, pkg))
+	return w.advice(clause, values{"requirement": r.Name + r.Specifiers, "package": pkg.Name, "version": w.version(p, pkg)})
 }
 
 // requirement is what the package that has a file requires of a library, where it

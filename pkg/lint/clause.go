@@ -53,7 +53,7 @@ func (a Advice) String() string {
 // change it.
 type values map[string]string
 
-var inBraces = regexp.MustCompile(`\{[a-z][a-z0-9_-]*\}`)
+var inBraces = regexp.MustCompile(`\{[a-z-][a-z0-9_-]*\}`)
 
 // fill puts values into a template. What a value says is not looked at: values come
 // from images.
@@ -137,6 +137,7 @@ func (w *world) advice(clause string, v values) []Advice {
 // to the value "search-path", where there is one.
 func (w *world) adviceOf(templates []string, v values) []Advice {
 	var list []Advice
+	templates, v = w.packs.forCUDA(templates, v)
 	for _, t := range templates {
 		a := Advice{Template: t, Values: v}
 		if value, ok := v["search-path"]; ok && strings.Contains(t, "{env}") {

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"errors"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -146,8 +147,8 @@ func (w *world) cudaWanted(f *Finding) string {
 
 // cudaVariable is the major version of CUDA of NVIDIA's base images.
 func (w *world) cudaVariable() string {
-	version, _ := w.getenv("CUDA_VERSION")
-	return parseRelease(version).First(1).String()
+	value, _ := w.getenv(w.packs.carrier("cuda").variable())
+	return parseRelease(value).First(1).String()
 }
 
 // cudaInstalled is the major version of CUDA whose libraries the image has; empty
@@ -190,4 +191,34 @@ func withCUDA(fixes []string, cuda string, values ...string) []string {
 		list = append(list, text)
 	}
 	return list
+}
+
+// forCUDA returns templates of fixes and their values for the major version of CUDA
+// v["cuda"], where there is one: {cuda} stands for it and {-cu} for how NVIDIA's wheels end.
+// Where it is not known, {cuda} is N, and the first fix that names it says what N is.
+func (p *Packs) forCUDA(templates []string, v values) ([]string, values) {
+	cuda, ok := v["cuda"]
+	if !ok {
+		return templates, v
+	}
+	v, templates = maps.Clone(v), slices.Clone(templates)
+	v["-cu"] = wheelEnding(cuda)
+	if cuda != "" {
+		return templates, v
+	}
+	v["cuda"], v["-cu"] = "N", "-cuN"
+	for i, t := range templates {
+		note := ""
+		switch {
+		case strings.Contains(t, "{-cu}"):
+			note = "cuda-unknown-wheel"
+		case strings.Contains(t, "{cuda}"):
+			note = "cuda-unknown"
+		}
+		if c := p.Clauses[note]; c != nil {
+			templates[i] += c.Message
+			break
+		}
+	}
+	return templates, v
 }

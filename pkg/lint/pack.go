@@ -53,6 +53,8 @@ type Packs struct {
 	ID string
 	Tables
 
+	weights []rowWeight
+
 	families sync.Map // name → *Family
 }
 
@@ -612,6 +614,10 @@ func (p *Packs) add(b []byte) error {
 		}
 		p.Rules = append(p.Rules, r)
 	}
+	p.weights = append(p.weights, one.weights()...)
+	if err := p.weigh(&one, b); err != nil {
+		return err
+	}
 	for _, id := range slices.Sorted(maps.Keys(one.Clauses)) {
 		if err := one.Clauses[id].validate(id); err != nil {
 			return fmt.Errorf("%d: %w", lineOf(b, "clauses", 0), err)
@@ -644,6 +650,50 @@ func (p *Packs) add(b []byte) error {
 	p.Cases = append(p.Cases, one.Cases...)
 	p.Texts = append(p.Texts, one.Texts...)
 	p.Tables.add(one.Tables)
+	return nil
+}
+
+// rowWeight is the severity that a row of a table gives to findings of a rule.
+type rowWeight struct {
+	rule, section string
+	row           int
+	severity      Severity
+}
+
+// weights returns the severities of a pack's rows.
+func (p *pack) weights() []rowWeight {
+	var list []rowWeight
+	for i, row := range p.Pinned {
+		list = append(list, rowWeight{"requirement-unmet", "pinned", i, row.Severity})
+	}
+	for i, row := range p.MadeFor {
+		list = append(list, rowWeight{"requirement-unmet", "made_for", i, row.Severity})
+	}
+	for i, row := range p.CPUBuilds {
+		list = append(list, rowWeight{"cpu-build", "cpu_builds", i, row.Severity})
+	}
+	for i, row := range p.Needs {
+		if row.Severity != "" {
+			list = append(list, rowWeight{"feature-needs", "needs", i, row.Severity})
+		}
+	}
+	return list
+}
+
+// weigh refuses a row that is heavier than its rule, where one of the two is of the pack
+// one, which was added last, and whose text is b.
+func (p *Packs) weigh(one *pack, b []byte) error {
+	for i, row := range p.weights {
+		r := p.Rule(row.rule)
+		if r == nil || r.Severity.AtLeast(row.severity) {
+			continue
+		}
+		line := lineOf(b, "rules", slices.Index(one.Rules, r))
+		if i >= len(p.weights)-len(one.weights()) {
+			line = lineOf(b, row.section, row.row)
+		}
+		return fmt.Errorf("%d: %s: a row has the severity %s, and the rule %s is %s", line, row.section, row.severity, r.ID, r.Severity)
+	}
 	return nil
 }
 
@@ -694,7 +744,7 @@ func lineOf(b []byte, section string, i int) int {
 		if top.Content[k].Value != section {
 			continue
 		}
-		if list := top.Content[k+1]; list.Kind == yaml.SequenceNode && i < len(list.Content) {
+		if list := top.Content[k+1]; list.Kind == yaml.SequenceNode && i >= 0 && i < len(list.Content) {
 			return list.Content[i].Line
 		}
 		return top.Content[k].Line

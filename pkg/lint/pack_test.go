@@ -109,6 +109,11 @@ func TestBadPacks(t *testing.T) {
 		"rules: [{id: a, title: t, severity: note, doc: d, sources: [s], mend: [variable]}]":                                             "edits go with",
 		"rules: [{id: a, title: t, severity: note, doc: d, sources: [s], edits: [{variable: A, op: tidy}]}]":                             "edits go with",
 
+		"carriers: [{family: cudnn, library: libcudnn.so}]":                                     "carrier \"cudnn\": needs a family, a library and sources",
+		"pairs: [{package: a, for: b, versions: {\"1\": \"2\"}, builds: ['c['], sources: [s]}]": "is not a pattern",
+		"extension_hosts: [{match: torch, sources: [s]}]":                                       "needs a match, a why and sources",
+		"rules:\n- {id: cpu-build, severity: note, title: t, doc: d, sources: [s]}\ncpu_builds:\n- {package: a, effect: e, fix: f, severity: warning, sources: [s]}": "bad.yaml:4: cpu_builds: a row has the severity warning, and the rule cpu-build is note",
+
 		"capabilities: [{name: compute}]":         "needs a name and sources",
 		"mounts: [{match: 'a/**', sources: [s]}]": "needs a match, a why and sources",
 		"rules:\n- {id: a, severity: note, title: t, doc: d, sources: [s]}\n- {id: a, severity: note, title: t, doc: d, sources: [s]}": `bad.yaml:3: rule "a" is there twice`,

@@ -12,6 +12,7 @@ import (
 type Tables struct {
 	Pairs        []*Pair       `yaml:"pairs"`
 	Stacks       []*Stack      `yaml:"stacks"`
+	Carriers     []*Carrier    `yaml:"carriers"`
 	Exclusive    []*Exclusive  `yaml:"exclusive"`
 	CPUBuilds    []*CPUBuild   `yaml:"cpu_builds"`
 	Pinned       []*Pinned     `yaml:"pinned"`
@@ -19,9 +20,12 @@ type Tables struct {
 	Mounts       []*Known      `yaml:"mounts"`
 	DriverExempt []*Known      `yaml:"driver_exempt"`
 	GPUWheels    []*Known      `yaml:"gpu_wheels"`
-	LibraryDists []*Dist       `yaml:"library_dists"`
-	MadeFor      []*MadeFor    `yaml:"made_for"`
-	System       []*VersionFix `yaml:"system"`
+	// ExtensionHosts are packages with which extensions are compiled against the
+	// system's CUDA.
+	ExtensionHosts []*Known      `yaml:"extension_hosts"`
+	LibraryDists   []*Dist       `yaml:"library_dists"`
+	MadeFor        []*MadeFor    `yaml:"made_for"`
+	System         []*VersionFix `yaml:"system"`
 }
 
 // Pair tells which release of a package is built for which release of another,
@@ -33,9 +37,59 @@ type Pair struct {
 	Error    string            `yaml:"error"`    // how it reads when they do not fit
 	// CUDA is how far the CUDA versions of their builds must agree, "major" or
 	// "minor", and CUDAError how it reads when they do not.
-	CUDA      string   `yaml:"cuda"`
-	CUDAError string   `yaml:"cuda_error"`
+	CUDA      string `yaml:"cuda"`
+	CUDAError string `yaml:"cuda_error"`
+	// Index is the URL of the index that has the builds of For which PyPI does not have:
+	// those whose version has one of Builds, patterns, for its local part, {build}.
+	Index   string   `yaml:"index"`
+	Builds  []string `yaml:"builds"`
+	Sources []string `yaml:"sources"`
+}
+
+// Carrier says by what an image has the library of a family whose version frameworks ask
+// for, and where that version stands.
+type Carrier struct {
+	Family  string   `yaml:"family"`
+	Library string   `yaml:"library"` // its name without the version: libcudnn.so
+	Wheels  []string `yaml:"wheels"`  // patterns of wheels
+	Conda   []string `yaml:"conda"`   // patterns of conda packages
+	System  []string `yaml:"system"`  // patterns of deb and rpm packages,
+	Except  []string `yaml:"except"`  // and of those among them that do not have it
+	// Files are patterns of names of libraries; the number after .so. is the major version.
+	Files []string `yaml:"files"`
+	// Own is a pattern below a framework's directory: the copy that it brings and finds
+	// first.
+	Own string `yaml:"own"`
+	// Variables show, where one is set, that the image is made from one that has the
+	// library; the first is its version.
+	Variables []string `yaml:"variables"`
 	Sources   []string `yaml:"sources"`
+}
+
+// variable returns the name of the variable that has the version, or "".
+func (c *Carrier) variable() string {
+	if len(c.Variables) == 0 {
+		return ""
+	}
+	return c.Variables[0]
+}
+
+func (c *Carrier) validate() error {
+	if c.Family == "" || c.Library == "" || len(c.Sources) == 0 {
+		return fmt.Errorf("carrier %q: needs a family, a library and sources", c.Family)
+	}
+	return patterns("carrier "+c.Family, slices.Concat(c.Wheels, c.Conda, c.System, c.Except, c.Files, []string{c.Own}))
+}
+
+// carrier returns the carrier of a family; where the packs have none, one that nothing
+// matches.
+func (t *Tables) carrier(family string) *Carrier {
+	for _, c := range t.Carriers {
+		if c.Family == family {
+			return c
+		}
+	}
+	return &Carrier{}
 }
 
 // Stack is what releases of a framework want of the CUDA libraries.
@@ -67,9 +121,12 @@ type Exclusive struct {
 // CPUBuild is a package that has no GPU code, and what stands in its place when
 // a GPU is meant to be used.
 type CPUBuild struct {
-	Package string   `yaml:"package"`
-	Unless  []string `yaml:"unless"` // patterns of packages that bring its GPU side
-	Beside  []string `yaml:"beside"` // patterns of packages that may be what the GPU is for
+	Package string `yaml:"package"`
+	// Local is the local part of the version of the build that has no GPU code; empty
+	// where that build has a name of its own.
+	Local  string   `yaml:"local"`
+	Unless []string `yaml:"unless"` // patterns of packages that bring its GPU side
+	Beside []string `yaml:"beside"` // patterns of packages that may be what the GPU is for
 	// Lacks are patterns of libraries that the build with GPU code has: a package
 	// that needs one does not load.
 	Lacks    []string `yaml:"lacks"`
@@ -118,6 +175,11 @@ type Known struct {
 	Sources []string `yaml:"sources"`
 }
 
+// known reports whether a name is one of those that are known.
+func known(list []*Known, name string) bool {
+	return slices.ContainsFunc(list, func(k *Known) bool { return match(k.Match, name) })
+}
+
 // Dist is the distribution of Python's that brings a library.
 type Dist struct {
 	Match   string   `yaml:"match"` // pattern of the library's names
@@ -129,6 +191,7 @@ type Dist struct {
 func (t *Tables) add(o Tables) {
 	t.Pairs = append(t.Pairs, o.Pairs...)
 	t.Stacks = append(t.Stacks, o.Stacks...)
+	t.Carriers = append(t.Carriers, o.Carriers...)
 	t.Exclusive = append(t.Exclusive, o.Exclusive...)
 	t.CPUBuilds = append(t.CPUBuilds, o.CPUBuilds...)
 	t.Pinned = append(t.Pinned, o.Pinned...)
@@ -136,6 +199,7 @@ func (t *Tables) add(o Tables) {
 	t.Mounts = append(t.Mounts, o.Mounts...)
 	t.DriverExempt = append(t.DriverExempt, o.DriverExempt...)
 	t.GPUWheels = append(t.GPUWheels, o.GPUWheels...)
+	t.ExtensionHosts = append(t.ExtensionHosts, o.ExtensionHosts...)
 	t.LibraryDists = append(t.LibraryDists, o.LibraryDists...)
 	t.MadeFor = append(t.MadeFor, o.MadeFor...)
 	t.System = append(t.System, o.System...)
@@ -150,6 +214,9 @@ func (t *Tables) validate() error {
 		if p.CUDA != "" && p.CUDA != "major" && p.CUDA != "minor" {
 			return fmt.Errorf("pair %s: cuda is major or minor, not %q", p.Package, p.CUDA)
 		}
+		if err := patterns("pair "+p.Package, p.Builds); err != nil {
+			return err
+		}
 	}
 	for _, s := range t.Stacks {
 		if s.Package == "" || s.Versions == "" || s.CUDA+s.CUDNN == "" || len(s.Sources) == 0 {
@@ -160,6 +227,11 @@ func (t *Tables) validate() error {
 		}
 		if _, err := version.Parse(s.CUDNN + ".0"); s.CUDNN != "" && err != nil {
 			return fmt.Errorf("stack %s: %w", s.Package, err)
+		}
+	}
+	for _, c := range t.Carriers {
+		if err := c.validate(); err != nil {
+			return err
 		}
 	}
 	for _, e := range t.Exclusive {
@@ -218,7 +290,7 @@ func (t *Tables) validate() error {
 			return err
 		}
 	}
-	for _, m := range slices.Concat(t.Mounts, t.DriverExempt, t.GPUWheels) {
+	for _, m := range slices.Concat(t.Mounts, t.DriverExempt, t.GPUWheels, t.ExtensionHosts) {
 		if m.Match == "" || m.Why == "" || len(m.Sources) == 0 {
 			return fmt.Errorf("match %q: needs a match, a why and sources", m.Match)
 		}
