@@ -29,3 +29,37 @@ func TestModulesNotLookedAt(t *testing.T) {
 		}
 	}
 }
+
+// TestModuleClauses holds what is said of lost modules in the cases that no text image has.
+func TestModuleClauses(t *testing.T) {
+	record := func(name string, modules ...string) string {
+		text := wheelText(name, "1.0") + "-- " + siteDir + name + "-1.0.dist-info/RECORD --\ntext\n"
+		for _, m := range modules {
+			text += m + ",sha256=aaa,1\n"
+		}
+		return text
+	}
+	const tag = ".cpython-312-x86_64-linux-gnu.so"
+	loader := elfText("lib64/ld-linux-x86-64.so.2", "soname=ld-linux-x86-64.so.2", `rodata "ld.so (GNU libc) stable release version 2.36.\x00"`)
+	for _, c := range []struct{ name, text, message, because string }{
+		{
+			"several", record("a", "a/_b"+tag, "a/_c"+tag, "a/_d"+tag),
+			"_b" + tag + ", which a 1.0 has installed, is gone, and so are 2 more of its modules", "which programs import it is not known",
+		},
+		{
+			"a text", loader + record("a", "a/_b"+tag) + "-- " + siteDir + "a/_b" + tag + " --\ntext\nnothing\n",
+			"_b" + tag + ", which a 1.0 has installed, is no library", "which programs import it is not known",
+		},
+		{
+			"of a framework that others import", loader + record("scipy", "scipy/_cyutility"+tag) + elfText(siteDir[2:]+"scipy/linalg/_fblas"+tag),
+			"_cyutility" + tag + ", which scipy 1.0 has installed, is gone", "SciPy is often installed for another package's sake and never imported",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := findingOf(t, "module-lost", textImage(t, c.text, false))
+			if f.Severity != Warning || f.Message != c.message || f.Because != c.because {
+				t.Errorf("got %s %q because %q\nwant %q because %q", f.Severity, f.Message, f.Because, c.message, c.because)
+			}
+		})
+	}
+}

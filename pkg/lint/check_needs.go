@@ -29,9 +29,7 @@ func (w *world) unmetNeeds() []Finding {
 			continue
 		}
 		f := w.say("feature-needs", "need", values{"message": n.Message, "effect": n.Effect, "error": fill(n.Error, values{"site": site})})
-		if n.Severity != "" {
-			f.Severity = f.Severity.atMost(n.Severity)
-		}
+		f.Severity = f.Severity.atMost(n.Severity)
 		f.NeededBy, f.Affected = w.filesOf(asks), asks
 		f.advise(w.adviceOf(n.Fix, values{"cuda": cmp.Or(cuda, w.wantedCUDA(&f, ""))})...)
 		list = append(list, f)

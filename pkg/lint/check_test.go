@@ -160,3 +160,43 @@ func checked(t *testing.T, p *Packs, img *Image) []string {
 	}
 	return got
 }
+
+// findingOf returns the only finding of a rule for an image.
+func findingOf(t *testing.T, rule string, img *Image) Finding {
+	t.Helper()
+	res, err := Run(t.Context(), img, packs(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []Finding
+	for _, f := range res.Findings {
+		if f.Rule == rule {
+			list = append(list, f)
+		}
+	}
+	if len(list) != 1 {
+		t.Fatalf("there are %d findings of %s in %v, want one", len(list), rule, res.Findings)
+	}
+	return list[0]
+}
+
+// TestOverriddenChoice holds what is said where a variable of the image chooses the build
+// of a package; the variable's value is no part of the cause.
+func TestOverriddenChoice(t *testing.T) {
+	const build = "bitsandbytes/libbitsandbytes_cuda124.so"
+	text := "env BNB_CUDA_VERSION=118\n" + wheelText("bitsandbytes", "0.49.2") + elfText(siteDir[2:]+build)
+	img := textImage(t, text, false)
+	f := findingOf(t, "build-not-there", img)
+	const cause = "bitsandbytes 0.49.2 has no libbitsandbytes_cuda118.so: ENV BNB_CUDA_VERSION="
+	if f.Message != cause+"118" || f.Cause != cause+"{value}" || f.Kind != Missing {
+		t.Errorf("got %q, of the kind %s with the cause %q", f.Message, f.Kind, f.Cause)
+	}
+	w := newWorld(img, packs(t))
+	if err := w.takeStock(); err != nil {
+		t.Fatal(err)
+	}
+	const why = "bitsandbytes takes libbitsandbytes_cuda118.so: ENV BNB_CUDA_VERSION=118"
+	if got, known := w.notChosen("/" + siteDir[2:] + build); got != why || !known || w.said != nil {
+		t.Errorf("got %q (%v), %v; want %q", got, known, w.said, why)
+	}
+}
