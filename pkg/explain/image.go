@@ -97,19 +97,41 @@ const (
 func about(captures map[string]string, f lint.Finding) relation {
 	named := false
 	for _, name := range []string{"symbol", "library", "library_2"} {
-		value := captures[name]
-		if value == "" {
-			continue
-		}
-		named = true
-		if value == f.Symbol || path.Base(value) == path.Base(f.Library) || strings.Contains(f.Message, path.Base(value)) {
-			return same
+		if value := captures[name]; value != "" {
+			named = true
+			if names(&f, value) {
+				return same
+			}
 		}
 	}
 	if named {
 		return unrelated
 	}
 	return unnamed
+}
+
+// names reports whether a finding is about a symbol, or about a library or a file of a
+// name: of that name, or of a longer version of it.
+func names(f *lint.Finding, name string) bool {
+	if name == f.Symbol {
+		return true
+	}
+	files := []string{f.Library, f.Subject}
+	of := slices.Concat(f.Present, f.Others)
+	if f.BoundTo != nil {
+		of = append(of, *f.BoundTo)
+	}
+	if f.Kind == lint.Symbol || f.Kind == lint.Version { // which name the file that asks
+		of = append(of, f.NeededBy...)
+	}
+	for _, file := range of {
+		files = append(files, file.Path)
+	}
+	name = path.Base(name)
+	return slices.ContainsFunc(files, func(file string) bool {
+		base := path.Base(file)
+		return base == name || strings.HasPrefix(base, name+".")
+	})
 }
 
 func found(f lint.Finding) Found {

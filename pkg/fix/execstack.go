@@ -3,6 +3,7 @@ package fix
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -22,7 +23,7 @@ import (
 // copy of it. NVIDIA's files are never changed: their licences forbid it. A
 // library without PT_GNU_STACK has nothing to clear.
 func (p *planner) stacks(ctx context.Context, f *lint.Finding) ([]candidate, error) {
-	name := f.Subject
+	name := cmp.Or(f.Subject, f.Library)
 	var list []candidate
 	for e, layer := range p.now.img.FS.All() {
 		if path.Base(e.Path) != path.Base(name) || e.Type != layers.Regular || e.Object == nil || e.Object.Stack != elfdeps.StackExec || isNVIDIAs("/"+e.Path) {

@@ -53,7 +53,7 @@ var checks = []check{
 	{"python-home", (*world).pythonHome},
 }
 
-// check runs the checks. A finding that names no severity gets its rule's.
+// check returns the findings of the checks.
 func (w *world) check() []Finding {
 	var list []Finding
 	for _, c := range checks {
@@ -68,25 +68,26 @@ func (w *world) check() []Finding {
 	return list
 }
 
-// fold adds what the checks have found to what the replay has. Where a library
+// fold adds the findings of the checks to those of the replay. Where a library
 // is missing because the image has another major version of it, the check says
 // why: that is one cause, and one finding.
 func fold(list, more []Finding) []Finding {
-	replayed := len(list)
+	replayed := list
 	for _, c := range more {
-		told := false
-		for i := range list[:replayed] {
-			if f := &list[i]; c.Family != "" && f.Family == c.Family && f.Severity != Note && strings.HasSuffix(f.Message, ": cannot open shared object file: No such file or directory") && sameSite(f.NeededBy, c.NeededBy) {
-				f.Effects = append(f.Effects, Effect{Text: c.Message})
-				told = true
-				break
-			}
-		}
-		if !told {
+		i := slices.IndexFunc(replayed, func(f Finding) bool { return c.explains(&f) })
+		if i < 0 {
 			list = append(list, c)
+			continue
 		}
+		list[i].Effects = append(list[i].Effects, Effect{Text: c.Message})
 	}
 	return list
+}
+
+// explains reports whether a check of the same installation says why a library of a
+// family is missing.
+func (f *Finding) explains(missing *Finding) bool {
+	return f.Family != "" && missing.Family == f.Family && missing.Kind == Missing && missing.Severity != Note && sameSite(missing.NeededBy, f.NeededBy)
 }
 
 // sameSite reports whether files are in the directory of Python packages that

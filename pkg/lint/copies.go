@@ -173,14 +173,17 @@ func (w *world) onPath(dir string) bool {
 // telling is a list of findings to which others are added that may say the same.
 type telling struct {
 	list []Finding
-	at   map[[2]string]int // the first of a rule and message
+	at   map[[2]string]int // the first of a rule and cause
 }
 
 func tellingOf(list []Finding) *telling {
+	for i := range list {
+		list[i].typed()
+	}
 	t := &telling{list, map[[2]string]int{}}
 	for i, f := range list {
-		if _, ok := t.at[[2]string{f.Rule, f.Message}]; !ok {
-			t.at[[2]string{f.Rule, f.Message}] = i
+		if _, ok := t.at[[2]string{f.Rule, f.Cause}]; !ok {
+			t.at[[2]string{f.Rule, f.Cause}] = i
 		}
 	}
 	return t
@@ -188,9 +191,10 @@ func tellingOf(list []Finding) *telling {
 
 // add puts a finding to those that say the same of another process, or at the end.
 func (t *telling) add(f Finding) {
-	i, ok := t.at[[2]string{f.Rule, f.Message}]
+	f.typed()
+	i, ok := t.at[[2]string{f.Rule, f.Cause}]
 	if !ok {
-		t.at[[2]string{f.Rule, f.Message}] = len(t.list)
+		t.at[[2]string{f.Rule, f.Cause}] = len(t.list)
 		t.list = append(t.list, f)
 		return
 	}

@@ -255,6 +255,9 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	res.Findings = append(res.Findings, w.interpreters()...)
 	res.Findings = append(res.Findings, w.causes()...)
 	res.Findings = append(res.Findings, w.symbols()...)
+	for i := range res.Findings {
+		res.Findings[i].typed()
+	}
 	res.Findings = fold(res.Findings, w.check())
 	res.Findings = w.mixtures(res.Findings)
 	w.requiredFixes(res.Findings)

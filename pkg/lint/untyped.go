@@ -1,6 +1,11 @@
 package lint
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
+
+var quotedVersion = regexp.MustCompile("version `([^`']+)'")
 
 // typed gives a finding that no clause has made its kind, cause and subject, by its
 // message.
@@ -13,6 +18,9 @@ func (f *Finding) typed() {
 		f.Kind, f.Cause = Missing, "missing "+f.Library
 	default:
 		f.Cause = f.Rule + " " + f.Message
+	}
+	if m := quotedVersion.FindStringSubmatch(f.Message); m != nil && f.Symbol == "" {
+		f.Version = m[1]
 	}
 	if file, _, ok := strings.Cut(f.Message, ": "); ok && (strings.HasPrefix(file, "/") || f.Rule == "executable-stack") {
 		f.Subject = file

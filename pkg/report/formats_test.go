@@ -624,6 +624,38 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
+// TestFingerprintsStay holds the fingerprints against those of releases that took a
+// version from between the quotes of the loader's message.
+func TestFingerprintsStay(t *testing.T) {
+	docs, err := documents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted, versions := regexp.MustCompile("`([^`']+)'"), 0
+	for name, d := range docs {
+		if name == "hostile" {
+			continue
+		}
+		for i := range d.Findings {
+			f, was := &d.Findings[i], d.Findings[i]
+			was.Version = ""
+			if m := quoted.FindStringSubmatch(f.Message); m != nil {
+				was.Version = m[1]
+				versions++
+				if f.Rule == "stale-version-table" && m[1] != "needed != NULL" {
+					t.Errorf("%s: %s quotes another assertion", name, f.Message)
+				}
+			}
+			if report.Fingerprint(f) != report.Fingerprint(&was) {
+				t.Errorf("%s: the fingerprint of %s has changed", name, f.Message)
+			}
+		}
+	}
+	if versions == 0 {
+		t.Error("no finding has a version")
+	}
+}
+
 // TestRead reads back what JSON wrote, and says what is wrong with the rest.
 func TestRead(t *testing.T) {
 	each(t, "json", report.Options{}, func(t *testing.T, _ *report.Document, b []byte) {

@@ -44,13 +44,14 @@ func Keys(f *lint.Finding) []string {
 	return slices.Compact(keys)
 }
 
-var quoted = regexp.MustCompile("`([^`']+)'")
-
-// subject is what is missing. A version stands only in the message, in quotes.
+// subject returns what is missing. A symbol is enough without its version.
 func subject(f *lint.Finding) string {
-	version := ""
-	if m := quoted.FindStringSubmatch(f.Message); m != nil && f.Symbol == "" {
-		version = m[1]
+	version := f.Version
+	switch {
+	case f.Symbol != "":
+		version = ""
+	case f.Rule == "stale-version-table":
+		version = "needed != NULL" // fingerprints have had the loader's assertion in the place of a version
 	}
 	message := ""
 	if f.Library == "" && f.Symbol == "" && pathOf(f) == "" {
