@@ -1,9 +1,9 @@
-// Package dockerfile says which images a Dockerfile builds on, and what it changes
-// in them.
+// Package dockerfile finds the images that a Dockerfile builds on, and the instructions
+// that change them.
 //
-// It is the only importer of BuildKit's parser, which knows line continuations,
-// escape directives, here-documents and the expansion of variables. It knows no
-// registry, and does not read what a Dockerfile copies.
+// It is the only importer of BuildKit's parser, which handles line continuations, escape
+// directives, here-documents and the expansion of variables. It knows no registry, and
+// does not read the files that a Dockerfile copies.
 package dockerfile
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
 )
 
-// Bounds of a Dockerfile: bytes, stages, and ENVs of a target that are told of.
+// Limits of a Dockerfile: its bytes, its stages, and the reported ENVs of a target.
 const (
 	maxSize   = 1 << 20
 	maxStages = 1000
@@ -27,44 +27,44 @@ const (
 
 // Base is an image that a FROM names.
 type Base struct {
-	Ref      string // with the arguments' default values; empty when Why is not
-	Platform string // of --platform, or empty
+	Ref      string // with the arguments' default values, or "" if Why is set
+	Platform string // the value of --platform, or ""
 	Line     int    // of the FROM
-	Why      string // why the reference is not known, empty when it is
-	// Targets are the targets that are built on it, each as what changes it after
-	// the FROM, through all stages: the first instruction of each name, and the ENVs.
-	// It is empty where the base is shipped as it is.
+	Why      string // why the reference is not known, or ""
+	// Targets has an entry for each target that is built on the base: the instructions
+	// after the FROM that change it, through all stages. It lists the first instruction
+	// of each name and all ENVs. An entry is empty if the target is the unchanged base.
 	Targets [][]Instruction
 }
 
-// Instruction is one that changes the files, the variables or the program of an
-// image: RUN, COPY, ADD, ENV, CMD or ENTRYPOINT. What others change (LABEL, EXPOSE,
-// USER, …) decides of no library.
+// Instruction is one that changes the files, the variables or the program of an image:
+// RUN, COPY, ADD, ENV, CMD or ENTRYPOINT. The others (LABEL, EXPOSE, USER, …) do not
+// affect libraries.
 type Instruction struct {
 	Name      string // in upper case
 	Line      int
-	Variables []string // those that an ENV sets
+	Variables []string // the variables that an ENV sets
 }
 
-// stage is one FROM and what follows it.
+// stage is a FROM and the instructions that follow it.
 type stage struct {
 	Base
 	name string
-	on   int          // the stage that it is built on, -1 for an image
+	on   int          // the stage that it builds on, -1 for an image
 	uses map[int]bool // stages that it copies from
 	does []Instruction
 }
 
-// Bases are the images on which the targets of a Dockerfile are built: those
-// stages that no other builds on or copies from. What a stage of the build is
-// made of, a compiler's image say, is no part of what is shipped.
+// Bases returns the images that the targets of a Dockerfile are built on. A target is a
+// stage that no other stage builds on or copies from. Images of other stages, such as a
+// compiler's, are not shipped.
 func Bases(r io.Reader) ([]Base, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxSize+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(text) > maxSize {
-		return nil, fmt.Errorf("is larger than %d KiB", maxSize>>10)
+		return nil, fmt.Errorf("it is larger than %d KiB", maxSize>>10)
 	}
 	parsed, err := parser.Parse(bytes.NewReader(text))
 	if err != nil {
@@ -72,7 +72,7 @@ func Bases(r io.Reader) ([]Base, error) {
 	}
 	stages := stagesOf(parsed)
 	if len(stages) > maxStages {
-		return nil, fmt.Errorf("has %d stages, more than the %d that are looked at", len(stages), maxStages)
+		return nil, fmt.Errorf("it has %d stages, more than the limit of %d", len(stages), maxStages)
 	}
 	used := map[int]bool{}
 	for _, s := range stages {
@@ -99,8 +99,8 @@ func Bases(r io.Reader) ([]Base, error) {
 	return bases, nil
 }
 
-// changes are the instructions of stages that build on one another, the first of each
-// name and the ENVs.
+// changes returns the instructions of a chain of stages: the first of each name, and all
+// ENVs.
 func changes(chain []*stage) (list []Instruction) {
 	seen := map[string]int{}
 	for _, s := range chain {
@@ -113,7 +113,7 @@ func changes(chain []*stage) (list []Instruction) {
 	return list
 }
 
-// addTarget notes that a target is built on a base.
+// addTarget adds a target to its base.
 func addTarget(bases []Base, b Base, does []Instruction) []Base {
 	for i, o := range bases {
 		if o.Ref == b.Ref && o.Platform == b.Platform && o.Line == b.Line {
@@ -134,7 +134,7 @@ func stagesOf(parsed *parser.Result) []*stage {
 		switch name := strings.ToLower(n.Value); name {
 		case "arg":
 			if len(stages) > 0 {
-				continue // of a stage; FROM does not see it
+				continue // an ARG of a stage, which FROM does not see
 			}
 			for w := n.Next; w != nil; w = w.Next {
 				name, value, ok := strings.Cut(w.Value, "=")
@@ -169,8 +169,9 @@ func instruction(name string, n *parser.Node) Instruction {
 	return in
 }
 
-// platformArgs are what BuildKit sets by itself, on the platform that is scanned
-// by default: https://docs.docker.com/reference/dockerfile/#automatic-platform-args-in-the-global-scope
+// platformArgs are the arguments that BuildKit sets itself, for the platform that is
+// scanned by default:
+// https://docs.docker.com/reference/dockerfile/#automatic-platform-args-in-the-global-scope
 var platformArgs = map[string]string{
 	"TARGETPLATFORM": "linux/amd64", "TARGETOS": "linux", "TARGETARCH": "amd64", "TARGETVARIANT": "",
 	"BUILDPLATFORM": "linux/amd64", "BUILDOS": "linux", "BUILDARCH": "amd64", "BUILDVARIANT": "",
@@ -208,7 +209,7 @@ func from(n *parser.Node, lex *shell.Lex, args map[string]string, before []*stag
 	return s
 }
 
-// expand puts arguments into a word, or says which has no value.
+// expand replaces the arguments in a word, or says which has no value.
 func expand(word string, lex *shell.Lex, args map[string]string) (value, why string) {
 	r, err := lex.ProcessWordWithMatches(word, env(args))
 	if err != nil {
@@ -236,7 +237,7 @@ func env(args map[string]string) shell.EnvGetter {
 	return shell.EnvsFromSlice(list)
 }
 
-// fromOf is the stage or image of --from=X, or of from=X in --mount.
+// fromOf returns the stage or image of --from=X, or of from=X in --mount.
 func fromOf(flag string) string {
 	if name, ok := strings.CutPrefix(flag, "--from="); ok {
 		return name
@@ -251,7 +252,7 @@ func fromOf(flag string) string {
 	return ""
 }
 
-// indexOf is the stage of a name or number, the last of that name, or -1.
+// indexOf returns the last stage with a name or number, or -1.
 func indexOf(stages []*stage, name string) int {
 	if name == "" {
 		return -1

@@ -49,7 +49,7 @@ func TestBases(t *testing.T) {
 		"":                                  "file with no instructions",
 		"RUN <<X\n":                         "unterminated heredoc",
 		strings.Repeat("# long\n", 200_000): "larger than 1024 KiB",
-		strings.Repeat("FROM a\n", 1001):    "has 1001 stages, more than the 1000 that are looked at",
+		strings.Repeat("FROM a\n", 1001):    "it has 1001 stages, more than the limit of 1000",
 	} {
 		if _, err := Bases(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %s", text, err, want)
@@ -90,7 +90,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// FuzzBases: each base has either a reference or a reason, on a line of the file.
+// FuzzBases states that each base has either a reference or a reason, and a line of the
+// file.
 func FuzzBases(f *testing.F) {
 	f.Add("ARG A=1\nFROM --platform=$X a:$A AS b\nCOPY --from=b x y\nRUN --mount=from=0 true\nFROM b\nFROM 1\n")
 	f.Add("# escape=`\nFROM `\n a:${B:-c}\n")

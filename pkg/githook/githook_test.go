@@ -125,7 +125,7 @@ func TestImages(t *testing.T) {
 		"not understood":               {[]Change{{Path: "values.yaml", New: []byte("a: b: c")}, {Path: "Dockerfile"}}, "own", "values.yaml was not understood: yaml: mapping values are not allowed in this context|Dockerfile was not understood: file with no instructions"},
 		"not read":                     {[]Change{{Path: "Dockerfile", Why: "large"}}, "", "Dockerfile was not looked at: large"},
 		"a platform":                   {[]Change{{Path: "Dockerfile", New: []byte("FROM --platform=linux/arm64 a\n")}}, "a@linux/arm64 own", ""},
-		"our schemes":                  {[]Change{{Path: "Dockerfile", New: []byte("FROM dir:/etc AS a\nFROM docker:27-cli\n")}}, "docker:27-cli own", `FROM in Dockerfile:1 is not scanned: "dir:/etc" is no reference`},
+		"our schemes":                  {[]Change{{Path: "Dockerfile", New: []byte("FROM dir:/etc AS a\nFROM docker:27-cli\n")}}, "docker:27-cli own", `FROM in Dockerfile:1 is not scanned: "dir:/etc" is not a reference`},
 		"another file":                 {[]Change{{Path: "mkdocs.yml", New: []byte("image: b")}}, "", ""},
 		"a variable, as it was":        {[]Change{{Path: "compose.yml", New: []byte("services: {a: {image: $X}}\n"), Old: []byte("services: {a: {image: $X}}")}}, "", ""},
 		"a variable without a default": {[]Change{{Path: "compose.yml", New: []byte("services: {a: {image: $X}}")}}, "", "compose.yml:1 is not scanned: $X: the variable X has no default"},

@@ -127,7 +127,7 @@ func (f *found) dockerfile(c Change) {
 		case b.Why != "":
 			f.notice("%s is not scanned: %s", where, b.Why)
 		case !imagerefs.Valid(b.Ref):
-			f.notice("%s is not scanned: %q is no reference", where, b.Ref)
+			f.notice("%s is not scanned: %q is not a reference", where, b.Ref)
 		default:
 			im := Image{Ref: b.Ref, Platform: b.Platform}
 			for _, does := range b.Targets {

@@ -1,9 +1,8 @@
-// Package imagerefs finds the images that YAML files name: Compose files,
-// Kubernetes manifests and the values of Helm charts.
+// Package imagerefs finds the images that YAML files name: Compose files, Kubernetes
+// manifests and the values of Helm charts.
 //
-// It tells by a file's name and by what is in it which of these it is, and has no
-// opinion of any other file. It renders no templates: where a reference hangs on
-// a variable without a default, it says so.
+// It recognizes them by name and content, and ignores other files. It does not render
+// templates. If a reference depends on a variable without a default, it says so.
 package imagerefs
 
 import (
@@ -21,8 +20,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Bounds of what is read: a file in bytes, depth and values of it, the images that it
-// names, and a reference in bytes.
+// Limits of a file: its bytes, the depth and number of its values, its images, and the
+// bytes of a reference.
 const (
 	maxSize   = 1 << 20
 	maxDepth  = 100
@@ -33,20 +32,19 @@ const (
 
 // Ref is one image that a file names.
 type Ref struct {
-	Image string // a reference, empty when Why is not
+	Image string // a reference, or "" if Why is set
 	Line  int
-	Why   string // why the reference is not known, empty when it is
+	Why   string // why the reference is not known, or ""
 }
 
-// Names are the patterns of files that may name images, for a path in a
-// repository.
+// Names are patterns of paths in a repository whose files may name images.
 var Names = []string{"**/*.yaml", "**/*.yml"}
 
-// Of are the images that a file names, each once, in the order of the file. It
-// is empty for a file that is none of the three. A file with too much in it is an error.
+// Of returns the images that a file names, each once, in the order of the file. It
+// returns none for a file of another kind, and an error for one that exceeds a limit.
 func Of(file string, text []byte) ([]Ref, error) {
 	if len(text) > maxSize {
-		return nil, fmt.Errorf("is larger than %d KiB", maxSize>>10)
+		return nil, fmt.Errorf("it is larger than %d KiB", maxSize>>10)
 	}
 	f := &finder{}
 	err := f.stream(path.Base(file), text)
@@ -58,12 +56,12 @@ func Of(file string, text []byte) ([]Ref, error) {
 		return nil, err
 	}
 	if f.seen >= maxValues || len(f.refs) == maxRefs {
-		return nil, fmt.Errorf("has %d values or names %d images, and is not looked at", maxValues, maxRefs)
+		return nil, fmt.Errorf("it has %d or more values, or names %d or more images", maxValues, maxRefs)
 	}
 	return f.refs, nil
 }
 
-// stream looks at the documents of a YAML stream.
+// stream reads the documents of a YAML stream.
 func (f *finder) stream(base string, text []byte) error {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	for {
@@ -87,9 +85,9 @@ func (f *finder) stream(base string, text []byte) error {
 	}
 }
 
-// templates looks at the documents of a stream one by one and passes over those that
-// are templates and no YAML: the chart's values name their images. A line that begins
-// with "---" always separates two (https://yaml.org/spec/1.2.2/#912-document-markers).
+// templates reads the documents of a stream one by one and skips those that are templates
+// and not YAML; the chart's values name their images. A line that begins with "---"
+// always separates two documents (https://yaml.org/spec/1.2.2/#912-document-markers).
 func (f *finder) templates(base string, text []byte) error {
 	start, line := 0, 0
 	for at, next := 0, 0; at < len(text) && f.seen < maxValues; at = next {
@@ -110,8 +108,8 @@ func (f *finder) templates(base string, text []byte) error {
 	return f.document(base, text[start:])
 }
 
-// document looks at one document of a stream, or at the directives before one, which
-// begin with "%".
+// document reads one document of a stream. It ignores directives, which precede a
+// document and begin with "%".
 func (f *finder) document(base string, text []byte) error {
 	err := f.stream(base, text)
 	if bytes.Contains(text, []byte("{{")) || bytes.HasPrefix(bytes.TrimSpace(text), []byte("%")) {
@@ -122,8 +120,8 @@ func (f *finder) document(base string, text []byte) error {
 
 func matches(pattern, name string) bool { return doublestar.MatchUnvalidated(pattern, name) }
 
-// Valid reports whether ref names an image in a registry. dir:/etc does not: its host
-// has a colon and no port.
+// Valid reports whether ref names an image in a registry. dir:/etc does not: its host has
+// a colon without a port.
 func Valid(ref string) bool {
 	r, err := name.ParseReference(ref)
 	return err == nil && !strings.HasSuffix(r.Context().RegistryStr(), ":")
@@ -132,18 +130,18 @@ func Valid(ref string) bool {
 type finder struct {
 	refs   []Ref
 	seen   int
-	before int // lines of the file before the stream that is looked at
+	before int // lines of the file before the current stream
 }
 
-// add keeps a reference unless it is there.
+// add adds a reference, unless it was added before.
 func (f *finder) add(r Ref) {
 	r.Line += f.before
 	if len(r.Image) > maxRef || len(r.Why) > 2*maxRef {
-		r = Ref{Line: r.Line, Why: fmt.Sprintf("a reference of more than %d bytes", maxRef)}
+		r = Ref{Line: r.Line, Why: fmt.Sprintf("the reference has more than %d bytes", maxRef)}
 	}
 	if r.Why == "" {
 		if !Valid(r.Image) {
-			r = Ref{Line: r.Line, Why: fmt.Sprintf("%q is no reference", r.Image)}
+			r = Ref{Line: r.Line, Why: fmt.Sprintf("%q is not a reference", r.Image)}
 		}
 	}
 	same := func(o Ref) bool { return o.Image == r.Image && o.Why == r.Why }
@@ -152,8 +150,8 @@ func (f *finder) add(r Ref) {
 	}
 }
 
-// manifest looks for the containers of pods, however deep: of a CronJob, a
-// List, a custom resource.
+// manifest finds the containers of pods at any depth: of a CronJob, a List, a custom
+// resource.
 func (f *finder) manifest(n *yaml.Node, depth int) {
 	if !f.enter(depth) {
 		return
@@ -173,7 +171,8 @@ func (f *finder) manifest(n *yaml.Node, depth int) {
 	}
 }
 
-// compose looks at services: https://github.com/compose-spec/compose-spec/blob/main/05-services.md
+// compose reads services:
+// https://github.com/compose-spec/compose-spec/blob/main/05-services.md
 func (f *finder) compose(root *yaml.Node) {
 	services := f.get(root, "services")
 	if services == nil {
@@ -188,8 +187,8 @@ func (f *finder) compose(root *yaml.Node) {
 	}
 }
 
-// values looks for what charts call an image by custom: `image: name:tag`, or a
-// mapping with a repository and perhaps registry, tag and digest.
+// values finds images by the conventions of charts: `image: name:tag`, or a mapping with
+// repository and perhaps registry, tag and digest.
 func (f *finder) values(n *yaml.Node, depth int) {
 	if !f.enter(depth) {
 		return
@@ -231,8 +230,8 @@ func (f *finder) enter(depth int) bool {
 	return depth < maxDepth && f.seen < maxValues
 }
 
-// get is as the function of that name, and counts: an alias may stand for a large
-// mapping, ten thousand times.
+// get is the function get, and counts its cost: an alias may repeat a large mapping ten
+// thousand times.
 func (f *finder) get(n *yaml.Node, key string) *yaml.Node {
 	if f.seen >= maxValues {
 		return nil
@@ -242,7 +241,7 @@ func (f *finder) get(n *yaml.Node, key string) *yaml.Node {
 	return v
 }
 
-// scalar adds the reference that a value holds.
+// scalar adds the reference in a value.
 func (f *finder) scalar(n *yaml.Node, expand func(string) (string, string)) {
 	s := text(n)
 	if s == "" || n.Kind == yaml.ScalarNode && n.Tag != "!!str" { // image: true
@@ -261,14 +260,14 @@ func (f *finder) scalar(n *yaml.Node, expand func(string) (string, string)) {
 
 func plain(s string) (string, string) {
 	if strings.Contains(s, "{{") || strings.Contains(s, "$(") || strings.Contains(s, "${") {
-		return "", s + " is made by a template"
+		return "", s + " comes from a template"
 	}
 	return s, ""
 }
 
 var variable = regexp.MustCompile(`\$(?:\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-+?])([^{}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))`)
 
-// interpolate gives variables their defaults:
+// interpolate replaces variables by their defaults:
 // https://github.com/compose-spec/compose-spec/blob/main/12-interpolation.md
 func interpolate(s string) (out, why string) {
 	out = variable.ReplaceAllStringFunc(s, func(v string) string {
@@ -282,7 +281,7 @@ func interpolate(s string) (out, why string) {
 	return out, why
 }
 
-// pairs are the keys and values of a mapping.
+// pairs yields the keys and values of a mapping.
 func pairs(n *yaml.Node) func(func(string, *yaml.Node) bool) {
 	return func(yield func(string, *yaml.Node) bool) {
 		if n.Kind != yaml.MappingNode {
@@ -296,13 +295,13 @@ func pairs(n *yaml.Node) func(func(string, *yaml.Node) bool) {
 	}
 }
 
-// get is the value of a key, its own or that of a mapping merged in (<<).
+// get returns the value of a key of a mapping or of one that is merged into it (<<).
 func get(n *yaml.Node, key string) *yaml.Node {
 	v, _ := getCounted(n, key)
 	return v
 }
 
-// getCounted says as well how many values were looked at, but for a few.
+// getCounted is get, and also returns about how many values it compared.
 func getCounted(n *yaml.Node, key string) (value *yaml.Node, cost int) {
 	if n == nil {
 		return nil, 0
@@ -339,7 +338,7 @@ func getCounted(n *yaml.Node, key string) (value *yaml.Node, cost int) {
 	return nil, cost / 8
 }
 
-// text is a scalar's, empty for anything else.
+// text returns the text of a scalar, and "" for other nodes.
 func text(n *yaml.Node) string {
 	if n != nil && n.Kind == yaml.AliasNode {
 		n = n.Alias

@@ -32,15 +32,15 @@ spec: {jobTemplate: {spec: {template: {spec: {containers: [{image: "b@sha256:aaa
 `, []Ref{{"busybox:1", 8, ""}, {"ghcr.io/org/app:1", 11, ""}, {"b@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 16, ""}}},
 		"no manifest":      {"app.yaml", "containers: [{image: a}]", nil},
 		"no pods":          {"a.yml", "apiVersion: v1\nkind: ConfigMap\ndata: {image: a}", nil},
-		"kustomize":        {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: $(IMG)}]}", []Ref{{"", 3, "$(IMG) is made by a template"}}},
+		"kustomize":        {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: $(IMG)}]}", []Ref{{"", 3, "$(IMG) comes from a template"}}},
 		"template":         {"templates/a.yaml", "apiVersion: v1\nkind: Pod\n{{- if .x }}\nspec:\n{{ end }}", nil},
 		"a template after": {"a.yaml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: a}]}\n---\n{{- if .x }}\nkind: Pod\n{{ end }}\n", []Ref{{"a", 3, ""}}},
 		"a template between": {"a.yaml", "--- # {{ one }}\napiVersion: v1\nkind: Pod\nspec: {containers: [{image: a}]}\n---\n{{- if .x }}\nkind: Pod\n---\napiVersion: v1\nkind: Pod\nspec:\n  x: |\n    ---\n  containers: [{image: b}, {image: 'c:{{ .tag }}'}]\n---", []Ref{
-			{"a", 4, ""}, {"b", 14, ""}, {"", 14, "c:{{ .tag }} is made by a template"},
+			{"a", 4, ""}, {"b", 14, ""}, {"", 14, "c:{{ .tag }} comes from a template"},
 		}},
 		"directives":   {"a.yaml", "%YAML 1.2\n---\napiVersion: v1\nkind: Pod\nspec: {containers: [{image: a}]}\n---\n{{ x }}: {{ y }}: z\n", []Ref{{"a", 5, ""}}},
-		"our schemes":  {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: 'docker:27-cli'}, {image: 'dir:/etc'}]}", []Ref{{"docker:27-cli", 3, ""}, {"", 3, `"dir:/etc" is no reference`}}},
-		"no reference": {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: 'A B'}]}", []Ref{{"", 3, `"A B" is no reference`}}},
+		"our schemes":  {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: 'docker:27-cli'}, {image: 'dir:/etc'}]}", []Ref{{"docker:27-cli", 3, ""}, {"", 3, `"dir:/etc" is not a reference`}}},
+		"no reference": {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: 'A B'}]}", []Ref{{"", 3, `"A B" is not a reference`}}},
 		"compose": {"compose.yaml", `
 x-base: &base
   image: shared:1
@@ -52,7 +52,7 @@ services:
     <<: *base
   e: {image: "e:${TAG-}"}
   f: {build: .}
-`, []Ref{{"a:2", 5, ""}, {"", 6, "b:$TAG: the variable TAG has no default"}, {"", 7, "built is built here"}, {"shared:1", 3, ""}, {"", 10, `"e:" is no reference`}}},
+`, []Ref{{"a:2", 5, ""}, {"", 6, "b:$TAG: the variable TAG has no default"}, {"", 7, "built is built here"}, {"shared:1", 3, ""}, {"", 10, `"e:" is not a reference`}}},
 		"old compose": {"deploy/docker-compose.prod.yml", "services: {a: {image: a}}", []Ref{{"a", 1, ""}}},
 		"values": {"chart/values-prod.yaml", `
 image:
@@ -88,8 +88,8 @@ repository: https://charts.example
 	}
 }
 
-// A file may be made to cost an hour: it costs no more than it may, and what was not
-// looked at is said.
+// TestHostile: files that are made to be slow stay within the limits, and the skipped
+// parts are reported.
 func TestHostile(t *testing.T) {
 	const n = maxSize - 100
 	numbered := func(head, form string) string {
@@ -102,18 +102,18 @@ func TestHostile(t *testing.T) {
 	}
 	pod := "apiVersion: v1\nkind: Pod\ncontainers:\n"
 	for name, tt := range map[string]struct{ file, text, want string }{
-		"many images":       {"a.yaml", numbered(pod, "- {image: a%d}\n"), "has 200000 values or names 1000 images, and is not looked at"},
-		"many references":   {"a.yaml", numbered(pod, "- {image: A%d}\n"), "has 200000 values or names 1000 images, and is not looked at"},
-		"a large mapping":   {"a.yaml", numbered("x: &x {", "k%d: 0,")[:n/2] + ": 0}\n" + pod + strings.Repeat("- *x\n", n/20), "has 200000 values or names 1000 images, and is not looked at"},
-		"merged":            {"compose.yaml", numbered("x: &x {", "k%d: 0,")[:n/2] + ": 0}\nservices:\n" + strings.Repeat(" s: {<<: *x}\n", n/40), "has 200000 values or names 1000 images, and is not looked at"},
+		"many images":       {"a.yaml", numbered(pod, "- {image: a%d}\n"), "it has 200000 or more values, or names 1000 or more images"},
+		"many references":   {"a.yaml", numbered(pod, "- {image: A%d}\n"), "it has 200000 or more values, or names 1000 or more images"},
+		"a large mapping":   {"a.yaml", numbered("x: &x {", "k%d: 0,")[:n/2] + ": 0}\n" + pod + strings.Repeat("- *x\n", n/20), "it has 200000 or more values, or names 1000 or more images"},
+		"merged":            {"compose.yaml", numbered("x: &x {", "k%d: 0,")[:n/2] + ": 0}\nservices:\n" + strings.Repeat(" s: {<<: *x}\n", n/40), "it has 200000 or more values, or names 1000 or more images"},
 		"many variables":    {"compose.yaml", "services: {a: {image: '" + strings.Repeat("$a", n/2-30) + "'}}", ""},
 		"variables in one":  {"compose.yaml", "services: {a: {image: '" + strings.Repeat("${a:-", n/5-30) + "'}}", ""},
-		"many templates":    {"a.yaml", strings.Repeat("---\n", n/4) + "{{", "has 200000 values or names 1000 images, and is not looked at"},
+		"many templates":    {"a.yaml", strings.Repeat("---\n", n/4) + "{{", "it has 200000 or more values, or names 1000 or more images"},
 		"nothing but depth": {"values.yaml", strings.Repeat("[", n), "exceeded max depth of 10000"},
 	} {
 		refs, err := Of(tt.file, []byte(tt.text))
 		switch {
-		case tt.want == "" && (err != nil || len(refs) != 1 || refs[0].Why != "a reference of more than 4096 bytes"):
+		case tt.want == "" && (err != nil || len(refs) != 1 || refs[0].Why != "the reference has more than 4096 bytes"):
 			t.Errorf("%s: %d references, error %v", name, len(refs), err)
 		case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
 			t.Errorf("%s: %d references, error %v", name, len(refs), err)
@@ -121,7 +121,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzOf: each image has either a reference or a reason, on a line of the file.
+// FuzzOf states that each image has either a reference or a reason, and a line of the
+// file.
 func FuzzOf(f *testing.F) {
 	f.Add("values.yaml", "image: {repository: a, tag: b}\nx: &a [*a]")
 	f.Add("compose.yml", "services: {a: {<<: [&b {image: c}], image: '${A:-b}'}}")

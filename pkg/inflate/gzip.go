@@ -8,14 +8,15 @@ import (
 )
 
 var (
-	// ErrHeader says that the input is no gzip stream.
+	// ErrHeader means that the input is not a gzip stream.
 	ErrHeader = errors.New("inflate: no gzip header")
-	// ErrChecksum says that what a gzip stream holds is not what went in.
+	// ErrChecksum means that the decompressed bytes do not match the checksum or the
+	// length of their gzip member.
 	ErrChecksum = errors.New("inflate: the gzip checksum is wrong")
 )
 
-// Gzip decompresses gzip members that follow one another (RFC 1952), as gzip -d
-// does. It verifies their checksums and lengths.
+// Gzip decompresses consecutive gzip members (RFC 1952), as gzip -d does. It verifies
+// their checksums and lengths.
 type Gzip struct {
 	z    *Reader
 	crc  uint32
@@ -23,13 +24,13 @@ type Gzip struct {
 	err  error
 }
 
-// NewGzip reads the first member's header from r.
+// NewGzip returns a Gzip that reads from r. It reads the header of the first member.
 func NewGzip(r io.Reader) (*Gzip, error) {
 	g := &Gzip{z: NewReader(r)}
 	return g, g.Reset(r)
 }
 
-// Reset makes g as new, for another stream.
+// Reset prepares g for another stream.
 func (g *Gzip) Reset(r io.Reader) error {
 	g.z.Reset(r)
 	g.crc, g.size = 0, 0
@@ -51,7 +52,7 @@ func (g *Gzip) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo implements [io.WriterTo]; it copies nothing on the way.
+// WriteTo implements [io.WriterTo] without an extra copy.
 func (g *Gzip) WriteTo(w io.Writer) (int64, error) {
 	var total int64
 	for {
@@ -80,8 +81,8 @@ func (g *Gzip) done(b []byte) {
 	g.z.rd += len(b)
 }
 
-// next is what was decompressed and not handed out yet, of this member or the
-// next one.
+// next returns decompressed bytes that the caller has not taken yet, of this member or
+// the next one.
 func (g *Gzip) next() ([]byte, error) {
 	for g.err == nil {
 		buf, err := g.z.next()
@@ -95,7 +96,7 @@ func (g *Gzip) next() ([]byte, error) {
 	return nil, g.err
 }
 
-// trailer checks a member's end and goes on to the next one.
+// trailer checks the end of a member and continues with the next one.
 func (g *Gzip) trailer() error {
 	var b [8]byte
 	if err := g.full(b[:]); err != nil {
@@ -107,7 +108,7 @@ func (g *Gzip) trailer() error {
 	g.crc, g.size = 0, 0
 	if g.z.pos == g.z.end {
 		if err := g.z.fill(); err != nil {
-			return err // io.EOF: that was the last
+			return err // io.EOF after the last member
 		}
 	}
 	return g.header()
@@ -120,10 +121,10 @@ const (
 	flagName      = 1 << 3
 	flagComment   = 1 << 4
 
-	maxText = 512 // bytes of a name or a comment, as compress/gzip has it
+	maxText = 512 // bytes of a name or a comment, the limit of compress/gzip
 )
 
-// header reads a member's header and starts its stream.
+// header reads the header of a member and starts its stream.
 func (g *Gzip) header() error {
 	var b [10]byte
 	if err := g.full(b[:]); err != nil {
@@ -176,7 +177,7 @@ func (g *Gzip) header() error {
 	return nil
 }
 
-// full reads bytes that are not compressed.
+// full reads len(b) bytes that are not compressed.
 func (g *Gzip) full(b []byte) error {
 	for len(b) > 0 {
 		if g.z.pos == g.z.end {

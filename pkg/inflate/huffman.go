@@ -2,18 +2,18 @@ package inflate
 
 import "math/bits"
 
-// A table's entry says all about the code that comes next:
+// The entry of a table has all that the decoder needs of a code:
 //
-//	bits 0-5    how many bits the code and its extra bits take
-//	bits 8-11   how many bits the code alone takes; of literals, their number
+//	bits 0-5    number of bits of the code and its extra bits
+//	bits 8-11   number of bits of the code alone; in a literal, the number of literals
 //	bits 16-    two literals, or the base of a length or a distance
 //
-// A link leads to the second table: bits 0-3 say how many bits choose there,
-// bits 16- where the choice begins.
+// A link leads to the second table: bits 0-3 are the number of index bits there, and bits
+// 16- the offset of its part.
 const (
 	isLiteral  = 1 << 12
 	isLink     = 1 << 13
-	isSpecial  = 1 << 14 // the end of a block, or no code at all
+	isSpecial  = 1 << 14 // the end of a block, or not a code
 	isBlockEnd = 1 << 15 // with isSpecial
 
 	litBits    = 11
@@ -40,16 +40,16 @@ type (
 	preTable [1 << 7]uint8 // symbol<<3 | bits; 0: no code
 )
 
-// code is a canonical Huffman code (RFC 1951, 3.2.2): how many codes each length
-// has, and their symbols in the order of the codes.
+// code is a canonical Huffman code (RFC 1951, 3.2.2): the number of codes of each length,
+// and their symbols in the order of the codes.
 type code struct {
 	count   [maxCode + 1]uint16
 	symbols [288]uint16
-	entries *[288]uint32 // of a symbol, without the code's bits
+	entries *[288]uint32 // by symbol, without the bits of the code
 }
 
-// read takes the lengths of the codes, by symbol. A code must be complete; one
-// that is empty, or is a single code of one bit, may not be (as zlib has it).
+// read sets the code from the lengths of its symbols. It returns false for an incomplete
+// code, unless the code is empty or has a single symbol of one bit (as in zlib).
 func (c *code) read(lengths []uint8) bool {
 	c.count = [maxCode + 1]uint16{}
 	for _, l := range lengths {
@@ -75,7 +75,7 @@ func (c *code) read(lengths []uint8) bool {
 	return left == 0 || used == 0 || used == 1 && c.count[1] == 1
 }
 
-// one decodes one symbol a bit at a time. Without a code it is isSpecial.
+// one decodes one symbol, a bit at a time. It returns isSpecial if there is no such code.
 func (c *code) one(in uint64) uint32 {
 	value, first, index := 0, 0, 0
 	for l := 1; l <= maxCode; l++ {
@@ -92,7 +92,7 @@ func (c *code) one(in uint64) uint32 {
 	return isSpecial
 }
 
-// withCode adds the bits of the code to an entry.
+// withCode adds the number of bits of the code to an entry.
 func withCode(e, n uint32) uint32 {
 	if e&isLiteral == 0 {
 		e += n << 8
@@ -100,8 +100,8 @@ func withCode(e, n uint32) uint32 {
 	return e + n
 }
 
-// fill writes the tables of a code: codes up to the first table's width stand in
-// it, longer ones in the second, behind a link.
+// fill writes the tables of a code. Codes up to the width of the first table are in it;
+// longer ones are in the second, behind a link.
 func (c *code) fill(first, second []uint32, width int) {
 	for i := range first {
 		first[i] = isSpecial
@@ -127,7 +127,7 @@ func (c *code) fill(first, second []uint32, width int) {
 			index++
 			r := reverse(value, l)
 			if p := r & (1<<width - 1); p != prefix {
-				// Wide enough for the longest code with this prefix.
+				// The part is wide enough for the longest code with this prefix.
 				prefix, base, size = p, free, l-width
 				room := 1<<size - (int(c.count[l]) - n)
 				for room > 0 && size+width < maxCode {
@@ -136,7 +136,7 @@ func (c *code) fill(first, second []uint32, width int) {
 				}
 				free += 1 << size
 				if free > len(second) {
-					return // a complete code does not get here
+					return // not reached with a complete code
 				}
 				for i := range 1 << size {
 					second[base+i] = isSpecial
@@ -154,8 +154,8 @@ func (c *code) fill(first, second []uint32, width int) {
 
 func reverse(v, n int) int { return int(bits.Reverse16(uint16(v)) >> (16 - n)) }
 
-// pair lets an entry of the first table that is followed by another literal
-// stand for both.
+// pair joins an entry of the first table with the literal that follows it, so that one
+// lookup decodes both.
 func (t *litTable) pair() {
 	for i := len(t.first) - 1; i >= 0; i-- {
 		e := t.first[i]
@@ -163,8 +163,8 @@ func (t *litTable) pair() {
 			continue
 		}
 		n := e & 63
-		// What follows, as far as the index tells; above it reads as 0. It has not
-		// been paired yet: its index is less, but for 0's own.
+		// f is the entry that follows, as far as the index has its bits; the missing ones
+		// are 0. It is not paired yet, because its index is lower, except for index 0.
 		f := t.first[i>>n]
 		if f&isLiteral != 0 && n+f&63 <= litBits {
 			t.first[i] = isLiteral | 2<<8 | (n + f&63) | e&0xff0000 | f>>16&0xff<<24
@@ -237,7 +237,7 @@ func (z *Reader) dynamic() error {
 
 var preOrder = [19]uint8{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15}
 
-// read makes the table of the code in which the lengths are written.
+// read makes the table of the code that encodes the lengths.
 func (t *preTable) read(lengths []uint8) bool {
 	var c code
 	if !c.read(lengths) {
@@ -258,8 +258,7 @@ func (t *preTable) read(lengths []uint8) bool {
 	return true
 }
 
-// preSymbol decodes one symbol of that code, which may be the last bits of the
-// stream.
+// preSymbol decodes one symbol of that code. It may be in the last bits of the stream.
 func (z *Reader) preSymbol() (uint8, error) {
 	for {
 		e := z.pre[z.bits&(1<<min(z.nbits, 7)-1)]
@@ -295,7 +294,7 @@ func (t *distTable) build(lengths []uint8) bool {
 	return true
 }
 
-// fixed are the codes that need no header (RFC 1951, 3.2.6).
+// fixed sets the codes that need no header (RFC 1951, 3.2.6).
 func (z *Reader) fixed() {
 	var l [288]uint8
 	for i := range l {

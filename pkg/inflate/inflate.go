@@ -1,15 +1,14 @@
-// Package inflate decompresses DEFLATE (RFC 1951) and gzip (RFC 1952) streams
-// at a higher rate than the other readers that are written in Go.
+// Package inflate decompresses DEFLATE (RFC 1951) and gzip (RFC 1952) streams faster than
+// other readers written in Go.
 //
-// It is built for throughput, in the manner of libdeflate
-// (https://github.com/ebiggers/libdeflate) and of Intel's ISA-L: 64 bits of
-// input at hand, wide tables that decode two literals at a time, matches copied
-// in words, and an output window that is the reader's buffer. It holds about
-// 400 KB and asks for no more, whatever the input is.
+// Its design follows libdeflate (https://github.com/ebiggers/libdeflate) and Intel's
+// ISA-L: it holds 64 bits of input, decodes two literals at a time with wide tables,
+// copies matches in words, and uses its output window as the reader's buffer. It
+// allocates about 400 KB, whatever the input is.
 //
-// It does not know what it unpacks, does not compress, and takes no preset
-// dictionary. A stream that compress/flate accepts gives the same bytes here,
-// and one that it refuses is refused; the fuzz targets hold it to that.
+// It knows nothing of the unpacked data, does not compress, and takes no preset
+// dictionary. It accepts the streams that compress/flate accepts, and returns the same
+// bytes; the fuzz targets test both.
 package inflate
 
 import (
@@ -18,7 +17,7 @@ import (
 	"io"
 )
 
-// ErrCorrupt says that the input is no DEFLATE stream, or a damaged one.
+// ErrCorrupt means that the input is not a DEFLATE stream, or is damaged.
 var ErrCorrupt = errors.New("inflate: the stream is damaged")
 
 const (
@@ -27,33 +26,33 @@ const (
 
 	inSize  = 128 << 10
 	outSize = window + 192<<10
-	// slack is how far the fast loop may write beyond where it stops: some
-	// literals, a match, and the rest of the last word.
+	// slack is how far the fast loop may write past its limit: some literals, a match,
+	// and the rest of the last word.
 	slack = maxCopy + 64
-	// inSlack is what the fast loop reads ahead in one round: two refills.
+	// inSlack is how far the fast loop reads ahead in one round: two refills.
 	inSlack = 24
 )
 
-// Reader decompresses one raw DEFLATE stream. It reads ahead of what it needs, and
-// waits for some bytes more than a symbol has, where the source is not at its end.
+// Reader decompresses one raw DEFLATE stream. It reads ahead, and may block for a few
+// bytes more than the next symbol needs if its source is not at the end.
 type Reader struct {
 	src      io.Reader
 	in       []byte
-	pos, end int   // what is left of in
-	srcErr   error // why nothing more comes
+	pos, end int   // the unread part of in
+	srcErr   error // the error that ended the source
 
-	// The bits that come next, nbits of them. Bits above are either 0 or those
-	// that come after, so that filling up again changes nothing.
+	// bits holds the next nbits bits of the input. The bits above are 0 or the bits that
+	// follow in the input, so that filling up again changes nothing.
 	bits  uint64
 	nbits uint
 
 	out    []byte
-	rd, wr int // what is not handed out yet
+	rd, wr int // the part of out that the caller has not taken
 	err    error
 
 	state  state
-	last   bool // of the stream, the block that is being read
-	stored int  // bytes that are left of a stored block
+	last   bool // the current block is the last of the stream
+	stored int  // bytes left of a stored block
 
 	lengths [286 + 32 + maxCopy]uint8
 	lit     litTable
@@ -70,20 +69,20 @@ const (
 	atEnd
 )
 
-// NewReader decompresses what r gives.
+// NewReader returns a Reader that decompresses r.
 func NewReader(r io.Reader) *Reader {
 	z := &Reader{in: make([]byte, inSize), out: make([]byte, outSize+slack)}
 	z.Reset(r)
 	return z
 }
 
-// Reset makes the Reader as new, for another stream.
+// Reset prepares z for another stream.
 func (z *Reader) Reset(r io.Reader) {
 	z.src, z.pos, z.end, z.srcErr = r, 0, 0, nil
 	z.start()
 }
 
-// start begins a stream where the last one has ended.
+// start begins a stream where the last one ended.
 func (z *Reader) start() {
 	z.bits, z.nbits = 0, 0
 	z.rd, z.wr, z.err = 0, 0, nil
@@ -104,7 +103,7 @@ func (z *Reader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo implements [io.WriterTo]; it copies nothing on the way.
+// WriteTo implements [io.WriterTo] without an extra copy.
 func (z *Reader) WriteTo(w io.Writer) (int64, error) {
 	var total int64
 	for {
@@ -127,7 +126,7 @@ func (z *Reader) WriteTo(w io.Writer) (int64, error) {
 	}
 }
 
-// next is what was decompressed and not handed out yet, at least one byte.
+// next returns decompressed bytes that the caller has not taken yet, at least one.
 func (z *Reader) next() ([]byte, error) {
 	for z.rd == z.wr {
 		if z.err != nil {
@@ -142,8 +141,7 @@ func (z *Reader) next() ([]byte, error) {
 	return z.out[z.rd:z.wr], nil
 }
 
-// step goes on until the window is full, the input stands still or the stream
-// ends.
+// step decompresses until the window is full, the input pauses or the stream ends.
 func (z *Reader) step() error {
 	switch z.state {
 	case atBlock:
@@ -161,13 +159,13 @@ func (z *Reader) step() error {
 	return io.EOF
 }
 
-// fill reads more of the input, keeping what is left of it. It gives the
-// source's error when nothing comes.
+// fill reads more input, and keeps what is left of it. If nothing comes, it returns the
+// error of the source.
 func (z *Reader) fill() error {
 	if z.srcErr != nil {
 		return z.srcErr
 	}
-	// alignByte may give back the bytes that are held as bits.
+	// Keep up to 8 bytes: alignByte may give back the bytes that are held as bits.
 	if keep := min(z.pos, 8); z.pos > keep {
 		z.end = copy(z.in, z.in[z.pos-keep:z.end])
 		z.pos = keep
@@ -190,7 +188,7 @@ func (z *Reader) fill() error {
 	return z.srcErr
 }
 
-// need makes sure of n bits, 32 at most.
+// need ensures that n bits are available, at most 32.
 func (z *Reader) need(n uint) error {
 	for z.nbits < n {
 		if z.pos == z.end {
@@ -205,7 +203,7 @@ func (z *Reader) need(n uint) error {
 	return nil
 }
 
-// truncated is the end of a source where more was to come.
+// truncated returns [io.ErrUnexpectedEOF] for the end of the source, else err.
 func truncated(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -220,13 +218,13 @@ func (z *Reader) take(n uint) uint {
 	return v
 }
 
-// alignByte forgets the rest of a byte, and gives whole bytes back.
+// alignByte drops the rest of a byte, and gives whole bytes back.
 func (z *Reader) alignByte() {
 	z.pos -= int(z.nbits >> 3)
 	z.bits, z.nbits = 0, 0
 }
 
-// header reads a block's header (RFC 1951, 3.2.3).
+// header reads the header of a block (RFC 1951, 3.2.3).
 func (z *Reader) header() error {
 	if err := z.need(3); err != nil {
 		return err
@@ -248,7 +246,7 @@ func (z *Reader) header() error {
 	return nil
 }
 
-// storedHeader is that of a block without compression (RFC 1951, 3.2.4).
+// storedHeader reads the header of a block without compression (RFC 1951, 3.2.4).
 func (z *Reader) storedHeader() error {
 	z.alignByte()
 	if err := z.need(32); err != nil {
@@ -308,8 +306,8 @@ func (z *Reader) huffman() error {
 	return nil
 }
 
-// fast is the loop for when there is input and room enough not to ask in each
-// round. It ends when there is not, or with the block.
+// fast decodes symbols while there is enough input and room for a round, so that it need
+// not check within one. It returns done at the end of the block.
 func (z *Reader) fast() (done bool, err error) {
 	in, out := z.in[:z.end], z.out
 	pos, wr := z.pos, z.wr
@@ -318,7 +316,7 @@ func (z *Reader) fast() (done bool, err error) {
 	inEnd := len(in) - inSlack
 
 	for pos <= inEnd && wr < outSize {
-		// Fill up to 56 bits or more: the bits that do not fit are read again.
+		// Fill up to 56 bits or more. The bits that do not fit are read again.
 		bits |= binary.LittleEndian.Uint64(in[pos:]) << (nbits & 63)
 		pos += int((63 - nbits) >> 3 & 7)
 		nbits |= 56
@@ -398,7 +396,7 @@ func (z *Reader) fast() (done bool, err error) {
 		}
 		end := wr + length
 		if back >= 8 {
-			// Words that do not overlap; the last may reach beyond the match.
+			// Copy words that do not overlap. The last may extend past the match.
 			binary.LittleEndian.PutUint64(out[wr:], binary.LittleEndian.Uint64(out[from:]))
 			binary.LittleEndian.PutUint64(out[wr+8:], binary.LittleEndian.Uint64(out[from+8:]))
 			for wr += 16; wr < end; wr += 16 {
@@ -422,11 +420,10 @@ func (z *Reader) fast() (done bool, err error) {
 	return done, err
 }
 
-// slow decodes one symbol where the input ends, asking for each bit whether it
-// is there.
+// slow decodes one symbol near the end of the input. It checks for every bit.
 func (z *Reader) slow() (done bool, err error) {
-	// What is left of the input, up to 56 bits; what is missing reads as 0 and is
-	// never taken.
+	// Take what is left of the input, up to 56 bits. Missing bits read as 0 and are never
+	// used.
 	for z.nbits <= 48 && (z.pos < z.end || z.fill() == nil) {
 		z.bits |= uint64(z.in[z.pos]) << (z.nbits & 63)
 		z.pos++

@@ -14,7 +14,7 @@ import (
 	kgzip "github.com/klauspost/compress/gzip"
 )
 
-// samples are inputs of every kind: words, runs, noise, a real binary.
+// samples returns inputs of every kind: words, runs, noise, a real binary.
 func samples(t testing.TB) map[string][]byte {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -78,7 +78,8 @@ func TestInflate(t *testing.T) {
 	}
 }
 
-// Each beginning of a stream is an unexpected end, also byte by byte.
+// TestTruncated: each prefix of a stream ends unexpectedly, also if it is read byte by
+// byte.
 func TestTruncated(t *testing.T) {
 	plain := samples(t)["mixed"][69000:75000]
 	for _, level := range []int{0, 1, 6, flate.HuffmanOnly} {
@@ -96,7 +97,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// What goes wrong in the source is told, and is no end.
+// TestSourceError: an error of the source is returned, and is not an end.
 func TestSourceError(t *testing.T) {
 	packed := deflate(t, samples(t)["text"], 6)
 	broken := errors.New("the line is cut")
@@ -153,8 +154,8 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-// laws is what any input must keep: accepted exactly when compress/flate accepts
-// it, with the same bytes, whatever the sizes of the reads are.
+// laws checks what must hold for any input: it is accepted exactly if compress/flate
+// accepts it, and gives the same bytes, whatever the sizes of the reads.
 func laws(t *testing.T, in []byte) {
 	const most = 1 << 24 // some hundred bytes can be gigabytes
 	want, wantErr := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(in)), most))
@@ -182,7 +183,8 @@ func FuzzInflate(f *testing.F) {
 	f.Fuzz(laws)
 }
 
-// Streams that are nearly right go further than what a fuzzer makes up.
+// TestDamaged damages valid streams, because they lead further than the inputs that a
+// fuzzer makes up.
 func TestDamaged(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	all := samples(t)
@@ -225,8 +227,7 @@ func FuzzGzip(f *testing.F) {
 	})
 }
 
-// BenchmarkGzip is each reader on this machine's own libraries, as they stand in
-// a layer.
+// BenchmarkGzip runs each reader over libraries of this machine, as they are in a layer.
 func BenchmarkGzip(b *testing.B) {
 	var plain []byte
 	for _, name := range []string{"/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/proc/self/exe"} {

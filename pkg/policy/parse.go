@@ -19,7 +19,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
-// maxFile bounds the file, in bytes.
+// maxFile limits the file, in bytes.
 const maxFile = 1 << 20
 
 func read(name string, r io.Reader) (*Policy, error) {
@@ -30,12 +30,12 @@ func read(name string, r io.Reader) (*Policy, error) {
 	return Parse(name, b)
 }
 
-// Parse reads the text of a file. An error begins with name and the line, and
-// names the key that was perhaps meant.
+// Parse reads the text of a file. An error begins with name and the line, and suggests
+// the key that was probably meant.
 func Parse(name string, text []byte) (*Policy, error) {
 	p := &Policy{File: name}
 	if len(text) > maxFile {
-		return nil, fmt.Errorf("%s: is larger than %d KiB", name, maxFile>>10)
+		return nil, fmt.Errorf("%s: larger than %d KiB", name, maxFile>>10)
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var doc yaml.Node
@@ -46,7 +46,7 @@ func Parse(name string, text []byte) (*Policy, error) {
 		return nil, yamlError(name, err)
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: has more than one document", name)
+		return nil, fmt.Errorf("%s: more than one document", name)
 	}
 	root := doc.Content[0]
 	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
@@ -62,7 +62,7 @@ func Parse(name string, text []byte) (*Policy, error) {
 	return p, nil
 }
 
-// yamlError puts the line of "yaml: line 3: …" where the others have it.
+// yamlError moves the line number of "yaml: line 3: …" to where other errors have it.
 func yamlError(name string, err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	if rest, ok := strings.CutPrefix(text, "line "); ok {
@@ -86,7 +86,7 @@ func bad(n *yaml.Node, format string, args ...any) error {
 	return &lineError{n.Line, fmt.Sprintf(format, args...)}
 }
 
-// key is one key of a mapping and what reads its value.
+// key is a key of a mapping and the function that reads its value.
 type key struct {
 	name string
 	read func(*yaml.Node) error
@@ -137,7 +137,7 @@ func (p *Policy) image(n *yaml.Node) error {
 
 func (p *Policy) severities(n *yaml.Node) error {
 	if n.Kind != yaml.MappingNode {
-		return bad(n, "severities: want rules and what they weigh, like \"missing-interpreter: error\"")
+		return bad(n, "severities: want rules with their severities, like \"missing-interpreter: error\"")
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -146,7 +146,7 @@ func (p *Policy) severities(n *yaml.Node) error {
 			return err
 		}
 		if seen[s.Rule] {
-			return bad(n.Content[i], "the rule %q is there twice", s.Rule)
+			return bad(n.Content[i], "the rule %q is listed twice", s.Rule)
 		}
 		seen[s.Rule] = true
 		if err := severity(n.Content[i+1], &s.Severity, lint.Severities); err != nil {
@@ -171,7 +171,7 @@ func (p *Policy) addIgnore(n *yaml.Node) error {
 	case err != nil:
 		return err
 	case g.Rule == "":
-		return bad(n, "an ignore needs an id: the rule's, as it stands in brackets in a report")
+		return bad(n, "an ignore needs an id: the rule ID that a report shows in brackets")
 	case g.Reason == "":
 		return bad(n, "the ignore of %s needs a reason", g.Rule)
 	}
@@ -200,7 +200,7 @@ func mapping(n *yaml.Node, what string, keys []key) error {
 			}
 			return bad(n.Content[i], "%s has no key %q%s", what, name, hint)
 		case seen[name]:
-			return bad(n.Content[i], "%s is there twice", name)
+			return bad(n.Content[i], "%s is set twice", name)
 		}
 		seen[name] = true
 		if n.Content[i+1].Tag == "!!null" {
@@ -227,7 +227,7 @@ func each(n *yaml.Node, what string, read func(*yaml.Node) error) error {
 
 func text(n *yaml.Node, to *string) error {
 	if n.Kind != yaml.ScalarNode || strings.TrimSpace(n.Value) == "" {
-		return bad(n, "want a text, not %s", kind(n))
+		return bad(n, "want text, not %s", kind(n))
 	}
 	*to = n.Value
 	return nil
@@ -275,7 +275,7 @@ func date(n *yaml.Node, to *string) error {
 		return err
 	}
 	if _, err := time.Parse(time.DateOnly, *to); err != nil {
-		return bad(n, "%q is no day: write it like 2026-12-31", *to)
+		return bad(n, "%q is not a date: write it like 2026-12-31", *to)
 	}
 	return nil
 }

@@ -1,10 +1,10 @@
-// Package policy is what a team has decided of findings: from which severity on
-// a scan fails, which rules weigh more or less, what is ignored and until when,
-// and what was there before.
+// Package policy has a team's decisions about findings: the severity that fails a scan,
+// the severities of rules, the findings to ignore and until when, and a baseline of known
+// findings.
 //
-// It reads the file .imgcheck.yaml and applies it to a report. It does not know
-// how an image is scanned, asks no clock and no environment: whoever calls says
-// which day it is, and what flags and variables have overruled.
+// It reads the file .imgcheck.yaml and applies it to a report. It does not know how an
+// image is scanned, and reads neither clock nor environment: the caller passes the date,
+// and the flags and variables that override the file.
 package policy
 
 import (
@@ -21,58 +21,57 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
-// FileName is what the file is called.
+// FileName is the name of the file.
 const FileName = ".imgcheck.yaml"
 
-// Policy is a file that was read. The zero value decides nothing.
+// Policy is a parsed file. The zero value changes nothing.
 type Policy struct {
-	// File is where it stands, empty for the zero value. Paths in it are
+	// File is the path of the file, or "" for the zero value. Paths in the file are
 	// relative to its directory, and so are Rules and Baseline here.
 	File string
-	// Images are what the team's images are called.
+	// Images are the team's images.
 	Images []Image
-	// FailOn is the least severity that fails a scan; empty when the file does
-	// not say, report.Never for none.
+	// FailOn is the lowest severity that fails a scan: "" if the file does not say,
+	// report.Never for none.
 	FailOn lint.Severity
-	// Severities of rules that are not those of the packs.
+	// Severities are the severities of rules that differ from those of the packs.
 	Severities []Severity
-	// Ignores in the order of the file.
+	// Ignores are in the order of the file.
 	Ignores []Ignore
-	// Rules is a directory of rule packs, or empty.
+	// Rules is a directory of rule packs, or "".
 	Rules string
-	// From are the sources that libraries for fixes come from, the best first.
+	// From are the sources of libraries for fixes, the best first.
 	From []string
-	// Baseline is a saved report whose findings do not fail a scan, or empty.
+	// Baseline is the path of a saved report whose findings do not fail a scan, or "".
 	Baseline string
 }
 
 // Image is one image to scan.
 type Image struct {
 	Ref      string
-	Platform string // empty: as scan decides
+	Platform string // "": scan chooses
 }
 
-// Severity is what a rule's findings weigh.
+// Severity is the severity of a rule's findings.
 type Severity struct {
 	Rule     string
 	Severity lint.Severity
 	Line     int
 }
 
-// Ignore is a set of findings that do not count, and why.
+// Ignore is a set of findings that do not count, with the reason.
 type Ignore struct {
 	Rule    string // an ID
-	Path    string // a pattern that every file that asks must fit; empty: any
-	Image   string // a pattern for the reference, with its tag or without; empty: any
-	Library string // a pattern for the library's name; empty: any
+	Path    string // a pattern that every affected file must match; "": any
+	Image   string // a pattern for the reference, with its tag or without; "": any
+	Library string // a pattern for the library's name; "": any
 	Reason  string
-	Expires string // the last day, 2006-01-02; empty: never
+	Expires string // the last day, 2006-01-02; "": never
 	Line    int
 }
 
-// Find looks for the file in dir and upwards, as far as the root of the git
-// repository or the home directory, those two as well. It is empty when there is
-// none.
+// Find looks for the file in dir and its parents, up to and including the root of the git
+// repository or the home directory. It returns "" if there is none.
 func Find(dir, home string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -104,7 +103,7 @@ func Load(name string) (*Policy, error) {
 	return read(name, f)
 }
 
-// Check holds the IDs in the file against the rules that there are.
+// Check returns an error if the file names a rule that does not exist.
 func (p *Policy) Check(rules []*lint.Rule) error {
 	var ids []string
 	known := map[string]bool{}
@@ -131,10 +130,10 @@ func (p *Policy) Check(rules []*lint.Rule) error {
 	return nil
 }
 
-// Apply gives the document that remains: severities changed, ignored findings
-// and those that the baseline knows set apart, all of them kept. today is the
-// date, 2006-01-02. The warnings name ignores that have expired and would have
-// applied: their findings count.
+// Apply returns a document with the policy's severities, in which ignored findings and
+// those that the baseline knows are set apart. It keeps all findings. today is the date,
+// 2006-01-02. The warnings name expired ignores that would have matched; their findings
+// count.
 func (p *Policy) Apply(d *report.Document, base *Baseline, today string) (*report.Document, []string) {
 	j := p.judge(d.Findings, d.Rules, d.Image.Ref, base, today)
 	out := *d
@@ -142,15 +141,14 @@ func (p *Policy) Apply(d *report.Document, base *Baseline, today string) (*repor
 	return out.With(j.counts), j.warnings
 }
 
-// Counting are the findings that count, by what they weigh: those that Apply
-// leaves in the document. rules are those of the packs, and ref the image's
-// reference.
+// Counting returns the findings that count, the heaviest first: those that Apply leaves
+// in the document. rules are those of the packs, and ref is the image's reference.
 func (p *Policy) Counting(findings []lint.Finding, rules []*lint.Rule, ref string, base *Baseline, today string) []lint.Finding {
 	return p.judge(findings, rules, ref, base, today).counts
 }
 
-// ID is the same for two policies that let the same findings of an image count,
-// on that day; empty for one that decides nothing of findings.
+// ID is equal for two policies that let the same findings of an image count on that day.
+// It is "" for a policy that changes nothing.
 func (p *Policy) ID(ref string, base *Baseline, today string) string {
 	var says struct {
 		Severities map[string]lint.Severity
@@ -174,11 +172,11 @@ func (p *Policy) ID(ref string, base *Baseline, today string) string {
 	if len(says.Severities)+len(says.Ignores) == 0 && base == nil {
 		return ""
 	}
-	b, _ := json.Marshal(says) // of texts it cannot fail
+	b, _ := json.Marshal(says) // cannot fail for strings
 	return fmt.Sprintf("%x", sha256.Sum256(b))
 }
 
-// judgement is what becomes of findings.
+// judgement sorts findings by what the policy says of them.
 type judgement struct {
 	counts, known []lint.Finding
 	ignored       []report.Ignored
@@ -196,7 +194,7 @@ func (p *Policy) judge(findings []lint.Finding, rules []*lint.Rule, ref string, 
 			continue
 		case expired != nil && !warned[expired.Line]:
 			warned[expired.Line] = true
-			j.warnings = append(j.warnings, fmt.Sprintf("%s:%d: the ignore of %s has expired on %s, and what it ignored counts: %s", p.File, expired.Line, expired.Rule, expired.Expires, expired.Reason))
+			j.warnings = append(j.warnings, fmt.Sprintf("%s:%d: the ignore of %s expired on %s, so its findings count: %s", p.File, expired.Line, expired.Rule, expired.Expires, expired.Reason))
 		}
 		if base.knows(&f) {
 			j.known = append(j.known, f)
@@ -207,8 +205,8 @@ func (p *Policy) judge(findings []lint.Finding, rules []*lint.Rule, ref string, 
 	return j
 }
 
-// ignore is the entry that a finding fits, and else one that it would have
-// fitted before it expired.
+// ignore returns the entry that matches a finding, else an expired entry that would match
+// it.
 func (p *Policy) ignore(f *lint.Finding, ref, today string) (in, expired *Ignore) {
 	for i := range p.Ignores {
 		g := &p.Ignores[i]

@@ -53,8 +53,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// badFiles and the error of each; what schema is false the JSON Schema takes,
-// since it cannot say it.
+// badFiles are files that Parse refuses, with the error of each. The JSON Schema accepts
+// those whose schema is false, because it cannot express the rule.
 var badFiles = []struct {
 	text, want string
 	schema     bool
@@ -64,23 +64,23 @@ var badFiles = []struct {
 	{"fail_on: error", `f:1: the file has no key "fail_on": did you mean fail-on?`, true},
 	{"fail-on: error\n\nseverity: {}", `f:3: the file has no key "severity": did you mean severities?`, true},
 	{"zzz: 1", `f:1: the file has no key "zzz": there are images, fail-on, `, true},
-	{"fail-on: error\nfail-on: note", "f:2: fail-on is there twice", false},
+	{"fail-on: error\nfail-on: note", "f:2: fail-on is set twice", false},
 	{"fail-on: fatal", `f:1: there is no severity "fatal": say error, warning, note or never`, true},
 	{"severities: {a: never}", `f:1: there is no severity "never": say error, warning or note`, true},
-	{"severities: [a]", "f:1: severities: want rules and what they weigh", true},
+	{"severities: [a]", "f:1: severities: want rules with their severities", true},
 	{"ignore: {id: a}", "f:1: ignore: want a list, not keys and values", true},
 	{"ignore:\n- id: a", "f:2: the ignore of a needs a reason", true},
-	{"ignore:\n- id: a\n  reason: ' '", `f:3: want a text, not nothing`, true},
+	{"ignore:\n- id: a\n  reason: ' '", `f:3: want text, not nothing`, true},
 	{"ignore:\n- reason: r", "f:2: an ignore needs an id", true},
 	{"ignore:\n- id: a\n  reasn: r", `f:3: an ignore has no key "reasn": did you mean reason?`, true},
-	{"ignore:\n- id: a\n  reason: r\n  expires: soon", `f:4: "soon" is no day: write it like 2026-12-31`, true},
-	{"ignore:\n- id: a\n  reason: r\n  expires: 2026-02-30", `f:4: "2026-02-30" is no day`, false},
+	{"ignore:\n- id: a\n  reason: r\n  expires: soon", `f:4: "soon" is not a date: write it like 2026-12-31`, true},
+	{"ignore:\n- id: a\n  reason: r\n  expires: 2026-02-30", `f:4: "2026-02-30" is not a date`, false},
 	{"ignore:\n- id: a\n  reason: r\n  path: '[a'", `f:4: "[a" is not a pattern`, false},
 	{"images: [{platform: x}]", "f:1: an image needs a ref", true},
 	{"images: [[a]]", "f:1: an image: want keys and values, not a list", true},
 	{"images: [&a x, *a]", "f:1: an image: want keys and values, not an alias", false},
-	{"rules: [a]", "f:1: want a text, not a list", true},
-	{"{}\n---\n{}", "f: has more than one document", false},
+	{"rules: [a]", "f:1: want text, not a list", true},
+	{"{}\n---\n{}", "f: more than one document", false},
 }
 
 func TestBadFiles(t *testing.T) {
@@ -92,7 +92,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// TestSchema holds the published JSON Schema against the parser: both take the
+// TestSchema compares the published JSON Schema with the parser: both accept the
 // template, with its comments and without, and refuse the same files.
 func TestSchema(t *testing.T) {
 	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "schema", "config-1.json"))
@@ -126,7 +126,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// jsonable is a YAML value as JSON has it; a day is a text there.
+// jsonable converts a YAML value to its JSON form, in which a date is a string.
 func jsonable(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -217,7 +217,7 @@ func TestIgnore(t *testing.T) {
 		"":                         true,
 		"path: '**/*.so'":          true,
 		"path: /opt/**":            true,
-		"path: opt/x/*":            false, // b.so asks as well
+		"path: opt/x/*":            false, // b.so is affected too
 		"image: 'ghcr.io/org/*'":   true,
 		"image: ghcr.io/org/app":   true,
 		"image: 'ghcr.io/*'":       false, // * ends at a slash
@@ -237,21 +237,21 @@ func TestIgnore(t *testing.T) {
 			t.Errorf("%s: warnings %q", entry, warnings)
 		}
 	}
-	if _, w := parse(t, "ignore:\n- {id: missing-library, reason: why, expires: 2020-01-02}").Apply(d, nil, "2026-11-21"); len(w) != 1 || w[0] != "f:2: the ignore of missing-library has expired on 2020-01-02, and what it ignored counts: why" {
+	if _, w := parse(t, "ignore:\n- {id: missing-library, reason: why, expires: 2020-01-02}").Apply(d, nil, "2026-11-21"); len(w) != 1 || w[0] != "f:2: the ignore of missing-library expired on 2020-01-02, so its findings count: why" {
 		t.Errorf("got %q", w)
 	}
-	// nothing to ignore, nothing to warn of
+	// Nothing to ignore gives no warning.
 	if _, w := parse(t, "ignore:\n- {id: broken-entrypoint, reason: why, expires: 2020-01-02}").Apply(d, nil, "2026-11-21"); len(w) != 0 {
 		t.Errorf("got %q", w)
 	}
-	// an entry without a path in a finding that has none
+	// An entry without a path matches a finding without a path.
 	if got, _ := parse(t, "ignore: [{id: broken-entrypoint, reason: r, path: '**'}]").Apply(doc(lint.Finding{Rule: "broken-entrypoint", Severity: lint.Error}), nil, "2026-11-21"); len(got.Ignored) != 0 {
 		t.Error("a path fits where there is none")
 	}
 }
 
-// TestSeverities changes what weighs as its rule does, and makes nothing heavier
-// that was lowered with a reason.
+// TestSeverities: a finding that has its rule's severity gets the policy's, and a finding
+// that was lowered with a reason is not raised.
 func TestSeverities(t *testing.T) {
 	d := doc(missing("a", lint.Error), missing("b", lint.Note), lint.Finding{Rule: "broken-entrypoint", Severity: lint.Warning, Message: "m"})
 	for text, want := range map[string]string{
@@ -272,8 +272,8 @@ func TestSeverities(t *testing.T) {
 	}
 }
 
-// TestBaseline: what was there does not count, in whatever order and wherever
-// Python has moved it; what is new, heavier, or asked for by another file does.
+// TestBaseline: a known finding does not count, whatever the order and the Python version
+// in its path. A finding that is new, heavier, or of another file counts.
 func TestBaseline(t *testing.T) {
 	old := doc(missing("a", lint.Error, "/usr/lib/python3.10/site-packages/p/x.so"), missing("b", lint.Note, "/b"))
 	old.Known = []lint.Finding{missing("k", lint.Error, "/k")}
@@ -308,8 +308,8 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever is read or refused, an error names the file, and no policy
-// stands beside one.
+// FuzzParse states that an error names the file, and that Parse returns either a policy
+// or an error.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(whole))
 	f.Add([]byte(template))
@@ -330,8 +330,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestID holds policies against each other: the same ID is the same findings that
-// count, whatever the words.
+// TestID: policies have the same ID if the same findings count, whatever the spelling.
 func TestID(t *testing.T) {
 	const ref, today = "app:1", "2026-11-21"
 	same := func(a, b string) bool { return parse(t, a).ID(ref, nil, today) == parse(t, b).ID(ref, nil, today) }

@@ -9,8 +9,8 @@ import (
 //go:embed template.yaml
 var template string
 
-// Template is a file to begin with: every key, explained and commented out, but
-// for images when there are any.
+// Template returns a file to start from. Every key is explained and commented out, except
+// images if there are any.
 func Template(images []string) string {
 	if len(images) == 0 {
 		return template

@@ -10,9 +10,9 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
-// weigh gives the findings the severities of the file, the heaviest first. A
-// finding that weighed less than its rule, since the file that is concerned is
-// optional, say, is not made heavier than it was.
+// weigh sets the severities of the file, and sorts the findings, the heaviest first. A
+// finding whose severity was below its rule's, for example because its file is optional,
+// is not raised.
 func (p *Policy) weigh(findings []lint.Finding, rules []*lint.Rule) []lint.Finding {
 	findings = slices.Clone(findings)
 	if len(p.Severities) == 0 {
@@ -44,13 +44,13 @@ func (p *Policy) weigh(findings []lint.Finding, rules []*lint.Rule) []lint.Findi
 
 func match(pattern, name string) bool { return doublestar.MatchUnvalidated(pattern, name) }
 
-// Baseline is what an earlier report has found. A nil one knows nothing.
+// Baseline has the findings of earlier reports. A nil Baseline has none.
 type Baseline struct {
 	heaviest map[string]lint.Severity // by the keys of findings
 }
 
-// NewBaseline takes the findings of earlier reports, those among them that were
-// known before. What they ignored is not taken: an ignore may end.
+// NewBaseline collects the findings of earlier reports and the ones that they already
+// knew. It does not take what they ignored, because an ignore may end.
 func NewBaseline(docs ...*report.Document) *Baseline {
 	b := &Baseline{map[string]lint.Severity{}}
 	for _, d := range docs {
@@ -65,7 +65,7 @@ func NewBaseline(docs ...*report.Document) *Baseline {
 	return b
 }
 
-// knows reports whether all of a finding was there, and weighed as much.
+// knows reports whether all parts of a finding were known, with at least its severity.
 func (b *Baseline) knows(f *lint.Finding) bool {
 	if b == nil {
 		return false
