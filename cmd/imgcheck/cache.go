@@ -15,11 +15,11 @@ import (
 func cacheCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "cache",
-		Usage:     "say where the cache is and how large, or clean it",
+		Usage:     "show where the cache is and how large, or clean it",
 		UsageText: "imgcheck cache [--cache-dir DIR] [path|clean]",
-		Description: "The cache keeps what was read of each layer, by its digest, and the report of each image, so that\n" +
-			"an image that has not changed is not read again, and of a rebuilt one only its new layers.\n" +
-			"Any number of processes may share it; what was not used for the longest time goes first.\n\n" +
+		Description: "The cache keeps the index of each layer, by its digest, and the report of each image: an unchanged\n" +
+			"image is not read again, and of a rebuilt image only the new layers are read.\n" +
+			"Any number of processes may share it. When it is full, the least recently used files go first.\n\n" +
 			"Examples:\n" +
 			"   imgcheck cache\n" +
 			"   imgcheck cache path\n" +
@@ -60,7 +60,7 @@ func showCache(c *cli.Context, cache *layers.Cache) error {
 	}
 	_, err = fmt.Fprintf(c.App.Writer, "%s\n%s, %s of at most %s\n", cache.Dir, countFiles(len(files)), size.Text(total), size.Text(cache.Max))
 	if n, fetched := provide.Usage(downloads(cache.Dir)); err == nil && n > 0 {
-		_, err = fmt.Fprintf(c.App.Writer, "%s that patch has fetched, %s\n", countFiles(n), size.Text(fetched))
+		_, err = fmt.Fprintf(c.App.Writer, "%s downloaded by patch, %s\n", countFiles(n), size.Text(fetched))
 	}
 	return err
 }
@@ -72,22 +72,22 @@ func countFiles(n int) string {
 	return fmt.Sprintf("%d files", n)
 }
 
-// downloads is where patch keeps what it has fetched, in the cache's directory.
+// downloads returns the directory where patch keeps the files that it downloads.
 func downloads(dir string) string { return filepath.Join(dir, "downloads") }
 
 func cacheDirFlag() cli.Flag {
 	return &cli.StringFlag{Name: "cache-dir", Usage: "keep the cache in `DIR`", DefaultText: "$IMGCHECK_CACHE, or imgcheck in the user's cache directory"}
 }
 
-// cacheFlags are those of every command that reads layers.
+// cacheFlags returns the flags of every command that reads layers.
 func cacheFlags() []cli.Flag {
 	return []cli.Flag{
 		cacheDirFlag(),
-		&cli.BoolFlag{Name: "no-cache", Usage: "read everything anew, and keep nothing"},
+		&cli.BoolFlag{Name: "no-cache", Usage: "neither use the cache nor write to it"},
 	}
 }
 
-// namedCache is the cache that the flags name, made or not.
+// namedCache returns the cache that the flags name, whether its directory exists or not.
 func namedCache(c *cli.Context) (*layers.Cache, error) {
 	dir := c.String("cache-dir")
 	if dir == "" {
@@ -99,9 +99,8 @@ func namedCache(c *cli.Context) (*layers.Cache, error) {
 	return &layers.Cache{Dir: dir, Max: layers.DefaultCacheMax}, nil
 }
 
-// openCache opens the cache that the flags name. Where a user has no directory
-// for caches, or may not write there, a scan works without one, which note is
-// told; a directory that was asked for must be there.
+// openCache opens the cache that the flags name. Without --cache-dir, a cache that
+// cannot be opened is left out, and note gets the reason; with it, that is an error.
 func openCache(c *cli.Context, note func(string)) (*layers.Cache, error) {
 	if c.Bool("no-cache") {
 		return nil, nil

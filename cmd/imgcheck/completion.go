@@ -14,7 +14,7 @@ func completionCommand() *cli.Command {
 		Name:      "completion",
 		Usage:     "print the completions of a shell",
 		UsageText: "imgcheck completion bash|zsh|fish",
-		Description: "They are made from the commands and flags of this very program.\n\n" +
+		Description: "They complete the commands and flags of this version.\n\n" +
 			"Examples:\n" +
 			"   source <(imgcheck completion bash)\n" +
 			"   imgcheck completion fish > ~/.config/fish/completions/imgcheck.fish",
@@ -29,7 +29,7 @@ func completionCommand() *cli.Command {
 			case "fish":
 				text, err = c.App.ToFishCompletion()
 			default:
-				return fmt.Errorf("completion wants a shell: bash, zsh or fish")
+				return fmt.Errorf("completion needs a shell: bash, zsh or fish")
 			}
 			if err != nil {
 				return err
@@ -40,7 +40,7 @@ func completionCommand() *cli.Command {
 	}
 }
 
-// flagValues are what may follow a flag.
+// flagValues returns the values to complete after a flag.
 func flagValues(name string) []string {
 	switch name {
 	case "format":
@@ -53,7 +53,7 @@ func flagValues(name string) []string {
 	return nil
 }
 
-// flagNames are a command's flags as one types them.
+// flagNames returns a command's flags as they are typed.
 func flagNames(cmd *cli.Command) []string {
 	var list []string
 	for _, f := range cmd.VisibleFlags() {
@@ -93,7 +93,7 @@ func bashCompletion(app *cli.App) string {
 	return b.String()
 }
 
-// verbsOf are the words that a command's usage offers: `hook install|uninstall`.
+// verbsOf returns the subcommands in a command's usage: `hook install|uninstall`.
 func verbsOf(cmd *cli.Command) []string {
 	for _, word := range strings.Fields(strings.NewReplacer("[", " ", "]", " ").Replace(cmd.UsageText)) {
 		if verbs := strings.Split(word, "|"); len(verbs) > 1 && strings.ToLower(word) == word {

@@ -14,8 +14,8 @@ import (
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
-// Patches that processes publish to one layout at a time are all in it afterwards,
-// each under its tag, and no lock is left behind.
+// Processes that publish patches to one layout at the same time all succeed: the layout
+// has each patch under its tag, and no lock is left behind.
 func TestConcurrentPatches(t *testing.T) {
 	data, err := images.FS.ReadFile("soname-link-missing.txtar")
 	if err != nil {
@@ -35,7 +35,7 @@ func TestConcurrentPatches(t *testing.T) {
 	}
 	const processes = 8
 	for round := range 3 {
-		to := filepath.Join(t.TempDir(), "layout") // which they make
+		to := filepath.Join(t.TempDir(), "layout") // the processes create it
 		cache := t.TempDir()
 		var running []*exec.Cmd
 		var errs [processes]bytes.Buffer

@@ -17,8 +17,8 @@ func convertCommand() *cli.Command {
 		Name:      "convert",
 		Usage:     "write a saved JSON report in another format",
 		UsageText: "imgcheck convert [options] REPORT.json",
-		Description: "REPORT.json is what `imgcheck scan --format json` wrote, or - for the standard input. Nothing is\n" +
-			"scanned, and the exit status is 0 whatever the report says.\n\n" +
+		Description: "REPORT.json is a file that `imgcheck scan --format json` wrote, or - for the standard input.\n" +
+			"convert scans nothing, and its exit status is 0 whatever the report says.\n\n" +
 			"Examples:\n" +
 			"   imgcheck convert --format sarif report.json > report.sarif\n" +
 			"   imgcheck convert report.json -o junit=report.xml -o markdown=summary.md",
@@ -42,7 +42,7 @@ func convertCommand() *cli.Command {
 	}
 }
 
-// readReport reads a saved report, with what the packs say of its rules.
+// readReport reads a saved report and adds what imgcheck's own packs say of its rules.
 func readReport(name string, stdin io.Reader) (*report.Document, error) {
 	from := stdin
 	if name != "-" {

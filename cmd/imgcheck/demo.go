@@ -13,8 +13,7 @@ import (
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
-// demoImage is the image of the most common report, and demoSource one that has
-// what it misses.
+// demoImage has the most frequent fault, and demoSource the library that it lacks.
 const (
 	demoImage  = "ort-no-cudnn.txtar"
 	demoSource = "from/cudnn9.txtar"
@@ -25,8 +24,8 @@ func demoCommand() *cli.Command {
 		Name:  "demo",
 		Usage: "scan and patch a small broken image, without network or GPU",
 		Description: "demo starts a registry in this process, pushes a small image to it that is built from text\n" +
-			"(onnxruntime-gpu 1.19.2 in a CUDA 12.4 image without cuDNN), scans it there, adds what it misses\n" +
-			"from another image, and scans the result.\n\n" +
+			"(onnxruntime-gpu 1.19.2 in a CUDA 12.4 image without cuDNN), scans it there, adds the missing\n" +
+			"libraries from another image, and scans the result.\n\n" +
 			"Examples:\n" +
 			"   imgcheck demo\n" +
 			"   NO_COLOR=1 imgcheck demo",
@@ -49,7 +48,7 @@ func demo(c *cli.Context) error {
 		return err
 	}
 	show := func(line string) { fmt.Fprintf(c.App.ErrWriter, "\n$ imgcheck %s\n\n", line) }
-	fmt.Fprintln(c.App.ErrWriter, "A registry in this process has an image without cuDNN, and one with a cuDNN made of text. Now:")
+	fmt.Fprintln(c.App.ErrWriter, "A registry in this process has an image without cuDNN, and another with a cuDNN made of text:")
 	show("scan " + ref)
 	if err := demoScan(c, ref); err != nil {
 		return err
@@ -64,11 +63,11 @@ func demo(c *cli.Context) error {
 	if err := demoScan(c, fixed); err != nil {
 		return err
 	}
-	fmt.Fprint(c.App.ErrWriter, "\nThe first scan would have ended with exit status 1, the second with 0. Try it on an image of yours: imgcheck scan IMAGE\n")
+	fmt.Fprint(c.App.ErrWriter, "\nAs commands, the first scan exits with status 1, the second with 0. Try an image of yours: imgcheck scan IMAGE\n")
 	return nil
 }
 
-// pushDemo makes an image of a text and pushes it.
+// pushDemo pushes the image that a text describes.
 func pushDemo(registry *imagetest.Server, name, to string) (string, error) {
 	text, err := images.FS.ReadFile(name)
 	if err != nil {

@@ -25,14 +25,14 @@ import (
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
-// patchTo runs imgcheck patch, and gives its exit status and standard error.
+// patchTo runs imgcheck patch and returns its exit status and standard error.
 func patchTo(ref string, args ...string) (status int, errs string) {
 	var out, e bytes.Buffer
 	status = run(context.Background(), append([]string{"imgcheck", "patch", ref, "--accept-nvidia-license"}, args...), &out, &e)
 	return status, e.String()
 }
 
-// buildContext has buildkitd build a context and push the image.
+// buildContext lets buildkitd build a context and push the image.
 func buildContext(t *testing.T, addr, dir, ref string) {
 	t.Helper()
 	out, err := tooltest.Buildctl(t, addr, "build", "--frontend", "dockerfile.v0", "--local", "context="+dir, "--local", "dockerfile="+dir,
@@ -43,8 +43,8 @@ func buildContext(t *testing.T, addr, dir, ref string) {
 	}
 }
 
-// content is all that an image has: a line for each file, with its owner, mode, and
-// content or target, and what its programs run with, but for empty variables.
+// content returns all that an image contains: a line for each file with its owner, mode
+// and content or target, and the environment of its programs, without empty variables.
 func content(t *testing.T, ref string) string {
 	t.Helper()
 	img, err := layers.Open(t.Context(), ref, layers.Options{Keep: func(string, int64) bool { return true }})
@@ -65,19 +65,19 @@ func content(t *testing.T, ref string) string {
 		fmt.Fprintf(&b, " %s\n", e.Link)
 	}
 	c := img.Config.Config
-	const path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" // BuildKit's, where the image has none
+	const path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" // BuildKit sets it if the image does not
 	if !slices.ContainsFunc(c.Env, func(v string) bool { return strings.HasPrefix(v, "PATH=") }) {
 		c.Env = append(c.Env, path)
 	}
-	// A Dockerfile can make a variable empty, and not unset it.
+	// A Dockerfile can set a variable to "", but cannot unset it.
 	c.Env = slices.DeleteFunc(slices.Sorted(slices.Values(c.Env)), func(v string) bool { return strings.HasSuffix(v, "=") })
 	fmt.Fprintf(&b, "%s/%s %v %v %v %q %q %q\n", img.Config.OS, img.Config.Architecture, c.Entrypoint, c.Cmd, c.Env, c.User, c.WorkingDir, c.Volumes)
 	return b.String()
 }
 
-// TestEmittedIsWhatPatchPublishes builds the context of every text image that can
-// be patched, and holds what came of it against what patch itself has published.
-// What a Dockerfile cannot do is told, and nothing is written.
+// TestEmittedIsWhatPatchPublishes builds the context of every text image that can be
+// patched, and compares the result with the image that patch publishes. A change that a
+// Dockerfile cannot express is an error, and nothing is written.
 func TestEmittedIsWhatPatchPublishes(t *testing.T) {
 	addr, server := tooltest.Buildkitd(t), imagetest.Serve(t)
 	built, refused := 0, 0
@@ -129,8 +129,8 @@ func TestEmittedIsWhatPatchPublishes(t *testing.T) {
 	}
 }
 
-// wheelIndex serves a package index with one wheel of cuDNN 9, of the files of a
-// text of testdata/images/from.
+// wheelIndex serves a package index with one wheel of cuDNN 9, made from a text in
+// testdata/images/from.
 func wheelIndex(t *testing.T) string {
 	t.Helper()
 	dir := unpacked(t, "cudnn9")
@@ -176,7 +176,7 @@ func wheelIndex(t *testing.T) string {
 	return s.URL + "/simple"
 }
 
-// unpacked is a text of testdata/images/from as a directory.
+// unpacked unpacks a text of testdata/images/from and returns the directory.
 func unpacked(t *testing.T, name string) string {
 	t.Helper()
 	return sourcesOf(t, &imagetest.Image{Sections: map[string]string{"from": name}})[0]
@@ -218,9 +218,9 @@ needed libc.musl-x86_64.so.1
 flags1 pie
 `
 
-// TestEmittedBuilds builds a context on images of each kind, with files of each
-// kind of source. None of these images has a shell but Alpine's, whose user may
-// not write anything; RUN would fail in all of them.
+// TestEmittedBuilds builds contexts for images of each kind with files from each kind of
+// source. Only Alpine's image has a shell, and its user may not write files: RUN would
+// fail in all of them.
 func TestEmittedBuilds(t *testing.T) {
 	addr, server := tooltest.Buildkitd(t), imagetest.Serve(t)
 	data, err := images.FS.ReadFile("ort-no-cudnn.txtar")
@@ -228,7 +228,7 @@ func TestEmittedBuilds(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, _, _ := strings.Cut(string(data), "-- want --")
-	// As in jupyter's images, where a group may write into /opt/conda and below.
+	// As in Jupyter's images, where a group may write to /opt/conda and below.
 	const home = "-- 9/opt/venv --\ndir mode=2775 uid=1000 gid=100\n-- 9/opt/venv/lib --\ndir mode=2775 uid=1000 gid=100\n" +
 		"-- 9/opt/venv/lib/python3.10/site-packages/onnxruntime/capi --\ndir mode=555 uid=7 gid=8\n"
 	source, err := os.ReadFile(filepath.Join(unpacked(t, "cudnn9"), "lib", "libcudnn.so.9.1.0"))
@@ -286,8 +286,8 @@ func TestEmittedBuilds(t *testing.T) {
 	}
 }
 
-// TestEmittedVariables has buildkitd read variables that quotes, backslashes and
-// dollars make hard to write.
+// TestEmittedVariables lets buildkitd read variables with quotes, backslashes and
+// dollars, which are hard to quote.
 func TestEmittedVariables(t *testing.T) {
 	addr, server := tooltest.Buildkitd(t), imagetest.Serve(t)
 	data, err := images.FS.ReadFile("ort-wheels-off-path.txtar")

@@ -14,24 +14,24 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
-// maxLog bounds what is read of a log, in bytes.
+// maxLog limits the length of a log in bytes.
 const maxLog = 64 << 20
 
 func explainCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "explain",
-		Usage:     "say what an error text means",
+		Usage:     "explain an error text",
 		UsageText: "imgcheck explain [options] TEXT | - | RULE-ID",
-		Description: "TEXT is a line of an error; - reads a log from the standard input, of which the first line\n" +
-			"with a cause of its own decides. The answers are what it may come from, the likeliest first,\n" +
-			"each with what would confirm it. With --image the image that it is from is scanned, and what\n" +
-			"it shows comes first, with the file and the layer. A rule's ID prints its page.\n\n" +
-			"The exit status is 0 when there is an answer, 1 when the text is not known, 2 for an error.\n\n" +
+		Description: "TEXT is a line of an error; - reads a log from the standard input and explains its first line\n" +
+			"that has a cause of its own. The answers are possible causes, the likeliest first, each with\n" +
+			"a way to confirm it. --image scans the image that the text is from: causes that the scan finds\n" +
+			"come first, with the file and the layer. A rule's ID prints its page.\n\n" +
+			"The exit status is 0 if there is an answer, 1 if the text is unknown, and 2 for an error.\n\n" +
 			"Examples:\n" +
 			"   imgcheck explain 'libcudnn.so.9: cannot open shared object file'\n" +
 			"   docker logs app 2>&1 | imgcheck explain -",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "image", Usage: "scan `IMAGE`, which the text is from, and name the file and the layer"},
+			&cli.StringFlag{Name: "image", Usage: "scan `IMAGE`, where the text comes from, and name the file and the layer"},
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answers: text or json"},
 		}, fromEnvironment(append(imageFlags(), rulesFlag()))...),
 		Action: func(c *cli.Context) error {
@@ -40,7 +40,7 @@ func explainCommand() *cli.Command {
 				return fmt.Errorf("there is no format %q: say text or json", c.String("format"))
 			}
 			if c.NArg() == 0 {
-				return errors.New("explain takes a text, - or a rule: see `imgcheck explain --help`")
+				return errors.New("explain needs a text, a rule's ID or -: see `imgcheck explain --help`")
 			}
 			rules, err := rulesIn(c.StringSlice("rules"))
 			if err != nil {
@@ -65,7 +65,7 @@ func explainCommand() *cli.Command {
 				}
 			}
 			if strings.TrimSpace(text) == "" {
-				return errors.New("there is no text to explain: give the line of the error, or a log on the standard input for -")
+				return errors.New("there is no text to explain: give a line of the error, or - and a log on the standard input")
 			}
 			r := x.Explain(text)
 			if len(r.Answers) == 0 && strings.Contains(text, "-") && len(strings.Fields(text)) == 1 && nearRule(packs, text) != "" {
@@ -80,14 +80,14 @@ func explainCommand() *cli.Command {
 				return err
 			}
 			if len(r.Answers) == 0 {
-				return errFindings // status 1, and no line beside what was said
+				return errFindings // status 1 without another message
 			}
 			return nil
 		},
 	}
 }
 
-// pageOf is the page of a rule or a case, empty for what is neither.
+// pageOf returns the page of a rule or a case, or "" if id is neither.
 func pageOf(packs *lint.Packs, x *explain.Explainer, id string) string {
 	if r := packs.Rule(id); r != nil {
 		return r.Page()
@@ -95,7 +95,7 @@ func pageOf(packs *lint.Packs, x *explain.Explainer, id string) string {
 	return x.Page(id)
 }
 
-// inImage puts beside the answers what a scan of the image finds.
+// inImage adds to the answers the findings of a scan of the image.
 func inImage(c *cli.Context, x *explain.Explainer, r *explain.Result, ref string, rules *scan.Rules) error {
 	o, err := imageOptions(c)
 	if err != nil {
@@ -116,14 +116,14 @@ var explainFormats = map[string]func(*explain.Result, io.Writer) error{
 	"json": (*explain.Result).JSON,
 }
 
-// readLog reads a log of bounded size.
+// readLog reads a log of at most maxLog bytes.
 func readLog(r io.Reader) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxLog+1))
 	if err != nil {
 		return "", fmt.Errorf("reading the standard input: %w", err)
 	}
 	if len(b) > maxLog {
-		return "", fmt.Errorf("the log is longer than the %d MB that are read: give the part around the error", maxLog>>20)
+		return "", fmt.Errorf("the log is longer than %d MB: give the part around the error", maxLog>>20)
 	}
 	return string(b), nil
 }

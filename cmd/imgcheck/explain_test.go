@@ -12,8 +12,8 @@ import (
 	"github.com/imgcheck/imgcheck/rules"
 )
 
-// TestImagesAreExplained takes the texts with which the test images fail, and
-// asks what they mean: the rule that found the failure must be among the answers.
+// TestImagesAreExplained explains the error texts that the text images fail with: the
+// answers must include the rule that found the failure.
 func TestImagesAreExplained(t *testing.T) {
 	packs, err := lint.LoadPacks(rules.FS)
 	if err != nil {
@@ -37,7 +37,7 @@ func TestImagesAreExplained(t *testing.T) {
 				continue
 			}
 			var texts []string
-			if len(x.Explain(f.Message).Answers) > 0 { // else it is a statement, and no error text
+			if len(x.Explain(f.Message).Answers) > 0 { // else it is not an error text
 				texts = append(texts, f.Message)
 			}
 			for _, e := range f.Effects {

@@ -20,22 +20,22 @@ import (
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
-// fresh is a text of testdata/images/fresh: an image of which its expect section says
-// what must be found.
+// fresh is a text of testdata/images/fresh. Its expect section states what is true of
+// the image, and so what a scan must find:
 //
-//	state healthy   the image works, as it is or, fixed, with what its thread says:
-//	state fixed     no error and no warning, ever
+//	state healthy   the image works: no error and no warning, ever
+//	state fixed     the same, of an image that was fixed as its report advises
 //	state broken    a finding must say so, with a fix that works
 //	state unfixed   a finding must say so; none of its fixes works yet
-//	state missed    it is broken, and no finding says so yet
-//	state alarm     it is healthy, and an error or a warning says otherwise still
+//	state missed    the image is broken, and no finding says so yet
+//	state alarm     the image is healthy, and an error or a warning still says otherwise
 //
-// The last three fail the test when they become better, until their state says so,
-// which -update writes: these lists only grow shorter.
+// An image in one of the last three states fails the test when it becomes better, until
+// its state is changed, which -update does: these lists only grow shorter.
 //
-// What is broken is found by a finding of one of the rules, of at least the severity,
-// that names the library, at a file with where in its path. A fix that works is one
-// that the pattern fits.
+// A broken image is found by a finding of one of the rules, of at least the severity,
+// that names the library and a file with where in its path. A fix works if the pattern
+// matches it.
 type fresh struct {
 	state, severity, library, where string
 	rules                           []string
@@ -43,8 +43,8 @@ type fresh struct {
 	image                           *imagetest.Image
 }
 
-// TestFresh holds images that were rebuilt from reports of others, by somebody who had
-// not written the rules, against what is true of them.
+// TestFresh compares the findings of images that were rebuilt from bug reports, by an
+// author who had not written the rules, with what is true of the images.
 func TestFresh(t *testing.T) {
 	names, err := fs.Glob(images.FS, "fresh/*.txtar")
 	if err != nil || len(names) == 0 {
@@ -65,7 +65,7 @@ func TestFresh(t *testing.T) {
 			switch f.state {
 			case "healthy", "fixed":
 				if len(alarms) > 0 {
-					t.Errorf("it works, and is told to fail:\n%s", strings.Join(alarms, "\n"))
+					t.Errorf("it works, and is reported to fail:\n%s", strings.Join(alarms, "\n"))
 				}
 			case "alarm":
 				if len(alarms) == 0 {
@@ -84,7 +84,7 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// rename writes a better state into a text with -update, and asks for that without.
+// rename writes a better state into a text with -update; without -update it is an error.
 func rename(t *testing.T, name, from, to string) {
 	t.Helper()
 	if !*update {
@@ -104,7 +104,7 @@ func rename(t *testing.T, name, from, to string) {
 // brokenStates are the states of an image that is broken, from bad to good.
 var brokenStates = []string{"missed", "unfixed", "broken"}
 
-// found is which of brokenStates an image is in, by what is found in it.
+// found returns the index in brokenStates of the state that the findings show.
 func (f *fresh) found(list []lint.Finding) int {
 	state := 0
 	for _, x := range list {
@@ -128,8 +128,8 @@ func (f *fresh) isFound(x lint.Finding) bool {
 		strings.Contains(x.Message+" "+x.Library+" "+x.Symbol, f.library) && strings.Contains(strings.Join(at, " "), f.where)
 }
 
-// readFresh reads a text. One that begins with `of NAME` has what another has, less
-// the lines and files that it names after a minus, and with what it has itself.
+// readFresh reads a text. A text that begins with `of NAME` has the content of that
+// text, without the lines and files after a minus, and its own content.
 func readFresh(t *testing.T, name string) *fresh {
 	t.Helper()
 	text := freshText(t, name)
@@ -161,7 +161,7 @@ func readFresh(t *testing.T, name string) *fresh {
 	if !broken && !slices.Contains([]string{"healthy", "fixed", "alarm"}, f.state) || broken != (len(f.rules) > 0) || broken != (f.severity != "") {
 		t.Fatalf("expect says nothing that can be held: %q", image.Sections["expect"])
 	}
-	// What a file's name says is true of the image: no other state can be given it.
+	// The file's name states the truth about the image, and its state must agree.
 	base := filepath.Base(name)
 	fixed, healthy := strings.Contains(base, ".fixed."), strings.HasPrefix(base, "healthy-") && !strings.Contains(base, ".broken")
 	if fixed != (f.state == "fixed") || healthy && broken {
@@ -211,7 +211,7 @@ func freshText(t *testing.T, name string) *txtar.Archive {
 	return &txtar.Archive{Comment: []byte(strings.Join(append(head, more...), "\n") + "\n"), Files: append(files, text.Files...)}
 }
 
-// take takes a value out of a list, and reports whether it was there.
+// take removes a value from a list, and reports whether the list had it.
 func take(list *[]string, value string) bool {
 	i := slices.Index(*list, value)
 	if i >= 0 {
@@ -220,7 +220,7 @@ func take(list *[]string, value string) bool {
 	return i >= 0
 }
 
-// scan is what a scan finds in the image.
+// scan returns the findings of the image.
 func (f *fresh) scan(t *testing.T, server *imagetest.Server, name string) []lint.Finding {
 	t.Helper()
 	img, err := f.image.V1()

@@ -10,15 +10,15 @@ import (
 	"github.com/imgcheck/imgcheck/internal/wrap"
 )
 
-// Columns of a help: what a terminal has that nobody has made wider, and where
-// the text of a flag begins.
+// Columns of a help: those of a terminal by default, and where the text of a flag
+// begins.
 const (
 	helpWidth  = 80
 	helpIndent = "   "
 	helpText   = 26
 )
 
-// helpOf is what `imgcheck COMMAND --help` prints.
+// helpOf returns the text of `imgcheck COMMAND --help`.
 func helpOf(cmd *cli.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "NAME:\n%simgcheck %s - %s\n\nUSAGE:\n%s%s\n\nDESCRIPTION:\n", helpIndent, cmd.Name, cmd.Usage, helpIndent, cmp.Or(cmd.UsageText, "imgcheck "+cmd.Name))
@@ -36,8 +36,7 @@ func helpOf(cmd *cli.Command) string {
 	return b.String()
 }
 
-// flagHelp is a flag's lines: its names, a short one before a long one, and what
-// it does.
+// flagHelp returns the lines of a flag: its names, short before long, and its usage.
 func flagHelp(f cli.DocGenerationFlag) string {
 	var names []string
 	for _, n := range f.Names() {
@@ -58,8 +57,8 @@ func flagHelp(f cli.DocGenerationFlag) string {
 	return head + strings.Join(wrap.Words(text, helpWidth-helpText), "\n"+hang) + "\n"
 }
 
-// flagText is a flag's placeholder, behind a space, and what it does, with its
-// default and its variable.
+// flagText returns a flag's placeholder, after a space, and its usage with default and
+// variable.
 func flagText(f cli.DocGenerationFlag) (placeholder, text string) {
 	placeholder, text = unquoteUsage(f.GetUsage())
 	var about []string
@@ -78,7 +77,7 @@ func flagText(f cli.DocGenerationFlag) (placeholder, text string) {
 	return " " + placeholder, text
 }
 
-// unquoteUsage takes the backquotes from "write to `FILE`".
+// unquoteUsage returns FILE and "write to FILE" for "write to `FILE`".
 func unquoteUsage(usage string) (placeholder, text string) {
 	before, rest, ok := strings.Cut(usage, "`")
 	name, after, closed := strings.Cut(rest, "`")
@@ -88,9 +87,9 @@ func unquoteUsage(usage string) (placeholder, text string) {
 	return name, before + name + after
 }
 
-// fill breaks paragraphs into lines of at most width characters. A line that
-// begins with a space is one of a table or an example: of a table's the second
-// column is broken, an example stays as it is.
+// fill breaks paragraphs into lines of at most width characters. A line that begins with
+// a space is a row of a table, whose second column is broken, or an example, which is
+// not.
 func fill(text string, width int) string {
 	var b, paragraph strings.Builder
 	flush := func() {
@@ -114,8 +113,7 @@ func fill(text string, width int) string {
 	return b.String()
 }
 
-// secondColumn is where a table's second column begins in a line, 0 for a line
-// that has one only.
+// secondColumn returns the offset of a table's second column in a line, or 0.
 func secondColumn(line string) int {
 	first := strings.TrimLeft(line, " ")
 	i := strings.Index(first, "  ")

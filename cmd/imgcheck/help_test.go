@@ -15,7 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// commands are the program's own, all of them.
+// commands returns all commands of the program.
 func commands(t *testing.T) []*cli.Command {
 	t.Helper()
 	app := newApp(new(bytes.Buffer), new(bytes.Buffer))
@@ -26,8 +26,7 @@ func commands(t *testing.T) []*cli.Command {
 	return app.VisibleCommands()
 }
 
-// TestHelp: every command says what it does, how it is called, and gives two
-// examples of itself.
+// TestHelp checks that every command has a description, a usage, and two examples.
 func TestHelp(t *testing.T) {
 	for _, cmd := range commands(t) {
 		var out, errs bytes.Buffer
@@ -46,8 +45,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestMisspelt: a flag or a command with two letters the wrong way round is
-// answered with the one that was meant.
+// TestMisspelt checks that the error for a flag or command with two letters swapped
+// names the right one.
 func TestMisspelt(t *testing.T) {
 	ask := func(args ...string) string {
 		var out, errs bytes.Buffer
@@ -74,7 +73,7 @@ func TestMisspelt(t *testing.T) {
 	}
 }
 
-// TestCompletions lets each shell read its completions, and complete with them.
+// TestCompletions lets each shell load its completions and complete with them.
 func TestCompletions(t *testing.T) {
 	script := func(shell string) string {
 		var out, errs bytes.Buffer
@@ -121,7 +120,7 @@ func TestCompletions(t *testing.T) {
 	}
 }
 
-// TestMan lets groff read the manual page without a complaint.
+// TestMan checks that groff accepts the manual page.
 func TestMan(t *testing.T) {
 	var out, errs bytes.Buffer
 	if status := run(context.Background(), []string{"imgcheck", "man"}, &out, &errs); status != exitOK || errs.Len() > 0 {
@@ -146,8 +145,8 @@ func TestMan(t *testing.T) {
 	}
 }
 
-// TestPreCommit: the hook for pre-commit calls a command that there is, at the
-// stage at which git tells what is pushed.
+// TestPreCommit checks that the hook for pre-commit calls an existing command, at the
+// stage where git lists the pushed refs.
 func TestPreCommit(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, ".pre-commit-hooks.yaml"))
 	if err != nil {
@@ -173,7 +172,7 @@ func TestPreCommit(t *testing.T) {
 	}
 }
 
-// What an image or a registry says may be printed, and does nothing to a terminal.
+// Texts of images and registries are printed without characters that control a terminal.
 func TestOneLine(t *testing.T) {
 	if got, want := oneLine("a \x1b]0;b\x07\n\tc\u202e → “d”"), `a \x1b]0;b\a c\u202e → “d”`; got != want {
 		t.Errorf("got %s, want %s", got, want)

@@ -16,22 +16,22 @@ func hookCommand() *cli.Command {
 		Name:      "hook",
 		Usage:     "scan the images that a git push concerns",
 		UsageText: "imgcheck hook [options] install|uninstall|run [REMOTE URL]",
-		Description: "install has git run `imgcheck hook run` before a push: by husky, lefthook or pre-commit where one of\n" +
-			"them runs the hooks, else by a pre-push hook. A hook that is there runs first, under its own name.\n" +
-			"uninstall takes that away again. run reads git's lines and\n" +
-			"scans what the Dockerfiles in the pushed commits build on, what their Compose files, Kubernetes\n" +
-			"manifests and Helm values newly name, and the images of .imgcheck.yaml when what is installed in\n" +
-			"them may change. A finding stops the push, unless a later instruction of the Dockerfile may mend\n" +
-			"it. An image that cannot be reached is told and does not stop the push; nor does a limit, or the\n" +
-			"time: --timeout.\n" +
-			"IMGCHECK_SKIP=1 git push pushes without it.\n\n" +
+		Description: "install makes git run `imgcheck hook run` before each push: by husky, lefthook or pre-commit if one\n" +
+			"of them runs the hooks, else by a pre-push hook, which first runs the hook that was there before.\n" +
+			"uninstall undoes that. run reads the lines that git gives a pre-push hook, and scans the images\n" +
+			"that the pushed commits concern: base images of their Dockerfiles, images that their Compose files,\n" +
+			"Kubernetes manifests and Helm values newly name, and the images of .imgcheck.yaml if the push may\n" +
+			"change what is installed in them. A finding stops the push, unless a later instruction of the\n" +
+			"Dockerfile may fix it. An image out of reach, a limit or --timeout is reported and does not stop\n" +
+			"the push.\n" +
+			"IMGCHECK_SKIP=1 git push skips the hook.\n\n" +
 			"Examples:\n" +
 			"   imgcheck hook install\n" +
 			"   echo \"HEAD $(git rev-parse HEAD) main $(git rev-parse HEAD~1)\" |\n" +
 			"      imgcheck hook run origin",
 		Flags: fromEnvironment(slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "stop a push for findings of this `SEVERITY` and above: error, warning, note or never"},
-			&cli.StringFlag{Name: "timeout", Value: "5m", Usage: "let a push go on after this `TIME` (90s, 5m), whatever is not scanned by then; 0 sets no limit"},
+			&cli.StringFlag{Name: "timeout", Value: "5m", Usage: "let the push go on after this `TIME` (90s, 5m), even if images are not scanned yet; 0 sets no limit"},
 			rulesFlag(),
 		}, policyFlags(), imageFlags())),
 		Action: func(c *cli.Context) error {
@@ -72,10 +72,10 @@ func hookInstall(c *cli.Context) error {
 	}
 	fmt.Fprintf(c.App.ErrWriter, "%s %s%s\n", word, in.Path, of)
 	if in.Before && in.Manager == "" {
-		fmt.Fprintln(c.App.ErrWriter, "The hook that was there runs before it.")
+		fmt.Fprintln(c.App.ErrWriter, "The hook that was there before runs first.")
 	}
 	if in.Shared {
-		fmt.Fprintln(c.App.ErrWriter, "core.hooksPath is set: the hook serves every repository that uses this directory.")
+		fmt.Fprintln(c.App.ErrWriter, "core.hooksPath is set: the hook runs in every repository that uses this directory.")
 	}
 	for _, n := range in.Next {
 		fmt.Fprintln(c.App.ErrWriter, "imgcheck: "+n)
@@ -90,7 +90,7 @@ func hookUninstall(c *cli.Context) error {
 	}
 	for _, in := range done {
 		if in.Before {
-			fmt.Fprintf(c.App.ErrWriter, "Removed from %s, which is as it was before.\n", in.Path)
+			fmt.Fprintf(c.App.ErrWriter, "Removed from %s, which is as it was before the installation.\n", in.Path)
 		} else {
 			fmt.Fprintf(c.App.ErrWriter, "Removed %s\n", in.Path)
 		}

@@ -22,18 +22,18 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
-// Bounds of a run: images that are scanned at a time, and lines about what is not
-// scanned.
+// Limits of a run: images that are scanned at a time, and lines about images that are
+// not scanned.
 const (
 	hookAtOnce  = 4
 	hookNotices = 50
 )
 
-// errTimeout ends what has taken longer than --timeout.
+// errTimeout is the cause of a context that --timeout has ended.
 var errTimeout = errors.New("the time is over")
 
-// hookRun scans what a push concerns. Only a finding stops the push, and what git or
-// the policy say wrong: not an image that is out of reach, a limit, or the time.
+// hookRun scans the images that a push concerns. Findings stop the push, and so do
+// errors of git and of the policy; an image out of reach, a limit or the timeout do not.
 func hookRun(c *cli.Context) error {
 	if os.Getenv("IMGCHECK_SKIP") == "1" {
 		return nil
@@ -50,7 +50,7 @@ func hookRun(c *cli.Context) error {
 	}
 	changes, notices, err := pushedFiles(ctx, c)
 	if late(ctx) {
-		fmt.Fprintf(c.App.ErrWriter, "imgcheck: no image is scanned: to look at the push has taken more than %s (--timeout, IMGCHECK_TIMEOUT); it goes on\n", limit)
+		fmt.Fprintf(c.App.ErrWriter, "imgcheck: no image was scanned: reading the push took more than %s (--timeout, IMGCHECK_TIMEOUT); it goes on\n", limit)
 		return nil
 	}
 	if err != nil {
@@ -69,33 +69,33 @@ func hookRun(c *cli.Context) error {
 	return r.scan(ctx, images, limit, r.one)
 }
 
-// late reports whether --timeout has ended what ran with ctx.
+// late reports whether --timeout has ended ctx.
 func late(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errTimeout) }
 
-// pushedFiles are the files of the push that may concern an image.
+// pushedFiles returns the files of the push that may concern an image.
 func pushedFiles(ctx context.Context, c *cli.Context) (changes []githook.Change, notices []string, err error) {
 	remote, updates, left, err := pushed(c)
 	if err != nil {
 		return nil, nil, err
 	}
 	if left > 0 {
-		notices = append(notices, fmt.Sprintf("%d refs of the push are not looked at: it has too many", left))
+		notices = append(notices, fmt.Sprintf("%d refs of the push were not read: it has too many", left))
 	}
 	changes, left, err = githook.Changes(ctx, remote, updates)
 	if err != nil {
-		return nil, nil, fmt.Errorf("looking at the push: %w", err)
+		return nil, nil, fmt.Errorf("reading the push: %w", err)
 	}
 	if left > 0 {
-		notices = append(notices, fmt.Sprintf("%d files of the push that may name images are not looked at: it changes too many", left))
+		notices = append(notices, fmt.Sprintf("%d files of the push that may name images were not read: it changes too many", left))
 	}
 	return changes, notices, nil
 }
 
-// pushed is what git pushes, and where: by the hook's arguments and lines, or by
-// the variables of pre-commit (https://pre-commit.com/#pre-push).
+// pushed returns the refs that git pushes and the remote, from the hook's arguments and
+// lines, or from pre-commit's variables (https://pre-commit.com/#pre-push).
 func pushed(c *cli.Context) (remote string, updates []githook.Update, left int, err error) {
 	remote = cmp.Or(c.Args().Get(1), os.Getenv("PRE_COMMIT_REMOTE_NAME"), "origin")
-	branch := os.Getenv("PRE_COMMIT_LOCAL_BRANCH") // alone, when a root commit is pushed
+	branch := os.Getenv("PRE_COMMIT_LOCAL_BRANCH") // set without TO_REF if a root commit is pushed
 	if to := cmp.Or(os.Getenv("PRE_COMMIT_TO_REF"), branch); to != "" {
 		return remote, []githook.Update{{
 			LocalRef: branch, Local: to,
@@ -103,17 +103,17 @@ func pushed(c *cli.Context) (remote string, updates []githook.Update, left int, 
 		}}, 0, nil
 	}
 	if isTerminal(c.App.Reader) {
-		return "", nil, 0, fmt.Errorf("git runs `imgcheck hook run`, and gives it lines to read: see `imgcheck hook --help`")
+		return "", nil, 0, fmt.Errorf("git runs `imgcheck hook run` and writes lines to its standard input: see `imgcheck hook --help`")
 	}
 	updates, left, err = githook.ReadUpdates(c.App.Reader)
 	return remote, updates, left, err
 }
 
-// tell says what is not scanned, and why.
+// tell prints why images are not scanned.
 func tell(w io.Writer, notices []string) {
 	for i, n := range notices {
 		if i == hookNotices {
-			fmt.Fprintf(w, "imgcheck: and %d more that are not scanned\n", len(notices)-i)
+			fmt.Fprintf(w, "imgcheck: and %d more that were not scanned\n", len(notices)-i)
 			return
 		}
 		fmt.Fprintln(w, "imgcheck: "+bounded(oneLine(n)))
@@ -129,7 +129,7 @@ type pushScan struct {
 	stdout, stderr io.Writer
 }
 
-// newHookRun checks the flags and reads the policy.
+// newHookRun reads the flags and the policy.
 func newHookRun(c *cli.Context) (*pushScan, error) {
 	r := &pushScan{stdout: c.App.Writer, stderr: c.App.ErrWriter}
 	var err error
@@ -147,7 +147,7 @@ func newHookRun(c *cli.Context) (*pushScan, error) {
 	return r, nil
 }
 
-// own are the policy's images.
+// own returns the policy's images.
 func (r *pushScan) own() (list []githook.Image) {
 	for _, im := range r.decided.Policy.Images {
 		list = append(list, githook.Image{Ref: im.Ref, Platform: im.Platform, Uses: []githook.Use{{Where: policy.FileName, File: policy.FileName}}})
@@ -155,14 +155,14 @@ func (r *pushScan) own() (list []githook.Image) {
 	return list
 }
 
-// scanned is what a scan came to.
+// scanned is the result of a scan.
 type scanned struct {
 	doc *report.Document
 	err error
 }
 
-// scan scans images with one, several at a time, and tells of them in their order. It returns
-// errFindings when one stops the push.
+// scan scans images with one, several at a time, and prints the results in the order of
+// images. It returns errFindings if a result stops the push.
 func (r *pushScan) scan(ctx context.Context, images []githook.Image, limit time.Duration, one func(context.Context, githook.Image) scanned) error {
 	defer r.progress.done()
 	var over []string
@@ -187,7 +187,7 @@ func (r *pushScan) scan(ctx context.Context, images []githook.Image, limit time.
 	}
 	r.progress.done()
 	if len(over) > 0 {
-		fmt.Fprintf(r.stderr, "imgcheck: %s are over (--timeout, IMGCHECK_TIMEOUT): %d of the %d images were not scanned, and do not stop the push: %s\n", limit, len(over), len(images), bounded(oneLine(someOf(over))))
+		fmt.Fprintf(r.stderr, "imgcheck: timeout after %s (--timeout, IMGCHECK_TIMEOUT): %d of the %d images were not scanned, and do not stop the push: %s\n", limit, len(over), len(images), bounded(oneLine(someOf(over))))
 	}
 	if bad == 0 {
 		return nil
@@ -196,11 +196,11 @@ func (r *pushScan) scan(ctx context.Context, images []githook.Image, limit time.
 	if len(images) > 1 {
 		all = fmt.Sprintf("%d of the %d images", bad, len(images))
 	}
-	fmt.Fprintf(r.stderr, "imgcheck: the push is stopped: %s that it concerns would fail; IMGCHECK_SKIP=1 git push pushes nonetheless\n", all)
+	fmt.Fprintf(r.stderr, "imgcheck: the push is stopped: %s that it concerns would fail; to push anyway: IMGCHECK_SKIP=1 git push\n", all)
 	return errFindings
 }
 
-// someOf names the first of a list.
+// someOf returns the first names of a list.
 func someOf(list []string) string {
 	const most = 3
 	if len(list) <= most {
@@ -209,7 +209,8 @@ func someOf(list []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
 }
 
-// one scans one image. References in files are a registry's, whatever they begin with.
+// one scans one image. A reference in a file names an image of a registry, whatever
+// scheme it begins with.
 func (r *pushScan) one(ctx context.Context, im githook.Image) scanned {
 	if ctx.Err() != nil {
 		return scanned{err: ctx.Err()}
@@ -230,32 +231,32 @@ func (r *pushScan) one(ctx context.Context, im githook.Image) scanned {
 	return scanned{doc, err}
 }
 
-// tell says what a scan came to, and reports whether it stops the push.
+// tell prints the result of a scan, and reports whether it stops the push.
 func (r *pushScan) tell(im githook.Image, s scanned) (stops bool, err error) {
 	if s.err != nil {
-		fmt.Fprintf(r.stderr, "imgcheck: %s could not be scanned, and does not stop the push: %s\n", named(im, im.Uses[0]), bounded(oneLine(s.err.Error())))
+		fmt.Fprintf(r.stderr, "imgcheck: %s was not scanned, and does not stop the push: %s\n", named(im, im.Uses[0]), bounded(oneLine(s.err.Error())))
 		return false, nil
 	}
 	doc := r.decided.apply(s.doc)
-	v := judgePush(im, doc, r.failOn)
+	v := githook.Judge(im, doc.Findings, doc.Rules, r.failOn)
 	switch {
-	case v.use == nil:
+	case v.Use == nil:
 		fmt.Fprintf(r.stderr, "imgcheck: %s: nothing stops the push\n", named(im, im.Uses[0]))
 		return false, nil
-	case v.mends != "":
-		fmt.Fprintf(r.stderr, "imgcheck: %s would fail as it is; %s may mend that, and the push goes on:\n", named(im, *v.use), oneLine(v.mends))
+	case v.Fixed != "":
+		fmt.Fprintf(r.stderr, "imgcheck: %s would fail as it is; %s may fix that, and the push goes on:\n", named(im, *v.Use), oneLine(v.Fixed))
 	default:
-		fmt.Fprintf(r.stderr, "imgcheck: %s:\n", named(im, *v.use))
+		fmt.Fprintf(r.stderr, "imgcheck: %s:\n", named(im, *v.Use))
 	}
-	return v.mends == "", report.Text(r.stdout, doc, fitted(r.stdout, report.Options{}))
+	return v.Fixed == "", report.Text(r.stdout, doc, fitted(r.stdout, report.Options{}))
 }
 
 func named(im githook.Image, u githook.Use) string {
 	return oneLine(fmt.Sprintf("%s (%s)", im.Ref, u.Where))
 }
 
-// image shows how far an image is, of several that are read at a time, until over is
-// called.
+// image shows the progress of one of several images that are read at a time, until over
+// is called.
 func (p *progress) image(name string, o *layers.Options) (over func()) {
 	var done, size atomic.Int64
 	o.Begin = func(list []layers.LayerInfo) {
@@ -275,8 +276,8 @@ func (p *progress) image(name string, o *layers.Options) (over func()) {
 	return func() { p.over(name) }
 }
 
-// inOrder calls do for each of a list, atOnce at a time, and yields the results in the
-// order of the list. When the caller stops early, ctx ends for the rest.
+// inOrder calls do for the elements of list, atOnce at a time, and yields the results in
+// the order of list. If the caller stops early, ctx ends for the rest.
 func inOrder[T, R any](ctx context.Context, list []T, atOnce int, do func(context.Context, T) R) iter.Seq2[int, R] {
 	return func(yield func(int, R) bool) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -17,9 +17,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
-// A push that names 1,200 new images does not wait for all of them: several are
-// scanned at a time, and when the time is over the push goes on. The clock is the
-// bubble's.
+// A push that names 1,200 new images does not wait for all of them: several are scanned
+// at a time, and the push goes on at the timeout. The clock is synctest's.
 func TestPushTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var images []githook.Image
@@ -46,8 +45,8 @@ func TestPushTimeout(t *testing.T) {
 			}
 		}
 		for broken, want := range map[string]string{
-			"":         "imgcheck: 4m30s are over (--timeout, IMGCHECK_TIMEOUT): 1184 of the 1200 images were not scanned, and do not stop the push: app:16, app:17, app:18 and 1181 more\n",
-			"app:3":    "imgcheck: the push is stopped: 1 of the 1200 images that it concerns would fail; IMGCHECK_SKIP=1 git push pushes nonetheless\n",
+			"":         "imgcheck: timeout after 4m30s (--timeout, IMGCHECK_TIMEOUT): 1184 of the 1200 images were not scanned, and do not stop the push: app:16, app:17, app:18 and 1181 more\n",
+			"app:3":    "imgcheck: the push is stopped: 1 of the 1200 images that it concerns would fail; to push anyway: IMGCHECK_SKIP=1 git push\n",
 			"app:1199": "and 1181 more\n",
 		} {
 			var stderr bytes.Buffer
@@ -70,7 +69,7 @@ func TestPushTimeout(t *testing.T) {
 	})
 }
 
-// Somebody who presses Ctrl-C wants no push.
+// Ctrl-C stops the push.
 func TestPushInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	images := []githook.Image{{Ref: "a", Uses: []githook.Use{{}}}, {Ref: "b", Uses: []githook.Use{{}}}}

@@ -18,9 +18,9 @@ import (
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
-// TestHostileImage runs the commands that print what an image says on an image that
-// has something to say to terminals and CI systems in its config, history, variables,
-// labels, paths, libraries and packages. On none of the streams do they find it.
+// TestHostileImage runs the commands that print texts of an image. The image has
+// commands for terminals and CI systems in its config, history, variables, labels,
+// paths, libraries and packages; no stream may contain them.
 func TestHostileImage(t *testing.T) {
 	server := imagetest.Serve(t)
 	cache := t.TempDir()
@@ -49,7 +49,7 @@ func TestHostileImage(t *testing.T) {
 		for _, args := range commands {
 			var out, errs bytes.Buffer
 			if strings.Contains(strings.Join(args, ""), "\x00") {
-				continue // no program gets it
+				continue // an argument cannot have it
 			}
 			run(context.Background(), append([]string{"imgcheck", args[0], "--cache-dir", cache}, args[1:]...), &out, &errs)
 			if out.Len()+errs.Len() == 0 {
@@ -65,7 +65,7 @@ func TestHostileImage(t *testing.T) {
 	}
 }
 
-// onlyAnnotations holds that each line is one of the two commands that a report has.
+// onlyAnnotations checks that each line is one of the two commands of a report.
 func onlyAnnotations(t *testing.T, out string) {
 	t.Helper()
 	for line := range strings.Lines(out) {
@@ -76,8 +76,8 @@ func onlyAnnotations(t *testing.T, out string) {
 	}
 }
 
-// hostileImage is the image of the most common report with s wherever there is room
-// for it.
+// hostileImage returns the image with the most frequent fault, with s in every text that
+// an image can have.
 func hostileImage(t *testing.T, s string) v1.Image {
 	t.Helper()
 	s = strings.ReplaceAll(s, "\x00", "")
@@ -115,8 +115,8 @@ func hostileImage(t *testing.T, s string) v1.Image {
 	return made
 }
 
-// TestHostileValue: a value that a patch has to keep, and that nobody may print as it is,
-// is told as an error where scripts read it, and put into the image elsewhere.
+// TestHostileValue: a patch has to keep a value that must not be printed as it is.
+// Printing it for scripts is an error; writing it to an image is not.
 func TestHostileValue(t *testing.T) {
 	server := imagetest.Serve(t)
 	data, err := images.FS.ReadFile("ort-wheels-off-path.txtar")
@@ -153,7 +153,8 @@ func TestHostileValue(t *testing.T) {
 	}
 }
 
-// TestHostileRegistry: what a registry answers reaches nobody but a reader.
+// TestHostileRegistry checks that a registry's answers are printed without control
+// characters.
 func TestHostileRegistry(t *testing.T) {
 	for _, s := range plaintest.Poison {
 		for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusBadRequest} {

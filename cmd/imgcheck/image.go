@@ -10,25 +10,25 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// imageFlags are those of every command that reads an image.
+// imageFlags returns the flags of every command that reads an image.
 func imageFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: "platform", Usage: "of an image for several platforms, take the one for `OS/ARCH`", DefaultText: "linux/amd64, or the only one"},
+		&cli.StringFlag{Name: "platform", Usage: "take the image for `OS/ARCH` of an image for several platforms", DefaultText: "linux/amd64, or the only one"},
 		&cli.BoolFlag{Name: "insecure", Usage: "allow plain HTTP and unverified TLS to the registry"},
 	}, append(cacheFlags(), progressFlags()...)...)
 }
 
-// rootEnvFlag is of commands that judge: what programs of a directory run with
-// stands nowhere in it.
+// rootEnvFlag returns the flag for the environment of a directory's programs, of which
+// the directory says nothing.
 func rootEnvFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "env", Usage: "with dir:, judge it as programs that run with `NAME=VALUE`; may be repeated"}
+	return &cli.StringSliceFlag{Name: "env", Usage: "with dir:, assume that programs run with `NAME=VALUE`; may be repeated"}
 }
 
-// rootEnv is what rootEnvFlag was set to, for what ref names.
+// rootEnv returns the value of rootEnvFlag, checked for ref.
 func rootEnv(c *cli.Context, ref string) ([]string, error) {
 	list := c.StringSlice("env")
 	if len(list) > 0 && !strings.HasPrefix(ref, "dir:") {
-		return nil, fmt.Errorf("--env is for a directory: %s says itself what its programs run with", ref)
+		return nil, fmt.Errorf("--env goes with dir: only: %s has an environment of its own", ref)
 	}
 	for _, v := range list {
 		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
@@ -38,7 +38,7 @@ func rootEnv(c *cli.Context, ref string) ([]string, error) {
 	return list, nil
 }
 
-// imageOptions are what imageFlags were set to.
+// imageOptions returns the values of imageFlags.
 func imageOptions(c *cli.Context) (layers.Options, error) {
 	o := layers.Options{Insecure: c.Bool("insecure")}
 	var err error
@@ -53,14 +53,14 @@ func imageOptions(c *cli.Context) (layers.Options, error) {
 	return o, err
 }
 
-// platformNamed is a platform as one types it, nil for none.
+// platformNamed parses a platform; it returns nil for "".
 func platformNamed(s string) (*v1.Platform, error) {
 	if s == "" {
 		return nil, nil
 	}
 	p, err := v1.ParsePlatform(s)
 	if err != nil || p.OS == "" || p.Architecture == "" {
-		return nil, fmt.Errorf("%q is no platform: write it like linux/amd64 or linux/arm64/v8", s)
+		return nil, fmt.Errorf("%q is not a platform: write it like linux/amd64 or linux/arm64/v8", s)
 	}
 	return p, nil
 }

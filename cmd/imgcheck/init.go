@@ -15,14 +15,14 @@ func initCommand() *cli.Command {
 		Name:      "init",
 		Usage:     "write a commented " + policy.FileName,
 		UsageText: "imgcheck init [IMAGE...]",
-		Description: "The file stands in the current directory and says, commented out, all that a policy can say. Images\n" +
-			"that are named here are in it already. A file that is there stays.\n\n" +
+		Description: "init writes the file to the current directory, with every key of a policy commented out, and with\n" +
+			"the images that are given. It does not overwrite a file.\n\n" +
 			"Examples:\n" +
 			"   imgcheck init\n" +
 			"   imgcheck init ghcr.io/org/app:main && imgcheck scan",
 		Action: func(c *cli.Context) error {
 			if _, err := os.Lstat(policy.FileName); err == nil {
-				return fmt.Errorf("there is a %s already: it stays as it is", policy.FileName)
+				return fmt.Errorf("%s exists already and stays as it is", policy.FileName)
 			}
 			err := writeFile(policy.FileName, func(w io.Writer) error {
 				_, err := io.WriteString(w, policy.Template(c.Args().Slice()))

@@ -16,7 +16,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// root is the repository's.
+// root is the directory of the repository.
 var root = func() string {
 	dir, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -25,27 +25,27 @@ var root = func() string {
 	return dir
 }()
 
-// ciStep is a step of action.yml, as much of it as a runner needs.
+// ciStep has the fields of a step in action.yml that a runner needs.
 type ciStep struct {
 	ID, If, Shell, Run, Uses string
 	Env, With                map[string]string
 }
 
-// ciRun is what a GitHub runner knows while it runs the steps of action.yml.
+// ciRun is the state of a GitHub runner while it runs the steps of action.yml.
 type ciRun struct {
 	ts     *testscript.TestScript
-	values map[string]string // of expressions, by their names
+	values map[string]string // of expressions, by name
 	failed bool
 	output string // of all steps
-	uses   string // the actions that were run, a line each
+	uses   string // a line for each action that was run
 }
 
 var expression = regexp.MustCompile(`\$\{\{ *([a-z_.A-Z-]+) *\}\}`)
 
-// runAction does what a GitHub runner does with action.yml, the inputs being given as
-// NAME=VALUE. What the steps print is in action.log, the commands in it that the runner
-// obeys are in obeyed.log, and the actions of others that it would run in uses.log. The
-// keys of caches that were saved are in the file caches.
+// runAction runs action.yml as a GitHub runner does, with the inputs NAME=VALUE. It
+// writes the output of the steps to action.log, the commands in it that the runner obeys
+// to obeyed.log, the actions of others that it would run to uses.log, and the keys of
+// saved caches to the file caches.
 func runAction(ts *testscript.TestScript, neg bool, args []string) {
 	var action struct {
 		Inputs map[string]struct{ Default string }
@@ -89,7 +89,7 @@ func runAction(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// shell runs a step that is a script.
+// shell runs a script step.
 func (r *ciRun) shell(step ciStep) {
 	ts := r.ts
 	if step.Shell != "bash" || strings.Contains(step.Run, "${{") {
@@ -113,7 +113,7 @@ func (r *ciRun) shell(step ciStep) {
 	ts.Check(os.WriteFile(ts.MkAbs("github_path"), nil, 0o644))
 }
 
-// use notes an action of others, and what it is given. Of caches it knows the keys.
+// use records an action of others and its inputs. It models saving and restoring caches.
 func (r *ciRun) use(step ciStep) {
 	r.uses += step.Uses
 	with := map[string]string{}
@@ -135,8 +135,8 @@ func (r *ciRun) use(step ciStep) {
 	}
 }
 
-// matched is the newest of the saved keys that begins with the first of the wanted ones
-// that any does (actions/cache: Cache key matching).
+// matched returns the newest saved key that begins with the first wanted key for which
+// there is one (actions/cache: Cache key matching).
 func matched(saved, wanted []string) string {
 	for _, want := range wanted {
 		for _, key := range slices.Backward(saved) {
@@ -153,8 +153,7 @@ func (r *ciRun) expand(value string) string {
 	return expression.ReplaceAllStringFunc(value, func(e string) string { return r.value(expression.FindStringSubmatch(e)[1]) })
 }
 
-// value is what an expression's name stands for. The output of a step that has not run,
-// or has none of that name, is empty.
+// value returns the value of an expression. Outputs of steps that did not run are empty.
 func (r *ciRun) value(name string) string {
 	v, ok := r.values[name]
 	if !ok && !strings.HasPrefix(name, "steps.") {
@@ -163,8 +162,8 @@ func (r *ciRun) value(name string) string {
 	return v
 }
 
-// holds reports whether a step is run: terms joined by &&, of which always() stands for
-// what a step without it asks for, that none before it has failed.
+// holds reports whether a step runs. A condition is terms joined by &&; unless always()
+// is one of them, no earlier step may have failed.
 func (r *ciRun) holds(condition string) bool {
 	always := false
 	for term := range strings.SplitSeq(condition, " && ") {
@@ -191,8 +190,8 @@ func (r *ciRun) operand(word string) string {
 	return r.value(word)
 }
 
-// obeyedBy are the commands in an output that GitHub's runner obeys, a line each, as its
-// ActionCommand.cs and ActionCommandManager.cs read them.
+// obeyedBy returns the commands in an output that GitHub's runner obeys, a line each, as
+// its ActionCommand.cs and ActionCommandManager.cs read them.
 func obeyedBy(output string) string {
 	known := []string{"stop-commands", "error", "warning", "notice", "debug", "group", "endgroup", "add-mask", "set-output", "set-env", "add-path", "save-state", "echo", "add-matcher", "remove-matcher"}
 	obeyed, resume := "", ""
@@ -216,7 +215,7 @@ func obeyedBy(output string) string {
 	return obeyed
 }
 
-// ciCommand is a command's name and its data.
+// ciCommand returns the name and the data of a command in a line.
 func ciCommand(line string) (name, rest string, ok bool) {
 	info, ok := strings.CutPrefix(strings.TrimSpace(line), "::")
 	if ok {
@@ -231,8 +230,8 @@ func ciCommand(line string) (name, rest string, ok bool) {
 	return name, rest, ok
 }
 
-// TestActionIsPinned: actions of others are named by their commit, and the comment says
-// of which release it is. docs/ci.md names them as action.yml does.
+// TestActionIsPinned checks that actions of others are pinned to a commit, with the
+// release in a comment, and that docs/ci.md names the same ones as action.yml.
 func TestActionIsPinned(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "action.yml"))
 	if err != nil {
@@ -261,8 +260,8 @@ func TestActionIsPinned(t *testing.T) {
 	}
 }
 
-// runGitLab does what a GitLab runner does with the job of the template, the
-// variables being given as NAME=VALUE.
+// runGitLab runs the job of the template as a GitLab runner does, with the variables
+// NAME=VALUE.
 func runGitLab(ts *testscript.TestScript, neg bool, args []string) {
 	var file map[string]struct {
 		Variables    map[string]string
@@ -291,9 +290,9 @@ func runGitLab(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// readme writes the shell commands of a section of the README to steps.sh: with
-// this repository for GitHub, the script's registry for ghcr.io, and a check of
-// the exit status where the text tells one.
+// readme writes the shell commands of a section of the README to steps.sh, with this
+// repository instead of GitHub, the script's registry instead of ghcr.io, and a check of
+// each exit status that the text states.
 func readme(ts *testscript.TestScript, _ bool, args []string) {
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
 	ts.Check(err)

@@ -25,16 +25,16 @@ import (
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
-// signalling is a registry that sends the process that talks to it an interrupt at
-// a request of the test's choice, and answers that one no more.
+// signalling is a registry that sends its client an interrupt at one request, and does
+// not answer that request.
 type signalling struct {
 	registry http.Handler
 
 	mu      sync.Mutex
 	n, at   int
 	process *os.Process
-	signals string // the request that was answered by a signal
-	named   bool   // the target's name was put before
+	signals string // the request with the interrupt
+	named   bool   // the target was named before it
 }
 
 func (s *signalling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -51,15 +51,15 @@ func (s *signalling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.registry.ServeHTTP(w, r)
 		return
 	}
-	io.Copy(io.Discard, r.Body) // else the server does not see that nobody listens
+	io.Copy(io.Discard, r.Body) // else the server does not notice that the client has gone
 	if err := s.process.Signal(os.Interrupt); err != nil {
 		panic(err)
 	}
 	<-r.Context().Done()
 }
 
-// Who interrupts a patch, at any of its requests, is told so at once, and nothing is
-// left behind: no temporary file, nothing half-written in the cache, no name.
+// A patch that is interrupted at any of its requests says so at once and leaves nothing
+// behind: no temporary file, no incomplete file in the cache, no name.
 func TestInterruptedPatch(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	t.Setenv("REGISTRY_AUTH_FILE", filepath.Join(t.TempDir(), "none"))

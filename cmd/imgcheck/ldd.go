@@ -20,13 +20,13 @@ func lddCommand() *cli.Command {
 		Name:      "ldd",
 		Usage:     "show which file the loader picks for each library, and why",
 		UsageText: "imgcheck ldd [options] IMAGE [FILE…]",
-		Description: "For each FILE, or for the image's entrypoint, ldd draws what the image's own loader would load,\n" +
-			"in load order, with the rule that finds each library; under a library that is not found, every\n" +
-			"place that was searched. IMAGE is named as for scan.\n\n" +
-			"With --exe it replays a process: the program starts, and each --arg is an action of it,\n" +
-			"dlopen=FLAGS:FILE or from=LIB:FLAGS:FILE (opened by the loaded object LIB), FLAGS of N now,\n" +
-			"L lazy, G global; or sym=SYMBOL, which looks a symbol up.\n\n" +
-			"The exit status is 0 when the question could be answered, whatever the answer, and 2 otherwise.\n\n" +
+		Description: "For each FILE, or for the image's entrypoint, ldd draws the files that the image's own loader would\n" +
+			"load, in load order, each with the rule that finds it. Under a library that is not found it lists\n" +
+			"every directory that was searched. IMAGE is a reference as for scan.\n\n" +
+			"With --exe it replays a process: the program starts, and then does each --arg in turn.\n" +
+			"dlopen=FLAGS:FILE opens a file, from=LIB:FLAGS:FILE opens it from the loaded object LIB; FLAGS are\n" +
+			"N now, L lazy, G global. sym=SYMBOL looks a symbol up.\n\n" +
+			"The exit status is 0 if the replay was possible, whatever it shows, and 2 otherwise.\n\n" +
 			"Examples:\n" +
 			"   imgcheck ldd ghcr.io/org/app:1.0 /usr/bin/python3\n" +
 			"   imgcheck ldd --all --format json docker-archive:app.tar\n" +
@@ -38,18 +38,18 @@ func lddCommand() *cli.Command {
 			&cli.BoolFlag{Name: "repeat", Usage: "draw a library under each that needs it, not only the first"},
 			&cli.StringFlag{Name: "exe", Usage: "replay a process of the program at `PATH`"},
 			&cli.StringSliceFlag{Name: "arg", Usage: "an `ACTION` of that program; may be repeated"},
-			&cli.BoolFlag{Name: "search", Usage: "tell every search of that process, as LD_DEBUG=libs does"},
-			&cli.BoolFlag{Name: "search-hwcaps", Usage: "with --search, tell the hardware directories (glibc-hwcaps/…) too"},
-			&cli.StringSliceFlag{Name: "bindings", Usage: "tell who gets the `SYMBOL` from where in that process; may be repeated"},
-			&cli.BoolFlag{Name: "symbols", Aliases: []string{"r"}, Usage: "tell the references that nothing defines, as ldd -r does"},
-			&cli.BoolFlag{Name: "names", Usage: "tell the libraries whose names stand in the read-only data of a FILE that imports dlopen, and what dlopen would find"},
-			&cli.StringSliceFlag{Name: "env", Usage: "set `NAME=VALUE` and nothing of the image's environment; may be repeated"},
+			&cli.BoolFlag{Name: "search", Usage: "show every search of that process, as LD_DEBUG=libs does"},
+			&cli.BoolFlag{Name: "search-hwcaps", Usage: "with --search, show the hardware directories (glibc-hwcaps/…) too"},
+			&cli.StringSliceFlag{Name: "bindings", Usage: "show which objects of that process get `SYMBOL`, and from where; may be repeated"},
+			&cli.BoolFlag{Name: "symbols", Aliases: []string{"r"}, Usage: "show undefined symbols, as ldd -r does"},
+			&cli.BoolFlag{Name: "names", Usage: "show the library names in the read-only data of each FILE that imports dlopen, and what dlopen would find"},
+			&cli.StringSliceFlag{Name: "env", Usage: "set `NAME=VALUE` instead of the image's environment; may be repeated"},
 			&cli.StringFlag{Name: "cwd", Usage: "the working `DIRECTORY`"},
 			&cli.IntFlag{Name: "uid", Usage: "run as the user with this `NUMBER`"},
 		}, fromEnvironment(imageFlags())...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 {
-				return fmt.Errorf("ldd takes an image: see `imgcheck ldd --help`")
+				return fmt.Errorf("ldd needs an image: see `imgcheck ldd --help`")
 			}
 			if f := c.String("format"); f != "text" && f != "json" {
 				return fmt.Errorf("there is no format %q: say text or json", f)
@@ -86,16 +86,16 @@ func indexed(ctx context.Context, ref string, o layers.Options) (*layers.Image, 
 	return img, fsys, err
 }
 
-// lddQuestion says what does not go together in what is asked.
+// lddQuestion returns an error for flags that exclude each other.
 func lddQuestion(c *cli.Context) error {
 	if c.IsSet("exe") {
 		switch {
 		case c.NArg() > 1:
-			return fmt.Errorf("with --exe no file is looked at: to open %s in that process, say --arg dlopen=N:%s", c.Args().Get(1), c.Args().Get(1))
+			return fmt.Errorf("--exe takes no FILE: to open %s in that process, say --arg dlopen=N:%s", c.Args().Get(1), c.Args().Get(1))
 		case c.Bool("all"):
-			return fmt.Errorf("--all looks at files, --exe at one process: say one of them")
+			return fmt.Errorf("--all reads files, --exe replays one process: use one of them")
 		case c.Bool("names"):
-			return fmt.Errorf("--names looks at files, --exe at one process: say one of them")
+			return fmt.Errorf("--names reads files, --exe replays one process: use one of them")
 		}
 		for _, action := range c.StringSlice("arg") {
 			if err := ldd.CheckAction(action); err != nil {
@@ -106,14 +106,13 @@ func lddQuestion(c *cli.Context) error {
 	}
 	for _, name := range []string{"arg", "search", "search-hwcaps", "bindings"} {
 		if c.IsSet(name) {
-			return fmt.Errorf("--%s is asked of a process: name its program with --exe", name)
+			return fmt.Errorf("--%s needs a process: name its program with --exe", name)
 		}
 	}
 	return nil
 }
 
-// lddEnv is the environment that is asked for: the image's, unless --env says
-// otherwise.
+// lddEnv returns the environment of the processes: the image's, unless flags replace it.
 func lddEnv(c *cli.Context, img *layers.Image) elfdeps.Env {
 	env := elfdeps.Env{UID: c.Int("uid"), GID: c.Int("uid")}
 	if img.Config != nil {
@@ -194,13 +193,13 @@ func lddFile(c *cli.Context, files *ldd.Files, out io.Writer, path string, more 
 	return ldd.Tree(out, p, path, treeOptions(c))
 }
 
-// treeOptions say how a tree is drawn.
+// treeOptions returns the flags about the drawing.
 func treeOptions(c *cli.Context) ldd.TreeOptions {
 	return ldd.TreeOptions{All: c.Bool("repeat"), Symbols: c.Bool("symbols"), Names: c.Bool("names"), Color: colored(c.App.Writer)}
 }
 
-// dynamicFiles are the paths of the ELF files that a loader would take, and of those
-// of which it is not known, sorted.
+// dynamicFiles returns the sorted paths of the ELF files that a loader takes or, if they
+// could not be read, may take.
 func dynamicFiles(fsys *layers.FS) []string {
 	var list []string
 	for e := range fsys.All() {

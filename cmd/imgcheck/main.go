@@ -1,11 +1,9 @@
-// Command imgcheck says, without running a container image and without a GPU,
-// why the machine-learning software in it will not find its GPU libraries.
+// Command imgcheck reports, without running a container image and without a GPU, why the
+// machine-learning software in it will not find its GPU libraries.
 //
-// The program in one breath: a reference is opened as an image, its layers are
-// indexed as they stream by and merged into a file system, the packs' rules
-// replay what the image's own loader would do in it, and the findings are
-// printed. This package only wires the rooms together: flags, exit status and
-// terminal; one file a command.
+// Package scan is the program: it opens an image, indexes its layers, replays what the
+// image's loader and frameworks would do, and plans fixes. This package has flags, exit
+// status and terminal, one file a command.
 package main
 
 import (
@@ -40,16 +38,17 @@ const (
 )
 
 func main() {
-	paced() // what is read lives long, and decompressing takes the time: less memory costs none
+	paced()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // the second one ends it at once
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	os.Exit(run(ctx, os.Args, os.Stdout, os.Stderr))
 }
 
-// The heap grows by a quarter before what is not used any more is collected, and by
-// room bytes at least: to read, or to judge what was read, which goes through it again
-// and again, while little comes to stay.
+// The garbage collector runs when the heap has grown by a quarter, and by room bytes at
+// least: roomToRead while layers are read, roomToJudge while they are judged. What is
+// read lives long, and decompression takes the time, so that less room does not slow
+// reading down. Judging goes through all of it many times and keeps little.
 const (
 	roomToRead  = 8 << 20
 	roomToJudge = 48 << 20
@@ -57,8 +56,8 @@ const (
 
 var room atomic.Int64 // 0 is roomToRead
 
-// pacing gives the heap roomToJudge when the layers are read. What they were read with
-// is not used any more: where it is much, it is the room.
+// pacing gives the heap roomToJudge once the layers are read. If reading has left more
+// than that unused, it is collected first.
 func pacing(s scan.Stage) {
 	if s != scan.Judging {
 		return
@@ -72,14 +71,13 @@ func pacing(s scan.Stage) {
 	pace()
 }
 
-// paced keeps the heap's pace, now and after each collection.
+// paced sets the pace of the garbage collector now and after each collection.
 func paced() {
 	pace()
 	runtime.AddCleanup(new([64]byte), func(struct{}) { paced() }, struct{}{})
 }
 
-// pace sets how many percent the heap grows from what was live when it was collected
-// last, unless GOGC says.
+// pace sets by how many percent of the live heap the heap may grow, unless GOGC is set.
 func pace() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -89,12 +87,12 @@ func pace() {
 	debug.SetGCPercent(int(max(25, min(400, cmp.Or(room.Load(), roomToRead)*100/max(1, int64(live[0].Value.Uint64()))))))
 }
 
-// errFindings ends a command that worked and found something.
+// errFindings is returned by a command that worked and found something.
 var errFindings = errors.New("findings")
 
-// run is the whole program.
+// run runs the program and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if !isTerminal(stderr) { // on which bars move
+	if !isTerminal(stderr) { // progress bars need its escape sequences
 		stderr = plain.NewWriter(stderr, false)
 	}
 	app := newApp(stdout, stderr)
@@ -115,12 +113,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// oneLine is a text on one line, of characters that no terminal obeys: errors name
-// what images and registries say.
+// oneLine returns s on one line, without characters that control a terminal: errors
+// quote images and registries.
 func oneLine(s string) string { return layers.Escaped(strings.Join(strings.Fields(s), " ")) }
 
-// bounded is a text of a length that a terminal shows: an error may name what a
-// hostile file of a megabyte says.
+// bounded cuts off long texts: an error may quote a hostile file of a megabyte.
 func bounded(s string) string {
 	const most = 8000
 	if len(s) <= most {
@@ -142,8 +139,8 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		Usage:     "find out without a GPU why a GPU image will fail",
 		UsageText: "imgcheck COMMAND [options] [arguments]",
 		Description: "imgcheck reads a container image layer by layer, replays what its dynamic\n" +
-			"loader and frameworks would do, and says what will fail, why, since which\n" +
-			"layer, and what fixes it.\n\n" +
+			"loader and frameworks would do, and reports what will fail, why, since which\n" +
+			"layer, and how to fix it.\n\n" +
 			"Examples:\n" +
 			"   imgcheck demo\n" +
 			"   imgcheck scan ghcr.io/org/app:1.0\n" +
@@ -158,7 +155,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		// --env LD_LIBRARY_PATH=/a,/b is one value
 		DisableSliceFlagSeparator: true,
 		Commands:                  commands,
-		ExitErrHandler:            func(*cli.Context, error) {}, // run decides
+		ExitErrHandler:            func(*cli.Context, error) {}, // run handles the error
 		OnUsageError:              usageError,
 		CommandNotFound:           nil,
 		Action: func(c *cli.Context) error {
@@ -170,8 +167,8 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 	}
 }
 
-// usageError adds what was perhaps meant, and where help is, to what the flag
-// package says.
+// usageError adds the likely flag and the command for help to an error of the flag
+// package.
 func usageError(c *cli.Context, err error, _ bool) error {
 	name := "imgcheck"
 	var flags []cli.Flag
@@ -212,8 +209,7 @@ func unknownCommand(c *cli.Context) error {
 	return fmt.Errorf("there is no command %q: to scan an image, say `imgcheck scan %s`", name, name)
 }
 
-// otherwise understands what one says to other programs: help COMMAND and
-// --version.
+// otherwise translates what other programs understand: help COMMAND and --version.
 func otherwise(args []string) []string {
 	switch {
 	case len(args) > 1 && args[1] == "help":
@@ -224,9 +220,8 @@ func otherwise(args []string) []string {
 	return args
 }
 
-// reorder moves a command's flags before its arguments, where cli/v2 looks for
-// them: `scan IMAGE --format json` would otherwise lose the format without a
-// word. What follows a "--" stays as it is.
+// reorder moves a command's flags before its arguments: cli/v2 would ignore the flag in
+// `scan IMAGE --format json`. Arguments after "--" stay where they are.
 func reorder(app *cli.App, args []string) []string {
 	i := slices.IndexFunc(args[min(1, len(args)):], func(a string) bool { return !strings.HasPrefix(a, "-") }) + 1
 	if i == 0 {
@@ -246,14 +241,14 @@ func reorder(app *cli.App, args []string) []string {
 		case len(a) < 2 || a[0] != '-':
 			rest = append(rest, a)
 		case a == "--help" || a == "-h":
-			return slices.Concat(args[:i+1], []string{"--help"}) // not of an argument: hook install --help
+			return slices.Concat(args[:i+1], []string{"--help"}) // `hook install --help` is the help of hook
 		default:
 			flags = append(flags, a)
 			if !takesValue(cmd, a) {
 				continue
 			}
 			if k++; k == len(args) {
-				return slices.Concat(args[:i+1], flags) // cli says that a value is missing
+				return slices.Concat(args[:i+1], flags) // cli reports the missing value
 			}
 			flags = append(flags, args[k])
 		}
@@ -261,7 +256,7 @@ func reorder(app *cli.App, args []string) []string {
 	return slices.Concat(args[:i+1], flags, rest)
 }
 
-// takesValue reports whether a flag is followed by its value.
+// takesValue reports whether a value follows a flag.
 func takesValue(cmd *cli.Command, arg string) bool {
 	name := strings.TrimLeft(arg, "-")
 	if strings.Contains(name, "=") {

@@ -13,7 +13,7 @@ func manCommand() *cli.Command {
 		Name:      "man",
 		Usage:     "print the manual page",
 		UsageText: "imgcheck man",
-		Description: "It is made from the help of every command.\n\n" +
+		Description: "The page has the help of every command.\n\n" +
 			"Examples:\n" +
 			"   imgcheck man | man -l -\n" +
 			"   imgcheck man > /usr/local/share/man/man1/imgcheck.1",
@@ -24,7 +24,7 @@ func manCommand() *cli.Command {
 	}
 }
 
-// manual is the manual page in the Markdown that md2man reads.
+// manual returns the manual page in the Markdown that md2man reads.
 func manual(app *cli.App) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%% IMGCHECK 1 \"\" \"imgcheck %s\" \"User Commands\"\n\n# NAME\n\nimgcheck - %s\n\n# SYNOPSIS\n\n**imgcheck** COMMAND [options] [arguments]\n\n# DESCRIPTION\n\n%s\n\n# COMMANDS\n", app.Version, app.Usage, block(app.Description))
@@ -49,12 +49,12 @@ func manual(app *cli.App) string {
 			fmt.Fprintf(&b, "\n%s%s\n: %s\n", strings.Join(names, ", "), placeholder, usage)
 		}
 	}
-	fmt.Fprint(&b, "\n# EXIT STATUS\n\n0: nothing was found at or above --fail-on; 1: something was; 2: the question could not be answered.\n\n"+
+	fmt.Fprint(&b, "\n# EXIT STATUS\n\n0: no finding at or above --fail-on; 1: there are some; 2: the command failed.\n\n"+
 		"# FILES\n\n.imgcheck.yaml: the policy, here or above (imgcheck init)\n\n# SEE ALSO\n\nhttps://github.com/imgcheck/imgcheck\n")
 	return b.String()
 }
 
-// block is text that is broken into lines here and keeps them.
+// block breaks text into lines and marks them as code, so that md2man keeps them.
 func block(s string) string {
 	lines := strings.Split(strings.TrimSpace(fill(s, helpWidth-8)), "\n")
 	for i := range lines {

@@ -14,8 +14,8 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// TestHookManagers installs the hook beside husky and lefthook, which npm brings, and
-// beside pre-commit. `make real` runs it.
+// TestHookManagers installs the hook beside husky and lefthook, from npm, and beside
+// pre-commit. `make real` runs it.
 func TestHookManagers(t *testing.T) {
 	for _, name := range []string{"npm", "node", "pre-commit"} {
 		if _, err := exec.LookPath(name); err != nil {

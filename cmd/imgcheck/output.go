@@ -17,16 +17,16 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
-// outputFlags are those of every command that writes a report.
+// outputFlags returns the flags of every command that writes a report.
 func outputFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the report: " + oneOf(report.Names)},
-		&cli.StringSliceFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the report to `[FORMAT=]FILE`; FORMAT=FILE may be repeated, and adds to what --format writes"},
-		&cli.StringFlag{Name: "category", Usage: "tell this scan from others of one commit by `NAME`, in SARIF and for GitLab", DefaultText: "the image without its digest, and the platform"},
+		&cli.StringSliceFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the report to `[FORMAT=]FILE`; FORMAT=FILE adds a report to the one of --format, and may be repeated"},
+		&cli.StringFlag{Name: "category", Usage: "distinguish this scan from others of the same commit by `NAME`, in SARIF and for GitLab", DefaultText: "the image without its digest, and the platform"},
 	}
 }
 
-// output is one report to write.
+// output is a report to write.
 type output struct {
 	format report.Format
 	file   string // empty: the standard output
@@ -34,8 +34,8 @@ type output struct {
 
 type outputs []output
 
-// parseOutputs reads --format and every --output. FILE alone takes the place of
-// the standard output, FORMAT=FILE stands beside it.
+// parseOutputs parses --format and every --output. FILE replaces the standard output;
+// FORMAT=FILE adds a report to the one of --format.
 func parseOutputs(format string, list []string) (outputs, error) {
 	main, err := formatNamed(cmp.Or(format, "text"))
 	if err != nil {
@@ -62,7 +62,7 @@ func parseOutputs(format string, list []string) (outputs, error) {
 		more = append(more, output{f, file})
 	}
 	if slices.ContainsFunc(more, output.toStdout) && first.toStdout() {
-		first.file = os.DevNull // FORMAT=- is instead of --format
+		first.file = os.DevNull // FORMAT=- replaces --format
 	}
 	seen := map[string]bool{}
 	var all outputs
@@ -77,7 +77,7 @@ func parseOutputs(format string, list []string) (outputs, error) {
 		if o.file == os.DevNull {
 			continue
 		}
-		if err := outfile.Check(o.file); err != nil { // told before the image is read
+		if err := outfile.Check(o.file); err != nil { // before the image is read
 			return nil, unwritten(o.file, err)
 		}
 		all = append(all, o)
@@ -95,15 +95,14 @@ func formatNamed(name string) (report.Format, error) {
 	return f, nil
 }
 
-// oneOf is a list in words: a, b or c.
+// oneOf returns "a, b or c".
 func oneOf(names []string) string {
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// write writes every report, those to files first: each appears whole or not
-// at all, and what is on the standard output does not stand there beside a
-// failure to write another.
+// write writes every report, files first. Each file is written whole or not at all, and
+// the standard output only if all files were written.
 func (all outputs) write(c *cli.Context, doc *report.Document, o report.Options) error {
 	o.Version, o.Category = version(), c.String("category")
 	for _, out := range all {
@@ -123,13 +122,13 @@ func (all outputs) write(c *cli.Context, doc *report.Document, o report.Options)
 	return nil
 }
 
-// fitted are a report's options with what the writer can show.
+// fitted returns a report's options with the colours and the width of the writer.
 func fitted(w io.Writer, o report.Options) report.Options {
 	o.Color, o.Width = colored(w), columns(w)
 	return o
 }
 
-// columns is the width of a terminal; 0 for what is none, or too narrow to break
+// columns returns the width of a terminal; 0 if w is none, or is too narrow to break
 // lines for.
 func columns(w io.Writer) int {
 	if !isTerminal(w) {
@@ -142,13 +141,13 @@ func columns(w io.Writer) int {
 	return width
 }
 
-// colored reports whether w is a terminal that shows colours, and nobody has said
-// that there shall be none (https://no-color.org).
+// colored reports whether w is a terminal for colours, and NO_COLOR is not set
+// (https://no-color.org).
 func colored(w io.Writer) bool {
 	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// writeFile writes a file that a user named; an error says which.
+// writeFile writes a file that a user named; the error has the name.
 func writeFile(name string, write func(io.Writer) error) error {
 	if err := outfile.Write(name, 0o644, write); err != nil {
 		return unwritten(name, err)
@@ -156,8 +155,8 @@ func writeFile(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// unwritten is an error of writing a file, which names it and not the one
-// that was to become it.
+// unwritten returns an error of writing a file with the user's name for it, not with the
+// name of the temporary file.
 func unwritten(name string, err error) error {
 	var path *fs.PathError
 	var link *os.LinkError

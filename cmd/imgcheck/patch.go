@@ -26,20 +26,20 @@ import (
 func patchCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "patch",
-		Usage:     "publish the image with what mends it as one more layer",
+		Usage:     "publish the image with its fixes in one more layer",
 		UsageText: "imgcheck patch [options] IMAGE -t NEWREF",
-		Description: "patch plans what makes the findings of a scan go away, tries it on the image in memory, lays it over\n" +
-			"the image as one more layer and a new config, scans the result, and publishes it. Nothing is run, and\n" +
-			"the layers of the image are not moved.\n\n" +
-			"NEWREF is an image in a registry, oci:DIR[:TAG],\n" +
-			"docker-archive:FILE[:TAG] or docker:NAME; or layer:FILE, for the new layer alone as a tar, which is what\n" +
-			"there can be of a directory (dir:ROOT).\n\n" +
-			"Libraries that are missing are taken from the sources that --from names, in their order:\n" + fromSources() + "\n" +
-			"NEWREF@sha256:… goes to the standard output, everything else to the standard error; after a layer: also\n" +
-			"the variables that it needs, each as NAME=VALUE, empty for one to be unset.\n\n" +
-			"An image that has nothing to be mended becomes NEWREF as it is.\n\n" +
-			"The exit status is 0 when NEWREF is there; 1 when the result would not be strictly better, and\n" +
-			"2 when it could not be made.\n\n" +
+		Description: "patch plans fixes for the findings of a scan, tries them on the image in memory, lays them over the\n" +
+			"image as one more layer and a new config, scans the result, and publishes it. It runs nothing of the\n" +
+			"image, and does not copy its layers.\n\n" +
+			"NEWREF is an image in a registry, oci:DIR[:TAG], docker-archive:FILE[:TAG] or docker:NAME; or\n" +
+			"layer:FILE for the new layer alone, as a tar. For a directory (dir:ROOT) it must be layer:FILE.\n\n" +
+			"--from names sources of missing libraries, which are asked in order:\n" + fromSources() + "\n" +
+			"patch prints NEWREF@sha256:… on the standard output, everything else on the standard error. After\n" +
+			"layer:FILE it prints the variables that the layer needs, each as NAME=VALUE; unset those without\n" +
+			"a value.\n\n" +
+			"An image without anything to fix is published as NEWREF unchanged.\n\n" +
+			"The exit status is 0 if NEWREF was published, 1 if the result would not be strictly better, and\n" +
+			"2 if it could not be made.\n\n" +
 			"Examples:\n" +
 			"   imgcheck patch ghcr.io/org/app:1.0 --dry-run\n" +
 			"   imgcheck patch ghcr.io/org/app:1.0 -t ghcr.io/org/app:1.0-fixed \\\n" +
@@ -48,12 +48,12 @@ func patchCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "tag", Aliases: []string{"t"}, Usage: "publish the result as `NEWREF`; may be repeated"},
 			&cli.StringSliceFlag{Name: "from", Usage: "take missing libraries from `SOURCE`; may be repeated", DefaultText: "the policy's"},
 			&cli.StringSliceFlag{Name: "add", Usage: "take this release of a library, `LIBRARY=VERSION` (cudnn=9.1.0.70); may be repeated"},
-			&cli.BoolFlag{Name: "accept-nvidia-license", Usage: "accept the licences that NVIDIA's libraries come under"},
+			&cli.BoolFlag{Name: "accept-nvidia-license", Usage: "accept the licences of NVIDIA's libraries"},
 			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "print the plan and what it resolves, and publish nothing"},
-			&cli.BoolFlag{Name: "allow-copy", Usage: "copy the image's layers where the target cannot take them from where they are"},
-			&cli.BoolFlag{Name: "undo", Usage: "give the name of a patched IMAGE its original back"},
-			&cli.StringFlag{Name: "emit", Usage: "write the same change as `FORM` instead: dockerfile=DIR (a directory for docker build), dockerfile (its Dockerfile alone, where that needs no files) or llb (for buildctl build)"},
-			&cli.StringFlag{Name: "buildkit", Usage: "have the buildkitd at `ADDR` put the layers in place, so that none crosses this machine"},
+			&cli.BoolFlag{Name: "allow-copy", Usage: "copy the image's layers if the target cannot reference them"},
+			&cli.BoolFlag{Name: "undo", Usage: "make the name of a patched IMAGE name its original again"},
+			&cli.StringFlag{Name: "emit", Usage: "write the change as `FORM` instead of publishing it: dockerfile=DIR (a directory for docker build), dockerfile (a Dockerfile alone, if it needs no files) or llb (for buildctl build)"},
+			&cli.StringFlag{Name: "buildkit", Usage: "let the buildkitd at `ADDR` copy the layers, so that none crosses this machine"},
 			rulesFlag(), rootEnvFlag(),
 		}, policyFlags(), imageFlags())),
 		Action: func(c *cli.Context) error {
@@ -77,34 +77,33 @@ func fromSources() string {
 	return b.String()
 }
 
-// errRefused ends a command that could have gone on and must not; the exit status
-// is that of findings.
+// errRefused ends a command that refuses to go on; its exit status is that of findings.
 type errRefused struct{ why string }
 
 func (e errRefused) Error() string { return e.why }
 
 func refuse(format string, args ...any) error { return errRefused{fmt.Sprintf(format, args...)} }
 
-// patching are the flags of a patch, checked, and what it needs.
+// patching are the checked flags of a patch, and the state of its run.
 type patching struct {
 	ref       string
 	targets   []string
 	from      []string
-	cacheDir  string // as the user has given it
+	cacheDir  string // --cache-dir, or empty
 	pins      map[string]string
 	accept    bool
 	dry, undo bool
-	emit      string // one of emits, or empty
+	emit      string // dockerfile, llb or empty
 	emitDir   string // of dockerfile=DIR
 	buildkit  string // address of a buildkitd
 	scan      scan.Options
 	patch     patch.Options
 	out, errs io.Writer
 	progress  *progress
-	close     []func() error // what is held until all is published
+	close     []func() error // after the last image is published
 }
 
-// done lets go of what is held.
+// done ends the progress and frees what the run holds.
 func (p *patching) done() {
 	p.progress.done()
 	for _, f := range p.close {
@@ -112,8 +111,7 @@ func (p *patching) done() {
 	}
 }
 
-// sources opens what --from names. Without a cache, what is downloaded is kept
-// until the end.
+// sources opens the sources of --from. Without a cache, downloads are kept until done.
 func (p *patching) sources(ctx context.Context) (*provide.Sources, error) {
 	o := provide.Options{Insecure: p.scan.Layers.Insecure, Indexes: p.scan.Layers.Cache, Progress: p.progress.told}
 	switch {
@@ -128,21 +126,6 @@ func (p *patching) sources(ctx context.Context) (*provide.Sources, error) {
 		o.Cache = filepath.Join(p.cacheDir, "downloads")
 	}
 	return provide.Open(ctx, p.from, o)
-}
-
-// parseEmit reads --emit: a form, and of dockerfile=DIR the directory, in which a
-// context can be made.
-func parseEmit(s string) (form, dir string, err error) {
-	form, dir, to := strings.Cut(s, "=")
-	switch {
-	case to && form == "dockerfile" && dir != "":
-		if err := buildkit.CheckPlace(dir); err != nil {
-			return "", "", fmt.Errorf("--emit %s: %w", s, err)
-		}
-	case to || s != "" && s != "dockerfile" && s != "llb":
-		return "", "", fmt.Errorf("there is nothing to --emit as %q: say dockerfile=DIR, dockerfile or llb", s)
-	}
-	return form, dir, nil
 }
 
 func patchOptions(c *cli.Context) (*patching, error) {
@@ -160,23 +143,23 @@ func patchOptions(c *cli.Context) (*patching, error) {
 	published := len(p.targets) > 0
 	switch {
 	case slices.Contains(p.targets, ""):
-		return nil, errors.New("-t names nothing: say where the patched image goes, as NAME:TAG")
+		return nil, errors.New("-t is empty: say where the patched image goes, as NAME:TAG")
 	case p.emit != "" && len(p.targets) > 1:
-		return nil, errors.New("--emit names the image once: leave all but one -t away")
+		return nil, errors.New("--emit takes one name: leave out all but one -t")
 	case p.emit != "" && p.dry:
-		return nil, errors.New("--emit publishes nothing: leave --dry-run away; the plan goes to the standard error")
+		return nil, errors.New("--emit publishes nothing: leave out --dry-run; the plan goes to the standard error")
 	case p.undo && (published || p.dry || p.emit != ""):
-		return nil, errors.New("--undo takes the name of the patched image and nothing else: imgcheck patch --undo REF")
+		return nil, errors.New("--undo takes the patched image and no other flag: imgcheck patch --undo REF")
 	case p.buildkit != "" && (!published || p.emit != ""):
-		return nil, errors.New("--buildkit goes with -t: it has a buildkitd publish the image")
+		return nil, errors.New("--buildkit needs -t, and excludes --emit: a buildkitd publishes the image")
 	case !published && !p.dry && !p.undo && p.emit == "":
 		return nil, errors.New("say with -t where the patched image goes, or --dry-run to see the plan: see `imgcheck patch --help`")
 	case strings.HasPrefix(p.ref, "dir:") && (slices.ContainsFunc(p.targets, func(t string) bool { return !patch.IsLayer(t) }) || p.emit != ""):
-		return nil, fmt.Errorf("%s is a directory, not an image: what mends it is a layer, to be unpacked over it: say -t layer:FILE", p.ref)
+		return nil, fmt.Errorf("%s is a directory, not an image: its fixes are a layer to unpack over it: say -t layer:FILE", p.ref)
 	case p.buildkit != "" && slices.ContainsFunc(p.targets, patch.IsLayer):
-		return nil, errors.New("--buildkit publishes an image, and layer: is a layer alone: leave one of them away")
+		return nil, errors.New("--buildkit publishes an image, layer:FILE is a layer alone: leave out one of them")
 	case strings.HasPrefix(p.ref, "oci-archive:"):
-		return nil, fmt.Errorf("%s cannot be patched where it is: unpack it (mkdir DIR && tar -C DIR -xf FILE) and say oci:DIR", p.ref)
+		return nil, fmt.Errorf("%s is an archive, which cannot be patched: unpack it (mkdir DIR && tar -C DIR -xf FILE) and say oci:DIR", p.ref)
 	}
 	for _, s := range c.StringSlice("add") {
 		lib, version, ok := strings.Cut(s, "=")
@@ -184,7 +167,7 @@ func patchOptions(c *cli.Context) (*patching, error) {
 			return nil, fmt.Errorf("--add %q: write it like cudnn=9.1.0.70", s)
 		}
 		if known := provide.Libraries(); !slices.Contains(known, lib) {
-			return nil, fmt.Errorf("--add %s: no such library is known: say one of %s", lib, strings.Join(known, ", "))
+			return nil, fmt.Errorf("--add %s: unknown library: say one of %s", lib, strings.Join(known, ", "))
 		}
 		p.pins[lib] = version
 	}
@@ -206,17 +189,17 @@ func patchOptions(c *cli.Context) (*patching, error) {
 	}
 	p.progress = watch(c, of)
 	p.patch = patch.Options{Platform: of.Platform, Insecure: of.Insecure, Env: of.Env, AllowCopy: c.Bool("allow-copy"), Note: func(line string) { p.say(oneLine(line)) }}
-	_, err = p.scan.Rules.Packs() // what is wrong with them comes before all else
+	_, err = p.scan.Rules.Packs() // their errors come first
 	return p, err
 }
 
-// say tells something on the standard error.
+// say prints a line on the standard error.
 func (p *patching) say(line string) {
 	p.progress.pause()
 	fmt.Fprintln(p.errs, line)
 }
 
-// undone gives a name its original back.
+// undone gives a name its original image back.
 func (p *patching) undone(ctx context.Context) error {
 	defer p.progress.done()
 	ref, err := patch.Undo(ctx, p.ref, p.patch)
@@ -228,8 +211,7 @@ func (p *patching) undone(ctx context.Context) error {
 	return nil
 }
 
-// run is the program: find the image, plan, lay the plan over it, prove that it
-// helps, publish.
+// run patches every image behind the reference: plan, apply, publish.
 func (p *patching) run(ctx context.Context) error {
 	defer p.done()
 	sources, err := p.sources(ctx)
@@ -287,7 +269,7 @@ func (p *patching) run(ctx context.Context) error {
 	return nil
 }
 
-// laid lays a plan over its image; nil where the plan is all that is asked for.
+// laid applies a plan to its image; it returns nil with --dry-run.
 func (p *patching) laid(ctx context.Context, w *work) (*patch.Patched, error) {
 	if p.dry {
 		return nil, nil
@@ -295,8 +277,8 @@ func (p *patching) laid(ctx context.Context, w *work) (*patch.Patched, error) {
 	return p.apply(ctx, w)
 }
 
-// published puts patched images where they belong, one target after the other, and
-// prints what they are called there.
+// published publishes patched images to one target after the other, and prints their
+// references.
 func (p *patching) published(ctx context.Context, base *patch.Base, done []*patch.Patched) error {
 	for _, to := range p.targets {
 		for _, d := range done {
@@ -324,7 +306,7 @@ func (p *patching) published(ctx context.Context, base *patch.Base, done []*patc
 	return nil
 }
 
-// print prints results, a line each.
+// print prints lines on the standard output.
 func (p *patching) print(lines []string) {
 	p.progress.pause()
 	for _, line := range lines {
@@ -332,19 +314,19 @@ func (p *patching) print(lines []string) {
 	}
 }
 
-// unchanged publishes an image that needs no patch as it is: whoever names a target
-// goes on with what is there.
+// unchanged publishes an image that needs no patch as it is: the next step of a pipeline
+// expects the target.
 func (p *patching) unchanged(ctx context.Context, base *patch.Base) error {
-	what := "no finding"
+	what := "no error or warning"
 	if p.scan.Policy.ID(p.ref) != "" {
-		what = "no finding that counts by the policy and"
+		what = "no error or warning that counts by the policy"
 	}
-	line := fmt.Sprintf("nothing to do: %s has %s that is a warning or more", p.ref, what)
+	line := fmt.Sprintf("nothing to do: %s has %s", p.ref, what)
 	if p.dry || p.emit != "" {
 		p.say(line)
 		return nil
 	}
-	p.say(line + ", and is published as it is")
+	p.say(line + "; publishing it unchanged")
 	for _, to := range p.targets {
 		ref, err := patch.PublishUnchanged(ctx, base, to, p.patch)
 		if err != nil {
@@ -355,91 +337,20 @@ func (p *patching) unchanged(ctx context.Context, base *patch.Base) error {
 	return nil
 }
 
-// newRef is what the patched image is called in a command that builds it.
-func (p *patching) newRef() string {
-	if len(p.targets) > 0 {
-		return p.targets[0]
-	}
-	return "NEWREF"
-}
-
-// variables are those that a patch sets, which a layer has no place for, a line
-// each.
+// variables returns the variables that a patch sets, as lines to print beside a layer,
+// which cannot hold them.
 func variables(done []*patch.Patched) ([]string, error) {
 	var list []string
 	for _, d := range done {
 		for _, e := range d.Env {
 			line := e.Name + "=" + e.Value
 			if plain.Text(line) != line {
-				return nil, fmt.Errorf("the value of %s has more than one line, or what a terminal or a CI system obeys: it cannot be told beside a layer", e.Name)
+				return nil, fmt.Errorf("the value of %s has several lines, or commands for a terminal or a CI system: it cannot be printed beside a layer", e.Name)
 			}
 			list = append(list, line)
 		}
 	}
 	return list, nil
-}
-
-// emitted writes a patched image in the form that --emit names, and tells how it is
-// built.
-func (p *patching) emitted(ctx context.Context, done []*patch.Patched, plans []*fix.Plan) error {
-	if len(done) > 1 {
-		return fmt.Errorf("%s has images for several platforms: choose one with --platform", p.ref)
-	}
-	if p.emit == "llb" {
-		return p.emitLLB(ctx, done[0])
-	}
-	return p.emitDockerfile(ctx, done[0], plans[0])
-}
-
-// emitLLB writes a patched image as LLB, and tells how it is solved.
-func (p *patching) emitLLB(ctx context.Context, done *patch.Patched) error {
-	def, err := buildkit.Definition(ctx, done, p.ref, p.patch.Insecure)
-	if err != nil {
-		return err
-	}
-	line, err := buildkit.Command(done, p.newRef(), "FILE")
-	if err != nil {
-		return err
-	}
-	p.say("to solve it: " + line)
-	_, err = p.out.Write(def)
-	return err
-}
-
-// emitDockerfile writes a patched image as a build context, or, where that is a
-// Dockerfile and nothing else, to the standard output.
-func (p *patching) emitDockerfile(ctx context.Context, done *patch.Patched, plan *fix.Plan) error {
-	var copies []buildkit.Copy
-	for _, c := range plan.Copies() {
-		copies = append(copies, buildkit.Copy{Path: c.Path, Image: c.Ref, Digest: c.Digest, From: c.From})
-	}
-	built, err := buildkit.NewContext(done, p.ref, p.patch.Insecure, copies, plan.Published())
-	if err != nil {
-		return fmt.Errorf("--emit dockerfile: %w", err)
-	}
-	build := "docker build -t " + fix.Shell(p.newRef())
-	if p.emitDir != "" {
-		if err := built.Write(ctx, p.emitDir); err != nil {
-			return fmt.Errorf("--emit dockerfile: %w", err)
-		}
-		p.say("to build it: " + build + " " + fix.Shell(p.emitDir))
-		return nil
-	}
-	if !built.Alone() {
-		return errors.New("--emit dockerfile: the fix adds files, which have to lie beside the Dockerfile: say --emit dockerfile=DIR for a directory with both")
-	}
-	text, err := built.Dockerfile()
-	if err != nil {
-		return fmt.Errorf("--emit dockerfile: %w", err)
-	}
-	for line := range strings.SplitSeq(text, "\n") {
-		if plain.Text(line) != line {
-			return fmt.Errorf("--emit dockerfile: a CI system or a terminal would obey %q: say --emit dockerfile=DIR", line)
-		}
-	}
-	p.say("to build it: " + build + " - < FILE")
-	_, err = io.WriteString(p.out, text)
-	return err
 }
 
 // work is one image and its plan.
@@ -448,8 +359,8 @@ type work struct {
 	plan *fix.Plan
 }
 
-// plan reads an image and plans. It is nil when there is nothing to mend, and an
-// errRefused when nothing helps.
+// plan judges an image and plans. It returns nil if there is nothing to fix, and an
+// errRefused if nothing helps.
 func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.Sources) (*work, error) {
 	j, err := scan.JudgeBase(ctx, p.ref, img, p.scan)
 	if err != nil {
@@ -465,7 +376,7 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 	}
 	for _, id := range slices.Sorted(maps.Keys(p.pins)) {
 		if !plan.Adds(id) {
-			return nil, refuse("%s: --add %s=%s: the plan does without it: leave --add away to have that", p.ref, id, p.pins[id])
+			return nil, refuse("%s: --add %s=%s: the plan does not need it: leave out --add", p.ref, id, p.pins[id])
 		}
 	}
 	if img.Patched != "" {
@@ -481,7 +392,7 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 	return &work{j, plan}, nil
 }
 
-// reasons are why findings stay, each once.
+// reasons returns why the first three findings stay.
 func reasons(plan *fix.Plan) string {
 	var list []string
 	for _, c := range plan.Cures {
@@ -492,7 +403,7 @@ func reasons(plan *fix.Plan) string {
 	return strings.Join(list, "; ")
 }
 
-// show prints a plan: to the standard output where it is what was asked for.
+// show prints a plan, with --dry-run on the standard output.
 func (p *patching) show(plan *fix.Plan) error {
 	p.progress.pause()
 	to := p.errs
@@ -503,8 +414,8 @@ func (p *patching) show(plan *fix.Plan) error {
 	return report.Plan(to, doc, fitted(to, report.Options{All: true}))
 }
 
-// apply lays the plan over the image. It is an errRefused where the image is no better
-// for it.
+// apply lays the plan over its image. It returns an errRefused if that does not make the
+// image better.
 func (p *patching) apply(ctx context.Context, w *work) (*patch.Patched, error) {
 	change, err := w.plan.Change()
 	if err != nil {
@@ -522,18 +433,8 @@ func (p *patching) apply(ctx context.Context, w *work) (*patch.Patched, error) {
 	return patched, err
 }
 
-// settable is an environment as a Dockerfile can set it, which has no instruction
-// that unsets a variable.
-func settable(list []patch.EnvEdit) []patch.EnvEdit {
-	var out []patch.EnvEdit
-	for _, e := range list {
-		out = append(out, patch.EnvEdit{Name: e.Name, Value: e.Value})
-	}
-	return out
-}
-
-// patchCommandFor is the command that carries a plan out on what was scanned;
-// empty where nothing can.
+// patchCommandFor returns the command that carries out a plan for the image that was
+// scanned, or "" if there is none.
 func patchCommandFor(ref string, o layers.Options, p *fix.Plan) string {
 	target := "NEWREF"
 	switch scheme, _, _ := strings.Cut(ref, ":"); scheme {
@@ -541,7 +442,7 @@ func patchCommandFor(ref string, o layers.Options, p *fix.Plan) string {
 		return ""
 	case "dir":
 		target = "layer:FILE"
-	case "docker": // its layers can be read as one stream only
+	case "docker": // a file of a single layer cannot be read
 		if slices.ContainsFunc(p.Steps, func(s fix.Step) bool { return s.Kind == "execstack" }) {
 			return ""
 		}

@@ -22,10 +22,10 @@ import (
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
-// TestPatched patches every text image that can be, publishes it, and scans what
-// is then in the registry: what is found is what the plan has foretold. An image
-// whose from section names texts of testdata/images/from has its libraries from
-// there; without it a plan that adds one is a plan only.
+// TestPatched patches every text image that can be patched, publishes it, and scans the
+// published image: the findings are those that the plan predicted. An image takes
+// libraries from the texts of testdata/images/from that its from section names; without
+// that section, a plan that adds a library cannot be carried out.
 func TestPatched(t *testing.T) {
 	server := imagetest.Serve(t)
 	names := texts(t)
@@ -60,14 +60,14 @@ func TestPatched(t *testing.T) {
 	}
 }
 
-// foretold is what is to be found after the plan; not ok where no plan can be
-// carried out.
+// foretold returns the findings that the plan predicts; ok is false if the plan cannot
+// be carried out.
 func foretold(parsed *imagetest.Image) (then string, ok bool) {
 	plan, then, ok := strings.Cut(parsed.Sections["want-patched"], "then\n")
 	return then, ok && !strings.Contains(plan, "from nowhere")
 }
 
-// sourcesOf unpacks what the from section names.
+// sourcesOf unpacks the texts that the from section names.
 func sourcesOf(t *testing.T, parsed *imagetest.Image) []string {
 	t.Helper()
 	var dirs []string
@@ -92,8 +92,8 @@ func sourcesOf(t *testing.T, parsed *imagetest.Image) []string {
 	return dirs
 }
 
-// planned is the plan of a scan, or, where the image has sources of libraries,
-// the one that patch makes with them, or why it refuses.
+// planned returns the plan of a scan or, if the image has sources of libraries, patch's
+// plan with them or the reason why patch refuses.
 func planned(t *testing.T, ref string, parsed *imagetest.Image, plan *fix.Plan) string {
 	t.Helper()
 	dirs := sourcesOf(t, parsed)
@@ -128,9 +128,9 @@ func planned(t *testing.T, ref string, parsed *imagetest.Image, plan *fix.Plan) 
 	return text
 }
 
-// patchedText is how a plan stands in a want-patched section: its steps, what
-// becomes of each finding, and then what is found in the image with the steps.
-// An image that no plan mends has no such section, or a line that says why.
+// patchedText formats a plan for a want-patched section: its steps, the result for each
+// finding, and the findings after the steps. An image without a plan has no such
+// section, or a line with the reason.
 func patchedText(p *fix.Plan) string {
 	if p == nil || len(p.Steps) == 0 {
 		return ""
@@ -165,7 +165,7 @@ func patchedText(p *fix.Plan) string {
 	return b.String() + "then\n" + briefly(p.After.Findings)
 }
 
-// briefly is a line for each finding.
+// briefly returns a line for each finding.
 func briefly(findings []lint.Finding) string {
 	var b strings.Builder
 	for _, f := range findings {

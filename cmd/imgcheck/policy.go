@@ -20,21 +20,21 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
-// configFlag names the policy file.
+// configFlag returns the flag for the policy file.
 func configFlag() cli.Flag {
 	return &cli.StringFlag{Name: "config", Usage: "the policy `FILE`, or none", DefaultText: policy.FileName + " here or above"}
 }
 
-// policyFlags are those of every command that follows a policy.
+// policyFlags returns the flags of every command that follows a policy.
 func policyFlags() []cli.Flag {
 	return []cli.Flag{
 		configFlag(),
-		&cli.StringFlag{Name: "baseline", Usage: "a saved JSON `REPORT`, or none: what it has found does not fail the scan"},
+		&cli.StringFlag{Name: "baseline", Usage: "a saved JSON `REPORT`, or none: its findings do not fail the scan"},
 	}
 }
 
-// fromEnvironment lets IMGCHECK_NAME stand for --name, for these flags: what a
-// team sets once for its CI.
+// fromEnvironment lets IMGCHECK_NAME stand for --name, for the flags that a team sets
+// once for its CI.
 func fromEnvironment(flags []cli.Flag) []cli.Flag {
 	names := map[string]bool{"config": true, "baseline": true, "fail-on": true, "format": true, "category": true, "platform": true, "insecure": true, "rules": true, "from": true, "no-cache": true, "no-fixes": true, "quiet": true, "timeout": true}
 	for _, f := range flags {
@@ -55,15 +55,15 @@ func fromEnvironment(flags []cli.Flag) []cli.Flag {
 	return flags
 }
 
-// decisions are what a policy file and a baseline say of findings.
+// decisions are the policy and the baseline of a command, and its rule packs.
 type decisions struct {
 	policy.Decisions
 	rules  *scan.Rules
 	stderr io.Writer
 }
 
-// readPolicy reads the file that --config names, or that stands here or above. A
-// file of nothing is read where there is none.
+// readPolicy reads the file of --config, or the first .imgcheck.yaml from here upwards.
+// It returns an empty policy if there is none.
 func readPolicy(c *cli.Context) (*policy.Policy, error) {
 	name := c.String("config")
 	if name == "" {
@@ -82,8 +82,8 @@ func readPolicy(c *cli.Context) (*policy.Policy, error) {
 	return p, nil
 }
 
-// readDecisions reads the policy and the baseline. What is wrong in them is told
-// before the scan.
+// readDecisions reads the policy and the baseline, and reports their errors before the
+// scan.
 func readDecisions(c *cli.Context) (*decisions, error) {
 	p, err := readPolicy(c)
 	if err != nil {
@@ -124,7 +124,7 @@ func readDecisions(c *cli.Context) (*decisions, error) {
 	return d, nil
 }
 
-// findPolicy is the file here or above as one would type it, or empty.
+// findPolicy returns the policy file from here upwards, relative to here, or "".
 func findPolicy() (string, error) {
 	home, _ := os.UserHomeDir()
 	here, err := os.Getwd()
@@ -141,7 +141,7 @@ func findPolicy() (string, error) {
 	return name, nil
 }
 
-// apply gives the report that remains, and warns of ignores that have expired.
+// apply returns the report that remains, and warns of expired ignores.
 func (d *decisions) apply(doc *report.Document) *report.Document {
 	out, warnings := d.Apply(doc)
 	for _, w := range warnings {
@@ -155,15 +155,15 @@ func (d *decisions) scanning() scan.Options {
 	return scan.Options{Rules: d.rules, Policy: &d.Decisions}
 }
 
-// failOn is what --fail-on or its variable says, else the file, else "error".
+// failOn returns --fail-on or its variable, else the policy's, else "error".
 func (d *decisions) failOn(c *cli.Context) string {
-	if s := c.String("fail-on"); c.IsSet("fail-on") && s != "" { // CI sets variables to nothing
+	if s := c.String("fail-on"); c.IsSet("fail-on") && s != "" { // CI systems set variables to ""
 		return s
 	}
 	return cmp.Or(string(d.Policy.FailOn), "error")
 }
 
-// severityNamed is the severity of --fail-on, empty for never.
+// severityNamed parses --fail-on; it returns "" for never.
 func severityNamed(s string) (lint.Severity, error) {
 	if s == string(report.Never) {
 		return "", nil
@@ -174,7 +174,7 @@ func severityNamed(s string) (lint.Severity, error) {
 	return lint.Severity(s), nil
 }
 
-// image is the reference that is given, or the file's first.
+// image returns the image to scan: the argument, or the policy's first.
 func (d *decisions) image(c *cli.Context) (policy.Image, error) {
 	switch {
 	case c.NArg() == 1:

@@ -15,26 +15,25 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// progressFlags are those of every command that shows progress.
+// progressFlags returns the flags of every command that shows progress.
 func progressFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
-		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "say how each layer is read, and what the cache has of it"},
+		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "show how each layer is read, and whether the cache has it"},
 	}
 }
 
-// progress shows how the reading of an image and of libraries goes on: on a
-// terminal a bar for each layer and each file that is being read, anywhere else a
-// line now and then.
+// progress shows how much of an image and of libraries was read: on a terminal a bar for
+// each layer and each file, elsewhere a line now and then.
 type progress struct {
 	w       io.Writer
 	verbose bool
 	bars    bool
 
 	mu     sync.Mutex
-	layers []*reading // by their numbers
-	others []*reading // in the order in which they came
-	before int64      // bytes of images that were read before this one
+	layers []*reading // by number
+	others []*reading // in the order of their first bytes
+	before int64      // bytes of earlier images
 	pool   *mpb.Progress
 	ended  bool
 
@@ -43,22 +42,20 @@ type progress struct {
 	idle sync.WaitGroup
 }
 
-// reading is one thing that is read.
+// reading is a layer or a file that is being read.
 type reading struct {
 	name       string
-	done, size int64 // in bytes; a size that is not known is 0
+	done, size int64 // in bytes; the size is 0 if unknown
 	bar        *mpb.Bar
 }
 
-// Outside of a terminal a line appears so often, and none for an image that is
-// small.
+// Without a terminal, a line is printed at this interval, once this much was read.
 const (
 	lineEvery = 15 * time.Second
 	lineFrom  = 64 << 20 // bytes
 )
 
-// watch shows the progress of what is read with o, as the flags say, until done
-// is called.
+// watch shows the progress of reading with o, as the flags say, until done is called.
 func watch(c *cli.Context, o *layers.Options) *progress {
 	p := newProgress(c.App.ErrWriter, c.Bool("quiet"), c.Bool("verbose"))
 	o.Begin, o.Progress = p.begin, p.add
@@ -80,7 +77,7 @@ func newProgress(w io.Writer, quiet, verbose bool) *progress {
 	return p
 }
 
-// begin is told what is going to be read.
+// begin adds the layers that are about to be read.
 func (p *progress) begin(list []layers.LayerInfo) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +90,8 @@ func (p *progress) begin(list []layers.LayerInfo) {
 	}
 }
 
-// layer is a layer by its number; those of a stream nobody has told of.
+// layer returns the layer with the number n; the layers of a stream are not announced to
+// begin.
 func (p *progress) layer(n int) *reading {
 	for len(p.layers) <= n {
 		p.layers = append(p.layers, &reading{name: "image"})
@@ -109,7 +107,7 @@ func (p *progress) add(layer, n int) {
 	p.show(r, r.done+int64(n))
 }
 
-// told says how far something else is: a library that is downloaded.
+// told records the progress of anything else: a library that is downloaded.
 func (p *progress) told(what string, done, size int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,14 +123,14 @@ func (p *progress) told(what string, done, size int64) {
 	p.show(r, done)
 }
 
-// over ends what told has told of.
+// over ends the progress of something that told has recorded.
 func (p *progress) over(what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	what = oneLine(what)
 	for _, r := range p.others {
 		if r.name == what {
-			r.size = r.done // the cache had the rest
+			r.size = r.done // the rest came from the cache
 			if r.bar != nil {
 				r.bar.Abort(true)
 				r.bar = nil
@@ -141,7 +139,7 @@ func (p *progress) over(what string) {
 	}
 }
 
-// show takes in how far something is.
+// show records and shows the progress of r.
 func (p *progress) show(r *reading, done int64) {
 	r.done = done
 	if !p.bars || p.ended {
@@ -159,9 +157,8 @@ func (p *progress) show(r *reading, done int64) {
 	r.bar.SetCurrent(done)
 }
 
-// newBar is a bar: how much was read, how fast, and how long the rest takes. Its
-// line begins at the margin, where the cursor is not after a terminal has echoed
-// what somebody types: ^C.
+// newBar returns a bar: how much was read, how fast, and how long the rest takes. Its
+// line begins with a carriage return: the terminal may have echoed ^C there.
 func (r *reading) newBar(pool *mpb.Progress) *mpb.Bar {
 	if r.size <= 0 {
 		return pool.AddSpinner(0, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name("\r"+r.name+" ")),
@@ -171,7 +168,7 @@ func (r *reading) newBar(pool *mpb.Progress) *mpb.Bar {
 		mpb.AppendDecorators(decor.CountersKiloByte("% .1f / % .1f"), decor.AverageSpeed(decor.SizeB1000(0), "  % .0f"), decor.AverageETA(decor.ET_STYLE_GO, decor.WC{W: 7})))
 }
 
-// note tells something of a layer, or of the image.
+// note prints a line about a layer, or about the image if layer is -1.
 func (p *progress) note(layer int, text string) {
 	line := fmt.Sprintf("imgcheck: %s\n", oneLine(text))
 	if layer >= 0 {
@@ -186,7 +183,7 @@ func (p *progress) note(layer int, text string) {
 	io.WriteString(p.w, line)
 }
 
-// lines writes how far it is, now and then.
+// lines prints the progress at intervals.
 func (p *progress) lines() {
 	tick := time.NewTicker(lineEvery)
 	defer tick.Stop()
@@ -204,8 +201,7 @@ func (p *progress) lines() {
 	}
 }
 
-// line says how much was read, and how far each thing is that is being read;
-// empty while that is little.
+// line returns how much was read, and how far each layer and file is; "" for little.
 func (p *progress) line() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -224,8 +220,8 @@ func (p *progress) line() string {
 	return "imgcheck: read " + size.Text(read) + at
 }
 
-// pause takes the bars away, so that something else can be written; what is read
-// after that has bars again.
+// pause removes the bars so that something else can be printed. Later progress draws new
+// ones.
 func (p *progress) pause() {
 	p.mu.Lock()
 	pool := p.pool
@@ -241,7 +237,7 @@ func (p *progress) pause() {
 	p.mu.Unlock()
 	if pool != nil {
 		pool.Wait()
-		io.WriteString(p.w, "\r\x1b[K") // what stands before the echo of what was typed
+		io.WriteString(p.w, "\r\x1b[K") // the rest of a bar before the echo of a key
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// On a terminal each layer, and each library that is downloaded, has a bar while it
-// is being read, also after something was written between, and none is left.
+// On a terminal each layer and each download has a bar while it is read, also after
+// other output, and no bar is left at the end.
 func TestProgressBars(t *testing.T) {
 	primary, terminal := pty(t)
 	t.Setenv("TERM", "xterm")
@@ -41,9 +41,9 @@ func TestProgressBars(t *testing.T) {
 	p.begin([]layers.LayerInfo{{Size: 5e6}, {Size: 4e9}})
 	p.add(0, 1e6)
 	p.add(1, 1e9)
-	p.add(7, 1e6) // a layer that nobody told of
+	p.add(7, 1e6) // a layer that was not announced
 	<-shown
-	p.note(1, "is told above the bars")
+	p.note(1, "is printed above the bars")
 	p.add(0, 4e6)
 	p.pause()
 	p.told("a_wheel.whl", 2e9, 7e9)
@@ -52,7 +52,7 @@ func TestProgressBars(t *testing.T) {
 	p.add(1, 1e9)
 	terminal.Close()
 	got := <-read
-	if want := "imgcheck: layer 2: is told above the bars"; !strings.Contains(got, want) {
+	if want := "imgcheck: layer 2: is printed above the bars"; !strings.Contains(got, want) {
 		t.Errorf("no %q in %q", want, got)
 	}
 	if last := got[strings.LastIndex(got, "\n")+1:]; strings.Contains(last, "layer") || strings.Contains(last, "wheel") {
@@ -60,7 +60,7 @@ func TestProgressBars(t *testing.T) {
 	}
 }
 
-// pty is a terminal of 100 columns, and its other end.
+// pty returns both ends of a terminal of 100 columns.
 func pty(t *testing.T) (primary, terminal *os.File) {
 	t.Helper()
 	primary, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

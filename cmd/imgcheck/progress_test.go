@@ -9,8 +9,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// Where no terminal is, a line tells now and then how far it is, and nothing of
-// a small image.
+// Without a terminal, a line is printed now and then, but not for a small image.
 func TestProgressLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -26,7 +25,7 @@ func TestProgressLines(t *testing.T) {
 		p.add(1, 300e6)
 		wait()
 		p.told("a\nwheel", 25e6, 100e6)
-		p.pause() // which is of bars only
+		p.pause() // affects bars only
 		wait()
 		p.told("a\nwheel", 100e6, 100e6)
 		p.begin([]layers.LayerInfo{{Size: 100e6}}) // of the next image

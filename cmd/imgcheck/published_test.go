@@ -17,8 +17,8 @@ import (
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
-// However a user names what is on his machine, the patched image is the same, and
-// nothing of it names his machine's directories.
+// The patched image is the same for every form of a source's name, and does not contain
+// directories of the user's machine.
 func TestPublishedNamesNoPath(t *testing.T) {
 	server := imagetest.Serve(t)
 	_, parsed, ref := pushText(t, server, "deleted-by-layer.txtar")

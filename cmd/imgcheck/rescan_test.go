@@ -15,8 +15,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
-// rescan scans an unchanged image again. That gives the same reports in every format,
-// and asks the registry for the manifest and the config only.
+// rescan scans an unchanged image again. The reports must be the same in every format,
+// and the registry be asked for the manifest and the config only.
 func rescan(t *testing.T, server *imagetest.Server, ref string, o scan.Options, first *report.Document) {
 	t.Helper()
 	before := server.Requests()
@@ -57,7 +57,7 @@ func configDigest(t *testing.T, s string) string {
 	return h.String()
 }
 
-// rendered is a document in every format.
+// rendered returns a document in every format.
 func rendered(t *testing.T, doc *report.Document) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -20,8 +20,8 @@ import (
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
-// capable is ctranslate2-execstack with a library that has a mode, an owner and
-// capabilities of its own.
+// capable returns ctranslate2-execstack with a mode, an owner and capabilities for its
+// library.
 func capable(t *testing.T) string {
 	t.Helper()
 	data, err := images.FS.ReadFile("ctranslate2-execstack.txtar")
@@ -38,7 +38,7 @@ func capable(t *testing.T) string {
 
 const rewritten = "usr/local/lib/python3.11/dist-packages/ctranslate2.libs/libctranslate2-bc15bf3f.so.4.5.0"
 
-// attributes are the header's of a file in a layer, as text.
+// attributes formats the header of a file in a layer.
 func attributes(t *testing.T, layer io.Reader, file, record string) string {
 	t.Helper()
 	tr := tar.NewReader(layer)
@@ -53,8 +53,8 @@ func attributes(t *testing.T, layer io.Reader, file, record string) string {
 	}
 }
 
-// A file of the image that is rewritten keeps its mode, its owner and its
-// capabilities: without the latter the program would not be allowed what it was.
+// A file of the image that is rewritten keeps its mode, owner and capabilities. Without
+// the capabilities its program would lose rights.
 func TestRewrittenFileKeepsAttributes(t *testing.T) {
 	server := imagetest.Serve(t)
 	img := imagetest.V1(t, capable(t))
@@ -95,14 +95,14 @@ func TestRewrittenFileKeepsAttributes(t *testing.T) {
 		t.Errorf("the file has %s, had %s", got, want)
 	}
 
-	// LLB has no words for capabilities.
+	// LLB cannot set capabilities.
 	out.Reset()
-	if status := run(context.Background(), []string{"imgcheck", "patch", ref, "--emit", "llb"}, &out, &errs); status != exitFailed || out.Len() > 0 || !strings.Contains(errs.String(), "LLB has no words for extended attributes") {
+	if status := run(context.Background(), []string{"imgcheck", "patch", ref, "--emit", "llb"}, &out, &errs); status != exitFailed || out.Len() > 0 || !strings.Contains(errs.String(), "LLB cannot express extended attributes") {
 		t.Errorf("exit status %d: %s", status, errs.String())
 	}
 }
 
-// The same of a root file system, whose capabilities are the system's.
+// The same for a root file system, with capabilities of the system.
 func TestRewrittenFileOfRoot(t *testing.T) {
 	parsed, err := imagetest.Parse([]byte(capable(t)))
 	if err != nil {
@@ -117,7 +117,7 @@ func TestRewrittenFileOfRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner, record := st.Sys().(*syscall.Stat_t), "user.imgcheck" // which anybody may give a file of his own
+	owner, record := st.Sys().(*syscall.Stat_t), "user.imgcheck" // the owner of a file may set it
 	if os.Geteuid() == 0 {
 		owner, record = &syscall.Stat_t{Uid: 7, Gid: 8}, "security.capability"
 	}
@@ -148,9 +148,8 @@ func TestRewrittenFileOfRoot(t *testing.T) {
 	}
 }
 
-// A file that is put in the place of another has the owner and the mode of that
-// one; one with capabilities is not replaced, for it would lose them:
-// another way is found.
+// A file that replaces another has the other's owner and mode. A file with capabilities
+// is not replaced, since it would lose them: the plan finds another way.
 func TestReplacedFileKeepsOwner(t *testing.T) {
 	server := imagetest.Serve(t)
 	data, err := images.FS.ReadFile("path-shadows.txtar")

@@ -1,5 +1,5 @@
 package main
 
-// Certificates for where a system has none, as in the container image of
-// imgcheck; the system's are taken wherever there are any.
+// Root certificates for systems without any, such as imgcheck's container image. A
+// system's own certificates come first.
 import _ "golang.org/x/crypto/x509roots/fallback"

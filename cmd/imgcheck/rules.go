@@ -19,7 +19,7 @@ func rulesCommand() *cli.Command {
 		Name:      "rules",
 		Usage:     "list the rules, or print the page of one",
 		UsageText: "imgcheck rules [options] [RULE-ID]",
-		Description: "A rule's ID stands in brackets behind each finding; its page says what it means and what to do.\n\n" +
+		Description: "Each finding ends with the ID of its rule in brackets. The rule's page explains it and its fixes.\n\n" +
 			"Examples:\n" +
 			"   imgcheck rules\n" +
 			"   imgcheck rules missing-library",
@@ -53,7 +53,7 @@ func listRules(c *cli.Context, packs *lint.Packs) error {
 	return w.Flush()
 }
 
-// noRule says that there is no rule of a name, and which may have been meant.
+// noRule returns the error for an unknown rule, with the likely one.
 func noRule(packs *lint.Packs, id string) error {
 	if n := nearRule(packs, id); n != "" {
 		return fmt.Errorf("there is no rule %q: did you mean %s?", id, n)
@@ -61,7 +61,7 @@ func noRule(packs *lint.Packs, id string) error {
 	return fmt.Errorf("there is no rule %q: `imgcheck rules` lists them", id)
 }
 
-// nearRule is the rule that was perhaps meant, or empty.
+// nearRule returns the rule with the most similar ID, or "".
 func nearRule(packs *lint.Packs, id string) string {
 	var known []string
 	for _, r := range packs.SortedRules() {
@@ -77,7 +77,7 @@ func rulesFlag() cli.Flag {
 	return &cli.StringSliceFlag{Name: "rules", Usage: "take the rule packs of `DIR` (*.yaml) as well; may be repeated"}
 }
 
-// rulesIn are the program's own packs and those of directories.
+// rulesIn returns the program's own packs and those of directories.
 func rulesIn(dirs []string) (*scan.Rules, error) {
 	var list []fs.FS
 	for _, dir := range dirs {

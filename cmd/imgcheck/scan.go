@@ -17,19 +17,19 @@ import (
 func scanCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "scan",
-		Usage:     "read an image and say what will fail in it",
+		Usage:     "read an image and report what will fail in it, and why",
 		UsageText: "imgcheck scan [options] [IMAGE]",
 		Description: "IMAGE is an image in a registry, or one of\n" + sources() + "\n" +
-			"Without IMAGE it is the first that .imgcheck.yaml names (imgcheck init writes one).\n\n" +
-			"The exit status is 0 when nothing was found at or above --fail-on, 1 when something was,\n" +
-			"and 2 when the image could not be scanned.\n\n" +
+			"Without IMAGE, scan takes the first image in .imgcheck.yaml (imgcheck init writes that file).\n\n" +
+			"The exit status is 0 if there is no finding at or above --fail-on, 1 if there is one, and 2 if\n" +
+			"the image could not be scanned.\n\n" +
 			"Examples:\n" +
 			"   imgcheck scan ghcr.io/org/app:1.0\n" +
 			"   docker save app -o app.tar && imgcheck scan docker-archive:app.tar",
 		Flags: fromEnvironment(slices.Concat(outputFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
-			&cli.BoolFlag{Name: "no-fixes", Usage: "do not try what imgcheck patch could do"},
+			&cli.BoolFlag{Name: "no-fixes", Usage: "do not plan fixes"},
 			rulesFlag(), rootEnvFlag(),
 		}, policyFlags(), imageFlags())),
 		Action: func(c *cli.Context) error {
@@ -59,7 +59,8 @@ func sources() string {
 	return b.String()
 }
 
-// scanImage returns the document of an image, with the command that carries its plan out.
+// scanImage returns the document of an image, with the command that carries out its
+// plan.
 func scanImage(ctx context.Context, ref string, o scan.Options) (*report.Document, error) {
 	o.Stage = pacing
 	doc, err := scan.Image(ctx, ref, o)
@@ -69,7 +70,7 @@ func scanImage(ctx context.Context, ref string, o scan.Options) (*report.Documen
 	return doc, err
 }
 
-// options are the flags of a scan, checked.
+// options are the checked flags of a scan.
 type options struct {
 	image    string
 	scan     scan.Options
@@ -114,7 +115,7 @@ func scanOptions(c *cli.Context) (*options, error) {
 	return o, nil
 }
 
-// write puts the reports where they belong.
+// write writes the reports.
 func (o *options) write(c *cli.Context, doc *report.Document) error {
 	failOn := o.failOn
 	if failOn == "" {
@@ -123,7 +124,7 @@ func (o *options) write(c *cli.Context, doc *report.Document) error {
 	return o.outputs.write(c, doc, report.Options{All: o.all, FailOn: failOn})
 }
 
-// status is the command's end: errFindings when something weighs enough.
+// status returns errFindings if a finding reaches --fail-on.
 func (o *options) status(doc *report.Document) error {
 	for _, f := range doc.Findings {
 		if o.failOn != "" && f.Severity.AtLeast(o.failOn) {

@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "write what is found into the images' want sections")
 
-// TestImages scans every text image in a registry and compares what is found
-// with its want section.
+// TestImages scans every text image in a registry and compares the findings with its
+// want section.
 func TestImages(t *testing.T) {
 	server := imagetest.Serve(t)
 	names := texts(t)
@@ -55,7 +55,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestEveryRuleHasAnImage keeps a rule from being added without one.
+// TestEveryRuleHasAnImage checks that every rule is found in an image.
 func TestEveryRuleHasAnImage(t *testing.T) {
 	packs, err := lint.LoadPacks(rules.FS)
 	if err != nil {
@@ -85,7 +85,7 @@ func TestEveryRuleHasAnImage(t *testing.T) {
 	}
 }
 
-// texts are the names of the text images.
+// texts returns the names of the text images.
 func texts(t *testing.T) []string {
 	t.Helper()
 	names, err := fs.Glob(images.FS, "*.txtar")
@@ -115,8 +115,8 @@ func pushText(t *testing.T, server *imagetest.Server, name string) (data []byte,
 	return data, parsed, ref
 }
 
-// wantText is how findings stand in a want section: a line for each, and under
-// what is more than a note its evidence.
+// wantText formats findings for a want section: a line for each, and the evidence under
+// errors and warnings.
 func wantText(findings []lint.Finding) string {
 	var b strings.Builder
 	for _, f := range findings {

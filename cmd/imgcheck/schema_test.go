@@ -13,8 +13,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
-// TestJSONSchema holds every image's JSON report against the schema that the
-// repository publishes, and checks that two scans give the same bytes.
+// TestJSONSchema validates every image's JSON report against the published schema, and
+// checks that two scans give the same bytes.
 func TestJSONSchema(t *testing.T) {
 	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "schema", "report-1.json"))
 	if err != nil {

@@ -32,15 +32,14 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs the whole program. The scripts have two registries: one that
-// takes anything, at $REGISTRY, and one that lets nobody in, at $CLOSED. Behind the
-// proxy $PROXY the former is example.com, which speaks TLS with a certificate of
-// the authority in $CA and wants the login me:secret, and 10.1.2.3:5000, which
-// speaks plain HTTP.
+// TestScripts runs the whole program. The scripts have two registries: $REGISTRY accepts
+// everything, and $CLOSED refuses everyone. Behind the proxy $PROXY, $REGISTRY is
+// example.com, which speaks TLS with a certificate of the authority in $CA and needs the
+// login me:secret, and 10.1.2.3:5000, which speaks plain HTTP.
 //
-// image TEXT FORM [ARG] makes an image of testdata/images: push NAME, layout
-// DIR, archive FILE (docker save) or unpack DIR; index NAME TEXT... pushes an
-// index of several.
+// image TEXT FORM [ARG] makes an image of testdata/images: push NAME, layout DIR,
+// archive FILE (docker save) or unpack DIR; index NAME TEXT... pushes an index of
+// several.
 func TestScripts(t *testing.T) {
 	server := imagetest.Serve(t)
 	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -81,8 +80,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// company starts a proxy and what is behind it; it gives the proxy's address and the
-// name of the authority's file.
+// company starts a proxy and the registries behind it. It returns the proxy's address
+// and the file of the authority.
 func company(t *testing.T, server *imagetest.Server) (proxy, ca string) {
 	t.Helper()
 	registry := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: server.Host})
@@ -133,8 +132,8 @@ func tunnel(w http.ResponseWriter, to string) error {
 		s.Close()
 		return err
 	}
-	// Answered after Hijack: what the client says at once would else be read before it, in
-	// part, and be lost.
+	// Answered after Hijack: otherwise the server would read, and lose, the first bytes
+	// that the client sends.
 	if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
 		s.Close()
 		c.Close()

@@ -14,15 +14,16 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
-// pathLine is what begins an instruction for the search path.
+// pathLine begins an instruction that sets the search path.
 const pathLine = "ENV LD_LIBRARY_PATH="
 
-// TestOneSearchPath: of several ENV of one variable Docker keeps the last, so that
-// the findings of an image all say the same one, and the notes, which stand behind
-// them, one that has it in it. Pasted once or more, it does what each finding's fix
-// promises: what it is the first fix of is gone, and nothing else is worse (three
-// values in report-faster-whisper, of which the last made four warnings an error; six
-// in cupy-wheels-off-path, of which the last left five of six errors).
+// TestOneSearchPath: of several ENV instructions for one variable Docker keeps the last.
+// So all errors and warnings of an image set the same LD_LIBRARY_PATH, and the notes,
+// which come after them, set one that contains it. Pasted once or more, it keeps the
+// promise of each finding's fix: findings whose first fix it is are gone, and nothing
+// else is worse. (Three values in report-faster-whisper, of which the last made four
+// warnings an error; six in cupy-wheels-off-path, of which the last left five of six
+// errors.)
 func TestOneSearchPath(t *testing.T) {
 	server := imagetest.Serve(t)
 	several, tried := 0, 0
@@ -34,7 +35,7 @@ func TestOneSearchPath(t *testing.T) {
 			without.NoPlan = true
 			plain, err := scan.Image(t.Context(), ref, without)
 			if err != nil {
-				return // other tests tell
+				return // other tests report it
 			}
 			if n, _ := saysOnePath(t, plain.Findings); n == 0 {
 				return
@@ -60,8 +61,8 @@ func TestOneSearchPath(t *testing.T) {
 	}
 }
 
-// refutes reports whether a plan tells that a search path alone puts another finding
-// in the place of one, and does without it.
+// refutes reports whether a plan says that a search path alone replaces one finding by
+// another, and has none.
 func refutes(p *fix.Plan) bool {
 	if p == nil || slices.ContainsFunc(p.Steps, func(s fix.Step) bool { return s.Variable == "LD_LIBRARY_PATH" }) {
 		return false
@@ -73,8 +74,8 @@ func refutes(p *fix.Plan) bool {
 	})
 }
 
-// saysOnePath checks that findings agree on the search path. It counts the fixes that
-// set it, and gives the findings that count and have one of these as their first.
+// saysOnePath checks that findings agree on the search path. It returns the number of
+// fixes that set it, and the errors and warnings whose first fix is one of these.
 func saysOnePath(t *testing.T, findings []lint.Finding) (n int, first []lint.Finding) {
 	t.Helper()
 	said := map[bool]string{}
@@ -100,8 +101,8 @@ func saysOnePath(t *testing.T, findings []lint.Finding) (n int, first []lint.Fin
 	return n, first
 }
 
-// appliesTo judges an image with the search path that the first fix of findings sets,
-// and the links that it makes.
+// appliesTo judges an image with the search path and the links that the first fixes of
+// findings set.
 func appliesTo(t *testing.T, ref string, o scan.Options, findings []lint.Finding) {
 	t.Helper()
 	was, err := scan.Judge(t.Context(), ref, o)

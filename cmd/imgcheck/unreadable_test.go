@@ -16,13 +16,13 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// foreign is a layer that may not be distributed, and is not pushed.
+// foreign is a layer that may not be distributed and is not pushed.
 type foreign struct{ v1.Layer }
 
 func (foreign) MediaType() (types.MediaType, error) { return types.DockerForeignLayer, nil }
 
-// TestUnreadableLayers has no verdict of an image of which a layer cannot be read: what
-// was found in the others would be believed.
+// TestUnreadableLayers checks that an image with an unreadable layer gets no verdict:
+// findings about its other layers would be taken for all there are.
 func TestUnreadableLayers(t *testing.T) {
 	server := imagetest.Serve(t)
 	list, err := imagetest.V1(t, "-- 0/app --\nelf x86_64 type=exec nodynamic\n-- 1/data --\ntext\nnothing\n-- 2/data --\ntext\nmore\n").Layers()

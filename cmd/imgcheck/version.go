@@ -9,14 +9,14 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// What release/release.sh says of a build; empty otherwise.
+// Set by release/release.sh; empty in other builds.
 var releaseVersion, releaseCommit string
 
 func versionCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "version",
 		Usage: "print the version",
-		Description: "The commit that the program was built from, the Go release and the platform stand behind it.\n\n" +
+		Description: "In parentheses: the commit that the program was built from, the Go release and the platform.\n\n" +
 			"Examples:\n" +
 			"   imgcheck version\n" +
 			"   imgcheck version | cut -d' ' -f2",
@@ -31,7 +31,7 @@ func versionCommand() *cli.Command {
 	}
 }
 
-// version is the release's, or what the go command has recorded of the build.
+// version returns the release, or the version that the go command has recorded.
 func version() string {
 	if releaseVersion != "" {
 		return releaseVersion
@@ -43,7 +43,7 @@ func version() string {
 	return strings.Trim(info.Main.Version, "()")
 }
 
-// commit is the one that was built, empty when it is not known.
+// commit returns the commit of the build, or "".
 func commit() string {
 	if releaseCommit != "" {
 		return releaseCommit

@@ -1,16 +1,15 @@
-// Package buildkit hands a patched image to BuildKit, for those who build there.
+// Package buildkit hands a patched image to BuildKit.
 //
-// [NewContext] writes the patch as a directory for `docker build`: a Dockerfile
-// without RUN, and the files that it copies. [Definition] writes it as LLB,
-// BuildKit's language, for `buildctl build` to solve: everything that the new layer
-// has stands in it, so that nothing but BuildKit and the registry is needed. [Carry]
-// has a buildkitd, near the registry rather than here, put the layers of a patched
-// image where it is to be published; [patch.Publish] then finds them there, and what
-// it publishes is the same to the byte as without BuildKit.
+// [NewContext] writes the patch as a directory for `docker build`: a Dockerfile without
+// RUN, and the files that it copies. [Definition] writes it as LLB, BuildKit's language,
+// for `buildctl build`: it contains the whole new layer, so that only BuildKit and the
+// registry are needed. [Carry] lets a buildkitd, which may be nearer to the registry,
+// put the layers of a patched image into the target repository; [patch.Publish] then
+// finds them there, and publishes the same bytes as without BuildKit.
 //
-// In each way the layer is laid over the base with a merge, as `COPY --link` does:
-// a layer that is made by copying into the base has BuildKit pull and unpack all
-// of the base first, which for 4.6 GB took 92 s instead of 0.8.
+// Each way merges the layer with the base, as `COPY --link` does. A layer made by
+// copying into the base makes BuildKit pull and unpack all of the base first, which for
+// 4.6 GB took 92 s instead of 0.8.
 //
 // The package does not know what is in a patch, or why.
 package buildkit
@@ -38,17 +37,17 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/patch"
 )
 
-// maxInline bounds what the files of a Definition may have, in bytes. BuildKit
-// takes messages of 16 MiB.
+// maxInline limits the files of a Definition, in bytes. BuildKit takes messages of at
+// most 16 MiB.
 const maxInline = 8 << 20
 
-// Definition is a patched image as LLB, a marshalled pb.Definition: its base, by
-// digest, and its new layer, merged. The same image gives the same bytes. It has
-// no config: [Command] has. from is the reference of the base, which has to be in
-// a registry; insecure allows that to be one that speaks plain HTTP.
+// Definition returns a patched image as LLB, a marshalled pb.Definition: its base, by
+// digest, merged with its new layer. The same image gives the same bytes. It has no
+// config, which [Command] passes. from is the reference of the base, which must be in a
+// registry; insecure allows plain HTTP to it.
 //
-// It is an error when the layer has more than 8 MiB, or what LLB has no words
-// for; [Carry] takes those.
+// Definition fails if the layer has more than 8 MiB, or something that LLB cannot
+// express; [Carry] takes those.
 func Definition(ctx context.Context, p *patch.Patched, from string, insecure bool) ([]byte, error) {
 	state, err := baseState(p, from, insecure)
 	if err != nil {
@@ -68,7 +67,7 @@ func Definition(ctx context.Context, p *patch.Patched, from string, insecure boo
 	return marshal(def)
 }
 
-// marshal writes a definition; its maps in order, as llb.WriteTo does not.
+// marshal encodes a definition with its maps sorted, which llb.WriteTo does not do.
 func marshal(def *llb.Definition) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(def.ToPB())
 }
@@ -78,7 +77,7 @@ func platform(p *patch.Patched) ocispecs.Platform {
 	return ocispecs.Platform{OS: v.OS, Architecture: v.Architecture, Variant: v.Variant, OSVersion: v.OSVersion}
 }
 
-// baseState is the image that was patched.
+// baseState returns the image that was patched.
 func baseState(p *patch.Patched, from string, insecure bool) (llb.State, error) {
 	base, err := baseName(p, from, insecure)
 	if err != nil {
@@ -87,8 +86,8 @@ func baseState(p *patch.Patched, from string, insecure bool) (llb.State, error) 
 	return llb.Image(base, llb.Platform(platform(p)), llb.WithCustomName("the image, "+from)), nil
 }
 
-// baseName is the image that was patched, by digest, in the repository that it is in:
-// of a patched image that from names, the origin's.
+// baseName returns the image that was patched, by digest and in its own repository: if
+// from names a patched image, in that of its origin.
 func baseName(p *patch.Patched, from string, insecure bool) (string, error) {
 	ref, err := reference(from, insecure)
 	if err != nil {
@@ -97,12 +96,13 @@ func baseName(p *patch.Patched, from string, insecure bool) (string, error) {
 	return cmp.Or(p.Base.Repository(), ref.Context().Name()) + "@" + p.Base.Digest, nil
 }
 
-// merge lays a layer over an image without looking at either.
+// merge lays a layer over an image without reading either.
 func merge(image, layer llb.State) llb.State {
 	return llb.Merge([]llb.State{image, layer}, llb.WithCustomName("the layer, over the image"))
 }
 
-// reference is an image's in a registry; BuildKit takes images from nowhere else.
+// reference parses the reference of an image in a registry; BuildKit reads images from
+// nowhere else.
 func reference(s string, insecure bool) (name.Reference, error) {
 	for _, scheme := range layers.Schemes {
 		switch rest, ok := strings.CutPrefix(s, scheme.Prefix); {
@@ -112,7 +112,7 @@ func reference(s string, insecure bool) (name.Reference, error) {
 		case scheme.Prefix == "docker:" && strings.HasPrefix(rest, "//"):
 			s = rest[2:]
 		default:
-			return nil, fmt.Errorf("%s: BuildKit takes and puts images in registries only: push it to one", s)
+			return nil, fmt.Errorf("%s: BuildKit reads and writes images in registries only: push the image to one", s)
 		}
 	}
 	ref, err := layers.ParseReference(s, insecure)
@@ -122,8 +122,8 @@ func reference(s string, insecure bool) (name.Reference, error) {
 	return ref, nil
 }
 
-// layerState is the new layer, entry by entry. What it removes is the difference
-// between having it and not having it, which needs no look at the base.
+// layerState returns the new layer, entry by entry. What it removes is expressed as the
+// difference between a state with it and one without, for which the base is not read.
 func layerState(p *patch.Patched) (llb.State, error) {
 	rc, err := p.Layer.Uncompressed()
 	if err != nil {
@@ -154,8 +154,8 @@ func layerState(p *patch.Patched) (llb.State, error) {
 	return llb.Diff(llb.Scratch().File(w.before), after), nil
 }
 
-// writer makes the two states that a layer is the difference of, each with one
-// operation: a layer is what an operation leaves.
+// writer makes the two states whose difference is the layer, each with one operation: an
+// operation makes a layer.
 type writer struct {
 	before, after *llb.FileAction
 	removes       bool
@@ -166,10 +166,10 @@ func (w *writer) entry(h *tar.Header, r io.Reader) error {
 	p := path.Clean("/" + h.Name)
 	mode := fs.FileMode(h.Mode)
 	if h.Mode&^0o777 != 0 {
-		return fmt.Errorf("LLB has no words for the mode %04o", h.Mode)
+		return fmt.Errorf("LLB cannot express the mode %04o", h.Mode)
 	}
 	if len(h.PAXRecords) > 0 {
-		return errors.New("LLB has no words for extended attributes")
+		return errors.New("LLB cannot express extended attributes")
 	}
 	owner := llb.ChownOpt{User: &llb.UserOpt{UID: h.Uid}, Group: &llb.UserOpt{UID: h.Gid}}
 	at := llb.WithCreatedTime(h.ModTime)
@@ -192,24 +192,24 @@ func (w *writer) entry(h *tar.Header, r io.Reader) error {
 		}
 		w.after = w.after.Mkfile(p, mode, b, owner, at)
 	default:
-		return fmt.Errorf("LLB has no words for its type %q", h.Typeflag)
+		return fmt.Errorf("LLB cannot express its type %q", h.Typeflag)
 	}
 	return nil
 }
 
-// remove has the path before, and not after.
+// remove adds the path to the state before, and not to the state after.
 func (w *writer) remove(p string) error {
 	if strings.HasPrefix(path.Base(p), ".wh.") {
-		return errors.New("LLB has no words for an opaque directory")
+		return errors.New("LLB cannot express an opaque directory")
 	}
 	w.removes = true
 	w.before = w.before.Mkfile(p, 0o644, nil)
 	return nil
 }
 
-// Command is what to type to solve a Definition that was written to a file: with
-// the config of the patched image, which is no part of LLB, and its annotations.
-// to is the reference to push to.
+// Command returns the command that solves a Definition in a file, with the config of the
+// patched image, which LLB does not have, and its annotations. to is the reference to
+// push to.
 func Command(p *patch.Patched, to, file string) (string, error) {
 	attrs, err := attributes(p)
 	if err != nil {
@@ -223,7 +223,7 @@ func Command(p *patch.Patched, to, file string) (string, error) {
 	return "buildctl build --output " + shellWord(strings.Join(fields, ",")) + " < " + shellWord(file), nil
 }
 
-// attributes tell BuildKit's image exporter of the patched manifest.
+// attributes returns BuildKit's exporter attributes for the patched manifest.
 func attributes(p *patch.Patched) (map[string]string, error) {
 	var m struct {
 		MediaType   string            `json:"mediaType"`

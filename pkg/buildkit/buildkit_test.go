@@ -25,7 +25,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/patch"
 )
 
-// baseImage is patched by change.
+// baseImage is the image that change patches.
 const baseImage = `
 env PATH=/bin
 entrypoint ["/bin/app"]
@@ -115,7 +115,7 @@ func TestDefinitionIsTheSame(t *testing.T) {
 	}
 }
 
-// ops are the operations of a definition, in the order of the digraph's text.
+// ops returns the operations of a definition, in the order of the digraph's text.
 func ops(t *testing.T, def []byte) []string {
 	t.Helper()
 	d, err := llb.ReadFrom(bytes.NewReader(def))
@@ -143,8 +143,8 @@ func ops(t *testing.T, def []byte) []string {
 	return list
 }
 
-// The base is named by its digest, and is in a merge alone: an operation on it
-// would have BuildKit pull all of it. The layer is one operation.
+// The base is named by its digest, and used in a merge only: another operation on it
+// would make BuildKit pull all of it. The layer is one operation.
 func TestDefinitionLeavesTheBaseAlone(t *testing.T) {
 	only := func(files ...patch.File) patch.Change { return patch.Change{Files: files} }
 	link, gone := patch.File{Path: "opt/x", Link: "y"}, patch.File{Path: "opt/old", Remove: true}
@@ -182,8 +182,8 @@ func TestWhatLLBHasNoWordsFor(t *testing.T) {
 		err   string
 	}{
 		"large":  {baseImage, large, "/opt/large: its files have more than 8 MiB: --buildkit ADDR takes it"},
-		"set-id": {baseImage, patch.File{Path: "opt/s", Mode: 0o755 | fs.ModeSetuid, Open: large.Open, Size: maxInline + 1}, "/opt/s: LLB has no words for the mode 4755"},
-		"sticky": {baseImage + "-- 1/tmp --\ndir mode=1777\n", patch.File{Path: "tmp/x", Link: "y"}, "/tmp: LLB has no words for the mode 1777"},
+		"set-id": {baseImage, patch.File{Path: "opt/s", Mode: 0o755 | fs.ModeSetuid, Open: large.Open, Size: maxInline + 1}, "/opt/s: LLB cannot express the mode 4755"},
+		"sticky": {baseImage + "-- 1/tmp --\ndir mode=1777\n", patch.File{Path: "tmp/x", Link: "y"}, "/tmp: LLB cannot express the mode 1777"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, ref, _, p := patched(t, tt.image, patch.Change{Files: []patch.File{tt.file}})
@@ -216,7 +216,7 @@ func TestOnlyRegistries(t *testing.T) {
 	}
 }
 
-// The command is one that a shell and buildctl read back as it was meant.
+// A shell and buildctl parse the command as it was meant.
 func TestCommand(t *testing.T) {
 	_, _, _, p := patched(t, baseImage, change())
 	p.Config = []byte(`{"os":"linux","config":{"Env":["A=it's, \"quoted\"\n"]}}`)
@@ -230,7 +230,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// BuildKit asks for parts, mostly in order, not always.
+// BuildKit reads parts, mostly in order.
 func TestStoreGivesTheLayer(t *testing.T) {
 	_, _, _, p := patched(t, baseImage, change())
 	s, err := newStore(p)
@@ -266,8 +266,7 @@ func TestStoreGivesTheLayer(t *testing.T) {
 	}
 }
 
-// A buildkitd gets the logins of the registries that it is sent to, whatever it
-// asks for.
+// A buildkitd gets the logins of the registries that take part, and no others.
 func TestLogins(t *testing.T) {
 	dir := t.TempDir()
 	config := `{"auths": {

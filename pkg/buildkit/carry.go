@@ -26,30 +26,29 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/patch"
 )
 
-// Options say how a buildkitd is talked to.
+// Options say how to talk to a buildkitd.
 type Options struct {
-	// Insecure allows plain HTTP and unverified TLS to the registries; it is the
-	// buildkitd that talks to them, and it may have to be told as well.
+	// Insecure allows plain HTTP and unverified TLS to the registries. The buildkitd
+	// connects to them, and may need a setting of its own.
 	Insecure bool
-	// Progress, when set, is told in one line each of what BuildKit does.
+	// Progress, if set, is called with a line for each step of BuildKit.
 	Progress func(line string)
 }
 
-// storeID is the name of the new layer's store in the session with BuildKit.
+// storeID names the new layer's store in the session with BuildKit.
 const storeID = "imgcheck"
 
-// Carry has the buildkitd at an address (unix:///run/buildkit/buildkitd.sock,
-// tcp://HOST:PORT) put all layers of a patched image into the repository of a
-// reference: the new one goes there from here, the base's from where they are,
-// without a tag. [patch.Publish] of the same image to the same reference then
-// sends a config and a manifest. from is the reference of the base.
+// Carry lets the buildkitd at an address (unix:///run/buildkit/buildkitd.sock,
+// tcp://HOST:PORT) put all layers of a patched image into the repository of a reference,
+// without a tag: it sends the new layer from here and the base's layers from their
+// registry. [patch.Publish] of the same image to the same reference then sends a config
+// and a manifest. from is the reference of the base.
 //
-// A buildkitd that has a layer already, compressed in another way, puts that one
-// there. Publish then sends the new layer itself, and refuses one of the base's,
-// as it does without BuildKit.
+// A buildkitd that already has a layer in another compression puts that one there.
+// Publish then sends the new layer itself, and refuses a base layer, as it does without
+// BuildKit.
 //
-// Both are in registries. BuildKit logs in to them with the logins of this
-// machine.
+// Both references are in registries. BuildKit uses the logins of this machine.
 func Carry(ctx context.Context, addr string, p *patch.Patched, from, to string, o Options) error {
 	target, err := reference(to, o.Insecure)
 	if err != nil {
@@ -71,7 +70,7 @@ func Carry(ctx context.Context, addr string, p *patch.Patched, from, to string, 
 		}
 		defer store.close()
 		opt.OCIStores = map[string]content.Store{storeID: store}
-		// The name stands for nothing: what counts is the digest.
+		// The name is arbitrary: BuildKit uses the digest.
 		layer := llb.OCILayout("imgcheck/layer@"+store.root.String(), llb.OCIStore("", storeID), llb.Platform(platform(p)), llb.WithCustomName("the new layer"))
 		state = merge(state, layer)
 	}
@@ -125,9 +124,8 @@ func solve(ctx context.Context, addr string, def *llb.Definition, opt client.Sol
 	return g.Wait()
 }
 
-// logins give BuildKit what this machine logs in with to the registries that are
-// concerned, as everything else here does. Whoever asks for another one's, be he the
-// buildkitd, gets none.
+// logins gives BuildKit this machine's logins for the registries that take part. A
+// request for any other registry's login gets none.
 func logins(concerned ...string) session.Attachable {
 	return authprovider.NewDockerAuthProvider(authprovider.DockerAuthProviderConfig{
 		AuthConfigProvider: func(ctx context.Context, host string, _ []string, _ authprovider.ExpireCachedAuthCheck) (types.AuthConfig, error) {
@@ -157,8 +155,7 @@ func logins(concerned ...string) session.Attachable {
 	})
 }
 
-// store is the new layer as an image of its own, for BuildKit to take it from.
-// It can be read only.
+// store is the new layer as an image, for BuildKit to read.
 type store struct {
 	root  digest.Digest // of the manifest
 	small map[digest.Digest][]byte
@@ -167,7 +164,7 @@ type store struct {
 
 	mu   sync.Mutex
 	rc   io.ReadCloser
-	next int64 // where in the layer rc is
+	next int64 // offset of rc in the layer
 }
 
 func newStore(p *patch.Patched) (*store, error) {
@@ -242,7 +239,7 @@ func (s *store) ReaderAt(ctx context.Context, d ocispecs.Descriptor) (content.Re
 	return &blob{s, d.Digest, info.Size}, nil
 }
 
-// blob is a part of a store that is read.
+// blob is an open blob of a store.
 type blob struct {
 	*store
 	digest digest.Digest
@@ -252,7 +249,7 @@ type blob struct {
 // Size implements content.ReaderAt.
 func (b *blob) Size() int64 { return b.size }
 
-// Close implements io.Closer. The store is closed by whoever made it.
+// Close implements io.Closer. The caller of newStore closes the store.
 func (b *blob) Close() error { return nil }
 
 // ReadAt implements io.ReaderAt.
@@ -270,7 +267,7 @@ func (b *blob) ReadAt(buf []byte, off int64) (int, error) {
 	return b.readLayer(buf, off)
 }
 
-// readLayer reads from the layer, which is a stream: who goes back has it begin
+// readLayer reads from the layer, which is a stream: reading an earlier offset starts it
 // again.
 func (s *store) readLayer(buf []byte, off int64) (int, error) {
 	s.mu.Lock()
@@ -298,7 +295,7 @@ func (s *store) readLayer(buf []byte, off int64) (int, error) {
 	return n, err
 }
 
-// What a content.Store does beside being read.
+// The methods of a content.Store besides reading.
 
 var errReadOnly = fmt.Errorf("the store can be read only: %w", errdefs.ErrNotImplemented)
 

@@ -19,18 +19,18 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/patch"
 )
 
-// Context is a patched image as a build context: a Dockerfile without RUN, and the
-// files of the new layer for it to copy. The same image gives the same context.
+// Context is a patched image as a build context: a Dockerfile without RUN, and the files
+// of the new layer that it copies. The same image gives the same context.
 type Context struct {
 	from   string // the base, by digest
 	env    []patch.EnvEdit
 	notes  []string
-	layer  v1.Layer // nil when the patch has no files
+	layer  v1.Layer // nil if the patch has no files
 	copies []copied
 	trees  []*tree
 }
 
-// instead is what to do where a Dockerfile does not do.
+// instead is the advice for patches that a Dockerfile cannot express.
 const instead = "publish it with -t, or say --emit llb"
 
 // Copy is a file of the new layer that another image in a registry has.
@@ -45,7 +45,7 @@ type Copy struct {
 type copied struct {
 	image string // by digest
 	from  []string
-	dir   string // where they go to
+	dir   string // the target directory
 	mode  int64
 	owner owner
 }
@@ -53,29 +53,29 @@ type copied struct {
 // owner is the user and group of a file.
 type owner struct{ uid, gid int }
 
-// given is what a COPY gives to all that it copies.
+// given is the owner and mode that a COPY sets for everything it copies.
 type given struct {
 	owner owner
-	chmod string // a mode in octal, or empty for what each file has in the context
+	chmod string // a mode in octal, or empty for each file's own
 }
 
-// tree is a directory of the context, which one COPY lays over the root. Directories
-// have the mode 0755 in it: BuildKit does not notice that nothing but a directory's
-// mode has changed since it was sent another context, and takes what it has built of
-// that one (fsutil's DiskWriter.HandleChange tells nobody).
+// tree is a directory of the context, which one COPY lays over the root. Its directories
+// have the mode 0755: if only the mode of a directory differs from an earlier context,
+// BuildKit does not notice (fsutil's DiskWriter.HandleChange reports no change) and uses
+// the result of the earlier one.
 type tree struct {
 	name    string
 	given   given
 	entries map[string]*tar.Header
 }
 
-// NewContext makes a context of a patched image, whose base has to be in a registry
-// as from; insecure allows that to be one that speaks plain HTTP. Of the files that
-// copies names, those that a Dockerfile can take from the other image are not in
-// it. notes are lines that tell what the patch does.
+// NewContext makes a build context of a patched image, whose base must be in a registry
+// as from; insecure allows plain HTTP to it. Files in copies that a Dockerfile can copy
+// from the other image are left out of the context. notes are comment lines about the
+// patch.
 //
-// It is an error when the patch needs what a Dockerfile without RUN cannot do:
-// remove a file, set an extended attribute, or keep the base's ONBUILD from acting.
+// NewContext fails if the patch needs something that a Dockerfile without RUN cannot do:
+// remove a file, set an extended attribute, or keep the base's ONBUILD from running.
 func NewContext(p *patch.Patched, from string, insecure bool, copies []Copy, notes []string) (*Context, error) {
 	base, err := baseName(p, from, insecure)
 	if err != nil {
@@ -83,7 +83,7 @@ func NewContext(p *patch.Patched, from string, insecure bool, copies []Copy, not
 	}
 	c := &Context{from: base, env: p.Env, layer: p.Layer, notes: notes}
 	if len(p.Base.Config.Config.OnBuild) > 0 {
-		return nil, errors.New("the image has ONBUILD instructions, which a Dockerfile built on it would carry out: " + instead)
+		return nil, errors.New("the image has ONBUILD instructions, which a Dockerfile that builds on it would run: " + instead)
 	}
 	if p.Layer == nil {
 		return c, nil
@@ -94,7 +94,7 @@ func NewContext(p *patch.Patched, from string, insecure bool, copies []Copy, not
 	}
 	c.arrange(c.copy(entries, copies, insecure))
 	if n := len(p.Base.Config.RootFS.DiffIDs) + len(c.copies) + len(c.trees); n > maxLayers {
-		return nil, fmt.Errorf("the image built would have %d layers, for the owners and modes of its directories, and Docker runs none with more than %d: %s", n, maxLayers, instead)
+		return nil, fmt.Errorf("the built image would have %d layers, to set the owners and modes of directories, and Docker runs images of at most %d: %s", n, maxLayers, instead)
 	}
 	return c, nil
 }
@@ -106,7 +106,7 @@ const maxLayers = 125
 // Alone reports whether the Dockerfile needs no file beside it.
 func (c *Context) Alone() bool { return len(c.trees) == 0 }
 
-// layerEntries are the entries of a layer, in its order.
+// layerEntries returns the entries of a layer, in order.
 func layerEntries(l v1.Layer) ([]*tar.Header, error) {
 	var list []*tar.Header
 	var gone []string
@@ -123,7 +123,7 @@ func layerEntries(l v1.Layer) ([]*tar.Header, error) {
 		if len(gone) > 1 {
 			more = fmt.Sprintf(" and %d more", len(gone)-1)
 		}
-		err = fmt.Errorf("a Dockerfile cannot remove what an image has without running a shell in it, and the fix removes %s%s: %s", gone[0], more, instead)
+		err = fmt.Errorf("a Dockerfile cannot remove a file of its base without running a shell, and the fix removes %s%s: %s", gone[0], more, instead)
 	}
 	return list, err
 }
@@ -155,7 +155,7 @@ func eachEntry(l v1.Layer, f func(*tar.Header, io.Reader) error) error {
 	}
 }
 
-// copyable says why COPY would not make an entry as it is.
+// copyable returns an error if COPY cannot reproduce an entry.
 func copyable(h *tar.Header) error {
 	for k := range h.PAXRecords {
 		if name, ok := strings.CutPrefix(k, "SCHILY.xattr."); ok {
@@ -163,13 +163,13 @@ func copyable(h *tar.Header) error {
 		}
 	}
 	if h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeDir && h.Typeflag != tar.TypeSymlink {
-		return fmt.Errorf("/%s: a Dockerfile cannot make what has its type, %q: %s", h.Name, h.Typeflag, instead)
+		return fmt.Errorf("/%s: a Dockerfile cannot make a file of its type, %q: %s", h.Name, h.Typeflag, instead)
 	}
 	return nil
 }
 
-// copy takes the files that can be copied from other images out of the entries, and
-// gives the rest.
+// copy removes from the entries the files that can be copied from other images, and
+// returns the rest.
 func (c *Context) copy(entries []*tar.Header, copies []Copy, insecure bool) []*tar.Header {
 	by := map[string]Copy{}
 	for _, o := range copies {
@@ -196,8 +196,8 @@ func (c *Context) copy(entries []*tar.Header, copies []Copy, insecure bool) []*t
 	})
 }
 
-// hubName is a repository as Dockerfiles name it: go-containerregistry calls Docker Hub
-// index.docker.io.
+// hubName returns a repository's name for Dockerfiles: go-containerregistry calls Docker
+// Hub index.docker.io.
 func hubName(repository string) string {
 	if rest, ok := strings.CutPrefix(repository, "index.docker.io/"); ok {
 		return "docker.io/" + rest
@@ -205,11 +205,11 @@ func hubName(repository string) string {
 	return repository
 }
 
-// arrange sorts the entries into trees. The first has everything that is root's and
-// has an ordinary mode. A COPY gives one owner, and one mode where it says one, to
-// all that it copies, the directories above a file included: what is to have others
-// comes after it, the deepest first, and what got the wrong ones on the way comes
-// again.
+// arrange sorts the entries into trees. The first tree has everything that is root's and
+// has an ordinary mode. A COPY sets one owner, and one mode if it names one, for
+// everything it copies, including the directories above a file. Entries with other
+// owners or modes follow in later trees, the deepest first, and directories that a tree
+// gave the wrong ones are copied again.
 func (c *Context) arrange(entries []*tar.Header) {
 	all, now := map[string]*tar.Header{}, map[string]given{}
 	byDepth := map[int][]*tar.Header{}
@@ -250,7 +250,7 @@ func (c *Context) arrange(entries []*tar.Header) {
 	}
 }
 
-// toGive is what a COPY has to give to an entry that it makes.
+// toGive returns the owner and mode that a COPY has to set for an entry.
 func toGive(h *tar.Header) given {
 	g := given{owner: owner{h.Uid, h.Gid}}
 	if h.Mode != contextMode(h) {
@@ -259,8 +259,8 @@ func toGive(h *tar.Header) given {
 	return g
 }
 
-// contextMode is the mode that an entry has in the context: one that everything
-// keeps which may carry the context about, git for one.
+// contextMode returns the mode of an entry in the context: one that tools which may move
+// the context, such as git, preserve.
 func contextMode(h *tar.Header) int64 {
 	switch {
 	case h.Typeflag == tar.TypeSymlink:
@@ -277,7 +277,7 @@ func compareGiven(a, b given) int {
 
 func octal(mode int64) string { return fmt.Sprintf("%04o", mode) }
 
-// write makes the context in an empty directory.
+// write writes the context to an empty directory.
 func (c *Context) write(ctx context.Context, dir *place) error {
 	text, err := c.Dockerfile()
 	if err != nil {
@@ -307,7 +307,7 @@ func (c *Context) write(ctx context.Context, dir *place) error {
 	if err != nil {
 		return err
 	}
-	for _, d := range slices.Backward(dirs) { // what is made in one changes its time
+	for _, d := range slices.Backward(dirs) { // creating a file changes its directory's time
 		if err := dir.Chtimes(d, when, when); err != nil {
 			return err
 		}

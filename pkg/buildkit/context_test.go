@@ -18,15 +18,15 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/patch"
 )
 
-// addition is change without what a Dockerfile cannot do.
+// addition is change without the parts that a Dockerfile cannot express.
 func addition() patch.Change {
 	c := change()
 	c.Files = slices.DeleteFunc(c.Files, func(f patch.File) bool { return f.Remove })
 	return c
 }
 
-// listing is what a directory holds, a line for each path: its mode, and where a
-// link leads or what a file says.
+// listing returns the content of a directory, a line for each path: its mode, and a
+// link's target or a file's content.
 func listing(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -66,7 +66,7 @@ func listing(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// contextOf is the context of a patched text image, and its base by digest.
+// contextOf returns the context of a patched text image, and its base by digest.
 func contextOf(t *testing.T, image string, c patch.Change, copies []Copy, notes ...string) (*Context, string) {
 	t.Helper()
 	_, ref, base, p := patched(t, image, c)
@@ -77,8 +77,8 @@ func contextOf(t *testing.T, image string, c patch.Change, copies []Copy, notes 
 	return built, strings.TrimSuffix(ref, ":1") + "@" + base.Images[0].Digest
 }
 
-// What is not root's is copied after what is, the deepest first, with the
-// directories above it: /opt is 7:8 in the image, the new file 3:0.
+// Files that are not root's are copied after root's, the deepest first, with the
+// directories above them: /opt is 7:8 in the image, the new file 3:0.
 func TestContext(t *testing.T) {
 	c, from := contextOf(t, baseImage, addition(), nil, "add new.so.1", "two\nlines \x1b[2J")
 	dir := filepath.Join(t.TempDir(), "fix")
@@ -135,7 +135,7 @@ drwxr-xr-x rootfs4/opt
 	}
 }
 
-// A Dockerfile that needs no files stands alone.
+// A Dockerfile that needs no files is complete by itself.
 func TestContextAlone(t *testing.T) {
 	c, from := contextOf(t, baseImage, patch.Change{Env: []patch.EnvEdit{{Name: "A", Value: ""}, {Name: "B", Value: `a "$b\`}}}, nil)
 	text, err := c.Dockerfile()
@@ -145,7 +145,7 @@ func TestContextAlone(t *testing.T) {
 	}
 }
 
-// A mode that git or a user's files cannot have, none at all for one, is told.
+// A mode that git or a user's files cannot have is set in the Dockerfile.
 func TestContextModes(t *testing.T) {
 	c := addition()
 	c.Files[0].Mode, c.Files[0].UID = 0, 0
@@ -164,7 +164,7 @@ COPY --link --chmod=2775 rootfs4/ /
 	}
 }
 
-// What another image in a registry has is copied from there, and is not in the
+// Files of another image in a registry are copied from there, and are not in the
 // context.
 func TestContextCopies(t *testing.T) {
 	const digest = "sha256:0123456789012345678901234567890123456789012345678901234567890123"
@@ -212,7 +212,7 @@ func TestWhatADockerfileCannot(t *testing.T) {
 		change  patch.Change
 		err     string
 	}{
-		"remove":   {baseImage, nil, change(), "cannot remove what an image has without running a shell in it, and the fix removes /opt/old"},
+		"remove":   {baseImage, nil, change(), "cannot remove a file of its base without running a shell, and the fix removes /opt/old"},
 		"on build": {baseImage, []string{"RUN rm -rf /"}, addition(), "the image has ONBUILD instructions"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -246,8 +246,8 @@ func TestWhatADockerfileCannot(t *testing.T) {
 	}
 }
 
-// A context is written into a new or an empty directory, and into no other; what
-// could not be written whole is not there.
+// A context is written to a new or an empty directory only; an incomplete context is
+// removed.
 func TestContextPlace(t *testing.T) {
 	c, _ := contextOf(t, baseImage, addition(), nil)
 	top := t.TempDir()
@@ -262,7 +262,7 @@ func TestContextPlace(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"full": "full is not empty: name a new directory", "file": "file: not a directory", "no/such": "no/such: no such file or directory",
-		"dangling": "dangling is a link that leads nowhere", "file/x": "file/x: not a directory",
+		"dangling": "dangling is a dangling link", "file/x": "file/x: not a directory",
 	} {
 		if err := c.Write(t.Context(), at(name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", name, err, want)
@@ -295,9 +295,8 @@ func TestContextPlace(t *testing.T) {
 	}
 }
 
-// FuzzDockerfile: whatever the image has in its variables and is called in the
-// plan's lines, BuildKit's parser reads one FROM and one ENV, and its shell gives
-// the value back.
+// FuzzDockerfile: for all variables of an image and all lines of a plan, BuildKit's
+// parser reads one FROM and one ENV, and its shell returns the value.
 func FuzzDockerfile(f *testing.F) {
 	for _, v := range []string{"", "/a:/b", "$ORIGIN/lib", "${A:-b}", `\`, `"`, `'it''s'`, `\"$\\`, "a b\u2003c", "<<EOF", "#x", "a=b", "\u2028", "`x`", "ü", "\\\n", "x\r"} {
 		f.Add(v, "escape=`")

@@ -22,7 +22,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/patch"
 )
 
-// reads are how often blobs of a repository were read.
+// reads counts how often blobs of a repository were read.
 func reads(reg *imagetest.Server, repo string) map[string]int {
 	out := map[string]int{}
 	for what, n := range reg.Requests() {
@@ -48,7 +48,7 @@ func TestCarryPutsLayersWherePublishFindsThem(t *testing.T) {
 		{"environment only", "other/app", types.DockerManifestSchema2, baseImage, env},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			addr := tooltest.Buildkitd(t) // that has not seen the layers before
+			addr := tooltest.Buildkitd(t) // a new one, without the layers
 			reg, ref, base, p := patchedAs(t, tt.mt, tt.text, tt.change)
 			before := reads(reg, "app")
 			to := reg.Host + "/" + tt.repo + ":patched"
@@ -97,7 +97,7 @@ func leftAlone(t *testing.T, reg *imagetest.Server, ref string, before map[strin
 	}
 }
 
-// Layers of another registry go from there to here by way of the buildkitd.
+// Layers of another registry are sent from there by the buildkitd.
 func TestCarryFromAnotherRegistry(t *testing.T) {
 	addr := tooltest.Buildkitd(t)
 	_, ref, base, p := patched(t, baseImage, change())
@@ -131,7 +131,7 @@ func isLayer(t *testing.T, ref, request string) bool {
 	return false
 }
 
-// holds checks what change does to baseImage.
+// holds checks the result of change on baseImage.
 func holds(t *testing.T, ref string) {
 	t.Helper()
 	img, err := layers.Open(t.Context(), ref, layers.Options{Insecure: true, Keep: func(string, int64) bool { return true }})

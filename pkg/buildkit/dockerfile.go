@@ -8,8 +8,8 @@ import (
 	"github.com/imgcheck/imgcheck/internal/plain"
 )
 
-// Dockerfile is the text of the context's Dockerfile. The error is about a variable
-// that a Dockerfile has no way to write: its lines would be instructions.
+// Dockerfile returns the text of the context's Dockerfile. It fails for a variable that
+// a Dockerfile cannot express: its lines would be instructions.
 func (c *Context) Dockerfile() (string, error) {
 	lines := []string{"# The image below with what imgcheck patch lays over it:"}
 	for _, n := range c.notes {

@@ -2,5 +2,5 @@ package buildkit
 
 import "time"
 
-// linkTime leaves a link the time at which it was made.
+// linkTime keeps the time at which the link was created.
 func linkTime(string, time.Time) error { return nil }

@@ -12,8 +12,8 @@ import (
 	"slices"
 )
 
-// CheckPlace says why a context cannot be written to a directory: it has to be new,
-// or empty, and what is above it has to be there.
+// CheckPlace returns an error if a context cannot be written to a directory: the
+// directory must be new or empty, and its parent must exist.
 func CheckPlace(dir string) error {
 	list, err := os.ReadDir(dir)
 	switch {
@@ -25,7 +25,7 @@ func CheckPlace(dir string) error {
 		return shortened(dir, err)
 	}
 	if _, err := os.Lstat(dir); err == nil {
-		return fmt.Errorf("%s is a link that leads nowhere: name a new directory", dir)
+		return fmt.Errorf("%s is a dangling link: name a new directory", dir)
 	}
 	if _, err := os.Stat(filepath.Dir(filepath.Clean(dir))); err != nil {
 		return shortened(dir, err)
@@ -33,7 +33,7 @@ func CheckPlace(dir string) error {
 	return nil
 }
 
-// shortened is an error of a directory that names it once.
+// shortened returns an error of a directory that names it once.
 func shortened(dir string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -42,8 +42,8 @@ func shortened(dir string, err error) error {
 	return fmt.Errorf("%s: %w", dir, err)
 }
 
-// Write makes the context in a directory that is new or empty. A new one appears
-// whole or not at all; in one that is there, the Dockerfile comes last.
+// Write writes the context to a new or empty directory. A new directory appears whole or
+// not at all; in an existing one, the Dockerfile comes last.
 func (c *Context) Write(ctx context.Context, dir string) (err error) {
 	if err := CheckPlace(dir); err != nil {
 		return err
@@ -79,14 +79,14 @@ func (c *Context) writeTo(ctx context.Context, dir string) error {
 	return c.write(ctx, &place{root})
 }
 
-// moveInto moves what a directory holds into another, the Dockerfile last, and
-// takes it back where that fails.
+// moveInto moves the content of a directory into another, the Dockerfile last, and moves
+// it back if that fails.
 func moveInto(dir, from string) error {
 	list, err := os.ReadDir(from)
 	if err != nil {
 		return err
 	}
-	slices.Reverse(list) // "Dockerfile" comes before "rootfs"
+	slices.Reverse(list) // sorted, "Dockerfile" comes before "rootfs"
 	for i, e := range list {
 		if err := os.Rename(filepath.Join(from, e.Name()), filepath.Join(dir, e.Name())); err != nil {
 			for _, moved := range list[:i] {
@@ -108,7 +108,7 @@ func (p *place) mkdir(name string) error {
 	return p.Chmod(name, 0o755) // whatever the umask is
 }
 
-// entry makes what a tar has.
+// entry writes an entry of a tar.
 func (p *place) entry(ctx context.Context, name string, h *tar.Header, r io.Reader) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (p *place) entry(ctx context.Context, name string, h *tar.Header, r io.Read
 	return p.Chtimes(name, h.ModTime, h.ModTime)
 }
 
-// file makes a file with exactly this mode.
+// file writes a file with exactly this mode.
 func (p *place) file(name string, r io.Reader, mode fs.FileMode) error {
 	f, err := p.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -144,7 +144,7 @@ func (p *place) file(name string, r io.Reader, mode fs.FileMode) error {
 	return f.Close()
 }
 
-// stopping ends a read when nobody waits for it any more.
+// stopping fails a read once its context is done.
 type stopping struct {
 	ctx context.Context
 	io.Reader

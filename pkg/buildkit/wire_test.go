@@ -18,11 +18,10 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/patch"
 )
 
-// BenchmarkWire is what a symlink and a variable cost between everybody and the
-// registry, for an image that the buildkitd has not seen, with BuildKit in each of
-// the ways that there are. WIRE_IMAGE names an OCI layout to take the image from,
-// BUILDKIT_SNAPSHOTTER what the buildkitd unpacks it with. The numbers stand in
-// docs/patch.md.
+// BenchmarkWire measures what a symlink and a variable cost between all parties and the
+// registry, for an image that the buildkitd has not seen, in each of the ways to use
+// BuildKit. WIRE_IMAGE names an OCI layout to take the image from, BUILDKIT_SNAPSHOTTER
+// the buildkitd's snapshotter. The numbers are in docs/patch.md.
 //
 //	BUILDKIT=$PWD/bin go test -tags buildkitd ./pkg/buildkit -run '^$' -bench Wire -benchtime 1x -timeout 1h
 func BenchmarkWire(b *testing.B) {

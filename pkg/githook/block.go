@@ -10,26 +10,27 @@ import (
 //go:embed pre-push.sh
 var script string
 
-// A block is imgcheck's lines in a file that others own, between two comments that
-// begin with these.
+// A block is imgcheck's lines in a file of others, between two comments that begin with
+// these markers.
 const (
 	blockBegins = "# >>> imgcheck"
 	blockEnds   = "# <<< imgcheck"
 )
 
-// alone is a hook with nothing in it but the block.
+// alone is a hook without anything but the block.
 const alone = "#!/bin/sh\n"
 
 // What a block runs before imgcheck: the lines below it in the same file, which so keep
-// their $0 and their neighbours; as husky runs a file; the hook that was set aside.
+// their $0 and the files beside them, directly or as husky runs a file; or the hook that
+// was set aside.
 const (
-	runsBelow = `	# What stands below runs first, under this file's own name, and may stop the push.
+	runsBelow = `	# The lines below run first, under this file's own name, and may stop the push.
 	feed | IMGCHECK_BELOW=1 "$0" "$@" || exit $?
 `
-	runsHusky = `	# What stands below runs first, as husky runs it, and may stop the push.
+	runsHusky = `	# The lines below run first, as husky runs them, and may stop the push.
 	feed | IMGCHECK_BELOW=1 sh -e "$0" "$@" || exit $?
 `
-	runsAside = `	# The hook that was here runs first, under its own name, and may stop the push.
+	runsAside = `	# The earlier hook runs first, under its own name, and may stop the push.
 	before=$(dirname "$0")` + asideSuffix + `/pre-push
 	if [ -x "$before" ]; then
 		feed | "$before" "$@" || exit $?
@@ -37,8 +38,8 @@ const (
 `
 )
 
-// shellBlock is the block of a shell script. program is what runs where there is no
-// imgcheck in the PATH; empty asks git's configuration, which no repository tracks.
+// shellBlock returns the block for a shell script. program is run if PATH has no
+// imgcheck; "" takes it from git's configuration, which no repository tracks.
 func shellBlock(before, program string) string {
 	quoted := "'" + strings.ReplaceAll(program, "'", `'\''`) + "'"
 	if program == "" {
@@ -47,8 +48,8 @@ func shellBlock(before, program string) string {
 	return strings.NewReplacer("@BEFORE@\n", before, "@PROGRAM@", quoted).Replace(script)
 }
 
-// withBlock puts a block into a shell script: before its commands, and behind what
-// husky 5 to 8 begin with, which starts the script anew.
+// withBlock inserts a block into a shell script: before its commands, but after the line
+// of husky 5 to 8 that starts the script again.
 func withBlock(text, block string) string {
 	lines := strings.SplitAfter(text, "\n")
 	at := 0
@@ -63,8 +64,8 @@ func withBlock(text, block string) string {
 	return strings.Join(slices.Insert(lines, at, block), "")
 }
 
-// withoutBlock is a text without the blocks in it; false when it has none. One that
-// does not end is none.
+// withoutBlock removes the blocks from a text. It returns false if there are none. A
+// block without an end does not count.
 func withoutBlock(text string) (rest string, had bool) {
 	var kept, block []string
 	for line := range strings.Lines(text) {
@@ -83,8 +84,8 @@ func withoutBlock(text string) (rest string, had bool) {
 	return strings.Join(append(kept, block...), ""), had
 }
 
-// isShell reports whether a program is a script of a shell that reads our block. git
-// lets sh run a text that does not say (start_command in run-command.c).
+// isShell reports whether a program is a script of a shell that can run the block. git
+// runs a text without a first line by sh (start_command in run-command.c).
 func isShell(text string) bool {
 	if strings.Contains(text, "\x00") {
 		return false

@@ -1,11 +1,11 @@
-// Package githook says which images a git push concerns, and puts the hook into
-// a repository that asks.
+// Package githook finds the images that a git push concerns, judges what their findings
+// mean for the push, and installs the hook in a repository.
 //
-// It reads the lines that git gives a pre-push hook, looks at the files that the
-// commits touch which the remote does not have, and finds the images that those
-// name. It asks git for everything, by its plumbing, and so sees what git sees: a
-// worktree, a hooks path, a partial clone. It does not know how an image is
-// scanned, and touches neither index nor working tree.
+// It reads the lines that git writes to a pre-push hook, reads the files that are
+// changed by commits which the remote does not have, and finds the images that those
+// files name. It asks git's plumbing for everything, and so supports what git supports:
+// worktrees, hook paths, partial clones. It does not know how an image is scanned, and
+// changes neither index nor working tree.
 package githook
 
 import (
@@ -21,8 +21,8 @@ import (
 	"strings"
 )
 
-// Bounds: refs of a push, files of it that are looked at, bytes of a file, and of all
-// of them. What lies beyond is told, and does not stop the push.
+// Limits: refs of a push, files of a push, bytes of a file, and bytes of all files. What
+// exceeds them is reported, and does not stop the push.
 const (
 	maxRefs  = 10_000
 	maxFiles = 20_000
@@ -31,20 +31,20 @@ const (
 
 const maxAll = int64(64 << 20)
 
-// Update is one line that git gives a pre-push hook: githooks(5).
+// Update is a line that git writes to a pre-push hook: githooks(5).
 type Update struct {
-	LocalRef, Local   string // empty ref and zero ID: the remote's is deleted
-	RemoteRef, Remote string // a zero ID: the ref is new there
+	LocalRef, Local   string // empty and zero if the push deletes the ref
+	RemoteRef, Remote string // zero if the ref is new at the remote
 }
 
-// Deletes reports whether the ref is deleted at the remote.
+// Deletes reports whether the push deletes the ref at the remote.
 func (u Update) Deletes() bool { return zero(u.Local) }
 
-// zero reports whether an object ID is none, be it SHA-1 or SHA-256.
+// zero reports whether an object ID, SHA-1 or SHA-256, means "no object".
 func zero(id string) bool { return strings.Trim(id, "0") == "" }
 
-// ReadUpdates reads git's lines: local ref, local ID, remote ref, remote ID. left are
-// the lines beyond the number that is looked at.
+// ReadUpdates reads git's lines: local ref, local ID, remote ref, remote ID. left is the
+// number of lines beyond the limit, which are not parsed.
 func ReadUpdates(r io.Reader) (list []Update, left int, err error) {
 	s := bufio.NewScanner(r)
 	for s.Scan() {
@@ -53,7 +53,7 @@ func ReadUpdates(r io.Reader) (list []Update, left int, err error) {
 		}
 		f := strings.Fields(s.Text())
 		if len(f) != 4 || !objectID(f[1]) || !objectID(f[3]) {
-			return nil, 0, fmt.Errorf("%.200q is no line of a pre-push hook: git gives it LOCAL-REF LOCAL-ID REMOTE-REF REMOTE-ID", s.Text())
+			return nil, 0, fmt.Errorf("%.200q is not a line for a pre-push hook: git writes LOCAL-REF LOCAL-ID REMOTE-REF REMOTE-ID", s.Text())
 		}
 		if len(list) == maxRefs {
 			left++
@@ -71,19 +71,18 @@ func objectID(s string) bool {
 	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// Change is a file that the push brings, new or otherwise than before.
+// Change is a file that the push adds or changes.
 type Change struct {
 	Path   string
-	Commit string // the pushed one
-	New    []byte // nil when Why says why it could not be read
-	Old    []byte // before the push; nil when the file is new
+	Commit string // the pushed commit
+	New    []byte // nil if it could not be read, for the reason Why
+	Old    []byte // before the push; nil if the file is new
 	Why    string
 }
 
-// Changes are the files of the pushed commits that the remote does not have and
-// that may concern an image, as they stand in the last of them. What a remote has
-// is what it said, and what was fetched from it. left are the files beyond the number
-// that is looked at.
+// Changes returns the files of the pushed commits that the remote does not have and that
+// may concern an image, as the last of the commits has them. The remote has what it
+// announced and what was fetched from it. left is the number of files beyond the limit.
 func Changes(ctx context.Context, remote string, updates []Update) (changes []Change, left int, err error) {
 	seen, room, files := map[string]bool{}, maxAll, maxFiles
 	for _, u := range updates {
@@ -113,8 +112,9 @@ func Changes(ctx context.Context, remote string, updates []Update) (changes []Ch
 	return changes, left, nil
 }
 
-// choose gives the paths that may concern an image, most at the most: Dockerfiles and
-// what decides what is installed before manifests. beyond is how many it leaves out.
+// choose returns at most most paths that may concern an image: first Dockerfiles and
+// files that decide what is installed, then manifests. beyond is the number of the
+// others.
 func choose(paths []string, most int) (chosen []string, beyond int) {
 	var manifests []string
 	for _, p := range paths {
@@ -132,7 +132,7 @@ func choose(paths []string, most int) (chosen []string, beyond int) {
 	return chosen, beyond
 }
 
-// has are revisions that the remote has, as arguments after --not.
+// has returns the revisions that the remote has, as arguments after --not.
 func has(ctx context.Context, remote string, u Update) ([]string, error) {
 	var list []string
 	if !zero(u.Remote) {
@@ -145,12 +145,12 @@ func has(ctx context.Context, remote string, u Update) ([]string, error) {
 	if len(refs) > 0 && !strings.ContainsAny(remote, "*?[") {
 		return append(list, "--remotes="+remote), nil
 	}
-	return append(list, "--remotes"), nil // a push to a URL
+	return append(list, "--remotes"), nil // for a push to a URL
 }
 
-// touched are the files that the new commits have changed and not deleted. It asks
-// plumbing only: `git log` hides files by log.showRoot and dies of diff.orderFile,
-// as the user's configuration has them.
+// touched returns the files that the new commits have changed and not deleted. It uses
+// plumbing only: `git log` hides files if log.showRoot is off, and fails if
+// diff.orderFile is missing.
 func touched(ctx context.Context, u Update, have []string) ([]string, error) {
 	args := []string{"rev-list", "--ignore-missing", u.Local + "^{commit}", "--not"}
 	commits, err := git(ctx, append(append(args, have...), "--")...)
@@ -167,8 +167,8 @@ func touched(ctx context.Context, u Update, have []string) ([]string, error) {
 	return slices.DeleteFunc(paths, func(p string) bool { return p == "" }), nil
 }
 
-// read gives the files of the pushed commit and what they were before, left bytes of
-// them at most.
+// read returns files of the pushed commit and their content before, at most left bytes
+// of them.
 func read(ctx context.Context, u Update, have, paths []string, left *int64) ([]Change, error) {
 	base, err := before(ctx, u, have)
 	if err != nil {
@@ -201,14 +201,14 @@ func read(ctx context.Context, u Update, have, paths []string, left *int64) ([]C
 	return changes, nil
 }
 
-// file is one that differs between two commits, with its objects.
+// file is a file that differs between two commits, with its objects.
 type file struct{ path, old, id string }
 
-// differences are those of paths that are other files in commit than in base, in the
-// order of paths. Without a base all are. Submodules are no files.
+// differences returns the paths whose files differ between base and commit, in the order
+// of paths; all of them without a base. Submodules are left out.
 //
-// Asking for each by COMMIT:PATH takes git through its directory each time: 20,000
-// files in one took a minute.
+// A request for each COMMIT:PATH makes git read the directory each time: 20,000 files in
+// one directory took a minute.
 func differences(ctx context.Context, base, commit string, paths []string) ([]file, error) {
 	if base == "" {
 		empty, err := gitInput(ctx, nil, "hash-object", "-t", "tree", "--stdin")
@@ -242,8 +242,8 @@ func differences(ctx context.Context, base, commit string, paths []string) ([]fi
 	return files, nil
 }
 
-// before is a commit with what the remote has: the ref's own, where it is here,
-// else one on which the new commits stand. Empty when there is none.
+// before returns a commit that the remote has: the ref's own if it is in this
+// repository, else one that the new commits are based on, or "".
 func before(ctx context.Context, u Update, have []string) (string, error) {
 	if !zero(u.Remote) {
 		if _, err := git(ctx, "cat-file", "-e", u.Remote+"^{commit}"); err == nil {
@@ -261,10 +261,10 @@ func before(ctx context.Context, u Update, have []string) (string, error) {
 
 type blob struct {
 	text []byte
-	why  string // why it was not read
+	why  string // the reason if it was not read
 }
 
-// blobs reads objects by their IDs.
+// blobs reads objects by ID.
 func blobs(ctx context.Context, ids []string, left *int64) (map[string]blob, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -297,7 +297,7 @@ func blobs(ctx context.Context, ids []string, left *int64) (map[string]blob, err
 	return found, nil
 }
 
-// readBlob reads one answer of `git cat-file --batch`.
+// readBlob reads an answer of `git cat-file --batch`.
 func readBlob(r *bufio.Reader, left *int64) (blob, error) {
 	head, err := r.ReadString('\n')
 	if err != nil {
@@ -337,12 +337,12 @@ func readBlob(r *bufio.Reader, left *int64) (blob, error) {
 	return blob{text: text[:size]}, nil
 }
 
-// git runs a command of git in the current directory.
+// git runs a git command in the current directory.
 func git(ctx context.Context, args ...string) ([]byte, error) {
 	return gitInput(ctx, nil, args...)
 }
 
-// gitInput runs a command of git that reads its input.
+// gitInput runs a git command with input.
 func gitInput(ctx context.Context, in []byte, args ...string) ([]byte, error) {
 	cmd := command(ctx, args...)
 	cmd.Stdin = bytes.NewReader(in)
@@ -355,8 +355,8 @@ func gitInput(ctx context.Context, in []byte, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// command is one of git, which sees the objects that a push sends, not those that
-// stand in for them here (git-replace(1)).
+// command returns a git command that sees the objects that a push sends, not their local
+// replacements (git-replace(1)).
 func command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Env = append(cmd.Environ(), "GIT_NO_REPLACE_OBJECTS=1", "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")

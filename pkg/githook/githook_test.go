@@ -32,7 +32,7 @@ func TestReadUpdates(t *testing.T) {
 	}
 }
 
-// Limits are told, and stop no push.
+// What exceeds a limit is counted, and does not stop the push.
 func TestLimits(t *testing.T) {
 	line := "a " + one + " b " + none + "\n"
 	list, left, err := ReadUpdates(strings.NewReader(strings.Repeat(line, maxRefs+2)))
@@ -47,7 +47,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// FuzzReadUpdates: an ID is never an option of git's.
+// FuzzReadUpdates: an ID is never an option of git.
 func FuzzReadUpdates(f *testing.F) {
 	f.Add("a " + one + " b " + none + "\n")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -85,7 +85,7 @@ func TestReadBlob(t *testing.T) {
 	if left != maxAll-3 {
 		t.Errorf("%d bytes are counted", maxAll-left)
 	}
-	// Two thousand files of a megabyte are not held at a time.
+	// Two thousand files of a megabyte are not held in memory together.
 	left = 5
 	several := bufio.NewReader(strings.NewReader(strings.Repeat(one+" blob 3\nabc\n", 2) + one + " blob 2\nab\n"))
 	for i, want := range []string{"", "the files of the push have more than 65536 KiB", ""} {
@@ -123,7 +123,7 @@ func TestImages(t *testing.T) {
 		"named before":                 {[]Change{{Path: "values.yaml", New: []byte("image: b\nx: {image: c}"), Old: []byte("image: b")}}, "c", ""},
 		"not understood before":        {[]Change{{Path: "values.yaml", New: []byte("image: b"), Old: []byte("a: b: c")}}, "b", ""},
 		"not understood":               {[]Change{{Path: "values.yaml", New: []byte("a: b: c")}, {Path: "Dockerfile"}}, "own", "values.yaml was not understood: yaml: mapping values are not allowed in this context|Dockerfile was not understood: file with no instructions"},
-		"not read":                     {[]Change{{Path: "Dockerfile", Why: "large"}}, "", "Dockerfile was not looked at: large"},
+		"not read":                     {[]Change{{Path: "Dockerfile", Why: "large"}}, "", "Dockerfile was not read: large"},
 		"a platform":                   {[]Change{{Path: "Dockerfile", New: []byte("FROM --platform=linux/arm64 a\n")}}, "a@linux/arm64 own", ""},
 		"our schemes":                  {[]Change{{Path: "Dockerfile", New: []byte("FROM dir:/etc AS a\nFROM docker:27-cli\n")}}, "docker:27-cli own", `FROM in Dockerfile:1 is not scanned: "dir:/etc" is not a reference`},
 		"another file":                 {[]Change{{Path: "mkdocs.yml", New: []byte("image: b")}}, "", ""},
@@ -168,7 +168,7 @@ func TestUses(t *testing.T) {
 	if diff := cmp.Diff(want, images); diff != "" || notices != nil {
 		t.Errorf("notices %v, images (-want +got):\n%s", notices, diff)
 	}
-	// Which images there are says nothing of what is in them.
+	// A change of the policy does not change what is installed in its images.
 	images, _ = Images([]Change{{Path: "x/.imgcheck.yaml"}}, own)
 	if want := []Image{{Ref: "own", Own: true, Uses: []Use{{Where: "policy"}}}}; !cmp.Equal(images, want) {
 		t.Errorf("%+v", images)

@@ -14,27 +14,27 @@ import (
 // Image is an image that a push concerns.
 type Image struct {
 	Ref      string
-	Platform string // empty: as scan decides
-	Own      bool   // the policy names it, where oci:DIR is no image of a registry
-	Uses     []Use  // one at least
+	Platform string // empty: the scan's default
+	Own      bool   // the policy names it; only there oci:DIR is an OCI layout
+	Uses     []Use  // at least one
 }
 
 // Use is a place that names an image, and what may change the image before it runs.
 type Use struct {
 	Where string // "FROM in docker/Dockerfile:3"
 	File  string
-	// Does are the instructions that change what a target of a Dockerfile is built
-	// on: none where the image runs as it is.
+	// Does are the instructions that change what a target of a Dockerfile is built on;
+	// empty if the image runs as it is.
 	Does []dockerfile.Instruction
-	// Input is a file of the push from which the policy's image is built anew.
+	// Input is a file of the push that the policy's image will be built from again.
 	Input string
 }
 
-// dockerfiles are the names of files with instructions.
+// dockerfiles are patterns for files with instructions.
 var dockerfiles = []string{"**/{Dockerfile,Containerfile}{,.*}", "**/*.{Dockerfile,dockerfile,Containerfile}"}
 
-// inputs are the names of files that decide what is installed in an image: when
-// one of them changes, the images of the policy are concerned.
+// inputs are patterns for files that decide what is installed in an image: a change of
+// one concerns the images of the policy.
 var inputs = []string{
 	"**/.imgcheck.yaml", "**/requirements*.{txt,in}", "**/constraints*.txt", "**/pyproject.toml", "**/setup.{py,cfg}", "**/{poetry,uv,pdm,pixi,Pipfile}.lock", "**/Pipfile",
 	"**/environment*.{yaml,yml}", "**/conda-lock.yml", "**/pixi.toml",
@@ -49,19 +49,18 @@ func matchAny(patterns []string, path string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return doublestar.MatchUnvalidated(p, path) })
 }
 
-// isPolicy reports whether a file says which images there are, and not what is in them.
+// isPolicy reports whether a file names the images and does not decide what is in them.
 func isPolicy(path string) bool { return matchAny([]string{"**/.imgcheck.yaml"}, path) }
 
-// Images are those that changes concern: what the Dockerfiles among them build
-// on, what the other files name that they did not name before, and, when any
-// file decides what is installed, the repository's own. Each is there once. The
-// notices say of what it is not known.
+// Images returns the images that changes concern, each once: the base images of
+// Dockerfiles, the images that other files newly name, and, if a file decides what is
+// installed, the repository's own. The notices name what could not be read.
 func Images(changes []Change, own []Image) (images []Image, notices []string) {
 	f := &found{}
 	for _, c := range changes {
 		switch {
 		case c.Why != "":
-			f.notice("%s was not looked at: %s", c.Path, c.Why)
+			f.notice("%s was not read: %s", c.Path, c.Why)
 		case matchAny(dockerfiles, c.Path):
 			f.dockerfile(c)
 			f.input(c.Path)
@@ -80,20 +79,20 @@ func Images(changes []Change, own []Image) (images []Image, notices []string) {
 	return f.images, f.notices
 }
 
-// found is what was found in changes.
+// found collects images.
 type found struct {
 	images    []Image
-	at        map[[3]string]int // where each is, by all but its uses
+	at        map[[3]string]int // index in images, by all fields except Uses
 	notices   []string
 	concerned bool   // a file decides what is installed
-	first     string // the first such file that does not only say which images there are
+	first     string // the first such file other than the policy
 }
 
 func (f *found) notice(format string, args ...any) {
 	f.notices = append(f.notices, fmt.Sprintf(format, args...))
 }
 
-// input notes a file that decides what is installed.
+// input records a file that decides what is installed.
 func (f *found) input(path string) {
 	f.concerned = true
 	if f.first == "" && !isPolicy(path) {
@@ -101,7 +100,7 @@ func (f *found) input(path string) {
 	}
 }
 
-// add keeps an image, or its uses where it is there.
+// add adds an image, or its uses to the same image.
 func (f *found) add(im Image) {
 	key := [3]string{im.Ref, im.Platform, fmt.Sprint(im.Own)}
 	if f.at == nil {
@@ -115,7 +114,7 @@ func (f *found) add(im Image) {
 	f.images = append(f.images, im)
 }
 
-// dockerfile looks at what a Dockerfile builds on.
+// dockerfile adds the base images of a Dockerfile.
 func (f *found) dockerfile(c Change) {
 	bases, err := dockerfile.Bases(bytes.NewReader(c.New))
 	if err != nil {
@@ -138,13 +137,13 @@ func (f *found) dockerfile(c Change) {
 	}
 }
 
-// manifest looks at what a file names that it did not name before.
+// manifest adds the images that a file newly names.
 func (f *found) manifest(c Change) {
 	refs, err := imagerefs.Of(c.Path, c.New)
 	if err != nil {
 		f.notice("%s was not understood: %v", c.Path, err)
 	}
-	before, _ := imagerefs.Of(c.Path, c.Old) // what was not understood then is new now
+	before, _ := imagerefs.Of(c.Path, c.Old) // if the old file has an error, all its images are new
 	for _, r := range refs {
 		if slices.ContainsFunc(before, func(o imagerefs.Ref) bool { return o.Image == r.Image && o.Why == r.Why }) {
 			continue

@@ -11,33 +11,33 @@ import (
 )
 
 const (
-	// programKey is where git's configuration of a clone says which program to run when
-	// there is no imgcheck in the PATH: a tracked file names no path of one machine.
+	// programKey is the key in a clone's git configuration for the program to run if
+	// PATH has no imgcheck: a tracked file must not name a path of one machine.
 	programKey = "imgcheck.program"
-	// asideSuffix makes the name of the directory beside that of the hooks for one that
-	// is no shell script. There it keeps its name, and what it finds by its path.
+	// asideSuffix is added to the hook's directory for the directory of a hook that is
+	// no shell script. There it keeps its name, and the files that it finds by its path.
 	asideSuffix = ".before-imgcheck"
-	// oldMarker and oldChained are of installations that renamed the hook that was
-	// there: one that asks for its own name (husky's) then did nothing.
+	// oldMarker and oldChained belong to old installations, which renamed the existing
+	// hook: a hook that depends on its own name (husky's) then did nothing.
 	oldMarker  = "# Installed by `imgcheck hook install`"
 	oldChained = "pre-push.before-imgcheck"
 )
 
-// Installed says what an installation did.
+// Installed describes an installation.
 type Installed struct {
-	Path    string   // the file that imgcheck's lines are in
-	Manager string   // whose file that is: husky, lefthook or pre-commit; empty: git's own hook
-	Before  bool     // something was there, and runs first
-	Again   bool     // it was installed already
-	Shared  bool     // core.hooksPath is a directory that serves other repositories as well
-	Next    []string // what is to be done that imgcheck does not do
+	Path    string   // the file with imgcheck's lines
+	Manager string   // the owner of the file: husky, lefthook or pre-commit; empty for git's own hook
+	Before  bool     // an earlier hook runs first
+	Again   bool     // imgcheck was installed already
+	Shared  bool     // core.hooksPath is a directory that other repositories use as well
+	Next    []string // what is left to the user
 }
 
-// repository is where hooks belong.
+// repository has the paths of hooks.
 type repository struct {
-	hook   string // where git looks for the hook
-	own    string // where it looks without core.hooksPath
-	top    string // the working tree; empty when there is none
+	hook   string // the file that git runs
+	own    string // the file that git would run without core.hooksPath
+	top    string // the working tree, or empty
 	shared bool
 }
 
@@ -57,7 +57,7 @@ func findRepository(ctx context.Context) (*repository, error) {
 		*ask.to = filepath.FromSlash(strings.TrimRight(string(out), "\r\n"))
 	}
 	r.own = filepath.Join(r.own, "hooks", "pre-push")
-	if out, err := git(ctx, "rev-parse", "--show-cdup"); err == nil { // a bare repository has none
+	if out, err := git(ctx, "rev-parse", "--show-cdup"); err == nil { // fails in a bare repository
 		r.top = filepath.Join(".", filepath.FromSlash(strings.TrimRight(string(out), "\r\n")))
 	}
 	set, _ := git(ctx, "config", "--get", "core.hooksPath") // fails when it is not set
@@ -65,10 +65,9 @@ func findRepository(ctx context.Context) (*repository, error) {
 	return r, nil
 }
 
-// Install has git run imgcheck before a push, in the repository of the current
-// directory: by the hook manager that is in use there, else by a hook where git looks
-// for it. What was there runs first. program is run when there is no imgcheck in the
-// PATH.
+// Install makes git run imgcheck before a push in the repository of the current
+// directory: by the hook manager that is active there, else by git's own hook. An
+// existing hook runs first. program is run if PATH has no imgcheck.
 func Install(ctx context.Context, program string) (*Installed, error) {
 	r, err := findRepository(ctx)
 	if err != nil {
@@ -93,9 +92,9 @@ func Install(ctx context.Context, program string) (*Installed, error) {
 	return in, nil
 }
 
-// manager is what writes the hooks of this clone, or empty.
+// manager returns the hook manager of this clone, or "".
 func (r *repository) manager() string {
-	text, _ := readText(r.hook) // what cannot be read is no manager's, and told later
+	text, _ := readText(r.hook) // an unreadable file is no manager's, and is an error later
 	switch {
 	case r.huskyFile() != "":
 		return "husky"
@@ -128,8 +127,8 @@ func (r *repository) install(manager, program string) (in *Installed, err error)
 	return in, err
 }
 
-// dropHooks takes the block out of hooks that a manager has put out of use, or keeps
-// beside its own.
+// dropHooks removes the block from hooks that a manager has disabled, or keeps beside
+// its own.
 func (r *repository) dropHooks() error {
 	for _, file := range []string{r.hook, r.own, r.hook + ".legacy", r.hook + ".old"} {
 		if _, err := uninstallBlock(file); err != nil {
@@ -139,8 +138,8 @@ func (r *repository) dropHooks() error {
 	return nil
 }
 
-// tracked reports whether the directory of hooks lies in a working tree, its own or
-// another one: what stands in it is for more than this machine.
+// tracked reports whether the directory of hooks is in a working tree, this one or
+// another: its files are then used on other machines as well.
 func (r *repository) tracked(ctx context.Context) bool {
 	dir := filepath.Dir(r.hook)
 	for !exists(dir) && filepath.Dir(dir) != dir {
@@ -150,13 +149,13 @@ func (r *repository) tracked(ctx context.Context) bool {
 	return err == nil && strings.TrimSpace(string(out)) == "true"
 }
 
-// migrate puts back what an old installation has renamed, and removes what any has set
-// aside that is in its place again. It reports whether there was such a thing.
+// migrate restores what an old installation has renamed, and removes a hook that was set
+// aside and is in its place again. It reports whether it found either.
 func (r *repository) migrate() (bool, error) {
 	chained := filepath.Join(filepath.Dir(r.hook), oldChained)
 	text, err := readText(r.hook)
 	if err != nil {
-		return false, nil // told by who installs
+		return false, nil // reported by the installation
 	}
 	before, beforeErr := readText(chained)
 	switch ours := strings.Contains(text, oldMarker); {
@@ -174,8 +173,8 @@ func (r *repository) migrate() (bool, error) {
 	return false, nil
 }
 
-// installShell puts the block into a shell script that others own, which may have to
-// be made.
+// installShell inserts the block into a shell script of others, and creates the script
+// if it does not exist.
 func installShell(file, before, program string) (*Installed, error) {
 	in := &Installed{Path: file}
 	text, err := readText(file)
@@ -189,7 +188,7 @@ func installShell(file, before, program string) (*Installed, error) {
 		return nil, err
 	}
 	if !isShell(text) {
-		return nil, fmt.Errorf("%s is no shell script: have it run `imgcheck hook run \"$@\"` with its standard input", file)
+		return nil, fmt.Errorf("%s is not a shell script: make it run `imgcheck hook run \"$@\"` with its standard input", file)
 	}
 	text, in.Again = withoutBlock(text)
 	if in.Before = strings.TrimSpace(text) != ""; !in.Before {
@@ -198,8 +197,8 @@ func installShell(file, before, program string) (*Installed, error) {
 	return in, rewrite(file, withBlock(text, shellBlock(before, program)))
 }
 
-// installHook puts the block into git's own hook. One that is no shell script is set
-// aside, and so is one that is not executable, which git does not run.
+// installHook inserts the block into git's own hook. A hook that is not a shell script
+// is set aside, and so is one that is not executable, which git does not run.
 func (r *repository) installHook(program string) (*Installed, error) {
 	in := &Installed{Path: r.hook, Shared: r.shared, Next: r.inactive()}
 	if _, err := os.Lstat(r.hook); errors.Is(err, fs.ErrNotExist) {
@@ -238,15 +237,15 @@ func (r *repository) installHook(program string) (*Installed, error) {
 	return in, writeText(r.hook, alone+shellBlock(runsAside, program), 0o755)
 }
 
-// aside is the directory for a hook that is set aside. It lies beside that of the hooks,
-// so that relative paths and links lead where they led.
+// aside returns the directory for a hook that is set aside. It is beside the directory
+// of the hooks, so that relative paths and links still work.
 func (r *repository) aside() string { return filepath.Dir(r.hook) + asideSuffix }
 
 func (r *repository) asideError() error {
-	return fmt.Errorf("%s is not imgcheck's, and %s, which an earlier installation has set aside, is there as well: remove one of them", r.hook, filepath.Join(r.aside(), "pre-push"))
+	return fmt.Errorf("%s is not imgcheck's, and %s, set aside by an earlier installation, exists as well: remove one of them", r.hook, filepath.Join(r.aside(), "pre-push"))
 }
 
-// setAside moves the hook into its own directory, with links to what lies beside it.
+// setAside moves the hook into its own directory, with links to the files beside it.
 func (r *repository) setAside() error {
 	if err := os.MkdirAll(r.aside(), 0o755); err != nil {
 		return err
@@ -283,12 +282,12 @@ func (r *repository) clearAside() error {
 			err = errors.Join(err, os.Remove(filepath.Join(r.aside(), e.Name())))
 		}
 	}
-	_ = os.Remove(r.aside()) // unless somebody has put something into it
+	_ = os.Remove(r.aside()) // fails if it has other files
 	return err
 }
 
-// inactive names hook managers that the repository has files of and that are not in use
-// in this clone: when they come into use, they do not run git's own hook.
+// inactive returns the hook managers that the repository has files of and that are not
+// active in this clone. Once active, they do not run git's own hook.
 func (r *repository) inactive() (next []string) {
 	if r.top == "" {
 		return nil
@@ -325,7 +324,7 @@ func (r *repository) installPreCommit() (*Installed, error) {
 	stage := preCommitStage()
 	return r.installEntry(filepath.Join(r.top, preCommitFile), "pre-commit", "repos", preCommitEntry(stage), func(text string) (string, error) {
 		if strings.Contains(text, "id: imgcheck\n") {
-			return text, nil // its owner has named the hook of our repository
+			return text, nil // the file uses the hook of imgcheck's repository
 		}
 		return withPreCommit(text, stage)
 	})
@@ -333,7 +332,7 @@ func (r *repository) installPreCommit() (*Installed, error) {
 
 const preCommitFile = ".pre-commit-config.yaml"
 
-// installEntry adds an entry to a hook manager's file, or says what to add.
+// installEntry adds an entry to a hook manager's file, or returns an EntryError.
 func (r *repository) installEntry(file, manager, where, entry string, with func(string) (string, error)) (*Installed, error) {
 	text, err := readText(file)
 	if err != nil {
@@ -352,7 +351,7 @@ func (r *repository) installEntry(file, manager, where, entry string, with func(
 	return in, rewrite(file, text)
 }
 
-// EntryError says what to add to a hook manager's file where imgcheck cannot.
+// EntryError says what to add to a hook manager's file that imgcheck cannot edit.
 type EntryError struct {
 	manager, where, file string
 	why                  error
@@ -363,8 +362,8 @@ func (e *EntryError) Error() string {
 	return fmt.Sprintf("%s runs the hooks here; add these lines to the %s in %s (%v)", e.manager, e.where, e.file, e.why)
 }
 
-// Uninstall takes imgcheck's lines out of every file that git or a hook manager runs,
-// and of the hook that core.hooksPath has put out of use.
+// Uninstall removes imgcheck's lines from every file that git or a hook manager runs,
+// and from the hook that core.hooksPath has disabled.
 func Uninstall(ctx context.Context) ([]*Installed, error) {
 	r, err := findRepository(ctx)
 	if err != nil {
@@ -400,8 +399,8 @@ func Uninstall(ctx context.Context) ([]*Installed, error) {
 	return nil, fmt.Errorf("there is no %s", r.hook)
 }
 
-// others are the files of hook managers that may have a block, where they are and
-// where they put what they found.
+// others returns the files of hook managers that may have a block: their own, and those
+// where they keep earlier hooks.
 func (r *repository) others() []string {
 	files := []string{filepath.Join(filepath.Dir(filepath.Dir(r.hook)), "pre-push")}
 	if r.top != "" {
@@ -416,7 +415,7 @@ func (r *repository) others() []string {
 	return files
 }
 
-// uninstallHook takes the block out of git's own hook; nil when it has none.
+// uninstallHook removes the block from git's own hook; it returns nil if there is none.
 func (r *repository) uninstallHook() (*Installed, error) {
 	if migrated, err := r.migrate(); migrated || err != nil {
 		return &Installed{Path: r.hook, Before: exists(r.hook)}, err
@@ -433,12 +432,12 @@ func (r *repository) uninstallHook() (*Installed, error) {
 	return uninstallBlock(r.hook)
 }
 
-// uninstallBlock takes the block out of a file, and removes one with nothing else in
-// it; nil when it has none.
+// uninstallBlock removes the block from a file, and the file if nothing else is in it.
+// It returns nil if there is no block.
 func uninstallBlock(file string) (*Installed, error) {
 	text, err := readText(file)
 	if err != nil {
-		return nil, nil // not there, or nothing that we have written
+		return nil, nil // missing, or not written by imgcheck
 	}
 	if strings.Contains(text, oldMarker) {
 		return &Installed{Path: file}, os.Remove(file)
@@ -460,14 +459,14 @@ func exists(name string) bool {
 
 var errLarge = fmt.Errorf("is larger than %d KiB", maxConfig>>10)
 
-// readText reads a file of bounded size.
+// readText reads a file of at most maxConfig bytes.
 func readText(name string) (string, error) {
 	st, err := os.Stat(name)
 	switch {
 	case err != nil:
 		return "", err
 	case !st.Mode().IsRegular():
-		return "", fmt.Errorf("%s is no file", name)
+		return "", fmt.Errorf("%s is not a file", name)
 	case st.Size() > maxConfig:
 		return "", fmt.Errorf("%s %w", name, errLarge)
 	}
@@ -475,7 +474,8 @@ func readText(name string) (string, error) {
 	return string(text), err
 }
 
-// rewrite gives a file, or what a link leads to, another text and leaves its mode.
+// rewrite replaces the text of a file, or of the file that a link leads to, and keeps
+// its mode.
 func rewrite(name, text string) error {
 	real, err := filepath.EvalSymlinks(name)
 	if err != nil {

@@ -53,7 +53,7 @@ func TestEntries(t *testing.T) {
 	for name, x := range map[string]struct {
 		with func(string) (string, error)
 		text string
-		line string // that the block stands behind; empty at the end
+		line string // before the block; empty at the end
 		ok   bool
 	}{
 		"nothing":         {withLefthook, "", "", true},
@@ -94,8 +94,8 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// FuzzEntries: what is added can be taken out again, and means nothing else than
-// before for the rest.
+// FuzzEntries: what was added can be removed again, and does not change the meaning of
+// the rest.
 func FuzzEntries(f *testing.F) {
 	f.Add("pre-push:\n  commands:\n    a:\n      run: |\n        x\n")
 	f.Add("#!/bin/sh\n. x/_/husky.sh")
