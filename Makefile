@@ -11,9 +11,9 @@ test: deps lint unit ## everything that must hold, without the real images
 deps: ## what the tests need; installs it as root on Debian and Ubuntu
 	./test/deps.sh
 
-lint: ## vet, staticcheck, gofumpt, shellcheck, actionlint, and no file forgotten in go.mod
+lint: ## vet, staticcheck, gofumpt, shellcheck, actionlint, Vale for the English, and no file forgotten in go.mod
 	$(GO) vet ./... ./testdata/images
-	$(GO) tool staticcheck ./...
+	$(GO) tool staticcheck -checks inherit,ST1000,ST1020,ST1021,ST1022 ./...
 	@test -z "$$($(GO) tool gofumpt -l .)" || { $(GO) tool gofumpt -l .; echo "gofumpt would change these files: go tool gofumpt -w ."; exit 1; }
 	$(GO) mod tidy -diff
 	./test/lint.sh

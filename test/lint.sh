@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Holds the shell scripts against shellcheck, and with them those that stand in
-# action.yml and in GitLab's template; and action.yml against actionlint, which reads
-# workflows only and gets it as one.
+# Runs shellcheck over the shell scripts, with those in action.yml and in GitLab's
+# template; actionlint over action.yml, written as a workflow, since it reads nothing else;
+# and Vale (test/vale) over Go comments and Markdown.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v shellcheck >/dev/null || { echo "test/lint.sh needs shellcheck (Debian: shellcheck)" >&2; exit 1; }
@@ -10,6 +10,10 @@ trap 'rm -rf "$tmp"' EXIT
 
 git ls-files -z '*.sh' .ci/run ':!pkg/githook/pre-push.sh' | xargs -0 shellcheck
 shellcheck --shell=sh pkg/githook/pre-push.sh # a part of hooks, without a first line
+
+# Vale reads Go by a parser in C. Without --no-global it would add the rules of a user.
+vale=$(go -C test/vale tool -n vale)
+git ls-files -z '*.go' '*.md' | xargs -0 "$vale" --no-global --config test/vale/.vale.ini --output line
 
 # An action's inputs have no type, a workflow's need one.
 awk '

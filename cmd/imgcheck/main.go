@@ -46,9 +46,9 @@ func main() {
 }
 
 // The garbage collector runs when the heap has grown by a quarter, and by room bytes at
-// least: roomToRead while layers are read, roomToJudge while they are judged. What is
-// read lives long, and decompression takes the time, so that less room does not slow
-// reading down. Judging goes through all of it many times and keeps little.
+// least: roomToRead while layers are read, roomToJudge while they are judged. Reading
+// keeps most of what it allocates, and decompression takes its time, so that less room
+// does not slow it down. Judging goes through all of it many times and keeps little.
 const (
 	roomToRead  = 8 << 20
 	roomToJudge = 48 << 20

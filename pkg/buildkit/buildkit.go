@@ -122,8 +122,9 @@ func reference(s string, insecure bool) (name.Reference, error) {
 	return ref, nil
 }
 
-// layerState returns the new layer, entry by entry. What it removes is expressed as the
-// difference between a state with it and one without, for which the base is not read.
+// layerState returns the new layer, entry by entry. Removals are expressed as the
+// difference between a state with the files and one without, for which the base is not
+// read.
 func layerState(p *patch.Patched) (llb.State, error) {
 	rc, err := p.Layer.Uncompressed()
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 // alone is a hook without anything but the block.
 const alone = "#!/bin/sh\n"
 
-// What a block runs before imgcheck: the lines below it in the same file, which so keep
+// A block runs, before imgcheck: the lines below it in the same file, which so keep
 // their $0 and the files beside them, directly or as husky runs a file; or the hook that
 // was set aside.
 const (

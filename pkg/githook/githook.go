@@ -21,8 +21,8 @@ import (
 	"strings"
 )
 
-// Limits: refs of a push, files of a push, bytes of a file, and bytes of all files. What
-// exceeds them is reported, and does not stop the push.
+// Limits: refs of a push, files of a push, bytes of a file, and bytes of all files. A
+// push beyond them is reported, and not stopped.
 const (
 	maxRefs  = 10_000
 	maxFiles = 20_000

@@ -32,7 +32,7 @@ func TestReadUpdates(t *testing.T) {
 	}
 }
 
-// What exceeds a limit is counted, and does not stop the push.
+// Files beyond a limit are counted, and do not stop the push.
 func TestLimits(t *testing.T) {
 	line := "a " + one + " b " + none + "\n"
 	list, left, err := ReadUpdates(strings.NewReader(strings.Repeat(line, maxRefs+2)))

@@ -60,7 +60,7 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// What the policy ignores is found, and nothing is planned for it.
+// Ignored findings are in the document, and are not planned for.
 func TestPolicy(t *testing.T) {
 	ignored := &policy.Policy{Ignores: []policy.Ignore{{Rule: "missing-link", Reason: "known"}}}
 	doc, err := Image(t.Context(), push(t, "soname-link-missing.txtar"), Options{Policy: &policy.Decisions{Policy: ignored, Today: "2026-11-22"}})
@@ -191,7 +191,7 @@ func TestNothingToPlan(t *testing.T) {
 	}
 }
 
-// Judge gives what the document is made of.
+// Judge returns the result that the document has.
 func TestJudge(t *testing.T) {
 	ref := push(t, "soname-link-missing.txtar")
 	j, err := Judge(t.Context(), ref, Options{})

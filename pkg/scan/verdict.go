@@ -10,8 +10,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
-// verdict is where the cache keeps the document of one image, as one program judges it
-// by one set of packs and options. Nothing is kept under an empty key.
+// verdict is the place in the cache for the document of one image, as one program judges
+// it by one set of packs and options. Nothing is kept under an empty key.
 type verdict struct {
 	cache *layers.Cache
 	key   string
