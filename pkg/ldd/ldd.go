@@ -1,10 +1,10 @@
-// Package ldd shows what a dynamic loader does with a file: to people as a tree,
-// to scripts as JSON.
+// Package ldd shows what a dynamic loader does with a file: as a tree for people, as
+// JSON for scripts.
 //
-// It asks elfdeps and does not judge; and it does not know images, only the file
-// system that it is given. The JSON is in the language of loader test cases: what
-// a real loader was seen to print, and what is predicted here, compare field by
-// field.
+// It shows the results of package elfdeps and does not judge them. It does not know
+// images, only the file system that it is given. The JSON has the fields of the loader
+// cases in pkg/elfdeps/testdata/cases, so that recorded output of real loaders and
+// predictions compare field by field.
 package ldd
 
 import (
@@ -21,22 +21,23 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
-// Run is a process that is asked about.
+// Run is a program to start, the actions of its process, and the details to report.
 type Run struct {
 	Exe string // path of the program
-	// Args are its arguments, each an action: dlopen=FLAGS:FILE, opened by the
-	// program, or from=LIB:FLAGS:FILE, opened by the object that answers to LIB;
-	// sym=SYM, vsym=SYM:VERSION, hcall=K:SYM and call=SYM look a symbol up.
+	// Args are the actions, in order. dlopen=FLAGS:FILE opens a file from the program,
+	// from=LIB:FLAGS:FILE from the object that answers to LIB. sym=SYM, vsym=SYM:VERSION
+	// and call=SYM look up a symbol from the program, hcall=K:SYM in the object that
+	// action K opened.
 	Args []string
 	Env  elfdeps.Env
-	// Search asks for the searches, Hwcaps for the hardware directories in them
+	// Search requests the searches, Hwcaps also the hardware directories in them
 	// (glibc-hwcaps/x86-64-v3), which depend on the processor.
 	Search, Hwcaps bool
-	// Bindings are symbols of which it is asked who gets them from where.
+	// Bindings are the symbols whose bindings are reported.
 	Bindings []string
 }
 
-// Process is what a run comes to, as JSON.
+// Process is the result of a run, as JSON.
 type Process struct {
 	Loader  string   `json:"loader,omitempty"` // the interpreter
 	Start   Start    `json:"start"`
@@ -45,16 +46,16 @@ type Process struct {
 	Trace   *Trace   `json:"trace,omitempty"`
 	// Search has every search for a name, as LD_DEBUG=libs shows it.
 	Search []Search `json:"search,omitempty"`
-	// Bindings are as LD_DEBUG=bindings shows them, for the symbols asked for.
+	// Bindings are those of Run.Bindings, as LD_DEBUG=bindings shows them.
 	Bindings []Binding `json:"bindings,omitempty"`
-	// Versions are the version checks, as LD_DEBUG=versions shows them, less
-	// those of the C library and the loader.
+	// Versions are the version checks, as LD_DEBUG=versions shows them, without those
+	// of the C library and the loader.
 	Versions []string `json:"versions,omitempty"`
-	// Doubts name what had to be assumed.
+	// Doubts name the facts that were assumed.
 	Doubts []string `json:"doubts,omitempty"`
 }
 
-// Binding is a reference and the object that it got its symbol from.
+// Binding is a reference and the object that its symbol came from.
 type Binding struct {
 	From    string `json:"from"`
 	Symbol  string `json:"symbol"`
@@ -63,20 +64,22 @@ type Binding struct {
 	Kind    string `json:"kind,omitempty"` // "protected", or empty
 }
 
-// Search is one search: in brackets the sources, and the files that were tried.
+// Search is one search. Its steps are sources, in brackets, and the files that were
+// tried.
 type Search struct {
 	Name  string   `json:"name"`
 	Steps []string `json:"steps"`
 }
 
-// Start is how the program's start ends as far as the loader goes.
+// Start is the result of the program's start: the exit status that the loader gives it,
+// or 0, and the loader's messages.
 type Start struct {
 	Exit   int      `json:"exit"`
 	Stderr []string `json:"stderr,omitempty"`
 }
 
-// Object is one object of the process. Path is the loader's own text, never
-// cleaned; By and How tell who asked for it first and which rule found it.
+// Object is one object of the process. Path is the loader's own text, never cleaned; By
+// is the object that requested it first, How the rule that found it.
 type Object struct {
 	Path  string   `json:"path"`
 	Names []string `json:"names,omitempty"`
@@ -84,7 +87,7 @@ type Object struct {
 	How   string   `json:"how,omitempty"`
 }
 
-// Action is an argument and what came of it.
+// Action is an argument of a [Run] and its result.
 type Action struct {
 	Action string  `json:"action"`
 	OK     bool    `json:"ok"`
@@ -92,22 +95,22 @@ type Action struct {
 	Error  string  `json:"error,omitempty"`
 }
 
-// Trace is the ldd view: what LD_TRACE_LOADED_OBJECTS or musl's --list prints.
+// Trace is ldd's list, which LD_TRACE_LOADED_OBJECTS or musl's --list prints.
 type Trace struct {
 	Exit    int      `json:"exit"`
 	Objects []Line   `json:"objects"`
 	Stderr  []string `json:"stderr,omitempty"`
 }
 
-// Line is one line of the ldd view; a Path of nil is "not found". A line that
-// names no library ("statically linked") has its Text alone.
+// Line is one line of ldd's list; a nil Path means "not found". A line that names no
+// library ("statically linked") has only Text.
 type Line struct {
 	Name string
 	Path *string
 	Text string
 }
 
-// lineJSON is a line that names a library.
+// lineJSON is the JSON of a line that names a library.
 type lineJSON struct {
 	Name string  `json:"name"`
 	Path *string `json:"path"`
@@ -136,7 +139,7 @@ func (l *Line) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// marshal is json.Marshal without the escapes that HTML would need.
+// marshal is json.Marshal without the escapes for HTML.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -145,30 +148,30 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), err
 }
 
-// File is the ldd view of one file, as JSON.
+// File is ldd's list for one file, as JSON.
 type File struct {
 	Path  string `json:"path"`
 	Trace Trace  `json:"trace"`
-	// Unresolved are the lines that ldd -r prints of references that nothing
-	// defines, when symbols are asked for.
+	// Unresolved are the lines that ldd -r prints for undefined references; nil unless
+	// symbols are requested.
 	Unresolved *[]string `json:"unresolved,omitempty"`
-	// Unknown are objects whose symbols could not be read.
+	// Unknown are the objects whose symbols could not be read.
 	Unknown []string `json:"unknown,omitempty"`
-	// Named are the libraries that it may open by a name in its read-only data, when
-	// they are asked for and it imports dlopen.
+	// Named are the libraries that the file may open by a name in its read-only data; nil
+	// unless they are requested and it imports dlopen.
 	Named *Named `json:"named,omitempty"`
 }
 
-// begun is a run whose program has been started as far as it comes.
+// begun is a run whose program the kernel and the loader have started or refused.
 type begun struct {
-	interp  string           // the loader that it names
-	loader  *elfdeps.Loader  // nil: it never came to one
+	interp  string           // PT_INTERP of the program
+	loader  *elfdeps.Loader  // nil for a static program and for a refused one
 	process *elfdeps.Process // nil without a loader
-	static  bool             // it needs none
-	refused string           // what the kernel says instead
+	static  bool             // the program needs no loader
+	refused string           // the message for a program that the kernel refuses
 }
 
-// begin starts a run's program.
+// begin starts the program of a run.
 func begin(fsys elfdeps.FS, r Run) (*begun, error) {
 	exe, err := elfFile(fsys, r.Exe)
 	if err != nil {
@@ -185,17 +188,17 @@ func begin(fsys elfdeps.FS, r Run) (*begun, error) {
 	if err = unexpected(err); err != nil {
 		return nil, err
 	}
-	if !truncated(p) { // else that is known of it
+	if !truncated(p) { // the end of a truncated file is missing, not unexamined
 		err = examined(r.Exe, exe)
 	}
 	return &begun{interp: exe.Interp, loader: l, process: p}, err
 }
 
-// notStarted is the exit status of what the kernel does not start, by a shell.
+// notStarted is a shell's exit status for a program that the kernel refuses.
 const notStarted = 127
 
-// Replay starts a program, performs its actions and tells what a real process
-// would have shown.
+// Replay starts a program, performs its actions and returns the output that a real
+// process would have.
 func Replay(fsys elfdeps.FS, r Run) (*Process, error) {
 	run, err := begin(fsys, r)
 	switch {
@@ -237,7 +240,7 @@ func Replay(fsys elfdeps.FS, r Run) (*Process, error) {
 	return out, nil
 }
 
-// searches are those of a process, as far as they are asked for.
+// searches returns the searches of a process that r requests.
 func searches(p *elfdeps.Process, r Run) []Search {
 	if !r.Search {
 		return nil
@@ -252,19 +255,20 @@ func searches(p *elfdeps.Process, r Run) []Search {
 	return list
 }
 
-// sigbus is how a process ends that touches a page of a file beyond its end.
+// sigbus is the exit of a process that touches a page behind the end of its file: killed
+// by signal 7.
 const sigbus = -7
 
-// truncated reports whether a file is loaded that ends before its segments do;
-// no loader notices (L39, case 109).
+// truncated reports whether the process has loaded a file that ends before its segments
+// do. No loader notices.
 func truncated(p *elfdeps.Process) bool {
 	return p.Status() == 0 && slices.ContainsFunc(p.Objects, (*elfdeps.Module).Truncated)
 }
 
-// hwcapRE fits files in the directories that are tried for the processor's sake.
+// hwcapRE matches files in the directories for hardware capabilities.
 var hwcapRE = regexp.MustCompile(`(?:^|/)(?:glibc-hwcaps/[^/]+|(?:tls|x86_64|atomics|aarch64)(?:/(?:tls|x86_64|atomics|aarch64))*)/[^/]+$`)
 
-// elfFile is the ELF file of a path.
+// elfFile returns the ELF object at path.
 func elfFile(fsys elfdeps.FS, path string) (*elfdeps.Object, error) {
 	f, err := fsys.Find(path)
 	switch {
@@ -273,12 +277,12 @@ func elfFile(fsys elfdeps.FS, path string) (*elfdeps.Object, error) {
 	case f.Object == nil && f.Fault != "":
 		return nil, fmt.Errorf("%s could not be examined: %s", path, f.Fault)
 	case f.Object == nil:
-		return nil, fmt.Errorf("%s is no ELF file", path)
+		return nil, fmt.Errorf("%s is not an ELF file", path)
 	}
 	return f.Object, nil
 }
 
-// examined reports why it is not known how a file is loaded.
+// examined returns an error with the reason why it is unknown how o is loaded, if it is.
 func examined(path string, o *elfdeps.Object) error {
 	if why := o.Unexamined(); why != "" {
 		return fmt.Errorf("%s could not be examined: %s", path, why)
@@ -286,8 +290,8 @@ func examined(path string, o *elfdeps.Object) error {
 	return nil
 }
 
-// static reports why a file that names no loader, or nothing for one, is no static
-// program.
+// static returns an error for a file without an interpreter or a dynamic section that is
+// no static program.
 func static(path string, o *elfdeps.Object) error {
 	switch {
 	case o.Fault != "":
@@ -298,13 +302,14 @@ func static(path string, o *elfdeps.Object) error {
 	return examined(path, o)
 }
 
-// kernelText is what execve's errno reads as.
+// kernelText returns the text of an errno of execve.
 func kernelText(err error) string {
 	s := err.Error()
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// unexpected leaves the loader's own errors out: they are in the process.
+// unexpected returns err unless it is one of the loader's own errors, which the process
+// has.
 func unexpected(err error) error {
 	var e *elfdeps.Error
 	if err == nil || errors.As(err, &e) {
@@ -317,14 +322,14 @@ func staticTrace() *Trace {
 	return &Trace{Objects: []Line{{Text: "statically linked"}}}
 }
 
-// done is what came of an action.
+// done is the result of an action.
 type done struct {
 	opened *elfdeps.Module // by dlopen; nil when that failed
-	in     *elfdeps.Module // where a symbol was found
+	in     *elfdeps.Module // the object that defines the symbol
 	err    error
 }
 
-// CheckAction reports what is wrong with how an argument of a [Run] is written.
+// CheckAction returns an error for an argument of a [Run] that is not written correctly.
 func CheckAction(action string) error {
 	kind, arg, _ := strings.Cut(action, "=")
 	parts := strings.SplitN(arg, ":", 3)
@@ -342,7 +347,7 @@ func CheckAction(action string) error {
 	if ok {
 		return nil
 	}
-	return fmt.Errorf("%q is no action: write it like dlopen=N:libx.so.1, from=libx.so.1:NG:liby.so.1 or sym=name", action)
+	return fmt.Errorf("%q is not an action: write it like dlopen=N:libx.so.1, from=libx.so.1:NG:liby.so.1 or sym=name", action)
 }
 
 func (d done) ok() bool { return d.opened != nil || d.in != nil }
@@ -352,14 +357,14 @@ func (d done) json(action string) Action {
 	if d.err != nil {
 		a.Error = d.err.Error()
 	}
-	if d.opened != nil { // what a function returns is not known
+	if d.opened != nil { // the results of functions are not predicted
 		a.Result = new(string)
 	}
 	return a
 }
 
-// act performs one action; opened are the objects that the actions before it
-// have opened, nil for others.
+// act performs one action. opened are the objects that the actions before it opened, nil
+// for actions that opened none.
 func act(p *elfdeps.Process, action string, opened []*elfdeps.Module) (d done) {
 	kind, arg, _ := strings.Cut(action, "=")
 	var by *elfdeps.Module
@@ -368,7 +373,7 @@ func act(p *elfdeps.Process, action string, opened []*elfdeps.Module) (d done) {
 		var lib string
 		lib, arg, _ = strings.Cut(arg, ":")
 		if by = p.Loaded(lib); by == nil {
-			d.err = fmt.Errorf("nothing that is loaded answers to %s", lib)
+			d.err = fmt.Errorf("no loaded object answers to %s", lib)
 			return d
 		}
 		fallthrough
@@ -377,16 +382,16 @@ func act(p *elfdeps.Process, action string, opened []*elfdeps.Module) (d done) {
 		d.opened, d.err = p.DlopenFlags(by, name, openFlags(flags))
 	case "call", "sym", "hcall", "vsym":
 		if d.in, d.err = look(p, kind, arg, opened); d.in == nil && d.err == nil {
-			d.err = errors.New("imgcheck cannot tell: the symbols of some objects are not known")
+			d.err = errors.New("cannot be predicted: the symbols of some objects are not known")
 		}
 	default:
-		d.err = errors.New("imgcheck does not know this action")
+		d.err = errors.New("unknown action")
 	}
 	return d
 }
 
-// look is dlsym or dlvsym: by the program, or (hcall=K:SYM) in what action K has
-// opened. What a function that is called returns is not known.
+// look is dlsym or dlvsym, for the program or (hcall=K:SYM) for the object that action K
+// opened.
 func look(p *elfdeps.Process, kind, arg string, opened []*elfdeps.Module) (*elfdeps.Module, error) {
 	name, rest, _ := strings.Cut(arg, ":")
 	if kind == "vsym" {
@@ -396,15 +401,15 @@ func look(p *elfdeps.Process, kind, arg string, opened []*elfdeps.Module) (*elfd
 	if kind == "hcall" {
 		k, err := strconv.Atoi(name)
 		if err != nil || k < 0 || k >= len(opened) || opened[k] == nil {
-			return nil, fmt.Errorf("action %s has opened nothing", name)
+			return nil, fmt.Errorf("action %s opened no library", name)
 		}
 		handle, name = opened[k], rest
 	}
 	return p.Sym(handle, name)
 }
 
-// bindings are the references to a symbol that are bound, in order, and then what
-// the program's own actions have looked up.
+// bindings returns the bindings of all references to symbol, in order, then those of the
+// program's own actions.
 func bindings(p *elfdeps.Process, symbol string, r Run) []Binding {
 	name := func(m *elfdeps.Module) string {
 		if m.Path == "" {
@@ -438,7 +443,7 @@ func bindings(p *elfdeps.Process, symbol string, r Run) []Binding {
 	return list
 }
 
-// flagLetters are dlopen's flags, by the letters of the loader cases.
+// flagLetters are the flags of dlopen, by their letters in actions.
 var flagLetters = map[rune]elfdeps.Flags{
 	'N': elfdeps.Now, 'L': elfdeps.Lazy, 'G': elfdeps.Global, 'D': elfdeps.DeepBind, 'O': elfdeps.NoLoad, 'K': elfdeps.NoDelete,
 }
@@ -489,7 +494,7 @@ func traceView(p *elfdeps.Process) *Trace {
 		return t
 	}
 	if !p.Loader.Libc.Musl && len(p.Program().Object.Needed) == 0 {
-		return staticTrace() // whatever its filtees are (dl_main)
+		return staticTrace() // even with filtees (dl_main, elf/rtld.c)
 	}
 	for _, x := range p.List() {
 		line := Line{Name: x.Name}
@@ -501,13 +506,13 @@ func traceView(p *elfdeps.Process) *Trace {
 	return t
 }
 
-// Files gives the processes in which the files of a file system are looked at.
+// Files traces the files of a file system.
 type Files struct {
 	FS  elfdeps.FS
 	Env elfdeps.Env
-	// Symbols asks for unresolved references.
+	// Symbols requests undefined references.
 	Symbols bool
-	// Names asks for what the files may open by a name in their read-only data.
+	// Names requests the libraries that files may open by a name in their read-only data.
 	Names bool
 	// Interps are tried for a library, which names no interpreter.
 	Interps []string
@@ -515,8 +520,8 @@ type Files struct {
 	loaders map[string]*elfdeps.Loader
 }
 
-// Process is a file's, traced as `ld.so FILE` would: the file itself is the
-// program. It is nil, without an error, for a static program.
+// Process traces the file at path as `ld.so FILE` would: the file itself is the program.
+// It returns nil without an error for a static program.
 func (f *Files) Process(path string) (*elfdeps.Process, error) {
 	o, err := elfFile(f.FS, path)
 	if err != nil {
@@ -539,7 +544,7 @@ func (f *Files) Process(path string) (*elfdeps.Process, error) {
 	return p, nil
 }
 
-// Look is the ldd view of a file.
+// Look returns ldd's list for the file at path.
 func (f *Files) Look(path string) (*File, error) {
 	p, err := f.Process(path)
 	if err != nil {
@@ -562,7 +567,7 @@ func (f *Files) Look(path string) (*File, error) {
 	return file, nil
 }
 
-// unresolvedLines are what ldd -r prints below the libraries.
+// unresolvedLines returns the lines that ldd -r prints below the libraries.
 func unresolvedLines(p *elfdeps.Process) []string {
 	lines := []string{}
 	for _, u := range p.Unresolved(nil) {
@@ -571,8 +576,8 @@ func unresolvedLines(p *elfdeps.Process) []string {
 	return lines
 }
 
-// loader is the interpreter that the object names, else the first that is there
-// and for its machine.
+// loader returns the interpreter that o names, else the first one for its machine that
+// exists.
 func (f *Files) loader(o *elfdeps.Object) (*elfdeps.Loader, error) {
 	interps := f.Interps
 	if o.Interp != "" {
@@ -594,5 +599,5 @@ func (f *Files) loader(o *elfdeps.Object) (*elfdeps.Loader, error) {
 		f.loaders[interp] = l
 		return l, nil
 	}
-	return nil, fmt.Errorf("its loader is not there (%s)", strings.Join(interps, ", "))
+	return nil, fmt.Errorf("its loader does not exist (%s)", strings.Join(interps, ", "))
 }

@@ -8,29 +8,29 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
-// Named are the libraries whose names stand in a file's read-only data, where it
-// imports dlopen: it may open them, or not.
+// Named are the library names in the read-only data of a file that imports dlopen. The
+// file may open them.
 type Named struct {
 	Names []NamedLibrary `json:"names"`
-	// Partial is set when some of that data was not looked at.
+	// Partial is set when some of that data was not searched.
 	Partial bool `json:"partial,omitempty"`
 }
 
-// NamedLibrary is such a name and what dlopen gives the file for it: a Path of nil
-// is "not found".
+// NamedLibrary is such a name and the file that dlopen finds for it; a nil Path means
+// "not found".
 type NamedLibrary struct {
 	Name string  `json:"name"`
 	Path *string `json:"path"`
 	How  string  `json:"how,omitempty"`
-	// Error is what dlopen says of a file that is there and cannot be loaded.
+	// Error is dlopen's error for a file that was found and cannot be loaded.
 	Error string `json:"error,omitempty"`
-	// Form is set for a name that the program fills in first (libx.so.%d).
+	// Form is set for a format that the program fills in (libx.so.%d).
 	Form bool `json:"form,omitempty"`
 }
 
-// NamedLibraries are the names in the read-only data of a process's program, each
-// opened by it as if nothing but the program were loaded; nil when it imports
-// nothing that opens a library by its name.
+// NamedLibraries returns the names in the read-only data of a process's program, each
+// with the file that dlopen finds while none of the others is loaded. It returns nil for
+// a program that does not import dlopen.
 func NamedLibraries(p *elfdeps.Process) *Named {
 	main := p.Program()
 	if main == nil || main.Object.Named == nil {
@@ -61,18 +61,18 @@ func (l *NamedLibrary) open(p *elfdeps.Process, by *elfdeps.Module) {
 	}
 }
 
-// named draws them below the tree.
+// named draws the names in the program's read-only data.
 func (t *tree) named(p *elfdeps.Process) {
 	n := NamedLibraries(p)
 	if n == nil && p.Program() != nil && p.Program().Object.Symbols != nil {
-		fmt.Fprintln(t.w, "does not import dlopen: names in its read-only data were not looked for")
+		fmt.Fprintln(t.w, "does not import dlopen: its read-only data was not searched for names")
 		return
 	}
 	if n == nil {
-		fmt.Fprintln(t.w, "its symbols could not be read: names in its read-only data were not looked for")
+		fmt.Fprintln(t.w, "its symbols could not be read: its read-only data was not searched for names")
 		return
 	}
-	fmt.Fprintln(t.w, "may open by name, since it imports dlopen, what its read-only data names:")
+	fmt.Fprintln(t.w, "imports dlopen and may open the libraries that its read-only data names:")
 	for _, l := range n.Names {
 		switch {
 		case l.Form:
@@ -91,6 +91,6 @@ func (t *tree) named(p *elfdeps.Process) {
 		fmt.Fprintln(t.w, "    none")
 	}
 	if n.Partial {
-		fmt.Fprintln(t.w, "    "+t.paint("2", "not all of its read-only data was looked at: there may be others"))
+		fmt.Fprintln(t.w, "    "+t.paint("2", "not all of its read-only data was searched: it may name others"))
 	}
 }

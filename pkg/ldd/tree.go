@@ -11,21 +11,22 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
-// TreeOptions say how a tree is drawn.
+// TreeOptions select the parts of a tree.
 type TreeOptions struct {
-	// All draws a library under each that needs it, not only under the first.
+	// All draws a library under each object that needs it, not only under the first.
 	All bool
-	// Symbols tells the references that nothing defines below the tree.
+	// Symbols draws undefined references below the tree.
 	Symbols bool
-	// Names tells below it what the program may open by a name in its read-only data.
+	// Names draws, below the tree, the libraries that the program may open by a name in
+	// its read-only data.
 	Names bool
 	// Color allows escape sequences.
 	Color bool
 }
 
-// Tree draws what a process has loaded: each library under the one that asked
-// for it first, in the order of the requests, with the rule that found it; under
-// a miss, every place that was searched.
+// Tree draws the objects of a process: each library under the object that requested it
+// first, in the order of the requests, with the rule that found it. Under a miss it
+// draws every place that was searched.
 func Tree(w io.Writer, p *elfdeps.Process, title string, o TreeOptions) error {
 	t := newTree(w, o)
 	t.draw(p, title)
@@ -38,8 +39,8 @@ func Tree(w io.Writer, p *elfdeps.Process, title string, o TreeOptions) error {
 	return t.w.Flush()
 }
 
-// Draw draws what a run comes to: the tree of the program that starts, under each
-// action what it has loaded beyond that, and what else is asked for.
+// Draw draws the result of a run: the tree of the program's start, under each action the
+// libraries that it loaded, and the details that the run requests.
 func Draw(w io.Writer, fsys elfdeps.FS, r Run, o TreeOptions) error {
 	run, err := begin(fsys, r)
 	if err != nil {
@@ -54,9 +55,9 @@ func Draw(w io.Writer, fsys elfdeps.FS, r Run, o TreeOptions) error {
 		t.ended(notStarted, run.refused)
 	case truncated(run.process):
 		t.draw(run.process, r.Exe)
-		t.ended(sigbus, "a file that is mapped ends too early: the process dies of SIGBUS when it gets there")
+		t.ended(sigbus, "a mapped file is truncated: the process dies of SIGBUS when it reads behind its end")
 	case run.process.Status() != 0:
-		traced, err := run.loader.Trace(r.Exe) // goes past what ends a start
+		traced, err := run.loader.Trace(r.Exe) // goes on after the miss that ended the start
 		if err := unexpected(err); err != nil {
 			return err
 		}
@@ -100,7 +101,7 @@ func newTree(w io.Writer, o TreeOptions) *tree {
 	return &tree{w: bufio.NewWriter(plain.NewWriter(w, o.Color)), o: o, misses: map[miss]*elfdeps.Error{}, drawn: map[*elfdeps.Module]bool{}}
 }
 
-// draw draws a process from its program down.
+// draw draws the tree of a process.
 func (t *tree) draw(p *elfdeps.Process, title string) {
 	t.remember(p)
 	fmt.Fprintln(t.w, t.paint("1", title))
@@ -117,7 +118,7 @@ func (t *tree) draw(p *elfdeps.Process, title string) {
 	}
 }
 
-// remember keeps what a process has missed so far, by who asked.
+// remember records the misses of a process by requester and name.
 func (t *tree) remember(p *elfdeps.Process) {
 	for _, e := range p.Misses {
 		k := miss{e.By, e.Name}
@@ -133,7 +134,7 @@ func (t *tree) static(title string) {
 
 func (t *tree) fault(line string) { fmt.Fprintln(t.w, t.paint("31", line)) }
 
-// ended says how a process that did not start has ended.
+// ended draws the messages and the exit status of a process that did not start.
 func (t *tree) ended(status int, lines ...string) {
 	for _, line := range lines {
 		t.fault(line)
@@ -143,8 +144,8 @@ func (t *tree) ended(status int, lines ...string) {
 	}
 }
 
-// actions draws what a run's actions load, and who gets the symbols that are
-// asked for.
+// actions draws the libraries that a run's actions load, and the bindings that it
+// requests.
 func (t *tree) actions(p *elfdeps.Process, r Run) {
 	var opened []*elfdeps.Module
 	for _, action := range r.Args {
@@ -173,7 +174,7 @@ func (t *tree) actions(p *elfdeps.Process, r Run) {
 		fmt.Fprintf(t.w, "\n%s\n", t.paint("1", "bindings of "+symbol))
 		list := bindings(p, symbol, r)
 		if len(list) == 0 {
-			fmt.Fprintf(t.w, "  nothing that is loaded asks for it\n")
+			fmt.Fprintf(t.w, "  no loaded object refers to it\n")
 		}
 		for _, b := range list {
 			name := b.Symbol
@@ -185,7 +186,7 @@ func (t *tree) actions(p *elfdeps.Process, r Run) {
 	}
 }
 
-// searches tells every search of a process.
+// searches draws every search of a process.
 func (t *tree) searches(list []Search) {
 	for _, s := range list {
 		fmt.Fprintf(t.w, "\n%s\n", t.paint("1", "search for "+s.Name))
@@ -195,8 +196,8 @@ func (t *tree) searches(list []Search) {
 	}
 }
 
-// paint colours a text, or leaves it; of an image's text nothing acts on the
-// terminal.
+// paint returns s in a colour, if the tree has colours. It makes s, which an image may
+// have written, safe for terminals.
 func (t *tree) paint(code, s string) string {
 	s = plain.Text(s)
 	if !t.o.Color {
@@ -208,7 +209,7 @@ func (t *tree) paint(code, s string) string {
 // branch is one line below a module.
 type branch struct {
 	name string
-	m    *elfdeps.Module // nil: missed
+	m    *elfdeps.Module // nil for a miss
 	seen bool            // drawn elsewhere
 }
 
@@ -231,13 +232,13 @@ func (t *tree) children(m *elfdeps.Module, indent string) {
 	}
 }
 
-// branches are what is drawn below a module. A library that it was not the
-// first to ask for stands elsewhere.
+// branches returns the lines below a module. A library that another object requested
+// first is drawn there, and here only with All.
 func (t *tree) branches(m *elfdeps.Module) []branch {
 	var list []branch
 	for i, name := range m.Object.Needed {
 		if i >= len(m.Deps) {
-			break // a start that failed goes no further
+			break // the start failed here
 		}
 		dep := m.Deps[i]
 		switch {
@@ -275,7 +276,7 @@ func (t *tree) missed(by *elfdeps.Module, name, lead, indent string) {
 	t.steps(e, indent)
 }
 
-// steps are the places where something was searched in vain.
+// steps draws the places of a failed search.
 func (t *tree) steps(e *elfdeps.Error, indent string) {
 	for _, s := range e.Steps {
 		fmt.Fprintf(t.w, "%s  %s\n", indent, t.paint("2", s.Source))
