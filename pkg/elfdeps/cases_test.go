@@ -3,7 +3,6 @@ package elfdeps
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"maps"
 	"os"
 	"path/filepath"
@@ -82,12 +81,9 @@ type traced struct {
 	Line string  `json:"line,omitempty"`
 }
 
-// casesDir lets cases be replayed that another loader was run on (gencases.go).
-var casesDir = flag.String("cases", "testdata/cases", "`directory` of the cases to replay")
-
 // TestSpecCases replays worlds whose outcome real loaders have shown.
 func TestSpecCases(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(*casesDir, "*.txtar"))
+	files, err := filepath.Glob("testdata/cases/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no cases: %v", err)
 	}
