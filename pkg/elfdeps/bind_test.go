@@ -13,7 +13,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// symbolOutcome is what comes of the symbols of a world.
+// symbolOutcome has the results of binding the symbols of a world.
 type symbolOutcome struct {
 	Exit       int
 	Stderr     []string
@@ -64,7 +64,7 @@ func (w *world) realSymbols(t testing.TB, dir string) symbolOutcome {
 	return o
 }
 
-// replayedSymbols is what we say of the world.
+// replayedSymbols predicts the outcome of the world.
 func (w *world) replayedSymbols(t testing.TB, fsys FS) symbolOutcome {
 	t.Helper()
 	run := func(env ...string) *Process {
@@ -95,7 +95,7 @@ func (w *world) replayedSymbols(t testing.TB, fsys FS) symbolOutcome {
 		}
 	}
 	traced, _ := p.Loader.Trace("/app/main")
-	if len(traced.Misses) > 0 { // the real one may die then: a missing file's versions are not in its table
+	if len(traced.Misses) > 0 { // the real loader may crash: its table lacks the versions of a missing file
 		o.Unresolved = []string{"not compared"}
 	} else if traced.Status() == 0 {
 		for _, u := range traced.Unresolved(nil) {
@@ -110,7 +110,7 @@ func (w *world) symbolDiff(t testing.TB) string {
 	dir := w.build(t)
 	want, got := w.realSymbols(t, dir), w.replayedSymbols(t, dirTree(t, dir))
 	if want.Exit < 0 || want.NowExit < 0 {
-		return "" // the real one crashed, as filters in a circle make it
+		return "" // the real loader crashed, as it does for filters in a circle
 	}
 	if none := []string{"not compared"}; slices.Equal(got.Unresolved, none) || slices.Equal(want.Unresolved, none) {
 		want.Unresolved, got.Unresolved = none, none
@@ -128,7 +128,7 @@ func (r chooser) symbolLibrary(head string, needs []string) string {
 	if r.chance(6) {
 		b.WriteString("flags " + r.pick("now", "symbolic", "now symbolic") + "\n")
 	}
-	if r.chance(10) && strings.Contains(head, "soname") { // what stands before the program has its versions unchecked
+	if r.chance(10) && strings.Contains(head, "soname") { // versions of objects before the program are not checked
 		fmt.Fprintf(&b, "%s %s\n", r.pick("auxiliary", "filter"), r.symbolName())
 	}
 	var asked []string
@@ -167,7 +167,7 @@ func (r chooser) symbolLibrary(head string, needs []string) string {
 	return b.String()
 }
 
-// define writes one or several versions of a symbol.
+// define writes one or more versions of a symbol.
 func (r chooser) define(b *strings.Builder, name, kind string, versions []string) {
 	n := 1
 	if len(versions) > 0 && r.chance(3) {
@@ -182,7 +182,7 @@ func (r chooser) define(b *strings.Builder, name, kind string, versions []string
 		for _, word := range []string{"weak", "hidden", "protected", "called", "load"} {
 			switch {
 			case !r.chance(8):
-			case word == "hidden" && !hiddenIsLocal(): // no linker leaves such a symbol to be found
+			case word == "hidden" && !hiddenIsLocal(): // linkers make such a symbol local
 			case word == "called" && kind != "", word == "load" && kind == " tls", word == "protected" && strings.HasSuffix(b.String(), "hidden"):
 			default:
 				b.WriteString(" " + word)
@@ -192,8 +192,8 @@ func (r chooser) define(b *strings.Builder, name, kind string, versions []string
 	}
 }
 
-// hiddenIsLocal reports whether the glibc here passes over hidden symbols, as it
-// does from 2.24 on (b6084a958f).
+// hiddenIsLocal reports whether the real glibc ignores hidden symbols, as it does from 2.24
+// on (glibc commit b6084a958f).
 var hiddenIsLocal = sync.OnceValue(func() bool { return !strings.Contains(strings.Join(interps(), " "), "linux") || hereRelease() >= 224 })
 
 func (r chooser) symbolName() string { return "lib" + r.pick("a", "b", "c1", "d") + ".so" }
@@ -224,8 +224,8 @@ func symbolWorld(rnd *rand.Rand, interp string) *world {
 	return w
 }
 
-// TestRandomSymbols binds the symbols of random worlds by our loader and by the
-// real one. ELFDEPS_WORLDS and ELFDEPS_SEED are as for TestRandomWorlds.
+// TestRandomSymbols binds the symbols of random worlds with the package's loader and with
+// the real one. ELFDEPS_WORLDS and ELFDEPS_SEED are as for TestRandomWorlds.
 func TestRandomSymbols(t *testing.T) {
 	needRoot(t)
 	n, seed := randomSize(t)
@@ -242,7 +242,7 @@ func TestRandomSymbols(t *testing.T) {
 	}
 }
 
-// shrinkBy leaves out of w what is not needed for fails.
+// shrinkBy removes from w what fails does not need.
 func (w *world) shrinkBy(fails func(*world) bool) *world {
 	for again := true; again; {
 		again = false
@@ -256,8 +256,8 @@ func (w *world) shrinkBy(fails func(*world) bool) *world {
 	return w
 }
 
-// valid reports whether the world's text can be parsed: a symbol may have lost
-// its version.
+// valid reports whether the world's text can be parsed: shrinking may have removed the
+// version of a symbol.
 func (w *world) valid() bool {
 	_, err := imagetest.Parse([]byte(w.String()))
 	return err == nil

@@ -11,8 +11,8 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// startText starts /app/main of an image text whose loader tells a release, after
-// change had its way with the objects.
+// startText starts /app/main of an image text with a loader of the given release, after
+// change edited the objects.
 func startText(t *testing.T, release, text string, env []string, change func(path string, s *Symbols)) *Process {
 	t.Helper()
 	im, err := imagetest.Parse([]byte("-- 0/lib64/ld-linux-x86-64.so.2 --\nelf x86_64 soname=ld-linux-x86-64.so.2\n" +
@@ -49,8 +49,8 @@ func setRecord(s *Symbols, name string, f func(*record)) {
 	}
 }
 
-// TestRelease: what a missing symbol of a version is called depends on glibc's
-// release (L52, L53).
+// TestRelease: the error for a symbol that is missing in a version depends on the release
+// of glibc.
 func TestRelease(t *testing.T) {
 	text := program + "needed liba.so\nverneed liba.so V1\nundef f@V1 data\n" +
 		"-- 0/lib64/liba.so --\nelf x86_64 soname=liba.so\nverdef liba.so V1\nneeded libb.so\ndef g@@V1 object\n" +
@@ -80,8 +80,8 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestRelink: an IFUNC in an object that is not relocated yet, and a copy of
-// another size, are messages (L57).
+// TestRelink: binding to an IFUNC in an object that is not relocated yet, and a copy of
+// another size, only print messages.
 func TestRelink(t *testing.T) {
 	text := program + "needed liba.so\nneeded libb.so\nundef d data\n" +
 		"-- 0/lib64/liba.so --\nelf x86_64 soname=liba.so\nundef f load\ndef d object\n" +
@@ -109,8 +109,8 @@ func TestRelink(t *testing.T) {
 	}
 }
 
-// TestAddressOfProgram: a program that is not position-independent gives a
-// function that it does not define an address, for data and not for calls (L50).
+// TestAddressOfProgram: a program that is not position-independent has addresses for
+// functions that it does not define. Data references are bound to them, calls are not.
 func TestAddressOfProgram(t *testing.T) {
 	text := program + "needed liba.so\nundef f\n-- 0/lib64/liba.so --\nelf x86_64 soname=liba.so\nundef f load\n"
 	address := func(path string, s *Symbols) {
@@ -127,8 +127,8 @@ func TestAddressOfProgram(t *testing.T) {
 	}
 }
 
-// TestUnknownSymbols: what cannot be looked at may define everything, and is not
-// told to lack anything.
+// TestUnknownSymbols: an object without known symbols may define every name, and its own
+// references are not reported.
 func TestUnknownSymbols(t *testing.T) {
 	text := program + "needed liba.so\nundef f data\nundef g data\n-- 0/lib64/liba.so --\nelf x86_64 soname=liba.so\ndef g object\nundef h data\n"
 	if p := startText(t, "2.36", text, nil, nil); p.Status() != 127 {
@@ -160,8 +160,7 @@ func TestUnknownSymbols(t *testing.T) {
 	}
 }
 
-// TestUnresolvedOfLibrary: what a program that brings nothing along meets when it
-// opens a library.
+// TestUnresolvedOfLibrary: a library is opened by a program that loads nothing else.
 func TestUnresolvedOfLibrary(t *testing.T) {
 	text := program + "-- 0/lib64/libcudnn_cnn.so.8 --\nelf x86_64 soname=libcudnn_cnn.so.8\nneeded libcudnn_ops.so.8\nverneed libcudnn_ops.so.8 libcudnn_ops.so.8\n" +
 		"undef trace@libcudnn_ops.so.8\nundef table@libcudnn_ops.so.8 data\nundef there@libcudnn_ops.so.8\nundef __gmon_start__ weak\n" +

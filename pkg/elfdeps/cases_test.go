@@ -15,7 +15,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// probe says how a case runs its program.
+// probe is the section of a case that says how to run its program.
 type probe struct {
 	Exe   string            `json:"exe"`
 	Args  []string          `json:"args"`
@@ -24,24 +24,24 @@ type probe struct {
 	UID   int               `json:"uid"`
 	Proc  *bool             `json:"proc"`
 	Trace *bool             `json:"trace"`
-	// Interp is the loader that is called by hand for the ldd view of musl.
+	// Interp is the loader that is called by hand for musl's --list.
 	Interp string `json:"interp"`
 	Loader string `json:"loader"`
-	again  bool   // in a loader that has made a process before
-	// Patch edits files that the text form cannot say: OFFSET=BYTE,
-	// trunc=SIZE, verneed=VERSION.
+	again  bool   // the loader has started a process before
+	// Patch edits files in ways that their text form does not have: OFFSET=BYTE, trunc=SIZE,
+	// verneed=VERSION.
 	Patch map[string]string `json:"patch"`
 	// Bindings are the names whose bindings were recorded.
 	Bindings []string `json:"bindings"`
 }
 
-// outcome is what a loader did, or what it should have.
+// outcome is the result that a loader had or should have.
 type outcome struct {
 	Start   *started  `json:"start,omitempty"`
 	Objects []object  `json:"objects,omitempty"`
 	Actions []action  `json:"actions,omitempty"`
 	Trace   *traceOut `json:"trace,omitempty"`
-	// Bindings are those that LD_DEBUG=bindings showed, dlsym's among them.
+	// Bindings are those that LD_DEBUG=bindings showed, including dlsym's.
 	Bindings []bound `json:"bindings,omitempty"`
 }
 
@@ -81,7 +81,7 @@ type traced struct {
 	Line string  `json:"line,omitempty"`
 }
 
-// TestSpecCases replays worlds whose outcome real loaders have shown.
+// TestSpecCases replays worlds with recorded results of real loaders.
 func TestSpecCases(t *testing.T) {
 	files, err := filepath.Glob("testdata/cases/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -139,7 +139,7 @@ func patched(t *testing.T, b []byte, patch string) []byte {
 	return b
 }
 
-// run does what want has an outcome of.
+// run performs the parts of the probe whose outcome want has.
 func (p *probe) run(t *testing.T, fsys FS, want *outcome) outcome {
 	t.Helper()
 	env := Env{Cwd: p.Cwd, UID: p.UID, GID: p.UID, NoProc: p.Proc != nil && !*p.Proc, CPU: 4}
@@ -206,7 +206,7 @@ func (p *probe) start(t *testing.T, fsys FS, interp string, env Env, want, got *
 	}
 }
 
-// callAll calls what the program calls, and by it whatever its object calls.
+// callAll calls the functions that the program calls, and those that their objects call.
 func (p *probe) callAll(t *testing.T, proc *Process) {
 	t.Helper()
 	for _, arg := range p.Args {
@@ -240,7 +240,7 @@ func do(t *testing.T, p *Process, a action, opened []*Module) (*Module, action) 
 			var lib string
 			lib, arg, _ = strings.Cut(arg, ":")
 			if by = p.Loaded(lib); by == nil {
-				t.Fatalf("%s: nothing answers to %s", a.Action, lib)
+				t.Fatalf("%s: no object answers to %s", a.Action, lib)
 			}
 		}
 		flags, name, _ := strings.Cut(arg, ":")
@@ -259,7 +259,7 @@ func do(t *testing.T, p *Process, a action, opened []*Module) (*Module, action) 
 			m, err = p.Sym(handle, name)
 		}
 		if m == nil && err == nil {
-			return nil, a // there are no symbols in the world
+			return nil, a // the world has no symbols
 		}
 		got.OK, m = m != nil, nil
 	default:
@@ -280,8 +280,8 @@ func openFlags(letters string) (f Flags) {
 	return f
 }
 
-// bindings are those of want that we have as well, and those that we have
-// otherwise. The program's own are dlsym's, which the actions show.
+// bindings returns the bindings of want as p has them. It takes the program's own from want:
+// they are dlsym's, which the actions compare.
 func bindings(p *Process, exe string, want *outcome) []bound {
 	var list []bound
 	for _, w := range want.Bindings {

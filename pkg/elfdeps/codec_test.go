@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fill sets everything that v holds to something that is not zero, lists to two
-// elements; n counts up, so that no two are the same.
+// fill sets every field in v to a value other than zero, and lists to two elements; n counts
+// up, so that no two values are equal.
 func fill(v reflect.Value, n *uint64) {
 	*n++
 	switch v.Kind() {
@@ -45,7 +45,7 @@ func fill(v reflect.Value, n *uint64) {
 	}
 }
 
-// Every field of an object is stored, also the one that is added next.
+// TestCodecKeepsEveryField: every field of an object is encoded, also one that is added later.
 func TestCodecKeepsEveryField(t *testing.T) {
 	var o Object
 	var n uint64
@@ -76,10 +76,11 @@ func sameAgain(t *testing.T, o *Object) []byte {
 	return b
 }
 
-// stored is what the objects below are stored as, by CodecVersion.
+// stored has the encoded form of the objects below, by CodecVersion.
 const stored = "5 2ea7ee9b02e9ac57"
 
-// What is stored must be read by the version that wrote it, and by no other.
+// TestCodecVersion: a change of the encoded form changes CodecVersion, since stored bytes are
+// decoded by the version that wrote them only.
 func TestCodecVersion(t *testing.T) {
 	sum := sha256.New()
 	for _, text := range []string{
@@ -96,7 +97,7 @@ func TestCodecVersion(t *testing.T) {
 		sum.Write(sameAgain(t, o))
 	}
 	if got := fmt.Sprintf("%d %.8x", CodecVersion, sum.Sum(nil)); got != stored {
-		t.Errorf("what is stored is now %q, not %q: raise CodecVersion, unless only the test's own files have changed, and write it here", got, stored)
+		t.Errorf("the encoded form is now %q, not %q: raise CodecVersion, unless only the files of this test changed, and record the form here", got, stored)
 	}
 }
 
@@ -117,14 +118,14 @@ func TestCodecOfRealObjects(t *testing.T) {
 		b := sameAgain(t, o)
 		for cut := range min(len(b), 64) {
 			if err := new(Object).UnmarshalBinary(b[:len(b)-1-cut]); err == nil {
-				t.Errorf("%s: cut by %d bytes it is read without an error", name, cut+1)
+				t.Errorf("%s: without its last %d bytes it is decoded without an error", name, cut+1)
 			}
 		}
 	}
 }
 
-// FuzzCodec: whatever the bytes are, decoding gives an error and changes
-// nothing, or an object that is encoded as the same bytes.
+// FuzzCodec: for any bytes, decoding returns an error and changes nothing, or sets an object
+// that is encoded as the same bytes.
 func FuzzCodec(f *testing.F) {
 	var o Object
 	var n uint64
@@ -149,8 +150,8 @@ func FuzzCodec(f *testing.F) {
 	})
 }
 
-// FuzzCodecSymbols: whatever the tables' bytes are, decoding fails or gives
-// symbols that are encoded as the same bytes, and that packing keeps.
+// FuzzCodecSymbols: for any bytes of the tables, decoding fails or returns symbols that are
+// encoded as the same bytes and that packing preserves.
 func FuzzCodecSymbols(f *testing.F) {
 	var all Symbols
 	var n uint64
@@ -177,8 +178,7 @@ func FuzzCodecSymbols(f *testing.F) {
 	})
 }
 
-// What is stored of symbols and makes no sense is as symbols that are not known,
-// and not as none.
+// TestPackedDamaged: an invalid stored form counts as unknown symbols, not as none.
 func TestPackedDamaged(t *testing.T) {
 	file := parseELF(t, full).Bytes()
 	o, err := ReadSymbols(bytes.NewReader(file), int64(len(file)))
@@ -187,7 +187,7 @@ func TestPackedDamaged(t *testing.T) {
 	}
 	whole := o.Symbols.Pack()
 	if first, again := whole.unpack(), whole.unpack(); first != again || !whole.Equal(o.Symbols) || whole.Len() == 0 {
-		t.Error("packed symbols are not shared, or not what they were")
+		t.Error("packed symbols are not shared, or differ")
 	}
 	for i := range whole.packed.zstd {
 		p := &packed{zstd: bytes.Clone(whole.packed.zstd[:i]), weight: whole.packed.weight}
@@ -196,6 +196,6 @@ func TestPackedDamaged(t *testing.T) {
 		}
 	}
 	if s := whole.with(&packed{zstd: whole.packed.zstd, weight: 1}); s.unpack() != nil {
-		t.Error("more is read than was told")
+		t.Error("the symbols are larger than their weight")
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/imgcheck/imgcheck/internal/tooltest"
 )
 
-// nameless is a file system in which the name of what liba.so needs could not be read.
+// nameless is a file system in which the names that liba.so needs could not be read.
 type nameless struct {
 	FS
-	cut bool // because the file ends before it
+	cut bool // because the file ends before them
 }
 
 func (n nameless) Find(p string) (*File, error) {
@@ -33,9 +33,9 @@ func (n nameless) Find(p string) (*File, error) {
 	return &file, nil
 }
 
-// TestCutNames: nobody asks for names that lie behind the end of a library, because the
-// process is dead when the loader would read them. libcudnn_ops.so.9 of cuDNN 9.19 has
-// its string table last: with 4096 bytes less PyTorch and JAX die of a bus error.
+// TestCutNames: names behind the end of a truncated library are not requested, because the
+// process dies when the loader reads them. libcudnn_ops.so.9 of cuDNN 9.19 has its string
+// table last: without its last 4096 bytes PyTorch and JAX die of a bus error.
 func TestCutNames(t *testing.T) {
 	im, err := imagetest.Parse([]byte("-- 0/lib64/ld-linux-x86-64.so.2 --\nelf x86_64 soname=ld-linux-x86-64.so.2\n" +
 		`rodata "ld.so (GNU libc) stable release version 2.36.\n\x00/lib64/\x00/usr/lib64/\x00"` + "\n" +
@@ -57,10 +57,10 @@ func TestCutNames(t *testing.T) {
 	}
 }
 
-// TestTruncated cuts a library at the edges of its last pages and lets the real loader
-// open it: the process is killed just where Truncated says so. A libcublas.so.13 that
-// lacked the 4096 bytes of its section headers and no page of its segments was told to
-// kill PyTorch, JAX and CuPy, which did all their work with it.
+// TestTruncated cuts a library at the edges of its last pages and lets the real loader open
+// it: the process is killed exactly where Truncated reports true. It closes a false alarm: a
+// libcublas.so.13 that lacked the 4096 bytes of its section headers, and no page of its
+// segments, was reported to kill PyTorch, JAX and CuPy, which worked with it.
 func TestTruncated(t *testing.T) {
 	tooltest.Need(t, "gcc", "gcc")
 	dir := t.TempDir()
@@ -95,7 +95,7 @@ func TestTruncated(t *testing.T) {
 		}
 		m := &Module{Object: o, File: &File{Size: size}}
 		if m.Truncated() != killed {
-			t.Errorf("%d bytes of %d that are mapped: Truncated is %t, killed by the real loader %t", size, o.LoadEnd, m.Truncated(), killed)
+			t.Errorf("%d bytes of %d mapped ones: Truncated returns %t, killed under the real loader: %t", size, o.LoadEnd, m.Truncated(), killed)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// probeFlags make the program with each kind of search path.
+// probeFlags compile the program with each kind of search path.
 var probeFlags = []string{
 	"-Wl,--as-needed", "-Wl,--disable-new-dtags,-rpath,$ORIGIN/../1:/2", "-Wl,--enable-new-dtags,-rpath,/3:$ORIGIN/lib", "-Wl,-z,execstack",
 }
@@ -25,8 +25,8 @@ func compileProbes(t *testing.T) []string {
 	return list
 }
 
-// TestRandomDlopen opens random names in random worlds, by our loader and by
-// the real one.
+// TestRandomDlopen opens random names in random worlds with the package's loader and with the
+// real one.
 func TestRandomDlopen(t *testing.T) {
 	needRoot(t)
 	probes := compileProbes(t)
@@ -118,7 +118,7 @@ func (d dlopens) replayed(t *testing.T, fsys FS) []string {
 		if _, err := p.Dlopen(nil, name); err != nil {
 			said = err.Error()
 			if errors.As(err, &e) && e.Kind == InnerError {
-				return p.Stderr() // the process is gone, with its output
+				return p.Stderr() // the process ended before it printed
 			}
 		}
 		lines = append(lines, name+": "+said)

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestRandomFlags opens libraries of random worlds with random flags, by our
-// loader and by the real one, and asks both where symbols are found.
+// TestRandomFlags opens libraries of random worlds with random flags, with the package's
+// loader and with the real one, and compares where symbols are found.
 func TestRandomFlags(t *testing.T) {
 	needRoot(t)
 	n, seed := randomSize(t)
@@ -34,7 +34,7 @@ func TestRandomFlags(t *testing.T) {
 	}
 }
 
-// opening is a world and what its program does.
+// opening is a world and the actions of its program.
 type opening struct {
 	*world
 	program string
@@ -49,13 +49,12 @@ func (w *opening) diff(t testing.TB) string {
 	dir := w.build(t)
 	want := w.realOpening(t, dir)
 	if want == nil {
-		return "" // filters in a circle make the real one crash
+		return "" // the real loader crashes for filters in a circle
 	}
 	return cmp.Diff(want, w.replay(t, dirTree(t, dir)))
 }
 
-// realOpening is what the real loader says in the root dir, nil when it is
-// killed.
+// realOpening returns the output of the real loader in the root dir, nil when it is killed.
 func (w *opening) realOpening(t testing.TB, dir string) []string {
 	t.Helper()
 	b, err := os.ReadFile(w.program)
@@ -141,7 +140,7 @@ func (w *opening) shrink(t *testing.T) {
 		for i := range w.actions {
 			c := *w
 			c.actions = slices.Clone(w.actions)
-			c.actions[i] = "?none" // so that the numbers of the others stay
+			c.actions[i] = "?none" // keeps the numbers of the others
 			if c.actions[i] != w.actions[i] && c.diff(t) != "" {
 				w.actions, again = c.actions, true
 				break
@@ -160,7 +159,7 @@ func (w *opening) shrink(t *testing.T) {
 func dlopenWorld(rnd *rand.Rand, interp string) *opening {
 	r := chooser{rnd}
 	w := &opening{world: symbolWorld(rnd, interp)}
-	w.files[0].body = "elf " + here.name + " interp=" + interp + "\n" // stands for the program
+	w.files[0].body = "elf " + here.name + " interp=" + interp + "\n" // a text for the program
 	w.env = []string{"LD_LIBRARY_PATH=/1"}
 	if r.chance(4) {
 		w.env = append(w.env, "LD_PRELOAD="+r.symbolName())

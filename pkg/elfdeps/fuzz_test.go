@@ -15,9 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// FuzzRead: whatever the bytes are, Read ends, holds a bounded amount, gives the
-// same for every way that the stream is cut, and agrees with debug/elf where
-// both look at the same tables.
+// FuzzRead: for any bytes, Read ends, holds a bounded amount, returns the same however the
+// stream is cut into reads, and agrees with debug/elf where both read the same tables.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{
 		full,
@@ -47,7 +46,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzLibcFacts: looking for words first finds what the expressions find.
+// FuzzLibcFacts: searching for words first finds the same matches as the expressions alone.
 func FuzzLibcFacts(f *testing.F) {
 	for _, s := range []string{
 		"\x00GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\n\x00", "ld.so (x) development release version 2.40",
@@ -70,10 +69,9 @@ func FuzzLibcFacts(f *testing.F) {
 	})
 }
 
-// fuzzSymbols: symbols, and the names that come with them, change nothing else of
-// what is read, are the same for
-// every way that the stream is cut, stay in bounds when they are bound, and have
-// the names and versions that debug/elf finds.
+// fuzzSymbols: reading symbols, and names with them, does not change the other fields. The
+// symbols are the same however the stream is cut, stay in bounds when they are bound, and
+// have the names and versions that debug/elf finds.
 func fuzzSymbols(t *testing.T, b []byte, without *Object) {
 	t.Helper()
 	o, err := ReadSymbols(bytes.NewReader(b), int64(len(b)))
@@ -114,7 +112,7 @@ func fuzzSymbols(t *testing.T, b []byte, without *Object) {
 		if to, _ := p.VSym(m, sym.Name, sym.Version); to == nil && sym.Exported && sym.Version != "" && !sym.Hidden && sym.Bind != elf.STB_LOCAL && s.Versions != nil {
 			first := -1
 			s.candidates([]byte(sym.Name), gnuHash([]byte(sym.Name)), func(j int, _ record) bool { first = j; return j != i })
-			if first != i { // it is not even among those of its name
+			if first != i { // candidates does not return it
 				t.Fatalf("symbol %d, %+v, is not found", i, sym)
 			}
 		}
@@ -124,8 +122,8 @@ func fuzzSymbols(t *testing.T, b []byte, without *Object) {
 	}
 }
 
-// sameSymbols reports whether section headers and the dynamic section name the
-// same tables of symbols and versions.
+// sameSymbols reports whether the section headers and the dynamic section have the same
+// tables of symbols and versions.
 func sameSymbols(f *elf.File, o *Object) bool {
 	at := func(typ elf.SectionType, tag elf.DynTag) bool {
 		var found []*elf.Section
@@ -159,8 +157,8 @@ func symbolEntryOf(f *elf.File) uint64 {
 	return elf.Sym64Size
 }
 
-// sameVersionLinks reports whether the version tables' strings are those of the
-// dynamic section, and each version index has one meaning.
+// sameVersionLinks reports whether the version tables use the string table of the dynamic
+// section, and each version index has one version.
 func sameVersionLinks(f *elf.File, strings uint32) bool {
 	seen := map[uint16]bool{}
 	needs, err := f.DynamicVersionNeeds()
@@ -198,7 +196,7 @@ func fileOffset(f *elf.File, addr uint64) (uint64, bool) {
 	return 0, false
 }
 
-// chunkReader gives its bytes in pieces of random sizes.
+// chunkReader returns its bytes in pieces of random sizes.
 type chunkReader struct {
 	b   []byte
 	rnd *rand.Rand
@@ -245,12 +243,11 @@ func bounded(t *testing.T, o *Object) {
 	}
 }
 
-// agreesWithDebugELF compares the names in the dynamic section and reports
-// whether there was anything to compare.
+// agreesWithDebugELF compares the names in the dynamic section and reports whether it could.
 //
-// debug/elf finds the dynamic section and its strings by section headers, which
-// no loader reads, and does not stop at DT_NULL: only where the sections name
-// the same bytes as the segments do need the two agree.
+// debug/elf finds the dynamic section and its strings by section headers, which no loader
+// reads, and does not stop at DT_NULL. So the two must agree only where sections and segments
+// have the same bytes.
 func agreesWithDebugELF(t *testing.T, b []byte, o *Object) bool {
 	t.Helper()
 	f, err := elf.NewFile(bytes.NewReader(b))
@@ -290,8 +287,8 @@ func agreesWithDebugELF(t *testing.T, b []byte, o *Object) bool {
 	return true
 }
 
-// sameTables reports whether section headers and program headers name the same
-// dynamic section and string table.
+// sameTables reports whether section headers and program headers have the same dynamic
+// section and string table.
 func sameTables(f *elf.File, b []byte) bool {
 	s := f.SectionByType(elf.SHT_DYNAMIC)
 	if s == nil || int(s.Link) >= len(f.Sections) || s.Flags&elf.SHF_COMPRESSED != 0 {
@@ -353,8 +350,8 @@ func sameTables(f *elf.File, b []byte) bool {
 	return len(d) == 0 && str.Type == elf.SHT_STRTAB && str.Flags&elf.SHF_COMPRESSED == 0 && str.Offset == at(strtab) && str.Size == strsz
 }
 
-// FuzzCache: whatever the bytes are, a cache is parsed without panic and within
-// bounds, and a lookup gives at most a path that stands in the file.
+// FuzzCache: any bytes are parsed as a cache without panic and within bounds, and a lookup
+// returns only paths that are in the file.
 func FuzzCache(f *testing.F) {
 	f.Add([]byte(cacheMagicOld+"\x00\x01\x00\x00\x00\x03\x03\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00a.so\x00/x/a.so\x00"), "a.so")
 	f.Add(newCache("liba.so.1", "/c/liba.so.1"), "liba.so.1")
@@ -363,13 +360,13 @@ func FuzzCache(f *testing.F) {
 		if c != nil {
 			written := WriteCache(c.Entries())
 			if again := WriteCache(ParseCache(written).Entries()); !bytes.Equal(again, written) {
-				t.Fatal("a cache of ours is another one when its entries are written again")
+				t.Fatal("a cache changes when its entries are written again")
 			}
 		}
 		for _, release := range []int{228, 236, 242} {
 			got, ok := c.Lookup(name, 0x303, release, elf.EM_X86_64, Env{CPU: 3})
 			if ok && !bytes.Contains(b, []byte(got)) {
-				t.Fatalf("Lookup(%q) = %q, which the cache does not hold", name, got)
+				t.Fatalf("Lookup(%q) = %q, which is not in the cache", name, got)
 			}
 		}
 		if compareCacheNames(name, name) != 0 {
@@ -378,7 +375,7 @@ func FuzzCache(f *testing.F) {
 	})
 }
 
-// newCache is a cache of the new format with one entry.
+// newCache returns a cache of the new format with one entry.
 func newCache(key, value string) []byte {
 	b := []byte(cacheMagicNew)
 	b = binary.LittleEndian.AppendUint32(b, 1)

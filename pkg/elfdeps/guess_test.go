@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// longTables is a library whose relocations reach beyond what is held of a file's
-// start, and its dynamic section lies behind them. cut is taken off the length that
-// the dynamic section gives, shift is added to the places of its tables.
+// longTables returns a library whose relocations reach beyond the window's head, with the
+// dynamic section behind them. cut shortens the tables in the dynamic section, shift moves
+// them.
 func longTables(entries int, cut, shift uint64) []byte {
 	const syms, strs, hash, rela = 0x1000, 0x1080, 0x10c0, 0x1100
 	end := uint64(rela + 24*(entries+3))
@@ -43,7 +43,7 @@ func longTables(entries int, cut, shift uint64) []byte {
 	for i := range entries {
 		words(rela+24*uint64(i), rw+0x100, uint64(elf.R_X86_64_RELATIVE), uint64(i))
 	}
-	words(rela+24*100, rw+0x100, 2<<32|uint64(elf.R_X86_64_64), 0) // in the held start
+	words(rela+24*100, rw+0x100, 2<<32|uint64(elf.R_X86_64_64), 0) // in the head
 	words(rela+24*uint64(entries), rw+0x100, 1<<32|uint64(elf.R_X86_64_GLOB_DAT), 0)
 	words(rela+24*uint64(entries+1), rw+0x100, 2<<32|uint64(elf.R_X86_64_64), 0)
 	words(rela+24*uint64(entries+2), rw+0x100, 3<<32|uint64(elf.R_X86_64_JMP_SLOT), 0)
@@ -54,12 +54,11 @@ func longTables(entries int, cut, shift uint64) []byte {
 	return b
 }
 
-// TestGuess: tables that stream by before their place is known are read all the
-// same, and are not known when what streamed by is not what the dynamic section
-// names.
+// TestGuess: tables that stream by before their place is known are read, unless the dynamic
+// section names other places than those that were guessed.
 func TestGuess(t *testing.T) {
 	const entries = 800_000 // 19 MB
-	for skew := range 3 {   // the held start ends within an entry, and between two
+	for skew := range 3 {   // the head ends within an entry, and between two
 		b := longTables(entries+skew, 0, 0)
 		o, err := ReadSymbols(bytes.NewReader(b), int64(len(b)))
 		if err != nil || len(o.Unread) > 0 || o.Symbols.Partial {

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// liveFS is this machine's own root.
+// liveFS is the root of this machine.
 type liveFS struct{}
 
 func (liveFS) Find(p string) (*File, error) {
@@ -51,8 +51,8 @@ func (liveFS) List(dir string) ([]string, error) {
 	return names, err
 }
 
-// TestLdconfigOfThisMachine holds what we would write against what this
-// machine's ldconfig writes of its own libraries, entry by entry.
+// TestLdconfigOfThisMachine compares the entries of Ldconfig with those that this machine's
+// ldconfig writes of its own libraries.
 func TestLdconfigOfThisMachine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cache")
 	if out, err := exec.Command("/sbin/ldconfig", "-X", "-C", file).CombinedOutput(); err != nil {
@@ -80,7 +80,7 @@ func TestLdconfigOfThisMachine(t *testing.T) {
 	}
 }
 
-// plain are the entries of our own machine; ldconfig writes those of others too.
+// plain returns the entries for this machine's ABI; ldconfig writes those of others, too.
 func plain(c *Cache) []string {
 	var list []string
 	for i, e := range c.entries {
@@ -93,8 +93,8 @@ func plain(c *Cache) []string {
 	return list
 }
 
-// TestWriteCacheIsRead lets the real loader and the real ldconfig -p read a
-// cache of ours.
+// TestWriteCacheIsRead lets the real loader and the real ldconfig -p read a cache of
+// WriteCache.
 func TestWriteCacheIsRead(t *testing.T) {
 	entries := []CacheEntry{
 		{Name: "liba.so.1", Path: "/opt/a/liba.so.1", Flags: 0x0303},
@@ -106,7 +106,7 @@ func TestWriteCacheIsRead(t *testing.T) {
 	b := WriteCache(entries)
 	c := ParseCache(b)
 	if c == nil {
-		t.Fatal("our own cache is not read")
+		t.Fatal("ParseCache refuses the cache of WriteCache")
 	}
 	for cpu, want := range map[int]string{1: "/opt/a/liba.so.1", 3: "/opt/a/glibc-hwcaps/x86-64-v2/liba.so.1.2"} {
 		if got, _ := c.Lookup("liba.so.1", 0x0303, 236, elf.EM_X86_64, Env{CPU: cpu}); got != want {
@@ -131,15 +131,15 @@ func TestWriteCacheIsRead(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(b, WriteCache(c.Entries())) {
-		t.Error("a cache's entries give another cache")
+		t.Error("a cache changes when its entries are written again")
 	}
 	if !bytes.Equal(b, WriteCache(entries)) {
-		t.Error("the same entries give other bytes")
+		t.Error("the same entries give other bytes the second time")
 	}
 }
 
-// TestCacheKernel passes over an entry whose file asks for a newer kernel, as
-// glibc does up to 2.35 (search_cache; seen with 2.27).
+// TestCacheKernel: an entry whose file needs a newer kernel is passed over, as in glibc up
+// to 2.35 (search_cache; seen with 2.27).
 func TestCacheKernel(t *testing.T) {
 	b := WriteCache([]CacheEntry{
 		{Name: "liba.so", Path: "/new/liba.so", Flags: 0x0303},
@@ -167,7 +167,7 @@ func TestConfRing(t *testing.T) {
 	}
 }
 
-// ringFS are the contents of files, by path.
+// ringFS has the contents of files by path.
 type ringFS map[string]string
 
 func (f ringFS) Find(p string) (*File, error) {

@@ -8,11 +8,10 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// hiding is a file system in which the symbols of libdrv.so are not known, but how
-// their names begin.
+// hiding is a file system in which only a prefix of the symbols of libdrv.so is known.
 type hiding struct {
 	FS
-	begin string // empty: that neither
+	begin string // empty: not even a prefix
 	id    uint64
 }
 
@@ -30,8 +29,8 @@ func (h hiding) Find(p string) (*File, error) {
 	return &hidden, nil
 }
 
-// TestMayDefine has an object whose symbols are not known stand for those that it may
-// define, and no others; what is remembered of one is not taken for another.
+// TestMayDefine: an object without known symbols counts as defining the names that it may
+// define, and no others. A remembered binding with one such object is not used for another.
 func TestMayDefine(t *testing.T) {
 	im, err := imagetest.Parse([]byte("-- 0/lib64/ld-linux-x86-64.so.2 --\nelf x86_64 soname=ld-linux-x86-64.so.2\n" +
 		`rodata "ld.so (GNU libc) stable release version 2.36.\n\x00/lib64/\x00/usr/lib64/\x00"` + "\n" +
@@ -44,7 +43,7 @@ func TestMayDefine(t *testing.T) {
 	fsys := imageTree(t, im, func(_ string, b []byte) []byte { return b })
 	for _, c := range []struct {
 		begin string
-		a, b  string // what dlopen says of each
+		a, b  string // dlopen's errors
 	}{
 		{"", "", ""},
 		{"drv", "", "/lib64/libb.so: undefined symbol: other"},
@@ -68,14 +67,14 @@ func TestMayDefine(t *testing.T) {
 				t.Errorf("%q: %s: %q, want %q", c.begin, name, got, want)
 			}
 			if m != nil && !p.Complete(m) {
-				t.Errorf("%q: %s was opened, and is not complete", c.begin, name)
+				t.Errorf("%q: %s was opened, but Complete returns false", c.begin, name)
 			}
 			traced := l.Bare()
 			if m, err = traced.Dlopen(nil, name); err != nil {
 				t.Fatal(err)
 			}
 			if got := traced.Complete(m); got != (want == "") || got != (len(traced.Unresolved(m)) == 0) {
-				t.Errorf("%q: %s is complete: %v", c.begin, name, got)
+				t.Errorf("%q: Complete(%s) = %t", c.begin, name, got)
 			}
 		}
 	}

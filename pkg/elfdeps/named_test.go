@@ -18,7 +18,7 @@ type onlyReader struct{ r io.Reader }
 
 func (r onlyReader) Read(p []byte) (int, error) { return r.r.Read(p) }
 
-// discardReader passes over bytes without giving them.
+// discardReader skips bytes without returning them.
 type discardReader struct{ *bytes.Reader }
 
 func (r discardReader) Discard(n int) (int, error) {
@@ -62,13 +62,12 @@ func TestNamed(t *testing.T) {
 	}
 	file := parseELF(t, imports+text).Bytes()
 	if o, err := Read(bytes.NewReader(file), int64(len(file))); err != nil || o.Named != nil {
-		t.Errorf("without symbols it is not known who opens, and yet there is %+v, %v", o.Named, err)
+		t.Errorf("read without symbols, so that its imports are unknown, and yet Named is %+v, %v", o.Named, err)
 	}
 }
 
-// Read-only data that begins within the held start of a file and goes on behind it:
-// a name is found wherever the start ends in it, and what lies too far is told to be
-// there.
+// TestNamedFar: read-only data begins within the window's head and goes on behind it. A
+// name is found wherever the head ends in it, and data too far behind sets Partial.
 func TestNamedFar(t *testing.T) {
 	e := parseELF(t, "elf x86_64 soname=liba.so.1\nundef dlopen\n")
 	const most = headSize + maxNamedFar
@@ -81,9 +80,9 @@ func TestNamedFar(t *testing.T) {
 	}{
 		{1 << 20, []string{"libb.so.1"}},
 		{headSize - 11, []string{"libb.so.1"}},
-		{headSize - 9, []string{"libb.so.1"}}, // its NUL comes behind
+		{headSize - 9, []string{"libb.so.1"}}, // its NUL is behind the head
 		{headSize - 5, []string{"libb.so.1"}},
-		{headSize, []string{"libb.so.1"}}, // the NUL before it came before
+		{headSize, []string{"libb.so.1"}}, // the NUL before it is in the head
 		{headSize + 1, []string{"libb.so.1"}},
 		{headSize + skipStep - 4, []string{"libb.so.1"}},
 		{most - 10, []string{"libb.so.1"}},
@@ -123,12 +122,12 @@ func TestNamedIsBounded(t *testing.T) {
 
 var libraryNameRE = regexp.MustCompile(`^([A-Za-z0-9_+.%${}/-]*/)?lib[A-Za-z0-9_+.%${}-]+$`)
 
-// namesOf is what looking through b should find, by the definition: the strings
-// between NULs, each looked at by itself.
+// namesOf returns the names in b by their definition: it checks each string between two NULs
+// by itself.
 func namesOf(b []byte) []string {
 	var list []string
 	parts := strings.Split(string(b), "\x00")
-	for _, s := range parts[:len(parts)-1] { // the last has no end
+	for _, s := range parts[:len(parts)-1] { // the last has no NUL
 		base := s[strings.LastIndexByte(s, '/')+1:]
 		stem, rest, found := strings.Cut(base, ".so")
 		if len(s) > maxNamedLen || !found || len(stem) < 4 || !libraryNameRE.MatchString(s) || !regexp.MustCompile(`^(\.[0-9%ds]+)*$`).MatchString(rest) {
@@ -140,8 +139,8 @@ func namesOf(b []byte) []string {
 	return slices.Compact(list)
 }
 
-// FuzzNamed: whatever the bytes are and however they are cut, the names found in
-// them are those of the definition, until a bound is met, and then some of them.
+// FuzzNamed: for any bytes, however they are cut, the names found are those of the
+// definition; at a limit they are some of those.
 func FuzzNamed(f *testing.F) {
 	f.Add([]byte("x\x00libc.so.1\x00/opt/libd.so\x00libe.so.%d\x00lib.so\x00liba.so.x\x00libb.sort\x00.so.so\x00lib.so.so"), uint64(1))
 	f.Add([]byte("libc.so.1\x00lib"+strings.Repeat("a", 248)+".so\x00lib"+strings.Repeat("a", 250)+".so\x00"), uint64(2))

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkPack is what an object's symbols cost that nobody binds, and what they
-// cost when somebody does: of this machine's C++ library.
+// BenchmarkPack measures the symbols of this machine's C++ library packed, for an object that
+// is never bound, and unpacked.
 func BenchmarkPack(b *testing.B) {
 	file, err := os.ReadFile("/usr/lib/x86_64-linux-gnu/libstdc++.so.6")
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// TestRandomWorlds replays random worlds by our loader and by the real one. A
-// disagreement is made as small as it goes and printed.
+// TestRandomWorlds replays random worlds with the package's loader and with the real one. It
+// shrinks a disagreement and prints it.
 //
-// ELFDEPS_WORLDS sets how many worlds of each loader are tried and
-// ELFDEPS_SEED where they begin.
+// ELFDEPS_WORLDS is the number of worlds for each loader, ELFDEPS_SEED the number of the
+// first.
 func TestRandomWorlds(t *testing.T) {
 	needRoot(t)
 	n, seed := randomSize(t)
@@ -35,7 +35,7 @@ func TestRandomWorlds(t *testing.T) {
 	}
 }
 
-// randomSize is how many worlds are tried, and the first one's number.
+// randomSize returns the number of worlds and the number of the first.
 func randomSize(t *testing.T) (n, seed int) {
 	t.Helper()
 	n, seed = 40, 1
@@ -51,7 +51,7 @@ func randomSize(t *testing.T) (n, seed int) {
 	return n, seed
 }
 
-// shrink leaves out of w what is not needed for the disagreement.
+// shrink removes from w what the disagreement does not need.
 func (w *world) shrink(t *testing.T) *world {
 	for again := true; again; {
 		again = false
@@ -65,9 +65,9 @@ func (w *world) shrink(t *testing.T) *world {
 	return w
 }
 
-// circular reports whether libraries of w may need each other in a circle, of
-// which glibc 2.35 unloads a part that is in use when a later dlopen fails
-// (bug 28937): that is not replayed.
+// circular reports whether libraries of w may need each other in a circle. When a later dlopen
+// fails, glibc 2.35 unloads a part of such a circle that is in use (bug 28937), which this
+// package does not predict.
 func (w *world) circular() bool {
 	needs := map[string][]string{}
 	for _, f := range w.files {
@@ -102,7 +102,7 @@ func (w *world) circular() bool {
 	return false
 }
 
-// smaller are the worlds that lack one thing of w.
+// smaller returns the worlds that lack one thing of w.
 func (w *world) smaller() []*world {
 	var list []*world
 	without := func(change func(c *world)) {
@@ -130,7 +130,7 @@ func (w *world) smaller() []*world {
 	return list
 }
 
-// TestRandomByHand calls the loader itself.
+// TestRandomByHand calls the loader by hand in random worlds.
 func TestRandomByHand(t *testing.T) {
 	needRoot(t)
 	n, seed := randomSize(t)
@@ -164,7 +164,7 @@ type chooser struct{ *rand.Rand }
 
 func (r chooser) pick(list ...string) string { return list[r.IntN(len(list))] }
 
-// chance is true once in n.
+// chance returns true once in n times.
 func (r chooser) chance(n int) bool { return r.IntN(n) == 0 }
 
 func (r chooser) name() string { return "lib" + r.pick("a", "b", "c1", "d", "e") + ".so" }
@@ -173,7 +173,7 @@ func (r chooser) dir() string {
 	return r.pick("/1", "/2", "/2/sub", "/3", "/w", "/usr/lib", "/lib/"+here.triplet, "/lib", "/app/lib")
 }
 
-// elem is one element of a search path.
+// elem returns an element of a search path.
 func (r chooser) elem() string {
 	switch r.IntN(12) {
 	case 0:
@@ -194,7 +194,7 @@ func (r chooser) path(sep string) string {
 	return strings.Join(list, sep)
 }
 
-// request is a DT_NEEDED.
+// request returns a name for DT_NEEDED.
 func (r chooser) request() string {
 	if r.chance(15) {
 		return r.pick(r.dir()+"/"+r.name(), "$ORIGIN/"+r.name(), "./"+r.name(), "w/"+r.name(), "/ln/"+r.name(), "lib$X.so")
@@ -231,7 +231,7 @@ func (r chooser) needs(b *strings.Builder, most int) {
 	switch r.IntN(4) {
 	case 0:
 		fmt.Fprintf(b, "rpath /1:%s\n", r.path(":"))
-		if r.chance(6) { // with nowhere to look the errno is an older one
+		if r.chance(6) { // with nowhere to look the errno is that of an earlier open
 			b.WriteString("flags1 nodeflib\n")
 		}
 	case 1:
@@ -242,7 +242,7 @@ func (r chooser) needs(b *strings.Builder, most int) {
 	}
 }
 
-// body is what a library's name leads to: mostly a library.
+// body returns the file for the name of a library, which is mostly a library.
 func (r chooser) body(name string) string {
 	switch r.IntN(24) {
 	case 0:

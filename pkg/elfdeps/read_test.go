@@ -84,8 +84,8 @@ func fullObject() *Object {
 	}
 }
 
-// TestReadFields reads one object with everything, laid out in each way that
-// linkers and patchelf lay objects out.
+// TestReadFields reads one object with all fields in each layout that linkers and patchelf
+// produce.
 func TestReadFields(t *testing.T) {
 	for _, layout := range []string{
 		"", " nosections", " tables=end", " tables=end dynstr=after",
@@ -103,8 +103,8 @@ func TestReadFields(t *testing.T) {
 	}
 }
 
-// TestReadPassed: a string table too far before the dynamic section is unread,
-// and nothing that it names may look absent.
+// TestReadPassed: a string table too far before the dynamic section is unread, and the names
+// in it do not look absent.
 func TestReadPassed(t *testing.T) {
 	o := readText(t, "elf x86_64 soname=liba.so tables=end\nneeded libb.so\npad 17MiB\ngap 5MiB\n")
 	want := []Unread{{"string table", errPassed.Error()}}
@@ -162,7 +162,7 @@ func edited(b []byte, edits ...edit) []byte {
 	return b
 }
 
-// dynEntry is the offset of a value in the dynamic section.
+// dynEntry returns the offset of a value in the dynamic section.
 func dynEntry(t *testing.T, b []byte, tag elf.DynTag) int {
 	t.Helper()
 	f, err := elf.NewFile(bytes.NewReader(b))
@@ -179,7 +179,7 @@ func dynEntry(t *testing.T, b []byte, tag elf.DynTag) int {
 	return 0
 }
 
-// sectionAt is the offset of a section in the file.
+// sectionAt returns the offset of a section in the file.
 func sectionAt(t *testing.T, b []byte, name string) int {
 	t.Helper()
 	f, err := elf.NewFile(bytes.NewReader(b))
@@ -189,8 +189,8 @@ func sectionAt(t *testing.T, b []byte, name string) int {
 	return int(f.Section(name).Offset)
 }
 
-// TestReadHostile: what a file says wrongly of itself is told, bounded, and
-// never an error.
+// TestReadHostile: wrong values in a file are recorded in Unread, bounded, and never an
+// error.
 func TestReadHostile(t *testing.T) {
 	b := parseELF(t, full).Bytes()
 	dyn := func(tag elf.DynTag, v uint64) []byte { return edited(b, edit{dynEntry(t, b, tag), v, 8}) }
@@ -232,7 +232,7 @@ func TestReadHostile(t *testing.T) {
 	}
 }
 
-// TestReadVersionFault: records of a structure version that glibc does not know.
+// TestReadVersionFault: records have a version that glibc does not know.
 func TestReadVersionFault(t *testing.T) {
 	b := parseELF(t, full).Bytes()
 	o := readBytes(t, edited(b, edit{sectionAt(t, b, ".gnu.version_r"), 2, 2}))
@@ -268,8 +268,7 @@ func TestReadBoundsText(t *testing.T) {
 	}
 }
 
-// TestReadManyNotes: 65535 PT_NOTE headers of the same megabyte are not all
-// gone through.
+// TestReadManyNotes: of 65535 PT_NOTE headers for the same megabyte not all are read.
 func TestReadManyNotes(t *testing.T) {
 	b := parseELF(t, "elf x86_64 nodynamic\nrodata \"x\"\n").Bytes()
 	b = append(b[:64], make([]byte, 65535*56)...)
@@ -292,7 +291,7 @@ func TestReadNotELF(t *testing.T) {
 	}
 }
 
-// TestReadBrokenStream: a reader's own error is never a property of the file.
+// TestReadBrokenStream: a reader's own error is returned, not recorded in the object.
 func TestReadBrokenStream(t *testing.T) {
 	b := parseELF(t, full).Bytes()
 	for n := range len(b) {
@@ -303,7 +302,7 @@ func TestReadBrokenStream(t *testing.T) {
 			t.Fatalf("cut at %d: %v", n, err)
 		}
 		if err == nil && !cmp.Equal(o, readBytes(t, b)) {
-			t.Fatalf("cut at %d: something else was read", n)
+			t.Fatalf("cut at %d: the result differs", n)
 		}
 	}
 	if _, err := Read(bytes.NewReader(b[:100]), int64(len(b))); !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -311,8 +310,8 @@ func TestReadBrokenStream(t *testing.T) {
 	}
 }
 
-// TestWindow reads random ranges and compares with the bytes themselves:
-// whatever at returns is right, and it refuses only what had to be let go.
+// TestWindow reads random ranges and compares them with the bytes of the file: at returns the
+// right bytes, and refuses only those that are no longer held.
 func TestWindow(t *testing.T) {
 	const size = headSize + 3*tailSize
 	file := make([]byte, size)
@@ -324,7 +323,7 @@ func TestWindow(t *testing.T) {
 	for i := range 20 {
 		var r io.Reader = bytes.NewReader(file)
 		if i%2 == 1 {
-			r = bufio.NewReaderSize(r, 1<<16) // can pass over bytes
+			r = bufio.NewReaderSize(r, 1<<16) // can skip bytes
 		}
 		w.reset(r, size)
 		for range 30 {
@@ -347,11 +346,11 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestReadReal reads this machine's libraries and compares with debug/elf.
+// TestReadReal reads this machine's libraries and compares them with debug/elf.
 func TestReadReal(t *testing.T) {
 	files, err := filepath.Glob("/lib/x86_64-linux-gnu/*.so*")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no libraries in /lib/x86_64-linux-gnu: this test wants Debian or Ubuntu on amd64 (%v)", err)
+		t.Fatalf("no libraries in /lib/x86_64-linux-gnu: this test needs Debian or Ubuntu on amd64 (%v)", err)
 	}
 	for _, file := range files {
 		b, err := os.ReadFile(file)

@@ -16,12 +16,12 @@ import (
 
 var recordWorlds = flag.Bool("record", false, "write what the loader of -loaderroot does into the worlds of testdata/recorded that are for its release")
 
-// TestRecordedWorlds replays worlds that a loader of another release than this
-// machine's was run on. Where -loaderroot has that loader it is run again.
+// TestRecordedWorlds replays worlds that were recorded with loaders of other releases than
+// this machine's. If -loaderroot has such a loader it runs again.
 //
-// The section "loader" names the machine and the release of glibc, "actions"
-// what the program of probe.c does, when it does anything; "real" is what came of
-// it, and of the ldd view without actions.
+// The section "loader" has the machine and the release of glibc, "actions" the actions of
+// probe.c, if any, and "real" the results: of the actions, or without actions of the start
+// and the trace.
 func TestRecordedWorlds(t *testing.T) {
 	files, err := filepath.Glob("testdata/recorded/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -71,7 +71,7 @@ func recorded(t *testing.T, file string) {
 	}
 }
 
-// realLines are what the real loader does of a recorded world.
+// realLines returns the results of the real loader for a recorded world.
 func (w *opening) realLines(t *testing.T) []string {
 	t.Helper()
 	dir := w.build(t)
@@ -82,7 +82,7 @@ func (w *opening) realLines(t *testing.T) []string {
 	return w.realOpening(t, dir)
 }
 
-// lines are what we say of it.
+// lines returns the predicted results for it.
 func (w *opening) lines(t *testing.T, fsys FS) []string {
 	t.Helper()
 	if len(w.actions) == 0 {
@@ -96,7 +96,7 @@ func outcomeLines(o worldOutcome) []string {
 	return slices.Concat(lines, o.Trace, o.TraceStderr, []string{fmt.Sprint("exit ", o.TraceExit)})
 }
 
-// stubs are files that tell of a release what its loader and C library tell.
+// stubs returns files that contain the facts of a release's loader and C library.
 func stubs(m machine, release string) string {
 	libs := fmt.Sprintf("/lib/%[1]s/\\x00/usr/lib/%[1]s/\\x00/lib/\\x00/usr/lib/\\x00", m.triplet)
 	text := fmt.Sprintf("-- 0%s --\nelf %s soname=%s\nrodata \"ld.so (GNU libc) stable release version %s.\\n\\x00%s\"\n", m.glibc, m.name, filepath.Base(m.glibc), release, libs)
@@ -107,7 +107,7 @@ func stubs(m machine, release string) string {
 	return text
 }
 
-// withSection puts a section into the text of a world, before its files.
+// withSection adds a section to the text of a world, before its files.
 func withSection(text []byte, name, body string) []byte {
 	head := []byte("\n-- " + name + " --\n")
 	if i := bytes.Index(text, head); i >= 0 {

@@ -22,8 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// diskFS is a directory as a loader sees it that is confined to it. Files are
-// read when they are looked at.
+// diskFS is a directory as the root of a loader. It reads files when they are requested.
 type diskFS struct {
 	root string
 	mu   sync.Mutex
@@ -111,7 +110,7 @@ func (d *diskFS) open(real string) (*File, error) {
 	return f, nil
 }
 
-// theRoots are the root file systems that the tests of this file are about.
+// theRoots returns the root file systems for the tests of this file.
 func theRoots(t *testing.T) []string {
 	t.Helper()
 	needRoot(t)
@@ -122,12 +121,12 @@ func theRoots(t *testing.T) []string {
 	return roots
 }
 
-// TestUnresolvedOfRoots holds every ELF file below /usr/lib and /usr/bin of the
-// roots that ELFDEPS_ROOTS lists against the loader of that root:
+// TestUnresolvedOfRoots compares, for every ELF file below /usr/lib and /usr/bin of the roots
+// in ELFDEPS_ROOTS, the predicted undefined references with those of the root's own loader:
 //
 //	ELFDEPS_ROOTS=/ go test -tags roots -run TestUnresolvedOfRoots -v ./pkg/elfdeps
 //
-// test/real/run.sh asks it for the roots that it makes.
+// test/real/run.sh runs it for the roots that it makes.
 func TestUnresolvedOfRoots(t *testing.T) {
 	for _, root := range theRoots(t) {
 		t.Run(filepath.Base(root), func(t *testing.T) { unresolvedOfRoot(t, strings.TrimSuffix(root, "/")) })
@@ -179,8 +178,8 @@ func unresolvedOfRoot(t *testing.T, root string) {
 			t.Logf("%s: same lines in another order", inside)
 			return
 		case slices.Equal(withoutVersions(got), withoutVersions(want)) && len(p.Misses) > 0:
-			// Of an object that needs a missing file the table of versions is
-			// too short in trace mode, and its last are read behind the end.
+			// For an object with a missing dependency glibc's table of versions is too short in
+			// trace mode: glibc reads behind its end.
 			noVersion++
 			return
 		}
@@ -197,7 +196,7 @@ func unresolvedOfRoot(t *testing.T, root string) {
 		diff := strings.Split(cmp.Diff(want, got), "\n")
 		t.Errorf("%s: -real +ours:\n%s", inside, strings.Join(diff[:min(len(diff), 12)], "\n"))
 	})
-	t.Logf("%d files, %d of them silent, %d lines; %d differ, %d in another order, %d but for versions of a missing file, %d with objects that are not known, %d that the loader gives up",
+	t.Logf("%d files, %d of them silent, %d lines; %d differ, %d in another order, %d but for versions of a missing file, %d with unknown objects, %d that the loader refuses",
 		files, silent, lines, differ, otherOrder, noVersion, unknown, gaveUp)
 	if files == 0 {
 		t.Error("there is none")
@@ -214,8 +213,8 @@ func withoutVersions(lines []string) []string {
 	return lines
 }
 
-// realUnresolved are the lines of undefined symbols that the loader of a root
-// prints of a file, each once.
+// realUnresolved returns the lines for undefined symbols that the root's loader prints for a
+// file, each once.
 func realUnresolved(t *testing.T, root, file string) ([]string, int) {
 	t.Helper()
 	cmd := exec.Command(glibcInterp, file)
@@ -241,8 +240,8 @@ func realUnresolved(t *testing.T, root, file string) ([]string, int) {
 	return list, cmd.ProcessState.ExitCode()
 }
 
-// TestBindingsOfRoots compares every binding of the files of ELFDEPS_ROOTS with
-// what LD_DEBUG=bindings tells, of each tenth file, or each ELFDEPS_EVERY-th.
+// TestBindingsOfRoots compares the bindings of every tenth file of ELFDEPS_ROOTS, or every
+// ELFDEPS_EVERY-th, with those of LD_DEBUG=bindings.
 func TestBindingsOfRoots(t *testing.T) {
 	every := 10
 	if n, err := strconv.Atoi(os.Getenv("ELFDEPS_EVERY")); err == nil && n > 0 {
@@ -321,8 +320,8 @@ func bindingLine(from, to, kind, name, version string) string {
 	return strings.Join([]string{from, to, kind, name, version}, " ")
 }
 
-// realBindings are the bindings that the loader of a root tells of a file and what
-// it needs, without running it.
+// realBindings returns the bindings that the root's loader prints for a file and its
+// dependencies without running the file.
 func realBindings(t *testing.T, root, file string) map[string]bool {
 	t.Helper()
 	cmd := exec.Command(glibcInterp, file)

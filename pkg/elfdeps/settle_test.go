@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSettle: a tracing process goes past what is missing; settled, it binds what
-// comes, unloads what fails, and leaves alone what was there.
+// TestSettle: a tracing process goes on after misses. Once settled, it binds the libraries
+// that it opens, unloads those that fail, and keeps the others.
 func TestSettle(t *testing.T) {
 	running := startText(t, "2.36", program+"needed liba.so\n"+
 		"-- 0/lib64/liba.so --\nelf x86_64 soname=liba.so\nundef nowhere data\n"+
@@ -25,7 +25,7 @@ func TestSettle(t *testing.T) {
 		t.Error("libb.so stays")
 	}
 	if _, err := p.Dlopen(nil, "libc1.so"); err != nil || p.Loaded("libd.so") == nil {
-		t.Errorf("libc1.so: %v: what it needs was there before, and is not bound again", err)
+		t.Errorf("libc1.so: %v: its dependency was loaded before, and is not bound again", err)
 	}
 	if _, err := p.Dlopen(nil, "libnone.so"); err == nil {
 		t.Error("libnone.so opens")

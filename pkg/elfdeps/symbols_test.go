@@ -17,9 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// agreesOnSymbols compares names, versions and what they are with debug/elf,
-// which finds the tables by section headers. It reports whether there was
-// anything to compare.
+// agreesOnSymbols compares symbols with debug/elf, which finds the tables by section headers.
+// It reports whether it could.
 func agreesOnSymbols(t testing.TB, f *elf.File, o *Object) bool {
 	t.Helper()
 	want, err := f.DynamicSymbols()
@@ -31,8 +30,8 @@ func agreesOnSymbols(t testing.TB, f *elf.File, o *Object) bool {
 		t.Errorf("debug/elf has %d symbols, we %d", len(want), s.Len())
 		return true
 	}
-	// Where nothing is exported no table tells the number, and what nothing
-	// refers to is not known.
+	// In an object without exports no table has the number of symbols, and those that no
+	// relocation refers to are unknown.
 	if s.Len() < len(want) && s.First <= s.Len() {
 		t.Errorf("debug/elf has %d symbols, we %d", len(want), s.Len())
 	}
@@ -55,8 +54,7 @@ func agreesOnSymbols(t testing.TB, f *elf.File, o *Object) bool {
 	return true
 }
 
-// agreesOnReferences compares which symbols are referred to with the relocation
-// sections that a loader sees.
+// agreesOnReferences compares references with the relocation sections that a loader reads.
 func agreesOnReferences(t testing.TB, f *elf.File, o *Object) bool {
 	t.Helper()
 	if f.Class != elf.ELFCLASS64 || o.Symbols.Partial {
@@ -85,8 +83,7 @@ func agreesOnReferences(t testing.TB, f *elf.File, o *Object) bool {
 	return true
 }
 
-// machineFiles calls f with the ELF files of this machine, or of
-// ELFDEPS_FILES.
+// machineFiles calls f with the ELF files of this machine, or of ELFDEPS_FILES.
 func machineFiles(t testing.TB, f func(file string, r *os.File, size int64)) {
 	t.Helper()
 	roots := []string{"/usr/lib", "/usr/bin"}
@@ -120,9 +117,8 @@ func machineFiles(t testing.TB, f func(file string, r *os.File, size int64)) {
 	}
 }
 
-// TestSymbolsOfThisMachine: the symbols and references of each tenth library of
-// this machine, or of all below the directories of ELFDEPS_FILES, are those that
-// debug/elf finds.
+// TestSymbolsOfThisMachine compares the symbols and references of every tenth library of this
+// machine, or of all files below the directories in ELFDEPS_FILES, with debug/elf.
 func TestSymbolsOfThisMachine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads libraries of this machine")
@@ -185,7 +181,7 @@ func TestSymbolsOfThisMachine(t *testing.T) {
 		objects, compared, symbols, names, table, refs, unread, partial, plain, full)
 }
 
-// TestSymbolsAreStored: symbols survive JSON and gob, in which indexes are kept.
+// TestSymbolsAreStored: symbols survive JSON and gob, the formats of stored indexes.
 func TestSymbolsAreStored(t *testing.T) {
 	b := parseELF(t, "elf x86_64 soname=liba.so\nverdef liba.so V1\nverneed libb.so W\ndef f@@V1\ndef x object\nundef g@W\nundef y data\n").Bytes()
 	o, err := ReadSymbols(bytes.NewReader(b), int64(len(b)))
@@ -227,8 +223,7 @@ func TestSymbolsAreStored(t *testing.T) {
 	}
 }
 
-// BenchmarkReadSymbols reads the libraries of this machine with and without
-// their symbols.
+// BenchmarkReadSymbols reads the libraries of this machine with and without their symbols.
 func BenchmarkReadSymbols(b *testing.B) {
 	for name, read := range map[string]func(*os.File, int64) (*Object, error){
 		"without": func(r *os.File, n int64) (*Object, error) { return Read(r, n) },

@@ -15,8 +15,8 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// tree is a file system of the tests: made from an image text, or read from a
-// directory. It resolves paths itself and gives the errno of open(2).
+// tree is a file system for tests, made from an image text or read from a directory. It
+// resolves paths itself and returns the errno of open(2).
 type tree struct {
 	root     *node
 	uid, gid int
@@ -61,7 +61,7 @@ func (t *tree) Find(p string) (*File, error) {
 		rest = rest[1:]
 		dir := stack[len(stack)-1]
 		if !dir.Mode.IsDir() {
-			return nil, syscall.ENOTDIR // also what a trailing slash asks
+			return nil, syscall.ENOTDIR // also for a trailing slash
 		}
 		if word == "" {
 			continue
@@ -103,7 +103,7 @@ func (t *tree) Find(p string) (*File, error) {
 	return &f, nil
 }
 
-// put adds a node at a path, making its parent directories.
+// put adds a node at a path with its parent directories.
 func (t *tree) put(name string, n *node) {
 	words := strings.Split(strings.Trim(name, "/"), "/")
 	dir := t.root
@@ -131,7 +131,7 @@ func (t *tree) get(name string) *node {
 	return n
 }
 
-// file makes a regular file of bytes.
+// file returns a regular file with these bytes.
 func file(t testing.TB, b []byte, mode fs.FileMode, id uint64) *node {
 	t.Helper()
 	n := &node{File: File{Mode: mode, ID: id, Size: int64(len(b))}}
@@ -154,11 +154,11 @@ func file(t testing.TB, b []byte, mode fs.FileMode, id uint64) *node {
 	return n
 }
 
-// readBefore has the objects of large files by their hash: each world brings the
-// same C library.
+// readBefore has the objects of large files by their hash, since all worlds have the same C
+// library.
 var readBefore sync.Map
 
-// imageTree is the first layer of an image text; change edits a file's bytes
+// imageTree returns the first layer of an image text; change edits the bytes of each file
 // first.
 func imageTree(t testing.TB, im *imagetest.Image, change func(path string, b []byte) []byte) *tree {
 	t.Helper()
@@ -193,7 +193,7 @@ func imageTree(t testing.TB, im *imagetest.Image, change func(path string, b []b
 	return fsys
 }
 
-// parsed are the real loaders, which many roots link to.
+// parsed has the real loaders, which many roots link to.
 var parsed = map[uint64]*node{}
 
 // dirTree reads a directory of this machine.

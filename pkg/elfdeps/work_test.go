@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// countingFS counts the files that are asked for.
+// countingFS counts calls of Find.
 type countingFS struct {
 	FS
 	asked atomic.Int64
@@ -33,8 +33,8 @@ func hostileTree(t *testing.T, files map[string]string) *countingFS {
 	return &countingFS{FS: tr}
 }
 
-// What a few kilobytes ask for without end comes to an end, after work that is
-// counted, and is an error that says so: never a library that is not there.
+// TestWorkIsBounded: a few kilobytes that cost a loader endless work end at the limit, with an
+// error that says so, and not with libraries that are missing.
 func TestWorkIsBounded(t *testing.T) {
 	defer func(was int64) { maxWork = was }(maxWork)
 	maxWork = 20_000
@@ -67,7 +67,7 @@ func TestWorkIsBounded(t *testing.T) {
 				l.Trace("/prog")
 			}
 			if err := work.Err(); !errors.Is(err, ErrWork) {
-				t.Fatalf("the work is not spent: %d units, %v", work.done.Load(), err)
+				t.Fatalf("the limit is not reached: %d units, %v", work.done.Load(), err)
 			}
 			if n := fsys.asked.Load(); n > maxWork {
 				t.Errorf("%d files were asked for", n)
@@ -75,19 +75,19 @@ func TestWorkIsBounded(t *testing.T) {
 			before := fsys.asked.Load()
 			p, _ := l.Trace("/prog")
 			if n := fsys.asked.Load() - before; n > 2 || len(p.Misses) > 0 {
-				t.Errorf("once it is spent, a start asks for %d files and misses %d", n, len(p.Misses))
+				t.Errorf("after the limit, a start looks up %d files and misses %d", n, len(p.Misses))
 			}
 			_, err = l.Bare().Dlopen(nil, "libx0.so")
 			var e *Error
 			if !errors.As(err, &e) || !e.Unknown || e.Missing() {
-				t.Errorf("once it is spent, a library is told of as %+v", err)
+				t.Errorf("after the limit, the error of a library is %+v", err)
 			}
 		})
 	}
 }
 
-// A table of strings without an end is gone through for each name, but not to its
-// end: 65,536 names in 64 MiB would be 4 TiB to look at.
+// TestNamesWithoutEnd: the NUL of each name is not searched to the end of a string table.
+// 65,536 names in a table of 64 MiB without a NUL would read 4 TiB.
 func TestNamesWithoutEnd(t *testing.T) {
 	b := parseELF(t, "elf x86_64 soname=liba.so\n"+strings.Repeat("needed "+strings.Repeat("A", 5000)+"\n", 3)).Bytes()
 	o, err := Read(bytes.NewReader(b), int64(len(b)))
@@ -123,8 +123,8 @@ func TestNotesAreBounded(t *testing.T) {
 	}
 }
 
-// What a process costs grows with its libraries, not with their square: each that a
-// chain of them has costs the same, however long it is.
+// TestChainIsLinear: the cost of a process grows with the number of its libraries, not with
+// the square: each library of a chain costs the same in chains of any length.
 func TestChainIsLinear(t *testing.T) {
 	for _, musl := range []bool{false, true} {
 		spent := func(n int) int64 {
@@ -133,7 +133,7 @@ func TestChainIsLinear(t *testing.T) {
 				files[fmt.Sprintf("/lib/libc%d.so", i)] = fmt.Sprintf("elf x86_64\nneeded libc%d.so\n", i+1)
 			}
 			files[fmt.Sprintf("/lib/libc%d.so", n)] = "elf x86_64\n"
-			interp := "/lib64/ld-new.so" // up to 2.34 the order is made in a time that is quadratic
+			interp := "/lib64/ld-new.so" // up to 2.34 sorting takes quadratic time
 			files[interp] = "elf x86_64 soname=ld-linux-x86-64.so.2\nrodata \"ld.so (GNU libc) stable release version 2.36.\\x00\""
 			if musl {
 				interp = "/lib/ld-musl-x86_64.so.1"
@@ -157,7 +157,7 @@ func TestChainIsLinear(t *testing.T) {
 	}
 }
 
-// An error is of the same words without its process, and holds nothing of that.
+// TestErrorAlone: Alone keeps the text of an error and drops its process.
 func TestErrorAlone(t *testing.T) {
 	files := map[string]string{
 		"/lib64/liba.so": "elf x86_64\nneeded libb.so\nneeded libabsent.so\n",

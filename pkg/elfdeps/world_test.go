@@ -21,15 +21,15 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// loaderRoot lets the worlds be run with another loader than this machine's.
+// loaderRoot is the root of the real loaders, if not this machine's.
 var loaderRoot = flag.String("loaderroot", "/", "root of the `directory` with the real loaders to compare with")
 
-// machine is what the loaders of one kind of processor have of their own.
+// machine has the properties of one kind of processor.
 type machine struct {
-	name        string // as the text form of ELF files has it
-	other       string // one whose files it passes over
+	name        string // in the text form of ELF files
+	other       string // a machine whose files it passes over
 	triplet     string
-	glibc, musl string // where programs expect them
+	glibc, musl string // paths of the loaders
 	cc          string
 	emulator    string // runs its programs on another machine
 }
@@ -39,13 +39,13 @@ var machines = []machine{
 	{"aarch64", "x86_64", "aarch64-linux-gnu", "/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-aarch64.so.1", "aarch64-linux-gnu-gcc", "qemu-aarch64-static"},
 }
 
-// here is the machine of the loaders to compare with.
+// here is the machine of the real loaders.
 var here = machines[0]
 
 // glibcInterp and muslInterp are its interpreters.
 var glibcInterp, muslInterp = here.glibc, here.musl
 
-// findMachine sets what depends on the loaders' root.
+// findMachine sets the variables that depend on loaderRoot.
 func findMachine() {
 	for _, m := range machines {
 		if _, err := os.Stat(filepath.Join(*loaderRoot, m.glibc)); err == nil {
@@ -58,7 +58,7 @@ func findMachine() {
 // enterVar makes the test binary a helper that runs a program in a root.
 const enterVar = "ELFDEPS_TEST_ENTER"
 
-// uidVar is the user that the program runs as.
+// uidVar has the user that the program runs as.
 const uidVar = "ELFDEPS_TEST_UID"
 
 func TestMain(m *testing.M) {
@@ -78,8 +78,8 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// enter mounts /proc, which loaders ask for $ORIGIN, and becomes the program.
-// The environment of the program comes as arguments, up to "--".
+// enter mounts /proc, which loaders read for $ORIGIN, and executes the program. args are the
+// environment of the program, "--", and its arguments.
 func enter(root, cwd string, args []string) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_CPU, &syscall.Rlimit{Cur: 2, Max: 2}); err != nil {
 		return fmt.Errorf("limiting processor time: %w", err)
@@ -105,16 +105,15 @@ func enter(root, cwd string, args []string) error {
 	return syscall.Exec(args[i+1], args[i+1:], args[:i])
 }
 
-// world is a root, a program in it and how it is started.
+// world is a root, and how a program in it is started.
 type world struct {
 	interp string
 	files  []worldFile // in the text form of imagetest, after "0/"
 	env    []string
 	cwd    string
 	uid    int
-	conf   string // of ldconfig, which is run when this is set
-	// byHand are the loader's arguments; empty means that the program is started
-	// itself.
+	conf   string // ld.so.conf; ldconfig runs if it is set
+	// byHand are the loader's arguments; if it is empty the program is started directly.
 	byHand []string
 }
 
@@ -186,10 +185,10 @@ func (w *world) build(t testing.TB) string {
 	return dir
 }
 
-// emulatorPath is where a world has the emulator, when it needs one.
+// emulatorPath is the path of the emulator in a world that needs one.
 const emulatorPath = "/.emulator"
 
-// realLibs are what a world of glibc has: the C library, and what dlopen is in
+// realLibs returns the libraries of a glibc world: the C library, and the library of dlopen
 // before glibc 2.34.
 var realLibs = sync.OnceValue(func() []string {
 	dir := "/lib/" + here.triplet
@@ -203,7 +202,7 @@ var realLibs = sync.OnceValue(func() []string {
 	return libs
 })
 
-// hereRelease is the release of the glibc to compare with, 236 for 2.36.
+// hereRelease returns the release of the real glibc, 236 for 2.36.
 var hereRelease = sync.OnceValue(func() int {
 	f, err := os.Open(realFile(realLibs()[0]))
 	if err != nil {
@@ -221,9 +220,9 @@ var hereRelease = sync.OnceValue(func() int {
 	return releaseNumber(o.Libc.Release)
 })
 
-// compile makes a program of C source for the loader at interp: with the C
-// library of its root, and with no start of its own but a call of main, since
-// what this machine's compiler would add asks for this machine's release.
+// compile makes a program of C source for the loader at interp. It links the C library of
+// loaderRoot and only a call of main as its start, since the start files of this machine's
+// compiler need this machine's release.
 func compile(t testing.TB, source, interp string, flags ...string) string {
 	t.Helper()
 	f, err := os.CreateTemp(copyDir, "probe")
@@ -246,8 +245,7 @@ func compile(t testing.TB, source, interp string, flags ...string) string {
 	return f.Name()
 }
 
-// definesDlopen reports whether a library has the function, rather than only the
-// versions that it once had.
+// definesDlopen reports whether a library defines dlopen, rather than only versions for it.
 func definesDlopen(file string) bool {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -258,7 +256,7 @@ func definesDlopen(file string) bool {
 	return slices.ContainsFunc(symbols, func(s elf.Symbol) bool { return s.Name == "dlopen" && s.Section != elf.SHN_UNDEF })
 }
 
-// realFile is where a file of the real loaders lies.
+// realFile returns the path of a file of the real loaders.
 func realFile(p string) string {
 	if p == emulatorPath {
 		p, _ = exec.LookPath(here.emulator)
@@ -284,7 +282,7 @@ func copyReal(t testing.TB, dir, p string) {
 
 var copies = map[string]string{}
 
-// copied is a copy of a real file that can be linked into roots.
+// copied returns a copy of a real file that can be linked into roots.
 func copied(t testing.TB, p string) string {
 	t.Helper()
 	if copies[p] != "" {
@@ -305,7 +303,7 @@ func copied(t testing.TB, p string) string {
 // copyDir holds the copies while the tests run.
 var copyDir string
 
-// worldOutcome is what comes of a world: of its start and of its ldd view.
+// worldOutcome has the results of the start and the trace of a world.
 type worldOutcome struct {
 	Exit, TraceExit     int
 	Stderr, TraceStderr []string
@@ -356,7 +354,7 @@ func (w *world) exec(t testing.TB, dir string, env []string, args ...string) (ou
 	}
 	for line := range strings.Lines(o.String()) {
 		line = address.ReplaceAllString(strings.TrimSpace(line), "")
-		// No vDSO, nor what 2.36's --list has in its place where there is none.
+		// Drop the vDSO, and the line of 2.36's --list on machines without one.
 		if !strings.Contains(line, "linux-vdso") && !strings.HasPrefix(line, "(0x") {
 			out = append(out, line)
 		}
@@ -371,11 +369,11 @@ func (w *world) exec(t testing.TB, dir string, env []string, args ...string) (ou
 	return out, stderr, exit
 }
 
-// ranAway is the exit of a real loader that came to no end: filtees that name
-// each other do that. Such a world compares with nothing.
+// ranAway is the exit of a real loader that does not end, as for filtees that name each other.
+// Such a world is not compared.
 const ranAway = -100
 
-// replayed is what our loader says of the world.
+// replayed returns the predicted outcome of the world.
 func (w *world) replayed(t testing.TB, fsys FS) worldOutcome {
 	t.Helper()
 	l, err := NewLoader(fsys, w.interp, Env{Vars: w.env, Cwd: w.cwd, UID: w.uid, GID: w.uid, CPU: cpuLevel(t), Intel: cpuIsIntel(t)})
@@ -418,7 +416,7 @@ func (w *world) replayed(t testing.TB, fsys FS) worldOutcome {
 	return o
 }
 
-// cpuIsIntel reports whether this machine's processor is Intel's.
+// cpuIsIntel reports whether this machine's processor is by Intel.
 func cpuIsIntel(t testing.TB) bool {
 	t.Helper()
 	b, err := os.ReadFile("/proc/cpuinfo")
@@ -428,7 +426,7 @@ func cpuIsIntel(t testing.TB) bool {
 	return bytes.Contains(b, []byte("GenuineIntel"))
 }
 
-// cpuLevel is the x86-64 level of this machine.
+// cpuLevel returns the x86-64 level of this machine.
 func cpuLevel(t testing.TB) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/cpuinfo")
@@ -450,19 +448,18 @@ func cpuLevel(t testing.TB) int {
 	return level
 }
 
-// diff is how our loader and the real one differ on the world, or empty.
+// diff returns the difference between the predicted outcome and the real one, or "".
 func (w *world) diff(t testing.TB) string {
 	t.Helper()
 	dir := w.build(t)
 	want := w.real(t, dir)
-	if want.Exit < 0 || want.TraceExit < 0 { // it crashed, or came to no end
+	if want.Exit < 0 || want.TraceExit < 0 { // it crashed or did not end
 		return ""
 	}
 	return cmp.Diff(want, w.replayed(t, dirTree(t, dir)))
 }
 
-// interps are the loaders to compare with: this machine's two, or what another
-// root has.
+// interps returns the real loaders: this machine's two, or those of loaderRoot.
 func interps() []string {
 	list := []string{glibcInterp, muslInterp}
 	if *loaderRoot == "/" {
@@ -474,8 +471,8 @@ func interps() []string {
 	})
 }
 
-// TestWorlds replays the worlds of testdata/worlds by our loader and by the real
-// one, which has to agree on every name, path and message.
+// TestWorlds replays the worlds of testdata/worlds with the package's loader and with the real
+// one, which must agree on every name, path and message.
 func TestWorlds(t *testing.T) {
 	needRoot(t)
 	files, err := filepath.Glob("testdata/worlds/*.txtar")
@@ -522,7 +519,7 @@ func readWorld(t *testing.T, file string) *world {
 	return w
 }
 
-// TestSecureMode starts a set-user-ID program as another user (L23).
+// TestSecureMode starts a set-user-ID program as another user.
 func TestSecureMode(t *testing.T) {
 	needRoot(t)
 	for _, c := range []struct{ main, lib, needs string }{

@@ -21,7 +21,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// probe is how a loader case runs its program.
+// probe is the section of a loader case that says how to run its program.
 type probe struct {
 	Exe     string            `json:"exe"`
 	Args    []string          `json:"args"`
@@ -36,9 +36,8 @@ type probe struct {
 	Interp  string            `json:"interp"`
 }
 
-// TestCases replays the loader cases of elfdeps through the file system that
-// images are merged into, and compares what scripts get with what real loaders
-// did.
+// TestCases replays the loader cases of elfdeps through the merged file system of images, and
+// compares the JSON with the recorded results of real loaders.
 func TestCases(t *testing.T) {
 	files, err := filepath.Glob("../elfdeps/testdata/cases/*.txtar")
 	if err != nil || len(files) < 100 {
@@ -57,8 +56,8 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// calls are the cases whose program calls a function that is bound lazily and is
-// not there: a replay does not know what is called.
+// calls are the cases whose program calls an undefined function that is bound lazily, which a
+// replay does not know.
 var calls = []string{"141"}
 
 // testCase reports whether the case's searches were compared.
@@ -79,7 +78,7 @@ func testCase(t *testing.T, file string) bool {
 		}
 	}
 	if len(p.Patch) > 0 || p.Interp != "" {
-		return false // bytes are edited, or the loader is called by hand: elfdeps' own test does that
+		return false // with edited bytes, or a loader called by hand: elfdeps tests those
 	}
 	run := Run{Exe: p.Exe, Args: p.Args, Search: p.Search != nil, Hwcaps: p.Hwcaps, Bindings: p.Symbols}
 	run.Env = elfdeps.Env{Cwd: p.Cwd, UID: p.UID, GID: p.UID, NoProc: p.Proc != nil && !*p.Proc, CPU: 4}
@@ -101,7 +100,7 @@ func testCase(t *testing.T, file string) bool {
 	d := cmp.Diff(&want, got, cmpopts.EquateEmpty())
 	if slices.Contains(calls, filepath.Base(file)[:3]) {
 		if d == "" {
-			t.Error("agrees now: take it from the list")
+			t.Error("agrees now: remove it from the list")
 		}
 		return false
 	}
@@ -111,8 +110,7 @@ func testCase(t *testing.T, file string) bool {
 	return want.Search != nil
 }
 
-// drawn holds the drawing of a run against its JSON: what is loaded stands in it,
-// and what an action says.
+// drawn checks that the drawing of a run has the loaded objects and the errors of its JSON.
 func drawn(t *testing.T, fsys elfdeps.FS, run Run, p *Process) {
 	t.Helper()
 	var b bytes.Buffer
@@ -141,7 +139,7 @@ func drawn(t *testing.T, fsys elfdeps.FS, run Run, p *Process) {
 	}
 }
 
-// merged is the text image's file system, by way of a layer's tar.
+// merged returns the text image's file system, read through the tar of a layer.
 func merged(t *testing.T, im *imagetest.Image) *layers.FS {
 	t.Helper()
 	var list []*layers.Layer
@@ -159,8 +157,8 @@ func merged(t *testing.T, im *imagetest.Image) *layers.FS {
 	return layers.Merge(list...)
 }
 
-// clear leaves out what the expectation does not have, and what cannot be had
-// without running the program: its own exit status, what its functions return.
+// clear removes the fields that the expectation lacks, and those that are known only by
+// running the program: its exit status and the results of its functions.
 func clear(got, want *Process) {
 	got.Loader, want.Loader, got.Doubts = "", "", nil
 	if want.Bindings == nil {
@@ -198,7 +196,7 @@ func clear(got, want *Process) {
 	if want.Start.Exit > 0 && want.Start.Exit < 97 && want.Start.Stderr == nil {
 		want.Start.Exit = 0 // the program's own
 	}
-	if want.Start.Exit == 97 { // the harness could not start the program
+	if want.Start.Exit == 97 { // the kernel refused the program
 		want.Start = Start{127, []string{strings.TrimPrefix(want.Start.Stderr[0], "enter: ")}}
 	}
 	if want.Start.Exit == 0 && want.Start.Stderr == nil && want.Objects == nil && want.Actions == nil {
@@ -206,7 +204,7 @@ func clear(got, want *Process) {
 	}
 }
 
-// named leaves the searches for the names that the case records.
+// named returns the searches for the names that the case records.
 func named(t *testing.T, list []Search, names json.RawMessage) []Search {
 	t.Helper()
 	var only []string
@@ -216,8 +214,8 @@ func named(t *testing.T, list []Search, names json.RawMessage) []Search {
 	return slices.DeleteFunc(list, func(s Search) bool { return !slices.Contains(only, s.Name) })
 }
 
-// BenchmarkAll asks for the ldd view of each of 3,000 files, as `ldd --all` does
-// of an indexed root; the goal is 2 s.
+// BenchmarkAll looks at each of 3,000 files, as `ldd --all` does for an indexed root. The goal
+// is 2 s.
 func BenchmarkAll(b *testing.B) {
 	const n = 3000
 	fsys := manyFiles(n)
@@ -231,8 +229,8 @@ func BenchmarkAll(b *testing.B) {
 	}
 }
 
-// manyFiles is a file system in the manner of Debian's: n libraries, in groups of
-// 60, each of which needs up to ten of those before it.
+// manyFiles returns a file system like Debian's: n libraries in groups of 60, each of which
+// needs up to ten before it.
 func manyFiles(n int) *layers.FS {
 	l := &layers.Layer{}
 	add := func(path string, o *elfdeps.Object) {

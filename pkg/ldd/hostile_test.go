@@ -14,9 +14,9 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
-// FuzzHostile puts a text into every name that a process shows: files, libraries,
-// search paths, versions, symbols, variables, what is opened. No terminal and no CI
-// system obeys what is drawn, nor the JSON.
+// FuzzHostile puts a text into every name that a process shows: files, libraries, search
+// paths, versions, symbols, variables, arguments of dlopen. Neither the drawing nor the JSON
+// may contain commands for terminals or CI systems.
 func FuzzHostile(f *testing.F) {
 	names, err := filepath.Glob("../elfdeps/testdata/cases/003-*.txtar")
 	if err != nil || len(names) != 1 {
@@ -49,7 +49,7 @@ func FuzzHostile(f *testing.F) {
 			for _, path := range []string{"/app/main", "/app/" + s + "x", "/r/liba.so"} {
 				p, err := files.Process(path)
 				if err != nil || p == nil {
-					continue // some names are no path
+					continue // some names are not paths
 				}
 				shown++
 				if err := Tree(&b, p, path, o); err != nil {
@@ -73,7 +73,7 @@ func FuzzHostile(f *testing.F) {
 				}
 				shown++
 			}
-			if strings.ContainsAny(s, ":; ") { // which take search paths apart: what follows may begin a line
+			if strings.ContainsAny(s, ":; ") { // which split search paths, so that the rest may begin a line
 				plaintest.Obeyed(t, "ldd", b.String(), color)
 			} else {
 				plaintest.Lawful(t, "ldd", b.String(), color)
@@ -85,14 +85,14 @@ func FuzzHostile(f *testing.F) {
 	})
 }
 
-// hostile is the image of a case with s in all of its names.
+// hostile returns the image of a case with s in all of its names.
 func hostile(t *testing.T, base []byte, s string) *imagetest.Image {
 	im, err := imagetest.Parse(base)
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := "/x" + s + "/"
-	im.Config.Env = []string{"LD_LIBRARY_PATH=" + path, "LD_PRELOAD=" + strings.Join(strings.Fields(s), "_")} // blanks would take it apart
+	im.Config.Env = []string{"LD_LIBRARY_PATH=" + path, "LD_PRELOAD=" + strings.Join(strings.Fields(s), "_")} // blanks would split it
 	layer := &im.Layers[0]
 	main := elfOf(layer, "app/main")
 	main.Needed = append([]string{s, "lib" + s + ".so"}, main.Needed...)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Names of files in an image do nothing to the terminal that they are drawn on.
+// TestTreeIsSafe: names of files in an image have no effect on the terminal that shows them.
 func TestTreeIsSafe(t *testing.T) {
 	const evil = "lib\x1b[2J\u202e\n.so"
 	var b bytes.Buffer
