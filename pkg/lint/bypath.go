@@ -309,7 +309,7 @@ func (w *world) rescue(p *elfdeps.Process, in *install, told func(s Step, file s
 				misses = cutIn(misses)
 			}
 			if len(misses) > 0 && first == nil {
-				first = &failure{in.steps()[0], file, misses}
+				first = &failure{step: in.steps()[0], path: file, misses: misses}
 			}
 		}
 	}
@@ -319,7 +319,7 @@ func (w *world) rescue(p *elfdeps.Process, in *install, told func(s Step, file s
 // notFound is the failure of a preload that has no file of a name: as far as they tell,
 // of what the steps miss without it.
 func (w *world) notFound(in *install, pre *preload, name string) *failure {
-	f := &failure{in.steps()[0], firstOf(w.glob(in.home, in.steps()[0].Open)), in.rescued[:1]}
+	f := &failure{step: in.steps()[0], path: firstOf(w.glob(in.home, in.steps()[0].Open)), misses: in.rescued[:1]}
 	f.step.Error = strings.ReplaceAll(pre.Missing, "{name}", name)
 	for i, e := range in.rescued {
 		if stem(e.Name) == stem(name) {

@@ -3,10 +3,10 @@ package lint
 import (
 	"cmp"
 	"debug/elf"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
@@ -16,12 +16,11 @@ import (
 // cause is one thing that is wrong and all who meet it: a library that is
 // nowhere to be found, a file that cannot be used.
 type cause struct {
+	id       string // of findings of the cause
 	packs    *Packs
 	first    *elfdeps.Error // of the needer that comes first
 	by       string         // that needer
-	grave    Severity       // of it
-	severity Severity
-	because  string
+	verdict  verdict        // the gravest
 	needers  map[string]bool
 	affected map[string]bool
 	effects  []Effect
@@ -33,91 +32,151 @@ type cause struct {
 	cuda     string // major version of CUDA of a process that misses it, or empty
 }
 
+// causes are the causes of misses, by what is wrong.
+type causes struct {
+	packs *Packs
+	all   map[string]*cause
+}
+
 // causes groups the misses of all replays.
 func (w *world) causes() []Finding {
-	all := map[string]*cause{}
+	by := &causes{w.packs, map[string]*cause{}}
+	w.objectMisses(by)
+	w.stepMisses(by)
+	w.preloadMisses(by)
+	w.openMisses(by)
+	var list []Finding
+	for _, key := range slices.Sorted(maps.Keys(by.all)) {
+		list = append(list, w.finding(by.all[key]))
+	}
+	return append(list, w.noneServes()...)
+}
+
+// objectMisses adds what each file misses when it is loaded by itself, or after the
+// framework that it relies on.
+func (w *world) objectMisses(by *causes) {
 	entry := w.entry()
 	for _, o := range w.objects {
 		for _, e := range w.real(o.misses) {
-			c := w.causeOf(all, e)
+			c := by.of(e)
 			c.loading = true
-			severity, because := w.judge(o, e)
+			v := w.judge(o, e)
 			if o.path == entry.path {
 				c.starts = true
-				text := entry.name + ": error while loading shared libraries: "
-				switch {
-				case e.Musl: // the whole line
-					text = ""
-				case e.Kind == elfdeps.InnerError || e.Kind == elfdeps.CutError: // an assertion of the loader's, or a signal
-					text, severity, because = "", Error, ""
-				case isVersion(e):
-					text, severity, because = entry.name+": ", Error, ""
-				}
-				c.effect(Effect{"the container does not start", text + e.Error()})
-				if severity == Note {
-					severity, because = Warning, ""
-				}
+				c.effect(w.effects(startClause(e), values{"program": entry.name, "error": e.Error()})...)
+				v = w.judgeStart(v, e)
+			} else if f := w.pythonsOf(o); f != "" {
+				c.effect(w.effects("python-does-not-start", values{"framework": f, "error": e.Error()})...)
+				v = grave
 			}
-			if f := w.pythonsOf(o); f != "" && o.path != entry.path {
-				severity, because = Error, ""
-				// The loader says the name by which it was called, python3 as a rule.
-				c.effect(Effect{"Python does not start: " + f + " cannot be imported", "python3: error while loading shared libraries: " + e.Error()})
-			}
-			c.meet(e, o.path, severity)
-			c.raise(severity, because)
+			c.meet(e, o.path, v)
 		}
 	}
+}
+
+// startClause returns the clause that says how an error of the image's program reads:
+// musl's is the whole line, an assertion of the loader's and a signal have no program in
+// front.
+func startClause(e *elfdeps.Error) string {
+	switch {
+	case e.Musl, e.Kind == elfdeps.InnerError, e.Kind == elfdeps.CutError:
+		return "start-line"
+	case isVersion(e):
+		return "start-version"
+	}
+	return "start-file"
+}
+
+// judgeStart returns the verdict on what the image's program misses when it starts; v is
+// that on the miss of any program.
+func (w *world) judgeStart(v verdict, e *elfdeps.Error) verdict {
+	switch {
+	case !e.Musl && (isVersion(e) || e.Kind == elfdeps.CutError):
+		return grave
+	case v.severity == Note:
+		return w.unproved("start-misses")
+	}
+	return v
+}
+
+// stepMisses adds what fails in the steps of frameworks.
+func (w *world) stepMisses(by *causes) {
 	for _, in := range w.installs {
 		for _, f := range in.failures {
+			file := realPath(w.img.FS, f.path)
 			for _, e := range f.misses {
-				c := w.causeOf(all, e)
+				c := by.of(e)
 				c.loading = true
-				severity := in.helpSeverity()
-				because := in.helped
-				if because == "" && (isVersion(e) || isStack(e) || !e.Unknown && (w.packs.family(e.Name) != nil || !in.Aside && w.startsPython(in.home))) {
-					severity = Error
-				}
-				file := realPath(w.img.FS, f.path)
 				if x := exception(w.packs.AnyOf, file); x != nil && w.anyServes(x, file) {
-					c.meet(e, file, Note)
-					c.raise(Note, x.Why)
+					c.meet(e, file, w.excepted(x))
 					continue
 				}
-				c.meet(e, file, severity)
-				c.raise(severity, because)
+				c.meet(e, file, w.judgeStep(in, e))
 				c.cuda = cmp.Or(c.cuda, in.dist.cuda())
-				c.effect(Effect{killed(f.step.Effect, e), reads(f.step.Error, e, "{stem}", stem(e.Name))})
+				c.effect(w.stepEffect(f, e))
 			}
 		}
 	}
-	if start := w.preloading(); start != nil {
-		own := missesOf(start, start.Program())
-		for _, e := range w.real(slices.Concat(start.Misses, versionsOf(start))) {
-			if e.By == nil || slices.Contains(own, e) {
-				continue
-			}
-			c := w.causeOf(all, e)
-			c.meet(e, e.By.Real(), Error)
-			c.raise(Error, "")
-			c.preload = e.By.Real()
-			c.effect(Effect{fmt.Sprintf("no program of the image starts: %s names %s", preloadedBy(start, e.By), e.By.Real()), start.Program().Real() + ": error while loading shared libraries: " + e.Error()})
-		}
+}
+
+// judgeStep returns the verdict on a miss of a framework's step.
+func (w *world) judgeStep(in *install, e *elfdeps.Error) verdict {
+	switch {
+	case in.help != nil:
+		return w.helped(in.help, in.begun)
+	case isVersion(e), isStack(e):
+		return grave
+	case e.Unknown:
+		return w.unproved("step-unexamined")
+	case w.packs.family(e.Name) != nil:
+		return grave
+	case in.Aside:
+		return w.unproved("step-aside")
+	case !w.startsPython(in.home):
+		return w.unproved("step-without-python")
 	}
+	return grave
+}
+
+// stepEffect returns the effect of a step that fails.
+func (w *world) stepEffect(f failure, e *elfdeps.Error) Effect {
+	text := f.step.Effect
+	if e.Kind == elfdeps.CutError && !f.killed && !f.step.imports() {
+		text = w.phrase("killed", values{"effect": text})
+	}
+	return Effect{text, w.reads(f.step.Error, e, "{stem}", stem(e.Name))}
+}
+
+// preloadMisses adds what the libraries miss that are preloaded into every program.
+func (w *world) preloadMisses(by *causes) {
+	start := w.preloading()
+	if start == nil {
+		return
+	}
+	own := w.missesOf(start, start.Program())
+	for _, e := range w.real(slices.Concat(start.Misses, versionsOf(start))) {
+		if e.By == nil || slices.Contains(own, e) {
+			continue
+		}
+		c := by.of(e)
+		c.meet(e, e.By.Real(), grave)
+		c.preload = e.By.Real()
+		c.effect(w.effects("preload-breaks", values{"by": preloadedBy(start, e.By), "file": e.By.Real(), "program": start.Program().Real(), "error": e.Error()})...)
+	}
+}
+
+// openMisses adds what fails to open by its name: by a plan, or by a file's own note.
+func (w *world) openMisses(by *causes) {
 	for _, r := range w.runs {
 		for i := range r.missed {
 			if m := &r.missed[i]; m.err.Kind != elfdeps.SymbolError {
-				w.meetOpen(w.causeOf(all, m.err), m)
+				w.meetOpen(by.of(m.err), m)
 			}
 		}
 	}
 	for _, m := range w.dlopenNotes() {
-		w.meetOpen(w.causeOf(all, m.err), &m)
+		w.meetOpen(by.of(m.err), &m)
 	}
-	var list []Finding
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		list = append(list, w.finding(all[key]))
-	}
-	return append(list, w.noneServes()...)
 }
 
 // noneServes are the findings about files of which any one would do, and none can
@@ -137,7 +196,7 @@ func (w *world) noneServes() []Finding {
 	var list []Finding
 	for g, objects := range all {
 		missing := map[string]bool{}
-		f := Finding{Rule: "unresolved-library", Severity: Warning, Effects: []Effect{{g.of.Effect, g.of.Error}}, Fixes: []string{g.of.Fix}}
+		var affected []string
 		for _, o := range objects {
 			misses := w.real(o.misses)
 			lacks := len(misses) > 0 && !slices.ContainsFunc(misses, func(e *elfdeps.Error) bool { return !e.Missing() || e.Unknown || w.packs.family(e.Name) != nil })
@@ -146,14 +205,18 @@ func (w *world) noneServes() []Finding {
 				break
 			}
 			missing[misses[0].Name] = true
-			f.Affected = append(f.Affected, o.path)
+			affected = append(affected, o.path)
 		}
 		if missing == nil {
 			continue
 		}
-		slices.Sort(f.Affected)
-		f.NeededBy = w.filesOf(f.Affected)
-		f.Message = fmt.Sprintf("none of the files %s in %s can be loaded: they miss %s", path.Base(g.of.Match), g.dir, strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
+		slices.Sort(affected)
+		f := w.say("unresolved-library", "none-serves", values{
+			"files": path.Base(g.of.Match), "dir": g.dir, "libraries": strings.Join(slices.Sorted(maps.Keys(missing)), ", "),
+		})
+		f.Affected, f.NeededBy = affected, w.filesOf(affected)
+		f.Effects = []Effect{{g.of.Effect, g.of.Error}}
+		f.advise(row(g.of.Fix, nil))
 		list = append(list, f)
 	}
 	slices.SortFunc(list, func(a, b Finding) int { return strings.Compare(a.Message, b.Message) })
@@ -185,21 +248,18 @@ func (w *world) meetOpen(c *cause, m *missedOpen) {
 	if m.err.By != nil && m.err.By.Real() != "" && m.err.Name != m.name {
 		by = m.err.By.Real()
 	}
-	c.meet(m.err, m.by, m.severity)
+	c.meet(m.err, m.by, m.verdict)
 	delete(c.needers, m.by)
 	c.needers[by] = true
-	c.raise(m.severity, m.because)
 	c.effect(m.effect)
-	for _, e := range m.also {
-		c.effect(e)
-	}
+	c.effect(m.also...)
 	c.cuda, c.front = cmp.Or(c.cuda, m.cuda), cmp.Or(c.front, m.by)
 	c.part = c.part || m.front != "" && w.packs.family(m.front) == w.packs.family(m.err.Name)
 }
 
-// causeOf is the cause of a miss: the name for what is missing, the file for
+// of returns the cause of a miss: the name for what is missing, the file for
 // what cannot be used.
-func (w *world) causeOf(all map[string]*cause, e *elfdeps.Error) *cause {
+func (by *causes) of(e *elfdeps.Error) *cause {
 	key := "missing " + e.Name
 	switch {
 	case isVersion(e):
@@ -209,10 +269,10 @@ func (w *world) causeOf(all map[string]*cause, e *elfdeps.Error) *cause {
 	case !e.Missing():
 		key = "unusable " + e.Subject + " " + e.Message
 	}
-	c := all[key]
+	c := by.all[key]
 	if c == nil {
-		c = &cause{packs: w.packs, severity: Note, needers: map[string]bool{}, affected: map[string]bool{}}
-		all[key] = c
+		c = &cause{id: key, packs: by.packs, needers: map[string]bool{}, affected: map[string]bool{}}
+		by.all[key] = c
 	}
 	return c
 }
@@ -222,10 +282,16 @@ func isVersion(e *elfdeps.Error) bool {
 	return e.Kind == elfdeps.VersionError || e.Kind == elfdeps.InnerError
 }
 
-// meet adds a file that meets the cause, and the one that asks. The error that is
-// told is that of the gravest; of these, the newest version's, or the first
+// notOpened reports whether a loader says that it cannot open a library of the name. musl
+// has no other words for a file that it cannot use.
+func notOpened(e *elfdeps.Error) bool {
+	return e.Kind == elfdeps.FileError && (e.Musl || e.Message == "cannot open shared object file")
+}
+
+// meet adds a file that meets the cause, the one that asks, and the verdict on it. The
+// cause keeps the error of the gravest; of these, the newest version's, or the first
 // needer's.
-func (c *cause) meet(e *elfdeps.Error, affected string, severity Severity) {
+func (c *cause) meet(e *elfdeps.Error, affected string, v verdict) {
 	c.affected[affected] = true
 	by := affected
 	if e.By != nil && e.By.Real() != "" {
@@ -234,68 +300,66 @@ func (c *cause) meet(e *elfdeps.Error, affected string, severity Severity) {
 	if by != e.Subject { // a file that is cut off asks for nothing
 		c.needers[by] = true
 	}
-	graver := c.first == nil || severity != c.grave && severity.AtLeast(c.grave)
-	as := c.first != nil && severity == c.grave
+	graver := c.first == nil || v.severity != c.verdict.severity && v.severity.AtLeast(c.verdict.severity)
+	as := c.first != nil && v.severity == c.verdict.severity
 	if graver || as && isVersion(e) && c.packs.newer(e.Name, c.first.Name) || as && by < c.by && e.Name == c.first.Name {
-		c.first, c.by, c.grave = e, by, severity
+		c.first, c.by = e, by
+	}
+	if graver || v.over(c.verdict) {
+		c.verdict = v
 	}
 }
 
-func (c *cause) raise(s Severity, because string) {
-	if !s.AtLeast(c.severity) {
-		return
-	}
-	if s != c.severity || c.because == "" {
-		c.because = because
-	}
-	c.severity = s
-}
-
-func (c *cause) effect(e Effect) {
-	if e.Text != "" && !slices.Contains(c.effects, e) {
-		c.effects = append(c.effects, e)
+// effect adds effects that are not there yet.
+func (c *cause) effect(list ...Effect) {
+	for _, e := range list {
+		if e.Text != "" && !slices.Contains(c.effects, e) {
+			c.effects = append(c.effects, e)
+		}
 	}
 }
 
-// judge says how bad it is that an object, loaded as it is, meets a miss, and
-// why it is no worse.
-func (w *world) judge(o *object, e *elfdeps.Error) (Severity, string) {
-	if isVersion(e) {
+// judge returns the verdict on a miss of an object that is loaded as it is.
+func (w *world) judge(o *object, e *elfdeps.Error) verdict {
+	switch {
+	case isVersion(e):
 		return w.judgeVersion(o, e)
-	}
-	if isStack(e) {
+	case isStack(e):
 		return w.judgeStack(o)
+	case w.packs.family(e.Name) == nil, !w.isRoot(o):
+		return w.unproved("others-may-load")
+	case e.Unknown:
+		return w.verdict("library-unexamined", nil)
 	}
-	if w.packs.family(e.Name) == nil || !w.isRoot(o) {
-		return Note, ""
-	}
+	return w.judgeRoot(o, e)
+}
+
+// judgeRoot returns the verdict on a GPU library that a root misses.
+func (w *world) judgeRoot(o *object, e *elfdeps.Error) verdict {
 	by := o.path
 	if e.By != nil && e.By.Real() != "" {
 		by = e.By.Real()
 	}
-	_, served := w.served.Load(servedKey{o.path, e.Name})
-	switch {
-	case e.Unknown:
-		return Warning, "the file is there and could not be examined"
-	case by == o.path && served:
-		return Note, "those who load it find the library"
-	case w.packs.family(o.path) != nil && len(w.present(e.Name))+len(w.otherwise(e.Name)) > 0:
-		return Note, "it is a part of the GPU libraries themselves, which others load first"
+	if _, served := w.served.Load(servedKey{o.path, e.Name}); by == o.path && served {
+		return w.verdict("served", nil)
+	}
+	if w.packs.family(o.path) != nil && len(w.present(e.Name))+len(w.otherwise(e.Name)) > 0 {
+		return w.verdict("part-of-libraries", nil)
 	}
 	for _, p := range []string{o.path, by} {
 		if x := exception(w.packs.Optional, p); x != nil {
-			return Note, x.Why
+			return w.excepted(x)
 		}
 	}
 	if why, known := w.notChosen(o.path); known && why != "" {
-		return Note, why
+		return w.verdict("excepted", values{"why": why})
 	} else if x := exception(w.packs.AnyOf, o.path); !known && x != nil && w.anyServes(x, o.path) {
-		return Note, x.Why
+		return w.excepted(x)
 	}
-	if in := w.installOf(o.path); in != nil && in.helped != "" {
-		return in.helpSeverity(), in.helped
+	if in := w.installOf(o.path); in != nil && in.help != nil {
+		return w.helped(in.help, in.begun)
 	}
-	return Error, ""
+	return grave
 }
 
 // installOf is the framework that a path is a file of, nil when there is none.
@@ -308,18 +372,22 @@ func (w *world) installOf(p string) *install {
 	return nil
 }
 
-// judgeVersion is for a version that is missing: sure to fail for what is sure to
-// be loaded, and a note for the rest.
-func (w *world) judgeVersion(o *object, e *elfdeps.Error) (Severity, string) {
+// judgeVersion returns the verdict on a version that an object misses: it is sure to
+// fail for what is sure to be loaded.
+func (w *world) judgeVersion(o *object, e *elfdeps.Error) verdict {
 	if !w.isRoot(o) || w.packs.family(o.path) != nil || e.By == nil || e.By.Real() != o.path {
-		return Note, ""
+		return w.unproved("not-root")
 	}
-	for _, list := range [][]*Exception{w.packs.Optional, w.packs.AnyOf} {
-		if x := exception(list, o.path); x != nil {
-			return Note, x.Why
-		}
+	if x := w.leftOut(o.path); x != nil {
+		return w.excepted(x)
 	}
-	return Error, ""
+	return grave
+}
+
+// leftOut returns the exception by which a file may fail to load: it is optional, or one
+// of several of which one serves. It is nil for the others.
+func (w *world) leftOut(file string) *Exception {
+	return cmp.Or(exception(w.packs.Optional, file), exception(w.packs.AnyOf, file))
 }
 
 // isRoot reports whether an object is one that we expect to be loaded: it asks
@@ -385,70 +453,98 @@ func realPath(f *layers.FS, p string) string {
 	return p
 }
 
-// finding writes a cause up.
+// finding returns the finding of a cause.
 func (w *world) finding(c *cause) Finding {
 	e := c.first
 	if isVersion(e) {
 		return w.versionFinding(c)
 	}
-	f := Finding{
-		Severity: c.severity, Message: e.Error(), Library: e.Name, Effects: c.effects,
-		Affected: slices.Sorted(maps.Keys(c.affected)), Because: c.because, Searched: searched(e.Steps),
-		Later: !c.loading,
+	fam, linked, present := w.packs.family(e.Name), true, w.present(e.Name)
+	if len(present) == 0 {
+		linked, present = false, w.otherwise(e.Name)
 	}
-	for _, p := range slices.Sorted(maps.Keys(c.needers)) {
-		f.NeededBy = append(f.NeededBy, w.file(p))
-	}
-	fam := w.packs.family(e.Name)
+	rule := w.ruleOf(c, fam, linked, present)
+	f := w.findingOf(c, rule)
+	f.Library, f.Searched, f.Later = e.Name, searched(e.Steps), !c.loading
 	if fam != nil {
 		f.Family = fam.ID
 	}
-	present := w.present(e.Name)
-	linked := len(present) > 0
-	if !linked {
-		present = w.otherwise(e.Name)
-	}
 	if e.Missing() {
-		for _, p := range present {
-			f.Present = append(f.Present, w.file(p))
-		}
 		f.Removed = w.removed(e.Name)
+		if fam != nil && len(present) == 0 {
+			f.Others = w.others(e.Name)
+		}
+		// glibc says of a file for another machine that it is not there.
+		if fam == nil || rule != "unusable-library" {
+			for _, p := range present {
+				f.Present = append(f.Present, w.file(p))
+			}
+		}
 	}
-	if fam != nil && e.Missing() && len(present) == 0 {
-		f.Others = w.others(e.Name)
+	if rule == "executable-stack" {
+		f.advise(w.advice("clear-stack", values{"library": w.stackLibrary(e)})...)
+		return f
 	}
+	if c.preload != "" {
+		f.advise(w.advice("preload-out", values{"file": c.preload})...)
+	}
+	f.advise(w.fixes(&f, fam, c)...)
+	if fam != nil && w.onJetson() {
+		f.Advice = nil
+		w.lower(&f, "jetson", nil)
+	}
+	return f
+}
+
+// ruleOf returns the rule of a cause that is not about versions. present are files of the
+// image that are the library; linked is whether they have the name that is asked for.
+func (w *world) ruleOf(c *cause, fam *Family, linked bool, present []string) string {
+	e := c.first
 	switch {
 	case e.Unknown:
-		f.Rule = "not-examined"
+		return "not-examined"
 	case isStack(e):
-		f.Rule = "executable-stack"
-		f.Fixes = stackFixes(w.stackLibrary(e))
-		return f
+		return "executable-stack"
 	case c.starts && fam == nil && e.Missing():
-		f.Rule = "broken-entrypoint"
+		return "broken-entrypoint"
 	case c.starts && fam == nil:
-		f.Rule = "unusable-library"
+		return "unusable-library"
 	case fam == nil:
-		f.Rule = "unresolved-library"
+		return "unresolved-library"
 	case !e.Missing() || path.IsAbs(e.Name) && w.isFile(e.Name):
-		// glibc says of a file for another machine that it is not there.
-		f.Rule, f.Present = "unusable-library", nil
+		return "unusable-library"
 	case linked:
-		f.Rule = "library-not-on-path"
-	case len(f.Present) > 0:
-		f.Rule = "missing-link"
+		return "library-not-on-path"
+	case len(present) > 0:
+		return "missing-link"
 	case c.part:
-		f.Rule = "missing-sublibrary"
-	default:
-		f.Rule = "missing-library"
+		return "missing-sublibrary"
 	}
-	f.Fixes = w.fixes(&f, fam, e, c)
-	if c.preload != "" {
-		f.Fixes = append([]string{fmt.Sprintf("take %s out of what is preloaded, or build it for the libraries that the image has", c.preload)}, f.Fixes...)
+	return "missing-library"
+}
+
+// findingOf returns the finding of a cause with what all rules have: the loader's words,
+// who asks and who is affected.
+func (w *world) findingOf(c *cause, rule string) Finding {
+	e := c.first
+	f := w.say(rule, "loader-says", values{"error": e.Error()})
+	f.Kind, f.Cause, f.Effects = Unusable, c.id, c.effects
+	switch {
+	case isVersion(e):
+		f.Kind = Version
+	case notOpened(e):
+		f.Kind, f.Cause = Missing, "missing "+e.Name
+	case e.Unknown:
+		f.Kind = Unexamined
 	}
-	if fam != nil && w.onJetson() {
-		f.Severity, f.Because, f.Fixes = Note, "on a Jetson the container runtime mounts the GPU's libraries from the device", nil
+	if !e.Musl && path.IsAbs(e.Subject) { // musl's words name no file
+		f.Subject = e.Subject
 	}
+	f.Affected = slices.Sorted(maps.Keys(c.affected))
+	for _, p := range slices.Sorted(maps.Keys(c.needers)) {
+		f.NeededBy = append(f.NeededBy, w.file(p))
+	}
+	w.lowerTo(&f, c.verdict)
 	return f
 }
 
@@ -482,28 +578,31 @@ func (w *world) onJetson() bool {
 	return ok && e.IsDir()
 }
 
-// versionFinding writes a library up that is too old for those who ask.
+// versionFinding returns the finding of a library that is too old for those who ask.
 func (w *world) versionFinding(c *cause) Finding {
-	f := Finding{
-		Rule: "version-not-found", Severity: c.severity, Message: c.first.Error(), Library: path.Base(c.first.Subject), Effects: c.effects,
-		Affected: slices.Sorted(maps.Keys(c.affected)), Because: c.because,
-	}
-	for _, p := range slices.Sorted(maps.Keys(c.needers)) {
-		f.NeededBy = append(f.NeededBy, w.file(p))
-	}
-	if c.first.Kind == elfdeps.InnerError {
-		return w.staleVersions(f, c.first)
-	}
-	if e, _, ok := w.img.FS.Lookup(c.first.Subject); ok {
-		f.Present = []File{w.file("/" + e.Path)}
-	}
-	if newer := w.newerCopies(c.first.Subject, c.first.Name); len(newer) > 0 {
-		f.Rule, f.BoundTo, f.Present = "older-copy-first", &f.Present[0], newer
-		f.Fixes = []string{w.olderCopyFix(f.BoundTo.Path, newer[0].Path)}
+	e := c.first
+	if e.Kind == elfdeps.InnerError {
+		f := w.findingOf(c, "stale-version-table")
+		f.Library = e.Name
+		f.advise(w.advice("restore-needed", values{"library": e.Name})...)
 		return f
 	}
-	if v := w.packs.versionFix(c.first.Name); v != nil {
-		f.Fixes = append(f.Fixes, expand(v.Fix, "{version}", c.first.Name, "{number}", w.packs.symbolVersion(c.first.Name).Number, "{library}", f.Library))
+	rule, newer := "version-not-found", w.newerCopies(e.Subject, e.Name)
+	if len(newer) > 0 {
+		rule = "older-copy-first"
+	}
+	f := w.findingOf(c, rule)
+	f.Library, f.Version = path.Base(e.Subject), e.Name
+	if found, _, ok := w.img.FS.Lookup(e.Subject); ok {
+		f.Present = []File{w.file("/" + found.Path)}
+	}
+	if len(newer) > 0 {
+		f.BoundTo, f.Present = &f.Present[0], newer
+		f.advise(w.olderCopyFix(f.BoundTo.Path, newer[0].Path)...)
+		return f
+	}
+	if v := w.packs.versionFix(e.Name); v != nil {
+		f.advise(row(v.Fix, values{"version": e.Name, "number": w.packs.symbolVersion(e.Name).Number, "library": f.Library}))
 	}
 	return f
 }
@@ -521,111 +620,149 @@ func (w *world) removed(name string) []Removed {
 	return list
 }
 
-// fixes are the remedies, the one that is nearest first.
-func (w *world) fixes(f *Finding, fam *Family, e *elfdeps.Error, c *cause) []string {
-	var list []string
+// fixes returns the fixes of a cause, the nearest first: those of what the image shows,
+// then those of the packs for the library.
+func (w *world) fixes(f *Finding, fam *Family, c *cause) []Advice {
+	e := c.first
 	cuda, asks := w.wantedCUDA(f, c.cuda), "" // a file that is cut off asks for nothing
 	if len(f.NeededBy) > 0 {
 		asks = f.NeededBy[0].Path
 	}
-	switch {
-	case e.Unknown:
+	if e.Unknown {
 		return nil
-	case w.otherMachine(f.Library) != "":
-		list = append(list, fmt.Sprintf("it is for %s, and the image for %s: install the packages in an image of the same platform, not by copying them from another one", w.otherMachine(f.Library), nameOf(w.machine)))
-	case f.Rule == "unusable-library":
-		list = append(list, w.wholeFix(cmp.Or(e.Subject, e.Name)))
-	case f.Rule == "missing-link", f.Rule == "broken-entrypoint" && len(f.Present) > 0 && len(w.present(e.Name)) == 0:
-		return append(list, w.linkFix(f)) // no directory has a file of that name
-	case f.Rule == "broken-entrypoint" && len(f.Present) > 0, f.Rule == "unresolved-library" && f.Severity != Note && len(f.Present) > 0 && len(w.present(e.Name)) > 0:
-		dir := path.Dir(f.Present[0].Path)
-		return append(w.ldconfigFix(dir), w.pathFix(w.pathWith(asks, dir)))
-	case f.Rule == "library-not-on-path":
-		list = append(list, w.ldconfigFix(path.Dir(f.Present[0].Path))...)
-		list = append(list, w.pathFix(w.pathWith(asks, path.Dir(f.Present[0].Path))))
-		if in := w.installOf(asks); in != nil && len(in.Helped) > 0 {
-			list = append(list, "or load it in the program first: `import torch` before the others, onnxruntime.preload_dlls() from onnxruntime 1.21 on")
-		}
+	}
+	list, enough := w.nearFixes(f, c, asks)
+	if enough {
 		return list
-	case c.part && len(f.Removed) == 0:
-		what := "its release"
-		if r := w.releaseOf(c.front); r != nil {
-			what = "release " + r.String()
-		}
-		list = append(list, fmt.Sprintf("add %s of %s to %s, beside %s", f.Library, what, path.Dir(c.front), path.Base(c.front)))
-		if d := w.distOf(c.front); d.name != "" && strings.Contains(c.front, "-packages/") {
-			return append(list, fmt.Sprintf("or `pip install --force-reinstall --no-deps %s==%s`", strings.ReplaceAll(d.name, "_", "-"), d.version))
-		}
-	case len(f.Removed) > 0 && f.Removed[0].By != nil:
-		r := f.Removed[0]
-		list = append(list, fmt.Sprintf("keep %s: layer %d deletes it", r.Path, r.By.Index))
-	default:
-		list = append(list, w.danglingFixes(e.Name)...)
 	}
 	if len(f.Others) > 0 {
-		o, build := f.Others[0].Path, "the build"
-		if by := w.packs.family(asks); by != nil && by != fam {
-			build += " of " + by.Title
-		}
-		list = append(list, fmt.Sprintf("install %s that is made for %s, which the image has at %s; or bring %s", build, w.byPath[o].elf.Soname, path.Dir(o), f.Library))
+		list = append(list, w.otherMajorFix(f, fam, asks)...)
 	}
 	if fam != nil && f.Rule != "unusable-library" {
-		list = append(list, fam.fixes(f.Library, cuda)...)
+		list = append(list, texts(fam.fixes(f.Library, cuda))...)
 	}
 	if fam == nil && e.Missing() {
-		list = append(list, w.packs.LibraryFixes(f.Library)...)
+		list = append(list, texts(w.packs.LibraryFixes(f.Library))...)
 	}
 	return list
 }
 
-// ldconfigFix is for a directory that ld.so.conf names, and of which the cache does
-// not know.
-func (w *world) ldconfigFix(dir string) []string {
+// nearFixes returns the fixes that the image shows, and whether they are enough.
+func (w *world) nearFixes(f *Finding, c *cause, asks string) (list []Advice, enough bool) {
+	e := c.first
+	named := len(f.Present) > 0 && len(w.present(e.Name)) > 0
+	switch {
+	case w.otherMachine(f.Library) != "":
+		return w.advice("other-machine", values{"machine": w.otherMachine(f.Library), "image": nameOf(w.machine)}), false
+	case f.Rule == "unusable-library":
+		return w.wholeFix(cmp.Or(e.Subject, e.Name)), false
+	case f.Rule == "missing-link", f.Rule == "broken-entrypoint" && len(f.Present) > 0 && !named:
+		return w.linkFix(f), true // no directory has a file of that name
+	case f.Rule == "broken-entrypoint" && named, f.Rule == "unresolved-library" && c.verdict.severity != Note && named:
+		return w.searchFixes(f, asks), true
+	case f.Rule == "library-not-on-path":
+		list = w.searchFixes(f, asks)
+		if in := w.installOf(asks); in != nil && len(in.Helped) > 0 {
+			list = append(list, w.advice("load-first", nil)...)
+		}
+		return list, true
+	case c.part && len(f.Removed) == 0:
+		return w.partFix(f.Library, c.front)
+	case len(f.Removed) > 0 && f.Removed[0].By != nil:
+		r := f.Removed[0]
+		return w.advice("keep-file", values{"file": r.Path, "layer": strconv.Itoa(r.By.Index)}), false
+	}
+	return w.danglingFixes(e.Name), false
+}
+
+// searchFixes returns the fixes that have the loader search the directory of a library that
+// is present.
+func (w *world) searchFixes(f *Finding, asks string) []Advice {
+	dir := path.Dir(f.Present[0].Path)
+	return append(w.ldconfigFix(dir), w.advice("search-path", values{"search-path": w.pathWith(asks, dir)})...)
+}
+
+// partFix returns the fixes that add a part to a library that is present at front, and
+// whether they are enough.
+func (w *world) partFix(library, front string) (list []Advice, enough bool) {
+	v := values{"library": library, "dir": path.Dir(front), "file": path.Base(front)}
+	if r := w.releaseOf(front); r != nil {
+		v["release"] = r.String()
+		list = w.advice("add-part-of-release", v)
+	} else {
+		list = w.advice("add-part", v)
+	}
+	d := w.distOf(front)
+	if d.name == "" || !strings.Contains(front, "-packages/") {
+		return list, false
+	}
+	return append(list, w.advice("or-reinstall", values{"package": strings.ReplaceAll(d.name, "_", "-"), "version": d.version})...), true
+}
+
+// otherMajorFix returns the fix of a library that the image has in another major version.
+func (w *world) otherMajorFix(f *Finding, fam *Family, asks string) []Advice {
+	other := f.Others[0].Path
+	v := values{"soname": w.byPath[other].elf.Soname, "dir": path.Dir(other), "library": f.Library}
+	if by := w.packs.family(asks); by != nil && by != fam {
+		v["by"] = by.Title
+		return w.advice("other-major-of-family", v)
+	}
+	return w.advice("other-major", v)
+}
+
+// ldconfigFix returns the fix for a directory that ld.so.conf names and that the cache
+// does not have.
+func (w *world) ldconfigFix(dir string) []Advice {
 	for d, by := range w.searchDirs() {
 		if strings.HasPrefix(by, "/") && realPath(w.img.FS, d) == dir {
-			return []string{fmt.Sprintf("RUN ldconfig, after the files have come: %s names %s, and /etc/ld.so.cache does not have them", by, d)}
+			return w.advice("ldconfig", values{"conf": by, "dir": d})
 		}
 	}
 	return nil
 }
 
-// wholeFix says how a file that cannot be used is mended. What stands for a library
-// in a few bytes is a text.
-func (w *world) wholeFix(file string) string {
+// wholeFix returns the fix of a file that cannot be used. What stands for a library in a
+// few bytes is a text.
+func (w *world) wholeFix(file string) []Advice {
 	if e, _, ok := w.img.FS.Lookup(file); ok && e.Object == nil && e.Size > 8 && e.Size < 512 {
-		return fmt.Sprintf("put the library itself in the place of %s, which has %d bytes: it may be a Git LFS pointer (`git lfs pull` before the build), or a link that was unpacked as a text", file, e.Size)
+		return w.advice("replace-text", values{"file": file, "size": strconv.FormatInt(e.Size, 10)})
 	}
-	return fmt.Sprintf("replace %s with a whole copy: rebuild the layer that brought it", file)
+	return w.advice("replace-file", values{"file": file})
 }
 
-// danglingFixes are for links of a library's name that lead nowhere: where they
-// point is what was left behind.
-func (w *world) danglingFixes(name string) []string {
-	var list []string
+// maxDangling bounds the links that lead nowhere in the fixes of a finding.
+const maxDangling = 3
+
+// danglingFixes returns the fixes of links of a library's name that lead nowhere: where
+// they point is what was left behind.
+func (w *world) danglingFixes(name string) []Advice {
+	var list []Advice
 	for _, p := range slices.Sorted(slices.Values(w.named[path.Base(name)])) {
 		if e, _, ok := w.img.FS.Lstat(p); ok && e.Type == layers.Symlink {
 			if _, _, leads := w.img.FS.Lookup(p); !leads {
-				list = append(list, fmt.Sprintf("bring %s: %s is a link to it, and it is not there", e.Link, p))
+				list = append(list, w.advice("bring-target", values{"file": e.Link, "link": p})...)
 			}
 		}
 	}
-	return list[:min(len(list), 3)]
+	return list[:min(len(list), maxDangling)]
 }
 
-// linkFix is the link that is missing, in a directory where it will be found: the
-// library's own when the loader came by, else the asking file's RUNPATH or
-// LD_LIBRARY_PATH must lead there as well.
-func (w *world) linkFix(f *Finding) string {
+// linkFix returns the fix that makes the link that is missing, in a directory where it
+// will be found: the library's own if the loader searched it, else LD_LIBRARY_PATH must
+// lead there as well.
+func (w *world) linkFix(f *Finding) []Advice {
 	for _, p := range f.Present {
 		dir := path.Dir(p.Path)
 		for _, s := range f.Searched {
 			if slices.ContainsFunc(s.Places, func(place Place) bool { return realPath(w.img.FS, place.Dir) == dir }) {
-				return fmt.Sprintf("RUN ln -s %s %s/%s", path.Base(p.Path), dir, f.Library)
+				return w.advice("link", values{"file": path.Base(p.Path), "link": dir + "/" + f.Library})
 			}
 		}
 	}
 	p := f.Present[0].Path
-	return fmt.Sprintf("RUN ln -s %s %s/%s, and %s", path.Base(p), path.Dir(p), f.Library, w.pathFix(w.pathWith("", path.Dir(p))))
+	return w.advice("link-and-path", values{
+		"file": path.Base(p), "link": path.Dir(p) + "/" + f.Library, "search-path": w.pathWith("", path.Dir(p)),
+	})
 }
 
 // pathWith is LD_LIBRARY_PATH with the directories of all that a file asks for
@@ -697,47 +834,54 @@ func isHwcap(dir string) bool {
 	return base == "tls" || base == "x86_64" || base == "aarch64" || base == "atomics"
 }
 
-// unexamined are the findings about what could not be looked at.
+// unread is a reason for which something could not be examined: a clause of
+// not-examined, and its values.
+type unread struct{ clause, part, why string }
+
+// unexamined returns the findings about what could not be examined, one for each reason.
 func (w *world) unexamined() []Finding {
-	why := map[string][]string{}
+	paths := map[unread][]string{}
+	add := func(u unread, p string) { paths[u] = append(paths[u], p) }
 	for _, s := range w.img.FS.Skipped {
-		why[s.Why] = append(why[s.Why], "/"+strings.TrimPrefix(s.Path, "/"))
+		add(unread{"whole", "", s.Why}, "/"+strings.TrimPrefix(s.Path, "/"))
 	}
 	for e := range w.img.FS.All() {
 		if e.Fault != "" {
-			why[e.Fault] = append(why[e.Fault], "/"+e.Path)
+			add(unread{"whole", "", e.Fault}, "/"+e.Path)
 		}
 		if e.Object == nil {
 			continue
 		}
 		for _, u := range e.Object.Unread {
-			text := "the " + u.What + " " + u.Why
-			why[text] = append(why[text], "/"+e.Path)
+			add(unread{"part", u.What, u.Why}, "/"+e.Path)
 		}
 	}
 	for _, u := range w.inv.Unread {
-		why[u.Why] = append(why[u.Why], u.Path)
+		add(unread{"whole", "", u.Why}, u.Path)
 	}
 	for _, l := range w.loaders {
 		if l == nil {
 			continue
 		}
 		for _, d := range l.Doubts {
-			why[d] = append(why[d], l.Path)
+			add(unread{"whole", "", d}, l.Path)
 		}
 	}
-	if w.primary == nil && len(w.objects) > 0 {
-		text := "the image has no dynamic loader: what its libraries would find was not looked at"
+	if w.primary == nil {
 		for _, o := range w.objects {
 			if o.loader == nil && !isProgram(o.elf) {
-				why[text] = append(why[text], o.path)
+				add(unread{clause: "no-loader"}, o.path)
 			}
 		}
 	}
 	var list []Finding
-	for _, text := range slices.Sorted(maps.Keys(why)) {
-		paths := slices.Compact(slices.Sorted(slices.Values(why[text])))
-		list = append(list, Finding{Rule: "not-examined", Severity: Note, Message: text, Affected: paths})
+	for u, affected := range paths {
+		f := w.say("not-examined", u.clause, values{"part": u.part, "why": u.why})
+		f.Affected = slices.Compact(slices.Sorted(slices.Values(affected)))
+		list = append(list, f)
 	}
+	slices.SortFunc(list, func(a, b Finding) int {
+		return cmp.Or(strings.Compare(a.Message, b.Message), slices.Compare(a.Affected, b.Affected))
+	})
 	return list
 }

@@ -574,7 +574,7 @@ func (w *world) missedIn(dirs []string) bool {
 		})
 	}
 	for _, r := range w.runs {
-		if slices.ContainsFunc(r.missed, func(m missedOpen) bool { return m.severity != Note && missed(m.err) }) {
+		if slices.ContainsFunc(r.missed, func(m missedOpen) bool { return m.verdict.severity != Note && missed(m.err) }) {
 			return true
 		}
 	}
@@ -588,8 +588,7 @@ func (w *world) missedIn(dirs []string) bool {
 	start := w.entry().path
 	return slices.ContainsFunc(w.objects, func(o *object) bool {
 		return slices.ContainsFunc(o.misses, func(e *elfdeps.Error) bool {
-			severity, _ := w.judge(o, e)
-			return missed(e) && (severity != Note || o.path == start)
+			return missed(e) && (w.judge(o, e).severity != Note || o.path == start)
 		})
 	})
 }

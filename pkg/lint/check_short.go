@@ -30,7 +30,7 @@ func (w *world) shortLibraries() []Finding {
 			Library:  name, Family: family.ID,
 			Effects:  []Effect{{Text: fmt.Sprintf("%s may fail when it is first used, or when it comes to that data", name)}},
 			Affected: []string{o.path}, Present: []File{w.file(o.path)},
-			Fixes: []string{w.wholeFix(o.path)},
+			Advice: w.wholeFix(o.path),
 		})
 	}
 	return list

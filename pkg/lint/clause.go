@@ -99,9 +99,9 @@ func (w *world) also(f *Finding, clause string, v values) {
 	}
 	f.Message += w.filled(c.Message, v)
 	f.Cause += fill(c.Message, withoutValue(v))
-	for _, e := range c.Effects {
-		if effect := (Effect{w.filled(e.Text, v), w.filled(e.Error, v)}); !slices.Contains(f.Effects, effect) {
-			f.Effects = append(f.Effects, effect)
+	for _, e := range w.effectsOf(c, v) {
+		if !slices.Contains(f.Effects, e) {
+			f.Effects = append(f.Effects, e)
 		}
 	}
 	f.advise(w.adviceOf(c.Fix, v)...)
@@ -127,7 +127,7 @@ func (w *world) lower(f *Finding, clause string, v values) {
 func (w *world) advice(clause string, v values) []Advice {
 	c := w.packs.Clauses[clause]
 	if c == nil {
-		w.unsaid(fmt.Errorf("no pack has the clause %q", clause))
+		w.unsaid(noClause(clause))
 		return nil
 	}
 	return w.adviceOf(c.Fix, v)
@@ -150,11 +150,29 @@ func (w *world) adviceOf(templates []string, v values) []Advice {
 	return list
 }
 
+// effects returns the effects of a clause that rules share.
+func (w *world) effects(clause string, v values) []Effect {
+	c := w.packs.Clauses[clause]
+	if c == nil {
+		w.unsaid(noClause(clause))
+		return nil
+	}
+	return w.effectsOf(c, v)
+}
+
+func (w *world) effectsOf(c *Clause, v values) []Effect {
+	var list []Effect
+	for _, e := range c.Effects {
+		list = append(list, Effect{w.filled(e.Text, v), w.filled(e.Error, v)})
+	}
+	return list
+}
+
 // phrase returns the message of a clause that rules share, to be a value of others.
 func (w *world) phrase(clause string, v values) string {
 	c := w.packs.Clauses[clause]
 	if c == nil {
-		w.unsaid(fmt.Errorf("no pack has the clause %q", clause))
+		w.unsaid(noClause(clause))
 		return ""
 	}
 	return w.filled(c.Message, v)
@@ -170,13 +188,32 @@ func (w *world) filled(template string, v values) string {
 	return fill(template, v)
 }
 
-func (w *world) unsaid(err error) { w.said = cmp.Or(w.said, err) }
+// unsaid keeps the first error about a clause. Replays ask for clauses at the same time.
+func (w *world) unsaid(err error) {
+	w.saying.Lock()
+	defer w.saying.Unlock()
+	w.said = cmp.Or(w.said, err)
+}
+
+func noClause(id string) error { return fmt.Errorf("no pack has the clause %q", id) }
 
 // withoutValue returns values less the one that is no part of a cause.
 func withoutValue(v values) values {
 	out := maps.Clone(v)
 	delete(out, "value")
 	return out
+}
+
+// row returns the fix of a row of the packs; a placeholder without a value stays.
+func row(template string, v values) Advice { return Advice{Template: template, Values: v} }
+
+// texts returns fixes that are texts already.
+func texts(list []string) []Advice {
+	var all []Advice
+	for _, text := range list {
+		all = append(all, row(text, nil))
+	}
+	return all
 }
 
 // advise adds fixes to a finding.

@@ -218,8 +218,8 @@ func (w *world) brokenParts(r *run) []Finding {
 		}
 		f := w.symbolFinding(unboundOf(r.title, m.effect, m.err))
 		f.Effects = append(f.Effects, m.also...)
-		if !m.severity.AtLeast(f.Severity) {
-			f.Severity = m.severity
+		if !m.verdict.severity.AtLeast(f.Severity) {
+			w.lowerTo(&f, m.verdict)
 		}
 		if len(f.NeededBy) > 0 {
 			asks := f.NeededBy[0].Path

@@ -3,7 +3,6 @@ package lint
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"path"
 	"strings"
 
@@ -35,8 +34,8 @@ func (w *world) dlopenNotes() []missedOpen {
 				continue
 			}
 			list = append(list, missedOpen{
-				by: o.path, name: err.Name, err: err.Alone(), severity: Note,
-				because: fmt.Sprintf("the file says that it opens it by name (%s, %s)", cmp.Or(note.Feature, strings.Join(note.Soname, ", ")), priority),
+				by: o.path, name: err.Name, err: err.Alone(),
+				verdict: w.verdict("dlopen-note", values{"feature": cmp.Or(note.Feature, strings.Join(note.Soname, ", ")), "priority": priority}),
 			})
 		}
 	}

@@ -32,16 +32,15 @@ type openKey struct {
 
 // missedOpen is an open that failed, and what that means.
 type missedOpen struct {
-	by       string // path of the one who opens
-	name     string // of the names, the one to tell
-	err      *elfdeps.Error
-	severity Severity
-	effect   Effect
-	also     []Effect // what else fails
-	front    string   // the library whose part it is, as SONAME; empty for a framework's own
-	part     string
-	because  string
-	cuda     string // its major version in the process
+	by      string // path of the one who opens
+	name    string // of the names, the one to tell
+	err     *elfdeps.Error
+	verdict verdict
+	effect  Effect
+	also    []Effect // what else fails
+	front   string   // the library whose part it is, as SONAME; empty for a framework's own
+	part    string
+	cuda    string // its major version in the process
 }
 
 // follow makes the processes of the plans and lets them open what they would. A
@@ -196,10 +195,10 @@ func (w *world) withoutGPU(r *run) {
 	for i := range r.missed {
 		m := &r.missed[i]
 		if w.wantsGPU() || w.broughtFor(r.in, m.err.Name) {
-			m.severity, m.because = m.severity.atMost(Warning), cmp.Or(m.because, "it goes on without the GPU")
+			m.verdict = m.verdict.atMost(w.verdict("without-gpu", nil))
 			continue
 		}
-		m.severity, m.because = Note, "it opens none of its GPU libraries, and goes on without: the image may be meant so"
+		m.verdict = w.verdict("meant-without-gpu", nil)
 	}
 }
 
@@ -243,7 +242,7 @@ func (w *world) helpRun(r *run, host *elfdeps.Loader) {
 		h := &r.in.Helped[i]
 		again := &run{title: r.title, in: r.in, program: r.program, proc: trace(host, r.program), done: map[openKey]bool{}}
 		begun := w.begins(r.in, h)
-		if len(r.in.failures) > 0 && r.in.helped != h.Why && !begun || !w.helpIn(again.proc, r.in, h) {
+		if len(r.in.failures) > 0 && r.in.help != h && !begun || !w.helpIn(again.proc, r.in, h) {
 			continue
 		}
 		w.runSteps(again.proc, r.in)
@@ -252,12 +251,8 @@ func (w *world) helpRun(r *run, host *elfdeps.Loader) {
 		for i := range r.missed {
 			m := &r.missed[i]
 			still := slices.ContainsFunc(again.missed, func(o missedOpen) bool { return o.part == m.part && o.name == m.name })
-			switch {
-			case still:
-			case begun:
-				m.severity, m.because = Note, begunWhy
-			case m.severity == Error:
-				m.severity, m.because = Warning, h.Why
+			if !still && (begun || m.verdict.severity == Error) {
+				m.verdict = w.helped(h, begun)
 			}
 		}
 	}
@@ -354,43 +349,66 @@ func (w *world) openOne(r *run, openers []*elfdeps.Module, o *Open, d *Dlopens) 
 	}
 }
 
+// meaning is what it means in a process that an open fails.
+type meaning struct {
+	verdict  verdict
+	effect   string
+	text     string // how it reads
+	also     []Also
+	optional bool
+}
+
+// meaningOf returns what a miss of an open means: what its row says, and for what a
+// library opens, what the framework says of it. It is not ok where the framework never
+// comes to it.
+func (w *world) meaningOf(r *run, by *elfdeps.Module, o *Open, d *Dlopens) (_ meaning, ok bool) {
+	m := meaning{effect: o.Effect, text: o.Error, optional: o.Optional, verdict: verdict{severity: cmp.Or(o.Severity, Error)}}
+	if d == nil || r.in == nil {
+		return m, true
+	}
+	u := r.in.use(d.ID + "/" + o.Part)
+	switch {
+	case u == nil:
+		return m, true
+	case u.Never:
+		return m, false
+	case u.Own != "" && slices.Contains(w.own(r.in, by.Object.Soname), by.Real()):
+		m.verdict = w.verdict("own-copy", values{"why": u.Own})
+	default:
+		m.verdict.severity = cmp.Or(u.Severity, m.verdict.severity)
+	}
+	m.effect, m.text, m.also = cmp.Or(u.Effect, m.effect), cmp.Or(u.Error, m.text), u.Also
+	m.optional = m.optional && u.Effect == "" || u.Optional
+	return m, true
+}
+
+// cut changes what a miss means to what a file that is cut off does: it is opened all
+// the same, and the process is killed.
+func (w *world) cut(m *meaning, e *elfdeps.Error) {
+	if m.optional || m.verdict.severity == Note {
+		m.optional = false
+		if m.verdict.clause == "" {
+			m.verdict = w.verdict("cut-and-optional", nil)
+		}
+	}
+	if m.effect == "" {
+		m.effect = w.phrase("killed-when-opened", values{"library": path.Base(e.Subject)})
+	} else {
+		m.effect = w.phrase("killed", values{"effect": m.effect})
+	}
+}
+
 // openBy lets one module try the names of an open.
 func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
-	severity, effect, text, because, optional := cmp.Or(o.Severity, Error), o.Effect, o.Error, "", o.Optional
-	var also []Also
 	names := w.namesOf(r, by, o)
-	rel := release(nil)
-	if d != nil {
-		rel = w.releaseOfModule(by)
-	} else {
-		rel = r.in.release
-	}
-	if fits, known := rel.Within(o.Versions); known && !fits || !known && !w.hasAny(names) {
+	if !w.isOpened(r, by, o, d, names) {
 		return
 	}
-	if d != nil && r.in != nil {
-		if u := r.in.use(d.ID + "/" + o.Part); u != nil {
-			if u.Never {
-				return
-			}
-			if u.Own != "" && slices.Contains(w.own(r.in, by.Object.Soname), by.Real()) {
-				because = u.Own
-			}
-			severity, effect, text = cmp.Or(u.Severity, severity), cmp.Or(u.Effect, effect), cmp.Or(u.Error, text)
-			also = u.Also
-			optional = optional && u.Effect == "" || u.Optional
-		}
-	}
-	if len(names) == 0 {
+	means, ok := w.meaningOf(r, by, o, d)
+	if !ok || len(names) == 0 {
 		return
 	}
-	if o.Beside && by != nil {
-		for _, n := range slices.Clone(names) {
-			if p := path.Join(path.Dir(by.Real()), n); w.isFile(p) {
-				names = append(names, p)
-			}
-		}
-	}
+	names = append(names, w.beside(by, o, names)...)
 	failed, told := w.tryNames(r, by, o, names)
 	if failed == nil {
 		if !o.Optional {
@@ -398,22 +416,16 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 		}
 		return
 	}
-	if failed.Kind == elfdeps.CutError { // it is opened all the same, and nobody goes on
-		if optional || severity == Note {
-			optional, severity = false, Warning
-		}
-		effect = cmp.Or(effect, "the process is killed when "+path.Base(failed.Subject)+" is opened")
+	if failed.Kind == elfdeps.CutError {
+		w.cut(&means, failed)
 	}
-	if optional || failed.Unknown || w.packs.fromDriver(failed.Name) {
+	if means.optional || failed.Unknown || w.packs.fromDriver(failed.Name) {
 		return
 	}
 	if e := symbolError(failed); e != nil && r.program == "" && !w.lacks(r, e.Name) {
 		return // the program that is not known may define it
 	}
-	m := missedOpen{by: r.program, name: told, part: o.Part, err: failed, severity: severity, because: because}
-	if because != "" {
-		m.severity = Note
-	}
+	m := missedOpen{by: r.program, name: told, part: o.Part, err: failed, verdict: means.verdict, cuda: r.cuda()}
 	if by != nil {
 		m.by = by.Real()
 	}
@@ -421,11 +433,39 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 		m.front = by.Object.Soname
 	}
 	values := append(w.toolkit(r.cuda()), "{name}", told, "{names}", strings.Join(names, ", "))
-	m.effect, m.cuda = Effect{killed(effect, failed), reads(text, failed, values...)}, r.cuda()
-	for _, a := range also {
-		m.also = append(m.also, Effect{a.Effect, reads(a.Error, failed, values...)})
+	m.effect = Effect{means.effect, w.reads(means.text, failed, values...)}
+	for _, a := range means.also {
+		m.also = append(m.also, Effect{a.Effect, w.reads(a.Error, failed, values...)})
 	}
 	r.missed = append(r.missed, m)
+}
+
+// isOpened reports whether the release of the one who opens tries these names. One that
+// is not known does where the image has one of them, or had it.
+func (w *world) isOpened(r *run, by *elfdeps.Module, o *Open, d *Dlopens, names []string) bool {
+	var rel release
+	if d != nil {
+		rel = w.releaseOfModule(by)
+	} else {
+		rel = r.in.release
+	}
+	fits, known := rel.Within(o.Versions)
+	return known && fits || !known && w.hasAny(names)
+}
+
+// beside returns the files of some names in the directory of the one who opens, where
+// they serve as well.
+func (w *world) beside(by *elfdeps.Module, o *Open, names []string) []string {
+	if !o.Beside || by == nil {
+		return nil
+	}
+	var list []string
+	for _, n := range names {
+		if p := path.Join(path.Dir(by.Real()), n); w.isFile(p) {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // lacks reports whether nothing of the image defines a symbol that a process whose
@@ -451,7 +491,7 @@ func (w *world) tryNames(r *run, by *elfdeps.Module, o *Open, names []string) (f
 	for i, name := range names {
 		had, loaded := len(r.proc.Misses), len(r.proc.Objects)
 		_, err := r.proc.DlopenFlags(by, name, flagsOf(o.Flags))
-		misses := slices.Concat(w.real(r.proc.Misses[had:]), cutOf(r.proc.Objects, loaded))
+		misses := slices.Concat(w.real(r.proc.Misses[had:]), w.cutOf(r.proc.Objects, loaded))
 		r.proc.Misses = r.proc.Misses[:had]
 		if err == nil && len(misses) == 0 {
 			return nil, ""

@@ -225,30 +225,19 @@ func isPythonExtension(p string) bool {
 	return strings.HasSuffix(name, ".abi3.so") || strings.HasSuffix(name, ".so") && strings.Contains(name, ".cpython-")
 }
 
-// judgeStack says how bad it is that a library cannot be opened for its stack.
-// What is linked with a program is mapped at its start, where any stack is
-// allowed.
-func (w *world) judgeStack(o *object) (Severity, string) {
-	for _, list := range [][]*Exception{w.packs.Optional, w.packs.AnyOf} {
-		if x := exception(list, o.path); x != nil {
-			return Note, x.Why
-		}
+// judgeStack returns the verdict on a library that cannot be opened for its stack.
+// What is linked with a program is mapped at its start, where any stack is allowed.
+func (w *world) judgeStack(o *object) verdict {
+	if x := w.leftOut(o.path); x != nil {
+		return w.excepted(x)
 	}
 	switch {
 	case isPythonExtension(o.path) && slices.ContainsFunc(w.pythons(o.path), w.isFile):
-		return Error, ""
+		return grave
 	case w.isRoot(o), w.packs.family(o.path) != nil:
-		return Warning, "it fails where it is opened by dlopen, and not where a program is linked with it"
+		return w.verdict("stack-if-opened", nil)
 	}
-	return Note, ""
-}
-
-// stackFixes are the remedies of a library that wants an executable stack.
-func stackFixes(library string) []string {
-	return []string{
-		"clear the mark, which is nearly always a mistake of its build (an assembler file without .note.GNU-stack): `RUN patchelf --clear-execstack " + library + "`, with patchelf 0.18 or later",
-		"or install a release of the package that is built without it (ctranslate2 4.6 or later), or a base image with glibc 2.40 or older (Debian 12, Ubuntu 24.04)",
-	}
+	return w.unproved("not-root")
 }
 
 // newerCopies are the copies of a library elsewhere in the image that define a
@@ -269,20 +258,14 @@ func (w *world) newerCopies(found, version string) []File {
 	return list
 }
 
-// olderCopyFix puts the newer of two copies first.
-func (w *world) olderCopyFix(older, newer string) string {
+// olderCopyFix returns the fix that has the newer of two copies found first.
+func (w *world) olderCopyFix(older, newer string) []Advice {
+	v := values{"older": older, "older-dir": path.Dir(older), "newer": newer, "newer-dir": path.Dir(newer)}
 	if by := w.searchDirs()[path.Dir(older)]; strings.HasPrefix(by, "/") {
-		return "remove " + older + ", or take " + path.Dir(older) + " out of " + by + " and run ldconfig: " + newer + " would do"
+		v["conf"] = by
+		return w.advice("older-copy-out", v)
 	}
-	return "let " + newer + " be found first: put " + path.Dir(newer) + " before " + path.Dir(older) + " in LD_LIBRARY_PATH, take " + path.Dir(older) + " out of it, or remove the older copy"
-}
-
-// staleVersions writes a file up whose version table names a library that it does
-// not need: the loader ends the process by an assertion.
-func (w *world) staleVersions(f Finding, e *elfdeps.Error) Finding {
-	f.Rule, f.Library = "stale-version-table", e.Name
-	f.Fixes = []string{"do not edit DT_NEEDED of a file that has a version table for the library: use patchelf 0.18 or later, which edits both, or `patchelf --add-needed " + e.Name + "` on the file"}
-	return f
+	return w.advice("newer-copy-first", v)
 }
 
 // stackLibrary is the file that a loader refuses for its stack, by its path where

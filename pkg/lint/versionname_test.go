@@ -65,9 +65,9 @@ func TestVersionAdvice(t *testing.T) {
 		"GLIBCXX_3.4.32":          "newer libstdc++.so.6",
 		"LIBJPEG_8.0":             "a release of libx.so.1 that has the version LIBJPEG_8.0",
 	} {
-		f := (&world{packs: p, img: textImage(t, "-- 0/a --\n", false)}).versionFinding(&cause{first: versionError(name), severity: Error})
-		if len(f.Fixes) != 1 || !strings.Contains(f.Fixes[0], want) || strings.Contains(f.Fixes[0], "{") {
-			t.Errorf("%s: %q, want %q", name, f.Fixes, want)
+		f := (&world{packs: p, img: textImage(t, "-- 0/a --\n", false)}).versionFinding(&cause{first: versionError(name), verdict: grave})
+		if len(f.Advice) != 1 || !strings.Contains(f.Advice[0].String(), want) || strings.Contains(f.Advice[0].String(), "{") {
+			t.Errorf("%s: %q, want %q", name, f.Advice, want)
 		}
 	}
 }

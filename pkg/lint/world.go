@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -64,7 +65,8 @@ type world struct {
 
 	pathFixes map[string]string // what pathFix has given → the value in it
 
-	said error // the first clause or value that the packs or the code lack
+	saying sync.Mutex // of said
+	said   error      // the first clause or value that the packs or the code lack
 }
 
 // object is one ELF file and what its replay came to.
@@ -86,8 +88,8 @@ type install struct {
 	opens    []string            // the files that its preloads and its steps open by full path
 	rescued  []*elfdeps.Error    // what its steps miss without the preload after a miss, where that comes; nil: it does not
 	failures []failure
-	helped   string // what makes it work that fails by itself; empty: nothing does
-	begun    bool   // and the image's program does that first
+	help     *Help // what makes it work that fails by itself; nil: nothing does
+	begun    bool  // and the image's program does that first
 	// importers are the packages beside it whose __init__.py imports it.
 	importers map[string]bool
 }
@@ -97,6 +99,7 @@ type failure struct {
 	step   Step
 	path   string
 	misses []*elfdeps.Error
+	killed bool // the step's effect says that the process is killed
 }
 
 func newWorld(img *Image, packs *Packs) *world {
@@ -294,7 +297,7 @@ func (w *world) alone(o *object) []*elfdeps.Error {
 		return nil
 	}
 	w.remember(p, o)
-	return missesOf(p, p.Program())
+	return w.missesOf(p, p.Program())
 }
 
 // open opens an object in a process and tells what of its own was missed.
@@ -305,7 +308,7 @@ func (w *world) open(p *elfdeps.Process, o *object) []*elfdeps.Error {
 	if err != nil && m == nil {
 		return p.Misses[had:]
 	}
-	return missesOf(p, m)
+	return w.missesOf(p, m)
 }
 
 // after loads an object in a process that has loaded its host.
@@ -317,8 +320,8 @@ func (w *world) after(o *object, host *install) []*elfdeps.Error {
 
 // missesOf are the misses of a module and of all that it needs: libraries, and
 // versions of libraries that are there.
-func missesOf(p *elfdeps.Process, root *elfdeps.Module) []*elfdeps.Error {
-	all := slices.Concat(p.Misses, versionsOf(p), cutOf(p.Objects, 0))
+func (w *world) missesOf(p *elfdeps.Process, root *elfdeps.Module) []*elfdeps.Error {
+	all := slices.Concat(p.Misses, versionsOf(p), w.cutOf(p.Objects, 0))
 	if len(all) == 0 {
 		return nil
 	}
@@ -349,10 +352,10 @@ func versionsOf(p *elfdeps.Process) []*elfdeps.Error {
 	})
 }
 
-// cutOf are the modules, from a number on, whose files end before their segments
-// do. The loader maps them and writes to what is not there: the process ends with
-// SIGBUS while it loads them, or when it gets there.
-func cutOf(modules []*elfdeps.Module, from int) []*elfdeps.Error {
+// cutOf returns the errors of the modules, from a number on, whose files end before
+// their segments do. The loader maps them and writes to what is not there: the process
+// ends with SIGBUS while it loads them, or when it gets there.
+func (w *world) cutOf(modules []*elfdeps.Module, from int) []*elfdeps.Error {
 	var list []*elfdeps.Error
 	for _, m := range modules[min(from, len(modules)):] {
 		if !m.Truncated() {
@@ -367,33 +370,24 @@ func cutOf(modules []*elfdeps.Module, from int) []*elfdeps.Error {
 		}
 		list = append(list, &elfdeps.Error{
 			Kind: elfdeps.CutError, Name: path.Base(m.Path), Subject: m.Real(), By: by,
-			Message: fmt.Sprintf("the file ends after %d of at least %d bytes: the process is killed when it loads it (Bus error)", m.File.Size, m.Object.LoadEnd),
+			Message: w.phrase("file-ends", values{"size": strconv.FormatInt(m.File.Size, 10), "least": strconv.FormatInt(m.Object.LoadEnd, 10)}),
 		})
 	}
 	return list
 }
 
-// busError is what a shell says of a process that has touched a page behind the end of
-// a file.
-const busError = "Bus error (core dumped)"
-
-// reads is how an error reads in a framework's text; of a file that is cut off
-// nobody but the shell tells.
-func reads(text string, e *elfdeps.Error, values ...string) string {
+// reads returns a framework's text with an error in it. A file that is cut off kills the
+// process, so that only the shell reports it.
+func (w *world) reads(text string, e *elfdeps.Error, values ...string) string {
 	if e.Kind == elfdeps.CutError {
-		return busError
+		return w.phrase("bus-error", nil)
 	}
 	return expand(text, append(values, "{error}", e.Error())...)
 }
 
-// killed is an effect of a file that is cut off, where it is more than that of one
-// that is missing: nothing of the process is left.
-func killed(effect string, e *elfdeps.Error) string {
-	if e.Kind != elfdeps.CutError || strings.HasPrefix(effect, "`import ") || strings.HasPrefix(effect, "the process is killed") {
-		return effect
-	}
-	return "the process is killed when it comes to it: " + effect
-}
+// imports reports whether a step's effect is that an import fails, which says enough of a
+// file that kills the process, too.
+func (s *Step) imports() bool { return strings.HasPrefix(s.Effect, "`import ") }
 
 // remember notes which GPU libraries were found for whom in a process other
 // than its own: a library that is only ever loaded by others is judged there.
@@ -647,17 +641,12 @@ func (w *world) help(in *install) {
 	for i := range in.Helped {
 		p := w.programFor(in.home, w.primary)
 		if w.helpIn(p, in, &in.Helped[i]) && len(w.runSteps(p, in)) == 0 {
-			in.helped = in.Helped[i].Why
-			if in.begun = w.begins(in, &in.Helped[i]); in.begun {
-				in.helped = begunWhy
-			}
+			in.help = &in.Helped[i]
+			in.begun = w.begins(in, in.help)
 			return
 		}
 	}
 }
-
-// begunWhy says why a miss that another framework helps with is a note.
-const begunWhy = "the image's program first imports the framework that loads the libraries"
 
 // begins reports whether the image's program does first what helps a framework.
 func (w *world) begins(in *install, h *Help) bool {
@@ -667,14 +656,6 @@ func (w *world) begins(in *install, h *Help) bool {
 		}
 	}
 	return false
-}
-
-// helpSeverity returns the severity of a miss that something else helps with.
-func (in *install) helpSeverity() Severity {
-	if in.begun {
-		return Note
-	}
-	return Warning
 }
 
 // helpIn does in a process what a help says, and reports whether the image has it.
@@ -708,7 +689,7 @@ func (w *world) openPath(p *elfdeps.Process, file string) []*elfdeps.Error {
 func (w *world) openPathBound(p *elfdeps.Process, file string, flags elfdeps.Flags) ([]*elfdeps.Error, error) {
 	undo, had, loaded := p.Mark(), len(p.Misses), len(p.Objects)
 	_, err := p.DlopenFlags(nil, file, flags)
-	misses := append(w.real(p.Misses[had:]), cutOf(p.Objects, loaded)...)
+	misses := append(w.real(p.Misses[had:]), w.cutOf(p.Objects, loaded)...)
 	p.Misses = p.Misses[:had]
 	if len(misses) > 0 {
 		undo()
@@ -760,18 +741,18 @@ func (w *world) openSteps(p *elfdeps.Process, in *install, told func(s Step, fil
 			if told != nil {
 				told(s, file, err)
 			}
-			versions, ends := versionsOf(p), cutOf(p.Objects, loaded)
+			versions, ends := versionsOf(p), w.cutOf(p.Objects, loaded)
 			if misses := w.real(slices.Concat(p.Misses[had:], versions[min(checked, len(versions)):], ends)); len(misses) > 0 {
-				failures = append(failures, failure{s, file, misses})
+				failures = append(failures, failure{step: s, path: file, misses: misses})
 			}
 		}
 	}
 	if len(early) > 0 && len(steps) > 0 {
 		s := steps[len(steps)-1]
-		if !strings.HasPrefix(s.Effect, "`import ") {
-			s.Effect = "the process is killed when " + in.Title + " opens its libraries"
+		if !s.imports() {
+			s.Effect = w.phrase("killed-by-preload", values{"framework": in.Title})
 		}
-		failures = append(failures, failure{s, cmp.Or(last, early[0].Subject), early})
+		failures = append(failures, failure{step: s, path: cmp.Or(last, early[0].Subject), misses: early, killed: true})
 	}
 	return failures
 }
@@ -796,7 +777,7 @@ func (w *world) preloadStep(p *elfdeps.Process, in *install, s Step, told func(s
 			if e := misses[0]; e.Kind != elfdeps.CutError && (e.Subject == file || e.Name == file) {
 				s.Error = strings.ReplaceAll(s.Unusable, "{path}", file)
 			}
-			return &failure{s, file, misses}
+			return &failure{step: s, path: file, misses: misses}
 		}
 	}
 	return nil
