@@ -2,13 +2,13 @@ package lint
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -99,20 +99,24 @@ func (w *world) users() map[string][]User {
 	for _, r := range w.runs {
 		for _, m := range r.loaded {
 			if m.File != nil && w.packs.family(m.Object.Soname) != nil {
-				all[m.Real()] = append(all[m.Real()], User{Process: r.title, How: m.how, By: m.by})
+				all[m.Real()] = append(all[m.Real()], User{Process: r.title, How: w.how(m), By: m.by})
 			}
 		}
 	}
 	return all
 }
 
-// howOf says which step of the search found a module.
+// howOf returns the step of the search that found a module, or "" if it was opened by
+// its path.
 func howOf(m *elfdeps.Module) string {
-	if m.How == "" || len(m.Names) > 0 && strings.Contains(m.Names[0], "/") {
-		return "opened by its path"
+	if len(m.Names) > 0 && strings.Contains(m.Names[0], "/") {
+		return ""
 	}
 	return m.How
 }
+
+// how returns how a module was found, in words.
+func (w *world) how(m loaded) string { return cmp.Or(m.how, w.phrase("by-path", nil)) }
 
 // processes are what the plans' processes load.
 func (w *world) processes() []Process {
@@ -216,7 +220,7 @@ func (w *world) brokenParts(r *run) []Finding {
 		if m.err.Kind != elfdeps.SymbolError {
 			continue
 		}
-		f := w.symbolFinding(unboundOf(r.title, m.effect, m.err))
+		f := w.symbolFinding(unboundOf(r.title, m.err, m.effect))
 		f.Effects = append(f.Effects, m.also...)
 		if !m.verdict.severity.AtLeast(f.Severity) {
 			w.lowerTo(&f, m.verdict)
@@ -228,7 +232,7 @@ func (w *world) brokenParts(r *run) []Finding {
 				f.Family = fam.ID
 			}
 			if f.BoundTo != nil {
-				f.Fixes = w.oneReleaseFix(r, asks, f.BoundTo.Path)
+				f.Advice = w.oneReleaseFix(asks, f.BoundTo.Path)
 			}
 		}
 		list = append(list, f)
@@ -236,30 +240,26 @@ func (w *world) brokenParts(r *run) []Finding {
 	return list
 }
 
-// oneReleaseFix is what brings two files of one library together.
-func (w *world) oneReleaseFix(r *run, stray, with string) []string {
-	dir := path.Dir(stray)
-	var fixes []string
-	for _, v := range w.env().Vars {
-		if old, ok := strings.CutPrefix(v, "LD_LIBRARY_PATH="); ok {
-			var rest []string
-			for d := range strings.SplitSeq(old, ":") {
-				if d != "" && !w.sameDir(d, dir) {
-					rest = append(rest, d)
-				}
-			}
-			if strings.Join(rest, ":") != old {
-				fixes = append(fixes, fmt.Sprintf("%s (%s is left out)", w.pathFix(strings.Join(rest, ":")), dir), fmt.Sprintf("or put %s before %s", path.Dir(with), dir))
-			} else {
-				fixes = append(fixes, w.pathFix(strings.Join(append([]string{path.Dir(with)}, slices.DeleteFunc(rest, func(d string) bool { return d == path.Dir(with) })...), ":")))
-			}
+// oneReleaseFix returns the fixes that bring two files of one library together.
+func (w *world) oneReleaseFix(stray, with string) []Advice {
+	dir, first := path.Dir(stray), path.Dir(with)
+	v := values{"dir": dir, "first": first}
+	old, set := w.getenv("LD_LIBRARY_PATH")
+	if !set {
+		return w.advice("one-release", v)
+	}
+	var rest []string
+	for d := range strings.SplitSeq(old, ":") {
+		if d != "" && !w.sameDir(d, dir) {
+			rest = append(rest, d)
 		}
 	}
-	keep := fmt.Sprintf("keep one release: remove the files of the other in %s", dir)
-	if len(fixes) > 0 {
-		keep = "or " + keep
+	if v["search-path"] = strings.Join(rest, ":"); v["search-path"] != old {
+		return w.advice("one-release-by-dropping", v)
 	}
-	return append(fixes, keep)
+	rest = slices.DeleteFunc(rest, func(d string) bool { return d == first })
+	v["search-path"] = strings.Join(append([]string{first}, rest...), ":")
+	return w.advice("one-release-by-order", v)
 }
 
 func (w *world) sameDir(a, b string) bool { return realPath(w.img.FS, a) == realPath(w.img.FS, b) }
@@ -333,41 +333,57 @@ func (w *world) ownsBoth(a, b loaded) bool {
 	return true
 }
 
+// mixtureFinding returns the finding of a process that has parts of two releases: list
+// are all parts, first and stray two that differ.
 func (w *world) mixtureFinding(r *run, fam *Family, list []loaded, first, stray loaded) Finding {
-	var said []string
-	dirs := map[string]bool{}
-	f := Finding{Rule: "mixed-releases", Severity: Warning, Family: fam.ID, Library: stray.Object.Soname}
-	for _, m := range list {
-		f.Present = append(f.Present, w.file(m.Real()))
-		f.Affected = append(f.Affected, m.Real())
-		version := w.releaseOfModule(m.Module).String()
-		if dir := path.Dir(m.Real()); !dirs[dir+" "+version] {
-			dirs[dir+" "+version] = true
-			if version == "" {
-				version = "an unknown release"
-			}
-			said = append(said, fmt.Sprintf("%s is %s of %s (%s)", m.Object.Soname, version, dir, m.how))
-		}
-	}
-	f.Message = fmt.Sprintf("two releases of %s in one process: %s", fam.Title, strings.Join(said, ", "))
-	f.Effects = []Effect{{Text: r.title + " takes parts of both; calls from one to the other may fail or abort the process"}}
 	fails := w.mixedEffects(r, list)
+	f := w.say("mixed-releases", "parts", values{"family": fam.Title, "parts": w.partsInWords(list), "process": r.title})
 	for _, x := range fails {
-		if x.Severity == "" {
-			f.Severity = Error
-		}
 		f.Effects = append(f.Effects, Effect{x.Effect, x.Error})
 	}
-	f.Fixes = w.oneReleaseFix(r, stray.Real(), first.Real())
-	if d := w.distOf(first.Real()); d.name != "" && path.Dir(stray.Real()) == path.Dir(first.Real()) {
-		f.Fixes, f.Advice = nil, w.reinstall(d.name, d.version)
+	switch {
+	case len(fails) == 0 && w.partsAreNewer(first, stray):
+		w.lower(&f, "newer-parts", nil)
+	case !slices.ContainsFunc(fails, func(x Mixed) bool { return x.Severity == "" }):
+		w.lower(&f, "parts-may-fail", nil)
 	}
-	// cuDNN 9's front library passes calls on, and a newer graph library takes
-	// those of an older one.
-	if front, part := w.releaseOfModule(first.Module), w.releaseOfModule(stray.Module); len(fails) == 0 && len(front) > 0 && front[0] >= 9 && front.Before(part) {
-		f.Severity, f.Because = Note, "the parts are newer than the library that opens them"
+	f.Family, f.Library = fam.ID, stray.Object.Soname
+	for _, m := range list {
+		f.Present, f.Affected = append(f.Present, w.file(m.Real())), append(f.Affected, m.Real())
+	}
+	if d := w.distOf(first.Real()); d.name != "" && path.Dir(stray.Real()) == path.Dir(first.Real()) {
+		f.advise(w.reinstall(d.name, d.version)...)
+	} else {
+		f.advise(w.oneReleaseFix(stray.Real(), first.Real())...)
 	}
 	return f
+}
+
+// partsInWords names the parts of a library with their releases and directories, one of
+// each directory and release.
+func (w *world) partsInWords(list []loaded) string {
+	var said []string
+	seen := map[string]bool{}
+	for _, m := range list {
+		dir, version := path.Dir(m.Real()), w.releaseOfModule(m.Module).String()
+		if seen[dir+" "+version] {
+			continue
+		}
+		seen[dir+" "+version] = true
+		if version == "" {
+			version = w.phrase("unknown-release", nil)
+		}
+		said = append(said, w.phrase("part-of-release", values{"library": m.Object.Soname, "release": version, "dir": dir, "how": w.how(m)}))
+	}
+	return strings.Join(said, ", ")
+}
+
+// partsAreNewer reports whether a part is of a newer release than the library that opens
+// it. cuDNN 9's front library passes calls on, and a newer graph library takes those of
+// an older one.
+func (w *world) partsAreNewer(first, part loaded) bool {
+	front := w.releaseOfModule(first.Module)
+	return len(front) > 0 && front[0] >= 9 && front.Before(w.releaseOfModule(part.Module))
 }
 
 // mixedEffects are what fails in a framework whose process has these parts of a
@@ -428,26 +444,31 @@ func (w *world) refusals(r *run) []Finding {
 			}
 			found := w.releaseOfModule(m.Module)
 			own := w.ownLike(r.in, x.Own)
-			wants, said := w.releaseOf(own), ""
+			wants := w.releaseOf(own)
+			var required *inventory.Requirement
 			if own == "" { // its wheel may say what it was made for
 				if _, pkg, _, req := w.requirement(path.Join(r.in.home, "__init__.py"), m.Object.Soname); pkg != nil {
-					wants, said = parseRelease(strings.TrimPrefix(req.Specifiers, "==")), fmt.Sprintf(" (it requires %s%s)", req.Name, req.Specifiers)
+					wants, required = parseRelease(strings.TrimPrefix(req.Specifiers, "==")), &req
 				}
 			}
 			if len(wants) < x.Numbers || len(found) < x.Numbers || found[0] != wants[0] || !found[:x.Numbers].Before(wants[:x.Numbers]) {
 				continue
 			}
-			f := Finding{
-				Rule: "shadowed-library", Severity: Error, Family: w.packs.family(m.Object.Soname).ID, Library: m.Object.Soname,
-				Message: fmt.Sprintf("%s gets %s %s of %s (%s), and was made for %s%s", r.title, m.Object.Soname, found, path.Dir(m.Real()), m.how, wants, said),
-				Effects: []Effect{{x.Effect, expand(x.Error, "{own}", tuple(wants), "{found}", tuple(found))}},
-				Present: []File{w.file(m.Real())}, Affected: []string{m.Real()},
+			v := values{"process": r.title, "library": m.Object.Soname, "found": found.String(), "dir": path.Dir(m.Real()), "how": w.how(m), "wants": wants.String()}
+			clause := "refused"
+			if required != nil {
+				clause, v["package"], v["specifiers"] = "refused-as-required", required.Name, required.Specifiers
 			}
+			f := w.say("shadowed-library", clause, v)
+			f.Family, f.Library, f.Affected = w.packs.family(m.Object.Soname).ID, m.Object.Soname, []string{m.Real()}
+			f.Effects = []Effect{{x.Effect, expand(x.Error, "{own}", tuple(wants), "{found}", tuple(found))}}
+			f.Present = []File{w.file(m.Real())}
 			for _, x := range w.mixedEffects(r, w.partsOf(r, w.packs.family(m.Object.Soname))) {
 				f.Effects = append(f.Effects, Effect{x.Effect, x.Error})
 			}
 			if own != "" {
-				f.Present, f.Fixes = append(f.Present, w.file(own)), w.oneReleaseFix(r, m.Real(), own)
+				f.Present = append(f.Present, w.file(own))
+				f.advise(w.oneReleaseFix(m.Real(), own)...)
 			}
 			list = append(list, f)
 			break
@@ -488,23 +509,25 @@ func (w *world) shadowed(r *run) []Finding {
 			continue
 		}
 		has, gets := w.releaseOf(own[0]), w.releaseOfModule(m.Module)
-		f := Finding{
-			Rule: "shadowed-library", Severity: Note, Family: w.packs.family(m.Object.Soname).ID, Library: m.Object.Soname,
-			Present: []File{w.file(m.Real()), w.file(own[0])}, Affected: []string{m.Real()},
-			Message: fmt.Sprintf("%s gets %s of %s (%s), not its own of %s", r.title, m.Object.Soname, path.Dir(m.Real()), m.how, path.Dir(own[0])),
+		if has != nil && gets != nil && gets.Agrees(has) {
+			continue
 		}
+		v := values{
+			"process": r.title, "library": m.Object.Soname, "dir": path.Dir(m.Real()), "how": w.how(m), "own-dir": path.Dir(own[0]),
+			"gets": gets.String(), "has": has.String(),
+		}
+		clause := "older"
 		switch {
 		case has == nil || gets == nil:
-			f.Because = "which release they are is not known"
-		case gets.Agrees(has):
-			continue
+			clause = "unknown"
 		case has.Before(gets):
-			f.Because = fmt.Sprintf("%s is newer than %s", gets, has)
-		default:
-			f.Severity = Warning
-			f.Message += fmt.Sprintf(": %s instead of %s", gets, has)
-			f.Effects = []Effect{{Text: "what the framework was built for may be missing in the older release"}}
-			f.Fixes = w.oneReleaseFix(r, m.Real(), own[0])
+			clause = "newer"
+		}
+		f := w.say("shadowed-library", clause, v)
+		f.Family, f.Library = w.packs.family(m.Object.Soname).ID, m.Object.Soname
+		f.Present, f.Affected = []File{w.file(m.Real()), w.file(own[0])}, []string{m.Real()}
+		if clause == "older" {
+			f.advise(w.oneReleaseFix(m.Real(), own[0])...)
 		}
 		list = append(list, f)
 	}
@@ -530,13 +553,10 @@ func (w *world) otherCUDA(r *run) []Finding {
 		if has := w.packs.cudaOf(m.Object.Soname); len(has) > 0 && !slices.Contains(has, cuda) {
 			continue // whoever asks for that name is built for the other CUDA
 		}
-		list = append(list, Finding{
-			Rule: "cuda-major-mismatch", Severity: Warning, Family: "cuda", Library: m.Object.Soname,
-			Message: fmt.Sprintf("%s uses CUDA %s and gets %s of CUDA %s (%s)", r.title, cuda, m.Object.Soname, of, m.how),
-			Effects: []Effect{{Text: "the name is the same in both; symbols of the other version may be missing, or behave otherwise"}},
-			Present: []File{w.file(m.Real())}, Affected: []string{m.Real()},
-			Fixes: []string{fmt.Sprintf("let %s of CUDA %s be found first, and keep one version of CUDA in the image", m.Object.Soname, cuda)},
-		})
+		f := w.say("cuda-major-mismatch", "other-cuda", values{"process": r.title, "cuda": cuda, "library": m.Object.Soname, "of": of, "how": w.how(m)})
+		f.Family, f.Library = "cuda", m.Object.Soname
+		f.Present, f.Affected = []File{w.file(m.Real())}, []string{m.Real()}
+		list = append(list, f)
 	}
 	return list
 }
@@ -556,7 +576,7 @@ func (w *world) cudaOf(real string) string {
 	return ""
 }
 
-// drivers are the findings about libraries of the driver in the image.
+// drivers returns the findings about libraries of the driver in the image.
 func (w *world) drivers() []Finding {
 	list := tellingOf(nil)
 	for _, r := range w.runs {
@@ -568,38 +588,46 @@ func (w *world) drivers() []Finding {
 			if _, _, ok := w.img.FS.Lookup(real); !ok {
 				continue // the injected one
 			}
-			f := Finding{Rule: "stub-driver", Library: m.Object.Soname, NeededBy: []File{}, Present: []File{w.file(real)}, Affected: []string{real}}
-			switch {
-			case w.onPath(path.Dir(real)) && (isStub(real) || !w.copiedStub(real)):
-				continue // stubs-on-path and compat-on-path tell it
-			case isStub(real), w.copiedStub(real):
-				f.Severity = Error
-				if m.how != "LD_LIBRARY_PATH" && slices.ContainsFunc(w.pathEntries(), func(e string) bool { return path.Clean(e) == mountedDriver }) {
-					f.Severity, f.Because = Warning, "where the driver is mounted at "+mountedDriver+" (GKE), it is found first"
-				}
-				f.Message = fmt.Sprintf("%s gets the stub %s instead of the driver (%s)", r.title, real, m.how)
-				f.Effects = []Effect{{"CUDA does not start", "Error 34: CUDA driver is a stub library"}}
-				f.Fixes = []string{"take the stubs directory out of LD_LIBRARY_PATH and ld.so.conf: it is for linking (LIBRARY_PATH) only"}
-				switch how := m.how; {
-				case strings.HasPrefix(how, "RPATH of "), strings.HasPrefix(how, "RUNPATH of "):
-					f.Fixes = []string{"remove " + real + " from the image: a stub is for linking only", "or take its directory out of the " + how + ": `patchelf --set-rpath`, or link it anew with -L and without -rpath"}
-				case how == "opened by its path":
-					f.Fixes = []string{"remove " + real + " from the image: a stub is for linking only"}
-				}
-				if !isStub(real) {
-					f.Fixes = []string{"remove " + real + ": it is a copy of the stub, and the driver's library comes from the host"}
-				}
-			case strings.Contains(real, "/compat/"):
-				f.Severity = Warning
-				f.Message = fmt.Sprintf("%s gets the compatibility driver %s (%s), whatever driver the host has", r.title, real, m.how)
-				f.Effects = []Effect{{"CUDA does not start where the host's driver is newer, or the GPU is no data centre GPU", "Error 803: system has unsupported display driver / cuda driver combination"}}
-				f.Fixes = []string{"take the compat directory out of LD_LIBRARY_PATH and ld.so.conf: the NVIDIA container runtime adds it where it is of use"}
-			default:
-				continue
+			if f, ok := w.driver(r, m); ok {
+				f.Library, f.Present, f.Affected = m.Object.Soname, []File{w.file(real)}, []string{real}
+				list.add(f)
 			}
-			f.NeededBy = nil
-			list.add(f)
 		}
 	}
 	return list.list
+}
+
+// driver returns the finding about a stub or a compatibility library that a process gets
+// instead of the driver.
+func (w *world) driver(r *run, m loaded) (_ Finding, ok bool) {
+	real := m.Real()
+	stub := isStub(real) || w.copiedStub(real)
+	v := values{"process": r.title, "file": real, "how": w.how(m), "mounted": mountedDriver}
+	switch {
+	case w.onPath(path.Dir(real)) && (isStub(real) || !stub):
+		return Finding{}, false // stubs-on-path and compat-on-path say so
+	case !stub && strings.Contains(real, "/compat/"):
+		return w.say("stub-driver", "compat", v), true
+	case !stub:
+		return Finding{}, false
+	}
+	f := w.say("stub-driver", "stub", v)
+	if m.how != "LD_LIBRARY_PATH" && slices.ContainsFunc(w.pathEntries(), func(e string) bool { return path.Clean(e) == mountedDriver }) {
+		w.lower(&f, "mounted-first", v)
+	}
+	w.also(&f, stubFix(m), v)
+	return f, true
+}
+
+// stubFix returns the clause that has the fix of a stub.
+func stubFix(m loaded) string {
+	switch {
+	case !isStub(m.Real()):
+		return "copied"
+	case strings.HasPrefix(m.how, "RPATH of "), strings.HasPrefix(m.how, "RUNPATH of "):
+		return "by-runpath"
+	case m.how == "":
+		return "opened-by-path"
+	}
+	return "searched"
 }

@@ -188,19 +188,20 @@ func (g *namedGroup) isTold(f Finding) bool {
 	return f.Library != "" && slices.Contains(g.names, path.Base(f.Library))
 }
 
+// namedFinding returns the finding of the names of one library.
 func (w *world) namedFinding(g *namedGroup) Finding {
 	name := g.names[slices.IndexFunc(g.names, func(n string) bool { return majorOf(n) != "" })]
-	f := Finding{Rule: "named-library", Severity: Note, Library: name, Family: g.family.ID, Affected: g.files}
-	f.Message = name + " may be opened by its name, and is nowhere in the image: a file that imports dlopen has the name in its read-only data"
+	clause := "one-name"
 	if len(g.names) > 1 {
-		f.Message = "one of " + strings.Join(g.names, ", ") + " may be opened by its name, and none is in the image: a file that imports dlopen has the names in its read-only data"
+		clause = "several-names"
 	}
+	f := w.say("named-library", clause, values{"library": name, "libraries": strings.Join(g.names, ", ")})
+	f.Library, f.Family, f.Affected = name, g.family.ID, g.files
 	f.Others, f.Removed = w.others(name), w.removed(name)
 	asking := f
 	for _, p := range g.files {
 		asking.NeededBy = append(asking.NeededBy, File{Path: p})
 	}
-	f.Fixes = append([]string{"nothing, where the program does not use what opens it, or goes on without"},
-		g.family.fixes(name, w.wantedCUDA(&asking, ""))...)
+	f.advise(texts(g.family.fixes(name, w.wantedCUDA(&asking, "")))...)
 	return f
 }

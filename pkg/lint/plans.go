@@ -72,7 +72,7 @@ func (w *world) follow() {
 // programs load the same hundred libraries: one file's module is shared.
 type loaded struct {
 	*elfdeps.Module        // its file and name
-	how             string // the step of the search that found it
+	how             string // the step of the search that found it; empty where it was opened by its path
 	by              string // who asked for it; empty for the program
 }
 

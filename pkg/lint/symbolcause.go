@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -30,30 +29,37 @@ func reaches(m *elfdeps.Module) []*elfdeps.Module {
 	return list
 }
 
-// ofOtherRelease reports whether a symbol is missing because the library that was
-// asked is of another release than the one that was linked with: it has the
-// version and not the symbol, or is known for symbols of this name, or another
-// copy of it in the image has the symbol.
-func (w *world) ofOtherRelease(f *Finding, u unbound, fact *SymbolFact) bool {
+// asked is a library that should have a symbol and does not.
+type asked struct {
+	file    File
+	library string // its name
+	family  string // its GPU family, or empty
+	copies  []File // that have the symbol
+}
+
+// askedOfOtherRelease returns the library that was asked for a symbol and is of another
+// release than the one that was linked with: it has the version and not the symbol, or
+// is known for symbols of this name, or another copy of it in the image has the symbol.
+// It is nil where there is none.
+func (w *world) askedOfOtherRelease(u unbound, fact *SymbolFact) *asked {
 	for _, m := range reaches(u.by) {
 		name := path.Base(m.Object.Soname)
 		if m == u.by || m.Real() == "" || m.Object.Symbols == nil || name == "." {
 			continue
 		}
 		copies := w.definers(name, m.Real(), u.symbol)
-		asked := u.file != "" && (m.Object.Soname == u.file || slices.Contains(m.Names, u.file)) && slices.Contains(m.Object.VersionDefs, u.version)
+		versioned := u.file != "" && (m.Object.Soname == u.file || slices.Contains(m.Names, u.file)) && slices.Contains(m.Object.VersionDefs, u.version)
 		known := u.file == "" && fact != nil && fact.Library != "" && match(fact.Library, name)
-		if !asked && !known && (len(copies) == 0 || u.file != "") {
+		if !versioned && !known && (len(copies) == 0 || u.file != "") {
 			continue
 		}
-		bound := w.file(m.Real())
-		f.BoundTo, f.Library, f.Present = &bound, name, copies
+		a := &asked{file: w.file(m.Real()), library: name, copies: copies}
 		if fam := w.packs.family(name); fam != nil {
-			f.Family = fam.ID
+			a.family = fam.ID
 		}
-		return true
+		return a
 	}
-	return false
+	return nil
 }
 
 // definers are the other files of the image that bear a library's name and define
@@ -107,16 +113,14 @@ func isTorchName(symbol string) bool {
 	})
 }
 
-// ofTorch reports whether a file that is not torch's own misses a symbol of
-// torch's, which means that it was built against another torch.
-func (w *world) ofTorch(f *Finding, u unbound) bool {
+// askedOfTorch returns torch's library that a file which is not torch's own misses a
+// symbol of: the file was built against another torch. It is nil where there is none.
+func (w *world) askedOfTorch(u unbound) *asked {
 	lib, _ := torchLibrary(u)
 	if lib == nil || path.Dir(lib.Real()) == path.Dir(u.by.Real()) {
-		return false // nothing of torch's, or torch's own
+		return nil // nothing of torch's, or torch's own
 	}
-	bound := w.file(lib.Real())
-	f.BoundTo, f.Library = &bound, path.Base(lib.Object.Soname)
-	return true
+	return &asked{file: w.file(lib.Real()), library: path.Base(lib.Object.Soname)}
 }
 
 // torchLibrary is the library of torch that a file needs and that should have a
@@ -148,20 +152,17 @@ func isTorchLibrary(m *elfdeps.Module) bool {
 	return m.Real() != "" && (strings.HasPrefix(name, "libc10") || strings.HasPrefix(name, "libtorch"))
 }
 
-// torchFixes say what to do about an extension that was built for another torch.
-func torchFixes(u unbound) []string {
+// torchFixes returns the fixes of an extension that was built for another torch.
+func (w *world) torchFixes(u unbound) []Advice {
 	lib, other := torchLibrary(u)
 	if other == "" {
-		return []string{"the extension was built against another release of torch: install its build for the torch that the image has (`python -c 'import torch; print(torch.__version__)'`), or rebuild it in the image; where another step has replaced torch, pin the version that the image came with"}
+		return w.advice("torch-of-other-release", nil)
 	}
-	wants, has, build := 0, 1, "TRUE"
+	v := values{"wants": "0", "has": "1", "build": "TRUE", "library": path.Base(lib.Real()), "symbol": other}
 	if strings.Contains(u.symbol, "cxx11") {
-		wants, has, build = 1, 0, "FALSE"
+		v["wants"], v["has"], v["build"] = "1", "0", "FALSE"
 	}
-	return []string{
-		fmt.Sprintf("the two differ by the C++ ABI alone: the extension was built with _GLIBCXX_USE_CXX11_ABI=%d, %s with %d (it has %s)", wants, path.Base(lib.Real()), has, other),
-		"install the extension's build for cxx11abi" + build + ", or rebuild it against this torch: `pip install --no-build-isolation --no-binary PACKAGE PACKAGE`",
-	}
+	return w.advice("torch-of-other-abi", v)
 }
 
 // cxx11Tokens are where the two C++ ABIs of libstdc++ write a name differently:

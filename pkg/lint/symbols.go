@@ -2,10 +2,10 @@ package lint
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ianlancetaylor/demangle"
@@ -17,8 +17,9 @@ import (
 // unbound is a symbol that nothing defines where a process needs it.
 type unbound struct {
 	path    string // what was started or opened
-	effect  Effect
+	effects []Effect
 	message string          // in the loader's words
+	subject string          // the file that the message begins with; empty for musl's
 	by      *elfdeps.Module // whose reference it is; nil for musl's
 	symbol  string
 	version string // that is asked for, empty without one
@@ -26,16 +27,19 @@ type unbound struct {
 	lazy    bool   // missed only when it is called
 	more    int    // as many others are missed likewise by the same file
 	aside   bool   // it is often there and never loaded: no error without the GPU
-	because string // it is no error
-	why     string // it is a note: who loads the file does without
+	verdict verdict
 	// here, where what the process is of is not known, are the files and SONAMEs of
 	// what it has: what others define may be asked for.
 	here map[string]bool
 }
 
-// unboundOf is an error of the loader as one.
-func unboundOf(p string, effect Effect, e *elfdeps.Error) unbound {
-	return unbound{path: p, effect: effect, message: e.Error(), by: e.By, symbol: e.Name, version: e.Version, file: e.File}
+// unboundOf returns an error of the loader about a symbol as one.
+func unboundOf(p string, e *elfdeps.Error, effects ...Effect) unbound {
+	u := unbound{path: p, effects: effects, message: e.Error(), by: e.By, symbol: e.Name, version: e.Version, file: e.File, verdict: grave}
+	if !e.Musl {
+		u.subject = e.Subject
+	}
+	return u
 }
 
 // symbols are the findings about symbols that are missing. Only processes are
@@ -55,15 +59,20 @@ func (w *world) symbols() []Finding {
 	list = w.nowhere(list)
 	list = append(list, w.programSymbols()...)
 	var found []Finding
+	at := map[string]int{} // in found, by message
 	for _, u := range list {
-		if i := slices.IndexFunc(found, func(f Finding) bool { return f.Message == u.message }); i >= 0 {
-			found[i].Affected = append(found[i].Affected, u.path)
-			if !slices.Contains(found[i].Effects, u.effect) && u.effect.Text != "" {
-				found[i].Effects = append(found[i].Effects, u.effect)
-			}
+		i, ok := at[u.message]
+		if !ok {
+			at[u.message] = len(found)
+			found = append(found, w.symbolFinding(u))
 			continue
 		}
-		found = append(found, w.symbolFinding(u))
+		found[i].Affected = append(found[i].Affected, u.path)
+		for _, e := range u.effects {
+			if !slices.Contains(found[i].Effects, e) {
+				found[i].Effects = append(found[i].Effects, e)
+			}
+		}
 	}
 	for i := range found {
 		slices.Sort(found[i].Affected)
@@ -72,66 +81,90 @@ func (w *world) symbols() []Finding {
 	return found
 }
 
-// symbolFinding writes up what is missing and why.
+// symbolFinding returns the finding of a symbol that is missing, and why it is.
 func (w *world) symbolFinding(u unbound) Finding {
-	f := Finding{Rule: "undefined-symbol", Message: u.message, Symbol: u.symbol, Affected: []string{u.path}}
+	fact := w.packs.symbol(u.symbol)
+	rule, asked := w.ruleOfSymbol(u, fact)
+	f := w.say(rule, "loader-says", values{"error": u.message})
+	f.Symbol, f.Affected, f.Effects = u.symbol, []string{u.path}, u.effects
 	if name := demangle.Filter(u.symbol); name != u.symbol {
 		f.Demangled = name
 	}
-	if u.effect.Text != "" {
-		f.Effects = []Effect{u.effect}
+	if path.IsAbs(u.subject) {
+		f.Subject = u.subject
 	}
 	if u.by != nil && u.by.Real() != "" {
 		f.NeededBy = []File{w.file(u.by.Real())}
-	} else if p := strings.SplitN(u.message, ": ", 2)[0]; strings.HasPrefix(p, "/") {
-		f.NeededBy = []File{w.file(realPath(w.img.FS, p))}
+	} else if f.Subject != "" {
+		f.NeededBy = []File{w.file(realPath(w.img.FS, f.Subject))}
 	}
-	fact := w.packs.symbol(u.symbol)
-	switch {
-	case w.ofTorch(&f, u):
-		f.Rule = "torch-extension-mismatch"
-		f.Fixes = torchFixes(u)
-	case w.ofOtherRelease(&f, u, fact):
-		f.Rule = "mixed-releases"
-		if len(f.Present) > 0 {
-			f.Fixes = append(f.Fixes, fmt.Sprintf("let %s be found first: put its directory before %s in LD_LIBRARY_PATH, or remove the copy in %s", f.Present[0].Path, path.Dir(f.BoundTo.Path), path.Dir(f.BoundTo.Path)))
-		} else if fact == nil || fact.Fix == "" {
-			f.Fixes = append(f.Fixes, fmt.Sprintf("bring a newer %s than %s, which does not have what the asking file was built with; or install a build of that file for the release that is there", f.Library, f.BoundTo.Path))
-		}
-	case u.lazy:
-		f.Rule = "undefined-function"
+	if asked != nil {
+		f.BoundTo, f.Library, f.Family, f.Present = &asked.file, asked.library, asked.family, asked.copies
 	}
-	f.Severity = w.packs.Rule(f.Rule).Severity
-	if u.why != "" {
-		f.Severity, f.Because = Note, u.why
+	v := u.verdict
+	if u.aside && f.Family == "" {
+		v = v.atMost(w.unproved("step-aside"))
 	}
-	if u.because != "" || u.aside && f.Family == "" {
-		f.Severity, f.Because = f.Severity.atMost(Warning), u.because
+	w.lowerTo(&f, v)
+	if u.lazy {
+		w.whenCalled(&f, u, fact)
+	}
+	f.advise(w.symbolFixes(&f, u, fact)...)
+	return f
+}
+
+// ruleOfSymbol returns the rule of a symbol that is missing, and the library that should
+// have it; nil where that is not known.
+func (w *world) ruleOfSymbol(u unbound, fact *SymbolFact) (string, *asked) {
+	if a := w.askedOfTorch(u); a != nil {
+		return "torch-extension-mismatch", a
+	}
+	if a := w.askedOfOtherRelease(u, fact); a != nil {
+		return "mixed-releases", a
 	}
 	if u.lazy {
-		if f.Severity == Error {
-			f.Severity = Warning
-		}
-		f.Because = "it is a function that is bound when it is called first"
-		text := w.entry().name + ": symbol lookup error: " + u.message
-		if fact != nil && fact.Feature != "" {
-			f.Effects = append(f.Effects, Effect{fact.Feature + " fails: the program ends when it calls the function", text})
-		} else {
-			f.Effects = append(f.Effects, Effect{"the program ends when it calls the function", text})
-		}
-		if u.more > 0 {
-			f.Because += fmt.Sprintf("; this file misses %d more", u.more)
-		}
+		return "undefined-function", nil
 	}
-	if fact != nil {
-		if fact.Fix != "" {
-			f.Fixes = append(f.Fixes, withCUDA([]string{fact.Fix}, w.wantedCUDA(&f, ""), "{number}", lastNumbers(u.symbol))...)
-		}
+	return "undefined-symbol", nil
+}
+
+// whenCalled says of a finding that the symbol is a function that is bound when it is
+// called first.
+func (w *world) whenCalled(f *Finding, u unbound, fact *SymbolFact) {
+	v := values{"program": w.entry().name, "error": u.message, "more": strconv.Itoa(u.more)}
+	if fact != nil && fact.Feature != "" {
+		v["feature"] = fact.Feature
+		w.also(f, "feature-ends-program", v)
+	} else {
+		w.also(f, "call-ends-program", v)
 	}
-	if len(f.Fixes) == 0 {
-		f.Fixes = []string{"install builds that were made for one another: reinstall or rebuild the file that asks against the libraries that the image has"}
+	if u.more > 0 {
+		w.lower(f, "bound-when-called-with-others", v)
+	} else {
+		w.lower(f, "bound-when-called", v)
 	}
-	return f
+}
+
+// symbolFixes returns the fixes of a symbol that is missing.
+func (w *world) symbolFixes(f *Finding, u unbound, fact *SymbolFact) []Advice {
+	var list []Advice
+	known := fact != nil && fact.Fix != ""
+	switch {
+	case f.Rule == "torch-extension-mismatch":
+		list = w.torchFixes(u)
+	case f.Rule != "mixed-releases":
+	case len(f.Present) > 0:
+		list = w.advice("symbol-in-other-copy", values{"copy": f.Present[0].Path, "dir": path.Dir(f.BoundTo.Path)})
+	case !known:
+		list = w.advice("symbol-in-other-release", values{"library": f.Library, "file": f.BoundTo.Path})
+	}
+	if known {
+		list = append(list, texts(withCUDA([]string{fact.Fix}, w.wantedCUDA(f, ""), "{number}", lastNumbers(u.symbol)))...)
+	}
+	if len(list) == 0 {
+		return w.advice("made-for-one-another", nil)
+	}
+	return list
 }
 
 // lastNumbers is the release that the end of a name tells: 12.1 of
@@ -163,7 +196,7 @@ func (w *world) startSymbols() []unbound {
 		if lines := p.Stderr(); len(lines) > 0 {
 			text = lines[len(lines)-1]
 		}
-		return []unbound{unboundOf(e.path, Effect{"the container does not start", text}, s)}
+		return []unbound{unboundOf(e.path, s, w.effects("start-line", values{"error": text})...)}
 	}
 	if err != nil {
 		return nil
@@ -184,7 +217,7 @@ func lazySymbols(p *elfdeps.Process) []unbound {
 			switch {
 			case !u.Lazy:
 			case first == nil:
-				list = append(list, unbound{path: m.Real(), message: m.Real() + ": " + u.Error(), by: m, symbol: u.Symbol, version: u.Version, file: u.File, lazy: true})
+				list = append(list, unbound{path: m.Real(), message: m.Real() + ": " + u.Error(), subject: m.Real(), by: m, symbol: u.Symbol, version: u.Version, file: u.File, lazy: true, verdict: grave})
 				first = &list[len(list)-1]
 			default:
 				first.more++
@@ -208,11 +241,13 @@ func (w *world) frameworkSymbols(in *install) []unbound {
 		if e == nil {
 			return
 		}
-		text := s.Error
-		if !strings.Contains(text, "{error}") {
-			text = moduleStep.Error // its own is for a library that is missing
+		u := unboundOf(file, e, w.effects("import-fails", values{"error": e.Error()})...)
+		if s.Effect != "" {
+			u.effects[0].Text = s.Effect
 		}
-		u := unboundOf(file, Effect{s.Effect, expand(text, "{error}", e.Error())}, e)
+		if strings.Contains(s.Error, "{error}") { // else it is for a library that is missing
+			u.effects[0].Error = expand(s.Error, "{error}", e.Error())
+		}
 		u.aside = in.Aside
 		if !known {
 			u.here = hereOf(p)
@@ -226,16 +261,16 @@ func (w *world) frameworkSymbols(in *install) []unbound {
 	for _, o := range w.objects {
 		served := slices.ContainsFunc(o.elf.Needed, func(n string) bool { return matchAny(in.Serves, n) })
 		if served && !isProgram(o.elf) && len(w.real(o.misses)) == 0 && in.follows(o.path) && w.hostOf(o) == in {
-			told(moduleStep, o.path, w.openFollower(p, in, o))
+			told(Step{}, o.path, w.openFollower(p, in, o))
 		}
 	}
 	w.excuse(in, list)
 	return list
 }
 
-// excuse notes why what followers of a framework miss is none of their faults: the
-// file is optional, or another one serves in its place. One whose name has the
-// framework's release is the one that is taken.
+// excuse lowers the verdict on what followers of a framework miss where the file is
+// optional, or another one serves in its place. One whose name has the framework's
+// release is the one that is taken.
 func (w *world) excuse(in *install, list []unbound) {
 	failed := map[string]bool{}
 	for _, u := range list {
@@ -244,11 +279,11 @@ func (w *world) excuse(in *install, list []unbound) {
 	for i := range list {
 		file := list[i].path
 		if x := exception(w.packs.Optional, file); x != nil {
-			list[i].why = x.Why
+			list[i].verdict = w.excepted(x)
 		} else if x := exception(w.packs.AnyOf, file); x != nil && !in.namedIn(file) && slices.ContainsFunc(w.objects, func(o *object) bool {
 			return !failed[o.path] && x.beside(o.path) == x.beside(file) && match(x.Match, o.path) && len(w.real(o.misses)) == 0
 		}) {
-			list[i].why = x.Why
+			list[i].verdict = w.excepted(x)
 		}
 	}
 }
@@ -308,9 +343,6 @@ func (w *world) siblingWith(o *object, in *install, symbol string) string {
 	}
 	return ""
 }
-
-// moduleStep is the import of a module.
-var moduleStep = Step{Effect: "its import fails", Error: "ImportError: {error}"}
 
 // hostProcess is the process that opens a framework's files, on a machine with a GPU:
 // that of its interpreter, or of the program that it is for. Where it is for any
@@ -445,7 +477,7 @@ func (w *world) moduleSymbols() []unbound {
 		}
 		_, err := p.Dlopen(nil, o.path)
 		if e := symbolError(err); e != nil {
-			u := unboundOf(o.path, Effect{moduleStep.Effect, expand(moduleStep.Error, "{error}", e.Error())}, e)
+			u := unboundOf(o.path, e, w.effects("import-fails", values{"error": e.Error()})...)
 			u.here = hereOf(p)
 			if list = append(list, u); len(list) == maxElsewhere {
 				return list
@@ -536,8 +568,8 @@ func (w *world) firstUnbound(p *elfdeps.Process, bound map[string][]*together) *
 			program := p.Program().Real()
 			message := m.String() + ": " + u.Error()
 			return &unbound{
-				path: program, effect: Effect{path.Base(program) + " does not start", program + ": symbol lookup error: " + message}, message: message,
-				by: m, symbol: u.Symbol, version: u.Version, file: u.File, because: "the image starts another program",
+				path: program, effects: w.effects("program-does-not-start", values{"name": path.Base(program), "program": program, "error": message}),
+				message: message, subject: m.String(), by: m, symbol: u.Symbol, version: u.Version, file: u.File, verdict: w.verdict("other-program", nil),
 			}
 		}
 		if had := bound[m.Real()]; !m.Main && len(had) < maxTogether {

@@ -1,19 +1,17 @@
 package lint
 
 import (
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// unjudged is the finding about an image of which every file that is ELF, or may be,
-// could not be looked at: that nothing else is found in it means nothing. An image
-// that has no such file is none.
+// unjudged returns the finding about an image of whose files that are ELF, or may be, not
+// one could be examined. It returns no finding for an image without such files.
 func (w *world) unjudged() []Finding {
-	f := Finding{Rule: "nothing-examined", Severity: w.packs.Rule("nothing-examined").Severity}
 	reasons := map[string]string{} // path → why
 	for e := range w.img.FS.All() {
 		why := e.Fault
@@ -29,12 +27,12 @@ func (w *world) unjudged() []Finding {
 		}
 		reasons["/"+e.Path] = why
 	}
-	f.Affected = slices.Sorted(maps.Keys(reasons))
-	if len(f.Affected) == 0 {
+	if len(reasons) == 0 {
 		return nil
 	}
-	f.Message = fmt.Sprintf("of %d files that are ELF or may be, none could be examined: %s: %s", len(f.Affected), f.Affected[0], reasons[f.Affected[0]])
-	f.Effects = []Effect{{Text: "nothing is known of the image: that nothing else is found in it means nothing"}}
-	f.Fixes = w.packs.Rule(f.Rule).Fix
+	paths := slices.Sorted(maps.Keys(reasons))
+	f := w.say("nothing-examined", "first", values{"count": strconv.Itoa(len(paths)), "file": paths[0], "why": reasons[paths[0]]})
+	f.Affected = paths
+	f.advise(texts(w.packs.Rule(f.Rule).Fix)...)
 	return []Finding{f}
 }
