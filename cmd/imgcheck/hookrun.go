@@ -20,6 +20,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // Limits of a run: images that are scanned at a time, and lines about images that are
@@ -217,7 +218,7 @@ func (r *pushScan) one(ctx context.Context, im githook.Image) scanned {
 	}
 	ref, o := im.Ref, r.options
 	if !im.Own {
-		ref = layers.InRegistry(ref)
+		ref = source.InRegistry(ref)
 	}
 	if o.Layers.Platform == nil {
 		var err error

@@ -26,7 +26,6 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/nearest"
 	"github.com/imgcheck/imgcheck/internal/plain"
-	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
@@ -115,7 +114,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // oneLine returns s on one line, without characters that control a terminal: errors
 // quote images and registries.
-func oneLine(s string) string { return layers.Escaped(strings.Join(strings.Fields(s), " ")) }
+func oneLine(s string) string { return plain.Line(s) }
 
 // bounded cuts off long texts: an error may quote a hostile file of a megabyte.
 func bounded(s string) string {

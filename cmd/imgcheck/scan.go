@@ -8,10 +8,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 func scanCommand() *cli.Command {
@@ -53,7 +53,7 @@ func scanCommand() *cli.Command {
 
 func sources() string {
 	var b strings.Builder
-	for _, s := range layers.Schemes {
+	for _, s := range source.Schemes {
 		fmt.Fprintf(&b, "   %-16s %s\n", s.Prefix, s.Means)
 	}
 	return b.String()

@@ -33,8 +33,8 @@ import (
 	ocispecs "github.com/opencontainers/image-spec/specs-go/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/patch"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // maxInline limits the files of a Definition, in bytes. BuildKit takes messages of at
@@ -104,20 +104,13 @@ func merge(image, layer llb.State) llb.State {
 // reference parses the reference of an image in a registry; BuildKit reads images from
 // nowhere else.
 func reference(s string, insecure bool) (name.Reference, error) {
-	for _, scheme := range layers.Schemes {
-		switch rest, ok := strings.CutPrefix(s, scheme.Prefix); {
-		case !ok:
-		case scheme.Prefix == "registry:":
-			s = rest
-		case scheme.Prefix == "docker:" && strings.HasPrefix(rest, "//"):
-			s = rest[2:]
-		default:
-			return nil, fmt.Errorf("%s: BuildKit reads and writes images in registries only: push the image to one", s)
-		}
+	scheme, rest := source.Split(s)
+	if scheme != "registry" {
+		return nil, fmt.Errorf("%s: BuildKit reads and writes images in registries only: push the image to one", s)
 	}
-	ref, err := layers.ParseReference(s, insecure)
+	ref, err := source.ParseReference(rest, insecure)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s, err)
+		return nil, fmt.Errorf("%s: %w", rest, err)
 	}
 	return ref, nil
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/dockerfile"
-	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // Verdict says what the findings of an image mean for a push.
@@ -63,7 +63,7 @@ func fixedBy(im Image, u Use, f *lint.Finding, words map[string]bool) string {
 }
 
 func inRegistry(ref string) bool {
-	return layers.InRegistry(ref) == ref || strings.HasPrefix(ref, "registry:") || strings.HasPrefix(ref, "docker://")
+	return source.InRegistry(ref) == ref || strings.HasPrefix(ref, "registry:") || strings.HasPrefix(ref, "docker://")
 }
 
 // mayFix reports whether an instruction may fix a finding. RUN, COPY and ADD may change

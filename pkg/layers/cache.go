@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // Cache keeps what was read of layers, and documents that were made of images,
@@ -55,7 +56,7 @@ func DefaultCacheDir() (string, error) {
 // OpenCache makes the directory of a cache if there is none.
 func OpenCache(dir string, most int64) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("the cache: %w", plainPathError(err))
+		return nil, fmt.Errorf("the cache: %w", source.PathError(err))
 	}
 	return &Cache{Dir: dir, Max: most}, nil
 }
@@ -192,7 +193,7 @@ func (c *Cache) touch(name string) {
 func (c *Cache) put(name string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(c.Dir, newFile+"*")
 	if err != nil {
-		return fmt.Errorf("writing to the cache: %w", plainPathError(err))
+		return fmt.Errorf("writing to the cache: %w", source.PathError(err))
 	}
 	defer os.Remove(f.Name())
 	err = errors.Join(write(f), f.Close())
@@ -201,7 +202,7 @@ func (c *Cache) put(name string, write func(io.Writer) error) error {
 		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
-		return fmt.Errorf("writing to the cache: %w", plainPathError(err))
+		return fmt.Errorf("writing to the cache: %w", source.PathError(err))
 	}
 	c.evict(name)
 	return nil
@@ -222,7 +223,7 @@ func (c *Cache) Files() ([]CacheFile, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the cache: %w", plainPathError(err))
+		return nil, fmt.Errorf("the cache: %w", source.PathError(err))
 	}
 	var files []CacheFile
 	for _, d := range list {
@@ -279,7 +280,7 @@ func (c *Cache) Clean() (n int, size int64, err error) {
 	}
 	for _, f := range files {
 		if err := os.Remove(filepath.Join(c.Dir, f.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return n, size, fmt.Errorf("the cache: %w", plainPathError(err))
+			return n, size, fmt.Errorf("the cache: %w", source.PathError(err))
 		}
 		n, size = n+1, size+f.Size
 	}

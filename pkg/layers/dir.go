@@ -12,56 +12,19 @@ import (
 	"slices"
 	"strings"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
-// openDir takes an unpacked root file system as an image of one layer, without
-// a config, unless the variables are given. For the root that this process has
-// itself, as a step of a container build, they are this process's: what the build
-// has set is in the environment, and programs there get the same.
-func (img *Image) openDir(_ context.Context, root string) error {
-	name := root
-	st, err := os.Stat(root)
-	if err != nil {
-		return plainPathError(err)
+// indexDir indexes a directory as one layer.
+func (img *Image) indexDir(ctx context.Context) ([]*Layer, error) {
+	l, err := readDir(ctx, img.Root, &img.opts)
+	if err == nil {
+		err = l.programless()
 	}
-	if !st.IsDir() {
-		return errors.New("is not a directory: say docker-archive: or oci-archive: for a file")
-	}
-	if root, err = filepath.EvalSymlinks(root); err == nil { // WalkDir follows no link
-		root, err = filepath.Abs(root) // and writes ./a as a
-	}
-	if err != nil {
-		return plainPathError(err)
-	}
-	list, err := os.ReadDir(root)
-	switch {
-	case err != nil:
-		return plainPathError(err)
-	case len(list) == 0:
-		return errors.New("is empty: nothing is unpacked or mounted there")
-	case slices.ContainsFunc(list, func(d fs.DirEntry) bool { return d.Name() == "oci-layout" }):
-		return errors.New("is an OCI layout: say oci:" + name)
-	}
-	img.Layers, img.root = []LayerInfo{{}}, root
-	env := img.opts.Env
-	if root == "/" && env == nil {
-		env = os.Environ()
-	}
-	if env != nil {
-		img.Config = &v1.ConfigFile{Config: v1.Config{Env: env}}
-	}
-	img.stream = func(ctx context.Context, img *Image) ([]*Layer, error) {
-		l, err := readDir(ctx, root, &img.opts)
-		if err == nil {
-			err = l.programless()
-		}
-		return []*Layer{l}, err
-	}
-	return nil
+	return []*Layer{l}, err
 }
 
 // programless is an error for a directory that has no ELF file, nor one that could
@@ -216,7 +179,7 @@ func (b *builder) readFile(root string, e *Entry) {
 	defer f.Close()
 	e.Caps = e.Mode&0o111 != 0 && hasCapabilities(f)
 	if err := b.content(e, f); err != nil {
-		e.Fault = strings.TrimPrefix(err.Error(), "reading "+printable(e.Path)+": ")
+		e.Fault = strings.TrimPrefix(err.Error(), "reading "+plain.Name(e.Path)+": ")
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			e.Fault = "it is shorter than its size says"
 		}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/imgcheck/imgcheck/internal/plain"
 )
 
 // pseudo are the file systems of the kernel, by statfs(2)'s f_type: they are
@@ -56,7 +58,7 @@ func xattrsOf(f *os.File) (map[string]string, error) {
 		value := make([]byte, 64<<10) // XATTR_SIZE_MAX
 		n, err := unix.Fgetxattr(fd, name, value)
 		if err != nil {
-			return nil, fmt.Errorf("its extended attribute %s: %w", printable(name), err)
+			return nil, fmt.Errorf("its extended attribute %s: %w", plain.Name(name), err)
 		}
 		all[name] = string(value[:n])
 	}

@@ -166,20 +166,6 @@ func TestDirErrors(t *testing.T) {
 	}
 }
 
-// An archive that is a stream may have no end (docker-archive:/dev/zero); who
-// waits for it can give up.
-func TestEndlessStream(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	endless := readerFunc(func(b []byte) (int, error) {
-		cancel() // it is being read
-		clear(b)
-		return len(b), nil
-	})
-	if _, err := new(Image).indexStream(ctx, endless, ""); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-}
-
 // TestDirRoot has the variables of this process for its own root, and of no other.
 func TestDirRoot(t *testing.T) {
 	t.Setenv("LD_LIBRARY_PATH", "/opt/lib")

@@ -4,12 +4,12 @@ import (
 	"archive/tar"
 	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/imgcheck/imgcheck/internal/plain"
 )
 
 // ErrStream is what ReadFiles gives for an image whose layers go by once, and
@@ -35,26 +35,22 @@ type taker func(e *Entry, xattrs map[string]string, r io.Reader) error
 
 func (img *Image) readFiles(ctx context.Context, layer int, entries []*Entry, take taker) error {
 	switch {
-	case img.root != "":
-		return readRoot(ctx, img.root, entries, take)
-	case img.stream != nil:
+	case img.Root != "":
+		return readRoot(ctx, img.Root, entries, take)
+	case img.IsStream():
 		return ErrStream
 	}
-	b := img.blobs[layer]
-	rc, err := b.open(ctx)
+	rc, err := img.Blob(ctx, layer, func(text string) { img.note(layer, text) })
 	if err != nil {
-		return img.friendly(err)
+		return err
 	}
 	defer rc.Close()
-	src := &source{ctx: ctx, r: img.meter(rc, layer), sum: sha256.New()}
+	src := &input{ctx: ctx, r: img.meter(rc, layer)}
 	raw := bufio.NewReaderSize(src, 256<<10)
 	err = readFiles(raw, entries, take)
 	io.Copy(io.Discard, raw)
-	switch {
-	case src.err != nil:
-		return img.friendly(src.err)
-	case b.verify != "" && "sha256:"+hex.EncodeToString(src.sum.Sum(nil)) != b.verify:
-		return fmt.Errorf("its bytes do not have the digest %s: the image is damaged", b.verify)
+	if src.err != nil {
+		return src.err
 	}
 	return err
 }
@@ -88,12 +84,12 @@ func readFiles(raw skipReader, entries []*Entry, take taker) error {
 	for _, e := range entries {
 		byNumber[e.Inode] = append(byNumber[e.Inode], e)
 	}
-	plain, done, err := new(tools).decompress(raw, nil)
+	unpacked, done, err := new(tools).decompress(raw, nil)
 	if err != nil {
 		return err
 	}
 	defer done()
-	tr := tar.NewReader(newStream(plain))
+	tr := tar.NewReader(newStream(unpacked))
 	for number := 0; len(byNumber) > 0; {
 		h, err := tr.Next()
 		if err == io.EOF {
@@ -111,12 +107,12 @@ func readFiles(raw skipReader, entries []*Entry, take taker) error {
 		for i, e := range found {
 			switch {
 			case i > 0:
-				return fmt.Errorf("%s and %s are one file: ask for one of them", printable(found[0].Path), printable(e.Path))
+				return fmt.Errorf("%s and %s are one file: ask for one of them", plain.Name(found[0].Path), plain.Name(e.Path))
 			case h.Size != e.Size:
 				return errors.New("has other files than when it was indexed")
 			}
 			if err := take(e, xattrsIn(h), tr); err != nil {
-				return fmt.Errorf("reading %s: %w", printable(e.Path), err)
+				return fmt.Errorf("reading %s: %w", plain.Name(e.Path), err)
 			}
 		}
 	}

@@ -70,7 +70,7 @@ func TestReadFiles(t *testing.T) {
 
 // TestReadFilesOfStream is refused: what has gone by cannot be had again.
 func TestReadFilesOfStream(t *testing.T) {
-	b := gzipped(t, tarOf(t, savedFiles(t, appImage, true)...))
+	b := gzipped(t, dockerTar(t, appImage))
 	img, _ := mustIndex(t, "docker-archive:"+writeFile(t, "app.tar.gz", b), Options{})
 	if err := img.ReadFiles(t.Context(), 0, nil, nil); !errors.Is(err, ErrStream) {
 		t.Errorf("got %v", err)

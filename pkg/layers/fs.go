@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/imgcheck/imgcheck/internal/plain"
 )
 
 // FS is the file system that a container would see: the layers laid over one
@@ -225,7 +227,7 @@ func (m *merger) loseLinks() {
 		for _, p := range names {
 			n, _ := m.fs.below.get(p)
 			e := *n.Entry
-			e.Type, e.Fault = Regular, fmt.Sprintf("it is a hard link to %s, which is not there", printable(target))
+			e.Type, e.Fault = Regular, fmt.Sprintf("it is a hard link to %s, which is not there", plain.Name(target))
 			m.fs.below.set(node{&e, n.layer})
 		}
 	}

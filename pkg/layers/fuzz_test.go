@@ -3,8 +3,8 @@ package layers
 import (
 	"archive/tar"
 	"bytes"
-	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"path"
 	"slices"
@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // Run these with -fuzzminimizetime 10x: reading with goroutines covers a little
@@ -235,16 +237,20 @@ func FuzzDockerArchive(f *testing.F) {
 		f.Add(dockerTar(f, tt.image))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		img := &Image{}
-		list, err := img.indexStream(context.Background(), bytes.NewReader(withSums(b)), "")
+		s := streamed{opts: &Options{}, layers: map[int]streamedLayer{}}
+		saved, err := source.ReadSaved(t.Context(), bytes.NewReader(withSums(b)), "", func(f source.TarFile, r io.Reader) error { return s.take(t.Context(), f, r) })
+		var list []*Layer
+		if err == nil {
+			list, err = s.list(make([]LayerInfo, len(saved.Layers)), saved)
+		}
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\n\x1b\x00") {
 				t.Errorf("the error is not printable: %q", err)
 			}
 			return
 		}
-		if len(list) != len(img.Layers) {
-			t.Fatalf("%d layers read, %d listed", len(list), len(img.Layers))
+		if len(list) != len(saved.Layers) {
+			t.Fatalf("%d layers read, %d listed", len(list), len(saved.Layers))
 		}
 		for _, l := range list {
 			checkLayer(t, l)

@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -32,6 +31,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // Options say how an image is found and read.
@@ -77,69 +78,40 @@ type Options struct {
 	sleep func(context.Context, time.Duration) error // in tests
 }
 
-// Image is an image that was found and not yet read.
+// Image is an image that was found and is to be read: what [source.Open] has found,
+// with the options of reading it.
 type Image struct {
-	// Ref is the reference as it was given.
-	Ref string
-	// Digest is the manifest's digest, empty where there is no manifest.
-	Digest string
-	// Config is the image's config. From a daemon it is known after Index only.
-	Config *v1.ConfigFile
-	// Layers describe the layers, the lowest first.
-	Layers []LayerInfo
-
+	*source.Image
 	opts Options
-	id   string // of an image without a manifest, see ID
-	host string // of the registry
-	// repository is the image's, with its registry
-	repository string
-	blobs      []blob
-	stream     func(ctx context.Context, img *Image) ([]*Layer, error) // instead of blobs
-	root       string                                                  // of a directory tree
-	close      func() error
 }
 
-// LayerInfo says what a layer is and where it comes from.
-type LayerInfo struct {
-	Digest    string // of the blob; of the uncompressed tar where that is all there is
-	DiffID    string // of the uncompressed tar; empty for a directory
-	CreatedBy string // the instruction, from the config's history; may be empty
-	Size      int64  // of the blob in bytes, 0 when not known
-}
+// LayerInfo describes a layer.
+type LayerInfo = source.Layer
 
-// blob is a layer that can be opened.
-type blob struct {
-	open func(context.Context) (io.ReadCloser, error)
-	// verify is the digest that the opened bytes must have; empty where none is
-	// known.
-	verify string
-	// foreign is the type of a layer that may not be distributed. Its URLs are
-	// followed on Windows only, by Docker as well.
-	foreign string
-}
-
-// ID names all that Index reads: two images with one ID are the same. It is the
-// digest of the manifest, where there is none that of the config, and empty
-// where nothing names the image before it was read.
-func (img *Image) ID() string {
-	if img.Digest != "" {
-		return img.Digest
+// Open finds the image that ref names, as [source.Open] does.
+func Open(ctx context.Context, ref string, o Options) (*Image, error) {
+	img, err := source.Open(ctx, ref, source.Options{Platform: o.Platform, Insecure: o.Insecure, Stall: o.Stall, Env: o.Env, Sleep: o.sleep})
+	if err != nil {
+		return nil, err
 	}
-	return img.id
+	return From(img, o), nil
 }
 
-// Repository names the repository that has the image, whatever form the reference
-// had ("docker.io/library/ubuntu"); it is empty for an image of this machine.
-func (img *Image) Repository() string { return img.repository }
+// From returns an image that was found already. Of the options only those of reading
+// count.
+func From(img *source.Image, o Options) *Image { return &Image{img, o} }
 
 // Index reads every layer, as many at a time as there are processors but no more
 // than four, and merges them.
 func (img *Image) Index(ctx context.Context) (*FS, error) {
 	var read []*Layer
 	var err error
-	if img.stream != nil {
-		read, err = img.stream(ctx, img)
-	} else {
+	switch {
+	case img.Root != "":
+		read, err = img.indexDir(ctx)
+	case img.IsStream():
+		read, err = img.indexStream(ctx)
+	default:
 		read, err = img.indexBlobs(ctx)
 	}
 	if err != nil {
@@ -150,23 +122,15 @@ func (img *Image) Index(ctx context.Context) (*FS, error) {
 	return f, nil
 }
 
-// Close frees what Open holds.
-func (img *Image) Close() error {
-	if img.close == nil {
-		return nil
-	}
-	return img.close()
-}
-
 // indexBlobs reads the layers, the largest first so that no long one is left
 // for the end; a blob that stands twice is read once.
 func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 	if img.opts.Begin != nil {
 		img.opts.Begin(img.Layers)
 	}
-	out := make([]*Layer, len(img.blobs))
+	out := make([]*Layer, len(img.Layers))
 	first := map[string]int{}
-	order := make([]int, 0, len(img.blobs))
+	order := make([]int, 0, len(img.Layers))
 	for i, l := range img.Layers {
 		if _, ok := first[l.Digest]; ok && l.Digest != "" {
 			continue
@@ -197,7 +161,7 @@ func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 				err = all.add(l)
 			}
 			if err != nil {
-				return fmt.Errorf("layer %d%s: %w", i+1, instruction(img.Layers[i].CreatedBy), err)
+				return fmt.Errorf("layer %d%s: %w", i+1, img.Layers[i].Instruction(), err)
 			}
 			out[i] = l
 			return nil
@@ -290,29 +254,14 @@ func (h *ledger) add(l *Layer) error {
 // and a reader's of an ELF file, 30 MB in all.
 func workers() int { return min(4, runtime.GOMAXPROCS(0)) }
 
-func instruction(createdBy string) string {
-	if createdBy == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (%s)", escaped(shorten(createdBy, 60)))
-}
-
-func shorten(s string, n int) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return s
-}
-
 func (img *Image) indexBlob(ctx context.Context, i int, t *tools) (*Layer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	b := img.blobs[i]
-	cached := img.opts.cacheable(b.verify)
+	digest := img.Verified(i)
+	cached := img.opts.cacheable(digest)
 	if cached {
-		if l, ok := img.opts.Cache.layer(b.verify, img.opts.KeepID, t.all); ok {
+		if l, ok := img.opts.Cache.layer(digest, img.opts.KeepID, t.all); ok {
 			img.note(i, "is in the cache")
 			return l, nil
 		}
@@ -331,7 +280,7 @@ func (img *Image) indexBlob(ctx context.Context, i int, t *tools) (*Layer, error
 		return nil, err
 	}
 	if cached {
-		if err := img.opts.Cache.PutLayer(b.verify, img.opts.KeepID, l); err != nil {
+		if err := img.opts.Cache.PutLayer(digest, img.opts.KeepID, l); err != nil {
 			img.note(i, err.Error())
 		}
 	}
@@ -340,28 +289,22 @@ func (img *Image) indexBlob(ctx context.Context, i int, t *tools) (*Layer, error
 
 // readBlob reads a layer from where it comes from.
 func (img *Image) readBlob(ctx context.Context, i int, t *tools, igzip func() string) (*Layer, error) {
-	b := img.blobs[i]
-	rc, err := b.open(ctx)
+	rc, err := img.Blob(ctx, i, func(text string) { img.note(i, text) })
 	if err != nil {
-		return nil, img.friendly(err)
+		return nil, err
 	}
 	defer rc.Close()
-	_, t.file = rc.(*os.File)
+	t.file = rc.Local
 	head := &headReader{r: img.meter(rc, i)}
-	l, err := t.readBlob(ctx, head, b.verify, igzip, &img.opts)
+	l, err := t.readBlob(ctx, head, igzip, &img.opts)
 	program := ""
 	if bytes.HasPrefix(head.b, magicGzip) {
 		program = programOf(igzip)
 	}
 	var broken sourceError
-	var other *digestError
 	switch {
-	case errors.As(err, &broken) && b.foreign != "" && notFound(broken):
-		return nil, fmt.Errorf("it may not be distributed (%s), so that %s does not have it, and its URLs are not followed: build the image from layers that may", printable(b.foreign), img.host)
 	case errors.As(err, &broken):
-		return nil, img.friendly(broken.error)
-	case errors.As(err, &other) && img.host != "":
-		return nil, fmt.Errorf("%w, or a proxy has changed it", err)
+		return nil, broken.error
 	case err != nil && program != "":
 		return nil, &outsideError{program, err}
 	case err != nil:
@@ -442,26 +385,6 @@ func loaderReads(name string) bool {
 	}
 	return strings.HasPrefix(name, "etc/ld.so.conf.d/") ||
 		strings.Contains(name, "etc/ld-musl-") && strings.HasSuffix(name, ".path")
-}
-
-// setHistory gives each layer its instruction. A config whose history does not
-// fit its layers tells nothing.
-func (img *Image) setHistory() {
-	if img.Config == nil {
-		return
-	}
-	var by []string
-	for _, h := range img.Config.History {
-		if !h.EmptyLayer {
-			by = append(by, h.CreatedBy)
-		}
-	}
-	if len(by) != len(img.Layers) {
-		return
-	}
-	for i := range img.Layers {
-		img.Layers[i].CreatedBy = by[i]
-	}
 }
 
 // ErrNotKept is what reading a file gives whose bytes were not kept.

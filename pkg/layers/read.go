@@ -5,22 +5,17 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
@@ -242,15 +237,11 @@ func (f *begun) Discard(n int) (int, error) {
 	return m + int(rest), err
 }
 
-// readBlob indexes a layer as it is stored: gzip, zstd or plain. verify, when
-// not empty, is the digest that the stored bytes must have. The blob is read to
-// its end even when it makes no sense before: that its bytes are not those of
-// its digest explains more than what they look like. igzip is as for decompress.
-func (t *tools) readBlob(ctx context.Context, r io.Reader, verify string, igzip func() string, o *Options) (*Layer, error) {
-	src := &source{ctx: ctx, r: r}
-	if verify != "" {
-		src.sum = sha256.New()
-	}
+// readBlob indexes a layer as it is stored: gzip, zstd or plain. The blob is read to its
+// end even where it makes no sense before: its stream then fails if its bytes do not
+// have its digest, which explains more than their form. igzip is as for decompress.
+func (t *tools) readBlob(ctx context.Context, r io.Reader, igzip func() string, o *Options) (*Layer, error) {
+	src := &input{ctx: ctx, r: r}
 	// Download and digest overlap with the rest where a processor is free for it.
 	// Decompression and indexing take turns: the second is a twentieth of the
 	// first, and to hand everything to another core for it costs as much.
@@ -258,11 +249,8 @@ func (t *tools) readBlob(ctx context.Context, r io.Reader, verify string, igzip 
 	l, err := t.readCompressed(raw, igzip, o)
 	io.Copy(io.Discard, raw)
 	raw.stop() // and src is ours again
-	switch {
-	case src.err != nil:
+	if src.err != nil {
 		return nil, sourceError{src.err}
-	case src.sum != nil && "sha256:"+hex.EncodeToString(src.sum.Sum(nil)) != verify:
-		return nil, &digestError{"sha256:" + hex.EncodeToString(src.sum.Sum(nil)), verify}
 	}
 	return l, err
 }
@@ -276,28 +264,20 @@ func (t *tools) readCompressed(raw skipReader, igzip func() string, o *Options) 
 	return t.readLayer(plain, o.keep, o.Extract)
 }
 
-// digestError says that a blob is not the one that was asked for.
-type digestError struct{ got, want string }
-
-func (e *digestError) Error() string {
-	return fmt.Sprintf("its bytes have the digest %s, not %s: the image is damaged", e.got, e.want)
-}
-
-// sourceError is what went wrong where a blob's bytes come from.
+// sourceError is an error of the stream that a blob's bytes come from.
 type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }
 
-// source is where a blob's bytes come from. It remembers what went wrong there,
-// as against in what the bytes mean.
-type source struct {
+// input is the stream that a blob's bytes come from. It keeps its error, which is none
+// of what the bytes mean.
+type input struct {
 	ctx context.Context
 	r   io.Reader
-	sum hash.Hash
 	err error
 }
 
-func (s *source) Read(b []byte) (int, error) {
+func (s *input) Read(b []byte) (int, error) {
 	if s.err == nil {
 		s.err = s.ctx.Err()
 	}
@@ -305,9 +285,6 @@ func (s *source) Read(b []byte) (int, error) {
 		return 0, s.err
 	}
 	n, err := s.r.Read(b)
-	if s.sum != nil {
-		s.sum.Write(b[:n])
-	}
 	if err != io.EOF {
 		s.err = err
 	}
@@ -363,26 +340,8 @@ func newBuilder(keep keeping, extract extracting, elf *elfdeps.Reader) *builder 
 
 func (b *builder) skip(name, why string) {
 	if b.skips++; b.skips <= maxSkipped {
-		b.skipped = append(b.skipped, Skip{printable(name), why})
+		b.skipped = append(b.skipped, Skip{plain.Name(name), why})
 	}
-}
-
-// printable makes a name from an image safe to print on one line: what is not a
-// printable character is written as Go and C would escape it.
-func printable(name string) string {
-	const most = 300
-	if len(name) > most {
-		name = strings.ToValidUTF8(name[:most], "") + "…"
-	}
-	return escaped(name)
-}
-
-func escaped(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
-		return s
-	}
-	quoted := strconv.Quote(s)
-	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
 // header takes one tar entry, whose content r streams. Errors are those of the
@@ -645,7 +604,7 @@ func (b *builder) target(text string) (*item, string) {
 func (b *builder) content(e *Entry, r io.Reader) error {
 	head := make([]byte, min(e.Size, 64))
 	if _, err := io.ReadFull(r, head); err != nil {
-		return fmt.Errorf("reading %s: %w", printable(e.Path), err)
+		return fmt.Errorf("reading %s: %w", plain.Name(e.Path), err)
 	}
 	whole := &begun{head, r}
 	switch {
@@ -660,7 +619,7 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("reading %s: %w", printable(e.Path), err)
+			return fmt.Errorf("reading %s: %w", plain.Name(e.Path), err)
 		}
 		if b.symbols += o.Symbols.Weight(); b.symbols > maxSymbols {
 			o.Symbols = nil
@@ -677,7 +636,7 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 	case bytes.HasPrefix(head, []byte("#!")):
 		line := make([]byte, min(e.Size, maxShebang))
 		if _, err := io.ReadFull(whole, line); err != nil {
-			return fmt.Errorf("reading %s: %w", printable(e.Path), err)
+			return fmt.Errorf("reading %s: %w", plain.Name(e.Path), err)
 		}
 		e.Shebang = shebang(line)
 	}
@@ -726,12 +685,12 @@ func (b *builder) keepContent(e *Entry, r io.Reader) error {
 		if read := b.extract(e.Path, e.Size); read != nil {
 			line := make([]byte, min(e.Size, maxShebang))
 			if _, err := io.ReadFull(r, line); err != nil {
-				return fmt.Errorf("reading %s: %w", printable(e.Path), err)
+				return fmt.Errorf("reading %s: %w", plain.Name(e.Path), err)
 			}
 			e.Shebang = shebang(line)
 			content, err := read(&begun{line, r})
 			if err != nil {
-				return fmt.Errorf("reading %s: %w", printable(e.Path), err)
+				return fmt.Errorf("reading %s: %w", plain.Name(e.Path), err)
 			}
 			if b.fits(e, int64(len(content))) {
 				e.Content = content
@@ -744,7 +703,7 @@ func (b *builder) keepContent(e *Entry, r io.Reader) error {
 	}
 	e.Content = make([]byte, e.Size)
 	if _, err := io.ReadFull(r, e.Content); err != nil {
-		return fmt.Errorf("reading %s: %w", printable(e.Path), err)
+		return fmt.Errorf("reading %s: %w", plain.Name(e.Path), err)
 	}
 	e.Shebang = shebang(e.Content[:min(len(e.Content), maxShebang)])
 	return nil

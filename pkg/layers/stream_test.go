@@ -73,7 +73,7 @@ func TestPassedOver(t *testing.T) {
 	sw.Write(plain)
 	sw.Close()
 	for name, b := range map[string][]byte{"plain": plain, "sparse": sparse, "gzip": gz.Bytes(), "zstd": zst.Bytes()} {
-		l, err := new(tools).readBlob(t.Context(), bytes.NewReader(b), "", nil, &Options{})
+		l, err := new(tools).readBlob(t.Context(), bytes.NewReader(b), nil, &Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -89,7 +89,7 @@ func TestPassedOver(t *testing.T) {
 	}
 	// An end within what is passed over is an error, as everywhere else.
 	for n := 1 << 20; n < len(plain)-1024; n += 15 << 20 {
-		if _, err := new(tools).readBlob(t.Context(), bytes.NewReader(plain[:n]), "", nil, &Options{}); err == nil {
+		if _, err := new(tools).readBlob(t.Context(), bytes.NewReader(plain[:n]), nil, &Options{}); err == nil {
 			t.Errorf("cut after %d bytes: no error", n)
 		}
 	}
@@ -180,8 +180,8 @@ func TestToolsGoOn(t *testing.T) {
 	damaged[len(damaged)/2] ^= 0xff
 	used := new(tools)
 	for i, b := range [][]byte{one, two, one[:len(one)/2], two, damaged, one, gz.Bytes(), two, {}, one[:5], one, two[:len(two)-3], two} {
-		want, wantErr := new(tools).readBlob(t.Context(), bytes.NewReader(b), "", nil, &Options{})
-		got, err := used.readBlob(t.Context(), bytes.NewReader(b), "", nil, &Options{})
+		want, wantErr := new(tools).readBlob(t.Context(), bytes.NewReader(b), nil, &Options{})
+		got, err := used.readBlob(t.Context(), bytes.NewReader(b), nil, &Options{})
 		if fmt.Sprint(err) != fmt.Sprint(wantErr) {
 			t.Errorf("%d: %v, with new tools %v", i, err, wantErr)
 		}

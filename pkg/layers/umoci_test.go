@@ -4,27 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
-
-	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/internal/tooltest"
 )
-
-// writeLayout writes a text image as an OCI layout with the tag "tag".
-func writeLayout(t *testing.T, text string) string {
-	t.Helper()
-	img := imagetest.V1(t, text)
-	dir := filepath.Join(t.TempDir(), "layout")
-	p, err := layout.Write(dir, empty.Index)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.AppendImage(img, layout.WithAnnotations(map[string]string{refName: "tag"})); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
 
 // umociDiffers says what umoci does otherwise than overlayfs does with layers
 // that containerd or Docker unpacked. umoci unpacks each layer over the ones

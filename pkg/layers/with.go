@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/imgcheck/imgcheck/internal/plain"
 )
 
 // NewLayer is the index of a layer that was not read but made: entries in any
@@ -125,7 +127,7 @@ func (o *overlay) linked(e *Entry) *Entry {
 		linked.Path = e.Path
 		return &linked
 	}
-	linked.Type, linked.Fault = Regular, fmt.Sprintf("it is a hard link to %s, which is not there", printable(e.Link))
+	linked.Type, linked.Fault = Regular, fmt.Sprintf("it is a hard link to %s, which is not there", plain.Name(e.Link))
 	return &linked
 }
 

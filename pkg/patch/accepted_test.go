@@ -23,6 +23,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/internal/tooltest"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // Whatever is published, wherever to: crane validate finds nothing wrong with it,
@@ -66,7 +67,7 @@ func TestAccepted(t *testing.T) {
 				layoutValid(t, dir)
 				was, now := open(t, ref, quick()), open(t, "oci:"+dir+":fixed", quick())
 				for i, img := range now.Images {
-					if img.Patched != "" || !bytes.Equal(img.rawConfig, was.Images[i].rawConfig) {
+					if img.Patched != "" || !bytes.Equal(img.RawConfig, was.Images[i].RawConfig) {
 						t.Errorf("undone, image %d of %s is another than it was", i, dir)
 					}
 				}
@@ -243,7 +244,7 @@ func layoutValid(t *testing.T, dir string) string {
 	if err := json.Unmarshal(readFile(t, filepath.Join(dir, "index.json")), &named); err != nil || len(named.Manifests) != 1 {
 		t.Fatalf("%+v, %v", named, err)
 	}
-	ref := "oci:" + dir + ":" + named.Manifests[0].Annotations[refName]
+	ref := "oci:" + dir + ":" + named.Manifests[0].Annotations[source.RefName]
 	tooltest.Output(t, tooltest.Need(t, "skopeo", "skopeo"), "copy", "--all", ref, "dir:"+t.TempDir())
 	return ref
 }

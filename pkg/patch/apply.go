@@ -94,7 +94,7 @@ func (p *Patched) apply(ctx context.Context, base *layers.FS, c Change) (err err
 	if p.Config, err = img.editConfig(c, p.layer); err != nil {
 		return fmt.Errorf("editing the config: %w", err)
 	}
-	if img.raw == nil {
+	if img.Manifest == nil {
 		p.Digest = digestOf(p.Config).String()
 		return nil
 	}
@@ -113,7 +113,7 @@ const maxLayers = 125
 // is zstd, else gzip.
 func layerType(img *Image) types.MediaType {
 	switch {
-	case !annotated(img.mt):
+	case !annotated(img.MediaType):
 		return types.DockerLayer
 	case len(img.manifest.Layers) > 0 && img.manifest.Layers[len(img.manifest.Layers)-1].MediaType == types.OCILayerZStd:
 		return types.OCILayerZStd
@@ -147,7 +147,7 @@ func (e *edits) drop(path ...string) {
 
 func (img *Image) editConfig(c Change, l *newLayer) ([]byte, error) {
 	when := c.Created.UTC()
-	e := edits{doc: img.rawConfig}
+	e := edits{doc: img.RawConfig}
 	for _, env := range c.Env {
 		e.do(func(doc []byte) ([]byte, error) { return editEnv(doc, env) })
 	}
@@ -165,7 +165,7 @@ func (img *Image) editConfig(c Change, l *newLayer) ([]byte, error) {
 	if !img.Config.Created.Equal(when) {
 		e.set(quote(when.Format(time.RFC3339Nano)), "created")
 	}
-	if !annotated(img.mt) {
+	if !annotated(img.MediaType) {
 		says := img.says()
 		for _, k := range slices.Sorted(maps.Keys(says)) {
 			e.set(quote(says[k]), "config", "Labels", k)
@@ -199,8 +199,8 @@ func (img *Image) says() map[string]string {
 	switch {
 	case img.origin != "": // it may lie in several places
 		origin = img.origin
-	case img.src != nil && img.src.place() != "":
-		origin = img.src.place() + "@" + origin
+	case img.Repository() != "":
+		origin = img.Repository() + "@" + origin
 	}
 	s := map[string]string{keyOrigin: origin, keyBaseDigest: img.Digest}
 	if img.name != "" {
@@ -214,14 +214,14 @@ func (img *Image) says() map[string]string {
 
 func (img *Image) editManifest(config []byte, l *newLayer) ([]byte, error) {
 	digest := digestOf(config).String()
-	e := edits{doc: img.raw}
+	e := edits{doc: img.Manifest}
 	e.set(quote(digest), "config", "digest")
 	e.set(fmt.Sprint(len(config)), "config", "size")
 	e.drop("config", "data") // the old config's bytes, where a tool has put them
 	if l != nil {
 		e.add(encode(descriptor(l.mt, l.digest, l.spool.size)), "layers")
 	}
-	if annotated(img.mt) {
+	if annotated(img.MediaType) {
 		says := img.says()
 		says[keyConfig] = digest
 		for _, k := range slices.Sorted(maps.Keys(says)) {

@@ -5,7 +5,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,31 +12,26 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/moby/moby/client"
 
-	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// archive is an image as `docker save` writes it: a tar, in a file or from a
-// daemon, with manifest.json
-// (https://github.com/moby/docker-image-spec/blob/main/spec.md). It has no
-// manifest with digests of compressed layers, so that it is known by its
-// config's digest, which Docker calls the image's ID.
+// archive is an image as docker save writes it, in a file or from a daemon. It has no
+// manifest with digests of compressed layers, so that it is named by its config's
+// digest, which Docker calls the image's ID.
 type archive struct {
 	open   func(ctx context.Context) (io.ReadCloser, error) // the plain tar, from its start
 	daemon *client.Client
 	ref    string // in the daemon
-	entry  archiveEntry
-	layers []string // the names of the files, links followed
-	config []byte
+	tag    string // in the file
+	saved  *source.Saved
 }
 
 // archiveEntry is one image of manifest.json.
@@ -47,55 +41,36 @@ type archiveEntry struct {
 	Layers   []string
 }
 
-// place is empty: an archive has no name that means anything elsewhere.
-func (a *archive) place() string { return "" }
-
-// errNoManifest is what an archive's parts are asked for that it does not have.
-var errNoManifest = errors.New("a docker archive has no manifest")
-
-func (a *archive) manifest(context.Context, v1.Hash) ([]byte, types.MediaType, error) {
-	return nil, "", errNoManifest
-}
-
-func (a *archive) blob(context.Context, v1.Descriptor) (io.ReadCloser, error) {
-	return nil, errNoManifest
-}
-
 func (b *Base) openArchive(ctx context.Context, scheme, rest string, o Options) error {
 	a := &archive{}
-	var tag string
-	var err error
 	if scheme == "docker" {
+		var err error
 		a.ref = rest
-		if a.daemon, err = layers.Daemon(); err != nil {
-			return fmt.Errorf("DOCKER_HOST: %w: write it like unix:///var/run/docker.sock", err)
+		if a.daemon, err = source.Daemon(); err != nil {
+			return err
 		}
-		a.open = a.save
+		a.open = func(ctx context.Context) (io.ReadCloser, error) { return source.Save(ctx, a.daemon, a.ref) }
 	} else {
 		var file string
-		file, tag = layers.SplitTag(rest)
+		file, a.tag = source.SplitTag(rest)
 		a.open = func(context.Context) (io.ReadCloser, error) { return openPlain(file) }
 	}
-	return b.readArchive(ctx, a, tag, o)
+	return b.readArchive(ctx, a, o)
 }
 
-func (b *Base) readArchive(ctx context.Context, a *archive, tag string, o Options) error {
-	if err := a.read(ctx, tag); err != nil {
+func (b *Base) readArchive(ctx context.Context, a *archive, o Options) error {
+	err := a.read(ctx, nil)
+	if err != nil {
 		return err
 	}
-	cfg, err := v1.ParseConfigFile(bytes.NewReader(a.config))
-	if err != nil {
+	found := &source.Image{Ref: b.Ref, RawConfig: a.saved.RawConfig, Digest: digestOf(a.saved.RawConfig).String()}
+	if found.Config, err = v1.ParseConfigFile(bytes.NewReader(found.RawConfig)); err != nil {
 		return fmt.Errorf("reading the config: %w", err)
 	}
-	if len(cfg.RootFS.DiffIDs) != len(a.layers) {
-		return fmt.Errorf("the config lists %d layers, manifest.json %d: the archive is damaged", len(cfg.RootFS.DiffIDs), len(a.layers))
-	}
-	img := &Image{ref: b.Ref, src: a, Config: cfg, rawConfig: a.config, Digest: digestOf(a.config).String()}
-	if p := cfg.Platform(); p != nil {
-		img.Platform = *p
-	}
-	if o.Platform != nil && !img.Platform.Satisfies(*o.Platform) {
-		return fmt.Errorf("is for %s, not for %s", img.Platform.String(), o.Platform.String())
+	img := &Image{Image: found, archive: a}
+	img.setPlatform()
+	if err := img.checkPlatform(o); err != nil {
+		return err
 	}
 	if m := img.mark(); m.whole {
 		o.note(fmt.Sprintf("%s is a patched image; an archive does not keep the origin (%s), so it is patched as it is", b.Ref, m.origin))
@@ -104,8 +79,15 @@ func (b *Base) readArchive(ctx context.Context, a *archive, tag string, o Option
 	return nil
 }
 
-func (a *archive) save(ctx context.Context) (io.ReadCloser, error) {
-	return layers.Save(ctx, a.daemon, a.ref)
+// read reads the archive to its end; take is as in [source.ReadSaved].
+func (a *archive) read(ctx context.Context, take func(f source.TarFile, r io.Reader) error) error {
+	rc, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer rc.Close()
+	a.saved, err = source.ReadSaved(ctx, rc, a.tag, take)
+	return err
 }
 
 // What compressed files begin with (RFC 1952, RFC 8878).
@@ -121,11 +103,11 @@ func openPlain(file string) (io.ReadCloser, error) {
 		err = fmt.Errorf("%s is no file", file)
 	}
 	if err != nil {
-		return nil, plain(err)
+		return nil, source.PathError(err)
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, plain(err)
+		return nil, source.PathError(err)
 	}
 	r := bufio.NewReaderSize(f, 256<<10)
 	head, _ := r.Peek(4)
@@ -149,46 +131,7 @@ func openPlain(file string) (io.ReadCloser, error) {
 	}{in, f}, nil
 }
 
-// each calls f with every file of the archive; links are told as what they lead
-// to, with a nil reader.
-func (a *archive) each(ctx context.Context, f func(h *tar.Header, name, link string, r io.Reader) error) error {
-	rc, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer rc.Close()
-	tr := tar.NewReader(&until{ctx, rc})
-	for n := 0; ; n++ {
-		h, err := tr.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("reading the archive: %w", err)
-		}
-		if n > 1<<20 {
-			return errors.New("reading the archive: too many entries for an image")
-		}
-		name, link := clean(h.Name), ""
-		switch h.Typeflag {
-		case tar.TypeReg:
-		case tar.TypeSymlink:
-			link = clean(path.Join(path.Dir(name), h.Linkname))
-		case tar.TypeLink:
-			link = clean(h.Linkname)
-		default:
-			continue
-		}
-		if err := f(h, name, link, tr); err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-	}
-}
-
-// until reads until a context is done: what is compressed may have no end.
+// until reads until a context is done: a compressed file may have no end.
 type until struct {
 	ctx context.Context
 	r   io.Reader
@@ -199,105 +142,6 @@ func (u *until) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	return u.r.Read(b)
-}
-
-func clean(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") }
-
-// read finds the image with a tag, or the only one.
-func (a *archive) read(ctx context.Context, tag string) error {
-	docs, links, large, held := map[string][]byte{}, map[string]string{}, map[string]int64{}, int64(0)
-	err := a.each(ctx, func(h *tar.Header, name, link string, r io.Reader) error {
-		delete(docs, name) // the last of a name counts
-		delete(links, name)
-		delete(large, name)
-		if link != "" {
-			links[name] = link
-			return nil
-		}
-		if h.Size > maxDocument || held+h.Size > maxDocuments {
-			large[name] = h.Size
-			return nil
-		}
-		br := bufio.NewReaderSize(r, 512)
-		if head, _ := br.Peek(1); len(head) == 0 || head[0] != '{' && head[0] != '[' {
-			return nil
-		}
-		held += h.Size
-		b, err := io.ReadAll(br)
-		docs[name] = b
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	tooLarge := func(name string) error {
-		return fmt.Errorf("%s is %d bytes long, more than the %d that are read", layers.Escaped(name), large[name], maxDocument)
-	}
-	raw, ok := docs["manifest.json"]
-	if large["manifest.json"] > 0 {
-		return tooLarge("manifest.json")
-	}
-	if !ok {
-		return errors.New("is no docker archive: it has no manifest.json (docker save writes one, docker export does not)")
-	}
-	if err := a.choose(raw, tag); err != nil {
-		return err
-	}
-	for _, name := range a.entry.Layers {
-		a.layers = append(a.layers, follow(links, name))
-	}
-	config := follow(links, a.entry.Config)
-	if large[config] > 0 {
-		return tooLarge(config)
-	}
-	if a.config, ok = docs[config]; !ok {
-		return fmt.Errorf("the config %q is not in it: the archive is damaged", a.entry.Config)
-	}
-	base, _, _ := strings.Cut(path.Base(a.entry.Config), ".")
-	if _, err := hex.DecodeString(base); err == nil && len(base) == 64 && base != digestOf(a.config).Hex {
-		return fmt.Errorf("the config has the digest %s, not sha256:%s: the archive is damaged", digestOf(a.config), base)
-	}
-	return nil
-}
-
-func follow(links map[string]string, name string) string {
-	name = clean(name)
-	for range 40 {
-		to, ok := links[name]
-		if !ok {
-			break
-		}
-		name = to
-	}
-	return name
-}
-
-func (a *archive) choose(raw []byte, tag string) error {
-	var list []archiveEntry
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return fmt.Errorf("manifest.json: %w", err)
-	}
-	var have []string
-	for _, e := range list {
-		have = append(have, e.RepoTags...)
-	}
-	slices.Sort(have)
-	if len(list) == 1 && tag == "" {
-		a.entry = list[0]
-		return nil
-	}
-	if tag == "" {
-		return fmt.Errorf("the archive has %d images: say which, as docker-archive:FILE:REF, of %q", len(list), have)
-	}
-	for _, e := range list {
-		for _, t := range e.RepoTags {
-			if t == tag || strings.HasSuffix(t, "/"+tag) || t == tag+":latest" {
-				a.entry = e
-				return nil
-			}
-		}
-	}
-	return fmt.Errorf("the archive has no image %q: it has %q", tag, have)
 }
 
 // publishArchive writes one patched image as a docker archive, into a file or
@@ -317,9 +161,9 @@ func publishArchive(ctx context.Context, patched []*Patched, scheme, rest string
 		err := writeFile(file, func(w io.Writer) error { return p.writeArchive(ctx, w, tags, o) })
 		return "docker-archive:" + rest + "@" + id, err
 	}
-	c, err := layers.Daemon()
+	c, err := source.Daemon()
 	if err != nil {
-		return "", fmt.Errorf("DOCKER_HOST: %w: write it like unix:///var/run/docker.sock", err)
+		return "", err
 	}
 	return "docker:" + rest + "@" + id, p.load(ctx, c, withTag(rest), o)
 }
@@ -342,8 +186,8 @@ func splitTarget(s string) (file, ref string) {
 }
 
 func (p *Patched) tags() []string {
-	if a, ok := p.Base.src.(*archive); ok && a.entry.RepoTags != nil {
-		return a.entry.RepoTags
+	if a := p.Base.archive; a != nil && a.saved.Tags != nil {
+		return a.saved.Tags
 	}
 	return []string{}
 }
@@ -362,7 +206,7 @@ func (p *Patched) load(ctx context.Context, c *client.Client, ref string, o Opti
 	res, err := c.ImageLoad(ctx, r)
 	r.CloseWithError(errors.New("the daemon has closed the connection"))
 	if err != nil {
-		return layers.DaemonError(c, err)
+		return source.DaemonError(c, err)
 	}
 	defer res.Close()
 	dec := json.NewDecoder(io.LimitReader(res, maxDocument))
@@ -378,7 +222,7 @@ func (p *Patched) load(ctx context.Context, c *client.Client, ref string, o Opti
 		}
 	}
 	if _, err := c.ImageInspect(ctx, ref); err != nil {
-		return layers.DaemonError(c, err)
+		return source.DaemonError(c, err)
 	}
 	return nil
 }
@@ -413,10 +257,10 @@ func (p *Patched) writeArchive(ctx context.Context, out io.Writer, tags []string
 		return err
 	}
 	config := digestOf(p.Config)
-	if err := w.file(blobPath(config), int64(len(p.Config)), bytes.NewReader(p.Config)); err != nil {
+	if err := w.file(source.BlobPath(config), int64(len(p.Config)), bytes.NewReader(p.Config)); err != nil {
 		return err
 	}
-	m := encode([]archiveEntry{{Config: blobPath(config), RepoTags: tags, Layers: names}})
+	m := encode([]archiveEntry{{Config: source.BlobPath(config), RepoTags: tags, Layers: names}})
 	if err := w.file("manifest.json", int64(len(m)), strings.NewReader(m)); err != nil {
 		return err
 	}
@@ -424,9 +268,8 @@ func (p *Patched) writeArchive(ctx context.Context, out io.Writer, tags []string
 }
 
 func (p *Patched) writeLayers(ctx context.Context, w *archiveWriter, o Options) (names []string, err error) {
-	if a, ok := p.Base.src.(*archive); ok {
-		names = slices.Clone(a.layers)
-		err = a.copyLayers(ctx, w)
+	if a := p.Base.archive; a != nil {
+		names, err = a.copyLayers(ctx, w)
 	} else {
 		names, err = p.copyStored(ctx, w, o)
 	}
@@ -443,41 +286,41 @@ func (p *Patched) writeLayers(ctx context.Context, w *archiveWriter, o Options) 
 		return nil, err
 	}
 	defer rc.Close()
-	name := blobPath(digest)
+	name := source.BlobPath(digest)
 	return append(names, name), w.file(name, size, &until{ctx, rc})
 }
 
-// copyLayers copies the layers of an archive into another.
-func (a *archive) copyLayers(ctx context.Context, w *archiveWriter) error {
-	wanted := map[string]bool{}
-	for _, name := range a.layers {
-		wanted[name] = true
+// copyLayers copies the layers of an archive into another, and returns their names.
+func (a *archive) copyLayers(ctx context.Context, w *archiveWriter) (names []string, err error) {
+	wanted := map[source.TarFile]bool{}
+	for _, f := range a.saved.Layers {
+		wanted[f] = true
+		names = append(names, f.Name)
 	}
-	err := a.each(ctx, func(h *tar.Header, name, link string, r io.Reader) error {
-		if link != "" || !wanted[name] {
+	err = a.read(ctx, func(f source.TarFile, r io.Reader) error {
+		if !wanted[f] {
 			return nil
 		}
-		return w.file(name, h.Size, r)
+		return w.file(f.Name, f.Size, r)
 	})
-	for _, name := range a.layers {
+	for _, name := range names {
 		if _, ok := w.done[name]; err == nil && !ok {
-			err = fmt.Errorf("layer %q is not in it: the archive is damaged", name)
+			err = fmt.Errorf("layer %q is not in it any more: the archive has changed meanwhile", name)
 		}
 	}
-	return err
+	return names, err
 }
 
 // copyStored copies the layers of a registry or layout into an archive, as they
 // are stored.
 func (p *Patched) copyStored(ctx context.Context, w *archiveWriter, o Options) (names []string, err error) {
-	_, local := p.Base.src.(*layout)
 	for _, d := range p.Base.manifest.Layers {
-		name := blobPath(d.Digest)
+		name := source.BlobPath(d.Digest)
 		names = append(names, name)
 		if _, ok := w.done[name]; ok {
 			continue
 		}
-		g := &guarded{ctx: ctx, src: p.Base.src, d: d, allow: o.AllowCopy || local, why: "an archive holds all layers"}
+		g := &guarded{ctx: ctx, src: p.Base.Store, d: d, allow: o.AllowCopy || isLocal(p.Base.Store), why: "an archive holds all layers"}
 		rc, err := g.Compressed()
 		if err != nil {
 			return nil, err
@@ -494,11 +337,11 @@ func (p *Patched) copyStored(ctx context.Context, w *archiveWriter, o Options) (
 // undo tags the origin in the daemon, which keeps images without a name until
 // they are pruned.
 func (a *archive) undo(ctx context.Context) (string, error) {
-	cfg, err := v1.ParseConfigFile(bytes.NewReader(a.config))
+	cfg, err := v1.ParseConfigFile(bytes.NewReader(a.saved.RawConfig))
 	if err != nil {
 		return "", fmt.Errorf("reading the config: %w", err)
 	}
-	img := &Image{Config: cfg, rawConfig: a.config}
+	img := &Image{Image: &source.Image{Config: cfg, RawConfig: a.saved.RawConfig}}
 	origin, err := img.mark().undoable()
 	switch {
 	case err != nil:
@@ -507,7 +350,7 @@ func (a *archive) undo(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("an archive does not keep the origin (%s): use the one that the patch was made of", origin)
 	}
 	if _, err := a.daemon.ImageTag(ctx, client.ImageTagOptions{Source: origin, Target: a.ref}); err != nil {
-		return "", fmt.Errorf("the origin %s: %w", origin, layers.DaemonError(a.daemon, err))
+		return "", fmt.Errorf("the origin %s: %w", origin, source.DaemonError(a.daemon, err))
 	}
 	return "docker:" + a.ref + "@" + origin, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -16,28 +15,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// maxDocument bounds manifests, indexes and configs, in bytes. Registries take
-// 4 MiB (distribution-spec, "Pushing Manifests").
+// maxDocument bounds manifests, indexes and configs that are written, in bytes.
+// Registries take 4 MiB (distribution-spec, "Pushing Manifests").
 const maxDocument = 8 << 20
 
-// maxDocuments bounds those that are held at a time: an archive's, or manifests and
-// configs of an index's images, in bytes.
+// maxDocuments bounds the manifests and configs of an index's images that are held at a
+// time, in bytes.
 const maxDocuments = 4 * maxDocument
-
-// source is where an image's documents and blobs are: a repository of a
-// registry, or an OCI layout.
-type source interface {
-	// manifest gives a manifest or an index, with its digest checked. That it
-	// is not there is fs.ErrNotExist.
-	manifest(ctx context.Context, digest v1.Hash) ([]byte, types.MediaType, error)
-	// blob gives a blob's content, unchecked.
-	blob(ctx context.Context, d v1.Descriptor) (io.ReadCloser, error)
-	// place names the source in an origin; empty where a name would mean
-	// nothing elsewhere.
-	place() string
-}
 
 // Base is what a reference names: an image, or an index of images.
 type Base struct {
@@ -50,51 +37,33 @@ type Base struct {
 	// attestations, not what Options.Platform leaves out.
 	Images []*Image
 
-	src       source // nil for an archive
-	raw       []byte // the manifest or index that the reference names
-	mt        types.MediaType
-	index     []byte // nil for an image alone
-	indexType types.MediaType
-	entries   []v1.Descriptor // of the index
-	indexFrom string          // the index before it was patched for the first time
+	src       source.Store     // nil for an archive
+	doc       *source.Document // the manifest or index that the reference names
+	index     *source.Document // nil for an image alone
+	entries   []v1.Descriptor  // of the index
+	indexFrom string           // the index before it was patched for the first time
 	archive   *archive
 	root      bool // an unpacked root file system
 }
 
-// Image is one image to patch. Where the reference names a patched image, it is
-// the one that was patched then, its origin.
+// Image is one image to patch: a [source.Image], with its place in the index and its
+// origin. Where the reference names a patched image, it is the one that was patched
+// then, its origin.
 type Image struct {
+	*source.Image
 	// Platform is as the config says.
 	Platform v1.Platform
-	// Digest is of the manifest, or of the config where there is no manifest.
-	Digest string
-	// Config is the config as it is read; Apply edits the raw one.
-	Config *v1.ConfigFile
 	// Patched is the digest of the patched image that the reference names, and
 	// empty where it names the image itself.
 	Patched string
 
-	ref       string          // for layers.Open
-	origin    string          // how its patches name it, where one has; else where it is
+	manifest  *v1.Manifest    // nil for an archive
+	origin    string          // the image's name in the marks of its patches; empty for its digest where it is
 	as        types.MediaType // of the patched manifest that the reference names
-	src       source
-	name      string // the reference of the image, for base.name
-	listed    v1.Hash
-	indexFrom string // see Base
-	raw       []byte // the manifest; nil for an archive
-	mt        types.MediaType
-	manifest  *v1.Manifest
-	rawConfig []byte
-}
-
-// Repository is the repository of a registry that the image is in, which for the
-// origin of a patched image may be another than that one's; empty where it is in
-// none.
-func (img *Image) Repository() string {
-	if img.src == nil {
-		return ""
-	}
-	return img.src.place()
+	name      string          // the reference of the image, for base.name
+	listed    v1.Hash         // the digest of its entry in the index
+	indexFrom string          // see Base
+	archive   *archive
 }
 
 // OpenBase finds the image or the index that ref names: in a registry, an OCI
@@ -111,52 +80,56 @@ func OpenBase(ctx context.Context, ref string, o Options) (*Base, error) {
 }
 
 func openBase(ctx context.Context, ref string, o Options) (*Base, error) {
-	b, raw, mt, err := find(ctx, ref, o)
+	b, err := find(ctx, ref, o)
 	if err != nil || b.archive != nil || b.root {
 		return b, err
 	}
-	if !mt.IsIndex() {
-		img, err := b.open(ctx, raw, mt, v1.Hash{}, o)
-		if err != nil {
-			return nil, err
-		}
-		if o.Platform != nil && !img.Platform.Satisfies(*o.Platform) {
-			return nil, fmt.Errorf("is for %s, not for %s", img.Platform.String(), o.Platform.String())
-		}
-		b.Images = []*Image{img}
-		return b, nil
+	if b.doc.MediaType.IsIndex() {
+		return b, b.openIndex(ctx, o)
 	}
-	return b, b.openIndex(ctx, raw, mt, o)
+	img, err := b.open(ctx, b.doc, v1.Hash{}, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := img.checkPlatform(o); err != nil {
+		return nil, err
+	}
+	b.Images = []*Image{img}
+	return b, nil
 }
 
-// find gets what a reference names, as it is there.
-func find(ctx context.Context, ref string, o Options) (b *Base, raw []byte, mt types.MediaType, err error) {
-	b = &Base{Ref: ref}
-	scheme, rest, _ := strings.Cut(ref, ":")
-	switch {
-	case scheme == "oci":
-		b.src, raw, mt, err = openLayout(rest)
-	case scheme == "docker-archive", scheme == "docker" && !strings.HasPrefix(rest, "//"):
-		return b, nil, "", b.openArchive(ctx, scheme, rest, o)
-	case scheme == "dir":
-		return b, nil, "", b.openRoot(ctx, o)
-	case scheme == "oci-archive":
+// checkPlatform returns an error for an image of another platform than o's.
+func (img *Image) checkPlatform(o Options) error {
+	if o.Platform != nil && !img.Platform.Satisfies(*o.Platform) {
+		return fmt.Errorf("is for %s, not for %s", img.Platform.String(), o.Platform.String())
+	}
+	return nil
+}
+
+// find returns the manifest or index that a reference names, or an archive or root file
+// system.
+func find(ctx context.Context, ref string, o Options) (*Base, error) {
+	b := &Base{Ref: ref}
+	var err error
+	switch scheme, rest := source.Split(ref); scheme {
+	case "oci":
+		b.src, b.doc, err = openLayout(ctx, rest)
+	case "docker-archive", "docker":
+		return b, b.openArchive(ctx, scheme, rest, o)
+	case "dir":
+		return b, b.openRoot(ctx, o)
+	case "oci-archive":
 		err = errors.New("cannot be patched: unpack it into a directory and say oci:DIR")
 	default:
-		b.src, raw, mt, err = openRepository(ctx, withoutScheme(ref), o)
+		b.src, b.doc, err = openRepository(ctx, rest, o)
 	}
 	if err == nil {
-		err = checkType(mt)
+		err = checkType(b.doc)
 	}
 	if err == nil {
-		b.Digest, b.raw, b.mt = digestOf(raw).String(), raw, mt
+		b.Digest = b.doc.Digest().String()
 	}
-	return b, raw, mt, err
-}
-
-// withoutScheme takes registry: and skopeo's docker:// away.
-func withoutScheme(ref string) string {
-	return strings.TrimPrefix(strings.TrimPrefix(ref, "registry:"), "docker://")
+	return b, err
 }
 
 func digestOf(raw []byte) v1.Hash {
@@ -164,11 +137,12 @@ func digestOf(raw []byte) v1.Hash {
 	return h
 }
 
-// checkType refuses what is neither an image nor an index of today.
-func checkType(mt types.MediaType) error {
-	switch {
+// checkType refuses a document that is neither an image nor an index in a format of
+// today.
+func checkType(d *source.Document) error {
+	switch mt := d.MediaType; {
 	case mt.IsSchema1():
-		return errors.New("is in Docker's legacy schema 1 format, which cannot be patched: convert it once with `skopeo copy --format v2s2`, or push it again with a current Docker")
+		return source.ErrSchema1
 	case !mt.IsImage() && !mt.IsIndex():
 		return fmt.Errorf("is no image: its manifest is of type %q", string(mt))
 	}
@@ -176,18 +150,15 @@ func checkType(mt types.MediaType) error {
 }
 
 // openIndex opens the images of an index.
-func (b *Base) openIndex(ctx context.Context, raw []byte, mt types.MediaType, o Options) error {
-	m, err := v1.ParseIndexManifest(bytes.NewReader(raw))
-	if err != nil {
-		return fmt.Errorf("reading the index: %w", err)
+func (b *Base) openIndex(ctx context.Context, o Options) error {
+	var err error
+	if b.entries, err = entriesOf(b.doc); err != nil {
+		return err
 	}
-	if len(m.Manifests) > maxManifests {
-		return errEntries(len(m.Manifests))
-	}
-	b.index, b.indexType, b.entries, b.indexFrom = raw, mt, m.Manifests, b.origin(b.Digest)
+	b.index, b.indexFrom = b.doc, b.origin(b.Digest)
 	var others []string
 	held := 0
-	for _, d := range m.Manifests {
+	for _, d := range b.entries {
 		switch {
 		case attests(d) != "" || d.Platform != nil && d.Platform.OS == "unknown":
 			continue
@@ -208,7 +179,7 @@ func (b *Base) openIndex(ctx context.Context, raw []byte, mt types.MediaType, o 
 			others = append(others, img.Platform.String())
 			continue
 		}
-		if held += len(img.raw) + len(img.rawConfig); held > maxDocuments {
+		if held += len(img.Manifest) + len(img.RawConfig); held > maxDocuments {
 			return fmt.Errorf("manifests and configs of the index's images have more than the %d bytes that are read: choose one with --platform", maxDocuments)
 		}
 		b.Images = append(b.Images, img)
@@ -229,35 +200,45 @@ func (b *Base) openIndex(ctx context.Context, raw []byte, mt types.MediaType, o 
 	return nil
 }
 
-func errEntries(n int) error {
-	return fmt.Errorf("the index has %d entries, more than the %d that are looked at: name the image by its digest", n, maxManifests)
+// entriesOf returns the entries of an index.
+func entriesOf(d *source.Document) ([]v1.Descriptor, error) {
+	m, err := v1.ParseIndexManifest(bytes.NewReader(d.Raw))
+	if err == nil {
+		_, err = text(d.Raw, "mediaType") // of two, each reader takes another
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the index: %w", err)
+	}
+	if n := len(m.Manifests); n > maxManifests {
+		return nil, fmt.Errorf("the index has %d entries, more than the %d that are looked at: name the image by its digest", n, maxManifests)
+	}
+	return m.Manifests, nil
 }
 
 func (b *Base) openEntry(ctx context.Context, d v1.Descriptor, o Options) (*Image, error) {
-	raw, mt, err := b.src.manifest(ctx, d.Digest)
+	doc, err := b.src.Manifest(ctx, d.Digest)
 	if err != nil {
 		return nil, err
 	}
-	return b.open(ctx, raw, mt, d.Digest, o)
+	return b.open(ctx, doc, d.Digest, o)
 }
 
-// origin is how a digest of b's source is named in an origin.
+// origin returns the name of a digest of b's store in a mark.
 func (b *Base) origin(digest string) string {
-	if p := b.src.place(); p != "" {
-		return p + "@" + digest
+	if name := b.src.Name(); name != "" {
+		return name + "@" + digest
 	}
 	return digest
 }
 
-// open makes an image of its manifest, or of its origin's where it is a patched
-// one.
-func (b *Base) open(ctx context.Context, raw []byte, mt types.MediaType, listed v1.Hash, o Options) (*Image, error) {
-	img, err := readImage(ctx, b.src, raw, mt)
+// open returns the image of a manifest, or its origin where it is a patched one.
+func (b *Base) open(ctx context.Context, doc *source.Document, listed v1.Hash, o Options) (*Image, error) {
+	img, err := readImage(ctx, b.src, doc)
 	if err != nil {
 		return nil, err
 	}
 	if listed.Hex == "" {
-		listed = digestOf(raw)
+		listed = doc.Digest()
 	}
 	img.listed, img.name = listed, b.name()
 	mark := img.mark()
@@ -277,7 +258,7 @@ func (b *Base) open(ctx context.Context, raw []byte, mt types.MediaType, listed 
 		return img, nil
 	}
 	from.listed, from.name, from.indexFrom, from.Patched = listed, mark.baseName, mark.index, listed.String()
-	from.origin, from.as = mark.origin, mt
+	from.origin, from.as = mark.origin, doc.MediaType
 	return from, nil
 }
 
@@ -293,69 +274,45 @@ func (b *Base) name() string {
 	return ""
 }
 
-// readImage reads an image's config and checks that manifest and config fit.
-func readImage(ctx context.Context, src source, raw []byte, mt types.MediaType) (*Image, error) {
-	if err := checkType(mt); err != nil {
+// readImage reads the image of a manifest.
+func readImage(ctx context.Context, src source.Store, doc *source.Document) (*Image, error) {
+	if err := checkType(doc); err != nil {
 		return nil, err
 	}
-	m, err := v1.ParseManifest(bytes.NewReader(raw))
+	found, err := source.ReadImage(ctx, src, doc)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := text(doc.Raw, "mediaType"); err != nil { // of two, each reader takes another
+		return nil, fmt.Errorf("reading the manifest: %w", err)
+	}
+	found.Ref = found.Digest
+	if name := src.Name(); name != "" {
+		found.Ref = name + "@" + found.Digest
+	}
+	m, err := v1.ParseManifest(bytes.NewReader(doc.Raw))
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifest: %w", err)
 	}
-	config, err := readDocument(ctx, src, m.Config)
-	if err != nil {
-		return nil, fmt.Errorf("reading the config: %w", err)
-	}
-	img := &Image{src: src, raw: raw, mt: mt, manifest: m, rawConfig: config, Digest: digestOf(raw).String()}
-	if img.Config, err = v1.ParseConfigFile(bytes.NewReader(config)); err != nil {
-		return nil, fmt.Errorf("reading the config: %w", err)
-	}
-	if len(img.Config.RootFS.DiffIDs) != len(m.Layers) {
-		return nil, fmt.Errorf("is no container image: its config (%s) lists %d layers, its manifest %d", m.Config.MediaType, len(img.Config.RootFS.DiffIDs), len(m.Layers))
-	}
-	if p := img.Config.Platform(); p != nil {
-		img.Platform = *p
-	}
+	img := &Image{Image: found, manifest: m}
+	img.setPlatform()
 	return img, nil
 }
 
-// readDocument reads a blob that is JSON, all of it, and checks its digest.
-func readDocument(ctx context.Context, src source, d v1.Descriptor) ([]byte, error) {
-	if d.Size < 0 || d.Size > maxDocument {
-		return nil, fmt.Errorf("it is %d bytes long, more than the %d that are read", d.Size, maxDocument)
+func (img *Image) setPlatform() {
+	if p := img.Config.Platform(); p != nil {
+		img.Platform = *p
 	}
-	rc, err := src.blob(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	defer rc.Close()
-	b, err := io.ReadAll(io.LimitReader(rc, d.Size+1))
-	if err != nil {
-		return nil, err
-	}
-	if got := digestOf(b); got != d.Digest {
-		return nil, fmt.Errorf("its bytes have the digest %s, not %s: the image is damaged", got, d.Digest)
-	}
-	return b, nil
 }
 
-// Open opens the image for reading. It is to be used rather than [layers.Open]
-// of the reference, which for a patched image would give the patched one.
-// o.Platform means nothing here.
+// Open opens the image for reading. Unlike [layers.Open] of the reference, it opens the
+// origin of a patched image. o.Platform is ignored.
 func (img *Image) Open(ctx context.Context, o layers.Options) (*layers.Image, error) {
 	o.Platform = nil
-	if img.raw == nil {
-		return layers.Open(ctx, img.ref, o)
+	if img.Store == nil {
+		return layers.Open(ctx, img.Ref, o)
 	}
-	if r, ok := img.src.(*repository); ok {
-		o.Insecure = o.Insecure || r.insecure
-		return layers.Open(ctx, "registry:"+r.ref.Context().Name()+"@"+img.Digest, o)
-	}
-	v, err := img.v1(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return layers.OpenV1(img.Digest, v, o)
+	return layers.From(img.Image, o), nil
 }
 
 // Created is the time that a patch of the image bears: SOURCE_DATE_EPOCH's

@@ -20,6 +20,7 @@ import (
 	ggcr "github.com/google/go-containerregistry/pkg/v1/layout"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // faultyDisk counts its steps and does something at one of them.
@@ -184,7 +185,7 @@ func layoutOf(t *testing.T, dir, tag string, img v1.Image) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.AppendImage(img, ggcr.WithAnnotations(map[string]string{refName: tag})); err != nil {
+	if err := p.AppendImage(img, ggcr.WithAnnotations(map[string]string{source.RefName: tag})); err != nil {
 		t.Fatal(err)
 	}
 	return "oci:" + dir + ":" + tag

@@ -17,18 +17,19 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// memory is a source of one config.
+// memory is a store of one config.
 type memory struct{ config []byte }
 
-func (m memory) place() string { return "" }
+func (m memory) Name() string { return "" }
 
-func (m memory) manifest(context.Context, v1.Hash) ([]byte, types.MediaType, error) {
-	return nil, "", fs.ErrNotExist
+func (m memory) Manifest(context.Context, v1.Hash) (*source.Document, error) {
+	return nil, fs.ErrNotExist
 }
 
-func (m memory) blob(context.Context, v1.Descriptor) (io.ReadCloser, error) {
+func (m memory) Blob(context.Context, v1.Descriptor, func(string)) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(m.config)), nil
 }
 
@@ -45,7 +46,7 @@ func FuzzApply(f *testing.F) {
 		desc := fmt.Sprintf(`"mediaType":"%s","digest":"%s","size":%d`, types.OCIConfigJSON, digestOf(config), len(config))
 		manifest = bytes.Replace(manifest, []byte("CONFIG"), []byte(desc), 1)
 		for _, mt := range []types.MediaType{types.OCIManifestSchema1, types.DockerManifestSchema2} {
-			img, err := readImage(t.Context(), memory{config}, manifest, mt)
+			img, err := readImage(t.Context(), memory{config}, &source.Document{Raw: manifest, MediaType: mt})
 			if err != nil {
 				continue
 			}
@@ -74,7 +75,7 @@ func FuzzApply(f *testing.F) {
 			if !slices.Contains(cfg.Config.Env, "A=new") || len(cfg.RootFS.DiffIDs) != len(now.Layers) {
 				t.Errorf("%s became %s", config, p.Config)
 			}
-			again, err := readImage(t.Context(), memory{p.Config}, p.Manifest, mt)
+			again, err := readImage(t.Context(), memory{p.Config}, &source.Document{Raw: p.Manifest, MediaType: mt})
 			if err != nil {
 				t.Fatalf("%s, %s: %v", p.Manifest, p.Config, err)
 			}
@@ -86,7 +87,7 @@ func FuzzApply(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if again, err = readImage(t.Context(), memory{p.Config}, oci.Manifest, types.OCIManifestSchema1); err != nil {
+			if again, err = readImage(t.Context(), memory{p.Config}, &source.Document{Raw: oci.Manifest, MediaType: types.OCIManifestSchema1}); err != nil {
 				t.Fatalf("%s: %v", oci.Manifest, err)
 			}
 			if m := again.mark(); !m.whole || m.origin != img.Digest || oci.Digest != again.Digest {
@@ -119,13 +120,13 @@ func FuzzArchive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		a := &archive{open: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
 		b := &Base{Ref: "docker-archive:x"}
-		if err := b.readArchive(t.Context(), a, "", Options{}); err != nil {
+		if err := b.readArchive(t.Context(), a, Options{}); err != nil {
 			if len(b.Images) > 0 {
 				t.Errorf("an image beside an error: %v", err)
 			}
 			return
 		}
-		if len(b.Images) != 1 || len(a.layers) != len(b.Images[0].Config.RootFS.DiffIDs) || digestOf(a.config).String() != b.Digest {
+		if len(b.Images) != 1 || len(a.saved.Layers) != len(b.Images[0].Config.RootFS.DiffIDs) || digestOf(a.saved.RawConfig).String() != b.Digest {
 			t.Errorf("%+v", b)
 		}
 	})

@@ -1,7 +1,6 @@
 package patch
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -13,136 +12,62 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"syscall"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
-
-// refName is the annotation of an entry of index.json with its tag (image-spec,
-// annotations.md).
-const refName = "org.opencontainers.image.ref.name"
 
 // layout is an OCI layout in a directory, as a source and as a target
 // (image-spec, image-layout.md).
 type layout struct {
+	*source.Layout
 	dir, tag string
 }
 
-// openLayout gets what DIR[:TAG] names.
-func openLayout(s string) (*layout, []byte, types.MediaType, error) {
-	l := &layout{}
-	l.dir, l.tag = layers.SplitTag(s)
-	raw, err := l.read("index.json")
+// newLayout returns the layout DIR[:TAG], which need not exist.
+func newLayout(s string) *layout {
+	dir, tag := source.SplitTag(s)
+	return &layout{source.NewLayout(dir), dir, tag}
+}
+
+// openLayout returns the manifest or index that DIR[:TAG] names.
+func openLayout(ctx context.Context, s string) (*layout, *source.Document, error) {
+	l := newLayout(s)
+	list, err := l.Entries()
 	if err != nil {
-		return nil, nil, "", fmt.Errorf("is no OCI layout: %w", err)
-	}
-	list, err := entriesOf(raw)
-	if err != nil {
-		return nil, nil, "", err
+		return nil, nil, err
 	}
 	i, err := l.find(list)
 	if err == nil && i < 0 {
-		err = fmt.Errorf("the layout has no image%s: it has %s", tagged(l.tag), tags(list))
+		err = source.NoTag(list, l.tag)
 	}
 	if err != nil {
-		return nil, nil, "", err
+		return nil, nil, err
 	}
-	raw, mt, err := l.manifest(context.Background(), list[i].Digest)
-	return l, raw, mt, err
+	doc, err := l.Manifest(ctx, list[i].Digest)
+	return l, doc, err
 }
 
-func tagged(tag string) string {
-	if tag == "" {
-		return ""
-	}
-	return fmt.Sprintf(" with the tag %q", tag)
-}
-
-func tags(list []v1.Descriptor) string {
-	var s []string
-	for _, d := range list {
-		if t := d.Annotations[refName]; t != "" {
-			s = append(s, t)
-		}
-	}
-	if len(s) == 0 {
-		return "no tags"
-	}
-	slices.Sort(s)
-	return strings.Join(slices.Compact(s), ", ")
-}
-
-// find is the entry with the tag, or the only one; -1 where there is none.
+// find returns the entry with the tag, or the only one; -1 where there is none.
 func (l *layout) find(list []v1.Descriptor) (int, error) {
 	at := -1
 	for i, d := range list {
-		if l.tag != "" && d.Annotations[refName] != l.tag {
+		if l.tag != "" && d.Annotations[source.RefName] != l.tag {
 			continue
 		}
 		if at >= 0 {
-			return 0, fmt.Errorf("the layout has several images%s: say which, as oci:%s:TAG, of %s", tagged(l.tag), l.dir, tags(list))
+			with := ""
+			if l.tag != "" {
+				with = fmt.Sprintf(" with the tag %q", l.tag)
+			}
+			return 0, fmt.Errorf("the layout has several images%s: say which, as oci:%s:TAG, of %s", with, l.dir, source.Tags(list))
 		}
 		at = i
 	}
 	return at, nil
 }
-
-func entriesOf(raw []byte) ([]v1.Descriptor, error) {
-	m, err := v1.ParseIndexManifest(bytes.NewReader(raw))
-	if err != nil {
-		return nil, fmt.Errorf("reading the index: %w", err)
-	}
-	return m.Manifests, nil
-}
-
-// read is a small file of the layout.
-func (l *layout) read(name string) ([]byte, error) {
-	f, err := l.open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
-	if err == nil && len(b) > maxDocument {
-		err = fmt.Errorf("%s is larger than the %d bytes that are read", name, maxDocument)
-	}
-	return b, err
-}
-
-// open opens a file of the layout; a link that leads out of it is refused.
-func (l *layout) open(name string) (*os.File, error) {
-	root, err := os.OpenRoot(l.dir)
-	if err != nil {
-		return nil, plain(err)
-	}
-	defer root.Close()
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // no waiting for a FIFO's writer
-	if err != nil {
-		return nil, plain(err)
-	}
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-		f.Close()
-		return nil, fmt.Errorf("%s is no file", name)
-	}
-	return f, nil
-}
-
-// plain leaves the operation out of an error: the path and why are enough.
-func plain(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return fmt.Errorf("%s: %w", pe.Path, pe.Err)
-	}
-	return err
-}
-
-func blobPath(h v1.Hash) string { return "blobs/" + h.Algorithm + "/" + h.Hex }
-
-func (l *layout) place() string { return "" }
 
 func (l *layout) String() string {
 	if l.tag == "" {
@@ -151,42 +76,7 @@ func (l *layout) String() string {
 	return "oci:" + l.dir + ":" + l.tag
 }
 
-func (l *layout) manifest(_ context.Context, digest v1.Hash) ([]byte, types.MediaType, error) {
-	raw, err := l.read(blobPath(digest))
-	if err != nil {
-		return nil, "", err
-	}
-	if got := digestOf(raw); got != digest {
-		return nil, "", fmt.Errorf("the blob %s has the digest %s: the layout is damaged", digest, got)
-	}
-	mt, err := typeOf(raw)
-	return raw, mt, err
-}
-
-// typeOf is the type of a manifest by what it says itself; one that says nothing
-// is OCI's (image-spec, manifest.md, mediaType).
-func typeOf(raw []byte) (types.MediaType, error) {
-	s, err := text(raw, "mediaType")
-	if err != nil {
-		return "", err
-	}
-	if s != "" {
-		return types.MediaType(s), nil
-	}
-	if _, depth, _, err := at(raw, []string{"manifests"}); err == nil && depth == 1 {
-		return types.OCIImageIndex, nil
-	}
-	if _, depth, _, err := at(raw, []string{"fsLayers"}); err == nil && depth == 1 {
-		return types.DockerManifestSchema1, nil
-	}
-	return types.OCIManifestSchema1, nil
-}
-
-func (l *layout) blob(_ context.Context, d v1.Descriptor) (io.ReadCloser, error) {
-	return l.open(blobPath(d.Digest))
-}
-
-func (l *layout) same(src source) bool {
+func (l *layout) same(src source.Store) bool {
 	from, ok := src.(*layout)
 	if !ok {
 		return false
@@ -201,7 +91,7 @@ func (l *layout) same(src source) bool {
 
 // has reports whether a blob is there with its size.
 func (l *layout) has(d v1.Descriptor) bool {
-	st, err := os.Stat(filepath.Join(l.dir, blobPath(d.Digest)))
+	st, err := os.Stat(filepath.Join(l.dir, source.BlobPath(d.Digest)))
 	return err == nil && st.Mode().IsRegular() && st.Size() == d.Size
 }
 
@@ -216,9 +106,9 @@ func (l *layout) put(ctx context.Context, d v1.Descriptor, open func() (io.ReadC
 		return err
 	}
 	defer rc.Close()
-	path := filepath.Join(l.dir, blobPath(d.Digest))
+	path := filepath.Join(l.dir, source.BlobPath(d.Digest))
 	if err := disk.mkdirAll(filepath.Dir(path)); err != nil {
-		return plain(err)
+		return source.PathError(err)
 	}
 	return replaceFile(path, func(w io.Writer) error {
 		_, err := io.Copy(w, &until{ctx, verified(rc, d)})
@@ -228,7 +118,7 @@ func (l *layout) put(ctx context.Context, d v1.Descriptor, open func() (io.ReadC
 
 // writeFile writes a file that a user names, whole or not at all.
 func writeFile(path string, write func(io.Writer) error) error {
-	return plain(disk.writeNamed(path, write))
+	return source.PathError(disk.writeNamed(path, write))
 }
 
 // replaceFile writes a file of a layout under a temporary name beside its own, and
@@ -237,7 +127,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 func replaceFile(path string, write func(io.Writer) error) error {
 	f, err := disk.createTemp(filepath.Dir(path), ".imgcheck-")
 	if err != nil {
-		return plain(err)
+		return source.PathError(err)
 	}
 	defer disk.remove(f.Name())
 	err = write(f)
@@ -253,7 +143,7 @@ func replaceFile(path string, write func(io.Writer) error) error {
 	if err == nil {
 		err = disk.rename(f.Name(), path)
 	}
-	return plain(err)
+	return source.PathError(err)
 }
 
 // verified fails at the end of a content that is not what its descriptor says.
@@ -297,18 +187,18 @@ func (b *Base) asOCI(patched []*Patched) (*Base, []*Patched, error) {
 			return nil, nil, fmt.Errorf("editing the manifest: %w", err)
 		}
 	}
-	if out.indexType == types.DockerManifestList {
-		index, err := ociIndex(b.index)
+	if b.index != nil && b.index.MediaType == types.DockerManifestList {
+		index, err := ociIndex(b.index.Raw)
 		if err != nil {
 			return nil, nil, fmt.Errorf("editing the index: %w", err)
 		}
-		out.index, out.indexType = index, types.OCIImageIndex
+		out.index = &source.Document{Raw: index, MediaType: types.OCIImageIndex}
 	}
 	return &out, list, nil
 }
 
 func (p *Patched) asOCI() (*Patched, error) {
-	if annotated(p.Base.mt) {
+	if annotated(p.Base.MediaType) {
 		return p, nil
 	}
 	doc, err := ociManifest(p.Manifest)
@@ -321,8 +211,8 @@ func (p *Patched) asOCI() (*Patched, error) {
 	for _, k := range slices.Sorted(maps.Keys(says)) {
 		e.set(quote(says[k]), "annotations", k)
 	}
-	img, out := *p.Base, *p
-	img.mt = types.OCIManifestSchema1
+	found, img, out := *p.Base.Image, *p.Base, *p
+	found.MediaType, img.Image = types.OCIManifestSchema1, &found
 	out.Base, out.Manifest, out.Digest = &img, e.doc, digestOf(e.doc).String()
 	return &out, e.err
 }
@@ -391,12 +281,15 @@ func describe(l v1.Layer) (d v1.Descriptor, err error) {
 // base makes a layer of the base be there. From one directory into another it is
 // copied: both are on this machine.
 func (l *layout) base(ctx context.Context, g *guarded) error {
-	if _, local := g.src.(*layout); local {
+	if isLocal(g.src) {
 		g.allow = true
 	}
 	g.why = fmt.Sprintf("%s does not have it", l)
 	return l.put(ctx, g.d, g.Compressed)
 }
+
+// isLocal reports whether a store is on this machine.
+func isLocal(s source.Store) bool { return s.Name() == "" }
 
 func (l *layout) putManifest(ctx context.Context, raw []byte, _ types.MediaType) error {
 	d := v1.Descriptor{Digest: digestOf(raw), Size: int64(len(raw))}
@@ -417,11 +310,11 @@ func (l *layout) putName(ctx context.Context, n *naming) (string, error) {
 
 // rename writes index.json with the new meaning of the name. The layout is locked.
 func (l *layout) rename(n *naming) error {
-	top, err := l.index()
+	top, err := l.made()
 	if err != nil {
 		return err
 	}
-	list, err := entriesOf(top)
+	list, err := entriesOf(&source.Document{Raw: top})
 	if err != nil {
 		return err
 	}
@@ -441,13 +334,13 @@ func (l *layout) rename(n *naming) error {
 	case i >= 0 && now.digest == n.of:
 		top, err = editEntry(top, i, d)
 	case i >= 0: // another image's platform and annotations say nothing of this one
-		if tag := list[i].Annotations[refName]; tag != "" {
-			d.Annotations = map[string]string{refName: tag}
+		if tag := list[i].Annotations[source.RefName]; tag != "" {
+			d.Annotations = map[string]string{source.RefName: tag}
 		}
 		top, err = setElement(top, i, encode(d), "manifests")
 	default:
 		if l.tag != "" {
-			d.Annotations = map[string]string{refName: l.tag}
+			d.Annotations = map[string]string{source.RefName: l.tag}
 		}
 		top, err = add(top, encode(d), "manifests")
 	}
@@ -457,9 +350,9 @@ func (l *layout) rename(n *naming) error {
 	return l.write("index.json", top)
 }
 
-// index is index.json; a directory that is no layout yet becomes one.
-func (l *layout) index() ([]byte, error) {
-	top, err := l.read("index.json")
+// made returns index.json. A directory that is no layout yet becomes one.
+func (l *layout) made() ([]byte, error) {
+	top, err := l.Index()
 	if errors.Is(err, fs.ErrNotExist) {
 		return []byte(emptyIndex), l.write("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
 	}
@@ -493,14 +386,10 @@ func editEntry(index []byte, i int, d desc) ([]byte, error) {
 }
 
 func (l *layout) now(context.Context) (meaning, error) {
-	raw, err := l.read("index.json")
+	list, err := l.Entries()
 	if errors.Is(err, fs.ErrNotExist) {
 		return meaning{known: true}, nil
 	}
-	if err != nil {
-		return meaning{}, err
-	}
-	list, err := entriesOf(raw)
 	if err != nil {
 		return meaning{}, err
 	}

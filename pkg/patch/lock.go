@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // lockName is the file of a layout that is locked while its index.json is read
@@ -33,7 +35,7 @@ func (l *layout) locked(ctx context.Context, f func() error) error {
 		case err != nil && ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return fmt.Errorf("locking the layout: %w", plain(err))
+			return fmt.Errorf("locking the layout: %w", source.PathError(err))
 		}
 		if stillNamed(lock, file) {
 			defer lock.Close()

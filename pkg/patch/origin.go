@@ -10,7 +10,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // What a patched image says of where it comes from. In an OCI image these are
@@ -51,16 +51,16 @@ type mark struct {
 
 func (img *Image) mark() mark {
 	says := img.Config.Config.Labels
-	if annotated(img.mt) {
+	if annotated(img.MediaType) {
 		says = img.manifest.Annotations
 	}
 	m := mark{origin: says[keyOrigin], index: says[keyIndex], baseName: says[keyBaseName]}
 	if m.origin == "" {
 		return m
 	}
-	if annotated(img.mt) {
+	if annotated(img.MediaType) {
 		m.whole = says[keyConfig] == img.manifest.Config.Digest.String()
-	} else if bare, err := drop(img.rawConfig, "config", "Labels", keyConfig); err == nil {
+	} else if bare, err := drop(img.RawConfig, "config", "Labels", keyConfig); err == nil {
 		m.whole = says[keyConfig] == digestOf(bare).String()
 	}
 	return m
@@ -73,44 +73,44 @@ func annotated(mt types.MediaType) bool {
 
 // openOrigin opens the image that a mark names as its origin.
 func (b *Base) openOrigin(ctx context.Context, m mark, o Options) (*Image, error) {
-	src, raw, mt, err := b.fetchOrigin(ctx, m.origin, o)
+	src, doc, err := b.fetchOrigin(ctx, m.origin, o)
 	if err != nil {
 		return nil, err
 	}
-	img, err := readImage(ctx, src, raw, mt)
+	img, err := readImage(ctx, src, doc)
 	if err != nil {
 		return nil, fmt.Errorf("its origin %s: %w", m.origin, err)
 	}
 	return img, nil
 }
 
-// fetchOrigin gets an origin from where its patched image is, else from the
-// repository that it names. Another registry is not asked: whoever made the
-// image could name any host.
-func (b *Base) fetchOrigin(ctx context.Context, origin string, o Options) (source, []byte, types.MediaType, error) {
+// fetchOrigin fetches an origin from the store of its patched image, else from the
+// repository that it names. It asks no other registry: whoever made the image could
+// name any host.
+func (b *Base) fetchOrigin(ctx context.Context, origin string, o Options) (source.Store, *source.Document, error) {
 	place, hex, found := strings.Cut(origin, "@")
 	if !found {
 		place, hex = "", origin
 	}
 	digest, err := v1.NewHash(hex)
 	if err != nil {
-		return nil, nil, "", fmt.Errorf("says that its origin is %q, which is no image reference", origin)
+		return nil, nil, fmt.Errorf("says that its origin is %q, which is no image reference", origin)
 	}
-	raw, mt, err := b.src.manifest(ctx, digest)
+	doc, err := b.src.Manifest(ctx, digest)
 	if err == nil {
-		return b.src, raw, mt, nil
+		return b.src, doc, nil
 	}
 	here, ok := b.src.(*repository)
-	if !errors.Is(err, fs.ErrNotExist) || !ok || place == "" || place == here.place() {
-		return nil, nil, "", fmt.Errorf("is a patched image, and its origin %s is not to be had: %w", origin, err)
+	if !errors.Is(err, fs.ErrNotExist) || !ok || place == "" || place == here.Name() {
+		return nil, nil, fmt.Errorf("is a patched image, and its origin %s is not to be had: %w", origin, err)
 	}
-	ref, err := layers.ParseReference(origin, o.Insecure)
+	ref, err := source.ParseReference(origin, o.Insecure)
 	if err != nil || ref.Context().RegistryStr() != here.ref.Context().RegistryStr() {
-		return nil, nil, "", fmt.Errorf("is a patched image whose origin %s is in another registry: patch that one", origin)
+		return nil, nil, fmt.Errorf("is a patched image whose origin %s is in another registry: patch that one", origin)
 	}
-	there, raw, mt, err := openRepository(ctx, origin, o)
+	there, doc, err := openRepository(ctx, origin, o)
 	if err != nil {
-		return nil, nil, "", fmt.Errorf("is a patched image, and its origin %s is not to be had: %w", origin, err)
+		return nil, nil, fmt.Errorf("is a patched image, and its origin %s is not to be had: %w", origin, err)
 	}
-	return there, raw, mt, nil
+	return there, doc, nil
 }

@@ -35,6 +35,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // server is a registry behind a handler that counts and may interfere.
@@ -469,7 +470,7 @@ func TestReproducible(t *testing.T) {
 		ref := s.push(t, "app:1", imagetest.V1(t, app))
 		b := open(t, ref, Options{})
 		b.Images[0].name = "" // the port
-		b.Images[0].src.(*repository).ref = name.MustParseReference("example.com/app:1")
+		b.Images[0].Store = source.NewRepository(name.MustParseReference("example.com/app:1").Context(), source.Options{})
 		img := b.Images[0]
 		c := change()
 		f, err := mustOpenV1(t, imagetest.V1(t, app)).Index(t.Context())
@@ -498,12 +499,33 @@ func TestReproducible(t *testing.T) {
 
 func mustOpenV1(t *testing.T, v v1.Image) *layers.Image {
 	t.Helper()
-	img, err := layers.OpenV1("image", v, layers.Options{})
+	raw, err := v.RawManifest()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return img
+	img, err := source.ReadImage(t.Context(), v1Store{v}, &source.Document{Raw: raw})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return layers.From(img, layers.Options{})
 }
+
+// v1Store is a store of one image.
+type v1Store struct{ v1.Image }
+
+func (s v1Store) Manifest(context.Context, v1.Hash) (*source.Document, error) {
+	return nil, errors.New("it has one image")
+}
+
+func (s v1Store) Blob(_ context.Context, d v1.Descriptor, _ func(string)) (io.ReadCloser, error) {
+	if l, err := s.LayerByDigest(d.Digest); err == nil {
+		return l.Compressed()
+	}
+	config, err := s.RawConfigFile()
+	return io.NopCloser(bytes.NewReader(config)), err
+}
+
+func (s v1Store) Name() string { return "" }
 
 // A patch moves its own bytes and no layer of the base.
 func TestBytesOverTheWire(t *testing.T) {
@@ -991,11 +1013,11 @@ func TestHostile(t *testing.T) {
 	tests := []struct{ mt, body, want string }{
 		{oci, string(raw), "opened"},
 		{oci, string(raw) + strings.Repeat(" ", maxDocument), "HOST/app:1: its answer is larger than the 8388608 bytes that are read"},
-		{oci, strings.Replace(string(raw), fmt.Sprintf(`"size":%d`, m.Config.Size), `"size":9000000000`, 1), "HOST/app:1: reading the config: it is 9000000000 bytes long, more than the 8388608 that are read"},
-		{oci, strings.Replace(string(raw), fmt.Sprintf(`"size":%d`, m.Config.Size), `"size":7`, 1), "HOST/app:1: reading the config: its bytes have the digest sha256:HEX, not sha256:HEX: the image is damaged"},
-		{string(types.DockerManifestSchema1Signed), `{"schemaVersion": 1}`, "HOST/app:1: is in Docker's legacy schema 1 format, which cannot be patched: convert it once with `skopeo copy --format v2s2`, or push it again with a current Docker"},
+		{oci, strings.Replace(string(raw), fmt.Sprintf(`"size":%d`, m.Config.Size), `"size":9000000000`, 1), "HOST/app:1: its config is said to have 9000000000 bytes, more than the 8388608 that are read"},
+		{oci, strings.Replace(string(raw), fmt.Sprintf(`"size":%d`, m.Config.Size), `"size":7`, 1), "HOST/app:1: reading the config: the manifest says that it has 7 bytes, the registry that it has 454: the image is damaged, or a proxy has changed it"},
+		{string(types.DockerManifestSchema1Signed), `{"schemaVersion": 1}`, "HOST/app:1: is in Docker's legacy schema 1 format: convert it once with `skopeo copy --format v2s2`, or push it again with a current Docker"},
 		{"application/json", `{}`, `HOST/app:1: is no image: its manifest is of type "application/json"`},
-		{oci, `{`, "HOST/app:1: reading the manifest: unexpected EOF"},
+		{oci, `{`, "HOST/app:1: its manifest cannot be read (it ends too early): the image is damaged, or a proxy answers in the registry's place"},
 		{string(types.OCIImageIndex), `{"manifests": []}`, "HOST/app:1: the index holds no image that can be patched"},
 	}
 	for _, tt := range tests {
@@ -1155,7 +1177,7 @@ func staticLayer(s string) v1.Layer {
 }
 
 func TestTooManyLayers(t *testing.T) {
-	img := &Image{Config: &v1.ConfigFile{RootFS: v1.RootFS{DiffIDs: make([]v1.Hash, maxLayers)}}, rawConfig: []byte(`{}`)}
+	img := &Image{Image: &source.Image{Config: &v1.ConfigFile{RootFS: v1.RootFS{DiffIDs: make([]v1.Hash, maxLayers)}}, RawConfig: []byte(`{}`)}}
 	_, err := Apply(t.Context(), img, layers.Merge(), change())
 	wantError(t, err, "the image has 125 layers, and Docker runs no image with more than 125: squash some first")
 	if _, err := Apply(t.Context(), img, layers.Merge(), Change{Env: []EnvEdit{{Name: "A", Value: "1"}}}); err != nil {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/imgcheck/imgcheck/internal/size"
-	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // target is where images are published: a repository of a registry, or an OCI
@@ -32,7 +32,7 @@ type target interface {
 	// now is what the name means.
 	now(ctx context.Context) (meaning, error)
 	// same reports whether what a source has is there already.
-	same(src source) bool
+	same(src source.Store) bool
 }
 
 // CopyError says that publishing needs the content of a layer of the base.
@@ -60,15 +60,15 @@ func Publish(ctx context.Context, base *Base, patched []*Patched, to string, o O
 	if len(patched) == 0 {
 		return "", errors.New("there is nothing to publish")
 	}
-	scheme, rest, _ := strings.Cut(to, ":")
+	scheme, rest := source.Split(to)
 	switch {
 	case IsLayer(to):
-		ref, err := publishLayer(ctx, patched, rest)
+		ref, err := publishLayer(ctx, patched, to)
 		return ref, named(to, err)
 	case base.root:
 		return "", named(to, errRootTarget)
 	}
-	if scheme == "docker-archive" || scheme == "docker" && !strings.HasPrefix(rest, "//") {
+	if scheme == "docker-archive" || scheme == "docker" {
 		ref, err := publishArchive(ctx, patched, scheme, rest, o)
 		return ref, named(to, err)
 	}
@@ -80,7 +80,7 @@ func Publish(ctx context.Context, base *Base, patched []*Patched, to string, o O
 		return "", named(to, err)
 	}
 	if r, ok := t.(*repository); ok && r.same(base.src) {
-		r.puller = base.src.(*repository).puller // it has logged in
+		r.Repository = base.src.(*repository).Repository // it has logged in
 	}
 	ref, err := base.publish(ctx, patched, t, o)
 	return ref, named(to, err)
@@ -94,19 +94,19 @@ func named(what string, err error) error {
 }
 
 func openTarget(to string, o Options) (target, error) {
-	if rest, ok := strings.CutPrefix(to, "oci:"); ok {
-		l := &layout{}
-		if l.dir, l.tag = layers.SplitTag(rest); l.dir == "" {
+	scheme, rest := source.Split(to)
+	switch scheme {
+	case "oci":
+		l := newLayout(rest)
+		if l.dir == "" {
 			return nil, errors.New("names no directory: say oci:DIR:TAG")
 		}
 		return l, nil
+	case "registry":
+	default:
+		return nil, fmt.Errorf("%s: cannot be published to: say NAME:TAG for a registry, oci:DIR:TAG, docker-archive:FILE or docker:NAME", scheme)
 	}
-	for _, s := range layers.Schemes {
-		if strings.HasPrefix(to, s.Prefix) && s.Prefix != "registry:" && s.Prefix != "docker:" {
-			return nil, fmt.Errorf("%s cannot be published to: say NAME:TAG for a registry, oci:DIR:TAG, docker-archive:FILE or docker:NAME", s.Prefix)
-		}
-	}
-	ref, err := layers.ParseReference(withoutScheme(to), o.Insecure)
+	ref, err := source.ParseReference(rest, o.Insecure)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (b *Base) publish(ctx context.Context, patched []*Patched, t target, o Opti
 		if b.index == nil {
 			continue
 		}
-		if err := t.putManifest(ctx, p.Manifest, p.Base.mt); err != nil {
+		if err := t.putManifest(ctx, p.Manifest, p.Base.MediaType); err != nil {
 			return "", err
 		}
 	}
@@ -171,7 +171,7 @@ func (b *Base) publish(ctx context.Context, patched []*Patched, t target, o Opti
 // wasConverted reports whether an image came into its layout as OCI's from an origin
 // in Docker's format.
 func wasConverted(patched []*Patched) bool {
-	return slices.ContainsFunc(patched, func(p *Patched) bool { return annotated(p.Base.as) && !annotated(p.Base.mt) })
+	return slices.ContainsFunc(patched, func(p *Patched) bool { return annotated(p.Base.as) && !annotated(p.Base.MediaType) })
 }
 
 // keepOrigin puts what an undo needs into a layout that the origin does not lie in:
@@ -179,24 +179,24 @@ func wasConverted(patched []*Patched) bool {
 // are those of the patched image.
 func (b *Base) keepOrigin(ctx context.Context, patched []*Patched, t target, o Options) error {
 	for _, p := range patched {
-		c := &copying{t: t, src: p.Base.src, o: o, done: map[string]bool{}}
-		if err := c.whole(ctx, p.Base.raw, p.Base.mt); err != nil {
+		c := &copying{t: t, src: p.Base.Store, o: o, done: map[string]bool{}}
+		if err := c.whole(ctx, &source.Document{Raw: p.Base.Manifest, MediaType: p.Base.MediaType}); err != nil {
 			return fmt.Errorf("keeping the origin %s: %w", p.Base.Digest, err)
 		}
 	}
 	if b.index == nil {
 		return nil
 	}
-	src, raw, mt := b.src, b.index, b.indexType
+	src, doc := b.src, b.index
 	if origin := b.indexFrom; origin != b.origin(b.Digest) {
 		var err error
-		if src, raw, mt, err = b.fetchOrigin(ctx, origin, o); err != nil {
+		if src, doc, err = b.fetchOrigin(ctx, origin, o); err != nil {
 			o.note(fmt.Sprintf("%s cannot be undone: %v", t, err))
 			return nil
 		}
 	}
 	c := &copying{t: t, src: src, o: o, done: map[string]bool{}}
-	if err := c.whole(ctx, raw, mt); err != nil {
+	if err := c.whole(ctx, doc); err != nil {
 		return fmt.Errorf("keeping the index as it was: %w", err)
 	}
 	return nil
@@ -238,7 +238,7 @@ func (b *Base) at() string {
 
 func refOf(t target, digest string) string {
 	if r, ok := t.(*repository); ok {
-		return r.place() + "@" + digest
+		return r.Name() + "@" + digest
 	}
 	return t.String() + "@" + digest
 }
@@ -247,11 +247,11 @@ func refOf(t target, digest string) string {
 // manifest, or the index with the patched ones in it.
 func (b *Base) result(patched []*Patched, o Options) ([]byte, types.MediaType, error) {
 	if b.index == nil {
-		return patched[0].Manifest, patched[0].Base.mt, nil
+		return patched[0].Manifest, patched[0].Base.MediaType, nil
 	}
-	index, gone := b.index, []int{}
+	index, gone := b.index.Raw, []int{}
 	for _, p := range patched {
-		d := descriptor(p.Base.mt, digestOf(p.Manifest), int64(len(p.Manifest)))
+		d := descriptor(p.Base.MediaType, digestOf(p.Manifest), int64(len(p.Manifest)))
 		for i, e := range b.entries {
 			switch {
 			case e.Digest == p.Base.listed:
@@ -272,13 +272,13 @@ func (b *Base) result(patched []*Patched, o Options) ([]byte, types.MediaType, e
 			return nil, "", fmt.Errorf("editing the index: %w", err)
 		}
 	}
-	return index, b.indexType, nil
+	return index, b.index.MediaType, nil
 }
 
 // put takes layers, then config. The manifest is for the caller to put.
 func (p *Patched) put(ctx context.Context, t target, o Options) error {
 	img := p.Base
-	if err := putLayers(ctx, t, img.src, img.manifest.Layers, o); err != nil {
+	if err := putLayers(ctx, t, img.Store, img.manifest.Layers, o); err != nil {
 		return err
 	}
 	if p.layer != nil {
@@ -290,7 +290,7 @@ func (p *Patched) put(ctx context.Context, t target, o Options) error {
 }
 
 // putLayers makes layers of a source be at the target.
-func putLayers(ctx context.Context, t target, src source, list []v1.Descriptor, o Options) error {
+func putLayers(ctx context.Context, t target, src source.Store, list []v1.Descriptor, o Options) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(4)
 	seen := map[v1.Hash]bool{}
@@ -333,7 +333,7 @@ const (
 // target, each once.
 type copying struct {
 	t    target
-	src  source
+	src  source.Store
 	o    Options
 	done map[string]bool // by digest
 }
@@ -346,49 +346,49 @@ func (c *copying) manifest(ctx context.Context, digest v1.Hash, depth int) error
 	if len(c.done) > maxManifests {
 		return fmt.Errorf("the index and those in it name more than %d manifests", maxManifests)
 	}
-	raw, mt, err := c.src.manifest(ctx, digest)
+	doc, err := c.src.Manifest(ctx, digest)
 	if err != nil {
 		return err
 	}
-	if err := c.parts(ctx, raw, mt, depth); err != nil {
+	if err := c.parts(ctx, doc, depth); err != nil {
 		return err
 	}
-	return c.t.putManifest(ctx, raw, mt)
+	return c.t.putManifest(ctx, doc.Raw, doc.MediaType)
 }
 
 // whole takes a manifest or an index with all that it names.
-func (c *copying) whole(ctx context.Context, raw []byte, mt types.MediaType) error {
-	if err := c.parts(ctx, raw, mt, 0); err != nil {
+func (c *copying) whole(ctx context.Context, doc *source.Document) error {
+	if err := c.parts(ctx, doc, 0); err != nil {
 		return err
 	}
-	return c.t.putManifest(ctx, raw, mt)
+	return c.t.putManifest(ctx, doc.Raw, doc.MediaType)
 }
 
-func (c *copying) parts(ctx context.Context, raw []byte, mt types.MediaType, depth int) error {
+func (c *copying) parts(ctx context.Context, doc *source.Document, depth int) error {
 	t, src, o := c.t, c.src, c.o
 	if depth > maxDepth {
 		return errors.New("too many indexes in indexes")
 	}
-	if mt.IsIndex() {
-		m, err := v1.ParseIndexManifest(bytes.NewReader(raw))
+	if doc.MediaType.IsIndex() {
+		list, err := entriesOf(doc)
 		if err != nil {
 			return err
 		}
-		for _, d := range m.Manifests {
+		for _, d := range list {
 			if err := c.manifest(ctx, d.Digest, depth+1); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	m, err := v1.ParseManifest(bytes.NewReader(raw))
+	m, err := v1.ParseManifest(bytes.NewReader(doc.Raw))
 	if err != nil {
 		return err
 	}
 	if err := putLayers(ctx, t, src, m.Layers, o); err != nil {
 		return err
 	}
-	config, err := readDocument(ctx, src, m.Config)
+	config, err := source.ReadBlob(ctx, src, m.Config)
 	if err != nil {
 		return fmt.Errorf("reading the config: %w", err)
 	}
@@ -405,7 +405,7 @@ func Undo(ctx context.Context, ref string, o Options) (string, error) {
 }
 
 func undo(ctx context.Context, ref string, o Options) (string, error) {
-	b, raw, mt, err := find(ctx, ref, o)
+	b, err := find(ctx, ref, o)
 	if err != nil {
 		return "", err
 	}
@@ -418,7 +418,7 @@ func undo(ctx context.Context, ref string, o Options) (string, error) {
 	if strings.Contains(ref, "@") {
 		return "", errors.New("is a digest: name the tag that is to have its origin back")
 	}
-	origin, err := b.originOf(ctx, raw, mt)
+	origin, err := b.originOf(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -426,17 +426,18 @@ func undo(ctx context.Context, ref string, o Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	src, raw, mt, err := b.fetchOrigin(ctx, origin, o)
+	src, doc, err := b.fetchOrigin(ctx, origin, o)
 	if err != nil {
 		return "", err
 	}
-	if err := checkType(mt); err != nil {
+	if err := checkType(doc); err != nil {
 		return "", fmt.Errorf("its origin %s: %w", origin, err)
 	}
 	c := &copying{t: t, src: src, o: o, done: map[string]bool{}}
-	if err := c.parts(ctx, raw, mt, 0); err != nil {
+	if err := c.parts(ctx, doc, 0); err != nil {
 		return "", fmt.Errorf("its origin %s: %w", origin, err)
 	}
+	raw, mt := doc.Raw, doc.MediaType
 	if _, ok := t.(*layout); ok && strings.Contains(origin, "@") {
 		if raw, mt, err = asFound(raw, mt); err != nil {
 			return "", fmt.Errorf("its origin %s: %w", origin, err)
@@ -448,30 +449,27 @@ func undo(ctx context.Context, ref string, o Options) (string, error) {
 var errNotPatched = errors.New("is no patched image: there is nothing to undo")
 
 // originOf is the origin that a patched image or index names.
-func (b *Base) originOf(ctx context.Context, raw []byte, mt types.MediaType) (string, error) {
-	if !mt.IsIndex() {
-		img, err := readImage(ctx, b.src, raw, mt)
+func (b *Base) originOf(ctx context.Context) (string, error) {
+	if !b.doc.MediaType.IsIndex() {
+		img, err := readImage(ctx, b.src, b.doc)
 		if err != nil {
 			return "", err
 		}
 		return img.mark().undoable()
 	}
-	m, err := v1.ParseIndexManifest(bytes.NewReader(raw))
+	list, err := entriesOf(b.doc)
 	if err != nil {
-		return "", fmt.Errorf("reading the index: %w", err)
+		return "", err
 	}
-	if len(m.Manifests) > maxManifests {
-		return "", errEntries(len(m.Manifests))
-	}
-	for _, d := range m.Manifests {
+	for _, d := range list {
 		if !d.MediaType.IsImage() || attests(d) != "" || d.Platform != nil && d.Platform.OS == "unknown" {
 			continue
 		}
-		raw, mt, err := b.src.manifest(ctx, d.Digest)
+		doc, err := b.src.Manifest(ctx, d.Digest)
 		if err != nil {
 			return "", err
 		}
-		img, err := readImage(ctx, b.src, raw, mt)
+		img, err := readImage(ctx, b.src, doc)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", d.Digest, err)
 		}

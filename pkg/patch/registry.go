@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -18,128 +15,60 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // repository is a repository of a registry, as a source and as a target.
 type repository struct {
-	ref      name.Reference // as it was given
-	insecure bool
-	puller   *remote.Puller
-	pusher   *remote.Pusher
-	sleep    func(context.Context, time.Duration) error // nil waits
+	*source.Repository
+	ref    name.Reference // as it was given
+	pusher *remote.Pusher
+	sleep  func(context.Context, time.Duration) error // nil waits
 }
 
 func newRepository(ref name.Reference, o Options) (*repository, error) {
 	opts := []remote.Option{
 		remote.WithAuthFromKeychain(authn.DefaultKeychain),
-		remote.WithTransport(&lookFirst{layers.PushTransport(o.Insecure, o.sleep)}),
+		remote.WithTransport(&lookFirst{source.PushTransport(o.Insecure, o.sleep)}),
 		remote.WithUserAgent("imgcheck"),
 	}
 	if o.backoff != nil {
 		opts = append(opts, remote.WithRetryBackoff(*o.backoff))
 	}
-	r := &repository{ref: ref, insecure: o.Insecure, sleep: o.sleep}
-	var err error
-	if r.puller, err = remote.NewPuller(opts...); err != nil {
-		return nil, err
-	}
-	r.pusher, err = remote.NewPusher(opts...)
-	return r, err
+	pusher, err := remote.NewPusher(opts...)
+	from := source.NewRepository(ref.Context(), source.Options{Insecure: o.Insecure, Sleep: o.sleep})
+	return &repository{from, ref, pusher, o.sleep}, err
 }
 
-// openRepository gets what a reference names.
-func openRepository(ctx context.Context, s string, o Options) (*repository, []byte, types.MediaType, error) {
-	ref, err := layers.ParseReference(s, o.Insecure)
+// openRepository returns the manifest or index that a reference names.
+func openRepository(ctx context.Context, s string, o Options) (*repository, *source.Document, error) {
+	ref, err := source.ParseReference(s, o.Insecure)
 	if err != nil {
-		return nil, nil, "", err
+		return nil, nil, err
 	}
 	r, err := newRepository(ref, o)
 	if err != nil {
-		return nil, nil, "", err
+		return nil, nil, err
 	}
-	raw, mt, err := r.get(ctx, ref)
-	return r, raw, mt, err
+	doc, err := r.Get(ctx, ref)
+	return r, doc, err
 }
 
-func (r *repository) get(ctx context.Context, ref name.Reference) ([]byte, types.MediaType, error) {
-	d, err := r.puller.Get(ctx, ref)
-	if err != nil {
-		return nil, "", &registryError{ref, err}
-	}
-	return d.Manifest, d.MediaType, nil
-}
-
-// registryError is one line that says what to do; that something is not there
-// can be asked of it.
-type registryError struct {
-	ref name.Reference
-	err error
-}
-
-func (e *registryError) Error() string { return layers.RegistryError(e.ref, e.err).Error() }
-func (e *registryError) Unwrap() error { return e.err }
-func (e *registryError) Is(target error) bool {
-	var te *transport.Error
-	return target == fs.ErrNotExist && errors.As(e.err, &te) && te.StatusCode == http.StatusNotFound
-}
-
-// place is the repository as people write it: go-containerregistry says
-// index.docker.io.
-func (r *repository) place() string { return written(r.ref.Context().Name()) }
-
-func written(name string) string {
-	if rest, ok := strings.CutPrefix(name, "index.docker.io/"); ok {
-		return "docker.io/" + rest
-	}
-	return name
-}
-
-func (r *repository) manifest(ctx context.Context, digest v1.Hash) ([]byte, types.MediaType, error) {
-	return r.get(ctx, r.ref.Context().Digest(digest.String()))
-}
-
-func (r *repository) blob(ctx context.Context, d v1.Descriptor) (io.ReadCloser, error) {
-	ref := r.ref.Context().Digest(d.Digest.String())
-	l, err := r.puller.Layer(ctx, ref)
-	if err == nil {
-		var rc io.ReadCloser
-		if rc, err = l.Compressed(); err == nil {
-			return &blobReader{rc, ref}, nil
-		}
-	}
-	return nil, &registryError{ref, err}
-}
-
-// blobReader names the registry that a blob came from where it breaks off.
-type blobReader struct {
-	io.ReadCloser
-	ref name.Reference
-}
-
-func (b *blobReader) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF {
-		err = &registryError{b.ref, err}
-	}
-	return n, err
-}
-
-// pushError tells what went wrong while pushing; a CopyError and a cancelled
-// context stay what they are, and what went wrong at the source is told as such.
+// pushError explains an error of a push. It returns a CopyError as it is, and keeps a
+// cancelled context.
 func (r *repository) pushError(what string, err error) error {
 	var te *transport.Error
 	var ce *CopyError
-	var source *registryError
+	var read *readError
 	switch {
 	case err == nil || errors.As(err, &ce):
 		return err
-	case errors.As(err, &source):
-		err = fmt.Errorf("reading it: %w", source)
+	case errors.As(err, &read):
+		err = fmt.Errorf("reading it: %w", read)
 	case errors.As(err, &te) && te.StatusCode >= 400 && te.StatusCode < 500 && te.StatusCode != http.StatusTooManyRequests:
 		err = &refusal{r.refused(te), te}
 	default:
-		err = layers.RegistryError(r.ref, err)
+		err = source.RegistryError(r.ref, err)
 	}
 	return fmt.Errorf("pushing %s: %w", what, err)
 }
@@ -156,7 +85,7 @@ func (e *refusal) Unwrap() error { return e.te }
 // refused says what a registry's no means. Its own words come first: a quota that is
 // used up has the status of a missing login.
 func (r *repository) refused(te *transport.Error) string {
-	host, repo, words := r.ref.Context().RegistryStr(), r.ref.Context().RepositoryStr(), layers.RegistryWords(te)
+	host, repo, words := r.ref.Context().RegistryStr(), r.ref.Context().RepositoryStr(), source.RegistryWords(te)
 	login := fmt.Sprintf("run `docker login %s` as somebody who may push to %s", host, repo)
 	switch te.StatusCode {
 	case http.StatusUnauthorized:
@@ -172,7 +101,7 @@ func (r *repository) refused(te *transport.Error) string {
 		return fmt.Sprintf("%s has no repository %s, or lacks something that the manifest names%s: create it first, or run again", host, repo, words)
 	}
 	if te.Request != nil && te.Request.URL.Host != host {
-		return layers.RegistryError(r.ref, te).Error() // of where it redirects to
+		return source.RegistryError(r.ref, te).Error() // of where it redirects to
 	}
 	return fmt.Sprintf("%s refuses it (%d %s)%s: ask whoever runs it", host, te.StatusCode, http.StatusText(te.StatusCode), words)
 }
@@ -187,13 +116,7 @@ func (r *repository) layer(ctx context.Context, l v1.Layer) error {
 	if err != nil {
 		return err
 	}
-	err = r.settled(ctx, func() error {
-		there, err := r.puller.Layer(ctx, r.ref.Context().Digest(digest.String()))
-		if err == nil {
-			_, err = there.Size()
-		}
-		return err
-	})
+	err = r.settled(ctx, func() error { return r.Has(ctx, digest) })
 	if err != nil && ctx.Err() == nil && !missing(err) {
 		return nil // some answer no such question
 	}
@@ -246,11 +169,11 @@ func (r *repository) base(ctx context.Context, g *guarded) error {
 	var l v1.Layer = g
 	from, ok := g.src.(*repository)
 	sameRegistry := ok && from.ref.Context().RegistryStr() == r.ref.Context().RegistryStr()
-	if sameRegistry && from.place() != r.place() {
+	if sameRegistry && from.Name() != r.Name() {
 		l = &remote.MountableLayer{Layer: g, Reference: from.ref.Context().Digest(g.d.Digest.String())}
 	}
 	switch {
-	case sameRegistry && from.place() == r.place():
+	case sameRegistry && from.Name() == r.Name():
 		g.why = fmt.Sprintf("%s does not have it any more, though a manifest of %s names it", r.ref.Context().RegistryStr(), r.ref.Context().RepositoryStr())
 	case sameRegistry:
 		g.why = fmt.Sprintf("%s does not mount it from %s into %s", r.ref.Context().RegistryStr(), from.ref.Context().RepositoryStr(), r.ref.Context().RepositoryStr())
@@ -276,7 +199,7 @@ func (r *repository) putName(ctx context.Context, n *naming) (string, error) {
 	if err := r.confirm(ctx, n.digest()); err != nil {
 		return "", err
 	}
-	return r.place() + "@" + n.digest(), nil
+	return r.Name() + "@" + n.digest(), nil
 }
 
 // refusedPrecondition reports whether a registry has refused a request for what the
@@ -289,9 +212,9 @@ func refusedPrecondition(err error) bool {
 // confirm looks whether the name means what was put there, by the bytes: what a
 // registry says of digests is not believed.
 func (r *repository) confirm(ctx context.Context, digest string) error {
-	var raw []byte
+	var doc *source.Document
 	err := r.settled(ctx, func() (err error) {
-		raw, _, err = r.get(ctx, r.ref)
+		doc, err = r.Get(ctx, r.ref)
 		return err
 	})
 	host := r.ref.Context().RegistryStr()
@@ -302,8 +225,8 @@ func (r *repository) confirm(ctx context.Context, digest string) error {
 		return ctx.Err()
 	case err != nil:
 		return nil // who may push need not be one who may pull
-	case digestOf(raw).String() != digest:
-		return fmt.Errorf("%s was sent %s and has %s under that name: somebody else pushes there, or it changes what it takes", host, digest, digestOf(raw))
+	case doc.Digest().String() != digest:
+		return fmt.Errorf("%s was sent %s and has %s under that name: somebody else pushes there, or it changes what it takes", host, digest, doc.Digest())
 	}
 	return nil
 }
@@ -311,29 +234,29 @@ func (r *repository) confirm(ctx context.Context, digest string) error {
 // now is what the name means at the moment. It is not known where it may not be
 // looked at: a repository that is still to be made.
 func (r *repository) now(ctx context.Context) (meaning, error) {
-	d, err := r.puller.Head(ctx, r.ref)
+	digest, err := r.Head(ctx, r.ref)
 	var te *transport.Error
 	switch {
 	case err == nil:
-		return meaning{digest: d.Digest.String(), known: true}, nil
+		return meaning{digest: digest.String(), known: true}, nil
 	case errors.As(err, &te) && te.StatusCode == http.StatusNotFound:
 		return meaning{known: true}, nil
 	case errors.As(err, &te) && slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden}, te.StatusCode):
 		return meaning{}, nil
 	}
-	raw, _, err := r.get(ctx, r.ref) // some registries do not answer HEAD as they should
+	doc, err := r.Get(ctx, r.ref) // some registries do not answer HEAD as they should
 	if err != nil {
 		return meaning{}, err
 	}
-	return meaning{digest: digestOf(raw).String(), known: true}, nil
+	return meaning{digest: doc.Digest().String(), known: true}, nil
 }
 
-func (r *repository) same(src source) bool {
+func (r *repository) same(src source.Store) bool {
 	from, ok := src.(*repository)
-	return ok && from.place() == r.place()
+	return ok && from.Name() == r.Name()
 }
 
-func (r *repository) String() string { return written(r.ref.Name()) }
+func (r *repository) String() string { return source.WrittenName(r.ref.Name()) }
 
 // taggable is a raw manifest for remote.Pusher.
 type taggable struct {

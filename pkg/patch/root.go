@@ -11,22 +11,22 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // openRoot takes an unpacked root file system as a base. It has no manifest, and
 // no config but for variables that are known otherwise: what can be made of it is
 // a layer alone.
 func (b *Base) openRoot(ctx context.Context, o Options) error {
-	root, err := layers.Open(ctx, b.Ref, layers.Options{Env: o.Env})
+	root, err := source.Open(ctx, b.Ref, source.Options{Env: o.Env})
 	if err != nil {
 		return errors.Unwrap(err) // OpenBase names the reference, too
 	}
-	defer root.Close()
-	img := &Image{ref: b.Ref, Config: &v1.ConfigFile{}}
-	if root.Config != nil {
-		img.Config = root.Config
+	img := &Image{Image: root}
+	if img.Config == nil {
+		img.Config = &v1.ConfigFile{}
 	}
-	if img.rawConfig, err = json.Marshal(img.Config); err != nil {
+	if img.RawConfig, err = json.Marshal(img.Config); err != nil {
 		return err
 	}
 	b.root, b.Images = true, []*Image{img}
@@ -35,7 +35,8 @@ func (b *Base) openRoot(ctx context.Context, o Options) error {
 
 // publishLayer writes the new layer alone into a file, as a tar without
 // compression; of a change without files it is empty.
-func publishLayer(ctx context.Context, patched []*Patched, file string) (string, error) {
+func publishLayer(ctx context.Context, patched []*Patched, to string) (string, error) {
+	file := strings.TrimPrefix(to, layerScheme)
 	if len(patched) != 1 {
 		return "", fmt.Errorf("holds one layer, and %d images were patched: choose one with --platform", len(patched))
 	}
@@ -56,7 +57,7 @@ func publishLayer(ctx context.Context, patched []*Patched, file string) (string,
 		_, err = io.Copy(w, &until{ctx, rc})
 		return err
 	})
-	return layerScheme + file + "@" + l.diffID.String(), err
+	return to + "@" + l.diffID.String(), err
 }
 
 // layerScheme begins a target that is a layer alone.

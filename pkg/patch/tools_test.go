@@ -26,6 +26,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/internal/tooltest"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // distribution starts the registry that most people run, behind a server that
@@ -134,7 +135,7 @@ func appLayout(t *testing.T) string {
 	t.Helper()
 	t.Setenv("SOURCE_DATE_EPOCH", "")
 	return writeLayout(t, func(p ociLayout.Path) error {
-		return p.AppendImage(imagetest.V1(t, app), ociLayout.WithAnnotations(map[string]string{refName: "1", "x": "kept"}))
+		return p.AppendImage(imagetest.V1(t, app), ociLayout.WithAnnotations(map[string]string{source.RefName: "1", "x": "kept"}))
 	})
 }
 
@@ -210,7 +211,7 @@ func TestLayoutDamaged(t *testing.T) {
 	dir := appLayout(t)
 	b := open(t, "oci:"+dir+":1", Options{})
 	p := patchAll(t, b, change())
-	blob := filepath.Join(dir, blobPath(b.Images[0].manifest.Layers[1].Digest))
+	blob := filepath.Join(dir, source.BlobPath(b.Images[0].manifest.Layers[1].Digest))
 	raw, err := os.ReadFile(blob)
 	if err != nil {
 		t.Fatal(err)
@@ -220,9 +221,10 @@ func TestLayoutDamaged(t *testing.T) {
 		data []byte
 		want string
 	}{
-		{append(slices.Clone(raw), 'x'), "oci:TMP/new: the bytes of sha256:HEX are not those that the manifest names: the image is damaged"},
-		{raw[:len(raw)-1], "oci:TMP/new: the bytes of sha256:HEX are not those that the manifest names: the image is damaged"},
-		{nil, "oci:TMP/new: blobs/sha256/HEX: no such file or directory"},
+		{append(slices.Clone(raw), 'x'), "oci:TMP/new: the blob sha256:HEX has 117 bytes, not 116: the image is damaged"},
+		{raw[:len(raw)-1], "oci:TMP/new: the blob sha256:HEX has 115 bytes, not 116: the image is damaged"},
+		{append(slices.Clone(raw[1:]), 'x'), "oci:TMP/new: the bytes of sha256:HEX are not those that the manifest names: the image is damaged"},
+		{nil, "oci:TMP/new: the blob sha256:HEX is not in it: the image is damaged, or was saved without it"},
 	} {
 		if damage.data == nil {
 			err = os.Remove(blob)
@@ -245,7 +247,7 @@ func TestLayoutDamaged(t *testing.T) {
 func TestLayoutIndex(t *testing.T) {
 	s := newServer(t)
 	dir := writeLayout(t, func(p ociLayout.Path) error {
-		return p.AppendIndex(platforms(t), ociLayout.WithAnnotations(map[string]string{refName: "1"}))
+		return p.AppendIndex(platforms(t), ociLayout.WithAnnotations(map[string]string{source.RefName: "1"}))
 	})
 	_, err := Publish(t.Context(), open(t, "oci:"+dir+":1", Options{}), patchAll(t, open(t, "oci:"+dir+":1", Options{}), change()), s.host+"/app:1", quick())
 	var ce *CopyError

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // PublishUnchanged takes what a base's reference names to a target as it is: the
@@ -16,8 +17,8 @@ func PublishUnchanged(ctx context.Context, base *Base, to string, o Options) (st
 }
 
 func (b *Base) publishUnchanged(ctx context.Context, to string, o Options) (string, error) {
-	scheme, rest, _ := strings.Cut(to, ":")
-	archive := scheme == "docker-archive" || scheme == "docker" && !strings.HasPrefix(rest, "//")
+	scheme, rest := source.Split(to)
+	archive := scheme == "docker-archive" || scheme == "docker"
 	if IsLayer(to) || archive {
 		list, err := b.asItIs(ctx)
 		switch {
@@ -26,7 +27,7 @@ func (b *Base) publishUnchanged(ctx context.Context, to string, o Options) (stri
 		case archive && !b.root:
 			return publishArchive(ctx, list, scheme, rest, o)
 		case IsLayer(to):
-			return publishLayer(ctx, list, rest)
+			return publishLayer(ctx, list, to)
 		}
 	}
 	switch {
@@ -39,7 +40,7 @@ func (b *Base) publishUnchanged(ctx context.Context, to string, o Options) (stri
 	if err != nil {
 		return "", err
 	}
-	raw, mt := b.raw, b.mt
+	raw, mt := b.doc.Raw, b.doc.MediaType
 	_, toLayout := t.(*layout)
 	if _, fromLayout := b.src.(*layout); toLayout && !fromLayout {
 		if raw, mt, err = asFound(raw, mt); err != nil {
@@ -55,7 +56,7 @@ func (b *Base) publishUnchanged(ctx context.Context, to string, o Options) (stri
 		return refOf(t, digest), nil
 	}
 	c := &copying{t: t, src: b.src, o: o, done: map[string]bool{}}
-	if err := c.parts(ctx, b.raw, b.mt, 0); err != nil {
+	if err := c.parts(ctx, b.doc, 0); err != nil {
 		return "", err
 	}
 	if err := ctx.Err(); err != nil {
@@ -75,15 +76,15 @@ func (b *Base) asItIs(ctx context.Context) ([]*Patched, error) {
 	var list []*Patched
 	for _, img := range b.Images {
 		if img.Patched != "" {
-			raw, mt, err := b.src.manifest(ctx, img.listed)
+			doc, err := b.src.Manifest(ctx, img.listed)
 			if err != nil {
 				return nil, err
 			}
-			if img, err = readImage(ctx, b.src, raw, mt); err != nil {
+			if img, err = readImage(ctx, b.src, doc); err != nil {
 				return nil, err
 			}
 		}
-		list = append(list, &Patched{Base: img, Manifest: img.raw, Config: img.rawConfig, Digest: img.Digest})
+		list = append(list, &Patched{Base: img, Manifest: img.Manifest, Config: img.RawConfig, Digest: img.Digest})
 	}
 	return list, nil
 }

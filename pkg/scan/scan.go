@@ -78,7 +78,7 @@ func (o *Options) rules() *Rules {
 	return o.Rules
 }
 
-// Image scans the image that ref names, in one of the forms of [layers.Schemes], and
+// Image scans the image that ref names, in one of the forms of [layers.Open], and
 // returns its document. The Command of its plan is empty.
 func Image(ctx context.Context, ref string, o Options) (*report.Document, error) {
 	img, err := open(ctx, ref, o)

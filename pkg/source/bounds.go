@@ -1,8 +1,7 @@
-package layers
+package source
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,67 +12,76 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/imgcheck/imgcheck/internal/plain"
 )
 
 const (
-	// maxAnswer bounds what a registry answers, blobs excepted, in bytes.
+	// maxAnswer bounds an answer of a registry, except for blobs, in bytes.
 	// Registries take manifests of 4 MiB (distribution-spec, "Pushing Manifests").
 	maxAnswer    = 8 << 20
-	maxComplaint = 32 << 10 // of an answer that is an error; what follows is not read
-	maxRedirects = 10       // as net/http has it
+	maxComplaint = 32 << 10 // bytes of an error; the rest is not read
+	maxRedirects = 10       // as in net/http
 
-	// maxCommas bounds the elements of a manifest or config: of each a descriptor of
-	// 136 bytes may be made, and of 8 MiB of "{}," more than a gigabyte.
+	// maxCommas bounds the elements of a manifest or config: a parser makes a
+	// descriptor of 136 bytes of each, and of 8 MiB of "{}," more than a gigabyte.
 	maxCommas = 1 << 18
-
-	// pushStall is how long a registry may need to answer when it is written to:
-	// some put a large blob together, or look at it, before they do.
-	pushStall = 10 * time.Minute
 )
 
 var errRedirects = errors.New("it redirects without end")
 
-// plainError names a host that would be told a login by plain HTTP.
+// plainError names a host that would get a login by plain HTTP.
 type plainError string
 
 func (e plainError) Error() string { return "plain HTTP to " + string(e) }
 
-// elsewhereError says to where a registry redirects, and why nobody follows.
+// elsewhereError says where a registry redirects to, and why that is not followed.
 type elsewhereError struct{ to, why string }
 
 func (e *elsewhereError) Error() string {
-	return "it redirects to " + printable(e.to) + ", " + e.why
+	return "it redirects to " + plain.Name(e.to) + ", " + e.why
 }
 
-// bounded is a transport that lets a registry go only so far. go-containerregistry
-// reads manifests of 100 MiB, drains what its ping gets to its end, follows
-// redirects for ever and from TLS to plain HTTP, and speaks plain HTTP to whoever
-// answers nothing else at an address of an inner network, login and all.
+// bounded is a transport that limits what a registry can make us do.
+// go-containerregistry reads manifests of 100 MiB, reads the answer to its ping to the
+// end, follows redirects for ever and from TLS to plain HTTP, and sends a login by
+// plain HTTP to a server at an address of an inner network that speaks nothing else.
 type bounded struct {
-	base  http.RoundTripper
-	plain bool // allows plain HTTP
+	base     http.RoundTripper
+	insecure bool // allows plain HTTP
 }
 
 func newBounded(insecure bool) bounded { return bounded{Transport(insecure), insecure} }
 
+// Transport returns the HTTP transport to a server. insecure leaves certificates
+// unverified.
+func Transport(insecure bool) *http.Transport {
+	rt := remote.DefaultTransport.(*http.Transport).Clone()
+	if insecure {
+		rt.TLSClientConfig.InsecureSkipVerify = true
+	}
+	return rt
+}
+
 // RoundTrip implements [http.RoundTripper].
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	first, n := req, 0
-	for ; first.Response != nil && first.Response.Request != nil; n++ { // what redirected to here
+	for ; first.Response != nil && first.Response.Request != nil; n++ { // back through the redirects
 		first = first.Response.Request
 	}
 	switch {
 	case n >= maxRedirects:
 		return nil, errRedirects
-	case n == 0 && req.URL.Scheme == "http" && !b.plain && !isLoopback(req.URL.Hostname()):
+	case n == 0 && req.URL.Scheme == "http" && !b.insecure && !isLoopback(req.URL.Hostname()):
 		return nil, plainError(req.URL.Host)
 	case n > 0:
 		if err := b.follow(first, req); err != nil {
 			return nil, err
 		}
 	}
-	var peer atomic.Pointer[netip.Addr] // who answers; a proxy hides who is behind it
+	var peer atomic.Pointer[netip.Addr] // the server's address, or its proxy's
 	resp, err := b.base.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
 		if a, ok := c.Conn.RemoteAddr().(*net.TCPAddr); ok {
 			addr := a.AddrPort().Addr().Unmap()
@@ -102,33 +110,33 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// follow reports why a request does not follow a redirect. Blobs may lie anywhere:
-// their digests are known, and nobody logs in there. A manifest that a tag names
-// comes by TLS or not at all, and what was said to a token server is for it alone.
+// follow returns why a request does not follow a redirect. Blobs may lie anywhere:
+// their digests are known, and no login goes there. A manifest that a tag names must
+// come by TLS. The form with a login is for the token server alone.
 func (b bounded) follow(first, req *http.Request) error {
 	switch form := first.Header.Get("Content-Type") == "application/x-www-form-urlencoded"; {
 	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
-		return &elsewhereError{req.URL.Scheme + ":", "which is no place of a registry"}
-	case first.URL.Scheme == "https" && req.URL.Scheme == "http" && !b.plain && !strings.Contains(first.URL.Path, "/blobs/"):
+		return &elsewhereError{req.URL.Scheme + ":", "which is not the address of a registry"}
+	case first.URL.Scheme == "https" && req.URL.Scheme == "http" && !b.insecure && !strings.Contains(first.URL.Path, "/blobs/"):
 		return &elsewhereError{"http://" + req.URL.Host, "which anybody on the way can change"}
 	case form && first.Method == http.MethodPost && req.Method == http.MethodPost && req.URL.Host != first.URL.Host:
-		return &elsewhereError{req.URL.Host, "which is not to be told the login"}
+		return &elsewhereError{req.URL.Host, "which must not get the login"}
 	}
 	return nil
 }
 
-// metadata are the addresses at which clouds tell any program on a machine its
-// secrets, beside those that are link-local.
+// metadata are the addresses at which clouds give a machine's secrets to any program on
+// it, besides the link-local ones.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"),   // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
 	netip.MustParseAddr("100.100.100.200"), // https://www.alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata
 }
 
-// inward is the request that follows an answer to an address of an inner network, or
-// why it is not followed: only who is in such a network himself may send there, as a
-// company's registry does that keeps its blobs in a store beside it. A cloud's metadata
-// service is nobody's store. It is nil for any other answer. go-containerregistry
-// refuses all of these, and so it does not get to see them.
+// inward returns the request that follows an answer to an address of an inner network,
+// or why it is not followed. Only a server in such a network may redirect there, as a
+// company's registry does that keeps its blobs in a store beside it. Nobody may redirect
+// to a cloud's metadata service. For another answer both results are nil.
+// go-containerregistry refuses all of these redirects, and so does not get to see them.
 func inward(req *http.Request, resp *http.Response, peer *netip.Addr) (*http.Request, error) {
 	if resp.StatusCode < 300 || resp.StatusCode >= 400 || resp.StatusCode == http.StatusNotModified {
 		return nil, nil
@@ -166,7 +174,7 @@ func inward(req *http.Request, resp *http.Response, peer *netip.Addr) (*http.Req
 	return next, nil
 }
 
-// isLoopback reports whether a host is this machine, by its name.
+// isLoopback reports whether a host name is one of this machine.
 func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.IsLoopback()
@@ -177,7 +185,7 @@ func isBlob(req *http.Request) bool {
 	return req.Method == http.MethodGet && strings.Contains(req.URL.Path, "/blobs/")
 }
 
-// boundedBody is a document: so many bytes, and so many elements.
+// boundedBody is the body of a document. It bounds its bytes and elements.
 type boundedBody struct {
 	io.ReadCloser
 	left, commas int
@@ -196,7 +204,8 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 
 var errElements = fmt.Errorf("it has more than the %d elements that are read of a manifest or config", maxCommas)
 
-// checkElements refuses a document that would become far more when it is parsed.
+// checkElements returns an error for a document that would take far more memory when it
+// is parsed.
 func checkElements(doc []byte) error {
 	if bytes.Count(doc, []byte(",")) > maxCommas {
 		return errElements
@@ -204,7 +213,7 @@ func checkElements(doc []byte) error {
 	return nil
 }
 
-// cutBody is a text for people, of which the beginning is enough.
+// cutBody is the beginning of a text for people.
 type cutBody struct {
 	io.ReadCloser
 	left int
@@ -217,74 +226,4 @@ func (b *cutBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
 	b.left -= n
 	return n, err
-}
-
-// PushTransport is the transport to a registry for one who asks again himself, as
-// go-containerregistry does: an upload that broke off begins with another question.
-// It gives up a request when nothing comes for a while, and hands on an answer that
-// says when to come back (Retry-After) only then. A nil sleep waits.
-func PushTransport(insecure bool, sleep func(context.Context, time.Duration) error) http.RoundTripper {
-	return &calm{patient{newBounded(insecure), defaultStall, (&Options{sleep: sleep}).sleeper()}}
-}
-
-type calm struct{ patient }
-
-// RoundTrip implements [http.RoundTripper].
-func (c *calm) RoundTrip(req *http.Request) (*http.Response, error) {
-	p := c.patient
-	if req.Method != http.MethodGet && req.Method != http.MethodHead {
-		p.stall = pushStall
-	}
-	if req.URL.Query().Has("mount") {
-		return p.RoundTrip(req) // go-containerregistry takes any failure for a refusal, and would copy
-	}
-	resp, err := p.try(req)
-	if err == nil && resp.StatusCode == http.StatusUnauthorized && req.GetBody != nil {
-		req.Body = &again{open: req.GetBody} // go-containerregistry sends it again with a new token, and would send nothing
-	}
-	if err != nil || !passing(req, resp, nil) {
-		return resp, err
-	}
-	if wait := retryAfter(resp); wait > 0 {
-		if err := p.sleep(req.Context(), wait); err != nil {
-			resp.Body.Close()
-			return nil, err
-		}
-	}
-	return resp, nil
-}
-
-// sending is the body of a request, which goes on as long as somebody takes it.
-type sending struct {
-	io.ReadCloser
-	timer *time.Timer
-	stall time.Duration
-}
-
-func (s sending) Read(p []byte) (int, error) {
-	s.timer.Reset(s.stall)
-	return s.ReadCloser.Read(p)
-}
-
-// again is the body of a request that is sent once more, opened when it is.
-type again struct {
-	open func() (io.ReadCloser, error)
-	rc   io.ReadCloser
-}
-
-func (a *again) Read(p []byte) (int, error) {
-	if a.rc == nil {
-		var err error
-		if a.rc, err = a.open(); err != nil {
-			return 0, err
-		}
-	}
-	return a.rc.Read(p)
-}
-
-func (a *again) Close() error {
-	if a.rc == nil {
-		return nil
-	}
-	return a.rc.Close()
 }

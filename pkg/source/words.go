@@ -1,4 +1,4 @@
-package layers
+package source
 
 import (
 	"encoding/json"
@@ -6,30 +6,30 @@ import (
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/imgcheck/imgcheck/internal/plain"
 )
 
-// RegistryWords are the words in which a registry says itself why it refuses
-// something, each behind a blank and in brackets, cleaned and bounded; empty when it
-// has none. A quota that is used up and a tag that never changes are told nowhere
-// else: the status is that of a missing login.
-func RegistryWords(te *transport.Error) string { return words(te) }
-
-const (
-	maxWords = 3   // as many messages of one answer
-	maxLine  = 300 // bytes of an answer that is a line of text
-)
-
-func words(te *transport.Error) string {
+// RegistryWords returns the words in which a registry says why it refuses something:
+// each of its messages in brackets behind a blank, escaped and bounded. It returns ""
+// where the answer has none. Only these words name a quota that is used up or a tag
+// that must not change: the status is that of a missing login.
+func RegistryWords(te *transport.Error) string {
 	var b strings.Builder
 	for _, text := range messages(te) {
-		fmt.Fprintf(&b, " (%s)", printable(strings.Join(strings.Fields(text), " ")))
+		fmt.Fprintf(&b, " (%s)", plain.Name(strings.Join(strings.Fields(text), " ")))
 	}
 	return b.String()
 }
 
-// messages are the texts of an answer: those of the errors that the specification
-// has (distribution-spec, "Error Codes"), else what other servers on the way say in
-// their own JSON or in a line of text. A page is for browsers.
+const (
+	maxWords = 3   // messages of one answer
+	maxLine  = 300 // bytes of an answer that is a line of text
+)
+
+// messages returns the texts of an answer: those of its errors by the specification
+// (distribution-spec, "Error Codes"), else those that other servers on the way write as
+// JSON of their own or as a line of text. A page for browsers is ignored.
 func messages(te *transport.Error) []string {
 	var list []string
 	add := func(text string) {
@@ -57,8 +57,8 @@ func messages(te *transport.Error) []string {
 	return list
 }
 
-// detail is what an error's detail adds in words, as Artifactory has it: the
-// specification leaves open what a detail is.
+// detail returns the text of an error's detail, in the form that Artifactory gives it:
+// the specification defines none.
 func detail(v any) string {
 	m, _ := v.(map[string]any)
 	if text, ok := m["description"].(string); ok && text != "" {
@@ -67,7 +67,7 @@ func detail(v any) string {
 	return ""
 }
 
-// rawBody is the body of an answer that is no error of a registry.
+// rawBody returns the body of an answer that is no error of a registry.
 // go-containerregistry has it in its own text only.
 func rawBody(te *transport.Error) string {
 	bare := *te

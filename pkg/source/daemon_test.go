@@ -1,4 +1,4 @@
-package layers
+package source
 
 import (
 	"bytes"
@@ -86,7 +86,7 @@ func TestDaemonID(t *testing.T) {
 		if got, want := img.ID(), "daemon's sha256:1"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if _, err := img.Index(t.Context()); err != nil {
+		if _, err := read(t.Context(), img); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := img.ID(), []string{"daemon's sha256:1", ""}[move]; got != want {
@@ -99,13 +99,13 @@ func TestDaemonErrors(t *testing.T) {
 	half := tarOf(t, savedFiles(t, appImage, true)...)
 	half = half[:bytes.Index(half, []byte("manifest.json"))+100]
 	daemon(t, func(w http.ResponseWriter) { w.Write(half) })
-	wantError(t, "docker:app:1", Options{}, "indexing docker:app:1: ends too early: the archive is cut off")
+	wantError(t, "docker:app:1", Options{}, "reading docker:app:1: ends too early: the archive is cut off")
 	daemon(t, func(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusInternalServerError)
 		w.Write([]byte(`{"message": "disk on\nfire"}`))
 	})
-	wantError(t, "docker:app:1", Options{}, "indexing docker:app:1: the daemon at unix://TMP/docker.sock: Error response from daemon: disk on fire")
+	wantError(t, "docker:app:1", Options{}, "reading docker:app:1: the daemon at unix://TMP/docker.sock: Error response from daemon: disk on fire")
 
 	dir := t.TempDir()
 	t.Setenv("DOCKER_HOST", "unix://"+dir+"/none.sock")

@@ -1,4 +1,4 @@
-package layers
+package source
 
 import "testing"
 

@@ -1,4 +1,4 @@
-package layers
+package source
 
 import (
 	"archive/tar"
@@ -144,7 +144,7 @@ func TestDockerArchive(t *testing.T) {
 // skopeo writes ID/layer.tar as a link to ../DIGEST.tar.
 func TestSkopeoArchives(t *testing.T) {
 	skopeo := tooltest.Need(t, "skopeo", "skopeo")
-	from := "oci:" + writeLayout(t, appImage) + ":tag"
+	from := "oci:" + writeLayout(t, appImage) + ":a"
 	dir := t.TempDir()
 	docker, oci := filepath.Join(dir, "docker.tar"), filepath.Join(dir, "oci.tar")
 	for _, to := range []string{"docker-archive:" + docker + ":app:1", "oci-archive:" + oci + ":tag", "oci:" + dir + "/layout:tag"} {
@@ -172,13 +172,13 @@ func TestDockerArchiveWithSeveralImages(t *testing.T) {
 		for _, tag := range []string{"example.com/app:1", "app:1"} {
 			wantApp(t, "docker-archive:"+file+":"+tag, Options{})
 		}
-		_, f := mustIndex(t, "docker-archive:"+file+":app:2", Options{})
-		if got, want := listing(f), "0 file other = other\n"; got != want {
+		_, files := mustRead(t, "docker-archive:"+file+":app:2", Options{})
+		if got, want := files, "0 other = other\n"; got != want {
 			t.Errorf("got %swant %s", got, want)
 		}
 		where := "docker-archive:TMP/" + base
 		if strings.HasSuffix(file, ".gz") {
-			where = "indexing " + where // a stream is read once
+			where = "reading " + where // a stream is read once
 		}
 		wantError(t, "docker-archive:"+file, Options{}, where+": the archive has 2 images: say which, as docker-archive:FILE:REF, of example.com/app:1, example.com/app:2")
 		wantError(t, "docker-archive:"+file+":app:3", Options{}, where+`:app:3: the archive has no image "app:3": it has example.com/app:1, example.com/app:2`)
@@ -224,16 +224,16 @@ func TestDamagedDockerArchive(t *testing.T) {
 	for _, tt := range tests {
 		files := change(savedFiles(t, appImage, true), tt.part, tt.content)
 		b := tarOf(t, files...)
-		plain, stream := "docker-archive:TMP/a.tar: "+tt.plain, "indexing docker-archive:TMP/a.tgz: "+tt.stream
+		plain, stream := "docker-archive:TMP/a.tar: "+tt.plain, "reading docker-archive:TMP/a.tgz: "+tt.stream
 		if strings.HasPrefix(tt.plain, "layer 2 (RUN build)") {
-			plain = "indexing " + plain
+			plain = "reading " + plain
 		}
 		wantError(t, "docker-archive:"+writeFile(t, "a.tar", b), Options{}, plain)
 		wantError(t, "docker-archive:"+writeFile(t, "a.tgz", gzipped(t, b)), Options{}, stream)
 	}
 	whole := tarOf(t, savedFiles(t, appImage, true)...)
 	cut := gzipped(t, whole)
-	wantError(t, "docker-archive:"+writeFile(t, "a.tgz", cut[:len(cut)/2]), Options{}, "indexing docker-archive:TMP/a.tgz: ends too early: the archive is cut off")
+	wantError(t, "docker-archive:"+writeFile(t, "a.tgz", cut[:len(cut)/2]), Options{}, "reading docker-archive:TMP/a.tgz: ends too early: the archive is cut off")
 	wantError(t, "docker-archive:"+writeFile(t, "a.tar", whole[:5300]), Options{}, "docker-archive:TMP/a.tar: ends in the middle of HEX/layer.tar: the archive is cut off")
 	wantError(t, "docker-archive:"+writeFile(t, "a.tar", bytes.Repeat([]byte("no tar"), 1000)), Options{}, "docker-archive:TMP/a.tar: is no tar archive")
 	wantError(t, "docker-archive:"+writeFile(t, "a.tar", nil), Options{}, "docker-archive:TMP/a.tar: is no docker archive: it has no manifest.json (docker save writes one, docker export does not)")
@@ -253,19 +253,25 @@ func taggedLayout(t *testing.T, images map[string]string) string {
 		if images[tag] == "" {
 			continue
 		}
-		if err := p.AppendImage(imagetest.V1(t, images[tag]), layout.WithAnnotations(map[string]string{refName: tag})); err != nil {
+		if err := p.AppendImage(imagetest.V1(t, images[tag]), layout.WithAnnotations(map[string]string{RefName: tag})); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return dir
 }
 
+// writeLayout writes a text image as an OCI layout.
+func writeLayout(t *testing.T, text string) string {
+	t.Helper()
+	return taggedLayout(t, map[string]string{"a": text})
+}
+
 func TestLayout(t *testing.T) {
 	two := taggedLayout(t, map[string]string{"a": appImage, "b": "-- 0/b --\nb\n"})
 	img := wantApp(t, "oci:"+two+":a", Options{})
 	wantApp(t, "oci:"+two+":"+img.Digest, Options{})
-	_, f := mustIndex(t, "oci:"+two+":b", Options{})
-	if got, want := listing(f), "0 file b = b\n"; got != want {
+	_, files := mustRead(t, "oci:"+two+":b", Options{})
+	if got, want := files, "0 b = b\n"; got != want {
 		t.Errorf("got %swant %s", got, want)
 	}
 	wantError(t, "oci:"+two, Options{}, "oci:TMP/layout: the layout has several images: say which, as oci:TMP/layout:TAG, of a, b")
@@ -283,12 +289,12 @@ func TestLayoutWithNestedIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	index := mutate.IndexMediaType(platformIndex(t, "linux/arm64", "linux/amd64", "unknown/unknown"), types.OCIImageIndex)
-	if err := p.AppendIndex(index, layout.WithAnnotations(map[string]string{refName: "tag"})); err != nil {
+	if err := p.AppendIndex(index, layout.WithAnnotations(map[string]string{RefName: "tag"})); err != nil {
 		t.Fatal(err)
 	}
 	for ref, want := range map[string]string{"oci:" + dir: "linux/amd64 number 1", "oci:" + dir + ":tag": "linux/amd64 number 1"} {
-		_, f := mustIndex(t, ref, Options{})
-		if got := listing(f); got != "0 file platform = "+want+"\n" {
+		_, files := mustRead(t, ref, Options{})
+		if got := files; got != "0 platform = "+want+"\n" {
 			t.Errorf("%s: %s", ref, got)
 		}
 	}
@@ -329,12 +335,12 @@ func TestDamagedLayout(t *testing.T) {
 		want   string
 	}{
 		{"manifest", func(m, _, _ string) { flip(m) }, "oci:TMP/layout: the blob sha256:HEX has the digest sha256:HEX: the image is damaged"},
-		{"config", func(_, c, _ string) { flip(c) }, "oci:TMP/layout: reading the config: the blob sha256:HEX has the digest sha256:HEX: the image is damaged"},
-		{"layer", func(_, _, l string) { flip(l) }, "indexing oci:TMP/layout: layer 2 (RUN build): " + damaged},
-		{"cut layer", func(_, _, l string) { os.Truncate(l, 50) }, "indexing oci:TMP/layout: layer 2 (RUN build): the blob sha256:HEX has 50 bytes, not 136: the image is damaged"},
-		{"no layer", func(_, _, l string) { os.Remove(l) }, "indexing oci:TMP/layout: layer 2 (RUN build): the blob sha256:HEX is not in it: the image is damaged, or was saved without it"},
+		{"config", func(_, c, _ string) { flip(c) }, "oci:TMP/layout: reading the config: its bytes have the digest sha256:HEX, not sha256:HEX: the image is damaged"},
+		{"layer", func(_, _, l string) { flip(l) }, "reading oci:TMP/layout: layer 2 (RUN build): " + damaged},
+		{"cut layer", func(_, _, l string) { os.Truncate(l, 50) }, "reading oci:TMP/layout: layer 2 (RUN build): the blob sha256:HEX has 50 bytes, not 136: the image is damaged"},
+		{"no layer", func(_, _, l string) { os.Remove(l) }, "reading oci:TMP/layout: layer 2 (RUN build): the blob sha256:HEX is not in it: the image is damaged, or was saved without it"},
 		{"no manifest", func(m, _, _ string) { os.Remove(m) }, "oci:TMP/layout: the blob sha256:HEX is not in it: the image is damaged, or was saved without it"},
-		{"a link out of the layout", func(_, _, l string) { os.Remove(l); os.Symlink("/etc/passwd", l) }, "indexing oci:TMP/layout: layer 2 (RUN build): blobs/sha256/HEX: path escapes from parent"},
+		{"a link out of the layout", func(_, _, l string) { os.Remove(l); os.Symlink("/etc/passwd", l) }, "reading oci:TMP/layout: layer 2 (RUN build): blobs/sha256/HEX: path escapes from parent"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,4 +1,4 @@
-package layers
+package source
 
 import (
 	"bytes"
@@ -62,11 +62,11 @@ func TestHostileRegistry(t *testing.T) {
 	}{
 		{"manifest in a circle", "/manifests/", away("PATH"), "HOST/app:1: HOST redirects without end: try again later, or ask whoever runs it"},
 		{"config in a circle", configOf(t), away("PATH"), "HOST/app:1: reading the config: HOST redirects without end: try again later, or ask whoever runs it"},
-		{"layer in a circle", layer, away("PATH"), "indexing HOST/app:1: layer 2 (RUN build): HOST redirects without end: try again later, or ask whoever runs it"},
+		{"layer in a circle", layer, away("PATH"), "reading HOST/app:1: layer 2 (RUN build): HOST redirects without end: try again later, or ask whoever runs it"},
 		{"ping in a circle", "/v2/", away("/v2/"), `HOST/app:1: Get "https://HOST/v2/": http: server gave HTTP response to HTTPS client; Get "/v2/": stopped after 10 redirects`},
-		{"manifest from a file", "/manifests/", away("file:///etc/passwd"), "HOST/app:1: HOST is not followed: it redirects to file:, which is no place of a registry: ask whoever runs it"},
-		{"layer from a file", layer, away("file:///etc/passwd"), "indexing HOST/app:1: layer 2 (RUN build): HOST is not followed: it redirects to file:, which is no place of a registry: ask whoever runs it"},
-		{"manifest from the inner network", "/manifests/", away("http://169.254.169.254/PATH"), "HOST/app:1: HOST is not followed: it redirects to 169.254.169.254, an address of an inner network: ask whoever runs it"},
+		{"manifest from a file", "/manifests/", away("file:///etc/passwd"), "HOST/app:1: the redirect of HOST is not followed: it redirects to file:, which is not the address of a registry: ask whoever runs it"},
+		{"layer from a file", layer, away("file:///etc/passwd"), "reading HOST/app:1: layer 2 (RUN build): the redirect of HOST is not followed: it redirects to file:, which is not the address of a registry: ask whoever runs it"},
+		{"manifest from the inner network", "/manifests/", away("http://169.254.169.254/PATH"), "HOST/app:1: the redirect of HOST is not followed: it redirects to 169.254.169.254, an address of an inner network: ask whoever runs it"},
 		{"endless manifest", "/manifests/", endless, "HOST/app:1: its answer is larger than the 8388608 bytes that are read"},
 		{"huge config", "/manifests/", sized, "HOST/app:1: its config is said to have 9000000000 bytes, more than the 8388608 that are read"},
 	}
@@ -258,8 +258,8 @@ func TestPushTransport(t *testing.T) {
 		{"for too long", "GET", nil, busy(503, "9999"), maxWait, "503"},
 		{"no", "PUT", nil, busy(403, "30"), 0, "403"},
 		{"busy, for how long is not said", "PUT", nil, respond(429, "", http.NoBody), 0, "429"},
-		{"nothing comes", "GET", nil, givenUp(fails(context.Canceled)), defaultStall, "nothing came for 1m0s"},
-		{"it thinks", "PUT", nil, givenUp(fails(context.Canceled)), pushStall, "nothing came for 10m0s"},
+		{"nothing comes", "GET", nil, givenUp(fails(context.Canceled)), defaultStall, "no data for 1m0s"},
+		{"it thinks", "PUT", nil, givenUp(fails(context.Canceled)), pushStall, "no data for 10m0s"},
 		{"slowly", "PATCH", strings.NewReader("abc"), slow, 27 * time.Minute, "201"},
 	}
 	for _, tt := range tests {

@@ -1,7 +1,10 @@
-package layers
+package source
 
 import (
+	"archive/tar"
+	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +29,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
@@ -44,48 +48,129 @@ old
 new
 `
 
-const appListing = `0 implied etc
-0 file etc/os-release = ID=test
-1 implied opt
-1 file opt/new = new
+const appListing = `0 etc/os-release = ID=test
+0 opt/old = old
+1 opt/.wh.old
+1 opt/new = new
 `
 
-// mustIndex opens and indexes a reference.
-func mustIndex(t *testing.T, ref string, o Options) (*Image, *FS) {
+// mustRead opens a reference and reads its layers to their ends. It returns a listing of
+// their files.
+func mustRead(t *testing.T, ref string, o Options) (*Image, string) {
 	t.Helper()
-	o.Keep, o.sleep = everything, noSleep
+	o.Sleep = noSleep
 	img, err := Open(t.Context(), ref, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { img.Close() })
-	f, err := img.Index(t.Context())
+	files, err := read(t.Context(), img)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return img, f
+	return img, files
+}
+
+// read reads all layers of an image to their ends, and returns a listing of their files.
+func read(ctx context.Context, img *Image) (string, error) {
+	list, err := layersOf(ctx, img)
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", img.Ref, err)
+	}
+	var b strings.Builder
+	for i, layer := range list {
+		for tr := tar.NewReader(layer); ; {
+			h, err := tr.Next()
+			if err != nil {
+				break // a damaged layer has an error of its own
+			}
+			if h.Typeflag == tar.TypeReg {
+				content, _ := io.ReadAll(tr)
+				fmt.Fprintln(&b, strings.TrimSuffix(fmt.Sprintf("%d %s = %s", i, h.Name, bytes.TrimSpace(content)), " = "))
+			}
+		}
+	}
+	return b.String(), nil
+}
+
+// layersOf returns the layers of an image, unpacked.
+func layersOf(ctx context.Context, img *Image) ([]io.Reader, error) {
+	var list []io.Reader
+	if img.IsStream() {
+		rc, err := img.Stream(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer rc.Close()
+		files := map[int]io.Reader{}
+		saved, err := img.ReadStream(ctx, unpacked(rc), func(f TarFile, r io.Reader) error {
+			b, err := io.ReadAll(io.LimitReader(unpacked(r), 1<<20))
+			if errors.As(err, new(*fetchError)) {
+				return err
+			}
+			files[f.Entry] = bytes.NewReader(b)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range saved.Layers {
+			list = append(list, files[f.Entry])
+		}
+		return list, nil
+	}
+	for i := range img.Layers {
+		var whole bytes.Buffer
+		rc, err := img.Blob(ctx, i, nil)
+		if err == nil {
+			_, err = io.Copy(&whole, rc)
+			rc.Close()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("layer %d%s: %w", i+1, img.Layers[i].Instruction(), err)
+		}
+		list = append(list, unpacked(&whole))
+	}
+	return list, nil
+}
+
+// unpacked decompresses what begins like gzip or zstd.
+func unpacked(r io.Reader) io.Reader {
+	br := bufio.NewReader(r)
+	head, _ := br.Peek(len(magicZstd))
+	switch {
+	case bytes.HasPrefix(head, magicGzip):
+		if z, err := gzip.NewReader(br); err == nil {
+			return z
+		}
+	case bytes.HasPrefix(head, magicZstd):
+		if z, err := zstd.NewReader(br); err == nil {
+			return z.IOReadCloser()
+		}
+	}
+	return br
 }
 
 func wantApp(t *testing.T, ref string, o Options) *Image {
 	t.Helper()
-	img, f := mustIndex(t, ref, o)
-	if diff := cmp.Diff(appListing, listing(f)); diff != "" {
+	img, files := mustRead(t, ref, o)
+	if diff := cmp.Diff(appListing, files); diff != "" {
 		t.Errorf("%s: -want +got:\n%s", ref, diff)
 	}
-	if len(f.Layers) != 2 || img.Config == nil || !strings.HasPrefix(f.Layers[0].DiffID, "sha256:") {
-		t.Errorf("%s: layers %+v, config %+v", ref, f.Layers, img.Config)
+	if len(img.Layers) != 2 || img.Config == nil || !strings.HasPrefix(img.Layers[0].DiffID, "sha256:") {
+		t.Errorf("%s: layers %+v, config %+v", ref, img.Layers, img.Config)
 	}
 	return img
 }
 
-// wantError opens and indexes a reference and compares the one line that comes
+// wantError opens a reference, reads its layers and compares the one line that comes
 // of it; numbers of ports, digests and temporary directories are masked.
 func wantError(t *testing.T, ref string, o Options, want string) {
 	t.Helper()
-	o.sleep = noSleep
+	o.Sleep = noSleep
 	img, err := Open(t.Context(), ref, o)
 	if err == nil {
-		_, err = img.Index(t.Context())
+		_, err = read(t.Context(), img)
 		img.Close()
 	}
 	if err == nil {
@@ -95,6 +180,49 @@ func wantError(t *testing.T, ref string, o Options, want string) {
 	if got := masked(t, err.Error()); got != want {
 		t.Errorf("%s:\n got %s\nwant %s", ref, got, want)
 	}
+}
+
+// tarEntry is an entry of a tar.
+type tarEntry struct {
+	tar.Header
+	content string
+}
+
+// tarOf writes a tar; contents give the sizes.
+func tarOf(t testing.TB, entries ...tarEntry) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	tw := tar.NewWriter(&buf)
+	for _, e := range entries {
+		e.Size = int64(len(e.content))
+		if err := tw.WriteHeader(&e.Header); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tw.Write([]byte(e.content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func layerTars(t testing.TB, text string) [][]byte {
+	t.Helper()
+	im, err := imagetest.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list [][]byte
+	for n := range im.Layers {
+		var buf bytes.Buffer
+		if err := im.LayerTar(n, &buf); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, buf.Bytes())
+	}
+	return list
 }
 
 // noSleep goes on at once.
@@ -156,19 +284,6 @@ func TestRegistry(t *testing.T) {
 		if strings.HasPrefix(request, "GET") && strings.Contains(request, "/blobs/") && n > 5*3 { // five scans of three images, which share their config
 			t.Errorf("%s: %d times", request, n)
 		}
-	}
-}
-
-// A layer that stands twice in an image is fetched once.
-func TestLayerTwiceIsReadOnce(t *testing.T) {
-	s := newRegistry(t)
-	ref := push(t, s, "app:1", "-- 0/f --\none\n-- 1/.wh.f --\n-- 2/f --\none\n")
-	img, f := mustIndex(t, ref, Options{})
-	if got, want := listing(f), "2 file f = one\n"; got != want {
-		t.Errorf("got %swant %s", got, want)
-	}
-	if n := s.Requests()["GET /v2/app/blobs/"+img.Layers[0].Digest]; n != 1 {
-		t.Errorf("the blob was fetched %d times", n)
 	}
 }
 
@@ -235,23 +350,23 @@ func TestPlatforms(t *testing.T) {
 			wantError(t, ref, o, fmt.Sprintf("HOST/multi:%d: %s", i, tt.want))
 			continue
 		}
-		_, f := mustIndex(t, ref, o)
-		if got := fmt.Sprintf("0 file platform = %s\n", tt.want); strings.ReplaceAll(listing(f), "=  ", "= ") != strings.ReplaceAll(got, "=  ", "= ") {
-			t.Errorf("%s for %q: %s", tt.have, tt.ask, listing(f))
+		_, files := mustRead(t, ref, o)
+		if got := fmt.Sprintf("0 platform = %s\n", strings.TrimSpace(tt.want)); files != got {
+			t.Errorf("%s for %q: %s", tt.have, tt.ask, files)
 		}
 	}
 	one := push(t, s, "one:1", "platform linux/arm64\n-- 0/f --\nf\n")
 	wantError(t, one, Options{Platform: &v1.Platform{OS: "linux", Architecture: "amd64"}},
 		"HOST/one:1: is not there for linux/amd64: choose one with --platform linux/arm64")
-	mustIndex(t, one, Options{})
+	mustRead(t, one, Options{})
 }
 
 func TestNestedIndex(t *testing.T) {
 	s := newRegistry(t)
 	inner := platformIndex(t, "linux/arm64", "linux/amd64")
 	outer := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{Add: inner})
-	_, f := mustIndex(t, pushIndex(t, s, "nested:1", outer), Options{})
-	if got, want := listing(f), "0 file platform = linux/amd64 number 1\n"; got != want {
+	_, files := mustRead(t, pushIndex(t, s, "nested:1", outer), Options{})
+	if got, want := files, "0 platform = linux/amd64 number 1\n"; got != want {
 		t.Errorf("got %swant %s", got, want)
 	}
 }
@@ -368,9 +483,9 @@ func TestLogin(t *testing.T) {
 	config(`{"credHelpers": {"` + host + `": "test"}}`)
 	wantApp(t, ref, Options{})
 	config(`{"credsStore": "absent"}`)
-	wantError(t, ref, Options{}, "HOST/app:1: the credential helper failed (error getting credentials - err: exec: \"docker-credential-absent\": executable file not found in $PATH, out: ``): mend it, or take it out of Docker's config.json")
+	wantError(t, ref, Options{}, "HOST/app:1: the credential helper failed (error getting credentials - err: exec: \"docker-credential-absent\": executable file not found in $PATH, out: ``): repair it, or take it out of Docker's config.json")
 	config(`{`)
-	wantError(t, ref, Options{}, "HOST/app:1: parsing config file (TMP/config.json): unexpected EOF: mend it, or run `docker login`")
+	wantError(t, ref, Options{}, "HOST/app:1: parsing config file (TMP/config.json): unexpected EOF: repair it, or run `docker login`")
 }
 
 func TestTLS(t *testing.T) {
@@ -414,7 +529,7 @@ func TestDamagedBlobs(t *testing.T) {
 			return true
 		}
 	}
-	const damaged = "indexing HOST/app:1: layer 2 (RUN build): its bytes have the digest sha256:HEX, not sha256:HEX: the image is damaged, or a proxy has changed it"
+	const damaged = "reading HOST/app:1: layer 2 (RUN build): its bytes have the digest sha256:HEX, not sha256:HEX: the image is damaged, or a proxy has changed it"
 	tests := []struct {
 		name   string
 		change func([]byte) []byte
@@ -422,7 +537,7 @@ func TestDamagedBlobs(t *testing.T) {
 	}{
 		{"flipped", func(b []byte) []byte { b[len(b)/2] ^= 0xff; return b }, damaged},
 		{"flipped at the end", func(b []byte) []byte { b[len(b)-1] ^= 0xff; return b }, damaged},
-		{"cut short", func(b []byte) []byte { return b[:len(b)/2] }, "indexing HOST/app:1: layer 2 (RUN build): the connection to HOST broke off: try again"},
+		{"cut short", func(b []byte) []byte { return b[:len(b)/2] }, "reading HOST/app:1: layer 2 (RUN build): the connection to HOST broke off: try again"},
 		{"another file", func(b []byte) []byte { return bytes.Repeat([]byte{0}, len(b)) }, damaged},
 	}
 	for _, tt := range tests {
@@ -460,7 +575,7 @@ func TestAlmostAScheme(t *testing.T) {
 		"ubuntu:24.04":           "gone",
 		"ghcr.io/org/docker:app": "gone",
 	} {
-		if got := besideFile(ref, gone).Error(); got != want {
+		if got := suggest(ref, gone).Error(); got != want {
 			t.Errorf("%s: %s, want %s", ref, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package layers
+package source
 
 import (
 	"bytes"
@@ -253,9 +253,9 @@ func TestDownload(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &server{answers: tt.answers}
-				d := &download{
-					ctx: t.Context(), client: &http.Client{Transport: &patient{s, time.Minute, sleep}}, url: "http://registry/blob",
-					size: int64(len(blob)), sleep: sleep, note: func(string) {},
+				d := &Download{
+					Context: t.Context(), Client: &http.Client{Transport: &patient{s, time.Minute, sleep}}, URL: "http://registry/blob",
+					Size: int64(len(blob)), Sleep: sleep,
 				}
 				start := time.Now()
 				got, err := io.ReadAll(d)
@@ -287,9 +287,9 @@ func TestDownloadInterrupted(t *testing.T) {
 		} {
 			ctx, cancel := context.WithCancel(t.Context())
 			s := &server{answers: []answer{a}}
-			d := &download{
-				ctx: ctx, client: &http.Client{Transport: &patient{s, time.Minute, sleep}}, url: "http://registry/blob",
-				size: 5, sleep: sleep, note: func(string) {},
+			d := &Download{
+				Context: ctx, Client: &http.Client{Transport: &patient{s, time.Minute, sleep}}, URL: "http://registry/blob",
+				Size: 5, Sleep: sleep,
 			}
 			start := time.Now()
 			time.AfterFunc(10*time.Second, cancel)
@@ -409,12 +409,12 @@ func TestRedirects(t *testing.T) {
 	}
 	wantApp(t, to(s.Host), Options{})
 	wantApp(t, to("localhost:"+port), Options{})
-	img, err := Open(t.Context(), to("169.254.169.254"), Options{sleep: noSleep})
+	img, err := Open(t.Context(), to("169.254.169.254"), Options{Sleep: noSleep})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer img.Close()
-	if _, err = img.Index(t.Context()); err == nil || !strings.Contains(err.Error(), "it redirects to 169.254.169.254, an address of an inner network") {
+	if _, err = read(t.Context(), img); err == nil || !strings.Contains(err.Error(), "it redirects to 169.254.169.254, an address of an inner network") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -426,4 +426,20 @@ func configOf(t *testing.T) string {
 		t.Error(err)
 	}
 	return h.Hex
+}
+
+// The error of a silent server names the number of attempts.
+func TestStopsSending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		for range maxTries {
+			s.answers = append(s.answers, givenUp(fails(context.Canceled)))
+		}
+		d := &Download{Context: t.Context(), Client: &http.Client{Transport: &patient{s, time.Minute, sleep}}, URL: "http://registry/blob", Size: 5, Sleep: sleep}
+		_, err := io.ReadAll(d)
+		const want = "registry stopped sending: no data for 1m0s in 6 attempts; try again later"
+		if got := fmt.Sprint(HostError("registry", err)); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
 }

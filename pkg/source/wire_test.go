@@ -1,4 +1,4 @@
-package layers
+package source
 
 import (
 	"archive/tar"
@@ -110,7 +110,7 @@ const ociManifest = "application/vnd.oci.image.manifest.v1+json"
 func TestWire(t *testing.T) {
 	layer, config := "/blobs/"+layerOf(t, 1), configOf(t)
 	const (
-		second  = "indexing HOST/app:1: layer 2 (RUN build): "
+		second  = "reading HOST/app:1: layer 2 (RUN build): "
 		again   = ": try again later, or ask whoever runs it"
 		damaged = "its bytes have the digest sha256:HEX, not sha256:HEX: the image is damaged, or a proxy has changed it"
 		realm   = `Bearer realm="http://HOST/token"`
@@ -173,12 +173,12 @@ func TestWire(t *testing.T) {
 		}), second + damaged},
 
 		// Logins.
-		{"realm elsewhere", asksFor(`Bearer realm="http://tokens.example/token"`, ""), "HOST/app:1: HOST sends on to tokens.example by plain HTTP, which is for all to read: add --insecure if that is meant"},
-		{"realm in the inner network", asksFor(`Bearer realm="https://10.0.0.1/token"`, ""), `HOST/app:1: HOST asks for a login in a way that is not followed (invalid realm in www-authenticate: realm host "10.0.0.1" is a private or link-local address): ask whoever runs it`},
-		{"realm is a file", asksFor(`Bearer realm="file:///etc/passwd"`, ""), `HOST/app:1: HOST asks for a login in a way that is not followed (invalid realm in www-authenticate: realm scheme "file" not allowed; must be https (or http for insecure registries)): ask whoever runs it`},
-		{"no realm", asksFor(`Bearer x="y"`, ""), "HOST/app:1: HOST asks for a login in a way that is not followed (malformed www-authenticate, missing realm: map[x:y]): ask whoever runs it"},
-		{"an endless token", asksFor(realm, redText), "HOST/app:1: HOST answers with more than is read (body exceeds 65536 byte limit): ask whoever runs it"},
-		{"a page for a token", asksFor(realm, redText[:2000]), "HOST/app:1: HOST answers with what no registry says (invalid character '<' looking for beginning of value): a proxy or a login page stands in its place"},
+		{"realm elsewhere", asksFor(`Bearer realm="http://tokens.example/token"`, ""), "HOST/app:1: HOST redirects to tokens.example by plain HTTP, which anybody on the way can read: add --insecure if that is meant"},
+		{"realm in the inner network", asksFor(`Bearer realm="https://10.0.0.1/token"`, ""), `HOST/app:1: HOST asks for a login in a way that is not supported (invalid realm in www-authenticate: realm host "10.0.0.1" is a private or link-local address): ask whoever runs it`},
+		{"realm is a file", asksFor(`Bearer realm="file:///etc/passwd"`, ""), `HOST/app:1: HOST asks for a login in a way that is not supported (invalid realm in www-authenticate: realm scheme "file" not allowed; must be https (or http for insecure registries)): ask whoever runs it`},
+		{"no realm", asksFor(`Bearer x="y"`, ""), "HOST/app:1: HOST asks for a login in a way that is not supported (malformed www-authenticate, missing realm: map[x:y]): ask whoever runs it"},
+		{"an endless token", asksFor(realm, redText), "HOST/app:1: the answer of HOST is too large (body exceeds 65536 byte limit): ask whoever runs it"},
+		{"a page for a token", asksFor(realm, redText[:2000]), "HOST/app:1: HOST does not answer like a registry (invalid character '<' looking for beginning of value): a proxy or a login page stands in its place"},
 		{"another secret", asksFor(realm, `{"secret":"abc"}`), "HOST/app:1: the token server of HOST gives no token: run `docker login HOST`, or ask whoever runs it"},
 		{"a token with a line break", asksFor(realm, `{"token":"a\nb"}`), `HOST/app:1: Get "http://HOST/v2/app/manifests/1": net/http: invalid header field value for "Authorization"`},
 	}
@@ -267,7 +267,7 @@ func TestOtherBytes(t *testing.T) {
 	}
 	index := `{"schemaVersion":2,"manifests":[{"mediaType":"application/vnd.oci.image.index.v1+json","size":2,"digest":"sha256:` + strings.Repeat("1", 64) + `"}]}`
 	const (
-		second  = "indexing HOST/app:1: layer 2 (RUN build): "
+		second  = "reading HOST/app:1: layer 2 (RUN build): "
 		damaged = second + "its bytes have the digest sha256:HEX, not sha256:HEX: the image is damaged, or a proxy has changed it"
 		broke   = second + "the connection to HOST broke off: try again"
 	)
@@ -286,7 +286,7 @@ func TestOtherBytes(t *testing.T) {
 			w.Header().Set("Content-Length", "5000")
 			io.WriteString(w, "{")
 		}), "HOST/app:1: the connection to HOST broke off: try again"},
-		{"half a config", spoil(configOf(t), func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{") }), "HOST/app:1: reading the config: its bytes are not those that the manifest names (GET http://HOST/v2/app/blobs/sha256:HEX: Content-Length header 1 does not match expected size 488): the image is damaged, or a proxy has changed it"},
+		{"half a config", spoil(configOf(t), func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{") }), "HOST/app:1: reading the config: the manifest says that it has 488 bytes, the registry that it has 1: the image is damaged, or a proxy has changed it"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { wantError(t, handled(t, false, tt.do), Options{}, tt.want) })
@@ -339,8 +339,8 @@ func TestFollow(t *testing.T) {
 		{"GET", "https://a.example/v2/", "192.0.2.1", "http://b.example/", nil, false, "it redirects to http://b.example, which anybody on the way can change"},
 		{"GET", "https://a.example/token", "192.0.2.1", "http://b.example/", nil, false, "it redirects to http://b.example, which anybody on the way can change"},
 		{"GET", blob, "192.0.2.1", "http://b.example/x", nil, false, ""},
-		{"GET", blob, "192.0.2.1", "gopher://b.example/x", nil, false, "it redirects to gopher:, which is no place of a registry"},
-		{"POST", "https://a.example/token", "192.0.2.1", "https://b.example/token", form, false, "it redirects to b.example, which is not to be told the login"},
+		{"GET", blob, "192.0.2.1", "gopher://b.example/x", nil, false, "it redirects to gopher:, which is not the address of a registry"},
+		{"POST", "https://a.example/token", "192.0.2.1", "https://b.example/token", form, false, "it redirects to b.example, which must not get the login"},
 		{"POST", "https://a.example/token", "192.0.2.1", "https://a.example/other", form, false, ""},
 		{"POST", "https://a.example/v2/app/blobs/uploads/", "192.0.2.1", "https://b.example/uploads/", nil, false, ""},
 
@@ -448,7 +448,7 @@ func TestHTTP2Reset(t *testing.T) {
 	for part, want := range map[string]string{
 		"/manifests/": "HOST/app:1: the connection to HOST broke off: try again",
 		configOf(t):   "HOST/app:1: reading the config: the connection to HOST broke off: try again",
-		layer:         "indexing HOST/app:1: layer 2 (RUN build): the connection to HOST broke off: try again",
+		layer:         "reading HOST/app:1: layer 2 (RUN build): the connection to HOST broke off: try again",
 	} {
 		resets := func(times int64) (string, *atomic.Int64) {
 			var n atomic.Int64
@@ -506,8 +506,8 @@ func TestTrickle(t *testing.T) {
 		took  time.Duration
 		want  string
 	}{
-		{"a byte each 59 seconds", trickle(59*time.Second, 1), 0, 6 * 59 * time.Second, "fewer than 256 KiB came in 5m0s"},
-		{"many bytes, and still too few", trickle(time.Second, 800), 0, 300 * time.Second, "fewer than 256 KiB came in 5m0s"},
+		{"a byte each 59 seconds", trickle(59*time.Second, 1), 0, 6 * 59 * time.Second, "fewer than 256 KiB in 5m0s"},
+		{"many bytes, and still too few", trickle(time.Second, 800), 0, 300 * time.Second, "fewer than 256 KiB in 5m0s"},
 		{"slow", trickle(time.Second, 1000), 0, 3000 * time.Second, "<nil>"},
 		{"a slow reader", trickle(time.Millisecond, 1000), time.Minute, 3000 * (time.Minute + time.Millisecond), "<nil>"},
 	}
@@ -684,7 +684,7 @@ func interrupted(t *testing.T, ref string, begun <-chan string) {
 	img, err := Open(ctx, ref, Options{})
 	if err == nil {
 		defer img.Close()
-		_, err = img.Index(ctx)
+		_, err = read(ctx, img)
 	}
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
@@ -720,13 +720,13 @@ func TestHostileDaemon(t *testing.T) {
 		saved func(http.ResponseWriter)
 		want  string
 	}{
-		{"a file without end", func(w http.ResponseWriter) { endless(w, append(header("x", 1<<50), "text"...)) }, "indexing docker:app:1: the archive has more than 64 MiB that belong to no layer: it is none of an image"},
-		{"no end", func(w http.ResponseWriter) { endless(w, tarOf(t, good...)) }, "indexing docker:app:1: the archive has more than 64 MiB that belong to no layer: it is none of an image"},
-		{"a layer without end", func(w http.ResponseWriter) { endless(w, append(header("l/layer.tar", 1<<50), header("x", 1<<50)...)) }, "indexing docker:app:1: l/layer.tar: the archive has more than the 1 GiB that are read"},
-		{"a large manifest", serve(append(good, fileOf("manifest.json", "["+strings.Repeat(" ", maxJSON)+"]"))...), "indexing docker:app:1: manifest.json is 33554434 bytes long, and no more than 33554432 are read of all documents"},
-		{"only a large manifest", serve(fileOf("manifest.json", "["+strings.Repeat(" ", maxJSON)+"]")), "indexing docker:app:1: manifest.json is 33554434 bytes long, and no more than 33554432 are read of all documents"},
-		{"a large config", serve(fileOf("manifest.json", `[{"Config":"c.json"}]`), fileOf("c.json", "{"+strings.Repeat(" ", maxJSON)+"}")), "indexing docker:app:1: the config: c.json is 33554434 bytes long, and no more than 33554432 are read of all documents"},
-		{"nothing", func(http.ResponseWriter) {}, "indexing docker:app:1: is no docker archive: it has no manifest.json (docker save writes one, docker export does not)"},
+		{"a file without end", func(w http.ResponseWriter) { endless(w, append(header("x", 1<<50), "text"...)) }, "reading docker:app:1: x: the archive has more than 64 MiB that belong to no layer: it is none of an image"},
+		{"no end", func(w http.ResponseWriter) { endless(w, tarOf(t, good...)) }, "reading docker:app:1: the archive has more than 64 MiB that belong to no layer: it is none of an image"},
+		{"a layer without end", func(w http.ResponseWriter) { endless(w, append(header("l/layer.tar", 1<<50), header("x", 1<<50)...)) }, "reading docker:app:1: l/layer.tar: the archive has more than the 1 GiB that are read"},
+		{"a large manifest", serve(append(good, fileOf("manifest.json", "["+strings.Repeat(" ", maxJSON)+"]"))...), "reading docker:app:1: manifest.json is 33554434 bytes long, and no more than 33554432 are read of all documents"},
+		{"only a large manifest", serve(fileOf("manifest.json", "["+strings.Repeat(" ", maxJSON)+"]")), "reading docker:app:1: manifest.json is 33554434 bytes long, and no more than 33554432 are read of all documents"},
+		{"a large config", serve(fileOf("manifest.json", `[{"Config":"c.json"}]`), fileOf("c.json", "{"+strings.Repeat(" ", maxJSON)+"}")), "reading docker:app:1: the config: c.json is 33554434 bytes long, and no more than 33554432 are read of all documents"},
+		{"nothing", func(http.ResponseWriter) {}, "reading docker:app:1: is no docker archive: it has no manifest.json (docker save writes one, docker export does not)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -759,8 +759,8 @@ func TestHostileDaemon(t *testing.T) {
 	})
 	t.Run("silence", func(t *testing.T) {
 		for part, want := range map[string]string{
-			"/app:1/json": "docker:app:1: the daemon at unix://TMP/docker.sock does not go on (nothing came for 10ms): look at its log, or start it again",
-			"/images/get": "indexing docker:app:1: the daemon at unix://TMP/docker.sock does not go on (nothing came for 300ms): look at its log, or start it again",
+			"/app:1/json": "docker:app:1: the daemon at unix://TMP/docker.sock stopped sending: no data for 10ms: look at its log, or start it again",
+			"/images/get": "reading docker:app:1: the daemon at unix://TMP/docker.sock stopped sending: no data for 300ms: look at its log, or start it again",
 		} {
 			daemonHandled(t, nil, spoil(part, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 			wantError(t, "docker:app:1", Options{Stall: 10 * time.Millisecond}, want)
@@ -770,6 +770,6 @@ func TestHostileDaemon(t *testing.T) {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		}))
-		wantError(t, "docker:app:1", Options{Stall: 10 * time.Millisecond}, "indexing docker:app:1: the daemon at unix://TMP/docker.sock does not go on (nothing came for 300ms): look at its log, or start it again")
+		wantError(t, "docker:app:1", Options{Stall: 10 * time.Millisecond}, "reading docker:app:1: the daemon at unix://TMP/docker.sock stopped sending: no data for 300ms: look at its log, or start it again")
 	})
 }

@@ -1,0 +1,241 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// How long a server is waited for. Only silence is bounded, never the whole: ten
+// gigabytes over a slow line take as long as they take.
+const (
+	defaultStall = time.Minute
+	maxTries     = 6               // of a request, or of a download without progress
+	progress     = 1 << 20         // after this many bytes the failure count is reset
+	maxWait      = 2 * time.Minute // that a server may ask for (Retry-After)
+
+	// A line of less than a kilobyte a second counts as silent, too: so few bytes
+	// while they were waited for so many times as long as silence may last.
+	slowBytes = 256 << 10
+	slowFor   = 5
+)
+
+// stalledError is the error of a server that sent nothing for so long.
+type stalledError time.Duration
+
+func (e stalledError) Error() string { return "no data for " + time.Duration(e).String() }
+
+// Temporary reports that the request may be sent again.
+func (e stalledError) Temporary() bool { return true }
+
+// slowError is the error of a server that sent next to nothing for so long.
+type slowError time.Duration
+
+func (e slowError) Error() string {
+	return fmt.Sprintf("fewer than %d KiB in %v", slowBytes>>10, time.Duration(e))
+}
+
+// Temporary reports that the request may be sent again.
+func (e slowError) Temporary() bool { return true }
+
+// triedError is the last of several errors of a server that sent nothing.
+type triedError struct {
+	error
+	times int
+}
+
+func (e *triedError) Unwrap() error { return e.error }
+
+// tried returns the error of the last of several attempts. net/http looks at the types
+// of other errors than a stalledError without unwrapping them.
+func tried(err error, times int) error {
+	if times > 1 && errors.As(err, new(stalledError)) {
+		return &triedError{err, times}
+	}
+	return err
+}
+
+// sleep waits, or returns the context's error.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// backoff returns how long to wait after so many failures.
+func backoff(failures int) time.Duration { return time.Second << min(failures-1, 4) }
+
+// Patient returns a transport that bounds the silence of a server and sends a request
+// again where that may help.
+func Patient(base http.RoundTripper, o Options) http.RoundTripper {
+	return &patient{base, o.stall(), o.sleeper()}
+}
+
+// patient is a transport that gives up a request only if nothing comes for a while,
+// and sends it again if that may help.
+type patient struct {
+	base  http.RoundTripper
+	stall time.Duration
+	sleep func(context.Context, time.Duration) error
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (p *patient) RoundTrip(req *http.Request) (*http.Response, error) {
+	for failures := 1; ; failures++ {
+		resp, err := p.try(req)
+		if failures == maxTries || !passing(req, resp, err) || req.Body != nil && req.GetBody == nil {
+			return resp, tried(err, failures)
+		}
+		wait := backoff(failures)
+		if resp != nil {
+			wait = max(wait, retryAfter(resp))
+			resp.Body.Close()
+		}
+		if err := p.sleep(req.Context(), wait); err != nil {
+			return nil, err
+		}
+		if req.GetBody != nil {
+			req = req.Clone(req.Context())
+			if req.Body, err = req.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// passing reports whether a failure may pass. After an interrupt an answer may as
+// well: the wait for the next attempt returns the context's error, which the answer
+// would hide.
+func passing(req *http.Request, resp *http.Response, err error) bool {
+	if err != nil && req.Context().Err() != nil {
+		return false
+	}
+	if err == nil {
+		switch resp.StatusCode {
+		case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
+			http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return true
+		}
+		return false
+	}
+	if req.Header.Get("Range") != "" {
+		return true // a server that has sent half a blob exists, or is being restarted
+	}
+	var timeout net.Error
+	var stalled stalledError
+	var dial *net.OpError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dial) && dial.Op == "dial", errors.As(err, &dns):
+		return false // a wrong name, or no network: one such wait is long enough
+	case errors.As(err, &stalled), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed), isReset(err.Error()):
+		return true
+	}
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// isReset reports whether an error is that of an HTTP/2 stream or connection which the
+// server has ended: net/http does not export its types (RFC 9113, 6.4 and 6.8).
+func isReset(text string) bool {
+	return strings.Contains(text, "stream error: ") || strings.Contains(text, "server sent GOAWAY")
+}
+
+// retryAfter returns how long a server asks not to be sent requests.
+func retryAfter(resp *http.Response) time.Duration {
+	seconds, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0
+	}
+	return min(time.Duration(seconds)*time.Second, maxWait)
+}
+
+// try sends a request once. An answer that comes after the request was given up is
+// ignored: it may be to the giving up (a proxy's 502), and half of something.
+func (p *patient) try(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(req.Context())
+	timer := time.AfterFunc(p.stall, cancel)
+	req = req.WithContext(ctx)
+	if again := req.GetBody; req.Body != nil && req.Body != http.NoBody {
+		req.Body = sending{req.Body, timer, p.stall}
+		if again != nil {
+			req.GetBody = func() (io.ReadCloser, error) {
+				b, err := again()
+				return sending{b, timer, p.stall}, err
+			}
+		}
+	}
+	resp, err := p.base.RoundTrip(req)
+	if !timer.Stop() {
+		if resp != nil {
+			resp.Body.Close()
+		}
+		cancel()
+		return nil, stalledError(p.stall)
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	resp.Body = &patientBody{ReadCloser: resp.Body, timer: timer, stall: p.stall, cancel: cancel}
+	return resp, nil
+}
+
+// patientBody is a body that is given up if nothing, or next to nothing, comes while it
+// is read. Time between its reads does not count.
+type patientBody struct {
+	io.ReadCloser
+	timer  *time.Timer
+	stall  time.Duration
+	cancel func()
+	waited time.Duration // for got
+	got    int
+}
+
+func (b *patientBody) Read(p []byte) (int, error) {
+	b.timer.Reset(b.stall)
+	start := time.Now()
+	n, err := b.ReadCloser.Read(p)
+	if !b.timer.Stop() {
+		return 0, stalledError(b.stall)
+	}
+	b.waited += time.Since(start)
+	b.got += n
+	if b.got >= slowBytes {
+		b.waited, b.got = 0, 0
+	}
+	if err == nil && b.waited >= slowFor*b.stall {
+		return n, slowError(slowFor * b.stall)
+	}
+	return n, err
+}
+
+func (b *patientBody) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
+}
+
+// sending is the body of a request. It resets the timer whenever the server takes some
+// of it.
+type sending struct {
+	io.ReadCloser
+	timer *time.Timer
+	stall time.Duration
+}
+
+func (s sending) Read(p []byte) (int, error) {
+	s.timer.Reset(s.stall)
+	return s.ReadCloser.Read(p)
+}
