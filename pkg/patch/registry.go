@@ -23,7 +23,7 @@ type repository struct {
 	*source.Repository
 	ref    name.Reference // as it was given
 	pusher *remote.Pusher
-	sleep  func(context.Context, time.Duration) error // nil waits
+	sleep  func(context.Context, time.Duration) error
 }
 
 func newRepository(ref name.Reference, o Options) (*repository, error) {
@@ -37,7 +37,11 @@ func newRepository(ref name.Reference, o Options) (*repository, error) {
 	}
 	pusher, err := remote.NewPusher(opts...)
 	from := source.NewRepository(ref.Context(), source.Options{Insecure: o.Insecure, Sleep: o.sleep})
-	return &repository{from, ref, pusher, o.sleep}, err
+	r := &repository{from, ref, pusher, o.sleep}
+	if r.sleep == nil {
+		r.sleep = source.Sleep
+	}
+	return r, err
 }
 
 // openRepository returns the manifest or index that a reference names.
@@ -137,23 +141,11 @@ func (r *repository) settled(ctx context.Context, ask func() error) error {
 		if !missing(err) || n == looks-1 {
 			return err
 		}
-		if err := r.wait(ctx, time.Second<<n); err != nil {
+		if err := r.sleep(ctx, time.Second<<n); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (r *repository) wait(ctx context.Context, d time.Duration) error {
-	if r.sleep != nil {
-		return r.sleep(ctx, d)
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // missing reports whether a registry says that something is not there.

@@ -34,7 +34,7 @@ type dirSource struct {
 	at    string
 }
 
-func (e *env) openDir(dir string) (source, error) {
+func (e *env) openDir(dir string) (provider, error) {
 	if dir == "" {
 		return nil, errors.New("names no directory: say dir:DIR")
 	}

@@ -1,6 +1,7 @@
 package provide
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -53,7 +54,7 @@ func open(t *testing.T, specs ...string) *Sources {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.env.pause = func(int) time.Duration { return 0 }
+	s.env.sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	t.Cleanup(func() { s.Close() })
 	return s
 }

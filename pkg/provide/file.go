@@ -19,7 +19,7 @@ type fileSource struct {
 	file string
 }
 
-func (e *env) openFile(file string) (source, error) {
+func (e *env) openFile(file string) (provider, error) {
 	st, err := os.Stat(file)
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

@@ -35,7 +35,7 @@ type indexed struct {
 	fs  *layers.FS
 }
 
-func (e *env) openImage(ctx context.Context, ref string) (source, error) {
+func (e *env) openImage(ctx context.Context, ref string) (provider, error) {
 	if ref == "" {
 		return nil, errors.New("names no image: say image:REF")
 	}

@@ -192,13 +192,13 @@ func (f *Found) title() string { return strings.TrimSpace(f.Library + " " + f.Ve
 
 // Sources are the places that are asked, in order.
 type Sources struct {
-	list []source
+	list []provider
 	env  *env
 }
 
-// source is a place that has libraries. An error that is an [absentError] says
+// provider is a place that has libraries: one of --from. An error that is an [absentError] says
 // that it was looked at and has no such thing.
-type source interface {
+type provider interface {
 	find(ctx context.Context, r *request) (*Found, error)
 	close() error
 }
@@ -297,11 +297,11 @@ func absent(format string, args ...any) error { return &absentError{fmt.Sprintf(
 // named puts a source's own words before its errors.
 type named struct {
 	spec string
-	source
+	provider
 }
 
 func (n named) find(ctx context.Context, r *request) (*Found, error) {
-	f, err := n.source.find(ctx, r)
+	f, err := n.provider.find(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", n.spec, err)
 	}
@@ -309,7 +309,7 @@ func (n named) find(ctx context.Context, r *request) (*Found, error) {
 }
 
 // open makes one source.
-func (e *env) open(ctx context.Context, spec string) (source, error) {
+func (e *env) open(ctx context.Context, spec string) (provider, error) {
 	scheme, rest, _ := strings.Cut(spec, ":")
 	switch scheme {
 	case "dir":

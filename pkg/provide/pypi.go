@@ -30,7 +30,7 @@ type indexSource struct {
 	url *url.URL
 }
 
-func (e *env) openIndex(rest string) (source, error) {
+func (e *env) openIndex(rest string) (provider, error) {
 	if rest == "" {
 		rest = defaultIndex
 	}

@@ -30,7 +30,7 @@ type redistSource struct {
 	url string // of one redistrib_*.json, or of the directory; {product} is filled in
 }
 
-func (e *env) openRedist(rest string) (source, error) {
+func (e *env) openRedist(rest string) (provider, error) {
 	rest = cmp.Or(rest, nvidia)
 	_, err := e.parseURL(strings.ReplaceAll(rest, "{product}", "cuda"))
 	if err != nil {

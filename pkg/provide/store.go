@@ -2,6 +2,7 @@ package provide
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -28,7 +29,7 @@ type env struct {
 	indexes  *layers.Cache
 	insecure bool
 	progress func(what string, done, total int64)
-	pause    func(attempt int) time.Duration // before a request is tried again
+	sleep    func(context.Context, time.Duration) error // between attempts, in tests; nil waits
 
 	mu    sync.Mutex
 	used  map[string]bool   // files of the cache that were given out
@@ -38,8 +39,7 @@ type env struct {
 func newEnv(o Options) (*env, error) {
 	e := &env{
 		cache: o.Cache, maxCache: o.MaxCache, indexes: o.Indexes, insecure: o.Insecure, progress: o.Progress,
-		pause: func(attempt int) time.Duration { return time.Duration(attempt) * time.Second },
-		used:  map[string]bool{}, pages: map[string]answer{},
+		used: map[string]bool{}, pages: map[string]answer{},
 	}
 	if e.cache == "" {
 		dir, err := CacheDir()

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -348,7 +349,7 @@ func TestWhatIsNotTheFileThatWasMeantIsRefused(t *testing.T) {
 	}{
 		"another hash": {func(f *file) { f.sum = other }, "should have " + other + ": it is not the file that was meant"},
 		"no hash":      {func(f *file) { f.sum = "" }, "the source gives no sha256"},
-		"too long":     {func(f *file) { f.size = 100 }, "is longer than the 100 bytes"},
+		"too long":     {func(f *file) { f.size = 100 }, "it should have 100 bytes, and has "},
 		"not there":    {func(f *file) { f.url = "/nothing" }, "/nothing answered 404 Not Found"},
 		"plain HTTP":   {func(f *file) { f.url = "http://192.0.2.1/x.whl" }, "http://192.0.2.1/x.whl is plain HTTP: add --insecure"},
 	}
@@ -517,7 +518,7 @@ func TestDownloadsGoOnWhereTheyBroke(t *testing.T) {
 		{"once", []int{100}, []string{"", "bytes=100-"}, ""},
 		{"thrice", []int{100, 1, 50}, []string{"", "bytes=100-", "bytes=101-", "bytes=151-"}, ""},
 		{"at the start", []int{0}, []string{"", ""}, ""},
-		{"for good", []int{10, 0, 0, 0, 0, 0}, []string{"", "bytes=10-", "bytes=10-", "bytes=10-", "bytes=10-"}, "breaks off: try again"},
+		{"for good", []int{10, 0, 0, 0, 0, 0}, []string{"", "bytes=10-", "bytes=10-", "bytes=10-", "bytes=10-", "bytes=10-"}, "broke off: try again"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := &broken{next: http.DefaultTransport, path: p, places: tt.places}
@@ -525,7 +526,7 @@ func TestDownloadsGoOnWhereTheyBroke(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.env.pause = func(int) time.Duration { return 0 }
+			s.env.sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 			_, err = s.Find(t.Context(), cudnn12)
 			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("got %v, want %q", err, tt.err)

@@ -74,7 +74,7 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case n >= maxRedirects:
 		return nil, errRedirects
-	case n == 0 && req.URL.Scheme == "http" && !b.insecure && !isLoopback(req.URL.Hostname()):
+	case n == 0 && req.URL.Scheme == "http" && !b.insecure && !IsLoopback(req.URL.Hostname()):
 		return nil, plainError(req.URL.Host)
 	case n > 0:
 		if err := b.follow(first, req); err != nil {
@@ -151,7 +151,7 @@ func inward(req *http.Request, resp *http.Response, peer *netip.Addr) (*http.Req
 	inner, may := true, false
 	switch {
 	case err != nil:
-		inner, may = isLoopback(to.Hostname()), local
+		inner, may = IsLoopback(to.Hostname()), local
 	case addr.IsLinkLocalUnicast(), slices.Contains(metadata, addr):
 	case addr.IsLoopback(), addr.IsUnspecified():
 		may = local
@@ -174,8 +174,8 @@ func inward(req *http.Request, resp *http.Response, peer *netip.Addr) (*http.Req
 	return next, nil
 }
 
-// isLoopback reports whether a host name is one of this machine.
-func isLoopback(host string) bool {
+// IsLoopback reports whether a host name is one of this machine.
+func IsLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.IsLoopback()
 }

@@ -215,7 +215,7 @@ func TestIsLoopback(t *testing.T) {
 		"localhost": true, "a.localhost": true, "127.0.0.1": true, "127.9.9.9": true, "::1": true,
 		"10.0.0.1": false, "127.0.0.1.example.com": false, "localhost.example.com": false, "registry.local": false, "": false,
 	} {
-		if got := isLoopback(host); got != want {
+		if got := IsLoopback(host); got != want {
 			t.Errorf("%q: %v", host, got)
 		}
 	}
@@ -229,7 +229,7 @@ func TestPushTransport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &calm{patient{&server{answers: []answer{a}}, defaultStall, sleep}}
+		c := &calm{patient{&server{answers: []answer{a}}, defaultStall, Sleep}}
 		return c.RoundTrip(req)
 	}
 	busy := func(code int, after string) answer { return respond(code, "Retry-After: "+after, http.NoBody) }

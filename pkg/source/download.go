@@ -115,6 +115,7 @@ func (d *Download) connect() error {
 	if err != nil {
 		return err
 	}
+	req.Header.Set("User-Agent", "imgcheck")
 	req.Header.Set("Accept-Encoding", "identity") // net/http would decompress
 	ranged := d.Offset > 0 && !d.whole
 	if ranged {

@@ -62,8 +62,8 @@ func tried(err error, times int) error {
 	return err
 }
 
-// sleep waits, or returns the context's error.
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep waits, or returns the context's error.
+func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

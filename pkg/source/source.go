@@ -62,7 +62,7 @@ func (o *Options) sleeper() func(context.Context, time.Duration) error {
 	if o.Sleep != nil {
 		return o.Sleep
 	}
-	return sleep
+	return Sleep
 }
 
 // Image is an image that was found: its documents, and where its layers come from.

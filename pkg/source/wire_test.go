@@ -519,7 +519,7 @@ func TestTrickle(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				p := &patient{s, time.Minute, sleep}
+				p := &patient{s, time.Minute, Sleep}
 				resp, err := p.RoundTrip(req)
 				if err != nil {
 					t.Fatal(err)
