@@ -260,7 +260,7 @@ func named(im githook.Image, u githook.Use) string {
 // is called.
 func (p *progress) image(name string, o *layers.Options) (over func()) {
 	var done, size atomic.Int64
-	o.Begin = func(list []layers.LayerInfo) {
+	o.Begin = func(list []source.Layer) {
 		for _, l := range list {
 			size.Add(l.Size)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/size"
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // progressFlags returns the flags of every command that shows progress.
@@ -78,7 +79,7 @@ func newProgress(w io.Writer, quiet, verbose bool) *progress {
 }
 
 // begin adds the layers that are about to be read.
-func (p *progress) begin(list []layers.LayerInfo) {
+func (p *progress) begin(list []source.Layer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.layers {

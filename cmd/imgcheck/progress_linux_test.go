@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // On a terminal each layer and each download has a bar while it is read, also after
@@ -38,7 +38,7 @@ func TestProgressBars(t *testing.T) {
 		}
 	}()
 	p := newProgress(terminal, false, true)
-	p.begin([]layers.LayerInfo{{Size: 5e6}, {Size: 4e9}})
+	p.begin([]source.Layer{{Size: 5e6}, {Size: 4e9}})
 	p.add(0, 1e6)
 	p.add(1, 1e9)
 	p.add(7, 1e6) // a layer that was not announced

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // Without a terminal, a line is printed now and then, but not for a small image.
@@ -14,7 +14,7 @@ func TestProgressLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		p := newProgress(&out, false, false)
-		p.begin([]layers.LayerInfo{{Size: 50e6}, {Size: 400e6}, {Size: 9}})
+		p.begin([]source.Layer{{Size: 50e6}, {Size: 400e6}, {Size: 9}})
 		p.add(0, 50e6)
 		p.add(1, 1e6)
 		wait := func() { time.Sleep(lineEvery); synctest.Wait() }
@@ -28,7 +28,7 @@ func TestProgressLines(t *testing.T) {
 		p.pause() // affects bars only
 		wait()
 		p.told("a\nwheel", 100e6, 100e6)
-		p.begin([]layers.LayerInfo{{Size: 100e6}}) // of the next image
+		p.begin([]source.Layer{{Size: 100e6}}) // of the next image
 		p.add(0, 50e6)
 		wait()
 		p.done()

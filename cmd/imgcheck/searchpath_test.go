@@ -12,6 +12,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // pathLine begins an instruction that sets the search path.
@@ -122,7 +123,7 @@ func appliesTo(t *testing.T, ref string, o scan.Options, findings []lint.Finding
 		}
 	}
 	if len(links) > 0 {
-		after.FS = before.FS.With(layers.NewLayer(links), layers.LayerInfo{})
+		after.FS = before.FS.With(layers.NewLayer(links), source.Layer{})
 	}
 	is, err := lint.Run(t.Context(), after, was.Packs)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/patch"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // draft is an image with steps, not yet made.
@@ -132,7 +133,7 @@ func (d *draft) image() *lint.Image {
 		out.Config = &c
 	}
 	if l := d.layer(); l != nil {
-		out.FS = d.base.FS.With(l, layers.LayerInfo{CreatedBy: "imgcheck patch"})
+		out.FS = d.base.FS.With(l, source.Layer{CreatedBy: "imgcheck patch"})
 	}
 	return &out
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/provide"
+	"github.com/imgcheck/imgcheck/pkg/source"
 	"github.com/imgcheck/imgcheck/rules"
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
@@ -71,7 +72,7 @@ func read(t testing.TB, text string) (*lint.Image, *lint.Result) {
 		t.Fatal(err)
 	}
 	var list []*layers.Layer
-	var infos []layers.LayerInfo
+	var infos []source.Layer
 	for n := range im.Layers {
 		var buf bytes.Buffer
 		if err := im.LayerTar(n, &buf); err != nil {
@@ -81,7 +82,7 @@ func read(t testing.TB, text string) (*lint.Image, *lint.Result) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, infos = append(list, l), append(infos, layers.LayerInfo{Digest: fmt.Sprint("sha256:", n)})
+		list, infos = append(list, l), append(infos, source.Layer{Digest: fmt.Sprint("sha256:", n)})
 	}
 	img := &lint.Image{FS: layers.Merge(list...), Config: &v1.ConfigFile{Architecture: "amd64", OS: "linux", Config: im.Config}}
 	img.FS.Layers = infos

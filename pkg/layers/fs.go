@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // FS is the file system that a container would see: the layers laid over one
@@ -24,7 +25,7 @@ import (
 // can be read when its bytes were kept. [FS.Find] is the loader's view of it.
 type FS struct {
 	// Layers describe the layers, the lowest first.
-	Layers []LayerInfo
+	Layers []source.Layer
 	// Skipped lists what the image holds and could not be indexed, by layer.
 	Skipped []LayerSkip
 

@@ -241,7 +241,7 @@ func FuzzDockerArchive(f *testing.F) {
 		saved, err := source.ReadSaved(t.Context(), bytes.NewReader(withSums(b)), "", func(f source.TarFile, r io.Reader) error { return s.take(t.Context(), f, r) })
 		var list []*Layer
 		if err == nil {
-			list, err = s.list(make([]LayerInfo, len(saved.Layers)), saved)
+			list, err = s.list(make([]source.Layer, len(saved.Layers)), saved)
 		}
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\n\x1b\x00") {

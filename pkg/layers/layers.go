@@ -64,7 +64,7 @@ type Options struct {
 	Note func(layer int, text string)
 	// Begin, when set, is told of the layers before the first is read, unless
 	// they are known only afterwards (a daemon's, a compressed archive's).
-	Begin func([]LayerInfo)
+	Begin func([]source.Layer)
 	// Progress, when set, is told of bytes read: the layer's number from 0, and
 	// how many bytes of its compressed stream. It is called from many
 	// goroutines.
@@ -84,9 +84,6 @@ type Image struct {
 	*source.Image
 	opts Options
 }
-
-// LayerInfo describes a layer.
-type LayerInfo = source.Layer
 
 // Open finds the image that ref names, as [source.Open] does.
 func Open(ctx context.Context, ref string, o Options) (*Image, error) {

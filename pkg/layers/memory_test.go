@@ -7,6 +7,8 @@ import (
 	"io"
 	"runtime"
 	"testing"
+
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // manyFiles is a tar of n empty files whose paths are as long as an image's are.
@@ -56,7 +58,7 @@ func BenchmarkEntries(b *testing.B) {
 		{"tar", func() (any, error) { return ReadLayer(bytes.NewReader(file), nil) }},
 		{"cache", func() (any, error) { return decodeLayer(bytes.NewReader(stored.Bytes()), "n", nil) }},
 		{"merge", func() (any, error) { return Merge(layer), nil }},
-		{"with", func() (any, error) { return merged.With(over, LayerInfo{}), nil }},
+		{"with", func() (any, error) { return merged.With(over, source.Layer{}), nil }},
 		{"walk", func() (any, error) {
 			for e := range merged.All() {
 				io.WriteString(io.Discard, e.Path)

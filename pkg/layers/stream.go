@@ -35,7 +35,7 @@ func (img *Image) indexStream(ctx context.Context) ([]*Layer, error) {
 }
 
 // list returns the layers of the image that was chosen.
-func (s *streamed) list(infos []LayerInfo, saved *source.Saved) ([]*Layer, error) {
+func (s *streamed) list(infos []source.Layer, saved *source.Saved) ([]*Layer, error) {
 	var list []*Layer
 	for i, f := range saved.Layers {
 		l, ok := s.layers[f.Entry]

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // NewLayer is the index of a layer that was not read but made: entries in any
@@ -41,7 +42,7 @@ func NewLayer(entries []Entry, whiteouts ...string) *Layer {
 // It differs from Merge in what it does not know any more of the layers below:
 // of a path that two of them have removed, [FS.Removed] names the lower one, and
 // a hard link of l to a file that l or an upper layer hides has no target.
-func (f *FS) With(l *Layer, info LayerInfo) *FS {
+func (f *FS) With(l *Layer, info source.Layer) *FS {
 	top := len(f.Layers)
 	out := newFS(f.below)
 	out.Layers = append(slices.Clone(f.Layers), info)

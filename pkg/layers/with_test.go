@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // same compares what a file system shows with what a merge of all layers does.
@@ -29,9 +31,9 @@ func over(t *testing.T, list []*Layer) {
 		return
 	}
 	base := Merge(list[:len(list)-1]...)
-	base.Layers = make([]LayerInfo, len(list)-1)
+	base.Layers = make([]source.Layer, len(list)-1)
 	before := listing(base)
-	same(t, base.With(last, LayerInfo{}), Merge(list...))
+	same(t, base.With(last, source.Layer{}), Merge(list...))
 	if after := listing(base); after != before {
 		t.Errorf("the file system below was changed:\n%s", cmp.Diff(before, after))
 	}
@@ -77,10 +79,10 @@ func FuzzWith(f *testing.F) {
 // TestNewLayer adds the directories on the way, and Find follows into them.
 func TestNewLayer(t *testing.T) {
 	base := mergeText(t, "-- 0/opt/lib/libx.so.1 --\ntext\nx\n-- 0/opt/lib/libold.so --\ntext\ny\n")
-	base.Layers = make([]LayerInfo, 1)
+	base.Layers = make([]source.Layer, 1)
 	f := base.With(NewLayer([]Entry{
 		{Path: "opt/new/libx.so", Type: Symlink, Link: "../lib/libx.so.1", Mode: 0o777},
-	}, "opt/lib/libold.so"), LayerInfo{CreatedBy: "patch"})
+	}, "opt/lib/libold.so"), source.Layer{CreatedBy: "patch"})
 	file, err := f.Find("/opt/new/libx.so")
 	if err != nil || file.Path != "/opt/lib/libx.so.1" {
 		t.Errorf("the link leads to %v, %v", file, err)
@@ -99,7 +101,7 @@ func TestNewLayer(t *testing.T) {
 // What In yields of a directory is what a listing of it has, whatever lies below.
 func TestIn(t *testing.T) {
 	f := Merge(NewLayer([]Entry{{Path: "a/b/c"}, {Path: "a-b"}, {Path: "a/b-c/d"}, {Path: "a/e"}, {Path: "a0"}, {Path: "a/b/x/y"}}))
-	f = f.With(NewLayer([]Entry{{Path: "a/b/z"}, {Path: "a/new/f"}, {Path: "a/g", Type: Symlink, Link: "e"}}, "a/e"), LayerInfo{})
+	f = f.With(NewLayer([]Entry{{Path: "a/b/z"}, {Path: "a/new/f"}, {Path: "a/g", Type: Symlink, Link: "e"}}, "a/e"), source.Layer{})
 	for dir, want := range map[string]string{"": "a a-b a0", "a": "a/b a/b-c a/g a/new", "/a/b/": "a/b/c a/b/x a/b/z", "a/e": "", "a/new": "a/new/f"} {
 		var got []string
 		for e := range f.In(dir) {

@@ -17,6 +17,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // imageSource is another image.
@@ -76,10 +77,10 @@ func (s *imageSource) index(ctx context.Context, arch string) (*indexed, error) 
 }
 
 // layers are what is told of the layers that are read, each as often as it is.
-func (s *imageSource) layers() (begin func([]layers.LayerInfo), progress func(layer, n int)) {
+func (s *imageSource) layers() (begin func([]source.Layer), progress func(layer, n int)) {
 	var mu sync.Mutex
 	var sizes, done []int64
-	begin = func(list []layers.LayerInfo) {
+	begin = func(list []source.Layer) {
 		mu.Lock()
 		defer mu.Unlock()
 		sizes, done = make([]int64, len(list)), make([]int64, len(list))

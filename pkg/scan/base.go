@@ -14,6 +14,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/provide"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // JudgedBase is an image to patch that was read and judged. It holds the image open,
@@ -78,7 +79,7 @@ func (j *JudgedBase) prove(ctx context.Context, patched *patch.Patched, createdB
 	if err := json.NewDecoder(bytes.NewReader(patched.Config)).Decode(&config); err != nil {
 		return fmt.Errorf("reading the new config: %w", err)
 	}
-	now := &lint.Image{FS: j.Image.FS.With(layer, layers.LayerInfo{CreatedBy: createdBy}), Config: &config}
+	now := &lint.Image{FS: j.Image.FS.With(layer, source.Layer{CreatedBy: createdBy}), Config: &config}
 	if j.Image.Config == nil && len(patched.Env) == 0 {
 		now.Config = nil // a directory has none
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // verdict is the place in the cache for the document of one image, as one program judges
@@ -37,7 +38,7 @@ func verdictOf(img *layers.Image, o Options) (verdict, error) {
 		Schema, Program, Packs, Image, Keep, Policy string
 		NoPlan                                      bool
 		Platform                                    *v1.Platform
-		Layers                                      []layers.LayerInfo
+		Layers                                      []source.Layer
 	}{report.Schema, program, packs, img.ID(), o.reading().KeepID, o.Policy.ID(img.Ref), o.NoPlan, o.Layers.Platform, img.Layers})
 	return verdict{o.Layers.Cache, string(key), packs}, err
 }
