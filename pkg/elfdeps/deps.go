@@ -106,9 +106,9 @@ func (p *Process) notFirst(root *Module, queue []*Module) *Error {
 	return p.assertion("", root, "dl-deps.c", "_dl_map_object_deps", "map->l_searchlist.r_list[0] == map")
 }
 
-// placeLoader moves the loader in the list of objects to its place in the list of
-// what the program needs (dl_main, elf/rtld.c). A loader that nothing needs leaves
-// the list up to 2.39 and becomes its last from 2.41 on.
+// placeLoader moves the loader in the list of objects to its place among the program's
+// dependencies (dl_main, elf/rtld.c). A loader that no object needs leaves the list up to
+// 2.39 and becomes its last from 2.41 on.
 func (p *Process) placeLoader(queue []*Module) {
 	i := slices.Index(queue, p.loader)
 	if i < 0 && p.Loader.release >= 241 {

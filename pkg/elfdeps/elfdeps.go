@@ -5,9 +5,9 @@
 // forward pass and bounded memory. A [Loader] is the dynamic loader found in a
 // file system, glibc's or musl's, with its built-in directories, its cache and its
 // environment. It starts a [Process], which holds the loaded objects: they decide
-// what the next request gets. Errors have the loader's own texts. A process also
+// the results of later requests. Errors have the loader's own texts. A process also
 // binds the symbols of objects that [ReadSymbols] read: it ends where the real one
-// says `undefined symbol`, and reports what ldd -r reports.
+// says `undefined symbol`, and lists the undefined references that ldd -r prints.
 //
 // The package does not know images, layers, registries, frameworks or rules. It
 // sees a file system through [FS]; a caller that wants the layer of a file looks

@@ -131,7 +131,7 @@ func (e Env) avx512(release int) bool {
 	return release >= 226 && e.Intel && e.CPU >= 4 && e.has("AVX512CD", "AVX512BW", "AVX512DQ", "AVX512VL")
 }
 
-// has reports whether GLIBC_TUNABLES disables none of the features.
+// has reports whether GLIBC_TUNABLES leaves all the features enabled.
 func (e Env) has(features ...string) bool {
 	off := e.switchedOff()
 	return !slices.ContainsFunc(features, func(f string) bool { return off[f] })

@@ -1,21 +1,21 @@
 package elfdeps
 
-// model has the steps that glibc and musl take differently. What both have in
-// common, the objects of a process and who asked for them, is in [Process].
+// model has the steps that glibc and musl take differently. The parts that both share, the
+// objects of a process and their requesters, are in [Process].
 type model struct {
 	// Search.
 
-	// names returns the texts that a loaded object answers to.
-	names func(m *Module) []string
-	// hasPaths reports whether the search path of an object serves the requests of
-	// the objects that it loads, too.
+	// register makes a loaded object answer to its own names.
+	register func(p *Process, m *Module)
+	// hasPaths reports whether the search path of an object also serves the requests of the
+	// objects that it loads.
 	hasPaths func(o *Object) bool
-	// request serves by's request for name. dlopen is set for a file that dlopen
-	// names, not for what that needs.
+	// request serves by's request for name. dlopen is set for the file that dlopen names, not
+	// for its dependencies.
 	request func(p *Process, name string, by *Module, dlopen bool) (*Module, *Error)
 	// preloads returns the names to preload, in order.
 	preloads func(p *Process) []preload
-	// preload serves one of them; nil where it is to be passed over.
+	// preload loads one of them. It returns nil for a preload that the loader ignores.
 	preload func(p *Process, pre preload, main *Module) *Module
 
 	// program finds the program of a loader that was called by hand.
@@ -23,18 +23,17 @@ type model struct {
 
 	// Mapping.
 
-	// load does everything between mapping the program and starting it.
+	// load does everything between the mapping of the program and its start.
 	load func(p *Process, main *Module) *Error
-	// follow requests what the objects of queue need, and what that needs, breadth
-	// first.
+	// follow loads the dependencies of the objects in queue, and theirs, breadth first.
 	follow func(p *Process, queue []*Module, dlopen bool) *Error
-	// check compares the objects that are new with each other and the processor.
+	// check checks the symbol versions of the new objects and the ISA level that they need.
 	check func(p *Process, dlopen bool) *Error
 
 	// Binding.
 
-	// bind relocates what m brought, m being the program or what was opened. The
-	// error is the first that the loader ends with.
+	// bind relocates the objects that m, the program or an opened object, loaded. The error
+	// is the first that ends the process or the dlopen.
 	bind func(p *Process, m *Module, flags Flags) *Error
 	// opened makes m, which dlopen returns, visible to other objects.
 	opened func(p *Process, m *Module, flags Flags, before *state)
@@ -56,7 +55,7 @@ type model struct {
 }
 
 var glibcModel = model{
-	names: namesGlibc, hasPaths: hasPathsGlibc,
+	register: (*Process).registerGlibc, hasPaths: hasPathsGlibc,
 	request: (*Process).requestGlibc, preloads: (*Process).preloadsGlibc, preload: (*Process).preloadGlibc,
 	program: (*Process).programGlibc,
 	load:    (*Process).loadGlibc, follow: (*Process).followGlibc, check: (*Process).checkGlibc,
@@ -66,7 +65,7 @@ var glibcModel = model{
 }
 
 var muslModel = model{
-	names: namesMusl, hasPaths: hasPathsMusl,
+	register: (*Process).registerMusl, hasPaths: hasPathsMusl,
 	request: (*Process).requestMusl, preloads: (*Process).preloadsMusl, preload: (*Process).preloadMusl,
 	program: (*Process).programMusl,
 	load:    (*Process).loadMusl, follow: (*Process).followMusl, check: func(*Process, bool) *Error { return nil },

@@ -34,7 +34,7 @@ func (l *Loader) initMusl() {
 // keep it from binding, so that all misses and undefined symbols are reported
 // together; --list binds, too.
 func (p *Process) loadMusl(main *Module) *Error {
-	missed := p.followMusl(p.roots(main), false)
+	missed := p.followMusl(p.withPreloads(main), false)
 	return cmp.Or(missed, p.bindMusl(main, 0))
 }
 
@@ -114,9 +114,13 @@ func (p *Process) followMusl(queue []*Module, dlopen bool) *Error {
 	return first
 }
 
-// namesMusl returns the name by which a search found m (shortname), or "" if none
-// did. musl never compares DT_SONAME.
-func namesMusl(m *Module) []string { return []string{m.short} }
+// registerMusl makes m answer to the name by which a search found it (shortname), if
+// one did. musl never compares DT_SONAME.
+func (p *Process) registerMusl(m *Module) {
+	if m.short != "" {
+		p.answer(m, m.short)
+	}
+}
 
 // hasPathsMusl reports whether o has either path: both serve the objects that it
 // loads.

@@ -161,7 +161,7 @@ func (p *Process) Program() *Module {
 // List returns ldd's list: the loaded and the missed objects, in order.
 func (p *Process) List() []Listed { return p.Loader.model.list(p) }
 
-// listGlibc leaves out what stands before the program, its filtees: the list of
+// listGlibc leaves out the program's filtees, which stand before the program: the list of
 // dl_main (elf/rtld.c) begins behind it.
 func (p *Process) listGlibc() []Listed {
 	from := slices.IndexFunc(p.listed, func(e Listed) bool { return e.Module != nil && e.Module.Main }) + 1
@@ -243,16 +243,18 @@ func (p *Process) register(m *Module) {
 			p.ids[m.File.ID] = m
 		}
 	}
-	for _, n := range p.Loader.model.names(m) {
+	p.Loader.model.register(p, m)
+}
+
+// registerGlibc makes m answer to the names that _dl_map_object compares. The DT_SONAME
+// is one of them, even if no request named it.
+func (p *Process) registerGlibc(m *Module) {
+	for _, n := range append([]string{m.Path, m.Object.Soname}, m.Names...) {
 		if n != "" {
 			p.answer(m, n)
 		}
 	}
 }
-
-// namesGlibc returns the names that _dl_map_object (elf/dl-load.c) compares, among
-// them the DT_SONAME, also of an object that nothing requested by it.
-func namesGlibc(m *Module) []string { return append([]string{m.Path, m.Object.Soname}, m.Names...) }
 
 // reindex renews names, ids and indexes after the order of Objects changed.
 func (p *Process) reindex() {

@@ -23,7 +23,7 @@ func (p *Process) loadGlibc(main *Module) *Error {
 	if err := p.stackTunable(main); err != nil {
 		return err
 	}
-	if err := p.followGlibc(p.roots(main), false); err != nil {
+	if err := p.followGlibc(p.withPreloads(main), false); err != nil {
 		return err
 	}
 	if err := p.checkGlibc(false); err != nil || p.trace {
@@ -32,10 +32,10 @@ func (p *Process) loadGlibc(main *Module) *Error {
 	return p.bindGlibc(main, 0)
 }
 
-// roots returns the program and the preloads, whose needs are followed breadth
+// withPreloads returns the program and the preloads, whose dependencies are loaded breadth
 // first.
-func (p *Process) roots(main *Module) []*Module {
-	roots := []*Module{main}
+func (p *Process) withPreloads(main *Module) []*Module {
+	list := []*Module{main}
 	for _, pre := range p.Loader.model.preloads(p) {
 		m := p.Loader.model.preload(p, pre, main)
 		if m == nil {
@@ -44,11 +44,11 @@ func (p *Process) roots(main *Module) []*Module {
 		if m.How != "interpreter" {
 			m.How = pre.from
 		}
-		if !slices.Contains(roots, m) {
-			roots = append(roots, m)
+		if !slices.Contains(list, m) {
+			list = append(list, m)
 		}
 	}
-	return roots
+	return list
 }
 
 // preload is a name to preload and the source that gave it: "LD_PRELOAD",
