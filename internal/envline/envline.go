@@ -11,11 +11,12 @@ import (
 
 var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Of is the ENV instruction that sets a variable to a value, exactly. The error is
-// about one that no Dockerfile can say: its lines would be instructions.
+// Of returns the ENV instruction that sets a variable to exactly this value. It fails for
+// a value that no instruction can hold, because its lines would be instructions
+// themselves.
 func Of(variable, value string) (string, error) {
 	if !name.MatchString(variable) || !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
-		return "", fmt.Errorf("a Dockerfile cannot say %q: it has a line break, or what is no text", variable+"="+value)
+		return "", fmt.Errorf("a Dockerfile cannot set %q: it has a line break or is not text", variable+"="+value)
 	}
 	if !Plain(value) {
 		value = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`).Replace(value) + `"`
@@ -23,8 +24,8 @@ func Of(variable, value string) (string, error) {
 	return "ENV " + variable + "=" + value, nil
 }
 
-// Plain reports whether a Dockerfile reads a text as it stands: one without blanks,
-// quotes, variables and patterns.
+// Plain reports whether a Dockerfile reads s unchanged: s has no blanks, quotes,
+// variables or patterns.
 func Plain(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@=,+", r)

@@ -1,5 +1,4 @@
-// Package glob says which patterns for names and paths are taken from files that
-// others have written.
+// Package glob checks patterns for names and paths from files that others wrote.
 package glob
 
 import (
@@ -9,8 +8,8 @@ import (
 )
 
 const (
-	maxPattern = 1024 // bytes
-	maxWays    = 256  // to choose one of the alternatives of each group
+	maxPattern = 1024 // in bytes
+	maxWays    = 256  // combinations of alternatives
 )
 
 var (
@@ -18,9 +17,9 @@ var (
 	errWays    = errors.New("has too many {alternatives,}: split it into several patterns")
 )
 
-// Check says what is wrong with a pattern of doublestar's, or is nil. The matcher
-// goes through all ways to choose among alternatives: thirty times `{a,a}` would
-// take it an hour for one name.
+// Check returns an error that says what is wrong with a doublestar pattern, or nil. The
+// matcher tries all combinations of alternatives: thirty times `{a,a}` would take it an
+// hour for one name.
 func Check(pattern string) error {
 	if len(pattern) > maxPattern || !doublestar.ValidatePattern(pattern) {
 		return errPattern
@@ -31,8 +30,8 @@ func Check(pattern string) error {
 	return nil
 }
 
-// ways is how many ways there are to choose among the alternatives of a valid
-// pattern; a comma in brackets counts as another. Large numbers are cut.
+// ways returns the number of combinations of the alternatives of a valid pattern. A comma
+// in brackets counts as another alternative. Large numbers are capped.
 func ways(pattern string) int {
 	const most = 1 << 20
 	type group struct{ sum, outside int }

@@ -26,8 +26,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// FuzzCheck: a pattern that is taken is one of doublestar's, and has no more ways
-// than are counted, so that matching it ends.
+// FuzzCheck states that an accepted pattern is valid for doublestar and has no more
+// combinations than ways counts, so that matching it ends.
 func FuzzCheck(f *testing.F) {
 	f.Add("**/{a,b}*/[a,b]{c,{d,e}}", "x/ac")
 	f.Add("{a,a}{a,a}{a,a}{a,a}b", "aaaac")
@@ -46,8 +46,8 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// expansions are the ways to choose among alternatives, counted one after the
-// other up to a number, of a pattern without brackets and backslashes.
+// expansions counts the combinations of alternatives one by one, up to a number, of a
+// pattern without brackets and backslashes.
 func expansions(pattern string, most int) int {
 	if strings.ContainsAny(pattern, "[]\\") {
 		return 0
@@ -56,7 +56,7 @@ func expansions(pattern string, most int) int {
 	for len(queue) > 0 && n <= most {
 		p := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
-		end := strings.IndexByte(p, '}') // the first that closes has no group in it
+		end := strings.IndexByte(p, '}') // the first group that closes contains no other
 		if end < 0 {
 			n++
 			continue

@@ -1,5 +1,5 @@
-// Package nearest finds what somebody has meant who has written a name wrongly:
-// of a flag, a command, a format, a key, a rule.
+// Package nearest finds the flag, command, format, key or rule that a misspelled name was
+// meant to be.
 package nearest
 
 import (
@@ -8,9 +8,8 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// Of is the one of names that is most like s, or empty when none is like it
-// enough: a third of the letters may be wrong. Of two that are equally near it
-// is the first.
+// Of returns the name that is nearest to s, or "" if more than a third of the letters
+// differ. The first of two equally near names wins.
 func Of(s string, names []string) string {
 	best, least := "", 1+len(s)/3
 	for _, n := range names {
@@ -29,7 +28,7 @@ func Of(s string, names []string) string {
 	return best
 }
 
-// Hint is ": did you mean X?", or empty.
+// Hint returns ": did you mean X?", or "".
 func Hint(s string, names []string) string {
 	if n := Of(s, names); n != "" && n != s {
 		return ": did you mean " + n + "?"

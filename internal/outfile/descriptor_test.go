@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestWriteDescriptor writes to descriptors by name, also when their file has been
-// removed meanwhile, and puts the text where the descriptor is.
+// TestWriteDescriptor writes to descriptors by name, at their current offset, also after
+// their file was removed.
 func TestWriteDescriptor(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "log")
@@ -54,7 +54,7 @@ func TestWritePipe(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.OpenFile(pipe, os.O_RDWR, 0) // waits for nobody
+	f, err := os.OpenFile(pipe, os.O_RDWR, 0) // does not block
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,9 +66,8 @@ func TestWritePipe(t *testing.T) {
 	}
 }
 
-// TestWriteMakesNoDevice does no harm where it fails: what would be left has a name
-// of its own. What becomes of devices is tried in a /dev of its own, by the script
-// devices of cmd/imgcheck.
+// TestWriteMakesNoDevice: a Write that fails leaves at most a file with a name of its
+// own. The script devices of cmd/imgcheck tests real devices in a /dev of its own.
 func TestWriteMakesNoDevice(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink("/dev/imgcheck-test", link); err != nil {
@@ -79,7 +78,7 @@ func TestWriteMakesNoDevice(t *testing.T) {
 		for what, err := range map[string]error{"Check": Check(name), "Write": Write(name, 0o644, says("x"))} {
 			if err == nil {
 				t.Errorf("%s of %s: no error", what, name)
-			} else if runtime.GOOS == "linux" && !strings.HasSuffix(err.Error(), "no file is made there") {
+			} else if runtime.GOOS == "linux" && !strings.HasSuffix(err.Error(), "no file can be created there") {
 				t.Errorf("%s of %s: %v", what, name, err)
 			}
 		}

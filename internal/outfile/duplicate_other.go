@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// duplicate is never called: no name stands for a descriptor.
+// duplicate is never called, because no name stands for a descriptor.
 func duplicate(int, string) (*os.File, error) { return nil, errors.ErrUnsupported }

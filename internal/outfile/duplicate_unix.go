@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// duplicate opens a descriptor once more, at the place where it is.
+// duplicate opens a descriptor once more, at its current offset.
 func duplicate(n int, name string) (*os.File, error) {
 	d, err := syscall.Dup(n)
 	if err != nil {

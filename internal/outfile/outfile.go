@@ -1,7 +1,5 @@
-// Package outfile writes the files that a user names: whole or not at all, and
-// through links.
-//
-// It does not know what is written.
+// Package outfile writes files that a user names: completely or not at all, and through
+// links. It does not know their content.
 package outfile
 
 import (
@@ -15,11 +13,10 @@ import (
 	"strings"
 )
 
-// Write writes the file name. A regular file appears whole or not at all: it is
-// written under a temporary name in the same directory, and renamed. A link stays
-// and its target is written; devices, pipes and the program's own descriptors
-// (/dev/stdout) are written to as they are. In /dev, /proc and /sys no file is
-// ever made.
+// Write writes the file name. A regular file appears completely or not at all: Write
+// writes it under a temporary name in the same directory, and renames it. It keeps a link
+// and writes its target. It writes to devices, pipes and the program's own descriptors
+// (/dev/stdout) in place. It creates no file in /dev, /proc and /sys.
 func Write(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	name, err := followed(name)
 	if err != nil {
@@ -35,8 +32,8 @@ func Write(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// Check reports why name cannot be written, as far as can be seen without making
-// it: its directory does not exist, or no file is made there.
+// Check returns the reason why name cannot be written, as far as that shows without
+// creating it: its directory does not exist, or no file can be created there.
 func Check(name string) error {
 	name, err := followed(name)
 	if err != nil || !kernels(name) {
@@ -48,17 +45,16 @@ func Check(name string) error {
 	return nil
 }
 
-// maxLinks bounds the links that lead to a file, as Linux does.
+// maxLinks limits the links that lead to a file, as Linux does.
 const maxLinks = 40
 
-// followed returns the file that name stands for: links are followed, also one
-// whose target does not exist yet. A descriptor of this process, which Linux shows
-// as a link, is left as it is: its file may have been opened to append, or have no
-// name any more.
+// followed returns the file that name stands for. It follows links, also to a target that
+// does not exist yet. It does not follow a descriptor of this process, which Linux shows
+// as a link: its file may be open for appending, or have no name any more.
 func followed(name string) (string, error) {
 	p := name
 	for range maxLinks {
-		parent, base := filepath.Split(p) // Dir would clean: link/.. is not the link's directory
+		parent, base := filepath.Split(p) // filepath.Dir would clean it: link/.. is not the link's directory
 		dir, err := filepath.EvalSymlinks(cmp.Or(parent, "."))
 		if err != nil {
 			return "", err
@@ -78,8 +74,8 @@ func followed(name string) (string, error) {
 	return "", &fs.PathError{Op: "open", Path: name, Err: errors.New("too many links")}
 }
 
-// inPlace opens what must not be replaced: nil for a regular file, and for one
-// that does not exist yet.
+// inPlace opens a file that must not be replaced. It returns nil for a regular file and
+// for one that does not exist yet.
 func inPlace(name string) (*os.File, error) {
 	if n, ok := descriptor(name); ok {
 		return duplicate(n, name)
@@ -97,11 +93,11 @@ func inPlace(name string) (*os.File, error) {
 }
 
 func noneMade(name string) error {
-	return &fs.PathError{Op: "open", Path: name, Err: errors.New("there is no such device, and no file is made there")}
+	return &fs.PathError{Op: "open", Path: name, Err: errors.New("no such device, and no file can be created there")}
 }
 
-// kernels reports whether a file lies where the kernel and the system keep
-// devices and settings. /dev/shm is memory for everybody's files.
+// kernels reports whether a file is where the kernel and the system keep devices and
+// settings. /dev/shm is memory for ordinary files.
 func kernels(name string) bool {
 	for _, dir := range []string{"/dev/", "/proc/", "/sys/"} {
 		if strings.HasPrefix(name, dir) {
@@ -111,8 +107,8 @@ func kernels(name string) bool {
 	return false
 }
 
-// descriptor returns the number of a descriptor of this process that name stands
-// for, with the links of its directory followed.
+// descriptor returns the number of the descriptor of this process that name stands for.
+// It follows the links of name's directory.
 func descriptor(name string) (int, bool) {
 	dir, base := filepath.Split(name)
 	n, err := strconv.Atoi(base)
@@ -127,7 +123,7 @@ func descriptor(name string) (int, bool) {
 	return 0, false
 }
 
-// replace writes a file beside name and renames it to name.
+// replace writes a temporary file beside name and renames it to name.
 func replace(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".imgcheck-*")
 	if err != nil {

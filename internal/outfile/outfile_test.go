@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// says writes a text.
+// says returns a function that writes a text.
 func says(text string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
@@ -78,8 +78,8 @@ func TestWriteReplaces(t *testing.T) {
 	}
 }
 
-// TestWriteFollowsLinks writes by way of links: they stay, and the file is made
-// beside the last one's target.
+// TestWriteFollowsLinks writes through links: they stay, and the temporary file is
+// created beside the last one's target.
 func TestWriteFollowsLinks(t *testing.T) {
 	dir := t.TempDir()
 	real := filepath.Join(dir, "away", "real")
@@ -93,7 +93,7 @@ func TestWriteFollowsLinks(t *testing.T) {
 		"links/relative":      "../away/real",
 		"links/twice":         "deep/absolute",
 		"way":                 "links/deep",
-		"links/up":            "../way/../../away/real", // the .. of links/deep, not of way
+		"links/up":            "../way/../../away/real", // .. of links/deep, not of way
 		"round":               "round",
 	}
 	for name, to := range links {
@@ -106,7 +106,7 @@ func TestWriteFollowsLinks(t *testing.T) {
 			continue
 		}
 		os.Remove(real)
-		for _, text := range []string{name, name + " again"} { // dangling at first
+		for _, text := range []string{name, name + " again"} { // the link dangles at first
 			mustWrite(t, filepath.Join(dir, name), text)
 			wantText(t, real, text)
 		}

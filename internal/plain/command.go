@@ -5,31 +5,31 @@ import (
 	"unicode"
 )
 
-// line finds in a line what a CI system takes for a command:
+// line finds commands of CI systems in a line:
 //
-//   - "::", where only white space stands before it. GitHub's runner trims the line
-//     first (ActionCommand.TryParseV2 in actions/runner).
+//   - "::", if only white space precedes it. GitHub's runner trims the line first
+//     (ActionCommand.TryParseV2 in actions/runner).
 //   - "##[" anywhere, which that runner (ActionCommand.TryParse) and Azure's agent
 //     obey, and "##vso[", which Azure's agent obeys (Command.TryParse in
 //     microsoft/azure-pipelines-agent). "##teamcity[" is TeamCity's.
 //
-// A blank inside keeps either from being one, and people can still read it.
+// A blank inside breaks a command, and people can still read it.
 type line struct {
-	begun bool // something but white space was seen
-	colon bool // and it is one colon
-	hash  int  // what the line ends with: see below
+	begun bool // the line has more than white space
+	colon bool // and that is one colon
+	hash  int  // the state of its end: see below
 }
 
-// What a line ends with.
+// States of the end of a line.
 const (
 	noHash = iota
 	oneHash
 	twoHashes
-	hashesWord // two and letters
+	hashesWord // two hashes and letters
 )
 
-// commands reports whether r would complete the beginning of a command, and takes
-// it in.
+// commands reports whether r would complete the beginning of a command, and adds r to the
+// line.
 func (l *line) commands(r rune) bool {
 	if r == '\n' {
 		*l = line{}
@@ -42,7 +42,7 @@ func (l *line) commands(r rune) bool {
 	return found
 }
 
-// after returns what the line ends with behind r.
+// after returns the state of the line after r.
 func (l *line) after(r rune) int {
 	switch {
 	case r == '#' && (l.hash == oneHash || l.hash == twoHashes):
@@ -55,8 +55,8 @@ func (l *line) after(r rune) int {
 	return noHash
 }
 
-// ordinary reports whether a whole line is of printable ASCII and holds no command:
-// most are, and nothing has to be looked at character by character.
+// ordinary reports whether a whole line is printable ASCII and has no command. Most lines
+// are, and need no check of each character.
 func ordinary(line []byte) bool {
 	for i, c := range line {
 		if c < ' ' || c >= '\x7f' || c == '#' && i > 0 && line[i-1] == '#' {
@@ -66,6 +66,6 @@ func ordinary(line []byte) bool {
 	return !bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("::"))
 }
 
-// blank reports whether a character before a command is passed over: white space, or
-// what has no width.
+// blank reports whether CI systems skip a character before a command: white space, or a
+// character without width.
 func blank(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }

@@ -8,8 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// JSON writes v as JSON that can stand in a log: what [Text] would change is escaped,
-// so that readers get it unchanged. indent is that of a level, empty for one line.
+// JSON writes v as JSON that is safe in a log. It escapes what [Text] would change, so
+// that a JSON reader gets it unchanged. indent is the indentation of a level; "" writes
+// one line.
 func JSON(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -22,8 +23,8 @@ func JSON(w io.Writer, v any, indent string) error {
 	return err
 }
 
-// escaped returns encoded JSON without what acts. Outside of strings there is only
-// ASCII, white space that the encoder wrote, and no "#".
+// escaped escapes what acts in encoded JSON. Outside of strings, JSON has only ASCII, the
+// encoder's white space, and no "#".
 func escaped(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for whole := range bytes.Lines(text) {

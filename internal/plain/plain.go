@@ -1,5 +1,5 @@
-// Package plain makes texts of images, logs and registries safe to show: on a
-// terminal, and in the log of a CI system, which obeys what looks like a command.
+// Package plain makes texts of images, logs and registries safe to show on a terminal,
+// and in the log of a CI system, which obeys texts that look like its commands.
 package plain
 
 import (
@@ -8,10 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns s as one line of valid UTF-8 that no terminal obeys: without control
-// characters, and without those that turn the direction of what follows
-// (CVE-2021-42574), and without what a CI system takes for a command, wherever in a
-// line it stands.
+// Text returns s as one line of valid UTF-8 without effects: without control characters,
+// without characters that change the direction of text (CVE-2021-42574), and without
+// commands of CI systems anywhere in the line.
 func Text(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, acts) && !strings.Contains(s, "##") && !strings.Contains(s, "::") {
 		return s
@@ -27,8 +26,8 @@ func Text(s string) string {
 	return b.String()
 }
 
-// shown returns what is shown of a character: a blank for one that breaks lines,
-// U+FFFD for one that acts.
+// shown returns the replacement of a character: a blank for one that breaks lines, U+FFFD
+// for one that acts, else the character itself.
 func shown(r rune) rune {
 	switch {
 	case r == '\n' || r == '\t' || r == '\r' || r == '\u2028' || r == '\u2029':
@@ -39,8 +38,8 @@ func shown(r rune) rune {
 	return r
 }
 
-// acts reports whether a terminal, or who splits text into lines, does something with
-// a character but show it.
+// acts reports whether a terminal or a line splitter does something else with a character
+// than to show it.
 func acts(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r < ' ' || r == '\x7f'

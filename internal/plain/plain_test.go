@@ -33,8 +33,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// FuzzText: what comes out is one line that is shown and nothing else, is left as it
-// is the second time, and has lost nothing.
+// FuzzText states that Text returns one line without effects, does not change its own
+// result, and loses no letter.
 func FuzzText(f *testing.F) {
 	f.Add("a\x1b[2J\u202e\xff")
 	f.Add("a ##[error]b##\n[")
@@ -53,7 +53,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// letters are the characters of a text that are always kept.
+// letters returns the characters of a text that are always kept.
 func letters(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || acts(r) || r == utf8.RuneError {
@@ -85,7 +85,7 @@ func TestWriter(t *testing.T) {
 		{"\x1b[1111111111111111m", "�[1111111111111111m", true},
 		{"\xff→", "�→", false},
 	} {
-		for size := 1; size <= 3; size++ { // of a Write
+		for size := 1; size <= 3; size++ { // of one Write
 			if got := written(t, tt.text+"\n", tt.colors, size); got != tt.want+"\n" {
 				t.Errorf("%q, %d at a time: %q, want %q", tt.text, size, got, tt.want+"\n")
 			}
@@ -93,7 +93,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// written is what becomes of a text that is written so many bytes at a time.
+// written returns the result of a text that is written in parts of a size.
 func written(t *testing.T, text string, colors bool, size int) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -107,7 +107,7 @@ func written(t *testing.T, text string, colors bool, size int) string {
 	return b.String()
 }
 
-// FuzzWriter: whatever is written, and in whatever parts, no line acts.
+// FuzzWriter states that no line acts, whatever is written, and in whatever parts.
 func FuzzWriter(f *testing.F) {
 	f.Add(" ::error::x\n##[error]\x1b[1m::\xe2\x80", true, 3)
 	f.Add("\x1b[31;1m\x1b[::\x1b\n##vso\x1b[0m[", true, 1)
@@ -123,7 +123,8 @@ func FuzzWriter(f *testing.F) {
 	})
 }
 
-// FuzzJSON: what comes out means the same, and nothing of it acts.
+// FuzzJSON states that the result means the same as the value, and that nothing in it
+// acts.
 func FuzzJSON(f *testing.F) {
 	f.Add("a ##[error]\n::x\x7f\u009b\u202e\xff", "\\##vso[", "")
 	f.Add("##", "[", "  ")

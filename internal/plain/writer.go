@@ -7,27 +7,27 @@ import (
 	"unicode/utf8"
 )
 
-// Writer makes lines safe on their way to another writer: there is no control
-// character in them but the line breaks, and where colours are on sequences that
-// choose one, and no CI system takes one of them for a command, though lines are
-// broken and texts put together after [Text]. Whoever writes has put each text that is
-// not its own through [Text] nonetheless: a Writer cannot know whose line breaks are.
+// Writer makes lines safe on their way to another writer: they have no control character
+// but line breaks and, if colours are on, sequences that choose a colour; and no CI
+// system takes one of them for a command, even where breaking lines or joining texts
+// after [Text] made one. Callers still have to pass foreign texts through [Text], because
+// a Writer cannot know which line breaks are foreign.
 //
-// Any number of goroutines may write.
+// Several goroutines may write at a time.
 type Writer struct {
 	w      io.Writer
 	colors bool
 
 	mu   sync.Mutex
 	line line
-	held []byte // the beginning of a character or sequence that is not whole yet
+	held []byte // the beginning of an incomplete character or sequence
 }
 
-// NewWriter returns a Writer to w; colors says that colours are on.
+// NewWriter returns a Writer that writes to w. colors means that colours are on.
 func NewWriter(w io.Writer, colors bool) *Writer { return &Writer{w: w, colors: colors} }
 
-// Write writes what is whole of p, and holds back the beginning of a character or
-// of a colour's sequence until the rest comes.
+// Write writes the complete characters of p. It keeps the beginning of a character or of
+// a colour sequence until the rest comes.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -47,7 +47,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 			if !whole {
 				break
 			}
-			if n > 0 { // it shows nothing
+			if n > 0 { // it has no width
 				out, in = append(out, in[:n]...), in[n:]
 				continue
 			}
@@ -73,11 +73,11 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// longestColor bounds the sequence of a colour, in bytes.
+// longestColor limits a colour sequence, in bytes.
 const longestColor = 16
 
-// color returns the length of the sequence that chooses a colour at the beginning of
-// b, ESC [ 1;31 m, and 0 for anything else. whole is false for what may become one.
+// color returns the length of the sequence at the beginning of b that chooses a colour,
+// ESC [ 1;31 m, or 0 if there is none. whole is false for the beginning of one.
 func color(b []byte) (n int, whole bool) {
 	for i, c := range b[:min(len(b), longestColor)] {
 		switch {

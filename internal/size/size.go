@@ -1,10 +1,10 @@
-// Package size writes numbers of bytes as people read them.
+// Package size formats numbers of bytes for people.
 package size
 
 import "fmt"
 
-// Text is a number of bytes in units of 1000, with one digit after the point:
-// 812 B, 4.5 GB.
+// Text returns a number of bytes in units of 1000, with one digit after the point: 812 B,
+// 4.5 GB.
 func Text(n int64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d B", n)

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Words breaks a text between its words into lines of at most width characters;
-// a longer word is a line of its own. A width of 0 or less breaks nothing.
+// Words breaks a text between its words into lines of at most width characters. A longer
+// word gets a line of its own. A width of 0 or less breaks nothing.
 func Words(text string, width int) []string {
 	if width <= 0 || utf8.RuneCountInString(text) <= width && !strings.Contains(text, "\n") {
 		return []string{text}

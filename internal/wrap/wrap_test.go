@@ -28,8 +28,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// FuzzWords: the words stay, in their order, and a line is longer than the width
-// only when it is one word.
+// FuzzWords states that the words and their order stay, and that only a line of one word
+// is longer than the width.
 func FuzzWords(f *testing.F) {
 	f.Add("one two  three\nfour", 7)
 	f.Fuzz(func(t *testing.T, text string, width int) {

@@ -1,16 +1,16 @@
-// Package explain tells what an error text means: a line that somebody pastes, or
-// a whole log.
+// Package explain finds the causes of an error text, which may be one line or a whole
+// log.
 //
-// What it knows are the packs: the patterns of the rules, and the cases and texts
-// of rules/explain.yaml. A line is held against all patterns; those that fit give
-// cases, the likeliest first, each with what would confirm it. Of a log the first
-// line with a cause of its own decides, and lines that only follow from another
-// error come after it.
+// Its knowledge is in the packs: the patterns of the rules, and the cases and texts of
+// rules/explain.yaml. It matches the text against all patterns. Those that match give
+// cases, the likeliest first, each with the way to confirm it. In a log, the first line
+// that has a cause of its own comes first, and lines that only follow from another error
+// come after it.
 //
-// The package does not know any image, and it does not guess: a text that no
-// pattern fits has no answer. The same words stand in reports of different causes
-// (a library that is not found may be missing, or off the path, or of another
-// CUDA), so that the first answer is often right and not always.
+// The package reads no image and does not guess: a text that matches no pattern has no
+// answer. Reports of different causes have the same words (a library that is not found
+// may be missing, off the search path, or of another CUDA), so the first answer is often
+// right, and not always.
 package explain
 
 import (
@@ -28,35 +28,34 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// Schema names the form of a Result in JSON.
+// Schema names the JSON form of a Result.
 const Schema = "imgcheck.explain/1"
 
-// Result is what is known of a text.
+// Result has the answers to a text.
 type Result struct {
 	Schema string `json:"schema"`
-	// Image is the one whose findings were put beside the answers, if any.
+	// Image is the image whose findings [Explainer.InImage] added, or "".
 	Image string `json:"image,omitempty"`
-	// Answers are what it may come from, the likeliest first; none when the text
-	// is not known.
+	// Answers are the possible causes, the likeliest first. There are none if no pattern
+	// matches.
 	Answers []Answer `json:"answers"`
-	// Nearest are patterns that are like a text that is not known. They are no
-	// answers.
+	// Nearest are patterns that resemble a text without an answer. They are not answers.
 	Nearest []string `json:"nearest,omitempty"`
 }
 
-// Answer is one case that a text may come from.
+// Answer is a possible cause of a text.
 type Answer struct {
-	// Case is the ID of a case of the packs, Rule of the rule that finds it in an
-	// image, empty when none does.
+	// Case is the ID of a case of the packs. Rule is the rule that finds it in an image,
+	// or "" if there is none.
 	Case string `json:"case"`
 	Rule string `json:"rule,omitempty"`
-	// Class is one of the taxonomy of reports: missing-library, driver-too-old.
+	// Class is a class of reports: missing-library, driver-too-old.
 	Class      string     `json:"class"`
 	Title      string     `json:"title"`
 	Confidence Confidence `json:"confidence"`
-	// Visible says whether an image shows it: yes, partly or no.
+	// Visible is "yes", "partly" or "no": whether an image shows the cause.
 	Visible string `json:"visible_in_image"`
-	// Line is the number of the line, from 1, and Text the line.
+	// Line is the number of the line, from 1, and Text is the line.
 	Line     int               `json:"line"`
 	Text     string            `json:"text"`
 	Captures map[string]string `json:"captures,omitempty"`
@@ -65,36 +64,35 @@ type Answer struct {
 	Confirm  string            `json:"confirm,omitempty"`
 	Fixes    []string          `json:"fixes,omitempty"`
 	Sources  []string          `json:"sources,omitempty"`
-	// InImage are the findings in the image that say the same.
+	// InImage are the findings of the image that confirm the answer.
 	InImage []Found `json:"in_image,omitempty"`
 }
 
-// Confidence is how sure an answer is.
+// Confidence is the confidence in an answer.
 type Confidence string
 
-// An answer is certain when the text has one meaning, likely when it is the one
-// that most reports of the text turned out to be, possible otherwise.
+// An answer is certain if the text has one meaning, likely if most reports of the text
+// had this cause, and possible otherwise.
 const (
 	Certain  Confidence = "certain"
 	Likely   Confidence = "likely"
 	Possible Confidence = "possible"
 )
 
-// Limits on an answer.
+// Limits of a result.
 const (
 	maxAnswers = 5
-	maxOfLine  = 3   // of one line, where others have something to say
-	maxHits    = 16  // of one pattern
-	maxLine    = 400 // bytes of a line that is shown
+	maxOfLine  = 3   // of one line, if other lines have answers
+	maxHits    = 16  // matches of one pattern
+	maxLine    = 400 // bytes shown of a line
 )
 
-// Explainer holds the packs' patterns, ready to be matched. It may be used by
-// several at a time.
+// Explainer has the packs' patterns, ready to be matched. Several goroutines may use it.
 type Explainer struct {
 	packs  *lint.Packs
 	texts  []text
 	cases  map[string]*lint.Case
-	weight map[string]float64 // of words, for nearest
+	weight map[string]float64 // weights of words, for nearest
 }
 
 // text is one of the packs' texts.
@@ -103,13 +101,13 @@ type text struct {
 	patterns []*pattern
 }
 
-// New prepares the packs. It is an error when a text names a case that there is
-// not, or a case a rule.
+// New prepares the packs. It fails if a text names a case, or a case a rule, that does
+// not exist.
 func New(packs *lint.Packs) (*Explainer, error) {
 	x := &Explainer{packs: packs, cases: map[string]*lint.Case{}}
 	for _, c := range packs.Cases {
 		if x.cases[c.ID] != nil {
-			return nil, fmt.Errorf("case %q is there twice", c.ID)
+			return nil, fmt.Errorf("case %q is defined twice", c.ID)
 		}
 		whole := *c
 		if c.Rule != "" {
@@ -135,7 +133,7 @@ func New(packs *lint.Packs) (*Explainer, error) {
 		}
 		x.add(t)
 	}
-	for _, r := range packs.Rules { // how a rule says that it reads
+	for _, r := range packs.Rules { // the patterns of the rules themselves
 		own := slices.DeleteFunc(slices.Clone(r.Patterns), func(p string) bool { return x.ranks(p, r.ID) })
 		if len(own) > 0 {
 			x.add(&lint.ErrorText{Patterns: own, Cases: []string{x.caseOf(r)}})
@@ -148,15 +146,14 @@ func New(packs *lint.Packs) (*Explainer, error) {
 func (x *Explainer) add(t *lint.ErrorText) {
 	one := text{ErrorText: t}
 	for _, p := range t.Patterns {
-		if parsed := newPattern(p); len(parsed.anchor) >= 6 { // less says nothing
+		if parsed := newPattern(p); len(parsed.anchor) >= 6 { // shorter ones match too much
 			one.patterns = append(one.patterns, parsed)
 		}
 	}
 	x.texts = append(x.texts, one)
 }
 
-// ranks reports whether the packs' texts have a pattern and say where a rule
-// stands among its causes.
+// ranks reports whether the packs' texts have a pattern and list a rule among its causes.
 func (x *Explainer) ranks(pattern, rule string) bool {
 	return slices.ContainsFunc(x.texts, func(t text) bool {
 		return len(t.Where) == 0 && slices.Contains(t.Patterns, pattern) &&
@@ -164,7 +161,7 @@ func (x *Explainer) ranks(pattern, rule string) bool {
 	})
 }
 
-// caseOf is the case of a rule's own name, made when the packs have none.
+// caseOf returns the case with a rule's ID. It makes one if the packs have none.
 func (x *Explainer) caseOf(r *lint.Rule) string {
 	if x.cases[r.ID] == nil {
 		x.cases[r.ID] = &lint.Case{ID: r.ID, Rule: r.ID, Class: r.ID, Title: r.Title, Doc: r.Doc, Visible: "yes", Fix: r.Fix, Sources: r.Sources, Confirm: "`imgcheck scan IMAGE` reports " + r.ID}
@@ -172,7 +169,7 @@ func (x *Explainer) caseOf(r *lint.Rule) string {
 	return r.ID
 }
 
-// hit is a place where a text of the packs fits.
+// hit is a place where a text of the packs matches.
 type hit struct {
 	tier, line, order int
 	at                int
@@ -182,7 +179,7 @@ type hit struct {
 
 var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]")
 
-// Explain tells what a text of one or more lines means.
+// Explain returns the possible causes of a text of one or more lines.
 func (x *Explainer) Explain(s string) *Result {
 	if strings.Contains(s, "\x1b") {
 		s = escapes.ReplaceAllString(s, "")
@@ -204,7 +201,7 @@ func (x *Explainer) Explain(s string) *Result {
 			}
 		}
 	}
-	// One of each class first, then what else may be.
+	// Take one case of each class, then the others.
 	take(func(c *lint.Case) string { return c.Class })
 	take(func(c *lint.Case) string { return "case " + c.ID })
 	if len(hits) == 0 {
@@ -223,8 +220,8 @@ func confidence(t *text, first bool) Confidence {
 	return Likely
 }
 
-// hits are the places where texts fit: causes before what follows from them, in
-// the order of the lines, of one line the more special text first.
+// hits returns the places where texts match: causes before their consequences, then in
+// the order of the lines, then the more specific text first.
 func (x *Explainer) hits(s string) []hit {
 	low := lower(s)
 	in := newGrams(low)
@@ -259,7 +256,7 @@ func (x *Explainer) hits(s string) []hit {
 	return list
 }
 
-// tier is 0 for a cause, 1 for what follows from one, 2 for what does not matter.
+// tier returns 0 for a cause, 1 for a consequence, and 2 for a benign message.
 func (x *Explainer) tier(t *text) int {
 	switch {
 	case x.cases[t.Cases[0]].Class == "benign-message":
@@ -270,7 +267,7 @@ func (x *Explainer) tier(t *text) int {
 	return 0
 }
 
-// allows reports whether captures are what the text is about.
+// allows reports whether captures match the patterns that the text has for them.
 func (t *text) allows(captures map[string]string) bool {
 	for name, globs := range t.Where {
 		value := captures[name]
@@ -289,7 +286,7 @@ func (x *Explainer) answer(c *lint.Case, h hit, s string, sure Confidence) Answe
 	if i := strings.IndexByte(line, '\n'); i >= 0 {
 		line = line[:i]
 	}
-	if len(line) > maxLine { // what fits, and what is around it
+	if len(line) > maxLine { // keep the match and its surroundings
 		from := max(0, min(h.at-begin-maxLine/4, len(line)-maxLine))
 		line = line[from : from+maxLine]
 	}
@@ -308,7 +305,7 @@ func (x *Explainer) answer(c *lint.Case, h hit, s string, sure Confidence) Answe
 	}
 }
 
-// missing is the library that a text says is missing, empty when it names none.
+// missing returns the name of the library that a text reports missing, or "".
 func missing(captures map[string]string) string {
 	if library := cmp.Or(captures["library_2"], captures["library"]); library != "" {
 		return path.Base(library)
@@ -316,15 +313,15 @@ func missing(captures map[string]string) string {
 	return ""
 }
 
-// named puts what a text names into a case's words.
+// named replaces the placeholders in a case's texts.
 func named(captures map[string]string) *strings.Replacer {
 	library := cmp.Or(missing(captures), "NAME")
 	name, _, _ := strings.Cut(library, ".so")
 	return strings.NewReplacer("{missing}", library, "{name}", name)
 }
 
-// fixes are those of a case. What the packs know of the very library or symbol takes
-// the place of what is said of all.
+// fixes returns the fixes of a case. Fixes that the packs have for this library or symbol
+// replace the general ones.
 func (x *Explainer) fixes(c *lint.Case, captures map[string]string) []string {
 	if fix := x.packs.SymbolFix(captures["symbol"]); fix != "" && c.Class == "undefined-symbol" {
 		return []string{fix}
@@ -352,10 +349,10 @@ func valid(m map[string]string) map[string]string {
 	return m
 }
 
-// maxNearest bounds the text that nearest looks at: it is for a line, not a log.
+// maxNearest limits the text for nearest, which is made for a line and not for a log.
 const maxNearest = 4 << 10
 
-// nearest are the patterns that share most of their words with a text.
+// nearest returns the patterns that share most of their words with a text.
 func (x *Explainer) nearest(s string) []string {
 	if len(s) > maxNearest {
 		return nil
@@ -394,7 +391,8 @@ func (x *Explainer) nearest(s string) []string {
 	return out
 }
 
-// weights are what words are worth: the rarer in the patterns, the more.
+// weights returns the weights of words: the fewer patterns have a word, the heavier it
+// is.
 func (x *Explainer) weights() map[string]float64 {
 	count := map[string]int{}
 	n := 0

@@ -18,8 +18,8 @@ import (
 	"github.com/imgcheck/imgcheck/rules"
 )
 
-// TestFirst asks for the first answer to texts that have one meaning, or a
-// meaning that others hide; the first five are the reports behind the project.
+// TestFirst checks the first answer to texts that have one meaning, or a meaning that
+// others hide. The first five are the reports that the project began with.
 func TestFirst(t *testing.T) {
 	x := explainer(t)
 	for text, want := range map[string]string{
@@ -36,7 +36,8 @@ func TestFirst(t *testing.T) {
 		"OSError: libcuda.so.1: cannot open shared object file: No such file or directory":                                                             "driver-not-mounted",
 		"RuntimeError: DataLoader worker (pid 181) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory.": "shm-too-small",
 		"ImportError: /x/libcublasLt.so.12: undefined symbol: __nvJitLinkAddData_12_1, version libnvJitLink.so.12":                                     "shadowed-library",
-		// What GPU processes said when a library's code was changed (driver 580, H200).
+		// GPU processes printed these after a library's code was changed (driver 580,
+		// H200).
 		"CUDA error: PTX JIT compilation was disabled":                                                                                                   "gpu-not-supported",
 		"CUDA error: no kernel image is available for execution on the device":                                                                           "gpu-not-supported",
 		"RuntimeError: CUDA error: CUBLAS_STATUS_INTERNAL_ERROR when calling `cublasCreate(handle)`":                                                     "mixed-releases",
@@ -89,14 +90,14 @@ func caseIDs(r *Result) []string {
 	return list
 }
 
-// TestCaptures are what an answer names.
+// TestCaptures checks the names in an answer.
 func TestCaptures(t *testing.T) {
 	x := explainer(t)
 	a := x.Explain("ImportError: /a/libx.so: undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationESs").Answers[0]
 	if a.Captures["symbol"] != "_ZN3c105ErrorC2ENS_14SourceLocationESs" || a.Captures["demangled"] != "c10::Error::Error(c10::SourceLocation, std::string)" {
 		t.Errorf("got %v", a.Captures)
 	}
-	// What is known of a symbol by its name says more than its rule does.
+	// A fix for a symbol's name replaces the fix of its rule.
 	a = x.Explain("ImportError: /a/libtorch_cpu.so: undefined symbol: iJIT_NotifyEvent").Answers[0]
 	if len(a.Fixes) != 1 || !strings.Contains(a.Fixes[0], "mkl<2024.1") {
 		t.Errorf("fixes %q", a.Fixes)
@@ -244,7 +245,7 @@ func TestBadPacks(t *testing.T) {
 	for text, want := range map[string]string{
 		"texts: [{patterns: [something], cases: [none]}]":                                     `text "something": there is no case "none"`,
 		"cases: [{id: a, rule: none, class: c, visible: 'no'}]":                               `case "a": there is no rule "none"`,
-		"cases:\n- &a {id: a, title: t, doc: d, sources: [s], class: c, visible: 'no'}\n- *a": `case "a" is there twice`,
+		"cases:\n- &a {id: a, title: t, doc: d, sources: [s], class: c, visible: 'no'}\n- *a": `case "a" is defined twice`,
 	} {
 		packs, err := lint.LoadPacks(fstest.MapFS{"x.yaml": {Data: []byte(text)}})
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// lines reads a file of testdata that has a JSON value in each line.
+// lines reads a file of testdata with a JSON value in each line.
 func lines[T any](t testing.TB, name string) []T {
 	t.Helper()
 	f, err := os.Open("testdata/" + name)
@@ -28,12 +28,12 @@ func lines[T any](t testing.TB, name string) []T {
 	return list
 }
 
-// later are the fresh reports whose words stand more often for another cause: theirs
-// is among the first three answers.
+// later are fresh reports whose words more often have another cause. Their cause is among
+// the first three answers.
 var later = []string{"ggml-org/llama.cpp#17176", "triton-inference-server/server#2414"}
 
-// TestFresh asks about reports that were found after the patterns had been written,
-// by somebody else: the first answer is of one of the classes that fit the thread.
+// TestFresh uses reports that somebody else found after the patterns had been written:
+// the first answer has one of the classes that fit the thread.
 func TestFresh(t *testing.T) {
 	x := explainer(t)
 	list := lines[struct {
@@ -51,15 +51,15 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestLookalikes: what others say in the words of the patterns has no answer, or one
-// that says what it does not know.
+// TestLookalikes: lines of other domains that contain words of the patterns have no
+// answer, or one that says what is uncertain.
 func TestLookalikes(t *testing.T) {
 	x := explainer(t)
 	list := lines[struct{ Name, What, Text string }](t, "lookalikes.jsonl")
 	if len(list) < 60 {
 		t.Errorf("%d texts", len(list))
 	}
-	// Said of a machine or a program that runs in a container, these are right.
+	// These answers are right for a machine or a program that runs in a container.
 	honest := map[string]string{"terraform-arch": "wrong-architecture", "bus-error": "shm-too-small"}
 	for _, l := range list {
 		r := x.Explain(l.Text)
@@ -73,8 +73,8 @@ func TestLookalikes(t *testing.T) {
 	}
 }
 
-// TestFixes are the first things to do: of the library, the host or the driver that a
-// text is about, and nothing of another.
+// TestFixes checks the first fixes: they are for the library, the host or the driver of
+// the text, and for no other.
 func TestFixes(t *testing.T) {
 	x := explainer(t)
 	for text, c := range map[string]struct{ is, want, not string }{
@@ -103,7 +103,7 @@ func TestFixes(t *testing.T) {
 	if a := x.Explain("CUDA error: device kernel image is invalid").Answers[0]; a.Confidence == Certain {
 		t.Error("what several causes have is certain")
 	}
-	// A text that names no library gets no fix with one.
+	// A text without a library gets no fix with one.
 	for _, a := range x.Explain("/usr/bin/ld: cannot find -lcurand: No such file or directory").Answers {
 		if said := strings.Join(a.Fixes, "\n"); strings.Contains(said, "{") || len(a.Fixes) == 0 {
 			t.Errorf("%s: %q", a.Case, a.Fixes)

@@ -9,8 +9,7 @@ import (
 )
 
 // FuzzHostile puts a text into every field of a result that a log, an image or a rule
-// pack may have written. No terminal and no CI system obeys what is printed, nor the
-// JSON.
+// pack may have written. No terminal and no CI system obeys the printed text or JSON.
 func FuzzHostile(f *testing.F) {
 	for _, s := range plaintest.Poison {
 		f.Add(s)
@@ -40,7 +39,7 @@ func FuzzHostile(f *testing.F) {
 	})
 }
 
-// poison fills every field with s; lists have two elements.
+// poison sets every field to s. Lists get two elements.
 func poison(v reflect.Value, s string) {
 	switch v.Kind() {
 	case reflect.String:

@@ -9,18 +9,17 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// Found is a finding in an image that is what an answer says.
+// Found is a finding of an image that confirms an answer.
 type Found struct {
 	Severity lint.Severity `json:"severity"`
 	Message  string        `json:"message"`
-	// Files are the ones that are to blame, with the layer that brought each.
+	// Files are the files that cause the finding, with the layer that brought each.
 	Files []lint.File `json:"files,omitempty"`
 }
 
-// InImage puts the findings of an image beside the answers to a text of its: an
-// answer that the image shows comes first, and is certain where the finding is an
-// error. A finding about the same library or symbol whose rule is not among the
-// answers becomes one.
+// InImage adds the findings of an image to the answers to a text from it. An answer that
+// a finding confirms comes first, and is certain if the finding is an error. A finding
+// about the same library or symbol whose rule has no answer becomes one.
 func (x *Explainer) InImage(r *Result, image string, findings []lint.Finding) {
 	r.Image = image
 	for i := range r.Answers {
@@ -49,7 +48,7 @@ func (x *Explainer) InImage(r *Result, image string, findings []lint.Finding) {
 	r.Answers = r.Answers[:min(len(r.Answers), maxAnswers)]
 }
 
-// addFound makes answers of findings about what the first answer's text names.
+// addFound adds answers for findings about the library or symbol of the first answer.
 func (x *Explainer) addFound(r *Result, findings []lint.Finding) {
 	first := r.Answers[0]
 	for _, f := range findings {
@@ -67,7 +66,7 @@ func (x *Explainer) addFound(r *Result, findings []lint.Finding) {
 	}
 }
 
-// sortedCases are the cases, that of a rule's own name before others of the rule.
+// sortedCases returns the cases by rule. The case with the rule's own ID comes first.
 func (x *Explainer) sortedCases() []*lint.Case {
 	var list []*lint.Case
 	for _, c := range x.cases {
@@ -85,12 +84,12 @@ func (x *Explainer) sortedCases() []*lint.Case {
 	return list
 }
 
-// relation is how a finding stands to what a text names.
+// relation is the relation of a finding to the names in a text.
 type relation int
 
 const (
-	unrelated relation = iota // it is about another library or symbol
-	unnamed                   // the text names none
+	unrelated relation = iota // the finding is about another library or symbol
+	unnamed                   // the text names no library or symbol
 	same
 )
 
@@ -144,8 +143,7 @@ func found(f lint.Finding) Found {
 	return out
 }
 
-// weight sorts answers: what the image shows before what it does not, graver
-// before less grave.
+// weight orders answers: those that the image confirms first, then by severity.
 func weight(a Answer) int {
 	if len(a.InImage) == 0 {
 		return len(lint.Severities)

@@ -7,8 +7,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// TestInImage puts an image's findings beside the answers: what is about the same
-// library comes first, and a rule that the text alone did not lead to is added.
+// TestInImage adds an image's findings to the answers: findings about the same library
+// come first, and a rule that the text alone does not suggest is added.
 func TestInImage(t *testing.T) {
 	x := explainer(t)
 	text := "ImportError: libcublas.so.12: cannot open shared object file: No such file or directory"
@@ -24,7 +24,7 @@ func TestInImage(t *testing.T) {
 		findings []lint.Finding
 		first    string
 		sure     Confidence
-		shown    int // answers that the image shows
+		shown    int // answers that the image confirms
 	}{
 		{nil, "missing-library", Possible, 0},
 		{[]lint.Finding{other}, "missing-library", Possible, 0},

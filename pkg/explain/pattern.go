@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// maxCapture bounds what one capture may hold, in bytes; so the time to match is
-// in proportion to the text.
+// maxCapture limits a capture, in bytes, so that the time to match is proportional to the
+// text.
 const maxCapture = 600
 
-// pattern is a shape of a line: literals with captures between them. It is found
-// without regard to ASCII case.
+// pattern matches a part of a line: literals with captures between them. ASCII case does
+// not matter.
 type pattern struct {
 	text     string
 	literals []string // lower case; the first and the last may be empty
-	names    []string // of the captures, one less than literals
+	names    []string // names of the captures, one less than literals
 	anchor   string   // the longest literal
-	words    []string // of the literals
+	words    []string // words of the literals
 }
 
 var captureName = regexp.MustCompile(`\{[a-z]+\}`)
 
-// newPattern reads a pattern of the packs.
+// newPattern parses a pattern of the packs.
 func newPattern(text string) *pattern {
 	p := &pattern{text: text, words: words(captureName.ReplaceAllString(text, " "))}
 	seen := map[string]bool{}
@@ -46,10 +46,10 @@ func newPattern(text string) *pattern {
 	return p
 }
 
-// each calls f with the offset of each place where the pattern fits, and what it
-// captures there, until f returns false. low is text in lower case.
+// each calls f with the offset and the captures of each match, until f returns false. low
+// is text in lower case.
 func (p *pattern) each(text, low string, f func(at int, captures map[string]string) bool) {
-	// A pattern that begins with a capture is found by what follows that.
+	// A pattern that begins with a capture is found by the literal after it.
 	first := 0
 	if p.literals[0] == "" {
 		first = 1
@@ -85,7 +85,7 @@ func (p *pattern) each(text, low string, f func(at int, captures map[string]stri
 	}
 }
 
-// rest matches what follows literal i, which ends at pos.
+// rest matches the part of the pattern after literal i, which ends at pos.
 func (p *pattern) rest(text, low string, pos, i int, captures map[string]string) bool {
 	for ; i < len(p.names); i++ {
 		name, next := p.names[i], p.literals[i+1]
@@ -112,8 +112,8 @@ func (p *pattern) rest(text, low string, pos, i int, captures map[string]string)
 	return last == "" || !isWord(last[len(last)-1]) || pos >= len(low) || !isWord(low[pos])
 }
 
-// wordLength is how much of the beginning of s a capture takes: digits and dots
-// for a number, all for a text, else what a word, a path or a name may hold.
+// wordLength returns the length of a capture at the beginning of s: digits and dots for a
+// number, everything for a text, else the characters of a word, a path or a name.
 func wordLength(s, name string) int {
 	n := 0
 	for n < len(s) && inCapture(s[n], name) {
@@ -122,7 +122,7 @@ func wordLength(s, name string) int {
 	return n
 }
 
-// wordBefore is where the word that ends at a place begins.
+// wordBefore returns where the word that ends at a place begins.
 func wordBefore(s string, at int, name string) int {
 	i := at
 	for i > 0 && at-i < maxCapture && inCapture(s[i-1], name) && (s[i-1] != ':' || name == "text") {
@@ -160,9 +160,8 @@ func isWord(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// lower is s in lower case, ASCII only, so that offsets stay, and with one quote in
-// the place of glibc's `two', of which some programs make 'these' when they pass an
-// error on.
+// lower returns s in ASCII lower case, so that offsets stay. It replaces glibc's quotes
+// `two' by 'these', as some programs do when they print an error.
 func lower(s string) string {
 	b := []byte(s)
 	for i, c := range b {

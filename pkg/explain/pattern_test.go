@@ -35,7 +35,7 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// TestGrams finds all that is in a text.
+// TestGrams finds every part of a text.
 func TestGrams(t *testing.T) {
 	g := newGrams("cannot open shared object file")
 	if !g.may("shared object") || !g.may("abc") || g.may("undefined symbol") {

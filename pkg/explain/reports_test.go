@@ -24,8 +24,7 @@ func explainer(t testing.TB) *Explainer {
 	return x
 }
 
-// report is one of real reports: its text, and the class of what it turned out to
-// be.
+// report is a real report: its text, and the class of its cause.
 type report struct{ Text, Class, Source string }
 
 func reports(t testing.TB) []report {
@@ -46,9 +45,8 @@ func reports(t testing.TB) []report {
 	return list
 }
 
-// TestReports asks about real reports. The same words stand in reports of
-// different causes, so that no order of cases gets all of them: the test keeps
-// what is reached.
+// TestReports checks real reports. Reports of different causes have the same words, so no
+// order of cases is right for all of them; the test keeps the share that was reached.
 func TestReports(t *testing.T) {
 	x := explainer(t)
 	list := reports(t)

@@ -13,31 +13,31 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// JSON writes a result for programs; docs/schema/explain-1.json describes it.
+// JSON writes the result as docs/schema/explain-1.json describes it.
 func (r *Result) JSON(w io.Writer) error {
 	return plain.JSON(w, r, "  ")
 }
 
-// visible says what an image check can do about an answer.
+// visible says whether a scan can confirm an answer.
 var visible = map[string]string{
 	"yes":    "`imgcheck scan IMAGE` can see it",
 	"partly": "an image shows a part of it; the rest is the host's driver or GPU",
-	"no":     "not the image: no image shows it",
+	"no":     "no image shows it: the cause is outside of the image",
 }
 
-// Text writes a result for people: the first answer in full, and of the others
-// what would tell them apart. Lines are broken at width columns; 0 breaks none.
+// Text writes the result for people: the first answer in full, and how to tell the others
+// apart. It breaks lines at width columns; 0 breaks none.
 func (r *Result) Text(w io.Writer, width int) error {
 	b := &printer{bufio.NewWriter(plain.NewWriter(w, false)), width}
 	if len(r.Answers) == 0 {
-		fmt.Fprintln(b, "imgcheck does not know this text: none of its patterns fits.")
+		fmt.Fprintln(b, "imgcheck does not know this text: no pattern matches it.")
 		for i, n := range r.Nearest {
 			if i == 0 {
-				fmt.Fprintln(b, "The nearest that it knows, which are no answers:")
+				fmt.Fprintln(b, "The nearest patterns, which are not answers:")
 			}
 			fmt.Fprintf(b, "  %s\n", plain.Text(n))
 		}
-		fmt.Fprintln(b, "Give the line that names the error, a traceback's last, or the whole log; or ask the image: imgcheck scan IMAGE")
+		fmt.Fprintln(b, "Give the line with the error (the last of a traceback) or the whole log, or scan the image: imgcheck scan IMAGE")
 		return b.Flush()
 	}
 	if r.Image != "" && len(r.Answers[0].InImage) == 0 {
@@ -67,7 +67,7 @@ func (r *Result) Text(w io.Writer, width int) error {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(a.Captures)) {
-			if label := strings.TrimSuffix(name, "_2"); label != "text" { // which stands for anything, and is in the line above
+			if label := strings.TrimSuffix(name, "_2"); label != "text" { // "text" matches anything, and is in the line above
 				b.field(label, a.Captures[name])
 			}
 		}
@@ -84,10 +84,10 @@ func (r *Result) Text(w io.Writer, width int) error {
 	return b.Flush()
 }
 
-// printer writes labels and what stands behind them.
+// printer writes labels and their values.
 type printer struct {
 	*bufio.Writer
-	width int // columns, 0 for any number
+	width int // in columns; 0: no limit
 }
 
 func (p *printer) field(label, value string) {
@@ -108,8 +108,7 @@ func (p *printer) list(label string, values []string) {
 	}
 }
 
-// Page is what the packs say of a case, as Markdown; empty when there is none of
-// that ID.
+// Page returns the packs' knowledge of a case as Markdown, or "" if no case has the ID.
 func (x *Explainer) Page(id string) string {
 	c := x.cases[id]
 	if c == nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// shownUsers are how many processes of one file are shown without All.
+// shownUsers is how many processes that map a file are shown without All.
 const shownUsers = 3
 
-// copies shows which file each process gets: of the libraries that the image has
-// twice and that some process uses, or with --all of every one.
+// copies shows which file each process gets, for the libraries that the image has more
+// than once and that a process uses; with All for every GPU library.
 func (t *text) copies(list []lint.Copies) {
 	first := true
 	for _, c := range list {

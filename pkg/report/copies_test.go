@@ -8,8 +8,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// TestCopies shows libraries that are there twice, with who gets which, and the
-// others only when all is asked for.
+// TestCopies shows libraries that the image has more than once, with the processes that
+// get each copy, and the others only with All.
 func TestCopies(t *testing.T) {
 	d := document(lint.Finding{Rule: "mixed-releases", Severity: lint.Warning, Message: "m"})
 	d.Copies = []lint.Copies{

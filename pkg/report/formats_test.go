@@ -34,8 +34,8 @@ import (
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
-// documents are the reports of every text image, one of nothing, one of what an
-// attacker would put into an image, and one of very much.
+// documents are the reports of every text image, an empty one, a hostile one, and a very
+// large one.
 var documents = sync.OnceValues(func() (map[string]*report.Document, error) {
 	packs, err := lint.LoadPacks(rules.FS)
 	if err != nil {
@@ -523,7 +523,7 @@ func TestMarkdown(t *testing.T) {
 				t.Errorf("control character %q", bad)
 			}
 		}
-		fence := "" // of the block that is open
+		fence := "" // fence of the open block
 		for line := range strings.Lines(text) {
 			bare := strings.TrimSuffix(line, "\n")
 			switch {
@@ -566,8 +566,8 @@ func outsideCode(line string) string {
 	return b.String()
 }
 
-// TestPlanInEveryFormat looks for what becomes of each finding, and for what was
-// tried and does less, in all formats that people or their systems read.
+// TestPlanInEveryFormat checks that every format for people or their systems shows the
+// steps for each finding, and what was tried and resolves less.
 func TestPlanInEveryFormat(t *testing.T) {
 	docs, err := documents()
 	if err != nil {
@@ -578,7 +578,7 @@ func TestPlanInEveryFormat(t *testing.T) {
 		{"stub-by-runpath", "remove /usr/local/cuda-12.4/lib64/stubs/libcuda.so: resolves 1 of 1 file", "LD_LIBRARY_PATH without /usr/local/cuda-12.4/lib64 resolves 1 of 1, but breaks /app/infer"},
 		{"torch-cudnn9-no-ops", "add libcudnn_ops.so.9 to /usr/local/lib/python3.12/site-packages/nvidia/cudnn/lib (tried with an empty library of that name): resolves 3 of 3 files", "a search path alone resolves 0 of 3"},
 		{"soname-link-missing", "libcudnn_graph.so.9.1.0, and 2 more: resolves 1 of 1 file", ""},
-		{"cupy-wheels-off-path", "what mends other findings resolves 1 of 1 file", ""},
+		{"cupy-wheels-off-path", "the steps for other findings: resolves 1 of 1 file", ""},
 		{"trade-refused", "leaves it; LD_LIBRARY_PATH with /opt/nccl/lib resolves it, but another finding takes its place", "LD_LIBRARY_PATH with /opt/nccl/lib resolves 2 of 2, but"},
 	} {
 		d := docs[tt.doc]
@@ -593,7 +593,7 @@ func TestPlanInEveryFormat(t *testing.T) {
 			if !strings.Contains(text, tt.patch) {
 				t.Errorf("%s: %s has no %q", tt.doc, format, tt.patch)
 			}
-			if format != "gitlab" && !strings.Contains(text, tt.tried) { // which has one line for a finding
+			if format != "gitlab" && !strings.Contains(text, tt.tried) { // GitLab has one line for a finding
 				t.Errorf("%s: %s has no %q", tt.doc, format, tt.tried)
 			}
 			if format != "gitlab" && !strings.Contains(text, d.Plan.Command) {
@@ -603,8 +603,8 @@ func TestPlanInEveryFormat(t *testing.T) {
 	}
 }
 
-// TestFingerprint is the same in the next build of an image, and another for
-// another cause.
+// TestFingerprint: a fingerprint is the same in the next build of an image, and differs
+// for another cause.
 func TestFingerprint(t *testing.T) {
 	base := lint.Finding{Rule: "missing-library", Severity: lint.Error, Message: "m", Library: "libcudnn.so.9", NeededBy: []lint.File{{Path: "/opt/a.so", Layer: &lint.LayerRef{Index: 3}}}}
 	rebuilt := base
@@ -656,14 +656,14 @@ func TestFingerprintsStay(t *testing.T) {
 	}
 }
 
-// TestRead reads back what JSON wrote, and says what is wrong with the rest.
+// TestRead reads back what JSON wrote, and refuses everything else with a reason.
 func TestRead(t *testing.T) {
 	each(t, "json", report.Options{}, func(t *testing.T, _ *report.Document, b []byte) {
 		d, err := report.Read(bytes.NewReader(b))
 		if err != nil {
 			t.Fatal(err)
 		}
-		valid := strings.ReplaceAll(string(b), `\ufffd`, "\ufffd") // what was no UTF-8 has become so
+		valid := strings.ReplaceAll(string(b), `\ufffd`, "\ufffd") // invalid UTF-8 has become this
 		if diff := cmp.Diff(valid, string(render(t, "json", d, report.Options{}))); diff != "" {
 			t.Error(diff)
 		}
@@ -673,7 +673,7 @@ func TestRead(t *testing.T) {
 		``:                               "not a JSON report of imgcheck: unexpected end of JSON input",
 		`[]`:                             "not a JSON report of imgcheck: json: cannot unmarshal array",
 		`{}`:                             `make one with "imgcheck scan --format json"`,
-		`{"schema":"imgcheck.report/9"}`: `the report is of the form "imgcheck.report/9", and this imgcheck reads imgcheck.report/1`,
+		`{"schema":"imgcheck.report/9"}`: `the report has the schema "imgcheck.report/9"; this imgcheck reads imgcheck.report/1`,
 		`{"schema":"imgcheck.report/1","findings":[{"rule":"a","severity":"bad","message":"m"}]}`:    "finding 1 of the report: needs a rule",
 		`{"schema":"imgcheck.report/1","findings":[{"rule":"A b","severity":"note","message":"m"}]}`: "finding 1 of the report: needs a rule",
 	} {
@@ -683,8 +683,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzRead: what is read can be written in every format, and read again it is
-// the same.
+// FuzzRead states that a document that Read accepts can be written in every format, and
+// reads back as the same.
 func FuzzRead(f *testing.F) {
 	var b bytes.Buffer
 	if err := report.JSON(&b, hostile(), report.Options{}); err != nil {

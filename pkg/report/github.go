@@ -9,13 +9,13 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// githubAnnotations is how many a step may have of each kind, and what anybody
-// reads: https://github.com/orgs/community/discussions/26680
+// githubAnnotations is how many annotations of each kind a step may have:
+// https://github.com/orgs/community/discussions/26680
 const githubAnnotations = 10
 
-// GitHub writes the errors and warnings as workflow commands, which the runner
-// shows as annotations. There are ten at most: when there is more, the tenth
-// counts the rest.
+// GitHub writes the errors and warnings as workflow commands, which the runner shows as
+// annotations. It writes at most ten of a kind; if there are more, the tenth counts the
+// rest.
 func GitHub(w io.Writer, d *Document, o Options) error {
 	var causes []*lint.Finding
 	for _, s := range lint.Severities[:2] {
@@ -37,8 +37,9 @@ func GitHub(w io.Writer, d *Document, o Options) error {
 	return b.Flush()
 }
 
-// data and property escape what stands in a workflow command, as the runner
-// undoes it: https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
+// data and property escape the text and the properties of a workflow command as the
+// runner decodes them:
+// https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
 func data(s string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
 }

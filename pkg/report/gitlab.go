@@ -9,7 +9,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// What GitLab reads of a code quality report:
+// The parts of a code quality report that GitLab reads:
 // https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format
 type (
 	gitlabIssue struct {
@@ -30,9 +30,9 @@ type (
 
 var gitlabSeverity = map[lint.Severity]string{lint.Error: "critical", lint.Warning: "major", lint.Note: "info"}
 
-// GitLab writes the document as a code quality report. GitLab compares the
-// fingerprints of two branches, and shows what is new; what a baseline knows is
-// in it, therefore.
+// GitLab writes the document as a code quality report. It includes the findings that a
+// baseline knows, because GitLab itself compares the fingerprints of two branches and
+// shows the new ones.
 func GitLab(w io.Writer, d *Document, o Options) error {
 	issues := []gitlabIssue{}
 	findings := slices.Concat(d.Findings, d.Known)

@@ -17,10 +17,10 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
-// FuzzHostile puts a text into every field of a document that an image, a registry or
-// a rule pack may have written, and looks at what each format makes of it: no control
-// character but line breaks and our own colours, no line that a CI system obeys but
-// our own annotations, and no line that the text has begun.
+// FuzzHostile puts a text into every field of a document that an image, a registry or a
+// rule pack may have written. It states that no format has a control character but line
+// breaks and the report's own colours, a line that a CI system obeys but the report's own
+// annotations, or a line that the text began.
 func FuzzHostile(f *testing.F) {
 	for _, s := range plaintest.Poison {
 		f.Add(s, s)
@@ -57,14 +57,14 @@ func FuzzHostile(f *testing.F) {
 	})
 }
 
-// texts are what readers of a format show.
+// texts returns the texts that readers of a format show.
 func texts(t *testing.T, format, out string) []string {
 	switch format {
 	case "github":
 		return annotations(t, out)
 	case "junit":
 		return xmlTexts(t, out)
-	case "text", "markdown", "json": // which keeps what the image says as it is
+	case "text", "markdown", "json": // JSON keeps the texts of the image
 		return nil
 	}
 	var v any
@@ -74,8 +74,8 @@ func texts(t *testing.T, format, out string) []string {
 	return jsonTexts(v)
 }
 
-// annotations are the titles and messages of workflow commands, as the runner
-// decodes them: a line each, and nothing else.
+// annotations returns the titles and messages of workflow commands as the runner decodes
+// them. Each must be a line of its own.
 func annotations(t *testing.T, out string) (list []string) {
 	command := regexp.MustCompile(`^::(error|warning) title=([^:,\r\n]*)::(.*)$`)
 	decode := strings.NewReplacer("%0D", "\r", "%0A", "\n", "%3A", ":", "%2C", ",", "%25", "%")
@@ -124,7 +124,7 @@ func jsonTexts(v any) (list []string) {
 		}
 	case map[string]any:
 		for key, x := range v {
-			if key != "rules" { // of the packs, with lines of their own
+			if key != "rules" { // rules come from the packs, with lines of their own
 				list = append(list, jsonTexts(x)...)
 			}
 		}
@@ -132,8 +132,8 @@ func jsonTexts(v any) (list []string) {
 	return list
 }
 
-// poisoned is a document with a text in every field: a where findings are compared
-// with what is planned for them, b behind it elsewhere.
+// poisoned returns a document with a text in every field: a in those that the plan is
+// matched by, and b after it elsewhere.
 func poisoned(a, b string) *report.Document {
 	d := new(report.Document)
 	severities := slices.Clone(lint.Severities)
@@ -146,7 +146,7 @@ func poisoned(a, b string) *report.Document {
 				v.SetString(string(severities[0]))
 				severities = append(severities[1:], severities[0])
 			case field == "Rule" || field == "ID":
-				v.SetString("a-rule") // whoever reads packs and reports takes no other form
+				v.SetString("a-rule") // the readers of packs and reports accept no other form
 			case field == "Message":
 				v.SetString(a)
 			default:
@@ -185,8 +185,8 @@ func poisoned(a, b string) *report.Document {
 	return d.With(d.Findings)
 }
 
-// TestPoisoned holds poisoned against what it shall do: a kind of field that it does
-// not fill would never be looked at.
+// TestPoisoned checks that poisoned fills every kind of field, because FuzzHostile does
+// not look at the others.
 func TestPoisoned(t *testing.T) {
 	var empty func(v reflect.Value, at string)
 	empty = func(v reflect.Value, at string) {

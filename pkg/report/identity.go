@@ -12,11 +12,10 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// Fingerprint tells a finding from the others of its image, and is the same in
-// the next build of that image: it is made of the rule and of the library,
-// version or symbol that is missing, or else of the first file. It does not
-// depend on tags, layers, the length of lists, or severities. 32 hexadecimal
-// digits.
+// Fingerprint identifies a finding within its image, and is the same in the next build of
+// that image. It depends on the rule and on the missing library, version or symbol, or
+// else on the first file. It does not depend on tags, layers, the length of lists, or
+// severities. It has 32 hexadecimal digits.
 func Fingerprint(f *lint.Finding) string {
 	key := subject(f)
 	if f.Library == "" {
@@ -26,10 +25,9 @@ func Fingerprint(f *lint.Finding) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Keys are what a finding consists of: the same as its fingerprint is made of,
-// with each of the files that ask for what is missing. Two reports of an image
-// are compared by them: when another package comes to miss a library that was
-// missed before, one key is new.
+// Keys returns the parts of a finding: what its fingerprint depends on, with each file
+// that needs what is missing. Two reports of an image are compared by them: if another
+// package misses a library that was missing before, one key is new.
 func Keys(f *lint.Finding) []string {
 	paths := Paths(f)
 	if len(paths) == 0 {
@@ -60,11 +58,11 @@ func subject(f *lint.Finding) string {
 	return strings.Join([]string{f.Rule, f.Library, version, f.Symbol, message}, "\x00")
 }
 
-// Category tells the scans of one commit apart, for who compares the reports of two
-// commits: it is the reference as it was given and the platform. It is the same in the
-// next build: it has no digest, and of a tag nothing that names a build, which is a part
-// of seven hexadecimal digits or more (a commit, a pipeline, a day). main-3f2a9c1 is main,
-// 2.4.0-cuda12.4 is itself.
+// Category separates the scans of one commit, so that the reports of two commits can be
+// compared. It is the reference as given, and the platform. It is the same in the next
+// build, because it has no digest and no part of a tag that names a build: seven or more
+// hexadecimal digits (a commit, a pipeline, a day). main-3f2a9c1 becomes main, and
+// 2.4.0-cuda12.4 stays.
 func Category(i Image) string {
 	name := digest.ReplaceAllString(i.Ref, "")
 	if at := strings.LastIndex(name, ":"); at > strings.LastIndex(name, "/") {
@@ -78,11 +76,11 @@ func Category(i Image) string {
 
 var (
 	digest  = regexp.MustCompile(`@[a-z0-9]+:[0-9a-f]{32,}$`)
-	ofBuild = regexp.MustCompile(`^g?[0-9a-f]{7,}$`) // v1.2-3-gabcdef0 is git describe's
+	ofBuild = regexp.MustCompile(`^g?[0-9a-f]{7,}$`) // git describe writes v1.2-3-gabcdef0
 	between = regexp.MustCompile(`[-_.+]`)
 )
 
-// variant is a tag without its parts that name a build.
+// variant returns a tag without the parts that name a build.
 func variant(tag string) string {
 	out, at := "", 0
 	keep := func(part, separator string) {
@@ -98,8 +96,8 @@ func variant(tag string) string {
 	return strings.TrimRight(out, "-_.+")
 }
 
-// fingerprints are those of all findings of a category, made different where two are
-// alike: GitLab and GitHub show only the first of equal ones.
+// fingerprints returns the fingerprints of the findings of a category. It makes equal
+// ones different, because GitLab and GitHub show only the first of them.
 func fingerprints(category string, findings []lint.Finding) []string {
 	seen := map[string]int{}
 	out := make([]string, len(findings))
@@ -116,8 +114,8 @@ func fingerprints(category string, findings []lint.Finding) []string {
 	return out
 }
 
-// Paths are the files that a finding is about: those that ask for what is
-// missing, else those that are affected, present or deleted.
+// Paths returns the files that a finding is about: those that need what is missing, else
+// those that are affected, present or deleted.
 func Paths(f *lint.Finding) []string {
 	var paths []string
 	switch {
@@ -139,8 +137,8 @@ func Paths(f *lint.Finding) []string {
 	return paths
 }
 
-// pathOf is the file that a finding is shown at, the first of Paths; empty when
-// it is about no file.
+// pathOf returns the file that a finding is shown at, the first of Paths, or "" if there
+// is none.
 func pathOf(f *lint.Finding) string {
 	if p := Paths(f); len(p) > 0 {
 		return p[0]
@@ -150,9 +148,8 @@ func pathOf(f *lint.Finding) string {
 
 var pythonVersion = regexp.MustCompile(`/python[23]\.[0-9]+/`)
 
-// pathKey is what of a path outlives a rebuild: below site-packages or
-// dist-packages only that, and elsewhere the path without Python's minor
-// version.
+// pathKey returns the part of a path that a rebuild keeps: below site-packages or
+// dist-packages only the rest, and elsewhere the path without Python's minor version.
 func pathKey(p string) string {
 	for _, dir := range []string{"/site-packages/", "/dist-packages/"} {
 		if _, below, ok := strings.Cut(p, dir); ok {

@@ -9,8 +9,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// TestInstalled says each release once: "CUDA 11.8" of a directory's name adds
-// nothing to the 11.8.89 of a library's.
+// TestInstalled lists each release once: "CUDA 11.8" from a directory's name adds nothing
+// to the 11.8.89 from a library's name.
 func TestInstalled(t *testing.T) {
 	d := New(Image{Ref: "a"}, &lint.Result{Inventory: &inventory.Inventory{Components: []*inventory.Component{
 		{Name: "cuda", Version: "11.8.89"}, {Name: "cuda", Version: "11.8"}, {Name: "cuda", Version: "11"}, {Name: "cuda", Version: "12.1"}, {Name: "cudnn", Version: "11.8"},

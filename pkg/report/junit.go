@@ -10,7 +10,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// The part of JUnit's XML that Jenkins, GitLab and Azure read alike:
+// The part of JUnit's XML that Jenkins, GitLab and Azure read in the same way:
 // https://github.com/jenkinsci/xunit-plugin (junit-10.xsd),
 // https://docs.gitlab.com/ci/testing/unit_test_reports/
 type (
@@ -54,10 +54,10 @@ type (
 	}
 )
 
-// JUnit writes the document as a test suite: a case for each finding, failed
-// when it weighs as much as the options' FailOn, passed when a baseline knows it,
-// and skipped when a policy ignores it; and a case that passes for each rule that
-// found nothing.
+// JUnit writes the document as a test suite with a case for each finding. The case fails
+// if the finding has at least the severity of the options' FailOn, passes if a baseline
+// knows the finding, and is skipped if a policy ignores it. Each rule without a finding
+// gets a case that passes.
 func JUnit(w io.Writer, d *Document, o Options) error {
 	failOn := o.FailOn
 	if failOn == "" {
@@ -119,7 +119,7 @@ func JUnit(w io.Writer, d *Document, o Options) error {
 	return err
 }
 
-// xmlText is xmlLine for each line of a text of ours.
+// xmlText is xmlLine for each line of a text of the report itself.
 func xmlText(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
@@ -128,7 +128,7 @@ func xmlText(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// xmlLine is a text on one line, of characters that XML 1.0 can hold.
+// xmlLine returns a text as one line of characters that XML 1.0 allows.
 func xmlLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == 0xfffe || r == 0xffff {

@@ -11,12 +11,12 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// markdownLimit keeps a report below what GitHub takes as the summary of a step,
-// 1 MiB: https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#adding-a-job-summary
+// markdownLimit is below GitHub's limit for the summary of a step, 1 MiB:
+// https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#adding-a-job-summary
 const markdownLimit = 1000 << 10
 
-// Markdown writes the document for a step summary or a comment. Notes stand
-// folded below. What would make it longer than GitHub takes is counted.
+// Markdown writes the document for a step summary or a comment. Notes are folded at the
+// end. Findings that exceed GitHub's limit are counted.
 func Markdown(w io.Writer, d *Document, _ Options) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "## imgcheck: %s\n\n", code(d.Image.Ref))
@@ -138,7 +138,7 @@ func markdownFinding(d *Document, f *lint.Finding) string {
 	return b.String()
 }
 
-// markdownPlan says what `imgcheck patch` would change, and what that resolves.
+// markdownPlan returns the steps of a plan and what they resolve.
 func markdownPlan(p *fix.Plan) string {
 	if p == nil || len(p.Steps) == 0 {
 		return ""
@@ -158,8 +158,8 @@ func markdownPlan(p *fix.Plan) string {
 	return b.String()
 }
 
-// block is a command in a fenced block, which pages let one copy. Nothing in it
-// can end it, as in code.
+// block returns a command in a fenced block, which pages let people copy. Nothing in the
+// command can end the block, as in code.
 func block(s string) string {
 	s = clean(s)
 	fence := strings.Repeat("`", max(3, backticks(s)+1))
@@ -178,8 +178,8 @@ func backticks(s string) int {
 	return longest
 }
 
-// code is text in a code span that nothing in it can end: the fence is longer
-// than any run of backticks (CommonMark 6.1).
+// code returns text in a code span. Nothing in the text can end the span, because its
+// fence is longer than any run of backticks (CommonMark 6.1).
 func code(s string) string {
 	s = clean(s)
 	if strings.TrimSpace(s) == "" {
@@ -196,7 +196,7 @@ func code(s string) string {
 // prose is text whose code spans stay and whose other marks do not count.
 func prose(s string) string {
 	parts := strings.Split(clean(s), "`")
-	if len(parts)%2 == 0 { // an odd backtick: none is a code span
+	if len(parts)%2 == 0 { // an odd number of backticks: there is no code span
 		return escapeMarkdown.Replace(strings.Join(parts, "'"))
 	}
 	for i := range parts {

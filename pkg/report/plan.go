@@ -13,15 +13,15 @@ import (
 // shownSteps is how many steps of a plan are shown without All.
 const shownSteps = 6
 
-// Plan writes the plan of a document alone, as [Text] does.
+// Plan writes only the plan of a document, as [Text] does.
 func Plan(w io.Writer, d *Document, o Options) error {
 	t := newText(w, o)
 	t.plan(d.Plan)
 	return t.w.Flush()
 }
 
-// plan shows what would mend the image: the steps, what they resolve, what was
-// tried and resolves less, what stays, and what comes to light.
+// plan shows a plan: its steps, what they resolve, what was tried and resolves less, what
+// stays, and the findings that appear behind the resolved ones.
 func (t *text) plan(p *fix.Plan) {
 	switch {
 	case p == nil, len(p.Steps) == 0 && !p.Truncated:
@@ -77,21 +77,21 @@ func (t *text) plan(p *fix.Plan) {
 		t.field("bound", bound(p))
 	}
 	if p.Command != "" {
-		t.line("  %s        %s", t.faint("run"), clean(p.Command)) // unbroken, to be copied
+		t.line("  %s        %s", t.faint("run"), clean(p.Command)) // in one line, so that it can be copied
 	}
 	t.line("")
 }
 
-// bound says that a plan is not the last word.
+// bound says that the planner stopped at its limit.
 func bound(p *fix.Plan) string {
-	return fmt.Sprintf("%s changed images were replayed, and not all that could help was tried (`imgcheck patch --dry-run` tries more than a scan)", count(p.Trials))
+	return fmt.Sprintf("the search stopped after %s changed images; `imgcheck patch --dry-run` tries more than a scan", count(p.Trials))
 }
 
-// aside is what is to be known of a step beside what it does.
+// aside returns remarks about a step: an empty library in its place, a licence, a doubt.
 func aside(s fix.Step) []string {
 	var list []string
 	if s.StandIn {
-		list = append(list, "tried with an empty library of that name: --from says where a real one comes from")
+		list = append(list, "tried with an empty library of that name; --from names the source of a real one")
 	}
 	if s.License != "" {
 		list = append(list, fmt.Sprintf("it comes under the %s, %s", s.License, s.LicenseURL))
@@ -102,7 +102,7 @@ func aside(s fix.Step) []string {
 	return list
 }
 
-// attempt says of a change that was tried what it comes to.
+// attempt returns the result of a change that was tried.
 func attempt(a fix.Attempt, of int) string {
 	s := fmt.Sprintf("%s resolves %s of %s", a.Text, count(a.Resolves), count(of))
 	if a.Why != "" {
@@ -111,9 +111,9 @@ func attempt(a fix.Attempt, of int) string {
 	return s
 }
 
-// mending says in a line what the plan does about a finding and what that
-// resolves, and in others what was tried and resolves less; empty where the plan
-// says nothing of it.
+// mending returns the plan's steps for a finding with their result, in a line, and a line
+// for each change that was tried and resolves less. patch is "" if the plan does not have
+// the finding.
 func mending(d *Document, f *lint.Finding) (patch string, tried []string) {
 	c := cure(d.Plan, f)
 	if c == nil {
@@ -124,7 +124,7 @@ func mending(d *Document, f *lint.Finding) (patch string, tried []string) {
 	case c.Resolves == 0:
 		patch = "leaves it"
 	case len(c.Steps) == 0:
-		patch = "what mends other findings " + result
+		patch = "the steps for other findings: " + result
 	default:
 		patch = changes(d.Plan, c) + ": " + result
 	}
@@ -140,7 +140,7 @@ func mending(d *Document, f *lint.Finding) (patch string, tried []string) {
 	return patch, tried
 }
 
-// command is what carries a plan out, empty where nothing can.
+// command returns the command that applies a plan, or "" if there is none.
 func command(p *fix.Plan) string {
 	if p == nil {
 		return ""
@@ -148,7 +148,7 @@ func command(p *fix.Plan) string {
 	return p.Command
 }
 
-// cure is what a plan says of a finding, nil when nothing.
+// cure returns the plan's entry for a finding, or nil.
 func cure(p *fix.Plan, f *lint.Finding) *fix.Cure {
 	if p == nil {
 		return nil
@@ -161,12 +161,12 @@ func cure(p *fix.Plan, f *lint.Finding) *fix.Cure {
 	return nil
 }
 
-// changes are the steps for a finding, in a line.
+// changes returns the steps for a finding, in a line.
 func changes(p *fix.Plan, c *fix.Cure) string {
 	var list []string
 	standIn := false
 	for _, n := range c.Steps {
-		if n < 1 || n > len(p.Steps) { // of a report that somebody wrote
+		if n < 1 || n > len(p.Steps) { // in a report that was edited
 			continue
 		}
 		if len(list) == shownSteps {

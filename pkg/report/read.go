@@ -11,16 +11,16 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// maxReport bounds a saved report, in bytes. The largest seen, of an image with
-// 40,000 ELF files, has 30 MB.
+// maxReport limits a saved report, in bytes. The largest seen, of an image with 40,000
+// ELF files, has 30 MB.
 const maxReport = 256 << 20
 
-// maxElements bounds its elements by their commas, of which a report has one in fifty
-// bytes: each may become a finding of 344 bytes.
+// maxElements limits the elements of a report by its commas. Real reports have one in
+// fifty bytes, and each may become a finding of 344 bytes.
 const maxElements = 1 << 22
 
-// Read is what JSON wrote. Fields that it does not know are passed over, as the
-// schema asks of readers; counts are made anew.
+// Read reads what JSON wrote. It ignores unknown fields, as the schema asks of readers,
+// and counts the findings anew.
 func Read(r io.Reader) (*Document, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxReport+1))
 	if err != nil {
@@ -40,7 +40,7 @@ func Read(r io.Reader) (*Document, error) {
 		if d.Schema == "" {
 			return nil, errors.New(`not a JSON report of imgcheck: make one with "imgcheck scan --format json"`)
 		}
-		return nil, fmt.Errorf("the report is of the form %q, and this imgcheck reads %s", d.Schema, Schema)
+		return nil, fmt.Errorf("the report has the schema %q; this imgcheck reads %s", d.Schema, Schema)
 	}
 	all := slices.Concat(d.Findings, d.Known)
 	for _, f := range d.Ignored {
@@ -57,7 +57,7 @@ func Read(r io.Reader) (*Document, error) {
 	return d.With(d.Findings), nil
 }
 
-// ruleID reports whether s is of the form that the schema gives to rules.
+// ruleID reports whether s has the schema's form of a rule ID.
 func ruleID(s string) bool {
 	for i, r := range s {
 		if !(r >= 'a' && r <= 'z' || i > 0 && (r >= '0' && r <= '9' || r == '-')) {

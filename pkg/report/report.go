@@ -1,11 +1,10 @@
-// Package report writes a scan's result for people and for programs.
+// Package report writes the result of a scan for people and for programs.
 //
-// A format is a function from a document to a writer; [Formats] lists them. The
-// same document gives the same bytes: nothing here asks for the time, the
-// terminal or the environment, whoever calls says whether colour is wanted.
+// A format is a function from a document to a writer; [Formats] lists them. The same
+// document gives the same bytes: formats do not read the time, the terminal or the
+// environment, and the caller says whether colours are on.
 //
-// The package does not judge: severities, texts and fixes come with the
-// findings.
+// The package does not judge: severities, texts and fixes come with the findings.
 package report
 
 import (
@@ -17,44 +16,44 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// Schema names the form of the JSON document; docs/schema has its JSON Schema.
-// A change that breaks readers gets another number.
+// Schema names the form of the JSON document, whose JSON Schema is in docs/schema. A
+// change that breaks readers gets another number.
 const Schema = "imgcheck.report/1"
 
-// Document is what is reported of one scan.
+// Document is the report of one scan.
 type Document struct {
 	Schema   string         `json:"schema"`
 	Image    Image          `json:"image"`
 	Summary  Summary        `json:"summary"`
 	Findings []lint.Finding `json:"findings"`
-	// Plan is what would mend the image; nil when nothing was planned.
+	// Plan has the steps that would fix the image, or is nil if none were planned.
 	Plan *fix.Plan `json:"plan,omitempty"`
-	// Copies are the image's GPU libraries, and Processes who loads what.
+	// Copies are the image's GPU libraries, and Processes the files that each process
+	// maps.
 	Copies    []lint.Copies  `json:"copies,omitempty"`
 	Processes []lint.Process `json:"processes,omitempty"`
 	Stats     lint.Stats     `json:"stats"`
-	// Inventory is what is installed; nil where it was not asked for.
+	// Inventory is what is installed, or nil if it was not requested.
 	Inventory *inventory.Inventory `json:"inventory,omitempty"`
-	// Ignored are findings that a policy has set apart, with its reasons, and
-	// Known those that a baseline had already; neither counts in Summary.
+	// Ignored are findings that a policy ignores, with its reasons. Known are findings
+	// that a baseline has. Summary counts neither.
 	Ignored []Ignored      `json:"ignored,omitempty"`
 	Known   []lint.Finding `json:"known,omitempty"`
 
-	// Rules are what the packs say of the rules: SARIF carries their texts, and
-	// JUnit has a case for each. They are no part of the JSON, and whoever reads
-	// a document back brings them again.
+	// Rules are the rules of the packs: SARIF has their texts, and JUnit a case for each.
+	// They are not part of the JSON; the reader of a document sets them again.
 	Rules []*lint.Rule `json:"-"`
 }
 
-// Image says what was scanned.
+// Image describes the scanned image.
 type Image struct {
-	Ref      string  `json:"ref"`                // as it was given
+	Ref      string  `json:"ref"`                // as the user gave it
 	Digest   string  `json:"digest,omitempty"`   // of the manifest
 	Platform string  `json:"platform,omitempty"` // of the config
 	Layers   []Layer `json:"layers"`
 }
 
-// Layer is one layer, the lowest first.
+// Layer is one layer. The lowest comes first.
 type Layer struct {
 	Index     int    `json:"index"` // from 1
 	Digest    string `json:"digest,omitempty"`
@@ -70,14 +69,14 @@ type Summary struct {
 	Notes    int `json:"notes"`
 }
 
-// Ignored is a finding that does not count.
+// Ignored is a finding that does not count, because of a policy.
 type Ignored struct {
 	Finding lint.Finding `json:"finding"`
 	Reason  string       `json:"reason"`
 	Expires string       `json:"expires,omitempty"` // the last day, 2006-01-02
 }
 
-// New puts a result and what was scanned together.
+// New returns the document of a scan.
 func New(img Image, res *lint.Result) *Document {
 	d := &Document{Schema: Schema, Image: img, Copies: res.Copies, Processes: res.Processes, Stats: res.Stats, Inventory: res.Inventory}
 	if d.Image.Layers == nil {
@@ -86,7 +85,7 @@ func New(img Image, res *lint.Result) *Document {
 	return d.With(res.Findings)
 }
 
-// With is the document with other findings, counted.
+// With returns a copy of the document with other findings, which it counts.
 func (d *Document) With(findings []lint.Finding) *Document {
 	n := *d
 	n.Findings, n.Summary = findings, Summary{}
@@ -106,23 +105,23 @@ func (d *Document) With(findings []lint.Finding) *Document {
 	return &n
 }
 
-// Options say how a document is shown.
+// Options control how a document is shown.
 type Options struct {
-	// All shows notes and whole lists; only the text format and the one for code
-	// scanning leave anything out without it.
+	// All shows notes and whole lists. Without it, the text format and the one for code
+	// scanning leave some out; the others do not.
 	All bool
-	// Color allows escape sequences.
+	// Color allows escape sequences for colours.
 	Color bool
-	// Width is the number of columns at which the text format breaks its lines
-	// between words; 0 breaks none.
+	// Width is the number of columns at which the text format breaks lines between words;
+	// 0 breaks none.
 	Width int
-	// Version is imgcheck's own, where a format names its tool.
+	// Version is imgcheck's own, for formats that name their tool.
 	Version string
-	// FailOn is the least severity that JUnit shows as a failure; empty is
-	// error, and Never none.
+	// FailOn is the lowest severity that JUnit shows as a failure: "" is error, and Never
+	// is none.
 	FailOn lint.Severity
-	// Category tells this scan from others of one commit, where formats are compared
-	// with those of another commit; empty is [Category] of the image.
+	// Category separates this scan from others of one commit in formats that are compared
+	// with those of another commit. "" means [Category] of the image.
 	Category string
 }
 
@@ -139,7 +138,7 @@ const Never lint.Severity = "never"
 // Format writes a document.
 type Format func(w io.Writer, d *Document, o Options) error
 
-// Formats by name.
+// Formats are the formats by name.
 var Formats = map[string]Format{
 	"text":          Text,
 	"json":          JSON,
@@ -151,8 +150,8 @@ var Formats = map[string]Format{
 	"gitlab":        GitLab,
 }
 
-// Names are those of Formats, the most used first.
+// Names are the names of Formats, the most used first.
 var Names = []string{"text", "json", "sarif", "code-scanning", "junit", "github", "markdown", "gitlab"}
 
-// JSON writes the document as it is, whatever the options.
+// JSON writes the whole document, whatever the options.
 func JSON(w io.Writer, d *Document, _ Options) error { return plain.JSON(w, d, "  ") }

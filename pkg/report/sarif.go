@@ -12,18 +12,18 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// What GitHub code scanning takes of a SARIF file:
+// Limits of GitHub code scanning for a SARIF file:
 // https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning
 const (
-	sarifLimit       = 5000 // more are dropped by it, above 25,000 the file is refused
+	sarifLimit       = 5000 // GitHub drops further results, and refuses a file with more than 25,000
 	sarifDescription = 1024 // characters of a rule's short and full description
-	sarifRelated     = 10   // files that ask for what is missing, of up to 1,000 locations
-	sarifMessage     = 4096 // our own bound; of a text from an image
+	sarifRelated     = 10   // files that need what is missing; GitHub takes 1,000 locations
+	sarifMessage     = 4096 // characters of a text from an image; our own limit
 )
 
 const home = "https://github.com/imgcheck/imgcheck"
 
-// The part of SARIF 2.1.0 that is written here:
+// The part of SARIF 2.1.0 that SARIF writes:
 // https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 type (
 	sarifLog struct {
@@ -118,14 +118,13 @@ type (
 	}
 )
 
-// SARIF writes the document for code scanning: one run, the rules of the
-// document and any other that a finding names, a result for each finding, notes
-// too. A result stands at the path in the image of the first file that asks for
-// what is missing, written relative to the root, since a reference with its tag
-// would make every alert a new one with each build. What a baseline knows is
-// "unchanged", and what a policy ignores is suppressed. What a patch would do
-// stands in the message and the properties: SARIF's own fixes replace parts of a
-// text, which neither a link nor a variable is.
+// SARIF writes the document for code scanning: one run with the rules of the document and
+// of its findings, and a result for each finding, also for notes. A result is located at
+// the path of the first file that needs what is missing, relative to the image's root;
+// with the tag in it, every build would make every alert anew. A finding that a baseline
+// knows is "unchanged", and one that a policy ignores is suppressed. The plan is in the
+// message and the properties, because SARIF's own fixes replace parts of a text, and a
+// link or a variable is none.
 func SARIF(w io.Writer, d *Document, o Options) error {
 	list := sarifResults(d)
 	findings := make([]lint.Finding, len(list))
@@ -137,7 +136,7 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 	invocation := sarifInvocation{Successful: true}
 	if n := len(list) - sarifLimit; n > 0 {
 		list, findings = list[:sarifLimit], findings[:sarifLimit]
-		invocation.Notifications = []sarifNotification{{Level: "warning", Message: sarifText{Text: fmt.Sprintf("%s of the least severity are left out: GitHub takes %s of a run.", plural(n, "finding"), count(sarifLimit))}}}
+		invocation.Notifications = []sarifNotification{{Level: "warning", Message: sarifText{Text: fmt.Sprintf("%s of the lowest severity are left out: GitHub accepts %s per run.", plural(n, "finding"), count(sarifLimit))}}}
 	}
 	run := sarifRun{
 		Tool:        sarifTool{sarifDriver{Name: "imgcheck", Version: o.Version, Info: home, Rules: []sarifRule{}}},
@@ -155,7 +154,7 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 	if c := command(d.Plan); c != "" {
 		run.Properties["patch"] = clean(c)
 	}
-	if category != "" { // two images of a commit are two analyses
+	if category != "" { // each image of a commit is an analysis of its own
 		run.Automation = &sarifAutomation{ID: "imgcheck/" + category + "/"}
 	}
 	index := map[string]int{}
@@ -184,9 +183,9 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 	return plain.JSON(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}, "  ")
 }
 
-// CodeScanning is SARIF for GitHub's code scanning, which makes an alert of each
-// result: it does not heed suppressions. What a policy ignores is left out, and so are
-// notes, unless the options show all.
+// CodeScanning is SARIF for GitHub's code scanning, which makes an alert of each result
+// and disregards suppressions. It leaves out what a policy ignores, and notes unless the
+// options show all.
 func CodeScanning(w io.Writer, d *Document, o Options) error {
 	alerts := *d
 	alerts.Ignored = nil
@@ -196,18 +195,18 @@ func CodeScanning(w io.Writer, d *Document, o Options) error {
 	return SARIF(w, &alerts, o)
 }
 
-// heavier are the findings that are more than a note.
+// heavier returns the findings that are not notes.
 func heavier(findings []lint.Finding) []lint.Finding {
 	return slices.DeleteFunc(slices.Clone(findings), func(f lint.Finding) bool { return f.Severity == lint.Note })
 }
 
-// sarifFinding is a finding and what a policy says of it.
+// sarifFinding is a finding with the decision of a policy.
 type sarifFinding struct {
 	Ignored
 	baseline string
 }
 
-// sarifResults are all findings of a document, the heaviest first.
+// sarifResults returns all findings of a document, the heaviest first.
 func sarifResults(d *Document) []sarifFinding {
 	var list []sarifFinding
 	for _, f := range d.Findings {
@@ -248,10 +247,11 @@ func sarifRuleOf(r *lint.Rule) sarifRule {
 	}
 }
 
-// ruleURL is where a rule is described.
+// ruleURL returns the address of a rule's page.
 func ruleURL(id string) string { return home + "/blob/main/docs/rules/" + url.PathEscape(id) + ".md" }
 
-// camel is a rule's ID as SARIF wants a name: missing-library, MissingLibrary.
+// camel returns a rule's ID in SARIF's form of names: missing-library becomes
+// MissingLibrary.
 func camel(id string) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(id, "-") {
@@ -326,8 +326,8 @@ func cleaned(list []string) []string {
 	return out
 }
 
-// artifactURI is a path of the image as a URI relative to its root; for what
-// has no path it is "image".
+// artifactURI returns a path of the image as a URI relative to its root, or "image" if p
+// is "".
 func artifactURI(p string) string {
 	rel := strings.TrimLeft(clean(p), "/")
 	if rel == "" {
@@ -335,12 +335,12 @@ func artifactURI(p string) string {
 	}
 	uri := (&url.URL{Path: rel}).EscapedPath()
 	if first, _, _ := strings.Cut(uri, "/"); strings.Contains(first, ":") {
-		uri = "./" + uri // else the first segment would be a scheme
+		uri = "./" + uri // or the first segment would be a scheme
 	}
 	return uri
 }
 
-// Repository is a reference without its tag and digest.
+// Repository returns a reference without its tag and digest.
 func Repository(ref string) string {
 	ref, _, _ = strings.Cut(ref, "@")
 	if i := strings.LastIndex(ref, ":"); i > strings.LastIndex(ref, "/") {
@@ -349,8 +349,8 @@ func Repository(ref string) string {
 	return clean(ref)
 }
 
-// rulesOf are the rules that are known and those that findings name beside
-// them, the latter with what the finding says.
+// rulesOf returns the known rules and those that findings name beside them, which it
+// describes by their findings.
 func rulesOf(findings []lint.Finding, known []*lint.Rule) []*lint.Rule {
 	rules := slices.Clone(known)
 	have := map[string]bool{}
@@ -366,8 +366,8 @@ func rulesOf(findings []lint.Finding, known []*lint.Rule) []*lint.Rule {
 	return rules
 }
 
-// sentences are a finding in prose, a line each, the first of them for a title. What
-// somebody may copy, a path or a command, ends without a period.
+// sentences returns a finding in prose, one sentence to a line. The first is the title. A
+// line that people may copy, a path or a command, ends without a period.
 func sentences(d *Document, f *lint.Finding) string {
 	var b strings.Builder
 	say := func(label, text string) {
@@ -422,7 +422,7 @@ func sentences(d *Document, f *lint.Finding) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// shortenLines cuts a text of several lines to n characters.
+// shortenLines shortens a text of several lines to n characters.
 func shortenLines(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return string(r[:n-1]) + "…"

@@ -15,16 +15,16 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// How much of a list is shown without All.
+// Limits of lists without All.
 const (
 	shownNeeders  = 3
 	shownAffected = 3
 	shownPlaces   = 8
-	shownWidth    = 100 // of an instruction
+	shownWidth    = 100 // characters of an instruction
 )
 
-// Text writes the document for people: each cause with its evidence and its
-// remedy, and a last line that sums up.
+// Text writes the document for people: each finding with its evidence and fixes, and a
+// summary in the last line.
 func Text(w io.Writer, d *Document, o Options) error {
 	t := newText(w, o)
 	shown := 0
@@ -53,7 +53,7 @@ func Text(w io.Writer, d *Document, o Options) error {
 	return t.w.Flush()
 }
 
-// paint colours text, or leaves it.
+// paint colours text if it is on.
 type paint struct{ on bool }
 
 func (p paint) with(code, s string) string {
@@ -73,12 +73,11 @@ func (p paint) severity(s lint.Severity) string {
 	return p.with(code, string(s))
 }
 
-// text is a text report while it is written. Errors of the writer wait for the
-// flush.
+// text is the state of a text report. Errors of the writer are returned by the flush.
 type text struct {
 	w     *bufio.Writer
 	all   bool
-	width int // columns, 0 for any number
+	width int // in columns; 0: no limit
 	paint
 	lastSearch string
 }
@@ -128,7 +127,7 @@ func (t *text) finding(f *lint.Finding) {
 	t.line("")
 }
 
-// title is a finding's first line: how bad it is, what fails, and its rule.
+// title writes a finding's first line: its severity, its message and its rule.
 func (t *text) title(f *lint.Finding) {
 	hang := len(f.Severity) + 2
 	lines := wrap.Words(clean(f.Message), t.columns(hang))
@@ -143,7 +142,7 @@ func (t *text) title(f *lint.Finding) {
 	t.line("%s  %s%s", t.severity(f.Severity), strings.Join(lines, "\n"+strings.Repeat(" ", hang)), rule)
 }
 
-// columns is what a line has room for behind so many characters, 0 for any.
+// columns returns the room in a line after so many characters, or 0 for no limit.
 func (t *text) columns(behind int) int {
 	if t.width <= 0 {
 		return 0
@@ -151,22 +150,22 @@ func (t *text) columns(behind int) int {
 	return max(1, t.width-behind)
 }
 
-// What stands below a label, and what stands below that.
+// The indentation of the lines under a label, and of the lines under those.
 const (
 	indent = "             "
 	deeper = indent + "  "
 )
 
-// field writes one line under a label; an empty label continues the last.
+// field writes one line under a label. An empty label continues the last one.
 func (t *text) field(label, value string) {
 	pad := strings.Repeat(" ", max(1, 11-len(label)))
 	t.line("  %s%s%s", t.faint(label), pad, strings.Join(wrap.Words(value, t.columns(len(indent))), "\n"+indent))
 }
 
-// detail writes what stands below a field.
+// detail writes a line below a field, in faint colour.
 func (t *text) detail(value string) { t.below(value, t.faint) }
 
-// below writes what stands below a field, painted.
+// below writes a line below a field, painted.
 func (t *text) below(value string, paint func(string) string) {
 	for i, line := range wrap.Words(value, t.columns(len(deeper)+2)) {
 		if i > 0 {
@@ -217,7 +216,8 @@ func (t *text) neededBy(f *lint.Finding) {
 	}
 }
 
-// affected lists who cannot be loaded beside those who ask.
+// affected lists the files that cannot be loaded, beside those that need the missing
+// library themselves.
 func (t *text) affected(f *lint.Finding) {
 	asks := map[string]bool{}
 	for _, n := range f.NeededBy {
@@ -236,7 +236,7 @@ func (t *text) affected(f *lint.Finding) {
 		t.list("files", others, shownAffected)
 		return
 	}
-	t.field("affects", fmt.Sprintf("%s in all that need it, or need what needs it:", plural(len(f.Affected), "file")))
+	t.field("affects", fmt.Sprintf("%s, directly or through a dependency:", plural(len(f.Affected), "file")))
 	for i, p := range others {
 		if i == shownAffected && !t.all {
 			t.detail(fmt.Sprintf("… %s more (--all shows them)", count(len(others)-i)))
@@ -270,7 +270,8 @@ func (t *text) searched(f *lint.Finding) {
 	}
 }
 
-// searchKey tells whether two findings have been searched for in the same places.
+// searchKey returns the searched places as text, equal for findings that were searched in
+// the same ones.
 func searchKey(f *lint.Finding) string {
 	var b strings.Builder
 	for _, s := range f.Searched {
@@ -279,7 +280,7 @@ func searchKey(f *lint.Finding) string {
 	return b.String()
 }
 
-// boundTo is the copy that was asked in vain.
+// boundTo shows the copy in which a version or symbol was looked up and not found.
 func (t *text) boundTo(f *lint.Finding) {
 	if f.BoundTo == nil {
 		return
@@ -323,7 +324,7 @@ func layer(how string, l *lint.LayerRef) string {
 	return s
 }
 
-// setApart lists what does not count.
+// setApart lists the findings that do not count.
 func (t *text) setApart(d *Document) {
 	for _, g := range d.Ignored {
 		t.line("%s  %s  %s", t.faint("ignored"), clean(g.Finding.Message), t.faint("["+g.Finding.Rule+"]"))
@@ -342,8 +343,8 @@ func (t *text) setApart(d *Document) {
 	}
 }
 
-// installed is a line on what the image has: packages by kind, Pythons, what
-// frameworks say of themselves, CUDA and cuDNN.
+// installed writes a line about the packages by kind, Pythons, builds of frameworks, CUDA
+// and cuDNN.
 func (t *text) installed(inv *inventory.Inventory) {
 	kinds := map[inventory.Kind]int{}
 	for _, p := range inv.Packages {
@@ -365,7 +366,7 @@ func (t *text) installed(inv *inventory.Inventory) {
 		if slices.ContainsFunc(inv.Components, func(o *inventory.Component) bool {
 			return o.Name == c.Name && strings.HasPrefix(o.Version, c.Version+".")
 		}) {
-			continue // another says it more exactly
+			continue // another component has a longer version
 		}
 		parts = append(parts, map[string]string{"cuda": "CUDA", "cudnn": "cuDNN"}[c.Name]+" "+c.Version)
 	}
@@ -375,11 +376,11 @@ func (t *text) installed(inv *inventory.Inventory) {
 	}
 }
 
-// setApart counts what does not count.
+// setApart counts the findings that do not count.
 func setApart(d *Document) string {
 	s := ""
 	if n := len(d.Known); n > 0 {
-		s += "; " + count(n) + " known since the baseline"
+		s += "; " + count(n) + " known from the baseline"
 	}
 	if n := len(d.Ignored); n > 0 {
 		s += "; " + count(n) + " ignored"
@@ -387,7 +388,7 @@ func setApart(d *Document) string {
 	return s
 }
 
-// summary is the one line that a healthy image gets.
+// summary writes the last line, which is the only one for a healthy image.
 func (t *text) summary(d *Document, shown int) {
 	looked := fmt.Sprintf("%s in %s", plural(d.Stats.ELF, "ELF file"), plural(len(d.Image.Layers), "layer"))
 	if len(d.Image.Layers) < 2 {
@@ -427,15 +428,15 @@ func (t *text) summary(d *Document, shown int) {
 	}
 }
 
-// What is said of an image with no error and no warning.
+// The verdicts on an image without errors and warnings.
 const (
 	nothingFound  = "✓ no problems found"
 	nothingJudged = "? nothing could be judged"
 )
 
-// blind reports whether no ELF file of the image could be examined, or none is
-// there that a dynamic loader loads, as in a directory that is not the one that was meant: that nothing was
-// found in it means nothing.
+// blind reports whether every ELF file that a dynamic loader loads could not be examined,
+// or there is none, as in a directory that is not the intended one. That nothing was
+// found then means nothing.
 func blind(d *Document) bool {
 	unseen := map[string]bool{}
 	for _, f := range d.Findings {
@@ -448,8 +449,8 @@ func blind(d *Document) bool {
 	return len(unseen) >= d.Stats.ELF-d.Stats.Static
 }
 
-// blindness says why nothing could be judged, where there are ELF files; quote makes
-// what the image says safe to show.
+// blindness says why nothing could be judged, if there are ELF files. quote makes texts
+// of the image safe to show.
 func blindness(d *Document, quote func(string) string) string {
 	if d.Stats.ELF == 0 {
 		return ""
@@ -491,7 +492,7 @@ func plural(n int, what string) string {
 	return count(n) + " " + what + "s"
 }
 
-// count writes a number with its thousands set off.
+// count formats a number with thousands separators.
 func count(n int) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -500,7 +501,7 @@ func count(n int) string {
 	return s
 }
 
-// clean is what each text of an image goes through.
+// clean makes a text of an image safe to show.
 func clean(s string) string { return plain.Text(s) }
 
 func shorten(s string, n int) string {

@@ -13,7 +13,7 @@ func document(f ...lint.Finding) *Document {
 	return New(Image{Ref: "a\x1b[31mb", Layers: []Layer{{Index: 1}, {Index: 2}}}, &lint.Result{Findings: f, Stats: lint.Stats{ELF: 1234}})
 }
 
-// TestTextIsSafe lets no control character of an image through to a terminal.
+// TestTextIsSafe: no control character of an image reaches a terminal.
 func TestTextIsSafe(t *testing.T) {
 	evil := "lib\x1b]0;title\x07\n\r\tx\u009b31m\xff.so"
 	d := document(lint.Finding{
@@ -32,7 +32,7 @@ func TestTextIsSafe(t *testing.T) {
 	}
 }
 
-// TestTextLeavesOut shows notes and long lists only when all is asked for.
+// TestTextLeavesOut: notes and long lists are shown only with All.
 func TestTextLeavesOut(t *testing.T) {
 	long := lint.Finding{Rule: "missing-library", Severity: lint.Error, Message: "m", NeededBy: []lint.File{{Path: "/n"}}}
 	for i := range 2000 {
@@ -40,7 +40,7 @@ func TestTextLeavesOut(t *testing.T) {
 	}
 	d := document(long, lint.Finding{Rule: "unresolved-library", Severity: lint.Note, Message: "hidden"}, lint.Finding{Rule: "not-examined", Severity: lint.Note, Message: "unseen", Affected: []string{"/1", "/2"}})
 	for all, want := range map[bool][]string{
-		false: {"2,000 files in all", "… 1,997 more", "1 error: 1,234 ELF files in 2 layers; 1 note, and 2 things not examined (--all shows them)"},
+		false: {"2,000 files, directly", "… 1,997 more", "1 error: 1,234 ELF files in 2 layers; 1 note, and 2 things not examined (--all shows them)"},
 		true:  {"hidden", "unseen", "1 error: 1,234 ELF files in 2 layers\n"},
 	} {
 		var b bytes.Buffer
@@ -58,8 +58,8 @@ func TestTextLeavesOut(t *testing.T) {
 	}
 }
 
-// TestBlind does not call an image healthy of which no file could be examined, nor
-// a directory that has none.
+// TestBlind: an image whose files could not be examined, or a directory without any, is
+// not called healthy.
 func TestBlind(t *testing.T) {
 	d := document(lint.Finding{Rule: "not-examined", Severity: lint.Note, Message: "the image has no dynamic loader", Affected: []string{"/a", "/b"}})
 	for elf, want := range map[int]string{
@@ -81,7 +81,7 @@ func TestBlind(t *testing.T) {
 	}
 }
 
-// TestHealthy is one line, green where there is colour.
+// TestHealthy: the report of a healthy image is one line, green if colours are on.
 func TestHealthy(t *testing.T) {
 	var b bytes.Buffer
 	if err := Text(&b, document(), Options{Color: true}); err != nil {
@@ -92,7 +92,7 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// TestCopied ends no line that somebody may copy with a period.
+// TestCopied: a line that people may copy does not end with a period.
 func TestCopied(t *testing.T) {
 	d := document(lint.Finding{
 		Rule: "library-not-on-path", Severity: lint.Error, Message: "m", Fixes: []string{"ENV LD_LIBRARY_PATH=/opt/lib"},

@@ -1,6 +1,6 @@
-// Package plaintest holds what is printed against the law that package plain keeps:
-// no terminal and no CI system obeys it. It looks by other means than that package
-// does, after the sources of GitHub's runner (ActionCommand.cs).
+// Package plaintest checks the promise of package plain: no terminal and no CI system
+// obeys printed text. It does so by other means than plain, after the source of GitHub's
+// runner (ActionCommand.cs).
 package plaintest
 
 import (
@@ -10,8 +10,8 @@ import (
 	"unicode"
 )
 
-// Poison is what an image could hold to act on a terminal, on the log of a CI system,
-// or on whoever reads line by line.
+// Poison are texts that an image may contain to act on a terminal, on the log of a CI
+// system, or on a program that reads line by line.
 var Poison = []string{
 	"lib\n::stop-commands::x\n" + Injected,
 	"::error::lib\x1b[31m\r\n " + Injected,
@@ -25,15 +25,15 @@ var Poison = []string{
 	" ", "::", "##",
 }
 
-// Injected begins no line unless an image can make lines.
+// Injected is at the beginning of a line only if an image can make lines.
 const Injected = "INJECTED"
 
-// May reports whether a text may be put into an image: one that itself begins with
-// Injected would rightly stand at the beginning of a line.
+// May reports whether a test may put a text into an image. A text that begins with
+// Injected could stand at the beginning of a line without a fault.
 func May(s string) bool { return !strings.HasPrefix(strings.TrimSpace(s), Injected) }
 
-// Lawful looks in a text for what a terminal or a CI system obeys, and for lines that
-// an image has made. colors says that our own colours may be in it.
+// Lawful fails the test if a terminal or a CI system obeys a part of the text, or if an
+// image made a line of it. colors means that the text may have the program's own colours.
 func Lawful(t testing.TB, what, text string, colors bool) {
 	t.Helper()
 	Obeyed(t, what, text, colors)
@@ -49,7 +49,7 @@ var (
 	command = regexp.MustCompile(`##[A-Za-z]*\[`)
 )
 
-// Obeyed looks in a text for what a terminal or a CI system obeys.
+// Obeyed fails the test if a terminal or a CI system obeys a part of the text.
 func Obeyed(t testing.TB, what, text string, colors bool) {
 	t.Helper()
 	if colors {
@@ -69,7 +69,7 @@ func acts(r rune) bool {
 	return r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// Begins reports whether a line begins with "::" behind blanks, or behind what has no
+// Begins reports whether a line begins with "::" after blanks or characters without
 // width.
 func Begins(line string) bool {
 	return strings.HasPrefix(strings.TrimLeftFunc(line, func(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }), "::")
