@@ -104,8 +104,8 @@ func (s Specifiers) MayAllow(v Version) bool {
 	return true
 }
 
-// mayAllow cuts the version of c to as many numbers as v has. What the cut numbers
-// would decide is then open.
+// mayAllow cuts the version of c to as many numbers as v has, and takes for met what only
+// the other numbers could decide.
 func (c clause) mayAllow(v Version) bool {
 	numbers, known := c.want.Release(), len(v.Release())
 	if len(numbers) <= known {

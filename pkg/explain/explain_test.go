@@ -108,7 +108,7 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
-// TestInnocent finds no cause in a log that has none.
+// TestInnocent: a log without an error has no answer.
 func TestInnocent(t *testing.T) {
 	log := read(t, "innocent.log")
 	if n := strings.Count(log, "\n"); n < 200 {
@@ -129,8 +129,8 @@ func read(t testing.TB, name string) string {
 	return string(b)
 }
 
-// TestRootCause finds the first cause of a log, not the last line of it nor what
-// follows from it.
+// TestRootCause: the answer to a log is its first cause, and neither its last line nor a
+// consequence.
 func TestRootCause(t *testing.T) {
 	x := explainer(t)
 	innocent := read(t, "innocent.log")
@@ -145,11 +145,11 @@ func TestRootCause(t *testing.T) {
 		t.Errorf("line %d, want %d: %s", r.Answers[0].Line, want, r.Answers[0].Text)
 	}
 	if !slices.Contains(caseIDs(r), "gpu-out-of-memory") {
-		t.Errorf("the later error is not told: %v", caseIDs(r))
+		t.Errorf("no answer for the later error: %v", caseIDs(r))
 	}
 }
 
-// TestUnknown neither guesses nor is silent.
+// TestUnknown: a text that no pattern matches has no answer, and gets a hint.
 func TestUnknown(t *testing.T) {
 	x := explainer(t)
 	for text, near := range map[string]string{
@@ -166,7 +166,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestRules explains what each rule says of itself back to the rule.
+// TestRules: the patterns of each rule lead back to the rule.
 func TestRules(t *testing.T) {
 	packs, err := lint.LoadPacks(rules.FS)
 	if err != nil {
@@ -192,7 +192,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// each calls f with all cases that a text may come from.
+// each calls f with all cases that may cause a text.
 func (x *Explainer) each(s string, f func(*lint.Case)) {
 	for _, h := range x.hits(s) {
 		for _, id := range h.text.Cases {
@@ -201,8 +201,8 @@ func (x *Explainer) each(s string, f func(*lint.Case)) {
 	}
 }
 
-// TestPacksAreWhole finds cases that no text leads to, and patterns that say too
-// little to be looked for.
+// TestPacksAreWhole: a text leads to every case, and every pattern is long enough to be
+// used.
 func TestPacksAreWhole(t *testing.T) {
 	packs, err := lint.LoadPacks(rules.FS)
 	if err != nil {
@@ -220,7 +220,7 @@ func TestPacksAreWhole(t *testing.T) {
 			t.Errorf("no text leads to the case %s", c.ID)
 		}
 		if c.Confirm == "" {
-			t.Errorf("case %s: what would confirm it?", c.ID)
+			t.Errorf("case %s has no way to confirm it", c.ID)
 		}
 		if x.Page(c.ID) == "" {
 			t.Errorf("case %s has no page", c.ID)
@@ -240,7 +240,7 @@ func TestPacksAreWhole(t *testing.T) {
 	}
 }
 
-// TestBadPacks are refused.
+// TestBadPacks: New refuses packs with mistakes.
 func TestBadPacks(t *testing.T) {
 	for text, want := range map[string]string{
 		"texts: [{patterns: [something], cases: [none]}]":                                     `text "something": there is no case "none"`,
@@ -257,7 +257,7 @@ func TestBadPacks(t *testing.T) {
 	}
 }
 
-// TestJSON holds results against the schema that is published.
+// TestJSON checks results with the published schema.
 func TestJSON(t *testing.T) {
 	schema, err := jsonschema.NewCompiler().Compile("../../docs/schema/explain-1.json")
 	if err != nil {
@@ -286,7 +286,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestText is safe for a terminal, whatever stands in a log.
+// TestText: the text is safe for a terminal, whatever is in the log.
 func TestText(t *testing.T) {
 	var b bytes.Buffer
 	r := explainer(t).Explain("\x1b]0;title\x07 \x9b libGL.so.1: cannot open shared object file: \x1b[2J No such file\r")
@@ -301,7 +301,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestFiller is not told what stands for anything in a pattern: it says nothing.
+// TestFiller: the text leaves out captures that match anything, because they say nothing.
 func TestFiller(t *testing.T) {
 	var b bytes.Buffer
 	r := explainer(t).Explain("Loaded runtime CuDNN library: 8.5.0 but source was compiled with: 8.6.0.")
@@ -313,8 +313,8 @@ func TestFiller(t *testing.T) {
 	}
 }
 
-// FuzzExplain keeps laws: a line in front changes nothing but the numbers of the
-// lines, these are lines of the text, and results can be written.
+// FuzzExplain states that a line in front changes only the line numbers, that these are
+// lines of the text, and that results can be written.
 func FuzzExplain(f *testing.F) {
 	x := explainer(f)
 	for _, r := range reports(f) {
@@ -360,7 +360,7 @@ func BenchmarkLog(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile explains 1 MB that is nothing but errors.
+// BenchmarkHostile explains 1 MB of errors.
 func BenchmarkHostile(b *testing.B) {
 	x := explainer(b)
 	var one strings.Builder

@@ -101,7 +101,7 @@ func TestFixes(t *testing.T) {
 		}
 	}
 	if a := x.Explain("CUDA error: device kernel image is invalid").Answers[0]; a.Confidence == Certain {
-		t.Error("what several causes have is certain")
+		t.Error("a text with several causes is certain")
 	}
 	// A text without a library gets no fix with one.
 	for _, a := range x.Explain("/usr/bin/ld: cannot find -lcurand: No such file or directory").Answers {

@@ -143,9 +143,9 @@ func inCapture(c byte, name string) bool {
 	return c > ' ' && !strings.ContainsRune("'\"`,;(){}<>|", rune(c))
 }
 
-// plausible reports whether a value may be what a capture is called: the name of a
-// library has .so in it or begins with lib. Others' files and programs are missing,
-// too short or there already in the same words.
+// plausible reports whether a value fits the name of its capture: the name of a library
+// contains .so or begins with lib. Errors about other files and programs have the same
+// words.
 func plausible(name, value string) bool {
 	if strings.TrimSuffix(name, "_2") != "library" {
 		return true
@@ -175,8 +175,8 @@ func lower(s string) string {
 	return string(b)
 }
 
-// grams tells which strings cannot be in a text: it knows the hashes of all runs
-// of four bytes.
+// grams has the hashes of all runs of four bytes in a text. It excludes most strings that
+// are not in it.
 type grams [1 << 16 / 64]uint64
 
 func newGrams(s string) *grams {

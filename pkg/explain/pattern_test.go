@@ -39,6 +39,6 @@ func TestPattern(t *testing.T) {
 func TestGrams(t *testing.T) {
 	g := newGrams("cannot open shared object file")
 	if !g.may("shared object") || !g.may("abc") || g.may("undefined symbol") {
-		t.Error("grams of a text are not told from others")
+		t.Error("grams exclude no other text")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Build is what a framework's own files say about its build. The version of its package
-// may say less.
+// Build is a framework's own record of its build. The version of its package may say
+// less.
 type Build struct {
 	Name    string `json:"name"` // "torch", "torchaudio", "torchvision", "onnxruntime"
 	Version string `json:"version"`

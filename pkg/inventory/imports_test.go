@@ -64,7 +64,7 @@ func FuzzImports(f *testing.F) {
 			got, want = got[:n-1], want[:n-1]
 		}
 		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("-of the file +of what is kept:\n%s", d)
+			t.Errorf("-of the file +of the kept statements:\n%s", d)
 		}
 	})
 }

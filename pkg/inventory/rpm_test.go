@@ -129,7 +129,7 @@ func FuzzRPM(f *testing.F) {
 			}
 		}
 		if told > 3*len(b) { // a byte that is not UTF-8 becomes three
-			t.Errorf("%d bytes tell %d of names", len(b), told)
+			t.Errorf("%d bytes give %d bytes of names", len(b), told)
 		}
 		kept, err := Extract(name, int64(len(b)))(bytes.NewReader(b))
 		if err != nil {

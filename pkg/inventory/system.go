@@ -123,7 +123,7 @@ type Activation struct {
 	Path   string // the script
 	Prefix string // the environment
 	Name   string // LD_LIBRARY_PATH
-	Value  string // as the script has it
+	Value  string // as in the script
 }
 
 func isActivation(name string) bool {

@@ -246,7 +246,7 @@ func TestIgnore(t *testing.T) {
 	}
 	// An entry without a path matches a finding without a path.
 	if got, _ := parse(t, "ignore: [{id: broken-entrypoint, reason: r, path: '**'}]").Apply(doc(lint.Finding{Rule: "broken-entrypoint", Severity: lint.Error}), nil, "2026-11-21"); len(got.Ignored) != 0 {
-		t.Error("a path fits where there is none")
+		t.Error("a path matches a finding without one")
 	}
 }
 
@@ -351,7 +351,7 @@ func TestID(t *testing.T) {
 		}
 	}
 	if got := new(Policy).ID(ref, nil, today); got != "" {
-		t.Errorf("one that decides nothing: %q", got)
+		t.Errorf("a policy that changes nothing: %q", got)
 	}
 	base := NewBaseline(doc(missing("liba.so", lint.Error, "/a")))
 	if a, b := new(Policy).ID(ref, base, today), new(Policy).ID(ref, NewBaseline(doc()), today); a == "" || a == b {

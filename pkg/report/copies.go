@@ -9,7 +9,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// shownUsers is how many processes that map a file are shown without All.
+// shownUsers limits the processes shown for a file without All.
 const shownUsers = 3
 
 // copies shows which file each process gets, for the libraries that the image has more

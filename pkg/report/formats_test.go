@@ -143,7 +143,7 @@ func much() *report.Document {
 	return report.New(report.Image{Ref: "much"}, res)
 }
 
-// each renders every document in a format, twice, for the same bytes.
+// each renders every document in a format, twice, and compares the bytes.
 func each(t *testing.T, format string, o report.Options, check func(t *testing.T, d *report.Document, b []byte)) {
 	docs, err := documents()
 	if err != nil {
@@ -183,10 +183,10 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestSARIF holds the bytes against the schema of OASIS, which go-sarif carries,
-// lets go-sarif read them, and looks for what GitHub asks beyond the schema.
-// TestTextWidth: the text for a terminal is broken between its words, and is else
-// the same. Commands, which one copies, and the list of copies are not broken.
+// TestSARIF checks the bytes with the schema of OASIS, which is part of go-sarif, reads
+// them with go-sarif, and checks GitHub's further rules.
+// TestTextWidth: the text for a terminal is broken between words, and otherwise the same.
+// Commands, which people copy, and the list of copies are not broken.
 func TestTextWidth(t *testing.T) {
 	const width = 72
 	each(t, "text", report.Options{Width: width}, func(t *testing.T, d *report.Document, b []byte) {
@@ -217,7 +217,7 @@ func TestSARIF(t *testing.T) {
 			t.Errorf("%d results, want %d", len(run.Results), want)
 		}
 		if left := len(d.Findings) > 5000; left != (len(run.Invocations[0].ToolExecutionNotifications) > 0) {
-			t.Errorf("results left out %v, and told %v", left, !left)
+			t.Errorf("results left out: %v, reported: %v", left, !left)
 		}
 		ids := map[string]int{}
 		for i, rule := range run.Tool.Driver.Rules {
@@ -257,7 +257,7 @@ func TestSARIF(t *testing.T) {
 	})
 }
 
-// TestCodeScanning is SARIF of what shall become an alert.
+// TestCodeScanning: the SARIF has only the results that become alerts.
 func TestCodeScanning(t *testing.T) {
 	schema := sarifSchema(t)
 	each(t, "code-scanning", report.Options{}, func(t *testing.T, d *report.Document, b []byte) {
@@ -291,8 +291,8 @@ func TestCodeScanning(t *testing.T) {
 	})
 }
 
-// TestCategory: two images, tags or platforms of a commit are told apart, two builds of
-// one are not.
+// TestCategory: two images, tags or platforms of a commit have different categories, and
+// two builds of an image have the same.
 func TestCategory(t *testing.T) {
 	for _, tt := range []struct{ ref, platform, want string }{
 		{"ghcr.io/org/app:1.0", "linux/amd64", "ghcr.io/org/app:1.0/linux/amd64"},
@@ -320,8 +320,8 @@ func TestCategory(t *testing.T) {
 	}
 }
 
-// TestCategoryInReports: what GitHub and GitLab compare has the category in it, the one
-// that is asked for or the image's own.
+// TestCategoryInReports: the values that GitHub and GitLab compare contain the category of
+// the options, or the image's own.
 func TestCategoryInReports(t *testing.T) {
 	docs, err := documents()
 	if err != nil {
@@ -362,8 +362,8 @@ func TestCategoryInReports(t *testing.T) {
 	}
 }
 
-// sarifSchema is the schema in the source of go-sarif, the bytes as OASIS
-// published them.
+// sarifSchema returns the schema from the source of go-sarif, with the bytes that OASIS
+// published.
 func sarifSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/owenrumney/go-sarif/v3").Output()
@@ -416,7 +416,7 @@ func validate(t *testing.T, schema *jsonschema.Schema, b []byte) {
 	}
 }
 
-// TestJUnit lets xmllint hold the XML against a schema.
+// TestJUnit checks the XML with xmllint and a schema.
 func TestJUnit(t *testing.T) {
 	each(t, "junit", report.Options{FailOn: lint.Warning}, func(t *testing.T, d *report.Document, b []byte) {
 		cmd := exec.Command("xmllint", "--noout", "--schema", filepath.Join("testdata", "junit.xsd"), "-")
@@ -462,8 +462,8 @@ func TestGitLab(t *testing.T) {
 	})
 }
 
-// TestGitHub reads the workflow commands as the runner does: a line each, ten at
-// most, and what was escaped comes back.
+// TestGitHub decodes the workflow commands as the runner does: they have one line each,
+// are at most ten of a kind, and give back the escaped text.
 func TestGitHub(t *testing.T) {
 	command := regexp.MustCompile(`^::(error|warning) title=([^:,\r\n]*)::(.*)$`)
 	each(t, "github", report.Options{}, func(t *testing.T, d *report.Document, b []byte) {
@@ -497,8 +497,8 @@ func TestGitHub(t *testing.T) {
 	}
 }
 
-// TestMarkdown keeps what comes from an image inside its code spans, and below
-// the size that GitHub takes.
+// TestMarkdown: texts of an image stay inside their code spans, and the size is below
+// GitHub's limit.
 func TestMarkdown(t *testing.T) {
 	each(t, "markdown", report.Options{}, func(t *testing.T, d *report.Document, b []byte) {
 		if len(b) > 1<<20 {
@@ -507,7 +507,7 @@ func TestMarkdown(t *testing.T) {
 		text := string(b)
 		if d.Image.Ref == "much" {
 			if !strings.Contains(text, "did not fit here") {
-				t.Error("does not say what it left out")
+				t.Error("does not say that findings are left out")
 			}
 			return
 		}
@@ -546,8 +546,8 @@ func TestMarkdown(t *testing.T) {
 	})
 }
 
-// outsideCode is a line without its code spans, by the rule of CommonMark 6.1: a
-// run of backticks opens a span that the next run of the same length closes.
+// outsideCode returns a line without its code spans, by the rule of CommonMark 6.1: a run
+// of backticks opens a span that the next run of the same length closes.
 func outsideCode(line string) string {
 	runs := regexp.MustCompile("`+").FindAllStringIndex(line, -1)
 	var b strings.Builder

@@ -9,7 +9,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// githubAnnotations is how many annotations of each kind a step may have:
+// githubAnnotations is GitHub's limit for the annotations of a kind in a step:
 // https://github.com/orgs/community/discussions/26680
 const githubAnnotations = 10
 

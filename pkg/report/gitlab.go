@@ -43,7 +43,7 @@ func GitLab(w io.Writer, d *Document, o Options) error {
 		if len(f.Effects) > 0 {
 			text += ": " + clean(f.Effects[0].Text)
 		}
-		if patch, _ := mending(d, f); patch != "" {
+		if patch, _ := planned(d, f); patch != "" {
 			text += ". Patch: " + clean(patch)
 		}
 		path := strings.TrimLeft(clean(pathOf(f)), "/")

@@ -125,7 +125,7 @@ func markdownFinding(d *Document, f *lint.Finding) string {
 			item("fix", prose(x))
 		}
 	}
-	patch, tried := mending(d, f)
+	patch, tried := planned(d, f)
 	if patch != "" {
 		item("patch", prose(patch))
 	}
@@ -166,7 +166,7 @@ func block(s string) string {
 	return fence + "sh\n" + s + "\n" + fence
 }
 
-// backticks is the length of the longest run of them.
+// backticks returns the length of the longest run of backticks in s.
 func backticks(s string) int {
 	longest, run := 0, 0
 	for _, r := range s {
@@ -193,7 +193,7 @@ func code(s string) string {
 	return fence + s + fence
 }
 
-// prose is text whose code spans stay and whose other marks do not count.
+// prose returns text as Markdown that keeps its code spans and escapes other marks.
 func prose(s string) string {
 	parts := strings.Split(clean(s), "`")
 	if len(parts)%2 == 0 { // an odd number of backticks: there is no code span

@@ -10,7 +10,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// shownSteps is how many steps of a plan are shown without All.
+// shownSteps limits the steps of a plan shown without All.
 const shownSteps = 6
 
 // Plan writes only the plan of a document, as [Text] does.
@@ -111,11 +111,11 @@ func attempt(a fix.Attempt, of int) string {
 	return s
 }
 
-// mending returns the plan's steps for a finding with their result, in a line, and a line
+// planned returns the plan's steps for a finding with their result, in a line, and a line
 // for each change that was tried and resolves less. patch is "" if the plan does not have
 // the finding.
-func mending(d *Document, f *lint.Finding) (patch string, tried []string) {
-	c := cure(d.Plan, f)
+func planned(d *Document, f *lint.Finding) (patch string, tried []string) {
+	c := entryOf(d.Plan, f)
 	if c == nil {
 		return "", nil
 	}
@@ -148,8 +148,8 @@ func command(p *fix.Plan) string {
 	return p.Command
 }
 
-// cure returns the plan's entry for a finding, or nil.
-func cure(p *fix.Plan, f *lint.Finding) *fix.Cure {
+// entryOf returns the plan's entry for a finding, or nil.
+func entryOf(p *fix.Plan, f *lint.Finding) *fix.Cure {
 	if p == nil {
 		return nil
 	}

@@ -309,7 +309,7 @@ func sarifProps(d *Document, f *lint.Finding) map[string]any {
 	if n := len(f.Affected); n > 0 {
 		p["affected"] = n
 	}
-	if patch, tried := mending(d, f); patch != "" {
+	if patch, tried := planned(d, f); patch != "" {
 		p["patch"] = clean(patch)
 		if len(tried) > 0 {
 			p["tried"] = cleaned(tried)
@@ -410,12 +410,12 @@ func sentences(d *Document, f *lint.Finding) string {
 	for _, x := range f.Fixes {
 		add("Fix: ", x)
 	}
-	patch, tried := mending(d, f)
+	patch, tried := planned(d, f)
 	add("Patch: ", patch)
 	for _, x := range tried {
 		add("Tried: ", x)
 	}
-	if c := cure(d.Plan, f); c != nil && c.Resolves > 0 {
+	if c := entryOf(d.Plan, f); c != nil && c.Resolves > 0 {
 		add("Run: ", d.Plan.Command)
 	}
 	say("Because: ", f.Because)

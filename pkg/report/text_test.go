@@ -53,7 +53,7 @@ func TestTextLeavesOut(t *testing.T) {
 			}
 		}
 		if !all && (strings.Contains(b.String(), "hidden") || strings.Contains(b.String(), "\x1b")) {
-			t.Errorf("shows what it should not:\n%.1500s", b.String())
+			t.Errorf("shows too much:\n%.1500s", b.String())
 		}
 	}
 }
