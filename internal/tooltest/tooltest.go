@@ -17,8 +17,8 @@ func Need(t testing.TB, program, debianPackage string) string {
 	return p
 }
 
-// Output is what a program prints, on both of its outputs; the test fails with it
-// where the program does.
+// Output returns what a program prints on both of its outputs. If the program fails, the
+// test fails with the output.
 func Output(t testing.TB, program string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(program, args...).CombinedOutput()

@@ -50,7 +50,7 @@ func Main() {
 	}
 }
 
-// bench is what a run of the benchmark shares.
+// bench is shared by all runs of the benchmark.
 type bench struct {
 	imgcheck, self string
 	dir            string
@@ -172,7 +172,7 @@ func packages(list []content) []string {
 	return slices.Compact(names)
 }
 
-// cost is what a process took.
+// cost is the time and the memory of a process.
 type cost struct {
 	wall, cpu time.Duration
 	peak      int64 // resident, in bytes

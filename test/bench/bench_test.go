@@ -17,8 +17,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// What is made is read: by the limit and by imgcheck, as a layout and from the
-// server; and a layer is made once.
+// The images can be read: by the limit and by imgcheck, as a layout and from the server;
+// and a layer is made once.
 func TestImages(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	dir := t.TempDir()
@@ -94,8 +94,8 @@ func TestMiddle(t *testing.T) {
 	}
 }
 
-// Another program has an empty directory for all that it keeps, which is gone
-// afterwards; what timeout says is told.
+// Another program gets an empty directory for all its files, which is removed
+// afterwards; the message of timeout is reported.
 func TestFresh(t *testing.T) {
 	b := &bench{dir: t.TempDir()}
 	c := b.fresh(`test -z "$(ls -A "$HOME")" && test "$TMPDIR" = "$HOME" && test "$1" = one && head -c 1000000 /dev/zero >"$TMPDIR/file"`, "one")

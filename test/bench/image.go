@@ -25,7 +25,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// content is what a layer is made of.
+// content is a set of packages for a layer.
 type content struct {
 	name     string
 	packages []string // of Debian bookworm: main, contrib, non-free
@@ -156,8 +156,8 @@ type stored struct {
 	Size   int64 // unpacked, in bytes
 }
 
-// layer puts contents into the layout as one layer. What was made before, for
-// this image or another one, lies in the directory made beside it.
+// layer puts contents into the layout as one layer. Layers that were made before, for
+// this image or another one, are in the directory made beside it.
 func (b blobs) layer(list []content, debs map[string]string, kind types.MediaType) (stored, error) {
 	made := filepath.Join(filepath.Dir(b.dir), "made")
 	if err := os.MkdirAll(made, 0o755); err != nil {

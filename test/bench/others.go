@@ -31,7 +31,7 @@ var others = []other{
 	{"dive", "layers of the archive", `exec dive --ci --lowestEfficiency 0 --highestUserWastedPercent 1 --source docker-archive "$3" >/dev/null`},
 }
 
-// patience is how long a run of another program may take, in seconds.
+// patience limits a run of another program, in seconds.
 const patience = 600
 
 // fresh runs a command of another program, whose home, caches and temporary files
@@ -79,7 +79,7 @@ func (b *bench) others(img image, took map[string]cost) {
 	}
 }
 
-// archive is where an image lies as crane pull would write it: an archive of
+// archive returns the path of an image as crane pull would write it: an archive of
 // Docker's with compressed layers.
 func archive(img image) string { return img.Dir + ".tar" }
 

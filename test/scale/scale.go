@@ -66,7 +66,7 @@ func makeCase(name string, n int, dir string) error {
 	return im.finish()
 }
 
-// cost is what a scan took.
+// cost is the time and the memory of a scan.
 type cost struct {
 	cpu  time.Duration
 	peak int64 // bytes
@@ -121,7 +121,7 @@ func run(keep, imgcheck, numbers string, names []string) error {
 	return nil
 }
 
-// floor is what a scan takes of an image that has next to nothing.
+// floor is the time of a scan of a nearly empty image.
 const floor = 100 * time.Millisecond
 
 // power is the exponent of N by which the time grows from the first to the last.

@@ -87,7 +87,7 @@ func compare(root string, env []string) (bad, all int, err error) {
 // interps are the loaders that a root may have.
 var interps = []string{"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"}
 
-// loader is how the loader of a root is called.
+// loader returns the command of the loader of a root.
 func loader(root string) ([]string, error) {
 	i := slices.IndexFunc(interps, func(p string) bool { _, err := os.Lstat(root + p); return err == nil })
 	if i < 0 {
@@ -104,7 +104,7 @@ func loader(root string) ([]string, error) {
 	return []string{"/.emulator", interps[i]}, os.WriteFile(root+"/.emulator", b, 0o755)
 }
 
-// ask is what the real loader says.
+// ask returns the answer of the real loader.
 func ask(root string, call, env []string) ldd.Trace {
 	cmd := exec.Command(call[0], call[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
