@@ -87,13 +87,14 @@ func saysOnePath(t *testing.T, findings []lint.Finding) (n int, first []lint.Fin
 			if !ok {
 				continue
 			}
-			if line := lint.SearchPathLine(f.SearchPath); !strings.HasPrefix(pathLine+rest, line) {
-				t.Errorf("%s: its fix is %q, and the one search path %q", f.Message, text, f.SearchPath)
+			value, _ := f.SearchPath()
+			if line := lint.SearchPathLine(value); !strings.HasPrefix(pathLine+rest, line) {
+				t.Errorf("%s: its fix is %q, and the one search path %q", f.Message, text, value)
 			}
-			if other, ok := said[note]; ok && other != f.SearchPath {
-				t.Errorf("%s: sets %q, and another finding %q", f.Message, f.SearchPath, other)
+			if other, ok := said[note]; ok && other != value {
+				t.Errorf("%s: sets %q, and another finding %q", f.Message, value, other)
 			}
-			said[note] = f.SearchPath
+			said[note] = value
 			if n++; i == 0 && !note {
 				first = append(first, f)
 			}
@@ -112,7 +113,8 @@ func appliesTo(t *testing.T, ref string, o scan.Options, findings []lint.Finding
 	}
 	before := was.Image
 	config := *before.Config
-	path := "LD_LIBRARY_PATH=" + findings[0].SearchPath
+	value, _ := findings[0].SearchPath()
+	path := "LD_LIBRARY_PATH=" + value
 	config.Config.Env = append(slices.DeleteFunc(slices.Clone(config.Config.Env), func(v string) bool { return strings.HasPrefix(v, "LD_LIBRARY_PATH=") }), path)
 	after := &lint.Image{FS: before.FS, Config: &config}
 	var links []layers.Entry

@@ -126,12 +126,10 @@ type Finding struct {
 	Removed []Removed `json:"removed,omitempty"`
 	// Because says why the severity is less than the rule's, if it is.
 	Because string `json:"because,omitempty"`
-	// Fixes are what to do, the best first.
+	// Fixes are what to do, the best first, as text.
 	Fixes []string `json:"fixes,omitempty"`
-	// Advice is what Fixes are written from.
+	// Advice is what Fixes are written from; a finding that was read from JSON has none.
 	Advice []Advice `json:"-"`
-	// SearchPath is what one of Fixes sets LD_LIBRARY_PATH to, where one does.
-	SearchPath string `json:"-"`
 	// Later is set where the files of Affected are loaded, and open Library by its
 	// name when somebody uses what needs it.
 	Later bool `json:"-"`

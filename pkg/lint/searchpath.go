@@ -7,14 +7,6 @@ import (
 	"github.com/imgcheck/imgcheck/internal/envline"
 )
 
-// pathFix is the instruction of a Dockerfile that sets LD_LIBRARY_PATH to a value
-// that mends one finding. What it says in the end is for oneSearchPath.
-func (w *world) pathFix(value string) string {
-	line := SearchPathLine(value)
-	w.pathFixes[line] = value
-	return line
-}
-
 // SearchPathLine is the instruction of a Dockerfile that sets LD_LIBRARY_PATH to a
 // value; where no Dockerfile can say the value, what to do by hand.
 func SearchPathLine(value string) string {
@@ -25,85 +17,60 @@ func SearchPathLine(value string) string {
 	return line
 }
 
-// oneSearchPath makes one value of those that the findings' fixes give to
-// LD_LIBRARY_PATH: of several instructions Docker keeps the last, which would undo
-// what the others mend. What only notes say is in the notes' value alone, which has
+// oneSearchPath has all fixes that set LD_LIBRARY_PATH set it to one value, and writes the
+// findings' fixes: of several instructions Docker keeps the last, which would undo what
+// the others change. What only notes set is in the notes' value alone, which has
 // the other one in it: most readers do not see the notes, which come last.
 func (w *world) oneSearchPath(findings []Finding) {
 	now := w.pathEntries()
 	merged := now
-	defer func() {
-		for i := range findings {
-			for _, a := range findings[i].Advice {
-				findings[i].Fixes = append(findings[i].Fixes, a.String())
-			}
-		}
-	}()
 	for _, notes := range []bool{false, true} {
-		var values [][]string
-		seen := map[string]bool{}
-		for i := range findings {
-			if f := &findings[i]; (f.Severity == Note) == notes {
-				for _, a := range f.Advice {
-					if a.Path != nil && !seen[SearchPathLine(*a.Path)] {
-						seen[SearchPathLine(*a.Path)] = true
-						values = append(values, strings.Split(*a.Path, ":"))
-					}
-				}
-				for _, fix := range f.Fixes {
-					if line := w.pathFixIn(fix); line != "" && !seen[line] {
-						seen[line] = true
-						values = append(values, strings.Split(w.pathFixes[line], ":"))
-					}
-				}
-			}
-		}
+		values := searchPaths(findings, notes)
 		if len(values) == 0 {
 			continue
 		}
 		merged = mergePaths(now, merged, values)
 		for i := range findings {
-			if (findings[i].Severity == Note) == notes {
-				w.setSearchPath(&findings[i], strings.Join(merged, ":"))
+			if f := &findings[i]; (f.Severity == Note) == notes {
+				f.setSearchPath(strings.Join(merged, ":"))
 			}
 		}
 	}
+	for i := range findings {
+		findings[i].writeFixes()
+	}
 }
 
-// setSearchPath has a finding's fixes set LD_LIBRARY_PATH to a value, where they set
-// it.
-func (w *world) setSearchPath(f *Finding, value string) {
+// searchPaths returns the elements of each value to which the fixes of findings, of notes
+// or of others, set LD_LIBRARY_PATH.
+func searchPaths(findings []Finding, notes bool) [][]string {
+	var list [][]string
+	seen := map[string]bool{}
+	for _, f := range findings {
+		for _, a := range f.Advice {
+			if a.Path != nil && (f.Severity == Note) == notes && !seen[*a.Path] {
+				seen[*a.Path] = true
+				list = append(list, strings.Split(*a.Path, ":"))
+			}
+		}
+	}
+	return list
+}
+
+// setSearchPath has the fixes that set LD_LIBRARY_PATH set it to value.
+func (f *Finding) setSearchPath(value string) {
 	for i := range f.Advice {
 		if f.Advice[i].Path != nil {
-			f.SearchPath, f.Advice[i].Path = value, &value
-		}
-	}
-	for i, fix := range f.Fixes {
-		if line := w.pathFixIn(fix); line != "" {
-			f.SearchPath = value
-			f.Fixes[i] = strings.Replace(fix, line, SearchPathLine(value), 1)
+			f.Advice[i].Path = &value
 		}
 	}
 }
 
-// pathFixIn is the instruction of pathFix that a fix has in it, or empty. Behind it
-// stand a blank and a bracket, or a semicolon, where anything does: a directory may
-// have these in its name.
-func (w *world) pathFixIn(fix string) string {
-	at := strings.Index(fix, "ENV LD_LIBRARY_PATH=")
-	if at < 0 {
-		return ""
-	}
-	line := fix[at:]
-	for {
-		if _, ok := w.pathFixes[line]; ok {
-			return line
-		}
-		end := max(strings.LastIndex(line, " ("), strings.LastIndex(line, "; "))
-		if end < 0 {
-			return ""
-		}
-		line = line[:end]
+// writeFixes writes the fixes as text.
+func (f *Finding) writeFixes() {
+	f.Fixes = nil
+	for _, a := range f.Advice {
+		f.Fixes = append(f.Fixes, a.String())
 	}
 }
 
@@ -114,25 +81,37 @@ func SetSearchPath(findings []Finding, value string) {
 	if i < 0 {
 		return
 	}
-	was, is := strings.Split(findings[i].SearchPath, ":"), strings.Split(value, ":")
+	old, _ := findings[i].SearchPath()
+	was, is := strings.Split(old, ":"), strings.Split(value, ":")
 	for i := range findings {
 		f, to := &findings[i], value
-		if !f.SetsPath() {
+		own, sets := f.SearchPath()
+		if !sets {
 			continue
 		}
 		if f.Severity == Note {
-			to = strings.Join(mergePaths(was, is, [][]string{strings.Split(f.SearchPath, ":")}), ":")
+			to = strings.Join(mergePaths(was, is, [][]string{strings.Split(own, ":")}), ":")
 		}
-		for k, fix := range f.Fixes {
-			f.Fixes[k] = strings.Replace(fix, SearchPathLine(f.SearchPath), SearchPathLine(to), 1)
-		}
-		f.SearchPath = to
+		f.setSearchPath(to)
+		f.writeFixes()
 	}
 }
 
-// SetsPath reports whether one of the fixes sets LD_LIBRARY_PATH, to SearchPath.
+// SearchPath returns the value to which fixes of the finding set LD_LIBRARY_PATH, and
+// whether one does.
+func (f *Finding) SearchPath() (value string, sets bool) {
+	for _, a := range f.Advice {
+		if a.Path != nil {
+			return *a.Path, true
+		}
+	}
+	return "", false
+}
+
+// SetsPath reports whether a fix of the finding sets LD_LIBRARY_PATH.
 func (f *Finding) SetsPath() bool {
-	return slices.ContainsFunc(f.Fixes, func(fix string) bool { return strings.Contains(fix, SearchPathLine(f.SearchPath)) })
+	_, sets := f.SearchPath()
+	return sets
 }
 
 // mergePaths is a search path with all that is changed in now by one of the values:

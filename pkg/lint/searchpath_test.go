@@ -76,12 +76,13 @@ func TestMergePathsLaw(t *testing.T) {
 // TestOneSearchPathOfNotes: what a note alone says is in the notes' value, which has
 // the other in it, also when another value takes the place of that.
 func TestOneSearchPathOfNotes(t *testing.T) {
-	w := &world{img: &Image{}, pathFixes: map[string]string{}}
+	w := &world{img: &Image{}}
+	sets := func(template, path string) Advice { return Advice{Template: template, Path: &path} }
 	list := []Finding{
-		{Severity: Error, Fixes: []string{w.pathFix("/a b"), "or nothing"}},
-		{Severity: Warning, Fixes: []string{"RUN ln -s x y, and " + w.pathFix("/$c") + " (so)"}},
-		{Severity: Note, Fixes: []string{w.pathFix("/n")}},
-		{Severity: Note, Fixes: []string{"something else"}},
+		{Severity: Error, Advice: []Advice{sets("{env}", "/a b"), {Template: "or nothing"}}},
+		{Severity: Warning, Advice: []Advice{sets("RUN ln -s x y, and {env} (so)", "/$c")}},
+		{Severity: Note, Advice: []Advice{sets("{env}", "/n")}},
+		{Severity: Note, Advice: []Advice{{Template: "something else"}}},
 	}
 	w.oneSearchPath(list)
 	fixes := func() (all []string) {
@@ -99,25 +100,8 @@ func TestOneSearchPathOfNotes(t *testing.T) {
 	if diff := cmp.Diff(want, fixes()); diff != "" {
 		t.Error(diff)
 	}
-	odd := w.pathFix("/a\nRUN curl evil")
+	odd := sets("{env}", "/a\nRUN curl evil").String()
 	if strings.Contains(odd, "\n") || strings.HasPrefix(odd, "ENV") {
 		t.Errorf("got %q", odd)
-	}
-}
-
-// A directory may be called like what stands behind the instruction in a fix.
-func TestPathFixIn(t *testing.T) {
-	w := &world{pathFixes: map[string]string{}}
-	short, odd := w.pathFix("/a"), w.pathFix("/a (b); c")
-	for fix, want := range map[string]string{
-		short:                    short,
-		odd + " (d is left out)": odd,
-		"RUN ln -s x y, and " + short + "; or else (not)": short,
-		"ENV LD_LIBRARY_PATH=/other":                      "",
-		"put it into LD_LIBRARY_PATH":                     "",
-	} {
-		if got := w.pathFixIn(fix); got != want {
-			t.Errorf("%q: got %q, want %q", fix, got, want)
-		}
 	}
 }
