@@ -12,7 +12,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
-// chosen is what a package takes of the builds that it brings.
+// chosen is the build that a package takes of those that it brings.
 type chosen struct {
 	*Choice
 	pkg     *inventory.Package
@@ -23,8 +23,8 @@ type chosen struct {
 	builds  []string // paths of all builds
 }
 
-// choose returns what the packages of the packs take, and keeps it. A package that brings
-// no build, or whose version of CUDA is not known, is left out.
+// choose returns the builds that installed packages take, and keeps them for the next
+// call. Packages that bring no build or whose CUDA version is not known are left out.
 func (w *world) choose() []chosen {
 	if w.chosen != nil {
 		return w.chosen
@@ -57,13 +57,13 @@ func (w *world) choose() []chosen {
 	return list
 }
 
-// file is the path of the build for a version of CUDA, 124.
+// file returns the path of the build for a version of CUDA, written as 124.
 func (c *chosen) file(digits string) string {
 	return path.Join(c.pkg.Dir, strings.ReplaceAll(c.File, "{cuda}", digits))
 }
 
-// nearest is the build for the next lower minor version, else the next higher
-// one; empty when there is none of that major version.
+// nearest returns the path of the build for the next lower minor version, else for the
+// next higher one, or "" if the package brings none of the major version.
 func (c *chosen) nearest() string {
 	major, minor, _ := strings.Cut(c.cuda, ".")
 	wants, _ := strconv.Atoi(minor)
@@ -86,7 +86,7 @@ func (c *chosen) nearest() string {
 	return ""
 }
 
-// releaseFor is what a version of the package does, nil when that is not known.
+// releaseFor returns the behaviour of a version of the package, nil if it is not known.
 func (c *Choice) releaseFor(version string) *ChoiceRelease {
 	for i := range c.Releases {
 		if fits, known := parseRelease(version).Within(c.Releases[i].Versions); fits && known {
@@ -96,15 +96,15 @@ func (c *Choice) releaseFor(version string) *ChoiceRelease {
 	return nil
 }
 
-// values returns what clauses say of a choice.
+// values returns the values of the clauses about a choice.
 func (c *chosen) values() values {
 	return values{
 		"package": c.pkg.Name, "version": c.pkg.Version, "name": path.Base(c.path), "of": c.Of, "cuda": c.cuda, "variable": c.Override, "value": c.cuda,
 	}
 }
 
-// notChosen returns why a build is not the one that its package takes, "" where it is the
-// one, and reports whether that is known.
+// notChosen returns why a package does not take the build at a path, or "" if it takes it.
+// known is false if the path is no build of a package.
 func (w *world) notChosen(p string) (why string, known bool) {
 	for _, c := range w.choose() {
 		if slices.Contains(c.builds, p) {
@@ -117,8 +117,8 @@ func (w *world) notChosen(p string) (why string, known bool) {
 	return "", false
 }
 
-// choiceMissing returns a finding for each package that brings no build for the CUDA that
-// decides.
+// choiceMissing returns a finding for each package that does not bring the build that it
+// takes.
 func (w *world) choiceMissing() []Finding {
 	var list []Finding
 	for _, c := range w.choose() {

@@ -17,25 +17,25 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// Checks of extension modules: those that wheels have installed and that are gone,
-// and those of Python's own library that packages import.
+// Checks of extension modules: modules that wheels have installed and the image has lost,
+// and modules of Python's own library that packages import.
 
-// moduleName is the file name of an extension module by its tag: _C.cpython-312-….so,
-// cd.abi3.so. A library for other libraries has none (libc10.so), and jaxlib's modules
-// have none either: they are known by the frameworks' steps.
+// moduleName matches the file name of an extension module by its tag: _C.cpython-312-….so,
+// cd.abi3.so. Libraries for other libraries have no tag (libc10.so), nor do some modules,
+// which the frameworks' steps name.
 var moduleName = regexp.MustCompile(`^(\w+)\.(?:cpython-3\d+\w*-[\w-]+|abi3)\.so$`)
 
-// taggedFor reports whether a module's file name has a machine's tag.
+// taggedFor reports whether the file name of a module has the tag of a machine.
 func taggedFor(file string, m elf.Machine) bool {
 	tag, ok := moduleMachines[m]
 	return ok && strings.Contains(path.Base(file), "-"+tag+"-")
 }
 
-// moduleMachines are the machines by what stands in the names of their modules (the
-// triplet of sysconfig's EXT_SUFFIX).
+// moduleMachines are the names of machines in the file names of modules (the triplet in
+// sysconfig's EXT_SUFFIX).
 var moduleMachines = map[elf.Machine]string{elf.EM_X86_64: "x86_64", elf.EM_AARCH64: "aarch64"}
 
-// forTests is the path of a module that only tests import: numpy/_core/_umath_tests,
+// forTests matches the path of a module that only tests import: numpy/_core/_umath_tests,
 // scipy/special/tests/x.
 var forTests = regexp.MustCompile(`(?:^|[/_.])tests?(?:[/_.]|$)`)
 
@@ -46,7 +46,7 @@ type lostModule struct {
 	gone   bool
 	steps  []stepOf
 	module string     // its name in an import
-	absent *Exception // its package does without it; nil: it does not
+	absent *Exception // why its package does without it; nil if it does not
 }
 
 // stepOf is a step of a framework that opens a file.
@@ -55,9 +55,8 @@ type stepOf struct {
 	step *Step
 }
 
-// modulesLost finds extension modules that a wheel has installed, by its RECORD, and
-// that are gone or are no libraries. What is there and lacks something else is the
-// replay's.
+// modulesLost returns a finding for each wheel with extension modules in its RECORD that
+// are gone or are no libraries. The replay covers modules that lack something else.
 func (w *world) modulesLost() []Finding {
 	var list []Finding
 	for p, pkg := range w.eachWheel() {
@@ -75,7 +74,7 @@ func (w *world) modulesLost() []Finding {
 }
 
 // lost reports whether a file that a RECORD lists is a module that cannot be imported
-// by its own fault.
+// because the file is gone, is no library, or is for another machine.
 func (w *world) lost(site, file string, listed inventory.Listed) (m lostModule, lost bool) {
 	if !strings.HasSuffix(file, ".so") || !strings.HasPrefix(file, site+"/") {
 		return m, false
@@ -114,16 +113,16 @@ func (w *world) lost(site, file string, listed inventory.Listed) (m lostModule, 
 	return m, true
 }
 
-// mayBeSkipped reports whether the image may have a file that was not looked at: one
-// of those that were passed over, or below one, or one of more than are listed.
+// mayBeSkipped reports whether the image may have a file that was not looked at: the file
+// or a directory above it was skipped, or so many were skipped that not all are listed.
 func (w *world) mayBeSkipped(file string) bool {
 	return slices.ContainsFunc(w.img.FS.Skipped, func(s layers.LayerSkip) bool {
 		return s.Path == "" || isIn(file, path.Join("/", s.Path))
 	})
 }
 
-// stepsOf are the steps of the frameworks that the image has which open a file of a
-// directory of packages.
+// stepsOf returns the steps of the image's frameworks that open a file, by its path below
+// a directory of packages.
 func (w *world) stepsOf(rel string) []stepOf {
 	var list []stepOf
 	for _, f := range w.packs.Frameworks {
@@ -182,8 +181,8 @@ func (w *world) modulesFinding(pkg *inventory.Package, version string, lost []lo
 	return f
 }
 
-// firstLost returns the module that a finding names: one that a framework's step opens,
-// else one that its package does not do without.
+// firstLost returns the module that the finding names: one that a framework's step opens,
+// else one that its package needs, else the first.
 func firstLost(lost []lostModule) lostModule {
 	if i := slices.IndexFunc(lost, func(m lostModule) bool { return len(m.steps) > 0 }); i >= 0 {
 		return lost[i]
@@ -208,27 +207,27 @@ func (w *world) lostFinding(m lostModule, v values) Finding {
 	return f
 }
 
-// effect adds an effect that is not there yet.
+// effect adds an effect unless the finding has one with its text.
 func (f *Finding) effect(e Effect) {
 	if !slices.ContainsFunc(f.Effects, func(o Effect) bool { return o.Text == e.Text }) {
 		f.Effects = append(f.Effects, e)
 	}
 }
 
-// StdlibModule is an extension module of Python's own library, which a Python that
-// was built without a library's headers lacks.
+// StdlibModule is an extension module of Python's own library. A Python that was built
+// without the headers that the module needs does not have it.
 type StdlibModule struct {
 	Module string `yaml:"module"` // _ctypes; a pattern
-	// Packages are directories of packages that cannot be imported without it.
+	// Packages are directories of packages that cannot be imported without the module.
 	Packages []string `yaml:"packages"`
-	// Tries are directories of packages whose import asks for it and does without. A
-	// file that is cut off kills them, too.
+	// Tries are directories of packages that try to import the module and do without. A
+	// truncated file of the module kills their import as well.
 	Tries []string `yaml:"tries"`
-	// With are directories of packages that must be installed as well: they ask for the
-	// module when one of Tries imports them.
+	// With are directories of packages that one of Tries imports and that import the
+	// module: without them, Tries do not.
 	With   []string `yaml:"with"`
 	Python string   `yaml:"python"` // the versions of Python that have it; empty: all
-	// Debian is the package that the module needs when Python is built.
+	// Debian is the Debian package with the headers that the module is built with.
 	Debian  string   `yaml:"debian"`
 	Sources []string `yaml:"sources"`
 }
@@ -243,8 +242,8 @@ func (m *StdlibModule) validate() error {
 	return patterns("", []string{m.Module})
 }
 
-// minDynload is how many modules a directory lib-dynload has at least that belongs to a
-// whole Python: one that has its modules built in has few or no files there.
+// minDynload is the least number of modules in lib-dynload for which a module that is not
+// there counts as missing. A Python with built-in modules has few or no files there.
 const minDynload = 20
 
 // stdlibModules returns a finding for each module of Python's own library that packages of
@@ -297,7 +296,7 @@ func (w *world) importers(p *inventory.Python, m *StdlibModule) (needs, tries []
 	return w.packagesIn(p, m.Packages), tries
 }
 
-// moduleOf returns the name by which an environment imports a directory of a package.
+// moduleOf returns the name under which an environment imports a directory of packages.
 func moduleOf(p *inventory.Python, dir string) string {
 	for _, site := range p.Sites {
 		if rel, ok := strings.CutPrefix(dir, site+"/"); ok {
@@ -307,8 +306,8 @@ func moduleOf(p *inventory.Python, dir string) string {
 	return path.Base(dir)
 }
 
-// stdlibModule returns what is wrong with one module, or nil. killed says that the
-// module, or a library that it needs, is cut off: the process of an import ends there.
+// stdlibModule returns the finding for a module, or nil. killed reports whether the import
+// kills the process, because the module or a library that it needs is truncated.
 func (w *world) stdlibModule(m *StdlibModule, dir string, program *layers.Entry) (f *Finding, killed bool) {
 	files := w.glob(dir, m.Module+".*so")
 	if len(files) == 0 {
@@ -336,8 +335,8 @@ func (w *world) stdlibModule(m *StdlibModule, dir string, program *layers.Entry)
 	return nil, false
 }
 
-// stdlibUnusable returns the finding for the file of a module that cannot be loaded, and
-// reports whether it kills the process.
+// stdlibUnusable returns the finding for the file of a module that cannot be loaded;
+// killed is that of stdlibModule.
 func (w *world) stdlibUnusable(file string, misses []*elfdeps.Error) (f Finding, killed bool) {
 	miss, clause := misses[0], "unloadable"
 	if i := slices.IndexFunc(misses, func(e *elfdeps.Error) bool { return e.Kind == elfdeps.CutError }); i >= 0 {
@@ -352,8 +351,8 @@ func (w *world) stdlibUnusable(file string, misses []*elfdeps.Error) (f Finding,
 	return f, killed
 }
 
-// stdlibMissing returns the finding for a module that a Python lacks, or nil where it
-// may be there: built in, or among files that were not looked at.
+// stdlibMissing returns the finding for a module that a Python does not have, or nil if
+// the Python may have it: built in, or among files that were not looked at.
 func (w *world) stdlibMissing(m *StdlibModule, dir string, program *layers.Entry) *Finding {
 	below := slices.ContainsFunc(w.img.FS.Skipped, func(s layers.LayerSkip) bool { return isIn(path.Join("/", s.Path), dir) })
 	if below || w.mayBeSkipped(dir) || w.builtin(program, m.Module) || len(w.glob(dir, "*.so")) < minDynload {
@@ -372,8 +371,8 @@ func (w *world) stdlibMissing(m *StdlibModule, dir string, program *layers.Entry
 	return &f
 }
 
-// dynload is the directory of the extension modules of an environment's Python, and
-// the interpreter itself; empty where they are not known.
+// dynload returns the directory of the extension modules of an environment's Python, and
+// the interpreter. The directory is "" if either is not known.
 func (w *world) dynload(p *inventory.Python) (string, *layers.Entry) {
 	if p.Interpreter == "" {
 		return "", nil
@@ -394,8 +393,8 @@ func (w *world) dynload(p *inventory.Python) (string, *layers.Entry) {
 	return "", nil
 }
 
-// builtin reports whether a module may be a part of the interpreter or of its
-// libpython: where their symbols are not known, it may.
+// builtin reports whether a module may be built into the interpreter or its libpython. It
+// may be if their symbols are not known.
 func (w *world) builtin(program *layers.Entry, module string) bool {
 	all := []*layers.Entry{program}
 	for _, name := range program.Object.Needed {
@@ -414,7 +413,7 @@ func (w *world) builtin(program *layers.Entry, module string) bool {
 	return !defines("Py_BytesMain") || defines("PyInit_"+module)
 }
 
-// packagesIn are the directories of packages of an environment.
+// packagesIn returns the directories of the named packages in an environment.
 func (w *world) packagesIn(p *inventory.Python, names []string) []string {
 	var list []string
 	for _, name := range names {

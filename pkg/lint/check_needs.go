@@ -12,8 +12,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
-// unmetNeeds finds what installed distributions ask of the image and do not get:
-// a compiler, a header, a tool.
+// unmetNeeds returns a finding for each need of the packs, such as a compiler, a header or
+// a tool, that installed distributions have and the image does not meet.
 func (w *world) unmetNeeds() []Finding {
 	var list []Finding
 	for _, n := range w.packs.Needs {
@@ -37,14 +37,14 @@ func (w *world) unmetNeeds() []Finding {
 	return list
 }
 
-// asks reports whether a distribution is one that has a need.
+// asks reports whether a distribution has the need.
 func (n *Need) asks(p *inventory.Package) bool {
 	fits, known := parseRelease(p.Version).Within(n.Versions)
 	return fits && known && matchAny(n.Dist, normal(p.Name))
 }
 
-// serves reports whether the image has one of the things that a need names, for a
-// distribution.
+// serves reports whether the image has one of the things that [Need.Any] or [Need.Present]
+// names, as a distribution looks for them.
 func (w *world) serves(names []string, p *inventory.Package) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		kind, rest, _ := strings.Cut(name, ":")
@@ -79,8 +79,8 @@ func (w *world) serves(names []string, p *inventory.Package) bool {
 	})
 }
 
-// leadsNowhere reports whether the first of some variables that is set is empty, or
-// names a directory that is not there.
+// leadsNowhere reports whether the first of the variables that is set is empty or names a
+// missing directory.
 func (w *world) leadsNowhere(variables []string) bool {
 	for _, name := range variables {
 		if value, set := w.getenv(name); set {
@@ -91,8 +91,8 @@ func (w *world) leadsNowhere(variables []string) bool {
 	return false
 }
 
-// namedFor returns the path at which the loader finds a library for the Python of a
-// distribution, when that opens it by its name alone.
+// namedFor returns the path of the library that the loader finds when the Python of a
+// distribution opens it by its name alone.
 func (w *world) namedFor(p *inventory.Package, name string) (string, bool) {
 	if w.primary == nil {
 		return "", false
@@ -104,8 +104,8 @@ func (w *world) namedFor(p *inventory.Package, name string) (string, bool) {
 	return m.Path, true
 }
 
-// toolkitOf returns the directory of the CUDA toolkit that a library lies in, by its
-// path ROOT/lib64/…, ROOT/lib/… or ROOT/targets/MACHINE/lib/…, or "" (derive_ctk_root of
+// toolkitOf returns the directory ROOT of the CUDA toolkit that has a library at
+// ROOT/lib64/…, ROOT/lib/… or ROOT/targets/MACHINE/lib/…, or "" (derive_ctk_root of
 // cuda-pathfinder).
 func toolkitOf(library string) string {
 	dir := path.Dir(library)
@@ -119,8 +119,7 @@ func toolkitOf(library string) string {
 	return root
 }
 
-// onPATH reports whether a program is in one of the directories of PATH, or of
-// those that are its default.
+// onPATH reports whether a program is in a directory of PATH or of its default.
 func (w *world) onPATH(name string) bool {
 	value, _ := w.getenv("PATH")
 	return slices.ContainsFunc(strings.Split(value+":/usr/local/bin:/usr/bin:/bin", ":"), func(dir string) bool {

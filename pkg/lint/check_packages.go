@@ -14,11 +14,11 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
-// Checks of packages that do not fit together. What a wheel's own metadata
-// requires counts more than any table.
+// Checks of packages that do not fit together. A wheel's own metadata counts more than
+// the tables of the packs.
 
-// buildOf is what a framework of an environment says of its own build, nil when
-// it says nothing.
+// buildOf returns what a framework of an environment says about its own build, nil if it
+// says nothing.
 func (w *world) buildOf(p *inventory.Python, name string) *inventory.Build {
 	for _, site := range p.Sites {
 		for _, b := range w.inv.Builds {
@@ -30,8 +30,8 @@ func (w *world) buildOf(p *inventory.Python, name string) *inventory.Build {
 	return nil
 }
 
-// version is a package's, with the local part that only the framework's own build
-// tells (2.6.0+cu124).
+// version returns a package's version, with the local part that only the framework's own
+// build has (2.6.0+cu124).
 func (w *world) version(p *inventory.Python, pkg *inventory.Package) string {
 	if b := w.buildOf(p, pkg.Name); b != nil && numbers(b.Version, 3) == numbers(pkg.Version, 3) {
 		return b.Version
@@ -39,14 +39,14 @@ func (w *world) version(p *inventory.Python, pkg *inventory.Package) string {
 	return pkg.Version
 }
 
-// localOf is the local part of a version: cu124, cpu; empty when there is none.
+// localOf returns the local part of a version (cu124, cpu), or "".
 func localOf(version string) string {
 	_, local, _ := strings.Cut(version, "+")
 	return local
 }
 
-// cudaOf is the CUDA version that a local part tells: 12.4 of cu124, 11.8 of
-// cu118, 13.0 of cu130.
+// cudaOf returns the CUDA version in the local part of a version, or "": 12.4 for cu124,
+// 11.8 for cu118, 13.0 for cu130.
 func cudaOf(local string) string {
 	m := cudaLocal.FindStringSubmatch(local)
 	if m == nil {
@@ -57,14 +57,14 @@ func cudaOf(local string) string {
 
 var cudaLocal = regexp.MustCompile(`^cu(\d{2})(\d)$`)
 
-// unmet is a requirement that what is installed does not meet.
+// unmet is a requirement of the package by that the installed package of does not meet.
 type unmet struct {
 	by, of *inventory.Package
 	wants  string
 }
 
-// unmetOf are the requirements of a package that are there in another version.
-// What is not there at all, or cannot be told, is no matter of versions.
+// unmetOf returns the requirements of a package that installed packages do not meet.
+// Requirements on missing packages or with unparsable versions are ignored.
 func (w *world) unmetOf(p *inventory.Python, pkg *inventory.Package, wheels wheelSet) []unmet {
 	var list []unmet
 	env := w.marker(p)
@@ -158,8 +158,8 @@ func (w *world) pairRequirement(p *inventory.Python, pair *Pair, pkg, base *inve
 	return wants, true
 }
 
-// isVersion440 reports whether a text from the image is a version and nothing
-// else: fixes are commands that people copy.
+// isVersion440 reports whether a text from the image is a version and nothing else. Fixes
+// are commands that people copy, so no other text from an image may stand in them.
 func isVersion440(s string) bool {
 	_, err := version.Parse(s)
 	return err == nil && !strings.ContainsFunc(s, unicode.IsSpace)
@@ -183,9 +183,9 @@ func (p *Pair) indexOf(version string) string {
 	return fill(p.Index, values{"build": build})
 }
 
-// cudaBuild is the CUDA version that a package of an environment is built for: what its
-// own file says (torch has it as cuda, its companions in their version's local part),
-// else what the local part of its metadata's version says.
+// cudaBuild returns the CUDA version that a package of an environment is built for, or "":
+// from the package's own file (torch names it, its companions have it in the local part of
+// their version), else from the local part of the version in its metadata.
 func (w *world) cudaBuild(p *inventory.Python, pkg *inventory.Package) string {
 	b := w.buildOf(p, pkg.Name)
 	switch {
@@ -197,7 +197,8 @@ func (w *world) cudaBuild(p *inventory.Python, pkg *inventory.Package) string {
 	return cudaOf(localOf(b.Version))
 }
 
-// requirementsUnmet looks at what the packs' pinned packages require.
+// requirementsUnmet returns a finding for each unmet requirement of the packages that the
+// packs pin or know the needs of.
 func (w *world) requirementsUnmet() []Finding {
 	var list []Finding
 	for p, wheels := range w.environments() {
@@ -215,8 +216,8 @@ func (w *world) requirementsUnmet() []Finding {
 	return list
 }
 
-// unmetFinding returns the finding for an unmet requirement, which a clause words; effect
-// has the values of the shared clause "effect".
+// unmetFinding returns the finding for an unmet requirement, in the words of a clause.
+// effect holds the values of the shared clause "effect".
 func (w *world) unmetFinding(p *inventory.Python, u unmet, clause string, severity Severity, effect values) Finding {
 	f := w.say("requirement-unmet", clause, values{
 		"package": u.by.Name, "version": u.by.Version, "of": u.of.Name, "of-version": u.of.Version, "wants": u.wants, "installed": w.version(p, u.of),
@@ -227,8 +228,8 @@ func (w *world) unmetFinding(p *inventory.Python, u unmet, clause string, severi
 	return f
 }
 
-// madeForOther are what the packs know of a package's needs, where its own metadata
-// does not say it.
+// madeForOther returns a finding for each need of a package that only the packs know and
+// that the installed packages do not meet.
 func (w *world) madeForOther(p *inventory.Python, pkg *inventory.Package, wheels wheelSet) []Finding {
 	var list []Finding
 	for _, n := range w.packs.MadeFor {
@@ -246,7 +247,7 @@ func (w *world) madeForOther(p *inventory.Python, pkg *inventory.Package, wheels
 	return list
 }
 
-// pin is the first row that looks at what a package requires of another.
+// pin returns the first row that covers the requirement of a package on another, or nil.
 func (w *world) pin(name, required string) *Pinned {
 	for _, row := range w.packs.Pinned {
 		if matchAny(row.Packages, name) && matchAny(row.Requires, required) {
@@ -256,10 +257,11 @@ func (w *world) pin(name, required string) *Pinned {
 	return nil
 }
 
-// found is one copy of a library, as far as its version is known.
+// found is one copy of a library.
 type found struct {
-	version, path string
-	wheel         bool
+	version string // "9" where only the major version is known
+	path    string // of its file, or of the metadata of its package
+	wheel   bool
 }
 
 // copiesIn returns the copies of a carrier's library that an environment could find: its
@@ -296,8 +298,8 @@ func (w *world) copiesIn(p *inventory.Python, wheels wheelSet, c *Carrier) []fou
 	return list
 }
 
-// majorsOf returns the names of the image's files that tell the major version of a
-// carrier's library, by that version.
+// majorsOf returns the names of the image's files that have the major version of a
+// carrier's library in them, by that version.
 func (w *world) majorsOf(c *Carrier) map[string][]string {
 	majors := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(w.named)) {
@@ -308,7 +310,7 @@ func (w *world) majorsOf(c *Carrier) map[string][]string {
 	return majors
 }
 
-// firstPresent returns the files of the first of some names that the image has.
+// firstPresent returns the files with the first of the names that the image has.
 func (w *world) firstPresent(names []string) []string {
 	for _, name := range names {
 		if files := w.present(name); len(files) > 0 {
@@ -318,8 +320,8 @@ func (w *world) firstPresent(names []string) []string {
 	return nil
 }
 
-// stackOf returns what a package of an environment wants of the CUDA libraries, nil when
-// that is not known, and the requirement of its metadata that says so, or "" where a table
+// stackOf returns the CUDA libraries that a package of an environment needs, nil if they
+// are not known. requirement is the line of its metadata that names them, or "" if a table
 // of the packs does.
 func (w *world) stackOf(p *inventory.Python, pkg *inventory.Package) (s *Stack, requirement string) {
 	if s, requirement = w.stackRequired(p, pkg); s != nil {
@@ -336,8 +338,8 @@ func (w *world) stackOf(p *inventory.Python, pkg *inventory.Package) (s *Stack, 
 	return nil, ""
 }
 
-// stackRequired returns what the metadata of a package requires of cuDNN in one release, or
-// nil.
+// stackRequired returns the release of cuDNN that the metadata of a package requires, or
+// nil if it requires none or several.
 func (w *world) stackRequired(p *inventory.Python, pkg *inventory.Package) (s *Stack, requirement string) {
 	c := w.packs.carrier("cudnn")
 	for _, line := range pkg.Requires {
@@ -359,8 +361,8 @@ func (w *world) stackRequired(p *inventory.Python, pkg *inventory.Package) (s *S
 	return nil, ""
 }
 
-// stacked calls f for each package of each environment that wants something of
-// the CUDA libraries.
+// stacked calls f for each package of each environment whose needs of CUDA libraries are
+// known.
 func (w *world) stacked(f func(p *inventory.Python, wheels wheelSet, pkg *inventory.Package, s *Stack, requirement string)) {
 	for p, wheels := range w.environments() {
 		for _, pkg := range wheels.sorted() {
@@ -371,7 +373,7 @@ func (w *world) stacked(f func(p *inventory.Python, wheels wheelSet, pkg *invent
 	}
 }
 
-// metadataRequires returns what the message of an unfit stack says of a requirement.
+// metadataRequires returns what a message says of the requirement that stackOf returned.
 func (w *world) metadataRequires(requirement string) string {
 	if requirement == "" {
 		return ""
@@ -379,7 +381,8 @@ func (w *world) metadataRequires(requirement string) string {
 	return w.phrase("metadata-requires", values{"requirement": requirement})
 }
 
-// stackFinding returns the finding of a rule for a package whose stack the image lacks.
+// stackFinding returns the finding of a rule for a package whose stack the image does not
+// have.
 func (w *world) stackFinding(rule string, s *Stack, wheels wheelSet, pkg *inventory.Package, v values) Finding {
 	f := w.say(rule, "unfit", v)
 	if s.Effect != "" {
@@ -399,8 +402,8 @@ func (w *world) ownCopy(pkg *inventory.Package, c *Carrier) bool {
 	})
 }
 
-// incidental returns another package of the environment that has a GPU side of its own, so
-// that the GPU side of a stack's framework may not matter, or "".
+// incidental returns another package of the environment that uses the GPU, or "". Where
+// there is one, a framework that is often installed for its CPU side may not matter.
 func (w *world) incidental(wheels wheelSet, s *Stack) string {
 	if !s.Incidental {
 		return ""
@@ -413,8 +416,8 @@ func (w *world) incidental(wheels wheelSet, s *Stack) string {
 	return ""
 }
 
-// cudnnVersions returns a finding for each framework that was built with another cuDNN than
-// those that it could find.
+// cudnnVersions returns a finding for each framework that can find only releases of cuDNN
+// that it refuses.
 func (w *world) cudnnVersions() []Finding {
 	var list []Finding
 	carrier := w.packs.carrier("cudnn")
@@ -441,8 +444,8 @@ func (w *world) cudnnVersions() []Finding {
 	return list
 }
 
-// copiesFor returns the copies of a carrier's library of which a package of an environment
-// takes one: those of the wheels that its metadata requires, which it finds first (RPATH,
+// copiesFor returns the copies of a carrier's library that a package of an environment may
+// load: those of wheels if its metadata requires one, since it finds them first (by RPATH,
 // or a preload by full path), else all.
 func (w *world) copiesFor(p *inventory.Python, wheels wheelSet, pkg *inventory.Package, c *Carrier) []found {
 	list := w.copiesIn(p, wheels, c)
@@ -456,8 +459,8 @@ func (w *world) copiesFor(p *inventory.Python, wheels wheelSet, pkg *inventory.P
 	return list
 }
 
-// fitsAny reports whether one of the copies has the major version that is wanted, and no
-// older minor, as far as the copy's is known.
+// fitsAny reports whether one of the copies has the major version of wants and no older
+// minor. A minor version that is not known counts as new enough.
 func fitsAny(copies []found, wants version.Release) bool {
 	return slices.ContainsFunc(copies, func(c found) bool {
 		has := parseRelease(c.version)
@@ -465,15 +468,15 @@ func fitsAny(copies []found, wants version.Release) bool {
 	})
 }
 
-// cudaFor is the CUDA major for which a framework is built, empty where neither it
-// nor the packs tell.
+// cudaFor returns the major version of CUDA that a framework is built for, or "" if
+// neither the framework nor the packs say it.
 func (w *world) cudaFor(p *inventory.Python, pkg *inventory.Package, s *Stack) string {
 	return cmp.Or(numbers(w.cudaBuild(p, pkg), 1), s.CUDA)
 }
 
-// cudaMajors returns a finding for each framework that opens CUDA libraries by name at run
-// time, of a major version that the image does not have. What DT_NEEDED asks for is left
-// to the replay.
+// cudaMajors returns a finding for each framework that opens CUDA libraries of a major
+// version that the image does not have by name at run time. The replay covers the libraries
+// in DT_NEEDED.
 func (w *world) cudaMajors() []Finding {
 	var list []Finding
 	carrier := w.packs.carrier("cuda")
@@ -499,9 +502,9 @@ func (w *world) cudaMajors() []Finding {
 	return list
 }
 
-// cudaDiffers returns a finding for each framework with which extensions are compiled and
-// which is built for another CUDA than the system has: worth knowing where something is
-// compiled, and no fault.
+// cudaDiffers returns a finding for each framework that is built for another CUDA than the
+// system has, if extensions are compiled against both. That is no fault of an image in
+// which nothing is compiled.
 func (w *world) cudaDiffers() []Finding {
 	carrier, clause := w.packs.carrier("cuda"), "directory"
 	v, there := values{"system": ""}, map[string]bool{}
@@ -588,9 +591,9 @@ func (w *world) cpuBuildUnused(row *CPUBuild, wheels wheelSet, v values) (f Find
 	return f, true
 }
 
-// cudaShown adds to v what shows that an image is made for a GPU: a variable, a file
-// outside of Python's packages, or a wheel of an environment. It returns the clause of
-// cpu-build that words it, or "".
+// cudaShown adds to v the first sign that an image is made for a GPU: a variable, a file
+// outside of Python's packages, or a wheel of an environment. It returns the clause of the
+// rule cpu-build for that sign, or "".
 func (w *world) cudaShown(wheels wheelSet, v values) string {
 	carrier := w.packs.carrier("cuda")
 	for _, name := range carrier.Variables {
@@ -614,8 +617,8 @@ func (w *world) cudaShown(wheels wheelSet, v values) string {
 	return ""
 }
 
-// wantsGPUBuild are the files of an environment that need a library of the build
-// with GPU code, and the first of those.
+// wantsGPUBuild returns the files of an environment that need a library of the build with
+// GPU code, and the first such library.
 func (w *world) wantsGPUBuild(p *inventory.Python, row *CPUBuild) (files []string, lacks string) {
 	if len(row.Lacks) == 0 {
 		return nil, ""
@@ -635,8 +638,7 @@ func (w *world) wantsGPUBuild(p *inventory.Python, row *CPUBuild) (files []strin
 	return files, lacks
 }
 
-// gpuProgram is a file outside of Python's packages that uses the GPU, empty when
-// there is none.
+// gpuProgram returns a file outside of Python's packages that uses the GPU, or "".
 func (w *world) gpuProgram() string {
 	for _, file := range w.gpuUsers() {
 		if !strings.Contains(file, "-packages/") {
@@ -655,25 +657,25 @@ func (w *world) isCPUBuild(p *inventory.Python, pkg *inventory.Package, row *CPU
 	return row.Local == "" || localOf(pkg.Version) == row.Local
 }
 
-// doubleOwners finds distributions that install the same files, of which the one
-// that was unpacked last is what there is.
+// doubleOwners returns a finding for each group of distributions that install the same
+// files: the image has those of the distribution that was unpacked last.
 func (w *world) doubleOwners() []Finding {
 	var list []Finding
 	for p, wheels := range w.environments() {
-		told := map[string]bool{}
+		grouped := map[string]bool{}
 		for _, e := range w.packs.Exclusive {
 			var members []*inventory.Package
 			for _, name := range e.Members {
 				if pkg := wheels[name]; pkg != nil {
 					members = append(members, pkg)
-					told[name] = true
+					grouped[name] = true
 				}
 			}
 			if len(members) > 1 {
 				list = append(list, w.exclusive(p, e, members))
 			}
 		}
-		list = append(list, w.sharedFiles(p, wheels, told)...)
+		list = append(list, w.sharedFiles(wheels, grouped)...)
 	}
 	return list
 }
@@ -709,9 +711,9 @@ func (w *world) exclusive(p *inventory.Python, e *Exclusive, members []*inventor
 	return f
 }
 
-// sharedFiles finds ELF files that two distributions of one directory list with
-// different hashes.
-func (w *world) sharedFiles(p *inventory.Python, wheels wheelSet, told map[string]bool) []Finding {
+// sharedFiles returns a finding for each two distributions that list an ELF file with
+// different hashes, unless a group has both.
+func (w *world) sharedFiles(wheels wheelSet, grouped map[string]bool) []Finding {
 	type owner struct {
 		name, hash string
 	}
@@ -727,7 +729,7 @@ func (w *world) sharedFiles(p *inventory.Python, wheels wheelSet, told map[strin
 			switch {
 			case !twice:
 				first[file] = owner{name, hash}
-			case had.hash != hash && !(told[had.name] && told[name]):
+			case had.hash != hash && !(grouped[had.name] && grouped[name]):
 				shared[[2]string{had.name, name}] = append(shared[[2]string{had.name, name}], file)
 			}
 		}
@@ -746,9 +748,8 @@ func (w *world) sharedFiles(p *inventory.Python, wheels wheelSet, told map[strin
 	return list
 }
 
-// requiredFixes puts the fix that a wheel itself names before the others: where a
-// library is missing that the metadata of the package that asks for it requires
-// in one release.
+// requiredFixes puts a fix before the others of a missing library if the metadata of the
+// package that needs the library requires one release of the wheel that has it.
 func (w *world) requiredFixes(list []Finding) {
 	for i := range list {
 		f := &list[i]
@@ -768,8 +769,8 @@ func (w *world) requiredFixes(list []Finding) {
 	}
 }
 
-// requiredFix returns how the package that has a file gets a library, nil where its
-// metadata does not say.
+// requiredFix returns how to install a library for the package that owns a file, nil if
+// the package's metadata does not say it.
 func (w *world) requiredFix(file, library string) []Advice {
 	p, pkg, wheels, r := w.requirement(file, library)
 	if pkg == nil {
@@ -782,8 +783,8 @@ func (w *world) requiredFix(file, library string) []Advice {
 	return w.advice(clause, values{"requirement": r.Name + r.Specifiers, "package": pkg.Name, "version": w.version(p, pkg)})
 }
 
-// requirement is what the package that has a file requires of a library, where it
-// is one release; pkg is nil when it does not say.
+// requirement returns the package that owns a file, its environment, and its requirement
+// of one release of the wheel that has a library. pkg is nil if there is no such requirement.
 func (w *world) requirement(file, library string) (p *inventory.Python, pkg *inventory.Package, wheels wheelSet, r inventory.Requirement) {
 	p, pkg, wheels = w.ownerOf(file)
 	if pkg == nil {
@@ -802,18 +803,18 @@ func (w *world) requirement(file, library string) (p *inventory.Python, pkg *inv
 	return nil, nil, nil, r
 }
 
-// brings reports whether a distribution is the one that has a library.
+// brings reports whether a distribution has a library, by the tables of the packs.
 func (w *world) brings(dist, library string) bool {
 	for _, d := range w.packs.LibraryDists {
-		if rest, ok := strings.CutPrefix(dist, d.Dist); ok && match(d.Match, library) && (rest == "" || strings.HasPrefix(rest, "-cu")) {
+		if rest, ok := strings.CutPrefix(dist, d.Dist); ok && match(d.Match, library) && (rest == "" || strings.HasPrefix(rest, wheelCUDA)) {
 			return true
 		}
 	}
 	return false
 }
 
-// ownerOf is the wheel that a file belongs to, with its environment: by its
-// RECORD, else by the directory that it is in.
+// ownerOf returns the wheel that owns a file, and its environment: by its RECORD, else by
+// the directory of the file.
 func (w *world) ownerOf(file string) (*inventory.Python, *inventory.Package, wheelSet) {
 	for _, p := range w.inv.Pythons {
 		for _, site := range p.Sites {

@@ -7,14 +7,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
-// Soname says which major versions of CUDA have a library under a name. Many
-// libraries count by themselves (CUDA 12 has libcufft.so.11), and some names are in
+// Soname maps names of libraries to the major versions of CUDA that have them. Many
+// libraries have numbers of their own (CUDA 12 has libcufft.so.11), and some names are in
 // several releases (libcurand.so.10).
 type Soname struct {
 	Libraries []string `yaml:"libraries"` // patterns of the name before ".so"
-	// Numbers maps what follows ".so.", or the first numbers of it, to majors of CUDA.
+	// Numbers maps the numbers after ".so.", or the first of them, to majors of CUDA.
 	Numbers map[string][]string `yaml:"numbers"`
 	Sources []string            `yaml:"sources"`
 }
@@ -26,8 +28,8 @@ func (s *Soname) validate() error {
 	return patterns("sonames", s.Libraries)
 }
 
-// majors are the majors of CUDA for a number: those of the longest entry that it
-// begins with, component by component.
+// majors returns the majors of CUDA for a number: those of the longest entry whose
+// components the number begins with.
 func (s *Soname) majors(number string) []string {
 	for {
 		if list, ok := s.Numbers[number]; ok {
@@ -41,12 +43,12 @@ func (s *Soname) majors(number string) []string {
 	}
 }
 
-// hashOfName is what auditwheel puts into a name: libcudart-9335f6a2.so.12,
+// hashOfName matches the hash that auditwheel adds to a name: libcudart-9335f6a2.so.12,
 // libcudart.faf08d9a.so.13.
 var hashOfName = regexp.MustCompile(`[-.][0-9a-f]{8}$`)
 
-// cudaOf are the major versions of CUDA that have a library of a name. Empty is that
-// the packs do not know: it may be any.
+// cudaOf returns the major versions of CUDA that have a library of a name, or nil if the
+// packs do not know them: it may be any.
 func (p *Packs) cudaOf(name string) []string {
 	base, number, ok := strings.Cut(path.Base(name), ".so.")
 	if !ok {
@@ -61,9 +63,9 @@ func (p *Packs) cudaOf(name string) []string {
 	return nil
 }
 
-// cudaOfAll are the major versions of CUDA that have a library of each of some names:
-// libcusolver.so.11 and libcusparse.so.12 are of CUDA 12. Empty is that any may, or
-// that the names are of different ones.
+// cudaOfAll returns the major versions of CUDA that have all libraries of a list: CUDA 12
+// for libcusolver.so.11 and libcusparse.so.12. It is empty if any may, or if no version has
+// them all.
 func (p *Packs) cudaOfAll(names []string) []string {
 	var all []string
 	for _, name := range names {
@@ -79,20 +81,19 @@ func (p *Packs) cudaOfAll(names []string) []string {
 	return all
 }
 
-// wantedCUDA is the major version of CUDA that a finding's library is wanted of;
-// empty when nothing tells. It is one that has the library: the only one; else what
-// the rest of the image tells, the nearest first: the other libraries that the asking
-// files name, the process, the package, the variable of NVIDIA's images, the CUDA that
-// is installed.
+// wantedCUDA returns the major version of CUDA that a finding's library is wanted from, or
+// "" if it is not known. It is the only version that has the library, or the first such
+// version of: the other libraries that the asking files name, the process, the package, the
+// variable of NVIDIA's images, the CUDA that is installed.
 func (w *world) wantedCUDA(f *Finding, process string) string {
 	has := w.packs.cudaOf(f.Library)
 	if len(has) == 1 {
 		return has[0]
 	}
 	fits := func(major string) bool { return major != "" && (len(has) == 0 || slices.Contains(has, major)) }
-	told := append(w.cudaAsked(f), process, w.cudaWanted(f), w.cudaVariable())
-	if i := slices.IndexFunc(told, fits); i >= 0 {
-		return told[i]
+	candidates := append(w.cudaAsked(f), process, w.cudaWanted(f), w.cudaVariable())
+	if i := slices.IndexFunc(candidates, fits); i >= 0 {
+		return candidates[i]
 	}
 	if installed := w.cudaInstalled(); fits(installed) {
 		return installed
@@ -100,8 +101,8 @@ func (w *world) wantedCUDA(f *Finding, process string) string {
 	return ""
 }
 
-// cudaAsked are the major versions of CUDA that the files that ask for a library
-// tell by all that they name.
+// cudaAsked returns the major version of CUDA of each file that asks for a finding's
+// library, where the libraries that the file needs leave only one.
 func (w *world) cudaAsked(f *Finding) []string {
 	var list []string
 	for _, n := range f.NeededBy {
@@ -116,13 +117,8 @@ func (w *world) cudaAsked(f *Finding) []string {
 	return list
 }
 
-// cudaOfWheel is the major version of CUDA in the name of one of NVIDIA's wheels:
-// nvidia-cudnn-cu12==9.1.0.70.
-var cudaOfWheel = regexp.MustCompile(`^nvidia[-_][a-z0-9_-]+[-_]cu(\d{2})\b`)
-
-// cudaWanted is the major version of CUDA that the package of the first file that
-// asks is built for: by its build, by what the packs know of it, by what it requires.
-// Empty when none tells.
+// cudaWanted returns the major version of CUDA that the package of the first asking file is
+// built for, or "": by its build, by the tables of the packs, by the wheels that it requires.
 func (w *world) cudaWanted(f *Finding) string {
 	if len(f.NeededBy) == 0 {
 		return ""
@@ -138,21 +134,22 @@ func (w *world) cudaWanted(f *Finding) string {
 		return s.CUDA
 	}
 	for _, line := range pkg.Requires {
-		if m := cudaOfWheel.FindStringSubmatch(line); m != nil {
-			return m[1]
+		r, err := inventory.ParseRequirement(line)
+		if i := strings.LastIndex(r.Name, wheelCUDA); err == nil && i >= 0 && matchAny(w.packs.carrier("cuda").Wheels, r.Name) {
+			return r.Name[i+len(wheelCUDA):]
 		}
 	}
 	return ""
 }
 
-// cudaVariable is the major version of CUDA of NVIDIA's base images.
+// cudaVariable returns the major version of CUDA in the variable of NVIDIA's images, or "".
 func (w *world) cudaVariable() string {
 	value, _ := w.getenv(w.packs.carrier("cuda").variable())
 	return parseRelease(value).First(1).String()
 }
 
-// cudaInstalled is the major version of CUDA whose libraries the image has; empty
-// when it has none, or those of several.
+// cudaInstalled returns the major version of CUDA whose libraries the image has, or "" if
+// it has none or those of several.
 func (w *world) cudaInstalled() string {
 	var majors []string
 	for _, o := range w.objects {
@@ -168,6 +165,10 @@ func (w *world) cudaInstalled() string {
 	}
 	return majors[0]
 }
+
+// wheelCUDA stands before the major version of CUDA in the names of wheels:
+// nvidia-cudnn-cu12.
+const wheelCUDA = "-cu"
 
 // withCUDA puts a major version of CUDA into fixes. Where it is not known they say N,
 // and the first one what that is.
@@ -193,9 +194,9 @@ func withCUDA(fixes []string, cuda string, values ...string) []string {
 	return list
 }
 
-// forCUDA returns templates of fixes and their values for the major version of CUDA
-// v["cuda"], where there is one: {cuda} stands for it and {-cu} for how NVIDIA's wheels end.
-// Where it is not known, {cuda} is N, and the first fix that names it says what N is.
+// forCUDA returns templates of fixes, and values with the ending of NVIDIA's wheels, {-cu},
+// for the major version of CUDA v["cuda"]. If that is "", {cuda} becomes N, and the first
+// template that uses it explains N. Without v["cuda"] it returns its arguments.
 func (p *Packs) forCUDA(templates []string, v values) ([]string, values) {
 	cuda, ok := v["cuda"]
 	if !ok {
@@ -206,7 +207,7 @@ func (p *Packs) forCUDA(templates []string, v values) ([]string, values) {
 	if cuda != "" {
 		return templates, v
 	}
-	v["cuda"], v["-cu"] = "N", "-cuN"
+	v["cuda"], v["-cu"] = "N", wheelCUDA+"N"
 	for i, t := range templates {
 		note := ""
 		switch {

@@ -126,7 +126,7 @@ func wheelEnding(cuda string) string {
 	if n, err := strconv.Atoi(cuda); err == nil && n >= 13 {
 		return ""
 	}
-	return "-cu" + cuda
+	return wheelCUDA + cuda
 }
 
 // Driver lists what the container runtime mounts.
@@ -889,13 +889,8 @@ func (p *pack) validate() error {
 			return err
 		}
 	}
-	for _, v := range p.Versions {
-		if v.Match == "" || v.Fix == "" || len(v.Sources) == 0 {
-			return fmt.Errorf("version %q: needs a match, a fix and sources", v.Match)
-		}
-		if err := patterns("version", []string{v.Match}); err != nil {
-			return err
-		}
+	if err := rowsValid(p.Versions); err != nil {
+		return err
 	}
 	for _, s := range p.Symbols {
 		if s.Match == "" || len(s.Sources) == 0 {
