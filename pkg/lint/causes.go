@@ -638,11 +638,8 @@ func (w *world) fixes(f *Finding, fam *Family, c *cause) []Advice {
 	if len(f.Others) > 0 {
 		list = append(list, w.otherMajorFix(f, fam, asks)...)
 	}
-	if fam != nil && f.Rule != "unusable-library" {
-		list = append(list, texts(fam.fixes(f.Library, cuda))...)
-	}
-	if fam == nil && e.Missing() {
-		list = append(list, texts(w.packs.LibraryFixes(f.Library))...)
+	if fam != nil && f.Rule != "unusable-library" || fam == nil && e.Missing() {
+		list = append(list, w.packs.libraryAdvice(f.Library, cuda)...)
 	}
 	return list
 }

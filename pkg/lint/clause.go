@@ -136,16 +136,14 @@ func (w *world) advice(clause string, v values) []Advice {
 // adviceOf returns fixes by their templates. Those that have {env} set LD_LIBRARY_PATH
 // to the value "search-path", where there is one.
 func (w *world) adviceOf(templates []string, v values) []Advice {
-	var list []Advice
-	templates, v = w.packs.forCUDA(templates, v)
-	for _, t := range templates {
-		a := Advice{Template: t, Values: v}
-		if value, ok := v["search-path"]; ok && strings.Contains(t, "{env}") {
+	list := w.packs.rows(templates, v)
+	for i := range list {
+		a := &list[i]
+		if value, ok := v["search-path"]; ok && strings.Contains(a.Template, "{env}") {
 			a.Path = &value
 		} else {
-			w.filled(t, v)
+			w.filled(a.Template, a.Values)
 		}
-		list = append(list, a)
 	}
 	return list
 }

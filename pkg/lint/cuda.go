@@ -170,30 +170,6 @@ func (w *world) cudaInstalled() string {
 // nvidia-cudnn-cu12.
 const wheelCUDA = "-cu"
 
-// withCUDA puts a major version of CUDA into fixes. Where it is not known they say N,
-// and the first one what that is.
-func withCUDA(fixes []string, cuda string, values ...string) []string {
-	ending := wheelEnding(cuda)
-	note := ""
-	if cuda == "" {
-		cuda, ending = "N", "-cuN"
-		note = "; N is the major version of CUDA that the program was built for"
-	}
-	var list []string
-	for _, text := range fixes {
-		names := strings.Contains(text, "{cuda}") || strings.Contains(text, "{-cu}")
-		if strings.Contains(text, "{-cu}") && note != "" {
-			note += ", and from 13 on the wheel is without -cuN"
-		}
-		text = expand(text, append([]string{"{cuda}", cuda, "{-cu}", ending}, values...)...)
-		if names {
-			text, note = text+note, ""
-		}
-		list = append(list, text)
-	}
-	return list
-}
-
 // forCUDA returns templates of fixes, and values with the ending of NVIDIA's wheels, {-cu},
 // for the major version of CUDA v["cuda"]. If that is "", {cuda} becomes N, and the first
 // template that uses it explains N. Without v["cuda"] it returns its arguments.
@@ -203,7 +179,7 @@ func (p *Packs) forCUDA(templates []string, v values) ([]string, values) {
 		return templates, v
 	}
 	v, templates = maps.Clone(v), slices.Clone(templates)
-	v["-cu"] = wheelEnding(cuda)
+	v["-cu"] = p.carrier("cuda").wheelEnding(cuda)
 	if cuda != "" {
 		return templates, v
 	}
@@ -222,4 +198,14 @@ func (p *Packs) forCUDA(templates []string, v values) ([]string, values) {
 		}
 	}
 	return templates, v
+}
+
+// rows returns fixes of rows of the packs.
+func (p *Packs) rows(templates []string, v values) []Advice {
+	var list []Advice
+	templates, v = p.forCUDA(templates, v)
+	for _, t := range templates {
+		list = append(list, row(t, v))
+	}
+	return list
 }

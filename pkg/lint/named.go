@@ -202,6 +202,6 @@ func (w *world) namedFinding(g *namedGroup) Finding {
 	for _, p := range g.files {
 		asking.NeededBy = append(asking.NeededBy, File{Path: p})
 	}
-	f.advise(texts(g.family.fixes(name, w.wantedCUDA(&asking, "")))...)
+	f.advise(w.packs.libraryAdvice(name, w.wantedCUDA(&asking, ""))...)
 	return f
 }

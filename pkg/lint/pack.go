@@ -13,7 +13,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -107,26 +106,15 @@ type FixOf struct {
 	Sources []string `yaml:"sources"`
 }
 
-// fixes are what to do where a library of the family is missing, of which cuda is
-// the CUDA release that it is wanted of; empty where that is not known.
-func (f *Family) fixes(library, cuda string) []string {
-	texts := f.Fix
+// fixes returns the fixes for a missing library of the family: templates in which {library}
+// is its name, {major} its major version, and {cuda} and {-cu} are as in [Packs.forCUDA].
+func (f *Family) fixes(library string) []string {
 	for _, of := range f.FixOf {
 		if matchAny(of.Match, library) {
-			texts = of.Fix
-			break
+			return of.Fix
 		}
 	}
-	return withCUDA(texts, cuda, "{library}", library, "{major}", majorOf(library))
-}
-
-// wheelEnding is how the toolkit's wheels of a CUDA release end: nvidia-cublas-cu12,
-// and from CUDA 13 on nvidia-cublas.
-func wheelEnding(cuda string) string {
-	if n, err := strconv.Atoi(cuda); err == nil && n >= 13 {
-		return ""
-	}
-	return wheelCUDA + cuda
+	return f.Fix
 }
 
 // Driver lists what the container runtime mounts.
@@ -1000,22 +988,31 @@ func (p *Packs) SymbolFix(name string) string {
 	return s.Fix
 }
 
-// LibraryFixes are what to do where a library is missing, by its name alone: what a
-// GPU library's family says, or which package of the distribution has it. None when
-// the packs do not know the name. Where the name does not tell which CUDA has it, the
-// fixes do not either.
+// LibraryFixes returns the fixes for a missing library by its name alone: those of its GPU
+// family, or the packages of distributions that have it. It returns none if the packs do
+// not know the name. The fixes name a version of CUDA only if a single version has the name.
 func (p *Packs) LibraryFixes(name string) []string {
-	if f := p.family(name); f != nil {
-		cuda := ""
-		if has := p.cudaOf(name); len(has) == 1 {
-			cuda = has[0]
-		}
-		return f.fixes(path.Base(name), cuda)
+	cuda := ""
+	if has := p.cudaOf(name); len(has) == 1 {
+		cuda = has[0]
 	}
 	var list []string
+	for _, a := range p.libraryAdvice(path.Base(name), cuda) {
+		list = append(list, a.String())
+	}
+	return list
+}
+
+// libraryAdvice returns the fixes for a missing library that is wanted from a major version
+// of CUDA, "" if that is not known.
+func (p *Packs) libraryAdvice(library, cuda string) []Advice {
+	if f := p.family(library); f != nil {
+		return p.rows(f.fixes(library), values{"library": library, "major": majorOf(library), "cuda": cuda})
+	}
+	var list []Advice
 	for _, s := range p.System {
-		if match(s.Match, path.Base(name)) {
-			list = append(list, expand(s.Fix, "{library}", path.Base(name)))
+		if match(s.Match, path.Base(library)) {
+			list = append(list, row(s.Fix, values{"library": path.Base(library)}))
 		}
 	}
 	return list

@@ -159,7 +159,7 @@ func (w *world) symbolFixes(f *Finding, u unbound, fact *SymbolFact) []Advice {
 		list = w.advice("symbol-in-other-release", values{"library": f.Library, "file": f.BoundTo.Path})
 	}
 	if known {
-		list = append(list, texts(withCUDA([]string{fact.Fix}, w.wantedCUDA(f, ""), "{number}", lastNumbers(u.symbol)))...)
+		list = append(list, w.packs.rows([]string{fact.Fix}, values{"cuda": w.wantedCUDA(f, ""), "number": lastNumbers(u.symbol)})...)
 	}
 	if len(list) == 0 {
 		return w.advice("made-for-one-another", nil)

@@ -53,6 +53,7 @@ type Carrier struct {
 	Family  string   `yaml:"family"`
 	Library string   `yaml:"library"` // its name without the version: libcudnn.so
 	Wheels  []string `yaml:"wheels"`  // patterns of wheels
+	Plain   string   `yaml:"plain"`   // the first major of CUDA whose wheels have it not in their names
 	Conda   []string `yaml:"conda"`   // patterns of conda packages
 	System  []string `yaml:"system"`  // patterns of deb and rpm packages
 	Except  []string `yaml:"except"`  // patterns of packages in System without the library
@@ -73,6 +74,16 @@ func (c *Carrier) variable() string {
 		return ""
 	}
 	return c.Variables[0]
+}
+
+// wheelEnding returns how the names of the wheels end that are made for a major version of
+// CUDA: -cu12, or "" from c.Plain on.
+func (c *Carrier) wheelEnding(cuda string) string {
+	major, plain := parseRelease(cuda), parseRelease(c.Plain)
+	if major != nil && plain != nil && !major.Before(plain) {
+		return ""
+	}
+	return wheelCUDA + cuda
 }
 
 // carrier returns the carrier of a family, or an empty one if the packs have none.
