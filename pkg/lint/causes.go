@@ -482,7 +482,8 @@ func (w *world) finding(c *cause) Finding {
 		}
 	}
 	if rule == "executable-stack" {
-		f.advise(w.advice("clear-stack", values{"library": w.stackLibrary(e)})...)
+		f.Subject = w.stackLibrary(e)
+		f.advise(w.advice("clear-stack", values{"library": f.Subject})...)
 		return f
 	}
 	if c.preload != "" {
