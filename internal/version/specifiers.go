@@ -7,7 +7,7 @@ import (
 )
 
 // Specifiers are the clauses of a requirement, such as ==9.1.0.70 or
-// >=2.0,!=2.1.*,<3 (PEP 440, "Version specifiers"). No clause allows every version.
+// >=2.0,!=2.1.*,<3 (PEP 440, "Version specifiers"). An empty list allows every version.
 type Specifiers []clause
 
 // clause is one operator and the version behind it.
@@ -127,7 +127,7 @@ func (c clause) mayAllow(v Version) bool {
 // allows reports whether v meets one clause.
 func (c clause) allows(v Version) bool {
 	if c.operator == "===" {
-		return strings.EqualFold(v.full.Original(), c.text)
+		return strings.EqualFold(v.full.Original(), plainLocal(c.text))
 	}
 	have, want := v.full, c.want.full
 	if want.Local() == "" {

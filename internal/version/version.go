@@ -9,7 +9,7 @@
 //   - [Symbol], of a symbol version in an ELF file, such as GLIBC_2.34.
 //
 // Versions of Debian, rpm and Alpine packages have other orders. The program does
-// not compare them. The package knows no library and no file format.
+// not compare them; it compares the [Upstream] releases. The package knows no library and no file format.
 package version
 
 import (
@@ -29,7 +29,7 @@ const (
 
 var longNumber = regexp.MustCompile(fmt.Sprintf(`\d{%d}`, maxDigits+1))
 
-// Version is a version as PEP 440 defines it. The zero value is no version.
+// Version is a version as PEP 440 defines it. The zero value is not a version.
 type Version struct {
 	full, public pep440.Version // with its local part and without
 }
@@ -52,8 +52,8 @@ func Parse(s string) (Version, error) {
 }
 
 // plainLocal writes the separators of a local part as dots, as PEP 440 normalizes
-// them. go-pep440-version 0.0.1 takes 1+a-10 for one word, where pip sees the number
-// 10 in it.
+// them. go-pep440-version 0.0.1 reads the local part of 1+a-10 as one word, where pip
+// reads the word a and the number 10.
 func plainLocal(s string) string {
 	i := strings.IndexByte(s, '+')
 	if i < 0 {
@@ -62,8 +62,8 @@ func plainLocal(s string) string {
 	return s[:i] + strings.NewReplacer("-", ".", "_", ".").Replace(s[i:])
 }
 
-// isASCII reports whether s is ASCII. Without it "1.poſt1" is a version to a regular
-// expression that ignores case.
+// isASCII reports whether s is ASCII. A regular expression that ignores case also
+// matches 1.poſt1.
 func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r > 127 })
 }
