@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -69,6 +70,28 @@ func (t *tools) decompress(r skipReader, igzip func() string) (plain skipReader,
 		return nil, nothing, errors.New("is compressed with bzip2 or xz, which imgcheck does not read; store it as gzip or zstd")
 	}
 	return r, nothing, nil
+}
+
+// Unpack returns the bytes of r unpacked, if it begins like gzip or zstd, else as they
+// are. The caller closes the result; r stays open.
+func Unpack(r io.Reader) (io.ReadCloser, error) {
+	unpacked, done, err := new(tools).decompress(bufio.NewReaderSize(r, 256<<10), nil)
+	if err != nil {
+		return nil, err
+	}
+	return &unpacking{unpacked, done}, nil
+}
+
+// unpacking is a stream that is unpacked.
+type unpacking struct {
+	io.Reader
+	done func()
+}
+
+// Close implements [io.Closer].
+func (u *unpacking) Close() error {
+	u.done()
+	return nil
 }
 
 // resetZstd makes the decoder ready for a stream. It has no goroutine and need not

@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -20,12 +19,11 @@ func (img *Image) indexStream(ctx context.Context) ([]*Layer, error) {
 		return nil, err
 	}
 	defer rc.Close()
-	t := new(tools)
-	unpacked, done, err := t.decompress(bufio.NewReaderSize(img.meter(rc, 0), 256<<10), nil)
+	unpacked, err := Unpack(img.meter(rc, 0))
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer unpacked.Close()
 	s := streamed{opts: &img.opts, layers: map[int]streamedLayer{}}
 	saved, err := img.ReadStream(ctx, unpacked, func(f source.TarFile, r io.Reader) error { return s.take(ctx, f, r) })
 	if err != nil {

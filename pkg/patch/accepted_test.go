@@ -191,7 +191,7 @@ func craneValidate(img v1.Image) error {
 		if err != nil {
 			return err
 		}
-		if bytes.Equal(head, zstdMagic) {
+		if bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
 			return validate.Image(img, validate.Fast)
 		}
 	}

@@ -16,10 +16,9 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
 	"github.com/moby/moby/client"
 
+	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
@@ -90,12 +89,6 @@ func (a *archive) read(ctx context.Context, take func(f source.TarFile, r io.Rea
 	return err
 }
 
-// What compressed files begin with (RFC 1952, RFC 8878).
-var (
-	gzipMagic = []byte{0x1f, 0x8b}
-	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
-)
-
 // openPlain opens a tar that may be compressed as a whole.
 func openPlain(file string) (io.ReadCloser, error) {
 	st, err := os.Stat(file)
@@ -109,26 +102,24 @@ func openPlain(file string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, source.PathError(err)
 	}
-	r := bufio.NewReaderSize(f, 256<<10)
-	head, _ := r.Peek(4)
-	var in io.Reader = r
-	switch {
-	case bytes.HasPrefix(head, gzipMagic):
-		in, err = gzip.NewReader(r)
-	case bytes.HasPrefix(head, zstdMagic):
-		var d *zstd.Decoder
-		if d, err = zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<30)); err == nil {
-			in = d.IOReadCloser()
-		}
-	}
+	unpacked, err := layers.Unpack(f)
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("decompressing: %w", err)
+		return nil, err
 	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{in, f}, nil
+	return &plainFile{unpacked, f}, nil
+}
+
+// plainFile is a file, unpacked.
+type plainFile struct {
+	io.ReadCloser
+	f *os.File
+}
+
+// Close implements [io.Closer].
+func (p *plainFile) Close() error {
+	p.ReadCloser.Close()
+	return p.f.Close()
 }
 
 // until reads until a context is done: a compressed file may have no end.
@@ -239,7 +230,7 @@ func (w *archiveWriter) file(name string, size int64, r io.Reader) error {
 	}
 	br := bufio.NewReader(r)
 	head, _ := br.Peek(4)
-	w.done[name] = bytes.HasPrefix(head, gzipMagic) || bytes.HasPrefix(head, zstdMagic)
+	w.done[name] = source.Compressed(head)
 	if err := w.tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: size, ModTime: time.Unix(0, 0)}); err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ func (img *Image) setSaved(m *dockerManifest, raw []byte) error {
 // savedDigest returns the digest that a layer of a docker archive must have as it is
 // stored: its diff ID where it is a plain tar, else the one in its name, if any.
 func savedDigest(head []byte, name, diffID string) string {
-	if !compressed(head) {
+	if !Compressed(head) {
 		return diffID
 	}
 	if h := hexName(name); h != "" {
@@ -389,7 +389,7 @@ func (s *savedReader) absent(name string, err error) error {
 // header, or with the zeros of an empty tar.
 func looksLikeLayer(head []byte) bool {
 	switch {
-	case compressed(head):
+	case Compressed(head):
 		return true
 	case len(head) < 512:
 		return false

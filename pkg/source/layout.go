@@ -384,8 +384,8 @@ var (
 	magicZstd = []byte{0x28, 0xb5, 0x2f, 0xfd}
 )
 
-// compressed reports whether a file begins like gzip or zstd.
-func compressed(head []byte) bool {
+// Compressed reports whether a file that begins with head is gzip or zstd.
+func Compressed(head []byte) bool {
 	return bytes.HasPrefix(head, magicGzip) || bytes.HasPrefix(head, magicZstd)
 }
 
@@ -398,5 +398,5 @@ func seekable(f *os.File) bool {
 	}
 	b := make([]byte, 4)
 	n, _ := f.ReadAt(b, 0)
-	return !compressed(b[:n])
+	return !Compressed(b[:n])
 }
