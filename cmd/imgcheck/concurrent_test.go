@@ -17,7 +17,7 @@ import (
 // Processes that publish patches to one layout at the same time all succeed: the layout
 // has each patch under its tag, and no lock is left behind.
 func TestConcurrentPatches(t *testing.T) {
-	data, err := images.FS.ReadFile("soname-link-missing.txtar")
+	data, err := images.Text("soname-link-missing.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}

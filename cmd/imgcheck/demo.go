@@ -69,7 +69,7 @@ func demo(c *cli.Context) error {
 
 // pushDemo pushes the image that a text describes.
 func pushDemo(registry *imagetest.Server, name, to string) (string, error) {
-	text, err := images.FS.ReadFile(name)
+	text, err := images.Text(name)
 	if err != nil {
 		return "", err
 	}

@@ -83,7 +83,7 @@ func TestEmittedIsWhatPatchPublishes(t *testing.T) {
 	built, refused := 0, 0
 	for _, name := range texts(t) {
 		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
-			_, parsed, ref := pushText(t, server, name)
+			parsed, ref := pushText(t, server, name)
 			then, ok := foretold(parsed)
 			if !ok {
 				return
@@ -223,7 +223,7 @@ flags1 pie
 // fail in all of them.
 func TestEmittedBuilds(t *testing.T) {
 	addr, server := tooltest.Buildkitd(t), imagetest.Serve(t)
-	data, err := images.FS.ReadFile("ort-no-cudnn.txtar")
+	data, err := images.Text("ort-no-cudnn.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestEmittedBuilds(t *testing.T) {
 	if err != nil || len(source) == 0 {
 		t.Fatal(err)
 	}
-	cudnn, err := images.FS.ReadFile("from/cudnn9.txtar")
+	cudnn, err := images.Text("from/cudnn9.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestEmittedBuilds(t *testing.T) {
 // dollars, which are hard to quote.
 func TestEmittedVariables(t *testing.T) {
 	addr, server := tooltest.Buildkitd(t), imagetest.Serve(t)
-	data, err := images.FS.ReadFile("ort-wheels-off-path.txtar")
+	data, err := images.Text("ort-wheels-off-path.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func TestImagesAreExplained(t *testing.T) {
 	names := texts(t)
 	asked := 0
 	for _, name := range names {
-		_, _, ref := pushText(t, server, name)
+		_, ref := pushText(t, server, name)
 		doc, err := scan.Image(context.Background(), ref, scan.Options{NoPlan: true})
 		if err != nil {
 			t.Fatal(err)

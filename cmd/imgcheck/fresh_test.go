@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
-
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/scan"
@@ -128,12 +126,14 @@ func (f *fresh) isFound(x lint.Finding) bool {
 		strings.Contains(x.Message+" "+x.Library+" "+x.Symbol, f.library) && strings.Contains(strings.Join(at, " "), f.where)
 }
 
-// readFresh reads a text. A text that begins with `of NAME` has the content of that
-// text, without the lines and files after a minus, and its own content.
+// readFresh reads a text and its expect section.
 func readFresh(t *testing.T, name string) *fresh {
 	t.Helper()
-	text := freshText(t, name)
-	image, err := imagetest.Parse(txtar.Format(text))
+	text, err := images.Text(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := imagetest.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,56 +168,6 @@ func readFresh(t *testing.T, name string) *fresh {
 		t.Fatalf("its name says otherwise than its state, %s", f.state)
 	}
 	return f
-}
-
-func freshText(t *testing.T, name string) *txtar.Archive {
-	t.Helper()
-	b, err := images.FS.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := txtar.Parse(b)
-	var head, gone, more []string
-	of := ""
-	for line := range strings.Lines(string(text.Comment)) {
-		line = strings.TrimSuffix(line, "\n")
-		if rest, ok := strings.CutPrefix(line, "of "); ok {
-			of = rest
-		} else if rest, ok := strings.CutPrefix(line, "- "); ok {
-			gone = append(gone, rest)
-		} else if rest, ok := strings.CutPrefix(line, "+ "); ok {
-			more = append(more, rest)
-		}
-	}
-	if of == "" {
-		return text
-	}
-	base := freshText(t, "fresh/"+of+".txtar")
-	for line := range strings.Lines(string(base.Comment)) {
-		if line = strings.TrimSuffix(line, "\n"); !take(&gone, line) {
-			head = append(head, line)
-		}
-	}
-	var files []txtar.File
-	for _, file := range base.Files {
-		replaced := slices.ContainsFunc(text.Files, func(f txtar.File) bool { return f.Name == file.Name })
-		if !replaced && !take(&gone, file.Name) {
-			files = append(files, file)
-		}
-	}
-	if len(gone) > 0 {
-		t.Fatalf("%s takes away what %s has not: %q", name, of, gone)
-	}
-	return &txtar.Archive{Comment: []byte(strings.Join(append(head, more...), "\n") + "\n"), Files: append(files, text.Files...)}
-}
-
-// take removes a value from a list, and reports whether the list had it.
-func take(list *[]string, value string) bool {
-	i := slices.Index(*list, value)
-	if i >= 0 {
-		*list = slices.Delete(*list, i, i+1)
-	}
-	return i >= 0
 }
 
 // scan returns the findings of the image.

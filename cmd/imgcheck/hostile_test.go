@@ -81,7 +81,7 @@ func onlyAnnotations(t *testing.T, out string) {
 func hostileImage(t *testing.T, s string) v1.Image {
 	t.Helper()
 	s = strings.ReplaceAll(s, "\x00", "")
-	data, err := images.FS.ReadFile("ort-no-cudnn.txtar")
+	data, err := images.Text("ort-no-cudnn.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func hostileImage(t *testing.T, s string) v1.Image {
 // Printing it for scripts is an error; writing it to an image is not.
 func TestHostileValue(t *testing.T) {
 	server := imagetest.Serve(t)
-	data, err := images.FS.ReadFile("ort-wheels-off-path.txtar")
+	data, err := images.Text("ort-wheels-off-path.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func TestInterruptedPatch(t *testing.T) {
 	defer server.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
 	for repo, text := range map[string]string{"app:1": "deleted-by-layer.txtar", "cudnn:9": "from/cudnn9.txtar"} {
-		data, err := images.FS.ReadFile(text)
+		data, err := images.Text(text)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func TestPatched(t *testing.T) {
 	patched := 0
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
-			_, parsed, ref := pushText(t, server, name)
+			parsed, ref := pushText(t, server, name)
 			then, ok := foretold(parsed)
 			if !ok {
 				return
@@ -72,7 +72,7 @@ func sourcesOf(t *testing.T, parsed *imagetest.Image) []string {
 	t.Helper()
 	var dirs []string
 	for _, name := range strings.Fields(parsed.Sections["from"]) {
-		data, err := images.FS.ReadFile("from/" + name + ".txtar")
+		data, err := images.Text("from/" + name + ".txtar")
 		if err != nil {
 			t.Fatal(err)
 		}

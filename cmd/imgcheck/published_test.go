@@ -21,9 +21,9 @@ import (
 // directories of the user's machine.
 func TestPublishedNamesNoPath(t *testing.T) {
 	server := imagetest.Serve(t)
-	_, parsed, ref := pushText(t, server, "deleted-by-layer.txtar")
+	parsed, ref := pushText(t, server, "deleted-by-layer.txtar")
 	dir := sourcesOf(t, parsed)[0]
-	data, err := images.FS.ReadFile("from/cudnn9.txtar")
+	data, err := images.Text("from/cudnn9.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 // library.
 func capable(t *testing.T) string {
 	t.Helper()
-	data, err := images.FS.ReadFile("ctranslate2-execstack.txtar")
+	data, err := images.Text("ctranslate2-execstack.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestRewrittenFileOfRoot(t *testing.T) {
 // is not replaced, since it would lose them: the plan finds another way.
 func TestReplacedFileKeepsOwner(t *testing.T) {
 	server := imagetest.Serve(t)
-	data, err := images.FS.ReadFile("path-shadows.txtar")
+	data, err := images.Text("path-shadows.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}

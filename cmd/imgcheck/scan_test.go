@@ -33,7 +33,7 @@ func TestImages(t *testing.T) {
 	o := scan.Options{Layers: layers.Options{Cache: cache}}
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
-			data, parsed, ref := pushText(t, server, name)
+			parsed, ref := pushText(t, server, name)
 			doc, err := scan.Image(t.Context(), ref, o)
 			if err != nil {
 				t.Fatal(err)
@@ -45,7 +45,7 @@ func TestImages(t *testing.T) {
 					if patched != "" {
 						got += "-- want-patched --\n" + patched
 					}
-					rewrite(t, name, data, got)
+					rewrite(t, name, got)
 					return
 				}
 				t.Errorf("findings differ (-want +got):\n%s", cmp.Diff(want, got))
@@ -64,7 +64,7 @@ func TestEveryRuleHasAnImage(t *testing.T) {
 	names := texts(t)
 	found := map[string]bool{}
 	for _, name := range names {
-		data, err := images.FS.ReadFile(name)
+		data, err := images.Text(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,9 +96,9 @@ func texts(t *testing.T) []string {
 }
 
 // pushText pushes a text image to a registry.
-func pushText(t *testing.T, server *imagetest.Server, name string) (data []byte, parsed *imagetest.Image, ref string) {
+func pushText(t *testing.T, server *imagetest.Server, name string) (parsed *imagetest.Image, ref string) {
 	t.Helper()
-	data, err := images.FS.ReadFile(name)
+	data, err := images.Text(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func pushText(t *testing.T, server *imagetest.Server, name string) (data []byte,
 	if ref, err = server.Push("test/"+strings.TrimSuffix(name, ".txtar")+":latest", img); err != nil {
 		t.Fatal(err)
 	}
-	return data, parsed, ref
+	return parsed, ref
 }
 
 // wantText formats findings for a want section: a line for each, and the evidence under
@@ -158,8 +158,12 @@ func wantText(findings []lint.Finding) string {
 	return b.String()
 }
 
-func rewrite(t *testing.T, name string, data []byte, want string) {
+func rewrite(t *testing.T, name, want string) {
 	t.Helper()
+	data, err := images.FS.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
 	head, _, ok := strings.Cut(string(data), "-- want --\n")
 	if !ok {
 		t.Fatalf("%s has no want section", name)

@@ -23,7 +23,7 @@ func TestJSONSchema(t *testing.T) {
 	server := imagetest.Serve(t)
 	names := texts(t)
 	for _, name := range names {
-		_, _, ref := pushText(t, server, name)
+		_, ref := pushText(t, server, name)
 		first, second := jsonReport(t, ref), jsonReport(t, ref)
 		if !bytes.Equal(first, second) {
 			t.Errorf("%s: two scans differ", name)

@@ -145,7 +145,7 @@ func tunnel(w http.ResponseWriter, to string) error {
 }
 
 func readImage(ts *testscript.TestScript, text string) (*imagetest.Image, v1.Image, error) {
-	data, err := images.FS.ReadFile(text + ".txtar")
+	data, err := images.Text(text + ".txtar")
 	if err != nil {
 		if data, err = os.ReadFile(ts.MkAbs(text)); err != nil {
 			return nil, nil, err

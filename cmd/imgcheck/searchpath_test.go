@@ -30,7 +30,7 @@ func TestOneSearchPath(t *testing.T) {
 	several, tried := 0, 0
 	for _, name := range texts(t) {
 		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
-			_, parsed, ref := pushText(t, server, name)
+			parsed, ref := pushText(t, server, name)
 			o := scan.Options{Layers: layers.Options{Platform: &parsed.Platform}}
 			without := o
 			without.NoPlan = true

@@ -2,6 +2,7 @@ package imagetest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -42,6 +43,7 @@ type Layer struct {
 //	empty CREATED_BY           one more history entry, without a layer, after all others
 //	compress gzip|zstd|none
 //	scan ARGUMENTS             kept in ScanArgs
+//	base NAME                  an error here: Flatten writes out what a text is built on
 //
 // A file named N/PATH is the entry PATH in the tar of layer N; the entries stand in the order of the text, and no parent
 // directories are added. Files with other names are kept in Sections. The first line of a body may say what it is; any other
@@ -87,8 +89,8 @@ func Parse(data []byte) (*Image, error) {
 const maxLayers = 128
 
 func (im *Image) addFile(name, body string) error {
-	number, path, ok := strings.Cut(name, "/")
-	if !ok || strings.Trim(number, "0123456789") != "" || number == "" {
+	number, path, ok := cutLayer(name)
+	if !ok {
 		return im.addSection(name, body)
 	}
 	n, err := strconv.Atoi(number)
@@ -105,6 +107,12 @@ func (im *Image) addFile(name, body string) error {
 	}
 	im.Layers[n].Files = append(im.Layers[n].Files, file)
 	return nil
+}
+
+// cutLayer splits the name N/PATH of a file in a layer. It reports whether name is one.
+func cutLayer(name string) (number, path string, ok bool) {
+	number, path, ok = strings.Cut(name, "/")
+	return number, path, ok && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
 func (im *Image) addSection(name, body string) error {
@@ -137,6 +145,7 @@ var imageDirectives = map[string]func(im *Image, arg string) error{
 		im.ScanArgs = append(im.ScanArgs, strings.Fields(arg)...)
 		return nil
 	},
+	"base": func(*Image, string) error { return errors.New("the base is missing here: Flatten writes it out") },
 }
 
 func (im *Image) parseLine(line string) error {

@@ -234,7 +234,7 @@ func TestLaw(t *testing.T) {
 		if e.IsDir() {
 			continue
 		}
-		data, _ := images.FS.ReadFile(e.Name())
+		data, _ := images.Text(e.Name())
 		img, res := read(t, string(data))
 		p, err := Find(context.Background(), img, packs(t), res, Options{})
 		if err != nil {

@@ -21,7 +21,7 @@ func TestJAXOnRedHat(t *testing.T) {
 		{"jax-healthy", "", "error: Unable to load cuDNN. Is it installed?"},
 	} {
 		t.Run(tt.image+" without "+tt.without, func(t *testing.T) {
-			b, err := images.FS.ReadFile(tt.image + ".txtar")
+			b, err := images.Text(tt.image + ".txtar")
 			if err != nil {
 				t.Fatal(err)
 			}

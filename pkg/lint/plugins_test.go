@@ -60,7 +60,7 @@ func TestPlugins(t *testing.T) {
 		{"torch-global-healthy", "PyErr_Print", "ng:" + site + "/torch/lib/libtorch_global_deps.so n:" + site + "/torch/_C.cpython-312-x86_64-linux-gnu.so n:" + site + "/torch_scatter/_scatter_cuda.so"},
 	} {
 		t.Run(tt.image, func(t *testing.T) {
-			text, err := images.FS.ReadFile(tt.image + ".txtar")
+			text, err := images.Text(tt.image + ".txtar")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -167,7 +167,7 @@ func TestDirectories(t *testing.T) {
 	p := packs(t)
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
-			text, err := images.FS.ReadFile(name)
+			text, err := images.Text(name)
 			if err != nil {
 				t.Fatal(err)
 			}

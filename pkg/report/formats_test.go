@@ -78,7 +78,7 @@ var documents = sync.OnceValues(func() (map[string]*report.Document, error) {
 })
 
 func scanText(server *imagetest.Server, name string, packs *lint.Packs) (*lint.Image, *lint.Result, string, error) {
-	text, err := images.FS.ReadFile(name)
+	text, err := images.Text(name)
 	if err != nil {
 		return nil, nil, "", err
 	}

@@ -4,11 +4,21 @@
 // internal/imagetest says what the texts mean.
 package images
 
-import "embed"
+import (
+	"embed"
 
-// FS holds the texts, *.txtar, those of what libraries are taken from,
-// from/*.txtar, and images rebuilt from reports that came after the packs, with
-// those that must give no alarm, fresh/*.txtar.
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+)
+
+// FS holds the texts as they are written:
 //
-//go:embed *.txtar from/*.txtar fresh/*.txtar
+//	*.txtar        the images, each with the findings that it must give
+//	base/*.txtar   what several images are built on
+//	from/*.txtar   directories that patch takes libraries from
+//	fresh/*.txtar  images rebuilt from reports that came after the packs, and healthy ones that must give no alarm
+//
+//go:embed *.txtar base/*.txtar from/*.txtar fresh/*.txtar
 var FS embed.FS
+
+// Text returns a text of FS with what it is built on written out, as imagetest.Parse reads it.
+func Text(name string) ([]byte, error) { return imagetest.Flatten(FS, name) }
