@@ -13,24 +13,24 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Bounds of a text with what it is built on.
+// Bounds of a text and its bases.
 const (
-	maxBases = 8       // texts that stand below one another
+	maxBases = 8       // texts below one text
 	maxText  = 4 << 20 // bytes of one text
 )
 
-// Flatten reads the text name of fsys, writes out what it is built on, and returns a text for Parse. A text without a base is
-// returned as it is.
+// Flatten reads the text name from fsys, lays it over the text that it is built on, and returns the result as a text for
+// Parse. It returns a text without a base unchanged. The lines for it stand among those of the configuration:
 //
-//	base NAME                  the first line that is no prose: NAME.txtar beside the text, or base/NAME.txtar
-//	- N/PATH                   without the base's files of this name; N/PATH/ is all files below it
-//	- DIRECTIVE ...            without this line of the base's configuration
+//	base NAME                  builds on NAME.txtar beside the text, or on base/NAME.txtar; the first line after the prose
+//	- N/PATH                   removes the base's files of this name; N/PATH/ removes all files below PATH
+//	- DIRECTIVE ...            removes this line from the base's configuration
 //
-// The configuration is the base's, then the text's own. The files are the base's, in its order; a file of the same name
-// stands in the place of the base's, all others follow. Numbers of layers mean the same layers in both. Sections that belong
-// to no layer, such as "want", speak of one text only and are not inherited.
+// The base's configuration comes first, then the text's own. The base's files keep their order; a file of the text replaces
+// the base's file of the same name in its place, and all other files follow. Layer N is the same layer in both texts.
+// Sections that belong to no layer, such as "want", are not inherited.
 //
-// A base may have a base. It is an error to remove what the base does not have, and to repeat a file that it has.
+// A base may have a base. Removing what the base does not have is an error, and so is repeating one of its files unchanged.
 func Flatten(fsys fs.FS, name string) ([]byte, error) {
 	data, err := readText(fsys, name)
 	if err != nil {
@@ -46,7 +46,7 @@ func Flatten(fsys fs.FS, name string) ([]byte, error) {
 	return txtar.Format(archive), nil
 }
 
-// flatten returns nil for a text without a base. above are the texts that are built on this one.
+// flatten returns nil for a text without a base. above lists the texts that are built on this one.
 func flatten(fsys fs.FS, name string, data []byte, above []string) (*txtar.Archive, error) {
 	own := txtar.Parse(data)
 	d, err := parseHead(string(own.Comment))
@@ -98,7 +98,7 @@ func readText(fsys fs.FS, name string) ([]byte, error) {
 	return data, nil
 }
 
-// findBase returns the file of the base that the text name asks for.
+// findBase returns the file of the base that the text name is built on.
 func findBase(fsys fs.FS, name, base string) (string, error) {
 	var found []string
 	for _, file := range slices.Compact([]string{path.Join(path.Dir(name), base+".txtar"), "base/" + base + ".txtar"}) {
@@ -109,12 +109,12 @@ func findBase(fsys fs.FS, name, base string) (string, error) {
 		}
 	}
 	if len(found) != 1 {
-		return "", fmt.Errorf("base %s: %d texts have this name, want one beside this text or in base", base, len(found))
+		return "", fmt.Errorf("base %s: %d texts have this name, want one, beside this text or in base/", base, len(found))
 	}
 	return found[0], nil
 }
 
-// difference is what a text says of itself and its base.
+// difference is a text that has a base, taken apart.
 type difference struct {
 	base    string
 	removed []string // names of files and lines of configuration
@@ -128,9 +128,9 @@ func parseHead(comment string) (*difference, error) {
 		word, arg := cutWord(line)
 		switch {
 		case word == "base" && directives > 0:
-			return nil, fmt.Errorf("line %d: base is the first line after the prose, and stands there once", i+1)
+			return nil, fmt.Errorf("line %d: base must be the first line after the prose, once", i+1)
 		case word == "-" && d.base == "":
-			return nil, fmt.Errorf("line %d: only a text with a base can remove something", i+1)
+			return nil, fmt.Errorf("line %d: only a text with a base can remove lines or files", i+1)
 		case word == "base" && arg == "", word == "-" && arg == "":
 			return nil, fmt.Errorf("line %d: %s: nothing follows", i+1, word)
 		case word == "base":
@@ -147,9 +147,9 @@ func parseHead(comment string) (*difference, error) {
 	return d, nil
 }
 
-// over lays a text over its base.
+// over lays the text over its base.
 func (d *difference) over(base *txtar.Archive) (*txtar.Archive, error) {
-	found := map[string]bool{} // those of removed that the base has
+	found := map[string]bool{} // whether the base has it, for each of d.removed
 	for _, name := range d.removed {
 		found[name] = false
 	}
@@ -182,7 +182,7 @@ func (d *difference) over(base *txtar.Archive) (*txtar.Archive, error) {
 	return &txtar.Archive{Comment: []byte(strings.Join(append(lines, d.lines...), "\n") + "\n"), Files: files}, err
 }
 
-// parents returns the directories above a file, each with a slash at its end.
+// parents returns the directories above a file, each ending in a slash.
 func parents(name string) []string {
 	var dirs []string
 	for i, c := range name {
@@ -193,7 +193,7 @@ func parents(name string) []string {
 	return dirs
 }
 
-// filesOver puts each of the text's files in the place of the base's of the same name, or behind all of them.
+// filesOver replaces files of the base by the text's files of the same names, and appends the others.
 func (d *difference) filesOver(base []txtar.File) ([]txtar.File, error) {
 	at := map[string][]int{}
 	for i, f := range base {

@@ -78,8 +78,8 @@ func TestFlattenChain(t *testing.T) {
 
 func TestFlattenErrors(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
-		{"env C=3\nbase b\n", "line 2: base is the first line after the prose"},
-		{"base b\nbase b\n", "line 2: base is the first line after the prose"},
+		{"env C=3\nbase b\n", "line 2: base must be the first line after the prose"},
+		{"base b\nbase b\n", "line 2: base must be the first line after the prose"},
 		{"base\n", "base: nothing follows"},
 		{"- env A=1\n", "only a text with a base can remove"},
 		{"base gone\n", "base gone: 0 texts have this name"},
@@ -108,7 +108,7 @@ func TestFlattenErrors(t *testing.T) {
 	}
 }
 
-// TestTexts parses every text of testdata/images, and counts the texts that are built on each base.
+// TestTexts parses every text of testdata/images and checks that each base serves at least two of them.
 func TestTexts(t *testing.T) {
 	used := map[string]int{}
 	baseLine := regexp.MustCompile(`(?m)^base (\S+)$`)
@@ -131,7 +131,7 @@ func TestTexts(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if strings.HasPrefix(name, "base/") && len(im.Sections) > 0 {
-			t.Errorf("%s: a base is not judged; one with a want section is an image like others, which may be a base as well", name)
+			t.Errorf("%s: a text in base/ must not have sections such as want: put an image to be judged beside the others, it can still be a base", name)
 		}
 		return nil
 	})
@@ -149,15 +149,15 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// FuzzFlatten lays one text over another. Flattening never panics, returns nothing beside an error, leaves a flat text as it
-// is, keeps each file of the upper text, and makes a text that Parse takes for one without a base.
+// FuzzFlatten checks that Flatten never panics, returns no text beside an error, does not change its own result, and keeps
+// every file of the upper text.
 func FuzzFlatten(f *testing.F) {
 	f.Add("base b\n- env A=1\n- 0/lib/\n-- 0/lib/c --\nc\n-- want --\n", baseText)
 	f.Add("base a\n", "base b\n")
 	f.Add("# prose\nbase b\n\n -\tuser 1\n-- 1/twice --\n-- 1/twice --\nx", "user 1\nbase\n-- 1/twice --\n1\n-- 1/twice --\n2")
 	f.Fuzz(func(t *testing.T, text, base string) {
 		if strings.Contains(text+base, "\r") {
-			return // txtar reads a last line that ends in a carriage return as text, and as a marker once a newline follows
+			return // to txtar, "-- a --\r" is text at the end of a file and a marker before a newline
 		}
 		fsys := files("a.txtar", text, "base/b.txtar", base)
 		got, err := imagetest.Flatten(fsys, "a.txtar")

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Distribution starts the registry that most people run, Debian's docker-registry
-// (https://github.com/distribution/distribution), with its data in dir, and gives
-// its host:port. more is appended to its configuration, as YAML. The function that
-// comes back ends it.
+// Distribution starts Debian's docker-registry, the registry that most people run
+// (https://github.com/distribution/distribution), with its data in dir. It appends
+// more, which is YAML, to the configuration, and returns the registry's host:port
+// and a function that ends it.
 func Distribution(dir, more string) (host string, end func(), err error) {
 	program, err := exec.LookPath("docker-registry")
 	if err != nil {
@@ -34,7 +34,7 @@ func Distribution(dir, more string) (host string, end func(), err error) {
 		return "", nil, fmt.Errorf("starting docker-registry: %w", err)
 	}
 	cmd := exec.Command(program, "serve", config)
-	// It would take REGISTRY_AUTH_FILE, which is Podman's, for its own auth.file.
+	// REGISTRY_AUTH_FILE is a variable of Podman; docker-registry would read it as its own auth.file.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "REGISTRY_") })
 	var said bytes.Buffer
 	cmd.Stderr = &said

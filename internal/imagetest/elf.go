@@ -8,11 +8,11 @@ import (
 	"io"
 )
 
-// ELF describes an ELF file by what a dynamic loader reads of it. The zero value is a bare x86-64 shared object.
+// ELF describes the parts of an ELF file that a dynamic loader reads. The zero value is a bare x86-64 shared object.
 type ELF struct {
-	Machine elf.Machine // EM_386 gives a 32-bit file; EM_NONE means EM_X86_64
+	Machine elf.Machine // EM_386 makes a 32-bit file; EM_NONE means EM_X86_64
 	Type    elf.Type    // ET_NONE means ET_DYN
-	Interp  string      // makes it an executable whose entry point does exit(0)
+	Interp  string      // if set, the file is an executable whose entry point calls exit(0)
 	Soname  string
 
 	Needed    []string
@@ -25,7 +25,7 @@ type ELF struct {
 	VerNeeds  []VerNeed
 	VerDefs   []string // the base first (usually the SONAME), then the versions
 	Symbols   []Symbol
-	StaticTLS int64 // size of a thread-local block that is reached by the initial-exec model, left out when 0
+	StaticTLS int64 // size of a thread-local block that the initial-exec model reaches, left out when 0
 
 	ExecStack  bool   // PT_GNU_STACK asks for an executable stack
 	NoGNUStack bool   // no PT_GNU_STACK
@@ -36,19 +36,19 @@ type ELF struct {
 
 	Pad         int64 // zero bytes before the segment of the dynamic section
 	Gap         int64 // with TablesAtEnd: zero bytes between the string table and the dynamic section
-	TablesAtEnd bool  // the string table lies beside the dynamic section, as patchelf leaves them
-	DynstrAfter bool  // with TablesAtEnd: after it rather than before
-	NoDynamic   bool  // no dynamic section, and so nothing that one would tell
+	TablesAtEnd bool  // the string table lies beside the dynamic section, as patchelf writes them
+	DynstrAfter bool  // with TablesAtEnd: the string table follows the dynamic section
+	NoDynamic   bool  // no dynamic section
 	NoSections  bool  // no section headers
 }
 
-// VerNeed lists the versions that are wanted of one library.
+// VerNeed lists the versions that the object needs of one library.
 type VerNeed struct {
 	File     string
 	Versions []Version
 }
 
-// Version is one wanted version; a weak one may be missing.
+// Version is one needed version. A weak one may be missing.
 type Version struct {
 	Name string
 	Weak bool
@@ -58,22 +58,22 @@ type Version struct {
 type Symbol struct {
 	Name    string
 	Version string
-	From    string // undefined: the VerNeed file of Version, when several have it
+	From    string // of an undefined symbol: the VerNeed file of Version, where several list it
 	Defined bool
 	Weak    bool
-	Hidden  bool // defined: not the default version (name@version)
-	Called  bool // defined: the object calls it by way of its PLT, bound lazily
-	Load    bool // bound at load, as an address in data is
+	Hidden  bool // of a defined symbol: not the default version (name@version)
+	Called  bool // of a defined symbol: the object calls it through its PLT, bound lazily
+	Load    bool // bound at load, like an address in data
 	Vis     elf.SymVis
-	Type    elf.SymType // STT_FUNC (also for 0), STT_OBJECT or STT_TLS; decides the relocation of an undefined one
+	Type    elf.SymType // STT_FUNC (also for 0), STT_OBJECT or STT_TLS; decides how an undefined symbol is relocated
 }
 
-// arch is what the writer knows of a machine.
+// arch holds the facts about a machine that the writer needs.
 type arch struct {
 	name     string
 	page     uint64
 	flags    uint32
-	start    string // code that does exit(0)
+	start    string // code that calls exit(0)
 	ret      string // code that returns
 	globDat  uint32
 	jumpSlot uint32
@@ -127,7 +127,7 @@ func (e *ELF) is32() bool { return e.machine() == elf.EM_386 }
 
 func (e *ELF) executable() bool { return e.Interp != "" || e.Type == elf.ET_EXEC }
 
-// Bytes returns the file. The same description always gives the same bytes.
+// Bytes returns the file. The same description always makes the same bytes.
 func (e *ELF) Bytes() []byte {
 	var b bytes.Buffer
 	e.WriteTo(&b) // a bytes.Buffer does not fail
@@ -140,7 +140,7 @@ func (e *ELF) Size() int64 {
 	return chunks[len(chunks)-1].end()
 }
 
-// WriteTo writes the file. Pad and Gap are written as they go by, never held in memory.
+// WriteTo writes the file. It does not hold Pad and Gap in memory.
 func (e *ELF) WriteTo(w io.Writer) (int64, error) {
 	var n int64
 	for _, c := range newObject(e).chunks() {
@@ -168,7 +168,7 @@ func writeZeros(w io.Writer, n int64) error {
 	return nil
 }
 
-// Validate reports the first thing in e that has no meaning, such as a symbol of a version that e does not list.
+// Validate returns an error for the first part of e that has no meaning, such as a symbol version that e does not list.
 func (e *ELF) Validate() error {
 	for _, s := range e.Symbols {
 		if s.Version == "" {
@@ -224,7 +224,7 @@ func (w *encoder) addr(vs ...uint64) {
 	}
 }
 
-// strtab is a string table under construction; each string stands in it once.
+// strtab is a string table under construction. It holds each string once.
 type strtab struct {
 	data []byte
 	at   map[string]uint32

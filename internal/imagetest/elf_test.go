@@ -37,7 +37,7 @@ func parseELF(t *testing.T, text string) *ELF {
 	return e
 }
 
-// writeAll writes files given as "path", "text" by turns into a new directory.
+// writeAll writes files, given as alternating paths and texts, into a new directory.
 func writeAll(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -53,7 +53,7 @@ func writeAll(t *testing.T, files ...string) string {
 	return dir
 }
 
-// run runs a program in dir and returns its output, with what differs between machines replaced, and its exit status.
+// run runs a program in dir. It returns the exit status and the output, with the parts that differ between machines replaced.
 func run(t *testing.T, dir string, env []string, args ...string) (string, int) {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
@@ -75,7 +75,7 @@ const (
 	libb     = "elf x86_64 soname=libb.so\n"
 )
 
-// TestGlibc runs what the writer makes under the real loader and compares its own words.
+// TestGlibc runs written files under the real loader and compares its output.
 func TestGlibc(t *testing.T) {
 	needLoader(t, glibc, "libc6")
 	for _, tt := range []struct {
@@ -195,7 +195,7 @@ func TestGlibc(t *testing.T) {
 			out:   "DIR/bin/exe: LIBC: weak version `GLIBC_9.9' not found (required by DIR/bin/../lib/liba.so.1)\n",
 		},
 		{
-			name: "a libc.so.6 of our own", // the loader calls one function in it and looks four up
+			name: "a libc.so.6 of our own", // the loader calls one of its functions and looks up four
 			files: []string{
 				"bin/exe", exeText, "lib/liba.so.1", "elf x86_64\nneeded libc.so.6\nrunpath $ORIGIN",
 				"lib/libc.so.6", "elf x86_64 soname=libc.so.6\nverdef libc.so.6 GLIBC_2.2.5 GLIBC_PRIVATE\ndef __libc_early_init@@GLIBC_PRIVATE\n" +
@@ -265,7 +265,7 @@ func TestMusl(t *testing.T) {
 	}
 }
 
-// everything has one of each directive.
+// everything uses each directive once.
 const everything = `elf x86_64 soname=libx.so.1 interp=/lib/ld.so execstack
 needed liba.so
 needed libb.so
@@ -385,7 +385,7 @@ func equalOK(t *testing.T, what string, want, got any, err error) {
 	}
 }
 
-// TestBigFile shows that a pad costs no memory.
+// TestBigFile checks that a pad takes no memory.
 func TestBigFile(t *testing.T) {
 	e := parseELF(t, "elf x86_64\nneeded a\npad 1GiB\n")
 	before := testing.AllocsPerRun(1, func() {
@@ -419,7 +419,7 @@ func TestELFTextErrors(t *testing.T) {
 	}
 }
 
-// FuzzELFText: parsing never panics, and what was parsed prints as a text that parses to the same bytes.
+// FuzzELFText checks that ParseELF never panics, and that the text printed from its result parses to the same bytes.
 func FuzzELFText(f *testing.F) {
 	f.Add(everything)
 	f.Add(exeText)

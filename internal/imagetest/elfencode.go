@@ -168,8 +168,8 @@ func (o *object) hashTable() []byte {
 	return w.b
 }
 
-// dynamic returns the entries of the dynamic section as tag, value, tag, value. Before place, the addresses are not yet
-// known, but the number of entries and their strings are.
+// dynamic returns the entries of the dynamic section as alternating tags and values. Before place, their number and strings
+// are final; their addresses are not.
 func (o *object) dynamic() [][2]uint64 {
 	var out [][2]uint64
 	put := func(tag elf.DynTag, v uint64) { out = append(out, [2]uint64{uint64(tag), v}) }
@@ -242,7 +242,7 @@ func (o *object) dynamicVersions(put func(elf.DynTag, uint64)) {
 	}
 }
 
-// fill writes the tables that hold addresses.
+// fill writes the tables that contain addresses.
 func (o *object) fill() {
 	if o.e.NoDynamic {
 		return

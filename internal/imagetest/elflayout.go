@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// object is an ELF file being laid out: a read-only segment, one for code and a writable one, each on its own pages,
-// with virtual addresses equal to file offsets (plus a base for ET_EXEC).
+// object is the layout of an ELF file: a read-only segment, one for code and a writable one, each on its own pages. Virtual
+// addresses equal file offsets, plus a base for ET_EXEC.
 type object struct {
 	e    *ELF
 	arch arch
@@ -17,10 +17,10 @@ type object struct {
 	byName     map[string]*section
 	headers    uint64 // size of the ELF header and the program headers
 	start      [3]uint64
-	end        uint64 // of the last segment
+	end        uint64 // end of the last segment
 }
 
-// section is a run of bytes with a name; data may be reserved first and filled in once addresses are known.
+// section is a named run of bytes. Its data may be reserved first and filled in once the addresses are known.
 type section struct {
 	name    string
 	typ     elf.SectionType
@@ -37,7 +37,7 @@ type section struct {
 
 func (s *section) size() uint64 { return uint64(len(s.data)) + s.bss }
 
-// chunk is a piece of the file; what lies between two is zero.
+// chunk is a piece of the file. The bytes between two chunks are zero.
 type chunk struct {
 	off  int64
 	data []byte
@@ -119,7 +119,7 @@ func pad(b []byte, align int) []byte {
 	return b
 }
 
-// addTables adds what the dynamic section points to.
+// addTables adds the tables that the dynamic section points to.
 func (o *object) addTables() {
 	word := o.word()
 	o.add(&o.ro, section{name: ".hash", typ: elf.SHT_HASH, link: ".dynsym", entsize: 4, align: 8, data: o.hashTable()})
@@ -140,7 +140,7 @@ func (o *object) addTables() {
 	for _, s := range o.e.Symbols {
 		o.str.add(s.Name)
 	}
-	o.dynamic() // for its strings
+	o.dynamic() // adds its strings to the table
 	if !o.e.TablesAtEnd {
 		o.add(&o.ro, section{name: ".dynstr", typ: elf.SHT_STRTAB, data: o.str.data})
 	}
@@ -165,10 +165,10 @@ func (o *object) addRelocations() {
 	}
 }
 
-// slot is the room that the code of one function has.
+// slot is the size reserved for the code of one function.
 const slot = 16
 
-// addText adds the entry point and one function for each that is defined.
+// addText adds the entry point and the code of each defined function.
 func (o *object) addText() {
 	var code []byte
 	if o.e.executable() {
@@ -182,7 +182,7 @@ func (o *object) addText() {
 	}
 }
 
-// count returns how many symbols of a kind are defined.
+// count returns the number of defined symbols of a kind.
 func (o *object) count(typ elf.SymType) int {
 	if o.e.NoDynamic {
 		return 0
@@ -203,7 +203,7 @@ func (s Symbol) kind() elf.SymType {
 	return s.Type
 }
 
-// functions returns the indexes of the functions that are bound lazily, data those of everything else that is referred to.
+// functions returns the indexes of the functions that are bound lazily. data returns those of all other references.
 func (o *object) functions() []int {
 	return o.referred(func(s Symbol) bool { return s.kind() == elf.STT_FUNC && !s.Load && (s.Called || !s.Defined) })
 }
@@ -216,7 +216,7 @@ func (o *object) data() []int {
 	return list
 }
 
-// noSymbol stands for the reference to the object's own thread-local block.
+// noSymbol is the index for the reference to the object's own thread-local block.
 const noSymbol = -1
 
 func (o *object) referred(want func(Symbol) bool) []int {
@@ -229,7 +229,7 @@ func (o *object) referred(want func(Symbol) bool) []int {
 	return out
 }
 
-// addWritable adds the dynamic section, with the string table beside it if it belongs there, and the data.
+// addWritable adds the dynamic section, the string table if TablesAtEnd is set, and the data.
 func (o *object) addWritable() {
 	word := o.word()
 	dynstr := section{name: ".dynstr", typ: elf.SHT_STRTAB, data: o.str.data}
@@ -264,7 +264,7 @@ func (o *object) addData() {
 	}
 }
 
-// place gives every section its offset.
+// place sets the offset of every section.
 func (o *object) place() {
 	at := o.headers
 	for i, segment := range [][]*section{o.ro, o.rx, o.rw} {
@@ -285,7 +285,7 @@ func (o *object) place() {
 
 func align(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
-// addr turns a file offset into a virtual address.
+// addr returns the virtual address of a file offset.
 func (o *object) addr(off uint64) uint64 {
 	if o.e.Type == elf.ET_EXEC {
 		return off + 0x400000
@@ -302,12 +302,12 @@ func (o *object) addrOf(name string) uint64 {
 
 func (o *object) sections() []*section { return slices.Concat(o.ro, o.rx, o.rw) }
 
-// sectionIndex returns the number of a section, 1 for the first.
+// sectionIndex returns the number of a section, counted from 1.
 func (o *object) sectionIndex(name string) uint16 {
 	return uint16(slices.IndexFunc(o.sections(), func(s *section) bool { return s.name == name }) + 1)
 }
 
-// chunks returns the file, in order of offsets.
+// chunks returns the pieces of the file in the order of their offsets.
 func (o *object) chunks() []chunk {
 	out := []chunk{{0, nil}}
 	for _, s := range o.sections() {

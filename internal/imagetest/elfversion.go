@@ -1,6 +1,6 @@
 package imagetest
 
-// versions numbers the symbol versions of an object: 1 is the base, then come the other definitions, then the needs.
+// versions numbers the symbol versions of an object: 1 is the base, followed by the other definitions and the needs.
 type versions struct{ e *ELF }
 
 func newVersions(e *ELF) versions { return versions{e} }
@@ -9,7 +9,7 @@ func (v versions) any() bool { return len(v.e.VerDefs) > 0 || len(v.e.VerNeeds) 
 
 func (v versions) firstNeed() uint16 { return uint16(max(1, len(v.e.VerDefs))) + 1 }
 
-// index returns the DT_VERSYM value of s, and false where s has a version that nothing lists.
+// index returns the DT_VERSYM value of s. It reports false if neither VerDefs nor VerNeeds list its version.
 func (v versions) index(s Symbol) (uint16, bool) {
 	switch {
 	case s.Version == "":
@@ -53,7 +53,7 @@ func (v versions) versym() []byte {
 	return w.b
 }
 
-// verdef returns the content of .gnu.version_d: Elf_Verdef and Elf_Verdaux by turns.
+// verdef returns the content of .gnu.version_d: alternating Elf_Verdef and Elf_Verdaux.
 func (v versions) verdef(str *strtab) []byte {
 	var w encoder
 	for i, name := range v.e.VerDefs {
@@ -71,7 +71,7 @@ func (v versions) verdef(str *strtab) []byte {
 	return w.b
 }
 
-// verneed returns the content of .gnu.version_r: an Elf_Verneed and its Elf_Vernauxes, for each library.
+// verneed returns the content of .gnu.version_r: for each library an Elf_Verneed and its Elf_Vernauxes.
 func (v versions) verneed(str *strtab) []byte {
 	var w encoder
 	n := v.firstNeed()
@@ -103,7 +103,7 @@ func (w *encoder) vernaux(version Version, index uint16, last bool, str *strtab)
 	w.u32(str.add(version.Name), next)
 }
 
-// sysvHash is the System V hash of a symbol or version name.
+// sysvHash returns the System V hash of a symbol or version name.
 func sysvHash(name string) uint32 {
 	var h uint32
 	for _, c := range []byte(name) {

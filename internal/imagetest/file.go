@@ -12,7 +12,7 @@ import (
 
 // File is one entry of a layer.
 type File struct {
-	Name     string // as it stands in the tar
+	Name     string // as in the tar
 	Type     byte   // a tar.Type constant
 	Link     string
 	Mode     int64
@@ -21,15 +21,15 @@ type File struct {
 	Devmajor int64
 	Devminor int64
 	Size     int64
-	ELF      *ELF   // its content, or else
-	Data     string // its content; what Size leaves over is zero
+	ELF      *ELF   // its content if not nil, else
+	Data     string // its content, followed by zero bytes up to Size
 	sparse   bool
-	half     bool // of an ELF file, only the first half is there
-	short    int  // of an ELF file, so many of its last bytes are gone
+	half     bool // only the first half of the ELF file is kept
+	short    int  // number of bytes cut off the end of the ELF file
 }
 
-// kinds holds the first words of a body that say what the file is. rest is what follows on the line, attributes aside;
-// body the lines after it.
+// kinds maps the first word of a body to the reader of that kind of file. rest is the remainder of the line without
+// attributes; body is the lines after it.
 var kinds = map[string]func(im *Image, f *File, rest, body string) error{
 	"elf":      (*Image).fileELF,
 	"symlink":  func(_ *Image, f *File, rest, _ string) error { return f.link(tar.TypeSymlink, rest) },
@@ -70,7 +70,7 @@ func (im *Image) parseFile(name, body string) (File, error) {
 	return f, nil
 }
 
-// attributes takes the attributes out of a line and returns what is left of it.
+// attributes reads the attributes on a line and returns the line without them.
 func (f *File) attributes(line string) (string, error) {
 	var rest []string
 	for _, word := range strings.Fields(line) {
@@ -175,7 +175,7 @@ func (f *File) hex(digits string) error {
 	return nil
 }
 
-// copy gives f the content of an earlier file, the last one of that name.
+// copy sets the content of f to that of the last earlier file of a name.
 func (im *Image) copy(f *File, from string) error {
 	number, name, _ := strings.Cut(from, "/")
 	if n, err := strconv.Atoi(number); err == nil && n >= 0 && n < len(im.Layers) {
@@ -190,10 +190,10 @@ func (im *Image) copy(f *File, from string) error {
 	return fmt.Errorf("no earlier file %q", from)
 }
 
-// Halve leaves the first half of the content. What is left is held in memory.
+// Halve cuts the content to its first half, which is then held in memory.
 func (f *File) Halve() { f.cutTo(f.Size / 2) }
 
-// cutTo leaves the first size bytes of the content.
+// cutTo cuts the content to its first size bytes.
 func (f *File) cutTo(size int64) {
 	if f.ELF != nil {
 		f.Data, f.ELF = string(f.ELF.Bytes()), nil
@@ -213,5 +213,5 @@ func (f *File) WriteTo(w io.Writer) (int64, error) {
 	return f.Size, writeZeros(w, f.Size-int64(len(f.Data)))
 }
 
-// clean returns a name of a tar as a path relative to the root. What leads outside still does so.
+// clean returns a name in a tar as a path relative to the root. A path that leads outside still does.
 func clean(name string) string { return path.Clean(strings.TrimLeft(name, "/")) }

@@ -17,13 +17,13 @@ type Image struct {
 	Platform    v1.Platform
 	Config      v1.Config
 	Compression string            // gzip, zstd or none
-	Layers      []Layer           // an unused number is a layer without files
-	Empty       []string          // created_by of history entries without a layer, after all others
-	ScanArgs    []string          // of the scan directive, for whoever runs the program on this image
-	Sections    map[string]string // files that belong to no layer, such as "want"
+	Layers      []Layer           // a layer whose number is not used has no files
+	Empty       []string          // created_by of the history entries without a layer, which follow all others
+	ScanArgs    []string          // arguments of the scan directive, for tests that run the program on this image
+	Sections    map[string]string // files that belong to no layer, such as "want", by name
 }
 
-// Layer is one layer; files stand in the order of the text, and a path may stand there twice.
+// Layer is one layer. Its files keep the order of the text, and a path may occur twice.
 type Layer struct {
 	CreatedBy string
 	Files     []File
@@ -39,15 +39,15 @@ type Layer struct {
 //	entrypoint ["JSON"]
 //	cmd ["JSON"]
 //	label KEY=VALUE
-//	layer N CREATED_BY         what the history says of layer N
+//	layer N CREATED_BY         created_by of layer N in the history
 //	empty CREATED_BY           one more history entry, without a layer, after all others
 //	compress gzip|zstd|none
 //	scan ARGUMENTS             kept in ScanArgs
-//	base NAME                  an error here: Flatten writes out what a text is built on
+//	base NAME                  an error here: Flatten lays a text over its base first
 //
-// A file named N/PATH is the entry PATH in the tar of layer N; the entries stand in the order of the text, and no parent
-// directories are added. Files with other names are kept in Sections. The first line of a body may say what it is; any other
-// body is the content itself:
+// A file named N/PATH is the entry PATH in the tar of layer N. The entries keep the order of the text, and Parse adds no parent
+// directories. Files with other names become Sections. The first line of a body may name the kind of the file; any other body
+// is the content itself:
 //
 //	elf MACHINE ...            see ParseELF
 //	symlink TARGET
@@ -63,8 +63,8 @@ type Layer struct {
 //	rpmdb                      rpm's database (ndb), of lines NAME [EPOCH:]VERSION-RELEASE
 //	copy N/PATH                the content of an earlier file
 //
-// On that line, mode=0755, uid=1, gid=1 and cap (a file capability) may follow; half, where only the first half of an ELF
-// file is there, and short=N, where its last N bytes are gone.
+// On that line may follow mode=0755, uid=1, gid=1, cap (a file capability) and, for an ELF file, half (keep the first half)
+// or short=N (cut off the last N bytes).
 func Parse(data []byte) (*Image, error) {
 	archive := txtar.Parse(data)
 	im := &Image{
@@ -85,7 +85,7 @@ func Parse(data []byte) (*Image, error) {
 	return im, nil
 }
 
-// maxLayers is what overlayfs takes, more or less.
+// maxLayers is about the number of layers that overlayfs takes.
 const maxLayers = 128
 
 func (im *Image) addFile(name, body string) error {
@@ -123,7 +123,7 @@ func (im *Image) addSection(name, body string) error {
 	return nil
 }
 
-// grow makes layer n exist.
+// grow appends layers without files until layer n exists.
 func (im *Image) grow(n int) {
 	for i := len(im.Layers); i <= n; i++ {
 		im.Layers = append(im.Layers, Layer{CreatedBy: fmt.Sprintf("COPY layer %d /", i)})
@@ -145,7 +145,7 @@ var imageDirectives = map[string]func(im *Image, arg string) error{
 		im.ScanArgs = append(im.ScanArgs, strings.Fields(arg)...)
 		return nil
 	},
-	"base": func(*Image, string) error { return errors.New("the base is missing here: Flatten writes it out") },
+	"base": func(*Image, string) error { return errors.New("Flatten was not called: it lays a text over its base") },
 }
 
 func (im *Image) parseLine(line string) error {

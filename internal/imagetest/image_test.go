@@ -184,7 +184,7 @@ func TestV1(t *testing.T) {
 	}
 }
 
-// TestValidate asks go-containerregistry, which reads gzip only and refuses a path that stands twice in a layer.
+// TestValidate runs go-containerregistry's validation, which reads gzip only and refuses a path that occurs twice in a layer.
 func TestValidate(t *testing.T) {
 	text := strings.Replace(example, "-- 0/srv/twice --", "-- 0/srv/once --", 1)
 	if err := validate.Image(build(t, text)); err != nil {
@@ -192,7 +192,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// checkLayer reads both forms of a layer and compares them with what it says of itself.
+// checkLayer reads both forms of a layer and compares them with its digests and size.
 func checkLayer(t *testing.T, l v1.Layer) {
 	t.Helper()
 	digest, _ := l.Digest()
@@ -222,7 +222,7 @@ func read(t *testing.T, open func() (io.ReadCloser, error)) []byte {
 	return data
 }
 
-// unpacked undoes the compression that the first bytes show.
+// unpacked decompresses a blob by the format that its first bytes show.
 func unpacked(t *testing.T, blob []byte) io.Reader {
 	t.Helper()
 	var r io.Reader = bytes.NewReader(blob)
@@ -290,7 +290,7 @@ func TestUnpack(t *testing.T) {
 	equalOK(t, "last of two", "second\n", string(twice), err)
 }
 
-// TestUnpackRuns starts a program in an unpacked image: the same text can be given to a real loader.
+// TestUnpackRuns starts a program in an unpacked image: a real loader accepts the files of the text.
 func TestUnpackRuns(t *testing.T) {
 	needLoader(t, glibc, "libc6")
 	dir := t.TempDir()
@@ -375,7 +375,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// FuzzParse: parsing never panics, and neither does writing what was parsed.
+// FuzzParse checks that Parse and writing its result never panic.
 func FuzzParse(f *testing.F) {
 	f.Add(example)
 	f.Add("-- 0/a --\nelf i386\n-- 0/a --\nsparse 9\n-- 0/b --\ncopy 0/a\n-- 2/.wh.. --\n")
@@ -395,7 +395,7 @@ func FuzzParse(f *testing.F) {
 				total += file.Size
 			}
 			if total < 1<<22 {
-				im.LayerTar(n, io.Discard) // a name that no tar can hold is an error
+				im.LayerTar(n, io.Discard) // returns an error for a name that no tar can hold
 			}
 		}
 	})

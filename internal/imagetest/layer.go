@@ -19,7 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// epoch is the time of everything.
+// epoch is the time of all files, layers and images.
 var epoch = time.Unix(0, 0).UTC()
 
 // LayerTar writes layer n as an uncompressed tar.
@@ -64,7 +64,7 @@ func (f *File) writeTar(tw *tar.Writer, w io.Writer) error {
 	return err
 }
 
-// writeSparse writes a file that is one hole, as an old GNU sparse entry: archive/tar reads these but writes none.
+// writeSparse writes a file that is one hole as an old GNU sparse entry, which archive/tar reads but does not write.
 func (f *File) writeSparse(tw *tar.Writer, w io.Writer) error {
 	if len(f.Name) > 100 || f.Capable {
 		return fmt.Errorf("a sparse file has a name of at most 100 bytes and no capability")
@@ -102,7 +102,7 @@ var mediaTypes = map[string]types.MediaType{
 	"none": types.OCIUncompressedLayer,
 }
 
-// V1 returns the image as an OCI image. The same text always gives the same digest.
+// V1 returns the image as an OCI image. The same text always has the same digest.
 func (im *Image) V1() (v1.Image, error) {
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	img, err := mutate.ConfigFile(img, &v1.ConfigFile{
@@ -131,11 +131,11 @@ func (im *Image) V1() (v1.Image, error) {
 	return img, nil
 }
 
-// layer is a v1.Layer that holds its compressed form only; the tar is written anew each time it is read.
+// layer is a v1.Layer that holds only its compressed form. Uncompressed writes the tar again at each call.
 type layer struct {
 	im             *Image
 	n              int
-	blob           []byte // nil where nothing is compressed
+	blob           []byte // nil if the layer is not compressed
 	length         int64
 	digest, diffID v1.Hash
 	mediaType      types.MediaType
@@ -204,7 +204,7 @@ func (l *layer) Uncompressed() (io.ReadCloser, error) {
 	return r, nil
 }
 
-// isWhiteout says whether a base name takes away what lower layers have, and what.
+// isWhiteout reports whether a base name is a whiteout, and returns the name that it removes from lower layers.
 func isWhiteout(base string) (name string, ok bool) {
 	return strings.CutPrefix(base, ".wh.")
 }

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// cacheFlags mark the entries of a machine's 64-bit libraries (glibc sysdeps/generic/ldconfig.h).
+// cacheFlags holds the flags of a machine's 64-bit libraries (glibc sysdeps/generic/ldconfig.h).
 var cacheFlags = map[elf.Machine]uint32{elf.EM_X86_64: 0x0303, elf.EM_AARCH64: 0x0a03}
 
-// ldcache makes the file an ld.so.cache of glibc's new format (sysdeps/generic/dl-cache.h). The loader searches it by halves:
-// a text in another order than that of ldconfig makes a cache in which it does not find what is there.
+// ldcache makes the file an ld.so.cache of glibc's new format (sysdeps/generic/dl-cache.h). The loader uses binary search: if
+// the lines are not in ldconfig's order, it fails to find entries that the cache has.
 func (f *File) ldcache(machine, text string) error {
 	m, err := parseMachine(machine)
 	if err != nil {

@@ -24,7 +24,7 @@ type Server struct {
 	requests map[string]int
 }
 
-// Registry starts a registry. Close ends it.
+// Registry starts a registry. The caller must Close it.
 func Registry() (*Server, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -47,14 +47,14 @@ func (s *Server) count(r *http.Request) {
 	s.requests[r.Method+" "+r.URL.Path]++
 }
 
-// Requests returns how often each "METHOD /path" was asked for.
+// Requests returns the number of requests for each "METHOD /path".
 func (s *Server) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.requests)
 }
 
-// Push uploads an image as repository:tag and returns the reference with the host.
+// Push uploads an image as repository:tag and returns its reference with the host.
 func (s *Server) Push(repoTag string, img v1.Image) (string, error) {
 	ref, err := name.ParseReference(s.Host + "/" + repoTag)
 	if err != nil {
@@ -66,10 +66,10 @@ func (s *Server) Push(repoTag string, img v1.Image) (string, error) {
 	return ref.Name(), nil
 }
 
-// Close ends the registry.
+// Close stops the registry.
 func (s *Server) Close() error { return s.server.Close() }
 
-// PushIndex uploads an index, with all its images, as repository:tag.
+// PushIndex uploads an index and all its images as repository:tag.
 func (s *Server) PushIndex(repoTag string, index v1.ImageIndex) error {
 	ref, err := name.ParseReference(s.Host + "/" + repoTag)
 	if err != nil {

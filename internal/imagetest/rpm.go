@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// rpmdb makes the file a database of rpm's, in its own format (rpmpkg.c): pages
-// with a header and slots, and then the packages' headers.
+// rpmdb makes the file a database of rpm in the format ndb (rpmpkg.c): pages with a
+// header and slots, followed by the packages' headers.
 func (f *File) rpmdb(rest, body string) error {
 	if rest != "" {
 		return nothing(rest)
@@ -31,7 +31,7 @@ func (f *File) rpmdb(rest, body string) error {
 			return err
 		}
 		number := uint32(len(slots)/block - 1)
-		size := (len(header) + 28 + block - 1) / block // with what stands before and after
+		size := (len(header) + 28 + block - 1) / block // with the bytes before and after it
 		at := (pages*page + len(headers)) / block
 		slots = append(slots, "Slot"...)
 		for _, n := range []int{int(number), at, size} {
@@ -51,7 +51,7 @@ func (f *File) rpmdb(rest, body string) error {
 	return nil
 }
 
-// rpmHeader is a package's header: its epoch, name, version and release.
+// rpmHeader returns a package's header with its epoch, name, version and release.
 func rpmHeader(name, version string) ([]byte, error) {
 	epoch, rest, ok := strings.Cut(version, ":")
 	if !ok {

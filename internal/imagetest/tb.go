@@ -2,15 +2,15 @@ package imagetest
 
 import v1 "github.com/google/go-containerregistry/pkg/v1"
 
-// TB is what is needed of a test here; a *testing.T is one. The program links this
-// package for its demo, and package testing it does not.
+// TB is the part of *testing.T that this package uses. The program links this
+// package for its demo, and must not link package testing.
 type TB interface {
 	Helper()
 	Fatal(args ...any)
 	Cleanup(f func())
 }
 
-// V1 is the image of a text. The test fails where that is none.
+// V1 returns the image of a text. It fails the test if the text does not parse.
 func V1(t TB, text string) v1.Image {
 	t.Helper()
 	im, err := Parse([]byte(text))
@@ -24,7 +24,7 @@ func V1(t TB, text string) v1.Image {
 	return img
 }
 
-// Serve is a registry that is there until the test ends.
+// Serve starts a registry that runs until the test ends.
 func Serve(t TB) *Server {
 	t.Helper()
 	s, err := Registry()

@@ -10,26 +10,26 @@ import (
 	"strings"
 )
 
-// ParseELF reads the text form of an ELF file: a first line, and then one directive a line. Blank lines and lines that begin
-// with # are skipped.
+// ParseELF reads the text form of an ELF file: a first line, then one directive a line. It skips blank lines and lines that
+// begin with #.
 //
 //	elf MACHINE [soname=NAME] [interp=PATH] [type=exec] [execstack] [nognustack] [nosections] [nodynamic] [tables=end] [dynstr=after]
 //	needed NAME                the dynamic section, in the order of the text
 //	auxiliary NAME
 //	filter NAME
-//	rpath [TEXT]               without TEXT: the tag is there and empty
+//	rpath [TEXT]               without TEXT, the tag is empty
 //	runpath [TEXT]
 //	flags now ...              origin, symbolic, textrel, now, static_tls or a number
 //	flags1 pie ...             now, global, group, nodelete, initfirst, noopen, origin, interpose, nodeflib, pie or a number
 //	verneed FILE VERSION ...   VERSION? is weak
 //	verdef BASE VERSION ...    BASE is usually the SONAME
-//	def NAME[@@VERSION] [func|object|tls] [weak] [hidden|protected] [called] [load]   NAME@VERSION is not the default version; called: by its own object
-//	undef NAME[@VERSION] [func|data|tls] [weak] [load] [from=FILE]      functions are bound lazily, data and "load" at load
-//	statictls SIZE             a thread-local block of its own, reached by the initial-exec model
+//	def NAME[@@VERSION] [func|object|tls] [weak] [hidden|protected] [called] [load]   NAME@VERSION is not the default version; called: the object itself calls it
+//	undef NAME[@VERSION] [func|data|tls] [weak] [load] [from=FILE]      functions are bound lazily; data and "load" are bound at load
+//	statictls SIZE             a thread-local block of the object, which the initial-exec model reaches
 //	isa NUMBER                 GNU_PROPERTY_X86_ISA_1_NEEDED
 //	dlopen JSON                .note.dlopen
 //	abitag 3.2.0               .note.ABI-tag
-//	rodata "QUOTED"            as in Go; more than one are joined
+//	rodata "QUOTED"            quoted as in Go; several are joined
 //	pad SIZE                   zero bytes before the segment of the dynamic section: 100, 64KiB, 17MiB, 1GiB
 //	gap SIZE                   with tables=end: zero bytes between the string table and the dynamic section
 //
@@ -122,7 +122,7 @@ func parseMachine(word string) (elf.Machine, error) {
 	return elf.Machine(n), nil
 }
 
-// directives holds the first words of lines. All but those in mayBeEmpty want an argument.
+// directives maps the first word of a line to its reader. All but those in mayBeEmpty need an argument.
 var directives = map[string]func(e *ELF, arg string) error{
 	"needed":    func(e *ELF, arg string) error { e.Needed = append(e.Needed, arg); return nil },
 	"auxiliary": func(e *ELF, arg string) error { e.Auxiliary = append(e.Auxiliary, arg); return nil },
@@ -161,7 +161,7 @@ func (e *ELF) parseLine(line string) error {
 	return nil
 }
 
-// cutWord splits a line into its first word and the rest, without blanks around either.
+// cutWord splits a line into its first word and the rest, and trims both.
 func cutWord(line string) (word, rest string) {
 	line = strings.TrimSpace(line)
 	i := strings.IndexAny(line, " \t")
@@ -346,7 +346,7 @@ func formatSize(n int64) string {
 	return ""
 }
 
-// Text returns the text form of e, which ParseELF reads back, provided that ParseELF could have made e.
+// Text returns the text form of e. ParseELF reads it back if e is a value that ParseELF can return.
 func (e *ELF) Text() string {
 	var b strings.Builder
 	b.WriteString(e.header() + "\n")

@@ -8,11 +8,11 @@ import (
 	"path"
 )
 
-// opaque is what the whiteout .wh..wh..opq names: all that lower layers have in its directory.
+// opaque is the name in the whiteout .wh..wh..opq, which removes all that lower layers have in its directory.
 const opaque = ".wh..opq"
 
-// Unpack applies the layers in order to a directory, as a container runtime would. Directories, files and links are made;
-// devices, FIFOs, owners and capabilities are not. A path that leads outside dir, itself or through a link, is an error.
+// Unpack applies the layers to a directory in order, as a container runtime would. It makes directories, files and links, but
+// no devices, FIFOs, owners or capabilities. It returns an error for a path that leads outside dir, itself or through a link.
 func (im *Image) Unpack(dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -27,7 +27,7 @@ func (im *Image) Unpack(dir string) error {
 	return nil
 }
 
-// unpackLayer applies the whiteouts first: wherever they stand in a layer, they mean the layers below.
+// unpackLayer unpacks one layer. It applies the whiteouts first: they concern the layers below, wherever they stand.
 func unpackLayer(root *os.Root, files []File) error {
 	for i := range files {
 		if name, ok := isWhiteout(path.Base(clean(files[i].Name))); ok {
@@ -100,7 +100,7 @@ func (f *File) unpack(root *os.Root) error {
 	return nil
 }
 
-// makeRoom removes what stands in the place of f, unless both are directories.
+// makeRoom removes the file in the place of f, unless both are directories.
 func (f *File) makeRoom(root *os.Root, name string) error {
 	old, err := root.Lstat(name)
 	if os.IsNotExist(err) {
@@ -127,7 +127,7 @@ func (f *File) unpackRegular(root *os.Root, name string) error {
 	return root.Chmod(name, f.permissions())
 }
 
-// permissions turns the mode of a tar entry into one that os knows.
+// permissions converts the mode of a tar entry to an fs.FileMode.
 func (f *File) permissions() fs.FileMode {
 	mode := fs.FileMode(f.Mode & 0o777)
 	for bit, flag := range map[int64]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {

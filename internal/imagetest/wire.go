@@ -16,15 +16,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Wire is a way to a host on which every byte is counted, headers and all.
+// Wire is a proxy to a host that counts every byte, headers included.
 type Wire struct {
-	Host     string       // host:port, to be used instead
-	Up, Down atomic.Int64 // bytes to the host, and from it
+	Host     string       // host:port to use instead of the host
+	Up, Down atomic.Int64 // bytes sent to the host, and received from it
 
 	listener net.Listener
 }
 
-// NewWire opens a way to a host. Close ends it.
+// NewWire starts a proxy to a host. The caller must Close it.
 func NewWire(to string) (*Wire, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -49,10 +49,10 @@ func NewWire(to string) (*Wire, error) {
 	return w, nil
 }
 
-// Reset counts from nothing.
+// Reset sets the counts to zero.
 func (w *Wire) Reset() { w.Up.Store(0); w.Down.Store(0) }
 
-// Close ends the way; connections that are open stay.
+// Close stops accepting connections. Open ones stay.
 func (w *Wire) Close() error { return w.listener.Close() }
 
 type adder struct{ n *atomic.Int64 }
@@ -62,8 +62,8 @@ func (a adder) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// WireImage is what the benchmarks of bytes over the wire patch: the image in the
-// OCI layout that the environment's WIRE_IMAGE names, else ten layers of 40 MiB of
+// WireImage returns the image that the benchmarks of bytes over the wire patch. It is
+// the image in the OCI layout $WIRE_IMAGE, or else one of ten layers of 40 MiB of
 // random bytes, with a config as large as those of NVIDIA's images.
 func WireImage() (v1.Image, error) {
 	dir := os.Getenv("WIRE_IMAGE")

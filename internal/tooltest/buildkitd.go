@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Buildkitd starts the buildkitd that `make buildkit` has built, as root, and gives
-// its address; the environment's BUILDKIT names the directory of buildkitd and
-// buildctl, and BUILDKIT_SNAPSHOTTER what it unpacks images with.
+// Buildkitd starts the buildkitd that `make buildkit` has built, as root, and returns
+// its address. $BUILDKIT is the directory of buildkitd and buildctl, and
+// $BUILDKIT_SNAPSHOTTER the snapshotter that unpacks images.
 func Buildkitd(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	addr := "unix://" + filepath.Join(dir, "sock")
 	snapshotter := os.Getenv("BUILDKIT_SNAPSHOTTER")
 	if snapshotter == "" {
-		snapshotter = "native" // overlayfs does not lie on itself, as in a container
+		snapshotter = "native" // works in containers, where overlayfs cannot lie on overlayfs
 	}
 	var log bytes.Buffer
 	cmd := exec.Command(filepath.Join(os.Getenv("BUILDKIT"), "buildkitd"), "--root", filepath.Join(dir, "root"), "--addr", addr,
@@ -50,7 +50,7 @@ func Buildkitd(t testing.TB) string {
 	}
 }
 
-// Buildctl runs buildctl, built beside buildkitd, and gives what it prints.
+// Buildctl runs the buildctl beside buildkitd and returns its output.
 func Buildctl(t testing.TB, addr string, args ...string) (string, error) {
 	cmd := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("BUILDKIT"), "buildctl"), append([]string{"--addr", addr}, args...)...)
 	out, err := cmd.CombinedOutput()

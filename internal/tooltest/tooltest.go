@@ -1,5 +1,5 @@
-// Package tooltest runs the programs of others that tests hold results against. A
-// test fails, and does not skip, where one is missing.
+// Package tooltest runs other projects' programs whose results tests compare with
+// ours. If one is missing, the test fails; it does not skip.
 package tooltest
 
 import (
@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Need is the path of a program, which a Debian package has.
+// Need returns the path of a program. If it is missing, the test fails with the name
+// of its Debian package.
 func Need(t testing.TB, program, debianPackage string) string {
 	t.Helper()
 	p, err := exec.LookPath(program)
@@ -17,8 +18,8 @@ func Need(t testing.TB, program, debianPackage string) string {
 	return p
 }
 
-// Output returns what a program prints on both of its outputs. If the program fails, the
-// test fails with the output.
+// Output returns what a program prints to its standard output and error. If the
+// program fails, the test fails with that text.
 func Output(t testing.TB, program string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(program, args...).CombinedOutput()
