@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs a release of imgcheck: install.sh [VERSION [DIRECTORY]]. By default
-# the latest one, into /usr/local/bin or, without the right to, ~/.local/bin.
-# Needs curl or wget, and sha256sum or shasum. IMGCHECK_RELEASES names another
-# place than GitHub's.
+# installs the latest one into /usr/local/bin or, if that is not writable,
+# ~/.local/bin. Needs curl or wget, and sha256sum or shasum. IMGCHECK_RELEASES is
+# the URL of releases elsewhere than on GitHub.
 set -eu
 version=${1:-latest}
 dir=${2:-}

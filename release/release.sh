@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the programs of a release into DIST (default: dist), with checksums.
-# The same commit and Go release give the same bytes, wherever they are built:
-# no path, no time and no C compiler is in them. TARGETS names others.
+# The same commit and Go release give the same bytes wherever they are built: the
+# programs hold no path, no time and no C code. TARGETS names other platforms.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dist=${DIST:-dist}

@@ -3,8 +3,8 @@
 #
 #   test/debian.sh SUITE DIR
 #
-# from the archive that this machine uses, or $MIRROR with $KEYRING (Ubuntu has its
-# own). Who comes while another is at it waits. Needs root and debootstrap.
+# from this machine's Debian archive or $MIRROR; a suite of Ubuntu needs $KEYRING, too.
+# If another process is making it, waits. Needs root and debootstrap.
 set -euo pipefail
 [ $# = 2 ] || { sed -n '2,7s/^# *//p' "$0" >&2; exit 2; }
 suite=$1 dir=$2

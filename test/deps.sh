@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need beside Go, as root on Debian or Ubuntu; anywhere
-# else it says what is missing. Tests never skip for want of it: they fail.
+# Installs the packages that the tests need beside Go, as root on Debian or Ubuntu;
+# elsewhere it lists those that are missing. Without them, tests fail, not skip.
 set -euo pipefail
 
 # program → Debian package
@@ -21,10 +21,10 @@ for pair in "${need[@]}"; do
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-  echo "The tests need these Debian packages, or their like: ${missing[*]}" >&2
+  echo "The tests need these Debian packages, or similar ones: ${missing[*]}" >&2
   echo "As root on Debian or Ubuntu, 'make test' installs them." >&2
   exit 1
 fi
-echo "Installing what the tests need: ${missing[*]}" >&2
+echo "Installing packages for the tests: ${missing[*]}" >&2
 apt-get -qq update
 DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "${missing[@]}" >/dev/null

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Runs the README's two commands on a machine that has nothing: a Debian minbase
-# with make, git and ca-certificates, this machine's Go, read-only, and no caches.
+# Runs the README's two commands on a bare machine: a Debian minbase with make, git,
+# ca-certificates and this machine's Go (read-only), without caches.
 #
 #   test/fresh.sh [whole]
 #
-# There, in a clone of the last commit, it runs `go run ./cmd/imgcheck demo`, and what
-# `make test` needs of the machine: `make deps`, a test with the race detector (cgo), and
-# programs of gcc's for glibc and musl; with "whole" all of `make test`. It says what each
-# takes. SUITE is another release than bookworm, MIRROR and KEYRING are its archive's.
-# Needs root, debootstrap, and what Go and apt need of a network; the minbase stays in
-# $REAL (default .real), all else goes, 3 GB.
+# In a clone of the last commit it runs `go run ./cmd/imgcheck demo`, and the parts of
+# `make test` that depend on the machine: `make deps`, a test with the race detector (cgo)
+# and programs built by gcc for glibc and musl; with "whole", all of `make test`. It prints
+# the time and disk of each. SUITE names another release than bookworm, MIRROR and KEYRING
+# its archive. Needs root, debootstrap, and a network for Go and apt. The minbase stays in
+# $REAL (default .real); all other files, 3 GB, are removed.
 set -euo pipefail
-[ "${1:-}" = inside ] || exec unshare --mount "$0" inside "$@" # all mounts go with it
+[ "${1:-}" = inside ] || exec unshare --mount "$0" inside "$@" # its mounts end with it
 cd "$(dirname "$0")/.."
 suite=${SUITE:-bookworm}
 R=${REAL:-$PWD/.real}
 mkdir -p "$R/log"
 ./test/debian.sh "$suite" "$R/up/$suite" >"$R/log/$suite.log" 2>&1 || { tail "$R/log/$suite.log" >&2; exit 1; }
-work=$(mktemp -d) # not in the repository: gofumpt and others would look into it
+work=$(mktemp -d) # not in the repository, where gofumpt and others would read it
 root=$work/root
 trap 'umount -R "$root" || true; rm -rf --one-file-system "$work"' EXIT
 mkdir "$work/upper" "$work/work" "$root"
@@ -28,7 +28,7 @@ mkdir "$root/usr/local/go"
 mount --bind "$(go env GOROOT)" "$root/usr/local/go"
 mount -o remount,bind,ro "$root/usr/local/go"
 
-# The way out is this machine's: names, proxies, and the authorities that they use.
+# Use this machine's network: its resolver, proxies and their certificate authorities.
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 apt-config dump | grep -iE '^Acquire::https?::proxy' >"$root/etc/apt/apt.conf.d/90proxy" || true
 mkdir -p "$root/usr/local/share/ca-certificates"
@@ -41,7 +41,7 @@ for v in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
   [ -z "${!v:-}" ] || vars+=("$v=${!v}")
 done
 
-# there COMMAND...: runs it in the clone, and says what it took.
+# there COMMAND...: runs it in the clone, and prints its time and disk.
 there() {
   local before start=$SECONDS
   before=$(du -sm "$work/upper" | cut -f1)

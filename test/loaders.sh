@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Unpacks the loaders of a release of Debian or Ubuntu, glibc's and musl's, with
-# their ldconfig, for `make oracle ROOT=DIR`:
+# Unpacks the loaders of glibc and musl of a release of Debian or Ubuntu, with their
+# ldconfig, for `make oracle ROOT=DIR`:
 #
 #   test/loaders.sh SUITE ARCH DIR       SUITE bullseye, jammy, ...; ARCH amd64 or arm64
 #
-# Nothing is installed. Needs Debian or Ubuntu, and for the other's suites its
-# archive at $MIRROR and that one's keyring, in its usual place or at $KEYRING. Loaders of arm64 are
-# run with qemu-aarch64-static (qemu-user-static), programs for them are made with
-# gcc-aarch64-linux-gnu. A release costs 3 MB and its lists, which are some 10 MB.
+# It installs nothing. Needs Debian or Ubuntu; for suites of the other one, also its
+# archive in $MIRROR and its keyring, in the usual place or in $KEYRING. To use loaders
+# of arm64, install qemu-user-static and gcc-aarch64-linux-gnu. A release takes 3 MB,
+# and its package lists about 10 MB.
 set -euo pipefail
 [ $# = 3 ] || { sed -n '2,11s/^# *//p' "$0" >&2; exit 2; }
 suite=$1 arch=$2 dir=$3
@@ -49,7 +49,7 @@ for deb in "$work"/*.deb; do
   echo "${deb##*/}"
   dpkg-deb -x "$deb" "$dir"
 done
-for d in lib lib64 sbin; do # as base-files has them where /usr is merged
+for d in lib lib64 sbin; do # the links of a merged /usr, from base-files
   [ -e "$dir/$d" ] || ln -s "usr/$d" "$dir/$d"
 done
 [ ! -e "$dir/sbin/ldconfig.real" ] || mv "$dir/sbin/ldconfig.real" "$dir/sbin/ldconfig" # Ubuntu's ldconfig is a script

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the Linux program of a release twice, in two places and from two build
-# caches, and compares; makes the container image of it, runs the program in there
-# as the image's user with nothing else, and lets it scan itself. Then does what
-# pre-commit does to install the program, here and for other systems. Needs root.
+# Builds the Linux program of a release twice, in two places with two build caches,
+# and compares them. Makes the container image, runs the program in it as the
+# image's user, and has it scan its own image. Then installs the program as
+# pre-commit does, for this and other systems. Needs root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tmp=$(mktemp -d)

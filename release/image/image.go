@@ -1,10 +1,10 @@
-// Package image puts programs of a release into a container image of imgcheck
-// itself and writes it as an OCI layout, without a daemon: an index with an image
-// for each Linux program in DIST. The same programs give the same bytes.
+// Package image writes the container image of imgcheck itself as an OCI layout,
+// without a daemon: an index with an image for each Linux program in DIST. The
+// same programs give the same bytes.
 //
-// The image has the program, a user without rights and a home for the cache, and
-// nothing else: no shell, no libraries; the program is static, and brings the
-// roots of certificates that it needs where a system has none.
+// The image holds the program, a user without rights and a home for the cache, but
+// no shell and no libraries: the program is static and includes root certificates
+// for systems that have none.
 package image
 
 import (
@@ -26,11 +26,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user is the one of distroless images, so that rules for those fit:
+// user is the user of distroless images, so that rules for those images fit:
 // https://github.com/GoogleContainerTools/distroless/blob/main/common/variables.bzl
 const user = 65532
 
-// Main is the whole program.
+// Main runs the program.
 func Main() {
 	dist := flag.String("dist", "dist", "where the programs are, and where the layout goes, as imgcheck.oci")
 	version := flag.String("version", "devel", "for the labels")
@@ -79,7 +79,7 @@ func run(dist, version, commit string) error {
 	if err != nil {
 		return err
 	}
-	// one entry, as skopeo wants it, for one image of several platforms
+	// One entry for the image of all platforms: skopeo takes no other index.
 	if err := l.AppendIndex(index); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func imageOf(program []byte, arch string, labels map[string]string) (v1.Image, e
 	return mutate.ConfigFile(img, config)
 }
 
-// layerText is the tar of the only layer.
+// layerText returns the tar of the only layer.
 func layerText(program []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestImage makes an image of two programs, twice, and lets skopeo and umoci
-// read it.
+// TestImage makes an image of two programs twice, and reads it with skopeo and
+// umoci.
 func TestImage(t *testing.T) {
 	dirs := [2]string{t.TempDir(), t.TempDir()}
 	for _, dir := range dirs {
@@ -19,7 +19,7 @@ func TestImage(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 2 { // the second takes the place of the first
+		for range 2 { // the second replaces the first
 			if err := run(dir, "v1.2.3", "abc"); err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +64,7 @@ func TestImage(t *testing.T) {
 	}
 	text, err := layerText([]byte("x"))
 	if err != nil || !bytes.HasSuffix(text, make([]byte, 1024)) {
-		t.Errorf("the tar has no end: %v", err) // readers are lenient, not all of them
+		t.Errorf("the tar has no end: %v", err) // some readers require the two zero blocks
 	}
 	if err := run(t.TempDir(), "", ""); err == nil {
 		t.Error("an image of no programs")

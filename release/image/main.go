@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Command image is run and built by the name of this file: `go run ./release/image/main.go`.
-// So `go install ./...`, which is pre-commit's, installs imgcheck alone.
+// Command image is run by the name of this file, `go run ./release/image/main.go`, so that
+// `go install ./...`, as pre-commit runs it, installs imgcheck alone.
 package main
 
 import "github.com/imgcheck/imgcheck/release/image"

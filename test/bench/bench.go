@@ -1,16 +1,16 @@
 //go:build linux
 
-// Package bench measures what a scan costs, on images that it makes from Debian's
-// packages, and prints one table: ratios first, medians of runs that alternate
-// with what they are compared to.
+// Package bench measures the cost of a scan, on images that it makes from Debian's
+// packages. It prints one table of medians, ratios first; the runs of imgcheck
+// alternate with those of the program that it is compared to.
 //
 //	bench make DIR [IMAGE...]
 //	bench run IMGCHECK DIR
 //
-// The images are made by a process of its own: a child's peak memory counts from
-// that of the parent that starts it. DIR keeps the packages and images between runs. BENCH_SMALL=1 takes small
-// images, which tell nothing but that the benchmark works; BENCH_RUNS is how many
-// pairs of runs a line is the median of. docs/speed.md says what the lines mean.
+// A separate process makes the images, because the peak memory of a child counts
+// from that of its parent. DIR keeps the packages and images between runs.
+// BENCH_SMALL=1 uses small images, to try the benchmark itself; BENCH_RUNS is the
+// number of pairs of runs for each line. docs/speed.md explains the lines.
 package bench
 
 import (
@@ -33,7 +33,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Main is the whole program.
+// Main runs the program.
 func Main() {
 	err := errors.New("usage: bench make DIR [IMAGE...], bench run IMGCHECK DIR")
 	switch {
@@ -50,16 +50,16 @@ func Main() {
 	}
 }
 
-// bench is shared by all runs of the benchmark.
+// bench is one run of the benchmark.
 type bench struct {
 	imgcheck, self string
 	dir            string
 	runs           int
-	host           string // of the server
+	host           string // host:port of the server
 	mu             sync.Mutex
-	asked          []string // of the server, since it was emptied
+	asked          []string // requests to the server since the list was last emptied
 	out            *tabwriter.Writer
-	notes          []string // under the table
+	notes          []string // printed below the table
 }
 
 func run(imgcheck, dir string) error {
@@ -90,8 +90,8 @@ func run(imgcheck, dir string) error {
 	return b.table(images)
 }
 
-// images makes the images, or finds those of an earlier run: those with the
-// names, or all.
+// images makes the images of these names, or all, unless an earlier run has left
+// them.
 func (b *bench) images(names ...string) (map[string]image, error) {
 	list, dir := full, filepath.Join(b.dir, "full")
 	if os.Getenv("BENCH_SMALL") != "" {
@@ -140,8 +140,8 @@ func (b *bench) images(names ...string) (map[string]image, error) {
 	return images, nil
 }
 
-// download fetches the packages of bookworm, whatever this machine runs, from the
-// mirror that it uses.
+// download fetches packages of bookworm from this machine's mirror, whatever
+// release the machine runs.
 func download(dir string, list []content) (map[string]string, error) {
 	debs := filepath.Join(dir, "debs")
 	if err := os.MkdirAll(debs, 0o755); err != nil {
@@ -172,7 +172,7 @@ func packages(list []content) []string {
 	return slices.Compact(names)
 }
 
-// cost is the time and the memory of a process.
+// cost is the time and memory that a process took.
 type cost struct {
 	wall, cpu time.Duration
 	peak      int64 // resident, in bytes
@@ -199,7 +199,7 @@ func measure(name string, args ...string) cost {
 	return c
 }
 
-// scan scans with the programs that a PATH has.
+// scan scans ref with programs as PATH.
 func (b *bench) scan(ref, cache, programs string) cost {
 	return measure("env", "PATH="+programs, b.imgcheck, "scan", ref, "--quiet", "--format", "json", "--output", os.DevNull, "--fail-on", "never", "--cache-dir", cache)
 }
@@ -207,11 +207,11 @@ func (b *bench) scan(ref, cache, programs string) cost {
 func (b *bench) layout(img image) string     { return "oci:" + img.Dir }
 func (b *bench) registry(name string) string { return b.host + "/" + name + ":1" }
 
-// none is a PATH without igzip: what is measured against the limit uses the
-// limit's decoder.
+// none is a PATH without igzip, so that a scan uses the same decoder as the limit
+// that it is compared to.
 const none = "/nonexistent"
 
-// cold scans with an empty cache, which is filled meanwhile.
+// cold scans with a cache that is empty at the start.
 func (b *bench) cold(ref, programs string) cost {
 	cache, err := os.MkdirTemp(b.dir, "cache-")
 	if err != nil {
@@ -221,7 +221,7 @@ func (b *bench) cold(ref, programs string) cost {
 	return b.scan(ref, cache, programs)
 }
 
-// table measures line by line.
+// table measures and prints the lines.
 func (b *bench) table(images map[string]image) error {
 	gzip := images["gzip"]
 	fmt.Printf("%s, %d processors; medians of %d pairs; the image has %d layers, %.1f GB unpacked\n\n",
@@ -271,7 +271,7 @@ func (b *bench) table(images map[string]image) error {
 	return nil
 }
 
-// line compares two things by alternating runs.
+// line compares two commands in alternating runs.
 func (b *bench) line(what, against string, ours, theirs func() cost) (cost, error) {
 	var list, others []cost
 	var ratios []float64
@@ -289,7 +289,7 @@ func (b *bench) line(what, against string, ours, theirs func() cost) (cost, erro
 	return c, nil
 }
 
-// median is of as many runs as a line has pairs, or of those that a minute gives.
+// median returns the median of b.runs runs, or of fewer if they take a minute.
 func (b *bench) median(f func() cost) cost {
 	var list []cost
 	spent := time.Duration(0)
@@ -304,8 +304,8 @@ func (b *bench) median(f func() cost) cost {
 	return middle(list)
 }
 
-// middle is the run of the median time, the faster one of two, with the highest
-// peak of all.
+// middle returns the run of the median time, the faster one of two, with the
+// highest peak of all runs.
 func middle(list []cost) cost {
 	list = slices.SortedFunc(slices.Values(list), func(a, b cost) int { return int(a.wall - b.wall) })
 	c := list[(len(list)-1)/2]
@@ -315,8 +315,8 @@ func middle(list []cost) cost {
 	return c
 }
 
-// cached measures what is left when the cache has all, and when it has all but a
-// small layer.
+// cached measures scans with a complete cache, and with one that lacks a small
+// layer.
 func (b *bench) cached(images map[string]image, cold cost) error {
 	primed, err := os.MkdirTemp(b.dir, "cache-")
 	if err != nil {
@@ -386,7 +386,7 @@ func sizeOf(dir string) (size int64, n int) {
 	return size, n
 }
 
-// igzip decompresses the layers by ISA-L, two at a time: the distance still to go.
+// igzip decompresses the layers with ISA-L, two at a time, to show how much a faster decoder would save.
 func igzip(dir string) cost {
 	return measure("sh", "-c", `ls -S "$0"/blobs/sha256/* | xargs -P 2 -n 1 sh -c 'case $(head -c 2 "$0" | od -An -tx1) in *"1f 8b"*) igzip -dc "$0" >/dev/null;; esac'`, dir)
 }

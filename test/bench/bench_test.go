@@ -17,8 +17,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// The images can be read: by the limit and by imgcheck, as a layout and from the server;
-// and a layer is made once.
+// The limit and imgcheck read the images, from the layout and from the server, and
+// each layer is made once.
 func TestImages(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	dir := t.TempDir()
@@ -94,8 +94,8 @@ func TestMiddle(t *testing.T) {
 	}
 }
 
-// Another program gets an empty directory for all its files, which is removed
-// afterwards; the message of timeout is reported.
+// Another program runs with an empty home, which is removed afterwards. A message
+// of timeout is reported.
 func TestFresh(t *testing.T) {
 	b := &bench{dir: t.TempDir()}
 	c := b.fresh(`test -z "$(ls -A "$HOME")" && test "$TMPDIR" = "$HOME" && test "$1" = one && head -c 1000000 /dev/zero >"$TMPDIR/file"`, "one")

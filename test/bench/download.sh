@@ -1,7 +1,7 @@
 #!/bin/sh
-# download.sh DIR PACKAGE...: downloads Debian bookworm's packages into DIR, by
-# apt, whatever release this machine runs and without being root. What is there
-# is left alone.
+# download.sh DIR PACKAGE...: downloads packages of Debian bookworm into DIR with
+# apt, whatever release this machine runs and without root. It does not download
+# a package that is in DIR.
 set -eu
 dir=$1; shift
 missing=

@@ -25,17 +25,17 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// content is a set of packages for a layer.
+// content is the source of a layer.
 type content struct {
 	name     string
 	packages []string // of Debian bookworm: main, contrib, non-free
-	under    string   // a directory that everything is put under
-	text     string   // a file of the application's, for one without packages
+	under    string   // the directory that all files are put into
+	text     string   // an application's file, for a layer without packages
 }
 
 // The full image has 4.6 GB in ten layers, with one shared library of half a
-// gigabyte and layers of ten thousand small files; the small one is for trying
-// the benchmark itself.
+// gigabyte and layers of ten thousand small files. The small one serves to try the
+// benchmark itself.
 var (
 	full = []content{
 		{name: "base", packages: strings.Fields("libc6 libstdc++6 libgcc-s1 zlib1g libssl3 libffi8 bash coreutils libpython3.11-minimal libpython3.11-stdlib python3.11-minimal")},
@@ -61,8 +61,8 @@ var (
 	}
 )
 
-// renamed is the same contents under another directory: as many bytes, none of
-// them in the same blob.
+// renamed returns the same contents under another directory: as many bytes, in
+// different blobs.
 func renamed(list []content, under string) []content {
 	out := make([]content, len(list))
 	for i, c := range list {
@@ -129,14 +129,14 @@ func (c content) unpack(w *tar.Writer, deb string) error {
 	return cmd.Wait()
 }
 
-// blobs is an OCI layout that is being written.
+// blobs is an OCI layout in the making.
 type blobs struct{ dir string }
 
 func (b blobs) path(digest string) string {
 	return filepath.Join(b.dir, "blobs", "sha256", strings.TrimPrefix(digest, "sha256:"))
 }
 
-// json stores a value.
+// json stores a value as a blob.
 func (b blobs) json(v any, kind types.MediaType) (v1.Descriptor, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -149,15 +149,15 @@ func (b blobs) json(v any, kind types.MediaType) (v1.Descriptor, error) {
 	return v1.Descriptor{MediaType: kind, Digest: h, Size: n}, os.WriteFile(b.path(h.String()), raw, 0o644)
 }
 
-// stored is a layer that was made.
+// stored describes a finished layer.
 type stored struct {
 	Blob   v1.Descriptor
 	DiffID v1.Hash
 	Size   int64 // unpacked, in bytes
 }
 
-// layer puts contents into the layout as one layer. Layers that were made before, for
-// this image or another one, are in the directory made beside it.
+// layer puts contents into the layout as one layer. It uses a blob that an earlier
+// call left in the directory "made" beside the layout, for this image or another.
 func (b blobs) layer(list []content, debs map[string]string, kind types.MediaType) (stored, error) {
 	made := filepath.Join(filepath.Dir(b.dir), "made")
 	if err := os.MkdirAll(made, 0o755); err != nil {
@@ -177,7 +177,7 @@ func (b blobs) layer(list []content, debs map[string]string, kind types.MediaTyp
 	return l, os.Link(file, b.path(l.Blob.Digest.String()))
 }
 
-// makeLayer writes a layer's blob to a file, and beside it what it is.
+// makeLayer writes a layer's blob to a file, and its description beside it.
 func makeLayer(file string, list []content, debs map[string]string, kind types.MediaType) (l stored, err error) {
 	f, err := os.Create(file)
 	if err != nil {
@@ -222,7 +222,7 @@ func (c *counter) Write(b []byte) (int, error) {
 	return c.w.Write(b)
 }
 
-// compressor compresses as docker build does: level 6 of gzip, 3 of zstd.
+// compressor returns a writer with the levels of docker build: gzip 6, zstd 3.
 func compressor(w io.Writer, kind types.MediaType) (io.WriteCloser, error) {
 	if kind == types.OCILayerZStd {
 		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
@@ -230,7 +230,7 @@ func compressor(w io.Writer, kind types.MediaType) (io.WriteCloser, error) {
 	return gzip.NewWriterLevel(w, 6)
 }
 
-// image is an OCI layout, and how large its layers are when they are unpacked.
+// image is an OCI layout and the unpacked sizes of its layers.
 type image struct {
 	Dir   string
 	Sizes []int64 // in bytes
@@ -244,8 +244,8 @@ func (i image) size() int64 {
 	return n
 }
 
-// makeImage writes a layout with a layer for each of the lists, unless an earlier
-// run has left it.
+// makeImage writes a layout with one layer for each list, unless an earlier run has
+// left it.
 func makeImage(dir string, kind types.MediaType, debs map[string]string, layers ...[]content) (image, error) {
 	img := image{Dir: dir}
 	if raw, err := os.ReadFile(filepath.Join(dir, "sizes.json")); err == nil {
@@ -298,7 +298,7 @@ func (b blobs) finish(m *v1.Manifest, cfg *v1.ConfigFile, sizes []int64) error {
 
 type descriptor = v1.Descriptor
 
-// manifest is the manifest of a layout that makeImage wrote.
+// manifest returns the manifest of a layout that makeImage wrote.
 func manifest(dir string) (*v1.Manifest, error) {
 	m, _, err := rawManifest(dir)
 	return m, err

@@ -21,10 +21,9 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/inflate"
 )
 
-// limit reads, hashes and decompresses the layers of a layout with the decoders
-// that imgcheck uses, the largest first, as many at a time, and throws what comes
-// away: nothing that reads the image can be faster. With a host the layers come
-// over HTTP.
+// limit reads, hashes and decompresses the layers of a layout, with imgcheck's
+// decoders, order (the largest first) and concurrency, and discards the result. No
+// program that reads the image can be faster. With a host it reads over HTTP.
 func limit(dir, host string) error {
 	m, err := manifest(dir)
 	if err != nil {
@@ -91,9 +90,8 @@ func unpack(r *bufio.Reader) error {
 	return err
 }
 
-// server is as much of a registry as reading a layout takes. The blobs go from
-// the page cache to the socket, so that it costs next to nothing beside what is
-// measured.
+// server serves layouts as a registry that can only be read. The blobs go from the
+// page cache to the socket, so that the server adds little to the measured time.
 func server(images map[string]image, asked func(string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked(r.Method + " " + r.URL.Path)
@@ -112,7 +110,7 @@ func server(images map[string]image, asked func(string)) http.Handler {
 			}
 			w.Header().Set("Content-Type", string(m.MediaType))
 			w.Write(raw)
-		case kind == "blobs" && repo == "bench": // of any image
+		case kind == "blobs" && repo == "bench": // a blob of any image
 			for _, img := range images {
 				if p := (blobs{img.Dir}).path(name); exists(p) {
 					http.ServeFile(w, r, p)

@@ -15,15 +15,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// other is a program that reads images, too.
+// other is another program that reads images.
 type other struct {
 	tool, what string
-	command    string // of a shell: $1 the layout, $2 the image in the registry, $3 the archive
+	command    string // for sh: $1 is the layout, $2 the image in the registry, $3 the archive
 }
 
-// Each does what it does without a network and without a database of faults: syft
-// and trivy list packages, dive looks for what a layer hides of another one. dive
-// reads archives only.
+// Each runs without a network and without a database of vulnerabilities: syft and
+// trivy list packages, dive looks for files that one layer hides from another. dive
+// reads only archives.
 var others = []other{
 	{"crane", "export of the registry's, to tar t", `crane export --insecure "$2" - | tar t >/dev/null`},
 	{"syft", "packages of the layout", `exec env SYFT_CHECK_FOR_APP_UPDATE=false syft scan -q -o json "oci-dir:$1" >/dev/null`},
@@ -34,9 +34,8 @@ var others = []other{
 // patience limits a run of another program, in seconds.
 const patience = 600
 
-// fresh runs a command of another program, whose home, caches and temporary files
-// are in an empty directory. One that takes too long is ended with all that it
-// started.
+// fresh runs a command with its home, caches and temporary files in an empty
+// directory. After patience it ends the command and all processes that it started.
 func (b *bench) fresh(command string, args ...string) cost {
 	home, err := os.MkdirTemp(b.dir, "home-")
 	if err != nil {
@@ -54,8 +53,8 @@ func (b *bench) fresh(command string, args ...string) cost {
 	return c
 }
 
-// others prints what imgcheck took for an image, and what those of the other
-// programs take that are on PATH.
+// others prints the cost of an image for imgcheck, and for each other program that
+// is on PATH.
 func (b *bench) others(img image, took map[string]cost) {
 	fmt.Fprintln(b.out, "\ttime\tcpu\tpeak\twritten\t")
 	row := func(what string, c cost) {
@@ -79,11 +78,11 @@ func (b *bench) others(img image, took map[string]cost) {
 	}
 }
 
-// archive returns the path of an image as crane pull would write it: an archive of
-// Docker's with compressed layers.
+// archive returns the file for an image as crane pull writes it: a docker archive
+// with compressed layers.
 func archive(img image) string { return img.Dir + ".tar" }
 
-// makeArchive writes a layout's image as an archive, unless an earlier run has
+// makeArchive writes the image of a layout as an archive, unless an earlier run has
 // left it.
 func makeArchive(img image) error {
 	if exists(archive(img)) {

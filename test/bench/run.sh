@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What a scan costs, against the limit and against other programs: one table.
-# Needs Debian's apt and dpkg-deb, and some 15 GB of disk in $BENCH (default
-# .bench here in the repository; 22 GB with BENCH_OTHERS), which keeps packages
-# and images; 15 minutes on two cores the first time. BENCH_SMALL=1 is for trying
-# it: seconds, no meaning.
+# Prints one table: the cost of a scan against the limit and other programs.
+# Needs Debian's apt and dpkg-deb, and 15 GB of disk (22 GB with BENCH_OTHERS) in
+# $BENCH (default .bench in the repository), which keeps packages and images. The
+# first run takes 15 minutes on two cores. BENCH_SMALL=1 takes seconds and serves
+# to try the benchmark itself.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 B=${BENCH:-$PWD/.bench}
@@ -11,9 +11,9 @@ mkdir -p "$B"
 B=$(cd "$B" && pwd)
 go build -trimpath -o "$B/imgcheck" ./cmd/imgcheck
 go build -trimpath -o "$B/bench" ./test/bench/main.go
-export PATH="$PATH:$B/bin" # other programs, where BENCH_OTHERS has put them
+export PATH="$PATH:$B/bin" # the other programs that BENCH_OTHERS has built
 
-# BENCH_OTHERS=1 builds those of these that are not on PATH: ten minutes, once.
+# BENCH_OTHERS=1 builds those of these programs that are not on PATH: ten minutes, once.
 if [ -n "${BENCH_OTHERS:-}" ]; then
   for tool in \
     github.com/google/go-containerregistry/cmd/crane@v0.22.1 \

@@ -9,7 +9,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// TestApply does everything that a fault can to a directory.
+// TestApply makes a fault of each kind in a directory.
 func TestApply(t *testing.T) {
 	root := t.TempDir()
 	rpath := "$ORIGIN"
@@ -69,8 +69,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestApplyStaysInside holds that an absolute link in a root, which leads to the
-// machine itself, is not followed.
+// TestApplyStaysInside checks that Apply does not follow an absolute link in the root,
+// which leads to the machine itself.
 func TestApplyStaysInside(t *testing.T) {
 	root, outside := t.TempDir(), filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(outside, []byte("whole"), 0o644); err != nil {
@@ -89,7 +89,7 @@ func TestApplyStaysInside(t *testing.T) {
 		if err := os.Symlink(outside, root+"/link"); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Apply(root); (err == nil) != (name == "write") { // which replaces the link
+		if err := f.Apply(root); (err == nil) != (name == "write") { // write replaces the link
 			t.Errorf("%s: %v", name, err)
 		}
 		if b, err := os.ReadFile(outside); err != nil || string(b) != "whole" {

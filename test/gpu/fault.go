@@ -1,11 +1,11 @@
-// Package gpu holds what imgcheck foretells against what real GPU processes do.
+// Package gpu compares the findings of imgcheck with the behaviour of real GPU
+// processes.
 //
-// faults.yaml says what is done to a machine, one thing at a time. `go run
-// ./test/gpu/run/main.go` does it on a machine with a GPU, each in an overlay, runs the
-// programs of programs/ and imgcheck there, and writes both down
-// (testdata/record.json). The tests do the same to testdata/machine.txtar, the
-// loader's view of that machine as text, and hold today's imgcheck against what the
-// real programs did.
+// faults.yaml lists faults of a machine. `go run ./test/gpu/run/main.go` makes each of
+// them in an overlay on a machine with a GPU, runs the programs of programs/ and
+// imgcheck there, and records the results of both (testdata/record.json). The tests
+// make the same faults in testdata/machine.txtar, the loader's view of that machine as
+// text, and compare today's imgcheck with the record of the real programs.
 package gpu
 
 import (
@@ -31,34 +31,34 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Fault is what is done to a machine. Paths are absolute, and those to remove,
-// empty and cut are patterns of [path.Match], with "/**" for all that is below.
+// Fault is a change to a machine. Paths are absolute. Those in Remove, Empty and Cut
+// are patterns of [path.Match]; "/**" at the end matches all files below.
 type Fault struct {
 	Name        string            `yaml:"name"`
 	Remove      []string          `yaml:"remove"`
-	Empty       []string          `yaml:"empty"`       // files of no bytes are left
-	Cut         []string          `yaml:"cut"`         // the first half of each is left
-	Move        map[string]string `yaml:"move"`        // path → new path, in a directory that is made
-	Copy        map[string]string `yaml:"copy"`        // path → the file that takes its place
+	Empty       []string          `yaml:"empty"`       // each becomes a file of no bytes
+	Cut         []string          `yaml:"cut"`         // each keeps its first half
+	Move        map[string]string `yaml:"move"`        // path → new path; its directory is made
+	Copy        map[string]string `yaml:"copy"`        // path → the file that replaces it
 	Link        map[string]string `yaml:"link"`        // path → target of a symbolic link
 	Write       map[string]string `yaml:"write"`       // path → text
-	Runpath     []string          `yaml:"runpath"`     // ELF files whose RPATH is made a RUNPATH
-	Machine     []string          `yaml:"machine"`     // ELF files that are made for aarch64
-	Short       []string          `yaml:"short"`       // the last 4096 bytes of each are gone
-	Sectionless []string          `yaml:"sectionless"` // ELF files whose section headers are gone
-	Directory   []string          `yaml:"directory"`   // directories take their places
-	Ldconfig    bool              `yaml:"ldconfig"`    // ldconfig is run afterwards
+	Runpath     []string          `yaml:"runpath"`     // ELF files whose RPATH becomes a RUNPATH
+	Machine     []string          `yaml:"machine"`     // ELF files whose machine becomes aarch64
+	Short       []string          `yaml:"short"`       // each loses its last 4096 bytes
+	Sectionless []string          `yaml:"sectionless"` // ELF files that lose their section headers
+	Directory   []string          `yaml:"directory"`   // each becomes a directory
+	Ldconfig    bool              `yaml:"ldconfig"`    // run ldconfig afterwards
 	Env         map[string]string `yaml:"env"`
-	Also        []string          `yaml:"also"`    // programs that are run besides those of the plan
-	Differs     map[string]string `yaml:"differs"` // programs of which another end is foretold, and why
-	Sources     []string          `yaml:"sources"` // where such a fault was reported, if it was
+	Also        []string          `yaml:"also"`    // programs to run besides those of the plan
+	Differs     map[string]string `yaml:"differs"` // program → why imgcheck foretells another end than the real one
+	Sources     []string          `yaml:"sources"` // reports of such a fault
 }
 
-// Feature is a step of a program, and how imgcheck names its failing.
+// Feature is a step of a program, and the effects by which imgcheck foretells its failure.
 type Feature struct {
 	Program string `yaml:"program"`
 	Step    string `yaml:"step"`
-	// Effects are patterns (regexp) of the texts that foretell that it fails.
+	// Effects are regular expressions for the effects of findings that foretell its failure.
 	Effects []string `yaml:"effects"`
 
 	effects []*regexp.Regexp
@@ -66,20 +66,20 @@ type Feature struct {
 
 // Plan is faults.yaml.
 type Plan struct {
-	Env      map[string]string `yaml:"env"`      // of every program
-	Programs []string          `yaml:"programs"` // those that are run after every fault
+	Env      map[string]string `yaml:"env"`      // for every program
+	Programs []string          `yaml:"programs"` // run after every fault
 	Features []*Feature        `yaml:"features"`
 	Faults   []*Fault          `yaml:"faults"`
 	Cures    []*Cure           `yaml:"cures"`
 }
 
-// Cure is a fault that imgcheck patches.
+// Cure names a fault that imgcheck patches, and the sources of libraries for that.
 type Cure struct {
 	Fault string   `yaml:"fault"`
-	From  []string `yaml:"from"` // directories of the unbroken machine that have the libraries
+	From  []string `yaml:"from"` // directories of the unbroken machine with the libraries
 }
 
-// Fault is the fault of a name, nil when there is none.
+// Fault returns the fault of a name, or nil if there is none.
 func (p *Plan) Fault(name string) *Fault {
 	i := slices.IndexFunc(p.Faults, func(f *Fault) bool { return f.Name == name })
 	if i < 0 {
@@ -91,7 +91,7 @@ func (p *Plan) Fault(name string) *Fault {
 //go:embed faults.yaml
 var faultsYAML []byte
 
-// Load reads the plan.
+// Load reads faults.yaml.
 func Load() (*Plan, error) {
 	d := yaml.NewDecoder(bytes.NewReader(faultsYAML))
 	d.KnownFields(true)
@@ -111,32 +111,32 @@ func Load() (*Plan, error) {
 	return p, nil
 }
 
-// Outcome is what one program did: its steps up to where it ended.
+// Outcome is the behaviour of one program: its steps until it ended.
 type Outcome struct {
 	Steps []Step `json:"steps"`
-	// End is how the process ended, where it did not come to its own end: a signal,
-	// a status, a limit of time.
+	// End says how the process ended: a signal, a status, a time limit. It is empty
+	// for exit status 0.
 	End string `json:"end,omitempty"`
-	// Log is the end of what it wrote to its standard error.
+	// Log is the end of its standard error.
 	Log string `json:"log,omitempty"`
-	// Mapped are the libraries that it had mapped at its end.
+	// Mapped lists the libraries that it had mapped at its end.
 	Mapped []string `json:"mapped,omitempty"`
 }
 
-// Step is a feature that was tried.
+// Step is the result of one feature.
 type Step struct {
 	Name  string `json:"name"`
-	Error string `json:"error,omitempty"` // empty: it worked
+	Error string `json:"error,omitempty"` // empty if it worked
 }
 
-// Said is what imgcheck says: its findings, and the libraries that each framework is
-// foretold to map.
+// Said is a report of imgcheck: its findings, and the libraries that it foretells each
+// framework to map.
 type Said struct {
 	Findings []Finding           `json:"findings"`
 	Mapped   map[string][]string `json:"mapped,omitempty"` // by title
 }
 
-// Finding is a finding of imgcheck, as its JSON has it.
+// Finding is a finding in imgcheck's JSON.
 type Finding struct {
 	Rule     string   `json:"rule"`
 	Severity string   `json:"severity"`
@@ -145,34 +145,34 @@ type Finding struct {
 	Because  string   `json:"because,omitempty"`
 }
 
-// Effect is what follows from a finding.
+// Effect is an effect of a finding.
 type Effect struct {
 	Text  string `json:"text"`
 	Error string `json:"error,omitempty"`
 }
 
-// Record is what was seen on a machine.
+// Record holds the results of a run on a machine.
 type Record struct {
 	Machine string          `json:"machine"`
 	Faults  []RecordedFault `json:"faults"`
 	Cures   []RecordedCure  `json:"cures,omitempty"`
 }
 
-// RecordedFault is what real programs, and imgcheck then, made of a fault.
+// RecordedFault is what the real programs did after a fault, and what imgcheck said at that time.
 type RecordedFault struct {
 	Name     string              `json:"name"`
 	Programs map[string]*Outcome `json:"programs"`
 	Said     *Said               `json:"said,omitempty"`
 }
 
-// RecordedCure is what imgcheck patched, and what the real programs did then.
+// RecordedCure is a plan of imgcheck patch, and what the real programs did after it.
 type RecordedCure struct {
 	Name     string              `json:"name"`
-	Plan     string              `json:"plan"` // what it printed
+	Plan     string              `json:"plan"` // as imgcheck printed it
 	Programs map[string]*Outcome `json:"programs"`
 }
 
-// Apply does a fault to a root directory.
+// Apply makes the fault in a root directory.
 func (f *Fault) Apply(root string) error {
 	removed := 0
 	for _, p := range f.Remove {
@@ -211,7 +211,7 @@ func (f *Fault) Apply(root string) error {
 		if err := os.MkdirAll(path.Dir(root+f.Move[p]), 0o755); err != nil {
 			return err
 		}
-		// mv, since an overlay cannot rename a directory of its lower layer.
+		// mv, because an overlay cannot rename a directory of its lower layer.
 		if out, err := exec.Command("mv", root+p, root+f.Move[p]).CombinedOutput(); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
@@ -282,7 +282,7 @@ func (f *Fault) Apply(root string) error {
 	return nil
 }
 
-// each calls a function for each file of a pattern, of which there must be one.
+// each calls a function for each file that matches a pattern. It is an error if none does.
 func each(root, pattern string, f func(string) error) error {
 	files, err := filepath.Glob(root + pattern)
 	if err == nil && len(files) == 0 {
@@ -292,7 +292,7 @@ func each(root, pattern string, f func(string) error) error {
 		return err
 	}
 	for _, file := range files {
-		// An absolute link in the root leads out of it, to the machine itself.
+		// An absolute link in the root leads to the machine itself.
 		if real, err := filepath.EvalSymlinks(file); err != nil || !strings.HasPrefix(real, root+"/") {
 			return fmt.Errorf("%s leads to %s, out of the root (%v)", pattern, real, err)
 		}
@@ -303,7 +303,7 @@ func each(root, pattern string, f func(string) error) error {
 	return nil
 }
 
-// makeRoom makes room for a file: its directory, and nothing in its place.
+// makeRoom makes the directory of a file, and removes the file itself.
 func makeRoom(file string) error {
 	if err := os.MkdirAll(path.Dir(file), 0o755); err != nil {
 		return err
@@ -331,7 +331,7 @@ func copyFile(to, from string) error {
 	return errors.Join(err, out.Close())
 }
 
-// makeRunpath turns the RPATH of a 64-bit ELF file into a RUNPATH.
+// makeRunpath changes the RPATH of a 64-bit ELF file to a RUNPATH.
 func makeRunpath(file string) error {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -365,7 +365,7 @@ func overwrite(file string, offset int64, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Environment is that of a fault's programs, sorted.
+// Environment returns the variables for the programs after a fault, sorted.
 func (p *Plan) Environment(f *Fault) []string {
 	all := map[string]string{}
 	maps.Copy(all, p.Env)
@@ -378,7 +378,7 @@ func (p *Plan) Environment(f *Fault) []string {
 	return list
 }
 
-// ReadOutcome reads what a program has told ([Outcome.Steps] and Mapped).
+// ReadOutcome reads Steps and Mapped of an Outcome from the output of a program.
 func ReadOutcome(r io.Reader) (*Outcome, error) {
 	b, err := io.ReadAll(r)
 	if err != nil {
@@ -396,7 +396,7 @@ func ReadOutcome(r io.Reader) (*Outcome, error) {
 			Mapped                       []string
 		}
 		if err := json.Unmarshal([]byte(rest), &t); err != nil {
-			continue // the program's own line
+			continue // another line of the program
 		}
 		switch {
 		case t.Begin != "":
@@ -415,41 +415,41 @@ func ReadOutcome(r io.Reader) (*Outcome, error) {
 	return o, nil
 }
 
-// Verdict is one feature of one program after a fault: what came of it, and what was
-// foretold.
+// Verdict compares one feature of one program after a fault with the findings about
+// it.
 type Verdict struct {
 	Program, Step string
-	Real          string // the error; empty: it worked
+	Real          string // the error, or empty if it worked
 	Foretold      []Foretold
 }
 
-// Foretold is a finding that says of a feature that it fails.
+// Foretold is a finding with an effect by which a feature fails.
 type Foretold struct {
 	Finding Finding
 	Effect  Effect
 }
 
-// Agrees reports whether a feature was foretold to fail that failed, or to work that
-// worked: a note warns of nothing.
+// Agrees reports whether imgcheck is right about a feature: it failed and a finding
+// foretold it, or it worked and no finding above a note did.
 func (v *Verdict) Agrees() bool {
 	warned := slices.ContainsFunc(v.Foretold, func(f Foretold) bool { return f.Finding.Severity != "note" })
 	return v.Real != "" && len(v.Foretold) > 0 || v.Real == "" && !warned
 }
 
-// SaysText reports whether the error that the user met is the one that was foretold.
+// SaysText reports whether the real error contains the foretold one.
 func (v *Verdict) SaysText(log string) bool {
 	return slices.ContainsFunc(v.Foretold, func(f Foretold) bool {
 		return f.Effect.Error != "" && (strings.Contains(plain(v.Real), plain(f.Effect.Error)) || strings.Contains(plain(log), plain(f.Effect.Error)))
 	})
 }
 
-// plain is a text without what differs between two ways to print it, or to die.
+// plain normalizes blanks and case, and removes the mention of a core dump.
 func plain(s string) string {
 	return strings.TrimSuffix(strings.ToLower(strings.Join(strings.Fields(s), " ")), " (core dumped)")
 }
 
-// Judge holds what imgcheck said against what the programs did. What it said that is
-// about no feature is the second result.
+// Judge compares a report of imgcheck with the outcomes of programs. The second result
+// are the findings, other than notes, that concern no feature.
 func (p *Plan) Judge(programs map[string]*Outcome, said *Said) (list []Verdict, about []Finding) {
 	used, begun := map[int]bool{}, map[string]bool{}
 	for _, f := range p.Features {
@@ -470,7 +470,7 @@ func (p *Plan) Judge(programs map[string]*Outcome, said *Said) (list []Verdict, 
 		switch {
 		case i >= 0:
 			v.Real = o.Steps[i].Error
-		case len(o.Steps) == 0 && !begun[f.Program]: // its first step, which it did not come to
+		case len(o.Steps) == 0 && !begun[f.Program]: // it did not reach its first step
 			v.Real = cmp.Or(o.End, "it told of no step")
 		default:
 			continue // not reached
@@ -486,7 +486,7 @@ func (p *Plan) Judge(programs map[string]*Outcome, said *Said) (list []Verdict, 
 	return list, about
 }
 
-// First is the first failure of an outcome, empty when all worked.
+// First returns the first failure of an outcome, or "" if all steps worked.
 func (o *Outcome) First() (step, text string) {
 	for _, s := range o.Steps {
 		if s.Error != "" {

@@ -23,8 +23,8 @@ import (
 	"github.com/imgcheck/imgcheck/rules"
 )
 
-// TestFaults makes each recorded fault in the text of the machine, and holds what
-// imgcheck says of it today against what the real programs did.
+// TestFaults makes each recorded fault in the text of the machine, and compares the
+// findings of today's imgcheck with the behaviour of the real programs.
 func TestFaults(t *testing.T) {
 	plan, record := recorded(t)
 	whole(t, plan, record)
@@ -57,8 +57,8 @@ func TestFaults(t *testing.T) {
 	document(t, "faults", plan.Table(record))
 }
 
-// whole fails when a fault, or one of its programs, has no record, or when a program
-// has told of a step that is no feature: they would not be compared.
+// whole fails the test if a fault or one of its programs has no record, or if a
+// recorded step is no feature: these would not be compared.
 func whole(t *testing.T, plan *Plan, record *Record) {
 	t.Helper()
 	for _, f := range plan.Faults {
@@ -82,8 +82,8 @@ func whole(t *testing.T, plan *Plan, record *Record) {
 	}
 }
 
-// TestCures holds that each cure was tried with the programs, and that all that they
-// do worked then.
+// TestCures checks that the programs were run after each cure, and that all their
+// steps worked.
 func TestCures(t *testing.T) {
 	plan, record := recorded(t)
 	for _, c := range plan.Cures {
@@ -104,7 +104,7 @@ func TestCures(t *testing.T) {
 	document(t, "cures", CureTable(record))
 }
 
-// recorded are the faults and what was seen of them.
+// recorded returns the faults and their record.
 func recorded(t *testing.T) (*Plan, *Record) {
 	t.Helper()
 	plan, err := Load()
@@ -134,7 +134,7 @@ func judge(t *testing.T, plan *Plan, name string) *lint.Result {
 		t.Fatal(err)
 	}
 	records(t, m)
-	cache := ldconfig(t, m) // the machine's, before the fault
+	cache := ldconfig(t, m) // the machine's cache before the fault
 	put(m, "/etc/ld.so.cache", imagetest.File{Data: cache, Size: int64(len(cache)), Mode: 0o644})
 	f.applyText(t, m)
 	if f.Ldconfig {
@@ -155,14 +155,13 @@ func judge(t *testing.T, plan *Plan, name string) *lint.Result {
 	return res
 }
 
-// wheels are distributions whose RECORD the text is given, by what they install.
+// wheels maps distributions, to whose metadata records adds a RECORD, to their directories.
 var wheels = map[string][]string{
 	"nvidia_cudnn_cu13": {"nvidia/cudnn"}, "torch": {"torch"}, "torchvision": {"torchvision"}, "torchaudio": {"torchaudio"}, "cupy_cuda13x": {"cupy", "cupy_backends"},
 	"jaxlib": {"jaxlib"}, "jax_cuda13_plugin": {"jax_cuda13_plugin"}, "numpy": {"numpy"}, "scipy": {"scipy"}, "numba": {"numba"}, "numba_cuda": {"numba_cuda"}, "cuda_core": {"cuda/core"}, "cuda_bindings": {"cuda/bindings"},
 }
 
-// records adds the RECORDs of wheels, with the sizes that their files have in the
-// text.
+// records adds the RECORDs of wheels, with the sizes of their files in the text.
 func records(t *testing.T, m *imagetest.Image) {
 	t.Helper()
 	for name, dirs := range wheels {
@@ -185,7 +184,7 @@ func records(t *testing.T, m *imagetest.Image) {
 	}
 }
 
-// applyText does a fault to the text of a machine, as [Fault.Apply] does to a root.
+// applyText makes a fault in the text of a machine, as [Fault.Apply] does in a root.
 func (f *Fault) applyText(t *testing.T, m *imagetest.Image) {
 	t.Helper()
 	files := &m.Layers[0].Files
@@ -229,7 +228,7 @@ func (f *Fault) applyText(t *testing.T, m *imagetest.Image) {
 		e.Runpath, e.Rpath = e.Rpath, nil
 	}
 	for _, p := range f.Short {
-		get(t, m, p).Halve() // a text's file is smaller than what is taken off
+		get(t, m, p).Halve() // files in the text are smaller than the 4096 bytes
 	}
 	for _, p := range f.Directory {
 		put(m, p, imagetest.File{Type: tar.TypeDir, Mode: 0o755})
@@ -246,7 +245,7 @@ func (f *Fault) applyText(t *testing.T, m *imagetest.Image) {
 	}
 }
 
-// get is the file of a path.
+// get returns the file of a path.
 func get(t *testing.T, m *imagetest.Image, p string) *imagetest.File {
 	t.Helper()
 	files := m.Layers[0].Files
@@ -269,7 +268,7 @@ func put(m *imagetest.Image, p string, f imagetest.File) {
 
 var update = flag.Bool("update", false, "write the tables of docs/gpu.md")
 
-// document holds a table of docs/gpu.md, between its marks, against what it is.
+// document compares the table between two marks of docs/gpu.md with the computed one.
 func document(t *testing.T, name, table string) {
 	t.Helper()
 	const file = "../../docs/gpu.md"
@@ -294,7 +293,7 @@ func document(t *testing.T, name, table string) {
 	}
 }
 
-// matches is path.Match, and "/**" for all that is below.
+// matches reports whether a path matches a pattern of path.Match, or DIR/** and lies below DIR.
 func matches(pattern, name string) bool {
 	if dir, ok := strings.CutSuffix(pattern, "/**"); ok {
 		return strings.HasPrefix(name, dir+"/")
@@ -303,10 +302,10 @@ func matches(pattern, name string) bool {
 		return true
 	}
 	dir := path.Dir(name)
-	return dir != "/" && matches(pattern, dir) // what is below goes with it
+	return dir != "/" && matches(pattern, dir) // a directory that matches includes all files below
 }
 
-// index is the machine's file system.
+// index returns the machine's file system.
 func index(t *testing.T, m *imagetest.Image) *layers.FS {
 	t.Helper()
 	var buf bytes.Buffer
@@ -322,7 +321,7 @@ func index(t *testing.T, m *imagetest.Image) *layers.FS {
 	return layers.Merge(l)
 }
 
-// ldconfig is the ld.so.cache that the machine's would write.
+// ldconfig returns the ld.so.cache that the machine's ldconfig would write.
 func ldconfig(t *testing.T, m *imagetest.Image) string {
 	t.Helper()
 	f := index(t, m)

@@ -11,13 +11,13 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// frameworkFiles are the files that are compared: what the frameworks bring and open
-// themselves, and CUDA's libraries. Extension modules that a program's own import
-// statements load belong to Python, not to the loader.
+// frameworkFiles matches the files to compare: CUDA's libraries, and those that the
+// frameworks contain and open themselves. It excludes the extension modules that a
+// program's import statements load: Python finds those, not the loader.
 var frameworkFiles = regexp.MustCompile(`/site-packages/(nvidia/|torch/lib/|jax_plugins/)|^/usr/local/cuda|/libcudnn|/libnccl`)
 
-// TestMaps compares the files that a process is foretold to map with those that the
-// real one had mapped, path by path, after it had used every feature.
+// TestMaps compares the paths that imgcheck foretells a process to map with those that
+// the real process had mapped after it had used every feature.
 func TestMaps(t *testing.T) {
 	plan, record := recorded(t)
 	compared := 0
@@ -54,8 +54,8 @@ const (
 	cudnn  = site + "nvidia/cudnn/lib/"
 )
 
-// TestWhichCopyWins has the system's cuDNN on LD_LIBRARY_PATH and a RUNPATH in
-// torch: the real process had the wheel's front library, which PyTorch opens by its
+// TestWhichCopyWins puts the system's cuDNN on LD_LIBRARY_PATH and a RUNPATH into
+// torch. The real process mapped the wheel's front library, which PyTorch opens by its
 // path, and the system's graph library.
 func TestWhichCopyWins(t *testing.T) {
 	plan, _ := recorded(t)

@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// Random makes faults that nobody has thought of: what may happen to a file, done to
-// the libraries that programs map, and to the variables that the loader reads. The
-// same files and seed give the same faults.
+// Random returns n random faults: changes to the libraries that programs map, and to
+// the variables that the loader reads. The same files and seed give the same faults.
 func Random(root string, mapped []string, seed uint64, n int) []*Fault {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), root: root}
 	kinds := map[string][]string{}
@@ -20,7 +19,7 @@ func Random(root string, mapped []string, seed uint64, n int) []*Fault {
 		kind := ""
 		switch dir := path.Dir(file); {
 		case strings.HasPrefix(file, "/usr/local/nvidia/") || strings.HasPrefix(file, "/root/"):
-			continue // the host's, and what Triton has compiled
+			continue // files of the host, and those that Triton has compiled
 		case strings.Contains(dir, "/nvidia/"):
 			kind = "cuda"
 		case strings.Contains(dir, "/lib-dynload"):
@@ -65,13 +64,13 @@ func Random(root string, mapped []string, seed uint64, n int) []*Fault {
 type generator struct {
 	*rand.Rand
 	root string
-	dirs []string // that have libraries which programs map
+	dirs []string // directories of libraries that programs map
 	cuda []string
 }
 
 func (g *generator) one(list []string) string { return list[g.IntN(len(list))] }
 
-// file does something to one file.
+// file adds a change of one file to a fault.
 func (g *generator) file(f *Fault, file string) {
 	name := func(what string) { f.Name += ", " + what + " " + path.Base(file) }
 	set := func(m *map[string]string, key, value string) {
@@ -80,7 +79,7 @@ func (g *generator) file(f *Fault, file string) {
 		}
 		(*m)[key] = value
 	}
-	// What is done to a file by naming it in a list.
+	// Changes that consist of naming the file in a list of the fault.
 	lists := []struct {
 		what string
 		list *[]string
@@ -124,7 +123,7 @@ func (g *generator) file(f *Fault, file string) {
 	}
 }
 
-// variables sets some.
+// variables adds settings of variables to a fault.
 func (g *generator) variables(f *Fault) {
 	switch g.IntN(6) {
 	case 0, 1, 2:

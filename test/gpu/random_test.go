@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRandom makes random faults in a root that has what they name: the same seed
-// gives the same, another seed others, and each can be made.
+// TestRandom makes random faults in a root that has the files that they name. The same
+// seed gives the same faults, another seed different ones, and each can be made.
 func TestRandom(t *testing.T) {
 	const site = "/opt/torch/.venv/lib/python3.12/site-packages/"
 	mapped := []string{

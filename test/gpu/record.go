@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// ReadReport takes what imgcheck says out of its JSON.
+// ReadReport reads a Said from imgcheck's JSON.
 func ReadReport(b []byte) (*Said, error) {
 	var report struct {
 		Findings  []Finding `json:"findings"`
@@ -33,14 +33,14 @@ func ReadReport(b []byte) (*Said, error) {
 //go:embed testdata/record.json
 var recordJSON []byte
 
-// Recorded is the record of the machine.
+// Recorded returns the record of the machine.
 func Recorded() (*Record, error) {
 	r := &Record{}
 	return r, json.Unmarshal(recordJSON, r)
 }
 
-// Mapped are the files that the recorded programs had mapped on the unbroken machine,
-// sorted.
+// Mapped returns the files that the recorded programs had mapped on the unbroken
+// machine, sorted.
 func Mapped() ([]string, error) {
 	r, err := Recorded()
 	if err != nil {
@@ -54,8 +54,8 @@ func Mapped() ([]string, error) {
 	return slices.Compact(list), nil
 }
 
-// Table is a record as people read it, in Markdown: a row for each program that
-// something is told of.
+// Table returns a record as a table in Markdown, with a row for each fault and program
+// with a failure or a finding.
 func (p *Plan) Table(r *Record) string {
 	var b strings.Builder
 	b.WriteString("| what was done | program | what the real process did | what imgcheck says |\n|---|---|---|---|\n")
@@ -65,15 +65,15 @@ func (p *Plan) Table(r *Record) string {
 	return b.String()
 }
 
-// rows are those of one fault: for each program the first thing that failed, and the
-// first that was foretold; then what is not so.
+// rows writes the rows of one fault: for each program the failures, the findings that
+// foretold them, and where the two differ; then the findings about no feature.
 func (p *Plan) rows(b *strings.Builder, name string, programs map[string]*Outcome, said *Said) {
 	verdicts, about := p.Judge(programs, said)
 	var works []string
 	for _, program := range slices.Sorted(maps.Keys(programs)) {
 		o := programs[program]
 		var real, foretold, wrong, order []string
-		texts := map[string][]string{} // of failures → the steps
+		texts := map[string][]string{} // failure → its steps
 		for _, v := range verdicts {
 			if v.Program != program {
 				continue
@@ -125,13 +125,13 @@ func (p *Plan) rows(b *strings.Builder, name string, programs map[string]*Outcom
 	}
 }
 
-// CureTable is what imgcheck patched, as people read it, in Markdown.
+// CureTable returns the recorded patches as a table in Markdown.
 func CureTable(r *Record) string {
 	var b strings.Builder
 	b.WriteString("| what was done | the plan of `imgcheck patch` | what the real programs did then |\n|---|---|---|\n")
 	for _, c := range r.Cures {
 		var changes, fails []string
-		change := false // a line of what is changed, or one that goes on with it
+		change := false // whether this line begins or continues a change
 		for line := range strings.Lines(c.Plan) {
 			word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 			change = word == "change" || change && strings.HasPrefix(line, "             ") && !strings.HasPrefix(line, "              ")
@@ -152,10 +152,10 @@ func CureTable(r *Record) string {
 	return b.String()
 }
 
-// cell is a text as a Markdown table takes it.
+// cell escapes a text for a Markdown table.
 func cell(s string) string { return strings.ReplaceAll(strings.ReplaceAll(s, "\n", " "), "|", `\|`) }
 
-// firstLine is a text without what follows its first line.
+// firstLine returns the first line of a text.
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")
 	return line

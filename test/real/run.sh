@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Real files that no one here wrote: makes three images from Debian and npm,
-# scans them as OCI layouts and in a real registry on loopback, and checks what
-# imgcheck says; then each ELF file of theirs against its own loader, libraries,
-# symbols and bindings, as many of them as the README says.
+# Tests imgcheck on real files: makes three images from Debian and npm, scans them
+# as OCI layouts and from a real registry on loopback, and checks the reports. Then
+# compares each of their ELF files (libraries, symbols, bindings) with the answers
+# of the image's own loader; the README states their number.
 #
 #   1. trixie with contrib's python3-torch-cuda (PyTorch 2.6 for CUDA 12.4), whose
 #      licence keeps cuDNN out of Debian
 #   2. bookworm with npm's @node-llama-cpp/linux-x64-cuda
 #   3. bookworm with non-free's CUDA 11 runtime libraries and python3: healthy
 #
-# Needs root on Debian or Ubuntu, debootstrap, docker-registry, npm, go; some
-# 15 GB of disk in $REAL (default .real here in the repository) and 6 minutes.
-# What is there is used again; remove $REAL to start anew. REAL_SMALL=1 leaves the
-# root with hundreds of packages out.
+# Needs root on Debian or Ubuntu, debootstrap, docker-registry, npm, go, 15 GB of
+# disk in $REAL (default .real in the repository) and 6 minutes. It uses files of an
+# earlier run again; remove $REAL to start anew. REAL_SMALL=1 leaves out the root
+# with hundreds of packages.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
@@ -26,14 +26,14 @@ for tool in debootstrap docker-registry npm go; do
 done
 [ "$(id -u)" = 0 ] || die "debootstrap and overlay mounts need root"
 
-# Every mount made here is below $R/mnt.
+# All mounts of this script are below $R/mnt.
 unmount() { { grep -o " $R/mnt/[^ ]*" /proc/mounts || true; } | sort -r | while read -r m; do umount "$m"; done; }
 registry=
 trap '[ -z "$registry" ] || kill $registry; unmount' EXIT
 unmount
 
-# merged NAME LOWER... : mounts the layers, the lowest first, with an upper
-# directory of that name, at $R/mnt/NAME.
+# merged NAME LOWER... : mounts the layers, given from the lowest up, at $R/mnt/NAME,
+# with the upper directory $R/up/NAME.
 merged() {
   local name=$1 lower=; shift
   for l in "$@"; do lower=$R/up/$l${lower:+:$lower}; done
@@ -41,15 +41,15 @@ merged() {
   mount -t overlay "real-$name" -o "lowerdir=$lower,upperdir=$R/up/$name,workdir=$R/mnt/.work-$name,redirect_dir=off,metacopy=off,index=off" "$R/mnt/$name"
 }
 
-# base SUITE: the lowest layer.
+# base SUITE: makes the lowest layer.
 base() {
   [ -e "$R/up/.$1.ok" ] && return
   say "debootstrap $1"
   "$here/../debian.sh" "$1" "$R/up/$1" >"$R/log/$1.log" 2>&1 || die "debootstrap: see $R/log/$1.log"
 }
 
-# layer NAME "LOWER..." COMMAND...: what the command changes, run with the
-# merged root as its last argument.
+# layer NAME "LOWER..." COMMAND...: makes a layer of the changes by the command, which
+# gets the merged root as its last argument.
 layer() {
   local name=$1 lowers=$2; shift 2
   [ -e "$R/up/.$name.ok" ] && return
@@ -62,7 +62,7 @@ layer() {
   touch "$R/up/.$name.ok"
 }
 
-# inroot ROOT COMMAND...: with what package scripts expect to be mounted.
+# inroot ROOT COMMAND...: runs the command in ROOT, with the mounts that package scripts expect.
 inroot() {
   local root=$1 rc=0; shift
   cp /etc/resolv.conf "$root/etc/resolv.conf"
@@ -87,8 +87,8 @@ install() {
     rm -rf /var/lib/apt/lists/* /usr/sbin/policy-rc.d /var/cache/apt/*.bin; exit $rc' sh "${@:1:$#-1}"
 }
 
-# stand_in NAME VERSION PROVIDES: an empty package, for what a container image
-# does not have: the driver, the downloader of cuDNN.
+# stand_in NAME VERSION PROVIDES: makes an empty package in place of one that a
+# container image does not have: the driver, the downloader of cuDNN.
 stand_in() {
   [ -e "$R/debs/$1.deb" ] && return
   local d; d=$(mktemp -d)
@@ -107,7 +107,7 @@ npm_llama() {
 cuda11_paths() {
   mkdir -p "$1/usr/local/cuda-11.8/lib64"
   ln -s cuda-11.8 "$1/usr/local/cuda"
-  ln -s libcudnn.so.8.9.7 "$1/usr/local/cuda-11.8/lib64/libcudnn.so.8" # dangling, and nothing asks for it
+  ln -s libcudnn.so.8.9.7 "$1/usr/local/cuda-11.8/lib64/libcudnn.so.8" # dangling, but no file needs it
   echo /usr/local/cuda/lib64 >"$1/etc/ld.so.conf.d/000_cuda.conf"
   chroot "$1" ldconfig
 }
@@ -181,8 +181,8 @@ for where in "oci:$R/oci" "127.0.0.1:$port"; do
   has "no problems found"
 done
 
-# truth NAME LAYER...: every ELF file of the merged root, by imgcheck ldd and by
-# the root's own loader in a chroot, and what their symbols are bound to.
+# truth NAME LAYER...: compares imgcheck ldd with the root's own loader in a chroot,
+# for every ELF file of the merged root, and the bindings of their symbols.
 checked=0
 truth() {
   local name=$1; shift

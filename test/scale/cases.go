@@ -19,7 +19,7 @@ const (
 	site   = "usr/lib/python3.10/site-packages"
 )
 
-// each calls f for 0 to n-1, and joins what it gives.
+// each joins the results of f for 0 to n-1.
 func each(n int, f func(i int) string) string {
 	var b strings.Builder
 	for i := range n {
@@ -32,7 +32,7 @@ func name(format string) func(int) string {
 	return func(i int) string { return fmt.Sprintf(format, i) }
 }
 
-// wheel writes what tells of an installed distribution, with the lines of its RECORD.
+// wheel writes the metadata of an installed distribution, with the lines of its RECORD.
 func (im *image) wheel(site, name, record string, requires ...string) {
 	dir := site + "/" + name + "-1.0.dist-info/"
 	im.text(dir+"METADATA", "Metadata-Version: 2.1\nName: "+name+"\nVersion: 1.0\n"+strings.Join(requires, ""))
@@ -41,7 +41,7 @@ func (im *image) wheel(site, name, record string, requires ...string) {
 	}
 }
 
-// torch writes a PyTorch that has all that it needs.
+// torch writes a complete PyTorch.
 func (im *image) torch(site string) {
 	im.wheel(site, "torch", "torch/lib/libtorch.so,sha256=x,100\n")
 	im.lib(site+"/torch/lib", "libtorch.so", "needed libtorch_cpu.so", "rpath $ORIGIN")
@@ -50,7 +50,7 @@ func (im *image) torch(site string) {
 	im.elf(site+"/torch/_C.cpython-310-x86_64-linux-gnu.so", "elf x86_64", "needed libtorch.so", "runpath $ORIGIN/lib")
 }
 
-// ort writes an onnxruntime that misses cuDNN.
+// ort writes an onnxruntime without the cuDNN that it needs.
 func (im *image) ort(site string) {
 	im.elf(site+"/onnxruntime/capi/libonnxruntime_providers_cuda.so", "elf x86_64 soname=libonnxruntime_providers_cuda.so", "needed libcudnn.so.9", "needed libc.so.6")
 	im.elf(site+"/onnxruntime/capi/onnxruntime_pybind11_state.cpython-310-x86_64-linux-gnu.so", "elf x86_64", "needed libc.so.6")

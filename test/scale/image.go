@@ -21,8 +21,8 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// image is an OCI layout that is written layer by layer. The first error stays, and
-// finish gives it.
+// image writes an OCI layout layer by layer. It keeps the first error, which finish
+// returns.
 type image struct {
 	dir      string
 	config   v1.ConfigFile
@@ -50,7 +50,7 @@ func (im *image) check(err error) {
 	}
 }
 
-// base is a layer of a system that starts programs: Debian's glibc 2.36.
+// base writes the files that a program needs to start, with Debian's glibc 2.36.
 func (im *image) base() {
 	const lib = "usr/lib/x86_64-linux-gnu/"
 	for _, l := range []string{"lib", "lib64", "bin"} {
@@ -106,7 +106,7 @@ func (im *image) endLayer() {
 	im.tar = nil
 }
 
-// put writes an entry.
+// put writes an entry into the current layer.
 func (im *image) put(h *tar.Header, data string) {
 	if im.tar == nil {
 		im.layer()
@@ -132,7 +132,7 @@ func (im *image) hardlink(name, to string) {
 	im.put(&tar.Header{Name: name, Typeflag: tar.TypeLink, Linkname: to, Mode: 0o644}, "")
 }
 
-// elf writes an ELF file of lines that [imagetest.ParseELF] reads.
+// elf writes an ELF file from the lines of its text; see [imagetest.ParseELF].
 func (im *image) elf(name string, lines ...string) {
 	e, err := imagetest.ParseELF(strings.Join(lines, "\n"))
 	if err != nil {
@@ -151,7 +151,7 @@ func (im *image) program(name string, lines ...string) {
 	im.elf(name, append([]string{"elf x86_64 interp=/lib64/ld-linux-x86-64.so.2", "flags1 pie"}, lines...)...)
 }
 
-// rpm writes rpm's database, of lines NAME VERSION-RELEASE.
+// rpm writes rpm's database from lines NAME VERSION-RELEASE.
 func (im *image) rpm(packages string) {
 	m, err := imagetest.Parse([]byte("-- 0/db --\nrpmdb\n" + packages))
 	if err != nil {
@@ -164,7 +164,7 @@ func (im *image) rpm(packages string) {
 	im.text("usr/lib/sysimage/rpm/Packages.db", b.String())
 }
 
-// beside writes a file that lies beside the image, such as a policy.
+// beside writes a file beside the image, such as a policy.
 func (im *image) beside(name, data string) {
 	p := filepath.Join(im.dir, name)
 	im.check(os.MkdirAll(filepath.Dir(p), 0o755))

@@ -1,15 +1,16 @@
 //go:build unix
 
-// Package scale scans images that have N of one thing, for two N, and prints what
-// each takes and by which power of N that grows: 1 is linear, 2 is quadratic.
+// Package scale scans images that have N of one thing, for two N, and prints the
+// time, the memory, and the power of N by which the time grows: 1 is linear, 2 is
+// quadratic.
 //
 //	scale [-keep DIR] IMGCHECK N,N [CASE...]
 //	scale make CASE N DIR
 //	scale list
 //
-// The images are OCI layouts of a few megabytes at most. Times are the processor's,
-// so that what else the machine does counts for little; memory is the largest
-// resident set. docs/speed.md tells what came out.
+// The images are OCI layouts of a few megabytes at most. Times are CPU times, which
+// depend little on the machine's other load; memory is the largest resident set.
+// docs/speed.md has the results.
 package scale
 
 import (
@@ -29,7 +30,7 @@ import (
 	"time"
 )
 
-// Main is the whole program.
+// Main runs the program.
 func Main() {
 	keep := flag.String("keep", "", "keep the images in this directory")
 	flag.Parse()
@@ -66,14 +67,14 @@ func makeCase(name string, n int, dir string) error {
 	return im.finish()
 }
 
-// cost is the time and the memory of a scan.
+// cost is the time and memory that a scan took.
 type cost struct {
 	cpu  time.Duration
 	peak int64 // bytes
 	said string
 }
 
-// run measures the cases with the names, or all.
+// run measures the cases of these names, or all.
 func run(keep, imgcheck, numbers string, names []string) error {
 	var ns []int
 	for s := range strings.SplitSeq(numbers, ",") {
@@ -102,7 +103,7 @@ func run(keep, imgcheck, numbers string, names []string) error {
 		var costs []cost
 		for _, n := range ns {
 			dir := filepath.Join(keep, fmt.Sprintf("%s-%d", c.name, n))
-			// By a process of its own: a child's peak counts from that of its parent.
+			// In a separate process: the peak memory of a child counts from that of its parent.
 			if _, err := os.Stat(filepath.Join(dir, "index.json")); err != nil {
 				if b, err := exec.Command(self, "make", c.name, strconv.Itoa(n), dir).CombinedOutput(); err != nil {
 					return fmt.Errorf("making %s of %d: %w: %s", c.name, n, err, b)
@@ -121,10 +122,10 @@ func run(keep, imgcheck, numbers string, names []string) error {
 	return nil
 }
 
-// floor is the time of a scan of a nearly empty image.
+// floor is the time that a scan of a nearly empty image takes.
 const floor = 100 * time.Millisecond
 
-// power is the exponent of N by which the time grows from the first to the last.
+// power returns the exponent of N by which the time grows from the first N to the last.
 func power(ns []int, costs []cost) string {
 	first, last := costs[0].cpu, costs[len(costs)-1].cpu
 	if len(ns) < 2 || last < 3*floor {
@@ -133,7 +134,7 @@ func power(ns []int, costs []cost) string {
 	return fmt.Sprintf("N^%.1f", math.Log(float64(last)/float64(max(first, floor)))/math.Log(float64(ns[len(ns)-1])/float64(ns[0])))
 }
 
-// measure scans a layout, with what lies beside it: its pack and its policy.
+// measure scans a layout, with the pack and the policy that lie beside it.
 func measure(imgcheck, dir string) (cost, error) {
 	args := []string{"scan", "--no-cache", "--quiet", "--fail-on", "never", "--format", "json"}
 	if rules := filepath.Join(dir, "rules"); exists(rules) {

@@ -1,11 +1,11 @@
 //go:build linux
 
-// Package run breaks a machine with a GPU, one thing at a time, runs real programs
-// and imgcheck on it, and writes down what both said: test/gpu/faults.yaml says what
-// is broken, and how the result is read is in package gpu.
+// Package run makes the faults of test/gpu/faults.yaml on a machine with a GPU, one at
+// a time, runs real programs and imgcheck after each, and records the results of both.
+// Package gpu reads the record.
 //
-// It needs root: each fault is made in an overlay over /, with the kernel's and the
-// driver's mounts bound into it, and nothing of the machine itself is changed.
+// It needs root: it makes each fault in an overlay over /, into which it binds the
+// mounts of the kernel and the driver. It does not change the machine itself.
 //
 //	go build -o /tmp/imgcheck ./cmd/imgcheck && go run ./test/gpu/run/main.go -imgcheck /tmp/imgcheck -o test/gpu/testdata/record.json
 package run
@@ -32,7 +32,7 @@ import (
 	"github.com/imgcheck/imgcheck/test/gpu"
 )
 
-// Main is the whole program.
+// Main runs the program.
 func Main() {
 	r := &runner{}
 	flag.StringVar(&r.imgcheck, "imgcheck", "", "the program, built without cgo")
@@ -55,7 +55,7 @@ func Main() {
 	}
 }
 
-// runner is what the flags say.
+// runner holds the values of the flags.
 type runner struct {
 	imgcheck, programs, python, out string
 	jobs                            int
@@ -66,11 +66,11 @@ type runner struct {
 	seed                            uint64
 
 	plan *gpu.Plan
-	work string // a tmpfs for what the overlays change
+	work string // a tmpfs for the upper directories of the overlays
 	mu   sync.Mutex
 }
 
-// tools is where imgcheck and the programs are mounted in a root.
+// tools is the directory of a root where imgcheck and the programs are mounted.
 const tools = "/mnt"
 
 func (r *runner) run(ctx context.Context, only string) error {
@@ -140,7 +140,7 @@ func (r *runner) run(ctx context.Context, only string) error {
 	return err
 }
 
-// write leaves what there is so far of a record.
+// write writes the record as far as it is complete.
 func write(file string, record *gpu.Record) error {
 	done := *record
 	done.Faults = slices.DeleteFunc(slices.Clone(record.Faults), func(f gpu.RecordedFault) bool { return f.Name == "" })
@@ -151,13 +151,13 @@ func write(file string, record *gpu.Record) error {
 	return os.WriteFile(file, append(b, '\n'), 0o644)
 }
 
-// machine names the GPU and its driver.
+// machine returns the names of the GPU and its driver.
 func machine(ctx context.Context) string {
 	out, _ := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").Output()
 	return strings.TrimSpace(string(out))
 }
 
-// try does one fault in an overlay.
+// try makes one fault in an overlay.
 func (r *runner) try(ctx context.Context, i int, f *gpu.Fault) (_ *gpu.RecordedFault, err error) {
 	root, err := r.overlay(fmt.Sprint("f", i))
 	if err != nil {
@@ -204,7 +204,7 @@ func (r *runner) try(ctx context.Context, i int, f *gpu.Fault) (_ *gpu.RecordedF
 	return one, nil
 }
 
-// cure has imgcheck patch what it can, and runs the programs then.
+// cure patches the faults under "cures" with imgcheck, and runs the programs after each.
 func (r *runner) cure(ctx context.Context, record *gpu.Record, which *regexp.Regexp) error {
 	record.Cures = make([]gpu.RecordedCure, len(r.plan.Cures))
 	g, ctx := errgroup.WithContext(ctx)
@@ -230,7 +230,7 @@ func (r *runner) cure(ctx context.Context, record *gpu.Record, which *regexp.Reg
 }
 
 // patch makes a fault, lays the layer of imgcheck's patch over it, and runs the
-// programs with its variables.
+// programs with the variables of the patch.
 func (r *runner) patch(ctx context.Context, name string, c *gpu.Cure) (_ *gpu.RecordedCure, err error) {
 	f := r.plan.Fault(c.Fault)
 	if f == nil {
@@ -266,8 +266,8 @@ func (r *runner) patch(ctx context.Context, name string, c *gpu.Cure) (_ *gpu.Re
 		return one, nil
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	env = append(env, lines[1:]...) // the last of a name counts
-	// Whiteouts are for tar names like any other.
+	env = append(env, lines[1:]...) // the last value of a name counts
+	// To tar, a whiteout is a file like any other.
 	over := exec.CommandContext(ctx, "sh", "-c", `tar -tf "$1" | sed -n 's|^\(.*/\)*\.wh\.|\1|p' | while IFS= read -r gone; do rm -rf "$2/$gone"; done && tar -C "$2" --exclude='.wh.*' -xf "$1"`, "sh", layer, root)
 	if out, err := over.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("the layer over the root: %w: %s", err, out)
@@ -296,7 +296,7 @@ func (r *runner) imgcheckHere(ctx context.Context, args []string) (string, error
 	return stdout.String(), nil
 }
 
-// overlay is a root directory over /, with the tools in it.
+// overlay mounts a root directory over /, with the tools in it.
 func (r *runner) overlay(name string) (string, error) {
 	dir := filepath.Join(r.work, name)
 	for _, d := range []string{"upper", "work", "root"} {
@@ -311,8 +311,8 @@ func (r *runner) overlay(name string) (string, error) {
 	return root, syscall.Mount(filepath.Join(r.work, "tools"), root+tools, "", syscall.MS_BIND, "")
 }
 
-// bindMounts binds what is mounted on the machine into a root: the kernel's file
-// systems, devices, the driver.
+// bindMounts binds the machine's mounts into a root: the kernel's file systems,
+// devices, the driver.
 func bindMounts(root, work string) error {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -325,7 +325,7 @@ func bindMounts(root, work string) error {
 			continue
 		}
 		if st, err := os.Stat(at); err == nil && !st.IsDir() {
-			_ = os.WriteFile(root+at, nil, 0o644) // where there is none
+			_ = os.WriteFile(root+at, nil, 0o644) // if the mount point does not exist
 		} else {
 			_ = os.MkdirAll(root+at, 0o755)
 		}
@@ -336,7 +336,7 @@ func bindMounts(root, work string) error {
 	return nil
 }
 
-// unmount takes away all that is mounted at a directory and below, the last first.
+// unmount removes all mounts at and below a directory, the last one first.
 func unmount(dir string) error {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -353,10 +353,10 @@ func unmount(dir string) error {
 	return nil
 }
 
-// command is a program in a root.
+// command returns the command that runs a program in a root.
 func (r *runner) command(ctx context.Context, root string, env []string, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...)
-	c.Path, c.Err = name, nil // of the root, not of here
+	c.Path, c.Err = name, nil // a path in the root, not on this machine
 	c.Dir, c.Env = "/", env
 	c.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
@@ -364,7 +364,7 @@ func (r *runner) command(ctx context.Context, root string, env []string, name st
 	return c
 }
 
-// scan is what imgcheck says of a root, run in it as in a step of a container build.
+// scan runs imgcheck in a root, as in a step of a container build.
 func (r *runner) scan(ctx context.Context, root string, env []string) (*gpu.Said, error) {
 	c := r.command(ctx, root, env, tools+"/imgcheck", "scan", "--format", "json", "--no-cache", "--no-fixes", "--quiet", "--config", "none", "dir:/")
 	var stdout, stderr bytes.Buffer
@@ -375,7 +375,7 @@ func (r *runner) scan(ctx context.Context, root string, env []string) (*gpu.Said
 	return gpu.ReadReport(stdout.Bytes())
 }
 
-// real runs a program.
+// real runs a program in a root, and returns its outcome.
 func (r *runner) real(ctx context.Context, root string, env []string, program string) (*gpu.Outcome, error) {
 	limited, cancel := context.WithTimeout(ctx, r.limit)
 	defer cancel()

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package mkimage makes the images of test/real out of directories, without a
+// Package mkimage makes the images of test/real from directories, without a
 // container engine.
 //
 //	mkimage OUT COMPRESSION NAME=VALUE... -- CREATED_BY=DIR...
@@ -32,7 +32,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Main is the whole program.
+// Main runs the program.
 func Main() {
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "mkimage:", err)
@@ -89,7 +89,7 @@ func makeImage(out, compression string, args []string) error {
 	return os.RemoveAll(out + ".layers")
 }
 
-// fileLayer is a layer in a file.
+// fileLayer is a layer stored in a file.
 type fileLayer struct {
 	file           string
 	digest, diffID v1.Hash
@@ -143,7 +143,7 @@ func writeLayer(dir, into, compression string) (*fileLayer, error) {
 	return l, nil
 }
 
-// addTree writes an overlay's upper directory as a layer.
+// addTree writes the upper directory of an overlay as a layer.
 func addTree(tw *tar.Writer, root string) error {
 	links := map[uint64]string{}
 	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {

@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Command push is run and built by the name of this file: `go run ./test/real/push/main.go`.
-// So `go install ./...`, which is pre-commit's, installs imgcheck alone.
+// Command push is run by the name of this file, `go run ./test/real/push/main.go`, so that
+// `go install ./...`, as pre-commit runs it, installs imgcheck alone.
 package main
 
 import "github.com/imgcheck/imgcheck/test/real/push"

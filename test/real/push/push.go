@@ -1,5 +1,5 @@
-// Package push copies OCI layouts into a registry: push HOST DIR...; each
-// becomes HOST/NAME:latest, NAME being the directory's.
+// Package push copies OCI layouts into a registry: push HOST DIR... A layout in
+// the directory NAME becomes HOST/NAME:latest.
 package push
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// Main is the whole program.
+// Main runs the program.
 func Main() {
 	for _, dir := range os.Args[2:] {
 		if err := push(os.Args[1], dir); err != nil {
@@ -40,7 +40,7 @@ func push(host, dir string) error {
 	if err != nil {
 		return err
 	}
-	for range 50 { // the registry may have only just been started
+	for range 50 { // the registry may still be starting
 		if err = remote.Write(ref, img, remote.WithJobs(2)); err == nil {
 			return nil
 		}

@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Command truth is run and built by the name of this file: `go run ./test/real/truth/main.go`.
-// So `go install ./...`, which is pre-commit's, installs imgcheck alone.
+// Command truth is run by the name of this file, `go run ./test/real/truth/main.go`, so that
+// `go install ./...`, as pre-commit runs it, installs imgcheck alone.
 package main
 
 import "github.com/imgcheck/imgcheck/test/real/truth"

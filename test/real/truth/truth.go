@@ -1,14 +1,14 @@
 //go:build linux
 
-// Package truth asks the loader of a root file system about each file that
-// imgcheck was asked about, and compares.
+// Package truth runs the loader of a root file system on each file that imgcheck
+// ldd has reported on, and compares the results.
 //
 //	imgcheck ldd --all --format json dir:ROOT | truth ROOT [NAME=VALUE...]
 //
-// For each line it runs LD_TRACE_LOADED_OBJECTS=1 ld.so FILE in a chroot, as
-// root; a loader of AArch64 with the emulator that EMULATOR names, a static
-// program that is copied into the root. It prints what differs, and counts; the exit status is 1 when anything
-// does.
+// For each line it runs LD_TRACE_LOADED_OBJECTS=1 ld.so FILE in a chroot, as root.
+// For a loader of AArch64, $EMULATOR names an emulator, a static program, which is
+// copied into the root. It prints the differences and their number; the exit status
+// is 1 if there are any.
 package truth
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/ldd"
 )
 
-// Main is the whole program.
+// Main runs the program.
 func Main() {
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, "usage: truth ROOT [NAME=VALUE...] < LDD.jsonl")
@@ -84,10 +84,10 @@ func compare(root string, env []string) (bad, all int, err error) {
 	return bad, all, in.Err()
 }
 
-// interps are the loaders that a root may have.
+// interps lists the paths of the loaders that a root may have.
 var interps = []string{"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"}
 
-// loader returns the command of the loader of a root.
+// loader returns the command that runs the loader of a root.
 func loader(root string) ([]string, error) {
 	i := slices.IndexFunc(interps, func(p string) bool { _, err := os.Lstat(root + p); return err == nil })
 	if i < 0 {
@@ -104,7 +104,7 @@ func loader(root string) ([]string, error) {
 	return []string{"/.emulator", interps[i]}, os.WriteFile(root+"/.emulator", b, 0o755)
 }
 
-// ask returns the answer of the real loader.
+// ask returns the real loader's answer.
 func ask(root string, call, env []string) ldd.Trace {
 	cmd := exec.Command(call[0], call[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
