@@ -248,13 +248,14 @@ func (p *patching) run(ctx context.Context) error {
 			clean++
 			continue
 		}
-		patched, err := p.laid(ctx, w)
+		if p.dry {
+			continue
+		}
+		patched, err := p.apply(ctx, w)
 		if err != nil {
 			return err
 		}
-		if patched != nil {
-			done, plans = append(done, patched), append(plans, w.plan)
-		}
+		done, plans = append(done, patched), append(plans, w.plan)
 	}
 	switch {
 	case len(done) > 0 && p.emit != "":
@@ -267,14 +268,6 @@ func (p *patching) run(ctx context.Context) error {
 		return p.unchanged(ctx, base)
 	}
 	return nil
-}
-
-// laid applies a plan to its image; it returns nil with --dry-run.
-func (p *patching) laid(ctx context.Context, w *work) (*patch.Patched, error) {
-	if p.dry {
-		return nil, nil
-	}
-	return p.apply(ctx, w)
 }
 
 // published publishes patched images to one target after the other, and prints their

@@ -4,28 +4,25 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/imgcheck/imgcheck/pkg/fix"
-	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/provide"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// JudgedBase is an image to patch that was read and judged. It holds the image open,
-// for plans that rewrite files of it.
+// JudgedBase is an image to patch that was read and judged. It holds the image open, for
+// plans that rewrite files of it. The method value Close does not hold the rest.
 type JudgedBase struct {
 	Judged
 	Base *patch.Image
 
-	ref  string
-	img  *layers.Image
-	read contents
+	*contents
+	ref string
 }
 
 // JudgeBase reads and judges base, one of the images that [patch.OpenBase] has found
@@ -40,17 +37,14 @@ func JudgeBase(ctx context.Context, ref string, base *patch.Image, o Options) (*
 		img.Close()
 		return nil, err
 	}
-	return &JudgedBase{*j, base, ref, img, contents{img: img}}, nil
+	return &JudgedBase{*j, base, &contents{img: img}, ref}, nil
 }
-
-// Close frees what j holds. Nothing that was made of j can be published after it.
-func (j *JudgedBase) Close() error { return errors.Join(j.read.close(), j.img.Close()) }
 
 // Plan plans fixes that can be carried out, with libraries from sources, in the
 // releases that pins has by the libraries' IDs. It tries at most 64 changes. It returns
 // nil if no finding that counts is an error or a warning.
 func (j *JudgedBase) Plan(ctx context.Context, sources *provide.Sources, pins map[string]string) (*fix.Plan, error) {
-	return j.plan(ctx, fix.Options{Trials: 64, Find: sources.Find, Pins: pins, Content: j.read.content, Xattrs: j.read.xattrs})
+	return j.plan(ctx, fix.Options{Trials: 64, Find: sources.Find, Pins: pins, Content: j.content, Xattrs: j.xattrs})
 }
 
 // Apply lays change over the image and judges the result as it will be pulled: the new

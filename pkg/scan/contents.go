@@ -64,8 +64,10 @@ func (c *contents) xattrs(ctx context.Context, layer int, e *layers.Entry) (map[
 	return f.xattrs, err
 }
 
-func (c *contents) close() error {
-	var errs []error
+// Close frees the image and its files. A change that was planned cannot be published
+// after it.
+func (c *contents) Close() error {
+	errs := []error{c.img.Close()}
 	for _, f := range c.kept {
 		errs = append(errs, f.Close())
 	}
