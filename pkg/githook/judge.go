@@ -79,15 +79,11 @@ func mayFix(in dockerfile.Instruction, f *lint.Finding, words map[string]bool) b
 			return words[v] || strings.HasPrefix(v, "LD_") && (f.Library != "" || f.Symbol != "")
 		})
 	case "CMD", "ENTRYPOINT":
-		program := words["ENTRYPOINT"] || f.Library != "" || f.Symbol != "" // else it is about what the image asks of the container runtime
-		return program && len(f.Effects) > 0 && !slices.ContainsFunc(f.Effects, func(e lint.Effect) bool { return e.Text != doesNotStart })
+		runtime := f.Kind == lint.Setting // it is about what the image asks of the container runtime
+		return !runtime && len(f.Effects) > 0 && !slices.ContainsFunc(f.Effects, func(e lint.Effect) bool { return e.Name != lint.NotStarted })
 	}
 	return false
 }
-
-// doesNotStart is the effect that lint states for findings about the image's own
-// program.
-const doesNotStart = "the container does not start"
 
 // wordsOf returns the words in the texts of a finding and its rule.
 func wordsOf(f *lint.Finding, rule *lint.Rule) map[string]bool {

@@ -144,7 +144,7 @@ func (w *world) stepEffect(f failure, e *elfdeps.Error) Effect {
 	if e.Kind == elfdeps.CutError && !f.killed && !f.step.imports() {
 		text = w.phrase("killed", values{"effect": text})
 	}
-	return Effect{text, w.reads(f.step.Error, e, "{stem}", stem(e.Name))}
+	return Effect{Text: text, Error: w.reads(f.step.Error, e, "{stem}", stem(e.Name))}
 }
 
 // preloadMisses adds what the libraries miss that are preloaded into every program.
@@ -215,7 +215,7 @@ func (w *world) noneServes() []Finding {
 			"files": path.Base(g.of.Match), "dir": g.dir, "libraries": strings.Join(slices.Sorted(maps.Keys(missing)), ", "),
 		})
 		f.Affected, f.NeededBy = affected, w.filesOf(affected)
-		f.Effects = []Effect{{g.of.Effect, g.of.Error}}
+		f.Effects = []Effect{{Text: g.of.Effect, Error: g.of.Error}}
 		f.advise(row(g.of.Fix, nil))
 		list = append(list, f)
 	}

@@ -13,7 +13,7 @@ import (
 // check is a rule that needs no replay: it looks at what is installed, at the
 // image's config, and at names of files.
 type check struct {
-	rule string // the ID that its findings get
+	rule string // of its findings
 	find func(*world) []Finding
 }
 
@@ -57,13 +57,7 @@ var checks = []check{
 func (w *world) check() []Finding {
 	var list []Finding
 	for _, c := range checks {
-		for _, f := range c.find(w) {
-			f.Rule = c.rule
-			if r := w.packs.Rule(c.rule); r != nil && f.Severity == "" {
-				f.Severity = r.Severity
-			}
-			list = append(list, f)
-		}
+		list = append(list, c.find(w)...)
 	}
 	return list
 }

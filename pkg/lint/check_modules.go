@@ -163,13 +163,13 @@ func (w *world) modulesFinding(pkg *inventory.Package, version string, lost []lo
 			} else {
 				loads = true
 			}
-			f.effect(Effect{s.step.Effect, cmp.Or(s.step.Absent, m.reads)})
+			f.effect(Effect{Text: s.step.Effect, Error: cmp.Or(s.step.Absent, m.reads)})
 		}
 	}
 	switch {
 	case first.absent != nil:
 		w.lower(&f, "absent", values{"why": first.absent.Why})
-		f.effect(Effect{first.absent.Effect, first.absent.Error})
+		f.effect(Effect{Text: first.absent.Effect, Error: first.absent.Error})
 	case !loads && aside != "":
 		w.lower(&f, "aside", values{"framework": aside})
 	case !loads:

@@ -758,11 +758,7 @@ func (w *world) requiredFixes(list []Finding) {
 		}
 		for _, n := range f.NeededBy {
 			if advice := w.requiredFix(n.Path, path.Base(f.Library)); len(advice) > 0 {
-				if len(f.Fixes) > 0 {
-					f.Fixes = append([]string{advice[0].String()}, f.Fixes...)
-				} else {
-					f.Advice = append(advice, f.Advice...)
-				}
+				f.Advice = append(advice, f.Advice...)
 				break
 			}
 		}

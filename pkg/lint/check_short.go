@@ -1,8 +1,8 @@
 package lint
 
 import (
-	"fmt"
 	"path"
+	"strconv"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
@@ -24,14 +24,10 @@ func (w *world) shortLibraries() []Finding {
 			continue // it is whole, or its processes are killed
 		}
 		name := path.Base(o.path)
-		list = append(list, Finding{
-			Severity: Warning,
-			Message:  fmt.Sprintf("%s lacks the last %d bytes of its data, and zeros are read in their place", name, lacks),
-			Library:  name, Family: family.ID,
-			Effects:  []Effect{{Text: fmt.Sprintf("%s may fail when it is first used, or when it comes to that data", name)}},
-			Affected: []string{o.path}, Present: []File{w.file(o.path)},
-			Advice: w.wholeFix(o.path),
-		})
+		f := w.say("unusable-library", "short", values{"library": name, "lacks": strconv.FormatInt(lacks, 10)})
+		f.Subject, f.Library, f.Family, f.Affected, f.Present = o.path, name, family.ID, []string{o.path}, []File{w.file(o.path)}
+		f.advise(w.wholeFix(o.path)...)
+		list = append(list, f)
 	}
 	return list
 }

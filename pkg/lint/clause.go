@@ -25,6 +25,7 @@ type Clause struct {
 
 // EffectTexts are the templates of an [Effect].
 type EffectTexts struct {
+	Name  string `yaml:"name"`
 	Text  string `yaml:"text"`
 	Error string `yaml:"error"`
 }
@@ -161,7 +162,7 @@ func (w *world) effects(clause string, v values) []Effect {
 func (w *world) effectsOf(c *Clause, v values) []Effect {
 	var list []Effect
 	for _, e := range c.Effects {
-		list = append(list, Effect{w.filled(e.Text, v), w.filled(e.Error, v)})
+		list = append(list, Effect{Name: e.Name, Text: w.filled(e.Text, v), Error: w.filled(e.Error, v)})
 	}
 	return list
 }

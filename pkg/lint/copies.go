@@ -181,9 +181,6 @@ type telling struct {
 }
 
 func tellingOf(list []Finding) *telling {
-	for i := range list {
-		list[i].typed()
-	}
 	t := &telling{list, map[[2]string]int{}}
 	for i, f := range list {
 		if _, ok := t.at[[2]string{f.Rule, f.Cause}]; !ok {
@@ -195,7 +192,6 @@ func tellingOf(list []Finding) *telling {
 
 // add puts a finding to those that say the same of another process, or at the end.
 func (t *telling) add(f Finding) {
-	f.typed()
 	i, ok := t.at[[2]string{f.Rule, f.Cause}]
 	if !ok {
 		t.at[[2]string{f.Rule, f.Cause}] = len(t.list)
@@ -339,7 +335,7 @@ func (w *world) mixtureFinding(r *run, fam *Family, list []loaded, first, stray 
 	fails := w.mixedEffects(r, list)
 	f := w.say("mixed-releases", "parts", values{"family": fam.Title, "parts": w.partsInWords(list), "process": r.title})
 	for _, x := range fails {
-		f.Effects = append(f.Effects, Effect{x.Effect, x.Error})
+		f.Effects = append(f.Effects, Effect{Text: x.Effect, Error: x.Error})
 	}
 	switch {
 	case len(fails) == 0 && w.partsAreNewer(first, stray):
@@ -461,10 +457,10 @@ func (w *world) refusals(r *run) []Finding {
 			}
 			f := w.say("shadowed-library", clause, v)
 			f.Family, f.Library, f.Affected = w.packs.family(m.Object.Soname).ID, m.Object.Soname, []string{m.Real()}
-			f.Effects = []Effect{{x.Effect, expand(x.Error, "{own}", tuple(wants), "{found}", tuple(found))}}
+			f.Effects = []Effect{{Text: x.Effect, Error: expand(x.Error, "{own}", tuple(wants), "{found}", tuple(found))}}
 			f.Present = []File{w.file(m.Real())}
 			for _, x := range w.mixedEffects(r, w.partsOf(r, w.packs.family(m.Object.Soname))) {
-				f.Effects = append(f.Effects, Effect{x.Effect, x.Error})
+				f.Effects = append(f.Effects, Effect{Text: x.Effect, Error: x.Error})
 			}
 			if own != "" {
 				f.Present = append(f.Present, w.file(own))

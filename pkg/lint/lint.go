@@ -138,8 +138,12 @@ type Finding struct {
 	Values map[string]string `json:"-"`
 }
 
+// NotStarted is the name of the effect that the image's own program does not start.
+const NotStarted = "not-started"
+
 // Effect is what follows from a finding for a user of the image.
 type Effect struct {
+	Name  string `json:"name,omitempty"`  // for programs, as NotStarted; empty for most
 	Text  string `json:"text"`            // "`import torch` fails"
 	Error string `json:"error,omitempty"` // the text that the user will read
 }
@@ -253,9 +257,6 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 	res.Findings = append(res.Findings, w.interpreters()...)
 	res.Findings = append(res.Findings, w.causes()...)
 	res.Findings = append(res.Findings, w.symbols()...)
-	for i := range res.Findings {
-		res.Findings[i].typed()
-	}
 	res.Findings = fold(res.Findings, w.check())
 	res.Findings = w.mixtures(res.Findings)
 	w.requiredFixes(res.Findings)
@@ -272,7 +273,6 @@ func Run(ctx context.Context, img *Image, packs *Packs) (*Result, error) {
 			return nil, fmt.Errorf("no pack has the rule %q", f.Rule)
 		}
 		slices.Sort(res.Findings[i].Affected)
-		res.Findings[i].typed()
 	}
 	slices.SortStableFunc(res.Findings, compareFindings)
 	w.oneSearchPath(res.Findings)

@@ -433,9 +433,9 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 		m.front = by.Object.Soname
 	}
 	values := append(w.toolkit(r.cuda()), "{name}", told, "{names}", strings.Join(names, ", "))
-	m.effect = Effect{means.effect, w.reads(means.text, failed, values...)}
+	m.effect = Effect{Text: means.effect, Error: w.reads(means.text, failed, values...)}
 	for _, a := range means.also {
-		m.also = append(m.also, Effect{a.Effect, w.reads(a.Error, failed, values...)})
+		m.also = append(m.also, Effect{Text: a.Effect, Error: w.reads(a.Error, failed, values...)})
 	}
 	r.missed = append(r.missed, m)
 }

@@ -176,7 +176,7 @@ func TestDirectories(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range res.Findings {
-				if slices.ContainsFunc(f.Effects, func(e Effect) bool { return e.Text == "the container does not start" }) {
+				if slices.ContainsFunc(f.Effects, func(e Effect) bool { return e.Name == NotStarted }) {
 					t.Errorf("a directory starts nothing: %s", f.Message)
 				}
 			}

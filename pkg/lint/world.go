@@ -63,8 +63,6 @@ type world struct {
 	changedFiles map[string]bool // wheels' files of another size than their RECORD says; nil: not looked
 	chosen       []chosen        // what choose has found; nil before
 
-	pathFixes map[string]string // what pathFix has given → the value in it
-
 	saying sync.Mutex // of said
 	said   error      // the first clause or value that the packs or the code lack
 }
@@ -107,7 +105,7 @@ func newWorld(img *Image, packs *Packs) *world {
 		img: img, packs: packs, loaders: map[string]*elfdeps.Loader{}, byPath: map[string]*object{}, named: map[string][]string{}, sonames: map[string][]string{},
 		bySoname: map[string][]*object{},
 		hosts:    map[*elfdeps.Loader]*elfdeps.Loader{}, dists: map[string][]dist{},
-		openers: map[[2]string][]*Dlopens{}, pathFixes: map[string]string{},
+		openers: map[[2]string][]*Dlopens{},
 	}
 	w.machine, w.class = w.architecture()
 	for e := range img.FS.All() {
