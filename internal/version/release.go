@@ -40,8 +40,8 @@ func OfFile(name string) Release {
 	return nil
 }
 
-// Upstream returns the version of what a Debian or rpm package packs, without the
-// package's epoch and revision: 9.1.0.70 of 1:9.1.0.70-1 (deb-version(7)).
+// Upstream returns the version of a Debian or rpm package without its epoch and
+// revision: 9.1.0.70 of 1:9.1.0.70-1 (deb-version(7)).
 func Upstream(s string) string {
 	if epoch, rest, ok := strings.Cut(s, ":"); ok && digits(epoch) == epoch {
 		s = rest
@@ -65,8 +65,8 @@ func (r Release) String() string {
 func (r Release) First(n int) Release { return r[:min(n, len(r))] }
 
 // Compare returns a negative number if r is older than o, 0 if both are the same, and a
-// positive number if r is newer. Missing numbers are 0. It is a total order, and the one
-// of PEP 440 for versions that are numbers alone.
+// positive number if r is newer. Missing numbers are 0, so 9.1 equals 9.1.0. It is a total
+// order, and agrees with PEP 440 for versions that are numbers alone.
 func (r Release) Compare(o Release) int {
 	for i := range max(len(r), len(o)) {
 		if c := cmp.Compare(r.at(i), o.at(i)); c != 0 {
