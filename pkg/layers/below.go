@@ -6,7 +6,7 @@ import (
 )
 
 // Below yields every entry below a directory, in the order of their paths, with
-// the number of its layer. dir is a real path: no link is followed.
+// the number of its layer. dir must be a real path, without links.
 func (f *FS) Below(dir string) iter.Seq2[*Entry, int] {
 	prefix := prefixOf(dir)
 	return func(yield func(*Entry, int) bool) {
@@ -19,15 +19,15 @@ func (f *FS) Below(dir string) iter.Seq2[*Entry, int] {
 	}
 }
 
-// In yields the entries of a directory, in the order of their paths, and not what is
-// below them. dir is a real path: no link is followed.
+// In yields the entries of a directory in the order of their paths, without the entries
+// below them. dir must be a real path, without links.
 func (f *FS) In(dir string) iter.Seq2[*Entry, int] {
 	prefix := prefixOf(dir)
 	return func(yield func(*Entry, int) bool) {
 		c := f.from(prefix)
 		for n, ok := c.next(); ok && strings.HasPrefix(n.Path, prefix); n, ok = c.next() {
 			name, _, deeper := strings.Cut(n.Path[len(prefix):], "/")
-			if deeper { // below an entry that was there: skip its tree
+			if deeper { // below an entry that was yielded: skip its tree
 				c.skip(prefix + name + "0") // the byte after '/'
 				continue
 			}
@@ -38,7 +38,7 @@ func (f *FS) In(dir string) iter.Seq2[*Entry, int] {
 	}
 }
 
-// prefixOf is what the paths of all entries below a directory begin with.
+// prefixOf returns the prefix that the paths of all entries below a directory have.
 func prefixOf(dir string) string {
 	if dir = strings.Trim(dir, "/"); dir != "" {
 		dir += "/"

@@ -21,17 +21,16 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// Cache keeps what was read of layers, and documents that were made of images,
-// in a directory: one file each, written under another name and then renamed, so
-// that any number of processes may share it. What cannot be read of it, for
-// whatever reason, is not there.
+// Cache stores indexes of layers, and documents made of images, in a directory. Each is
+// a file that is written under another name and then renamed, so that any number of
+// processes may share the cache. A file that cannot be read counts as absent.
 //
-// A nil Cache keeps nothing.
+// A nil Cache stores nothing.
 type Cache struct {
 	// Dir is the directory.
 	Dir string
-	// Max bounds the bytes of all files: beyond it, those that were used
-	// longest ago are removed.
+	// Max bounds the bytes of all files. Beyond it, the least recently used are
+	// removed.
 	Max int64
 
 	now func() time.Time // in tests
@@ -40,7 +39,7 @@ type Cache struct {
 // DefaultCacheMax is the usual bound of a cache, in bytes: some hundred images.
 const DefaultCacheMax = 2 << 30
 
-// DefaultCacheDir is IMGCHECK_CACHE, else the directory imgcheck of the user's
+// DefaultCacheDir returns IMGCHECK_CACHE, else the directory imgcheck of the user's
 // caches ([os.UserCacheDir]).
 func DefaultCacheDir() (string, error) {
 	if dir := os.Getenv("IMGCHECK_CACHE"); dir != "" {
@@ -53,7 +52,8 @@ func DefaultCacheDir() (string, error) {
 	return filepath.Join(dir, "imgcheck"), nil
 }
 
-// OpenCache makes the directory of a cache if there is none.
+// OpenCache returns the cache in a directory, which it makes if there is none. most is
+// Max.
 func OpenCache(dir string, most int64) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("the cache: %w", source.PathError(err))
@@ -64,8 +64,8 @@ func OpenCache(dir string, most int64) (*Cache, error) {
 // maxDocument bounds a document, in bytes.
 const maxDocument = 64 << 20
 
-// Names of the cache's files: the SHA-256 of what the file is of, and its kind.
-// What is named otherwise belongs to somebody else.
+// Names of the cache's files: the SHA-256 of their key, and their kind. Files with other
+// names are not the cache's.
 const (
 	layerFile    = ".layer"
 	documentFile = ".document"
@@ -78,19 +78,19 @@ func (c *Cache) file(of, kind string) string {
 	return filepath.Join(c.Dir, fmt.Sprintf("%x", sha256.Sum256([]byte(of)))+kind)
 }
 
-// layerName is what a stored layer depends on: the bytes of the layer, the
-// versions of what reads them, and what is kept of them.
+// layerName returns the key of a stored layer. It names everything that the index depends
+// on: the bytes of the layer, the versions of their readers, and the choice of kept files.
 func layerName(digest, keepID string) string {
 	return fmt.Sprintf("layer %d.%d of %s, kept %s", indexVersion, elfdeps.CodecVersion, digest, keepID)
 }
 
-// Layer is what was stored of the layer whose stored bytes have a digest.
+// Layer returns the stored index of the layer whose blob has a digest.
 func (c *Cache) Layer(digest, keepID string) (*Layer, bool) {
 	return c.layer(digest, keepID, nil)
 }
 
-// layer is Layer, and counts in all what it takes in. A layer of which that is too
-// much is none: who reads it then learns why.
+// layer is Layer, and counts the layer's bytes in all. A layer that is too much for all
+// counts as absent: reading it then returns the error.
 func (c *Cache) layer(digest, keepID string, all *ledger) (*Layer, bool) {
 	if c == nil {
 		return nil, false
@@ -109,7 +109,7 @@ func (c *Cache) layer(digest, keepID string, all *ledger) (*Layer, bool) {
 	return l, true
 }
 
-// PutLayer stores a layer. The caller has verified the digest.
+// PutLayer stores the index of a layer. The caller must have verified the digest.
 func (c *Cache) PutLayer(digest, keepID string, l *Layer) error {
 	if c == nil {
 		return nil
@@ -118,7 +118,7 @@ func (c *Cache) PutLayer(digest, keepID string, l *Layer) error {
 	return c.put(c.file(name, layerFile), func(w io.Writer) error { return encodeLayer(w, name, l) })
 }
 
-// Document is what was stored under a key.
+// Document returns the document that was stored under a key.
 func (c *Cache) Document(key string) ([]byte, bool) {
 	if c == nil {
 		return nil, false
@@ -144,7 +144,8 @@ func (c *Cache) Document(key string) ([]byte, bool) {
 	return b, ok
 }
 
-// PutDocument stores a document under a key, which names all that it depends on.
+// PutDocument stores a document under a key, which must name everything that it depends
+// on.
 func (c *Cache) PutDocument(key string, doc []byte) error {
 	if c == nil {
 		return nil
@@ -159,8 +160,8 @@ func (c *Cache) PutDocument(key string, doc []byte) error {
 	})
 }
 
-// open opens a file of the cache, nil where there is none that can be read. It
-// waits for nobody: what is no regular file, a FIFO for one, is none.
+// open opens a file of the cache. It returns nil if there is none that can be read. A
+// file that is not regular counts as absent, so that no FIFO's writer is waited for.
 func (c *Cache) open(name string, most int64) *os.File {
 	if st, err := os.Lstat(name); err != nil || !st.Mode().IsRegular() || st.Size() > most {
 		return nil
@@ -183,13 +184,13 @@ func (c *Cache) time() time.Time {
 	return time.Now()
 }
 
-// touch notes that a file was used. A cache that may only be read forgets it.
+// touch marks a file as used now. It ignores errors: a cache may be read-only.
 func (c *Cache) touch(name string) {
 	now := c.time()
 	os.Chtimes(name, now, now)
 }
 
-// put writes a file whole or not at all, and makes room.
+// put writes a file whole or not at all, and removes old files beyond Max.
 func (c *Cache) put(name string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(c.Dir, newFile+"*")
 	if err != nil {
@@ -215,8 +216,8 @@ type CacheFile struct {
 	Used time.Time
 }
 
-// Files are the files of the cache, that used longest ago first. Others that lie
-// in its directory are left alone.
+// Files returns the files of the cache, the least recently used first, without other
+// files in its directory.
 func (c *Cache) Files() ([]CacheFile, error) {
 	list, err := os.ReadDir(c.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -232,7 +233,7 @@ func (c *Cache) Files() ([]CacheFile, error) {
 		}
 		st, err := d.Info()
 		if err != nil || !st.Mode().IsRegular() {
-			continue // another process has removed it meanwhile
+			continue // another process may have removed it
 		}
 		files = append(files, CacheFile{d.Name(), st.Size(), st.ModTime()})
 	}
@@ -245,11 +246,11 @@ func (c *Cache) Files() ([]CacheFile, error) {
 	return files, nil
 }
 
-// unfinished is how long a file that is being written may stay so.
+// unfinished is the age from which a file that was being written counts as left behind.
 const unfinished = 24 * time.Hour
 
-// evict removes the files used longest ago until the others fit, and what
-// writers have left behind.
+// evict removes the least recently used files until the others fit into Max, and files
+// that writers have left behind. It keeps the file keep.
 func (c *Cache) evict(keep string) {
 	files, err := c.Files()
 	if err != nil {
@@ -272,7 +273,7 @@ func (c *Cache) evict(keep string) {
 	}
 }
 
-// Clean removes the files of the cache, and tells how many and how many bytes.
+// Clean removes the files of the cache. It returns their number and their bytes.
 func (c *Cache) Clean() (n int, size int64, err error) {
 	files, err := c.Files()
 	if err != nil {

@@ -18,24 +18,24 @@ import (
 // [Layer], numbers as varints, strings after their length, paths by what they
 // share with the one before. The same layer gives the same bytes.
 
-// indexVersion is the version of that form and of what [ReadLayer] reads of a
-// tar: it is raised whenever either changes. The version of what is read of an
-// ELF file is [elfdeps.CodecVersion].
+// indexVersion is the version of that form and of [ReadLayer]'s reading of a tar: it is
+// raised whenever either changes. The reading of an ELF file has a version of its own,
+// [elfdeps.CodecVersion].
 const indexVersion = 2
 
-// maxIndex bounds what a stored layer unpacks to, in bytes; a whole CUDA 13
-// machine has 100 MB. A larger index is not stored.
+// maxIndex bounds a stored layer, unpacked, in bytes; a whole CUDA 13 machine has
+// 100 MB. A larger index is not stored.
 var maxIndex = int64(256 << 20)
 
-// indexWindow is the window of the frame. Four times as large, it saves a twentieth,
-// and takes 10 MB more for each layer that is being read.
+// indexWindow is the window of the frame. A window four times as large saves a twentieth
+// of the bytes, and takes 10 MB more memory for each layer that is being read.
 const indexWindow = 2 << 20
 
 var errIndex = errors.New("is no stored layer")
 
 // encodeLayer writes a layer under a name.
 func encodeLayer(w io.Writer, name string, l *Layer) error {
-	// The next level takes half as long again, for a tenth less.
+	// The next level takes half as long again, for a tenth fewer bytes.
 	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(indexWindow))
 	if err != nil {
 		return err
@@ -56,8 +56,8 @@ func encodeLayer(w io.Writer, name string, l *Layer) error {
 	return nil
 }
 
-// decodeLayer reads a layer that was stored under a name. What it takes of
-// memory is bounded as for a layer that is read from its tar, whatever r holds.
+// decodeLayer reads a layer that was stored under a name. Its memory is bounded as that
+// of a layer that is read from its tar, whatever r holds.
 func decodeLayer(r io.Reader, name string, all *ledger) (*Layer, error) {
 	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(indexWindow))
 	if err != nil {
@@ -81,7 +81,7 @@ func decodeLayer(r io.Reader, name string, all *ledger) (*Layer, error) {
 	return l, nil
 }
 
-// indexWriter writes the fields of a layer; errors are bufio's, told by Flush.
+// indexWriter writes the fields of a layer. Flush returns bufio's error.
 type indexWriter struct {
 	w      *bufio.Writer
 	n      int64
@@ -109,7 +109,7 @@ func (e *indexWriter) bytes(b []byte) {
 	e.w.Write(b)
 }
 
-// path writes a path by what it shares with the one before it.
+// path writes a path as the length that it shares with the one before it, and the rest.
 func (e *indexWriter) path(p, last string) {
 	n := 0
 	for n < min(len(p), len(last)) && p[n] == last[n] {
@@ -119,8 +119,8 @@ func (e *indexWriter) path(p, last string) {
 	e.string(p[n:])
 }
 
-// Bits that say what an entry has, in the order of the list in entry; the type
-// stands above them.
+// Bits for the fields that an entry has, in the order of the list in entry. The type
+// is in the bits above them.
 const (
 	hasCaps = 1 << iota
 	hasLink
@@ -162,8 +162,8 @@ func (e *indexWriter) layer(l *Layer) {
 	}
 }
 
-// sameFile reports whether two entries differ by their paths only, and share
-// what they hold, as those of a hard link do.
+// sameFile reports whether two entries differ in their paths only and share their
+// object and content, as the names of a hard link do.
 func sameFile(a, b *Entry) bool {
 	return a.Object == b.Object && len(a.Content) == len(b.Content) &&
 		(len(a.Content) == 0 || &a.Content[0] == &b.Content[0]) && (a.Content == nil) == (b.Content == nil) &&
@@ -211,13 +211,13 @@ func (e *indexWriter) paths(list []string) {
 	}
 }
 
-// indexReader reads the fields of a layer. After the first error it gives zeros.
+// indexReader reads the fields of a layer. After the first error it returns zeros.
 type indexReader struct {
 	r      *bufio.Reader
 	left   int64 // bytes that may still come
 	err    error
 	object []byte // scratch
-	// What has been taken in, as builder counts it.
+	// Bytes that were read, as builder counts them.
 	names, kept, tables, symbols int64
 	held                         holding
 }
@@ -253,8 +253,7 @@ func (d *indexReader) int() int64 {
 	return int64(v>>1) ^ -int64(v&1)
 }
 
-// bytes appends a run of bytes to b. No more is allocated than twice what
-// comes.
+// bytes appends a run of bytes to b. It allocates at most twice the bytes that come.
 func (d *indexReader) bytes(b []byte, most int64) []byte {
 	n := d.uint()
 	if d.err != nil || n > uint64(min(most, d.left)) {

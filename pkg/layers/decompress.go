@@ -20,21 +20,20 @@ var (
 	magicXz    = []byte{0xfd, '7', 'z', 'X', 'Z', 0}
 )
 
-// maxZstdWindow is the most that a zstd frame may ask us to hold, in bytes.
+// maxZstdWindow bounds the window of a zstd frame, in bytes.
 const maxZstdWindow = 128 << 20
 
-// skipReader is a reader that passes over bytes without copying them, as
-// [bufio.Reader] does.
+// skipReader is a reader that discards bytes without copying them, as [bufio.Reader]
+// does.
 type skipReader interface {
 	io.Reader
 	Peek(n int) ([]byte, error)
 	Discard(n int) (int, error)
 }
 
-// decompress looks at the first bytes, not at a media type: docker archives do
-// not have one, and some registries' are wrong. done lets go of the
-// decoder. igzip, unless nil, is asked for a program that unpacks gzip, when there
-// is gzip; it may have none.
+// decompress returns the unpacked bytes of r. It looks at the first bytes, not at a media
+// type: docker archives do not have one, and some registries' are wrong. done frees the
+// decoder. igzip, unless nil, returns a program that unpacks gzip, or "".
 func (t *tools) decompress(r skipReader, igzip func() string) (plain skipReader, done func(), err error) {
 	nothing := func() {}
 	head, _ := r.Peek(6)
@@ -55,13 +54,13 @@ func (t *tools) decompress(r skipReader, igzip func() string) (plain skipReader,
 		return c, c.stop, nil
 	case bytes.HasPrefix(head, magicZstd), len(head) >= 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18}):
 		if c, ok := r.(*chunks); ok && c.past != nil && t.file {
-			c.sip = true // the head of a block, and the block
+			c.sip = true // the decoder reads the head of a block, then the block
 		}
 		if err := t.resetZstd(r); err != nil {
 			return nil, nothing, fmt.Errorf("decompressing zstd: %w", err)
 		}
 		c := pull(t.zstd)
-		var first zstd.Header // of the first frame: where it is empty, or no data, little is lost
+		var first zstd.Header // of the first frame, which decides alone
 		if head, _ := r.Peek(zstd.HeaderMaxSize); first.Decode(head) == nil {
 			c.begin(func(b []byte) { hugePages(b, min(first.WindowSize, maxZstdWindow)) })
 		}
@@ -94,8 +93,8 @@ func (u *unpacking) Close() error {
 	return nil
 }
 
-// resetZstd makes the decoder ready for a stream. It has no goroutine and need not
-// be closed.
+// resetZstd sets the decoder to a stream. The decoder has no goroutine and need not be
+// closed.
 func (t *tools) resetZstd(r io.Reader) (err error) {
 	if t.zstd != nil {
 		return t.zstd.Reset(r)
@@ -104,26 +103,25 @@ func (t *tools) resetZstd(r io.Reader) (err error) {
 	return err
 }
 
-// chunks is a stream of which a part lies at hand.
+// chunks is a stream that comes in parts.
 type chunks struct {
-	part []byte                 // what is left of it
-	next func() ([]byte, error) // gives the next one, when all of it was read
-	stop func()                 // after it nobody reads what the stream is made of
-	// past, unless nil, reads on where no part is at hand, into memory of who asks.
+	part []byte                 // the rest of the current part
+	next func() ([]byte, error) // returns the next part
+	stop func()                 // after it no goroutine reads the underlying stream
+	// past, unless nil, reads between two parts directly into the caller's memory.
 	past io.Reader
-	// sip is set for who reads few bytes and then many at a time: parts are short, so
-	// that most goes past them.
+	// sip is set for a caller that reads few bytes and many by turns: parts are short,
+	// so that most bytes go past them.
 	sip bool
 }
 
-// How a stream is read that is sipped, in bytes: a part, and from what on nothing
-// goes through one.
+// Sizes for a stream with past, in bytes.
 const (
-	sipSize  = 256
-	pastSize = 4 << 10
+	sipSize  = 256     // of a part, with sip
+	pastSize = 4 << 10 // a read of so many bytes goes past
 )
 
-// more makes sure that a part is at hand.
+// more gets the next part if the current one is empty.
 func (c *chunks) more() (err error) {
 	for len(c.part) == 0 && err == nil {
 		c.part, err = c.next()
@@ -131,7 +129,7 @@ func (c *chunks) more() (err error) {
 	return err
 }
 
-// begin has the first part looked at when it comes.
+// begin calls look with the first part when it comes.
 func (c *chunks) begin(look func([]byte)) {
 	next := c.next
 	c.next = func() ([]byte, error) {
@@ -142,7 +140,7 @@ func (c *chunks) begin(look func([]byte)) {
 	}
 }
 
-// Peek is what comes next: n bytes, less where they do not lie together.
+// Peek returns the next n bytes, or fewer where a part ends.
 func (c *chunks) Peek(n int) ([]byte, error) {
 	if err := c.more(); err != nil {
 		return nil, err
@@ -163,7 +161,7 @@ func (c *chunks) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Discard passes over n bytes without copying them, as bufio's does.
+// Discard skips n bytes without copying them, as bufio's does.
 func (c *chunks) Discard(n int) (int, error) {
 	left := n
 	for left > 0 {
@@ -177,8 +175,8 @@ func (c *chunks) Discard(n int) (int, error) {
 	return n, nil
 }
 
-// pull hands out what w writes as it comes, in the goroutine of who reads it:
-// nothing is copied, and it lies in this core's cache.
+// pull returns the bytes that w writes as a stream, in the goroutine of its reader: they
+// are not copied, and stay in this core's cache.
 func pull(w io.WriterTo) *chunks {
 	err := io.EOF
 	next, stop := iter.Pull(func(yield func([]byte) bool) {
@@ -204,25 +202,25 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-// inTurn reads r as it is asked for, and ahead of that once spare says that a
-// processor has nothing to do: a layer that goes from core to core on its way
-// costs a fiftieth more than one that stays. A nil spare is always true.
+// inTurn returns r as a stream that is read on demand, and ahead of demand once spare
+// reports that a processor is idle: a layer that moves from core to core costs a fiftieth
+// more than one that stays. A nil spare is always true.
 func inTurn(r io.Reader, spare func() bool) *chunks {
 	t := &turn{r: r, spare: spare}
 	t.c = &chunks{next: t.next, stop: func() {}, past: t}
 	return t.c
 }
 
-// turn is a stream that is read as it is asked for.
+// turn is a stream that is read on demand.
 type turn struct {
 	r     io.Reader
 	spare func() bool
 	c     *chunks
 	buf   []byte
-	err   error // r's, once it has no more
+	err   error // r's last
 }
 
-// ahead reports whether the stream is read ahead from now on.
+// ahead starts reading ahead if a processor is idle, and reports whether it has.
 func (t *turn) ahead() bool {
 	if t.err != nil || t.spare != nil && !t.spare() {
 		return false
@@ -268,7 +266,7 @@ func (t *turn) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// fill reads until b is full or r has no more, which is what its error says.
+// fill reads until b is full or r returns an error, which it returns.
 func fill(r io.Reader, b []byte) (n int, err error) {
 	for n < len(b) && err == nil {
 		var m int
@@ -278,19 +276,19 @@ func fill(r io.Reader, b []byte) (n int, err error) {
 	return n, err
 }
 
-// How far ahead of its reader a stream is read, in bytes a buffer.
+// How far ahead of its reader a stream is read: a number of buffers, of so many bytes.
 const (
 	aheadBuffers = 4
 	aheadSize    = 128 << 10
 )
 
-// ahead reads r in a goroutine of its own, half a megabyte ahead of who reads it.
+// ahead reads r in a goroutine, half a megabyte ahead of the stream's reader.
 func ahead(r io.Reader) *chunks {
 	free, full, stop := make(chan []byte, aheadBuffers), make(chan []byte, aheadBuffers), make(chan struct{})
 	for range aheadBuffers {
 		free <- make([]byte, aheadSize)
 	}
-	var err error // is r's, once full is closed
+	var err error // r's, once full is closed
 	go func() {
 		defer close(full)
 		for err == nil {

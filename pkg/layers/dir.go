@@ -27,28 +27,28 @@ func (img *Image) indexDir(ctx context.Context) ([]*Layer, error) {
 	return []*Layer{l}, err
 }
 
-// programless is an error for a directory that has no ELF file, nor one that could
-// not be read and may be one: an image may hold data alone, but who names such a
-// directory has hardly meant it.
+// programless returns an error for a directory without an ELF file, and without an
+// unreadable file that may be one. An image may hold data alone, but a user who names
+// such a directory has most likely meant another.
 func (l *Layer) programless() error {
 	maybe := func(e *Entry) bool { return e.Object != nil || e.Type == Regular && e.Fault != "" }
 	switch {
 	case slices.ContainsFunc(l.Entries, maybe):
 		return nil
 	case len(l.Skipped) > 0:
-		return fmt.Errorf("has no ELF file in what could be read of it (not /%s: %s)", l.Skipped[0].Path, l.Skipped[0].Why)
+		return fmt.Errorf("has no ELF file in the part that could be read (not /%s: %s)", l.Skipped[0].Path, l.Skipped[0].Why)
 	}
 	return errors.New("has no ELF file: name the directory that holds the root file system, with bin, lib and usr")
 }
 
-// fileStat is what the operating system tells of a file beyond [fs.FileInfo].
+// fileStat has the fields of stat(2) that [fs.FileInfo] lacks.
 type fileStat struct {
 	dev, ino uint64
 	uid, gid uint32
 }
 
-// readDir indexes a directory tree. What may not be read is kept as skipped or
-// with a fault.
+// readDir indexes a directory tree. A directory that may not be read is skipped, a file
+// that may not be read has a fault.
 func readDir(ctx context.Context, root string, o *Options) (*Layer, error) {
 	b := newBuilder(o.keep, o.Extract, nil)
 	l := &Layer{}
@@ -120,11 +120,11 @@ func readDir(ctx context.Context, root string, o *Options) (*Layer, error) {
 	return l, nil
 }
 
-// inode is a file as the operating system tells files apart.
+// inode identifies a file in the operating system.
 type inode struct{ dev, ino uint64 }
 
-// shareInodes gives names of one ELF file one inode: hard links, and what is mounted
-// in several places. Of other files nobody asks.
+// shareInodes gives names of one ELF file one inode: hard links, and files that are
+// mounted in several places. The inodes of other files are not used.
 func shareInodes(list []*Entry, at []inode) {
 	first := map[inode]int{}
 	for i, e := range list {
@@ -139,17 +139,17 @@ func shareInodes(list []*Entry, at []inode) {
 	}
 }
 
-// dirReaders bounds how many files are read at a time; each reader may hold
-// 20 MiB of its file.
+// dirReaders bounds how many files are read at a time. Each reader may hold 20 MiB of
+// its file.
 const dirReaders = 4
 
-// readFiles reads the contents of those that are files, some at a time.
+// readFiles reads the contents of the files in a list, some at a time.
 func (b *builder) readFiles(ctx context.Context, root string, list []*Entry) error {
 	g, ctx := errgroup.WithContext(ctx)
 	workers := min(runtime.GOMAXPROCS(0), dirReaders)
 	for w := range workers {
 		g.Go(func() error {
-			part := newBuilder(b.keep, b.extract, new(elfdeps.Reader)) // its own count of kept bytes
+			part := newBuilder(b.keep, b.extract, new(elfdeps.Reader)) // counts kept bytes by itself
 			for i := w; i < len(list); i += workers {
 				if err := ctx.Err(); err != nil {
 					return err
@@ -168,8 +168,7 @@ func openFile(root string, e *Entry) (*os.File, error) {
 	return os.OpenFile(filepath.Join(root, filepath.FromSlash(e.Path)), os.O_RDONLY|openFlags, 0)
 }
 
-// readFile reads one file; whatever goes wrong is the file's fault, not the
-// tree's.
+// readFile reads one file. An error becomes the file's fault.
 func (b *builder) readFile(root string, e *Entry) {
 	f, err := openFile(root, e)
 	if err != nil {

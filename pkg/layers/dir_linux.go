@@ -13,15 +13,16 @@ import (
 	"github.com/imgcheck/imgcheck/internal/plain"
 )
 
-// pseudo are the file systems of the kernel, by statfs(2)'s f_type: they are
-// not the image's, and reading some of their files never ends.
+// pseudo maps statfs(2)'s f_type to the names of the kernel's own file systems. They do
+// not belong to the image, and reading some of their files never ends.
 var pseudo = map[int64]string{
 	0x9fa0: "proc", 0x62656572: "sysfs", 0x1cd1: "devpts", 0x63677270: "cgroup2", 0x27e0eb: "cgroup",
 	0x64626720: "debugfs", 0x74726163: "tracefs", 0xcafe4a11: "bpf", 0x19800202: "mqueue", 0x73636673: "securityfs",
 	0x6165676c: "pstore", 0x42494e4d: "binfmt_misc", 0x6e736673: "nsfs",
 }
 
-// pseudoFS names the kernel's file system that p is on, empty for any other.
+// pseudoFS returns the name of the kernel's file system that p is on, or "" for another
+// file system.
 func pseudoFS(p string) string {
 	var st syscall.Statfs_t
 	if syscall.Statfs(p, &st) != nil {
@@ -35,11 +36,11 @@ func statOf(info fs.FileInfo) fileStat {
 	return fileStat{st.Dev, st.Ino, st.Uid, st.Gid}
 }
 
-// openFlags keep an open from following a link and from waiting for a FIFO.
+// openFlags make an open neither follow a link nor wait for a FIFO's writer.
 const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
-// xattrsOf are the extended attributes of a file, less those that the machine's own
-// security module has given it, which say nothing of the image.
+// xattrsOf returns the extended attributes of a file, without those that the security
+// module of this machine has set.
 func xattrsOf(f *os.File) (map[string]string, error) {
 	fd := int(f.Fd())
 	names := make([]byte, 64<<10) // XATTR_LIST_MAX

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Where the system is not Linux, a directory is an unpacked image at most: no
-// kernel's file systems are in it, owners and hard links are not told.
+// On systems other than Linux a directory is an unpacked image, without file systems of
+// the kernel. Owners and hard links are not known.
 
 func pseudoFS(string) string        { return "" }
 func statOf(fs.FileInfo) fileStat   { return fileStat{} }

@@ -12,25 +12,24 @@ import (
 	"github.com/imgcheck/imgcheck/internal/plain"
 )
 
-// ErrStream is what ReadFiles gives for an image whose layers go by once, and
-// cannot be read again by themselves: a daemon's, a compressed archive's.
+// ErrStream is the error of ReadFiles for an image whose layers cannot be read one by one:
+// a daemon's, a compressed archive's.
 var ErrStream = errors.New("its layers can be read as one stream only")
 
-// ReadFiles reads the bytes of files of one layer, which is read once, in the
-// order of its tar. entries are regular files that Index has found in that layer;
-// take gets each with its bytes, and need not read all of them. What take was
-// given is the image's only when ReadFiles has returned no error: the layer's
-// digest is known at its end.
+// ReadFiles reads files of one layer. entries are regular files that Index has found in
+// it. ReadFiles reads the layer once and calls take with each file and its bytes, in the
+// order of the tar; take need not read them all. The bytes are verified only once
+// ReadFiles has returned without an error: the layer's digest is known at its end.
 func (img *Image) ReadFiles(ctx context.Context, layer int, entries []*Entry, take func(e *Entry, r io.Reader) error) error {
 	return img.readFiles(ctx, layer, entries, func(e *Entry, _ map[string]string, r io.Reader) error { return take(e, r) })
 }
 
-// ReadFile is ReadFiles of one file, with its extended attributes by their names.
+// ReadFile is ReadFiles for one file, with its extended attributes by their names.
 func (img *Image) ReadFile(ctx context.Context, layer int, e *Entry, take func(xattrs map[string]string, r io.Reader) error) error {
 	return img.readFiles(ctx, layer, []*Entry{e}, func(_ *Entry, xattrs map[string]string, r io.Reader) error { return take(xattrs, r) })
 }
 
-// taker gets an entry with its extended attributes and its bytes.
+// taker is called with an entry, its extended attributes and its bytes.
 type taker func(e *Entry, xattrs map[string]string, r io.Reader) error
 
 func (img *Image) readFiles(ctx context.Context, layer int, entries []*Entry, take taker) error {
@@ -77,8 +76,8 @@ func readRoot(ctx context.Context, root string, entries []*Entry, take taker) er
 	return nil
 }
 
-// readFiles finds entries by the number of their headers, as Entry.Inode has it:
-// names may lead through links and stand in a tar more than once.
+// readFiles finds entries by the numbers of their headers, which are in Entry.Inode:
+// names may lead through links, and occur in a tar more than once.
 func readFiles(raw skipReader, entries []*Entry, take taker) error {
 	byNumber := map[int][]*Entry{}
 	for _, e := range entries {
@@ -119,11 +118,11 @@ func readFiles(raw skipReader, entries []*Entry, take taker) error {
 	return nil
 }
 
-// XattrRecord begins the names of a tar's PAX records that are extended attributes,
-// as containerd, Docker and Podman unpack them.
+// XattrRecord is the prefix of the PAX records of a tar that are extended attributes, as
+// containerd, Docker and Podman unpack them.
 const XattrRecord = "SCHILY.xattr."
 
-// xattrsIn are the extended attributes of an entry of a tar.
+// xattrsIn returns the extended attributes of an entry of a tar.
 func xattrsIn(h *tar.Header) map[string]string {
 	var all map[string]string
 	for record, value := range h.PAXRecords {

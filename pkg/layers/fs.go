@@ -18,21 +18,21 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// FS is the file system that a container would see: the layers laid over one
-// another. It is not changed once it was merged, and many may read it.
+// FS is the file system that a container sees: the layers laid over one another. It
+// does not change once it was merged, and any number of goroutines may read it.
 //
 // As an [fs.FS] its names have no leading slash, links are followed, and a file
-// can be read when its bytes were kept. [FS.Find] is the loader's view of it.
+// can be read if its bytes were kept. [FS.Find] is the loader's view of it.
 type FS struct {
 	// Layers describe the layers, the lowest first.
 	Layers []source.Layer
-	// Skipped lists what the image holds and could not be indexed, by layer.
+	// Skipped lists the parts of the image that could not be indexed, by layer.
 	Skipped []LayerSkip
 
 	below   *table // of the layers that were merged
-	over    table  // of those that were laid over them since
+	over    table  // of those that With has added
 	removed map[string]Removal
-	root    view // as root sees it
+	root    view // of the user root
 	steps   atomic.Int64
 }
 
@@ -42,7 +42,7 @@ func newFS(below *table) *FS {
 	return f
 }
 
-// get is the node at a path.
+// get returns the node at a path.
 func (f *FS) get(p string) (node, bool) {
 	if n, ok := f.over.get(p); ok {
 		return n, n.layer != gone
@@ -56,7 +56,7 @@ type LayerSkip struct {
 	Skip
 }
 
-// Removal says that a layer has removed a path that one below it had.
+// Removal is a path of a lower layer that an upper layer has removed.
 type Removal struct {
 	Had int // the topmost layer that had it
 	By  int // the layer that removed it
@@ -68,17 +68,17 @@ type node struct {
 	layer int
 }
 
-// gone is the layer of what is no more of the layers below.
+// gone is the layer of a node that stands for a removed path.
 const gone = -1
 
 // Merge lays layers over one another, the lowest first.
 //
-// It does what overlayfs does with unpacked layers: a whiteout or an opaque
-// directory hides what is below its layer, never its own; a directory joins the
-// directories below it, down to the first layer that has something else at its
-// path; anything else replaces what is below it, with all its contents. That
-// holds for a directory too that only the paths under it imply. The root
-// directory is never opaque, whatever a layer says.
+// It does what overlayfs does with unpacked layers. A whiteout or an opaque directory
+// hides entries of lower layers, never of its own. A directory joins the directories
+// below it, down to the first layer that has something else at its path. Any other entry
+// replaces the one below it, with all its contents. Both hold for a directory that only
+// the paths in it imply, too. The root directory is never opaque, even if a layer marks
+// it so.
 func Merge(layers ...*Layer) *FS {
 	m := merger{
 		fs:    newFS(&table{}),
@@ -99,21 +99,19 @@ func Merge(layers ...*Layer) *FS {
 	return m.fs
 }
 
-// merger adds layers from the topmost down: what is there already hides what
-// comes.
+// merger adds layers from the topmost down: entries that were added hide later ones.
 type merger struct {
 	fs     *FS
 	stops  map[string]stop
 	covers map[string]stop     // of the layer that is being added, by directory
-	links  map[string][]string // hard links that look for their target in a lower layer, by target
+	links  map[string][]string // hard links whose target is in a lower layer, by target
 }
 
-// stop says that of a path nothing shows from the layers that are still to be
-// added.
+// stop marks a path of which the layers still to be added show nothing.
 type stop struct {
-	contents bool // what is in the path
+	contents bool // entries in the path
 	itself   bool // the path, too
-	removed  bool // by a whiteout or an opaque marker, as against replaced
+	removed  bool // by a whiteout or an opaque marker, rather than replaced
 	by       int  // the layer that did it
 }
 
@@ -127,7 +125,7 @@ func (m *merger) add(i int, l *Layer) {
 	}
 	for _, p := range l.Opaque {
 		if p == "" {
-			continue // overlayfs does not ask the root directories
+			continue // overlayfs ignores the mark of a root directory
 		}
 		m.stop(p, stop{contents: true, removed: true, by: i})
 	}
@@ -156,15 +154,15 @@ func (m *merger) entry(i int, e *Entry) {
 			m.links[e.Link] = append(m.links[e.Link], e.Path)
 		}
 	case !old.IsDir():
-	case !e.IsDir(): // a directory above it: what it hid stays hidden
+	case !e.IsDir(): // below a directory, which keeps hiding what it hid
 		m.stop(e.Path, stop{contents: true, itself: true, by: i})
 	case old.Type == ImpliedDir && e.Type == Dir:
 		m.fs.below.set(node{e, i}) // the real directory's owner and mode
 	}
 }
 
-// stop adds a stop. Of two the upper one is told of; the lower one may add that
-// the path itself is hidden, which it is not by an opaque directory.
+// stop adds a stop. Of two at a path the upper one is reported; the lower one may add
+// that the path itself is hidden, which an opaque directory does not hide.
 func (m *merger) stop(p string, s stop) {
 	if old, ok := m.stops[p]; ok {
 		s = stop{contents: old.contents || s.contents, itself: old.itself || s.itself, removed: old.removed, by: old.by}
@@ -172,7 +170,7 @@ func (m *merger) stop(p string, s stop) {
 	m.stops[p] = s
 }
 
-// cover tells what upper layers do to all that lower ones have in a directory.
+// cover returns the stop that holds for everything lower layers have in a directory.
 func (m *merger) cover(dir string) stop {
 	if c, ok := m.covers[dir]; ok {
 		return c
@@ -188,8 +186,8 @@ func (m *merger) cover(dir string) stop {
 	return c
 }
 
-// hide remembers a file that was removed, as against replaced. Layers come from
-// the top: what is told first is the last state before the removal.
+// hide records a file that was removed, rather than replaced. Layers come from the top,
+// so that the first record is the last state before the removal.
 func (m *merger) hide(e *Entry, layer int, c stop) {
 	if !c.removed || e.IsDir() || e.Object == nil && !strings.Contains(path.Base(e.Path), ".so") {
 		return
@@ -202,8 +200,8 @@ func (m *merger) hide(e *Entry, layer int, c stop) {
 	}
 }
 
-// linkHard gives hard links of upper layers the file that they mean. Runtimes on
-// overlayfs refuse such a layer; others find the file as this does.
+// linkHard gives hard links of upper layers their files. Runtimes on overlayfs refuse
+// such a layer; others find the file as this does.
 func (m *merger) linkHard(i int, e *Entry) {
 	names, ok := m.links[e.Path]
 	if !ok || e.IsDir() {
@@ -221,8 +219,7 @@ func (m *merger) linkHard(i int, e *Entry) {
 	}
 }
 
-// loseLinks gives hard links without a target the reason why nothing is known
-// of them.
+// loseLinks turns hard links without a target into files with a fault.
 func (m *merger) loseLinks() {
 	for target, names := range m.links {
 		for _, p := range names {
@@ -234,7 +231,7 @@ func (m *merger) loseLinks() {
 	}
 }
 
-// mode is the entry's type and permission bits.
+// mode returns the entry's type and permission bits.
 func (e *Entry) mode() fs.FileMode {
 	switch e.Type {
 	case Dir, ImpliedDir:
@@ -247,27 +244,28 @@ func (e *Entry) mode() fs.FileMode {
 	return e.Mode
 }
 
-// Lookup is the entry at a path, links followed, and the layer that it is from,
-// counted from 0.
+// Lookup returns the entry at a path, links followed, and the number of its layer, from
+// 0.
 func (f *FS) Lookup(p string) (e *Entry, layer int, ok bool) {
 	_, n, errno := f.root.lookup(p, true)
 	return n.Entry, n.layer, errno == 0
 }
 
-// Lstat is the entry at a path, a last link not followed, and its layer.
+// Lstat returns the entry at a path and the number of its layer. It does not follow the
+// last link.
 func (f *FS) Lstat(p string) (e *Entry, layer int, ok bool) {
 	_, n, errno := f.root.lookup(p, false)
 	return n.Entry, n.layer, errno == 0
 }
 
-// Removed tells whether a library or ELF file that is not there was there in a
-// lower layer.
+// Removed reports whether a lower layer had a library or ELF file at a path where there
+// is none now.
 func (f *FS) Removed(p string) (Removal, bool) {
 	r, ok := f.removed[strings.TrimPrefix(p, "/")]
 	return r, ok
 }
 
-// RemovedPaths are the paths that [FS.Removed] knows, sorted.
+// RemovedPaths returns the paths for which [FS.Removed] is true, sorted.
 func (f *FS) RemovedPaths() []string { return slices.Sorted(maps.Keys(f.removed)) }
 
 // All yields every entry but the root, in the order of their paths, with the
@@ -283,9 +281,8 @@ func (f *FS) All() iter.Seq2[*Entry, int] {
 	}
 }
 
-// Walk calls f with everything in the order of the paths, as [fs.WalkDir] of the
-// root does in its order, but for fs.SkipDir, which it does not know. f must not
-// keep the directory entry.
+// Walk calls f with every entry, as [fs.WalkDir] of the root does, but in the order of
+// the paths and without fs.SkipDir. f must not keep the directory entry.
 func (f *FS) Walk(do fs.WalkDirFunc) error {
 	d := &walkEntry{}
 	for e := range f.All() {
@@ -319,7 +316,7 @@ func (f *FS) Open(name string) (fs.File, error) {
 	return &file{info, bytes.NewReader(n.Content)}, nil
 }
 
-// children are the entries of a directory in the order of their names.
+// children returns the entries of a directory in the order of their names.
 func (f *FS) children(dir string) []fs.DirEntry {
 	prefix := dir + "/"
 	if dir == "" {
@@ -357,7 +354,7 @@ func (i fileInfo) ModTime() time.Time { return time.Time{} }
 func (i fileInfo) IsDir() bool        { return i.e.IsDir() }
 func (i fileInfo) Sys() any           { return i.e }
 
-// file is an open file: readable when its bytes were kept.
+// file is an open file. It can be read if its bytes were kept.
 type file struct {
 	info fileInfo
 	r    *bytes.Reader

@@ -6,15 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugePage is the size of most machines' huge pages, in bytes. Where theirs are
-// larger, nothing comes of it.
+// hugePage is the size of most machines' huge pages, in bytes. On a machine with larger
+// ones the advice has no effect.
 const hugePage = 2 << 20
 
-// hugePages asks for huge pages from where b begins on, n bytes: a decoder's
-// window is read all over, and with pages of 4 KiB the processor looks up a page
-// for most matches. The kernel gives them to whoever asks where it is set to
-// "madvise", as most distributions have it (admin-guide/mm/transhuge.rst); Go asks
-// for none. Where it cannot be done nothing is different.
+// hugePages asks the kernel for huge pages for n bytes from the start of b: matches in
+// a decoder's window are far apart, and with pages of 4 KiB the processor looks up a
+// page for most of them. A kernel that is set to "madvise", as in most distributions,
+// grants huge pages on request (admin-guide/mm/transhuge.rst), and Go does not ask. Errors
+// are ignored.
 func hugePages(b []byte, n uint64) {
 	if len(b) == 0 {
 		return

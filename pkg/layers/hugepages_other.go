@@ -2,5 +2,5 @@
 
 package layers
 
-// hugePages is for Linux.
+// hugePages does nothing: it is for Linux.
 func hugePages([]byte, uint64) {}

@@ -10,12 +10,11 @@ import (
 	"sync"
 )
 
-// minIgzip is from what size on a blob is unpacked by igzip, in bytes: a process
-// takes a millisecond or two to start.
+// minIgzip is the size from which a blob is unpacked by igzip, in bytes: a process takes a
+// millisecond or two to start.
 var minIgzip = int64(8 << 20)
 
-// findIgzip is the path of ISA-L's igzip, empty where there is none that can be
-// trusted.
+// findIgzip returns the path of ISA-L's igzip, or "" if there is none that works.
 var findIgzip = sync.OnceValue(func() string {
 	p, err := exec.LookPath("igzip")
 	if err != nil || !gunzips(p) {
@@ -24,7 +23,7 @@ var findIgzip = sync.OnceValue(func() string {
 	return p
 })
 
-// programOf is what find finds, empty where there is nothing to ask.
+// programOf returns the result of find, or "" if find is nil.
 func programOf(find func() string) string {
 	if find == nil {
 		return ""
@@ -32,8 +31,8 @@ func programOf(find func() string) string {
 	return find()
 }
 
-// gunzips reports whether a program unpacks all members of a gzip file, and
-// tells when one is cut off: one that does not would make a layer look empty.
+// gunzips reports whether a program unpacks all members of a gzip file, and fails if one
+// is cut off: another program would make a layer look empty.
 func gunzips(program string) bool {
 	var two bytes.Buffer
 	const text = "a member of two\n"
@@ -52,19 +51,19 @@ func gunzips(program string) bool {
 	return err == nil && string(whole) == text+text && cut != nil
 }
 
-// pipeSize is how much lies between two processes, in bytes. As many wakes as
-// Linux's 64 KiB take cost more than igzip saves.
+// pipeSize is the size of a pipe between two processes, in bytes. With Linux's 64 KiB
+// they wake one another so often that it costs more than igzip saves.
 const pipeSize = 1 << 20
 
-// outsideError is an error of a layer that a program has unpacked. Whether the
-// layer or the program is to blame, inflate has to say, by reading it again.
+// outsideError is an error of a layer that a program has unpacked. Reading the layer again
+// by inflate shows whether the layer or the program is at fault.
 type outsideError struct {
 	program string
 	error
 }
 
-// outside unpacks r by a program that filters gzip. stop must be called before r
-// is read again.
+// outside returns r unpacked by a program that filters gzip. The caller must call stop
+// before it reads r again.
 func outside(program string, r io.Reader) (*chunks, error) {
 	cmd := exec.Command(program, "-dc")
 	in, err := cmd.StdinPipe()
@@ -87,8 +86,7 @@ func outside(program string, r io.Reader) (*chunks, error) {
 	fed := make(chan struct{})
 	go func() {
 		defer close(fed)
-		// What goes wrong here either the program tells or r does, when it is
-		// read on.
+		// An error here shows up in the program's status, or when r is read again.
 		io.CopyBuffer(struct{ io.Writer }{in}, r, make([]byte, aheadSize))
 		in.Close()
 	}()

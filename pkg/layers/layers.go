@@ -1,19 +1,18 @@
-// Package layers turns an image reference into a file system that can be asked
-// questions, without unpacking anything.
+// Package layers turns an image into a file system that can be queried, without
+// unpacking anything.
 //
-// [Open] finds the image behind a reference: in a registry, in a Docker or
-// Podman daemon, in an OCI layout or archive, in a docker archive, or in a
-// directory. [Image.Index] reads each of its layers once, as a stream, into a
-// [Layer]: names, links, modes, what [elfdeps] read of each ELF file, and the
-// bytes of the few small files that somebody asked to keep. [Merge] lays the
-// layers over one another as overlayfs does, into an [FS].
+// [Image.Index] reads each layer of an image that [source] has found once, as a
+// stream, into a [Layer]: names, links, modes, the [elfdeps] object of each ELF file,
+// and the bytes of the few small files that the caller keeps. [Merge] lays the layers
+// over one another as overlayfs does, into an [FS].
 //
-// A layer is indexed alone: what comes out depends on its bytes and on nothing
-// else, so that it can be kept by digest. What could not be read of it is kept
-// with the reason, and is never the same as not being there.
+// A layer is indexed alone: its index depends on its bytes only, so that it can be
+// cached by digest. A part that could not be read is kept with the reason, and is never
+// reported as absent.
 //
-// The package does not know loaders, frameworks or rules. Everything that comes
-// from an image is hostile: each size is bounded before it is allocated.
+// The package does not know where blobs come from, nor loaders, frameworks or rules.
+// Everything that comes from an image is hostile: each size is bounded before it is
+// allocated.
 package layers
 
 import (
@@ -42,44 +41,40 @@ type Options struct {
 	Platform *v1.Platform
 	// Insecure allows plain HTTP and unverified TLS to the registry.
 	Insecure bool
-	// Keep tells the files whose bytes are kept: by path without a leading
-	// slash, and size in bytes. What the loaders read is kept anyway.
+	// Keep reports whether a file's bytes are kept, by its path without a leading
+	// slash and its size in bytes. The files that loaders read are kept anyway.
 	Keep func(name string, size int64) bool
-	// Extract, when set, makes of some of these files what is kept in place of
-	// their bytes: a function that reads the file, nil for one that is kept whole.
-	// Its own memory is its own affair. An error is one of the reader.
+	// Extract, when set, returns a function that reads a kept file and returns what
+	// is kept in place of its bytes, or nil for a file that is kept whole. The
+	// function bounds its own memory. Its error is one of the reader.
 	Extract func(name string, size int64) func(io.Reader) ([]byte, error)
-	// KeepID names what Keep and Extract keep: two that keep other bytes have other
-	// names. Where Keep is set and has no name, the cache is not used.
+	// KeepID names the choice of Keep and Extract: another choice has another name.
+	// Where Keep is set and KeepID is empty, the cache is not used.
 	KeepID string
-	// Cache, when set, keeps what was read of each layer whose digest was
-	// verified, and a layer that it has is not read again.
+	// Cache, when set, stores the index of each layer whose digest was verified. A
+	// layer that it has is not read again.
 	Cache *Cache
-	// Stall is how long a registry may send nothing before a request is given
-	// up and sent again; 0 means a minute. A download as a whole has no limit.
+	// Stall is as in [source.Options].
 	Stall time.Duration
-	// Note, when set, is told what is worth knowing of how a layer is read: its
-	// number from 0, -1 for the image as a whole, and that the cache has it, or
-	// by what it is decompressed. It is called from many goroutines.
+	// Note, when set, is called with a line on how a layer is read: that the cache
+	// has it, or which program unpacks it. layer is its number from 0, or -1 for the
+	// whole image. It is called from many goroutines.
 	Note func(layer int, text string)
-	// Begin, when set, is told of the layers before the first is read, unless
+	// Begin, when set, is called with the layers before the first is read, unless
 	// they are known only afterwards (a daemon's, a compressed archive's).
 	Begin func([]source.Layer)
-	// Progress, when set, is told of bytes read: the layer's number from 0, and
-	// how many bytes of its compressed stream. It is called from many
+	// Progress, when set, is called with the bytes that were read: the layer's number
+	// from 0, and how many bytes of its compressed stream. It is called from many
 	// goroutines.
 	Progress func(layer int, n int)
 
-	// Env are the variables that programs of a directory run with, each as
-	// NAME=VALUE; without them those of this process for /, and none for another.
-	// An image has its own.
+	// Env is as in [source.Options].
 	Env []string
 
 	sleep func(context.Context, time.Duration) error // in tests
 }
 
-// Image is an image that was found and is to be read: what [source.Open] has found,
-// with the options of reading it.
+// Image is an image to index: a [source.Image], with the options of reading it.
 type Image struct {
 	*source.Image
 	opts Options
@@ -94,12 +89,11 @@ func Open(ctx context.Context, ref string, o Options) (*Image, error) {
 	return From(img, o), nil
 }
 
-// From returns an image that was found already. Of the options only those of reading
-// count.
+// From returns an image that was found already. The options of finding are ignored.
 func From(img *source.Image, o Options) *Image { return &Image{img, o} }
 
-// Index reads every layer, as many at a time as there are processors but no more
-// than four, and merges them.
+// Index reads every layer and merges them. It reads as many at a time as there are
+// processors, at most four.
 func (img *Image) Index(ctx context.Context) (*FS, error) {
 	var read []*Layer
 	var err error
@@ -119,8 +113,8 @@ func (img *Image) Index(ctx context.Context) (*FS, error) {
 	return f, nil
 }
 
-// indexBlobs reads the layers, the largest first so that no long one is left
-// for the end; a blob that stands twice is read once.
+// indexBlobs reads the layers, the largest first so that no long one is left for the
+// end. A blob that occurs twice is read once.
 func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 	if img.opts.Begin != nil {
 		img.opts.Begin(img.Layers)
@@ -137,11 +131,11 @@ func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return int(min(1, max(-1, img.Layers[b].Size-img.Layers[a].Size))) })
 	g, ctx := errgroup.WithContext(ctx)
-	var left atomic.Int64 // layers that are not read yet
+	var left atomic.Int64 // layers still to be read
 	left.Store(int64(len(order)))
 	spare := func() bool { return min(int(left.Load()), workers()) < runtime.GOMAXPROCS(0) }
 	var all ledger
-	free := make(chan *tools, workers()) // they go from layer to layer
+	free := make(chan *tools, workers()) // reused from layer to layer
 	for range cap(free) {
 		free <- &tools{spare: spare, all: &all}
 	}
@@ -175,19 +169,19 @@ func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 	return out, nil
 }
 
-// maxImage bounds what the layers of an image hold together, in bytes: each is
-// bounded alone, and there may be thousands. A CUDA 13 machine holds 0.2 GB. A
+// maxImage bounds the indexes of all layers of an image together, in bytes: each has a
+// bound of its own, and there may be thousands. A CUDA 13 machine takes 0.2 GB. A
 // variable, so that tests can reach it.
 var maxImage = int64(1 << 30)
 
-// ledger counts what the layers of an image hold together: those that were read, and
-// those that are being read, by and by. A nil ledger counts nothing.
+// ledger counts the bytes that the layers of an image hold together: those that were
+// read, and those that are being read as they grow. A nil ledger does not count.
 type ledger struct{ n, reading atomic.Int64 }
 
-// entryWeight is about what an entry takes beside its texts, in bytes.
+// entryWeight is about the size of an entry without its texts, in bytes.
 const entryWeight = 256
 
-// hold counts bytes of a layer that is being read. Its error is one of the image.
+// hold counts bytes of a layer that is being read. Its error is about the image.
 func (h *ledger) hold(n int64) error {
 	if h != nil && h.n.Load()+h.reading.Add(n) > maxImage {
 		return errImage()
@@ -195,20 +189,20 @@ func (h *ledger) hold(n int64) error {
 	return nil
 }
 
-// release takes back what hold has counted of a layer.
+// release takes back bytes that hold has counted.
 func (h *ledger) release(n int64) {
 	if h != nil {
 		h.reading.Add(-n)
 	}
 }
 
-// holding is what a ledger has counted of one layer.
+// holding is the share of one layer in a ledger.
 type holding struct {
 	all  *ledger
 	told int64
 }
 
-// now says how much the layer holds by now. It is counted in steps.
+// now sets how much the layer holds by now. The ledger counts it in steps.
 func (h *holding) now(n int64) error {
 	const step = 1 << 20
 	if h.all == nil || n-h.told < step {
@@ -219,17 +213,17 @@ func (h *holding) now(n int64) error {
 	return h.all.hold(more)
 }
 
-// end takes back what was counted: the layer was read, and is counted as a whole.
+// end takes the share back: a layer that was read is counted by add, as a whole.
 func (h *holding) end() {
 	h.all.release(h.told)
 	h.told = 0
 }
 
 func errImage() error {
-	return fmt.Errorf("the image's layers hold more than the %d MiB of names, tables and small files that are kept of an image: it has too many files to be looked at", maxImage>>20)
+	return fmt.Errorf("the image's layers hold more than the %d MiB of names, tables and small files that are kept of an image: it has too many files to be scanned", maxImage>>20)
 }
 
-// add counts a layer. Its error is one of the image.
+// add counts a layer that was read. Its error is about the image.
 func (h *ledger) add(l *Layer) error {
 	n := int64(0)
 	for _, e := range l.Entries {
@@ -247,8 +241,8 @@ func (h *ledger) add(l *Layer) error {
 	return nil
 }
 
-// workers is how many layers are read at a time. Each has a decompressor's window
-// and a reader's of an ELF file, 30 MB in all.
+// workers returns how many layers are read at a time. Each has the window of a
+// decompressor and of a reader of ELF files, 30 MB in all.
 func workers() int { return min(4, runtime.GOMAXPROCS(0)) }
 
 func (img *Image) indexBlob(ctx context.Context, i int, t *tools) (*Layer, error) {
@@ -284,7 +278,7 @@ func (img *Image) indexBlob(ctx context.Context, i int, t *tools) (*Layer, error
 	return l, nil
 }
 
-// readBlob reads a layer from where it comes from.
+// readBlob fetches and reads a layer.
 func (img *Image) readBlob(ctx context.Context, i int, t *tools, igzip func() string) (*Layer, error) {
 	rc, err := img.Blob(ctx, i, func(text string) { img.note(i, text) })
 	if err != nil {
@@ -311,7 +305,7 @@ func (img *Image) readBlob(ctx context.Context, i int, t *tools, igzip func() st
 	return l, nil
 }
 
-// headReader remembers how a blob begins.
+// headReader keeps the first bytes of a blob.
 type headReader struct {
 	r io.Reader
 	b []byte
@@ -325,7 +319,7 @@ func (h *headReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// decodedBy says by what a blob that begins so is decompressed.
+// decodedBy returns what decompresses a blob that begins with head, for a note.
 func decodedBy(head []byte, igzip string) string {
 	switch {
 	case bytes.HasPrefix(head, magicGzip) && igzip != "":
@@ -338,20 +332,20 @@ func decodedBy(head []byte, igzip string) string {
 	return "not compressed"
 }
 
-// cacheable reports whether the index of a layer, whose stored bytes are
-// verified to have a digest, may come from the cache and go there.
+// cacheable reports whether the index of a layer may come from the cache and go there.
+// verified is the digest that its stored bytes are verified to have.
 func (o *Options) cacheable(verified string) bool {
 	return o.Cache != nil && verified != "" && (o.Keep == nil || o.KeepID != "")
 }
 
-// note tells what is worth knowing of a layer.
+// note calls Note.
 func (img *Image) note(layer int, text string) {
 	if img.opts.Note != nil {
 		img.opts.Note(layer, text)
 	}
 }
 
-// meter reports what is read of r to the progress function.
+// meter returns r with its reads reported to Progress.
 func (img *Image) meter(r io.Reader, layer int) io.Reader {
 	if img.opts.Progress == nil {
 		return r
@@ -367,7 +361,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// keep adds what loaders read to what the caller wants.
+// keep reports whether a file's bytes are kept: because a loader reads it, or the caller
+// wants it.
 func (o *Options) keep(name string, size int64) bool {
 	if loaderReads(name) {
 		return true
@@ -384,7 +379,7 @@ func loaderReads(name string) bool {
 		strings.Contains(name, "etc/ld-musl-") && strings.HasSuffix(name, ".path")
 }
 
-// ErrNotKept is what reading a file gives whose bytes were not kept.
+// ErrNotKept is the error of reading a file whose bytes were not kept.
 var ErrNotKept = errors.New("its bytes were not kept")
 
 var _ fs.FS = (*FS)(nil)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enlarge makes a pipe hold pipeSize bytes, where its user may.
+// enlarge makes a pipe hold pipeSize bytes, if the user may.
 func enlarge(pipe *os.File) {
 	c, err := pipe.SyscallConn()
 	if err != nil {

@@ -19,16 +19,16 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
-// Limits on what a hostile layer can make us hold. The first ones are variables
-// so that tests can reach them.
+// Bounds of the memory and time that a hostile layer can take. The first ones are
+// variables so that tests can reach them.
 var (
 	maxEntries   = 2 << 20 // of one layer; images of a whole conda distribution have 0.5 million
 	maxNames     = int64(256 << 20)
-	maxTables    = int64(512 << 20) // of what was read of a layer's ELF files
+	maxTables    = int64(512 << 20) // bytes of the objects of a layer's ELF files
 	maxKeptLayer = int64(128 << 20)
 	maxSteps     = 1 << 26          // along a layer's symbolic links
 	maxSymbols   = int64(512 << 20) // bytes of the symbols of a layer; a CUDA 13 machine has 90 MB
-	maxELF       = int64(256 << 30) // bytes of all ELF files of a layer; of holes, a tar can promise any number
+	maxELF       = int64(256 << 30) // bytes of all ELF files of a layer; a tar can declare holes of any size
 )
 
 const (
@@ -38,17 +38,17 @@ const (
 	maxShebang  = 256 // BINPRM_BUF_SIZE
 )
 
-// Type is what an entry is.
+// Type is the type of an entry.
 type Type uint8
 
-// The types of entries. An implied directory has no entry of its own in the
-// tar: something below it has.
+// The types of entries. An implied directory has no entry of its own in the tar, only
+// entries below it.
 const (
 	Regular Type = iota
 	Dir
 	ImpliedDir
 	Symlink
-	HardLink // only when its target is not in the same layer
+	HardLink // only if its target is not in the same layer
 	Other    // a device, a FIFO
 )
 
@@ -64,32 +64,32 @@ type Entry struct {
 	Size int64 // in bytes, of a regular file
 	// Link is a symbolic link's text, or the path of a hard link's target.
 	Link string `json:",omitempty"`
-	// Inode tells the files of a layer apart: hard links share it. Of a tar it
-	// is the number of the file's header, from 1.
+	// Inode identifies a file of a layer: hard links share it. For a tar it is the
+	// number of the file's header, from 1.
 	Inode int
-	// Object is what was read of an ELF file.
+	// Object is the content of an ELF file, as far as loaders use it.
 	Object *elfdeps.Object `json:",omitempty"`
-	// Content holds the bytes of a file that was to be kept, or what
-	// [Options.Extract] made of them; nil where nothing was kept.
+	// Content holds the bytes of a file that is kept, or the result of
+	// [Options.Extract]; nil where nothing is kept.
 	Content []byte `json:",omitempty"`
 	// Shebang is the first line of a script, without the `#!`.
 	Shebang string `json:",omitempty"`
-	// Fault says why the file's bytes could not be looked at.
+	// Fault is the reason why the file's bytes could not be read.
 	Fault string `json:",omitempty"`
 }
 
 // IsDir reports whether the entry is a directory.
 func (e *Entry) IsDir() bool { return e.Type == Dir || e.Type == ImpliedDir }
 
-// Layer is the index of one layer. It is not changed after it was read.
+// Layer is the index of one layer. It does not change after it was read.
 type Layer struct {
-	// Entries in the order of their paths, parents before children; one a path.
+	// Entries are in the order of their paths, parents before children; one a path.
 	Entries []*Entry
-	// Whiteouts are the paths that the layer removes from those below.
+	// Whiteouts are the paths that the layer removes from the layers below.
 	Whiteouts []string
-	// Opaque are the directories of which nothing below shows.
+	// Opaque are the directories that hide those of the layers below.
 	Opaque []string
-	// Skipped lists what the layer holds and the index does not.
+	// Skipped lists the parts of the layer that could not be indexed.
 	Skipped []Skip
 }
 
@@ -100,22 +100,21 @@ type Skip struct {
 }
 
 // ReadLayer indexes one uncompressed layer tar in one pass and drains r, so
-// that a digest over it can be verified. keep tells the files whose bytes are
-// to be kept.
+// that a digest over it can be verified. keep is as in [Options.Keep].
 func ReadLayer(r io.Reader, keep func(name string, size int64) bool) (*Layer, error) {
 	return new(tools).readLayer(r, keep, nil)
 }
 
-// tools are what one layer after the other is read with, by one goroutine at a
-// time: up to 30 MB of buffers, for a zstd window as the format recommends it. The
-// zero value is ready.
+// tools are the buffers and decoders that read one layer after the other, for one
+// goroutine at a time. They take up to 30 MB, with a zstd window of the recommended size.
+// The zero value is ready.
 type tools struct {
 	zstd *zstd.Decoder // nil until a layer needs it
 	elf  elfdeps.Reader
-	file bool // what is read is a file: a call of the system costs little
-	// spare reports whether a processor has nothing to do; nil where it has.
+	file bool // the blob is a file, of which a small read costs little
+	// spare reports whether a processor is idle; nil means that one is.
 	spare func() bool
-	// all counts what the layers hold together; nil where one is read alone.
+	// all counts the bytes of all layers; nil where one is read alone.
 	all *ledger
 }
 
@@ -137,20 +136,20 @@ func (t *tools) readLayer(r io.Reader, keep keeping, extract extracting) (*Layer
 			return nil, err
 		}
 	}
-	// What follows the end of the archive belongs to the digest.
+	// The bytes after the end of the archive belong to the digest.
 	if _, err := io.Copy(io.Discard, s); err != nil {
 		return nil, fmt.Errorf("reading tar: %w", err)
 	}
 	return b.layer(), nil
 }
 
-// stream is an uncompressed tar, most of which is passed over: the rest of a file,
-// which archive/tar seeks beyond, and what a reader of the file discards.
+// stream is an uncompressed tar. Most of it is discarded: the rest of a file, which
+// archive/tar seeks over, and the parts of a file that its reader discards.
 type stream struct {
 	skipReader
 	pos     int64
-	passing bool   // nobody looks at what is read
-	passed  []byte // where it would go
+	passing bool   // Read discards
+	passed  []byte // the buffer of those reads, which stays as it is
 }
 
 func newStream(r io.Reader) *stream {
@@ -172,8 +171,8 @@ func (s *stream) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// Seek goes forward by off, as [archive/tar.Reader] asks for. An error is not
-// told: it comes again when more is read.
+// Seek discards off bytes, for [archive/tar.Reader]. It returns no error: the next read
+// returns it again.
 func (s *stream) Seek(off int64, _ int) (int64, error) {
 	for off > 0 {
 		n, err := s.Discard(int(min(off, 1<<30)))
@@ -186,14 +185,14 @@ func (s *stream) Seek(off int64, _ int) (int64, error) {
 	return s.pos, nil
 }
 
-// tarFile is the content of the entry at which the tar stands.
+// tarFile is the content of the current entry of a tar.
 type tarFile struct {
 	*tar.Reader
 	s *stream
 }
 
-// Discard passes over n bytes. The tar counts them: of a sparse file it does not
-// have all.
+// Discard skips n bytes. It reads through the tar, which knows the holes of a sparse
+// file.
 func (f tarFile) Discard(n int) (int, error) {
 	if f.s.passed == nil {
 		f.s.passed = make([]byte, aheadSize)
@@ -209,7 +208,7 @@ func (f tarFile) Discard(n int) (int, error) {
 	return n, nil
 }
 
-// begun is a file whose first bytes were taken from r.
+// begun is a file whose first bytes were read from r already.
 type begun struct {
 	head []byte
 	r    io.Reader
@@ -225,7 +224,7 @@ func (f *begun) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Discard passes over n bytes.
+// Discard skips n bytes.
 func (f *begun) Discard(n int) (int, error) {
 	m := min(n, len(f.head))
 	f.head = f.head[m:]
@@ -248,7 +247,7 @@ func (t *tools) readBlob(ctx context.Context, r io.Reader, igzip func() string, 
 	raw := inTurn(src, t.spare)
 	l, err := t.readCompressed(raw, igzip, o)
 	io.Copy(io.Discard, raw)
-	raw.stop() // and src is ours again
+	raw.stop() // now no other goroutine reads src
 	if src.err != nil {
 		return nil, sourceError{src.err}
 	}
@@ -269,8 +268,8 @@ type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }
 
-// input is the stream that a blob's bytes come from. It keeps its error, which is none
-// of what the bytes mean.
+// input is the stream that a blob's bytes come from. It keeps its error apart from errors
+// of the layer that the bytes encode.
 type input struct {
 	ctx context.Context
 	r   io.Reader
@@ -305,20 +304,20 @@ type builder struct {
 	skips   int
 	seq     int
 	items   int
-	names   int64 // bytes of the paths and link texts that are held
+	names   int64 // bytes of the paths and link texts in items
 	kept    int64 // bytes of contents
 	elf     int64 // bytes of ELF files
-	tables  int64 // bytes of what was read of ELF files
+	tables  int64 // bytes of the objects of ELF files
 	symbols int64 // bytes of their symbols
 	steps   int   // along symbolic links
 	held    holding
 	reader  *elfdeps.Reader
-	// The directory that was asked for last: a tar has most files side by side.
+	// The directory that was looked up last: a tar has most files side by side.
 	lastText string
 	last     *item
 }
 
-// item is an entry in the tree. A whiteout is one too, as for overlayfs.
+// item is an entry in the tree. A whiteout is an item, too, as in overlayfs.
 type item struct {
 	Entry
 	opaque bool
@@ -344,8 +343,8 @@ func (b *builder) skip(name, why string) {
 	}
 }
 
-// header takes one tar entry, whose content r streams. Errors are those of the
-// stream and of the layer as a whole.
+// header adds one tar entry, whose content r streams. It returns errors of the stream and
+// of the layer as a whole only.
 func (b *builder) header(h *tar.Header, r io.Reader) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil
@@ -382,7 +381,7 @@ func (b *builder) header(h *tar.Header, r io.Reader) error {
 	return b.full()
 }
 
-// full is the error of a layer that would take too much memory or time.
+// full returns an error for a layer that takes too much memory or time.
 func (b *builder) full() error {
 	switch {
 	case b.seq > maxEntries, b.items > maxEntries, b.names > maxNames:
@@ -393,12 +392,12 @@ func (b *builder) full() error {
 	return b.held.now(int64(b.items)*entryWeight + b.names + b.kept + b.tables + b.symbols)
 }
 
-// clean is the path that a tar name stands for: inside the root whatever it
-// says, without a leading slash.
+// clean returns the path that a tar name stands for: inside the root whatever the name is,
+// without a leading slash.
 func clean(name string) string { return path.Clean("/" + name)[1:] }
 
-// dir is the directory at a path of the layer, links followed; it is made when
-// nothing is there. It is nil where a file is in the way, or a loop of links.
+// dir returns the directory at a path of the layer, links followed. It makes one that is
+// not there. It returns nil if a file or a loop of links is in the way.
 func (b *builder) dir(text string) *item {
 	switch {
 	case text == "":
@@ -414,14 +413,14 @@ func (b *builder) dir(text string) *item {
 	return b.last
 }
 
-// step is one directory on the way to another; at is nil where nothing is yet.
+// step is one directory on the way to another; at is nil where there is none yet.
 type step struct {
 	name string
 	at   *item
 }
 
-// walk follows a path from the root, which is the first step. A file on the way
-// is in nobody's way before make: containerd takes FILE/../DIR as DIR.
+// walk follows a path from the root, which is the first step. A file on the way is an
+// error in make only: containerd takes FILE/../DIR as DIR.
 func (b *builder) walk(text string) []step {
 	way := []step{{"", b.root}}
 	links, rest := 0, strings.Split(text, "/")
@@ -460,8 +459,8 @@ func (it *item) child(name string) *item {
 	return it.kids[name]
 }
 
-// make makes the directories of a way that are not there; nil when something
-// else is there.
+// make makes the missing directories of a way and returns the last. It returns nil if
+// something else is in the way.
 func (b *builder) make(way []step) *item {
 	for _, s := range way {
 		if s.at != nil && !s.at.IsDir() && s.at.Type != whiteout {
@@ -480,8 +479,8 @@ func (b *builder) make(way []step) *item {
 	return at
 }
 
-// put sets what is at a name of a directory. Only a directory over a directory
-// keeps what is in it.
+// put sets the entry with a name in a directory. A directory that replaces a directory
+// keeps its contents.
 func (b *builder) put(dir *item, name string, e Entry) *item {
 	old := dir.kids[name]
 	if old != nil && old.IsDir() && e.IsDir() {
@@ -489,7 +488,7 @@ func (b *builder) put(dir *item, name string, e Entry) *item {
 		return old
 	}
 	if old != nil {
-		b.last = nil // it may have led through what goes now
+		b.last = nil // its way may have led through old
 	}
 	b.items++
 	b.names += int64(len(e.Path) + len(e.Link))
@@ -497,20 +496,20 @@ func (b *builder) put(dir *item, name string, e Entry) *item {
 		dir.kids = map[string]*item{}
 	}
 	it := &item{Entry: e}
-	dir.kids[e.Path[len(e.Path)-len(name):]] = it // of the path, so that name's text may go
+	dir.kids[e.Path[len(e.Path)-len(name):]] = it // shares the path's memory, so that name's is freed
 	return it
 }
 
-// marker takes the markers of the OCI layer format, without their `.wh.`:
-// `.wh.NAME` removes NAME from the layers below, `.wh..wh..opq` hides all that
-// they have in its directory. Both mean the layers below, wherever in the tar
-// they stand. Other `.wh..wh.` names are AUFS's own bookkeeping.
+// marker adds a marker of the OCI layer format, without its `.wh.`: `.wh.NAME` removes
+// NAME from the layers below, `.wh..wh..opq` hides everything that they have in its
+// directory. Both mean the layers below, wherever in the tar they are. Other `.wh..wh.`
+// names are AUFS's own bookkeeping.
 //
-// One case is not as the format says but as it happens: a directory that comes
+// One case follows the runtimes rather than the format: a directory that comes
 // after its own whiteout takes the whiteout's place, and joins the one below it.
 // containerd and Docker do this with overlayfs. (They fail on a whiteout that
 // comes after its directory, and on a file in a directory that a whiteout alone
-// names; the format's meaning is taken.)
+// names; there the format's meaning holds.)
 func (b *builder) marker(dir *item, rest string) {
 	switch {
 	case rest == ".wh..opq":
@@ -525,7 +524,7 @@ func (b *builder) marker(dir *item, rest string) {
 	}
 }
 
-// entry makes the entry of a header; nil for one that cannot be kept.
+// entry returns the entry of a header; nil for one that is skipped.
 func (b *builder) entry(name string, h *tar.Header, r io.Reader) (*Entry, error) {
 	e := &Entry{Path: name, Mode: fileMode(h.Mode), UID: h.Uid, GID: h.Gid, Inode: b.seq}
 	switch h.Typeflag {
@@ -548,7 +547,7 @@ func (b *builder) entry(name string, h *tar.Header, r io.Reader) (*Entry, error)
 	return e, nil
 }
 
-// fileMode takes the permission bits of a tar mode.
+// fileMode returns the permission bits of a tar mode.
 func fileMode(mode int64) fs.FileMode {
 	m := fs.FileMode(mode & 0o777)
 	for bit, flag := range map[int64]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {
@@ -559,8 +558,8 @@ func fileMode(mode int64) fs.FileMode {
 	return m
 }
 
-// hardLink makes another name of a file. The target's path counts from the
-// root of the layer, not from the link's directory.
+// hardLink returns another name of a file. The target's path is relative to the root of
+// the layer, not to the link's directory.
 func (b *builder) hardLink(e *Entry, target string) *Entry {
 	target = clean(target)
 	t := b.root
@@ -580,8 +579,8 @@ func (b *builder) hardLink(e *Entry, target string) *Entry {
 	return &linked
 }
 
-// target is what a hard link's text means, the directories' links followed, and
-// its path. Nothing is made for it.
+// target returns the item that a hard link's text names, links of its directories
+// followed, and its path. It makes no directories.
 func (b *builder) target(text string) (*item, string) {
 	way := b.walk(parent(text))
 	if way == nil {
@@ -599,7 +598,7 @@ func (b *builder) target(text string) (*item, string) {
 	return t, join(p, base)
 }
 
-// content reads what is wanted of a regular file: an ELF file's tables, a kept
+// content reads a regular file as far as it is indexed: an ELF file's tables, a kept
 // file's bytes, a script's first line.
 func (b *builder) content(e *Entry, r io.Reader) error {
 	head := make([]byte, min(e.Size, 64))
@@ -643,7 +642,7 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 	return nil
 }
 
-// weight is about how many bytes an object holds.
+// weight returns about how many bytes an object holds, without its symbols.
 func weight(o *elfdeps.Object) int64 {
 	n := len(o.Interp) + len(o.Soname) + len(o.Fault) + len(o.VersionFault)
 	lists := [][]string{o.Needed, o.Auxiliary, o.Filter, o.VersionDefs}
@@ -709,7 +708,8 @@ func (b *builder) keepContent(e *Entry, r io.Reader) error {
 	return nil
 }
 
-// fits counts what is to be kept of a file, or says on it that this is too much.
+// fits reports whether size bytes of a file can be kept, and counts them. If not, it sets
+// the file's fault.
 func (b *builder) fits(e *Entry, size int64) bool {
 	if size > maxKeptFile || b.kept+size > maxKeptLayer {
 		e.Fault = fmt.Sprintf("%d bytes are more than are kept of a file or a layer", size)
@@ -728,7 +728,7 @@ func shebang(b []byte) string {
 	return strings.ToValidUTF8(strings.Trim(string(line), " \t"), "") // a carriage return counts (fs/binfmt_script.c)
 }
 
-// layer lists what was collected.
+// layer returns the layer of the entries that were added.
 func (b *builder) layer() *Layer {
 	l := &Layer{Entries: make([]*Entry, 0, b.items)}
 	b.list(l, b.root)
@@ -739,7 +739,7 @@ func (b *builder) layer() *Layer {
 	return l
 }
 
-// finish puts the entries in order, and adds what was skipped.
+// finish sorts the entries, and adds those that were skipped.
 func (b *builder) finish(l *Layer) {
 	slices.SortFunc(l.Entries, func(a, b *Entry) int { return strings.Compare(a.Path, b.Path) })
 	l.Skipped = b.skipped
@@ -748,8 +748,7 @@ func (b *builder) finish(l *Layer) {
 	}
 }
 
-// linkBack gives hard links that stand before their target in the tar the file
-// that they mean.
+// linkBack gives hard links that come before their target in the tar their file.
 func (l *Layer) linkBack() {
 	for _, e := range l.Entries {
 		if e.Type != HardLink {
@@ -771,7 +770,7 @@ func (l *Layer) find(p string) *Entry {
 	return l.Entries[i]
 }
 
-// list adds what is in a directory, and lets go of it.
+// list adds the contents of a directory to a layer, and frees the tree.
 func (b *builder) list(l *Layer, dir *item) {
 	if dir.opaque {
 		l.Opaque = append(l.Opaque, dir.Path)
@@ -789,7 +788,7 @@ func (b *builder) list(l *Layer, dir *item) {
 	dir.kids = nil
 }
 
-// parent is the directory of a clean path; that of a top name is "".
+// parent returns the directory of a clean path; that of a top name is "".
 func parent(p string) string {
 	i := strings.LastIndexByte(p, '/')
 	if i < 0 {

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// table finds nodes by their paths: 24 bytes each, of which a Go map takes three
-// times as many.
+// table maps paths to nodes. A node takes 24 bytes; in a Go map it takes three times as
+// many.
 type table struct {
-	nodes []node // sorted once all are there
+	nodes []node // sorted by sort
 	slots []uint32
 }
 
 var pathSeed = maphash.MakeSeed()
 
-// slot is where a path is or would be in slots.
+// slot returns the index in slots of a path, whether it is there or not.
 func (x *table) slot(p string) int {
 	mask := len(x.slots) - 1
 	i := int(maphash.String(pathSeed, p)) & mask
@@ -49,13 +49,13 @@ func (x *table) set(n node) {
 	x.slots[i] = uint32(len(x.nodes))
 }
 
-// grow makes room for so many nodes.
+// grow makes room for n more nodes.
 func (x *table) grow(n int) {
 	x.nodes = slices.Grow(x.nodes, n)
 	x.rehash(2 * n)
 }
 
-// rehash makes at least so many slots.
+// rehash makes at least so many slots, and fills them.
 func (x *table) rehash(least int) {
 	size := 16
 	for size < least {
@@ -67,26 +67,26 @@ func (x *table) rehash(least int) {
 	}
 }
 
-// sort ends the setting of nodes.
+// sort sorts the nodes, after the last was set.
 func (x *table) sort() {
 	x.nodes = slices.Clip(x.nodes)
 	slices.SortFunc(x.nodes, func(a, b node) int { return strings.Compare(a.Path, b.Path) })
 	x.rehash(len(x.nodes) + len(x.nodes)/4)
 }
 
-// cursor goes through a file system in the order of the paths.
+// cursor iterates over a file system in the order of the paths.
 type cursor struct {
-	below, over []node // what is still to come
+	below, over []node // still to come
 }
 
-// from is a cursor that stands before the first path that is not less than p.
+// from returns a cursor before the first path that is not less than p.
 func (f *FS) from(p string) cursor {
 	c := cursor{f.below.nodes, f.over.nodes}
 	c.skip(p)
 	return c
 }
 
-// skip goes to the first path that is not less than p.
+// skip moves to the first path that is not less than p.
 func (c *cursor) skip(p string) {
 	for _, list := range []*[]node{&c.below, &c.over} {
 		i, _ := slices.BinarySearchFunc(*list, p, func(n node, p string) int { return strings.Compare(n.Path, p) })
@@ -94,7 +94,7 @@ func (c *cursor) skip(p string) {
 	}
 }
 
-// next is the next node; false at the end.
+// next returns the next node; false at the end.
 func (c *cursor) next() (node, bool) {
 	for {
 		var n node

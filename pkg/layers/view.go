@@ -14,8 +14,8 @@ import (
 
 var _ elfdeps.UserFS = (*FS)(nil)
 
-// view is the file system as a user sees it; each remembers the directories that
-// were asked for.
+// view is the file system as a user sees it. It remembers the directories that were
+// looked up.
 type view struct {
 	fs       *FS
 	uid, gid int
@@ -23,8 +23,9 @@ type view struct {
 	dirsHeld atomic.Int64
 }
 
-// As is the file system as a user of one group sees it: what may not be
-// searched or read is EACCES. Root, as whom FS itself looks, may all.
+// As returns the file system as a user of one group sees it: a directory that the user
+// may not search, or a file that it may not read, is EACCES. FS itself is root's view,
+// which has all permissions.
 func (f *FS) As(uid, gid int) elfdeps.FS {
 	if uid == 0 {
 		return f
@@ -38,7 +39,7 @@ const (
 	read   fs.FileMode = 4
 )
 
-// may reports whether the user has a permission (path_resolution(7)).
+// may reports whether the user has a permission on a node (path_resolution(7)).
 func (v *view) may(n node, bit fs.FileMode) bool {
 	perm := n.Mode.Perm()
 	switch {
@@ -73,7 +74,7 @@ func (v *view) Find(p string) (*elfdeps.File, error) {
 	}, nil
 }
 
-// dirResult is where a directory's text leads.
+// dirResult is the result of looking up a directory.
 type dirResult struct {
 	real  string
 	errno syscall.Errno
@@ -83,17 +84,18 @@ const (
 	maxLinks = 40  // MAXSYMLINKS
 	maxPart  = 255 // NAME_MAX
 
-	// Directories that are remembered; an image's RUNPATHs can name any number.
+	// Bounds of the directories that are remembered: RUNPATHs can name any number.
 	maxDirTexts = 1 << 16
 	maxDirText  = 512
 )
 
-// maxWalked bounds the steps along all paths that are asked for: forty links of two
+// maxWalked bounds the steps along all paths that are looked up: forty links of two
 // thousand parts each are legal, and so are thousands of paths through them. A
 // variable, so that tests can reach it.
 var maxWalked = int64(1 << 28)
 
-// Err is why what the file system says is worth nothing: too much was asked of it.
+// Err returns an error if lookups took too many steps. Then results of the file system
+// are wrong.
 func (f *FS) Err() error {
 	if f.steps.Load() > maxWalked {
 		return errors.New("its symbolic links lead through one another without end: it is no image to start")
@@ -101,8 +103,8 @@ func (f *FS) Err() error {
 	return nil
 }
 
-// lookup resolves an absolute or relative path from the root, following links,
-// the last one too when follow is set.
+// lookup resolves an absolute or relative path from the root. It follows links, the last
+// one only if follow is set.
 func (v *view) lookup(p string, follow bool) (string, node, syscall.Errno) {
 	if len(p) >= maxPath {
 		return "", node{}, syscall.ENAMETOOLONG
@@ -132,7 +134,7 @@ func (v *view) lookup(p string, follow bool) (string, node, syscall.Errno) {
 	return real, n, 0
 }
 
-// dir resolves a directory's text; loaders ask for the same few again and again.
+// dir resolves the text of a directory. Loaders look up the same few many times.
 func (v *view) dir(text string) dirResult {
 	if r, ok := v.dirs.Load(text); ok {
 		return r.(dirResult)
@@ -148,8 +150,8 @@ func (v *view) dir(text string) dirResult {
 	return r
 }
 
-// walk is path_resolution(7) inside the root: absolute links start at the root,
-// and `..` of the root is the root.
+// walk resolves a path as path_resolution(7) describes, inside the root: absolute links
+// start at the root, and `..` of the root is the root.
 func (v *view) walk(p string, follow bool) (string, node, syscall.Errno) {
 	cur, rest := "", strings.Split(p, "/")
 	n, _ := v.fs.get("")

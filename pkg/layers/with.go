@@ -11,9 +11,9 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// NewLayer is the index of a layer that was not read but made: entries in any
-// order, to which the directories are added that only their paths imply, and
-// the paths that it removes. Of two entries at a path the later one counts.
+// NewLayer returns the index of a layer of these entries, in any order, that removes the
+// paths whiteouts. It adds the directories that only the entries' paths imply. Of two
+// entries at a path the later one counts.
 func NewLayer(entries []Entry, whiteouts ...string) *Layer {
 	byPath := map[string]Entry{}
 	for _, e := range entries {
@@ -35,13 +35,13 @@ func NewLayer(entries []Entry, whiteouts ...string) *Layer {
 	return l
 }
 
-// With is the file system with one more layer on top, as [Merge] of all layers
-// gives it; f is left as it is. It costs what the layers have that were laid over
-// a merge so, not another merge.
+// With returns the file system with one more layer on top, as [Merge] of all layers
+// returns it. f does not change. The cost grows with the layers that With has added, not
+// with those that were merged.
 //
-// It differs from Merge in what it does not know any more of the layers below:
-// of a path that two of them have removed, [FS.Removed] names the lower one, and
-// a hard link of l to a file that l or an upper layer hides has no target.
+// It differs from Merge where f has forgotten its layers: of two layers that removed a
+// path, [FS.Removed] returns the lower one, and a hard link of l to a file that l or an
+// upper layer hides has no target.
 func (f *FS) With(l *Layer, info source.Layer) *FS {
 	top := len(f.Layers)
 	out := newFS(f.below)
@@ -78,23 +78,23 @@ type overlay struct {
 	top   int
 }
 
-// hide takes a path of below away; told says that it was removed, as against
+// hide takes a path of below away. removed is set where it was removed, rather than
 // replaced.
-func (o *overlay) hide(p string, told bool) {
+func (o *overlay) hide(p string, removed bool) {
 	n, there := o.fs.get(p)
 	if !there || p == "" {
 		return
 	}
 	o.fs.over.set(node{&Entry{Path: p}, gone})
-	if told && !n.IsDir() && (n.Object != nil || strings.Contains(path.Base(p), ".so")) {
+	if removed && !n.IsDir() && (n.Object != nil || strings.Contains(path.Base(p), ".so")) {
 		o.fs.removed[p] = Removal{Had: n.layer, By: o.top}
 	}
 }
 
-// clear takes away all that below has in a directory.
-func (o *overlay) clear(dir string, told bool) {
+// clear takes away all entries of below in a directory. removed is as for hide.
+func (o *overlay) clear(dir string, removed bool) {
 	for e := range o.below.Below(dir) {
-		o.hide(e.Path, told)
+		o.hide(e.Path, removed)
 	}
 }
 
@@ -112,7 +112,7 @@ func (o *overlay) put(e *Entry) {
 		}
 	}
 	if there && e.Type == ImpliedDir && old.Type == Dir {
-		return // the real directory's owner and mode
+		return // the owner and mode of the real directory stay
 	}
 	if e.Type == HardLink {
 		e = o.linked(e)
@@ -120,7 +120,7 @@ func (o *overlay) put(e *Entry) {
 	o.fs.over.set(node{e, o.top})
 }
 
-// linked is the file that a hard link into the layers below means.
+// linked returns the file to which a hard link into the layers below leads.
 func (o *overlay) linked(e *Entry) *Entry {
 	linked := *e
 	if n, ok := o.below.get(e.Link); ok && !n.IsDir() {
@@ -132,6 +132,6 @@ func (o *overlay) linked(e *Entry) *Entry {
 	return &linked
 }
 
-// Keeps reports whether an index made under the options keeps a file's bytes:
-// what the loaders read, and what Keep names.
+// Keeps reports whether an index with these options keeps a file's bytes: those of files
+// that loaders read, and of those that Keep names.
 func (o *Options) Keeps(name string, size int64) bool { return o.keep(name, size) }
