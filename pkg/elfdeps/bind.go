@@ -82,7 +82,7 @@ func newQuery(from *Module, name string) *query {
 
 // find searches scopes for a definition (do_lookup_x). It returns no module when no
 // object defines the name, and an error when the loader ends.
-func (p *Process) find(q *query, scopes []*scope) (*Module, record, *Error) {
+func (p glibc) find(q *query, scopes []*scope) (*Module, record, *Error) {
 	p.work().spend(cells(len(q.name)))
 	for _, s := range scopes {
 		for i, m := range s.list {
@@ -131,7 +131,7 @@ func (m *Module) mayDefine(name []byte) bool {
 
 // resolve calls find. A reference to a protected symbol of q's own object is bound to
 // that if find returns any definition (the end of _dl_lookup_symbol_x).
-func (p *Process) resolve(q *query, rec record, scopes []*scope) (*Module, record, *Error) {
+func (p glibc) resolve(q *query, rec record, scopes []*scope) (*Module, record, *Error) {
 	to, def, err := p.find(q, scopes)
 	if to != nil && rec.vis() == elf.STV_PROTECTED {
 		return q.from, rec, nil
@@ -143,7 +143,7 @@ const stbUnique = elf.SymBind(10) // STB_GNU_UNIQUE
 
 // useUnique returns the definition of a unique symbol that the process used first. If
 // it used none, that is r, found in m (do_lookup_unique).
-func (p *Process) useUnique(name string, m *Module, r record) *definition {
+func (p glibc) useUnique(name string, m *Module, r record) *definition {
 	if first := p.unique[name]; first != nil && slices.Contains(p.Objects, first.m) {
 		return first
 	}
@@ -170,7 +170,7 @@ func (m *Module) answers(name string) bool { return m.Path == name || slices.Con
 // without a version that is not hidden. A reference without a version is bound to the
 // base or oldest version (version index 2 or less; for dlsym 1 or less), else to the
 // only default version.
-func (p *Process) match(q *query, m *Module, s *Symbols) (int, *Error) {
+func (p glibc) match(q *query, m *Module, s *Symbols) (int, *Error) {
 	found, only, versions := -1, -1, 0
 	var err *Error
 	s.candidates(q.name, q.hash, func(i int, r record) bool {
@@ -218,7 +218,7 @@ func (p *Process) match(q *query, m *Module, s *Symbols) (int, *Error) {
 
 // linkError is glibc's error, up to 2.29, for a file that DT_VERNEED names and that
 // lacks the symbol.
-func (p *Process) linkError(q *query) *Error {
+func (p glibc) linkError(q *query) *Error {
 	comma := ""
 	if p.Loader.release <= 226 {
 		comma = ","
@@ -251,7 +251,7 @@ func (m *Module) root() *Module {
 // scopesOf returns l_scope of an object: itself if it has DT_SYMBOLIC, the global
 // scope, then the group of its root (_dl_new_object); with RTLD_DEEPBIND the group
 // comes first.
-func (p *Process) scopesOf(m *Module, flags Flags) []*scope {
+func (p glibc) scopesOf(m *Module, flags Flags) []*scope {
 	if m.link.scopes != nil {
 		return m.link.scopes
 	}
@@ -272,7 +272,7 @@ func (p *Process) scopesOf(m *Module, flags Flags) []*scope {
 
 // setGroup makes list the group of m, once, and sorts dependencies (the end of
 // _dl_map_object_deps).
-func (p *Process) setGroup(m *Module, list []*Module) {
+func (p glibc) setGroup(m *Module, list []*Module) {
 	if m.link.group.list != nil {
 		return
 	}
@@ -371,7 +371,7 @@ func sortByMoving(maps []*Module, work *Work) {
 
 // relocationOrder returns the objects that opening or starting m binds, dependencies
 // first.
-func (p *Process) relocationOrder(m *Module) []*Module {
+func (p glibc) relocationOrder(m *Module) []*Module {
 	var order []*Module
 	if p.Loader.release <= 231 && !m.Main {
 		// The loader's list from m on, sorted by itself (dl_open_worker, elf/dl-open.c).
@@ -400,9 +400,9 @@ func (p *Process) relocationOrder(m *Module) []*Module {
 	return slices.DeleteFunc(order, func(o *Module) bool { return o.isLoader || o.link.bound })
 }
 
-// bindGlibc relocates the objects that m loaded, and ends with the first error.
+// bind relocates the objects that m loaded, and ends with the first error.
 // Functions are bound at once with LD_BIND_NOW, and unless dlopen has RTLD_LAZY.
-func (p *Process) bindGlibc(m *Module, flags Flags) *Error {
+func (p glibc) bind(m *Module, flags Flags) *Error {
 	p.loader.link.bound = true
 	lazy := p.Loader.env.get("LD_BIND_NOW") == ""
 	if !m.Main {
@@ -419,7 +419,7 @@ func (p *Process) bindGlibc(m *Module, flags Flags) *Error {
 
 // relocate is _dl_relocate_object (elf/dl-reloc.c): it binds the references that are
 // bound at load, and without lazy those to functions as well.
-func (p *Process) relocate(m *Module, scopes []*scope, lazy bool) *Error {
+func (p glibc) relocate(m *Module, scopes []*scope, lazy bool) *Error {
 	held := m.Object.Symbols
 	if held == nil {
 		return nil
@@ -473,7 +473,7 @@ func queryOf(m *Module, s *Symbols, r ref) (*query, record) {
 
 // reference binds one reference (elf_machine_rela), and notes effects beyond the
 // look-up.
-func (p *Process) reference(m *Module, s *Symbols, r ref, scopes []*scope, note *relocation) *Error {
+func (p glibc) reference(m *Module, s *Symbols, r ref, scopes []*scope, note *relocation) *Error {
 	q, rec := queryOf(m, s, r)
 	if q == nil {
 		return nil
@@ -525,7 +525,7 @@ const (
 // staticTLS takes room in the static TLS block for the opened object to, which m refers
 // to. Since the rest of the room depends on rounded sizes, it fails only when the room
 // cannot suffice.
-func (p *Process) staticTLS(m, to *Module) *Error {
+func (p glibc) staticTLS(m, to *Module) *Error {
 	if !p.dlopening || to.link.staticTLS || to.link.bound && to.loader != nil || slices.Contains(p.Program().link.group.list, to) {
 		return nil
 	}
@@ -556,7 +556,7 @@ func (p *Process) Unknown() []*Module {
 func (p *Process) Unresolved(m *Module) []Unresolved {
 	if m == nil {
 		var all []Unresolved
-		for _, o := range p.Loader.model.order(p) {
+		for _, o := range p.model.order() {
 			all = append(all, p.Unresolved(o)...)
 		}
 		return all
@@ -595,8 +595,8 @@ func (p *Process) Complete(m *Module) bool {
 		return true
 	}
 	var key bindKey
-	if !p.Loader.Libc.Musl {
-		key, keyed = p.bindKey(m, p.scopesOf(m, 0), false)
+	if g, ok := p.model.(glibc); ok {
+		key, keyed = g.bindKey(m, g.scopesOf(m, 0), false)
 		key[0] ^= 1 // a key of its own, since it is no relocation
 	}
 	if keyed && held.known(key) != nil {
@@ -622,12 +622,12 @@ func (p *Process) eachReference(m *Module, f func(q *query, rec record, lazy boo
 	visit := func(refs []byte, lazy bool) {
 		s.each(refs, func(r ref) bool {
 			if q, rec := queryOf(m, s, r); q != nil {
-				f(q, rec, lazy, func() (*Module, record, *Error) { return p.Loader.model.find(p, m, q, rec) })
+				f(q, rec, lazy, func() (*Module, record, *Error) { return p.model.lookup(m, q, rec) })
 			}
 			return true
 		})
 	}
-	if p.Loader.model.callsFirst {
+	if p.model.callsFirst() {
 		visit(s.Calls, true)
 		visit(s.Refs, false)
 		return
@@ -636,14 +636,17 @@ func (p *Process) eachReference(m *Module, f func(q *query, rec record, lazy boo
 	visit(s.Calls, true)
 }
 
-// findGlibc looks q up in m's scopes.
-func (p *Process) findGlibc(m *Module, q *query, rec record) (*Module, record, *Error) {
+// callsFirst is false: DT_JMPREL comes last (ELF_DYNAMIC_RELOCATE).
+func (glibc) callsFirst() bool { return false }
+
+// lookup looks q up in m's scopes.
+func (p glibc) lookup(m *Module, q *query, rec record) (*Module, record, *Error) {
 	return p.resolve(q, rec, p.scopesOf(m, 0))
 }
 
-// orderGlibc returns the sorted dependencies of the program, then those of the other
+// order returns the sorted dependencies of the program, then those of the other
 // objects.
-func (p *Process) orderGlibc() []*Module {
+func (p glibc) order() []*Module {
 	var list []*Module
 	add := func(m *Module) {
 		for _, o := range slices.Backward(m.link.sorted) {
@@ -667,7 +670,7 @@ func (p *Process) Bindings(symbol string) []Binding {
 	if p.trace {
 		p.unique = nil // no object was bound
 	}
-	for _, m := range p.Loader.model.order(p) {
+	for _, m := range p.model.order() {
 		s := m.symbols()
 		p.eachReference(m, func(q *query, rec record, lazy bool, find func() (*Module, record, *Error)) {
 			if string(q.name) != symbol {
@@ -696,25 +699,27 @@ func (p *Process) Bindings(symbol string) []Binding {
 //
 // It returns neither an object nor an error if the result depends on an object whose
 // symbols are not known.
-func (p *Process) Sym(handle *Module, name string) (*Module, error) { return p.sym(handle, name, nil) }
+func (p *Process) Sym(handle *Module, name string) (*Module, error) {
+	return p.dlsym(handle, name, nil)
+}
 
 // VSym is dlvsym.
 func (p *Process) VSym(handle *Module, name, version string) (*Module, error) {
-	return p.sym(handle, name, &SymbolVersion{Name: version, Hidden: true})
+	return p.dlsym(handle, name, &SymbolVersion{Name: version, Hidden: true})
 }
 
-func (p *Process) sym(handle *Module, name string, version *SymbolVersion) (*Module, error) {
+func (p *Process) dlsym(handle *Module, name string, version *SymbolVersion) (*Module, error) {
 	from := handle
 	if from == nil {
 		from = p.Program()
 	}
 	q := newQuery(from, name)
 	q.version, q.newest = version, version == nil
-	return p.Loader.model.sym(p, handle, q)
+	return p.model.sym(handle, q)
 }
 
-// symGlibc is dlsym, and dlvsym if q has a version.
-func (p *Process) symGlibc(handle *Module, q *query) (*Module, error) {
+// sym is dlsym, and dlvsym if q has a version.
+func (p glibc) sym(handle *Module, q *query) (*Module, error) {
 	scopes := p.scopesOf(q.from, 0)
 	if handle != nil {
 		scopes = []*scope{&handle.link.group}

@@ -8,9 +8,9 @@ import (
 
 // The functions named in this file are those of musl's ldso/dynlink.c.
 
-// muslOrder returns the objects in the order of reloc_all: as they were loaded, and
+// relocationOrder returns the objects in the order of reloc_all: as they were loaded, and
 // the program last if m is the program.
-func (p *Process) muslOrder(m *Module) []*Module {
+func (p musl) relocationOrder(m *Module) []*Module {
 	var order []*Module
 	for _, o := range p.Objects {
 		if !o.Main && !o.isLoader {
@@ -23,12 +23,15 @@ func (p *Process) muslOrder(m *Module) []*Module {
 	return order
 }
 
-func (p *Process) orderMusl() []*Module { return p.muslOrder(p.Program()) }
+// callsFirst is true: DT_JMPREL comes first (reloc_all).
+func (musl) callsFirst() bool { return true }
 
-// bindMusl relocates the objects that are new: calls first, and functions at once
+func (p musl) order() []*Module { return p.relocationOrder(p.Program()) }
+
+// bind relocates the objects that are new: calls first, and functions at once
 // unless dlopen has RTLD_LAZY. At start it keeps all errors and returns the first;
 // dlopen ends with the first.
-func (p *Process) bindMusl(m *Module, flags Flags) *Error {
+func (p musl) bind(m *Module, flags Flags) *Error {
 	main := p.Program()
 	if m.Main {
 		main.link.group.list = slices.Clone(p.Objects)
@@ -43,7 +46,7 @@ func (p *Process) bindMusl(m *Module, flags Flags) *Error {
 		}
 	}
 	var first *Error
-	for _, o := range p.muslOrder(m) {
+	for _, o := range p.relocationOrder(m) {
 		s := o.symbols()
 		if s == nil || o.link.bound {
 			continue
@@ -54,7 +57,7 @@ func (p *Process) bindMusl(m *Module, flags Flags) *Error {
 			if q == nil {
 				return true
 			}
-			to, _, _ := p.findMusl(o, q, rec)
+			to, _, _ := p.lookup(o, q, rec)
 			if to != nil || q.blind || rec.bits&symUndef != 0 && rec.bind() == elf.STB_WEAK {
 				return true
 			}
@@ -79,8 +82,8 @@ func (p *Process) bindMusl(m *Module, flags Flags) *Error {
 	return first
 }
 
-// openedMusl adds m's group to the global list with RTLD_GLOBAL.
-func (p *Process) openedMusl(m *Module, flags Flags, _ *state) {
+// opened adds m's group to the global list with RTLD_GLOBAL.
+func (p musl) opened(m *Module, flags Flags, _ *state) {
 	p.muslGlobal = nil
 	if flags&Global == 0 {
 		return
@@ -104,31 +107,31 @@ func queryOfMusl(m *Module, s *Symbols, r ref) (*query, record) {
 	return &query{name: name, hash: gnuHash(name), kind: r.kind(), from: m}, rec
 }
 
-// findMusl is find_sym with the additions of do_relocs. There is one list for all
+// lookup is find_sym with the additions of do_relocs. There is one list for all
 // objects, and DT_SYMBOLIC is ignored. From 1.2.4 on the loader itself defines the
 // LFS64 names.
-func (p *Process) findMusl(m *Module, q *query, rec record) (*Module, record, *Error) {
+func (p musl) lookup(m *Module, q *query, rec record) (*Module, record, *Error) {
 	list := p.muslGlobal
 	if list == nil {
-		list = p.muslScope(m)
+		list = p.scope(m)
 	}
 	if q.kind == refCopy && len(list) > 0 {
 		list = list[1:]
 	}
 	s := m.symbols()
 	needDef := q.kind == refPLT && s != nil && rec.typ() != elf.STT_TLS
-	if to, def := p.searchMusl(q, list, needDef); to != nil {
+	if to, def := p.find(q, list, needDef); to != nil {
 		return to, def, nil
 	}
 	if base := lfs64(string(q.name)); base != "" && p.Loader.release >= 10204 {
-		to, def := p.searchMusl(newQuery(m, base), []*Module{p.loader}, true)
+		to, def := p.find(newQuery(m, base), []*Module{p.loader}, true)
 		return to, def, nil
 	}
 	return nil, record{}, nil
 }
 
-// muslScope returns the global list and the group that m was opened with.
-func (p *Process) muslScope(m *Module) []*Module {
+// scope returns the global list and the group that m was opened with.
+func (p musl) scope(m *Module) []*Module {
 	main := p.Program()
 	p.work().spend(len(p.Objects))
 	list := slices.Clone(main.link.group.list)
@@ -143,9 +146,9 @@ func (p *Process) muslScope(m *Module) []*Module {
 	return list
 }
 
-// searchMusl is find_sym2: it returns the first definition in list. It ignores
+// find is find_sym2: it returns the first definition in list. It ignores
 // versions, except that those that are not the default ones are not visible.
-func (p *Process) searchMusl(q *query, list []*Module, needDef bool) (*Module, record) {
+func (p musl) find(q *query, list []*Module, needDef bool) (*Module, record) {
 	const types = definingTypes &^ (1 << elf.STT_GNU_IFUNC)
 	for i, m := range list {
 		if i%16 == 0 && !p.work().spend(1) {
@@ -175,13 +178,13 @@ func (p *Process) searchMusl(q *query, list []*Module, needDef bool) (*Module, r
 	return nil, record{}
 }
 
-// symMusl is do_dlsym.
-func (p *Process) symMusl(handle *Module, q *query) (*Module, error) {
-	list := p.muslScope(p.Program())
+// sym is do_dlsym.
+func (p musl) sym(handle *Module, q *query) (*Module, error) {
+	list := p.scope(p.Program())
 	if handle != nil && !handle.Main {
 		list = handle.link.group.list
 	}
-	to, _ := p.searchMusl(q, list, false)
+	to, _ := p.find(q, list, false)
 	if to != nil || q.blind {
 		return to, nil
 	}

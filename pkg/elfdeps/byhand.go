@@ -23,7 +23,7 @@ func (l *Loader) Run(args []string) (*Process, error) {
 		switch name {
 		case "--list", "--verify", "--inhibit-cache":
 			if name == "--list" { // glibc's ends at the first miss; LD_TRACE_LOADED_OBJECTS does not
-				p.list, p.trace = true, l.Libc.Musl
+				p.listing, p.trace = true, l.Libc.Musl
 			}
 			if name == "--inhibit-cache" {
 				byHand.cache, byHand.noCache = nil, false
@@ -77,7 +77,7 @@ func (l *Loader) option(p *Process, name, value string) {
 // run maps and loads the program of a loader that was called by hand. The file may be
 // a library.
 func (l *Loader) run(p *Process, prog string) error {
-	f, err := l.model.program(p, prog)
+	f, err := p.model.program(prog)
 	if err != nil {
 		p.fatal = err
 		return err
@@ -99,9 +99,9 @@ func (l *Loader) run(p *Process, prog string) error {
 	return p.startUp(main)
 }
 
-// programGlibc finds the file of a program. It searches for a name without a slash
+// program finds the file of a program. It searches for a name without a slash
 // as for a library that an object without paths requests.
-func (p *Process) programGlibc(prog string) (*File, *Error) {
+func (p glibc) program(prog string) (*File, *Error) {
 	fail := func(message string, no syscall.Errno) *Error {
 		return &Error{Name: prog, Subject: prog, Message: message, Errno: no}
 	}
@@ -144,8 +144,8 @@ func (p *Process) programGlibc(prog string) (*File, *Error) {
 	return f, nil
 }
 
-// programMusl finds the file of a program (__dls3).
-func (p *Process) programMusl(prog string) (*File, *Error) {
+// program finds the file of a program (__dls3).
+func (p musl) program(prog string) (*File, *Error) {
 	f, err := p.Loader.find(prog)
 	message := ""
 	switch {

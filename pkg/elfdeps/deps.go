@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// followGlibc is _dl_map_object_deps (elf/dl-deps.c). The first miss ends it,
+// follow is _dl_map_object_deps (elf/dl-deps.c). The first miss ends it,
 // except in a tracing process.
-func (p *Process) followGlibc(queue []*Module, dlopen bool) *Error {
+func (p glibc) follow(queue []*Module, dlopen bool) *Error {
 	var first *Error
 	root, walked := queue[0], map[*Module]bool{} // walked has a key for each object that is or was in the queue
 	for _, m := range queue {
@@ -99,7 +99,7 @@ func (m *Module) lost(name string) bool { return name == "" && m.Truncated() }
 // notFirst returns the failure of an assertion in _dl_map_object_deps that glibc
 // has before 2.32: the object that the list was made for is the first in it. An
 // object with filtees is not (bug 16272). The failure hides any miss before it.
-func (p *Process) notFirst(root *Module, queue []*Module) *Error {
+func (p glibc) notFirst(root *Module, queue []*Module) *Error {
 	if queue[0] == root || p.Loader.release >= 232 {
 		return nil
 	}
@@ -109,7 +109,7 @@ func (p *Process) notFirst(root *Module, queue []*Module) *Error {
 // placeLoader moves the loader in the list of objects to its place among the program's
 // dependencies (dl_main, elf/rtld.c). A loader that no object needs leaves the list up to
 // 2.39 and becomes its last from 2.41 on.
-func (p *Process) placeLoader(queue []*Module) {
+func (p glibc) placeLoader(queue []*Module) {
 	i := slices.Index(queue, p.loader)
 	if i < 0 && p.Loader.release >= 241 {
 		i, p.loader.searched = len(queue), true
@@ -135,7 +135,7 @@ func putBefore(queue []*Module, i int, filtees []*Module) ([]*Module, int) {
 // need serves a DT_NEEDED, DT_FILTER or DT_AUXILIARY of m after expanding its
 // tokens (expand_dst, elf/dl-deps.c). It returns neither a module nor an error for
 // a name with an $ORIGIN that is not known.
-func (p *Process) need(m *Module, name string) (*Module, *Error) {
+func (p glibc) need(m *Module, name string) (*Module, *Error) {
 	if strings.Contains(name, "$") {
 		full, ok := p.expand(m, name)
 		if p.secure && full != name {
@@ -156,7 +156,7 @@ func (p *Process) need(m *Module, name string) (*Module, *Error) {
 // filtees loads what DT_FILTER and DT_AUXILIARY of m name, and moves it before m,
 // so that symbols are found there first. A missing DT_AUXILIARY is no error. earlier
 // are the objects before m in the queue. It returns the moved objects.
-func (p *Process) filtees(m *Module, earlier []*Module) ([]*Module, *Error) {
+func (p glibc) filtees(m *Module, earlier []*Module) ([]*Module, *Error) {
 	var before []*Module
 	var fault *Error // the first unusable DT_FILTER of a tracing process
 	for i, name := range slices.Concat(m.Object.Filter, m.Object.Auxiliary) {

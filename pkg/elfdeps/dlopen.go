@@ -50,7 +50,7 @@ func (p *Process) DlopenFlags(by *Module, name string, flags Flags) (*Module, er
 		return nil, err
 	}
 	if m.opened || m.Main { // its needs were followed (dl_open_worker_begin, elf/dl-open.c)
-		p.Loader.model.opened(p, m, flags, before)
+		p.model.opened(m, flags, before)
 		return m, nil
 	}
 	if err := p.open(m, flags); err != nil {
@@ -61,19 +61,19 @@ func (p *Process) DlopenFlags(by *Module, name string, flags Flags) (*Module, er
 		return nil, err
 	}
 	m.opened = true
-	p.Loader.model.opened(p, m, flags, before)
+	p.model.opened(m, flags, before)
 	return m, nil
 }
 
 // open loads what m needs, checks it and binds it.
 func (p *Process) open(m *Module, flags Flags) *Error {
-	if err := p.Loader.model.follow(p, []*Module{m}, true); err != nil {
+	if err := p.model.follow([]*Module{m}, true); err != nil {
 		return err
 	}
-	if err := p.Loader.model.check(p, true); err != nil || p.trace {
+	if err := p.model.check(true); err != nil || p.trace {
 		return err
 	}
-	return p.Loader.model.bind(p, m, flags)
+	return p.model.bind(m, flags)
 }
 
 // Settle makes a tracing process continue as one that has started: everything
@@ -129,9 +129,9 @@ func (p *Process) restore(s *state) {
 	p.reindex()
 }
 
-// openedGlibc adds m's group to the scopes of those of its objects that were loaded
+// opened adds m's group to the scopes of those of its objects that were loaded
 // before (update_scopes), and with RTLD_GLOBAL to the global scope (add_to_global).
-func (p *Process) openedGlibc(m *Module, flags Flags, before *state) {
+func (p glibc) opened(m *Module, flags Flags, before *state) {
 	main := p.Program()
 	for _, o := range m.link.group.list {
 		old := before == nil || slices.Contains(before.objects, o)
@@ -176,12 +176,12 @@ func (p *Process) noLoad(by *Module, name string, flags Flags) (*Module, error) 
 		}
 		return nil, nil
 	}
-	if err := p.Loader.model.follow(p, []*Module{m}, true); err != nil {
+	if err := p.model.follow([]*Module{m}, true); err != nil {
 		if err.Kind == InnerError {
 			p.fatal = err // the program ends
 		}
 		return nil, err
 	}
-	p.Loader.model.opened(p, m, flags, nil)
+	p.model.opened(m, flags, nil)
 	return m, nil
 }

@@ -100,11 +100,12 @@ func fuzzSymbols(t *testing.T, b []byte, without *Object) {
 	if s.Len() > maxSymbols || len(s.Names) > maxStrtab || len(s.Refs)+len(s.Calls) > len(b) || len(s.Versions) > 1<<15 {
 		t.Fatalf("%d symbols, %d bytes of names, %d of references", s.Len(), len(s.Names), len(s.Refs)+len(s.Calls))
 	}
-	p := &Process{Loader: &Loader{model: &glibcModel, release: newestGlibc, machine: o.Machine}, names: map[string]*Module{}, ids: map[uint64]*Module{}}
+	p := &Process{Loader: &Loader{release: newestGlibc, machine: o.Machine}, names: map[string]*Module{}, ids: map[uint64]*Module{}}
 	m := &Module{Path: "/a", Object: o, Main: true}
+	p.model = glibc{p}
 	p.loader = &Module{isLoader: true, Object: &Object{}}
 	p.add(m)
-	p.setGroup(m, []*Module{m})
+	glibc{p}.setGroup(m, []*Module{m})
 	p.Unresolved(nil)
 	for i := range min(s.Len(), 50) {
 		sym := s.At(i)

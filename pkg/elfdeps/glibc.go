@@ -17,7 +17,6 @@ import (
 const newestGlibc = 242
 
 func (l *Loader) initGlibc() {
-	l.model = &glibcModel
 	l.release = releaseNumber(l.Libc.Release)
 	l.system = l.Libc.SystemDirs
 	if len(l.system) == 0 {
@@ -124,8 +123,8 @@ func powerSet(parts []string) []string {
 	return list
 }
 
-// requestGlibc is _dl_map_object.
-func (p *Process) requestGlibc(name string, by *Module, dlopen bool) (*Module, *Error) {
+// serve is _dl_map_object.
+func (p glibc) serve(name string, by *Module, dlopen bool) (*Module, *Error) {
 	if m := p.names[name]; m != nil {
 		if m.Path != name || m.isLoader { // _dl_name_match_p does not add l_name itself
 			p.name(m, name)
@@ -170,7 +169,7 @@ func (p *Process) requestGlibc(name string, by *Module, dlopen bool) (*Module, *
 }
 
 // openPath serves a request for a name with a slash, for which nothing is searched.
-func (p *Process) openPath(name string, by *Module, dlopen bool) (*Module, *Error) {
+func (p glibc) openPath(name string, by *Module, dlopen bool) (*Module, *Error) {
 	full, _ := p.expand(by, name) // "" when the origin is not known
 	fail := func(subject, message string, no syscall.Errno, why string) *Error {
 		return &Error{
@@ -199,7 +198,7 @@ func (p *Process) openPath(name string, by *Module, dlopen bool) (*Module, *Erro
 
 // search is one walk through the sources of directories.
 type search struct {
-	p      *Process
+	p      glibc
 	name   string
 	by     *Module // the requester
 	record bool    // record steps
@@ -232,7 +231,7 @@ func (s *search) shared() bool {
 	if s.record || p.log != nil || p.secure || p.preloading || s.noDefault() || s.by.Object.Runpath != nil {
 		return false
 	}
-	return !p.hasPaths(s.by) && s.by.above == nil && p.Program().Object.Rpath == nil && !slices.ContainsFunc(p.Loader.envDirs, func(dir string) bool { return strings.Contains(dir, "$") })
+	return !p.hasPaths(s.by.Object) && s.by.above == nil && p.Program().Object.Rpath == nil && !slices.ContainsFunc(p.Loader.envDirs, func(dir string) bool { return strings.Contains(dir, "$") })
 }
 
 // run walks the sources in the order of _dl_map_object: the lists before the cache,
@@ -425,7 +424,7 @@ func (s *search) note(source, full string, v verdict) {
 
 // isDir reports whether a directory of a search list is tried: it exists or is
 // relative (fillin_rpath).
-func (p *Process) isDir(dir string) bool {
+func (p glibc) isDir(dir string) bool {
 	if !strings.HasPrefix(dir, "/") {
 		return true
 	}
@@ -484,7 +483,7 @@ func (l *Loader) missing(dir string) syscall.Errno {
 
 // rpath returns the directories of m's DT_RPATH, nil without one or beside a
 // DT_RUNPATH.
-func (p *Process) rpath(m *Module) []string {
+func (p glibc) rpath(m *Module) []string {
 	if m.Object.Rpath == nil || m.Object.Runpath != nil {
 		return nil
 	}
@@ -492,14 +491,14 @@ func (p *Process) rpath(m *Module) []string {
 }
 
 // runpath returns the directories of m's DT_RUNPATH, nil without one.
-func (p *Process) runpath(m *Module) []string {
+func (p glibc) runpath(m *Module) []string {
 	if m.Object.Runpath == nil {
 		return nil
 	}
 	return p.pathOf(m, *m.Object.Runpath, &m.runpath)
 }
 
-func (p *Process) pathOf(m *Module, text string, cached **[]string) []string {
+func (p glibc) pathOf(m *Module, text string, cached **[]string) []string {
 	if *cached == nil {
 		var dirs []string
 		if text != "" {
@@ -511,7 +510,7 @@ func (p *Process) pathOf(m *Module, text string, cached **[]string) []string {
 }
 
 // envDirs returns the directories of LD_LIBRARY_PATH, with the program's $ORIGIN.
-func (p *Process) envDirs() []string {
+func (p glibc) envDirs() []string {
 	if p.env == nil {
 		var dirs []string
 		if !p.secure {
@@ -524,7 +523,7 @@ func (p *Process) envDirs() []string {
 
 // expandDirs is fillin_rpath: it expands tokens, makes trailing slashes one, and drops
 // directories that it has seen or cannot expand.
-func (p *Process) expandDirs(m *Module, elems []string) []string {
+func (p glibc) expandDirs(m *Module, elems []string) []string {
 	var dirs []string
 	p.work().spend(len(elems))
 	seen := map[string]bool{}
@@ -547,7 +546,7 @@ func (p *Process) expandDirs(m *Module, elems []string) []string {
 
 // expand replaces $ORIGIN, $LIB and $PLATFORM (_dl_dst_substitute). It reports false
 // for an $ORIGIN that is not known, or that secure mode does not allow.
-func (p *Process) expand(m *Module, s string) (string, bool) {
+func (p glibc) expand(m *Module, s string) (string, bool) {
 	if !strings.Contains(s, "$") {
 		return s, true
 	}
@@ -581,7 +580,7 @@ func (p *Process) expand(m *Module, s string) (string, bool) {
 
 // trusted reports whether a directory is a built-in one or below one
 // (is_trusted_path_normalize).
-func (p *Process) trusted(dir string) bool {
+func (p glibc) trusted(dir string) bool {
 	dir = path.Clean(dir) + "/"
 	return slices.ContainsFunc(p.Loader.system, func(d string) bool { return strings.HasPrefix(dir, d) })
 }
@@ -644,7 +643,7 @@ func (v verdict) why() string {
 
 // verify is open_verify: it decides whether the search takes the file at full,
 // passes over it or ends there.
-func (p *Process) verify(full string) (*File, verdict) {
+func (p glibc) verify(full string) (*File, verdict) {
 	l := p.Loader
 	f, err := l.find(full)
 	if err != nil {
@@ -735,7 +734,7 @@ func allZero(b []byte) bool {
 // mapFile is _dl_map_object_from_fd: it makes an object of a file that passed
 // open_verify. A file that is loaded already (same device and inode) gets name as one
 // more name.
-func (p *Process) mapFile(full, name string, f *File, by *Module, dlopen bool, how string) (*Module, *Error) {
+func (p glibc) mapFile(full, name string, f *File, by *Module, dlopen bool, how string) (*Module, *Error) {
 	if m := p.ids[f.ID]; m != nil {
 		p.name(m, name)
 		return m, nil

@@ -155,7 +155,6 @@ type Loader struct {
 	env      Env
 	machine  elf.Machine
 	class    elf.Class
-	model    *model
 	release  int // 2.36 is 236, musl 1.2.5 is 10205; newestGlibc where glibc's is unknown
 
 	// glibc
@@ -296,7 +295,9 @@ func (l *Loader) Bare() *Process {
 	main := &Module{Object: &Object{Type: elf.ET_DYN, Dynamic: true, Stack: StackNoExec, Symbols: noSymbols}, Main: true}
 	p.add(main)
 	p.addLoader()
-	p.stackTunable(main)
+	if g, ok := p.model.(glibc); ok {
+		g.stackTunable(main)
+	}
 	return p
 }
 
@@ -350,11 +351,13 @@ func (l *Loader) programOrigin(f *File, secure bool) string {
 }
 
 func (l *Loader) process(trace bool) *Process {
-	return &Process{Loader: l, trace: trace, names: map[string]*Module{}, ids: map[uint64]*Module{}, gone: map[string]bool{}}
+	p := &Process{Loader: l, trace: trace, names: map[string]*Module{}, ids: map[uint64]*Module{}, gone: map[string]bool{}}
+	p.model = l.model(p)
+	return p
 }
 
 // addLoader adds the interpreter. In glibc's processes it answers to its path and
-// its DT_SONAME. musl's joins the list once it is requested (muslItself).
+// its DT_SONAME. musl's joins the list once it is requested (musl.itself).
 func (p *Process) addLoader() {
 	l := p.Loader
 	m := &Module{Path: l.Path, Object: l.file.Object, File: l.file, Origin: path.Dir(l.Path), How: "interpreter", isLoader: true}

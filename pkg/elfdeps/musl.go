@@ -14,7 +14,6 @@ import (
 // initMusl reads the system path: PREFIX/etc/ld-musl-ARCH.path, PREFIX being the
 // loader's path without its last two elements (__dls3).
 func (l *Loader) initMusl() {
-	l.model = &muslModel
 	l.release = releaseNumber(l.Libc.Release)
 	prefix := strings.TrimSuffix(path.Dir(path.Dir(l.Path)), "/")
 	base := strings.TrimSuffix(path.Base(l.Path), ".so.1")
@@ -30,20 +29,20 @@ func (l *Loader) initMusl() {
 	l.envDirs = splitMusl(l.env.get("LD_LIBRARY_PATH"))
 }
 
-// loadMusl does what __dls3 does with the needs of the program. A miss does not
+// load does what __dls3 does with the needs of the program. A miss does not
 // keep it from binding, so that all misses and undefined symbols are reported
 // together; --list binds, too.
-func (p *Process) loadMusl(main *Module) *Error {
-	missed := p.followMusl(p.withPreloads(main), false)
-	return cmp.Or(missed, p.bindMusl(main, 0))
+func (p musl) load(main *Module) *Error {
+	missed := p.follow(p.withPreloads(main), false)
+	return cmp.Or(missed, p.bind(main, 0))
 }
 
 // muslBlanks separate the names of preloads (load_preload).
 const muslBlanks = ": \t\n\v\f\r"
 
-// preloadsMusl returns the names of --preload, else those in LD_PRELOAD; neither in
+// preloads returns the names of --preload, else those in LD_PRELOAD; neither in
 // secure mode. musl reads no ld.so.preload.
-func (p *Process) preloadsMusl() []preload {
+func (p musl) preloads() []preload {
 	l := p.Loader
 	if p.secure || l.preload != nil {
 		return l.preload
@@ -51,16 +50,16 @@ func (p *Process) preloadsMusl() []preload {
 	return split(l.env.get("LD_PRELOAD"), muslBlanks, "LD_PRELOAD")
 }
 
-// preloadMusl is load_preload. No object is the requester, so that no object's path
+// preload is load_preload. No object is the requester, so that no object's path
 // is searched. A miss is silent.
-func (p *Process) preloadMusl(pre preload, _ *Module) *Module {
-	m, _ := p.requestMusl(pre.name, nil, false)
+func (p musl) preload(pre preload, _ *Module) *Module {
+	m, _ := p.serve(pre.name, nil, false)
 	return m
 }
 
-// followMusl is load_deps. At start it goes on after misses; dlopen ends with the
+// follow is load_deps. At start it goes on after misses; dlopen ends with the
 // first.
-func (p *Process) followMusl(queue []*Module, dlopen bool) *Error {
+func (p musl) follow(queue []*Module, dlopen bool) *Error {
 	var first *Error
 	root, queued := queue[0], map[*Module]bool{}
 	for _, m := range queue {
@@ -114,21 +113,24 @@ func (p *Process) followMusl(queue []*Module, dlopen bool) *Error {
 	return first
 }
 
-// registerMusl makes m answer to the name by which a search found it (shortname), if
+// check does nothing: musl ignores versions and ISA levels.
+func (musl) check(bool) *Error { return nil }
+
+// registerNames makes m answer to the name by which a search found it (shortname), if
 // one did. musl never compares DT_SONAME.
-func (p *Process) registerMusl(m *Module) {
+func (p musl) registerNames(m *Module) {
 	if m.short != "" {
 		p.answer(m, m.short)
 	}
 }
 
-// hasPathsMusl reports whether o has either path: both serve the objects that it
+// hasPaths reports whether o has either path: both serve the objects that it
 // loads.
-func hasPathsMusl(o *Object) bool { return o.Rpath != nil || o.Runpath != nil }
+func (musl) hasPaths(o *Object) bool { return o.Rpath != nil || o.Runpath != nil }
 
-func (p *Process) listMusl() []Listed { return p.listed }
+func (p musl) list() []Listed { return p.listed }
 
-func (p *Process) stderrMusl() []string {
+func (p musl) stderr() []string {
 	lines := slices.Clone(p.Warnings)
 	if p.fatal != nil && p.fatal.Kind == InnerError {
 		lines = append(lines, p.fatal.Error())
@@ -139,7 +141,7 @@ func (p *Process) stderrMusl() []string {
 	return lines
 }
 
-func (p *Process) statusMusl() int {
+func (p musl) status() int {
 	switch {
 	case len(p.Misses)+len(p.Unbound) > 0:
 		return 127
@@ -172,11 +174,11 @@ func isMuslOwn(name string) bool {
 	return false
 }
 
-// requestMusl is load_library.
-func (p *Process) requestMusl(name string, by *Module, dlopen bool) (m *Module, e *Error) {
+// serve is load_library.
+func (p musl) serve(name string, by *Module, dlopen bool) (m *Module, e *Error) {
 	l := p.Loader
 	if isMuslOwn(name) || name == l.Path {
-		return p.muslItself(name), nil
+		return p.itself(name), nil
 	}
 	if dlopen && by != nil {
 		defer func() {
@@ -191,7 +193,7 @@ func (p *Process) requestMusl(name string, by *Module, dlopen bool) (m *Module, 
 			p.errno = errno(err)
 			return nil, muslError(name, by, p.errno, []Step{{Source: "path", Tried: []Candidate{{name, errnoText(errno(err))}}}})
 		}
-		return p.mapMusl(name, name, "", f, by, "path")
+		return p.mapFile(name, name, "", f, by, "path")
 	}
 	if m := p.names[name]; m != nil {
 		return m, nil
@@ -200,7 +202,7 @@ func (p *Process) requestMusl(name string, by *Module, dlopen bool) (m *Module, 
 		return nil, muslError(name, by, 0, nil)
 	}
 	var steps []Step
-	for _, list := range p.muslLists(by) {
+	for _, list := range p.lists(by) {
 		step := Step{Source: list.source}
 		for _, dir := range list.dirs {
 			if !p.work().spend(written) {
@@ -209,7 +211,7 @@ func (p *Process) requestMusl(name string, by *Module, dlopen bool) (m *Module, 
 			full := dir + "/" + name
 			f, err := l.find(full)
 			if err == nil {
-				return p.mapMusl(full, name, name, f, by, list.source)
+				return p.mapFile(full, name, name, f, by, list.source)
 			}
 			e := errno(err)
 			step.Tried = append(step.Tried, Candidate{full, skipText(e)})
@@ -226,24 +228,24 @@ func (p *Process) requestMusl(name string, by *Module, dlopen bool) (m *Module, 
 	return nil, muslError(name, by, p.errno, steps)
 }
 
-// muslLists returns the sources of a search: LD_LIBRARY_PATH, the paths of the
+// lists returns the sources of a search: LD_LIBRARY_PATH, the paths of the
 // requester and of the objects that loaded it, up to the program, and the system
 // path.
-func (p *Process) muslLists(by *Module) []dirList {
+func (p musl) lists(by *Module) []dirList {
 	var lists []dirList
 	if !p.secure {
 		lists = append(lists, dirList{"LD_LIBRARY_PATH", p.Loader.envDirs})
 	}
 	for m := range p.withPaths(by) {
-		lists = append(lists, dirList{"path of " + m.String(), p.muslPath(m)})
+		lists = append(lists, dirList{"path of " + m.String(), p.path(m)})
 	}
 	lists = append(lists, dirList{"system path", p.Loader.path})
 	return slices.DeleteFunc(lists, func(d dirList) bool { return len(d.dirs) == 0 })
 }
 
-// muslPath returns the directories of m's DT_RUNPATH, else of its DT_RPATH. A text
+// path returns the directories of m's DT_RUNPATH, else of its DT_RPATH. A text
 // with any token but $ORIGIN is ignored as a whole (fixup_rpath).
-func (p *Process) muslPath(m *Module) []string {
+func (p musl) path(m *Module) []string {
 	text := m.Object.Runpath
 	if text == nil {
 		text = m.Object.Rpath
@@ -263,10 +265,10 @@ func (p *Process) muslPath(m *Module) []string {
 	return *m.rpath
 }
 
-// mapMusl makes an object of the opened file f, unless it is one already. full is
+// mapFile makes an object of the opened file f, unless it is one already. full is
 // the path that was opened; short is the name of the search that found it, or "".
 // The first file that opens is final: one that is no library ends the request.
-func (p *Process) mapMusl(full, name, short string, f *File, by *Module, how string) (*Module, *Error) {
+func (p musl) mapFile(full, name, short string, f *File, by *Module, how string) (*Module, *Error) {
 	if m := p.ids[f.ID]; m != nil {
 		if short != "" && m.short == "" {
 			m.short = short
@@ -280,7 +282,7 @@ func (p *Process) mapMusl(full, name, short string, f *File, by *Module, how str
 	}
 	switch {
 	case f.Object != nil && f.Object.Libc != nil && !strings.HasPrefix(f.Object.Soname, "ld"):
-		return p.muslItself("libc.so"), nil // load_library drops any other libc
+		return p.itself("libc.so"), nil // load_library drops any other libc
 	case f.Mode.IsDir():
 		return fail(syscall.EISDIR, "is a directory")
 	case f.Fault != "":
@@ -299,9 +301,9 @@ func (p *Process) mapMusl(full, name, short string, f *File, by *Module, how str
 	return m, nil
 }
 
-// muslItself returns the loader, which answers to the names of musl's own libraries
+// itself returns the loader, which answers to the names of musl's own libraries
 // (load_library). Its place in the list of objects is that of the first request.
-func (p *Process) muslItself(name string) *Module {
+func (p musl) itself(name string) *Module {
 	if !slices.Contains(p.Objects, p.loader) {
 		p.add(p.loader)
 	}

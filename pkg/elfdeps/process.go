@@ -93,6 +93,7 @@ func (m *Module) Real() string {
 // order. They stay and answer later requests.
 type Process struct {
 	Loader *Loader
+	model  model
 	// Objects are in the order of the loader's own list, the program first. The
 	// loader itself comes second at first; once the needs of the program are
 	// loaded it moves to its breadth-first place among them (dl_main, elf/rtld.c).
@@ -114,7 +115,7 @@ type Process struct {
 	// cacheTried is set once ld.so.cache was looked for and was missing.
 	cacheTried bool
 	trace      bool   // goes on after misses, as LD_TRACE_LOADED_OBJECTS does
-	list       bool   // the loader was called with --list
+	listing    bool   // the loader was called with --list
 	secure     bool   // AT_SECURE
 	argv0      string // of the program, for messages
 	fatal      *Error // that ended the start
@@ -159,11 +160,11 @@ func (p *Process) Program() *Module {
 }
 
 // List returns ldd's list: the loaded and the missed objects, in order.
-func (p *Process) List() []Listed { return p.Loader.model.list(p) }
+func (p *Process) List() []Listed { return p.model.list() }
 
-// listGlibc leaves out the program's filtees, which stand before the program: the list of
+// list leaves out the program's filtees, which stand before the program: the list of
 // dl_main (elf/rtld.c) begins behind it.
-func (p *Process) listGlibc() []Listed {
+func (p glibc) list() []Listed {
 	from := slices.IndexFunc(p.listed, func(e Listed) bool { return e.Module != nil && e.Module.Main }) + 1
 	var list []Listed
 	for _, e := range p.listed[from:] {
@@ -196,9 +197,9 @@ func (p *Process) Loaded(name string) *Module {
 
 // Stderr returns the lines that the loader prints while the program starts. The last
 // says why a program does not start; musl gives every reason.
-func (p *Process) Stderr() []string { return p.Loader.model.stderr(p) }
+func (p *Process) Stderr() []string { return p.model.stderr() }
 
-func (p *Process) stderrGlibc() []string {
+func (p glibc) stderr() []string {
 	lines := slices.Clone(p.Warnings)
 	if p.fatal != nil && p.fatal.Kind != VersionError { // a missing version is among the warnings
 		lines = append(lines, p.fatal.startText(p.argv0))
@@ -208,9 +209,9 @@ func (p *Process) stderrGlibc() []string {
 
 // Status returns the exit status that the loader ends the program with, 0 when it
 // starts the program.
-func (p *Process) Status() int { return p.Loader.model.status(p) }
+func (p *Process) Status() int { return p.model.status() }
 
-func (p *Process) statusGlibc() int {
+func (p glibc) status() int {
 	switch {
 	case p.fatal == nil:
 		return 0
@@ -243,12 +244,12 @@ func (p *Process) register(m *Module) {
 			p.ids[m.File.ID] = m
 		}
 	}
-	p.Loader.model.register(p, m)
+	p.model.registerNames(m)
 }
 
-// registerGlibc makes m answer to the names that _dl_map_object compares. The DT_SONAME
+// registerNames makes m answer to the names that _dl_map_object compares. The DT_SONAME
 // is one of them, even if no request named it.
-func (p *Process) registerGlibc(m *Module) {
+func (p glibc) registerNames(m *Module) {
 	for _, n := range append([]string{m.Path, m.Object.Soname}, m.Names...) {
 		if n != "" {
 			p.answer(m, n)
@@ -307,18 +308,14 @@ func (p *Process) loadedBy(m, by *Module) {
 		return
 	}
 	m.above, m.top = by.above, by.root()
-	if p.hasPaths(by) {
+	if p.model.hasPaths(by.Object) {
 		m.above = by
 	}
 }
 
-// hasPaths reports whether m has a search path that counts for the objects that it
-// loads.
-func (p *Process) hasPaths(m *Module) bool { return p.Loader.model.hasPaths(m.Object) }
-
-// hasPathsGlibc ignores a DT_RPATH beside a DT_RUNPATH (elf_get_dynamic_info,
+// hasPaths ignores a DT_RPATH beside a DT_RUNPATH (elf_get_dynamic_info,
 // elf/get-dynamic-info.h).
-func hasPathsGlibc(o *Object) bool { return o.Rpath != nil && o.Runpath == nil }
+func (glibc) hasPaths(o *Object) bool { return o.Rpath != nil && o.Runpath == nil }
 
 // withPaths yields m, its loader, the loader's loader and so on, as far as they
 // have paths. It follows Module.above, so that a request does not walk a chain of
@@ -326,7 +323,7 @@ func hasPathsGlibc(o *Object) bool { return o.Rpath != nil && o.Runpath == nil }
 func (p *Process) withPaths(m *Module) iter.Seq[*Module] {
 	return func(yield func(*Module) bool) {
 		for ; m != nil; m = m.above {
-			if p.hasPaths(m) && (!p.work().spend(1) || !yield(m)) {
+			if p.model.hasPaths(m.Object) && (!p.work().spend(1) || !yield(m)) {
 				return
 			}
 		}
@@ -340,5 +337,5 @@ func (p *Process) request(name string, by *Module, dlopen bool) (*Module, *Error
 	if !p.work().spend(1) {
 		return nil, p.spent(name, by)
 	}
-	return p.Loader.model.request(p, name, by, dlopen)
+	return p.model.serve(name, by, dlopen)
 }

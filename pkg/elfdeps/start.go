@@ -9,7 +9,7 @@ import (
 
 // startUp loads and binds what the program needs before it runs.
 func (p *Process) startUp(main *Module) error {
-	err := p.Loader.model.load(p, main)
+	err := p.model.load(main)
 	if err == nil {
 		return nil // a nil *Error in an error would not be nil
 	}
@@ -17,27 +17,27 @@ func (p *Process) startUp(main *Module) error {
 	return err
 }
 
-// loadGlibc is the part of dl_main (elf/rtld.c) that follows the mapping of the
+// load is the part of dl_main (elf/rtld.c) that follows the mapping of the
 // program.
-func (p *Process) loadGlibc(main *Module) *Error {
+func (p glibc) load(main *Module) *Error {
 	if err := p.stackTunable(main); err != nil {
 		return err
 	}
-	if err := p.followGlibc(p.withPreloads(main), false); err != nil {
+	if err := p.follow(p.withPreloads(main), false); err != nil {
 		return err
 	}
-	if err := p.checkGlibc(false); err != nil || p.trace {
+	if err := p.check(false); err != nil || p.trace {
 		return err
 	}
-	return p.bindGlibc(main, 0)
+	return p.bind(main, 0)
 }
 
 // withPreloads returns the program and the preloads, whose dependencies are loaded breadth
 // first.
 func (p *Process) withPreloads(main *Module) []*Module {
 	list := []*Module{main}
-	for _, pre := range p.Loader.model.preloads(p) {
-		m := p.Loader.model.preload(p, pre, main)
+	for _, pre := range p.model.preloads() {
+		m := p.model.preload(pre, main)
 		if m == nil {
 			continue
 		}
@@ -55,9 +55,9 @@ func (p *Process) withPreloads(main *Module) []*Module {
 // "--preload" or "/etc/ld.so.preload".
 type preload struct{ name, from string }
 
-// preloadGlibc is map_doit (elf/rtld.c): the program is the requester. It returns
+// preload is map_doit (elf/rtld.c): the program is the requester. It returns
 // nil, after a warning, for a file that cannot be used.
-func (p *Process) preloadGlibc(pre preload, main *Module) *Module {
+func (p glibc) preload(pre preload, main *Module) *Module {
 	p.preloading = true
 	defer func() { p.preloading = false }()
 	m, err := p.request(pre.name, main, false)
@@ -68,10 +68,10 @@ func (p *Process) preloadGlibc(pre preload, main *Module) *Module {
 	return m
 }
 
-// preloadsGlibc returns the names in LD_PRELOAD, then those of --preload, then
+// preloads returns the names in LD_PRELOAD, then those of --preload, then
 // those in /etc/ld.so.preload. Secure mode drops names of the first two that have
 // a slash or more than 255 bytes (dso_name_valid_for_suid, elf/rtld.c).
-func (p *Process) preloadsGlibc() []preload {
+func (p glibc) preloads() []preload {
 	l := p.Loader
 	list := append(split(l.env.get("LD_PRELOAD"), ": ", "LD_PRELOAD"), l.preload...)
 	if p.secure {

@@ -86,7 +86,7 @@ func (t *transcript) know(d dirList, hwcaps int) {
 
 // begin adds the directories that are known before the first search: the built-in ones,
 // the program's and those of LD_LIBRARY_PATH.
-func (t *transcript) begin(p *Process) {
+func (t *transcript) begin(p glibc) {
 	if len(t.dirs) > 0 {
 		return
 	}

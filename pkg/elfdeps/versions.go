@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// checkGlibc checks the symbol versions of the new objects, then the ISA level that
+// check checks the symbol versions of the new objects, then the ISA level that
 // they need. At start a missing version does not keep it from checking the others.
-func (p *Process) checkGlibc(dlopen bool) *Error {
+func (p glibc) check(dlopen bool) *Error {
 	var first *Error
 	for _, m := range slices.Clone(p.Objects) {
 		if !m.unchecked {
@@ -23,7 +23,7 @@ func (p *Process) checkGlibc(dlopen bool) *Error {
 		if fault != nil && p.trace && !dlopen && fault.Kind != VersionError && p.fatal == nil {
 			p.fatal = fault // glibc's trace ends here
 		}
-		if fault == nil || p.trace || p.list && fault.Kind == VersionError {
+		if fault == nil || p.trace || p.listing && fault.Kind == VersionError {
 			continue
 		}
 		if first == nil {
@@ -33,7 +33,7 @@ func (p *Process) checkGlibc(dlopen bool) *Error {
 			return fault
 		}
 	}
-	if first != nil || p.trace || p.list {
+	if first != nil || p.trace || p.listing {
 		return first
 	}
 	return p.checkISA()
@@ -41,7 +41,7 @@ func (p *Process) checkGlibc(dlopen bool) *Error {
 
 // checkVersions is _dl_check_map_versions. At start it checks all versions and returns
 // the first error; dlopen ends with the first error.
-func (p *Process) checkVersions(m *Module, dlopen bool) *Error {
+func (p glibc) checkVersions(m *Module, dlopen bool) *Error {
 	if strings.HasSuffix(m.Object.VersionFault, "Verneed record") {
 		return p.versionError(&Error{Name: m.String(), Subject: m.String(), Message: m.Object.VersionFault, By: m})
 	}
@@ -86,7 +86,7 @@ var assertionLines = map[string][]struct{ release, line int }{
 }
 
 // assertion is the error of a failed assertion, which ends the process.
-func (p *Process) assertion(name string, by *Module, file, function, text string) *Error {
+func (p glibc) assertion(name string, by *Module, file, function, text string) *Error {
 	line := 0
 	for _, from := range assertionLines[file] {
 		if p.Loader.release >= from.release {
@@ -126,7 +126,7 @@ func (l *Loader) fits(o *Object, list []Version) bool {
 
 // matchVersion is match_symbol (elf/dl-version.c): it checks that provider defines a
 // version that m requires.
-func (p *Process) matchVersion(m, provider *Module, v Version, dlopen bool) *Error {
+func (p glibc) matchVersion(m, provider *Module, v Version, dlopen bool) *Error {
 	o := provider.Object
 	p.work().spend(cells(len(o.VersionDefs)))
 	if p.log != nil {
@@ -160,7 +160,7 @@ func (p *Process) matchVersion(m, provider *Module, v Version, dlopen bool) *Err
 }
 
 // versionError records e in Versions.
-func (p *Process) versionError(e *Error) *Error {
+func (p glibc) versionError(e *Error) *Error {
 	p.work().spend(missed)
 	p.Versions = append(p.Versions, e)
 	return e
@@ -177,7 +177,7 @@ func (p *Process) file(m *Module) string {
 // named is find_needed (elf/dl-version.c): it returns the first object that was
 // requested by name; its DT_SONAME does not count. In a tracing process a miss of that
 // name may come first.
-func (p *Process) named(name string) (m *Module, missed bool) {
+func (p glibc) named(name string) (m *Module, missed bool) {
 	p.work().spend(len(p.listed))
 	for _, e := range p.listed {
 		switch m := e.Module; {
@@ -199,7 +199,7 @@ func (m *Module) unreadTables() bool {
 
 // checkISA is dl_isa_level_check (sysdeps/x86/dl-prop.h), which exists from glibc 2.33
 // on.
-func (p *Process) checkISA() *Error {
+func (p glibc) checkISA() *Error {
 	l := p.Loader
 	if l.machine != elf.EM_X86_64 || l.release < 233 {
 		return nil
@@ -223,13 +223,13 @@ func (p *Process) wantsStack(o *Object) bool {
 // refusesStack reports whether o is refused for its executable stack, and with which
 // errno. From glibc 2.41 on dlopen refuses it, and so does the start of a program with
 // glibc.rtld.execstack=0.
-func (p *Process) refusesStack(o *Object) (syscall.Errno, bool) {
+func (p glibc) refusesStack(o *Object) (syscall.Errno, bool) {
 	return syscall.EINVAL, p.Loader.release >= 241 && p.wantsStack(o) && !p.stack && (p.dlopening || p.stackMode() == 0)
 }
 
 // stackMode returns the value of glibc.rtld.execstack. The default is 1, also for a 2
 // that the loader does not know.
-func (p *Process) stackMode() int {
+func (p glibc) stackMode() int {
 	l := p.Loader
 	if p.secure {
 		return 1
@@ -248,8 +248,8 @@ func (p *Process) stackMode() int {
 // stackTunable is _dl_handle_execstack_tunable (elf/dl-execstack-tunable.c), which
 // exists from glibc 2.41 on. With 0 a program that needs an executable stack ends; with
 // 2 every program has one, so that opened libraries may need one.
-func (p *Process) stackTunable(main *Module) *Error {
-	if p.Loader.Libc.Musl || p.Loader.release < 241 {
+func (p glibc) stackTunable(main *Module) *Error {
+	if p.Loader.release < 241 {
 		return nil
 	}
 	switch p.stackMode() {
