@@ -82,7 +82,7 @@ func newQuery(from *Module, name string) *query {
 
 // find searches scopes for a definition (do_lookup_x). It returns no module when no
 // object defines the name, and an error when the loader ends.
-func (p glibc) find(q *query, scopes []*scope) (*Module, record, *Error) {
+func (p glibcBinder) find(q *query, scopes []*scope) (*Module, record, *Error) {
 	p.work().spend(cells(len(q.name)))
 	for _, s := range scopes {
 		for i, m := range s.list {
@@ -131,7 +131,7 @@ func (m *Module) mayDefine(name []byte) bool {
 
 // resolve calls find. A reference to a protected symbol of q's own object is bound to
 // that if find returns any definition (the end of _dl_lookup_symbol_x).
-func (p glibc) resolve(q *query, rec record, scopes []*scope) (*Module, record, *Error) {
+func (p glibcBinder) resolve(q *query, rec record, scopes []*scope) (*Module, record, *Error) {
 	to, def, err := p.find(q, scopes)
 	if to != nil && rec.vis() == elf.STV_PROTECTED {
 		return q.from, rec, nil
@@ -143,7 +143,7 @@ const stbUnique = elf.SymBind(10) // STB_GNU_UNIQUE
 
 // useUnique returns the definition of a unique symbol that the process used first. If
 // it used none, that is r, found in m (do_lookup_unique).
-func (p glibc) useUnique(name string, m *Module, r record) *definition {
+func (p glibcBinder) useUnique(name string, m *Module, r record) *definition {
 	if first := p.unique[name]; first != nil && slices.Contains(p.Objects, first.m) {
 		return first
 	}
@@ -170,7 +170,7 @@ func (m *Module) answers(name string) bool { return m.Path == name || slices.Con
 // without a version that is not hidden. A reference without a version is bound to the
 // base or oldest version (version index 2 or less; for dlsym 1 or less), else to the
 // only default version.
-func (p glibc) match(q *query, m *Module, s *Symbols) (int, *Error) {
+func (p glibcBinder) match(q *query, m *Module, s *Symbols) (int, *Error) {
 	found, only, versions := -1, -1, 0
 	var err *Error
 	s.candidates(q.name, q.hash, func(i int, r record) bool {
@@ -183,7 +183,7 @@ func (p glibc) match(q *query, m *Module, s *Symbols) (int, *Error) {
 			if s.Versions == nil {
 				q.note.noteOther()
 				if p.Loader.release < 241 && q.version.File != "" && m.answers(q.version.File) {
-					err = p.assertion(string(q.name), q.from, "dl-lookup.c", "check_match", "version->filename == NULL || ! _dl_name_match_p (version->filename, map)")
+					err = p.Loader.assertion(string(q.name), q.from, "dl-lookup.c", "check_match", "version->filename == NULL || ! _dl_name_match_p (version->filename, map)")
 					return false
 				}
 				break
@@ -218,7 +218,7 @@ func (p glibc) match(q *query, m *Module, s *Symbols) (int, *Error) {
 
 // linkError is glibc's error, up to 2.29, for a file that DT_VERNEED names and that
 // lacks the symbol.
-func (p glibc) linkError(q *query) *Error {
+func (p glibcBinder) linkError(q *query) *Error {
 	comma := ""
 	if p.Loader.release <= 226 {
 		comma = ","
@@ -231,7 +231,7 @@ func (p glibc) linkError(q *query) *Error {
 
 // undefined is the error for an undefined reference. It names the object with the
 // reference.
-func (p *Process) undefined(q *query) *Error {
+func (q *query) undefined(p *Process) *Error {
 	e := &Error{Name: string(q.name), Subject: p.file(q.from), Message: "undefined symbol: " + string(q.name), By: q.from, Kind: SymbolError}
 	if q.version != nil {
 		e.Message += ", version " + q.version.Name
@@ -251,7 +251,7 @@ func (m *Module) root() *Module {
 // scopesOf returns l_scope of an object: itself if it has DT_SYMBOLIC, the global
 // scope, then the group of its root (_dl_new_object); with RTLD_DEEPBIND the group
 // comes first.
-func (p glibc) scopesOf(m *Module, flags Flags) []*scope {
+func (p glibcBinder) scopesOf(m *Module, flags Flags) []*scope {
 	if m.link.scopes != nil {
 		return m.link.scopes
 	}
@@ -371,7 +371,7 @@ func sortByMoving(maps []*Module, work *Work) {
 
 // relocationOrder returns the objects that opening or starting m binds, dependencies
 // first.
-func (p glibc) relocationOrder(m *Module) []*Module {
+func (p glibcBinder) relocationOrder(m *Module) []*Module {
 	var order []*Module
 	if p.Loader.release <= 231 && !m.Main {
 		// The loader's list from m on, sorted by itself (dl_open_worker, elf/dl-open.c).
@@ -402,7 +402,7 @@ func (p glibc) relocationOrder(m *Module) []*Module {
 
 // bind relocates the objects that m loaded, and ends with the first error.
 // Functions are bound at once with LD_BIND_NOW, and unless dlopen has RTLD_LAZY.
-func (p glibc) bind(m *Module, flags Flags) *Error {
+func (p glibcBinder) bind(m *Module, flags Flags) *Error {
 	p.loader.link.bound = true
 	lazy := p.Loader.env.get("LD_BIND_NOW") == ""
 	if !m.Main {
@@ -419,7 +419,7 @@ func (p glibc) bind(m *Module, flags Flags) *Error {
 
 // relocate is _dl_relocate_object (elf/dl-reloc.c): it binds the references that are
 // bound at load, and without lazy those to functions as well.
-func (p glibc) relocate(m *Module, scopes []*scope, lazy bool) *Error {
+func (p glibcBinder) relocate(m *Module, scopes []*scope, lazy bool) *Error {
 	held := m.Object.Symbols
 	if held == nil {
 		return nil
@@ -473,7 +473,7 @@ func queryOf(m *Module, s *Symbols, r ref) (*query, record) {
 
 // reference binds one reference (elf_machine_rela), and notes effects beyond the
 // look-up.
-func (p glibc) reference(m *Module, s *Symbols, r ref, scopes []*scope, note *relocation) *Error {
+func (p glibcBinder) reference(m *Module, s *Symbols, r ref, scopes []*scope, note *relocation) *Error {
 	q, rec := queryOf(m, s, r)
 	if q == nil {
 		return nil
@@ -494,7 +494,7 @@ func (p glibc) reference(m *Module, s *Symbols, r ref, scopes []*scope, note *re
 	case to == nil && (rec.bind() == elf.STB_WEAK || q.blind):
 		return nil
 	case to == nil:
-		return p.undefined(q)
+		return q.undefined(p.Process)
 	case resolver && !to.link.bound:
 		note.noteOther()
 		if to.Main {
@@ -525,7 +525,7 @@ const (
 // staticTLS takes room in the static TLS block for the opened object to, which m refers
 // to. Since the rest of the room depends on rounded sizes, it fails only when the room
 // cannot suffice.
-func (p glibc) staticTLS(m, to *Module) *Error {
+func (p glibcBinder) staticTLS(m, to *Module) *Error {
 	if !p.dlopening || to.link.staticTLS || to.link.bound && to.loader != nil || slices.Contains(p.Program().link.group.list, to) {
 		return nil
 	}
@@ -556,7 +556,7 @@ func (p *Process) Unknown() []*Module {
 func (p *Process) Unresolved(m *Module) []Unresolved {
 	if m == nil {
 		var all []Unresolved
-		for _, o := range p.model.order() {
+		for _, o := range p.binder.order() {
 			all = append(all, p.Unresolved(o)...)
 		}
 		return all
@@ -574,7 +574,7 @@ func (p *Process) Unresolved(m *Module) []Unresolved {
 			u.Version, u.File = q.version.Name, q.version.File
 		}
 		if err == nil {
-			err = p.undefined(q)
+			err = q.undefined(p)
 		}
 		u.text, u.fatal = err.Message, err.Kind == InnerError
 		if i, ok := index[u.text]; ok {
@@ -595,7 +595,7 @@ func (p *Process) Complete(m *Module) bool {
 		return true
 	}
 	var key bindKey
-	if g, ok := p.model.(glibc); ok {
+	if g, ok := p.binder.(glibcBinder); ok {
 		key, keyed = g.bindKey(m, g.scopesOf(m, 0), false)
 		key[0] ^= 1 // a key of its own, since it is no relocation
 	}
@@ -622,12 +622,12 @@ func (p *Process) eachReference(m *Module, f func(q *query, rec record, lazy boo
 	visit := func(refs []byte, lazy bool) {
 		s.each(refs, func(r ref) bool {
 			if q, rec := queryOf(m, s, r); q != nil {
-				f(q, rec, lazy, func() (*Module, record, *Error) { return p.model.lookup(m, q, rec) })
+				f(q, rec, lazy, func() (*Module, record, *Error) { return p.binder.lookup(m, q, rec) })
 			}
 			return true
 		})
 	}
-	if p.model.callsFirst() {
+	if p.binder.callsFirst() {
 		visit(s.Calls, true)
 		visit(s.Refs, false)
 		return
@@ -637,16 +637,16 @@ func (p *Process) eachReference(m *Module, f func(q *query, rec record, lazy boo
 }
 
 // callsFirst is false: DT_JMPREL comes last (ELF_DYNAMIC_RELOCATE).
-func (glibc) callsFirst() bool { return false }
+func (glibcBinder) callsFirst() bool { return false }
 
 // lookup looks q up in m's scopes.
-func (p glibc) lookup(m *Module, q *query, rec record) (*Module, record, *Error) {
+func (p glibcBinder) lookup(m *Module, q *query, rec record) (*Module, record, *Error) {
 	return p.resolve(q, rec, p.scopesOf(m, 0))
 }
 
 // order returns the sorted dependencies of the program, then those of the other
 // objects.
-func (p glibc) order() []*Module {
+func (p glibcBinder) order() []*Module {
 	var list []*Module
 	add := func(m *Module) {
 		for _, o := range slices.Backward(m.link.sorted) {
@@ -670,7 +670,7 @@ func (p *Process) Bindings(symbol string) []Binding {
 	if p.trace {
 		p.unique = nil // no object was bound
 	}
-	for _, m := range p.model.order() {
+	for _, m := range p.binder.order() {
 		s := m.symbols()
 		p.eachReference(m, func(q *query, rec record, lazy bool, find func() (*Module, record, *Error)) {
 			if string(q.name) != symbol {
@@ -715,11 +715,11 @@ func (p *Process) dlsym(handle *Module, name string, version *SymbolVersion) (*M
 	}
 	q := newQuery(from, name)
 	q.version, q.newest = version, version == nil
-	return p.model.sym(handle, q)
+	return p.binder.sym(handle, q)
 }
 
 // sym is dlsym, and dlvsym if q has a version.
-func (p glibc) sym(handle *Module, q *query) (*Module, error) {
+func (p glibcBinder) sym(handle *Module, q *query) (*Module, error) {
 	scopes := p.scopesOf(q.from, 0)
 	if handle != nil {
 		scopes = []*scope{&handle.link.group}
@@ -731,7 +731,7 @@ func (p glibc) sym(handle *Module, q *query) (*Module, error) {
 	case to == nil && q.blind:
 		return nil, nil
 	case to == nil:
-		return nil, p.undefined(q)
+		return nil, q.undefined(p.Process)
 	}
 	return to, nil
 }
@@ -746,7 +746,7 @@ func (p *Process) Call(m *Module, name string) (*Module, error) {
 			return
 		}
 		if to, _, failed = find(); to == nil && failed == nil && !q.blind && rec.bind() != elf.STB_WEAK {
-			failed = p.undefined(q)
+			failed = q.undefined(p)
 		}
 	})
 	if failed != nil {

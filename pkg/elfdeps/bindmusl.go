@@ -10,7 +10,7 @@ import (
 
 // relocationOrder returns the objects in the order of reloc_all: as they were loaded, and
 // the program last if m is the program.
-func (p musl) relocationOrder(m *Module) []*Module {
+func (p muslBinder) relocationOrder(m *Module) []*Module {
 	var order []*Module
 	for _, o := range p.Objects {
 		if !o.Main && !o.isLoader {
@@ -24,14 +24,14 @@ func (p musl) relocationOrder(m *Module) []*Module {
 }
 
 // callsFirst is true: DT_JMPREL comes first (reloc_all).
-func (musl) callsFirst() bool { return true }
+func (muslBinder) callsFirst() bool { return true }
 
-func (p musl) order() []*Module { return p.relocationOrder(p.Program()) }
+func (p muslBinder) order() []*Module { return p.relocationOrder(p.Program()) }
 
 // bind relocates the objects that are new: calls first, and functions at once
 // unless dlopen has RTLD_LAZY. At start it keeps all errors and returns the first;
 // dlopen ends with the first.
-func (p musl) bind(m *Module, flags Flags) *Error {
+func (p muslBinder) bind(m *Module, flags Flags) *Error {
 	main := p.Program()
 	if m.Main {
 		main.link.group.list = slices.Clone(p.Objects)
@@ -83,7 +83,7 @@ func (p musl) bind(m *Module, flags Flags) *Error {
 }
 
 // opened adds m's group to the global list with RTLD_GLOBAL.
-func (p musl) opened(m *Module, flags Flags, _ *state) {
+func (p muslBinder) opened(m *Module, flags Flags, _ *state) {
 	p.muslGlobal = nil
 	if flags&Global == 0 {
 		return
@@ -110,7 +110,7 @@ func queryOfMusl(m *Module, s *Symbols, r ref) (*query, record) {
 // lookup is find_sym with the additions of do_relocs. There is one list for all
 // objects, and DT_SYMBOLIC is ignored. From 1.2.4 on the loader itself defines the
 // LFS64 names.
-func (p musl) lookup(m *Module, q *query, rec record) (*Module, record, *Error) {
+func (p muslBinder) lookup(m *Module, q *query, rec record) (*Module, record, *Error) {
 	list := p.muslGlobal
 	if list == nil {
 		list = p.scope(m)
@@ -131,7 +131,7 @@ func (p musl) lookup(m *Module, q *query, rec record) (*Module, record, *Error) 
 }
 
 // scope returns the global list and the group that m was opened with.
-func (p musl) scope(m *Module) []*Module {
+func (p muslBinder) scope(m *Module) []*Module {
 	main := p.Program()
 	p.work().spend(len(p.Objects))
 	list := slices.Clone(main.link.group.list)
@@ -148,7 +148,7 @@ func (p musl) scope(m *Module) []*Module {
 
 // find is find_sym2: it returns the first definition in list. It ignores
 // versions, except that those that are not the default ones are not visible.
-func (p musl) find(q *query, list []*Module, needDef bool) (*Module, record) {
+func (p muslBinder) find(q *query, list []*Module, needDef bool) (*Module, record) {
 	const types = definingTypes &^ (1 << elf.STT_GNU_IFUNC)
 	for i, m := range list {
 		if i%16 == 0 && !p.work().spend(1) {
@@ -179,7 +179,7 @@ func (p musl) find(q *query, list []*Module, needDef bool) (*Module, record) {
 }
 
 // sym is do_dlsym.
-func (p musl) sym(handle *Module, q *query) (*Module, error) {
+func (p muslBinder) sym(handle *Module, q *query) (*Module, error) {
 	list := p.scope(p.Program())
 	if handle != nil && !handle.Main {
 		list = handle.link.group.list

@@ -63,7 +63,7 @@ var lastSymbols atomic.Uint64
 
 // bindKey returns the key for binding m in scopes. It reports false for glibc up to
 // 2.29, where the result depends on the names of the objects as well (see find).
-func (p glibc) bindKey(m *Module, scopes []*scope, lazy bool) (k bindKey, ok bool) {
+func (p glibcBinder) bindKey(m *Module, scopes []*scope, lazy bool) (k bindKey, ok bool) {
 	if p.Loader.release <= 229 {
 		return k, false
 	}
@@ -118,7 +118,7 @@ func (s *Symbols) remember(k bindKey, b *relocation) {
 
 // repeat has the effects of b on the process and reports whether it is valid there.
 // If not, it changes nothing.
-func (b *relocation) repeat(p glibc, scopes []*scope) bool {
+func (b *relocation) repeat(p glibcBinder, scopes []*scope) bool {
 	var at []*Module
 	for _, s := range scopes {
 		at = append(at, s.list...)

@@ -40,7 +40,7 @@ func (p glibc) follow(queue []*Module, dlopen bool) *Error {
 		m.mapped = true
 		for _, name := range needed {
 			if !p.work().spend(1) {
-				return p.spent(name, m)
+				return p.Loader.spent(name, m)
 			}
 			if m.lost(name) {
 				m.Deps = append(m.Deps, nil)
@@ -103,7 +103,7 @@ func (p glibc) notFirst(root *Module, queue []*Module) *Error {
 	if queue[0] == root || p.Loader.release >= 232 {
 		return nil
 	}
-	return p.assertion("", root, "dl-deps.c", "_dl_map_object_deps", "map->l_searchlist.r_list[0] == map")
+	return p.Loader.assertion("", root, "dl-deps.c", "_dl_map_object_deps", "map->l_searchlist.r_list[0] == map")
 }
 
 // placeLoader moves the loader in the list of objects to its place among the program's
@@ -161,7 +161,7 @@ func (p glibc) filtees(m *Module, earlier []*Module) ([]*Module, *Error) {
 	var fault *Error // the first unusable DT_FILTER of a tracing process
 	for i, name := range slices.Concat(m.Object.Filter, m.Object.Auxiliary) {
 		if p.work().Err() != nil {
-			return before, p.spent(name, m)
+			return before, p.Loader.spent(name, m)
 		}
 		lines := len(p.listed)
 		dep, err := p.need(m, name)

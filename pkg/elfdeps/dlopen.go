@@ -42,7 +42,10 @@ func (p *Process) DlopenFlags(by *Module, name string, flags Flags) (*Module, er
 	if flags&NoLoad != 0 {
 		return p.noLoad(by, name, flags)
 	}
-	before := p.snapshot()
+	var before *state
+	if !p.trace {
+		before = p.current()
+	}
 	m, err := p.request(name, by, true)
 	if err != nil {
 		p.Misses = append(p.Misses, err)
@@ -50,7 +53,7 @@ func (p *Process) DlopenFlags(by *Module, name string, flags Flags) (*Module, er
 		return nil, err
 	}
 	if m.opened || m.Main { // its needs were followed (dl_open_worker_begin, elf/dl-open.c)
-		p.model.opened(m, flags, before)
+		p.binder.opened(m, flags, before)
 		return m, nil
 	}
 	if err := p.open(m, flags); err != nil {
@@ -61,7 +64,7 @@ func (p *Process) DlopenFlags(by *Module, name string, flags Flags) (*Module, er
 		return nil, err
 	}
 	m.opened = true
-	p.model.opened(m, flags, before)
+	p.binder.opened(m, flags, before)
 	return m, nil
 }
 
@@ -73,7 +76,7 @@ func (p *Process) open(m *Module, flags Flags) *Error {
 	if err := p.model.check(true); err != nil || p.trace {
 		return err
 	}
-	return p.model.bind(m, flags)
+	return p.binder.bind(m, flags)
 }
 
 // Settle makes a tracing process continue as one that has started: everything
@@ -105,14 +108,6 @@ type state struct {
 
 func (p *Process) current() *state { return &state{slices.Clone(p.Objects), slices.Clone(p.listed)} }
 
-// snapshot returns the state, or nil for a tracing process.
-func (p *Process) snapshot() *state {
-	if p.trace {
-		return nil
-	}
-	return p.current()
-}
-
 // restore unloads what was loaded since s. Names that an object gained since stay
 // with it (add_name_to_object, elf/dl-load.c), and so does its place, which filtees
 // may have changed.
@@ -131,7 +126,7 @@ func (p *Process) restore(s *state) {
 
 // opened adds m's group to the scopes of those of its objects that were loaded
 // before (update_scopes), and with RTLD_GLOBAL to the global scope (add_to_global).
-func (p glibc) opened(m *Module, flags Flags, before *state) {
+func (p glibcBinder) opened(m *Module, flags Flags, before *state) {
 	main := p.Program()
 	for _, o := range m.link.group.list {
 		old := before == nil || slices.Contains(before.objects, o)
@@ -182,6 +177,6 @@ func (p *Process) noLoad(by *Module, name string, flags Flags) (*Module, error) 
 		}
 		return nil, err
 	}
-	p.model.opened(m, flags, nil)
+	p.binder.opened(m, flags, nil)
 	return m, nil
 }

@@ -102,7 +102,7 @@ func fuzzSymbols(t *testing.T, b []byte, without *Object) {
 	}
 	p := &Process{Loader: &Loader{release: newestGlibc, machine: o.Machine}, names: map[string]*Module{}, ids: map[uint64]*Module{}}
 	m := &Module{Path: "/a", Object: o, Main: true}
-	p.model = glibc{p}
+	p.setModel()
 	p.loader = &Module{isLoader: true, Object: &Object{}}
 	p.add(m)
 	glibc{p}.setGroup(m, []*Module{m})

@@ -350,9 +350,9 @@ func (s *search) walk(list dirList) (string, *File, *Error) {
 	l := s.p.Loader
 	for _, dir := range list.dirs {
 		if !s.p.work().spend(1) {
-			return "", nil, s.p.spent(s.name, s.by)
+			return "", nil, s.p.Loader.spent(s.name, s.by)
 		}
-		if !s.p.isDir(dir) {
+		if !l.isDir(dir) {
 			s.note(list.source, dir, verdict{kind: vSkip, errno: syscall.ENOENT, text: "no such directory"})
 			s.missing, s.firm = append(s.missing, dir), false
 			if !s.p.gone[dir] { // a process looks for it once
@@ -362,7 +362,7 @@ func (s *search) walk(list dirList) (string, *File, *Error) {
 			continue
 		}
 		for _, sub := range l.hwcaps {
-			if sub != "" && !s.p.isDir(dir+sub) {
+			if sub != "" && !l.isDir(dir+sub) {
 				continue
 			}
 			full := dir + sub + s.name
@@ -424,11 +424,11 @@ func (s *search) note(source, full string, v verdict) {
 
 // isDir reports whether a directory of a search list is tried: it exists or is
 // relative (fillin_rpath).
-func (p glibc) isDir(dir string) bool {
+func (l *Loader) isDir(dir string) bool {
 	if !strings.HasPrefix(dir, "/") {
 		return true
 	}
-	return p.Loader.dirs.is(p.Loader.fs, dir)
+	return l.dirs.is(l.fs, dir)
 }
 
 // searches caches results by name: in an image with thousands of libraries most
@@ -563,7 +563,7 @@ func (p glibc) expand(m *Module, s string) (string, bool) {
 			if m.Origin == "" || p.secure && (b.Len() > 0 || rest != "" && rest[0] != '/') {
 				return "", false
 			}
-			if p.secure && m.Main && !p.trusted(m.Origin+rest) {
+			if p.secure && m.Main && !p.Loader.trusted(m.Origin+rest) {
 				return "", false
 			}
 			b.WriteString(m.Origin)
@@ -580,9 +580,9 @@ func (p glibc) expand(m *Module, s string) (string, bool) {
 
 // trusted reports whether a directory is a built-in one or below one
 // (is_trusted_path_normalize).
-func (p glibc) trusted(dir string) bool {
+func (l *Loader) trusted(dir string) bool {
 	dir = path.Clean(dir) + "/"
-	return slices.ContainsFunc(p.Loader.system, func(d string) bool { return strings.HasPrefix(dir, d) })
+	return slices.ContainsFunc(l.system, func(d string) bool { return strings.HasPrefix(dir, d) })
 }
 
 // dynamicToken splits s, the text behind a dollar sign, after the token at its start

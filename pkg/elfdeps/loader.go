@@ -352,7 +352,7 @@ func (l *Loader) programOrigin(f *File, secure bool) string {
 
 func (l *Loader) process(trace bool) *Process {
 	p := &Process{Loader: l, trace: trace, names: map[string]*Module{}, ids: map[uint64]*Module{}, gone: map[string]bool{}}
-	p.model = l.model(p)
+	p.setModel()
 	return p
 }
 

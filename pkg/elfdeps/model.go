@@ -1,6 +1,6 @@
 package elfdeps
 
-// A model has the steps that glibc and musl take differently. The parts that both share,
+// A model has the steps of loading that glibc and musl take differently. The parts that both share,
 // the objects of a process and their requesters, are in [Process].
 type model interface {
 	// Search.
@@ -29,8 +29,15 @@ type model interface {
 	// check checks the symbol versions of the new objects and the ISA level that they need.
 	check(dlopen bool) *Error
 
-	// Binding.
+	// Messages.
 
+	list() []Listed   // see [Process.List]
+	stderr() []string // see [Process.Stderr]
+	status() int      // see [Process.Status]
+}
+
+// A binder has the steps of binding that they take differently.
+type binder interface {
 	// bind relocates the objects that m, the program or an opened object, loaded. The error
 	// is the first that ends the process or the dlopen.
 	bind(m *Module, flags Flags) *Error
@@ -46,24 +53,19 @@ type model interface {
 	lookup(m *Module, q *query, rec record) (*Module, record, *Error)
 	// sym is dlsym: a nil handle stands for all that the program sees.
 	sym(handle *Module, q *query) (*Module, error)
-
-	// Messages.
-
-	list() []Listed   // see [Process.List]
-	stderr() []string // see [Process.Stderr]
-	status() int      // see [Process.Status]
 }
 
-// glibc and musl are the models.
 type (
-	glibc struct{ *Process }
-	musl  struct{ *Process }
+	glibc       struct{ *Process }
+	musl        struct{ *Process }
+	glibcBinder struct{ *Process }
+	muslBinder  struct{ *Process }
 )
 
-// model returns the model for a process of l.
-func (l *Loader) model(p *Process) model {
-	if l.Libc.Musl {
-		return musl{p}
+// setModel gives p the steps of its loader.
+func (p *Process) setModel() {
+	p.model, p.binder = glibc{p}, glibcBinder{p}
+	if p.Loader.Libc.Musl {
+		p.model, p.binder = musl{p}, muslBinder{p}
 	}
-	return glibc{p}
 }

@@ -34,7 +34,7 @@ func (l *Loader) initMusl() {
 // together; --list binds, too.
 func (p musl) load(main *Module) *Error {
 	missed := p.follow(p.withPreloads(main), false)
-	return cmp.Or(missed, p.bind(main, 0))
+	return cmp.Or(missed, p.binder.bind(main, 0))
 }
 
 // muslBlanks separate the names of preloads (load_preload).
@@ -85,7 +85,7 @@ func (p musl) follow(queue []*Module, dlopen bool) *Error {
 		m.mapped = true
 		for _, name := range m.Object.Needed {
 			if !p.work().spend(1) {
-				return p.spent(name, m)
+				return p.Loader.spent(name, m)
 			}
 			if m.lost(name) {
 				m.Deps = append(m.Deps, nil)
@@ -206,7 +206,7 @@ func (p musl) serve(name string, by *Module, dlopen bool) (m *Module, e *Error) 
 		step := Step{Source: list.source}
 		for _, dir := range list.dirs {
 			if !p.work().spend(written) {
-				return nil, p.spent(name, by)
+				return nil, p.Loader.spent(name, by)
 			}
 			full := dir + "/" + name
 			f, err := l.find(full)

@@ -94,6 +94,7 @@ func (m *Module) Real() string {
 type Process struct {
 	Loader *Loader
 	model  model
+	binder binder
 	// Objects are in the order of the loader's own list, the program first. The
 	// loader itself comes second at first; once the needs of the program are
 	// loaded it moves to its breadth-first place among them (dl_main, elf/rtld.c).
@@ -232,7 +233,7 @@ func (p *Process) add(m *Module) {
 	}
 	p.register(m)
 	if !m.isLoader {
-		p.stack = p.stack || p.wantsStack(m.Object)
+		p.stack = p.stack || p.Loader.wantsStack(m.Object)
 	}
 }
 
@@ -335,7 +336,7 @@ func (p *Process) work() *Work { return p.Loader.env.Work }
 // request returns the object that by gets for name.
 func (p *Process) request(name string, by *Module, dlopen bool) (*Module, *Error) {
 	if !p.work().spend(1) {
-		return nil, p.spent(name, by)
+		return nil, p.Loader.spent(name, by)
 	}
 	return p.model.serve(name, by, dlopen)
 }

@@ -342,7 +342,7 @@ func (p *reader) dynamic(b []byte) {
 	o.Flags1 = elf.DynFlag1(p.last(elf.DT_FLAGS_1))
 	addr := p.last(elf.DT_STRTAB)
 	if addr == 0 {
-		if len(p.dyn) > 0 && p.speaks() {
+		if needsStrings(p.dyn) {
 			p.unread("string table", errors.New("has no place: there is no DT_STRTAB"))
 		}
 		return
@@ -368,11 +368,11 @@ func (p *reader) dynamic(b []byte) {
 	}
 }
 
-// speaks reports whether the dynamic section has a tag that points into the string
+// needsStrings reports whether a dynamic section has a tag that points into the string
 // table.
-func (p *reader) speaks() bool {
+func needsStrings(dyn map[elf.DynTag][]uint64) bool {
 	for _, tag := range []elf.DynTag{elf.DT_NEEDED, elf.DT_SONAME, elf.DT_RPATH, elf.DT_RUNPATH, elf.DT_AUXILIARY, elf.DT_FILTER, elf.DT_VERNEED, elf.DT_VERDEF} {
-		if p.dyn[tag] != nil {
+		if dyn[tag] != nil {
 			return true
 		}
 	}
@@ -434,7 +434,7 @@ func (p *reader) finish() {
 	}
 	p.symbols()
 	p.finishNamed()
-	if p.mayBeLibc() {
+	if o.mayBeLibc(p.w.size) {
 		if b, err := p.w.at(0, p.w.size); err == nil {
 			o.Libc = libcFacts(b)
 		}
@@ -443,15 +443,14 @@ func (p *reader) finish() {
 	o.Unread = slices.Compact(o.Unread)
 }
 
-// mayBeLibc reports whether the file may be a loader or C library, so that all of it is
-// searched for Libc. musl's file has no SONAME on most systems; it needs no library and
+// mayBeLibc reports whether o may be a loader or C library, so that all of the file, of
+// size bytes, is searched for Libc. musl's file has no SONAME on most systems; it needs no library and
 // is no program.
-func (p *reader) mayBeLibc() bool {
-	o := p.obj
+func (o *Object) mayBeLibc(size int64) bool {
 	if isLoaderName(o.Soname) {
-		return p.w.size <= headSize
+		return size <= headSize
 	}
-	return o.Dynamic && o.Type == elf.ET_DYN && o.Soname == "" && len(o.Needed) == 0 && o.Interp == "" && !o.PIE() && p.w.size <= maxMusl
+	return o.Dynamic && o.Type == elf.ET_DYN && o.Soname == "" && len(o.Needed) == 0 && o.Interp == "" && !o.PIE() && size <= maxMusl
 }
 
 func (p *reader) names(tag elf.DynTag) []string {

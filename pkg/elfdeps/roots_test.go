@@ -275,7 +275,7 @@ func bindingsOfRoot(t *testing.T, root string, every int) {
 			return
 		}
 		got := map[string]bool{}
-		for _, m := range p.model.order() {
+		for _, m := range p.binder.order() {
 			p.eachReference(m, func(q *query, rec record, _ bool, find func() (*Module, record, *Error)) {
 				to, _, err := find()
 				if to == nil || err != nil {

@@ -29,7 +29,7 @@ func (p glibc) load(main *Module) *Error {
 	if err := p.check(false); err != nil || p.trace {
 		return err
 	}
-	return p.bind(main, 0)
+	return p.binder.bind(main, 0)
 }
 
 // withPreloads returns the program and the preloads, whose dependencies are loaded breadth

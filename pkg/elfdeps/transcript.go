@@ -160,7 +160,7 @@ func (t *transcript) walk(s *search, list dirList) bool {
 			last = v.errno
 			if !d.known[i] {
 				d.known[i] = true
-				d.missing[i] = !p.isDir(dir + sub)
+				d.missing[i] = !p.Loader.isDir(dir + sub)
 			}
 			here = here || !d.missing[i]
 		}

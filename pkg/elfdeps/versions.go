@@ -56,7 +56,7 @@ func (p glibc) checkVersions(m *Module, dlopen bool) *Error {
 		}
 		if provider == nil {
 			// patchelf leaves such a table when it removes a DT_NEEDED.
-			return p.versionError(p.assertion(need.File, m, "dl-version.c", "_dl_check_map_versions", "needed != NULL"))
+			return p.versionError(p.Loader.assertion(need.File, m, "dl-version.c", "_dl_check_map_versions", "needed != NULL"))
 		}
 		if p.log == nil && p.Loader.fits(provider.Object, need.Versions) {
 			continue
@@ -86,10 +86,10 @@ var assertionLines = map[string][]struct{ release, line int }{
 }
 
 // assertion is the error of a failed assertion, which ends the process.
-func (p glibc) assertion(name string, by *Module, file, function, text string) *Error {
+func (l *Loader) assertion(name string, by *Module, file, function, text string) *Error {
 	line := 0
 	for _, from := range assertionLines[file] {
-		if p.Loader.release >= from.release {
+		if l.release >= from.release {
 			line = from.line
 		}
 	}
@@ -215,8 +215,8 @@ func (p glibc) checkISA() *Error {
 
 // wantsStack reports whether o needs an executable stack: PT_GNU_STACK has PF_X, or is
 // absent on x86 (DEFAULT_STACK_PERMS).
-func (p *Process) wantsStack(o *Object) bool {
-	x86 := p.Loader.machine == elf.EM_X86_64 || p.Loader.machine == elf.EM_386
+func (l *Loader) wantsStack(o *Object) bool {
+	x86 := l.machine == elf.EM_X86_64 || l.machine == elf.EM_386
 	return o.Stack == StackExec || o.Stack == StackAbsent && x86
 }
 
@@ -224,7 +224,7 @@ func (p *Process) wantsStack(o *Object) bool {
 // errno. From glibc 2.41 on dlopen refuses it, and so does the start of a program with
 // glibc.rtld.execstack=0.
 func (p glibc) refusesStack(o *Object) (syscall.Errno, bool) {
-	return syscall.EINVAL, p.Loader.release >= 241 && p.wantsStack(o) && !p.stack && (p.dlopening || p.stackMode() == 0)
+	return syscall.EINVAL, p.Loader.release >= 241 && p.Loader.wantsStack(o) && !p.stack && (p.dlopening || p.stackMode() == 0)
 }
 
 // stackMode returns the value of glibc.rtld.execstack. The default is 1, also for a 2
@@ -254,7 +254,7 @@ func (p glibc) stackTunable(main *Module) *Error {
 	}
 	switch p.stackMode() {
 	case 0:
-		if p.wantsStack(main.Object) {
+		if p.Loader.wantsStack(main.Object) {
 			return &Error{Message: "Fatal glibc error: executable stack is not allowed", By: main, Kind: InnerError}
 		}
 	case 2:

@@ -47,6 +47,6 @@ const (
 func cells(n int) int { return 1 + n/16 }
 
 // spent returns the error of a request after the limit.
-func (p *Process) spent(name string, by *Module) *Error {
-	return &Error{Name: name, Subject: name, Message: "could not be examined: " + ErrWork.Error(), By: by, Unknown: true, Musl: p.Loader.Libc.Musl}
+func (l *Loader) spent(name string, by *Module) *Error {
+	return &Error{Name: name, Subject: name, Message: "could not be examined: " + ErrWork.Error(), By: by, Unknown: true, Musl: l.Libc.Musl}
 }
