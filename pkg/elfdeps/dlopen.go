@@ -100,7 +100,7 @@ func (p *Process) Mark() (undo func()) {
 	}
 }
 
-// state is what a failed dlopen restores.
+// state is saved before a dlopen, and restored if it fails.
 type state struct {
 	objects []*Module
 	listed  []Listed
