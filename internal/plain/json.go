@@ -23,8 +23,8 @@ func JSON(w io.Writer, v any, indent string) error {
 	return err
 }
 
-// escaped escapes what acts in encoded JSON. Outside of strings, JSON has only ASCII, the
-// encoder's white space, and no "#".
+// escaped escapes the characters that act in encoded JSON. Outside of strings, JSON has
+// only ASCII, the encoder's white space, and no "#".
 func escaped(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for whole := range bytes.Lines(text) {

@@ -127,9 +127,9 @@ func CheckRange(s string) error {
 }
 
 // Within reports whether r is in a range of releases, such as >=2.0,<2.7, and whether
-// that is known. Unlike [Specifiers], a range looks at the numbers that both have:
-// ==1.12 has 1.12.1, and >=2.3 has 2.3.0a0, which NVIDIA names builds that come after
-// 2.2. The empty range has every release.
+// that is known. Unlike [Specifiers], a range compares only the numbers that both have:
+// ==1.12 includes 1.12.1, and >=2.3 includes 2.3.0a0, as NVIDIA's images name their
+// builds of torch. The empty range includes every release.
 func (r Release) Within(text string) (fits, known bool) {
 	list, err := parseRange(text)
 	switch {

@@ -59,7 +59,8 @@ func TestWithin(t *testing.T) {
 }
 
 // TestReleaseLaws: Compare is a total order and agrees with Python's versions. Before is
-// a strict order of what is known, and fits with Compare; Agrees is what is left.
+// a strict order, which Compare extends. Of two releases either one is before the other
+// or they agree.
 func TestReleaseLaws(t *testing.T) {
 	r := newRandom(4)
 	list := []Release{nil}

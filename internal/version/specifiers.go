@@ -92,9 +92,9 @@ func (s Specifiers) Allow(v Version) bool {
 	return true
 }
 
-// MayAllow reports whether a release may meet all clauses of which only the first
-// numbers are known: cuDNN 9.1.0.70 has files named libcudnn.so.9.1.0. It compares as
-// many numbers as v has.
+// MayAllow reports whether a release that begins with the numbers of v may meet all
+// clauses. File names have only the first numbers: cuDNN 9.1.0.70 has files named
+// libcudnn.so.9.1.0. MayAllow compares as many numbers as v has.
 func (s Specifiers) MayAllow(v Version) bool {
 	for _, c := range s {
 		if !c.mayAllow(v) {
@@ -104,7 +104,7 @@ func (s Specifiers) MayAllow(v Version) bool {
 	return true
 }
 
-// mayAllow cuts the version of c to as many numbers as v has, and takes for met what only
+// mayAllow cuts the version of c to as many numbers as v has. It counts c as met if only
 // the other numbers could decide.
 func (c clause) mayAllow(v Version) bool {
 	numbers, known := c.want.Release(), len(v.Release())
@@ -175,7 +175,7 @@ func (v Version) begin(n int) string {
 	return epoch + "!" + v.Release().First(n).String()
 }
 
-// sameNumbers reports whether v and w differ in nothing but what follows the numbers.
+// sameNumbers reports whether v and w have the same epoch and numbers.
 func (v Version) sameNumbers(w Version) bool {
 	return v.begins(w, max(len(v.Release()), len(w.Release())))
 }

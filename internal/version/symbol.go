@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Symbol is the name of a symbol version and its number. GLIBC_2.34 has the number
-// 2.34. A name such as GLIBC_ABI_DT_RELR has none in itself; who knows the release that
-// brought it (glibc 2.36) sets the number. A symbol without a number, such as
-// GLIBC_PRIVATE, is older than all others.
+// Symbol is the name of a symbol version and its number. GLIBC_2.34 has the number 2.34.
+// A name such as GLIBC_ABI_DT_RELR has no number; a caller that knows the release that
+// brought it (glibc 2.36) sets one. A symbol without a number, such as GLIBC_PRIVATE, is
+// older than all others.
 type Symbol struct{ Name, Number string }
 
 // ParseSymbol reads the number at the end of a name: 2.34 of GLIBC_2.34, 1_1_1d of
@@ -24,8 +24,8 @@ func ParseSymbol(name string) Symbol {
 
 // Compare returns a negative number if s is older than o, and a positive one if it is
 // newer: by their numbers, then by their names. It is a total order, and returns 0 only
-// for equal symbols. It is the order of one set of versions (all GLIBCXX_); between
-// GLIBCXX_3.4.30 and CXXABI_1.3.13 it says nothing of which came first.
+// for equal symbols. It shows which version came first within one set (all GLIBCXX_), and
+// not across sets (GLIBCXX_3.4.30 and CXXABI_1.3.13).
 func (s Symbol) Compare(o Symbol) int {
 	return cmp.Or(compareNumbers(s.Number, o.Number), strings.Compare(s.Name, o.Name), strings.Compare(s.Number, o.Number))
 }

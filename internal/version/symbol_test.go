@@ -49,8 +49,8 @@ func TestSymbols(t *testing.T) {
 	}
 }
 
-// TestSymbolsOfLibraries: a version of a real library is newer than those that it
-// inherits from, which its definitions name (Verdaux).
+// TestSymbolsOfLibraries: a version of a real library is newer than the versions that it
+// inherits from (Verdaux).
 func TestSymbolsOfLibraries(t *testing.T) {
 	gcc := tooltest.Need(t, "gcc", "gcc")
 	for library, least := range map[string]int{"libc.so.6": 20, "libm.so.6": 10, "libstdc++.so.6": 30, "libgcc_s.so.1": 8, "libgomp.so.1": 15} {

@@ -87,8 +87,8 @@ func (r random) pairs(n int) [][]string {
 	return list
 }
 
-// python runs a script of Python's packaging, by which pip compares, over lines of
-// words, and returns a line for each.
+// python runs a script over lines of words with Python's packaging, which pip uses, and
+// returns a line for each.
 func python(t *testing.T, script string, lines [][]string) []string {
 	t.Helper()
 	const program = "/usr/bin/python3"
@@ -343,7 +343,7 @@ func FuzzVersion(f *testing.F) {
 	})
 }
 
-// FuzzSpecifiers states that what allows a version may allow its first numbers.
+// FuzzSpecifiers states that specifiers that allow a version may allow its first numbers.
 func FuzzSpecifiers(f *testing.F) {
 	for _, s := range [][2]string{{"9.1.0.70", ">=9.1,<10"}, {"9.1.0.70", "==9.1.0.*"}, {"9.1.0.70", "~=9.1.0.60,!=9.1.0.65"}, {"9.1.0", "===9.1.0"}, {"1!2.3", ">1!2.2.9"}} {
 		f.Add(s[0], s[1])

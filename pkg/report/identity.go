@@ -25,9 +25,9 @@ func Fingerprint(f *lint.Finding) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Keys returns the parts of a finding: what its fingerprint depends on, with each file
-// that needs what is missing. Two reports of an image are compared by them: if another
-// package misses a library that was missing before, one key is new.
+// Keys returns a key for each file that needs what is missing, made of the values that
+// the fingerprint depends on and the file. Two reports of an image are compared by them:
+// if another package misses a library that was missing before, one key is new.
 func Keys(f *lint.Finding) []string {
 	paths := Paths(f)
 	if len(paths) == 0 {
