@@ -103,8 +103,8 @@ func TestSymbolsAgree(t *testing.T) {
 	}
 }
 
-// TestSymbolsAreOrdered totally, whatever the names are and whoever set the numbers: the
-// same symbols in another order are sorted to the same list.
+// TestSymbolsAreOrdered: the order is total for any names and numbers, so that the same
+// symbols are always sorted to the same list.
 func TestSymbolsAreOrdered(t *testing.T) {
 	r := newRandom(7)
 	parts := []string{"GLIBC", "_", "2", "10", "02", ".", "PRIVATE", "ABI_DT_RELR", "x", "9", "_", ".", "1d"}

@@ -17,9 +17,9 @@ var names = []string{
 	"lib/python3.9/site-packages/torchaudio/version.py",
 }
 
-// FuzzRead states that Read, whatever the bytes of a file are, returns an inventory, and
-// the same one for the same bytes; that entries made from the file name it; and that a
-// file is Unread if it had to give an entry and gave none.
+// FuzzRead states, for any bytes of a file: Read returns an inventory, and the same one
+// for the same bytes; entries made from the file name it; and a file that must give an
+// entry and gave none is Unread.
 func FuzzRead(f *testing.F) {
 	for i := range names {
 		for _, text := range []string{

@@ -120,11 +120,11 @@ type (
 
 // SARIF writes the document for code scanning: one run with the rules of the document and
 // of its findings, and a result for each finding, also for notes. A result is located at
-// the path of the first file that needs what is missing, relative to the image's root;
-// with the tag in it, every build would make every alert anew. A finding that a baseline
-// knows is "unchanged", and one that a policy ignores is suppressed. The plan is in the
-// message and the properties, because SARIF's own fixes replace parts of a text, and a
-// link or a variable is none.
+// the path of the first file that needs what is missing, relative to the image's root.
+// The location has no tag, because every build would then make new alerts. A finding that
+// a baseline knows is "unchanged", and one that a policy ignores is suppressed. The plan
+// is in the message and the properties: SARIF's own fixes can replace only parts of a
+// text, and not links or variables.
 func SARIF(w io.Writer, d *Document, o Options) error {
 	list := sarifResults(d)
 	findings := make([]lint.Finding, len(list))
