@@ -152,5 +152,6 @@ func (w *world) wouldLoad(p string) bool {
 	if w.packs.family(p) == nil || hasElement(p, "stubs") || strings.Contains(p, "/targets/") {
 		return false
 	}
-	return strings.Contains(p, "-packages/nvidia/")
+	_, rel, _ := strings.Cut(p, "-packages/")
+	return w.inWheelDir(rel)
 }

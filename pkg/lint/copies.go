@@ -150,14 +150,14 @@ func (w *world) mixtures(list []Finding) []Finding {
 		}
 	}
 	for _, r := range w.runs {
-		told := map[string]bool{} // families of which the worst is told
+		told := map[string]bool{} // families whose libraries must be of one release, with their worst finding
 		for _, tell := range []func(*run) []Finding{w.brokenParts, w.refusals, w.twoReleases, w.shadowed, w.otherCUDA} {
 			found := slices.DeleteFunc(tell(r), func(f Finding) bool { return told[f.Family] || f.Symbol == "" && broken[f.Library] })
 			for _, f := range found {
 				all.add(f)
 			}
 			for _, f := range found {
-				told[f.Family] = told[f.Family] || f.Family == "cudnn"
+				told[f.Family] = told[f.Family] || w.packs.comeTogether(f.Family)
 			}
 		}
 	}
@@ -533,7 +533,7 @@ func (w *world) shadowed(r *run) []Finding {
 // otherCUDA are libraries whose name two major versions of CUDA share and that are
 // of another one than the process's runtime.
 func (w *world) otherCUDA(r *run) []Finding {
-	cuda := r.cuda()
+	cuda := w.processCUDA(r)
 	if cuda == "" {
 		return nil
 	}

@@ -106,6 +106,11 @@ type FixOf struct {
 	Sources []string `yaml:"sources"`
 }
 
+// comeTogether reports whether a process must have libraries of a family from one release.
+func (p *Packs) comeTogether(family string) bool {
+	return slices.ContainsFunc(p.Families, func(f *Family) bool { return f.ID == family && len(f.Together) > 0 })
+}
+
 // fixes returns the fixes for a missing library of the family: templates in which {library}
 // is its name, {major} its major version, and {cuda} and {-cu} are as in [Packs.forCUDA].
 func (f *Family) fixes(library string) []string {

@@ -206,7 +206,14 @@ func (w *world) withoutGPU(r *run) {
 // no other framework that it could be for: somebody has installed it.
 func (w *world) broughtFor(in *install, name string) bool {
 	alone := !slices.ContainsFunc(w.installs, func(o *install) bool { return o.site == in.site && !o.CPUToo && len(o.Preload)+len(o.Later) > 0 })
-	return alone && slices.ContainsFunc(w.present(name), func(p string) bool { return isIn(p, in.site+"/nvidia") })
+	return alone && slices.ContainsFunc(w.present(name), func(p string) bool { return w.inWheelDir(strings.TrimPrefix(p, in.site+"/")) })
+}
+
+// inWheelDir reports whether a path below a directory of Python packages is below one that
+// holds the libraries of wheels.
+func (w *world) inWheelDir(rel string) bool {
+	top, _, below := strings.Cut(rel, "/")
+	return below && known(w.packs.WheelDirs, top)
 }
 
 // wantsGPU reports whether an image is made for a GPU, by its environment.
@@ -425,14 +432,14 @@ func (w *world) openBy(r *run, by *elfdeps.Module, o *Open, d *Dlopens) {
 	if e := symbolError(failed); e != nil && r.program == "" && !w.lacks(r, e.Name) {
 		return // the program that is not known may define it
 	}
-	m := missedOpen{by: r.program, name: told, part: o.Part, err: failed, verdict: means.verdict, cuda: r.cuda()}
+	m := missedOpen{by: r.program, name: told, part: o.Part, err: failed, verdict: means.verdict, cuda: w.processCUDA(r)}
 	if by != nil {
 		m.by = by.Real()
 	}
 	if d != nil {
 		m.front = by.Object.Soname
 	}
-	values := append(w.toolkit(r.cuda()), "{name}", told, "{names}", strings.Join(names, ", "))
+	values := append(w.toolkit(w.processCUDA(r)), "{name}", told, "{names}", strings.Join(names, ", "))
 	m.effect = Effect{Text: means.effect, Error: w.reads(means.text, failed, values...)}
 	for _, a := range means.also {
 		m.also = append(m.also, Effect{Text: a.Effect, Error: w.reads(a.Error, failed, values...)})
@@ -526,7 +533,7 @@ func (w *world) tryNames(r *run, by *elfdeps.Module, o *Open, names []string) (f
 // names out; a pattern stands for the names in the image.
 func (w *world) namesOf(r *run, by *elfdeps.Module, o *Open) []string {
 	var list []string
-	values := w.toolkit(r.cuda())
+	values := w.toolkit(w.processCUDA(r))
 	if by != nil {
 		rel := w.releaseOfModule(by)
 		values = append(values, "{release}", exactly(rel, 3), "{minor}", exactly(rel, 2), "{major}", majorOf(by.Object.Soname))
@@ -561,10 +568,10 @@ func (w *world) namesLike(pattern string) []string {
 	return list
 }
 
-// cuda is the major version of CUDA in the process, by its runtime, else by
-// cuBLAS, else by the name of the distribution (cupy_cuda12x); empty when none
-// tells.
-func (r *run) cuda() string {
+// processCUDA returns the major version of CUDA in a process, or "": by the libraries that
+// show it, the first in the packs first, else by the name of the distribution
+// (cupy_cuda12x).
+func (w *world) processCUDA(r *run) string {
 	sonames := func(yield func(string) bool) {
 		for _, m := range r.loaded {
 			if !yield(m.Object.Soname) {
@@ -580,9 +587,9 @@ func (r *run) cuda() string {
 			}
 		}
 	}
-	for _, prefix := range []string{"libcudart", "libcublas"} {
+	for _, pattern := range w.packs.carrier("cuda").Files {
 		for soname := range sonames {
-			if strings.HasPrefix(soname, prefix) {
+			if match(pattern, soname) {
 				return majorOf(soname)
 			}
 		}

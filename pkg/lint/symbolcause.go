@@ -1,9 +1,11 @@
 package lint
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ianlancetaylor/demangle"
@@ -88,73 +90,101 @@ func (w *world) filesNamed(name string) []string {
 
 func defines(o *elfdeps.Object, symbol string) bool { return o != nil && o.Symbols.Defines(symbol) }
 
-// torchNames begin the names of what libtorch and libc10 define in C++
-// (c10::, at::, torch::, caffe2::, functions, members and their tables).
-var torchNames = []string{"3c10", "2at", "5torch", "6caffe2"}
+// CXXNamespaces are C++ namespaces whose symbols extensions take from the libraries of a
+// framework.
+type CXXNamespaces struct {
+	Names     []string `yaml:"names"`
+	Libraries []string `yaml:"libraries"` // patterns of SONAMEs
+	Home      string   `yaml:"home"`      // the pattern of the library that defines most of them
+	Sources   []string `yaml:"sources"`
+}
 
-// isTorchName reports whether a mangled name is of torch's namespaces: a nested
-// name (_ZN…, _ZNK…), also of a type's table (_ZTIN…, _ZTVN…).
-func isTorchName(symbol string) bool {
-	rest, ok := strings.CutPrefix(symbol, "_Z")
-	if !ok {
-		return false
+func (n *CXXNamespaces) validate() error {
+	if len(n.Names) == 0 || len(n.Libraries) == 0 || len(n.Sources) == 0 {
+		return fmt.Errorf("cxx_namespaces %q: needs names, libraries and sources", n.Names)
 	}
-	if len(rest) > 2 && rest[0] == 'T' {
-		rest = rest[2:]
-	}
-	rest, ok = strings.CutPrefix(rest, "N")
-	if !ok {
-		return false
-	}
-	rest = strings.TrimLeft(rest, "KV")
-	return slices.ContainsFunc(torchNames, func(n string) bool {
-		after, ok := strings.CutPrefix(rest, n)
+	return patterns("cxx_namespaces", append([]string{n.Home}, n.Libraries...))
+}
+
+// named reports whether one of the namespaces stands at the beginning of a mangled nested
+// name, behind its N and qualifiers.
+func (n *CXXNamespaces) named(nested string) bool {
+	return slices.ContainsFunc(n.Names, func(name string) bool {
+		after, ok := strings.CutPrefix(nested, strconv.Itoa(len(name))+name)
 		return ok && after != "" && (after[0] < 'a' || after[0] > 'z')
 	})
 }
 
-// askedOfTorch returns torch's library that a file which is not torch's own misses a
-// symbol of: the file was built against another torch. It is nil where there is none.
-func (w *world) askedOfTorch(u unbound) *asked {
-	lib, _ := torchLibrary(u)
+// in reports whether a mangled name has a part in one of the namespaces.
+func (n *CXXNamespaces) in(symbol string) bool {
+	return slices.ContainsFunc(n.Names, func(name string) bool {
+		mangled := strconv.Itoa(len(name)) + name
+		return strings.Contains(symbol, "N"+mangled) || strings.Contains(symbol, "NK"+mangled)
+	})
+}
+
+// namespaces returns the namespaces of a mangled name, or nil: of a nested name (_ZN…,
+// _ZNK…) or the table of a type (_ZTIN…, _ZTVN…). Where parts of the name are in several,
+// they are the first in the packs.
+func (t *Tables) namespaces(symbol string) *CXXNamespaces {
+	rest, ok := strings.CutPrefix(symbol, "_Z")
+	if !ok {
+		return nil
+	}
+	if len(rest) > 2 && rest[0] == 'T' {
+		rest = rest[2:]
+	}
+	if rest, ok = strings.CutPrefix(rest, "N"); !ok {
+		return nil
+	}
+	rest = strings.TrimLeft(rest, "KV")
+	i := slices.IndexFunc(t.CXXNamespaces, func(n *CXXNamespaces) bool { return n.named(rest) })
+	if i < 0 {
+		return nil
+	}
+	if first := slices.IndexFunc(t.CXXNamespaces, func(n *CXXNamespaces) bool { return n.in(symbol) }); first >= 0 {
+		i = first
+	}
+	return t.CXXNamespaces[i]
+}
+
+// askedOfFramework returns the library of a framework that should define a symbol which a
+// file misses, or nil. The file is none of the framework's own: it was built against
+// another release of the framework.
+func (w *world) askedOfFramework(u unbound) *asked {
+	lib, _ := w.frameworkLibrary(u)
 	if lib == nil || path.Dir(lib.Real()) == path.Dir(u.by.Real()) {
-		return nil // nothing of torch's, or torch's own
+		return nil
 	}
 	return &asked{file: w.file(lib.Real()), library: path.Base(lib.Object.Soname)}
 }
 
-// torchLibrary is the library of torch that a file needs and that should have a
-// symbol, and the symbol that it has instead with the other C++ ABI.
-func torchLibrary(u unbound) (lib *elfdeps.Module, other string) {
-	if !isTorchName(u.symbol) || u.by == nil {
+// frameworkLibrary returns the library of a framework that should define a missing symbol,
+// by the symbol's namespace, and the symbol with the other C++ ABI that it defines instead.
+func (w *world) frameworkLibrary(u unbound) (lib *elfdeps.Module, other string) {
+	namespaces := w.packs.namespaces(u.symbol)
+	if namespaces == nil || u.by == nil {
 		return nil, ""
 	}
-	home := "libtorch_cpu"
-	if strings.Contains(u.symbol, "N3c10") || strings.Contains(u.symbol, "NK3c10") {
-		home = "libc10.so"
-	}
 	for _, m := range reaches(u.by)[1:] {
-		if !isTorchLibrary(m) {
+		name := path.Base(m.Object.Soname)
+		if m.Real() == "" || !matchAny(namespaces.Libraries, name) {
 			continue
 		}
 		if other := otherABI(m, u.symbol); other != "" {
 			return m, other
 		}
-		if lib == nil || strings.HasPrefix(path.Base(m.Object.Soname), home) {
+		if lib == nil || match(namespaces.Home, name) {
 			lib = m
 		}
 	}
 	return lib, ""
 }
 
-func isTorchLibrary(m *elfdeps.Module) bool {
-	name := path.Base(m.Object.Soname)
-	return m.Real() != "" && (strings.HasPrefix(name, "libc10") || strings.HasPrefix(name, "libtorch"))
-}
-
-// torchFixes returns the fixes of an extension that was built for another torch.
-func (w *world) torchFixes(u unbound) []Advice {
-	lib, other := torchLibrary(u)
+// extensionFixes returns the fixes of an extension that was built for another release of
+// its framework.
+func (w *world) extensionFixes(u unbound) []Advice {
+	lib, other := w.frameworkLibrary(u)
 	if other == "" {
 		return w.advice("torch-of-other-release", nil)
 	}

@@ -116,7 +116,7 @@ func (w *world) symbolFinding(u unbound) Finding {
 // ruleOfSymbol returns the rule of a symbol that is missing, and the library that should
 // have it; nil where that is not known.
 func (w *world) ruleOfSymbol(u unbound, fact *SymbolFact) (string, *asked) {
-	if a := w.askedOfTorch(u); a != nil {
+	if a := w.askedOfFramework(u); a != nil {
 		return "torch-extension-mismatch", a
 	}
 	if a := w.askedOfOtherRelease(u, fact); a != nil {
@@ -151,7 +151,7 @@ func (w *world) symbolFixes(f *Finding, u unbound, fact *SymbolFact) []Advice {
 	known := fact != nil && fact.Fix != ""
 	switch {
 	case f.Rule == "torch-extension-mismatch":
-		list = w.torchFixes(u)
+		list = w.extensionFixes(u)
 	case f.Rule != "mixed-releases":
 	case len(f.Present) > 0:
 		list = w.advice("symbol-in-other-copy", values{"copy": f.Present[0].Path, "dir": path.Dir(f.BoundTo.Path)})

@@ -23,10 +23,14 @@ type Tables struct {
 	GPUWheels    []*Known      `yaml:"gpu_wheels"`
 	// ExtensionHosts are packages that extensions are compiled against, together with the
 	// system's CUDA.
-	ExtensionHosts []*Known      `yaml:"extension_hosts"`
-	LibraryDists   []*Dist       `yaml:"library_dists"`
-	MadeFor        []*MadeFor    `yaml:"made_for"`
-	System         []*VersionFix `yaml:"system"`
+	ExtensionHosts []*Known   `yaml:"extension_hosts"`
+	LibraryDists   []*Dist    `yaml:"library_dists"`
+	MadeFor        []*MadeFor `yaml:"made_for"`
+	// CXXNamespaces are in the order in which a name with parts in several is looked up.
+	CXXNamespaces []*CXXNamespaces `yaml:"cxx_namespaces"`
+	// WheelDirs are directories below site-packages that hold the libraries of wheels.
+	WheelDirs []*Known      `yaml:"wheel_dirs"`
+	System    []*VersionFix `yaml:"system"`
 }
 
 // Pair maps releases of a package to the releases of another that are built for them, both
@@ -205,6 +209,8 @@ func (t *Tables) add(o Tables) {
 	t.GPUWheels = append(t.GPUWheels, o.GPUWheels...)
 	t.ExtensionHosts = append(t.ExtensionHosts, o.ExtensionHosts...)
 	t.LibraryDists = append(t.LibraryDists, o.LibraryDists...)
+	t.CXXNamespaces = append(t.CXXNamespaces, o.CXXNamespaces...)
+	t.WheelDirs = append(t.WheelDirs, o.WheelDirs...)
 	t.MadeFor = append(t.MadeFor, o.MadeFor...)
 	t.System = append(t.System, o.System...)
 }
@@ -215,7 +221,7 @@ func (t *Tables) validate() error {
 	return cmp.Or(
 		rowsValid(t.Pairs), rowsValid(t.Stacks), rowsValid(t.Carriers), rowsValid(t.Exclusive), rowsValid(t.CPUBuilds), rowsValid(t.Pinned),
 		rowsValid(t.Capabilities), rowsValid(t.LibraryDists), rowsValid(t.MadeFor), rowsValid(t.System),
-		rowsValid(t.Mounts), rowsValid(t.DriverExempt), rowsValid(t.GPUWheels), rowsValid(t.ExtensionHosts),
+		rowsValid(t.Mounts), rowsValid(t.DriverExempt), rowsValid(t.GPUWheels), rowsValid(t.ExtensionHosts), rowsValid(t.WheelDirs), rowsValid(t.CXXNamespaces),
 	)
 }
 
