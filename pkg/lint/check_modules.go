@@ -344,7 +344,7 @@ func (w *world) stdlibUnusable(file string, misses []*elfdeps.Error) (f Finding,
 	}
 	f = w.say("stdlib-module", clause, values{"error": miss.Error()})
 	f.Kind, f.Subject, f.Library = Unusable, file, miss.Name
-	if miss.Missing() {
+	if notOpened(miss) {
 		f.Kind, f.Cause = Missing, "missing "+miss.Name
 	}
 	f.Affected, f.Present = []string{file}, []File{w.file(file)}

@@ -150,7 +150,7 @@ func (w *world) mixtures(list []Finding) []Finding {
 		}
 	}
 	for _, r := range w.runs {
-		told := map[string]bool{} // families whose libraries must be of one release, with their worst finding
+		told := map[string]bool{} // families that have their worst finding and are to have no other
 		for _, tell := range []func(*run) []Finding{w.brokenParts, w.refusals, w.twoReleases, w.shadowed, w.otherCUDA} {
 			found := slices.DeleteFunc(tell(r), func(f Finding) bool { return told[f.Family] || f.Symbol == "" && broken[f.Library] })
 			for _, f := range found {

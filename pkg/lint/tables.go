@@ -57,7 +57,7 @@ type Carrier struct {
 	Family  string   `yaml:"family"`
 	Library string   `yaml:"library"` // its name without the version: libcudnn.so
 	Wheels  []string `yaml:"wheels"`  // patterns of wheels
-	Plain   string   `yaml:"plain"`   // the first major of CUDA whose wheels have it not in their names
+	Plain   string   `yaml:"plain"`   // the first major of CUDA whose wheels have no -cuN in their names
 	Conda   []string `yaml:"conda"`   // patterns of conda packages
 	System  []string `yaml:"system"`  // patterns of deb and rpm packages
 	Except  []string `yaml:"except"`  // patterns of packages in System without the library
