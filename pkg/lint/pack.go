@@ -62,6 +62,10 @@ type Rule struct {
 	ID string `yaml:"id"`
 	// Severity is that of the rule's findings; a clause may lower it.
 	Severity Severity `yaml:"severity"`
+	// Usual is the severity of a finding of the rule for which there is no reason to weigh
+	// more or less; empty: Severity. A policy that sets the severity of the rule does not
+	// raise findings below it.
+	Usual Severity `yaml:"usual"`
 	// Kind is what is wrong, of one of [Kinds].
 	Kind  Kind   `yaml:"kind"`
 	Title string `yaml:"title"`
@@ -774,6 +778,9 @@ func (p *pack) validate() error {
 			if !slices.Contains(Mends, m) {
 				return fmt.Errorf("rule %q: there is no change %q: say one of %s", r.ID, m, strings.Join(Mends, ", "))
 			}
+		}
+		if r.Usual != "" && (!slices.Contains(Severities, r.Usual) || !r.Severity.AtLeast(r.Usual)) {
+			return fmt.Errorf("rule %q: usual is %q, which is no severity or is higher than the rule's", r.ID, r.Usual)
 		}
 		if r.Kind != "" && !slices.Contains(Kinds, r.Kind) {
 			return fmt.Errorf("rule %q: kind is %q, which is none", r.ID, r.Kind)

@@ -11,8 +11,8 @@ import (
 )
 
 // weigh sets the severities of the file, and sorts the findings, the heaviest first. A
-// finding whose severity was below its rule's, for example because its file is optional,
-// is not raised.
+// finding whose severity was below what is usual for its rule, for example because its
+// file is optional, is not raised.
 func (p *Policy) weigh(findings []lint.Finding, rules []*lint.Rule) []lint.Finding {
 	findings = slices.Clone(findings)
 	if len(p.Severities) == 0 {
@@ -20,7 +20,7 @@ func (p *Policy) weigh(findings []lint.Finding, rules []*lint.Rule) []lint.Findi
 	}
 	usual := map[string]lint.Severity{}
 	for _, r := range rules {
-		usual[r.ID] = r.Severity
+		usual[r.ID] = cmp.Or(r.Usual, r.Severity)
 	}
 	wanted := map[string]lint.Severity{}
 	for _, s := range p.Severities {
