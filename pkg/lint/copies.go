@@ -203,8 +203,8 @@ func (t *telling) add(f Finding) {
 			t.list[i].Effects = append(t.list[i].Effects, e)
 		}
 	}
-	if f.Severity.AtLeast(t.list[i].Severity) {
-		t.list[i].Severity = f.Severity
+	if !t.list[i].Severity.AtLeast(f.Severity) {
+		t.list[i].Severity, t.list[i].Because = f.Severity, f.Because
 	}
 }
 
