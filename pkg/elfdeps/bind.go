@@ -141,8 +141,8 @@ func (p glibcBinder) resolve(q *query, rec record, scopes []*scope) (*Module, re
 
 const stbUnique = elf.SymBind(10) // STB_GNU_UNIQUE
 
-// useUnique returns the definition of a unique symbol that the process used first. If
-// it used none, that is r, found in m (do_lookup_unique).
+// useUnique returns the definition of a unique symbol for all objects of the process:
+// the first that was used, which is r of m if none was (do_lookup_unique).
 func (p glibcBinder) useUnique(name string, m *Module, r record) *definition {
 	if first := p.unique[name]; first != nil && slices.Contains(p.Objects, first.m) {
 		return first
@@ -270,105 +270,6 @@ func (p glibcBinder) scopesOf(m *Module, flags Flags) []*scope {
 	return scopes
 }
 
-// setGroup makes list the group of m, once, and sorts dependencies (the end of
-// _dl_map_object_deps).
-func (p glibc) setGroup(m *Module, list []*Module) {
-	if m.link.group.list != nil {
-		return
-	}
-	m.link.group.list = slices.Clone(list)
-	p.work().spend(len(list))
-	for _, o := range list {
-		if o != m && o.link.sorted == nil && o.link.group.list == nil && (len(o.Deps) > 0 || len(o.link.filtees) > 0) {
-			o.link.sorted = append([]*Module{o}, slices.DeleteFunc(slices.Concat(o.Deps, o.link.filtees), func(d *Module) bool { return d == nil })...)
-		}
-	}
-	order := []*Module{m}
-	for _, o := range list {
-		if o != m {
-			order = append(order, o)
-		}
-	}
-	switch {
-	case p.Loader.release >= 235:
-		// In 2.35, also Ubuntu's, the first of a circle does not stay the first (bug
-		// 28937, fixed in 2.37 and in Debian's 2.36).
-		order = sortDepthFirst(order, p.Loader.release >= 236 && m.Object.Soname != "libc.so.6")
-	default:
-		sortByMoving(order[1:], p.work())
-	}
-	m.link.sorted = order
-}
-
-// sortDepthFirst is _dl_sort_maps_dfs (elf/dl-sort-maps.c), used from glibc 2.35 on.
-// It puts the dependencies of an object behind it.
-func sortDepthFirst(list []*Module, keepFirst bool) []*Module {
-	visited := map[*Module]bool{}
-	var post []*Module
-	var visit func(m *Module)
-	visit = func(m *Module) {
-		if visited[m] {
-			return
-		}
-		visited[m] = true
-		for _, d := range m.link.sorted {
-			if !visited[d] && !d.Main {
-				visit(d)
-			}
-		}
-		post = append(post, m)
-	}
-	for _, m := range slices.Backward(list) {
-		visit(m)
-		if len(post) >= len(list) {
-			break
-		}
-	}
-	slices.Reverse(post)
-	post = post[max(0, len(post)-len(list)):]
-	if i := slices.Index(post, list[0]); keepFirst && i > 0 {
-		post = slices.Insert(slices.Delete(post, i, i+1), 0, list[0])
-	}
-	return post
-}
-
-// sortByMoving is _dl_sort_maps_original (elf/dl-sort-maps.c). It moves an object
-// behind the last that depends on it.
-func sortByMoving(maps []*Module, work *Work) {
-	n := len(maps)
-	if n <= 1 {
-		return
-	}
-	seen := make([]int, n)
-	for i := 0; i < n; {
-		seen[i]++
-		this := maps[i]
-		k := n - 1
-		for k > i && !slices.Contains(maps[k].link.sorted, this) {
-			work.spend(cells(len(maps[k].link.sorted)))
-			k--
-		}
-		if !work.spend(cells(n)) {
-			return
-		}
-		if k == i {
-			i++
-			clear(seen[min(i, n):])
-			continue
-		}
-		copy(maps[i:], maps[i+1:k+1])
-		maps[k] = this
-		if seen[i+1] > n-i {
-			i++
-			clear(seen[i:])
-			continue
-		}
-		had := seen[i]
-		copy(seen[i:], seen[i+1:k+1])
-		seen[k] = had
-	}
-}
-
 // relocationOrder returns the objects that opening or starting m binds, dependencies
 // first.
 func (p glibcBinder) relocationOrder(m *Module) []*Module {
@@ -400,8 +301,8 @@ func (p glibcBinder) relocationOrder(m *Module) []*Module {
 	return slices.DeleteFunc(order, func(o *Module) bool { return o.isLoader || o.link.bound })
 }
 
-// bind relocates the objects that m loaded, and ends with the first error.
-// Functions are bound at once with LD_BIND_NOW, and unless dlopen has RTLD_LAZY.
+// bind relocates the objects that m loaded, and ends with the first error. Functions
+// are bound at their first call, unless LD_BIND_NOW is set or dlopen lacks RTLD_LAZY.
 func (p glibcBinder) bind(m *Module, flags Flags) *Error {
 	p.loader.link.bound = true
 	lazy := p.Loader.env.get("LD_BIND_NOW") == ""
@@ -597,7 +498,7 @@ func (p *Process) Complete(m *Module) bool {
 	var key bindKey
 	if g, ok := p.binder.(glibcBinder); ok {
 		key, keyed = g.bindKey(m, g.scopesOf(m, 0), false)
-		key[0] ^= 1 // a key of its own, since it is no relocation
+		key[0] ^= 1 // not the key of a relocation
 	}
 	if keyed && held.known(key) != nil {
 		return true
@@ -644,7 +545,7 @@ func (p glibcBinder) lookup(m *Module, q *query, rec record) (*Module, record, *
 	return p.resolve(q, rec, p.scopesOf(m, 0))
 }
 
-// order returns the sorted dependencies of the program, then those of the other
+// order returns the program's objects, dependencies first, then those of the opened
 // objects.
 func (p glibcBinder) order() []*Module {
 	var list []*Module

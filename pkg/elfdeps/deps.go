@@ -195,3 +195,102 @@ func (p glibc) filtees(m *Module, earlier []*Module) ([]*Module, *Error) {
 	}
 	return before, fault
 }
+
+// setGroup makes list the group of m, once, and sorts dependencies (the end of
+// _dl_map_object_deps).
+func (p glibc) setGroup(m *Module, list []*Module) {
+	if m.link.group.list != nil {
+		return
+	}
+	m.link.group.list = slices.Clone(list)
+	p.work().spend(len(list))
+	for _, o := range list {
+		if o != m && o.link.sorted == nil && o.link.group.list == nil && (len(o.Deps) > 0 || len(o.link.filtees) > 0) {
+			o.link.sorted = append([]*Module{o}, slices.DeleteFunc(slices.Concat(o.Deps, o.link.filtees), func(d *Module) bool { return d == nil })...)
+		}
+	}
+	order := []*Module{m}
+	for _, o := range list {
+		if o != m {
+			order = append(order, o)
+		}
+	}
+	switch {
+	case p.Loader.release >= 235:
+		// m stays first, even in a circle; not in 2.35, Ubuntu's included (bug 28937,
+		// fixed in 2.37 and in Debian's 2.36).
+		order = sortDepthFirst(order, p.Loader.release >= 236 && m.Object.Soname != "libc.so.6")
+	default:
+		sortByMoving(order[1:], p.work())
+	}
+	m.link.sorted = order
+}
+
+// sortDepthFirst is _dl_sort_maps_dfs (elf/dl-sort-maps.c), used from glibc 2.35 on.
+// It puts the dependencies of an object behind it.
+func sortDepthFirst(list []*Module, keepFirst bool) []*Module {
+	visited := map[*Module]bool{}
+	var post []*Module
+	var visit func(m *Module)
+	visit = func(m *Module) {
+		if visited[m] {
+			return
+		}
+		visited[m] = true
+		for _, d := range m.link.sorted {
+			if !visited[d] && !d.Main {
+				visit(d)
+			}
+		}
+		post = append(post, m)
+	}
+	for _, m := range slices.Backward(list) {
+		visit(m)
+		if len(post) >= len(list) {
+			break
+		}
+	}
+	slices.Reverse(post)
+	post = post[max(0, len(post)-len(list)):]
+	if i := slices.Index(post, list[0]); keepFirst && i > 0 {
+		post = slices.Insert(slices.Delete(post, i, i+1), 0, list[0])
+	}
+	return post
+}
+
+// sortByMoving is _dl_sort_maps_original (elf/dl-sort-maps.c). It moves an object
+// behind the last that depends on it.
+func sortByMoving(maps []*Module, work *Work) {
+	n := len(maps)
+	if n <= 1 {
+		return
+	}
+	seen := make([]int, n)
+	for i := 0; i < n; {
+		seen[i]++
+		this := maps[i]
+		k := n - 1
+		for k > i && !slices.Contains(maps[k].link.sorted, this) {
+			work.spend(cells(len(maps[k].link.sorted)))
+			k--
+		}
+		if !work.spend(cells(n)) {
+			return
+		}
+		if k == i {
+			i++
+			clear(seen[min(i, n):])
+			continue
+		}
+		copy(maps[i:], maps[i+1:k+1])
+		maps[k] = this
+		if seen[i+1] > n-i {
+			i++
+			clear(seen[i:])
+			continue
+		}
+		had := seen[i]
+		copy(seen[i:], seen[i+1:k+1])
+		seen[k] = had
+	}
+}

@@ -228,7 +228,7 @@ func (p *Process) add(m *Module) {
 	m.index = len(p.Objects)
 	m.unchecked = true
 	p.Objects = append(p.Objects, m)
-	if !p.Loader.Libc.Musl { // requestMusl lists its own
+	if !p.Loader.Libc.Musl { // musl.mapFile lists its own
 		p.listed = append(p.listed, Listed{Module: m})
 	}
 	p.register(m)
