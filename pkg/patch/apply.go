@@ -18,16 +18,16 @@ import (
 )
 
 // Patched is an image with a change laid over it, not yet published. It may
-// hold an unnamed temporary file: Close frees it.
+// hold an unnamed temporary file, which Close frees.
 type Patched struct {
-	// Base is what was patched.
+	// Base is the image that was patched.
 	Base *Image
 	// Layer is the new layer, nil when the change has no files.
 	Layer v1.Layer
-	// Manifest and Config are the raw documents. Manifest is nil where the base
-	// has none.
+	// Manifest and Config are the raw documents. Manifest is nil if the base has
+	// none.
 	Manifest, Config []byte
-	// Digest is of the manifest, or of the config where there is no manifest.
+	// Digest is that of the manifest, or of the config where there is no manifest.
 	Digest string
 	// Env are the variables that the change sets.
 	Env []EnvEdit
@@ -35,8 +35,8 @@ type Patched struct {
 	layer *newLayer
 }
 
-// Index is the index of the new layer, to be merged over the base's layers;
-// keep is as in layers.ReadLayer. Without a layer it is empty.
+// Index returns the index of the new layer, to merge over the base's layers; keep is as
+// in layers.ReadLayer. It is empty if there is no layer.
 func (p *Patched) Index(keep func(name string, size int64) bool) (*layers.Layer, error) {
 	if p.layer == nil {
 		return &layers.Layer{}, nil
@@ -57,11 +57,11 @@ func (p *Patched) Close() error {
 	return p.layer.spool.Close()
 }
 
-// Apply lays a change over an image. base is the file system of img: what
-// img.Open(…).Index gives.
+// Apply lays a change over an image. base is the file system of img, the result of
+// img.Open(…).Index.
 //
-// Manifest and config keep every byte that is not part of the edit. The history
-// gets an entry, unless the one that is there does not fit the layers.
+// Manifest and config keep every byte that is not part of an edit. The history gets an
+// entry, unless it does not fit the layers.
 func Apply(ctx context.Context, img *Image, base *layers.FS, c Change) (*Patched, error) {
 	if c.Empty() {
 		return nil, errors.New("the change changes nothing")
@@ -109,8 +109,8 @@ func (p *Patched) apply(ctx context.Context, base *layers.FS, c Change) (err err
 // https://github.com/moby/moby/blob/master/daemon/internal/layer/layer_store.go.
 const maxLayers = 125
 
-// layerType is the type of a new layer: that of the image's topmost one where it
-// is zstd, else gzip.
+// layerType returns the type of a new layer: zstd if the image's topmost layer is, else
+// gzip.
 func layerType(img *Image) types.MediaType {
 	switch {
 	case !annotated(img.MediaType):
@@ -121,7 +121,7 @@ func layerType(img *Image) types.MediaType {
 	return types.OCILayer
 }
 
-// edits applies edits one after another; after an error the rest do nothing.
+// edits applies edits one after another. After an error it ignores the rest.
 type edits struct {
 	doc []byte
 	err error
@@ -181,8 +181,8 @@ func (img *Image) editConfig(c Change, l *newLayer) ([]byte, error) {
 	return e.doc, e.err
 }
 
-// historyFits reports whether the history tells of every layer. An entry after
-// one that does not would be taken for another layer's.
+// historyFits reports whether the history has an entry for each layer. An entry behind
+// another history would count as another layer's.
 func (img *Image) historyFits() bool {
 	n := 0
 	for _, h := range img.Config.History {
@@ -193,11 +193,11 @@ func (img *Image) historyFits() bool {
 	return n == len(img.Config.RootFS.DiffIDs)
 }
 
-// says are the words about its origin that a patch of the image bears.
+// says returns the mark that a patch of the image gets, by its keys.
 func (img *Image) says() map[string]string {
 	origin := img.Digest
 	switch {
-	case img.origin != "": // it may lie in several places
+	case img.origin != "": // the image may be in several places
 		origin = img.origin
 	case img.Repository() != "":
 		origin = img.Repository() + "@" + origin
@@ -217,7 +217,7 @@ func (img *Image) editManifest(config []byte, l *newLayer) ([]byte, error) {
 	e := edits{doc: img.Manifest}
 	e.set(quote(digest), "config", "digest")
 	e.set(fmt.Sprint(len(config)), "config", "size")
-	e.drop("config", "data") // the old config's bytes, where a tool has put them
+	e.drop("config", "data") // the old config's bytes
 	if l != nil {
 		e.add(encode(descriptor(l.mt, l.digest, l.spool.size)), "layers")
 	}
@@ -243,8 +243,8 @@ func descriptor(mt types.MediaType, digest v1.Hash, size int64) desc {
 	return desc{MediaType: mt, Digest: digest.String(), Size: size}
 }
 
-// editEnv edits config.Env. A variable that stands there twice becomes one: which
-// of two counts is another thing for each runtime.
+// editEnv edits config.Env. A variable that occurs twice becomes one: runtimes differ in
+// which of two counts.
 func editEnv(doc []byte, env EnvEdit) ([]byte, error) {
 	line := env.Name + "=" + env.Value
 	if env.Name == "" || strings.Contains(env.Name, "=") || strings.Contains(line, "\x00") || !utf8.ValidString(line) {
@@ -259,7 +259,7 @@ func editEnv(doc []byte, env EnvEdit) ([]byte, error) {
 	for i, raw := range list {
 		var s string
 		if err := json.Unmarshal(raw, &s); err != nil {
-			return nil, errors.New("config.Env: holds what is no string")
+			return nil, errors.New("config.Env: holds an element that is no string")
 		}
 		name, _, _ := strings.Cut(s, "=")
 		switch {

@@ -23,8 +23,8 @@ import (
 )
 
 // archive is an image as docker save writes it, in a file or from a daemon. It has no
-// manifest with digests of compressed layers, so that it is named by its config's
-// digest, which Docker calls the image's ID.
+// manifest with digests of layers, so that its name is its config's digest, which Docker
+// calls the image's ID.
 type archive struct {
 	open   func(ctx context.Context) (io.ReadCloser, error) // the plain tar, from its start
 	daemon *client.Client
@@ -159,8 +159,8 @@ func publishArchive(ctx context.Context, patched []*Patched, scheme, rest string
 	return "docker:" + rest + "@" + id, p.load(ctx, c, withTag(rest), o)
 }
 
-// splitTarget splits FILE[:REF], where the file need not be there yet: it ends
-// at the first colon in a name below a directory that is there.
+// splitTarget splits FILE[:REF], where the file need not exist: it ends at the first colon
+// in a name below a directory that exists.
 func splitTarget(s string) (file, ref string) {
 	if _, err := os.Stat(s); err == nil {
 		return s, ""
@@ -183,7 +183,7 @@ func (p *Patched) tags() []string {
 	return []string{}
 }
 
-// withTag is a name with a tag, as manifest.json has it.
+// withTag returns a name with a tag, as in manifest.json.
 func withTag(ref string) string {
 	if strings.Contains(path.Base(ref), ":") {
 		return ref
@@ -206,7 +206,7 @@ func (p *Patched) load(ctx context.Context, c *client.Client, ref string, o Opti
 			Error string `json:"error"`
 		}
 		if err := dec.Decode(&line); err != nil {
-			break // what else a daemon says is no JSON with some
+			break // the rest is not JSON with some daemons
 		}
 		if line.Error != "" {
 			return fmt.Errorf("the daemon could not load it: %s", strings.Join(strings.Fields(line.Error), " "))
@@ -238,9 +238,8 @@ func (w *archiveWriter) file(name string, size int64, r io.Reader) error {
 	return err
 }
 
-// writeArchive writes the layers, then config and manifest.json. Of an archive's
-// other files index.json must not stay: newer Dockers would load the image that
-// it names, which is the old one.
+// writeArchive writes the layers, then config and manifest.json, but no other files of the
+// base: newer Dockers load the image that index.json names, which is the old one.
 func (p *Patched) writeArchive(ctx context.Context, out io.Writer, tags []string, o Options) error {
 	w := &archiveWriter{tar.NewWriter(out), map[string]bool{}}
 	names, err := p.writeLayers(ctx, w, o)
@@ -267,7 +266,7 @@ func (p *Patched) writeLayers(ctx context.Context, w *archiveWriter, o Options) 
 	if err != nil || p.layer == nil {
 		return names, err
 	}
-	// go-containerregistry takes all layers to be as the first one is.
+	// go-containerregistry takes all layers to be compressed if the first one is.
 	open, digest, size := p.layer.Uncompressed, p.layer.diffID, p.layer.plainSize
 	if len(names) > 0 && w.done[names[0]] {
 		open, digest, size = p.layer.Compressed, p.layer.digest, p.layer.spool.size
@@ -302,8 +301,8 @@ func (a *archive) copyLayers(ctx context.Context, w *archiveWriter) (names []str
 	return names, err
 }
 
-// copyStored copies the layers of a registry or layout into an archive, as they
-// are stored.
+// copyStored copies the layers of a registry or layout into an archive, as they are
+// stored, and returns their names.
 func (p *Patched) copyStored(ctx context.Context, w *archiveWriter, o Options) (names []string, err error) {
 	for _, d := range p.Base.manifest.Layers {
 		name := source.BlobPath(d.Digest)
@@ -325,8 +324,8 @@ func (p *Patched) copyStored(ctx context.Context, w *archiveWriter, o Options) (
 	return names, nil
 }
 
-// undo tags the origin in the daemon, which keeps images without a name until
-// they are pruned.
+// undo tags the origin in the daemon, which has it unless images without a name were
+// pruned.
 func (a *archive) undo(ctx context.Context) (string, error) {
 	cfg, err := v1.ParseConfigFile(bytes.NewReader(a.saved.RawConfig))
 	if err != nil {

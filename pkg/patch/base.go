@@ -26,15 +26,15 @@ const maxDocument = 8 << 20
 // time, in bytes.
 const maxDocuments = 4 * maxDocument
 
-// Base is what a reference names: an image, or an index of images.
+// Base is the image or the index of images that a reference names.
 type Base struct {
 	// Ref is the reference as it was given.
 	Ref string
-	// Digest is of the manifest or index; of the config where there is no
-	// manifest (docker-archive:, docker:), and empty of a directory.
+	// Digest is that of the manifest or index; of the config where there is no
+	// manifest (docker-archive:, docker:); empty for a directory.
 	Digest string
-	// Images are those that can be patched, in the order of the index: not the
-	// attestations, not what Options.Platform leaves out.
+	// Images are the images that can be patched, in the order of the index, without
+	// attestations and images of other platforms than Options.Platform.
 	Images []*Image
 
 	src       source.Store     // nil for an archive
@@ -68,8 +68,8 @@ type Image struct {
 
 // OpenBase finds the image or the index that ref names: in a registry, an OCI
 // layout (oci:DIR[:TAG]), a docker archive (docker-archive:FILE[:TAG]) or a
-// daemon (docker:NAME). It reads manifests and configs only, but for a daemon
-// and a docker archive, which are read to their end. A root file system
+// daemon (docker:NAME). It reads manifests and configs only, except from a daemon
+// and a docker archive, which it reads to their end. A root file system
 // (dir:ROOT) is a base as well; it can be published to layer:FILE only.
 func OpenBase(ctx context.Context, ref string, o Options) (*Base, error) {
 	b, err := openBase(ctx, ref, o)
@@ -149,7 +149,7 @@ func checkType(d *source.Document) error {
 	return nil
 }
 
-// openIndex opens the images of an index.
+// openIndex opens the images of b's index.
 func (b *Base) openIndex(ctx context.Context, o Options) error {
 	var err error
 	if b.entries, err = entriesOf(b.doc); err != nil {
@@ -266,7 +266,7 @@ func startsWith(list, with []v1.Hash) bool {
 	return len(list) >= len(with) && slices.Equal(list[:len(with)], with)
 }
 
-// name is the reference of a base for base.name.
+// name returns the reference of a base for base.name, or "".
 func (b *Base) name() string {
 	if r, ok := b.src.(*repository); ok {
 		return r.String()
@@ -315,7 +315,7 @@ func (img *Image) Open(ctx context.Context, o layers.Options) (*layers.Image, er
 	return layers.From(img.Image, o), nil
 }
 
-// Created is the time that a patch of the image bears: SOURCE_DATE_EPOCH's
+// Created returns the time for a patch of the image: that of SOURCE_DATE_EPOCH
 // (https://reproducible-builds.org/specs/source-date-epoch/), else the image's
 // own, else the epoch. It is never the clock's.
 func Created(img *Image) (time.Time, error) {
@@ -334,7 +334,7 @@ func sourceDateEpoch() (t time.Time, set bool, err error) {
 		return t, false, nil
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 0 || n > 253402300799 { // the end of the year 9999, as far as JSON's times go
+	if err != nil || n < 0 || n > 253402300799 { // the end of the year 9999, the last of JSON's times
 		return t, true, fmt.Errorf("SOURCE_DATE_EPOCH is %q: it must be a number of seconds since 1970", s)
 	}
 	return time.Unix(n, 0).UTC(), true, nil

@@ -8,12 +8,12 @@ import (
 	"github.com/imgcheck/imgcheck/internal/outfile"
 )
 
-// disk makes the files that a patch writes. Tests put one in its place that
-// fails at a step of their choice.
+// disk makes the files that a patch writes. Tests replace it by one that fails at a step
+// of their choice.
 var disk filesystem = osDisk{}
 
-// filesystem is what writing a layer, a blob or an archive asks of the
-// operating system.
+// filesystem has the operations of the operating system that write a layer, a blob or an
+// archive.
 type filesystem interface {
 	createTemp(dir, pattern string) (tempFile, error)
 	mkdirAll(dir string) error
@@ -23,7 +23,7 @@ type filesystem interface {
 	writeNamed(path string, write func(io.Writer) error) error
 }
 
-// tempFile is an *os.File, as far as it is written and read back.
+// tempFile has the methods of an *os.File that write it and read it back.
 type tempFile interface {
 	io.WriteCloser
 	io.ReaderAt

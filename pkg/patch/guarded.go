@@ -10,29 +10,29 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// guarded is a layer of the base that is to be at a target. Its content can be
-// read only when that is allowed, so that nothing sends it by mistake.
+// guarded is a layer of the base that a target needs. Its content can be read only if that
+// is allowed, so that it is not sent by mistake.
 type guarded struct {
 	ctx   context.Context
 	src   source.Store
 	d     v1.Descriptor
 	allow bool
-	why   string // why the content is needed, if it is
+	why   string // why the content would be needed
 }
 
 func (g *guarded) Digest() (v1.Hash, error)            { return g.d.Digest, nil }
 func (g *guarded) Size() (int64, error)                { return g.d.Size, nil }
 func (g *guarded) MediaType() (types.MediaType, error) { return g.d.MediaType, nil }
 
-// DiffID is not known, and nobody who sends a blob asks.
+// DiffID returns an error: it is not known, and not needed to send a blob.
 func (g *guarded) DiffID() (v1.Hash, error) { return v1.Hash{}, g.refusal() }
 
-// Uncompressed refuses: only the stored bytes are ever sent.
+// Uncompressed returns an error: only the stored bytes are sent.
 func (g *guarded) Uncompressed() (io.ReadCloser, error) { return nil, g.refusal() }
 
 func (g *guarded) refusal() error { return &CopyError{g.d.Digest.String(), g.d.Size, g.why} }
 
-// Compressed gives the content when that is allowed, and else a [CopyError].
+// Compressed returns the content if that is allowed, else a [CopyError].
 func (g *guarded) Compressed() (io.ReadCloser, error) {
 	if !g.allow {
 		return nil, g.refusal()
@@ -44,7 +44,7 @@ func (g *guarded) Compressed() (io.ReadCloser, error) {
 	return &stored{verified(rc, g.d)}, nil
 }
 
-// stored is a blob of the base that is read.
+// stored is a blob of the base on its way. Its errors are readErrors.
 type stored struct{ io.ReadCloser }
 
 func (s *stored) Read(p []byte) (int, error) {
@@ -55,7 +55,7 @@ func (s *stored) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readError is an error of a blob where it comes from, rather than where it goes.
+// readError is an error of a blob's source, rather than of its target.
 type readError struct{ error }
 
 func (e *readError) Unwrap() error { return e.error }

@@ -29,12 +29,10 @@ import (
 const whiteout = ".wh."
 
 // WriteTar writes the layer of a change as an uncompressed tar. The same change
-// over the same base gives the same bytes. The directories above its files have
-// the base's owners and modes, for a layer's entry of a directory replaces
-// them. It is an error when a path would not take effect: below something that
-// is no directory, a whiteout of nothing, the same path twice.
-//
-// A planner tries a candidate with layers.ReadLayer of what this writes.
+// over the same base gives the same bytes. The directories above its files get
+// the base's owners and modes, which a layer's entry of a directory replaces. It returns
+// an error for a path without effect: below something that is no directory, a whiteout of
+// a path that is not there, the same path twice.
 func WriteTar(w io.Writer, base *layers.FS, c Change) error {
 	list, err := tarEntries(base, c)
 	if err != nil {
@@ -49,8 +47,8 @@ func WriteTar(w io.Writer, base *layers.FS, c Change) error {
 	return tw.Close()
 }
 
-// Writable reports why [WriteTar] would refuse a change of these files, whatever
-// they hold; nil when it would not.
+// Writable returns the error with which [WriteTar] would refuse a change of these files,
+// whatever their contents are; nil if it would accept it.
 func Writable(base *layers.FS, files []File) error {
 	c := Change{Files: slices.Clone(files)}
 	for i := range c.Files {
@@ -94,12 +92,12 @@ func (e *tarEntry) write(tw *tar.Writer) error {
 	defer rc.Close()
 	n, err := io.Copy(tw, rc)
 	if errors.Is(err, tar.ErrWriteTooLong) || err == nil && n != e.header.Size {
-		return fmt.Errorf("it does not have the %d bytes that it was said to have", e.header.Size)
+		return fmt.Errorf("it does not have the %d bytes that the change says", e.header.Size)
 	}
 	return err
 }
 
-// tarEntries are the entries of a change's layer in the order of their names.
+// tarEntries returns the entries of a change's layer in the order of their names.
 func tarEntries(base *layers.FS, c Change) ([]tarEntry, error) {
 	when := c.Created.Truncate(time.Second)
 	if c.Created.IsZero() {
@@ -133,7 +131,7 @@ type tarPlan struct {
 	base    *layers.FS
 	when    time.Time
 	entries map[string]tarEntry // by the name in the tar
-	taken   map[string]bool     // paths that the change itself sets
+	taken   map[string]bool     // paths of the change's own files
 }
 
 func (t *tarPlan) file(f *File) error {
@@ -159,7 +157,7 @@ func (t *tarPlan) file(f *File) error {
 	h := tar.Header{Name: p, Mode: unixMode(f.Mode), Uid: f.UID, Gid: f.GID, ModTime: t.when}
 	switch {
 	case f.Remove && !there:
-		return errors.New("is to be removed and is not there")
+		return errors.New("cannot be removed: it is not there")
 	case f.Remove:
 		h = tar.Header{Typeflag: tar.TypeReg, Name: path.Join(dir, whiteout+path.Base(p)), Mode: 0o600, ModTime: t.when}
 		f = &File{}
@@ -177,8 +175,8 @@ func (t *tarPlan) file(f *File) error {
 	return nil
 }
 
-// directory adds a directory and those above it, as the base has them, and gives
-// its real path.
+// directory adds a directory and those above it, as they are in the base, and returns its
+// real path.
 func (t *tarPlan) directory(dir string) (string, error) {
 	cur := ""
 	if dir == "." {
@@ -198,7 +196,7 @@ func (t *tarPlan) directory(dir string) (string, error) {
 			next = e.Path
 			h.Mode, h.Uid, h.Gid = unixMode(e.Mode), e.UID, e.GID
 		}
-		for d := next; d != "" && d != "."; d = path.Dir(d) { // a link can lead where nothing is added yet
+		for d := next; d != "" && d != "."; d = path.Dir(d) { // of a link's target the directories may not be added yet
 			if _, added := t.entries[d+"/"]; added {
 				continue
 			}
@@ -214,7 +212,7 @@ func (t *tarPlan) directory(dir string) (string, error) {
 	return cur, nil
 }
 
-// unixMode is a mode as a tar has it.
+// unixMode returns a mode in the form of a tar.
 func unixMode(m fs.FileMode) int64 {
 	mode := int64(m.Perm())
 	for bit, unix := range map[fs.FileMode]int64{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
@@ -225,8 +223,8 @@ func unixMode(m fs.FileMode) int64 {
 	return mode
 }
 
-// newLayer is a layer whose digests are known; its bytes are kept, compressed,
-// in memory or in an unnamed temporary file. mt says how it is compressed.
+// newLayer is a layer that was written. Its bytes are held, compressed, in memory or in an
+// unnamed temporary file. mt says how they are compressed.
 type newLayer struct {
 	spool          spool
 	digest, diffID v1.Hash
@@ -283,9 +281,9 @@ func sha(h hash.Hash) v1.Hash {
 	return v1.Hash{Algorithm: "sha256", Hex: fmt.Sprintf("%x", h.Sum(nil))}
 }
 
-// compressor is klauspost's rather than the standard library's for gzip too: its
-// version is pinned in go.mod, the library's comes with whichever Go builds, and
-// the bytes are to be the same on every machine.
+// compressor returns a compressor of klauspost's, for gzip as well: its version is pinned
+// in go.mod, whereas the standard library's depends on the Go that builds, and the bytes
+// must be the same on every machine.
 func compressor(w io.Writer, mt types.MediaType) (io.WriteCloser, error) {
 	if mt == types.OCILayerZStd {
 		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault))
@@ -312,15 +310,15 @@ func decompressed(r io.Reader, mt types.MediaType) (io.ReadCloser, error) {
 	return gzip.NewReader(r)
 }
 
-// spool keeps what is written to it: a little in memory, more in a temporary
-// file that has no name any more, so that nothing is left whatever happens.
+// spool holds the bytes that are written to it: few in memory, more in an unnamed
+// temporary file, which vanishes with the process.
 type spool struct {
 	mem  bytes.Buffer
 	file tempFile
 	size int64
 }
 
-// spoolInMemory is a variable so that tests need no large layer, in bytes.
+// spoolInMemory bounds the bytes in memory. A variable, so that tests need no large layer.
 var spoolInMemory int64 = 8 << 20
 
 func (s *spool) Write(b []byte) (n int, err error) {
@@ -350,7 +348,7 @@ func unnamed() (tempFile, error) {
 	return f, disk.remove(f.Name())
 }
 
-// reader reads it from the start; many may at a time.
+// reader returns a reader from the start. Any number may read at a time.
 func (s *spool) reader() io.Reader {
 	if s.file == nil {
 		return bytes.NewReader(s.mem.Bytes())

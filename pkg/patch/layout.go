@@ -89,14 +89,14 @@ func (l *layout) same(src source.Store) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// has reports whether a blob is there with its size.
+// has reports whether the layout has a blob, by its size.
 func (l *layout) has(d v1.Descriptor) bool {
 	st, err := os.Stat(filepath.Join(l.dir, source.BlobPath(d.Digest)))
 	return err == nil && st.Mode().IsRegular() && st.Size() == d.Size
 }
 
-// put writes a blob, under a temporary name until its digest is seen to be
-// right.
+// put writes a blob that the layout does not have. It has a temporary name until its
+// digest is verified.
 func (l *layout) put(ctx context.Context, d v1.Descriptor, open func() (io.ReadCloser, error)) error {
 	if l.has(d) {
 		return nil
@@ -116,14 +116,14 @@ func (l *layout) put(ctx context.Context, d v1.Descriptor, open func() (io.ReadC
 	})
 }
 
-// writeFile writes a file that a user names, whole or not at all.
+// writeFile writes a file that a user has named, whole or not at all.
 func writeFile(path string, write func(io.Writer) error) error {
 	return source.PathError(disk.writeNamed(path, write))
 }
 
-// replaceFile writes a file of a layout under a temporary name beside its own, and
-// renames it when all is there. A link is replaced: a layout may be anybody's, and
-// its links may lead anywhere.
+// replaceFile writes a file of a layout under a temporary name beside its own, and renames
+// it at the end. It replaces a link rather than following it: links of a hostile layout
+// may lead anywhere.
 func replaceFile(path string, write func(io.Writer) error) error {
 	f, err := disk.createTemp(filepath.Dir(path), ".imgcheck-")
 	if err != nil {
@@ -146,7 +146,8 @@ func replaceFile(path string, write func(io.Writer) error) error {
 	return source.PathError(err)
 }
 
-// verified fails at the end of a content that is not what its descriptor says.
+// verified returns a reader that fails at its end if the content does not have the digest
+// and size of its descriptor.
 func verified(rc io.ReadCloser, d v1.Descriptor) io.ReadCloser {
 	return &verifier{ReadCloser: rc, d: d, sum: sha256.New()}
 }
@@ -168,16 +169,16 @@ func (v *verifier) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// ociTypes are what the types of Docker's layers are called in a layout: skopeo, Podman and
-// umoci look for no others there.
+// ociTypes maps the types of Docker's layers to OCI's. Skopeo, Podman and umoci accept no
+// others in a layout.
 var ociTypes = map[types.MediaType]types.MediaType{
 	types.DockerLayer:             types.OCILayer,
 	types.DockerUncompressedLayer: types.OCIUncompressedLayer,
 	types.DockerForeignLayer:      types.OCIRestrictedLayer,
 }
 
-// asOCI is what is published of a base in Docker's format to a layout. The blobs
-// are the same, the manifests that were patched are not: they have other types, and
+// asOCI returns a base in Docker's format, with its patched images, as they are published
+// to a layout. The blobs are the same. The patched manifests get OCI's types, and
 // annotations. Other entries of an index stay as they are.
 func (b *Base) asOCI(patched []*Patched) (*Base, []*Patched, error) {
 	out, list := *b, make([]*Patched, len(patched))
@@ -217,7 +218,7 @@ func (p *Patched) asOCI() (*Patched, error) {
 	return &out, e.err
 }
 
-// ociManifest is a manifest in Docker's format with OCI's types.
+// ociManifest returns a manifest in Docker's format with OCI's types.
 func ociManifest(doc []byte) ([]byte, error) {
 	list, err := array(doc, "layers")
 	if err != nil {
@@ -243,13 +244,14 @@ func ociManifest(doc []byte) ([]byte, error) {
 	return e.doc, e.err
 }
 
-// ociIndex is a list in Docker's format as OCI's index; what it names stays as it is.
+// ociIndex returns a list in Docker's format as OCI's index. Its manifests stay as they
+// are.
 func ociIndex(doc []byte) ([]byte, error) {
 	return set(doc, quote(string(types.OCIImageIndex)), "mediaType")
 }
 
-// asFound is an origin as a layout is to have it, which it came to from a registry:
-// with OCI's types, as the patched image has them there.
+// asFound returns an origin in the form for a layout: with OCI's types, as the patched
+// image has them there.
 func asFound(raw []byte, mt types.MediaType) ([]byte, types.MediaType, error) {
 	var err error
 	switch mt {
@@ -278,8 +280,8 @@ func describe(l v1.Layer) (d v1.Descriptor, err error) {
 	return d, err
 }
 
-// base makes a layer of the base be there. From one directory into another it is
-// copied: both are on this machine.
+// base puts a layer of the base into the layout. From another layout it is copied
+// without leave: both are on this machine.
 func (l *layout) base(ctx context.Context, g *guarded) error {
 	if isLocal(g.src) {
 		g.allow = true
@@ -308,7 +310,7 @@ func (l *layout) putName(ctx context.Context, n *naming) (string, error) {
 	return l.String() + "@" + n.digest(), nil
 }
 
-// rename writes index.json with the new meaning of the name. The layout is locked.
+// rename writes index.json with the new meaning of the name. The caller holds the lock.
 func (l *layout) rename(n *naming) error {
 	top, err := l.made()
 	if err != nil {
@@ -333,7 +335,7 @@ func (l *layout) rename(n *naming) error {
 	switch {
 	case i >= 0 && now.digest == n.of:
 		top, err = editEntry(top, i, d)
-	case i >= 0: // another image's platform and annotations say nothing of this one
+	case i >= 0: // platform and annotations are those of another image
 		if tag := list[i].Annotations[source.RefName]; tag != "" {
 			d.Annotations = map[string]string{source.RefName: tag}
 		}
@@ -378,7 +380,7 @@ func editEntry(index []byte, i int, d desc) ([]byte, error) {
 	e.set(quote(string(d.MediaType)), "mediaType")
 	e.set(quote(d.Digest), "digest")
 	e.set(fmt.Sprint(d.Size), "size")
-	e.drop("data") // the old manifest's bytes, where a tool has put them
+	e.drop("data") // the old manifest's bytes
 	if e.err != nil {
 		return nil, e.err
 	}

@@ -13,18 +13,17 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// lockName is the file of a layout that is locked while its index.json is read
-// and written anew. It is there only as long.
+// lockName is the file of a layout that is locked while its index.json is read and
+// replaced. It exists only meanwhile.
 const lockName = ".imgcheck-lock"
 
-// locked calls f while no other process changes the layout's index.json. Only
-// imgcheck looks at the lock. Where the file system has no locks, f is called
-// without one.
+// locked calls f while no other imgcheck changes the layout's index.json. Other programs
+// ignore the lock. On a file system without locks f is called without one.
 func (l *layout) locked(ctx context.Context, f func() error) error {
 	file := filepath.Join(l.dir, lockName)
 	for {
 		if st, err := os.Lstat(file); err == nil && !st.Mode().IsRegular() {
-			return fmt.Errorf("%s is no file", file) // a link would have a file made elsewhere
+			return fmt.Errorf("%s is no file", file) // flock would make a link's target
 		}
 		lock := flock.New(file, flock.SetPermissions(0o644))
 		_, err := lock.TryLockContext(ctx, 10*time.Millisecond)
@@ -39,14 +38,14 @@ func (l *layout) locked(ctx context.Context, f func() error) error {
 		}
 		if stillNamed(lock, file) {
 			defer lock.Close()
-			defer os.Remove(file) // first, while nobody else can have locked it
+			defer os.Remove(file) // before the lock is released
 			return f()
 		}
-		lock.Close() // who had it before has removed it
+		lock.Close() // the process that had it has removed the file
 	}
 }
 
-// stillNamed reports whether a lock is that of the file which has its name now.
+// stillNamed reports whether a lock is on the file that has the name now.
 func stillNamed(lock *flock.Flock, file string) bool {
 	have, err := lock.Stat()
 	if err != nil {

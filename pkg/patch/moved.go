@@ -14,25 +14,26 @@ import (
 type naming struct {
 	raw []byte
 	mt  types.MediaType
-	// of is the digest that the name has when the manifest is a patch of it.
+	// of is the digest of the image that the manifest is a patch of.
 	of string
-	// seen is what the name meant when it was looked at first. It must mean that
-	// still.
+	// seen is the meaning of the name when it was looked up first. It must not have
+	// changed.
 	seen meaning
 }
 
-// meaning is the digest that a name has, empty where there is no such name.
+// meaning is the digest that a name has; empty if there is no such name.
 type meaning struct {
 	digest string
-	// known is set when one could look: who may push need not be one who may pull.
+	// known is set if the name could be looked up: a user who may push need not be
+	// one who may pull.
 	known bool
-	etag  string // of the manifest, where a registry gives it one
+	etag  string // of the manifest, if the registry gives it one
 }
 
 func (n *naming) digest() string { return digestOf(n.raw).String() }
 
-// moved is a [movedError] when a name means something that was not foreseen: not
-// what was seen, and not what it is to mean, which another may have put there.
+// moved returns a [movedError] if the name has changed since it was looked up, except to
+// the manifest that it is to have, which another client may have put there.
 func (n *naming) moved(now meaning) error {
 	if !n.seen.known || !now.known || now.digest == n.seen.digest || now.digest == n.digest() {
 		return nil
@@ -40,7 +41,7 @@ func (n *naming) moved(now meaning) error {
 	return &movedError{n.seen.digest, now.digest}
 }
 
-// movedError says that a name means something else than when it was looked at.
+// movedError is the error of a name that has changed since it was looked up.
 type movedError struct{ from, to string }
 
 func (e *movedError) Error() string {
@@ -53,11 +54,10 @@ func (e *movedError) Error() string {
 	return fmt.Sprintf("it has moved from %s to %s meanwhile: run again", e.from, e.to)
 }
 
-// lookFirst is a transport that looks once more what a tag means, right before a
-// manifest is put under it, and puts it only when that is what the [naming] in the
-// request's context has seen. Where the registry gives the manifest an ETag, the
-// request has it as If-Match (RFC 9110, 13.1.1), so that a registry that heeds it
-// looks for the last time itself.
+// lookFirst is a transport that looks up a tag once more, right before a manifest is put
+// under it, and puts it only if the tag has the meaning that the [naming] in the request's
+// context has seen. If the registry gives the manifest an ETag, the request has it as
+// If-Match (RFC 9110, 13.1.1), so that a registry that heeds it checks once more itself.
 type lookFirst struct{ base http.RoundTripper }
 
 type namingKey struct{}
@@ -85,9 +85,8 @@ func (l *lookFirst) RoundTrip(req *http.Request) (*http.Response, error) {
 	return l.base.RoundTrip(req)
 }
 
-// look asks what the tag of a request means. busy is the registry's answer that it
-// has no time: it is handed on as the answer to the request itself, since whoever
-// sent that knows how often to ask again.
+// look looks up the tag of a request. busy is an answer of a busy registry: it becomes the
+// answer to the request itself, whose sender knows how often to repeat it.
 func (l *lookFirst) look(put *http.Request) (now meaning, busy *http.Response, err error) {
 	for _, method := range []string{http.MethodHead, http.MethodGet} { // some do not answer HEAD as they should
 		resp, err := l.base.RoundTrip(asking(put, method))
@@ -116,7 +115,7 @@ func (l *lookFirst) look(put *http.Request) (now meaning, busy *http.Response, e
 		}
 		if _, err := v1.NewHash(now.digest); err == nil {
 			now.known = true
-			if etag := resp.Header.Get("Etag"); strings.HasPrefix(etag, `"`) { // a weak one says nothing of bytes
+			if etag := resp.Header.Get("Etag"); strings.HasPrefix(etag, `"`) { // a weak one is not about bytes
 				now.etag = etag
 			}
 			return now, nil, nil
@@ -125,7 +124,7 @@ func (l *lookFirst) look(put *http.Request) (now meaning, busy *http.Response, e
 	return meaning{}, nil, nil
 }
 
-// asking is a question for what a request is about to change.
+// asking returns a request for the manifest that another request is about to replace.
 func asking(put *http.Request, method string) *http.Request {
 	req := put.Clone(put.Context())
 	req.Method, req.Body, req.GetBody, req.ContentLength = method, nil, nil, 0

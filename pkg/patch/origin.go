@@ -13,9 +13,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// What a patched image says of where it comes from. In an OCI image these are
-// annotations of the manifest. Docker's manifests have none: there they are
-// labels of the config.
+// The mark of a patched image: where it comes from. In an OCI image these are annotations
+// of the manifest. Docker's manifests have none, so that they are labels of the config.
 const (
 	// https://github.com/opencontainers/image-spec/blob/main/annotations.md
 	keyBaseName   = "org.opencontainers.image.base.name"
@@ -24,17 +23,17 @@ const (
 	// keyOrigin names the image that was patched: repository@digest, or the
 	// digest alone where it is in no registry.
 	keyOrigin = "io.github.imgcheck.patch.origin"
-	// keyIndex names in the same way the index that it was in.
+	// keyIndex names the index that it was in, in the same way.
 	keyIndex = "io.github.imgcheck.patch.index"
-	// keyConfig is the digest of the config that was written, as a label that
-	// of the config without this label. An image built from a patched one
-	// inherits the labels, an edited one keeps the annotations: neither may be
-	// taken for what the patch has made.
+	// keyConfig is the digest of the config that was written; as a label, that of the
+	// config without this label. It tells a patched image from one that was built
+	// from it, which inherits the labels, and from one that was edited, which keeps the
+	// annotations.
 	keyConfig = "io.github.imgcheck.patch.config"
 )
 
-// attests is the digest of the image that an entry of an index attests, in the
-// way of BuildKit, or empty
+// attests returns the digest of the image that an entry of an index attests, in
+// BuildKit's format, or ""
 // (https://github.com/moby/buildkit/blob/master/docs/attestations/attestation-storage.md).
 func attests(d v1.Descriptor) string {
 	if d.Annotations["vnd.docker.reference.type"] != "attestation-manifest" {
@@ -43,12 +42,13 @@ func attests(d v1.Descriptor) string {
 	return d.Annotations["vnd.docker.reference.digest"]
 }
 
-// mark is what an image says of its origin.
+// mark is the mark of a patched image; empty for another image.
 type mark struct {
 	origin, index, baseName string
-	whole                   bool // the config is still the one that was written
+	whole                   bool // the config is still the one that the patch wrote
 }
 
+// mark returns the image's mark.
 func (img *Image) mark() mark {
 	says := img.Config.Config.Labels
 	if annotated(img.MediaType) {
@@ -102,7 +102,7 @@ func (b *Base) fetchOrigin(ctx context.Context, origin string, o Options) (sourc
 	}
 	here, ok := b.src.(*repository)
 	if !errors.Is(err, fs.ErrNotExist) || !ok || place == "" || place == here.Name() {
-		return nil, nil, fmt.Errorf("is a patched image, and its origin %s is not to be had: %w", origin, err)
+		return nil, nil, fmt.Errorf("is a patched image, and its origin %s cannot be fetched: %w", origin, err)
 	}
 	ref, err := source.ParseReference(origin, o.Insecure)
 	if err != nil || ref.Context().RegistryStr() != here.ref.Context().RegistryStr() {
@@ -110,7 +110,7 @@ func (b *Base) fetchOrigin(ctx context.Context, origin string, o Options) (sourc
 	}
 	there, doc, err := openRepository(ctx, origin, o)
 	if err != nil {
-		return nil, nil, fmt.Errorf("is a patched image, and its origin %s is not to be had: %w", origin, err)
+		return nil, nil, fmt.Errorf("is a patched image, and its origin %s cannot be fetched: %w", origin, err)
 	}
 	return there, doc, nil
 }

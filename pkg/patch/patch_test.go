@@ -1098,7 +1098,7 @@ func TestWriteTarErrors(t *testing.T) {
 		{[]File{file("dangling/x")}, "/dangling/x: /dangling is a link that leads nowhere"},
 		{[]File{file("new"), file("new/x")}, "/new/x: the change puts /new in its way"},
 		{[]File{{Path: "usr", Remove: true}, file("usr/lib/x")}, "/usr/lib/x: the change puts /usr in its way"},
-		{[]File{{Path: "gone", Remove: true}}, "/gone: is to be removed and is not there"},
+		{[]File{{Path: "gone", Remove: true}}, "/gone: cannot be removed: it is not there"},
 		{[]File{{Path: "a"}}, "/a: has no content"},
 		{[]File{{Path: "a", Size: 2, Open: content("x")}}, "writing /a into the layer: it does not have the 2 bytes that it was said to have"},
 		{[]File{{Path: "a", Size: 2, Open: content("xxx")}}, "writing /a into the layer: it does not have the 2 bytes that it was said to have"},
@@ -1153,7 +1153,7 @@ func TestEditEnv(t *testing.T) {
 		{`{"config":{"Env":["AB=0", "A=0" ,"A=2"]}}`, EnvEdit{Name: "A", Value: "1"}, `{"config":{"Env":["AB=0", "A=1"]}}`},
 		{`{"config":{"Env":["A=0","B=1","A=2"]}}`, EnvEdit{Name: "A", Unset: true}, `{"config":{"Env":["B=1"]}}`},
 		{`{"config":{"Env":["A"]}}`, EnvEdit{Name: "A", Value: "1"}, `{"config":{"Env":["A=1"]}}`},
-		{`{"config":{"Env":[1]}}`, EnvEdit{Name: "A", Value: "1"}, "error: config.Env: holds what is no string"},
+		{`{"config":{"Env":[1]}}`, EnvEdit{Name: "A", Value: "1"}, "error: config.Env: holds an element that is no string"},
 		{`{"config":{"Env":"x"}}`, EnvEdit{Name: "A", Value: "1"}, "error: config.Env: is no JSON array"},
 		{`{}`, EnvEdit{Name: "A=B", Value: "1"}, `error: "A=B=1" cannot be a variable of the environment`},
 		{`{}`, EnvEdit{Name: "", Value: "1"}, `error: "=1" cannot be a variable of the environment`},
@@ -1201,7 +1201,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for ref, want := range map[string]string{
-		"app@sha256:" + strings.Repeat("0", 64): "is a digest, which only what has it can be published as: name a tag",
+		"app@sha256:" + strings.Repeat("0", 64): "is a digest: name a tag to publish to",
 		"dir:x":                                 "dir: cannot be published to: say NAME:TAG for a registry, oci:DIR:TAG, docker-archive:FILE or docker:NAME",
 		"oci:":                                  "names no directory: say oci:DIR:TAG",
 	} {

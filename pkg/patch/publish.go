@@ -18,24 +18,24 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// target is where images are published: a repository of a registry, or an OCI
-// layout. What was put is there to stay; only putName changes what a name means,
-// and it is the last step.
+// target is a place to publish images in: a repository of a registry, or an OCI layout.
+// Only putName changes the meaning of a name. It is the last step.
 type target interface {
 	fmt.Stringer
+	// base puts a layer of the base, and layer a new blob.
 	base(ctx context.Context, g *guarded) error
 	layer(ctx context.Context, l v1.Layer) error
 	putManifest(ctx context.Context, raw []byte, mt types.MediaType) error
-	// putName puts a manifest and gives it the target's name. A name that means
-	// something else than was seen is left as it is: a [movedError].
+	// putName puts a manifest and gives it the target's name. If the name has changed
+	// since it was looked up, it stays as it is: a [movedError].
 	putName(ctx context.Context, n *naming) (string, error)
-	// now is what the name means.
+	// now returns the meaning of the name.
 	now(ctx context.Context) (meaning, error)
-	// same reports whether what a source has is there already.
+	// same reports whether the target holds everything that a store has.
 	same(src source.Store) bool
 }
 
-// CopyError says that publishing needs the content of a layer of the base.
+// CopyError is the error of a publication that needs the content of a layer of the base.
 type CopyError struct {
 	Digest string // of the layer
 	Size   int64  // in bytes, compressed
@@ -46,16 +46,15 @@ func (e *CopyError) Error() string {
 	return fmt.Sprintf("layer %s of the base (%s) would have to be copied, for %s: add --allow-copy if that is meant", e.Digest, size.Text(e.Size), e.Why)
 }
 
-// Publish takes the patched images to a target and returns ref@sha256:…; the
-// digest is the manifest's or the index's, and the config's where the target
-// keeps no manifest. A target is a registry's reference with a tag, oci:DIR[:TAG],
-// docker-archive:FILE[:REF] or docker:REF; or layer:FILE, where only the new layer
-// goes, as a tar, with its own digest. Of an index the other entries stay
-// as they are, but for the attestations of what was patched: they would attest
-// an image that the index does not have any more.
+// Publish publishes the patched images to a target and returns ref@sha256:…; the digest is
+// that of the manifest or index, or of the config if the target has no manifest. A target
+// is a registry's reference with a tag, oci:DIR[:TAG], docker-archive:FILE[:REF] or
+// docker:REF; or layer:FILE for the new layer alone, as a tar, with the tar's digest. The
+// other entries of an index stay as they are, except for the attestations of the patched
+// images: they would attest images that the index does not have any more.
 //
-// The content of a layer of the base is read only when o.AllowCopy is set, or
-// when both ends are on this machine; else what would need it is a [CopyError].
+// Layers of the base are read only if o.AllowCopy is set or both ends are on this machine.
+// A publication that needs one otherwise returns a [CopyError].
 func Publish(ctx context.Context, base *Base, patched []*Patched, to string, o Options) (string, error) {
 	if len(patched) == 0 {
 		return "", errors.New("there is nothing to publish")
@@ -111,7 +110,7 @@ func openTarget(to string, o Options) (target, error) {
 		return nil, err
 	}
 	if strings.Contains(to, "@") {
-		return nil, errors.New("is a digest, which only what has it can be published as: name a tag")
+		return nil, errors.New("is a digest: name a tag to publish to")
 	}
 	return newRepository(ref, o)
 }
@@ -174,9 +173,9 @@ func wasConverted(patched []*Patched) bool {
 	return slices.ContainsFunc(patched, func(p *Patched) bool { return annotated(p.Base.as) && !annotated(p.Base.MediaType) })
 }
 
-// keepOrigin puts what an undo needs into a layout that the origin does not lie in:
-// its manifest and config, and for an index that with all that it names. The layers
-// are those of the patched image.
+// keepOrigin puts the origin, which an undo needs, into a layout that does not have it: its
+// manifest and config, and the index with everything that it names. The layers are those
+// of the patched image.
 func (b *Base) keepOrigin(ctx context.Context, patched []*Patched, t target, o Options) error {
 	for _, p := range patched {
 		c := &copying{t: t, src: p.Base.Store, o: o, done: map[string]bool{}}
@@ -202,8 +201,8 @@ func (b *Base) keepOrigin(ctx context.Context, patched []*Patched, t target, o O
 	return nil
 }
 
-// put gives a manifest its name, and believes what it sees rather than what it is
-// told: an answer may be lost.
+// put gives a manifest its name. After an error it looks up the name: only the answer may
+// have been lost.
 func put(ctx context.Context, t target, n *naming) (string, error) {
 	ref, err := t.putName(ctx, n)
 	if err == nil {
@@ -221,14 +220,13 @@ func put(ctx context.Context, t target, n *naming) (string, error) {
 	return "", err
 }
 
-// means reports whether a name that is said to have a digest has it: a registry says
-// so in a header.
+// means reports whether a name has a digest, where a registry says so in a header.
 func means(ctx context.Context, t target, digest string) bool {
 	r, ok := t.(*repository)
 	return !ok || r.confirm(ctx, digest) == nil
 }
 
-// at is the name of the base as a target has it.
+// at returns the name of the base in the form of a target's.
 func (b *Base) at() string {
 	if s, ok := b.src.(fmt.Stringer); ok {
 		return s.String()
@@ -243,8 +241,8 @@ func refOf(t target, digest string) string {
 	return t.String() + "@" + digest
 }
 
-// result is the document that the target's name is to mean: the patched
-// manifest, or the index with the patched ones in it.
+// result returns the document for the target's name: the patched manifest, or the index
+// with the patched ones in it.
 func (b *Base) result(patched []*Patched, o Options) ([]byte, types.MediaType, error) {
 	if b.index == nil {
 		return patched[0].Manifest, patched[0].Base.MediaType, nil
@@ -275,7 +273,7 @@ func (b *Base) result(patched []*Patched, o Options) ([]byte, types.MediaType, e
 	return index, b.index.MediaType, nil
 }
 
-// put takes layers, then config. The manifest is for the caller to put.
+// put puts the layers, then the config. The caller puts the manifest.
 func (p *Patched) put(ctx context.Context, t target, o Options) error {
 	img := p.Base
 	if err := putLayers(ctx, t, img.Store, img.manifest.Layers, o); err != nil {
@@ -289,14 +287,14 @@ func (p *Patched) put(ctx context.Context, t target, o Options) error {
 	return t.layer(ctx, static.NewLayer(p.Config, img.manifest.Config.MediaType))
 }
 
-// putLayers makes layers of a source be at the target.
+// putLayers puts layers of a store into the target.
 func putLayers(ctx context.Context, t target, src source.Store, list []v1.Descriptor, o Options) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(4)
 	seen := map[v1.Hash]bool{}
 	for _, d := range list {
 		if seen[d.Digest] || !d.MediaType.IsDistributable() {
-			continue // the latter are got from where their URLs say
+			continue // runtimes fetch the latter from their URLs
 		}
 		seen[d.Digest] = true
 		g.Go(func() error { return t.base(ctx, &guarded{ctx: ctx, src: src, d: d, allow: o.AllowCopy}) })
@@ -304,7 +302,7 @@ func putLayers(ctx context.Context, t target, src source.Store, list []v1.Descri
 	return g.Wait()
 }
 
-// copyOthers takes the entries of an index that were not patched to a target.
+// copyOthers copies the entries of an index that were not patched to a target.
 func (b *Base) copyOthers(ctx context.Context, index []byte, patched []*Patched, t target, o Options) error {
 	c := &copying{t: t, src: b.src, o: o, done: map[string]bool{}}
 	for _, p := range patched {
@@ -322,14 +320,14 @@ func (b *Base) copyOthers(ctx context.Context, index []byte, patched []*Patched,
 	return nil
 }
 
-// maxDepth bounds indexes in indexes, and maxManifests what they name in all, or
-// one of them by itself.
+// maxDepth bounds indexes in indexes, and maxManifests the manifests that they name, each
+// and together.
 const (
 	maxDepth     = 4
 	maxManifests = 1000
 )
 
-// copying takes manifests and indexes, with all that they name, from a source to a
+// copying copies manifests and indexes, with everything that they name, from a store to a
 // target, each once.
 type copying struct {
 	t    target
@@ -356,7 +354,7 @@ func (c *copying) manifest(ctx context.Context, digest v1.Hash, depth int) error
 	return c.t.putManifest(ctx, doc.Raw, doc.MediaType)
 }
 
-// whole takes a manifest or an index with all that it names.
+// whole copies a manifest or an index with everything that it names.
 func (c *copying) whole(ctx context.Context, doc *source.Document) error {
 	if err := c.parts(ctx, doc, 0); err != nil {
 		return err
@@ -395,10 +393,9 @@ func (c *copying) parts(ctx context.Context, doc *source.Document, depth int) er
 	return t.layer(ctx, static.NewLayer(config, m.Config.MediaType))
 }
 
-// Undo gives the name of a patched image its origin back and returns
-// ref@sha256:…. It is an error when ref names no patched image, or when the
-// origin is not to be had any more. Of an index the whole is given back, with
-// its attestations.
+// Undo gives the name of a patched image its origin back and returns ref@sha256:…. It
+// returns an error if ref names no patched image, or if the origin cannot be fetched. An
+// index is restored as a whole, with its attestations.
 func Undo(ctx context.Context, ref string, o Options) (string, error) {
 	s, err := undo(ctx, ref, o)
 	return s, named(ref, err)
@@ -416,7 +413,7 @@ func undo(ctx context.Context, ref string, o Options) (string, error) {
 		return "", errNotPatched
 	}
 	if strings.Contains(ref, "@") {
-		return "", errors.New("is a digest: name the tag that is to have its origin back")
+		return "", errors.New("is a digest: name the tag that gets its origin back")
 	}
 	origin, err := b.originOf(ctx)
 	if err != nil {
@@ -448,7 +445,7 @@ func undo(ctx context.Context, ref string, o Options) (string, error) {
 
 var errNotPatched = errors.New("is no patched image: there is nothing to undo")
 
-// originOf is the origin that a patched image or index names.
+// originOf returns the origin that a patched image or index names.
 func (b *Base) originOf(ctx context.Context) (string, error) {
 	if !b.doc.MediaType.IsIndex() {
 		img, err := readImage(ctx, b.src, b.doc)
@@ -490,7 +487,7 @@ func (m mark) undoable() (string, error) {
 	return m.origin, nil
 }
 
-// opened is a reader of bytes, as files are opened.
+// opened returns a function that opens bytes as a file.
 func opened(b []byte) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
 }

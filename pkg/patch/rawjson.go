@@ -8,29 +8,28 @@ import (
 	"strings"
 )
 
-// Documents are edited as the bytes that they are: what is not the edit stays,
-// with its spaces, its order and its unknown fields. Each function below gives a
-// new document that differs from the old one in one place.
+// Documents are edited as bytes: everything but the edit stays, with its spaces, its order
+// and its unknown fields. Each function below returns a new document that differs from the
+// old one in one place.
 //
-// An object that is edited, or that leads there, may have no key twice. Readers
-// differ in which one counts, and Go's take Layers for layers: what one tool
-// checks would not be what another one runs.
+// An object that is edited, or on the path to one, must not have a key twice. Readers
+// differ in which one counts, and Go's take Layers for layers: one tool would check another
+// image than the next one runs.
 
-// member is a key of an object and where its value lies in the document.
+// member is a key of an object, with the position of its value in the document.
 type member struct {
 	key        string
 	start, end int // of the value
 	from       int // of the key
 }
 
-// errNoObject and errNoArray say that a document is not of the form that is
-// edited.
+// errNoObject and errNoArray are the errors of a value of another type than is edited.
 var (
 	errNoObject = errors.New("is no JSON object")
 	errNoArray  = errors.New("is no JSON array")
 )
 
-// members lists the object that is doc[start:end].
+// members returns the members of the object doc[start:end].
 func members(doc []byte, start, end int) ([]member, error) {
 	dec := json.NewDecoder(bytes.NewReader(doc[start:end]))
 	if t, err := dec.Token(); err != nil {
@@ -59,7 +58,7 @@ func members(doc []byte, start, end int) ([]member, error) {
 	}
 }
 
-// elements lists the array that is doc[start:end]; its members have no keys.
+// elements returns the elements of the array doc[start:end], as members without keys.
 func elements(doc []byte, start, end int) ([]member, error) {
 	dec := json.NewDecoder(bytes.NewReader(doc[start:end]))
 	if t, err := dec.Token(); err != nil {
@@ -89,8 +88,8 @@ func skipComma(doc []byte, i int) int {
 	return i
 }
 
-// lookup is the member with a key. It is an error when the key stands there twice
-// or is written in other letters.
+// lookup returns the member with a key. It returns an error if the key occurs twice, or in
+// other letters.
 func lookup(list []member, key string) (m member, ok bool, err error) {
 	for _, x := range list {
 		switch {
@@ -107,7 +106,7 @@ func lookup(list []member, key string) (m member, ok bool, err error) {
 	return m, ok, nil
 }
 
-// splice is the document with doc[start:end] replaced.
+// splice returns the document with doc[start:end] replaced.
 func splice(doc []byte, start, end int, by ...string) []byte {
 	out := make([]byte, 0, len(doc)+64)
 	out = append(out, doc[:start]...)
@@ -117,7 +116,7 @@ func splice(doc []byte, start, end int, by ...string) []byte {
 	return append(out, doc[end:]...)
 }
 
-// bounds is where the document's value lies.
+// bounds returns the position of the document's value.
 func bounds(doc []byte) (start, end int, err error) {
 	if !json.Valid(doc) {
 		return 0, 0, errors.New("is no JSON")
@@ -128,8 +127,8 @@ func bounds(doc []byte) (start, end int, err error) {
 
 func isNull(doc []byte, m member) bool { return string(doc[m.start:m.end]) == "null" }
 
-// at finds the value that a path of keys names. Where it is not there, or null,
-// list is the object that lacks path[depth]; null leaves m at it.
+// at finds the value at a path of keys; depth is then len(path). Otherwise list is the
+// object that lacks path[depth]. If a value on the way is null, m is that value.
 func at(doc []byte, path []string) (m member, depth int, list []member, err error) {
 	m.start, m.end, err = bounds(doc)
 	if err != nil {
@@ -160,7 +159,7 @@ func inPath(path []string, err error) error {
 	return fmt.Errorf("%s: %w", strings.Join(path, "."), err)
 }
 
-// set gives the value at a path of keys, which is made where it is not there.
+// set sets the value at a path of keys. It makes the objects that are missing.
 func set(doc []byte, value string, path ...string) ([]byte, error) {
 	m, depth, list, err := at(doc, path)
 	if err != nil {
@@ -183,8 +182,7 @@ func set(doc []byte, value string, path ...string) ([]byte, error) {
 	return splice(doc, last, last, ",", value), nil
 }
 
-// add appends an element to the array at a path, which is made where it is not
-// there.
+// add appends an element to the array at a path. It makes an array that is missing.
 func add(doc []byte, value string, path ...string) ([]byte, error) {
 	m, depth, _, err := at(doc, path)
 	if err != nil {
@@ -204,8 +202,7 @@ func add(doc []byte, value string, path ...string) ([]byte, error) {
 	return splice(doc, last, last, ",", value), nil
 }
 
-// drop takes the value at a path away, with its key. What is not there needs no
-// dropping.
+// drop removes the value at a path, with its key, if there is one.
 func drop(doc []byte, path ...string) ([]byte, error) {
 	m, depth, _, err := at(doc, path)
 	if err != nil || depth < len(path) {
@@ -222,7 +219,7 @@ func drop(doc []byte, path ...string) ([]byte, error) {
 	return cut(doc, list, m), nil
 }
 
-// dropElement takes element i of the array at a path away.
+// dropElement removes element i of the array at a path.
 func dropElement(doc []byte, i int, path ...string) ([]byte, error) {
 	m, depth, _, err := at(doc, path)
 	if err != nil || depth < len(path) {
@@ -235,8 +232,7 @@ func dropElement(doc []byte, i int, path ...string) ([]byte, error) {
 	return cut(doc, list, list[i]), nil
 }
 
-// cut takes one of a list away, with the comma before it, or after it where it
-// is the first.
+// cut removes one member of a list, with the comma before it, or after it for the first.
 func cut(doc []byte, list []member, m member) []byte {
 	for i, x := range list {
 		switch {
@@ -263,7 +259,7 @@ func setElement(doc []byte, i int, value string, path ...string) ([]byte, error)
 	return splice(doc, list[i].start, list[i].end, value), nil
 }
 
-// text is the string at a path, empty where there is none.
+// text returns the string at a path, or "" if there is none.
 func text(doc []byte, path ...string) (string, error) {
 	m, depth, _, err := at(doc, path)
 	if err != nil || depth < len(path) || isNull(doc, m) {
@@ -276,7 +272,7 @@ func text(doc []byte, path ...string) (string, error) {
 	return s, nil
 }
 
-// array is the raw elements of the array at a path, none where it is not there.
+// array returns the raw elements of the array at a path, none if there is no array.
 func array(doc []byte, path ...string) ([]json.RawMessage, error) {
 	m, depth, _, err := at(doc, path)
 	if err != nil || depth < len(path) || isNull(doc, m) {
@@ -293,11 +289,11 @@ func array(doc []byte, path ...string) ([]json.RawMessage, error) {
 	return out, nil
 }
 
-// quote is a string as JSON. Unlike encoding/json's own it leaves <, > and & as
-// they are, as registries' tools do.
+// quote returns a string as JSON. Like registries' tools, and unlike encoding/json by
+// default, it leaves <, > and & as they are.
 func quote(s string) string { return encode(s) }
 
-// encode is a value as compact JSON; what it is given can always be encoded.
+// encode returns a value as compact JSON. It must be one that can be encoded.
 func encode(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

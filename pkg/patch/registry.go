@@ -77,7 +77,7 @@ func (r *repository) pushError(what string, err error) error {
 	return fmt.Errorf("pushing %s: %w", what, err)
 }
 
-// refusal is a registry's no, in words that say what to do.
+// refusal is the error of a registry that refuses a push, in words that say what to do.
 type refusal struct {
 	text string
 	te   *transport.Error
@@ -86,11 +86,11 @@ type refusal struct {
 func (e *refusal) Error() string { return e.text }
 func (e *refusal) Unwrap() error { return e.te }
 
-// refused says what a registry's no means. Its own words come first: a quota that is
-// used up has the status of a missing login.
+// refused explains why a registry refuses a push. Its own words come first: a quota that
+// is used up has the status of a missing login.
 func (r *repository) refused(te *transport.Error) string {
 	host, repo, words := r.ref.Context().RegistryStr(), r.ref.Context().RepositoryStr(), source.RegistryWords(te)
-	login := fmt.Sprintf("run `docker login %s` as somebody who may push to %s", host, repo)
+	login := fmt.Sprintf("run `docker login %s` as a user who may push to %s", host, repo)
 	switch te.StatusCode {
 	case http.StatusUnauthorized:
 		return fmt.Sprintf("%s does not allow it%s: %s", host, words, login)
@@ -110,8 +110,8 @@ func (r *repository) refused(te *transport.Error) string {
 	return fmt.Sprintf("%s refuses it (%d %s)%s: ask whoever runs it", host, te.StatusCode, http.StatusText(te.StatusCode), words)
 }
 
-// layer sends a blob of our own, and looks whether it is there then: a manifest
-// that names what is not there is an image that nobody can pull.
+// layer sends a new blob, and checks that the registry has it then: an image whose blob is
+// missing cannot be pulled.
 func (r *repository) layer(ctx context.Context, l v1.Layer) error {
 	if err := r.pusher.Upload(ctx, r.ref.Context(), l); err != nil {
 		return r.pushError("the new layer", err)
@@ -122,7 +122,7 @@ func (r *repository) layer(ctx context.Context, l v1.Layer) error {
 	}
 	err = r.settled(ctx, func() error { return r.Has(ctx, digest) })
 	if err != nil && ctx.Err() == nil && !missing(err) {
-		return nil // some answer no such question
+		return nil // some registries do not answer that
 	}
 	if missing(err) {
 		err = fmt.Errorf("%s has taken %s and does not have it: run again, or ask whoever runs it", r.ref.Context().RegistryStr(), digest)
@@ -130,11 +130,12 @@ func (r *repository) layer(ctx context.Context, l v1.Layer) error {
 	return err
 }
 
-// looks is how often one looks for what was sent just now, with a longer wait
-// before each but the first: some registries need a while to see it.
+// looks is how often settled looks for a blob or manifest that was just sent. Some
+// registries need a while to see it.
 const looks = 4
 
-// settled asks until something is not missing any more, but not for ever.
+// settled calls ask until its result is not missing, at most looks times, with a longer
+// wait each time.
 func (r *repository) settled(ctx context.Context, ask func() error) error {
 	for n := range looks {
 		err := ask()
@@ -148,15 +149,15 @@ func (r *repository) settled(ctx context.Context, ask func() error) error {
 	return nil
 }
 
-// missing reports whether a registry says that something is not there.
+// missing reports whether an error is a registry's 404.
 func missing(err error) bool {
 	var te *transport.Error
 	return errors.As(err, &te) && te.StatusCode == http.StatusNotFound
 }
 
-// base makes a layer of the base be there: it is, or is mounted from the
-// repository of the same registry that has it. Only what the guard allows is
-// copied.
+// base puts a layer of the base into the repository: it is there already, or is mounted
+// from the repository of the same registry that has it, or is copied if the guard allows
+// it.
 func (r *repository) base(ctx context.Context, g *guarded) error {
 	var l v1.Layer = g
 	from, ok := g.src.(*repository)
@@ -166,7 +167,7 @@ func (r *repository) base(ctx context.Context, g *guarded) error {
 	}
 	switch {
 	case sameRegistry && from.Name() == r.Name():
-		g.why = fmt.Sprintf("%s does not have it any more, though a manifest of %s names it", r.ref.Context().RegistryStr(), r.ref.Context().RepositoryStr())
+		g.why = fmt.Sprintf("%s has lost it, though a manifest of %s names it", r.ref.Context().RegistryStr(), r.ref.Context().RepositoryStr())
 	case sameRegistry:
 		g.why = fmt.Sprintf("%s does not mount it from %s into %s", r.ref.Context().RegistryStr(), from.ref.Context().RepositoryStr(), r.ref.Context().RepositoryStr())
 	default:
@@ -194,15 +195,15 @@ func (r *repository) putName(ctx context.Context, n *naming) (string, error) {
 	return r.Name() + "@" + n.digest(), nil
 }
 
-// refusedPrecondition reports whether a registry has refused a request for what the
-// request says must be so; or for a tag that never changes, as Harbor does.
+// refusedPrecondition reports whether a registry has refused a request because its
+// If-Match does not hold, or, as Harbor does, because the tag must not change.
 func refusedPrecondition(err error) bool {
 	var te *transport.Error
 	return errors.As(err, &te) && te.StatusCode == http.StatusPreconditionFailed
 }
 
-// confirm looks whether the name means what was put there, by the bytes: what a
-// registry says of digests is not believed.
+// confirm checks that the name means the manifest that was put, by its bytes: a registry's
+// own digests are not trusted.
 func (r *repository) confirm(ctx context.Context, digest string) error {
 	var doc *source.Document
 	err := r.settled(ctx, func() (err error) {
@@ -216,15 +217,15 @@ func (r *repository) confirm(ctx context.Context, digest string) error {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return nil // who may push need not be one who may pull
+		return nil // a user who may push need not be one who may pull
 	case doc.Digest().String() != digest:
-		return fmt.Errorf("%s was sent %s and has %s under that name: somebody else pushes there, or it changes what it takes", host, digest, doc.Digest())
+		return fmt.Errorf("%s was sent %s and has %s under that name: another client pushes there, or the registry changes manifests", host, digest, doc.Digest())
 	}
 	return nil
 }
 
-// now is what the name means at the moment. It is not known where it may not be
-// looked at: a repository that is still to be made.
+// now returns the meaning of the name. It is not known if the user may not look it up, or
+// the repository is still to be made.
 func (r *repository) now(ctx context.Context) (meaning, error) {
 	digest, err := r.Head(ctx, r.ref)
 	var te *transport.Error
@@ -236,7 +237,7 @@ func (r *repository) now(ctx context.Context) (meaning, error) {
 	case errors.As(err, &te) && slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden}, te.StatusCode):
 		return meaning{}, nil
 	}
-	doc, err := r.Get(ctx, r.ref) // some registries do not answer HEAD as they should
+	doc, err := r.Get(ctx, r.ref) // some registries do not support HEAD
 	if err != nil {
 		return meaning{}, err
 	}

@@ -261,7 +261,7 @@ func TestTokens(t *testing.T) {
 		b := open(t, tag.Name(), quick())
 		_, err := Publish(t.Context(), b, patchAll(t, b, change()), host+"/"+to, quick())
 		repo, _, _ := strings.Cut(to, ":")
-		if want := "run `docker login HOST` as somebody who may push to " + repo; err == nil || !strings.HasSuffix(masked(err.Error()), want) {
+		if want := "run `docker login HOST` as a user who may push to " + repo; err == nil || !strings.HasSuffix(masked(err.Error()), want) {
 			t.Errorf("%s: error %v", to, err)
 		}
 	}
@@ -639,7 +639,7 @@ func TestLosingRegistry(t *testing.T) {
 		w.Write(other)
 	}))
 	_, err = Publish(t.Context(), b, p, s.host+"/app:changed", quick())
-	wantError(t, err, "HOST/app:changed: HOST was sent sha256:HEX and has sha256:HEX under that name: somebody else pushes there, or it changes what it takes")
+	wantError(t, err, "HOST/app:changed: HOST was sent sha256:HEX and has sha256:HEX under that name: another client pushes there, or the registry changes manifests")
 
 	// One that says that all is there already, and has something else.
 	s.reset(func(_ int, w http.ResponseWriter, r *http.Request) bool {

@@ -14,13 +14,12 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// openRoot takes an unpacked root file system as a base. It has no manifest, and
-// no config but for variables that are known otherwise: what can be made of it is
-// a layer alone.
+// openRoot opens an unpacked root file system as a base. It has no manifest, and a config
+// with the given variables only, so that it can be published as a layer only.
 func (b *Base) openRoot(ctx context.Context, o Options) error {
 	root, err := source.Open(ctx, b.Ref, source.Options{Env: o.Env})
 	if err != nil {
-		return errors.Unwrap(err) // OpenBase names the reference, too
+		return errors.Unwrap(err) // OpenBase adds the reference
 	}
 	img := &Image{Image: root}
 	if img.Config == nil {
@@ -33,8 +32,8 @@ func (b *Base) openRoot(ctx context.Context, o Options) error {
 	return nil
 }
 
-// publishLayer writes the new layer alone into a file, as a tar without
-// compression; of a change without files it is empty.
+// publishLayer writes the new layer alone into a file, as an uncompressed tar. The layer of
+// a change without files is empty.
 func publishLayer(ctx context.Context, patched []*Patched, to string) (string, error) {
 	file := strings.TrimPrefix(to, layerScheme)
 	if len(patched) != 1 {
@@ -60,9 +59,8 @@ func publishLayer(ctx context.Context, patched []*Patched, to string) (string, e
 	return to + "@" + l.diffID.String(), err
 }
 
-// layerScheme begins a target that is a layer alone.
+// layerScheme is the prefix of a target that is a layer alone.
 const layerScheme = "layer:"
 
-// IsLayer reports whether a target is a layer alone, which has no place for
-// variables.
+// IsLayer reports whether a target is a layer alone, which cannot hold variables.
 func IsLayer(to string) bool { return strings.HasPrefix(to, layerScheme) }

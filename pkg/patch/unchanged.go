@@ -8,9 +8,9 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// PublishUnchanged takes what a base's reference names to a target as it is: the
-// same image, of an index all of it, with its attestations. Targets, results and
-// errors are those of [Publish]; a layer is empty.
+// PublishUnchanged publishes the image or index that a base's reference names as it is, an
+// index with its attestations. Targets, results and errors are those of [Publish]; a
+// layer is empty.
 func PublishUnchanged(ctx context.Context, base *Base, to string, o Options) (string, error) {
 	ref, err := base.publishUnchanged(ctx, to, o)
 	return ref, named(to, err)
@@ -66,12 +66,12 @@ func (b *Base) publishUnchanged(ctx context.Context, to string, o Options) (stri
 }
 
 var (
-	errRootTarget    = errors.New("of a directory there is a layer only: say layer:FILE")
+	errRootTarget    = errors.New("only a layer can be made of a directory: say layer:FILE")
 	errArchiveTarget = errors.New("an image of a docker archive or a daemon has no manifest: publish it to docker-archive:FILE or docker:NAME, and push it from there")
 )
 
-// asItIs are the images that the reference names, with nothing laid over them: of a
-// patched one itself, not its origin.
+// asItIs returns the images that the reference names without a change: a patched image
+// itself rather than its origin.
 func (b *Base) asItIs(ctx context.Context) ([]*Patched, error) {
 	var list []*Patched
 	for _, img := range b.Images {

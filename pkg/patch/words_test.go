@@ -19,7 +19,7 @@ func TestRefusalsInTheirWords(t *testing.T) {
 	isName := func(r *http.Request) bool {
 		return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/new")
 	}
-	login := "run `docker login HOST` as somebody who may push to app, or ask whoever runs it"
+	login := "run `docker login HOST` as a user who may push to app, or ask whoever runs it"
 	for _, tt := range []struct {
 		name string
 		is   func(r *http.Request) bool
@@ -84,9 +84,9 @@ func TestRefusalsInTheirWords(t *testing.T) {
 			"pushing HOST/app:new: HOST refuses it (400 Bad Request) (manifest invalid: HTTP 403 Forbidden): ask whoever runs it",
 		},
 		{"a line of text", isUpload, 403, "Not Authorized\n", "pushing the new layer: HOST does not allow it (Not Authorized): " + login},
-		{"a page", isUpload, 403, "<html><h1>Forbidden</h1>", "pushing the new layer: HOST does not allow it: run `docker login HOST` as somebody who may push to app"},
-		{"nothing", isUpload, 401, "", "pushing the new layer: HOST does not allow it: run `docker login HOST` as somebody who may push to app"},
-		{"another JSON", isUpload, 401, `{"details":"incorrect username or password"}`, "pushing the new layer: HOST does not allow it (incorrect username or password): run `docker login HOST` as somebody who may push to app"},
+		{"a page", isUpload, 403, "<html><h1>Forbidden</h1>", "pushing the new layer: HOST does not allow it: run `docker login HOST` as a user who may push to app"},
+		{"nothing", isUpload, 401, "", "pushing the new layer: HOST does not allow it: run `docker login HOST` as a user who may push to app"},
+		{"another JSON", isUpload, 401, `{"details":"incorrect username or password"}`, "pushing the new layer: HOST does not allow it (incorrect username or password): run `docker login HOST` as a user who may push to app"},
 		{
 			"what a terminal obeys", isUpload, 403, `{"errors":[{"message":"\u001b[31mred\n::stop-commands::x"}]}`,
 			`pushing the new layer: HOST does not allow it (\x1b[31mred ::stop-commands::x): ` + login,
