@@ -25,8 +25,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
-// Bounds on what an archive can make us hold; variables so that tests can reach
-// them. TensorRT's archive unpacks to 12 GB, its longest library to 3 GB.
+// Bounds of an archive, unpacked; variables, so that tests can reach them. TensorRT's
+// archive unpacks to 12 GB, its longest library to 3 GB.
 var (
 	maxMembers  = 1 << 20
 	maxUnpacked = int64(64 << 30) // bytes of the whole archive, unpacked
@@ -34,8 +34,8 @@ var (
 	maxXZDict   = int64(512 << 20) // xz -9 has 64 MiB
 )
 
-// member is a file of an archive that was taken out, or a link. It is written
-// to the cache.
+// member is a file that was taken out of an archive, or a link. Lists of members are in
+// the cache.
 type member struct {
 	Path string `json:"path"`
 	Link string `json:"link,omitempty"`
@@ -44,9 +44,9 @@ type member struct {
 	hard string
 }
 
-// unpack takes out of an archive what a request may need: its libraries, the
-// links beside them and the licence. It is done once an archive and library; only
-// then is the archive fetched.
+// unpack takes the members for a request out of an archive: its libraries, the links
+// beside them and the licence. Later calls for the same archive and library find them in
+// the cache, without fetching the archive.
 func (e *env) unpack(ctx context.Context, fetch func() (string, error), sum string, r *request) ([]member, error) {
 	list := filepath.Join(e.cache, "lists", r.listName(sum))
 	if members, ok := e.unpacked(list); ok {
@@ -82,7 +82,7 @@ func (e *env) unpackFile(ctx context.Context, file string, r *request) ([]member
 	return u.members, nil
 }
 
-// listName is where it stands what a request has taken of an archive.
+// listName returns the name of the list of members that a request takes out of an archive.
 func (r *request) listName(sum string) string {
 	what := r.Names
 	if r.lib != nil {
@@ -95,7 +95,7 @@ func (r *request) listName(sum string) string {
 	return k.name()
 }
 
-// key names a list by what it is of.
+// key makes the name of a list, a hash of what the list is for.
 type key struct{ hash.Hash }
 
 func newKey(kind, of string) key {
@@ -109,7 +109,8 @@ func (k key) add(s string) { fmt.Fprintf(k, "%q ", s) }
 
 func (k key) name() string { return hexOf(k) + ".json" }
 
-// unpacked is what an earlier run has taken out, when all of it is there yet.
+// unpacked returns the members that an earlier call has taken out, if the cache still has
+// them all.
 func (e *env) unpacked(list string) ([]member, bool) {
 	b, err := os.ReadFile(list)
 	var members []member
@@ -158,7 +159,7 @@ type unpacker struct {
 	bytes   int64
 }
 
-// read reads a zip or a tar, whatever its name says.
+// read reads a zip or a tar, by its first bytes.
 func (u *unpacker) read(f *os.File) error {
 	head := make([]byte, 6)
 	n, err := io.ReadFull(f, head)
@@ -177,7 +178,7 @@ func (u *unpacker) read(f *os.File) error {
 	return u.readTar(f)
 }
 
-// formats are what archives begin with; a plain tar has nothing there.
+// formats are the first bytes of archives; a plain tar has none of its own.
 var formats = []struct {
 	magic string
 	read  func(u *unpacker, f *os.File) error
@@ -218,9 +219,9 @@ func (u *unpacker) readXZ(f *os.File) error {
 	return u.readTar(z)
 }
 
-// checkXZ refuses a dictionary that is larger than anybody needs: the decoder
-// would allocate up to 4 GiB because the block's header says so (.xz file format
-// 3.1 and 5.3.1; all blocks of a file that xz writes have the same).
+// checkXZ returns an error for a dictionary above maxXZDict: the decoder would allocate up
+// to 4 GiB, as the block's header says (.xz file format 3.1 and 5.3.1; all blocks of a file
+// that xz writes have the same).
 func checkXZ(r *bufio.Reader) error {
 	const streamHeader = 12
 	b, _ := r.Peek(streamHeader + 1024) // a block's header is 1024 bytes at most
@@ -255,8 +256,8 @@ func checkXZ(r *bufio.Reader) error {
 	return nil
 }
 
-// enter counts an entry of size bytes and says whether it is wanted; the path is
-// inside the archive whatever it says.
+// enter counts an entry of size bytes and reports whether it is wanted. p is its path,
+// inside the archive whatever the name is.
 func (u *unpacker) enter(name string, size int64) (p string, wanted bool, err error) {
 	u.count++
 	u.bytes += size
@@ -280,7 +281,7 @@ func (u *unpacker) enter(name string, size int64) (p string, wanted bool, err er
 }
 
 func (u *unpacker) take(p string, r io.Reader, size int64) error {
-	_, sum, n, err := u.put(u.told(r, path.Base(p), size), size)
+	_, sum, n, err := u.put(u.metered(r, path.Base(p), size), size)
 	if err == nil && n != size {
 		err = io.ErrUnexpectedEOF
 	}
@@ -291,7 +292,7 @@ func (u *unpacker) take(p string, r io.Reader, size int64) error {
 	return nil
 }
 
-// readTar reads a tar stream. A member whose bytes are not wanted goes by.
+// readTar takes the members that are wanted out of a tar.
 func (u *unpacker) readTar(r io.Reader) error {
 	tr := tar.NewReader(r)
 	for {
@@ -326,8 +327,8 @@ func (u *unpacker) readTar(r io.Reader) error {
 	}
 }
 
-// linkHard gives hard links the file that they mean; one whose file was not
-// wanted is left out.
+// linkHard gives hard links their files. It returns an error for a link whose file was not
+// taken.
 func (u *unpacker) linkHard() error {
 	byPath := map[string]member{}
 	for _, m := range u.members {
@@ -354,7 +355,7 @@ func (u *unpacker) readZip(f *os.File) error {
 		return err
 	}
 	z, err := zip.NewReader(f, st.Size())
-	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // paths are cleaned anyway
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // enter cleans paths
 		return fmt.Errorf("reading zip: %w", err)
 	}
 	for _, m := range z.File {
@@ -399,8 +400,8 @@ func (u *unpacker) zipMember(p string, m *zip.File) error {
 	return nil
 }
 
-// fromMembers makes sets of what was taken out, directory by directory, and
-// gives the licence that stands highest.
+// fromMembers returns sets of members, directory by directory, and the text of the topmost
+// licence.
 func (e *env) fromMembers(members []member, release string, r *request) (all []*set, licence string, err error) {
 	dirs := map[string][]entry{}
 	var order []string
@@ -438,8 +439,8 @@ func (e *env) fromMembers(members []member, release string, r *request) (all []*
 	return all, licence, nil
 }
 
-// entry is a member as a name in its directory; a link out of the directory is
-// none.
+// entry returns a member as an entry of its directory; an empty one for a link out of the
+// directory.
 func (e *env) entry(m member) (entry, error) {
 	if m.Sum == "" {
 		if m.Link != path.Base(m.Link) {

@@ -13,8 +13,8 @@ import (
 // maxLicence bounds the text of a licence, in bytes; NVIDIA's have 120,000.
 const maxLicence = 2 << 20
 
-// choose takes the newest set that has the names and fits the versions, from the
-// first directory that has it. doubt says when the version is not known.
+// choose returns the newest set that has the names and fits the versions, from the first
+// directory that has it. doubt is set if the version is not known.
 func (r *request) choose(all []*set) (best *set, doubt string, err error) {
 	if len(all) == 0 {
 		return nil, "", absent("has no such library for %s", r.Arch)
@@ -46,7 +46,7 @@ func (r *request) choose(all []*set) (best *set, doubt string, err error) {
 	return best, doubt, nil
 }
 
-// title names a set: by its first file and version.
+// title returns a set's name for messages: its version, or its first file.
 func (s *set) title() string {
 	name := s.dir
 	if len(s.files) > 0 && s.version == "" {
@@ -57,7 +57,7 @@ func (s *set) title() string {
 	return name
 }
 
-// licensed gives what was found its library and licence.
+// licensed sets the library and the licence.
 func (f *Found) licensed(r *request, text string) {
 	if r.lib == nil {
 		return
@@ -79,7 +79,7 @@ func isLicence(name string) bool {
 	return n == "ngc-dl-container-license"
 }
 
-// licenceText reads a licence; one that is no text, or too long, is none.
+// licenceText returns a licence's text, or "" if it is not UTF-8 or too long.
 func licenceText(r io.Reader) string {
 	b, err := io.ReadAll(io.LimitReader(r, maxLicence+1))
 	if err != nil || len(b) > maxLicence || !utf8.Valid(b) {

@@ -13,7 +13,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
-// machines are the names of an architecture, by Go's.
+// machines are the names of the architectures, by Go's names.
 var machines = map[string]struct {
 	elf    elf.Machine
 	wheel  string // in a wheel's platform tag
@@ -26,11 +26,11 @@ var machines = map[string]struct {
 // entry is a name in one directory of a source.
 type entry struct {
 	name string
-	link string // of a symbolic link: the name beside it that it leads to
+	link string // of a symbolic link: the name in the directory to which it leads
 	// Of a file:
 	object *elfdeps.Object
 	size   int64
-	digest string // empty until somebody needs it
+	digest string // empty until it is needed
 	open   func() (io.ReadCloser, error)
 }
 
@@ -38,16 +38,16 @@ type entry struct {
 type set struct {
 	dir     string
 	info    string // the .dist-info directory of its wheel, or empty
-	version string // the release, or what file names tell of it, or empty
+	version string // the release, or the part of it in file names, or empty
 	files   []entry
 	links   map[string][]string // file → names that lead to it
 }
 
 func (f *File) named(name string) bool { return f.Name == name || slices.Contains(f.Links, name) }
 
-// sets sorts what is in one directory by release, the newest first. An entry
-// that is no library for the machine is left out. Where the release is known,
-// all of it is one set.
+// sets returns the libraries of one directory by release, the newest first, without
+// entries that are no libraries for the machine. If the release is known, all of them are
+// one set.
 func (r *request) sets(dir, release string, list []entry) []*set {
 	versionOf := fileVersion
 	if release != "" || r.lib != nil && r.lib.OtherNumbers {
@@ -92,7 +92,7 @@ func (r *request) runs(o *elfdeps.Object) bool {
 	return o != nil && o.Machine == machines[r.Arch].elf && o.Type == elf.ET_DYN
 }
 
-// followed is the name that a chain of links in one directory leads to.
+// followed returns the name to which a chain of links in one directory leads.
 func followed(byName map[string]entry, e entry) string {
 	for range 8 {
 		if e.link == "" {
@@ -103,8 +103,7 @@ func followed(byName map[string]entry, e entry) string {
 	return e.name
 }
 
-// finish sorts a set, and adds the SONAMEs that no link has: what ldconfig would
-// have made.
+// finish sorts a set, and adds links for SONAMEs that have none, as ldconfig does.
 func (s *set) finish(byName map[string]entry) {
 	slices.SortFunc(s.files, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	for _, e := range s.files {
@@ -116,14 +115,14 @@ func (s *set) finish(byName map[string]entry) {
 	}
 }
 
-// goodName reports whether a name that a source brings can be a library's or
-// link's: a file's name, and one that can be shown.
+// goodName reports whether a name from a source can be that of a library or link: it is a
+// file's name, and printable.
 func goodName(n string) bool {
 	return n != "" && n != "." && n != ".." && len(n) <= 255 && n == path.Base(n) && utf8.ValidString(n) &&
 		!strings.ContainsFunc(n, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// has reports whether the set has every name that is asked for, and what not.
+// lacks returns the names that the set does not have.
 func (s *set) lacks(names []string) []string {
 	var missing []string
 	for _, n := range names {
@@ -135,7 +134,7 @@ func (s *set) lacks(names []string) []string {
 	return missing
 }
 
-// list are the files of a set, for a Found.
+// list returns the files of a set, for a Found.
 func (s *set) list() []File {
 	out := make([]File, 0, len(s.files))
 	for _, e := range s.files {
@@ -144,6 +143,6 @@ func (s *set) list() []File {
 	return out
 }
 
-// inStubs reports whether a path is in a directory of stubs: libraries to link
-// with, that fail when they are called.
+// inStubs reports whether a path is in a directory of stubs: libraries to link with, which
+// fail when they are called.
 func inStubs(p string) bool { return slices.Contains(strings.Split(p, "/"), "stubs") }

@@ -17,19 +17,19 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
-// Bounds on a directory that is searched. A CUDA installation has 20,000 files,
-// a conda environment 300,000.
+// Bounds of the search of a directory. A CUDA installation has 20,000 files, a conda
+// environment 300,000.
 const (
 	maxWalk  = 2 << 20
 	maxDepth = 32
 )
 
-// dirSource is a directory, and what is below it.
+// dirSource is a directory with everything below it.
 type dirSource struct {
 	dir  string
 	root *os.Root
-	// above is the directory some steps up, and at the way back: who names
-	// site-packages/nvidia/cudnn/lib has the wheel's .dist-info up there.
+	// above is a directory some steps up, and at the path from there: the .dist-info
+	// of the wheel in site-packages/nvidia/cudnn/lib is there.
 	above fs.FS
 	at    string
 }
@@ -91,7 +91,7 @@ func (d *dirSource) find(ctx context.Context, r *request) (*Found, error) {
 	return f, nil
 }
 
-// walk lists the directories that have a file which may be asked for.
+// walk returns the directories with a file that may fit the request.
 func (d *dirSource) walk(ctx context.Context, r *request) ([]string, error) {
 	var dirs []string
 	n := 0
@@ -114,7 +114,7 @@ func (d *dirSource) walk(ctx context.Context, r *request) ([]string, error) {
 	return dirs, err
 }
 
-// entries are a directory's libraries and links.
+// entries returns a directory's libraries and links.
 func (d *dirSource) entries(dir string, r *request) ([]entry, error) {
 	names, err := fs.ReadDir(d.root.FS(), dir)
 	if err != nil {
@@ -129,7 +129,7 @@ func (d *dirSource) entries(dir string, r *request) ([]entry, error) {
 			if err != nil {
 				return nil, err
 			}
-			if text == path.Base(text) { // one that leads elsewhere is another directory's
+			if text == path.Base(text) { // other links lead to other directories
 				list = append(list, entry{name: n.Name(), link: text})
 			}
 		case n.Type().IsRegular() && r.takes(n.Name()):
@@ -143,10 +143,10 @@ func (d *dirSource) entries(dir string, r *request) ([]entry, error) {
 	return list, nil
 }
 
-// library is a file, which may turn out to be no library.
+// library returns a file as an entry; it need not be a library.
 func (d *dirSource) library(p string) (entry, error) {
 	open := func() (io.ReadCloser, error) {
-		return d.root.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0) // no waiting for a FIFO's writer
+		return d.root.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not wait for a FIFO's writer
 	}
 	rc, err := open()
 	if err != nil {
@@ -164,7 +164,7 @@ func (d *dirSource) library(p string) (entry, error) {
 	return entry{name: path.Base(p), object: o, size: st.Size(), open: open}, nil
 }
 
-// licence is the text of the licence that stands nearest.
+// licence returns the text of the nearest licence.
 func (d *dirSource) licence(s *set) string {
 	for _, at := range []struct {
 		fs    fs.FS

@@ -49,8 +49,8 @@ func (s *fileSource) find(ctx context.Context, r *request) (*Found, error) {
 	return s.found(ctx, r, here, strings.TrimPrefix(digest, "sha256:"), release, filepath.Base(s.file))
 }
 
-// found is a library of an archive that can be fetched. release is empty when
-// not known.
+// found returns a library of an archive that fetch returns. release is empty if it is not
+// known.
 func (e *env) found(ctx context.Context, r *request, fetch func() (string, error), sum, release, title string) (*Found, error) {
 	members, err := e.unpack(ctx, fetch, sum, r)
 	if err != nil {
@@ -61,7 +61,7 @@ func (e *env) found(ctx context.Context, r *request, fetch func() (string, error
 		return nil, err
 	}
 	checked := *r
-	if release != "" { // by whoever chose the archive
+	if release != "" { // by the caller, who chose the archive
 		checked.spec, checked.Pin = specifiers{}, ""
 	}
 	s, doubt, err := checked.choose(all)
@@ -74,7 +74,7 @@ func (e *env) found(ctx context.Context, r *request, fetch func() (string, error
 	return f, nil
 }
 
-// releaseOf is the release that a wheel's or an archive's name tells:
+// releaseOf returns the release in a wheel's or an archive's name:
 // nvidia_cudnn_cu12-9.1.0.70-py3-none-any.whl,
 // cudnn-linux-x86_64-9.1.0.70_cuda12-archive.tar.xz.
 func releaseOf(name string) string {

@@ -1,4 +1,4 @@
 package provide
 
-// Libraries are the IDs of the libraries that rules/provide tells of, sorted.
+// Libraries returns the IDs of the libraries in rules/provide, sorted.
 func Libraries() []string { return libraryIDs() }

@@ -20,10 +20,10 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// imageSource is another image.
+// imageSource is an image that has libraries.
 type imageSource struct {
 	*env
-	ctx context.Context // of Open: the image is read for as long as the sources are open
+	ctx context.Context // of Open: the image is read while the sources are open
 	ref string
 
 	mu     sync.Mutex
@@ -76,7 +76,8 @@ func (s *imageSource) index(ctx context.Context, arch string) (*indexed, error) 
 	return s.byArch[arch], nil
 }
 
-// layers are what is told of the layers that are read, each as often as it is.
+// layers returns the functions that report the progress of reading layers. A layer may be
+// read twice.
 func (s *imageSource) layers() (begin func([]source.Layer), progress func(layer, n int)) {
 	var mu sync.Mutex
 	var sizes, done []int64
@@ -95,7 +96,7 @@ func (s *imageSource) layers() (begin func([]source.Layer), progress func(layer,
 			return
 		}
 		if done[layer] == sizes[layer] {
-			done[layer] = 0 // once more, for its files
+			done[layer] = 0 // it is read again, for its files
 		}
 		done[layer] = min(done[layer]+int64(n), sizes[layer])
 		s.progress(fmt.Sprintf("layer %d of %s", layer+1, s.ref), done[layer], sizes[layer])
@@ -144,7 +145,7 @@ func (s *imageSource) find(ctx context.Context, r *request) (*Found, error) {
 	return f, nil
 }
 
-// title names the image by its digest where it has one, and the directory.
+// title names the image, by its digest if it has one, and the directory.
 func (s *imageSource) title(x *indexed, chosen *set) string {
 	ref := s.ref
 	if x.img.Digest != "" && !strings.Contains(ref, "@") {
@@ -153,7 +154,7 @@ func (s *imageSource) title(x *indexed, chosen *set) string {
 	return fmt.Sprintf("image:%s /%s", ref, chosen.dir)
 }
 
-// public names the image by its repository and digest; one of this machine by the
+// public names the image by its repository and digest; an image of this machine by its
 // digest alone.
 func (s *imageSource) public(x *indexed, chosen *set) string {
 	image := "an image"
@@ -166,8 +167,8 @@ func (s *imageSource) public(x *indexed, chosen *set) string {
 	return fmt.Sprintf("%s /%s", image, chosen.dir)
 }
 
-// sets are the libraries of the image, by directory and release, and what may
-// be one and could not be read.
+// sets returns the libraries of the image, by directory and release, and the files that
+// may be libraries and could not be read.
 func (x *indexed) sets(r *request) (all []*set, unread []string) {
 	dirs := map[string][]entry{}
 	var order []string
@@ -198,8 +199,8 @@ func (x *indexed) sets(r *request) (all []*set, unread []string) {
 	return all, unread
 }
 
-// licence is the path of the licence in the image: beside the libraries, in
-// Debian's documentation, or NVIDIA's at the root.
+// licence returns the path of the licence in the image: beside the libraries, in Debian's
+// documentation, or NVIDIA's at the root.
 func (x *indexed) licence(s *set) string {
 	files := append(s.wheelLicences(x.fs), s.licences(x.fs)...)
 	if s.info == "" && len(s.files) > 0 {
@@ -220,8 +221,8 @@ func (x *indexed) licence(s *set) string {
 	return ""
 }
 
-// read takes the files of a set, and the licence, out of the layers that have
-// them, and of no other.
+// read takes the files of a set, and the licence, out of the layers that have them. It
+// reads no other layers.
 func (s *imageSource) read(ctx context.Context, x *indexed, chosen *set, licence string) (map[string]member, error) {
 	paths := []string{licence}
 	for _, f := range chosen.files {
@@ -246,9 +247,9 @@ func (s *imageSource) read(ctx context.Context, x *indexed, chosen *set, licence
 	return got, nil
 }
 
-// readLayer takes files out of a layer, once for all runs.
+// readLayer takes files out of a layer. Later runs find them in the cache.
 func (s *imageSource) readLayer(ctx context.Context, x *indexed, layer int, entries []*layers.Entry) ([]member, error) {
-	// Hard links are one file in the tar.
+	// Hard links share one file of the tar.
 	files := map[int]*layers.Entry{}
 	var list []*layers.Entry
 	h := newKey("layer", x.img.Layers[layer].Digest)
@@ -265,7 +266,7 @@ func (s *imageSource) readLayer(ctx context.Context, x *indexed, layer int, entr
 	}
 	sums := map[int]member{}
 	err := x.img.ReadFiles(ctx, layer, list, func(e *layers.Entry, r io.Reader) error {
-		_, sum, n, err := s.put(s.told(r, path.Base(e.Path), e.Size), e.Size)
+		_, sum, n, err := s.put(s.metered(r, path.Base(e.Path), e.Size), e.Size)
 		if err == nil && n != e.Size {
 			err = io.ErrUnexpectedEOF
 		}

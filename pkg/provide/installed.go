@@ -9,10 +9,10 @@ import (
 	"github.com/imgcheck/imgcheck/internal/version"
 )
 
-// installed is the release of a wheel that a directory of libraries was
-// installed from, and its .dist-info directory: site-packages/nvidia/cudnn/lib
-// is from site-packages/nvidia_cudnn_cu12-9.1.0.70.dist-info. Its libraries'
-// names have no release in them.
+// installed returns the release of the wheel that has installed a directory of libraries,
+// and its .dist-info directory: site-packages/nvidia/cudnn/lib is of
+// site-packages/nvidia_cudnn_cu12-9.1.0.70.dist-info. The names of its libraries do not
+// hold the release.
 func (l *Library) installed(fsys fs.FS, dir string) (release, info string) {
 	names := l.allWheelNames()
 	for range 3 { // tensorrt_libs/ is one below site-packages, nvidia/cu13/lib three
@@ -31,7 +31,7 @@ func (l *Library) installed(fsys fs.FS, dir string) (release, info string) {
 				continue
 			}
 			if release != "" && release != v {
-				return "", "" // which of them has written the files last is not known
+				return "", "" // it is not known which of them has written the files last
 			}
 			release, info = v, path.Join(dir, e.Name())
 		}
@@ -51,8 +51,8 @@ func (l *Library) allWheelNames() []string {
 	return all
 }
 
-// place gives sets without a release the one of the wheel that they are from. at
-// is where in fsys their directories are.
+// place sets the release of sets that have none to that of their wheel. at is the
+// directory in fsys to which their directories are relative.
 func (r *request) place(fsys fs.FS, at string, all []*set) {
 	for _, s := range all {
 		if s.version == "" && r.lib != nil {
@@ -61,7 +61,7 @@ func (r *request) place(fsys fs.FS, at string, all []*set) {
 	}
 }
 
-// wheelLicences are the licences of the wheel that a set is from.
+// wheelLicences returns the licences of the wheel of a set.
 func (s *set) wheelLicences(fsys fs.FS) []string {
 	if s.info == "" {
 		return nil
@@ -69,8 +69,8 @@ func (s *set) wheelLicences(fsys fs.FS) []string {
 	return append(licencesIn(fsys, s.info), licencesIn(fsys, path.Join(s.info, "licenses"))...)
 }
 
-// licences are those beside a set and in the directories above it, as unpacked
-// archives have them, and at the root, the nearest first.
+// licences returns the licences beside a set and in the directories above it, where
+// unpacked archives have them, and at the root, the nearest first.
 func (s *set) licences(fsys fs.FS) []string {
 	files := licencesIn(fsys, s.dir)
 	for dir, steps := s.dir, 0; dir != "." && steps < 2; steps++ {

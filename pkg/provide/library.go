@@ -19,32 +19,32 @@ import (
 	"github.com/imgcheck/imgcheck/rules"
 )
 
-// Library is a library with its sub-libraries, as rules/provide tells of it.
+// Library is a library with its sub-libraries, as in rules/provide.
 type Library struct {
 	ID    string   `yaml:"id"`
 	Title string   `yaml:"title"`
 	Match []string `yaml:"match"` // patterns on a file name or SONAME
 	// Wheels are the distributions that have it, {cuda} and {cu} not filled in.
 	Wheels []string `yaml:"wheels"`
-	// Dirs are where they have it, below the directory of Python's packages.
+	// Dirs are its directories in them, below the directory of Python's packages.
 	Dirs    []string          `yaml:"dirs"`
 	Redist  Redist            `yaml:"redist"`
 	CUDA    map[string]string `yaml:"cuda"` // number after ".so." → CUDA major
 	License string            `yaml:"license"`
-	// SonameMajor says that the numbers of its SONAMEs are the first of its
-	// release: libcudnn.so.9 is cuDNN 9's. Frozen are those of which that holds
-	// for the first alone: all of CUDA 11 has libcudart.so.11.0.
+	// SonameMajor is set if the numbers of its SONAMEs are the first of its release:
+	// libcudnn.so.9 is cuDNN 9's. Frozen are the numbers of which only the first
+	// counts: all of CUDA 11 has libcudart.so.11.0.
 	SonameMajor bool     `yaml:"soname_major"`
 	Frozen      []string `yaml:"frozen"`
-	// OtherNumbers says that the numbers in its file names are not the
-	// release's: CUPTI of CUDA 12.4 is libcupti.so.2024.1.1.
+	// OtherNumbers is set if the numbers in its file names are not those of the
+	// release: CUPTI of CUDA 12.4 is libcupti.so.2024.1.1.
 	OtherNumbers bool     `yaml:"other_numbers"`
 	Sources      []string `yaml:"sources"`
 
 	license *licenseFact
 }
 
-// Redist is where a library stands among NVIDIA's archives.
+// Redist is the place of a library among NVIDIA's archives.
 type Redist struct {
 	Product   string `yaml:"product"`   // the part of the URL before /redist/
 	Component string `yaml:"component"` // the key in redistrib_*.json
@@ -60,7 +60,7 @@ type licenseFact struct {
 	Sources []string `yaml:"sources"`
 }
 
-// facts is what rules/provide says.
+// facts is the content of rules/provide.
 type facts struct {
 	Licenses  []*licenseFact `yaml:"licenses"`
 	Libraries []*Library     `yaml:"libraries"`
@@ -75,8 +75,8 @@ type release struct {
 	Sources []string `yaml:"sources"`
 }
 
-// known is what rules/provide says, checked. It is embedded and tested, so that
-// an error in it cannot come from outside.
+// known is the content of rules/provide, checked. It is embedded, so that tests find its
+// errors.
 var known = sync.OnceValue(func() *facts {
 	f, err := loadFacts(rules.FS)
 	if err != nil {
@@ -148,8 +148,8 @@ func (f *facts) validate() error {
 	return nil
 }
 
-// LibraryOf is the library that a SONAME or file name belongs to, nil when none
-// in rules/provide has it.
+// LibraryOf returns the library that a SONAME or file name belongs to, or nil if none in
+// rules/provide does.
 func LibraryOf(name string) *Library {
 	for _, l := range known().Libraries {
 		if l.has(name) {
@@ -159,7 +159,7 @@ func LibraryOf(name string) *Library {
 	return nil
 }
 
-// InWheel reports whether a directory is one where a wheel has the library.
+// InWheel reports whether a directory is one that has the library in a wheel.
 func (l *Library) InWheel(dir string) bool {
 	return l != nil && slices.ContainsFunc(l.Dirs, func(d string) bool { return strings.HasSuffix(dir, "/"+d) })
 }
@@ -181,7 +181,7 @@ func (l *Library) has(name string) bool {
 	return slices.ContainsFunc(l.Match, func(m string) bool { return doublestar.MatchUnvalidated(m, path.Base(name)) })
 }
 
-// newRequest checks what is wanted.
+// newRequest checks a Want.
 func newRequest(w Want) (*request, error) {
 	r := &request{Want: w}
 	for _, n := range w.Names {
@@ -227,8 +227,7 @@ func libraryIDs() []string {
 	return ids
 }
 
-// CUDAOf is the CUDA major that one of the names tells, libcublas.so.12 that it is
-// CUDA 12's; empty when none does.
+// CUDAOf returns the CUDA major in one of the names, such as 12 in libcublas.so.12, or "".
 func CUDAOf(names []string) string {
 	for _, n := range names {
 		lib := LibraryOf(n)
@@ -244,7 +243,7 @@ func CUDAOf(names []string) string {
 	return ""
 }
 
-// takes reports whether a file belongs to what is asked for.
+// takes reports whether a file may fit the request, by its name.
 func (r *request) takes(name string) bool {
 	if r.lib != nil {
 		return r.lib.has(name)
@@ -252,15 +251,15 @@ func (r *request) takes(name string) bool {
 	return slices.ContainsFunc(r.Names, func(n string) bool { return sameLibrary(n, name) })
 }
 
-// sameLibrary reports whether a file may be what a name asks for, by their names
-// up to ".so": libfoo.so.1.2 may have the SONAME libfoo.so.1.
+// sameLibrary reports whether a file may be the library with a name, by their names up to
+// ".so": libfoo.so.1.2 may have the SONAME libfoo.so.1.
 func sameLibrary(asked, file string) bool {
 	a, _, ok := strings.Cut(asked, ".so")
 	f, _, fok := strings.Cut(file, ".so")
 	return ok && fok && a == f || asked == file
 }
 
-// title names what is asked for, with the versions.
+// title names the request for messages, with the versions.
 func (r *request) title() string {
 	what := strings.Join(r.Names, ", ")
 	if what == "" {

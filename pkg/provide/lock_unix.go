@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// tryLock locks a file until it is closed; it fails when another has locked it.
+// tryLock locks a file until it is closed. It fails if another process has locked it.
 func tryLock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }

@@ -1,21 +1,18 @@
-// Package provide finds the shared libraries that an image misses: in a
-// directory, in another image, in a Python package index, among NVIDIA's
-// redistributable archives.
+// Package provide finds the shared libraries that an image lacks in directories, other
+// images, Python package indexes and NVIDIA's redistributable archives.
 //
-// [Open] takes the sources in the order in which they are to be asked, as
-// `--from` names them. [Sources.Find] asks them for a library by the names that
-// it is loaded by, and for a release that fits; it gives the files of one
-// release together, cuDNN's sub-libraries with cuDNN, unmodified, with the
-// licence that they come under.
+// [Open] takes the sources in their order, as `--from` names them. [Sources.Find] finds a
+// library by the names that it is loaded by, in a release that fits. It returns the files
+// of one release together, cuDNN's sub-libraries with cuDNN, unmodified, with their
+// licence.
 //
-// What is downloaded is kept by its hash and checked before it is used. The same
-// question to the same sources has the same answer: of the releases that fit,
-// the newest is taken, and a source that could not be asked is an error, not a
-// reason to take the next one.
+// Downloads are cached by their hash, and verified before they are used. The same request
+// to the same sources has the same result: the newest of the releases that fit. A source
+// that cannot be reached is an error, not a reason to take the next one.
 //
-// The package does not know where in an image a library has to go, whether it
-// helps there, or what any framework asks for. Which library is in which
-// package, and whose it is, stands in rules/provide.
+// The package does not know where in an image a library goes, whether it helps there, or
+// what a framework needs. rules/provide says which library is in which package, and under
+// which licence.
 package provide
 
 import (
@@ -31,7 +28,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// Schemes are what a source may begin with, and what it means.
+// Schemes are the prefixes of sources, with the meaning of each.
 var Schemes = []struct{ Prefix, Means string }{
 	{"dir:", "a directory with libraries, below it too"},
 	{"archive:", "a file: a wheel or another zip, or a tar (.tar, .tar.gz, .tar.xz, .tar.zst)"},
@@ -42,49 +39,48 @@ var Schemes = []struct{ Prefix, Means string }{
 
 // Options say how sources are opened and read.
 type Options struct {
-	// Cache is the directory for what is downloaded, made when it is needed.
-	// Empty is CacheDir.
+	// Cache is the directory for downloads. It is made when it is needed. Empty means
+	// CacheDir.
 	Cache string
-	// MaxCache is how many bytes may stay in it; what was not used for longest
-	// goes first. 0 is 32 GiB.
+	// MaxCache bounds its bytes; the least recently used files are removed first. 0
+	// means 32 GiB.
 	MaxCache int64
-	// Indexes keeps what was read of the layers of images; nil keeps nothing.
+	// Indexes stores the indexes of images' layers; nil means none.
 	Indexes *layers.Cache
-	// Client makes the requests; nil is one that follows redirects and knows
-	// the proxies that the environment names.
+	// Client makes the requests; nil means one with the proxies that the environment
+	// names.
 	Client *http.Client
 	// Insecure allows plain HTTP, and TLS without a known certificate, to any
 	// server. Plain HTTP to this machine is allowed anyway.
 	Insecure bool
-	// Progress, when set, is told what is being downloaded or unpacked and how far
-	// it is: bytes, of total bytes, where total is 0 when not known. It is called
+	// Progress, when set, is called while something is downloaded or unpacked, with
+	// the bytes that are done and the total, 0 if that is not known. It is called
 	// from many goroutines.
 	Progress func(what string, done, total int64)
 }
 
-// Want is a library that is asked for.
+// Want is a request for a library.
 type Want struct {
-	// Names are the SONAMEs or file names that are asked for. What is found has
-	// every one of them, as a file or as a link to one.
+	// Names are SONAMEs or file names. A release must have every one of them, as a
+	// file or as a link to one.
 	Names []string
 	// Library is the ID of a library in rules/provide (cudnn, cublas, …). Empty
-	// is the one that the first of Names belongs to; a name that no library
-	// has is looked for by itself, in directories, archives and images only.
+	// means the one that the first of Names belongs to. A name of no library is looked
+	// for by itself, in directories, archives and images only.
 	Library string
-	// Versions are specifier sets as Requires-Dist has them ("==9.1.0.70",
-	// ">=9.1,<10"), all of which must hold.
+	// Versions are specifier sets as in Requires-Dist ("==9.1.0.70", ">=9.1,<10").
+	// All of them must hold.
 	Versions []string
 	// Pin is the version that the user has asked for, or its first numbers, or
-	// empty. Unlike Versions it is never taken on trust, where a version could
-	// not be made out.
+	// empty. Unlike with Versions, a release of unknown version does not fit.
 	Pin string
-	// CUDA is the major version of CUDA that the asker is built for ("12"), or
-	// empty. Packages of cuDNN and NCCL are per major.
+	// CUDA is the major version of CUDA that the image uses ("12"), or empty.
+	// Packages of cuDNN and NCCL are per major.
 	CUDA string
-	// Arch is the machine, by Go's name (amd64, arm64); empty is amd64.
+	// Arch is the machine, by Go's name (amd64, arm64); empty means amd64.
 	Arch string
-	// Glibc is the image's glibc ("2.31"), or empty when not known. Wheels that
-	// say they need a later one are left out.
+	// Glibc is the image's glibc ("2.31"), or empty if it is not known. Wheels that
+	// require a later one are left out.
 	Glibc string
 }
 
@@ -92,24 +88,24 @@ type Want struct {
 type Found struct {
 	// Library is the ID of the library in rules/provide, or empty.
 	Library string
-	// Version is the release ("9.1.0.70"). Directories and images often tell no
-	// more than the file names ("9.1.0"), or nothing (empty).
+	// Version is the release ("9.1.0.70"). For directories and images it is often the
+	// part in file names ("9.1.0"), or empty.
 	Version string
-	// Source says where it is from, for people and for a label: it names the
-	// package, wheel, archive or image, and never a path of this machine but
-	// that which the user has given.
+	// Source names the package, wheel, archive or image that it is from, for people
+	// and for a label. It holds no path of this machine except one that the user has
+	// given.
 	Source string
-	// Public is Source as it may be published: without a path of this machine, and
+	// Public is Source in a form for publication: without a path of this machine, and
 	// the same however the user has written it.
 	Public string
-	// Image is the image that the files are of, where they are of one.
+	// Image is the image that the files are from; nil for another source.
 	Image *Origin
-	// License is what the files come under; nil when nothing is known of it.
+	// License is the licence of the files; nil if it is not known.
 	License *License
-	// Doubt says what could not be made sure of, in one line, or is empty.
+	// Doubt is a line on a condition that could not be checked, or empty.
 	Doubt string
 	// Files are the library and its sub-libraries, in the order of their names.
-	// They are the same release and machine.
+	// They are of one release and machine.
 	Files []File
 }
 
@@ -119,37 +115,37 @@ type File struct {
 	Soname string // its DT_SONAME, or empty
 	Size   int64  // in bytes
 	Digest string // "sha256:…"
-	// Links are names beside it that lead to it: its SONAME when that is not its
-	// name, and the links that its source has. In order, without Name.
+	// Links are other names of it: its SONAME if that is not Name, and the links
+	// that its source has, in order.
 	Links []string
-	// Open reads the file; it can be called until Sources is closed.
+	// Open opens the file. It can be called until Sources is closed.
 	Open func() (io.ReadCloser, error)
 }
 
-// Origin is where in an image files are.
+// Origin is the place of files in an image.
 type Origin struct {
-	Ref    string // as --from names it, without image:
-	Digest string // of the manifest, or empty where the image has none
+	Ref    string // as in --from, without image:
+	Digest string // of the manifest, or empty if the image has none
 	Dir    string // the directory of the files, absolute, without links
 }
 
-// License is what a library may be passed on under.
+// License is the licence of a library.
 type License struct {
 	Name string // "NVIDIA cuDNN Software License Agreement"
-	URL  string // where it stands
-	// Text is the licence as it came with the files, or empty.
+	URL  string // of its text
+	// Text is the licence that came with the files, or empty.
 	Text string
-	// NeedsAcceptance says that nobody may add the files to an image who has
-	// not accepted the licence.
+	// NeedsAcceptance is set if a user must accept the licence before the files are
+	// added to an image.
 	NeedsAcceptance bool
-	// Terms are what it asks of whoever passes the files on, in a sentence.
+	// Terms is a sentence on its conditions for passing the files on.
 	Terms string
 }
 
 // Names reports whether the release has a name, as a file or a link.
 func (f *Found) Names(name string) bool { return f.File(name) != nil }
 
-// File is the file that has a name, itself or by a link; nil when none has.
+// File returns the file with a name, its own or a link's, or nil.
 func (f *Found) File(name string) *File {
 	for i := range f.Files {
 		if f.Files[i].named(name) {
@@ -159,8 +155,8 @@ func (f *Found) File(name string) *File {
 	return nil
 }
 
-// Ask are the lines that a user has to agree to before libraries are added, one
-// for each licence; none when their licences ask for nothing.
+// Ask returns the lines that a user has to agree to before libraries are added, one for
+// each licence that needs acceptance.
 func Ask(list []*Found) []string {
 	var terms []string
 	under := map[string][]string{} // the libraries, by their licence's terms
@@ -190,14 +186,14 @@ func Ask(list []*Found) []string {
 
 func (f *Found) title() string { return strings.TrimSpace(f.Library + " " + f.Version) }
 
-// Sources are the places that are asked, in order.
+// Sources are the sources of libraries, in order.
 type Sources struct {
 	list []provider
 	env  *env
 }
 
-// provider is a place that has libraries: one of --from. An error that is an [absentError] says
-// that it was looked at and has no such thing.
+// provider is a source of libraries. It returns an [absentError] if it was searched and
+// does not have the library.
 type provider interface {
 	find(ctx context.Context, r *request) (*Found, error)
 	close() error
@@ -206,12 +202,12 @@ type provider interface {
 // request is a Want, checked.
 type request struct {
 	Want
-	lib  *Library // nil when the names belong to none
+	lib  *Library // nil if the names belong to none
 	spec specifiers
 }
 
-// Open takes sources, each with one of the prefixes of [Schemes]. It looks at
-// nothing that is not on this machine. ctx is for as long as they are open.
+// Open opens sources, each with one of the prefixes of [Schemes]. It sends no requests. ctx
+// must live as long as they are open.
 func Open(ctx context.Context, specs []string, o Options) (*Sources, error) {
 	e, err := newEnv(o)
 	if err != nil {
@@ -231,11 +227,10 @@ func Open(ctx context.Context, specs []string, o Options) (*Sources, error) {
 
 var login = regexp.MustCompile(`://[^/@]*@`)
 
-// shown is a source as it may be shown: without the login of a URL.
+// shown returns a source in a form for messages: without the login of a URL.
 func shown(spec string) string { return login.ReplaceAllString(spec, "://") }
 
-// Close lets go of what the sources hold. Files that were found cannot be opened
-// any more.
+// Close closes the sources. Files that were found cannot be opened any more.
 func (s *Sources) Close() error {
 	var errs []error
 	for _, src := range s.list {
@@ -244,9 +239,8 @@ func (s *Sources) Close() error {
 	return errors.Join(errs...)
 }
 
-// Find asks the sources in their order for a library, and takes the first that
-// has a release that fits. When none has, the error is a [*NotFoundError]; a
-// source that could not be asked is an error of its own.
+// Find returns a library from the first source that has a release which fits. If none has
+// one, the error is a [*NotFoundError]. A source that cannot be searched is another error.
 func (s *Sources) Find(ctx context.Context, w Want) (*Found, error) {
 	r, err := newRequest(w)
 	if err != nil {
@@ -268,10 +262,10 @@ func (s *Sources) Find(ctx context.Context, w Want) (*Found, error) {
 	return nil, missing
 }
 
-// NotFoundError says that every source was asked, and none has what is wanted.
+// NotFoundError is the error of a library that no source has. All of them were searched.
 type NotFoundError struct {
 	Want Want
-	// Tried is what each source has answered, in their order.
+	// Tried are the errors of the sources, in their order.
 	Tried []error
 }
 
@@ -287,14 +281,14 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("no source has %s: %s", what, strings.Join(why, "; "))
 }
 
-// absentError says that a place was looked at and does not have something.
+// absentError is the error of a source that was searched and does not have something.
 type absentError struct{ why string }
 
 func (e *absentError) Error() string { return e.why }
 
 func absent(format string, args ...any) error { return &absentError{fmt.Sprintf(format, args...)} }
 
-// named puts a source's own words before its errors.
+// named is a source whose errors begin with its spec.
 type named struct {
 	spec string
 	provider
@@ -308,7 +302,7 @@ func (n named) find(ctx context.Context, r *request) (*Found, error) {
 	return f, nil
 }
 
-// open makes one source.
+// open opens one source.
 func (e *env) open(ctx context.Context, spec string) (provider, error) {
 	scheme, rest, _ := strings.Cut(spec, ":")
 	switch scheme {

@@ -20,8 +20,8 @@ const (
 	maxLinks     = 1 << 18 // of an index page; the longest of PyPI has 30,000
 )
 
-// maxFetched is how many wheels or archives are fetched for one library, when
-// those that fit turn out not to have a name that is asked for.
+// maxFetched bounds the wheels or archives that are fetched for one library: some that fit
+// may not have the name.
 const maxFetched = 3
 
 // indexSource is a Python package index (PEP 503, 691).
@@ -87,8 +87,8 @@ func (s *indexSource) dist(ctx context.Context, r *request, dist string) (*Found
 	return nil, absent("%s", why)
 }
 
-// wheel takes a library out of a wheel. All of it is fetched, since the index
-// has a hash of the whole alone.
+// wheel takes a library out of a wheel. It fetches the whole wheel, since the index has a
+// hash of the whole only.
 func (s *indexSource) wheel(ctx context.Context, r *request, c candidate) (*Found, error) {
 	u := c.link.url
 	if u.User == nil && u.Host == s.url.Host && u.Scheme == s.url.Scheme {
@@ -104,13 +104,13 @@ func (s *indexSource) wheel(ctx context.Context, r *request, c candidate) (*Foun
 type link struct {
 	name   string
 	url    *url.URL // absolute
-	sum    string   // sha256 in hex, empty when the page has none
-	size   int64    // 0 when the page has none
+	sum    string   // sha256 in hex, empty if the page has none
+	size   int64    // 0 if the page has none
 	yanked bool
 }
 
-// parseSimple reads an index page, in either of its forms. Files without a name
-// or a web address are left out.
+// parseSimple parses an index page, in either of its forms. It leaves out files without a
+// name or a web address.
 func parseSimple(a answer) ([]*link, error) {
 	switch a.kind {
 	case "application/vnd.pypi.simple.v1+json", "application/json":
@@ -205,8 +205,8 @@ func parseSimpleHTML(a answer) ([]*link, error) {
 	}
 }
 
-// anchor is the link of an <a>, whose text is to come; PEP 503 has the hash in
-// the fragment, PEP 592 the attribute.
+// anchor returns the link of an <a>, before its text is read. The hash is in the fragment
+// (PEP 503); the attribute is PEP 592's.
 func anchor(base *url.URL, t html.Token) *link {
 	l := newLink(base, attr(t, "href"))
 	if l == nil {
@@ -227,8 +227,8 @@ func attr(t html.Token, key string) string {
 	return ""
 }
 
-// newLink is a link to a web address, its hash taken from the fragment; nil when
-// it leads elsewhere.
+// newLink returns a link to a web address, with the hash from the fragment; nil for
+// another link.
 func newLink(base *url.URL, ref string) *link {
 	u, err := base.Parse(ref)
 	if err != nil || ref == "" || !webURL(u) {
@@ -246,5 +246,5 @@ func newLink(base *url.URL, ref string) *link {
 
 func webURL(u *url.URL) bool { return (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" }
 
-// base is the file name that a URL ends in.
+// base returns the file name at the end of a URL.
 func base(u *url.URL) string { return path.Base(u.Path) }

@@ -17,11 +17,11 @@ import (
 	"github.com/imgcheck/imgcheck/internal/version"
 )
 
-// nvidia is where NVIDIA has its archives; {product} is the library's.
+// nvidia is the URL of NVIDIA's archives; {product} is the library's.
 const nvidia = "https://developer.download.nvidia.com/compute/{product}/redist/"
 
-// maxReleases is how many redistrib_*.json are read for one library. NVIDIA has
-// 70 of CUDA.
+// maxReleases bounds the redistrib_*.json that are read for one library. NVIDIA has 70 for
+// CUDA.
 const maxReleases = 128
 
 // redistSource is NVIDIA's redistributable archives, or a mirror of them.
@@ -73,9 +73,9 @@ func (s *redistSource) find(ctx context.Context, r *request) (*Found, error) {
 	return nil, absent("%s", why)
 }
 
-// releases are the redistrib_*.json that may have a release which fits, the
-// newest first: one that is named, those that the directory lists, or, when it
-// lists nothing, those that are known.
+// releases returns the redistrib_*.json that may have a release which fits, the newest
+// first: the one that the source names, those that its directory lists, or, if it lists
+// none, those in rules/provide.
 func (s *redistSource) releases(ctx context.Context, r *request, u *url.URL) ([]*url.URL, error) {
 	if strings.HasSuffix(u.Path, ".json") {
 		return []*url.URL{u}, nil
@@ -115,7 +115,7 @@ func (s *redistSource) releases(ctx context.Context, r *request, u *url.URL) ([]
 	return list, nil
 }
 
-// labelOf is the release that a redistrib_*.json is of.
+// labelOf returns the release in the name of a redistrib_*.json.
 func labelOf(file string) string {
 	label, ok := strings.CutPrefix(file, "redistrib_")
 	label, isJSON := strings.CutSuffix(label, ".json")
@@ -125,8 +125,8 @@ func labelOf(file string) string {
 	return label
 }
 
-// mayBeIn reports whether a release may be in the redistrib_*.json of a label,
-// which is CUDA's release or the library's own, that without its last number.
+// mayBeIn reports whether a release may be in the redistrib_*.json of a label. The label
+// is CUDA's release, or the library's own without its last number.
 func (r *request) mayBeIn(label string) bool {
 	if r.lib.Redist.Label == "cuda" {
 		major, _, _ := strings.Cut(label, ".")
@@ -135,8 +135,7 @@ func (r *request) mayBeIn(label string) bool {
 	return r.spec.allowCoarse(label)
 }
 
-// archive is the archive of one redistrib_*.json that fits; nil and the reason
-// when there is none.
+// archive returns the archive of one redistrib_*.json that fits, or nil and the reason.
 func (s *redistSource) archive(ctx context.Context, r *request, u *url.URL) (*artifact, string, string, error) {
 	b, err := s.manifest(ctx, r.lib.Redist.Product, u)
 	if gone(err) {
@@ -174,7 +173,7 @@ func (s *redistSource) archive(ctx context.Context, r *request, u *url.URL) (*ar
 		if !ok {
 			continue
 		}
-		// u may have been redirected; the paths count from where it was asked for.
+		// u may have been redirected; the paths are relative to the original URL.
 		return &artifact{url: u.JoinPath("..", a.path), name: path.Base(a.path), sum: a.sum, size: a.size}, c.version, "", nil
 	}
 	return nil, "", fmt.Sprintf("%s has %s %s, but not for %s%s", base(u), r.lib.Redist.Component, c.version, r.Arch, forCUDA(r.CUDA)), nil
@@ -187,7 +186,7 @@ func forCUDA(major string) string {
 	return " and CUDA " + major
 }
 
-// manifest is a redistrib_*.json. One whose hash is known has to have it.
+// manifest returns a redistrib_*.json. One whose hash is in rules/provide is verified.
 func (s *redistSource) manifest(ctx context.Context, product string, u *url.URL) ([]byte, error) {
 	for _, k := range known().Releases {
 		if k.Product == product && k.Label == labelOf(base(u)) {
@@ -214,13 +213,12 @@ type component struct {
 
 type archived struct {
 	path string // below the directory of the JSON
-	sum  string // empty when there is none
-	size int64  // 0 when not said
+	sum  string // empty if there is none
+	size int64  // 0 if there is none
 }
 
-// parseRedist reads a redistrib_*.json. What is no component is left out, and an
-// archive whose path leads out of the directory is refused with all the rest: it
-// is not NVIDIA's.
+// parseRedist parses a redistrib_*.json. It ignores keys that are no components. It refuses
+// a document with a path that leads out of the directory: that is not NVIDIA's.
 func parseRedist(b []byte) (map[string]*component, error) {
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(b, &top); err != nil {
@@ -250,8 +248,7 @@ func parseRedist(b []byte) (map[string]*component, error) {
 	return all, nil
 }
 
-// parseVariants reads what a component has for a platform: an archive, or one
-// for each CUDA.
+// parseVariants parses the value of a platform: an archive, or one for each CUDA.
 func parseVariants(raw json.RawMessage) (map[string]archived, error) {
 	var direct map[string]json.RawMessage
 	if json.Unmarshal(raw, &direct) != nil {

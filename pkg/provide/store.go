@@ -21,7 +21,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// env is what all sources share.
+// env is shared by all sources.
 type env struct {
 	cache    string
 	maxCache int64
@@ -32,8 +32,8 @@ type env struct {
 	sleep    func(context.Context, time.Duration) error // between attempts, in tests; nil waits
 
 	mu    sync.Mutex
-	used  map[string]bool   // files of the cache that were given out
-	pages map[string]answer // what servers have answered, by URL
+	used  map[string]bool   // files of the cache that must stay
+	pages map[string]answer // by URL
 }
 
 func newEnv(o Options) (*env, error) {
@@ -58,27 +58,27 @@ func newEnv(o Options) (*env, error) {
 	return e, nil
 }
 
-// told is a reader whose progress is told.
-func (e *env) told(r io.Reader, what string, size int64) io.Reader {
-	return &teller{r, func(done int64) { e.progress(what, done, size) }, 0}
+// metered returns r with its progress reported.
+func (e *env) metered(r io.Reader, what string, size int64) io.Reader {
+	return &meter{r, func(done int64) { e.progress(what, done, size) }, 0}
 }
 
-type teller struct {
+type meter struct {
 	io.Reader
-	tell func(done int64)
-	done int64
+	report func(done int64)
+	done   int64
 }
 
-func (t *teller) Read(b []byte) (int, error) {
+func (t *meter) Read(b []byte) (int, error) {
 	n, err := t.Reader.Read(b)
 	if n > 0 {
 		t.done += int64(n)
-		t.tell(t.done)
+		t.report(t.done)
 	}
 	return n, err
 }
 
-// CacheDir is where downloads are kept: a directory of the program's cache, whose
+// CacheDir returns the usual directory for downloads: one in the program's cache, whose
 // own files have other names.
 func CacheDir() (string, error) {
 	dir, err := layers.DefaultCacheDir()
@@ -88,7 +88,7 @@ func CacheDir() (string, error) {
 	return filepath.Join(dir, "downloads"), nil
 }
 
-// digestOf reads a file's digest.
+// digestOf returns a file's digest.
 func digestOf(open func() (io.ReadCloser, error)) (string, error) {
 	rc, err := open()
 	if err != nil {
@@ -102,14 +102,14 @@ func digestOf(open func() (io.ReadCloser, error)) (string, error) {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// The cache has three directories: sha256 for whole files by their hash, partial
-// for downloads that are not done, and lists for what archives were found to
-// hold. A file comes to sha256 by a rename, when its hash is known to be right.
+// The cache has three directories: sha256 for whole files by their hash, partial for
+// unfinished downloads, and lists for the members of archives. A file is renamed into
+// sha256 once its hash is verified.
 
-// blob is the path of a file in the cache, by the hex of its hash.
+// blob returns the path of a file in the cache, by the hex of its hash.
 func (e *env) blob(sum string) string { return filepath.Join(e.cache, "sha256", sum) }
 
-// temp makes a file in the cache that has no name to go by yet.
+// temp makes an unfinished file in the cache.
 func (e *env) temp() (*os.File, error) {
 	dir := filepath.Join(e.cache, "partial")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -120,7 +120,7 @@ func (e *env) temp() (*os.File, error) {
 		return nil, err
 	}
 	e.use(f.Name())
-	return f, tryLock(f) // for removeIdle of others
+	return f, tryLock(f) // against removeIdle of other processes
 }
 
 // keep gives a file of the cache its final name.
@@ -137,17 +137,16 @@ func (e *env) keep(tmp, sum string) (string, error) {
 	return p, nil
 }
 
-// use says that a file of the cache is needed until the end.
+// use marks a file of the cache as used, so that this process keeps it.
 func (e *env) use(p string) {
 	e.mu.Lock()
 	e.used[p] = true
 	e.mu.Unlock()
 	now := time.Now()
-	os.Chtimes(p, now, now) // for prune; a cache that cannot be written to is one still
+	os.Chtimes(p, now, now) // for prune; the cache may be read-only
 }
 
-// cached is the path of a file whose hash is known, when the cache has it and it
-// is not damaged.
+// cached returns the path of a file with a hash, if the cache has it undamaged.
 func (e *env) cached(sum string) (string, bool) {
 	p := e.blob(sum)
 	have, err := digestOf(func() (io.ReadCloser, error) { return os.Open(p) })
@@ -162,7 +161,7 @@ func (e *env) cached(sum string) (string, bool) {
 	return p, true
 }
 
-// put keeps what r has, up to limit bytes, and gives its hash and size.
+// put stores the bytes of r, at most limit, and returns their path, hash and number.
 func (e *env) put(r io.Reader, limit int64) (p, sum string, size int64, err error) {
 	tmp, err := e.temp()
 	if err != nil {
@@ -191,19 +190,19 @@ type keptFile struct {
 	at   time.Time
 }
 
-// own are the directories of a cache and the names that files have in them. What
-// is named otherwise belongs to somebody else: a user's own downloads lie in the
-// same place where the cache is put into the home directory.
+// own are the directories of a cache and the names of files in them. Files with other names
+// are not the cache's: a user's own downloads lie in the same place if the cache is the
+// home directory.
 var own = map[string]*regexp.Regexp{
 	"sha256":  regexp.MustCompile(`^[0-9a-f]{64}$`),
 	"partial": regexp.MustCompile(`^([0-9a-f]{64}|imgcheck-[0-9]+)$`),
 	"lists":   regexp.MustCompile(`^[0-9a-f]{64}\.json$`),
 }
 
-// unfinished is the pattern of names for files that have no other yet.
+// unfinished is the pattern of the names of unfinished files.
 const unfinished = "imgcheck-*"
 
-// kept lists the files of a cache, and says how many bytes they have.
+// kept returns the files of a cache, and their bytes.
 func kept(dir string) (list []keptFile, total int64) {
 	for sub, name := range own {
 		entries, _ := os.ReadDir(filepath.Join(dir, sub))
@@ -220,15 +219,14 @@ func kept(dir string) (list []keptFile, total int64) {
 	return list, total
 }
 
-// Usage says how many files and bytes a cache of downloads has ([CacheDir]).
+// Usage returns the number and bytes of the files in a cache of downloads ([CacheDir]).
 func Usage(dir string) (files int, size int64) {
 	list, size := kept(dir)
 	return len(list), size
 }
 
-// Clean removes the files of a cache of downloads, but for those that another
-// process is writing, and says how many and how many bytes that was. Files that the
-// cache has not made stay.
+// Clean removes the files of a cache of downloads, except those that another process is
+// writing, and returns their number and bytes. Files that are not the cache's stay.
 func Clean(dir string) (files int, size int64) {
 	list, _ := kept(dir)
 	for _, f := range list {
@@ -239,8 +237,8 @@ func Clean(dir string) (files int, size int64) {
 	return files, size
 }
 
-// prune removes what was not used for longest, until the cache is as small as it
-// has to be or only what is in use is left.
+// prune removes the least recently used files until the cache fits into its limit, or only
+// files in use are left.
 func (e *env) prune() {
 	list, total := kept(e.cache)
 	slices.SortFunc(list, func(a, b keptFile) int { return cmp.Or(a.at.Compare(b.at), strings.Compare(a.path, b.path)) })
@@ -261,7 +259,7 @@ func removeIdle(p string) bool {
 		return false
 	}
 	err = tryLock(f)
-	f.Close() // before: Windows removes no open file
+	f.Close() // first: Windows removes no open file
 	return err == nil && os.Remove(p) == nil
 }
 
@@ -271,7 +269,7 @@ func (e *env) inUse(p string) bool {
 	return e.used[p]
 }
 
-// isSum reports whether a text is a sha256 in hex, as a file's name may be.
+// isSum reports whether a text is a sha256 in lower-case hex.
 func isSum(s string) bool {
 	b, err := hex.DecodeString(s)
 	return err == nil && len(b) == sha256.Size && s == strings.ToLower(s)

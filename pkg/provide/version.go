@@ -44,8 +44,8 @@ func parseSpecifiers(w Want) (specifiers, error) {
 	return s, nil
 }
 
-// rest lets a pinned version of numbers alone be the first numbers of a release: 9.1
-// allows any 9.1.x.
+// rest returns the suffix with which a pinned version allows all releases that begin with
+// it: 9.1 allows any 9.1.x. It is ".*" for a version of numbers alone, else "".
 func rest(pin string) string {
 	if strings.Trim(pin, "0123456789.") == "" {
 		return ".*"

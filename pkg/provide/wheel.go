@@ -43,7 +43,7 @@ func parseWheel(file string) (wheel, error) {
 
 var separators = regexp.MustCompile(`[-_.]+`)
 
-// normalize is a distribution's name as indexes spell it (PEP 503).
+// normalize returns a distribution's name in the spelling of indexes (PEP 503).
 func normalize(name string) string {
 	return strings.ToLower(separators.ReplaceAllString(name, "-"))
 }
@@ -53,9 +53,9 @@ var manylinux = regexp.MustCompile(`^manylinux_(\d{1,4})_(\d{1,4})_(\w+)$`)
 // The names of PEP 513, 571 and 599, in those of PEP 600.
 var oldManylinux = map[string]string{"manylinux1": "manylinux_2_5", "manylinux2010": "manylinux_2_12", "manylinux2014": "manylinux_2_17"}
 
-// glibc is the least glibc that the wheel runs with on a machine; ok is false
-// when it does not run there. A wheel that has compiled Python modules in it is
-// for one Python, and is not taken apart here.
+// glibc returns the lowest glibc with which the wheel runs on a machine; ok is false if it
+// does not run there. A wheel with compiled Python modules is for one Python, and does not
+// count.
 func (w *wheel) glibc(arch string) (least string, ok bool) {
 	if !slices.Contains(w.abi, "none") {
 		return "", false
@@ -63,7 +63,7 @@ func (w *wheel) glibc(arch string) (least string, ok bool) {
 	machine := machines[arch].wheel
 	for _, p := range w.platforms {
 		if p == "linux_"+machine {
-			return "2.0", true // it does not say
+			return "2.0", true // the tag names none
 		}
 		for old, tag := range oldManylinux {
 			if rest, found := strings.CutPrefix(p, old+"_"); found {
@@ -89,8 +89,8 @@ type candidate struct {
 	glibc   string
 }
 
-// candidates are the wheels of an index page that fit, the best first: the
-// newest release, and of it the one for the latest glibc that the image has.
+// candidates returns the wheels of an index page that fit, the best first: the newest
+// release, and of that the one for the latest glibc that the image has.
 func (r *request) candidates(dist string, links []*link) (list []candidate, why string) {
 	why = "has no wheel of " + dist + " for " + r.Arch
 	for _, l := range links {
@@ -120,8 +120,8 @@ func (r *request) candidates(dist string, links []*link) (list []candidate, why 
 	return list, why
 }
 
-// mayHave reports whether a release may have the names, where the numbers of a
-// SONAME are the first of the release: libcudnn.so.9, libnvrtc-builtins.so.12.4.
+// mayHave reports whether a release may have the names. It compares the numbers of SONAMEs
+// that are the first of the release: libcudnn.so.9, libnvrtc-builtins.so.12.4.
 func (r *request) mayHave(v version.Version) bool {
 	if r.lib == nil || !r.lib.SonameMajor {
 		return true
