@@ -1100,8 +1100,8 @@ func TestWriteTarErrors(t *testing.T) {
 		{[]File{{Path: "usr", Remove: true}, file("usr/lib/x")}, "/usr/lib/x: the change puts /usr in its way"},
 		{[]File{{Path: "gone", Remove: true}}, "/gone: cannot be removed: it is not there"},
 		{[]File{{Path: "a"}}, "/a: has no content"},
-		{[]File{{Path: "a", Size: 2, Open: content("x")}}, "writing /a into the layer: it does not have the 2 bytes that it was said to have"},
-		{[]File{{Path: "a", Size: 2, Open: content("xxx")}}, "writing /a into the layer: it does not have the 2 bytes that it was said to have"},
+		{[]File{{Path: "a", Size: 2, Open: content("x")}}, "writing /a into the layer: it does not have the 2 bytes that the change says"},
+		{[]File{{Path: "a", Size: 2, Open: content("xxx")}}, "writing /a into the layer: it does not have the 2 bytes that the change says"},
 	}
 	for _, tt := range tests {
 		wantError(t, WriteTar(io.Discard, f, Change{Files: tt.files}), tt.want)
