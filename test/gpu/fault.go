@@ -70,11 +70,11 @@ type Plan struct {
 	Programs []string          `yaml:"programs"` // run after every fault
 	Features []*Feature        `yaml:"features"`
 	Faults   []*Fault          `yaml:"faults"`
-	Cures    []*Cure           `yaml:"cures"`
+	Patches  []*Patch          `yaml:"patches"`
 }
 
-// Cure names a fault that imgcheck patches, and the sources of libraries for that.
-type Cure struct {
+// Patch names a fault that imgcheck patches, and the sources of libraries for that.
+type Patch struct {
 	Fault string   `yaml:"fault"`
 	From  []string `yaml:"from"` // directories of the unbroken machine with the libraries
 }
@@ -155,18 +155,18 @@ type Effect struct {
 type Record struct {
 	Machine string          `json:"machine"`
 	Faults  []RecordedFault `json:"faults"`
-	Cures   []RecordedCure  `json:"cures,omitempty"`
+	Patches []RecordedPatch `json:"patches,omitempty"`
 }
 
-// RecordedFault is what the real programs did after a fault, and what imgcheck said at that time.
+// RecordedFault holds the outcomes of the real programs after a fault, and the report of imgcheck at that time.
 type RecordedFault struct {
 	Name     string              `json:"name"`
 	Programs map[string]*Outcome `json:"programs"`
 	Said     *Said               `json:"said,omitempty"`
 }
 
-// RecordedCure is a plan of imgcheck patch, and what the real programs did after it.
-type RecordedCure struct {
+// RecordedPatch is a plan of imgcheck patch, and what the real programs did after it.
+type RecordedPatch struct {
 	Name     string              `json:"name"`
 	Plan     string              `json:"plan"` // as imgcheck printed it
 	Programs map[string]*Outcome `json:"programs"`

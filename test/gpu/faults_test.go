@@ -82,18 +82,18 @@ func whole(t *testing.T, plan *Plan, record *Record) {
 	}
 }
 
-// TestCures checks that the programs were run after each cure, and that all their
+// TestPatches checks that the programs were run after each patch, and that all their
 // steps worked.
-func TestCures(t *testing.T) {
+func TestPatches(t *testing.T) {
 	plan, record := recorded(t)
-	for _, c := range plan.Cures {
-		i := slices.IndexFunc(record.Cures, func(r RecordedCure) bool { return r.Name == c.Fault })
+	for _, c := range plan.Patches {
+		i := slices.IndexFunc(record.Patches, func(r RecordedPatch) bool { return r.Name == c.Fault })
 		if i < 0 {
-			t.Errorf("%s: no record of a cure", c.Fault)
+			t.Errorf("%s: no record of a patch", c.Fault)
 			continue
 		}
 		for _, program := range plan.Programs {
-			o := record.Cures[i].Programs[program]
+			o := record.Patches[i].Programs[program]
 			if o == nil || len(o.Steps) < 5 {
 				t.Errorf("%s: %s was not run", c.Fault, program)
 			} else if step, text := o.First(); text != "" {
@@ -101,7 +101,7 @@ func TestCures(t *testing.T) {
 			}
 		}
 	}
-	document(t, "cures", CureTable(record))
+	document(t, "patches", PatchTable(record))
 }
 
 // recorded returns the faults and their record.

@@ -125,11 +125,11 @@ func (p *Plan) rows(b *strings.Builder, name string, programs map[string]*Outcom
 	}
 }
 
-// CureTable returns the recorded patches as a table in Markdown.
-func CureTable(r *Record) string {
+// PatchTable returns the recorded patches as a table in Markdown.
+func PatchTable(r *Record) string {
 	var b strings.Builder
 	b.WriteString("| what was done | the plan of `imgcheck patch` | what the real programs did then |\n|---|---|---|\n")
-	for _, c := range r.Cures {
+	for _, c := range r.Patches {
 		var changes, fails []string
 		change := false // whether this line begins or continues a change
 		for line := range strings.Lines(c.Plan) {

@@ -43,7 +43,7 @@ func Main() {
 	flag.IntVar(&r.jobs, "j", 5, "how many faults are tried at a time")
 	flag.DurationVar(&r.limit, "limit", 2*time.Minute, "how long a program may take")
 	within := flag.Duration("within", time.Hour, "begin no fault later than that")
-	flag.BoolVar(&r.cures, "cures", false, "have imgcheck patch what it can, too, and run the programs then")
+	flag.BoolVar(&r.patches, "patches", false, "also patch the faults under patches, and run the programs after each")
 	flag.IntVar(&r.random, "random", 0, "make so many random faults in place of those of faults.yaml")
 	flag.Uint64Var(&r.seed, "seed", 1, "what the random faults hang on")
 	flag.BoolVar(&r.all, "maps", false, "keep the mapped files of every fault, not of the first alone")
@@ -61,7 +61,7 @@ type runner struct {
 	jobs                            int
 	limit                           time.Duration
 	until                           time.Time
-	cures, all                      bool
+	patches, all                    bool
 	random                          int
 	seed                            uint64
 
@@ -132,8 +132,8 @@ func (r *runner) run(ctx context.Context, only string) error {
 			return nil
 		})
 	}
-	if err = g.Wait(); err == nil && r.cures {
-		err = r.cure(ctx, record, which)
+	if err = g.Wait(); err == nil && r.patches {
+		err = r.patchAll(ctx, record, which)
 	}
 	record.Faults = slices.DeleteFunc(record.Faults, func(f gpu.RecordedFault) bool { return f.Name == "" })
 	fmt.Print(r.plan.Table(record))
@@ -204,34 +204,34 @@ func (r *runner) try(ctx context.Context, i int, f *gpu.Fault) (_ *gpu.RecordedF
 	return one, nil
 }
 
-// cure patches the faults under "cures" with imgcheck, and runs the programs after each.
-func (r *runner) cure(ctx context.Context, record *gpu.Record, which *regexp.Regexp) error {
-	record.Cures = make([]gpu.RecordedCure, len(r.plan.Cures))
+// patchAll patches the faults under "patches" with imgcheck, and runs the programs after each.
+func (r *runner) patchAll(ctx context.Context, record *gpu.Record, which *regexp.Regexp) error {
+	record.Patches = make([]gpu.RecordedPatch, len(r.plan.Patches))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(r.jobs)
-	for i, c := range r.plan.Cures {
+	for i, c := range r.plan.Patches {
 		if !which.MatchString(c.Fault) {
 			continue
 		}
 		g.Go(func() error {
 			one, err := r.patch(ctx, fmt.Sprint("c", i), c)
 			if err != nil {
-				return fmt.Errorf("curing %s: %w", c.Fault, err)
+				return fmt.Errorf("patching %s: %w", c.Fault, err)
 			}
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			record.Cures[i] = *one
+			record.Patches[i] = *one
 			return write(r.out, record)
 		})
 	}
 	err := g.Wait()
-	record.Cures = slices.DeleteFunc(record.Cures, func(c gpu.RecordedCure) bool { return c.Name == "" })
+	record.Patches = slices.DeleteFunc(record.Patches, func(c gpu.RecordedPatch) bool { return c.Name == "" })
 	return err
 }
 
 // patch makes a fault, lays the layer of imgcheck's patch over it, and runs the
 // programs with the variables of the patch.
-func (r *runner) patch(ctx context.Context, name string, c *gpu.Cure) (_ *gpu.RecordedCure, err error) {
+func (r *runner) patch(ctx context.Context, name string, c *gpu.Patch) (_ *gpu.RecordedPatch, err error) {
 	f := r.plan.Fault(c.Fault)
 	if f == nil {
 		return nil, errors.New("faults.yaml has no such fault")
@@ -253,7 +253,7 @@ func (r *runner) patch(ctx context.Context, name string, c *gpu.Cure) (_ *gpu.Re
 	for _, dir := range c.From {
 		args = append(args, "--from", "dir:"+dir)
 	}
-	one := &gpu.RecordedCure{Name: c.Fault, Programs: map[string]*gpu.Outcome{}}
+	one := &gpu.RecordedPatch{Name: c.Fault, Programs: map[string]*gpu.Outcome{}}
 	plan, err := r.imgcheckHere(ctx, append(args, "--dry-run"))
 	one.Plan = strings.ReplaceAll(plan, root, "")
 	if err != nil {
