@@ -77,7 +77,7 @@ func ExampleJudgeBase() {
 
 // serve puts a text image into a registry of this process.
 func serve(name string) (ref string, done func()) {
-	text, err := images.FS.ReadFile(name)
+	text, err := images.Text(name)
 	if err != nil {
 		log.Fatal(err)
 	}

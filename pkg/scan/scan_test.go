@@ -26,7 +26,7 @@ import (
 // push puts a text image into a registry of the test's.
 func push(t *testing.T, name string) (ref string) {
 	t.Helper()
-	text, err := images.FS.ReadFile(name)
+	text, err := images.Text(name)
 	if err != nil {
 		t.Fatal(err)
 	}
