@@ -4,15 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
 // probe is the section of a case that says how to run its program.
@@ -83,24 +80,11 @@ type traced struct {
 
 // TestSpecCases replays worlds with recorded results of real loaders.
 func TestSpecCases(t *testing.T) {
-	files, err := filepath.Glob("testdata/cases/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { specCase(t, file) })
-	}
+	eachText(t, "testdata/cases", specCase)
 }
 
 func specCase(t *testing.T, file string) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	im, err := imagetest.Parse(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, im := readImage(t, file)
 	p := probe{Exe: "/app/main"}
 	var want outcome
 	for name, to := range map[string]any{"probe": &p, "expected": &want} {

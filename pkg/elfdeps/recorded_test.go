@@ -23,24 +23,11 @@ var recordWorlds = flag.Bool("record", false, "write what the loader of -loaderr
 // probe.c, if any, and "real" the results: of the actions, or without actions of the start
 // and the trace.
 func TestRecordedWorlds(t *testing.T) {
-	files, err := filepath.Glob("testdata/recorded/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no worlds: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { recorded(t, file) })
-	}
+	eachText(t, "testdata/recorded", recorded)
 }
 
 func recorded(t *testing.T, file string) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	im, err := imagetest.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text, im := readImage(t, file)
 	name, release, _ := strings.Cut(strings.TrimSpace(im.Sections["loader"]), " ")
 	i := slices.IndexFunc(machines, func(m machine) bool { return m.name == name })
 	if i < 0 || releaseNumber(release) == 0 {

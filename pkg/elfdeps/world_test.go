@@ -475,25 +475,32 @@ func interps() []string {
 // one, which must agree on every name, path and message.
 func TestWorlds(t *testing.T) {
 	needRoot(t)
-	files, err := filepath.Glob("testdata/worlds/*.txtar")
+	eachText(t, "testdata/worlds", func(t *testing.T, file string) {
+		w := readWorld(t, file)
+		diff := w.diff(t)
+		if strings.Contains(file, "symbols") {
+			diff += w.symbolDiff(t)
+		}
+		if diff != "" {
+			t.Errorf("-real +ours:\n%s", diff)
+		}
+	})
+}
+
+// eachText runs a subtest for each image text of a directory.
+func eachText(t *testing.T, dir string, test func(t *testing.T, file string)) {
+	t.Helper()
+	files, err := filepath.Glob(dir + "/*.txtar")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no worlds: %v", err)
+		t.Fatalf("no image texts in %s: %v", dir, err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			w := readWorld(t, file)
-			diff := w.diff(t)
-			if strings.Contains(file, "symbols") {
-				diff += w.symbolDiff(t)
-			}
-			if diff != "" {
-				t.Errorf("-real +ours:\n%s", diff)
-			}
-		})
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { test(t, file) })
 	}
 }
 
-func readWorld(t *testing.T, file string) *world {
+// readImage returns an image text and its image.
+func readImage(t *testing.T, file string) ([]byte, *imagetest.Image) {
 	t.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -503,6 +510,12 @@ func readWorld(t *testing.T, file string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return b, im
+}
+
+func readWorld(t *testing.T, file string) *world {
+	t.Helper()
+	b, im := readImage(t, file)
 	w := &world{interp: glibcInterp, env: im.Config.Env, cwd: "/", conf: im.Sections["ld.so.conf"]}
 	if im.Config.WorkingDir != "" {
 		w.cwd = im.Config.WorkingDir
