@@ -132,8 +132,7 @@ func limit(b *testing.B, img *Image) time.Duration {
 	return time.Since(start)
 }
 
-// BenchmarkIndex tells how long indexing takes, and how many times as long as
-// only decompressing (x-limit).
+// BenchmarkIndex measures indexing, also as a multiple of decompressing only (x-limit).
 func BenchmarkIndex(b *testing.B) {
 	if dir := os.Getenv("IMGCHECK_BENCH_LAYOUT"); dir != "" {
 		b.Run("layout", func(b *testing.B) { benchmarkIndex(b, dir) })

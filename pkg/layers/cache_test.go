@@ -92,8 +92,8 @@ func TestStoredLayerIsTheSame(t *testing.T) {
 	sameAgain(t, &Layer{Entries: []*Entry{}})
 }
 
-// stored is what libImage's layers are stored as, by the versions that go into
-// their names.
+// stored is a hash of libImage's layers in their stored form, behind the versions of that
+// form.
 const stored = "layer 2.5 of x, kept y bfb922ad6c9f1312"
 
 func TestIndexVersion(t *testing.T) {
@@ -106,7 +106,7 @@ func TestIndexVersion(t *testing.T) {
 	}
 }
 
-// unpacked is what is in a zstd frame.
+// unpacked returns the content of a zstd frame.
 func unpacked(t testing.TB, b []byte) []byte {
 	t.Helper()
 	z, err := zstd.NewReader(bytes.NewReader(b))
@@ -223,7 +223,7 @@ func TestDamagedEntryIsAMiss(t *testing.T) {
 	}
 }
 
-// What a hostile file unpacks to is bounded.
+// A hostile file takes bounded memory.
 func TestStoredBombs(t *testing.T) {
 	compress := func(parts ...[]byte) []byte {
 		var b bytes.Buffer
@@ -269,7 +269,7 @@ func newCache(t testing.TB) *Cache {
 	return c
 }
 
-// The files that were used longest ago go first, and nobody else's.
+// The least recently used files are removed first, and only the cache's.
 func TestLeastRecentlyUsedGoes(t *testing.T) {
 	c := newCache(t)
 	clock := time.Unix(1e9, 0)

@@ -124,7 +124,7 @@ func readDir(ctx context.Context, root string, o *Options) (*Layer, error) {
 type inode struct{ dev, ino uint64 }
 
 // shareInodes gives names of one ELF file one inode: hard links, and files that are
-// mounted in several places. The inodes of other files are not used.
+// mounted in several places. Those of other files are not used.
 func shareInodes(list []*Entry, at []inode) {
 	first := map[inode]int{}
 	for i, e := range list {

@@ -106,7 +106,7 @@ break = #!/bin/sh
 	}
 }
 
-// What this user may not read is kept with the reason.
+// A file that this user may not read is kept with the reason.
 func TestDirThatMayNotBeRead(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test takes rights from itself: run it as root")

@@ -238,7 +238,7 @@ func TestWeightCountsEveryText(t *testing.T) {
 	}
 }
 
-// What may be kept has a limit, and what is over it is told.
+// The bytes that are kept of a layer are bounded; a file beyond the bound has a fault.
 func TestKeptLimit(t *testing.T) {
 	var entries []tarEntry
 	before := maxKeptLayer
@@ -260,8 +260,8 @@ func TestKeptLimit(t *testing.T) {
 	}
 }
 
-// What is made of a file is kept in its place, in a tar as in a directory, also by
-// the cache's form, and has the same limit.
+// The result of Extract is kept in place of a file's bytes, from a tar, a directory and the
+// cache alike, within the same bound.
 func TestExtract(t *testing.T) {
 	const text = "-- 0/db --\nabcdef\n-- 0/large --\nx\n-- 0/other --\ng\n-- 0/script --\n#!/bin/sh -e\n"
 	o := &Options{Keep: everything, Extract: func(name string, size int64) func(io.Reader) ([]byte, error) {
@@ -373,8 +373,8 @@ func TestImageIsBounded(t *testing.T) {
 	}
 }
 
-// What layers hold is counted while they are read: several at a time do not hold as
-// many times what all may, and a layer of the cache neither.
+// The bytes of layers count while they are read, so that several at a time stay within the
+// bound of the image. So does a layer of the cache.
 func TestLedgerCountsAhead(t *testing.T) {
 	defer func(image int64) { maxImage = image }(maxImage)
 	file := manyFiles(t, 20_000)
@@ -418,8 +418,8 @@ func openArchiveImage(t *testing.T, text string) *Image {
 	return img
 }
 
-// Links may lead through forty others of two thousand parts each, which is legal;
-// thousands of paths through them come to an end, which is told.
+// A path may legally lead through forty links of two thousand parts each. Thousands of
+// such paths come to an end, with an error.
 func TestWalksAreBounded(t *testing.T) {
 	defer func(was int64) { maxWalked = was }(maxWalked)
 	maxWalked = 100_000

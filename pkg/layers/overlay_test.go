@@ -55,8 +55,7 @@ func (u unpacker) mkparent(p string) error {
 	return errors.Join(os.Mkdir(p, 0o700), os.Chmod(p, mode))
 }
 
-// lookBelow is what a layer has at a path, and whether layers below it show
-// there.
+// lookBelow returns the entry of a layer at a path, and whether layers below it show there.
 func lookBelow(root, p string) (st fs.FileInfo, more bool) {
 	more = true
 	for i := 1; i <= len(p); i++ {
@@ -270,7 +269,7 @@ func mountOverlay(t *testing.T, dirs []string) string {
 	return at
 }
 
-// seen is what both sides tell of a path.
+// seen is a path in the form to compare.
 type seen struct{ Kind, Text string }
 
 func mounted(t *testing.T, root string) (map[string]seen, map[string]uint64) {

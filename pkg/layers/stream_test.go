@@ -258,7 +258,7 @@ func TestChunks(t *testing.T) {
 		}
 		c.stop()
 	}
-	for range 3 { // what nobody has read is let go of
+	for range 3 { // a stream can be stopped unread
 		ahead(bytes.NewReader(b)).stop()
 		pull(bytes.NewReader(b)).stop()
 	}

@@ -94,8 +94,8 @@ const (
 // variable, so that tests can reach it.
 var maxWalked = int64(1 << 28)
 
-// Err returns an error if lookups took too many steps. Then results of the file system
-// are wrong.
+// Err returns an error if finding paths took too many steps. Then results of the file
+// system are wrong.
 func (f *FS) Err() error {
 	if f.steps.Load() > maxWalked {
 		return errors.New("its symbolic links lead through one another without end: it is no image to start")

@@ -98,7 +98,7 @@ func TestNewLayer(t *testing.T) {
 	}
 }
 
-// What In yields of a directory is what a listing of it has, whatever lies below.
+// In yields the entries that a listing of the directory has, whatever is below them.
 func TestIn(t *testing.T) {
 	f := Merge(NewLayer([]Entry{{Path: "a/b/c"}, {Path: "a-b"}, {Path: "a/b-c/d"}, {Path: "a/e"}, {Path: "a0"}, {Path: "a/b/x/y"}}))
 	f = f.With(NewLayer([]Entry{{Path: "a/b/z"}, {Path: "a/new/f"}, {Path: "a/g", Type: Symlink, Link: "e"}}, "a/e"), source.Layer{})

@@ -127,7 +127,7 @@ func (s *server) accepted(t *testing.T, repoTag string) {
 	if err != nil {
 		t.Errorf("%s: %v", repoTag, err)
 	}
-	// What skopeo sees is what was published.
+	// Skopeo sees the manifest that was published.
 	if raw := tooltest.Output(t, tooltest.Need(t, "skopeo", "skopeo"), "inspect", "--tls-verify=false", "--raw", at); raw != string(d.Manifest) {
 		t.Errorf("%s: skopeo has %s", repoTag, raw)
 	}
@@ -173,8 +173,8 @@ func indexAccepted(t *testing.T, index v1.ImageIndex) error {
 	return nil
 }
 
-// craneValidate is what `crane validate` does. It takes zstd for gzip: there it
-// looks at the documents alone, as its --fast does.
+// craneValidate validates an image as `crane validate` does; one with zstd, which crane
+// takes for gzip, as its --fast does: by its documents.
 func craneValidate(img v1.Image) error {
 	list, err := img.Layers()
 	if err != nil {
@@ -198,7 +198,7 @@ func craneValidate(img v1.Image) error {
 	return validate.Image(img)
 }
 
-// imageAccepted is what `crane validate` does, and what the image-spec says.
+// imageAccepted validates an image as `crane validate` does, and by the image-spec.
 func imageAccepted(t *testing.T, img v1.Image) error {
 	if err := craneValidate(img); err != nil {
 		return err

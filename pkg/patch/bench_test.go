@@ -16,10 +16,9 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// BenchmarkWire is what a symlink and a variable cost on the way to a registry,
-// against what go-containerregistry's own `crane mutate --append --env` does.
-// WIRE_IMAGE names an OCI layout to take the image from. The numbers stand in
-// docs/patch.md.
+// BenchmarkWire measures the bytes that a symlink and a variable cost on the way to a
+// registry, here and with go-containerregistry's own `crane mutate --append --env`.
+// WIRE_IMAGE names an OCI layout to take the image from. The numbers are in docs/patch.md.
 //
 //	go test ./pkg/patch -run '^$' -bench Wire -benchtime 5x -timeout 1h
 func BenchmarkWire(b *testing.B) {

@@ -121,8 +121,8 @@ func (f *faultyFile) Close() error {
 	return errors.Join(err, f.d.step("close"))
 }
 
-// everyStep patches a base and publishes it to a target again and again, and lets
-// something happen at the first step of the disk, then at the second, to the last.
+// everyStep patches a base and publishes it, once for each step of the disk. At that step
+// it calls happens.
 func everyStep(t *testing.T, ref, to string, happens func(cancel context.CancelFunc) error, check func(step string, err error)) {
 	t.Helper()
 	dir := t.TempDir()
@@ -244,8 +244,8 @@ func TestDiskFails(t *testing.T) {
 	}
 }
 
-// Who interrupts a patch at any step of the disk leaves nothing behind: it ends
-// with nothing done, or with all.
+// A patch that is interrupted at any step of the disk leaves no files behind: it is done
+// whole or not at all.
 func TestInterruptedAtDisk(t *testing.T) {
 	stop := func(cancel context.CancelFunc) error { cancel(); return nil }
 	for _, form := range []string{"oci:", "docker-archive:", "layer:"} {
@@ -276,8 +276,8 @@ func TestInterruptedAtDisk(t *testing.T) {
 	}
 }
 
-// Who waits for a layout that another process has locked can be interrupted, and a
-// lock file that leads elsewhere is not followed.
+// The wait for a layout that another process has locked can be interrupted, and a lock file
+// that is a link is not followed.
 func TestLockedLayout(t *testing.T) {
 	dir := t.TempDir()
 	ref := layoutOf(t, dir, "1", imagetest.V1(t, app))

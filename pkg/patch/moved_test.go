@@ -51,10 +51,9 @@ func (s *server) move(t *testing.T, repoTag string, raw []byte, mt string) {
 	}
 }
 
-// A tag that somebody else moves while an image is published, before any of its
-// requests, stays where it was moved to, and the patch says so. What is left is the
-// time between the last look and the PUT, for a registry that does not heed
-// If-Match: docs/patch.md names it.
+// A tag that another client moves before any request of a publication stays where it was
+// moved to, with an error. A registry that ignores If-Match leaves the time between the
+// last look and the PUT: docs/patch.md names it.
 func TestTagMoves(t *testing.T) {
 	quiet := registry.Logger(log.New(io.Discard, "", 0))
 	kinds := map[string]func(t *testing.T) *server{

@@ -130,7 +130,7 @@ func (s *server) push(t *testing.T, repoTag string, img remote.Taggable) string 
 	return s.ref(t, repoTag).Name()
 }
 
-// digest is what a tag means, empty when there is none.
+// digest returns the digest of a tag, or "" if there is none.
 func (s *server) digest(t *testing.T, repoTag string) string {
 	t.Helper()
 	d, err := remote.Get(s.ref(t, repoTag))
@@ -188,7 +188,7 @@ func whole(ref name.Reference) error {
 	return nil
 }
 
-// validated is what `crane validate` does.
+// validated validates an image as `crane validate` does.
 func (s *server) validated(t *testing.T, repoTag string) {
 	t.Helper()
 	img, err := remote.Image(s.ref(t, repoTag))
@@ -287,7 +287,7 @@ func do(t *testing.T, ref, to string, o Options) string {
 	return got
 }
 
-// listing is what a reference holds, as text.
+// listing returns the contents of an image as text.
 func listing(t *testing.T, ref string, o layers.Options) string {
 	t.Helper()
 	o.Keep = func(_ string, size int64) bool { return size < 100 }
@@ -581,7 +581,7 @@ func TestInterrupted(t *testing.T) {
 type fault struct {
 	name string
 	on   bool // not this request only, but all from it on
-	late bool // the registry does what it is asked for, and nobody hears of it
+	late bool // the registry does it, and its answer is lost
 	fail func(w http.ResponseWriter, r *http.Request, registry http.Handler)
 }
 
@@ -662,7 +662,7 @@ func interrupted(t *testing.T, s *server, to string, index bool, faults ...fault
 			missed := !hit.Load()
 			s.reset(nil)
 			now := s.digest(t, target)
-			lost := fault.late && now == named // it moved, and could not be told of
+			lost := fault.late && now == named // it moved, and the answer was lost
 			if err != nil && now != before && !lost {
 				t.Fatalf("%s at request %d: the tag has moved from %q to %q: %v", fault.name, n, before, now, err)
 			}
@@ -785,7 +785,7 @@ func TestIndex(t *testing.T) {
 	wantError(t, err, "HOST/multi:1: is no patched image: there is nothing to undo")
 }
 
-// A registry that does not mount is told of; copying is a decision.
+// A registry that does not mount is an error: copying needs leave.
 func TestMountRefused(t *testing.T) {
 	refuse := map[string]func(n int, w http.ResponseWriter, r *http.Request) bool{
 		"ignored": func(_ int, w http.ResponseWriter, r *http.Request) bool {
@@ -865,7 +865,7 @@ func TestOtherRegistry(t *testing.T) {
 	}
 	b.whole(t, "app:1")
 	wantPatched(t, b.host+"/app:1")
-	// Whoever made an image may name any host as its origin: it is not asked.
+	// The maker of an image may name any host as its origin: it gets no request.
 	_, err = OpenBase(t.Context(), b.host+"/app:1", quick())
 	wantError(t, err, "HOST/app:1: is a patched image whose origin HOST/app@sha256:HEX is in another registry: patch that one")
 }
@@ -882,7 +882,7 @@ func TestMoved(t *testing.T) {
 	wantError(t, err, "HOST/app:1: it has moved from sha256:HEX to sha256:HEX meanwhile: run again")
 }
 
-// What was built from a patched image, or edited since, is not its origin.
+// An image that was built from a patched one, or edited since, is not taken for it.
 func TestBuiltFromPatched(t *testing.T) {
 	for _, kind := range []string{"oci", "docker"} {
 		s := newServer(t)
@@ -931,7 +931,7 @@ func TestBuiltFromPatched(t *testing.T) {
 	}
 }
 
-// Fields that nobody here knows stay, byte for byte.
+// Unknown fields stay, byte for byte.
 func TestUnknownFields(t *testing.T) {
 	s := newServer(t)
 	img := imagetest.V1(t, app)

@@ -115,7 +115,7 @@ func FuzzEdit(f *testing.F) {
 				}
 			})
 		}
-		// What is put in as the last can be taken out again.
+		// A key that set has appended can be dropped again.
 		if out, err := set(doc, "1", "a", "new key"); err == nil && !strings.Contains(strings.ToLower(string(doc)), "new") {
 			back, err := drop(out, "a", "new key")
 			if err != nil {

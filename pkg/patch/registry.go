@@ -130,7 +130,7 @@ func (r *repository) layer(ctx context.Context, l v1.Layer) error {
 	return err
 }
 
-// looks is how often settled looks for a blob or manifest that was just sent. Some
+// looks limits how often settled looks for a blob or manifest that was just sent. Some
 // registries need a while to see it.
 const looks = 4
 

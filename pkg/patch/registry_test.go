@@ -384,8 +384,7 @@ func TestMirror(t *testing.T) {
 	s.whole(t, "app:fixed")
 }
 
-// A layer that may not be distributed stays where its URLs say, and nobody asks
-// for it.
+// A layer that may not be distributed stays where its URLs say, and is not requested.
 func TestForeignLayer(t *testing.T) {
 	for name, mt := range map[string]types.MediaType{"docker": types.DockerForeignLayer, "oci": types.OCIRestrictedLayer} {
 		t.Run(name, func(t *testing.T) {
@@ -475,7 +474,7 @@ func TestHostileIndex(t *testing.T) {
 	wantError(t, err, "HOST/app:1: manifests and configs of the index's images have more than the 33554432 bytes that are read: choose one with --platform")
 }
 
-// What a registry can do to whoever publishes there.
+// A hostile target gets no login for another host, and gives one line of error.
 func TestHostileTarget(t *testing.T) {
 	s := newServer(t)
 	login(t, s.host, "me")
@@ -484,7 +483,7 @@ func TestHostileTarget(t *testing.T) {
 	p := patchAll(t, b, change())
 	secret := "Basic " + base64.StdEncoding.EncodeToString([]byte("me:me's"))
 	var mu sync.Mutex
-	var got []string // what the other host is told
+	var got []string // requests to the other host
 	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -527,8 +526,7 @@ func TestHostileTarget(t *testing.T) {
 		_, err := Publish(t.Context(), b, p, s.host+"/app:new", quick())
 		wantError(t, err, want)
 	}
-	// A layer goes where the registry says, and nobody logs in there. Here it does not
-	// come back.
+	// A layer goes where the registry says, without a login. Here it does not come back.
 	s.reset(guarded(uploads("http://localhost:" + port + "/")))
 	_, err = Publish(t.Context(), b, p, s.host+"/app:new", quick())
 	wantError(t, err, "HOST/app:new: HOST has taken sha256:HEX and does not have it: run again, or ask whoever runs it")
@@ -658,8 +656,8 @@ func TestLosingRegistry(t *testing.T) {
 	s.whole(t, "app:liar")
 }
 
-// Who is interrupted while he publishes ends at once, whatever he waits for, and
-// leaves the name as it was.
+// An interrupted publication ends at once, whatever it waits for, and leaves the name as it
+// was.
 func TestInterruptedPublish(t *testing.T) {
 	s := newServer(t)
 	ref := s.push(t, "app:1", imagetest.V1(t, app))
@@ -697,7 +695,7 @@ func TestInterruptedPublish(t *testing.T) {
 				}
 				ended.Add(1)
 				defer ended.Done()
-				io.Copy(io.Discard, r.Body) // else the server does not see that nobody listens
+				io.Copy(io.Discard, r.Body) // else the server does not see that the client has gone
 				cancel()
 				<-r.Context().Done()
 				return true

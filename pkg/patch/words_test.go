@@ -9,7 +9,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// What registries say when they refuse something is told: each of these has the
+// An error quotes the words in which a registry refuses something: each of these has the
 // status of a missing login, or one that says even less.
 func TestRefusalsInTheirWords(t *testing.T) {
 	isUpload := func(r *http.Request) bool { return r.Method == http.MethodPost }

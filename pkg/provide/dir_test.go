@@ -59,7 +59,7 @@ func open(t *testing.T, specs ...string) *Sources {
 	return s
 }
 
-// shape is what a Found has, in a form to compare: name (links).
+// shape returns the files of a Found in a form to compare: name (links).
 func shape(f *Found) []string {
 	var out []string
 	for _, file := range f.Files {

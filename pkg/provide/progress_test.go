@@ -9,8 +9,8 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// TestProgress is told of what is downloaded, of what is unpacked, and of an
-// image's layers: each grows, knows its size, and comes to its end.
+// Downloads, unpacked files and an image's layers report their progress: each grows, has a
+// total, and reaches it.
 func TestProgress(t *testing.T) {
 	reg := imagetest.Serve(t)
 	ref, err := reg.Push("cuda:test", imagetest.V1(t, cudnnImage))

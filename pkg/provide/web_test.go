@@ -639,7 +639,7 @@ func TestCacheIsUsedAndChecked(t *testing.T) {
 	if n, size := Usage(cache); n != 6 || size < int64(len(w.files[p])) { // the wheel, what was taken out, and a list of it
 		t.Errorf("the cache has %d files, %d bytes", n, size)
 	}
-	// What was taken out is enough: the wheel itself may go.
+	// The members are enough: the wheel itself may go.
 	if err := os.Remove(filepath.Join(cache, "sha256", sum(w.files[p]))); err != nil {
 		t.Fatal(err)
 	}
@@ -672,8 +672,7 @@ func digests(f *Found) []string {
 	return all
 }
 
-// What was not used for longest goes when the cache is full; what is in use
-// stays, however large it is.
+// A full cache removes its least recently used files, but none in use, however large.
 func TestCacheIsBounded(t *testing.T) {
 	w := serve(t)
 	p := one(t, w, func(*file) {})

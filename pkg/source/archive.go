@@ -257,7 +257,7 @@ type savedReader struct {
 type savedFile struct {
 	TarFile
 	head   []byte
-	digest string // empty where nobody took the file
+	digest string // empty if takeFile is nil
 }
 
 func (s *savedReader) read() error {

@@ -25,7 +25,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/tooltest"
 )
 
-// dockerTar is text images as crane writes them: flat, each layer compressed.
+// dockerTar returns text images as crane writes them: flat, each layer compressed.
 func dockerTar(t testing.TB, texts ...string) []byte {
 	t.Helper()
 	images := map[name.Reference]v1.Image{}
@@ -43,9 +43,8 @@ func dockerTar(t testing.TB, texts ...string) []byte {
 	return b.Bytes()
 }
 
-// savedFiles are the files that docker save writes for an image whose layers are
-// the tars, in their order: as before version 25 (ID/layer.tar), or since
-// (blobs/sha256/HEX).
+// savedFiles returns the files that docker save writes for an image, in their order: of
+// versions before 25 (ID/layer.tar), or since (blobs/sha256/HEX).
 func savedFiles(t *testing.T, text string, old bool) []tarEntry {
 	t.Helper()
 	img := imagetest.V1(t, text)
@@ -241,7 +240,7 @@ func TestDamagedDockerArchive(t *testing.T) {
 	wantError(t, "docker-archive:/no/such/file.tar", Options{}, "docker-archive:/no/such/file.tar: /no/such/file.tar: no such file or directory")
 }
 
-// taggedLayout is an OCI layout with an image for each tag.
+// taggedLayout returns the directory of an OCI layout with an image for each tag.
 func taggedLayout(t *testing.T, images map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "layout")
@@ -351,7 +350,7 @@ func TestDamagedLayout(t *testing.T) {
 	}
 }
 
-// tarDir writes a directory as a tar, as oci-archive is one of an OCI layout.
+// tarDir returns a directory as a tar, as an OCI archive is one of a layout.
 func tarDir(t *testing.T, dir string) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -134,7 +134,7 @@ var metadata = []netip.Addr{
 
 // inward returns the request that follows an answer to an address of an inner network,
 // or why it is not followed. Only a server in such a network may redirect there, as a
-// company's registry does that keeps its blobs in a store beside it. Nobody may redirect
+// company's registry does that keeps its blobs in a store beside it. No server may redirect
 // to a cloud's metadata service. For another answer both results are nil.
 // go-containerregistry refuses all of these redirects, and so does not get to see them.
 func inward(req *http.Request, resp *http.Response, peer *netip.Addr) (*http.Request, error) {

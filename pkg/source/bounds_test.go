@@ -24,7 +24,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// What a registry can do to a scan is told in one line, and bounded.
+// A hostile registry costs a scan a bounded number of bytes, and one line of error.
 func TestHostileRegistry(t *testing.T) {
 	answer := func(part string, h http.HandlerFunc) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, r *http.Request) bool {
@@ -75,7 +75,7 @@ func TestHostileRegistry(t *testing.T) {
 			wantError(t, handled(t, false, answer(tt.part, tt.do)), Options{}, tt.want)
 		})
 	}
-	// What go-containerregistry does not want to know it reads to its end.
+	// go-containerregistry reads answers that it ignores to their end.
 	var sent atomic.Int64
 	wantApp(t, handled(t, false, func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/v2/" {
@@ -91,7 +91,7 @@ func TestHostileRegistry(t *testing.T) {
 
 const foreverBytes = 128 << 20
 
-// forever writes for as long as somebody takes it, or nearly so, and counts.
+// forever writes for as long as the client reads, up to foreverBytes, and counts.
 func forever(w io.Writer, sent *atomic.Int64) {
 	chunk := bytes.Repeat([]byte(" "), 1<<20)
 	for sent.Load() < foreverBytes {
@@ -102,7 +102,7 @@ func forever(w io.Writer, sent *atomic.Int64) {
 	}
 }
 
-// layerOf is the digest of a layer of appImage.
+// layerOf returns the digest of a layer of appImage.
 func layerOf(t *testing.T, i int) string {
 	t.Helper()
 	list, err := imagetest.V1(t, appImage).Layers()
@@ -116,10 +116,9 @@ func layerOf(t *testing.T, i int) string {
 	return d.String()
 }
 
-// Large registries send their clients to where they keep their blobs, by an
-// address that is signed for a while: who is logged in there says nothing of it
-// to the other host, and a download that breaks off goes on from there, by way
-// of the registry.
+// Large registries redirect their clients to a store of blobs, by an address that is
+// signed for a while. The login does not go to the store, and a download that breaks
+// continues there, by way of the registry.
 func TestBlobsElsewhere(t *testing.T) {
 	secrets := map[string]string{"Basic": "Basic bWU6c2VjcmV0", "Bearer": "Bearer token"}
 	for scheme, secret := range secrets {
@@ -221,8 +220,8 @@ func TestIsLoopback(t *testing.T) {
 	}
 }
 
-// Who writes to a registry waits as long as it asks for, and as long as something
-// goes on.
+// A client that writes to a registry waits as long as the registry asks for, and as long
+// as it takes bytes.
 func TestPushTransport(t *testing.T) {
 	ask := func(t *testing.T, method string, body io.Reader, a answer) (*http.Response, error) {
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://registry/v2/", body)

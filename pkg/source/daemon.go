@@ -71,8 +71,8 @@ func inspect(ctx context.Context, c *client.Client, ref string, stall time.Durat
 	return found, err
 }
 
-// saveStalls is how many times as long as a registry a daemon may be silent while it
-// saves an image: Docker writes all of the image to its disk before it sends a byte.
+// saveStalls lets a daemon be silent so many times as long as a registry while it saves an
+// image: Docker writes all of the image to its disk before it sends a byte.
 const saveStalls = 30
 
 // save has a daemon save an image, and gives up if nothing comes for so long.

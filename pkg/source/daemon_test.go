@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// daemon serves what of Docker's API is asked for, on a socket that DOCKER_HOST
+// daemon serves the requests of a scan to Docker's API, on a socket that DOCKER_HOST
 // names. It has the image app:1.
 func daemon(t *testing.T, saved func(w http.ResponseWriter)) {
 	t.Helper()
 	daemonHandled(t, saved, never)
 }
 
-// daemonHandled is a daemon that answers what a function answers first.
+// daemonHandled is a daemon that answers the requests that h does not.
 func daemonHandled(t *testing.T, saved func(w http.ResponseWriter), h func(http.ResponseWriter, *http.Request) bool) {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "docker.sock")
@@ -66,10 +66,10 @@ func TestDaemon(t *testing.T) {
 	}
 }
 
-// moved is how often app:1 was built anew.
+// moved counts the rebuilds of app:1.
 var moved atomic.Int32
 
-// What is told of an image by its ID is told of the image that was read.
+// An ID is that of the image that was read.
 func TestDaemonID(t *testing.T) {
 	defer moved.Store(0)
 	for _, move := range []int32{0, 1} {

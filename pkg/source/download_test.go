@@ -23,7 +23,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// answer is what a server does with one request.
+// answer answers one request.
 type answer func(*http.Request) (*http.Response, error)
 
 // server answers requests one after the other, without a network: the clock of a
@@ -68,8 +68,8 @@ func givenUp(then answer) answer {
 	}
 }
 
-// silence is a body from which nothing comes until its request is given up; then
-// it is what follows.
+// silence is a body that blocks until its request is given up, and then continues with
+// another.
 type silence struct {
 	ctx  context.Context
 	then io.Reader
@@ -98,8 +98,7 @@ type broken struct{ error }
 
 func (b broken) Read([]byte) (int, error) { return 0, b.error }
 
-// Downloads survive what happens to connections, and end when it happens again
-// and again.
+// A download survives broken connections, and ends after too many.
 func TestDownload(t *testing.T) {
 	blob := make([]byte, 3<<20)
 	rand.NewChaCha8([32]byte{}).Read(blob)
@@ -277,7 +276,7 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// A scan that is interrupted waits for nothing.
+// An interrupted download ends at once.
 func TestDownloadInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, a := range map[string]answer{
@@ -335,8 +334,8 @@ func TestPatientSendsBodiesAgain(t *testing.T) {
 	})
 }
 
-// A token that expires while a layer is being read is renewed, and the layer goes
-// on from where it broke off.
+// A token that expires while a layer is being read is renewed, and the download
+// continues.
 func TestTokenExpires(t *testing.T) {
 	var mu sync.Mutex
 	tokens, expired, blobs, ranges := 0, 0, 0, 0
@@ -390,7 +389,7 @@ func TestTokenExpires(t *testing.T) {
 	}
 }
 
-// A registry may send its clients elsewhere, but not into the inner network.
+// A registry may redirect its clients, but not to an inner network.
 func TestRedirects(t *testing.T) {
 	s := newRegistry(t)
 	push(t, s, "app:1", appImage)

@@ -378,7 +378,7 @@ func openArchive(file string) (*os.File, error) {
 	return f, nil
 }
 
-// What compressed files begin with (RFC 1952, RFC 8878).
+// The first bytes of compressed files (RFC 1952, RFC 8878).
 var (
 	magicGzip = []byte{0x1f, 0x8b}
 	magicZstd = []byte{0x28, 0xb5, 0x2f, 0xfd}

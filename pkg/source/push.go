@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// pushStall is how long a registry may take to answer when it is written to: some
-// assemble or check a large blob before they answer.
+// pushStall limits the time until a registry answers a request that writes: some assemble
+// or check a large blob first.
 const pushStall = 10 * time.Minute
 
 // PushTransport returns the transport to a registry for a client that repeats requests

@@ -34,7 +34,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// appImage is what the tests of sources look for.
+// appImage is the image of the tests.
 const appImage = `
 layer 0 COPY base /
 layer 1 RUN build
@@ -163,8 +163,8 @@ func wantApp(t *testing.T, ref string, o Options) *Image {
 	return img
 }
 
-// wantError opens a reference, reads its layers and compares the one line that comes
-// of it; numbers of ports, digests and temporary directories are masked.
+// wantError opens a reference, reads its layers and compares the error. Numbers of ports,
+// digests and temporary directories are masked.
 func wantError(t *testing.T, ref string, o Options, want string) {
 	t.Helper()
 	o.Sleep = noSleep
@@ -225,7 +225,7 @@ func layerTars(t testing.TB, text string) [][]byte {
 	return list
 }
 
-// noSleep goes on at once.
+// noSleep does not wait.
 func noSleep(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 
 var masks = []struct{ re, to string }{
@@ -249,7 +249,7 @@ func newRegistry(t *testing.T) *imagetest.Server {
 	return s
 }
 
-// noDockerConfig keeps the logins of whoever runs the tests out of them.
+// noDockerConfig hides the logins of the user who runs the tests.
 func noDockerConfig(t *testing.T) {
 	t.Helper()
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
@@ -371,8 +371,7 @@ func TestNestedIndex(t *testing.T) {
 	}
 }
 
-// handled serves what a function answers, and else a registry with the image
-// app:1.
+// handled serves a registry with the image app:1, except for the requests that h answers.
 func handled(t *testing.T, tls bool, h func(w http.ResponseWriter, r *http.Request) bool) string {
 	t.Helper()
 	quiet := log.New(io.Discard, "", 0)
@@ -566,7 +565,7 @@ func TestDistribution(t *testing.T) {
 	wantError(t, host+"/a/b/app:2", Options{}, "HOST/a/b/app:2: HOST has no such image: check the repository and tag (a/b/app, 2)")
 }
 
-// A scheme with a typing error names an image on Docker Hub, which there is not.
+// A scheme with a typing error reads like an image on Docker Hub: the error suggests the scheme.
 func TestAlmostAScheme(t *testing.T) {
 	gone := errors.New("gone")
 	for ref, want := range map[string]string{

@@ -105,7 +105,7 @@ type Layer struct {
 	Size      int64  // of the blob in bytes; 0 if not known
 }
 
-// blob is where a layer's bytes come from.
+// blob opens a layer.
 type blob struct {
 	open func(ctx context.Context, note func(string)) (io.ReadCloser, error)
 	// digest is the one that the bytes must have; empty where none is known.

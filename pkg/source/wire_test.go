@@ -28,13 +28,13 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// What comes over the wire is hostile: here are the servers that show it. Each
-// answer has one line that says what to do, and none costs more than it may.
+// Servers are hostile. Each of these answers gives an error of one line that says what to
+// do, within bounded memory and time.
 
-// spoiler answers a request, or leaves it to a registry.
+// spoiler answers a request and returns true, or leaves it to a registry.
 type spoiler = func(http.ResponseWriter, *http.Request) bool
 
-// spoil answers what is got from paths with a part in them.
+// spoil answers GETs of paths that contain part.
 func spoil(part string, do http.HandlerFunc) spoiler {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, part) {
@@ -45,7 +45,7 @@ func spoil(part string, do http.HandlerFunc) spoiler {
 	}
 }
 
-// first is what the first of several answers.
+// first returns the first of several spoilers that answers.
 func first(list ...spoiler) spoiler {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		for _, s := range list {
@@ -89,7 +89,7 @@ func answers(part string, code int, text string) spoiler {
 	})
 }
 
-// asksFor is a registry that wants a token from a realm, and what is at its /token.
+// asksFor is a registry that requires a token from a realm, with an answer at /token.
 func asksFor(realm, token string) spoiler {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/token" {
@@ -203,7 +203,7 @@ func manifestedAs(t *testing.T, mediaType string) spoiler {
 	return says("/manifests/", mediaType, string(b))
 }
 
-// What is only said is not believed, and does no harm.
+// Claims of a registry that nothing depends on are ignored.
 func TestOnlySaid(t *testing.T) {
 	b, err := imagetest.V1(t, appImage).RawManifest()
 	if err != nil {
@@ -231,7 +231,7 @@ func TestOnlySaid(t *testing.T) {
 	}
 }
 
-// Bytes that are not what was asked for are not taken for it.
+// Bytes other than those that were requested are an error.
 func TestOtherBytes(t *testing.T) {
 	list, err := imagetest.V1(t, appImage).Layers()
 	if err != nil {
@@ -321,9 +321,8 @@ func TestManyElements(t *testing.T) {
 	}
 }
 
-// A redirect is followed where docker follows it, but never with a login, nor to where
-// anybody could put a manifest of his own in, nor into a network that the registry is
-// not in.
+// A redirect is followed where docker follows it, but never with a login, nor by plain HTTP
+// for a manifest, nor into a network that the registry is not in.
 func TestFollow(t *testing.T) {
 	form := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	const blob = "https://a.example/v2/app/blobs/sha256:0"
@@ -442,7 +441,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// A stream of HTTP/2 that is reset goes on; one that always is is told.
+// A reset stream of HTTP/2 is requested again; one that is always reset is an error.
 func TestHTTP2Reset(t *testing.T) {
 	layer := "/blobs/" + layerOf(t, 1)
 	for part, want := range map[string]string{
@@ -464,7 +463,7 @@ func TestHTTP2Reset(t *testing.T) {
 				r.URL.Scheme, r.URL.Host, r.RequestURI = "http", host, ""
 				resp, err := http.DefaultTransport.RoundTrip(r)
 				if r.Context().Err() != nil {
-					return // another layer has failed, and nobody waits for this one
+					return // another layer has failed, and the client has given up
 				}
 				if err != nil {
 					t.Error(err)
@@ -490,8 +489,7 @@ func TestHTTP2Reset(t *testing.T) {
 	}
 }
 
-// A server that sends a byte now and then is not waited for; one that has a slow
-// reader is.
+// A download that trickles is given up; one with a slow reader is not.
 func TestTrickle(t *testing.T) {
 	trickle := func(pause time.Duration, n int) io.Reader {
 		return readerFunc(func(p []byte) (int, error) {
@@ -540,8 +538,7 @@ func TestTrickle(t *testing.T) {
 	}
 }
 
-// A server that asks to be left alone for years is left alone for as long as that
-// goes, and not asked at once.
+// A Retry-After of years counts as the longest wait, not as none.
 func TestRetryAfter(t *testing.T) {
 	for header, want := range map[string]time.Duration{
 		"30": 30 * time.Second, "65535": maxWait, "65536": maxWait, "99999999999999999999999999": maxWait,
@@ -553,8 +550,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// hangs answers with the start of something, tells that it has begun, and says
-// nothing more until it is given up.
+// hangs sends the start of an answer, reports it on begun, and then sends nothing until the
+// client gives up.
 func hangs(part string, begun chan<- string, ended *sync.WaitGroup, start string) spoiler {
 	return spoil(part, func(w http.ResponseWriter, r *http.Request) {
 		ended.Add(1)
@@ -568,8 +565,8 @@ func hangs(part string, begun chan<- string, ended *sync.WaitGroup, start string
 	})
 }
 
-// Whoever is interrupted ends at once, wherever a server keeps him waiting, and
-// leaves no connection behind.
+// An interrupted scan ends at once, wherever a server makes it wait, and leaves no
+// connection behind.
 func TestInterrupted(t *testing.T) {
 	layer, config := "/blobs/"+layerOf(t, 1), configOf(t)
 	tests := []struct {
@@ -671,8 +668,8 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
-// interrupted reads an image, is interrupted once a server tells that it has begun,
-// and wants nothing but that said.
+// interrupted reads an image, is interrupted once a server has begun, and expects the
+// context's error.
 func interrupted(t *testing.T, ref string, begun <-chan string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -691,7 +688,7 @@ func interrupted(t *testing.T, ref string, begun <-chan string) {
 	}
 }
 
-// What a daemon can do to a scan.
+// A hostile daemon costs a scan bounded memory and time, and one line of error.
 func TestHostileDaemon(t *testing.T) {
 	good := savedFiles(t, appImage, true)
 	serve := func(list ...tarEntry) func(http.ResponseWriter) {
