@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -198,5 +199,41 @@ func TestOverriddenChoice(t *testing.T) {
 	const why = "bitsandbytes takes libbitsandbytes_cuda118.so: ENV BNB_CUDA_VERSION=118"
 	if got, known := w.notChosen("/" + siteDir[2:] + build); got != why || !known || w.said != nil {
 		t.Errorf("got %q (%v), %v; want %q", got, known, w.said, why)
+	}
+}
+
+// TestClauses has the clauses of checks and of the entrypoint that no text image shows:
+// the severity and message of a finding, then its reason, effects and fixes.
+func TestClauses(t *testing.T) {
+	user := elfText("opt/app", "interp=/lib64/ld-linux-x86-64.so.2", "needed libcuda.so.1", "flags1 pie")
+	conda := "entrypoint [\"/opt/c/bin/python\"]\n-- 0/opt/c/etc/conda/activate.d/a.sh --\ntext\nexport LD_LIBRARY_PATH=$(dirname $0)/lib\n-- 0/opt/c/bin/python --\nelf x86_64 interp=/x\n"
+	script := func(line string) string {
+		return "entrypoint [\"/start\"]\n-- 0/start --\ntext mode=0755\n" + line + "\n"
+	}
+	for _, c := range []struct{ rule, text, want string }{
+		{"ld-path-empty", "env LD_LIBRARY_PATH=/opt:\n" + user, "note LD_LIBRARY_PATH has an empty element: libraries are looked for in the working directory, /\nno library of the image comes before another by it\nENV LD_LIBRARY_PATH=/opt; in a Dockerfile, ${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} adds nothing when the variable is empty"},
+		{"compat-on-path", "env LD_LIBRARY_PATH=/usr/local/cuda/compat\n" + elfText("usr/local/cuda/compat/libcuda.so.1"), "warning LD_LIBRARY_PATH puts the driver of /usr/local/cuda/compat on the search path\n\non a host whose driver is newer, CUDA does not start\non a GPU that is not for data centres, CUDA does not start\nENV LD_LIBRARY_PATH=\nthe container runtime adds the directory by itself where it helps"},
+		{"conda-activate-only", conda, "warning LD_LIBRARY_PATH is set only when the conda environment /opt/c is activated, which the container does not do\n\nwhat works in a shell after `conda activate` fails when the container is started\nstart the program by `conda run -p /opt/c --no-capture-output …`"},
+		{"wrong-architecture", "entrypoint [\"/a\"]\n-- 0/a --\nelf aarch64 interp=/x\n-- 0/b --\nelf aarch64\n", "error the image says that it is for amd64, and its 2 ELF files are for arm64\n\nno program of it starts\nbuild it for the platform that it is used on: docker buildx build --platform linux/amd64"},
+		{"broken-entrypoint", script("#!/usr/bin/env bash\r") + "-- 0/usr/bin/env --\nelf x86_64 mode=0755\n", "warning /usr/bin/env: 'bash\\r': No such file or directory\nthe image may be started with another program\nthe container does not start\nwrite /start with line feeds alone (`sed -i 's/\\r$//'`, `*.sh text eol=lf` in .gitattributes): the carriage return at the end of its first line counts as a part of the interpreter's name"},
+		{"broken-entrypoint", script("echo"), "warning exec /start: exec format error\nthe image may be started with another program\nthe container does not start\ncorrect ENTRYPOINT or CMD, or add what is missing"},
+	} {
+		res, err := Run(t.Context(), textImage(t, c.text, false), packs(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(res.Findings, func(f Finding) bool { return f.Rule == c.rule })
+		if i < 0 {
+			t.Errorf("%s: not found in\n%s", c.rule, c.text)
+			continue
+		}
+		f := res.Findings[i]
+		lines := []string{string(f.Severity) + " " + f.Message, f.Because}
+		for _, e := range f.Effects {
+			lines = append(lines, e.Text)
+		}
+		if diff := cmp.Diff(c.want, strings.Join(append(lines, f.Fixes...), "\n")); diff != "" {
+			t.Errorf("%s: %s", c.rule, diff)
+		}
 	}
 }
