@@ -161,7 +161,7 @@ func (w *world) preloadMisses(by *causes) {
 		c := by.of(e)
 		c.meet(e, e.By.Real(), grave)
 		c.preload = e.By.Real()
-		c.effect(w.effects("preload-breaks", values{"by": preloadedBy(start, e.By), "file": e.By.Real(), "program": start.Program().Real(), "error": e.Error()})...)
+		c.effect(w.effects("preload-breaks", values{"by": w.preloadedBy(start, e.By), "file": e.By.Real(), "program": start.Program().Real(), "error": e.Error()})...)
 	}
 }
 

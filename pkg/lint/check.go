@@ -17,7 +17,7 @@ type check struct {
 	find func(*world) []Finding
 }
 
-// checks are tried in order.
+// checks has the checks in their order.
 var checks = []check{
 	{"ld-path-missing", (*world).ldPathMissing},
 	{"ld-path-file", (*world).ldPathFile},
@@ -105,7 +105,8 @@ func (w *world) takeStock() error {
 	return nil
 }
 
-// getenv is a variable of the image's config, the last one of its name.
+// getenv returns the value of a variable of the image's config, and whether it is set; of
+// several with one name, the last.
 func (w *world) getenv(name string) (string, bool) {
 	vars := w.env().Vars
 	for i := len(vars) - 1; i >= 0; i-- {
@@ -116,9 +117,9 @@ func (w *world) getenv(name string) (string, bool) {
 	return "", false
 }
 
-// gpuUsers are the files that ask for a library of CUDA or of the driver and are
-// not themselves CUDA's: what makes an image one for a GPU. Frameworks that ask
-// at run time are known by the packages that they bring.
+// gpuUsers returns the files that make an image one for a GPU: those that ask for a library
+// of CUDA or of the driver and are not CUDA's own, and packages for a GPU, whose files
+// ask at run time.
 func (w *world) gpuUsers() []string {
 	var list []string
 	for _, o := range w.objects {
@@ -140,7 +141,7 @@ func (w *world) gpuUsers() []string {
 // isGPUWheel reports whether a wheel is there for a GPU only.
 func (w *world) isGPUWheel(name string) bool { return known(w.packs.GPUWheels, name) }
 
-// marker is where an environment's requirements are looked at.
+// marker returns the environment in which the markers of requirements are evaluated.
 func (w *world) marker(p *inventory.Python) inventory.MarkerEnv {
 	env := inventory.MarkerEnv{
 		"platform_system": "Linux", "sys_platform": "linux", "os_name": "posix",
@@ -167,7 +168,7 @@ func (w *world) filesOf(paths []string) []File {
 	return list
 }
 
-// numbers are the first n numbers of a version: 9.1 of 9.1.0.70.
+// numbers returns the first n numbers of a version: 9.1 of 9.1.0.70.
 func numbers(version string, n int) string {
 	return parseRelease(version).First(n).String()
 }

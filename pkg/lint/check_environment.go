@@ -17,8 +17,8 @@ import (
 
 const ldLibraryPath = "LD_LIBRARY_PATH"
 
-// pathEntries are the elements of LD_LIBRARY_PATH as the loader splits it; musl
-// knows no semicolon (glibc elf/dl-load.c, fillin_rpath; musl ldso/dynlink.c).
+// pathEntries returns the elements of LD_LIBRARY_PATH as the loader splits it: glibc at
+// colons and semicolons, musl at colons and newlines (glibc elf/dl-load.c, fillin_rpath; musl ldso/dynlink.c).
 func (w *world) pathEntries() []string {
 	value, ok := w.getenv(ldLibraryPath)
 	if !ok || value == "" {
@@ -36,8 +36,8 @@ func (w *world) without(dir string) string {
 	return strings.Join(kept, ":")
 }
 
-// isMount says whether something comes to a directory when the container starts:
-// the pack's mounts, and the image's own volumes.
+// isMount reports whether something is mounted to a directory when the container starts:
+// it is one of the packs' mounts, or in a volume of the image.
 func (w *world) isMount(dir string) bool {
 	for _, m := range w.packs.Mounts {
 		if match(m.Match, dir) {
@@ -54,7 +54,7 @@ func (w *world) isMount(dir string) bool {
 	return false
 }
 
-// hasToken reports whether the loader puts something in an element.
+// hasToken reports whether an element has a token that the loader replaces.
 func hasToken(entry string) bool {
 	return slices.ContainsFunc([]string{"$ORIGIN", "${ORIGIN}", "$LIB", "${LIB}", "$PLATFORM", "${PLATFORM}"}, func(t string) bool { return strings.Contains(entry, t) })
 }
@@ -124,8 +124,8 @@ func (w *world) shadowsIn(dir string) []string {
 	return list
 }
 
-// searchDirs are the directories of LD_LIBRARY_PATH and, for glibc, of
-// /etc/ld.so.conf and its fragments, with who names each.
+// searchDirs returns the directories of LD_LIBRARY_PATH and, for glibc, of
+// /etc/ld.so.conf and its fragments, each with the variable or file that names it.
 func (w *world) searchDirs() map[string]string {
 	dirs := map[string]string{}
 	if w.primary == nil || !w.primary.Libc.Musl {
@@ -153,8 +153,8 @@ func (w *world) searchDirs() map[string]string {
 	return dirs
 }
 
-// holding are the search directories that fit, are there, and hold a file of a name
-// that fits; with what they hold.
+// holding returns the search directories that fit and have files of which the name matches
+// a pattern, with the paths of those files.
 func (w *world) holding(fits func(dir string) bool, file string) map[string][]string {
 	found := map[string][]string{}
 	for dir := range w.searchDirs() {
@@ -216,8 +216,8 @@ func (w *world) behindDriver(dir string) bool {
 	return w.searchDirs()[dir] != ldLibraryPath && w.driverComesFirst()
 }
 
-// toldOf reports whether the replay has found that a framework gets one of the
-// files: that finding says more.
+// toldOf reports whether a finding says that a framework gets one of the files: that
+// finding says more.
 func (w *world) toldOf(files []string) bool {
 	return slices.ContainsFunc(w.drivers(), func(f Finding) bool {
 		return slices.ContainsFunc(f.Affected, func(p string) bool { return slices.Contains(files, p) })
@@ -275,8 +275,8 @@ func (w *world) compatInCache() []Finding {
 
 const mountedDriver = "/usr/local/nvidia/lib64"
 
-// driverPathLost is for images made from NVIDIA's, whose LD_LIBRARY_PATH named
-// the directory in which GKE and others mount the driver.
+// driverPathLost finds images made from NVIDIA's that have lost the directory of
+// LD_LIBRARY_PATH to which GKE and others mount the driver.
 func (w *world) driverPathLost() []Finding {
 	if w.img.Config == nil {
 		return nil
@@ -301,7 +301,7 @@ func (w *world) driverPathLost() []Finding {
 	return []Finding{f}
 }
 
-// driverInImage finds files of the driver that a layer brought: the runtime
+// driverInImage finds files of the driver that a layer brought; the container runtime
 // mounts the host's own.
 func (w *world) driverInImage() []Finding {
 	var paths []string
@@ -353,8 +353,8 @@ func (w *world) gpuHidden() []Finding {
 	return []Finding{f}
 }
 
-// devicesHidden is for CUDA_VISIBLE_DEVICES in the image's environment where it
-// leaves no device: the first number that is none ends the list.
+// devicesHidden finds a CUDA_VISIBLE_DEVICES in the image's environment that leaves no
+// device: CUDA reads the list up to the first element that names none.
 func (w *world) devicesHidden() []Finding {
 	const variable = "CUDA_VISIBLE_DEVICES"
 	value, set := w.getenv(variable)
@@ -367,8 +367,8 @@ func (w *world) devicesHidden() []Finding {
 	return []Finding{f}
 }
 
-// driverCapabilities holds NVIDIA_DRIVER_CAPABILITIES against the driver's
-// libraries that files ask for.
+// driverCapabilities compares NVIDIA_DRIVER_CAPABILITIES with the driver's libraries that
+// files ask for.
 func (w *world) driverCapabilities() []Finding {
 	const rule, variable = "driver-capabilities", "NVIDIA_DRIVER_CAPABILITIES"
 	value, _ := w.getenv(variable)
@@ -401,8 +401,8 @@ func (w *world) driverCapabilities() []Finding {
 	return list
 }
 
-// capabilitiesLeftOut returns the capabilities that files of the image need and words
-// lacks, and all words that would do.
+// capabilitiesLeftOut returns the capabilities that files of the image need and that are
+// not among words, and the known words together with them.
 func (w *world) capabilitiesLeftOut(words []string) (lacks []*Capability, whole []string) {
 	whole = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return w.packs.capability(word) == nil })
 	for _, c := range w.packs.Capabilities {
@@ -433,8 +433,7 @@ func (p *Packs) capability(name string) *Capability {
 	return nil
 }
 
-// usersOf are the files that need one of the driver's libraries, and are not the
-// driver's.
+// usersOf returns the files that need one of libraries, less those of the driver.
 func (w *world) usersOf(libraries []string) []string {
 	var list []string
 	for _, o := range w.objects {
@@ -451,8 +450,8 @@ func (w *world) usersOf(libraries []string) []string {
 	return list
 }
 
-// requireCUDA holds NVIDIA_REQUIRE_CUDA, by which the runtime refuses a host,
-// against the CUDA version that the frameworks are built for.
+// requireCUDA compares NVIDIA_REQUIRE_CUDA, by which the container runtime refuses hosts,
+// with the CUDA version that the frameworks are built for.
 func (w *world) requireCUDA() []Finding {
 	value, _ := w.getenv("NVIDIA_REQUIRE_CUDA")
 	disabled, _ := w.getenv("NVIDIA_DISABLE_REQUIRE")
@@ -476,7 +475,7 @@ func (w *world) requireCUDA() []Finding {
 	return list
 }
 
-// requiredCUDA is the version in "cuda>=12.4 brand=tesla,…".
+// requiredCUDA returns the version in "cuda>=12.4 brand=tesla,…", or "".
 func requiredCUDA(value string) string {
 	for _, word := range strings.FieldsFunc(value, func(r rune) bool { return r == ' ' || r == ',' }) {
 		if version, ok := strings.CutPrefix(word, "cuda>="); ok {
@@ -514,11 +513,11 @@ func (w *world) condaActivateOnly() []Finding {
 	return list
 }
 
-// shellExport is a command that writes LD_LIBRARY_PATH to a file of a shell's.
+// shellExport matches a command that writes LD_LIBRARY_PATH to a file that a shell reads.
 var shellExport = regexp.MustCompile(`LD_LIBRARY_PATH=["']?([^\s"';&|>]+)[^&|]*>>?\s*["']?(\S*(?:\.bashrc|\.bash_profile|\.profile|\.zshrc|/etc/profile|/etc/profile\.d/[\w.-]+|/etc/bash\.bashrc|/etc/environment))\b`)
 
-// shellOnly finds search paths that a build step has written into a file that only
-// shells read, as the history of the image tells.
+// shellOnly finds search paths that a build step in the image's history has written to a
+// file that only shells read.
 func (w *world) shellOnly() []Finding {
 	if w.img.Config == nil || w.activates() || w.interactive() {
 		return nil
@@ -555,8 +554,8 @@ func (w *world) shellOnly() []Finding {
 	return list
 }
 
-// shellOnlyFinding is about a file of a shell to which path is written, of which the
-// image does not search lost.
+// shellOnlyFinding returns the finding about path, which a build step writes to a file of a
+// shell; lost are its directories that are on no other search path.
 func (w *world) shellOnlyFinding(path, file, lost string) Finding {
 	v := w.edit("shell-only-path", values{"lost": lost})
 	v["path"], v["file"] = path, file
@@ -593,7 +592,7 @@ func (w *world) missedIn(dirs []string) bool {
 	})
 }
 
-// interactive reports whether the image starts a shell that somebody types into.
+// interactive reports whether the image starts a shell without a command.
 func (w *world) interactive() bool {
 	c := w.img.Config.Config
 	argv := slices.Concat(c.Entrypoint, c.Cmd)

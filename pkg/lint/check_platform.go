@@ -54,8 +54,8 @@ func (w *world) glibcOnMusl() []Finding {
 	return []Finding{f}
 }
 
-// otherMachine is the machine that a file is for, where it is not the image's; empty
-// for what is no such file.
+// otherMachine returns the machine that an ELF file is for, or "" if it is the image's or
+// there is no such file.
 func (w *world) otherMachine(file string) string {
 	e, _, ok := w.img.FS.Lookup(file)
 	if !path.IsAbs(file) || !ok || e.Object == nil || e.Object.Machine == w.machine {
@@ -64,7 +64,7 @@ func (w *world) otherMachine(file string) string {
 	return nameOf(e.Object.Machine)
 }
 
-// nameOf is a machine as image configs name it (GOARCH).
+// nameOf returns the name that image configs have for a machine (GOARCH).
 func nameOf(m elf.Machine) string {
 	for name, known := range machines {
 		if known.m == m {
@@ -74,8 +74,8 @@ func nameOf(m elf.Machine) string {
 	return m.String()
 }
 
-// isCPU tells the machines of processors from those of other code that ELF
-// files hold: GPU code, BPF programs, firmware.
+// isCPU reports whether a machine is a processor: ELF files also hold GPU code, BPF
+// programs and firmware.
 func isCPU(m elf.Machine) bool {
 	for _, known := range machines {
 		if known.m == m {
@@ -124,7 +124,7 @@ func (w *world) byMachine() (own int, other map[elf.Machine][]string) {
 	return own, other
 }
 
-// otherPlatform is about an image whose ELF files are all for another machine than its
+// otherPlatform returns the finding about an image whose ELF files are all for another machine than its
 // config says.
 func (w *world) otherPlatform(m elf.Machine, paths []string) Finding {
 	clause := "all-files"

@@ -61,8 +61,8 @@ func (w *world) pythonAbsent(installs []*install, version string, have []string)
 	return f
 }
 
-// otherTag is the extension of a framework whose name says another Python, and
-// which that is; empty where one is there that would do.
+// otherTag returns an extension of a framework whose name says another Python than
+// version, and that Python; "" if an extension for version is there as well.
 func (w *world) otherTag(in *install, version string) (file, of string) {
 	for _, s := range in.Steps {
 		for _, f := range w.glob(in.home, s.Open) {
@@ -82,8 +82,8 @@ func (w *world) otherTag(in *install, version string) (file, of string) {
 	return "", ""
 }
 
-// pythonVersions are those of the image's interpreters and libpythons, none where
-// there is an interpreter whose name does not tell.
+// pythonVersions returns the versions of the image's interpreters and libpythons, or nil
+// if the name of an interpreter does not have its version.
 func (w *world) pythonVersions() []string {
 	found := map[string]bool{}
 	for _, name := range []string{"python", "python3"} {
@@ -113,8 +113,8 @@ func (w *world) pythonVersions() []string {
 	return slices.SortedFunc(maps.Keys(found), version.Compare)
 }
 
-// pythonHome finds a PYTHONHOME below which none of the image's Pythons finds its own
-// library: they end before they read a program.
+// pythonHome finds a PYTHONHOME that has the library of no Python of the image: each ends
+// before it reads a program.
 func (w *world) pythonHome() []Finding {
 	value, _ := w.getenv("PYTHONHOME")
 	home, _, _ := strings.Cut(value, ":")

@@ -2,7 +2,7 @@ package lint
 
 import "path"
 
-// stubCopies are CUDA libraries outside the directories of stubs that are as long as
+// stubCopies finds CUDA libraries outside the directories of stubs that are as long as
 // the stub of their SONAME: copies of it, whose functions do nothing but fail.
 func (w *world) stubCopies() []Finding {
 	stubs := map[string]map[int64]string{} // SONAME → size → path

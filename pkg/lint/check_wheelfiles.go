@@ -15,7 +15,7 @@ func (w *world) reinstall(name, version string) []Advice {
 	return w.advice("reinstall", values{"wheel": strings.ReplaceAll(name, "_", "-"), "version": version})
 }
 
-// wheelFilesChanged are GPU libraries of wheels that have another size than the
+// wheelFilesChanged finds GPU libraries of wheels that have another size than the
 // wheel's RECORD says: something has put another file in their place, or has
 // stripped or patched them.
 func (w *world) wheelFilesChanged() []Finding {
@@ -39,8 +39,8 @@ func (w *world) wheelFilesChanged() []Finding {
 	return list
 }
 
-// changedSize reports whether a GPU library is of another size than a RECORD says,
-// and of which.
+// changedSize returns the size of a GPU library, and whether it is another than a RECORD
+// says.
 func (w *world) changedSize(file string, listed inventory.Listed) (size int64, changed bool) {
 	if listed.Size < 0 || !strings.Contains(path.Base(file), ".so") || w.packs.family(file) == nil {
 		return 0, false
@@ -52,8 +52,8 @@ func (w *world) changedSize(file string, listed inventory.Listed) (size int64, c
 	return e.Size, true
 }
 
-// twin is another file of the image with the SONAME and the size of a library, and
-// a release in its name; empty when there is none.
+// twin returns another file of the image with the SONAME and the size of a library, and
+// a release in its name, or "".
 func (w *world) twin(real string) string {
 	e, _, ok := w.img.FS.Lookup(real)
 	if !ok || e.Object == nil || e.Object.Soname == "" {

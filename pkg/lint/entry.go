@@ -24,8 +24,8 @@ type entry struct {
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Entrypoint is the ELF file that the image's ENTRYPOINT or CMD comes to, through
-// PATH and the interpreters of scripts. An error has the words of the packs.
+// Entrypoint returns the path of the ELF file that the image's ENTRYPOINT or CMD starts,
+// through PATH and the interpreters of scripts. An error has the words of the packs.
 func Entrypoint(img *Image, packs *Packs) (string, error) {
 	w := &world{img: img, packs: packs}
 	e := w.entry()
@@ -74,8 +74,8 @@ func (w *world) entry() entry {
 	return e
 }
 
-// withoutProgram returns an entry of which a program is not found: argv[0], or the
-// interpreter of the script to which it has come.
+// withoutProgram returns e with the problem that the program name is not found: argv[0],
+// or the interpreter of a script.
 func (w *world) withoutProgram(e entry, name string) entry {
 	stem, returns := strings.CutSuffix(name, "\r")
 	switch {
@@ -95,7 +95,7 @@ func (w *world) withoutProgram(e entry, name string) entry {
 	return e
 }
 
-// danglingProgram is the first link of a program's name in PATH that leads nowhere.
+// danglingProgram returns the first link in PATH of a program's name that leads nowhere, or "".
 func (w *world) danglingProgram(name string) string {
 	for _, p := range w.candidates(name) {
 		if e, _, ok := w.img.FS.Lstat(p); ok && e.Type == layers.Symlink {
@@ -105,8 +105,9 @@ func (w *world) danglingProgram(name string) string {
 	return ""
 }
 
-// shebangProgram is what a script's first line starts; env(1) is looked through. The
-// kernel splits it at blanks and tabs alone: a carriage return belongs to the name.
+// shebangProgram returns the program that a script's first line starts; of env(1), its
+// argument. The kernel splits the line at blanks and tabs only: a carriage return is part of
+// the name.
 func shebangProgram(line string) string {
 	words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' || r == '\n' || r == 0 })
 	if len(words) == 0 {
@@ -123,8 +124,8 @@ func shebangProgram(line string) string {
 	return words[0]
 }
 
-// executable is the path of a program: as it stands when it has a slash, else
-// the first of PATH that can be executed.
+// executable returns the path of a program: the name itself if it has a slash, else the
+// first file of PATH that can be executed.
 func (w *world) executable(name string) (string, bool) {
 	list := w.candidates(name)
 	var plain string
@@ -139,7 +140,7 @@ func (w *world) executable(name string) (string, bool) {
 	return plain, plain != ""
 }
 
-// candidates are the paths at which a program of a name is looked for.
+// candidates returns the paths at which a program of a name is looked for.
 func (w *world) candidates(name string) []string {
 	if strings.Contains(name, "/") {
 		if !strings.HasPrefix(name, "/") {
@@ -169,8 +170,8 @@ func (w *world) isFile(p string) bool {
 
 const brokenEntrypoint = "broken-entrypoint"
 
-// entrypoint returns the finding about a program that does not get as far as its
-// libraries; those are causes like any other.
+// entrypoint returns the finding about a program that fails before its libraries are
+// loaded; what it misses of these is a cause as of any file.
 func (w *world) entrypoint() []Finding {
 	e := w.entry()
 	clause, v := w.unstartable(e)
@@ -189,8 +190,8 @@ func (w *world) entrypoint() []Finding {
 	return []Finding{f}
 }
 
-// unstartable returns the clause for an entry that does not start; empty for one that
-// does, or that was not examined, which is a finding of its own.
+// unstartable returns the clause for an entry that does not start, or "" if it starts or
+// was not examined, which is a finding of its own.
 func (w *world) unstartable(e entry) (clause string, v values) {
 	switch {
 	case e.problem != "":
@@ -233,7 +234,7 @@ func (w *world) interpreters() []Finding {
 	return list
 }
 
-// interpreterFinding is about programs that name a loader which is not there.
+// interpreterFinding returns the finding about programs whose loader is not there.
 func (w *world) interpreterFinding(interp string, programs []string) Finding {
 	clause := "not-there"
 	if w.isFile(interp) {

@@ -9,8 +9,8 @@ import (
 
 // What LD_PRELOAD and /etc/ld.so.preload bring into every process.
 
-// preloading is the start of a program of the image that has all that it needs
-// itself, nil where nothing is preloaded.
+// preloading returns the start of a program of the image that misses nothing itself, or
+// nil if nothing is preloaded.
 func (w *world) preloading() *elfdeps.Process {
 	value, _ := w.getenv("LD_PRELOAD")
 	if _, _, file := w.img.FS.Lookup("/etc/ld.so.preload"); value == "" && !file || w.primary == nil {
@@ -27,17 +27,18 @@ func (w *world) preloading() *elfdeps.Process {
 	return nil
 }
 
-// preloadedBy is what brought a module of a process, or what needs it.
-func preloadedBy(p *elfdeps.Process, m *elfdeps.Module) string {
+// preloadedBy returns the variable or file that preloads a module of a process; of a module
+// that a preloaded one needs, words for it.
+func (w *world) preloadedBy(p *elfdeps.Process, m *elfdeps.Module) string {
 	for _, o := range p.Objects {
 		if o == m && (o.How == "LD_PRELOAD" || o.How == "/etc/ld.so.preload") {
 			return o.How
 		}
 	}
-	return "what is preloaded"
+	return w.phrase("what-is-preloaded", nil)
 }
 
-// preloadsIgnored are what is preloaded and cannot be loaded: the loader says so at
+// preloadsIgnored finds preloaded libraries that cannot be loaded: the loader says so at
 // the start of every program, and goes on.
 func (w *world) preloadsIgnored() []Finding {
 	p := w.preloading()

@@ -7,8 +7,8 @@ import (
 	"github.com/imgcheck/imgcheck/internal/envline"
 )
 
-// SearchPathLine is the instruction of a Dockerfile that sets LD_LIBRARY_PATH to a
-// value; where no Dockerfile can say the value, what to do by hand.
+// SearchPathLine returns the instruction of a Dockerfile that sets LD_LIBRARY_PATH to a
+// value, or, for a value that a Dockerfile cannot state, words that say so.
 func SearchPathLine(value string) string {
 	line, err := envline.Of("LD_LIBRARY_PATH", value)
 	if err != nil {
@@ -74,8 +74,8 @@ func (f *Finding) writeFixes() {
 	}
 }
 
-// SetSearchPath has the findings' fixes set LD_LIBRARY_PATH to another value than they
-// do: one that was tried. Notes keep what they change beside.
+// SetSearchPath has the findings' fixes set LD_LIBRARY_PATH to value, which was tried, in
+// place of their own. Notes keep the directories that only they add or leave out.
 func SetSearchPath(findings []Finding, value string) {
 	i := slices.IndexFunc(findings, func(f Finding) bool { return f.Severity != Note && f.SetsPath() })
 	if i < 0 {
@@ -114,10 +114,9 @@ func (f *Finding) SetsPath() bool {
 	return sets
 }
 
-// mergePaths is a search path with all that is changed in now by one of the values:
-// what one of them leaves out is left out, and what one has more comes before what it
-// comes before there, else to the end. It starts from merged, which has other
-// changes of now already.
+// mergePaths returns merged, a search path made of now, with the changes that the values
+// make to now: it leaves out each element that a value leaves out, and puts each that a
+// value adds before the element that follows it there, else at the end.
 func mergePaths(now, merged []string, values [][]string) []string {
 	gone := map[string]bool{}
 	for _, v := range append(slices.Clone(values), merged) {
