@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
@@ -23,11 +23,11 @@ const dir = "../docs/rules"
 // TestDocs holds docs/rules against the packs, from which it is made
 // (`go test ./rules -update`).
 func TestDocs(t *testing.T) {
-	packs, err := lint.LoadPacks(rules.FS)
+	set, err := packs.LoadPacks(rules.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := pages(packs)
+	want := pages(set)
 	if *update {
 		write(t, want)
 	}
@@ -53,11 +53,11 @@ func TestDocs(t *testing.T) {
 }
 
 // pages are the files of docs/rules by their names.
-func pages(packs *lint.Packs) map[string]string {
+func pages(set *packs.Packs) map[string]string {
 	m := map[string]string{}
 	var index strings.Builder
 	index.WriteString("# Rules\n\nMade from the packs in [rules/](../../rules) by `go test ./rules -update`; `imgcheck rules` prints the same.\n\n| rule | severity | what it says |\n|---|---|---|\n")
-	for _, r := range packs.SortedRules() {
+	for _, r := range set.SortedRules() {
 		m[r.ID+".md"] = r.Page()
 		fmt.Fprintf(&index, "| [%s](%s.md) | %s | %s |\n", r.ID, r.ID, r.Severity, r.Title)
 	}
@@ -88,11 +88,11 @@ func write(t *testing.T, files map[string]string) {
 
 // TestRulesAreWhole keeps a rule from being without what its page needs.
 func TestRulesAreWhole(t *testing.T) {
-	packs, err := lint.LoadPacks(rules.FS)
+	set, err := packs.LoadPacks(rules.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range packs.Rules {
+	for _, r := range set.Rules {
 		if strings.TrimSpace(r.Doc) == "" || len(r.Sources) == 0 || r.Title == "" || strings.HasSuffix(r.Title, ".") {
 			t.Errorf("rule %s: needs a doc, sources and a title without a period", r.ID)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/pkg/explain"
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
@@ -46,16 +46,16 @@ func explainCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			packs, err := rules.Packs()
+			set, err := rules.Packs()
 			if err != nil {
 				return err
 			}
-			x, err := explain.New(packs)
+			x, err := explain.New(set)
 			if err != nil {
 				return fmt.Errorf("reading the rule packs: %w", err)
 			}
 			text := strings.Join(c.Args().Slice(), " ")
-			if page := pageOf(packs, x, text); page != "" {
+			if page := pageOf(set, x, text); page != "" {
 				_, err := io.WriteString(c.App.Writer, page)
 				return err
 			}
@@ -68,8 +68,8 @@ func explainCommand() *cli.Command {
 				return errors.New("there is no text to explain: give a line of the error, or - and a log on the standard input")
 			}
 			r := x.Explain(text)
-			if len(r.Answers) == 0 && strings.Contains(text, "-") && len(strings.Fields(text)) == 1 && nearRule(packs, text) != "" {
-				return noRule(packs, text)
+			if len(r.Answers) == 0 && strings.Contains(text, "-") && len(strings.Fields(text)) == 1 && nearRule(set, text) != "" {
+				return noRule(set, text)
 			}
 			if ref := c.String("image"); ref != "" {
 				if err := inImage(c, x, r, ref, rules); err != nil {
@@ -88,8 +88,8 @@ func explainCommand() *cli.Command {
 }
 
 // pageOf returns the page of a rule or a case, or "" if id is neither.
-func pageOf(packs *lint.Packs, x *explain.Explainer, id string) string {
-	if r := packs.Rule(id); r != nil {
+func pageOf(set *packs.Packs, x *explain.Explainer, id string) string {
+	if r := set.Rule(id); r != nil {
 		return r.Page()
 	}
 	return x.Page(id)

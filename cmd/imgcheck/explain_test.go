@@ -7,7 +7,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/explain"
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/rules"
 )
@@ -15,11 +15,11 @@ import (
 // TestImagesAreExplained explains the error texts that the text images fail with: the
 // answers must include the rule that found the failure.
 func TestImagesAreExplained(t *testing.T) {
-	packs, err := lint.LoadPacks(rules.FS)
+	set, err := packs.LoadPacks(rules.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := explain.New(packs)
+	x, err := explain.New(set)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestImagesAreExplained(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range doc.Findings {
-			if f.Severity == lint.Note || len(packs.Rule(f.Rule).Patterns) == 0 {
+			if f.Severity == packs.Note || len(set.Rule(f.Rule).Patterns) == 0 {
 				continue
 			}
 			var texts []string

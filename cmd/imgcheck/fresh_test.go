@@ -14,6 +14,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
@@ -56,7 +57,7 @@ func TestFresh(t *testing.T) {
 			found := f.scan(t, server, short)
 			var alarms []string
 			for _, x := range found {
-				if x.Severity != lint.Note {
+				if x.Severity != packs.Note {
 					alarms = append(alarms, fmt.Sprintf("%s %s %s", x.Severity, x.Rule, x.Message))
 				}
 			}
@@ -122,7 +123,7 @@ func (f *fresh) isFound(x lint.Finding) bool {
 	for _, file := range slices.Concat(x.NeededBy, x.Present) {
 		at = append(at, file.Path)
 	}
-	return slices.Contains(f.rules, x.Rule) && x.Severity.AtLeast(lint.Severity(f.severity)) &&
+	return slices.Contains(f.rules, x.Rule) && x.Severity.AtLeast(packs.Severity(f.severity)) &&
 		strings.Contains(x.Message+" "+x.Library+" "+x.Symbol, f.library) && strings.Contains(strings.Join(at, " "), f.where)
 }
 

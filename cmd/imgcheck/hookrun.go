@@ -16,7 +16,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/githook"
 	"github.com/imgcheck/imgcheck/pkg/layers"
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
@@ -125,7 +125,7 @@ func tell(w io.Writer, notices []string) {
 type pushScan struct {
 	decided        *decisions
 	options        scan.Options
-	failOn         lint.Severity
+	failOn         packs.Severity
 	progress       *progress
 	stdout, stderr io.Writer
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/githook"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
@@ -39,7 +40,7 @@ func TestPushTimeout(t *testing.T) {
 				}
 				doc := new(report.Document)
 				if im.Ref == broken {
-					doc.Findings = []lint.Finding{{Rule: "missing-library", Severity: lint.Error, Message: "libx.so"}}
+					doc.Findings = []lint.Finding{{Rule: "missing-library", Severity: packs.Error, Message: "libx.so"}}
 				}
 				return scanned{doc: doc}
 			}
@@ -50,7 +51,7 @@ func TestPushTimeout(t *testing.T) {
 			"app:1199": "and 1181 more\n",
 		} {
 			var stderr bytes.Buffer
-			r := &pushScan{stdout: io.Discard, stderr: &stderr, failOn: lint.Error, decided: &decisions{Decisions: policy.Decisions{Policy: new(policy.Policy)}, stderr: io.Discard}, progress: newProgress(io.Discard, true, false)}
+			r := &pushScan{stdout: io.Discard, stderr: &stderr, failOn: packs.Error, decided: &decisions{Decisions: policy.Decisions{Policy: new(policy.Policy)}, stderr: io.Discard}, progress: newProgress(io.Discard, true, false)}
 			limit := 4*time.Minute + 30*time.Second
 			ctx, cancel := context.WithTimeoutCause(t.Context(), limit, errTimeout)
 			defer cancel()
@@ -73,7 +74,7 @@ func TestPushTimeout(t *testing.T) {
 func TestPushInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	images := []githook.Image{{Ref: "a", Uses: []githook.Use{{}}}, {Ref: "b", Uses: []githook.Use{{}}}}
-	r := &pushScan{stdout: io.Discard, stderr: io.Discard, failOn: lint.Error, decided: &decisions{Decisions: policy.Decisions{Policy: new(policy.Policy)}}, progress: newProgress(io.Discard, true, false)}
+	r := &pushScan{stdout: io.Discard, stderr: io.Discard, failOn: packs.Error, decided: &decisions{Decisions: policy.Decisions{Policy: new(policy.Policy)}}, progress: newProgress(io.Discard, true, false)}
 	err := r.scan(ctx, images, time.Minute, func(ctx context.Context, _ githook.Image) scanned {
 		cancel()
 		return scanned{err: ctx.Err()}

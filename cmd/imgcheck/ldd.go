@@ -13,6 +13,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/ldd"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 func lddCommand() *cli.Command {
@@ -145,11 +146,11 @@ func lddFiles(c *cli.Context, img *layers.Image, fsys *layers.FS) error {
 	case c.Bool("all"):
 		paths = dynamicFiles(fsys)
 	case len(paths) == 0:
-		packs, err := loadPacks(nil)
+		set, err := loadPacks(nil)
 		if err != nil {
 			return err
 		}
-		p, err := lint.Entrypoint(&lint.Image{FS: fsys, Config: img.Config}, packs)
+		p, err := lint.Entrypoint(&replay.Image{FS: fsys, Config: img.Config}, set)
 		if err != nil {
 			return fmt.Errorf("%s: %w", img.Ref, err)
 		}

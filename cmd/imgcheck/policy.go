@@ -14,7 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
@@ -98,11 +98,11 @@ func readDecisions(c *cli.Context) (*decisions, error) {
 		return nil, err
 	}
 	if len(p.Severities)+len(p.Ignores) > 0 || p.Rules != "" {
-		packs, err := d.rules.Packs()
+		set, err := d.rules.Packs()
 		if err != nil {
 			return nil, err
 		}
-		if err := p.Check(packs.Rules); err != nil {
+		if err := p.Check(set.Rules); err != nil {
 			return nil, err
 		}
 	}
@@ -164,14 +164,14 @@ func (d *decisions) failOn(c *cli.Context) string {
 }
 
 // severityNamed parses --fail-on; it returns "" for never.
-func severityNamed(s string) (lint.Severity, error) {
+func severityNamed(s string) (packs.Severity, error) {
 	if s == string(report.Never) {
 		return "", nil
 	}
-	if !slices.Contains(lint.Severities, lint.Severity(s)) {
+	if !slices.Contains(packs.Severities, packs.Severity(s)) {
 		return "", fmt.Errorf("there is no severity %q: say --fail-on error, warning, note or never", s)
 	}
-	return lint.Severity(s), nil
+	return packs.Severity(s), nil
 }
 
 // image returns the image to scan: the argument, or the policy's first.

@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/internal/nearest"
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
@@ -25,17 +25,17 @@ func rulesCommand() *cli.Command {
 			"   imgcheck rules missing-library",
 		Flags: []cli.Flag{rulesFlag()},
 		Action: func(c *cli.Context) error {
-			packs, err := loadPacks(c.StringSlice("rules"))
+			set, err := loadPacks(c.StringSlice("rules"))
 			if err != nil {
 				return err
 			}
 			switch c.NArg() {
 			case 0:
-				return listRules(c, packs)
+				return listRules(c, set)
 			case 1:
-				r := packs.Rule(c.Args().First())
+				r := set.Rule(c.Args().First())
 				if r == nil {
-					return noRule(packs, c.Args().First())
+					return noRule(set, c.Args().First())
 				}
 				_, err := fmt.Fprint(c.App.Writer, r.Page())
 				return err
@@ -45,26 +45,26 @@ func rulesCommand() *cli.Command {
 	}
 }
 
-func listRules(c *cli.Context, packs *lint.Packs) error {
+func listRules(c *cli.Context, set *packs.Packs) error {
 	w := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
-	for _, r := range packs.SortedRules() {
+	for _, r := range set.SortedRules() {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", r.ID, r.Severity, r.Title)
 	}
 	return w.Flush()
 }
 
 // noRule returns the error for an unknown rule, with the likely one.
-func noRule(packs *lint.Packs, id string) error {
-	if n := nearRule(packs, id); n != "" {
+func noRule(set *packs.Packs, id string) error {
+	if n := nearRule(set, id); n != "" {
 		return fmt.Errorf("there is no rule %q: did you mean %s?", id, n)
 	}
 	return fmt.Errorf("there is no rule %q: `imgcheck rules` lists them", id)
 }
 
 // nearRule returns the rule with the most similar ID, or "".
-func nearRule(packs *lint.Packs, id string) string {
+func nearRule(set *packs.Packs, id string) string {
 	var known []string
-	for _, r := range packs.SortedRules() {
+	for _, r := range set.SortedRules() {
 		if strings.Contains(r.ID, id) || strings.Contains(id, r.ID) {
 			return r.ID
 		}
@@ -97,7 +97,7 @@ func rulesIn(dirs []string) (*scan.Rules, error) {
 }
 
 // loadPacks parses the packs of rulesIn.
-func loadPacks(dirs []string) (*lint.Packs, error) {
+func loadPacks(dirs []string) (*packs.Packs, error) {
 	r, err := rulesIn(dirs)
 	if err != nil {
 		return nil, err

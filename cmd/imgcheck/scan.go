@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/pkg/source"
@@ -76,7 +76,7 @@ type options struct {
 	scan     scan.Options
 	policy   *decisions
 	outputs  outputs
-	failOn   lint.Severity // empty: never
+	failOn   packs.Severity // empty: never
 	all      bool
 	progress *progress
 }

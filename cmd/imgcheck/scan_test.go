@@ -14,6 +14,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/rules"
 	"github.com/imgcheck/imgcheck/testdata/images"
@@ -57,7 +58,7 @@ func TestImages(t *testing.T) {
 
 // TestEveryRuleHasAnImage checks that every rule is found in an image.
 func TestEveryRuleHasAnImage(t *testing.T) {
-	packs, err := lint.LoadPacks(rules.FS)
+	set, err := packs.LoadPacks(rules.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func TestEveryRuleHasAnImage(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range packs.Rules {
+	for _, r := range set.Rules {
 		if !found[r.ID] {
 			t.Errorf("no image in testdata/images has the rule %s in its want section", r.ID)
 		}
@@ -121,7 +122,7 @@ func wantText(findings []lint.Finding) string {
 	var b strings.Builder
 	for _, f := range findings {
 		fmt.Fprintf(&b, "%s %s %s\n", f.Severity, f.Rule, f.Message)
-		if f.Severity == lint.Note {
+		if f.Severity == packs.Note {
 			continue
 		}
 		if f.Demangled != "" {

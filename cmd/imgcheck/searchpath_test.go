@@ -10,6 +10,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/pkg/source"
@@ -81,14 +83,14 @@ func saysOnePath(t *testing.T, findings []lint.Finding) (n int, first []lint.Fin
 	t.Helper()
 	said := map[bool]string{}
 	for _, f := range findings {
-		note := f.Severity == lint.Note
+		note := f.Severity == packs.Note
 		for i, text := range f.Fixes {
 			_, rest, ok := strings.Cut(text, pathLine)
 			if !ok {
 				continue
 			}
 			value, _ := f.SearchPath()
-			if line := lint.SearchPathLine(value); !strings.HasPrefix(pathLine+rest, line) {
+			if line := packs.SearchPathLine(value); !strings.HasPrefix(pathLine+rest, line) {
 				t.Errorf("%s: its fix is %q, and the one search path %q", f.Message, text, value)
 			}
 			if other, ok := said[note]; ok && other != value {
@@ -116,7 +118,7 @@ func appliesTo(t *testing.T, ref string, o scan.Options, findings []lint.Finding
 	value, _ := findings[0].SearchPath()
 	path := "LD_LIBRARY_PATH=" + value
 	config.Config.Env = append(slices.DeleteFunc(slices.Clone(config.Config.Env), func(v string) bool { return strings.HasPrefix(v, "LD_LIBRARY_PATH=") }), path)
-	after := &lint.Image{FS: before.FS, Config: &config}
+	after := &replay.Image{FS: before.FS, Config: &config}
 	var links []layers.Entry
 	for _, f := range findings {
 		var target, link string

@@ -25,7 +25,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/ianlancetaylor/demangle"
 
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
 // Schema names the JSON form of a Result.
@@ -89,29 +89,29 @@ const (
 
 // Explainer has the packs' patterns, ready to be matched. Several goroutines may use it.
 type Explainer struct {
-	packs  *lint.Packs
+	packs  *packs.Packs
 	texts  []text
-	cases  map[string]*lint.Case
+	cases  map[string]*packs.Case
 	weight map[string]float64 // weights of words, for nearest
 }
 
 // text is one of the packs' texts.
 type text struct {
-	*lint.ErrorText
+	*packs.ErrorText
 	patterns []*pattern
 }
 
 // New prepares the packs. It fails if a text names a case, or a case a rule, that does
 // not exist.
-func New(packs *lint.Packs) (*Explainer, error) {
-	x := &Explainer{packs: packs, cases: map[string]*lint.Case{}}
-	for _, c := range packs.Cases {
+func New(set *packs.Packs) (*Explainer, error) {
+	x := &Explainer{packs: set, cases: map[string]*packs.Case{}}
+	for _, c := range set.Cases {
 		if x.cases[c.ID] != nil {
 			return nil, fmt.Errorf("case %q is defined twice", c.ID)
 		}
 		whole := *c
 		if c.Rule != "" {
-			r := packs.Rule(c.Rule)
+			r := set.Rule(c.Rule)
 			if r == nil {
 				return nil, fmt.Errorf("case %q: there is no rule %q", c.ID, c.Rule)
 			}
@@ -125,7 +125,7 @@ func New(packs *lint.Packs) (*Explainer, error) {
 		}
 		x.cases[c.ID] = &whole
 	}
-	for _, t := range packs.Texts {
+	for _, t := range set.Texts {
 		for _, id := range t.Cases {
 			if x.cases[id] == nil {
 				return nil, fmt.Errorf("text %q: there is no case %q", t.Patterns[0], id)
@@ -133,17 +133,17 @@ func New(packs *lint.Packs) (*Explainer, error) {
 		}
 		x.add(t)
 	}
-	for _, r := range packs.Rules { // the patterns of the rules themselves
+	for _, r := range set.Rules { // the patterns of the rules themselves
 		own := slices.DeleteFunc(slices.Clone(r.Patterns), func(p string) bool { return x.ranks(p, r.ID) })
 		if len(own) > 0 {
-			x.add(&lint.ErrorText{Patterns: own, Cases: []string{x.caseOf(r)}})
+			x.add(&packs.ErrorText{Patterns: own, Cases: []string{x.caseOf(r)}})
 		}
 	}
 	x.weight = x.weights()
 	return x, nil
 }
 
-func (x *Explainer) add(t *lint.ErrorText) {
+func (x *Explainer) add(t *packs.ErrorText) {
 	one := text{ErrorText: t}
 	for _, p := range t.Patterns {
 		if parsed := newPattern(p); len(parsed.anchor) >= 6 { // shorter ones match too much
@@ -162,9 +162,9 @@ func (x *Explainer) ranks(pattern, rule string) bool {
 }
 
 // caseOf returns the case with a rule's ID. It makes one if the packs have none.
-func (x *Explainer) caseOf(r *lint.Rule) string {
+func (x *Explainer) caseOf(r *packs.Rule) string {
 	if x.cases[r.ID] == nil {
-		x.cases[r.ID] = &lint.Case{ID: r.ID, Rule: r.ID, Class: r.ID, Title: r.Title, Doc: r.Doc, Visible: "yes", Fix: r.Fix, Sources: r.Sources, Confirm: "`imgcheck scan IMAGE` reports " + r.ID}
+		x.cases[r.ID] = &packs.Case{ID: r.ID, Rule: r.ID, Class: r.ID, Title: r.Title, Doc: r.Doc, Visible: "yes", Fix: r.Fix, Sources: r.Sources, Confirm: "`imgcheck scan IMAGE` reports " + r.ID}
 	}
 	return r.ID
 }
@@ -188,7 +188,7 @@ func (x *Explainer) Explain(s string) *Result {
 	hits := x.hits(s)
 	several := slices.ContainsFunc(hits, func(h hit) bool { return h.line != hits[0].line })
 	seen, ofLine := map[string]bool{}, map[int]int{}
-	take := func(key func(*lint.Case) string) {
+	take := func(key func(*packs.Case) string) {
 		for _, h := range hits {
 			for i, id := range h.text.Cases {
 				c := x.cases[id]
@@ -202,8 +202,8 @@ func (x *Explainer) Explain(s string) *Result {
 		}
 	}
 	// Take one case of each class, then the others.
-	take(func(c *lint.Case) string { return c.Class })
-	take(func(c *lint.Case) string { return "case " + c.ID })
+	take(func(c *packs.Case) string { return c.Class })
+	take(func(c *packs.Case) string { return "case " + c.ID })
 	if len(hits) == 0 {
 		r.Nearest = x.nearest(s)
 	}
@@ -280,7 +280,7 @@ func (t *text) allows(captures map[string]string) bool {
 	return true
 }
 
-func (x *Explainer) answer(c *lint.Case, h hit, s string, sure Confidence) Answer {
+func (x *Explainer) answer(c *packs.Case, h hit, s string, sure Confidence) Answer {
 	begin := strings.LastIndexByte(s[:h.at], '\n') + 1
 	line := s[begin:]
 	if i := strings.IndexByte(line, '\n'); i >= 0 {
@@ -322,7 +322,7 @@ func named(captures map[string]string) *strings.Replacer {
 
 // fixes returns the fixes of a case. Fixes that the packs have for this library or symbol
 // replace the general ones.
-func (x *Explainer) fixes(c *lint.Case, captures map[string]string) []string {
+func (x *Explainer) fixes(c *packs.Case, captures map[string]string) []string {
 	if fix := x.packs.SymbolFix(captures["symbol"]); fix != "" && c.Class == "undefined-symbol" {
 		return []string{fix}
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
@@ -168,7 +170,7 @@ func TestUnknown(t *testing.T) {
 
 // TestRules: the patterns of each rule lead back to the rule.
 func TestRules(t *testing.T) {
-	packs, err := lint.LoadPacks(rules.FS)
+	set, err := packs.LoadPacks(rules.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,14 +179,14 @@ func TestRules(t *testing.T) {
 		"{library}", "libfoo.so.1", "{path}", "/opt/libbar.so", "{symbol}", "foo_bar", "{version}", "FOO_1.2", "{number}", "204",
 		"{name}", "foo", "{error}", "something", "{text}", "some text",
 	)
-	for _, r := range packs.Rules {
+	for _, r := range set.Rules {
 		for _, p := range r.Patterns {
 			if len(newPattern(p).anchor) < 6 {
 				continue
 			}
 			found := false
 			text := values.Replace(p)
-			x.each(text, func(c *lint.Case) { found = found || c.Rule == r.ID })
+			x.each(text, func(c *packs.Case) { found = found || c.Rule == r.ID })
 			if !found {
 				t.Errorf("%s says %q, which is not explained by it", r.ID, text)
 			}
@@ -193,7 +195,7 @@ func TestRules(t *testing.T) {
 }
 
 // each calls f with all cases that may cause a text.
-func (x *Explainer) each(s string, f func(*lint.Case)) {
+func (x *Explainer) each(s string, f func(*packs.Case)) {
 	for _, h := range x.hits(s) {
 		for _, id := range h.text.Cases {
 			f(x.cases[id])
@@ -204,7 +206,7 @@ func (x *Explainer) each(s string, f func(*lint.Case)) {
 // TestPacksAreWhole: a text leads to every case, and every pattern is long enough to be
 // used.
 func TestPacksAreWhole(t *testing.T) {
-	packs, err := lint.LoadPacks(rules.FS)
+	set, err := packs.LoadPacks(rules.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +217,7 @@ func TestPacksAreWhole(t *testing.T) {
 			used[id] = true
 		}
 	}
-	for _, c := range packs.Cases {
+	for _, c := range set.Cases {
 		if !used[c.ID] {
 			t.Errorf("no text leads to the case %s", c.ID)
 		}
@@ -226,15 +228,15 @@ func TestPacksAreWhole(t *testing.T) {
 			t.Errorf("case %s has no page", c.ID)
 		}
 	}
-	for _, text := range packs.Texts {
+	for _, text := range set.Texts {
 		for _, p := range text.Patterns {
 			if len(newPattern(p).anchor) < 6 {
 				t.Errorf("pattern %q says too little", p)
 			}
 		}
 	}
-	for _, r := range packs.Rules {
-		if !slices.ContainsFunc(packs.Cases, func(c *lint.Case) bool { return c.Rule == r.ID }) && len(r.Patterns) > 0 && x.cases[r.ID] == nil {
+	for _, r := range set.Rules {
+		if !slices.ContainsFunc(set.Cases, func(c *packs.Case) bool { return c.Rule == r.ID }) && len(r.Patterns) > 0 && x.cases[r.ID] == nil {
 			t.Errorf("rule %s has patterns and no case", r.ID)
 		}
 	}
@@ -247,11 +249,11 @@ func TestBadPacks(t *testing.T) {
 		"cases: [{id: a, rule: none, class: c, visible: 'no'}]":                               `case "a": there is no rule "none"`,
 		"cases:\n- &a {id: a, title: t, doc: d, sources: [s], class: c, visible: 'no'}\n- *a": `case "a" is defined twice`,
 	} {
-		packs, err := lint.LoadPacks(fstest.MapFS{"x.yaml": {Data: []byte(text)}})
+		set, err := packs.LoadPacks(fstest.MapFS{"x.yaml": {Data: []byte(text)}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(packs); err == nil || err.Error() != want {
+		if _, err := New(set); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -268,11 +270,11 @@ func TestJSON(t *testing.T) {
 	for _, r := range reports(t) {
 		texts = append(texts, r.Text)
 	}
-	layer := &lint.LayerRef{Index: 2, CreatedBy: "RUN x"}
+	layer := &replay.LayerRef{Index: 2, CreatedBy: "RUN x"}
 	for _, text := range texts {
 		var b bytes.Buffer
 		r := x.Explain(text)
-		x.InImage(r, "app", []lint.Finding{{Rule: "missing-library", Severity: lint.Error, Message: text, NeededBy: []lint.File{{Path: "/x", Layer: layer}}}})
+		x.InImage(r, "app", []lint.Finding{{Rule: "missing-library", Severity: packs.Error, Message: text, NeededBy: []replay.File{{Path: "/x", Layer: layer}}}})
 		if err := r.JSON(&b); err != nil {
 			t.Fatal(err)
 		}

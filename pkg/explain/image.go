@@ -7,14 +7,16 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 // Found is a finding of an image that confirms an answer.
 type Found struct {
-	Severity lint.Severity `json:"severity"`
-	Message  string        `json:"message"`
+	Severity packs.Severity `json:"severity"`
+	Message  string         `json:"message"`
 	// Files are the files that cause the finding, with the layer that brought each.
-	Files []lint.File `json:"files,omitempty"`
+	Files []replay.File `json:"files,omitempty"`
 }
 
 // InImage adds the findings of an image to the answers to a text from it. An answer that
@@ -38,7 +40,7 @@ func (x *Explainer) InImage(r *Result, image string, findings []lint.Finding) {
 		switch {
 		case len(a.InImage) == 0:
 			a.Confidence = Possible
-		case a.InImage[0].Severity == lint.Error:
+		case a.InImage[0].Severity == packs.Error:
 			a.Confidence = Certain
 		default:
 			a.Confidence = Likely
@@ -67,13 +69,13 @@ func (x *Explainer) addFound(r *Result, findings []lint.Finding) {
 }
 
 // sortedCases returns the cases by rule. The case with the rule's own ID comes first.
-func (x *Explainer) sortedCases() []*lint.Case {
-	var list []*lint.Case
+func (x *Explainer) sortedCases() []*packs.Case {
+	var list []*packs.Case
 	for _, c := range x.cases {
 		list = append(list, c)
 	}
-	slices.SortFunc(list, func(a, b *lint.Case) int {
-		own := func(c *lint.Case) int {
+	slices.SortFunc(list, func(a, b *packs.Case) int {
+		own := func(c *packs.Case) int {
 			if c.ID == c.Rule {
 				return 0
 			}
@@ -120,7 +122,7 @@ func names(f *lint.Finding, name string) bool {
 	if f.BoundTo != nil {
 		of = append(of, *f.BoundTo)
 	}
-	if f.Kind == lint.Symbol || f.Kind == lint.Version { // which name the file that asks
+	if f.Kind == packs.Symbol || f.Kind == packs.Version { // which name the file that asks
 		of = append(of, f.NeededBy...)
 	}
 	for _, file := range of {
@@ -146,7 +148,7 @@ func found(f lint.Finding) Found {
 // weight orders answers: those that the image confirms first, then by severity.
 func weight(a Answer) int {
 	if len(a.InImage) == 0 {
-		return len(lint.Severities)
+		return len(packs.Severities)
 	}
-	return slices.Index(lint.Severities, a.InImage[0].Severity)
+	return slices.Index(packs.Severities, a.InImage[0].Severity)
 }

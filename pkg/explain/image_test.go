@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 // TestInImage adds an image's findings to the answers: findings about the same library
@@ -13,12 +15,12 @@ func TestInImage(t *testing.T) {
 	x := explainer(t)
 	text := "ImportError: libcublas.so.12: cannot open shared object file: No such file or directory"
 	offPath := lint.Finding{
-		Rule: "library-not-on-path", Severity: lint.Error, Library: "libcublas.so.12", Message: "libcublas.so.12: cannot open shared object file",
-		NeededBy: []lint.File{{Path: "/app/x.so"}},
+		Rule: "library-not-on-path", Severity: packs.Error, Library: "libcublas.so.12", Message: "libcublas.so.12: cannot open shared object file",
+		NeededBy: []replay.File{{Path: "/app/x.so"}},
 	}
 	other := offPath
 	other.Library, other.Message = "libcufft.so.11", "libcufft.so.11: cannot open shared object file"
-	link := lint.Finding{Rule: "missing-link", Severity: lint.Warning, Library: "libcublas.so.12", Message: "libcublas.so.12: cannot open"}
+	link := lint.Finding{Rule: "missing-link", Severity: packs.Warning, Library: "libcublas.so.12", Message: "libcublas.so.12: cannot open"}
 
 	for _, c := range []struct {
 		findings []lint.Finding

@@ -7,17 +7,17 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
 func explainer(t testing.TB) *Explainer {
 	t.Helper()
-	packs, err := lint.LoadPacks(rules.FS)
+	set, err := packs.LoadPacks(rules.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := New(packs)
+	x, err := New(set)
 	if err != nil {
 		t.Fatal(err)
 	}

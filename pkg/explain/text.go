@@ -10,7 +10,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/internal/wrap"
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
 // JSON writes the result as docs/schema/explain-1.json describes it.
@@ -127,7 +127,7 @@ func (x *Explainer) Page(id string) string {
 		title string
 		lines []string
 	}{{"How it reads", reads}, {"Usual causes", c.Causes}, {"What confirms it", []string{named(nil).Replace(c.Confirm)}}, {"What to do", x.fixes(c, nil)}, {"Sources", c.Sources}} {
-		lint.Section(&b, s.title, s.lines)
+		packs.Section(&b, s.title, s.lines)
 	}
 	return b.String()
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
@@ -65,14 +66,14 @@ func TestAdviceIsReplayed(t *testing.T) {
 		path := ""
 		for _, f := range before.Findings {
 			for _, advice := range f.Fixes {
-				if env := envAdvice.FindStringSubmatch(advice); env != nil && f.Severity != lint.Note {
+				if env := envAdvice.FindStringSubmatch(advice); env != nil && f.Severity != packs.Note {
 					if path != "" && env[1] != path {
 						t.Errorf("%s: the last ENV of a Dockerfile counts, and there are two: %s and %s", name, path, env[1])
 					}
 					path = env[1]
 				}
 				text := follow(string(b), advice)
-				if text == "" || f.Severity == lint.Note {
+				if text == "" || f.Severity == packs.Note {
 					continue
 				}
 				followed++

@@ -10,7 +10,9 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/provide"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 // candidate is a change that may make a finding go away.
@@ -52,9 +54,9 @@ const libraryPath = "LD_LIBRARY_PATH"
 func (p *planner) elements() []string { return elementsOf(p.now.img) }
 
 // elementsOf are the directories of the search path that an image sets.
-func elementsOf(img *lint.Image) []string {
+func elementsOf(img *replay.Image) []string {
 	var list []string
-	for _, e := range (lint.Edit{}).Elements(getVar(environment(img), libraryPath)) {
+	for _, e := range (packs.Edit{}).Elements(getVar(environment(img), libraryPath)) {
 		if e != "" && len(list) < maxElements {
 			list = append(list, e)
 		}
@@ -68,7 +70,7 @@ func elementsOf(img *lint.Image) []string {
 func (p *planner) paths(f *lint.Finding) []candidate {
 	var list []candidate
 	for _, dir := range p.directories(f) {
-		if f.Kind == lint.Missing {
+		if f.Kind == packs.Missing {
 			list = append(list, candidate{text: "LD_LIBRARY_PATH with " + dir, steps: []Step{appendPath(dir)}})
 		} else {
 			list = append(list, candidate{text: fmt.Sprintf("LD_LIBRARY_PATH with %s first", dir), steps: []Step{prependPath(dir)}})
@@ -91,7 +93,7 @@ func (p *planner) variables(f *lint.Finding) []candidate {
 }
 
 // editStep is the change of a variable, in words.
-func editStep(kind string, e lint.Edit) Step {
+func editStep(kind string, e packs.Edit) Step {
 	s := Step{Kind: kind, Variable: e.Variable, edit: e}
 	switch e.Op {
 	case "append":
@@ -117,9 +119,9 @@ func editStep(kind string, e lint.Edit) Step {
 func (p *planner) unpreloads(*lint.Finding) []candidate {
 	var list []candidate
 	const separators = ": " // ld.so(8), LD_PRELOAD
-	for _, e := range (lint.Edit{Separator: separators}).Elements(getVar(environment(p.now.img), "LD_PRELOAD")) {
+	for _, e := range (packs.Edit{Separator: separators}).Elements(getVar(environment(p.now.img), "LD_PRELOAD")) {
 		if e != "" {
-			edit := lint.Edit{Variable: "LD_PRELOAD", Op: "drop", Separator: separators, Value: e}
+			edit := packs.Edit{Variable: "LD_PRELOAD", Op: "drop", Separator: separators, Value: e}
 			list = append(list, candidate{text: "LD_PRELOAD without " + e, steps: []Step{editStep("unpreload", edit)}})
 		}
 	}
@@ -128,7 +130,7 @@ func (p *planner) unpreloads(*lint.Finding) []candidate {
 
 // searchPath is a change of LD_LIBRARY_PATH by one directory.
 func searchPath(kind, op, dir string) Step {
-	return editStep(kind, lint.Edit{Variable: libraryPath, Op: op, Value: dir})
+	return editStep(kind, packs.Edit{Variable: libraryPath, Op: op, Value: dir})
 }
 
 func appendPath(dir string) Step  { return searchPath("path", "append", dir) }
@@ -191,8 +193,8 @@ const (
 )
 
 // offers are the files that a finding has present and that may be made use of.
-func offers(f *lint.Finding) []lint.File {
-	var list []lint.File
+func offers(f *lint.Finding) []replay.File {
+	var list []replay.File
 	for _, file := range f.Present {
 		if offered(file.Path) && len(list) < maxOffers {
 			list = append(list, file)
@@ -225,7 +227,7 @@ func (p *planner) links(f *lint.Finding) []candidate {
 				list = append(list, candidate{text: fmt.Sprintf("links in %s to %s", own, dir), steps: steps})
 			}
 		}
-		if base != f.Library && !isSystem(dir) && !slices.ContainsFunc(p.elements(), func(e string) bool { return lint.SameElement(e, dir) }) {
+		if base != f.Library && !isSystem(dir) && !slices.ContainsFunc(p.elements(), func(e string) bool { return packs.SameElement(e, dir) }) {
 			list = append(list, beside.and(" and LD_LIBRARY_PATH with "+dir, appendPath(dir)))
 		}
 	}
@@ -319,7 +321,7 @@ func (p *planner) ownDirs(f *lint.Finding) []string {
 			case !strings.HasPrefix(dir, "/") || covered(dir) || isSystem(dir) || slices.Contains(slices.Concat(wheel, own), dir):
 			case provide.LibraryOf(f.Library).InWheel(dir):
 				wheel = append(wheel, dir)
-			case slices.ContainsFunc(f.NeededBy, func(n lint.File) bool { return path.Dir(n.Path) == p.real(dir) }):
+			case slices.ContainsFunc(f.NeededBy, func(n replay.File) bool { return path.Dir(n.Path) == p.real(dir) }):
 				own = append(own, dir)
 			}
 		}
@@ -349,7 +351,7 @@ func (p *planner) drops(f *lint.Finding) []candidate {
 	slices.SortStableFunc(elements, func(a, b string) int { return order(guilty[p.real(b)], guilty[p.real(a)]) })
 	var list []candidate
 	for _, e := range elements {
-		if !lint.SameElement(e, last[len(last)-1]) {
+		if !packs.SameElement(e, last[len(last)-1]) {
 			list = append(list, candidate{text: fmt.Sprintf("LD_LIBRARY_PATH with %s last", e), steps: []Step{searchPath("drop", "last", e)}})
 		}
 		list = append(list, candidate{text: fmt.Sprintf("LD_LIBRARY_PATH without %s", e), steps: []Step{searchPath("drop", "drop", e)}})
@@ -388,7 +390,7 @@ func (p *planner) real(s string) string {
 // wrong returns the file that the loader finds and cannot use, or that lacks what is
 // asked of it, by the path in the finding; empty for another kind of finding.
 func wrong(f *lint.Finding) string {
-	if slices.Contains([]lint.Kind{lint.Missing, lint.Unusable, lint.Version, lint.Symbol}, f.Kind) && strings.HasPrefix(f.Subject, "/") {
+	if slices.Contains([]packs.Kind{packs.Missing, packs.Unusable, packs.Version, packs.Symbol}, f.Kind) && strings.HasPrefix(f.Subject, "/") {
 		return f.Subject
 	}
 	return ""

@@ -11,14 +11,14 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/layers"
-	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/patch"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // draft is an image with steps, not yet made.
 type draft struct {
-	base  *lint.Image
+	base  *replay.Image
 	steps []Step // with the values that the variables come to
 	env   []patch.EnvEdit
 }
@@ -31,7 +31,7 @@ type file struct {
 	of      *layers.Entry // the image's own file, of which this is a copy with a change
 }
 
-func newDraft(base *lint.Image, steps []Step) draft {
+func newDraft(base *replay.Image, steps []Step) draft {
 	d := draft{base: base, steps: slices.Clone(steps)}
 	vars := environment(base)
 	var changed []string
@@ -86,7 +86,7 @@ func (d *draft) replaced(f *file) *layers.Entry {
 }
 
 // environment is a copy of the image's.
-func environment(img *lint.Image) []string {
+func environment(img *replay.Image) []string {
 	if img.Config == nil {
 		return nil
 	}
@@ -119,7 +119,7 @@ func setVar(vars []string, name, value string) []string {
 
 // image is the image with the steps: its file system with one more layer, and
 // its environment.
-func (d *draft) image() *lint.Image {
+func (d *draft) image() *replay.Image {
 	out := *d.base
 	if len(d.env) > 0 {
 		var c v1.ConfigFile // of a directory, whose program sets them

@@ -28,8 +28,10 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/provide"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 // Options say how far a plan goes.
@@ -108,7 +110,7 @@ type Step struct {
 
 	found  *provide.Found // what it adds, nil for a stand-in
 	public string         // Text as it may be published, where that is another
-	edit   lint.Edit
+	edit   packs.Edit
 	files  []file // of the layer
 }
 
@@ -163,12 +165,12 @@ func (p *Plan) Complete() bool { return p.left == 0 }
 
 // Find plans what makes the findings of res, which lint.Run has given for img,
 // go away. The same image gives the same plan.
-func Find(ctx context.Context, img *lint.Image, packs *lint.Packs, res *lint.Result, o Options) (*Plan, error) {
+func Find(ctx context.Context, img *replay.Image, set *packs.Packs, res *lint.Result, o Options) (*Plan, error) {
 	if o.Trials == 0 {
 		o.Trials = 24
 	}
 	p := &planner{
-		Options: o, packs: packs, base: img, first: newLedger(res, o.Counts),
+		Options: o, packs: set, base: img, first: newLedger(res, o.Counts),
 		seen: map[string]bool{}, given: map[string]string{}, tried: map[string][]Attempt{},
 		answers: map[string]*provide.Found{}, unfound: map[string]string{}, blocked: map[string]string{}, read: map[*provide.Found]map[string]*elfdeps.Object{},
 	}
@@ -197,8 +199,8 @@ const nothing = "nothing that was tried resolves it"
 // planner looks for a plan.
 type planner struct {
 	Options
-	packs  *lint.Packs
-	base   *lint.Image
+	packs  *packs.Packs
+	base   *replay.Image
 	first  *ledger
 	now    state
 	groups []group // that were taken
@@ -216,7 +218,7 @@ type planner struct {
 
 // state is an image with what was found in it.
 type state struct {
-	img    *lint.Image
+	img    *replay.Image
 	res    *lint.Result
 	ledger *ledger
 }
@@ -635,7 +637,7 @@ func (p *Plan) SearchPath(findings []lint.Finding) (value string, ok bool) {
 		value, ok = s.Value, true
 	}
 	for _, f := range findings {
-		if f.Severity != lint.Note && f.SetsPath() && !slices.ContainsFunc(p.Cures, func(c Cure) bool {
+		if f.Severity != packs.Note && f.SetsPath() && !slices.ContainsFunc(p.Cures, func(c Cure) bool {
 			return c.cause == f.Cause && c.Resolves == c.Of
 		}) {
 			return "", false

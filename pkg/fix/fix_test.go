@@ -16,7 +16,9 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/provide"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/source"
 	"github.com/imgcheck/imgcheck/rules"
 	"github.com/imgcheck/imgcheck/testdata/images"
@@ -53,9 +55,9 @@ func program(at string, needed ...string) string {
 }
 
 // loadPacks reads the packs once: it is what most of the tests' time would go to.
-var loadPacks = sync.OnceValues(func() (*lint.Packs, error) { return lint.LoadPacks(rules.FS) })
+var loadPacks = sync.OnceValues(func() (*packs.Packs, error) { return packs.LoadPacks(rules.FS) })
 
-func packs(t testing.TB) *lint.Packs {
+func embedded(t testing.TB) *packs.Packs {
 	t.Helper()
 	p, err := loadPacks()
 	if err != nil {
@@ -65,7 +67,7 @@ func packs(t testing.TB) *lint.Packs {
 }
 
 // read is a text image, as a scan has it.
-func read(t testing.TB, text string) (*lint.Image, *lint.Result) {
+func read(t testing.TB, text string) (*replay.Image, *lint.Result) {
 	t.Helper()
 	im, err := imagetest.Parse([]byte(text))
 	if err != nil {
@@ -84,9 +86,9 @@ func read(t testing.TB, text string) (*lint.Image, *lint.Result) {
 		}
 		list, infos = append(list, l), append(infos, source.Layer{Digest: fmt.Sprint("sha256:", n)})
 	}
-	img := &lint.Image{FS: layers.Merge(list...), Config: &v1.ConfigFile{Architecture: "amd64", OS: "linux", Config: im.Config}}
+	img := &replay.Image{FS: layers.Merge(list...), Config: &v1.ConfigFile{Architecture: "amd64", OS: "linux", Config: im.Config}}
 	img.FS.Layers = infos
-	res, err := lint.Run(context.Background(), img, packs(t))
+	res, err := lint.Run(context.Background(), img, embedded(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +99,7 @@ func read(t testing.TB, text string) (*lint.Image, *lint.Result) {
 func plan(t testing.TB, text string, o Options) *Plan {
 	t.Helper()
 	img, res := read(t, text)
-	p, err := Find(context.Background(), img, packs(t), res, o)
+	p, err := Find(context.Background(), img, embedded(t), res, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +192,7 @@ func TestNothingBreaks(t *testing.T) {
 // TestPrune leaves out what a later step makes superfluous.
 func TestPrune(t *testing.T) {
 	img, res := read(t, "entrypoint [\"/app/infer\"]\n"+root+library("1/opt/a/libcudart.so.12", "libcudart.so.12")+program("1/app/infer", "libcudart.so.12"))
-	p := &planner{Options: Options{Trials: 9}, packs: packs(t), base: img, first: newLedger(res, nil), given: map[string]string{}, tried: map[string][]Attempt{}, seen: map[string]bool{}}
+	p := &planner{Options: Options{Trials: 9}, packs: embedded(t), base: img, first: newLedger(res, nil), given: map[string]string{}, tried: map[string][]Attempt{}, seen: map[string]bool{}}
 	p.groups = []group{{steps: []Step{appendPath("/opt/none")}, key: "k"}, {steps: []Step{appendPath("/opt/a")}, key: "missing libcudart.so.12"}}
 	var err error
 	if p.now, err = p.simulate(context.Background(), p.groups); err != nil {
@@ -236,12 +238,12 @@ func TestLaw(t *testing.T) {
 		}
 		data, _ := images.Text(e.Name())
 		img, res := read(t, string(data))
-		p, err := Find(context.Background(), img, packs(t), res, Options{})
+		p, err := Find(context.Background(), img, embedded(t), res, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		first, _ := json.Marshal(p)
-		if p, err = Find(context.Background(), img, packs(t), res, Options{}); err != nil {
+		if p, err = Find(context.Background(), img, embedded(t), res, Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if second, _ := json.Marshal(p); !bytes.Equal(first, second) {
@@ -249,7 +251,7 @@ func TestLaw(t *testing.T) {
 		}
 		d := newDraft(img, p.Steps)
 		now := d.image()
-		again, err := lint.Run(context.Background(), now, packs(t))
+		again, err := lint.Run(context.Background(), now, embedded(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +266,7 @@ func TestLaw(t *testing.T) {
 			told[b.Message] = true
 		}
 		for _, f := range again.Findings {
-			if f.Severity != lint.Note && !told[f.Message] {
+			if f.Severity != packs.Note && !told[f.Message] {
 				t.Errorf("%s: the plan says nothing of %s", e.Name(), f.Message)
 			}
 		}
@@ -297,20 +299,20 @@ func TestBetter(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		there = append(there, layers.Entry{Path: name})
 	}
-	img := &lint.Image{FS: layers.Merge(layers.NewLayer(there))}
-	missing := lint.Finding{Rule: "missing-library", Kind: lint.Missing, Cause: "missing libcudart.so.12", Severity: lint.Error, Message: "libcudart.so.12: cannot open shared object file: No such file or directory", Library: "libcudart.so.12", NeededBy: []lint.File{{Path: "/a"}}, Affected: []string{"/a", "/b"}}
+	img := &replay.Image{FS: layers.Merge(layers.NewLayer(there))}
+	missing := lint.Finding{Rule: "missing-library", Kind: packs.Missing, Cause: "missing libcudart.so.12", Severity: packs.Error, Message: "libcudart.so.12: cannot open shared object file: No such file or directory", Library: "libcudart.so.12", NeededBy: []replay.File{{Path: "/a"}}, Affected: []string{"/a", "/b"}}
 	fewer, path := missing, missing
 	fewer.Affected = []string{"/a"}
 	path.Rule = "library-not-on-path"
 	warned, noted := missing, missing
-	warned.Severity, noted.Severity = lint.Warning, lint.Note
+	warned.Severity, noted.Severity = packs.Warning, packs.Note
 	later := missing
 	later.Library, later.Cause, later.Message, later.Later = "libnvrtc.so.12", "missing libnvrtc.so.12", "libnvrtc.so.12: cannot open shared object file: No such file or directory", true
-	undefined := func(severity lint.Severity, files ...string) lint.Finding {
-		return lint.Finding{Rule: "undefined-symbol", Kind: lint.Symbol, Cause: files[0] + " misses x", Severity: severity, Message: files[0] + ": undefined symbol: x", Symbol: "x", NeededBy: []lint.File{{Path: files[0]}}, Affected: files}
+	undefined := func(severity packs.Severity, files ...string) lint.Finding {
+		return lint.Finding{Rule: "undefined-symbol", Kind: packs.Symbol, Cause: files[0] + " misses x", Severity: severity, Message: files[0] + ": undefined symbol: x", Symbol: "x", NeededBy: []replay.File{{Path: files[0]}}, Affected: files}
 	}
 	list := func(f ...lint.Finding) []lint.Finding { return f }
-	env := lint.Finding{Rule: "gpu-hidden", Cause: "no GPU", Severity: lint.Warning, Message: "no GPU"}
+	env := lint.Finding{Rule: "gpu-hidden", Cause: "no GPU", Severity: packs.Warning, Message: "no GPU"}
 	const traded = "another finding takes its place: /a: undefined symbol: x"
 	for name, tt := range map[string]struct {
 		before, after []lint.Finding
@@ -321,28 +323,28 @@ func TestBetter(t *testing.T) {
 		"lighter":                  {list(missing), list(warned), ""},
 		"a note is left":           {list(missing), list(noted), ""},
 		"of the image as such":     {list(env), nil, ""},
-		"one of two":               {list(missing, undefined(lint.Error, "/a")), list(undefined(lint.Error, "/a")), ""},
-		"a warning in its place":   {list(missing), list(undefined(lint.Warning, "/a")), ""},
+		"one of two":               {list(missing, undefined(packs.Error, "/a")), list(undefined(packs.Error, "/a")), ""},
+		"a warning in its place":   {list(missing), list(undefined(packs.Warning, "/a")), ""},
 		"the same by another rule": {list(missing), list(path), "nothing that was wrong is gone"},
 		"nothing":                  {nil, nil, "nothing that was wrong is gone"},
 		"a note less":              {list(noted), nil, "nothing that was wrong is gone"},
 		// The library is found now, and has not the symbols: for fewer files, of fewer
 		// findings, but those work no more than before.
-		"symbols for a library":               {list(missing), list(undefined(lint.Error, "/a")), traded},
-		"symbols for two libraries":           {list(missing, path, env), list(undefined(lint.Error, "/a")), traded},
-		"symbols for one of the files":        {list(missing), list(fewer, undefined(lint.Error, "/a", "/b")), traded},
-		"a warning in the place of a warning": {list(warned), list(undefined(lint.Warning, "/a")), traded},
+		"symbols for a library":               {list(missing), list(undefined(packs.Error, "/a")), traded},
+		"symbols for two libraries":           {list(missing, path, env), list(undefined(packs.Error, "/a")), traded},
+		"symbols for one of the files":        {list(missing), list(fewer, undefined(packs.Error, "/a", "/b")), traded},
+		"a warning in the place of a warning": {list(warned), list(undefined(packs.Warning, "/a")), traded},
 		// It is loaded now, and misses something that it opens later.
 		"what is opened later":        {list(missing), list(later), ""},
 		"loading for opening":         {list(later), list(missing), "another finding takes its place: libcudart.so.12: cannot open shared object file: No such file or directory"},
 		"more weight":                 {list(warned, env), list(missing), "another finding takes its place: libcudart.so.12: cannot open shared object file: No such file or directory"},
-		"another of a file that went": {list(missing), list(undefined(lint.Error, "/c")), "it breaks /c: undefined symbol: x"},
-		"a note of a file that went":  {list(missing), list(undefined(lint.Note, "/c")), "it breaks /c: undefined symbol: x"},
+		"another of a file that went": {list(missing), list(undefined(packs.Error, "/c")), "it breaks /c: undefined symbol: x"},
+		"a note of a file that went":  {list(missing), list(undefined(packs.Note, "/c")), "it breaks /c: undefined symbol: x"},
 		"another of the image":        {list(missing), list(env), "it breaks no GPU"},
 		// New files have no past: what is wrong with them is one more finding.
-		"more findings of what is new": {list(missing), list(undefined(lint.Error, "/new"), undefined(lint.Error, "/newer")), "there are more errors than before (2, and 1 were)"},
-		"more warnings":                {list(warned), list(undefined(lint.Warning, "/new"), undefined(lint.Warning, "/newer")), "there are more warnings than before (2, and 1 were)"},
-		"as many of what is new":       {list(missing), list(undefined(lint.Error, "/new")), ""},
+		"more findings of what is new": {list(missing), list(undefined(packs.Error, "/new"), undefined(packs.Error, "/newer")), "there are more errors than before (2, and 1 were)"},
+		"more warnings":                {list(warned), list(undefined(packs.Warning, "/new"), undefined(packs.Warning, "/newer")), "there are more warnings than before (2, and 1 were)"},
+		"as many of what is new":       {list(missing), list(undefined(packs.Error, "/new")), ""},
 	} {
 		got := ""
 		if err := Better(&lint.Result{Findings: tt.before}, &lint.Result{Findings: tt.after}, img.FS, nil); err != nil {
@@ -384,7 +386,7 @@ func TestNoSource(t *testing.T) {
 	}
 	img, res := read(t, text)
 	broken := fmt.Errorf("the index does not answer")
-	if _, err := Find(context.Background(), img, packs(t), res, Options{Find: func(context.Context, provide.Want) (*provide.Found, error) { return nil, broken }}); err == nil || !strings.Contains(err.Error(), broken.Error()) {
+	if _, err := Find(context.Background(), img, embedded(t), res, Options{Find: func(context.Context, provide.Want) (*provide.Found, error) { return nil, broken }}); err == nil || !strings.Contains(err.Error(), broken.Error()) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -403,7 +405,7 @@ func TestStandIn(t *testing.T) {
 
 // TestKinds has code for each kind that a rule may name.
 func TestKinds(t *testing.T) {
-	for _, m := range lint.Mends {
+	for _, m := range packs.Mends {
 		if kinds[m] == nil {
 			t.Errorf("nothing makes %q", m)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
 // ledger is a result by what is wrong: two results are compared by it.
@@ -48,10 +49,10 @@ func newLedger(res *lint.Result, counts func([]lint.Finding) []lint.Finding) *le
 	}
 	for i := range l.counted {
 		f := &l.counted[i]
-		if f.Severity == lint.Note {
+		if f.Severity == packs.Note {
 			continue
 		}
-		if f.Severity == lint.Error {
+		if f.Severity == packs.Error {
 			l.errors++
 		}
 		if l.trouble[f.Cause] == nil {
@@ -70,7 +71,7 @@ func (l *ledger) broken(findings []lint.Finding) {
 		if loads(f) {
 			mark(l.any, f.Affected)
 		}
-		if f.Severity != lint.Note {
+		if f.Severity != packs.Note {
 			mark(l.grave, f.Affected)
 		}
 	}
@@ -222,7 +223,7 @@ func (l *ledger) ills() map[ill]int {
 // than a warning, and of two that are alike the one for which the file cannot be
 // loaded more than one for which a part of what it does fails later.
 func weightOf(f *lint.Finding) int {
-	weight := 2 * (len(lint.Severities) - slices.Index(lint.Severities, f.Severity))
+	weight := 2 * (len(packs.Severities) - slices.Index(packs.Severities, f.Severity))
 	if f.Later {
 		weight--
 	}

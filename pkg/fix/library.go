@@ -12,6 +12,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/provide"
 )
@@ -117,7 +118,7 @@ func (p *planner) missingWith(f *lint.Finding) []string {
 	names := []string{f.Library}
 	for _, k := range p.now.ledger.order {
 		o := p.now.ledger.trouble[k].finding
-		if o.Kind == lint.Missing && o.Rule == f.Rule && goodName(o.Library) && comeTogether(f.Library, o.Library) && !slices.Contains(names, o.Library) {
+		if o.Kind == packs.Missing && o.Rule == f.Rule && goodName(o.Library) && comeTogether(f.Library, o.Library) && !slices.Contains(names, o.Library) {
 			names = append(names, o.Library)
 		}
 	}
@@ -180,7 +181,7 @@ func (p *planner) standIn(dir string, names []string, like *elfdeps.Object) cand
 		more := slices.Clone(names)
 		for i := range res.Findings {
 			f := &res.Findings[i]
-			if f.Severity != lint.Note && f.Kind == lint.Missing && comeTogether(names[0], f.Library) && !slices.Contains(more, f.Library) {
+			if f.Severity != packs.Note && f.Kind == packs.Missing && comeTogether(names[0], f.Library) && !slices.Contains(more, f.Library) {
 				more = append(more, f.Library)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/dockerfile"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
@@ -22,7 +23,7 @@ type Verdict struct {
 // Judge judges an image by its uses and by its findings of failOn and above, "" for
 // none. rules are those of the packs. A finding does not stop the push if an instruction
 // after the FROM may fix it: the image that is built from it does not exist yet.
-func Judge(im Image, findings []lint.Finding, rules []*lint.Rule, failOn lint.Severity) (v Verdict) {
+func Judge(im Image, findings []lint.Finding, rules []*packs.Rule, failOn packs.Severity) (v Verdict) {
 	for i := range findings {
 		f := &findings[i]
 		if failOn == "" || !f.Severity.AtLeast(failOn) {
@@ -42,11 +43,11 @@ func Judge(im Image, findings []lint.Finding, rules []*lint.Rule, failOn lint.Se
 	return v
 }
 
-func ruleOf(rules []*lint.Rule, id string) *lint.Rule {
-	if i := slices.IndexFunc(rules, func(r *lint.Rule) bool { return r.ID == id }); i >= 0 {
+func ruleOf(rules []*packs.Rule, id string) *packs.Rule {
+	if i := slices.IndexFunc(rules, func(r *packs.Rule) bool { return r.ID == id }); i >= 0 {
 		return rules[i]
 	}
-	return new(lint.Rule)
+	return new(packs.Rule)
 }
 
 // fixedBy returns what may fix a finding where an image is used, or "".
@@ -79,14 +80,14 @@ func mayFix(in dockerfile.Instruction, f *lint.Finding, words map[string]bool) b
 			return words[v] || strings.HasPrefix(v, "LD_") && (f.Library != "" || f.Symbol != "")
 		})
 	case "CMD", "ENTRYPOINT":
-		runtime := f.Kind == lint.Setting // it is about what the image asks of the container runtime
-		return !runtime && len(f.Effects) > 0 && !slices.ContainsFunc(f.Effects, func(e lint.Effect) bool { return e.Name != lint.NotStarted })
+		runtime := f.Kind == packs.Setting // it is about what the image asks of the container runtime
+		return !runtime && len(f.Effects) > 0 && !slices.ContainsFunc(f.Effects, func(e packs.Effect) bool { return e.Name != lint.NotStarted })
 	}
 	return false
 }
 
 // wordsOf returns the words in the texts of a finding and its rule.
-func wordsOf(f *lint.Finding, rule *lint.Rule) map[string]bool {
+func wordsOf(f *lint.Finding, rule *packs.Rule) map[string]bool {
 	texts := slices.Concat([]string{f.Message, rule.Title, rule.Doc}, f.Fixes, rule.Fix)
 	for _, s := range f.Searched {
 		texts = append(texts, s.Source)

@@ -14,7 +14,7 @@ import (
 // alone. The images are those of Debian's directories, taken apart.
 func TestJAXOnRedHat(t *testing.T) {
 	compiled := regexp.MustCompile(`(?m)^(-- \d/usr/local/lib)(/python3\.12/site-packages/jax)`)
-	p := packs(t)
+	p := embedded(t)
 	for _, tt := range []struct{ image, without, want string }{
 		{"jax-cuda13-healthy", "", ""},
 		{"jax-cuda13-healthy", "nvidia/cudnn/lib/libcudnn.so.9 --", "error: Unable to load cuDNN. Is it installed?"},

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
 // TestModulesNotLookedAt: a module that a RECORD lists is gone when it is not in the
@@ -20,7 +21,7 @@ func TestModulesNotLookedAt(t *testing.T) {
 	} {
 		img := textImage(t, text, false)
 		img.FS.Skipped = []layers.LayerSkip{{Layer: 0, Skip: layers.Skip{Path: c.skipped, Why: "a test"}}}
-		res, err := Run(t.Context(), img, packs(t))
+		res, err := Run(t.Context(), img, embedded(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,8 +57,8 @@ func TestModuleClauses(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := findingOf(t, "module-lost", textImage(t, c.text, false))
-			if f.Severity != Warning || f.Message != c.message || f.Because != c.because {
+			f := onlyFinding(t, "module-lost", textImage(t, c.text, false))
+			if f.Severity != packs.Warning || f.Message != c.message || f.Because != c.because {
 				t.Errorf("got %s %q because %q\nwant %q because %q", f.Severity, f.Message, f.Because, c.message, c.because)
 			}
 		})

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/internal/version"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 // Checks of packages that are there for another Python than the one that reads
@@ -22,26 +24,26 @@ var (
 // wrongPythons finds frameworks whose extensions are for another Python than the
 // directory that they lie in, and those in the directory of a Python that the image
 // does not have.
-func (w *world) wrongPythons() []Finding {
-	bySite := map[string][]*install{}
-	for _, in := range w.installs {
-		if siteVersion.MatchString(in.site) {
-			bySite[in.site] = append(bySite[in.site], in)
+func wrongPythons(pass *Pass) []Finding {
+	bySite := map[string][]*replay.Install{}
+	for _, in := range pass.Evidence.Installs {
+		if siteVersion.MatchString(in.Site) {
+			bySite[in.Site] = append(bySite[in.Site], in)
 		}
 	}
-	have := w.pythonVersions()
+	have := pythonVersions(pass)
 	var list []Finding
 	for _, site := range slices.Sorted(maps.Keys(bySite)) {
 		version := siteVersion.FindStringSubmatch(site)[1]
 		if len(have) > 0 && !slices.Contains(have, version) {
-			list = append(list, w.pythonAbsent(bySite[site], version, have))
+			list = append(list, pythonAbsent(pass, bySite[site], version, have))
 			continue
 		}
 		for _, in := range bySite[site] {
-			if file, of := w.otherTag(in, version); file != "" {
+			if file, of := otherTag(pass, in, version); file != "" {
 				module := strings.ReplaceAll(strings.TrimPrefix(file[:strings.Index(file, ".cpython-")], site+"/"), "/", ".")
-				f := w.say("wrong-python", "extension", values{"file": strings.TrimPrefix(file, site+"/"), "of": of, "python": version, "package": path.Base(in.home), "module": module})
-				f.Subject, f.Present = file, []File{w.file(file)}
+				f := pass.say("wrong-python", "extension", packs.Values{"file": strings.TrimPrefix(file, site+"/"), "of": of, "python": version, "package": path.Base(in.Home), "module": module})
+				f.Subject, f.Present = file, []replay.File{pass.Image.File(file)}
 				list = append(list, f)
 			}
 		}
@@ -50,22 +52,22 @@ func (w *world) wrongPythons() []Finding {
 }
 
 // pythonAbsent returns the finding about frameworks that no Python of the image reads.
-func (w *world) pythonAbsent(installs []*install, version string, have []string) Finding {
+func pythonAbsent(pass *Pass, installs []*replay.Install, version string, have []string) Finding {
 	first := installs[0]
-	f := w.say("wrong-python", "absent", values{"title": first.Title, "python": version, "have": strings.Join(have, ", "), "package": path.Base(first.home), "newest": have[len(have)-1]})
-	f.Subject = first.home
+	f := pass.say("wrong-python", "absent", packs.Values{"title": first.Title, "python": version, "have": strings.Join(have, ", "), "package": path.Base(first.Home), "newest": have[len(have)-1]})
+	f.Subject = first.Home
 	for _, in := range installs {
-		f.Affected = append(f.Affected, in.home)
+		f.Affected = append(f.Affected, in.Home)
 	}
-	f.Present = w.filesOf(f.Affected[:1])
+	f.Present = pass.Image.FilesOf(f.Affected[:1])
 	return f
 }
 
 // otherTag returns an extension of a framework whose name says another Python than
 // version, and that Python; "" if an extension for version is there as well.
-func (w *world) otherTag(in *install, version string) (file, of string) {
+func otherTag(pass *Pass, in *replay.Install, version string) (file, of string) {
 	for _, s := range in.Steps {
-		for _, f := range w.glob(in.home, s.Open) {
+		for _, f := range pass.Files.Glob(in.Home, s.Open) {
 			tag := extensionTag.FindStringSubmatch(path.Base(f))
 			if tag == nil || "3."+tag[1] == version {
 				file = ""
@@ -84,24 +86,24 @@ func (w *world) otherTag(in *install, version string) (file, of string) {
 
 // pythonVersions returns the versions of the image's interpreters and libpythons, or nil
 // if the name of an interpreter does not have its version.
-func (w *world) pythonVersions() []string {
+func pythonVersions(pass *Pass) []string {
 	found := map[string]bool{}
 	for _, name := range []string{"python", "python3"} {
-		for _, p := range w.usable(w.named[name]) {
-			if real := path.Base(realPath(w.img.FS, p)); !pythonName.MatchString(real) && path.Base(path.Dir(p)) == "bin" {
+		for _, p := range pass.Files.Usable(pass.Files.Named[name]) {
+			if real := path.Base(replay.RealPath(pass.Image.FS, p)); !pythonName.MatchString(real) && path.Base(path.Dir(p)) == "bin" {
 				return nil
 			}
 		}
 	}
 	interpreter := false
-	for name, paths := range w.named {
+	for name, paths := range pass.Files.Named {
 		version, library := strings.CutPrefix(name, "libpython")
 		if library {
 			version, _, _ = strings.Cut(version, ".so")
 			version = strings.TrimRight(version, "mdt")
 		}
 		if program := pythonName.MatchString(name); program || library {
-			if len(w.usable(paths)) > 0 {
+			if len(pass.Files.Usable(paths)) > 0 {
 				interpreter = interpreter || program
 				found[strings.TrimPrefix(version, "python")] = true
 			}
@@ -115,18 +117,18 @@ func (w *world) pythonVersions() []string {
 
 // pythonHome finds a PYTHONHOME that has the library of no Python of the image: each ends
 // before it reads a program.
-func (w *world) pythonHome() []Finding {
-	value, _ := w.getenv("PYTHONHOME")
+func pythonHome(pass *Pass) []Finding {
+	value, _ := pass.Config.Getenv("PYTHONHOME")
 	home, _, _ := strings.Cut(value, ":")
 	if home == "" {
 		return nil
 	}
 	var versions []string
-	for _, p := range w.inv.Pythons {
+	for _, p := range pass.Inventory.Pythons {
 		if p.Interpreter == "" || p.Version == "" || slices.Contains(versions, p.Version) {
 			continue
 		}
-		if w.isFile(home+"/lib/python"+p.Version+"/os.py") || w.isFile(home+"/lib/python"+strings.ReplaceAll(p.Version, ".", "")+".zip") {
+		if pass.Image.IsFile(home+"/lib/python"+p.Version+"/os.py") || pass.Image.IsFile(home+"/lib/python"+strings.ReplaceAll(p.Version, ".", "")+".zip") {
 			return nil
 		}
 		versions = append(versions, p.Version)
@@ -134,7 +136,7 @@ func (w *world) pythonHome() []Finding {
 	if len(versions) == 0 {
 		return nil
 	}
-	f := w.say("python-home", "no-library", values{"value": value, "python": versions[0]})
-	f.Subject, f.Values = "PYTHONHOME", values{"home": home}
+	f := pass.say("python-home", "no-library", packs.Values{"value": value, "python": versions[0]})
+	f.Subject, f.Values = "PYTHONHOME", packs.Values{"home": home}
 	return []Finding{f}
 }

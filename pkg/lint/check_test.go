@@ -10,14 +10,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
+	"github.com/imgcheck/imgcheck/rules"
 )
 
 // textImage makes an image of a text; with asDir it is one of a directory, that
 // has no config.
-func textImage(t *testing.T, text string, asDir bool) *Image {
+func textImage(t *testing.T, text string, asDir bool) *replay.Image {
 	t.Helper()
 	im, err := imagetest.Parse([]byte(text))
 	if err != nil {
@@ -35,7 +37,7 @@ func textImage(t *testing.T, text string, asDir bool) *Image {
 		}
 		read = append(read, l)
 	}
-	img := &Image{FS: layers.Merge(read...)}
+	img := &replay.Image{FS: layers.Merge(read...)}
 	if !asDir {
 		img.Config = &v1.ConfigFile{Architecture: im.Platform.Architecture, OS: "linux", Config: im.Config}
 	}
@@ -70,7 +72,7 @@ func TestChecks(t *testing.T) {
 	musl := "entrypoint [\"/bin/py\"]\n" + "-- 0/lib/ld-musl-x86_64.so.1 --\nelf x86_64 soname=libc.musl-x86_64.so.1\nrodata \"musl libc (x86_64)\\nVersion %s\\n\\x00\\x001.2.5\\x00\"\n" +
 		elfText("bin/py", "interp=/lib/ld-musl-x86_64.so.1", "needed libc.musl-x86_64.so.1", "flags1 pie")
 	cudnn9 := wheelText("nvidia_cudnn_cu12", "9.5.1.17")
-	p := packs(t)
+	p := embedded(t)
 	for _, c := range []struct {
 		name, text string
 		want       []string
@@ -142,7 +144,7 @@ func TestChecks(t *testing.T) {
 }
 
 // checked are the findings of the checks alone: severity and rule.
-func checked(t *testing.T, p *Packs, img *Image) []string {
+func checked(t *testing.T, p *packs.Packs, img *replay.Image) []string {
 	t.Helper()
 	res, err := Run(context.Background(), img, p)
 	if err != nil {
@@ -153,19 +155,24 @@ func checked(t *testing.T, p *Packs, img *Image) []string {
 		if strings.Contains(strings.Join(f.Fixes, "\n"), "evil") {
 			t.Errorf("a fix has what the image says: %q", f.Fixes)
 		}
-		for _, c := range checks {
-			if c.rule == f.Rule {
-				got = append(got, fmt.Sprintf("%s %s", f.Severity, f.Rule))
-			}
+		if slices.ContainsFunc(checks(), func(r rule) bool { return slices.Contains(r.ids, f.Rule) }) {
+			got = append(got, fmt.Sprintf("%s %s", f.Severity, f.Rule))
 		}
 	}
 	return got
 }
 
-// findingOf returns the only finding of a rule for an image.
-func findingOf(t *testing.T, rule string, img *Image) Finding {
+// checks are the rules of the table that ask nothing of the replay.
+func checks() []rule {
+	from := slices.IndexFunc(table, func(r rule) bool { return r.ids[0] == "ld-path-missing" })
+	to := slices.IndexFunc(table, func(r rule) bool { return r.ids[0] == "python-home" })
+	return table[from : to+1]
+}
+
+// onlyFinding returns the only finding of a rule for an image.
+func onlyFinding(t *testing.T, rule string, img *replay.Image) Finding {
 	t.Helper()
-	res, err := Run(t.Context(), img, packs(t))
+	res, err := Run(t.Context(), img, embedded(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,18 +194,15 @@ func TestOverriddenChoice(t *testing.T) {
 	const build = "bitsandbytes/libbitsandbytes_cuda124.so"
 	text := "env BNB_CUDA_VERSION=118\n" + wheelText("bitsandbytes", "0.49.2") + elfText(siteDir[2:]+build)
 	img := textImage(t, text, false)
-	f := findingOf(t, "build-not-there", img)
+	f := onlyFinding(t, "build-not-there", img)
 	const cause = "bitsandbytes 0.49.2 has no libbitsandbytes_cuda118.so: ENV BNB_CUDA_VERSION="
-	if f.Message != cause+"118" || f.Cause != cause+"{value}" || f.Kind != Missing {
+	if f.Message != cause+"118" || f.Cause != cause+"{value}" || f.Kind != packs.Missing {
 		t.Errorf("got %q, of the kind %s with the cause %q", f.Message, f.Kind, f.Cause)
 	}
-	w := newWorld(img, packs(t))
-	if err := w.takeStock(); err != nil {
-		t.Fatal(err)
-	}
+	pass := passOf(t, img)
 	const why = "bitsandbytes takes libbitsandbytes_cuda118.so: ENV BNB_CUDA_VERSION=118"
-	if got, known := w.notChosen("/" + siteDir[2:] + build); got != why || !known || w.said != nil {
-		t.Errorf("got %q (%v), %v; want %q", got, known, w.said, why)
+	if got, known := pass.Packages.NotChosen("/" + siteDir[2:] + build); got != why || !known || pass.Packs.Err() != nil {
+		t.Errorf("got %q (%v), %v; want %q", got, known, pass.Packs.Err(), why)
 	}
 }
 
@@ -218,7 +222,7 @@ func TestClauses(t *testing.T) {
 		{"broken-entrypoint", script("#!/usr/bin/env bash\r") + "-- 0/usr/bin/env --\nelf x86_64 mode=0755\n", "warning /usr/bin/env: 'bash\\r': No such file or directory\nthe image may be started with another program\nthe container does not start\nwrite /start with line feeds alone (`sed -i 's/\\r$//'`, `*.sh text eol=lf` in .gitattributes): the carriage return at the end of its first line counts as a part of the interpreter's name"},
 		{"broken-entrypoint", script("echo"), "warning exec /start: exec format error\nthe image may be started with another program\nthe container does not start\ncorrect ENTRYPOINT or CMD, or add what is missing"},
 	} {
-		res, err := Run(t.Context(), textImage(t, c.text, false), packs(t))
+		res, err := Run(t.Context(), textImage(t, c.text, false), embedded(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,4 +240,24 @@ func TestClauses(t *testing.T) {
 			t.Errorf("%s: %s", c.rule, diff)
 		}
 	}
+}
+
+func embedded(t *testing.T) *packs.Packs {
+	t.Helper()
+	set, err := packs.LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// passOf returns what a rule sees of an image.
+func passOf(t *testing.T, img *replay.Image) *Pass {
+	t.Helper()
+	set := embedded(t)
+	evidence, err := replay.Run(t.Context(), img, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newPass(img, set, evidence)
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 // Copies are the files of an image that are one GPU library.
@@ -21,7 +23,7 @@ type Copies struct {
 
 // Copy is one file of a library.
 type Copy struct {
-	File
+	replay.File
 	// Version is empty when neither the file's name nor the distribution that
 	// brings it tells.
 	Version string `json:"version,omitempty"`
@@ -46,27 +48,22 @@ type Process struct {
 	Mapped []string `json:"mapped"`
 }
 
-// isCopy reports whether a module is a GPU library of the image.
-func (w *world) isCopy(m loaded) bool {
-	return m.File != nil && w.packs.family(m.Object.Soname) != nil && w.byPath[m.Real()] != nil
-}
-
 // copies lists every GPU library of the image; stubs, which are there for linking,
 // are none.
-func (w *world) copies() []Copies {
+func copies(pass *Pass) []Copies {
 	type key struct{ family, soname string }
-	all, users := map[key][]Copy{}, w.users()
-	for _, o := range w.objects {
-		fam := w.packs.family(o.elf.Soname)
-		if fam == nil || isStub(o.path) {
+	all, users := map[key][]Copy{}, users(pass)
+	for _, o := range pass.Files.Objects {
+		fam := pass.Packs.Family(o.ELF.Soname)
+		if fam == nil || replay.IsStub(o.Path) {
 			continue
 		}
-		e, _, ok := w.img.FS.Lookup(o.path)
+		e, _, ok := pass.Image.FS.Lookup(o.Path)
 		if !ok || e.Type != layers.Regular {
 			continue
 		}
-		k := key{fam.ID, o.elf.Soname}
-		all[k] = append(all[k], Copy{File: w.file(o.path), Version: w.releaseOf(o.path).String(), Size: e.Size, UsedBy: users[o.path]})
+		k := key{fam.ID, o.ELF.Soname}
+		all[k] = append(all[k], Copy{File: pass.Image.File(o.Path), Version: pass.Packages.ReleaseOf(o.Path).String(), Size: e.Size, UsedBy: users[o.Path]})
 	}
 	var list []Copies
 	for k, files := range all {
@@ -78,54 +75,30 @@ func (w *world) copies() []Copies {
 	return list
 }
 
-// isStub reports whether a path is that of a library for linking alone.
-func isStub(p string) bool { return strings.Contains(p, "/stubs/") }
-
-// maxStub is more than any stub of libcuda has (70 KB in CUDA 13.0) and less than any
-// driver's (10 MB and more), in bytes.
-const maxStub = 1 << 20
-
-// copiedStub reports whether a file of the image is a stub of libcuda that was copied
-// out of its directory: the driver's own has its release in its name.
-func (w *world) copiedStub(real string) bool {
-	e, _, ok := w.img.FS.Lookup(real)
-	base := path.Base(real)
-	return ok && (base == "libcuda.so.1" || base == "libcuda.so") && e.Size > 0 && e.Size < maxStub && !strings.Contains(real, "/wsl/")
-}
-
 // users are the processes that get a file, by the paths of GPU libraries.
-func (w *world) users() map[string][]User {
+func users(pass *Pass) map[string][]User {
 	all := map[string][]User{}
-	for _, r := range w.runs {
-		for _, m := range r.loaded {
-			if m.File != nil && w.packs.family(m.Object.Soname) != nil {
-				all[m.Real()] = append(all[m.Real()], User{Process: r.title, How: w.how(m), By: m.by})
+	for _, r := range pass.Evidence.Processes {
+		for _, m := range r.Loaded {
+			if m.File != nil && pass.Packs.Family(m.Object.Soname) != nil {
+				all[m.Real()] = append(all[m.Real()], User{Process: r.Title, How: how(pass, m), By: m.By})
 			}
 		}
 	}
 	return all
 }
 
-// howOf returns the step of the search that found a module, or "" if it was opened by
-// its path.
-func howOf(m *elfdeps.Module) string {
-	if len(m.Names) > 0 && strings.Contains(m.Names[0], "/") {
-		return ""
-	}
-	return m.How
-}
-
 // how returns how a module was found, in words.
-func (w *world) how(m loaded) string { return cmp.Or(m.how, w.phrase("by-path", nil)) }
+func how(pass *Pass, m replay.Loaded) string { return cmp.Or(m.How, pass.Packs.Phrase("by-path", nil)) }
 
 // processes are what the plans' processes load.
-func (w *world) processes() []Process {
+func processes(pass *Pass) []Process {
 	var list []Process
-	for _, r := range w.runs {
-		p := Process{Title: r.title, Program: r.program}
-		for _, m := range r.loaded {
+	for _, r := range pass.Evidence.Processes {
+		p := Process{Title: r.Title, Program: r.Program}
+		for _, m := range r.Loaded {
 			if real := m.Real(); real != "" {
-				if _, _, ok := w.img.FS.Lookup(real); ok {
+				if _, _, ok := pass.Image.FS.Lookup(real); ok {
 					p.Mapped = append(p.Mapped, real)
 				}
 			}
@@ -137,98 +110,46 @@ func (w *world) processes() []Process {
 	return list
 }
 
-// mixtures adds to findings those about processes that get libraries which do not
-// go together: parts of two releases, a copy other than the framework's own, a
-// symbol that another release has. A library of which a missing symbol is told
-// already is not told again.
-func (w *world) mixtures(list []Finding) []Finding {
-	all := tellingOf(list)
-	broken := map[string]bool{}
-	for _, f := range list {
-		if f.Symbol != "" {
-			broken[f.Library] = true
-		}
-	}
-	for _, r := range w.runs {
-		told := map[string]bool{} // families that have their worst finding and are to have no other
-		for _, tell := range []func(*run) []Finding{w.brokenParts, w.refusals, w.twoReleases, w.shadowed, w.otherCUDA} {
-			found := slices.DeleteFunc(tell(r), func(f Finding) bool { return told[f.Family] || f.Symbol == "" && broken[f.Library] })
+// mixtures returns the findings about processes that get libraries which do not go
+// together: parts of two releases, a copy other than the framework's own, a symbol that
+// another release has. Of a family whose libraries come together, a process has the
+// worst finding only.
+func mixtures(pass *Pass) []Finding {
+	var list []Finding
+	for _, r := range pass.Evidence.Processes {
+		worst := map[string]bool{} // families that have it
+		for _, find := range []func(*Pass, *replay.Process) []Finding{brokenParts, refusals, twoReleases, shadowed, otherCUDA} {
+			found := slices.DeleteFunc(find(pass, r), func(f Finding) bool { return worst[f.Family] })
 			for _, f := range found {
-				all.add(f)
+				worst[f.Family] = worst[f.Family] || pass.Packs.ComeTogether(f.Family)
 			}
-			for _, f := range found {
-				told[f.Family] = told[f.Family] || w.packs.comeTogether(f.Family)
-			}
+			list = append(list, found...)
 		}
 	}
-	return all.list
-}
-
-// onPath reports whether LD_LIBRARY_PATH or ld.so.conf names a directory.
-func (w *world) onPath(dir string) bool {
-	for named := range w.searchDirs() {
-		if w.sameDir(named, dir) {
-			return true
-		}
-	}
-	return false
-}
-
-// telling is a list of findings to which others are added that may say the same.
-type telling struct {
-	list []Finding
-	at   map[[2]string]int // the first of a rule and cause
-}
-
-func tellingOf(list []Finding) *telling {
-	t := &telling{list, map[[2]string]int{}}
-	for i, f := range list {
-		if _, ok := t.at[[2]string{f.Rule, f.Cause}]; !ok {
-			t.at[[2]string{f.Rule, f.Cause}] = i
-		}
-	}
-	return t
-}
-
-// add puts a finding to those that say the same of another process, or at the end.
-func (t *telling) add(f Finding) {
-	i, ok := t.at[[2]string{f.Rule, f.Cause}]
-	if !ok {
-		t.at[[2]string{f.Rule, f.Cause}] = len(t.list)
-		t.list = append(t.list, f)
-		return
-	}
-	for _, e := range f.Effects {
-		if !slices.Contains(t.list[i].Effects, e) {
-			t.list[i].Effects = append(t.list[i].Effects, e)
-		}
-	}
-	if !t.list[i].Severity.AtLeast(f.Severity) {
-		t.list[i].Severity, t.list[i].Because = f.Severity, f.Because
-	}
+	return list
 }
 
 // brokenParts are opens that end at a symbol which the library that defines it
 // lacks: the two are of different releases.
-func (w *world) brokenParts(r *run) []Finding {
+func brokenParts(pass *Pass, r *replay.Process) []Finding {
 	var list []Finding
-	for _, m := range r.missed {
-		if m.err.Kind != elfdeps.SymbolError {
+	for _, m := range r.Missed {
+		if m.Err.Kind != elfdeps.SymbolError {
 			continue
 		}
-		f := w.symbolFinding(unboundOf(r.title, m.err, m.effect))
-		f.Effects = append(f.Effects, m.also...)
-		if !m.verdict.severity.AtLeast(f.Severity) {
-			w.lowerTo(&f, m.verdict)
+		f := symbolFinding(pass, replay.UnboundOf(r.Title, m.Err, m.Effect))
+		f.Effects = append(f.Effects, m.Also...)
+		if !m.Verdict.Severity.AtLeast(f.Severity) {
+			pass.lowerTo(&f, m.Verdict)
 		}
 		if len(f.NeededBy) > 0 {
 			asks := f.NeededBy[0].Path
 			f.Affected = []string{asks}
-			if fam := w.packs.family(asks); fam != nil {
+			if fam := pass.Packs.Family(asks); fam != nil {
 				f.Family = fam.ID
 			}
 			if f.BoundTo != nil {
-				f.Advice = w.oneReleaseFix(asks, f.BoundTo.Path)
+				f.Advice = oneReleaseFix(pass, asks, f.BoundTo.Path)
 			}
 		}
 		list = append(list, f)
@@ -237,37 +158,35 @@ func (w *world) brokenParts(r *run) []Finding {
 }
 
 // oneReleaseFix returns the fixes that bring two files of one library together.
-func (w *world) oneReleaseFix(stray, with string) []Advice {
+func oneReleaseFix(pass *Pass, stray, with string) []packs.Advice {
 	dir, first := path.Dir(stray), path.Dir(with)
-	v := values{"dir": dir, "first": first}
-	old, set := w.getenv("LD_LIBRARY_PATH")
+	v := packs.Values{"dir": dir, "first": first}
+	old, set := pass.Config.Getenv("LD_LIBRARY_PATH")
 	if !set {
-		return w.advice("one-release", v)
+		return pass.advice("one-release", v)
 	}
 	var rest []string
 	for d := range strings.SplitSeq(old, ":") {
-		if d != "" && !w.sameDir(d, dir) {
+		if d != "" && !pass.Image.SameDir(d, dir) {
 			rest = append(rest, d)
 		}
 	}
 	if v["search-path"] = strings.Join(rest, ":"); v["search-path"] != old {
-		return w.advice("one-release-by-dropping", v)
+		return pass.advice("one-release-by-dropping", v)
 	}
 	rest = slices.DeleteFunc(rest, func(d string) bool { return d == first })
 	v["search-path"] = strings.Join(append([]string{first}, rest...), ":")
-	return w.advice("one-release-by-order", v)
+	return pass.advice("one-release-by-order", v)
 }
 
-func (w *world) sameDir(a, b string) bool { return realPath(w.img.FS, a) == realPath(w.img.FS, b) }
-
 // twoReleases looks for libraries that must be of one release and are not.
-func (w *world) twoReleases(r *run) []Finding {
+func twoReleases(pass *Pass, r *replay.Process) []Finding {
 	var list []Finding
-	for _, fam := range w.packs.Families {
+	for _, fam := range pass.Packs.Families {
 		if len(fam.Together) == 0 {
 			continue
 		}
-		if f, ok := w.mixture(r, fam, w.partsOf(r, fam)); ok {
+		if f, ok := mixture(pass, r, fam, partsOf(pass, r, fam)); ok {
 			list = append(list, f)
 		}
 	}
@@ -276,10 +195,10 @@ func (w *world) twoReleases(r *run) []Finding {
 
 // partsOf are the files of a library that go together, in the order in which a
 // process has loaded them.
-func (w *world) partsOf(r *run, fam *Family) []loaded {
-	var parts []loaded
-	for _, m := range r.loaded {
-		if w.isCopy(m) && matchAny(fam.Together, m.Object.Soname) {
+func partsOf(pass *Pass, r *replay.Process, fam *packs.Family) []replay.Loaded {
+	var parts []replay.Loaded
+	for _, m := range r.Loaded {
+		if pass.Files.IsCopy(m) && packs.MatchAny(fam.Together, m.Object.Soname) {
 			parts = append(parts, m)
 		}
 	}
@@ -288,17 +207,17 @@ func (w *world) partsOf(r *run, fam *Family) []loaded {
 
 // mixture compares the releases of parts of one library. Parts of one directory
 // are of one release where nothing else is known.
-func (w *world) mixture(r *run, fam *Family, parts []loaded) (Finding, bool) {
-	byMajor := map[string][]loaded{}
+func mixture(pass *Pass, r *replay.Process, fam *packs.Family, parts []replay.Loaded) (Finding, bool) {
+	byMajor := map[string][]replay.Loaded{}
 	for _, m := range parts {
-		byMajor[majorOf(m.Object.Soname)] = append(byMajor[majorOf(m.Object.Soname)], m)
+		byMajor[packs.MajorOf(m.Object.Soname)] = append(byMajor[packs.MajorOf(m.Object.Soname)], m)
 	}
 	for _, major := range slices.Sorted(maps.Keys(byMajor)) {
 		list := byMajor[major]
 		first := list[0]
-		rel := w.releaseOfModule(first.Module)
+		rel := pass.Packages.ReleaseOfModule(first.Module)
 		for _, m := range list[1:] {
-			other := w.releaseOfModule(m.Module)
+			other := pass.Packages.ReleaseOfModule(m.Module)
 			if path.Dir(m.Real()) == path.Dir(first.Real()) && (rel == nil || other == nil) {
 				continue
 			}
@@ -306,11 +225,11 @@ func (w *world) mixture(r *run, fam *Family, parts []loaded) (Finding, bool) {
 				continue
 			}
 			if rel == nil || other == nil {
-				if !w.ownsBoth(first, m) {
+				if !ownsBoth(pass, first, m) {
 					continue
 				}
 			}
-			return w.mixtureFinding(r, fam, list, first, m), true
+			return mixtureFinding(pass, r, fam, list, first, m), true
 		}
 	}
 	return Finding{}, false
@@ -318,10 +237,10 @@ func (w *world) mixture(r *run, fam *Family, parts []loaded) (Finding, bool) {
 
 // ownsBoth reports whether the directories of two parts each have both of them: two
 // whole sets, of which a process takes some of each.
-func (w *world) ownsBoth(a, b loaded) bool {
+func ownsBoth(pass *Pass, a, b replay.Loaded) bool {
 	for _, dir := range []string{path.Dir(a.Real()), path.Dir(b.Real())} {
-		for _, m := range []loaded{a, b} {
-			if e, _, ok := w.img.FS.Lookup(path.Join(dir, m.Object.Soname)); !ok || e.Object == nil {
+		for _, m := range []replay.Loaded{a, b} {
+			if e, _, ok := pass.Image.FS.Lookup(path.Join(dir, m.Object.Soname)); !ok || e.Object == nil {
 				return false
 			}
 		}
@@ -331,45 +250,45 @@ func (w *world) ownsBoth(a, b loaded) bool {
 
 // mixtureFinding returns the finding of a process that has parts of two releases: list
 // are all parts, first and stray two that differ.
-func (w *world) mixtureFinding(r *run, fam *Family, list []loaded, first, stray loaded) Finding {
-	fails := w.mixedEffects(r, list)
-	f := w.say("mixed-releases", "parts", values{"family": fam.Title, "parts": w.partsInWords(list), "process": r.title})
+func mixtureFinding(pass *Pass, r *replay.Process, fam *packs.Family, list []replay.Loaded, first, stray replay.Loaded) Finding {
+	fails := mixedEffects(pass, r, list)
+	f := pass.say("mixed-releases", "parts", packs.Values{"family": fam.Title, "parts": partsInWords(pass, list), "process": r.Title})
 	for _, x := range fails {
-		f.Effects = append(f.Effects, Effect{Text: x.Effect, Error: x.Error})
+		f.Effects = append(f.Effects, packs.Effect{Text: x.Effect, Error: x.Error})
 	}
 	switch {
-	case len(fails) == 0 && w.partsAreNewer(first, stray):
-		w.lower(&f, "newer-parts", nil)
-	case !slices.ContainsFunc(fails, func(x Mixed) bool { return x.Severity == "" }):
-		w.lower(&f, "parts-may-fail", nil)
+	case len(fails) == 0 && partsAreNewer(pass, first, stray):
+		pass.lower(&f, "newer-parts", nil)
+	case !slices.ContainsFunc(fails, func(x packs.Mixed) bool { return x.Severity == "" }):
+		pass.lower(&f, "parts-may-fail", nil)
 	}
 	f.Family, f.Library = fam.ID, stray.Object.Soname
 	for _, m := range list {
-		f.Present, f.Affected = append(f.Present, w.file(m.Real())), append(f.Affected, m.Real())
+		f.Present, f.Affected = append(f.Present, pass.Image.File(m.Real())), append(f.Affected, m.Real())
 	}
-	if d := w.distOf(first.Real()); d.name != "" && path.Dir(stray.Real()) == path.Dir(first.Real()) {
-		f.advise(w.reinstall(d.name, d.version)...)
+	if d := pass.Packages.DistOf(first.Real()); d.Name != "" && path.Dir(stray.Real()) == path.Dir(first.Real()) {
+		f.advise(reinstall(pass, d.Name, d.Version)...)
 	} else {
-		f.advise(w.oneReleaseFix(stray.Real(), first.Real())...)
+		f.advise(oneReleaseFix(pass, stray.Real(), first.Real())...)
 	}
 	return f
 }
 
 // partsInWords names the parts of a library with their releases and directories, one of
 // each directory and release.
-func (w *world) partsInWords(list []loaded) string {
+func partsInWords(pass *Pass, list []replay.Loaded) string {
 	var said []string
 	seen := map[string]bool{}
 	for _, m := range list {
-		dir, version := path.Dir(m.Real()), w.releaseOfModule(m.Module).String()
+		dir, version := path.Dir(m.Real()), pass.Packages.ReleaseOfModule(m.Module).String()
 		if seen[dir+" "+version] {
 			continue
 		}
 		seen[dir+" "+version] = true
 		if version == "" {
-			version = w.phrase("unknown-release", nil)
+			version = pass.Packs.Phrase("unknown-release", nil)
 		}
-		said = append(said, w.phrase("part-of-release", values{"library": m.Object.Soname, "release": version, "dir": dir, "how": w.how(m)}))
+		said = append(said, pass.Packs.Phrase("part-of-release", packs.Values{"library": m.Object.Soname, "release": version, "dir": dir, "how": how(pass, m)}))
 	}
 	return strings.Join(said, ", ")
 }
@@ -377,21 +296,21 @@ func (w *world) partsInWords(list []loaded) string {
 // partsAreNewer reports whether a part is of a newer release than the library that opens
 // it. cuDNN 9's front library passes calls on, and a newer graph library takes those of
 // an older one.
-func (w *world) partsAreNewer(first, part loaded) bool {
-	front := w.releaseOfModule(first.Module)
-	return len(front) > 0 && front[0] >= 9 && front.Before(w.releaseOfModule(part.Module))
+func partsAreNewer(pass *Pass, first, part replay.Loaded) bool {
+	front := pass.Packages.ReleaseOfModule(first.Module)
+	return len(front) > 0 && front[0] >= 9 && front.Before(pass.Packages.ReleaseOfModule(part.Module))
 }
 
 // mixedEffects are what fails in a framework whose process has these parts of a
 // library.
-func (w *world) mixedEffects(r *run, parts []loaded) []Mixed {
-	if r.in == nil || len(parts) == 0 {
+func mixedEffects(pass *Pass, r *replay.Process, parts []replay.Loaded) []packs.Mixed {
+	if r.In == nil || len(parts) == 0 {
 		return nil
 	}
-	var list []Mixed
-	odd := w.oddParts(parts)
-	for _, x := range r.in.Mixed {
-		if slices.ContainsFunc(odd, func(m loaded) bool { return match(x.Library, m.Object.Soname) }) {
+	var list []packs.Mixed
+	odd := oddParts(pass, parts)
+	for _, x := range r.In.Mixed {
+		if slices.ContainsFunc(odd, func(m replay.Loaded) bool { return packs.Match(x.Library, m.Object.Soname) }) {
 			list = append(list, x)
 		}
 	}
@@ -400,71 +319,59 @@ func (w *world) mixedEffects(r *run, parts []loaded) []Mixed {
 
 // oddParts are the parts of a library that are of another release than most of them.
 // The library that opens them, however often it is there, is none.
-func (w *world) oddParts(list []loaded) []loaded {
-	parts := slices.DeleteFunc(slices.Clone(list), func(m loaded) bool {
-		return m.Object.Soname == list[0].Object.Soname || w.releaseOfModule(m.Module) == nil
+func oddParts(pass *Pass, list []replay.Loaded) []replay.Loaded {
+	parts := slices.DeleteFunc(slices.Clone(list), func(m replay.Loaded) bool {
+		return m.Object.Soname == list[0].Object.Soname || pass.Packages.ReleaseOfModule(m.Module) == nil
 	})
 	of := map[string]int{}
 	most := ""
 	for _, m := range parts {
-		r := w.releaseOfModule(m.Module).String()
+		r := pass.Packages.ReleaseOfModule(m.Module).String()
 		if of[r]++; of[r] > of[most] {
 			most = r
 		}
 	}
-	return slices.DeleteFunc(parts, func(m loaded) bool { return w.releaseOfModule(m.Module).String() == most })
-}
-
-// own are the files of a library that a framework brings along or opens by its
-// full path.
-func (w *world) own(in *install, soname string) []string {
-	var list []string
-	for _, o := range w.bySoname[soname] {
-		if strings.HasPrefix(o.path, in.home+"/") || slices.ContainsFunc(in.opens, func(p string) bool { return path.Dir(p) == path.Dir(o.path) }) {
-			list = append(list, o.path)
-		}
-	}
-	return list
+	return slices.DeleteFunc(parts, func(m replay.Loaded) bool { return pass.Packages.ReleaseOfModule(m.Module).String() == most })
 }
 
 // refusals are checks of a framework that fail for what its process gets.
-func (w *world) refusals(r *run) []Finding {
-	if r.in == nil {
+func refusals(pass *Pass, r *replay.Process) []Finding {
+	if r.In == nil {
 		return nil
 	}
 	var list []Finding
-	for _, x := range r.in.Refuses {
-		for _, m := range r.loaded {
-			if !w.isCopy(m) || !match(x.Library, m.Object.Soname) {
+	for _, x := range r.In.Refuses {
+		for _, m := range r.Loaded {
+			if !pass.Files.IsCopy(m) || !packs.Match(x.Library, m.Object.Soname) {
 				continue
 			}
-			found := w.releaseOfModule(m.Module)
-			own := w.ownLike(r.in, x.Own)
-			wants := w.releaseOf(own)
+			found := pass.Packages.ReleaseOfModule(m.Module)
+			own := ownLike(pass, r.In, x.Own)
+			wants := pass.Packages.ReleaseOf(own)
 			var required *inventory.Requirement
 			if own == "" { // its wheel may say what it was made for
-				if _, pkg, _, req := w.requirement(path.Join(r.in.home, "__init__.py"), m.Object.Soname); pkg != nil {
-					wants, required = parseRelease(strings.TrimPrefix(req.Specifiers, "==")), &req
+				if _, pkg, _, req := pass.Packages.Requirement(path.Join(r.In.Home, "__init__.py"), m.Object.Soname); pkg != nil {
+					wants, required = packs.ParseRelease(strings.TrimPrefix(req.Specifiers, "==")), &req
 				}
 			}
 			if len(wants) < x.Numbers || len(found) < x.Numbers || found[0] != wants[0] || !found[:x.Numbers].Before(wants[:x.Numbers]) {
 				continue
 			}
-			v := values{"process": r.title, "library": m.Object.Soname, "found": found.String(), "dir": path.Dir(m.Real()), "how": w.how(m), "wants": wants.String()}
+			v := packs.Values{"process": r.Title, "library": m.Object.Soname, "found": found.String(), "dir": path.Dir(m.Real()), "how": how(pass, m), "wants": wants.String()}
 			clause := "refused"
 			if required != nil {
 				clause, v["package"], v["specifiers"] = "refused-as-required", required.Name, required.Specifiers
 			}
-			f := w.say("shadowed-library", clause, v)
-			f.Family, f.Library, f.Affected = w.packs.family(m.Object.Soname).ID, m.Object.Soname, []string{m.Real()}
-			f.Effects = []Effect{{Text: x.Effect, Error: expand(x.Error, "{own}", tuple(wants), "{found}", tuple(found))}}
-			f.Present = []File{w.file(m.Real())}
-			for _, x := range w.mixedEffects(r, w.partsOf(r, w.packs.family(m.Object.Soname))) {
-				f.Effects = append(f.Effects, Effect{Text: x.Effect, Error: x.Error})
+			f := pass.say("shadowed-library", clause, v)
+			f.Family, f.Library, f.Affected = pass.Packs.Family(m.Object.Soname).ID, m.Object.Soname, []string{m.Real()}
+			f.Effects = []packs.Effect{{Text: x.Effect, Error: packs.Expand(x.Error, "{own}", tuple(wants), "{found}", tuple(found))}}
+			f.Present = []replay.File{pass.Image.File(m.Real())}
+			for _, x := range mixedEffects(pass, r, partsOf(pass, r, pass.Packs.Family(m.Object.Soname))) {
+				f.Effects = append(f.Effects, packs.Effect{Text: x.Effect, Error: x.Error})
 			}
 			if own != "" {
-				f.Present = append(f.Present, w.file(own))
-				f.advise(w.oneReleaseFix(m.Real(), own)...)
+				f.Present = append(f.Present, pass.Image.File(own))
+				f.advise(oneReleaseFix(pass, m.Real(), own)...)
 			}
 			list = append(list, f)
 			break
@@ -475,41 +382,41 @@ func (w *world) refusals(r *run) []Finding {
 
 // ownLike is the framework's own file of a SONAME that fits a pattern, empty when
 // there is none.
-func (w *world) ownLike(in *install, pattern string) string {
-	for _, o := range w.objects {
-		if match(pattern, o.elf.Soname) && slices.Contains(w.own(in, o.elf.Soname), o.path) {
-			return o.path
+func ownLike(pass *Pass, in *replay.Install, pattern string) string {
+	for _, o := range pass.Files.Objects {
+		if packs.Match(pattern, o.ELF.Soname) && slices.Contains(pass.Files.Own(in, o.ELF.Soname), o.Path) {
+			return o.Path
 		}
 	}
 	return ""
 }
 
 // tuple writes a version as Python shows it.
-func tuple(r release) string {
+func tuple(r packs.ReleaseNumbers) string {
 	return "(" + strings.ReplaceAll(r[:min(3, len(r))].String(), ".", ", ") + ")"
 }
 
 // shadowed are the libraries of which a framework's process gets another copy than
 // the framework's own, and an older one.
-func (w *world) shadowed(r *run) []Finding {
-	if r.in == nil {
+func shadowed(pass *Pass, r *replay.Process) []Finding {
+	if r.In == nil {
 		return nil
 	}
 	var list []Finding
-	for _, m := range r.loaded {
-		if !w.isCopy(m) {
+	for _, m := range r.Loaded {
+		if !pass.Files.IsCopy(m) {
 			continue
 		}
-		own := w.own(r.in, m.Object.Soname)
+		own := pass.Files.Own(r.In, m.Object.Soname)
 		if len(own) == 0 || slices.Contains(own, m.Real()) {
 			continue
 		}
-		has, gets := w.releaseOf(own[0]), w.releaseOfModule(m.Module)
+		has, gets := pass.Packages.ReleaseOf(own[0]), pass.Packages.ReleaseOfModule(m.Module)
 		if has != nil && gets != nil && gets.Agrees(has) {
 			continue
 		}
-		v := values{
-			"process": r.title, "library": m.Object.Soname, "dir": path.Dir(m.Real()), "how": w.how(m), "own-dir": path.Dir(own[0]),
+		v := packs.Values{
+			"process": r.Title, "library": m.Object.Soname, "dir": path.Dir(m.Real()), "how": how(pass, m), "own-dir": path.Dir(own[0]),
 			"gets": gets.String(), "has": has.String(),
 		}
 		clause := "older"
@@ -519,11 +426,11 @@ func (w *world) shadowed(r *run) []Finding {
 		case has.Before(gets):
 			clause = "newer"
 		}
-		f := w.say("shadowed-library", clause, v)
-		f.Family, f.Library = w.packs.family(m.Object.Soname).ID, m.Object.Soname
-		f.Present, f.Affected = []File{w.file(m.Real()), w.file(own[0])}, []string{m.Real()}
+		f := pass.say("shadowed-library", clause, v)
+		f.Family, f.Library = pass.Packs.Family(m.Object.Soname).ID, m.Object.Soname
+		f.Present, f.Affected = []replay.File{pass.Image.File(m.Real()), pass.Image.File(own[0])}, []string{m.Real()}
 		if clause == "older" {
-			f.advise(w.oneReleaseFix(m.Real(), own[0])...)
+			f.advise(oneReleaseFix(pass, m.Real(), own[0])...)
 		}
 		list = append(list, f)
 	}
@@ -532,26 +439,26 @@ func (w *world) shadowed(r *run) []Finding {
 
 // otherCUDA are libraries whose name two major versions of CUDA share and that are
 // of another one than the process's runtime.
-func (w *world) otherCUDA(r *run) []Finding {
-	cuda := w.processCUDA(r)
+func otherCUDA(pass *Pass, r *replay.Process) []Finding {
+	cuda := pass.Files.ProcessCUDA(r)
 	if cuda == "" {
 		return nil
 	}
 	var list []Finding
-	for _, m := range r.loaded {
-		if !w.isCopy(m) {
+	for _, m := range r.Loaded {
+		if !pass.Files.IsCopy(m) {
 			continue
 		}
-		of := w.cudaOf(m.Real())
-		if of == "" || of == cuda || w.packs.family(m.Object.Soname).ID != "cuda" {
+		of := cudaOf(pass, m.Real())
+		if of == "" || of == cuda || pass.Packs.Family(m.Object.Soname).ID != "cuda" {
 			continue
 		}
-		if has := w.packs.cudaOf(m.Object.Soname); len(has) > 0 && !slices.Contains(has, cuda) {
+		if has := pass.Packs.CudaOf(m.Object.Soname); len(has) > 0 && !slices.Contains(has, cuda) {
 			continue // whoever asks for that name is built for the other CUDA
 		}
-		f := w.say("cuda-major-mismatch", "other-cuda", values{"process": r.title, "cuda": cuda, "library": m.Object.Soname, "of": of, "how": w.how(m)})
+		f := pass.say("cuda-major-mismatch", "other-cuda", packs.Values{"process": r.Title, "cuda": cuda, "library": m.Object.Soname, "of": of, "how": how(pass, m)})
 		f.Family, f.Library = "cuda", m.Object.Soname
-		f.Present, f.Affected = []File{w.file(m.Real())}, []string{m.Real()}
+		f.Present, f.Affected = []replay.File{pass.Image.File(m.Real())}, []string{m.Real()}
 		list = append(list, f)
 	}
 	return list
@@ -559,11 +466,11 @@ func (w *world) otherCUDA(r *run) []Finding {
 
 // cudaOf is the major version of CUDA that a library's place tells: a toolkit's
 // directory, or a wheel's; empty when it does not.
-func (w *world) cudaOf(real string) string {
+func cudaOf(pass *Pass, real string) string {
 	for part := range strings.SplitSeq(real, "/") {
 		for _, prefix := range []string{"cuda-", "cu"} {
 			if rest, ok := strings.CutPrefix(part, prefix); ok {
-				if r := parseRelease(rest); len(r) > 0 && r[0] > 8 && r[0] < 100 {
+				if r := packs.ParseRelease(rest); len(r) > 0 && r[0] > 8 && r[0] < 100 {
 					return r[:1].String()
 				}
 			}
@@ -573,56 +480,56 @@ func (w *world) cudaOf(real string) string {
 }
 
 // drivers returns the findings about libraries of the driver in the image.
-func (w *world) drivers() []Finding {
-	list := tellingOf(nil)
-	for _, r := range w.runs {
-		for _, m := range r.loaded {
+func drivers(pass *Pass) []Finding {
+	var list []Finding
+	for _, r := range pass.Evidence.Processes {
+		for _, m := range r.Loaded {
 			real := m.Real()
-			if real == "" || !w.packs.fromDriver(real) {
+			if real == "" || !pass.Packs.FromDriver(real) {
 				continue
 			}
-			if _, _, ok := w.img.FS.Lookup(real); !ok {
+			if _, _, ok := pass.Image.FS.Lookup(real); !ok {
 				continue // the injected one
 			}
-			if f, ok := w.driver(r, m); ok {
-				f.Library, f.Present, f.Affected = m.Object.Soname, []File{w.file(real)}, []string{real}
-				list.add(f)
+			if f, ok := driver(pass, r, m); ok {
+				f.Library, f.Present, f.Affected = m.Object.Soname, []replay.File{pass.Image.File(real)}, []string{real}
+				list = append(list, f)
 			}
 		}
 	}
-	return list.list
+	return list
 }
 
 // driver returns the finding about a stub or a compatibility library that a process gets
 // instead of the driver.
-func (w *world) driver(r *run, m loaded) (_ Finding, ok bool) {
+func driver(pass *Pass, r *replay.Process, m replay.Loaded) (_ Finding, ok bool) {
 	real := m.Real()
-	stub := isStub(real) || w.copiedStub(real)
-	v := values{"process": r.title, "file": real, "how": w.how(m), "mounted": mountedDriver}
+	stub := replay.IsStub(real) || pass.Files.CopiedStub(real)
+	v := packs.Values{"process": r.Title, "file": real, "how": how(pass, m), "mounted": replay.MountedDriver}
 	switch {
-	case w.onPath(path.Dir(real)) && (isStub(real) || !stub):
+	case pass.Loaders.OnPath(path.Dir(real)) && (replay.IsStub(real) || !stub):
 		return Finding{}, false // stubs-on-path and compat-on-path say so
 	case !stub && strings.Contains(real, "/compat/"):
-		return w.say("stub-driver", "compat", v), true
+		return pass.say("stub-driver", "compat", v), true
 	case !stub:
 		return Finding{}, false
 	}
-	f := w.say("stub-driver", "stub", v)
-	if m.how != "LD_LIBRARY_PATH" && slices.ContainsFunc(w.pathEntries(), func(e string) bool { return path.Clean(e) == mountedDriver }) {
-		w.lower(&f, "mounted-first", v)
+	f := pass.say("stub-driver", "stub", v)
+	if m.How != "LD_LIBRARY_PATH" && slices.ContainsFunc(pass.Loaders.PathEntries(), func(e string) bool { return path.Clean(e) == replay.MountedDriver }) {
+		pass.lower(&f, "mounted-first", v)
 	}
-	w.also(&f, stubFix(m), v)
+	pass.also(&f, stubFix(m), v)
 	return f, true
 }
 
 // stubFix returns the clause that has the fix of a stub.
-func stubFix(m loaded) string {
+func stubFix(m replay.Loaded) string {
 	switch {
-	case !isStub(m.Real()):
+	case !replay.IsStub(m.Real()):
 		return "copied"
-	case strings.HasPrefix(m.how, "RPATH of "), strings.HasPrefix(m.how, "RUNPATH of "):
+	case strings.HasPrefix(m.How, "RPATH of "), strings.HasPrefix(m.How, "RUNPATH of "):
 		return "by-runpath"
-	case m.how == "":
+	case m.How == "":
 		return "opened-by-path"
 	}
 	return "searched"

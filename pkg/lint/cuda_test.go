@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"gopkg.in/yaml.v3"
-
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/rules"
 	"github.com/imgcheck/imgcheck/testdata/images"
+	"gopkg.in/yaml.v3"
 )
 
 // realSonames are the names of CUDA's libraries with the majors of CUDA that have
@@ -49,7 +49,7 @@ var namedCUDA = regexp.MustCompile(`(?:CUDA |nvidia/cuda:|-cuda-|\+cuda|-cupti-|
 
 // adviceFor are the releases of CUDA that the advice names where nothing of an image
 // has a library.
-func adviceFor(t *testing.T, p *Packs, library, config string, more ...string) []string {
+func adviceFor(t *testing.T, p *packs.Packs, library, config string, more ...string) []string {
 	t.Helper()
 	text := config + elfText("lib64/ld-linux-x86-64.so.2", "soname=ld-linux-x86-64.so.2", `rodata "ld.so (Debian GLIBC 2.36-9+deb12u9) stable release version 2.36.\x00"`, `rodata "/usr/lib/\x00"`) +
 		elfText("opt/app", append([]string{"interp=/lib64/ld-linux-x86-64.so.2", "needed " + library}, more...)...)
@@ -80,10 +80,10 @@ func adviceFor(t *testing.T, p *Packs, library, config string, more ...string) [
 // of CUDA that it names has the library, and where several have, none is named
 // unless the rest of the image tells which.
 func TestCUDAOfAdvice(t *testing.T) {
-	p := packs(t)
+	p := embedded(t)
 	real := realSonames(t)
 	for name, majors := range real {
-		if p.family(name) == nil {
+		if p.Family(name) == nil {
 			continue // nothing is advised
 		}
 		got := adviceFor(t, p, name, "")
@@ -113,9 +113,9 @@ func TestCUDAOfAdvice(t *testing.T) {
 // the same releases of CUDA, and what a program says of its own name (a hash, a
 // longer number) changes nothing.
 func TestSonames(t *testing.T) {
-	p := packs(t)
+	p := embedded(t)
 	for name, want := range realSonames(t) {
-		got := p.cudaOf(name)
+		got := p.CudaOf(name)
 		if len(want) == 1 && len(got) > 1 {
 			t.Errorf("%s: the packs say CUDA %q, the packages %q", name, got, want)
 		}
@@ -126,13 +126,13 @@ func TestSonames(t *testing.T) {
 		}
 		base, number, _ := strings.Cut(name, ".so.")
 		for _, other := range []string{base + "-9335f6a2.so." + number, base + ".faf08d9a.so." + number, "/usr/local/cuda/lib64/" + name} {
-			if !slices.Equal(p.cudaOf(other), got) {
-				t.Errorf("%s: CUDA %q, and %s %q", other, p.cudaOf(other), name, got)
+			if !slices.Equal(p.CudaOf(other), got) {
+				t.Errorf("%s: CUDA %q, and %s %q", other, p.CudaOf(other), name, got)
 			}
 		}
 	}
 	for _, name := range []string{"libcudart.so", "libcudart.so.99", "libfoo.so.12", "libcudnn_ops.so", "libcufft.so.", ""} {
-		if got := p.cudaOf(name); len(got) != 0 {
+		if got := p.CudaOf(name); len(got) != 0 {
 			t.Errorf("%q tells CUDA %q", name, got)
 		}
 	}
@@ -140,7 +140,7 @@ func TestSonames(t *testing.T) {
 		"libcupti.so.2022.3.0": "11", "libcupti.so.2022.4.1": "12", "libcupti.so.2024.1.1": "12", "libcupti.so.2025.1.1": "12", "libcupti.so.2025.3.1": "13",
 		"libnvrtc-builtins.so.11.8.89": "11", "libcufft.so.10.0": "10", "libcublas.so.12.4.5.8": "12",
 	} {
-		if got := p.cudaOf(name); !slices.Equal(got, []string{want}) {
+		if got := p.CudaOf(name); !slices.Equal(got, []string{want}) {
 			t.Errorf("%s: CUDA %q, want %s", name, got, want)
 		}
 	}
@@ -148,13 +148,13 @@ func TestSonames(t *testing.T) {
 
 // TestSonamesOfTables: the packs' other tables of the same numbers say the same.
 func TestSonamesOfTables(t *testing.T) {
-	p := packs(t)
+	p := embedded(t)
 	for _, k := range p.Toolkits {
 		for base, number := range map[string]string{
 			"libcudart": k.Cudart, "libcublas": k.Cublas, "libnvrtc": k.Nvrtc, "libcufft": k.Cufft, "libcusolver": k.Cusolver, "libcusparse": k.Cusparse,
 		} {
-			if name := base + ".so." + number; !slices.Contains(p.cudaOf(name), k.CUDA) {
-				t.Errorf("toolkits: %s is of CUDA %s; sonames: of %q", name, k.CUDA, p.cudaOf(name))
+			if name := base + ".so." + number; !slices.Contains(p.CudaOf(name), k.CUDA) {
+				t.Errorf("toolkits: %s is of CUDA %s; sonames: of %q", name, k.CUDA, p.CudaOf(name))
 			}
 		}
 	}
@@ -176,11 +176,11 @@ func TestSonamesOfTables(t *testing.T) {
 			for _, pattern := range l.Match {
 				for _, base := range braces(strings.TrimSuffix(pattern, "*")) {
 					name := base + "." + number
-					if p.family(name) == nil {
+					if p.Family(name) == nil {
 						continue // a part, which nobody asks for
 					}
 					// Nothing of CUDA 10 can be fetched.
-					has := slices.DeleteFunc(slices.Clone(p.cudaOf(name)), func(major string) bool { return major == "10" })
+					has := slices.DeleteFunc(slices.Clone(p.CudaOf(name)), func(major string) bool { return major == "10" })
 					if !slices.Equal(has, []string{cuda}) {
 						t.Errorf("provide: %s is of CUDA %s; sonames: of %q", name, cuda, has)
 					}
@@ -195,7 +195,7 @@ func TestSonamesOfTables(t *testing.T) {
 				if strings.Contains(base, "*") {
 					continue // of a hash, or of parts
 				}
-				if !slices.ContainsFunc(p.Sonames, func(s *Soname) bool { return matchAny(s.Libraries, base) }) {
+				if !slices.ContainsFunc(p.Sonames, func(s *packs.Soname) bool { return packs.MatchAny(s.Libraries, base) }) {
 					t.Errorf("family %s has %s, and sonames has not", family.ID, base)
 				}
 			}
@@ -219,7 +219,7 @@ func braces(pattern string) []string {
 // TestCUDAOfTheRest: where a name is of several releases, the rest of the image
 // tells, the nearest first, and not where it tells another one that has no such name.
 func TestCUDAOfTheRest(t *testing.T) {
-	p := packs(t)
+	p := embedded(t)
 	has := func(name string) string { return elfText("usr/lib/"+name, "soname="+name) }
 	for _, c := range []struct {
 		library, config string
@@ -252,7 +252,7 @@ var namedOf = regexp.MustCompile(`\b(lib[\w.+-]+\.so\.[\d.]*\d) of CUDA (\d+)`)
 // TestCUDAOfFindings: what the findings of all text images say to be of a CUDA is in
 // that CUDA.
 func TestCUDAOfFindings(t *testing.T) {
-	p := packs(t)
+	p := embedded(t)
 	said := 0
 	for _, pattern := range []string{"*.txtar", "fresh/*.txtar"} {
 		names, err := fs.Glob(images.FS, pattern)
@@ -275,8 +275,8 @@ func TestCUDAOfFindings(t *testing.T) {
 				for _, text := range append(f.Fixes, f.Message) {
 					for _, m := range namedOf.FindAllStringSubmatch(text, -1) {
 						said++
-						if !slices.Contains(p.cudaOf(m[1]), m[2]) {
-							t.Errorf("%s: %s is of CUDA %q: %s", name, m[1], p.cudaOf(m[1]), text)
+						if !slices.Contains(p.CudaOf(m[1]), m[2]) {
+							t.Errorf("%s: %s is of CUDA %q: %s", name, m[1], p.CudaOf(m[1]), text)
 						}
 					}
 				}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 // This file is about names of libraries that nothing but the read-only data of a
@@ -22,36 +24,34 @@ import (
 // libcudnn.so to fall back on.
 type namedGroup struct {
 	names  []string // base names, sorted
-	family *Family
+	family *packs.Family
 	files  []string
 }
 
 // namedLibraries are the GPU libraries that files may open by a name in their
 // read-only data, and that are nowhere in the image. What is told of as missing
 // already is not told again.
-func (w *world) namedLibraries(told []Finding) []Finding {
-	if w.onJetson() {
+func namedLibraries(pass *Pass) []Finding {
+	if pass.Files.OnJetson() {
 		return nil
 	}
 	all := map[string]*namedGroup{}
-	for _, o := range w.objects {
-		if o.loader == nil || !w.judgedByNames(o) {
+	for _, o := range pass.Files.Objects {
+		if o.Loader == nil || !judgedByNames(pass, o) {
 			continue
 		}
-		for _, g := range w.namedGroups(o) {
+		for _, g := range namedGroups(pass, o) {
 			key := strings.Join(g.names, " ")
 			if all[key] == nil {
 				all[key] = &g
 			}
-			all[key].files = append(all[key].files, o.path)
+			all[key].files = append(all[key].files, o.Path)
 		}
 	}
-	w.leaveOutPresent(all)
+	leaveOutPresent(pass, all)
 	var list []Finding
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		if g := all[key]; !slices.ContainsFunc(told, g.isTold) {
-			list = append(list, w.namedFinding(g))
-		}
+		list = append(list, namedFinding(pass, all[key]))
 	}
 	return list
 }
@@ -59,35 +59,35 @@ func (w *world) namedLibraries(told []Finding) []Finding {
 // judgedByNames reports whether the names in a file's read-only data are strong
 // evidence: no plan says what it opens, no exception makes less of it, and it is of
 // the GPU: one of its libraries, or needs or names one, or one of the driver's.
-func (w *world) judgedByNames(o *object) bool {
-	n := o.elf.Named
-	if n == nil || len(n.Names) == 0 || w.planned(o) {
+func judgedByNames(pass *Pass, o *replay.Object) bool {
+	n := o.ELF.Named
+	if n == nil || len(n.Names) == 0 || pass.Files.Planned(o) {
 		return false
 	}
-	for _, list := range [][]*Exception{w.packs.Optional, w.packs.AnyOf} {
-		if exception(list, o.path) != nil {
+	for _, list := range [][]*packs.Exception{pass.Packs.Optional, pass.Packs.AnyOf} {
+		if packs.ExceptionFor(list, o.Path) != nil {
 			return false
 		}
 	}
-	return w.packs.family(o.path) != nil || w.packs.family(o.elf.Soname) != nil || w.isRoot(o) ||
-		slices.ContainsFunc(o.elf.Needed, w.packs.fromDriver) || slices.ContainsFunc(n.Names, w.packs.fromDriver)
+	return pass.Packs.Family(o.Path) != nil || pass.Packs.Family(o.ELF.Soname) != nil || pass.Files.IsRoot(o) ||
+		slices.ContainsFunc(o.ELF.Needed, pass.Packs.FromDriver) || slices.ContainsFunc(n.Names, pass.Packs.FromDriver)
 }
 
 // namedGroups are the GPU libraries that a file names, less those that a plan or
 // its own note tells of, and those of which it makes the names itself: it has a
 // form, or no version (cuDNN 9's libcudnn_ops.so, to which it adds one; CUPTI's
 // libcudart.so, which it looks for among what is loaded).
-func (w *world) namedGroups(o *object) []namedGroup {
+func namedGroups(pass *Pass, o *replay.Object) []namedGroup {
 	byStem := map[string]*namedGroup{}
 	var forms []string
-	for _, name := range o.elf.Named.Names {
+	for _, name := range o.ELF.Named.Names {
 		base := path.Base(name)
 		if strings.ContainsAny(base, "%$") {
 			forms = append(forms, base)
 			continue
 		}
-		f := w.packs.family(base)
-		if f == nil || w.packs.fromDriver(base) || w.toldByPlan(o, base) {
+		f := pass.Packs.Family(base)
+		if f == nil || pass.Packs.FromDriver(base) || toldByPlan(pass, o, base) {
 			continue
 		}
 		stem := stemOf(base)
@@ -96,7 +96,7 @@ func (w *world) namedGroups(o *object) []namedGroup {
 		}
 		byStem[stem].names = append(byStem[stem].names, base)
 	}
-	own := stemOf(cmp.Or(o.elf.Soname, path.Base(o.path)))
+	own := stemOf(cmp.Or(o.ELF.Soname, path.Base(o.Path)))
 	var list []namedGroup
 	for _, stem := range slices.Sorted(maps.Keys(byStem)) {
 		g := byStem[stem]
@@ -106,7 +106,7 @@ func (w *world) namedGroups(o *object) []namedGroup {
 			begin, _, _ := strings.Cut(stemOf(form), "%")
 			return len(begin) > len("lib") && strings.HasPrefix(stem, begin)
 		})
-		versioned := slices.ContainsFunc(g.names, func(n string) bool { return majorOf(n) != "" })
+		versioned := slices.ContainsFunc(g.names, func(n string) bool { return packs.MajorOf(n) != "" })
 		if stem != own && !filled && versioned {
 			list = append(list, *g)
 		}
@@ -125,13 +125,13 @@ var hashed = regexp.MustCompile(`[-.][0-9a-f]{8}$`)
 
 // toldByPlan reports whether a name is one that the file's framework opens by its
 // plan, or that the file's own .note.dlopen has.
-func (w *world) toldByPlan(o *object, name string) bool {
-	if slices.ContainsFunc(o.elf.Dlopen, func(n elfdeps.DlopenNote) bool { return slices.Contains(n.Soname, name) }) {
+func toldByPlan(pass *Pass, o *replay.Object, name string) bool {
+	if slices.ContainsFunc(o.ELF.Dlopen, func(n elfdeps.DlopenNote) bool { return slices.Contains(n.Soname, name) }) {
 		return true
 	}
-	in := w.installOf(o.path)
-	return in != nil && slices.ContainsFunc(in.Later, func(open Open) bool {
-		return slices.ContainsFunc(open.Names, func(n string) bool { return match(anyValue.ReplaceAllString(n, "*"), name) })
+	in := pass.Evidence.InstallOf(o.Path)
+	return in != nil && slices.ContainsFunc(in.Later, func(open packs.Open) bool {
+		return slices.ContainsFunc(open.Names, func(n string) bool { return packs.Match(anyValue.ReplaceAllString(n, "*"), name) })
 	})
 }
 
@@ -142,7 +142,7 @@ var anyValue = regexp.MustCompile(`\{[a-z]+\}`)
 // of the name or with that SONAME, of a longer version, or for a bare name of any.
 // It may lie on no path; but whoever loads the file may have loaded that before, or
 // open it by its path.
-func (w *world) leaveOutPresent(all map[string]*namedGroup) {
+func leaveOutPresent(pass *Pass, all map[string]*namedGroup) {
 	if len(all) == 0 {
 		return
 	}
@@ -158,19 +158,19 @@ func (w *world) leaveOutPresent(all map[string]*namedGroup) {
 			}
 		}
 	}
-	for soname := range w.sonames {
+	for soname := range pass.Files.Sonames {
 		see(soname)
 	}
-	for e := range w.img.FS.All() {
+	for e := range pass.Image.FS.All() {
 		base := path.Base(e.Path)
 		if !strings.Contains(base, ".so") || byStem[stemOf(base)] == nil {
 			continue
 		}
-		if to, _, ok := w.img.FS.Lookup(e.Path); ok && !to.IsDir() {
+		if to, _, ok := pass.Image.FS.Lookup(e.Path); ok && !to.IsDir() {
 			see(base)
 		}
 	}
-	for _, s := range w.img.FS.Skipped {
+	for _, s := range pass.Image.FS.Skipped {
 		see(path.Base(s.Path))
 	}
 }
@@ -183,25 +183,22 @@ func serves(base, name string) bool {
 	return ok && (have == want || strings.HasPrefix(have, want+"."))
 }
 
-// isTold reports whether a finding is about one of the names.
-func (g *namedGroup) isTold(f Finding) bool {
-	return f.Library != "" && slices.Contains(g.names, path.Base(f.Library))
-}
+const namedLibrary = "named-library"
 
 // namedFinding returns the finding of the names of one library.
-func (w *world) namedFinding(g *namedGroup) Finding {
-	name := g.names[slices.IndexFunc(g.names, func(n string) bool { return majorOf(n) != "" })]
+func namedFinding(pass *Pass, g *namedGroup) Finding {
+	name := g.names[slices.IndexFunc(g.names, func(n string) bool { return packs.MajorOf(n) != "" })]
 	clause := "one-name"
 	if len(g.names) > 1 {
 		clause = "several-names"
 	}
-	f := w.say("named-library", clause, values{"library": name, "libraries": strings.Join(g.names, ", ")})
-	f.Library, f.Family, f.Affected = name, g.family.ID, g.files
-	f.Others, f.Removed = w.others(name), w.removed(name)
+	f := pass.say(namedLibrary, clause, packs.Values{"library": name, "libraries": strings.Join(g.names, ", ")})
+	f.Library, f.Family, f.Affected, f.Values = name, g.family.ID, g.files, packs.Values{"names": strings.Join(g.names, " ")}
+	f.Others, f.Removed = pass.Files.Others(name), pass.Image.Removed(name)
 	asking := f
 	for _, p := range g.files {
-		asking.NeededBy = append(asking.NeededBy, File{Path: p})
+		asking.NeededBy = append(asking.NeededBy, replay.File{Path: p})
 	}
-	f.advise(w.packs.libraryAdvice(name, w.wantedCUDA(&asking, ""))...)
+	f.advise(pass.Packs.LibraryAdvice(name, wantedCUDA(pass, &asking, ""))...)
 	return f
 }

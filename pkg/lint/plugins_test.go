@@ -14,6 +14,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/internal/tooltest"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/rules"
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
@@ -78,11 +79,11 @@ func TestPlugins(t *testing.T) {
 // symbolMessages are those of the findings about symbols.
 func symbolMessages(t *testing.T, text string) string {
 	t.Helper()
-	packs, err := LoadPacks(rules.FS)
+	set, err := packs.LoadPacks(rules.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := Run(context.Background(), textImage(t, text, false), packs)
+	res, err := Run(context.Background(), textImage(t, text, false), set)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +165,7 @@ func TestDirectories(t *testing.T) {
 	if err != nil || len(names) == 0 {
 		t.Fatalf("%d images: %v", len(names), err)
 	}
-	p := packs(t)
+	p := embedded(t)
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
 			text, err := images.Text(name)
@@ -176,7 +177,7 @@ func TestDirectories(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range res.Findings {
-				if slices.ContainsFunc(f.Effects, func(e Effect) bool { return e.Name == NotStarted }) {
+				if slices.ContainsFunc(f.Effects, func(e packs.Effect) bool { return e.Name == NotStarted }) {
 					t.Errorf("a directory starts nothing: %s", f.Message)
 				}
 			}

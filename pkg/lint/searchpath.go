@@ -4,25 +4,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgcheck/imgcheck/internal/envline"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 )
-
-// SearchPathLine returns the instruction of a Dockerfile that sets LD_LIBRARY_PATH to a
-// value, or, for a value that a Dockerfile cannot state, words that say so.
-func SearchPathLine(value string) string {
-	line, err := envline.Of("LD_LIBRARY_PATH", value)
-	if err != nil {
-		return "correct LD_LIBRARY_PATH: its value is one that no Dockerfile can say"
-	}
-	return line
-}
 
 // oneSearchPath has all fixes that set LD_LIBRARY_PATH set it to one value, and writes the
 // findings' fixes: of several instructions Docker keeps the last, which would undo what
 // the others change. What only notes set is in the notes' value alone, which has
 // the other one in it: most readers do not see the notes, which come last.
-func (w *world) oneSearchPath(findings []Finding) {
-	now := w.pathEntries()
+func oneSearchPath(pass *Pass, findings []Finding) {
+	now := pass.Loaders.PathEntries()
 	merged := now
 	for _, notes := range []bool{false, true} {
 		values := searchPaths(findings, notes)
@@ -31,7 +21,7 @@ func (w *world) oneSearchPath(findings []Finding) {
 		}
 		merged = mergePaths(now, merged, values)
 		for i := range findings {
-			if f := &findings[i]; (f.Severity == Note) == notes {
+			if f := &findings[i]; (f.Severity == packs.Note) == notes {
 				f.setSearchPath(strings.Join(merged, ":"))
 			}
 		}
@@ -48,7 +38,7 @@ func searchPaths(findings []Finding, notes bool) [][]string {
 	seen := map[string]bool{}
 	for _, f := range findings {
 		for _, a := range f.Advice {
-			if a.Path != nil && (f.Severity == Note) == notes && !seen[*a.Path] {
+			if a.Path != nil && (f.Severity == packs.Note) == notes && !seen[*a.Path] {
 				seen[*a.Path] = true
 				list = append(list, strings.Split(*a.Path, ":"))
 			}
@@ -77,7 +67,7 @@ func (f *Finding) writeFixes() {
 // SetSearchPath has the findings' fixes set LD_LIBRARY_PATH to value, which was tried, in
 // place of their own. Notes keep the directories that only they add or leave out.
 func SetSearchPath(findings []Finding, value string) {
-	i := slices.IndexFunc(findings, func(f Finding) bool { return f.Severity != Note && f.SetsPath() })
+	i := slices.IndexFunc(findings, func(f Finding) bool { return f.Severity != packs.Note && f.SetsPath() })
 	if i < 0 {
 		return
 	}
@@ -89,7 +79,7 @@ func SetSearchPath(findings []Finding, value string) {
 		if !sets {
 			continue
 		}
-		if f.Severity == Note {
+		if f.Severity == packs.Note {
 			to = strings.Join(mergePaths(was, is, [][]string{strings.Split(own, ":")}), ":")
 		}
 		f.setSearchPath(to)

@@ -7,6 +7,9 @@ import (
 	"testing/quick"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 func TestMergePaths(t *testing.T) {
@@ -76,15 +79,15 @@ func TestMergePathsLaw(t *testing.T) {
 // TestOneSearchPathOfNotes: what a note alone says is in the notes' value, which has
 // the other in it, also when another value takes the place of that.
 func TestOneSearchPathOfNotes(t *testing.T) {
-	w := &world{img: &Image{}}
-	sets := func(template, path string) Advice { return Advice{Template: template, Path: &path} }
+	pass := passOf(t, &replay.Image{FS: layers.Merge()})
+	sets := func(template, path string) packs.Advice { return packs.Advice{Template: template, Path: &path} }
 	list := []Finding{
-		{Severity: Error, Advice: []Advice{sets("{env}", "/a b"), {Template: "or nothing"}}},
-		{Severity: Warning, Advice: []Advice{sets("RUN ln -s x y, and {env} (so)", "/$c")}},
-		{Severity: Note, Advice: []Advice{sets("{env}", "/n")}},
-		{Severity: Note, Advice: []Advice{{Template: "something else"}}},
+		{Severity: packs.Error, Advice: []packs.Advice{sets("{env}", "/a b"), {Template: "or nothing"}}},
+		{Severity: packs.Warning, Advice: []packs.Advice{sets("RUN ln -s x y, and {env} (so)", "/$c")}},
+		{Severity: packs.Note, Advice: []packs.Advice{sets("{env}", "/n")}},
+		{Severity: packs.Note, Advice: []packs.Advice{{Template: "something else"}}},
 	}
-	w.oneSearchPath(list)
+	oneSearchPath(pass, list)
 	fixes := func() (all []string) {
 		for _, f := range list {
 			all = append(all, f.Fixes...)
@@ -103,5 +106,17 @@ func TestOneSearchPathOfNotes(t *testing.T) {
 	odd := sets("{env}", "/a\nRUN curl evil").String()
 	if strings.Contains(odd, "\n") || strings.HasPrefix(odd, "ENV") {
 		t.Errorf("got %q", odd)
+	}
+}
+
+// TestBracesInValues: a value of an image is not a placeholder, whatever it says.
+func TestBracesInValues(t *testing.T) {
+	img := textImage(t, "env LD_LIBRARY_PATH=/opt/{dir}/{nothing}:/usr/lib\n-- 0/usr/lib/x --\ntext\nx\n", false)
+	res, err := Run(t.Context(), img, embedded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Findings) != 1 || !slices.Equal(res.Findings[0].Fixes, []string{"ENV LD_LIBRARY_PATH=/usr/lib"}) {
+		t.Errorf("got %+v", res.Findings)
 	}
 }

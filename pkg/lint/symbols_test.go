@@ -4,18 +4,19 @@ import (
 	"testing"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 // TestTorchNames tells torch's names from those that only look like them.
 func TestTorchNames(t *testing.T) {
-	p := packs(t)
+	p := embedded(t)
 	for name, want := range map[string]bool{
 		"_ZN3c105ErrorC2ENS_14SourceLocationESs": true, "_ZNK3c106SymInt6sym_neERKS0_": true, "_ZTIN3c105ErrorE": true,
 		"_ZN2at4_ops5zeros4callEN3c108ArrayRefINS2_6SymIntEEE": true, "_ZN5torch8autograd4NodeD2Ev": true, "_ZNVK2at6Tensor3dimEv": true,
 		"_ZN5torchC1Ev": true, "_ZN9torchtext3fooEv": false, "_ZN5torch": false, "_ZN10caffe2_fooEv": false,
 		"ncclCommRegister": false, "_Z3fooN2at6TensorE": false, "_ZN15TracebackLoggerC1EPKc": false, "_Z": false, "": false, "_ZTI": false,
 	} {
-		if got := p.namespaces(name) != nil; got != want {
+		if got := p.Namespaces(name) != nil; got != want {
 			t.Errorf("%q is of known namespaces: %v", name, got)
 		}
 	}
@@ -57,10 +58,10 @@ func TestLastNumbers(t *testing.T) {
 func TestReaches(t *testing.T) {
 	a, b, c := new(elfdeps.Module), new(elfdeps.Module), new(elfdeps.Module)
 	a.Deps, b.Deps, c.Deps = []*elfdeps.Module{b, nil}, []*elfdeps.Module{c, a}, []*elfdeps.Module{b}
-	if got := reaches(a); len(got) != 3 || got[0] != a || got[1] != b || got[2] != c {
+	if got := replay.Reaches(a); len(got) != 3 || got[0] != a || got[1] != b || got[2] != c {
 		t.Errorf("got %v", got)
 	}
-	if reaches(nil) != nil {
+	if replay.Reaches(nil) != nil {
 		t.Error("nothing reaches nothing")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
 // wheelLib is a library of an NVIDIA wheel: the folder that torch/__init__.py calls it
@@ -88,7 +89,7 @@ func torchReleases() []torchRelease {
 	with := func(key string, more ...wheelLib) []wheelLib {
 		list := slices.Clone(toolkits[key])
 		for _, m := range more {
-			list = slices.DeleteFunc(list, func(l wheelLib) bool { return l.folder == m.folder && stem(l.soname) == stem(m.soname) })
+			list = slices.DeleteFunc(list, func(l wheelLib) bool { return l.folder == m.folder && packs.Stem(l.soname) == packs.Stem(m.soname) })
 			list = append(list, m)
 		}
 		return list
@@ -157,7 +158,7 @@ func (r torchRelease) image(at layout, gone ...string) string {
 		if !first[dir] {
 			first[dir] = true
 			rpath += ":$ORIGIN/../../" + dir
-			name := "nvidia_" + strings.Trim(l.folder, "./") + "_cu" + numbers(r.cuda, 1)
+			name := "nvidia_" + strings.Trim(l.folder, "./") + "_cu" + packs.Numbers(r.cuda, 1)
 			version := r.cuda + ".0"
 			if l.folder == "cudnn" {
 				version = r.cudnn
@@ -206,7 +207,7 @@ func (r torchRelease) folder(soname string) string {
 func (r torchRelease) named(names ...string) []string {
 	var list []string
 	for _, l := range r.libs {
-		if slices.ContainsFunc(names, func(n string) bool { return stem(l.soname) == "lib"+n+".so" }) {
+		if slices.ContainsFunc(names, func(n string) bool { return packs.Stem(l.soname) == "lib"+n+".so" }) {
 			list = append(list, l.soname)
 		}
 	}
@@ -215,7 +216,7 @@ func (r torchRelease) named(names ...string) []string {
 
 // heard are the errors and warnings of an image: severity and message, or where it has
 // effects, how they read.
-func heard(t *testing.T, p *Packs, text string) []string {
+func heard(t *testing.T, p *packs.Packs, text string) []string {
 	t.Helper()
 	res, err := Run(context.Background(), textImage(t, text, false), p)
 	if err != nil {
@@ -223,7 +224,7 @@ func heard(t *testing.T, p *Packs, text string) []string {
 	}
 	set := map[string]bool{}
 	for _, f := range res.Findings {
-		if f.Severity == Note {
+		if f.Severity == packs.Note {
 			continue
 		}
 		for _, e := range f.Effects {
@@ -239,7 +240,7 @@ func heard(t *testing.T, p *Packs, text string) []string {
 // TestTorchReleases: each release of torch as pip lays it out works, and tells in its
 // own words when a library that it preloads is gone.
 func TestTorchReleases(t *testing.T) {
-	p := packs(t)
+	p := embedded(t)
 	for _, r := range torchReleases() {
 		for _, at := range layouts {
 			t.Run(r.version+" on "+at.name, func(t *testing.T) {
@@ -270,7 +271,7 @@ func TestTorchReleases(t *testing.T) {
 // TestTorchElsewhere: the wheels of a Python that does not import torch are of no use to
 // it, and what none of its lists names calls no preload.
 func TestTorchElsewhere(t *testing.T) {
-	p := packs(t)
+	p := embedded(t)
 	r := torchRelease{"2.8.0", "12.8", "9.10.2.21", append(slices.Clone(toolkits["12"]), cusparseLt, cufile)}
 	apart := layout{
 		"apart", "opt/venv/bin/python3.12", "/opt/venv/lib/python3.12/site-packages/", "/usr/lib/python3.12/site-packages/",

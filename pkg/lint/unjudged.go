@@ -7,13 +7,14 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
 // unjudged returns the finding about an image of whose files that are ELF, or may be, not
 // one could be examined. It returns no finding for an image without such files.
-func (w *world) unjudged() []Finding {
+func unjudged(pass *Pass) []Finding {
 	reasons := map[string]string{} // path → why
-	for e := range w.img.FS.All() {
+	for e := range pass.Image.FS.All() {
 		why := e.Fault
 		switch o := e.Object; {
 		case o != nil:
@@ -31,8 +32,8 @@ func (w *world) unjudged() []Finding {
 		return nil
 	}
 	paths := slices.Sorted(maps.Keys(reasons))
-	f := w.say("nothing-examined", "first", values{"count": strconv.Itoa(len(paths)), "file": paths[0], "why": reasons[paths[0]]})
+	f := pass.say("nothing-examined", "first", packs.Values{"count": strconv.Itoa(len(paths)), "file": paths[0], "why": reasons[paths[0]]})
 	f.Affected = paths
-	f.advise(texts(w.packs.Rule(f.Rule).Fix)...)
+	f.advise(packs.Texts(pass.Packs.Rule(f.Rule).Fix)...)
 	return []Finding{f}
 }

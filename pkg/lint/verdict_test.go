@@ -5,106 +5,85 @@ import (
 	"testing"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 // TestVerdictOver checks that a cause keeps the gravest verdict, and of these one with a
 // reason of its own, whatever the order in which files meet it.
 func TestVerdictOver(t *testing.T) {
-	w := &world{packs: packs(t)}
-	silent := verdict{severity: Note}
-	general := w.unproved("others-may-load")
-	served, row := w.verdict("served", nil), verdict{severity: Warning}
+	pass := &Pass{Packs: embedded(t)}
+	silent := packs.Verdict{Severity: packs.Note}
+	general := pass.Packs.Unproved("others-may-load")
+	served, row := pass.Packs.Verdict("served", nil), packs.Verdict{Severity: packs.Warning}
 	for _, x := range []struct {
 		name string
-		met  []verdict
-		want verdict
+		met  []packs.Verdict
+		want packs.Verdict
 	}{
-		{"a reason of its own replaces a general one", []verdict{general, served}, served},
-		{"a general reason replaces none of its own", []verdict{served, general}, served},
-		{"a general reason is not that of a row", []verdict{silent, general}, silent},
-		{"a graver verdict replaces a reason", []verdict{served, row}, row},
-		{"a lighter verdict replaces nothing", []verdict{grave, row, served}, grave},
+		{"a reason of its own replaces a general one", []packs.Verdict{general, served}, served},
+		{"a general reason replaces none of its own", []packs.Verdict{served, general}, served},
+		{"a general reason is not that of a row", []packs.Verdict{silent, general}, silent},
+		{"a graver verdict replaces a reason", []packs.Verdict{served, row}, row},
+		{"a lighter verdict replaces nothing", []packs.Verdict{packs.Grave, row, served}, packs.Grave},
 	} {
-		c := &cause{packs: w.packs, needers: map[string]bool{}, affected: map[string]bool{}}
+		c := &cause{packs: pass.Packs, needers: map[string]bool{}, affected: map[string]bool{}}
 		for _, v := range x.met {
 			c.meet(&elfdeps.Error{Name: "libx.so.1", Subject: "libx.so.1"}, "/usr/bin/x", v)
 		}
-		if c.verdict.severity != x.want.severity || c.verdict.clause != x.want.clause {
-			t.Errorf("%s: got %q %q, want %q %q", x.name, c.verdict.severity, c.verdict.clause, x.want.severity, x.want.clause)
+		if c.verdict.Severity != x.want.Severity || c.verdict.Clause != x.want.Clause {
+			t.Errorf("%s: got %q %q, want %q %q", x.name, c.verdict.Severity, c.verdict.Clause, x.want.Severity, x.want.Clause)
 		}
 	}
 }
 
 // TestVerdictAtMost checks that a verdict is lowered and keeps its reason.
 func TestVerdictAtMost(t *testing.T) {
-	w := &world{packs: packs(t)}
-	without, excepted := w.verdict("without-gpu", nil), w.excepted(&Exception{Why: "x"})
-	if v := grave.atMost(without); v.severity != Warning || v.clause != "without-gpu" {
-		t.Errorf("an error without a reason becomes %q %q", v.severity, v.clause)
+	pass := &Pass{Packs: embedded(t)}
+	without, excepted := pass.Packs.Verdict("without-gpu", nil), pass.Packs.Excepted(&packs.Exception{Why: "x"})
+	if v := packs.Grave.AtMost(without); v.Severity != packs.Warning || v.Clause != "without-gpu" {
+		t.Errorf("an error without a reason becomes %q %q", v.Severity, v.Clause)
 	}
-	if v := excepted.atMost(without); v.severity != Note || v.clause != "excepted" {
-		t.Errorf("a note with a reason becomes %q %q", v.severity, v.clause)
+	if v := excepted.AtMost(without); v.Severity != packs.Note || v.Clause != "excepted" {
+		t.Errorf("a note with a reason becomes %q %q", v.Severity, v.Clause)
 	}
 }
 
 // TestJudgeStep checks the verdicts on misses of a framework's step, those too that no
 // text image shows.
 func TestJudgeStep(t *testing.T) {
-	w := &world{packs: packs(t), img: textImage(t, "-- 0/a --\n", false)}
-	plain, aside := &install{Framework: &Framework{}, home: "/opt/x"}, &install{Framework: &Framework{Aside: true}, home: "/opt/x"}
-	helped := &install{Framework: &Framework{}, help: &Help{Why: "it works"}}
-	first := &install{Framework: &Framework{}, help: &Help{Why: "it works"}, begun: true}
+	pass := passOf(t, textImage(t, "-- 0/a --\n", false))
+	plain, aside := &replay.Install{Framework: &packs.Framework{}, Home: "/opt/x"}, &replay.Install{Framework: &packs.Framework{Aside: true}, Home: "/opt/x"}
+	helped := &replay.Install{Framework: &packs.Framework{}, Help: &packs.Help{Why: "it works"}}
+	first := &replay.Install{Framework: &packs.Framework{}, Help: &packs.Help{Why: "it works"}, Begun: true}
 	gpu, other := &elfdeps.Error{Name: "libcublas.so.12"}, &elfdeps.Error{Name: "libz.so.1"}
 	for _, x := range []struct {
 		name     string
-		in       *install
+		in       *replay.Install
 		err      *elfdeps.Error
-		severity Severity
+		severity packs.Severity
 		clause   string
 	}{
-		{"a GPU library", plain, gpu, Error, ""},
-		{"a GPU library of what is installed aside", aside, gpu, Error, ""},
-		{"another library, without a Python", plain, other, Warning, "step-without-python"},
-		{"another library of what is installed aside", aside, other, Warning, "step-aside"},
-		{"a library that could not be examined", plain, &elfdeps.Error{Name: "libcublas.so.12", Unknown: true}, Warning, "step-unexamined"},
-		{"a version", aside, versionError("GLIBC_2.38"), Error, ""},
-		{"a GPU library that another framework loads", helped, gpu, Warning, "helped"},
-		{"a GPU library that another framework loads first", first, gpu, Note, "helped-first"},
+		{"a GPU library", plain, gpu, packs.Error, ""},
+		{"a GPU library of what is installed aside", aside, gpu, packs.Error, ""},
+		{"another library, without a Python", plain, other, packs.Warning, "step-without-python"},
+		{"another library of what is installed aside", aside, other, packs.Warning, "step-aside"},
+		{"a library that could not be examined", plain, &elfdeps.Error{Name: "libcublas.so.12", Unknown: true}, packs.Warning, "step-unexamined"},
+		{"a version", aside, versionError("GLIBC_2.38"), packs.Error, ""},
+		{"a GPU library that another framework loads", helped, gpu, packs.Warning, "helped"},
+		{"a GPU library that another framework loads first", first, gpu, packs.Note, "helped-first"},
 	} {
-		v := w.judgeStep(x.in, x.err)
-		if v.severity != x.severity || v.clause != x.clause {
-			t.Errorf("%s: got %q %q, want %q %q", x.name, v.severity, v.clause, x.severity, x.clause)
-		}
-	}
-}
-
-// TestCut checks what it means that a file is opened which is cut off: the process is
-// killed, so that it is no optional part any more.
-func TestCut(t *testing.T) {
-	w := &world{packs: packs(t)}
-	e := &elfdeps.Error{Kind: elfdeps.CutError, Subject: "/opt/libx.so.1"}
-	for _, x := range []struct {
-		name     string
-		means    meaning
-		severity Severity
-		effect   string
-	}{
-		{"needed", meaning{verdict: grave, effect: "nothing works"}, Error, "the process is killed when it comes to it: nothing works"},
-		{"optional", meaning{verdict: grave, optional: true}, Warning, "the process is killed when libx.so.1 is opened"},
-		{"of no weight", meaning{verdict: verdict{severity: Note}, effect: "it is slow"}, Warning, "the process is killed when it comes to it: it is slow"},
-		{"done without", meaning{verdict: w.verdict("own-copy", values{"why": "x"}), effect: "it is slow"}, Note, "the process is killed when it comes to it: it is slow"},
-	} {
-		w.cut(&x.means, e)
-		if x.means.verdict.severity != x.severity || x.means.effect != x.effect || x.means.optional {
-			t.Errorf("%s: got %q %q", x.name, x.means.verdict.severity, x.means.effect)
+		v := judgeStep(pass, x.in, x.err)
+		if v.Severity != x.severity || v.Clause != x.clause {
+			t.Errorf("%s: got %q %q, want %q %q", x.name, v.Severity, v.Clause, x.severity, x.clause)
 		}
 	}
 }
 
 // TestStubFix checks that each way to a stub has its fix.
 func TestStubFix(t *testing.T) {
-	w := &world{packs: packs(t)}
-	rule := w.packs.Rule("stub-driver")
+	pass := &Pass{Packs: embedded(t)}
+	rule := pass.Packs.Rule("stub-driver")
 	var got []string
 	for _, x := range []struct{ path, how string }{
 		{"/usr/local/cuda/lib64/stubs/libcuda.so.1", "LD_LIBRARY_PATH"},
@@ -112,7 +91,7 @@ func TestStubFix(t *testing.T) {
 		{"/usr/local/cuda/lib64/stubs/libcuda.so.1", ""},
 		{"/usr/lib/libcuda.so.1", "/etc/ld.so.cache"},
 	} {
-		m := loaded{how: x.how, Module: &elfdeps.Module{Path: x.path, File: &elfdeps.File{Path: x.path}}}
+		m := replay.Loaded{How: x.how, Module: &elfdeps.Module{Path: x.path, File: &elfdeps.File{Path: x.path}}}
 		clause := stubFix(m)
 		got = append(got, clause)
 		if c := rule.Clauses[clause]; c == nil || len(c.Fix) == 0 {

@@ -7,12 +7,13 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/tooltest"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
 // TestNewer has pairs of an older and a newer version whose number only the packs know.
 // internal/version tests the rest.
 func TestNewer(t *testing.T) {
-	p := packs(t)
+	p := embedded(t)
 	for _, pair := range [][2]string{
 		{"GLIBC_2.2.5", "GLIBC_2.34"},
 		{"GLIBC_2.34", "GLIBC_ABI_DT_RELR"}, // 2.36
@@ -20,7 +21,7 @@ func TestNewer(t *testing.T) {
 		{"GLIBC_2.41", "GLIBC_ABI_GNU2_TLS"}, // 2.42
 		{"GLIBC_PRIVATE", "GLIBC_ABI_DT_RELR"},
 	} {
-		if !p.newer(pair[1], pair[0]) || p.newer(pair[0], pair[1]) {
+		if !p.NewerSymbolVersion(pair[1], pair[0]) || p.NewerSymbolVersion(pair[0], pair[1]) {
 			t.Errorf("%s is not newer than %s", pair[1], pair[0])
 		}
 	}
@@ -29,7 +30,7 @@ func TestNewer(t *testing.T) {
 // TestNewerOfLibc: a version of this machine's glibc is newer than the one that it
 // inherits from. GLIBC_ABI_DT_RELR inherits from GLIBC_2.36.
 func TestNewerOfLibc(t *testing.T) {
-	p := packs(t)
+	p := embedded(t)
 	file := strings.TrimSpace(tooltest.Output(t, tooltest.Need(t, "gcc", "gcc"), "-print-file-name=libc.so.6"))
 	f, err := elf.Open(file)
 	if err != nil {
@@ -43,7 +44,7 @@ func TestNewerOfLibc(t *testing.T) {
 	compared := 0
 	for _, v := range versions {
 		for _, parent := range v.Deps {
-			if !p.newer(v.Name, parent) {
+			if !p.NewerSymbolVersion(v.Name, parent) {
 				t.Errorf("%s is not newer than %s", v.Name, parent)
 			}
 			compared++
@@ -56,7 +57,7 @@ func TestNewerOfLibc(t *testing.T) {
 
 // TestVersionAdvice is what is said where a version is missing.
 func TestVersionAdvice(t *testing.T) {
-	p := packs(t)
+	pass := passOf(t, textImage(t, "-- 0/a --\n", false))
 	for name, want := range map[string]string{
 		"GLIBC_2.38":              "glibc 2.38 or later",
 		"GLIBC_ABI_DT_RELR":       "glibc 2.36 or later",
@@ -65,7 +66,7 @@ func TestVersionAdvice(t *testing.T) {
 		"GLIBCXX_3.4.32":          "newer libstdc++.so.6",
 		"LIBJPEG_8.0":             "a release of libx.so.1 that has the version LIBJPEG_8.0",
 	} {
-		f := (&world{packs: p, img: textImage(t, "-- 0/a --\n", false)}).versionFinding(&cause{first: versionError(name), verdict: grave})
+		f := versionFinding(pass, &cause{first: versionError(name), verdict: packs.Grave})
 		if len(f.Advice) != 1 || !strings.Contains(f.Advice[0].String(), want) || strings.Contains(f.Advice[0].String(), "{") {
 			t.Errorf("%s: %q, want %q", name, f.Advice, want)
 		}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
@@ -23,7 +24,7 @@ func (d *Decisions) Apply(doc *report.Document) (*report.Document, []string) {
 
 // Counting returns a filter for the findings that count in the image that ref names;
 // nil means that all of them do. rules are those of the packs.
-func (d *Decisions) Counting(ref string, rules []*lint.Rule) func([]lint.Finding) []lint.Finding {
+func (d *Decisions) Counting(ref string, rules []*packs.Rule) func([]lint.Finding) []lint.Finding {
 	if d.ID(ref) == "" {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/glob"
 	"github.com/imgcheck/imgcheck/internal/nearest"
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
@@ -97,7 +97,7 @@ func (p *Policy) top(root *yaml.Node) error {
 	return mapping(root, "the file", []key{
 		{"images", func(n *yaml.Node) error { return each(n, "images", p.image) }},
 		{"fail-on", func(n *yaml.Node) error {
-			return severity(n, &p.FailOn, append(slices.Clone(lint.Severities), report.Never))
+			return severity(n, &p.FailOn, append(slices.Clone(packs.Severities), report.Never))
 		}},
 		{"severities", p.severities},
 		{"rules", func(n *yaml.Node) error { return relative(n, dir, &p.Rules) }},
@@ -149,7 +149,7 @@ func (p *Policy) severities(n *yaml.Node) error {
 			return bad(n.Content[i], "the rule %q is listed twice", s.Rule)
 		}
 		seen[s.Rule] = true
-		if err := severity(n.Content[i+1], &s.Severity, lint.Severities); err != nil {
+		if err := severity(n.Content[i+1], &s.Severity, packs.Severities); err != nil {
 			return err
 		}
 		p.Severities = append(p.Severities, s)
@@ -253,12 +253,12 @@ func pattern(n *yaml.Node, to *string) error {
 	return nil
 }
 
-func severity(n *yaml.Node, to *lint.Severity, of []lint.Severity) error {
+func severity(n *yaml.Node, to *packs.Severity, of []packs.Severity) error {
 	var s string
 	if err := text(n, &s); err != nil {
 		return err
 	}
-	if !slices.Contains(of, lint.Severity(s)) {
+	if !slices.Contains(of, packs.Severity(s)) {
 		names := make([]string, len(of))
 		for i, o := range of {
 			names[i] = string(o)
@@ -266,7 +266,7 @@ func severity(n *yaml.Node, to *lint.Severity, of []lint.Severity) error {
 		last := len(names) - 1
 		return bad(n, "there is no severity %q: say %s or %s", s, strings.Join(names[:last], ", "), names[last])
 	}
-	*to = lint.Severity(s)
+	*to = packs.Severity(s)
 	return nil
 }
 

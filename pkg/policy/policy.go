@@ -18,6 +18,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/nearest"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
@@ -33,7 +34,7 @@ type Policy struct {
 	Images []Image
 	// FailOn is the lowest severity that fails a scan: "" if the file does not say,
 	// report.Never for none.
-	FailOn lint.Severity
+	FailOn packs.Severity
 	// Severities are the severities of rules that differ from those of the packs.
 	Severities []Severity
 	// Ignores are in the order of the file.
@@ -55,7 +56,7 @@ type Image struct {
 // Severity is the severity of a rule's findings.
 type Severity struct {
 	Rule     string
-	Severity lint.Severity
+	Severity packs.Severity
 	Line     int
 }
 
@@ -104,7 +105,7 @@ func Load(name string) (*Policy, error) {
 }
 
 // Check returns an error if the file names a rule that does not exist.
-func (p *Policy) Check(rules []*lint.Rule) error {
+func (p *Policy) Check(rules []*packs.Rule) error {
 	var ids []string
 	known := map[string]bool{}
 	for _, r := range rules {
@@ -143,7 +144,7 @@ func (p *Policy) Apply(d *report.Document, base *Baseline, today string) (*repor
 
 // Counting returns the findings that count, the heaviest first: those that Apply leaves
 // in the document. rules are those of the packs, and ref is the image's reference.
-func (p *Policy) Counting(findings []lint.Finding, rules []*lint.Rule, ref string, base *Baseline, today string) []lint.Finding {
+func (p *Policy) Counting(findings []lint.Finding, rules []*packs.Rule, ref string, base *Baseline, today string) []lint.Finding {
 	return p.judge(findings, rules, ref, base, today).counts
 }
 
@@ -151,12 +152,12 @@ func (p *Policy) Counting(findings []lint.Finding, rules []*lint.Rule, ref strin
 // It is "" for a policy that changes nothing.
 func (p *Policy) ID(ref string, base *Baseline, today string) string {
 	var says struct {
-		Severities map[string]lint.Severity
+		Severities map[string]packs.Severity
 		Ignores    []Ignore
 		Ref        string
-		Known      map[string]lint.Severity
+		Known      map[string]packs.Severity
 	}
-	says.Severities = map[string]lint.Severity{}
+	says.Severities = map[string]packs.Severity{}
 	for _, s := range p.Severities {
 		says.Severities[s.Rule] = s.Severity
 	}
@@ -183,7 +184,7 @@ type judgement struct {
 	warnings      []string
 }
 
-func (p *Policy) judge(findings []lint.Finding, rules []*lint.Rule, ref string, base *Baseline, today string) judgement {
+func (p *Policy) judge(findings []lint.Finding, rules []*packs.Rule, ref string, base *Baseline, today string) judgement {
 	var j judgement
 	warned := map[int]bool{}
 	for _, f := range p.weigh(findings, rules) {

@@ -14,6 +14,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
@@ -40,7 +42,7 @@ func TestParse(t *testing.T) {
 	}
 	want := &Policy{
 		File: "dir/.imgcheck.yaml", Images: []Image{{"ghcr.io/org/app:1", ""}, {"oci:x", "linux/arm64"}}, FailOn: report.Never,
-		Severities: []Severity{{"a", lint.Error, 4}, {"b", lint.Note, 4}}, Rules: "dir/packs", From: []string{"dir:/opt/cudnn", "dir:dir/vendor", "pypi:"}, Baseline: "/abs/base.json",
+		Severities: []Severity{{"a", packs.Error, 4}, {"b", packs.Note, 4}}, Rules: "dir/packs", From: []string{"dir:/opt/cudnn", "dir:dir/vendor", "pypi:"}, Baseline: "/abs/base.json",
 		Ignores: []Ignore{{"a", "**/x/**", "ghcr.io/*/app", "lib*.so.*", "because", "2026-11-21", 7}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -115,7 +117,7 @@ func TestSchema(t *testing.T) {
 		if err := valid(text); err != nil {
 			t.Errorf("%v\n%s", err, text)
 		}
-		if text == filled && (len(p.Images) != 2 || len(p.Ignores) != 1 || p.FailOn != lint.Error || p.Baseline == "" || p.Rules == "" || len(p.From) != 1 || len(p.Severities) != 1) {
+		if text == filled && (len(p.Images) != 2 || len(p.Ignores) != 1 || p.FailOn != packs.Error || p.Baseline == "" || p.Rules == "" || len(p.From) != 1 || len(p.Severities) != 1) {
 			t.Errorf("the template lacks something: %+v", p)
 		}
 	}
@@ -170,7 +172,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-var ruleList = []*lint.Rule{{ID: "missing-library", Severity: lint.Error}, {ID: "broken-entrypoint", Severity: lint.Warning}}
+var ruleList = []*packs.Rule{{ID: "missing-library", Severity: packs.Error}, {ID: "broken-entrypoint", Severity: packs.Warning}}
 
 func doc(f ...lint.Finding) *report.Document {
 	d := report.New(report.Image{Ref: "ghcr.io/org/app:1"}, &lint.Result{Findings: f})
@@ -178,10 +180,10 @@ func doc(f ...lint.Finding) *report.Document {
 	return d
 }
 
-func missing(lib string, s lint.Severity, paths ...string) lint.Finding {
+func missing(lib string, s packs.Severity, paths ...string) lint.Finding {
 	f := lint.Finding{Rule: "missing-library", Severity: s, Message: lib + ": cannot open", Library: lib}
 	for _, p := range paths {
-		f.NeededBy = append(f.NeededBy, lint.File{Path: p})
+		f.NeededBy = append(f.NeededBy, replay.File{Path: p})
 	}
 	return f
 }
@@ -212,7 +214,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestIgnore(t *testing.T) {
-	d := doc(missing("libcudnn.so.9", lint.Error, "/opt/x/a.so", "/opt/y/b.so"))
+	d := doc(missing("libcudnn.so.9", packs.Error, "/opt/x/a.so", "/opt/y/b.so"))
 	for entry, ignored := range map[string]bool{
 		"":                         true,
 		"path: '**/*.so'":          true,
@@ -245,7 +247,7 @@ func TestIgnore(t *testing.T) {
 		t.Errorf("got %q", w)
 	}
 	// An entry without a path matches a finding without a path.
-	if got, _ := parse(t, "ignore: [{id: broken-entrypoint, reason: r, path: '**'}]").Apply(doc(lint.Finding{Rule: "broken-entrypoint", Severity: lint.Error}), nil, "2026-11-21"); len(got.Ignored) != 0 {
+	if got, _ := parse(t, "ignore: [{id: broken-entrypoint, reason: r, path: '**'}]").Apply(doc(lint.Finding{Rule: "broken-entrypoint", Severity: packs.Error}), nil, "2026-11-21"); len(got.Ignored) != 0 {
 		t.Error("a path matches a finding without one")
 	}
 }
@@ -253,7 +255,7 @@ func TestIgnore(t *testing.T) {
 // TestSeverities: a finding that has its rule's severity gets the policy's, and a finding
 // that was lowered with a reason is not raised.
 func TestSeverities(t *testing.T) {
-	d := doc(missing("a", lint.Error), missing("b", lint.Note), lint.Finding{Rule: "broken-entrypoint", Severity: lint.Warning, Message: "m"})
+	d := doc(missing("a", packs.Error), missing("b", packs.Note), lint.Finding{Rule: "broken-entrypoint", Severity: packs.Warning, Message: "m"})
 	for text, want := range map[string]string{
 		"severities: {missing-library: warning}":                           "warning a, warning , note b",
 		"severities: {missing-library: note}":                              "warning , note a, note b",
@@ -275,9 +277,9 @@ func TestSeverities(t *testing.T) {
 // TestBaseline: a known finding does not count, whatever the order and the Python version
 // in its path. A finding that is new, heavier, or of another file counts.
 func TestBaseline(t *testing.T) {
-	old := doc(missing("a", lint.Error, "/usr/lib/python3.10/site-packages/p/x.so"), missing("b", lint.Note, "/b"))
-	old.Known = []lint.Finding{missing("k", lint.Error, "/k")}
-	old.Ignored = []report.Ignored{{Finding: missing("i", lint.Error, "/i")}}
+	old := doc(missing("a", packs.Error, "/usr/lib/python3.10/site-packages/p/x.so"), missing("b", packs.Note, "/b"))
+	old.Known = []lint.Finding{missing("k", packs.Error, "/k")}
+	old.Ignored = []report.Ignored{{Finding: missing("i", packs.Error, "/i")}}
 	var saved bytes.Buffer
 	if err := report.JSON(&saved, old, report.Options{}); err != nil {
 		t.Fatal(err)
@@ -291,15 +293,15 @@ func TestBaseline(t *testing.T) {
 		f     lint.Finding
 		known bool
 	}{
-		"the same":         {missing("a", lint.Error, "/usr/lib/python3.10/site-packages/p/x.so"), true},
-		"a newer Python":   {missing("a", lint.Error, "/opt/venv/lib/python3.12/site-packages/p/x.so"), true},
-		"lighter":          {missing("a", lint.Note, "/usr/lib/python3.10/site-packages/p/x.so"), true},
-		"heavier":          {missing("b", lint.Error, "/b"), false},
-		"another library":  {missing("c", lint.Error, "/b"), false},
-		"one more asks":    {missing("a", lint.Error, "/usr/lib/python3.10/site-packages/p/x.so", "/usr/lib/python3.10/site-packages/q/x.so"), false},
-		"known before":     {missing("k", lint.Error, "/k"), true},
-		"an ended ignore":  {missing("i", lint.Error, "/i"), false},
-		"the other's path": {missing("b", lint.Note, "/usr/lib/python3.10/site-packages/p/x.so"), false},
+		"the same":         {missing("a", packs.Error, "/usr/lib/python3.10/site-packages/p/x.so"), true},
+		"a newer Python":   {missing("a", packs.Error, "/opt/venv/lib/python3.12/site-packages/p/x.so"), true},
+		"lighter":          {missing("a", packs.Note, "/usr/lib/python3.10/site-packages/p/x.so"), true},
+		"heavier":          {missing("b", packs.Error, "/b"), false},
+		"another library":  {missing("c", packs.Error, "/b"), false},
+		"one more asks":    {missing("a", packs.Error, "/usr/lib/python3.10/site-packages/p/x.so", "/usr/lib/python3.10/site-packages/q/x.so"), false},
+		"known before":     {missing("k", packs.Error, "/k"), true},
+		"an ended ignore":  {missing("i", packs.Error, "/i"), false},
+		"the other's path": {missing("b", packs.Note, "/usr/lib/python3.10/site-packages/p/x.so"), false},
 	} {
 		got, _ := new(Policy).Apply(doc(x.f), base, "2026-11-21")
 		if (len(got.Known) == 1) != x.known || len(got.Known)+len(got.Findings) != 1 {
@@ -325,7 +327,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("does not name the file: %v", err)
 		}
 		if err == nil {
-			p.Apply(doc(missing("a", lint.Error, "/x")), nil, "2026-11-21")
+			p.Apply(doc(missing("a", packs.Error, "/x")), nil, "2026-11-21")
 		}
 	})
 }
@@ -353,7 +355,7 @@ func TestID(t *testing.T) {
 	if got := new(Policy).ID(ref, nil, today); got != "" {
 		t.Errorf("a policy that changes nothing: %q", got)
 	}
-	base := NewBaseline(doc(missing("liba.so", lint.Error, "/a")))
+	base := NewBaseline(doc(missing("liba.so", packs.Error, "/a")))
 	if a, b := new(Policy).ID(ref, base, today), new(Policy).ID(ref, NewBaseline(doc()), today); a == "" || a == b {
 		t.Errorf("baselines: %q and %q", a, b)
 	}

@@ -7,22 +7,23 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
 // weigh sets the severities of the file, and sorts the findings, the heaviest first. A
 // finding whose severity was below what is usual for its rule, for example because its
 // file is optional, is not raised.
-func (p *Policy) weigh(findings []lint.Finding, rules []*lint.Rule) []lint.Finding {
+func (p *Policy) weigh(findings []lint.Finding, rules []*packs.Rule) []lint.Finding {
 	findings = slices.Clone(findings)
 	if len(p.Severities) == 0 {
 		return findings
 	}
-	usual := map[string]lint.Severity{}
+	usual := map[string]packs.Severity{}
 	for _, r := range rules {
 		usual[r.ID] = cmp.Or(r.Usual, r.Severity)
 	}
-	wanted := map[string]lint.Severity{}
+	wanted := map[string]packs.Severity{}
 	for _, s := range p.Severities {
 		wanted[s.Rule] = s.Severity
 	}
@@ -37,7 +38,7 @@ func (p *Policy) weigh(findings []lint.Finding, rules []*lint.Rule) []lint.Findi
 		}
 	}
 	slices.SortStableFunc(findings, func(a, b lint.Finding) int {
-		return cmp.Compare(slices.Index(lint.Severities, a.Severity), slices.Index(lint.Severities, b.Severity))
+		return cmp.Compare(slices.Index(packs.Severities, a.Severity), slices.Index(packs.Severities, b.Severity))
 	})
 	return findings
 }
@@ -46,13 +47,13 @@ func match(pattern, name string) bool { return doublestar.MatchUnvalidated(patte
 
 // Baseline has the findings of earlier reports. A nil Baseline has none.
 type Baseline struct {
-	heaviest map[string]lint.Severity // by the keys of findings
+	heaviest map[string]packs.Severity // by the keys of findings
 }
 
 // NewBaseline collects the findings of earlier reports and the ones that they already
 // knew. It does not take what they ignored, because an ignore may end.
 func NewBaseline(docs ...*report.Document) *Baseline {
-	b := &Baseline{map[string]lint.Severity{}}
+	b := &Baseline{map[string]packs.Severity{}}
 	for _, d := range docs {
 		for _, f := range slices.Concat(d.Findings, d.Known) {
 			for _, k := range report.Keys(&f) {

@@ -29,6 +29,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/rules"
 	"github.com/imgcheck/imgcheck/testdata/images"
@@ -37,7 +39,7 @@ import (
 // documents are the reports of every text image, an empty one, a hostile one, and a very
 // large one.
 var documents = sync.OnceValues(func() (map[string]*report.Document, error) {
-	packs, err := lint.LoadPacks(rules.FS)
+	set, err := packs.LoadPacks(rules.FS)
 	if err != nil {
 		return nil, err
 	}
@@ -56,12 +58,12 @@ var documents = sync.OnceValues(func() (map[string]*report.Document, error) {
 		"much":    much(),
 	}
 	for _, name := range names {
-		img, res, ref, err := scanText(server, name, packs)
+		img, res, ref, err := scanText(server, name, set)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		d := report.New(report.Image{Ref: ref, Platform: "linux/amd64", Layers: []report.Layer{{Index: 1}}}, res)
-		if d.Plan, err = fix.Find(context.Background(), img, packs, res, fix.Options{}); err != nil {
+		if d.Plan, err = fix.Find(context.Background(), img, set, res, fix.Options{}); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if len(d.Plan.Steps) > 0 {
@@ -71,13 +73,13 @@ var documents = sync.OnceValues(func() (map[string]*report.Document, error) {
 	}
 	for name, d := range docs {
 		if name != "hostile" {
-			d.Rules = packs.Rules
+			d.Rules = set.Rules
 		}
 	}
 	return docs, nil
 })
 
-func scanText(server *imagetest.Server, name string, packs *lint.Packs) (*lint.Image, *lint.Result, string, error) {
+func scanText(server *imagetest.Server, name string, set *packs.Packs) (*replay.Image, *lint.Result, string, error) {
 	text, err := images.Text(name)
 	if err != nil {
 		return nil, nil, "", err
@@ -103,22 +105,22 @@ func scanText(server *imagetest.Server, name string, packs *lint.Packs) (*lint.I
 	if err != nil {
 		return nil, nil, "", err
 	}
-	read := &lint.Image{FS: fsys, Config: img.Config}
-	res, err := lint.Run(context.Background(), read, packs)
+	read := &replay.Image{FS: fsys, Config: img.Config}
+	res, err := lint.Run(context.Background(), read, set)
 	return read, res, "registry.example/test/" + strings.TrimSuffix(name, ".txtar") + ":latest", err
 }
 
 const evil = "lib\x1b]0;t\x07\n::error::x\r\n%0A]]></failure><!--`` ``` <img src=x> @you | [a](javascript:b) \t\x00\u009b31m\xff\uffff.so, 50%: ü"
 
 func hostile() *report.Document {
-	by := &lint.LayerRef{Index: 2, CreatedBy: evil}
+	by := &replay.LayerRef{Index: 2, CreatedBy: evil}
 	f := lint.Finding{
-		Rule: "not-known-here", Severity: lint.Error, Message: evil, Library: evil, Because: evil, Symbol: evil, Family: evil, Fixes: []string{evil, "say `x`"}, Affected: []string{evil, "/x"},
-		Effects: []lint.Effect{{Text: evil, Error: evil + "!"}}, NeededBy: []lint.File{{Path: "/c:" + evil, Layer: by}},
-		Searched: []lint.Searched{{Source: evil, Places: []lint.Place{{Dir: evil, Result: evil}}}}, Present: []lint.File{{Path: evil, Layer: by}}, Removed: []lint.Removed{{File: lint.File{Path: evil}, By: by}},
+		Rule: "not-known-here", Severity: packs.Error, Message: evil, Library: evil, Because: evil, Symbol: evil, Family: evil, Fixes: []string{evil, "say `x`"}, Affected: []string{evil, "/x"},
+		Effects: []packs.Effect{{Text: evil, Error: evil + "!"}}, NeededBy: []replay.File{{Path: "/c:" + evil, Layer: by}},
+		Searched: []lint.Searched{{Source: evil, Places: []lint.Place{{Dir: evil, Result: evil}}}}, Present: []replay.File{{Path: evil, Layer: by}}, Removed: []replay.Removed{{File: replay.File{Path: evil}, By: by}},
 	}
-	g := lint.Finding{Rule: "nowhere", Severity: lint.Warning, Message: "no path at all"}
-	d := report.New(report.Image{Ref: "dir:" + evil}, &lint.Result{Findings: []lint.Finding{f, f, g, g, {Rule: "nowhere", Severity: lint.Note, Message: "\x00"}}})
+	g := lint.Finding{Rule: "nowhere", Severity: packs.Warning, Message: "no path at all"}
+	d := report.New(report.Image{Ref: "dir:" + evil}, &lint.Result{Findings: []lint.Finding{f, f, g, g, {Rule: "nowhere", Severity: packs.Note, Message: "\x00"}}})
 	d.Ignored = []report.Ignored{{Finding: f, Reason: evil, Expires: "2026-12-31"}, {Finding: g, Reason: "r"}}
 	d.Known = []lint.Finding{f, g}
 	d.Plan = &fix.Plan{Steps: []fix.Step{{Kind: "link", Text: evil}}, Cures: []fix.Cure{{Rule: f.Rule, Message: evil, Of: 2, Resolves: 1, Steps: []int{1, 7, 0}, Tried: []fix.Attempt{{Text: evil, Why: evil}}, Why: evil}}, Behind: []fix.Behind{{Message: evil}}, Command: evil}
@@ -128,15 +130,15 @@ func hostile() *report.Document {
 func much() *report.Document {
 	res := &lint.Result{}
 	for i := range 6000 {
-		f := lint.Finding{Rule: "unresolved-library", Severity: lint.Note, Message: strings.Repeat("long ", 40) + fmt.Sprint(i), Library: fmt.Sprintf("lib%d.so", i)}
+		f := lint.Finding{Rule: "unresolved-library", Severity: packs.Note, Message: strings.Repeat("long ", 40) + fmt.Sprint(i), Library: fmt.Sprintf("lib%d.so", i)}
 		if i >= 5990 {
-			f.Severity, f.Rule = lint.Warning, "broken-entrypoint"
+			f.Severity, f.Rule = packs.Warning, "broken-entrypoint"
 		}
 		if i >= 5995 {
-			f.Severity, f.Rule = lint.Error, "missing-library"
+			f.Severity, f.Rule = packs.Error, "missing-library"
 		}
 		for k := range i / 5900 * 20 {
-			f.NeededBy = append(f.NeededBy, lint.File{Path: fmt.Sprintf("/usr/lib/%d/%d.so", i, k)})
+			f.NeededBy = append(f.NeededBy, replay.File{Path: fmt.Sprintf("/usr/lib/%d/%d.so", i, k)})
 		}
 		res.Findings = append(res.Findings, f)
 	}
@@ -268,7 +270,7 @@ func TestCodeScanning(t *testing.T) {
 		}
 		want := d.Summary.Errors + d.Summary.Warnings
 		for _, f := range d.Known {
-			if f.Severity != lint.Note {
+			if f.Severity != packs.Note {
 				want++
 			}
 		}
@@ -418,7 +420,7 @@ func validate(t *testing.T, schema *jsonschema.Schema, b []byte) {
 
 // TestJUnit checks the XML with xmllint and a schema.
 func TestJUnit(t *testing.T) {
-	each(t, "junit", report.Options{FailOn: lint.Warning}, func(t *testing.T, d *report.Document, b []byte) {
+	each(t, "junit", report.Options{FailOn: packs.Warning}, func(t *testing.T, d *report.Document, b []byte) {
 		cmd := exec.Command("xmllint", "--noout", "--schema", filepath.Join("testdata", "junit.xsd"), "-")
 		cmd.Stdin = bytes.NewReader(b)
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -490,7 +492,7 @@ func TestGitHub(t *testing.T) {
 	if b := render(t, "github", &ten, report.Options{}); bytes.Count(b, []byte("\n")) != 10 {
 		t.Errorf("ten causes:\n%s", b)
 	}
-	eleven := report.New(ten.Image, &lint.Result{Findings: append(ten.Findings[5990:], lint.Finding{Rule: "x", Severity: lint.Warning, Message: "m"})})
+	eleven := report.New(ten.Image, &lint.Result{Findings: append(ten.Findings[5990:], lint.Finding{Rule: "x", Severity: packs.Warning, Message: "m"})})
 	b := string(render(t, "github", eleven, report.Options{}))
 	if lines := strings.Split(strings.TrimSpace(b), "\n"); len(lines) != 10 || !strings.Contains(lines[9], "::2 more in much: see the whole report") || !strings.HasPrefix(lines[0], "::error ") {
 		t.Errorf("eleven causes:\n%s", b)
@@ -606,9 +608,9 @@ func TestPlanInEveryFormat(t *testing.T) {
 // TestFingerprint: a fingerprint is the same in the next build of an image, and differs
 // for another cause.
 func TestFingerprint(t *testing.T) {
-	base := lint.Finding{Rule: "missing-library", Severity: lint.Error, Message: "m", Library: "libcudnn.so.9", NeededBy: []lint.File{{Path: "/opt/a.so", Layer: &lint.LayerRef{Index: 3}}}}
+	base := lint.Finding{Rule: "missing-library", Severity: packs.Error, Message: "m", Library: "libcudnn.so.9", NeededBy: []replay.File{{Path: "/opt/a.so", Layer: &replay.LayerRef{Index: 3}}}}
 	rebuilt := base
-	rebuilt.Severity, rebuilt.Message, rebuilt.NeededBy = lint.Warning, "other words", []lint.File{{Path: "/srv/b.so", Layer: &lint.LayerRef{Index: 4}}}
+	rebuilt.Severity, rebuilt.Message, rebuilt.NeededBy = packs.Warning, "other words", []replay.File{{Path: "/srv/b.so", Layer: &replay.LayerRef{Index: 4}}}
 	if report.Fingerprint(&base) != report.Fingerprint(&rebuilt) {
 		t.Error("a rebuild makes it another finding")
 	}

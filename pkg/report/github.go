@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
 // githubAnnotations is GitHub's limit for the annotations of a kind in a step:
@@ -18,7 +19,7 @@ const githubAnnotations = 10
 // rest.
 func GitHub(w io.Writer, d *Document, o Options) error {
 	var causes []*lint.Finding
-	for _, s := range lint.Severities[:2] {
+	for _, s := range packs.Severities[:2] {
 		for i := range d.Findings {
 			if d.Findings[i].Severity == s {
 				causes = append(causes, &d.Findings[i])

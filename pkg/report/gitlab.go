@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
 // The parts of a code quality report that GitLab reads:
@@ -28,7 +28,7 @@ type (
 	}
 )
 
-var gitlabSeverity = map[lint.Severity]string{lint.Error: "critical", lint.Warning: "major", lint.Note: "info"}
+var gitlabSeverity = map[packs.Severity]string{packs.Error: "critical", packs.Warning: "major", packs.Note: "info"}
 
 // GitLab writes the document as a code quality report. It includes the findings that a
 // baseline knows, because GitLab itself compares the fingerprints of two branches and

@@ -14,6 +14,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/plain/plaintest"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
@@ -136,13 +137,13 @@ func jsonTexts(v any) (list []string) {
 // matched by, and b after it elsewhere.
 func poisoned(a, b string) *report.Document {
 	d := new(report.Document)
-	severities := slices.Clone(lint.Severities)
+	severities := slices.Clone(packs.Severities)
 	var fill func(v reflect.Value, field string)
 	fill = func(v reflect.Value, field string) {
 		switch v.Kind() {
 		case reflect.String:
 			switch {
-			case v.Type() == reflect.TypeFor[lint.Severity]():
+			case v.Type() == reflect.TypeFor[packs.Severity]():
 				v.SetString(string(severities[0]))
 				severities = append(severities[1:], severities[0])
 			case field == "Rule" || field == "ID":
@@ -162,7 +163,7 @@ func poisoned(a, b string) *report.Document {
 		case reflect.Slice:
 			n := 2
 			if v.Type() == reflect.TypeFor[[]lint.Finding]() {
-				n = len(lint.Severities)
+				n = len(packs.Severities)
 			}
 			v.Set(reflect.MakeSlice(v.Type(), n, n))
 			for i := range v.Len() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
 // The part of JUnit's XML that Jenkins, GitLab and Azure read in the same way:
@@ -61,7 +62,7 @@ type (
 func JUnit(w io.Writer, d *Document, o Options) error {
 	failOn := o.FailOn
 	if failOn == "" {
-		failOn = lint.Error
+		failOn = packs.Error
 	}
 	suite := junitSuite{Name: xmlLine(d.Image.Ref)}
 	for _, p := range [][2]string{{"digest", d.Image.Digest}, {"platform", d.Image.Platform}, {"imgcheck", o.Version}, {"patch", command(d.Plan)}} {

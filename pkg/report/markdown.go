@@ -9,6 +9,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
 // markdownLimit is below GitHub's limit for the summary of a step, 1 MiB:
@@ -38,7 +39,7 @@ func Markdown(w io.Writer, d *Document, _ Options) error {
 	fmt.Fprint(&b, setApart(d))
 	fmt.Fprint(&b, "\n")
 	left := 0
-	for _, s := range lint.Severities[:2] {
+	for _, s := range packs.Severities[:2] {
 		for i := range d.Findings {
 			if f := &d.Findings[i]; f.Severity == s && !fits(&b, markdownFinding(d, f)) {
 				left++
@@ -52,7 +53,7 @@ func Markdown(w io.Writer, d *Document, _ Options) error {
 		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n\n", plural(d.Summary.Notes, "note"))
 		for i := range d.Findings {
 			f := &d.Findings[i]
-			if f.Severity == lint.Note && !fits(&b, fmt.Sprintf("- %s %s\n", code(f.Message), f.Rule)) {
+			if f.Severity == packs.Note && !fits(&b, fmt.Sprintf("- %s %s\n", code(f.Message), f.Rule)) {
 				left++
 			}
 		}
@@ -84,7 +85,7 @@ func fits(b *bytes.Buffer, text string) bool {
 
 func markdownFinding(d *Document, f *lint.Finding) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n### %s %s\n\n%s\n\n", map[lint.Severity]string{lint.Error: "❌", lint.Warning: "⚠️"}[f.Severity], f.Rule, code(f.Message))
+	fmt.Fprintf(&b, "\n### %s %s\n\n%s\n\n", map[packs.Severity]string{packs.Error: "❌", packs.Warning: "⚠️"}[f.Severity], f.Rule, code(f.Message))
 	item := func(label, text string) { fmt.Fprintf(&b, "- **%s** %s\n", label, text) }
 	last := ""
 	for _, e := range f.Effects {

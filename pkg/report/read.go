@@ -8,7 +8,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
 // maxReport limits a saved report, in bytes. The largest seen, of an image with 40,000
@@ -47,7 +47,7 @@ func Read(r io.Reader) (*Document, error) {
 		all = append(all, f.Finding)
 	}
 	for i, f := range all {
-		if !ruleID(f.Rule) || f.Message == "" || !slices.Contains(lint.Severities, f.Severity) {
+		if !ruleID(f.Rule) || f.Message == "" || !slices.Contains(packs.Severities, f.Severity) {
 			return nil, fmt.Errorf("finding %d of the report: needs a rule, a message and a severity (error, warning or note)", i+1)
 		}
 	}

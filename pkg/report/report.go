@@ -14,6 +14,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
 // Schema names the form of the JSON document, whose JSON Schema is in docs/schema. A
@@ -42,7 +43,7 @@ type Document struct {
 
 	// Rules are the rules of the packs: SARIF has their texts, and JUnit a case for each.
 	// They are not part of the JSON; the reader of a document sets them again.
-	Rules []*lint.Rule `json:"-"`
+	Rules []*packs.Rule `json:"-"`
 }
 
 // Image describes the scanned image.
@@ -94,9 +95,9 @@ func (d *Document) With(findings []lint.Finding) *Document {
 	}
 	for _, f := range findings {
 		switch f.Severity {
-		case lint.Error:
+		case packs.Error:
 			n.Summary.Errors++
-		case lint.Warning:
+		case packs.Warning:
 			n.Summary.Warnings++
 		default:
 			n.Summary.Notes++
@@ -119,7 +120,7 @@ type Options struct {
 	Version string
 	// FailOn is the lowest severity that JUnit shows as a failure: "" is error, and Never
 	// is none.
-	FailOn lint.Severity
+	FailOn packs.Severity
 	// Category separates this scan from others of one commit in formats that are compared
 	// with those of another commit. "" means [Category] of the image.
 	Category string
@@ -133,7 +134,7 @@ func (o Options) category(d *Document) string {
 }
 
 // Never is a FailOn that no finding reaches.
-const Never lint.Severity = "never"
+const Never packs.Severity = "never"
 
 // Format writes a document.
 type Format func(w io.Writer, d *Document, o Options) error

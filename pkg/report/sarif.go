@@ -10,6 +10,8 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 // Limits of GitHub code scanning for a SARIF file:
@@ -197,7 +199,7 @@ func CodeScanning(w io.Writer, d *Document, o Options) error {
 
 // heavier returns the findings that are not notes.
 func heavier(findings []lint.Finding) []lint.Finding {
-	return slices.DeleteFunc(slices.Clone(findings), func(f lint.Finding) bool { return f.Severity == lint.Note })
+	return slices.DeleteFunc(slices.Clone(findings), func(f lint.Finding) bool { return f.Severity == packs.Note })
 }
 
 // sarifFinding is a finding with the decision of a policy.
@@ -219,12 +221,12 @@ func sarifResults(d *Document) []sarifFinding {
 		list = append(list, sarifFinding{g, ""})
 	}
 	slices.SortStableFunc(list, func(a, b sarifFinding) int {
-		return cmp.Compare(slices.Index(lint.Severities, a.Finding.Severity), slices.Index(lint.Severities, b.Finding.Severity))
+		return cmp.Compare(slices.Index(packs.Severities, a.Finding.Severity), slices.Index(packs.Severities, b.Finding.Severity))
 	})
 	return list
 }
 
-func sarifRuleOf(r *lint.Rule) sarifRule {
+func sarifRuleOf(r *packs.Rule) sarifRule {
 	doc := strings.TrimSpace(r.Doc)
 	text := r.Title + "\n\n" + doc + "\n"
 	for _, part := range []struct {
@@ -235,7 +237,7 @@ func sarifRuleOf(r *lint.Rule) sarifRule {
 			text += "\n" + part.head + ":\n  " + strings.Join(part.lines, "\n  ") + "\n"
 		}
 	}
-	level := map[lint.Severity]string{lint.Error: "error", lint.Warning: "warning", lint.Note: "recommendation"}[r.Severity]
+	level := map[packs.Severity]string{packs.Error: "error", packs.Warning: "warning", packs.Note: "recommendation"}[r.Severity]
 	return sarifRule{
 		ID: r.ID, Name: camel(r.ID),
 		Short:   sarifText{Text: shorten(r.Title, sarifDescription)},
@@ -273,7 +275,7 @@ func sarifAt(d *Document, p string) sarifLocation {
 
 func sarifRelatedTo(d *Document, f *lint.Finding) []sarifLocation {
 	var out []sarifLocation
-	add := func(file lint.File, what, how string, l *lint.LayerRef) {
+	add := func(file replay.File, what, how string, l *replay.LayerRef) {
 		if len(out) == sarifRelated {
 			return
 		}
@@ -351,7 +353,7 @@ func Repository(ref string) string {
 
 // rulesOf returns the known rules and those that findings name beside them, which it
 // describes by their findings.
-func rulesOf(findings []lint.Finding, known []*lint.Rule) []*lint.Rule {
+func rulesOf(findings []lint.Finding, known []*packs.Rule) []*packs.Rule {
 	rules := slices.Clone(known)
 	have := map[string]bool{}
 	for _, r := range rules {
@@ -360,7 +362,7 @@ func rulesOf(findings []lint.Finding, known []*lint.Rule) []*lint.Rule {
 	for i := range findings {
 		if f := &findings[i]; !have[f.Rule] {
 			have[f.Rule] = true
-			rules = append(rules, &lint.Rule{ID: f.Rule, Severity: f.Severity, Title: f.Rule, Doc: "This version of imgcheck does not know the rule."})
+			rules = append(rules, &packs.Rule{ID: f.Rule, Severity: f.Severity, Title: f.Rule, Doc: "This version of imgcheck does not know the rule."})
 		}
 	}
 	return rules

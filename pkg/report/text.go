@@ -13,6 +13,8 @@ import (
 	"github.com/imgcheck/imgcheck/internal/wrap"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 // Limits of lists without All.
@@ -30,7 +32,7 @@ func Text(w io.Writer, d *Document, o Options) error {
 	shown := 0
 	for i := range d.Findings {
 		f := &d.Findings[i]
-		if f.Severity == lint.Note && !o.All {
+		if f.Severity == packs.Note && !o.All {
 			continue
 		}
 		if shown == 0 {
@@ -68,8 +70,8 @@ func (p paint) faint(s string) string  { return p.with("2", s) }
 func (p paint) green(s string) string  { return p.with("32", s) }
 func (p paint) yellow(s string) string { return p.with("33", s) }
 
-func (p paint) severity(s lint.Severity) string {
-	code := map[lint.Severity]string{lint.Error: "1;31", lint.Warning: "1;33", lint.Note: "1;36"}[s]
+func (p paint) severity(s packs.Severity) string {
+	code := map[packs.Severity]string{packs.Error: "1;31", packs.Warning: "1;33", packs.Note: "1;36"}[s]
 	return p.with(code, string(s))
 }
 
@@ -316,7 +318,7 @@ func (t *text) present(f *lint.Finding) {
 	}
 }
 
-func layer(how string, l *lint.LayerRef) string {
+func layer(how string, l *replay.LayerRef) string {
 	s := fmt.Sprintf("%s layer %d", how, l.Index)
 	if l.CreatedBy != "" {
 		s += ": " + shorten(clean(l.CreatedBy), shownWidth)
@@ -397,7 +399,7 @@ func (t *text) summary(d *Document, shown int) {
 	hidden, unseen := 0, 0
 	for _, f := range d.Findings {
 		switch {
-		case f.Severity != lint.Note || t.all:
+		case f.Severity != packs.Note || t.all:
 		case f.Rule == "not-examined":
 			unseen += max(1, len(f.Affected))
 		default:

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 func document(f ...lint.Finding) *Document {
@@ -17,9 +19,9 @@ func document(f ...lint.Finding) *Document {
 func TestTextIsSafe(t *testing.T) {
 	evil := "lib\x1b]0;title\x07\n\r\tx\u009b31m\xff.so"
 	d := document(lint.Finding{
-		Rule: "missing-library", Severity: lint.Error, Message: evil, Library: evil, Because: evil, Fixes: []string{evil}, Affected: []string{evil, "/x"},
-		Effects: []lint.Effect{{Text: evil, Error: evil + "!"}}, NeededBy: []lint.File{{Path: evil, Layer: &lint.LayerRef{Index: 1, CreatedBy: evil}}},
-		Searched: []lint.Searched{{Source: evil, Places: []lint.Place{{Dir: evil, Result: evil}}}}, Present: []lint.File{{Path: evil}}, Removed: []lint.Removed{{File: lint.File{Path: evil}, By: &lint.LayerRef{Index: 2}}},
+		Rule: "missing-library", Severity: packs.Error, Message: evil, Library: evil, Because: evil, Fixes: []string{evil}, Affected: []string{evil, "/x"},
+		Effects: []packs.Effect{{Text: evil, Error: evil + "!"}}, NeededBy: []replay.File{{Path: evil, Layer: &replay.LayerRef{Index: 1, CreatedBy: evil}}},
+		Searched: []lint.Searched{{Source: evil, Places: []lint.Place{{Dir: evil, Result: evil}}}}, Present: []replay.File{{Path: evil}}, Removed: []replay.Removed{{File: replay.File{Path: evil}, By: &replay.LayerRef{Index: 2}}},
 	})
 	var b bytes.Buffer
 	if err := Text(&b, d, Options{All: true}); err != nil {
@@ -34,11 +36,11 @@ func TestTextIsSafe(t *testing.T) {
 
 // TestTextLeavesOut: notes and long lists are shown only with All.
 func TestTextLeavesOut(t *testing.T) {
-	long := lint.Finding{Rule: "missing-library", Severity: lint.Error, Message: "m", NeededBy: []lint.File{{Path: "/n"}}}
+	long := lint.Finding{Rule: "missing-library", Severity: packs.Error, Message: "m", NeededBy: []replay.File{{Path: "/n"}}}
 	for i := range 2000 {
 		long.Affected = append(long.Affected, "/a/"+strings.Repeat("x", i%7)+string(rune('a'+i%26)))
 	}
-	d := document(long, lint.Finding{Rule: "unresolved-library", Severity: lint.Note, Message: "hidden"}, lint.Finding{Rule: "not-examined", Severity: lint.Note, Message: "unseen", Affected: []string{"/1", "/2"}})
+	d := document(long, lint.Finding{Rule: "unresolved-library", Severity: packs.Note, Message: "hidden"}, lint.Finding{Rule: "not-examined", Severity: packs.Note, Message: "unseen", Affected: []string{"/1", "/2"}})
 	for all, want := range map[bool][]string{
 		false: {"2,000 files, directly", "… 1,997 more", "1 error: 1,234 ELF files in 2 layers; 1 note, and 2 things not examined (--all shows them)"},
 		true:  {"hidden", "unseen", "1 error: 1,234 ELF files in 2 layers\n"},
@@ -61,7 +63,7 @@ func TestTextLeavesOut(t *testing.T) {
 // TestBlind: an image whose files could not be examined, or a directory without any, is
 // not called healthy.
 func TestBlind(t *testing.T) {
-	d := document(lint.Finding{Rule: "not-examined", Severity: lint.Note, Message: "the image has no dynamic loader", Affected: []string{"/a", "/b"}})
+	d := document(lint.Finding{Rule: "not-examined", Severity: packs.Note, Message: "the image has no dynamic loader", Affected: []string{"/a", "/b"}})
 	for elf, want := range map[int]string{
 		0: "? nothing could be judged in a�[31mb: 0 ELF files in 2 layers; 2 things not examined (--all shows them)\n",
 		2: "? nothing could be judged in a�[31mb: 2 ELF files in 2 layers, of which 2 were not judged (the image has no dynamic loader); 2 things not examined (--all shows them)\n",
@@ -95,8 +97,8 @@ func TestHealthy(t *testing.T) {
 // TestCopied: a line that people may copy does not end with a period.
 func TestCopied(t *testing.T) {
 	d := document(lint.Finding{
-		Rule: "library-not-on-path", Severity: lint.Error, Message: "m", Fixes: []string{"ENV LD_LIBRARY_PATH=/opt/lib"},
-		NeededBy: []lint.File{{Path: "/app/x"}}, Because: "it is so",
+		Rule: "library-not-on-path", Severity: packs.Error, Message: "m", Fixes: []string{"ENV LD_LIBRARY_PATH=/opt/lib"},
+		NeededBy: []replay.File{{Path: "/app/x"}}, Because: "it is so",
 	})
 	got := "\n" + sentences(d, &d.Findings[0]) + "\n"
 	for _, line := range []string{"m.", "Needed by /app/x", "Fix: ENV LD_LIBRARY_PATH=/opt/lib", "Because: it is so."} {

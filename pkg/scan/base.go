@@ -12,6 +12,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/provide"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
@@ -73,7 +74,7 @@ func (j *JudgedBase) prove(ctx context.Context, patched *patch.Patched, createdB
 	if err := json.NewDecoder(bytes.NewReader(patched.Config)).Decode(&config); err != nil {
 		return fmt.Errorf("reading the new config: %w", err)
 	}
-	now := &lint.Image{FS: j.Image.FS.With(layer, source.Layer{CreatedBy: createdBy}), Config: &config}
+	now := &replay.Image{FS: j.Image.FS.With(layer, source.Layer{CreatedBy: createdBy}), Config: &config}
 	if j.Image.Config == nil && len(patched.Env) == 0 {
 		now.Config = nil // a directory has none
 	}

@@ -6,7 +6,7 @@ import (
 	"log"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/provide"
 	"github.com/imgcheck/imgcheck/pkg/scan"
@@ -22,7 +22,7 @@ func ExampleImage() {
 		log.Fatal(err)
 	}
 	for _, f := range doc.Findings {
-		if f.Severity.AtLeast(lint.Warning) {
+		if f.Severity.AtLeast(packs.Warning) {
 			fmt.Printf("%s: %s\nfix: %s\n", f.Severity, f.Message, f.Fixes[0])
 		}
 	}

@@ -9,13 +9,15 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
 // Judged is an image that was read and judged.
 type Judged struct {
-	Image  *lint.Image // its files and its config
-	Packs  *lint.Packs // what it was judged by
+	Image  *replay.Image // its files and its config
+	Packs  *packs.Packs  // what it was judged by
 	Result *lint.Result
 
 	about  report.Image
@@ -37,16 +39,16 @@ func Judge(ctx context.Context, ref string, o Options) (*Judged, error) {
 // judge reads and judges img, which the policy knows as ref.
 func judge(ctx context.Context, ref string, img *layers.Image, o Options) (*Judged, error) {
 	o.begin(Reading)
-	packs, fsys, err := readBoth(ctx, img, o.rules())
+	set, fsys, err := readBoth(ctx, img, o.rules())
 	if err != nil {
 		return nil, err
 	}
 	o.begin(Judging)
 	j := &Judged{
-		Image: &lint.Image{FS: fsys, Config: img.Config}, Packs: packs,
-		about: describe(img), opts: o, counts: o.Policy.Counting(ref, packs.Rules),
+		Image: &replay.Image{FS: fsys, Config: img.Config}, Packs: set,
+		about: describe(img), opts: o, counts: o.Policy.Counting(ref, set.Rules),
 	}
-	if j.Result, err = lint.Run(ctx, j.Image, packs); err != nil {
+	if j.Result, err = lint.Run(ctx, j.Image, set); err != nil {
 		return nil, err
 	}
 	return j, nil
@@ -54,10 +56,10 @@ func judge(ctx context.Context, ref string, img *layers.Image, o Options) (*Judg
 
 // readBoth parses the packs while it reads the image's layers. An error of the packs
 // ends the reading, and comes before one of the image.
-func readBoth(ctx context.Context, img *layers.Image, rules *Rules) (packs *lint.Packs, fsys *layers.FS, err error) {
+func readBoth(ctx context.Context, img *layers.Image, rules *Rules) (set *packs.Packs, fsys *layers.FS, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		packs, err = rules.Packs()
+		set, err = rules.Packs()
 		return err
 	})
 	fsys, err = img.Index(ctx)
@@ -67,7 +69,7 @@ func readBoth(ctx context.Context, img *layers.Image, rules *Rules) (packs *lint
 	if err != nil {
 		return nil, nil, err
 	}
-	return packs, fsys, nil
+	return set, fsys, nil
 }
 
 // describe returns what a document says of an image that was indexed.
@@ -105,7 +107,7 @@ func (j *Judged) plan(ctx context.Context, o fix.Options) (*fix.Plan, error) {
 	if o.Counts = j.counts; o.Counts != nil {
 		list = o.Counts(list)
 	}
-	if !slices.ContainsFunc(list, func(f lint.Finding) bool { return f.Severity.AtLeast(lint.Warning) }) {
+	if !slices.ContainsFunc(list, func(f lint.Finding) bool { return f.Severity.AtLeast(packs.Warning) }) {
 		return nil, nil
 	}
 	j.opts.begin(Planning)

@@ -4,7 +4,7 @@ import (
 	"io/fs"
 	"sync"
 
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
@@ -12,7 +12,7 @@ import (
 // when the first scan needs them; any number of scans may share them.
 type Rules struct {
 	files []fs.FS
-	packs func() (*lint.Packs, error)
+	packs func() (*packs.Packs, error)
 }
 
 var own = NewRules()
@@ -21,12 +21,12 @@ var own = NewRules()
 // files *.yaml. They must not change while they are in use.
 func NewRules(more ...fs.FS) *Rules {
 	files := append([]fs.FS{rules.FS}, more...)
-	return &Rules{files, sync.OnceValues(func() (*lint.Packs, error) { return lint.LoadPacks(files...) })}
+	return &Rules{files, sync.OnceValues(func() (*packs.Packs, error) { return packs.LoadPacks(files...) })}
 }
 
 // Packs returns the parsed packs. An error names the file and the line.
-func (r *Rules) Packs() (*lint.Packs, error) { return r.packs() }
+func (r *Rules) Packs() (*packs.Packs, error) { return r.packs() }
 
 // id returns the ID of the packs without parsing them, which would be most of what a
 // rescan costs.
-func (r *Rules) id() (string, error) { return lint.PacksID(r.files...) }
+func (r *Rules) id() (string, error) { return packs.PacksID(r.files...) }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/provide"
@@ -202,7 +202,7 @@ func TestJudge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if j.Result.Worst() != lint.Error || len(j.Result.Findings) != len(doc.Findings) || report.New(j.about, j.Result).Image.Digest != doc.Image.Digest {
+	if j.Result.Worst() != packs.Error || len(j.Result.Findings) != len(doc.Findings) || report.New(j.about, j.Result).Image.Digest != doc.Image.Digest {
 		t.Errorf("%+v", j.Result)
 	}
 	if _, _, ok := j.Image.FS.Lookup("/app/infer"); !ok {

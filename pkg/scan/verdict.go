@@ -6,7 +6,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
@@ -26,7 +26,7 @@ func verdictOf(img *layers.Image, o Options) (verdict, error) {
 	if o.Layers.Cache == nil || img.ID() == "" {
 		return verdict{}, nil
 	}
-	packs, err := o.rules().id()
+	set, err := o.rules().id()
 	if err != nil {
 		return verdict{}, err
 	}
@@ -39,8 +39,8 @@ func verdictOf(img *layers.Image, o Options) (verdict, error) {
 		NoPlan                                      bool
 		Platform                                    *v1.Platform
 		Layers                                      []source.Layer
-	}{report.Schema, program, packs, img.ID(), o.reading().KeepID, o.Policy.ID(img.Ref), o.NoPlan, o.Layers.Platform, img.Layers})
-	return verdict{o.Layers.Cache, string(key), packs}, err
+	}{report.Schema, program, set, img.ID(), o.reading().KeepID, o.Policy.ID(img.Ref), o.NoPlan, o.Layers.Platform, img.Layers})
+	return verdict{o.Layers.Cache, string(key), set}, err
 }
 
 // load returns the kept document, or nil.
@@ -61,8 +61,8 @@ func (v verdict) load(img *layers.Image) *report.Document {
 
 // store keeps a document, unless another image took the image's name while it was read,
 // or the packs changed.
-func (v verdict) store(img *layers.Image, doc *report.Document, packs *lint.Packs) error {
-	if v.key == "" || img.ID() == "" || packs.ID != v.packs {
+func (v verdict) store(img *layers.Image, doc *report.Document, set *packs.Packs) error {
+	if v.key == "" || img.ID() == "" || set.ID != v.packs {
 		return nil
 	}
 	b, err := encodeDocument(doc)
@@ -75,7 +75,7 @@ func (v verdict) store(img *layers.Image, doc *report.Document, packs *lint.Pack
 // keptDocument is the stored form of a document, with what its own JSON leaves out.
 type keptDocument struct {
 	Document *report.Document
-	Rules    []*lint.Rule
+	Rules    []*packs.Rule
 }
 
 func encodeDocument(doc *report.Document) ([]byte, error) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
@@ -32,7 +33,7 @@ func TestVerdictKey(t *testing.T) {
 		}
 		return v.key
 	}
-	packs := func(files fstest.MapFS) func(*Options) {
+	set := func(files fstest.MapFS) func(*Options) {
 		return func(o *Options) { o.Rules = NewRules(files) }
 	}
 	same := key(func(*Options) {})
@@ -40,9 +41,9 @@ func TestVerdictKey(t *testing.T) {
 		t.Errorf("the key is %q, and then %q", same, again)
 	}
 	for what, other := range map[string]string{
-		"other packs":         key(packs(fstest.MapFS{"a.yaml": {Data: []byte("b")}})),
-		"one pack more":       key(packs(fstest.MapFS{"a.yaml": {Data: []byte("a")}, "b.yaml": {}})),
-		"packs of other name": key(packs(fstest.MapFS{"b.yaml": {Data: []byte("a")}})),
+		"other packs":         key(set(fstest.MapFS{"a.yaml": {Data: []byte("b")}})),
+		"one pack more":       key(set(fstest.MapFS{"a.yaml": {Data: []byte("a")}, "b.yaml": {}})),
+		"packs of other name": key(set(fstest.MapFS{"b.yaml": {Data: []byte("a")}})),
 		"no packs of others":  key(func(o *Options) { o.Rules = nil }),
 		"no plan":             key(func(o *Options) { o.NoPlan = true }),
 		"a policy": key(func(o *Options) {
@@ -74,15 +75,15 @@ func TestVerdictOfOtherPacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	packs, err := o.rules().Packs()
+	set, err := o.rules().Packs()
 	if err != nil {
 		t.Fatal(err)
 	}
 	doc := report.New(describe(img), &lint.Result{})
 	for _, of := range []struct {
-		packs *lint.Packs
+		packs *packs.Packs
 		kept  bool
-	}{{&lint.Packs{ID: "another"}, false}, {packs, true}} {
+	}{{&packs.Packs{ID: "another"}, false}, {set, true}} {
 		if err := v.store(img, doc, of.packs); err != nil {
 			t.Fatal(err)
 		}

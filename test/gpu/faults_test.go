@@ -20,6 +20,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
@@ -144,11 +146,11 @@ func judge(t *testing.T, plan *Plan, name string) *lint.Result {
 	for name, value := range f.Env {
 		m.Config.Env = append(slices.DeleteFunc(m.Config.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") }), name+"="+value)
 	}
-	packs, err := lint.LoadPacks(rules.FS)
+	set, err := packs.LoadPacks(rules.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := lint.Run(t.Context(), &lint.Image{FS: index(t, m), Config: &v1.ConfigFile{OS: "linux", Architecture: "amd64", Config: m.Config}}, packs)
+	res, err := lint.Run(t.Context(), &replay.Image{FS: index(t, m), Config: &v1.ConfigFile{OS: "linux", Architecture: "amd64", Config: m.Config}}, set)
 	if err != nil {
 		t.Fatal(err)
 	}

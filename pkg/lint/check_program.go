@@ -1,0 +1,106 @@
+package lint
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
+)
+
+// Entrypoint returns the path of the ELF file that the image's ENTRYPOINT or CMD starts,
+// through PATH and the interpreters of scripts. An error has the words of the packs.
+func Entrypoint(img *replay.Image, set *packs.Packs) (string, error) {
+	pass := &Pass{Image: img, Packs: set, Config: replay.NewConfig(img, set)}
+	e := pass.Config.Entry()
+	switch {
+	case e.Name == "":
+		return "", errors.New("the image has no ENTRYPOINT and no CMD: name a file")
+	case e.Problem != "":
+		return "", errors.New(pass.say(brokenEntrypoint, e.Problem, e.Values).Message)
+	}
+	return e.Path, nil
+}
+
+const brokenEntrypoint = "broken-entrypoint"
+
+// entrypoint returns the finding about a program that fails before its libraries are
+// loaded; what it misses of these is a cause as of any file.
+func entrypoint(pass *Pass) []Finding {
+	e := pass.Config.Entry()
+	clause, v := pass.Loaders.Unstartable(e)
+	if clause == "" {
+		return nil
+	}
+	f := pass.say(brokenEntrypoint, clause, v)
+	pass.also(&f, "not-started", nil)
+	if len(f.Advice) == 0 {
+		fix, v := programFix(pass, e)
+		pass.also(&f, fix, v)
+	}
+	if e.Path != "" {
+		f.Subject, f.NeededBy, f.Affected = e.Path, []replay.File{pass.Image.File(e.Path)}, []string{e.Path}
+	}
+	return []Finding{f}
+}
+
+// programFix returns the clause with the fix for a program that is not found.
+func programFix(pass *Pass, e replay.Entry) (clause string, v packs.Values) {
+	if e.Link != "" {
+		link, _, _ := pass.Image.FS.Lstat(e.Link)
+		return "dangling", packs.Values{"target": link.Link, "link": e.Link}
+	}
+	if p, ok := pass.Config.Executable("python3"); ok && e.Name == "python" && e.Path == "" {
+		return "python3", packs.Values{"path": p}
+	}
+	return "correct", nil
+}
+
+// interpreters returns the findings about programs whose loader is not there.
+func interpreters(pass *Pass) []Finding {
+	byInterp := map[string][]string{}
+	start := pass.Config.Entry().Path
+	for _, o := range pass.Files.Objects {
+		if o.Path != start && o.ELF.Interp != "" && o.Loader == nil && replay.IsProgram(o.ELF) {
+			byInterp[o.ELF.Interp] = append(byInterp[o.ELF.Interp], o.Path)
+		}
+	}
+	var list []Finding
+	for _, interp := range slices.Sorted(maps.Keys(byInterp)) {
+		list = append(list, interpreterFinding(pass, interp, byInterp[interp]))
+	}
+	return list
+}
+
+// interpreterFinding returns the finding about programs whose loader is not there.
+func interpreterFinding(pass *Pass, interp string, programs []string) Finding {
+	clause := "not-there"
+	if pass.Image.IsFile(interp) {
+		clause = "not-elf"
+	}
+	f := pass.say("missing-interpreter", clause, packs.Values{"path": programs[0], "interpreter": interp})
+	f.Subject, f.Affected = interp, programs
+	python := false
+	for _, p := range programs {
+		if framework := pythonsOf(pass, pass.Files.ByPath[p]); framework != "" {
+			python = true
+			pass.also(&f, "python", packs.Values{"framework": framework})
+		}
+	}
+	switch {
+	case pass.Loaders.Primary == nil:
+		pass.also(&f, "no-loader", nil)
+		if !python && !forGPU(pass) {
+			pass.lower(&f, "not-for-gpu", nil)
+		}
+	case !python:
+		pass.lower(&f, "one-program", nil)
+	}
+	return f
+}
+
+// forGPU reports whether an image has a framework, or a file that asks for a GPU library.
+func forGPU(pass *Pass) bool {
+	return len(pass.Evidence.Installs) > 0 || slices.ContainsFunc(pass.Files.Objects, pass.Files.IsRoot)
+}

@@ -1,0 +1,59 @@
+package lint
+
+// rule is a function, and the IDs of the rules whose findings it returns.
+type rule struct {
+	ids  []string
+	find func(*Pass) []Finding
+	// perProcess: the same may be found in several processes, and is one finding.
+	perProcess bool
+}
+
+// table has all rules. The findings of one do not depend on another's.
+var table = []rule{
+	{ids: ids("broken-entrypoint"), find: entrypoint},
+	{ids: ids("missing-interpreter"), find: interpreters},
+	{ids: ids(
+		"missing-library", "missing-sublibrary", "library-not-on-path", "missing-link", "unusable-library", "unresolved-library",
+		"broken-entrypoint", "not-examined", "executable-stack", "version-not-found", "older-copy-first", "stale-version-table",
+	), find: missed},
+	{ids: ids("undefined-symbol", "undefined-function", "torch-extension-mismatch", "mixed-releases"), find: unboundSymbols, perProcess: true},
+	{ids: ids("ld-path-missing"), find: ldPathMissing},
+	{ids: ids("ld-path-file"), find: ldPathFile},
+	{ids: ids("ld-path-empty"), find: ldPathEmpty},
+	{ids: ids("preload-ignored"), find: preloadsIgnored},
+	{ids: ids("stubs-on-path"), find: stubsOnPath},
+	{ids: ids("compat-on-path"), find: compatOnPath},
+	{ids: ids("driver-path-lost"), find: driverPathLost},
+	{ids: ids("driver-in-image"), find: driverInImage},
+	{ids: ids("gpu-hidden"), find: gpuHidden},
+	{ids: ids("devices-hidden"), find: devicesHidden},
+	{ids: ids("driver-capabilities"), find: driverCapabilities},
+	{ids: ids("require-cuda"), find: requireCUDA},
+	{ids: ids("conda-activate-only"), find: condaActivateOnly},
+	{ids: ids("shell-only-path"), find: shellOnly},
+	{ids: ids("glibc-on-musl"), find: glibcOnMusl},
+	{ids: ids("wrong-architecture"), find: wrongArchitecture},
+	{ids: ids("wrong-python"), find: wrongPythons},
+	{ids: ids("torch-pair"), find: torchPairs},
+	{ids: ids("requirement-unmet"), find: requirementsUnmet},
+	{ids: ids("cudnn-version"), find: cudnnVersions},
+	{ids: ids("cuda-major-absent"), find: cudaMajors},
+	{ids: ids("cuda-differs"), find: cudaDiffers},
+	{ids: ids("cpu-build"), find: cpuBuilds},
+	{ids: ids("feature-needs"), find: unmetNeeds},
+	{ids: ids("build-not-there"), find: choiceMissing},
+	{ids: ids("double-owner"), find: doubleOwners},
+	{ids: ids("wheel-file-changed"), find: wheelFilesChanged},
+	{ids: ids("stub-library"), find: stubCopies},
+	{ids: ids("unusable-library"), find: shortLibraries},
+	{ids: ids("module-lost"), find: modulesLost},
+	{ids: ids("stdlib-module"), find: stdlibModules},
+	{ids: ids("python-home"), find: pythonHome},
+	{ids: ids("mixed-releases", "shadowed-library", "cuda-major-mismatch", "undefined-symbol", "torch-extension-mismatch"), find: mixtures, perProcess: true},
+	{ids: ids("stub-driver"), find: drivers, perProcess: true},
+	{ids: ids("named-library"), find: namedLibraries},
+	{ids: ids("not-examined"), find: unexamined},
+	{ids: ids("nothing-examined"), find: unjudged},
+}
+
+func ids(list ...string) []string { return list }

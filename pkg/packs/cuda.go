@@ -1,0 +1,124 @@
+package packs
+
+import (
+	"errors"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Soname maps names of libraries to the major versions of CUDA that have them. Many
+// libraries have numbers of their own (CUDA 12 has libcufft.so.11), and some names are in
+// several releases (libcurand.so.10).
+type Soname struct {
+	Libraries []string `yaml:"libraries"` // patterns of the name before ".so"
+	// Numbers maps the numbers after ".so.", or the first of them, to majors of CUDA.
+	Numbers map[string][]string `yaml:"numbers"`
+	Sources []string            `yaml:"sources"`
+}
+
+func (s *Soname) validate() error {
+	if len(s.Libraries) == 0 || len(s.Numbers) == 0 || len(s.Sources) == 0 {
+		return errors.New("sonames: needs libraries, numbers and sources")
+	}
+	return patterns("sonames", s.Libraries)
+}
+
+// majors returns the majors of CUDA for a number: those of the longest entry whose
+// components the number begins with.
+func (s *Soname) majors(number string) []string {
+	for {
+		if list, ok := s.Numbers[number]; ok {
+			return list
+		}
+		i := strings.LastIndexByte(number, '.')
+		if i < 0 {
+			return nil
+		}
+		number = number[:i]
+	}
+}
+
+// hashOfName matches the hash that auditwheel adds to a name: libcudart-9335f6a2.so.12,
+// libcudart.faf08d9a.so.13.
+var hashOfName = regexp.MustCompile(`[-.][0-9a-f]{8}$`)
+
+// CudaOf returns the major versions of CUDA that have a library of a name, or nil if the
+// packs do not know them: it may be any.
+func (p *Packs) CudaOf(name string) []string {
+	base, number, ok := strings.Cut(path.Base(name), ".so.")
+	if !ok {
+		return nil
+	}
+	base = hashOfName.ReplaceAllString(base, "")
+	for _, s := range p.Sonames {
+		if MatchAny(s.Libraries, base) {
+			return s.majors(number)
+		}
+	}
+	return nil
+}
+
+// CudaOfAll returns the major versions of CUDA that have all libraries of a list: CUDA 12
+// for libcusolver.so.11 and libcusparse.so.12. It is empty if any may, or if no version has
+// them all.
+func (p *Packs) CudaOfAll(names []string) []string {
+	var all []string
+	for _, name := range names {
+		has := p.CudaOf(name)
+		switch {
+		case len(has) == 0:
+		case all == nil:
+			all = slices.Clone(has)
+		default:
+			all = slices.DeleteFunc(all, func(major string) bool { return !slices.Contains(has, major) })
+		}
+	}
+	return all
+}
+
+// WheelCUDA stands before the major version of CUDA in the names of wheels:
+// nvidia-cudnn-cu12.
+const WheelCUDA = "-cu"
+
+// forCUDA returns templates of fixes, and values with the ending of NVIDIA's wheels, {-cu},
+// for the major version of CUDA v["cuda"]. If that is "", {cuda} becomes N, and the first
+// template that uses it explains N. Without v["cuda"] it returns its arguments.
+func (p *Packs) forCUDA(templates []string, v Values) ([]string, Values) {
+	cuda, ok := v["cuda"]
+	if !ok {
+		return templates, v
+	}
+	v, templates = maps.Clone(v), slices.Clone(templates)
+	v["-cu"] = p.Carrier("cuda").wheelEnding(cuda)
+	if cuda != "" {
+		return templates, v
+	}
+	v["cuda"], v["-cu"] = "N", WheelCUDA+"N"
+	for i, t := range templates {
+		note := ""
+		switch {
+		case strings.Contains(t, "{-cu}"):
+			note = "cuda-unknown-wheel"
+		case strings.Contains(t, "{cuda}"):
+			note = "cuda-unknown"
+		}
+		if c := p.Clauses[note]; c != nil {
+			templates[i] += c.Message
+			break
+		}
+	}
+	return templates, v
+}
+
+// Rows returns fixes of rows of the packs.
+func (p *Packs) Rows(templates []string, v Values) []Advice {
+	var list []Advice
+	templates, v = p.forCUDA(templates, v)
+	for _, t := range templates {
+		list = append(list, Row(t, v))
+	}
+	return list
+}

@@ -1,0 +1,167 @@
+package packs
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/imgcheck/imgcheck/rules"
+)
+
+func embedded(t *testing.T) *Packs {
+	t.Helper()
+	p, err := LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestFamilies tells which names are GPU libraries, and which the driver brings.
+func TestFamilies(t *testing.T) {
+	p := embedded(t)
+	for name, want := range map[string]string{
+		"libcudart.so.12": "cuda", "libcudart.so.11.0": "cuda", "libcudart-9335f6a2.so.12": "cuda", "libcudart.faf08d9a.so.13": "cuda",
+		"libcublasLt.so.12": "cuda", "libnvrtc-builtins.so.12.4": "cuda", "libnvrtc-672ee683.so.11.2": "cuda", "libcufftw.so.11": "cuda",
+		"libnppicc.so.12": "cuda", "libcusparseLt.so.0": "cuda", "libnvJitLink.so.12": "cuda", "libcupti.so.13": "cuda",
+		"libcudnn.so.9": "cudnn", "libcudnn_ops_infer.so.8": "cudnn", "libcudnn_engines_precompiled.so.9": "cudnn", "libcudnn.so": "cudnn",
+		"libnccl.so.2": "nccl", "libnvinfer.so.10": "tensorrt", "libnvinfer_plugin.so.10": "tensorrt", "libnvonnxparser.so.10": "tensorrt",
+		"/opt/lib/libcudnn.so.9": "cudnn",
+		// not of any family
+		"libcuda.so.1": "", "libcudadebugger.so.1": "", "libcutensor.so.2": "", "libnccl-net.so": "nccl", "libcurl.so.4": "", "libcups.so.2": "",
+		"libc.so.6": "", "libtorch_cuda.so": "", "libcudf.so": "", "libnvidia-ml.so.1": "",
+	} {
+		got := ""
+		if f := p.Family(name); f != nil {
+			got = f.ID
+		}
+		if got != want {
+			t.Errorf("%s: family %q, want %q", name, got, want)
+		}
+	}
+	for name, want := range map[string]bool{
+		"libcuda.so.1": true, "libcuda.so": true, "libnvidia-ml.so.1": true, "libnvcuvid.so.1": true, "libnvidia-encode.so.1": true, "libGLX_nvidia.so.0": true,
+		"libcudart.so.12": false, "libGL.so.1": false, "libcuda-injection.so": false, "libcuda": false,
+	} {
+		if got := p.FromDriver(name); got != want {
+			t.Errorf("%s: from the driver %v, want %v", name, got, want)
+		}
+	}
+}
+
+// manyKeys are keys of a mapping of which each is held against all others when it is
+// decoded: 50,000 take many seconds.
+func manyKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "k%d, ", i)
+	}
+	return b.String()
+}
+
+// TestBadPacks are refused, with the file and the reason.
+func TestBadPacks(t *testing.T) {
+	for text, want := range map[string]string{
+		"rules: [{id: a, severity: error, title: t}]":                                                                        `rule "a": needs an id, a title, a doc and a severity`,
+		"rules: [{id: a, severity: bad, title: t, doc: d}]":                                                                  "a severity (error, warning or note)",
+		"rules: [{id: a, severity: note, title: t, doc: d, colour: red}]":                                                    "field colour not found",
+		"families: [{id: a, title: t, match: ['lib[.so'], sources: [s]}]":                                                    "is not a pattern",
+		"families: [{id: a, title: t, match: ['lib.so'], sources: [s], fix_of: [{match: [l], fix: [f]}]}]":                   "fix_of: needs",
+		"families: [{id: a, title: t, match: ['lib.so']}]":                                                                   "and sources",
+		"driver: {libraries: [libx]}":                                                                                        "driver: needs sources",
+		"optional: [{match: '**/x.so', sources: [s]}]":                                                                       "a why and sources",
+		"versions: [{match: 'X_*', sources: [s]}]":                                                                           "needs a match, a fix and sources",
+		"frameworks: [{id: a, title: t, marker: m, sources: [s], preload: [{when: soon}]}]":                                  `when is "soon"`,
+		"frameworks: [{id: a, title: t, marker: m, sources: [s], preload: [{when: first, versions: '~2'}]}]":                 "is not >=, < or == and a version",
+		"frameworks: [{id: a, title: t, marker: m, sources: [s], preload: [{when: first, dirs: [lib], files: [a/b]}]}]":      `dirs: "lib" has neither`,
+		"frameworks: [{id: a, title: t, marker: m, sources: [s], preload: [{when: first, dirs: ['{folder}'], files: [b]}]}]": `files: "b" is not FOLDER/NAME`,
+		"frameworks: [{id: a, title: t, marker: m, sources: [s], preload: [{when: first, missing: x}]}]":                     "missing goes with after-miss",
+		"frameworks: [{id: a, title: t, marker: m/n, sources: [s]}]":                                                         "the marker is a file name",
+		"frameworks: [{id: a, title: t, marker: m, sources: [s], later: [{part: p, names: [n]}]}]":                           "an effect unless it is optional",
+		"frameworks: [{id: a, title: t, marker: m, sources: [s], helped: [{why: w}]}]":                                       "a framework or files",
+		"frameworks: [{id: a, title: t, marker: m, sources: [s], uses: [{part: p}]}]":                                        "needs a part (id/part)",
+		"frameworks: [{id: a, title: t, marker: m, sources: [s], refuses: [{library: l, numbers: 1, effect: e}]}]":           "needs a library, its own",
+		"dlopens: [{id: a, by: [b], sources: [s]}]":                                                                          "who opens (by), opens",
+		"dlopens: [{id: a, by: [b], sources: [s], opens: [{part: p, names: [n], effect: e, flags: [soon]}]}]":                `flag is "soon"`,
+		"dlopens:\n- ~": "bad.yaml:2: an entry of dlopens is empty",
+
+		"rules:\n- {id: a, " + manyKeys(50_000) + "}": "bad.yaml:2: has more than 1024 keys in one mapping",
+		"? {" + manyKeys(50_000) + "}\n: 1":           "has more than 1024 keys in one mapping",
+
+		"toolkits: [{cuda: '12'}]":                                                                                                       "toolkits: needs",
+		"sonames: [{libraries: [liba], sources: [s]}]":                                                                                   "sonames: needs",
+		"releases: [{match: ['lib*'], sources: [s]}]":                                                                                    "releases: needs",
+		"symbols: [{match: 'x*'}]":                                                                                                       "needs a match and sources",
+		"symbols: [{match: 'x[', sources: [s]}]":                                                                                         "is not a pattern",
+		"frameworks: [{id: a, title: t, package: p, sources: [s]}]":                                                                      "a marker and sources",
+		"pairs: [{package: a, for: b, sources: [s]}]":                                                                                    "needs a package, what it is for, versions and sources",
+		"pairs:\n- {package: a, for: b, versions: {\"1\": \"2\"}, cuda: patch, sources: [s]}":                                            `bad.yaml:2: pair a: cuda is major or minor, not "patch"`,
+		"stacks: [{package: a, versions: '>=1', sources: [s]}]":                                                                          "versions, cuda or cudnn, and sources",
+		"stacks: [{package: a, versions: '1', cuda: '12', sources: [s]}]":                                                                "is not a version specifier",
+		"stacks: [{package: a, versions: '>=1', cudnn: 'x', sources: [s]}]":                                                              "is not a version",
+		"exclusive: [{id: a, members: [a, b], keep: c, sources: [s]}]":                                                                   "which of them to keep",
+		"cpu_builds: [{package: a, effect: e, fix: f, severity: bad, sources: [s]}]":                                                     "a severity and sources",
+		"pinned: [{packages: ['a['], requires: [b], why: w, severity: note, sources: [s]}]":                                              "is not a pattern",
+		"rules: [{id: a, title: t, severity: note, doc: d, sources: [s], mend: [variable], edits: [{variable: A, op: grow, value: x}]}]": "needs a variable and an op",
+		"rules: [{id: a, title: t, severity: note, doc: d, sources: [s], mend: [variable], edits: [{variable: A, op: drop}]}]":           "needs a value",
+		"rules: [{id: a, title: t, severity: note, doc: d, sources: [s], mend: [variable]}]":                                             "edits go with",
+		"rules: [{id: a, title: t, severity: note, doc: d, sources: [s], edits: [{variable: A, op: tidy}]}]":                             "edits go with",
+
+		"carriers: [{family: cudnn, library: libcudnn.so}]":                                     "carrier \"cudnn\": needs a family, a library and sources",
+		"pairs: [{package: a, for: b, versions: {\"1\": \"2\"}, builds: ['c['], sources: [s]}]": "is not a pattern",
+		"cxx_namespaces: [{names: [at], sources: [s]}]":                                         "needs names, libraries and sources",
+		"extension_hosts: [{match: torch, sources: [s]}]":                                       "needs a match, a why and sources",
+		"rules:\n- {id: cpu-build, severity: note, title: t, doc: d, sources: [s]}\ncpu_builds:\n- {package: a, effect: e, fix: f, severity: warning, sources: [s]}": "bad.yaml:4: cpu_builds: a row has the severity warning, and the rule cpu-build is note",
+
+		"capabilities: [{name: compute}]":         "needs a name and sources",
+		"mounts: [{match: 'a/**', sources: [s]}]": "needs a match, a why and sources",
+		"rules:\n- {id: a, severity: note, title: t, doc: d, sources: [s]}\n- {id: a, severity: note, title: t, doc: d, sources: [s]}": `bad.yaml:3: rule "a" is there twice`,
+		"rules: [{id: a, severity: note, title: t, doc: d}]":                                                                           `rule "a": needs sources`,
+		"rules: [{id: A b, severity: note, title: t, doc: d, sources: [s]}]":                                                           "an id is of lower-case letters",
+		"\n\nrules:\n- {id: a, severity: note, title: t, doc: d, sources: [s]}\n- {id: b}":                                             `bad.yaml:5: rule "b": needs`,
+		"rules: [{id: a, severity: note, title: \"a\\nb\", doc: d, sources: [s]}]":                                                     "a title is one line",
+		"rules:\n- ~":               "bad.yaml:2: an entry of rules is empty",
+		"pairs:\n- ~":               "bad.yaml:2: an entry of pairs is empty",
+		"rules:\n- 5\n":             "bad.yaml:2: cannot unmarshal",
+		"driver:\n  libraries: [a]": "bad.yaml:1: driver: needs sources",
+		"\nrules: {":                "did not find expected",
+	} {
+		_, err := LoadPacks(fstest.MapFS{"bad.yaml": {Data: []byte(text)}})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "rule pack bad.yaml:") {
+			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+// FuzzPacks keeps laws of packs that may come from anywhere: one is taken, and
+// then its rules have pages, or refused in one line with its name and a line.
+func FuzzPacks(f *testing.F) {
+	entries, err := rules.FS.ReadDir(".")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, e := range entries {
+		if b, err := rules.FS.ReadFile(e.Name()); err == nil {
+			f.Add(string(b))
+		}
+	}
+	f.Add("rules: [{id: a, severity: note, title: t, doc: d, sources: [s]}]")
+	f.Add("frameworks: [{steps: [~]}]\ntexts: [{where: {a: [b]}}]\n---\nrules: 1")
+	line := regexp.MustCompile(`^rule pack x\.yaml:[0-9]+: .`)
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := LoadPacks(fstest.MapFS{"x.yaml": {Data: []byte(text)}})
+		if err != nil {
+			if !line.MatchString(err.Error()) || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("not one line with its place: %q", err)
+			}
+			return
+		}
+		for _, r := range p.Rules {
+			if !strings.HasPrefix(r.Page(), "# "+r.ID+"\n") {
+				t.Fatalf("rule %q has the page %q", r.ID, r.Page())
+			}
+		}
+	})
+}

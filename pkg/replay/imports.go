@@ -1,0 +1,196 @@
+package replay
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+)
+
+// program is the Python file that the image runs, and sys.path[0], where it finds its
+// own modules.
+type program struct{ file, dir string }
+
+// pythonProgram returns the Python file that ENTRYPOINT and CMD run: `python FILE`,
+// `python -m MODULE`, or a script itself. ok is false for whatever else they run.
+func (co *Config) pythonProgram() (p program, ok bool) {
+	if co.img.Config == nil {
+		return p, false
+	}
+	argv := slices.Concat(co.img.Config.Config.Entrypoint, co.img.Config.Config.Cmd)
+	e := co.Entry()
+	if len(argv) == 0 || e.Problem != "" || !strings.HasPrefix(path.Base(e.Path), "python") {
+		return p, false
+	}
+	file, found := co.Executable(argv[0])
+	if !found {
+		return p, false
+	}
+	if strings.HasSuffix(file, ".py") {
+		return program{file, path.Dir(file)}, true
+	}
+	if !strings.HasPrefix(path.Base(file), "python") {
+		return p, false
+	}
+	return co.pythonArgument(argv[1:])
+}
+
+// pythonArgument returns what Python's command line names
+// (https://docs.python.org/3/using/cmdline.html).
+func (co *Config) pythonArgument(args []string) (p program, ok bool) {
+	cwd := path.Join("/", co.Env().Cwd)
+	for i := 0; i < len(args); i++ {
+		switch a := args[i]; {
+		case a == "-m" && i+1 < len(args):
+			name := path.Join(cwd, strings.ReplaceAll(args[i+1], ".", "/"))
+			for _, file := range []string{name + ".py", name + "/__main__.py"} {
+				if co.img.IsFile(file) {
+					return program{file, cwd}, true
+				}
+			}
+			return p, false
+		case a == "-W" || a == "-X":
+			i++
+		case a == "-" || strings.HasPrefix(a, "-c") || strings.HasPrefix(a, "-m"):
+			return p, false
+		case !strings.HasPrefix(a, "-"):
+			if !path.IsAbs(a) {
+				a = path.Join(cwd, a)
+			}
+			return program{a, path.Dir(a)}, co.img.IsFile(a)
+		}
+	}
+	return p, false
+}
+
+// importersOf returns the packages beside a framework whose __init__.py surely imports
+// it: Python runs that file before any other of the package.
+func (pa *Packages) importersOf(in *Install) map[string]bool {
+	if in.Package == "" || len(in.Followers) == 0 {
+		return nil
+	}
+	list := map[string]bool{}
+	for _, file := range pa.files.Glob(in.Site, "*/__init__.py") {
+		e, _, ok := pa.img.FS.Lookup(file)
+		if ok && slices.ContainsFunc(inventory.Imports(e.Content), func(i inventory.Import) bool {
+			top, _, _ := strings.Cut(i.Name, ".")
+			return top == in.Package && !i.Guarded
+		}) {
+			list[in.packageOf(file)] = true
+		}
+	}
+	return list
+}
+
+// order walks a Python program's imports in their order, until it comes to one of two
+// packages.
+type order struct {
+	pa            *Packages
+	first, second string
+	dir, site     string // sys.path[0], and the directory of packages
+	seen          map[string]bool
+	decided, is   bool
+}
+
+// maxModules bounds the files that are walked.
+const maxModules = 256
+
+// importsFirst reports whether the image's program surely imports one package before
+// anything imports another: by statements that are not indented, in its own files
+// and in what its packages run when they are imported.
+func (pa *Packages) importsFirst(first, second, site string) bool {
+	p, ok := pa.config.pythonProgram()
+	if !ok || first == "" || second == "" {
+		return false
+	}
+	o := &order{pa: pa, first: first, second: second, dir: p.dir, site: site, seen: map[string]bool{}}
+	o.file(p.file, true)
+	return o.is
+}
+
+// file walks the imports of one file: of the program's own, or of an installed
+// package's __init__.py.
+func (o *order) file(name string, own bool) {
+	e, _, ok := o.pa.img.FS.Lookup(name)
+	if !ok || e.Type != layers.Regular || o.seen[name] || o.decided {
+		return
+	}
+	o.seen[name] = true
+	o.decided = len(o.seen) > maxModules
+	for _, i := range inventory.Imports(e.Content) {
+		if o.decided {
+			return
+		}
+		o.module(i, name, own)
+	}
+}
+
+// module decides by one import, or walks the module that it names.
+func (o *order) module(i inventory.Import, by string, own bool) {
+	top, _, _ := strings.Cut(i.Name, ".")
+	switch {
+	case top == o.second || top == "?":
+		o.decided = true
+	case i.Guarded:
+	case strings.HasPrefix(i.Name, "."):
+		if own {
+			o.local(path.Dir(by), relative(i.Name, by))
+		}
+	case own && (o.pa.img.IsFile(path.Join(o.dir, top+".py")) || o.isDir(path.Join(o.dir, top))):
+		o.local(o.dir, path.Join(o.dir, strings.ReplaceAll(i.Name, ".", "/")))
+	case top == o.first:
+		o.decided, o.is = true, true
+	default:
+		o.installed(top)
+	}
+}
+
+// relative is the path that a relative import names, without its ending.
+func relative(name, by string) string {
+	rest := strings.TrimLeft(name, ".")
+	dir := path.Dir(by)
+	for range len(name) - len(rest) - 1 {
+		dir = path.Dir(dir)
+	}
+	return path.Join(dir, strings.ReplaceAll(rest, ".", "/"))
+}
+
+func (o *order) isDir(p string) bool {
+	e, _, ok := o.pa.img.FS.Lookup(p)
+	return ok && e.IsDir()
+}
+
+// local walks a module of the program, after the __init__.py of each package between a
+// directory and the module.
+func (o *order) local(below, module string) {
+	rest, ok := strings.CutPrefix(module, strings.TrimSuffix(below, "/")+"/")
+	if !ok {
+		below, rest = path.Split(module)
+	}
+	at := below
+	for part := range strings.SplitSeq(rest, "/") {
+		at = path.Join(at, part)
+		o.file(at+"/__init__.py", true)
+	}
+	o.file(at+".py", true)
+}
+
+// installed walks a package's __init__.py. It gives up at a package that requires the
+// second one, which any other file of the package may import.
+func (o *order) installed(name string) {
+	file := path.Join(o.site, name, "__init__.py")
+	if !o.pa.img.IsFile(file) {
+		return
+	}
+	_, pkg, _ := o.pa.OwnerOf(file)
+	if pkg != nil && slices.ContainsFunc(pkg.Requires, func(line string) bool {
+		r, err := inventory.ParseRequirement(line)
+		return err == nil && (r.Name == o.second || strings.HasPrefix(r.Name, o.second+"-"))
+	}) {
+		o.decided = true
+		return
+	}
+	o.file(file, false)
+}
