@@ -11,7 +11,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/imagerefs"
 )
 
-// Image is an image that a push concerns.
+// Image is an image that a push concerns: its reference, with the places that name it.
 type Image struct {
 	Ref      string
 	Platform string // empty: the scan's default

@@ -74,7 +74,8 @@ type Options struct {
 	sleep func(context.Context, time.Duration) error // in tests
 }
 
-// Image is an image to index: a [source.Image], with the options of reading it.
+// Image is an image to index: a [source.Image] with the options of reading it, which
+// another reader of the same image may choose otherwise.
 type Image struct {
 	*source.Image
 	opts Options

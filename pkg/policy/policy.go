@@ -47,7 +47,7 @@ type Policy struct {
 	Baseline string
 }
 
-// Image is one image to scan.
+// Image is an entry of images in a policy: the reference of an image to scan.
 type Image struct {
 	Ref      string
 	Platform string // "": scan chooses

@@ -46,7 +46,7 @@ type Document struct {
 	Rules []*packs.Rule `json:"-"`
 }
 
-// Image describes the scanned image.
+// Image describes the scanned image in a report, in the form of its JSON.
 type Image struct {
 	Ref      string  `json:"ref"`                // as the user gave it
 	Digest   string  `json:"digest,omitempty"`   // of the manifest

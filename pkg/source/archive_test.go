@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -279,6 +280,11 @@ func TestLayout(t *testing.T) {
 	wantError(t, "oci:/no/such/dir:x", Options{}, "oci:/no/such/dir:x: /no/such/dir: no such file or directory")
 	wantError(t, "oci:"+writeFile(t, "f", nil), Options{}, "oci:TMP/f: is a file, not an OCI layout: say oci-archive:FILE or docker-archive:FILE")
 	wantError(t, "oci:"+taggedLayout(t, nil), Options{}, "oci:TMP/layout: the layout has no image: it has no tags")
+	for dir, want := range map[string]string{"/no/such/dir": "/no/such/dir: no such file or directory", "/usr": "is no OCI layout: it has no index.json"} {
+		if _, err := NewLayout(dir).Index(); err == nil || err.Error() != want || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v, want %s", dir, err, want)
+		}
+	}
 }
 
 func TestLayoutWithNestedIndex(t *testing.T) {

@@ -176,7 +176,7 @@ func (img *Image) setHistory() {
 	}
 }
 
-// choose returns the image of an index that fits the platform that was asked for.
+// choose returns the image of an index that fits a platform.
 func choose(ctx context.Context, s Store, list []v1.Descriptor, asked *v1.Platform, depth int) (*Document, error) {
 	if depth > maxNested {
 		return nil, fmt.Errorf("its indexes lie more than %d deep in one another: name the image by its digest", maxNested)
@@ -244,8 +244,7 @@ func notForPlatform(want string, have []string) error {
 	return fmt.Errorf("is not there for %s: choose one with --platform %s", want, strings.Join(have, " or "))
 }
 
-// checkPlatform returns an error for an image of another platform than the one that
-// was asked for.
+// checkPlatform returns an error for an image of another platform than Options.Platform.
 func (img *Image) checkPlatform() error {
 	want, c := img.platform, img.Config
 	if want == nil || c == nil || c.Architecture == "" {

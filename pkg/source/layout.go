@@ -137,7 +137,10 @@ func (l *Layout) Index() ([]byte, error) {
 	switch {
 	case err == nil:
 		return raw, nil
-	case !errors.Is(err, fs.ErrNotExist):
+	case errors.As(err, new(*absentError)):
+	case errors.Is(err, fs.ErrNotExist): // the directory
+		return nil, err
+	default:
 		return nil, fmt.Errorf("index.json: %w", err)
 	}
 	if rc, _, err := l.files.open("manifest.json"); err == nil {
@@ -227,9 +230,6 @@ type dirFiles string
 
 func (d dirFiles) open(name string) (io.ReadCloser, int64, error) {
 	root, err := os.OpenRoot(string(d))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, absentFile(name)
-	}
 	if err != nil {
 		return nil, 0, PathError(err)
 	}

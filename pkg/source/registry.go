@@ -201,7 +201,7 @@ type fetchError struct{ line, cause error }
 func (e *fetchError) Error() string { return e.line.Error() }
 func (e *fetchError) Unwrap() error { return e.cause }
 
-// Is reports whether the registry does not have what was asked for.
+// Is reports whether the registry answered that it does not have it.
 func (e *fetchError) Is(target error) bool {
 	var te *transport.Error
 	return target == fs.ErrNotExist && errors.As(e.cause, &te) && te.StatusCode == http.StatusNotFound
@@ -236,7 +236,7 @@ func sentElsewhere(host string, te *transport.Error) bool {
 	return te.Request != nil && te.Request.URL.Host != "" && te.Request.Response != nil && te.Request.URL.Host != host
 }
 
-// statusError explains the status of an answer, whatever was asked for.
+// statusError explains the status of an answer to any request.
 func statusError(host string, te *transport.Error) error {
 	switch {
 	case sentElsewhere(host, te):

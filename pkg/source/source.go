@@ -65,7 +65,9 @@ func (o *Options) sleeper() func(context.Context, time.Duration) error {
 	return Sleep
 }
 
-// Image is an image that was found: its documents, and where its layers come from.
+// Image is an image that was found: its documents, and its layers, to be opened. The
+// packages layers and patch embed it in types of their own, with the options of reading and
+// with the origin.
 //
 // The layers of most images can be opened one by one, by [Image.Blob]. Those of a
 // daemon's image and of a compressed docker archive come as one stream, which
