@@ -25,7 +25,7 @@ func TestPackSchema(t *testing.T) {
 	top := schemaOf(reflect.TypeFor[pack](), defs).(map[string]any)
 	doc := map[string]any{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "https://github.com/imgcheck/imgcheck/docs/schema/rules-1.json",
-		"title": "imgcheck rule pack, version 1", "description": "A file of a directory that `--rules` names. Made from the types in pkg/lint, where each key is explained: go test ./pkg/lint -run TestPackSchema -update-schema",
+		"title": "imgcheck rule pack, version 1", "description": "A file of a directory that `--rules` names. Made from the types in pkg/packs, where each key is explained: go test ./pkg/packs -run TestPackSchema -update-schema",
 		"$defs": defs,
 	}
 	for k, v := range defs[strings.TrimPrefix(top["$ref"].(string), "#/$defs/")].(map[string]any) {
@@ -47,7 +47,7 @@ func TestPackSchema(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want.Bytes()) {
-		t.Errorf("docs/schema/rules-1.json is not what the types say (%v): go test ./pkg/lint -run TestPackSchema -update-schema", err)
+		t.Errorf("docs/schema/rules-1.json is not what the types say (%v): go test ./pkg/packs -run TestPackSchema -update-schema", err)
 	}
 	schema, err := jsonschema.NewCompiler().Compile(name)
 	if err != nil {
