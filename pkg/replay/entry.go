@@ -20,8 +20,6 @@ type Entry struct {
 	Link    string        // a link of its name that leads nowhere
 }
 
-const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 // Entry follows ENTRYPOINT and CMD to an ELF file: through PATH, and through
 // the interpreters of scripts.
 func (co *Config) Entry() Entry {
@@ -124,6 +122,8 @@ func (co *Config) Executable(name string) (string, bool) {
 	return plain, plain != ""
 }
 
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 // candidates returns the paths at which a program of a name is looked for.
 func (co *Config) candidates(name string) []string {
 	if strings.Contains(name, "/") {
@@ -145,11 +145,6 @@ func (co *Config) candidates(name string) []string {
 		}
 	}
 	return list
-}
-
-func (img *Image) IsFile(p string) bool {
-	e, _, ok := img.FS.Lookup(p)
-	return ok && e.Type == layers.Regular
 }
 
 // Unstartable returns the clause for an entry that does not start, or "" if it starts or

@@ -45,3 +45,19 @@ func (pa *Packages) EachWheel() iter.Seq2[*inventory.Python, *inventory.Package]
 		}
 	}
 }
+
+// maxSeen bounds the packages of all environments, of which each is looked at with
+// all that it sees: thousands may see the packages of one. A variable, so that tests
+// can reach it.
+var maxSeen = 1 << 20
+
+// seesMore reports whether the environments see more packages than are looked at.
+func (pa *Packages) seesMore() bool {
+	n := 0
+	for _, wheels := range pa.Environments() {
+		if n += len(wheels); n > maxSeen {
+			return true
+		}
+	}
+	return false
+}

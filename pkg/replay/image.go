@@ -1,10 +1,11 @@
 package replay
 
 import (
-	"cmp"
+	"path"
+	"slices"
+	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
@@ -38,29 +39,24 @@ type LayerRef struct {
 	CreatedBy string `json:"created_by,omitempty"`
 }
 
-// maxInstalls bounds the frameworks, of which each is asked for each file whether it
-// loads it; an image with a dozen environments has fifty. A variable, so that tests
-// can reach it.
-var maxInstalls = 512
-
-// maxSeen bounds the packages of all environments, of which each is looked at with
-// all that it sees: thousands may see the packages of one. A variable, so that tests
-// can reach it.
-var maxSeen = 1 << 20
-
-// seesMore reports whether the environments see more packages than are looked at.
-func (pa *Packages) seesMore() bool {
-	n := 0
-	for _, wheels := range pa.Environments() {
-		if n += len(wheels); n > maxSeen {
-			return true
-		}
+// File describes a path of the image.
+func (img *Image) File(path string) File {
+	_, layer, ok := img.FS.Lookup(path)
+	if !ok {
+		return File{Path: path}
 	}
-	return false
+	return File{Path: path, Layer: img.LayerRef(layer)}
 }
 
-// Spent is why the image cannot be judged: it asks for more than is done.
-func (co *Config) Spent() error { return cmp.Or(co.work.Err(), co.img.FS.Err()) }
+// FilesOf describes paths, sorted.
+func (img *Image) FilesOf(paths []string) []File {
+	paths = slices.Compact(slices.Sorted(slices.Values(paths)))
+	var list []File
+	for _, p := range paths {
+		list = append(list, img.File(p))
+	}
+	return list
+}
 
 // LayerRef describes the layer with the index i, counted from 0; nil where
 // layers are of no interest (a directory).
@@ -72,19 +68,30 @@ func (img *Image) LayerRef(i int) *LayerRef {
 	return &LayerRef{Index: i + 1, Digest: infos[i].Digest, CreatedBy: infos[i].CreatedBy}
 }
 
-// File describes a path of the image.
-func (img *Image) File(path string) File {
-	_, layer, ok := img.FS.Lookup(path)
-	if !ok {
-		return File{Path: path}
+// Removed are the files of a name that a layer has deleted.
+func (img *Image) Removed(name string) []Removed {
+	var list []Removed
+	for _, p := range img.FS.RemovedPaths() {
+		if path.Base(p) != path.Base(name) && !strings.HasPrefix(path.Base(p), path.Base(name)+".") {
+			continue
+		}
+		r, _ := img.FS.Removed(p)
+		list = append(list, Removed{File{"/" + p, img.LayerRef(r.Had)}, img.LayerRef(r.By)})
 	}
-	return File{Path: path, Layer: img.LayerRef(layer)}
+	return list
 }
 
-// Env is the environment of the image's processes.
-func (co *Config) Env() elfdeps.Env {
-	if co.img.Config == nil {
-		return elfdeps.Env{Work: &co.work}
-	}
-	return elfdeps.Env{Vars: co.img.Config.Config.Env, Cwd: co.img.Config.Config.WorkingDir, Work: &co.work}
+// MayBeSkipped reports whether the image may have a file that was not looked at: the file
+// or a directory above it was skipped, or so many were skipped that not all are listed.
+func (img *Image) MayBeSkipped(file string) bool {
+	return slices.ContainsFunc(img.FS.Skipped, func(s layers.LayerSkip) bool {
+		return s.Path == "" || IsIn(file, path.Join("/", s.Path))
+	})
 }
+
+func (img *Image) IsFile(p string) bool {
+	e, _, ok := img.FS.Lookup(p)
+	return ok && e.Type == layers.Regular
+}
+
+func (img *Image) SameDir(a, b string) bool { return RealPath(img.FS, a) == RealPath(img.FS, b) }

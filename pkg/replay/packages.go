@@ -1,157 +1,68 @@
 package replay
 
 import (
-	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// Checks of packages that do not fit together. A wheel's own metadata counts more than
-// the tables of the packs.
+// Packages are the image's packages and Pythons, and the versions that they tell of
+// libraries.
+type Packages struct {
+	img     *Image
+	packs   *packs.Packs
+	files   *Files
+	config  *Config
+	loaders *Loaders
+	inv     *inventory.Inventory
 
-// BuildOf returns what a framework of an environment says about its own build, nil if it
-// says nothing.
-func (pa *Packages) BuildOf(p *inventory.Python, name string) *inventory.Build {
-	for _, site := range p.Sites {
-		for _, b := range pa.inv.Builds {
-			if b.Name == name && b.Dir == site {
-				return b
-			}
-		}
+	dists        map[string][]Dist // by directory
+	changedFiles map[string]bool   // wheels' files of another size than their RECORD says; nil: not looked
+	chosen       []Chosen          // what choose has found; nil before
+}
+
+// takeStock reads what is installed, and what the environment says of it.
+func (pa *Packages) takeStock() error {
+	if pa.inv = pa.img.Inventory; pa.inv != nil {
+		return nil
 	}
+	var err error
+	if pa.inv, err = inventory.Read(pa.img.FS); err != nil {
+		return fmt.Errorf("looking for what is installed: %w", err)
+	}
+	pa.inv.Components = append(inventory.FromEnv(pa.config.Env().Vars), pa.inv.Components...)
 	return nil
 }
 
-// Version returns a package's version, with the local part that only the framework's own
-// build has (2.6.0+cu124).
-func (pa *Packages) Version(p *inventory.Python, pkg *inventory.Package) string {
-	if b := pa.BuildOf(p, pkg.Name); b != nil && packs.Numbers(b.Version, 3) == packs.Numbers(pkg.Version, 3) {
-		return b.Version
+// Inventory returns what is installed in the image.
+func (pa *Packages) Inventory() *inventory.Inventory { return pa.inv }
+
+// GpuUsers returns the files that make an image one for a GPU: those that ask for a library
+// of CUDA or of the driver and are not CUDA's own, and packages for a GPU, whose files
+// ask at run time.
+func (pa *Packages) GpuUsers() []string {
+	var list []string
+	for _, o := range pa.files.Objects {
+		if pa.packs.Family(o.Path) != nil || pa.packs.FromDriver(o.Path) {
+			continue
+		}
+		if pa.files.IsRoot(o) || slices.ContainsFunc(o.ELF.Needed, pa.packs.FromDriver) {
+			list = append(list, o.Path)
+		}
 	}
-	return pkg.Version
-}
-
-// Unmet is a requirement of the package by that the installed package of does not meet.
-type Unmet struct {
-	By, Of *inventory.Package
-	Wants  string
-}
-
-// UnmetOf returns the requirements of a package that installed packages do not meet.
-// Requirements on missing packages or with unparsable versions are ignored.
-func (pa *Packages) UnmetOf(p *inventory.Python, pkg *inventory.Package, wheels WheelSet) []Unmet {
-	var list []Unmet
-	env := pa.marker(p)
-	for _, line := range pkg.Requires {
-		r, err := inventory.ParseRequirement(line)
-		if err != nil || r.Specifiers == "" {
-			continue
-		}
-		of := wheels[r.Name]
-		if holds, known := r.Applies(env); of == nil || !holds || !known {
-			continue
-		}
-		if ok, err := version.Satisfies(pa.Version(p, of), r.Specifiers); err == nil && !ok {
-			list = append(list, Unmet{pkg, of, r.Specifiers})
+	for _, p := range pa.inv.Packages {
+		if p.Kind == inventory.Wheel && pa.IsGPUWheel(p.Name) {
+			list = append(list, p.Path)
 		}
 	}
 	return list
 }
 
-// CudaBuild returns the CUDA version that a package of an environment is built for, or "":
-// from the package's own file (torch names it, its companions have it in the local part of
-// their version), else from the local part of the version in its metadata.
-func (pa *Packages) CudaBuild(p *inventory.Python, pkg *inventory.Package) string {
-	b := pa.BuildOf(p, pkg.Name)
-	switch {
-	case b == nil:
-		return packs.CudaOf(packs.LocalOf(pkg.Version))
-	case b.CUDA != "" || b.CPU:
-		return b.CUDA
-	}
-	return packs.CudaOf(packs.LocalOf(b.Version))
-}
-
-// StackOf returns the CUDA libraries that a package of an environment needs, nil if they
-// are not known. requirement is the line of its metadata that names them, or "" if a table
-// of the packs does.
-func (pa *Packages) StackOf(p *inventory.Python, pkg *inventory.Package) (s *packs.Stack, requirement string) {
-	if s, requirement = pa.stackRequired(p, pkg); s != nil {
-		return s, requirement
-	}
-	for _, row := range pa.packs.Stacks {
-		if row.Package != pkg.Name || row.Build != "" && packs.Numbers(pa.CudaBuild(p, pkg), 2) != row.Build {
-			continue
-		}
-		if ok, err := version.Satisfies(pa.Version(p, pkg), row.Versions); err == nil && ok {
-			return row, ""
-		}
-	}
-	return nil, ""
-}
-
-// stackRequired returns the release of cuDNN that the metadata of a package requires, or
-// nil if it requires none or several.
-func (pa *Packages) stackRequired(p *inventory.Python, pkg *inventory.Package) (s *packs.Stack, requirement string) {
-	c := pa.packs.Carrier("cudnn")
-	for _, line := range pkg.Requires {
-		r, err := inventory.ParseRequirement(line)
-		if err != nil || !packs.MatchAny(c.Wheels, r.Name) {
-			continue
-		}
-		version, exact := strings.CutPrefix(r.Specifiers, "==")
-		if holds, known := r.Applies(pa.marker(p)); !exact || !holds || !known || strings.ContainsAny(version, "*,") {
-			continue
-		}
-		s = &packs.Stack{Package: pkg.Name, CUDNN: version}
-		if i := slices.IndexFunc(pa.packs.Stacks, func(row *packs.Stack) bool { return row.Package == pkg.Name }); i >= 0 {
-			row := pa.packs.Stacks[i]
-			s.Effect, s.Error, s.Incidental = row.Effect, row.Error, row.Incidental
-		}
-		return s, r.Name + r.Specifiers
-	}
-	return nil, ""
-}
-
-// CudaFor returns the major version of CUDA that a framework is built for, or "" if
-// neither the framework nor the packs say it.
-func (pa *Packages) CudaFor(p *inventory.Python, pkg *inventory.Package, s *packs.Stack) string {
-	return cmp.Or(packs.Numbers(pa.CudaBuild(p, pkg), 1), s.CUDA)
-}
-
-// Requirement returns the package that owns a file, its environment, and its requirement
-// of one release of the wheel that has a library. pkg is nil if there is no such requirement.
-func (pa *Packages) Requirement(file, library string) (p *inventory.Python, pkg *inventory.Package, wheels WheelSet, r inventory.Requirement) {
-	p, pkg, wheels = pa.OwnerOf(file)
-	if pkg == nil {
-		return nil, nil, nil, r
-	}
-	for _, line := range pkg.Requires {
-		r, err := inventory.ParseRequirement(line)
-		if err != nil || !strings.HasPrefix(r.Specifiers, "==") || strings.ContainsAny(r.Specifiers, "*,") || !pa.brings(r.Name, library) {
-			continue
-		}
-		if holds, known := r.Applies(pa.marker(p)); !holds || !known || !packs.IsVersion440(strings.TrimPrefix(r.Specifiers, "==")) {
-			continue
-		}
-		return p, pkg, wheels, r
-	}
-	return nil, nil, nil, r
-}
-
-// brings reports whether a distribution has a library, by the tables of the packs.
-func (pa *Packages) brings(dist, library string) bool {
-	for _, d := range pa.packs.LibraryDists {
-		if rest, ok := strings.CutPrefix(dist, d.Dist); ok && packs.Match(d.Match, library) && (rest == "" || strings.HasPrefix(rest, packs.WheelCUDA)) {
-			return true
-		}
-	}
-	return false
-}
+// IsGPUWheel reports whether a wheel is there for a GPU only.
+func (pa *Packages) IsGPUWheel(name string) bool { return packs.IsKnown(pa.packs.GPUWheels, name) }
 
 // OwnerOf returns the wheel that owns a file, and its environment: by its RECORD, else by
 // the directory of the file.
@@ -178,26 +89,37 @@ func (pa *Packages) OwnerOf(file string) (*inventory.Python, *inventory.Package,
 	return nil, nil, nil
 }
 
-// CudaVariable returns the major version of CUDA in the variable of NVIDIA's images, or "".
-func (co *Config) CudaVariable() string {
-	value, _ := co.Getenv(co.packs.Carrier("cuda").Variable())
-	return packs.ParseRelease(value).First(1).String()
+// BuildOf returns what a framework of an environment says about its own build, nil if it
+// says nothing.
+func (pa *Packages) BuildOf(p *inventory.Python, name string) *inventory.Build {
+	for _, site := range p.Sites {
+		for _, b := range pa.inv.Builds {
+			if b.Name == name && b.Dir == site {
+				return b
+			}
+		}
+	}
+	return nil
 }
 
-// CudaInstalled returns the major version of CUDA whose libraries the image has, or "" if
-// it has none or those of several.
-func (pa *Packages) CudaInstalled() string {
-	var majors []string
-	for _, o := range pa.files.Objects {
-		if pa.packs.Family(o.ELF.Soname) == nil || IsStub(o.Path) {
-			continue
-		}
-		if has := pa.packs.CudaOf(o.ELF.Soname); len(has) == 1 && !slices.Contains(majors, has[0]) {
-			majors = append(majors, has[0])
+// buildOfInstall returns what the framework's own version.py says, or nil.
+func (pa *Packages) buildOfInstall(in *Install) *inventory.Build {
+	if pa.inv == nil {
+		return nil
+	}
+	for _, b := range pa.inv.Builds {
+		if b.Dir == in.Site && slices.Contains(in.Dist, b.Name) {
+			return b
 		}
 	}
-	if len(majors) != 1 {
-		return ""
+	return nil
+}
+
+// Version returns a package's version, with the local part that only the framework's own
+// build has (2.6.0+cu124).
+func (pa *Packages) Version(p *inventory.Python, pkg *inventory.Package) string {
+	if b := pa.BuildOf(p, pkg.Name); b != nil && packs.Numbers(b.Version, 3) == packs.Numbers(pkg.Version, 3) {
+		return b.Version
 	}
-	return majors[0]
+	return pkg.Version
 }

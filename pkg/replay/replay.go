@@ -10,54 +10,13 @@ package replay
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 
-	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/packs"
+	"golang.org/x/sync/errgroup"
 )
-
-// Evidence is what a replay saw. It is not changed afterwards.
-type Evidence struct {
-	Files    *Files
-	Config   *Config
-	Loaders  *Loaders
-	Packages *Packages
-
-	// Installs are the frameworks of the image, each with what its import misses.
-	Installs []*Install
-	// Processes are those of the frameworks and of the programs that load GPU
-	// libraries, after they have opened all that they open by name.
-	Processes []*Process
-	// Unbound are the symbols that known processes miss.
-	Unbound []Unbound
-	// Noted are the libraries that files name in .note.dlopen and do not find.
-	Noted []MissedOpen
-
-	served sync.Map // servedKey → true
-}
-
-// replayer makes the processes of an image, and Evidence of what they do.
-type replayer struct {
-	img      *Image
-	packs    *packs.Packs
-	files    *Files
-	config   *Config
-	loaders  *Loaders
-	packages *Packages
-	plans    *plans
-	ev       *Evidence
-	loadsGPU sync.Map // path of a program that loads a GPU library when it starts → true
-}
-
-// plans lets processes open what the packs say that they open by name.
-type plans struct {
-	re      *replayer
-	openers map[[2]string][]*packs.Dlopens // by SONAME and file name
-	asked   int                            // by lacks
-}
-
-// binder binds the symbols of the processes that are known.
-type binder struct{ re *replayer }
 
 // Run replays an image. It is an error when the image asks for more than is done.
 func Run(ctx context.Context, img *Image, set *packs.Packs) (*Evidence, error) {
@@ -82,6 +41,19 @@ func Run(ctx context.Context, img *Image, set *packs.Packs) (*Evidence, error) {
 	return re.ev, re.config.Spent()
 }
 
+// replayer makes the processes of an image, and Evidence of what they do.
+type replayer struct {
+	img      *Image
+	packs    *packs.Packs
+	files    *Files
+	config   *Config
+	loaders  *Loaders
+	packages *Packages
+	plans    *plans
+	ev       *Evidence
+	loadsGPU sync.Map // path of a program that loads a GPU library when it starts → true
+}
+
 // newReplayer looks at what the image has.
 func newReplayer(img *Image, set *packs.Packs) (*replayer, error) {
 	re := &replayer{img: img, packs: set, ev: new(Evidence)}
@@ -98,26 +70,103 @@ func newReplayer(img *Image, set *packs.Packs) (*replayer, error) {
 	return re, nil
 }
 
-// Inventory returns what is installed in the image.
-func (pa *Packages) Inventory() *inventory.Inventory { return pa.inv }
-
-// Served reports whether a process that loads a file and brings more than the file itself
-// found the library that the file needs by a name.
-func (ev *Evidence) Served(path, name string) bool {
-	_, ok := ev.served.Load(servedKey{path, name})
-	return ok
-}
-
-// unbound returns the symbols that the known processes miss.
-func (bi *binder) unbound() []Unbound {
-	var list []Unbound
-	list = append(list, bi.startSymbols()...)
-	for _, in := range bi.re.ev.Installs {
-		if in.goesOn() {
-			list = append(list, bi.frameworkSymbols(in)...)
+// replay loads every object, on every processor. What misses something by
+// itself and relies on a framework is loaded after it.
+func (re *replayer) replay(ctx context.Context) error {
+	for _, in := range re.ev.Installs {
+		re.load(in)
+	}
+	for _, in := range re.ev.Installs {
+		re.help(in)
+		for i := range in.Failures {
+			in.Failures[i].Misses = kept(in.Failures[i].Misses)
 		}
 	}
-	list = append(list, bi.moduleSymbols()...)
-	list = bi.re.nowhere(list)
-	return append(list, bi.programSymbols()...)
+	err := re.each(ctx, func(o *Object) {
+		if o.Loader == nil {
+			return
+		}
+		misses := re.alone(o)
+		if len(misses) > 0 && !IsProgram(o.ELF) {
+			if host := re.hostOf(o); host != nil {
+				misses = re.after(o, host)
+			}
+		}
+		o.Misses = kept(misses)
+	})
+	if err == nil {
+		re.plans.follow()
+	}
+	return err
+}
+
+// each calls f for every object, in no order.
+func (re *replayer) each(ctx context.Context, f func(*Object)) error {
+	g, ctx := errgroup.WithContext(ctx)
+	workers := runtime.GOMAXPROCS(0)
+	for n := range workers {
+		g.Go(func() error {
+			for i := n; i < len(re.files.Objects); i += workers {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				f(re.files.Objects[i])
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// alone loads an object by itself: a program starts, a library is opened by a
+// program that brings nothing but, for Python's, the interpreter.
+func (re *replayer) alone(o *Object) []*elfdeps.Error {
+	if !IsProgram(o.ELF) {
+		return re.open(re.loaders.ProgramFor(o.Path, o.Loader), o)
+	}
+	// What the start misses is in the process; its error says the same again.
+	p, _ := o.Loader.Trace(o.Path)
+	if p.Program() == nil {
+		return nil
+	}
+	re.remember(p, o)
+	return re.files.MissesOf(p, p.Program())
+}
+
+// open opens an object in a process and tells what of its own was missed.
+func (re *replayer) open(p *elfdeps.Process, o *Object) []*elfdeps.Error {
+	had := len(p.Misses)
+	m, err := p.Dlopen(nil, o.Path)
+	re.remember(p, o)
+	if err != nil && m == nil {
+		return p.Misses[had:]
+	}
+	return re.files.MissesOf(p, m)
+}
+
+// after loads an object in a process that has loaded its host.
+func (re *replayer) after(o *Object, host *Install) []*elfdeps.Error {
+	p := re.loaders.ProgramFor(host.Home, o.Loader)
+	re.runSteps(p, host)
+	return re.open(p, o)
+}
+
+// remember notes which GPU libraries were found for whom in a process other
+// than its own: a library that is only ever loaded by others is judged there.
+func (re *replayer) remember(p *elfdeps.Process, root *Object) {
+	program := IsProgram(root.ELF)
+	for _, m := range p.Objects {
+		real := m.Real()
+		if program && re.packs.Family(real) != nil {
+			re.loadsGPU.Store(root.Path, true)
+		}
+		if real == root.Path {
+			continue
+		}
+		for i, d := range m.Deps {
+			if d != nil && re.packs.Family(m.Object.Needed[i]) != nil {
+				re.ev.served.Store(servedKey{real, m.Object.Needed[i]}, true)
+			}
+		}
+	}
 }

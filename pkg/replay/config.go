@@ -1,0 +1,99 @@
+package replay
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+)
+
+// Config is the image's configuration: its environment and the program that it starts.
+type Config struct {
+	img   *Image
+	packs *packs.Packs
+	work  elfdeps.Work // of all processes
+}
+
+// NewConfig returns the configuration of an image.
+func NewConfig(img *Image, set *packs.Packs) *Config { return &Config{img: img, packs: set} }
+
+// Spent is why the image cannot be judged: it asks for more than is done.
+func (co *Config) Spent() error { return cmp.Or(co.work.Err(), co.img.FS.Err()) }
+
+// Env is the environment of the image's processes.
+func (co *Config) Env() elfdeps.Env {
+	if co.img.Config == nil {
+		return elfdeps.Env{Work: &co.work}
+	}
+	return elfdeps.Env{Vars: co.img.Config.Config.Env, Cwd: co.img.Config.Config.WorkingDir, Work: &co.work}
+}
+
+// Getenv returns the value of a variable of the image's config, and whether it is set; of
+// several with one name, the last.
+func (co *Config) Getenv(name string) (string, bool) {
+	vars := co.Env().Vars
+	for i := len(vars) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(vars[i], name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// wantsGPU reports whether an image is made for a GPU, by its environment.
+func (co *Config) wantsGPU() bool {
+	return slices.ContainsFunc(co.Env().Vars, func(v string) bool {
+		name, value, _ := strings.Cut(v, "=")
+		return value != "" && value != "void" && value != "none" && (name == "NVIDIA_VISIBLE_DEVICES" || name == "NVIDIA_REQUIRE_CUDA" || name == "CUDA_VERSION")
+	})
+}
+
+// IsMount reports whether something is mounted to a directory when the container starts:
+// it is one of the packs' mounts, or in a volume of the image.
+func (co *Config) IsMount(dir string) bool {
+	for _, m := range co.packs.Mounts {
+		if packs.Match(m.Match, dir) {
+			return true
+		}
+	}
+	if co.img.Config != nil {
+		for v := range co.img.Config.Config.Volumes {
+			if IsIn(path.Clean(dir), path.Clean(v)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Interactive reports whether the image starts a shell without a command.
+func (co *Config) Interactive() bool {
+	c := co.img.Config.Config
+	argv := slices.Concat(c.Entrypoint, c.Cmd)
+	return len(argv) == 0 || len(argv) == 1 && strings.HasSuffix(path.Base(argv[0]), "sh")
+}
+
+// Activates reports whether the image's command goes through conda or a login
+// shell, or may do so in a script.
+func (co *Config) Activates() bool {
+	c := co.img.Config.Config
+	for _, word := range slices.Concat(c.Entrypoint, c.Cmd) {
+		base := path.Base(word)
+		if slices.Contains([]string{"conda", "mamba", "micromamba", "-l", "--login", "-lc", "-ic", "-i", "_entrypoint.sh"}, base) || strings.Contains(word, "activate") {
+			return true
+		}
+	}
+	start := co.Entry()
+	if start.Name == "" {
+		return false
+	}
+	p, ok := co.Executable(start.Name)
+	if !ok {
+		return false
+	}
+	script, _, ok := co.img.FS.Lookup(p)
+	return ok && script.Shebang != "" && strings.HasSuffix(path.Base(shebangProgram(script.Shebang)), "sh")
+}

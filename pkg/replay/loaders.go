@@ -1,0 +1,239 @@
+package replay
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+)
+
+// Loaders are the dynamic loaders of the image, without and with the driver that a
+// container runtime mounts.
+type Loaders struct {
+	img    *Image
+	packs  *packs.Packs
+	files  *Files
+	config *Config
+
+	All     map[string]*elfdeps.Loader // by path of the interpreter
+	Primary *elfdeps.Loader            // of the image's programs; nil if there is none
+
+	hosts map[*elfdeps.Loader]*elfdeps.Loader // with the driver
+
+	driverFirst   sync.Once // see driverComesFirst
+	driverIsFirst bool
+}
+
+// newLoaders opens the image's loaders, and gives each object its own.
+func newLoaders(files *Files, config *Config) *Loaders {
+	lo := &Loaders{
+		img: files.img, packs: files.packs, files: files, config: config,
+		All: map[string]*elfdeps.Loader{}, hosts: map[*elfdeps.Loader]*elfdeps.Loader{},
+	}
+	lo.Primary = lo.findPrimary()
+	for _, o := range files.Objects {
+		o.Loader = lo.loaderOf(o.ELF)
+	}
+	return lo
+}
+
+// findPrimary is the loader of the image's programs: the entrypoint's, else the
+// first that is there.
+func (lo *Loaders) findPrimary() *elfdeps.Loader {
+	if e := lo.config.Entry(); e.exe != nil && e.exe.Object != nil && e.exe.Object.Interp != "" {
+		if l := lo.Loader(e.exe.Object.Interp); l != nil {
+			return l
+		}
+	}
+	for _, interp := range elfdeps.Interpreters(lo.files.Machine, lo.files.Class) {
+		if l := lo.Loader(interp); l != nil {
+			return l
+		}
+	}
+	return nil
+}
+
+// Loader opens an interpreter once; nil when it cannot be.
+func (lo *Loaders) Loader(interp string) *elfdeps.Loader {
+	if l, ok := lo.All[interp]; ok {
+		return l
+	}
+	l, err := elfdeps.NewLoader(lo.img.FS, interp, lo.config.Env())
+	if err != nil {
+		l = nil
+	}
+	lo.All[interp] = l
+	return l
+}
+
+// loaderOf is the loader in whose process an object is loaded: a program's own,
+// musl's for what needs musl's libc, else the image's.
+func (lo *Loaders) loaderOf(o *elfdeps.Object) *elfdeps.Loader {
+	if o.Interp != "" {
+		return lo.Loader(o.Interp)
+	}
+	interps := elfdeps.Interpreters(lo.files.Machine, lo.files.Class)
+	for _, n := range o.Needed {
+		if strings.HasPrefix(n, "libc.musl-") && len(interps) > 1 {
+			if l := lo.Loader(interps[1]); l != nil {
+				return l
+			}
+		}
+	}
+	return lo.Primary
+}
+
+// host is a loader of the image on a machine with a GPU.
+func (lo *Loaders) host(l *elfdeps.Loader) *elfdeps.Loader {
+	if h, ok := lo.hosts[l]; ok {
+		return h
+	}
+	h, err := elfdeps.NewLoader(lo.gpuHost(l), l.Path, lo.config.Env())
+	if err != nil {
+		h = nil
+	}
+	lo.hosts[l] = h
+	return h
+}
+
+// ProgramFor is a process in which what lies at a path would be loaded: a
+// Python extension's is its interpreter, whose RPATH serves the whole process
+// (conda's python has one); any other's is a program that brings nothing.
+func (lo *Loaders) ProgramFor(p string, l *elfdeps.Loader) *elfdeps.Process {
+	for _, python := range lo.Pythons(p) {
+		e, _, ok := lo.img.FS.Lookup(python)
+		if !ok || e.Object == nil || e.Object.Interp != l.Path {
+			continue
+		}
+		proc, err := l.Trace(python)
+		if err == nil {
+			return proc
+		}
+	}
+	return l.Bare()
+}
+
+// hostProcess is the process that opens a framework's files, on a machine with a GPU:
+// that of its interpreter, or of the program that it is for. Where it is for any
+// program, the process brings nothing and is not known: what the program defines
+// may be asked for. It is nil where the image does not have it, or it does not start.
+func (lo *Loaders) hostProcess(in *Install) (p *elfdeps.Process, known bool) {
+	if lo.Primary == nil {
+		return nil, false
+	}
+	host := lo.host(lo.Primary)
+	if host == nil {
+		return nil, false
+	}
+	if in.Host == "" && len(lo.Pythons(in.Home)) == 0 {
+		p = host.Bare()
+		p.Settle()
+		return p, false
+	}
+	return lo.started(lo.hostOfInstall(in, host), host), true
+}
+
+// hostOfInstall is the path of the program that opens a framework's files: an
+// interpreter that starts, or the program that it is for; empty where it is for any, and
+// where the image has none.
+func (lo *Loaders) hostOfInstall(in *Install, host *elfdeps.Loader) string {
+	if in.Host == "" {
+		return lo.pythonOf(in.Home, host)
+	}
+	var paths []string
+	if p, ok := lo.config.Executable(in.Host); ok {
+		paths = append(paths, RealPath(lo.img.FS, p))
+	}
+	for _, p := range append(paths, lo.files.filesNamed(in.Host)...) {
+		if o := lo.files.ByPath[p]; o != nil && IsProgram(o.ELF) && o.ELF.Interp == host.Path {
+			return p
+		}
+	}
+	return ""
+}
+
+// started is the process of a program, nil when it does not start.
+func (lo *Loaders) started(program string, host *elfdeps.Loader) *elfdeps.Process {
+	if program == "" {
+		return nil
+	}
+	if p, err := host.Start(program); err == nil {
+		return p
+	}
+	return nil
+}
+
+// trace is a process of a program, or one that brings nothing, that goes past what
+// it misses.
+func trace(host *elfdeps.Loader, program string) *elfdeps.Process {
+	if program != "" {
+		if p, err := host.Trace(program); err == nil {
+			return p
+		}
+	}
+	return host.Bare()
+}
+
+// OpenPath opens a file as a program does that goes on when it cannot: nothing
+// stays of it then. It tells the misses.
+func (lo *Loaders) OpenPath(p *elfdeps.Process, file string) []*elfdeps.Error {
+	misses, _ := lo.openPathBound(p, file, elfdeps.Now)
+	return misses
+}
+
+// openPathBound is openPath with dlopen's flags; the error is that of a process that
+// binds symbols.
+func (lo *Loaders) openPathBound(p *elfdeps.Process, file string, flags elfdeps.Flags) ([]*elfdeps.Error, error) {
+	undo, had, loaded := p.Mark(), len(p.Misses), len(p.Objects)
+	_, err := p.DlopenFlags(nil, file, flags)
+	misses := append(lo.files.Real(p.Misses[had:]), lo.files.cutOf(p.Objects, loaded)...)
+	p.Misses = p.Misses[:had]
+	if len(misses) > 0 {
+		undo()
+	}
+	return misses, err
+}
+
+// NamedFor returns the path of the library that the loader finds when the Python of a
+// distribution opens it by its name alone.
+func (lo *Loaders) NamedFor(p *inventory.Package, name string) (string, bool) {
+	if lo.Primary == nil {
+		return "", false
+	}
+	m, err := lo.ProgramFor(p.Dir+"/"+name, lo.Primary).Dlopen(nil, name)
+	if err != nil {
+		return "", false
+	}
+	return m.Path, true
+}
+
+// Preloading returns the start of a program of the image that misses nothing itself, or
+// nil if nothing is preloaded.
+func (lo *Loaders) Preloading() *elfdeps.Process {
+	value, _ := lo.config.Getenv("LD_PRELOAD")
+	if _, _, file := lo.img.FS.Lookup("/etc/ld.so.preload"); value == "" && !file || lo.Primary == nil {
+		return nil
+	}
+	for _, o := range lo.files.Objects {
+		if !IsProgram(o.ELF) || o.Loader != lo.Primary || len(o.Misses) > 0 {
+			continue
+		}
+		if p, _ := lo.Primary.Trace(o.Path); p.Program() != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+func DescribeLibc(c elfdeps.Libc) string {
+	kind := "glibc"
+	if c.Musl {
+		kind = "musl"
+	}
+	if c.Release == "" {
+		return " (" + kind + ")"
+	}
+	return " (" + kind + " " + c.Release + ")"
+}

@@ -1,0 +1,73 @@
+package replay
+
+import (
+	"debug/elf"
+	"path"
+)
+
+// Machines are the architectures of image configs (GOARCH) as ELF has them.
+var Machines = map[string]struct {
+	M elf.Machine
+	c elf.Class
+}{
+	"amd64": {elf.EM_X86_64, elf.ELFCLASS64}, "arm64": {elf.EM_AARCH64, elf.ELFCLASS64}, "386": {elf.EM_386, elf.ELFCLASS32},
+	"arm": {elf.EM_ARM, elf.ELFCLASS32}, "ppc64le": {elf.EM_PPC64, elf.ELFCLASS64}, "s390x": {elf.EM_S390, elf.ELFCLASS64},
+	"riscv64": {elf.EM_RISCV, elf.ELFCLASS64},
+}
+
+// NameOf returns the name that image configs have for a machine (GOARCH).
+func NameOf(m elf.Machine) string {
+	for name, known := range Machines {
+		if known.M == m {
+			return name
+		}
+	}
+	return m.String()
+}
+
+// architecture is the config's, else that of most of the image's ELF files.
+func (fi *Files) architecture() (elf.Machine, elf.Class) {
+	if c := fi.img.Config; c != nil {
+		if a, ok := Machines[c.Architecture]; ok {
+			return a.M, a.c
+		}
+	}
+	type arch struct {
+		m elf.Machine
+		c elf.Class
+	}
+	count := map[arch]int{}
+	best := arch{elf.EM_X86_64, elf.ELFCLASS64}
+	for e := range fi.img.FS.All() {
+		if e.Object == nil {
+			continue
+		}
+		a := arch{e.Object.Machine, e.Object.Class()}
+		count[a]++
+		if count[a] > count[best] || count[a] == count[best] && a.m < best.m {
+			best = a
+		}
+	}
+	return best.m, best.c
+}
+
+// OtherMachine returns the machine that an ELF file is for, or "" if it is the image's or
+// there is no such file.
+func (fi *Files) OtherMachine(file string) string {
+	e, _, ok := fi.img.FS.Lookup(file)
+	if !path.IsAbs(file) || !ok || e.Object == nil || e.Object.Machine == fi.Machine {
+		return ""
+	}
+	return NameOf(e.Object.Machine)
+}
+
+// OnJetson reports whether an image is for JetPack 4, whose container runtime
+// mounts CUDA itself over empty files
+// (https://github.com/dusty-nv/jetson-inference/issues/1733).
+func (fi *Files) OnJetson() bool {
+	if fi.Machine != elf.EM_AARCH64 {
+		return false
+	}
+	e, _, ok := fi.img.FS.Lookup("/usr/lib/aarch64-linux-gnu/tegra")
+	return ok && e.IsDir()
+}

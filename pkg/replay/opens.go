@@ -1,0 +1,282 @@
+package replay
+
+import (
+	"cmp"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+)
+
+// openAll lets everybody in the process open what they open by name: first what
+// they cannot do without, then the framework's later opens, then what is
+// optional.
+func (pl *plans) openAll(r *Process) {
+	pl.openLibraries(r, false)
+	if r.In != nil {
+		for i := range r.In.Later {
+			o := &r.In.Later[i]
+			pl.openOne(r, r.openers(r.In.Home, o.By), o, nil)
+			pl.openLibraries(r, false)
+		}
+	}
+	pl.openLibraries(r, true)
+}
+
+// openLibraries goes through what is loaded, and through what comes.
+func (pl *plans) openLibraries(r *Process, optional bool) {
+	for again := true; again; {
+		again = false
+		for _, m := range slices.Clone(r.proc.Objects) {
+			for _, d := range pl.opening(m) {
+				for i := range d.Opens {
+					o := &d.Opens[i]
+					if r.done[openKey{m, o}] || o.Optional != optional {
+						continue
+					}
+					r.done[openKey{m, o}] = true
+					again = true
+					pl.openOne(r, []*elfdeps.Module{m}, o, d)
+				}
+			}
+		}
+	}
+}
+
+// opening are those of the packs whose opens are a module's.
+func (pl *plans) opening(m *elfdeps.Module) []*packs.Dlopens {
+	key := [2]string{m.Object.Soname, path.Base(m.Path)}
+	list, ok := pl.openers[key]
+	if !ok {
+		for _, d := range pl.re.packs.Dlopens {
+			if d.IsOpener(m) {
+				list = append(list, d)
+			}
+		}
+		pl.openers[key] = list
+	}
+	return list
+}
+
+// openOne tries the names of one open, and keeps what its failing means. Of several
+// who may open it, the last that cannot is told.
+func (pl *plans) openOne(r *Process, openers []*elfdeps.Module, o *packs.Open, d *packs.Dlopens) {
+	for i, by := range openers {
+		had := len(r.Missed)
+		pl.openBy(r, by, o, d)
+		if len(r.Missed) == had {
+			return
+		}
+		if i < len(openers)-1 {
+			r.Missed = r.Missed[:had]
+		}
+	}
+}
+
+// openBy lets one module try the names of an open.
+func (pl *plans) openBy(r *Process, by *elfdeps.Module, o *packs.Open, d *packs.Dlopens) {
+	names := pl.namesOf(r, by, o)
+	if !pl.isOpened(r, by, o, d, names) {
+		return
+	}
+	means, ok := pl.meaningOf(r, by, o, d)
+	if !ok || len(names) == 0 {
+		return
+	}
+	names = append(names, pl.beside(by, o, names)...)
+	failed, told := pl.tryNames(r, by, o, names)
+	if failed == nil {
+		if !o.Optional {
+			r.opened++
+		}
+		return
+	}
+	if failed.Kind == elfdeps.CutError {
+		pl.cut(&means, failed)
+	}
+	if means.optional || failed.Unknown || pl.re.packs.FromDriver(failed.Name) {
+		return
+	}
+	if e := symbolError(failed); e != nil && r.Program == "" && !pl.lacks(r, e.Name) {
+		return // the program that is not known may define it
+	}
+	m := MissedOpen{By: r.Program, Name: told, part: o.Part, Err: failed, Verdict: means.verdict, Cuda: pl.re.files.ProcessCUDA(r)}
+	if by != nil {
+		m.By = by.Real()
+	}
+	if d != nil {
+		m.Front = by.Object.Soname
+	}
+	values := append(pl.toolkit(pl.re.files.ProcessCUDA(r)), "{name}", told, "{names}", strings.Join(names, ", "))
+	m.Effect = packs.Effect{Text: means.effect, Error: pl.re.packs.Reads(means.text, failed, values...)}
+	for _, a := range means.also {
+		m.Also = append(m.Also, packs.Effect{Text: a.Effect, Error: pl.re.packs.Reads(a.Error, failed, values...)})
+	}
+	r.Missed = append(r.Missed, m)
+}
+
+// isOpened reports whether the release of the one who opens tries these names. One that
+// is not known does where the image has one of them, or had it.
+func (pl *plans) isOpened(r *Process, by *elfdeps.Module, o *packs.Open, d *packs.Dlopens, names []string) bool {
+	var rel packs.ReleaseNumbers
+	if d != nil {
+		rel = pl.re.packages.ReleaseOfModule(by)
+	} else {
+		rel = r.In.release
+	}
+	fits, known := rel.Within(o.Versions)
+	return known && fits || !known && pl.re.files.hasAny(names)
+}
+
+// namesOf are the names that an open tries. A version that is not known leaves its
+// names out; a pattern stands for the names in the image.
+func (pl *plans) namesOf(r *Process, by *elfdeps.Module, o *packs.Open) []string {
+	var list []string
+	values := pl.toolkit(pl.re.files.ProcessCUDA(r))
+	if by != nil {
+		rel := pl.re.packages.ReleaseOfModule(by)
+		values = append(values, "{release}", packs.Exactly(rel, 3), "{minor}", packs.Exactly(rel, 2), "{major}", packs.MajorOf(by.Object.Soname))
+	}
+	for _, n := range o.Names {
+		unknown := false
+		for i := 0; i < len(values); i += 2 {
+			unknown = unknown || values[i+1] == "" && strings.Contains(n, values[i])
+		}
+		if unknown {
+			continue
+		}
+		n = packs.Expand(n, values...)
+		if !strings.ContainsAny(n, "*?[{") {
+			list = append(list, n)
+			continue
+		}
+		list = append(list, pl.re.files.NamesLike(n)...)
+	}
+	return list
+}
+
+// toolkit are the values that a major version of CUDA gives to names.
+func (pl *plans) toolkit(cuda string) []string {
+	t := &packs.Toolkit{CUDA: cuda}
+	for _, known := range pl.re.packs.Toolkits {
+		if known.CUDA == cuda {
+			t = known
+		}
+	}
+	return []string{"{cuda}", cuda, "{cudart}", t.Cudart, "{cublas}", t.Cublas, "{nvrtc}", t.Nvrtc, "{cufft}", t.Cufft, "{cusolver}", t.Cusolver, "{cusparse}", t.Cusparse}
+}
+
+// beside returns the files of some names in the directory of the one who opens, where
+// they serve as well.
+func (pl *plans) beside(by *elfdeps.Module, o *packs.Open, names []string) []string {
+	if !o.Beside || by == nil {
+		return nil
+	}
+	var list []string
+	for _, n := range names {
+		if p := path.Join(path.Dir(by.Real()), n); pl.re.img.IsFile(p) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// tryNames opens the first name that can be opened. When none can, it gives the
+// error that tells most: a file that is there and cannot be used, or misses
+// something; else that of the name with the major version alone, else the last.
+func (pl *plans) tryNames(r *Process, by *elfdeps.Module, o *packs.Open, names []string) (failed *elfdeps.Error, told string) {
+	rank := -2
+	for i, name := range names {
+		had, loaded := len(r.proc.Misses), len(r.proc.Objects)
+		_, err := r.proc.DlopenFlags(by, name, packs.FlagsOf(o.Flags))
+		misses := slices.Concat(pl.re.files.Real(r.proc.Misses[had:]), pl.re.files.cutOf(r.proc.Objects, loaded))
+		r.proc.Misses = r.proc.Misses[:had]
+		if err == nil && len(misses) == 0 {
+			return nil, ""
+		}
+		var e *elfdeps.Error
+		if !errors.As(err, &e) {
+			if len(misses) == 0 {
+				continue
+			}
+			e = misses[0]
+		}
+		if e.Kind == elfdeps.CutError {
+			return e, name // nothing comes after it
+		}
+		this := i
+		switch {
+		case !e.Missing() || e.Name != name:
+			this = 2 * len(names)
+		case strings.Contains(name, "/"):
+			this = -1
+		case packs.MajorOf(name) != "" && strings.HasSuffix(name, ".so."+packs.MajorOf(name)):
+			this = len(names)
+		}
+		if this > rank {
+			failed, told, rank = e, name, this
+		}
+	}
+	return failed, told
+}
+
+// lacks reports whether nothing of the image defines a symbol that a process whose
+// program is not known asks for. What it is asked more often is not looked for.
+func (pl *plans) lacks(r *Process, symbol string) bool {
+	if pl.asked++; pl.asked > maxElsewhere/8 || r.In.Host != "" {
+		return false
+	}
+	return len(pl.re.nowhere([]Unbound{{Symbol: symbol, here: hereOf(r.proc)}})) > 0
+}
+
+// meaning is what it means in a process that an open fails.
+type meaning struct {
+	verdict  packs.Verdict
+	effect   string
+	text     string // how it reads
+	also     []packs.Also
+	optional bool
+}
+
+// meaningOf returns what a miss of an open means: what its row says, and for what a
+// library opens, what the framework says of it. It is not ok where the framework never
+// comes to it.
+func (pl *plans) meaningOf(r *Process, by *elfdeps.Module, o *packs.Open, d *packs.Dlopens) (_ meaning, ok bool) {
+	m := meaning{effect: o.Effect, text: o.Error, optional: o.Optional, verdict: packs.Verdict{Severity: cmp.Or(o.Severity, packs.Error)}}
+	if d == nil || r.In == nil {
+		return m, true
+	}
+	u := r.In.UseOf(d.ID + "/" + o.Part)
+	switch {
+	case u == nil:
+		return m, true
+	case u.Never:
+		return m, false
+	case u.Own != "" && slices.Contains(pl.re.files.Own(r.In, by.Object.Soname), by.Real()):
+		m.verdict = pl.re.packs.Verdict("own-copy", packs.Values{"why": u.Own})
+	default:
+		m.verdict.Severity = cmp.Or(u.Severity, m.verdict.Severity)
+	}
+	m.effect, m.text, m.also = cmp.Or(u.Effect, m.effect), cmp.Or(u.Error, m.text), u.Also
+	m.optional = m.optional && u.Effect == "" || u.Optional
+	return m, true
+}
+
+// cut changes what a miss means to what a file that is cut off does: it is opened all
+// the same, and the process is killed.
+func (pl *plans) cut(m *meaning, e *elfdeps.Error) {
+	if m.optional || m.verdict.Severity == packs.Note {
+		m.optional = false
+		if m.verdict.Clause == "" {
+			m.verdict = pl.re.packs.Verdict("cut-and-optional", nil)
+		}
+	}
+	if m.effect == "" {
+		m.effect = pl.re.packs.Phrase("killed-when-opened", packs.Values{"library": path.Base(e.Subject)})
+	} else {
+		m.effect = pl.re.packs.Phrase("killed", packs.Values{"effect": m.effect})
+	}
+}

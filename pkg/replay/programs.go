@@ -1,0 +1,110 @@
+package replay
+
+import (
+	"path"
+	"slices"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+)
+
+// programSymbols are those that the programs miss when they start that load GPU
+// libraries, less the image's own.
+func (bi *binder) programSymbols() []Unbound {
+	var list []Unbound
+	bound := map[string][]*together{}
+	told := map[string]bool{}
+	var held []*elfdeps.Process // together they hold what each would read anew
+	rest := func() {
+		for _, p := range held {
+			p.Rest()
+		}
+		held = nil
+	}
+	defer rest()
+	for _, o := range bi.re.programs() {
+		if o.Path == bi.re.config.Entry().Path {
+			continue
+		}
+		host := bi.re.loaders.host(o.Loader)
+		if host == nil {
+			continue
+		}
+		p, err := host.Trace(o.Path)
+		if err != nil {
+			continue
+		}
+		if held = append(held, p); len(held) == maxTogether {
+			rest()
+		}
+		if u := bi.firstUnbound(p, bound); u != nil {
+			if told[u.Message] {
+				u.By = nil // its process is not held for it
+			}
+			told[u.Message] = true
+			list = append(list, *u)
+		}
+	}
+	return list
+}
+
+// maxTogether bounds the sets of files that are remembered of each library, and the
+// processes that are held at a time.
+const maxTogether = 16
+
+// together are files that were bound with one another.
+type together struct{ files map[string]bool }
+
+// firstUnbound is the first symbol that a traced program misses when it starts, nil
+// when there is none. What a library asks for is looked for once: where all was found
+// among files that are in this process as well, nothing is missing here. Debian's torch
+// has forty programs that differ by themselves alone.
+func (bi *binder) firstUnbound(p *elfdeps.Process, bound map[string][]*together) *Unbound {
+	this := &together{map[string]bool{}}
+	for _, m := range p.Objects {
+		this.files[m.Real()] = !m.Main
+	}
+	has := map[*together]bool{} // what was bound together and is all here
+	now, _ := bi.re.config.Getenv("LD_BIND_NOW")
+	for _, m := range slices.Backward(p.Objects) { // what is needed is bound before who needs it
+		if slices.ContainsFunc(bound[m.Real()], func(had *together) bool {
+			is, known := has[had]
+			if !known {
+				is = within(had.files, this.files)
+				has[had] = is
+			}
+			return is
+		}) {
+			continue
+		}
+		var missing []elfdeps.Unresolved
+		if !p.Complete(m) {
+			missing = p.Unresolved(m)
+		}
+		for _, u := range missing {
+			if u.Lazy && now == "" {
+				continue
+			}
+			program := p.Program().Real()
+			message := m.String() + ": " + u.Error()
+			return &Unbound{
+				Path: program, Effects: bi.re.packs.Effects("program-does-not-start", packs.Values{"name": path.Base(program), "program": program, "error": message}),
+				Message: message, Subject: m.String(), By: m, Symbol: u.Symbol, Version: u.Version, File: u.File, Verdict: bi.re.packs.Verdict("other-program", nil),
+			}
+		}
+		if had := bound[m.Real()]; !m.Main && len(had) < maxTogether {
+			bound[m.Real()] = append(had, this)
+		}
+	}
+	return nil
+}
+
+// within reports whether all that a has is in b.
+func within(a, b map[string]bool) bool {
+	for f, has := range a {
+		if has && !b[f] {
+			return false
+		}
+	}
+	return true
+}

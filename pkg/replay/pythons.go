@@ -1,0 +1,53 @@
+package replay
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+)
+
+// Pythons are the interpreters that may load what lies at a path: those of the
+// prefix whose lib/pythonX.Y it is in, or of the conda prefix.
+func (lo *Loaders) Pythons(p string) []string {
+	for dir := path.Dir(p); dir != "/" && dir != "."; dir = path.Dir(dir) {
+		name := path.Base(dir)
+		if strings.HasPrefix(name, "python3") && path.Base(path.Dir(dir)) == "lib" {
+			prefix := path.Dir(path.Dir(dir))
+			list := []string{prefix + "/bin/" + name, prefix + "/bin/python3", prefix + "/bin/python"}
+			if prefix == "/usr/local" { // Debian's pip installs there for /usr's python
+				list = append(list, "/usr/bin/"+name, "/usr/bin/python3")
+			}
+			return list
+		}
+		if _, _, ok := lo.img.FS.Lookup(dir + "/conda-meta"); ok {
+			return []string{dir + "/bin/python3", dir + "/bin/python"}
+		}
+	}
+	return nil
+}
+
+// StartsPython reports whether the image has the interpreter that loads what lies at
+// a path: what such a process misses, no other will bring.
+func (lo *Loaders) StartsPython(p string) bool {
+	return slices.ContainsFunc(lo.Pythons(p), func(python string) bool {
+		e, _, ok := lo.img.FS.Lookup(python)
+		return ok && e.Object != nil && e.Object.Machine == lo.files.Machine
+	})
+}
+
+// pythonOf is the interpreter that loads what lies at a path, and starts; empty
+// when there is none.
+func (lo *Loaders) pythonOf(p string, host *elfdeps.Loader) string {
+	for _, python := range lo.Pythons(p) {
+		e, _, ok := lo.img.FS.Lookup(python)
+		if !ok || e.Object == nil || e.Object.Interp != host.Path {
+			continue
+		}
+		if _, err := host.Trace(python); err == nil {
+			return python
+		}
+	}
+	return ""
+}
