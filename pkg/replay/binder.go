@@ -33,7 +33,7 @@ func (bi *binder) startSymbols() []Unbound {
 	if o == nil || o.Loader == nil || len(bi.re.files.Real(o.Misses)) > 0 {
 		return nil
 	}
-	host := bi.re.loaders.host(o.Loader)
+	host := bi.re.hosts.loader(o.Loader)
 	if host == nil {
 		return nil
 	}
@@ -77,7 +77,7 @@ func lazySymbols(p *elfdeps.Process) []Unbound {
 // frameworkSymbols opens what a framework opens, as it opens it, and then what relies
 // on it, in one process; what fails is unloaded and the others are opened after it.
 func (bi *binder) frameworkSymbols(in *Install) []Unbound {
-	p, known := bi.re.loaders.hostProcess(in)
+	p, known := bi.re.hosts.process(in)
 	if p == nil {
 		return nil
 	}
@@ -198,11 +198,11 @@ func (bi *binder) moduleSymbols() []Unbound {
 		if packs.ExceptionFor(bi.re.packs.Optional, o.Path) != nil || packs.ExceptionFor(bi.re.packs.AnyOf, o.Path) != nil {
 			continue
 		}
-		host := bi.re.loaders.host(bi.re.loaders.Primary)
+		host := bi.re.hosts.primary()
 		if host == nil {
 			return nil
 		}
-		p := bi.re.loaders.started(bi.re.loaders.pythonOf(o.Path, host), host)
+		p := bi.re.hosts.start(host, bi.re.hosts.pythonOf(o.Path, host))
 		if p == nil {
 			continue
 		}

@@ -22,38 +22,43 @@ type Chosen struct {
 	Builds  []string // paths of all builds
 }
 
-// Choose returns the builds that installed packages take, and keeps them for the next
-// call. Packages that bring no build or whose CUDA version is not known are left out.
-func (pa *Packages) Choose() []Chosen {
-	if pa.chosen != nil {
-		return pa.chosen
-	}
-	list := []Chosen{}
+// Choose returns the builds that installed packages take. Packages that bring no build or
+// whose CUDA version is not known are left out.
+func (pa *Packages) Choose() []Chosen { return pa.chosen() }
+
+func (pa *Packages) choose() []Chosen {
+	var list []Chosen
 	for _, c := range pa.packs.Choices {
 		for _, p := range pa.inv.Packages {
 			if p.Kind != inventory.Wheel || !packs.MatchAny(c.Dist, packs.Normal(p.Name)) {
 				continue
 			}
-			got := Chosen{Choice: c, Pkg: p, Release: c.ReleaseFor(p.Version), Builds: pa.files.Glob(p.Dir, strings.ReplaceAll(c.File, "{cuda}", "[0-9]*"))}
-			if i := slices.IndexFunc(pa.inv.Builds, func(b *inventory.Build) bool { return b.Name == c.Of && b.Dir == p.Dir && b.CUDA != "" }); i >= 0 {
-				got.cuda, got.By = packs.Numbers(pa.inv.Builds[i].CUDA, 2), "build"
+			if got, ok := pa.chosenBy(p, c); ok {
+				list = append(list, got)
 			}
-			value, _ := pa.config.Getenv(c.Override)
-			if value != "" {
-				got.cuda, got.By = value, "override"
-			}
-			if got.cuda == "" || len(got.Builds) == 0 || got.Release == nil {
-				continue
-			}
-			got.Path = got.file(strings.ReplaceAll(got.cuda, ".", ""))
-			if got.Release.SameMajor && value == "" && !slices.Contains(got.Builds, got.Path) {
-				got.Path = cmp.Or(got.nearest(), got.Path)
-			}
-			list = append(list, got)
 		}
 	}
-	pa.chosen = list
 	return list
+}
+
+// chosenBy returns the build that a package takes by one choice.
+func (pa *Packages) chosenBy(p *inventory.Package, c *packs.Choice) (_ Chosen, ok bool) {
+	got := Chosen{Choice: c, Pkg: p, Release: c.ReleaseFor(p.Version), Builds: pa.files.Glob(p.Dir, strings.ReplaceAll(c.File, "{cuda}", "[0-9]*"))}
+	if i := slices.IndexFunc(pa.inv.Builds, func(b *inventory.Build) bool { return b.Name == c.Of && b.Dir == p.Dir && b.CUDA != "" }); i >= 0 {
+		got.cuda, got.By = packs.Numbers(pa.inv.Builds[i].CUDA, 2), "build"
+	}
+	value, _ := pa.config.Getenv(c.Override)
+	if value != "" {
+		got.cuda, got.By = value, "override"
+	}
+	if got.cuda == "" || len(got.Builds) == 0 || got.Release == nil {
+		return got, false
+	}
+	got.Path = got.file(strings.ReplaceAll(got.cuda, ".", ""))
+	if got.Release.SameMajor && value == "" && !slices.Contains(got.Builds, got.Path) {
+		got.Path = cmp.Or(got.nearest(), got.Path)
+	}
+	return got, true
 }
 
 // file returns the path of the build for a version of CUDA, written as 124.

@@ -43,11 +43,17 @@ func (co *Config) Getenv(name string) (string, bool) {
 	return "", false
 }
 
-// wantsGPU reports whether an image is made for a GPU, by its environment.
+// visibleDevices is the variable that names the GPUs of a container
+// (https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html).
+const visibleDevices = "NVIDIA_VISIBLE_DEVICES"
+
+// wantsGPU reports whether the environment says that the image is for a GPU: it names GPUs,
+// or the variables of the CUDA that the image has.
 func (co *Config) wantsGPU() bool {
+	cuda := co.packs.Carrier("cuda").Variables
 	return slices.ContainsFunc(co.Env().Vars, func(v string) bool {
 		name, value, _ := strings.Cut(v, "=")
-		return value != "" && value != "void" && value != "none" && (name == "NVIDIA_VISIBLE_DEVICES" || name == "NVIDIA_REQUIRE_CUDA" || name == "CUDA_VERSION")
+		return value != "" && value != "void" && value != "none" && (name == visibleDevices || slices.Contains(cuda, name))
 	})
 }
 

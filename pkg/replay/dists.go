@@ -20,8 +20,8 @@ func (d Dist) Cuda() string {
 // DistributionsAt are the distributions that a directory of Python packages tells by its
 // dist-info directories, or a conda prefix by the files of its conda-meta.
 func (pa *Packages) DistributionsAt(dir string) []Dist {
-	if list, ok := pa.dists[dir]; ok {
-		return list
+	if list, ok := pa.dists.Load(dir); ok {
+		return list.([]Dist)
 	}
 	var list []Dist
 	seen := map[string]bool{}
@@ -44,7 +44,7 @@ func (pa *Packages) DistributionsAt(dir string) []Dist {
 			list = append(list, Dist{packs.Normal(strings.Join(parts[:n-2], "-")), parts[n-2]})
 		}
 	}
-	pa.dists[dir] = list
+	pa.dists.Store(dir, list)
 	return list
 }
 

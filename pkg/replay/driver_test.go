@@ -58,7 +58,7 @@ elf x86_64 soname=libx.so
 			t.Errorf("Find(%q): %v, want it there: %v", p, err, want)
 		}
 	}
-	p := re.loaders.host(re.loaders.Primary).Bare()
+	p := re.hosts.primary().Bare()
 	if m, err := p.Dlopen(nil, "libcuda.so.1"); err != nil || m.Object.Soname != "libcuda.so.1" {
 		t.Errorf("the driver cannot be opened: %v", err)
 	}

@@ -23,7 +23,7 @@ type Files struct {
 	ByPath   map[string]*Object  // by real path
 	Named    map[string][]string // file name → paths that have it
 	Sonames  map[string][]string // SONAME → paths of files with another name
-	BySoname map[string][]*Object
+	bySoname map[string][]*Object
 
 	Count, ELF int // files, and ELF files, of the image
 	Static     int // of ELF
@@ -35,7 +35,7 @@ type Files struct {
 func newFiles(img *Image, set *packs.Packs) *Files {
 	fi := &Files{
 		img: img, packs: set, ByPath: map[string]*Object{}, Named: map[string][]string{},
-		Sonames: map[string][]string{}, BySoname: map[string][]*Object{},
+		Sonames: map[string][]string{}, bySoname: map[string][]*Object{},
 	}
 	fi.Machine, fi.Class = fi.architecture()
 	for e := range img.FS.All() {
@@ -67,7 +67,7 @@ func (fi *Files) addELF(e *layers.Entry) {
 		object := &Object{Path: abs, ELF: o}
 		fi.Objects = append(fi.Objects, object)
 		fi.ByPath[abs] = object
-		fi.BySoname[o.Soname] = append(fi.BySoname[o.Soname], object)
+		fi.bySoname[o.Soname] = append(fi.bySoname[o.Soname], object)
 	}
 }
 
@@ -131,7 +131,7 @@ func (fi *Files) Others(name string) []File {
 // full path.
 func (fi *Files) Own(in *Install, soname string) []string {
 	var list []string
-	for _, o := range fi.BySoname[soname] {
+	for _, o := range fi.bySoname[soname] {
 		if strings.HasPrefix(o.Path, in.Home+"/") || slices.ContainsFunc(in.opens, func(p string) bool { return path.Dir(p) == path.Dir(o.Path) }) {
 			list = append(list, o.Path)
 		}

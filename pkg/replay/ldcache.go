@@ -105,19 +105,18 @@ func (h *gpuHost) rewrittenCache(l *elfdeps.Loader) []byte {
 // DriverComesFirst reports whether a program that finds libcuda.so.1 by ld.so.cache
 // gets the host's when the container runtime has run ldconfig, whatever copies
 // ld.so.conf leads to.
-func (lo *Loaders) DriverComesFirst() bool {
-	lo.driverFirst.Do(func() {
-		if lo.Primary == nil || lo.Primary.Libc.Musl {
-			return
+func (lo *Loaders) DriverComesFirst() bool { return lo.driverFirst() }
+
+func (lo *Loaders) driverComesFirst() bool {
+	if lo.Primary == nil || lo.Primary.Libc.Musl {
+		return false
+	}
+	h := lo.mountedHost(lo.Primary)
+	for _, e := range h.driverEntries(lo.Primary) {
+		if e.Name == "libcuda.so.1" && e.Subdir == "" {
+			f, err := h.Find(e.Path)
+			return err == nil && f.Path == path.Join(h.dir, e.Name) && !lo.img.IsFile(f.Path)
 		}
-		h := lo.mountedHost(lo.Primary)
-		for _, e := range h.driverEntries(lo.Primary) {
-			if e.Name == "libcuda.so.1" && e.Subdir == "" {
-				f, err := h.Find(e.Path)
-				lo.driverIsFirst = err == nil && f.Path == path.Join(h.dir, e.Name) && !lo.img.IsFile(f.Path)
-				return
-			}
-		}
-	})
-	return lo.driverIsFirst
+	}
+	return false
 }

@@ -20,18 +20,16 @@ type Loaders struct {
 	All     map[string]*elfdeps.Loader // by path of the interpreter
 	Primary *elfdeps.Loader            // of the image's programs; nil if there is none
 
-	hosts map[*elfdeps.Loader]*elfdeps.Loader // with the driver
-
-	driverFirst   sync.Once // see driverComesFirst
-	driverIsFirst bool
+	driverFirst func() bool // see DriverComesFirst
 }
 
 // newLoaders opens the image's loaders, and gives each object its own.
 func newLoaders(files *Files, config *Config) *Loaders {
 	lo := &Loaders{
 		img: files.img, packs: files.packs, files: files, config: config,
-		All: map[string]*elfdeps.Loader{}, hosts: map[*elfdeps.Loader]*elfdeps.Loader{},
+		All: map[string]*elfdeps.Loader{},
 	}
+	lo.driverFirst = sync.OnceValue(lo.driverComesFirst)
 	lo.Primary = lo.findPrimary()
 	for _, o := range files.Objects {
 		o.Loader = lo.loaderOf(o.ELF)
@@ -43,28 +41,35 @@ func newLoaders(files *Files, config *Config) *Loaders {
 // first that is there.
 func (lo *Loaders) findPrimary() *elfdeps.Loader {
 	if e := lo.config.Entry(); e.exe != nil && e.exe.Object != nil && e.exe.Object.Interp != "" {
-		if l := lo.Loader(e.exe.Object.Interp); l != nil {
+		if l := lo.open(e.exe.Object.Interp); l != nil {
 			return l
 		}
 	}
 	for _, interp := range elfdeps.Interpreters(lo.files.Machine, lo.files.Class) {
-		if l := lo.Loader(interp); l != nil {
+		if l := lo.open(interp); l != nil {
 			return l
 		}
 	}
 	return nil
 }
 
-// Loader opens an interpreter once; nil when it cannot be.
+// open returns the loader of an interpreter, and adds it to All.
+func (lo *Loaders) open(interp string) *elfdeps.Loader {
+	l := lo.Loader(interp)
+	lo.All[interp] = l
+	return l
+}
+
+// Loader returns the loader of an interpreter, or nil if it cannot be opened. A loader
+// that is not in All is opened anew by each call.
 func (lo *Loaders) Loader(interp string) *elfdeps.Loader {
 	if l, ok := lo.All[interp]; ok {
 		return l
 	}
 	l, err := elfdeps.NewLoader(lo.img.FS, interp, lo.config.Env())
 	if err != nil {
-		l = nil
+		return nil
 	}
-	lo.All[interp] = l
 	return l
 }
 
@@ -72,30 +77,17 @@ func (lo *Loaders) Loader(interp string) *elfdeps.Loader {
 // musl's for what needs musl's libc, else the image's.
 func (lo *Loaders) loaderOf(o *elfdeps.Object) *elfdeps.Loader {
 	if o.Interp != "" {
-		return lo.Loader(o.Interp)
+		return lo.open(o.Interp)
 	}
 	interps := elfdeps.Interpreters(lo.files.Machine, lo.files.Class)
 	for _, n := range o.Needed {
 		if strings.HasPrefix(n, "libc.musl-") && len(interps) > 1 {
-			if l := lo.Loader(interps[1]); l != nil {
+			if l := lo.open(interps[1]); l != nil {
 				return l
 			}
 		}
 	}
 	return lo.Primary
-}
-
-// host is a loader of the image on a machine with a GPU.
-func (lo *Loaders) host(l *elfdeps.Loader) *elfdeps.Loader {
-	if h, ok := lo.hosts[l]; ok {
-		return h
-	}
-	h, err := elfdeps.NewLoader(lo.gpuHost(l), l.Path, lo.config.Env())
-	if err != nil {
-		h = nil
-	}
-	lo.hosts[l] = h
-	return h
 }
 
 // ProgramFor is a process in which what lies at a path would be loaded: a
@@ -113,67 +105,6 @@ func (lo *Loaders) ProgramFor(p string, l *elfdeps.Loader) *elfdeps.Process {
 		}
 	}
 	return l.Bare()
-}
-
-// hostProcess is the process that opens a framework's files, on a machine with a GPU:
-// that of its interpreter, or of the program that it is for. Where it is for any
-// program, the process brings nothing and is not known: what the program defines
-// may be asked for. It is nil where the image does not have it, or it does not start.
-func (lo *Loaders) hostProcess(in *Install) (p *elfdeps.Process, known bool) {
-	if lo.Primary == nil {
-		return nil, false
-	}
-	host := lo.host(lo.Primary)
-	if host == nil {
-		return nil, false
-	}
-	if in.Host == "" && len(lo.Pythons(in.Home)) == 0 {
-		p = host.Bare()
-		p.Settle()
-		return p, false
-	}
-	return lo.started(lo.hostOfInstall(in, host), host), true
-}
-
-// hostOfInstall is the path of the program that opens a framework's files: an
-// interpreter that starts, or the program that it is for; empty where it is for any, and
-// where the image has none.
-func (lo *Loaders) hostOfInstall(in *Install, host *elfdeps.Loader) string {
-	if in.Host == "" {
-		return lo.pythonOf(in.Home, host)
-	}
-	var paths []string
-	if p, ok := lo.config.Executable(in.Host); ok {
-		paths = append(paths, RealPath(lo.img.FS, p))
-	}
-	for _, p := range append(paths, lo.files.filesNamed(in.Host)...) {
-		if o := lo.files.ByPath[p]; o != nil && IsProgram(o.ELF) && o.ELF.Interp == host.Path {
-			return p
-		}
-	}
-	return ""
-}
-
-// started is the process of a program, nil when it does not start.
-func (lo *Loaders) started(program string, host *elfdeps.Loader) *elfdeps.Process {
-	if program == "" {
-		return nil
-	}
-	if p, err := host.Start(program); err == nil {
-		return p
-	}
-	return nil
-}
-
-// trace is a process of a program, or one that brings nothing, that goes past what
-// it misses.
-func trace(host *elfdeps.Loader, program string) *elfdeps.Process {
-	if program != "" {
-		if p, err := host.Trace(program); err == nil {
-			return p
-		}
-	}
-	return host.Bare()
 }
 
 // OpenPath opens a file as a program does that goes on when it cannot: nothing

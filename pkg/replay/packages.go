@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
@@ -19,22 +20,26 @@ type Packages struct {
 	loaders *Loaders
 	inv     *inventory.Inventory
 
-	dists        map[string][]Dist // by directory
-	changedFiles map[string]bool   // wheels' files of another size than their RECORD says; nil: not looked
-	chosen       []Chosen          // what choose has found; nil before
+	// What was asked for once.
+	dists        sync.Map // directory → []Dist
+	changedFiles func() map[string]bool
+	chosen       func() []Chosen
 }
 
-// takeStock reads what is installed, and what the environment says of it.
-func (pa *Packages) takeStock() error {
-	if pa.inv = pa.img.Inventory; pa.inv != nil {
-		return nil
+// newPackages reads the inventory of an image, unless the image has it.
+func newPackages(img *Image, set *packs.Packs, loaders *Loaders) (*Packages, error) {
+	pa := &Packages{img: img, packs: set, files: loaders.files, config: loaders.config, loaders: loaders, inv: img.Inventory}
+	pa.changedFiles, pa.chosen = sync.OnceValue(pa.findChanged), sync.OnceValue(pa.choose)
+	if pa.inv != nil {
+		return pa, nil
 	}
-	var err error
-	if pa.inv, err = inventory.Read(pa.img.FS); err != nil {
-		return fmt.Errorf("looking for what is installed: %w", err)
+	inv, err := inventory.Read(img.FS)
+	if err != nil {
+		return nil, fmt.Errorf("looking for what is installed: %w", err)
 	}
-	pa.inv.Components = append(inventory.FromEnv(pa.config.Env().Vars), pa.inv.Components...)
-	return nil
+	inv.Components = append(inventory.FromEnv(pa.config.Env().Vars), inv.Components...)
+	pa.inv = inv
+	return pa, nil
 }
 
 // Inventory returns what is installed in the image.
@@ -104,9 +109,6 @@ func (pa *Packages) BuildOf(p *inventory.Python, name string) *inventory.Build {
 
 // buildOfInstall returns what the framework's own version.py says, or nil.
 func (pa *Packages) buildOfInstall(in *Install) *inventory.Build {
-	if pa.inv == nil {
-		return nil
-	}
 	for _, b := range pa.inv.Builds {
 		if b.Dir == in.Site && slices.Contains(in.Dist, b.Name) {
 			return b

@@ -44,12 +44,12 @@ func (pl *plans) follow() {
 // Where all of the import was found, it is not bound again: symbols.go does that,
 // and it takes most of the time.
 func (pl *plans) runInstall(in *Install) *Process {
-	host := pl.re.loaders.host(pl.re.loaders.Primary)
+	host := pl.re.hosts.primary()
 	if host == nil {
 		return nil
 	}
-	program := pl.re.loaders.hostOfInstall(in, host)
-	r := &Process{Title: in.Title + " at " + in.Home, In: in, Program: program, proc: trace(host, program), done: map[openKey]bool{}}
+	program := pl.re.hosts.programOf(in, host)
+	r := &Process{Title: in.Title + " at " + in.Home, In: in, Program: program, proc: pl.re.hosts.trace(host, program), done: map[openKey]bool{}}
 	if len(in.Failures) > 0 && in.goesOn() {
 		r.proc.Settle() // what fails is unloaded
 	}
@@ -67,7 +67,7 @@ func (pl *plans) runInstall(in *Install) *Process {
 // runProgram starts a program. Its symbols are not bound here: symbols.go asks for
 // them, of each library once.
 func (pl *plans) runProgram(o *Object) *Process {
-	host := pl.re.loaders.host(o.Loader)
+	host := pl.re.hosts.loader(o.Loader)
 	if host == nil {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (pl *plans) helpRun(r *Process, host *elfdeps.Loader) {
 	}
 	for i := range r.In.Helped {
 		h := &r.In.Helped[i]
-		again := &Process{Title: r.Title, In: r.In, Program: r.Program, proc: trace(host, r.Program), done: map[openKey]bool{}}
+		again := &Process{Title: r.Title, In: r.In, Program: r.Program, proc: pl.re.hosts.trace(host, r.Program), done: map[openKey]bool{}}
 		begun := pl.re.begins(r.In, h)
 		if len(r.In.Failures) > 0 && r.In.Help != h && !begun || !pl.re.helpIn(again.proc, r.In, h) {
 			continue

@@ -26,7 +26,7 @@ func (bi *binder) programSymbols() []Unbound {
 		if o.Path == bi.re.config.Entry().Path {
 			continue
 		}
-		host := bi.re.loaders.host(o.Loader)
+		host := bi.re.hosts.loader(o.Loader)
 		if host == nil {
 			continue
 		}

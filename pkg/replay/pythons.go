@@ -4,8 +4,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
 // Pythons are the interpreters that may load what lies at a path: those of the
@@ -35,19 +33,4 @@ func (lo *Loaders) StartsPython(p string) bool {
 		e, _, ok := lo.img.FS.Lookup(python)
 		return ok && e.Object != nil && e.Object.Machine == lo.files.Machine
 	})
-}
-
-// pythonOf is the interpreter that loads what lies at a path, and starts; empty
-// when there is none.
-func (lo *Loaders) pythonOf(p string, host *elfdeps.Loader) string {
-	for _, python := range lo.Pythons(p) {
-		e, _, ok := lo.img.FS.Lookup(python)
-		if !ok || e.Object == nil || e.Object.Interp != host.Path {
-			continue
-		}
-		if _, err := host.Trace(python); err == nil {
-			return python
-		}
-	}
-	return ""
 }

@@ -41,23 +41,20 @@ func nameRelease(name string) packs.ReleaseNumbers {
 	return r
 }
 
-// changed reports whether a file is not the one that its wheel has installed, by
-// its size.
-func (pa *Packages) changed(real string) bool {
-	if pa.inv == nil {
-		return false
-	}
-	if pa.changedFiles == nil {
-		pa.changedFiles = map[string]bool{}
-		for _, pkg := range pa.EachWheel() {
-			for file, listed := range pkg.Files {
-				if _, changed := pa.files.ChangedSize(file, listed); changed {
-					pa.changedFiles[file] = true
-				}
+// changed reports whether the size of a file differs from the RECORD of its wheel.
+func (pa *Packages) changed(real string) bool { return pa.changedFiles()[real] }
+
+// findChanged returns the files whose size differs from the RECORD of their wheel.
+func (pa *Packages) findChanged() map[string]bool {
+	set := map[string]bool{}
+	for _, pkg := range pa.EachWheel() {
+		for file, listed := range pkg.Files {
+			if _, changed := pa.files.ChangedSize(file, listed); changed {
+				set[file] = true
 			}
 		}
 	}
-	return pa.changedFiles[real]
+	return set
 }
 
 // ChangedSize returns the size of a GPU library, and whether it is another than a RECORD

@@ -49,23 +49,25 @@ type replayer struct {
 	config   *Config
 	loaders  *Loaders
 	packages *Packages
+	hosts    *hosts
 	plans    *plans
 	ev       *Evidence
 	loadsGPU sync.Map // path of a program that loads a GPU library when it starts → true
 }
 
-// newReplayer looks at what the image has.
+// newReplayer reads the parts of an image and finds its frameworks. Nothing is replayed
+// yet.
 func newReplayer(img *Image, set *packs.Packs) (*replayer, error) {
-	re := &replayer{img: img, packs: set, ev: new(Evidence)}
-	re.config = NewConfig(img, set)
-	re.files = newFiles(img, set)
-	re.loaders = newLoaders(re.files, re.config)
-	re.packages = &Packages{img: img, packs: set, files: re.files, config: re.config, loaders: re.loaders, dists: map[string][]Dist{}}
-	if err := re.packages.takeStock(); err != nil {
+	config, files := NewConfig(img, set), newFiles(img, set)
+	loaders := newLoaders(files, config)
+	packages, err := newPackages(img, set, loaders)
+	if err != nil {
 		return nil, err
 	}
+	re := &replayer{img: img, packs: set, files: files, config: config, loaders: loaders, packages: packages}
+	re.ev = &Evidence{Files: files, Config: config, Loaders: loaders, Packages: packages}
+	re.hosts = &hosts{loaders: loaders, opened: map[*elfdeps.Loader]*elfdeps.Loader{}}
 	re.plans = &plans{re: re, openers: map[[2]string][]*packs.Dlopens{}}
-	re.ev.Files, re.ev.Config, re.ev.Loaders, re.ev.Packages = re.files, re.config, re.loaders, re.packages
 	re.ev.Installs = re.findInstalls()
 	return re, nil
 }

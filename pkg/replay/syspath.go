@@ -69,9 +69,6 @@ const maxPythonPath = 64
 // several the one that it belongs to.
 func (pa *Packages) pythonAt(site string) *inventory.Python {
 	var best *inventory.Python
-	if pa.inv == nil {
-		return nil
-	}
 	for _, p := range pa.inv.Pythons {
 		if !slices.Contains(p.Sites, site) {
 			continue
