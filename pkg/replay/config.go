@@ -10,20 +10,22 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// Config is the image's configuration: its environment and the program that it starts.
+// Config is the configuration of an image: its environment and the program that it
+// starts.
 type Config struct {
 	img   *Image
 	packs *packs.Packs
-	work  elfdeps.Work // of all processes
+	work  elfdeps.Work // done by all processes
 }
 
-// NewConfig returns the configuration of an image.
+// NewConfig returns the configuration of an image. The image may have none.
 func NewConfig(img *Image, set *packs.Packs) *Config { return &Config{img: img, packs: set} }
 
-// Spent is why the image cannot be judged: it asks for more than is done.
+// Spent returns the error that the image takes more work than the limits allow, or nil.
+// The evidence is not complete then.
 func (co *Config) Spent() error { return cmp.Or(co.work.Err(), co.img.FS.Err()) }
 
-// Env is the environment of the image's processes.
+// Env returns the environment of the processes of the image.
 func (co *Config) Env() elfdeps.Env {
 	if co.img.Config == nil {
 		return elfdeps.Env{Work: &co.work}
@@ -31,8 +33,8 @@ func (co *Config) Env() elfdeps.Env {
 	return elfdeps.Env{Vars: co.img.Config.Config.Env, Cwd: co.img.Config.Config.WorkingDir, Work: &co.work}
 }
 
-// Getenv returns the value of a variable of the image's config, and whether it is set; of
-// several with one name, the last.
+// Getenv returns the value of a variable, and whether it is set. Of several entries with
+// the name the last counts.
 func (co *Config) Getenv(name string) (string, bool) {
 	vars := co.Env().Vars
 	for i := len(vars) - 1; i >= 0; i-- {
@@ -58,7 +60,7 @@ func (co *Config) wantsGPU() bool {
 }
 
 // IsMount reports whether something is mounted to a directory when the container starts:
-// it is one of the packs' mounts, or in a volume of the image.
+// the directory is one of the packs' mounts, or in a volume of the image.
 func (co *Config) IsMount(dir string) bool {
 	for _, m := range co.packs.Mounts {
 		if packs.Match(m.Match, dir) {
@@ -75,15 +77,16 @@ func (co *Config) IsMount(dir string) bool {
 	return false
 }
 
-// Interactive reports whether the image starts a shell without a command.
+// Interactive reports whether the image starts a shell without a command, or nothing. The
+// image must have a config.
 func (co *Config) Interactive() bool {
 	c := co.img.Config.Config
 	argv := slices.Concat(c.Entrypoint, c.Cmd)
 	return len(argv) == 0 || len(argv) == 1 && strings.HasSuffix(path.Base(argv[0]), "sh")
 }
 
-// Activates reports whether the image's command goes through conda or a login
-// shell, or may do so in a script.
+// Activates reports whether the command of the image runs through conda or a login shell,
+// or may do so in a script. The image must have a config.
 func (co *Config) Activates() bool {
 	c := co.img.Config.Config
 	for _, word := range slices.Concat(c.Entrypoint, c.Cmd) {

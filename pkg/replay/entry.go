@@ -12,16 +12,16 @@ import (
 
 // Entry is the program that the image starts.
 type Entry struct {
-	Name    string        // argv[0], as the config gives it; empty when it gives none
-	Path    string        // its real path, of the ELF file in the end
-	exe     *layers.Entry // nil when it is not there
-	Problem string        // the clause of broken-entrypoint for what the runtime or the kernel says instead of starting it
+	Name    string        // argv[0] in the config; empty without one
+	Path    string        // the real path of the last file that was found: the ELF file, or a script
+	exe     *layers.Entry // the file at Path; nil if no file was found
+	Problem string        // the clause for the error of the runtime or the kernel; empty if there is none
 	Values  packs.Values  // of that clause
-	Link    string        // a link of its name that leads nowhere
+	Link    string        // a symbolic link of the program's name that leads nowhere, or ""
 }
 
-// Entry follows ENTRYPOINT and CMD to an ELF file: through PATH, and through
-// the interpreters of scripts.
+// Entry follows ENTRYPOINT and CMD to an ELF file: through PATH, and through the
+// interpreters of scripts.
 func (co *Config) Entry() Entry {
 	if co.img.Config == nil {
 		return Entry{}
@@ -56,8 +56,8 @@ func (co *Config) Entry() Entry {
 	return e
 }
 
-// withoutProgram returns e with the problem that the program name is not found: argv[0],
-// or the interpreter of a script.
+// withoutProgram returns e with the problem that name is not found: argv[0], or the
+// interpreter of a script.
 func (co *Config) withoutProgram(e Entry, name string) Entry {
 	stem, returns := strings.CutSuffix(name, "\r")
 	switch {
@@ -77,7 +77,8 @@ func (co *Config) withoutProgram(e Entry, name string) Entry {
 	return e
 }
 
-// danglingProgram returns the first link in PATH of a program's name that leads nowhere, or "".
+// danglingProgram returns the first symbolic link among the candidates for a program that
+// leads nowhere, or "".
 func (co *Config) danglingProgram(name string) string {
 	for _, p := range co.candidates(name) {
 		if e, _, ok := co.img.FS.Lstat(p); ok && e.Type == layers.Symlink {
@@ -87,9 +88,9 @@ func (co *Config) danglingProgram(name string) string {
 	return ""
 }
 
-// shebangProgram returns the program that a script's first line starts; of env(1), its
-// argument. The kernel splits the line at blanks and tabs only: a carriage return is part of
-// the name.
+// shebangProgram returns the program that a script's first line starts, or for env(1) its
+// argument. The kernel splits the line at blanks and tabs only, so that a carriage return
+// is part of the name.
 func shebangProgram(line string) string {
 	words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' || r == '\n' || r == 0 })
 	if len(words) == 0 {
@@ -107,7 +108,7 @@ func shebangProgram(line string) string {
 }
 
 // Executable returns the path of a program: the name itself if it has a slash, else the
-// first file of PATH that can be executed.
+// first executable file in PATH, else the first regular file there.
 func (co *Config) Executable(name string) (string, bool) {
 	list := co.candidates(name)
 	var plain string
@@ -122,9 +123,10 @@ func (co *Config) Executable(name string) (string, bool) {
 	return plain, plain != ""
 }
 
+// defaultPath is the PATH of a container whose image sets none (runc, containerd).
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// candidates returns the paths at which a program of a name is looked for.
+// candidates returns the paths at which the kernel or a shell looks for a program.
 func (co *Config) candidates(name string) []string {
 	if strings.Contains(name, "/") {
 		if !strings.HasPrefix(name, "/") {
@@ -147,8 +149,8 @@ func (co *Config) candidates(name string) []string {
 	return list
 }
 
-// Unstartable returns the clause for an entry that does not start, or "" if it starts or
-// was not examined, which is a finding of its own.
+// Unstartable returns the clause for an entry that does not start, with its values. It
+// returns "" if the entry starts, or was not examined, which is a finding of its own.
 func (lo *Loaders) Unstartable(e Entry) (clause string, v packs.Values) {
 	switch {
 	case e.Problem != "":

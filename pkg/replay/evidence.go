@@ -5,27 +5,32 @@ import (
 	"sync"
 )
 
-// Evidence is what a replay saw. It is not changed afterwards.
+// Evidence holds the results of a replay. It does not change after [Run] has returned.
+// Its methods, and those of its parts, may be called concurrently.
+//
+// Some methods of Loaders, such as [Loaders.OpenPath], answer a rule's question by a new
+// process. Such a process does not belong to the evidence; its work counts for
+// [Config.Spent].
 type Evidence struct {
 	Files    *Files
 	Config   *Config
 	Loaders  *Loaders
 	Packages *Packages
 
-	// Installs are the frameworks of the image, each with what its import misses.
+	// Installs are the frameworks of the image, each with the failures of its steps.
 	Installs []*Install
-	// Processes are those of the frameworks and of the programs that load GPU
-	// libraries, after they have opened all that they open by name.
+	// Processes are the processes of the frameworks, then of the programs that load GPU
+	// libraries, each after all its opens. It is nil if the image has no loader.
 	Processes []*Process
-	// Unbound are the symbols that known processes miss.
+	// Unbound are the symbols that nothing defines in the processes that bind them.
 	Unbound []Unbound
-	// Noted are the libraries that files name in .note.dlopen and do not find.
+	// Noted are the libraries that files name in .note.dlopen and cannot open.
 	Noted []MissedOpen
 
-	served sync.Map // servedKey → true
+	served sync.Map // set of servedKeys
 }
 
-// InstallOf is the framework that a path is a file of, nil when there is none.
+// InstallOf returns the framework whose directory has the file at p, or nil.
 func (ev *Evidence) InstallOf(p string) *Install {
 	for _, in := range ev.Installs {
 		if strings.HasPrefix(p, in.Home+"/") {
@@ -35,12 +40,12 @@ func (ev *Evidence) InstallOf(p string) *Install {
 	return nil
 }
 
-// Served reports whether a process that loads a file and brings more than the file itself
-// found the library that the file needs by a name.
+// Served reports whether the file at path found the library name in a process that
+// another file started or opened.
 func (ev *Evidence) Served(path, name string) bool {
 	_, ok := ev.served.Load(servedKey{path, name})
 	return ok
 }
 
-// servedKey is a file and a name that it asks for.
+// servedKey is a file, and the name of a library that it needs.
 type servedKey struct{ path, name string }

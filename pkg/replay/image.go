@@ -10,36 +10,36 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// Image is what a rule sees of an image.
+// Image is an image to be replayed: its files and its configuration.
 type Image struct {
 	FS *layers.FS
 	// Config is nil for a directory.
 	Config *v1.ConfigFile
-	// Inventory, when it is known, is not read again: that of a Result for the same
-	// files.
+	// Inventory is that of an earlier result for the same files. If it is nil, Run reads it.
 	Inventory *inventory.Inventory
 }
 
-// File is a path of the image and the layer that brought it.
+// File is a path of the image, and the layer that brought it.
 type File struct {
 	Path  string    `json:"path"`
 	Layer *LayerRef `json:"layer,omitempty"`
 }
 
-// Removed is a file that one layer brought and another deleted.
+// Removed is a file of one layer that another layer deleted.
 type Removed struct {
 	File
 	By *LayerRef `json:"by"`
 }
 
-// LayerRef names a layer.
+// LayerRef identifies a layer.
 type LayerRef struct {
 	Index     int    `json:"index"` // from 1, the lowest
 	Digest    string `json:"digest,omitempty"`
 	CreatedBy string `json:"created_by,omitempty"`
 }
 
-// File describes a path of the image.
+// File returns the path with the layer that brought the file, or without one if there is
+// no such file.
 func (img *Image) File(path string) File {
 	_, layer, ok := img.FS.Lookup(path)
 	if !ok {
@@ -48,7 +48,7 @@ func (img *Image) File(path string) File {
 	return File{Path: path, Layer: img.LayerRef(layer)}
 }
 
-// FilesOf describes paths, sorted.
+// FilesOf returns [Image.File] of each path, sorted and without duplicates.
 func (img *Image) FilesOf(paths []string) []File {
 	paths = slices.Compact(slices.Sorted(slices.Values(paths)))
 	var list []File
@@ -58,8 +58,8 @@ func (img *Image) FilesOf(paths []string) []File {
 	return list
 }
 
-// LayerRef describes the layer with the index i, counted from 0; nil where
-// layers are of no interest (a directory).
+// LayerRef returns the layer with index i, counted from 0. It returns nil if i is out of
+// range, and for a directory, which has no layers.
 func (img *Image) LayerRef(i int) *LayerRef {
 	infos := img.FS.Layers
 	if i < 0 || i >= len(infos) || len(infos) == 1 && infos[0].Digest == "" {
@@ -68,7 +68,7 @@ func (img *Image) LayerRef(i int) *LayerRef {
 	return &LayerRef{Index: i + 1, Digest: infos[i].Digest, CreatedBy: infos[i].CreatedBy}
 }
 
-// Removed are the files of a name that a layer has deleted.
+// Removed returns the deleted files called name, or name followed by a dot and more.
 func (img *Image) Removed(name string) []Removed {
 	var list []Removed
 	for _, p := range img.FS.RemovedPaths() {
@@ -81,17 +81,20 @@ func (img *Image) Removed(name string) []Removed {
 	return list
 }
 
-// MayBeSkipped reports whether the image may have a file that was not looked at: the file
-// or a directory above it was skipped, or so many were skipped that not all are listed.
+// MayBeSkipped reports whether the image may have a file that was not indexed: the file
+// or a directory above it was skipped, or so many files were that the list is not
+// complete.
 func (img *Image) MayBeSkipped(file string) bool {
 	return slices.ContainsFunc(img.FS.Skipped, func(s layers.LayerSkip) bool {
 		return s.Path == "" || IsIn(file, path.Join("/", s.Path))
 	})
 }
 
+// IsFile reports whether p leads to a regular file.
 func (img *Image) IsFile(p string) bool {
 	e, _, ok := img.FS.Lookup(p)
 	return ok && e.Type == layers.Regular
 }
 
+// SameDir reports whether two paths lead to the same place.
 func (img *Image) SameDir(a, b string) bool { return RealPath(img.FS, a) == RealPath(img.FS, b) }

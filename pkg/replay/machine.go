@@ -5,7 +5,7 @@ import (
 	"path"
 )
 
-// Machines are the architectures of image configs (GOARCH) as ELF has them.
+// Machines maps the architectures of image configs (GOARCH) to those of ELF files.
 var Machines = map[string]struct {
 	M elf.Machine
 	c elf.Class
@@ -15,7 +15,8 @@ var Machines = map[string]struct {
 	"riscv64": {elf.EM_RISCV, elf.ELFCLASS64},
 }
 
-// NameOf returns the name that image configs have for a machine (GOARCH).
+// NameOf returns the architecture of image configs (GOARCH) for a machine, or the name
+// that package elf has for it.
 func NameOf(m elf.Machine) string {
 	for name, known := range Machines {
 		if known.M == m {
@@ -25,7 +26,8 @@ func NameOf(m elf.Machine) string {
 	return m.String()
 }
 
-// architecture is the config's, else that of most of the image's ELF files.
+// architecture returns the architecture of the config, or without one that of most ELF
+// files of the image.
 func (fi *Files) architecture() (elf.Machine, elf.Class) {
 	if c := fi.img.Config; c != nil {
 		if a, ok := Machines[c.Architecture]; ok {
@@ -51,7 +53,7 @@ func (fi *Files) architecture() (elf.Machine, elf.Class) {
 	return best.m, best.c
 }
 
-// OtherMachine returns the machine that an ELF file is for, or "" if it is the image's or
+// OtherMachine returns the architecture of an ELF file, or "" if it is the image's or
 // there is no such file.
 func (fi *Files) OtherMachine(file string) string {
 	e, _, ok := fi.img.FS.Lookup(file)
@@ -61,9 +63,8 @@ func (fi *Files) OtherMachine(file string) string {
 	return NameOf(e.Object.Machine)
 }
 
-// OnJetson reports whether an image is for JetPack 4, whose container runtime
-// mounts CUDA itself over empty files
-// (https://github.com/dusty-nv/jetson-inference/issues/1733).
+// OnJetson reports whether an image is for JetPack 4, whose container runtime mounts CUDA
+// over empty files (https://github.com/dusty-nv/jetson-inference/issues/1733).
 func (fi *Files) OnJetson() bool {
 	if fi.Machine != elf.EM_AARCH64 {
 		return false

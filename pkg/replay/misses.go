@@ -11,18 +11,18 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// IsVersion reports whether a library is there and lacks a version.
+// IsVersion reports whether a process found a library that lacks a required version.
 func IsVersion(e *elfdeps.Error) bool {
 	return e.Kind == elfdeps.VersionError || e.Kind == elfdeps.InnerError
 }
 
-// IsStack reports whether a loader refuses a library for its executable stack.
+// IsStack reports whether the loader refuses a library for its executable stack.
 func IsStack(e *elfdeps.Error) bool {
 	return strings.HasPrefix(e.Message, "cannot enable executable stack")
 }
 
-// StackLibrary is the file that a loader refuses for its stack, by its path where
-// the image has it once.
+// StackLibrary returns the library that the loader refuses for its stack: its path if the
+// image has one file of the name, else the name in the error.
 func (fi *Files) StackLibrary(e *elfdeps.Error) string {
 	if copies := fi.filesNamed(path.Base(e.Subject)); len(copies) == 1 {
 		return copies[0]
@@ -30,51 +30,36 @@ func (fi *Files) StackLibrary(e *elfdeps.Error) string {
 	return e.Subject
 }
 
-// Real leaves out what is no miss on a machine with a GPU: the driver's
-// libraries.
+// Real returns the misses without those of the driver's libraries, which a machine with a
+// GPU has.
 func (fi *Files) Real(misses []*elfdeps.Error) []*elfdeps.Error {
 	return slices.DeleteFunc(slices.Clone(misses), func(e *elfdeps.Error) bool {
 		return e.Missing() && fi.packs.FromDriver(e.Name)
 	})
 }
 
-// MissesOf are the misses of a module and of all that it needs: libraries, and
-// versions of libraries that are there.
+// MissesOf returns the misses of root and of all that it needs: libraries, versions and
+// truncated files.
 func (fi *Files) MissesOf(p *elfdeps.Process, root *elfdeps.Module) []*elfdeps.Error {
 	all := slices.Concat(p.Misses, VersionsOf(p), fi.cutOf(p.Objects, 0))
 	if len(all) == 0 {
 		return nil
 	}
-	seen := map[*elfdeps.Module]bool{root: true}
-	queue := []*elfdeps.Module{root}
-	for i := 0; i < len(queue); i++ {
-		for _, d := range queue[i].Deps {
-			if d != nil && !seen[d] {
-				seen[d] = true
-				queue = append(queue, d)
-			}
-		}
-	}
-	var list []*elfdeps.Error
-	for _, e := range all {
-		if seen[e.By] {
-			list = append(list, e)
-		}
-	}
-	return list
+	modules := Reaches(root)
+	return slices.DeleteFunc(all, func(e *elfdeps.Error) bool { return !slices.Contains(modules, e.By) })
 }
 
-// VersionsOf are the versions that a process misses, less those of libraries that
-// it has not found or could not use: the real loader has ended before.
+// VersionsOf returns the versions that a process misses, without those of libraries that
+// it cannot find or use: the real loader ends before it checks them.
 func VersionsOf(p *elfdeps.Process) []*elfdeps.Error {
 	return slices.DeleteFunc(slices.Clone(p.Versions), func(v *elfdeps.Error) bool {
 		return v.Kind == elfdeps.InnerError && slices.ContainsFunc(p.Misses, func(e *elfdeps.Error) bool { return e.Name == v.Name })
 	})
 }
 
-// cutOf returns the errors of the modules, from a number on, whose files end before
-// their segments do. The loader maps them and writes to what is not there: the process
-// ends with SIGBUS while it loads them, or when it gets there.
+// cutOf returns the errors about truncated files among modules[from:]. The loader maps
+// all segments of such a file, and the process gets a SIGBUS where it first touches a
+// page past the end of the file.
 func (fi *Files) cutOf(modules []*elfdeps.Module, from int) []*elfdeps.Error {
 	var list []*elfdeps.Error
 	for _, m := range modules[min(from, len(modules)):] {
@@ -96,13 +81,12 @@ func (fi *Files) cutOf(modules []*elfdeps.Module, from int) []*elfdeps.Error {
 	return list
 }
 
-// cutIn are those of the errors that end the process.
+// cutIn returns the errors about truncated files, which kill the process.
 func cutIn(list []*elfdeps.Error) []*elfdeps.Error {
 	return slices.DeleteFunc(slices.Clone(list), func(e *elfdeps.Error) bool { return e.Kind != elfdeps.CutError })
 }
 
-// kept are errors without the processes that they are from: there is one for each
-// file, and each may hold all files.
+// kept returns the errors without their processes, of which each may hold all files.
 func kept(list []*elfdeps.Error) []*elfdeps.Error {
 	var kept []*elfdeps.Error
 	for _, e := range list {
@@ -111,8 +95,8 @@ func kept(list []*elfdeps.Error) []*elfdeps.Error {
 	return kept
 }
 
-// symbolError is the error of a symbol that is missing, nil for any other, such as
-// one about thread-local storage, which hangs on what else is loaded.
+// symbolError returns err if it is about a missing symbol, else nil. Errors about
+// thread-local storage depend on the other libraries of the process, and are left out.
 func symbolError(err error) *elfdeps.Error {
 	var e *elfdeps.Error
 	if errors.As(err, &e) && (e.Kind == elfdeps.SymbolError || e.Kind == elfdeps.RelocationError) && strings.Contains(e.Message, "symbol") {

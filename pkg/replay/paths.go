@@ -8,6 +8,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
+// RealPath returns p without symbolic links, or p itself if it leads nowhere.
 func RealPath(f *layers.FS, p string) string {
 	if e, _, ok := f.Lookup(p); ok {
 		return "/" + e.Path
@@ -15,10 +16,10 @@ func RealPath(f *layers.FS, p string) string {
 	return p
 }
 
-// IsIn reports whether a path is a directory or below it.
+// IsIn reports whether p is dir or below it.
 func IsIn(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// HasElement reports whether a directory or one above it has a name.
+// HasElement reports whether one of the elements of p is name.
 func HasElement(p, name string) bool { return slices.Contains(strings.Split(path.Clean(p), "/"), name) }

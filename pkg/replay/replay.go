@@ -1,10 +1,16 @@
-// Package replay does with an image what its loader, its frameworks and its programs
-// would do on a machine with a GPU, and keeps what it saw as [Evidence]: which
-// frameworks are installed, which files each process maps, which libraries, versions
-// and symbols it misses.
+// Package replay loads the files of an image as its loaders, frameworks and programs would
+// on a machine with a GPU, and records the result as [Evidence]: the installed frameworks,
+// the files that each process maps, and the libraries, versions and symbols that it misses.
 //
-// It knows the packs' facts of how frameworks load, and elfdeps' loaders. It does not
-// know rules or severities, and writes no sentences: pkg/lint judges the evidence.
+// It knows the loaders of elfdeps, and the packs' description of how frameworks load. It
+// does not know the rules, and writes no texts for users: verdicts and effects in the
+// evidence are clauses of the packs, filled with values. pkg/lint makes findings of them.
+//
+// An image is replayed in five steps, each of which needs the one before it (see [Run]):
+// each framework opens the files of its steps; each ELF file is loaded by itself, or after
+// the framework that it relies on; each framework and each program that loads GPU libraries
+// runs as a [Process] on a machine with a GPU, where it opens libraries by name; the symbols
+// of the known processes are bound; and the files' notes of what they open are checked.
 package replay
 
 import (
@@ -18,7 +24,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Run replays an image. It is an error when the image asks for more than is done.
+// Run replays an image. It returns an error if the image has more frameworks or packages,
+// or takes more work, than the replay's limits allow.
 func Run(ctx context.Context, img *Image, set *packs.Packs) (*Evidence, error) {
 	re, err := newReplayer(img, set)
 	if err != nil {
@@ -41,7 +48,7 @@ func Run(ctx context.Context, img *Image, set *packs.Packs) (*Evidence, error) {
 	return re.ev, re.config.Spent()
 }
 
-// replayer makes the processes of an image, and Evidence of what they do.
+// replayer replays an image, and collects the Evidence.
 type replayer struct {
 	img      *Image
 	packs    *packs.Packs
@@ -52,7 +59,7 @@ type replayer struct {
 	hosts    *hosts
 	plans    *plans
 	ev       *Evidence
-	loadsGPU sync.Map // path of a program that loads a GPU library when it starts → true
+	loadsGPU sync.Map // set of the paths of programs that load a GPU library when they start
 }
 
 // newReplayer reads the parts of an image and finds its frameworks. Nothing is replayed
@@ -72,9 +79,19 @@ func newReplayer(img *Image, set *packs.Packs) (*replayer, error) {
 	return re, nil
 }
 
-// replay loads every object, on every processor. What misses something by
-// itself and relies on a framework is loaded after it.
+// replay replays the frameworks, the ELF files and the processes of the image.
 func (re *replayer) replay(ctx context.Context) error {
+	re.replayInstalls()
+	if err := re.each(ctx, re.replayObject); err != nil {
+		return err
+	}
+	re.plans.follow()
+	return nil
+}
+
+// replayInstalls replays the steps of each framework, and then, for those that fail, the
+// help of the others.
+func (re *replayer) replayInstalls() {
 	for _, in := range re.ev.Installs {
 		re.load(in)
 	}
@@ -84,25 +101,24 @@ func (re *replayer) replay(ctx context.Context) error {
 			in.Failures[i].Misses = kept(in.Failures[i].Misses)
 		}
 	}
-	err := re.each(ctx, func(o *Object) {
-		if o.Loader == nil {
-			return
-		}
-		misses := re.alone(o)
-		if len(misses) > 0 && !IsProgram(o.ELF) {
-			if host := re.hostOf(o); host != nil {
-				misses = re.after(o, host)
-			}
-		}
-		o.Misses = kept(misses)
-	})
-	if err == nil {
-		re.plans.follow()
-	}
-	return err
 }
 
-// each calls f for every object, in no order.
+// replayObject loads an object by itself. If a library misses something then and relies on
+// a framework, the misses after that framework has loaded count.
+func (re *replayer) replayObject(o *Object) {
+	if o.Loader == nil {
+		return
+	}
+	misses := re.alone(o)
+	if len(misses) > 0 && !IsProgram(o.ELF) {
+		if host := re.hostOf(o); host != nil {
+			misses = re.after(o, host)
+		}
+	}
+	o.Misses = kept(misses)
+}
+
+// each calls f for every object, on all processors and in no order.
 func (re *replayer) each(ctx context.Context, f func(*Object)) error {
 	g, ctx := errgroup.WithContext(ctx)
 	workers := runtime.GOMAXPROCS(0)
@@ -120,13 +136,13 @@ func (re *replayer) each(ctx context.Context, f func(*Object)) error {
 	return g.Wait()
 }
 
-// alone loads an object by itself: a program starts, a library is opened by a
-// program that brings nothing but, for Python's, the interpreter.
+// alone loads an object by itself, and returns its misses: it starts a program, and opens
+// a library in the process of [Loaders.ProgramFor].
 func (re *replayer) alone(o *Object) []*elfdeps.Error {
 	if !IsProgram(o.ELF) {
 		return re.open(re.loaders.ProgramFor(o.Path, o.Loader), o)
 	}
-	// What the start misses is in the process; its error says the same again.
+	// The error of Trace repeats the misses of the process.
 	p, _ := o.Loader.Trace(o.Path)
 	if p.Program() == nil {
 		return nil
@@ -135,7 +151,8 @@ func (re *replayer) alone(o *Object) []*elfdeps.Error {
 	return re.files.MissesOf(p, p.Program())
 }
 
-// open opens an object in a process and tells what of its own was missed.
+// open opens an object in a process, and returns the misses of the object and of its
+// dependencies.
 func (re *replayer) open(p *elfdeps.Process, o *Object) []*elfdeps.Error {
 	had := len(p.Misses)
 	m, err := p.Dlopen(nil, o.Path)
@@ -146,15 +163,16 @@ func (re *replayer) open(p *elfdeps.Process, o *Object) []*elfdeps.Error {
 	return re.files.MissesOf(p, m)
 }
 
-// after loads an object in a process that has loaded its host.
+// after opens an object in a process that has loaded a framework, and returns its misses.
 func (re *replayer) after(o *Object, host *Install) []*elfdeps.Error {
 	p := re.loaders.ProgramFor(host.Home, o.Loader)
 	re.runSteps(p, host)
 	return re.open(p, o)
 }
 
-// remember notes which GPU libraries were found for whom in a process other
-// than its own: a library that is only ever loaded by others is judged there.
+// remember records the GPU libraries that the objects of a process found, apart from
+// root. A library that only other files load is judged by the processes of those files
+// (see [Evidence.Served]).
 func (re *replayer) remember(p *elfdeps.Process, root *Object) {
 	program := IsProgram(root.ELF)
 	for _, m := range p.Objects {

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// IsStub reports whether a path is that of a library for linking alone.
+// IsStub reports whether a path is in a directory of stubs: libraries for linking only.
 func IsStub(p string) bool { return strings.Contains(p, "/stubs/") }
 
-// MaxStub is more than any stub of libcuda has (70 KB in CUDA 13.0) and less than any
-// driver's (10 MB and more), in bytes.
+// MaxStub is a size in bytes that no stub of libcuda reaches (70 KB in CUDA 13.0), and
+// every driver's libcuda exceeds (10 MB or more).
 const MaxStub = 1 << 20
 
-// CopiedStub reports whether a file of the image is a stub of libcuda that was copied
-// out of its directory: the driver's own has its release in its name.
+// CopiedStub reports whether a file is a stub of libcuda outside a directory of stubs.
+// The driver's own file has its release in the name.
 func (fi *Files) CopiedStub(real string) bool {
 	e, _, ok := fi.img.FS.Lookup(real)
 	base := path.Base(real)
