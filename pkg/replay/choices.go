@@ -11,15 +11,15 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// Chosen is the build that a package takes of those that it brings.
+// Chosen is the build that a package takes of several that it brings.
 type Chosen struct {
 	*packs.Choice
 	Pkg     *inventory.Package
-	Release *packs.ChoiceRelease
+	Release *packs.ChoiceRelease // the row for the package's version
 	cuda    string   // the version that decides, "12.4", or the variable's value
-	By      string   // what decides: "build" or "override"
-	Path    string   // of the build that is taken
-	Builds  []string // paths of all builds
+	By      string   // "build" or "override": a build of the framework, or the variable, decides
+	Path    string   // of the build that is taken; the file may not exist
+	Builds  []string // paths of all builds, at least one
 }
 
 // Choose returns the builds that installed packages take. Packages that bring no build or
@@ -67,7 +67,7 @@ func (c *Chosen) file(digits string) string {
 }
 
 // nearest returns the path of the build for the next lower minor version, else for the
-// next higher one, or "" if the package brings none of the major version.
+// next higher one, or "" if the package has none for the major version.
 func (c *Chosen) nearest() string {
 	major, minor, _ := strings.Cut(c.cuda, ".")
 	wants, _ := strconv.Atoi(minor)
@@ -90,15 +90,15 @@ func (c *Chosen) nearest() string {
 	return ""
 }
 
-// Values returns the values of the clauses about a choice.
+// Values returns the values for the clauses about a choice.
 func (c *Chosen) Values() packs.Values {
 	return packs.Values{
 		"package": c.Pkg.Name, "version": c.Pkg.Version, "name": path.Base(c.Path), "of": c.Of, "cuda": c.cuda, "variable": c.Override, "value": c.cuda,
 	}
 }
 
-// NotChosen returns why a package does not take the build at a path, or "" if it takes it.
-// known is false if the path is no build of a package.
+// NotChosen returns why a package does not take the build at a path, or "" if it takes
+// it. known is false if the path is not a build of a package.
 func (pa *Packages) NotChosen(p string) (why string, known bool) {
 	for _, c := range pa.Choose() {
 		if slices.Contains(c.Builds, p) {

@@ -77,8 +77,8 @@ func (co *Config) IsMount(dir string) bool {
 	return false
 }
 
-// Interactive reports whether the image starts a shell without a command, or nothing. The
-// image must have a config.
+// Interactive reports whether the image starts a shell without a command, or names no
+// program. The image must have a config.
 func (co *Config) Interactive() bool {
 	c := co.img.Config.Config
 	argv := slices.Concat(c.Entrypoint, c.Cmd)

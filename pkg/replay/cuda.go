@@ -8,7 +8,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// CudaVariable returns the major version of CUDA in the variable of NVIDIA's images, or "".
+// CudaVariable returns the major version of CUDA in the variable of NVIDIA's images, or
+// "".
 func (co *Config) CudaVariable() string {
 	value, _ := co.Getenv(co.packs.Carrier("cuda").Variable())
 	return packs.ParseRelease(value).First(1).String()
@@ -32,9 +33,9 @@ func (pa *Packages) CudaInstalled() string {
 	return majors[0]
 }
 
-// CudaBuild returns the CUDA version that a package of an environment is built for, or "":
-// from the package's own file (torch names it, its companions have it in the local part of
-// their version), else from the local part of the version in its metadata.
+// CudaBuild returns the CUDA version that a package of an environment is built for, or
+// "". The package's own file counts first (torch names the version, its companions have
+// it in the local part of theirs), then the local part of the version in its metadata.
 func (pa *Packages) CudaBuild(p *inventory.Python, pkg *inventory.Package) string {
 	b := pa.BuildOf(p, pkg.Name)
 	switch {
@@ -47,13 +48,13 @@ func (pa *Packages) CudaBuild(p *inventory.Python, pkg *inventory.Package) strin
 }
 
 // CudaFor returns the major version of CUDA that a framework is built for, or "" if
-// neither the framework nor the packs say it.
+// neither the framework nor the packs name it.
 func (pa *Packages) CudaFor(p *inventory.Python, pkg *inventory.Package, s *packs.Stack) string {
 	return cmp.Or(packs.Numbers(pa.CudaBuild(p, pkg), 1), s.CUDA)
 }
 
-// cudaOfInstall returns the major version of CUDA that a framework is built for, or ""
-// if nothing tells it.
+// cudaOfInstall returns the major version of CUDA that a framework is built for, or "" if
+// neither its build nor its name shows it.
 func (pa *Packages) cudaOfInstall(in *Install) string {
 	if b := pa.buildOfInstall(in); b != nil && b.CUDA != "" {
 		return packs.Numbers(b.CUDA, 1)
@@ -61,9 +62,9 @@ func (pa *Packages) cudaOfInstall(in *Install) string {
 	return in.Installed.Cuda()
 }
 
-// ProcessCUDA returns the major version of CUDA in a process, or "": by the libraries that
-// show it, the first in the packs first, else by the name of the distribution
-// (cupy_cuda12x).
+// ProcessCUDA returns the major version of CUDA in a process, or "". It takes the first
+// of the libraries that show it, in the order of the packs, else the name of the
+// distribution (cupy_cuda12x).
 func (fi *Files) ProcessCUDA(r *Process) string {
 	sonames := func(yield func(string) bool) {
 		for _, m := range r.Loaded {

@@ -7,18 +7,20 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// Dist is an installed distribution.
+// Dist is an installed distribution. Its name is normalized; the version is that of its
+// metadata.
 type Dist struct{ Name, Version string }
 
-// Cuda is the major version of CUDA that a distribution is for by its name
-// (cupy_cuda12x, jax_cuda13_plugin); empty when it does not tell.
+// Cuda returns the major version of CUDA in the name of a distribution (cupy_cuda12x,
+// jax_cuda13_plugin), or "".
 func (d Dist) Cuda() string {
 	_, rest, _ := strings.Cut(d.Name, "_cuda")
 	return packs.ParseRelease(rest).First(1).String()
 }
 
-// DistributionsAt are the distributions that a directory of Python packages tells by its
-// dist-info directories, or a conda prefix by the files of its conda-meta.
+// DistributionsAt returns the distributions that are installed in a site-packages
+// directory, by its dist-info directories, or in a conda prefix, by the files of its
+// conda-meta. Callers must not change the list.
 func (pa *Packages) DistributionsAt(dir string) []Dist {
 	if list, ok := pa.dists.Load(dir); ok {
 		return list.([]Dist)
@@ -48,9 +50,9 @@ func (pa *Packages) DistributionsAt(dir string) []Dist {
 	return list
 }
 
-// distAround is a distribution that is installed in the directory of packages that
-// holds a path, or in its conda prefix, the first of the named ones; empty when none
-// is. names may be patterns.
+// distAround returns the first distribution with one of the names, which may be patterns,
+// in the site-packages directories and conda prefixes around a path. It returns the zero
+// Dist if there is none.
 func (pa *Packages) distAround(p string, names []string) Dist {
 	for dir := path.Dir(p); dir != "/" && dir != "."; dir = path.Dir(dir) {
 		base := path.Base(dir)
@@ -66,7 +68,7 @@ func (pa *Packages) distAround(p string, names []string) Dist {
 	return Dist{}
 }
 
-// DistOf is the distribution that brings a library.
+// DistOf returns the distribution that brings a library, or the zero Dist.
 func (pa *Packages) DistOf(real string) Dist {
 	for _, rel := range pa.packs.Releases {
 		if packs.MatchAny(rel.Match, path.Base(real)) {
@@ -78,6 +80,7 @@ func (pa *Packages) DistOf(real string) Dist {
 	return Dist{}
 }
 
+// isConda reports whether a directory is a conda prefix.
 func (pa *Packages) isConda(dir string) bool {
 	_, _, ok := pa.img.FS.Lookup(dir + "/conda-meta")
 	return ok

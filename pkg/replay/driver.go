@@ -10,25 +10,24 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// gpuHost is the image's file system as a process sees it on a machine with a
-// GPU: the container runtime has put the driver's libraries into one of the
-// loader's own directories. Its legacy mode puts them into the distribution's
-// directory, CDI names their directory in /etc/ld.so.conf.d; either way they come
-// where the loader looks last. It then runs ldconfig, so that the cache names the
-// driver's libraries as well (ldcache.go).
+// gpuHost is the file system of the image as a process sees it on a machine with a GPU:
+// the container runtime has put the driver's libraries into one of the loader's default
+// directories. The runtime's legacy mode uses the distribution's directory; CDI names
+// their directory in /etc/ld.so.conf.d. Both are searched last. The runtime then runs
+// ldconfig, so that the cache names the driver's libraries as well (ldcache.go).
 //
-// A file of the image hides the injected one of the same path, as it does not in
-// a container: an image with such a file is judged by what it brings.
+// In a container the injected file hides the image's file of the same path. Here the
+// image's file hides the injected one, so that the image is judged by its own files.
 type gpuHost struct {
 	elfdeps.FS
 	packs   *packs.Packs
-	dir     string // without a slash at its end; empty: nothing is injected
+	dir     string // of the driver, without a slash at the end; empty: nothing is injected
 	machine elf.Machine
 	class   elf.Class
-	cache   []byte // in place of the image's ld.so.cache; nil: the image's
+	cache   []byte // replaces the image's ld.so.cache; nil keeps it
 }
 
-// gpuHost is the image's file system with the driver in it, and with the cache that
+// gpuHost returns the file system of the image with the driver, and the cache that
 // ldconfig writes then.
 func (lo *Loaders) gpuHost(l *elfdeps.Loader) *gpuHost {
 	h := lo.mountedHost(l)
@@ -38,8 +37,8 @@ func (lo *Loaders) gpuHost(l *elfdeps.Loader) *gpuHost {
 	return h
 }
 
-// mountedHost puts the driver into the first of the loader's directories that the
-// image has.
+// mountedHost returns the file system of the image with the driver in the first of the
+// loader's default directories that exists.
 func (lo *Loaders) mountedHost(l *elfdeps.Loader) *gpuHost {
 	h := &gpuHost{FS: lo.img.FS, packs: lo.packs, machine: lo.files.Machine, class: lo.files.Class}
 	for _, d := range append(l.Libc.SystemDirs, "/usr/lib64/", "/usr/lib/") {
@@ -51,7 +50,7 @@ func (lo *Loaders) mountedHost(l *elfdeps.Loader) *gpuHost {
 	return h
 }
 
-// Find is the image's, and the driver's libraries beside it.
+// Find returns a file of the image, or a library of the driver.
 func (h *gpuHost) Find(p string) (*elfdeps.File, error) {
 	f, err := h.FS.Find(p)
 	if err == nil && h.cache != nil && p == LDCache {
@@ -76,7 +75,8 @@ func (h *gpuHost) Find(p string) (*elfdeps.File, error) {
 	return &elfdeps.File{Path: path.Join(h.dir, name), ID: hostID(name), Mode: 0o755, Size: 1 << 20, Object: o, MayDefine: h.packs.DriverDefines(name)}, nil
 }
 
-// hostID tells the injected files from the image's and from one another.
+// hostID returns an ID for an injected file that no other injected file and no file of
+// the image has.
 func hostID(name string) uint64 {
 	id := uint64(1) << 63
 	for i := range len(name) {

@@ -8,10 +8,10 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
-// WheelSet are the wheels that a Python environment sees, by their names.
+// WheelSet maps the names of the wheels that a Python environment sees to the wheels.
 type WheelSet map[string]*inventory.Package
 
-// Sorted are the wheels in the order of their names.
+// Sorted returns the wheels in the order of their names.
 func (ws WheelSet) Sorted() iter.Seq2[string, *inventory.Package] {
 	return func(yield func(string, *inventory.Package) bool) {
 		for _, name := range slices.Sorted(maps.Keys(ws)) {
@@ -22,7 +22,7 @@ func (ws WheelSet) Sorted() iter.Seq2[string, *inventory.Package] {
 	}
 }
 
-// Environments are the image's Pythons, each with the wheels that it sees.
+// Environments returns the Pythons of the image, each with the wheels that it sees.
 func (pa *Packages) Environments() iter.Seq2[*inventory.Python, WheelSet] {
 	return func(yield func(*inventory.Python, WheelSet) bool) {
 		for _, p := range pa.inv.Pythons {
@@ -33,7 +33,8 @@ func (pa *Packages) Environments() iter.Seq2[*inventory.Python, WheelSet] {
 	}
 }
 
-// EachWheel are the wheels of every environment, in their order.
+// EachWheel returns the wheels of every environment, by environment and name. A wheel
+// comes once for each environment that sees it.
 func (pa *Packages) EachWheel() iter.Seq2[*inventory.Python, *inventory.Package] {
 	return func(yield func(*inventory.Python, *inventory.Package) bool) {
 		for p, wheels := range pa.Environments() {
@@ -46,12 +47,12 @@ func (pa *Packages) EachWheel() iter.Seq2[*inventory.Python, *inventory.Package]
 	}
 }
 
-// maxSeen bounds the packages of all environments, of which each is looked at with
-// all that it sees: thousands may see the packages of one. A variable, so that tests
-// can reach it.
+// maxSeen limits the packages of all environments. Rules go through all that an
+// environment sees, and thousands of environments may see the packages of one. It is a
+// variable for tests.
 var maxSeen = 1 << 20
 
-// seesMore reports whether the environments see more packages than are looked at.
+// seesMore reports whether the environments see more packages than maxSeen.
 func (pa *Packages) seesMore() bool {
 	n := 0
 	for _, wheels := range pa.Environments() {

@@ -12,26 +12,33 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// Files are the image's files by their names, and its ELF files by SONAME as well.
+// Files is an index of the files of an image by their names, and of its ELF files by
+// SONAME as well.
 type Files struct {
 	img   *Image
 	packs *packs.Packs
 
-	Machine  elf.Machine // of the image
-	Class    elf.Class
-	Objects  []*Object           // dynamic ELF files of that machine, by path
-	ByPath   map[string]*Object  // by real path
-	Named    map[string][]string // file name → paths that have it
-	Sonames  map[string][]string // SONAME → paths of files with another name
+	// Machine and Class are the architecture of the image. Apart from ELF and Static, the
+	// fields below are about files of that architecture only.
+	Machine elf.Machine
+	Class   elf.Class
+	// Objects are the dynamic ELF files, by path; static programs are not among them.
+	Objects []*Object
+	ByPath  map[string]*Object // by real path
+	// Named are the paths of ELF files and of all symbolic links, by file name. A link may
+	// lead nowhere (see [Files.Usable]).
+	Named    map[string][]string
+	Sonames  map[string][]string // the paths of files with another file name, by SONAME
 	bySoname map[string][]*Object
 
-	Count, ELF int // files, and ELF files, of the image
-	Static     int // of ELF
+	Count  int // of all files and directories
+	ELF    int // of all ELF files
+	Static int // of all static ELF files
 
-	globs sync.Map // pattern → paths that fit it, see glob
+	globs sync.Map // pattern → []string, see Glob
 }
 
-// newFiles goes through the image once.
+// newFiles indexes the files of an image.
 func newFiles(img *Image, set *packs.Packs) *Files {
 	fi := &Files{
 		img: img, packs: set, ByPath: map[string]*Object{}, Named: map[string][]string{},
@@ -50,6 +57,7 @@ func newFiles(img *Image, set *packs.Packs) *Files {
 	return fi
 }
 
+// addELF adds an ELF file to the index.
 func (fi *Files) addELF(e *layers.Entry) {
 	o, abs := e.Object, "/"+e.Path
 	fi.ELF++
@@ -71,18 +79,19 @@ func (fi *Files) addELF(e *layers.Entry) {
 	}
 }
 
-// IsRoot reports whether an object is one that we expect to be loaded: it asks
-// for a GPU library itself. Frameworks and the entrypoint are judged beside.
+// IsRoot reports whether an object is expected to be loaded, since it needs a GPU library
+// itself. The files of frameworks and the entrypoint are roots as well; the rules know
+// those from the evidence.
 func (fi *Files) IsRoot(o *Object) bool {
 	return slices.ContainsFunc(o.ELF.Needed, func(n string) bool { return fi.packs.Family(n) != nil })
 }
 
-// Present are the files of the image that bear a name, where the loader did not
-// come; links that lead nowhere do not count.
+// Present returns the usable files called name, which may be in directories where the
+// loader does not search.
 func (fi *Files) Present(name string) []string { return fi.Usable(fi.Named[path.Base(name)]) }
 
-// Otherwise are the files that are the library under another file name: by
-// their SONAME, or as libx.so.8 for who asks for libx.so.
+// Otherwise returns the usable files that are the library under another file name: they
+// have the SONAME, or are libx.so.8 where libx.so is wanted.
 func (fi *Files) Otherwise(name string) []string {
 	base := path.Base(name)
 	list := slices.Clone(fi.Sonames[base])
@@ -96,8 +105,8 @@ func (fi *Files) Otherwise(name string) []string {
 	return fi.Usable(list)
 }
 
-// Usable leaves those of paths that lead to an ELF file of the image's machine,
-// sorted.
+// Usable returns the paths that lead to an ELF file of the image's machine other than a
+// stub, sorted.
 func (fi *Files) Usable(paths []string) []string {
 	seen := map[string]bool{}
 	for _, p := range paths {
@@ -108,7 +117,7 @@ func (fi *Files) Usable(paths []string) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// Others are the files that are a library in another major version.
+// Others returns the files of a library in another major version, sorted.
 func (fi *Files) Others(name string) []File {
 	base, _, ok := strings.Cut(path.Base(name), ".so.")
 	if !ok || strings.Contains(base, "builtins") {
@@ -127,8 +136,8 @@ func (fi *Files) Others(name string) []File {
 	return list
 }
 
-// Own are the files of a library that a framework brings along or opens by its
-// full path.
+// Own returns the files of a library that a framework has in its directory, or beside a
+// file that it opens by full path.
 func (fi *Files) Own(in *Install, soname string) []string {
 	var list []string
 	for _, o := range fi.bySoname[soname] {
@@ -139,8 +148,7 @@ func (fi *Files) Own(in *Install, soname string) []string {
 	return list
 }
 
-// Definers are the other files of the image that bear a library's name and define
-// a symbol.
+// Definers returns the files of a library, other than not, that define a symbol.
 func (fi *Files) Definers(name, not, symbol string) []File {
 	var list []File
 	for _, p := range fi.filesNamed(name) {
@@ -151,9 +159,8 @@ func (fi *Files) Definers(name, not, symbol string) []File {
 	return list
 }
 
-// NewerCopies are the copies of a library elsewhere in the image that define a
-// version which the one that is found lacks. Of glibc there are none: its parts
-// and the loader must be of one release.
+// NewerCopies returns the other copies of the library at found that define a version. It
+// returns none for versions of glibc, whose parts and loader must be of one release.
 func (fi *Files) NewerCopies(found, version string) []File {
 	e, _, ok := fi.img.FS.Lookup(found)
 	if !ok || e.Object == nil || strings.HasPrefix(version, "GLIBC_") {
@@ -169,8 +176,8 @@ func (fi *Files) NewerCopies(found, version string) []File {
 	return list
 }
 
-// filesNamed are the real files of the image's machine that bear a library's name or
-// have it as their SONAME, sorted.
+// filesNamed returns the real paths of ELF files of the image's machine that have name as
+// their file name or SONAME, sorted.
 func (fi *Files) filesNamed(name string) []string {
 	seen := map[string]bool{}
 	for _, p := range slices.Concat(fi.Named[name], fi.Sonames[name]) {
@@ -181,7 +188,7 @@ func (fi *Files) filesNamed(name string) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// NamesLike are the file names of the image that fit a pattern, sorted.
+// NamesLike returns the names of ELF files and links that match a pattern, sorted.
 func (fi *Files) NamesLike(pattern string) []string {
 	var list []string
 	for name := range fi.Named {
@@ -193,13 +200,14 @@ func (fi *Files) NamesLike(pattern string) []string {
 	return list
 }
 
-// hasAny reports whether the image has a file of one of the names, or had one that
-// a layer has deleted.
+// hasAny reports whether the image has a file with one of the names, or had one that a
+// layer has deleted.
 func (fi *Files) hasAny(names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return len(fi.Named[n]) > 0 || len(fi.img.Removed(n)) > 0 })
 }
 
-// UsersOf returns the files that need one of libraries, less those of the driver.
+// UsersOf returns the files that need one of libraries (names up to .so), without the
+// driver's own.
 func (fi *Files) UsersOf(libraries []string) []string {
 	var list []string
 	for _, o := range fi.Objects {
@@ -221,14 +229,14 @@ func (fi *Files) HasLibraries(dir string) bool {
 	return slices.ContainsFunc(fi.Objects, func(o *Object) bool { return path.Dir(o.Path) == dir && !IsProgram(o.ELF) })
 }
 
-// InWheelDir reports whether a path below a directory of Python packages is below one that
-// holds the libraries of wheels.
+// InWheelDir reports whether a path, relative to a site-packages directory, is in a
+// directory where wheels have their libraries (nvidia, torch.libs).
 func (fi *Files) InWheelDir(rel string) bool {
 	top, _, below := strings.Cut(rel, "/")
 	return below && packs.IsKnown(fi.packs.WheelDirs, top)
 }
 
-// IsCopy reports whether a module is a GPU library of the image.
+// IsCopy reports whether a module is a GPU library of the image, not the driver's.
 func (fi *Files) IsCopy(m Loaded) bool {
 	return m.File != nil && fi.packs.Family(m.Object.Soname) != nil && fi.ByPath[m.Real()] != nil
 }

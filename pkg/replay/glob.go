@@ -11,8 +11,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// Glob are the paths below dir that fit a pattern, sorted. `..` at its beginning
-// leads up. The list is shared: it is not to be changed.
+// Glob returns the paths below dir that match a pattern, sorted, without directories. The
+// pattern may begin with "..". Callers share the list and must not change it.
 func (fi *Files) Glob(dir, pattern string) []string {
 	full := path.Join(dir, pattern)
 	if known, ok := fi.globs.Load(full); ok {
@@ -23,6 +23,7 @@ func (fi *Files) Glob(dir, pattern string) []string {
 	return list
 }
 
+// globOf returns the paths that match an absolute pattern.
 func (fi *Files) globOf(full string) []string {
 	if e, _, ok := fi.img.FS.Lookup(full); ok && !e.IsDir() {
 		return []string{full}
@@ -32,7 +33,7 @@ func (fi *Files) globOf(full string) []string {
 	var list []string
 	for _, one := range alternatives(full) {
 		below, rest := doublestar.SplitPattern(one)
-		// Links are followed up to the first special character: /usr/local/cuda is one.
+		// Symbolic links before the first special character are followed, such as /usr/local/cuda.
 		real := strings.TrimPrefix(RealPath(fi.img.FS, below), "/")
 		for rel := range fi.fitting(real, rest) {
 			list = append(list, path.Join(below, rel))
@@ -42,9 +43,9 @@ func (fi *Files) globOf(full string) []string {
 	return slices.Clip(slices.Compact(list))
 }
 
-// fitting yields what below a real directory fits a pattern and is no directory
-// itself, from there on. Of a tree only those directories are entered that a segment
-// of the pattern fits; where segments do not tell (`**`, braces), all.
+// fitting yields the paths below a real directory that match a pattern, relative to it
+// and without directories. It enters only directories that match a segment of the
+// pattern; if the segments do not decide that (`**`, braces), it goes through all.
 func (fi *Files) fitting(real, pattern string) iter.Seq[string] {
 	segment, rest, deeper := strings.Cut(pattern, "/")
 	return func(yield func(string) bool) {
@@ -83,8 +84,8 @@ func (fi *Files) fitting(real, pattern string) iter.Seq[string] {
 	}
 }
 
-// literal is what a pattern begins with, up to its first special character: most of
-// an image's 150,000 paths are told by it without a match.
+// literal returns the start of a pattern up to its first special character. It rules out
+// most of an image's 150,000 paths without a match.
 func literal(pattern string) string {
 	if i := strings.IndexAny(pattern, `*?[{\`); i >= 0 {
 		return pattern[:i]
@@ -92,8 +93,8 @@ func literal(pattern string) string {
 	return pattern
 }
 
-// alternatives are the patterns that a pattern with braces stands for: they begin
-// with more than it does, so that less has to be looked through.
+// alternatives returns the patterns that a pattern with braces stands for. Their literal
+// starts are longer than its own, so that fewer directories are searched.
 func alternatives(pattern string) []string {
 	open := strings.IndexByte(pattern, '{')
 	if open < 0 || strings.ContainsAny(pattern, `\[`) || strings.Count(pattern, "{") > 4 {

@@ -9,8 +9,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// importersOf returns the packages beside a framework whose __init__.py surely imports
-// it: Python runs that file before any other of the package.
+// importersOf returns the packages beside a framework whose __init__.py imports it
+// outside of a condition.
 func (pa *Packages) importersOf(in *Install) map[string]bool {
 	if in.Package == "" || len(in.Followers) == 0 {
 		return nil
@@ -28,7 +28,7 @@ func (pa *Packages) importersOf(in *Install) map[string]bool {
 	return list
 }
 
-// order walks a Python program's imports in their order, until it comes to one of two
+// order walks the imports of a Python program in their order, until it finds one of two
 // packages.
 type order struct {
 	pa            *Packages
@@ -38,12 +38,12 @@ type order struct {
 	decided, is   bool
 }
 
-// maxModules bounds the files that are walked.
+// maxModules limits the files that are walked.
 const maxModules = 256
 
-// importsFirst reports whether the image's program surely imports one package before
-// anything imports another: by statements that are not indented, in its own files
-// and in what its packages run when they are imported.
+// importsFirst reports whether the image's program is certain to import the package first
+// before anything imports second. Only statements without indentation count, in the
+// program's files and in the __init__.py of the packages that it imports.
 func (pa *Packages) importsFirst(first, second, site string) bool {
 	p, ok := pa.config.pythonProgram()
 	if !ok || first == "" || second == "" {
@@ -54,8 +54,8 @@ func (pa *Packages) importsFirst(first, second, site string) bool {
 	return o.is
 }
 
-// file walks the imports of one file: of the program's own, or of an installed
-// package's __init__.py.
+// file walks the imports of one file of the program (own), or of an installed package's
+// __init__.py.
 func (o *order) file(name string, own bool) {
 	e, _, ok := o.pa.img.FS.Lookup(name)
 	if !ok || e.Type != layers.Regular || o.seen[name] || o.decided {
@@ -91,7 +91,7 @@ func (o *order) module(i inventory.Import, by string, own bool) {
 	}
 }
 
-// relative is the path that a relative import names, without its ending.
+// relative returns the path that a relative import names, without the extension.
 func relative(name, by string) string {
 	rest := strings.TrimLeft(name, ".")
 	dir := path.Dir(by)
@@ -101,13 +101,14 @@ func relative(name, by string) string {
 	return path.Join(dir, strings.ReplaceAll(rest, ".", "/"))
 }
 
+// isDir reports whether p leads to a directory.
 func (o *order) isDir(p string) bool {
 	e, _, ok := o.pa.img.FS.Lookup(p)
 	return ok && e.IsDir()
 }
 
-// local walks a module of the program, after the __init__.py of each package between a
-// directory and the module.
+// local walks a module of the program, after the __init__.py of each package between the
+// directory below and the module.
 func (o *order) local(below, module string) {
 	rest, ok := strings.CutPrefix(module, strings.TrimSuffix(below, "/")+"/")
 	if !ok {
@@ -121,8 +122,8 @@ func (o *order) local(below, module string) {
 	o.file(at+".py", true)
 }
 
-// installed walks a package's __init__.py. It gives up at a package that requires the
-// second one, which any other file of the package may import.
+// installed walks a package's __init__.py. It gives up if the package requires the second
+// one, since any file of the package may import that.
 func (o *order) installed(name string) {
 	file := path.Join(o.site, name, "__init__.py")
 	if !o.pa.img.IsFile(file) {

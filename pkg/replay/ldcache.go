@@ -10,23 +10,24 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
+// LDCache is the path of glibc's cache of libraries.
 const LDCache = "/etc/ld.so.cache"
 
-// runtimeConf is the drop-in in which the container runtime names the driver's
-// directory, unless ld.so.conf names it already. 00-cuda-compat.conf, which some
-// images have on purpose, sorts before it
-// (https://github.com/NVIDIA/nvidia-container-toolkit internal/ldconfig/ldconfig.go).
+// runtimeConf is the drop-in in which the container runtime names the driver's directory,
+// unless ld.so.conf names it already. 00-cuda-compat.conf, which some images have on
+// purpose, sorts before it (https://github.com/NVIDIA/nvidia-container-toolkit
+// internal/ldconfig/ldconfig.go).
 const runtimeConf = "/etc/ld.so.conf.d/00-nvcr-driver.conf"
 
-// ldconfigHost is a gpuHost as ldconfig sees it when the container runtime runs it:
-// after the driver is mounted, with the runtime's drop-in.
+// ldconfigHost is a gpuHost as the container runtime's ldconfig sees it: the driver is
+// mounted, and the drop-in exists if dropIn is set.
 type ldconfigHost struct {
 	*gpuHost
 	list   fs.FS
 	dropIn bool
 }
 
-// Find returns the host's file, or the runtime's drop-in.
+// Find returns a file of the host, or the drop-in.
 func (h ldconfigHost) Find(p string) (*elfdeps.File, error) {
 	if h.dropIn && p == runtimeConf {
 		return &elfdeps.File{Path: p, ID: hostID(p), Mode: 0o644, Content: []byte(h.dir + "\n")}, nil
@@ -34,8 +35,8 @@ func (h ldconfigHost) Find(p string) (*elfdeps.File, error) {
 	return h.gpuHost.Find(p)
 }
 
-// List returns the names in a directory, with the driver's libraries where they are
-// mounted and the drop-in beside the image's.
+// List returns the names in a directory, including the driver's libraries and the
+// drop-in.
 func (h ldconfigHost) List(dir string) ([]string, error) {
 	d, err := h.gpuHost.Find(path.Clean(dir))
 	if err != nil {
@@ -61,14 +62,15 @@ func (h ldconfigHost) List(dir string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// driverEntries returns the entries for the driver's libraries in the cache that
-// ldconfig writes when the container runtime has mounted the driver: of each name,
-// the loader takes the first.
+// driverEntries returns the entries for the driver's libraries in the cache that ldconfig
+// writes after the container runtime has mounted the driver. The loader takes the first
+// entry of a name.
 //
-// The legacy runtime names the driver's directory on ldconfig's command line, where
-// it always comes first (https://github.com/NVIDIA/libnvidia-container
-// src/nvc_ldcache.c). The entries are those of CDI's hook, which leaves the
-// directory where ld.so.conf has it: what comes first there comes first nowhere else.
+// The legacy runtime names the driver's directory on ldconfig's command line, where it
+// always comes first (https://github.com/NVIDIA/libnvidia-container src/nvc_ldcache.c).
+// CDI's hook leaves the directory where ld.so.conf has it. The entries are those of the
+// hook: if the driver's library comes first there, it does with the legacy runtime as
+// well.
 func (h *gpuHost) driverEntries(l *elfdeps.Loader) []elfdeps.CacheEntry {
 	list, ok := h.FS.(fs.FS)
 	if h.dir == "" || !ok {
@@ -84,7 +86,8 @@ func (h *gpuHost) driverEntries(l *elfdeps.Loader) []elfdeps.CacheEntry {
 }
 
 // rewrittenCache returns the image's ld.so.cache with the driver's libraries as the
-// container runtime's ldconfig enters them, nil where the image's names none of them.
+// container runtime's ldconfig enters them, or nil if the image's cache names none of
+// them.
 func (h *gpuHost) rewrittenCache(l *elfdeps.Loader) []byte {
 	file, err := h.FS.Find(LDCache)
 	if err != nil {
@@ -102,9 +105,9 @@ func (h *gpuHost) rewrittenCache(l *elfdeps.Loader) []byte {
 	return elfdeps.WriteCache(append(others, h.driverEntries(l)...))
 }
 
-// DriverComesFirst reports whether a program that finds libcuda.so.1 by ld.so.cache
-// gets the host's when the container runtime has run ldconfig, whatever copies
-// ld.so.conf leads to.
+// DriverComesFirst reports whether a program that finds libcuda.so.1 by ld.so.cache gets
+// the host's after the container runtime has run ldconfig, even if ld.so.conf leads to
+// other copies.
 func (lo *Loaders) DriverComesFirst() bool { return lo.driverFirst() }
 
 func (lo *Loaders) driverComesFirst() bool {

@@ -9,21 +9,25 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// Loaders are the dynamic loaders of the image, without and with the driver that a
-// container runtime mounts.
+// Loaders are the dynamic loaders of the image, without a driver. The loaders with the
+// driver that a container runtime mounts are used in the replay only.
 type Loaders struct {
 	img    *Image
 	packs  *packs.Packs
 	files  *Files
 	config *Config
 
-	All     map[string]*elfdeps.Loader // by path of the interpreter
-	Primary *elfdeps.Loader            // of the image's programs; nil if there is none
+	// All are the loaders of the image's programs and libraries, by the path of the
+	// interpreter; nil for one that cannot be opened.
+	All map[string]*elfdeps.Loader
+	// Primary is the loader of the entrypoint, else the first of those that the image's
+	// machine usually has. It is nil if the image has none.
+	Primary *elfdeps.Loader
 
 	driverFirst func() bool // see DriverComesFirst
 }
 
-// newLoaders opens the image's loaders, and gives each object its own.
+// newLoaders opens the loaders of the image, and sets the loader of each object.
 func newLoaders(files *Files, config *Config) *Loaders {
 	lo := &Loaders{
 		img: files.img, packs: files.packs, files: files, config: config,
@@ -37,8 +41,7 @@ func newLoaders(files *Files, config *Config) *Loaders {
 	return lo
 }
 
-// findPrimary is the loader of the image's programs: the entrypoint's, else the
-// first that is there.
+// findPrimary returns the primary loader, or nil.
 func (lo *Loaders) findPrimary() *elfdeps.Loader {
 	if e := lo.config.Entry(); e.exe != nil && e.exe.Object != nil && e.exe.Object.Interp != "" {
 		if l := lo.open(e.exe.Object.Interp); l != nil {
@@ -73,8 +76,8 @@ func (lo *Loaders) Loader(interp string) *elfdeps.Loader {
 	return l
 }
 
-// loaderOf is the loader in whose process an object is loaded: a program's own,
-// musl's for what needs musl's libc, else the image's.
+// loaderOf returns the loader of the processes that load an object: a program's
+// interpreter, musl's for a library that needs the libc of musl, else the primary one.
 func (lo *Loaders) loaderOf(o *elfdeps.Object) *elfdeps.Loader {
 	if o.Interp != "" {
 		return lo.open(o.Interp)
@@ -90,9 +93,10 @@ func (lo *Loaders) loaderOf(o *elfdeps.Object) *elfdeps.Loader {
 	return lo.Primary
 }
 
-// ProgramFor is a process in which what lies at a path would be loaded: a
-// Python extension's is its interpreter, whose RPATH serves the whole process
-// (conda's python has one); any other's is a program that brings nothing.
+// ProgramFor makes a new tracing process in which the file at p would be loaded. For a
+// file in Python's or conda's directories it is the interpreter, whose RPATH serves the
+// whole process (conda's python has one), else a process without libraries
+// ([elfdeps.Loader.Bare]). The process has no driver.
 func (lo *Loaders) ProgramFor(p string, l *elfdeps.Loader) *elfdeps.Process {
 	for _, python := range lo.Pythons(p) {
 		e, _, ok := lo.img.FS.Lookup(python)
@@ -107,14 +111,16 @@ func (lo *Loaders) ProgramFor(p string, l *elfdeps.Loader) *elfdeps.Process {
 	return l.Bare()
 }
 
-// OpenPath opens a file as a program does that goes on when it cannot: nothing
-// stays of it then. It tells the misses.
+// OpenPath opens a file by its path in a process, and returns its misses without those of
+// the driver's libraries. If there are any, the file is unloaded, as in a program that
+// handles the error. Rules may call it for files that the replay has not opened, with a
+// process of their own.
 func (lo *Loaders) OpenPath(p *elfdeps.Process, file string) []*elfdeps.Error {
 	misses, _ := lo.openPathBound(p, file, elfdeps.Now)
 	return misses
 }
 
-// openPathBound is openPath with dlopen's flags; the error is that of a process that
+// openPathBound is OpenPath with the flags of dlopen. The error is that of a process that
 // binds symbols.
 func (lo *Loaders) openPathBound(p *elfdeps.Process, file string, flags elfdeps.Flags) ([]*elfdeps.Error, error) {
 	undo, had, loaded := p.Mark(), len(p.Misses), len(p.Objects)
@@ -127,8 +133,8 @@ func (lo *Loaders) openPathBound(p *elfdeps.Process, file string, flags elfdeps.
 	return misses, err
 }
 
-// NamedFor returns the path of the library that the loader finds when the Python of a
-// distribution opens it by its name alone.
+// NamedFor returns the path of the library that the Python of a package gets when it
+// opens name. It opens the library in a new process.
 func (lo *Loaders) NamedFor(p *inventory.Package, name string) (string, bool) {
 	if lo.Primary == nil {
 		return "", false
@@ -140,8 +146,9 @@ func (lo *Loaders) NamedFor(p *inventory.Package, name string) (string, bool) {
 	return m.Path, true
 }
 
-// Preloading returns the start of a program of the image that misses nothing itself, or
-// nil if nothing is preloaded.
+// Preloading starts a program of the image that misses nothing itself, in a new tracing
+// process: its misses are those of LD_PRELOAD and /etc/ld.so.preload. It returns nil if
+// the image preloads nothing or has no such program.
 func (lo *Loaders) Preloading() *elfdeps.Process {
 	value, _ := lo.config.Getenv("LD_PRELOAD")
 	if _, _, file := lo.img.FS.Lookup("/etc/ld.so.preload"); value == "" && !file || lo.Primary == nil {
@@ -158,6 +165,7 @@ func (lo *Loaders) Preloading() *elfdeps.Process {
 	return nil
 }
 
+// DescribeLibc returns the name and release of a C library as " (glibc 2.36)".
 func DescribeLibc(c elfdeps.Libc) string {
 	kind := "glibc"
 	if c.Musl {

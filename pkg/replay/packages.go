@@ -10,8 +10,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// Packages are the image's packages and Pythons, and the versions that they tell of
-// libraries.
+// Packages are the packages and Pythons of the image, and the releases of libraries that
+// they show.
 type Packages struct {
 	img     *Image
 	packs   *packs.Packs
@@ -20,13 +20,13 @@ type Packages struct {
 	loaders *Loaders
 	inv     *inventory.Inventory
 
-	// What was asked for once.
+	// Caches, which are filled by the first call.
 	dists        sync.Map // directory → []Dist
 	changedFiles func() map[string]bool
 	chosen       func() []Chosen
 }
 
-// newPackages reads the inventory of an image, unless the image has it.
+// newPackages reads the inventory of an image, unless img has one.
 func newPackages(img *Image, set *packs.Packs, loaders *Loaders) (*Packages, error) {
 	pa := &Packages{img: img, packs: set, files: loaders.files, config: loaders.config, loaders: loaders, inv: img.Inventory}
 	pa.changedFiles, pa.chosen = sync.OnceValue(pa.findChanged), sync.OnceValue(pa.choose)
@@ -42,12 +42,12 @@ func newPackages(img *Image, set *packs.Packs, loaders *Loaders) (*Packages, err
 	return pa, nil
 }
 
-// Inventory returns what is installed in the image.
+// Inventory returns the packages of the image as they are installed.
 func (pa *Packages) Inventory() *inventory.Inventory { return pa.inv }
 
-// GpuUsers returns the files that make an image one for a GPU: those that ask for a library
-// of CUDA or of the driver and are not CUDA's own, and packages for a GPU, whose files
-// ask at run time.
+// GpuUsers returns the files that show that an image is for a GPU: files that need a
+// library of CUDA or of the driver and are not CUDA's own, and the wheels for a GPU,
+// whose files open libraries by name.
 func (pa *Packages) GpuUsers() []string {
 	var list []string
 	for _, o := range pa.files.Objects {
@@ -66,11 +66,12 @@ func (pa *Packages) GpuUsers() []string {
 	return list
 }
 
-// IsGPUWheel reports whether a wheel is there for a GPU only.
+// IsGPUWheel reports whether a wheel is of use on a GPU only.
 func (pa *Packages) IsGPUWheel(name string) bool { return packs.IsKnown(pa.packs.GPUWheels, name) }
 
-// OwnerOf returns the wheel that owns a file, and its environment: by its RECORD, else by
-// the directory of the file.
+// OwnerOf returns the wheel that owns a file, by its RECORD, else by the file's
+// directory, with its environment and the wheels of that. It returns nil if no wheel owns
+// the file.
 func (pa *Packages) OwnerOf(file string) (*inventory.Python, *inventory.Package, WheelSet) {
 	for _, p := range pa.inv.Pythons {
 		for _, site := range p.Sites {
@@ -94,8 +95,8 @@ func (pa *Packages) OwnerOf(file string) (*inventory.Python, *inventory.Package,
 	return nil, nil, nil
 }
 
-// BuildOf returns what a framework of an environment says about its own build, nil if it
-// says nothing.
+// BuildOf returns what a package of an environment says about its own build (version.py),
+// or nil.
 func (pa *Packages) BuildOf(p *inventory.Python, name string) *inventory.Build {
 	for _, site := range p.Sites {
 		for _, b := range pa.inv.Builds {
@@ -107,7 +108,7 @@ func (pa *Packages) BuildOf(p *inventory.Python, name string) *inventory.Build {
 	return nil
 }
 
-// buildOfInstall returns what the framework's own version.py says, or nil.
+// buildOfInstall returns what a framework says about its own build, or nil.
 func (pa *Packages) buildOfInstall(in *Install) *inventory.Build {
 	for _, b := range pa.inv.Builds {
 		if b.Dir == in.Site && slices.Contains(in.Dist, b.Name) {
@@ -117,8 +118,8 @@ func (pa *Packages) buildOfInstall(in *Install) *inventory.Build {
 	return nil
 }
 
-// Version returns a package's version, with the local part that only the framework's own
-// build has (2.6.0+cu124).
+// Version returns the version of a package, with the local part (2.6.0+cu124) if only the
+// package's own build has it.
 func (pa *Packages) Version(p *inventory.Python, pkg *inventory.Package) string {
 	if b := pa.BuildOf(p, pkg.Name); b != nil && packs.Numbers(b.Version, 3) == packs.Numbers(pkg.Version, 3) {
 		return b.Version

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// program is the Python file that the image runs, and sys.path[0], where it finds its
-// own modules.
+// program is the Python file that the image runs, and sys.path[0], in which Python looks
+// for the program's own modules.
 type program struct{ file, dir string }
 
 // pythonProgram returns the Python file that ENTRYPOINT and CMD run: `python FILE`,
-// `python -m MODULE`, or a script itself. ok is false for whatever else they run.
+// `python -m MODULE`, or a script. ok is false for all other commands.
 func (co *Config) pythonProgram() (p program, ok bool) {
 	if co.img.Config == nil {
 		return p, false
@@ -34,7 +34,7 @@ func (co *Config) pythonProgram() (p program, ok bool) {
 	return co.pythonArgument(argv[1:])
 }
 
-// pythonArgument returns what Python's command line names
+// pythonArgument returns the file or module that Python's arguments name
 // (https://docs.python.org/3/using/cmdline.html).
 func (co *Config) pythonArgument(args []string) (p program, ok bool) {
 	cwd := path.Join("/", co.Env().Cwd)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Pythons are the interpreters that may load what lies at a path: those of the
-// prefix whose lib/pythonX.Y it is in, or of the conda prefix.
+// Pythons returns the paths of the interpreters that may load the file at p: those of the
+// prefix whose lib/pythonX.Y has it, or of its conda prefix. The image may not have them.
 func (lo *Loaders) Pythons(p string) []string {
 	for dir := path.Dir(p); dir != "/" && dir != "."; dir = path.Dir(dir) {
 		name := path.Base(dir)
@@ -26,8 +26,9 @@ func (lo *Loaders) Pythons(p string) []string {
 	return nil
 }
 
-// StartsPython reports whether the image has the interpreter that loads what lies at
-// a path: what such a process misses, no other will bring.
+// StartsPython reports whether the image has an interpreter that loads the file at p. A
+// process of that interpreter misses what the replay misses; no other program loads the
+// file.
 func (lo *Loaders) StartsPython(p string) bool {
 	return slices.ContainsFunc(lo.Pythons(p), func(python string) bool {
 		e, _, ok := lo.img.FS.Lookup(python)

@@ -11,9 +11,9 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// ReleaseOf is the version of a library, from its file name, else from that of a
-// link that leads to it, else from the distribution that has it. A SONAME's one
-// number is none.
+// ReleaseOf returns the release of a library, or nil: from its file name, else from its
+// distribution. If the file is not the one that its wheel installed, the name of its twin
+// counts instead (see [Files.Twin]). The one number of a SONAME is no release.
 func (pa *Packages) ReleaseOf(real string) packs.ReleaseNumbers {
 	if r := nameRelease(path.Base(real)); len(r) > 1 {
 		return r
@@ -24,6 +24,7 @@ func (pa *Packages) ReleaseOf(real string) packs.ReleaseNumbers {
 	return packs.ParseRelease(pa.DistOf(real).Version)
 }
 
+// ReleaseOfModule returns the release of a loaded library, or nil. m may be nil.
 func (pa *Packages) ReleaseOfModule(m *elfdeps.Module) packs.ReleaseNumbers {
 	if m == nil || m.File == nil {
 		return nil
@@ -31,8 +32,8 @@ func (pa *Packages) ReleaseOfModule(m *elfdeps.Module) packs.ReleaseNumbers {
 	return pa.ReleaseOf(m.Real())
 }
 
-// nameRelease returns the release in a file's name. libnvrtc.so.11.2 and
-// libcudart.so.11.0 are SONAMEs of many releases, and have none.
+// nameRelease returns the release in a file's name, or nil. libnvrtc.so.11.2 and
+// libcudart.so.11.0 are SONAMEs of many releases.
 func nameRelease(name string) packs.ReleaseNumbers {
 	r := version.OfFile(name)
 	if len(r) == 2 && r[0] == 11 && !strings.Contains(name, "builtins") {
@@ -57,21 +58,21 @@ func (pa *Packages) findChanged() map[string]bool {
 	return set
 }
 
-// ChangedSize returns the size of a GPU library, and whether it is another than a RECORD
-// says.
+// ChangedSize returns the size of a GPU library, and whether it differs from the size in
+// its wheel's RECORD.
 func (fi *Files) ChangedSize(file string, listed inventory.Listed) (size int64, changed bool) {
 	if listed.Size < 0 || !strings.Contains(path.Base(file), ".so") || fi.packs.Family(file) == nil {
 		return 0, false
 	}
 	e, _, ok := fi.img.FS.Lookup(file)
-	if !ok || e.Object == nil || e.Size == listed.Size { // of no bytes, or no ELF file: the replay tells
+	if !ok || e.Object == nil || e.Size == listed.Size { // an empty file, or no ELF file, is a miss of the replay
 		return 0, false
 	}
 	return e.Size, true
 }
 
-// Twin returns another file of the image with the SONAME and the size of a library, and
-// a release in its name, or "".
+// Twin returns another file of the image with the SONAME and the size of a library, and a
+// release in its name, or "".
 func (fi *Files) Twin(real string) string {
 	e, _, ok := fi.img.FS.Lookup(real)
 	if !ok || e.Object == nil || e.Object.Soname == "" {

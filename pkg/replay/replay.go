@@ -6,11 +6,11 @@
 // does not know the rules, and writes no texts for users: verdicts and effects in the
 // evidence are clauses of the packs, filled with values. pkg/lint makes findings of them.
 //
-// An image is replayed in five steps, each of which needs the one before it (see [Run]):
-// each framework opens the files of its steps; each ELF file is loaded by itself, or after
-// the framework that it relies on; each framework and each program that loads GPU libraries
-// runs as a [Process] on a machine with a GPU, where it opens libraries by name; the symbols
-// of the known processes are bound; and the files' notes of what they open are checked.
+// An image is replayed in this order (see [Run]): each framework opens the files of its
+// steps; each ELF file is loaded by itself, or after the framework that it relies on;
+// each framework and each program that loads GPU libraries runs as a [Process] on a
+// machine with a GPU, where it opens libraries by name; the symbols of the known
+// processes are bound; and the files' notes of what they open are checked.
 package replay
 
 import (

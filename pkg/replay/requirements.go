@@ -10,7 +10,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// Unmet is a requirement of the package by that the installed package of does not meet.
+// Unmet is a requirement of package By that the installed package Of does not meet. Wants
+// are its version specifiers (PEP 440).
 type Unmet struct {
 	By, Of *inventory.Package
 	Wants  string
@@ -37,9 +38,9 @@ func (pa *Packages) UnmetOf(p *inventory.Python, pkg *inventory.Package, wheels 
 	return list
 }
 
-// StackOf returns the CUDA libraries that a package of an environment needs, nil if they
-// are not known. requirement is the line of its metadata that names them, or "" if a table
-// of the packs does.
+// StackOf returns the CUDA libraries that a package of an environment needs, or nil if
+// they are not known. requirement is the line of its metadata that names them, or "" if a
+// table of the packs does: the metadata counts more.
 func (pa *Packages) StackOf(p *inventory.Python, pkg *inventory.Package) (s *packs.Stack, requirement string) {
 	if s, requirement = pa.stackRequired(p, pkg); s != nil {
 		return s, requirement
@@ -56,7 +57,7 @@ func (pa *Packages) StackOf(p *inventory.Python, pkg *inventory.Package) (s *pac
 }
 
 // stackRequired returns the release of cuDNN that the metadata of a package requires, or
-// nil if it requires none or several.
+// nil if it requires none or a range.
 func (pa *Packages) stackRequired(p *inventory.Python, pkg *inventory.Package) (s *packs.Stack, requirement string) {
 	c := pa.packs.Carrier("cudnn")
 	for _, line := range pkg.Requires {
@@ -78,8 +79,9 @@ func (pa *Packages) stackRequired(p *inventory.Python, pkg *inventory.Package) (
 	return nil, ""
 }
 
-// Requirement returns the package that owns a file, its environment, and its requirement
-// of one release of the wheel that has a library. pkg is nil if there is no such requirement.
+// Requirement returns the requirement of one exact release of the wheel with a library,
+// by the package that owns a file, with that package and its environment. pkg is nil if
+// there is no such requirement.
 func (pa *Packages) Requirement(file, library string) (p *inventory.Python, pkg *inventory.Package, wheels WheelSet, r inventory.Requirement) {
 	p, pkg, wheels = pa.OwnerOf(file)
 	if pkg == nil {
@@ -108,7 +110,7 @@ func (pa *Packages) brings(dist, library string) bool {
 	return false
 }
 
-// marker returns the environment in which the markers of requirements are evaluated.
+// marker returns the values of environment markers in a Python environment.
 func (pa *Packages) marker(p *inventory.Python) inventory.MarkerEnv {
 	env := inventory.MarkerEnv{
 		"platform_system": "Linux", "sys_platform": "linux", "os_name": "posix",

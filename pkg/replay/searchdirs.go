@@ -7,10 +7,14 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
+// MountedDriver is the directory in which GKE and other clusters without the NVIDIA
+// container runtime mount the driver
+// (https://cloud.google.com/kubernetes-engine/docs/how-to/gpus).
 const MountedDriver = "/usr/local/nvidia/lib64"
 
 // PathEntries returns the elements of LD_LIBRARY_PATH as the loader splits it: glibc at
-// colons and semicolons, musl at colons and newlines (glibc elf/dl-load.c, fillin_rpath; musl ldso/dynlink.c).
+// colons and semicolons (elf/dl-load.c, fillin_rpath), musl at colons and newlines
+// (ldso/dynlink.c).
 func (lo *Loaders) PathEntries() []string {
 	value, ok := lo.config.Getenv(packs.LdLibraryPath)
 	if !ok || value == "" {

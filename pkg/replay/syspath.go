@@ -9,7 +9,7 @@ import (
 )
 
 // SearchPath returns the directories of sys.path, in order, of the Python that imports
-// what lies in site: PYTHONPATH, then its directories of packages, and site itself where
+// the packages in site: PYTHONPATH, its site-packages directories, and site itself if
 // neither has it.
 func (pa *Packages) SearchPath(site string) []string {
 	list := pa.pythonPath()
@@ -20,7 +20,7 @@ func (pa *Packages) SearchPath(site string) []string {
 	if !slices.Contains(list, site) {
 		list = append(list, site)
 	}
-	// A directory whose packages have no metadata is not in the inventory.
+	// The inventory has no directories whose packages lack metadata.
 	for _, dir := range slices.Clone(list) {
 		if twin := libTwin(dir); twin != "" && !slices.Contains(list, twin) {
 			list = append(list, twin)
@@ -29,9 +29,9 @@ func (pa *Packages) SearchPath(site string) []string {
 	return list
 }
 
-// sitesBelow returns the directories of packages that come after those of a user (pip
-// install --user, site.USER_BASE): of the Pythons of that version that are no virtual
-// environments.
+// sitesBelow returns the site-packages directories that come after those of a user (pip
+// install --user, site.USER_BASE): those of the Pythons of the same version that are no
+// virtual environments.
 func (pa *Packages) sitesBelow(user *inventory.Python) []string {
 	var list []string
 	if path.Base(user.Prefix) != ".local" {
@@ -61,12 +61,12 @@ func (pa *Packages) pythonPath() []string {
 	return list
 }
 
-// maxPythonPath bounds the directories of PYTHONPATH, in each of which every file of a
-// preload is looked for.
+// maxPythonPath limits the directories of PYTHONPATH. Every file of a preload is looked
+// up in each.
 const maxPythonPath = 64
 
-// pythonAt returns the environment that sees a directory of packages, or nil: of
-// several the one that it belongs to.
+// pythonAt returns the environment that sees a site-packages directory, or nil. If
+// several do, it is the one that the directory belongs to.
 func (pa *Packages) pythonAt(site string) *inventory.Python {
 	var best *inventory.Python
 	for _, p := range pa.inv.Pythons {
@@ -80,10 +80,10 @@ func (pa *Packages) pythonAt(site string) *inventory.Python {
 	return best
 }
 
-// libTwin returns the other of PREFIX/lib64/pythonX.Y/site-packages and
-// PREFIX/lib/pythonX.Y/site-packages, or "": where Python's platlibdir is lib64 (Red Hat,
-// SUSE), site.getsitepackages() has both, lib64 first, and pip puts packages with
-// compiled code into lib64 and the others, NVIDIA's wheels among them, into lib.
+// libTwin returns PREFIX/lib/pythonX.Y/site-packages for
+// PREFIX/lib64/pythonX.Y/site-packages and the reverse, or "". If Python's platlibdir is
+// lib64 (Red Hat, SUSE), site.getsitepackages() has both, lib64 first. pip installs
+// packages with compiled code to lib64 and others, such as NVIDIA's wheels, to lib.
 func libTwin(site string) string {
 	if before, after, ok := strings.Cut(site, "/lib64/python"); ok {
 		return before + "/lib/python" + after
