@@ -3,19 +3,18 @@ package packs
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
+	"strings"
 )
 
-// Clause is what a rule says in one case: templates in which {name} stands for a
-// value of the finding. A finding is made of one clause that has its message, and of
-// any number of others that add effects and fixes or lower its severity.
+// Clause has the texts of a rule for one case: templates in which {name} stands for a value
+// of the finding. One clause gives a finding its message; any number of others add effects
+// and fixes, or lower its severity.
 type Clause struct {
 	// Severity is the highest that a finding with the clause has; empty: the rule's.
 	Severity Severity `yaml:"severity"`
 	Message  string   `yaml:"message"`
-	// Because says why the severity is lower than the rule's.
+	// Because is the reason for a severity below the rule's.
 	Because string        `yaml:"because"`
 	Effects []EffectTexts `yaml:"effects"`
 	Fix     []string      `yaml:"fix"`
@@ -29,34 +28,35 @@ type EffectTexts struct {
 	Error string `yaml:"error"`
 }
 
-// Advice is a fix of a finding before it is written as text.
-type Advice struct {
-	Template string
-	Values   map[string]string
-	// Path is the value of LD_LIBRARY_PATH that the fix sets, whose instruction
-	// {env} stands for in the template; nil where the fix does not set it.
-	Path *string
+// Effect is a consequence of a finding for a user of the image.
+type Effect struct {
+	Name  string `json:"name,omitempty"`  // for programs, as NotStarted; empty for most
+	Text  string `json:"text"`            // "`import torch` fails"
+	Error string `json:"error,omitempty"` // the text that the user will read
 }
 
-// String returns the fix as text.
-func (a Advice) String() string {
-	if a.Path == nil {
-		return Fill(a.Template, a.Values)
+// validate checks a clause of a rule, or a shared one.
+func (c *Clause) validate(id string) error {
+	if c == nil || c.Message == "" && c.Because == "" && len(c.Effects) == 0 && len(c.Fix) == 0 && c.Severity == "" {
+		return fmt.Errorf("clause %q says nothing", id)
 	}
-	v := Values{"env": SearchPathLine(*a.Path)}
-	maps.Copy(v, a.Values)
-	return Fill(a.Template, v)
+	if c.Severity != "" && !c.Severity.known() {
+		return fmt.Errorf("clause %q: severity is %q, not error, warning or note", id, c.Severity)
+	}
+	if len(c.Sources) > 0 && !haveText(c.Sources) {
+		return fmt.Errorf("clause %q: a source is empty", id)
+	}
+	return nil
 }
 
-// Values are what the placeholders of clauses stand for, by their names. "value" is
-// what a variable is set to: it is no part of a finding's cause, since other fixes
-// change it.
+// Values are the values of placeholders by their names. "value" is what a variable is set
+// to: it is no part of a finding's cause, since other fixes change it.
 type Values map[string]string
 
 var inBraces = regexp.MustCompile(`\{[a-z-][a-z0-9_-]*\}`)
 
-// Fill puts values into a template. What a value says is not looked at: values come
-// from images.
+// Fill puts values into a template. It does not fill placeholders in the values themselves,
+// since these come from images.
 func Fill(template string, v map[string]string) string {
 	return inBraces.ReplaceAllStringFunc(template, func(name string) string {
 		if value, ok := v[name[1:len(name)-1]]; ok {
@@ -66,7 +66,12 @@ func Fill(template string, v map[string]string) string {
 	})
 }
 
-// Clause returns a clause of a rule, or of those that all rules share, or nil.
+// Expand replaces strings in a text of a row: pairs of a placeholder and its value.
+func Expand(text string, values ...string) string {
+	return strings.NewReplacer(values...).Replace(text)
+}
+
+// Clause returns a clause of a rule, else a shared one, or nil.
 func (p *Packs) Clause(rule, id string) *Clause {
 	if r := p.Rule(rule); r != nil && r.Clauses[id] != nil {
 		return r.Clauses[id]
@@ -74,7 +79,7 @@ func (p *Packs) Clause(rule, id string) *Clause {
 	return p.Clauses[id]
 }
 
-// Effects returns the effects of a clause that rules share.
+// Effects returns the effects of a shared clause.
 func (p *Packs) Effects(clause string, v Values) []Effect {
 	c := p.Clauses[clause]
 	if c == nil {
@@ -84,6 +89,7 @@ func (p *Packs) Effects(clause string, v Values) []Effect {
 	return p.EffectsOf(c, v)
 }
 
+// EffectsOf returns the effects of a clause.
 func (p *Packs) EffectsOf(c *Clause, v Values) []Effect {
 	var list []Effect
 	for _, e := range c.Effects {
@@ -92,7 +98,7 @@ func (p *Packs) EffectsOf(c *Clause, v Values) []Effect {
 	return list
 }
 
-// Phrase returns the message of a clause that rules share, to be a value of others.
+// Phrase returns the message of a shared clause, to be a value of others.
 func (p *Packs) Phrase(clause string, v Values) string {
 	c := p.Clauses[clause]
 	if c == nil {
@@ -102,7 +108,8 @@ func (p *Packs) Phrase(clause string, v Values) string {
 	return p.Filled(c.Message, v)
 }
 
-// Filled is fill, and keeps the first placeholder that has no value as an error.
+// Filled returns a template filled as by [Fill], and keeps the first placeholder without a
+// value as an error for [Packs.Err].
 func (p *Packs) Filled(template string, v Values) string {
 	for _, name := range inBraces.FindAllString(template, -1) {
 		if _, ok := v[name[1:len(name)-1]]; !ok {
@@ -112,34 +119,21 @@ func (p *Packs) Filled(template string, v Values) string {
 	return Fill(template, v)
 }
 
-// Unsaid keeps the first error about a clause. Replays ask for clauses at the same time.
+// Unsaid keeps the first error about a clause for [Packs.Err]. Replays that run at the same
+// time may call it.
 func (p *Packs) Unsaid(err error) {
 	p.saying.Lock()
 	defer p.saying.Unlock()
 	p.said = cmp.Or(p.said, err)
 }
 
+// Err returns the first error about a clause: the packs lack it, or the caller lacks a
+// value for it. It is nil if there is none.
+func (p *Packs) Err() error {
+	p.saying.Lock()
+	defer p.saying.Unlock()
+	return p.said
+}
+
+// NoClause returns the error for a shared clause that the packs lack.
 func NoClause(id string) error { return fmt.Errorf("no pack has the clause %q", id) }
-
-// Row returns the fix of a row of the packs; a placeholder without a value stays.
-func Row(template string, v Values) Advice { return Advice{Template: template, Values: v} }
-
-// Texts returns fixes that are texts already.
-func Texts(list []string) []Advice {
-	var all []Advice
-	for _, text := range list {
-		all = append(all, Row(text, nil))
-	}
-	return all
-}
-
-// validate checks a clause of a rule, or a shared one.
-func (c *Clause) validate(id string) error {
-	if c == nil || c.Message == "" && c.Because == "" && len(c.Effects) == 0 && len(c.Fix) == 0 && c.Severity == "" {
-		return fmt.Errorf("clause %q says nothing", id)
-	}
-	if c.Severity != "" && !slices.Contains(Severities, c.Severity) {
-		return fmt.Errorf("clause %q: severity is %q, not error, warning or note", id, c.Severity)
-	}
-	return nil
-}

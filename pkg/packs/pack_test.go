@@ -2,6 +2,7 @@ package packs
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ func embedded(t *testing.T) *Packs {
 	return p
 }
 
-// TestFamilies tells which names are GPU libraries, and which the driver brings.
+// TestFamilies checks which names are GPU libraries, and which the driver brings.
 func TestFamilies(t *testing.T) {
 	p := embedded(t)
 	for name, want := range map[string]string{
@@ -29,7 +30,7 @@ func TestFamilies(t *testing.T) {
 		"libcudnn.so.9": "cudnn", "libcudnn_ops_infer.so.8": "cudnn", "libcudnn_engines_precompiled.so.9": "cudnn", "libcudnn.so": "cudnn",
 		"libnccl.so.2": "nccl", "libnvinfer.so.10": "tensorrt", "libnvinfer_plugin.so.10": "tensorrt", "libnvonnxparser.so.10": "tensorrt",
 		"/opt/lib/libcudnn.so.9": "cudnn",
-		// not of any family
+		// of no family
 		"libcuda.so.1": "", "libcudadebugger.so.1": "", "libcutensor.so.2": "", "libnccl-net.so": "nccl", "libcurl.so.4": "", "libcups.so.2": "",
 		"libc.so.6": "", "libtorch_cuda.so": "", "libcudf.so": "", "libnvidia-ml.so.1": "",
 	} {
@@ -51,8 +52,8 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// manyKeys are keys of a mapping of which each is held against all others when it is
-// decoded: 50,000 take many seconds.
+// manyKeys returns n keys of a mapping. The decoder compares each with all others, which
+// takes many seconds for 50,000.
 func manyKeys(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -61,7 +62,12 @@ func manyKeys(n int) string {
 	return b.String()
 }
 
-// TestBadPacks are refused, with the file and the reason.
+// note returns a pack's section rules with one rule, which is a note.
+func note(id string) string {
+	return "rules: [{id: " + id + ", severity: note, title: t, doc: d, sources: [s]}]"
+}
+
+// TestBadPacks checks that invalid packs are refused, with their file and the reason.
 func TestBadPacks(t *testing.T) {
 	for text, want := range map[string]string{
 		"rules: [{id: a, severity: error, title: t}]":                                                                        `rule "a": needs an id, a title, a doc and a severity`,
@@ -115,6 +121,19 @@ func TestBadPacks(t *testing.T) {
 		"extension_hosts: [{match: torch, sources: [s]}]":                                       "needs a match, a why and sources",
 		"rules:\n- {id: cpu-build, severity: note, title: t, doc: d, sources: [s]}\ncpu_builds:\n- {package: a, effect: e, fix: f, severity: warning, sources: [s]}": "bad.yaml:4: cpu_builds: a row has the severity warning, and the rule cpu-build is note",
 
+		"rules: [{id: a, severity: note, kind: odd, title: t, doc: d, sources: [s]}]":                                                                                                        `rule "a": there is no kind "odd": say one of missing, unusable,`,
+		"rules: [{id: a, severity: note, title: t, doc: d, sources: ['']}]":                                                                                                                  `rule "a": needs sources`,
+		"rules: [{id: a, severity: note, title: t, doc: d, sources: [s], mend: [grow]}]":                                                                                                     `there is no step "grow": say one of link,`,
+		"rules: [{id: a, severity: note, title: t, doc: d, sources: [s], clauses: {c: {message: m, sources: [' ']}}}]":                                                                       `rule "a": clause "c": a source is empty`,
+		"rules: [{id: a, severity: note, title: t, doc: d, sources: [s], clauses: {c: {message: m, severity: warning}}}]":                                                                    `clause "c" has a higher severity than the rule`,
+		"clauses: {c: {message: m, severity: bad}}":                                                                                                                                          `clause "c": severity is "bad"`,
+		"absent: [{match: m, why: w, sources: [s]}]":                                                                                                                                         `absent "m": needs an effect`,
+		"made_for: [{package: a, versions: '>=1', needs: 'b>1', effect: e, severity: error, sources: [s]}]\n" + note("requirement-unmet"):                                                    "bad.yaml:1: made_for: a row has the severity error, and the rule requirement-unmet is note",
+		"dlopens: [{id: a, by: [b], sources: [s], opens: [{part: p, names: [n], effect: e, severity: note}, {part: q, names: [n], effect: e, severity: warning}]}]\n" + note("missing-link"): "bad.yaml:1: dlopens: a row has the severity warning, and the rule missing-link is note",
+		"frameworks: [{id: a, title: t, marker: m, sources: [s], later: [{part: p, names: [n], effect: e, severity: error}]}]\n" + note("missing-library"):                                   "bad.yaml:1: frameworks: a row has the severity error",
+		"frameworks: [{id: a, title: t, marker: m, sources: [s], uses: [{part: p/q, severity: error}]}]\n" + note("missing-sublibrary"):                                                      "bad.yaml:1: frameworks: a row has the severity error",
+		"frameworks: [{id: a, title: t, marker: m, sources: [s], mixed: [{library: l, effect: e, severity: warning}]}]\n" + note("mixed-releases"):                                           "bad.yaml:1: frameworks: a row has the severity warning, and the rule mixed-releases is note",
+
 		"capabilities: [{name: compute}]":         "needs a name and sources",
 		"mounts: [{match: 'a/**', sources: [s]}]": "needs a match, a why and sources",
 		"rules:\n- {id: a, severity: note, title: t, doc: d, sources: [s]}\n- {id: a, severity: note, title: t, doc: d, sources: [s]}": `bad.yaml:3: rule "a" is there twice`,
@@ -135,8 +154,36 @@ func TestBadPacks(t *testing.T) {
 	}
 }
 
-// FuzzPacks keeps laws of packs that may come from anywhere: one is taken, and
-// then its rules have pages, or refused in one line with its name and a line.
+// TestHeavyRowOfAnotherPack checks that a pack is refused whose rule is lighter than the row
+// of a pack before it, or the other way round.
+func TestHeavyRowOfAnotherPack(t *testing.T) {
+	rule := fstest.MapFS{"rule.yaml": {Data: []byte("\n" + note("cpu-build"))}}
+	row := fstest.MapFS{"row.yaml": {Data: []byte("cpu_builds:\n- {package: a, effect: e, fix: f, severity: warning, sources: [s]}")}}
+	const text = "cpu_builds: a row has the severity warning, and the rule cpu-build is note"
+	if _, err := LoadPacks(rule, row); err == nil || err.Error() != "rule pack row.yaml:2: "+text {
+		t.Error(err)
+	}
+	if _, err := LoadPacks(row, rule); err == nil || err.Error() != "rule pack rule.yaml:2: "+text {
+		t.Error(err)
+	}
+}
+
+// TestSectionsAreValidated checks that entries of every section have validate, which
+// Sections.validate finds by reflection.
+func TestSectionsAreValidated(t *testing.T) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Sections]()) {
+		of := reflect.PointerTo(f.Type)
+		if f.Type.Kind() != reflect.Struct {
+			of = f.Type.Elem()
+		}
+		if !of.Implements(reflect.TypeFor[interface{ validate() error }]()) && f.Type.Kind() != reflect.Map {
+			t.Errorf("%s has no validate", f.Name)
+		}
+	}
+}
+
+// FuzzPacks checks that a pack from anywhere either loads, and then its rules have pages, or
+// is refused in one line with its name and a line number.
 func FuzzPacks(f *testing.F) {
 	entries, err := rules.FS.ReadDir(".")
 	if err != nil {

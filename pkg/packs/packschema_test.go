@@ -18,11 +18,11 @@ import (
 
 var updateSchema = flag.Bool("update-schema", false, "write docs/schema/rules-1.json")
 
-// TestPackSchema keeps the JSON Schema of rule packs what the types say, and
-// holds the packs, and bad ones, against it.
+// TestPackSchema checks that the JSON Schema of rule packs agrees with the types, that the
+// packs fit it, and that bad ones do not.
 func TestPackSchema(t *testing.T) {
 	defs := map[string]any{}
-	top := schemaOf(reflect.TypeFor[pack](), defs).(map[string]any)
+	top := schemaOf(reflect.TypeFor[Sections](), defs).(map[string]any)
 	doc := map[string]any{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "https://github.com/imgcheck/imgcheck/docs/schema/rules-1.json",
 		"title": "imgcheck rule pack, version 1", "description": "A file of a directory that `--rules` names. Made from the types in pkg/packs, where each key is explained: go test ./pkg/packs -run TestPackSchema -update-schema",
@@ -32,7 +32,7 @@ func TestPackSchema(t *testing.T) {
 		doc[k] = v
 	}
 	doc["type"] = []string{"object", "null"}
-	delete(defs, "pack")
+	delete(defs, "Sections")
 	var want bytes.Buffer
 	e := json.NewEncoder(&want)
 	e.SetEscapeHTML(false)
@@ -47,7 +47,7 @@ func TestPackSchema(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want.Bytes()) {
-		t.Errorf("docs/schema/rules-1.json is not what the types say (%v): go test ./pkg/packs -run TestPackSchema -update-schema", err)
+		t.Errorf("docs/schema/rules-1.json does not agree with the types (%v): go test ./pkg/packs -run TestPackSchema -update-schema", err)
 	}
 	schema, err := jsonschema.NewCompiler().Compile(name)
 	if err != nil {
@@ -75,12 +75,12 @@ func TestPackSchema(t *testing.T) {
 	}
 	for _, bad := range []string{"rule: []", "rules: [{id: a, severity: bad}]", "rules: [{id: a, colour: red}]", "rules: [{severity: note}]", "families: [{id: a, match: lib}]", "[]"} {
 		if valid([]byte(bad)) == nil {
-			t.Errorf("the schema takes %q", bad)
+			t.Errorf("the schema accepts %q", bad)
 		}
 	}
 }
 
-// schemaOf is the schema of a type by its yaml tags. Structs go to defs by their
+// schemaOf returns the schema of a type by its yaml tags. It adds structs to defs, by their
 // names.
 func schemaOf(t reflect.Type, defs map[string]any) any {
 	switch {

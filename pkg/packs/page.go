@@ -1,14 +1,11 @@
 package packs
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 )
 
-// Page is what the packs say of a rule, as Markdown: its page of docs/rules, and
-// what `imgcheck rules ID` prints.
+// Page returns a rule's page as Markdown, for docs/rules and `imgcheck rules ID`.
 func (r *Rule) Page() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n**%s**: %s\n\n%s\n", r.ID, r.Severity, r.Title, strings.TrimSpace(r.Doc))
@@ -32,13 +29,4 @@ func Section(b *strings.Builder, title string, lines []string) {
 	for _, l := range lines {
 		fmt.Fprintf(b, "- %s\n", l)
 	}
-}
-
-// SortedRules are the rules in the order of their severity and then of their IDs.
-func (p *Packs) SortedRules() []*Rule {
-	list := slices.Clone(p.Rules)
-	slices.SortFunc(list, func(a, b *Rule) int {
-		return cmp.Or(slices.Index(Severities, a.Severity)-slices.Index(Severities, b.Severity), cmp.Compare(a.ID, b.ID))
-	})
-	return list
 }

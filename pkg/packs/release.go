@@ -1,24 +1,40 @@
 package packs
 
 import (
+	"errors"
+	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/internal/version"
 )
+
+// Release names the distributions whose version is that of a library, for libraries whose
+// file name has no full version.
+type Release struct {
+	Match   []string `yaml:"match"` // patterns of file names
+	Dist    []string `yaml:"dist"`  // patterns of names as dist-info directories have them
+	Sources []string `yaml:"sources"`
+}
+
+func (r *Release) validate() error {
+	if len(r.Match) == 0 || len(r.Dist) == 0 || len(r.Sources) == 0 {
+		return errors.New("releases: needs a match, a dist and sources")
+	}
+	return checkPatterns("releases", slices.Concat(r.Match, r.Dist))
+}
+
+// ReleaseNumbers are the numbers of a version; nil if they are not known.
+type ReleaseNumbers = version.Release
+
+// ParseRelease calls [version.ParseRelease], for code that has a variable named version.
+func ParseRelease(s string) ReleaseNumbers { return version.ParseRelease(s) }
 
 // Numbers returns the first n numbers of a version: 9.1 of 9.1.0.70.
 func Numbers(version string, n int) string {
 	return ParseRelease(version).First(n).String()
 }
 
-// ReleaseNumbers is the numbers of a version; nil if they are not known.
-type ReleaseNumbers = version.Release
-
-// ParseRelease is [version.ParseRelease]. Much of this package has variables that are
-// named version.
-func ParseRelease(s string) ReleaseNumbers { return version.ParseRelease(s) }
-
-// Exactly writes the first n numbers of r, or "" if it has fewer.
+// Exactly returns the first n numbers of r, or "" if it has fewer.
 func Exactly(r ReleaseNumbers, n int) string {
 	if len(r) < n {
 		return ""
@@ -26,7 +42,7 @@ func Exactly(r ReleaseNumbers, n int) string {
 	return r.First(n).String()
 }
 
-// Normal is a distribution's name as dist-info directories have it (PEP 503, 427).
+// Normal returns a distribution's name as dist-info directories have it (PEP 503, 427).
 func Normal(name string) string {
 	return strings.ToLower(strings.NewReplacer("-", "_", ".", "_").Replace(name))
 }

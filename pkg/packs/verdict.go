@@ -4,22 +4,21 @@ import (
 	"cmp"
 )
 
-// Verdict is how much a miss matters to one of those that meet it.
+// Verdict is the severity of a miss for one of the files that meet it, with the reason.
 type Verdict struct {
-	// severity is the highest that a finding about the miss has.
+	// Severity is the highest that a finding about the miss may have.
 	Severity Severity
-	// clause is the shared clause that says why it is no higher, with its values;
-	// empty where there is no reason to give.
+	// Clause is the shared clause with the reason for a lower severity; empty: none.
 	Clause string
 	Values Values
-	// general is set for a reason that gives way to any other.
+	// general marks a reason that any other replaces.
 	general bool
 }
 
-// Grave is the verdict on a miss that is as bad as its rule says.
+// Grave is the verdict on a miss that is as severe as its rule.
 var Grave = Verdict{Severity: Error}
 
-// Verdict returns the verdict that a shared clause says.
+// Verdict returns the verdict with the severity and the reason of a shared clause.
 func (p *Packs) Verdict(clause string, v Values) Verdict {
 	c := p.Clauses[clause]
 	if c == nil {
@@ -29,20 +28,21 @@ func (p *Packs) Verdict(clause string, v Values) Verdict {
 	return Verdict{Severity: cmp.Or(c.Severity, Error), Clause: clause, Values: v}
 }
 
-// Unproved returns the verdict that a shared clause says where nothing more is known.
+// Unproved returns the verdict of a shared clause for a miss of which nothing more is known;
+// any other reason replaces its reason.
 func (p *Packs) Unproved(clause string) Verdict {
 	v := p.Verdict(clause, nil)
 	v.general = true
 	return v
 }
 
-// Excepted returns the verdict on a file that the packs make an exception of.
+// Excepted returns the verdict on a file that is an exception of the packs.
 func (p *Packs) Excepted(x *Exception) Verdict {
 	return p.Verdict("excepted", Values{"why": x.Why})
 }
 
-// Helped returns the verdict on a miss that something else helps with: begun is whether
-// the image's program does that first.
+// Helped returns the verdict on a miss that does not occur after a help. begun is set if
+// the image's program begins with it.
 func (p *Packs) Helped(h *Help, begun bool) Verdict {
 	if begun {
 		return p.Verdict("helped-first", nil)
@@ -50,8 +50,7 @@ func (p *Packs) Helped(h *Help, begun bool) Verdict {
 	return p.Verdict("helped", Values{"why": h.Why})
 }
 
-// AtMost returns v with the severity of o where v's is higher. The reason stays v's
-// where v has one.
+// AtMost returns v with a severity of at most o's, and with the reason of o if v has none.
 func (v Verdict) AtMost(o Verdict) Verdict {
 	if v.Clause == "" {
 		v.Clause, v.Values, v.general = o.Clause, o.Values, o.general

@@ -37,7 +37,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// TestEditsOfFindings are those whose names a finding fills.
+// TestEditsOfFindings checks that a rule has only the edits whose placeholders a finding fills.
 func TestEditsOfFindings(t *testing.T) {
 	set, err := LoadPacks(rules.FS)
 	if err != nil {
@@ -50,7 +50,7 @@ func TestEditsOfFindings(t *testing.T) {
 		{nil, nil},
 		{map[string]string{"lacks": "video"}, []string{"append video"}},
 		{map[string]string{"unknown": "vidio"}, []string{"drop vidio"}},
-		{map[string]string{"unknown": "{lacks}"}, []string{"drop {lacks}"}}, // an image's text is no name
+		{map[string]string{"unknown": "{lacks}"}, []string{"drop {lacks}"}}, // braces in an image's text are no placeholder
 	} {
 		var got []string
 		for _, e := range set.Edits("driver-capabilities", tt.values) {
@@ -65,8 +65,8 @@ func TestEditsOfFindings(t *testing.T) {
 	}
 }
 
-// FuzzEdit: an edit that was made once changes nothing when it is made again,
-// dropped elements are gone, added ones there, and the others stay in their order.
+// FuzzEdit checks that an edit made twice is as if made once, that dropped elements are gone
+// and added ones there, and that the others keep their order.
 func FuzzEdit(f *testing.F) {
 	f.Add("append", ":;", "/b", "/a:/c")
 	f.Add("drop", ",", "vidio", "compute, vidio")

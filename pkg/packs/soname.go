@@ -2,7 +2,6 @@ package packs
 
 import (
 	"errors"
-	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -23,7 +22,7 @@ func (s *Soname) validate() error {
 	if len(s.Libraries) == 0 || len(s.Numbers) == 0 || len(s.Sources) == 0 {
 		return errors.New("sonames: needs libraries, numbers and sources")
 	}
-	return patterns("sonames", s.Libraries)
+	return checkPatterns("sonames", s.Libraries)
 }
 
 // majors returns the majors of CUDA for a number: those of the longest entry whose
@@ -79,46 +78,41 @@ func (p *Packs) CudaOfAll(names []string) []string {
 	return all
 }
 
-// WheelCUDA stands before the major version of CUDA in the names of wheels:
-// nvidia-cudnn-cu12.
-const WheelCUDA = "-cu"
-
-// forCUDA returns templates of fixes, and values with the ending of NVIDIA's wheels, {-cu},
-// for the major version of CUDA v["cuda"]. If that is "", {cuda} becomes N, and the first
-// template that uses it explains N. Without v["cuda"] it returns its arguments.
-func (p *Packs) forCUDA(templates []string, v Values) ([]string, Values) {
-	cuda, ok := v["cuda"]
+// MajorOf returns the number after `.so.` in a SONAME, or "".
+func MajorOf(soname string) string {
+	_, after, ok := strings.Cut(soname, ".so.")
 	if !ok {
-		return templates, v
+		return ""
 	}
-	v, templates = maps.Clone(v), slices.Clone(templates)
-	v["-cu"] = p.Carrier("cuda").wheelEnding(cuda)
-	if cuda != "" {
-		return templates, v
-	}
-	v["cuda"], v["-cu"] = "N", WheelCUDA+"N"
-	for i, t := range templates {
-		note := ""
-		switch {
-		case strings.Contains(t, "{-cu}"):
-			note = "cuda-unknown-wheel"
-		case strings.Contains(t, "{cuda}"):
-			note = "cuda-unknown"
-		}
-		if c := p.Clauses[note]; c != nil {
-			templates[i] += c.Message
-			break
-		}
-	}
-	return templates, v
+	major, _, _ := strings.Cut(after, ".")
+	return major
 }
 
-// Rows returns fixes of rows of the packs.
-func (p *Packs) Rows(templates []string, v Values) []Advice {
-	var list []Advice
-	templates, v = p.forCUDA(templates, v)
-	for _, t := range templates {
-		list = append(list, Row(t, v))
+// Stem returns a SONAME without its version: libcublas.so.
+func Stem(soname string) string {
+	before, _, ok := strings.Cut(soname, ".so.")
+	if !ok {
+		return soname
 	}
-	return list
+	return before + ".so"
+}
+
+// Toolkit has the numbers after `.so.` in the names of the libraries of one major version
+// of CUDA. The names of an [Open] may contain them: {cufft}.
+type Toolkit struct {
+	CUDA     string   `yaml:"cuda"`
+	Cudart   string   `yaml:"cudart"`
+	Cublas   string   `yaml:"cublas"`
+	Nvrtc    string   `yaml:"nvrtc"`
+	Cufft    string   `yaml:"cufft"`
+	Cusolver string   `yaml:"cusolver"`
+	Cusparse string   `yaml:"cusparse"`
+	Sources  []string `yaml:"sources"`
+}
+
+func (t *Toolkit) validate() error {
+	if t.CUDA == "" || len(t.Sources) == 0 {
+		return errors.New("toolkits: needs the major version (cuda) and sources")
+	}
+	return nil
 }

@@ -20,7 +20,7 @@ func (n *CXXNamespaces) validate() error {
 	if len(n.Names) == 0 || len(n.Libraries) == 0 || len(n.Sources) == 0 {
 		return fmt.Errorf("cxx_namespaces %q: needs names, libraries and sources", n.Names)
 	}
-	return patterns("cxx_namespaces", append([]string{n.Home}, n.Libraries...))
+	return checkPatterns("cxx_namespaces", append([]string{n.Home}, n.Libraries...))
 }
 
 // named reports whether one of the namespaces stands at the beginning of a mangled nested
@@ -43,7 +43,7 @@ func (n *CXXNamespaces) in(symbol string) bool {
 // Namespaces returns the namespaces of a mangled name, or nil: of a nested name (_ZN…,
 // _ZNK…) or the table of a type (_ZTIN…, _ZTVN…). Where parts of the name are in several,
 // they are the first in the packs.
-func (t *Tables) Namespaces(symbol string) *CXXNamespaces {
+func (p *Packs) Namespaces(symbol string) *CXXNamespaces {
 	rest, ok := strings.CutPrefix(symbol, "_Z")
 	if !ok {
 		return nil
@@ -55,12 +55,12 @@ func (t *Tables) Namespaces(symbol string) *CXXNamespaces {
 		return nil
 	}
 	rest = strings.TrimLeft(rest, "KV")
-	i := slices.IndexFunc(t.CXXNamespaces, func(n *CXXNamespaces) bool { return n.named(rest) })
+	i := slices.IndexFunc(p.CXXNamespaces, func(n *CXXNamespaces) bool { return n.named(rest) })
 	if i < 0 {
 		return nil
 	}
-	if first := slices.IndexFunc(t.CXXNamespaces, func(n *CXXNamespaces) bool { return n.in(symbol) }); first >= 0 {
+	if first := slices.IndexFunc(p.CXXNamespaces, func(n *CXXNamespaces) bool { return n.in(symbol) }); first >= 0 {
 		i = first
 	}
-	return t.CXXNamespaces[i]
+	return p.CXXNamespaces[i]
 }

@@ -1,0 +1,95 @@
+package packs
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/internal/envline"
+)
+
+// Advice is a fix of a finding before it is written as text.
+type Advice struct {
+	Template string
+	Values   map[string]string
+	// Path is the value of LD_LIBRARY_PATH that the fix sets; {env} in the template is the
+	// instruction that sets it. It is nil if the fix does not set the variable.
+	Path *string
+}
+
+// String returns the fix as text.
+func (a Advice) String() string {
+	if a.Path == nil {
+		return Fill(a.Template, a.Values)
+	}
+	v := Values{"env": SearchPathLine(*a.Path)}
+	maps.Copy(v, a.Values)
+	return Fill(a.Template, v)
+}
+
+// SearchPathLine returns the instruction of a Dockerfile that sets LD_LIBRARY_PATH to a
+// value, or words that say that a Dockerfile cannot state the value.
+func SearchPathLine(value string) string {
+	line, err := envline.Of("LD_LIBRARY_PATH", value)
+	if err != nil {
+		return "correct LD_LIBRARY_PATH: its value is one that no Dockerfile can say"
+	}
+	return line
+}
+
+// Row returns a fix of a row of the packs; a placeholder without a value stays.
+func Row(template string, v Values) Advice { return Advice{Template: template, Values: v} }
+
+// Rows returns the fixes of a row of the packs, for the major version of CUDA v["cuda"] if
+// that is set.
+func (p *Packs) Rows(templates []string, v Values) []Advice {
+	var list []Advice
+	templates, v = p.forCUDA(templates, v)
+	for _, t := range templates {
+		list = append(list, Row(t, v))
+	}
+	return list
+}
+
+// Texts returns fixes without placeholders.
+func Texts(list []string) []Advice {
+	var all []Advice
+	for _, text := range list {
+		all = append(all, Row(text, nil))
+	}
+	return all
+}
+
+// WheelCUDA stands before the major version of CUDA in the names of wheels:
+// nvidia-cudnn-cu12.
+const WheelCUDA = "-cu"
+
+// forCUDA returns templates of fixes, and values with the ending of NVIDIA's wheels, {-cu},
+// for the major version of CUDA v["cuda"]. If that is "", {cuda} becomes N, and the first
+// template that uses it explains N. Without v["cuda"] it returns its arguments.
+func (p *Packs) forCUDA(templates []string, v Values) ([]string, Values) {
+	cuda, ok := v["cuda"]
+	if !ok {
+		return templates, v
+	}
+	v, templates = maps.Clone(v), slices.Clone(templates)
+	v["-cu"] = p.Carrier("cuda").wheelEnding(cuda)
+	if cuda != "" {
+		return templates, v
+	}
+	v["cuda"], v["-cu"] = "N", WheelCUDA+"N"
+	for i, t := range templates {
+		note := ""
+		switch {
+		case strings.Contains(t, "{-cu}"):
+			note = "cuda-unknown-wheel"
+		case strings.Contains(t, "{cuda}"):
+			note = "cuda-unknown"
+		}
+		if c := p.Clauses[note]; c != nil {
+			templates[i] += c.Message
+			break
+		}
+	}
+	return templates, v
+}

@@ -1,0 +1,59 @@
+package packs
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Case is a possible cause of an error text. If it names a rule, it has the rule's title,
+// doc, fixes and sources where it has none itself.
+type Case struct {
+	ID    string `yaml:"id"`
+	Rule  string `yaml:"rule"`
+	Class string `yaml:"class"` // of the taxonomy of reports
+	Title string `yaml:"title"`
+	Doc   string `yaml:"doc"`
+	// Visible says whether an image shows it: yes, partly (together with facts about the
+	// driver or the GPU) or no.
+	Visible string `yaml:"visible"`
+	// Causes are the usual ones, the most frequent first.
+	Causes  []string `yaml:"causes"`
+	Confirm string   `yaml:"confirm"` // how a user can find out that it is this case
+	Fix     []string `yaml:"fix"`
+	Sources []string `yaml:"sources"`
+}
+
+func (c *Case) validate() error {
+	if c.ID == "" || c.Class == "" || !slices.Contains([]string{"yes", "partly", "no"}, c.Visible) {
+		return fmt.Errorf("case %q: needs an id, a class and a visible (yes, partly or no)", c.ID)
+	}
+	if c.Rule == "" && (c.Title == "" || c.Doc == "" || len(c.Sources) == 0) {
+		return fmt.Errorf("case %q: needs a rule, or a title, a doc and sources", c.ID)
+	}
+	return nil
+}
+
+// ErrorText is a form of line with the cases that print it, the likeliest first.
+type ErrorText struct {
+	Patterns []string `yaml:"patterns"`
+	// Where limits captures of the patterns to text that matches one of the shell patterns.
+	Where map[string][]string `yaml:"where"`
+	Cases []string            `yaml:"cases"`
+	// Certain is set if the first case is the only meaning, Symptom if the line follows
+	// from another error.
+	Certain bool `yaml:"certain"`
+	Symptom bool `yaml:"symptom"`
+}
+
+func (t *ErrorText) validate() error {
+	if len(t.Patterns) == 0 || len(t.Cases) == 0 {
+		return fmt.Errorf("text %q: needs patterns and cases", t.Patterns)
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Where)) {
+		if err := checkPatterns("where "+name, t.Where[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package packs
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/imgcheck/imgcheck/internal/version"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+)
+
+// Exclusive is a group of distributions that install the same files.
+type Exclusive struct {
+	ID      string   `yaml:"id"`
+	Members []string `yaml:"members"`
+	Keep    string   `yaml:"keep"`   // the one to keep in a GPU image
+	Effect  string   `yaml:"effect"` // when another one has overwritten it
+	Sources []string `yaml:"sources"`
+}
+
+func (e *Exclusive) validate() error {
+	if e.ID == "" || len(e.Members) < 2 || !slices.Contains(e.Members, e.Keep) || len(e.Sources) == 0 {
+		return fmt.Errorf("exclusive %q: needs an id, two members, which of them to keep, and sources", e.ID)
+	}
+	return nil
+}
+
+// CPUBuild is a package without GPU code, with the fix for images that are to use a GPU.
+type CPUBuild struct {
+	Package string `yaml:"package"`
+	// Local is the local part of the version of the build without GPU code; empty if that
+	// build has a name of its own.
+	Local  string   `yaml:"local"`
+	Unless []string `yaml:"unless"` // patterns of packages that bring its GPU side
+	Beside []string `yaml:"beside"` // patterns of packages that may be what the GPU is for
+	// Lacks are patterns of libraries that only the build with GPU code has. Files that
+	// need one do not load.
+	Lacks    []string `yaml:"lacks"`
+	Severity Severity `yaml:"severity"`
+	Effect   string   `yaml:"effect"`
+	Fix      string   `yaml:"fix"`
+	Sources  []string `yaml:"sources"`
+}
+
+func (c *CPUBuild) validate() error {
+	if c.Package == "" || c.Effect == "" || c.Fix == "" || !c.Severity.known() || len(c.Sources) == 0 {
+		return fmt.Errorf("cpu build %q: needs a package, an effect, a fix, a severity and sources", c.Package)
+	}
+	return checkPatterns("cpu build "+c.Package, slices.Concat(c.Unless, c.Beside, c.Lacks))
+}
+
+// Pinned are packages whose requirements on other packages are checked.
+type Pinned struct {
+	Packages []string `yaml:"packages"` // patterns of names
+	Requires []string `yaml:"requires"` // patterns of the required packages
+	Severity Severity `yaml:"severity"`
+	Why      string   `yaml:"why"`
+	Sources  []string `yaml:"sources"`
+}
+
+func (p *Pinned) validate() error {
+	if len(p.Packages) == 0 || len(p.Requires) == 0 || p.Why == "" || !p.Severity.known() || len(p.Sources) == 0 {
+		return fmt.Errorf("pinned %q: needs packages, what they require, a why, a severity and sources", p.Packages)
+	}
+	return checkPatterns("pinned", slices.Concat(p.Packages, p.Requires))
+}
+
+// MadeFor is a requirement of a package's releases on another package that their metadata
+// does not have.
+type MadeFor struct {
+	Package  string   `yaml:"package"`  // a pattern
+	Versions string   `yaml:"versions"` // PEP 440 specifiers
+	Needs    string   `yaml:"needs"`    // a requirement; {version} is the package's own, three numbers
+	Severity Severity `yaml:"severity"`
+	Effect   string   `yaml:"effect"`
+	Error    string   `yaml:"error"`
+	Sources  []string `yaml:"sources"`
+}
+
+func (n *MadeFor) validate() error {
+	if n.Package == "" || n.Effect == "" || !n.Severity.known() || len(n.Sources) == 0 {
+		return fmt.Errorf("made for: %q: needs a package, an effect, a severity and sources", n.Package)
+	}
+	if _, err := version.Satisfies("1", n.Versions); err != nil {
+		return fmt.Errorf("made for: %s: %w", n.Package, err)
+	}
+	if r, err := inventory.ParseRequirement(n.Of("1")); err != nil || r.Specifiers == "" {
+		return fmt.Errorf("made for: %s: %q is no requirement of a version", n.Package, n.Needs)
+	}
+	return checkPatterns("made for", []string{n.Package})
+}
+
+// Of returns the requirement of the package's release with a version.
+func (n *MadeFor) Of(version string) string { return Expand(n.Needs, "{version}", Numbers(version, 3)) }
+
+// Dist is the Python distribution that has a library.
+type Dist struct {
+	Match   string   `yaml:"match"` // pattern of the library's names
+	Dist    string   `yaml:"dist"`  // its name without -cu12 and the like
+	Sources []string `yaml:"sources"`
+}
+
+func (d *Dist) validate() error {
+	if d.Match == "" || d.Dist == "" || len(d.Sources) == 0 {
+		return fmt.Errorf("library dist %q: needs a match, a dist and sources", d.Match)
+	}
+	return checkPatterns("library dist", []string{d.Match})
+}
+
+// Known is a pattern of directories, files or packages with a property, which its table
+// names (directories to which something is mounted, wheels for GPUs alone), and why they
+// have it.
+type Known struct {
+	Match   string   `yaml:"match"`
+	Why     string   `yaml:"why"`
+	Sources []string `yaml:"sources"`
+}
+
+// IsKnown reports whether a table has a name.
+func IsKnown(list []*Known, name string) bool {
+	return slices.ContainsFunc(list, func(k *Known) bool { return Match(k.Match, name) })
+}
+
+func (k *Known) validate() error {
+	if k.Match == "" || k.Why == "" || len(k.Sources) == 0 {
+		return fmt.Errorf("match %q: needs a match, a why and sources", k.Match)
+	}
+	return checkPatterns("match", []string{k.Match})
+}
