@@ -59,7 +59,7 @@ func pages(set *packs.Packs) map[string]string {
 	index.WriteString("# Rules\n\nMade from the packs in [rules/](../../rules) by `go test ./rules -update`; `imgcheck rules` prints the same.\n\n| rule | severity | what it says |\n|---|---|---|\n")
 	for _, r := range set.SortedRules() {
 		m[r.ID+".md"] = r.Page()
-		fmt.Fprintf(&index, "| [%s](%s.md) | %s | %s |\n", r.ID, r.ID, r.Severity, r.Title)
+		fmt.Fprintf(&index, "| [%s](%s.md) | %s | %s |\n", r.ID, r.ID, r.Weight(), r.Title)
 	}
 	m["README.md"] = index.String()
 	return m

@@ -48,7 +48,7 @@ func rulesCommand() *cli.Command {
 func listRules(c *cli.Context, set *packs.Packs) error {
 	w := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
 	for _, r := range set.SortedRules() {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", r.ID, r.Severity, r.Title)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", r.ID, r.Weight(), r.Title)
 	}
 	return w.Flush()
 }
