@@ -126,7 +126,7 @@ func (x *Explainer) Page(id string) string {
 	for _, s := range []struct {
 		title string
 		lines []string
-	}{{"How it reads", reads}, {"Usual causes", c.Causes}, {"What confirms it", []string{named(nil).Replace(c.Confirm)}}, {"What to do", x.fixes(c, nil)}, {"Sources", c.Sources}} {
+	}{{"How it reads", reads}, {"Usual causes", c.Causes}, {"How to confirm it", []string{named(nil).Replace(c.Confirm)}}, {"How to fix it", x.fixes(c, nil)}, {"Sources", c.Sources}} {
 		packs.Section(&b, s.title, s.lines)
 	}
 	return b.String()

@@ -45,15 +45,15 @@ func TestModuleClauses(t *testing.T) {
 	for _, c := range []struct{ name, text, message, because string }{
 		{
 			"several", record("a", "a/_b"+tag, "a/_c"+tag, "a/_d"+tag),
-			"_b" + tag + ", which a 1.0 has installed, is gone, and so are 2 more of its modules", "which programs import it is not known",
+			"_b" + tag + ", which a 1.0 has installed, is missing, and so are 2 more of its modules", "no program is known to import it",
 		},
 		{
 			"a text", loader + record("a", "a/_b"+tag) + "-- " + siteDir + "a/_b" + tag + " --\ntext\nnothing\n",
-			"_b" + tag + ", which a 1.0 has installed, is no library", "which programs import it is not known",
+			"_b" + tag + ", which a 1.0 has installed, is not a library", "no program is known to import it",
 		},
 		{
 			"of a framework that others import", loader + record("scipy", "scipy/_cyutility"+tag) + elfText(siteDir[2:]+"scipy/linalg/_fblas"+tag),
-			"_cyutility" + tag + ", which scipy 1.0 has installed, is gone", "SciPy is often installed for another package's sake and never imported",
+			"_cyutility" + tag + ", which scipy 1.0 has installed, is missing", "SciPy is often installed as a dependency and never imported",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -232,7 +232,7 @@ func sarifRuleOf(r *packs.Rule) sarifRule {
 	for _, part := range []struct {
 		head  string
 		lines []string
-	}{{"It reads as", r.Patterns}, {"What to do", r.Fix}, {"Sources", r.Sources}} {
+	}{{"How it reads", r.Patterns}, {"How to fix it", r.Fix}, {"Sources", r.Sources}} {
 		if len(part.lines) > 0 {
 			text += "\n" + part.head + ":\n  " + strings.Join(part.lines, "\n  ") + "\n"
 		}
