@@ -12,7 +12,8 @@ import (
 // binder binds the symbols of the processes that are known.
 type binder struct{ re *replayer }
 
-// unbound returns the symbols that the known processes miss.
+// unbound returns the symbols that nothing defines in the processes of the entrypoint,
+// the frameworks, the extension modules and the programs that load GPU libraries.
 func (bi *binder) unbound() []Unbound {
 	var list []Unbound
 	list = append(list, bi.startSymbols()...)
@@ -26,7 +27,8 @@ func (bi *binder) unbound() []Unbound {
 	return append(list, bi.programSymbols()...)
 }
 
-// startSymbols starts the image's program.
+// startSymbols starts the entrypoint and returns the symbol that ends the start, else
+// those that its objects miss when they call them.
 func (bi *binder) startSymbols() []Unbound {
 	e := bi.re.config.Entry()
 	o := bi.re.files.ByPath[e.Path]
@@ -51,8 +53,8 @@ func (bi *binder) startSymbols() []Unbound {
 	return lazySymbols(p)
 }
 
-// lazySymbols are the functions that the objects of a started program miss when
-// they call them, one for each object.
+// lazySymbols returns, for each object of a started program, the first function that it
+// misses when it calls it.
 func lazySymbols(p *elfdeps.Process) []Unbound {
 	var list []Unbound
 	for _, m := range p.Objects {
@@ -74,8 +76,9 @@ func lazySymbols(p *elfdeps.Process) []Unbound {
 	return list
 }
 
-// frameworkSymbols opens what a framework opens, as it opens it, and then what relies
-// on it, in one process; what fails is unloaded and the others are opened after it.
+// frameworkSymbols opens the files of a framework, as the framework does, and then the
+// modules that follow it, in one process. It returns the symbols that they miss. A file
+// that fails is unloaded, and the next one is opened.
 func (bi *binder) frameworkSymbols(in *Install) []Unbound {
 	p, known := bi.re.hosts.process(in)
 	if p == nil {
@@ -83,41 +86,47 @@ func (bi *binder) frameworkSymbols(in *Install) []Unbound {
 	}
 	defer p.Rest()
 	var list []Unbound
-	told := func(s packs.Step, file string, err error) {
+	onOpen := func(s packs.Step, file string, err error) {
 		e := symbolError(err)
 		if e == nil {
 			return
 		}
-		u := UnboundOf(file, e, bi.re.packs.Effects("import-fails", packs.Values{"error": e.Error()})...)
-		if s.Effect != "" {
-			u.Effects[0].Text = s.Effect
-		}
-		if strings.Contains(s.Error, "{error}") { // else it is for a library that is missing
-			u.Effects[0].Error = packs.Expand(s.Error, "{error}", e.Error())
-		}
-		u.Aside = in.Aside
+		u := bi.stepUnbound(in, s, file, e)
 		if !known {
 			u.here = hereOf(p)
 		}
 		list = append(list, u)
 	}
-	bi.re.runStepsTelling(p, in, told)
+	bi.re.runStepsWith(p, in, onOpen)
 	if len(list) > 0 || len(in.Failures) > 0 {
 		return list
 	}
 	for _, o := range bi.re.files.Objects {
 		served := slices.ContainsFunc(o.ELF.Needed, func(n string) bool { return packs.MatchAny(in.Serves, n) })
 		if served && !IsProgram(o.ELF) && len(bi.re.files.Real(o.Misses)) == 0 && in.follows(o.Path) && bi.re.hostOf(o) == in {
-			told(packs.Step{}, o.Path, bi.openFollower(p, in, o))
+			onOpen(packs.Step{}, o.Path, bi.openFollower(p, in, o))
 		}
 	}
 	bi.excuse(in, list)
 	return list
 }
 
-// excuse lowers the verdict on what followers of a framework miss where the file is
-// optional, or another one serves in its place. One whose name has the framework's
-// release is the one that is taken.
+// stepUnbound returns the symbol that a file of a step misses, with the effect of the step.
+func (bi *binder) stepUnbound(in *Install, s packs.Step, file string, e *elfdeps.Error) Unbound {
+	u := UnboundOf(file, e, bi.re.packs.Effects("import-fails", packs.Values{"error": e.Error()})...)
+	if s.Effect != "" {
+		u.Effects[0].Text = s.Effect
+	}
+	if strings.Contains(s.Error, "{error}") { // other texts are about a missing library
+		u.Effects[0].Error = packs.Expand(s.Error, "{error}", e.Error())
+	}
+	u.Aside = in.Aside
+	return u
+}
+
+// excuse lowers the verdict on followers of a framework that are optional, or for which
+// another file serves. A file whose name has the framework's release is the one that the
+// package chooses, and is not excused by another file.
 func (bi *binder) excuse(in *Install, list []Unbound) {
 	failed := map[string]bool{}
 	for _, u := range list {
@@ -135,12 +144,13 @@ func (bi *binder) excuse(in *Install, list []Unbound) {
 	}
 }
 
-// maxSiblings bounds the libraries of its own package that a module is opened after.
+// maxSiblings limits the libraries of its own package that a module is opened after.
 const maxSiblings = 8
 
-// openFollower opens a module of a package that relies on a framework. What it misses
-// of a library that its own package brings, the package has opened before, for all to
-// see: Transformer Engine's extension does not link libtransformer_engine.so
+// openFollower opens a module of a package that relies on a framework. If a library of
+// the package defines a symbol that the module misses, it is opened first with
+// RTLD_GLOBAL, as the package does: Transformer Engine's extension does not link
+// libtransformer_engine.so
 // (https://github.com/NVIDIA/TransformerEngine/blob/v1.4/transformer_engine/common/__init__.py).
 func (bi *binder) openFollower(p *elfdeps.Process, in *Install, o *Object) error {
 	_, err := p.Dlopen(nil, o.Path)
@@ -163,9 +173,9 @@ func (bi *binder) openFollower(p *elfdeps.Process, in *Install, o *Object) error
 	return err
 }
 
-// siblingWith returns the library that defines a symbol and that a module's package
-// brings, or one that it requires; empty where there is none. The framework's own
-// files are none: it opens them itself.
+// siblingWith returns a library that defines a symbol and belongs to a module's package,
+// or to a package that it requires, or "". The framework's own files do not count, since
+// the framework opens them itself.
 func (bi *binder) siblingWith(o *Object, in *Install, symbol string) string {
 	_, pkg, wheels := bi.re.packages.OwnerOf(o.Path)
 	if pkg == nil {
@@ -186,9 +196,10 @@ func (bi *binder) siblingWith(o *Object, in *Install, symbol string) string {
 	return ""
 }
 
-// moduleSymbols imports the extension modules of Python that ask for GPU libraries
-// themselves and are no framework's, each in a process of its own. What a program has
-// imported before may define what is asked for.
+// moduleSymbols imports the extension modules of Python that need GPU libraries and
+// belong to no framework, each in a process of its own, and returns the symbols that they
+// miss. A program may have imported another file before that defines the symbol (see
+// [replayer.nowhere]).
 func (bi *binder) moduleSymbols() []Unbound {
 	var list []Unbound
 	for _, o := range bi.re.files.Objects {

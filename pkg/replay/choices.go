@@ -16,10 +16,10 @@ type Chosen struct {
 	*packs.Choice
 	Pkg     *inventory.Package
 	Release *packs.ChoiceRelease // the row for the package's version
-	cuda    string   // the version that decides, "12.4", or the variable's value
-	By      string   // "build" or "override": a build of the framework, or the variable, decides
-	Path    string   // of the build that is taken; the file may not exist
-	Builds  []string // paths of all builds, at least one
+	cuda    string               // the version that decides, "12.4", or the variable's value
+	By      string               // "build" or "override": a build of the framework, or the variable, decides
+	Path    string               // of the build that is taken; the file may not exist
+	Builds  []string             // paths of all builds, at least one
 }
 
 // Choose returns the builds that installed packages take. Packages that bring no build or

@@ -10,10 +10,9 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// dlopenNotes are the libraries that a file says it opens by name
-// (.note.dlopen), wants at least for what it is recommended for, and does not
-// find: any one of a note's names serves. A note without a priority recommends
-// (UAPI.12). What a plan knows is left to the plan.
+// dlopenNotes returns the libraries that a file requires or recommends in its
+// .note.dlopen and cannot open: one of the names of a note suffices. A note without a
+// priority recommends (UAPI.12). Files whose opens are in the packs are left out.
 func (re *replayer) dlopenNotes() []MissedOpen {
 	var list []MissedOpen
 	for _, o := range re.files.Objects {
@@ -30,7 +29,7 @@ func (re *replayer) dlopenNotes() []MissedOpen {
 			if priority != "required" && priority != "recommended" || len(note.Soname) == 0 {
 				continue
 			}
-			err := firstThatOpens(p, m, note.Soname)
+			err := openAny(p, m, note.Soname)
 			if err == nil || err.Unknown || re.packs.FromDriver(err.Name) {
 				continue
 			}
@@ -43,9 +42,9 @@ func (re *replayer) dlopenNotes() []MissedOpen {
 	return list
 }
 
-// firstThatOpens is nil when one of the names can be opened, else the error of the
+// openAny returns nil if one of the names can be opened, else the error of the
 // first.
-func firstThatOpens(p *elfdeps.Process, by *elfdeps.Module, names []string) *elfdeps.Error {
+func openAny(p *elfdeps.Process, by *elfdeps.Module, names []string) *elfdeps.Error {
 	var first *elfdeps.Error
 	for _, name := range names {
 		_, err := p.Dlopen(by, name)
@@ -60,7 +59,7 @@ func firstThatOpens(p *elfdeps.Process, by *elfdeps.Module, names []string) *elf
 	return first
 }
 
-// Planned reports whether a plan says what an object opens.
+// Planned reports whether the packs list the opens of an object.
 func (fi *Files) Planned(o *Object) bool {
 	for _, d := range fi.packs.Dlopens {
 		if packs.MatchAny(d.By, o.ELF.Soname) || packs.MatchAny(d.By, path.Base(o.Path)) {

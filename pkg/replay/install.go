@@ -9,72 +9,56 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// Install is a framework that the image has.
+// Install is a framework in the image, and the result of its steps.
 type Install struct {
 	*packs.Framework
-	Home      string // its directory, absolute
-	Site      string // the directory that holds it
-	Installed Dist
+	Home      string // directory of the framework, absolute
+	Site      string // directory that holds Home; site-packages for Python's
+	Installed Dist   // zero if the image has no metadata of it
+	// Failures are the steps that fail in a process of the framework alone.
+	Failures []Failure
+	// Help makes the steps succeed if some fail; nil if no help of the packs does.
+	Help *packs.Help
+	// Begun reports that the image's program does what Help says before it imports the
+	// framework.
+	Begun bool
+
 	release   packs.ReleaseNumbers // nil: not known
 	preloads  map[string]*preload  // by Preload.When
-	opens     []string             // the files that its preloads and its steps open by full path
-	rescued   []*elfdeps.Error     // what its steps miss without the preload after a miss, where that comes; nil: it does not
-	Failures  []Failure
-	Help      *packs.Help // what makes it work that fails by itself; nil: nothing does
-	Begun     bool        // and the image's program does that first
-	// importers are the packages beside it whose __init__.py imports it.
-	importers map[string]bool
+	opens     []string             // files that the preloads and steps open by full path
+	importers map[string]bool      // packages in Site whose __init__.py imports the framework
+	// rescued are the misses of the steps without the preload "after-miss"; nil if it is
+	// not opened.
+	rescued []*elfdeps.Error
 }
 
-// Failure is a step that failed.
+// Failure is a step that fails.
 type Failure struct {
 	Step   packs.Step
-	Path   string
-	Misses []*elfdeps.Error
-	Killed bool // the step's effect says that the process is killed
+	Path   string           // of the file that cannot be opened; "" if the image has none for the step
+	Misses []*elfdeps.Error // empty if only symbols are missing
+	Killed bool             // a truncated preload kills the process, and the step's effect says so
 }
 
-// maxInstalls bounds the frameworks, of which each is asked for each file whether it
-// loads it; an image with a dozen environments has fifty. A variable, so that tests
-// can reach it.
+// maxInstalls limits the frameworks. For each file of the image all of them are searched for
+// the one that the file relies on; an image with a dozen environments has fifty. It is a
+// variable for tests.
 var maxInstalls = 512
 
-// findInstalls looks for the packs' frameworks.
+// findInstalls returns the frameworks of the packs that the image has, in the order of the
+// packs.
 func (re *replayer) findInstalls() []*Install {
-	type sought struct{ pattern, begins string }
-	var seek []sought
-	for _, f := range re.packs.Frameworks {
-		seek = append(seek, sought{path.Join("**", f.Package, f.Marker), literal(path.Base(f.Marker))})
-	}
-	found := make([][]string, len(seek)) // paths of markers; the image is gone through once
-	for e := range re.img.FS.All() {
-		if e.IsDir() {
-			continue
-		}
-		base := path.Base(e.Path)
-		for i, s := range seek {
-			if strings.HasPrefix(base, s.begins) && strings.Contains(e.Path, re.packs.Frameworks[i].Package) && packs.Match(s.pattern, e.Path) {
-				found[i] = append(found[i], e.Path)
-			}
-		}
-	}
 	var list []*Install
+	markers := re.findMarkers()
 	for i, f := range re.packs.Frameworks {
 		homes := map[string]bool{}
-		for _, marker := range found[i] {
+		for _, marker := range markers[i] {
 			home := "/" + homeOf(marker, f)
-			if !homes[home] {
-				homes[home] = true
-				if f.Without != "" && len(re.files.Glob(home, f.Without)) > 0 {
-					continue
-				}
-				in := &Install{Framework: f, Home: home, Site: path.Dir(home)}
-				in.Installed = re.packages.distAround(home, f.Dist)
-				in.release = packs.ParseRelease(in.Installed.Version)
-				if f.OnlyDist && in.Installed.Name == "" {
-					continue
-				}
-				in.importers = re.packages.importersOf(in)
+			if homes[home] {
+				continue
+			}
+			homes[home] = true
+			if in := re.installAt(home, f); in != nil {
 				list = append(list, in)
 			}
 		}
@@ -82,8 +66,47 @@ func (re *replayer) findInstalls() []*Install {
 	return list
 }
 
-// homeOf is the framework's directory: the path less as many elements as the
-// marker has.
+// findMarkers returns the files that match the markers of the frameworks, by the index of
+// the framework. It goes through the image once.
+func (re *replayer) findMarkers() [][]string {
+	type marker struct{ pattern, begins string }
+	var markers []marker
+	for _, f := range re.packs.Frameworks {
+		markers = append(markers, marker{path.Join("**", f.Package, f.Marker), literal(path.Base(f.Marker))})
+	}
+	found := make([][]string, len(markers))
+	for e := range re.img.FS.All() {
+		if e.IsDir() {
+			continue
+		}
+		base := path.Base(e.Path)
+		for i, m := range markers {
+			if strings.HasPrefix(base, m.begins) && strings.Contains(e.Path, re.packs.Frameworks[i].Package) && packs.Match(m.pattern, e.Path) {
+				found[i] = append(found[i], e.Path)
+			}
+		}
+	}
+	return found
+}
+
+// installAt returns a framework in a directory that has its marker, or nil if the files or
+// the metadata there are those of another one.
+func (re *replayer) installAt(home string, f *packs.Framework) *Install {
+	if f.Without != "" && len(re.files.Glob(home, f.Without)) > 0 {
+		return nil
+	}
+	in := &Install{Framework: f, Home: home, Site: path.Dir(home)}
+	in.Installed = re.packages.distAround(home, f.Dist)
+	in.release = packs.ParseRelease(in.Installed.Version)
+	if f.OnlyDist && in.Installed.Name == "" {
+		return nil
+	}
+	in.importers = re.packages.importersOf(in)
+	return in
+}
+
+// homeOf returns the directory of a framework: the path of its marker file without as
+// many elements as the marker has.
 func homeOf(p string, f *packs.Framework) string {
 	for range strings.Count(f.Marker, "/") + 1 {
 		p = path.Dir(p)
@@ -91,21 +114,21 @@ func homeOf(p string, f *packs.Framework) string {
 	return p
 }
 
-// goesOn reports whether a framework can be imported: what fails, if anything, is a
-// feature.
+// goesOn reports whether the framework can be imported: no step fails, or only features
+// do.
 func (in *Install) goesOn() bool {
 	return !slices.ContainsFunc(in.Failures, func(f Failure) bool { return !f.Step.Feature })
 }
 
-// follows reports whether a path is in a package that imports the framework
-// before it loads its own libraries.
+// follows reports whether a path is in a package that imports the framework before it
+// loads its own libraries, by the packs.
 func (in *Install) follows(p string) bool {
 	pkg := in.packageOf(p)
 	return pkg != "" && packs.MatchAny(in.Followers, pkg)
 }
 
-// packageOf is the package beside the framework that a path is in, or the module that
-// it is; empty for a path elsewhere.
+// packageOf returns the name of the package or module in Site that has the file at p, or
+// "".
 func (in *Install) packageOf(p string) string {
 	rest, ok := strings.CutPrefix(p, in.Site+"/")
 	if !ok {
@@ -115,14 +138,14 @@ func (in *Install) packageOf(p string) string {
 	return strings.TrimSuffix(pkg, ".libs")
 }
 
-// namedIn reports whether a file's name has the framework's release in it.
+// namedIn reports whether a file's name has the release of the framework.
 func (in *Install) namedIn(file string) bool {
 	return len(in.release) > 2 && strings.Contains(path.Base(file), in.release.First(3).String()+".")
 }
 
-// hostOf is the framework that an object relies on: it needs one of its
-// libraries, or is in a package that imports it first. Of several, the one in
-// the same directory of packages counts.
+// hostOf returns the framework that an object relies on, or nil: the object needs a
+// library of the framework, or is in a package that imports it first. Of several
+// frameworks, one in the same site-packages directory counts.
 func (re *replayer) hostOf(o *Object) *Install {
 	var host *Install
 	for _, in := range re.ev.Installs {
@@ -137,8 +160,9 @@ func (re *replayer) hostOf(o *Object) *Install {
 	return host
 }
 
-// load replays a framework's steps in one process. Where the first misses a library
-// and a preload is for that, it is replayed again with its help.
+// load finds the preloads of a framework and replays its steps in one process. If the
+// error of the first step calls for the preload "after-miss", the steps are replayed
+// again with it.
 func (re *replayer) load(in *Install) {
 	if b := re.packages.buildOfInstall(in); b != nil && in.release == nil {
 		in.release = packs.ParseRelease(b.Version)
@@ -167,8 +191,8 @@ func (re *replayer) load(in *Install) {
 	}
 }
 
-// callsRescue reports whether the first step has failed and the text of its error names
-// one of the libraries of the preload for that.
+// callsRescue reports whether the first step fails with an error that names a library of
+// the preload "after-miss".
 func (in *Install) callsRescue() bool {
 	pre := in.preloads["after-miss"]
 	if pre == nil || len(in.Failures) == 0 || in.Failures[0].Step.Open != in.steps()[0].Open {
@@ -177,8 +201,8 @@ func (in *Install) callsRescue() bool {
 	return pre.isNamed(in.Failures[0].Misses[0].Error())
 }
 
-// help looks for what makes a framework work that fails by itself: another that
-// the program imports first, or what it opens by a call.
+// help finds the help that makes a failing framework work: the import of another
+// framework first, or files that a call opens.
 func (re *replayer) help(in *Install) {
 	if len(in.Failures) == 0 {
 		return
@@ -193,7 +217,8 @@ func (re *replayer) help(in *Install) {
 	}
 }
 
-// begins reports whether the image's program does first what helps a framework.
+// begins reports whether the image's program gives the help before it imports the
+// framework.
 func (re *replayer) begins(in *Install, h *packs.Help) bool {
 	for _, other := range re.packs.Frameworks {
 		if other.ID == h.Framework && other.Package != "" {
@@ -203,7 +228,7 @@ func (re *replayer) begins(in *Install, h *packs.Help) bool {
 	return false
 }
 
-// helpIn does in a process what a help says, and reports whether the image has it.
+// helpIn gives a help in a process, and reports whether the image has the files for it.
 func (re *replayer) helpIn(p *elfdeps.Process, in *Install, h *packs.Help) bool {
 	if fits, _ := in.release.Within(h.Versions); !fits {
 		return false

@@ -11,9 +11,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// openAll lets everybody in the process open what they open by name: first what
-// they cannot do without, then the framework's later opens, then what is
-// optional.
+// openAll opens what the modules of a process open by name: first the required parts of
+// libraries, then the framework's later opens, then optional parts.
 func (pl *plans) openAll(r *Process) {
 	pl.openLibraries(r, false)
 	if r.In != nil {
@@ -26,7 +25,8 @@ func (pl *plans) openAll(r *Process) {
 	pl.openLibraries(r, true)
 }
 
-// openLibraries goes through what is loaded, and through what comes.
+// openLibraries opens the optional or the required parts of all loaded libraries, and of
+// those that they load.
 func (pl *plans) openLibraries(r *Process, optional bool) {
 	for again := true; again; {
 		again = false
@@ -46,7 +46,7 @@ func (pl *plans) openLibraries(r *Process, optional bool) {
 	}
 }
 
-// opening are those of the packs whose opens are a module's.
+// opening returns the rows of the packs about the opens of a module.
 func (pl *plans) opening(m *elfdeps.Module) []*packs.Dlopens {
 	key := [2]string{m.Object.Soname, path.Base(m.Path)}
 	list, ok := pl.openers[key]
@@ -61,8 +61,8 @@ func (pl *plans) opening(m *elfdeps.Module) []*packs.Dlopens {
 	return list
 }
 
-// openOne tries the names of one open, and keeps what its failing means. Of several
-// who may open it, the last that cannot is told.
+// openOne tries the names of one open for each of the modules that may do it, until one
+// succeeds. It records the miss of the last one only.
 func (pl *plans) openOne(r *Process, openers []*elfdeps.Module, o *packs.Open, d *packs.Dlopens) {
 	for i, by := range openers {
 		had := len(r.Missed)
@@ -76,7 +76,8 @@ func (pl *plans) openOne(r *Process, openers []*elfdeps.Module, o *packs.Open, d
 	}
 }
 
-// openBy lets one module try the names of an open.
+// openBy tries the names of an open for one module, and records a miss with its meaning.
+// by is nil for the program; d is nil for an open of the framework.
 func (pl *plans) openBy(r *Process, by *elfdeps.Module, o *packs.Open, d *packs.Dlopens) {
 	names := pl.namesOf(r, by, o)
 	if !pl.isOpened(r, by, o, d, names) {
@@ -87,7 +88,7 @@ func (pl *plans) openBy(r *Process, by *elfdeps.Module, o *packs.Open, d *packs.
 		return
 	}
 	names = append(names, pl.beside(by, o, names)...)
-	failed, told := pl.tryNames(r, by, o, names)
+	failed, name := pl.tryNames(r, by, o, names)
 	if failed == nil {
 		if !o.Optional {
 			r.opened++
@@ -101,25 +102,32 @@ func (pl *plans) openBy(r *Process, by *elfdeps.Module, o *packs.Open, d *packs.
 		return
 	}
 	if e := symbolError(failed); e != nil && r.Program == "" && !pl.lacks(r, e.Name) {
-		return // the program that is not known may define it
+		return // the program, which is not known, may define the symbol
 	}
-	m := MissedOpen{By: r.Program, Name: told, part: o.Part, Err: failed, Verdict: means.verdict, Cuda: pl.re.files.ProcessCUDA(r)}
+	m := MissedOpen{By: r.Program, Name: name, part: o.Part, Err: failed, Verdict: means.verdict, Cuda: pl.re.files.ProcessCUDA(r)}
 	if by != nil {
 		m.By = by.Real()
 	}
 	if d != nil {
 		m.Front = by.Object.Soname
 	}
-	values := append(pl.toolkit(pl.re.files.ProcessCUDA(r)), "{name}", told, "{names}", strings.Join(names, ", "))
-	m.Effect = packs.Effect{Text: means.effect, Error: pl.re.packs.Reads(means.text, failed, values...)}
-	for _, a := range means.also {
-		m.Also = append(m.Also, packs.Effect{Text: a.Effect, Error: pl.re.packs.Reads(a.Error, failed, values...)})
-	}
+	m.Effect, m.Also = pl.effects(means, failed, append(pl.toolkit(m.Cuda), "{name}", name, "{names}", strings.Join(names, ", ")))
 	r.Missed = append(r.Missed, m)
 }
 
-// isOpened reports whether the release of the one who opens tries these names. One that
-// is not known does where the image has one of them, or had it.
+// effects returns the effects of a failed open, with the placeholders of the packs' texts
+// replaced by values.
+func (pl *plans) effects(means meaning, failed *elfdeps.Error, values []string) (effect packs.Effect, also []packs.Effect) {
+	effect = packs.Effect{Text: means.effect, Error: pl.re.packs.Reads(means.text, failed, values...)}
+	for _, a := range means.also {
+		also = append(also, packs.Effect{Text: a.Effect, Error: pl.re.packs.Reads(a.Error, failed, values...)})
+	}
+	return effect, also
+}
+
+// isOpened reports whether the release of the module that opens, or of the framework,
+// tries these names. If the release is not known, it does if the image has one of them,
+// or had it.
 func (pl *plans) isOpened(r *Process, by *elfdeps.Module, o *packs.Open, d *packs.Dlopens, names []string) bool {
 	var rel packs.ReleaseNumbers
 	if d != nil {
@@ -131,8 +139,8 @@ func (pl *plans) isOpened(r *Process, by *elfdeps.Module, o *packs.Open, d *pack
 	return known && fits || !known && pl.re.files.hasAny(names)
 }
 
-// namesOf are the names that an open tries. A version that is not known leaves its
-// names out; a pattern stands for the names in the image.
+// namesOf returns the names that an open tries. It leaves out names with a version that
+// is not known, and replaces a pattern by the names in the image.
 func (pl *plans) namesOf(r *Process, by *elfdeps.Module, o *packs.Open) []string {
 	var list []string
 	values := pl.toolkit(pl.re.files.ProcessCUDA(r))
@@ -158,7 +166,8 @@ func (pl *plans) namesOf(r *Process, by *elfdeps.Module, o *packs.Open) []string
 	return list
 }
 
-// toolkit are the values that a major version of CUDA gives to names.
+// toolkit returns the placeholders of names and texts that depend on the major version of
+// CUDA, each followed by its value.
 func (pl *plans) toolkit(cuda string) []string {
 	t := &packs.Toolkit{CUDA: cuda}
 	for _, known := range pl.re.packs.Toolkits {
@@ -169,8 +178,8 @@ func (pl *plans) toolkit(cuda string) []string {
 	return []string{"{cuda}", cuda, "{cudart}", t.Cudart, "{cublas}", t.Cublas, "{nvrtc}", t.Nvrtc, "{cufft}", t.Cufft, "{cusolver}", t.Cusolver, "{cusparse}", t.Cusparse}
 }
 
-// beside returns the files of some names in the directory of the one who opens, where
-// they serve as well.
+// beside returns the files called one of names beside the module that opens, if the open
+// tries them.
 func (pl *plans) beside(by *elfdeps.Module, o *packs.Open, names []string) []string {
 	if !o.Beside || by == nil {
 		return nil
@@ -184,10 +193,10 @@ func (pl *plans) beside(by *elfdeps.Module, o *packs.Open, names []string) []str
 	return list
 }
 
-// tryNames opens the first name that can be opened. When none can, it gives the
-// error that tells most: a file that is there and cannot be used, or misses
-// something; else that of the name with the major version alone, else the last.
-func (pl *plans) tryNames(r *Process, by *elfdeps.Module, o *packs.Open, names []string) (failed *elfdeps.Error, told string) {
+// tryNames opens the first of names that can be opened. If none can, it returns the error
+// that explains most, and its name: that of a file that exists and cannot be used or
+// misses something, else that of the name with the major version alone, else the last.
+func (pl *plans) tryNames(r *Process, by *elfdeps.Module, o *packs.Open, names []string) (failed *elfdeps.Error, failedName string) {
 	rank := -2
 	for i, name := range names {
 		had, loaded := len(r.proc.Misses), len(r.proc.Objects)
@@ -205,7 +214,7 @@ func (pl *plans) tryNames(r *Process, by *elfdeps.Module, o *packs.Open, names [
 			e = misses[0]
 		}
 		if e.Kind == elfdeps.CutError {
-			return e, name // nothing comes after it
+			return e, name // the process is killed
 		}
 		this := i
 		switch {
@@ -217,14 +226,15 @@ func (pl *plans) tryNames(r *Process, by *elfdeps.Module, o *packs.Open, names [
 			this = len(names)
 		}
 		if this > rank {
-			failed, told, rank = e, name, this
+			failed, failedName, rank = e, name, this
 		}
 	}
-	return failed, told
+	return failed, failedName
 }
 
-// lacks reports whether nothing of the image defines a symbol that a process whose
-// program is not known asks for. What it is asked more often is not looked for.
+// lacks reports whether no file of the image defines a symbol that a process without a
+// known program needs. It answers the first maxElsewhere/8 questions only; then, and if
+// the framework has a host program, it is false.
 func (pl *plans) lacks(r *Process, symbol string) bool {
 	if pl.asked++; pl.asked > maxElsewhere/8 || r.In.Host != "" {
 		return false
@@ -232,18 +242,17 @@ func (pl *plans) lacks(r *Process, symbol string) bool {
 	return len(pl.re.nowhere([]Unbound{{Symbol: symbol, here: hereOf(r.proc)}})) > 0
 }
 
-// meaning is what it means in a process that an open fails.
+// meaning is the meaning of a failed open in a process.
 type meaning struct {
 	verdict  packs.Verdict
 	effect   string
-	text     string // how it reads
+	text     string // the error that the user sees, with placeholders
 	also     []packs.Also
 	optional bool
 }
 
-// meaningOf returns what a miss of an open means: what its row says, and for what a
-// library opens, what the framework says of it. It is not ok where the framework never
-// comes to it.
+// meaningOf returns the meaning of a failed open: that of its row in the packs, changed
+// by the framework's use of the library. ok is false if the framework never opens it.
 func (pl *plans) meaningOf(r *Process, by *elfdeps.Module, o *packs.Open, d *packs.Dlopens) (_ meaning, ok bool) {
 	m := meaning{effect: o.Effect, text: o.Error, optional: o.Optional, verdict: packs.Verdict{Severity: cmp.Or(o.Severity, packs.Error)}}
 	if d == nil || r.In == nil {
@@ -265,8 +274,8 @@ func (pl *plans) meaningOf(r *Process, by *elfdeps.Module, o *packs.Open, d *pac
 	return m, true
 }
 
-// cut changes what a miss means to what a file that is cut off does: it is opened all
-// the same, and the process is killed.
+// cut changes the meaning of an open to that of a truncated file: the open kills the
+// process, even if it is optional.
 func (pl *plans) cut(m *meaning, e *elfdeps.Error) {
 	if m.optional || m.verdict.Severity == packs.Note {
 		m.optional = false

@@ -8,16 +8,17 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// plans lets processes open what the packs say that they open by name.
+// plans runs the processes of the evidence, and opens the libraries that the packs say
+// they open by name.
 type plans struct {
 	re      *replayer
 	openers map[[2]string][]*packs.Dlopens // by SONAME and file name
-	asked   int                            // by lacks
+	asked   int                            // number of questions to lacks
 }
 
-// follow makes the processes of the plans and lets them open what they would. A
-// framework that cannot be imported, and a program that does not start, have been
-// told of: their processes end there.
+// follow runs the processes of the frameworks and programs. The process of a framework
+// that cannot be imported ends with its steps; a program that does not start has no
+// process.
 func (pl *plans) follow() {
 	if pl.re.loaders.Primary == nil {
 		return
@@ -40,9 +41,9 @@ func (pl *plans) follow() {
 	}
 }
 
-// runInstall is the process of a framework, nil when there is no loader for it.
-// Where all of the import was found, it is not bound again: symbols.go does that,
-// and it takes most of the time.
+// runInstall returns the process of a framework, or nil if the image has no loader. If
+// all steps succeeded before, symbols are not bound in it: that takes most of the time,
+// and binder does it.
 func (pl *plans) runInstall(in *Install) *Process {
 	host := pl.re.hosts.primary()
 	if host == nil {
@@ -51,7 +52,7 @@ func (pl *plans) runInstall(in *Install) *Process {
 	program := pl.re.hosts.programOf(in, host)
 	r := &Process{Title: in.Title + " at " + in.Home, In: in, Program: program, proc: pl.re.hosts.trace(host, program), done: map[openKey]bool{}}
 	if len(in.Failures) > 0 && in.goesOn() {
-		r.proc.Settle() // what fails is unloaded
+		r.proc.Settle() // so that a file that fails is unloaded
 	}
 	pl.re.runSteps(r.proc, in)
 	if !in.goesOn() {
@@ -64,8 +65,8 @@ func (pl *plans) runInstall(in *Install) *Process {
 	return r
 }
 
-// runProgram starts a program. Its symbols are not bound here: symbols.go asks for
-// them, of each library once.
+// runProgram returns the process of a program, or nil if it does not start. The symbols
+// needed at the start are not bound; binder binds them once for each library.
 func (pl *plans) runProgram(o *Object) *Process {
 	host := pl.re.hosts.loader(o.Loader)
 	if host == nil {
@@ -81,8 +82,8 @@ func (pl *plans) runProgram(o *Object) *Process {
 	return r
 }
 
-// programs are the programs that load GPU libraries when they start and have all
-// that they need.
+// programs returns the programs that load GPU libraries when they start and miss no
+// library.
 func (re *replayer) programs() []*Object {
 	var list []*Object
 	for _, o := range re.files.Objects {
@@ -93,8 +94,7 @@ func (re *replayer) programs() []*Object {
 	return list
 }
 
-// helpRun looks for what makes the opens of a process succeed that fail by
-// themselves.
+// helpRun lowers the verdicts on opens that succeed with a help of the packs.
 func (pl *plans) helpRun(r *Process, host *elfdeps.Loader) {
 	if len(r.Missed) == 0 {
 		return
@@ -119,8 +119,8 @@ func (pl *plans) helpRun(r *Process, host *elfdeps.Loader) {
 	}
 }
 
-// withoutGPU makes less of what a framework misses that opens none of its GPU
-// libraries and is often used so.
+// withoutGPU lowers the verdicts on the misses of a framework that is often used without
+// a GPU and has opened none of its GPU libraries.
 func (pl *plans) withoutGPU(r *Process) {
 	if !r.In.CPUToo || r.opened > 0 {
 		return
@@ -135,8 +135,8 @@ func (pl *plans) withoutGPU(r *Process) {
 	}
 }
 
-// broughtFor reports whether a library is there as a wheel beside a framework, and
-// no other framework that it could be for: somebody has installed it.
+// broughtFor reports whether a library was installed for a framework: as a wheel in its
+// site-packages directory, without another framework there that could use it.
 func (pl *plans) broughtFor(in *Install, name string) bool {
 	alone := !slices.ContainsFunc(pl.re.ev.Installs, func(o *Install) bool { return o.Site == in.Site && !o.CPUToo && len(o.Preload)+len(o.Later) > 0 })
 	return alone && slices.ContainsFunc(pl.re.files.Present(name), func(p string) bool { return pl.re.files.InWheelDir(strings.TrimPrefix(p, in.Site+"/")) })

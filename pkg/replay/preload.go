@@ -10,16 +10,16 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// preload is a [Preload] with the files that the image has for it.
+// preload is a [packs.Preload] with the files of the image.
 type preload struct {
 	packs.Preload
 	files []preloadFile
 }
 
-// preloadFile is what one pattern of a preload comes to.
+// preloadFile is one pattern of a preload, with the files that it finds.
 type preloadFile struct {
 	pattern  string
-	paths    []string // none: the image does not have it
+	paths    []string // empty: the image has none
 	optional bool
 }
 
@@ -32,8 +32,8 @@ func (p *preload) paths() []string {
 	return list
 }
 
-// isNamed reports whether the text of an error names one of the libraries, as torch
-// looks for them: `lib.split(".")[0] in err.args[0]`.
+// isNamed reports whether the text of an error names one of the libraries, as torch tests
+// it: `lib.split(".")[0] in err.args[0]`.
 func (p *preload) isNamed(text string) bool {
 	return slices.ContainsFunc(p.files, func(f preloadFile) bool {
 		library, _, _ := strings.Cut(path.Base(f.pattern), ".")
@@ -41,8 +41,8 @@ func (p *preload) isNamed(text string) bool {
 	})
 }
 
-// preloadAt returns the framework's preload of a time in its version, or nil. Where the
-// version is not known, it is the last one listed, and nothing of it is required.
+// preloadAt returns the preload of a time for the framework's release, or nil. If the
+// release is not known, it is the last one in the packs, with all files optional.
 func (in *Install) preloadAt(when string) *packs.Preload {
 	var guess *packs.Preload
 	for i := range in.Preload {
@@ -64,7 +64,7 @@ func (in *Install) preloadAt(when string) *packs.Preload {
 	return &packs.Preload{When: when, Dirs: guess.Dirs, Mapped: guess.Mapped, Optional: slices.Concat(guess.Files, guess.Optional)}
 }
 
-// findPreload looks for the files of a preload.
+// findPreload returns a preload with its files.
 func (re *replayer) findPreload(in *Install, pre packs.Preload) *preload {
 	p := &preload{Preload: pre}
 	var search []string
@@ -83,8 +83,8 @@ func (re *replayer) findPreload(in *Install, pre packs.Preload) *preload {
 	return p
 }
 
-// onSearchPath returns the first file that a FOLDER/NAME of a preload leads to: of the
-// first directory of search that has it, in the first of dirs.
+// onSearchPath returns the first file for the FOLDER/NAME of a preload: in the first
+// directory of search that has it, in the first of dirs there.
 func (re *replayer) onSearchPath(in *Install, search, dirs []string, file string) []string {
 	folder, name := path.Split(file)
 	cuda := cmp.Or(re.packages.cudaOfInstall(in), "[0-9]*")
@@ -99,9 +99,8 @@ func (re *replayer) onSearchPath(in *Install, search, dirs []string, file string
 	return nil
 }
 
-// openPreload opens what a preload finds. What cannot be loaded is passed over: its
-// misses are not the framework's. What is cut off is told, since no process goes on
-// after it.
+// openPreload opens the files of a preload, and ignores those that cannot be loaded. It
+// returns the errors about truncated files, which kill the process. pre may be nil.
 func (re *replayer) openPreload(p *elfdeps.Process, pre *preload) (cut []*elfdeps.Error) {
 	if pre == nil {
 		return nil
@@ -112,9 +111,10 @@ func (re *replayer) openPreload(p *elfdeps.Process, pre *preload) (cut []*elfdep
 	return cut
 }
 
-// openEager opens a preload that comes after the first step has succeeded, where what it
-// asks for is mapped. Its first file that is not there or cannot be loaded ends it,
-// unless it is optional, and the framework goes on.
+// openEager opens a preload after the first step has succeeded, if a file that matches
+// the preload's condition is mapped. It stops at the first required file that the image
+// lacks, and at the first file that cannot be loaded; the framework continues. It returns
+// the errors about truncated files. pre may be nil.
 func (re *replayer) openEager(p *elfdeps.Process, pre *preload) (cut []*elfdeps.Error) {
 	if pre == nil || !slices.ContainsFunc(p.Objects, func(m *elfdeps.Module) bool { return strings.Contains(m.Real(), pre.Mapped) }) {
 		return nil
@@ -134,11 +134,11 @@ func (re *replayer) openEager(p *elfdeps.Process, pre *preload) (cut []*elfdeps.
 	return cut
 }
 
-// rescue opens a preload that comes when the first step has failed, and after which that
-// step is tried once more. It returns the first file that is not there or cannot be
-// loaded, which ends the import, or nil. The others are opened all the same, so that what
-// they would have brought is not missed as well.
-func (re *replayer) rescue(p *elfdeps.Process, in *Install, told func(s packs.Step, file string, err error)) (first *Failure) {
+// rescue opens the preload that comes after the first step has failed, before that step
+// is tried again. It returns the failure of the first file that is missing or cannot be
+// loaded, which ends the import, or nil. It opens the other files nevertheless, so that
+// their libraries are not reported as missing.
+func (re *replayer) rescue(p *elfdeps.Process, in *Install, onOpen openFunc) (first *Failure) {
 	pre := in.preloads["after-miss"]
 	for _, f := range pre.files {
 		if len(f.paths) == 0 && !f.optional && pre.Missing != "" && first == nil {
@@ -146,8 +146,8 @@ func (re *replayer) rescue(p *elfdeps.Process, in *Install, told func(s packs.St
 		}
 		for _, file := range f.paths {
 			misses, err := re.loaders.openPathBound(p, file, elfdeps.Now)
-			if told != nil && symbolError(err) != nil {
-				told(in.steps()[0], file, err)
+			if onOpen != nil && symbolError(err) != nil {
+				onOpen(in.steps()[0], file, err)
 			}
 			if f.optional {
 				misses = cutIn(misses)
@@ -160,8 +160,8 @@ func (re *replayer) rescue(p *elfdeps.Process, in *Install, told func(s packs.St
 	return first
 }
 
-// notFound is the failure of a preload that has no file of a name: as far as they tell,
-// of what the steps miss without it.
+// notFound returns the failure of a preload without a file called name. Its miss is the
+// one of the steps that is about the same library, else the first.
 func (re *replayer) notFound(in *Install, pre *preload, name string) *Failure {
 	f := &Failure{Step: in.steps()[0], Path: firstOf(re.files.Glob(in.Home, in.steps()[0].Open)), Misses: in.rescued[:1]}
 	f.Step.Error = strings.ReplaceAll(pre.Missing, "{name}", name)
@@ -174,6 +174,7 @@ func (re *replayer) notFound(in *Install, pre *preload, name string) *Failure {
 	return f
 }
 
+// firstOf returns the first element, or "".
 func firstOf(list []string) string {
 	if len(list) == 0 {
 		return ""

@@ -8,49 +8,51 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// Process is one process as its plan makes it: a framework that is imported, or a
-// program that needs GPU libraries, and then all that they and their libraries
-// open by name.
+// Process is a replayed process on a machine with a GPU: a framework that is imported, or a
+// program that loads GPU libraries. It and its libraries have opened all that the packs say
+// they open by name.
 type Process struct {
-	Title   string
-	In      *Install         // nil for a program
-	Program string           // its path, empty when there is none
-	proc    *elfdeps.Process // until all has been opened
-	Loaded  []Loaded         // what it holds then
-	opened  int              // opens that succeeded
-	Missed  []MissedOpen
-	done    map[openKey]bool
+	Title   string       // "FRAMEWORK at DIRECTORY", or the path of the program
+	In      *Install     // nil for a program
+	Program string       // path of the program or interpreter; "" if the image has none, or the framework is for any
+	Loaded  []Loaded     // the mapped files, in the order of loading
+	Missed  []MissedOpen // the opens that failed
+
+	proc   *elfdeps.Process // nil after end
+	opened int              // opens of required names that succeeded
+	done   map[openKey]bool
 }
 
-// MissedOpen is an open that failed, and what that means.
+// MissedOpen is an open that failed, and its meaning.
 type MissedOpen struct {
-	By      string // path of the one who opens
-	Name    string // of the names, the one to tell
-	Err     *elfdeps.Error
+	By      string         // path of the file that opens
+	Name    string         // the one of the names to report
+	Err     *elfdeps.Error // of that name; only an error about a symbol has its modules' Deps
 	Verdict packs.Verdict
 	Effect  packs.Effect
-	Also    []packs.Effect // what else fails
-	Front   string         // the library whose part it is, as SONAME; empty for a framework's own
-	part    string
-	Cuda    string // its major version in the process
+	Also    []packs.Effect // further effects
+	Front   string         // SONAME of the library that opens its part; empty if the framework opens
+	Cuda    string         // major version of CUDA in the process, or ""
+
+	part string
 }
 
-// Loaded is what is asked of a module when its process is no more. Thousands of
-// programs load the same hundred libraries: one file's module is shared.
+// Loaded is a file that a process has mapped. Thousands of programs load the same hundred
+// libraries: they share the Module of a file, which has Path, Object and File only.
 type Loaded struct {
-	*elfdeps.Module        // its file and name
-	How             string // the step of the search that found it; empty where it was opened by its path
-	By              string // who asked for it; empty for the program
+	*elfdeps.Module
+	How string // the step of the search that found it; empty if it was opened by its path
+	By  string // real path of the file that asked for it; empty for the program
 }
 
-// openKey is one who opens and what.
+// openKey is an open, and the module that does it.
 type openKey struct {
 	by   *elfdeps.Module
 	open *packs.Open
 }
 
-// openers are the modules of the files that a pattern names, from a directory on:
-// the program, as nil, for none.
+// openers returns the modules whose files match a pattern below home. For an empty
+// pattern the program opens, which is nil.
 func (r *Process) openers(home, pattern string) []*elfdeps.Module {
 	if pattern == "" {
 		return []*elfdeps.Module{nil}
@@ -65,10 +67,11 @@ func (r *Process) openers(home, pattern string) []*elfdeps.Module {
 	return list
 }
 
-// mappedAs is a file under the name that a loader has for it.
+// mappedAs is a file, and the path by which a loader mapped it.
 type mappedAs struct{ real, path string }
 
-// end lets go of the process, and notes what it holds.
+// end records the mapped files and drops the process. files has the modules of all
+// processes, which share them.
 func (r *Process) end(files map[mappedAs]*elfdeps.Module) {
 	r.Loaded = make([]Loaded, 0, len(r.proc.Objects))
 	for _, m := range r.proc.Objects {
@@ -84,16 +87,16 @@ func (r *Process) end(files map[mappedAs]*elfdeps.Module) {
 		r.Loaded = append(r.Loaded, l)
 	}
 	for i := range r.Missed {
-		if e := r.Missed[i].Err; e.Kind != elfdeps.SymbolError { // whose cause is looked for among what is loaded
+		if e := r.Missed[i].Err; e.Kind != elfdeps.SymbolError { // the rules look for its cause among the loaded modules
 			r.Missed[i].Err = e.Alone()
 		}
 	}
-	r.proc.Rest() // of the others
+	r.proc.Rest() // an error about a symbol holds the process
 	r.proc, r.done = nil, nil
 }
 
-// howOf returns the step of the search that found a module, or "" if it was opened by
-// its path.
+// howOf returns the step of the search that found a module, or "" if it was opened by its
+// path.
 func howOf(m *elfdeps.Module) string {
 	if len(m.Names) > 0 && strings.Contains(m.Names[0], "/") {
 		return ""

@@ -8,13 +8,13 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// programSymbols are those that the programs miss when they start that load GPU
-// libraries, less the image's own.
+// programSymbols returns the first symbol that each program that loads GPU libraries
+// misses when it starts, apart from the entrypoint.
 func (bi *binder) programSymbols() []Unbound {
 	var list []Unbound
 	bound := map[string][]*together{}
-	told := map[string]bool{}
-	var held []*elfdeps.Process // together they hold what each would read anew
+	reported := map[string]bool{} // messages
+	var held []*elfdeps.Process   // processes share the symbols that they hold
 	rest := func() {
 		for _, p := range held {
 			p.Rest()
@@ -38,35 +38,35 @@ func (bi *binder) programSymbols() []Unbound {
 			rest()
 		}
 		if u := bi.firstUnbound(p, bound); u != nil {
-			if told[u.Message] {
-				u.By = nil // its process is not held for it
+			if reported[u.Message] {
+				u.By = nil // holds its process
 			}
-			told[u.Message] = true
+			reported[u.Message] = true
 			list = append(list, *u)
 		}
 	}
 	return list
 }
 
-// maxTogether bounds the sets of files that are remembered of each library, and the
+// maxTogether limits the sets of files that are remembered for each library, and the
 // processes that are held at a time.
 const maxTogether = 16
 
-// together are files that were bound with one another.
+// together is a set of files that were bound with one another.
 type together struct{ files map[string]bool }
 
-// firstUnbound is the first symbol that a traced program misses when it starts, nil
-// when there is none. What a library asks for is looked for once: where all was found
-// among files that are in this process as well, nothing is missing here. Debian's torch
-// has forty programs that differ by themselves alone.
+// firstUnbound returns the first symbol that a traced program misses when it starts, or
+// nil. bound has the sets of files in which a library missed nothing: if all of a set are
+// in this process, the library is not bound again. Debian's torch has forty programs that
+// differ only in the program file.
 func (bi *binder) firstUnbound(p *elfdeps.Process, bound map[string][]*together) *Unbound {
 	this := &together{map[string]bool{}}
 	for _, m := range p.Objects {
 		this.files[m.Real()] = !m.Main
 	}
-	has := map[*together]bool{} // what was bound together and is all here
+	has := map[*together]bool{} // whether this process has all files of a set
 	now, _ := bi.re.config.Getenv("LD_BIND_NOW")
-	for _, m := range slices.Backward(p.Objects) { // what is needed is bound before who needs it
+	for _, m := range slices.Backward(p.Objects) { // dependencies first
 		if slices.ContainsFunc(bound[m.Real()], func(had *together) bool {
 			is, known := has[had]
 			if !known {
@@ -99,7 +99,7 @@ func (bi *binder) firstUnbound(p *elfdeps.Process, bound map[string][]*together)
 	return nil
 }
 
-// within reports whether all that a has is in b.
+// within reports whether b has all files of a.
 func within(a, b map[string]bool) bool {
 	for f, has := range a {
 		if has && !b[f] {

@@ -12,8 +12,11 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// steps are the framework's steps in its version. Where that is not known, the
-// first of those that open the same counts.
+// openFunc is called for each file that a step has opened, with the error of dlopen or nil.
+type openFunc func(s packs.Step, file string, err error)
+
+// steps returns the steps for the framework's release. If the release is not known, the
+// first of the steps that open the same files counts.
 func (in *Install) steps() []packs.Step {
 	var list []packs.Step
 	for _, s := range in.Steps {
@@ -25,37 +28,34 @@ func (in *Install) steps() []packs.Step {
 	return list
 }
 
-// runSteps opens what the framework opens, its preloads when they come, and tells
-// which steps fail.
+// runSteps opens the files of a framework's steps and preloads, in order, and returns the
+// steps that fail.
 func (re *replayer) runSteps(p *elfdeps.Process, in *Install) []Failure {
-	return re.runStepsTelling(p, in, nil)
+	return re.runStepsWith(p, in, nil)
 }
 
-// runStepsTelling is runSteps, and calls told, where it is not nil, with the errors of
-// a process that binds symbols.
-func (re *replayer) runStepsTelling(p *elfdeps.Process, in *Install, told func(s packs.Step, file string, err error)) []Failure {
+// runStepsWith is runSteps, and calls onOpen, unless it is nil, for the files in a process
+// that binds symbols.
+func (re *replayer) runStepsWith(p *elfdeps.Process, in *Install, onOpen openFunc) []Failure {
 	if in.rescued != nil {
-		if f := re.rescue(p, in, told); f != nil {
+		if f := re.rescue(p, in, onOpen); f != nil {
 			re.openSteps(p, in, nil)
 			return []Failure{*f}
 		}
 	}
-	return re.openSteps(p, in, told)
+	return re.openSteps(p, in, onOpen)
 }
 
-// openSteps opens the files of the steps, and the preloads before and after the first.
-func (re *replayer) openSteps(p *elfdeps.Process, in *Install, told func(s packs.Step, file string, err error)) []Failure {
+// openSteps opens the files of the steps, and the preloads before and after the first step.
+func (re *replayer) openSteps(p *elfdeps.Process, in *Install, onOpen openFunc) []Failure {
 	var failures []Failure
-	// What is cut off among the preloads kills the process before the framework comes
-	// to what it is for: its last step.
-	early := re.openPreload(p, in.preloads["first"])
-	last := "" // the file that it opens last
-	steps := in.steps()
-	for i, s := range steps {
+	cut := re.openPreload(p, in.preloads["first"])
+	last := "" // the file that was opened last
+	for i, s := range in.steps() {
 		if i == 1 && in.rescued == nil && len(failures) == 0 {
-			early = append(early, re.openEager(p, in.preloads["after-first-step"])...)
+			cut = append(cut, re.openEager(p, in.preloads["after-first-step"])...)
 		}
-		if failed := re.preloadStep(p, in, s, told); failed != nil {
+		if failed := re.preloadStep(p, in, s, onOpen); failed != nil {
 			failures = append(failures, *failed)
 			continue
 		}
@@ -64,39 +64,51 @@ func (re *replayer) openSteps(p *elfdeps.Process, in *Install, told func(s packs
 				continue
 			}
 			last = file
-			had, checked, loaded := len(p.Misses), len(VersionsOf(p)), len(p.Objects)
-			_, err := p.DlopenFlags(nil, file, packs.FlagsOf(s.Flags))
-			if told != nil {
-				told(s, file, err)
-			}
-			versions, ends := VersionsOf(p), re.files.cutOf(p.Objects, loaded)
-			if misses := re.files.Real(slices.Concat(p.Misses[had:], versions[min(checked, len(versions)):], ends)); len(misses) > 0 {
+			if misses := re.openFile(p, s, file, onOpen); len(misses) > 0 {
 				failures = append(failures, Failure{Step: s, Path: file, Misses: misses})
 			}
 		}
 	}
-	if len(early) > 0 && len(steps) > 0 {
-		s := steps[len(steps)-1]
-		if !s.Imports() {
-			s.Effect = re.packs.Phrase("killed-by-preload", packs.Values{"framework": in.Title})
-		}
-		failures = append(failures, Failure{Step: s, Path: cmp.Or(last, early[0].Subject), Misses: early, Killed: true})
+	if len(cut) > 0 && len(in.steps()) > 0 {
+		failures = append(failures, re.killed(in, cut, cmp.Or(last, cut[0].Subject)))
 	}
 	return failures
 }
 
-// preloadStep opens what a step opens by full path before its own files, and tells
-// the first that cannot be: the step ends there.
-func (re *replayer) preloadStep(p *elfdeps.Process, in *Install, s packs.Step, told func(s packs.Step, file string, err error)) *Failure {
+// openFile opens one file of a step, and returns what the process misses since.
+func (re *replayer) openFile(p *elfdeps.Process, s packs.Step, file string, onOpen openFunc) []*elfdeps.Error {
+	had, checked, loaded := len(p.Misses), len(VersionsOf(p)), len(p.Objects)
+	_, err := p.DlopenFlags(nil, file, packs.FlagsOf(s.Flags))
+	if onOpen != nil {
+		onOpen(s, file, err)
+	}
+	versions := VersionsOf(p)
+	return re.files.Real(slices.Concat(p.Misses[had:], versions[min(checked, len(versions)):], re.files.cutOf(p.Objects, loaded)))
+}
+
+// killed returns the failure of a framework whose preloads are truncated. They kill the
+// process before the framework reaches its purpose: its last step.
+func (re *replayer) killed(in *Install, cut []*elfdeps.Error, file string) Failure {
+	steps := in.steps()
+	s := steps[len(steps)-1]
+	if !s.Imports() {
+		s.Effect = re.packs.Phrase("killed-by-preload", packs.Values{"framework": in.Title})
+	}
+	return Failure{Step: s, Path: file, Misses: cut, Killed: true}
+}
+
+// preloadStep opens the files that a step opens by full path before its own, and returns
+// the failure of the first that cannot be opened, which ends the step, or nil.
+func (re *replayer) preloadStep(p *elfdeps.Process, in *Install, s packs.Step, onOpen openFunc) *Failure {
 	for i, pattern := range slices.Concat(s.Optional, s.Preload) {
 		for _, file := range re.files.Glob(in.Site, pattern) {
 			misses, err := re.loaders.openPathBound(p, file, packs.FlagsOf(s.PreloadFlags))
-			if i < len(s.Optional) { // what is cut off ends the process all the same
-				misses = slices.DeleteFunc(misses, func(e *elfdeps.Error) bool { return e.Kind != elfdeps.CutError })
+			if i < len(s.Optional) { // a truncated file kills the process nevertheless
+				misses = cutIn(misses)
 			}
-			if len(misses) == 0 && told != nil && i >= len(s.Optional) && symbolError(err) != nil {
+			if len(misses) == 0 && onOpen != nil && i >= len(s.Optional) && symbolError(err) != nil {
 				s.Error = cmp.Or(strings.ReplaceAll(s.Unusable, "{path}", file), s.Error)
-				told(s, file, err)
+				onOpen(s, file, err)
 				return &Failure{Step: s, Path: file}
 			}
 			if len(misses) == 0 {
@@ -111,10 +123,10 @@ func (re *replayer) preloadStep(p *elfdeps.Process, in *Install, s packs.Step, t
 	return nil
 }
 
-// loadable reports whether a file is one that a framework's process would open: not
-// an optional one, and not one that is for another machine by its name. One that is
-// for another machine all the same is opened, in a directory of packages: elsewhere
-// an application may carry its libraries for every platform, and choose.
+// loadable reports whether the process of a framework would open a file: not an optional
+// one, and not one for another machine. In a package, only the name excludes a file for
+// another machine. Elsewhere an application may have its libraries for every platform and
+// choose by the machine.
 func (re *replayer) loadable(in *Install, file string) bool {
 	e, _, ok := re.img.FS.Lookup(file)
 	if !ok || packs.ExceptionFor(re.packs.Optional, file) != nil {
@@ -124,8 +136,8 @@ func (re *replayer) loadable(in *Install, file string) bool {
 	return e.Object == nil || e.Object.Machine == re.files.Machine || in.Package != "" && (tag == nil || tag[1] == platformTags[re.files.Machine])
 }
 
-// platformTag is the machine in the name of an extension module.
+// platformTag matches the machine in the name of an extension module.
 var platformTag = regexp.MustCompile(`-(\w+)-linux-(?:gnu|musl)\.so$`)
 
-// platformTags are the machines as they are in such names.
+// platformTags are the machines in such names.
 var platformTags = map[elf.Machine]string{elf.EM_X86_64: "x86_64", elf.EM_AARCH64: "aarch64"}

@@ -9,26 +9,28 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// Unbound is a symbol that nothing defines where a process needs it.
+// Unbound is a symbol that a process needs and nothing in it defines.
 type Unbound struct {
-	Path    string // what was started or opened
+	Path    string // of the file that was started or opened
 	Effects []packs.Effect
 	Message string          // in the loader's words
-	Subject string          // the file that the message begins with; empty for musl's
-	By      *elfdeps.Module // whose reference it is; nil for musl's
+	Subject string          // the file at the start of the message; empty for musl's
+	By      *elfdeps.Module // that has the reference; nil for musl's
 	Symbol  string
-	Version string // that is asked for, empty without one
-	File    string // of which the version is asked
-	Lazy    bool   // missed only when it is called
-	More    int    // as many others are missed likewise by the same file
-	Aside   bool   // it is often there and never loaded: no error without the GPU
+	Version string // the required version; empty without one
+	File    string // from which the version is required
+	Lazy    bool   // the symbol is missed only when it is called
+	More    int    // further symbols that the same file misses likewise
+	Aside   bool   // the framework is often installed and not used
 	Verdict packs.Verdict
-	// here, where what the process is of is not known, are the files and SONAMEs of
-	// what it has: what others define may be asked for.
+
+	// here has the files and SONAMEs of the process if its program is not known: files
+	// outside of it may define the symbol. It is nil if the program is known.
 	here map[string]bool
 }
 
-// UnboundOf returns an error of the loader about a symbol as one.
+// UnboundOf returns an error of the loader about a symbol as an Unbound. p is the path of
+// the file that was started or opened.
 func UnboundOf(p string, e *elfdeps.Error, effects ...packs.Effect) Unbound {
 	u := Unbound{Path: p, Effects: effects, Message: e.Error(), By: e.By, Symbol: e.Name, Version: e.Version, File: e.File, Verdict: packs.Grave}
 	if !e.Musl {
@@ -37,7 +39,7 @@ func UnboundOf(p string, e *elfdeps.Error, effects ...packs.Effect) Unbound {
 	return u
 }
 
-// hereOf are the files of a process and the names that they bear.
+// hereOf returns the files of a process, by their paths, file names and SONAMEs.
 func hereOf(p *elfdeps.Process) map[string]bool {
 	here := map[string]bool{}
 	for _, m := range p.Objects {
@@ -50,17 +52,17 @@ func hereOf(p *elfdeps.Process) map[string]bool {
 	return here
 }
 
-// isHere reports whether an object is in a process, or another copy of what is.
+// isHere reports whether a process has an object or a copy of it.
 func isHere(here map[string]bool, o *Object) bool {
 	return here[o.Path] || here[o.ELF.Soname] || here[path.Base(o.Path)]
 }
 
-// maxElsewhere bounds what is looked for in all files of the image; of the rest nothing
-// is said.
+// maxElsewhere limits the symbols that are searched for in all files of the image. The
+// symbols beyond it are not reported.
 const maxElsewhere = 64
 
-// nowhere leaves out what another file of the image defines, or may, where the process
-// is not known: its program may be that file, or have opened it.
+// nowhere removes the symbols of processes without a known program that a file outside of
+// the process may define: the program may be that file, or have opened it.
 func (re *replayer) nowhere(list []Unbound) []Unbound {
 	names := map[string]bool{}
 	drop := map[int]bool{}
@@ -79,7 +81,7 @@ func (re *replayer) nowhere(list []Unbound) []Unbound {
 	}
 	wanted := slices.Sorted(maps.Keys(names))
 	for _, o := range re.files.Objects {
-		defined := wanted // by what is not known
+		defined := wanted // an object whose symbols are not known may define all
 		if o.ELF.Symbols != nil {
 			defined = o.ELF.Symbols.Defined(wanted)
 		}
