@@ -58,6 +58,14 @@ func (pass *Pass) lower(f *Finding, clause string, v packs.Values) {
 	}
 }
 
+// lowerTo lowers the severity of a finding to that of a verdict, and says why.
+func (pass *Pass) lowerTo(f *Finding, v packs.Verdict) {
+	f.Severity = f.Severity.AtMost(v.Severity)
+	if v.Clause != "" {
+		pass.lower(f, v.Clause, v.Values)
+	}
+}
+
 // advice returns the fixes of a clause that rules share.
 func (pass *Pass) advice(clause string, v packs.Values) []packs.Advice {
 	c := pass.Packs.Clauses[clause]
@@ -88,11 +96,6 @@ func withoutValue(v packs.Values) packs.Values {
 	out := maps.Clone(v)
 	delete(out, "value")
 	return out
-}
-
-// advise adds fixes to a finding.
-func (f *Finding) advise(list ...packs.Advice) {
-	f.Advice = append(f.Advice, list...)
 }
 
 // withEdit returns the values of a finding with what its rule would do with a variable:

@@ -14,6 +14,8 @@ package lint
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
 
 	"github.com/imgcheck/imgcheck/pkg/inventory"
@@ -21,139 +23,71 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// Finding is one cause of failures and all that follows from it.
-type Finding struct {
-	// Rule is the ID of a rule of the packs.
-	Rule     string         `json:"rule"`
-	Kind     packs.Kind     `json:"kind,omitempty"`
-	Severity packs.Severity `json:"severity"`
-	// Cause identifies what is wrong: findings of one cause have the same, whatever
-	// their rules, and other values of the image's variables do not change it.
-	Cause string `json:"cause,omitempty"`
-	// Subject is the path of the file that is wrong, or the name of the variable;
-	// empty where it is neither.
-	Subject string `json:"subject,omitempty"`
-	// Message is what fails, in the words of the loader.
-	Message string `json:"message"`
-	// Library is the name that was asked for; empty where the finding is not
-	// about one.
-	Library string `json:"library,omitempty"`
-	// Family is the GPU family of Library, or empty.
-	Family string `json:"family,omitempty"`
-	// Symbol is the name that nothing defines, and Demangled what it is in C++.
-	Symbol    string `json:"symbol,omitempty"`
-	Demangled string `json:"demangled,omitempty"`
-	// Version is the version that Library does not define.
-	Version string `json:"version,omitempty"`
-	// BoundTo is the copy of a library that is asked and does not have what is
-	// wanted, where that is the cause; Present are then the copies that have it.
-	BoundTo *replay.File `json:"bound_to,omitempty"`
-	// Effects are what a user meets, and how it reads.
-	Effects []packs.Effect `json:"effects,omitempty"`
-	// NeededBy are the files that ask for Library themselves.
-	NeededBy []replay.File `json:"needed_by,omitempty"`
-	// Affected are all files that cannot be loaded because of it, those of
-	// NeededBy among them.
-	Affected []string `json:"affected,omitempty"`
-	// Searched are the places where the loader looked for the first of
-	// NeededBy, in order.
-	Searched []Searched `json:"searched,omitempty"`
-	// Present are files of that name that the image has and no path leads to.
-	Present []replay.File `json:"present,omitempty"`
-	// Others are files of other major versions of Library.
-	Others []replay.File `json:"others,omitempty"`
-	// Removed are files of that name that a layer has deleted.
-	Removed []replay.Removed `json:"removed,omitempty"`
-	// Because says why the severity is less than the rule's, if it is.
-	Because string `json:"because,omitempty"`
-	// Fixes are what to do, the best first, as text.
-	Fixes []string `json:"fixes,omitempty"`
-	// Advice is what Fixes are written from; a finding that was read from JSON has none.
-	Advice []packs.Advice `json:"-"`
-	// Later is set where the files of Affected are loaded, and open Library by its
-	// name when somebody uses what needs it.
-	Later bool `json:"-"`
-	// Values are what the finding is about, by the names that its rule's edits have
-	// in braces.
-	Values map[string]string `json:"-"`
+// Pass is all that a rule sees: the image, its packages, the packs, and the evidence of
+// the replay.
+type Pass struct {
+	Image     *replay.Image
+	Inventory *inventory.Inventory
+	Packs     *packs.Packs
+	Evidence  *replay.Evidence
+
+	// The parts of the evidence that most rules ask.
+	Files    *replay.Files
+	Config   *replay.Config
+	Loaders  *replay.Loaders
+	Packages *replay.Packages
 }
 
-// NotStarted is the name of the effect that the image's own program does not start.
-const NotStarted = "not-started"
-
-// Searched is one source of directories that a loader went through.
-type Searched struct {
-	Source string  `json:"source"`
-	Places []Place `json:"places"`
-}
-
-// Place is a directory, or the cache, in which a loader looked for a library. As text it
-// is the directory with the result in brackets.
-type Place struct {
-	Dir string
-	// Result says what was there and why it was passed over; empty for nothing.
-	Result string
-}
-
-func (p Place) String() string {
-	if p.Result == "" {
-		return p.Dir
+// Run replays an image, applies the rules of the table to what it saw, and groups their
+// findings by cause.
+func Run(ctx context.Context, img *replay.Image, set *packs.Packs) (*Result, error) {
+	evidence, err := replay.Run(ctx, img, set)
+	if err != nil {
+		return nil, err
 	}
-	return p.Dir + " (" + p.Result + ")"
-}
-
-// MarshalText returns the place as text.
-func (p Place) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
-
-// UnmarshalText takes the whole text for the directory: brackets may be part of its name.
-func (p *Place) UnmarshalText(text []byte) error {
-	*p = Place{Dir: string(text)}
-	return nil
-}
-
-// Result is what a scan has found.
-type Result struct {
-	Findings []Finding `json:"findings"`
-	// Inventory is what is installed.
-	Inventory *inventory.Inventory `json:"inventory,omitempty"`
-	// Copies are the GPU libraries of the image, by name, and who gets which file.
-	Copies []Copies `json:"copies,omitempty"`
-	// Processes are what the frameworks and the programs that use GPU libraries
-	// load, as it is foretold.
-	Processes []Process `json:"processes,omitempty"`
-	Stats     Stats     `json:"stats"`
-}
-
-// Stats say what was looked at.
-type Stats struct {
-	Files      int      `json:"files"`
-	ELF        int      `json:"elf_files"`
-	Static     int      `json:"static_files,omitempty"` // ELF files that no dynamic loader loads
-	Packages   int      `json:"packages,omitempty"`     // wheels, conda, deb, apk and rpm packages
-	Frameworks []string `json:"frameworks,omitempty"`   // "PyTorch at /opt/venv/…/torch"
-	Loaders    []string `json:"loaders,omitempty"`      // "/lib64/ld-linux-x86-64.so.2 (glibc 2.36)"
-}
-
-// Worst is the heaviest severity among the findings; empty when there are none.
-func (r *Result) Worst() packs.Severity {
-	if len(r.Findings) == 0 {
-		return ""
+	pass := newPass(img, set, evidence)
+	found, err := apply(pass, table)
+	if err != nil {
+		return nil, err
 	}
-	worst := packs.Note
-	for _, f := range r.Findings {
-		if f.Severity.AtLeast(worst) {
-			worst = f.Severity
+	res := &Result{
+		Findings: group(found, perProcess(table)), Inventory: pass.Inventory,
+		Copies: copies(pass), Processes: processes(pass), Stats: stats(pass),
+	}
+	slices.SortStableFunc(res.Findings, compareFindings)
+	oneSearchPath(pass, res.Findings)
+	return res, cmp.Or(pass.Config.Spent(), set.Err())
+}
+
+func newPass(img *replay.Image, set *packs.Packs, ev *replay.Evidence) *Pass {
+	return &Pass{
+		Image: img, Inventory: ev.Packages.Inventory(), Packs: set, Evidence: ev,
+		Files: ev.Files, Config: ev.Config, Loaders: ev.Loaders, Packages: ev.Packages,
+	}
+}
+
+// apply returns the findings of all rules, in the order of the table.
+func apply(pass *Pass, table []rule) ([]Finding, error) {
+	var list []Finding
+	for _, r := range table {
+		for _, f := range r.find(pass) {
+			if !slices.Contains(r.ids, f.Rule) {
+				return nil, fmt.Errorf("a finding of the rule %q comes from the row of %q", f.Rule, r.ids)
+			}
+			slices.Sort(f.Affected)
+			list = append(list, f)
 		}
 	}
-	return worst
+	return list, nil
 }
 
-// compareFindings puts the heaviest first, then what affects most.
-func compareFindings(a, b Finding) int {
-	return cmp.Or(
-		slices.Index(packs.Severities, a.Severity)-slices.Index(packs.Severities, b.Severity),
-		len(b.Affected)-len(a.Affected),
-		cmp.Compare(a.Rule, b.Rule),
-		cmp.Compare(a.Message, b.Message),
-	)
+// perProcess returns the IDs of the rules about processes.
+func perProcess(table []rule) map[string]bool {
+	set := map[string]bool{}
+	for _, r := range table {
+		for _, id := range r.ids {
+			set[id] = set[id] || r.perProcess
+		}
+	}
+	return set
 }

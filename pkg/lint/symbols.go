@@ -126,6 +126,20 @@ func symbolFixes(pass *Pass, f *Finding, u replay.Unbound, fact *packs.SymbolFac
 	return list
 }
 
+// extensionFixes returns the fixes of an extension that was built for another release of
+// its framework.
+func extensionFixes(pass *Pass, u replay.Unbound) []packs.Advice {
+	lib, other := frameworkLibrary(pass, u)
+	if other == "" {
+		return pass.advice("torch-of-other-release", nil)
+	}
+	v := packs.Values{"wants": "0", "has": "1", "build": "TRUE", "library": path.Base(lib.Real()), "symbol": other}
+	if strings.Contains(u.Symbol, "cxx11") {
+		v["wants"], v["has"], v["build"] = "1", "0", "FALSE"
+	}
+	return pass.advice("torch-of-other-abi", v)
+}
+
 // lastNumbers is the release that the end of a name tells: 12.1 of
 // __nvJitLinkAddData_12_1.
 func lastNumbers(symbol string) string {

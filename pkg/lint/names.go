@@ -13,13 +13,6 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// This file is about names of libraries that nothing but the read-only data of a
-// file tells: no DT_NEEDED, no plan, no .note.dlopen. That a name stands there, and
-// that the file imports dlopen, is no proof that the one is given to the other. So
-// most of it is left to who asks (imgcheck ldd --names), and a finding is made of
-// what is strong evidence: a GPU library's name, in a file that is of the GPU
-// itself, and no file of the image that it could mean. It is a note.
-
 // namedGroup are the names of one library in one file: libcudnn.so.9, and
 // libcudnn.so to fall back on.
 type namedGroup struct {

@@ -12,9 +12,6 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// Checks of packages that are there for another Python than the one that reads
-// them, and of where Python looks for its own library.
-
 var (
 	siteVersion  = regexp.MustCompile(`/python(3\.\d+)/(?:site|dist)-packages$`)
 	extensionTag = regexp.MustCompile(`\.cpython-3(\d+)[a-z]*-`)

@@ -11,8 +11,6 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// Checks of files that are for another libc or another machine.
-
 // glibcOnMusl finds Python extensions and GPU libraries that are linked with
 // glibc in an image whose programs are linked with musl.
 func glibcOnMusl(pass *Pass) []Finding {

@@ -1,0 +1,76 @@
+package lint
+
+import (
+	"path"
+	"slices"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
+)
+
+// asked is a library that should have a symbol and does not.
+type asked struct {
+	file    replay.File
+	library string        // its name
+	family  string        // its GPU family, or empty
+	copies  []replay.File // that have the symbol
+}
+
+// askedOfOtherRelease returns the library that was asked for a symbol and is of another
+// release than the one that was linked with: it has the version and not the symbol, or
+// is known for symbols of this name, or another copy of it in the image has the symbol.
+// It is nil where there is none.
+func askedOfOtherRelease(pass *Pass, u replay.Unbound, fact *packs.SymbolFact) *asked {
+	for _, m := range replay.Reaches(u.By) {
+		name := path.Base(m.Object.Soname)
+		if m == u.By || m.Real() == "" || m.Object.Symbols == nil || name == "." {
+			continue
+		}
+		copies := pass.Files.Definers(name, m.Real(), u.Symbol)
+		versioned := u.File != "" && (m.Object.Soname == u.File || slices.Contains(m.Names, u.File)) && slices.Contains(m.Object.VersionDefs, u.Version)
+		known := u.File == "" && fact != nil && fact.Library != "" && packs.Match(fact.Library, name)
+		if !versioned && !known && (len(copies) == 0 || u.File != "") {
+			continue
+		}
+		a := &asked{file: pass.Image.File(m.Real()), library: name, copies: copies}
+		if fam := pass.Packs.Family(name); fam != nil {
+			a.family = fam.ID
+		}
+		return a
+	}
+	return nil
+}
+
+// askedOfFramework returns the library of a framework that should define a symbol which a
+// file misses, or nil. The file is none of the framework's own: it was built against
+// another release of the framework.
+func askedOfFramework(pass *Pass, u replay.Unbound) *asked {
+	lib, _ := frameworkLibrary(pass, u)
+	if lib == nil || path.Dir(lib.Real()) == path.Dir(u.By.Real()) {
+		return nil
+	}
+	return &asked{file: pass.Image.File(lib.Real()), library: path.Base(lib.Object.Soname)}
+}
+
+// frameworkLibrary returns the library of a framework that should define a missing symbol,
+// by the symbol's namespace, and the symbol with the other C++ ABI that it defines instead.
+func frameworkLibrary(pass *Pass, u replay.Unbound) (lib *elfdeps.Module, other string) {
+	namespaces := pass.Packs.Namespaces(u.Symbol)
+	if namespaces == nil || u.By == nil {
+		return nil, ""
+	}
+	for _, m := range replay.Reaches(u.By)[1:] {
+		name := path.Base(m.Object.Soname)
+		if m.Real() == "" || !packs.MatchAny(namespaces.Libraries, name) {
+			continue
+		}
+		if other := otherABI(m, u.Symbol); other != "" {
+			return m, other
+		}
+		if lib == nil || packs.Match(namespaces.Home, name) {
+			lib = m
+		}
+	}
+	return lib, ""
+}

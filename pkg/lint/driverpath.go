@@ -1,0 +1,158 @@
+package lint
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
+)
+
+// holding returns the search directories that fit and have files of which the name matches
+// a pattern, with the paths of those files.
+func holding(pass *Pass, fits func(dir string) bool, file string) map[string][]string {
+	found := map[string][]string{}
+	for dir := range pass.Loaders.SearchDirs() {
+		real := replay.RealPath(pass.Image.FS, dir)
+		if !fits(dir) && !fits(real) {
+			continue
+		}
+		for e := range pass.Image.FS.Below(real) {
+			if path.Dir("/"+e.Path) == real && packs.Match(file, path.Base(e.Path)) {
+				found[dir] = append(found[dir], "/"+e.Path)
+			}
+		}
+	}
+	return found
+}
+
+// dropping returns values of a finding with the fix that takes a directory out of the
+// search path: "search-path", or "env" where a file names the directory.
+func dropping(pass *Pass, dir string, v packs.Values) packs.Values {
+	v["dir"], v["by"] = dir, pass.Loaders.SearchDirs()[dir]
+	if v["by"] == packs.LdLibraryPath {
+		v["search-path"] = without(pass, dir)
+	} else {
+		v["env"] = pass.Packs.Phrase("drop-configured", v)
+	}
+	return v
+}
+
+func stubsOnPath(pass *Pass) []Finding {
+	isStubs := func(dir string) bool { return path.Base(dir) == "stubs" }
+	var list []Finding
+	found := holding(pass, isStubs, "lib{cuda,nvidia-ml}.so*")
+	for _, dir := range slices.Sorted(maps.Keys(found)) {
+		if toldOf(pass, found[dir]) {
+			continue
+		}
+		f := pass.say("stubs-on-path", "on-path", dropping(pass, dir, packs.Values{}))
+		f.Subject, f.Present = pass.Loaders.SearchDirs()[dir], pass.Image.FilesOf(found[dir])
+		named := slices.ContainsFunc(found[dir], func(p string) bool { return strings.HasSuffix(p, "/libcuda.so.1") })
+		if named {
+			f.Library = "libcuda.so.1"
+		}
+		switch {
+		case behindDriver(pass, dir):
+			pass.lower(&f, "behind-driver", nil)
+		case named:
+			pass.also(&f, "named", nil)
+		default:
+			pass.lower(&f, "bare", nil)
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// behindDriver reports whether ld.so.conf names a directory that has copies of the
+// driver, behind the one to which the driver is mounted.
+func behindDriver(pass *Pass, dir string) bool {
+	return pass.Loaders.SearchDirs()[dir] != packs.LdLibraryPath && pass.Loaders.DriverComesFirst()
+}
+
+// toldOf reports whether a finding says that a framework gets one of the files: that
+// finding says more.
+func toldOf(pass *Pass, files []string) bool {
+	return slices.ContainsFunc(drivers(pass), func(f Finding) bool {
+		return slices.ContainsFunc(f.Affected, func(p string) bool { return slices.Contains(files, p) })
+	})
+}
+
+func compatOnPath(pass *Pass) []Finding {
+	isCompat := func(dir string) bool { return replay.HasElement(dir, "compat") && strings.Contains(dir, "cuda") }
+	var list []Finding
+	found := holding(pass, isCompat, "libcuda.so.*")
+	for _, dir := range slices.Sorted(maps.Keys(found)) {
+		if toldOf(pass, found[dir]) {
+			continue
+		}
+		clause, v := "on-path", packs.Values{}
+		for _, p := range found[dir] {
+			if _, version, ok := strings.Cut(path.Base(p), ".so."); ok && strings.Contains(version, ".") {
+				clause, v = "version-on-path", packs.Values{"version": version}
+			}
+		}
+		f := pass.say("compat-on-path", clause, dropping(pass, dir, v))
+		f.Subject, f.Library, f.Present = pass.Loaders.SearchDirs()[dir], "libcuda.so.1", pass.Image.FilesOf(found[dir])
+		if behindDriver(pass, dir) {
+			pass.lower(&f, "behind-driver", nil)
+		} else {
+			pass.also(&f, "fails", nil)
+		}
+		list = append(list, f)
+	}
+	return append(list, compatInCache(pass)...)
+}
+
+// compatInCache notes that /etc/ld.so.cache alone names the driver of a compat
+// directory (`RUN ldconfig /usr/local/cuda-12.8/compat`, as in vLLM's Dockerfile).
+func compatInCache(pass *Pass) []Finding {
+	file, err := pass.Image.FS.Find(replay.LDCache)
+	if err != nil || pass.Loaders.Primary == nil || pass.Loaders.Primary.Libc.Musl {
+		return nil
+	}
+	cache := elfdeps.ParseCache(file.Content)
+	if cache == nil {
+		return nil
+	}
+	for _, e := range cache.Entries() {
+		dir := path.Dir(e.Path)
+		if e.Name != "libcuda.so.1" || !pass.Image.IsFile(e.Path) || !replay.HasElement(dir, "compat") || pass.Loaders.OnPath(replay.RealPath(pass.Image.FS, dir)) || !pass.Loaders.DriverComesFirst() {
+			continue
+		}
+		f := pass.say("compat-on-path", "in-cache", packs.Values{"cache": replay.LDCache, "dir": dir})
+		f.Subject, f.Library, f.Present = replay.LDCache, "libcuda.so.1", []replay.File{pass.Image.File(replay.RealPath(pass.Image.FS, e.Path))}
+		return []Finding{f}
+	}
+	return nil
+}
+
+// driverPathLost finds images made from NVIDIA's that have lost the directory of
+// LD_LIBRARY_PATH to which GKE and others mount the driver.
+func driverPathLost(pass *Pass) []Finding {
+	if pass.Image.Config == nil {
+		return nil
+	}
+	if slices.ContainsFunc(pass.Loaders.PathEntries(), func(e string) bool { return path.Clean(e) == replay.MountedDriver }) {
+		return nil
+	}
+	had := ""
+	for _, h := range pass.Image.Config.History {
+		if strings.Contains(h.CreatedBy, "LD_LIBRARY_PATH=") && strings.Contains(h.CreatedBy, "/usr/local/nvidia/lib64") {
+			had = h.CreatedBy
+		}
+	}
+	if _, nvidia := pass.Config.Getenv("NV_CUDA_CUDART_VERSION"); had == "" && !nvidia || len(pass.Packages.GpuUsers()) == 0 {
+		return nil
+	}
+	f := pass.say("driver-path-lost", "lost", withEdit(pass, "driver-path-lost", packs.Values{"dir": replay.MountedDriver}))
+	f.Subject, f.Library = packs.LdLibraryPath, "libcuda.so.1"
+	if _, configured := pass.Loaders.SearchDirs()[replay.MountedDriver]; configured {
+		pass.lower(&f, "configured", nil)
+	}
+	return []Finding{f}
+}

@@ -1,0 +1,245 @@
+package lint
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
+)
+
+// fixes returns the fixes of a cause, the nearest first: those of what the image shows,
+// then those of the packs for the library.
+func fixes(pass *Pass, f *Finding, fam *packs.Family, c *cause) []packs.Advice {
+	e := c.first
+	cuda, asks := wantedCUDA(pass, f, c.cuda), "" // a file that is cut off asks for nothing
+	if len(f.NeededBy) > 0 {
+		asks = f.NeededBy[0].Path
+	}
+	if e.Unknown {
+		return nil
+	}
+	list, enough := nearFixes(pass, f, c, asks)
+	if enough {
+		return list
+	}
+	if len(f.Others) > 0 {
+		list = append(list, otherMajorFix(pass, f, fam, asks)...)
+	}
+	if fam != nil && f.Rule != "unusable-library" || fam == nil && e.Missing() {
+		list = append(list, pass.Packs.LibraryAdvice(f.Library, cuda)...)
+	}
+	return list
+}
+
+// nearFixes returns the fixes that the image shows, and whether they are enough.
+func nearFixes(pass *Pass, f *Finding, c *cause, asks string) (list []packs.Advice, enough bool) {
+	e := c.first
+	named := len(f.Present) > 0 && len(pass.Files.Present(e.Name)) > 0
+	switch {
+	case pass.Files.OtherMachine(f.Library) != "":
+		return pass.advice("other-machine", packs.Values{"machine": pass.Files.OtherMachine(f.Library), "image": replay.NameOf(pass.Files.Machine)}), false
+	case f.Rule == "unusable-library":
+		return wholeFix(pass, cmp.Or(e.Subject, e.Name)), false
+	case f.Rule == "missing-link", f.Rule == "broken-entrypoint" && len(f.Present) > 0 && !named:
+		return linkFix(pass, f), true // no directory has a file of that name
+	case f.Rule == "broken-entrypoint" && named, f.Rule == "unresolved-library" && c.verdict.Severity != packs.Note && named:
+		return searchFixes(pass, f, asks), true
+	case f.Rule == "library-not-on-path":
+		list = searchFixes(pass, f, asks)
+		if in := pass.Evidence.InstallOf(asks); in != nil && len(in.Helped) > 0 {
+			list = append(list, pass.advice("load-first", nil)...)
+		}
+		return list, true
+	case c.part && len(f.Removed) == 0:
+		return partFix(pass, f.Library, c.front)
+	case len(f.Removed) > 0 && f.Removed[0].By != nil:
+		r := f.Removed[0]
+		return pass.advice("keep-file", packs.Values{"file": r.Path, "layer": strconv.Itoa(r.By.Index)}), false
+	}
+	return danglingFixes(pass, e.Name), false
+}
+
+// searchFixes returns the fixes that have the loader search the directory of a library that
+// is present.
+func searchFixes(pass *Pass, f *Finding, asks string) []packs.Advice {
+	dir := path.Dir(f.Present[0].Path)
+	return append(ldconfigFix(pass, dir), pass.advice("search-path", packs.Values{"search-path": pathWith(pass, asks, dir)})...)
+}
+
+// partFix returns the fixes that add a part to a library that is present at front, and
+// whether they are enough.
+func partFix(pass *Pass, library, front string) (list []packs.Advice, enough bool) {
+	v := packs.Values{"library": library, "dir": path.Dir(front), "file": path.Base(front)}
+	if r := pass.Packages.ReleaseOf(front); r != nil {
+		v["release"] = r.String()
+		list = pass.advice("add-part-of-release", v)
+	} else {
+		list = pass.advice("add-part", v)
+	}
+	d := pass.Packages.DistOf(front)
+	if d.Name == "" || !strings.Contains(front, "-packages/") {
+		return list, false
+	}
+	return append(list, pass.advice("or-reinstall", packs.Values{"package": strings.ReplaceAll(d.Name, "_", "-"), "version": d.Version})...), true
+}
+
+// otherMajorFix returns the fix of a library that the image has in another major version.
+func otherMajorFix(pass *Pass, f *Finding, fam *packs.Family, asks string) []packs.Advice {
+	other := f.Others[0].Path
+	v := packs.Values{"soname": pass.Files.ByPath[other].ELF.Soname, "dir": path.Dir(other), "library": f.Library}
+	if by := pass.Packs.Family(asks); by != nil && by != fam {
+		v["by"] = by.Title
+		return pass.advice("other-major-of-family", v)
+	}
+	return pass.advice("other-major", v)
+}
+
+// ldconfigFix returns the fix for a directory that ld.so.conf names and that the cache
+// does not have.
+func ldconfigFix(pass *Pass, dir string) []packs.Advice {
+	for d, by := range pass.Loaders.SearchDirs() {
+		if strings.HasPrefix(by, "/") && replay.RealPath(pass.Image.FS, d) == dir {
+			return pass.advice("ldconfig", packs.Values{"conf": by, "dir": d})
+		}
+	}
+	return nil
+}
+
+// wholeFix returns the fix of a file that cannot be used. What stands for a library in a
+// few bytes is a text.
+func wholeFix(pass *Pass, file string) []packs.Advice {
+	if e, _, ok := pass.Image.FS.Lookup(file); ok && e.Object == nil && e.Size > 8 && e.Size < 512 {
+		return pass.advice("replace-text", packs.Values{"file": file, "size": strconv.FormatInt(e.Size, 10)})
+	}
+	return pass.advice("replace-file", packs.Values{"file": file})
+}
+
+// maxDangling bounds the links that lead nowhere in the fixes of a finding.
+const maxDangling = 3
+
+// danglingFixes returns the fixes of links of a library's name that lead nowhere: where
+// they point is what was left behind.
+func danglingFixes(pass *Pass, name string) []packs.Advice {
+	var list []packs.Advice
+	for _, p := range slices.Sorted(slices.Values(pass.Files.Named[path.Base(name)])) {
+		if e, _, ok := pass.Image.FS.Lstat(p); ok && e.Type == layers.Symlink {
+			if _, _, leads := pass.Image.FS.Lookup(p); !leads {
+				list = append(list, pass.advice("bring-target", packs.Values{"file": e.Link, "link": p})...)
+			}
+		}
+	}
+	return list[:min(len(list), maxDangling)]
+}
+
+// linkFix returns the fix that makes the link that is missing, in a directory where it
+// will be found: the library's own if the loader searched it, else LD_LIBRARY_PATH must
+// lead there as well.
+func linkFix(pass *Pass, f *Finding) []packs.Advice {
+	for _, p := range f.Present {
+		dir := path.Dir(p.Path)
+		for _, s := range f.Searched {
+			if slices.ContainsFunc(s.Places, func(place Place) bool { return replay.RealPath(pass.Image.FS, place.Dir) == dir }) {
+				return pass.advice("link", packs.Values{"file": path.Base(p.Path), "link": dir + "/" + f.Library})
+			}
+		}
+	}
+	p := f.Present[0].Path
+	return pass.advice("link-and-path", packs.Values{
+		"file": path.Base(p), "link": path.Dir(p) + "/" + f.Library, "search-path": pathWith(pass, "", path.Dir(p)),
+	})
+}
+
+// pathWith is LD_LIBRARY_PATH with the directories of all that a file asks for
+// and does not reach, behind what it holds already.
+func pathWith(pass *Pass, needer, dir string) string {
+	var dirs []string
+	for _, v := range pass.Config.Env().Vars {
+		if old, ok := strings.CutPrefix(v, "LD_LIBRARY_PATH="); ok && old != "" {
+			dirs = strings.Split(old, ":")
+		}
+	}
+	add := func(d string) {
+		if !slices.Contains(dirs, d) {
+			dirs = append(dirs, d)
+		}
+	}
+	if o := pass.Files.ByPath[needer]; o != nil {
+		for _, e := range pass.Files.Real(o.Misses) {
+			if paths := pass.Files.Present(e.Name); e.Missing() && pass.Packs.Family(e.Name) != nil && len(paths) > 0 {
+				add(path.Dir(paths[0]))
+			}
+		}
+	}
+	add(dir)
+	return strings.Join(dirs, ":")
+}
+
+// olderCopyFix returns the fix that has the newer of two copies found first.
+func olderCopyFix(pass *Pass, older, newer string) []packs.Advice {
+	v := packs.Values{"older": older, "older-dir": path.Dir(older), "newer": newer, "newer-dir": path.Dir(newer)}
+	if by := pass.Loaders.SearchDirs()[path.Dir(older)]; strings.HasPrefix(by, "/") {
+		v["conf"] = by
+		return pass.advice("older-copy-out", v)
+	}
+	return pass.advice("newer-copy-first", v)
+}
+
+// oneReleaseFix returns the fixes that bring two files of one library together.
+func oneReleaseFix(pass *Pass, stray, with string) []packs.Advice {
+	dir, first := path.Dir(stray), path.Dir(with)
+	v := packs.Values{"dir": dir, "first": first}
+	old, set := pass.Config.Getenv("LD_LIBRARY_PATH")
+	if !set {
+		return pass.advice("one-release", v)
+	}
+	var rest []string
+	for d := range strings.SplitSeq(old, ":") {
+		if d != "" && !pass.Image.SameDir(d, dir) {
+			rest = append(rest, d)
+		}
+	}
+	if v["search-path"] = strings.Join(rest, ":"); v["search-path"] != old {
+		return pass.advice("one-release-by-dropping", v)
+	}
+	rest = slices.DeleteFunc(rest, func(d string) bool { return d == first })
+	v["search-path"] = strings.Join(append([]string{first}, rest...), ":")
+	return pass.advice("one-release-by-order", v)
+}
+
+// reinstall advises the command that puts a wheel's own files back.
+func reinstall(pass *Pass, name, version string) []packs.Advice {
+	return pass.advice("reinstall", packs.Values{"wheel": strings.ReplaceAll(name, "_", "-"), "version": version})
+}
+
+// adviseRequired puts a fix before the others of a missing library if the metadata of the
+// package that needs the library requires one release of the wheel that has it.
+func adviseRequired(pass *Pass, f *Finding) {
+	if f.Rule != "missing-library" && f.Rule != "missing-sublibrary" {
+		return
+	}
+	for _, n := range f.NeededBy {
+		if advice := requiredFix(pass, n.Path, path.Base(f.Library)); len(advice) > 0 {
+			f.Advice = append(advice, f.Advice...)
+			return
+		}
+	}
+}
+
+// requiredFix returns how to install a library for the package that owns a file, nil if
+// the package's metadata does not say it.
+func requiredFix(pass *Pass, file, library string) []packs.Advice {
+	p, pkg, wheels, r := pass.Packages.Requirement(file, library)
+	if pkg == nil {
+		return nil
+	}
+	clause := "required"
+	if wheels[r.Name] != nil {
+		clause = "required-again"
+	}
+	return pass.advice(clause, packs.Values{"requirement": r.Name + r.Specifiers, "package": pkg.Name, "version": pass.Packages.Version(p, pkg)})
+}

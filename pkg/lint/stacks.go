@@ -1,0 +1,116 @@
+package lint
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
+)
+
+// stacked calls f for each package of each environment whose needs of CUDA libraries are
+// known.
+func stacked(pass *Pass, f func(p *inventory.Python, wheels replay.WheelSet, pkg *inventory.Package, s *packs.Stack, requirement string)) {
+	for p, wheels := range pass.Packages.Environments() {
+		for _, pkg := range wheels.Sorted() {
+			if s, requirement := pass.Packages.StackOf(p, pkg); s != nil {
+				f(p, wheels, pkg, s, requirement)
+			}
+		}
+	}
+}
+
+// metadataRequires returns what a message says of the requirement that stackOf returned.
+func metadataRequires(pass *Pass, requirement string) string {
+	if requirement == "" {
+		return ""
+	}
+	return pass.Packs.Phrase("metadata-requires", packs.Values{"requirement": requirement})
+}
+
+// stackFinding returns the finding of a rule for a package whose stack the image does not
+// have.
+func stackFinding(pass *Pass, rule string, s *packs.Stack, wheels replay.WheelSet, pkg *inventory.Package, v packs.Values) Finding {
+	f := pass.say(rule, "unfit", v)
+	if s.Effect != "" {
+		pass.also(&f, "effect", packs.Values{"effect": s.Effect, "error": s.Error})
+	}
+	if other := incidental(pass, wheels, s); other != "" {
+		pass.lower(&f, "incidental", packs.Values{"other": other, "package": s.Package})
+	}
+	f.NeededBy = []replay.File{pass.Image.File(pkg.Path)}
+	return f
+}
+
+// incidental returns another package of the environment that uses the GPU, or "". Where
+// there is one, a framework that is often installed for its CPU side may not matter.
+func incidental(pass *Pass, wheels replay.WheelSet, s *packs.Stack) string {
+	if !s.Incidental {
+		return ""
+	}
+	for name := range wheels.Sorted() {
+		if name != s.Package && slices.ContainsFunc(pass.Packs.Stacks, func(o *packs.Stack) bool { return o.Package == name && !o.Incidental }) {
+			return name
+		}
+	}
+	return ""
+}
+
+// cudnnVersions returns a finding for each framework that can find only releases of cuDNN
+// that it refuses.
+func cudnnVersions(pass *Pass) []Finding {
+	var list []Finding
+	carrier := pass.Packs.Carrier("cudnn")
+	stacked(pass, func(p *inventory.Python, wheels replay.WheelSet, pkg *inventory.Package, s *packs.Stack, requirement string) {
+		have, wants := copiesFor(pass, p, wheels, pkg, carrier), packs.ParseRelease(s.CUDNN)
+		if wants == nil || len(have) == 0 || fitsAny(have, wants) || ownCopy(pass, pkg, carrier) {
+			return
+		}
+		major := packs.Numbers(s.CUDNN, 1)
+		var versions []string
+		var present []replay.File
+		for _, c := range have {
+			versions = append(versions, c.version)
+			present = append(present, pass.Image.File(c.path))
+		}
+		slices.Sort(versions)
+		f := stackFinding(pass, "cudnn-version", s, wheels, pkg, packs.Values{
+			"package": pkg.Name, "version": pass.Packages.Version(p, pkg), "least": packs.Numbers(s.CUDNN, 2), "next": strconv.Itoa(wants[0] + 1),
+			"why": metadataRequires(pass, requirement), "installed": strings.Join(slices.Compact(versions), ", "), "cuda": pass.Packages.CudaFor(p, pkg, s),
+		})
+		f.Library, f.Family, f.Present = carrier.Library+"."+major, carrier.Family, present
+		list = append(list, f)
+	})
+	return list
+}
+
+// cudaMajors returns a finding for each framework that opens CUDA libraries of a major
+// version that the image does not have by name at run time. The replay covers the libraries
+// in DT_NEEDED.
+func cudaMajors(pass *Pass) []Finding {
+	var list []Finding
+	carrier := pass.Packs.Carrier("cuda")
+	majors := majorsOf(pass, carrier)
+	sorted := slices.Sorted(maps.Keys(majors))
+	stacked(pass, func(_ *inventory.Python, wheels replay.WheelSet, pkg *inventory.Package, s *packs.Stack, requirement string) {
+		if s.CUDA == "" || len(majors) == 0 || majors[s.CUDA] != nil {
+			return
+		}
+		f := stackFinding(pass, "cuda-major-absent", s, wheels, pkg, packs.Values{
+			"package": pkg.Name, "version": pkg.Version, "cuda": s.CUDA, "why": metadataRequires(pass, requirement), "installed": strings.Join(sorted, ", "),
+		})
+		f.Library, f.Family = carrier.Library+"."+s.CUDA, carrier.Family
+		for _, major := range sorted {
+			var paths []string
+			for _, name := range majors[major] {
+				paths = append(paths, pass.Files.Named[name]...)
+			}
+			f.Present = append(f.Present, pass.Image.File(slices.Min(paths)))
+		}
+		list = append(list, f)
+	})
+	return list
+}

@@ -1,0 +1,127 @@
+package lint
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
+)
+
+func gpuHidden(pass *Pass) []Finding {
+	const variable = "NVIDIA_VISIBLE_DEVICES"
+	value, set := pass.Config.Getenv(variable)
+	if !set || value != "" && value != "void" && value != "none" || len(pass.Packages.GpuUsers()) == 0 {
+		return nil
+	}
+	f := pass.say("gpu-hidden", "none", withEdit(pass, "gpu-hidden", packs.Values{"value": value}))
+	f.Subject = variable
+	return []Finding{f}
+}
+
+// devicesHidden finds a CUDA_VISIBLE_DEVICES in the image's environment that leaves no
+// device: CUDA reads the list up to the first element that names none.
+func devicesHidden(pass *Pass) []Finding {
+	const variable = "CUDA_VISIBLE_DEVICES"
+	value, set := pass.Config.Getenv(variable)
+	hidden := value == "" || value[0] == '-' || value == "none" || value == "NoDevFiles"
+	if !set || !hidden || len(pass.Packages.GpuUsers()) == 0 {
+		return nil
+	}
+	f := pass.say("devices-hidden", "hidden", packs.Values{"value": value})
+	f.Subject = variable
+	return []Finding{f}
+}
+
+// driverCapabilities compares NVIDIA_DRIVER_CAPABILITIES with the driver's libraries that
+// files ask for.
+func driverCapabilities(pass *Pass) []Finding {
+	const rule, variable = "driver-capabilities", "NVIDIA_DRIVER_CAPABILITIES"
+	value, _ := pass.Config.Getenv(variable)
+	words, clause := strings.Split(strings.ReplaceAll(value, " ", ""), ","), "left-out"
+	if value == "" {
+		words, clause = []string{"utility", "compute"}, "unset" // the runtime's default
+	}
+	if slices.Contains(words, "all") || len(pass.Packages.GpuUsers()) == 0 {
+		return nil
+	}
+	lacks, whole := capabilitiesLeftOut(pass, words)
+	all := strings.Join(whole, ",") // one value for all findings
+	var list []Finding
+	for _, c := range lacks {
+		users := usersOfCapability(pass, c)
+		f := pass.say(rule, clause, packs.Values{"lacks": c.Name, "file": path.Base(users[0]), "effect": c.Effect, "all": all})
+		f.NeededBy, f.Values = pass.Image.FilesOf(users), packs.Values{"lacks": c.Name}
+		list = append(list, f)
+	}
+	for _, word := range words {
+		if word != "" && pass.Packs.Capability(word) == nil {
+			f := pass.say(rule, "unknown", packs.Values{"word": strconv.Quote(word), "all": all})
+			f.Values = packs.Values{"unknown": word}
+			list = append(list, f)
+		}
+	}
+	for i := range list {
+		list[i].Subject = variable
+	}
+	return list
+}
+
+// capabilitiesLeftOut returns the capabilities that files of the image need and that are
+// not among words, and the known words together with them.
+func capabilitiesLeftOut(pass *Pass, words []string) (lacks []*packs.Capability, whole []string) {
+	whole = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return pass.Packs.Capability(word) == nil })
+	for _, c := range pass.Packs.Capabilities {
+		if !slices.Contains(words, c.Name) && len(usersOfCapability(pass, c)) > 0 {
+			lacks, whole = append(lacks, c), append(whole, c.Name)
+		}
+	}
+	return lacks, whole
+}
+
+// usersOfCapability returns the files that need a capability. "compute" is needed by
+// every file that makes an image one for a GPU, where no file needs its libraries.
+func usersOfCapability(pass *Pass, c *packs.Capability) []string {
+	users := pass.Files.UsersOf(c.Libraries)
+	if c.Name == "compute" && len(users) == 0 {
+		users = pass.Packages.GpuUsers()
+	}
+	return users
+}
+
+// requireCUDA compares NVIDIA_REQUIRE_CUDA, by which the container runtime refuses hosts,
+// with the CUDA version that the frameworks are built for.
+func requireCUDA(pass *Pass) []Finding {
+	value, _ := pass.Config.Getenv("NVIDIA_REQUIRE_CUDA")
+	disabled, _ := pass.Config.Getenv("NVIDIA_DISABLE_REQUIRE")
+	asks := requiredCUDA(value)
+	if asks == "" || disabled == "1" || disabled == "true" {
+		return nil
+	}
+	var list []Finding
+	for _, b := range pass.Inventory.Builds {
+		if b.CUDA == "" || packs.Numbers(b.CUDA, 1) == packs.Numbers(asks, 1) {
+			continue
+		}
+		clause := "refuses"
+		if packs.ParseRelease(asks).Before(packs.ParseRelease(b.CUDA)) {
+			clause = "admits"
+		}
+		f := pass.say("require-cuda", clause, packs.Values{"asks": asks, "name": b.Name, "version": b.Version, "built": b.CUDA, "cuda": packs.Numbers(b.CUDA, 2)})
+		f.Subject, f.Present = "NVIDIA_REQUIRE_CUDA", []replay.File{pass.Image.File(b.Path)}
+		list = append(list, f)
+	}
+	return list
+}
+
+// requiredCUDA returns the version in "cuda>=12.4 brand=tesla,…", or "".
+func requiredCUDA(value string) string {
+	for _, word := range strings.FieldsFunc(value, func(r rune) bool { return r == ' ' || r == ',' }) {
+		if version, ok := strings.CutPrefix(word, "cuda>="); ok {
+			return version
+		}
+	}
+	return ""
+}

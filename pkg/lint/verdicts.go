@@ -1,0 +1,125 @@
+package lint
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
+)
+
+// judge returns the verdict on a miss of an object that is loaded as it is.
+func judge(pass *Pass, o *replay.Object, e *elfdeps.Error) packs.Verdict {
+	switch {
+	case replay.IsVersion(e):
+		return judgeVersion(pass, o, e)
+	case replay.IsStack(e):
+		return judgeStack(pass, o)
+	case pass.Packs.Family(e.Name) == nil, !pass.Files.IsRoot(o):
+		return pass.Packs.Unproved("others-may-load")
+	case e.Unknown:
+		return pass.Packs.Verdict("library-unexamined", nil)
+	}
+	return judgeRoot(pass, o, e)
+}
+
+// judgeRoot returns the verdict on a GPU library that a root misses.
+func judgeRoot(pass *Pass, o *replay.Object, e *elfdeps.Error) packs.Verdict {
+	by := o.Path
+	if e.By != nil && e.By.Real() != "" {
+		by = e.By.Real()
+	}
+	if by == o.Path && pass.Evidence.Served(o.Path, e.Name) {
+		return pass.Packs.Verdict("served", nil)
+	}
+	if pass.Packs.Family(o.Path) != nil && len(pass.Files.Present(e.Name))+len(pass.Files.Otherwise(e.Name)) > 0 {
+		return pass.Packs.Verdict("part-of-libraries", nil)
+	}
+	for _, p := range []string{o.Path, by} {
+		if x := packs.ExceptionFor(pass.Packs.Optional, p); x != nil {
+			return pass.Packs.Excepted(x)
+		}
+	}
+	if why, known := pass.Packages.NotChosen(o.Path); known && why != "" {
+		return pass.Packs.Verdict("excepted", packs.Values{"why": why})
+	} else if x := packs.ExceptionFor(pass.Packs.AnyOf, o.Path); !known && x != nil && anyServes(pass, x, o.Path) {
+		return pass.Packs.Excepted(x)
+	}
+	if in := pass.Evidence.InstallOf(o.Path); in != nil && in.Help != nil {
+		return pass.Packs.Helped(in.Help, in.Begun)
+	}
+	return packs.Grave
+}
+
+// judgeVersion returns the verdict on a version that an object misses: it is sure to
+// fail for what is sure to be loaded.
+func judgeVersion(pass *Pass, o *replay.Object, e *elfdeps.Error) packs.Verdict {
+	if !pass.Files.IsRoot(o) || pass.Packs.Family(o.Path) != nil || e.By == nil || e.By.Real() != o.Path {
+		return pass.Packs.Unproved("not-root")
+	}
+	if x := leftOut(pass, o.Path); x != nil {
+		return pass.Packs.Excepted(x)
+	}
+	return packs.Grave
+}
+
+// judgeStart returns the verdict on what the image's program misses when it starts; v is
+// that on the miss of any program.
+func judgeStart(pass *Pass, v packs.Verdict, e *elfdeps.Error) packs.Verdict {
+	switch {
+	case !e.Musl && (replay.IsVersion(e) || e.Kind == elfdeps.CutError):
+		return packs.Grave
+	case v.Severity == packs.Note:
+		return pass.Packs.Unproved("start-misses")
+	}
+	return v
+}
+
+// judgeStep returns the verdict on a miss of a framework's step.
+func judgeStep(pass *Pass, in *replay.Install, e *elfdeps.Error) packs.Verdict {
+	switch {
+	case in.Help != nil:
+		return pass.Packs.Helped(in.Help, in.Begun)
+	case replay.IsVersion(e), replay.IsStack(e):
+		return packs.Grave
+	case e.Unknown:
+		return pass.Packs.Unproved("step-unexamined")
+	case pass.Packs.Family(e.Name) != nil:
+		return packs.Grave
+	case in.Aside:
+		return pass.Packs.Unproved("step-aside")
+	case !pass.Loaders.StartsPython(in.Home):
+		return pass.Packs.Unproved("step-without-python")
+	}
+	return packs.Grave
+}
+
+// judgeStack returns the verdict on a library that cannot be opened for its stack.
+// What is linked with a program is mapped at its start, where any stack is allowed.
+func judgeStack(pass *Pass, o *replay.Object) packs.Verdict {
+	if x := leftOut(pass, o.Path); x != nil {
+		return pass.Packs.Excepted(x)
+	}
+	switch {
+	case replay.IsPythonExtension(o.Path) && slices.ContainsFunc(pass.Loaders.Pythons(o.Path), pass.Image.IsFile):
+		return packs.Grave
+	case pass.Files.IsRoot(o), pass.Packs.Family(o.Path) != nil:
+		return pass.Packs.Verdict("stack-if-opened", nil)
+	}
+	return pass.Packs.Unproved("not-root")
+}
+
+// leftOut returns the exception by which a file may fail to load: it is optional, or one
+// of several of which one serves. It is nil for the others.
+func leftOut(pass *Pass, file string) *packs.Exception {
+	return cmp.Or(packs.ExceptionFor(pass.Packs.Optional, file), packs.ExceptionFor(pass.Packs.AnyOf, file))
+}
+
+// anyServes reports whether one of the files that an any-of pattern names beside a
+// file, or the file itself, finds all its GPU libraries.
+func anyServes(pass *Pass, x *packs.Exception, file string) bool {
+	return slices.ContainsFunc(pass.Files.Objects, func(other *replay.Object) bool {
+		return x.Beside(other.Path) == x.Beside(file) && packs.Match(x.Match, other.Path) && !slices.ContainsFunc(pass.Files.Real(other.Misses), func(e *elfdeps.Error) bool { return pass.Packs.Family(e.Name) != nil })
+	})
+}
