@@ -105,7 +105,7 @@ func finding(pass *Pass, c *cause) Finding {
 	}
 	rule := ruleOf(pass, c, fam, linked, present)
 	f := findingOf(pass, c, rule)
-	f.Library, f.Searched, f.Later = e.Name, searched(e.Steps), !c.loading
+	f.Library, f.Searched, f.Later = e.Name, searched(pass, e.Steps), !c.loading
 	if fam != nil {
 		f.Family = fam.ID
 	}

@@ -3,14 +3,13 @@ package lint
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// say returns a finding of a rule, with its severity, that says what a clause of the
-// rule does.
+// say returns a finding of a rule, with the rule's kind and severity and the texts of one of
+// its clauses.
 func (pass *Pass) say(rule, clause string, v packs.Values) Finding {
 	f := Finding{Rule: rule}
 	r := pass.Packs.Rule(rule)
@@ -23,33 +22,21 @@ func (pass *Pass) say(rule, clause string, v packs.Values) Finding {
 	return f
 }
 
-// also adds what a clause says to a finding: its message at the end of the finding's,
-// its effects and fixes behind the others. The finding's severity becomes at most the
-// clause's.
+// also adds a clause of its rule to a finding: the message behind the finding's, the
+// effects and fixes behind the others. It lowers the severity as lower does.
 func (pass *Pass) also(f *Finding, clause string, v packs.Values) {
-	c := pass.Packs.Clause(f.Rule, clause)
-	if c == nil {
-		pass.Packs.Unsaid(fmt.Errorf("no pack has the clause %q of the rule %q", clause, f.Rule))
-		return
-	}
+	c := pass.clause(f.Rule, clause)
 	f.Message += pass.Packs.Filled(c.Message, v)
 	f.Cause += packs.Fill(c.Message, withoutValue(v))
-	for _, e := range pass.Packs.EffectsOf(c, v) {
-		if !slices.Contains(f.Effects, e) {
-			f.Effects = append(f.Effects, e)
-		}
-	}
+	f.addEffects(pass.Packs.EffectsOf(c, v)...)
 	f.advise(pass.adviceOf(c.Fix, v)...)
 	pass.lower(f, clause, v)
 }
 
-// lower makes the severity of a finding at most that of a clause, and says why.
+// lower lowers the severity of a finding to that of a clause of its rule, and sets the
+// clause's reason.
 func (pass *Pass) lower(f *Finding, clause string, v packs.Values) {
-	c := pass.Packs.Clause(f.Rule, clause)
-	if c == nil {
-		pass.Packs.Unsaid(fmt.Errorf("no pack has the clause %q of the rule %q", clause, f.Rule))
-		return
-	}
+	c := pass.clause(f.Rule, clause)
 	if c.Severity != "" {
 		f.Severity = f.Severity.AtMost(c.Severity)
 	}
@@ -58,7 +45,18 @@ func (pass *Pass) lower(f *Finding, clause string, v packs.Values) {
 	}
 }
 
-// lowerTo lowers the severity of a finding to that of a verdict, and says why.
+// clause returns a clause of a rule. If the packs lack it, clause records that as their
+// error, which Run returns, and returns an empty clause.
+func (pass *Pass) clause(rule, id string) *packs.Clause {
+	if c := pass.Packs.Clause(rule, id); c != nil {
+		return c
+	}
+	pass.Packs.Unsaid(fmt.Errorf("no pack has the clause %q of the rule %q", id, rule))
+	return &packs.Clause{}
+}
+
+// lowerTo lowers the severity of a finding to that of a verdict, and sets the verdict's
+// reason.
 func (pass *Pass) lowerTo(f *Finding, v packs.Verdict) {
 	f.Severity = f.Severity.AtMost(v.Severity)
 	if v.Clause != "" {
@@ -66,7 +64,7 @@ func (pass *Pass) lowerTo(f *Finding, v packs.Verdict) {
 	}
 }
 
-// advice returns the fixes of a clause that rules share.
+// advice returns the fixes of a clause that all rules share.
 func (pass *Pass) advice(clause string, v packs.Values) []packs.Advice {
 	c := pass.Packs.Clauses[clause]
 	if c == nil {
@@ -76,8 +74,8 @@ func (pass *Pass) advice(clause string, v packs.Values) []packs.Advice {
 	return pass.adviceOf(c.Fix, v)
 }
 
-// adviceOf returns fixes by their templates. Those that have {env} set LD_LIBRARY_PATH
-// to the value "search-path", where there is one.
+// adviceOf returns the fixes of templates. If v has a value "search-path", those with {env}
+// set LD_LIBRARY_PATH to it.
 func (pass *Pass) adviceOf(templates []string, v packs.Values) []packs.Advice {
 	list := pass.Packs.Rows(templates, v)
 	for i := range list {
@@ -91,16 +89,16 @@ func (pass *Pass) adviceOf(templates []string, v packs.Values) []packs.Advice {
 	return list
 }
 
-// withoutValue returns values less the one that is no part of a cause.
+// withoutValue returns v less "value", which is not part of a cause.
 func withoutValue(v packs.Values) packs.Values {
 	out := maps.Clone(v)
 	delete(out, "value")
 	return out
 }
 
-// withEdit returns the values of a finding with what its rule would do with a variable:
-// "search-path", the value of LD_LIBRARY_PATH, or "env", the instruction of a
-// Dockerfile that sets another variable. Empty elements are left out.
+// withEdit returns v with the result of the rule's first edit of a variable, less empty
+// elements: "search-path", the value of LD_LIBRARY_PATH, or "env", the Dockerfile instruction
+// that sets another variable.
 func withEdit(pass *Pass, rule string, v packs.Values) packs.Values {
 	out := packs.Values{}
 	maps.Copy(out, v)

@@ -8,67 +8,67 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// Finding is one cause of failures and all that follows from it.
+// Finding is one thing that is wrong with an image. Its texts are filled from the packs.
 type Finding struct {
 	// Rule is the ID of a rule of the packs.
 	Rule     string         `json:"rule"`
 	Kind     packs.Kind     `json:"kind,omitempty"`
 	Severity packs.Severity `json:"severity"`
-	// Cause identifies what is wrong: findings of one cause have the same, whatever
-	// their rules, and other values of the image's variables do not change it.
+	// Cause identifies the root cause. Findings of one cause have the same value, whatever
+	// their rules. It does not depend on values of the image's variables.
 	Cause string `json:"cause,omitempty"`
-	// Subject is the path of the file that is wrong, or the name of the variable;
-	// empty where it is neither.
+	// Subject is the path of the file, or the name of the variable, that is wrong. It is
+	// empty if the finding is about neither.
 	Subject string `json:"subject,omitempty"`
-	// Message is what fails, in the words of the loader.
+	// Message says what fails, in the words of the loader where it reports the failure.
 	Message string `json:"message"`
-	// Library is the name that was asked for; empty where the finding is not
-	// about one.
+	// Library is the name of the library that the finding is about, or empty.
 	Library string `json:"library,omitempty"`
 	// Family is the GPU family of Library, or empty.
 	Family string `json:"family,omitempty"`
-	// Symbol is the name that nothing defines, and Demangled what it is in C++.
+	// Symbol is the name of an undefined symbol. Demangled is its C++ form, if it has one.
 	Symbol    string `json:"symbol,omitempty"`
 	Demangled string `json:"demangled,omitempty"`
 	// Version is the version that Library does not define.
 	Version string `json:"version,omitempty"`
-	// BoundTo is the copy of a library that is asked and does not have what is
-	// wanted, where that is the cause; Present are then the copies that have it.
+	// BoundTo is the copy of a library that a process loads and that lacks the version or
+	// symbol. Present are then the copies that have it.
 	BoundTo *replay.File `json:"bound_to,omitempty"`
-	// Effects are what a user meets, and how it reads.
+	// Effects are the failures that a user meets.
 	Effects []packs.Effect `json:"effects,omitempty"`
-	// NeededBy are the files that ask for Library themselves.
+	// NeededBy are the files that need Library themselves.
 	NeededBy []replay.File `json:"needed_by,omitempty"`
-	// Affected are all files that cannot be loaded because of it, those of
-	// NeededBy among them.
+	// Affected are the paths of all files that cannot be loaded because of the finding,
+	// with those of NeededBy.
 	Affected []string `json:"affected,omitempty"`
-	// Searched are the places where the loader looked for the first of
-	// NeededBy, in order.
+	// Searched are the places in which the loader looked for Library on behalf of the
+	// first of NeededBy, in order.
 	Searched []Searched `json:"searched,omitempty"`
-	// Present are files of that name that the image has and no path leads to.
+	// Present are files of the image that the finding shows: for a missing library, those
+	// of its name that no search path leads to.
 	Present []replay.File `json:"present,omitempty"`
 	// Others are files of other major versions of Library.
 	Others []replay.File `json:"others,omitempty"`
-	// Removed are files of that name that a layer has deleted.
+	// Removed are files named Library that a layer deletes.
 	Removed []replay.Removed `json:"removed,omitempty"`
-	// Because says why the severity is less than the rule's, if it is.
+	// Because says why the severity is lower than the rule's. It is empty if it is not.
 	Because string `json:"because,omitempty"`
-	// Fixes are what to do, the best first, as text.
+	// Fixes are the advised fixes as text, the best first.
 	Fixes []string `json:"fixes,omitempty"`
-	// Advice is what Fixes are written from; a finding that was read from JSON has none.
+	// Advice has the templates and values of Fixes. A finding read from JSON has none.
 	Advice []packs.Advice `json:"-"`
-	// Later is set where the files of Affected are loaded, and open Library by its
-	// name when somebody uses what needs it.
+	// Later is set if the files of Affected load, and open Library by its name only when a
+	// feature is used.
 	Later bool `json:"-"`
-	// Values are what the finding is about, by the names that its rule's edits have
-	// in braces.
+	// Values fill the placeholders of the rule's edits.
 	Values map[string]string `json:"-"`
 }
 
-// NotStarted is the name of the effect that the image's own program does not start.
+// NotStarted is the name of the effect that the image's program does not start.
 const NotStarted = "not-started"
 
-// compareFindings puts the heaviest first, then what affects most.
+// compareFindings orders findings by severity, the highest first, then by the number of
+// affected files, the rule and the message.
 func compareFindings(a, b Finding) int {
 	return cmp.Or(
 		slices.Index(packs.Severities, a.Severity)-slices.Index(packs.Severities, b.Severity),
@@ -78,13 +78,22 @@ func compareFindings(a, b Finding) int {
 	)
 }
 
-// advise adds fixes to a finding.
+// advise adds fixes behind those that the finding has.
 func (f *Finding) advise(list ...packs.Advice) {
 	f.Advice = append(f.Advice, list...)
 }
 
-// effect adds an effect unless the finding has one with its text.
-func (f *Finding) effect(e packs.Effect) {
+// addEffects adds the effects that the finding does not have yet.
+func (f *Finding) addEffects(list ...packs.Effect) {
+	for _, e := range list {
+		if !slices.Contains(f.Effects, e) {
+			f.Effects = append(f.Effects, e)
+		}
+	}
+}
+
+// addEffectText adds an effect unless the finding has one of the same text.
+func (f *Finding) addEffectText(e packs.Effect) {
 	if !slices.ContainsFunc(f.Effects, func(o packs.Effect) bool { return o.Text == e.Text }) {
 		f.Effects = append(f.Effects, e)
 	}

@@ -9,55 +9,49 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// group makes one finding of those that have one cause:
+// group returns the findings of all rules, less those that others cover:
 //
-//   - A rule about packages that says why a library is missing becomes an effect of the
-//     finding about the missing library.
-//   - Findings of a rule about several processes with the same cause are merged.
-//   - A library with a missing symbol is not reported as a mixture as well, and a
-//     library that any other finding is about is not reported as named only.
+//   - A finding about packages that explains why a library is missing becomes an effect of
+//     the finding about that library.
+//   - Findings of one cause in several processes become one, with the effects of all.
+//   - A finding about a mixture of releases, or about a name in read-only data, is left out
+//     if another finding says more about the library.
 func group(list []Finding, perProcess map[string]bool) []Finding {
 	return withoutWeaker(merge(explained(list), perProcess))
 }
 
-// explained makes effects of the findings that explain others.
+// explained returns the findings less those that explain others, whose messages it adds to
+// the others' effects.
 func explained(list []Finding) []Finding {
 	var out []Finding
-	explains := map[int]int{} // index of a finding → of the one that it explains
+	explains := make([]bool, len(list))
 	for i := range list {
 		k := slices.IndexFunc(list, func(f Finding) bool { return list[i].explains(&f) })
-		if k >= 0 {
-			explains[i] = k
+		if explains[i] = k >= 0; explains[i] {
 			list[k].Effects = append(list[k].Effects, packs.Effect{Text: list[i].Message})
 		}
 	}
 	for i, f := range list {
-		if _, ok := explains[i]; !ok {
+		if !explains[i] {
 			out = append(out, f)
 		}
 	}
 	return out
 }
 
-// merge puts findings about several processes together that have one cause.
+// merge returns the findings with those of one perProcess rule and one cause merged.
 func merge(list []Finding, perProcess map[string]bool) []Finding {
+	type key struct{ rule, cause string }
 	var out []Finding
-	at := map[[2]string]int{} // the first of a rule and a cause
+	first := map[key]int{} // index in out
 	for _, f := range list {
-		key := [2]string{f.Rule, f.Cause}
-		i, ok := at[key]
+		i, ok := first[key{f.Rule, f.Cause}]
 		if !ok || !perProcess[f.Rule] {
-			if !ok {
-				at[key] = len(out)
-			}
+			first[key{f.Rule, f.Cause}] = len(out)
 			out = append(out, f)
 			continue
 		}
-		for _, e := range f.Effects {
-			if !slices.Contains(out[i].Effects, e) {
-				out[i].Effects = append(out[i].Effects, e)
-			}
-		}
+		out[i].addEffects(f.Effects...)
 		if !out[i].Severity.AtLeast(f.Severity) {
 			out[i].Severity, out[i].Because = f.Severity, f.Because
 		}
@@ -65,12 +59,14 @@ func merge(list []Finding, perProcess map[string]bool) []Finding {
 	return out
 }
 
-// withoutWeaker leaves out findings about libraries that others say more of.
+// withoutWeaker returns the findings less the weaker ones about a library: about a mixture
+// if another finding is about a symbol that the library lacks, and about its name in
+// read-only data if any other finding is about it.
 func withoutWeaker(list []Finding) []Finding {
-	lacking, reported := map[string]bool{}, map[string]bool{}
+	lacksSymbol, reported := map[string]bool{}, map[string]bool{}
 	for _, f := range list {
 		if f.Symbol != "" {
-			lacking[f.Library] = true
+			lacksSymbol[f.Library] = true
 		}
 		if f.Rule != namedLibrary && f.Library != "" {
 			reported[path.Base(f.Library)] = true
@@ -80,19 +76,19 @@ func withoutWeaker(list []Finding) []Finding {
 		if f.Rule == namedLibrary {
 			return slices.ContainsFunc(strings.Fields(f.Values["names"]), func(n string) bool { return reported[n] })
 		}
-		return f.Kind == packs.Mixture && f.Symbol == "" && lacking[f.Library]
+		return f.Kind == packs.Mixture && f.Symbol == "" && lacksSymbol[f.Library]
 	})
 }
 
-// explains reports whether a finding about packages says why a library of its family is
-// missing in the same installation.
+// explains reports whether a finding about packages explains why a library of its family is
+// missing in the same environment.
 func (f *Finding) explains(missing *Finding) bool {
 	return f.Kind == packs.Package && f.Family != "" && missing.Family == f.Family && missing.Kind == packs.Missing &&
 		missing.Severity != packs.Note && sameSite(missing.NeededBy, f.NeededBy)
 }
 
-// sameSite reports whether files are in the directory of Python packages that has the
-// metadata of others: PACKAGES/NAME.dist-info/METADATA.
+// sameSite reports whether one of the files lies in a directory of Python packages that has
+// one of the metadata files, PACKAGES/NAME.dist-info/METADATA.
 func sameSite(files, metadata []replay.File) bool {
 	return slices.ContainsFunc(files, func(f replay.File) bool {
 		return slices.ContainsFunc(metadata, func(m replay.File) bool { return replay.IsIn(f.Path, path.Dir(path.Dir(m.Path))) })

@@ -1,15 +1,22 @@
-// Package lint turns a file system that was read from an image into findings:
-// what will fail when the image runs, in the loader's words, why, and what
-// fixes it.
+// Package lint judges the evidence of a replay: its rules return findings, each with its
+// cause, the effects that a user meets, and the fixes that it advises.
 //
-// Its knowledge is the packs of rules/: which names are GPU libraries, what the
-// driver brings, how frameworks load, and for each rule its severity, its text
-// and its fix. Its judgement is the replay of elfdeps: each ELF file is loaded
-// as the image's own loader would load it, in the process in which it would be
-// loaded, and what that process misses is grouped by cause.
+// [Run] replays the image, applies the rules to one [Pass], groups the findings that have
+// one cause, and sorts them. A rule reads the pass and returns its own findings. It neither
+// sees nor changes those of other rules. To add one:
 //
-// The package does not know how an image was read, and not how a result is
-// printed.
+//  1. Write its entry in a pack, rules/*.yaml: ID, kind, severity, texts, sources. The texts
+//     are templates, in the entry's clauses.
+//  2. Write a function from *Pass to findings. It makes each by pass.say(ID, clause, values)
+//     and adds the files that it is about.
+//  3. Add a row to the table in table.go.
+//  4. Add a text image to testdata/images that has the finding.
+//
+// The packs decide severities, texts and fixes. The code chooses the clause, and lowers a
+// severity only by a clause that says why.
+//
+// The package does not know how an image is read, how evidence is made (pkg/replay), what a
+// plan changes (pkg/fix) and how findings are printed (pkg/report).
 package lint
 
 import (
@@ -23,23 +30,23 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// Pass is all that a rule sees: the image, its packages, the packs, and the evidence of
-// the replay.
+// Pass is all that a rule sees. Rules do not change it.
 type Pass struct {
 	Image     *replay.Image
 	Inventory *inventory.Inventory
 	Packs     *packs.Packs
 	Evidence  *replay.Evidence
 
-	// The parts of the evidence that most rules ask.
+	// Files, Config, Loaders and Packages are those of Evidence.
 	Files    *replay.Files
 	Config   *replay.Config
 	Loaders  *replay.Loaders
 	Packages *replay.Packages
 }
 
-// Run replays an image, applies the rules of the table to what it saw, and groups their
-// findings by cause.
+// Run replays an image and returns the findings of all rules, grouped by cause. It returns
+// an error if the image exceeds a limit of the replay, or if the packs lack a text that a
+// finding needs.
 func Run(ctx context.Context, img *replay.Image, set *packs.Packs) (*Result, error) {
 	evidence, err := replay.Run(ctx, img, set)
 	if err != nil {
@@ -50,13 +57,10 @@ func Run(ctx context.Context, img *replay.Image, set *packs.Packs) (*Result, err
 	if err != nil {
 		return nil, err
 	}
-	res := &Result{
-		Findings: group(found, perProcess(table)), Inventory: pass.Inventory,
-		Copies: copies(pass), Processes: processes(pass), Stats: stats(pass),
-	}
-	slices.SortStableFunc(res.Findings, compareFindings)
-	oneSearchPath(pass, res.Findings)
-	return res, cmp.Or(pass.Config.Spent(), set.Err())
+	findings := group(found, perProcess(table))
+	slices.SortStableFunc(findings, compareFindings)
+	oneSearchPath(pass, findings)
+	return newResult(pass, findings), cmp.Or(pass.Config.Spent(), set.Err())
 }
 
 func newPass(img *replay.Image, set *packs.Packs, ev *replay.Evidence) *Pass {
@@ -66,7 +70,8 @@ func newPass(img *replay.Image, set *packs.Packs, ev *replay.Evidence) *Pass {
 	}
 }
 
-// apply returns the findings of all rules, in the order of the table.
+// apply returns the findings of all rules, in the order of the table. It returns an error
+// for a finding of a rule that is not in its function's row.
 func apply(pass *Pass, table []rule) ([]Finding, error) {
 	var list []Finding
 	for _, r := range table {
@@ -79,15 +84,4 @@ func apply(pass *Pass, table []rule) ([]Finding, error) {
 		}
 	}
 	return list, nil
-}
-
-// perProcess returns the IDs of the rules about processes.
-func perProcess(table []rule) map[string]bool {
-	set := map[string]bool{}
-	for _, r := range table {
-		for _, id := range r.ids {
-			set[id] = set[id] || r.perProcess
-		}
-	}
-	return set
 }

@@ -151,13 +151,13 @@ func modulesFinding(pass *Pass, pkg *inventory.Package, version string, lost []l
 			} else {
 				loads = true
 			}
-			f.effect(packs.Effect{Text: s.step.Effect, Error: cmp.Or(s.step.Absent, m.reads)})
+			f.addEffectText(packs.Effect{Text: s.step.Effect, Error: cmp.Or(s.step.Absent, m.reads)})
 		}
 	}
 	switch {
 	case first.absent != nil:
 		pass.lower(&f, "absent", packs.Values{"why": first.absent.Why})
-		f.effect(packs.Effect{Text: first.absent.Effect, Error: first.absent.Error})
+		f.addEffectText(packs.Effect{Text: first.absent.Effect, Error: first.absent.Error})
 	case !loads && aside != "":
 		pass.lower(&f, "aside", packs.Values{"framework": aside})
 	case !loads:

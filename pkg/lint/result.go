@@ -9,20 +9,21 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// Result is what a scan has found.
+// Result holds the findings about an image, and the facts about it that reports show.
 type Result struct {
 	Findings []Finding `json:"findings"`
-	// Inventory is what is installed.
+	// Inventory lists the installed packages.
 	Inventory *inventory.Inventory `json:"inventory,omitempty"`
-	// Copies are the GPU libraries of the image, by name, and who gets which file.
+	// Copies are the GPU libraries of the image, by name, with the processes that load
+	// each file.
 	Copies []Copies `json:"copies,omitempty"`
-	// Processes are what the frameworks and the programs that use GPU libraries
-	// load, as it is foretold.
+	// Processes are those of the frameworks and of the programs that use GPU libraries,
+	// with the files that each loads in the replay.
 	Processes []Process `json:"processes,omitempty"`
 	Stats     Stats     `json:"stats"`
 }
 
-// Stats say what was looked at.
+// Stats counts what was examined.
 type Stats struct {
 	Files      int      `json:"files"`
 	ELF        int      `json:"elf_files"`
@@ -32,7 +33,7 @@ type Stats struct {
 	Loaders    []string `json:"loaders,omitempty"`      // "/lib64/ld-linux-x86-64.so.2 (glibc 2.36)"
 }
 
-// Worst is the heaviest severity among the findings; empty when there are none.
+// Worst returns the highest severity among the findings, or "" if there are none.
 func (r *Result) Worst() packs.Severity {
 	if len(r.Findings) == 0 {
 		return ""
@@ -46,7 +47,15 @@ func (r *Result) Worst() packs.Severity {
 	return worst
 }
 
-// stats say what was looked at.
+// newResult returns the result with the findings about an image.
+func newResult(pass *Pass, findings []Finding) *Result {
+	return &Result{
+		Findings: findings, Inventory: pass.Inventory,
+		Copies: copies(pass), Processes: processes(pass), Stats: stats(pass),
+	}
+}
+
+// stats returns the counts of what was examined.
 func stats(pass *Pass) Stats {
 	s := Stats{Files: pass.Files.Count, ELF: pass.Files.ELF, Static: pass.Files.Static, Packages: len(pass.Inventory.Packages)}
 	for _, in := range pass.Evidence.Installs {

@@ -6,22 +6,25 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// Searched is one source of directories that a loader went through.
+// Searched lists the places of one source of a loader's search path.
 type Searched struct {
 	Source string  `json:"source"`
 	Places []Place `json:"places"`
 }
 
-// Place is a directory, or the cache, in which a loader looked for a library. As text it
-// is the directory with the result in brackets.
+// Place is a directory, or the cache, in which a loader looked for a library. Its text is
+// the directory, with the result in brackets.
 type Place struct {
 	Dir string
-	// Result says what was there and why it was passed over; empty for nothing.
+	// Result says which file the loader found there and why it skipped it. It is empty if
+	// there was none.
 	Result string
 }
 
+// String returns the place as text.
 func (p Place) String() string {
 	if p.Result == "" {
 		return p.Dir
@@ -32,20 +35,21 @@ func (p Place) String() string {
 // MarshalText returns the place as text.
 func (p Place) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText takes the whole text for the directory: brackets may be part of its name.
+// UnmarshalText sets the directory to the whole text, since a directory's name may have
+// brackets.
 func (p *Place) UnmarshalText(text []byte) error {
 	*p = Place{Dir: string(text)}
 	return nil
 }
 
-// searched makes a loader's steps short: directories instead of files, and what
-// stood in the way. Hardware directories are left out, they come with each.
-func searched(steps []elfdeps.Step) []Searched {
+// searched returns the directories of a loader's search, by source. It leaves out the
+// directories for hardware capabilities, which the loader tries below every directory.
+func searched(pass *Pass, steps []elfdeps.Step) []Searched {
 	var list []Searched
 	for _, s := range steps {
 		out := Searched{Source: s.Source}
 		for _, t := range s.Tried {
-			place := Place{placeOf(t.Path), t.Result}
+			place := Place{placeOf(pass, t.Path), t.Result}
 			if isHwcap(place.Dir) {
 				continue
 			}
@@ -60,20 +64,20 @@ func searched(steps []elfdeps.Step) []Searched {
 	return list
 }
 
-// placeOf is the directory of a candidate, or the cache.
-func placeOf(candidate string) string {
+// placeOf returns the directory of a path that a loader tried, or the cache.
+func placeOf(pass *Pass, candidate string) string {
 	switch {
-	case candidate == "/etc/ld.so.cache":
+	case candidate == replay.LDCache:
 		return candidate
 	case strings.HasSuffix(candidate, "/"):
 		return strings.TrimSuffix(candidate, "/")
 	case !strings.Contains(candidate, "/"):
-		return "the working directory (an empty element)"
+		return pass.Packs.Phrase("working-directory", nil)
 	}
 	return path.Dir(candidate)
 }
 
-// isHwcap reports whether a directory is one of those that are tried in each.
+// isHwcap reports whether a directory is for a hardware capability.
 func isHwcap(dir string) bool {
 	if strings.HasPrefix(path.Base(dir), "x86-64-v") && path.Base(path.Dir(dir)) == "glibc-hwcaps" {
 		return true

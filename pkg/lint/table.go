@@ -1,14 +1,18 @@
 package lint
 
-// rule is a function, and the IDs of the rules whose findings it returns.
+// rule is a row of the table: a function, and the IDs of the packs' rules whose findings it
+// returns. Most functions have one. Those that look for the cause of a failure have one for
+// each cause.
 type rule struct {
 	ids  []string
 	find func(*Pass) []Finding
-	// perProcess: the same may be found in several processes, and is one finding.
+	// perProcess is set if the function returns a finding for each process that meets a
+	// cause. group merges those into one.
 	perProcess bool
 }
 
-// table has all rules. The findings of one do not depend on another's.
+// table has all rules. Their order decides nothing but the order of findings that are equal
+// to compareFindings.
 var table = []rule{
 	{ids: ids("broken-entrypoint"), find: entrypoint},
 	{ids: ids("missing-interpreter"), find: interpreters},
@@ -57,3 +61,14 @@ var table = []rule{
 }
 
 func ids(list ...string) []string { return list }
+
+// perProcess returns the IDs of the rules whose findings group merges by cause.
+func perProcess(table []rule) map[string]bool {
+	set := map[string]bool{}
+	for _, r := range table {
+		for _, id := range r.ids {
+			set[id] = set[id] || r.perProcess
+		}
+	}
+	return set
+}
