@@ -11,38 +11,38 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// cause is one thing that is wrong and all who meet it: a library that is
-// nowhere to be found, a file that cannot be used.
+// cause is one library that is missing, or one file that cannot be used, with the files that
+// meet it.
 type cause struct {
-	id       string // of findings of the cause
+	id       string // [Finding.Cause]
 	packs    *packs.Packs
-	first    *elfdeps.Error // of the needer that comes first
-	by       string         // that needer
+	first    *elfdeps.Error // the error that the finding shows
+	by       string         // the file that needs the library in first
 	verdict  packs.Verdict  // the gravest
 	needers  map[string]bool
 	affected map[string]bool
 	effects  []packs.Effect
 	starts   bool   // the image's program does not start
-	preload  string // what is preloaded and misses it
-	loading  bool   // a file cannot be loaded for it, rather than opens it by name
-	part     bool   // it belongs to a library that is there and opens it by name
+	preload  string // the preloaded library that misses it, or empty
+	loading  bool   // a file cannot be loaded because of it; else files only open it by name
+	part     bool   // it belongs to a library that the image has and that opens it by name
 	front    string // path of that library
 	cuda     string // major version of CUDA of a process that misses it, or empty
 }
 
-// causes are the causes of misses, by what is wrong.
+// causes holds the causes of misses by their IDs.
 type causes struct {
 	packs *packs.Packs
 	all   map[string]*cause
 }
 
-// of returns the cause of a miss: the name for what is missing, the file for
-// what cannot be used.
+// of returns the cause of a miss, and adds it if it is new. Misses of one library name have
+// one cause. So have errors with one text about one file, and all versions that one library
+// is too old for.
 func (by *causes) of(e *elfdeps.Error) *cause {
 	key := "missing " + e.Name
 	switch {
 	case replay.IsVersion(e):
-		// One library that is too old is one cause, whatever is asked of it.
 		series, _, _ := strings.Cut(e.Name, "_")
 		key = "version " + e.Subject + " " + series
 	case !e.Missing():
@@ -56,22 +56,22 @@ func (by *causes) of(e *elfdeps.Error) *cause {
 	return c
 }
 
-// notOpened reports whether a loader says that it cannot open a library of the name. musl
-// has no other words for a file that it cannot use.
+// notOpened reports whether a loader prints that it cannot open the file. musl prints the
+// same of a file that it cannot use.
 func notOpened(e *elfdeps.Error) bool {
 	return e.Kind == elfdeps.FileError && (e.Musl || e.Message == "cannot open shared object file")
 }
 
-// meet adds a file that meets the cause, the one that asks, and the verdict on it. The
-// cause keeps the error of the gravest; of these, the newest version's, or the first
-// needer's.
+// meet adds a file that cannot be loaded, the file that needs the library, and the verdict on
+// the miss. The cause keeps the error of the gravest verdict: of several, the one about the
+// newest version, or of the needing file that sorts first.
 func (c *cause) meet(e *elfdeps.Error, affected string, v packs.Verdict) {
 	c.affected[affected] = true
 	by := affected
 	if e.By != nil && e.By.Real() != "" {
 		by = e.By.Real()
 	}
-	if by != e.Subject { // a file that is cut off asks for nothing
+	if by != e.Subject { // a truncated file needs nothing
 		c.needers[by] = true
 	}
 	graver := c.first == nil || v.Severity != c.verdict.Severity && v.Severity.AtLeast(c.verdict.Severity)
@@ -84,7 +84,7 @@ func (c *cause) meet(e *elfdeps.Error, affected string, v packs.Verdict) {
 	}
 }
 
-// effect adds effects that are not there yet.
+// effect adds the effects that the cause does not have yet.
 func (c *cause) effect(list ...packs.Effect) {
 	for _, e := range list {
 		if e.Text != "" && !slices.Contains(c.effects, e) {
@@ -114,7 +114,7 @@ func finding(pass *Pass, c *cause) Finding {
 		if fam != nil && len(present) == 0 {
 			f.Others = pass.Files.Others(e.Name)
 		}
-		// glibc says of a file for another machine that it is not there.
+		// glibc reports a file for another machine as missing.
 		if fam == nil || rule != "unusable-library" {
 			for _, p := range present {
 				f.Present = append(f.Present, pass.Image.File(p))
@@ -137,8 +137,8 @@ func finding(pass *Pass, c *cause) Finding {
 	return f
 }
 
-// ruleOf returns the rule of a cause that is not about versions. present are files of the
-// image that are the library; linked is whether they have the name that is asked for.
+// ruleOf returns the rule of a cause that is not about versions. present are the image's
+// files of the library; linked is whether they have the missing name.
 func ruleOf(pass *Pass, c *cause, fam *packs.Family, linked bool, present []string) string {
 	e := c.first
 	switch {
@@ -164,8 +164,8 @@ func ruleOf(pass *Pass, c *cause, fam *packs.Family, linked bool, present []stri
 	return "missing-library"
 }
 
-// findingOf returns the finding of a cause with what all rules have: the loader's words,
-// who asks and who is affected.
+// findingOf returns the finding of a cause with the fields that all rules fill: the loader's
+// message, the files that need the library, and the affected files.
 func findingOf(pass *Pass, c *cause, rule string) Finding {
 	e := c.first
 	f := pass.say(rule, "loader-says", packs.Values{"error": e.Error()})
@@ -178,7 +178,7 @@ func findingOf(pass *Pass, c *cause, rule string) Finding {
 	case e.Unknown:
 		f.Kind = packs.Unexamined
 	}
-	if !e.Musl && path.IsAbs(e.Subject) { // musl's words name no file
+	if !e.Musl && path.IsAbs(e.Subject) { // musl's messages name no file
 		f.Subject = e.Subject
 	}
 	f.Affected = slices.Sorted(maps.Keys(c.affected))
@@ -189,7 +189,7 @@ func findingOf(pass *Pass, c *cause, rule string) Finding {
 	return f
 }
 
-// versionFinding returns the finding of a library that is too old for those who ask.
+// versionFinding returns the finding for a library that lacks a symbol version.
 func versionFinding(pass *Pass, c *cause) Finding {
 	e := c.first
 	if e.Kind == elfdeps.InnerError {

@@ -12,11 +12,11 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// fixes returns the fixes of a cause, the nearest first: those of what the image shows,
-// then those of the packs for the library.
+// fixes returns the fixes of a cause: those that the image's files suggest, then those of
+// the packs for the library.
 func fixes(pass *Pass, f *Finding, fam *packs.Family, c *cause) []packs.Advice {
 	e := c.first
-	cuda, asks := wantedCUDA(pass, f, c.cuda), "" // a file that is cut off asks for nothing
+	cuda, asks := wantedCUDA(pass, f, c.cuda), "" // a truncated file needs nothing
 	if len(f.NeededBy) > 0 {
 		asks = f.NeededBy[0].Path
 	}
@@ -36,7 +36,7 @@ func fixes(pass *Pass, f *Finding, fam *packs.Family, c *cause) []packs.Advice {
 	return list
 }
 
-// nearFixes returns the fixes that the image shows, and whether they are enough.
+// nearFixes returns the fixes that the image's files suggest, and whether they are enough.
 func nearFixes(pass *Pass, f *Finding, c *cause, asks string) (list []packs.Advice, enough bool) {
 	e := c.first
 	named := len(f.Present) > 0 && len(pass.Files.Present(e.Name)) > 0
@@ -46,7 +46,7 @@ func nearFixes(pass *Pass, f *Finding, c *cause, asks string) (list []packs.Advi
 	case f.Rule == "unusable-library":
 		return wholeFix(pass, cmp.Or(e.Subject, e.Name)), false
 	case f.Rule == "missing-link", f.Rule == "broken-entrypoint" && len(f.Present) > 0 && !named:
-		return linkFix(pass, f), true // no directory has a file of that name
+		return linkFix(pass, f), true
 	case f.Rule == "broken-entrypoint" && named, f.Rule == "unresolved-library" && c.verdict.Severity != packs.Note && named:
 		return searchFixes(pass, f, asks), true
 	case f.Rule == "library-not-on-path":
@@ -64,15 +64,15 @@ func nearFixes(pass *Pass, f *Finding, c *cause, asks string) (list []packs.Advi
 	return danglingFixes(pass, e.Name), false
 }
 
-// searchFixes returns the fixes that have the loader search the directory of a library that
-// is present.
+// searchFixes returns the fixes that make the loader search the directory of a library that
+// the image has.
 func searchFixes(pass *Pass, f *Finding, asks string) []packs.Advice {
 	dir := path.Dir(f.Present[0].Path)
 	return append(ldconfigFix(pass, dir), pass.advice("search-path", packs.Values{"search-path": pathWith(pass, asks, dir)})...)
 }
 
-// partFix returns the fixes that add a part to a library that is present at front, and
-// whether they are enough.
+// partFix returns the fixes that add a part of the library at front, and whether they are
+// enough.
 func partFix(pass *Pass, library, front string) (list []packs.Advice, enough bool) {
 	v := packs.Values{"library": library, "dir": path.Dir(front), "file": path.Base(front)}
 	if r := pass.Packages.ReleaseOf(front); r != nil {
@@ -88,7 +88,7 @@ func partFix(pass *Pass, library, front string) (list []packs.Advice, enough boo
 	return append(list, pass.advice("or-reinstall", packs.Values{"package": strings.ReplaceAll(d.Name, "_", "-"), "version": d.Version})...), true
 }
 
-// otherMajorFix returns the fix of a library that the image has in another major version.
+// otherMajorFix returns the fix for a library of which the image has another major version.
 func otherMajorFix(pass *Pass, f *Finding, fam *packs.Family, asks string) []packs.Advice {
 	other := f.Others[0].Path
 	v := packs.Values{"soname": pass.Files.ByPath[other].ELF.Soname, "dir": path.Dir(other), "library": f.Library}
@@ -99,8 +99,8 @@ func otherMajorFix(pass *Pass, f *Finding, fam *packs.Family, asks string) []pac
 	return pass.advice("other-major", v)
 }
 
-// ldconfigFix returns the fix for a directory that ld.so.conf names and that the cache
-// does not have.
+// ldconfigFix returns the fix for a directory that a file of ld.so.conf names: to run
+// ldconfig, which was not run since. It returns nil for another directory.
 func ldconfigFix(pass *Pass, dir string) []packs.Advice {
 	for d, by := range pass.Loaders.SearchDirs() {
 		if strings.HasPrefix(by, "/") && replay.RealPath(pass.Image.FS, d) == dir {
@@ -110,8 +110,8 @@ func ldconfigFix(pass *Pass, dir string) []packs.Advice {
 	return nil
 }
 
-// wholeFix returns the fix of a file that cannot be used. What stands for a library in a
-// few bytes is a text.
+// wholeFix returns the fix for a file that cannot be used. A file of a few bytes in place of
+// a library is a text, such as a Git LFS pointer.
 func wholeFix(pass *Pass, file string) []packs.Advice {
 	if e, _, ok := pass.Image.FS.Lookup(file); ok && e.Object == nil && e.Size > 8 && e.Size < 512 {
 		return pass.advice("replace-text", packs.Values{"file": file, "size": strconv.FormatInt(e.Size, 10)})
@@ -119,11 +119,11 @@ func wholeFix(pass *Pass, file string) []packs.Advice {
 	return pass.advice("replace-file", packs.Values{"file": file})
 }
 
-// maxDangling bounds the links that lead nowhere in the fixes of a finding.
+// maxDangling limits the fixes of a finding that are about dangling links.
 const maxDangling = 3
 
-// danglingFixes returns the fixes of links of a library's name that lead nowhere: where
-// they point is what was left behind.
+// danglingFixes returns the fixes for dangling links of a library's name: to bring their
+// targets into the image.
 func danglingFixes(pass *Pass, name string) []packs.Advice {
 	var list []packs.Advice
 	for _, p := range slices.Sorted(slices.Values(pass.Files.Named[path.Base(name)])) {
@@ -136,9 +136,8 @@ func danglingFixes(pass *Pass, name string) []packs.Advice {
 	return list[:min(len(list), maxDangling)]
 }
 
-// linkFix returns the fix that makes the link that is missing, in a directory where it
-// will be found: the library's own if the loader searched it, else LD_LIBRARY_PATH must
-// lead there as well.
+// linkFix returns the fix that adds a missing link beside the library. If the loader does
+// not search that directory, the fix sets LD_LIBRARY_PATH as well.
 func linkFix(pass *Pass, f *Finding) []packs.Advice {
 	for _, p := range f.Present {
 		dir := path.Dir(p.Path)
@@ -154,8 +153,8 @@ func linkFix(pass *Pass, f *Finding) []packs.Advice {
 	})
 }
 
-// pathWith is LD_LIBRARY_PATH with the directories of all that a file asks for
-// and does not reach, behind what it holds already.
+// pathWith returns LD_LIBRARY_PATH with, behind its elements, the directories of all GPU
+// libraries that needer misses and the image has, and dir.
 func pathWith(pass *Pass, needer, dir string) string {
 	var dirs []string
 	for _, v := range pass.Config.Env().Vars {
@@ -179,7 +178,7 @@ func pathWith(pass *Pass, needer, dir string) string {
 	return strings.Join(dirs, ":")
 }
 
-// olderCopyFix returns the fix that has the newer of two copies found first.
+// olderCopyFix returns the fix that makes the loader find the newer of two copies first.
 func olderCopyFix(pass *Pass, older, newer string) []packs.Advice {
 	v := packs.Values{"older": older, "older-dir": path.Dir(older), "newer": newer, "newer-dir": path.Dir(newer)}
 	if by := pass.Loaders.SearchDirs()[path.Dir(older)]; strings.HasPrefix(by, "/") {
@@ -189,7 +188,7 @@ func olderCopyFix(pass *Pass, older, newer string) []packs.Advice {
 	return pass.advice("newer-copy-first", v)
 }
 
-// oneReleaseFix returns the fixes that bring two files of one library together.
+// oneReleaseFix returns the fixes that make a process load stray and with from one release.
 func oneReleaseFix(pass *Pass, stray, with string) []packs.Advice {
 	dir, first := path.Dir(stray), path.Dir(with)
 	v := packs.Values{"dir": dir, "first": first}
@@ -211,13 +210,13 @@ func oneReleaseFix(pass *Pass, stray, with string) []packs.Advice {
 	return pass.advice("one-release-by-order", v)
 }
 
-// reinstall advises the command that puts a wheel's own files back.
+// reinstall returns the fix that restores the files of a wheel.
 func reinstall(pass *Pass, name, version string) []packs.Advice {
 	return pass.advice("reinstall", packs.Values{"wheel": strings.ReplaceAll(name, "_", "-"), "version": version})
 }
 
-// adviseRequired puts a fix before the others of a missing library if the metadata of the
-// package that needs the library requires one release of the wheel that has it.
+// adviseRequired puts a fix before the others of a missing library if the package that needs
+// it requires a release of the wheel that has it.
 func adviseRequired(pass *Pass, f *Finding) {
 	if f.Rule != "missing-library" && f.Rule != "missing-sublibrary" {
 		return
@@ -230,8 +229,8 @@ func adviseRequired(pass *Pass, f *Finding) {
 	}
 }
 
-// requiredFix returns how to install a library for the package that owns a file, nil if
-// the package's metadata does not say it.
+// requiredFix returns the fix that installs the wheel with a library, in the release that the
+// package of a file requires. It returns nil if the package's metadata names none.
 func requiredFix(pass *Pass, file, library string) []packs.Advice {
 	p, pkg, wheels, r := pass.Packages.Requirement(file, library)
 	if pkg == nil {

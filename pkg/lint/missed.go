@@ -12,7 +12,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// missed groups the misses of all replays.
+// missed returns a finding for each cause of the misses of all replays.
 func missed(pass *Pass) []Finding {
 	by := &causes{pass.Packs, map[string]*cause{}}
 	objectMisses(pass, by)
@@ -28,7 +28,7 @@ func missed(pass *Pass) []Finding {
 	return append(list, noneServes(pass)...)
 }
 
-// objectMisses adds what each file misses when it is loaded by itself, or after the
+// objectMisses adds the misses of each file that is loaded by itself, or after the
 // framework that it relies on.
 func objectMisses(pass *Pass, by *causes) {
 	entry := pass.Config.Entry()
@@ -50,9 +50,9 @@ func objectMisses(pass *Pass, by *causes) {
 	}
 }
 
-// startClause returns the clause that says how an error of the image's program reads:
-// musl's is the whole line, an assertion of the loader's and a signal have no program in
-// front.
+// startClause returns the clause with the text of an error of the image's program. Errors of
+// musl, assertions of glibc's loader and signals are whole lines. Before the others glibc
+// prints the program's name.
 func startClause(e *elfdeps.Error) string {
 	switch {
 	case e.Musl, e.Kind == elfdeps.InnerError, e.Kind == elfdeps.CutError:
@@ -63,7 +63,7 @@ func startClause(e *elfdeps.Error) string {
 	return "start-file"
 }
 
-// stepMisses adds what fails in the steps of frameworks.
+// stepMisses adds the misses of frameworks' steps.
 func stepMisses(pass *Pass, by *causes) {
 	for _, in := range pass.Evidence.Installs {
 		for _, f := range in.Failures {
@@ -83,7 +83,7 @@ func stepMisses(pass *Pass, by *causes) {
 	}
 }
 
-// stepEffect returns the effect of a step that fails.
+// stepEffect returns the effect of a failed step.
 func stepEffect(pass *Pass, f replay.Failure, e *elfdeps.Error) packs.Effect {
 	text := f.Step.Effect
 	if e.Kind == elfdeps.CutError && !f.Killed && !f.Step.Imports() {
@@ -92,7 +92,7 @@ func stepEffect(pass *Pass, f replay.Failure, e *elfdeps.Error) packs.Effect {
 	return packs.Effect{Text: text, Error: pass.Packs.Reads(f.Step.Error, e, "{stem}", packs.Stem(e.Name))}
 }
 
-// preloadMisses adds what the libraries miss that are preloaded into every program.
+// preloadMisses adds the misses of libraries that are preloaded into every program.
 func preloadMisses(pass *Pass, by *causes) {
 	start := pass.Loaders.Preloading()
 	if start == nil {
@@ -110,7 +110,8 @@ func preloadMisses(pass *Pass, by *causes) {
 	}
 }
 
-// openMisses adds what fails to open by its name: by a plan, or by a file's own note.
+// openMisses adds failed opens by name: those of a plan, and those of a file's
+// .note.dlopen.
 func openMisses(pass *Pass, by *causes) {
 	for _, r := range pass.Evidence.Processes {
 		for i := range r.Missed {
@@ -124,7 +125,7 @@ func openMisses(pass *Pass, by *causes) {
 	}
 }
 
-// meetOpen adds what failed to open by name.
+// meetOpen adds a failed open by name to its cause.
 func meetOpen(pass *Pass, c *cause, m *replay.MissedOpen) {
 	by := m.By
 	if m.Err.By != nil && m.Err.By.Real() != "" && m.Err.Name != m.Name {
@@ -139,52 +140,64 @@ func meetOpen(pass *Pass, c *cause, m *replay.MissedOpen) {
 	c.part = c.part || m.Front != "" && pass.Packs.Family(m.Front) == pass.Packs.Family(m.Err.Name)
 }
 
-// noneServes are the findings about files of which any one would do, and none can
-// be loaded for what the system lacks.
+// anyOfGroup are files of a directory of which any one is enough.
+type anyOfGroup struct {
+	of  *packs.Exception
+	dir string
+}
+
+// noneServes returns a finding for each group of files of which one is enough and none can
+// be loaded, because each lacks a library of the system.
 func noneServes(pass *Pass) []Finding {
-	type group struct {
-		of  *packs.Exception
-		dir string
-	}
-	all := map[group][]*replay.Object{}
+	all := map[anyOfGroup][]*replay.Object{}
 	for _, o := range pass.Files.Objects {
 		if x := packs.ExceptionFor(pass.Packs.AnyOf, o.Path); x != nil && x.Effect != "" {
-			g := group{x, path.Dir(o.Path)}
+			g := anyOfGroup{x, path.Dir(o.Path)}
 			all[g] = append(all[g], o)
 		}
 	}
 	var list []Finding
 	for g, objects := range all {
-		missing := map[string]bool{}
-		var affected []string
-		for _, o := range objects {
-			misses := pass.Files.Real(o.Misses)
-			lacks := len(misses) > 0 && !slices.ContainsFunc(misses, func(e *elfdeps.Error) bool { return !e.Missing() || e.Unknown || pass.Packs.Family(e.Name) != nil })
-			if !lacks {
-				missing = nil
-				break
-			}
-			missing[misses[0].Name] = true
-			affected = append(affected, o.Path)
+		if libraries := eachLacks(pass, objects); libraries != nil {
+			list = append(list, noneServesFinding(pass, g, objects, libraries))
 		}
-		if missing == nil {
-			continue
-		}
-		slices.Sort(affected)
-		f := pass.say("unresolved-library", "none-serves", packs.Values{
-			"files": path.Base(g.of.Match), "dir": g.dir, "libraries": strings.Join(slices.Sorted(maps.Keys(missing)), ", "),
-		})
-		f.Affected, f.NeededBy = affected, pass.Image.FilesOf(affected)
-		f.Effects = []packs.Effect{{Text: g.of.Effect, Error: g.of.Error}}
-		f.advise(packs.Row(g.of.Fix, nil))
-		list = append(list, f)
 	}
 	slices.SortFunc(list, func(a, b Finding) int { return strings.Compare(a.Message, b.Message) })
 	return list
 }
 
-// pythonsOf names the first framework whose interpreter a program is; empty when it
-// is none's.
+// eachLacks returns the names of the first library that each file lacks, sorted, or nil if
+// one of the files lacks none, or anything but libraries of the system.
+func eachLacks(pass *Pass, objects []*replay.Object) []string {
+	isOther := func(e *elfdeps.Error) bool { return !e.Missing() || e.Unknown || pass.Packs.Family(e.Name) != nil }
+	var names []string
+	for _, o := range objects {
+		misses := pass.Files.Real(o.Misses)
+		if len(misses) == 0 || slices.ContainsFunc(misses, isOther) {
+			return nil
+		}
+		names = append(names, misses[0].Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// noneServesFinding returns the finding for a group of files that lack libraries.
+func noneServesFinding(pass *Pass, g anyOfGroup, objects []*replay.Object, libraries []string) Finding {
+	f := pass.say("unresolved-library", "none-serves", packs.Values{
+		"files": path.Base(g.of.Match), "dir": g.dir, "libraries": strings.Join(libraries, ", "),
+	})
+	for _, o := range objects {
+		f.Affected = append(f.Affected, o.Path)
+	}
+	slices.Sort(f.Affected)
+	f.NeededBy = pass.Image.FilesOf(f.Affected)
+	f.Effects = []packs.Effect{{Text: g.of.Effect, Error: g.of.Error}}
+	f.advise(packs.Row(g.of.Fix, nil))
+	return f
+}
+
+// pythonsOf returns the title of the first framework whose interpreter is o, or "".
 func pythonsOf(pass *Pass, o *replay.Object) string {
 	if !replay.IsProgram(o.ELF) {
 		return ""
@@ -195,7 +208,7 @@ func pythonsOf(pass *Pass, o *replay.Object) string {
 				if "/"+e.Path == o.Path {
 					return in.Title
 				}
-				break // the others are not looked at
+				break // a shell would start this one
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// judge returns the verdict on a miss of an object that is loaded as it is.
+// judge returns the verdict on a miss of an object that is loaded by itself.
 func judge(pass *Pass, o *replay.Object, e *elfdeps.Error) packs.Verdict {
 	switch {
 	case replay.IsVersion(e):
@@ -52,8 +52,8 @@ func judgeRoot(pass *Pass, o *replay.Object, e *elfdeps.Error) packs.Verdict {
 	return packs.Grave
 }
 
-// judgeVersion returns the verdict on a version that an object misses: it is sure to
-// fail for what is sure to be loaded.
+// judgeVersion returns the verdict on a version that an object misses. It is grave for a root
+// that needs the version itself.
 func judgeVersion(pass *Pass, o *replay.Object, e *elfdeps.Error) packs.Verdict {
 	if !pass.Files.IsRoot(o) || pass.Packs.Family(o.Path) != nil || e.By == nil || e.By.Real() != o.Path {
 		return pass.Packs.Unproved("not-root")
@@ -64,8 +64,8 @@ func judgeVersion(pass *Pass, o *replay.Object, e *elfdeps.Error) packs.Verdict 
 	return packs.Grave
 }
 
-// judgeStart returns the verdict on what the image's program misses when it starts; v is
-// that on the miss of any program.
+// judgeStart returns the verdict on a miss that stops the image's program at its start. v is
+// the verdict on the same miss of another program.
 func judgeStart(pass *Pass, v packs.Verdict, e *elfdeps.Error) packs.Verdict {
 	switch {
 	case !e.Musl && (replay.IsVersion(e) || e.Kind == elfdeps.CutError):
@@ -95,8 +95,9 @@ func judgeStep(pass *Pass, in *replay.Install, e *elfdeps.Error) packs.Verdict {
 	return packs.Grave
 }
 
-// judgeStack returns the verdict on a library that cannot be opened for its stack.
-// What is linked with a program is mapped at its start, where any stack is allowed.
+// judgeStack returns the verdict on a library that cannot be opened because it asks for an
+// executable stack. A library that a program needs is mapped at its start, when any stack is
+// allowed.
 func judgeStack(pass *Pass, o *replay.Object) packs.Verdict {
 	if x := leftOut(pass, o.Path); x != nil {
 		return pass.Packs.Excepted(x)
@@ -110,16 +111,17 @@ func judgeStack(pass *Pass, o *replay.Object) packs.Verdict {
 	return pass.Packs.Unproved("not-root")
 }
 
-// leftOut returns the exception by which a file may fail to load: it is optional, or one
-// of several of which one serves. It is nil for the others.
+// leftOut returns the exception that allows a file to fail: it is optional, or one of
+// several of which one is enough. It returns nil for other files.
 func leftOut(pass *Pass, file string) *packs.Exception {
 	return cmp.Or(packs.ExceptionFor(pass.Packs.Optional, file), packs.ExceptionFor(pass.Packs.AnyOf, file))
 }
 
-// anyServes reports whether one of the files that an any-of pattern names beside a
-// file, or the file itself, finds all its GPU libraries.
+// anyServes reports whether a file that an any-of pattern names, the given one or one beside
+// it, finds all its GPU libraries.
 func anyServes(pass *Pass, x *packs.Exception, file string) bool {
-	return slices.ContainsFunc(pass.Files.Objects, func(other *replay.Object) bool {
-		return x.Beside(other.Path) == x.Beside(file) && packs.Match(x.Match, other.Path) && !slices.ContainsFunc(pass.Files.Real(other.Misses), func(e *elfdeps.Error) bool { return pass.Packs.Family(e.Name) != nil })
+	isGPU := func(e *elfdeps.Error) bool { return pass.Packs.Family(e.Name) != nil }
+	return slices.ContainsFunc(pass.Files.Objects, func(o *replay.Object) bool {
+		return x.Beside(o.Path) == x.Beside(file) && packs.Match(x.Match, o.Path) && !slices.ContainsFunc(pass.Files.Real(o.Misses), isGPU)
 	})
 }
