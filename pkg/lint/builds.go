@@ -12,9 +12,9 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// cudaDiffers returns a finding for each framework that is built for another CUDA than the
-// system has, if extensions are compiled against both. That is no fault of an image in
-// which nothing is compiled.
+// cudaDiffers returns a finding for each framework that is built for another CUDA version than
+// the system's, if extensions are compiled against both. It matters only to an image in which
+// something is compiled.
 func cudaDiffers(pass *Pass) []Finding {
 	carrier, clause := pass.Packs.Carrier("cuda"), "directory"
 	v, there := packs.Values{"system": ""}, map[string]bool{}
@@ -42,8 +42,8 @@ func cudaDiffers(pass *Pass) []Finding {
 	return list
 }
 
-// cpuBuilds returns a finding for each framework without GPU code in an image that is made
-// for a GPU, or beside files that need a library of the framework's GPU build.
+// cpuBuilds returns a finding for each framework without GPU code in an image for a GPU, or
+// beside files that need a library of the framework's GPU build.
 func cpuBuilds(pass *Pass) []Finding {
 	var list []Finding
 	for p, wheels := range pass.Packages.Environments() {
@@ -101,9 +101,9 @@ func cpuBuildUnused(pass *Pass, row *packs.CPUBuild, wheels replay.WheelSet, v p
 	return f, true
 }
 
-// cudaShown adds to v the first sign that an image is made for a GPU: a variable, a file
-// outside of Python's packages, or a wheel of an environment. It returns the clause of the
-// rule cpu-build for that sign, or "".
+// cudaShown adds to v the first sign that an image is for a GPU: a variable, a file outside
+// of Python's packages, or a wheel of an environment. It returns the clause of the rule
+// cpu-build for that sign, or "".
 func cudaShown(pass *Pass, wheels replay.WheelSet, v packs.Values) string {
 	carrier := pass.Packs.Carrier("cuda")
 	for _, name := range carrier.Variables {
@@ -127,8 +127,8 @@ func cudaShown(pass *Pass, wheels replay.WheelSet, v packs.Values) string {
 	return ""
 }
 
-// wantsGPUBuild returns the files of an environment that need a library of the build with
-// GPU code, and the first such library.
+// wantsGPUBuild returns the files of an environment that need a library of the GPU build, and
+// the first such library.
 func wantsGPUBuild(pass *Pass, p *inventory.Python, row *packs.CPUBuild) (files []string, lacks string) {
 	if len(row.Lacks) == 0 {
 		return nil, ""
@@ -158,8 +158,8 @@ func gpuProgram(pass *Pass) string {
 	return ""
 }
 
-// isCPUBuild reports whether a package of a row is a build without GPU code: by what the
-// build says of itself, else by the local part of its version, else by its name.
+// isCPUBuild reports whether a package is a build without GPU code: by its own build file, else
+// by the local part of its version, else by its name.
 func isCPUBuild(pass *Pass, p *inventory.Python, pkg *inventory.Package, row *packs.CPUBuild) bool {
 	if b := pass.Packages.BuildOf(p, pkg.Name); b != nil {
 		return b.CPU

@@ -11,15 +11,15 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// found is one copy of a library.
+// found is a copy of a library.
 type found struct {
-	version string // "9" where only the major version is known
+	version string // only the major version, such as "9", if no more is known
 	path    string // of its file, or of the metadata of its package
 	wheel   bool
 }
 
-// copiesIn returns the copies of a carrier's library that an environment could find: its
-// own wheel's and conda's, and the system's.
+// copiesIn returns the copies of a carrier's library that an environment can find: those of
+// its wheels, of conda, and of the system.
 func copiesIn(pass *Pass, p *inventory.Python, wheels replay.WheelSet, c *packs.Carrier) []found {
 	var list []found
 	for name, pkg := range wheels {
@@ -54,8 +54,7 @@ func copiesIn(pass *Pass, p *inventory.Python, wheels replay.WheelSet, c *packs.
 	return list
 }
 
-// majorsOf returns the names of the image's files that have the major version of a
-// carrier's library in them, by that version.
+// majorsOf returns the file names of a carrier's library by their major version.
 func majorsOf(pass *Pass, c *packs.Carrier) map[string][]string {
 	majors := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(pass.Files.Named)) {
@@ -66,7 +65,7 @@ func majorsOf(pass *Pass, c *packs.Carrier) map[string][]string {
 	return majors
 }
 
-// firstPresent returns the files with the first of the names that the image has.
+// firstPresent returns the image's files with the first of the names that it has.
 func firstPresent(pass *Pass, names []string) []string {
 	for _, name := range names {
 		if files := pass.Files.Present(name); len(files) > 0 {
@@ -76,16 +75,16 @@ func firstPresent(pass *Pass, names []string) []string {
 	return nil
 }
 
-// ownCopy reports whether a framework brings a carrier's library in its own directory.
+// ownCopy reports whether a framework has a carrier's library in its own directory.
 func ownCopy(pass *Pass, pkg *inventory.Package, c *packs.Carrier) bool {
 	return slices.ContainsFunc(pass.Evidence.Installs, func(in *replay.Install) bool {
 		return in.ID == pkg.Name && in.Site == pkg.Dir && c.Own != "" && len(pass.Files.Glob(in.Home, c.Own)) > 0
 	})
 }
 
-// copiesFor returns the copies of a carrier's library that a package of an environment may
-// load: those of wheels if its metadata requires one, since it finds them first (by RPATH,
-// or a preload by full path), else all.
+// copiesFor returns the copies of a carrier's library that a package may load. If its
+// metadata requires a wheel with the library, it finds those of wheels first, by RPATH or a
+// preload by full path.
 func copiesFor(pass *Pass, p *inventory.Python, wheels replay.WheelSet, pkg *inventory.Package, c *packs.Carrier) []found {
 	list := copiesIn(pass, p, wheels, c)
 	requires := slices.ContainsFunc(pkg.Requires, func(line string) bool {
@@ -98,8 +97,8 @@ func copiesFor(pass *Pass, p *inventory.Python, wheels replay.WheelSet, pkg *inv
 	return list
 }
 
-// fitsAny reports whether one of the copies has the major version of wants and no older
-// minor. A minor version that is not known counts as new enough.
+// fitsAny reports whether one of the copies has the major version of wants and a minor
+// version that is as new. An unknown minor version counts as new enough.
 func fitsAny(copies []found, wants version.Release) bool {
 	return slices.ContainsFunc(copies, func(c found) bool {
 		has := packs.ParseRelease(c.version)

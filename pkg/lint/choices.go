@@ -9,8 +9,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// choiceMissing returns a finding for each package that does not bring the build that it
-// takes.
+// choiceMissing returns a finding for each package that lacks the build that it chooses.
 func choiceMissing(pass *Pass) []Finding {
 	var list []Finding
 	for _, c := range pass.Packages.Choose() {

@@ -11,9 +11,9 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// shortLibraries finds GPU libraries that end within the last page of what their
-// segments map: the process lives, and reads zeros in the place of data. Without the
-// last 4096 bytes of their files, libcublas.so.13 works on a machine with a GPU, and
+// shortLibraries returns a finding for each GPU library whose file ends within the last page
+// that its segments map: the process is not killed, and reads zeros in place of data. Without
+// the last 4096 bytes of their files, libcublas.so.13 works on a machine with a GPU, and
 // libcusparse.so.12 and libcurand.so.10 do not.
 func shortLibraries(pass *Pass) []Finding {
 	var list []Finding
@@ -25,7 +25,7 @@ func shortLibraries(pass *Pass) []Finding {
 		}
 		lacks := file.Object.LoadEnd - file.Size
 		if m := (&elfdeps.Module{Object: file.Object, File: file}); lacks <= 0 || m.Truncated() {
-			continue // it is whole, or its processes are killed
+			continue // the file is whole, or the process is killed, which missed reports
 		}
 		name := path.Base(o.Path)
 		f := pass.say("unusable-library", "short", packs.Values{"library": name, "lacks": strconv.FormatInt(lacks, 10)})
@@ -36,25 +36,17 @@ func shortLibraries(pass *Pass) []Finding {
 	return list
 }
 
-// stubCopies finds CUDA libraries outside the directories of stubs that are as long as
-// the stub of their SONAME: copies of it, whose functions do nothing but fail.
+// stubCopies returns a finding for each CUDA library outside the directories of stubs that has
+// the size of the stub with its SONAME: a copy of the stub, whose functions only fail.
 func stubCopies(pass *Pass) []Finding {
-	stubs := map[string]map[int64]string{} // SONAME → size → path
-	for _, o := range pass.Files.Objects {
-		if e, _, ok := pass.Image.FS.Lookup(o.Path); ok && replay.IsStub(o.Path) && o.ELF.Soname != "" && pass.Packs.Family(o.ELF.Soname) != nil {
-			if stubs[o.ELF.Soname] == nil {
-				stubs[o.ELF.Soname] = map[int64]string{}
-			}
-			stubs[o.ELF.Soname][e.Size] = o.Path
-		}
-	}
+	stubs := stubsOf(pass)
 	var list []Finding
 	for _, o := range pass.Files.Objects {
 		e, _, ok := pass.Image.FS.Lookup(o.Path)
-		if !ok || replay.IsStub(o.Path) || e.Size >= replay.MaxStub || stubs[o.ELF.Soname][e.Size] == "" {
+		if !ok || replay.IsStub(o.Path) || e.Size >= replay.MaxStub || stubs[stubKey{o.ELF.Soname, e.Size}] == "" {
 			continue
 		}
-		stub := stubs[o.ELF.Soname][e.Size]
+		stub := stubs[stubKey{o.ELF.Soname, e.Size}]
 		f := pass.say("stub-library", "copied", packs.Values{"path": o.Path, "soname": o.ELF.Soname, "name": path.Base(o.Path), "stub": stub})
 		f.Subject, f.Library, f.Family = o.Path, o.ELF.Soname, pass.Packs.Family(o.ELF.Soname).ID
 		f.Affected, f.Present = []string{o.Path}, []replay.File{pass.Image.File(o.Path), pass.Image.File(stub)}
@@ -63,9 +55,25 @@ func stubCopies(pass *Pass) []Finding {
 	return list
 }
 
-// wheelFilesChanged finds GPU libraries of wheels that have another size than the
-// wheel's RECORD says: something has put another file in their place, or has
-// stripped or patched them.
+// stubKey is the SONAME and the size of a stub, in bytes.
+type stubKey struct {
+	soname string
+	size   int64
+}
+
+// stubsOf returns the paths of the stubs of GPU libraries.
+func stubsOf(pass *Pass) map[stubKey]string {
+	stubs := map[stubKey]string{}
+	for _, o := range pass.Files.Objects {
+		if e, _, ok := pass.Image.FS.Lookup(o.Path); ok && replay.IsStub(o.Path) && o.ELF.Soname != "" && pass.Packs.Family(o.ELF.Soname) != nil {
+			stubs[stubKey{o.ELF.Soname, e.Size}] = o.Path
+		}
+	}
+	return stubs
+}
+
+// wheelFilesChanged returns a finding for each GPU library of a wheel with another size than
+// in the wheel's RECORD: a build step replaced, stripped or patched it.
 func wheelFilesChanged(pass *Pass) []Finding {
 	var list []Finding
 	for p, pkg := range pass.Packages.EachWheel() {

@@ -10,20 +10,15 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// drivers returns the findings about libraries of the driver in the image.
+// drivers returns a finding for each process that loads a stub or a compatibility library of
+// the image in place of the driver.
 func drivers(pass *Pass) []Finding {
 	var list []Finding
 	for _, r := range pass.Evidence.Processes {
 		for _, m := range r.Loaded {
-			real := m.Real()
-			if real == "" || !pass.Packs.FromDriver(real) {
-				continue
-			}
-			if _, _, ok := pass.Image.FS.Lookup(real); !ok {
-				continue // the injected one
-			}
-			if f, ok := driver(pass, r, m); ok {
-				f.Library, f.Present, f.Affected = m.Object.Soname, []replay.File{pass.Image.File(real)}, []string{real}
+			if clause := standIn(pass, m.Real()); clause != "" {
+				f := standInFinding(pass, r, m, clause)
+				f.Library, f.Present, f.Affected = m.Object.Soname, []replay.File{pass.Image.File(m.Real())}, []string{m.Real()}
 				list = append(list, f)
 			}
 		}
@@ -31,29 +26,59 @@ func drivers(pass *Pass) []Finding {
 	return list
 }
 
-// driver returns the finding about a stub or a compatibility library that a process gets
-// instead of the driver.
-func driver(pass *Pass, r *replay.Process, m replay.Loaded) (_ Finding, ok bool) {
-	real := m.Real()
-	stub := replay.IsStub(real) || pass.Files.CopiedStub(real)
-	v := packs.Values{"process": r.Title, "file": real, "how": how(pass, m), "mounted": replay.MountedDriver}
-	switch {
-	case pass.Loaders.OnPath(path.Dir(real)) && (replay.IsStub(real) || !stub):
-		return Finding{}, false // stubs-on-path and compat-on-path say so
-	case !stub && strings.Contains(real, "/compat/"):
-		return pass.say("stub-driver", "compat", v), true
-	case !stub:
-		return Finding{}, false
+// standIn returns the clause of the rule stub-driver for a file that a process loads: "stub"
+// or "compat", or "" if the file is no stand-in for the driver, or stubs-on-path or
+// compat-on-path reports its directory.
+func standIn(pass *Pass, file string) string {
+	if file == "" || !pass.Packs.FromDriver(file) {
+		return ""
 	}
-	f := pass.say("stub-driver", "stub", v)
-	if m.How != "LD_LIBRARY_PATH" && slices.ContainsFunc(pass.Loaders.PathEntries(), func(e string) bool { return path.Clean(e) == replay.MountedDriver }) {
+	if _, _, ok := pass.Image.FS.Lookup(file); !ok {
+		return "" // the driver's own, which the container runtime mounts
+	}
+	stub := replay.IsStub(file) || pass.Files.CopiedStub(file)
+	switch {
+	case pass.Loaders.OnPath(path.Dir(file)) && (replay.IsStub(file) || !stub):
+		return ""
+	case stub:
+		return "stub"
+	case strings.Contains(file, "/compat/"):
+		return "compat"
+	}
+	return ""
+}
+
+// standInLoaded reports whether a process loads one of the files in place of the driver. The
+// rule stub-driver reports those.
+func standInLoaded(pass *Pass, files []string) bool {
+	return slices.ContainsFunc(pass.Evidence.Processes, func(r *replay.Process) bool {
+		return slices.ContainsFunc(r.Loaded, func(m replay.Loaded) bool {
+			return slices.Contains(files, m.Real()) && standIn(pass, m.Real()) != ""
+		})
+	})
+}
+
+// standInFinding returns the finding about a process that loads m in place of the driver.
+func standInFinding(pass *Pass, r *replay.Process, m replay.Loaded, clause string) Finding {
+	v := packs.Values{"process": r.Title, "file": m.Real(), "how": how(pass, m), "mounted": replay.MountedDriver}
+	f := pass.say("stub-driver", clause, v)
+	if clause != "stub" {
+		return f
+	}
+	if m.How != packs.LdLibraryPath && mountedOnPath(pass) {
 		pass.lower(&f, "mounted-first", v)
 	}
 	pass.also(&f, stubFix(m), v)
-	return f, true
+	return f
 }
 
-// stubFix returns the clause that has the fix of a stub.
+// mountedOnPath reports whether LD_LIBRARY_PATH has the directory to which clusters mount
+// the driver.
+func mountedOnPath(pass *Pass) bool {
+	return slices.ContainsFunc(pass.Loaders.PathEntries(), func(e string) bool { return path.Clean(e) == replay.MountedDriver })
+}
+
+// stubFix returns the clause with the fix for a stub.
 func stubFix(m replay.Loaded) string {
 	switch {
 	case !replay.IsStub(m.Real()):
@@ -66,18 +91,32 @@ func stubFix(m replay.Loaded) string {
 	return "searched"
 }
 
-// driverInImage finds files of the driver that a layer brought; the container runtime
-// mounts the host's own.
+// driverInImage returns a finding for the files of the driver that layers have: the container
+// runtime mounts those of the host.
 func driverInImage(pass *Pass) []Finding {
-	var paths []string
-	whole := false
+	paths, whole := driverFiles(pass)
+	if !slices.ContainsFunc(paths, isOfEveryDriver) {
+		return nil
+	}
+	f := pass.say("driver-in-image", "files", packs.Values{"file": path.Base(paths[0])})
+	f.Subject, f.Library, f.Present = paths[0], path.Base(paths[0]), pass.Image.FilesOf(paths)
+	switch {
+	case pass.Image.Config == nil || pass.Image.Config.OS == "": // a directory, not an image
+		pass.lower(&f, "directory", nil)
+	case !whole:
+		pass.lower(&f, "links", nil)
+	case pass.Files.OnJetson():
+		pass.lower(&f, "jetson", nil)
+	}
+	return []Finding{f}
+}
+
+// driverFiles returns the paths of the driver's libraries in the image, and whether one of
+// them is a file. The others are dangling links, or links within a directory.
+func driverFiles(pass *Pass) (paths []string, whole bool) {
 	for e := range pass.Image.FS.All() {
-		base := path.Base(e.Path)
-		if !strings.HasPrefix(base, "lib") || !pass.Packs.FromDriver(base) || !strings.Contains(base, ".so.") {
-			continue
-		}
 		p := "/" + e.Path
-		if replay.HasElement(p, "stubs") || replay.HasElement(p, "compat") || pass.Config.IsMount(p) || slices.ContainsFunc(pass.Packs.DriverExempt, func(m *packs.Known) bool { return packs.Match(m.Match, base) || packs.Match(m.Match, p) }) {
+		if base := path.Base(p); !strings.HasPrefix(base, "lib") || !pass.Packs.FromDriver(base) || !strings.Contains(base, ".so.") || driverExempt(pass, p) {
 			continue
 		}
 		switch target, _, ok := pass.Image.FS.Lookup(p); {
@@ -88,21 +127,18 @@ func driverInImage(pass *Pass) []Finding {
 			paths = append(paths, p)
 		}
 	}
-	if len(paths) == 0 || !slices.ContainsFunc(paths, func(p string) bool {
-		base := path.Base(p)
-		return strings.HasPrefix(base, "libcuda.so.") || strings.HasPrefix(base, "libnvidia-ml.so.") || strings.HasPrefix(base, "libnvidia-ptxjitcompiler.so.")
-	}) {
-		return nil
-	}
-	f := pass.say("driver-in-image", "files", packs.Values{"file": path.Base(paths[0])})
-	f.Subject, f.Library, f.Present = paths[0], path.Base(paths[0]), pass.Image.FilesOf(paths)
-	switch {
-	case pass.Image.Config == nil || pass.Image.Config.OS == "": // an image's config names its system
-		pass.lower(&f, "directory", nil)
-	case !whole:
-		pass.lower(&f, "links", nil)
-	case pass.Files.OnJetson():
-		pass.lower(&f, "jetson", nil)
-	}
-	return []Finding{f}
+	return paths, whole
+}
+
+// driverExempt reports whether an image may have a file with the name of a driver's library:
+// a stub, a compatibility library, a file of a mount, or one that the packs exempt.
+func driverExempt(pass *Pass, p string) bool {
+	return replay.HasElement(p, "stubs") || replay.HasElement(p, "compat") || pass.Config.IsMount(p) ||
+		packs.IsKnown(pass.Packs.DriverExempt, path.Base(p)) || packs.IsKnown(pass.Packs.DriverExempt, p)
+}
+
+// isOfEveryDriver reports whether a file is of a library that every driver for compute has.
+func isOfEveryDriver(p string) bool {
+	base := path.Base(p)
+	return strings.HasPrefix(base, "libcuda.so.") || strings.HasPrefix(base, "libnvidia-ml.so.") || strings.HasPrefix(base, "libnvidia-ptxjitcompiler.so.")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// holding returns the search directories that fit and have files of which the name matches
-// a pattern, with the paths of those files.
+// holding returns the files whose names match a pattern, by the search directory that has
+// them, of the directories that fit.
 func holding(pass *Pass, fits func(dir string) bool, file string) map[string][]string {
 	found := map[string][]string{}
 	for dir := range pass.Loaders.SearchDirs() {
@@ -29,8 +29,8 @@ func holding(pass *Pass, fits func(dir string) bool, file string) map[string][]s
 	return found
 }
 
-// dropping returns values of a finding with the fix that takes a directory out of the
-// search path: "search-path", or "env" where a file names the directory.
+// dropping adds to v the values of a fix that takes a directory out of the search path:
+// "search-path", or "env" if a file of ld.so.conf names the directory.
 func dropping(pass *Pass, dir string, v packs.Values) packs.Values {
 	v["dir"], v["by"] = dir, pass.Loaders.SearchDirs()[dir]
 	if v["by"] == packs.LdLibraryPath {
@@ -41,12 +41,13 @@ func dropping(pass *Pass, dir string, v packs.Values) packs.Values {
 	return v
 }
 
+// stubsOnPath returns a finding for each search directory with stubs of the driver.
 func stubsOnPath(pass *Pass) []Finding {
 	isStubs := func(dir string) bool { return path.Base(dir) == "stubs" }
 	var list []Finding
 	found := holding(pass, isStubs, "lib{cuda,nvidia-ml}.so*")
 	for _, dir := range slices.Sorted(maps.Keys(found)) {
-		if toldOf(pass, found[dir]) {
+		if standInLoaded(pass, found[dir]) {
 			continue
 		}
 		f := pass.say("stubs-on-path", "on-path", dropping(pass, dir, packs.Values{}))
@@ -68,26 +69,19 @@ func stubsOnPath(pass *Pass) []Finding {
 	return list
 }
 
-// behindDriver reports whether ld.so.conf names a directory that has copies of the
-// driver, behind the one to which the driver is mounted.
+// behindDriver reports whether the loader searches a directory with copies of the driver
+// after the one to which the container runtime mounts it.
 func behindDriver(pass *Pass, dir string) bool {
 	return pass.Loaders.SearchDirs()[dir] != packs.LdLibraryPath && pass.Loaders.DriverComesFirst()
 }
 
-// toldOf reports whether a finding says that a framework gets one of the files: that
-// finding says more.
-func toldOf(pass *Pass, files []string) bool {
-	return slices.ContainsFunc(drivers(pass), func(f Finding) bool {
-		return slices.ContainsFunc(f.Affected, func(p string) bool { return slices.Contains(files, p) })
-	})
-}
-
+// compatOnPath returns a finding for each search directory with a compatibility driver.
 func compatOnPath(pass *Pass) []Finding {
 	isCompat := func(dir string) bool { return replay.HasElement(dir, "compat") && strings.Contains(dir, "cuda") }
 	var list []Finding
 	found := holding(pass, isCompat, "libcuda.so.*")
 	for _, dir := range slices.Sorted(maps.Keys(found)) {
-		if toldOf(pass, found[dir]) {
+		if standInLoaded(pass, found[dir]) {
 			continue
 		}
 		clause, v := "on-path", packs.Values{}
@@ -108,8 +102,8 @@ func compatOnPath(pass *Pass) []Finding {
 	return append(list, compatInCache(pass)...)
 }
 
-// compatInCache notes that /etc/ld.so.cache alone names the driver of a compat
-// directory (`RUN ldconfig /usr/local/cuda-12.8/compat`, as in vLLM's Dockerfile).
+// compatInCache returns a finding for a compatibility driver that only /etc/ld.so.cache
+// names (`RUN ldconfig /usr/local/cuda-12.8/compat`, as in vLLM's Dockerfile).
 func compatInCache(pass *Pass) []Finding {
 	file, err := pass.Image.FS.Find(replay.LDCache)
 	if err != nil || pass.Loaders.Primary == nil || pass.Loaders.Primary.Libc.Musl {
@@ -131,18 +125,15 @@ func compatInCache(pass *Pass) []Finding {
 	return nil
 }
 
-// driverPathLost finds images made from NVIDIA's that have lost the directory of
-// LD_LIBRARY_PATH to which GKE and others mount the driver.
+// driverPathLost returns a finding for an image based on NVIDIA's whose LD_LIBRARY_PATH no
+// longer has the directory to which GKE and other clusters mount the driver.
 func driverPathLost(pass *Pass) []Finding {
-	if pass.Image.Config == nil {
-		return nil
-	}
-	if slices.ContainsFunc(pass.Loaders.PathEntries(), func(e string) bool { return path.Clean(e) == replay.MountedDriver }) {
+	if pass.Image.Config == nil || mountedOnPath(pass) {
 		return nil
 	}
 	had := ""
 	for _, h := range pass.Image.Config.History {
-		if strings.Contains(h.CreatedBy, "LD_LIBRARY_PATH=") && strings.Contains(h.CreatedBy, "/usr/local/nvidia/lib64") {
+		if strings.Contains(h.CreatedBy, "LD_LIBRARY_PATH=") && strings.Contains(h.CreatedBy, replay.MountedDriver) {
 			had = h.CreatedBy
 		}
 	}

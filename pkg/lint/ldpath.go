@@ -9,17 +9,19 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// without returns LD_LIBRARY_PATH less a directory and the empty elements.
+// without returns LD_LIBRARY_PATH less dir and empty elements.
 func without(pass *Pass, dir string) string {
 	kept := slices.DeleteFunc(slices.Clone(pass.Loaders.PathEntries()), func(e string) bool { return e == "" || path.Clean(e) == dir })
 	return strings.Join(kept, ":")
 }
 
-// hasToken reports whether an element has a token that the loader replaces.
+// hasToken reports whether an element has a token that the loader expands.
 func hasToken(entry string) bool {
 	return slices.ContainsFunc([]string{"$ORIGIN", "${ORIGIN}", "$LIB", "${LIB}", "$PLATFORM", "${PLATFORM}"}, func(t string) bool { return strings.Contains(entry, t) })
 }
 
+// ldPathMissing returns a finding for each directory of LD_LIBRARY_PATH that the image lacks,
+// unless it is for a mount.
 func ldPathMissing(pass *Pass) []Finding {
 	var list []Finding
 	for _, e := range slices.Compact(slices.Sorted(slices.Values(pass.Loaders.PathEntries()))) {
@@ -42,6 +44,7 @@ func ldPathMissing(pass *Pass) []Finding {
 	return list
 }
 
+// ldPathFile returns a finding for each element of LD_LIBRARY_PATH that is a file.
 func ldPathFile(pass *Pass) []Finding {
 	var list []Finding
 	for _, e := range slices.Compact(slices.Sorted(slices.Values(pass.Loaders.PathEntries()))) {
@@ -56,6 +59,7 @@ func ldPathFile(pass *Pass) []Finding {
 	return list
 }
 
+// ldPathEmpty returns a finding for an empty element of LD_LIBRARY_PATH.
 func ldPathEmpty(pass *Pass) []Finding {
 	if !slices.Contains(pass.Loaders.PathEntries(), "") {
 		return nil
@@ -70,8 +74,8 @@ func ldPathEmpty(pass *Pass) []Finding {
 	return []Finding{f}
 }
 
-// shadowsIn returns the libraries that a process prefers to the image's own when it
-// searches the working directory dir.
+// shadowsIn returns the libraries in the working directory dir, unless dir is one of the
+// loader's own.
 func shadowsIn(pass *Pass, dir string) []string {
 	if dir == "/usr/lib" || dir == "/lib" {
 		return nil

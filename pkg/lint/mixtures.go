@@ -11,18 +11,18 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// mixtures returns the findings about processes that get libraries which do not go
-// together: parts of two releases, a copy other than the framework's own, a symbol that
-// another release has. Of a family whose libraries come together, a process has the
-// worst finding only.
+// mixtures returns the findings about processes whose libraries do not fit together: parts of
+// two releases, a copy that is not the framework's own, a symbol of another release. A
+// process has one finding, the first of this order, for each family whose libraries must be
+// of one release.
 func mixtures(pass *Pass) []Finding {
 	var list []Finding
 	for _, r := range pass.Evidence.Processes {
-		worst := map[string]bool{} // families that have it
+		reported := map[string]bool{} // families of libraries that must be of one release
 		for _, find := range []func(*Pass, *replay.Process) []Finding{brokenParts, refusals, twoReleases, shadowed, otherCUDA} {
-			found := slices.DeleteFunc(find(pass, r), func(f Finding) bool { return worst[f.Family] })
+			found := slices.DeleteFunc(find(pass, r), func(f Finding) bool { return reported[f.Family] })
 			for _, f := range found {
-				worst[f.Family] = worst[f.Family] || pass.Packs.ComeTogether(f.Family)
+				reported[f.Family] = reported[f.Family] || pass.Packs.ComeTogether(f.Family)
 			}
 			list = append(list, found...)
 		}
@@ -30,8 +30,8 @@ func mixtures(pass *Pass) []Finding {
 	return list
 }
 
-// brokenParts are opens that end at a symbol which the library that defines it
-// lacks: the two are of different releases.
+// brokenParts returns a finding for each library that a process cannot open because a symbol
+// is undefined: it and the library that should define the symbol are of different releases.
 func brokenParts(pass *Pass, r *replay.Process) []Finding {
 	var list []Finding
 	for _, m := range r.Missed {
@@ -58,7 +58,8 @@ func brokenParts(pass *Pass, r *replay.Process) []Finding {
 	return list
 }
 
-// twoReleases looks for libraries that must be of one release and are not.
+// twoReleases returns a finding for each family whose libraries must be of one release and,
+// in the process, are not.
 func twoReleases(pass *Pass, r *replay.Process) []Finding {
 	var list []Finding
 	for _, fam := range pass.Packs.Families {
@@ -72,8 +73,8 @@ func twoReleases(pass *Pass, r *replay.Process) []Finding {
 	return list
 }
 
-// partsOf are the files of a library that go together, in the order in which a
-// process has loaded them.
+// partsOf returns the libraries of a family that must be of one release, in the order in
+// which the process loads them.
 func partsOf(pass *Pass, r *replay.Process, fam *packs.Family) []replay.Loaded {
 	var parts []replay.Loaded
 	for _, m := range r.Loaded {
@@ -84,8 +85,9 @@ func partsOf(pass *Pass, r *replay.Process, fam *packs.Family) []replay.Loaded {
 	return parts
 }
 
-// mixture compares the releases of parts of one library. Parts of one directory
-// are of one release where nothing else is known.
+// mixture returns the finding for the first two parts with different releases, and whether
+// there are any. Of parts with an unknown release, those of one directory count as one
+// release, and others as two only if each directory has both parts.
 func mixture(pass *Pass, r *replay.Process, fam *packs.Family, parts []replay.Loaded) (Finding, bool) {
 	byMajor := map[string][]replay.Loaded{}
 	for _, m := range parts {
@@ -97,25 +99,20 @@ func mixture(pass *Pass, r *replay.Process, fam *packs.Family, parts []replay.Lo
 		rel := pass.Packages.ReleaseOfModule(first.Module)
 		for _, m := range list[1:] {
 			other := pass.Packages.ReleaseOfModule(m.Module)
-			if path.Dir(m.Real()) == path.Dir(first.Real()) && (rel == nil || other == nil) {
-				continue
-			}
-			if rel != nil && other != nil && rel.Agrees(other) {
-				continue
-			}
+			differ := rel != nil && other != nil && !rel.Agrees(other)
 			if rel == nil || other == nil {
-				if !ownsBoth(pass, first, m) {
-					continue
-				}
+				differ = path.Dir(m.Real()) != path.Dir(first.Real()) && ownsBoth(pass, first, m)
 			}
-			return mixtureFinding(pass, r, fam, list, first, m), true
+			if differ {
+				return mixtureFinding(pass, r, fam, list, first, m), true
+			}
 		}
 	}
 	return Finding{}, false
 }
 
-// ownsBoth reports whether the directories of two parts each have both of them: two
-// whole sets, of which a process takes some of each.
+// ownsBoth reports whether the directory of each of two parts has both parts: the process
+// loads from two whole sets.
 func ownsBoth(pass *Pass, a, b replay.Loaded) bool {
 	for _, dir := range []string{path.Dir(a.Real()), path.Dir(b.Real())} {
 		for _, m := range []replay.Loaded{a, b} {
@@ -127,8 +124,8 @@ func ownsBoth(pass *Pass, a, b replay.Loaded) bool {
 	return true
 }
 
-// mixtureFinding returns the finding of a process that has parts of two releases: list
-// are all parts, first and stray two that differ.
+// mixtureFinding returns the finding for a process with parts of two releases. list has all
+// parts, and first and stray differ.
 func mixtureFinding(pass *Pass, r *replay.Process, fam *packs.Family, list []replay.Loaded, first, stray replay.Loaded) Finding {
 	fails := mixedEffects(pass, r, list)
 	f := pass.say("mixed-releases", "parts", packs.Values{"family": fam.Title, "parts": partsInWords(pass, list), "process": r.Title})
@@ -153,8 +150,8 @@ func mixtureFinding(pass *Pass, r *replay.Process, fam *packs.Family, list []rep
 	return f
 }
 
-// partsInWords names the parts of a library with their releases and directories, one of
-// each directory and release.
+// partsInWords returns the names of parts with their releases and directories, one for each
+// directory and release.
 func partsInWords(pass *Pass, list []replay.Loaded) string {
 	var said []string
 	seen := map[string]bool{}
@@ -180,8 +177,8 @@ func partsAreNewer(pass *Pass, first, part replay.Loaded) bool {
 	return len(front) > 0 && front[0] >= 9 && front.Before(pass.Packages.ReleaseOfModule(part.Module))
 }
 
-// mixedEffects are what fails in a framework whose process has these parts of a
-// library.
+// mixedEffects returns the failures of a process's framework that come from parts of
+// different releases.
 func mixedEffects(pass *Pass, r *replay.Process, parts []replay.Loaded) []packs.Mixed {
 	if r.In == nil || len(parts) == 0 {
 		return nil
@@ -196,8 +193,8 @@ func mixedEffects(pass *Pass, r *replay.Process, parts []replay.Loaded) []packs.
 	return list
 }
 
-// oddParts are the parts of a library that are of another release than most of them.
-// The library that opens them, however often it is there, is none.
+// oddParts returns the parts that are of another release than most. The first, which opens
+// the others, does not count.
 func oddParts(pass *Pass, list []replay.Loaded) []replay.Loaded {
 	parts := slices.DeleteFunc(slices.Clone(list), func(m replay.Loaded) bool {
 		return m.Object.Soname == list[0].Object.Soname || pass.Packages.ReleaseOfModule(m.Module) == nil
@@ -213,8 +210,8 @@ func oddParts(pass *Pass, list []replay.Loaded) []replay.Loaded {
 	return slices.DeleteFunc(parts, func(m replay.Loaded) bool { return pass.Packages.ReleaseOfModule(m.Module).String() == most })
 }
 
-// otherCUDA are libraries whose name two major versions of CUDA share and that are
-// of another one than the process's runtime.
+// otherCUDA returns a finding for each library of another major version of CUDA than the
+// process's runtime, under a name that both versions have.
 func otherCUDA(pass *Pass, r *replay.Process) []Finding {
 	cuda := pass.Files.ProcessCUDA(r)
 	if cuda == "" {
@@ -225,12 +222,12 @@ func otherCUDA(pass *Pass, r *replay.Process) []Finding {
 		if !pass.Files.IsCopy(m) {
 			continue
 		}
-		of := cudaOf(pass, m.Real())
+		of := cudaOf(m.Real())
 		if of == "" || of == cuda || pass.Packs.Family(m.Object.Soname).ID != "cuda" {
 			continue
 		}
 		if has := pass.Packs.CudaOf(m.Object.Soname); len(has) > 0 && !slices.Contains(has, cuda) {
-			continue // whoever asks for that name is built for the other CUDA
+			continue // the file that needs the name is built for the other CUDA
 		}
 		f := pass.say("cuda-major-mismatch", "other-cuda", packs.Values{"process": r.Title, "cuda": cuda, "library": m.Object.Soname, "of": of, "how": how(pass, m)})
 		f.Family, f.Library = "cuda", m.Object.Soname
@@ -240,9 +237,9 @@ func otherCUDA(pass *Pass, r *replay.Process) []Finding {
 	return list
 }
 
-// cudaOf is the major version of CUDA that a library's place tells: a toolkit's
-// directory, or a wheel's; empty when it does not.
-func cudaOf(pass *Pass, real string) string {
+// cudaOf returns the major version of CUDA in the name of a toolkit's or a wheel's directory
+// (/usr/local/cuda-12.4, nvidia/cu13), or "".
+func cudaOf(real string) string {
 	for part := range strings.SplitSeq(real, "/") {
 		for _, prefix := range []string{"cuda-", "cu"} {
 			if rest, ok := strings.CutPrefix(part, prefix); ok {

@@ -16,9 +16,9 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// moduleName matches the file name of an extension module by its tag: _C.cpython-312-….so,
-// cd.abi3.so. Libraries for other libraries have no tag (libc10.so), nor do some modules,
-// which the frameworks' steps name.
+// moduleName matches the file name of an extension module with a tag: _C.cpython-312-….so,
+// cd.abi3.so. Libraries that other libraries need have no tag (libc10.so). Nor do some
+// modules, which the frameworks' steps name.
 var moduleName = regexp.MustCompile(`^(\w+)\.(?:cpython-3\d+\w*-[\w-]+|abi3)\.so$`)
 
 // taggedFor reports whether the file name of a module has the tag of a machine.
@@ -27,22 +27,22 @@ func taggedFor(file string, m elf.Machine) bool {
 	return ok && strings.Contains(path.Base(file), "-"+tag+"-")
 }
 
-// moduleMachines are the names of machines in the file names of modules (the triplet in
+// moduleMachines has the names of machines in the file names of modules (the triplet of
 // sysconfig's EXT_SUFFIX).
 var moduleMachines = map[elf.Machine]string{elf.EM_X86_64: "x86_64", elf.EM_AARCH64: "aarch64"}
 
-// forTests matches the path of a module that only tests import: numpy/_core/_umath_tests,
+// forTests matches the paths of modules that only tests import: numpy/_core/_umath_tests,
 // scipy/special/tests/x.
 var forTests = regexp.MustCompile(`(?:^|[/_.])tests?(?:[/_.]|$)`)
 
 // lostModule is an extension module that cannot be imported.
 type lostModule struct {
 	file   string
-	reads  string // what the import says
+	reads  string // the error of the import
 	gone   bool
 	steps  []stepOf
 	module string           // its name in an import
-	absent *packs.Exception // why its package does without it; nil if it does not
+	absent *packs.Exception // the row of a package that does without it, or nil
 }
 
 // stepOf is a step of a framework that opens a file.
@@ -51,8 +51,8 @@ type stepOf struct {
 	step *packs.Step
 }
 
-// modulesLost returns a finding for each wheel with extension modules in its RECORD that
-// are gone or are no libraries. The replay covers modules that lack something else.
+// modulesLost returns a finding for each wheel with extension modules in its RECORD that are
+// gone or are not libraries. Modules that lack a library are found by the replay.
 func modulesLost(pass *Pass) []Finding {
 	var list []Finding
 	for p, pkg := range pass.Packages.EachWheel() {
@@ -69,8 +69,8 @@ func modulesLost(pass *Pass) []Finding {
 	return list
 }
 
-// lostModuleAt reports whether a file that a RECORD lists is a module that cannot be imported
-// because the file is gone, is no library, or is for another machine.
+// lostModuleAt reports whether a file listed in a RECORD is a module that cannot be imported,
+// because the file is gone, is not a library, or is for another machine.
 func lostModuleAt(pass *Pass, site, file string, listed inventory.Listed) (m lostModule, lost bool) {
 	if !strings.HasSuffix(file, ".so") || !strings.HasPrefix(file, site+"/") {
 		return m, false
@@ -87,30 +87,30 @@ func lostModuleAt(pass *Pass, site, file string, listed inventory.Listed) (m los
 	m.module = strings.ReplaceAll(path.Join(path.Dir(rel), base), "/", ".")
 	switch {
 	case packs.ExceptionFor(pass.Packs.Optional, file) != nil, forTests.MatchString(rel):
-		return m, false // a framework does without; tests are left out to save space
+		return m, false // images often lack tests, to save space
 	case !tagged && (len(m.steps) == 0 || strings.HasPrefix(base, "lib")):
-		return m, false // a library that others need: the replay misses it there
+		return m, false // a library that others need, whose absence the replay shows
 	case m.gone:
-		if !ok { // what is there, a directory for one, is opened
+		if !ok { // not a directory, say, which the package would open
 			m.absent = packs.ExceptionFor(pass.Packs.Absent, file)
 		}
 		m.reads = pass.Packs.Phrase("no-module", packs.Values{"module": m.module})
 		return m, true
 	case len(m.steps) > 0 && !other || pass.Loaders.Primary == nil:
-		return m, false // the replay of the framework has met it
+		return m, false // the replay of the framework reports it
 	}
 	misses := pass.Loaders.OpenPath(pass.Loaders.ProgramFor(file, pass.Loaders.Primary), file)
 	if len(misses) == 0 {
 		return m, false
 	}
-	if !other { // what the loader says of that is what it says of a file that is not there
+	if !other { // the loader reports a file for another machine as missing
 		m.reads = pass.Packs.Phrase("import-error", packs.Values{"error": misses[0].Error()})
 	}
 	return m, true
 }
 
-// stepsOf returns the steps of the image's frameworks that open a file, by its path below
-// a directory of packages.
+// stepsOf returns the steps of the image's frameworks that open a file. rel is its path below
+// the directory of packages.
 func stepsOf(pass *Pass, rel string) []stepOf {
 	var list []stepOf
 	for _, f := range pass.Packs.Frameworks {
@@ -126,7 +126,7 @@ func stepsOf(pass *Pass, rel string) []stepOf {
 	return list
 }
 
-// modulesFinding returns the finding for the modules that a wheel has lost.
+// modulesFinding returns the finding for the lost modules of a wheel.
 func modulesFinding(pass *Pass, pkg *inventory.Package, version string, lost []lostModule) Finding {
 	first := firstLost(lost)
 	v := packs.Values{"file": path.Base(first.file), "package": pkg.Name, "version": version, "machine": pass.Files.OtherMachine(first.file), "more": strconv.Itoa(len(lost) - 1)}
@@ -139,34 +139,54 @@ func modulesFinding(pass *Pass, pkg *inventory.Package, version string, lost []l
 	}
 	f.Subject = first.file
 	f.advise(reinstall(pass, pkg.Name, pkg.Version)...)
+	for _, m := range lost {
+		addLost(pass, &f, m)
+	}
+	lowerLost(pass, &f, first, lost)
+	if len(f.Effects) == 0 {
+		pass.also(&f, "import", packs.Values{"module": first.module, "error": first.reads})
+	}
+	return f
+}
+
+// addLost adds a lost module to a finding, with the effects on the steps that open it.
+func addLost(pass *Pass, f *Finding, m lostModule) {
+	f.Affected = append(f.Affected, m.file)
+	if r, ok := pass.Image.FS.Removed(strings.TrimPrefix(m.file, "/")); ok {
+		f.Removed = append(f.Removed, removedFile(pass, m.file, r))
+	}
+	for _, s := range m.steps {
+		f.addEffectText(packs.Effect{Text: s.step.Effect, Error: cmp.Or(s.step.Absent, m.reads)})
+	}
+}
+
+// lowerLost lowers the severity of a finding about modules unless the step of a framework
+// opens one. It adds the effect on a package that does without the module.
+func lowerLost(pass *Pass, f *Finding, first lostModule, lost []lostModule) {
 	loads, aside := false, ""
 	for _, m := range lost {
-		f.Affected = append(f.Affected, m.file)
-		if r, ok := pass.Image.FS.Removed(strings.TrimPrefix(m.file, "/")); ok {
-			f.Removed = append(f.Removed, replay.Removed{File: replay.File{Path: m.file, Layer: pass.Image.LayerRef(r.Had)}, By: pass.Image.LayerRef(r.By)})
-		}
 		for _, s := range m.steps {
 			if s.of.Aside {
 				aside = s.of.Title
 			} else {
 				loads = true
 			}
-			f.addEffectText(packs.Effect{Text: s.step.Effect, Error: cmp.Or(s.step.Absent, m.reads)})
 		}
 	}
 	switch {
 	case first.absent != nil:
-		pass.lower(&f, "absent", packs.Values{"why": first.absent.Why})
+		pass.lower(f, "absent", packs.Values{"why": first.absent.Why})
 		f.addEffectText(packs.Effect{Text: first.absent.Effect, Error: first.absent.Error})
 	case !loads && aside != "":
-		pass.lower(&f, "aside", packs.Values{"framework": aside})
+		pass.lower(f, "aside", packs.Values{"framework": aside})
 	case !loads:
-		pass.lower(&f, "no-step", nil)
+		pass.lower(f, "no-step", nil)
 	}
-	if len(f.Effects) == 0 {
-		pass.also(&f, "import", packs.Values{"module": first.module, "error": first.reads})
-	}
-	return f
+}
+
+// removedFile returns a file that a layer deletes.
+func removedFile(pass *Pass, file string, r layers.Removal) replay.Removed {
+	return replay.Removed{File: replay.File{Path: file, Layer: pass.Image.LayerRef(r.Had)}, By: pass.Image.LayerRef(r.By)}
 }
 
 // firstLost returns the module that the finding names: one that a framework's step opens,
@@ -181,7 +201,7 @@ func firstLost(lost []lostModule) lostModule {
 	return lost[0]
 }
 
-// lostFinding returns the finding that says what is wrong with a module.
+// lostFinding returns the finding for one lost module, by the way in which it is lost.
 func lostFinding(pass *Pass, m lostModule, v packs.Values) Finding {
 	clause, kind := "no-library", packs.Unusable
 	switch {

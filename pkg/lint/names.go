@@ -13,17 +13,20 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// namedGroup are the names of one library in one file: libcudnn.so.9, and
-// libcudnn.so to fall back on.
+// namedGroup has the names of one library in read-only data, such as libcudnn.so.9 with
+// libcudnn.so as a fallback, and the files that have them.
 type namedGroup struct {
-	names  []string // base names, sorted
+	names  []string // file names, sorted
 	family *packs.Family
 	files  []string
 }
 
-// namedLibraries are the GPU libraries that files may open by a name in their
-// read-only data, and that are nowhere in the image. What is told of as missing
-// already is not told again.
+// namedLibraries returns a finding for each GPU library that the image lacks and that files
+// name only in their read-only data: not in DT_NEEDED, not in .note.dlopen, and in no plan.
+//
+// That a file has the name, and imports dlopen, does not prove that it opens the library.
+// The finding is a note, and only for strong evidence: a GPU library's name in a file for the
+// GPU. `imgcheck ldd --names` prints all names.
 func namedLibraries(pass *Pass) []Finding {
 	if pass.Files.OnJetson() {
 		return nil
@@ -49,9 +52,9 @@ func namedLibraries(pass *Pass) []Finding {
 	return list
 }
 
-// judgedByNames reports whether the names in a file's read-only data are strong
-// evidence: no plan says what it opens, no exception makes less of it, and it is of
-// the GPU: one of its libraries, or needs or names one, or one of the driver's.
+// judgedByNames reports whether the names in a file's read-only data are strong evidence: the
+// file is a GPU library, or needs or names one or a library of the driver, and no plan lists
+// the libraries that it opens, and no exception covers it.
 func judgedByNames(pass *Pass, o *replay.Object) bool {
 	n := o.ELF.Named
 	if n == nil || len(n.Names) == 0 || pass.Files.Planned(o) {
@@ -66,10 +69,10 @@ func judgedByNames(pass *Pass, o *replay.Object) bool {
 		slices.ContainsFunc(o.ELF.Needed, pass.Packs.FromDriver) || slices.ContainsFunc(n.Names, pass.Packs.FromDriver)
 }
 
-// namedGroups are the GPU libraries that a file names, less those that a plan or
-// its own note tells of, and those of which it makes the names itself: it has a
-// form, or no version (cuDNN 9's libcudnn_ops.so, to which it adds one; CUPTI's
-// libcudart.so, which it looks for among what is loaded).
+// namedGroups returns the GPU libraries that a file names, less its own name and those in a plan
+// or in its .note.dlopen. It leaves out names that the file completes when it runs: those
+// with a format such as %d, or without a version (cuDNN 9 adds one to libcudnn_ops.so; CUPTI
+// looks for libcudart.so among the loaded libraries).
 func namedGroups(pass *Pass, o *replay.Object) []namedGroup {
 	byStem := map[string]*namedGroup{}
 	var forms []string
@@ -80,7 +83,7 @@ func namedGroups(pass *Pass, o *replay.Object) []namedGroup {
 			continue
 		}
 		f := pass.Packs.Family(base)
-		if f == nil || pass.Packs.FromDriver(base) || toldByPlan(pass, o, base) {
+		if f == nil || pass.Packs.FromDriver(base) || inPlan(pass, o, base) {
 			continue
 		}
 		stem := stemOf(base)
@@ -95,20 +98,24 @@ func namedGroups(pass *Pass, o *replay.Object) []namedGroup {
 		g := byStem[stem]
 		slices.Sort(g.names)
 		g.names = slices.Compact(g.names)
-		filled := slices.ContainsFunc(forms, func(form string) bool {
-			begin, _, _ := strings.Cut(stemOf(form), "%")
-			return len(begin) > len("lib") && strings.HasPrefix(stem, begin)
-		})
 		versioned := slices.ContainsFunc(g.names, func(n string) bool { return packs.MajorOf(n) != "" })
-		if stem != own && !filled && versioned {
+		if stem != own && versioned && !isFormatted(stem, forms) {
 			list = append(list, *g)
 		}
 	}
 	return list
 }
 
-// stemOf is a library's name without `.so`, its version, and what auditwheel has
-// put into it: libcudart of libcudart-9335f6a2.so.12.
+// isFormatted reports whether one of the format strings of a file may make the stem.
+func isFormatted(stem string, forms []string) bool {
+	return slices.ContainsFunc(forms, func(form string) bool {
+		begin, _, _ := strings.Cut(stemOf(form), "%")
+		return len(begin) > len("lib") && strings.HasPrefix(stem, begin)
+	})
+}
+
+// stemOf returns a library's name without ".so", its version, and auditwheel's hash:
+// libcudart for libcudart-9335f6a2.so.12.
 func stemOf(name string) string {
 	stem, _, _ := strings.Cut(path.Base(name), ".so")
 	return hashed.ReplaceAllString(stem, "")
@@ -116,9 +123,9 @@ func stemOf(name string) string {
 
 var hashed = regexp.MustCompile(`[-.][0-9a-f]{8}$`)
 
-// toldByPlan reports whether a name is one that the file's framework opens by its
-// plan, or that the file's own .note.dlopen has.
-func toldByPlan(pass *Pass, o *replay.Object, name string) bool {
+// inPlan reports whether a name is in the plan of the file's framework or in the file's
+// .note.dlopen.
+func inPlan(pass *Pass, o *replay.Object, name string) bool {
 	if slices.ContainsFunc(o.ELF.Dlopen, func(n elfdeps.DlopenNote) bool { return slices.Contains(n.Soname, name) }) {
 		return true
 	}
@@ -128,13 +135,12 @@ func toldByPlan(pass *Pass, o *replay.Object, name string) bool {
 	})
 }
 
-// anyValue is a version that a plan's name leaves open.
+// anyValue matches a placeholder for a version in a plan's name.
 var anyValue = regexp.MustCompile(`\{[a-z]+\}`)
 
-// leaveOutPresent takes those groups away that some file of the image may be: one
-// of the name or with that SONAME, of a longer version, or for a bare name of any.
-// It may lie on no path; but whoever loads the file may have loaded that before, or
-// open it by its path.
+// leaveOutPresent deletes the groups of which the image may have the library: a file with one of
+// the names or SONAMEs, or with a longer version, or for a name without a version with any.
+// The file need not be on a search path: a program may open it by its path.
 func leaveOutPresent(pass *Pass, all map[string]*namedGroup) {
 	if len(all) == 0 {
 		return
@@ -168,8 +174,8 @@ func leaveOutPresent(pass *Pass, all map[string]*namedGroup) {
 	}
 }
 
-// serves reports whether a file name may be what a name means: its version is that
-// of the name, or a longer one.
+// serves reports whether a file of the name base may be the library that a name means: it has
+// the version of the name, or a longer one.
 func serves(base, name string) bool {
 	_, have, ok := strings.Cut(base, ".so")
 	_, want, _ := strings.Cut(name, ".so")
@@ -178,7 +184,7 @@ func serves(base, name string) bool {
 
 const namedLibrary = "named-library"
 
-// namedFinding returns the finding of the names of one library.
+// namedFinding returns the finding for the names of one library.
 func namedFinding(pass *Pass, g *namedGroup) Finding {
 	name := g.names[slices.IndexFunc(g.names, func(n string) bool { return packs.MajorOf(n) != "" })]
 	clause := "one-name"

@@ -11,8 +11,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// unmetNeeds returns a finding for each need of the packs, such as a compiler, a header or
-// a tool, that installed distributions have and the image does not meet.
+// unmetNeeds returns a finding for each need of installed distributions that the image does
+// not meet, such as a compiler, a header or a tool.
 func unmetNeeds(pass *Pass) []Finding {
 	var list []Finding
 	for _, n := range pass.Packs.Needs {
@@ -36,40 +36,43 @@ func unmetNeeds(pass *Pass) []Finding {
 	return list
 }
 
-// isServed reports whether the image has one of the things that [Need.Any] or [Need.Present]
-// names, as a distribution looks for them.
+// isServed reports whether the image has something that [packs.Need.Any] or
+// [packs.Need.Present] names, where the distribution p looks for it.
 func isServed(pass *Pass, names []string, p *inventory.Package) bool {
-	return slices.ContainsFunc(names, func(name string) bool {
-		kind, rest, _ := strings.Cut(name, ":")
-		switch kind {
-		case "command":
-			return onPATH(pass, rest)
-		case "name":
-			return len(pass.Files.NamesLike(rest)) > 0
-		case "gone":
-			return leadsNowhere(pass, strings.Split(rest, ","))
-		case "loader":
-			_, found := pass.Loaders.NamedFor(p, rest)
-			return found
-		case "toolkit":
-			lib, below, _ := strings.Cut(rest, "/")
-			at, found := pass.Loaders.NamedFor(p, lib)
-			root := toolkitOf(at)
-			return found && root != "" && len(pass.Files.Glob(root, below)) > 0
-		case "dist":
-			return slices.ContainsFunc(pass.Packages.SearchPath(p.Dir), func(dir string) bool {
-				return slices.ContainsFunc(pass.Packages.DistributionsAt(dir), func(d replay.Dist) bool { return packs.Match(rest, d.Name) })
-			})
-		}
-		if variable, below, ok := strings.Cut(name, "/"); strings.HasPrefix(variable, "$") {
-			value, _ := pass.Config.Getenv(variable[1:])
-			return value != "" && (!ok || len(pass.Files.Glob(value, below)) > 0)
-		}
-		if path.IsAbs(name) {
-			return len(pass.Files.Glob("/", name)) > 0
-		}
-		return slices.ContainsFunc(pass.Packages.SearchPath(p.Dir), func(dir string) bool { return len(pass.Files.Glob(dir, name)) > 0 })
-	})
+	return slices.ContainsFunc(names, func(name string) bool { return hasNeeded(pass, name, p) })
+}
+
+// hasNeeded reports whether the image has the thing that one name of [packs.Need.Any] names.
+func hasNeeded(pass *Pass, name string, p *inventory.Package) bool {
+	kind, rest, _ := strings.Cut(name, ":")
+	switch kind {
+	case "command":
+		return onPATH(pass, rest)
+	case "name":
+		return len(pass.Files.NamesLike(rest)) > 0
+	case "gone":
+		return leadsNowhere(pass, strings.Split(rest, ","))
+	case "loader":
+		_, found := pass.Loaders.NamedFor(p, rest)
+		return found
+	case "toolkit":
+		lib, below, _ := strings.Cut(rest, "/")
+		at, found := pass.Loaders.NamedFor(p, lib)
+		root := toolkitOf(at)
+		return found && root != "" && len(pass.Files.Glob(root, below)) > 0
+	case "dist":
+		return slices.ContainsFunc(pass.Packages.SearchPath(p.Dir), func(dir string) bool {
+			return slices.ContainsFunc(pass.Packages.DistributionsAt(dir), func(d replay.Dist) bool { return packs.Match(rest, d.Name) })
+		})
+	}
+	if variable, below, ok := strings.Cut(name, "/"); strings.HasPrefix(variable, "$") {
+		value, _ := pass.Config.Getenv(variable[1:])
+		return value != "" && (!ok || len(pass.Files.Glob(value, below)) > 0)
+	}
+	if path.IsAbs(name) {
+		return len(pass.Files.Glob("/", name)) > 0
+	}
+	return slices.ContainsFunc(pass.Packages.SearchPath(p.Dir), func(dir string) bool { return len(pass.Files.Glob(dir, name)) > 0 })
 }
 
 // leadsNowhere reports whether the first of the variables that is set is empty or names a

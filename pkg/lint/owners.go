@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"cmp"
 	"maps"
 	"path"
 	"slices"
@@ -12,8 +11,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// doubleOwners returns a finding for each group of distributions that install the same
-// files: the image has those of the distribution that was unpacked last.
+// doubleOwners returns a finding for distributions that install the same files. The image has
+// the files of the one that was unpacked last.
 func doubleOwners(pass *Pass) []Finding {
 	var list []Finding
 	for p, wheels := range pass.Packages.Environments() {
@@ -35,7 +34,7 @@ func doubleOwners(pass *Pass) []Finding {
 	return list
 }
 
-// exclusive returns the finding for members of a group that are installed together.
+// exclusive returns the finding for two or more members of a group.
 func exclusive(pass *Pass, p *inventory.Python, e *packs.Exclusive, members []*inventory.Package) Finding {
 	const rule = "double-owner"
 	var packages, names []string
@@ -66,32 +65,13 @@ func exclusive(pass *Pass, p *inventory.Python, e *packs.Exclusive, members []*i
 	return f
 }
 
-// sharedFiles returns a finding for each two distributions that list an ELF file with
+// sharedFiles returns a finding for each two distributions that list one library with
 // different hashes, unless a group has both.
 func sharedFiles(pass *Pass, wheels replay.WheelSet, grouped map[string]bool) []Finding {
-	type owner struct {
-		name, hash string
-	}
-	first := map[string]owner{}
-	shared := map[[2]string][]string{}
-	for name, pkg := range wheels.Sorted() {
-		for file, listed := range pkg.Files {
-			hash := listed.Hash
-			if hash == "" || !strings.Contains(path.Base(file), ".so") || !pass.Image.IsFile(file) {
-				continue
-			}
-			had, twice := first[file]
-			switch {
-			case !twice:
-				first[file] = owner{name, hash}
-			case had.hash != hash && !(grouped[had.name] && grouped[name]):
-				shared[[2]string{had.name, name}] = append(shared[[2]string{had.name, name}], file)
-			}
-		}
-	}
+	shared := filesOfTwo(pass, wheels, grouped)
+	byNames := func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
 	var list []Finding
-	pairs := slices.SortedFunc(maps.Keys(shared), func(a, b [2]string) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
-	for _, pair := range pairs {
+	for _, pair := range slices.SortedFunc(maps.Keys(shared), byNames) {
 		a, b := wheels[pair[0]], wheels[pair[1]]
 		files := slices.Sorted(slices.Values(shared[pair]))
 		f := pass.say("double-owner", "shared", packs.Values{
@@ -101,4 +81,27 @@ func sharedFiles(pass *Pass, wheels replay.WheelSet, grouped map[string]bool) []
 		list = append(list, f)
 	}
 	return list
+}
+
+// filesOfTwo returns the libraries that two distributions list with different hashes, by the
+// names of the distributions.
+func filesOfTwo(pass *Pass, wheels replay.WheelSet, grouped map[string]bool) map[[2]string][]string {
+	type owner struct{ name, hash string }
+	first, shared := map[string]owner{}, map[[2]string][]string{}
+	for name, pkg := range wheels.Sorted() {
+		for file, listed := range pkg.Files {
+			if listed.Hash == "" || !strings.Contains(path.Base(file), ".so") || !pass.Image.IsFile(file) {
+				continue
+			}
+			had, twice := first[file]
+			switch {
+			case !twice:
+				first[file] = owner{name, listed.Hash}
+			case had.hash != listed.Hash && !(grouped[had.name] && grouped[name]):
+				pair := [2]string{had.name, name}
+				shared[pair] = append(shared[pair], file)
+			}
+		}
+	}
+	return shared
 }

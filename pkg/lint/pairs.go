@@ -9,8 +9,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// torchPairs returns a finding for each package of the packs' pairs that is not made for
-// the package beside it: by what its metadata requires, else by the packs' releases, else
+// torchPairs returns a finding for each package of the packs' pairs that does not fit the
+// package beside it: by the requirements in its metadata, else by the packs' releases, else
 // by the CUDA versions that the two are built for.
 func torchPairs(pass *Pass) []Finding {
 	var list []Finding
@@ -29,7 +29,8 @@ func torchPairs(pass *Pass) []Finding {
 	return list
 }
 
-// pairFinding returns what is wrong with a pair of packages of an environment.
+// pairFinding returns the finding for a pair of packages of an environment, and whether they
+// do not fit.
 func pairFinding(pass *Pass, p *inventory.Python, pair *packs.Pair, pkg, base *inventory.Package, wheels replay.WheelSet) (f Finding, unfit bool) {
 	const rule = "torch-pair"
 	has, installed := pass.Packages.Version(p, pkg), pass.Packages.Version(p, base)
@@ -65,8 +66,8 @@ func pairFinding(pass *Pass, p *inventory.Python, pair *packs.Pair, pkg, base *i
 	return f, true
 }
 
-// pairRequirement reports whether the metadata of a pair's package requires one release of
-// the other, and returns the requirement that the other does not meet, or "".
+// pairRequirement reports whether a pair's package requires a single release of the other. It
+// returns the requirement if the other does not meet it, else "".
 func pairRequirement(pass *Pass, p *inventory.Python, pair *packs.Pair, pkg, base *inventory.Package, wheels replay.WheelSet) (wants string, requires bool) {
 	requires = slices.ContainsFunc(pkg.Requires, func(line string) bool {
 		r, err := inventory.ParseRequirement(line)

@@ -11,13 +11,13 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// glibcOnMusl finds Python extensions and GPU libraries that are linked with
-// glibc in an image whose programs are linked with musl.
+// glibcOnMusl returns a finding for the Python extensions and GPU libraries that are linked
+// with glibc in an image whose programs are linked with musl.
 func glibcOnMusl(pass *Pass) []Finding {
 	if pass.Loaders.Primary == nil || !pass.Loaders.Primary.Libc.Musl {
 		return nil
 	}
-	// musl answers for libc.so.6 itself, and not for glibc's loader.
+	// musl stands in for libc.so.6, but not for glibc's loader.
 	loaders := []string{"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 	asks := func(names []string, o *replay.Object) bool {
 		return slices.ContainsFunc(o.ELF.Needed, func(n string) bool { return slices.Contains(names, n) })
@@ -55,7 +55,7 @@ func glibcOnMusl(pass *Pass) []Finding {
 	return []Finding{f}
 }
 
-// isCPU reports whether a machine is a processor: ELF files also hold GPU code, BPF
+// isCPU reports whether a machine is a known processor. Other ELF files are GPU code, BPF
 // programs and firmware.
 func isCPU(m elf.Machine) bool {
 	for _, known := range replay.Machines {
@@ -66,9 +66,8 @@ func isCPU(m elf.Machine) bool {
 	return false
 }
 
-// wrongArchitecture finds images that are for another machine than their config
-// says, and libraries of another machine where a framework's process would look
-// for them.
+// wrongArchitecture returns a finding for an image that is for another machine than its config
+// says, or for the libraries of another machine that a framework's process would load.
 func wrongArchitecture(pass *Pass) []Finding {
 	own, other := byMachine(pass)
 	var list []Finding
@@ -105,8 +104,8 @@ func byMachine(pass *Pass) (own int, other map[elf.Machine][]string) {
 	return own, other
 }
 
-// otherPlatform returns the finding about an image whose ELF files are all for another machine than its
-// config says.
+// otherPlatform returns the finding for an image whose ELF files are all for another machine
+// than its config says.
 func otherPlatform(pass *Pass, m elf.Machine, paths []string) Finding {
 	clause := "all-files"
 	if len(paths) == 1 {
@@ -120,12 +119,11 @@ func otherPlatform(pass *Pass, m elf.Machine, paths []string) Finding {
 	return f
 }
 
-// wouldLoad reports whether a library of another machine lies where one of the
-// image's own is meant to be: a GPU library on no cross-compiler's path, or a
-// framework's own file.
+// wouldLoad reports whether a process would load a library if it were for the image's
+// machine: a framework's own file, or a GPU library of a wheel.
 func wouldLoad(pass *Pass, p string) bool {
 	if !strings.Contains(p, "-packages/") {
-		return false // an application may carry its libraries for every platform, and choose
+		return false // an application may have its libraries for every platform, and choose
 	}
 	if slices.ContainsFunc(pass.Evidence.Installs, func(in *replay.Install) bool { return replay.IsIn(p, in.Home) }) {
 		return true

@@ -10,7 +10,8 @@ import (
 )
 
 // Entrypoint returns the path of the ELF file that the image's ENTRYPOINT or CMD starts,
-// through PATH and the interpreters of scripts. An error has the words of the packs.
+// through PATH and the interpreters of scripts. It returns an error if the image starts none;
+// the text is that of the finding.
 func Entrypoint(img *replay.Image, set *packs.Packs) (string, error) {
 	pass := &Pass{Image: img, Packs: set, Config: replay.NewConfig(img, set)}
 	e := pass.Config.Entry()
@@ -25,8 +26,8 @@ func Entrypoint(img *replay.Image, set *packs.Packs) (string, error) {
 
 const brokenEntrypoint = "broken-entrypoint"
 
-// entrypoint returns the finding about a program that fails before its libraries are
-// loaded; what it misses of these is a cause as of any file.
+// entrypoint returns a finding for a program that fails before its loader runs. The function
+// missed covers the libraries that it lacks.
 func entrypoint(pass *Pass) []Finding {
 	e := pass.Config.Entry()
 	clause, v := pass.Loaders.Unstartable(e)
@@ -57,7 +58,7 @@ func programFix(pass *Pass, e replay.Entry) (clause string, v packs.Values) {
 	return "correct", nil
 }
 
-// interpreters returns the findings about programs whose loader is not there.
+// interpreters returns a finding for each loader that programs need and the image lacks.
 func interpreters(pass *Pass) []Finding {
 	byInterp := map[string][]string{}
 	start := pass.Config.Entry().Path
@@ -73,7 +74,8 @@ func interpreters(pass *Pass) []Finding {
 	return list
 }
 
-// interpreterFinding returns the finding about programs whose loader is not there.
+// interpreterFinding returns the finding for the programs that need a loader which the image
+// lacks.
 func interpreterFinding(pass *Pass, interp string, programs []string) Finding {
 	clause := "not-there"
 	if pass.Image.IsFile(interp) {
@@ -100,7 +102,7 @@ func interpreterFinding(pass *Pass, interp string, programs []string) Finding {
 	return f
 }
 
-// forGPU reports whether an image has a framework, or a file that asks for a GPU library.
+// forGPU reports whether an image has a framework, or a file that needs a GPU library.
 func forGPU(pass *Pass) bool {
 	return len(pass.Evidence.Installs) > 0 || slices.ContainsFunc(pass.Files.Objects, pass.Files.IsRoot)
 }

@@ -18,9 +18,8 @@ var (
 	pythonName   = regexp.MustCompile(`^python3\.\d+$`)
 )
 
-// wrongPythons finds frameworks whose extensions are for another Python than the
-// directory that they lie in, and those in the directory of a Python that the image
-// does not have.
+// wrongPythons returns a finding for each framework whose extensions are for another version of
+// Python than its directory, and for those in the directory of a Python that the image lacks.
 func wrongPythons(pass *Pass) []Finding {
 	bySite := map[string][]*replay.Install{}
 	for _, in := range pass.Evidence.Installs {
@@ -48,7 +47,8 @@ func wrongPythons(pass *Pass) []Finding {
 	return list
 }
 
-// pythonAbsent returns the finding about frameworks that no Python of the image reads.
+// pythonAbsent returns the finding for frameworks in the directory of a Python that the image
+// lacks. have are the versions that it has.
 func pythonAbsent(pass *Pass, installs []*replay.Install, version string, have []string) Finding {
 	first := installs[0]
 	f := pass.say("wrong-python", "absent", packs.Values{"title": first.Title, "python": version, "have": strings.Join(have, ", "), "package": path.Base(first.Home), "newest": have[len(have)-1]})
@@ -60,8 +60,8 @@ func pythonAbsent(pass *Pass, installs []*replay.Install, version string, have [
 	return f
 }
 
-// otherTag returns an extension of a framework whose name says another Python than
-// version, and that Python; "" if an extension for version is there as well.
+// otherTag returns an extension of a framework that is tagged for another version of Python,
+// and that version. It returns "" if the framework has the extension for version as well.
 func otherTag(pass *Pass, in *replay.Install, version string) (file, of string) {
 	for _, s := range in.Steps {
 		for _, f := range pass.Files.Glob(in.Home, s.Open) {
@@ -81,8 +81,8 @@ func otherTag(pass *Pass, in *replay.Install, version string) (file, of string) 
 	return "", ""
 }
 
-// pythonVersions returns the versions of the image's interpreters and libpythons, or nil
-// if the name of an interpreter does not have its version.
+// pythonVersions returns the versions of the image's interpreters and libpythons, in order. It
+// returns nil if there is no interpreter, or if one has a name without its version.
 func pythonVersions(pass *Pass) []string {
 	found := map[string]bool{}
 	for _, name := range []string{"python", "python3"} {
@@ -94,16 +94,10 @@ func pythonVersions(pass *Pass) []string {
 	}
 	interpreter := false
 	for name, paths := range pass.Files.Named {
-		version, library := strings.CutPrefix(name, "libpython")
-		if library {
-			version, _, _ = strings.Cut(version, ".so")
-			version = strings.TrimRight(version, "mdt")
-		}
-		if program := pythonName.MatchString(name); program || library {
-			if len(pass.Files.Usable(paths)) > 0 {
-				interpreter = interpreter || program
-				found[strings.TrimPrefix(version, "python")] = true
-			}
+		version, program := versionInName(name)
+		if version != "" && len(pass.Files.Usable(paths)) > 0 {
+			found[version] = true
+			interpreter = interpreter || program
 		}
 	}
 	if !interpreter {
@@ -112,8 +106,22 @@ func pythonVersions(pass *Pass) []string {
 	return slices.SortedFunc(maps.Keys(found), version.Compare)
 }
 
-// pythonHome finds a PYTHONHOME that has the library of no Python of the image: each ends
-// before it reads a program.
+// versionInName returns the version of Python in the name of an interpreter or a libpython,
+// or "". program reports whether it is an interpreter's.
+func versionInName(name string) (version string, program bool) {
+	if pythonName.MatchString(name) {
+		return strings.TrimPrefix(name, "python"), true
+	}
+	rest, library := strings.CutPrefix(name, "libpython")
+	if !library {
+		return "", false
+	}
+	version, _, _ = strings.Cut(rest, ".so")
+	return strings.TrimRight(version, "mdt"), false
+}
+
+// pythonHome returns a finding for a PYTHONHOME that lacks the standard library of every Python
+// of the image: each ends before it reads a program.
 func pythonHome(pass *Pass) []Finding {
 	value, _ := pass.Config.Getenv("PYTHONHOME")
 	home, _, _ := strings.Cut(value, ":")

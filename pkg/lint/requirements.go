@@ -9,8 +9,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// requirementsUnmet returns a finding for each unmet requirement of the packages that the
-// packs pin or know the needs of.
+// requirementsUnmet returns a finding for each unmet requirement that the packs list, and for
+// each unmet need that only the packs know.
 func requirementsUnmet(pass *Pass) []Finding {
 	var list []Finding
 	for p, wheels := range pass.Packages.Environments() {
@@ -28,8 +28,8 @@ func requirementsUnmet(pass *Pass) []Finding {
 	return list
 }
 
-// unmetFinding returns the finding for an unmet requirement, in the words of a clause.
-// effect holds the values of the shared clause "effect".
+// unmetFinding returns the finding for an unmet requirement with a clause of the rule. effect
+// has the values of the shared clause "effect".
 func unmetFinding(pass *Pass, p *inventory.Python, u replay.Unmet, clause string, severity packs.Severity, effect packs.Values) Finding {
 	f := pass.say("requirement-unmet", clause, packs.Values{
 		"package": u.By.Name, "version": u.By.Version, "of": u.Of.Name, "of-version": u.Of.Version, "wants": u.Wants, "installed": pass.Packages.Version(p, u.Of),
@@ -40,8 +40,7 @@ func unmetFinding(pass *Pass, p *inventory.Python, u replay.Unmet, clause string
 	return f
 }
 
-// madeForOther returns a finding for each need of a package that only the packs know and
-// that the installed packages do not meet.
+// madeForOther returns a finding for each unmet need of a package that only the packs know.
 func madeForOther(pass *Pass, p *inventory.Python, pkg *inventory.Package, wheels replay.WheelSet) []Finding {
 	var list []Finding
 	for _, n := range pass.Packs.MadeFor {
@@ -49,17 +48,20 @@ func madeForOther(pass *Pass, p *inventory.Python, pkg *inventory.Package, wheel
 			continue
 		}
 		r, err := inventory.ParseRequirement(n.Of(pkg.Version))
-		if err != nil || wheels[r.Name] == nil || slices.ContainsFunc(pass.Packages.UnmetOf(p, pkg, wheels), func(u replay.Unmet) bool { return u.Of == wheels[r.Name] && pin(pass, pkg.Name, r.Name) != nil }) {
+		if err != nil || wheels[r.Name] == nil {
 			continue
 		}
-		if ok, err := version.Satisfies(wheels[r.Name].Version, r.Specifiers); err == nil && !ok {
-			list = append(list, unmetFinding(pass, p, replay.Unmet{By: pkg, Of: wheels[r.Name], Wants: r.Specifiers}, "made-for", n.Severity, packs.Values{"effect": n.Effect, "error": n.Error}))
+		of := wheels[r.Name]
+		reported := pin(pass, pkg.Name, r.Name) != nil && slices.ContainsFunc(pass.Packages.UnmetOf(p, pkg, wheels), func(u replay.Unmet) bool { return u.Of == of })
+		if fits, err := version.Satisfies(of.Version, r.Specifiers); err == nil && !fits && !reported {
+			unmet := replay.Unmet{By: pkg, Of: of, Wants: r.Specifiers}
+			list = append(list, unmetFinding(pass, p, unmet, "made-for", n.Severity, packs.Values{"effect": n.Effect, "error": n.Error}))
 		}
 	}
 	return list
 }
 
-// pin returns the first row that covers the requirement of a package on another, or nil.
+// pin returns the packs' first row for the requirement of one package on another, or nil.
 func pin(pass *Pass, name, required string) *packs.Pinned {
 	for _, row := range pass.Packs.Pinned {
 		if packs.MatchAny(row.Packages, name) && packs.MatchAny(row.Requires, required) {

@@ -10,7 +10,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// refusals are checks of a framework that fail for what its process gets.
+// refusals returns a finding for each check of a framework that fails because its process
+// loads an older library than the framework was built for.
 func refusals(pass *Pass, r *replay.Process) []Finding {
 	if r.In == nil {
 		return nil
@@ -21,43 +22,65 @@ func refusals(pass *Pass, r *replay.Process) []Finding {
 			if !pass.Files.IsCopy(m) || !packs.Match(x.Library, m.Object.Soname) {
 				continue
 			}
-			found := pass.Packages.ReleaseOfModule(m.Module)
-			own := ownLike(pass, r.In, x.Own)
-			wants := pass.Packages.ReleaseOf(own)
-			var required *inventory.Requirement
-			if own == "" { // its wheel may say what it was made for
-				if _, pkg, _, req := pass.Packages.Requirement(path.Join(r.In.Home, "__init__.py"), m.Object.Soname); pkg != nil {
-					wants, required = packs.ParseRelease(strings.TrimPrefix(req.Specifiers, "==")), &req
-				}
+			found, built := pass.Packages.ReleaseOfModule(m.Module), builtForOf(pass, r.In, x, m.Object.Soname)
+			if refuses(x, found, built.release) {
+				list = append(list, refusalFinding(pass, r, x, m, built))
+				break
 			}
-			if len(wants) < x.Numbers || len(found) < x.Numbers || found[0] != wants[0] || !found[:x.Numbers].Before(wants[:x.Numbers]) {
-				continue
-			}
-			v := packs.Values{"process": r.Title, "library": m.Object.Soname, "found": found.String(), "dir": path.Dir(m.Real()), "how": how(pass, m), "wants": wants.String()}
-			clause := "refused"
-			if required != nil {
-				clause, v["package"], v["specifiers"] = "refused-as-required", required.Name, required.Specifiers
-			}
-			f := pass.say("shadowed-library", clause, v)
-			f.Family, f.Library, f.Affected = pass.Packs.Family(m.Object.Soname).ID, m.Object.Soname, []string{m.Real()}
-			f.Effects = []packs.Effect{{Text: x.Effect, Error: packs.Expand(x.Error, "{own}", tuple(wants), "{found}", tuple(found))}}
-			f.Present = []replay.File{pass.Image.File(m.Real())}
-			for _, x := range mixedEffects(pass, r, partsOf(pass, r, pass.Packs.Family(m.Object.Soname))) {
-				f.Effects = append(f.Effects, packs.Effect{Text: x.Effect, Error: x.Error})
-			}
-			if own != "" {
-				f.Present = append(f.Present, pass.Image.File(own))
-				f.advise(oneReleaseFix(pass, m.Real(), own)...)
-			}
-			list = append(list, f)
-			break
 		}
 	}
 	return list
 }
 
-// ownLike is the framework's own file of a SONAME that fits a pattern, empty when
-// there is none.
+// builtFor is the release of a library that a framework was built for.
+type builtFor struct {
+	release  packs.ReleaseNumbers
+	own      string                 // the framework's own file of the library, or empty
+	required *inventory.Requirement // without an own file, the framework's requirement, or nil
+}
+
+// builtForOf returns the release of a library that a framework was built for: that of its
+// own copy, or the one that its metadata requires.
+func builtForOf(pass *Pass, in *replay.Install, x packs.Refusal, soname string) builtFor {
+	own := ownLike(pass, in, x.Own)
+	b := builtFor{release: pass.Packages.ReleaseOf(own), own: own}
+	if own != "" {
+		return b
+	}
+	if _, pkg, _, r := pass.Packages.Requirement(path.Join(in.Home, "__init__.py"), soname); pkg != nil {
+		b.release, b.required = packs.ParseRelease(strings.TrimPrefix(r.Specifiers, "==")), &r
+	}
+	return b
+}
+
+// refuses reports whether a check fails for the release found: it has the major version of
+// wants and is older.
+func refuses(x packs.Refusal, found, wants packs.ReleaseNumbers) bool {
+	return len(wants) >= x.Numbers && len(found) >= x.Numbers && found[0] == wants[0] && found[:x.Numbers].Before(wants[:x.Numbers])
+}
+
+// refusalFinding returns the finding for a check that fails for the library m.
+func refusalFinding(pass *Pass, r *replay.Process, x packs.Refusal, m replay.Loaded, b builtFor) Finding {
+	found, family := pass.Packages.ReleaseOfModule(m.Module), pass.Packs.Family(m.Object.Soname)
+	v := packs.Values{"process": r.Title, "library": m.Object.Soname, "found": found.String(), "dir": path.Dir(m.Real()), "how": how(pass, m), "wants": b.release.String()}
+	clause := "refused"
+	if b.required != nil {
+		clause, v["package"], v["specifiers"] = "refused-as-required", b.required.Name, b.required.Specifiers
+	}
+	f := pass.say("shadowed-library", clause, v)
+	f.Family, f.Library, f.Affected, f.Present = family.ID, m.Object.Soname, []string{m.Real()}, []replay.File{pass.Image.File(m.Real())}
+	f.Effects = []packs.Effect{{Text: x.Effect, Error: packs.Expand(x.Error, "{own}", tuple(b.release), "{found}", tuple(found))}}
+	for _, x := range mixedEffects(pass, r, partsOf(pass, r, family)) {
+		f.Effects = append(f.Effects, packs.Effect{Text: x.Effect, Error: x.Error})
+	}
+	if b.own != "" {
+		f.Present = append(f.Present, pass.Image.File(b.own))
+		f.advise(oneReleaseFix(pass, m.Real(), b.own)...)
+	}
+	return f
+}
+
+// ownLike returns the framework's own file with a SONAME that matches a pattern, or "".
 func ownLike(pass *Pass, in *replay.Install, pattern string) string {
 	for _, o := range pass.Files.Objects {
 		if packs.Match(pattern, o.ELF.Soname) && slices.Contains(pass.Files.Own(in, o.ELF.Soname), o.Path) {
@@ -67,13 +90,13 @@ func ownLike(pass *Pass, in *replay.Install, pattern string) string {
 	return ""
 }
 
-// tuple writes a version as Python shows it.
+// tuple returns a version as Python prints it.
 func tuple(r packs.ReleaseNumbers) string {
 	return "(" + strings.ReplaceAll(r[:min(3, len(r))].String(), ".", ", ") + ")"
 }
 
-// shadowed are the libraries of which a framework's process gets another copy than
-// the framework's own, and an older one.
+// shadowed returns a finding for each library of which a framework's process loads a copy that
+// is not the framework's own, unless both are of one release.
 func shadowed(pass *Pass, r *replay.Process) []Finding {
 	if r.In == nil {
 		return nil

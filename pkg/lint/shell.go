@@ -12,8 +12,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// condaActivateOnly finds search paths that conda sets when an environment is
-// activated, which `docker run IMAGE python` does not do.
+// condaActivateOnly returns a finding for each LD_LIBRARY_PATH or LD_PRELOAD that is set only
+// when a conda environment is activated, which `docker run IMAGE python` does not do.
 func condaActivateOnly(pass *Pass) []Finding {
 	if pass.Image.Config == nil || pass.Config.Activates() {
 		return nil
@@ -43,8 +43,11 @@ func condaActivateOnly(pass *Pass) []Finding {
 // shellExport matches a command that writes LD_LIBRARY_PATH to a file that a shell reads.
 var shellExport = regexp.MustCompile(`LD_LIBRARY_PATH=["']?([^\s"';&|>]+)[^&|]*>>?\s*["']?(\S*(?:\.bashrc|\.bash_profile|\.profile|\.zshrc|/etc/profile|/etc/profile\.d/[\w.-]+|/etc/bash\.bashrc|/etc/environment))\b`)
 
-// shellOnly finds search paths that a build step in the image's history has written to a
-// file that only shells read.
+// maxHistoryLine limits the build steps that are searched, in bytes.
+const maxHistoryLine = 1 << 14
+
+// shellOnly returns a finding for each search path that a build step writes to a file that
+// only shells read.
 func shellOnly(pass *Pass) []Finding {
 	if pass.Image.Config == nil || pass.Config.Activates() || pass.Config.Interactive() {
 		return nil
@@ -55,7 +58,7 @@ func shellOnly(pass *Pass) []Finding {
 	}
 	var list []Finding
 	for _, h := range pass.Image.Config.History {
-		if len(h.CreatedBy) > 1<<14 {
+		if len(h.CreatedBy) > maxHistoryLine {
 			continue
 		}
 		export := shellExport.FindStringSubmatch(h.CreatedBy)
@@ -81,8 +84,8 @@ func shellOnly(pass *Pass) []Finding {
 	return list
 }
 
-// shellOnlyFinding returns the finding about path, which a build step writes to a file of a
-// shell; lost are its directories that are on no other search path.
+// shellOnlyFinding returns the finding for a search path that a build step writes to a file of
+// a shell. lost are its directories that the loader does not search.
 func shellOnlyFinding(pass *Pass, path, file, lost string) Finding {
 	v := withEdit(pass, "shell-only-path", packs.Values{"lost": lost})
 	v["path"], v["file"] = path, file
@@ -91,13 +94,14 @@ func shellOnlyFinding(pass *Pass, path, file, lost string) Finding {
 	return f
 }
 
-// missedIn reports whether directories have a library that a framework, the image's
-// program, or a file that asks for GPU libraries does not find.
+// missedIn reports whether the directories have a library that a framework, the image's
+// program, or a file that needs GPU libraries does not find.
 func missedIn(pass *Pass, dirs []string) bool {
+	inDirs := func(p string) bool {
+		return slices.ContainsFunc(dirs, func(dir string) bool { return replay.RealPath(pass.Image.FS, dir) == path.Dir(p) })
+	}
 	missed := func(e *elfdeps.Error) bool {
-		return e.Missing() && slices.ContainsFunc(pass.Files.Present(e.Name), func(p string) bool {
-			return slices.ContainsFunc(dirs, func(dir string) bool { return replay.RealPath(pass.Image.FS, dir) == path.Dir(p) })
-		})
+		return e.Missing() && slices.ContainsFunc(pass.Files.Present(e.Name), inDirs)
 	}
 	for _, r := range pass.Evidence.Processes {
 		if slices.ContainsFunc(r.Missed, func(m replay.MissedOpen) bool { return m.Verdict.Severity != packs.Note && missed(m.Err) }) {

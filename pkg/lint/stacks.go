@@ -11,8 +11,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// stacked calls f for each package of each environment whose needs of CUDA libraries are
-// known.
+// stacked calls f for each package of each environment with a known stack: the CUDA and
+// cuDNN versions that it needs.
 func stacked(pass *Pass, f func(p *inventory.Python, wheels replay.WheelSet, pkg *inventory.Package, s *packs.Stack, requirement string)) {
 	for p, wheels := range pass.Packages.Environments() {
 		for _, pkg := range wheels.Sorted() {
@@ -23,7 +23,8 @@ func stacked(pass *Pass, f func(p *inventory.Python, wheels replay.WheelSet, pkg
 	}
 }
 
-// metadataRequires returns what a message says of the requirement that stackOf returned.
+// metadataRequires returns the words for a message about the requirement from which a stack
+// is known, or "" if it is known from a table.
 func metadataRequires(pass *Pass, requirement string) string {
 	if requirement == "" {
 		return ""
@@ -31,8 +32,7 @@ func metadataRequires(pass *Pass, requirement string) string {
 	return pass.Packs.Phrase("metadata-requires", packs.Values{"requirement": requirement})
 }
 
-// stackFinding returns the finding of a rule for a package whose stack the image does not
-// have.
+// stackFinding returns the finding of a rule for a package whose stack the image lacks.
 func stackFinding(pass *Pass, rule string, s *packs.Stack, wheels replay.WheelSet, pkg *inventory.Package, v packs.Values) Finding {
 	f := pass.say(rule, "unfit", v)
 	if s.Effect != "" {
@@ -45,8 +45,8 @@ func stackFinding(pass *Pass, rule string, s *packs.Stack, wheels replay.WheelSe
 	return f
 }
 
-// incidental returns another package of the environment that uses the GPU, or "". Where
-// there is one, a framework that is often installed for its CPU side may not matter.
+// incidental returns another package of the environment that uses the GPU, or "", for a stack
+// of a framework that is often installed for its CPU side.
 func incidental(pass *Pass, wheels replay.WheelSet, s *packs.Stack) string {
 	if !s.Incidental {
 		return ""
@@ -59,8 +59,8 @@ func incidental(pass *Pass, wheels replay.WheelSet, s *packs.Stack) string {
 	return ""
 }
 
-// cudnnVersions returns a finding for each framework that can find only releases of cuDNN
-// that it refuses.
+// cudnnVersions returns a finding for each framework that finds only releases of cuDNN that it
+// refuses.
 func cudnnVersions(pass *Pass) []Finding {
 	var list []Finding
 	carrier := pass.Packs.Carrier("cudnn")
@@ -87,9 +87,8 @@ func cudnnVersions(pass *Pass) []Finding {
 	return list
 }
 
-// cudaMajors returns a finding for each framework that opens CUDA libraries of a major
-// version that the image does not have by name at run time. The replay covers the libraries
-// in DT_NEEDED.
+// cudaMajors returns a finding for each framework that opens, by name, CUDA libraries of a
+// major version that the image lacks. The replay shows missing libraries of DT_NEEDED.
 func cudaMajors(pass *Pass) []Finding {
 	var list []Finding
 	carrier := pass.Packs.Carrier("cuda")

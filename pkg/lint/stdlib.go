@@ -12,12 +12,12 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// minDynload is the least number of modules in lib-dynload for which a module that is not
-// there counts as missing. A Python with built-in modules has few or no files there.
+// minDynload is the least number of modules in lib-dynload for which an absent module counts
+// as missing. A Python with built-in modules has few or no files there.
 const minDynload = 20
 
-// stdlibModules returns a finding for each module of Python's own library that packages of
-// an environment import and that its Python lacks or cannot load.
+// stdlibModules returns a finding for each module of Python's standard library that packages
+// of an environment import and that its Python lacks or cannot load.
 func stdlibModules(pass *Pass) []Finding {
 	var list []Finding
 	at := map[string]int{} // directory or file of a module, and message → its finding
@@ -54,8 +54,8 @@ func stdlibModules(pass *Pass) []Finding {
 	return list
 }
 
-// importers returns the directories of an environment's packages that cannot be imported
-// without a module, and of those whose import asks for it and does without.
+// importers returns the directories of the packages that cannot be imported without a
+// module, and of those that try to import it and do without.
 func importers(pass *Pass, p *inventory.Python, m *packs.StdlibModule) (needs, tries []string) {
 	if fits, known := packs.ParseRelease(p.Version).Within(m.Python); !fits || !known {
 		return nil, nil
@@ -66,7 +66,7 @@ func importers(pass *Pass, p *inventory.Python, m *packs.StdlibModule) (needs, t
 	return packagesIn(pass, p, m.Packages), tries
 }
 
-// moduleOf returns the name under which an environment imports a directory of packages.
+// moduleOf returns the name by which an environment imports a package's directory.
 func moduleOf(p *inventory.Python, dir string) string {
 	for _, site := range p.Sites {
 		if rel, ok := strings.CutPrefix(dir, site+"/"); ok {
@@ -83,15 +83,8 @@ func stdlibModule(pass *Pass, m *packs.StdlibModule, dir string, program *layers
 	if len(files) == 0 {
 		return stdlibMissing(pass, m, dir, program), false
 	}
-	loader := pass.Loaders.Primary
-	if program.Object.Interp != "" {
-		loader = pass.Loaders.Loader(program.Object.Interp)
-	}
-	if loader == nil {
-		return nil, false
-	}
-	process, err := loader.Trace("/" + program.Path)
-	if err != nil || process.Program() == nil {
+	process := processOf(pass, program)
+	if process == nil {
 		return nil, false
 	}
 	for _, file := range files {
@@ -105,8 +98,25 @@ func stdlibModule(pass *Pass, m *packs.StdlibModule, dir string, program *layers
 	return nil, false
 }
 
-// stdlibUnusable returns the finding for the file of a module that cannot be loaded;
-// killed is that of stdlibModule.
+// processOf returns the process of a program that goes past misses, or nil if its loader is
+// unknown.
+func processOf(pass *Pass, program *layers.Entry) *elfdeps.Process {
+	loader := pass.Loaders.Primary
+	if program.Object.Interp != "" {
+		loader = pass.Loaders.Loader(program.Object.Interp)
+	}
+	if loader == nil {
+		return nil
+	}
+	process, err := loader.Trace("/" + program.Path)
+	if err != nil || process.Program() == nil {
+		return nil
+	}
+	return process
+}
+
+// stdlibUnusable returns the finding for the file of a module that cannot be loaded, and
+// whether its import kills the process.
 func stdlibUnusable(pass *Pass, file string, misses []*elfdeps.Error) (f Finding, killed bool) {
 	miss, clause := misses[0], "unloadable"
 	if i := slices.IndexFunc(misses, func(e *elfdeps.Error) bool { return e.Kind == elfdeps.CutError }); i >= 0 {
@@ -121,8 +131,8 @@ func stdlibUnusable(pass *Pass, file string, misses []*elfdeps.Error) (f Finding
 	return f, killed
 }
 
-// stdlibMissing returns the finding for a module that a Python does not have, or nil if
-// the Python may have it: built in, or among files that were not looked at.
+// stdlibMissing returns the finding for a module that a Python lacks, or nil if the Python may
+// have it: built in, or among files that could not be examined.
 func stdlibMissing(pass *Pass, m *packs.StdlibModule, dir string, program *layers.Entry) *Finding {
 	below := slices.ContainsFunc(pass.Image.FS.Skipped, func(s layers.LayerSkip) bool { return replay.IsIn(path.Join("/", s.Path), dir) })
 	if below || pass.Image.MayBeSkipped(dir) || builtin(pass, program, m.Module) || len(pass.Files.Glob(dir, "*.so")) < minDynload {
@@ -135,7 +145,7 @@ func stdlibMissing(pass *Pass, m *packs.StdlibModule, dir string, program *layer
 	for _, p := range pass.Image.FS.RemovedPaths() {
 		if path.Dir("/"+p) == dir && strings.HasPrefix(path.Base(p), m.Module+".") {
 			r, _ := pass.Image.FS.Removed(p)
-			f.Removed = append(f.Removed, replay.Removed{File: replay.File{Path: "/" + p, Layer: pass.Image.LayerRef(r.Had)}, By: pass.Image.LayerRef(r.By)})
+			f.Removed = append(f.Removed, removedFile(pass, "/"+p, r))
 		}
 	}
 	return &f
@@ -163,8 +173,8 @@ func dynload(pass *Pass, p *inventory.Python) (string, *layers.Entry) {
 	return "", nil
 }
 
-// builtin reports whether a module may be built into the interpreter or its libpython. It
-// may be if their symbols are not known.
+// builtin reports whether a module may be built into the interpreter or its libpython. It may
+// if their symbols are unknown.
 func builtin(pass *Pass, program *layers.Entry, module string) bool {
 	all := []*layers.Entry{program}
 	for _, name := range program.Object.Needed {
@@ -183,7 +193,7 @@ func builtin(pass *Pass, program *layers.Entry, module string) bool {
 	return !defines("Py_BytesMain") || defines("PyInit_"+module)
 }
 
-// packagesIn returns the directories of the named packages in an environment.
+// packagesIn returns the directories of an environment's packages with one of the names.
 func packagesIn(pass *Pass, p *inventory.Python, names []string) []string {
 	var list []string
 	for _, name := range names {

@@ -10,6 +10,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
+// gpuHidden returns a finding for a NVIDIA_VISIBLE_DEVICES that gives the container no GPU.
 func gpuHidden(pass *Pass) []Finding {
 	const variable = "NVIDIA_VISIBLE_DEVICES"
 	value, set := pass.Config.Getenv(variable)
@@ -21,8 +22,8 @@ func gpuHidden(pass *Pass) []Finding {
 	return []Finding{f}
 }
 
-// devicesHidden finds a CUDA_VISIBLE_DEVICES in the image's environment that leaves no
-// device: CUDA reads the list up to the first element that names none.
+// devicesHidden returns a finding for a CUDA_VISIBLE_DEVICES that leaves no device: CUDA reads
+// the list up to the first element that is not the name of one.
 func devicesHidden(pass *Pass) []Finding {
 	const variable = "CUDA_VISIBLE_DEVICES"
 	value, set := pass.Config.Getenv(variable)
@@ -35,8 +36,8 @@ func devicesHidden(pass *Pass) []Finding {
 	return []Finding{f}
 }
 
-// driverCapabilities compares NVIDIA_DRIVER_CAPABILITIES with the driver's libraries that
-// files ask for.
+// driverCapabilities returns a finding for each capability that files need and that
+// NVIDIA_DRIVER_CAPABILITIES leaves out, and for each unknown word of it.
 func driverCapabilities(pass *Pass) []Finding {
 	const rule, variable = "driver-capabilities", "NVIDIA_DRIVER_CAPABILITIES"
 	value, _ := pass.Config.Getenv(variable)
@@ -69,8 +70,8 @@ func driverCapabilities(pass *Pass) []Finding {
 	return list
 }
 
-// capabilitiesLeftOut returns the capabilities that files of the image need and that are
-// not among words, and the known words together with them.
+// capabilitiesLeftOut returns the capabilities that files need and words lack, and the known
+// ones of words together with those.
 func capabilitiesLeftOut(pass *Pass, words []string) (lacks []*packs.Capability, whole []string) {
 	whole = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return pass.Packs.Capability(word) == nil })
 	for _, c := range pass.Packs.Capabilities {
@@ -81,8 +82,8 @@ func capabilitiesLeftOut(pass *Pass, words []string) (lacks []*packs.Capability,
 	return lacks, whole
 }
 
-// usersOfCapability returns the files that need a capability. "compute" is needed by
-// every file that makes an image one for a GPU, where no file needs its libraries.
+// usersOfCapability returns the files that need a capability. If no file needs the libraries
+// of "compute", it returns the files for which the image counts as one for a GPU.
 func usersOfCapability(pass *Pass, c *packs.Capability) []string {
 	users := pass.Files.UsersOf(c.Libraries)
 	if c.Name == "compute" && len(users) == 0 {
@@ -91,8 +92,8 @@ func usersOfCapability(pass *Pass, c *packs.Capability) []string {
 	return users
 }
 
-// requireCUDA compares NVIDIA_REQUIRE_CUDA, by which the container runtime refuses hosts,
-// with the CUDA version that the frameworks are built for.
+// requireCUDA returns a finding for each framework that is built for another major version of
+// CUDA than NVIDIA_REQUIRE_CUDA names, by which the container runtime refuses hosts.
 func requireCUDA(pass *Pass) []Finding {
 	value, _ := pass.Config.Getenv("NVIDIA_REQUIRE_CUDA")
 	disabled, _ := pass.Config.Getenv("NVIDIA_DISABLE_REQUIRE")
