@@ -7,18 +7,18 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
-// cxx11Tokens are where the two C++ ABIs of libstdc++ write a name differently:
-// std::string and lists, and the tag of functions that return them
+// cxx11Tokens are the parts of mangled names that differ between the two C++ ABIs of
+// libstdc++: std::string and lists, and the tag of functions that return them
 // (https://gcc.gnu.org/onlinedocs/libstdc++/manual/using_dual_abi.html).
 var cxx11Tokens = []string{"NSt7__cxx11", "B5cxx11", "Ss", "Sb"}
 
-// maxABICandidates bounds how many names of one library are compared.
+// maxABICandidates limits the names of one library that are compared.
 const maxABICandidates = 4096
 
-// otherABI is the symbol of a library that differs from one that is missing by
-// the C++ ABI alone; empty when there is none.
+// otherABI returns the symbol of a library that differs from an undefined one only by the C++
+// ABI, or "".
 func otherABI(m *elfdeps.Module, symbol string) string {
-	// The names are the same up to the first place where the ABIs part.
+	// The two names are equal up to the first token of an ABI.
 	cut := len(symbol)
 	for _, t := range cxx11Tokens {
 		if i := strings.Index(symbol, t); i >= 0 {
@@ -45,7 +45,8 @@ func otherABI(m *elfdeps.Module, symbol string) string {
 	return found
 }
 
-// withoutABI is what a mangled name means, less the marks of the C++ ABI.
+// withoutABI returns the demangled form of a name without the marks of the C++ ABI, and
+// whether the name is mangled.
 func withoutABI(symbol string) (string, bool) {
 	s, err := demangle.ToString(symbol, demangle.Verbose)
 	if err != nil {

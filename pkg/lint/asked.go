@@ -9,18 +9,18 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// asked is a library that should have a symbol and does not.
+// asked is a loaded library that should define a symbol and does not.
 type asked struct {
 	file    replay.File
 	library string        // its name
 	family  string        // its GPU family, or empty
-	copies  []replay.File // that have the symbol
+	copies  []replay.File // other copies of it, which define the symbol
 }
 
-// askedOfOtherRelease returns the library that was asked for a symbol and is of another
-// release than the one that was linked with: it has the version and not the symbol, or
-// is known for symbols of this name, or another copy of it in the image has the symbol.
-// It is nil where there is none.
+// askedOfOtherRelease returns the loaded library that should define a symbol, or nil. It is of
+// another release than the one that the file was linked with: it defines the symbol's version
+// but not the symbol, or the packs have it for such symbols, or another copy of it in the
+// image defines the symbol.
 func askedOfOtherRelease(pass *Pass, u replay.Unbound, fact *packs.SymbolFact) *asked {
 	for _, m := range replay.Reaches(u.By) {
 		name := path.Base(m.Object.Soname)
@@ -42,9 +42,9 @@ func askedOfOtherRelease(pass *Pass, u replay.Unbound, fact *packs.SymbolFact) *
 	return nil
 }
 
-// askedOfFramework returns the library of a framework that should define a symbol which a
-// file misses, or nil. The file is none of the framework's own: it was built against
-// another release of the framework.
+// askedOfFramework returns the library of a framework that should define a symbol, or nil. The
+// file that needs the symbol is not the framework's own, so it is built for another release
+// of the framework.
 func askedOfFramework(pass *Pass, u replay.Unbound) *asked {
 	lib, _ := frameworkLibrary(pass, u)
 	if lib == nil || path.Dir(lib.Real()) == path.Dir(u.By.Real()) {
@@ -53,8 +53,9 @@ func askedOfFramework(pass *Pass, u replay.Unbound) *asked {
 	return &asked{file: pass.Image.File(lib.Real()), library: path.Base(lib.Object.Soname)}
 }
 
-// frameworkLibrary returns the library of a framework that should define a missing symbol,
-// by the symbol's namespace, and the symbol with the other C++ ABI that it defines instead.
+// frameworkLibrary returns the library of a framework that should define an undefined symbol,
+// by the symbol's C++ scope, and the symbol of the other C++ ABI that the library defines
+// instead. It returns nil and "" if there is none.
 func frameworkLibrary(pass *Pass, u replay.Unbound) (lib *elfdeps.Module, other string) {
 	namespaces := pass.Packs.Namespaces(u.Symbol)
 	if namespaces == nil || u.By == nil {

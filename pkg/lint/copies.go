@@ -8,7 +8,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// Copies are the files of an image that are one GPU library.
+// Copies lists the files of an image that are one GPU library.
 type Copies struct {
 	Family  string `json:"family"`  // "cudnn"
 	Library string `json:"library"` // its SONAME
@@ -18,32 +18,30 @@ type Copies struct {
 // Copy is one file of a library.
 type Copy struct {
 	replay.File
-	// Version is empty when neither the file's name nor the distribution that
-	// brings it tells.
+	// Version is empty if neither the file's name nor its distribution has it.
 	Version string `json:"version,omitempty"`
 	Size    int64  `json:"size"` // in bytes
-	// UsedBy are the processes that get this file.
+	// UsedBy are the processes that load the file.
 	UsedBy []User `json:"used_by,omitempty"`
 }
 
-// User is a process that gets a copy.
+// User is a process that loads a copy.
 type User struct {
-	Process string `json:"process"` // "PyTorch at /…/torch", or a program's path
-	How     string `json:"how"`     // the step of the search that found it
-	By      string `json:"by,omitempty"`
+	Process string `json:"process"`      // "PyTorch at /…/torch", or a program's path
+	How     string `json:"how"`          // the step of the search that found it
+	By      string `json:"by,omitempty"` // the file that needs it, if one does
 }
 
-// Process is what one process is foretold to load.
+// Process lists the files that a process loads in the replay.
 type Process struct {
 	Title   string `json:"title"`             // "PyTorch at /…/torch", or a program's path
-	Program string `json:"program,omitempty"` // absent where none of the image's would load it
-	// Mapped are the files, by path; the driver's that are injected are not in the
-	// image and not among them.
+	Program string `json:"program,omitempty"` // empty if no program of the image loads them
+	// Mapped are the paths of the image's files, sorted. The driver's files, which the
+	// container runtime mounts, are not among them.
 	Mapped []string `json:"mapped"`
 }
 
-// copies lists every GPU library of the image; stubs, which are there for linking,
-// are none.
+// copies returns every GPU library of the image, less stubs, which are only for linking.
 func copies(pass *Pass) []Copies {
 	type key struct{ family, soname string }
 	all, users := map[key][]Copy{}, users(pass)
@@ -69,7 +67,7 @@ func copies(pass *Pass) []Copies {
 	return list
 }
 
-// users are the processes that get a file, by the paths of GPU libraries.
+// users returns the processes that load GPU libraries, by the path of the library.
 func users(pass *Pass) map[string][]User {
 	all := map[string][]User{}
 	for _, r := range pass.Evidence.Processes {
@@ -82,10 +80,10 @@ func users(pass *Pass) map[string][]User {
 	return all
 }
 
-// how returns how a module was found, in words.
+// how returns the words for the way in which the loader found a module.
 func how(pass *Pass, m replay.Loaded) string { return cmp.Or(m.How, pass.Packs.Phrase("by-path", nil)) }
 
-// processes are what the plans' processes load.
+// processes returns the files that the replayed processes load.
 func processes(pass *Pass) []Process {
 	var list []Process
 	for _, r := range pass.Evidence.Processes {

@@ -8,10 +8,10 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// wantedCUDA returns the major version of CUDA that a finding's library is wanted from, or
-// "" if it is not known. It is the only version that has the library, or the first such
-// version of: the other libraries that the asking files name, the process, the package, the
-// variable of NVIDIA's images, the CUDA that is installed.
+// wantedCUDA returns the major version of CUDA that should provide a finding's library, or ""
+// if it is unknown. Only versions that have the library count. If there are several, it is
+// the first that is known from: the other libraries that the needing files need, the process,
+// the package, the variable of NVIDIA's images, the installed CUDA.
 func wantedCUDA(pass *Pass, f *Finding, process string) string {
 	has := pass.Packs.CudaOf(f.Library)
 	if len(has) == 1 {
@@ -28,8 +28,8 @@ func wantedCUDA(pass *Pass, f *Finding, process string) string {
 	return ""
 }
 
-// cudaAsked returns the major version of CUDA of each file that asks for a finding's
-// library, where the libraries that the file needs leave only one.
+// cudaAsked returns the major version of CUDA of each file that needs a finding's library, if
+// all libraries that the file needs are in one version only.
 func cudaAsked(pass *Pass, f *Finding) []string {
 	var list []string
 	for _, n := range f.NeededBy {
@@ -44,8 +44,9 @@ func cudaAsked(pass *Pass, f *Finding) []string {
 	return list
 }
 
-// cudaWanted returns the major version of CUDA that the package of the first asking file is
-// built for, or "": by its build, by the tables of the packs, by the wheels that it requires.
+// cudaWanted returns the major version of CUDA that the package of the first needing file is
+// built for, or "". It is known from the build, from the packs' tables, or from the wheels that
+// the package requires.
 func cudaWanted(pass *Pass, f *Finding) string {
 	if len(f.NeededBy) == 0 {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// preloadedBy returns the variable or file that preloads a module of a process; of a module
-// that a preloaded one needs, words for it.
+// preloadedBy returns the variable or file that preloads a module of a process, or words for
+// that if a preloaded library needs the module.
 func preloadedBy(pass *Pass, p *elfdeps.Process, m *elfdeps.Module) string {
 	for _, o := range p.Objects {
 		if o == m && (o.How == "LD_PRELOAD" || o.How == "/etc/ld.so.preload") {
@@ -19,8 +19,8 @@ func preloadedBy(pass *Pass, p *elfdeps.Process, m *elfdeps.Module) string {
 	return pass.Packs.Phrase("what-is-preloaded", nil)
 }
 
-// preloadsIgnored finds preloaded libraries that cannot be loaded: the loader says so at
-// the start of every program, and goes on.
+// preloadsIgnored returns a finding for each preloaded library that cannot be loaded. The loader
+// prints a warning at the start of every program, which these lines of glibc's ld.so are.
 func preloadsIgnored(pass *Pass) []Finding {
 	p := pass.Loaders.Preloading()
 	if p == nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// oneSearchPath has all fixes that set LD_LIBRARY_PATH set it to one value, and writes the
-// findings' fixes: of several instructions Docker keeps the last, which would undo what
-// the others change. What only notes set is in the notes' value alone, which has
-// the other one in it: most readers do not see the notes, which come last.
+// oneSearchPath makes all fixes that set LD_LIBRARY_PATH set one value, and writes the fixes of
+// all findings as text: of several instructions Docker keeps the last, which would undo the
+// others. The value of notes has the changes of the other findings and those of notes. Most
+// readers do not see notes, which come last.
 func oneSearchPath(pass *Pass, findings []Finding) {
 	now := pass.Loaders.PathEntries()
 	merged := now
@@ -31,8 +31,8 @@ func oneSearchPath(pass *Pass, findings []Finding) {
 	}
 }
 
-// searchPaths returns the elements of each value to which the fixes of findings, of notes
-// or of others, set LD_LIBRARY_PATH.
+// searchPaths returns the elements of each value that fixes set LD_LIBRARY_PATH to: fixes of
+// notes, or of the other findings.
 func searchPaths(findings []Finding, notes bool) [][]string {
 	var list [][]string
 	seen := map[string]bool{}
@@ -47,7 +47,7 @@ func searchPaths(findings []Finding, notes bool) [][]string {
 	return list
 }
 
-// setSearchPath has the fixes that set LD_LIBRARY_PATH set it to value.
+// setSearchPath makes the fixes that set LD_LIBRARY_PATH set it to value.
 func (f *Finding) setSearchPath(value string) {
 	for i := range f.Advice {
 		if f.Advice[i].Path != nil {
@@ -56,7 +56,7 @@ func (f *Finding) setSearchPath(value string) {
 	}
 }
 
-// writeFixes writes the fixes as text.
+// writeFixes fills Fixes from Advice.
 func (f *Finding) writeFixes() {
 	f.Fixes = nil
 	for _, a := range f.Advice {
@@ -64,8 +64,8 @@ func (f *Finding) writeFixes() {
 	}
 }
 
-// SetSearchPath has the findings' fixes set LD_LIBRARY_PATH to value, which was tried, in
-// place of their own. Notes keep the directories that only they add or leave out.
+// SetSearchPath makes the fixes of findings that set LD_LIBRARY_PATH set it to value, which a
+// plan was tried with. Notes keep the elements that only they add or leave out.
 func SetSearchPath(findings []Finding, value string) {
 	i := slices.IndexFunc(findings, func(f Finding) bool { return f.Severity != packs.Note && f.SetsPath() })
 	if i < 0 {
@@ -87,8 +87,8 @@ func SetSearchPath(findings []Finding, value string) {
 	}
 }
 
-// SearchPath returns the value to which fixes of the finding set LD_LIBRARY_PATH, and
-// whether one does.
+// SearchPath returns the value that the finding's fixes set LD_LIBRARY_PATH to, and whether one
+// sets it.
 func (f *Finding) SearchPath() (value string, sets bool) {
 	for _, a := range f.Advice {
 		if a.Path != nil {
@@ -104,9 +104,9 @@ func (f *Finding) SetsPath() bool {
 	return sets
 }
 
-// mergePaths returns merged, a search path made of now, with the changes that the values
-// make to now: it leaves out each element that a value leaves out, and puts each that a
-// value adds before the element that follows it there, else at the end.
+// mergePaths returns the search path merged with the changes that each value makes to the
+// search path now. It deletes the elements that a value leaves out. It inserts those that a
+// value adds before the next element of that value, or at the end.
 func mergePaths(now, merged []string, values [][]string) []string {
 	gone := map[string]bool{}
 	for _, v := range append(slices.Clone(values), merged) {

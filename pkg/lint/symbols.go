@@ -11,11 +11,11 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// unboundSymbols are the findings about symbols that are missing. Only processes are
-// asked that are known: the image's program and others that load GPU libraries, what a
-// framework opens, what relies on the framework, and extension modules of Python that
-// ask for GPU libraries; what these then open is seen to by the plans. Everywhere
-// else an undefined symbol may come from the application that loads a plug-in.
+// unboundSymbols returns a finding for each undefined symbol of a known process: the image's
+// program and others that load GPU libraries, the files that a framework opens or that rely on
+// it, and Python's extension modules that need GPU libraries. The function mixtures covers the
+// libraries that these open later. Any other undefined symbol may come from the application
+// that loads a plug-in.
 func unboundSymbols(pass *Pass) []Finding {
 	var found []Finding
 	at := map[string]int{} // in found, by message
@@ -27,11 +27,7 @@ func unboundSymbols(pass *Pass) []Finding {
 			continue
 		}
 		found[i].Affected = append(found[i].Affected, u.Path)
-		for _, e := range u.Effects {
-			if !slices.Contains(found[i].Effects, e) {
-				found[i].Effects = append(found[i].Effects, e)
-			}
-		}
+		found[i].addEffects(u.Effects...)
 	}
 	for i := range found {
 		slices.Sort(found[i].Affected)
@@ -40,7 +36,7 @@ func unboundSymbols(pass *Pass) []Finding {
 	return found
 }
 
-// symbolFinding returns the finding of a symbol that is missing, and why it is.
+// symbolFinding returns the finding for an undefined symbol, of the rule that explains it.
 func symbolFinding(pass *Pass, u replay.Unbound) Finding {
 	fact := pass.Packs.Symbol(u.Symbol)
 	rule, asked := ruleOfSymbol(pass, u, fact)
@@ -72,8 +68,8 @@ func symbolFinding(pass *Pass, u replay.Unbound) Finding {
 	return f
 }
 
-// ruleOfSymbol returns the rule of a symbol that is missing, and the library that should
-// have it; nil where that is not known.
+// ruleOfSymbol returns the rule for an undefined symbol, and the library that should define it,
+// or nil if that is unknown.
 func ruleOfSymbol(pass *Pass, u replay.Unbound, fact *packs.SymbolFact) (string, *asked) {
 	if a := askedOfFramework(pass, u); a != nil {
 		return "torch-extension-mismatch", a
@@ -87,8 +83,8 @@ func ruleOfSymbol(pass *Pass, u replay.Unbound, fact *packs.SymbolFact) (string,
 	return "undefined-symbol", nil
 }
 
-// whenCalled says of a finding that the symbol is a function that is bound when it is
-// called first.
+// whenCalled adds to a finding that the symbol is a function that the loader binds at its first
+// call.
 func whenCalled(pass *Pass, f *Finding, u replay.Unbound, fact *packs.SymbolFact) {
 	v := packs.Values{"program": pass.Config.Entry().Name, "error": u.Message, "more": strconv.Itoa(u.More)}
 	if fact != nil && fact.Feature != "" {
@@ -104,7 +100,7 @@ func whenCalled(pass *Pass, f *Finding, u replay.Unbound, fact *packs.SymbolFact
 	}
 }
 
-// symbolFixes returns the fixes of a symbol that is missing.
+// symbolFixes returns the fixes for an undefined symbol.
 func symbolFixes(pass *Pass, f *Finding, u replay.Unbound, fact *packs.SymbolFact) []packs.Advice {
 	var list []packs.Advice
 	known := fact != nil && fact.Fix != ""
@@ -126,8 +122,8 @@ func symbolFixes(pass *Pass, f *Finding, u replay.Unbound, fact *packs.SymbolFac
 	return list
 }
 
-// extensionFixes returns the fixes of an extension that was built for another release of
-// its framework.
+// extensionFixes returns the fixes for an extension that is built for another release of its
+// framework.
 func extensionFixes(pass *Pass, u replay.Unbound) []packs.Advice {
 	lib, other := frameworkLibrary(pass, u)
 	if other == "" {
@@ -140,8 +136,8 @@ func extensionFixes(pass *Pass, u replay.Unbound) []packs.Advice {
 	return pass.advice("torch-of-other-abi", v)
 }
 
-// lastNumbers is the release that the end of a name tells: 12.1 of
-// __nvJitLinkAddData_12_1.
+// lastNumbers returns the release at the end of a symbol's name, such as 12.1 for
+// __nvJitLinkAddData_12_1, or "".
 func lastNumbers(symbol string) string {
 	parts := strings.Split(symbol, "_")
 	if n := len(parts); n > 2 && isNumber(parts[n-1]) && isNumber(parts[n-2]) {

@@ -13,46 +13,23 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// unread is a reason for which something could not be examined: a clause of
-// not-examined, and its values.
+// unread is the reason why something could not be examined: a clause of not-examined, and its
+// values.
 type unread struct{ clause, part, why string }
 
-// unexamined returns the findings about what could not be examined, one for each reason.
+// unreadPaths holds the paths of files that could not be examined, by reason.
+type unreadPaths map[unread][]string
+
+func (u unreadPaths) add(reason unread, p string) { u[reason] = append(u[reason], p) }
+
+// addWhole adds a file of which nothing could be examined.
+func (u unreadPaths) addWhole(why, p string) { u.add(unread{clause: "whole", why: why}, p) }
+
+// unexamined returns a finding for each reason why files could not be examined.
 func unexamined(pass *Pass) []Finding {
-	paths := map[unread][]string{}
-	add := func(u unread, p string) { paths[u] = append(paths[u], p) }
-	for _, s := range pass.Image.FS.Skipped {
-		add(unread{"whole", "", s.Why}, "/"+strings.TrimPrefix(s.Path, "/"))
-	}
-	for e := range pass.Image.FS.All() {
-		if e.Fault != "" {
-			add(unread{"whole", "", e.Fault}, "/"+e.Path)
-		}
-		if e.Object == nil {
-			continue
-		}
-		for _, u := range e.Object.Unread {
-			add(unread{"part", u.What, u.Why}, "/"+e.Path)
-		}
-	}
-	for _, u := range pass.Inventory.Unread {
-		add(unread{"whole", "", u.Why}, u.Path)
-	}
-	for _, l := range pass.Loaders.All {
-		if l == nil {
-			continue
-		}
-		for _, d := range l.Doubts {
-			add(unread{"whole", "", d}, l.Path)
-		}
-	}
-	if pass.Loaders.Primary == nil {
-		for _, o := range pass.Files.Objects {
-			if o.Loader == nil && !replay.IsProgram(o.ELF) {
-				add(unread{clause: "no-loader"}, o.Path)
-			}
-		}
-	}
+	paths := unreadPaths{}
+	paths.addFiles(pass)
+	paths.addLoaders(pass)
 	var list []Finding
 	for u, affected := range paths {
 		f := pass.say("not-examined", u.clause, packs.Values{"part": u.part, "why": u.why})
@@ -65,10 +42,52 @@ func unexamined(pass *Pass) []Finding {
 	return list
 }
 
-// unjudged returns the finding about an image of whose files that are ELF, or may be, not
-// one could be examined. It returns no finding for an image without such files.
+// addFiles adds the files that the index or the inventory could not read, or only in part.
+func (u unreadPaths) addFiles(pass *Pass) {
+	for _, s := range pass.Image.FS.Skipped {
+		u.addWhole(s.Why, "/"+strings.TrimPrefix(s.Path, "/"))
+	}
+	for e := range pass.Image.FS.All() {
+		if e.Fault != "" {
+			u.addWhole(e.Fault, "/"+e.Path)
+		}
+		if e.Object == nil {
+			continue
+		}
+		for _, part := range e.Object.Unread {
+			u.add(unread{"part", part.What, part.Why}, "/"+e.Path)
+		}
+	}
+	for _, r := range pass.Inventory.Unread {
+		u.addWhole(r.Why, r.Path)
+	}
+}
+
+// addLoaders adds the loaders that are known in part, and the libraries of an image without a
+// loader.
+func (u unreadPaths) addLoaders(pass *Pass) {
+	for _, l := range pass.Loaders.All {
+		if l == nil {
+			continue
+		}
+		for _, d := range l.Doubts {
+			u.addWhole(d, l.Path)
+		}
+	}
+	if pass.Loaders.Primary != nil {
+		return
+	}
+	for _, o := range pass.Files.Objects {
+		if o.Loader == nil && !replay.IsProgram(o.ELF) {
+			u.add(unread{clause: "no-loader"}, o.Path)
+		}
+	}
+}
+
+// unjudged returns a finding for an image with ELF files, or files that may be ELF, of which
+// none could be examined.
 func unjudged(pass *Pass) []Finding {
-	reasons := map[string]string{} // path → why
+	reasons := map[string]string{} // by path
 	for e := range pass.Image.FS.All() {
 		why := e.Fault
 		switch o := e.Object; {
@@ -76,9 +95,9 @@ func unjudged(pass *Pass) []Finding {
 			if why = o.Unexamined(); why == "" {
 				return nil
 			}
-		case why == "" || inventory.Wants(e.Path, e.Size): // what installers write is no ELF file
+		case why == "" || inventory.Wants(e.Path, e.Size): // installers' records are not ELF files
 			continue
-		case e.Type != layers.Dir && e.Size == 0: // a link to nothing
+		case e.Type != layers.Dir && e.Size == 0: // a dangling link
 			continue
 		}
 		reasons["/"+e.Path] = why
