@@ -388,7 +388,7 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 // reasons returns why the first three findings stay.
 func reasons(plan *fix.Plan) string {
 	var list []string
-	for _, c := range plan.Cures {
+	for _, c := range plan.Outcomes {
 		if c.Why != "" && len(list) < 3 {
 			list = append(list, fmt.Sprintf("%s (%s)", c.Message, c.Why))
 		}

@@ -149,7 +149,7 @@ func patchedText(p *fix.Plan) string {
 			fmt.Fprintf(&b, "  %s\n", f)
 		}
 	}
-	for _, c := range p.Cures {
+	for _, c := range p.Outcomes {
 		fmt.Fprintf(&b, "resolves %d of %d: %s\n", c.Resolves, c.Of, c.Message)
 		for _, a := range c.Tried {
 			fmt.Fprintf(&b, "  tried %s: %d of %d", a.Text, a.Resolves, c.Of)

@@ -170,7 +170,7 @@ func TestReplacedFileKeepsOwner(t *testing.T) {
 		var out, errs bytes.Buffer
 		status := run(context.Background(), []string{"imgcheck", "patch", ref, "-t", "layer:" + layer}, &out, &errs)
 		if want == "" {
-			if reason := "/etc/ld.so.cache: the file has capabilities, which another in its place would not have"; status != exitOK || !strings.Contains(errs.String(), reason) {
+			if reason := "/etc/ld.so.cache: the file has capabilities, which its replacement would lose"; status != exitOK || !strings.Contains(errs.String(), reason) {
 				t.Errorf("%s: exit status %d: %s", attributed, status, errs.String())
 			}
 			continue

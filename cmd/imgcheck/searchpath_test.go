@@ -70,7 +70,7 @@ func refutes(p *fix.Plan) bool {
 	if p == nil || slices.ContainsFunc(p.Steps, func(s fix.Step) bool { return s.Variable == "LD_LIBRARY_PATH" }) {
 		return false
 	}
-	return slices.ContainsFunc(p.Cures, func(c fix.Cure) bool {
+	return slices.ContainsFunc(p.Outcomes, func(c fix.Outcome) bool {
 		return strings.Contains(c.Why, "another finding takes its place") || slices.ContainsFunc(c.Tried, func(a fix.Attempt) bool {
 			return strings.HasPrefix(a.Text, "LD_LIBRARY_PATH with ") && strings.Contains(a.Why, "another finding takes its place")
 		})

@@ -14,14 +14,14 @@ import (
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
-// What a finding's fixes say to do to the search path, as lines of a Dockerfile.
+// The lines of a Dockerfile by which a finding's fixes change the search path.
 var (
 	envAdvice  = regexp.MustCompile(`(?:^|, and )ENV LD_LIBRARY_PATH=(\S+)$`)
 	linkAdvice = regexp.MustCompile(`^RUN ln -s (\S+) (/[^\s,]+)`)
 	layerOf    = regexp.MustCompile(`(?m)^-- (\d+)/`)
 )
 
-// follow is a text image after the advice, empty where the advice is of another kind.
+// follow returns a text image with the advice applied, or "" for advice of another kind.
 func follow(text, advice string) string {
 	env, link := envAdvice.FindStringSubmatch(advice), linkAdvice.FindStringSubmatch(advice)
 	if env == nil && link == nil {
@@ -41,8 +41,8 @@ func follow(text, advice string) string {
 	return text
 }
 
-// TestAdviceIsReplayed does what the fixes of the text images' findings say with
-// links and directories, each by itself: its finding is gone.
+// Each fix of the text images' findings that makes a link or sets LD_LIBRARY_PATH, applied
+// alone, resolves its finding.
 func TestAdviceIsReplayed(t *testing.T) {
 	names, err := fs.Glob(images.FS, "*.txtar")
 	if err != nil {
@@ -79,7 +79,7 @@ func TestAdviceIsReplayed(t *testing.T) {
 				followed++
 				_, after := read(t, text)
 				if slices.ContainsFunc(after.Findings, func(g lint.Finding) bool { return g.Rule == f.Rule && g.Message == f.Message }) {
-					t.Errorf("%s: %s is there after %q", name, f.Message, advice)
+					t.Errorf("%s: %s is still there after %q", name, f.Message, advice)
 				}
 			}
 		}

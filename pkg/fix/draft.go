@@ -1,7 +1,6 @@
 package fix
 
 import (
-	"fmt"
 	"io"
 	"path"
 	"slices"
@@ -16,21 +15,22 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// draft is an image with steps, not yet made.
+// draft holds an image and the steps that will be made in it.
 type draft struct {
 	base  *replay.Image
-	steps []Step // with the values that the variables come to
+	steps []Step // with the variables' values after all steps
 	env   []patch.EnvEdit
 }
 
-// file is a file of the layer, and what a loader reads of it.
+// file is a file of the layer, with the parts that a loader reads.
 type file struct {
 	patch.File
 	object  *elfdeps.Object
 	content []byte
-	of      *layers.Entry // the image's own file, of which this is a copy with a change
+	of      *layers.Entry // the image's own file, if this is a changed copy of it
 }
 
+// newDraft returns the draft of base with steps.
 func newDraft(base *replay.Image, steps []Step) draft {
 	d := draft{base: base, steps: slices.Clone(steps)}
 	vars := environment(base)
@@ -58,8 +58,8 @@ func newDraft(base *replay.Image, steps []Step) draft {
 	return d
 }
 
-// keepOwners gives files that take the place of others the owner and the permissions
-// of those, but that everybody may read them.
+// keepOwners copies the owner and the permissions of a replaced file to its replacement,
+// which all users may read.
 func (d *draft) keepOwners() {
 	for i := range d.steps {
 		d.steps[i].files = slices.Clone(d.steps[i].files) // candidates share them
@@ -72,8 +72,7 @@ func (d *draft) keepOwners() {
 	}
 }
 
-// replaced is the image's file that another takes the place of; nil where there is
-// none.
+// replaced returns the image's file that f replaces, or nil.
 func (d *draft) replaced(f *file) *layers.Entry {
 	if f.Remove || f.Link != "" || f.of != nil {
 		return nil
@@ -85,7 +84,7 @@ func (d *draft) replaced(f *file) *layers.Entry {
 	return e
 }
 
-// environment is a copy of the image's.
+// environment returns a copy of the image's variables.
 func environment(img *replay.Image) []string {
 	if img.Config == nil {
 		return nil
@@ -93,7 +92,7 @@ func environment(img *replay.Image) []string {
 	return slices.Clone(img.Config.Config.Env)
 }
 
-// getVar is the value of a variable; of two the last counts.
+// getVar returns the value of a variable; of two, the last counts.
 func getVar(vars []string, name string) string {
 	value := ""
 	for _, v := range vars {
@@ -104,7 +103,7 @@ func getVar(vars []string, name string) string {
 	return value
 }
 
-// setVar sets a variable, or takes it out when value is empty.
+// setVar returns vars with a variable set, or without it if value is empty.
 func setVar(vars []string, name, value string) []string {
 	at := slices.IndexFunc(vars, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 	out := slices.DeleteFunc(slices.Clone(vars), func(v string) bool { return strings.HasPrefix(v, name+"=") })
@@ -117,12 +116,12 @@ func setVar(vars []string, name, value string) []string {
 	return slices.Insert(out, at, name+"="+value)
 }
 
-// image is the image with the steps: its file system with one more layer, and
-// its environment.
+// image returns the image with the steps: its file system with one more layer, and the
+// changed variables.
 func (d *draft) image() *replay.Image {
 	out := *d.base
 	if len(d.env) > 0 {
-		var c v1.ConfigFile // of a directory, whose program sets them
+		var c v1.ConfigFile // a directory has no config; its program sets variables
 		if d.base.Config != nil {
 			c = *d.base.Config
 		}
@@ -138,7 +137,7 @@ func (d *draft) image() *replay.Image {
 	return &out
 }
 
-// layer is the index of the layer, nil when no step has a file.
+// layer returns the index of the layer, or nil if no step has a file.
 func (d *draft) layer() *layers.Layer {
 	var entries []layers.Entry
 	var gone []string
@@ -161,8 +160,8 @@ func (d *draft) layer() *layers.Layer {
 	return layers.NewLayer(entries, gone...)
 }
 
-// realPath follows the links among the parents of a path, as far as they are
-// there: an entry below a link would make a directory of it.
+// realPath returns p with the links among its parents followed, as far as they exist: an
+// entry below a link would turn the link into a directory.
 func realPath(f *layers.FS, p string) string {
 	dir, base := path.Split(path.Clean("/" + p))
 	rest := base
@@ -175,25 +174,6 @@ func realPath(f *layers.FS, p string) string {
 		dir, _ = path.Split(dir)
 	}
 	return "/" + rest
-}
-
-// Change is what pkg/patch lays over the image. It is an error when a step has
-// no more than a stand-in for its library.
-func (p *Plan) Change() (patch.Change, error) {
-	var c patch.Change
-	for _, s := range p.Steps {
-		if s.StandIn {
-			return c, fmt.Errorf("%s: there is no source to take it from: name one with --from", s.Text)
-		}
-		for _, f := range s.files {
-			if f.Open == nil && f.Link == "" && !f.Remove {
-				return c, fmt.Errorf("%s: its content is not to be had", s.Text)
-			}
-			c.Files = append(c.Files, f.File)
-		}
-	}
-	c.Env = p.draft.env
-	return c, nil
 }
 
 func linkFile(p, target string) file { return file{File: patch.File{Path: p, Link: target}} }

@@ -19,29 +19,29 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/provide"
 )
 
-// stacks clear the mark by which a library asks for an executable stack, in a
-// copy of it. NVIDIA's files are never changed: their licences forbid it. A
-// library without PT_GNU_STACK has nothing to clear.
-func (p *planner) stacks(ctx context.Context, f *lint.Finding) ([]candidate, error) {
+// stacks offers a copy of a library without the mark that asks for an executable stack. It
+// never changes NVIDIA's files, since their licences forbid it, nor a library without
+// PT_GNU_STACK, which has no mark to clear.
+func (m *maker) stacks(ctx context.Context, f *lint.Finding) ([]candidate, error) {
 	name := cmp.Or(f.Subject, f.Library)
 	var list []candidate
-	for e, layer := range p.now.img.FS.All() {
+	for e, layer := range m.now.img.FS.All() {
 		if path.Base(e.Path) != path.Base(name) || e.Type != layers.Regular || e.Object == nil || e.Object.Stack != elfdeps.StackExec || isNVIDIAs("/"+e.Path) {
 			continue
 		}
-		if strings.HasPrefix(name, "/") && p.real(name) != "/"+e.Path {
+		if strings.HasPrefix(name, "/") && m.real(name) != "/"+e.Path {
 			continue
 		}
 		to := *e.Object
 		to.Stack = elfdeps.StackNoExec
 		made := file{object: &to, of: e, File: patch.File{Path: "/" + e.Path, Mode: e.Mode, UID: e.UID, GID: e.GID, Size: e.Size}}
-		if p.Content != nil {
+		if m.Content != nil {
 			made.Open = func() (io.ReadCloser, error) {
-				return clearStack(func() (io.ReadCloser, error) { return p.Content(ctx, layer, e) })
+				return clearStack(func() (io.ReadCloser, error) { return m.Content(ctx, layer, e) })
 			}
 		}
-		if p.Xattrs != nil {
-			made.Xattrs = func() (map[string]string, error) { return p.Xattrs(ctx, layer, e) }
+		if m.Xattrs != nil {
+			made.Xattrs = func() (map[string]string, error) { return m.Xattrs(ctx, layer, e) }
 		}
 		list = append(list, candidate{text: "/" + e.Path + " without the mark", steps: []Step{{
 			Kind: "execstack", Text: fmt.Sprintf("clear the mark for an executable stack in /%s", e.Path), Path: "/" + e.Path, files: []file{made},
@@ -50,9 +50,8 @@ func (p *planner) stacks(ctx context.Context, f *lint.Finding) ([]candidate, err
 	return list, nil
 }
 
-// isNVIDIAs reports whether a file is one of NVIDIA's, by its name or by the
-// wheel that it lies in. libcurl and libcups are not, for all that they begin
-// with libcu.
+// isNVIDIAs reports whether a file is one of NVIDIA's, by its name or by the wheel that it
+// lies in. libcurl and libcups are not, although they begin with libcu.
 func isNVIDIAs(file string) bool {
 	return provide.LibraryOf(file) != nil || strings.Contains(file, "/nvidia/") || strings.HasPrefix(path.Base(file), "libnv") || path.Base(file) == "libcuda.so" || strings.HasPrefix(path.Base(file), "libcuda.so.")
 }
@@ -62,8 +61,8 @@ const (
 	pfX        = 1
 )
 
-// clearStack is a file less the PF_X of its PT_GNU_STACK; the rest is the same,
-// byte for byte. open is called twice, and gives the same each time.
+// clearStack returns the content of a file without the PF_X of its PT_GNU_STACK; all other
+// bits stay. It calls open twice, which has to return the same content each time.
 func clearStack(open func() (io.ReadCloser, error)) (io.ReadCloser, error) {
 	first, err := open()
 	if err != nil {
@@ -81,7 +80,7 @@ func clearStack(open func() (io.ReadCloser, error)) (io.ReadCloser, error) {
 	return &cleared{second, at}, nil
 }
 
-// cleared reads on, and takes PF_X out of the byte that is so far away.
+// cleared clears PF_X in the byte that left bytes precede.
 type cleared struct {
 	io.ReadCloser
 	left int64
@@ -96,10 +95,10 @@ func (c *cleared) Read(b []byte) (int, error) {
 	return n, err
 }
 
-var errNoStack = errors.New("it is no ELF file with a PT_GNU_STACK")
+var errNoStack = errors.New("not an ELF file with a PT_GNU_STACK")
 
-// stackFlags is where the lowest byte of the p_flags of PT_GNU_STACK is, in bytes
-// from the start (gABI, Elf32_Phdr and Elf64_Phdr).
+// stackFlags returns the offset of the lowest byte of PT_GNU_STACK's p_flags in a file
+// (gABI, Elf32_Phdr and Elf64_Phdr).
 func stackFlags(r io.Reader) (int64, error) {
 	head := make([]byte, 64)
 	if _, err := io.ReadFull(r, head); err != nil || !bytes.HasPrefix(head, []byte("\x7fELF")) {

@@ -9,11 +9,12 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
+// opened returns a function that opens b.
 func opened(b []byte) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
 }
 
-// stackOf is what debug/elf finds of PT_GNU_STACK.
+// stackOf returns the flags of PT_GNU_STACK as debug/elf reads them.
 func stackOf(t *testing.T, b []byte) (flags elf.ProgFlag, there bool) {
 	t.Helper()
 	f, err := elf.NewFile(bytes.NewReader(b))
@@ -28,7 +29,7 @@ func stackOf(t *testing.T, b []byte) (flags elf.ProgFlag, there bool) {
 	return 0, false
 }
 
-// TestClearStack changes one bit, on every machine.
+// On every machine, clearStack changes one bit.
 func TestClearStack(t *testing.T) {
 	for _, machine := range []string{"x86_64", "i386", "aarch64", "ppc64le"} {
 		e, err := imagetest.ParseELF("elf " + machine + " execstack soname=libx.so\nneeded libc.so.6\n")
@@ -65,8 +66,7 @@ func TestClearStack(t *testing.T) {
 	}
 }
 
-// FuzzClearStack: what comes out is as long, and differs in one bit of one byte at
-// most.
+// The output of clearStack is as long as its input, and differs in at most one bit.
 func FuzzClearStack(f *testing.F) {
 	for _, machine := range []string{"x86_64", "i386"} {
 		e, _ := imagetest.ParseELF("elf " + machine + " execstack soname=libx.so\n")
@@ -96,7 +96,7 @@ func FuzzClearStack(f *testing.F) {
 	})
 }
 
-// TestNotNVIDIAs: whose files may be changed.
+// Only NVIDIA's files must not be changed.
 func TestNotNVIDIAs(t *testing.T) {
 	for file, want := range map[string]bool{
 		"/usr/lib/libcurl.so.4": false, "/usr/lib/libcups.so.2": false, "/opt/libctranslate2-bc15bf3f.so.4.5.0": false, "/x/torch/lib/libtorch_cpu.so": false,

@@ -24,7 +24,7 @@ import (
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
-// root is a Debian with nothing in it but the loader and libc.
+// root is the text of a Debian that has only the loader and libc.
 const root = `-- 0/lib --
 symlink usr/lib
 -- 0/lib64 --
@@ -40,7 +40,7 @@ elf x86_64 soname=libc.so.6
 needed ld-linux-x86-64.so.2
 `
 
-// library is a file of a text image.
+// library returns the text of a library at a path of a text image.
 func library(at, soname string, needed ...string) string {
 	s := fmt.Sprintf("-- %s --\nelf x86_64 soname=%s\nneeded libc.so.6\n", at, soname)
 	for _, n := range needed {
@@ -49,12 +49,12 @@ func library(at, soname string, needed ...string) string {
 	return s
 }
 
-// program is a file of a text image.
+// program returns the text of a program at a path of a text image.
 func program(at string, needed ...string) string {
 	return strings.Replace(library(at, "", needed...), "soname=", "interp=/lib64/ld-linux-x86-64.so.2", 1) + "flags1 pie\n"
 }
 
-// loadPacks reads the packs once: it is what most of the tests' time would go to.
+// loadPacks reads the packs once, since that would take most of the tests' time.
 var loadPacks = sync.OnceValues(func() (*packs.Packs, error) { return packs.LoadPacks(rules.FS) })
 
 func embedded(t testing.TB) *packs.Packs {
@@ -66,7 +66,7 @@ func embedded(t testing.TB) *packs.Packs {
 	return p
 }
 
-// read is a text image, as a scan has it.
+// read returns a text image, and its result, as a scan does.
 func read(t testing.TB, text string) (*replay.Image, *lint.Result) {
 	t.Helper()
 	im, err := imagetest.Parse([]byte(text))
@@ -95,7 +95,7 @@ func read(t testing.TB, text string) (*replay.Image, *lint.Result) {
 	return img, res
 }
 
-// plan plans for a text image.
+// plan returns the plan for a text image.
 func plan(t testing.TB, text string, o Options) *Plan {
 	t.Helper()
 	img, res := read(t, text)
@@ -114,9 +114,8 @@ func wantSteps(t *testing.T, p *Plan, want ...string) {
 	}
 }
 
-// TestSubLibrariesAreLinkedToo makes the link that is asked for and those of the
-// parts beside it, which nothing has asked for yet; not those of a wheel's
-// private copy.
+// The link that is missing comes with those of the parts beside it, which no file has asked
+// for yet, but not with those of a wheel's private copy.
 func TestSubLibrariesAreLinkedToo(t *testing.T) {
 	p := plan(t, "env LD_LIBRARY_PATH=/opt/cudnn\nentrypoint [\"/app/infer\"]\n"+root+
 		library("1/opt/cudnn/libcudnn.so.9.1.0", "libcudnn.so.9")+
@@ -136,8 +135,8 @@ func TestSubLibrariesAreLinkedToo(t *testing.T) {
 	}
 }
 
-// TestNeverFromStubs leaves alone what is not for others: stubs, what the driver's
-// mounts cover, what a wheel has vendored.
+// No step uses a library that is not for others: a stub, one that the driver's mounts cover,
+// one that a wheel has vendored.
 func TestNeverFromStubs(t *testing.T) {
 	for _, at := range []string{
 		"usr/local/cuda/lib64/stubs/libcublas.so.12", "usr/local/nvidia/lib64/libcublas.so.12", "opt/x.libs/libcublas.so.12", "opt/cuda/compat/libcublas.so.12",
@@ -157,8 +156,8 @@ func TestNeverFromStubs(t *testing.T) {
 	}
 }
 
-// TestLinksOfTheSameCUDA gives a program of CUDA 11 that asks for a bare name the
-// library of CUDA 11, and not that of CUDA 12 which comes first.
+// A program of CUDA 11 that asks for a name without a version gets the library of CUDA 11,
+// not that of CUDA 12, which comes first.
 func TestLinksOfTheSameCUDA(t *testing.T) {
 	text := func(cublas string) string {
 		return "entrypoint [\"/app/infer\"]\nenv LD_LIBRARY_PATH=/opt/a:/opt/b\n" + root +
@@ -169,8 +168,8 @@ func TestLinksOfTheSameCUDA(t *testing.T) {
 	wantSteps(t, plan(t, text("libcublas.so.12"), Options{}), "link /opt/a/libcufft.so -> libcufft.so.11")
 }
 
-// TestNothingBreaks takes a change only when what worked before works after: the
-// directory that has the library that is asked for has an older one of another.
+// A directory that has the missing library is not added to the path if it also has a copy
+// of another library that breaks a program.
 func TestNothingBreaks(t *testing.T) {
 	p := plan(t, "entrypoint [\"/app/infer\"]\n"+root+
 		strings.Replace(library("1/opt/a/libcudart.so.12", "libcudart.so.12"), "needed", "needed", 1)+
@@ -183,16 +182,16 @@ func TestNothingBreaks(t *testing.T) {
 			t.Errorf("it breaks /app/other: %s", s.Text)
 		}
 	}
-	tried := p.Cures[0].Tried
+	tried := p.Outcomes[0].Tried
 	if len(tried) == 0 || !strings.Contains(tried[0].Why, "breaks /app/other: libgone.so.1") {
 		t.Errorf("tried: %+v", tried)
 	}
 }
 
-// TestPrune leaves out what a later step makes superfluous.
+// A step that a later one makes superfluous is left out.
 func TestPrune(t *testing.T) {
 	img, res := read(t, "entrypoint [\"/app/infer\"]\n"+root+library("1/opt/a/libcudart.so.12", "libcudart.so.12")+program("1/app/infer", "libcudart.so.12"))
-	p := &planner{Options: Options{Trials: 9}, packs: embedded(t), base: img, first: newLedger(res, nil), given: map[string]string{}, tried: map[string][]Attempt{}, seen: map[string]bool{}}
+	p := newPlanner(img, embedded(t), res, Options{Trials: 9})
 	p.groups = []group{{steps: []Step{appendPath("/opt/none")}, key: "k"}, {steps: []Step{appendPath("/opt/a")}, key: "missing libcudart.so.12"}}
 	var err error
 	if p.now, err = p.simulate(context.Background(), p.groups); err != nil {
@@ -204,8 +203,7 @@ func TestPrune(t *testing.T) {
 	wantSteps(t, p.plan(), "append /opt/a to LD_LIBRARY_PATH")
 }
 
-// TestBound stops at the number of trials, and says so of each finding that is
-// left.
+// The search stops at the limit on trials, and each finding that is left says so.
 func TestBound(t *testing.T) {
 	text := "entrypoint [\"/app/infer\"]\n" + root
 	var needed []string
@@ -218,7 +216,7 @@ func TestBound(t *testing.T) {
 	if p.Trials > 4 || !p.Truncated {
 		t.Errorf("%d trials, truncated: %v", p.Trials, p.Truncated)
 	}
-	if why := p.Cures[8].Why; !strings.Contains(why, "4 changes were tried") {
+	if why := p.Outcomes[8].Why; !strings.Contains(why, "4 changes were tried") {
 		t.Errorf("the last finding: %q", why)
 	}
 	if p = plan(t, text+program("1/app/infer", needed...), Options{}); !p.Complete() || len(p.Steps) != 9 {
@@ -226,9 +224,9 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestLaw holds for every text image: the same image has the same plan, what a
-// plan says of its steps is what lint says of the image with them, nothing of which
-// it keeps to itself, and a plan with steps is strictly better.
+// For every text image, the same image has the same plan; the plan lists all findings that
+// lint has for the image with the plan's steps; and a plan with steps makes the image strictly
+// better.
 func TestLaw(t *testing.T) {
 	entries, _ := images.FS.ReadDir(".")
 	steps, behind := 0, 0
@@ -258,16 +256,16 @@ func TestLaw(t *testing.T) {
 		if diff := cmp.Diff(messages(p.After), messages(again)); diff != "" {
 			t.Errorf("%s: %s", e.Name(), diff)
 		}
-		told := map[string]bool{}
-		for _, c := range p.Cures {
-			told[c.Message] = true
+		listed := map[string]bool{}
+		for _, c := range p.Outcomes {
+			listed[c.Message] = true
 		}
 		for _, b := range p.Behind {
-			told[b.Message] = true
+			listed[b.Message] = true
 		}
 		for _, f := range again.Findings {
-			if f.Severity != packs.Note && !told[f.Message] {
-				t.Errorf("%s: the plan says nothing of %s", e.Name(), f.Message)
+			if f.Severity != packs.Note && !listed[f.Message] {
+				t.Errorf("%s: the plan does not list %s", e.Name(), f.Message)
 			}
 		}
 		behind += len(p.Behind)
@@ -280,10 +278,11 @@ func TestLaw(t *testing.T) {
 		}
 	}
 	if steps == 0 || behind == 0 {
-		t.Errorf("of all images: %d steps, %d findings that stood behind others", steps, behind)
+		t.Errorf("of all images: %d steps, %d findings behind others", steps, behind)
 	}
 }
 
+// messages returns the findings in a comparable form.
 func messages(r *lint.Result) []string {
 	var list []string
 	for _, f := range r.Findings {
@@ -292,8 +291,7 @@ func messages(r *lint.Result) []string {
 	return list
 }
 
-// TestBetter has what is strictly better, and what is not, on either side of each
-// line that Better draws.
+// TestBetter has cases on either side of each condition of Better.
 func TestBetter(t *testing.T) {
 	var there []layers.Entry
 	for _, name := range []string{"a", "b", "c"} {
@@ -328,22 +326,22 @@ func TestBetter(t *testing.T) {
 		"the same by another rule": {list(missing), list(path), "nothing that was wrong is gone"},
 		"nothing":                  {nil, nil, "nothing that was wrong is gone"},
 		"a note less":              {list(noted), nil, "nothing that was wrong is gone"},
-		// The library is found now, and has not the symbols: for fewer files, of fewer
-		// findings, but those work no more than before.
+		// The library is found now but lacks the symbols: fewer files, fewer findings, but
+		// the files fail as before.
 		"symbols for a library":               {list(missing), list(undefined(packs.Error, "/a")), traded},
 		"symbols for two libraries":           {list(missing, path, env), list(undefined(packs.Error, "/a")), traded},
 		"symbols for one of the files":        {list(missing), list(fewer, undefined(packs.Error, "/a", "/b")), traded},
 		"a warning in the place of a warning": {list(warned), list(undefined(packs.Warning, "/a")), traded},
-		// It is loaded now, and misses something that it opens later.
+		// The file is loaded now, and misses a library that it opens later.
 		"what is opened later":        {list(missing), list(later), ""},
 		"loading for opening":         {list(later), list(missing), "another finding takes its place: libcudart.so.12: cannot open shared object file: No such file or directory"},
 		"more weight":                 {list(warned, env), list(missing), "another finding takes its place: libcudart.so.12: cannot open shared object file: No such file or directory"},
 		"another of a file that went": {list(missing), list(undefined(packs.Error, "/c")), "it breaks /c: undefined symbol: x"},
 		"a note of a file that went":  {list(missing), list(undefined(packs.Note, "/c")), "it breaks /c: undefined symbol: x"},
 		"another of the image":        {list(missing), list(env), "it breaks no GPU"},
-		// New files have no past: what is wrong with them is one more finding.
-		"more findings of what is new": {list(missing), list(undefined(packs.Error, "/new"), undefined(packs.Error, "/newer")), "there are more errors than before (2, and 1 were)"},
-		"more warnings":                {list(warned), list(undefined(packs.Warning, "/new"), undefined(packs.Warning, "/newer")), "there are more warnings than before (2, and 1 were)"},
+		// Findings of new files are additional ones.
+		"more findings of what is new": {list(missing), list(undefined(packs.Error, "/new"), undefined(packs.Error, "/newer")), "there are more errors than before: 2, not 1"},
+		"more warnings":                {list(warned), list(undefined(packs.Warning, "/new"), undefined(packs.Warning, "/newer")), "there are more warnings than before: 2, not 1"},
 		"as many of what is new":       {list(missing), list(undefined(packs.Error, "/new")), ""},
 	} {
 		got := ""
@@ -356,7 +354,7 @@ func TestBetter(t *testing.T) {
 	}
 }
 
-// TestSetVar sets and unsets variables in their places.
+// Variables keep their places when they are set and unset.
 func TestSetVar(t *testing.T) {
 	vars := []string{"A=1", "P=old", "B=2"}
 	if got := setVar(vars, "P", "new"); !slices.Equal(got, []string{"A=1", "P=new", "B=2"}) {
@@ -370,7 +368,8 @@ func TestSetVar(t *testing.T) {
 	}
 }
 
-// TestNoSource is told as the reason, and a source that fails ends the planning.
+// The reason of a finding that stays is that no source has the library. A source that fails
+// ends the search.
 func TestNoSource(t *testing.T) {
 	text := "entrypoint [\"/app/infer\"]\n" + root + program("1/app/infer", "libcudnn.so.9")
 	none := func(_ context.Context, w provide.Want) (*provide.Found, error) {
@@ -381,8 +380,8 @@ func TestNoSource(t *testing.T) {
 	}
 	p := plan(t, text, Options{Find: none, Pins: map[string]string{"cudnn": "9.1.0.70"}})
 	wantSteps(t, p)
-	if !strings.Contains(p.Cures[0].Why, "nowhere to take libcudnn.so.9") {
-		t.Errorf("why: %q", p.Cures[0].Why)
+	if !strings.Contains(p.Outcomes[0].Why, "nowhere to take libcudnn.so.9") {
+		t.Errorf("why: %q", p.Outcomes[0].Why)
 	}
 	img, res := read(t, text)
 	broken := fmt.Errorf("the index does not answer")
@@ -391,7 +390,7 @@ func TestNoSource(t *testing.T) {
 	}
 }
 
-// TestStandIn cannot be carried out.
+// A plan with a stand-in cannot be carried out.
 func TestStandIn(t *testing.T) {
 	p := plan(t, "entrypoint [\"/app/infer\"]\n"+root+program("1/app/infer", "libcudnn.so.9"), Options{})
 	wantSteps(t, p, "add libcudnn.so.9 and 2 libraries that come with it to /opt/imgcheck/lib", "append /opt/imgcheck/lib to LD_LIBRARY_PATH")
@@ -403,17 +402,17 @@ func TestStandIn(t *testing.T) {
 	}
 }
 
-// TestKinds has code for each kind that a rule may name.
+// Each kind of change that a rule may name has a function.
 func TestKinds(t *testing.T) {
 	for _, m := range packs.Mends {
 		if kinds[m] == nil {
-			t.Errorf("nothing makes %q", m)
+			t.Errorf("no function for %q", m)
 		}
 	}
 }
 
-// TestVersions asks for the release that the other parts of a library are of, else
-// for what the package that asks requires.
+// The plan asks for the release of a library's other parts, else for the versions that the
+// asking package requires.
 func TestVersions(t *testing.T) {
 	const site = "1/usr/lib/python3/dist-packages"
 	part := "entrypoint [\"/app/infer\"]\n" + root + program("1/app/infer", "libcudnn.so.9") +
@@ -443,8 +442,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestBrackets: a program in a directory that is named like a place with a result gets
-// the plan that it gets in any other.
+// A program in a directory whose name looks like a place with a result gets the same plan
+// as in any other.
 func TestBrackets(t *testing.T) {
 	steps := func(dir string) string {
 		at := "1" + dir + "/infer"
@@ -459,9 +458,9 @@ func TestBrackets(t *testing.T) {
 	}
 }
 
-// TestCounts tells of how many files a library that is added rids the image, and
-// that the path alone rids it of none (94 of 1,028 ELF files of Debian's
-// python3-torch-cuda, whose package does not depend on cuDNN).
+// An added library resolves a finding for all affected files, and the path alone for none
+// (94 of 1,028 ELF files of Debian's python3-torch-cuda, whose package does not depend on
+// cuDNN).
 func TestCounts(t *testing.T) {
 	text := "entrypoint [\"/app/infer\"]\n" + root + library("1/usr/lib/x86_64-linux-gnu/libtorch_cuda.so.2.6", "libtorch_cuda.so.2.6", "libcudnn.so.9")
 	for i := range 92 {
@@ -470,7 +469,7 @@ func TestCounts(t *testing.T) {
 	}
 	p := plan(t, text+program("1/app/infer", "libtorch_cuda.so.2.6"), Options{})
 	wantSteps(t, p, "add libcudnn.so.9 and 2 libraries that come with it to /opt/imgcheck/lib", "append /opt/imgcheck/lib to LD_LIBRARY_PATH")
-	c := p.Cures[0]
+	c := p.Outcomes[0]
 	if c.Of != 94 || c.Resolves != 94 {
 		t.Errorf("resolves %d of %d", c.Resolves, c.Of)
 	}

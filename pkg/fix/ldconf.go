@@ -13,36 +13,37 @@ import (
 
 const (
 	cachePath = "/etc/ld.so.cache"
-	// dropIn comes last among the files that ld.so.conf includes.
+	// dropIn is the last of the files that ld.so.conf includes.
 	dropIn = "/etc/ld.so.conf.d/zz-imgcheck.conf"
 )
 
-// caches name the directories that have the library in a file of ld.so.conf.d,
-// and write ld.so.cache anew, as ldconfig would. Unlike LD_LIBRARY_PATH that is
-// heeded by set-user-ID programs too, and comes after every RUNPATH.
-func (p *planner) caches(f *lint.Finding) []candidate {
-	if !p.hasCache() {
+// caches offers to name a directory that has the library in a file of ld.so.conf.d, and to
+// rewrite ld.so.cache as ldconfig would. Unlike LD_LIBRARY_PATH, set-user-ID programs use
+// the cache too, and every RUNPATH comes before it.
+func (m *maker) caches(f *lint.Finding) []candidate {
+	if !m.hasCache() {
 		return nil
 	}
 	var list []candidate
-	for _, dir := range p.directories(f) {
+	for _, dir := range directories(f) {
 		list = append(list, candidate{text: dir + " in ld.so.cache", steps: []Step{cached(dir)}})
 	}
 	return list
 }
 
+// cached returns the step that makes ldconfig search dir.
 func cached(dir string) Step {
 	return Step{Kind: "ldconf", Text: fmt.Sprintf("name %s in %s and write %s anew", dir, dropIn, cachePath), Path: dir}
 }
 
-// hasCache reports whether the image has a cache that can be written anew: one of
-// glibc, of programs of one kind. Of an image that runs programs of two, half of
-// the entries would be lost.
-func (p *planner) hasCache() bool {
-	if _, err := p.base.FS.Find(cachePath); err != nil {
+// hasCache reports whether the image has a cache that can be rewritten: one of glibc, for
+// programs of one machine. If the image runs programs of two, a rewrite would lose the
+// entries of one of them.
+func (m *maker) hasCache() bool {
+	if _, err := m.base.FS.Find(cachePath); err != nil {
 		return false
 	}
-	return loaderOf(p.base.FS) != nil && included(p.base.FS)
+	return loaderOf(m.base.FS) != nil && included(m.base.FS)
 }
 
 // included reports whether ld.so.conf reads the files of ld.so.conf.d.
@@ -51,7 +52,7 @@ func included(f *layers.FS) bool {
 	return err == nil && strings.Contains(string(conf.Content), "ld.so.conf.d/*.conf")
 }
 
-// loaderOf is glibc's loader, where the image has exactly one.
+// loaderOf returns glibc's loader if the image has exactly one, else nil.
 func loaderOf(f *layers.FS) *elfdeps.Loader {
 	var found []*elfdeps.Loader
 	for _, interp := range []string{
@@ -68,9 +69,9 @@ func loaderOf(f *layers.FS) *elfdeps.Loader {
 	return found[0]
 }
 
-// writeCache gives the last of the steps that name directories for ldconfig its
-// files: the drop-in with all of them, and the cache that ldconfig would write
-// with the other steps done.
+// writeCache sets the files of the last step that names a directory for ldconfig: the
+// drop-in with the directories of all such steps, and the cache that ldconfig would write
+// after the other steps.
 func (d *draft) writeCache() {
 	var dirs []string
 	last := -1
@@ -97,9 +98,10 @@ func (d *draft) writeCache() {
 	d.steps[last].files = []file{conf, textFile(cachePath, string(elfdeps.WriteCache(entries)))}
 }
 
-// listed is a file system whose directories ldconfig can list.
+// listed is an [elfdeps.DirFS].
 type listed struct{ *layers.FS }
 
+// List returns the names in a directory.
 func (f listed) List(dir string) ([]string, error) {
 	name := strings.Trim(dir, "/")
 	if name == "" {

@@ -13,27 +13,27 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// ledger is a result by what is wrong: two results are compared by it.
+// ledger lists the troubles of a result, to compare it with another.
 type ledger struct {
 	res     *lint.Result
 	counted []lint.Finding      // the findings that count
-	order   []string            // causes of those that are a warning or more, the heaviest first
+	order   []string            // causes of the findings that count and are a warning or more, the heaviest first
 	trouble map[string]*trouble // by cause
 	grave   map[string]bool     // files that a warning or error affects, whether it counts or not
 	any     map[string]bool     // files that any finding about loading affects, whether it counts or not
-	mapped  map[string]bool     // files that processes are foretold to load
+	mapped  map[string]bool     // files that the processes load
 	named   map[string]bool     // their names, without versions
 	errors  int
 }
 
-// trouble is one thing that is wrong, and the files that meet it.
+// trouble is one cause, and the files that it affects.
 type trouble struct {
 	finding *lint.Finding
 	files   map[string]bool
 }
 
 // newLedger returns the ledger of a result. counts returns the findings that count; nil
-// means all.
+// means that all do.
 func newLedger(res *lint.Result, counts func([]lint.Finding) []lint.Finding) *ledger {
 	l := &ledger{res: res, counted: res.Findings, trouble: map[string]*trouble{}, grave: map[string]bool{}, any: map[string]bool{}, mapped: map[string]bool{}, named: map[string]bool{}}
 	for _, p := range res.Processes {
@@ -64,7 +64,7 @@ func newLedger(res *lint.Result, counts func([]lint.Finding) []lint.Finding) *le
 	return l
 }
 
-// broken marks the files of findings.
+// broken marks the files that findings affect.
 func (l *ledger) broken(findings []lint.Finding) {
 	for i := range findings {
 		f := &findings[i]
@@ -83,13 +83,14 @@ func mark(set map[string]bool, list []string) {
 	}
 }
 
-// loads reports whether a finding says that its files cannot be loaded, as
-// against that they are loaded and something else is not as it should be.
+// loads reports whether a finding says that files cannot be loaded, rather than that they
+// are loaded and something else is wrong.
 func loads(f *lint.Finding) bool {
 	return (f.Library != "" || f.Symbol != "") && len(f.NeededBy) > 0
 }
 
-// String tells ledgers apart: what is wrong, and with how many files.
+// String returns the causes, each with the number of its files. Two ledgers with the same
+// text count as one state.
 func (l *ledger) String() string {
 	var b strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(l.trouble)) {
@@ -98,10 +99,10 @@ func (l *ledger) String() string {
 	return b.String()
 }
 
-// count is how many files a trouble affects; one that names none is one.
+// count returns how many files a trouble affects, at least 1.
 func (l *ledger) count(k string) int { return max(1, len(l.trouble[k].files)) }
 
-// gain is how many files that a trouble affects are rid of it in after.
+// gain returns how many of the files that a trouble affects it does not affect in after.
 func (l *ledger) gain(k string, after *ledger) int {
 	still := after.trouble[k]
 	if still == nil {
@@ -116,11 +117,10 @@ func (l *ledger) gain(k string, after *ledger) int {
 	return n
 }
 
-// worse is what is wrong in after that was not in before, and the file that it
-// breaks (empty where it names none); nil when nothing is. A trouble whose files
-// all could not be loaded before is none: it stood behind another. Neither is one
-// of files that are new, or, unless strict, that no process got to load before and
-// one does now.
+// worse returns a finding of after that before did not have, and the file that it breaks
+// ("" if it names none); nil if there is none. It passes over files that could not be loaded
+// before, since their findings were hidden behind others, over new files, and, unless
+// strict, over files that no process loaded before and one loads in after.
 func worse(before, after *ledger, old *layers.FS, strict bool) (f *lint.Finding, file string) {
 	spared := func(p string) bool { return isNew(old, p) || !strict && before.firstLoaded(p, after) }
 	for _, k := range after.order {
@@ -151,7 +151,7 @@ func worse(before, after *ledger, old *layers.FS, strict bool) (f *lint.Finding,
 	return nil, ""
 }
 
-// breaks says in a line what worse has found, empty for nothing.
+// breaks returns the result of worse as a line, "" for none.
 func breaks(f *lint.Finding, file string) string {
 	switch {
 	case f == nil:
@@ -162,13 +162,13 @@ func breaks(f *lint.Finding, file string) string {
 	return fmt.Sprintf("breaks %s: %s", file, f.Message)
 }
 
-// firstLoaded reports whether a process loads a file in after, and none did
-// before, nor another file of its name: that one's place it has taken.
+// firstLoaded reports whether a process loads a file in after, and none loaded it before,
+// nor another file of its name, which it would replace.
 func (l *ledger) firstLoaded(p string, after *ledger) bool {
 	return !l.mapped[p] && after.mapped[p] && !l.named[stem(p)]
 }
 
-// stem is a library's name without its version.
+// stem returns a library's name without its version.
 func stem(p string) string {
 	name, _, _ := strings.Cut(path.Base(p), ".so")
 	return name
@@ -180,18 +180,17 @@ func isNew(old *layers.FS, p string) bool {
 	return !ok
 }
 
-// better is nil when less is wrong than before, nothing else is wrong instead,
-// and else says why not; whether something breaks is for worse to tell. See
-// [Better].
+// better returns nil if there is less trouble than before and no new one in its place, else
+// the reason why not. It does not look for files that break, which worse finds. See [Better].
 func (l *ledger) better(before *ledger) error {
 	if f := l.instead(before); f != nil {
 		return fmt.Errorf("%s: %s", again, f.Message)
 	}
 	switch {
 	case l.errors > before.errors:
-		return fmt.Errorf("there are more errors than before (%d, and %d were)", l.errors, before.errors)
+		return fmt.Errorf("there are more errors than before: %d, not %d", l.errors, before.errors)
 	case l.errors == before.errors && len(l.order) > len(before.order):
-		return fmt.Errorf("there are more warnings than before (%d, and %d were)", len(l.order)-l.errors, len(before.order)-before.errors)
+		return fmt.Errorf("there are more warnings than before: %d, not %d", len(l.order)-l.errors, len(before.order)-before.errors)
 	}
 	is := l.ills()
 	for i, was := range before.ills() {
@@ -202,10 +201,10 @@ func (l *ledger) better(before *ledger) error {
 	return errors.New("nothing that was wrong is gone")
 }
 
-// ill is a file with a trouble that it meets; no file is the image as such.
+// ill is a cause with one of the files that it affects, "" for the image as a whole.
 type ill struct{ cause, file string }
 
-// ills are all of them, and what each weighs.
+// ills returns all ills of a ledger with their weights.
 func (l *ledger) ills() map[ill]int {
 	list := map[ill]int{}
 	for k, t := range l.trouble {
@@ -219,9 +218,9 @@ func (l *ledger) ills() map[ill]int {
 	return list
 }
 
-// weightOf is what a finding weighs with a file that it affects: an error more
-// than a warning, and of two that are alike the one for which the file cannot be
-// loaded more than one for which a part of what it does fails later.
+// weightOf returns the weight of a finding for a file that it affects: an error weighs more
+// than a warning, and of two with one severity, a file that cannot be loaded weighs more
+// than one that is loaded and fails later in a part of what it does.
 func weightOf(f *lint.Finding) int {
 	weight := 2 * (len(packs.Severities) - slices.Index(packs.Severities, f.Severity))
 	if f.Later {
@@ -230,8 +229,8 @@ func weightOf(f *lint.Finding) int {
 	return weight
 }
 
-// instead is what is wrong with a file in place of something that was wrong with
-// it before and was no heavier, or weighs more than it did; nil when nothing is.
+// instead returns a finding that weighs more than before for a file, or that has taken the
+// place of one that was gone for the file and no heavier; nil if there is none.
 func (l *ledger) instead(before *ledger) *lint.Finding {
 	was, is := before.ills(), l.ills()
 	gone := map[string]int{} // by file, the heaviest
@@ -253,23 +252,20 @@ func (l *ledger) instead(before *ledger) *lint.Finding {
 	return nil
 }
 
-// Better returns nil if a changed image is strictly better than the image as it was, whose
-// files are old, by the results for both; else an error that says why it is not. It looks
-// at the findings that count (nil: all) and are a warning or more. The image is strictly
-// better if all of this holds:
+// Better returns nil if a changed image is strictly better than the image before, else an
+// error with the reason. before and after are the results for both, and old has the files of
+// the image before. It looks at the findings that count (nil: all) and are a warning or
+// more. The changed image is strictly better if all of this holds:
 //
-//   - Nothing breaks. No finding, be it a note about loading, is about a file that
-//     was there and had none of that kind; but for a file that no process got to
-//     load before and one does now, since what is wrong with it stood behind what
-//     is mended.
-//   - Nothing is traded. Where something that was wrong with a file is gone,
-//     nothing else is wrong with that file instead that is as heavy: a library
-//     that is found now and has not the symbols helps nobody. Neither does
-//     anything weigh more than it did. Lighter than that a file cannot be loaded
-//     is that it is, and something that it opens later is missing.
-//   - There are no more errors than before, and where there are as many, no more
-//     warnings.
-//   - Something is gone, or weighs less than it did, for one file at least.
+//   - No file breaks: a file that was in the image has no new finding, not even a note
+//     about loading. Exempt is a file that no process loaded before and one loads now,
+//     since its findings were hidden behind those that are resolved.
+//   - No finding is traded for another: a file that has lost a finding has no new one of
+//     the same weight instead, as when a library is found that lacks the symbols; and no
+//     finding weighs more than before. A file that is loaded and opens a missing library
+//     later weighs less than a file that cannot be loaded.
+//   - There are no more errors than before, and if there are as many, no more warnings.
+//   - For one file at least, a finding is gone or weighs less.
 func Better(before, after *lint.Result, old *layers.FS, counts func([]lint.Finding) []lint.Finding) error {
 	was, is := newLedger(before, counts), newLedger(after, counts)
 	if broken := breaks(worse(was, is, old, false)); broken != "" {

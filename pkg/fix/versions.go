@@ -12,19 +12,19 @@ import (
 )
 
 // versionsFor returns version specifiers for a library that a finding needs: the
-// release of its other parts in the image, else what the asking package's Requires-Dist
-// demands of the distributions that have it.
-func (p *planner) versionsFor(f *lint.Finding, lib *provide.Library, cuda string) []string {
+// release of its other parts in the image, else the versions that the asking package's
+// Requires-Dist accepts of the distributions that have it.
+func (m *maker) versionsFor(f *lint.Finding, lib *provide.Library, cuda string) []string {
 	for _, n := range f.NeededBy {
 		if provide.LibraryOf(plainName(n.Path)) == lib {
-			if v := p.releaseOf(n.Path, lib, cuda); v != "" {
+			if v := m.releaseOf(n.Path, lib, cuda); v != "" {
 				return []string{v}
 			}
 		}
 	}
 	var list []string
 	for _, n := range f.NeededBy {
-		for _, pkg := range p.owners(n.Path) {
+		for _, pkg := range wheelsOf(m.inventory, n.Path) {
 			for _, line := range pkg.Requires {
 				r, err := inventory.ParseRequirement(line)
 				if err == nil && r.Specifiers != "" && isWheelName(lib, cuda, r.Name) {
@@ -41,24 +41,23 @@ func (p *planner) versionsFor(f *lint.Finding, lib *provide.Library, cuda string
 
 // releaseOf returns a specifier for the release of a library's file, from the wheel that
 // brought it, else from the file's name.
-func (p *planner) releaseOf(file string, lib *provide.Library, cuda string) string {
-	if inv := p.first.res.Inventory; inv != nil {
+func (m *maker) releaseOf(file string, lib *provide.Library, cuda string) string {
+	if inv := m.inventory; inv != nil {
 		for _, pkg := range inv.Packages {
 			if pkg.Kind == inventory.Wheel && isWheelName(lib, cuda, pkg.Name) && pkg.Dir != "" && strings.HasPrefix(file, pkg.Dir+"/") {
 				return "==" + pkg.Version
 			}
 		}
 	}
-	if r := version.OfFile(path.Base(p.real(file))); len(r) > 2 {
+	if r := version.OfFile(path.Base(m.real(file))); len(r) > 2 {
 		return "==" + r.First(3).String() + ".*"
 	}
 	return ""
 }
 
-// owners returns the wheel whose RECORD lists a file, else all wheels that are installed
-// in the directory above it.
-func (p *planner) owners(file string) []*inventory.Package {
-	inv := p.first.res.Inventory
+// wheelsOf returns the wheel whose RECORD lists a file, else all wheels that are installed
+// in a directory above it.
+func wheelsOf(inv *inventory.Inventory, file string) []*inventory.Package {
 	if inv == nil {
 		return nil
 	}
@@ -75,7 +74,7 @@ func (p *planner) owners(file string) []*inventory.Package {
 	return near
 }
 
-// isWheelName reports whether a distribution has the library, for a major version of
+// isWheelName reports whether the distribution name has the library, for a major version of
 // CUDA.
 func isWheelName(lib *provide.Library, cuda, name string) bool {
 	return slices.ContainsFunc(lib.WheelNames(cuda), func(w string) bool { return inventory.Normalize(w) == name })

@@ -123,7 +123,7 @@ func hostile() *report.Document {
 	d := report.New(report.Image{Ref: "dir:" + evil}, &lint.Result{Findings: []lint.Finding{f, f, g, g, {Rule: "nowhere", Severity: packs.Note, Message: "\x00"}}})
 	d.Ignored = []report.Ignored{{Finding: f, Reason: evil, Expires: "2026-12-31"}, {Finding: g, Reason: "r"}}
 	d.Known = []lint.Finding{f, g}
-	d.Plan = &fix.Plan{Steps: []fix.Step{{Kind: "link", Text: evil}}, Cures: []fix.Cure{{Rule: f.Rule, Message: evil, Of: 2, Resolves: 1, Steps: []int{1, 7, 0}, Tried: []fix.Attempt{{Text: evil, Why: evil}}, Why: evil}}, Behind: []fix.Behind{{Message: evil}}, Command: evil}
+	d.Plan = &fix.Plan{Steps: []fix.Step{{Kind: "link", Text: evil}}, Outcomes: []fix.Outcome{{Rule: f.Rule, Message: evil, Of: 2, Resolves: 1, Steps: []int{1, 7, 0}, Tried: []fix.Attempt{{Text: evil, Why: evil}}, Why: evil}}, Behind: []fix.Behind{{Message: evil}}, Command: evil}
 	return d
 }
 

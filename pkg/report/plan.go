@@ -47,7 +47,7 @@ func (t *text) plan(p *fix.Plan) {
 		label = ""
 	}
 	label = "resolves"
-	for _, c := range p.Cures {
+	for _, c := range p.Outcomes {
 		if c.Resolves == 0 {
 			continue
 		}
@@ -58,7 +58,7 @@ func (t *text) plan(p *fix.Plan) {
 		label = ""
 	}
 	label = "leaves"
-	for _, c := range p.Cures {
+	for _, c := range p.Outcomes {
 		if c.Resolves == c.Of {
 			continue
 		}
@@ -149,12 +149,12 @@ func command(p *fix.Plan) string {
 }
 
 // entryOf returns the plan's entry for a finding, or nil.
-func entryOf(p *fix.Plan, f *lint.Finding) *fix.Cure {
+func entryOf(p *fix.Plan, f *lint.Finding) *fix.Outcome {
 	if p == nil {
 		return nil
 	}
-	for i := range p.Cures {
-		if c := &p.Cures[i]; c.Rule == f.Rule && c.Message == f.Message {
+	for i := range p.Outcomes {
+		if c := &p.Outcomes[i]; c.Rule == f.Rule && c.Message == f.Message {
 			return c
 		}
 	}
@@ -162,7 +162,7 @@ func entryOf(p *fix.Plan, f *lint.Finding) *fix.Cure {
 }
 
 // changes returns the steps for a finding, in a line.
-func changes(p *fix.Plan, c *fix.Cure) string {
+func changes(p *fix.Plan, c *fix.Outcome) string {
 	var list []string
 	standIn := false
 	for _, n := range c.Steps {

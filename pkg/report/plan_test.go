@@ -11,7 +11,7 @@ import (
 // TestPlan shows the steps, what they resolve, what resolves less, and what stays. It
 // shows nothing of a plan without steps.
 func TestPlan(t *testing.T) {
-	p := &fix.Plan{Command: "imgcheck patch a -t NEWREF", Cures: []fix.Cure{
+	p := &fix.Plan{Command: "imgcheck patch a -t NEWREF", Outcomes: []fix.Outcome{
 		{Message: "libcudnn.so.9: gone", Of: 1094, Resolves: 1094, Tried: []fix.Attempt{{Text: "a search path alone"}, {Text: "x", Resolves: 7, Why: "breaks /y\x1b[0m"}}},
 		{Message: "libz.so: stays", Of: 1, Why: "nothing helps"},
 	}, Behind: []fix.Behind{{Message: "/t.so: undefined symbol: y"}}}
