@@ -1,14 +1,11 @@
-// Package rules holds what imgcheck knows, as data: rules, GPU libraries, what
-// the driver brings, how frameworks load. It is embedded in the program; the
-// lint package reads it.
-//
-// The package has no code to speak of. What a pack may say is told by the types
-// that lint decodes it into.
+// Package rules embeds the packs, imgcheck's knowledge as data: rules, GPU libraries, the
+// driver's libraries, frameworks and their loads. Package packs reads them, and its types
+// define which keys a pack may have.
 package rules
 
 import "embed"
 
-// FS holds the packs, *.yaml, and in provide/ what the provide package reads.
+// FS holds the packs, *.yaml, and in provide/ the tables that package provide reads.
 //
 //go:embed *.yaml provide/*.yaml
 var FS embed.FS

@@ -20,8 +20,7 @@ var update = flag.Bool("update", false, "write docs/rules anew")
 
 const dir = "../docs/rules"
 
-// TestDocs holds docs/rules against the packs, from which it is made
-// (`go test ./rules -update`).
+// docs/rules is equal to the pages made from the packs (`go test ./rules -update`).
 func TestDocs(t *testing.T) {
 	set, err := packs.LoadPacks(rules.FS)
 	if err != nil {
@@ -37,7 +36,7 @@ func TestDocs(t *testing.T) {
 	}
 	for _, file := range have {
 		if _, ok := want[filepath.Base(file)]; !ok {
-			t.Errorf("%s is of no rule: go test ./rules -update", file)
+			t.Errorf("%s belongs to no rule: go test ./rules -update", file)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
@@ -47,12 +46,12 @@ func TestDocs(t *testing.T) {
 			continue
 		}
 		if diff := cmp.Diff(want[name], string(b)); diff != "" {
-			t.Errorf("docs/rules/%s is not what the packs say (-want +got): go test ./rules -update\n%s", name, diff)
+			t.Errorf("docs/rules/%s differs from the packs (-want +got): go test ./rules -update\n%s", name, diff)
 		}
 	}
 }
 
-// pages are the files of docs/rules by their names.
+// pages returns the files of docs/rules by their names.
 func pages(set *packs.Packs) map[string]string {
 	m := map[string]string{}
 	var index strings.Builder
@@ -65,6 +64,7 @@ func pages(set *packs.Packs) map[string]string {
 	return m
 }
 
+// write replaces the files of docs/rules.
 func write(t *testing.T, files map[string]string) {
 	t.Helper()
 	old, err := filepath.Glob(dir + "/*.md")
@@ -86,7 +86,7 @@ func write(t *testing.T, files map[string]string) {
 	}
 }
 
-// TestRulesAreWhole keeps a rule from being without what its page needs.
+// Each rule has all that its page needs.
 func TestRulesAreWhole(t *testing.T) {
 	set, err := packs.LoadPacks(rules.FS)
 	if err != nil {
