@@ -20,7 +20,7 @@ func (r *Rule) Page() string {
 		}
 	}
 	Section(&b, "Reasons for a lower severity", r.reasons())
-	Section(&b, "What to do", r.Fix)
+	Section(&b, "How to fix it", r.Fix)
 	Section(&b, "Sources", r.sources())
 	return b.String()
 }

@@ -35,7 +35,7 @@ D
 - note: b
 - note: for a reason that the finding names
 
-## What to do
+## How to fix it
 
 - f
 
