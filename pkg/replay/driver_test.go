@@ -10,8 +10,8 @@ import (
 	"github.com/imgcheck/imgcheck/rules"
 )
 
-// TestGPUHost has the driver's libraries in one of the loader's directories, and
-// nothing else that the image has not.
+// TestGPUHost checks that the host has the driver's libraries in one of the loader's
+// directories, and otherwise the files of the image.
 func TestGPUHost(t *testing.T) {
 	set, err := packs.LoadPacks(rules.FS)
 	if err != nil {

@@ -123,7 +123,7 @@ func (co *Config) Executable(name string) (string, bool) {
 	return plain, plain != ""
 }
 
-// defaultPath is the PATH of a container whose image sets none (runc, containerd).
+// defaultPath is the PATH of a container whose image sets none.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // candidates returns the paths at which the kernel or a shell looks for a program.

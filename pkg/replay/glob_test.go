@@ -9,8 +9,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// What a pattern with braces fits, one of its alternatives does, and they nothing
-// else.
+// TestAlternatives checks that the alternatives of a pattern with braces match the same
+// names as the pattern.
 func TestAlternatives(t *testing.T) {
 	names := []string{"s/nvidia/a/lib/libx.so.1", "s/nv/lib/libx.so.1", "s/nv/lib/liby.so", "s/b/liby.so", "s/abc", "s/ab", "s/{a", "s/a,b", "s/[{]"}
 	for pattern, want := range map[string][]string{
@@ -34,8 +34,8 @@ func TestAlternatives(t *testing.T) {
 	}
 }
 
-// TestGlob: what glob finds by its segments is what fits the pattern among all paths
-// that are no directories.
+// TestGlob checks that Glob finds the paths that match the pattern among all paths of the
+// image, without directories.
 func TestGlob(t *testing.T) {
 	var list []layers.Entry
 	for _, p := range []string{
@@ -57,7 +57,7 @@ func TestGlob(t *testing.T) {
 			}
 		}
 		slices.Sort(want)
-		for range 2 { // the second time it is remembered
+		for range 2 { // the second call is answered by the cache
 			if got := files.Glob("/s", pattern); !slices.Equal(got, want) {
 				t.Errorf("%s: %q, want %q", pattern, got, want)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/imgcheck/imgcheck/rules"
 )
 
-// TestImportsFirst asks whether the image's program imports torch before anything may
+// TestImportsFirst checks whether the image's program imports torch before anything may
 // import onnxruntime.
 func TestImportsFirst(t *testing.T) {
 	set, err := packs.LoadPacks(rules.FS)

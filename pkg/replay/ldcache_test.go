@@ -16,8 +16,8 @@ import (
 	"github.com/imgcheck/imgcheck/rules"
 )
 
-// debianRoot is a root whose ld.so.conf names the architecture's own directory, as
-// Debian's and Ubuntu's do.
+// debianRoot is a root file system whose ld.so.conf names the architecture's directory,
+// as Debian's and Ubuntu's do.
 const debianRoot = `-- 0/lib --
 symlink usr/lib
 -- 0/lib64/ld-linux-x86-64.so.2 --
@@ -42,8 +42,8 @@ const debianConf = `-- 0/etc/ld.so.conf.d/x86_64-linux-gnu.conf --
 
 const mountedCUDA = "-- 0/usr/lib/x86_64-linux-gnu/libcuda.so.1 --\nelf x86_64 soname=libcuda.so.1\n"
 
-// TestDriverComesFirst holds who is foretold to get libcuda.so.1 by ld.so.cache
-// against the cache that the real ldconfig writes of the root with the driver.
+// TestDriverComesFirst compares DriverComesFirst with the cache that the real ldconfig
+// writes for a root with the driver.
 func TestDriverComesFirst(t *testing.T) {
 	set, err := packs.LoadPacks(rules.FS)
 	if err != nil {
@@ -84,8 +84,8 @@ func TestDriverComesFirst(t *testing.T) {
 	}
 }
 
-// writtenCUDA returns what the loader gets as libcuda.so.1 from the cache that the
-// real ldconfig writes of a root.
+// writtenCUDA returns the path of libcuda.so.1 in the cache that the real ldconfig writes
+// for a root.
 func writtenCUDA(t *testing.T, root string, dirs ...string) string {
 	t.Helper()
 	args := append([]string{"-X", "-r", root, "-f", "/etc/ld.so.conf", "-C", LDCache}, dirs...)
@@ -100,13 +100,14 @@ func writtenCUDA(t *testing.T, root string, dirs ...string) string {
 	return p
 }
 
-// fsOf is the file system of a text image with one layer, with the bytes of all files.
+// fsOf returns the file system of a text image with one layer, with the contents of all
+// files.
 func fsOf(t *testing.T, text string) *layers.FS {
 	t.Helper()
 	return fsKeeping(t, text, func(string, int64) bool { return true })
 }
 
-// fsKeeping is fsOf with the bytes of some files.
+// fsKeeping is fsOf with the contents of the files that keep selects.
 func fsKeeping(t *testing.T, text string, keep func(string, int64) bool) *layers.FS {
 	t.Helper()
 	m, err := imagetest.Parse([]byte(text))
@@ -124,7 +125,7 @@ func fsKeeping(t *testing.T, text string, keep func(string, int64) bool) *layers
 	return layers.Merge(l)
 }
 
-// newTest is newReplayer of an image that it can read.
+// newTest returns newReplayer of an image, or fails the test.
 func newTest(t *testing.T, img *Image, set *packs.Packs) *replayer {
 	t.Helper()
 	re, err := newReplayer(img, set)
@@ -134,6 +135,7 @@ func newTest(t *testing.T, img *Image, set *packs.Packs) *replayer {
 	return re
 }
 
+// embedded returns the packs of the program.
 func embedded(t *testing.T) *packs.Packs {
 	t.Helper()
 	set, err := packs.LoadPacks(rules.FS)

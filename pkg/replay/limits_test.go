@@ -10,8 +10,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// TestTooManyInstalls tells in one line that an image has more frameworks than are
-// replayed.
+// TestTooManyInstalls checks the error for an image with more frameworks than the limit.
 func TestTooManyInstalls(t *testing.T) {
 	defer func(was int) { maxInstalls = was }(maxInstalls)
 	const torch = "/lib/python3.10/site-packages/torch/lib/libtorch_cpu.so"
@@ -42,8 +41,8 @@ func TestTooManyInstalls(t *testing.T) {
 	}
 }
 
-// TestTooManySeen tells in one line that an image's environments see more packages
-// together than are looked at.
+// TestTooManySeen checks the error for an image whose environments see more packages than
+// the limit.
 func TestTooManySeen(t *testing.T) {
 	defer func(was int) { maxSeen = was }(maxSeen)
 	list := []layers.Entry{}
@@ -67,8 +66,8 @@ func TestTooManySeen(t *testing.T) {
 	}
 }
 
-// TestNoProcessIsHeld: once all is replayed, what is held of a process is what it has
-// mapped, and of a file that many map one module; a miss holds the file that asks.
+// TestNoProcessIsHeld checks that the evidence holds no processes: of a process it holds
+// the mapped files, each file with one module, and of a miss the module that has it.
 func TestNoProcessIsHeld(t *testing.T) {
 	text := "-- 0/lib64/ld-linux-x86-64.so.2 --\nelf x86_64 soname=ld-linux-x86-64.so.2\n" +
 		"-- 0/lib64/libcudart.so.12 --\nelf x86_64 soname=libcudart.so.12\n" +
@@ -102,6 +101,7 @@ func TestNoProcessIsHeld(t *testing.T) {
 	}
 }
 
+// elfText returns the text of an ELF file of a text image.
 func elfText(path string, lines ...string) string {
 	return "-- 0/" + path + " --\nelf x86_64 " + strings.Join(lines, "\n") + "\n"
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// TestCut checks what it means that a file is opened which is cut off: the process is
-// killed, so that it is no optional part any more.
+// TestCut checks the meaning of an open of a truncated file: the process is killed, so
+// that the file is not optional any more.
 func TestCut(t *testing.T) {
 	set := embedded(t)
 	pl := &plans{re: &replayer{packs: set}}

@@ -100,7 +100,8 @@ func (re *replayer) onSearchPath(in *Install, search, dirs []string, file string
 }
 
 // openPreload opens the files of a preload, and ignores those that cannot be loaded. It
-// returns the errors about truncated files, which kill the process. pre may be nil.
+// returns the errors about truncated files, which kill the process. The preload may be
+// nil.
 func (re *replayer) openPreload(p *elfdeps.Process, pre *preload) (cut []*elfdeps.Error) {
 	if pre == nil {
 		return nil
@@ -111,10 +112,10 @@ func (re *replayer) openPreload(p *elfdeps.Process, pre *preload) (cut []*elfdep
 	return cut
 }
 
-// openEager opens a preload after the first step has succeeded, if a file that matches
-// the preload's condition is mapped. It stops at the first required file that the image
+// openEager opens a preload after the first step has succeeded, if a file whose path
+// contains its Mapped is mapped. It stops at the first required file that the image
 // lacks, and at the first file that cannot be loaded; the framework continues. It returns
-// the errors about truncated files. pre may be nil.
+// the errors about truncated files. The preload may be nil.
 func (re *replayer) openEager(p *elfdeps.Process, pre *preload) (cut []*elfdeps.Error) {
 	if pre == nil || !slices.ContainsFunc(p.Objects, func(m *elfdeps.Module) bool { return strings.Contains(m.Real(), pre.Mapped) }) {
 		return nil

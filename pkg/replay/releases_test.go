@@ -4,6 +4,7 @@ import (
 	"testing"
 )
 
+// TestNameRelease checks the releases in the names of files.
 func TestNameRelease(t *testing.T) {
 	for name, want := range map[string]string{
 		"libcudnn.so.9.14.0": "9.14.0", "libcudnn-74a4c495.so.9.1.0": "9.1.0", "libnvrtc.so.12.4.127": "12.4.127", "libcudnn.so.9": "9",
