@@ -18,10 +18,10 @@ lint: ## vet, staticcheck, gofumpt, shellcheck, actionlint, Vale for the English
 	$(GO) mod tidy -diff
 	./test/lint.sh
 
-# Packages whose tests run without the race detector: they start no goroutines of
-# their own, are whole programs that take minutes with it, or (lint) are run with it by
-# the tests of pkg/fix.
-PLAIN = /cmd/|/pkg/lint$$|/test/|/release|/rules$$|/pkg/elfdeps$$|/pkg/explain$$|/pkg/report$$|/pkg/buildkit$$|/pkg/inventory$$|/pkg/inflate$$
+# Packages whose tests run without the race detector: they start no goroutines, or are
+# whole programs that take minutes with it. The tests of pkg/fix run lint and replay with it
+# on all text images.
+PLAIN = /cmd/|/pkg/lint$$|/pkg/packs$$|/internal/version$$|/test/|/release|/rules$$|/pkg/elfdeps$$|/pkg/explain$$|/pkg/report$$|/pkg/buildkit$$|/pkg/inventory$$|/pkg/inflate$$
 
 unit: ## all tests, with the race detector where goroutines meet
 	$(GO) test -timeout 30m $$($(GO) list ./... | grep -E '$(PLAIN)')
