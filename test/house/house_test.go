@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,13 +25,12 @@ const (
 type pkg struct {
 	ImportPath string
 	Imports    []string
-	GoFiles    []string
 }
 
 // packages returns the packages of the module, by their directories.
 func packages(t *testing.T) map[string]pkg {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,GoFiles", module+"...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +82,34 @@ func TestRooms(t *testing.T) {
 	}
 	if checked < 20 {
 		t.Errorf("only %d packages were found", checked)
+	}
+}
+
+// TestFiles checks that every file that the document names is there.
+func TestFiles(t *testing.T) {
+	text, err := os.ReadFile("../../" + doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{} // by name and by path
+	err = filepath.WalkDir("../..", func(name string, e fs.DirEntry, err error) error {
+		there[e.Name()], there[strings.TrimPrefix(filepath.ToSlash(name), "../../")] = true, true
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, m := range quoted.FindAllStringSubmatch(string(text), -1) {
+		if strings.HasSuffix(m[1], ".go") {
+			named++
+			if !there[m[1]] {
+				t.Errorf("%s names %s, which is not there", doc, m[1])
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("only %d files are named", named)
 	}
 }
 
