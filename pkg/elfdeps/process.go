@@ -105,6 +105,8 @@ type Process struct {
 	// Warnings are messages that do not end the process: unusable preloads,
 	// missing version information.
 	Warnings []string
+	// Ignored are the preloads that cannot be used, in order.
+	Ignored []IgnoredPreload
 	// Versions are the required symbol versions that are missing, in order. Only a
 	// tracing process goes on after one.
 	Versions []*Error

@@ -55,6 +55,18 @@ func (p *Process) withPreloads(main *Module) []*Module {
 // "--preload" or "/etc/ld.so.preload".
 type preload struct{ name, from string }
 
+// IgnoredPreload is a preload that the loader cannot use and goes on without.
+type IgnoredPreload struct {
+	Name string
+	From string // "LD_PRELOAD", "--preload" or "/etc/ld.so.preload"
+	Err  *Error
+}
+
+// String returns the line that the loader prints.
+func (i IgnoredPreload) String() string {
+	return fmt.Sprintf("ERROR: ld.so: object '%s' from %s cannot be preloaded (%s): ignored.", i.Name, i.From, i.Err.Message)
+}
+
 // preload is map_doit (elf/rtld.c): the program is the requester. It returns
 // nil, after a warning, for a file that cannot be used.
 func (p glibc) preload(pre preload, main *Module) *Module {
@@ -62,7 +74,8 @@ func (p glibc) preload(pre preload, main *Module) *Module {
 	defer func() { p.preloading = false }()
 	m, err := p.request(pre.name, main, false)
 	if err != nil {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("ERROR: ld.so: object '%s' from %s cannot be preloaded (%s): ignored.", pre.name, pre.from, err.Message))
+		ignored := IgnoredPreload{pre.name, pre.from, err}
+		p.Ignored, p.Warnings = append(p.Ignored, ignored), append(p.Warnings, ignored.String())
 		return nil
 	}
 	return m

@@ -45,7 +45,7 @@ func otherABI(m *elfdeps.Module, symbol string) string {
 	return found
 }
 
-// withoutABI returns the demangled form of a name without the marks of the C++ ABI, and
+// withoutABI returns the C++ form of a mangled name without the marks of its ABI, and
 // whether the name is mangled.
 func withoutABI(symbol string) (string, bool) {
 	s, err := demangle.ToString(symbol, demangle.Verbose)

@@ -17,8 +17,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// realSonames are the names of CUDA's libraries with the majors of CUDA that have
-// them, from the distributions' packages.
+// realSonames returns the major versions of CUDA that have each library, from the
+// distributions' packages.
 func realSonames(t *testing.T) map[string][]string {
 	t.Helper()
 	b, err := os.ReadFile("testdata/sonames.txt")
@@ -43,12 +43,11 @@ func realSonames(t *testing.T) map[string][]string {
 	return has
 }
 
-// namedCUDA is a release of CUDA that a text names: as such, of an image, of a
-// package of Debian or of a wheel.
+// namedCUDA matches a release of CUDA in a text: by itself, or in the name of an image, of a
+// Debian package or of a wheel.
 var namedCUDA = regexp.MustCompile(`(?:CUDA |nvidia/cuda:|-cuda-|\+cuda|-cupti-|-cu)(\d+)`)
 
-// adviceFor are the releases of CUDA that the advice names where nothing of an image
-// has a library.
+// adviceFor returns the releases of CUDA that the fixes name for a library that an image lacks.
 func adviceFor(t *testing.T, p *packs.Packs, library, config string, more ...string) []string {
 	t.Helper()
 	text := config + elfText("lib64/ld-linux-x86-64.so.2", "soname=ld-linux-x86-64.so.2", `rodata "ld.so (Debian GLIBC 2.36-9+deb12u9) stable release version 2.36.\x00"`, `rodata "/usr/lib/\x00"`) +
@@ -76,15 +75,15 @@ func adviceFor(t *testing.T, p *packs.Packs, library, config string, more ...str
 	return slices.Sorted(maps.Keys(named))
 }
 
-// TestCUDAOfAdvice asks for advice about every name of CUDA's libraries: a release
-// of CUDA that it names has the library, and where several have, none is named
-// unless the rest of the image tells which.
+// TestCUDAOfAdvice checks the fixes for every name of CUDA's libraries: a release of CUDA that
+// they name has the library. If several releases have it, they name none unless the rest of
+// the image shows which is wanted.
 func TestCUDAOfAdvice(t *testing.T) {
 	p := embedded(t)
 	real := realSonames(t)
 	for name, majors := range real {
 		if p.Family(name) == nil {
-			continue // nothing is advised
+			continue // the finding has no fixes
 		}
 		got := adviceFor(t, p, name, "")
 		if len(majors) == 1 && !slices.Equal(got, majors) {
@@ -109,9 +108,8 @@ func TestCUDAOfAdvice(t *testing.T) {
 	}
 }
 
-// TestSonames holds the packs' table against the names of the packages: for each name
-// the same releases of CUDA, and what a program says of its own name (a hash, a
-// longer number) changes nothing.
+// TestSonames checks that the packs' table has the releases of CUDA that the packages have for
+// each name, also with a hash in the name or a longer number.
 func TestSonames(t *testing.T) {
 	p := embedded(t)
 	for name, want := range realSonames(t) {
@@ -146,7 +144,7 @@ func TestSonames(t *testing.T) {
 	}
 }
 
-// TestSonamesOfTables: the packs' other tables of the same numbers say the same.
+// TestSonamesOfTables checks that the packs' other tables have the same numbers.
 func TestSonamesOfTables(t *testing.T) {
 	p := embedded(t)
 	for _, k := range p.Toolkits {
@@ -177,9 +175,9 @@ func TestSonamesOfTables(t *testing.T) {
 				for _, base := range braces(strings.TrimSuffix(pattern, "*")) {
 					name := base + "." + number
 					if p.Family(name) == nil {
-						continue // a part, which nobody asks for
+						continue // a part, which no program needs by its name
 					}
-					// Nothing of CUDA 10 can be fetched.
+					// Libraries of CUDA 10 cannot be fetched.
 					has := slices.DeleteFunc(slices.Clone(p.CudaOf(name)), func(major string) bool { return major == "10" })
 					if !slices.Equal(has, []string{cuda}) {
 						t.Errorf("provide: %s is of CUDA %s; sonames: of %q", name, cuda, has)
@@ -203,7 +201,7 @@ func TestSonamesOfTables(t *testing.T) {
 	}
 }
 
-// braces are what a pattern with {a,b} stands for.
+// braces returns the patterns that a pattern with {a,b} stands for.
 func braces(pattern string) []string {
 	m := regexp.MustCompile(`\{([^{}]*)\}`).FindStringSubmatchIndex(pattern)
 	if m == nil {
@@ -216,8 +214,8 @@ func braces(pattern string) []string {
 	return list
 }
 
-// TestCUDAOfTheRest: where a name is of several releases, the rest of the image
-// tells, the nearest first, and not where it tells another one that has no such name.
+// TestCUDAOfTheRest checks that the rest of the image, the nearest first, decides the release of
+// CUDA of a name that several releases have, unless it shows a release without that name.
 func TestCUDAOfTheRest(t *testing.T) {
 	p := embedded(t)
 	has := func(name string) string { return elfText("usr/lib/"+name, "soname="+name) }
@@ -246,11 +244,11 @@ func TestCUDAOfTheRest(t *testing.T) {
 	}
 }
 
-// namedOf is a library of some CUDA in a text.
+// namedOf matches a library with its release of CUDA in a text.
 var namedOf = regexp.MustCompile(`\b(lib[\w.+-]+\.so\.[\d.]*\d) of CUDA (\d+)`)
 
-// TestCUDAOfFindings: what the findings of all text images say to be of a CUDA is in
-// that CUDA.
+// TestCUDAOfFindings checks that each library that a finding assigns to a release of CUDA is in
+// that release, for the findings of all text images.
 func TestCUDAOfFindings(t *testing.T) {
 	p := embedded(t)
 	said := 0

@@ -9,9 +9,9 @@ import (
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
-// TestJAXOnRedHat: pip puts JAX's plugin into lib64 and NVIDIA's wheels into lib there. From
-// 0.6.2 on JAX finds them, which imports nvidia.cudnn and so on; 0.4.35 has its RPATH
-// alone. The images are those of Debian's directories, taken apart.
+// TestJAXOnRedHat checks that JAX finds its libraries on Red Hat, where pip installs its plugin
+// below lib64 and NVIDIA's wheels below lib. JAX 0.6.2 and later import nvidia.cudnn and so on;
+// 0.4.35 has only its RPATH. The test moves the files of images with Debian's directories.
 func TestJAXOnRedHat(t *testing.T) {
 	compiled := regexp.MustCompile(`(?m)^(-- \d/usr/local/lib)(/python3\.12/site-packages/jax)`)
 	p := embedded(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/imgcheck/imgcheck/rules"
 )
 
-// textImage makes an image of a text; with asDir it is one of a directory, that
-// has no config.
+// textImage returns the image of a text, or with asDir that of a directory, which has no
+// config.
 func textImage(t *testing.T, text string, asDir bool) *replay.Image {
 	t.Helper()
 	im, err := imagetest.Parse([]byte(text))
@@ -44,10 +44,10 @@ func textImage(t *testing.T, text string, asDir bool) *replay.Image {
 	return img
 }
 
-// siteDir is where Python's packages lie in these tests.
+// siteDir is the directory of Python's packages in these tests.
 const siteDir = "0/usr/lib/python3.12/site-packages/"
 
-// wheelText is the metadata of a wheel.
+// wheelText returns the text of a wheel's metadata.
 func wheelText(name, version string, requires ...string) string {
 	b := fmt.Sprintf("-- %s%s-%s.dist-info/METADATA --\ntext\nName: %s\nVersion: %s\n", siteDir, name, version, name, version)
 	for _, r := range requires {
@@ -64,8 +64,8 @@ func elfText(path string, lines ...string) string {
 	return "-- 0/" + path + " --\nelf x86_64 " + strings.Join(lines, "\n") + "\n"
 }
 
-// TestChecks: the edges of the checks that need no replay: what is a finding and
-// what looks like one. Each of the text images has one of the plain cases.
+// TestChecks checks the edge cases of rules that need no replay. The text images have the plain
+// cases.
 func TestChecks(t *testing.T) {
 	user := elfText("opt/app", "interp=/lib64/ld-linux-x86-64.so.2", "needed libcuda.so.1", "flags1 pie")
 	conda := "-- 0/opt/c/etc/conda/activate.d/a.sh --\ntext\nexport LD_LIBRARY_PATH=$CONDA_PREFIX/lib\n-- 0/opt/c/bin/python --\nelf x86_64 interp=/x\n"
@@ -143,7 +143,7 @@ func TestChecks(t *testing.T) {
 	})
 }
 
-// checked are the findings of the checks alone: severity and rule.
+// checked returns the severities and rules of the findings of rules that need no replay.
 func checked(t *testing.T, p *packs.Packs, img *replay.Image) []string {
 	t.Helper()
 	res, err := Run(context.Background(), img, p)
@@ -162,7 +162,7 @@ func checked(t *testing.T, p *packs.Packs, img *replay.Image) []string {
 	return got
 }
 
-// checks are the rules of the table that ask nothing of the replay.
+// checks returns the rows of the table that need no replay.
 func checks() []rule {
 	from := slices.IndexFunc(table, func(r rule) bool { return r.ids[0] == "ld-path-missing" })
 	to := slices.IndexFunc(table, func(r rule) bool { return r.ids[0] == "python-home" })
@@ -188,8 +188,8 @@ func onlyFinding(t *testing.T, rule string, img *replay.Image) Finding {
 	return list[0]
 }
 
-// TestOverriddenChoice holds what is said where a variable of the image chooses the build
-// of a package; the variable's value is no part of the cause.
+// TestOverriddenChoice checks the finding for a variable that chooses the build of a package.
+// The variable's value is not part of the cause.
 func TestOverriddenChoice(t *testing.T) {
 	const build = "bitsandbytes/libbitsandbytes_cuda124.so"
 	text := "env BNB_CUDA_VERSION=118\n" + wheelText("bitsandbytes", "0.49.2") + elfText(siteDir[2:]+build)
@@ -206,8 +206,8 @@ func TestOverriddenChoice(t *testing.T) {
 	}
 }
 
-// TestClauses has the clauses of checks and of the entrypoint that no text image shows:
-// the severity and message of a finding, then its reason, effects and fixes.
+// TestClauses checks clauses of rules that no text image has. Each want is the severity and
+// message of a finding, then its reason, effects and fixes.
 func TestClauses(t *testing.T) {
 	user := elfText("opt/app", "interp=/lib64/ld-linux-x86-64.so.2", "needed libcuda.so.1", "flags1 pie")
 	conda := "entrypoint [\"/opt/c/bin/python\"]\n-- 0/opt/c/etc/conda/activate.d/a.sh --\ntext\nexport LD_LIBRARY_PATH=$(dirname $0)/lib\n-- 0/opt/c/bin/python --\nelf x86_64 interp=/x\n"
@@ -251,7 +251,7 @@ func embedded(t *testing.T) *packs.Packs {
 	return set
 }
 
-// passOf returns what a rule sees of an image.
+// passOf returns the pass for an image.
 func passOf(t *testing.T, img *replay.Image) *Pass {
 	t.Helper()
 	set := embedded(t)

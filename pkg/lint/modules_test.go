@@ -8,8 +8,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// TestModulesNotLookedAt: a module that a RECORD lists is gone when it is not in the
-// image, and not when it may be among what was passed over.
+// TestModulesNotLookedAt checks that a module listed in a RECORD is reported if it is not in
+// the image, unless it may be among skipped files.
 func TestModulesNotLookedAt(t *testing.T) {
 	const module = "a/_b.cpython-312-x86_64-linux-gnu.so"
 	text := wheelText("a", "1.0") + "-- " + siteDir + "a-1.0.dist-info/RECORD --\ntext\n" + module + ",sha256=aaa,1\n"
@@ -26,12 +26,12 @@ func TestModulesNotLookedAt(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := slices.ContainsFunc(res.Findings, func(f Finding) bool { return f.Rule == "module-lost" }); got != c.want {
-			t.Errorf("%q passed over: told %v, want %v", c.skipped, got, c.want)
+			t.Errorf("%q skipped: found %v, want %v", c.skipped, got, c.want)
 		}
 	}
 }
 
-// TestModuleClauses holds what is said of lost modules in the cases that no text image has.
+// TestModuleClauses checks the findings about lost modules in cases that no text image has.
 func TestModuleClauses(t *testing.T) {
 	record := func(name string, modules ...string) string {
 		text := wheelText(name, "1.0") + "-- " + siteDir + name + "-1.0.dist-info/RECORD --\ntext\n"

@@ -19,7 +19,7 @@ import (
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
-// opener opens what it is told to, as FLAGS:FILE, and goes on after what it cannot.
+// opener opens each argument FLAGS:FILE, and goes on after one that it cannot open.
 const opener = `#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,8 +33,9 @@ int main(int argc, char **argv) {
 }
 `
 
-// TestPlugins has this machine's loader open the plug-ins of text images with dlopen's
-// flags, in a program that defines what their host does, and says what it says.
+// TestPlugins checks that the messages of findings are those of this machine's loader, which
+// opens the plug-ins of text images with dlopen's flags, in a program that defines the symbols
+// of their host.
 func TestPlugins(t *testing.T) {
 	const (
 		site = "/usr/local/lib/python3.12/site-packages"
@@ -42,7 +43,7 @@ func TestPlugins(t *testing.T) {
 	)
 	for _, tt := range []struct {
 		image   string
-		defines string // what the program defines, beside main
+		defines string // the functions of the program, beside main
 		opens   string // n is RTLD_NOW, l RTLD_LAZY, g RTLD_GLOBAL
 	}{
 		{"llama-healthy", "", "n:/app/libggml-base.so n:/app/libggml-cuda.so"},
@@ -76,7 +77,7 @@ func TestPlugins(t *testing.T) {
 	}
 }
 
-// symbolMessages are those of the findings about symbols.
+// symbolMessages returns the messages of the findings about symbols.
 func symbolMessages(t *testing.T, text string) string {
 	t.Helper()
 	set, err := packs.LoadPacks(rules.FS)
@@ -96,8 +97,8 @@ func symbolMessages(t *testing.T, text string) string {
 	return b.String()
 }
 
-// opened is what the loader says when a program opens files of an image, which has
-// this machine's libc and a driver.
+// opened returns the output of the loader for a program that opens files of an image with this
+// machine's libc and a driver.
 func opened(t *testing.T, text, defines, opens string) string {
 	t.Helper()
 	gcc := tooltest.Need(t, "gcc", "gcc")
@@ -158,8 +159,8 @@ func opened(t *testing.T, text, defines, opens string) string {
 	return string(bytes.ReplaceAll(out, []byte(root), nil))
 }
 
-// TestDirectories judges every text image as a directory, which has no config and so no
-// program that it starts.
+// TestDirectories checks that no finding of a directory says that a program does not start. A
+// directory has no config, and so starts none.
 func TestDirectories(t *testing.T) {
 	names, err := fs.Glob(images.FS, "*.txtar")
 	if err != nil || len(names) == 0 {

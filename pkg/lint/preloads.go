@@ -2,7 +2,6 @@ package lint
 
 import (
 	"path"
-	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/packs"
@@ -20,24 +19,21 @@ func preloadedBy(pass *Pass, p *elfdeps.Process, m *elfdeps.Module) string {
 }
 
 // preloadsIgnored returns a finding for each preloaded library that cannot be loaded. The loader
-// prints a warning at the start of every program, which these lines of glibc's ld.so are.
+// prints a warning at the start of every program, and goes on.
 func preloadsIgnored(pass *Pass) []Finding {
 	p := pass.Loaders.Preloading()
 	if p == nil {
 		return nil
 	}
 	var list []Finding
-	for _, line := range p.Warnings {
-		rest, ok := strings.CutPrefix(line, "ERROR: ld.so: object '")
-		name, rest, cut := strings.Cut(rest, "' from ")
-		if !ok || !cut || pass.Packs.FromDriver(name) || pass.Config.IsMount(path.Dir(name)) {
+	for _, i := range p.Ignored {
+		if pass.Packs.FromDriver(i.Name) || pass.Config.IsMount(path.Dir(i.Name)) {
 			continue
 		}
-		from, why, _ := strings.Cut(rest, " ")
-		f := pass.say("preload-ignored", "ignored", packs.Values{"warning": line, "by": from})
-		f.Subject, f.Library, f.Kind = name, name, packs.Unusable
-		if why == "cannot be preloaded (cannot open shared object file): ignored." {
-			f.Kind, f.Cause = packs.Missing, "missing "+name
+		f := pass.say("preload-ignored", "ignored", packs.Values{"warning": i.String(), "by": i.From})
+		f.Subject, f.Library, f.Kind = i.Name, i.Name, packs.Unusable
+		if notOpened(i.Err) {
+			f.Kind, f.Cause = packs.Missing, "missing "+i.Name
 		}
 		list = append(list, f)
 	}

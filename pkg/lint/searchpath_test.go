@@ -41,8 +41,8 @@ func TestMergePaths(t *testing.T) {
 	}
 }
 
-// TestMergePathsLaw: what a value has more is there, what one leaves out is not, and
-// of one value alone comes the value.
+// TestMergePathsLaw checks that the merged path has each element that a value adds, has none
+// that one leaves out, and is the value if there is only one.
 func TestMergePathsLaw(t *testing.T) {
 	dirs := func(of []uint8) []string {
 		var list []string
@@ -76,8 +76,8 @@ func TestMergePathsLaw(t *testing.T) {
 	}
 }
 
-// TestOneSearchPathOfNotes: what a note alone says is in the notes' value, which has
-// the other in it, also when another value takes the place of that.
+// TestOneSearchPathOfNotes checks that the value of notes has the elements of the other
+// findings' value and those that only notes add, also after SetSearchPath.
 func TestOneSearchPathOfNotes(t *testing.T) {
 	pass := passOf(t, &replay.Image{FS: layers.Merge()})
 	sets := func(template, path string) packs.Advice { return packs.Advice{Template: template, Path: &path} }
@@ -109,7 +109,7 @@ func TestOneSearchPathOfNotes(t *testing.T) {
 	}
 }
 
-// TestBracesInValues: a value of an image is not a placeholder, whatever it says.
+// TestBracesInValues checks that braces in an image's value are not placeholders.
 func TestBracesInValues(t *testing.T) {
 	img := textImage(t, "env LD_LIBRARY_PATH=/opt/{dir}/{nothing}:/usr/lib\n-- 0/usr/lib/x --\ntext\nx\n", false)
 	res, err := Run(t.Context(), img, embedded(t))

@@ -7,7 +7,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// TestTorchNames tells torch's names from those that only look like them.
+// TestTorchNames checks that torch's names are recognized, and similar ones are not.
 func TestTorchNames(t *testing.T) {
 	p := embedded(t)
 	for name, want := range map[string]bool{
@@ -22,8 +22,8 @@ func TestTorchNames(t *testing.T) {
 	}
 }
 
-// TestWithoutABI holds names of the two C++ ABIs against one another, whose
-// substitutions (S_, S0_) are numbered differently.
+// TestWithoutABI compares names of the two C++ ABIs, which number substitutions (S_, S0_)
+// differently.
 func TestWithoutABI(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
@@ -54,7 +54,7 @@ func TestLastNumbers(t *testing.T) {
 	}
 }
 
-// TestReaches gives up neither on missing dependencies nor on circles.
+// TestReaches checks that missing dependencies and cycles do not end the search.
 func TestReaches(t *testing.T) {
 	a, b, c := new(elfdeps.Module), new(elfdeps.Module), new(elfdeps.Module)
 	a.Deps, b.Deps, c.Deps = []*elfdeps.Module{b, nil}, []*elfdeps.Module{c, a}, []*elfdeps.Module{b}

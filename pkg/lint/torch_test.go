@@ -12,15 +12,15 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// wheelLib is a library of an NVIDIA wheel: the folder that torch/__init__.py calls it
-// by, its SONAME, and what it needs.
+// wheelLib is a library of an NVIDIA wheel: the folder in which torch/__init__.py looks for it,
+// its SONAME, and the libraries that it needs.
 type wheelLib struct {
 	folder, soname string
 	needs          []string
 }
 
-// toolkits are the libraries of NVIDIA's wheels that the releases of torch on PyPI
-// require, by the CUDA version of the build.
+// toolkits has the libraries of NVIDIA's wheels that the releases of torch on PyPI require, by
+// the CUDA version of the build.
 var toolkits = map[string][]wheelLib{
 	"11.7": {
 		{"cublas", "libcublasLt.so.11", nil},
@@ -77,14 +77,14 @@ var (
 	nvshmem    = wheelLib{"nvshmem", "libnvshmem_host.so.3", nil}
 )
 
-// torchRelease is a release as PyPI has it.
+// torchRelease is a release of torch on PyPI.
 type torchRelease struct {
 	version, cuda, cudnn string
 	libs                 []wheelLib
 }
 
-// torchReleases are PyPI's of torch, by what their METADATA requires: which wheels, and
-// of which CUDA.
+// torchReleases returns releases of torch on PyPI, with the wheels and the CUDA version that
+// their METADATA requires.
 func torchReleases() []torchRelease {
 	with := func(key string, more ...wheelLib) []wheelLib {
 		list := slices.Clone(toolkits[key])
@@ -111,8 +111,8 @@ func torchReleases() []torchRelease {
 	}
 }
 
-// layout is where torch and the wheels that are pure by their metadata lie, and what
-// leads Python from the one to the other.
+// layout has the directories of torch (plat) and of the wheels that are pure by their metadata
+// (pure), and the files that lead Python from the one to the other (more).
 type layout struct{ name, python, plat, pure, more string }
 
 var layouts = []layout{
@@ -131,7 +131,7 @@ func venv(system string) string {
 	return "-- 0/opt/venv/pyvenv.cfg --\nhome = /usr/bin\nversion = 3.12.3\ninclude-system-site-packages = " + system + "\n"
 }
 
-// image is the text of an image with the release, less the libraries that gone names.
+// image returns the text of an image with the release, less the libraries in gone.
 func (r torchRelease) image(at layout, gone ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "entrypoint [\"/%s\"]\nenv PYTHONPATH=/opt/none:/opt/wheels\n", at.python)
@@ -191,19 +191,19 @@ func (r torchRelease) image(at layout, gone ...string) string {
 	return b.String()
 }
 
-// cudnnParts are what cuDNN opens by name, by its front library.
+// cudnnParts has the libraries that cuDNN opens by name, by its front library.
 var cudnnParts = map[string][]string{
 	"libcudnn.so.8": {"libcudnn_ops_infer.so.8", "libcudnn_cnn_infer.so.8", "libcudnn_adv_infer.so.8", "libcudnn_ops_train.so.8", "libcudnn_cnn_train.so.8", "libcudnn_adv_train.so.8"},
 	"libcudnn.so.9": {"libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9", "libcudnn_heuristic.so.9", "libcudnn_engines_precompiled.so.9", "libcudnn_engines_runtime_compiled.so.9"},
 }
 
-// folder is where the wheel of a library puts it.
+// folder returns the folder in which the wheel of a library puts it.
 func (r torchRelease) folder(soname string) string {
 	i := slices.IndexFunc(r.libs, func(l wheelLib) bool { return l.soname == soname })
 	return r.libs[i].folder
 }
 
-// named are the SONAMEs of the release's libraries of these names.
+// named returns the SONAMEs of the release's libraries of these names.
 func (r torchRelease) named(names ...string) []string {
 	var list []string
 	for _, l := range r.libs {
@@ -214,8 +214,8 @@ func (r torchRelease) named(names ...string) []string {
 	return list
 }
 
-// heard are the errors and warnings of an image: severity and message, or where it has
-// effects, how they read.
+// heard returns the errors and warnings of an image: the severity and the texts of the effects,
+// or the message if there are none.
 func heard(t *testing.T, p *packs.Packs, text string) []string {
 	t.Helper()
 	res, err := Run(context.Background(), textImage(t, text, false), p)
@@ -237,8 +237,8 @@ func heard(t *testing.T, p *packs.Packs, text string) []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// TestTorchReleases: each release of torch as pip lays it out works, and tells in its
-// own words when a library that it preloads is gone.
+// TestTorchReleases checks that each release of torch, as pip installs it, has no finding, and
+// that a finding has torch's own error if a library that it preloads is gone.
 func TestTorchReleases(t *testing.T) {
 	p := embedded(t)
 	for _, r := range torchReleases() {
@@ -268,8 +268,8 @@ func TestTorchReleases(t *testing.T) {
 	}
 }
 
-// TestTorchElsewhere: the wheels of a Python that does not import torch are of no use to
-// it, and what none of its lists names calls no preload.
+// TestTorchElsewhere checks that torch does not find wheels of a Python that does not import it,
+// and does not preload after a miss that none of its lists names.
 func TestTorchElsewhere(t *testing.T) {
 	p := embedded(t)
 	r := torchRelease{"2.8.0", "12.8", "9.10.2.21", append(slices.Clone(toolkits["12"]), cusparseLt, cufile)}
@@ -288,7 +288,7 @@ func TestTorchElsewhere(t *testing.T) {
 	}
 }
 
-// torchEffects are those of what is heard that Python says.
+// torchEffects returns the texts of heard that are errors of Python.
 func torchEffects(list []string) []string {
 	return slices.DeleteFunc(list, func(s string) bool { return !strings.Contains(s, "Error: ") })
 }

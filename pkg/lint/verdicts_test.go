@@ -9,8 +9,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// TestVerdictOver checks that a cause keeps the gravest verdict, and of these one with a
-// reason of its own, whatever the order in which files meet it.
+// TestVerdictOver checks that a cause keeps the gravest verdict, and of several one with its
+// own reason, in any order of the files.
 func TestVerdictOver(t *testing.T) {
 	pass := &Pass{Packs: embedded(t)}
 	silent := packs.Verdict{Severity: packs.Note}
@@ -49,8 +49,8 @@ func TestVerdictAtMost(t *testing.T) {
 	}
 }
 
-// TestJudgeStep checks the verdicts on misses of a framework's step, those too that no
-// text image shows.
+// TestJudgeStep checks the verdicts on misses of a framework's step, with those that no text
+// image has.
 func TestJudgeStep(t *testing.T) {
 	pass := passOf(t, textImage(t, "-- 0/a --\n", false))
 	plain, aside := &replay.Install{Framework: &packs.Framework{}, Home: "/opt/x"}, &replay.Install{Framework: &packs.Framework{Aside: true}, Home: "/opt/x"}

@@ -10,8 +10,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// TestNewer has pairs of an older and a newer version whose number only the packs know.
-// internal/version tests the rest.
+// TestNewer checks pairs of an older and a newer version whose number only the packs know.
+// internal/version tests the others.
 func TestNewer(t *testing.T) {
 	p := embedded(t)
 	for _, pair := range [][2]string{
@@ -27,8 +27,8 @@ func TestNewer(t *testing.T) {
 	}
 }
 
-// TestNewerOfLibc: a version of this machine's glibc is newer than the one that it
-// inherits from. GLIBC_ABI_DT_RELR inherits from GLIBC_2.36.
+// TestNewerOfLibc checks that each version of this machine's glibc is newer than the one that
+// it inherits from. GLIBC_ABI_DT_RELR inherits from GLIBC_2.36.
 func TestNewerOfLibc(t *testing.T) {
 	p := embedded(t)
 	file := strings.TrimSpace(tooltest.Output(t, tooltest.Need(t, "gcc", "gcc"), "-print-file-name=libc.so.6"))
@@ -55,7 +55,7 @@ func TestNewerOfLibc(t *testing.T) {
 	}
 }
 
-// TestVersionAdvice is what is said where a version is missing.
+// TestVersionAdvice checks the fixes for a missing version.
 func TestVersionAdvice(t *testing.T) {
 	pass := passOf(t, textImage(t, "-- 0/a --\n", false))
 	for name, want := range map[string]string{
