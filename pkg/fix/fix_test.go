@@ -404,7 +404,7 @@ func TestStandIn(t *testing.T) {
 
 // Each kind of change that a rule may name has a function.
 func TestKinds(t *testing.T) {
-	for _, m := range packs.Mends {
+	for _, m := range packs.StepKinds {
 		if kinds[m] == nil {
 			t.Errorf("no function for %q", m)
 		}

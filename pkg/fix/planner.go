@@ -69,7 +69,7 @@ func (p *planner) resolve(ctx context.Context, k string) error {
 	f := p.now.ledger.trouble[k].finding
 	var mend []string
 	if r := p.packs.Rule(f.Rule); r != nil {
-		mend = r.Mend
+		mend = r.Steps
 	}
 	best, offered, err := p.best(ctx, k, f, mend)
 	switch {
@@ -158,7 +158,7 @@ func (p *planner) extend(ctx context.Context, k string, c candidate, t *trial, d
 	}
 	then := p.maker // makes candidates for the image as it would be
 	then.now, then.groups = t.state, append(slices.Clone(p.groups), t.group)
-	for _, kind := range r.Mend {
+	for _, kind := range r.Steps {
 		candidates := kinds[kind]
 		if candidates == nil {
 			continue

@@ -31,7 +31,7 @@ func cudaDiffers(pass *Pass) []Finding {
 	var list []Finding
 	for _, b := range pass.Inventory.Builds {
 		cuda := packs.Numbers(b.CUDA, 2)
-		if !packs.IsKnown(pass.Packs.ExtensionHosts, b.Name) || cuda == "" || v["system"] == "" || cuda == v["system"] || there[cuda] {
+		if !pass.Packs.ExtensionHosts.Has(b.Name) || cuda == "" || v["system"] == "" || cuda == v["system"] || there[cuda] {
 			continue
 		}
 		v["package"], v["version"], v["cuda"] = b.Name, b.Version, cuda

@@ -76,7 +76,7 @@ func (c *cause) meet(e *elfdeps.Error, affected string, v packs.Verdict) {
 	}
 	graver := c.first == nil || v.Severity != c.verdict.Severity && v.Severity.AtLeast(c.verdict.Severity)
 	as := c.first != nil && v.Severity == c.verdict.Severity
-	if graver || as && replay.IsVersion(e) && c.packs.NewerSymbolVersion(e.Name, c.first.Name) || as && by < c.by && e.Name == c.first.Name {
+	if graver || as && replay.IsVersion(e) && c.packs.IsNewerVersion(e.Name, c.first.Name) || as && by < c.by && e.Name == c.first.Name {
 		c.first, c.by = e, by
 	}
 	if graver || v.Over(c.verdict) {

@@ -14,7 +14,7 @@ func (pass *Pass) say(rule, clause string, v packs.Values) Finding {
 	f := Finding{Rule: rule}
 	r := pass.Packs.Rule(rule)
 	if r == nil {
-		pass.Packs.Unsaid(fmt.Errorf("no pack has the rule %q", rule))
+		pass.Packs.KeepErr(fmt.Errorf("no pack has the rule %q", rule))
 		return f
 	}
 	f.Kind, f.Severity = r.Kind, r.Severity
@@ -51,7 +51,7 @@ func (pass *Pass) clause(rule, id string) *packs.Clause {
 	if c := pass.Packs.Clause(rule, id); c != nil {
 		return c
 	}
-	pass.Packs.Unsaid(fmt.Errorf("no pack has the clause %q of the rule %q", id, rule))
+	pass.Packs.KeepErr(fmt.Errorf("no pack has the clause %q of the rule %q", id, rule))
 	return &packs.Clause{}
 }
 
@@ -68,7 +68,7 @@ func (pass *Pass) lowerTo(f *Finding, v packs.Verdict) {
 func (pass *Pass) advice(clause string, v packs.Values) []packs.Advice {
 	c := pass.Packs.Clauses[clause]
 	if c == nil {
-		pass.Packs.Unsaid(packs.NoClause(clause))
+		pass.Packs.KeepErr(packs.NoClause(clause))
 		return nil
 	}
 	return pass.adviceOf(c.Fix, v)

@@ -134,7 +134,7 @@ func driverFiles(pass *Pass) (paths []string, whole bool) {
 // a stub, a compatibility library, a file of a mount, or one that the packs exempt.
 func driverExempt(pass *Pass, p string) bool {
 	return replay.HasElement(p, "stubs") || replay.HasElement(p, "compat") || pass.Config.IsMount(p) ||
-		packs.IsKnown(pass.Packs.DriverExempt, path.Base(p)) || packs.IsKnown(pass.Packs.DriverExempt, p)
+		pass.Packs.DriverExempt.Has(path.Base(p)) || pass.Packs.DriverExempt.Has(p)
 }
 
 // isOfEveryDriver reports whether a file is of a library that every driver for compute has.

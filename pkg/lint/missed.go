@@ -71,7 +71,7 @@ func stepMisses(pass *Pass, by *causes) {
 			for _, e := range f.Misses {
 				c := by.of(e)
 				c.loading = true
-				if x := packs.ExceptionFor(pass.Packs.AnyOf, file); x != nil && anyServes(pass, x, file) {
+				if x := pass.Packs.AnyOf.For(file); x != nil && anyServes(pass, x, file) {
 					c.meet(e, file, pass.Packs.Excepted(x))
 					continue
 				}
@@ -151,7 +151,7 @@ type anyOfGroup struct {
 func noneServes(pass *Pass) []Finding {
 	all := map[anyOfGroup][]*replay.Object{}
 	for _, o := range pass.Files.Objects {
-		if x := packs.ExceptionFor(pass.Packs.AnyOf, o.Path); x != nil && x.Effect != "" {
+		if x := pass.Packs.AnyOf.For(o.Path); x != nil && x.Effect != "" {
 			g := anyOfGroup{x, path.Dir(o.Path)}
 			all[g] = append(all[g], o)
 		}

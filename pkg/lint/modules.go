@@ -86,13 +86,13 @@ func lostModuleAt(pass *Pass, site, file string, listed inventory.Listed) (m los
 	tagged := moduleName.MatchString(path.Base(rel))
 	m.module = strings.ReplaceAll(path.Join(path.Dir(rel), base), "/", ".")
 	switch {
-	case packs.ExceptionFor(pass.Packs.Optional, file) != nil, forTests.MatchString(rel):
+	case pass.Packs.Optional.For(file) != nil, forTests.MatchString(rel):
 		return m, false // images often lack tests, to save space
 	case !tagged && (len(m.steps) == 0 || strings.HasPrefix(base, "lib")):
 		return m, false // a library that others need, whose absence the replay shows
 	case m.gone:
 		if !ok { // not a directory, say, which the package would open
-			m.absent = packs.ExceptionFor(pass.Packs.Absent, file)
+			m.absent = pass.Packs.Absent.For(file)
 		}
 		m.reads = pass.Packs.Phrase("no-module", packs.Values{"module": m.module})
 		return m, true

@@ -60,8 +60,8 @@ func judgedByNames(pass *Pass, o *replay.Object) bool {
 	if n == nil || len(n.Names) == 0 || pass.Files.Planned(o) {
 		return false
 	}
-	for _, list := range [][]*packs.Exception{pass.Packs.Optional, pass.Packs.AnyOf} {
-		if packs.ExceptionFor(list, o.Path) != nil {
+	for _, list := range []packs.Exceptions{pass.Packs.Optional, pass.Packs.AnyOf} {
+		if list.For(o.Path) != nil {
 			return false
 		}
 	}

@@ -56,7 +56,7 @@ func pairFinding(pass *Pass, p *inventory.Python, pair *packs.Pair, pkg, base *i
 		return f, false
 	}
 	switch v["index"] = pair.IndexOf(installed); {
-	case fits == "" || !packs.IsVersion440(installed):
+	case fits == "" || !packs.IsPEP440(installed):
 	case v["index"] != "":
 		pass.also(&f, "release-of-index", v)
 	default:

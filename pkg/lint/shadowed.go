@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
@@ -34,7 +35,7 @@ func refusals(pass *Pass, r *replay.Process) []Finding {
 
 // builtFor is the release of a library that a framework was built for.
 type builtFor struct {
-	release  packs.ReleaseNumbers
+	release  version.Release
 	own      string                 // the framework's own file of the library, or empty
 	required *inventory.Requirement // without an own file, the framework's requirement, or nil
 }
@@ -55,7 +56,7 @@ func builtForOf(pass *Pass, in *replay.Install, x packs.Refusal, soname string) 
 
 // refuses reports whether a check fails for the release found: it has the major version of
 // wants and is older.
-func refuses(x packs.Refusal, found, wants packs.ReleaseNumbers) bool {
+func refuses(x packs.Refusal, found, wants version.Release) bool {
 	return len(wants) >= x.Numbers && len(found) >= x.Numbers && found[0] == wants[0] && found[:x.Numbers].Before(wants[:x.Numbers])
 }
 
@@ -91,7 +92,7 @@ func ownLike(pass *Pass, in *replay.Install, pattern string) string {
 }
 
 // tuple returns a version as Python prints it.
-func tuple(r packs.ReleaseNumbers) string {
+func tuple(r version.Release) string {
 	return "(" + strings.ReplaceAll(r[:min(3, len(r))].String(), ".", ", ") + ")"
 }
 

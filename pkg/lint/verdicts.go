@@ -37,13 +37,13 @@ func judgeRoot(pass *Pass, o *replay.Object, e *elfdeps.Error) packs.Verdict {
 		return pass.Packs.Verdict("part-of-libraries", nil)
 	}
 	for _, p := range []string{o.Path, by} {
-		if x := packs.ExceptionFor(pass.Packs.Optional, p); x != nil {
+		if x := pass.Packs.Optional.For(p); x != nil {
 			return pass.Packs.Excepted(x)
 		}
 	}
 	if why, known := pass.Packages.NotChosen(o.Path); known && why != "" {
 		return pass.Packs.Verdict("excepted", packs.Values{"why": why})
-	} else if x := packs.ExceptionFor(pass.Packs.AnyOf, o.Path); !known && x != nil && anyServes(pass, x, o.Path) {
+	} else if x := pass.Packs.AnyOf.For(o.Path); !known && x != nil && anyServes(pass, x, o.Path) {
 		return pass.Packs.Excepted(x)
 	}
 	if in := pass.Evidence.InstallOf(o.Path); in != nil && in.Help != nil {
@@ -114,7 +114,7 @@ func judgeStack(pass *Pass, o *replay.Object) packs.Verdict {
 // leftOut returns the exception that allows a file to fail: it is optional, or one of
 // several of which one is enough. It returns nil for other files.
 func leftOut(pass *Pass, file string) *packs.Exception {
-	return cmp.Or(packs.ExceptionFor(pass.Packs.Optional, file), packs.ExceptionFor(pass.Packs.AnyOf, file))
+	return cmp.Or(pass.Packs.Optional.For(file), pass.Packs.AnyOf.For(file))
 }
 
 // anyServes reports whether a file that an any-of pattern names, the given one or one beside

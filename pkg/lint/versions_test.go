@@ -21,7 +21,7 @@ func TestNewer(t *testing.T) {
 		{"GLIBC_2.41", "GLIBC_ABI_GNU2_TLS"}, // 2.42
 		{"GLIBC_PRIVATE", "GLIBC_ABI_DT_RELR"},
 	} {
-		if !p.NewerSymbolVersion(pair[1], pair[0]) || p.NewerSymbolVersion(pair[0], pair[1]) {
+		if !p.IsNewerVersion(pair[1], pair[0]) || p.IsNewerVersion(pair[0], pair[1]) {
 			t.Errorf("%s is not newer than %s", pair[1], pair[0])
 		}
 	}
@@ -44,7 +44,7 @@ func TestNewerOfLibc(t *testing.T) {
 	compared := 0
 	for _, v := range versions {
 		for _, parent := range v.Deps {
-			if !p.NewerSymbolVersion(v.Name, parent) {
+			if !p.IsNewerVersion(v.Name, parent) {
 				t.Errorf("%s is not newer than %s", v.Name, parent)
 			}
 			compared++

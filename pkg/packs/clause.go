@@ -83,7 +83,7 @@ func (p *Packs) Clause(rule, id string) *Clause {
 func (p *Packs) Effects(clause string, v Values) []Effect {
 	c := p.Clauses[clause]
 	if c == nil {
-		p.Unsaid(NoClause(clause))
+		p.KeepErr(NoClause(clause))
 		return nil
 	}
 	return p.EffectsOf(c, v)
@@ -102,7 +102,7 @@ func (p *Packs) EffectsOf(c *Clause, v Values) []Effect {
 func (p *Packs) Phrase(clause string, v Values) string {
 	c := p.Clauses[clause]
 	if c == nil {
-		p.Unsaid(NoClause(clause))
+		p.KeepErr(NoClause(clause))
 		return ""
 	}
 	return p.Filled(c.Message, v)
@@ -113,15 +113,15 @@ func (p *Packs) Phrase(clause string, v Values) string {
 func (p *Packs) Filled(template string, v Values) string {
 	for _, name := range inBraces.FindAllString(template, -1) {
 		if _, ok := v[name[1:len(name)-1]]; !ok {
-			p.Unsaid(fmt.Errorf("the template %q has no value for %s", template, name))
+			p.KeepErr(fmt.Errorf("the template %q has no value for %s", template, name))
 		}
 	}
 	return Fill(template, v)
 }
 
-// Unsaid keeps the first error about a clause for [Packs.Err]. Replays that run at the same
+// KeepErr keeps the first error about a clause for [Packs.Err]. Replays that run at the same
 // time may call it.
-func (p *Packs) Unsaid(err error) {
+func (p *Packs) KeepErr(err error) {
 	p.saying.Lock()
 	defer p.saying.Unlock()
 	p.said = cmp.Or(p.said, err)

@@ -40,11 +40,14 @@ func (x *Exception) Beside(file string) string {
 	return dir
 }
 
-// ExceptionFor returns the first exception of a list that a path matches, or nil.
-func ExceptionFor(list []*Exception, p string) *Exception {
-	for _, e := range list {
-		if Match(e.Match, p) {
-			return e
+// Exceptions are the exceptions of a section.
+type Exceptions []*Exception
+
+// For returns the first exception that a file matches, or nil.
+func (list Exceptions) For(file string) *Exception {
+	for _, x := range list {
+		if Match(x.Match, file) {
+			return x
 		}
 	}
 	return nil
@@ -53,8 +56,8 @@ func ExceptionFor(list []*Exception, p string) *Exception {
 // OneOf returns the reason for which a file is one of several of which a program chooses
 // one, or "" if it is not.
 func (p *Packs) OneOf(file string) string {
-	if e := ExceptionFor(p.AnyOf, file); e != nil {
-		return e.Why
+	if x := p.AnyOf.For(file); x != nil {
+		return x.Why
 	}
 	return ""
 }

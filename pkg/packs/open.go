@@ -118,8 +118,8 @@ func (d *Dlopens) validate() error {
 	return nil
 }
 
-// IsOpener reports whether a module is the library that opens them.
-func (d *Dlopens) IsOpener(m *elfdeps.Module) bool {
+// IsOpenedBy reports whether a module is the library that opens them.
+func (d *Dlopens) IsOpenedBy(m *elfdeps.Module) bool {
 	for _, name := range []string{m.Object.Soname, path.Base(m.Path)} {
 		if name != "" && MatchAny(d.By, name) {
 			return true

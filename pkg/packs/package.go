@@ -115,8 +115,11 @@ type Known struct {
 	Sources []string `yaml:"sources"`
 }
 
-// IsKnown reports whether a table has a name.
-func IsKnown(list []*Known, name string) bool {
+// KnownList is a section of patterns with one property.
+type KnownList []*Known
+
+// Has reports whether a name matches one of the patterns.
+func (list KnownList) Has(name string) bool {
 	return slices.ContainsFunc(list, func(k *Known) bool { return Match(k.Match, name) })
 }
 

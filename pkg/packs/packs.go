@@ -28,11 +28,11 @@ type Sections struct {
 	Toolkits   []*Toolkit         `yaml:"toolkits"`
 	Sonames    []*Soname          `yaml:"sonames"`
 	// Optional are files that their package works without.
-	Optional []*Exception `yaml:"optional"`
+	Optional Exceptions `yaml:"optional"`
 	// AnyOf are sets of files of which a program needs only one.
-	AnyOf []*Exception `yaml:"any_of"`
+	AnyOf Exceptions `yaml:"any_of"`
 	// Absent are files that a package may lack, and the feature that fails without them.
-	Absent   []*Exception  `yaml:"absent"`
+	Absent   Exceptions    `yaml:"absent"`
 	Versions []*VersionFix `yaml:"versions"`
 	Symbols  []*SymbolFact `yaml:"symbols"`
 	Cases    []*Case       `yaml:"cases"`
@@ -48,20 +48,20 @@ type Sections struct {
 	Pinned       []*Pinned     `yaml:"pinned"`
 	Capabilities []*Capability `yaml:"capabilities"`
 	// Mounts are directories to which something is mounted when the container starts.
-	Mounts []*Known `yaml:"mounts"`
+	Mounts KnownList `yaml:"mounts"`
 	// DriverExempt are files that have names of the driver's and belong to a distribution.
-	DriverExempt []*Known `yaml:"driver_exempt"`
+	DriverExempt KnownList `yaml:"driver_exempt"`
 	// GPUWheels are wheels that only a GPU can use.
-	GPUWheels []*Known `yaml:"gpu_wheels"`
+	GPUWheels KnownList `yaml:"gpu_wheels"`
 	// ExtensionHosts are packages that extensions are compiled against, together with the
 	// system's CUDA.
-	ExtensionHosts []*Known   `yaml:"extension_hosts"`
+	ExtensionHosts KnownList  `yaml:"extension_hosts"`
 	LibraryDists   []*Dist    `yaml:"library_dists"`
 	MadeFor        []*MadeFor `yaml:"made_for"`
 	// CXXNamespaces are in the order in which a name with parts in several is looked up.
 	CXXNamespaces []*CXXNamespaces `yaml:"cxx_namespaces"`
 	// WheelDirs are directories below site-packages that hold the libraries of wheels.
-	WheelDirs []*Known `yaml:"wheel_dirs"`
+	WheelDirs KnownList `yaml:"wheel_dirs"`
 	// System are libraries of distributions, with the packages that have them.
 	System []*VersionFix `yaml:"system"`
 }

@@ -61,10 +61,10 @@ func LocalOf(version string) string {
 	return local
 }
 
-// CudaOf returns the CUDA version in the local part of a version, or "": 12.4 for cu124,
-// 11.8 for cu118, 13.0 for cu130.
-func CudaOf(local string) string {
-	m := cudaLocal.FindStringSubmatch(local)
+// CudaOfBuild returns the CUDA version in the local part of a version, or "": 12.4 for
+// 2.6.0+cu124, 11.8 for 2.0.0+cu118, 13.0 for 2.9.0+cu130.
+func CudaOfBuild(version string) string {
+	m := cudaLocal.FindStringSubmatch(LocalOf(version))
 	if m == nil {
 		return ""
 	}
@@ -73,9 +73,9 @@ func CudaOf(local string) string {
 
 var cudaLocal = regexp.MustCompile(`^cu(\d{2})(\d)$`)
 
-// IsVersion440 reports whether a text from the image is a version and nothing else. Fixes
+// IsPEP440 reports whether a text from the image is a version and nothing else. Fixes
 // are commands that people copy, so no other text from an image may stand in them.
-func IsVersion440(s string) bool {
+func IsPEP440(s string) bool {
 	_, err := version.Parse(s)
 	return err == nil && !strings.ContainsFunc(s, unicode.IsSpace)
 }

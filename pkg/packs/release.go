@@ -23,11 +23,8 @@ func (r *Release) validate() error {
 	return checkPatterns("releases", slices.Concat(r.Match, r.Dist))
 }
 
-// ReleaseNumbers are the numbers of a version; nil if they are not known.
-type ReleaseNumbers = version.Release
-
 // ParseRelease calls [version.ParseRelease], for code that has a variable named version.
-func ParseRelease(s string) ReleaseNumbers { return version.ParseRelease(s) }
+func ParseRelease(s string) version.Release { return version.ParseRelease(s) }
 
 // Numbers returns the first n numbers of a version: 9.1 of 9.1.0.70.
 func Numbers(version string, n int) string {
@@ -35,7 +32,7 @@ func Numbers(version string, n int) string {
 }
 
 // Exactly returns the first n numbers of r, or "" if it has fewer.
-func Exactly(r ReleaseNumbers, n int) string {
+func Exactly(r version.Release, n int) string {
 	if len(r) < n {
 		return ""
 	}

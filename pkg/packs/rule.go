@@ -29,9 +29,9 @@ type Rule struct {
 	// Patterns are the texts that users see when it fails, with the placeholders {library},
 	// {path}, {symbol}, {version} and {error}.
 	Patterns []string `yaml:"patterns"`
-	// Mend lists kinds of steps that may fix a finding, in the order in which patch tries
-	// them: each is one of [Mends]. Patch tries none if it is empty.
-	Mend []string `yaml:"mend"`
+	// Steps lists the kinds of steps that may fix a finding, in the order in which patch
+	// tries them: each is one of [StepKinds]. Patch tries none if it is empty.
+	Steps []string `yaml:"mend"`
 	// Edits are the changes of the step "variable"; patch tries each by itself.
 	Edits []Edit `yaml:"edits"`
 	// Fix lists general fixes, the best first. A finding has those for its image.
@@ -39,8 +39,8 @@ type Rule struct {
 	Sources []string `yaml:"sources"`
 }
 
-// Mends are the kinds of steps that a rule may list; pkg/fix explains each.
-var Mends = []string{"link", "path", "drop", "unpreload", "variable", "execstack", "ldconf", "add", "newer", "replace", "remove"}
+// StepKinds are the kinds of steps that a rule may list; pkg/fix explains each.
+var StepKinds = []string{"link", "path", "drop", "unpreload", "variable", "execstack", "ldconf", "add", "newer", "replace", "remove"}
 
 // Rule returns the rule with an ID, or nil.
 func (p *Packs) Rule(id string) *Rule {
@@ -93,9 +93,9 @@ func (r *Rule) check() error {
 
 // checkSteps checks the kinds of steps, and the edits of "variable".
 func (r *Rule) checkSteps() error {
-	for _, m := range r.Mend {
-		if !slices.Contains(Mends, m) {
-			return fmt.Errorf("there is no step %q: say one of %s", m, strings.Join(Mends, ", "))
+	for _, m := range r.Steps {
+		if !slices.Contains(StepKinds, m) {
+			return fmt.Errorf("there is no step %q: say one of %s", m, strings.Join(StepKinds, ", "))
 		}
 	}
 	for _, e := range r.Edits {
@@ -103,7 +103,7 @@ func (r *Rule) checkSteps() error {
 			return err
 		}
 	}
-	if len(r.Edits) > 0 != slices.Contains(r.Mend, "variable") {
+	if len(r.Edits) > 0 != slices.Contains(r.Steps, "variable") {
 		return errors.New("edits go with the step \"variable\"")
 	}
 	return nil

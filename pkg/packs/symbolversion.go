@@ -44,8 +44,8 @@ func (p *Packs) SymbolVersion(name string) version.Symbol {
 	return s
 }
 
-// NewerSymbolVersion reports whether version a of a library comes after b. The order is
+// IsNewerVersion reports whether version a of a library comes after b. The order is
 // total, so that findings do not depend on the order of files.
-func (p *Packs) NewerSymbolVersion(a, b string) bool {
+func (p *Packs) IsNewerVersion(a, b string) bool {
 	return p.SymbolVersion(a).Compare(p.SymbolVersion(b)) > 0
 }

@@ -22,7 +22,7 @@ var Grave = Verdict{Severity: Error}
 func (p *Packs) Verdict(clause string, v Values) Verdict {
 	c := p.Clauses[clause]
 	if c == nil {
-		p.Unsaid(NoClause(clause))
+		p.KeepErr(NoClause(clause))
 		return Grave
 	}
 	return Verdict{Severity: cmp.Or(c.Severity, Error), Clause: clause, Values: v}

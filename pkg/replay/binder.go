@@ -134,9 +134,9 @@ func (bi *binder) excuse(in *Install, list []Unbound) {
 	}
 	for i := range list {
 		file := list[i].Path
-		if x := packs.ExceptionFor(bi.re.packs.Optional, file); x != nil {
+		if x := bi.re.packs.Optional.For(file); x != nil {
 			list[i].Verdict = bi.re.packs.Excepted(x)
-		} else if x := packs.ExceptionFor(bi.re.packs.AnyOf, file); x != nil && !in.namedIn(file) && slices.ContainsFunc(bi.re.files.Objects, func(o *Object) bool {
+		} else if x := bi.re.packs.AnyOf.For(file); x != nil && !in.namedIn(file) && slices.ContainsFunc(bi.re.files.Objects, func(o *Object) bool {
 			return !failed[o.Path] && x.Beside(o.Path) == x.Beside(file) && packs.Match(x.Match, o.Path) && len(bi.re.files.Real(o.Misses)) == 0
 		}) {
 			list[i].Verdict = bi.re.packs.Excepted(x)
@@ -206,7 +206,7 @@ func (bi *binder) moduleSymbols() []Unbound {
 		if !IsPythonExtension(o.Path) || !bi.re.files.IsRoot(o) || o.Loader != bi.re.loaders.Primary || len(bi.re.files.Real(o.Misses)) > 0 || bi.re.hostOf(o) != nil {
 			continue
 		}
-		if packs.ExceptionFor(bi.re.packs.Optional, o.Path) != nil || packs.ExceptionFor(bi.re.packs.AnyOf, o.Path) != nil {
+		if bi.re.packs.Optional.For(o.Path) != nil || bi.re.packs.AnyOf.For(o.Path) != nil {
 			continue
 		}
 		host := bi.re.hosts.primary()

@@ -40,11 +40,11 @@ func (pa *Packages) CudaBuild(p *inventory.Python, pkg *inventory.Package) strin
 	b := pa.BuildOf(p, pkg.Name)
 	switch {
 	case b == nil:
-		return packs.CudaOf(packs.LocalOf(pkg.Version))
+		return packs.CudaOfBuild(pkg.Version)
 	case b.CUDA != "" || b.CPU:
 		return b.CUDA
 	}
-	return packs.CudaOf(packs.LocalOf(b.Version))
+	return packs.CudaOfBuild(b.Version)
 }
 
 // CudaFor returns the major version of CUDA that a framework is built for, or "" if

@@ -233,7 +233,7 @@ func (fi *Files) HasLibraries(dir string) bool {
 // directory where wheels have their libraries (nvidia, torch.libs).
 func (fi *Files) InWheelDir(rel string) bool {
 	top, _, below := strings.Cut(rel, "/")
-	return below && packs.IsKnown(fi.packs.WheelDirs, top)
+	return below && fi.packs.WheelDirs.Has(top)
 }
 
 // IsCopy reports whether a module is a GPU library of the image, not the driver's.

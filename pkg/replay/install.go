@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
@@ -23,10 +24,10 @@ type Install struct {
 	// framework.
 	Begun bool
 
-	release   packs.ReleaseNumbers // nil: not known
-	preloads  map[string]*preload  // by Preload.When
-	opens     []string             // files that the preloads and steps open by full path
-	importers map[string]bool      // packages in Site whose __init__.py imports the framework
+	release   version.Release     // nil: not known
+	preloads  map[string]*preload // by Preload.When
+	opens     []string            // files that the preloads and steps open by full path
+	importers map[string]bool     // packages in Site whose __init__.py imports the framework
 	// rescued are the misses of the steps without the preload "after-miss"; nil if it is
 	// not opened.
 	rescued []*elfdeps.Error

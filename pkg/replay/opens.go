@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
@@ -52,7 +53,7 @@ func (pl *plans) opening(m *elfdeps.Module) []*packs.Dlopens {
 	list, ok := pl.openers[key]
 	if !ok {
 		for _, d := range pl.re.packs.Dlopens {
-			if d.IsOpener(m) {
+			if d.IsOpenedBy(m) {
 				list = append(list, d)
 			}
 		}
@@ -129,7 +130,7 @@ func (pl *plans) effects(means meaning, failed *elfdeps.Error, values []string) 
 // tries these names. If the release is not known, it does if the image has one of them,
 // or had it.
 func (pl *plans) isOpened(r *Process, by *elfdeps.Module, o *packs.Open, d *packs.Dlopens, names []string) bool {
-	var rel packs.ReleaseNumbers
+	var rel version.Release
 	if d != nil {
 		rel = pl.re.packages.ReleaseOfModule(by)
 	} else {

@@ -67,7 +67,7 @@ func (pa *Packages) GpuUsers() []string {
 }
 
 // IsGPUWheel reports whether a wheel is of use on a GPU only.
-func (pa *Packages) IsGPUWheel(name string) bool { return packs.IsKnown(pa.packs.GPUWheels, name) }
+func (pa *Packages) IsGPUWheel(name string) bool { return pa.packs.GPUWheels.Has(name) }
 
 // OwnerOf returns the wheel that owns a file, by its RECORD, else by the file's
 // directory, with its environment and the wheels of that. It returns nil if no wheel owns

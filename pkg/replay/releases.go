@@ -14,7 +14,7 @@ import (
 // ReleaseOf returns the release of a library, or nil: from its file name, else from its
 // distribution. If the file is not the one that its wheel installed, the name of its twin
 // counts instead (see [Files.Twin]). The one number of a SONAME is no release.
-func (pa *Packages) ReleaseOf(real string) packs.ReleaseNumbers {
+func (pa *Packages) ReleaseOf(real string) version.Release {
 	if r := nameRelease(path.Base(real)); len(r) > 1 {
 		return r
 	}
@@ -25,7 +25,7 @@ func (pa *Packages) ReleaseOf(real string) packs.ReleaseNumbers {
 }
 
 // ReleaseOfModule returns the release of a loaded library, or nil. m may be nil.
-func (pa *Packages) ReleaseOfModule(m *elfdeps.Module) packs.ReleaseNumbers {
+func (pa *Packages) ReleaseOfModule(m *elfdeps.Module) version.Release {
 	if m == nil || m.File == nil {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (pa *Packages) ReleaseOfModule(m *elfdeps.Module) packs.ReleaseNumbers {
 
 // nameRelease returns the release in a file's name, or nil. libnvrtc.so.11.2 and
 // libcudart.so.11.0 are SONAMEs of many releases.
-func nameRelease(name string) packs.ReleaseNumbers {
+func nameRelease(name string) version.Release {
 	r := version.OfFile(name)
 	if len(r) == 2 && r[0] == 11 && !strings.Contains(name, "builtins") {
 		return nil

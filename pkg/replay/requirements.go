@@ -92,7 +92,7 @@ func (pa *Packages) Requirement(file, library string) (p *inventory.Python, pkg 
 		if err != nil || !strings.HasPrefix(r.Specifiers, "==") || strings.ContainsAny(r.Specifiers, "*,") || !pa.brings(r.Name, library) {
 			continue
 		}
-		if holds, known := r.Applies(pa.marker(p)); !holds || !known || !packs.IsVersion440(strings.TrimPrefix(r.Specifiers, "==")) {
+		if holds, known := r.Applies(pa.marker(p)); !holds || !known || !packs.IsPEP440(strings.TrimPrefix(r.Specifiers, "==")) {
 			continue
 		}
 		return p, pkg, wheels, r

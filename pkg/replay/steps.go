@@ -129,7 +129,7 @@ func (re *replayer) preloadStep(p *elfdeps.Process, in *Install, s packs.Step, o
 // choose by the machine.
 func (re *replayer) loadable(in *Install, file string) bool {
 	e, _, ok := re.img.FS.Lookup(file)
-	if !ok || packs.ExceptionFor(re.packs.Optional, file) != nil {
+	if !ok || re.packs.Optional.For(file) != nil {
 		return false
 	}
 	tag := platformTag.FindStringSubmatch(path.Base(file))
