@@ -31,22 +31,28 @@ type Framework struct {
 	Dist []string `yaml:"dist"`
 	// OnlyDist excludes installations of other distributions, such as a build for the CPU.
 	OnlyDist bool `yaml:"only_dist"`
-	// CPUToo marks frameworks that may be installed to run on the CPU: one that opens none
-	// of its GPU libraries is not reported as broken.
+	// CPUToo marks frameworks that are often used without a GPU. If one opens none of its
+	// GPU libraries, that is a note, or a warning in an image whose environment is for a
+	// GPU.
 	CPUToo bool `yaml:"cpu_too"`
 	// Aside marks frameworks that are often installed for another package's sake and never
 	// imported. A miss, but for GPU libraries, is a warning.
-	Aside     bool      `yaml:"aside"`
-	Preload   []Preload `yaml:"preload"`
-	Steps     []Step    `yaml:"steps"`
-	Later     []Open    `yaml:"later"`
-	Uses      []Use     `yaml:"uses"`
-	Refuses   []Refusal `yaml:"refuses"`
-	Mixed     []Mixed   `yaml:"mixed"`
-	Helped    []Help    `yaml:"helped"`
-	Serves    []string  `yaml:"serves"`
-	Followers []string  `yaml:"followers"`
-	Sources   []string  `yaml:"sources"`
+	Aside   bool      `yaml:"aside"`
+	Preload []Preload `yaml:"preload"`
+	// Steps are the files that the framework opens when it is imported, in order, in one
+	// process.
+	Steps []Step `yaml:"steps"`
+	// Later are the libraries that it opens by name when a program uses a feature.
+	Later   []Open    `yaml:"later"`
+	Uses    []Use     `yaml:"uses"`
+	Refuses []Refusal `yaml:"refuses"`
+	Mixed   []Mixed   `yaml:"mixed"`
+	Helped  []Help    `yaml:"helped"`
+	// Serves are patterns of its libraries that other files need, and Followers patterns of
+	// packages that import it. Such files are loaded after it.
+	Serves    []string `yaml:"serves"`
+	Followers []string `yaml:"followers"`
+	Sources   []string `yaml:"sources"`
 }
 
 // Step is one file that a framework opens when it is imported.

@@ -64,10 +64,10 @@ type rowWeight struct {
 	rules    []string
 }
 
-// openRules are the rules of findings about a library that cannot be opened.
+// openRules are the rules that pkg/lint chooses from for a library that cannot be opened.
 var openRules = []string{
-	"missing-library", "missing-sublibrary", "library-not-on-path", "missing-link", "unusable-library",
-	"version-not-found", "unresolved-library", "executable-stack",
+	"missing-library", "missing-sublibrary", "library-not-on-path", "missing-link", "unresolved-library", "unusable-library",
+	"version-not-found", "older-copy-first", "stale-version-table", "executable-stack", "broken-entrypoint",
 }
 
 // weights returns the severities that the rows of a pack set.
