@@ -83,7 +83,7 @@ func TestFixes(t *testing.T) {
 		"docker: Error response from daemon: unknown or invalid runtime name: nvidia.":                                                 {"toolkit-not-set-up", "nvidia-container-toolkit", ""},
 		"CUDA error: device kernel image is invalid":                                                                                   {"code-too-new", "550.54.14", "TORCH_CUDA_ARCH_LIST"},
 		"Could not load library libcudnn_cnn_infer.so.8. Error: libcuda.so: cannot open shared object file: No such file or directory": {"driver-bare-name", "ln -s libcuda.so.1 ", "cudnn"},
-		"Could not load library libcudnn_cnn_infer.so.8. Error: libnvrtc.so: cannot open shared object file: No such file":             {"missing-link", "libnvrtc.so, to the library that is there", "cudnn"},
+		"Could not load library libcudnn_cnn_infer.so.8. Error: libnvrtc.so: cannot open shared object file: No such file":             {"missing-link", "libnvrtc.so to the library that exists", "cudnn"},
 		"ffmpeg: error while loading shared libraries: libnppig.so.11: cannot open shared object file: No such file or directory":      {"missing-library", "CUDA 11 runtime", "CUDA 12"},
 		"ImportError: libcurand.so.10: cannot open shared object file: No such file or directory":                                      {"missing-library", "CUDA N runtime", "CUDA 1"},
 		"ImportError: libsndfile.so.1: cannot open shared object file: No such file or directory":                                      {"missing-system-library", "apt-get install -y libsndfile1", ""},

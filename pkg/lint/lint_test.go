@@ -200,7 +200,7 @@ func TestOverriddenChoice(t *testing.T) {
 		t.Errorf("got %q, of the kind %s with the cause %q", f.Message, f.Kind, f.Cause)
 	}
 	pass := passOf(t, img)
-	const why = "bitsandbytes takes libbitsandbytes_cuda118.so: ENV BNB_CUDA_VERSION=118"
+	const why = "bitsandbytes loads libbitsandbytes_cuda118.so: ENV BNB_CUDA_VERSION=118"
 	if got, known := pass.Packages.NotChosen("/" + siteDir[2:] + build); got != why || !known || pass.Packs.Err() != nil {
 		t.Errorf("got %q (%v), %v; want %q", got, known, pass.Packs.Err(), why)
 	}

@@ -19,10 +19,10 @@ func TestCut(t *testing.T) {
 		severity packs.Severity
 		effect   string
 	}{
-		{"needed", meaning{verdict: packs.Grave, effect: "nothing works"}, packs.Error, "the process is killed when it comes to it: nothing works"},
+		{"needed", meaning{verdict: packs.Grave, effect: "nothing works"}, packs.Error, "the process is killed when it loads the file: nothing works"},
 		{"optional", meaning{verdict: packs.Grave, optional: true}, packs.Warning, "the process is killed when libx.so.1 is opened"},
-		{"of no weight", meaning{verdict: packs.Verdict{Severity: packs.Note}, effect: "it is slow"}, packs.Warning, "the process is killed when it comes to it: it is slow"},
-		{"done without", meaning{verdict: set.Verdict("own-copy", packs.Values{"why": "x"}), effect: "it is slow"}, packs.Note, "the process is killed when it comes to it: it is slow"},
+		{"of no weight", meaning{verdict: packs.Verdict{Severity: packs.Note}, effect: "it is slow"}, packs.Warning, "the process is killed when it loads the file: it is slow"},
+		{"done without", meaning{verdict: set.Verdict("own-copy", packs.Values{"why": "x"}), effect: "it is slow"}, packs.Note, "the process is killed when it loads the file: it is slow"},
 	} {
 		pl.cut(&x.means, e)
 		if x.means.verdict.Severity != x.severity || x.means.effect != x.effect || x.means.optional {
