@@ -49,8 +49,8 @@ func (co *Config) Getenv(name string) (string, bool) {
 // (https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html).
 const visibleDevices = "NVIDIA_VISIBLE_DEVICES"
 
-// wantsGPU reports whether the environment says that the image is for a GPU: it names GPUs,
-// or the variables of the CUDA that the image has.
+// wantsGPU reports whether the environment says that the image is for a GPU: it selects
+// GPUs, or has the variables of NVIDIA's CUDA images.
 func (co *Config) wantsGPU() bool {
 	cuda := co.packs.Carrier("cuda").Variables
 	return slices.ContainsFunc(co.Env().Vars, func(v string) bool {

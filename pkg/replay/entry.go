@@ -126,7 +126,8 @@ func (co *Config) Executable(name string) (string, bool) {
 // defaultPath is the PATH of a container whose image sets none.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// candidates returns the paths at which the kernel or a shell looks for a program.
+// candidates returns the paths that are tried for a program: the name itself if it has a
+// slash, else the name in each directory of PATH.
 func (co *Config) candidates(name string) []string {
 	if strings.Contains(name, "/") {
 		if !strings.HasPrefix(name, "/") {
@@ -134,17 +135,16 @@ func (co *Config) candidates(name string) []string {
 		}
 		return []string{name}
 	}
-	dirs := defaultPath
-	for _, v := range co.Env().Vars {
-		if rest, ok := strings.CutPrefix(v, "PATH="); ok {
-			dirs = rest
-		}
+	if name == "" {
+		return nil
+	}
+	dirs, ok := co.Getenv("PATH")
+	if !ok {
+		dirs = defaultPath
 	}
 	var list []string
 	for dir := range strings.SplitSeq(dirs, ":") {
-		if name != "" {
-			list = append(list, path.Join("/", dir, name))
-		}
+		list = append(list, path.Join("/", dir, name))
 	}
 	return list
 }

@@ -148,7 +148,7 @@ func (fi *Files) Own(in *Install, soname string) []string {
 	return list
 }
 
-// Definers returns the files of a library, other than not, that define a symbol.
+// Definers returns the files of a library, except the one at not, that define a symbol.
 func (fi *Files) Definers(name, not, symbol string) []File {
 	var list []File
 	for _, p := range fi.filesNamed(name) {

@@ -45,8 +45,11 @@ func (fi *Files) MissesOf(p *elfdeps.Process, root *elfdeps.Module) []*elfdeps.E
 	if len(all) == 0 {
 		return nil
 	}
-	modules := Reaches(root)
-	return slices.DeleteFunc(all, func(e *elfdeps.Error) bool { return !slices.Contains(modules, e.By) })
+	reached := map[*elfdeps.Module]bool{}
+	for _, m := range Reaches(root) {
+		reached[m] = true
+	}
+	return slices.DeleteFunc(all, func(e *elfdeps.Error) bool { return !reached[e.By] })
 }
 
 // VersionsOf returns the versions that a process misses, without those of libraries that

@@ -150,11 +150,7 @@ func (pl *plans) namesOf(r *Process, by *elfdeps.Module, o *packs.Open) []string
 		values = append(values, "{release}", packs.Exactly(rel, 3), "{minor}", packs.Exactly(rel, 2), "{major}", packs.MajorOf(by.Object.Soname))
 	}
 	for _, n := range o.Names {
-		unknown := false
-		for i := 0; i < len(values); i += 2 {
-			unknown = unknown || values[i+1] == "" && strings.Contains(n, values[i])
-		}
-		if unknown {
+		if hasUnknown(n, values) {
 			continue
 		}
 		n = packs.Expand(n, values...)
@@ -165,6 +161,17 @@ func (pl *plans) namesOf(r *Process, by *elfdeps.Module, o *packs.Open) []string
 		list = append(list, pl.re.files.NamesLike(n)...)
 	}
 	return list
+}
+
+// hasUnknown reports whether a name has a placeholder whose value is empty. values are
+// placeholders, each followed by its value.
+func hasUnknown(name string, values []string) bool {
+	for i := 0; i < len(values); i += 2 {
+		if values[i+1] == "" && strings.Contains(name, values[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // toolkit returns the placeholders of names and texts that depend on the major version of
@@ -195,42 +202,57 @@ func (pl *plans) beside(by *elfdeps.Module, o *packs.Open, names []string) []str
 }
 
 // tryNames opens the first of names that can be opened. If none can, it returns the error
-// that explains most, and its name: that of a file that exists and cannot be used or
-// misses something, else that of the name with the major version alone, else the last.
+// that explains most, and its name.
 func (pl *plans) tryNames(r *Process, by *elfdeps.Module, o *packs.Open, names []string) (failed *elfdeps.Error, failedName string) {
-	rank := -2
+	best := -2
 	for i, name := range names {
-		had, loaded := len(r.proc.Misses), len(r.proc.Objects)
-		_, err := r.proc.DlopenFlags(by, name, packs.FlagsOf(o.Flags))
-		misses := slices.Concat(pl.re.files.Real(r.proc.Misses[had:]), pl.re.files.cutOf(r.proc.Objects, loaded))
-		r.proc.Misses = r.proc.Misses[:had]
-		if err == nil && len(misses) == 0 {
+		e, ok := pl.openName(r, by, name, packs.FlagsOf(o.Flags))
+		switch {
+		case ok:
 			return nil, ""
-		}
-		var e *elfdeps.Error
-		if !errors.As(err, &e) {
-			if len(misses) == 0 {
-				continue
-			}
-			e = misses[0]
-		}
-		if e.Kind == elfdeps.CutError {
+		case e == nil:
+			continue
+		case e.Kind == elfdeps.CutError:
 			return e, name // the process is killed
 		}
-		this := i
-		switch {
-		case !e.Missing() || e.Name != name:
-			this = 2 * len(names)
-		case strings.Contains(name, "/"):
-			this = -1
-		case packs.MajorOf(name) != "" && strings.HasSuffix(name, ".so."+packs.MajorOf(name)):
-			this = len(names)
-		}
-		if this > rank {
-			failed, failedName, rank = e, name, this
+		if rank := explains(e, name, i, len(names)); rank > best {
+			failed, failedName, best = e, name, rank
 		}
 	}
 	return failed, failedName
+}
+
+// openName opens a library by its name, and drops its misses from the process. If it
+// cannot be opened, it returns the error, or nil for an error of another kind.
+func (pl *plans) openName(r *Process, by *elfdeps.Module, name string, flags elfdeps.Flags) (e *elfdeps.Error, ok bool) {
+	had, loaded := len(r.proc.Misses), len(r.proc.Objects)
+	_, err := r.proc.DlopenFlags(by, name, flags)
+	misses := slices.Concat(pl.re.files.Real(r.proc.Misses[had:]), pl.re.files.cutOf(r.proc.Objects, loaded))
+	r.proc.Misses = r.proc.Misses[:had]
+	switch {
+	case err == nil && len(misses) == 0:
+		return nil, true
+	case errors.As(err, &e):
+		return e, false
+	case len(misses) > 0:
+		return misses[0], false
+	}
+	return nil, false
+}
+
+// explains ranks the error of the i-th of n names: first the error of a file that exists
+// and cannot be used or misses something, then that of the name with the major version
+// alone, then that of the last name, and at last that of a path.
+func explains(e *elfdeps.Error, name string, i, n int) int {
+	switch {
+	case !e.Missing() || e.Name != name:
+		return 2 * n
+	case strings.Contains(name, "/"):
+		return -1
+	case packs.MajorOf(name) != "" && strings.HasSuffix(name, ".so."+packs.MajorOf(name)):
+		return n
+	}
+	return i
 }
 
 // lacks reports whether no file of the image defines a symbol that a process without a

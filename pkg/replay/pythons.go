@@ -26,9 +26,9 @@ func (lo *Loaders) Pythons(p string) []string {
 	return nil
 }
 
-// StartsPython reports whether the image has an interpreter that loads the file at p. A
-// process of that interpreter misses what the replay misses; no other program loads the
-// file.
+// StartsPython reports whether the image has an interpreter that loads the file at p.
+// Only the processes of that interpreter load the file, so that a library that the replay
+// misses there is missing.
 func (lo *Loaders) StartsPython(p string) bool {
 	return slices.ContainsFunc(lo.Pythons(p), func(python string) bool {
 		e, _, ok := lo.img.FS.Lookup(python)

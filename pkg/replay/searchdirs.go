@@ -35,14 +35,9 @@ func (lo *Loaders) SearchDirs() map[string]string {
 			if e.Path != "etc/ld.so.conf" && !packs.Match("etc/ld.so.conf.d/*.conf", e.Path) {
 				continue
 			}
-			real, _, ok := lo.img.FS.Lookup(e.Path)
-			if !ok {
-				continue
-			}
-			for line := range strings.Lines(string(real.Content)) {
-				line, _, _ = strings.Cut(strings.TrimSpace(line), "#")
-				if line = strings.TrimSpace(line); strings.HasPrefix(line, "/") {
-					dirs[path.Clean(line)] = "/" + e.Path
+			if file, _, ok := lo.img.FS.Lookup(e.Path); ok {
+				for _, dir := range confDirs(file.Content) {
+					dirs[dir] = "/" + e.Path
 				}
 			}
 		}
@@ -53,6 +48,18 @@ func (lo *Loaders) SearchDirs() map[string]string {
 		}
 	}
 	return dirs
+}
+
+// confDirs returns the directories in a file of ld.so.conf.
+func confDirs(content []byte) []string {
+	var list []string
+	for line := range strings.Lines(string(content)) {
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "/") {
+			list = append(list, path.Clean(line))
+		}
+	}
+	return list
 }
 
 // OnPath reports whether LD_LIBRARY_PATH or ld.so.conf names a directory.
