@@ -59,7 +59,7 @@ func glibcOnMusl(pass *Pass) []Finding {
 // programs and firmware.
 func isCPU(m elf.Machine) bool {
 	for _, known := range replay.Machines {
-		if known.M == m {
+		if known.Machine == m {
 			return true
 		}
 	}

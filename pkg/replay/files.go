@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"debug/elf"
 	"maps"
 	"path"
 	"slices"
@@ -18,10 +17,9 @@ type Files struct {
 	img   *Image
 	packs *packs.Packs
 
-	// Machine and Class are the architecture of the image. Apart from ELF and Static, the
-	// fields below are about files of that architecture only.
-	Machine elf.Machine
-	Class   elf.Class
+	// Arch is the architecture of the image. The fields below are about files of that
+	// architecture only, apart from Count, ELF and Static.
+	Arch
 	// Objects are the dynamic ELF files, by path; static programs are not among them.
 	Objects []*Object
 	ByPath  map[string]*Object // by real path
@@ -44,7 +42,7 @@ func newFiles(img *Image, set *packs.Packs) *Files {
 		img: img, packs: set, ByPath: map[string]*Object{}, Named: map[string][]string{},
 		Sonames: map[string][]string{}, bySoname: map[string][]*Object{},
 	}
-	fi.Machine, fi.Class = fi.architecture()
+	fi.Arch = fi.architecture()
 	for e := range img.FS.All() {
 		fi.Count++
 		if e.Type == layers.Symlink {
@@ -64,7 +62,7 @@ func (fi *Files) addELF(e *layers.Entry) {
 	if o.Fault == "" && len(o.Unread) == 0 && (!o.Dynamic || isStatic(o)) {
 		fi.Static++
 	}
-	if o.Machine != fi.Machine || o.Class() != fi.Class {
+	if (Arch{o.Machine, o.Class()}) != fi.Arch {
 		return
 	}
 	fi.Named[path.Base(abs)] = append(fi.Named[path.Base(abs)], abs)

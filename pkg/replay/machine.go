@@ -5,11 +5,14 @@ import (
 	"path"
 )
 
+// Arch is the architecture of an ELF file.
+type Arch struct {
+	Machine elf.Machine
+	Class   elf.Class
+}
+
 // Machines maps the architectures of image configs (GOARCH) to those of ELF files.
-var Machines = map[string]struct {
-	M elf.Machine
-	c elf.Class
-}{
+var Machines = map[string]Arch{
 	"amd64": {elf.EM_X86_64, elf.ELFCLASS64}, "arm64": {elf.EM_AARCH64, elf.ELFCLASS64}, "386": {elf.EM_386, elf.ELFCLASS32},
 	"arm": {elf.EM_ARM, elf.ELFCLASS32}, "ppc64le": {elf.EM_PPC64, elf.ELFCLASS64}, "s390x": {elf.EM_S390, elf.ELFCLASS64},
 	"riscv64": {elf.EM_RISCV, elf.ELFCLASS64},
@@ -19,7 +22,7 @@ var Machines = map[string]struct {
 // that package elf has for it.
 func NameOf(m elf.Machine) string {
 	for name, known := range Machines {
-		if known.M == m {
+		if known.Machine == m {
 			return name
 		}
 	}
@@ -28,29 +31,25 @@ func NameOf(m elf.Machine) string {
 
 // architecture returns the architecture of the config, or without one that of most ELF
 // files of the image.
-func (fi *Files) architecture() (elf.Machine, elf.Class) {
+func (fi *Files) architecture() Arch {
 	if c := fi.img.Config; c != nil {
 		if a, ok := Machines[c.Architecture]; ok {
-			return a.M, a.c
+			return a
 		}
 	}
-	type arch struct {
-		m elf.Machine
-		c elf.Class
-	}
-	count := map[arch]int{}
-	best := arch{elf.EM_X86_64, elf.ELFCLASS64}
+	count := map[Arch]int{}
+	best := Arch{elf.EM_X86_64, elf.ELFCLASS64}
 	for e := range fi.img.FS.All() {
 		if e.Object == nil {
 			continue
 		}
-		a := arch{e.Object.Machine, e.Object.Class()}
+		a := Arch{e.Object.Machine, e.Object.Class()}
 		count[a]++
-		if count[a] > count[best] || count[a] == count[best] && a.m < best.m {
+		if count[a] > count[best] || count[a] == count[best] && a.Machine < best.Machine {
 			best = a
 		}
 	}
-	return best.m, best.c
+	return best
 }
 
 // OtherMachine returns the architecture of an ELF file, or "" if it is the image's or

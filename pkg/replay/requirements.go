@@ -117,7 +117,7 @@ func (pa *Packages) marker(p *inventory.Python) inventory.MarkerEnv {
 		"implementation_name": "cpython", "platform_python_implementation": "CPython",
 	}
 	for arch, m := range Machines {
-		if m.M == pa.files.Machine && m.c == pa.files.Class {
+		if m == pa.files.Arch {
 			env["platform_machine"] = cmp.Or(map[string]string{"amd64": "x86_64", "arm64": "aarch64", "386": "i686", "arm": "armv7l"}[arch], arch)
 		}
 	}
