@@ -44,28 +44,15 @@ func (fi *Files) globOf(full string) []string {
 }
 
 // fitting yields the paths below a real directory that match a pattern, relative to it
-// and without directories. It enters only directories that match a segment of the
-// pattern; if the segments do not decide that (`**`, braces), it goes through all.
+// and without directories. It enters only directories that match a segment of the pattern;
+// if the segments do not decide that (`**`, braces), it goes through all.
 func (fi *Files) fitting(real, pattern string) iter.Seq[string] {
 	segment, rest, deeper := strings.Cut(pattern, "/")
+	if strings.Contains(pattern, "**") || strings.ContainsAny(pattern, `{\`) || !doublestar.ValidatePattern(segment) {
+		return fi.fittingBelow(real, pattern)
+	}
 	return func(yield func(string) bool) {
-		if strings.Contains(pattern, "**") || strings.ContainsAny(pattern, `{\`) || !doublestar.ValidatePattern(segment) {
-			for e := range fi.img.FS.Below(real) {
-				if rel := strings.TrimPrefix(strings.TrimPrefix(e.Path, real), "/"); !e.IsDir() && packs.Match(pattern, rel) && !yield(rel) {
-					return
-				}
-			}
-			return
-		}
-		entries := fi.img.FS.In(real)
-		if literal(segment) == segment {
-			entries = func(yield func(*layers.Entry, int) bool) {
-				if e, layer, ok := fi.img.FS.Lstat("/" + path.Join(real, segment)); ok {
-					yield(e, layer)
-				}
-			}
-		}
-		for e := range entries {
+		for e := range fi.entries(real, segment) {
 			name := path.Base(e.Path)
 			switch {
 			case e.IsDir() != deeper || !packs.Match(segment, name):
@@ -80,6 +67,29 @@ func (fi *Files) fitting(real, pattern string) iter.Seq[string] {
 					}
 				}
 			}
+		}
+	}
+}
+
+// fittingBelow is fitting for all paths below a real directory.
+func (fi *Files) fittingBelow(real, pattern string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for e := range fi.img.FS.Below(real) {
+			if rel := strings.TrimPrefix(strings.TrimPrefix(e.Path, real), "/"); !e.IsDir() && packs.Match(pattern, rel) && !yield(rel) {
+				return
+			}
+		}
+	}
+}
+
+// entries returns the entries of a real directory that may match a segment of a pattern.
+func (fi *Files) entries(real, segment string) iter.Seq2[*layers.Entry, int] {
+	if literal(segment) != segment {
+		return fi.img.FS.In(real)
+	}
+	return func(yield func(*layers.Entry, int) bool) {
+		if e, layer, ok := fi.img.FS.Lstat("/" + path.Join(real, segment)); ok {
+			yield(e, layer)
 		}
 	}
 }

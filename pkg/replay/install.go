@@ -102,6 +102,9 @@ func (re *replayer) installAt(home string, f *packs.Framework) *Install {
 	if f.OnlyDist && in.Installed.Name == "" {
 		return nil
 	}
+	if b := re.packages.buildOfInstall(in); b != nil && in.release == nil {
+		in.release = packs.ParseRelease(b.Version)
+	}
 	in.importers = re.packages.importersOf(in)
 	return in
 }
@@ -161,13 +164,24 @@ func (re *replayer) hostOf(o *Object) *Install {
 	return host
 }
 
-// load finds the preloads of a framework and replays its steps in one process. If the
-// error of the first step calls for the preload "after-miss", the steps are replayed
-// again with it.
+// load replays the steps of a framework in one process. If the error of the first step
+// calls for the preload "after-miss", the steps are replayed again with it.
 func (re *replayer) load(in *Install) {
-	if b := re.packages.buildOfInstall(in); b != nil && in.release == nil {
-		in.release = packs.ParseRelease(b.Version)
+	re.findOpens(in)
+	if re.loaders.Primary == nil {
+		return
 	}
+	in.Failures = re.runSteps(re.loaders.ProgramFor(in.Home, re.loaders.Primary), in)
+	if in.callsRescue() {
+		for _, f := range in.Failures {
+			in.rescued = append(in.rescued, kept(f.Misses)...)
+		}
+		in.Failures = re.runSteps(re.loaders.ProgramFor(in.Home, re.loaders.Primary), in)
+	}
+}
+
+// findOpens finds the preloads of a framework, and the files that it opens by full path.
+func (re *replayer) findOpens(in *Install) {
 	in.preloads = map[string]*preload{}
 	for _, when := range packs.PreloadTimes {
 		if pre := in.preloadAt(when); pre != nil {
@@ -179,16 +193,6 @@ func (re *replayer) load(in *Install) {
 		for _, g := range slices.Concat(s.Optional, s.Preload) {
 			in.opens = append(in.opens, re.files.Glob(in.Site, g)...)
 		}
-	}
-	if re.loaders.Primary == nil {
-		return
-	}
-	in.Failures = re.runSteps(re.loaders.ProgramFor(in.Home, re.loaders.Primary), in)
-	if in.callsRescue() {
-		for _, f := range in.Failures {
-			in.rescued = append(in.rescued, kept(f.Misses)...)
-		}
-		in.Failures = re.runSteps(re.loaders.ProgramFor(in.Home, re.loaders.Primary), in)
 	}
 }
 
