@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestClausesAreUsed checks that the code names every clause of the packs, and that the
@@ -83,4 +85,20 @@ func clauseIn(call *ast.CallExpr) string {
 	}
 	id, _ := strconv.Unquote(lit.Value)
 	return id
+}
+
+// TestTableHasRules checks that the table has every rule of the packs, and no other.
+func TestTableHasRules(t *testing.T) {
+	var packed, inTable []string
+	for _, r := range embedded(t).Rules {
+		packed = append(packed, r.ID)
+	}
+	for _, r := range table {
+		inTable = append(inTable, r.ids...)
+	}
+	slices.Sort(packed)
+	slices.Sort(inTable)
+	if diff := cmp.Diff(packed, slices.Compact(inTable)); diff != "" {
+		t.Errorf("rules of the packs and of the table (-packs +table):\n%s", diff)
+	}
 }

@@ -95,7 +95,7 @@ func stubFix(m replay.Loaded) string {
 // runtime mounts those of the host.
 func driverInImage(pass *Pass) []Finding {
 	paths, whole := driverFiles(pass)
-	if !slices.ContainsFunc(paths, isOfEveryDriver) {
+	if !slices.ContainsFunc(paths, pass.Packs.OfEveryDriver) {
 		return nil
 	}
 	f := pass.say("driver-in-image", "files", packs.Values{"file": path.Base(paths[0])})
@@ -135,10 +135,4 @@ func driverFiles(pass *Pass) (paths []string, whole bool) {
 func driverExempt(pass *Pass, p string) bool {
 	return replay.HasElement(p, "stubs") || replay.HasElement(p, "compat") || pass.Config.IsMount(p) ||
 		pass.Packs.DriverExempt.Has(path.Base(p)) || pass.Packs.DriverExempt.Has(p)
-}
-
-// isOfEveryDriver reports whether a file is of a library that every driver for compute has.
-func isOfEveryDriver(p string) bool {
-	base := path.Base(p)
-	return strings.HasPrefix(base, "libcuda.so.") || strings.HasPrefix(base, "libnvidia-ml.so.") || strings.HasPrefix(base, "libnvidia-ptxjitcompiler.so.")
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// holding returns the files whose names match a pattern, by the search directory that has
-// them, of the directories that fit.
-func holding(pass *Pass, fits func(dir string) bool, file string) map[string][]string {
+// holding returns the files whose names are wanted, by the search directory that has them, of
+// the directories that fit.
+func holding(pass *Pass, fits, wanted func(name string) bool) map[string][]string {
 	found := map[string][]string{}
 	for dir := range pass.Loaders.SearchDirs() {
 		real := replay.RealPath(pass.Image.FS, dir)
@@ -21,7 +21,7 @@ func holding(pass *Pass, fits func(dir string) bool, file string) map[string][]s
 			continue
 		}
 		for e := range pass.Image.FS.Below(real) {
-			if path.Dir("/"+e.Path) == real && packs.Match(file, path.Base(e.Path)) {
+			if path.Dir("/"+e.Path) == real && wanted(path.Base(e.Path)) {
 				found[dir] = append(found[dir], "/"+e.Path)
 			}
 		}
@@ -45,16 +45,16 @@ func dropping(pass *Pass, dir string, v packs.Values) packs.Values {
 func stubsOnPath(pass *Pass) []Finding {
 	isStubs := func(dir string) bool { return path.Base(dir) == "stubs" }
 	var list []Finding
-	found := holding(pass, isStubs, "lib{cuda,nvidia-ml}.so*")
+	found := holding(pass, isStubs, pass.Packs.HasStub)
 	for _, dir := range slices.Sorted(maps.Keys(found)) {
 		if standInLoaded(pass, found[dir]) {
 			continue
 		}
 		f := pass.say("stubs-on-path", "on-path", dropping(pass, dir, packs.Values{}))
 		f.Subject, f.Present = pass.Loaders.SearchDirs()[dir], pass.Image.FilesOf(found[dir])
-		named := slices.ContainsFunc(found[dir], func(p string) bool { return strings.HasSuffix(p, "/libcuda.so.1") })
+		named := slices.ContainsFunc(found[dir], func(p string) bool { return path.Base(p) == pass.Packs.Driver.Library })
 		if named {
-			f.Library = "libcuda.so.1"
+			f.Library = pass.Packs.Driver.Library
 		}
 		switch {
 		case behindDriver(pass, dir):
@@ -79,7 +79,10 @@ func behindDriver(pass *Pass, dir string) bool {
 func compatOnPath(pass *Pass) []Finding {
 	isCompat := func(dir string) bool { return replay.HasElement(dir, "compat") && strings.Contains(dir, "cuda") }
 	var list []Finding
-	found := holding(pass, isCompat, "libcuda.so.*")
+	isDriver := func(name string) bool {
+		return packs.Stem(name) == packs.Stem(pass.Packs.Driver.Library) && packs.MajorOf(name) != ""
+	}
+	found := holding(pass, isCompat, isDriver)
 	for _, dir := range slices.Sorted(maps.Keys(found)) {
 		if standInLoaded(pass, found[dir]) {
 			continue
@@ -91,7 +94,7 @@ func compatOnPath(pass *Pass) []Finding {
 			}
 		}
 		f := pass.say("compat-on-path", clause, dropping(pass, dir, v))
-		f.Subject, f.Library, f.Present = pass.Loaders.SearchDirs()[dir], "libcuda.so.1", pass.Image.FilesOf(found[dir])
+		f.Subject, f.Library, f.Present = pass.Loaders.SearchDirs()[dir], pass.Packs.Driver.Library, pass.Image.FilesOf(found[dir])
 		if behindDriver(pass, dir) {
 			pass.lower(&f, "behind-driver", nil)
 		} else {
@@ -115,11 +118,11 @@ func compatInCache(pass *Pass) []Finding {
 	}
 	for _, e := range cache.Entries() {
 		dir := path.Dir(e.Path)
-		if e.Name != "libcuda.so.1" || !pass.Image.IsFile(e.Path) || !replay.HasElement(dir, "compat") || pass.Loaders.OnPath(replay.RealPath(pass.Image.FS, dir)) || !pass.Loaders.DriverComesFirst() {
+		if e.Name != pass.Packs.Driver.Library || !pass.Image.IsFile(e.Path) || !replay.HasElement(dir, "compat") || pass.Loaders.OnPath(replay.RealPath(pass.Image.FS, dir)) || !pass.Loaders.DriverComesFirst() {
 			continue
 		}
 		f := pass.say("compat-on-path", "in-cache", packs.Values{"cache": replay.LDCache, "dir": dir})
-		f.Subject, f.Library, f.Present = replay.LDCache, "libcuda.so.1", []replay.File{pass.Image.File(replay.RealPath(pass.Image.FS, e.Path))}
+		f.Subject, f.Library, f.Present = replay.LDCache, pass.Packs.Driver.Library, []replay.File{pass.Image.File(replay.RealPath(pass.Image.FS, e.Path))}
 		return []Finding{f}
 	}
 	return nil
@@ -137,11 +140,12 @@ func driverPathLost(pass *Pass) []Finding {
 			had = h.CreatedBy
 		}
 	}
-	if _, nvidia := pass.Config.Getenv("NV_CUDA_CUDART_VERSION"); had == "" && !nvidia || len(pass.Packages.GpuUsers()) == 0 {
+	isSet := func(variable string) bool { _, set := pass.Config.Getenv(variable); return set }
+	if based := slices.ContainsFunc(pass.Packs.Driver.BaseVariables, isSet); had == "" && !based || len(pass.Packages.GpuUsers()) == 0 {
 		return nil
 	}
 	f := pass.say("driver-path-lost", "lost", withEdit(pass, "driver-path-lost", packs.Values{"dir": replay.MountedDriver}))
-	f.Subject, f.Library = packs.LdLibraryPath, "libcuda.so.1"
+	f.Subject, f.Library = packs.LdLibraryPath, pass.Packs.Driver.Library
 	if _, configured := pass.Loaders.SearchDirs()[replay.MountedDriver]; configured {
 		pass.lower(&f, "configured", nil)
 	}

@@ -133,7 +133,7 @@ func mixtureFinding(pass *Pass, r *replay.Process, fam *packs.Family, list []rep
 		f.Effects = append(f.Effects, packs.Effect{Text: x.Effect, Error: x.Error})
 	}
 	switch {
-	case len(fails) == 0 && partsAreNewer(pass, first, stray):
+	case len(fails) == 0 && partsAreNewer(pass, fam, first, stray):
 		pass.lower(&f, "newer-parts", nil)
 	case !slices.ContainsFunc(fails, func(x packs.Mixed) bool { return x.Severity == "" }):
 		pass.lower(&f, "parts-may-fail", nil)
@@ -169,12 +169,12 @@ func partsInWords(pass *Pass, list []replay.Loaded) string {
 	return strings.Join(said, ", ")
 }
 
-// partsAreNewer reports whether a part is of a newer release than the library that opens
-// it. cuDNN 9's front library passes calls on, and a newer graph library takes those of
-// an older one.
-func partsAreNewer(pass *Pass, first, part replay.Loaded) bool {
+// partsAreNewer reports whether a part is of a newer release than the library that opens it,
+// and that library works with newer parts.
+func partsAreNewer(pass *Pass, fam *packs.Family, first, part replay.Loaded) bool {
 	front := pass.Packages.ReleaseOfModule(first.Module)
-	return len(front) > 0 && front[0] >= 9 && front.Before(pass.Packages.ReleaseOfModule(part.Module))
+	fits, known := front.Within(fam.NewerParts)
+	return fam.NewerParts != "" && fits && known && front.Before(pass.Packages.ReleaseOfModule(part.Module))
 }
 
 // mixedEffects returns the failures of a process's framework that come from parts of

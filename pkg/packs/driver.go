@@ -11,6 +11,15 @@ import (
 // Driver lists the libraries that the container runtime mounts.
 type Driver struct {
 	Libraries []string `yaml:"libraries"` // names without `.so` and what follows
+	// Library is the SONAME of the library that programs for the GPU need.
+	Library string `yaml:"library"`
+	// Stubs are those of Libraries of which toolkits have stubs for linking.
+	Stubs []string `yaml:"stubs"`
+	// Compute are those of Libraries that every driver for compute has. An image with one of
+	// them has a driver's files, not a distribution's.
+	Compute []string `yaml:"compute"`
+	// BaseVariables are variables that only the driver vendor's base images set.
+	BaseVariables []string `yaml:"base_variables"`
 	// Symbols lists the symbols that a library defines; a library without an entry may
 	// define any.
 	Symbols []DriverSymbols `yaml:"symbols"`
@@ -40,9 +49,18 @@ func (d *Driver) validate() error {
 }
 
 // FromDriver reports whether the container runtime mounts a library.
-func (p *Packs) FromDriver(name string) bool {
+func (p *Packs) FromDriver(name string) bool { return isLibraryOf(p.Driver.Libraries, name) }
+
+// HasStub reports whether toolkits have a stub of a library of the driver.
+func (p *Packs) HasStub(name string) bool { return isLibraryOf(p.Driver.Stubs, name) }
+
+// OfEveryDriver reports whether every driver for compute has a library.
+func (p *Packs) OfEveryDriver(name string) bool { return isLibraryOf(p.Driver.Compute, name) }
+
+// isLibraryOf reports whether list has the name of a library without `.so` and what follows.
+func isLibraryOf(list []string, name string) bool {
 	base, _, ok := strings.Cut(path.Base(name), ".so")
-	return ok && slices.Contains(p.Driver.Libraries, base)
+	return ok && slices.Contains(list, base)
 }
 
 // DriverDefines returns a function that reports whether a library of the driver may define

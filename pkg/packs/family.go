@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path"
 	"slices"
+
+	"github.com/imgcheck/imgcheck/internal/version"
 )
 
 // Family is a group of GPU libraries that are installed together.
@@ -13,6 +15,9 @@ type Family struct {
 	Match []string `yaml:"match"`
 	// Together are the names that a process must have from one release.
 	Together []string `yaml:"together"`
+	// NewerParts are the releases, as a range, of the library that opens the others and that
+	// works with newer ones. Empty: none.
+	NewerParts string `yaml:"newer_parts"`
 	// Fix are templates: {library} is the library's name, {major} its major version, and
 	// {cuda} and {-cu} are as in [Packs.forCUDA].
 	Fix []string `yaml:"fix"`
@@ -32,6 +37,9 @@ type FixOf struct {
 func (f *Family) validate() error {
 	if f.ID == "" || f.Title == "" || len(f.Match) == 0 || len(f.Sources) == 0 {
 		return fmt.Errorf("family %q: needs an id, a title, names to match and sources", f.ID)
+	}
+	if err := version.CheckRange(f.NewerParts); err != nil {
+		return fmt.Errorf("family %q: newer_parts: %w", f.ID, err)
 	}
 	for _, of := range f.FixOf {
 		if len(of.Match) == 0 || len(of.Fix) == 0 || len(of.Sources) == 0 {

@@ -2,6 +2,7 @@ package packs
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -106,6 +107,10 @@ func (p *Packs) add(b []byte) error {
 		return err
 	}
 	p.Driver.Libraries = append(p.Driver.Libraries, one.Driver.Libraries...)
+	p.Driver.Library = cmp.Or(p.Driver.Library, one.Driver.Library)
+	p.Driver.Stubs = append(p.Driver.Stubs, one.Driver.Stubs...)
+	p.Driver.Compute = append(p.Driver.Compute, one.Driver.Compute...)
+	p.Driver.BaseVariables = append(p.Driver.BaseVariables, one.Driver.BaseVariables...)
 	p.Driver.Symbols = append(p.Driver.Symbols, one.Driver.Symbols...)
 	p.Driver.Sources = append(p.Driver.Sources, one.Driver.Sources...)
 	p.Sections.add(one)
