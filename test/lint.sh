@@ -11,7 +11,8 @@ trap 'rm -rf "$tmp"' EXIT
 git ls-files -z '*.sh' .ci/run ':!pkg/githook/pre-push.sh' | xargs -0 shellcheck
 shellcheck --shell=sh pkg/githook/pre-push.sh # a part of other hooks, so it has no #! line
 
-# Vale reads Go by a parser in C, and YAML by one in C++. Without --no-global it would add the rules of a user.
+# Vale reads Go by a parser in C, and YAML by one in C++. Without --no-global it would add
+# the rules of a user.
 vale=$(go -C test/vale tool -n vale)
 git ls-files -z '*.go' '*.md' | xargs -0 "$vale" --no-global --config test/vale/.vale.ini --output line
 
