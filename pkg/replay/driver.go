@@ -62,7 +62,7 @@ func (h *gpuHost) Find(p string) (*elfdeps.File, error) {
 		return f, err
 	}
 	name := path.Base(p)
-	if !h.packs.FromDriver(name) || !strings.HasSuffix(name, ".so.1") && name != "libcuda.so" {
+	if !h.packs.FromDriver(name) || !strings.HasSuffix(name, ".so.1") && name != bareLibrary(h.packs) {
 		return f, err
 	}
 	d, derr := h.FS.Find(path.Dir(p))

@@ -116,7 +116,7 @@ func (lo *Loaders) driverComesFirst() bool {
 	}
 	h := lo.mountedHost(lo.Primary)
 	for _, e := range h.driverEntries(lo.Primary) {
-		if e.Name == libcuda && e.Subdir == "" {
+		if e.Name == lo.packs.Driver.Library && e.Subdir == "" {
 			f, err := h.Find(e.Path)
 			return err == nil && f.Path == path.Join(h.dir, e.Name) && !lo.img.IsFile(f.Path)
 		}
