@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// duplicate is never called, because no name stands for a descriptor.
+// duplicate always fails. It is not called, because no name stands for a descriptor here.
 func duplicate(int, string) (*os.File, error) { return nil, errors.ErrUnsupported }

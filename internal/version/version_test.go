@@ -25,7 +25,7 @@ func checkOrder[T any](t *testing.T, list []T, compare func(a, b T) int) {
 			if ab != -ba || i == k && ab != 0 {
 				t.Fatalf("%v against %v is %d, and the other way round %d", a, b, ab, ba)
 			}
-			if i < k && ab > 0 { // also for those that are not neighbours
+			if i < k && ab > 0 { // also for versions that are not neighbours
 				t.Fatalf("%v is sorted before %v, and is newer", a, b)
 			}
 		}

@@ -67,7 +67,7 @@ func patched(t *testing.T, text string, c patch.Change) (*imagetest.Server, stri
 	return patchedAs(t, types.DockerManifestSchema2, text, c)
 }
 
-// patchedAs is patched for an image with a manifest of a type.
+// patchedAs does as patched, for an image whose manifest has the media type mt.
 func patchedAs(t *testing.T, mt types.MediaType, text string, c patch.Change) (*imagetest.Server, string, *patch.Base, *patch.Patched) {
 	t.Helper()
 	reg := imagetest.Serve(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/patch"
 )
 
-// addition is change without the parts that a Dockerfile cannot express.
+// addition returns the change without the parts that a Dockerfile cannot express.
 func addition() patch.Change {
 	c := change()
 	c.Files = slices.DeleteFunc(c.Files, func(f patch.File) bool { return f.Remove })

@@ -216,8 +216,8 @@ func (p glibcBinder) match(q *query, m *Module, s *Symbols) (int, *Error) {
 	return found, err
 }
 
-// linkError is glibc's error, up to 2.29, for a file that DT_VERNEED names and that
-// lacks the symbol.
+// linkError returns the error of glibc up to 2.29 for a file that DT_VERNEED names and
+// that lacks the symbol.
 func (p glibcBinder) linkError(q *query) *Error {
 	comma := ""
 	if p.Loader.release <= 226 {
@@ -229,7 +229,7 @@ func (p glibcBinder) linkError(q *query) *Error {
 	}
 }
 
-// undefined is the error for an undefined reference. It names the object with the
+// undefined returns the error for an undefined reference, which names the object with the
 // reference.
 func (q *query) undefined(p *Process) *Error {
 	e := &Error{Name: string(q.name), Subject: p.file(q.from), Message: "undefined symbol: " + string(q.name), By: q.from, Kind: SymbolError}

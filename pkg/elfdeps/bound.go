@@ -116,8 +116,8 @@ func (s *Symbols) remember(k bindKey, b *relocation) {
 	held.weight.Add(weight)
 }
 
-// repeat has the effects of b on the process and reports whether it is valid there.
-// If not, it changes nothing.
+// repeat applies the effects of b to the process if b is valid there, and reports whether
+// it is.
 func (b *relocation) repeat(p glibcBinder, scopes []*scope) bool {
 	var at []*Module
 	for _, s := range scopes {

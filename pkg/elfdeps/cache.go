@@ -150,7 +150,7 @@ func (c *Cache) Lookup(name string, id int32, release int, m elf.Machine, env En
 	return s, ok
 }
 
-// lookup is Lookup, and returns the number of entries that it compared.
+// lookup does as Lookup, and also returns the number of entries that it compared.
 func (c *Cache) lookup(name string, id int32, release int, m elf.Machine, env Env) (s string, ok bool, looked int) {
 	if c == nil {
 		return "", false, 0

@@ -96,9 +96,9 @@ func (p glibc) follow(queue []*Module, dlopen bool) *Error {
 // reads the name.
 func (m *Module) lost(name string) bool { return name == "" && m.Truncated() }
 
-// notFirst returns the failure of an assertion in _dl_map_object_deps that glibc
-// has before 2.32: the object that the list was made for is the first in it. An
-// object with filtees is not (bug 16272). The failure hides any miss before it.
+// notFirst returns the failure of an assertion that glibc before 2.32 has in
+// _dl_map_object_deps: an object must come first in its own list of dependencies. An
+// object with filtees does not (bug 16272). The failure hides any miss before it.
 func (p glibc) notFirst(root *Module, queue []*Module) *Error {
 	if queue[0] == root || p.Loader.release >= 232 {
 		return nil

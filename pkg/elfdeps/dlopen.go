@@ -145,7 +145,7 @@ func (p glibcBinder) opened(m *Module, flags Flags, before *state) {
 	}
 }
 
-// invalidMode is dlopen's error for flags with neither Now nor Lazy.
+// invalidMode returns dlopen's error for flags with neither Now nor Lazy.
 func invalidMode(name string) *Error {
 	return &Error{Name: name, Subject: name, Message: "invalid mode for dlopen()", Errno: syscall.EINVAL}
 }

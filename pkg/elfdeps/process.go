@@ -128,7 +128,7 @@ type Process struct {
 	// a file depend on it. openExec is set for the program of a loader that was
 	// called by hand.
 	preloading, dlopening, openExec bool
-	// noLoading is set during RTLD_NOLOAD, notLoaded once that came to a file that
+	// noLoading is set during RTLD_NOLOAD; notLoaded is set when that finds a file that
 	// is not loaded.
 	noLoading, notLoaded bool
 	gone                 map[string]bool // directories that are known not to exist

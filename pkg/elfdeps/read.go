@@ -55,7 +55,7 @@ func Read(r io.Reader, size int64) (*Object, error) {
 	return rd.read(r, size, false)
 }
 
-// ReadSymbols is [ReadSymbols], and packs the symbols ([Symbols.Pack]).
+// ReadSymbols does as the function [ReadSymbols], and packs the symbols ([Symbols.Pack]).
 func (rd *Reader) ReadSymbols(r io.Reader, size int64) (*Object, error) {
 	o, err := rd.read(r, size, true)
 	if err == nil {

@@ -332,8 +332,8 @@ func (s *Symbols) candidates(name []byte, hash uint32, f func(i int, r record) b
 	}
 }
 
-// ReadSymbols is [Read], and sets the object's Symbols. They are nil, with a reason in
-// Unread, if its symbol table could not be read.
+// ReadSymbols reads an object as [Read] does, with its Symbols. They are nil, with a
+// reason in Unread, if the symbol table could not be read.
 func ReadSymbols(r io.Reader, size int64) (*Object, error) {
 	rd := readers.Get().(*Reader)
 	defer readers.Put(rd)

@@ -34,8 +34,8 @@ func newTranscript() *transcript {
 	return &transcript{dirs: map[string]*searchDir{}, gone: map[string]bool{}}
 }
 
-// StartLogged is [Loader.Start] for a process that records its searches and version
-// checks. musl has no such trace.
+// StartLogged starts a process as [Loader.Start] does, and records its searches and
+// version checks. musl has no such trace.
 func (l *Loader) StartLogged(exe string) (*Process, error) {
 	p := l.process(false)
 	p.log = newTranscript()

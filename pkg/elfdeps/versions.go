@@ -85,7 +85,7 @@ var assertionLines = map[string][]struct{ release, line int }{
 	"dl-lookup.c":  {{0, 167}, {218, 166}, {220, 127}, {223, 128}, {224, 127}, {227, 111}, {232, 105}, {235, 106}, {236, 107}, {239, 106}},
 }
 
-// assertion is the error of a failed assertion, which ends the process.
+// assertion returns the error of a failed assertion, which ends the process.
 func (l *Loader) assertion(name string, by *Module, file, function, text string) *Error {
 	line := 0
 	for _, from := range assertionLines[file] {

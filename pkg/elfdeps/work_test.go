@@ -20,7 +20,7 @@ func (c *countingFS) Find(p string) (*File, error) {
 	return c.FS.Find(p)
 }
 
-// hostileTree is a root with a loader, a program, and libraries.
+// hostileTree returns a root with a loader, a program, and libraries.
 func hostileTree(t *testing.T, files map[string]string) *countingFS {
 	t.Helper()
 	tr := &tree{root: dirNode(0o755)}

@@ -230,8 +230,8 @@ func (f *finder) enter(depth int) bool {
 	return depth < maxDepth && f.seen < maxValues
 }
 
-// get is the function get, and counts its cost: an alias may repeat a large mapping ten
-// thousand times.
+// get returns the value of a key as the function get does, and counts the cost: an alias
+// may repeat a large mapping ten thousand times.
 func (f *finder) get(n *yaml.Node, key string) *yaml.Node {
 	if f.seen >= maxValues {
 		return nil
@@ -301,7 +301,7 @@ func get(n *yaml.Node, key string) *yaml.Node {
 	return v
 }
 
-// getCounted is get, and also returns about how many values it compared.
+// getCounted does as get, and also returns about how many values it compared.
 func getCounted(n *yaml.Node, key string) (value *yaml.Node, cost int) {
 	if n == nil {
 		return nil, 0

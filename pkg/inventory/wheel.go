@@ -62,8 +62,8 @@ func Normalize(name string) string {
 	return b.String()
 }
 
-// readRecord is the reader in the table of sources. Read reads a RECORD after its package
-// is known, with own.
+// readRecord reads nothing, and stands in the table of sources: own reads a RECORD once
+// its package is known.
 func readRecord(*Inventory, string, []byte) error { return nil }
 
 // maxRecord limits a RECORD, in bytes.

@@ -22,8 +22,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// machineImage is an OCI layout of this machine's own /usr/lib: four layers, of
-// about 300 MB in all.
+// machineImage makes an OCI layout of this machine's own /usr/lib: four layers, of about
+// 300 MB in all.
 func machineImage(b *testing.B, kind types.MediaType) string {
 	b.Helper()
 	const perLayer, layers = 75 << 20, 4

@@ -89,8 +89,8 @@ func (c *Cache) Layer(digest, keepID string) (*Layer, bool) {
 	return c.layer(digest, keepID, nil)
 }
 
-// layer is Layer, and counts the layer's bytes in all. A layer that is too much for all
-// counts as absent: reading it then returns the error.
+// layer does as Layer, and counts the layer's bytes in all. A layer that exceeds the
+// limit of all counts as absent: reading it then returns the error.
 func (c *Cache) layer(digest, keepID string, all *ledger) (*Layer, bool) {
 	if c == nil {
 		return nil, false

@@ -482,7 +482,7 @@ func TestDamagedBlobIsNotKept(t *testing.T) {
 	}
 }
 
-// sources are references to one image, by form.
+// sources returns references to one image, by form.
 func sources(t *testing.T, text string) map[string]string {
 	t.Helper()
 	return map[string]string{

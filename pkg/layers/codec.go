@@ -56,8 +56,8 @@ func encodeLayer(w io.Writer, name string, l *Layer) error {
 	return nil
 }
 
-// decodeLayer reads a layer that was stored under a name. Its memory is bounded as that
-// of a layer that is read from its tar, whatever r holds.
+// decodeLayer reads a layer that was stored under a name. Its memory has the same limit
+// as the reading of a layer's tar, whatever r holds.
 func decodeLayer(r io.Reader, name string, all *ledger) (*Layer, error) {
 	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(indexWindow))
 	if err != nil {

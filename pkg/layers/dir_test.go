@@ -166,7 +166,7 @@ func TestDirErrors(t *testing.T) {
 	}
 }
 
-// TestDirRoot has the variables of this process for its own root, and of no other.
+// The variables of this process apply to its own root, and to no other.
 func TestDirRoot(t *testing.T) {
 	t.Setenv("LD_LIBRARY_PATH", "/opt/lib")
 	img, err := Open(context.Background(), "dir:/", Options{})

@@ -24,7 +24,8 @@ func (img *Image) ReadFiles(ctx context.Context, layer int, entries []*Entry, ta
 	return img.readFiles(ctx, layer, entries, func(e *Entry, _ map[string]string, r io.Reader) error { return take(e, r) })
 }
 
-// ReadFile is ReadFiles for one file, with its extended attributes by their names.
+// ReadFile reads one file as ReadFiles does, and also passes its extended attributes, by
+// their names.
 func (img *Image) ReadFile(ctx context.Context, layer int, e *Entry, take func(xattrs map[string]string, r io.Reader) error) error {
 	return img.readFiles(ctx, layer, []*Entry{e}, func(_ *Entry, xattrs map[string]string, r io.Reader) error { return take(xattrs, r) })
 }

@@ -68,7 +68,7 @@ func TestReadFiles(t *testing.T) {
 	}
 }
 
-// TestReadFilesOfStream is refused: what has gone by cannot be had again.
+// ReadFiles fails for a stream, whose bytes cannot be read again.
 func TestReadFilesOfStream(t *testing.T) {
 	b := gzipped(t, dockerTar(t, appImage))
 	img, _ := mustIndex(t, "docker-archive:"+writeFile(t, "app.tar.gz", b), Options{})

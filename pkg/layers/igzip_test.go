@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// gzipLayout is a layout of one layer, which is given as it is stored.
+// gzipLayout makes a layout of one layer, whose stored bytes are given.
 func gzipLayout(t *testing.T, blob []byte) string {
 	t.Helper()
 	img, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), static.NewLayer(blob, types.OCILayer))

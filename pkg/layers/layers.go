@@ -48,8 +48,8 @@ type Options struct {
 	// is kept in place of its bytes, or nil for a file that is kept whole. The
 	// function bounds its own memory. Its error is one of the reader.
 	Extract func(name string, size int64) func(io.Reader) ([]byte, error)
-	// KeepID names the choice of Keep and Extract: another choice has another name.
-	// Where Keep is set and KeepID is empty, the cache is not used.
+	// KeepID identifies Keep and Extract: other functions must have another KeepID. If
+	// Keep is set and KeepID is empty, the cache is not used.
 	KeepID string
 	// Cache, when set, stores the index of each layer whose digest was verified. A
 	// layer that it has is not read again.

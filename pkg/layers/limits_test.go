@@ -23,8 +23,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
-// peak is the most memory that the heap held while f ran, in bytes over what it
-// held before.
+// peak returns the most memory that the heap held while f ran, in bytes over what it held
+// before.
 func peak(t *testing.T, f func()) uint64 {
 	t.Helper()
 	var before runtime.MemStats
@@ -58,7 +58,7 @@ func TestBombStreamsBy(t *testing.T) {
 	header := tarOf(t, tarEntry{tar.Header{Typeflag: tar.TypeReg, Name: "zeros", Format: tar.FormatPAX}, ""})[:512]
 	copy(header[124:], fmt.Sprintf("%011o\x00", size))
 	parts := []io.Reader{bytes.NewReader(gzipped(t, withSums(header)))}
-	member := gzipped(t, make([]byte, 16<<20)) // a gzip file is any number of them
+	member := gzipped(t, make([]byte, 16<<20)) // a gzip file may consist of many members
 	for range size / (16 << 20) {
 		parts = append(parts, bytes.NewReader(member))
 	}
@@ -78,7 +78,7 @@ func TestBombStreamsBy(t *testing.T) {
 	}
 }
 
-// sparseELF is a tar with one old GNU sparse entry of a size, that begins like an
+// sparseELF returns a tar with one old GNU sparse entry of a size, that begins like an
 // ELF file.
 func sparseELF(t *testing.T, size int64) []byte {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// manyFiles is a tar of n empty files whose paths are as long as an image's are.
+// manyFiles returns a tar of n empty files whose paths are as long as an image's are.
 func manyFiles(b testing.TB, n int) []byte {
 	b.Helper()
 	var buf bytes.Buffer

@@ -19,7 +19,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// layerTars are the layers of an image in imagetest's text form.
+// layerTars returns the layers of an image in imagetest's text form.
 func layerTars(t testing.TB, text string) [][]byte {
 	t.Helper()
 	im, err := imagetest.Parse([]byte(text))
@@ -81,7 +81,8 @@ func overlayOf(t *testing.T, tars [][]byte) string {
 	return mountOverlay(t, dirs)
 }
 
-// listing is one line an entry: its layer, type, path, and what it says.
+// listing returns a line for each entry: its layer, type, path, and target, text or
+// fault.
 func listing(f *FS) string {
 	var b strings.Builder
 	for e, layer := range f.All() {

@@ -123,7 +123,7 @@ func dockerTar(t testing.TB, texts ...string) []byte {
 	return b.Bytes()
 }
 
-// taggedLayout is an OCI layout with an image for each tag.
+// taggedLayout makes an OCI layout with an image for each tag.
 func taggedLayout(t *testing.T, images map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "layout")

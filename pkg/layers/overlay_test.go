@@ -76,8 +76,8 @@ func lookBelow(root, p string) (st fs.FileInfo, more bool) {
 	return nil, more
 }
 
-// real is the path of a directory inside the root, links followed; what is not
-// there is taken as it is written (continuity's fs.RootPath).
+// real returns the path of a directory inside the root, links followed; missing parts
+// stay as written (continuity's fs.RootPath).
 func (u unpacker) real(text string) (string, error) {
 	cur, rest := "/", strings.Split(text, "/")
 	for links := 0; len(rest) > 0; {
@@ -223,8 +223,8 @@ func tarOf(t testing.TB, entries ...tarEntry) []byte {
 
 func everything(string, int64) bool { return true }
 
-// memory is a directory in memory, where a hundred thousand small files are
-// made quickly.
+// memory returns a directory in memory, where a hundred thousand small files are made
+// quickly.
 func memory(t *testing.T) string {
 	t.Helper()
 	dir := plainTempDir(t)
@@ -232,8 +232,8 @@ func memory(t *testing.T) string {
 	return dir
 }
 
-// plainTempDir has a name without commas and colons, which mean something to
-// mount(2).
+// plainTempDir returns a directory whose name has no commas and colons, which mean
+// something to mount(2).
 func plainTempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "layers")
@@ -370,7 +370,7 @@ func linked(inodes map[string]uint64) []string {
 	return out
 }
 
-// openIn is open(2) of a path with root as the root directory.
+// openIn calls open(2) for a path with root as the root directory.
 func openIn(root int, p string) error {
 	b, err := syscall.BytePtrFromString(p)
 	if err != nil {
@@ -458,7 +458,7 @@ func (s stacker) header() tar.Header {
 	return h
 }
 
-// wild is a path that may mean anything.
+// wild returns a random path that may mean anything.
 func (s stacker) wild() string {
 	p := "/" + s.path(4)
 	switch s.IntN(6) {

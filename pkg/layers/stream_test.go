@@ -17,7 +17,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
-// farELF is a library of 26 MiB whose tables lie at its end, most of it a hole.
+// farELF returns a library of 26 MiB whose tables lie at its end, most of it a hole.
 func farELF(t *testing.T) []byte {
 	t.Helper()
 	e, err := imagetest.ParseELF("elf x86_64 soname=libfar.so.1 tables=end dynstr=after\nneeded libb.so\nrpath /opt\npad 26MiB\ndef far\nundef near\n")
@@ -27,7 +27,7 @@ func farELF(t *testing.T) []byte {
 	return e.Bytes()
 }
 
-// sparseTar is a tar with one old GNU sparse entry: the first and the last of a
+// sparseTar returns a tar with one old GNU sparse entry: the first and the last of a
 // file's bytes, with a hole between them.
 func sparseTar(name string, b []byte, first, last int) []byte {
 	var block [512]byte

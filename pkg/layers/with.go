@@ -78,8 +78,8 @@ type overlay struct {
 	top   int
 }
 
-// hide takes a path of below away. removed is set where it was removed, rather than
-// replaced.
+// hide removes a path of below from the overlay. removed is set if the new layer removes
+// it, rather than replaces it.
 func (o *overlay) hide(p string, removed bool) {
 	n, there := o.fs.get(p)
 	if !there || p == "" {
@@ -91,7 +91,8 @@ func (o *overlay) hide(p string, removed bool) {
 	}
 }
 
-// clear takes away all entries of below in a directory. removed is as for hide.
+// clear removes all entries of below in a directory from the overlay. removed is as for
+// hide.
 func (o *overlay) clear(dir string, removed bool) {
 	for e := range o.below.Below(dir) {
 		o.hide(e.Path, removed)

@@ -139,7 +139,7 @@ func (l *Line) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// marshal is json.Marshal without the escapes for HTML.
+// marshal encodes as json.Marshal does, without the escapes for HTML.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -390,8 +390,8 @@ func act(p *elfdeps.Process, action string, opened []*elfdeps.Module) (d done) {
 	return d
 }
 
-// look is dlsym or dlvsym, for the program or (hcall=K:SYM) for the object that action K
-// opened.
+// look calls dlsym or dlvsym, for the program or (hcall=K:SYM) for the object that action
+// K opened.
 func look(p *elfdeps.Process, kind, arg string, opened []*elfdeps.Module) (*elfdeps.Module, error) {
 	name, rest, _ := strings.Cut(arg, ":")
 	if kind == "vsym" {

@@ -94,7 +94,7 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// dockerList is an index in Docker's format.
+// dockerList returns an index in Docker's format.
 func dockerList(t *testing.T) v1.ImageIndex {
 	t.Helper()
 	index := mutate.IndexMediaType(empty.Index, types.DockerManifestList)
@@ -249,7 +249,7 @@ func layoutValid(t *testing.T, dir string) string {
 	return ref
 }
 
-// unpacked has skopeo copy all of an image, and umoci unpack it, which knows no
+// unpacked copies all of an image with skopeo, and unpacks it with umoci, which knows no
 // zstd.
 func unpacked(t *testing.T, from string) {
 	t.Helper()

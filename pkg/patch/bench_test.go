@@ -89,7 +89,7 @@ func BenchmarkWire(b *testing.B) {
 		}
 		return publish(base, f, repo)
 	}
-	// whole also reads the image, of which the cache has the layers.
+	// whole also reads the image, with its layers in the cache.
 	whole := func(repo string) error {
 		base, err := OpenBase(b.Context(), ref.Name(), Options{})
 		if err != nil {

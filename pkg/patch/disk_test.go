@@ -159,8 +159,8 @@ func everyStep(t *testing.T, ref, to string, happens func(cancel context.CancelF
 	}
 }
 
-// filesIn are all files below a directory, but for blobs: a whole blob
-// may stay, and serves the next try.
+// filesIn returns all files below a directory except complete blobs, which may stay for
+// the next attempt.
 func filesIn(t *testing.T, dir string) []string {
 	t.Helper()
 	var list []string

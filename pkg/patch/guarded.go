@@ -44,7 +44,7 @@ func (g *guarded) Compressed() (io.ReadCloser, error) {
 	return &stored{verified(rc, g.d)}, nil
 }
 
-// stored is a blob of the base on its way. Its errors are readErrors.
+// stored reads a blob of the base while it is copied. It returns errors as readErrors.
 type stored struct{ io.ReadCloser }
 
 func (s *stored) Read(p []byte) (int, error) {

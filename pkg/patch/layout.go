@@ -280,8 +280,8 @@ func describe(l v1.Layer) (d v1.Descriptor, err error) {
 	return d, err
 }
 
-// base puts a layer of the base into the layout. From another layout it is copied
-// without leave: both are on this machine.
+// base puts a layer of the base into the layout. A copy from another layout needs no
+// consent of the user, since both are on this machine.
 func (l *layout) base(ctx context.Context, g *guarded) error {
 	if isLocal(g.src) {
 		g.allow = true

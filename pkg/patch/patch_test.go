@@ -219,7 +219,7 @@ stub
 
 func content(s string) func() (io.ReadCloser, error) { return opened([]byte(s)) }
 
-// change is one of every kind: it goes through the link /lib.
+// change returns a change with one file of every kind: it goes through the link /lib.
 func change() Change {
 	return Change{
 		Files: []File{
@@ -703,7 +703,7 @@ func platforms(t *testing.T) v1.ImageIndex {
 	return index
 }
 
-// attestation is a manifest as BuildKit adds it.
+// attestation returns a manifest as BuildKit adds it.
 func attestation(t *testing.T, of v1.Hash) v1.Image {
 	t.Helper()
 	img := mutate.MediaType(mutate.ConfigMediaType(empty.Image, types.OCIConfigJSON), types.OCIManifestSchema1)
@@ -748,8 +748,8 @@ func TestIndex(t *testing.T) {
 	if got := listing(t, s.host+"/multi:arm", layers.Options{}); got == patchedListing {
 		t.Error("amd64 is patched, too")
 	}
-	// Every platform, from the half-patched one: both start from their origins, and
-	// the index that is undone to is the first.
+	// A patch of all platforms of the half-patched index starts from the origin of each
+	// image, and the index's origin is the first index.
 	do(t, s.host+"/multi:arm", s.host+"/multi:all", Options{})
 	all := entries("multi:all")
 	if len(all) != 2 || all[1].Digest != got[2].Digest {
@@ -1171,7 +1171,7 @@ func TestEditEnv(t *testing.T) {
 	}
 }
 
-// staticLayer is a blob with a text.
+// staticLayer returns a blob with a text.
 func staticLayer(s string) v1.Layer {
 	return static.NewLayer([]byte(s), "application/vnd.in-toto+json")
 }

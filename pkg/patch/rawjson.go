@@ -12,9 +12,9 @@ import (
 // and its unknown fields. Each function below returns a new document that differs from the
 // old one in one place.
 //
-// An object that is edited, or on the path to one, must not have a key twice. Readers
-// differ in which one counts, and Go's take Layers for layers: one tool would check another
-// image than the next one runs.
+// An object that is edited, or that contains one, must not have a key twice. Readers use the
+// first or the last value, and Go's readers accept Layers as layers: a tool could check
+// another image than the one that runs.
 
 // member is a key of an object, with the position of its value in the document.
 type member struct {
@@ -293,7 +293,7 @@ func array(doc []byte, path ...string) ([]json.RawMessage, error) {
 // default, it leaves <, > and & as they are.
 func quote(s string) string { return encode(s) }
 
-// encode returns a value as compact JSON. It must be one that can be encoded.
+// encode returns v as compact JSON. It panics if v cannot be encoded.
 func encode(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

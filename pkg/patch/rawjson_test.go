@@ -49,7 +49,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// same is the number of bytes that two documents share at their ends.
+// same returns the number of bytes that two documents share at their ends.
 func same(a, b []byte) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

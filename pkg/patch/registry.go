@@ -224,8 +224,8 @@ func (r *repository) confirm(ctx context.Context, digest string) error {
 	return nil
 }
 
-// now returns the meaning of the name. It is not known if the user may not look it up, or
-// the repository is still to be made.
+// now returns the digest that the name has now, "" for none. The digest is unknown if the
+// registry does not let the user look it up.
 func (r *repository) now(ctx context.Context) (meaning, error) {
 	digest, err := r.Head(ctx, r.ref)
 	var te *transport.Error

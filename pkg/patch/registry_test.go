@@ -639,7 +639,7 @@ func TestLosingRegistry(t *testing.T) {
 	_, err = Publish(t.Context(), b, p, s.host+"/app:changed", quick())
 	wantError(t, err, "HOST/app:changed: HOST was sent sha256:HEX and has sha256:HEX under that name: another client pushes there, or the registry changes manifests")
 
-	// One that says that all is there already, and has something else.
+	// This registry claims to have the manifest already, but has another one.
 	s.reset(func(_ int, w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodHead || !strings.HasSuffix(r.URL.Path, "/manifests/liar") {
 			return false

@@ -49,8 +49,8 @@ func startDistribution(t testing.TB, more ...string) string {
 	return host
 }
 
-// The registry that most people run: it knows in which repository a blob is, and
-// mounts.
+// Docker's registry, the most common one, knows which repository has a blob, and mounts
+// blobs.
 func TestDistribution(t *testing.T) {
 	s := distribution(t)
 	t.Run("publish", func(t *testing.T) { onDistribution(t, s) })
@@ -413,7 +413,8 @@ func TestRegistryToArchive(t *testing.T) {
 	tooltest.Output(t, tooltest.Need(t, "skopeo", "skopeo"), "copy", "docker-archive:"+to, "dir:"+t.TempDir())
 }
 
-// fakeDaemon has the image app:1 and whatever is loaded, by name.
+// fakeDaemon serves as a daemon that has the image app:1 and all images that are loaded,
+// by name.
 func fakeDaemon(t *testing.T, images map[string][]byte, fail string) {
 	t.Helper()
 	t.Setenv("SOURCE_DATE_EPOCH", "")

@@ -148,8 +148,8 @@ func (p *Policy) Counting(findings []lint.Finding, rules []*packs.Rule, ref stri
 	return p.judge(findings, rules, ref, base, today).counts
 }
 
-// ID is equal for two policies that let the same findings of an image count on that day.
-// It is "" for a policy that changes nothing.
+// ID returns a text that is equal for two policies that let the same findings of an image
+// count on that day. It is "" for a policy that changes nothing.
 func (p *Policy) ID(ref string, base *Baseline, today string) string {
 	var says struct {
 		Severities map[string]packs.Severity

@@ -69,7 +69,7 @@ func TestArchiveInEveryForm(t *testing.T) {
 	}
 }
 
-// bomb is many zero bytes, small when compressed.
+// bomb returns many zero bytes, small when compressed.
 func bomb(t *testing.T, how string) []byte {
 	return packed(t, how, tarred(t, part{name: "lib/libcudnn.so.9", data: string(make([]byte, 1<<20+1))}))
 }

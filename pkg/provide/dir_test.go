@@ -15,7 +15,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 )
 
-// lib is a library for a machine, with a SONAME; the same text, the same bytes.
+// lib returns a library for a machine, with a SONAME; the same text gives the same bytes.
 func lib(t *testing.T, text string) []byte {
 	t.Helper()
 	e, err := imagetest.ParseELF("elf " + text)
@@ -82,7 +82,7 @@ func read(t *testing.T, f *File) string {
 	return string(b)
 }
 
-// cudnn is two releases of cuDNN in an unpacked archive, with what must not be
+// cudnn makes two releases of cuDNN in an unpacked archive, beside files that must not be
 // taken: stubs, another machine's, other libraries.
 func cudnn(t *testing.T) string {
 	x86 := func(soname string) string { return string(lib(t, "x86_64 soname="+soname)) }

@@ -60,7 +60,8 @@ func FuzzSimple(f *testing.F) {
 	})
 }
 
-// flat is a list of links as rows to compare. JSON has no bytes that are no text.
+// flat returns a list of links as rows to compare, with names in valid UTF-8, as JSON
+// holds them.
 func flat(list []*link) []file {
 	var rows []file
 	for _, l := range list {
@@ -121,7 +122,7 @@ func FuzzWheelName(f *testing.F) {
 // FuzzUnpack: whatever an archive is, what is taken out of it has names without
 // directories and is in the cache by its hash, and nothing half-written is left.
 func FuzzUnpack(f *testing.F) {
-	t := &testing.T{} // for helpers that make what is known to work
+	t := &testing.T{} // for helpers that cannot fail here
 	elf := string(lib(t, "x86_64 soname=libcudnn.so.9"))
 	parts := []part{{name: "a/libcudnn.so.9.1.0", data: elf}, {name: "a/libcudnn.so", link: "libcudnn.so.9.1.0"}, {name: "a/LICENSE", data: "x"}}
 	f.Add(zipped(t, parts...))

@@ -31,9 +31,9 @@ type Library struct {
 	Redist  Redist            `yaml:"redist"`
 	CUDA    map[string]string `yaml:"cuda"` // number after ".so." → CUDA major
 	License string            `yaml:"license"`
-	// SonameMajor is set if the numbers of its SONAMEs are the first of its release:
-	// libcudnn.so.9 is cuDNN 9's. Frozen are the numbers of which only the first
-	// counts: all of CUDA 11 has libcudart.so.11.0.
+	// SonameMajor is set if the version in a SONAME is the beginning of the release:
+	// libcudnn.so.9 belongs to cuDNN 9. Frozen lists the SONAME versions of which only
+	// the first number counts: all releases of CUDA 11 have libcudart.so.11.0.
 	SonameMajor bool     `yaml:"soname_major"`
 	Frozen      []string `yaml:"frozen"`
 	// OtherNumbers is set if the numbers in its file names are not those of the

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// cudnnArchive is an archive as NVIDIA makes them: files named for the release,
+// cudnnArchive returns an archive as NVIDIA makes them: files named for the release,
 // links, stubs, static libraries, the licence at the top.
 func cudnnArchive(t *testing.T, machine, version string) []byte {
 	t.Helper()

@@ -60,7 +60,7 @@ func (s specifiers) allow(v version.Version) bool {
 	return (s.pin != "" || !v.IsPreRelease()) && s.all.Allow(v)
 }
 
-// allowText is allow for a version that is text.
+// allowText reports whether the release in text fits, as allow does.
 func (s specifiers) allowText(text string) bool {
 	v, err := version.Parse(text)
 	return err == nil && s.allow(v)

@@ -142,8 +142,8 @@ func packed(t *testing.T, how string, b []byte) []byte {
 	return out.Bytes()
 }
 
-// cudnnWheel is a wheel of cuDNN as NVIDIA makes them: names that are SONAMEs,
-// no links, the licence in the .dist-info.
+// cudnnWheel returns a wheel of cuDNN as NVIDIA makes them: names that are SONAMEs, no
+// links, the licence in the .dist-info.
 func cudnnWheel(t *testing.T, machine, version string) []byte {
 	t.Helper()
 	major, _, _ := strings.Cut(version, ".")
@@ -238,7 +238,7 @@ func htmlPage(rows []file) []byte {
 	return append(b.Bytes(), "</body></html>"...)
 }
 
-// wheelsOf are some releases for two machines.
+// wheelsOf returns some releases for two machines.
 func wheelsOf(t *testing.T) map[string][]byte {
 	return map[string][]byte{
 		"nvidia_cudnn_cu12-9.1.0.70-py3-none-manylinux2014_x86_64.whl":   cudnnWheel(t, "x86_64", "9.1.0.70"),

@@ -120,7 +120,7 @@ func JUnit(w io.Writer, d *Document, o Options) error {
 	return err
 }
 
-// xmlText is xmlLine for each line of a text of the report itself.
+// xmlText applies xmlLine to each line of a text that the report itself has written.
 func xmlText(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {

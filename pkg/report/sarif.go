@@ -185,9 +185,9 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 	return plain.JSON(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}, "  ")
 }
 
-// CodeScanning is SARIF for GitHub's code scanning, which makes an alert of each result
-// and disregards suppressions. It leaves out what a policy ignores, and notes unless the
-// options show all.
+// CodeScanning writes SARIF for GitHub's code scanning, which makes an alert of each
+// result and disregards suppressions. It leaves out the findings that a policy ignores,
+// and notes unless the options show all.
 func CodeScanning(w io.Writer, d *Document, o Options) error {
 	alerts := *d
 	alerts.Ignored = nil

@@ -17,7 +17,8 @@ import (
 )
 
 // JudgedBase is an image to patch that was read and judged. It holds the image open, for
-// plans that rewrite files of it. The method value Close does not hold the rest.
+// plans that rewrite files of it. A method value of Close keeps only the open image in memory,
+// not the results.
 type JudgedBase struct {
 	Judged
 	Base *patch.Image

@@ -50,7 +50,7 @@ func (c *contents) read(ctx context.Context, layer int, e *layers.Entry) (keptFi
 	return f, nil
 }
 
-// content and xattrs are those of [fix.Options].
+// content opens a file of the image; see [fix.Options].
 func (c *contents) content(ctx context.Context, layer int, e *layers.Entry) (io.ReadCloser, error) {
 	f, err := c.read(ctx, layer, e)
 	if err != nil {

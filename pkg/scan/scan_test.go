@@ -86,7 +86,7 @@ func TestPacksAreWrong(t *testing.T) {
 	}
 }
 
-// damaged is a layout with an image whose layer is cut off.
+// damaged makes a layout with an image whose layer is cut off.
 func damaged(t *testing.T) (ref string) {
 	t.Helper()
 	dir := t.TempDir()

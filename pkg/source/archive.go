@@ -227,7 +227,7 @@ func ReadSaved(ctx context.Context, r io.Reader, tag string, take func(f TarFile
 	return new(Image).readSaved(ctx, r, tag, take)
 }
 
-// readSaved is ReadSaved, and makes img the image that was read.
+// readSaved does as ReadSaved, and makes img the image that was read.
 func (img *Image) readSaved(ctx context.Context, r io.Reader, tag string, take func(f TarFile, r io.Reader) error) (*Saved, error) {
 	s := savedReader{
 		files: map[string]savedFile{}, docs: map[string][]byte{}, links: map[string]string{}, large: map[string]int64{},
@@ -320,7 +320,7 @@ func (s *savedReader) take(h *tar.Header, r io.Reader) error {
 	return err
 }
 
-// file has a file taken, and returns its digest.
+// file passes a file to takeFile, and returns the digest of its bytes.
 func (s *savedReader) file(f TarFile, r io.Reader) (string, error) {
 	s.budget.layer = f.IsLayer
 	defer func() { s.budget.layer = false }()

@@ -75,7 +75,7 @@ func inspect(ctx context.Context, c *client.Client, ref string, stall time.Durat
 // image: Docker writes all of the image to its disk before it sends a byte.
 const saveStalls = 30
 
-// save has a daemon save an image, and gives up if nothing comes for so long.
+// save makes a daemon save an image, and gives up after a time without data.
 func save(ctx context.Context, c *client.Client, ref string, stall time.Duration) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(stall, cancel)

@@ -19,7 +19,7 @@ func daemon(t *testing.T, saved func(w http.ResponseWriter)) {
 	daemonHandled(t, saved, never)
 }
 
-// daemonHandled is a daemon that answers the requests that h does not.
+// daemonHandled starts a daemon that answers the requests that h does not.
 func daemonHandled(t *testing.T, saved func(w http.ResponseWriter), h func(http.ResponseWriter, *http.Request) bool) {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "docker.sock")

@@ -294,7 +294,7 @@ func newTarFiles(f *os.File) (*tarFiles, error) {
 		if err != nil {
 			return nil, err
 		}
-		if off > st.Size()-h.Size { // archive/tar seeks over the end unnoticed
+		if off > st.Size()-h.Size { // archive/tar seeks past the end without an error
 			return nil, fmt.Errorf("ends in the middle of %s: the archive is cut off", plain.Name(h.Name))
 		}
 		s.at[name] = extent{off, h.Size}

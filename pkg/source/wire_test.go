@@ -89,7 +89,7 @@ func answers(part string, code int, text string) spoiler {
 	})
 }
 
-// asksFor is a registry that requires a token from a realm, with an answer at /token.
+// asksFor starts a registry that requires a token from a realm, with an answer at /token.
 func asksFor(realm, token string) spoiler {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/token" {
@@ -500,7 +500,7 @@ func TestTrickle(t *testing.T) {
 	tests := []struct {
 		name  string
 		body  io.Reader
-		think time.Duration // of the reader, after each piece
+		think time.Duration // the reader's pause after each piece
 		took  time.Duration
 		want  string
 	}{

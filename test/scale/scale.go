@@ -103,7 +103,7 @@ func run(keep, imgcheck, numbers string, names []string) error {
 		var costs []cost
 		for _, n := range ns {
 			dir := filepath.Join(keep, fmt.Sprintf("%s-%d", c.name, n))
-			// In a separate process: the peak memory of a child counts from that of its parent.
+			// In a separate process, since the peak memory of a child is at least that of its parent.
 			if _, err := os.Stat(filepath.Join(dir, "index.json")); err != nil {
 				if b, err := exec.Command(self, "make", c.name, strconv.Itoa(n), dir).CombinedOutput(); err != nil {
 					return fmt.Errorf("making %s of %d: %w: %s", c.name, n, err, b)
