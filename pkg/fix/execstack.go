@@ -104,42 +104,54 @@ func stackFlags(r io.Reader) (int64, error) {
 	if _, err := io.ReadFull(r, head); err != nil || !bytes.HasPrefix(head, []byte("\x7fELF")) {
 		return 0, errNoStack
 	}
-	var order binary.ByteOrder = binary.LittleEndian
-	if head[5] == 2 {
-		order = binary.BigEndian
-	}
-	var off int64
-	var size, flags, n int
-	switch head[4] {
-	case 1:
-		off, size, n, flags = int64(order.Uint32(head[28:])), int(order.Uint16(head[42:])), int(order.Uint16(head[44:])), 24
-	case 2:
-		off, size, n, flags = int64(order.Uint64(head[32:])), int(order.Uint16(head[54:])), int(order.Uint16(head[56:])), 4
-	default:
-		return 0, errNoStack
-	}
-	skip := off - int64(len(head))
+	t := segmentsOf(head)
+	skip := t.off - int64(len(head))
 	if head[4] == 1 && skip < 0 { // a 32-bit header is 52 bytes
-		r, skip = io.MultiReader(bytes.NewReader(head[52:]), r), off-52
+		r, skip = io.MultiReader(bytes.NewReader(head[52:]), r), t.off-52
 	}
-	if skip < 0 || size < flags+4 {
+	if skip < 0 || t.size < t.flags+4 {
 		return 0, errNoStack
 	}
 	if _, err := io.CopyN(io.Discard, r, skip); err != nil {
 		return 0, errNoStack
 	}
-	entry := make([]byte, size)
-	for i := range n {
+	entry := make([]byte, t.size)
+	for i := range t.n {
 		if _, err := io.ReadFull(r, entry); err != nil {
 			return 0, errNoStack
 		}
-		if order.Uint32(entry) == ptGNUStack {
-			at := off + int64(i)*int64(size) + int64(flags)
-			if order == binary.BigEndian {
+		if t.order.Uint32(entry) == ptGNUStack {
+			at := t.off + int64(i)*int64(t.size) + int64(t.flags)
+			if t.order == binary.BigEndian {
 				at += 3
 			}
 			return at, nil
 		}
 	}
 	return 0, errNoStack
+}
+
+// segments describes the table of program headers of an ELF file.
+type segments struct {
+	order binary.ByteOrder
+	off   int64 // of the table
+	size  int   // of an entry
+	n     int   // entries
+	flags int   // offset of p_flags in an entry
+}
+
+// segmentsOf reads an ELF header. Its result has no entries, of size 0, for a class that
+// is neither 32-bit nor 64-bit.
+func segmentsOf(head []byte) segments {
+	t := segments{order: binary.LittleEndian}
+	if head[5] == 2 {
+		t.order = binary.BigEndian
+	}
+	switch head[4] {
+	case 1:
+		t.off, t.size, t.n, t.flags = int64(t.order.Uint32(head[28:])), int(t.order.Uint16(head[42:])), int(t.order.Uint16(head[44:])), 24
+	case 2:
+		t.off, t.size, t.n, t.flags = int64(t.order.Uint64(head[32:])), int(t.order.Uint16(head[54:])), int(t.order.Uint16(head[56:])), 4
+	}
+	return t
 }
