@@ -117,10 +117,10 @@ func (l *ledger) gain(k string, after *ledger) int {
 	return n
 }
 
-// worse returns a finding of after that before did not have, and the file that it breaks
-// ("" if it names none); nil if there is none. It passes over files that could not be loaded
-// before, since their findings were hidden behind others, over new files, and, unless
-// strict, over files that no process loaded before and one loads in after.
+// worse returns a finding that after has and before does not, with the file that it
+// breaks ("" if it names none), or nil. Three kinds of files may have new findings: those
+// that could not be loaded before, whose other findings were hidden; new files; and,
+// unless strict, files that no process loaded before and one loads in after.
 func worse(before, after *ledger, old *layers.FS, strict bool) (f *lint.Finding, file string) {
 	spared := func(p string) bool { return isNew(old, p) || !strict && before.firstLoaded(p, after) }
 	for _, k := range after.order {
@@ -229,8 +229,8 @@ func weightOf(f *lint.Finding) int {
 	return weight
 }
 
-// instead returns a finding that weighs more than before for a file, or that has taken the
-// place of one that was gone for the file and no heavier; nil if there is none.
+// instead returns a finding that is heavier for a file than before, or new for a file
+// from which one of no greater weight is gone; nil if there is none.
 func (l *ledger) instead(before *ledger) *lint.Finding {
 	was, is := before.ills(), l.ills()
 	gone := map[string]int{} // by file, the heaviest

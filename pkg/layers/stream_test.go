@@ -95,7 +95,7 @@ func TestPassedOver(t *testing.T) {
 	}
 }
 
-// TestInTurn: who reads a stream, and when, does not show in what comes of it.
+// The bytes and the error of a stream are the same whether it is read on demand or ahead.
 func TestInTurn(t *testing.T) {
 	text := make([]byte, 5*aheadSize+17)
 	for i := range text {
@@ -104,7 +104,7 @@ func TestInTurn(t *testing.T) {
 	broken := errors.New("the line is cut")
 	for _, n := range []int{0, 1, aheadSize, 2*aheadSize - 1, len(text)} {
 		for name, end := range map[string]error{"ends": io.EOF, "breaks": broken} {
-			for turns := range 12 { // as many times is it read in turn
+			for turns := range 12 { // reads on demand before the first ahead
 				asked, running := 0, 0
 				r := readerFunc(func(b []byte) (int, error) {
 					if running++; running > 1 {

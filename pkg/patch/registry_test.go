@@ -215,8 +215,7 @@ func login(t *testing.T, host, user string) {
 	}
 }
 
-// A mount needs leave to read the one repository and to write the other one, in
-// one token.
+// A mount needs one token that allows to read the one repository and to write the other.
 func TestTokens(t *testing.T) {
 	k := newTokens(t, map[string][]string{
 		"maker":  {"app:pull", "app:push", "other:pull", "other:push"},

@@ -162,8 +162,8 @@ func retryAfter(resp *http.Response) time.Duration {
 	return min(time.Duration(seconds)*time.Second, maxWait)
 }
 
-// try sends a request once. An answer that comes after the request was given up is
-// ignored: it may be to the giving up (a proxy's 502), and half of something.
+// try sends a request once. It ignores an answer that comes after the request was given
+// up: it may be incomplete, or caused by that (a proxy's 502).
 func (p *patient) try(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	timer := time.AfterFunc(p.stall, cancel)
