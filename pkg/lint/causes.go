@@ -110,16 +110,7 @@ func finding(pass *Pass, c *cause) Finding {
 		f.Family = fam.ID
 	}
 	if e.Missing() {
-		f.Removed = pass.Image.Removed(e.Name)
-		if fam != nil && len(present) == 0 {
-			f.Others = pass.Files.Others(e.Name)
-		}
-		// glibc reports a file for another machine as missing.
-		if fam == nil || rule != "unusable-library" {
-			for _, p := range present {
-				f.Present = append(f.Present, pass.Image.File(p))
-			}
-		}
+		addCandidates(pass, &f, present)
 	}
 	if rule == "executable-stack" {
 		f.Subject = pass.Files.StackLibrary(e)
@@ -135,6 +126,21 @@ func finding(pass *Pass, c *cause) Finding {
 		pass.lower(&f, "jetson", nil)
 	}
 	return f
+}
+
+// addCandidates adds to the finding about a missing library the files that it may be: present,
+// those that layers delete, and other major versions of a GPU library.
+func addCandidates(pass *Pass, f *Finding, present []string) {
+	f.Removed = pass.Image.Removed(f.Library)
+	if f.Family != "" && len(present) == 0 {
+		f.Others = pass.Files.Others(f.Library)
+	}
+	// glibc reports a file for another machine as missing.
+	if f.Family == "" || f.Rule != "unusable-library" {
+		for _, p := range present {
+			f.Present = append(f.Present, pass.Image.File(p))
+		}
+	}
 }
 
 // ruleOf returns the rule of a cause that is not about versions. present are the image's

@@ -9,10 +9,10 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// torchPairs returns a finding for each package of the packs' pairs that does not fit the
+// unfitPairs returns a finding for each package of the packs' pairs that does not fit the
 // package beside it: by the requirements in its metadata, else by the packs' releases, else
 // by the CUDA versions that the two are built for.
-func torchPairs(pass *Pass) []Finding {
+func unfitPairs(pass *Pass) []Finding {
 	var list []Finding
 	for p, wheels := range pass.Packages.Environments() {
 		for _, pair := range pass.Packs.Pairs {

@@ -17,24 +17,7 @@ func glibcOnMusl(pass *Pass) []Finding {
 	if pass.Loaders.Primary == nil || !pass.Loaders.Primary.Libc.Musl {
 		return nil
 	}
-	// musl stands in for libc.so.6, but not for glibc's loader.
-	loaders := []string{"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
-	asks := func(names []string, o *replay.Object) bool {
-		return slices.ContainsFunc(o.ELF.Needed, func(n string) bool { return slices.Contains(names, n) })
-	}
-	var paths, sure []string
-	for _, o := range pass.Files.Objects {
-		if o.ELF.Interp != "" || !strings.Contains(o.Path, "-packages/") && pass.Packs.Family(o.Path) == nil {
-			continue
-		}
-		switch {
-		case asks(loaders, o):
-			sure = append(sure, o.Path)
-			paths = append(paths, o.Path)
-		case asks([]string{"libc.so.6"}, o):
-			paths = append(paths, o.Path)
-		}
-	}
+	paths, sure := linkedWithGlibc(pass)
 	if len(paths) == 0 {
 		return nil
 	}
@@ -47,12 +30,42 @@ func glibcOnMusl(pass *Pass) []Finding {
 		pass.lower(&f, "simple", nil)
 	}
 	pass.also(&f, "lacks-functions", nil)
-	for _, gcompat := range []string{"/lib/ld-linux-x86-64.so.2", "/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"} {
-		if e, _, ok := pass.Image.FS.Lookup(gcompat); ok && e.Object != nil {
-			pass.lower(&f, "gcompat", nil)
-		}
+	if hasGcompat(pass) {
+		pass.lower(&f, "gcompat", nil)
 	}
 	return []Finding{f}
+}
+
+// linkedWithGlibc returns the Python extensions and GPU libraries that are linked with glibc,
+// and those of them that musl cannot load: it stands in for libc.so.6, but not for glibc's
+// loader.
+func linkedWithGlibc(pass *Pass) (paths, sure []string) {
+	needs := func(o *replay.Object, names ...string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(o.ELF.Needed, n) })
+	}
+	for _, o := range pass.Files.Objects {
+		if o.ELF.Interp != "" || !strings.Contains(o.Path, "-packages/") && pass.Packs.Family(o.Path) == nil {
+			continue
+		}
+		switch {
+		case needs(o, "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"):
+			sure = append(sure, o.Path)
+			paths = append(paths, o.Path)
+		case needs(o, "libc.so.6"):
+			paths = append(paths, o.Path)
+		}
+	}
+	return paths, sure
+}
+
+// hasGcompat reports whether an image has a loader under the path of glibc's, as Alpine's
+// package gcompat installs it.
+func hasGcompat(pass *Pass) bool {
+	loaders := []string{"/lib/ld-linux-x86-64.so.2", "/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"}
+	return slices.ContainsFunc(loaders, func(p string) bool {
+		e, _, ok := pass.Image.FS.Lookup(p)
+		return ok && e.Object != nil
+	})
 }
 
 // isCPU reports whether a machine is a known processor. Other ELF files are GPU code, BPF

@@ -38,7 +38,7 @@ var table = []rule{
 	{ids: ids("glibc-on-musl"), find: glibcOnMusl},
 	{ids: ids("wrong-architecture"), find: wrongArchitecture},
 	{ids: ids("wrong-python"), find: wrongPythons},
-	{ids: ids("torch-pair"), find: torchPairs},
+	{ids: ids("torch-pair"), find: unfitPairs},
 	{ids: ids("requirement-unmet"), find: requirementsUnmet},
 	{ids: ids("cudnn-version"), find: cudnnVersions},
 	{ids: ids("cuda-major-absent"), find: cudaMajors},
