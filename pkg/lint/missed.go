@@ -86,7 +86,7 @@ func stepMisses(pass *Pass, by *causes) {
 // stepEffect returns the effect of a failed step.
 func stepEffect(pass *Pass, f replay.Failure, e *elfdeps.Error) packs.Effect {
 	text := f.Step.Effect
-	if e.Kind == elfdeps.CutError && !f.Killed && !f.Step.Imports() {
+	if e.Kind == elfdeps.CutError && !f.Killed && !f.Step.Import {
 		text = pass.Packs.Phrase("killed", packs.Values{"effect": text})
 	}
 	return packs.Effect{Text: text, Error: pass.Packs.Reads(f.Step.Error, e, "{stem}", packs.Stem(e.Name))}

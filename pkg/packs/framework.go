@@ -71,8 +71,11 @@ type Step struct {
 	// file.
 	Unusable string `yaml:"unusable"`
 	// Feature marks a step that the framework goes on without if it fails.
-	Feature bool   `yaml:"feature"`
-	Effect  string `yaml:"effect"`
+	Feature bool `yaml:"feature"`
+	// Import marks a step whose effect is that an import fails. That is also true of a file
+	// that kills the process.
+	Import bool   `yaml:"import"`
+	Effect string `yaml:"effect"`
 	// Error is the framework's message: {error} is the loader's, {stem} the name of the
 	// missing library without its version (libcublas.so).
 	Error string `yaml:"error"`
@@ -80,10 +83,6 @@ type Step struct {
 	// that it does not find.
 	Absent string `yaml:"absent"`
 }
-
-// Imports reports whether the step's effect is that an import fails. That is also true of a
-// file that kills the process.
-func (s *Step) Imports() bool { return strings.HasPrefix(s.Effect, "`import ") }
 
 // Also is one more effect of a miss.
 type Also struct {

@@ -91,7 +91,7 @@ func (re *replayer) openFile(p *elfdeps.Process, s packs.Step, file string, onOp
 func (re *replayer) killed(in *Install, cut []*elfdeps.Error, file string) Failure {
 	steps := in.steps()
 	s := steps[len(steps)-1]
-	if !s.Imports() {
+	if !s.Import {
 		s.Effect = re.packs.Phrase("killed-by-preload", packs.Values{"framework": in.Title})
 	}
 	return Failure{Step: s, Path: file, Misses: cut, Killed: true}
