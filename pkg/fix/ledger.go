@@ -156,7 +156,7 @@ func breaks(f *lint.Finding, file string) string {
 	switch {
 	case f == nil:
 		return ""
-	case file == "" || strings.HasPrefix(f.Message, file):
+	case file == "" || file == f.Subject: // the message names it
 		return "breaks " + f.Message
 	}
 	return fmt.Sprintf("breaks %s: %s", file, f.Message)

@@ -1,5 +1,5 @@
 // Package house checks what docs/architecture.md says of the packages against the
-// packages themselves.
+// packages themselves, and rules of the source that no linter has.
 package house
 
 import (
