@@ -75,7 +75,7 @@ func cpuBuildNeeded(pass *Pass, p *inventory.Python, row *packs.CPUBuild, v pack
 	}
 	v["file"], v["library"] = path.Base(files[0]), lacks
 	f = pass.say("cpu-build", "extension", v)
-	f.Library, f.NeededBy, f.Affected = lacks, pass.Image.FilesOf(files), files
+	f.Cause, f.Library, f.NeededBy, f.Affected = "missing "+lacks, lacks, pass.Image.FilesOf(files), files
 	return f, true
 }
 

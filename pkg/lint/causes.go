@@ -46,7 +46,7 @@ func (by *causes) of(e *elfdeps.Error) *cause {
 		series, _, _ := strings.Cut(e.Name, "_")
 		key = "version " + e.Subject + " " + series
 	case !e.Missing():
-		key = "unusable " + e.Subject + " " + e.Message
+		key = unusable(e.Subject, e)
 	}
 	c := by.all[key]
 	if c == nil {
@@ -54,6 +54,11 @@ func (by *causes) of(e *elfdeps.Error) *cause {
 		by.all[key] = c
 	}
 	return c
+}
+
+// unusable returns the cause of an error about a file that cannot be used.
+func unusable(file string, e *elfdeps.Error) string {
+	return "unusable " + path.Clean(file) + " " + e.Message
 }
 
 // notOpened reports whether a loader prints that it cannot open the file. musl prints the
@@ -114,6 +119,7 @@ func finding(pass *Pass, c *cause) Finding {
 	}
 	if rule == "executable-stack" {
 		f.Subject = pass.Files.StackLibrary(e)
+		f.Cause = unusable(f.Subject, e)
 		f.advise(pass.advice("clear-stack", packs.Values{"library": f.Subject})...)
 		return f
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +15,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
+	"github.com/imgcheck/imgcheck/pkg/source"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
@@ -21,27 +23,47 @@ import (
 // config.
 func textImage(t *testing.T, text string, asDir bool) *replay.Image {
 	t.Helper()
-	im, err := imagetest.Parse([]byte(text))
+	img, err := imageOf([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
+	if asDir {
+		img.Config = nil
+	}
+	return img
+}
+
+// imageOf returns the image of a text.
+func imageOf(text []byte) (*replay.Image, error) {
+	im, err := imagetest.Parse(text)
+	if err != nil {
+		return nil, err
+	}
 	var read []*layers.Layer
-	for i := range im.Layers {
+	var infos []source.Layer
+	var history []v1.History
+	for i, layer := range im.Layers {
 		var b bytes.Buffer
 		if err := im.LayerTar(i, &b); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		l, err := layers.ReadLayer(&b, func(string, int64) bool { return true })
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		read = append(read, l)
+		infos = append(infos, source.Layer{Digest: fmt.Sprint("sha256:", i)})
+		history = append(history, v1.History{CreatedBy: layer.CreatedBy})
 	}
-	img := &replay.Image{FS: layers.Merge(read...)}
-	if !asDir {
-		img.Config = &v1.ConfigFile{Architecture: im.Platform.Architecture, OS: "linux", Config: im.Config}
+	for _, by := range im.Empty {
+		history = append(history, v1.History{CreatedBy: by, EmptyLayer: true})
 	}
-	return img
+	img := &replay.Image{
+		FS:     layers.Merge(read...),
+		Config: &v1.ConfigFile{Architecture: im.Platform.Architecture, OS: "linux", Config: im.Config, History: history},
+	}
+	img.FS.Layers = infos
+	return img, nil
 }
 
 // siteDir is the directory of Python's packages in these tests.
@@ -64,19 +86,21 @@ func elfText(path string, lines ...string) string {
 	return "-- 0/" + path + " --\nelf x86_64 " + strings.Join(lines, "\n") + "\n"
 }
 
-// TestChecks checks the edge cases of rules that need no replay. The text images have the plain
-// cases.
-func TestChecks(t *testing.T) {
+// checkCase is a text and the findings of the checks for its image: severity and rule.
+type checkCase struct {
+	name, text string
+	want       []string
+}
+
+// checkCases returns the edge cases of rules that need no replay. The text images have the
+// plain cases.
+func checkCases() []checkCase {
 	user := elfText("opt/app", "interp=/lib64/ld-linux-x86-64.so.2", "needed libcuda.so.1", "flags1 pie")
 	conda := "-- 0/opt/c/etc/conda/activate.d/a.sh --\ntext\nexport LD_LIBRARY_PATH=$CONDA_PREFIX/lib\n-- 0/opt/c/bin/python --\nelf x86_64 interp=/x\n"
 	musl := "entrypoint [\"/bin/py\"]\n" + "-- 0/lib/ld-musl-x86_64.so.1 --\nelf x86_64 soname=libc.musl-x86_64.so.1\nrodata \"musl libc (x86_64)\\nVersion %s\\n\\x00\\x001.2.5\\x00\"\n" +
 		elfText("bin/py", "interp=/lib/ld-musl-x86_64.so.1", "needed libc.musl-x86_64.so.1", "flags1 pie")
 	cudnn9 := wheelText("nvidia_cudnn_cu12", "9.5.1.17")
-	p := embedded(t)
-	for _, c := range []struct {
-		name, text string
-		want       []string
-	}{
+	return []checkCase{
 		{"conda run", "entrypoint [\"conda\", \"run\", \"-n\", \"x\", \"python\"]\n" + conda, nil},
 		{"a shell script may activate", "entrypoint [\"/start\"]\n" + conda + "-- 0/start --\ntext mode=0755\n#!/usr/bin/env bash\n", nil},
 		{"a Python script does not", "entrypoint [\"/opt/c/bin/uvicorn\"]\n" + conda + "-- 0/opt/c/bin/uvicorn --\ntext mode=0755\n#!/opt/c/bin/python\n", []string{"warning conda-activate-only"}},
@@ -128,7 +152,13 @@ func TestChecks(t *testing.T) {
 		{"onnxruntime-gpu came last", wheelText("onnxruntime", "1.20.1") + wheelText("onnxruntime-gpu", "1.20.1") + "-- " + siteDir + "onnxruntime/capi/build_and_package_info.py --\ntext\npackage_name = 'onnxruntime-gpu'\n__version__ = '1.20.1'\n", []string{"note double-owner"}},
 		{"OpenCV of one version", wheelText("opencv-python", "4.11.0.86") + wheelText("opencv-python-headless", "4.11.0.86"), []string{"note double-owner"}},
 		{"torch for the CUDA of one of two toolkits", wheelText("torch", "2.6.0") + torchBuild("2.6.0+cu124", "'12.4'") + "-- 0/usr/local/cuda-11.8/x --\n-- 0/usr/local/cuda-12.4/x --\n", nil},
-	} {
+	}
+}
+
+// TestChecks checks the findings of checkCases.
+func TestChecks(t *testing.T) {
+	p := embedded(t)
+	for _, c := range checkCases() {
 		t.Run(c.name, func(t *testing.T) {
 			if got := checked(t, p, textImage(t, c.text, false)); strings.Join(got, "\n") != strings.Join(c.want, "\n") {
 				t.Error(cmp.Diff(c.want, got))
@@ -206,22 +236,30 @@ func TestOverriddenChoice(t *testing.T) {
 	}
 }
 
-// TestClauses checks clauses of rules that no text image has. Each want is the severity and
-// message of a finding, then its reason, effects and fixes.
-func TestClauses(t *testing.T) {
+// clauseCase is a text and a finding of a rule for its image: the severity and message, then
+// the reason, the effects and the fixes, a line each.
+type clauseCase struct{ rule, text, want string }
+
+// clauseCases returns cases of clauses of rules that no text image has.
+func clauseCases() []clauseCase {
 	user := elfText("opt/app", "interp=/lib64/ld-linux-x86-64.so.2", "needed libcuda.so.1", "flags1 pie")
 	conda := "entrypoint [\"/opt/c/bin/python\"]\n-- 0/opt/c/etc/conda/activate.d/a.sh --\ntext\nexport LD_LIBRARY_PATH=$(dirname $0)/lib\n-- 0/opt/c/bin/python --\nelf x86_64 interp=/x\n"
 	script := func(line string) string {
 		return "entrypoint [\"/start\"]\n-- 0/start --\ntext mode=0755\n" + line + "\n"
 	}
-	for _, c := range []struct{ rule, text, want string }{
+	return []clauseCase{
 		{"ld-path-empty", "env LD_LIBRARY_PATH=/opt:\n" + user, "note LD_LIBRARY_PATH has an empty element: the loader looks for libraries in the working directory, /\nno library there hides another one of the image\nENV LD_LIBRARY_PATH=/opt; in a Dockerfile, ${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} adds nothing when the variable is empty"},
 		{"compat-on-path", "env LD_LIBRARY_PATH=/usr/local/cuda/compat\n" + elfText("usr/local/cuda/compat/libcuda.so.1"), "warning LD_LIBRARY_PATH puts the driver of /usr/local/cuda/compat on the search path\n\non a host whose driver is newer, CUDA does not start\non a GPU that is not for data centres, CUDA does not start\nENV LD_LIBRARY_PATH=\nthe container runtime adds the directory by itself where it helps"},
 		{"conda-activate-only", conda, "warning LD_LIBRARY_PATH is set only when the conda environment /opt/c is activated, which the container does not do\n\nthe container's program fails although it works in a shell after `conda activate`\nstart the program by `conda run -p /opt/c --no-capture-output …`"},
 		{"wrong-architecture", "entrypoint [\"/a\"]\n-- 0/a --\nelf aarch64 interp=/x\n-- 0/b --\nelf aarch64\n", "error the image says that it is for amd64, but its 2 ELF files are for arm64\n\nno program of the image starts\nbuild the image for the platform that runs it: docker buildx build --platform linux/amd64"},
 		{"broken-entrypoint", script("#!/usr/bin/env bash\r") + "-- 0/usr/bin/env --\nelf x86_64 mode=0755\n", "warning /usr/bin/env: 'bash\\r': No such file or directory\nthe image may be started with another program\nthe container does not start\nconvert /start to Unix line endings (`sed -i 's/\\r$//'`, `*.sh text eol=lf` in .gitattributes): the carriage return at the end of its first line becomes a part of the interpreter's name"},
 		{"broken-entrypoint", script("echo"), "warning exec /start: exec format error\nthe image may be started with another program\nthe container does not start\ncorrect ENTRYPOINT or CMD, or add what is missing"},
-	} {
+	}
+}
+
+// TestClauses checks the findings of clauseCases.
+func TestClauses(t *testing.T) {
+	for _, c := range clauseCases() {
 		res, err := Run(t.Context(), textImage(t, c.text, false), embedded(t))
 		if err != nil {
 			t.Fatal(err)
@@ -242,9 +280,12 @@ func TestClauses(t *testing.T) {
 	}
 }
 
+// loadPacks reads the packs of the program once. A test that changes packs loads its own.
+var loadPacks = sync.OnceValues(func() (*packs.Packs, error) { return packs.LoadPacks(rules.FS) })
+
 func embedded(t *testing.T) *packs.Packs {
 	t.Helper()
-	set, err := packs.LoadPacks(rules.FS)
+	set, err := loadPacks()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,8 +31,11 @@ func TestModulesNotLookedAt(t *testing.T) {
 	}
 }
 
-// TestModuleClauses checks the findings about lost modules in cases that no text image has.
-func TestModuleClauses(t *testing.T) {
+// moduleCase is a text, and the message and reason of the finding about its lost modules.
+type moduleCase struct{ name, text, message, because string }
+
+// moduleCases returns cases of lost modules that no text image has.
+func moduleCases() []moduleCase {
 	record := func(name string, modules ...string) string {
 		text := wheelText(name, "1.0") + "-- " + siteDir + name + "-1.0.dist-info/RECORD --\ntext\n"
 		for _, m := range modules {
@@ -42,7 +45,7 @@ func TestModuleClauses(t *testing.T) {
 	}
 	const tag = ".cpython-312-x86_64-linux-gnu.so"
 	loader := elfText("lib64/ld-linux-x86-64.so.2", "soname=ld-linux-x86-64.so.2", `rodata "ld.so (GNU libc) stable release version 2.36.\x00"`)
-	for _, c := range []struct{ name, text, message, because string }{
+	return []moduleCase{
 		{
 			"several", record("a", "a/_b"+tag, "a/_c"+tag, "a/_d"+tag),
 			"_b" + tag + ", which a 1.0 has installed, is missing, and so are 2 more of its modules", "no program is known to import it",
@@ -55,7 +58,12 @@ func TestModuleClauses(t *testing.T) {
 			"of a framework that others import", loader + record("scipy", "scipy/_cyutility"+tag) + elfText(siteDir[2:]+"scipy/linalg/_fblas"+tag),
 			"_cyutility" + tag + ", which scipy 1.0 has installed, is missing", "SciPy is often installed as a dependency and never imported",
 		},
-	} {
+	}
+}
+
+// TestModuleClauses checks the findings of moduleCases.
+func TestModuleClauses(t *testing.T) {
+	for _, c := range moduleCases() {
 		t.Run(c.name, func(t *testing.T) {
 			f := onlyFinding(t, "module-lost", textImage(t, c.text, false))
 			if f.Severity != packs.Warning || f.Message != c.message || f.Because != c.because {

@@ -123,7 +123,7 @@ func stdlibUnusable(pass *Pass, file string, misses []*elfdeps.Error) (f Finding
 		miss, clause, killed = misses[i], "cut", true
 	}
 	f = pass.say("stdlib-module", clause, packs.Values{"error": miss.Error()})
-	f.Kind, f.Subject, f.Library = packs.Unusable, file, miss.Name
+	f.Kind, f.Cause, f.Subject, f.Library = packs.Unusable, unusable(miss.Subject, miss), file, miss.Name
 	if notOpened(miss) {
 		f.Kind, f.Cause = packs.Missing, "missing "+miss.Name
 	}
