@@ -307,7 +307,7 @@ func TestBetter(t *testing.T) {
 	later := missing
 	later.Library, later.Cause, later.Message, later.Later = "libnvrtc.so.12", "missing libnvrtc.so.12", "libnvrtc.so.12: cannot open shared object file: No such file or directory", true
 	undefined := func(severity packs.Severity, files ...string) lint.Finding {
-		return lint.Finding{Rule: "undefined-symbol", Kind: packs.Symbol, Cause: files[0] + " misses x", Severity: severity, Message: files[0] + ": undefined symbol: x", Symbol: "x", NeededBy: []replay.File{{Path: files[0]}}, Affected: files}
+		return lint.Finding{Rule: "undefined-symbol", Kind: packs.Symbol, Subject: files[0], Cause: files[0] + " misses x", Severity: severity, Message: files[0] + ": undefined symbol: x", Symbol: "x", NeededBy: []replay.File{{Path: files[0]}}, Affected: files}
 	}
 	list := func(f ...lint.Finding) []lint.Finding { return f }
 	env := lint.Finding{Rule: "gpu-hidden", Cause: "no GPU", Severity: packs.Warning, Message: "no GPU"}
