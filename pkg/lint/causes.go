@@ -40,17 +40,21 @@ type causes struct {
 // one cause. So have errors with one text about one file, and all versions that one library
 // is too old for.
 func (by *causes) of(e *elfdeps.Error) *cause {
-	key := "missing " + e.Name
+	id := "missing " + e.Name
+	key := id
 	switch {
 	case replay.IsVersion(e):
 		series, _, _ := strings.Cut(e.Name, "_")
-		key = "version " + e.Subject + " " + series
+		id = "version " + e.Subject + " " + series
+		key = id
 	case !e.Missing():
-		key = unusable(e.Subject, e)
+		// A framework that reaches the file on another way has a finding of its own with
+		// the same ID: what fails in one says nothing of the other.
+		id, key = unusable(e.Subject, e), "unusable "+e.Subject+" "+e.Message
 	}
 	c := by.all[key]
 	if c == nil {
-		c = &cause{id: key, packs: by.packs, needers: map[string]bool{}, affected: map[string]bool{}}
+		c = &cause{id: id, packs: by.packs, needers: map[string]bool{}, affected: map[string]bool{}}
 		by.all[key] = c
 	}
 	return c
