@@ -25,6 +25,9 @@ for tool in debootstrap docker-registry npm go; do
   command -v $tool >/dev/null || die "$tool is not installed (make test as root installs it)"
 done
 [ "$(id -u)" = 0 ] || die "debootstrap and overlay mounts need root"
+# Its mounts, of /dev too, end with it even if it is killed: no later `rm -rf` or `git clean`
+# may reach /dev through one.
+[ "${1:-}" = inside ] || exec unshare --mount "$0" inside "$@"
 
 # All mounts of this script are below $R/mnt.
 unmount() { { grep -o " $R/mnt/[^ ]*" /proc/mounts || true; } | sort -r | while read -r m; do umount "$m"; done; }
