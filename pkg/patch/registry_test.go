@@ -675,7 +675,7 @@ func TestInterruptedPublish(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			var ended sync.WaitGroup
+			var running sync.RWMutex // read-locked by a handler that waits for the client to go
 			var mu sync.Mutex
 			pushed := map[string]bool{}
 			to := strings.ReplaceAll(name, " ", "-")
@@ -692,8 +692,8 @@ func TestInterruptedPublish(t *testing.T) {
 					}
 					return false
 				}
-				ended.Add(1)
-				defer ended.Done()
+				running.RLock()
+				defer running.RUnlock()
 				io.Copy(io.Discard, r.Body) // else the server does not see that the client has gone
 				cancel()
 				<-r.Context().Done()
@@ -703,7 +703,8 @@ func TestInterruptedPublish(t *testing.T) {
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("error %v", err)
 			}
-			ended.Wait()
+			running.Lock()
+			defer running.Unlock()
 			if s.reset(nil); s.digest(t, to+":new") != "" {
 				t.Error("the name is there")
 			}
