@@ -99,7 +99,7 @@ func TestEmittedIsWhatPatchPublishes(t *testing.T) {
 			status, errs := patchTo(ref, append(from, "--emit", "dockerfile="+dir)...)
 			if strings.Contains(parsed.Sections["want-patched"], "remove /") {
 				refused++
-				if status != exitFailed || !strings.Contains(errs, "a Dockerfile cannot remove what an image has") {
+				if status != exitFailed || !strings.Contains(errs, "a Dockerfile cannot remove a file of its base") {
 					t.Errorf("exit status %d: %s", status, errs)
 				}
 				if _, err := os.Stat(dir); err == nil {
