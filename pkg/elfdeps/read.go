@@ -128,7 +128,7 @@ type wish struct {
 	failed func() // called when it cannot be granted, unless nil
 }
 
-// want adds a wish for n bytes at off; what names them in Unread.
+// want adds a wish for n bytes at off, which Unread calls what.
 func (p *reader) want(off, n uint64, what string, do func([]byte)) { p.wantOr(off, n, what, do, nil) }
 
 func (p *reader) wantOr(off, n uint64, what string, do func([]byte), failed func()) {

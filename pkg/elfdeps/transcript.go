@@ -25,7 +25,7 @@ type transcript struct {
 }
 
 type searchDir struct {
-	what    string // the first list that has it, as LD_DEBUG names it
+	list    string // LD_DEBUG's name of the first list with the directory
 	missing []bool // by hwcaps subdirectory: does not exist
 	known   []bool // by hwcaps subdirectory: missing is set
 }
@@ -60,9 +60,9 @@ func (p *Process) VersionChecks() []string {
 	return p.log.versions
 }
 
-// what returns the name that LD_DEBUG has for a source: "LD_LIBRARY_PATH", "RUNPATH
+// label returns LD_DEBUG's name for a source: "LD_LIBRARY_PATH", "RUNPATH
 // from file /app/main".
-func (d dirList) what() string {
+func (d dirList) label() string {
 	for _, kind := range []string{"RPATH", "RUNPATH"} {
 		if file, ok := strings.CutPrefix(d.source, kind+" of "); ok {
 			return kind + " from file " + file
@@ -79,7 +79,7 @@ func (d dirList) what() string {
 func (t *transcript) know(d dirList, hwcaps int) {
 	for _, dir := range d.dirs {
 		if t.dirs[dir] == nil {
-			t.dirs[dir] = &searchDir{what: d.what(), missing: make([]bool, hwcaps), known: make([]bool, hwcaps)}
+			t.dirs[dir] = &searchDir{list: d.label(), missing: make([]bool, hwcaps), known: make([]bool, hwcaps)}
 		}
 	}
 }
@@ -141,8 +141,8 @@ func (t *transcript) walk(s *search, list dirList) bool {
 	any := false
 	for _, dir := range list.dirs {
 		d := t.dirs[dir]
-		if d.what != shown {
-			shown = d.what
+		if d.list != shown {
+			shown = d.list
 			t.add("[" + shown + "]")
 		}
 		here := false

@@ -45,8 +45,8 @@ func (s *Sections) validate(b []byte) error {
 	return nil
 }
 
-// checkPatterns returns the error of the first pattern that does not parse; what names
-// their entry.
+// checkPatterns returns the error of the first pattern that does not parse; what is
+// the name of their entry.
 func checkPatterns(what string, list []string) error {
 	for _, m := range list {
 		if err := glob.Check(m); err != nil {
