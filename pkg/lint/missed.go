@@ -40,7 +40,7 @@ func objectMisses(pass *Pass, by *causes) {
 			if o.Path == entry.Path {
 				c.starts = true
 				c.effect(pass.Packs.Effects(startClause(e), packs.Values{"program": entry.Name, "error": e.Error()})...)
-				v = judgeStart(pass, v, e)
+				v = judgeStart(pass, e)
 			} else if f := pythonsOf(pass, o); f != "" {
 				c.effect(pass.Packs.Effects("python-does-not-start", packs.Values{"framework": f, "error": e.Error()})...)
 				v = packs.Grave

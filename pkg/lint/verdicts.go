@@ -64,16 +64,12 @@ func judgeVersion(pass *Pass, o *replay.Object, e *elfdeps.Error) packs.Verdict 
 	return packs.Grave
 }
 
-// judgeStart returns the verdict on a miss that stops the image's program at its start. v is
-// the verdict on the same miss of another program.
-func judgeStart(pass *Pass, v packs.Verdict, e *elfdeps.Error) packs.Verdict {
-	switch {
-	case !e.Musl && (replay.IsVersion(e) || e.Kind == elfdeps.CutError):
-		return packs.Grave
-	case v.Severity == packs.Note:
-		return pass.Packs.Unproved("start-misses")
+// judgeStart returns the verdict on a miss that stops the image's program at its start.
+func judgeStart(pass *Pass, e *elfdeps.Error) packs.Verdict {
+	if e.Unknown {
+		return pass.Packs.Verdict("library-unexamined", nil)
 	}
-	return v
+	return packs.Grave
 }
 
 // judgeStep returns the verdict on a miss of a framework's step.
