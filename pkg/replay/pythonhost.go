@@ -1,0 +1,146 @@
+package replay
+
+import (
+	"cmp"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/pyimport"
+)
+
+// pythonHost is the process of an interpreter, in which a Python program opens extension
+// modules and libraries ([pyimport.Host]).
+type pythonHost struct {
+	files *Files
+	fsys  elfdeps.FS // of the machine with a GPU
+	proc  *elfdeps.Process
+	// killed is the failure that has ended the process, or nil: every later one is it.
+	killed *pyimport.Failure
+}
+
+var _ pyimport.Host = (*pythonHost)(nil)
+
+// Extension opens an extension module as _PyImport_FindSharedFuncptrWithFlags does
+// (Python/dynload_shlib.c): dlopen by its path, then dlsym of the init function.
+func (h *pythonHost) Extension(file, module string) *pyimport.Failure {
+	m, failed := h.open(nil, file, elfdeps.Now, "ImportError")
+	if failed != nil || m == nil {
+		return failed
+	}
+	init := pyimport.InitFunction(module)
+	found, err := h.proc.Sym(m, init)
+	switch {
+	case err != nil:
+		return pyimport.WithoutInit(init, "")
+	case found == nil:
+		return pyimport.WithoutInit(init, "the symbols of "+file+" are not known")
+	}
+	return nil
+}
+
+// Dlopen opens a library as ctypes.CDLL does: the module _ctypes calls dlopen, so that its
+// RUNPATH counts.
+func (h *pythonHost) Dlopen(name string, flags int) *pyimport.Failure {
+	i := slices.IndexFunc(h.proc.Objects, func(m *elfdeps.Module) bool { return strings.HasPrefix(path.Base(m.Path), "_ctypes.") })
+	var by *elfdeps.Module
+	if i >= 0 {
+		by = h.proc.Objects[i]
+	}
+	_, failed := h.open(by, name, dlopenFlags(flags), "OSError")
+	return failed
+}
+
+// dlopenFlags returns the flags of dlopen(3) on Linux. ctypes adds RTLD_NOW to all
+// (py_dl_open, Modules/_ctypes/callproc.c).
+func dlopenFlags(flags int) elfdeps.Flags {
+	f := elfdeps.Now
+	for bit, flag := range map[int]elfdeps.Flags{0x4: elfdeps.NoLoad, 0x8: elfdeps.DeepBind, 0x100: elfdeps.Global, 0x1000: elfdeps.NoDelete} {
+		if flags&bit != 0 {
+			f |= flag
+		}
+	}
+	return f
+}
+
+// open opens a file, and returns the exception of the given type if it cannot be opened.
+// The module is nil if that is not known.
+func (h *pythonHost) open(by *elfdeps.Module, name string, flags elfdeps.Flags, exception string) (*elfdeps.Module, *pyimport.Failure) {
+	if h.killed != nil {
+		return nil, h.killed
+	}
+	loaded := len(h.proc.Objects)
+	m, err := h.proc.DlopenFlags(by, name, flags)
+	if cut := h.files.cutOf(h.proc.Objects, loaded); len(cut) > 0 {
+		h.killed = &pyimport.Failure{Type: "SIGBUS", Text: cut[0].Error(), Cause: cut[0]}
+		return nil, h.killed
+	}
+	e, ok := err.(*elfdeps.Error)
+	if !ok {
+		return m, nil
+	}
+	return nil, &pyimport.Failure{Type: exception, Text: e.Error(), Doubt: h.doubt(e), Cause: e}
+}
+
+// doubt returns the reason why the loader's error is not certain, or "".
+func (h *pythonHost) doubt(e *elfdeps.Error) string {
+	switch {
+	case e.Unknown:
+		return e.Name + " exists and could not be examined"
+	case e.Missing() && h.files.packs.FromDriver(e.Name):
+		return "the container runtime may mount " + e.Name
+	}
+	return ""
+}
+
+// FindLibrary is ctypes.util.find_library of a machine without gcc and ld: the first line
+// of `ldconfig -p` for the library and the machine.
+func (h *pythonHost) FindLibrary(name string) (soname string, known bool) {
+	img := h.files.img
+	if h.proc.Loader.Libc.Musl || len(h.files.Usable(h.files.Named["gcc"]))+len(h.files.Usable(h.files.Named["ld"])) > 0 {
+		return "", false
+	}
+	if !img.IsFile("/sbin/ldconfig") {
+		return "", true
+	}
+	file, err := h.fsys.Find(LDCache)
+	if err != nil {
+		return "", true
+	}
+	pattern, err := regexp.Compile(`^lib` + regexp.QuoteMeta(name) + `\.[^\s]+$`)
+	cache := elfdeps.ParseCache(file.Content)
+	if err != nil || cache == nil {
+		return "", false
+	}
+	for _, e := range cache.Entries() {
+		if pattern.MatchString(e.Name) && e.Flags == elfdeps.CacheFlags(h.files.Machine, h.files.Class) {
+			return e.Name, true
+		}
+	}
+	return "", true
+}
+
+// Defines reports whether the library that was opened by a name defines a symbol in its
+// group.
+func (h *pythonHost) Defines(name, symbol string) (is, known bool) {
+	m := h.proc.Loaded(name)
+	if m == nil {
+		return false, false
+	}
+	found, err := h.proc.Sym(m, symbol)
+	return found != nil, found != nil || err != nil
+}
+
+// mapped returns the real paths of the files that the process has mapped, in the order of
+// loading.
+func (h *pythonHost) mapped() []string {
+	var list []string
+	for _, m := range h.proc.Objects {
+		if p := cmp.Or(m.Real(), m.Path); p != "" {
+			list = append(list, p)
+		}
+	}
+	return list
+}
