@@ -4,6 +4,11 @@
 //
 // It reads Python 2.7 and 3.6 to 3.14, and is tolerant: what it cannot read becomes a
 // [Bad] statement or expression, never an error, and a file that was cut short says so.
+//
+// Its parser is its own. Of those in Go without cgo, go-python/gpython stopped at Python
+// 3.4, tamnd/gopy ports the strict grammar of 3.14 alone, and odvcencio/gotreesitter takes
+// every version and runs at a tenth of the speed that a reduction of whole images needs.
+//
 // It knows the language only. It knows no images, no modules and no search paths; what
 // the statements do is for pkg/pyimport.
 package pysource
@@ -23,11 +28,12 @@ type Pos int
 // Line returns the line of the statement.
 func (p Pos) Line() int { return int(p) }
 
-// Stmt is a statement: one of the types below.
+// Stmt is a statement: a pointer to one of the types below.
 type Stmt interface{ Line() int }
 
-// Expr is an expression: one of the types below.
-type Expr interface{}
+// Expr is an expression: a pointer to one of the types below, or nil where one is left
+// out.
+type Expr any
 
 // Alias is one name of an import statement: `name as as`. As is "" without `as`.
 type Alias struct{ Name, As string }
@@ -59,7 +65,8 @@ type (
 		Pos
 		Value Expr
 	}
-	// If is `if`, with `elif` as an If alone in Else.
+	// If is `if`, with `elif` as an If alone in Else. The header of a block that could not
+	// be read is an If whose Cond is a [BadExpr].
 	If struct {
 		Pos
 		Cond       Expr
@@ -135,7 +142,7 @@ type (
 		Global bool
 		Names  []string
 	}
-	// Match is `match subject`. Patterns are not evaluated: any case may run.
+	// Match is `match subject`. Patterns are not evaluated: any case may run, or none.
 	Match struct {
 		Pos
 		Subject Expr
@@ -154,7 +161,8 @@ type (
 	}
 )
 
-// Handler is an except clause. Type is nil for a bare `except:`.
+// Handler is an except clause. Type is nil for a bare `except:`, and a [BadExpr] if it
+// could not be read.
 type Handler struct {
 	Pos
 	Type Expr
@@ -179,7 +187,8 @@ type Param struct {
 	KeywordOnly bool
 }
 
-// Arg is an argument of a call: positional, `name=value`, or with Star "*" or "**".
+// Arg is an argument of a call: positional, `name=value`, or with Star "*" or "**". Star
+// "?" stands for any number of arguments of any kind that Reduce has left out.
 type Arg struct {
 	Name, Star string
 	Value      Expr
@@ -189,10 +198,11 @@ type (
 	// Name is an identifier, also True, False and None only as [Const].
 	Name struct{ ID string }
 	// Const is a literal: string, []byte, bool, int64, float64, nil for None, or
-	// [Ellipsis]. Adjacent strings are one.
+	// [Ellipsis]. Adjacent strings are one. A number that does not fit, or a complex one, is
+	// a BadExpr.
 	Const struct{ Value any }
-	// FString is an f-string: its parts in order, strings as Const. A part with a format
-	// other than none or !s is Bad.
+	// FString is an f-string: its parts in order, strings as Const. A part with a format, or
+	// a conversion other than !s, is a BadExpr. A t-string is a BadExpr as a whole.
 	FString struct{ Parts []Expr }
 	// Attr is `value.name`.
 	Attr struct {
