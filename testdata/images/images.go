@@ -16,8 +16,9 @@ import (
 //	base/*.txtar   what several images are built on
 //	from/*.txtar   directories that patch takes libraries from
 //	fresh/*.txtar  images rebuilt from reports that came after the packs, and healthy ones that must give no alarm
+//	stacks/*.txtar images of popular stacks, rebuilt from the projects' build files and sources
 //
-//go:embed *.txtar base/*.txtar from/*.txtar fresh/*.txtar
+//go:embed *.txtar base/*.txtar from/*.txtar fresh/*.txtar stacks/*.txtar
 var FS embed.FS
 
 // Text returns a text of FS with what it is built on written out, as imagetest.Parse reads it.
