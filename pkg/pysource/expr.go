@@ -292,9 +292,17 @@ func (p *parser) args() []Arg {
 
 // subscript reads an index or slice after `[`, up to and with `]`.
 func (p *parser) subscript() Expr {
-	e := p.list(p.slice)
+	first := p.slice()
+	if p.bad || !p.isOp(",") {
+		p.expect("]")
+		return first
+	}
+	items := []Expr{first}
+	for !p.bad && p.accept(",") && !p.isOp("]") {
+		items = append(items, p.slice())
+	}
 	p.expect("]")
-	return e
+	return &Sequence{"(", items}
 }
 
 func (p *parser) slice() Expr {

@@ -26,6 +26,7 @@ func (p *parser) strings() Expr {
 			isBytes = true
 			fallthrough
 		default:
+			bad = bad || hasNamed(body, raw || isBytes)
 			parts = append(parts, &Const{unescape(body, raw, isBytes)})
 		}
 	}
@@ -46,6 +47,10 @@ func (p *parser) strings() Expr {
 	return &Const{s}
 }
 
+// hasNamed reports whether a string has a character by its Unicode name: its value is not
+// known here.
+func hasNamed(s string, raw bool) bool { return !raw && strings.Contains(s, "\\N{") }
+
 // join makes one of string constants side by side.
 func join(parts []Expr) []Expr {
 	var list []Expr
@@ -53,11 +58,15 @@ func join(parts []Expr) []Expr {
 		var b strings.Builder
 		n := 0
 		for ; i+n < len(parts); n++ {
-			c, ok := parts[i+n].(*Const)
+			c, _ := parts[i+n].(*Const)
+			if c == nil {
+				break
+			}
+			text, ok := c.Value.(string)
 			if !ok {
 				break
 			}
-			b.WriteString(c.Value.(string))
+			b.WriteString(text)
 		}
 		if n == 0 {
 			list = append(list, parts[i])
@@ -178,7 +187,8 @@ func (p *parser) format(s string, raw bool) []Expr {
 			if end < 0 {
 				end = len(s) - 1
 			}
-			text.WriteString(s[:end+1])
+			parts = append(parts, &Const{unescape(text.String(), raw, false)}, &BadExpr{s[:end+1]})
+			text.Reset()
 			s = s[end+1:]
 		case s[0] == '\\':
 			n := min(2, len(s))
@@ -195,29 +205,46 @@ func (p *parser) format(s string, raw bool) []Expr {
 		default:
 			parts = append(parts, &Const{unescape(text.String(), raw, false)})
 			text.Reset()
-			var e Expr
-			e, s = p.field(s[1:])
-			parts = append(parts, e)
+			var field []Expr
+			field, s = p.field(s[1:])
+			parts = append(parts, field...)
 		}
 	}
 	return append(parts, &Const{unescape(text.String()+s, raw, false)})
 }
 
-// field reads a replacement field after its `{`, and returns what is after its `}`.
-func (p *parser) field(s string) (e Expr, rest string) {
+// field reads a replacement field after its `{`, and returns what is after its `}`. With
+// `=`, its text comes before its value.
+func (p *parser) field(s string) (parts []Expr, rest string) {
 	end, spec, ok := fieldEnd(s, 0, `"""`, 0)
 	if !ok {
-		return &BadExpr{"f"}, ""
+		return []Expr{&BadExpr{"f"}}, ""
 	}
 	code, rest := s[:end-1], s[end:]
 	if spec {
 		rest = afterSpec(rest)
 	}
-	e = p.fieldExpr(code)
+	if text := withEqual(code); text != "" {
+		return []Expr{&Const{text}, &BadExpr{"f"}}, rest
+	}
+	e := p.fieldExpr(code)
 	if spec {
 		e = &BadExpr{"f"}
 	}
-	return e, rest
+	return []Expr{e}, rest
+}
+
+// withEqual returns the text that `{code=}` shows, or "" if the code does not end with a
+// single `=`.
+func withEqual(code string) string {
+	if n := len(code) - 2; n > 0 && code[n] == '!' && isNameStart(code[n+1]) {
+		code = code[:n]
+	}
+	trimmed := strings.TrimRight(code, " \t\n")
+	if n := len(trimmed) - 1; n > 0 && trimmed[n] == '=' && strings.IndexByte("=!<>", trimmed[n-1]) < 0 {
+		return code
+	}
+	return ""
 }
 
 // afterSpec returns what is after a format specification and its `}`.
@@ -237,7 +264,7 @@ func afterSpec(s string) string {
 }
 
 // fieldExpr parses the expression of a replacement field. One with a conversion other
-// than !s, or with `=`, is a BadExpr.
+// than !s is a BadExpr.
 func (p *parser) fieldExpr(code string) Expr {
 	code = strings.TrimSpace(code)
 	tokens, _ := lex("("+code+")", false)
