@@ -14,8 +14,6 @@
 // [Spec.Uncertain] for one module. Files are read as root reads them.
 package pyenv
 
-import "github.com/imgcheck/imgcheck/pkg/layers"
-
 // Options are what the process that starts the interpreter gives it.
 type Options struct {
 	Env  map[string]string // environment variables; nil for none
@@ -58,7 +56,7 @@ type Interpreter struct {
 	// Unknown says what could not be worked out, and why. Every entry lowers certainty.
 	Unknown []string
 
-	*finder
+	find *finder
 }
 
 // PthImport is a line of a .pth file that site executes.
@@ -98,63 +96,3 @@ type Spec struct {
 	// is not known to be missing.
 	Uncertain string
 }
-
-// Open works out the Python that starts at exe, an absolute path. It returns an error if
-// there is no ELF file, or if it is no Python that this package knows.
-func Open(fsys *layers.FS, exe string, o Options) (*Interpreter, error) {
-	panic("not yet")
-}
-
-// Find finds a module by its whole dotted name, as the finders of sys.meta_path do in
-// their order: builtin, frozen, then the directories and zip files of search. For a
-// top-level module search is sys.path as it is then, or nil for [Interpreter.SysPath]; for
-// a submodule it is its package's __path__, and never nil. An entry "" of search is the
-// working directory. The result is never nil: see [Missing].
-//
-// Find does not import packages: a caller that knows how a package changes its __path__
-// passes that.
-func (in *Interpreter) Find(name string, search []string) *Spec { panic("not yet") }
-
-// Resolve finds a dotted name from the top: each package on the way in the search
-// locations of the package above, as they are before their code runs.
-func (in *Interpreter) Resolve(name string) *Spec { panic("not yet") }
-
-// Modules returns the top-level names that can be imported from one directory or zip file
-// of a path, sorted (pkgutil.iter_modules). known is false if the entry could not be read.
-func (in *Interpreter) Modules(entry string) (names []string, known bool) { panic("not yet") }
-
-// Path0 returns sys.path[0] for a program: the directory of a script with its links
-// followed, or the directory or zip file itself that is run; "" if SafePath leaves it
-// out. With `-c` and `-m` it is the working directory, whose path is not for Path0.
-func (in *Interpreter) Path0(script string) string { panic("not yet") }
-
-// EntryPoint is an entry point of an installed distribution
-// (packaging.python.org/specifications/entry-points).
-type EntryPoint struct {
-	Name   string
-	Module string // dotted
-	Attr   string // dotted, or ""
-	Dist   string // name of the distribution as its directory spells it
-	File   string // entry_points.txt
-}
-
-// EntryPoints returns the entry points of a group, as importlib.metadata.entry_points
-// does: in the order of sys.path, of a distribution that is there twice only the first.
-// The group "console_scripts" has the scripts of bin.
-func (in *Interpreter) EntryPoints(group string) []EntryPoint { panic("not yet") }
-
-// Distribution is the metadata of an installed distribution.
-type Distribution struct {
-	Name    string // as its directory spells it
-	Version string // as its directory spells it; "" if it does not
-	Dir     string // the .dist-info or .egg-info directory
-	// TopLevel are the names of the modules and packages that it brings, sorted, by
-	// top_level.txt or RECORD; nil if neither is known.
-	TopLevel []string
-}
-
-// Distributions returns the distributions on sys.path, in the order of
-// importlib.metadata.distributions; of a name that is there twice only the first.
-func (in *Interpreter) Distributions() []Distribution { panic("not yet") }
-
-type finder struct{}

@@ -1,0 +1,167 @@
+package pyenv
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/internal/plain"
+)
+
+// EntryPoint is an entry point of an installed distribution
+// (packaging.python.org/specifications/entry-points).
+type EntryPoint struct {
+	Name   string
+	Module string // dotted
+	Attr   string // dotted, or ""
+	Dist   string // name of the distribution as its directory spells it
+	File   string // entry_points.txt
+}
+
+// Distribution is the metadata of an installed distribution.
+type Distribution struct {
+	Name    string // as its directory spells it
+	Version string // as its directory spells it; "" if it does not
+	Dir     string // the .dist-info or .egg-info directory
+	// TopLevel are the names of the modules and packages that it brings, sorted, by
+	// top_level.txt or RECORD; nil if neither is known.
+	TopLevel []string
+}
+
+// Distributions returns the distributions on sys.path, in the order of
+// importlib.metadata.distributions; of a name that is there twice only the first. Those
+// of one directory are in the order of their names: Python takes the order of the disk.
+func (in *Interpreter) Distributions() []Distribution {
+	var all []Distribution
+	seen := map[string]bool{}
+	for _, dir := range in.SysPath {
+		for _, d := range in.find.distributions(abs(in.find.cwd, dir)) {
+			key := normalized(d.Name)
+			if seen[key] || len(all) == maxDists {
+				continue
+			}
+			seen[key] = true
+			d.TopLevel = in.find.topLevel(d)
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+const maxDists = 1 << 16
+
+var separators = regexp.MustCompile(`[-_.]+`)
+
+// normalized is importlib.metadata.Prepared.normalize.
+func normalized(name string) string {
+	return strings.ToLower(separators.ReplaceAllString(name, "_"))
+}
+
+// distributions returns the distributions of a directory, sorted by the names of their
+// directories (importlib.metadata.FastPath).
+func (f *finder) distributions(dir string) []Distribution {
+	var found []Distribution
+	e := f.entry(dir)
+	egg := strings.HasSuffix(strings.ToLower(path.Base(dir)), ".egg")
+	for file := range e.names {
+		low := strings.ToLower(file)
+		stem := file
+		switch {
+		case strings.HasSuffix(low, ".dist-info") || strings.HasSuffix(low, ".egg-info"):
+			stem = file[:strings.LastIndexByte(file, '.')]
+		case egg && low == "egg-info":
+			stem = path.Base(dir)[:len(path.Base(dir))-len(".egg")]
+		default:
+			continue
+		}
+		name, version, _ := strings.Cut(stem, "-")
+		if strings.HasSuffix(low, ".egg-info") || egg {
+			version, _, _ = strings.Cut(version, "-") // -py3.11
+		}
+		found = append(found, Distribution{Name: name, Version: version, Dir: dir + "/" + file})
+	}
+	slices.SortFunc(found, func(a, b Distribution) int { return strings.Compare(a.Dir, b.Dir) })
+	return found
+}
+
+// topLevel returns the top-level modules of a distribution.
+func (f *finder) topLevel(d Distribution) []string {
+	text, there, kept := f.read(d.Dir + "/top_level.txt")
+	if there && kept {
+		return topLevelNames(strings.Fields(string(text[:min(len(text), maxText)])))
+	}
+	text, there, kept = f.read(d.Dir + "/RECORD")
+	if !there || !kept {
+		return nil
+	}
+	var names []string
+	for line := range strings.Lines(string(text[:min(len(text), maxRecord)])) {
+		file, _, _ := strings.Cut(strings.TrimPrefix(line, `"`), ",")
+		first, _, inside := strings.Cut(strings.TrimSuffix(file, `"`), "/")
+		if !inside {
+			first = f.moduleName(first)
+		}
+		names = append(names, first)
+	}
+	return topLevelNames(names)
+}
+
+const maxRecord = 64 << 20 // bytes
+
+// topLevelNames returns the names that are identifiers, sorted.
+func topLevelNames(names []string) []string {
+	names = slices.DeleteFunc(names, func(s string) bool {
+		return s == "" || s == "__pycache__" || len(s) > maxName || strings.ContainsAny(s, ".-/ \\")
+	})
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// EntryPoints returns the entry points of a group, as importlib.metadata.entry_points
+// does: those of [Interpreter.Distributions] in their order. The group "console_scripts"
+// has the scripts of bin. unknown names the files that were not read.
+func (in *Interpreter) EntryPoints(group string) (points []EntryPoint, unknown []string) {
+	for _, d := range in.Distributions() {
+		file := d.Dir + "/entry_points.txt"
+		text, there, kept := in.find.read(file)
+		switch {
+		case !there:
+		case !kept:
+			unknown = append(unknown, plain.Name(file))
+		default:
+			for _, p := range parseEntryPoints(text)[group] {
+				p.Dist, p.File = d.Name, file
+				points = append(points, p)
+			}
+		}
+	}
+	return points, unknown
+}
+
+var entryPoint = regexp.MustCompile(`^([\w.]+)\s*(?::\s*([\w.]+)\s*)?(?:\[.*\]\s*)?$`)
+
+// parseEntryPoints reads an entry_points.txt, as importlib.metadata does from 3.10 on:
+// the entry points by group. A line that is none is left out.
+func parseEntryPoints(text []byte) map[string][]EntryPoint {
+	groups := map[string][]EntryPoint{}
+	group, n := "", 0
+	for line := range strings.Lines(string(text[:min(len(text), maxText)])) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "" || line[0] == '#':
+			continue
+		case line[0] == '[' && line[len(line)-1] == ']':
+			group = strings.Trim(line, "[]")
+			continue
+		}
+		name, value, ok := strings.Cut(line, "=")
+		m := entryPoint.FindStringSubmatch(strings.TrimSpace(value))
+		if !ok || m == nil || group == "" || n == maxEntries {
+			continue
+		}
+		n++
+		groups[group] = append(groups[group], EntryPoint{Name: strings.TrimSpace(name), Module: m[1], Attr: m[2]})
+	}
+	return groups
+}

@@ -1,0 +1,78 @@
+package pyenv
+
+import (
+	"bytes"
+	"io"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Bounds of the files of which the index keeps something.
+const (
+	maxKept = 1 << 20  // bytes of a file that is kept whole
+	maxPack = 64 << 20 // bytes of a zip file
+)
+
+var keptNames = []string{"pyvenv.cfg", "entry_points.txt", "top_level.txt", "patchlevel.h"}
+
+var (
+	siteFile   = regexp.MustCompile(`(?:^|/)lib(?:64)?/python3\.\d{1,2}t?/site\.py$`)
+	finderFile = regexp.MustCompile(`^(?:__editable___\w+_finder|_editable_impl_\w+|_?\w*_editable_loader)\.py$`)
+)
+
+// Keep reports whether the index must keep something of a file for this package, by its
+// path without a leading slash and its size in bytes: the files that are read whole, and
+// zip files, of which [Extract] keeps the names.
+func Keep(name string, size int64) bool {
+	if isPack(name) {
+		return size <= maxPack
+	}
+	return size <= maxKept && keptWhole(name)
+}
+
+// keptWhole reports whether the bytes of a file are read as they are: a reader that
+// reduces Python source must leave it alone.
+func keptWhole(name string) bool {
+	base := path.Base(name)
+	return slices.Contains(keptNames, base) || strings.HasSuffix(base, ".pth") || strings.HasSuffix(base, "._pth") ||
+		base == "site.py" && siteFile.MatchString(name) || finderFile.MatchString(base)
+}
+
+func isPack(name string) bool {
+	return strings.HasSuffix(name, ".zip") || strings.HasSuffix(name, ".egg") || strings.HasSuffix(name, ".pyz")
+}
+
+// Extract returns the function that reduces a file of [Keep] to what is kept of it, or
+// nil for one that is kept whole. The function holds at most the 8 MiB at the end of the
+// file.
+func Extract(name string, size int64) func(io.Reader) ([]byte, error) {
+	if !isPack(name) {
+		return nil
+	}
+	return func(r io.Reader) ([]byte, error) { return extractZip(r, size) }
+}
+
+// extractZip reduces a zip file to the names in it, each in a line.
+func extractZip(r io.Reader, size int64) ([]byte, error) {
+	if skip := size - maxTail; skip > 0 {
+		if _, err := io.CopyN(io.Discard, r, skip); err != nil {
+			return nil, err
+		}
+	}
+	b, err := io.ReadAll(io.LimitReader(r, maxTail))
+	if err != nil {
+		return nil, err
+	}
+	names, why := parseZip(tail{b, size}, size)
+	out := bytes.NewBufferString(zipMagic)
+	if why != "" {
+		out.WriteString("\n" + why)
+		return out.Bytes(), nil
+	}
+	for _, n := range names {
+		out.WriteString(n + "\n")
+	}
+	return out.Bytes(), nil
+}
