@@ -43,6 +43,7 @@ type Inventory struct {
 	// Activations are variables that only `conda activate` sets.
 	Activations []*Activation `json:"-"`
 
+	marks marks
 	owned int // bytes held of all RECORDs
 	taken int // bytes read of all files
 }
@@ -74,12 +75,21 @@ type Package struct {
 	Dir string `json:"dir,omitempty"`
 	// Build is conda's build string (py3.10_cuda11.8_cudnn8.7.0_0).
 	Build string `json:"build,omitempty"`
+	// Asked reports whether the author of the image asked for the package, or an installer
+	// took it as a dependency of another. It is Unknown where the installer does not record
+	// that: uv, poetry, pdm, rpm, and conda's older packages.
+	Asked Answer `json:"asked,omitempty"`
 	// Requires are the Requires-Dist lines of a wheel.
 	Requires []string `json:"-"`
 	// Files are the files that a wheel's RECORD lists, by absolute path. Files that no
 	// loader maps are left out by the ends of their names (.py), but for `__init__.py`.
 	// Files is nil if there is no RECORD or it was not read.
 	Files map[string]Listed `json:"-"`
+	// TopLevel are the modules that a wheel's top_level.txt names, sorted; nil if it has
+	// none. [Package.Modules] also reads RECORD.
+	TopLevel []string `json:"-"`
+
+	listed []string // the top-level modules by RECORD
 }
 
 // Listed is the entry of a file in RECORD.
@@ -136,14 +146,19 @@ var sources = []source{
 	{hasSuffix(".dist-info/METADATA"), 2 << 20, readMetadata},
 	{hasSuffix(".egg-info/PKG-INFO"), 2 << 20, readMetadata},
 	{hasSuffix(".dist-info/RECORD"), maxRecord, readRecord},
+	{isInstaller, 4 << 10, readInstaller},
+	{isTopLevel, 64 << 10, readTopLevel},
 	{hasSuffix("pyvenv.cfg"), 64 << 10, readVenv},
 	{hasSuffix("/torch/version.py"), 64 << 10, readTorch},
 	{isTorchCompanion, 64 << 10, readTorchCompanion},
 	{hasSuffix("/onnxruntime/capi/build_and_package_info.py"), 64 << 10, readONNXRuntime},
 	{isCondaMeta, 16 << 20, readConda},
+	{isHistory, 4 << 20, readHistory},
 	{isActivation, 64 << 10, readActivation},
 	{isDpkg, 16 << 20, readDpkg},
+	{isExtendedStates, 4 << 20, readExtendedStates},
 	{isAPK, 16 << 20, readAPK},
+	{isWorld, 64 << 10, readWorld},
 	{isRPM, maxRPM, readRPM},
 	{isToolkitVersion, 64 << 10, readToolkit},
 	{isCUDNNHeader, 64 << 10, readCUDNNHeader},
@@ -151,7 +166,7 @@ var sources = []source{
 
 // WantsID names the version of Wants. Change it with every change of Wants, so that a
 // cached index with other files is not used.
-const WantsID = "inventory 5"
+const WantsID = "inventory 6"
 
 // Wants reports whether the bytes of a file are needed, by its path without a leading
 // slash and its size in bytes.
@@ -180,7 +195,7 @@ func sourceOf(name string) *source {
 func mayTell(name string) bool {
 	switch base := name[strings.LastIndexByte(name, '/')+1:]; base {
 	case "METADATA", "PKG-INFO", "RECORD", "pyvenv.cfg", "version.py", "build_and_package_info.py", "status", "installed", "version.txt",
-		"rpmdb.sqlite", "Packages.db", "Packages":
+		"INSTALLER", "top_level.txt", "history", "extended_states", "world", "rpmdb.sqlite", "Packages.db", "Packages":
 		return true
 	default:
 		return strings.HasSuffix(base, ".json") || strings.HasSuffix(base, ".sh") || strings.HasSuffix(base, ".h") && strings.HasPrefix(base, "cudnn_version") ||
@@ -219,6 +234,7 @@ func Read(fsys fs.FS) (*Inventory, error) {
 			return nil
 		}
 		inv.libraryFile(name, d)
+		inv.noteRequested(name)
 		if isRPMLog(name) {
 			if st, err := d.Info(); err != nil || st.Size() > 0 {
 				inv.unread(name, "it may change the list of rpm packages, and cannot be read")
@@ -245,6 +261,7 @@ func Read(fsys fs.FS) (*Inventory, error) {
 		return nil, fmt.Errorf("listing what is installed: %w", err)
 	}
 	inv.sort()
+	inv.ask()
 	for _, p := range inv.Packages {
 		record := path.Join(path.Dir(p.Path), "RECORD")[1:]
 		if p.Kind == Wheel && records[record] {

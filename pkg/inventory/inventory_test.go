@@ -30,7 +30,7 @@ func read(t *testing.T, fsys fs.FS) *Inventory {
 	return inv
 }
 
-var same = cmpopts.IgnoreUnexported(Inventory{}, Python{})
+var same = cmpopts.IgnoreUnexported(Inventory{}, Package{}, Python{})
 
 // TestWheels: names are normalised, the head ends at the first empty line, and
 // RECORD's paths are relative to the directory of packages.

@@ -26,14 +26,15 @@ func isDpkg(name string) bool {
 func readDpkg(inv *Inventory, name string, b []byte) error {
 	var failed error
 	var p Package
-	installed := true
+	base, installed := false, true
 	flush := func() {
 		if p.Name != "" && installed {
 			one := p
 			one.Kind, one.Path = Deb, "/"+name
 			failed = errors.Join(failed, inv.add(&one))
+			inv.note(&one, record{base: base})
 		}
-		p, installed = Package{}, true
+		p, base, installed = Package{}, false, true
 	}
 	for line := range lines(b) {
 		key, value, _ := strings.Cut(line, ":")
@@ -48,6 +49,8 @@ func readDpkg(inv *Inventory, name string, b []byte) error {
 		case key == "Status":
 			words := strings.Fields(value)
 			installed = len(words) == 3 && words[2] == "installed"
+		case key == "Priority":
+			base = value == "required" || value == "important" || value == "standard"
 		}
 	}
 	flush()
@@ -72,13 +75,15 @@ func isAPK(name string) bool {
 func readAPK(inv *Inventory, name string, b []byte) error {
 	var failed error
 	var p Package
+	var depends []string
 	flush := func() {
 		if p.Name != "" {
 			one := p
 			one.Kind, one.Path = APK, "/"+name
 			failed = errors.Join(failed, inv.add(&one))
+			inv.note(&one, record{depends: depends})
 		}
-		p = Package{}
+		p, depends = Package{}, nil
 	}
 	for line := range lines(b) {
 		switch {
@@ -88,6 +93,8 @@ func readAPK(inv *Inventory, name string, b []byte) error {
 			p.Name = line[2:]
 		case strings.HasPrefix(line, "V:"):
 			p.Version = line[2:]
+		case strings.HasPrefix(line, "D:") && strings.HasPrefix(p.Name, "."):
+			depends = strings.Fields(line[2:])
 		}
 	}
 	flush()
@@ -101,9 +108,11 @@ func isCondaMeta(name string) bool {
 // readConda reads one file of conda-meta.
 func readConda(inv *Inventory, name string, b []byte) error {
 	var meta struct {
-		Name    string `json:"name"`
-		Version string `json:"version"`
-		Build   string `json:"build"`
+		Name    string          `json:"name"`
+		Version string          `json:"version"`
+		Build   string          `json:"build"`
+		Spec    json.RawMessage `json:"requested_spec"`
+		Specs   json.RawMessage `json:"requested_specs"`
 	}
 	if err := json.Unmarshal(b, &meta); err != nil {
 		return errors.New("it is not JSON of conda: " + err.Error())
@@ -111,10 +120,12 @@ func readConda(inv *Inventory, name string, b []byte) error {
 	if len(meta.Build) > maxText {
 		return errors.New("its build is too long")
 	}
-	return inv.add(&Package{
+	p := &Package{
 		Kind: Conda, Name: meta.Name, Version: meta.Version, Build: meta.Build,
 		Path: "/" + name, Dir: path.Dir(path.Dir("/" + name)),
-	})
+	}
+	inv.note(p, record{spec: condaSpec(meta.Spec, meta.Specs)})
+	return inv.add(p)
 }
 
 // Activation is a variable that a conda script sets when an environment is activated.

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -76,32 +78,40 @@ func (inv *Inventory) own(fsys fs.FS, p *Package, record string) {
 		inv.unread(record, reason(err))
 		return
 	}
-	files, bytes, err := parseRecord(p.Dir, b, maxOwned-inv.owned)
+	files, modules, bytes, err := parseRecord(p.Dir, b, maxOwned-inv.owned)
 	if err != nil {
 		inv.unread(record, err.Error())
 		return
 	}
 	inv.owned += bytes
-	p.Files = files
+	p.Files, p.listed = files, modules
 }
 
 // parseRecord reads a RECORD: path, hash and size, as CSV (the specification of recording
 // installed projects). Paths are relative to the directory of packages. It fails if more
-// than limit bytes have to be held, and returns how many are.
-func parseRecord(dir string, b []byte, limit int) (files map[string]Listed, held int, err error) {
+// than limit bytes have to be held, and returns how many are. The modules are those that
+// lie at the top, sorted.
+func parseRecord(dir string, b []byte, limit int) (files map[string]Listed, modules []string, held int, err error) {
 	r := csv.NewReader(bytes.NewReader(b))
 	r.FieldsPerRecord = -1
 	r.ReuseRecord = true
 	files = map[string]Listed{}
+	top := map[string]bool{}
 	for {
 		row, err := r.Read()
 		if errors.Is(err, io.EOF) {
-			return files, held, nil
+			return files, slices.Sorted(maps.Keys(top)), held, nil
 		}
 		if err != nil {
-			return nil, 0, err
+			return nil, nil, 0, err
 		}
-		if row[0] == "" || len(row[0]) > maxText || isText(row[0]) {
+		if row[0] == "" || len(row[0]) > maxText {
+			continue
+		}
+		if m := listedModule(row[0]); m != "" && len(top) < maxModules {
+			top[strings.Clone(m)] = true
+		}
+		if isText(row[0]) {
 			continue
 		}
 		file := row[0]
@@ -118,7 +128,7 @@ func parseRecord(dir string, b []byte, limit int) (files map[string]Listed, held
 			}
 		}
 		if held += 64 + len(file) + len(l.Hash); held > limit {
-			return nil, 0, fmt.Errorf("the RECORDs of the packages list more than %d MiB of libraries and programs", maxOwned>>20)
+			return nil, nil, 0, fmt.Errorf("the RECORDs of the packages list more than %d MiB of libraries and programs", maxOwned>>20)
 		}
 		files[strings.Clone(path.Clean(file))] = l
 	}
