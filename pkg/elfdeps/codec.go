@@ -14,7 +14,7 @@ import (
 
 // CodecVersion is the version of the form that [Object.AppendBinary] writes and of the
 // fields that [ReadSymbols] sets. A change of either raises it.
-const CodecVersion = 5
+const CodecVersion = 6
 
 // maxWeight limits the size of the symbols of a decoded object, in bytes.
 const maxWeight = 256 << 20
@@ -30,7 +30,7 @@ func (o *Object) AppendBinary(b []byte) ([]byte, error) {
 	e.uint(uint64(o.Type))
 	e.uint(uint64(o.Machine))
 	e.uint(uint64(o.Version))
-	e.uint(flags(o.Dynamic, o.Rpath != nil, o.Runpath != nil, o.Symbols != nil, o.Libc != nil, o.Named != nil))
+	e.uint(flags(o.Dynamic, o.Rpath != nil, o.Runpath != nil, o.Symbols != nil, o.Libc != nil, o.Named != nil, o.Modules != nil))
 	e.string(o.Fault)
 	e.string(o.Interp)
 	e.string(o.Soname)
@@ -62,6 +62,11 @@ func (o *Object) AppendBinary(b []byte) ([]byte, error) {
 	if n := o.Named; n != nil {
 		e.uint(flags(n.Partial))
 		e.strings(n.Names)
+	}
+	if m := o.Modules; m != nil {
+		e.uint(flags(m.Partial))
+		e.strings(m.Names)
+		e.strings(m.Idents)
 	}
 	e.uint(uint64(o.Stack))
 	e.uint(uint64(o.ISANeeded))
@@ -101,8 +106,8 @@ func (o *Object) UnmarshalBinary(b []byte) error {
 	r.Type = elf.Type(d.uint(1<<16 - 1))
 	r.Machine = elf.Machine(d.uint(1<<16 - 1))
 	r.Version = uint32(d.uint(1<<32 - 1))
-	var rpath, runpath, symbols, libc, named bool
-	d.flags(&r.Dynamic, &rpath, &runpath, &symbols, &libc, &named)
+	var rpath, runpath, symbols, libc, named, modules bool
+	d.flags(&r.Dynamic, &rpath, &runpath, &symbols, &libc, &named, &modules)
 	r.Fault = d.string()
 	r.Interp = d.string()
 	r.Soname = d.string()
@@ -136,6 +141,12 @@ func (o *Object) UnmarshalBinary(b []byte) error {
 		r.Named = &Named{}
 		d.flags(&r.Named.Partial)
 		r.Named.Names = d.strings()
+	}
+	if modules {
+		r.Modules = &Modules{}
+		d.flags(&r.Modules.Partial)
+		r.Modules.Names = d.strings()
+		r.Modules.Idents = d.strings()
 	}
 	r.Stack = Stack(d.uint(255))
 	r.ISANeeded = uint32(d.uint(1<<32 - 1))

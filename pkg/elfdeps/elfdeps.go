@@ -61,6 +61,8 @@ type Object struct {
 	Dlopen []DlopenNote `json:",omitempty"` // .note.dlopen
 	// Named is set by [ReadSymbols] for an object that imports dlopen or dlmopen.
 	Named *Named `json:",omitempty"`
+	// Modules is set by [ReadSymbols] for an extension module of Python.
+	Modules *Modules `json:",omitempty"`
 
 	Stack     Stack     `json:",omitempty"` // PT_GNU_STACK
 	ISANeeded uint32    `json:",omitempty"` // GNU_PROPERTY_X86_ISA_1_NEEDED

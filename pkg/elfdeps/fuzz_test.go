@@ -84,7 +84,7 @@ func fuzzSymbols(t *testing.T, b []byte, without *Object) {
 	}
 	s := o.Symbols
 	bare := *o
-	bare.Symbols, bare.Named, bare.Unread = nil, nil, slices.DeleteFunc(slices.Clone(o.Unread), func(u Unread) bool {
+	bare.Symbols, bare.Named, bare.Modules, bare.Unread = nil, nil, nil, slices.DeleteFunc(slices.Clone(o.Unread), func(u Unread) bool {
 		return strings.HasPrefix(u.What, "symbol") || u.What == "relocations"
 	})
 	if len(bare.Unread) == 0 {

@@ -434,6 +434,7 @@ func (p *reader) finish() {
 	}
 	p.symbols()
 	p.finishNamed()
+	p.finishModules()
 	if o.mayBeLibc(p.w.size) {
 		if b, err := p.w.at(0, p.w.size); err == nil {
 			o.Libc = libcFacts(b)

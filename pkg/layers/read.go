@@ -649,6 +649,9 @@ func weight(o *elfdeps.Object) int64 {
 	if o.Named != nil {
 		lists = append(lists, o.Named.Names)
 	}
+	if o.Modules != nil {
+		lists = append(lists, o.Modules.Names, o.Modules.Idents)
+	}
 	if o.Libc != nil {
 		n += len(o.Libc.Release)
 		lists = append(lists, o.Libc.SystemDirs)

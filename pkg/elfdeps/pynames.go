@@ -1,0 +1,143 @@
+package elfdeps
+
+import (
+	"bytes"
+	"strings"
+)
+
+// This file finds the modules that the C code of a Python extension module may import:
+// names that stand between two NULs in its read-only data, such as the arguments of
+// PyImport_ImportModule and PyCapsule_Import, and the names that Cython interns. A name
+// may also be that of a function in a traceback, an attribute, or a word.
+
+// Modules are names in the read-only data of an extension module of Python (an object
+// that defines PyInit_NAME), some of which may be modules that its code imports.
+type Modules struct {
+	// Names are dotted names, in the order of the data, each once, without those of the
+	// module's own functions (a.NAME.f).
+	Names []string `json:",omitempty"`
+	// Idents are the identifiers, in the order of the data, of a module that Cython has
+	// made. They include the names that it imports relative to its package.
+	Idents []string `json:",omitempty"`
+	// Partial is set when some of that data was not searched, because it lies far from
+	// the start of the file or has more names than the limits allow.
+	Partial bool `json:",omitempty"`
+}
+
+// Limits on the names of one extension module.
+const (
+	maxModulesText = 64 << 10 // bytes of all dotted names, and of all identifiers
+	maxIdent       = 64       // bytes of an identifier
+	pyInit         = "PyInit_"
+	cythonMark     = "cython_runtime" // the name of a module that Cython's code looks up
+)
+
+// finishModules sets the object's Modules if it is an extension module. It reads the
+// window's head only.
+func (p *reader) finishModules() {
+	n := p.named
+	if n == nil || p.obj.Symbols == nil {
+		return
+	}
+	own, ok := p.obj.Symbols.definesAfter(pyInit)
+	if !ok {
+		return
+	}
+	c := &moduleNames{own: "." + own + ".", seen: map[string]bool{}, left: maxModulesText, identsLeft: maxModulesText, out: Modules{Partial: n.part || len(n.far) > 0}}
+	for _, a := range without(n.areas, p.tables()) {
+		if p.w.fillHead(a.end) != nil {
+			return
+		}
+		c.look(p.w.head[a.off:a.end])
+	}
+	if !c.cython {
+		c.out.Idents = nil
+	}
+	p.obj.Modules = &c.out
+}
+
+// definesAfter returns the rest of the name of the first defined symbol that begins with
+// prefix.
+func (s *Symbols) definesAfter(prefix string) (rest string, ok bool) {
+	for i := range s.count() {
+		if s.Table[i*symbolSize+symbolSize-1]&symUndef != 0 {
+			continue
+		}
+		off := uint64(s.record(i).name)
+		if off > uint64(len(s.Names)) || !bytes.HasPrefix(s.Names[off:], []byte(prefix)) {
+			continue
+		}
+		return cstring(s.Names[off+uint64(len(prefix)):]), true
+	}
+	return "", false
+}
+
+// moduleNames gathers the names of one extension module.
+type moduleNames struct {
+	own              string // ".NAME."
+	seen             map[string]bool
+	left, identsLeft int
+	cython           bool
+	out              Modules
+}
+
+// look searches the strings of b that end with a NUL.
+func (c *moduleNames) look(b []byte) {
+	for {
+		i := bytes.IndexByte(b, 0)
+		if i < 0 {
+			return
+		}
+		if i > 1 && i <= maxNamedLen {
+			c.take(b[:i])
+		}
+		b = b[i+1:]
+	}
+}
+
+// take keeps s if it is an identifier or a dotted name.
+func (c *moduleNames) take(s []byte) {
+	dots, ok := dottedName(s)
+	if !ok || dots == 0 && len(s) > maxIdent || c.seen[string(s)] {
+		return
+	}
+	name := string(s)
+	if dots > 0 {
+		if strings.Contains("."+name, c.own) {
+			return
+		}
+		c.keep(&c.out.Names, &c.left, name)
+		return
+	}
+	c.cython = c.cython || name == cythonMark
+	c.keep(&c.out.Idents, &c.identsLeft, name)
+}
+
+func (c *moduleNames) keep(list *[]string, left *int, name string) {
+	if len(name) >= *left {
+		c.out.Partial, *left = true, 0
+		return
+	}
+	*left -= len(name) + 1
+	c.seen[name] = true
+	*list = append(*list, name)
+}
+
+// dottedName reports whether s is identifiers of ASCII letters, digits and underscores,
+// joined by dots, and returns the number of dots.
+func dottedName(s []byte) (dots int, ok bool) {
+	start := true
+	for _, b := range s {
+		switch {
+		case b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '_':
+			start = false
+		case b >= '0' && b <= '9' && !start:
+		case b == '.' && !start:
+			dots++
+			start = true
+		default:
+			return 0, false
+		}
+	}
+	return dots, !start
+}
