@@ -45,7 +45,15 @@ type fresh struct {
 // TestFresh compares the findings of images that were rebuilt from bug reports, by an
 // author who had not written the rules, with what is true of the images.
 func TestFresh(t *testing.T) {
-	names, err := fs.Glob(images.FS, "fresh/*.txtar")
+	compareFresh(t, "fresh/*.txtar")
+}
+
+// TestStacks does the same with images of popular stacks, which were rebuilt from the
+// files that build them: NAME works, NAME.broken fails as users reported.
+func TestStacks(t *testing.T) { compareFresh(t, "stacks/*.txtar") }
+
+func compareFresh(t *testing.T, pattern string) {
+	names, err := fs.Glob(images.FS, pattern)
 	if err != nil || len(names) == 0 {
 		t.Fatalf("no images: %v", err)
 	}
@@ -53,33 +61,38 @@ func TestFresh(t *testing.T) {
 	for _, name := range names {
 		short := strings.TrimSuffix(filepath.Base(name), ".txtar")
 		t.Run(short, func(t *testing.T) {
-			f := readFresh(t, name)
-			found := f.scan(t, server, short)
-			var alarms []string
-			for _, x := range found {
-				if x.Severity != packs.Note {
-					alarms = append(alarms, fmt.Sprintf("%s %s %s", x.Severity, x.Rule, x.Message))
-				}
-			}
-			switch f.state {
-			case "healthy", "fixed":
-				if len(alarms) > 0 {
-					t.Errorf("it works, and is reported to fail:\n%s", strings.Join(alarms, "\n"))
-				}
-			case "alarm":
-				if len(alarms) == 0 {
-					rename(t, name, "alarm", "healthy")
-				}
-			default:
-				want, got := slices.Index(brokenStates, f.state), f.found(found)
-				if got < want {
-					t.Errorf("it is %s, and should be %s: findings of %s at %s that name %s at %q with a fix like %q are asked for, and there are\n%s",
-						brokenStates[got], f.state, f.rules, f.severity, f.library, f.where, f.fix, strings.Join(alarms, "\n"))
-				} else if got > want {
-					rename(t, name, f.state, brokenStates[got])
-				}
-			}
+			readFresh(t, name).compare(t, server, name)
 		})
+	}
+}
+
+// compare scans the image of the text name, and compares its findings with its state.
+func (f *fresh) compare(t *testing.T, server *imagetest.Server, name string) {
+	t.Helper()
+	found := f.scan(t, server, strings.TrimSuffix(name, ".txtar"))
+	var alarms []string
+	for _, x := range found {
+		if x.Severity != packs.Note {
+			alarms = append(alarms, fmt.Sprintf("%s %s %s %q", x.Severity, x.Rule, x.Message, x.Fixes))
+		}
+	}
+	switch f.state {
+	case "healthy", "fixed":
+		if len(alarms) > 0 {
+			t.Errorf("it works, and is reported to fail:\n%s", strings.Join(alarms, "\n"))
+		}
+	case "alarm":
+		if len(alarms) == 0 {
+			rename(t, name, "alarm", "healthy")
+		}
+	default:
+		want, got := slices.Index(brokenStates, f.state), f.found(found)
+		if got < want {
+			t.Errorf("it is %s, and should be %s: findings of %s at %s that name %s at %q with a fix like %q are asked for, and there are\n%s",
+				brokenStates[got], f.state, f.rules, f.severity, f.library, f.where, f.fix, strings.Join(alarms, "\n"))
+		} else if got > want {
+			rename(t, name, f.state, brokenStates[got])
+		}
 	}
 }
 
@@ -164,8 +177,9 @@ func readFresh(t *testing.T, name string) *fresh {
 	}
 	// The file's name states the truth about the image, and its state must agree.
 	base := filepath.Base(name)
-	fixed, healthy := strings.Contains(base, ".fixed."), strings.HasPrefix(base, "healthy-") && !strings.Contains(base, ".broken")
-	if fixed != (f.state == "fixed") || healthy && broken {
+	fixed, isBroken := strings.Contains(base, ".fixed."), strings.Contains(base, ".broken")
+	healthy := !isBroken && (strings.HasPrefix(base, "healthy-") || strings.HasPrefix(name, "stacks/"))
+	if fixed != (f.state == "fixed") || isBroken && !broken || healthy && broken {
 		t.Fatalf("its name says otherwise than its state, %s", f.state)
 	}
 	return f
@@ -178,7 +192,7 @@ func (f *fresh) scan(t *testing.T, server *imagetest.Server, name string) []lint
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref, err := server.Push("fresh/"+strings.ToLower(name)+":latest", img)
+	ref, err := server.Push(strings.ToLower(name)+":latest", img)
 	if err != nil {
 		t.Fatal(err)
 	}
