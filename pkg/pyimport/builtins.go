@@ -1,0 +1,730 @@
+package pyimport
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/pysource"
+)
+
+// removedBuiltins are the builtins of Python 2 that Python 3 lacks.
+var removedBuiltins = map[string]bool{
+	"unicode": true, "basestring": true, "long": true, "xrange": true, "raw_input": true,
+	"unichr": true, "reduce": true, "execfile": true, "cmp": true, "buffer": true,
+	"apply": true, "intern": true, "coerce": true, "file": true, "reload": true,
+}
+
+// builtinNames returns the names of the module builtins that are known.
+func (r *Run) builtinNames() *names {
+	n := r.newNames()
+	object := r.newClass("object", "builtins", nil)
+	object.make = func(r *Run, c *class, _ *args) value { return &instance{of: c, attrs: r.newNames()} }
+	object.attrs.put("__init__", &builtin{"object.__init__", func(*Run, *args) value { return nil }})
+	n.put("object", object)
+	r.addExceptions(n)
+	for _, name := range slices.Sorted(maps.Keys(constructors)) {
+		c := r.newClass(name, "builtins", []value{object})
+		make := constructors[name]
+		c.make = func(r *Run, k *class, a *args) value {
+			v := make(r, a)
+			if k == c || k.name == "type" {
+				return v
+			}
+			return &instance{of: k, attrs: r.newNames(), payload: v}
+		}
+		n.put(name, c)
+	}
+	for _, name := range sortedKeys(builtinFunctions) {
+		n.put(name, &builtin{name: name, fn: builtinFunctions[name]})
+	}
+	n.put("NotImplemented", unknownf("NotImplemented"))
+	n.put("Ellipsis", pysource.Ellipsis{})
+	n.put("__debug__", true)
+	return n
+}
+
+// identity returns the first argument: for decorators that keep what they decorate.
+func identity(_ *Run, a *args) value {
+	v, _ := a.get(0, "")
+	return v
+}
+
+// constructors make the values of builtin types.
+var constructors map[string]func(*Run, *args) value
+
+// builtinFunctions are the builtin functions that are known.
+var builtinFunctions map[string]func(*Run, *args) value
+
+func init() {
+	constructors = map[string]func(*Run, *args) value{
+		"bool": func(_ *Run, a *args) value {
+			v, ok := a.get(0, "")
+			is, known := truth(v)
+			if ok && !known {
+				return unknownf("a truth")
+			}
+			return is
+		},
+		"int":        makeInt,
+		"float":      makeFloat,
+		"complex":    notKnown("complex"),
+		"str":        makeStr,
+		"bytes":      notKnown("bytes"),
+		"bytearray":  notKnown("bytearray"),
+		"memoryview": notKnown("memoryview"),
+		"list": func(r *Run, a *args) value {
+			if v, ok := a.get(0, ""); ok {
+				return r.listOf(v)
+			}
+			return &list{mark: r.born()}
+		},
+		"tuple": func(r *Run, a *args) value {
+			v, ok := a.get(0, "")
+			if !ok {
+				return &tuple{}
+			}
+			items, more := r.iterate(v)
+			if more != "" {
+				return unknownf("a tuple of %s", more)
+			}
+			return &tuple{items: items}
+		},
+		"set":       makeSet,
+		"frozenset": makeSet,
+		"dict": func(r *Run, a *args) value {
+			d := r.newDict()
+			if v, ok := a.get(0, ""); ok {
+				r.update(d, v)
+			}
+			for _, k := range sortedKeys(a.kw) {
+				r.setKey(d, k, a.kw[k])
+			}
+			return d
+		},
+		"type": func(r *Run, a *args) value {
+			switch len(a.pos) {
+			case 1:
+				return r.typeOf(a.pos[0])
+			case 3:
+				return r.makeType(a)
+			}
+			return unknownf("a type")
+		},
+		"property":     func(_ *Run, a *args) value { v, _ := a.get(0, "fget"); return &property{v} },
+		"staticmethod": func(_ *Run, a *args) value { v, _ := a.get(0, ""); return &staticMethod{v} },
+		"classmethod":  func(_ *Run, a *args) value { v, _ := a.get(0, ""); return &classMethod{v} },
+		"slice":        notKnown("slice"),
+		"range":        makeRange,
+		"enumerate": func(r *Run, a *args) value {
+			v, _ := a.get(0, "iterable")
+			l := r.listOf(v)
+			items := l.items
+			l.items = nil
+			from := int64(0)
+			if s, ok := a.get(1, "start"); ok {
+				from = toInt(s)
+			}
+			for i, item := range items {
+				l.items = append(l.items, &tuple{items: []value{from + int64(i), item}})
+			}
+			return l
+		},
+		"zip": makeZip,
+		"map": func(r *Run, a *args) value {
+			if len(a.pos) != 2 {
+				return &list{mark: r.born(), open: true}
+			}
+			l := r.listOf(a.pos[1])
+			items := l.items
+			l.items = nil
+			for _, item := range items {
+				if !r.step() {
+					return l
+				}
+				l.items = append(l.items, r.call(a.pos[0], &args{pos: []value{item}}))
+			}
+			return l
+		},
+		"filter": func(r *Run, a *args) value {
+			if len(a.pos) != 2 {
+				return &list{mark: r.born(), open: true}
+			}
+			l := r.listOf(a.pos[1])
+			items := l.items
+			l.items = nil
+			for _, item := range items {
+				if !r.step() {
+					return l
+				}
+				v := item
+				if a.pos[0] != nil {
+					v = r.call(a.pos[0], &args{pos: []value{item}})
+				}
+				is, known := truth(v)
+				if !known {
+					l.open = true
+				} else if is {
+					l.items = append(l.items, item)
+				}
+			}
+			return l
+		},
+		"reversed": func(r *Run, a *args) value {
+			v, _ := a.get(0, "")
+			l := r.listOf(v)
+			l.items = slices.Clone(l.items)
+			slices.Reverse(l.items)
+			return l
+		},
+	}
+	builtinFunctions = map[string]func(*Run, *args) value{
+		"__import__": importFunction,
+		"hasattr":    hasattr,
+		"getattr": func(r *Run, a *args) value {
+			v, _ := a.get(0, "")
+			name, ok := a.text(1, "")
+			if !ok {
+				return unknownf("an attribute")
+			}
+			if d, given := a.get(2, ""); given {
+				return r.attrOr(v, name, d)
+			}
+			return r.getattr(v, name)
+		},
+		"setattr": func(r *Run, a *args) value {
+			v, _ := a.get(0, "")
+			name, ok := a.text(1, "")
+			w, _ := a.get(2, "")
+			switch {
+			case ok:
+				r.setattr(v, name, w)
+			default:
+				r.opaqueSet(v)
+			}
+			return nil
+		},
+		"delattr": func(r *Run, a *args) value {
+			v, _ := a.get(0, "")
+			name, _ := a.text(1, "")
+			if m, ok := v.(*module); ok {
+				r.unset(m.names, name)
+			}
+			return nil
+		},
+		"isinstance": isInstance,
+		"issubclass": isSubclass,
+		"callable": func(_ *Run, a *args) value {
+			v, _ := a.get(0, "")
+			switch v.(type) {
+			case *function, *class, *builtin, *method:
+				return true
+			case nil, bool, int64, string, *list, *tuple, *dict, *module:
+				return false
+			}
+			return unknownf("whether a value can be called")
+		},
+		"len": func(r *Run, a *args) value {
+			v, _ := a.get(0, "")
+			if s, ok := v.(string); ok {
+				return int64(len([]rune(s)))
+			}
+			items, more := r.iterate(v)
+			if more != "" {
+				return unknownf("the length of %s", more)
+			}
+			return int64(len(items))
+		},
+		"any": func(r *Run, a *args) value { return r.allOf(a, true) },
+		"all": func(r *Run, a *args) value { return r.allOf(a, false) },
+		"sorted": func(r *Run, a *args) value {
+			v, _ := a.get(0, "")
+			items, more := r.iterate(v)
+			l := &list{mark: r.born()}
+			l.items, l.open = r.sorted(items, a, more != "")
+			return l
+		},
+		"iter": identity,
+		"next": func(r *Run, a *args) value {
+			v, _ := a.get(0, "")
+			items, more := r.iterate(v)
+			if len(items) > 0 {
+				return items[0]
+			}
+			if d, ok := a.get(1, ""); ok && more == "" {
+				return d
+			}
+			return unknownf("the next item")
+		},
+		"min": func(r *Run, a *args) value { return r.extreme(a, -1) },
+		"max": func(r *Run, a *args) value { return r.extreme(a, 1) },
+		"sum": notKnown("sum"),
+		"abs": func(_ *Run, a *args) value {
+			if n, ok := a.pos[0].(int64); ok && n >= 0 {
+				return n
+			}
+			return unknownf("a number")
+		},
+		"ord": func(_ *Run, a *args) value {
+			if s, ok := a.text(0, ""); ok && len([]rune(s)) == 1 {
+				return int64([]rune(s)[0])
+			}
+			return unknownf("a number")
+		},
+		"chr": func(_ *Run, a *args) value {
+			v, _ := a.get(0, "")
+			if n, ok := v.(int64); ok && n >= 0 && n < 0xd800 {
+				return string(rune(n))
+			}
+			return unknownf("a text")
+		},
+		"repr": func(_ *Run, a *args) value {
+			v, _ := a.get(0, "")
+			if t, ok := repr(v); ok {
+				return t
+			}
+			return unknownf("a text")
+		},
+		"id":      notKnown("id"),
+		"hash":    notKnown("hash"),
+		"hex":     notKnown("hex"),
+		"bin":     notKnown("bin"),
+		"oct":     notKnown("oct"),
+		"round":   notKnown("round"),
+		"divmod":  notKnown("divmod"),
+		"pow":     notKnown("pow"),
+		"open":    openFile,
+		"print":   func(*Run, *args) value { return nil },
+		"input":   notKnown("input"),
+		"compile": notKnown("compile"),
+		"format":  notKnown("format"),
+		"ascii":   notKnown("ascii"),
+		"exec":    execText,
+		"eval":    evalText,
+		"dir":     func(r *Run, a *args) value { return r.dir(a) },
+		"vars": func(_ *Run, a *args) value {
+			if m, ok := a.pos[0].(*module); ok {
+				return &moduleDict{m}
+			}
+			return unknownf("vars()")
+		},
+		"globals": notKnown("globals"),
+		"locals":  notKnown("locals"),
+		"super": func(r *Run, a *args) value {
+			if len(a.pos) == 2 {
+				c, ok := a.pos[0].(*class)
+				if i, isInst := a.pos[1].(*instance); ok && isInst {
+					return &super{self: i, of: i.of, after: c}
+				}
+				if k, isClass := a.pos[1].(*class); ok && isClass {
+					return &super{self: k, of: k, after: c}
+				}
+			}
+			return unknownf("super()")
+		},
+		"exit": exitProgram, "quit": exitProgram,
+		"breakpoint": notKnown("breakpoint"), "help": notKnown("help"), "aiter": notKnown("aiter"), "anext": notKnown("anext"),
+		"copyright": notKnown("copyright"), "credits": notKnown("credits"), "license": notKnown("license"),
+	}
+}
+
+func makeInt(_ *Run, a *args) value {
+	v, ok := a.get(0, "")
+	if !ok {
+		return int64(0)
+	}
+	switch v := v.(type) {
+	case bool, int64:
+		return toInt(v)
+	case float64:
+		if v < 1<<53 && v > -1<<53 {
+			return int64(v)
+		}
+	case string:
+		base := 10
+		if b, given := a.get(1, "base"); given {
+			base = int(toInt(b))
+		}
+		if base == 0 || base > 1 && base <= 36 {
+			n, err := strconv.ParseInt(strings.TrimSpace(v), base, 64)
+			if err == nil {
+				return n
+			}
+			if base == 10 && len(a.pos) == 1 {
+				return badInt(v)
+			}
+		}
+	}
+	return unknownf("a number")
+}
+
+// badInt is int() of a text that may be no number.
+func badInt(s string) value { return unknownf("int(%s)", shorten(quote(s))) }
+
+func makeFloat(_ *Run, a *args) value {
+	v, _ := a.get(0, "")
+	switch v := v.(type) {
+	case bool, int64:
+		return float64(toInt(v))
+	case float64:
+		return v
+	case string:
+		if f, err := strconv.ParseFloat(strings.TrimSpace(v), 64); err == nil {
+			return f
+		}
+	}
+	return unknownf("a number")
+}
+
+func makeStr(_ *Run, a *args) value {
+	v, ok := a.get(0, "object")
+	if !ok {
+		return ""
+	}
+	if b, isBytes := v.(bytes); isBytes && len(a.pos)+len(a.kw) > 1 {
+		return string(b)
+	}
+	if t, known := str(v); known && len(t) <= maxText {
+		return t
+	}
+	return unknownf("a text")
+}
+
+func makeSet(r *Run, a *args) value {
+	v, ok := a.get(0, "")
+	if !ok {
+		return &set{mark: r.born()}
+	}
+	items, more := r.iterate(v)
+	return r.newSet(items, more != "")
+}
+
+func makeRange(r *Run, a *args) value {
+	from, to, step := int64(0), int64(0), int64(1)
+	for i, v := range a.pos {
+		n, ok := v.(int64)
+		if !ok {
+			return &list{mark: r.born(), open: true}
+		}
+		switch {
+		case i == 0 && len(a.pos) == 1:
+			to = n
+		case i == 0:
+			from = n
+		case i == 1:
+			to = n
+		case i == 2:
+			step = n
+		}
+	}
+	l := &list{mark: r.born()}
+	if step == 0 {
+		l.open = true
+		return l
+	}
+	for n := from; step > 0 && n < to || step < 0 && n > to; n += step {
+		if len(l.items) >= maxItems {
+			l.open = true
+			break
+		}
+		l.items = append(l.items, n)
+	}
+	r.spend(len(l.items))
+	return l
+}
+
+func makeZip(r *Run, a *args) value {
+	l := &list{mark: r.born()}
+	var lists [][]value
+	n := maxItems
+	for _, v := range a.pos {
+		items, more := r.iterate(v)
+		l.open = l.open || more != ""
+		lists = append(lists, items)
+		n = min(n, len(items))
+	}
+	for i := range n {
+		if len(lists) == 0 {
+			break
+		}
+		t := &tuple{}
+		for _, items := range lists {
+			t.items = append(t.items, items[i])
+		}
+		l.items = append(l.items, t)
+	}
+	return l
+}
+
+// makeType is type(name, bases, dict).
+func (r *Run) makeType(a *args) value {
+	name, ok := a.pos[0].(string)
+	bases, _ := r.iterate(a.pos[1])
+	if !ok {
+		return unknownf("a type")
+	}
+	c := r.newClass(name, "", bases)
+	d, ok := a.pos[2].(*dict)
+	if !ok || d.open {
+		c.opaque = "its attributes are not known"
+	}
+	if ok {
+		for _, p := range d.pairs {
+			if k, ok := p.key.(string); ok {
+				c.attrs.put(k, p.value)
+			}
+		}
+	}
+	return c
+}
+
+// hasattr is hasattr().
+func hasattr(r *Run, a *args) value {
+	v, _ := a.get(0, "")
+	name, ok := a.text(1, "")
+	if !ok {
+		return unknownf("whether there is an attribute")
+	}
+	missing := &unknown{}
+	w := r.attrOr(v, name, missing)
+	switch {
+	case w == value(missing):
+		return false
+	case isUnknown(w) && !r.hasName(v, name):
+		return unknownf("whether there is %s", name)
+	}
+	return true
+}
+
+// hasName reports whether an attribute is set, known or not.
+func (*Run) hasName(v value, name string) bool {
+	switch v := v.(type) {
+	case *module:
+		_, ok := v.names.get(name)
+		return ok
+	case *class:
+		return v.has(name)
+	case *instance:
+		_, ok := v.attrs.get(name)
+		return ok || v.of.has(name)
+	}
+	return false
+}
+
+// attrOr is getattr() with a default.
+func (r *Run) attrOr(v value, name string, other value) value {
+	if r.raised != nil || r.stop != "" {
+		return other
+	}
+	r.tries = append(r.tries, tryLevel{all: true, names: "AttributeError", depth: r.nesting})
+	w := r.getattr(v, name)
+	r.tries = r.tries[:len(r.tries)-1]
+	if e := r.raised; e != nil && e.is(r, "AttributeError") {
+		r.raised = nil
+		return other
+	}
+	return w
+}
+
+// opaqueSet notes that an attribute was set whose name is not known.
+func (r *Run) opaqueSet(v value) {
+	switch v := v.(type) {
+	case *module:
+		r.openUp(v.names, "setattr")
+	case *class:
+		v.opaque = "setattr"
+	case *instance:
+		r.openUp(v.attrs, "setattr")
+	}
+}
+
+func isInstance(r *Run, a *args) value {
+	v, _ := a.get(0, "")
+	of, _ := a.get(1, "")
+	t := r.typeOf(v)
+	c, ok := t.(*class)
+	if !ok || isUnknown(v) {
+		return unknownf("the type of a value")
+	}
+	is, known := matches(c, of)
+	if c.name == "bool" && !is {
+		if k, ok := r.builtins.m["int"].(*class); ok {
+			if yes, _ := matches(k, of); yes {
+				return true
+			}
+		}
+	}
+	if !known {
+		return unknownf("the type of a value")
+	}
+	return is
+}
+
+func isSubclass(_ *Run, a *args) value {
+	v, _ := a.get(0, "")
+	of, _ := a.get(1, "")
+	c, ok := v.(*class)
+	if !ok {
+		return unknownf("a class")
+	}
+	is, known := matches(c, of)
+	if !known {
+		return unknownf("a base class")
+	}
+	return is
+}
+
+// allOf is any() with want true, or all() with want false.
+func (r *Run) allOf(a *args, want bool) value {
+	v, _ := a.get(0, "")
+	items, more := r.iterate(v)
+	known := more == ""
+	for _, item := range items {
+		is, k := truth(item)
+		if k && is == want {
+			return want
+		}
+		known = known && k
+	}
+	if !known {
+		return unknownf("any or all of %s", more)
+	}
+	return !want
+}
+
+// extreme is min() or max().
+func (r *Run) extreme(a *args, sign int) value {
+	items := a.pos
+	if len(items) == 1 {
+		list, more := r.iterate(items[0])
+		if more != "" {
+			return unknownf("min or max of %s", more)
+		}
+		items = list
+	}
+	if len(items) == 0 || len(a.kw) > 0 {
+		return unknownf("min or max")
+	}
+	best := items[0]
+	for _, v := range items[1:] {
+		c, known := order(v, best)
+		if !known {
+			return unknownf("min or max")
+		}
+		if c*sign > 0 {
+			best = v
+		}
+	}
+	return best
+}
+
+// importFunction is __import__.
+func importFunction(r *Run, a *args) value {
+	name, ok := a.text(0, "name")
+	if !ok {
+		r.note("__import__ of a name that is not known")
+		return unknownf("a module")
+	}
+	if l, given := a.get(4, "level"); given && toInt(l) > 0 {
+		full, ok := r.absoluteName(name, int(toInt(l)))
+		if !ok {
+			return unknownf("a module")
+		}
+		name = full
+	}
+	v := r.importModule(name)
+	if from, given := a.get(3, "fromlist"); given && r.raised == nil {
+		is, known := truth(from)
+		if is || !known {
+			items, _ := r.iterate(from)
+			for _, item := range items {
+				if sub, ok := item.(string); ok && sub != "" && sub != "*" && r.raised == nil {
+					r.importFrom(name, v, sub)
+				}
+			}
+			return v
+		}
+	}
+	root, _, _ := strings.Cut(name, ".")
+	if top, ok := r.modules.get(root); ok && r.raised == nil {
+		return top
+	}
+	return v
+}
+
+// openFile is open(): the file's bytes are not known.
+func openFile(r *Run, a *args) value {
+	name, ok := a.text(0, "file")
+	mode, given := a.text(1, "mode")
+	if ok && (!given || strings.HasPrefix(mode, "r")) {
+		if is, known := r.exists(name); known && !is {
+			r.guess("FileNotFoundError", "[Errno 2] No such file or directory: "+quote(name))
+		}
+	}
+	return unknownf("a file")
+}
+
+// execText is exec() of a known text.
+func execText(r *Run, a *args) value {
+	text, ok := a.text(0, "")
+	if !ok || len(a.pos) > 1 {
+		r.openUp(r.frame.module.names, "exec")
+		r.openUp(r.frame.vars, "exec")
+		if len(a.pos) == 1 {
+			r.note("exec of a text that is not known")
+		}
+		return nil
+	}
+	r.spend(len(text))
+	r.block(pysource.Parse([]byte(text + "\n")).Body)
+	return nil
+}
+
+// evalText is eval() of a known text.
+func evalText(r *Run, a *args) value {
+	text, ok := a.text(0, "")
+	if !ok || len(a.pos) > 1 {
+		return unknownf("the result of eval")
+	}
+	r.spend(len(text))
+	if f := pysource.Parse([]byte(text + "\n")); len(f.Body) == 1 {
+		if s, ok := f.Body[0].(*pysource.ExprStmt); ok {
+			return r.eval(s.Value)
+		}
+	}
+	return unknownf("the result of eval")
+}
+
+// dir is dir().
+func (r *Run) dir(a *args) value {
+	n := r.frame.vars
+	if v, ok := a.get(0, ""); ok {
+		switch v := v.(type) {
+		case *module:
+			n = v.names
+		case *class:
+			n = v.attrs
+			return &list{mark: r.born(), items: namesOf(n), open: true}
+		default:
+			return &list{mark: r.born(), open: true}
+		}
+	}
+	items := namesOf(n)
+	items, _ = r.sorted(items, &args{}, false)
+	return &list{mark: r.born(), items: items, open: n.open != ""}
+}
+
+func namesOf(n *names) []value {
+	var items []value
+	for _, name := range n.order {
+		items = append(items, name)
+	}
+	return items
+}
+
+// exitProgram is sys.exit.
+func exitProgram(r *Run, _ *args) value {
+	r.raise("SystemExit", "")
+	return nil
+}

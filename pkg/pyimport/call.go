@@ -1,0 +1,282 @@
+package pyimport
+
+import (
+	"github.com/imgcheck/imgcheck/pkg/pysource"
+)
+
+// function is a function of the program.
+type function struct {
+	name     string
+	def      *pysource.Def
+	params   []pysource.Param
+	defaults []value
+	body     []pysource.Stmt
+	result   pysource.Expr // of a lambda
+	module   *module
+	file     string
+	line     int
+	outer    *frame
+	of       *class // the class whose body has it
+	attrs    *names
+	// lazy is "a generator" or "a coroutine" for functions whose call runs nothing.
+	lazy    string
+	context bool // contextlib.contextmanager
+}
+
+// args are the arguments of a call.
+type args struct {
+	pos  []value
+	kw   map[string]value
+	open bool // there may be others
+}
+
+// get returns an argument by position or name; ok is false if it is not given.
+func (a *args) get(i int, name string) (value, bool) {
+	if i >= 0 && i < len(a.pos) {
+		return a.pos[i], true
+	}
+	v, ok := a.kw[name]
+	if !ok && a.open {
+		return unknownf("an argument"), true
+	}
+	return v, ok
+}
+
+// text returns an argument that is a known string or path; ok is false if it is not.
+func (a *args) text(i int, name string) (string, bool) {
+	v, ok := a.get(i, name)
+	if !ok {
+		return "", false
+	}
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case bytes:
+		return string(v), true
+	case *filePath:
+		return v.text, true
+	}
+	return "", false
+}
+
+// execDef defines a function.
+func (r *Run) execDef(s *pysource.Def) {
+	f := r.newFunction(s.Name, s.Params)
+	f.def, f.body, f.line = s, s.Body, s.Line()
+	switch {
+	case s.Generator:
+		f.lazy = "a generator"
+	case s.Async:
+		f.lazy = "a coroutine"
+	}
+	if r.raised != nil {
+		return
+	}
+	v := r.decorate(f, s.Decorators)
+	if r.raised == nil {
+		r.assignName(s.Name, v)
+	}
+}
+
+// newFunction returns a function of the frame, with its defaults evaluated.
+func (r *Run) newFunction(name string, params []pysource.Param) *function {
+	f := &function{name: name, params: params, module: r.frame.module, file: r.frame.file, line: r.frame.line, outer: r.closure(), attrs: r.newNames()}
+	for _, p := range params {
+		var v value = unknownf("an argument that is not given")
+		if p.Default != nil {
+			v = r.eval(p.Default)
+		}
+		f.defaults = append(f.defaults, v)
+	}
+	return f
+}
+
+// call calls a value.
+func (r *Run) call(fn value, a *args) value {
+	if !r.step() {
+		return unknownf("not called")
+	}
+	switch f := fn.(type) {
+	case *function:
+		return r.callFunction(f, a, nil)
+	case *builtin:
+		return f.fn(r, a)
+	case *method:
+		b := *a
+		b.pos = append([]value{f.self}, a.pos...)
+		if g, ok := f.fn.(*function); ok {
+			return r.callFunction(g, &b, f.self)
+		}
+		return r.call(f.fn, &b)
+	case *class:
+		return r.instantiate(f, a)
+	case *staticMethod:
+		return r.call(f.fn, a)
+	case *instance:
+		if c, ok := f.of.find("__call__"); ok {
+			return r.call(&method{self: f, fn: c}, a)
+		}
+		return unknownf("the result of an object of %s", f.of.name)
+	case *unknown:
+		return f
+	case caller:
+		return f.call(r, a)
+	}
+	return unknownf("the result of a call")
+}
+
+// caller is an object that can be called.
+type caller interface {
+	call(r *Run, a *args) value
+}
+
+// callFunction runs a function of the program.
+func (r *Run) callFunction(f *function, a *args, self value) value {
+	if f.lazy != "" {
+		if f.context {
+			return unknownf("a context")
+		}
+		return unknownf("the result of %s, %s", f.name, f.lazy)
+	}
+	if r.depth >= maxDepth {
+		r.note("calls more than " + "80 deep")
+		return unknownf("the result of %s", f.name)
+	}
+	vars := r.newNames()
+	if !r.bind(f, a, vars) {
+		return unknownf("the result of %s", f.name)
+	}
+	fr := &frame{module: f.module, file: f.file, line: f.line, vars: vars, outer: f.outer, self: self}
+	if len(a.pos) > 0 {
+		fr.self = a.pos[0]
+	}
+	if f.outer != nil && f.outer.class {
+		fr.outer = f.outer.outerFunction()
+	}
+	fr.of = f.of
+	r.depth++
+	var v value
+	r.inFrame(fr, func() {
+		if f.result != nil {
+			v = r.eval(f.result)
+			return
+		}
+		if r.block(f.body) == returns {
+			v = fr.result
+		}
+	})
+	r.depth--
+	if fr.partial != "" {
+		return unknownf("the result of %s depends on %s", f.name, fr.partial)
+	}
+	return v
+}
+
+// outerFunction returns the frame of a function around the body of a class, or nil.
+func (f *frame) outerFunction() *frame {
+	for ; f != nil && f.class; f = f.outer {
+	}
+	return f
+}
+
+// bind assigns the arguments of a call to the parameters. It reports false if they do not
+// fit.
+func (r *Run) bind(f *function, a *args, vars *names) bool {
+	used := 0
+	taken := map[string]bool{}
+	for i, p := range f.params {
+		switch {
+		case p.Star == "*":
+			if p.Name != "" {
+				vars.put(p.Name, r.restArgs(a, used))
+			}
+			used = max(used, len(a.pos))
+			continue
+		case p.Star == "**":
+			vars.put(p.Name, r.restNamed(a, taken))
+			continue
+		}
+		taken[p.Name] = true
+		if v, ok := a.kw[p.Name]; ok {
+			vars.put(p.Name, v)
+			continue
+		}
+		switch {
+		case used < len(a.pos) && !p.KeywordOnly:
+			vars.put(p.Name, a.pos[used])
+			used++
+		case a.open:
+			vars.put(p.Name, unknownf("an argument"))
+		default:
+			vars.put(p.Name, f.defaults[i])
+		}
+	}
+	return true
+}
+
+func (r *Run) restArgs(a *args, used int) value {
+	if a.open {
+		return unknownf("arguments")
+	}
+	t := &tuple{}
+	if used < len(a.pos) {
+		t.items = a.pos[used:]
+	}
+	return t
+}
+
+func (r *Run) restNamed(a *args, taken map[string]bool) value {
+	d := r.newDict()
+	d.open = a.open
+	for _, k := range sortedKeys(a.kw) {
+		if !taken[k] {
+			r.setKey(d, k, a.kw[k])
+		}
+	}
+	return d
+}
+
+// evalArgs evaluates the arguments of a call.
+func (r *Run) evalArgs(list []pysource.Arg) *args {
+	a := &args{}
+	for _, arg := range list {
+		v := r.eval(arg.Value)
+		if r.raised != nil || r.stop != "" {
+			return a
+		}
+		switch {
+		case arg.Star == "*":
+			items, more := r.iterate(v)
+			a.pos = append(a.pos, items...)
+			a.open = a.open || more != ""
+		case arg.Star == "**":
+			a.spread(v)
+		case arg.Name != "":
+			if a.kw == nil {
+				a.kw = map[string]value{}
+			}
+			a.kw[arg.Name] = v
+		default:
+			a.pos = append(a.pos, v)
+		}
+	}
+	return a
+}
+
+// spread adds the items of a dict as named arguments.
+func (a *args) spread(v value) {
+	d, ok := v.(*dict)
+	if !ok {
+		a.open = true
+		return
+	}
+	a.open = a.open || d.open
+	if a.kw == nil {
+		a.kw = map[string]value{}
+	}
+	for _, p := range d.pairs {
+		if k, ok := p.key.(string); ok {
+			a.kw[k] = p.value
+		}
+	}
+}

@@ -1,0 +1,335 @@
+package pyimport
+
+import (
+	"slices"
+
+	"github.com/imgcheck/imgcheck/pkg/pysource"
+)
+
+// class is a class of the program, or one that this package implements.
+type class struct {
+	name   string
+	module string
+	bases  []value // *class, or unknown
+	mro    []*class
+	attrs  *names
+	def    *pysource.Class
+	// opaque says why instances may behave in other ways than the body says, or "".
+	opaque string
+	// make makes an instance of a class that this package implements.
+	make func(r *Run, c *class, a *args) value
+}
+
+// instance is an object of a class.
+type instance struct {
+	of    *class
+	attrs *names
+	exc   *excText // of an exception
+	// items are those of a subclass of dict, list, str or tuple, or nil.
+	payload value
+}
+
+// excText is what an exception says.
+type excText struct {
+	text  string
+	vague bool // parts of the text are not known
+	args  []value
+}
+
+// newClass returns a class with its MRO, which is depth first for what no program that
+// works depends on.
+func (r *Run) newClass(name, mod string, bases []value) *class {
+	c := &class{name: name, module: mod, bases: bases, attrs: r.newNames()}
+	c.mro = []*class{c}
+	for i, b := range bases {
+		base, ok := b.(*class)
+		if !ok {
+			c.opaque = "a base class is not known"
+			continue
+		}
+		if base.opaque != "" && c.opaque == "" {
+			c.opaque = base.opaque
+		}
+		if c.make == nil {
+			c.make = base.make
+		}
+		for _, k := range base.mro {
+			later := slices.ContainsFunc(bases[i+1:], func(v value) bool {
+				o, ok := v.(*class)
+				return ok && slices.Contains(o.mro, k)
+			})
+			if !later && !slices.Contains(c.mro, k) && len(c.mro) < 200 {
+				c.mro = append(c.mro, k)
+			}
+		}
+	}
+	return c
+}
+
+// known reports whether all that the class inherits is known.
+func (c *class) known() bool { return c.opaque == "" }
+
+// find returns an attribute of the class or of a base.
+func (c *class) find(name string) (value, bool) {
+	for _, k := range c.mro {
+		if v, ok := k.attrs.get(name); ok {
+			return v, true
+		}
+	}
+	return nil, false
+}
+
+func (c *class) has(name string) bool { _, ok := c.find(name); return ok }
+
+// isA reports whether the class is another one or derived from it; known is false if it
+// cannot be told.
+func (c *class) isA(other *class) (is, known bool) {
+	if slices.Contains(c.mro, other) {
+		return true, true
+	}
+	return false, c.known() || c.make != nil && other.make != nil
+}
+
+// execClass executes a class statement.
+func (r *Run) execClass(s *pysource.Class) {
+	var bases []value
+	opaque := ""
+	for _, b := range s.Bases {
+		v := r.eval(b.Value)
+		switch {
+		case r.raised != nil:
+			return
+		case b.Name == "metaclass":
+			if k, ok := v.(*class); !ok || k.name != "ABCMeta" {
+				opaque = "its metaclass is not known"
+			}
+		case b.Name != "":
+		case b.Star != "":
+			bases = append(bases, unknownf("bases"))
+		default:
+			bases = append(bases, v)
+		}
+	}
+	mod, _ := r.frame.module.names.get("__name__")
+	name, _ := mod.(string)
+	c := r.newClass(s.Name, name, bases)
+	c.def = s
+	if opaque != "" {
+		c.opaque = opaque
+	}
+	c.attrs.put("__module__", mod)
+	c.attrs.put("__name__", s.Name)
+	c.attrs.put("__qualname__", s.Name)
+	f := &frame{module: r.frame.module, file: r.frame.file, line: s.Line(), vars: c.attrs, outer: r.closure(), class: true}
+	r.inFrame(f, func() { r.block(s.Body) })
+	if r.raised != nil || r.stop != "" {
+		return
+	}
+	for _, name := range c.attrs.order {
+		c.adopt(c.attrs.m[name], f)
+	}
+	r.subclassHook(c)
+	v := r.decorate(c, s.Decorators)
+	if r.raised == nil {
+		r.assignName(s.Name, v)
+	}
+}
+
+// adopt notes that a function was defined in the body of the class.
+func (c *class) adopt(v value, body *frame) {
+	switch v := v.(type) {
+	case *function:
+		if v.outer == body && v.of == nil {
+			v.of = c
+		}
+	case *property:
+		c.adopt(v.get, body)
+	case *staticMethod:
+		c.adopt(v.fn, body)
+	case *classMethod:
+		c.adopt(v.fn, body)
+	}
+}
+
+// subclassHook calls __init_subclass__ of a base.
+func (r *Run) subclassHook(c *class) {
+	for _, k := range c.mro[1:] {
+		if v, ok := k.attrs.get("__init_subclass__"); ok {
+			if m, ok := v.(*classMethod); ok {
+				v = m.fn
+			}
+			if f, ok := v.(*function); ok {
+				r.call(f, &args{pos: []value{c}, open: true})
+				if r.raised != nil && !r.expected(r.raised) {
+					r.raised = nil
+				}
+			}
+			return
+		}
+	}
+}
+
+// decorate applies decorators, the last one first.
+func (r *Run) decorate(v value, list []pysource.Expr) value {
+	for _, d := range slices.Backward(list) {
+		f := r.eval(d)
+		if r.raised != nil || r.stop != "" {
+			return v
+		}
+		if keepsClass(v, f) {
+			continue
+		}
+		v = r.call(f, &args{pos: []value{v}})
+		if r.raised != nil {
+			return v
+		}
+	}
+	return v
+}
+
+// keepsClass reports whether a decorator is one that cannot be followed, of a class: it
+// nearly always returns the class, with more attributes.
+func keepsClass(v, decorator value) bool {
+	c, ok := v.(*class)
+	if ok && isUnknown(decorator) {
+		c.opaque = "its decorator is not known"
+	}
+	return ok && isUnknown(decorator)
+}
+
+// instantiate calls a class.
+func (r *Run) instantiate(c *class, a *args) value {
+	if v, ok := c.find("__new__"); ok && c.make == nil {
+		if _, plain := v.(*builtin); !plain {
+			return r.callNew(c, v, a)
+		}
+	}
+	if c.make != nil {
+		v := c.make(r, c, a)
+		if i, ok := v.(*instance); ok && r.raised == nil {
+			r.initialize(i, a)
+		}
+		return v
+	}
+	i := &instance{of: c, attrs: r.newNames()}
+	if c.opaque != "" {
+		r.openUp(i.attrs, c.opaque)
+	}
+	r.initialize(i, a)
+	return i
+}
+
+// callNew calls a class that has __new__. Its result is known if it is followed.
+func (r *Run) callNew(c *class, fn value, a *args) value {
+	if s, ok := fn.(*staticMethod); ok {
+		fn = s.fn
+	}
+	b := *a
+	b.pos = append([]value{c}, a.pos...)
+	v := r.call(fn, &b)
+	if i, ok := v.(*instance); ok && i.of == c && r.raised == nil {
+		r.initialize(i, a)
+	}
+	return v
+}
+
+// initialize calls __init__.
+func (r *Run) initialize(i *instance, a *args) {
+	v, ok := i.of.find("__init__")
+	if !ok {
+		return
+	}
+	f, isFunc := v.(*function)
+	if !isFunc {
+		r.openUp(i.attrs, "its __init__ is not known")
+		return
+	}
+	b := *a
+	b.pos = append([]value{i}, a.pos...)
+	r.call(f, &b)
+}
+
+// classAttr returns an attribute of a class.
+func (r *Run) classAttr(c *class, name string) value {
+	switch name {
+	case "__mro__", "__subclasses__", "__annotations__":
+		return unknownf("%s of a class", name)
+	case "__dict__":
+		return unknownf("__dict__ of a class")
+	case "__bases__":
+		return &tuple{items: c.bases}
+	case "mro":
+		return unknownf("mro")
+	}
+	v, ok := c.find(name)
+	switch v := v.(type) {
+	case *classMethod:
+		return &method{self: c, fn: v.fn}
+	case *staticMethod:
+		return v.fn
+	case *property:
+		return unknownf("a property")
+	}
+	if ok {
+		return v
+	}
+	if name == "__doc__" || !c.known() || c.make != nil || c.attrs.open != "" {
+		return unknownf("%s of the class %s", name, c.name)
+	}
+	r.guess("AttributeError", "type object '"+c.name+"' has no attribute '"+name+"'")
+	return unknownf("%s of the class %s", name, c.name)
+}
+
+// instanceAttr returns an attribute of an instance.
+func (r *Run) instanceAttr(i *instance, name string) value {
+	cv, onClass := i.of.find(name)
+	if p, ok := cv.(*property); ok {
+		return r.call(p.get, &args{pos: []value{i}})
+	}
+	if v, ok := i.attrs.get(name); ok {
+		return v
+	}
+	switch v := cv.(type) {
+	case *function, *builtin:
+		if onClass {
+			return &method{self: i, fn: v}
+		}
+	case *classMethod:
+		return &method{self: i.of, fn: v.fn}
+	case *staticMethod:
+		return v.fn
+	case *instance:
+		if get, ok := v.of.find("__get__"); ok {
+			return r.call(get, &args{pos: []value{v, i, i.of}})
+		}
+	}
+	if onClass {
+		return cv
+	}
+	switch name {
+	case "__class__":
+		return i.of
+	case "__dict__":
+		return unknownf("__dict__ of an instance")
+	case "args":
+		if i.exc != nil {
+			return &tuple{items: i.exc.args}
+		}
+	case "msg":
+		if i.exc != nil && len(i.exc.args) > 0 {
+			return i.exc.args[0]
+		}
+	case "__traceback__", "__cause__", "__context__":
+		return unknownf("a traceback")
+	}
+	if i.payload != nil {
+		return r.getattr(i.payload, name)
+	}
+	if get, ok := i.of.find("__getattr__"); ok {
+		return r.call(get, &args{pos: []value{i, name}})
+	}
+	if i.of.known() && i.attrs.open == "" && i.exc == nil && i.of.make == nil {
+		r.guess("AttributeError", "'"+i.of.name+"' object has no attribute '"+name+"'")
+	}
+	return unknownf("%s of an object of %s", name, i.of.name)
+}

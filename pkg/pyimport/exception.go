@@ -1,0 +1,392 @@
+package pyimport
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/pysource"
+)
+
+// exception is an exception on its way.
+type exception struct {
+	of    *instance
+	doubt string
+	from  *Failure // of the host or of a search, or nil
+}
+
+// exceptionTree has the builtin exceptions, each with its base (Lib/test/exception_hierarchy.txt).
+var exceptionTree = strings.Fields(`BaseException:object SystemExit:BaseException
+	KeyboardInterrupt:BaseException GeneratorExit:BaseException Exception:BaseException
+	StopIteration:Exception StopAsyncIteration:Exception ArithmeticError:Exception
+	FloatingPointError:ArithmeticError OverflowError:ArithmeticError
+	ZeroDivisionError:ArithmeticError AssertionError:Exception AttributeError:Exception
+	BufferError:Exception EOFError:Exception ImportError:Exception
+	ModuleNotFoundError:ImportError LookupError:Exception IndexError:LookupError
+	KeyError:LookupError MemoryError:Exception NameError:Exception
+	UnboundLocalError:NameError OSError:Exception BlockingIOError:OSError
+	ChildProcessError:OSError ConnectionError:OSError BrokenPipeError:ConnectionError
+	ConnectionAbortedError:ConnectionError ConnectionRefusedError:ConnectionError
+	ConnectionResetError:ConnectionError FileExistsError:OSError FileNotFoundError:OSError
+	InterruptedError:OSError IsADirectoryError:OSError NotADirectoryError:OSError
+	PermissionError:OSError ProcessLookupError:OSError TimeoutError:OSError
+	ReferenceError:Exception RuntimeError:Exception NotImplementedError:RuntimeError
+	RecursionError:RuntimeError SyntaxError:Exception IndentationError:SyntaxError
+	TabError:IndentationError SystemError:Exception TypeError:Exception ValueError:Exception
+	UnicodeError:ValueError UnicodeDecodeError:UnicodeError UnicodeEncodeError:UnicodeError
+	UnicodeTranslateError:UnicodeError Warning:Exception BytesWarning:Warning
+	DeprecationWarning:Warning EncodingWarning:Warning FutureWarning:Warning
+	ImportWarning:Warning PendingDeprecationWarning:Warning ResourceWarning:Warning
+	RuntimeWarning:Warning SyntaxWarning:Warning UnicodeWarning:Warning UserWarning:Warning
+	BaseExceptionGroup:BaseException ExceptionGroup:Exception`)
+
+// addExceptions adds the classes of exceptions to the builtins.
+func (r *Run) addExceptions(n *names) {
+	for _, pair := range exceptionTree {
+		name, base, _ := strings.Cut(pair, ":")
+		b, _ := n.get(base)
+		c := r.newClass(name, "builtins", []value{b})
+		c.make = makeException
+		n.put(name, c)
+	}
+	for _, alias := range []string{"IOError", "EnvironmentError"} {
+		v, _ := n.get("OSError")
+		n.put(alias, v)
+	}
+}
+
+// makeException makes an exception from the arguments of its class.
+func makeException(r *Run, c *class, a *args) value {
+	e := &excText{args: a.pos}
+	switch len(a.pos) {
+	case 0:
+	case 1:
+		t, ok := str(a.pos[0])
+		if base := c.builtinBase(); base == "KeyError" {
+			t, ok = repr(a.pos[0])
+		}
+		e.text, e.vague = t, !ok
+	default:
+		t, ok := repr(&tuple{items: a.pos})
+		e.text, e.vague = t, !ok
+	}
+	if c.has("__str__") {
+		e.vague = true
+	}
+	i := &instance{of: c, attrs: r.newNames(), exc: e}
+	for _, k := range sortedKeys(a.kw) {
+		i.attrs.put(k, a.kw[k])
+	}
+	return i
+}
+
+// builtinBase returns the name of the first class of the MRO that is builtin.
+func (c *class) builtinBase() string {
+	for _, k := range c.mro {
+		if k.module == "builtins" {
+			return k.name
+		}
+	}
+	return ""
+}
+
+// exceptionClass returns a builtin class.
+func (r *Run) exceptionClass(name string) *class {
+	v, _ := r.builtins.get(name)
+	if c, ok := v.(*class); ok {
+		return c
+	}
+	v, _ = r.builtins.get("Exception")
+	return v.(*class)
+}
+
+// raise raises an exception that is certain.
+func (r *Run) raise(name, text string) { r.raiseFailure(&Failure{Type: name, Text: text}, nil) }
+
+// guess raises an exception that Python would probably raise, if the program expects it.
+// Where nothing catches it, the package rather than the program may be wrong.
+func (r *Run) guess(name, text string) {
+	r.raiseFailure(&Failure{Type: name, Text: text, Doubt: "what the source sets may be more"}, nil)
+	if !r.expected(r.raised) {
+		r.raised = nil
+	}
+}
+
+// raiseFailure raises the exception of a failure.
+func (r *Run) raiseFailure(f *Failure, n *Node) {
+	if r.raised != nil || r.stop != "" {
+		return
+	}
+	i := &instance{of: r.exceptionClass(f.Type), attrs: r.newNames(), exc: &excText{text: f.Text, args: []value{f.Text}}}
+	if n != nil {
+		i.attrs.put("name", n.Name)
+	}
+	r.raised = &exception{of: i, doubt: f.Doubt, from: f}
+}
+
+// failure returns an exception as a traceback's last line has it.
+func (e *exception) failure() *Failure {
+	if e.from != nil && (e.doubt == e.from.Doubt) {
+		return e.from
+	}
+	f := &Failure{Type: e.of.of.name, Doubt: e.doubt}
+	if m := e.of.of.module; m != "builtins" && m != "__main__" && m != "" {
+		f.Type = m + "." + f.Type
+	}
+	if t := e.of.exc; t != nil {
+		f.Text = t.text
+		if t.vague && f.Doubt == "" {
+			f.Doubt = ""
+		}
+	}
+	if e.from != nil {
+		f.Type, f.Text, f.Cause = e.from.Type, e.from.Text, e.from.Cause
+	}
+	return f
+}
+
+// is reports whether an exception is of a builtin class.
+func (e *exception) is(r *Run, name string) bool {
+	is, _ := e.of.of.isA(r.exceptionClass(name))
+	return is
+}
+
+// exits reports whether the exception ends the program without being a failure.
+func (e *exception) exits() bool { return e.of.of.builtinBase() == "SystemExit" }
+
+// tryLevel is a try statement around the statement that runs.
+type tryLevel struct {
+	handlers []tryHandler
+	names    string
+	all      bool // catches everything
+	depth    int
+}
+
+type tryHandler struct {
+	types   value // nil for a bare except
+	bare    bool
+	names   string
+	rethrow bool // ends with another exception
+}
+
+// catches reports whether a handler is for a class of exceptions.
+func (h tryHandler) catches(c *class) (is, known bool) {
+	if h.bare {
+		return true, true
+	}
+	return matches(c, h.types)
+}
+
+// matches compares a class with the types of an except clause.
+func matches(c *class, types value) (is, known bool) {
+	switch t := types.(type) {
+	case *class:
+		return c.isA(t)
+	case *tuple:
+		known = true
+		for _, item := range t.items {
+			is, k := matches(c, item)
+			if is {
+				return true, true
+			}
+			known = known && k
+		}
+		return false, known
+	}
+	return false, false
+}
+
+// expected reports whether a try around the statement that runs catches an exception.
+func (r *Run) expected(e *exception) bool { return e != nil && r.catching(e.of.of) != "" }
+
+// catcher returns the names of the exceptions of the try that catches a builtin one here,
+// or "".
+func (r *Run) catcher(name string) string { return r.catching(r.exceptionClass(name)) }
+
+func (r *Run) catching(c *class) string {
+	for _, t := range slices.Backward(r.tries) {
+		if t.all {
+			return t.names
+		}
+		for _, h := range t.handlers {
+			is, known := h.catches(c)
+			if !is && known {
+				continue
+			}
+			if h.rethrow {
+				break
+			}
+			return h.names
+		}
+	}
+	return ""
+}
+
+// tryLevel evaluates the except clauses of a try.
+func (r *Run) tryLevel(s *pysource.Try) tryLevel {
+	t := tryLevel{depth: r.nesting}
+	for _, h := range s.Handlers {
+		th := tryHandler{bare: h.Type == nil, names: "everything", rethrow: rethrows(h.Body)}
+		if !th.bare {
+			outer := r.raised
+			th.types, th.names = r.eval(h.Type), exprText(h.Type)
+			r.raised = outer
+		}
+		t.handlers = append(t.handlers, th)
+	}
+	return t
+}
+
+// rethrows reports whether the statements of a handler always end with an exception.
+func rethrows(body []pysource.Stmt) bool {
+	for _, s := range body {
+		switch s := s.(type) {
+		case *pysource.Raise:
+			return true
+		case *pysource.If:
+			if len(s.Else) > 0 && rethrows(s.Body) && rethrows(s.Else) {
+				return true
+			}
+		case *pysource.ExprStmt:
+			if c, ok := s.Value.(*pysource.Call); ok && exprText(c.Func) == "sys.exit" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// execTry executes a try statement.
+func (r *Run) execTry(s *pysource.Try) flow {
+	possible := len(r.possible)
+	level := r.tryLevel(s)
+	r.tries = append(r.tries, level)
+	fl := r.block(s.Body)
+	r.tries = r.tries[:len(r.tries)-1]
+	if e := r.raised; e != nil && r.stop == "" {
+		r.raised = nil
+		fl = r.handle(s, level, e)
+	} else if fl == next {
+		fl = r.block(s.Else)
+	}
+	if r.raised == nil && r.stop == "" {
+		r.handlePossible(s, level, possible)
+	}
+	return r.finally(s.Finally, fl)
+}
+
+// finally runs the statements of finally, whatever happened before.
+func (r *Run) finally(body []pysource.Stmt, fl flow) flow {
+	if len(body) == 0 {
+		return fl
+	}
+	e := r.raised
+	result := r.frame.result
+	r.raised = nil
+	f := r.block(body)
+	if r.raised != nil || f == returns {
+		return f
+	}
+	r.raised, r.frame.result = e, result
+	return fl
+}
+
+// handle runs the handler for an exception, or raises it again.
+func (r *Run) handle(s *pysource.Try, level tryLevel, e *exception) flow {
+	for i, h := range s.Handlers {
+		is, known := level.handlers[i].catches(e.of.of)
+		if !is && known {
+			continue
+		}
+		if !known && e.doubt == "" {
+			e.doubt = "whether " + level.handlers[i].names + " catches it is not known"
+		}
+		return r.runHandler(h, e)
+	}
+	r.raised = e
+	return next
+}
+
+func (r *Run) runHandler(h pysource.Handler, e *exception) flow {
+	if h.Name != "" {
+		r.assignName(h.Name, e.of)
+	}
+	f := r.frame
+	f.caught = append(f.caught, e)
+	fl := r.block(h.Body)
+	f.caught = f.caught[:len(f.caught)-1]
+	if r.raised != nil && r.raised.doubt == "" && e.doubt != "" {
+		r.raised.doubt = e.doubt
+	}
+	return fl
+}
+
+// handlePossible runs, as a branch, the handlers of exceptions that branches of the body
+// have raised.
+func (r *Run) handlePossible(s *pysource.Try, level tryLevel, from int) {
+	if from >= len(r.possible) {
+		return
+	}
+	list := slices.Clone(r.possible[from:])
+	r.possible = r.possible[:from]
+	done := map[int]bool{}
+	for _, e := range list {
+		i := slices.IndexFunc(level.handlers, func(h tryHandler) bool {
+			is, known := h.catches(e.of.of)
+			return is || !known
+		})
+		if i < 0 {
+			r.possible = append(r.possible, e)
+			continue
+		}
+		if done[i] {
+			continue
+		}
+		done[i] = true
+		h := s.Handlers[i]
+		r.either("except "+level.handlers[i].names, func() flow { return r.runHandler(h, e) }, func() flow { return next })
+	}
+}
+
+// execRaise executes a raise statement.
+func (r *Run) execRaise(s *pysource.Raise) {
+	if s.Value == nil {
+		for f := r.frame; f != nil; f = f.outer {
+			if n := len(f.caught); n > 0 {
+				r.raised = f.caught[n-1]
+				return
+			}
+		}
+		r.raise("RuntimeError", "No active exception to reraise")
+		return
+	}
+	v := r.eval(s.Value)
+	if r.raised != nil || r.stop != "" {
+		return
+	}
+	if c, ok := v.(*class); ok {
+		v = r.instantiate(c, &args{})
+		if r.raised != nil {
+			return
+		}
+	}
+	i, ok := v.(*instance)
+	if !ok || i.exc == nil {
+		i = &instance{of: r.exceptionClass("Exception"), attrs: r.newNames(), exc: &excText{text: "…", vague: true}}
+		r.raised = &exception{of: i, doubt: "an exception that is not known"}
+		return
+	}
+	r.raised = &exception{of: i, doubt: r.raiseDoubt(s)}
+	for _, e := range r.frame.caught {
+		if e.of == i {
+			r.raised.doubt, r.raised.from = e.doubt, e.from
+		}
+	}
+}
+
+// raiseDoubt returns the doubt of the exception that a handler has caught.
+func (r *Run) raiseDoubt(*pysource.Raise) string {
+	if n := len(r.frame.caught); n > 0 {
+		return r.frame.caught[n-1].doubt
+	}
+	return ""
+}

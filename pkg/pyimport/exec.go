@@ -1,0 +1,476 @@
+package pyimport
+
+import (
+	"fmt"
+
+	"github.com/imgcheck/imgcheck/pkg/pysource"
+)
+
+// flow is how a statement ends, when no exception is on its way.
+type flow int
+
+const (
+	next flow = iota
+	breaks
+	continues
+	returns
+)
+
+// block executes statements.
+func (r *Run) block(list []pysource.Stmt) flow {
+	for _, s := range list {
+		if !r.step() {
+			return next
+		}
+		if n := s.Line(); n > 0 {
+			r.frame.line = n
+		}
+		if fl := r.exec(s); fl != next {
+			return fl
+		}
+	}
+	return next
+}
+
+// exec executes one statement.
+func (r *Run) exec(s pysource.Stmt) flow {
+	switch s := s.(type) {
+	case *pysource.Import:
+		r.importStmt(s)
+	case *pysource.ImportFrom:
+		r.fromStmt(s)
+	case *pysource.Assign:
+		r.execAssign(s)
+	case *pysource.ExprStmt:
+		r.eval(s.Value)
+	case *pysource.If:
+		return r.execIf(s)
+	case *pysource.While:
+		return r.execWhile(s)
+	case *pysource.For:
+		return r.execFor(s)
+	case *pysource.Try:
+		return r.execTry(s)
+	case *pysource.With:
+		return r.execWith(s.Items, s.Body)
+	case *pysource.Def:
+		r.execDef(s)
+	case *pysource.Class:
+		r.execClass(s)
+	case *pysource.Return:
+		r.frame.result = nil
+		if s.Value != nil {
+			r.frame.result = r.eval(s.Value)
+		}
+		return returns
+	case *pysource.Raise:
+		r.execRaise(s)
+	case *pysource.Assert:
+		r.execAssert(s)
+	case *pysource.Del:
+		for _, t := range s.Targets {
+			r.del(t)
+		}
+	case *pysource.Scope:
+		r.declare(s)
+	case *pysource.Match:
+		r.execMatch(s)
+	case *pysource.Simple:
+		switch s.Word {
+		case "break":
+			return breaks
+		case "continue":
+			return continues
+		}
+	case *pysource.Bad:
+		r.openUp(r.frame.vars, "a statement that could not be read")
+	}
+	return next
+}
+
+// execIf executes an if statement; both branches, if the condition is not known.
+func (r *Run) execIf(s *pysource.If) flow {
+	v := r.eval(s.Cond)
+	if r.raised != nil || r.stop != "" {
+		return next
+	}
+	is, known := truth(v)
+	switch {
+	case !known:
+		return r.either(exprText(s.Cond), func() flow { return r.block(s.Body) }, func() flow { return r.block(s.Else) })
+	case is:
+		return r.block(s.Body)
+	}
+	return r.block(s.Else)
+}
+
+// execWhile executes a while statement. A condition that is not known runs the body once,
+// as a branch.
+func (r *Run) execWhile(s *pysource.While) flow {
+	for range maxItems {
+		if !r.step() {
+			return next
+		}
+		v := r.eval(s.Cond)
+		if r.raised != nil || r.stop != "" {
+			return next
+		}
+		is, known := truth(v)
+		if !known {
+			r.either(exprText(s.Cond), func() flow { return loopFlow(r.block(s.Body)) }, func() flow { return next })
+			return next
+		}
+		if !is {
+			return r.block(s.Else)
+		}
+		partial := r.frame.partial
+		switch r.block(s.Body) {
+		case breaks:
+			return next
+		case returns:
+			return returns
+		}
+		if r.frame.partial != partial {
+			return next // whether it went on is not known
+		}
+	}
+	r.note("a loop that is too long")
+	return next
+}
+
+// loopFlow is the flow after a loop whose body has ended in one way.
+func loopFlow(f flow) flow {
+	if f == returns {
+		return returns
+	}
+	return next
+}
+
+// execFor executes a for statement. Over what is not known, the body is run once, as a
+// branch, with unknown targets.
+func (r *Run) execFor(s *pysource.For) flow {
+	v := r.eval(s.Iter)
+	if r.raised != nil || r.stop != "" {
+		return next
+	}
+	items, more := r.iterate(v)
+	for _, item := range items {
+		if !r.step() {
+			return next
+		}
+		r.assign(s.Target, item)
+		partial := r.frame.partial
+		switch r.block(s.Body) {
+		case breaks:
+			return next
+		case returns:
+			return returns
+		}
+		if r.frame.partial != partial {
+			more = "the loop may have ended"
+			break
+		}
+	}
+	if r.raised != nil || r.stop != "" {
+		return next
+	}
+	if more == "" {
+		return r.block(s.Else)
+	}
+	return r.either("for "+exprText(s.Target)+" in "+exprText(s.Iter), func() flow {
+		r.assign(s.Target, unknownf("an item of %s", exprText(s.Iter)))
+		return loopFlow(r.block(s.Body))
+	}, func() flow { return next })
+}
+
+// execWith executes a with statement.
+func (r *Run) execWith(items []pysource.WithItem, body []pysource.Stmt) flow {
+	if len(items) == 0 {
+		return r.block(body)
+	}
+	ctx := r.eval(items[0].Context)
+	if r.raised != nil || r.stop != "" {
+		return next
+	}
+	enter := r.enter(ctx)
+	if r.raised != nil {
+		return next
+	}
+	if items[0].Target != nil {
+		r.assign(items[0].Target, enter)
+	}
+	s, isSuppress := ctx.(*suppressor)
+	if isSuppress {
+		r.tries = append(r.tries, tryLevel{handlers: []tryHandler{{types: s.types, names: s.names()}}, depth: r.nesting})
+	}
+	fl := r.execWith(items[1:], body)
+	if isSuppress {
+		r.tries = r.tries[:len(r.tries)-1]
+	}
+	e := r.raised
+	r.raised = nil
+	if r.exit(ctx, e) {
+		return fl
+	}
+	if e != nil && r.raised == nil {
+		r.raised = e
+	}
+	return fl
+}
+
+// enter calls __enter__ of a context manager.
+func (r *Run) enter(ctx value) value {
+	if i, ok := ctx.(*instance); ok {
+		if f, ok := i.of.find("__enter__"); ok {
+			return r.call(f, &args{pos: []value{i}})
+		}
+	}
+	return unknownf("the value of a context")
+}
+
+// exit calls __exit__ of a context manager, and reports whether it stops an exception.
+func (r *Run) exit(ctx value, e *exception) bool {
+	switch c := ctx.(type) {
+	case *suppressor:
+		if e == nil {
+			return false
+		}
+		is, known := matches(e.of.of, c.types)
+		if !known && e.doubt == "" {
+			e.doubt = "whether it is suppressed is not known"
+		}
+		return is
+	case *quietContext:
+		return false
+	case *instance:
+		f, ok := c.of.find("__exit__")
+		if !ok {
+			break
+		}
+		a := &args{pos: []value{c, nil, nil, nil}}
+		if e != nil {
+			a.pos = []value{c, e.of.of, e.of, unknownf("a traceback")}
+		}
+		is, known := truth(r.call(f, a))
+		if e != nil && !known && e.doubt == "" {
+			e.doubt = "a context manager may stop it"
+		}
+		return e != nil && is
+	}
+	if e != nil && e.doubt == "" {
+		e.doubt = "a context manager that is not known may stop it"
+	}
+	return false
+}
+
+// execAssert executes an assert statement.
+func (r *Run) execAssert(s *pysource.Assert) {
+	v := r.eval(s.Cond)
+	is, known := truth(v)
+	if r.raised != nil || is || !known {
+		return
+	}
+	text := ""
+	if s.Message != nil {
+		text, _ = str(r.eval(s.Message))
+	}
+	r.raise("AssertionError", text)
+}
+
+// execMatch executes a match statement: each case may run.
+func (r *Run) execMatch(s *pysource.Match) {
+	v := r.eval(s.Subject)
+	for _, c := range s.Cases {
+		r.either(fmt.Sprintf("match %s: case %s", exprText(s.Subject), shorten(c.Pattern)), func() flow { return r.block(c.Body) }, func() flow { return next })
+	}
+	_ = v
+}
+
+// declare notes global and nonlocal names.
+func (r *Run) declare(s *pysource.Scope) {
+	m := &r.frame.free
+	if s.Global {
+		m = &r.frame.global
+	}
+	if *m == nil {
+		*m = map[string]bool{}
+	}
+	for _, name := range s.Names {
+		(*m)[name] = true
+	}
+}
+
+// execAssign executes an assignment.
+func (r *Run) execAssign(s *pysource.Assign) {
+	if s.Value == nil {
+		return
+	}
+	if s.Op != "" && len(s.Targets) == 1 {
+		r.augment(s.Targets[0], s.Op, s.Value)
+		return
+	}
+	v := r.eval(s.Value)
+	for _, t := range s.Targets {
+		if r.raised != nil || r.stop != "" {
+			return
+		}
+		r.assign(t, v)
+	}
+}
+
+// augment executes `target op= value`. A list is extended in place.
+func (r *Run) augment(target pysource.Expr, op string, value pysource.Expr) {
+	old := r.eval(target)
+	v := r.eval(value)
+	if r.raised != nil || r.stop != "" {
+		return
+	}
+	if l, ok := old.(*list); ok && op == "+" {
+		r.extend(l, v)
+		return
+	}
+	r.assign(target, r.binary(op, old, v))
+}
+
+// assign binds a target.
+func (r *Run) assign(target pysource.Expr, v value) {
+	if r.raised != nil || r.stop != "" {
+		return
+	}
+	switch t := target.(type) {
+	case *pysource.Name:
+		r.assignName(t.ID, v)
+	case *pysource.Attr:
+		r.setattr(r.eval(t.Value), t.Name, v)
+	case *pysource.Index:
+		of := r.eval(t.Value)
+		index := r.eval(t.Index)
+		if r.raised == nil {
+			r.setItem(of, index, v)
+		}
+	case *pysource.Sequence:
+		r.unpack(t.Items, v)
+	case *pysource.Starred:
+		r.assign(t.Value, v)
+	}
+}
+
+// unpack assigns the items of a value to targets.
+func (r *Run) unpack(targets []pysource.Expr, v value) {
+	items, more := r.iterate(v)
+	star := -1
+	for i, t := range targets {
+		if _, ok := t.(*pysource.Starred); ok {
+			star = i
+		}
+	}
+	known := more == "" && (len(items) == len(targets) || star >= 0 && len(items) >= len(targets)-1)
+	for i, t := range targets {
+		switch {
+		case !known:
+			r.assign(t, unknownf("a part of a value that is not known"))
+		case star < 0 || i < star:
+			r.assign(t, items[i])
+		case i == star:
+			rest := len(targets) - 1 - star
+			r.assign(t, &list{mark: r.born(), items: items[star : len(items)-rest]})
+		default:
+			r.assign(t, items[len(items)-(len(targets)-i)])
+		}
+	}
+}
+
+// assignName binds a name in the scope of the frame.
+func (r *Run) assignName(name string, v value) {
+	f := r.frame
+	switch {
+	case f.global[name]:
+		r.setGlobal(f.module, name, v)
+	case f.free[name]:
+		for o := f.outer; o != nil; o = o.outer {
+			if _, ok := o.vars.get(name); ok || o.outer == nil {
+				r.set(o.vars, name, v)
+				return
+			}
+		}
+	case f.vars == f.module.names:
+		r.setGlobal(f.module, name, v)
+	default:
+		r.set(f.vars, name, v)
+	}
+}
+
+// setGlobal binds a name of a module. What this package knows better than the source
+// replaces it.
+func (r *Run) setGlobal(m *module, name string, v value) {
+	if model, ok := modelsOf(m.name)[name]; ok {
+		v = model(r)
+	}
+	r.set(m.names, name, v)
+}
+
+// lookup returns the value of a name, as LOAD_NAME does.
+func (r *Run) lookup(name string) value {
+	f := r.frame
+	if !f.global[name] {
+		for o := f; o != nil; o = o.outer {
+			if o.class && o != f {
+				continue
+			}
+			if v, ok := o.vars.get(name); ok {
+				return v
+			}
+			if o.vars.open != "" && o.vars != f.module.names {
+				return unknownf("the name %s", name)
+			}
+		}
+	}
+	if v, ok := f.module.names.get(name); ok {
+		return v
+	}
+	open := f.module.names.open
+	if v, ok := r.builtins.get(name); ok {
+		return v
+	}
+	if open == "" && removedBuiltins[name] {
+		r.raise("NameError", "name '"+name+"' is not defined")
+	}
+	return unknownf("the name %s", name)
+}
+
+// del executes del for a target.
+func (r *Run) del(target pysource.Expr) {
+	switch t := target.(type) {
+	case *pysource.Name:
+		if r.frame.global[t.ID] {
+			r.unset(r.frame.module.names, t.ID)
+			return
+		}
+		r.unset(r.frame.vars, t.ID)
+	case *pysource.Attr:
+		switch v := r.eval(t.Value).(type) {
+		case *module:
+			r.unset(v.names, t.Name)
+		case *instance:
+			r.unset(v.attrs, t.Name)
+		}
+	case *pysource.Index:
+		of := r.eval(t.Value)
+		index := r.eval(t.Index)
+		if r.raised == nil {
+			r.delItem(of, index)
+		}
+	case *pysource.Sequence:
+		for _, item := range t.Items {
+			r.del(item)
+		}
+	}
+}
+
+// closure returns the frame that functions defined here see.
+func (r *Run) closure() *frame {
+	if r.frame.vars == r.frame.module.names {
+		return nil
+	}
+	return r.frame
+}

@@ -1,0 +1,425 @@
+package pyimport
+
+import (
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/pysource"
+)
+
+// eval evaluates an expression. The result is of no use if an exception is on its way.
+func (r *Run) eval(x pysource.Expr) value {
+	if x == nil {
+		return nil
+	}
+	if !r.step() {
+		return unknownf("not evaluated")
+	}
+	switch x := x.(type) {
+	case *pysource.Const:
+		return constant(x.Value)
+	case *pysource.Name:
+		return r.lookup(x.ID)
+	case *pysource.Attr:
+		v := r.eval(x.Value)
+		if r.raised != nil {
+			return v
+		}
+		return r.getattr(v, x.Name)
+	case *pysource.Call:
+		return r.evalCall(x)
+	case *pysource.FString:
+		return r.fstring(x)
+	case *pysource.Index:
+		v := r.eval(x.Value)
+		i := r.eval(x.Index)
+		if r.raised != nil {
+			return v
+		}
+		return r.getItem(v, i)
+	case *pysource.Slice:
+		return &slice{r.eval(x.Lower), r.eval(x.Upper), r.eval(x.Step)}
+	case *pysource.BinOp:
+		a, b := r.eval(x.Left), r.eval(x.Right)
+		if r.raised != nil {
+			return a
+		}
+		return r.binary(x.Op, a, b)
+	case *pysource.BoolOp:
+		return r.boolOp(x.Op == "and", x.Values)
+	case *pysource.Unary:
+		return unary(x.Op, r.eval(x.Value))
+	case *pysource.Compare:
+		return r.compare(x)
+	case *pysource.IfExp:
+		return r.ifExp(x)
+	case *pysource.Sequence:
+		return r.sequence(x)
+	case *pysource.Dict:
+		return r.dictDisplay(x)
+	case *pysource.Lambda:
+		f := r.newFunction("<lambda>", x.Params)
+		f.result = x.Body
+		return f
+	case *pysource.Comprehension:
+		return r.comprehension(x)
+	case *pysource.Starred:
+		return r.eval(x.Value)
+	case *pysource.Await:
+		if x.Value != nil {
+			r.eval(x.Value)
+		}
+		return unknownf("an await or yield")
+	case *pysource.Walrus:
+		v := r.eval(x.Value)
+		if r.raised == nil {
+			r.assignName(x.Name, v)
+		}
+		return v
+	case *pysource.BadExpr:
+		return unknownf("an expression that could not be read")
+	}
+	return unknownf("an expression")
+}
+
+// constant returns the value of a literal.
+func constant(v any) value {
+	switch v := v.(type) {
+	case []byte:
+		return bytes(v)
+	case int:
+		return int64(v)
+	case nil, bool, int64, float64, string, pysource.Ellipsis:
+		return v
+	}
+	return unknownf("a number")
+}
+
+// evalCall evaluates a call. Those of names that look at their caller are done here.
+func (r *Run) evalCall(x *pysource.Call) value {
+	if n, ok := x.Func.(*pysource.Name); ok && len(x.Args) == 0 {
+		switch n.ID {
+		case "super":
+			return r.superOf()
+		case "globals":
+			return &moduleDict{r.frame.module}
+		case "locals", "vars":
+			if r.frame.vars == r.frame.module.names {
+				return &moduleDict{r.frame.module}
+			}
+			return unknownf("local names")
+		}
+	}
+	f := r.eval(x.Func)
+	if r.raised != nil || r.stop != "" {
+		return f
+	}
+	a := r.evalArgs(x.Args)
+	if r.raised != nil || r.stop != "" {
+		return unknownf("not called")
+	}
+	v := r.call(f, a)
+	if isUnknown(f) {
+		r.escape(a)
+	}
+	return v
+}
+
+// escape notes that something unknown got values, which it may change.
+func (r *Run) escape(a *args) {
+	for _, v := range a.pos {
+		r.escapes(v)
+	}
+	for _, k := range sortedKeys(a.kw) {
+		r.escapes(a.kw[k])
+	}
+}
+
+func (r *Run) escapes(v value) {
+	switch v := v.(type) {
+	case *dict:
+		r.change(v)
+		v.open = true
+	case *moduleDict:
+		r.openUp(v.of.names, "what a call that is not known sets")
+	}
+}
+
+// superOf returns super() of the method that runs.
+func (r *Run) superOf() value {
+	f := r.frame
+	if f.of == nil {
+		return unknownf("super()")
+	}
+	switch self := f.self.(type) {
+	case *instance:
+		return &super{self: self, of: self.of, after: f.of}
+	case *class:
+		return &super{self: self, of: self, after: f.of}
+	}
+	return unknownf("super()")
+}
+
+// fstring evaluates an f-string.
+func (r *Run) fstring(x *pysource.FString) value {
+	var b strings.Builder
+	var why *unknown
+	for _, part := range x.Parts {
+		v := r.eval(part)
+		if r.raised != nil || r.stop != "" {
+			return unknownf("not evaluated")
+		}
+		t, ok := str(v)
+		if !ok && why == nil {
+			why = unknownf("a part of a text: %s", exprText(part))
+		}
+		if b.Len()+len(t) > maxText {
+			return unknownf("a text that is too long")
+		}
+		b.WriteString(t)
+	}
+	if why != nil {
+		return why
+	}
+	return b.String()
+}
+
+// boolOp evaluates `a and b` or `a or b`. What an unknown value guards is a branch.
+func (r *Run) boolOp(and bool, list []pysource.Expr) value {
+	var v value
+	for i, x := range list {
+		v = r.eval(x)
+		if r.raised != nil || r.stop != "" {
+			return v
+		}
+		is, known := truth(v)
+		if !known {
+			if i+1 < len(list) {
+				return r.boolRest(and, v, x, list[i+1:])
+			}
+			return v
+		}
+		if is != and {
+			return v
+		}
+	}
+	return v
+}
+
+// boolRest evaluates the operands after one that is not known.
+func (r *Run) boolRest(and bool, v value, x pysource.Expr, rest []pysource.Expr) value {
+	var w value
+	why := exprText(x)
+	if !and {
+		why = "not (" + why + ")"
+	}
+	r.either(why, func() flow { w = r.boolOp(and, rest); return next }, func() flow { return next })
+	is, known := truth(w)
+	if known && is != and { // unknown and False is not true
+		return &falsy{and: and}
+	}
+	return because(v)
+}
+
+// falsy is a value of which only the truth is known: that of `unknown and False`, or of
+// `unknown or True`.
+type falsy struct{ and bool }
+
+// ifExp evaluates `a if cond else b`.
+func (r *Run) ifExp(x *pysource.IfExp) value {
+	v := r.eval(x.Cond)
+	if r.raised != nil || r.stop != "" {
+		return v
+	}
+	is, known := truth(v)
+	switch {
+	case !known:
+		var a, b value
+		r.either(exprText(x.Cond), func() flow { a = r.eval(x.Then); return next }, func() flow { b = r.eval(x.Other); return next })
+		if same(a, b) {
+			return a
+		}
+		return unknownf("depends on %s", exprText(x.Cond))
+	case is:
+		return r.eval(x.Then)
+	}
+	return r.eval(x.Other)
+}
+
+// sequence evaluates a tuple, list or set display.
+func (r *Run) sequence(x *pysource.Sequence) value {
+	var items []value
+	open := false
+	for _, item := range x.Items {
+		v := r.eval(item)
+		if r.raised != nil || r.stop != "" {
+			return v
+		}
+		if _, ok := item.(*pysource.Starred); ok {
+			list, more := r.iterate(v)
+			items = append(items, list...)
+			open = open || more != ""
+			continue
+		}
+		items = append(items, v)
+	}
+	switch x.Kind {
+	case "[":
+		return &list{mark: r.born(), items: items, open: open}
+	case "{":
+		return r.newSet(items, open)
+	}
+	if open {
+		return unknownf("a tuple")
+	}
+	return &tuple{items: items}
+}
+
+// newSet returns a set without duplicates.
+func (r *Run) newSet(items []value, open bool) *set {
+	s := &set{mark: r.born(), open: open}
+	seen := map[string]bool{}
+	for _, v := range items {
+		k, ok := hashKey(v)
+		if !ok {
+			s.open = true
+			continue
+		}
+		if !seen[k] {
+			seen[k] = true
+			s.items = append(s.items, v)
+		}
+	}
+	return s
+}
+
+// dictDisplay evaluates {key: value, **other}.
+func (r *Run) dictDisplay(x *pysource.Dict) value {
+	d := r.newDict()
+	for i, key := range x.Keys {
+		v := r.eval(x.Values[i])
+		if r.raised != nil || r.stop != "" {
+			return v
+		}
+		if key == nil {
+			r.update(d, v)
+			continue
+		}
+		r.setKey(d, r.eval(key), v)
+	}
+	return d
+}
+
+// update adds the items of a mapping to a dict.
+func (r *Run) update(d *dict, v value) {
+	switch v := v.(type) {
+	case *dict:
+		r.spend(len(v.pairs))
+		for _, p := range v.pairs {
+			r.setKey(d, p.key, p.value)
+		}
+		if v.open {
+			d.open = true
+		}
+		return
+	case *list, *tuple:
+		items, more := r.iterate(v)
+		for _, item := range items {
+			kv, m := r.iterate(item)
+			if m != "" || len(kv) != 2 {
+				more = "items"
+				continue
+			}
+			r.setKey(d, kv[0], kv[1])
+		}
+		if more == "" {
+			return
+		}
+	}
+	r.change(d)
+	d.open = true
+}
+
+// comprehension evaluates a comprehension over known values.
+func (r *Run) comprehension(x *pysource.Comprehension) value {
+	c := &comp{r: r, x: x}
+	f := &frame{module: r.frame.module, file: r.frame.file, line: r.frame.line, vars: r.newNames(), outer: r.closure()}
+	f.of, f.self = r.frame.of, r.frame.self
+	if len(x.Fors) > 0 { // evaluated outside
+		c.first = r.eval(x.Fors[0].Iter)
+	}
+	r.inFrame(f, func() { c.run(x.Fors) })
+	if r.raised != nil || r.stop != "" {
+		return unknownf("not evaluated")
+	}
+	if c.why != "" && x.Kind != ":" {
+		return &list{mark: r.born(), items: nil, open: true}
+	}
+	switch x.Kind {
+	case "{":
+		return r.newSet(c.items, false)
+	case ":":
+		d := r.newDict()
+		for i, k := range c.keys {
+			r.setKey(d, k, c.items[i])
+		}
+		d.open = d.open || c.why != ""
+		return d
+	}
+	return &list{mark: r.born(), items: c.items}
+}
+
+// comp is a comprehension that is evaluated.
+type comp struct {
+	r           *Run
+	x           *pysource.Comprehension
+	keys, items []value
+	first       value  // of the first iterable
+	why         string // why there may be other items, or ""
+}
+
+func (c *comp) run(fors []pysource.CompFor) {
+	r := c.r
+	if len(fors) == 0 {
+		if len(c.items) >= maxItems {
+			c.why = "too many items"
+			return
+		}
+		if c.x.Key != nil {
+			c.keys = append(c.keys, r.eval(c.x.Key))
+		}
+		c.items = append(c.items, r.eval(c.x.Elt))
+		return
+	}
+	over := c.first
+	if len(fors) < len(c.x.Fors) {
+		over = r.eval(fors[0].Iter)
+	}
+	items, more := r.iterate(over)
+	if more != "" {
+		c.why = more
+	}
+	for _, item := range items {
+		if !r.step() {
+			return
+		}
+		r.assign(fors[0].Target, item)
+		if c.passes(fors[0].Ifs) {
+			c.run(fors[1:])
+		}
+	}
+}
+
+// passes evaluates the conditions of a comprehension.
+func (c *comp) passes(ifs []pysource.Expr) bool {
+	for _, x := range ifs {
+		is, known := truth(c.r.eval(x))
+		if !known {
+			c.why = "depends on " + exprText(x)
+			return false
+		}
+		if !is {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,614 @@
+package pyimport
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/pyenv"
+	"github.com/imgcheck/imgcheck/pkg/pysource"
+)
+
+// module is a module of the program.
+type module struct {
+	name, file string
+	names      *names
+	loading    bool
+	extension  bool
+	// maybe is the condition under which it was imported, or "".
+	maybe string
+}
+
+// newModule returns a module with the attributes that every module has.
+func (r *Run) newModule(name, file string) *module {
+	m := &module{name: name, file: file, names: r.newNames()}
+	pkg, _, _ := cutLast(name)
+	m.names.put("__name__", name)
+	m.names.put("__package__", pkg)
+	m.names.put("__doc__", unknownf("a docstring"))
+	m.names.put("__builtins__", unknownf("builtins"))
+	m.names.put("__loader__", unknownf("a loader"))
+	return m
+}
+
+// searchPath returns a package's __path__, or nil if it is no package or not known.
+func (r *Run) searchPath(v value) *list {
+	m, ok := v.(*module)
+	if !ok {
+		return nil
+	}
+	p, _ := m.names.get("__path__")
+	switch p := p.(type) {
+	case *list:
+		return p
+	case *tuple:
+		return &list{items: p.items}
+	case *unknown:
+		return &list{open: true}
+	}
+	return nil
+}
+
+// find finds a module in a search path. A nil spec is a module that is not there; doubt
+// says why that, or the spec, is not certain.
+func (r *Run) find(name string, search *list) (spec *pyenv.Spec, doubt string) {
+	dirs := []string{}
+	for _, v := range search.items {
+		if s, ok := str(v); ok {
+			dirs = append(dirs, s)
+		} else if doubt == "" {
+			doubt = "a directory of the search path is not known"
+		}
+	}
+	if search.open && doubt == "" {
+		doubt = "the search path is not known"
+	}
+	spec = r.in.Find(name, dirs)
+	if spec.Uncertain != "" {
+		doubt = spec.Uncertain
+	}
+	if spec.Kind != pyenv.Missing {
+		return spec, spec.Uncertain
+	}
+	if doubt == "" && (len(r.metaPath.items) != 3 || r.metaPath.open) {
+		doubt = "an importer of the program may find it"
+	}
+	return nil, doubt
+}
+
+// importModule imports a module by its absolute name, with the packages above it, and
+// returns it (sys.modules[name]). The result is unknown after a failure that is not
+// certain.
+func (r *Run) importModule(name string) value {
+	if r.stop != "" || r.raised != nil {
+		return unknownf("not imported")
+	}
+	if v, ok := r.modules.get(name); ok {
+		m, isModule := v.(*module)
+		switch {
+		case v == nil:
+			r.raise("ModuleNotFoundError", fmt.Sprintf("import of %s halted; None in sys.modules", name))
+			return unknownf("not imported")
+		case !isModule, m.maybe == "", !r.certain():
+			return v
+		}
+		r.unset(r.modules, name) // it may be imported; now it is
+	}
+	search := r.path
+	parent, last, dotted := cutLast(name)
+	var pkg value
+	if dotted {
+		pkg = r.importModule(parent)
+		if r.raised != nil || r.stop != "" {
+			return unknownf("not imported")
+		}
+		if v, ok := r.modules.get(name); ok && v != nil {
+			if m, isModule := v.(*module); !isModule || m.maybe == "" || !r.certain() {
+				return v
+			}
+			r.unset(r.modules, name)
+		}
+		if search = r.searchPath(pkg); search == nil {
+			return r.noPackage(name, parent, pkg)
+		}
+	}
+	spec, doubt := r.find(name, search)
+	if spec == nil {
+		return r.missing(name, doubt, fmt.Sprintf("No module named '%s'", name))
+	}
+	v := r.load(name, spec, doubt)
+	if m, ok := pkg.(*module); ok && r.raised == nil {
+		r.set(m.names, last, v)
+	}
+	return v
+}
+
+// noPackage is the import of a submodule of a module that is no package.
+func (r *Run) noPackage(name, parent string, pkg value) value {
+	m, ok := pkg.(*module)
+	if !ok || m.extension || m.names.open != "" {
+		r.note("import of " + name + ": whether " + parent + " is a package is not known")
+		return unknownf("the module %s", name)
+	}
+	return r.missing(name, "", fmt.Sprintf("No module named '%s'; '%s' is not a package", name, parent))
+}
+
+// missing raises ModuleNotFoundError for a module. If that is in doubt, the program goes
+// on with an unknown module unless it expects the failure.
+func (r *Run) missing(name, doubt, text string) value {
+	f := &Failure{Type: "ModuleNotFoundError", Text: text, Doubt: doubt}
+	n := r.child(Module, name, "", f.Type)
+	n.Failed = f
+	r.raiseFailure(f, n)
+	if doubt != "" && !r.expected(r.raised) {
+		r.raised = nil
+	}
+	return unknownf("the module %s", name)
+}
+
+// child adds a node below the module that is imported.
+func (r *Run) child(kind Kind, name, file, failure string) *Node {
+	n := &Node{Kind: kind, Name: name, File: file, At: r.at(), Maybe: r.condition(), Caught: r.catcher(failure)}
+	r.node.Nodes = append(r.node.Nodes, n)
+	return n
+}
+
+// load executes a module that was found.
+func (r *Run) load(name string, spec *pyenv.Spec, doubt string) value {
+	if r.loads++; r.loads > r.opt.Modules {
+		r.stop = fmt.Sprintf("more than %d modules are imported", r.opt.Modules)
+		return unknownf("%s", r.stop)
+	}
+	if r.nesting >= maxImports {
+		r.note(fmt.Sprintf("imports more than %d deep", maxImports))
+		return unknownf("the module %s", name)
+	}
+	m := r.newModule(name, spec.File)
+	r.set(r.modules, name, m)
+	r.setOrigin(m, spec)
+	if r.early[name] && spec.Kind != pyenv.Extension {
+		outer := r.node
+		r.node = &Node{} // it was imported before
+		r.loads--
+		r.execModule(m, spec)
+		r.node = outer
+		return r.loaded(m)
+	}
+	kind, failure := Module, "ImportError"
+	if spec.Kind == pyenv.Extension {
+		kind = Extension
+	}
+	n := r.child(kind, name, spec.File, failure)
+	if m.maybe = r.condition(); m.maybe != "" {
+		n.Maybe = m.maybe
+	}
+	if doubt != "" {
+		r.noteAt(n, doubt)
+	}
+	outer := r.node
+	r.node = n
+	r.nesting++
+	m.loading = true
+	r.execModule(m, spec)
+	m.loading = false
+	r.nesting--
+	r.node = outer
+	if r.raised != nil {
+		if n.Failed == nil {
+			n.Failed = r.raised.failure()
+		}
+		r.unset(r.modules, name)
+		return unknownf("the module %s", name)
+	}
+	return r.loaded(m)
+}
+
+// loaded returns what sys.modules has for a module that was executed: a module may have
+// put something else there.
+func (r *Run) loaded(m *module) value {
+	if v, ok := r.modules.get(m.name); ok {
+		return v
+	}
+	return m
+}
+
+// setOrigin sets the attributes that depend on where the module is.
+func (r *Run) setOrigin(m *module, spec *pyenv.Spec) {
+	file := spec.File
+	if spec.Member != "" {
+		file = path.Join(spec.File, spec.Member)
+	}
+	if file != "" && spec.Kind != pyenv.Namespace {
+		m.names.put("__file__", file)
+		m.names.put("__cached__", unknownf("the file of bytecode"))
+	}
+	if spec.Search != nil {
+		l := &list{mark: r.born()}
+		for _, dir := range spec.Search {
+			l.items = append(l.items, dir)
+		}
+		m.names.put("__path__", l)
+		m.names.put("__package__", m.name)
+	}
+	m.names.put("__spec__", r.newSpec(m.name, file, spec.Search))
+}
+
+// execModule executes the code of a module.
+func (r *Run) execModule(m *module, spec *pyenv.Spec) {
+	switch spec.Kind {
+	case pyenv.Namespace:
+		return
+	case pyenv.Extension:
+		r.loadExtension(m, spec.File)
+		return
+	case pyenv.Builtin:
+		r.preset(m)
+		r.openUp(m.names, "a module of the interpreter")
+		return
+	case pyenv.Bytecode:
+		r.openUp(m.names, "bytecode")
+		r.noteAt(r.node, "bytecode without source is not read")
+		return
+	}
+	var f *pysource.File
+	if spec.File != "" && spec.Member == "" {
+		f = r.src.parse(spec.File)
+	}
+	if f == nil {
+		r.preset(m)
+		r.openUp(m.names, "source that is not known")
+		if spec.Kind != pyenv.Frozen {
+			r.noteAt(r.node, "its source is not known")
+		}
+		return
+	}
+	r.execFile(m, f)
+}
+
+// execFile executes the statements of a file as a module.
+func (r *Run) execFile(m *module, f *pysource.File) {
+	if f.Partial != "" {
+		r.openUp(m.names, f.Partial)
+		r.noteAt(r.node, f.Partial)
+	}
+	r.inFrame(&frame{module: m, vars: m.names, file: m.file}, func() { r.block(f.Body) })
+}
+
+// loadExtension opens an extension module.
+func (r *Run) loadExtension(m *module, file string) {
+	m.extension = true
+	r.preset(m)
+	r.openUp(m.names, "an extension module")
+	if !r.certain() {
+		return
+	}
+	f := r.host.Extension(file, m.name)
+	if f == nil {
+		return
+	}
+	r.node.Failed = f
+	r.raiseFailure(f, r.node)
+	if f.Doubt != "" && !r.expected(r.raised) {
+		r.raised = nil
+	}
+}
+
+// preset sets the attributes of a module that this package knows.
+func (r *Run) preset(m *module) {
+	table := modelsOf(m.name)
+	for _, name := range sortedKeys(table) {
+		m.names.put(name, table[name](r))
+	}
+	if m.name == "sys" {
+		for _, name := range r.sys.names.order {
+			m.names.put(name, r.sys.names.m[name])
+		}
+	}
+}
+
+// importStmt executes `import a.b as c, d`.
+func (r *Run) importStmt(s *pysource.Import) {
+	for _, a := range s.Names {
+		v := r.importModule(a.Name)
+		if r.raised != nil || r.stop != "" {
+			return
+		}
+		root, _, dotted := strings.Cut(a.Name, ".")
+		switch {
+		case a.As != "":
+			r.assignName(a.As, v)
+		case dotted:
+			top, ok := r.modules.get(root)
+			if !ok {
+				top = unknownf("the module %s", root)
+			}
+			r.assignName(root, top)
+		default:
+			r.assignName(root, v)
+		}
+	}
+}
+
+// fromStmt executes `from a import b as c`.
+func (r *Run) fromStmt(s *pysource.ImportFrom) {
+	name, ok := r.absoluteName(s.Module, s.Level)
+	if !ok {
+		r.bindUnknown(s.Names, "a relative import whose package is not known")
+		return
+	}
+	if name == "__future__" {
+		r.importModule(name)
+		r.bindUnknown(s.Names, "a feature")
+		return
+	}
+	v := r.importModule(name)
+	if r.raised != nil || r.stop != "" {
+		return
+	}
+	for _, a := range s.Names {
+		if a.Name == "*" {
+			r.star(name, v)
+			continue
+		}
+		w := r.importFrom(name, v, a.Name)
+		if r.raised != nil {
+			return
+		}
+		r.assignName(asOr(a), w)
+	}
+}
+
+func asOr(a pysource.Alias) string {
+	if a.As != "" {
+		return a.As
+	}
+	return a.Name
+}
+
+func (r *Run) bindUnknown(list []pysource.Alias, why string) {
+	for _, a := range list {
+		if a.Name == "*" {
+			r.openUp(r.frame.module.names, why)
+			continue
+		}
+		r.assignName(asOr(a), unknownf("%s", why))
+	}
+}
+
+// absoluteName resolves a relative import (importlib._bootstrap._resolve_name).
+func (r *Run) absoluteName(name string, level int) (string, bool) {
+	if level == 0 {
+		return name, true
+	}
+	v, _ := r.frame.module.names.get("__package__")
+	pkg, ok := v.(string)
+	if !ok || pkg == "" {
+		if !isUnknown(v) {
+			r.raise("ImportError", "attempted relative import with no known parent package")
+		}
+		return "", false
+	}
+	return r.resolve(name, level, pkg)
+}
+
+func (r *Run) resolve(name string, level int, pkg string) (string, bool) {
+	for range level - 1 {
+		parent, _, ok := cutLast(pkg)
+		if !ok {
+			r.raise("ImportError", "attempted relative import beyond top-level package")
+			return "", false
+		}
+		pkg = parent
+	}
+	if name == "" {
+		return pkg, true
+	}
+	return pkg + "." + name, true
+}
+
+// importFrom returns a name of a module, or its submodule (_handle_fromlist).
+func (r *Run) importFrom(from string, v value, name string) value {
+	m, ok := v.(*module)
+	if !ok {
+		return r.importFromOther(from, v, name)
+	}
+	if w, ok := r.moduleAttr(m, name); ok || r.raised != nil {
+		if sub, isModule := w.(*module); isModule && sub.maybe != "" && r.certain() && sub.name == m.name+"."+name {
+			return r.importModule(sub.name)
+		}
+		return w
+	}
+	if search := r.searchPath(m); search != nil {
+		full := m.name + "." + name
+		_, loaded := r.modules.get(full)
+		spec, _ := r.find(full, search)
+		if spec != nil || loaded {
+			return r.importModule(full)
+		}
+	}
+	if m.names.open != "" {
+		return unknownf("%s of %s", name, from)
+	}
+	return r.cannotImport(m, name)
+}
+
+// importFromOther is importFrom for something that a program has put in sys.modules.
+func (r *Run) importFromOther(from string, v value, name string) value {
+	full := from + "." + name
+	if w, ok := r.modules.get(full); ok {
+		return w
+	}
+	if _, isInstance := v.(*instance); isInstance {
+		return r.getattr(v, name)
+	}
+	return unknownf("%s of %s", name, from)
+}
+
+// cannotImport raises ImportError for a name that a module lacks. It is never certain:
+// extension modules and functions set attributes from outside.
+func (r *Run) cannotImport(m *module, name string) value {
+	where := "unknown location"
+	if m.file != "" {
+		where = m.file
+	}
+	text := fmt.Sprintf("cannot import name '%s' from '%s' (%s)", name, m.name, where)
+	if m.loading {
+		text = fmt.Sprintf("cannot import name '%s' from partially initialized module '%s' (most likely due to a circular import) (%s)", name, m.name, where)
+	}
+	f := &Failure{Type: "ImportError", Text: text, Doubt: "the name may be set from outside of the module's source"}
+	r.raiseFailure(f, nil)
+	if !r.expected(r.raised) {
+		r.raised = nil
+		r.note(text)
+	}
+	return unknownf("%s of %s", name, m.name)
+}
+
+// star executes `from m import *`.
+func (r *Run) star(from string, v value) {
+	dst := r.frame.vars
+	m, ok := v.(*module)
+	if !ok {
+		r.openUp(dst, "names of "+from)
+		return
+	}
+	all, has := m.names.get("__all__")
+	var list []value
+	open := m.names.open != ""
+	switch all := all.(type) {
+	case *sequence:
+		list, open = all.items, all.open
+	case *tuple:
+		list, open = all.items, false
+	default:
+		open = open || has
+		for _, name := range m.names.order {
+			if !strings.HasPrefix(name, "_") {
+				list = append(list, name)
+			}
+		}
+		has = false
+	}
+	for _, item := range list {
+		name, ok := item.(string)
+		if !ok {
+			open = true
+			continue
+		}
+		w, ok := m.names.get(name)
+		if !ok && has {
+			w = r.importFrom(from, m, name)
+			if r.raised != nil {
+				return
+			}
+		}
+		r.assignName(name, w)
+	}
+	if open {
+		r.openUp(dst, "names of "+from)
+	}
+}
+
+// sequence is a list, where a variable has that name.
+type sequence = list
+
+// moduleAttr returns an attribute of a module, or what its __getattr__ returns.
+func (r *Run) moduleAttr(m *module, name string) (value, bool) {
+	if v, ok := m.names.get(name); ok {
+		return v, true
+	}
+	if name == "__dict__" {
+		return &moduleDict{m}, true
+	}
+	get, ok := m.names.get("__getattr__")
+	if !ok {
+		return nil, false
+	}
+	v := r.call(get, &args{pos: []value{name}})
+	if e := r.raised; e != nil && e.is(r, "AttributeError") {
+		r.raised = nil
+		return nil, false
+	}
+	return v, true
+}
+
+// libraryNode adds a node for a library that is opened, and asks the host to open it.
+func (r *Run) open(name, by string, flags int) *library {
+	n := r.child(Library, name, "", "OSError")
+	n.By = by
+	lib := &library{name: name, run: r}
+	if !r.certain() {
+		lib.unsure = true
+		return lib
+	}
+	f := r.host.Dlopen(name, flags)
+	if f == nil {
+		return lib
+	}
+	n.Failed = f
+	r.raiseFailure(f, n)
+	if f.Doubt != "" && !r.expected(r.raised) {
+		r.raised = nil
+	}
+	lib.unsure = true
+	return lib
+}
+
+// absolute returns a path of the program from the root.
+func (r *Run) absolute(p string) string {
+	if !strings.HasPrefix(p, "/") {
+		p = r.opt.Cwd + "/" + p
+	}
+	return path.Clean(p)
+}
+
+// entries returns the names in a directory, sorted; ok is false if there is none.
+func (r *Run) entries(dir string) (list []string, ok bool) {
+	dir = r.realpath(dir)
+	e, _, ok := r.src.fs.Lookup(dir)
+	if !ok || !e.IsDir() {
+		return nil, false
+	}
+	for e := range r.src.fs.In(strings.TrimPrefix(dir, "/")) {
+		r.spend(1)
+		list = append(list, path.Base(e.Path))
+	}
+	slices.Sort(list)
+	return list, true
+}
+
+// realpath returns a path without links, as os.path.realpath does.
+func (r *Run) realpath(p string) string {
+	p = r.absolute(p)
+	for range 40 {
+		next, changed := r.resolveOne(p)
+		if !changed {
+			return p
+		}
+		p = next
+	}
+	return p
+}
+
+// resolveOne replaces the first link of a path.
+func (r *Run) resolveOne(p string) (string, bool) {
+	parts := strings.Split(strings.TrimPrefix(p, "/"), "/")
+	at := "/"
+	for i, part := range parts {
+		at = path.Join(at, part)
+		e, _, ok := r.src.fs.Lstat(at)
+		if !ok {
+			return p, false
+		}
+		if e.Type == layers.Symlink {
+			to := e.Link
+			if !path.IsAbs(to) {
+				to = path.Join(path.Dir(at), to)
+			}
+			return path.Clean("/" + path.Join(append([]string{to}, parts[i+1:]...)...)), true
+		}
+	}
+	return p, false
+}

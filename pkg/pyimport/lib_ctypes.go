@@ -1,0 +1,161 @@
+package pyimport
+
+import "strings"
+
+// Flags of dlopen.
+const (
+	rtldNow    = 2
+	rtldGlobal = 0x100
+)
+
+func init() {
+	for _, name := range []string{"CDLL", "PyDLL"} {
+		by := "ctypes." + name
+		classModel("ctypes", name, func(r *Run, _ *class, a *args) value { return openLibrary(r, a, by) })
+		loaderModel("ctypes", map[string]string{"CDLL": "cdll", "PyDLL": "pydll"}[name], by)
+	}
+	constants("ctypes", map[string]value{"RTLD_GLOBAL": int64(rtldGlobal), "RTLD_LOCAL": int64(0), "DEFAULT_MODE": int64(0)})
+	functions("ctypes.util", map[string]func(*Run, *args) value{"find_library": findLibrary})
+	functions("_ctypes", map[string]func(*Run, *args) value{"dlopen": func(r *Run, a *args) value {
+		return openLibrary(r, a, "_ctypes.dlopen")
+	}})
+	constants("_ctypes", map[string]value{"RTLD_GLOBAL": int64(rtldGlobal), "RTLD_LOCAL": int64(0)})
+	functions("numpy.ctypeslib numpy.ctypeslib._ctypeslib", map[string]func(*Run, *args) value{"load_library": numpyLibrary})
+	functions("tensorflow.python.framework.load_library", map[string]func(*Run, *args) value{
+		"load_op_library":               func(r *Run, a *args) value { return openLibrary(r, a, "tf.load_op_library") },
+		"load_library":                  func(r *Run, a *args) value { return openLibrary(r, a, "tf.load_library") },
+		"load_pluggable_device_library": func(r *Run, a *args) value { return openLibrary(r, a, "tf.load_pluggable_device_library") },
+	})
+	for _, name := range []string{"ops", "classes"} {
+		addModel("torch._"+name, name, func(r *Run) value { return &torchNamespace{by: "torch." + name + ".load_library"} })
+	}
+	classModel("cffi.api", "FFI", func(*Run, *class, *args) value { return &ffi{} })
+	classModel("cffi", "FFI", func(*Run, *class, *args) value { return &ffi{} })
+}
+
+// openLibrary opens the library of the first argument.
+func openLibrary(r *Run, a *args, by string) value {
+	v, given := a.get(0, "name")
+	if given && v == nil {
+		return &library{run: r} // the program itself
+	}
+	name, ok := a.text(0, "name")
+	if !ok {
+		why := "a name that is not known"
+		if u := because(v); u != nil {
+			why = u.why
+		}
+		r.note(by + " of " + why)
+		return unknownf("a library")
+	}
+	flags := rtldNow
+	if m, ok := a.get(1, "mode"); ok {
+		n, known := m.(int64)
+		if !known {
+			r.note(by + " of " + name + " with flags that are not known")
+		}
+		flags |= int(n)
+	}
+	if h, ok := a.kw["handle"]; ok && h != nil {
+		return &library{run: r, name: name, unsure: true}
+	}
+	return r.open(name, by, flags)
+}
+
+// loaderModel adds ctypes.cdll or ctypes.pydll.
+func loaderModel(mod, name, by string) {
+	addModel(mod, name, func(*Run) value { return &libraryLoader{by} })
+}
+
+// libraryLoader is ctypes.LibraryLoader: an attribute is a library.
+type libraryLoader struct{ by string }
+
+func (*libraryLoader) typeName() string { return "ctypes.LibraryLoader" }
+
+func (l *libraryLoader) attr(r *Run, name string) (value, bool) {
+	if name == "LoadLibrary" {
+		return &builtin{"LoadLibrary", func(r *Run, a *args) value { return openLibrary(r, a, l.by) }}, true
+	}
+	if strings.HasPrefix(name, "_") {
+		return nil, false
+	}
+	return openLibrary(r, &args{pos: []value{name}}, l.by), true
+}
+
+func (l *libraryLoader) item(r *Run, index value) value {
+	return openLibrary(r, &args{pos: []value{index}}, l.by)
+}
+
+// findLibrary is ctypes.util.find_library.
+func findLibrary(r *Run, a *args) value {
+	name, ok := a.text(0, "name")
+	if !ok {
+		return unknownf("the name of a library")
+	}
+	soname, known := r.host.FindLibrary(name)
+	switch {
+	case !known:
+		return unknownf("find_library(%s)", quote(name))
+	case soname == "":
+		return nil
+	}
+	return soname
+}
+
+// numpyLibrary is numpy.ctypeslib.load_library.
+func numpyLibrary(r *Run, a *args) value {
+	name, ok1 := a.text(0, "libname")
+	dir, ok2 := a.text(1, "loader_path")
+	if !ok1 || !ok2 {
+		r.note("load_library of a name that is not known")
+		return unknownf("a library")
+	}
+	if is, _ := r.isDir(dir).(bool); !is {
+		dir = dirname(dir)
+	}
+	for _, ext := range []string{"", ".so"} {
+		p := joinPath([]string{dir, name + ext})
+		if is, _ := r.isFile(p).(bool); is {
+			return r.open(p, "numpy.ctypeslib.load_library", rtldNow)
+		}
+	}
+	r.guess("OSError", "no file with expected extension")
+	return unknownf("a library")
+}
+
+// torchNamespace is torch.ops or torch.classes. load_library is ctypes.CDLL of the path,
+// with the flags of sys.getdlopenflags() | RTLD_GLOBAL (torch/_ops.py, dl_open_guard).
+type torchNamespace struct{ by string }
+
+func (*torchNamespace) typeName() string { return "torch._ops._Ops" }
+
+func (t *torchNamespace) attr(_ *Run, name string) (value, bool) {
+	if name != "load_library" {
+		return nil, false
+	}
+	return &builtin{t.by, func(r *Run, a *args) value {
+		path_, ok := a.text(0, "path")
+		if !ok {
+			return openLibrary(r, a, t.by)
+		}
+		return openLibrary(r, &args{pos: []value{r.realpath(path_)}}, t.by)
+	}}, true
+}
+
+// ffi is cffi.FFI.
+type ffi struct{}
+
+func (*ffi) typeName() string { return "cffi.FFI" }
+
+func (*ffi) attr(_ *Run, name string) (value, bool) {
+	if name != "dlopen" {
+		return nil, false
+	}
+	return &builtin{"ffi.dlopen", func(r *Run, a *args) value {
+		b := *a
+		if len(b.pos) < 2 {
+			b.kw = nil
+		}
+		return openLibrary(r, &b, "ffi.dlopen")
+	}}, true
+}

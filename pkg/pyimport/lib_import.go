@@ -1,0 +1,570 @@
+package pyimport
+
+import (
+	"path"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/internal/version"
+	"github.com/imgcheck/imgcheck/pkg/pyenv"
+)
+
+func init() {
+	functions("importlib", map[string]func(*Run, *args) value{
+		"import_module": importModule,
+		"__import__":    importFunction,
+		"reload":        identity,
+		"find_loader":   notKnown("find_loader"),
+	})
+	functions("importlib.util", map[string]func(*Run, *args) value{
+		"find_spec":               findSpec,
+		"spec_from_file_location": specFromFile,
+		"module_from_spec":        moduleFromSpec,
+		"resolve_name": func(r *Run, a *args) value {
+			name, ok := a.text(0, "name")
+			pkg, _ := a.text(1, "package")
+			if !ok {
+				return unknownf("a name")
+			}
+			if full, ok := r.relativeName(name, pkg); ok {
+				return full
+			}
+			return unknownf("a name")
+		},
+	})
+	functions("importlib.machinery", map[string]func(*Run, *args) value{
+		"all_suffixes": notKnown("all_suffixes"),
+	})
+	for _, mod := range []string{"importlib.metadata", "importlib_metadata"} {
+		functions(mod, map[string]func(*Run, *args) value{
+			"version":      distVersion,
+			"distribution": distribution,
+			"entry_points": entryPoints,
+			"requires":     notKnown("requires"),
+			"files":        notKnown("files"),
+			"metadata":     notKnown("metadata"),
+		})
+	}
+	functions("pkg_resources", map[string]func(*Run, *args) value{
+		"iter_entry_points": func(r *Run, a *args) value {
+			group, ok := a.text(0, "group")
+			if !ok {
+				return unknownf("entry points")
+			}
+			return r.entryPoints(group)
+		},
+		"resource_filename": resourceFile,
+		"declare_namespace": func(*Run, *args) value { return nil },
+		"get_distribution":  distribution,
+		"require":           notKnown("require"),
+		"parse_version":     makeVersion,
+	})
+	functions("importlib.resources importlib_resources", map[string]func(*Run, *args) value{
+		"files": resourceDir,
+	})
+	functions("pkgutil", map[string]func(*Run, *args) value{
+		"extend_path":   extendPath,
+		"iter_modules":  iterModules,
+		"walk_packages": notKnown("walk_packages"),
+		"get_data":      notKnown("get_data"),
+		"find_loader":   notKnown("find_loader"),
+	})
+	functions("packaging.version", map[string]func(*Run, *args) value{"parse": makeVersion})
+	classModel("packaging.version", "Version", func(r *Run, _ *class, a *args) value { return makeVersion(r, a) })
+	for _, mod := range []string{"distutils.version", "setuptools._distutils.version"} {
+		for _, name := range []string{"LooseVersion", "StrictVersion"} {
+			classModel(mod, name, func(r *Run, _ *class, a *args) value { return makeVersion(r, a) })
+		}
+	}
+}
+
+// makeVersion parses a version.
+func makeVersion(_ *Run, a *args) value {
+	if v, ok := a.get(0, "version"); ok {
+		if w, ok := v.(*release); ok {
+			return w
+		}
+	}
+	t, ok := a.text(0, "version")
+	if !ok {
+		return unknownf("a version")
+	}
+	v, err := version.Parse(t)
+	if err != nil {
+		return unknownf("the version %s", shorten(t))
+	}
+	return &release{text: t, of: v}
+}
+
+// importModule is importlib.import_module.
+func importModule(r *Run, a *args) value {
+	name, ok := a.text(0, "name")
+	if !ok {
+		v, _ := a.get(0, "name")
+		why := "a name that is not known"
+		if u := because(v); u != nil {
+			why = u.why
+		}
+		r.note("importlib.import_module of " + why)
+		return unknownf("a module")
+	}
+	pkg, _ := a.text(1, "package")
+	full, ok := r.relativeName(name, pkg)
+	if !ok {
+		return unknownf("a module")
+	}
+	return r.importModule(full)
+}
+
+// relativeName resolves a name with leading dots.
+func (r *Run) relativeName(name, pkg string) (string, bool) {
+	rest := strings.TrimLeft(name, ".")
+	level := len(name) - len(rest)
+	if level == 0 {
+		return name, name != ""
+	}
+	if pkg == "" {
+		return "", false
+	}
+	return r.resolve(rest, level, pkg)
+}
+
+// spec is an importlib.machinery.ModuleSpec.
+type spec struct {
+	name, file string
+	search     []string
+	kind       pyenv.Kind
+}
+
+func (r *Run) newSpec(name, file string, search []string) *spec {
+	return &spec{name: name, file: file, search: search}
+}
+
+func (*spec) typeName() string { return "importlib.machinery.ModuleSpec" }
+
+func (s *spec) attr(_ *Run, name string) (value, bool) {
+	switch name {
+	case "name":
+		return s.name, true
+	case "origin":
+		if s.file != "" {
+			return s.file, true
+		}
+	case "has_location":
+		return s.file != "", true
+	case "parent":
+		if s.search != nil {
+			return s.name, true
+		}
+		pkg, _, _ := cutLast(s.name)
+		return pkg, true
+	case "submodule_search_locations":
+		if s.search == nil {
+			return nil, true
+		}
+		return texts(s.search), true
+	case "loader":
+		return &loader{s}, true
+	}
+	return nil, false
+}
+
+// loader is the loader of a spec.
+type loader struct{ of *spec }
+
+func (*loader) typeName() string { return "a loader" }
+
+func (l *loader) attr(_ *Run, name string) (value, bool) {
+	switch name {
+	case "exec_module":
+		return &builtin{"exec_module", func(r *Run, a *args) value {
+			v, _ := a.get(0, "module")
+			if m, ok := v.(*module); ok {
+				r.execSpec(m, l.of)
+			}
+			return nil
+		}}, true
+	case "load_module":
+		return &builtin{"load_module", func(r *Run, a *args) value {
+			return r.importModule(l.of.name)
+		}}, true
+	case "create_module":
+		return &builtin{"create_module", func(*Run, *args) value { return nil }}, true
+	case "path":
+		return l.of.file, true
+	}
+	return nil, false
+}
+
+// findSpec is importlib.util.find_spec: it imports the packages above.
+func findSpec(r *Run, a *args) value {
+	name, ok := a.text(0, "name")
+	if !ok {
+		return unknownf("a spec")
+	}
+	pkg, _ := a.text(1, "package")
+	name, ok = r.relativeName(name, pkg)
+	if !ok {
+		return unknownf("a spec")
+	}
+	if v, ok := r.modules.get(name); ok {
+		if m, ok := v.(*module); ok {
+			if s, ok := m.names.get("__spec__"); ok {
+				return s
+			}
+		}
+		return unknownf("a spec")
+	}
+	search := r.path
+	if parent, _, dotted := cutLast(name); dotted {
+		p := r.importModule(parent)
+		if r.raised != nil {
+			return unknownf("a spec")
+		}
+		if search = r.searchPath(p); search == nil {
+			return unknownf("a spec")
+		}
+	}
+	found, doubt := r.find(name, search)
+	switch {
+	case doubt != "":
+		return unknownf("whether there is a module %s", name)
+	case found == nil:
+		return nil
+	}
+	return &spec{name: name, file: found.File, search: found.Search, kind: found.Kind}
+}
+
+// specFromFile is importlib.util.spec_from_file_location.
+func specFromFile(_ *Run, a *args) value {
+	name, ok1 := a.text(0, "name")
+	file, ok2 := a.text(1, "location")
+	if !ok1 || !ok2 {
+		return unknownf("a spec")
+	}
+	s := &spec{name: name, file: file}
+	if _, given := a.kw["submodule_search_locations"]; given || path.Base(file) == "__init__.py" {
+		s.search = []string{path.Dir(file)}
+	}
+	return s
+}
+
+// moduleFromSpec is importlib.util.module_from_spec. For an extension module it opens it.
+func moduleFromSpec(r *Run, a *args) value {
+	v, _ := a.get(0, "spec")
+	s, ok := v.(*spec)
+	if !ok {
+		return unknownf("a module")
+	}
+	m := r.newModule(s.name, s.file)
+	r.setOrigin(m, &pyenv.Spec{Name: s.name, File: s.file, Search: s.search})
+	m.names.put("__spec__", s)
+	if strings.HasSuffix(s.file, ".so") {
+		r.execSpec(m, s)
+	}
+	return m
+}
+
+// execSpec executes a module that a program has made from a file, as load does.
+func (r *Run) execSpec(m *module, s *spec) {
+	kind := Module
+	p := &pyenv.Spec{Name: s.name, Kind: pyenv.Source, File: s.file, Search: s.search}
+	if strings.HasSuffix(s.file, ".so") {
+		if m.extension {
+			return
+		}
+		kind, p.Kind = Extension, pyenv.Extension
+	}
+	if s.kind != "" {
+		p.Kind = s.kind
+	}
+	n := r.child(kind, m.name, s.file, "ImportError")
+	outer := r.node
+	r.node = n
+	if r.nesting++; r.nesting < maxImports {
+		r.execModule(m, p)
+	}
+	r.nesting--
+	r.node = outer
+	if r.raised != nil && n.Failed == nil {
+		n.Failed = r.raised.failure()
+	}
+}
+
+// distVersion is importlib.metadata.version.
+func distVersion(r *Run, a *args) value {
+	name, ok := a.text(0, "distribution_name")
+	if !ok {
+		return unknownf("a version")
+	}
+	d, ok := r.dist(name)
+	if !ok {
+		return r.noDist(name)
+	}
+	if d.Version == "" {
+		return unknownf("the version of %s", name)
+	}
+	return d.Version
+}
+
+// dist finds a distribution by its name.
+func (r *Run) dist(name string) (pyenv.Distribution, bool) {
+	want := normalName(name)
+	for _, d := range r.in.Distributions() {
+		r.spend(1)
+		if normalName(d.Name) == want {
+			return d, true
+		}
+	}
+	return pyenv.Distribution{}, false
+}
+
+// normalName is a name of a distribution in the form of PEP 503.
+func normalName(s string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(c rune) bool { return c == '-' || c == '_' || c == '.' }), "-")
+}
+
+// noDist raises PackageNotFoundError.
+func (r *Run) noDist(name string) value {
+	c := r.exceptionClass("ModuleNotFoundError")
+	for _, mod := range []string{"importlib.metadata", "importlib_metadata"} {
+		if v, ok := r.modules.get(mod); ok {
+			if m, ok := v.(*module); ok {
+				if k, ok := m.names.m["PackageNotFoundError"].(*class); ok {
+					c = k
+				}
+			}
+		}
+	}
+	text := "No package metadata was found for " + name
+	i := &instance{of: c, attrs: r.newNames(), exc: &excText{text: text, args: []value{name}}}
+	r.raised = &exception{of: i, doubt: "metadata may be elsewhere"}
+	if !r.expected(r.raised) {
+		r.raised = nil
+	}
+	return unknownf("the distribution %s", name)
+}
+
+// distribution is importlib.metadata.distribution.
+func distribution(r *Run, a *args) value {
+	name, ok := a.text(0, "distribution_name")
+	if !ok {
+		return unknownf("a distribution")
+	}
+	d, ok := r.dist(name)
+	if !ok {
+		return r.noDist(name)
+	}
+	return &dist{d}
+}
+
+// dist is importlib.metadata.Distribution.
+type dist struct{ of pyenv.Distribution }
+
+func (*dist) typeName() string { return "importlib.metadata.Distribution" }
+
+func (d *dist) attr(_ *Run, name string) (value, bool) {
+	switch name {
+	case "version":
+		return d.of.Version, d.of.Version != ""
+	case "name", "project_name":
+		return d.of.Name, true
+	}
+	return nil, false
+}
+
+// entryPoint is importlib.metadata.EntryPoint.
+type entryPoint struct {
+	of    pyenv.EntryPoint
+	group string
+}
+
+func (*entryPoint) typeName() string { return "importlib.metadata.EntryPoint" }
+
+func (e *entryPoint) attr(_ *Run, name string) (value, bool) {
+	switch name {
+	case "name":
+		return e.of.Name, true
+	case "group":
+		return e.group, true
+	case "module", "module_name":
+		return e.of.Module, true
+	case "attr":
+		return e.of.Attr, true
+	case "value":
+		if e.of.Attr == "" {
+			return e.of.Module, true
+		}
+		return e.of.Module + ":" + e.of.Attr, true
+	case "load", "resolve":
+		return &builtin{"EntryPoint.load", func(r *Run, _ *args) value { return r.loadEntryPoint(e) }}, true
+	}
+	return nil, false
+}
+
+// loadEntryPoint imports what an entry point names.
+func (r *Run) loadEntryPoint(e *entryPoint) value {
+	n := r.child(Plugin, e.of.Name, e.of.File, "ImportError")
+	n.By = e.group
+	outer := r.node
+	r.node = n
+	v := r.importModule(e.of.Module)
+	for _, name := range strings.Split(e.of.Attr, ".") {
+		if name != "" && r.raised == nil {
+			v = r.getattr(v, name)
+		}
+	}
+	r.node = outer
+	if r.raised != nil {
+		n.Failed = r.raised.failure()
+	}
+	return v
+}
+
+// entryPoints is importlib.metadata.entry_points.
+func entryPoints(r *Run, a *args) value {
+	if group, ok := a.text(-1, "group"); ok {
+		l := r.entryPoints(group)
+		if name, ok := a.text(-1, "name"); ok {
+			var items []value
+			for _, v := range l.items {
+				if e, ok := v.(*entryPoint); ok && e.of.Name == name {
+					items = append(items, v)
+				}
+			}
+			l.items = items
+		}
+		return l
+	}
+	if len(a.kw) > 0 || a.open {
+		return unknownf("entry points")
+	}
+	return &allEntryPoints{}
+}
+
+func (r *Run) entryPoints(group string) *list {
+	l := &list{}
+	for _, e := range r.in.EntryPoints(group) {
+		l.items = append(l.items, &entryPoint{e, group})
+	}
+	return r.own(l)
+}
+
+// allEntryPoints is entry_points() without a group.
+type allEntryPoints struct{}
+
+func (*allEntryPoints) typeName() string { return "importlib.metadata.EntryPoints" }
+
+func (*allEntryPoints) attr(_ *Run, name string) (value, bool) {
+	switch name {
+	case "select":
+		return &builtin{"select", entryPoints}, true
+	case "get":
+		return &builtin{"get", func(r *Run, a *args) value {
+			if group, ok := a.text(0, ""); ok {
+				return r.entryPoints(group)
+			}
+			return unknownf("entry points")
+		}}, true
+	}
+	return nil, false
+}
+
+func (*allEntryPoints) item(r *Run, index value) value {
+	if group, ok := index.(string); ok {
+		return r.entryPoints(group)
+	}
+	return unknownf("entry points")
+}
+
+// resourceFile is pkg_resources.resource_filename.
+func resourceFile(r *Run, a *args) value {
+	pkg, ok1 := a.text(0, "package_or_requirement")
+	name, ok2 := a.text(1, "resource_name")
+	if !ok1 || !ok2 {
+		return unknownf("a path")
+	}
+	if dir, ok := r.packageDir(pkg); ok {
+		return joinPath([]string{dir, name})
+	}
+	return unknownf("a path")
+}
+
+// packageDir imports a package, and returns its directory.
+func (r *Run) packageDir(pkg string) (string, bool) {
+	m, ok := r.importModule(pkg).(*module)
+	if !ok || m.file == "" {
+		return "", false
+	}
+	return path.Dir(m.file), true
+}
+
+// resourceDir is importlib.resources.files.
+func resourceDir(r *Run, a *args) value {
+	v, _ := a.get(0, "anchor")
+	name, ok := v.(string)
+	if m, isModule := v.(*module); isModule {
+		name, ok = m.name, true
+	}
+	if !ok {
+		return unknownf("a path")
+	}
+	if dir, ok := r.packageDir(name); ok {
+		return newPath(dir)
+	}
+	return unknownf("a path")
+}
+
+// extendPath is pkgutil.extend_path: the directories of sys.path that have the package.
+func extendPath(r *Run, a *args) value {
+	v, _ := a.get(0, "path")
+	name, ok := a.text(1, "name")
+	items, more := r.iterate(v)
+	if !ok || more != "" {
+		return unknownf("a search path")
+	}
+	l := &list{mark: r.born(), items: append([]value(nil), items...), open: r.path.open}
+	sub := strings.ReplaceAll(name, ".", "/")
+	for _, d := range r.path.items {
+		dir, ok := d.(string)
+		if !ok {
+			l.open = true
+			continue
+		}
+		p := joinPath([]string{dir, sub})
+		if is, _ := r.isDir(p).(bool); !is {
+			continue
+		}
+		if has, _ := r.contains(l, p); !has {
+			l.items = append(l.items, p)
+		}
+	}
+	return l
+}
+
+// iterModules is pkgutil.iter_modules with a path.
+func iterModules(r *Run, a *args) value {
+	v, ok := a.get(0, "path")
+	items, more := r.iterate(v)
+	prefix, _ := a.text(1, "prefix")
+	if !ok || v == nil || more != "" {
+		return unknownf("the modules of a path")
+	}
+	l := &list{}
+	for _, item := range items {
+		dir, ok := str(item)
+		if !ok {
+			l.open = true
+			continue
+		}
+		names, known := r.in.Modules(dir)
+		l.open = l.open || !known
+		for _, name := range names {
+			isPkg := r.isDir(joinPath([]string{dir, name}))
+			l.items = append(l.items, &tuple{
+				items:  []value{unknownf("a finder"), prefix + name, isPkg},
+				fields: []string{"module_finder", "name", "ispkg"},
+			})
+		}
+	}
+	return r.own(l)
+}

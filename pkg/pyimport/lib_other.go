@@ -1,0 +1,285 @@
+package pyimport
+
+import (
+	"regexp"
+	"strings"
+)
+
+func init() {
+	functions("platform", map[string]func(*Run, *args) value{
+		"system":    func(*Run, *args) value { return "Linux" },
+		"machine":   func(r *Run, _ *args) value { return r.opt.Machine },
+		"processor": notKnown("processor"),
+		"node":      notKnown("node"), "release": notKnown("release"), "version": notKnown("version"),
+		"platform": notKnown("platform"), "libc_ver": notKnown("libc_ver"),
+		"architecture": func(*Run, *args) value { return &tuple{items: []value{"64bit", "ELF"}} },
+		"python_implementation": func(r *Run, _ *args) value {
+			if r.in.Implementation == "pypy" {
+				return "PyPy"
+			}
+			return "CPython"
+		},
+		"python_version":       pythonVersion,
+		"python_version_tuple": notKnown("python_version_tuple"),
+		"uname":                notKnown("uname"),
+		"win32_ver":            notKnown("win32_ver"), "mac_ver": notKnown("mac_ver"),
+	})
+	functions("sysconfig", map[string]func(*Run, *args) value{
+		"get_platform": func(r *Run, _ *args) value { return "linux-" + r.opt.Machine },
+		"get_config_var": func(r *Run, a *args) value {
+			name, _ := a.text(0, "name")
+			switch name {
+			case "EXT_SUFFIX":
+				if len(r.in.Suffixes) > 0 {
+					return r.in.Suffixes[0]
+				}
+			case "SHLIB_SUFFIX":
+				return ".so"
+			case "Py_GIL_DISABLED":
+				return toInt(r.in.Free)
+			}
+			return unknownf("a variable of sysconfig")
+		},
+		"get_config_vars": notKnown("get_config_vars"),
+		"get_paths":       notKnown("get_paths"), "get_path": notKnown("get_path"),
+		"is_python_build": func(*Run, *args) value { return false },
+	})
+	functions("struct _struct", map[string]func(*Run, *args) value{"calcsize": func(_ *Run, a *args) value {
+		if t, ok := a.text(0, ""); ok && t == "P" {
+			return int64(8)
+		}
+		return unknownf("a size")
+	}})
+	functions("functools", map[string]func(*Run, *args) value{
+		"lru_cache": decoratorMaker, "cache": identity, "wraps": func(*Run, *args) value { return &builtin{"functools.wraps", identity} },
+		"total_ordering": identity, "update_wrapper": identity, "singledispatch": notKnown("singledispatch"),
+		"cached_property": func(_ *Run, a *args) value { v, _ := a.get(0, ""); return &property{v} },
+		"partial": func(_ *Run, a *args) value {
+			f, _ := a.get(0, "")
+			given := *a
+			return &builtin{"functools.partial", func(r *Run, b *args) value { return r.call(f, given.with(b)) }}
+		},
+		"reduce": notKnown("reduce"),
+	})
+	constants("typing typing_extensions", map[string]value{"TYPE_CHECKING": false})
+	functions("typing typing_extensions", map[string]func(*Run, *args) value{
+		"overload": identity, "final": identity, "no_type_check": identity, "runtime_checkable": identity,
+		"cast":                func(_ *Run, a *args) value { v, _ := a.get(1, "val"); return v },
+		"dataclass_transform": decoratorMaker,
+	})
+	functions("abc", map[string]func(*Run, *args) value{"abstractmethod": identity})
+	functions("dataclasses", map[string]func(*Run, *args) value{"dataclass": dataclass, "field": notKnown("field")})
+	classModel("contextlib", "suppress", func(_ *Run, _ *class, a *args) value { return &suppressor{&tuple{items: a.pos}} })
+	classModel("contextlib", "nullcontext", func(*Run, *class, *args) value { return &quietContext{} })
+	functions("contextlib", map[string]func(*Run, *args) value{"contextmanager": contextManager, "asynccontextmanager": notKnown("asynccontextmanager")})
+	functions("warnings", map[string]func(*Run, *args) value{
+		"warn": nothing, "filterwarnings": nothing, "simplefilter": nothing, "warn_explicit": nothing, "resetwarnings": nothing,
+	})
+	classModel("warnings", "catch_warnings", func(*Run, *class, *args) value { return &quietContext{} })
+	functions("_thread threading", map[string]func(*Run, *args) value{
+		"Lock": quiet, "RLock": quiet, "Condition": notKnown("Condition"), "allocate_lock": quiet,
+	})
+	functions("re", map[string]func(*Run, *args) value{
+		"compile": func(_ *Run, a *args) value { return newPattern(a, 0) },
+		"match":   reFunc("match"), "search": reFunc("search"), "fullmatch": reFunc("fullmatch"), "sub": reFunc("sub"),
+		"findall": notKnown("findall"), "split": notKnown("split"), "finditer": notKnown("finditer"),
+		"escape": notKnown("escape"), "subn": notKnown("subn"),
+	})
+	functions("atexit", map[string]func(*Run, *args) value{"register": identity})
+	functions("gettext", map[string]func(*Run, *args) value{"translation": notKnown("translation")})
+	functions("logging", map[string]func(*Run, *args) value{
+		"getLogger": notKnown("getLogger"), "debug": nothing, "info": nothing, "warning": nothing, "error": nothing,
+		"exception": nothing, "log": nothing, "basicConfig": nothing,
+	})
+	functions("subprocess", map[string]func(*Run, *args) value{
+		"run": program, "check_output": program, "check_call": program, "call": program, "Popen": program,
+		"getoutput": program, "getstatusoutput": program,
+	})
+}
+
+func nothing(*Run, *args) value { return nil }
+
+func quiet(*Run, *args) value { return &quietContext{} }
+
+// program is a call of subprocess: the result of another program is not known.
+func program(r *Run, _ *args) value {
+	r.note("the result of a program that is run")
+	return unknownf("the result of a program")
+}
+
+func pythonVersion(r *Run, _ *args) value {
+	if v, ok := r.sys.names.m["version"].(string); ok {
+		t, _, _ := strings.Cut(v, " ")
+		return t
+	}
+	return unknownf("the version of Python")
+}
+
+// decoratorMaker is a decorator that keeps what it decorates, with or without arguments.
+func decoratorMaker(_ *Run, a *args) value {
+	if len(a.pos) == 1 {
+		switch f := a.pos[0].(type) {
+		case *function, *class, *method:
+			return f
+		}
+	}
+	return &builtin{"decorator", identity}
+}
+
+// dataclass is dataclasses.dataclass: instances get an __init__ that is not followed.
+func dataclass(_ *Run, a *args) value {
+	mark := func(_ *Run, b *args) value {
+		v, _ := b.get(0, "")
+		if c, ok := v.(*class); ok && c.opaque == "" {
+			c.opaque = "a dataclass"
+		}
+		return v
+	}
+	if len(a.pos) == 1 {
+		return mark(nil, a)
+	}
+	return &builtin{"dataclass", mark}
+}
+
+func contextManager(_ *Run, a *args) value {
+	v, _ := a.get(0, "")
+	if f, ok := v.(*function); ok {
+		f.context = true
+	}
+	return v
+}
+
+// with returns arguments followed by others.
+func (a *args) with(b *args) *args {
+	c := &args{open: a.open || b.open, kw: map[string]value{}}
+	c.pos = append(append(c.pos, a.pos[min(1, len(a.pos)):]...), b.pos...)
+	for k, v := range a.kw {
+		c.kw[k] = v
+	}
+	for k, v := range b.kw {
+		c.kw[k] = v
+	}
+	return c
+}
+
+// pattern is a re.Pattern that Go's syntax has, too.
+type pattern struct{ of *regexp.Regexp }
+
+func (*pattern) typeName() string { return "re.Pattern" }
+
+func (p *pattern) attr(_ *Run, name string) (value, bool) {
+	switch name {
+	case "match", "search", "fullmatch", "sub":
+		return &builtin{"re.Pattern." + name, func(_ *Run, a *args) value { return p.apply(name, a) }}, true
+	}
+	return nil, false
+}
+
+// maxPattern is the length of a regular expression that is compiled, in bytes.
+const maxPattern = 500
+
+func newPattern(a *args, flags int) value {
+	t, ok := a.text(0, "pattern")
+	if !ok || len(t) > maxPattern || len(a.pos) > 1+flags || len(a.kw) > 0 || strings.Contains(t, "(?") && !strings.Contains(t, "(?P<") {
+		return unknownf("a pattern")
+	}
+	re, err := regexp.Compile(t)
+	if err != nil {
+		return unknownf("a pattern")
+	}
+	return &pattern{re}
+}
+
+func reFunc(name string) func(*Run, *args) value {
+	return func(_ *Run, a *args) value {
+		if len(a.pos) < 2 || name == "sub" && len(a.pos) != 3 || name != "sub" && len(a.pos) != 2 {
+			return unknownf("a match")
+		}
+		p, ok := newPattern(&args{pos: a.pos[:1], kw: a.kw}, 0).(*pattern)
+		if !ok {
+			return unknownf("a match")
+		}
+		return p.apply(name, &args{pos: a.pos[1:]})
+	}
+}
+
+func (p *pattern) apply(name string, a *args) value {
+	if name == "sub" {
+		to, ok1 := a.text(0, "repl")
+		s, ok2 := a.text(1, "string")
+		if !ok1 || !ok2 || strings.ContainsAny(to, `\$`) || len(a.pos) > 2 || len(s)*(len(to)+1) > maxText {
+			return unknownf("a text")
+		}
+		return p.of.ReplaceAllString(s, to)
+	}
+	s, ok := a.text(0, "string")
+	if !ok || len(a.pos) > 1 {
+		return unknownf("a match")
+	}
+	i := p.of.FindStringSubmatchIndex(s)
+	if i == nil || name == "match" && i[0] != 0 || name == "fullmatch" && (i[0] != 0 || i[1] != len(s)) {
+		if name != "search" && i != nil {
+			return unknownf("a match")
+		}
+		return nil
+	}
+	return &match{p, s, i}
+}
+
+// match is a re.Match.
+type match struct {
+	of    *pattern
+	text  string
+	index []int
+}
+
+func (*match) typeName() string { return "re.Match" }
+
+func (m *match) group(v value) value {
+	n := -1
+	switch v := v.(type) {
+	case int64:
+		if v >= 0 && v < int64(len(m.index)/2) {
+			n = int(v)
+		}
+	case string:
+		n = m.of.of.SubexpIndex(v)
+	}
+	if n < 0 {
+		return unknownf("a group")
+	}
+	if m.index[2*n] < 0 {
+		return nil
+	}
+	return m.text[m.index[2*n]:m.index[2*n+1]]
+}
+
+func (m *match) item(_ *Run, index value) value { return m.group(index) }
+
+func (m *match) attr(_ *Run, name string) (value, bool) {
+	switch name {
+	case "group":
+		return &builtin{"group", func(_ *Run, a *args) value {
+			switch len(a.pos) {
+			case 0:
+				return m.group(int64(0))
+			case 1:
+				return m.group(a.pos[0])
+			}
+			t := &tuple{}
+			for _, v := range a.pos {
+				t.items = append(t.items, m.group(v))
+			}
+			return t
+		}}, true
+	case "groups":
+		return &builtin{"groups", func(*Run, *args) value {
+			t := &tuple{}
+			for i := 1; i < len(m.index)/2; i++ {
+				t.items = append(t.items, m.group(int64(i)))
+			}
+			return t
+		}}, true
+	}
+	return nil, false
+}

@@ -1,0 +1,885 @@
+package pyimport
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// methods are the methods of builtin types, by TYPE.NAME. The first argument is the
+// object.
+var methods = map[string]*builtin{}
+
+// define adds functions to a table of methods.
+func define(prefix string, table map[string]func(*Run, *args) value) {
+	for name, fn := range table {
+		methods[prefix+name] = &builtin{name: prefix + name, fn: fn}
+	}
+}
+
+func init() {
+	define("str.", stringMethods)
+	define("list.", listMethods)
+	define("tuple.", map[string]func(*Run, *args) value{"index": indexOf, "count": notKnown("count")})
+	define("dict.", dictMethods)
+	define("set.", setMethods)
+	define("bytes.", map[string]func(*Run, *args) value{"decode": decode})
+	define("os._Environ.", environMethods)
+	define("sys.modules.", modulesMethods)
+	define("globals.", globalsMethods)
+	define("pathlib.Path.", pathMethods)
+}
+
+// notKnown returns a function whose result is not known.
+func notKnown(name string) func(*Run, *args) value {
+	return func(*Run, *args) value { return unknownf("the result of %s", name) }
+}
+
+// onText makes a method of strings from a function of known texts.
+func onText(f func(s string, a *args) value) func(*Run, *args) value {
+	return func(r *Run, a *args) value {
+		s, ok := a.pos[0].(string)
+		if !ok || a.open {
+			return unknownf("a text")
+		}
+		for _, v := range a.pos[1:] {
+			if u := because(v); u != nil {
+				return u
+			}
+		}
+		r.spend(1 + len(s)/64)
+		b := *a
+		b.pos = a.pos[1:]
+		return f(s, &b)
+	}
+}
+
+func textFunc(f func(string) string) func(*Run, *args) value {
+	return onText(func(s string, _ *args) value { return f(s) })
+}
+
+// affix makes str.startswith or str.endswith.
+func affix(has func(s, part string) bool) func(*Run, *args) value {
+	return onText(func(s string, a *args) value {
+		if len(a.pos) != 1 {
+			return unknownf("a comparison")
+		}
+		switch p := a.pos[0].(type) {
+		case string:
+			return has(s, p)
+		case *tuple:
+			for _, item := range p.items {
+				part, ok := item.(string)
+				if !ok {
+					return unknownf("a comparison")
+				}
+				if has(s, part) {
+					return true
+				}
+			}
+			return false
+		}
+		return unknownf("a comparison")
+	})
+}
+
+// trim makes str.strip, lstrip or rstrip.
+func trim(left, right bool) func(*Run, *args) value {
+	return onText(func(s string, a *args) value {
+		cut := " \t\n\r\v\f"
+		if t, ok := a.text(0, ""); ok {
+			cut = t
+		}
+		if left {
+			s = strings.TrimLeft(s, cut)
+		}
+		if right {
+			s = strings.TrimRight(s, cut)
+		}
+		return s
+	})
+}
+
+var stringMethods = map[string]func(*Run, *args) value{
+	"lower":      textFunc(strings.ToLower),
+	"upper":      textFunc(strings.ToUpper),
+	"casefold":   textFunc(strings.ToLower),
+	"strip":      trim(true, true),
+	"lstrip":     trim(true, false),
+	"rstrip":     trim(false, true),
+	"startswith": affix(strings.HasPrefix),
+	"endswith":   affix(strings.HasSuffix),
+	"capitalize": textFunc(func(s string) string {
+		return strings.ToUpper(s[:min(1, len(s))]) + strings.ToLower(s[min(1, len(s)):])
+	}),
+	"title": notKnown("title"),
+	"isdigit": onText(func(s string, _ *args) value {
+		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !unicode.IsDigit(c) }) < 0
+	}),
+	"isidentifier": onText(func(s string, _ *args) value {
+		return s != "" && strings.IndexFunc(s, func(c rune) bool { return c != '_' && !unicode.IsLetter(c) && !unicode.IsDigit(c) }) < 0 && !unicode.IsDigit(rune(s[0]))
+	}),
+	"isupper": onText(func(s string, _ *args) value { return s != strings.ToLower(s) && s == strings.ToUpper(s) }),
+	"islower": onText(func(s string, _ *args) value { return s != strings.ToUpper(s) && s == strings.ToLower(s) }),
+	"split":   splitText,
+	"rsplit": onText(func(s string, a *args) value {
+		sep, ok := a.text(0, "sep")
+		n, _ := a.get(1, "maxsplit")
+		count, counted := n.(int64)
+		if !ok || !counted || count != 1 || sep == "" {
+			return unknownf("parts of a text")
+		}
+		if i := strings.LastIndex(s, sep); i >= 0 {
+			return &list{items: []value{s[:i], s[i+len(sep):]}}
+		}
+		return &list{items: []value{s}}
+	}),
+	"splitlines": onText(func(s string, _ *args) value {
+		return texts(strings.Split(strings.TrimSuffix(s, "\n"), "\n"))
+	}),
+	"partition": onText(func(s string, a *args) value {
+		sep, ok := a.text(0, "sep")
+		if !ok || sep == "" {
+			return unknownf("parts of a text")
+		}
+		before, after, found := strings.Cut(s, sep)
+		if !found {
+			sep = ""
+		}
+		return &tuple{items: []value{before, sep, after}}
+	}),
+	"rpartition": onText(func(s string, a *args) value {
+		sep, ok := a.text(0, "sep")
+		if !ok || sep == "" {
+			return unknownf("parts of a text")
+		}
+		i := strings.LastIndex(s, sep)
+		if i < 0 {
+			return &tuple{items: []value{"", "", s}}
+		}
+		return &tuple{items: []value{s[:i], sep, s[i+len(sep):]}}
+	}),
+	"join": func(r *Run, a *args) value {
+		sep, ok := a.pos[0].(string)
+		if !ok || len(a.pos) != 2 {
+			return unknownf("a text")
+		}
+		items, more := r.iterate(a.pos[1])
+		if more != "" {
+			return unknownf("a text joined of %s", more)
+		}
+		var b strings.Builder
+		for i, item := range items {
+			t, ok := item.(string)
+			if !ok || b.Len()+len(t)+len(sep) > maxText {
+				return unknownf("a text joined of parts")
+			}
+			if i > 0 {
+				b.WriteString(sep)
+			}
+			b.WriteString(t)
+		}
+		r.spend(b.Len() / 64)
+		return b.String()
+	},
+	"replace": onText(func(s string, a *args) value {
+		from, ok1 := a.text(0, "old")
+		to, ok2 := a.text(1, "new")
+		if !ok1 || !ok2 || len(a.pos) > 2 || (len(s)+1)*(len(to)+1) > maxText*16 {
+			return unknownf("a text")
+		}
+		if t := strings.ReplaceAll(s, from, to); len(t) <= maxText {
+			return t
+		}
+		return unknownf("a text that is too long")
+	}),
+	"find":  onText(func(s string, a *args) value { return find(s, a, strings.Index) }),
+	"rfind": onText(func(s string, a *args) value { return find(s, a, strings.LastIndex) }),
+	"count": onText(func(s string, a *args) value {
+		t, ok := a.text(0, "")
+		if !ok || len(a.pos) > 1 {
+			return unknownf("a count")
+		}
+		return int64(strings.Count(s, t))
+	}),
+	"removeprefix": onText(func(s string, a *args) value { t, _ := a.text(0, ""); return strings.TrimPrefix(s, t) }),
+	"removesuffix": onText(func(s string, a *args) value { t, _ := a.text(0, ""); return strings.TrimSuffix(s, t) }),
+	"encode":       onText(func(s string, _ *args) value { return bytes(s) }),
+	"format": func(r *Run, a *args) value {
+		s, ok := a.pos[0].(string)
+		if !ok {
+			return unknownf("a text")
+		}
+		r.spend(1 + len(s)/64)
+		return r.formatBraces(s, a)
+	},
+}
+
+func find(s string, a *args, index func(s, sub string) int) value {
+	t, ok := a.text(0, "")
+	if !ok || len(a.pos) > 1 {
+		return unknownf("a position")
+	}
+	return int64(index(s, t))
+}
+
+// texts returns a list of strings.
+func texts(list_ []string) *list {
+	l := &list{}
+	for _, s := range list_ {
+		l.items = append(l.items, s)
+	}
+	return l
+}
+
+// splitText is str.split.
+func splitText(r *Run, a *args) value {
+	return onText(func(s string, a *args) value {
+		n := -1
+		if v, ok := a.get(1, "maxsplit"); ok {
+			m, known := v.(int64)
+			if !known || m > maxItems {
+				return unknownf("parts of a text")
+			}
+			n = int(m)
+		}
+		sep, ok := a.text(0, "sep")
+		if !ok {
+			if v, given := a.get(0, "sep"); given && v != nil || n >= 0 {
+				return unknownf("parts of a text")
+			}
+			return r.own(texts(strings.Fields(s)))
+		}
+		if sep == "" {
+			return unknownf("parts of a text")
+		}
+		if n >= 0 {
+			return r.own(texts(strings.SplitN(s, sep, n+1)))
+		}
+		return r.own(texts(strings.Split(s, sep)))
+	})(r, a)
+}
+
+// own marks a new list as made now, and bounds it.
+func (r *Run) own(l *list) *list {
+	l.mark = r.born()
+	if len(l.items) > maxItems {
+		l.items, l.open = l.items[:maxItems], true
+	}
+	r.spend(len(l.items))
+	return l
+}
+
+// format is the % operator of a string.
+func format(s string, v value) value {
+	var items []value
+	t, isTuple := v.(*tuple)
+	d, isDict := v.(*dict)
+	switch {
+	case isTuple:
+		items = t.items
+	default:
+		items = []value{v}
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' || i+1 >= len(s) {
+			b.WriteByte(s[i])
+			continue
+		}
+		i++
+		var item value
+		if s[i] == '(' && isDict {
+			end := strings.IndexByte(s[i:], ')')
+			if end < 0 || i+end+1 >= len(s) {
+				return unknownf("a formatted text")
+			}
+			w, ok, _ := d.get(s[i+1 : i+end])
+			if !ok {
+				return unknownf("a formatted text")
+			}
+			item = w
+			i += end + 1
+		} else if s[i] != '%' {
+			if len(items) == 0 {
+				return unknownf("a formatted text")
+			}
+			item, items = items[0], items[1:]
+		}
+		if !formatOne(&b, s[i], item) || b.Len() > maxText {
+			return unknownf("a formatted text")
+		}
+	}
+	return b.String()
+}
+
+func formatOne(b *strings.Builder, verb byte, item value) bool {
+	t, ok := "", false
+	switch verb {
+	case '%':
+		t, ok = "%", true
+	case 's':
+		t, ok = str(item)
+	case 'r':
+		t, ok = repr(item)
+	case 'd', 'i':
+		var n int64
+		if n, ok = item.(int64); ok {
+			t = strconv.FormatInt(n, 10)
+		}
+	}
+	b.WriteString(t)
+	return ok
+}
+
+// formatBraces is str.format, without formats of fields.
+func (r *Run) formatBraces(s string, a *args) value {
+	var b strings.Builder
+	auto := 1
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if (c == '{' || c == '}') && i+1 < len(s) && s[i+1] == c {
+			b.WriteByte(c)
+			i++
+			continue
+		}
+		if c != '{' {
+			b.WriteByte(c)
+			continue
+		}
+		end := strings.IndexByte(s[i:], '}')
+		if end < 0 {
+			return unknownf("a formatted text")
+		}
+		field := strings.TrimSuffix(s[i+1:i+end], "!s")
+		i += end
+		var v value
+		ok := false
+		if field == "" {
+			v, ok = a.get(auto, "")
+			auto++
+		} else if n, err := strconv.Atoi(field); err == nil && n >= 0 && n < 1000 {
+			v, ok = a.get(n+1, "")
+		} else {
+			name, rest, dotted := strings.Cut(field, ".")
+			v, ok = a.kw[name]
+			if ok && dotted {
+				v = r.getattr(v, rest)
+			}
+		}
+		t, known := str(v)
+		if !ok || !known || b.Len()+len(t) > maxText {
+			return unknownf("a formatted text")
+		}
+		b.WriteString(t)
+	}
+	return b.String()
+}
+
+func decode(_ *Run, a *args) value {
+	if s, ok := a.pos[0].(bytes); ok {
+		return string(s)
+	}
+	return unknownf("a text")
+}
+
+// onList makes a method of lists that changes its list.
+func onList(f func(r *Run, l *list, a *args) value) func(*Run, *args) value {
+	return func(r *Run, a *args) value {
+		l, ok := a.pos[0].(*list)
+		if !ok {
+			return unknownf("a list")
+		}
+		r.change(l)
+		r.spend(len(l.items) / 16)
+		b := *a
+		b.pos = a.pos[1:]
+		if len(l.items) > maxItems {
+			l.open = true
+			return nil
+		}
+		return f(r, l, &b)
+	}
+}
+
+var listMethods = map[string]func(*Run, *args) value{
+	"append": onList(func(_ *Run, l *list, a *args) value {
+		v, _ := a.get(0, "")
+		l.items = append(slices.Clip(l.items), v)
+		return nil
+	}),
+	"extend": onList(func(r *Run, l *list, a *args) value {
+		v, _ := a.get(0, "")
+		r.extend(l, v)
+		return nil
+	}),
+	"insert": onList(func(_ *Run, l *list, a *args) value {
+		i, _ := a.get(0, "")
+		v, _ := a.get(1, "")
+		n, ok := i.(int64)
+		if n < 0 {
+			n = max(0, n+int64(len(l.items)))
+		}
+		if !ok {
+			l.open = true
+			return nil
+		}
+		l.items = slices.Insert(slices.Clone(l.items), int(min(n, int64(len(l.items)))), v)
+		return nil
+	}),
+	"remove": onList(func(r *Run, l *list, a *args) value {
+		v, _ := a.get(0, "")
+		for i, item := range l.items {
+			eq, known := equal(item, v)
+			if eq {
+				l.items = slices.Delete(slices.Clone(l.items), i, i+1)
+				return nil
+			}
+			if !known {
+				l.open = true
+				return nil
+			}
+		}
+		if !l.open {
+			r.guess("ValueError", "list.remove(x): x not in list")
+		}
+		return nil
+	}),
+	"pop": onList(func(r *Run, l *list, a *args) value {
+		i, ok := a.get(0, "")
+		if !ok {
+			i = int64(-1)
+		}
+		n, known := i.(int64)
+		if known && n < 0 && !l.open {
+			n += int64(len(l.items))
+		}
+		if !known || n < 0 || n >= int64(len(l.items)) {
+			if !l.open && known {
+				r.guess("IndexError", "pop from empty list")
+			}
+			l.open = true
+			return unknownf("an item")
+		}
+		v := l.items[n]
+		l.items = slices.Delete(slices.Clone(l.items), int(n), int(n)+1)
+		return v
+	}),
+	"clear": onList(func(_ *Run, l *list, _ *args) value { l.items, l.open = nil, false; return nil }),
+	"sort":  onList(func(r *Run, l *list, a *args) value { l.items, l.open = r.sorted(l.items, a, l.open); return nil }),
+	"reverse": onList(func(_ *Run, l *list, _ *args) value {
+		l.items = slices.Clone(l.items)
+		slices.Reverse(l.items)
+		return nil
+	}),
+	"copy": func(r *Run, a *args) value {
+		items, more := r.iterate(a.pos[0])
+		return &list{mark: r.born(), items: items, open: more != ""}
+	},
+	"index": indexOf,
+}
+
+func indexOf(r *Run, a *args) value {
+	v, _ := a.get(1, "")
+	items, more := r.iterate(a.pos[0])
+	for i, item := range items {
+		eq, known := equal(item, v)
+		if eq {
+			return int64(i)
+		}
+		if !known {
+			return unknownf("a position")
+		}
+	}
+	if more == "" {
+		r.guess("ValueError", "the value is not in list")
+	}
+	return unknownf("a position")
+}
+
+// sorted returns sorted items; open is true if their order cannot be told.
+func (r *Run) sorted(items []value, a *args, open bool) ([]value, bool) {
+	items = slices.Clone(items)
+	r.spend(len(items) * 8)
+	if _, ok := a.kw["key"]; ok || open {
+		return items, open
+	}
+	slices.SortStableFunc(items, func(x, y value) int {
+		c, known := order(x, y)
+		if !known {
+			open = true
+		}
+		return c
+	})
+	if rev, ok := a.kw["reverse"]; ok {
+		if is, _ := truth(rev); is {
+			slices.Reverse(items)
+		}
+	}
+	return items, open
+}
+
+var dictMethods = map[string]func(*Run, *args) value{
+	"get": onDict(func(_ *Run, d *dict, a *args) value {
+		key, _ := a.get(0, "")
+		v, ok, known := d.get(key)
+		switch {
+		case ok:
+			return v
+		case !known:
+			return unknownf("an item of a dict")
+		}
+		v, _ = a.get(1, "default")
+		return v
+	}),
+	"keys":   func(r *Run, a *args) value { return r.listOf(a.pos[0]) },
+	"values": onDict(func(r *Run, d *dict, _ *args) value { return r.pairsOf(d, func(p pair) value { return p.value }) }),
+	"items": onDict(func(r *Run, d *dict, _ *args) value {
+		return r.pairsOf(d, func(p pair) value { return &tuple{items: []value{p.key, p.value}} })
+	}),
+	"setdefault": onDict(func(r *Run, d *dict, a *args) value {
+		key, _ := a.get(0, "")
+		v, ok, known := d.get(key)
+		if ok {
+			return v
+		}
+		v, _ = a.get(1, "")
+		if !known {
+			v = unknownf("an item of a dict")
+		}
+		r.setKey(d, key, v)
+		return v
+	}),
+	"update": onDict(func(r *Run, d *dict, a *args) value {
+		for _, v := range a.pos {
+			r.update(d, v)
+		}
+		for _, k := range sortedKeys(a.kw) {
+			r.setKey(d, k, a.kw[k])
+		}
+		return nil
+	}),
+	"pop": onDict(func(r *Run, d *dict, a *args) value {
+		key, _ := a.get(0, "")
+		v, ok, known := d.get(key)
+		if ok {
+			r.unsetKey(d, key)
+			return v
+		}
+		if !known {
+			return unknownf("an item of a dict")
+		}
+		v, given := a.get(1, "")
+		if !given {
+			t, _ := repr(key)
+			r.guess("KeyError", t)
+		}
+		return v
+	}),
+	"copy": onDict(func(r *Run, d *dict, _ *args) value {
+		c := r.newDict()
+		r.update(c, d)
+		return c
+	}),
+	"clear": onDict(func(r *Run, d *dict, _ *args) value {
+		r.change(d)
+		d.pairs, d.open = nil, false
+		d.reindex()
+		return nil
+	}),
+}
+
+func onDict(f func(r *Run, d *dict, a *args) value) func(*Run, *args) value {
+	return func(r *Run, a *args) value {
+		d, ok := a.pos[0].(*dict)
+		if !ok {
+			return unknownf("a dict")
+		}
+		b := *a
+		b.pos = a.pos[1:]
+		return f(r, d, &b)
+	}
+}
+
+// listOf returns a list of the items of an iterable.
+func (r *Run) listOf(v value) *list {
+	items, more := r.iterate(v)
+	return &list{mark: r.born(), items: items, open: more != ""}
+}
+
+func (r *Run) pairsOf(d *dict, f func(pair) value) value {
+	l := &list{mark: r.born(), open: d.open}
+	r.spend(len(d.pairs))
+	for _, p := range d.pairs {
+		l.items = append(l.items, f(p))
+	}
+	return l
+}
+
+func onSet(f func(r *Run, s *set, a *args)) func(*Run, *args) value {
+	return func(r *Run, a *args) value {
+		s, ok := a.pos[0].(*set)
+		if !ok {
+			return unknownf("a set")
+		}
+		r.change(s)
+		b := *a
+		b.pos = a.pos[1:]
+		f(r, s, &b)
+		return nil
+	}
+}
+
+var setMethods = map[string]func(*Run, *args) value{
+	"add": onSet(func(r *Run, s *set, a *args) {
+		r.spend(len(s.items))
+		if len(s.items) > maxItems {
+			s.open = true
+			return
+		}
+		n := r.newSet(append(slices.Clip(s.items), a.pos...), s.open)
+		s.items, s.open = n.items, n.open
+	}),
+	"update": onSet(func(r *Run, s *set, a *args) {
+		for _, v := range a.pos {
+			items, more := r.iterate(v)
+			if len(s.items)+len(items) > maxItems {
+				s.open = true
+				return
+			}
+			n := r.newSet(slices.Concat(s.items, items), s.open || more != "")
+			s.items, s.open = n.items, n.open
+		}
+	}),
+	"discard": onSet(func(_ *Run, s *set, a *args) {
+		s.items = slices.DeleteFunc(slices.Clone(s.items), func(v value) bool { eq, _ := equal(v, a.pos[0]); return eq })
+	}),
+	"union": func(r *Run, a *args) value {
+		s := r.newSet(nil, false)
+		for _, v := range a.pos {
+			items, more := r.iterate(v)
+			s = r.newSet(slices.Concat(s.items, items), s.open || more != "")
+		}
+		return s
+	},
+}
+
+var environMethods = map[string]func(*Run, *args) value{
+	"get":        getenv,
+	"setdefault": environSetDefault,
+	"pop": func(r *Run, a *args) value {
+		e := a.pos[0].(*environ)
+		name, ok := a.text(1, "")
+		if !ok {
+			r.openUp(e.vars, "a variable that is removed")
+			return unknownf("a variable")
+		}
+		v, ok := e.get(name)
+		if !ok {
+			d, given := a.get(2, "")
+			if !given {
+				r.raise("KeyError", quote(name))
+			}
+			return d
+		}
+		r.unset(e.vars, name)
+		return v
+	},
+	"update": func(r *Run, a *args) value {
+		e := a.pos[0].(*environ)
+		d := r.newDict()
+		for _, v := range a.pos[1:] {
+			r.update(d, v)
+		}
+		for _, p := range d.pairs {
+			e.setItem(r, p.key, p.value)
+		}
+		for _, k := range sortedKeys(a.kw) {
+			e.setItem(r, k, a.kw[k])
+		}
+		if d.open {
+			r.openUp(e.vars, "variables that are not known")
+		}
+		return nil
+	},
+	"copy": func(r *Run, a *args) value {
+		e := a.pos[0].(*environ)
+		d := r.newDict()
+		for _, name := range e.vars.order {
+			r.setKey(d, name, e.vars.m[name])
+		}
+		d.open = e.vars.open != ""
+		return d
+	},
+	"items": func(r *Run, a *args) value {
+		return &list{mark: r.born(), open: true}
+	},
+	"keys":   func(r *Run, a *args) value { return r.listOf(a.pos[0]) },
+	"values": func(r *Run, _ *args) value { return &list{mark: r.born(), open: true} },
+}
+
+func getenv(r *Run, a *args) value {
+	e, ok := a.pos[0].(*environ)
+	name, known := a.text(1, "key")
+	if !ok || !known {
+		return unknownf("a variable")
+	}
+	v, ok := e.get(name)
+	if !ok {
+		v, _ = a.get(2, "default")
+	}
+	return v
+}
+
+func environSetDefault(r *Run, a *args) value {
+	e, ok := a.pos[0].(*environ)
+	name, known := a.text(1, "")
+	if !ok || !known {
+		return unknownf("a variable")
+	}
+	v, ok := e.get(name)
+	if !ok {
+		v, _ = a.get(2, "")
+		e.setItem(r, name, v)
+	}
+	return v
+}
+
+var modulesMethods = map[string]func(*Run, *args) value{
+	"get": func(r *Run, a *args) value {
+		s := a.pos[0].(*sysModules)
+		name, ok := a.text(1, "")
+		if !ok {
+			return unknownf("a module")
+		}
+		is, known := s.has(r, name)
+		switch {
+		case !known:
+			return unknownf("the module %s", name)
+		case is:
+			return s.item(r, name)
+		}
+		v, _ := a.get(2, "")
+		return v
+	},
+	"setdefault": func(r *Run, a *args) value {
+		s := a.pos[0].(*sysModules)
+		name, ok := a.text(1, "")
+		if !ok {
+			return unknownf("a module")
+		}
+		if is, known := s.has(r, name); is && known {
+			return s.item(r, name)
+		}
+		v, _ := a.get(2, "")
+		s.setItem(r, name, v)
+		return v
+	},
+	"pop": func(r *Run, a *args) value {
+		if name, ok := a.text(1, ""); ok {
+			r.unset(r.modules, name)
+		}
+		return unknownf("a module")
+	},
+	"update": func(r *Run, a *args) value {
+		d := r.newDict()
+		for _, v := range a.pos[1:] {
+			r.update(d, v)
+		}
+		for _, p := range d.pairs {
+			if name, ok := p.key.(string); ok {
+				r.set(r.modules, name, p.value)
+			}
+		}
+		return nil
+	},
+	"keys": func(r *Run, a *args) value { return r.listOf(a.pos[0]) },
+	"copy": func(r *Run, _ *args) value { return unknownf("a copy of sys.modules") },
+}
+
+var globalsMethods = map[string]func(*Run, *args) value{
+	"update": func(r *Run, a *args) value {
+		d := r.newDict()
+		for _, v := range a.pos[1:] {
+			if from, ok := v.(*moduleDict); ok {
+				for _, name := range from.of.names.order {
+					r.setKey(d, name, from.of.names.m[name])
+				}
+				d.open = d.open || from.of.names.open != ""
+				continue
+			}
+			r.update(d, v)
+		}
+		m := a.pos[0].(*moduleDict).of
+		for _, p := range d.pairs {
+			if name, ok := p.key.(string); ok {
+				r.setGlobal(m, name, p.value)
+			}
+		}
+		for _, k := range sortedKeys(a.kw) {
+			r.setGlobal(m, k, a.kw[k])
+		}
+		if d.open {
+			r.openUp(m.names, "globals()")
+		}
+		return nil
+	},
+	"get": func(r *Run, a *args) value {
+		m := a.pos[0].(*moduleDict).of
+		name, ok := a.text(1, "")
+		if !ok {
+			return unknownf("a name")
+		}
+		if v, ok := m.names.get(name); ok {
+			return v
+		}
+		if m.names.open != "" {
+			return unknownf("the name %s", name)
+		}
+		v, _ := a.get(2, "")
+		return v
+	},
+	"pop": func(r *Run, a *args) value {
+		m := a.pos[0].(*moduleDict).of
+		name, ok := a.text(1, "")
+		if !ok {
+			return unknownf("a name")
+		}
+		v, ok := m.names.get(name)
+		if !ok {
+			return unknownf("the name %s", name)
+		}
+		r.unset(m.names, name)
+		return v
+	},
+	"setdefault": func(r *Run, a *args) value {
+		m := a.pos[0].(*moduleDict).of
+		if name, ok := a.text(1, ""); ok {
+			if v, ok := m.names.get(name); ok {
+				return v
+			}
+			v, _ := a.get(2, "")
+			r.setGlobal(m, name, v)
+			return v
+		}
+		return unknownf("a name")
+	},
+	"keys": func(r *Run, a *args) value { return r.listOf(a.pos[0]) },
+	"copy": func(r *Run, a *args) value { return r.globalsDict(a.pos[0].(*moduleDict)) },
+	"items": func(r *Run, a *args) value {
+		return r.pairsOf(r.globalsDict(a.pos[0].(*moduleDict)), func(p pair) value { return &tuple{items: []value{p.key, p.value}} })
+	},
+	"values": func(r *Run, a *args) value {
+		return r.pairsOf(r.globalsDict(a.pos[0].(*moduleDict)), func(p pair) value { return p.value })
+	},
+}
+
+func (r *Run) globalsDict(m *moduleDict) *dict {
+	d := r.newDict()
+	for _, name := range m.of.names.order {
+		r.setKey(d, name, m.of.names.m[name])
+	}
+	d.open = m.of.names.open != ""
+	return d
+}

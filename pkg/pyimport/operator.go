@@ -1,0 +1,835 @@
+package pyimport
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/pysource"
+)
+
+// getattr returns an attribute of a value.
+func (r *Run) getattr(v value, name string) value {
+	if r.raised != nil || r.stop != "" {
+		return unknownf("not evaluated")
+	}
+	switch v := v.(type) {
+	case *unknown:
+		return v
+	case *module:
+		if w, ok := r.moduleAttr(v, name); ok {
+			return w
+		}
+		if v.names.open == "" && r.raised == nil {
+			r.guess("AttributeError", "module '"+v.name+"' has no attribute '"+name+"'")
+		}
+		return unknownf("%s of %s", name, v.name)
+	case *class:
+		return r.classAttr(v, name)
+	case *instance:
+		return r.instanceAttr(v, name)
+	case *function:
+		return r.functionAttr(v, name)
+	case *super:
+		return r.superAttr(v, name)
+	case object:
+		if w, ok := v.attr(r, name); ok {
+			return w
+		}
+		return unknownf("%s of a %s", name, v.typeName())
+	case *tuple:
+		if i := slices.Index(v.fields, name); i >= 0 && i < len(v.items) {
+			return v.items[i]
+		}
+	}
+	if name == "__class__" {
+		return r.typeOf(v)
+	}
+	if m, ok := methods[typeName(v)+"."+name]; ok {
+		return &method{self: v, fn: m}
+	}
+	return unknownf("%s of a %s", name, typeName(v))
+}
+
+func (r *Run) functionAttr(f *function, name string) value {
+	if v, ok := f.attrs.get(name); ok {
+		return v
+	}
+	switch name {
+	case "__name__", "__qualname__":
+		return f.name
+	case "__module__":
+		return f.module.name
+	case "__wrapped__", "__isabstractmethod__":
+		r.guess("AttributeError", "'function' object has no attribute '"+name+"'")
+	case "__get__":
+		return &builtin{"function.__get__", func(_ *Run, a *args) value {
+			if self, ok := a.get(0, ""); ok {
+				return &method{self: self, fn: f}
+			}
+			return f
+		}}
+	}
+	return unknownf("%s of a function", name)
+}
+
+// superAttr returns an attribute of super().
+func (r *Run) superAttr(s *super, name string) value {
+	i := slices.Index(s.of.mro, s.after)
+	for _, k := range s.of.mro[i+1:] {
+		v, ok := k.attrs.get(name)
+		if !ok {
+			continue
+		}
+		switch v := v.(type) {
+		case *function, *builtin:
+			return &method{self: s.self, fn: v}
+		case *staticMethod:
+			return v.fn
+		case *classMethod:
+			return &method{self: s.of, fn: v.fn}
+		case *property:
+			return r.call(v.get, &args{pos: []value{s.self}})
+		}
+		return v
+	}
+	if name == "__init__" {
+		return &builtin{"object.__init__", func(r *Run, a *args) value {
+			if inst, ok := s.self.(*instance); ok {
+				r.initialText(inst, a)
+			}
+			return nil
+		}}
+	}
+	if name == "__init_subclass__" && s.of.known() {
+		return &builtin{"object.__init_subclass__", func(*Run, *args) value { return nil }}
+	}
+	return unknownf("%s of super()", name)
+}
+
+// initialText sets the text of an exception from the arguments of its base's __init__.
+func (r *Run) initialText(i *instance, a *args) {
+	if i.exc == nil {
+		if i.of.make != nil || !i.of.known() {
+			r.openUp(i.attrs, "its base's __init__")
+		}
+		return
+	}
+	if e, ok := makeException(r, i.of, a).(*instance); ok {
+		*i.exc = *e.exc
+	}
+}
+
+// setattr sets an attribute of a value.
+func (r *Run) setattr(v value, name string, w value) {
+	if r.raised != nil || r.stop != "" {
+		return
+	}
+	switch v := v.(type) {
+	case *module:
+		r.setGlobal(v, name, w)
+		if v.name == "sys" && name == "path" {
+			r.setSysPath(w)
+		}
+	case *class:
+		r.set(v.attrs, name, w)
+	case *instance:
+		if cv, ok := v.of.find(name); ok {
+			if _, isProperty := cv.(*property); isProperty {
+				return
+			}
+		}
+		if f, ok := v.of.find("__setattr__"); ok {
+			if g, isFunc := f.(*function); isFunc && r.frame.self != value(v) {
+				r.call(&method{self: v, fn: g}, &args{pos: []value{name, w}})
+				return
+			}
+		}
+		r.set(v.attrs, name, w)
+	case *function:
+		r.set(v.attrs, name, w)
+	}
+}
+
+// setSysPath replaces sys.path.
+func (r *Run) setSysPath(v value) {
+	r.change(r.path)
+	items, more := r.iterate(v)
+	r.path.items, r.path.open = items, more != ""
+	r.set(r.sys.names, "path", r.path)
+}
+
+// typeOf returns type(v).
+func (r *Run) typeOf(v value) value {
+	if i, ok := v.(*instance); ok {
+		return i.of
+	}
+	if w, ok := r.builtins.get(typeName(v)); ok {
+		return w
+	}
+	return unknownf("the type of a value")
+}
+
+// iterate returns the items of an iterable. more says why there may be others, or "".
+func (r *Run) iterate(v value) (items []value, more string) {
+	switch v := v.(type) {
+	case *tuple:
+		return v.items, ""
+	case *list:
+		r.spend(len(v.items))
+		if v.open {
+			return v.items, "a list that is not known"
+		}
+		return v.items, ""
+	case *set:
+		if v.open {
+			return v.items, "a set that is not known"
+		}
+		return v.items, ""
+	case *dict:
+		for _, p := range v.pairs {
+			items = append(items, p.key)
+		}
+		r.spend(len(items))
+		if v.open {
+			more = "a dict that is not known"
+		}
+		return items, more
+	case string:
+		r.spend(len(v))
+		for _, c := range v {
+			items = append(items, string(c))
+		}
+		return items, ""
+	case *moduleDict:
+		for _, name := range v.of.names.order {
+			items = append(items, name)
+		}
+		return items, v.of.names.open
+	case *environ:
+		for _, name := range v.vars.order {
+			items = append(items, name)
+		}
+		return items, "the environment"
+	case *sysModules:
+		for _, name := range r.modules.order {
+			items = append(items, name)
+		}
+		return items, "the modules of the interpreter"
+	case *instance:
+		if v.payload != nil {
+			return r.iterate(v.payload)
+		}
+		if f, ok := v.of.find("__iter__"); ok {
+			if w := r.call(f, &args{pos: []value{v}}); w != value(v) {
+				return r.iterate(w)
+			}
+		}
+	}
+	return nil, "a value that is not known"
+}
+
+// binary evaluates an arithmetic operator.
+func (r *Run) binary(op string, a, b value) value {
+	if u := because(a, b); u != nil {
+		return u
+	}
+	switch x := a.(type) {
+	case string:
+		if v, ok := r.stringOp(op, x, b); ok {
+			return v
+		}
+	case bool, int64:
+		if v, ok := intOp(op, toInt(x), b); ok {
+			return v
+		}
+	case *list:
+		if y, ok := b.(*list); ok && op == "+" && len(x.items)+len(y.items) < maxItems {
+			r.spend(len(x.items) + len(y.items))
+			return &list{mark: r.born(), items: slices.Concat(x.items, y.items), open: x.open || y.open}
+		}
+		if n, ok := b.(int64); ok && op == "*" && n*int64(len(x.items)) < maxItems && n >= 0 && n < maxItems {
+			return &list{mark: r.born(), items: slices.Repeat(x.items, int(n)), open: x.open}
+		}
+	case *tuple:
+		if y, ok := b.(*tuple); ok && op == "+" && len(x.items)+len(y.items) < maxItems {
+			r.spend(len(x.items) + len(y.items))
+			return &tuple{items: slices.Concat(x.items, y.items)}
+		}
+	case *set:
+		if y, ok := b.(*set); ok {
+			return r.setOp(op, x, y)
+		}
+	case *dict:
+		if op == "|" {
+			d := r.newDict()
+			r.update(d, x)
+			r.update(d, b)
+			return d
+		}
+	case *filePath:
+		if op == "/" {
+			if t, ok := str(b); ok {
+				return x.join(t)
+			}
+		}
+	case *instance:
+		return r.instanceOp(op, x, b)
+	}
+	if p, ok := b.(*filePath); ok && op == "/" {
+		if t, ok := a.(string); ok {
+			return (&filePath{text: t, pure: p.pure}).join(p.text)
+		}
+	}
+	return unknownf("the result of %s", op)
+}
+
+// operatorNames are the methods of operators.
+var operatorNames = map[string]string{"+": "__add__", "-": "__sub__", "*": "__mul__", "/": "__truediv__", "//": "__floordiv__", "%": "__mod__", "|": "__or__", "&": "__and__"}
+
+func (r *Run) instanceOp(op string, x *instance, b value) value {
+	if f, ok := x.of.find(operatorNames[op]); ok {
+		return r.call(f, &args{pos: []value{x, b}})
+	}
+	if x.payload != nil {
+		return r.binary(op, x.payload, b)
+	}
+	return unknownf("the result of %s", op)
+}
+
+func toInt(v value) int64 {
+	switch v := v.(type) {
+	case bool:
+		if v {
+			return 1
+		}
+	case int64:
+		return v
+	}
+	return 0
+}
+
+// stringOp evaluates + * and % of a string.
+func (r *Run) stringOp(op, x string, b value) (value, bool) {
+	switch op {
+	case "+":
+		if y, ok := b.(string); ok {
+			if len(x)+len(y) > maxText {
+				return unknownf("a text that is too long"), true
+			}
+			r.spend((len(x) + len(y)) / 64)
+			return x + y, true
+		}
+	case "*":
+		n, ok := b.(int64)
+		if ok && n <= 0 {
+			return "", true
+		}
+		if ok && n <= maxText && n*int64(len(x)) <= maxText {
+			return strings.Repeat(x, int(n)), true
+		}
+	case "%":
+		return format(x, b), true
+	}
+	return nil, false
+}
+
+// intOp evaluates an operator of small integers.
+func intOp(op string, x int64, b value) (value, bool) {
+	switch b.(type) {
+	case bool, int64:
+	case float64:
+		return unknownf("a float"), true
+	default:
+		return nil, false
+	}
+	y := toInt(b)
+	const most = math.MaxInt32
+	if x > most*most || x < -most*most || y > most*most || y < -most*most {
+		return unknownf("a large number"), true
+	}
+	switch op {
+	case "+":
+		return x + y, true
+	case "-":
+		return x - y, true
+	case "*":
+		if x > most || x < -most || y > most || y < -most {
+			return unknownf("a large number"), true
+		}
+		return x * y, true
+	case "|":
+		return x | y, true
+	case "&":
+		return x & y, true
+	case "^":
+		return x ^ y, true
+	case "<<":
+		if y >= 0 && y < 30 && x >= 0 && x < most {
+			return x << y, true
+		}
+		if y >= 0 && y < 62 && x == 1 {
+			return x << y, true
+		}
+	case ">>":
+		if y >= 0 && y < 63 {
+			return x >> y, true
+		}
+	case "//":
+		if y > 0 && x >= 0 {
+			return x / y, true
+		}
+	case "%":
+		if y > 0 && x >= 0 {
+			return x % y, true
+		}
+	case "**":
+		if x == 2 && y >= 0 && y < 62 {
+			return int64(1) << y, true
+		}
+	case "/":
+		if y != 0 {
+			return float64(x) / float64(y), true
+		}
+	}
+	return unknownf("a number"), true
+}
+
+func (r *Run) setOp(op string, x, y *set) value {
+	r.spend(len(x.items) + len(y.items))
+	switch op {
+	case "|":
+		return r.newSet(slices.Concat(x.items, y.items), x.open || y.open)
+	case "-", "&":
+		if x.open || y.open {
+			return &set{mark: r.born(), open: true}
+		}
+		in := map[string]bool{}
+		for _, v := range y.items {
+			k, _ := hashKey(v)
+			in[k] = true
+		}
+		s := &set{mark: r.born()}
+		for _, v := range x.items {
+			if k, _ := hashKey(v); in[k] == (op == "&") {
+				s.items = append(s.items, v)
+			}
+		}
+		return s
+	}
+	return unknownf("a set")
+}
+
+// unary evaluates not, -, + and ~.
+func unary(op string, v value) value {
+	if op == "not" {
+		is, known := truth(v)
+		if !known {
+			if u := because(v); u != nil {
+				return u
+			}
+			return unknownf("a value that is not known")
+		}
+		return !is
+	}
+	switch v := v.(type) {
+	case int64, bool:
+		n := toInt(v)
+		switch op {
+		case "-":
+			return -n
+		case "~":
+			return ^n
+		case "+":
+			return n
+		}
+	case float64:
+		if op == "-" {
+			return -v
+		}
+	}
+	return unknownf("the result of %s", op)
+}
+
+// compare evaluates a chain of comparisons.
+func (r *Run) compare(x *pysource.Compare) value {
+	left := r.eval(x.First)
+	var why *unknown
+	for i, op := range x.Ops {
+		right := r.eval(x.Rest[i])
+		if r.raised != nil || r.stop != "" {
+			return unknownf("not evaluated")
+		}
+		is, known := r.relation(op, left, right)
+		if known && !is {
+			return false
+		}
+		if !known && why == nil {
+			if why = because(left, right); why == nil {
+				why = unknownf("a comparison: %s", exprText(x))
+			}
+		}
+		left = right
+	}
+	if why != nil {
+		return why
+	}
+	return true
+}
+
+// relation compares two values.
+func (r *Run) relation(op string, a, b value) (is, known bool) {
+	switch op {
+	case "==":
+		return equal(a, b)
+	case "!=":
+		is, known = equal(a, b)
+		return known && !is, known
+	case "is":
+		return identical(a, b)
+	case "is not":
+		is, known = identical(a, b)
+		return known && !is, known
+	case "in":
+		return r.contains(b, a)
+	case "not in":
+		is, known = r.contains(b, a)
+		return known && !is, known
+	}
+	c, known := order(a, b)
+	if !known {
+		return false, false
+	}
+	switch op {
+	case "<":
+		return c < 0, true
+	case ">":
+		return c > 0, true
+	case "<=":
+		return c <= 0, true
+	}
+	return c >= 0, true
+}
+
+// identical evaluates `a is b`.
+func identical(a, b value) (is, known bool) {
+	if isUnknown(a) || isUnknown(b) {
+		return false, false
+	}
+	switch a.(type) {
+	case nil, bool:
+		return a == b, true
+	}
+	switch b.(type) {
+	case nil, bool:
+		return false, true
+	}
+	if comparable(a) && comparable(b) && a == b {
+		return true, true
+	}
+	switch a.(type) {
+	case *module, *function, *class, *instance, *builtin:
+		return false, true
+	}
+	return false, false
+}
+
+// order compares two values by size.
+func order(a, b value) (c int, known bool) {
+	switch x := a.(type) {
+	case string:
+		if y, ok := b.(string); ok {
+			return strings.Compare(x, y), true
+		}
+	case bool, int64, float64:
+		fx, ok1 := number(x)
+		fy, ok2 := number(b)
+		if ok1 && ok2 {
+			switch {
+			case fx < fy:
+				return -1, true
+			case fx > fy:
+				return 1, true
+			}
+			return 0, true
+		}
+	case *tuple:
+		if y, ok := b.(*tuple); ok {
+			return orderAll(x.items, y.items)
+		}
+	case *list:
+		if y, ok := b.(*list); ok && !x.open && !y.open {
+			return orderAll(x.items, y.items)
+		}
+	case *release:
+		if y, ok := b.(*release); ok {
+			return x.compare(y), true
+		}
+	}
+	return 0, false
+}
+
+func number(v value) (float64, bool) {
+	switch v := v.(type) {
+	case bool, int64:
+		return float64(toInt(v)), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+func orderAll(a, b []value) (c int, known bool) {
+	for i := range min(len(a), len(b)) {
+		eq, known := equal(a[i], b[i])
+		if !known {
+			return 0, false
+		}
+		if !eq {
+			return order(a[i], b[i])
+		}
+	}
+	return len(a) - len(b), true
+}
+
+// contains evaluates `v in of`.
+func (r *Run) contains(of, v value) (is, known bool) {
+	switch c := of.(type) {
+	case string:
+		if s, ok := v.(string); ok {
+			return strings.Contains(c, s), true
+		}
+		return false, false
+	case *dict:
+		_, ok, known := c.get(v)
+		return ok, known
+	case *environ:
+		if s, ok := v.(string); ok {
+			return c.has(s)
+		}
+		return false, false
+	case *sysModules:
+		if s, ok := v.(string); ok {
+			return c.has(r, s)
+		}
+		return false, false
+	case *moduleDict:
+		if s, ok := v.(string); ok {
+			_, ok := c.of.names.get(s)
+			return ok, ok || c.of.names.open == ""
+		}
+		return false, false
+	case *instance:
+		if f, ok := c.of.find("__contains__"); ok {
+			return truth(r.call(f, &args{pos: []value{c, v}}))
+		}
+	}
+	items, more := r.iterate(of)
+	known = more == ""
+	for _, item := range items {
+		eq, k := equal(item, v)
+		if eq {
+			return true, true
+		}
+		known = known && k
+	}
+	return false, known
+}
+
+// getItem evaluates v[index].
+func (r *Run) getItem(v, index value) value {
+	switch v := v.(type) {
+	case *unknown:
+		return v
+	case *dict:
+		w, ok, known := v.get(index)
+		if ok {
+			return w
+		}
+		if known {
+			t, _ := repr(index)
+			r.guess("KeyError", t)
+		}
+		return unknownf("an item of a dict")
+	case *list:
+		return r.sequenceItem(v.items, v.open, index, func(items []value) value {
+			return &list{mark: r.born(), items: items, open: v.open}
+		})
+	case *tuple:
+		return r.sequenceItem(v.items, false, index, func(items []value) value { return &tuple{items: items} })
+	case string:
+		return r.stringItem(v, index)
+	case *class:
+		return v // a generic type
+	case *instance:
+		if f, ok := v.of.find("__getitem__"); ok {
+			return r.call(f, &args{pos: []value{v, index}})
+		}
+		if v.payload != nil {
+			return r.getItem(v.payload, index)
+		}
+	case indexer:
+		return v.item(r, index)
+	}
+	return unknownf("an item of a %s", typeName(v))
+}
+
+// indexer is an object with __getitem__.
+type indexer interface {
+	item(r *Run, index value) value
+}
+
+func (r *Run) sequenceItem(items []value, open bool, index value, part func([]value) value) value {
+	switch i := index.(type) {
+	case int64:
+		if i < 0 && !open {
+			i += int64(len(items))
+		}
+		if i >= 0 && i < int64(len(items)) {
+			return items[i]
+		}
+		if !open {
+			r.guess("IndexError", "list index out of range")
+		}
+	case *slice:
+		if from, to, ok := i.bounds(len(items)); ok && !open {
+			return part(items[from:to])
+		}
+		if n, ok := i.step.(int64); ok && n == -1 && i.lower == nil && i.upper == nil && !open {
+			items = slices.Clone(items)
+			slices.Reverse(items)
+			return part(items)
+		}
+	}
+	return unknownf("an item")
+}
+
+// bounds returns the range of a slice with step 1.
+func (s *slice) bounds(n int) (from, to int, ok bool) {
+	if s.step != nil && s.step != value(int64(1)) {
+		return 0, 0, false
+	}
+	from, ok1 := s.bound(s.lower, 0, n)
+	to, ok2 := s.bound(s.upper, n, n)
+	return from, max(from, to), ok1 && ok2
+}
+
+func (*slice) bound(v value, none, n int) (int, bool) {
+	if v == nil {
+		return none, true
+	}
+	i, ok := v.(int64)
+	if i < 0 {
+		i += int64(n)
+	}
+	return int(min(max(i, 0), int64(n))), ok
+}
+
+func (r *Run) stringItem(s string, index value) value {
+	switch i := index.(type) {
+	case int64:
+		runes := []rune(s)
+		if i < 0 {
+			i += int64(len(runes))
+		}
+		if i >= 0 && i < int64(len(runes)) {
+			return string(runes[i])
+		}
+		r.guess("IndexError", "string index out of range")
+	case *slice:
+		runes := []rune(s)
+		if from, to, ok := i.bounds(len(runes)); ok {
+			return string(runes[from:to])
+		}
+	}
+	return unknownf("a part of a text")
+}
+
+// setItem executes v[index] = w.
+func (r *Run) setItem(v, index, w value) {
+	switch v := v.(type) {
+	case *dict:
+		r.setKey(v, index, w)
+	case *list:
+		r.change(v)
+		i, ok := index.(int64)
+		if ok && i < 0 && !v.open {
+			i += int64(len(v.items))
+		}
+		if ok && i >= 0 && i < int64(len(v.items)) {
+			v.items = slices.Clone(v.items)
+			r.spend(len(v.items) / 16)
+			v.items[i] = w
+			return
+		}
+		if s, ok := index.(*slice); ok && !v.open {
+			if from, to, ok := s.bounds(len(v.items)); ok {
+				items, more := r.iterate(w)
+				v.items = slices.Concat(v.items[:from], items, v.items[to:])
+				v.open = more != "" || len(v.items) > maxItems
+				return
+			}
+		}
+		v.open = true
+	case *environ:
+		v.setItem(r, index, w)
+	case *sysModules:
+		v.setItem(r, index, w)
+	case *moduleDict:
+		if name, ok := index.(string); ok {
+			r.setGlobal(v.of, name, w)
+			return
+		}
+		r.openUp(v.of.names, "globals()")
+	case *instance:
+		if f, ok := v.of.find("__setitem__"); ok {
+			r.call(f, &args{pos: []value{v, index, w}})
+			return
+		}
+		if v.payload != nil {
+			r.setItem(v.payload, index, w)
+		}
+	}
+}
+
+// delItem executes del v[index].
+func (r *Run) delItem(v, index value) {
+	switch v := v.(type) {
+	case *dict:
+		r.unsetKey(v, index)
+	case *list:
+		r.change(v)
+		if i, ok := index.(int64); ok && i >= 0 && i < int64(len(v.items)) && !v.open {
+			v.items = slices.Delete(slices.Clone(v.items), int(i), int(i)+1)
+			return
+		}
+		v.open = true
+	case *environ:
+		v.delItem(r, index)
+	case *sysModules:
+		if name, ok := index.(string); ok {
+			r.unset(r.modules, name)
+		}
+	case *moduleDict:
+		if name, ok := index.(string); ok {
+			r.unset(v.of.names, name)
+		}
+	case *instance:
+		if v.payload != nil {
+			r.delItem(v.payload, index)
+		}
+	}
+}
+
+// extend adds the items of an iterable to a list.
+func (r *Run) extend(l *list, v value) {
+	r.change(l)
+	items, more := r.iterate(v)
+	if len(l.items)+len(items) > maxItems {
+		l.open = true
+		return
+	}
+	l.items = slices.Concat(l.items, items)
+	r.spend(len(l.items) / 16)
+	l.open = l.open || more != ""
+}

@@ -1,0 +1,412 @@
+package pyimport
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/pyenv"
+	"github.com/imgcheck/imgcheck/pkg/pysource"
+)
+
+// Sources are the Python files of an image. Each is parsed once for all programs. Any
+// number of goroutines may use it.
+type Sources struct {
+	fs   *layers.FS
+	read func(path string) ([]byte, bool)
+
+	mu     sync.Mutex
+	parsed map[string]*pysource.File
+}
+
+// NewSources returns the Python files of an image. read returns the source of a file, or
+// what pysource.Reduce has kept of it, or false if it is not known; its path is absolute.
+func NewSources(fs *layers.FS, read func(path string) ([]byte, bool)) *Sources {
+	return &Sources{fs: fs, read: read, parsed: map[string]*pysource.File{}}
+}
+
+// parse returns a parsed file, or nil if its source is not known.
+func (s *Sources) parse(file string) *pysource.File {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f, ok := s.parsed[file]; ok {
+		return f
+	}
+	var f *pysource.File
+	if text, ok := s.read(file); ok {
+		f = pysource.Parse(text)
+	}
+	s.parsed[file] = f
+	return f
+}
+
+// Options are what a program is started with.
+type Options struct {
+	Env  map[string]string // nil for none
+	Argv []string          // sys.argv; for Main it is given there
+	Cwd  string            // absolute; "/" if empty
+	// Machine is os.uname().machine and platform.machine(); "x86_64" if empty.
+	Machine string
+	// Steps limits the statements and expressions that are evaluated; 0 for 20 million.
+	Steps int
+	// Modules limits the modules that are imported; 0 for 20,000.
+	Modules int
+}
+
+// Bounds of the evaluation, which no program that works comes near.
+const (
+	maxDepth   = 80      // calls of functions within one another
+	maxImports = 250     // imports within one another
+	maxText    = 1 << 16 // bytes of a string
+	maxItems   = 1 << 14 // items of a container
+	maxUnknown = 12      // entries of Node.Unknown
+)
+
+// Run is one process of an interpreter. Its methods import into the same process, one
+// after the other.
+type Run struct {
+	src  *Sources
+	in   *pyenv.Interpreter
+	host Host
+	opt  Options
+
+	steps    int
+	stop     string // why the evaluation ended, or ""
+	raised   *exception
+	possible []*exception // of branches that may have run
+	branch   *branch
+	branches int
+	partials int // frames whose rest is only possible
+	depth    int
+	frame    *frame
+	tries    []tryLevel
+	node     *Node
+	loads    int
+	nesting  int // imports within one another
+
+	modules  *names // sys.modules
+	builtins *names
+	sys      *module
+	env      *environ
+	path     *list // sys.path
+	metaPath *list
+	early    map[string]bool   // modules that the interpreter imports at its start
+	classes  map[string]*class // of models
+	flags    value             // of sys.setdlopenflags
+}
+
+// New returns a process of an interpreter that has started, without its site: see
+// [Run.Site].
+func New(src *Sources, in *pyenv.Interpreter, host Host, o Options) *Run {
+	o.Steps = cmpOr(o.Steps, 20_000_000)
+	o.Modules = cmpOr(o.Modules, 20_000)
+	if o.Cwd == "" {
+		o.Cwd = "/"
+	}
+	if o.Machine == "" {
+		o.Machine = "x86_64"
+	}
+	r := &Run{src: src, in: in, host: host, opt: o, classes: map[string]*class{}, flags: int64(rtldNow)}
+	r.modules = r.newNames()
+	r.modules.modules = true
+	r.env = newEnviron(r, o.Env)
+	r.early = map[string]bool{}
+	for _, name := range startup {
+		r.early[name] = true
+	}
+	r.path = &list{}
+	for _, dir := range in.SysPath {
+		r.path.items = append(r.path.items, dir)
+	}
+	r.metaPath = &list{items: []value{unknownf("an importer"), unknownf("an importer"), unknownf("an importer")}}
+	r.builtins = r.builtinNames()
+	r.startSys()
+	return r
+}
+
+func cmpOr(n, other int) int {
+	if n == 0 {
+		return other
+	}
+	return n
+}
+
+// startup are the modules that an interpreter has imported before site: of CPython 3.6 to
+// 3.14, `python -S -c "import sys; print(sys.modules)"`, and those of site itself.
+var startup = strings.Fields(`builtins sys _frozen_importlib _imp _thread _warnings _weakref
+	_frozen_importlib_external _io marshal posix time zipimport codecs _codecs encodings
+	encodings.aliases encodings.utf_8 _signal io abc _abc __main__ site os stat _stat posixpath
+	genericpath os.path _collections_abc _sitebuiltins encodings.latin_1`)
+
+// Site runs what the site module of the interpreter runs at its start: the import lines of
+// .pth files, sitecustomize and usercustomize. The result has their imports.
+func (r *Run) Site() *Node {
+	return r.program("site", "", func() {
+		for _, p := range r.in.PthImports {
+			r.pthLine(p)
+		}
+		for _, name := range []string{"sitecustomize", "usercustomize"} {
+			r.optional(name)
+		}
+	})
+}
+
+// pthLine executes a line of a .pth file. site prints an exception and goes on with the
+// next file.
+func (r *Run) pthLine(p pyenv.PthImport) {
+	m := r.newModule("site", p.File)
+	r.tries = append(r.tries, tryLevel{names: "site", all: true, depth: r.nesting})
+	r.inFrame(&frame{module: m, vars: m.names, file: p.File}, func() { r.block(pysource.Parse([]byte(p.Line + "\n")).Body) })
+	r.tries = r.tries[:len(r.tries)-1]
+	if r.raised != nil && !r.raised.exits() {
+		r.raised = nil
+	}
+}
+
+// optional imports a module if it is there.
+func (r *Run) optional(name string) {
+	spec, doubt := r.find(name, r.path)
+	if spec == nil {
+		if doubt != "" {
+			r.note("import of " + name + ": " + doubt)
+		}
+		return
+	}
+	r.importModule(name)
+	r.raised = nil
+}
+
+// Import imports a module, as `python -c "import NAME"` does.
+func (r *Run) Import(name string) *Node {
+	return r.program(name, "", func() {
+		r.importModule(name)
+	})
+}
+
+// Main runs a program: a file, or with module set a module as `python -m NAME` does. argv
+// are its arguments, without its name.
+func (r *Run) Main(name string, module bool, argv ...string) *Node {
+	return r.program(name, "", func() {
+		if module {
+			r.mainModule(name, argv)
+			return
+		}
+		r.mainFile(name, argv)
+	})
+}
+
+// mainFile runs a script, a directory or zip file with __main__.py.
+func (r *Run) mainFile(file string, argv []string) {
+	file = r.absolute(file)
+	e, _, ok := r.src.fs.Lookup(file)
+	if ok && e.IsDir() {
+		r.setPath0(file)
+		file = path.Join(file, "__main__.py")
+	} else {
+		r.setPath0(path.Dir(r.realpath(file)))
+	}
+	r.setArgv(file, argv)
+	r.runMain(file, "")
+}
+
+// mainModule runs `python -m NAME`: a module, or the __main__ of a package.
+func (r *Run) mainModule(name string, argv []string) {
+	r.setPath0(r.opt.Cwd)
+	r.setArgv("-m", argv)
+	search := r.path
+	if parent, _, ok := cutLast(name); ok {
+		m := r.importModule(parent)
+		if r.raised != nil {
+			return
+		}
+		search = r.searchPath(m)
+	}
+	spec, doubt := r.find(name, search)
+	if spec != nil && spec.Search != nil {
+		m := r.importModule(name)
+		if r.raised != nil {
+			return
+		}
+		name += ".__main__"
+		spec, doubt = r.find(name, r.searchPath(m))
+	}
+	if spec == nil {
+		r.missing(name, doubt, "No module named "+name)
+		return
+	}
+	r.node.File = spec.File
+	pkg, _, _ := cutLast(name)
+	r.setArgv(spec.File, argv)
+	r.runMain(spec.File, pkg)
+}
+
+// runMain executes a file as __main__.
+func (r *Run) runMain(file, pkg string) {
+	r.node.File = file
+	m := r.newModule("__main__", file)
+	m.names.put("__package__", pkg)
+	if pkg == "" {
+		m.names.put("__package__", nil)
+	}
+	m.names.put("__file__", file)
+	r.set(r.modules, "__main__", m)
+	f := r.src.parse(file)
+	if f == nil {
+		r.note("the source of " + file + " is not known")
+		return
+	}
+	r.execFile(m, f)
+}
+
+func (r *Run) setPath0(dir string) {
+	r.change(r.path)
+	r.path.items = append([]value{dir}, r.path.items...)
+}
+
+func (r *Run) setArgv(name string, argv []string) {
+	l := &list{items: []value{name}}
+	for _, a := range argv {
+		l.items = append(l.items, a)
+	}
+	r.set(r.sys.names, "argv", l)
+}
+
+// program runs f as the top of a tree.
+func (r *Run) program(name, file string, f func()) *Node {
+	top := &Node{Kind: Program, Name: name, File: file}
+	r.node, r.raised, r.tries, r.possible = top, nil, nil, nil
+	if r.stop == "" {
+		f()
+	}
+	if e := r.raised; e != nil && !e.exits() {
+		top.Failed = e.failure()
+	}
+	if r.stop != "" {
+		r.noteAt(top, r.stop)
+	}
+	r.raised = nil
+	return top
+}
+
+// Loaded returns the names of the modules that are imported, sorted, without those that
+// may be.
+func (r *Run) Loaded() []string {
+	var list []string
+	for name, v := range r.modules.m {
+		if m, ok := v.(*module); ok && m.maybe != "" {
+			continue
+		}
+		list = append(list, name)
+	}
+	for name := range r.early {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// step counts a step of the evaluation. It reports false when the evaluation has ended, or
+// an exception is on its way.
+func (r *Run) step() bool {
+	r.spend(1)
+	return r.stop == "" && r.raised == nil
+}
+
+// spend counts the steps of an operation over n items.
+func (r *Run) spend(n int) {
+	r.steps += n
+	if r.steps > r.opt.Steps && r.stop == "" {
+		r.stop = fmt.Sprintf("the evaluation took more than %d steps", r.opt.Steps)
+	}
+}
+
+// certain reports whether the statement that runs is known to run.
+func (r *Run) certain() bool { return r.branch == nil && r.partials == 0 }
+
+// condition returns the condition under which the statement runs, or "".
+func (r *Run) condition() string {
+	if r.branch != nil {
+		return r.branch.why
+	}
+	if r.partials > 0 {
+		for f := r.frame; f != nil; f = f.caller {
+			if f.partial != "" {
+				return "not (" + f.partial + ")"
+			}
+		}
+		return "an earlier condition"
+	}
+	return ""
+}
+
+// note adds what could not be followed to the module that is imported.
+func (r *Run) note(text string) {
+	if r.frame != nil && r.frame.line > 0 {
+		text = fmt.Sprintf("line %d: %s", r.frame.line, text)
+	}
+	r.noteAt(r.node, text)
+}
+
+func (r *Run) noteAt(n *Node, text string) {
+	if n == nil || len(n.Unknown) > maxUnknown || slices.Contains(n.Unknown, text) {
+		return
+	}
+	if len(n.Unknown) == maxUnknown {
+		text = fmt.Sprintf("more than %d things", maxUnknown)
+	}
+	n.Unknown = append(n.Unknown, text)
+}
+
+// at returns the position of the statement that runs.
+func (r *Run) at() string {
+	if r.frame == nil || r.frame.file == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", r.frame.file, r.frame.line)
+}
+
+// frame is a run of the statements of a module, a class or a function.
+type frame struct {
+	module *module
+	file   string
+	line   int
+	vars   *names // local names; the module's at its top level
+	outer  *frame // of the function's definition, for closures; nil for a module's
+	caller *frame
+	class  bool
+	global map[string]bool // names declared global
+	free   map[string]bool // names declared nonlocal
+	result value
+	// partial is the condition that a part of the frame has ended it, or "".
+	partial string
+	of      *class // the class whose method runs, for super
+	self    value
+	caught  []*exception // that are being handled
+}
+
+// inFrame runs f in a frame.
+func (r *Run) inFrame(f *frame, do func()) {
+	f.caller = r.frame
+	r.frame = f
+	do()
+	if f.partial != "" {
+		r.partials--
+	}
+	r.frame = f.caller
+}
+
+// sortedKeys returns the keys of a map in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// cutLast cuts a dotted name around its last dot.
+func cutLast(name string) (before, last string, ok bool) {
+	i := strings.LastIndexByte(name, '.')
+	if i < 0 {
+		return "", name, false
+	}
+	return name[:i], name[i+1:], true
+}

@@ -1,0 +1,420 @@
+package pyimport
+
+import "slices"
+
+// Branches that may or may not run are evaluated one after the other from the same state,
+// and then joined. A branch keeps the first snapshot of each mutable value that it changes;
+// values that were made in the branch need none.
+
+// mark is the part of a mutable value that says which branches have kept it.
+type mark struct{ born, kept int }
+
+func (m *mark) marks() *mark { return m }
+
+// mutable is a value with state: names of a scope, a list, a dict, a set.
+type mutable interface {
+	marks() *mark
+	snapshot() any
+	restore(any)
+	// join sets the state to what is the same in both snapshots; the rest is unknown.
+	join(a, b any, why *unknown)
+}
+
+// branch is a run of statements that may not happen.
+type branch struct {
+	id    int
+	why   string // the condition
+	outer *branch
+	kept  []kept
+}
+
+type kept struct {
+	of  mutable
+	old any
+}
+
+// outcome is what a branch has left.
+type outcome struct {
+	flow   flow
+	result value
+	exc    *exception
+	states []kept // new states, in the order of the first change
+}
+
+// born returns the mark of a new mutable value.
+func (r *Run) born() mark {
+	if r.branch == nil {
+		return mark{}
+	}
+	return mark{born: r.branch.id}
+}
+
+// change must be called before a mutable value is changed.
+func (r *Run) change(m mutable) {
+	b, k := r.branch, m.marks()
+	if b == nil || k.born >= b.id || k.kept == b.id {
+		return
+	}
+	b.kept = append(b.kept, kept{m, m.snapshot()})
+	k.kept = b.id
+}
+
+// fork runs f as a branch, and then restores the state as it was.
+func (r *Run) fork(why string, f func() flow) outcome {
+	r.branches++
+	b := &branch{id: r.branches, why: why, outer: r.branch}
+	r.branch = b
+	var o outcome
+	o.flow = f()
+	o.exc, r.raised = r.raised, nil
+	if r.frame != nil {
+		o.result = r.frame.result
+	}
+	r.branch = b.outer
+	seen := map[mutable]bool{}
+	for _, k := range b.kept {
+		if !seen[k.of] {
+			seen[k.of] = true
+			o.states = append(o.states, kept{k.of, k.of.snapshot()})
+		}
+	}
+	for _, k := range slices.Backward(b.kept) {
+		k.of.restore(k.old)
+	}
+	return o
+}
+
+// apply takes over what a branch has left.
+func (r *Run) apply(o outcome) {
+	for _, s := range o.states {
+		r.change(s.of)
+		s.of.restore(s.old)
+	}
+}
+
+// either evaluates two branches of which one runs, and joins what they leave.
+func (r *Run) either(why string, a, b func() flow) flow {
+	x := r.fork(why, a)
+	y := r.fork("not ("+why+")", b)
+	for _, o := range []outcome{x, y} {
+		if o.exc != nil {
+			r.possible = append(r.possible, o.exc)
+		}
+	}
+	switch {
+	case x.exc != nil && y.exc != nil:
+		if r.raised == nil && r.stop == "" {
+			r.raised = y.exc
+		}
+		return next
+	case x.exc != nil:
+		r.apply(y)
+		r.setResult(y)
+		return y.flow
+	case y.exc != nil:
+		r.apply(x)
+		r.setResult(x)
+		return x.flow
+	}
+	r.joinStates(why, x, y)
+	return r.joinFlow(why, x, y)
+}
+
+func (r *Run) setResult(o outcome) {
+	if r.frame != nil && o.flow == returns {
+		r.frame.result = o.result
+	}
+}
+
+// joinFlow returns where the statements go on after two branches. If they differ, the rest
+// of the frame is run as possible.
+func (r *Run) joinFlow(why string, x, y outcome) flow {
+	if x.flow == y.flow {
+		if x.flow == returns && r.frame != nil {
+			r.frame.result = x.result
+			if !same(x.result, y.result) {
+				r.frame.result = unknownf("depends on %s", why)
+			}
+		}
+		return x.flow
+	}
+	if r.frame != nil && r.frame.partial == "" {
+		r.frame.partial = why
+		r.partials++
+	}
+	return next
+}
+
+// joinStates sets each changed value to what is the same after both branches.
+func (r *Run) joinStates(why string, x, y outcome) {
+	u := &unknown{why: "depends on " + why}
+	after := map[mutable]any{}
+	for _, s := range y.states {
+		after[s.of] = s.old
+	}
+	done := map[mutable]bool{}
+	for _, s := range x.states {
+		done[s.of] = true
+		other, ok := after[s.of]
+		if !ok {
+			other = s.of.snapshot()
+		}
+		r.change(s.of)
+		s.of.join(s.old, other, u)
+	}
+	for _, s := range y.states {
+		if !done[s.of] {
+			before := s.of.snapshot()
+			r.change(s.of)
+			s.of.join(before, s.old, u)
+		}
+	}
+}
+
+// names are the names of a scope or the attributes of an object, in the order of their
+// first assignment.
+type names struct {
+	mark
+	m     map[string]value
+	order []string
+	// open says why there may be other names, or "".
+	open string
+	// modules is set for sys.modules, where a module that is loaded in one branch only
+	// stays, as one that may be loaded.
+	modules bool
+}
+
+func (r *Run) newNames() *names { return &names{mark: r.born(), m: map[string]value{}} }
+
+func (n *names) get(name string) (value, bool) {
+	v, ok := n.m[name]
+	return v, ok
+}
+
+// set sets a name.
+func (r *Run) set(n *names, name string, v value) {
+	r.change(n)
+	n.put(name, v)
+}
+
+func (n *names) put(name string, v value) {
+	if _, ok := n.m[name]; !ok {
+		n.order = append(n.order, name)
+	}
+	n.m[name] = v
+}
+
+// unset deletes a name.
+func (r *Run) unset(n *names, name string) {
+	if _, ok := n.m[name]; !ok {
+		return
+	}
+	r.change(n)
+	delete(n.m, name)
+	n.order = slices.DeleteFunc(slices.Clone(n.order), func(s string) bool { return s == name })
+}
+
+// openUp notes that a scope may have other names.
+func (r *Run) openUp(n *names, why string) {
+	if n.open == "" {
+		r.change(n)
+		n.open = why
+	}
+}
+
+type namesState struct {
+	m     map[string]value
+	order []string
+	open  string
+}
+
+func (n *names) snapshot() any {
+	m := make(map[string]value, len(n.m))
+	for k, v := range n.m {
+		m[k] = v
+	}
+	return namesState{m, slices.Clone(n.order), n.open}
+}
+
+func (n *names) restore(s any) {
+	t := s.(namesState)
+	n.m, n.order, n.open = make(map[string]value, len(t.m)), slices.Clone(t.order), t.open
+	for k, v := range t.m {
+		n.m[k] = v
+	}
+}
+
+func (n *names) join(a, b any, why *unknown) {
+	x, y := a.(namesState), b.(namesState)
+	n.restore(a)
+	if n.open == "" {
+		n.open = y.open
+	}
+	for _, k := range y.order {
+		if _, ok := x.m[k]; !ok {
+			n.put(k, n.onlyOne(y.m[k], why))
+		}
+	}
+	for _, k := range x.order {
+		v, w := x.m[k], value(nil)
+		w, ok := y.m[k]
+		switch {
+		case !ok:
+			n.put(k, n.onlyOne(v, why))
+		case !same(v, w):
+			n.put(k, why)
+		case isMaybe(v) && !isMaybe(w):
+			n.put(k, w)
+		}
+	}
+}
+
+// onlyOne returns the value of a name that one of two branches has set.
+func (n *names) onlyOne(v value, why *unknown) value {
+	if m, ok := v.(*module); ok && n.modules {
+		if m.maybe == "" {
+			m.maybe = why.why
+		}
+		return m
+	}
+	return why
+}
+
+func isMaybe(v value) bool {
+	m, ok := v.(*module)
+	return ok && m.maybe != ""
+}
+
+type listState struct {
+	items []value
+	open  bool
+}
+
+func (l *list) snapshot() any { return listState{l.items, l.open} }
+func (l *list) restore(s any) { t := s.(listState); l.items, l.open = t.items, t.open }
+func (l *list) join(a, b any, why *unknown) {
+	x, y := a.(listState), b.(listState)
+	l.items, l.open = joinItems(x.items, y.items, why), x.open || y.open || len(x.items) != len(y.items)
+}
+
+func (s *set) snapshot() any { return listState{s.items, s.open} }
+func (s *set) restore(v any) { t := v.(listState); s.items, s.open = t.items, t.open }
+func (s *set) join(a, b any, _ *unknown) {
+	x, y := a.(listState), b.(listState)
+	s.items, s.open = x.items, true
+	if sameAll(x.items, y.items) {
+		s.open = x.open || y.open
+	}
+}
+
+// joinItems returns the common beginning of two lists.
+func joinItems(a, b []value, why *unknown) []value {
+	var items []value
+	for i := range min(len(a), len(b)) {
+		if same(a[i], b[i]) {
+			items = append(items, a[i])
+		} else {
+			items = append(items, why)
+		}
+	}
+	return items
+}
+
+// dict is a dict with known hashable keys, in the order of insertion.
+type dict struct {
+	mark
+	pairs []pair
+	index map[string]int
+	open  bool // may have other keys
+}
+
+type pair struct {
+	hash       string
+	key, value value
+}
+
+func (r *Run) newDict() *dict { return &dict{mark: r.born(), index: map[string]int{}} }
+
+// get returns the value of a key. known is false if it cannot be told.
+func (d *dict) get(key value) (v value, ok, known bool) {
+	h, hashable := hashKey(key)
+	if !hashable {
+		return nil, false, false
+	}
+	if i, ok := d.index[h]; ok {
+		return d.pairs[i].value, true, true
+	}
+	return nil, false, !d.open
+}
+
+// setKey sets a key of a dict. A key that is not known opens it.
+func (r *Run) setKey(d *dict, key, v value) {
+	r.change(d)
+	h, ok := hashKey(key)
+	if !ok || len(d.pairs) >= maxItems {
+		d.open = true
+		return
+	}
+	if i, ok := d.index[h]; ok {
+		d.pairs[i].value = v
+		return
+	}
+	d.index[h] = len(d.pairs)
+	d.pairs = append(d.pairs, pair{h, key, v})
+}
+
+// unsetKey deletes a key of a dict.
+func (r *Run) unsetKey(d *dict, key value) {
+	r.change(d)
+	h, ok := hashKey(key)
+	if !ok {
+		d.open = true
+		return
+	}
+	d.pairs = slices.DeleteFunc(d.pairs, func(p pair) bool { return p.hash == h })
+	d.reindex()
+}
+
+func (d *dict) reindex() {
+	d.index = make(map[string]int, len(d.pairs))
+	for i, p := range d.pairs {
+		d.index[p.hash] = i
+	}
+}
+
+type dictState struct {
+	pairs []pair
+	open  bool
+}
+
+func (d *dict) snapshot() any { return dictState{slices.Clone(d.pairs), d.open} }
+
+func (d *dict) restore(s any) {
+	t := s.(dictState)
+	d.pairs, d.open = slices.Clone(t.pairs), t.open
+	d.reindex()
+}
+
+func (d *dict) join(a, b any, why *unknown) {
+	x, y := a.(dictState), b.(dictState)
+	other := map[string]value{}
+	for _, p := range y.pairs {
+		other[p.hash] = p.value
+	}
+	d.restore(a)
+	d.open = x.open || y.open
+	both := 0
+	for i, p := range d.pairs {
+		v, ok := other[p.hash]
+		if ok {
+			both++
+		}
+		if !ok || !same(v, p.value) {
+			d.pairs[i].value = why
+			d.open = d.open || !ok
+		}
+	}
+	if both < len(y.pairs) {
+		d.open = true
+	}
+}

@@ -1,0 +1,405 @@
+package pyimport
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/pysource"
+)
+
+// value is a value of the program: nil is None; bool, int64, float64 and string are
+// Python's; the others are the types below. A value that is not known is [*unknown].
+type value any
+
+type (
+	// bytes is a bytes object.
+	bytes string
+	// unknown is a value that cannot be known, and the reason.
+	unknown struct{ why string }
+	// tuple is a tuple, or a struct sequence such as sys.version_info if fields is set.
+	tuple struct {
+		items  []value
+		fields []string
+	}
+	// list is a list. Its items may be replaced, never changed in place.
+	list struct {
+		mark
+		items []value
+		open  bool // may have other items
+	}
+	// set is a set or frozenset of known values, in the order of insertion.
+	set struct {
+		mark
+		items []value
+		open  bool
+	}
+	// builtin is a function that this package implements.
+	builtin struct {
+		name string
+		fn   func(*Run, *args) value
+	}
+	// method is a function bound to its first argument.
+	method struct {
+		self value
+		fn   value // *function or *builtin
+	}
+	// property, staticMethod and classMethod are the descriptors of a class body.
+	property     struct{ get value }
+	staticMethod struct{ fn value }
+	classMethod  struct{ fn value }
+	// slice is the value of a:b:c in an index.
+	slice struct{ lower, upper, step value }
+	// super is super() of an instance: attributes after a class in its MRO.
+	super struct {
+		self  value
+		of    *class
+		after *class
+	}
+)
+
+// object is a value of a type that this package implements, such as a path or a library.
+type object interface {
+	// typeName is the qualified name of the type.
+	typeName() string
+	// attr returns an attribute, or false if it is not known to have it.
+	attr(r *Run, name string) (value, bool)
+}
+
+// unknownf returns an unknown value and the reason.
+func unknownf(format string, a ...any) *unknown {
+	return &unknown{why: fmt.Sprintf(format, a...)}
+}
+
+// isUnknown reports whether a value is not known.
+func isUnknown(v value) bool {
+	_, ok := v.(*unknown)
+	return ok
+}
+
+// because returns the reason why the first of the values is unknown, as a value, or nil.
+func because(vs ...value) *unknown {
+	for _, v := range vs {
+		if u, ok := v.(*unknown); ok {
+			return u
+		}
+	}
+	return nil
+}
+
+// truth returns bool(v); known is false if it cannot be told.
+func truth(v value) (is, known bool) {
+	switch v := v.(type) {
+	case nil:
+		return false, true
+	case bool:
+		return v, true
+	case int64:
+		return v != 0, true
+	case float64:
+		return v != 0, true
+	case string:
+		return v != "", true
+	case bytes:
+		return v != "", true
+	case *tuple:
+		return len(v.items) > 0, true
+	case *list:
+		return len(v.items) > 0, !v.open || len(v.items) > 0
+	case *set:
+		return len(v.items) > 0, !v.open || len(v.items) > 0
+	case *dict:
+		return len(v.pairs) > 0, !v.open || len(v.pairs) > 0
+	case *module, *function, *class, *builtin, *method, pysource.Ellipsis:
+		return true, true
+	case *instance:
+		return true, !v.of.has("__bool__") && !v.of.has("__len__") && v.of.known()
+	case *falsy:
+		return !v.and, true
+	case *filePath, *library, *environ, *match, *moduleDict:
+		return true, true
+	}
+	return false, false
+}
+
+// same reports whether two values need not be told apart: they are one object, equal
+// constants, or made by the same definition of the source.
+func same(a, b value) bool {
+	switch a := a.(type) {
+	case *module:
+		b, ok := b.(*module)
+		return ok && (a == b || a.name == b.name && a.file == b.file)
+	case *function:
+		b, ok := b.(*function)
+		return ok && (a == b || a.def != nil && a.def == b.def)
+	case *class:
+		b, ok := b.(*class)
+		return ok && (a == b || a.def != nil && a.def == b.def)
+	case *builtin:
+		b, ok := b.(*builtin)
+		return ok && a.name == b.name
+	case *unknown:
+		_, ok := b.(*unknown)
+		return ok
+	case *tuple:
+		b, ok := b.(*tuple)
+		return ok && sameAll(a.items, b.items)
+	case *list:
+		b, ok := b.(*list)
+		return ok && (a == b || !a.open && !b.open && sameAll(a.items, b.items))
+	case *filePath:
+		b, ok := b.(*filePath)
+		return ok && *a == *b
+	}
+	return comparable(a) && comparable(b) && a == b
+}
+
+// comparable reports whether Go can compare a value.
+func comparable(v value) bool {
+	switch v.(type) {
+	case pysource.Ellipsis, nil, bool, int64, float64, string, bytes:
+		return true
+	case *tuple, *list, *set, *dict, *class, *instance, *module, *function, *builtin, *method, *unknown, *filePath:
+		return true
+	}
+	return false
+}
+
+func sameAll(a, b []value) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !same(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// hashKey returns a text that two known hashable values share if they are equal. ok is
+// false for unknown and unhashable values.
+func hashKey(v value) (key string, ok bool) {
+	switch v := v.(type) {
+	case nil:
+		return "n", true
+	case bool:
+		if v {
+			return "i1", true
+		}
+		return "i0", true
+	case int64:
+		return "i" + strconv.FormatInt(v, 10), true
+	case float64:
+		if v == float64(int64(v)) {
+			return "i" + strconv.FormatInt(int64(v), 10), true
+		}
+		return "f" + strconv.FormatFloat(v, 'g', -1, 64), true
+	case string:
+		return "s" + v, true
+	case bytes:
+		return "b" + string(v), true
+	case *filePath:
+		return "p" + v.text, true
+	case *tuple:
+		var b strings.Builder
+		b.WriteString("t")
+		for _, item := range v.items {
+			k, ok := hashKey(item)
+			if !ok || b.Len() > maxText {
+				return "", false
+			}
+			fmt.Fprintf(&b, "%d:%s", len(k), k)
+		}
+		return b.String(), true
+	case *class, *function, *module, *builtin:
+		return fmt.Sprintf("o%p", v), true
+	case *instance:
+		return fmt.Sprintf("o%p", v), !v.of.has("__eq__")
+	}
+	return "", false
+}
+
+// equal compares two values as == does; known is false if it cannot be told.
+func equal(a, b value) (eq, known bool) {
+	switch x := a.(type) {
+	case *unknown:
+		return false, false
+	case *list:
+		if y, ok := b.(*list); ok {
+			if x.open || y.open {
+				return false, false
+			}
+			return equalAll(x.items, y.items)
+		}
+	case *tuple:
+		if y, ok := b.(*tuple); ok {
+			return equalAll(x.items, y.items)
+		}
+	case *set, *dict:
+		if typeName(a) == typeName(b) {
+			return a == b, a == b
+		}
+	case *release:
+		if y, ok := b.(*release); ok {
+			return x.compare(y) == 0, true
+		}
+		return false, false
+	}
+	if isUnknown(b) {
+		return false, false
+	}
+	ka, oka := hashKey(a)
+	kb, okb := hashKey(b)
+	if oka && okb {
+		return ka == kb, true
+	}
+	if isPlain(a) && isPlain(b) {
+		return false, true // of different types, or one is no plain value
+	}
+	return false, false
+}
+
+// isPlain reports whether a value is a constant or container whose type is known.
+func isPlain(v value) bool {
+	switch v.(type) {
+	case nil, bool, int64, float64, string, bytes, *tuple, *list, *set, *dict, *class, *function, *module, *builtin:
+		return true
+	}
+	return false
+}
+
+func equalAll(a, b []value) (eq, known bool) {
+	if len(a) != len(b) {
+		return false, true
+	}
+	known = true
+	for i := range a {
+		e, k := equal(a[i], b[i])
+		if k && !e {
+			return false, true
+		}
+		known = known && k
+	}
+	return known, known
+}
+
+// typeName returns the name of type(v), or "" if it is not known.
+func typeName(v value) string {
+	switch v := v.(type) {
+	case nil:
+		return "NoneType"
+	case bool:
+		return "bool"
+	case int64:
+		return "int"
+	case float64:
+		return "float"
+	case string:
+		return "str"
+	case bytes:
+		return "bytes"
+	case *tuple:
+		return "tuple"
+	case *list:
+		return "list"
+	case *set:
+		return "set"
+	case *dict:
+		return "dict"
+	case *module:
+		return "module"
+	case *function:
+		return "function"
+	case *class:
+		return "type"
+	case *builtin:
+		return "builtin_function_or_method"
+	case *method:
+		return "method"
+	case *instance:
+		return v.of.name
+	case object:
+		return v.typeName()
+	}
+	return ""
+}
+
+// str returns str(v); known is false if it cannot be told.
+func str(v value) (text string, known bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case *filePath:
+		return v.text, true
+	case *release:
+		return v.text, true
+	case *instance:
+		if e := v.exc; e != nil {
+			return e.text, !e.vague
+		}
+	}
+	return repr(v)
+}
+
+// repr returns repr(v) of constants and containers of them.
+func repr(v value) (text string, known bool) {
+	switch v := v.(type) {
+	case nil:
+		return "None", true
+	case bool:
+		if v {
+			return "True", true
+		}
+		return "False", true
+	case int64:
+		return strconv.FormatInt(v, 10), true
+	case float64:
+		s := strconv.FormatFloat(v, 'g', -1, 64)
+		if !strings.ContainsAny(s, ".en") {
+			s += ".0"
+		}
+		return s, true
+	case string:
+		return quote(v), true
+	case bytes:
+		return "b" + quote(string(v)), true
+	case *tuple:
+		text, known = reprAll(v.items)
+		if len(v.items) == 1 {
+			text += ","
+		}
+		return "(" + text + ")", known && v.fields == nil
+	case *list:
+		text, known = reprAll(v.items)
+		return "[" + text + "]", known && !v.open
+	}
+	return "…", false
+}
+
+func reprAll(items []value) (text string, known bool) {
+	known = true
+	var b strings.Builder
+	for i, item := range items {
+		if b.Len() > maxText {
+			return b.String(), false
+		}
+		t, k := repr(item)
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(t)
+		known = known && k
+	}
+	return b.String(), known
+}
+
+// quote returns repr() of a string.
+func quote(s string) string {
+	q := "'"
+	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
+		q = `"`
+	}
+	r := strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\t", `\t`, "\r", `\r`, q, `\`+q)
+	return q + r.Replace(s) + q
+}
