@@ -443,7 +443,11 @@ func entryPoints(r *Run, a *args) value {
 
 func (r *Run) entryPoints(group string) *list {
 	l := &list{}
-	for _, e := range r.in.EntryPoints(group) {
+	points, unknown := r.in.EntryPoints(group)
+	for _, why := range unknown {
+		r.note("entry points of " + group + ": " + why)
+	}
+	for _, e := range points {
 		l.items = append(l.items, &entryPoint{e, group})
 	}
 	return r.own(l)
