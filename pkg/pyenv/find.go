@@ -195,11 +195,29 @@ func (f *finder) byHooks(s *Spec) {
 	}
 	switch {
 	case s.Uncertain != "":
+	case f.partial():
+		s.Uncertain = plain.Name(f.stdlib) + " has not the whole standard library"
 	case f.noBuiltins && slices.Contains(mayBeBuiltin, s.Name):
 		s.Uncertain = "it may be built into the interpreter"
 	case len(f.unknown) > 0:
 		s.Uncertain = plain.Name(f.unknown[0]) + " may install a finder for it"
 	}
+}
+
+// minStdlib is the least number of entries of a whole standard library. Debian's
+// libpython3.11-minimal, which lacks most modules, has 91.
+const minStdlib = 40
+
+// Partial reports whether the image has only a part of the interpreter's standard library.
+// No interpreter of that kind starts, so that the files are not all that there is, and an
+// absent module or name shows nothing.
+func (in *Interpreter) Partial() bool { return in.find.partial() }
+
+func (f *finder) partial() bool {
+	if e := f.entry(f.stdlib); len(e.names) >= minStdlib || e.zip != nil {
+		return false
+	}
+	return !slices.ContainsFunc(f.sysPath, func(p string) bool { return f.entry(abs(f.cwd, p)).zip != nil })
 }
 
 // cutLast splits a dotted name at its last dot.

@@ -225,6 +225,10 @@ func (r *Run) mainModule(name string, argv []string) {
 		}
 		search = r.searchPath(m)
 	}
+	if search == nil {
+		r.note("the package of " + name + " is not known")
+		return
+	}
 	spec, doubt := r.find(name, search)
 	if spec != nil && spec.Search != nil {
 		m := r.importModule(name)
@@ -232,7 +236,11 @@ func (r *Run) mainModule(name string, argv []string) {
 			return
 		}
 		name += ".__main__"
-		spec, doubt = r.find(name, r.searchPath(m))
+		if search = r.searchPath(m); search == nil {
+			r.note("the package of " + name + " is not known")
+			return
+		}
+		spec, doubt = r.find(name, search)
 	}
 	if spec == nil {
 		r.missing(name, doubt, "No module named "+name)
