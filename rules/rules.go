@@ -5,7 +5,8 @@ package rules
 
 import "embed"
 
-// FS holds the packs, *.yaml, and in provide/ the tables that package provide reads.
+// FS holds the packs, *.yaml, in provide/ the tables that package provide reads, and
+// in startup/ those of package startup.
 //
-//go:embed *.yaml provide/*.yaml
+//go:embed *.yaml provide/*.yaml startup/*.yaml
 var FS embed.FS
