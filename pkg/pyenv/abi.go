@@ -38,10 +38,14 @@ func (b *boot) soabi() string {
 		flags = "m"
 	}
 	head := fmt.Sprintf("cpython-%d%d%s-", b.Major, b.Minor, flags)
-	dir := b.real(b.BaseExecPrefix + "/" + b.PlatLibDir + "/" + b.subdir + "/lib-dynload")
-	for e := range b.fs.In(dir) {
-		if m := taggedName.FindStringSubmatch(path.Base(e.Path)); m != nil && strings.HasPrefix(m[1], head) {
-			return m[1]
+	for _, dir := range b.paths {
+		if path.Base(dir) != "lib-dynload" {
+			continue
+		}
+		for e := range b.fs.In(b.real(dir)) {
+			if m := taggedName.FindStringSubmatch(path.Base(e.Path)); m != nil && strings.HasPrefix(m[1], head) {
+				return m[1]
+			}
 		}
 	}
 	libc := "gnu"
@@ -52,7 +56,7 @@ func (b *boot) soabi() string {
 		libc = "gnueabihf"
 	}
 	tag := head + machines[b.exe.Machine] + "-linux-" + libc
-	b.unknown("the suffix of extension modules is taken to be .%s.so: %s has no module that shows it", tag, dir)
+	b.unknown("the suffix of extension modules is taken to be .%s.so: lib-dynload has no module that shows it", tag)
 	return tag
 }
 
@@ -62,7 +66,10 @@ func (b *boot) builtins() {
 	names := []string{"builtins", "sys", "_warnings", "marshal"}
 	if b.core != nil {
 		b.core.Symbols.Exported("PyInit_", func(name string) bool {
-			names = append(names, strings.TrimPrefix(name, "PyInit_"))
+			if name = strings.TrimPrefix(name, "PyInit_"); name == "imp" {
+				name = "_imp" // before 3.7
+			}
+			names = append(names, name)
 			return len(names) < maxEntries
 		})
 	}

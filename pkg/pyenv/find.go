@@ -140,7 +140,7 @@ func (in *Interpreter) Find(name string, search []string) *Spec { return in.find
 
 func (f *finder) find(name string, search []string) *Spec {
 	if dirs, ok := f.preset[name]; ok {
-		return &Spec{Name: name, Kind: Namespace, Search: slices.Clone(dirs)}
+		return f.namespace(name, dirs)
 	}
 	if name == "distutils" && f.distutils {
 		if s := f.onPath("setuptools._distutils", f.setuptools()); s.Kind != Missing {
@@ -165,6 +165,19 @@ func (f *finder) find(name string, search []string) *Spec {
 	s := f.onPath(name, search)
 	if s.Kind == Missing {
 		f.byHooks(s)
+	}
+	return s
+}
+
+// namespace returns a package that a line of a .pth file has put into sys.modules: its
+// path is looked up again whenever sys.path changes (_NamespacePath).
+func (f *finder) namespace(name string, dirs []string) *Spec {
+	s := f.onPath(name, f.sysPath)
+	if s.Kind != Namespace {
+		return &Spec{Name: name, Kind: Namespace, Search: slices.Clone(dirs)}
+	}
+	for _, dir := range dirs {
+		(*list)(&s.Search).add(dir)
 	}
 	return s
 }

@@ -2,6 +2,7 @@ package pyenv
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
@@ -40,6 +41,9 @@ func (b *boot) locate() {
 		}
 	}
 	b.paths = append(b.paths, b.BasePrefix+"/"+b.PlatLibDir+"/"+strings.Replace(b.subdir, ".", "", 1)+".zip")
+	if b.Minor < 7 {
+		b.paths = append(b.paths, b.StdLib) // 3.6 has it twice
+	}
 	b.paths = append(b.paths, b.StdLib, b.BaseExecPrefix+"/"+b.PlatLibDir+"/"+b.subdir+"/lib-dynload")
 }
 
@@ -137,6 +141,14 @@ func (b *boot) platLibDir(dir, home string) string {
 	return found
 }
 
+// lacksLibrary adds to Unknown that no entry of sys.path has the standard library.
+func (b *boot) lacksLibrary() {
+	has := func(p string) bool { return b.hasOS(p) || path.Ext(p) == ".zip" && b.isFile(p) }
+	if !slices.ContainsFunc(b.paths, has) {
+		b.unknown("the standard library was not found at %s", plain.Name(b.StdLib))
+	}
+}
+
 // findPrefix sets Prefix and StdLib.
 func (b *boot) findPrefix(dir, home string) {
 	stdlib := b.PlatLibDir + "/" + b.subdir
@@ -157,9 +169,6 @@ func (b *boot) findPrefix(dir, home string) {
 		}
 	}
 	b.StdLib = b.Prefix + "/" + stdlib
-	if !b.hasOS(b.StdLib) && !b.isFile(b.Prefix+"/"+zip) {
-		b.unknown("the standard library was not found at %s", plain.Name(b.StdLib))
-	}
 }
 
 // builtPrefix returns the prefix that the program was most likely built with, which

@@ -23,6 +23,7 @@ func Open(fsys *layers.FS, exe string, o Options) (*Interpreter, error) {
 		return nil, fmt.Errorf("%s: %w", plain.Name(exe), err)
 	}
 	b.locate()
+	b.lacksLibrary()
 	b.micro()
 	in.Suffixes = b.suffixes()
 	b.builtins()

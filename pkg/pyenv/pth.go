@@ -79,10 +79,10 @@ func (s *siteRun) pthImport(dir, file, line string) {
 	if len(s.PthImports) >= maxPthImports {
 		return
 	}
-	known := s.eggLine(line) || s.namespaceLine(dir, line) || s.editableLine(dir, line) || s.distutilsLine(line) ||
+	known := s.eggLine(line) || s.namespaceLine(dir, line) || s.editableLine(dir, line) || s.distutilsLine(line) || s.pathLine(line) ||
 		strings.TrimSpace(line) == "import _virtualenv" // virtualenv's: patches distutils, finds nothing
 	s.PthImports = append(s.PthImports, PthImport{File: file, Line: strings.TrimRight(line, " \t\r"), Known: known})
-	if !known && s.mayHook(dir, line) {
+	if !known && s.mayHook(line) {
 		s.hooks.unknown = append(s.hooks.unknown, file)
 	}
 }
@@ -178,33 +178,34 @@ func (s *siteRun) editableLine(dir, line string) bool {
 // is found.
 var pthModules = []string{"sys", "os", "types", "site", "importlib", "pathlib", "re"}
 
-var importedName = regexp.MustCompile(`(?:^|[;\s])(?:import|__import__\(['"])\s*([\w.]+)`)
+var importedName = regexp.MustCompile(`(?:^|[;\s'"])(?:import|from|__import__\(['"])\s*([\w.]+)`)
 
 // mayHook reports whether a line of a .pth file may install a finder: its text or that of
 // a module that it imports names sys.meta_path or sys.path_hooks, or is not known.
-func (s *siteRun) mayHook(dir, line string) bool {
-	hooks := func(text string) bool {
-		return strings.Contains(text, "meta_path") || strings.Contains(text, "path_hooks")
-	}
-	if hooks(line) || strings.Contains(line, "exec(") {
+func (s *siteRun) mayHook(line string) bool {
+	if namesHooks(line) {
 		return true
 	}
-	for _, m := range importedName.FindAllStringSubmatch(line, 64) {
+	return slices.ContainsFunc(importedName.FindAllStringSubmatch(line, maxImported), func(m []string) bool {
 		top, _, _ := strings.Cut(m[1], ".")
-		if slices.Contains(pthModules, top) {
-			continue
-		}
-		found := false
-		for _, file := range []string{dir + "/" + top + ".py", dir + "/" + top + "/__init__.py"} {
+		return !slices.Contains(pthModules, top) && s.moduleHooks(top)
+	})
+}
+
+const maxImported = 64 // names of a line
+
+func namesHooks(text string) bool {
+	return strings.Contains(text, "meta_path") || strings.Contains(text, "path_hooks")
+}
+
+// moduleHooks reports whether the source of a top-level module names the lists of finders,
+// or is not known. The standard library installs none.
+func (s *siteRun) moduleHooks(top string) bool {
+	for _, dir := range s.path {
+		for _, file := range []string{dir + "/" + top + "/__init__.py", dir + "/" + top + ".py"} {
 			if text, there, kept := s.read(file); there {
-				found = true
-				if !kept || hooks(string(text)) {
-					return true
-				}
+				return dir != s.StdLib && (!kept || namesHooks(string(text)))
 			}
-		}
-		if !found && !s.isDir(s.StdLib+"/"+top) && !s.isFile(s.StdLib+"/"+top+".py") {
-			return true
 		}
 	}
 	return false
