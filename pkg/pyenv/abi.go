@@ -24,7 +24,17 @@ func (b *boot) suffixes() []string {
 	if !b.Free {
 		all = append(all, ".abi3.so")
 	}
+	if triplet := multiarch(all[0]); b.Debian && !b.Free && b.Minor >= 13 && triplet != "" {
+		all = append(all, ".abi3-"+triplet+".so") // Debian's own
+	}
 	return append(all, ".so")
+}
+
+// multiarch returns the triplet in the first suffix: x86_64-linux-gnu.
+func multiarch(suffix string) string {
+	_, triplet, _ := strings.Cut(strings.TrimSuffix(suffix, ".so"), "-")
+	_, triplet, _ = strings.Cut(triplet, "-")
+	return triplet
 }
 
 // soabi returns SOABI: the tag that the modules of lib-dynload have, or else the one that

@@ -121,10 +121,11 @@ func (m *machine) content(e *layers.Entry) {
 	}
 }
 
-// maybeImported reports whether a line of a .pth file may import a file.
+// maybeImported reports whether a line of a .pth file may import a file, or whether it is
+// one that others keep.
 func maybeImported(name string) bool {
 	dir, base := filepath.Split(name)
-	return strings.HasSuffix(dir, "-packages/") && strings.HasSuffix(base, ".py") ||
+	return base == "RECORD" || strings.HasSuffix(dir, "-packages/") && strings.HasSuffix(base, ".py") ||
 		base == "__init__.py" && strings.HasSuffix(filepath.Dir(filepath.Clean(dir)), "-packages")
 }
 

@@ -25,6 +25,8 @@ func Open(fsys *layers.FS, exe string, o Options) (*Interpreter, error) {
 	b.locate()
 	b.lacksLibrary()
 	b.micro()
+	b.flavour = b.findFlavour()
+	in.Debian = b.flavour.debian
 	in.Suffixes = b.suffixes()
 	b.builtins()
 	in.SafePath = b.isolated || o.Isolated || in.Minor >= 11 && (o.SafePath || b.getenv("PYTHONSAFEPATH") != "")
@@ -48,6 +50,7 @@ type boot struct {
 	venvCfg  venvConfig
 	venv     string // directory of the virtual environment, or ""
 	isolated bool   // by a ._pth file
+	flavour  flavour
 	noSite   bool
 	// noBuiltins reports that Builtins lacks those that only some builds have.
 	noBuiltins bool

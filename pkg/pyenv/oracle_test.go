@@ -30,6 +30,8 @@ type truth struct {
 	Executable     string
 	Modules        map[string][]string
 	Specs          map[string]found
+	Points         [][]string          // group, name, module, attribute, distribution
+	Tops           map[string][]string // distributions by top-level module
 }
 
 type found struct {
@@ -225,6 +227,66 @@ func compare(t *testing.T, in *Interpreter, want truth) {
 		}
 	}
 	compareSpecs(t, in, want)
+	if in.Minor >= 12 {
+		same("entry points", points(t, in, want), want.Points)
+		same("top-level modules", tops(in, want), want.Tops)
+	}
+}
+
+// points returns the entry points of the groups that there are.
+func points(t *testing.T, in *Interpreter, want truth) [][]string {
+	t.Helper()
+	all := [][]string{}
+	seen := map[string]bool{}
+	for _, w := range want.Points {
+		group := w[0]
+		if seen[group] {
+			continue
+		}
+		seen[group] = true
+		list, unknown := in.EntryPoints(group)
+		if len(unknown) > 0 {
+			t.Errorf("unknown entry points: %q", unknown)
+		}
+		for _, p := range list {
+			all = append(all, []string{group, p.Name, p.Module, p.Attr, realName(want, p.Dist)})
+		}
+	}
+	slices.SortFunc(all, slices.Compare)
+	return all
+}
+
+// realName returns the name of a distribution as its metadata spells it, which Python
+// prints.
+func realName(want truth, dist string) string {
+	for _, p := range want.Points {
+		if normalized(p[4]) == normalized(dist) {
+			return p[4]
+		}
+	}
+	for _, list := range want.Tops {
+		for _, name := range list {
+			if normalized(name) == normalized(dist) {
+				return name
+			}
+		}
+	}
+	return dist
+}
+
+func tops(in *Interpreter, want truth) map[string][]string {
+	all := map[string][]string{}
+	for _, d := range in.Distributions() {
+		for _, m := range d.TopLevel {
+			if m[0] < '0' || m[0] > '9' { // no identifier
+				all[m] = append(all[m], realName(want, d.Name))
+			}
+		}
+	}
+	for _, names := range all {
+		slices.Sort(names)
+	}
+	return all
 }
 
 func compareSpecs(t *testing.T, in *Interpreter, want truth) {

@@ -14,9 +14,8 @@ type siteRun struct {
 	*boot
 	known    map[string]bool // known_paths
 	path     []string        // sys.path
-	flavour  flavour
-	prefixes []string // PREFIXES
-	user     bool     // ENABLE_USER_SITE
+	prefixes []string        // PREFIXES
+	user     bool            // ENABLE_USER_SITE
 	egg      eggState
 	pthLines int // that were read
 }
@@ -27,8 +26,7 @@ func (b *boot) site() {
 		b.SysPath = b.paths
 		return
 	}
-	s := &siteRun{boot: b, known: map[string]bool{}, flavour: b.flavour()}
-	b.Debian = s.flavour.debian
+	s := &siteRun{boot: b, known: map[string]bool{}}
 	for _, p := range b.paths { // removeduppaths
 		s.append(abs(b.o.Cwd, p))
 	}
@@ -115,7 +113,7 @@ func (s *siteRun) sitesOf(prefix string) []string {
 	if s.PlatLibDir != "lib" {
 		libs = append(libs, "lib")
 	}
-	if !s.flavour.debian {
+	if !s.Debian {
 		for _, lib := range libs {
 			dirs = append(dirs, lib+"/"+s.subdir+"/site-packages")
 		}
@@ -175,9 +173,9 @@ type flavour struct {
 
 var extraPrefix = regexp.MustCompile(`(?m)^PREFIXES\s*=\s*\[sys\.prefix,\s*sys\.exec_prefix,\s*["'](/[^"'\n]{1,200})["']`)
 
-// flavour reads site.py for the changes of distributions. Without its text, files that
+// findFlavour reads site.py for the changes of distributions. Without its text, files that
 // only those distributions have decide.
-func (b *boot) flavour() flavour {
+func (b *boot) findFlavour() flavour {
 	text, _, kept := b.read(b.StdLib + "/site.py")
 	if !kept {
 		return flavour{

@@ -44,7 +44,8 @@ def top(name):
     if module is None or name in ("__main__",):
         return find(name, None)
     spec = getattr(module, "__spec__", None)
-    if spec is None or spec.loader is None:
+    unrun = not hasattr(module, "__builtins__") and type(getattr(spec, "loader", None)).__name__ == "SourceFileLoader"
+    if spec is None or spec.loader is None or unrun:  # a line of a .pth file made it
         spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
         spec.submodule_search_locations = list(module.__path__)
     return spec
@@ -57,6 +58,11 @@ def main():
         "builtins": sorted(sys.builtin_module_names), "suffixes": importlib.machinery.EXTENSION_SUFFIXES,
         "executable": sys.executable, "modules": {}, "specs": {},
     }
+    if sys.version_info >= (3, 12):  # before, entry_points and packages_distributions differ
+        import importlib.metadata as metadata
+        points = metadata.entry_points()
+        out["points"] = sorted([p.group, p.name, p.module, p.attr or "", p.dist.name] for p in points)
+        out["tops"] = {k: sorted(set(v)) for k, v in metadata.packages_distributions().items() if k.isidentifier()}
     for entry in sys.path:
         out["modules"][entry] = sorted(set(m.name for m in pkgutil.iter_modules([entry])))
     names = set(m.name for m in pkgutil.iter_modules()) | set(sys.argv[1:]) | set(sys.builtin_module_names)
@@ -68,12 +74,15 @@ def main():
         search = out["specs"][name].get("search")
         if search is None or (spec.origin == "frozen"):
             continue
+        standin = None
         if name not in sys.modules:  # namespaces below it look at its path
-            sys.modules[name] = types.ModuleType(name)
-            sys.modules[name].__path__ = search
+            sys.modules[name] = standin = types.ModuleType(name)
+            standin.__path__ = search
         children = sorted(m.name for m in pkgutil.iter_modules(search))[:CHILDREN]
         for child in children + [n.partition(".")[2] for n in sys.argv[1:] if n.startswith(name + ".")]:
             out["specs"][name + "." + child] = describe(name, find(name + "." + child, search))
+        if sys.modules.get(name) is standin:
+            del sys.modules[name]
     print(json.dumps(out))
 
 
