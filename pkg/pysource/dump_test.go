@@ -2,7 +2,7 @@ package pysource
 
 import (
 	"fmt"
-	"strconv"
+	"math"
 	"strings"
 )
 
@@ -178,20 +178,9 @@ func dumpConst(v any) string {
 	case int64:
 		return fmt.Sprintf("i%d", v)
 	case float64:
-		return "n" + pythonHex(v)
+		return fmt.Sprintf("n%016x", math.Float64bits(v))
 	}
 	return fmt.Sprintf("%T", v)
-}
-
-// pythonHex is float.hex.
-func pythonHex(v float64) string {
-	if v == 0 {
-		return "0x0.0p+0"
-	}
-	s := strconv.FormatFloat(v, 'x', 13, 64)
-	mantissa, exponent, _ := strings.Cut(s, "p")
-	n, _ := strconv.Atoi(exponent)
-	return fmt.Sprintf("%sp%+d", mantissa, n)
 }
 
 func dumpFors(c *Comprehension) string {

@@ -1,4 +1,898 @@
 package pysource
 
-// reducedMark begins the first line of a text that Reduce returned.
+import (
+	"bytes"
+	"strconv"
+	"sync"
+	"unicode/utf8"
+)
+
+// reducedMark begins the first line of a text that Reduce returned. After it, ": " and a
+// reason say that the text is Partial.
 const reducedMark = "# imgcheck: reduced 1"
+
+// maxReduced limits a reduced text, in bytes. That of torch/__init__.py has 20 kB.
+const maxReduced = 128 << 10
+
+// Reduce returns the part of a source that decides what an import of it loads, in a form
+// that [Parse] reads. It keeps
+//
+//   - every import, wherever it stands, with the headers of the blocks around it, and all
+//     branches of these;
+//   - what runs when the module is imported and calls something, apart from builtins and
+//     parts of the standard library that load nothing; and raise, assert, __all__, and
+//     assignments of short constants;
+//   - functions that import or open something, that call such a function, or that kept
+//     lines call: in these their imports, returns and raises, and, if a kept line of the
+//     module calls them, their calls;
+//   - the assignments of all names that kept lines use.
+//
+// Comments, docstrings and annotations are left out. In what is kept, `?` stands for what
+// is too long: an expression, or the arguments of a call. Equal lines with it side by side
+// are one. A function of which only the name matters is `def f(?):return ?`. A comment #N
+// is the number of a line where it is not the one before plus one; the last line lists in
+// a comment #: the names that the module binds in statements that were left out.
+//
+// So the evaluation of a reduced text meets the same imports and calls in the same order,
+// with the same conditions. Names that it does not bind, and attributes of classes and
+// objects, are not known, rather than not there. A source of more than 4 MiB is reduced up
+// to there. Reduce of a reduced text is that text.
+func Reduce(src []byte) []byte {
+	if bytes.HasPrefix(src, []byte(reducedMark)) {
+		return again(src)
+	}
+	r := reducers.Get().(*reducer)
+	defer reducers.Put(r)
+	return r.reduce(src)
+}
+
+var reducers = sync.Pool{New: func() any { return &reducer{ids: map[string]int32{}, seen: map[string]bool{}} }}
+
+// again bounds a text that says it is reduced.
+func again(src []byte) []byte {
+	if len(src) <= maxReduced {
+		return bytes.Clone(src)
+	}
+	_, rest, _ := bytes.Cut(src[:maxReduced-200], newline)
+	return append([]byte(reducedMark+": it is too long\n"), rest[:bytes.LastIndexByte(rest, '\n')+1]...)
+}
+
+// mode is how much of a line is kept.
+type mode uint8
+
+const (
+	dropped mode = iota
+	// stub keeps the name of a function, or that a return has a value. Of a function's
+	// body it keeps what imports and opens.
+	stub
+	// full keeps all but what is too long, and of a function's body all that matters if
+	// it is called.
+	full
+)
+
+// reducer reduces one source after the other.
+type reducer struct {
+	scanner
+	ids   map[string]int32 // names, numbered
+	names []symbol
+	binds []binding
+	uses  []usage
+	queue []int32         // lines to keep
+	calls []localCall     // of functions of the file, in functions
+	fresh []int32         // names of functions that have become live
+	seen  map[string]bool // decorators that are kept
+	text  []byte          // of kept lines
+}
+
+// symbol is a name: the first of its bindings, of its uses, and of its calls by functions,
+// or -1.
+type symbol struct {
+	bind, use, call int32
+	users           int  // functions that use it
+	method          bool // it was called as an attribute
+}
+
+// binding is a line that binds a name; next is the name's next binding.
+type binding struct{ line, next int32 }
+
+// usage is a function in which a name is used, or called; -1 is the module.
+type usage struct {
+	fn, next     int32
+	call, strong bool
+}
+
+// maxUsers is the number of functions using a name from which on it counts as used in all.
+const maxUsers = 64
+
+// localCall is a line of a function that calls a name that the file defines; next is the
+// next that calls it.
+type localCall struct{ line, next int32 }
+
+func (r *reducer) reduce(src []byte) []byte {
+	src, partial := bounded(src)
+	src = clean(src)
+	r.reset(src)
+	r.scan()
+	r.closeBlocks()
+	if r.open && partial == "" {
+		partial = "a string or a bracket is not closed"
+	}
+	r.bindModule()
+	r.findHot()
+	for i := range r.lines {
+		if l := &r.lines[i]; l.fn < 0 && r.runs(int32(i), l) {
+			r.keep(int32(i), full)
+		}
+	}
+	for len(r.queue) > 0 {
+		i := r.queue[len(r.queue)-1]
+		r.queue = r.queue[:len(r.queue)-1]
+		r.process(i)
+	}
+	return r.assemble(partial)
+}
+
+// clean returns a source in UTF-8 without a byte order mark, and with \n for the ends of
+// lines.
+func clean(src []byte) []byte {
+	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
+	if !utf8.Valid(src) {
+		src = []byte(decode(src))
+	}
+	if bytes.IndexByte(src, '\r') >= 0 {
+		src = bytes.ReplaceAll(src, []byte("\r\n"), newline)
+		src = bytes.ReplaceAll(src, []byte("\r"), newline)
+	}
+	return src
+}
+
+func (r *reducer) reset(src []byte) {
+	r.scanner = scanner{src: src, lines: r.lines[:0], stack: r.stack[:0]}
+	clear(r.ids)
+	clear(r.seen)
+	r.names, r.binds, r.uses, r.queue, r.calls, r.fresh, r.text = r.names[:0], r.binds[:0], r.uses[:0], r.queue[:0], r.calls[:0], r.fresh[:0], r.text[:0]
+}
+
+// closeBlocks ends the blocks that are open at the end.
+func (r *reducer) closeBlocks() {
+	for _, i := range r.stack {
+		r.lines[i].after = int32(len(r.lines))
+	}
+}
+
+func (r *reducer) bytesOf(l *logical) []byte { return r.src[l.start:l.end] }
+
+// id returns the number of a name.
+func (r *reducer) id(name []byte) int32 {
+	if id, ok := r.ids[string(name)]; ok {
+		return id
+	}
+	id := int32(len(r.names))
+	r.ids[string(name)] = id
+	r.names = append(r.names, symbol{bind: -1, use: -1, call: -1})
+	return id
+}
+
+// bindModule records what the module's lines bind, and all functions and classes.
+func (r *reducer) bindModule() {
+	for i := range r.lines {
+		if l := &r.lines[i]; l.fn < 0 || l.kind == defLine || l.kind == classLine {
+			r.bind(int32(i))
+		}
+	}
+}
+
+// bind records the names that a line binds.
+func (r *reducer) bind(i int32) {
+	l := &r.lines[i]
+	text := r.bytesOf(l)
+	switch l.kind {
+	case defLine, classLine:
+		r.bindName(i, definedName(text))
+	case forLine:
+		eachName(text, func(name []byte, at int) bool {
+			if string(name) == "in" {
+				return false
+			}
+			r.bindName(i, name)
+			return true
+		})
+	case withLine, exceptLine:
+		as := false
+		eachName(text, func(name []byte, _ int) bool {
+			if as {
+				r.bindName(i, name)
+			}
+			as = string(name) == "as" || as && l.kind == withLine
+			return true
+		})
+	case delLine, other, ifLine, elifLine, elseLine, finallyLine, tryLine, whileLine, caseLine:
+		r.bindTargets(i, text, l)
+	}
+}
+
+// bindTargets records the targets of assignments, and the variable that a method of a list
+// or dict changes.
+func (r *reducer) bindTargets(i int32, text []byte, l *logical) {
+	stop := 0
+	switch {
+	case l.flags&assigns != 0:
+		stop = lastAssign(text)
+	case l.kind == delLine:
+		stop = len(text)
+	case l.kind == other && l.flags&calls != 0:
+		if n := bytes.IndexByte(text, '('); n > 0 && mutates(text[:n]) {
+			stop = n
+		}
+	}
+	if n := bytes.Index(text, []byte(":=")); n > 0 {
+		stop = max(stop, n)
+	}
+	eachName(text[:stop], func(name []byte, at int) bool {
+		if at == 0 || text[at-1] != '.' {
+			r.bindName(i, name)
+		}
+		return true
+	})
+}
+
+// mutates reports whether a dotted name ends with a method that changes a list, set or
+// dict.
+func mutates(name []byte) bool {
+	n := bytes.LastIndexByte(name, '.')
+	if n < 0 {
+		return false
+	}
+	switch string(name[n+1:]) {
+	case "append", "extend", "insert", "update", "add", "setdefault", "remove", "pop", "clear", "discard", "appendleft":
+		return true
+	}
+	return false
+}
+
+func (r *reducer) bindName(i int32, name []byte) {
+	if len(name) == 0 || string(name) == "self" || string(name) == "cls" || keywords[string(name)] {
+		return
+	}
+	id := r.id(name)
+	s := &r.names[id]
+	r.binds = append(r.binds, binding{i, s.bind})
+	s.bind = int32(len(r.binds) - 1)
+	if s.users > maxUsers {
+		r.decide(i)
+		return
+	}
+	for u := s.use; u >= 0; u = r.uses[u].next {
+		if use := &r.uses[u]; r.reaches(i, use.fn) {
+			r.need(i, use.fn, use.call, use.strong)
+		}
+	}
+}
+
+// reaches reports whether a name that a line binds is seen in a function.
+func (r *reducer) reaches(line, fn int32) bool {
+	l := &r.lines[line]
+	if l.fn < 0 || r.lines[l.fn].flags&globals != 0 {
+		return true
+	}
+	for fn >= 0 && fn != l.fn {
+		fn = r.lines[fn].fn
+	}
+	return fn == l.fn
+}
+
+// definedName returns the name of a function or class.
+func definedName(text []byte) (name []byte) {
+	eachName(text, func(word []byte, _ int) bool {
+		switch string(word) {
+		case "async", "def", "class":
+			return true
+		}
+		name = word
+		return false
+	})
+	return name
+}
+
+// eachName calls f for the names in a text, outside of strings, until it returns false.
+func eachName(text []byte, f func(name []byte, at int) bool) {
+	for i := 0; i < len(text); {
+		switch c := text[i]; classes[c] {
+		case clName:
+			j := i + 1
+			for j < len(text) && parts[text[j]] {
+				j++
+			}
+			if j < len(text) && (text[j] == '"' || text[j] == '\'') && isPrefix(string(text[i:j])) {
+				if !isFormat(string(text[i:j])) {
+					j = textEnd(text, j, nil)
+				}
+			} else if !f(text[i:j], i) {
+				return
+			}
+			i = j
+		case clDigit:
+			for i++; i < len(text) && parts[text[i]]; {
+				i++
+			}
+		case clQuote:
+			if i > 0 && parts[text[i-1]] { // of an f-string, whose names count
+				i++
+				continue
+			}
+			i = textEnd(text, i, nil)
+		case clComment:
+			n := bytes.IndexByte(text[i:], '\n')
+			if n < 0 {
+				return
+			}
+			i += n
+		default:
+			i++
+		}
+	}
+}
+
+// textEnd returns the index after the string with its quote at i.
+func textEnd(text []byte, i int, prefix []byte) int {
+	s := scanner{src: text}
+	return s.skipString(i, prefix)
+}
+
+// lastAssign returns the index of the last = outside of brackets that assigns.
+func lastAssign(text []byte) int {
+	depth, at := 0, 0
+	for i := 0; i < len(text); i++ {
+		switch classes[text[i]] {
+		case clQuote:
+			i = textEnd(text, i, nil) - 1
+		case clOpen:
+			depth++
+		case clClose:
+			depth--
+		case clEqual:
+			if i+1 < len(text) && text[i+1] == '=' {
+				i++
+			} else if depth == 0 {
+				at = i
+			}
+		}
+	}
+	return at
+}
+
+// findHot marks the functions that import or open, and those that call them.
+func (r *reducer) findHot() {
+	some := false
+	for i := range r.lines {
+		l := &r.lines[i]
+		switch {
+		case l.kind == defLine && l.flags&(block|hot) == hot:
+			r.keep(int32(i), full)
+		case l.kind == defLine && l.flags&hot != 0: // in a default value
+			r.live(int32(i), stub)
+			some = true
+		case l.fn >= 0 && l.flags&hot != 0:
+			r.live(l.fn, stub)
+			some = true
+		case l.kind == defLine && l.fn < 0 && l.flags&inClass == 0 && string(definedName(r.bytesOf(l))) == "__getattr__":
+			r.live(int32(i), full)
+		}
+	}
+	if some {
+		r.findCallers()
+	}
+}
+
+// findCallers makes the functions live that call a live one of the file by its name, or
+// as a method of self or cls.
+func (r *reducer) findCallers() {
+	for i := range r.lines {
+		l := &r.lines[i]
+		if l.fn < 0 || l.flags&calls == 0 || l.kind == defLine {
+			continue
+		}
+		text := r.bytesOf(l)
+		eachName(text, func(name []byte, at int) bool {
+			if end := at + len(name); end < len(text) && text[end] == '(' && ownCall(text, at) {
+				if id, ok := r.ids[string(name)]; ok {
+					r.calls = append(r.calls, localCall{int32(i), r.names[id].call})
+					r.names[id].call = int32(len(r.calls) - 1)
+				}
+			}
+			return true
+		})
+	}
+	for len(r.fresh) > 0 {
+		s := &r.names[r.fresh[len(r.fresh)-1]]
+		r.fresh = r.fresh[:len(r.fresh)-1]
+		for c := s.call; c >= 0; c = r.calls[c].next {
+			r.live(r.lines[r.calls[c].line].fn, stub)
+			r.keep(r.calls[c].line, full)
+		}
+		s.call = -1
+	}
+}
+
+// ownCall reports whether the name at an index is not an attribute, or one of self or cls.
+func ownCall(text []byte, at int) bool {
+	return at == 0 || text[at-1] != '.' || bytes.HasSuffix(text[:at], []byte("self.")) || bytes.HasSuffix(text[:at], []byte("cls."))
+}
+
+// constructor returns a live function that the construction of a class runs, or -1.
+func (r *reducer) constructor(class int32) int32 {
+	for i := class + 1; i < r.lines[class].after; i = max(i+1, r.lines[i].after) {
+		if l := &r.lines[i]; l.kind == defLine && l.live > dropped && constructs(definedName(r.bytesOf(l))) {
+			return i
+		}
+	}
+	return -1
+}
+
+// constructs reports whether a method runs when its class is called, or entered by with.
+func constructs(name []byte) bool {
+	switch string(name) {
+	case "__init__", "__new__", "__post_init__", "__init_subclass__", "__enter__", "__call__":
+		return true
+	}
+	return false
+}
+
+// wake records that callers of a function, or of its class, matter.
+func (r *reducer) wake(fn int32) {
+	l := &r.lines[fn]
+	name := definedName(r.bytesOf(l))
+	if l.flags&inClass != 0 && l.parent >= 0 && constructs(name) {
+		name = definedName(r.bytesOf(&r.lines[l.parent]))
+	}
+	if id, ok := r.ids[string(name)]; ok {
+		r.fresh = append(r.fresh, id)
+	}
+}
+
+// live keeps of a function's body what matters in a mode.
+func (r *reducer) live(fn int32, m mode) {
+	l := &r.lines[fn]
+	if l.live >= m {
+		return
+	}
+	first := l.live == dropped
+	l.live = m
+	if first {
+		r.wake(fn)
+	}
+	if l.fn >= 0 {
+		r.live(l.fn, stub)
+	}
+	r.keep(fn, full)
+	after, last := l.after, fn
+	for i := fn + 1; i < after; i++ {
+		if b := &r.lines[i]; b.flags&hot != 0 {
+			last = i
+		} else if b.kind == scopeLine && b.fn == fn {
+			r.lines[fn].flags |= globals
+		}
+	}
+	for i := fn + 1; i < after; i++ {
+		if r.lines[i].fn != fn {
+			continue
+		}
+		if first && r.lines[i].kind != defLine && r.lines[i].kind != classLine {
+			r.bind(i)
+		}
+		r.keep(i, r.modeOf(&r.lines[i], m, i < last))
+	}
+}
+
+// modeOf returns how much is kept of a line of a function's body; before says that a line
+// that imports comes after it.
+func (r *reducer) modeOf(l *logical, m mode, before bool) mode {
+	switch {
+	case l.kind == defLine:
+		return dropped
+	case l.flags&(hot|warm|yields) != 0, l.kind == scopeLine:
+		return full
+	case l.kind == raiseLine && (m == full || before):
+		return full
+	case l.kind == returnLine && (m == full || before):
+		return m
+	case m == full && l.flags&calls != 0 && r.callsOut(l):
+		return full
+	case l.flags&block == 0 && l.kind >= ifLine && l.kind <= caseLine && hasJump(r.bytesOf(l)):
+		return full
+	}
+	return dropped
+}
+
+// hasJump reports whether a block in one line with its header leaves it.
+func hasJump(text []byte) bool {
+	return bytes.Contains(text, []byte("return")) || bytes.Contains(text, []byte("raise"))
+}
+
+// runs reports whether a line of the module matters by itself when it is imported.
+func (r *reducer) runs(i int32, l *logical) bool {
+	switch l.kind {
+	case importLine, raiseLine:
+		return true
+	case defLine:
+		if r.registers(i, l) {
+			r.keep(i, stub)
+		}
+		return false
+	case classLine:
+		return r.registers(i, l) || r.callsOut(l)
+	case decorator:
+		return false
+	case delLine, passLine, jumpLine, returnLine, scopeLine:
+		return l.flags&(hot|warm) != 0
+	}
+	if l.flags&(hot|warm) != 0 || l.flags&calls != 0 && r.callsOut(l) {
+		return true
+	}
+	text := r.bytesOf(l)
+	if l.flags&block == 0 && l.kind != other && hasJump(text) {
+		return true
+	}
+	return l.flags&assigns != 0 && (bytes.HasPrefix(text, []byte("__all__")) || l.flags&inClass == 0 && isShort(text))
+}
+
+// isShort reports whether an assignment is that of a short constant.
+func isShort(text []byte) bool {
+	if len(text) > 60 {
+		return false
+	}
+	value := bytes.TrimLeft(text[lastAssign(text)+1:], " \t")
+	if len(value) == 0 {
+		return false
+	}
+	switch c := value[0]; {
+	case c == '"' || c == '\'':
+		return textEnd(value, 0, nil) == len(value)
+	case isDigit(c):
+		return bytes.IndexAny(value, " ([,") < 0
+	}
+	switch string(value) {
+	case "True", "False", "None":
+		return true
+	}
+	return false
+}
+
+// registers reports whether a function or class has a decorator that runs something, and
+// that does not stand before an earlier one.
+func (r *reducer) registers(i int32, l *logical) bool {
+	if l.deco < 0 {
+		return false
+	}
+	is := false
+	for d := l.deco; d < i; d++ {
+		if r.lines[d].kind != decorator || r.lines[d].parent != l.parent {
+			continue
+		}
+		text := r.bytesOf(&r.lines[d])[1:]
+		name := text
+		if n := bytes.IndexByte(text, '('); n >= 0 {
+			name = text[:n]
+		}
+		if !inertDecorator(bytes.TrimSpace(name)) && !r.seen[string(text)] {
+			r.seen[string(text)] = true
+			is = true
+		}
+	}
+	return is
+}
+
+// keep keeps a line in a mode, and what must be kept with it.
+func (r *reducer) keep(i int32, m mode) {
+	l := &r.lines[i]
+	if l.mode >= m {
+		return
+	}
+	first := l.mode == dropped
+	l.mode = m
+	r.queue = append(r.queue, i)
+	if !first {
+		return
+	}
+	if l.parent >= 0 {
+		r.keep(l.parent, full)
+	}
+	if l.chain >= 0 {
+		r.keepChain(l.chain)
+	}
+	switch l.kind {
+	case whileLine, forLine:
+		for j := i + 1; j < l.after; j++ {
+			if r.lines[j].kind == jumpLine && r.lines[j].fn == l.fn {
+				r.keep(j, full)
+			}
+		}
+	case defLine, classLine:
+		for d := l.deco; d >= 0 && d < i; d++ {
+			if r.lines[d].kind == decorator && r.lines[d].parent == l.parent {
+				r.keep(d, full)
+			}
+		}
+	}
+}
+
+// keepChain keeps the headers of all blocks of a chain.
+func (r *reducer) keepChain(first int32) {
+	l := &r.lines[first]
+	if l.mode >= full && l.done == full {
+		return
+	}
+	r.keep(first, full)
+	at, end := l.after, int32(len(r.lines))
+	if l.kind == matchLine {
+		at, end = first+1, l.after
+	}
+	if l.done == full {
+		return
+	}
+	l.done = full
+	for at < end && r.lines[at].chain == first {
+		r.keep(at, full)
+		at = max(at+1, r.lines[at].after)
+	}
+	if l.kind == tryLine {
+		r.keepTried(first)
+	}
+}
+
+// keepTried keeps the expressions in the body of a try, which may be there to fail.
+func (r *reducer) keepTried(try int32) {
+	l := &r.lines[try]
+	for i := try + 1; i < l.after; i = max(i+1, r.lines[i].after) {
+		if b := &r.lines[i]; b.kind == other && classes[r.src[b.start]] == clName {
+			r.keep(i, full)
+		}
+	}
+}
+
+// process writes the kept part of a line and keeps the bindings of the names in it.
+func (r *reducer) process(i int32) {
+	l := &r.lines[i]
+	start := len(r.text)
+	r.write(l)
+	l.out, l.stop = int32(start), int32(len(r.text))
+	if l.mode == stub {
+		return
+	}
+	text := r.text[start:]
+	fn, strong := l.fn, l.decides()
+	if l.kind == importLine {
+		return
+	}
+	defined := l.kind == defLine || l.kind == classLine
+	eachName(text, func(name []byte, at int) bool {
+		if keywords[string(name)] {
+			return true
+		}
+		if defined {
+			defined = false
+			return true
+		}
+		end := at + len(name)
+		call := end < len(text) && text[end] == '(' || l.kind == decorator
+		if at > 0 && text[at-1] == '.' {
+			if call && (fn < 0 || r.lines[fn].live == full) {
+				r.useMethod(name)
+			}
+			return true
+		}
+		r.use(name, fn, call, strong)
+		return true
+	})
+}
+
+// decides reports whether the values that a line uses matter: it is a condition, opens
+// something, or calls for the effect. Otherwise it binds a name that no such line uses.
+func (l *logical) decides() bool {
+	switch l.kind {
+	case ifLine, elifLine, whileLine, forLine, returnLine:
+		return true
+	case other:
+		return l.needed || l.flags&(hot|assigns) != assigns
+	}
+	return l.needed || l.flags&hot != 0
+}
+
+// use keeps the bindings of a name that a function uses, or the module (-1).
+func (r *reducer) use(name []byte, fn int32, call, strong bool) {
+	id := r.id(name)
+	s := &r.names[id]
+	if s.users > maxUsers+1 {
+		return
+	}
+	for u := s.use; u >= 0; u = r.uses[u].next {
+		if old := &r.uses[u]; old.fn == fn && (old.call || !call) && (old.strong || !strong) {
+			return
+		}
+	}
+	r.uses = append(r.uses, usage{fn, s.use, call, strong})
+	s.use = int32(len(r.uses) - 1)
+	s.users++
+	all := s.users > maxUsers
+	for b := s.bind; b >= 0; b = r.binds[b].next {
+		if line := r.binds[b].line; all || r.reaches(line, fn) {
+			r.need(line, fn, call || all, strong || all)
+		}
+	}
+}
+
+// need keeps a line that binds a name that is used. What a function does matters if it
+// imports, or if its value does.
+func (r *reducer) need(i, fn int32, call, strong bool) {
+	l := &r.lines[i]
+	runs := call && (fn < 0 || r.lines[fn].live == full)
+	switch {
+	case l.kind == defLine && l.flags&inClass != 0 && l.flags&block != 0:
+		// a method is no variable
+	case l.kind == defLine && l.flags&block != 0 && runs && (strong || l.live > dropped):
+		r.live(i, full)
+	case l.kind == defLine && l.flags&block != 0:
+		r.keep(i, stub)
+	case l.kind == classLine:
+		r.keep(i, full)
+		if c := r.constructor(i); c >= 0 && runs {
+			r.live(c, full)
+		}
+	case strong:
+		r.decide(i)
+	default:
+		r.keep(i, full)
+	}
+}
+
+// decide keeps a line whose value matters.
+func (r *reducer) decide(i int32) {
+	l := &r.lines[i]
+	if l.needed {
+		return
+	}
+	l.needed = true
+	if l.mode == full {
+		r.queue = append(r.queue, i)
+	}
+	r.keep(i, full)
+}
+
+// useMethod keeps the calls of a method that imports or opens something.
+func (r *reducer) useMethod(name []byte) {
+	id, ok := r.ids[string(name)]
+	if !ok {
+		return
+	}
+	if r.names[id].method {
+		return
+	}
+	r.names[id].method = true
+	for b := r.names[id].bind; b >= 0; b = r.binds[b].next {
+		if l := &r.lines[r.binds[b].line]; l.kind == defLine && l.flags&inClass != 0 && l.live == stub {
+			r.live(r.binds[b].line, full)
+		}
+	}
+}
+
+// assemble returns the text of all kept lines.
+func (r *reducer) assemble(partial string) []byte {
+	out := make([]byte, 0, len(r.text)+len(r.text)/3+512)
+	out = append(out, '\n')
+	var tails []int32 // functions whose body ends with a return that was left out
+	num, last := int32(0), int32(-1)
+	for i := range r.lines {
+		l := &r.lines[i]
+		if l.mode == dropped {
+			continue
+		}
+		for n := len(tails); n > 0 && r.lines[tails[n-1]].after <= int32(i); n-- {
+			out, num = r.tail(out, tails[n-1]), num+1
+			tails = tails[:n-1]
+		}
+		if len(out) > maxReduced {
+			partial = "its reduced text is too long"
+			tails = nil
+			break
+		}
+		if r.repeats(l, last) {
+			continue
+		}
+		last = int32(i)
+		out = indent(out, int(l.depth))
+		out = append(out, r.text[l.out:l.stop]...)
+		if l.flags&block != 0 && !(l.kind == defLine && l.mode == stub) && l.kind != decorator {
+			switch empty := r.emptyBlock(int32(i)); {
+			case empty && l.kind == defLine && l.live != full:
+				out = append(out, "return ?"...)
+			case empty:
+				out = append(out, "pass"...)
+			case l.kind == defLine && l.live == stub:
+				tails = append(tails, int32(i))
+			}
+		}
+		if l.num != num+1 {
+			out = append(out, '#')
+			out = strconv.AppendInt(out, int64(l.num), 10)
+		}
+		num = l.num
+		out = append(out, '\n')
+	}
+	for n := len(tails); n > 0; n-- {
+		out = r.tail(out, tails[n-1])
+	}
+	out = r.appendNames(out)
+	head := reducedMark
+	if partial != "" {
+		head += ": " + partial
+	}
+	return append([]byte(head), out...)
+}
+
+func (r *reducer) tail(out []byte, fn int32) []byte {
+	return append(indent(out, int(r.lines[fn].depth)+1), "return ?\n"...)
+}
+
+func indent(out []byte, n int) []byte {
+	for range n {
+		out = append(out, ' ')
+	}
+	return out
+}
+
+// emptyBlock reports whether nothing of a block is kept.
+func (r *reducer) emptyBlock(i int32) bool {
+	for j := i + 1; j < r.lines[i].after; j++ {
+		if r.lines[j].mode != dropped {
+			return false
+		}
+	}
+	return true
+}
+
+// repeats reports whether a line is like the last in the same block, and has parts that
+// are left out.
+func (r *reducer) repeats(l *logical, last int32) bool {
+	if last < 0 || l.kind != other {
+		return false
+	}
+	p := &r.lines[last]
+	text := r.text[l.out:l.stop]
+	return p.kind == other && p.parent == l.parent && bytes.IndexByte(text, '?') >= 0 && bytes.Equal(text, r.text[p.out:p.stop])
+}
+
+// appendNames appends the names that the module binds in lines that are left out.
+func (r *reducer) appendNames(out []byte) []byte {
+	start := len(out)
+	for i := range r.lines {
+		l := &r.lines[i]
+		if l.fn >= 0 || l.mode != dropped || l.flags&inClass != 0 {
+			continue
+		}
+		text := r.bytesOf(l)
+		switch {
+		case l.kind == defLine || l.kind == classLine:
+			out = addName(out, definedName(text))
+		case l.flags&assigns != 0 && l.kind == other:
+			i := 0
+			for i < len(text) && parts[text[i]] {
+				i++
+			}
+			if i < len(text) && text[i] != '.' && text[i] != '[' {
+				out = addName(out, text[:i])
+			}
+		}
+	}
+	if len(out) == start {
+		return out
+	}
+	return append(append(out[:start], append([]byte("#:"), out[start:]...)...), '\n')
+}
+
+// addName appends a name, unless it is the last.
+func addName(out, name []byte) []byte {
+	if bytes.HasSuffix(out, name) && len(out) > len(name) && out[len(out)-len(name)-1] == ' ' {
+		return out
+	}
+	return append(append(out, ' '), name...)
+}

@@ -6,6 +6,7 @@ it, and the dump.
 
 import ast
 import re
+import struct
 import sys
 import warnings
 
@@ -42,7 +43,7 @@ def const(v):
     if isinstance(v, int):
         return "i%d" % v if v < 1 << 63 else "bad"
     if isinstance(v, float):
-        return "bad" if v == float("inf") else "n" + v.hex()
+        return "bad" if v == float("inf") else "n" + struct.pack(">d", v).hex()
     return "bad"
 
 

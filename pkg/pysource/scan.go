@@ -1,0 +1,472 @@
+package pysource
+
+import "bytes"
+
+// kind is the kind of a logical line, by its first word.
+type kind uint8
+
+const (
+	other kind = iota
+	importLine
+	ifLine // if, while, for, with, try, match: they begin a chain of blocks
+	whileLine
+	forLine
+	withLine
+	tryLine
+	matchLine
+	elifLine // elif, else, except, finally: they go on with a chain
+	elseLine
+	exceptLine
+	finallyLine
+	caseLine
+	defLine
+	classLine
+	decorator
+	returnLine
+	raiseLine // also assert
+	jumpLine  // break, continue
+	passLine
+	delLine
+	scopeLine // global, nonlocal
+)
+
+// kinds are the first words of logical lines.
+var kinds = map[string]kind{
+	"import": importLine, "from": importLine, "if": ifLine, "while": whileLine, "for": forLine, "with": withLine,
+	"try": tryLine, "match": matchLine, "elif": elifLine, "else": elseLine, "except": exceptLine, "finally": finallyLine,
+	"case": caseLine, "def": defLine, "class": classLine, "return": returnLine, "raise": raiseLine, "assert": raiseLine,
+	"break": jumpLine, "continue": jumpLine, "pass": passLine, "del": delLine, "global": scopeLine, "nonlocal": scopeLine,
+}
+
+// Flags of a logical line.
+const (
+	hot     = 1 << iota // has a word that imports or opens
+	warm                // has a word that matters where the line runs
+	calls               // may have a call
+	assigns             // has a = outside of brackets
+	yields
+	block   // ends with a colon
+	inClass // stands in the body of a class, outside of functions
+	globals // of a function: declares global names
+	joined  // has a ; outside of brackets
+)
+
+// logical is a logical line, and what the reduction knows of it. Indexes are of lines; -1
+// is none.
+type logical struct {
+	start, end int32 // in the source, without comment and end of line
+	num        int32 // line number
+	parent     int32 // the line whose block has it
+	after      int32 // the first line after its block
+	chain      int32 // the line that begins its chain of blocks
+	fn         int32 // the function that has it
+	deco       int32 // the first decorator of a function or class
+	col        int32
+	out, stop  int32 // what is kept of it
+	flags      uint16
+	kind       kind
+	depth      uint8
+	mode       mode
+	done       mode
+	live       mode // of a function: its body is kept
+	needed     bool // its value decides
+}
+
+// Classes of bytes.
+const (
+	clPlain = iota
+	clName
+	clNewline
+	clQuote
+	clComment
+	clOpen
+	clClose
+	clBackslash
+	clEqual
+	clSemicolon
+	clDigit
+)
+
+// classes and parts are tables: the class of a byte, and whether it goes on with a name.
+var (
+	classes [256]uint8
+	parts   [256]bool
+	// wordMask has a bit for each length of a word of hotWords, by its first byte.
+	wordMask [256]uint32
+)
+
+func init() {
+	for c := range 256 {
+		b := byte(c)
+		parts[c] = isNamePart(b)
+		switch {
+		case isNameStart(b):
+			classes[c] = clName
+		case isDigit(b):
+			classes[c] = clDigit
+		}
+	}
+	for _, c := range []struct {
+		bytes string
+		class uint8
+	}{{"\n", clNewline}, {"\"'", clQuote}, {"#", clComment}, {"([{", clOpen}, {")]}", clClose}, {"\\", clBackslash}, {"=", clEqual}, {";", clSemicolon}} {
+		for i := range len(c.bytes) {
+			classes[c.bytes[i]] = c.class
+		}
+	}
+	for w := range hotWords {
+		wordMask[w[0]] |= 1 << min(len(w), 31)
+	}
+}
+
+// hotWords are the words of the language and its standard library that import, open
+// libraries, or decide where both look, and some that others have given their functions
+// of the same use.
+var hotWords = map[string]uint16{
+	"import": hot, "__import__": hot, "import_module": hot, "importlib": hot, "imp": hot, "reload": hot, "exec": hot, "eval": hot, "execfile": hot,
+	"find_spec": hot, "find_loader": hot, "find_module": hot, "load_module": hot, "exec_module": hot, "module_from_spec": hot, "spec_from_file_location": hot,
+	"CDLL": hot, "cdll": hot, "PyDLL": hot, "pydll": hot, "LoadLibrary": hot, "load_library": hot, "load_op_library": hot, "dlopen": hot, "find_library": hot,
+	"RTLD_GLOBAL": hot, "setdlopenflags": hot, "add_dll_directory": hot, "ctypes": hot,
+	"entry_points": hot, "iter_entry_points": hot, "load_entry_point": hot, "iter_modules": hot, "walk_packages": hot, "extend_path": hot, "addsitedir": hot,
+	"meta_path": hot, "path_hooks": hot, "ImportError": hot, "ModuleNotFoundError": hot, "LazyLoader": hot, "runpy": hot, "run_module": hot, "run_path": hot,
+	"modules": hot, "path": hot, // of sys
+	"environ": warm, "getenv": warm, "putenv": warm, "unsetenv": warm, "exit": warm, "_exit": warm, "execv": warm, "execve": warm, "execvp": warm,
+	"yield": yields,
+}
+
+// wordFlags returns the flags of a word at src[i:j].
+func wordFlags(src []byte, i, j int) uint16 {
+	if wordMask[src[i]]&(1<<min(j-i, 31)) == 0 {
+		return 0
+	}
+	f := hotWords[string(src[i:j])]
+	if f != hot {
+		return f
+	}
+	after := i > 0 && src[i-1] == '.'
+	switch string(src[i:j]) {
+	case "modules", "path":
+		if i < 4 || string(src[i-4:i]) != "sys." {
+			return 0
+		}
+	case "exec", "eval", "reload", "imp":
+		if after {
+			return 0
+		}
+	}
+	return f
+}
+
+// scanner splits a source into logical lines, in one pass that looks at no more than it
+// must. Its results are those of the lexer, for sources that CPython reads.
+type scanner struct {
+	src   []byte
+	lines []logical
+	stack []int32 // the lines whose blocks are open
+	num   int32
+	open  bool // a string or a bracket is not closed
+}
+
+// scan reads all logical lines.
+func (s *scanner) scan() {
+	i, src := 0, s.src
+	s.num = 1
+	for {
+		col := int32(0)
+	blanks:
+		for ; i < len(src); i++ {
+			switch src[i] {
+			case ' ':
+				col++
+			case '\t':
+				col = (col/8 + 1) * 8
+			case '\f':
+				col = 0
+			case '\n':
+				s.num++
+				col = 0
+			case '#':
+				n := bytes.IndexByte(src[i:], '\n')
+				if n < 0 {
+					return
+				}
+				i += n - 1
+			default:
+				break blanks
+			}
+		}
+		if i >= len(src) {
+			return
+		}
+		i = s.line(i, col)
+	}
+}
+
+// line reads the logical line that begins at i, and returns where the next one may begin.
+func (s *scanner) line(i int, col int32) int {
+	src := s.src
+	l := logical{start: int32(i), num: s.num, col: col, parent: -1, chain: -1, fn: -1, deco: -1}
+	depth, last := 0, i
+	var flags uint16
+loop:
+	for i < len(src) {
+		c := src[i]
+		switch classes[c] {
+		case clName:
+			j := i + 1
+			for j < len(src) && parts[src[j]] {
+				j++
+			}
+			if j < len(src) && (src[j] == '"' || src[j] == '\'') && j-i <= 2 && isPrefix(string(src[i:j])) {
+				i = s.skipString(j, src[i:j])
+			} else {
+				flags |= wordFlags(src, i, j)
+				i = j
+			}
+			last = i
+			continue
+		case clDigit:
+			for i++; i < len(src) && parts[src[i]]; {
+				i++
+			}
+			last = i
+			continue
+		case clNewline:
+			if depth == 0 {
+				break loop
+			}
+			s.num++
+			i++
+			continue
+		case clQuote:
+			i = s.skipString(i, nil)
+			last = i
+			continue
+		case clComment:
+			n := bytes.IndexByte(src[i:], '\n')
+			if n < 0 {
+				i = len(src)
+				break loop
+			}
+			i += n
+			continue
+		case clOpen:
+			if c == '(' && i > 0 && (parts[src[i-1]] || src[i-1] == ')' || src[i-1] == ']' || src[i-1] == ' ') {
+				flags |= calls
+			}
+			depth++
+		case clClose:
+			depth = max(0, depth-1)
+		case clBackslash:
+			if i+1 < len(src) && src[i+1] == '\n' {
+				s.num++
+				i += 2
+				continue
+			}
+		case clEqual:
+			if depth == 0 {
+				if i+1 < len(src) && src[i+1] == '=' {
+					i += 2
+					continue
+				}
+				if i > 0 && bytes.IndexByte([]byte("!<>"), src[i-1]) < 0 || i > 1 && src[i-1] == src[i-2] {
+					flags |= assigns
+				}
+			}
+		case clSemicolon:
+			if depth == 0 {
+				flags |= joined
+			}
+		default:
+			if c == ' ' || c == '\t' || c == '\f' {
+				i++
+				continue
+			}
+		}
+		i++
+		last = i
+	}
+	s.open = s.open || depth > 0
+	l.end, l.flags = int32(last), flags
+	if src[last-1] == ':' {
+		l.flags |= block
+	}
+	s.place(l)
+	return i
+}
+
+// skipString returns the index after the string with its quote at i.
+func (s *scanner) skipString(i int, prefix []byte) int {
+	src := s.src
+	q := src[i]
+	if len(prefix) > 0 && isFormat(string(prefix)) {
+		return s.skipFormat(i, string(prefix))
+	}
+	if i+2 < len(src) && src[i+1] == q && src[i+2] == q {
+		return s.skipLong(i+3, q)
+	}
+	for i++; i < len(src); i++ {
+		switch src[i] {
+		case q:
+			return i + 1
+		case '\\':
+			if i++; i < len(src) && src[i] == '\n' {
+				s.num++
+			}
+		case '\n':
+			return i
+		}
+	}
+	return len(src)
+}
+
+// skipLong skips a string with three quotes, after them.
+func (s *scanner) skipLong(i int, q byte) int {
+	src, start := s.src, i
+	for i < len(src) {
+		n := bytes.IndexByte(src[i:], q)
+		if n < 0 {
+			break
+		}
+		i += n
+		slashes := 0
+		for slashes < i-start && src[i-1-slashes] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 && i+2 < len(src) && src[i+1] == q && src[i+2] == q {
+			s.num += int32(bytes.Count(src[start:i], newline))
+			return i + 3
+		}
+		i++
+	}
+	s.open = true
+	return len(src)
+}
+
+var newline = []byte("\n")
+
+// skipFormat skips an f-string, which may have strings with its own quote.
+func (s *scanner) skipFormat(i int, prefix string) int {
+	src := s.src
+	q := src[i]
+	long := i+2 < len(src) && src[i+1] == q && src[i+2] == q
+	if !long {
+		// Without a quote between it and the end of the line, the next one closes it.
+		for j := i + 1; j < len(src) && src[j] != '\\' && src[j] != '\n'; j++ {
+			if src[j] == '{' {
+				break
+			}
+			if src[j] == q {
+				return j + 1
+			}
+		}
+	}
+	limit := min(len(src), i+maxFormat)
+	end, ok := stringEnd(string(src[i:limit]), 0, prefix, 0)
+	if !ok && limit < len(src) {
+		end, ok = stringEnd(string(src[i:]), 0, prefix, 0)
+	}
+	if !ok && long {
+		s.open = true
+	}
+	s.num += int32(bytes.Count(src[i:i+end], newline))
+	return i + end
+}
+
+// maxFormat is the length up to which an f-string is tried first.
+const maxFormat = 1 << 10
+
+// place adds a line below the line that it is indented under.
+func (s *scanner) place(l logical) {
+	at := int32(len(s.lines))
+	for n := len(s.stack); n > 0 && s.lines[s.stack[n-1]].col >= l.col; n-- {
+		s.lines[s.stack[n-1]].after = at
+		s.stack = s.stack[:n-1]
+	}
+	l.kind = s.kindOf(&l)
+	if n := len(s.stack); n > 0 {
+		l.parent = s.stack[n-1]
+		p := &s.lines[l.parent]
+		l.depth = min(p.depth+1, 250)
+		l.fn = p.fn
+		l.flags |= p.flags & inClass
+		switch p.kind {
+		case defLine:
+			l.fn = l.parent
+			l.flags &^= inClass
+		case classLine:
+			l.flags |= inClass
+		}
+	}
+	s.link(&l, at)
+	s.lines = append(s.lines, l)
+	s.stack = append(s.stack, at)
+}
+
+// kindOf returns the kind of a line, by its first word, or its second after async.
+func (s *scanner) kindOf(l *logical) kind {
+	text := s.src[l.start:l.end]
+	if text[0] == '@' {
+		return decorator
+	}
+	i := 0
+	for i < len(text) && parts[text[i]] {
+		i++
+	}
+	if i == 5 && string(text[:i]) == "async" {
+		text = bytes.TrimLeft(text[i:], " \t")
+		for i = 0; i < len(text) && parts[text[i]]; {
+			i++
+		}
+		switch string(text[:i]) {
+		case "def", "for", "with":
+		default:
+			return other
+		}
+	}
+	if i < 2 || i > 8 {
+		return other
+	}
+	k := kinds[string(text[:i])]
+	if (k == matchLine || k == caseLine) && l.flags&block == 0 {
+		rest := bytes.TrimLeft(text[i:], " \t")
+		if k == matchLine || len(rest) == 0 || bytes.IndexByte([]byte("=.,)]+-/%&|^<>:;"), rest[0]) >= 0 {
+			return other
+		}
+	}
+	return k
+}
+
+// link sets the chain of a block, and the decorators of a function or class.
+func (s *scanner) link(l *logical, at int32) {
+	switch l.kind {
+	case ifLine, whileLine, forLine, withLine, tryLine:
+		l.chain = at
+	case elifLine, elseLine, exceptLine, finallyLine:
+		if prev := s.before(l, at); prev >= 0 {
+			l.chain = s.lines[prev].chain
+		}
+	case caseLine:
+		if l.parent >= 0 && s.lines[l.parent].kind == matchLine {
+			l.chain = l.parent
+		}
+	case defLine, classLine, decorator:
+		if prev := s.before(l, at); prev >= 0 && s.lines[prev].kind == decorator {
+			if l.deco = s.lines[prev].deco; l.deco < 0 {
+				l.deco = prev
+			}
+		}
+	}
+}
+
+// before returns the line before a line in the same block, or -1.
+func (s *scanner) before(l *logical, at int32) int32 {
+	i := at - 1
+	for i >= 0 && i != l.parent && s.lines[i].parent != l.parent {
+		i = s.lines[i].parent
+	}
+	if i == l.parent {
+		return -1
+	}
+	return i
+}

@@ -1,0 +1,418 @@
+package pysource
+
+import "bytes"
+
+// Bounds of what is kept of a line, in bytes.
+const (
+	maxBrackets = 48      // between two brackets
+	maxHeader   = 400     // between two brackets of a condition
+	maxOpen     = 600     // between two brackets where something is opened
+	maxText     = 64      // a string
+	maxNames    = 1 << 16 // an import
+	maxKept     = 2000    // another line
+)
+
+// write appends what is kept of a line to text.
+func (r *reducer) write(l *logical) {
+	text := r.bytesOf(l)
+	start := len(r.text)
+	w := writer{src: text, out: r.text, brackets: maxBrackets, strings: maxText}
+	switch {
+	case l.kind == importLine:
+		w.brackets = maxNames
+	case l.flags&hot != 0 || l.needed:
+		w.brackets, w.strings = maxOpen, maxOpen
+	case l.kind == ifLine, l.kind == elifLine, l.kind == whileLine, l.kind == exceptLine, l.kind == caseLine:
+		w.brackets = maxHeader
+	}
+	switch {
+	case l.kind == defLine && l.mode == stub && l.live == dropped:
+		w.out = append(append(append(w.out, "def "...), definedName(text)...), "(?):return ?"...)
+	case l.kind == returnLine && l.mode == stub && !isConstant(text[len("return"):]):
+		w.out = append(w.out, "return ?"...)
+	case l.kind == defLine:
+		w.def()
+	case l.kind == other && l.flags&assigns != 0:
+		w.assign()
+	default:
+		w.copy(0, len(text))
+	}
+	if limit := maxKept; len(w.out)-start > limit && l.kind != importLine {
+		w.out = shorten(w.out[:start], text, l)
+	}
+	r.text = w.out
+}
+
+// isConstant reports whether a returned value is nothing, None, True or False.
+func isConstant(value []byte) bool {
+	switch string(bytes.TrimSpace(value)) {
+	case "", "None", "True", "False":
+		return true
+	}
+	return false
+}
+
+// shorten appends the least of a line that is too long.
+func shorten(out, text []byte, l *logical) []byte {
+	n := 0
+	for n < len(text) && parts[text[n]] {
+		n++
+	}
+	switch {
+	case l.flags&block != 0:
+		return append(append(out, text[:min(n, maxText)]...), " ?:"...)
+	case l.flags&assigns != 0 && n > 0 && n < maxKept:
+		return append(append(out, text[:n]...), "=?"...)
+	}
+	return append(out, '?')
+}
+
+// writer copies a line without comments and needless blanks, and writes `?` for what is too
+// long.
+type writer struct {
+	src, out          []byte
+	brackets, strings int
+	space             bool // a blank or a comment was skipped
+	word              bool // the last token is a name or a number
+	value             bool // the last token ends an expression: a call or an index may follow
+}
+
+// copy copies src[i:end].
+func (w *writer) copy(i, end int) {
+	src := w.src
+	for i < end {
+		c := src[i]
+		switch classes[c] {
+		case clName:
+			j := i + 1
+			for j < end && parts[src[j]] {
+				j++
+			}
+			if j < end && (src[j] == '"' || src[j] == '\'') && isPrefix(string(src[i:j])) {
+				i = w.str(i, j)
+				continue
+			}
+			w.token(src[i:j], true)
+			w.value = !keywords[string(src[i:j])]
+			i = j
+		case clDigit:
+			j := i + 1
+			for j < end && (parts[src[j]] || src[j] == '.') {
+				j++
+			}
+			w.token(src[i:j], true)
+			i = j
+		case clQuote:
+			i = w.str(i, i)
+		case clComment:
+			n := bytes.IndexByte(src[i:end], '\n')
+			if n < 0 {
+				return
+			}
+			i += n
+			w.space = true
+		case clOpen:
+			i = w.open(i, end)
+		case clClose:
+			w.token(src[i:i+1], false)
+			w.value = true
+			i++
+		case clBackslash, clNewline:
+			w.space = true
+			i++
+		default:
+			if c == ' ' || c == '\t' || c == '\f' {
+				w.space = true
+			} else {
+				// A blank stays between a number and a dot.
+				w.token(src[i:i+1], false)
+				w.value = false
+			}
+			i++
+		}
+	}
+}
+
+// token writes a token, after a blank where two words or operators would be one.
+func (w *writer) token(b []byte, word bool) {
+	if w.space && len(w.out) > 0 {
+		last := w.out[len(w.out)-1]
+		switch {
+		case word && parts[last], isDigit(last) && b[0] == '.', !word && last == b[0] && classes[last] == clPlain, b[0] == '=' && !parts[last]:
+			w.out = append(w.out, ' ')
+		}
+	}
+	w.space = false
+	w.out = append(w.out, b...)
+	w.word = word
+}
+
+// str writes the string whose prefix begins at i, and its quote at q.
+func (w *writer) str(i, q int) int {
+	end := textEnd(w.src, q, w.src[i:q])
+	if end-i > w.strings {
+		w.token([]byte("?"), false)
+	} else {
+		w.token(w.src[i:end], q > i)
+	}
+	w.value = true
+	return end
+}
+
+// open writes what begins with a bracket, if it is not too long.
+func (w *writer) open(i, end int) int {
+	closes := bracketEnd(w.src[:end], i)
+	if closes-i-1 <= w.brackets {
+		w.token(w.src[i:i+1], false)
+		w.value = false
+		return i + 1
+	}
+	if w.value {
+		w.token(w.src[i:i+1], false)
+		w.out = append(w.out, '?')
+		w.out = append(w.out, w.src[closes-1])
+	} else {
+		w.token([]byte("?"), false)
+	}
+	w.value = true
+	return closes
+}
+
+// bracketEnd returns the index after the bracket that closes the one at i.
+func bracketEnd(src []byte, i int) int {
+	depth := 0
+	for i < len(src) {
+		switch classes[src[i]] {
+		case clOpen:
+			depth++
+		case clClose:
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case clQuote:
+			i = stringAfter(src, i)
+			continue
+		case clComment:
+			n := bytes.IndexByte(src[i:], '\n')
+			if n < 0 {
+				return len(src)
+			}
+			i += n
+		}
+		i++
+	}
+	return len(src)
+}
+
+// stringAfter is textEnd, with the prefix before the quote.
+func stringAfter(src []byte, i int) int {
+	from := i
+	for from > 0 && i-from < 3 && parts[src[from-1]] {
+		from--
+	}
+	if !isPrefix(string(src[from:i])) {
+		from = i
+	}
+	return textEnd(src, i, src[from:i])
+}
+
+// assign writes an assignment without its annotation.
+func (w *writer) assign() {
+	text := w.src
+	n := 0
+	for n < len(text) && parts[text[n]] {
+		n++
+	}
+	colon := n
+	for colon < len(text) && (text[colon] == ' ' || text[colon] == '\t') {
+		colon++
+	}
+	if n > 0 && colon+1 < len(text) && text[colon] == ':' && text[colon+1] != '=' {
+		w.token(text[:n], true)
+		n = lastAssign(text)
+	} else {
+		n = 0
+	}
+	w.copy(n, len(text))
+}
+
+// def writes the header of a function without annotations.
+func (w *writer) def() {
+	text := w.src
+	open := bytes.IndexByte(text, '(')
+	if n := bytes.IndexByte(text, '['); n >= 0 && n < open { // type parameters
+		after := bracketEnd(text, n)
+		if open = bytes.IndexByte(text[after:], '('); open >= 0 {
+			open += after
+		}
+		w.copy(0, n)
+	} else if open >= 0 {
+		w.copy(0, open)
+	}
+	if open < 0 {
+		w.copy(0, len(text))
+		return
+	}
+	end := bracketEnd(text, open)
+	w.params(open, end)
+	for end < len(text) && text[end] != ':' { // the annotation of the result
+		if classes[text[end]] == clOpen {
+			end = bracketEnd(text, end) - 1
+		} else if classes[text[end]] == clQuote {
+			end = stringAfter(text, end) - 1
+		}
+		end++
+	}
+	w.copy(min(end, len(text)), len(text))
+}
+
+// params writes the parameters between two brackets without their annotations.
+func (w *writer) params(i, end int) {
+	text := w.src
+	from, skip := i, false
+	flush := func(to int) {
+		if !skip && to > from {
+			w.copyFlat(from, to)
+		}
+	}
+	for j := i + 1; j < end-1; {
+		switch c := text[j]; {
+		case classes[c] == clOpen:
+			j = bracketEnd(text[:end], j)
+			continue
+		case classes[c] == clQuote:
+			j = stringAfter(text[:end], j)
+			continue
+		case classes[c] == clComment:
+			if n := bytes.IndexByte(text[j:end], '\n'); n >= 0 {
+				j += n
+			} else {
+				j = end - 1
+			}
+			continue
+		case c == 'l' && bytes.HasPrefix(text[j:], []byte("lambda")) && !parts[text[j-1]]:
+			flush(end)
+			return
+		case c == ':' && !skip:
+			flush(j)
+			skip = true
+		case (c == ',' || c == '=') && skip:
+			from, skip = j, false
+		}
+		j++
+	}
+	if skip {
+		from, skip = end-1, false
+	}
+	flush(end)
+}
+
+// copyFlat copies a part whose first bracket is open.
+func (w *writer) copyFlat(i, end int) {
+	if w.src[i] == '(' {
+		w.token(w.src[i:i+1], false)
+		w.value = false
+		i++
+	}
+	w.copy(i, end)
+}
+
+// callsOut reports whether a line calls something that may load something: neither a
+// builtin, nor a part of the standard library that does not.
+func (r *reducer) callsOut(l *logical) bool {
+	text := r.bytesOf(l)
+	i := 0
+	if l.kind == classLine {
+		if i = bytes.IndexByte(text, '(') + 1; i == 0 {
+			return false
+		}
+	}
+	for i < len(text) {
+		switch classes[text[i]] {
+		case clQuote:
+			i = stringAfter(text, i)
+			continue
+		case clComment:
+			n := bytes.IndexByte(text[i:], '\n')
+			if n < 0 {
+				return false
+			}
+			i += n
+		case clOpen:
+			if text[i] == '(' && i > 0 && r.callee(text, i) {
+				return true
+			}
+		}
+		i++
+	}
+	return false
+}
+
+// callee reports whether the call whose bracket is at i may load something.
+func (r *reducer) callee(text []byte, i int) bool {
+	for i > 0 && text[i-1] == ' ' {
+		i--
+	}
+	from := i
+	for from > 0 && (parts[text[from-1]] || text[from-1] == '.') {
+		from--
+	}
+	name := text[from:i]
+	switch {
+	case i == 0:
+		return false
+	case from == i:
+		return text[i-1] == ')' || text[i-1] == ']'
+	case keywords[string(name)], isDigit(name[0]):
+		return false
+	case name[0] == '.': // of a value
+		return !inertMethods[string(name[bytes.LastIndexByte(name, '.')+1:])]
+	}
+	if inertCalls[string(name)] {
+		id, ok := r.ids[string(name)]
+		return ok && r.defines(id)
+	}
+	n := bytes.LastIndexByte(name, '.')
+	return n < 0 || !inertMethods[string(name[n+1:])]
+}
+
+// defines reports whether the file has a function or class of a name.
+func (r *reducer) defines(id int32) bool {
+	for b := r.names[id].bind; b >= 0; b = r.binds[b].next {
+		if k := r.lines[r.binds[b].line].kind; k == defLine && r.lines[r.binds[b].line].flags&inClass == 0 || k == classLine {
+			return true
+		}
+	}
+	return false
+}
+
+// inertCalls are builtins and functions of the standard library that load nothing and
+// whose results do not decide what is loaded.
+var inertCalls = words(`
+abs all any bin bool bytearray bytes bytes.fromhex callable chr classmethod complex dict divmod enumerate filter float format frozenset hash hex id
+int isinstance issubclass iter len list locals map max memoryview min next object oct ord pow print property range repr reversed round set slice sorted
+staticmethod str sum super tuple type zip
+TypeVar ParamSpec TypeVarTuple NewType NamedTuple TypedDict typing.TypeVar typing.NewType typing.ParamSpec typing.NamedTuple t.TypeVar namedtuple collections.namedtuple
+OrderedDict collections.OrderedDict defaultdict collections.defaultdict deque collections.deque Counter ChainMap
+re.compile re.escape struct.Struct struct.calcsize Struct logging.getLogger getLogger logging.NullHandler
+threading.Lock threading.RLock threading.local threading.Event Lock RLock itertools.count count attrgetter itemgetter operator.attrgetter operator.itemgetter
+warnings.warn warnings.filterwarnings warnings.simplefilter warnings.catch_warnings field dataclasses.field auto enum.auto
+time.time time.perf_counter textwrap.dedent dedent datetime.timedelta timedelta Decimal Fraction
+weakref.WeakKeyDictionary weakref.WeakValueDictionary WeakKeyDictionary WeakValueDictionary contextvars.ContextVar ContextVar
+cast typing.cast`)
+
+// inertMethods are methods of strings, lists and dicts.
+var inertMethods = words(`append extend insert update add setdefault remove pop clear discard copy items keys values get index sort reverse union
+intersection difference format join split rsplit splitlines strip lstrip rstrip lower upper title replace startswith endswith encode decode
+partition rpartition zfill ljust rjust center isdigit count find addHandler setLevel setFormatter addFilter debug info warning`)
+
+// inertDecorator reports whether a decorator runs nothing that may load something.
+func inertDecorator(name []byte) bool {
+	switch n := bytes.LastIndexByte(name, '.'); string(name[n+1:]) {
+	case "property", "staticmethod", "classmethod", "setter", "getter", "deleter", "abstractmethod", "abstractproperty", "overload",
+		"dataclass", "wraps", "lru_cache", "cache", "cached_property", "contextmanager", "asynccontextmanager", "total_ordering", "unique", "override",
+		"final", "runtime_checkable", "singledispatch", "no_type_check":
+		return true
+	}
+	return false
+}
