@@ -37,7 +37,8 @@ func devicesHidden(pass *Pass) []Finding {
 }
 
 // driverCapabilities returns a finding for each capability that files need and that
-// NVIDIA_DRIVER_CAPABILITIES leaves out, and for each unknown word of it.
+// NVIDIA_DRIVER_CAPABILITIES leaves out, and for each unknown word of it. It is a note if
+// files only open the capability's libraries by name, when a part of them is used.
 func driverCapabilities(pass *Pass) []Finding {
 	const rule, variable = "driver-capabilities", "NVIDIA_DRIVER_CAPABILITIES"
 	value, _ := pass.Config.Getenv(variable)
@@ -45,20 +46,23 @@ func driverCapabilities(pass *Pass) []Finding {
 	if value == "" {
 		words, clause = []string{"utility", "compute"}, "unset" // the runtime's default
 	}
-	if slices.Contains(words, "all") || len(pass.Packages.GpuUsers()) == 0 {
+	gpu := len(pass.Packages.GpuUsers()) > 0
+	if slices.Contains(words, "all") || value == "" && !gpu {
 		return nil
 	}
 	lacks, whole := capabilitiesLeftOut(pass, words)
 	all := strings.Join(whole, ",") // one value for all findings
 	var list []Finding
 	for _, c := range lacks {
-		users := usersOfCapability(pass, c)
-		f := pass.say(rule, clause, packs.Values{"lacks": c.Name, "file": path.Base(users[0]), "effect": c.Effect, "all": all})
-		f.NeededBy, f.Values = pass.Image.FilesOf(users), packs.Values{"lacks": c.Name}
+		f := pass.say(rule, clause, packs.Values{"lacks": c.Name, "file": path.Base(c.users[0]), "effect": c.Effect, "all": all})
+		if c.opened {
+			f = pass.say(rule, "opened", packs.Values{"lacks": c.Name, "file": path.Base(c.users[0]), "libraries": strings.Join(c.Libraries, ", "), "all": all})
+		}
+		f.NeededBy, f.Values = pass.Image.FilesOf(c.users), packs.Values{"lacks": c.Name}
 		list = append(list, f)
 	}
 	for _, word := range words {
-		if word != "" && pass.Packs.Capability(word) == nil {
+		if gpu && word != "" && pass.Packs.Capability(word) == nil {
 			f := pass.say(rule, "unknown", packs.Values{"word": strconv.Quote(word), "all": all})
 			f.Values = packs.Values{"unknown": word}
 			list = append(list, f)
@@ -70,26 +74,41 @@ func driverCapabilities(pass *Pass) []Finding {
 	return list
 }
 
-// capabilitiesLeftOut returns the capabilities that files need and words lack, and the known
+// unmounted is a capability that the image's files use and its environment leaves out.
+type unmounted struct {
+	*packs.Capability
+	users  []string // paths
+	opened bool     // the users only open its libraries by name
+}
+
+// capabilitiesLeftOut returns the capabilities that files use and words lack, and the known
 // ones of words together with those.
-func capabilitiesLeftOut(pass *Pass, words []string) (lacks []*packs.Capability, whole []string) {
+func capabilitiesLeftOut(pass *Pass, words []string) (lacks []unmounted, whole []string) {
 	whole = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return pass.Packs.Capability(word) == nil })
 	for _, c := range pass.Packs.Capabilities {
-		if !slices.Contains(words, c.Name) && len(usersOfCapability(pass, c)) > 0 {
-			lacks, whole = append(lacks, c), append(whole, c.Name)
+		if slices.Contains(words, c.Name) {
+			continue
+		}
+		if l := usersOfCapability(pass, c); len(l.users) > 0 {
+			lacks, whole = append(lacks, l), append(whole, c.Name)
 		}
 	}
 	return lacks, whole
 }
 
 // usersOfCapability returns the files that need a capability. If no file needs the libraries
-// of "compute", it returns the files for which the image counts as one for a GPU.
-func usersOfCapability(pass *Pass, c *packs.Capability) []string {
-	users := pass.Files.UsersOf(c.Libraries)
-	if c.Name == "compute" && len(users) == 0 {
-		users = pass.Packages.GpuUsers()
+// of "compute", it returns the files for which the image counts as one for a GPU; if none
+// needs those of another, the files that open them by name.
+func usersOfCapability(pass *Pass, c *packs.Capability) unmounted {
+	l := unmounted{Capability: c, users: pass.Files.UsersOf(c.Libraries)}
+	switch {
+	case len(l.users) > 0:
+	case c.Name == "compute":
+		l.users = pass.Packages.GpuUsers()
+	default:
+		l.users, l.opened = pass.Files.OpenersOf(c.Libraries, c.OpenedBy), true
 	}
-	return users
+	return l
 }
 
 // requireCUDA returns a finding for each framework that is built for another major version of

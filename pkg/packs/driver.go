@@ -79,8 +79,11 @@ func (p *Packs) DriverDefines(name string) func(symbol []byte) bool {
 type Capability struct {
 	Name      string   `yaml:"name"`
 	Libraries []string `yaml:"libraries"` // names without `.so` and what follows
-	Effect    string   `yaml:"effect"`
-	Sources   []string `yaml:"sources"`
+	// OpenedBy are patterns of names of files that open one of Libraries, beside those
+	// whose read-only data has the name: it may lie behind what is searched.
+	OpenedBy []string `yaml:"opened_by"`
+	Effect   string   `yaml:"effect"`
+	Sources  []string `yaml:"sources"`
 }
 
 func (c *Capability) validate() error {

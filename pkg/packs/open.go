@@ -29,9 +29,12 @@ type Open struct {
 	// has one of the names, or had it.
 	Versions string `yaml:"versions"`
 	// Optional marks an open whose failure has no effect.
-	Optional bool     `yaml:"optional"`
-	Severity Severity `yaml:"severity"` // of a miss; empty: error
-	Effect   string   `yaml:"effect"`
+	Optional bool `yaml:"optional"`
+	// IfPresent marks an open of a library that many programs do without: a miss counts if
+	// the image has the library under another name (libx.so.2 for libx.so).
+	IfPresent bool     `yaml:"if_present"`
+	Severity  Severity `yaml:"severity"` // of a miss; empty: error
+	Effect    string   `yaml:"effect"`
 	// Error is the message: {error} is the loader's, {name} the last of the names, {names}
 	// all of them.
 	Error string `yaml:"error"`

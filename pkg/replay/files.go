@@ -204,6 +204,15 @@ func (fi *Files) hasAny(names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return len(fi.Named[n]) > 0 || len(fi.img.Removed(n)) > 0 })
 }
 
+// hasOther reports whether the image has a library of one of the names with another
+// number after .so.
+func (fi *Files) hasOther(names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool {
+		stem, _, ok := strings.Cut(path.Base(n), ".so")
+		return ok && len(fi.NamesLike(stem+".so.*")) > 0
+	})
+}
+
 // UsersOf returns the files that need one of libraries (names up to .so), without the
 // driver's own.
 func (fi *Files) UsersOf(libraries []string) []string {
@@ -216,6 +225,24 @@ func (fi *Files) UsersOf(libraries []string) []string {
 			base, _, _ := strings.Cut(n, ".so")
 			return slices.Contains(libraries, base)
 		}) {
+			list = append(list, o.Path)
+		}
+	}
+	return list
+}
+
+// OpenersOf returns the files that import dlopen and have one of the libraries in their
+// read-only data, or whose own name matches one of the patterns: they may open it when it
+// is used. libraries are names without `.so` and what follows. Libraries of the driver
+// are left out.
+func (fi *Files) OpenersOf(libraries, patterns []string) []string {
+	var list []string
+	for _, o := range fi.Objects {
+		names := o.ELF.Named != nil && slices.ContainsFunc(o.ELF.Named.Names, func(n string) bool {
+			base, _, ok := strings.Cut(path.Base(n), ".so")
+			return ok && slices.Contains(libraries, base)
+		})
+		if (names || packs.MatchAny(patterns, path.Base(o.Path))) && !fi.packs.FromDriver(o.Path) {
 			list = append(list, o.Path)
 		}
 	}

@@ -99,7 +99,7 @@ func (pl *plans) openBy(r *Process, by *elfdeps.Module, o *packs.Open, d *packs.
 	if failed.Kind == elfdeps.CutError {
 		pl.cut(&means, failed)
 	}
-	if means.optional || failed.Unknown || pl.re.packs.FromDriver(failed.Name) {
+	if means.optional || failed.Unknown || pl.re.packs.FromDriver(failed.Name) || o.IfPresent && failed.Missing() && !pl.re.files.hasOther(names) {
 		return
 	}
 	if e := symbolError(failed); e != nil && r.Program == "" && !pl.lacks(r, e.Name) {
