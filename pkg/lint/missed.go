@@ -19,6 +19,7 @@ func missed(pass *Pass) []Finding {
 	stepMisses(pass, by)
 	preloadMisses(pass, by)
 	openMisses(pass, by)
+	startMisses(pass, by)
 	var list []Finding
 	for _, key := range slices.Sorted(maps.Keys(by.all)) {
 		f := finding(pass, by.all[key])

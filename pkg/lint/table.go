@@ -51,6 +51,7 @@ var table = []rule{
 	{ids: ids("stub-library"), find: stubCopies},
 	{ids: ids("unusable-library"), find: shortLibraries},
 	{ids: ids("module-lost"), find: modulesLost},
+	{ids: ids("import-fails"), find: importsFail},
 	{ids: ids("stdlib-module"), find: stdlibModules},
 	{ids: ids("python-home"), find: pythonHome},
 	{ids: ids("mixed-releases", "shadowed-library", "cuda-major-mismatch", "undefined-symbol", "torch-extension-mismatch"), find: mixtures, perProcess: true},

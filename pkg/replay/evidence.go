@@ -22,6 +22,9 @@ type Evidence struct {
 	// Processes are the processes of the frameworks, then of the programs that load GPU
 	// libraries, each after all its opens. It is nil if the image has no loader.
 	Processes []*Process
+	// Starts are the Python programs of the image that could be followed: those of its
+	// start first, then the imports of packages.
+	Starts []*Start
 	// Unbound are the symbols that nothing defines in the processes that bind them.
 	Unbound []Unbound
 	// Noted are the libraries that files name in .note.dlopen and cannot open.

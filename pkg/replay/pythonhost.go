@@ -17,6 +17,9 @@ type pythonHost struct {
 	files *Files
 	fsys  elfdeps.FS // of the machine with a GPU
 	proc  *elfdeps.Process
+	// partial is why an absent function shows nothing, or "": the files of the image are
+	// only sketched.
+	partial string
 	// killed is the failure that has ended the process, or nil: every later one is it.
 	killed *pyimport.Failure
 }
@@ -34,7 +37,7 @@ func (h *pythonHost) Extension(file, module string) *pyimport.Failure {
 	found, err := h.proc.Sym(m, init)
 	switch {
 	case err != nil:
-		return pyimport.WithoutInit(init, "")
+		return pyimport.WithoutInit(init, h.partial)
 	case found == nil:
 		return pyimport.WithoutInit(init, "the symbols of "+file+" are not known")
 	}

@@ -43,7 +43,9 @@ func Run(ctx context.Context, img *Image, set *packs.Packs) (*Evidence, error) {
 	if err := re.config.Spent(); err != nil {
 		return nil, err
 	}
-	re.ev.Unbound = (&binder{re}).unbound()
+	if err := re.runStarts(ctx); err != nil {
+		return nil, err
+	}
 	re.ev.Noted = re.dlopenNotes()
 	return re.ev, re.config.Spent()
 }
@@ -85,6 +87,19 @@ func (re *replayer) replay(ctx context.Context) error {
 	if err := re.each(ctx, re.replayObject); err != nil {
 		return err
 	}
+	return nil
+}
+
+// runStarts binds the symbols of the known processes, follows the Python programs, whose
+// source says more than the packs about what they load, and then runs the plans.
+func (re *replayer) runStarts(ctx context.Context) error {
+	re.ev.Unbound = (&binder{re}).unbound()
+	starts, err := newStarter(re).run(ctx)
+	if err != nil {
+		return err
+	}
+	re.ev.Starts = starts
+	re.believe(starts)
 	re.plans.follow()
 	return nil
 }

@@ -1,0 +1,145 @@
+package replay
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/pyimport"
+)
+
+// Start is a Python program of the image, followed through its own source: one that the
+// image's start reaches, or the import of an installed package.
+type Start struct {
+	// Chain are the steps from ENTRYPOINT or CMD to the program, as people read them; for
+	// an installed package it is "import NAME".
+	Chain []string
+	// Python is the path of the interpreter.
+	Python string
+	// Package is the installed distribution whose module is imported, or "". Asked says
+	// whether the image's author asked for it.
+	Package string
+	Asked   inventory.Answer
+	// Certain reports that the image's start is certain to run the program, and ends if it
+	// fails.
+	Certain bool
+	// Tree are the imports and opens.
+	Tree *pyimport.Node
+	// Mapped are the real paths of the ELF files that the process has mapped at its end,
+	// in the order of loading.
+	Mapped []string
+	// Failures are the imports and opens that fail, in the order of the program.
+	Failures []StartFailure
+}
+
+// StartFailure is an import or open that fails.
+type StartFailure struct {
+	*pyimport.Failure
+	Start *Start
+	// Path are the nodes of the tree that lead to the failure, from the root.
+	Path []*pyimport.Node
+	// Ends reports that the failure ends the program. Else Caught names the exceptions that
+	// the program catches there, or Maybe the unknown condition on the way.
+	Ends   bool
+	Caught string
+	Maybe  string
+	// Verdict says how certain it is that the failure ends what the image is for, and
+	// Effects what a user meets then.
+	Verdict packs.Verdict
+	Effects []packs.Effect
+}
+
+// File returns the real path of the file that could not be loaded, or "".
+func (f *StartFailure) File() string { return f.Path[len(f.Path)-1].File }
+
+// Loader returns the loader's error behind the exception, or nil.
+func (f *StartFailure) Loader() *elfdeps.Error {
+	e, _ := f.Cause.(*elfdeps.Error)
+	return e
+}
+
+// Steps returns the way to the failure as people read it: the steps of the start, then
+// the imports, each with its statement.
+func (f *StartFailure) Steps() []string {
+	list := append([]string{}, f.Start.Chain...)
+	for _, n := range f.Path[1:] {
+		list = append(list, stepOf(n))
+	}
+	return list
+}
+
+// stepOf returns a node as people read it: "import vllm (/app/serve.py:3)".
+func stepOf(n *pyimport.Node) string {
+	s := n.Name
+	switch n.Kind {
+	case pyimport.Library:
+		s = cmp.Or(n.By, "dlopen") + " " + n.Name
+	case pyimport.Module, pyimport.Extension, pyimport.Plugin:
+		s = "import " + n.Name
+	}
+	if n.At != "" {
+		s += " (" + n.At + ")"
+	}
+	return s
+}
+
+// failures returns the failures in the tree of a start: the nodes that raise an exception
+// which no node below them has raised.
+func (s *Start) failures(set *packs.Packs) []StartFailure {
+	var list []StartFailure
+	var walk func(path []*pyimport.Node, caught, maybe string)
+	walk = func(path []*pyimport.Node, caught, maybe string) {
+		n := path[len(path)-1]
+		caught, maybe = cmp.Or(n.Caught, caught), cmp.Or(n.Maybe, maybe)
+		below := false
+		for _, c := range n.Nodes {
+			below = below || n.Failed != nil && c.Failed == n.Failed
+			walk(append(path[:len(path):len(path)], c), caught, maybe)
+		}
+		if n.Failed != nil && !below {
+			f := StartFailure{Failure: n.Failed, Start: s, Path: path, Ends: caught == "" && maybe == "" && s.Tree.Failed != nil, Caught: caught, Maybe: maybe}
+			f.Verdict, f.Effects = f.verdict(set), f.effects(set)
+			list = append(list, f)
+		}
+	}
+	if s.Tree != nil {
+		walk([]*pyimport.Node{s.Tree}, "", "")
+	}
+	return list
+}
+
+// verdict returns the verdict on a failure: how certain it is to end what the image is
+// for.
+func (f *StartFailure) verdict(set *packs.Packs) packs.Verdict {
+	v := packs.Values{"caught": f.Caught, "maybe": f.Maybe, "doubt": f.Doubt, "package": f.Start.Package}
+	switch {
+	case f.Caught != "":
+		return set.Verdict("start-catches", v)
+	case f.Doubt != "":
+		return set.Verdict("start-doubt", v)
+	case f.Maybe != "" || !f.Ends:
+		return set.Verdict("start-maybe", v)
+	case f.Start.Package == "" && f.Start.Certain, f.Start.Asked == inventory.Yes:
+		return packs.Grave
+	case f.Start.Package == "":
+		return set.Verdict("start-goes-on", v)
+	case f.Start.Asked == inventory.No:
+		return set.Verdict("package-of-others", v)
+	}
+	return set.Verdict("package-perhaps", v)
+}
+
+// effects returns the effects of a failure that ends its program.
+func (f *StartFailure) effects(set *packs.Packs) []packs.Effect {
+	if !f.Ends {
+		return nil
+	}
+	clause := "program-ends"
+	if f.Start.Package != "" {
+		clause = "import-ends"
+	}
+	v := packs.Values{"module": f.Start.Tree.Name, "chain": strings.Join(f.Steps(), " → "), "error": f.Type + ": " + f.Text}
+	return set.Effects(clause, v)
+}

@@ -1,0 +1,356 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"debug/elf"
+	"errors"
+	"maps"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/pyenv"
+	"github.com/imgcheck/imgcheck/pkg/pyimport"
+	"github.com/imgcheck/imgcheck/pkg/startup"
+	"github.com/imgcheck/imgcheck/rules"
+)
+
+// Limits of the Python programs that are followed in one image.
+const (
+	maxStarts    = 256     // programs and modules
+	maxModulesOf = 4       // modules of one package
+	startSpan    = 4 << 20 // steps of the evaluation of one
+)
+
+// unameOf are the machines as uname(2) names them.
+var unameOf = map[elf.Machine]string{
+	elf.EM_X86_64: "x86_64", elf.EM_AARCH64: "aarch64", elf.EM_386: "i686", elf.EM_ARM: "armv7l", elf.EM_PPC64: "ppc64le",
+	elf.EM_S390: "s390x", elf.EM_RISCV: "riscv64",
+}
+
+// starter follows the Python programs of an image.
+type starter struct {
+	re      *replayer
+	sources *pyimport.Sources
+}
+
+// newStarter returns a starter for the files of an image.
+func newStarter(re *replayer) *starter {
+	fsys := re.img.FS
+	return &starter{re, pyimport.NewSources(fsys, func(file string) ([]byte, bool) {
+		e, _, ok := fsys.Lookup(file)
+		if !ok || e.Type != layers.Regular || e.Content == nil && e.Size > 0 {
+			return nil, false
+		}
+		return e.Content, true
+	})}
+}
+
+// job is a program to be followed.
+type job struct {
+	start   *Start
+	options pyenv.Options
+	env     map[string]string
+	python  *startup.Python // nil for an import
+	module  string          // to import
+}
+
+// run follows the programs of the image's start, and then the imports of packages, and
+// returns those whose source is known.
+func (st *starter) run(ctx context.Context) ([]*Start, error) {
+	jobs := append(st.programs(), st.packages()...)
+	return st.all(ctx, jobs[:min(len(jobs), maxStarts)])
+}
+
+// all follows programs, on all processors, and returns those whose source is known.
+func (st *starter) all(ctx context.Context, jobs []job) ([]*Start, error) {
+	if st.re.loaders.Primary == nil {
+		return nil, nil
+	}
+	done := make([]*Start, len(jobs))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range done {
+		g.Go(func() error {
+			if ctx.Err() == nil {
+				done[i] = st.follow(jobs[i])
+			}
+			return ctx.Err()
+		})
+	}
+	err := g.Wait()
+	return slices.DeleteFunc(done, func(s *Start) bool { return s == nil }), err
+}
+
+// Follow follows the Python programs of an image's start or, if modules are given, the
+// import of each by the interpreter at python, which may be empty for the one of the
+// image's program or of its PATH. It returns an error if there is no such interpreter.
+func Follow(ctx context.Context, img *Image, set *packs.Packs, python string, modules []string) ([]*Start, error) {
+	re, err := newReplayer(img, set)
+	if err != nil {
+		return nil, err
+	}
+	st := newStarter(re)
+	jobs := st.programs()
+	if len(modules) > 0 {
+		if python = st.interpreter(python, jobs); python == "" {
+			return nil, errors.New("it has no Python to import modules: name its path")
+		}
+		jobs = nil
+		for _, m := range modules {
+			jobs = append(jobs, st.importOf(&Start{Python: python, Certain: true}, m))
+		}
+	}
+	starts, err := st.all(ctx, jobs)
+	return starts, cmp.Or(err, re.config.Spent())
+}
+
+// interpreter returns the path of the Python that imports modules: the given one, that of
+// a program, or that of PATH.
+func (st *starter) interpreter(given string, jobs []job) string {
+	if given != "" {
+		return given
+	}
+	for _, j := range jobs {
+		return j.start.Python
+	}
+	for _, name := range []string{"python3", "python"} {
+		if p, ok := st.re.config.Executable(name); ok {
+			return p
+		}
+	}
+	for _, p := range st.re.packages.inv.Pythons {
+		if p.Interpreter != "" {
+			return p.Interpreter
+		}
+	}
+	return ""
+}
+
+// starters are the starters of imgcheck's own rules.
+var starters = sync.OnceValues(func() (*startup.Starters, error) { return startup.LoadStarters(rules.FS) })
+
+// started returns the programs of the image's start.
+func (st *starter) started() *startup.Result {
+	all, err := starters()
+	if err != nil {
+		st.re.packs.KeepErr(err)
+	}
+	if err != nil || st.re.img.Config == nil {
+		return &startup.Result{}
+	}
+	return startup.Follow(st.re.img.FS, st.re.img.Config.Config, all)
+}
+
+// programs returns the Python programs of the image's start.
+func (st *starter) programs() []job {
+	var list []job
+	for _, p := range st.started().Programs {
+		if p.Kind != startup.KindPython || p.Python == nil || p.Path == "" {
+			continue
+		}
+		s := &Start{Python: p.Path, Certain: p.Main && !p.Caught && p.Maybe == ""}
+		for _, l := range p.Chain {
+			s.Chain = append(s.Chain, l.String())
+		}
+		o := pyenv.Options{
+			Env: p.Env, Cwd: p.Dir, User: p.Home, Isolated: p.Python.Isolated, NoSite: p.Python.NoSite,
+			NoUserSite: p.Python.NoUserSite, IgnoreEnv: p.Python.IgnoreEnv, SafePath: p.Python.SafePath,
+		}
+		list = append(list, job{start: s, options: o, env: p.Env, python: p.Python})
+	}
+	return list
+}
+
+// packages returns the imports of the packages that own a file which misses something by
+// itself, and then of those that the image's author asked for.
+func (st *starter) packages() []job {
+	suspects := st.suspects()
+	var first, then []job
+	for p, pkg := range st.re.packages.EachWheel() {
+		if p.Interpreter == "" || pkg.Asked != inventory.Yes && !suspects[pkg] {
+			continue
+		}
+		for _, module := range publicModules(pkg) {
+			j := st.importOf(&Start{Python: p.Interpreter, Package: pkg.Name, Asked: pkg.Asked, Certain: true}, module)
+			if suspects[pkg] {
+				first = append(first, j)
+			} else {
+				then = append(then, j)
+			}
+		}
+	}
+	return append(first, then...)
+}
+
+// publicModules returns the first modules of a package that users import: those whose names
+// begin with "_" are for the package's own.
+func publicModules(pkg *inventory.Package) []string {
+	list := slices.DeleteFunc(slices.Clone(pkg.Modules()), func(m string) bool { return strings.HasPrefix(m, "_") })
+	return list[:min(len(list), maxModulesOf)]
+}
+
+// importOf returns the import of a module, in the environment of the image.
+func (st *starter) importOf(s *Start, module string) job {
+	env := map[string]string{}
+	for _, v := range st.re.config.Env().Vars {
+		name, value, _ := strings.Cut(v, "=")
+		env[name] = value
+	}
+	s.Chain = []string{"import " + module}
+	return job{start: s, options: pyenv.Options{Env: env, Cwd: path.Join("/", st.re.config.Env().Cwd)}, env: env, module: module}
+}
+
+// suspects returns the wheels that own a file which misses something by itself.
+func (st *starter) suspects() map[*inventory.Package]bool {
+	set := map[*inventory.Package]bool{}
+	add := func(file string) {
+		if _, pkg, _ := st.re.packages.OwnerOf(file); pkg != nil {
+			set[pkg] = true
+		}
+	}
+	for _, o := range st.re.files.Objects {
+		if len(o.Misses) > 0 {
+			add(o.Path)
+		}
+	}
+	for _, u := range st.re.ev.Unbound {
+		add(u.Path)
+	}
+	for _, in := range st.re.ev.Installs {
+		if len(in.Failures) > 0 && in.Package != "" {
+			add(path.Join(in.Home, "__init__.py"))
+		}
+	}
+	return set
+}
+
+// follow follows a program. It returns nil if the image has no such interpreter, its
+// process does not start, or the source of its first module is not known.
+func (st *starter) follow(j job) *Start {
+	in, err := pyenv.Open(st.re.img.FS, j.start.Python, j.options)
+	if err != nil {
+		return nil
+	}
+	host := st.host(in, j.env)
+	if host == nil {
+		return nil
+	}
+	run := pyimport.New(st.sources, in, host, pyimport.Options{Env: j.env, Cwd: j.options.Cwd, Machine: unameOf[st.re.files.Machine], Steps: startSpan})
+	if !j.options.NoSite {
+		run.Site()
+	}
+	s := j.start
+	switch {
+	case j.python == nil:
+		s.Tree = run.Import(j.module)
+	case j.python.File != "":
+		s.Tree = run.Main(j.python.File, false, j.python.Args...)
+	case j.python.Module != "":
+		s.Tree = run.Main(j.python.Module, true, j.python.Args...)
+	default:
+		return nil
+	}
+	doubt(s.Tree, host.partial)
+	s.Mapped, s.Failures = host.mapped(), s.failures(st.re.packs)
+	host.proc.Rest()
+	return s
+}
+
+// host starts the process of an interpreter on a machine with a GPU, with an environment.
+// It returns nil if it does not start.
+func (st *starter) host(in *pyenv.Interpreter, env map[string]string) *pythonHost {
+	o := st.re.files.ByPath[in.Real]
+	if o == nil || o.Loader == nil {
+		return nil
+	}
+	fsys := st.re.loaders.gpuHost(o.Loader)
+	e := st.re.config.Env()
+	e.Vars = nil
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if startup.Known(env[name]) {
+			e.Vars = append(e.Vars, name+"="+env[name])
+		}
+	}
+	l, err := elfdeps.NewLoader(fsys, o.Loader.Path, e)
+	if err != nil {
+		return nil
+	}
+	p, err := l.Start(in.Path)
+	if err != nil {
+		return nil
+	}
+	h := &pythonHost{files: st.re.files, fsys: fsys, proc: p}
+	if in.Partial() {
+		h.partial = "the image has only a part of Python's standard library"
+	}
+	return h
+}
+
+// believe corrects the evidence by what the programs of the image do: a file that one of
+// them has loaded misses nothing, and a symbol that one of them misses is unbound.
+func (re *replayer) believe(starts []*Start) {
+	loaded := map[string]bool{}
+	for _, s := range starts {
+		for _, file := range s.Mapped {
+			loaded[file] = true
+		}
+	}
+	for _, o := range re.files.Objects {
+		if loaded[o.Path] {
+			o.Misses = nil
+		}
+	}
+	for _, in := range re.ev.Installs {
+		in.Failures = slices.DeleteFunc(in.Failures, func(f Failure) bool { return loaded[RealPath(re.img.FS, f.Path)] })
+	}
+	re.ev.Unbound = slices.DeleteFunc(re.ev.Unbound, func(u Unbound) bool { return loaded[u.Path] })
+	for _, s := range starts {
+		for i := range s.Failures {
+			re.believeSymbol(&s.Failures[i])
+		}
+	}
+}
+
+// believeSymbol adds the symbol that a program misses, or judges the one that is known by
+// what the program does then.
+func (re *replayer) believeSymbol(f *StartFailure) {
+	e := symbolError(f.Cause)
+	if e == nil {
+		return
+	}
+	u := UnboundOf(RealPath(re.img.FS, f.File()), e, f.Effects...)
+	u.Verdict = f.Verdict
+	for i := range re.ev.Unbound {
+		known := &re.ev.Unbound[i]
+		if known.Path != u.Path || known.Message != u.Message {
+			continue
+		}
+		if f.Ends || f.Caught != "" {
+			known.Verdict = f.Verdict
+		}
+		known.Effects = append(known.Effects, f.Effects...)
+		return
+	}
+	re.ev.Unbound = append(re.ev.Unbound, u)
+}
+
+// doubt marks the exceptions of a tree that are not the loader's as uncertain, if there is
+// a reason.
+func doubt(n *pyimport.Node, why string) {
+	if f := n.Failed; f != nil && f.Cause == nil {
+		f.Doubt = cmp.Or(f.Doubt, why)
+	}
+	for _, below := range n.Nodes {
+		doubt(below, why)
+	}
+}
