@@ -2,6 +2,8 @@ package replay
 
 import (
 	"cmp"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
@@ -61,28 +63,40 @@ func (f *StartFailure) Loader() *elfdeps.Error {
 }
 
 // Steps returns the way to the failure as people read it: the steps of the start, then
-// the imports, each with its statement.
+// the imports, each with its statement, and the file that needs a library.
 func (f *StartFailure) Steps() []string {
-	list := append([]string{}, f.Start.Chain...)
+	list := slices.Clone(f.Start.Chain)
 	for _, n := range f.Path[1:] {
-		list = append(list, stepOf(n))
+		if s := stepOf(n); s != list[len(list)-1] {
+			list = append(list, s)
+		}
+	}
+	if e := f.Loader(); e != nil && e.Missing() && e.Name != f.File() && f.File() != "" {
+		list = append(list, path.Base(f.File())+" needs "+e.Name)
 	}
 	return list
 }
 
 // stepOf returns a node as people read it: "import vllm (/app/serve.py:3)".
 func stepOf(n *pyimport.Node) string {
-	s := n.Name
-	switch n.Kind {
-	case pyimport.Library:
+	s := "import " + n.Name
+	if n.Kind == pyimport.Library {
 		s = cmp.Or(n.By, "dlopen") + " " + n.Name
-	case pyimport.Module, pyimport.Extension, pyimport.Plugin:
-		s = "import " + n.Name
 	}
 	if n.At != "" {
-		s += " (" + n.At + ")"
+		s += " (" + inPackages(n.At) + ")"
 	}
 	return s
+}
+
+// inPackages returns a path below a directory of packages without the directory.
+func inPackages(p string) string {
+	for _, dir := range []string{"/site-packages/", "/dist-packages/"} {
+		if i := strings.LastIndex(p, dir); i >= 0 {
+			return p[i+len(dir):]
+		}
+	}
+	return p
 }
 
 // failures returns the failures in the tree of a start: the nodes that raise an exception
