@@ -171,7 +171,7 @@ const WantsID = "inventory 6"
 // Wants reports whether the bytes of a file are needed, by its path without a leading
 // slash and its size in bytes.
 func Wants(name string, size int64) bool {
-	if isScript(name, size) {
+	if isPython(name) || size <= maxStart && isStart(name) {
 		return true
 	}
 	s := sourceOf(name)
@@ -206,7 +206,12 @@ func mayTell(name string) bool {
 // isCopy reports whether a file is in an installer's cache, or in a package's copies of
 // other packages. Nothing there is installed.
 func isCopy(name string) bool {
-	return strings.Contains(name, "/_vendor/") || strings.Contains(name, ".cache/") || strings.Contains(name, "/pkgs/") && condaCache.MatchString(name)
+	return strings.Contains(name, "/_vendor/") || isUnpacked(name)
+}
+
+// isUnpacked reports whether a file is in an installer's cache. Nothing there is imported.
+func isUnpacked(name string) bool {
+	return strings.Contains(name, ".cache/") || strings.Contains(name, "/pkgs/") && condaCache.MatchString(name)
 }
 
 // condaCache matches conda's directory of unpacked packages, NAME-VERSION-BUILD.

@@ -245,7 +245,7 @@ func TestUnread(t *testing.T) {
 	if len(inv.Packages) != 0 || len(inv.Unread) != 1 || inv.Unread[0].Why != "it has 2097171 bytes, more than the limit for such files" {
 		t.Errorf("%v %v", inv.Packages, inv.Unread)
 	}
-	if Wants(name, 2<<20+1) || !Wants(name, 2<<20) || Wants("usr/bin/METADATA", 1) {
+	if Wants(name, 2<<20+1) || !Wants(name, 2<<20) || Wants("usr/share/METADATA", 1) {
 		t.Error("Wants does not agree with Read")
 	}
 }

@@ -53,12 +53,13 @@ const rpmExtract = "imgcheck: packages of rpm\n"
 var one sync.Mutex
 
 // Extract returns a function that reduces a file to what [Read] needs of it, or nil if
-// the file's bytes are kept. Read returns the same for both. An rpm database has the file
+// the file's bytes are kept. Read returns the same for both. Of Python source it is what
+// [pysource.Reduce] returns. An rpm database has the file
 // lists and change logs of all packages, and each layer that installs something has a
 // whole database.
 func Extract(name string, size int64) func(io.Reader) ([]byte, error) {
-	if isScript(name, size) && sourceOf(name) == nil {
-		return extractImports
+	if strings.HasSuffix(name, ".py") && sourceOf(name) == nil {
+		return func(r io.Reader) ([]byte, error) { return reducePython(r, size) }
 	}
 	if !isRPM(name) || isCopy(name) || size > maxRPM {
 		return nil

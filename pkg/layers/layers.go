@@ -42,7 +42,8 @@ type Options struct {
 	// Insecure allows plain HTTP and unverified TLS to the registry.
 	Insecure bool
 	// Keep reports whether a file's bytes are kept, by its path without a leading
-	// slash and its size in bytes. The files that loaders read are kept anyway.
+	// slash and its size in bytes. The files that loaders read are kept anyway, and with
+	// Keep also the scripts, files that begin with `#!`, of at most 256 KiB.
 	Keep func(name string, size int64) bool
 	// Extract, when set, returns a function that reads a kept file and returns what
 	// is kept in place of its bytes, or nil for a file that is kept whole. The

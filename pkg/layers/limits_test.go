@@ -441,3 +441,37 @@ func TestWalksAreBounded(t *testing.T) {
 		t.Errorf("a path that was not looked at: %v", err)
 	}
 }
+
+// Scripts are kept whatever their names are, up to a size, and only where anything is; what
+// Extract returns has a bound of its own, so that it takes no room from other files.
+func TestScriptsAndExtracts(t *testing.T) {
+	before := maxExtracted
+	defer func() { maxExtracted = before }()
+	maxExtracted = 5
+	const text = "-- 0/a.py --\naaa\n-- 0/b.py --\nbbb\n-- 0/run --\n#!/bin/sh\nexec x\n-- 0/text --\nexec x\n"
+	o := &Options{
+		Keep: func(name string, _ int64) bool { return strings.HasSuffix(name, ".py") },
+		Extract: func(name string, _ int64) func(io.Reader) ([]byte, error) {
+			if strings.HasSuffix(name, ".py") {
+				return io.ReadAll
+			}
+			return nil
+		},
+	}
+	tars := append(layerTars(t, text), tarOf(t, tarEntry{tar.Header{Typeflag: tar.TypeReg, Name: "large"}, "#!/bin/sh\n" + strings.Repeat("x", maxScript)}))
+	l, err := new(tools).readBlob(t.Context(), bytes.NewReader(tars[0]), nil, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"a.py": "aaa\n", "b.py": "", "run": "#!/bin/sh\nexec x\n", "text": ""} {
+		if e := l.find(name); string(e.Content) != want || (name == "b.py") != (e.Fault != "") {
+			t.Errorf("%s: %q is kept, and the fault is %q", name, e.Content, e.Fault)
+		}
+	}
+	if l, err = new(tools).readBlob(t.Context(), bytes.NewReader(tars[1]), nil, o); err != nil {
+		t.Fatal(err)
+	}
+	if e := l.find("large"); e.Content != nil || e.Shebang != "/bin/sh" {
+		t.Errorf("a large script: %d bytes are kept, and its first line is %q", len(e.Content), e.Shebang)
+	}
+}

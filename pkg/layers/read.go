@@ -26,6 +26,7 @@ var (
 	maxNames     = int64(256 << 20)
 	maxTables    = int64(512 << 20) // bytes of the objects of a layer's ELF files
 	maxKeptLayer = int64(128 << 20)
+	maxExtracted = int64(96 << 20)  // of those, results of Extract; a machine of 25,000 Python files has 25 MB
 	maxSteps     = 1 << 26          // along a layer's symbolic links
 	maxSymbols   = int64(512 << 20) // bytes of the symbols of a layer; a CUDA 13 machine has 90 MB
 	maxELF       = int64(256 << 30) // bytes of all ELF files of a layer; a tar can declare holes of any size
@@ -36,6 +37,7 @@ const (
 	maxKeptFile = 16 << 20
 	maxSkipped  = 1000
 	maxShebang  = 256 // BINPRM_BUF_SIZE
+	maxScript   = 256 << 10
 )
 
 // Type is the type of an entry.
@@ -306,12 +308,14 @@ type builder struct {
 	items   int
 	names   int64 // bytes of the paths and link texts in items
 	kept    int64 // bytes of contents
-	elf     int64 // bytes of ELF files
-	tables  int64 // bytes of the objects of ELF files
-	symbols int64 // bytes of their symbols
-	steps   int   // along symbolic links
-	held    holding
-	reader  *elfdeps.Reader
+	// extracted is the part of kept that Extract returned.
+	extracted int64
+	elf       int64 // bytes of ELF files
+	tables    int64 // bytes of the objects of ELF files
+	symbols   int64 // bytes of their symbols
+	steps     int   // along symbolic links
+	held      holding
+	reader    *elfdeps.Reader
 	// The directory that was looked up last: a tar has most files side by side.
 	lastText string
 	last     *item
@@ -630,7 +634,7 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 		}
 		e.Object = o
 		return nil
-	case b.keep != nil && b.keep(e.Path, e.Size):
+	case b.keep != nil && (b.keep(e.Path, e.Size) || e.Size <= maxScript && bytes.HasPrefix(head, []byte("#!"))):
 		return b.keepContent(e, whole)
 	case bytes.HasPrefix(head, []byte("#!")):
 		line := make([]byte, min(e.Size, maxShebang))
@@ -694,7 +698,10 @@ func (b *builder) keepContent(e *Entry, r io.Reader) error {
 			if err != nil {
 				return fmt.Errorf("reading %s: %w", plain.Name(e.Path), err)
 			}
-			if b.fits(e, int64(len(content))) {
+			if n := int64(len(content)); b.extracted+n > maxExtracted {
+				e.Fault = fmt.Sprintf("what is kept of such files has more than %d MiB in this layer", maxExtracted>>20)
+			} else if b.fits(e, n) {
+				b.extracted += n
 				e.Content = content
 			}
 			return nil

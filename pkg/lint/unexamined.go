@@ -95,7 +95,7 @@ func unjudged(pass *Pass) []Finding {
 			if why = o.Unexamined(); why == "" {
 				return nil
 			}
-		case why == "" || inventory.Wants(e.Path, e.Size): // installers' records are not ELF files
+		case why == "" || replay.Wants(e.Path, e.Size): // installers' records are not ELF files
 			continue
 		case e.Type != layers.Dir && e.Size == 0: // a dangling link
 			continue

@@ -38,8 +38,8 @@ func bounded(text []byte) ([]byte, string) {
 	switch {
 	case bytes.HasPrefix(text, []byte{0xff, 0xfe}), bytes.HasPrefix(text, []byte{0xfe, 0xff}):
 		return nil, "it is UTF-16, which Python does not read"
-	case len(text) > maxSource:
-		text = text[:maxSource]
+	case len(text) > MaxSource:
+		text = text[:MaxSource]
 		return text[:bytes.LastIndexByte(text, '\n')+1], "it has more than 4 MiB"
 	}
 	return text, ""

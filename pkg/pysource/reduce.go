@@ -549,7 +549,7 @@ func isShort(text []byte) bool {
 	case c == '"' || c == '\'':
 		return textEnd(value, 0, nil) == len(value)
 	case isDigit(c):
-		return bytes.IndexAny(value, " ([,") < 0
+		return !bytes.ContainsAny(value, " ([,")
 	}
 	switch string(value) {
 	case "True", "False", "None":

@@ -86,11 +86,7 @@ class C(a.B):
 // events lists what a module does when it is imported, as far as it decides what is
 // loaded: imports, raises and calls that may load something, with their lines, each under
 // the headers of its blocks.
-type events struct {
-	list    []string
-	reduced bool
-	elided  bool
-}
+type events struct{ list []string }
 
 func eventsOf(f *File) []string {
 	e := &events{}
@@ -150,7 +146,6 @@ func (e *events) stmt(s Stmt, under string) {
 	case *Def:
 		e.function(s, under+" def "+s.Name)
 	}
-	_ = s
 }
 
 // function lists only the imports of a function.
@@ -169,7 +164,7 @@ func checkLaw(t *testing.T, name string, src []byte) {
 	t.Helper()
 	reduced := Reduce(src)
 	f, g := Parse(src), Parse(reduced)
-	if len(reduced) > maxReduced+1<<20 || (f.Partial != "") && g.Partial == "" && len(src) > maxSource {
+	if len(reduced) > maxReduced+1<<20 || (f.Partial != "") && g.Partial == "" && len(src) > MaxSource {
 		t.Errorf("%s: it has %d bytes, and is partial: %q, %q", name, len(reduced), f.Partial, g.Partial)
 	}
 	if again := Reduce(reduced); !bytes.Equal(again, reduced) {

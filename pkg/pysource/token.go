@@ -5,13 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what is read, as CPython has them in Parser/lexer (MAXINDENT, MAXLEVEL), and
-// of a file's size, which CPython does not bound.
+// Bounds of what is read, as CPython has them in Parser/lexer (MAXINDENT, MAXLEVEL).
 const (
-	maxSource = 4 << 20 // bytes
-	maxIndent = 100     // blocks in one another
-	maxDepth  = 200     // expressions in one another
-	maxChain  = 5000    // operators, calls, attributes or elif side by side
+	// MaxSource is the number of bytes of a file that are read. CPython has no such bound.
+	MaxSource = 4 << 20
+
+	maxIndent = 100  // blocks in one another
+	maxDepth  = 200  // expressions in one another
+	maxChain  = 5000 // operators, calls, attributes or elif side by side
 )
 
 type tokenKind uint8

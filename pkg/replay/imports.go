@@ -7,6 +7,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
 
 // importersOf returns the packages beside a framework whose __init__.py imports it
@@ -18,7 +19,7 @@ func (pa *Packages) importersOf(in *Install) map[string]bool {
 	list := map[string]bool{}
 	for _, file := range pa.files.Glob(in.Site, "*/__init__.py") {
 		e, _, ok := pa.img.FS.Lookup(file)
-		if ok && slices.ContainsFunc(inventory.Imports(e.Content), func(i inventory.Import) bool {
+		if ok && slices.ContainsFunc(pysource.Modules(e.Content), func(i pysource.Module) bool {
 			top, _, _ := strings.Cut(i.Name, ".")
 			return top == in.Package && !i.Guarded
 		}) {
@@ -42,7 +43,7 @@ type order struct {
 const maxModules = 256
 
 // importsFirst reports whether the image's program is certain to import the package first
-// before anything imports second. Only statements without indentation count, in the
+// before anything imports second. Only statements outside of blocks count, in the
 // program's files and in the __init__.py of the packages that it imports.
 func (pa *Packages) importsFirst(first, second, site string) bool {
 	p, ok := pa.config.pythonProgram()
@@ -63,7 +64,7 @@ func (o *order) file(name string, own bool) {
 	}
 	o.seen[name] = true
 	o.decided = len(o.seen) > maxModules
-	for _, i := range inventory.Imports(e.Content) {
+	for _, i := range pysource.Modules(e.Content) {
 		if o.decided {
 			return
 		}
@@ -72,7 +73,7 @@ func (o *order) file(name string, own bool) {
 }
 
 // module decides by one import, or walks the module that it names.
-func (o *order) module(i inventory.Import, by string, own bool) {
+func (o *order) module(i pysource.Module, by string, own bool) {
 	top, _, _ := strings.Cut(i.Name, ".")
 	switch {
 	case top == o.second || top == "?":

@@ -25,6 +25,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/policy"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
@@ -67,7 +68,7 @@ func (o *Options) begin(s Stage) {
 // reading returns Layers, set to keep what the rules read of an image's files.
 func (o *Options) reading() layers.Options {
 	l := o.Layers
-	l.Keep, l.Extract, l.KeepID = inventory.Wants, inventory.Extract, inventory.WantsID
+	l.Keep, l.Extract, l.KeepID = replay.Wants, inventory.Extract, replay.WantsID
 	return l
 }
 

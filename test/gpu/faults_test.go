@@ -315,7 +315,7 @@ func index(t *testing.T, m *imagetest.Image) *layers.FS {
 		t.Fatal(err)
 	}
 	l, err := layers.ReadLayer(&buf, func(name string, size int64) bool {
-		return strings.HasPrefix(name, "etc/ld.so") || inventory.Wants(name, size)
+		return strings.HasPrefix(name, "etc/ld.so") || replay.Wants(name, size)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,67 @@
+package inventory
+
+import (
+	"io"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/imgcheck/imgcheck/pkg/pysource"
+)
+
+// maxStart limits the files that say how programs start, in bytes.
+const maxStart = 64 << 10
+
+// isPython reports whether a file is Python source that a program may import, or run. The
+// tests of installed packages are not: half of the files of NumPy, SciPy and pandas.
+func isPython(name string) bool {
+	return strings.HasSuffix(name, ".py") && !isUnpacked(name) && !isPackageTest(name)
+}
+
+// isPackageTest reports whether a file is a test of an installed package, or of Python.
+func isPackageTest(name string) bool {
+	for _, dir := range []string{"-packages/", "lib/python3", "lib/python2"} {
+		if n := strings.Index(name, dir); n >= 0 {
+			rest := name[n+len(dir):]
+			return strings.Contains(rest, "/tests/") || dir != "-packages/" && strings.Contains(rest, "/test/") && !strings.Contains(rest, "-packages/")
+		}
+	}
+	return false
+}
+
+// isStart reports whether a file decides, by its name, what a program starts or where it
+// finds modules: scripts, and what installers write for Python's site and entry points.
+// Files that begin with `#!` are kept whatever their names are.
+func isStart(name string) bool {
+	if isUnpacked(name) {
+		return false
+	}
+	dir, base := path.Split(name)
+	switch base {
+	case "entry_points.txt", "top_level.txt", "INSTALLER", "REQUESTED":
+		return strings.HasSuffix(dir, "-info/")
+	}
+	switch path.Ext(base) {
+	case ".pth", "._pth", ".sh":
+		return true
+	}
+	return strings.HasSuffix(dir, "/bin/") || strings.HasSuffix(dir, "/sbin/") || dir == "bin/" || dir == "sbin/" || strings.Contains(base, "entrypoint")
+}
+
+// buffers are for the sources that are being reduced.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// reducePython returns what decides the imports of a Python file.
+func reducePython(r io.Reader, size int64) ([]byte, error) {
+	p := buffers.Get().(*[]byte)
+	defer buffers.Put(p)
+	size = min(size, pysource.MaxSource+1)
+	if int64(cap(*p)) < size {
+		*p = make([]byte, size+size/4)
+	}
+	b := (*p)[:size]
+	if _, err := io.ReadFull(r, b); err != nil {
+		return nil, err
+	}
+	return pysource.Reduce(b), nil
+}
