@@ -32,21 +32,24 @@ type Distribution struct {
 // Distributions returns the distributions on sys.path, in the order of
 // importlib.metadata.distributions; of a name that is there twice only the first. Those
 // of one directory are in the order of their names: Python takes the order of the disk.
+// Those in zip files are not known.
 func (in *Interpreter) Distributions() []Distribution {
-	var all []Distribution
-	seen := map[string]bool{}
-	for _, dir := range in.SysPath {
-		for _, d := range in.find.distributions(abs(in.find.cwd, dir)) {
-			key := normalized(d.Name)
-			if seen[key] || len(all) == maxDists {
-				continue
+	f := in.find
+	f.dists.Do(func() {
+		seen := map[string]bool{}
+		for _, dir := range f.sysPath {
+			for _, d := range f.distributions(abs(f.cwd, dir)) {
+				key := normalized(d.Name)
+				if seen[key] || len(f.installed) == maxDists {
+					continue
+				}
+				seen[key] = true
+				d.TopLevel = f.topLevel(d)
+				f.installed = append(f.installed, d)
 			}
-			seen[key] = true
-			d.TopLevel = in.find.topLevel(d)
-			all = append(all, d)
 		}
-	}
-	return all
+	})
+	return slices.Clone(f.installed)
 }
 
 const maxDists = 1 << 16

@@ -35,11 +35,11 @@ func (f files) real(p string) string {
 }
 
 // read returns the bytes that the index has kept of a file. there reports whether the
-// file exists; kept whether its bytes are known.
+// index has the file; kept whether its bytes are known.
 func (f files) read(p string) (b []byte, there, kept bool) {
 	e, _, ok := f.fs.Lookup(p)
 	if !ok || e.IsDir() {
-		return nil, f.skipped(p) != "", false
+		return nil, false, false
 	}
 	return e.Content, true, e.Content != nil || e.Size == 0
 }

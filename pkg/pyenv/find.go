@@ -25,6 +25,9 @@ type finder struct {
 
 	mu   sync.Mutex
 	dirs map[string]*entry // by text
+
+	dists     sync.Once
+	installed []Distribution
 }
 
 // loader is a row of _get_supported_file_loaders.

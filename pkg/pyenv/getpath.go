@@ -141,8 +141,14 @@ func (b *boot) platLibDir(dir, home string) string {
 	return found
 }
 
-// lacksLibrary adds to Unknown that no entry of sys.path has the standard library.
-func (b *boot) lacksLibrary() {
+// checkRead adds to Unknown that files which decide sys.path may be there and were not
+// read, and that no entry of sys.path has the standard library.
+func (b *boot) checkRead() {
+	for _, p := range []string{parent(b.Path) + "/pyvenv.cfg", parent(parent(b.Path)) + "/pyvenv.cfg", b.StdLib} {
+		if why := b.skipped(p); why != "" && !b.exists(p) {
+			b.unknown("whether the image has %s: %s", plain.Name(p), why)
+		}
+	}
 	has := func(p string) bool { return b.hasOS(p) || path.Ext(p) == ".zip" && b.isFile(p) }
 	if !slices.ContainsFunc(b.paths, has) {
 		b.unknown("the standard library was not found at %s", plain.Name(b.StdLib))

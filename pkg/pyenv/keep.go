@@ -66,11 +66,13 @@ func extractZip(r io.Reader, size int64) ([]byte, error) {
 		return nil, err
 	}
 	names, why := parseZip(tail{b, size}, size)
-	out := bytes.NewBufferString(zipMagic)
-	if why != "" {
-		out.WriteString("\n" + why)
-		return out.Bytes(), nil
+	switch {
+	case why != "":
+		return []byte(unreadZip + why), nil
+	case names == nil:
+		return []byte(noZip), nil
 	}
+	out := bytes.NewBufferString(zipMagic)
 	for _, n := range names {
 		out.WriteString(n + "\n")
 	}

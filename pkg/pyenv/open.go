@@ -23,7 +23,7 @@ func Open(fsys *layers.FS, exe string, o Options) (*Interpreter, error) {
 		return nil, fmt.Errorf("%s: %w", plain.Name(exe), err)
 	}
 	b.locate()
-	b.lacksLibrary()
+	b.checkRead()
 	b.micro()
 	b.flavour = b.findFlavour()
 	in.Debian = b.flavour.debian
@@ -155,6 +155,9 @@ func (b *boot) versionByLandmark() []string {
 		for _, lib := range libDirs {
 			for e := range b.fs.In(b.real(dir + "/" + lib)) {
 				name := path.Base(e.Path)
+				if e.Type == layers.Symlink {
+					continue // conda's lib/python3.1
+				}
 				if m := pythonDir.FindStringSubmatch(name); m != nil && b.hasOS(dir+"/"+lib+"/"+name) {
 					found = append(found, m)
 				}

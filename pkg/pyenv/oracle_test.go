@@ -475,7 +475,7 @@ func furnishSite(t *testing.T, src, site string) {
 	furnishEditable(t, src, site)
 }
 
-func writeEgg(t *testing.T, name string) { writeZip(t, name, "egg_one.py", "EGG-INFO/PKG-INFO") }
+func writeEgg(t *testing.T, name string) { writeZip(t, name, "egg_one.py") }
 
 // furnishEditable makes editable installs.
 func furnishEditable(t *testing.T, src, site string) {

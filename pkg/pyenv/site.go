@@ -140,6 +140,11 @@ func (s *siteRun) addSite(dir string) {
 	}
 	s.append(dir)
 	(*list)(&s.Sites).add(dir)
+	for _, skip := range s.fs.Skipped {
+		if name, ok := strings.CutPrefix(skip.Path, e.Path+"/"); ok && strings.HasSuffix(name, ".pth") && !strings.Contains(name, "/") {
+			s.unknown("%s/%s was not read: %s", plain.Name(dir), plain.Name(name), skip.Why)
+		}
+	}
 	for f := range s.fs.In("/" + e.Path) {
 		name := path.Base(f.Path)
 		if !strings.HasSuffix(name, ".pth") || strings.HasPrefix(name, ".") && s.skipsHidden(dir, name) {

@@ -20,10 +20,17 @@ type zipDir struct {
 	dirs   map[string]bool // directories that only the paths of files imply
 }
 
+// The first lines of what [Extract] keeps of a zip file.
 const (
-	zipMagic = "imgcheck zip directory\n"
-	maxZip   = 1 << 16 // files of a zip file
-	maxTail  = 8 << 20 // bytes at the end of a zip file that hold its directory
+	zipMagic   = "imgcheck: files of a zip file\n" // each in a line
+	noZip      = "imgcheck: no zip file\n"         // nothing follows
+	unreadZip  = "imgcheck: a zip file not read\n" // the reason follows
+	zipHeading = "imgcheck: "
+)
+
+const (
+	maxZip  = 1 << 16 // files of a zip file
+	maxTail = 8 << 20 // bytes at the end of a zip file that hold its directory
 )
 
 // openZip lists a file as a zip file.
@@ -61,14 +68,26 @@ func zipNames(at *layers.Entry) (names []string, why string) {
 		}
 		return nil, "its list of files was not kept"
 	}
-	text, reduced := strings.CutPrefix(string(at.Content), zipMagic)
-	if !reduced {
+	if !strings.HasPrefix(string(at.Content[:min(len(at.Content), len(zipHeading))]), zipHeading) {
 		return parseZip(bytes.NewReader(at.Content), int64(len(at.Content)))
 	}
-	if why, bad := strings.CutPrefix(text, "\n"); bad {
+	return keptZip(string(at.Content))
+}
+
+// keptZip reads what [Extract] keeps of a zip file.
+func keptZip(text string) (names []string, why string) {
+	if why, unread := strings.CutPrefix(text, unreadZip); unread {
 		return nil, why
 	}
-	return strings.Split(strings.TrimSuffix(text, "\n"), "\n"), ""
+	text, ok := strings.CutPrefix(text, zipMagic)
+	if !ok {
+		return nil, ""
+	}
+	names = []string{}
+	for name := range strings.Lines(text) {
+		names = append(names, strings.TrimSuffix(name, "\n"))
+	}
+	return names, ""
 }
 
 // parseZip reads the directory at the end of a zip file.
