@@ -20,7 +20,7 @@ func init() {
 	ok := func(s *shell, _ syntax.Node, _ []string) flow { s.status = succeeded; return goesOn }
 	unknown := func(s *shell, _ syntax.Node, _ []string) flow { s.status = eitherWay; return goesOn }
 	builtins = map[string]func(*shell, syntax.Node, []string) flow{
-		":": ok, "true": ok, "trap": ok, "umask": ok, "ulimit": ok, "hash": ok, "shopt": ok, "alias": ok, "unalias": ok, "enable": ok,
+		":": ok, "true": ok, "trap": ok, "umask": ok, "ulimit": ok, "hash": (*shell).typeBuiltin, "shopt": (*shell).shopt, "alias": ok, "unalias": ok, "enable": ok,
 		"jobs": ok, "disown": ok, "times": ok, "bind": ok, "complete": ok, "history": ok, "help": ok, "dirs": ok, "kill": unknown, "getopts": (*shell).getopts,
 		"false": func(s *shell, _ syntax.Node, _ []string) flow { s.status = failed; return goesOn },
 		"echo":  (*shell).echo, "printf": (*shell).printf, "cd": (*shell).cd, "chdir": (*shell).cd, "pushd": (*shell).cd, "popd": (*shell).popd,
@@ -509,6 +509,14 @@ func (s *shell) readBuiltin(_ syntax.Node, argv []string) flow {
 	for _, name := range names {
 		s.set(name, Hole)
 	}
+	return goesOn
+}
+
+func (s *shell) shopt(_ syntax.Node, argv []string) flow {
+	if slices.Contains(argv, "nullglob") {
+		s.nullglob = slices.Contains(argv, "-s")
+	}
+	s.status = succeeded
 	return goesOn
 }
 

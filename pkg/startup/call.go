@@ -95,6 +95,10 @@ func (s *shell) assign(a *syntax.Assign, export bool) {
 		}
 		s.set(name, value)
 	}
+	s.exportIf(name, export)
+}
+
+func (s *shell) exportIf(name string, export bool) {
 	if export {
 		v, ok := s.vars[name]
 		v.exported, v.absent = true, v.absent || !ok
@@ -170,6 +174,13 @@ func (s *shell) declare(c *syntax.DeclClause) {
 
 func (s *shell) declareOne(a *syntax.Assign, local, export, list, remove bool) {
 	name := a.Name.Value
+	if local && a.Value != nil && a.Index == nil && !a.Append {
+		value := s.value(a.Value) // of the outer variable of the same name, too
+		s.makeLocal(name)
+		s.set(name, value)
+		s.exportIf(name, export)
+		return
+	}
 	if local {
 		s.makeLocal(name)
 	}
@@ -215,12 +226,15 @@ func (s *shell) makeLocal(name string) {
 	if _, ok := top[name]; ok {
 		return
 	}
-	if v, ok := s.vars[name]; ok {
-		top[name] = &v
-	} else {
+	v, ok := s.vars[name]
+	if !ok {
 		top[name] = nil
+		return
 	}
-	delete(s.vars, name)
+	top[name] = &v
+	if s.bash { // dash keeps the value
+		s.vars[name] = variable{absent: true, exported: v.exported}
+	}
 }
 
 // invoke runs a command: a function, a builtin or a program.
@@ -247,7 +261,8 @@ func (s *shell) function(fn function, argv []string) flow {
 	if s.inFunc++; s.inFunc > maxDepth {
 		s.inFunc--
 		s.status = eitherWay
-		return goesOn
+		s.w.unknown(s.text.file, 0, "functions call functions too deeply")
+		return exits
 	}
 	args, text, left, park := s.args, s.text, s.left, s.parked
 	s.args, s.text, s.parked = argv[1:], fn.text, nil

@@ -30,6 +30,10 @@ func (s *shell) get(name string) (value string, set bool) {
 		if _, ok := s.vars[name]; !ok && s.bash {
 			return s.uid(), true
 		}
+	case "OSTYPE":
+		if s.bash {
+			return "linux-" + Hole, true
+		}
 	case "BASH_SOURCE":
 		return s.text.file, s.bash
 	case "@", "*":
@@ -273,7 +277,13 @@ func (s *shell) setOperator(pe *syntax.ParamExp, name, value string, set, inQuot
 		if pe.Exp.Word == nil {
 			return nil
 		}
-		return s.pieces(s.tilde(pe.Exp.Word), inQuotes)
+		list := s.pieces(s.tilde(pe.Exp.Word), inQuotes)
+		for i := range list {
+			if list[i].kind == literal {
+				list[i].kind = expanded // the result is split
+			}
+		}
+		return list
 	}
 	k := expanded
 	if inQuotes {

@@ -78,27 +78,28 @@ type shell struct {
 	text  *text
 	v     via // of the shell itself
 
-	bash    bool // bash, or a shell with its words
-	errexit bool
-	noglob  bool
-	status  status
-	code    string // $?
-	testing int    // depth of conditions, whose failures count for nothing
-	depth   int    // of statements in statements
-	sourced int    // of files
-	inFunc  int
-	sub     bool     // a subshell
-	conds   []string // unknown conditions of the branches that are being run
-	left    string   // the condition under which the shell has not ended before
-	locals  []map[string]*variable
-	parked  []parked
-	last    []int // the programs that ran last
-	jobs    []int // programs in the background
-	out     *strings.Builder
-	stdin   *string           // nil if it is not known
-	files   map[string]string // that the script has written; see [Hole]
-	touched map[string]bool   // paths that programs may have changed
-	service bool              // in the background
+	bash     bool // bash, or a shell with its words
+	errexit  bool
+	noglob   bool
+	nullglob bool
+	status   status
+	code     string // $?
+	testing  int    // depth of conditions, whose failures count for nothing
+	depth    int    // of statements in statements
+	sourced  int    // of files
+	inFunc   int
+	sub      bool     // a subshell
+	conds    []string // unknown conditions of the branches that are being run
+	left     string   // the condition under which the shell has not ended before
+	locals   []map[string]*variable
+	parked   []parked
+	last     []int // the programs that ran last
+	jobs     []int // programs in the background
+	out      *strings.Builder
+	stdin    *string           // nil if it is not known
+	files    map[string]string // that the script has written; see [Hole]
+	touched  map[string]bool   // paths that programs may have changed
+	service  bool              // in the background
 }
 
 // parked is a state that left a function or a loop on a branch that may not be taken.
@@ -421,17 +422,28 @@ func (s *shell) run(t *text) flow {
 	if !s.bash {
 		variant = syntax.LangPOSIX
 	}
-	p := syntax.NewParser(syntax.Variant(variant))
-	for st, err := range p.StmtsSeq(strings.NewReader(t.src)) {
-		if err != nil {
-			s.w.unknown(t.file, 0, "it does not parse: "+short(err.Error()))
-			break
-		}
-		if f := s.stmt(st); f != goesOn {
-			return f
+	list, err := parse(t.src, variant)
+	f := s.stmts(list)
+	if f == goesOn && err != nil {
+		s.w.unknown(t.file, 0, "it does not parse: "+short(err.Error()))
+	}
+	return f
+}
+
+// parse returns the statements before the first error of syntax, which a shell runs, and
+// that error.
+func parse(src string, variant syntax.LangVariant) (list []*syntax.Stmt, err error) {
+	// StmtsSeq may yield once more after a loop that was left (v3.14.1), so it is not left.
+	for st, e := range syntax.NewParser(syntax.Variant(variant)).StmtsSeq(strings.NewReader(src)) {
+		switch {
+		case err != nil:
+		case e != nil:
+			err = e
+		default:
+			list = append(list, st)
 		}
 	}
-	return goesOn
+	return list, err
 }
 
 // nests reports whether a text may nest so deeply that to parse it takes too much stack.

@@ -7,13 +7,10 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
-
-	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
 // Starters are the programs that start others as their arguments say. The zero value
@@ -591,43 +588,4 @@ func (st *started) venv() {
 // activate puts an environment in front of PATH.
 func (st *started) activate(dir, variable string) {
 	st.p = st.p.with("PATH", dir+"/bin:"+st.p.env["PATH"]).with(variable, dir)
-}
-
-// glob returns the paths of the image that match a pattern of one level or more, sorted.
-func glob(fsys *layers.FS, pattern string) (list []string, ok bool) {
-	if !strings.ContainsAny(pattern, "*?[") {
-		_, _, ok := fsys.Lookup(pattern)
-		if ok {
-			list = []string{pattern}
-		}
-		return list, true
-	}
-	if strings.Count(pattern, "*")+strings.Count(pattern, "[") > 16 {
-		return nil, false
-	}
-	names, err := fs.Glob(fsys, strings.TrimPrefix(path.Clean(pattern), "/"))
-	if err != nil {
-		return nil, true // no pattern
-	}
-	if len(names) > maxArgs {
-		return nil, false
-	}
-	for _, n := range names {
-		if !hidden(n, pattern) {
-			list = append(list, "/"+n)
-		}
-	}
-	return list, true
-}
-
-// hidden reports whether a name has a part with a dot at its start where the pattern has
-// none.
-func hidden(name, pattern string) bool {
-	parts := strings.Split(strings.TrimPrefix(path.Clean(pattern), "/"), "/")
-	for i, p := range strings.Split(name, "/") {
-		if strings.HasPrefix(p, ".") && (i >= len(parts) || !strings.HasPrefix(parts[i], ".")) {
-			return true
-		}
-	}
-	return false
 }

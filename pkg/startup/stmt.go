@@ -32,12 +32,22 @@ func (s *shell) stmt(st *syntax.Stmt) flow {
 		return f
 	}
 	f := s.plain(st)
-	if f == goesOn && s.errexit && s.testing == 0 && s.status == failed {
-		if b, ok := st.Cmd.(*syntax.BinaryCmd); !ok || b.Op != syntax.AndStmt {
-			return aborts
-		}
+	if f == goesOn && s.errexit && s.testing == 0 && s.status == failed && endsShell(st.Cmd) {
+		return aborts
 	}
 	return f
+}
+
+// endsShell reports whether the failure of a command ends a shell with set -e: lists and
+// compound commands leave that to the commands in them.
+func endsShell(c syntax.Command) bool {
+	switch c := c.(type) {
+	case *syntax.BinaryCmd:
+		return c.Op == syntax.Pipe || c.Op == syntax.PipeAll
+	case *syntax.CallExpr, *syntax.TestClause, *syntax.ArithmCmd, *syntax.LetClause, *syntax.Subshell, *syntax.DeclClause:
+		return true
+	}
+	return false
 }
 
 // plain runs a statement's command with its redirections.

@@ -255,8 +255,11 @@ func (s *shell) bracket(args []string) status {
 	}
 	t := &bracketTest{shell: s, args: args}
 	st := t.or()
-	if len(t.args) > 0 || t.bad {
+	if (len(t.args) > 0 || t.bad) && slices.ContainsFunc(args, func(a string) bool { return !Known(a) }) {
 		return eitherWay
+	}
+	if len(t.args) > 0 || t.bad {
+		return failed // with a message
 	}
 	return st
 }

@@ -80,6 +80,12 @@ func (w *walk) unknown(file string, line int, why string) {
 // there are too many.
 func (w *walk) add(p Program) int {
 	key := strings.Join(append([]string{p.Path, p.Dir, p.Maybe, p.File}, p.Args...), "\x01")
+	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
+		if name != "OLDPWD" {
+			key += "\x01" + name + "=" + p.Env[name]
+		}
+	}
+	w.step(len(key) / 1024)
 	if p.Python != nil {
 		key += "\x01" + p.Python.Code
 	}
@@ -181,8 +187,7 @@ func (w *walk) missing(p proc, argv []string, v via, known bool) {
 	name := argv[0]
 	switch {
 	case w.starters.injected(path.Base(name)):
-		w.unknown(file, line, name+" comes from the machine")
-		return
+		return // it comes from the machine
 	case !known:
 		w.unknown(file, line, "it is not known where "+name+" is")
 		return

@@ -1,7 +1,6 @@
 package startup
 
 import (
-	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -54,7 +53,7 @@ func (s *shell) value(w *syntax.Word) string {
 
 // tilde returns the parts of a word with ~ at its start replaced.
 func (s *shell) tilde(w *syntax.Word) []syntax.WordPart {
-	if len(w.Parts) == 0 {
+	if w == nil || len(w.Parts) == 0 {
 		return nil
 	}
 	lit, ok := w.Parts[0].(*syntax.Lit)
@@ -152,7 +151,7 @@ func (f *field) add(p piece) {
 		return
 	}
 	f.pattern.WriteString(p.text)
-	f.glob = f.glob || pattern.HasMeta(p.text, 0)
+	f.glob = f.glob || pattern.HasMeta(p.text, pattern.ExtendedOperators)
 }
 
 // names returns the names that match a field's pattern, or the field itself.
@@ -161,16 +160,14 @@ func (s *shell) names(f *field) []string {
 	if !f.glob || s.noglob || !Known(text) || !Known(s.dir) || len(text) > 4096 {
 		return []string{text}
 	}
-	list, ok := glob(s.w.fs, absolute(f.pattern.String(), s.dir))
+	list, ok := globFrom(s.w.fs, s.dir, f.pattern.String())
 	switch {
 	case !ok:
 		return []string{Hole}
+	case len(list) == 0 && s.nullglob:
+		return nil
 	case len(list) == 0:
 		return []string{text}
-	case !path.IsAbs(text):
-		for i, name := range list {
-			list[i] = strings.TrimPrefix(strings.TrimPrefix(name, strings.TrimSuffix(s.dir, "/")), "/")
-		}
 	}
 	return list
 }
@@ -211,6 +208,8 @@ func (s *shell) pieces(parts []syntax.WordPart, inQuotes bool) []piece {
 				text = strconv.FormatInt(n, 10)
 			}
 			list = append(list, piece{text, k, false})
+		case *syntax.ExtGlob:
+			list = append(list, piece{part.Op.String() + part.Pattern.Value + ")", literal, false})
 		case *syntax.ProcSubst:
 			s.clone().substituted(part.Stmts)
 			list = append(list, piece{"/dev/fd/" + Hole, quoted, false})
@@ -317,8 +316,8 @@ func (s *shell) matches(value, pat string) status {
 	if n := min(len(start), len(lit)); start[:n] != lit[:n] {
 		return failed
 	}
-	if re != nil && strings.HasSuffix(pat, "*") && Known(value) {
-		return truth(re.MatchString(value))
+	if pat == lit+"*" && strings.HasPrefix(start, lit) {
+		return succeeded
 	}
 	return eitherWay
 }
@@ -354,7 +353,7 @@ func compile(before, pat, after string, mode pattern.Mode) *regexp.Regexp {
 	if len(pat) > 4096 || !Known(pat) {
 		return nil
 	}
-	src, err := pattern.Regexp(pat, mode|pattern.NoGlobStar)
+	src, err := pattern.Regexp(pat, mode|pattern.NoGlobStar|pattern.ExtendedOperators)
 	if err != nil {
 		return nil
 	}

@@ -1,0 +1,173 @@
+package startup
+
+import (
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/tools/txtar"
+)
+
+// TestStarters checks for each starter which program, module or file a command line
+// starts: "program ARGS", "imports MODULE", "file FILE". The starters named py: are
+// console scripts of Python.
+func TestStarters(t *testing.T) {
+	cases := []struct{ command, want string }{
+		{"tini -- app x", "app x"},
+		{"tini -g -p SIGTERM app", "app"},
+		{"tini -vvv -e 143 -- app -e", "app -e"},
+		{"docker-init -- app", "app"},
+		{"dumb-init --rewrite 15:3 -- app x", "app x"},
+		{"dumb-init -v -r 15:2 app", "app"},
+		{"catatonit -P -- app", "app"},
+		{"my_init --quiet -- app x", "app x"},
+		{"gosu app app x", "app x"},
+		{"su-exec app:app app x", "app x"},
+		{"setpriv --reuid=1000 --regid 1000 --clear-groups app x", "app x"},
+		{"chpst -u app -o 100 app x", "app x"},
+		{"setuser app app x", "app x"},
+		{"runuser -u app -- app x", "app x"},
+		{"runuser -c 'app x' app", "app x"},
+		{"su app -c 'exec app x'", "app x"},
+		{"su -s /bin/sh -c 'app x' app", "app x"},
+		{"sudo -E -u app A=1 app x", "app x"},
+		{"env -i A=b app x", "app x"},
+		{"env -u A -C /srv A=b C=d app", "app"},
+		{"env -S 'A=b app x' y", "app x y"},
+		{"nice -n 5 app x", "app x"},
+		{"ionice -c2 -n 0 app x", "app x"},
+		{"chrt -f 10 app x", "app x"},
+		{"taskset -c 0-3 app x", "app x"},
+		{"numactl --cpunodebind=0 -m 0 app x", "app x"},
+		{"timeout -k 5 --signal=INT 1h app x", "app x"},
+		{"stdbuf -oL -e 0 app x", "app x"},
+		{"nohup app x", "app x"},
+		{"setsid app x", "app x"},
+		{"unshare -r --map-user 0 app x", "app x"},
+		{"xvfb-run -a -s '-screen 0 1x1x24' app x", "app x"},
+		{"nsys profile -o out --trace=cuda,nvtx app x", "app x"},
+		{"ncu --set full -o out app x", "app x"},
+		{"mpirun --allow-run-as-root -np 4 -x A -bind-to none app x", "app x"},
+		{"mpiexec -n 2 --hostfile h app x", "app x"},
+		{"srun -N 2 --ntasks=4 app x", "app x"},
+		{"busybox sh -c 'app x'", "app x"},
+		{"bash -lc 'app x'", "app x"},
+		{"bash -euo pipefail -c 'app \"$1\"' zero x", "app x"},
+		{"torchrun --standalone --nproc-per-node 8 t.py -x", "python t.py -x"},
+		{"torchrun --nproc_per_node=2 -m pkg.train x", "python -m pkg.train x"},
+		{"torchrun --no-python app x", "app x"},
+		{"python -m torch.distributed.launch --nproc_per_node=2 t.py", "python t.py"},
+		{"accelerate launch --config_file c.yaml --multi_gpu t.py -x", "python t.py -x"},
+		{"accelerate launch -m pkg.t -x", "python -m pkg.t -x"},
+		{"python -m accelerate.commands.launch --num_processes 2 t.py", "python t.py"},
+		{"deepspeed --num_gpus 2 --master_port 1 t.py --deepspeed c.json", "python t.py --deepspeed c.json"},
+		{"ray job submit --working-dir . -- app x", "app x"},
+		{"gunicorn -w 4 -b :80 pkg.wsgi:app", "imports pkg.wsgi"},
+		{"gunicorn pkg.wsgi:app -k gevent --chdir /srv", "imports gunicorn.workers.ggevent,imports pkg.wsgi"},
+		{"gunicorn -c conf.py -k uvicorn.workers.UvicornWorker 'main:create_app()'", "file /w/conf.py,imports uvicorn.workers,imports main"},
+		{"gunicorn -c python:pkg.conf main:app", "imports pkg.conf,imports main"},
+		{"python -m gunicorn main:app", "imports main"},
+		{"uvicorn --host 0.0.0.0 pkg.main:app --port 80 --reload", "imports pkg.main"},
+		{"python -m uvicorn main:app --workers 2", "imports main"},
+		{"hypercorn main:app -b 0.0.0.0:1", "imports main"},
+		{"granian --interface asgi main:app", "imports main"},
+		{"daphne -b 0.0.0.0 proj.asgi:application", "imports proj.asgi"},
+		{"celery -A proj.tasks worker -l info", "imports proj.tasks"},
+		{"flask --app pkg.web run --host 0.0.0.0", "imports pkg.web"},
+		{"fastapi run pkg/main.py --port 80", "file /w/pkg/main.py"},
+		{"streamlit run app.py --server.port 80", "file /w/app.py"},
+		{"chainlit run app.py -h", "file /w/app.py"},
+		{"bentoml serve service:Svc --port 1", "imports service"},
+		{"locust -f load.py --headless", "file /w/load.py"},
+		{"serve run pkg.app:deployment", "imports pkg.app"},
+		{"python -m debugpy --listen 0.0.0.0:5678 t.py", "python t.py"},
+		{"coverage run --source x t.py", "python t.py"},
+		{"conda run --no-capture-output -n e app x", "app x"},
+		{"conda run -p /opt/conda/envs/e app x", "app x"},
+		{"micromamba run -n e app x", "app x"},
+		{"poetry run app x", "app x"},
+		{"uv run --no-sync --extra gpu app x", "app x"},
+		{"uv run t.py x", "python t.py x"},
+		{"uv run -m pkg.t", "python -m pkg.t"},
+		{"pipenv run app x", "app x"},
+		{"pdm run app", "app"},
+		{"pixi run -e prod app x", "app x"},
+		{"npm start", "app x"},
+		{"npm run serve", "app y"},
+		{"honcho start", "app proc"},
+		{"opentelemetry-instrument app x", "app x"},
+		{"tini -- gosu app env A=b nice -n 1 app x", "app x"},
+	}
+	files := []txtar.File{
+		{Name: "/usr/local/bin/python3", Data: []byte("elf")},
+		{Name: "/usr/local/bin/python", Data: []byte("-> python3")},
+		{Name: "/usr/bin/app", Data: []byte("elf")},
+		{Name: "/usr/bin/busybox", Data: []byte("elf")},
+		{Name: "/opt/conda/conda-meta/history", Data: []byte("x")},
+		{Name: "/opt/conda/envs/e/conda-meta/history", Data: []byte("x")},
+		{Name: "/opt/conda/bin/conda", Data: []byte("#!/usr/local/bin/python\n")},
+		{Name: "/w/package.json", Data: []byte(`{"scripts":{"start":"app x","serve":"exec app y"}}`)},
+		{Name: "/w/Procfile", Data: []byte("web: app proc\n")},
+		{Name: "/srv", Data: []byte("dir")},
+	}
+	console := set("torchrun", "accelerate", "deepspeed", "ray", "gunicorn", "uvicorn", "hypercorn", "granian", "daphne", "celery", "flask", "fastapi",
+		"streamlit", "chainlit", "bentoml", "locust", "serve", "coverage", "poetry", "pipenv", "pdm", "honcho", "opentelemetry-instrument", "my_init")
+	there := map[string]bool{"python": true, "conda": true, "busybox": true, "env": true, "bash": true}
+	for _, c := range cases {
+		name, _, _ := strings.Cut(c.command, " ")
+		if there[name] {
+			continue
+		}
+		there[name] = true
+		body := "elf"
+		if console[name] {
+			body = "#!/usr/local/bin/python\n"
+		}
+		if name == "npm" {
+			body = "#!/usr/bin/env node\n"
+			files = append(files, txtar.File{Name: "/usr/bin/node", Data: []byte("elf")})
+		}
+		files = append(files, txtar.File{Name: "/usr/local/bin/" + name, Data: []byte(body)})
+	}
+	fsys, starters := testImage(t, files), testStarters(t)
+	for _, c := range cases {
+		r := Follow(fsys, v1.Config{Cmd: []string{"/bin/sh", "-c", "exec " + c.command}, WorkingDir: "/w", Env: []string{"PATH=/opt/conda/bin:" + defaultPath}}, starters)
+		if got := lastStarted(r); got != c.want {
+			t.Errorf("%s: starts %q, not %q; %v", c.command, got, c.want, r.Unknown)
+		}
+	}
+}
+
+// lastStarted returns what the last program of a result runs: its imports, or its arguments.
+func lastStarted(r *Result) string {
+	if len(r.Programs) == 0 {
+		return ""
+	}
+	p := r.Programs[len(r.Programs)-1]
+	if p.Python == nil || len(p.Python.Imports) == 0 {
+		return strings.TrimPrefix(strings.Join(p.Args, " "), "/usr/local/bin/")
+	}
+	var list []string
+	for _, i := range p.Python.Imports {
+		if i.File != "" {
+			list = append(list, "file "+i.File)
+		} else {
+			list = append(list, "imports "+i.Module)
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// TestStarterRows checks that a row without a source, a name or a known then is refused.
+func TestStarterRows(t *testing.T) {
+	for _, row := range []string{
+		"starters: [{names: [x], then: program}]",
+		"starters: [{source: 'https://x', then: program}]",
+		"starters: [{names: [x], source: 'https://x', then: what}]",
+		"starters: [{names: [x], source: 'https://x', then: program, other: 1}]",
+	} {
+		if err := new(Starters).add([]byte(row)); err == nil {
+			t.Errorf("%s is taken", row)
+		}
+	}
+}

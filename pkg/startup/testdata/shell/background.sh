@@ -1,0 +1,7 @@
+# shells: bash dash
+# args:
+tool first &
+wait
+helper second &
+wait $!
+exec server

@@ -1,0 +1,6 @@
+# shells: bash dash
+# args: x
+'''exec' "server" "$0" "$@"
+' '''
+import sys
+if True: print((((

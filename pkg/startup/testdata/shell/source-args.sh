@@ -1,0 +1,5 @@
+# shells: bash
+# args: z
+source ./lib.sh given
+libf
+exec server "$@"

@@ -1,0 +1,7 @@
+# shells: bash dash
+# args: z
+set -- q
+. ./lib.sh
+tool "$A" "$B"
+libf "$@"
+exec server
