@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"

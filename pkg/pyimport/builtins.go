@@ -382,7 +382,7 @@ func makeStr(_ *Run, a *args) value {
 	if !ok {
 		return ""
 	}
-	if b, isBytes := v.(bytes); isBytes && len(a.pos)+len(a.kw) > 1 {
+	if b, isBytes := v.(byteText); isBytes && len(a.pos)+len(a.kw) > 1 {
 		return string(b)
 	}
 	if t, known := str(v); known && len(t) <= maxText {

@@ -51,7 +51,7 @@ func (a *args) text(i int, name string) (string, bool) {
 	switch v := v.(type) {
 	case string:
 		return v, true
-	case bytes:
+	case byteText:
 		return string(v), true
 	case *filePath:
 		return v.text, true
@@ -142,6 +142,12 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 		r.note("calls more than " + "80 deep")
 		return unknownf("the result of %s", f.name)
 	}
+	if r.branch.depth() > maxForks {
+		return unknownf("the result of %s, which may be called", f.name)
+	}
+	if r.depth == 0 {
+		r.budget = r.steps + maxCall
+	}
 	vars := r.newNames()
 	if !r.bind(f, a, vars) {
 		return unknownf("the result of %s", f.name)
@@ -166,6 +172,13 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 		}
 	})
 	r.depth--
+	if r.givenUp {
+		if r.depth == 0 {
+			r.givenUp = false
+			r.note("the call of " + f.name + " takes too many steps")
+		}
+		return unknownf("the result of %s, which takes too many steps", f.name)
+	}
 	if fr.partial != "" {
 		return unknownf("the result of %s depends on %s", f.name, fr.partial)
 	}

@@ -85,7 +85,7 @@ func (r *Run) eval(x pysource.Expr) value {
 func constant(v any) value {
 	switch v := v.(type) {
 	case []byte:
-		return bytes(v)
+		return byteText(v)
 	case int:
 		return int64(v)
 	case nil, bool, int64, float64, string, pysource.Ellipsis:

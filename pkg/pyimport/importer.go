@@ -237,6 +237,9 @@ func (r *Run) setOrigin(m *module, spec *pyenv.Spec) {
 
 // execModule executes the code of a module.
 func (r *Run) execModule(m *module, spec *pyenv.Spec) {
+	depth, left := r.depth, r.budget-r.steps // the steps of a call are its own
+	r.depth = 0
+	defer func() { r.depth, r.budget = depth, r.steps+left }()
 	switch spec.Kind {
 	case pyenv.Namespace:
 		return

@@ -444,9 +444,7 @@ func entryPoints(r *Run, a *args) value {
 func (r *Run) entryPoints(group string) *list {
 	l := &list{}
 	points, unknown := r.in.EntryPoints(group)
-	for _, why := range unknown {
-		r.note("entry points of " + group + ": " + why)
-	}
+	l.open = len(unknown) > 0
 	for _, e := range points {
 		l.items = append(l.items, &entryPoint{e, group})
 	}

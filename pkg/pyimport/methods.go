@@ -205,7 +205,7 @@ var stringMethods = map[string]func(*Run, *args) value{
 	}),
 	"removeprefix": onText(func(s string, a *args) value { t, _ := a.text(0, ""); return strings.TrimPrefix(s, t) }),
 	"removesuffix": onText(func(s string, a *args) value { t, _ := a.text(0, ""); return strings.TrimSuffix(s, t) }),
-	"encode":       onText(func(s string, _ *args) value { return bytes(s) }),
+	"encode":       onText(func(s string, _ *args) value { return byteText(s) }),
 	"format": func(r *Run, a *args) value {
 		s, ok := a.pos[0].(string)
 		if !ok {
@@ -378,7 +378,7 @@ func (r *Run) formatBraces(s string, a *args) value {
 }
 
 func decode(_ *Run, a *args) value {
-	if s, ok := a.pos[0].(bytes); ok {
+	if s, ok := a.pos[0].(byteText); ok {
 		return string(s)
 	}
 	return unknownf("a text")

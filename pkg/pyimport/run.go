@@ -64,6 +64,8 @@ const (
 	maxText    = 1 << 16 // bytes of a string
 	maxItems   = 1 << 14 // items of a container
 	maxUnknown = 12      // entries of Node.Unknown
+	maxCall    = 200_000 // steps of a call from the top level of a module
+	maxForks   = 3       // branches within one another in which functions are followed
 )
 
 // Run is one process of an interpreter. Its methods import into the same process, one
@@ -82,6 +84,8 @@ type Run struct {
 	branches int
 	partials int // frames whose rest is only possible
 	depth    int
+	budget   int  // the number of steps at which the outermost call is given up
+	givenUp  bool // it was
 	frame    *frame
 	tries    []tryLevel
 	node     *Node
@@ -158,6 +162,9 @@ func (r *Run) Site() *Node {
 // pthLine executes a line of a .pth file. site prints an exception and goes on with the
 // next file.
 func (r *Run) pthLine(p pyenv.PthImport) {
+	if p.Known {
+		return
+	}
 	m := r.newModule("site", p.File)
 	r.tries = append(r.tries, tryLevel{names: "site", all: true, depth: r.nesting})
 	r.inFrame(&frame{module: m, vars: m.names, file: p.File}, func() { r.block(pysource.Parse([]byte(p.Line + "\n")).Body) })
@@ -321,7 +328,10 @@ func (r *Run) Loaded() []string {
 // an exception is on its way.
 func (r *Run) step() bool {
 	r.spend(1)
-	return r.stop == "" && r.raised == nil
+	if r.depth > 0 && r.steps > r.budget {
+		r.givenUp = true
+	}
+	return r.stop == "" && r.raised == nil && !r.givenUp
 }
 
 // spend counts the steps of an operation over n items.

@@ -25,7 +25,16 @@ type branch struct {
 	id    int
 	why   string // the condition
 	outer *branch
+	level int // 1 without an outer one
 	kept  []kept
+}
+
+// depth returns the number of branches within one another.
+func (b *branch) depth() int {
+	if b == nil {
+		return 0
+	}
+	return b.level
 }
 
 type kept struct {
@@ -55,6 +64,9 @@ func (r *Run) change(m mutable) {
 	if b == nil || k.born >= b.id || k.kept == b.id {
 		return
 	}
+	if n, ok := m.(*names); ok {
+		r.spend(len(n.order) / 4)
+	}
 	b.kept = append(b.kept, kept{m, m.snapshot()})
 	k.kept = b.id
 }
@@ -62,7 +74,7 @@ func (r *Run) change(m mutable) {
 // fork runs f as a branch, and then restores the state as it was.
 func (r *Run) fork(why string, f func() flow) outcome {
 	r.branches++
-	b := &branch{id: r.branches, why: why, outer: r.branch}
+	b := &branch{id: r.branches, why: why, outer: r.branch, level: r.branch.depth() + 1}
 	r.branch = b
 	var o outcome
 	o.flow = f()

@@ -13,8 +13,8 @@ import (
 type value any
 
 type (
-	// bytes is a bytes object.
-	bytes string
+	// byteText is a bytes object.
+	byteText string
 	// unknown is a value that cannot be known, and the reason.
 	unknown struct{ why string }
 	// tuple is a tuple, or a struct sequence such as sys.version_info if fields is set.
@@ -100,7 +100,7 @@ func truth(v value) (is, known bool) {
 		return v != 0, true
 	case string:
 		return v != "", true
-	case bytes:
+	case byteText:
 		return v != "", true
 	case *tuple:
 		return len(v.items) > 0, true
@@ -157,7 +157,7 @@ func same(a, b value) bool {
 // comparable reports whether Go can compare a value.
 func comparable(v value) bool {
 	switch v.(type) {
-	case pysource.Ellipsis, nil, bool, int64, float64, string, bytes:
+	case pysource.Ellipsis, nil, bool, int64, float64, string, byteText:
 		return true
 	case *tuple, *list, *set, *dict, *class, *instance, *module, *function, *builtin, *method, *unknown, *filePath:
 		return true
@@ -197,7 +197,7 @@ func hashKey(v value) (key string, ok bool) {
 		return "f" + strconv.FormatFloat(v, 'g', -1, 64), true
 	case string:
 		return "s" + v, true
-	case bytes:
+	case byteText:
 		return "b" + string(v), true
 	case *filePath:
 		return "p" + v.text, true
@@ -263,7 +263,7 @@ func equal(a, b value) (eq, known bool) {
 // isPlain reports whether a value is a constant or container whose type is known.
 func isPlain(v value) bool {
 	switch v.(type) {
-	case nil, bool, int64, float64, string, bytes, *tuple, *list, *set, *dict, *class, *function, *module, *builtin:
+	case nil, bool, int64, float64, string, byteText, *tuple, *list, *set, *dict, *class, *function, *module, *builtin:
 		return true
 	}
 	return false
@@ -297,7 +297,7 @@ func typeName(v value) string {
 		return "float"
 	case string:
 		return "str"
-	case bytes:
+	case byteText:
 		return "bytes"
 	case *tuple:
 		return "tuple"
@@ -362,7 +362,7 @@ func repr(v value) (text string, known bool) {
 		return s, true
 	case string:
 		return quote(v), true
-	case bytes:
+	case byteText:
 		return "b" + quote(string(v)), true
 	case *tuple:
 		text, known = reprAll(v.items)
