@@ -518,6 +518,8 @@ func (p *parser) params(end string, annotated bool) []Param {
 	for !p.isOp(end) && !p.bad {
 		switch {
 		case p.accept("/"):
+		case p.accept("?"):
+			list = append(list, Param{Star: "?"})
 		case p.isOp("*") && p.ahead(","):
 			p.at++
 			keyword = true

@@ -180,7 +180,8 @@ type Case struct {
 	Body    []Stmt
 }
 
-// Param is a parameter. Star is "", "*" or "**"; Default may be nil.
+// Param is a parameter. Star is "", "*" or "**", or "?" for parameters that Reduce has left
+// out; Default may be nil.
 type Param struct {
 	Name, Star  string
 	Default     Expr

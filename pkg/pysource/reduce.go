@@ -14,6 +14,9 @@ const reducedMark = "# imgcheck: reduced 1"
 // maxReduced limits a reduced text, in bytes. That of torch/__init__.py has 20 kB.
 const maxReduced = 128 << 10
 
+// maxHead is room for the first line of a reduced text, and the end of a line.
+const maxHead = 256
+
 // Reduce returns the part of a source that decides what an import of it loads, in a form
 // that [Parse] reads. It keeps
 //
@@ -53,7 +56,7 @@ func again(src []byte) []byte {
 	if len(src) <= maxReduced {
 		return bytes.Clone(src)
 	}
-	_, rest, _ := bytes.Cut(src[:maxReduced-200], newline)
+	_, rest, _ := bytes.Cut(src[:maxReduced-maxHead], newline)
 	return append([]byte(reducedMark+": it is too long\n"), rest[:bytes.LastIndexByte(rest, '\n')+1]...)
 }
 
@@ -790,7 +793,7 @@ func (r *reducer) assemble(partial string) []byte {
 			out, num = r.tail(out, tails[n-1]), num+1
 			tails = tails[:n-1]
 		}
-		if len(out) > maxReduced {
+		if len(out)+int(l.depth)+int(l.stop-l.out) > maxReduced-maxHead*(len(tails)+1) {
 			partial = "its reduced text is too long"
 			tails = nil
 			break
@@ -821,7 +824,11 @@ func (r *reducer) assemble(partial string) []byte {
 	for n := len(tails); n > 0; n-- {
 		out = r.tail(out, tails[n-1])
 	}
-	out = r.appendNames(out)
+	if n := len(out); partial == "" {
+		if out = r.appendNames(out); len(out) > maxReduced-maxHead {
+			out, partial = out[:n], "it binds too many names"
+		}
+	}
 	head := reducedMark
 	if partial != "" {
 		head += ": " + partial

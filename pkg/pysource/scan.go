@@ -165,6 +165,8 @@ type scanner struct {
 	stack []int32 // the lines whose blocks are open
 	num   int32
 	open  bool // a string or a bracket is not closed
+	// strings has the source as a string once an f-string needs it.
+	strings stringScanner
 }
 
 // scan reads all logical lines.
@@ -361,20 +363,16 @@ func (s *scanner) skipFormat(i int, prefix string) int {
 			}
 		}
 	}
-	limit := min(len(src), i+maxFormat)
-	end, ok := stringEnd(string(src[i:limit]), 0, prefix, 0)
-	if !ok && limit < len(src) {
-		end, ok = stringEnd(string(src[i:]), 0, prefix, 0)
+	if s.strings.src == "" {
+		s.strings = newStrings(string(src))
 	}
+	end, ok := s.strings.end(i, prefix, 0)
 	if !ok && long {
 		s.open = true
 	}
-	s.num += int32(bytes.Count(src[i:i+end], newline))
-	return i + end
+	s.num += int32(bytes.Count(src[i:end], newline))
+	return end
 }
-
-// maxFormat is the length up to which an f-string is tried first.
-const maxFormat = 1 << 10
 
 // place adds a line below the line that it is indented under.
 func (s *scanner) place(l logical) {

@@ -216,7 +216,8 @@ func (p *parser) format(s string, raw bool) []Expr {
 // field reads a replacement field after its `{`, and returns what is after its `}`. With
 // `=`, its text comes before its value.
 func (p *parser) field(s string) (parts []Expr, rest string) {
-	end, spec, ok := fieldEnd(s, 0, `"""`, 0)
+	t := newStrings(s)
+	end, spec, ok := t.field(0, `"""`, 0)
 	if !ok {
 		return []Expr{&BadExpr{"f"}}, ""
 	}

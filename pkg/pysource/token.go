@@ -48,11 +48,12 @@ type lexer struct {
 	depth   int // of brackets
 	start   int // index of the first token of the logical line
 	partial string
+	strings stringScanner
 }
 
 // lex returns the tokens of a text, and why they end before the text's end, or "".
 func lex(src string, reduced bool) ([]token, string) {
-	l := &lexer{src: src, line: 1, reduced: reduced, indents: []int{0}}
+	l := &lexer{src: src, line: 1, reduced: reduced, indents: []int{0}, strings: newStrings(src)}
 	l.tokens = make([]token, 0, len(src)/5+8)
 	l.indent()
 	for l.at < len(src) {
@@ -230,7 +231,7 @@ func isPrefix(s string) bool {
 
 // str reads a string with a prefix at start and the quote at i.
 func (l *lexer) str(start, i int) {
-	end, ok := stringEnd(l.src, i, l.src[start:i], 0)
+	end, ok := l.strings.end(i, l.src[start:i], 0)
 	text := l.src[start:end]
 	if !ok {
 		l.add(tokBad, text)
@@ -255,16 +256,27 @@ func countLines(s string) int {
 	return n
 }
 
-// stringEnd returns the index after the string whose quote is at i. ok is false if it is
-// not closed: it then ends with its line, or with the file if it has three quotes.
-func stringEnd(s string, i int, prefix string, depth int) (end int, ok bool) {
+// stringScanner finds the ends of the strings of a text. An f-string takes several readings if it
+// is not what it seems; left is the number of bytes that they may take, of which the last
+// are read as plain strings.
+type stringScanner struct {
+	src  string
+	left int
+}
+
+func newStrings(src string) stringScanner { return stringScanner{src, 8*len(src) + 1<<10} }
+
+// end returns the index after the string whose quote is at i. ok is false if it is not
+// closed: it then ends with its line, or with the file if it has three quotes.
+func (t *stringScanner) end(i int, prefix string, depth int) (end int, ok bool) {
+	s := t.src
 	quote := s[i : i+1]
 	if len(s) >= i+3 && s[i+1] == s[i] && s[i+2] == s[i] {
 		quote = s[i : i+3]
 	}
 	if isFormat(prefix) && depth < 8 {
 		raw := strings.ContainsAny(prefix, "rR")
-		if end, ok := formatEnd(s, i+len(quote), quote, raw, depth); ok {
+		if end, ok := t.format(i+len(quote), quote, raw, depth); ok {
 			return end, true
 		}
 	}
@@ -301,11 +313,12 @@ func plainEnd(s string, i int, quote string) (end int, ok bool) {
 	return len(s), false
 }
 
-// formatEnd is plainEnd for an f-string (PEP 701), whose replacement fields may have
-// strings with the same quote.
-func formatEnd(s string, i int, quote string, raw bool, depth int) (end int, ok bool) {
+// format is plainEnd for an f-string (PEP 701), whose replacement fields may have strings
+// with the same quote.
+func (t *stringScanner) format(i int, quote string, raw bool, depth int) (end int, ok bool) {
+	s := t.src
 	spec := 0 // nested format specifications
-	for i < len(s) {
+	for ; i < len(s) && t.left > 0; t.left-- {
 		switch c := s[i]; {
 		case strings.HasPrefix(s[i:], quote):
 			return i + len(quote), true
@@ -325,7 +338,7 @@ func formatEnd(s string, i int, quote string, raw bool, depth int) (end int, ok 
 			i += 2
 		case c == '{':
 			var inSpec bool
-			if i, inSpec, ok = fieldEnd(s, i+1, quote, depth); !ok {
+			if i, inSpec, ok = t.field(i+1, quote, depth); !ok {
 				return i, false
 			}
 			if inSpec {
@@ -341,11 +354,12 @@ func formatEnd(s string, i int, quote string, raw bool, depth int) (end int, ok 
 	return len(s), false
 }
 
-// fieldEnd returns the index after the expression of a replacement field and its `}`, or
+// field returns the index after the expression of a replacement field and its `}`, or
 // after the `:` of its format specification.
-func fieldEnd(s string, i int, quote string, depth int) (end int, spec, ok bool) {
+func (t *stringScanner) field(i int, quote string, depth int) (end int, spec, ok bool) {
+	s := t.src
 	open := 0
-	for i < len(s) {
+	for ; i < len(s) && t.left > 0; t.left-- {
 		switch c := s[i]; {
 		case c == '"' || c == '\'':
 			from := i
@@ -356,7 +370,9 @@ func fieldEnd(s string, i int, quote string, depth int) (end int, spec, ok bool)
 			if !isPrefix(prefix) {
 				prefix = ""
 			}
-			if i, ok = stringEnd(s, i, prefix, depth+1); !ok {
+			before := i
+			i, ok = t.end(i, prefix, depth+1)
+			if t.left -= i - before; !ok {
 				return i, false, false
 			}
 			continue
