@@ -175,7 +175,11 @@ func (f *finder) find(name string, search []string) *Spec {
 // namespace returns a package that a line of a .pth file has put into sys.modules: its
 // path is looked up again whenever sys.path changes (_NamespacePath).
 func (f *finder) namespace(name string, dirs []string) *Spec {
-	s := f.onPath(name, f.sysPath)
+	search := f.sysPath
+	if up, _, ok := cutLast(name); ok {
+		search = f.preset[up]
+	}
+	s := f.onPath(name, search)
 	if s.Kind != Namespace {
 		return &Spec{Name: name, Kind: Namespace, Search: slices.Clone(dirs)}
 	}

@@ -31,11 +31,11 @@ func FuzzVenv(f *testing.F) {
 // are there unless a line that Python runs has added them, and Python's own stay.
 func FuzzPth(f *testing.F) {
 	f.Add([]byte("/opt/a\nb\n# x\nimport os; d = '/opt/c'; d in sys.path or sys.path.append(d)\n"))
-	f.Add([]byte(nspkg + "import _virtualenv\nimport __editable___a_finder; __editable___a_finder.install()"))
+	f.Add([]byte(nspkg("a.b") + "import _virtualenv\nimport __editable___a_finder; __editable___a_finder.install()"))
 	f.Add([]byte("import sys; sys.__plen = len(sys.path)\n./b\nimport sys; new=sys.path[sys.__plen:]; del sys.path[sys.__plen:]; p=getattr(sys,'__egginsert',0); sys.path[p:p]=new; sys.__egginsert = p+len(new)\n"))
 	files := base + `/opt/a/x.py
 /usr/lib/python3.11/site-packages/b/y.py
-/usr/lib/python3.11/site-packages/__editable___a_finder.py = MAPPING = {'a': '/opt/a'}\nNAMESPACES = {'n': ['/opt/a']}\nNAME = 'a'
+/usr/lib/python3.11/site-packages/__editable___a_finder.py = MAPPING = {'a': '/opt/a'}\nNAMESPACES = {'n': ['/opt/a']}\nPATH_PLACEHOLDER = 'a' + ".__path_hook__"
 /usr/lib/python3.11/site-packages/x.pth = x`
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fsys := textFS(t, files)
@@ -62,7 +62,7 @@ func FuzzPth(f *testing.F) {
 
 // FuzzEditable: the tables of a finder that are written as repr does are read as the same.
 func FuzzEditable(f *testing.F) {
-	f.Add([]byte("MAPPING: dict[str, str] = {'a': '/src/a', \"it's\": '/b'}\nNAMESPACES: dict[str, list[str]] = {'n': ['/x', '/y'], 'm': []}\nNAME: str = '__editable__.a-1.finder'\n"))
+	f.Add([]byte("MAPPING: dict[str, str] = {'a': '/src/a', \"it's\": '/b'}\nNAMESPACES: dict[str, list[str]] = {'n': ['/x', '/y'], 'm': []}\nPATH_PLACEHOLDER = '__editable__.a-1.finder' + \".__path_hook__\"\n"))
 	f.Add([]byte("F.map_module('a', '/src/a/__init__.py')\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e := parseEditable(b)
@@ -85,7 +85,7 @@ func FuzzEditable(f *testing.F) {
 		}
 		text := "MAPPING = {" + strings.Join(maps1, ", ") + "}\nNAMESPACES = {" + strings.Join(spaces, ", ") + "}\n"
 		if name, ok := strings.CutSuffix(e.placeholder, ".__path_hook__"); ok {
-			text += "NAME = " + repr(name) + "\n"
+			text += "PATH_PLACEHOLDER = " + repr(name) + ` + ".__path_hook__"` + "\n"
 		}
 		again := parseEditable([]byte(text))
 		if len(text) > maxText || len(e.mapping)+len(e.namespaces) >= maxEntries {

@@ -18,7 +18,7 @@ import (
 
 // textFS makes a file system of lines: PATH, PATH -> LINK, PATH = TEXT with \n, or
 // PATH ELF MACHINE INTERPRETER NEEDED. A path that ends in a slash is a directory.
-func textFS(t *testing.T, text string, skipped ...layers.Skip) *layers.FS {
+func textFS(t testing.TB, text string, skipped ...layers.Skip) *layers.FS {
 	t.Helper()
 	l := &layers.Layer{Skipped: skipped}
 	dirs := map[string]bool{}
@@ -54,7 +54,7 @@ func textFS(t *testing.T, text string, skipped ...layers.Skip) *layers.FS {
 	return layers.Merge(l)
 }
 
-func object(t *testing.T, words []string) *elfdeps.Object {
+func object(t testing.TB, words []string) *elfdeps.Object {
 	machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[words[0]]
 	if machine == 0 {
 		t.Fatalf("unknown machine %s", words[0])
@@ -385,5 +385,27 @@ func TestKeep(t *testing.T) {
 	}
 	if Keep("a.zip", maxPack+1) || Keep("a.pth", maxKept+1) {
 		t.Error("keeps files of any size")
+	}
+}
+
+// BenchmarkFind finds modules that are in the last of ten directories.
+func BenchmarkFind(b *testing.B) {
+	var text strings.Builder
+	text.WriteString(base)
+	var search []string
+	for i := range 10 {
+		search = append(search, fmt.Sprintf("/opt/%d", i))
+		for j := range 500 {
+			fmt.Fprintf(&text, "/opt/%d/m%d_%d/__init__.py\n", i, i, j)
+		}
+	}
+	in, err := Open(textFS(b, text.String()), "/usr/bin/python3.11", Options{User: "/root"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := 0; b.Loop(); i++ {
+		if s := in.Find(fmt.Sprintf("m9_%d", i%500), search); s.Kind != Source {
+			b.Fatal(s)
+		}
 	}
 }

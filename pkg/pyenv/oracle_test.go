@@ -100,7 +100,7 @@ var asked = []string{
 	"encodings.no_such_module", "shadowed", "nspace", "nspace.one", "nspace.two", "nspace.three", "order", "order.sub", "compiled", "compiledpkg",
 	"compiledpkg.sub", "dirmodule", "withinit", "Case", "case", "linked", "linkedpkg", "linkedpkg.inner", "dangling", "in_zip", "pkg_in_zip",
 	"pkg_in_zip.mod", "ns_in_zip", "ns_in_zip.mod", "deep_in_zip", "extmod", "abi3mod", "plainso", "taggedother", "from_pth", "egg_one", "legacy",
-	"legacy.part", "editable_pkg", "editable_pkg.sub", "editable_mod", "editable_ns", "editable_ns.inner", "hatched", "appended_by_line", "__phello__",
+	"legacy.part", "legacy.deep", "editable_pkg", "editable_pkg.sub", "editable_mod", "editable_ns", "editable_ns.inner", "hatched", "appended_by_line", "__phello__",
 }
 
 // ask runs the oracle.
@@ -332,8 +332,8 @@ func furnish(t *testing.T, p python, dir string) []scene {
 	plain, copied, system := venv("venv"), venv("copied", "--copies"), venv("system", "--system-site-packages")
 	site := "/lib/python" + p.version + "/site-packages/"
 	furnishModules(t, p, dir+"/mods")
-	furnishSite(t, dir, dir+"/venv"+site)
-	furnishSite(t, dir, dir+"/home/.local"+site)
+	furnishSite(t, p, dir, dir+"/venv"+site)
+	furnishSite(t, p, dir, dir+"/home/.local"+site)
 	link(t, plain, dir+"/bin/venvpython")
 	link(t, p.exe, dir+"/bin/python3")
 	home := "HOME=" + dir + "/home"
@@ -449,16 +449,31 @@ func writeZip(t *testing.T, name string, files ...string) {
 	}
 }
 
-// nspkg is a line of setuptools/namespaces.py.
-const nspkg = `import sys, types, os;has_mfs = sys.version_info > (3, 5);p = os.path.join(sys._getframe(1).f_locals['sitedir'], *('legacy',));importlib = has_mfs and __import__('importlib.util');has_mfs and __import__('importlib.machinery');m = has_mfs and sys.modules.setdefault('legacy', importlib.util.module_from_spec(importlib.machinery.PathFinder.find_spec('legacy', [os.path.dirname(p)])));m = m or sys.modules.setdefault('legacy', types.ModuleType('legacy'));mp = (m or []) and m.__dict__.setdefault('__path__',[]);(p not in mp) and mp.append(p)
-`
+// nspkg returns the line that setuptools/namespaces.py writes for a package.
+func nspkg(pkg string) string {
+	parts := "('" + strings.ReplaceAll(pkg, ".", "', '") + "')"
+	up, child, dotted := cutLast(pkg)
+	if !dotted {
+		parts = "('" + pkg + "',)"
+	}
+	line := "import sys, types, os;p = os.path.join(sys._getframe(1).f_locals['sitedir'], *" + parts + ");importlib = __import__('importlib.util');" +
+		"__import__('importlib.machinery');m = sys.modules.setdefault('PKG', importlib.util.module_from_spec(" +
+		"importlib.machinery.PathFinder.find_spec('PKG', [os.path.dirname(p)])));m = m or sys.modules.setdefault('PKG', types.ModuleType('PKG'));" +
+		"mp = (m or []) and m.__dict__.setdefault('__path__',[]);(p not in mp) and mp.append(p)"
+	line = strings.ReplaceAll(line, "PKG", pkg)
+	if dotted {
+		line += ";m and setattr(sys.modules['" + up + "'], '" + child + "', m)"
+	}
+	return line + "\n"
+}
 
 // furnishSite makes the .pth files of installers in a directory of packages. src is for
 // the sources of editable installs.
-func furnishSite(t *testing.T, src, site string) {
+func furnishSite(t *testing.T, p python, src, site string) {
 	t.Helper()
 	write(t, site+"b.pth", "# comment\n\n  \n"+src+"/pth\nnot-there\nrelative\r\n"+src+"/pth\n../up/../up\n")
-	write(t, site+"legacy-1.0-nspkg.pth", nspkg)
+	write(t, site+"legacy-1.0-nspkg.pth", nspkg("legacy")+nspkg("legacy.deep"))
+	write(t, site+"legacy/deep/leaf.py", "")
 	write(t, site+"legacy/part.py", "")
 	write(t, site+"up/x.py", "")
 	write(t, site+"../up/from_up.py", "")
@@ -472,20 +487,24 @@ func furnishSite(t *testing.T, src, site string) {
 	write(t, src+"/base/appended/appended_by_line.py", "")
 	write(t, site+"last.pth", src+"/last\n")
 	write(t, src+"/last/last.py", "")
-	furnishEditable(t, src, site)
+	furnishEditable(t, p, src, site)
 }
 
 func writeEgg(t *testing.T, name string) { writeZip(t, name, "egg_one.py") }
 
 // furnishEditable makes editable installs.
-func furnishEditable(t *testing.T, src, site string) {
+func furnishEditable(t *testing.T, p python, src, site string) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/editable_finder.py.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	write(t, site+"__editable__.demo-1.0.pth", "import __editable___demo_1_0_finder; __editable___demo_1_0_finder.install()")
-	write(t, site+"__editable___demo_1_0_finder.py", strings.ReplaceAll(string(text), "@SRC@", src))
+	finder := strings.ReplaceAll(string(text), "@SRC@", src)
+	if slices.Contains([]string{"3.6", "3.7", "3.8"}, p.version) { // as setuptools wrote it before 69
+		finder = strings.NewReplacer("from __future__ import annotations\n", "", ": dict[str, str]", "", ": dict[str, list[str]]", "").Replace(finder)
+	}
+	write(t, site+"__editable___demo_1_0_finder.py", finder)
 	for _, f := range []string{"editable_pkg/__init__.py", "editable_pkg/sub.py", "editable_mod.py", "ns/inner.py"} {
 		write(t, src+"/edit/"+f, "")
 	}

@@ -259,8 +259,8 @@ func parseEditable(text []byte) *editable {
 				return nil
 			}
 			e.namespaces = d
-		case "NAME":
-			if name, _, ok := quoted(value); ok {
+		case "PATH_PLACEHOLDER":
+			if name, rest, ok := quoted(value); ok && rest == ` + ".__path_hook__"` {
 				e.placeholder = name + ".__path_hook__"
 			}
 		}
