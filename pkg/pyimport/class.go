@@ -2,6 +2,7 @@ package pyimport
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
@@ -273,7 +274,7 @@ func (r *Run) classAttr(c *class, name string) value {
 	if ok {
 		return v
 	}
-	if name == "__doc__" || !c.known() || c.make != nil || c.attrs.open != "" {
+	if strings.HasPrefix(name, "__") || name == "register" || !c.known() || c.make != nil || c.attrs.open != "" {
 		return unknownf("%s of the class %s", name, c.name)
 	}
 	r.guess("AttributeError", "type object '"+c.name+"' has no attribute '"+name+"'")

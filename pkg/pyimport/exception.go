@@ -106,7 +106,7 @@ func (r *Run) raise(name, text string) { r.raiseFailure(&Failure{Type: name, Tex
 // Where nothing catches it, the package rather than the program may be wrong.
 func (r *Run) guess(name, text string) {
 	r.raiseFailure(&Failure{Type: name, Text: text, Doubt: "what the source sets may be more"}, nil)
-	if !r.expected(r.raised) {
+	if !r.expectedHere(r.raised) {
 		r.raised = nil
 	}
 }
@@ -197,6 +197,20 @@ func matches(c *class, types value) (is, known bool) {
 
 // expected reports whether a try around the statement that runs catches an exception.
 func (r *Run) expected(e *exception) bool { return e != nil && r.catching(e.of.of) != "" }
+
+// expectedHere reports whether a try of the module that runs catches an exception.
+func (r *Run) expectedHere(e *exception) bool {
+	if e == nil {
+		return false
+	}
+	all := r.tries
+	for len(r.tries) > 0 && r.tries[0].depth != r.nesting {
+		r.tries = r.tries[1:]
+	}
+	is := r.catching(e.of.of) != ""
+	r.tries = all
+	return is
+}
 
 // catcher returns the names of the exceptions of the try that catches a builtin one here,
 // or "".

@@ -18,17 +18,34 @@ const (
 
 // block executes statements.
 func (r *Run) block(list []pysource.Stmt) flow {
-	for _, s := range list {
+	for i, s := range list {
 		if !r.step() {
 			return next
 		}
 		if n := s.Line(); n > 0 {
 			r.frame.line = n
 		}
+		before := r.frame.partial
 		if fl := r.exec(s); fl != next {
 			return fl
 		}
+		if before != r.frame.partial && i+1 < len(list) {
+			return r.rest(list[i+1:])
+		}
 	}
+	return next
+}
+
+// rest executes statements that a branch before them may have skipped, by a return, break
+// or continue.
+func (r *Run) rest(list []pysource.Stmt) flow {
+	why := "not (" + r.frame.partial + ")"
+	o := r.fork(why, func() flow { return r.block(list) })
+	if o.exc != nil {
+		r.possible = append(r.possible, o.exc)
+		return next
+	}
+	r.joinStates(why, o, outcome{})
 	return next
 }
 

@@ -106,7 +106,11 @@ func (r *Run) evalCall(x *pysource.Call) value {
 			if r.frame.vars == r.frame.module.names {
 				return &moduleDict{r.frame.module}
 			}
-			return unknownf("local names")
+			d := r.newDict()
+			for _, name := range r.frame.vars.order {
+				r.setKey(d, name, r.frame.vars.m[name])
+			}
+			return d
 		}
 	}
 	f := r.eval(x.Func)

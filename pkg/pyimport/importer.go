@@ -72,11 +72,45 @@ func (r *Run) find(name string, search *list) (spec *pyenv.Spec, doubt string) {
 	if spec.Kind != pyenv.Missing {
 		return spec, spec.Uncertain
 	}
-	if doubt == "" && (len(r.metaPath.items) != 3 || r.metaPath.open) {
-		doubt = "an importer of the program may find it"
+	if doubt == "" {
+		doubt = r.askImporters(name)
 	}
 	return nil, doubt
 }
+
+// askImporters asks the importers that the program has added to sys.meta_path for a
+// module that is not there otherwise. It returns why they may have it, or "".
+func (r *Run) askImporters(name string) string {
+	if r.metaPath.open {
+		return "an importer that is not known may find it"
+	}
+	for _, v := range r.metaPath.items {
+		if _, ok := v.(*pathFinder); ok {
+			continue
+		}
+		if r.asking {
+			return "an importer of the program may find it"
+		}
+		r.asking = true
+		find := r.attrOr(v, "find_spec", nil)
+		var found value
+		if find != nil {
+			found = r.call(find, &args{pos: []value{name, nil, nil}})
+		}
+		r.asking = false
+		if found != nil || r.raised != nil {
+			r.raised = nil
+			return "an importer of the program may find it"
+		}
+	}
+	return ""
+}
+
+// pathFinder is one of the three importers that sys.meta_path has at the start.
+type pathFinder struct{}
+
+func (*pathFinder) typeName() string                { return "an importer" }
+func (*pathFinder) attr(*Run, string) (value, bool) { return nil, false }
 
 // importModule imports a module by its absolute name, with the packages above it, and
 // returns it (sys.modules[name]). The result is unknown after a failure that is not
@@ -91,7 +125,7 @@ func (r *Run) importModule(name string) value {
 		case v == nil:
 			r.raise("ModuleNotFoundError", fmt.Sprintf("import of %s halted; None in sys.modules", name))
 			return unknownf("not imported")
-		case !isModule, m.maybe == "", !r.certain():
+		case !isModule, m.maybe == "", !r.certain(), m.name != name:
 			return v
 		}
 		r.unset(r.modules, name) // it may be imported; now it is
@@ -105,7 +139,7 @@ func (r *Run) importModule(name string) value {
 			return unknownf("not imported")
 		}
 		if v, ok := r.modules.get(name); ok && v != nil {
-			if m, isModule := v.(*module); !isModule || m.maybe == "" || !r.certain() {
+			if m, isModule := v.(*module); !isModule || m.maybe == "" || !r.certain() || m.name != name {
 				return v
 			}
 			r.unset(r.modules, name)
@@ -249,6 +283,7 @@ func (r *Run) execModule(m *module, spec *pyenv.Spec) {
 	case pyenv.Builtin:
 		r.preset(m)
 		r.openUp(m.names, "a module of the interpreter")
+		r.extensionImports(m, "")
 		return
 	case pyenv.Bytecode:
 		r.openUp(m.names, "bytecode")
@@ -289,6 +324,7 @@ func (r *Run) loadExtension(m *module, file string) {
 	}
 	f := r.host.Extension(file, m.name)
 	if f == nil {
+		r.extensionImports(m, file)
 		return
 	}
 	r.node.Failed = f
@@ -297,6 +333,50 @@ func (r *Run) loadExtension(m *module, file string) {
 		r.raised = nil
 	}
 }
+
+// extensionImports imports what the code of an extension module imports: known of those of
+// the standard library, else the dotted names in its data that are modules.
+func (r *Run) extensionImports(m *module, file string) {
+	names := strings.Fields(imports[m.name])
+	if e, _, ok := r.src.fs.Lookup(file); ok && file != "" && e.Object != nil && e.Object.Modules != nil && !strings.HasPrefix(file, r.in.StdLib+"/") {
+		names = append(names, e.Object.Modules.Names...)
+	}
+	r.tries = append(r.tries, tryLevel{all: true, names: "the extension module", depth: -1})
+	for _, name := range names {
+		root, _, _ := strings.Cut(name, ".")
+		if spec, doubt := r.find(root, r.path); spec == nil || doubt != "" {
+			continue
+		}
+		r.importModule(name)
+		if r.raised != nil {
+			r.noteAt(r.node, "its code may import "+name+", which fails")
+			r.raised = nil
+		}
+	}
+	r.tries = r.tries[:len(r.tries)-1]
+	for _, name := range strings.Fields(submodules[m.name]) {
+		sub := r.newModule(name, "")
+		r.openUp(sub.names, "an extension module")
+		r.set(r.modules, name, sub)
+	}
+}
+
+// imports are the modules that extension modules of CPython import at their start
+// (PyImport_Import… in Modules/).
+var imports = map[string]string{
+	"array":         "collections.abc",
+	"_asyncio":      "asyncio.events asyncio.base_futures asyncio.base_tasks asyncio.coroutines traceback",
+	"_curses_panel": "_curses",
+	"_decimal":      "numbers collections collections.abc",
+	"_elementtree":  "copy xml.etree.ElementPath pyexpat",
+	"_pickle":       "copyreg _compat_pickle functools",
+	"_sqlite3":      "functools",
+	"_ssl":          "_socket",
+	"_zoneinfo":     "datetime zoneinfo weakref",
+}
+
+// submodules are the modules that those put in sys.modules.
+var submodules = map[string]string{"pyexpat": "pyexpat.errors pyexpat.model"}
 
 // preset sets the attributes of a module that this package knows.
 func (r *Run) preset(m *module) {
@@ -462,7 +542,7 @@ func (r *Run) cannotImport(m *module, name string) value {
 	}
 	f := &Failure{Type: "ImportError", Text: text, Doubt: "the name may be set from outside of the module's source"}
 	r.raiseFailure(f, nil)
-	if !r.expected(r.raised) {
+	if !r.expectedHere(r.raised) {
 		r.raised = nil
 		r.note(text)
 	}

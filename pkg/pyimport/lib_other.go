@@ -28,6 +28,7 @@ func init() {
 		"get_platform": func(r *Run, _ *args) value { return "linux-" + r.opt.Machine },
 		"get_config_var": func(r *Run, a *args) value {
 			name, _ := a.text(0, "name")
+			vars := r.buildVars()
 			switch name {
 			case "EXT_SUFFIX":
 				if len(r.in.Suffixes) > 0 {
@@ -38,10 +39,21 @@ func init() {
 			case "Py_GIL_DISABLED":
 				return toInt(r.in.Free)
 			}
+			if d, ok := vars.(*dict); ok && name != "" {
+				v, ok, _ := d.get(name)
+				if ok {
+					return v
+				}
+			}
 			return unknownf("a variable of sysconfig")
 		},
-		"get_config_vars": notKnown("get_config_vars"),
-		"get_paths":       notKnown("get_paths"), "get_path": notKnown("get_path"),
+		"get_config_vars": func(r *Run, a *args) value {
+			if vars := r.buildVars(); len(a.pos) == 0 {
+				return vars
+			}
+			return unknownf("variables of sysconfig")
+		},
+		"get_paths": notKnown("get_paths"), "get_path": notKnown("get_path"),
 		"is_python_build": func(*Run, *args) value { return false },
 	})
 	functions("struct _struct", map[string]func(*Run, *args) value{"calcsize": func(_ *Run, a *args) value {
@@ -52,7 +64,7 @@ func init() {
 	}})
 	functions("functools", map[string]func(*Run, *args) value{
 		"lru_cache": decoratorMaker, "cache": identity, "wraps": func(*Run, *args) value { return &builtin{"functools.wraps", identity} },
-		"total_ordering": identity, "update_wrapper": identity, "singledispatch": notKnown("singledispatch"),
+		"total_ordering": identity, "update_wrapper": identity,
 		"cached_property": func(_ *Run, a *args) value { v, _ := a.get(0, ""); return &property{v} },
 		"partial": func(_ *Run, a *args) value {
 			f, _ := a.get(0, "")
@@ -76,6 +88,14 @@ func init() {
 		"warn": nothing, "filterwarnings": nothing, "simplefilter": nothing, "warn_explicit": nothing, "resetwarnings": nothing,
 	})
 	classModel("warnings", "catch_warnings", func(*Run, *class, *args) value { return &quietContext{} })
+	addModel("_socket", "socket", func(r *Run) value {
+		c := r.newClass("socket", "_socket", nil)
+		c.opaque = "a class of an extension module"
+		for _, name := range []string{"sendmsg", "recvmsg", "recvmsg_into", "sendmsg_afalg"} {
+			c.attrs.put(name, unknownf("a method of sockets"))
+		}
+		return c
+	})
 	functions("_thread threading", map[string]func(*Run, *args) value{
 		"Lock": quiet, "RLock": quiet, "Condition": notKnown("Condition"), "allocate_lock": quiet,
 	})
@@ -86,7 +106,6 @@ func init() {
 		"escape": notKnown("escape"), "subn": notKnown("subn"),
 	})
 	functions("atexit", map[string]func(*Run, *args) value{"register": identity})
-	functions("gettext", map[string]func(*Run, *args) value{"translation": notKnown("translation")})
 	functions("logging", map[string]func(*Run, *args) value{
 		"getLogger": notKnown("getLogger"), "debug": nothing, "info": nothing, "warning": nothing, "error": nothing,
 		"exception": nothing, "log": nothing, "basicConfig": nothing,
@@ -95,6 +114,21 @@ func init() {
 		"run": program, "check_output": program, "check_call": program, "call": program, "Popen": program,
 		"getoutput": program, "getstatusoutput": program,
 	})
+}
+
+// buildVars imports the module of the standard library with the variables of the
+// interpreter's build (sysconfig._init_posix), and returns them.
+func (r *Run) buildVars() value {
+	files := r.glob(r.in.StdLib + "/_sysconfigdata_*.py")
+	if len(files) != 1 {
+		return unknownf("variables of sysconfig")
+	}
+	name := strings.TrimSuffix(files[0][len(r.in.StdLib)+1:], ".py")
+	v := r.importModule(name)
+	if r.raised != nil {
+		return v
+	}
+	return r.getattr(v, "build_time_vars")
 }
 
 func nothing(*Run, *args) value { return nil }

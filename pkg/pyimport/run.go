@@ -82,7 +82,6 @@ type Run struct {
 	possible []*exception // of branches that may have run
 	branch   *branch
 	branches int
-	partials int // frames whose rest is only possible
 	depth    int
 	budget   int  // the number of steps at which the outermost call is given up
 	givenUp  bool // it was
@@ -98,6 +97,7 @@ type Run struct {
 	env      *environ
 	path     *list // sys.path
 	metaPath *list
+	asking   bool              // an importer of the program
 	early    map[string]bool   // modules that the interpreter imports at its start
 	classes  map[string]*class // of models
 	flags    value             // of sys.setdlopenflags
@@ -118,6 +118,7 @@ func New(src *Sources, in *pyenv.Interpreter, host Host, o Options) *Run {
 	r.modules = r.newNames()
 	r.modules.modules = true
 	r.env = newEnviron(r, o.Env)
+	r.node = &Node{}
 	r.early = map[string]bool{}
 	for _, name := range startup {
 		r.early[name] = true
@@ -126,9 +127,15 @@ func New(src *Sources, in *pyenv.Interpreter, host Host, o Options) *Run {
 	for _, dir := range in.SysPath {
 		r.path.items = append(r.path.items, dir)
 	}
-	r.metaPath = &list{items: []value{unknownf("an importer"), unknownf("an importer"), unknownf("an importer")}}
+	r.metaPath = &list{items: []value{&pathFinder{}, &pathFinder{}, &pathFinder{}}}
 	r.builtins = r.builtinNames()
 	r.startSys()
+	for _, name := range startup {
+		if name != "__main__" && name != "site" {
+			r.importModule(name)
+		}
+	}
+	r.raised = nil
 	return r
 }
 
@@ -144,7 +151,7 @@ func cmpOr(n, other int) int {
 var startup = strings.Fields(`builtins sys _frozen_importlib _imp _thread _warnings _weakref
 	_frozen_importlib_external _io marshal posix time zipimport codecs _codecs encodings
 	encodings.aliases encodings.utf_8 _signal io abc _abc __main__ site os stat _stat posixpath
-	genericpath os.path _collections_abc _sitebuiltins encodings.latin_1`)
+	genericpath os.path _collections_abc _sitebuiltins`)
 
 // Site runs what the site module of the interpreter runs at its start: the import lines of
 // .pth files, sitecustomize and usercustomize. The result has their imports.
@@ -162,11 +169,12 @@ func (r *Run) Site() *Node {
 // pthLine executes a line of a .pth file. site prints an exception and goes on with the
 // next file.
 func (r *Run) pthLine(p pyenv.PthImport) {
-	if p.Known {
-		return
+	if p.Known { // what it does to the search is done: only its imports count
+		dirs, importers := r.path.snapshot(), r.metaPath.snapshot()
+		defer func() { r.path.restore(dirs); r.metaPath.restore(importers) }()
 	}
 	m := r.newModule("site", p.File)
-	r.tries = append(r.tries, tryLevel{names: "site", all: true, depth: r.nesting})
+	r.tries = append(r.tries, tryLevel{names: "site", all: true, depth: -1})
 	r.inFrame(&frame{module: m, vars: m.names, file: p.File}, func() { r.block(pysource.Parse([]byte(p.Line + "\n")).Body) })
 	r.tries = r.tries[:len(r.tries)-1]
 	if r.raised != nil && !r.raised.exits() {
@@ -343,20 +351,12 @@ func (r *Run) spend(n int) {
 }
 
 // certain reports whether the statement that runs is known to run.
-func (r *Run) certain() bool { return r.branch == nil && r.partials == 0 }
+func (r *Run) certain() bool { return r.branch == nil }
 
 // condition returns the condition under which the statement runs, or "".
 func (r *Run) condition() string {
 	if r.branch != nil {
 		return r.branch.why
-	}
-	if r.partials > 0 {
-		for f := r.frame; f != nil; f = f.caller {
-			if f.partial != "" {
-				return "not (" + f.partial + ")"
-			}
-		}
-		return "an earlier condition"
 	}
 	return ""
 }
@@ -411,9 +411,6 @@ func (r *Run) inFrame(f *frame, do func()) {
 	f.caller = r.frame
 	r.frame = f
 	do()
-	if f.partial != "" {
-		r.partials--
-	}
 	r.frame = f.caller
 }
 

@@ -152,7 +152,6 @@ func (r *Run) joinFlow(why string, x, y outcome) flow {
 	}
 	if r.frame != nil && r.frame.partial == "" {
 		r.frame.partial = why
-		r.partials++
 	}
 	return next
 }

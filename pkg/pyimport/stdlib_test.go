@@ -45,7 +45,11 @@ func TestDev(t *testing.T) {
 			cache[name] = sortedKeys(real)
 		}
 		r := New(src, in, all{}, Options{Cwd: "/"})
-		r.Site()
+		site := r.Site()
+		if os.Getenv("TREE") != "" {
+			fmt.Println(in.PthImports)
+			show(site, 0)
+		}
 		n := r.Import(name)
 		got := map[string]bool{}
 		for _, m := range r.Loaded() {
