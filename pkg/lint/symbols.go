@@ -100,6 +100,14 @@ func whenCalled(pass *Pass, f *Finding, u replay.Unbound, fact *packs.SymbolFact
 	}
 }
 
+// onSearchPath reports whether the image's LD_LIBRARY_PATH has a directory.
+func onSearchPath(pass *Pass, dir string) bool {
+	value, _ := pass.Config.Getenv("LD_LIBRARY_PATH")
+	return slices.ContainsFunc(strings.FieldsFunc(value, func(r rune) bool { return r == ':' || r == ';' }), func(p string) bool {
+		return path.Clean(p) == dir
+	})
+}
+
 // symbolFixes returns the fixes for an undefined symbol.
 func symbolFixes(pass *Pass, f *Finding, u replay.Unbound, fact *packs.SymbolFact) []packs.Advice {
 	var list []packs.Advice
@@ -109,7 +117,11 @@ func symbolFixes(pass *Pass, f *Finding, u replay.Unbound, fact *packs.SymbolFac
 		list = extensionFixes(pass, u)
 	case f.Rule != "mixed-releases":
 	case len(f.Present) > 0:
-		list = pass.advice("symbol-in-other-copy", packs.Values{"copy": f.Present[0].Path, "dir": path.Dir(f.BoundTo.Path)})
+		clause, dir := "symbol-in-other-copy", path.Dir(f.BoundTo.Path)
+		if onSearchPath(pass, dir) {
+			clause = "symbol-in-copy-on-path"
+		}
+		list = pass.advice(clause, packs.Values{"copy": f.Present[0].Path, "dir": dir})
 	case !known:
 		list = pass.advice("symbol-in-other-release", packs.Values{"library": f.Library, "file": f.BoundTo.Path})
 	}

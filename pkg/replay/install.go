@@ -70,20 +70,28 @@ func (re *replayer) findInstalls() []*Install {
 // findMarkers returns the files that match the markers of the frameworks, by the index of
 // the framework. It goes through the image once.
 func (re *replayer) findMarkers() [][]string {
-	type marker struct{ pattern, begins string }
-	var markers []marker
-	for _, f := range re.packs.Frameworks {
-		markers = append(markers, marker{path.Join("**", f.Package, f.Marker), literal(path.Base(f.Marker))})
+	type marker struct {
+		pattern, begins string
+		framework       int
 	}
-	found := make([][]string, len(markers))
+	var markers []marker
+	for i, f := range re.packs.Frameworks {
+		for _, one := range alternatives(f.Marker) {
+			markers = append(markers, marker{path.Join("**", f.Package, one), literal(path.Base(one)), i})
+		}
+	}
+	found := make([][]string, len(re.packs.Frameworks))
 	for e := range re.img.FS.All() {
 		if e.IsDir() {
 			continue
 		}
 		base := path.Base(e.Path)
-		for i, m := range markers {
+		for _, m := range markers {
+			i := m.framework
 			if strings.HasPrefix(base, m.begins) && strings.Contains(e.Path, re.packs.Frameworks[i].Package) && packs.Match(m.pattern, e.Path) {
-				found[i] = append(found[i], e.Path)
+				if n := len(found[i]); n == 0 || found[i][n-1] != e.Path { // two alternatives may match
+					found[i] = append(found[i], e.Path)
+				}
 			}
 		}
 	}
@@ -109,13 +117,17 @@ func (re *replayer) installAt(home string, f *packs.Framework) *Install {
 	return in
 }
 
-// homeOf returns the directory of a framework: the path of its marker file without as
-// many elements as the marker has.
+// homeOf returns the directory of a framework: the lowest above its marker file that has
+// the framework's package as its name, and from which the marker leads to the file.
 func homeOf(p string, f *packs.Framework) string {
-	for range strings.Count(f.Marker, "/") + 1 {
-		p = path.Dir(p)
+	dir := path.Dir(p)
+	for ; strings.Contains(dir, "/"); dir = path.Dir(dir) {
+		named := f.Package == "" || dir == f.Package || strings.HasSuffix(dir, "/"+f.Package)
+		if named && packs.Match(f.Marker, p[len(dir)+1:]) {
+			break
+		}
 	}
-	return p
+	return dir
 }
 
 // goesOn reports whether the framework can be imported: no step fails, or only features
