@@ -27,8 +27,8 @@ func startMisses(pass *Pass, by *causes) {
 // importsFail returns a finding for each import that ends a Python program of the image
 // without an error of the loader.
 func importsFail(pass *Pass) []Finding {
-	var list []Finding
-	at := map[string]int{} // in list, by message
+	var messages []string
+	by := map[string][]*replay.StartFailure{}
 	for _, s := range pass.Evidence.Starts {
 		for i := range s.Failures {
 			f := &s.Failures[i]
@@ -36,34 +36,36 @@ func importsFail(pass *Pass) []Finding {
 				continue
 			}
 			message := f.Type + ": " + f.Failure.Text
-			k, ok := at[message]
-			if !ok {
-				k = len(list)
-				at[message] = k
-				list = append(list, importFinding(pass, f, message))
+			if by[message] == nil {
+				messages = append(messages, message)
 			}
-			list[k].addEffects(f.Effects...)
-			if !list[k].Severity.AtLeast(f.Verdict.Severity) {
-				list[k].Severity, list[k].Because = packs.Error, ""
-				pass.lowerTo(&list[k], f.Verdict)
-			}
+			by[message] = append(by[message], f)
 		}
+	}
+	var list []Finding
+	for _, m := range messages {
+		list = append(list, importFinding(pass, m, by[m]))
 	}
 	return list
 }
 
-// importFinding returns the finding for an import that ends a program.
-func importFinding(pass *Pass, f *replay.StartFailure, message string) Finding {
+// importFinding returns the finding for failures with one message.
+func importFinding(pass *Pass, message string, failures []*replay.StartFailure) Finding {
 	x := pass.say("import-fails", "raises", packs.Values{"error": message})
-	pass.lowerTo(&x, f.Verdict)
-	for _, n := range f.Path {
+	v := failures[0].Verdict
+	for _, f := range failures {
+		x.addEffects(f.Effects...)
+		if f.Verdict.Severity.AtLeast(v.Severity) && f.Verdict.Severity != v.Severity {
+			v = f.Verdict
+		}
+	}
+	pass.lowerTo(&x, v)
+	x.Subject = failures[0].File()
+	for _, n := range failures[0].Path {
 		if n.File != "" {
 			x.NeededBy = []replay.File{pass.Image.File(replay.RealPath(pass.Image.FS, n.File))}
 			x.Affected = []string{n.File}
 		}
-	}
-	if f.File() != "" {
-		x.Subject = f.File()
 	}
 	return x
 }

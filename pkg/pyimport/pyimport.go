@@ -31,12 +31,12 @@ type Host interface {
 
 // Failure is an exception that a statement raises.
 type Failure struct {
-	Type string // "ImportError", "OSError", "ModuleNotFoundError", …
-	Text string // str(e)
+	Type string `json:"type"` // "ImportError", "OSError", "ModuleNotFoundError", …
+	Text string `json:"text"` // str(e)
 	// Doubt says why the failure is not certain, or "".
-	Doubt string
+	Doubt string `json:"doubt,omitempty"`
 	// Cause is the host's own error, which pyimport hands on untouched; nil for Python's.
-	Cause error
+	Cause error `json:"-"`
 }
 
 // Kind is what a node of the tree does.

@@ -151,8 +151,11 @@ func (f *StartFailure) effects(set *packs.Packs) []packs.Effect {
 		return nil
 	}
 	clause := "program-ends"
-	if f.Start.Package != "" {
+	switch {
+	case f.Start.Package != "":
 		clause = "import-ends"
+	case !f.Start.Certain:
+		clause = "helper-ends"
 	}
 	v := packs.Values{"module": f.Start.Tree.Name, "chain": strings.Join(f.Steps(), " → "), "error": f.Type + ": " + f.Text}
 	return set.Effects(clause, v)

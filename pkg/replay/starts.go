@@ -180,7 +180,7 @@ func (st *starter) packages() []job {
 		if p.Interpreter == "" || pkg.Asked != inventory.Yes && !suspects[pkg] {
 			continue
 		}
-		for _, module := range publicModules(pkg) {
+		for _, module := range st.publicModules(pkg) {
 			j := st.importOf(&Start{Python: p.Interpreter, Package: pkg.Name, Asked: pkg.Asked, Certain: true}, module)
 			if suspects[pkg] {
 				first = append(first, j)
@@ -193,9 +193,22 @@ func (st *starter) packages() []job {
 }
 
 // publicModules returns the first modules of a package that users import: those whose names
-// begin with "_" are for the package's own.
-func publicModules(pkg *inventory.Package) []string {
-	list := slices.DeleteFunc(slices.Clone(pkg.Modules()), func(m string) bool { return strings.HasPrefix(m, "_") })
+// begin with "_" are for the package's own, and so are extension modules beside a package,
+// which the package imports after what they need.
+func (st *starter) publicModules(pkg *inventory.Package) []string {
+	var list, extensions []string
+	for _, m := range pkg.Modules() {
+		switch _, _, isDir := st.re.img.FS.Lookup(path.Join(pkg.Dir, m)); {
+		case strings.HasPrefix(m, "_"):
+		case isDir || st.re.img.IsFile(path.Join(pkg.Dir, m+".py")):
+			list = append(list, m)
+		default:
+			extensions = append(extensions, m)
+		}
+	}
+	if len(list) == 0 {
+		list = extensions
+	}
 	return list[:min(len(list), maxModulesOf)]
 }
 
