@@ -289,7 +289,7 @@ func (s *shell) eval(n syntax.Node, argv []string) flow {
 			return goesOn
 		}
 		s.unknown(n, "the text that eval runs is not known: "+short(src))
-		s.status = eitherWay
+		s.runUnknown()
 		return goesOn
 	}
 	s.status = succeeded
@@ -310,7 +310,7 @@ func (s *shell) dot(n syntax.Node, argv []string) flow {
 	}
 	if len(args) == 0 || !Known(args[0]) || !Known(s.dir) {
 		s.unknown(n, "the name of the file that is sourced is not known")
-		s.status = eitherWay
+		s.runUnknown()
 		return goesOn
 	}
 	if s.sourcesConda(args) {
@@ -333,8 +333,9 @@ func (s *shell) source(file string, args []string, at Link) flow {
 	}
 	if why != "" {
 		s.w.unknown(at.File, at.Line, file+": "+why)
-		s.status = eitherWay
-		if why == "there is no such file" {
+		if why != "there is no such file" {
+			s.runUnknown()
+		} else {
 			s.status = failed
 			if !s.bash { // POSIX: a special builtin's error ends the shell
 				return aborts
@@ -385,8 +386,10 @@ func (s *shell) venv(file string) bool {
 func (s *shell) leaves(_ syntax.Node, argv []string) flow {
 	switch argv[0] {
 	case "break":
+		s.status = succeeded
 		return breaks
 	case "continue":
+		s.status = succeeded
 		return continues
 	}
 	if len(argv) > 1 {

@@ -78,7 +78,7 @@ func (st *started) npm() {
 		if command == "" {
 			continue
 		}
-		v := st.v.then(Link{What: short(`"` + part + `": "` + command + `"`), File: file})
+		v := st.v.then(Link{What: short(part + ": " + command), File: file})
 		v.scripts = 0
 		st.exec(p, []string{"/bin/sh", "-c", withoutHoles(command)}, v)
 	}

@@ -49,6 +49,9 @@ func (s *shell) get(name string) (value string, set bool) {
 		}
 		return v.list[0], true
 	}
+	if s.blind && (!ok || v.absent) {
+		return Hole, true
+	}
 	return v.value, ok && !v.absent
 }
 

@@ -82,24 +82,26 @@ type shell struct {
 	errexit  bool
 	noglob   bool
 	nullglob bool
-	status   status
-	code     string // $?
-	testing  int    // depth of conditions, whose failures count for nothing
-	depth    int    // of statements in statements
-	sourced  int    // of files
-	inFunc   int
-	sub      bool     // a subshell
-	conds    []string // unknown conditions of the branches that are being run
-	left     string   // the condition under which the shell has not ended before
-	locals   []map[string]*variable
-	parked   []parked
-	last     []int // the programs that ran last
-	jobs     []int // programs in the background
-	out      *strings.Builder
-	stdin    *string           // nil if it is not known
-	files    map[string]string // that the script has written; see [Hole]
-	touched  map[string]bool   // paths that programs may have changed
-	service  bool              // in the background
+	// blind means that a text which is not known has run: what is unset may be set.
+	blind   bool
+	status  status
+	code    string // $?
+	testing int    // depth of conditions, whose failures count for nothing
+	depth   int    // of statements in statements
+	sourced int    // of files
+	inFunc  int
+	sub     bool     // a subshell
+	conds   []string // unknown conditions of the branches that are being run
+	left    string   // the condition under which the shell has not ended before
+	locals  []map[string]*variable
+	parked  []parked
+	last    []int // the programs that ran last
+	jobs    []int // programs in the background
+	out     *strings.Builder
+	stdin   *string           // nil if it is not known
+	files   map[string]string // that the script has written; see [Hole]
+	touched map[string]bool   // paths that programs may have changed
+	service bool              // in the background
 }
 
 // parked is a state that left a function or a loop on a branch that may not be taken.
@@ -356,6 +358,7 @@ func (s *shell) join(o *shell) {
 		s.code = Hole
 	}
 	s.errexit = s.errexit && o.errexit
+	s.blind = s.blind || o.blind
 	s.last = union(s.last, o.last)
 	s.jobs = union(s.jobs, o.jobs)
 	s.parked = append(s.parked, o.parked...)
@@ -502,6 +505,15 @@ func (s *shell) link(n syntax.Node) Link {
 func (s *shell) unknown(n syntax.Node, why string) {
 	l := s.link(n)
 	s.w.unknown(l.File, l.Line, why)
+}
+
+// runUnknown records that a text runs which is not known. It may set any variable, above
+// all those that decide where libraries and modules are found.
+func (s *shell) runUnknown() {
+	s.blind, s.status = true, eitherWay
+	for _, name := range []string{"LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH"} {
+		s.vars[name] = variable{value: Hole, exported: true}
+	}
 }
 
 // exec follows a program that the shell starts. replace means that the shell becomes it.

@@ -38,6 +38,8 @@ type Starter struct {
 	Modules []string `yaml:"modules"` // of `python -m`
 	Command []string `yaml:"command"` // the words that must follow, with options between them
 	Source  string   `yaml:"source"`  // URL of the documentation of its options
+	// Script means that the row is followed instead of the text of the program, a script.
+	Script bool `yaml:"script"`
 	// Then is what its operands are: see [thens].
 	Then string `yaml:"then"`
 	// Values are the options that take a value: "-u", "--user". All others take none.

@@ -139,6 +139,8 @@ type Problem struct {
 	Fault Fault
 	Name  string // that was started: argv[0], or the interpreter of a script
 	Path  string // the file that was found last: the program, or the script; "" for none
+	// Interpreter is the first word of a `#!` line that ends with a carriage return.
+	Interpreter string
 	// Link is a symbolic link of the program's name that leads nowhere, or "".
 	Link string
 }

@@ -242,3 +242,17 @@ func TestFollow(t *testing.T) {
 		})
 	}
 }
+
+// TestActivateNotKept: an activate script that is too large to be kept, beside a
+// pyvenv.cfg, does what all such scripts do.
+func TestActivateNotKept(t *testing.T) {
+	fsys := testImage(t, []txtar.File{
+		{Name: "/opt/venv/pyvenv.cfg", Data: []byte("home = /usr/bin\n")},
+		{Name: "/opt/venv/bin/activate", Data: []byte(strings.Repeat("# more\n", maxScript/7+1))},
+		{Name: "/opt/venv/bin/python", Data: []byte("elf")},
+	})
+	r := Follow(fsys, v1.Config{Cmd: []string{"/bin/sh", "-c", ". /opt/venv/bin/activate && exec python x.py"}}, testStarters(t))
+	if n := len(r.Programs); n == 0 || r.Programs[n-1].Path != "/opt/venv/bin/python" || r.Programs[n-1].Env["VIRTUAL_ENV"] != "/opt/venv" {
+		t.Errorf("it starts %+v", r)
+	}
+}

@@ -546,6 +546,7 @@ func (s *shell) perhaps(cond string, list []*syntax.Stmt) flow {
 
 // while runs while and until.
 func (s *shell) while(c *syntax.WhileClause) flow {
+	last := succeeded // of the body
 	for turn := range maxTurns {
 		st, f := s.condition(c.Cond)
 		if f != goesOn {
@@ -556,7 +557,7 @@ func (s *shell) while(c *syntax.WhileClause) flow {
 		}
 		switch {
 		case st == failed:
-			s.status = succeeded
+			s.status = last
 			return goesOn
 		case st == eitherWay:
 			return s.perhaps(s.condText(c.Cond), c.Do)
@@ -564,6 +565,7 @@ func (s *shell) while(c *syntax.WhileClause) flow {
 		was := s.clone()
 		f = s.stmts(c.Do)
 		s.unpark(continues)
+		last = s.status
 		switch {
 		case f == breaks:
 			return goesOn

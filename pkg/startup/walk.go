@@ -148,27 +148,43 @@ func (v via) first() bool {
 // script follows the `#!` line of a file (fs/binfmt_script.c): the interpreter, at most
 // one argument, and the file in place of argv[0].
 func (w *walk) script(p proc, found string, e *layers.Entry, argv []string, v via) {
+	name, rest := cutBlank(e.Shebang)
+	if word, ok := strings.CutSuffix(e.Shebang, "\r"); ok && (rest == "" || path.Base(name) == "env" && !strings.ContainsAny(rest, " \t")) {
+		if rest != "" {
+			word = strings.TrimSuffix(rest, "\r")
+		}
+		w.problem(v, Problem{Fault: CarriageReturn, Name: word, Path: found, Interpreter: strings.TrimSuffix(name, "\r")})
+		return
+	}
 	if v.scripts++; v.scripts > 5 {
 		w.unknown(found, 1, "more scripts are interpreters of scripts than the kernel follows")
 		return
 	}
-	name, rest := cutBlank(e.Shebang)
 	args := []string{name}
 	if rest != "" {
 		args = append(args, rest)
 	}
-	v = v.then(Link{What: "#!" + e.Shebang, File: found, Line: 1})
-	if stem, ok := strings.CutSuffix(e.Shebang, "\r"); ok {
-		w.carriageReturn(found, stem, v)
+	v = v.then(Link{What: "#!" + strings.TrimSuffix(e.Shebang, "\r"), File: found, Line: 1})
+	if w.scriptStarter(p, found, name, argv, v) {
 		return
 	}
 	w.exec(p, append(append(args, found), argv[1:]...), v)
 }
 
-// carriageReturn records a `#!` line that ends with a carriage return, which is part of a
-// name that no file has.
-func (w *walk) carriageReturn(found, line string, v via) {
-	w.problem(v, Problem{Fault: CarriageReturn, Name: line, Path: found})
+// scriptStarter follows a starter that is a script and whose row stands for its text, and
+// reports whether it is one.
+func (w *walk) scriptStarter(p proc, found, interpreter string, argv []string, v via) bool {
+	if w.starters == nil {
+		return false
+	}
+	rows := w.starters.byName[path.Base(found)]
+	if !slices.ContainsFunc(rows, func(r int) bool { return w.starters.Starters[r].Script }) {
+		return false
+	}
+	if i := w.add(w.program(interpreter, append([]string{interpreter, found}, argv[1:]...), p, v)); i >= 0 {
+		w.starterRows(p, i, rows, argv[1:], v)
+	}
+	return true
 }
 
 // cutBlank cuts a `#!` line at its first blanks or tabs.

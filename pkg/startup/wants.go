@@ -9,7 +9,7 @@ import (
 const maxScript = 256 << 10
 
 // WantsID names the version of Wants. Change it with every change of Wants.
-const WantsID = "startup 1"
+const WantsID = "startup 2"
 
 // Wants reports whether [Follow] may read a file's content, by its path without a leading
 // slash and its size in bytes. It goes by names: scripts and programs' directories, the
@@ -24,7 +24,7 @@ func Wants(name string, size int64) bool {
 		return !strings.Contains(name, "node_modules/")
 	}
 	switch path.Ext(base) {
-	case ".sh", ".bash", ".envsh":
+	case ".sh", ".bash", ".envsh", ".env":
 		return true
 	case ".conf", ".ini":
 		return strings.Contains(base, "supervisor") || strings.Contains(dir, "supervisor") || strings.Contains(base, "circus")
@@ -38,6 +38,7 @@ func Wants(name string, size int64) bool {
 var wantedNames = map[string]bool{
 	"Procfile": true, "package.json": true, "pixi.toml": true, "pyproject.toml": true, "passwd": true, "activate": true,
 	"circus.ini": true, "ecosystem.config.js": true, "pyvenv.cfg": true, ".bashrc": true, ".bash_profile": true, ".profile": true,
+	"profile": true, "bash.bashrc": true, "environment": true, ".env": true, "env": true,
 }
 
 // isProgramDir reports whether a directory, with a slash at its end, holds programs.
