@@ -164,5 +164,6 @@ func isCPUBuild(pass *Pass, p *inventory.Python, pkg *inventory.Package, row *pa
 	if b := pass.Packages.BuildOf(p, pkg.Name); b != nil {
 		return b.CPU
 	}
-	return row.Local == "" || packs.LocalOf(pkg.Version) == row.Local
+	local := packs.LocalOf(pkg.Version)
+	return (row.Local == "" || local == row.Local) && !packs.MatchAny(row.GPULocal, local)
 }

@@ -148,6 +148,7 @@ func checkCases() []checkCase {
 		{"torch that says nothing", "env CUDA_VERSION=12.4.1\n" + wheelText("torch", "2.6.0"), nil},
 		{"jaxlib with its plugin", "env CUDA_VERSION=12.4.1\n" + wheelText("jaxlib", "0.6.0") + wheelText("jax-cuda12-plugin", "0.6.0"), nil},
 		{"jaxlib without", "env CUDA_VERSION=12.4.1\n" + wheelText("jaxlib", "0.6.0"), []string{"note cpu-build"}},
+		{"jaxlib with its own GPU code", "env CUDA_VERSION=11.6.2\n" + wheelText("jaxlib", "0.4.1+cuda11.cudnn86"), nil},
 
 		{"onnxruntime-gpu came last", wheelText("onnxruntime", "1.20.1") + wheelText("onnxruntime-gpu", "1.20.1") + "-- " + siteDir + "onnxruntime/capi/build_and_package_info.py --\ntext\npackage_name = 'onnxruntime-gpu'\n__version__ = '1.20.1'\n", []string{"note double-owner"}},
 		{"OpenCV of one version", wheelText("opencv-python", "4.11.0.86") + wheelText("opencv-python-headless", "4.11.0.86"), []string{"note double-owner"}},

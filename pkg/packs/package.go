@@ -29,9 +29,12 @@ type CPUBuild struct {
 	Package string `yaml:"package"`
 	// Local is the local part of the version of the build without GPU code; empty if that
 	// build has a name of its own.
-	Local  string   `yaml:"local"`
-	Unless []string `yaml:"unless"` // patterns of packages that bring its GPU side
-	Beside []string `yaml:"beside"` // patterns of packages that may be what the GPU is for
+	Local string `yaml:"local"`
+	// GPULocal are patterns of the local part of the version of builds with GPU code that
+	// have the same name.
+	GPULocal []string `yaml:"gpu_local"`
+	Unless   []string `yaml:"unless"` // patterns of packages that bring its GPU side
+	Beside   []string `yaml:"beside"` // patterns of packages that may be what the GPU is for
 	// Lacks are patterns of libraries that only the build with GPU code has. Files that
 	// need one do not load.
 	Lacks    []string `yaml:"lacks"`
@@ -45,7 +48,7 @@ func (c *CPUBuild) validate() error {
 	if c.Package == "" || c.Effect == "" || c.Fix == "" || !c.Severity.known() || len(c.Sources) == 0 {
 		return fmt.Errorf("cpu build %q: needs a package, an effect, a fix, a severity and sources", c.Package)
 	}
-	return checkPatterns("cpu build "+c.Package, slices.Concat(c.Unless, c.Beside, c.Lacks))
+	return checkPatterns("cpu build "+c.Package, slices.Concat(c.GPULocal, c.Unless, c.Beside, c.Lacks))
 }
 
 // Pinned are packages whose requirements on other packages are checked.
