@@ -395,16 +395,7 @@ func (r *reducer) findCallers() {
 		if l.fn < 0 || l.flags&calls == 0 || l.kind == defLine {
 			continue
 		}
-		text := r.bytesOf(l)
-		eachName(text, func(name []byte, at int) bool {
-			if end := at + len(name); end < len(text) && text[end] == '(' && ownCall(text, at) {
-				if id, ok := r.ids[string(name)]; ok {
-					r.calls = append(r.calls, localCall{int32(i), r.names[id].call})
-					r.names[id].call = int32(len(r.calls) - 1)
-				}
-			}
-			return true
-		})
+		r.findCalls(int32(i), r.bytesOf(l))
 	}
 	for len(r.fresh) > 0 {
 		s := &r.names[r.fresh[len(r.fresh)-1]]
@@ -414,6 +405,28 @@ func (r *reducer) findCallers() {
 			r.keep(r.calls[c].line, full)
 		}
 		s.call = -1
+	}
+}
+
+// findCalls records the calls of a line of names that the file defines.
+func (r *reducer) findCalls(line int32, text []byte) {
+	for i := 0; ; i++ {
+		n := bytes.IndexByte(text[i:], '(')
+		if n < 0 {
+			return
+		}
+		i += n
+		at := i
+		for at > 0 && parts[text[at-1]] {
+			at--
+		}
+		if at == i || !ownCall(text, at) {
+			continue
+		}
+		if id, ok := r.ids[string(text[at:i])]; ok {
+			r.calls = append(r.calls, localCall{line, r.names[id].call})
+			r.names[id].call = int32(len(r.calls) - 1)
+		}
 	}
 }
 

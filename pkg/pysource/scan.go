@@ -1,6 +1,9 @@
 package pysource
 
-import "bytes"
+import (
+	"bytes"
+	"unsafe"
+)
 
 // kind is the kind of a logical line, by its first word.
 type kind uint8
@@ -30,12 +33,51 @@ const (
 	scopeLine // global, nonlocal
 )
 
-// kinds are the first words of logical lines.
-var kinds = map[string]kind{
-	"import": importLine, "from": importLine, "if": ifLine, "while": whileLine, "for": forLine, "with": withLine,
-	"try": tryLine, "match": matchLine, "elif": elifLine, "else": elseLine, "except": exceptLine, "finally": finallyLine,
-	"case": caseLine, "def": defLine, "class": classLine, "return": returnLine, "raise": raiseLine, "assert": raiseLine,
-	"break": jumpLine, "continue": jumpLine, "pass": passLine, "del": delLine, "global": scopeLine, "nonlocal": scopeLine,
+// kindOfWord returns the kind of a line by its first word.
+func kindOfWord(word string) kind {
+	switch word {
+	case "import", "from":
+		return importLine
+	case "if":
+		return ifLine
+	case "while":
+		return whileLine
+	case "for":
+		return forLine
+	case "with":
+		return withLine
+	case "try":
+		return tryLine
+	case "match":
+		return matchLine
+	case "elif":
+		return elifLine
+	case "else":
+		return elseLine
+	case "except":
+		return exceptLine
+	case "finally":
+		return finallyLine
+	case "case":
+		return caseLine
+	case "def":
+		return defLine
+	case "class":
+		return classLine
+	case "return":
+		return returnLine
+	case "raise", "assert":
+		return raiseLine
+	case "break", "continue":
+		return jumpLine
+	case "pass":
+		return passLine
+	case "del":
+		return delLine
+	case "global", "nonlocal":
+		return scopeLine
+	}
+	return other
 }
 
 // Flags of a logical line.
@@ -91,8 +133,9 @@ const (
 var (
 	classes [256]uint8
 	parts   [256]bool
-	// wordMask has a bit for each length of a word of hotWords, by its first byte.
-	wordMask [256]uint32
+	// wordMask has a bit for each length of a word of hotWords, by its first byte; lastMask
+	// by its last.
+	wordMask, lastMask [256]uint32
 )
 
 func init() {
@@ -116,6 +159,7 @@ func init() {
 	}
 	for w := range hotWords {
 		wordMask[w[0]] |= 1 << min(len(w), 31)
+		lastMask[w[len(w)-1]] |= 1 << min(len(w), 31)
 	}
 }
 
@@ -136,7 +180,7 @@ var hotWords = map[string]uint16{
 
 // wordFlags returns the flags of a word at src[i:j].
 func wordFlags(src []byte, i, j int) uint16 {
-	if wordMask[src[i]]&(1<<min(j-i, 31)) == 0 {
+	if wordMask[src[i]]&lastMask[src[j-1]]&(1<<min(j-i, 31)) == 0 {
 		return 0
 	}
 	f := hotWords[string(src[i:j])]
@@ -271,7 +315,7 @@ loop:
 					i += 2
 					continue
 				}
-				if i > 0 && bytes.IndexByte([]byte("!<>"), src[i-1]) < 0 || i > 1 && src[i-1] == src[i-2] {
+				if c := src[max(i, 1)-1]; c != '!' && c != '<' && c != '>' || i > 1 && c == src[i-2] {
 					flags |= assigns
 				}
 			}
@@ -364,7 +408,8 @@ func (s *scanner) skipFormat(i int, prefix string) int {
 		}
 	}
 	if s.strings.src == "" {
-		s.strings = newStrings(string(src))
+		// The source does not change while it is read.
+		s.strings = newStrings(unsafe.String(unsafe.SliceData(src), len(src)))
 	}
 	end, ok := s.strings.end(i, prefix, 0)
 	if !ok && long {
@@ -425,7 +470,7 @@ func (s *scanner) kindOf(l *logical) kind {
 	if i < 2 || i > 8 {
 		return other
 	}
-	k := kinds[string(text[:i])]
+	k := kindOfWord(string(text[:i]))
 	if (k == matchLine || k == caseLine) && l.flags&block == 0 {
 		rest := bytes.TrimLeft(text[i:], " \t")
 		if k == matchLine || len(rest) == 0 || bytes.IndexByte([]byte("=.,)]+-/%&|^<>:;"), rest[0]) >= 0 {
