@@ -254,6 +254,15 @@ const base = `/usr/bin/python3.11 ELF amd64 ` + glibc + ` libc.so.6
 /usr/lib/python3.11/site-packages/here.py
 `
 
+// wholeBase is base with as many files as a whole standard library.
+var wholeBase = func() string {
+	var b strings.Builder
+	for i := range minStdlib {
+		fmt.Fprintf(&b, "/usr/lib/python3.11/filler%d.py\n", i)
+	}
+	return base + b.String()
+}()
+
 // TestUncertain shows when an answer is not certain, and when it is all the same.
 func TestUncertain(t *testing.T) {
 	for _, tt := range []struct {
@@ -263,6 +272,7 @@ func TestUncertain(t *testing.T) {
 		uncertain           string
 	}{
 		{"certain", "", "absent", nil, Missing, ""},
+		{"package that is there", "", "json", nil, Source, ""},
 		{"directory skipped", "", "absent", []layers.Skip{{Path: "usr/lib/python3.11/site-packages", Why: "denied"}}, Missing, "/usr/lib/python3.11/site-packages was not read: denied"},
 		{"before the one that is found", "", "here", []layers.Skip{{Path: "usr/lib/python3.11/lib-dynload", Why: "denied"}}, Source, "/usr/lib/python3.11/lib-dynload was not read: denied"},
 		{"after the one that is found", "", "json", []layers.Skip{{Path: "usr/lib/python3.11/site-packages", Why: "denied"}}, Source, ""},
@@ -278,7 +288,7 @@ func TestUncertain(t *testing.T) {
 		{"finder of editables", "/usr/lib/python3.11/site-packages/_a.pth = import _editable_impl_a\n/usr/lib/python3.11/site-packages/_editable_impl_a.py = from editables.redirector import RedirectingFinder as F\\nF.install()\\nF.map_module('a', '/src/a/__init__.py')\n/src/a/__init__.py", "a", nil, Source, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			in, err := Open(textFS(t, base+tt.files, tt.skipped...), "/usr/bin/python3.11", Options{User: "/root"})
+			in, err := Open(textFS(t, wholeBase+tt.files, tt.skipped...), "/usr/bin/python3.11", Options{User: "/root"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -303,6 +313,19 @@ func TestUnknown(t *testing.T) {
 		}
 		if !slices.Contains(in.Unknown, tt.want) {
 			t.Errorf("%s: got %q, want %q", tt.name, in.Unknown, tt.want)
+		}
+	}
+}
+
+// TestPartial shows that a sketch of a standard library proves nothing.
+func TestPartial(t *testing.T) {
+	for text, want := range map[string]string{base: "/usr/lib/python3.11 has not the whole standard library", wholeBase: ""} {
+		in, err := Open(textFS(t, text), "/usr/bin/python3.11", Options{User: "/root"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := in.Find("absent", nil); s.Kind != Missing || s.Uncertain != want || in.Partial() != (want != "") {
+			t.Errorf("got %+v, %t; want %q", s, in.Partial(), want)
 		}
 	}
 }

@@ -189,7 +189,7 @@ func (b *boot) findFlavour() flavour {
 		}
 	}
 	f := flavour{debian: strings.Contains(string(text), "dist-packages")}
-	f.local = strings.Contains(string(text), `PREFIXES.insert(0, "/usr/local")`)
+	f.local = strings.Contains(string(text), "RPM_BUILD_ROOT") // beside PREFIXES.insert(0, "/usr/local")
 	if m := extraPrefix.FindSubmatch(text); m != nil {
 		f.extra = string(m[1])
 	}
