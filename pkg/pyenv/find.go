@@ -234,10 +234,10 @@ const minStdlib = 40
 func (in *Interpreter) Partial() bool { return in.find.partial() }
 
 func (f *finder) partial() bool {
-	if e := f.entry(f.stdlib); len(e.names) >= minStdlib || e.zip != nil {
-		return false
-	}
-	return !slices.ContainsFunc(f.sysPath, func(p string) bool { return f.entry(abs(f.cwd, p)).zip != nil })
+	return !slices.ContainsFunc(append([]string{f.stdlib}, f.sysPath...), func(p string) bool {
+		e := f.entry(abs(f.cwd, p))
+		return e.zip != nil || len(e.names) >= minStdlib && (f.fileIn(e, "os.py") || f.fileIn(e, "os.pyc"))
+	})
 }
 
 // cutLast splits a dotted name at its last dot.

@@ -17,14 +17,12 @@ const (
 
 var keptNames = []string{"pyvenv.cfg", "entry_points.txt", "top_level.txt", "patchlevel.h"}
 
-var (
-	siteFile   = regexp.MustCompile(`(?:^|/)lib(?:64)?/python3\.\d{1,2}t?/site\.py$`)
-	finderFile = regexp.MustCompile(`^(?:__editable___\w+_finder|_editable_impl_\w+|_?\w*_editable_loader)\.py$`)
-)
+var siteFile = regexp.MustCompile(`(?:^|/)lib(?:64)?/python3\.\d{1,2}t?/site\.py$`)
 
 // Keep reports whether the index must keep something of a file for this package, by its
-// path without a leading slash and its size in bytes: the files that are read whole, and
-// zip files, of which [Extract] keeps the names.
+// path without a leading slash and its size in bytes: zip files, of which [Extract] keeps
+// the names, and files that are read whole. Some of those are Python source, which must
+// not be reduced: pysource.Reduce leaves out the tables of editable installs.
 func Keep(name string, size int64) bool {
 	if isPack(name) {
 		return size <= maxPack
@@ -32,12 +30,20 @@ func Keep(name string, size int64) bool {
 	return size <= maxKept && keptWhole(name)
 }
 
-// keptWhole reports whether the bytes of a file are read as they are: a reader that
-// reduces Python source must leave it alone.
+// KeepID names the version of Keep and Extract, as inventory.WantsID does that of Wants.
+const KeepID = "pyenv 1"
+
+// keptWhole reports whether the bytes of a file are read as they are.
 func keptWhole(name string) bool {
 	base := path.Base(name)
 	return slices.Contains(keptNames, base) || strings.HasSuffix(base, ".pth") || strings.HasSuffix(base, "._pth") ||
-		base == "site.py" && siteFile.MatchString(name) || finderFile.MatchString(base)
+		base == "site.py" && siteFile.MatchString(name) || isFinder(base)
+}
+
+// isFinder reports whether a file is the module of an editable install of setuptools or
+// editables.
+func isFinder(base string) bool {
+	return strings.HasPrefix(base, "__editable___") && strings.HasSuffix(base, "_finder.py") || strings.HasPrefix(base, "_editable_impl_")
 }
 
 func isPack(name string) bool {
