@@ -22,7 +22,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/replay"
@@ -68,7 +67,7 @@ func (o *Options) begin(s Stage) {
 // reading returns Layers, set to keep what the rules read of an image's files.
 func (o *Options) reading() layers.Options {
 	l := o.Layers
-	l.Keep, l.Extract, l.KeepID = replay.Wants, inventory.Extract, replay.WantsID
+	l.Keep, l.Extract, l.KeepID = replay.Wants, replay.Extract, replay.WantsID
 	return l
 }
 
