@@ -23,6 +23,35 @@ type function struct {
 	context bool // contextlib.contextmanager
 }
 
+const aGenerator = "a generator"
+
+// generator is what a call of a generator function returns. Its items are computed when
+// they are first asked for, all at once.
+type generator struct {
+	of    *function
+	args  *args
+	self  value
+	items *list
+}
+
+func (*generator) typeName() string                { return "generator" }
+func (*generator) attr(*Run, string) (value, bool) { return nil, false }
+
+// run runs the body of a generator to its end.
+func (g *generator) run(r *Run) *list {
+	if g.items == nil {
+		g.items = &list{mark: r.born()}
+		r.yields = append(r.yields, g.items)
+		body := *g.of
+		body.lazy = ""
+		if u, ok := r.callFunction(&body, g.args, g.self).(*unknown); ok && u != nil {
+			g.items.open = true
+		}
+		r.yields = r.yields[:len(r.yields)-1]
+	}
+	return g.items
+}
+
 // args are the arguments of a call.
 type args struct {
 	pos  []value
@@ -65,7 +94,7 @@ func (r *Run) execDef(s *pysource.Def) {
 	f.def, f.body, f.line = s, s.Body, s.Line()
 	switch {
 	case s.Generator:
-		f.lazy = "a generator"
+		f.lazy = aGenerator
 	case s.Async:
 		f.lazy = "a coroutine"
 	}
@@ -132,10 +161,10 @@ type caller interface {
 
 // callFunction runs a function of the program.
 func (r *Run) callFunction(f *function, a *args, self value) value {
+	if f.lazy == aGenerator && !f.context {
+		return &generator{of: f, args: a, self: self}
+	}
 	if f.lazy != "" {
-		if f.context {
-			return unknownf("a context")
-		}
 		return unknownf("the result of %s, %s", f.name, f.lazy)
 	}
 	if r.depth >= maxDepth {

@@ -1,6 +1,7 @@
 package pyimport
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/pysource"
@@ -65,8 +66,14 @@ func (r *Run) eval(x pysource.Expr) value {
 	case *pysource.Starred:
 		return r.eval(x.Value)
 	case *pysource.Await:
-		if x.Value != nil {
-			r.eval(x.Value)
+		v := r.eval(x.Value)
+		if n := len(r.yields); x.Yield && n > 0 {
+			l := r.yields[n-1]
+			r.change(l)
+			if l.items = append(slices.Clip(l.items), v); len(l.items) > maxItems {
+				r.givenUp = true
+			}
+			r.spend(len(l.items) / 16)
 		}
 		return unknownf("an await or yield")
 	case *pysource.Walrus:

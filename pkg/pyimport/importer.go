@@ -1,6 +1,7 @@
 package pyimport
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -72,38 +73,65 @@ func (r *Run) find(name string, search *list) (spec *pyenv.Spec, doubt string) {
 	if spec.Kind != pyenv.Missing {
 		return spec, spec.Uncertain
 	}
-	if doubt == "" {
-		doubt = r.askImporters(name)
-	}
 	return nil, doubt
 }
 
 // askImporters asks the importers that the program has added to sys.meta_path for a
-// module that is not there otherwise. It returns why they may have it, or "".
-func (r *Run) askImporters(name string) string {
+// module that is not there otherwise: its spec, or nil. doubt says why they may have it.
+func (r *Run) askImporters(name string) (found *spec, doubt string) {
 	if r.metaPath.open {
-		return "an importer that is not known may find it"
+		return nil, "an importer that is not known may find it"
 	}
 	for _, v := range r.metaPath.items {
 		if _, ok := v.(*pathFinder); ok {
 			continue
 		}
 		if r.asking {
-			return "an importer of the program may find it"
+			return nil, "an importer of the program may find it"
 		}
 		r.asking = true
 		find := r.attrOr(v, "find_spec", nil)
-		var found value
+		var result value
 		if find != nil {
-			found = r.call(find, &args{pos: []value{name, nil, nil}})
+			result = r.call(find, &args{pos: []value{name, nil, nil}})
 		}
 		r.asking = false
-		if found != nil || r.raised != nil {
+		if s, ok := result.(*spec); ok && r.raised == nil {
+			return s, ""
+		}
+		if result != nil || r.raised != nil {
 			r.raised = nil
-			return "an importer of the program may find it"
+			return nil, "an importer of the program may find it"
 		}
 	}
-	return ""
+	return nil, ""
+}
+
+// loadFrom loads a module by the loader that an importer of the program has given.
+func (r *Run) loadFrom(name string, s *spec) value {
+	if s.by == nil {
+		return r.load(name, &pyenv.Spec{Name: name, Kind: pyenv.Source, File: s.file, Search: s.search}, "")
+	}
+	var v value
+	if create := r.attrOr(s.by, "create_module", nil); create != nil {
+		v = r.call(create, &args{pos: []value{s}})
+	}
+	if r.raised != nil {
+		return unknownf("the module %s", name)
+	}
+	if v == nil {
+		m := r.newModule(name, s.file)
+		r.openUp(m.names, "a loader of the program")
+		v = m
+	}
+	r.set(r.modules, name, v)
+	if exec := r.attrOr(s.by, "exec_module", nil); exec != nil {
+		r.call(exec, &args{pos: []value{v}})
+	}
+	if w, ok := r.modules.get(name); ok {
+		return w
+	}
+	return v
 }
 
 // pathFinder is one of the three importers that sys.meta_path has at the start.
@@ -149,10 +177,16 @@ func (r *Run) importModule(name string) value {
 		}
 	}
 	spec, doubt := r.find(name, search)
+	var v value
 	if spec == nil {
-		return r.missing(name, doubt, fmt.Sprintf("No module named '%s'", name))
+		s, other := r.askImporters(name)
+		if s == nil {
+			return r.missing(name, cmp.Or(doubt, other), fmt.Sprintf("No module named '%s'", name))
+		}
+		v = r.loadFrom(name, s)
+	} else {
+		v = r.load(name, spec, doubt)
 	}
-	v := r.load(name, spec, doubt)
 	if m, ok := pkg.(*module); ok && r.raised == nil {
 		r.set(m.names, last, v)
 	}

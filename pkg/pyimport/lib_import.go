@@ -19,6 +19,14 @@ func init() {
 		"find_spec":               findSpec,
 		"spec_from_file_location": specFromFile,
 		"module_from_spec":        moduleFromSpec,
+		"spec_from_loader": func(_ *Run, a *args) value {
+			name, ok := a.text(0, "name")
+			by, _ := a.get(1, "loader")
+			if !ok || isUnknown(by) {
+				return unknownf("a spec")
+			}
+			return &spec{name: name, by: by}
+		},
 		"resolve_name": func(r *Run, a *args) value {
 			name, ok := a.text(0, "name")
 			pkg, _ := a.text(1, "package")
@@ -133,6 +141,7 @@ type spec struct {
 	name, file string
 	search     []string
 	kind       pyenv.Kind
+	by         value // the loader that a program gives, or nil
 }
 
 func (r *Run) newSpec(name, file string, search []string) *spec {
@@ -163,6 +172,9 @@ func (s *spec) attr(_ *Run, name string) (value, bool) {
 		}
 		return texts(s.search), true
 	case "loader":
+		if s.by != nil {
+			return s.by, true
+		}
 		return &loader{s}, true
 	}
 	return nil, false
@@ -229,7 +241,11 @@ func findSpec(r *Run, a *args) value {
 	case doubt != "":
 		return unknownf("whether there is a module %s", name)
 	case found == nil:
-		return nil
+		s, doubt := r.askImporters(name)
+		if s == nil && doubt == "" {
+			return nil
+		}
+		return unknownf("whether there is a module %s", name)
 	}
 	return &spec{name: name, file: found.File, search: found.Search, kind: found.Kind}
 }

@@ -92,7 +92,7 @@ func (all) Defines(string, string) (is, known bool) { return false, false }
 func imported(t *testing.T, name string) map[string]bool {
 	t.Helper()
 	cmd := exec.Command(python, "-I", "-c", "import sys, _warnings\n_warnings.filters.insert(0, ('ignore', None, Warning, None, 0))\ntry:\n import "+name+"\nexcept BaseException as e: print('FAIL', type(e).__name__, e, file=sys.stderr)\nsys.__stdout__.write('\\n'.join(sys.modules))")
-	cmd.Env = []string{}
+	cmd.Env = []string{"HOME=/root"}
 	cmd.Dir = "/"
 	out, err := cmd.Output()
 	if err != nil {

@@ -211,6 +211,8 @@ func (r *Run) iterate(v value) (items []value, more string) {
 			items = append(items, name)
 		}
 		return items, "the environment"
+	case *generator:
+		return r.iterate(v.run(r))
 	case *sysModules:
 		for _, name := range r.modules.order {
 			items = append(items, name)

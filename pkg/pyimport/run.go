@@ -1,6 +1,7 @@
 package pyimport
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -79,6 +80,7 @@ type Run struct {
 	steps    int
 	stop     string // why the evaluation ended, or ""
 	raised   *exception
+	yields   []*list      // of the generators that run
 	possible []*exception // of branches that may have run
 	branch   *branch
 	branches int
@@ -106,8 +108,8 @@ type Run struct {
 // New returns a process of an interpreter that has started, without its site: see
 // [Run.Site].
 func New(src *Sources, in *pyenv.Interpreter, host Host, o Options) *Run {
-	o.Steps = cmpOr(o.Steps, 20_000_000)
-	o.Modules = cmpOr(o.Modules, 20_000)
+	o.Steps = cmp.Or(o.Steps, 20_000_000)
+	o.Modules = cmp.Or(o.Modules, 20_000)
 	if o.Cwd == "" {
 		o.Cwd = "/"
 	}
@@ -130,6 +132,9 @@ func New(src *Sources, in *pyenv.Interpreter, host Host, o Options) *Run {
 	r.metaPath = &list{items: []value{&pathFinder{}, &pathFinder{}, &pathFinder{}}}
 	r.builtins = r.builtinNames()
 	r.startSys()
+	main := r.newModule("__main__", "")
+	r.openUp(main.names, "the program")
+	r.modules.put("__main__", main)
 	for _, name := range startup {
 		if name != "__main__" && name != "site" {
 			r.importModule(name)
@@ -137,13 +142,6 @@ func New(src *Sources, in *pyenv.Interpreter, host Host, o Options) *Run {
 	}
 	r.raised = nil
 	return r
-}
-
-func cmpOr(n, other int) int {
-	if n == 0 {
-		return other
-	}
-	return n
 }
 
 // startup are the modules that an interpreter has imported before site: of CPython 3.6 to

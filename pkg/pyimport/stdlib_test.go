@@ -44,7 +44,7 @@ func TestDev(t *testing.T) {
 			real = imported(t, name)
 			cache[name] = sortedKeys(real)
 		}
-		r := New(src, in, all{}, Options{Cwd: "/"})
+		r := New(src, in, all{}, Options{Cwd: "/", Env: map[string]string{"HOME": "/root"}})
 		site := r.Site()
 		if os.Getenv("TREE") != "" {
 			fmt.Println(in.PthImports)
