@@ -9,6 +9,9 @@
 #   2. bookworm with npm's @node-llama-cpp/linux-x64-cuda
 #   3. bookworm with non-free's CUDA 11 runtime libraries and python3: healthy
 #
+# At last imports the modules of 40 Python packages of bookworm really, and again after
+# random faults, and compares that with the predictions (test/imports).
+#
 # Needs root on Debian or Ubuntu, debootstrap, docker-registry, npm, go, 15 GB of
 # disk in $REAL (default .real in the repository) and 6 minutes. It uses files of an
 # earlier run again; remove $REAL to start anew. REAL_SMALL=1 leaves out the root
@@ -115,7 +118,7 @@ cuda11_paths() {
   chroot "$1" ldconfig
 }
 
-(cd "$top" && go build -o "$R/imgcheck" ./cmd/imgcheck && go build -o "$R/mkimage" ./test/real/mkimage/main.go && go build -o "$R/truth" ./test/real/truth/main.go &&
+(cd "$top" && go build -o "$R/imgcheck" ./cmd/imgcheck && go build -o "$R/mkimage" ./test/real/mkimage/main.go && go build -o "$R/truth" ./test/real/truth/main.go && go build -o "$R/imports" ./test/imports/main.go &&
   go test -tags roots -c -o "$R/elfdeps.test" ./pkg/elfdeps)
 
 base trixie
@@ -127,6 +130,8 @@ layer llama "bookworm" npm_llama
 layer python "bookworm" install python3 ca-certificates
 layer cuda11 "bookworm python" install libcudart11.0 libcublas11 libcublaslt11 libnvrtc11.2 libcufft10 libcurand10 libcusparse11 libcusolver11 libnvtoolsext1
 layer paths "bookworm python cuda11" cuda11_paths
+mapfile -t packages < <(grep -v '^#' "$top/test/imports/packages")
+layer imports "bookworm python" install "${packages[@]}"
 [ -n "${REAL_SMALL:-}" ] || layer many "bookworm python" install python3-torch python3-opencv
 
 path=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -210,4 +215,13 @@ truth cuda11 bookworm python cuda11 paths
 [ -n "${REAL_SMALL:-}" ] || truth "hundreds of packages" bookworm python many
 said=$(grep -oE 'for [0-9,]+ ELF files of Debian roots' "$top/README.md" | tr -dc 0-9)
 [ "$checked" -ge "${said:?the README does not say how many ELF files are checked}" ] || die "README.md says that $said ELF files are checked: correct it, $checked were"
-say "PASS: $checked ELF files"
+
+say "imports of ${#packages[@]} Python packages"
+merged imported bookworm python imports
+rm -rf "$R/.imported"
+"$top/test/imports/record.sh" "$R/mnt/imported" "$R/.imported" "$R/imports.jsonl"
+"$R/imports" -text 99 -maps 97 -faults 30 -agree 97 -recorder "$top/test/imports/record.sh" "$R/mnt/imported" "$R/imports.jsonl" >"$R/log/imports.log" ||
+  { cat "$R/log/imports.log"; die "imgcheck and Python do not agree on imports"; }
+grep ' equal\|failures' "$R/log/imports.log" >&2
+umount "$R/mnt/imported"
+say "PASS: $checked ELF files, $(wc -l <"$R/imports.jsonl") modules"

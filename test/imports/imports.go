@@ -1,0 +1,164 @@
+//go:build linux
+
+// Package imports compares imgcheck's predictions of imports with real ones, for the
+// top-level modules of the Python of a Debian root file system.
+//
+//	test/imports/record.sh ROOT UPPER RECORD.jsonl
+//	go run ./test/imports/main.go ROOT RECORD.jsonl [MODULE...]
+//
+// The first makes the record: each module is imported in a chroot, in a process of its own
+// (record.py). The second indexes the root, predicts each import of the record, and prints
+// how many are equal: the outcome, the text of the exception, and the ELF files that are
+// mapped afterwards; and the differences, grouped by their likely cause.
+package imports
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+)
+
+// Main runs the program.
+func Main() {
+	c := &comparison{}
+	flag.IntVar(&c.causes, "causes", 40, "how many causes of differences to print")
+	flag.BoolVar(&c.tree, "tree", false, "print the trees of the modules")
+	flag.StringVar(&c.cache, "cache", "", "a directory to keep the index of the root in, which must not change")
+	flag.BoolVar(&c.whole, "whole", false, "parse whole sources, not what pysource.Reduce keeps of them")
+	flag.IntVar(&c.jobs, "j", runtime.GOMAXPROCS(0), "how many predictions at a time")
+	flag.Float64Var(&c.text, "text", 0, "fail if outcome and text are equal for a smaller share, in percent")
+	flag.Float64Var(&c.maps, "maps", 0, "fail if the mapped files are equal for a smaller share, in percent")
+	flag.IntVar(&c.faults, "faults", 0, "how many random faults to make in the root, in overlays of this mount namespace")
+	flag.Uint64Var(&c.seed, "seed", 1, "what the random faults depend on")
+	flag.StringVar(&c.libstdcxx, "libstdcxx", "", "a libstdc++ that some faults put in front of the root's")
+	flag.StringVar(&c.recorder, "recorder", "test/imports/record.sh", "the program that records imports")
+	flag.Float64Var(&c.agree, "agree", 0, "fail if outcome and text are equal after faults for a smaller share, in percent")
+	flag.Parse()
+	if flag.NArg() < 2 {
+		fmt.Fprintln(os.Stderr, "usage: imports [-causes N] [-text P] [-maps P] ROOT RECORD [MODULE...]")
+		os.Exit(2)
+	}
+	ok, err := c.run(context.Background(), flag.Arg(0), flag.Arg(1), flag.Args()[2:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "imports:", err)
+		os.Exit(2)
+	}
+	if !ok {
+		os.Exit(1)
+	}
+}
+
+// comparison holds the values of the flags.
+type comparison struct {
+	causes, jobs int
+	tree, whole  bool
+	cache        string
+	text, maps   float64
+
+	faults              int
+	seed                uint64
+	libstdcxx, recorder string
+	agree               float64
+}
+
+// run compares, and reports whether the floors are reached.
+func (c *comparison) run(ctx context.Context, root, record string, only []string) (bool, error) {
+	f, err := os.Open(record)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	list, base, err := readRecords(f)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", record, err)
+	}
+	if base == nil {
+		return false, fmt.Errorf("%s has no line of the module sys", record)
+	}
+	fs, err := openRoot(ctx, root, c.cache)
+	if err != nil {
+		return false, err
+	}
+	p, err := newPredictor(fs, readRoot(fs, root, c.whole), nil)
+	if err != nil {
+		return false, err
+	}
+	list = slices.DeleteFunc(list, func(r *Record) bool {
+		return r.Outcome == Timeout || r.Outcome == Excluded || len(only) > 0 && !slices.Contains(only, r.Module)
+	})
+	ok := c.compareAll(p, list, base)
+	if c.faults == 0 {
+		return ok, nil
+	}
+	all, err := c.tryFaults(ctx, p, root, list, base)
+	if err != nil {
+		return false, err
+	}
+	return c.judgeFaults(all) && ok, nil
+}
+
+// compareAll predicts each record, prints the comparison, and reports whether the floors are
+// reached.
+func (c *comparison) compareAll(p *predictor, list []*Record, base *Record) bool {
+	verdicts := c.predictAll(p, list, base)
+	t := count(verdicts)
+	t.write(os.Stdout)
+	writeCauses(os.Stdout, verdicts, c.causes)
+	return t.reaches(c.text, c.maps)
+}
+
+// judgeFaults prints what did not agree after a fault, and reports whether the floor is
+// reached and nothing was a false alarm.
+func (c *comparison) judgeFaults(all []*tried) bool {
+	var verdicts []*verdict
+	for _, one := range all {
+		verdicts = append(verdicts, one.verdicts...)
+		for _, v := range one.verdicts {
+			if !v.text {
+				fmt.Printf("\nfault %s\n", one.Name)
+				v.write(os.Stdout)
+			}
+		}
+	}
+	t := count(verdicts)
+	fmt.Printf("\nafter %d faults:\n", len(all))
+	t.write(os.Stdout)
+	return t.reaches(c.agree, 0)
+}
+
+// predictAll predicts each record, and returns the comparisons in the order of the records.
+func (c *comparison) predictAll(p *predictor, list []*Record, base *Record) []*verdict {
+	verdicts := make([]*verdict, len(list))
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range c.jobs {
+		workers.Go(func() {
+			for i := range next {
+				pred, tree := p.predict(list[i].Module)
+				verdicts[i] = compare(list[i], pred, base)
+				if c.tree {
+					b, _ := json.MarshalIndent(tree, "", " ")
+					fmt.Printf("%s\n", b)
+				}
+			}
+		})
+	}
+	for i := range list {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	return verdicts
+}
+
+// reaches reports whether nothing is a false alarm and the shares are as large as the
+// floors, in percent.
+func (t tally) reaches(text, maps float64) bool {
+	all := float64(t.modules)
+	return t.modules > 0 && t.falseAlarms == 0 && 100*float64(t.text) >= text*all && 100*float64(t.set) >= maps*all
+}
