@@ -9,13 +9,6 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
 
-// removedBuiltins are the builtins of Python 2 that Python 3 lacks.
-var removedBuiltins = map[string]bool{
-	"unicode": true, "basestring": true, "long": true, "xrange": true, "raw_input": true,
-	"unichr": true, "reduce": true, "execfile": true, "cmp": true, "buffer": true,
-	"apply": true, "intern": true, "coerce": true, "file": true, "reload": true,
-}
-
 // builtinNames returns the names of the module builtins that are known.
 func (r *Run) builtinNames() *names {
 	n := r.newNames()

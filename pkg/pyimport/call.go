@@ -208,6 +208,12 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 		}
 		return unknownf("the result of %s, which takes too many steps", f.name)
 	}
+	if e := r.raised; e != nil && r.depth == 0 && e.from == nil && e.of.of.builtinBase() != "SystemExit" && !r.expectedHere(e) {
+		// a value that was followed wrongly is likelier than a function that fails
+		r.raised = nil
+		r.note("the call of " + f.name + " may raise " + e.of.of.name)
+		return unknownf("the result of %s, which may fail", f.name)
+	}
 	if fr.partial != "" {
 		return unknownf("the result of %s depends on %s", f.name, fr.partial)
 	}

@@ -449,8 +449,8 @@ func (r *Run) lookup(name string) value {
 	if v, ok := r.builtins.get(name); ok {
 		return v
 	}
-	if open == "" && removedBuiltins[name] {
-		r.raise("NameError", "name '"+name+"' is not defined")
+	if open == "" {
+		r.guess("NameError", "name '"+name+"' is not defined")
 	}
 	return unknownf("the name %s", name)
 }

@@ -372,13 +372,19 @@ func (r *Run) loadExtension(m *module, file string) {
 // the standard library, else the dotted names in its data that are modules.
 func (r *Run) extensionImports(m *module, file string) {
 	names := strings.Fields(imports[m.name])
+	known := len(names)
 	if e, _, ok := r.src.fs.Lookup(file); ok && file != "" && e.Object != nil && e.Object.Modules != nil && !strings.HasPrefix(file, r.in.StdLib+"/") {
 		names = append(names, e.Object.Modules.Names...)
+		if pkg, _, ok := cutLast(m.name); ok {
+			for _, name := range e.Object.Modules.Idents {
+				names = append(names, pkg+"."+name)
+			}
+		}
 	}
 	r.tries = append(r.tries, tryLevel{all: true, names: "the extension module", depth: -1})
-	for _, name := range names {
-		root, _, _ := strings.Cut(name, ".")
-		if spec, doubt := r.find(root, r.path); spec == nil || doubt != "" {
+	for i, name := range names {
+		r.spend(1)
+		if _, loaded := r.modules.get(name); loaded || i >= known && r.in.Resolve(name).Kind == pyenv.Missing {
 			continue
 		}
 		r.importModule(name)

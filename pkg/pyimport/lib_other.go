@@ -63,7 +63,7 @@ func init() {
 		return unknownf("a size")
 	}})
 	functions("functools", map[string]func(*Run, *args) value{
-		"lru_cache": decoratorMaker, "cache": identity, "wraps": func(*Run, *args) value { return &builtin{"functools.wraps", identity} },
+		"lru_cache": decoratorMaker, "cache": identity, "wraps": wraps,
 		"total_ordering": identity, "update_wrapper": identity,
 		"cached_property": func(_ *Run, a *args) value { v, _ := a.get(0, ""); return &property{v} },
 		"partial": func(_ *Run, a *args) value {
@@ -173,6 +173,26 @@ func dataclass(_ *Run, a *args) value {
 		return mark(nil, a)
 	}
 	return &builtin{"dataclass", mark}
+}
+
+// wraps is functools.wraps: the function gets the name of the wrapped one.
+func wraps(_ *Run, a *args) value {
+	of, _ := a.get(0, "wrapped")
+	return &builtin{"functools.wraps", func(r *Run, b *args) value {
+		v, _ := b.get(0, "")
+		f, ok := v.(*function)
+		if !ok {
+			return v
+		}
+		g := *f
+		g.attrs = r.newNames()
+		for _, name := range []string{"__name__", "__qualname__", "__module__"} {
+			g.attrs.put(name, r.attrOr(of, name, unknownf("the name of a function")))
+		}
+		g.attrs.put("__wrapped__", of)
+		r.openUp(g.attrs, "functools.wraps")
+		return &g
+	}}
 }
 
 func contextManager(_ *Run, a *args) value {

@@ -21,6 +21,10 @@ func (r *Run) startSys() {
 		text = fmt.Sprintf("%d.%d.%d (main) [GCC]", in.Major, in.Minor, in.Micro)
 		hex = major<<24 | minor<<16 | int64(in.Micro)<<8 | 0xf0
 	}
+	builtins := &tuple{}
+	for _, name := range in.Builtins {
+		builtins.items = append(builtins.items, name)
+	}
 	argv := &list{items: []value{"-c"}}
 	if len(r.opt.Argv) > 0 {
 		argv = texts(r.opt.Argv)
@@ -51,7 +55,7 @@ func (r *Run) startSys() {
 		{"orig_argv", unknownf("sys.orig_argv")},
 		{"dont_write_bytecode", false},
 		{"warnoptions", &list{}},
-		{"builtin_module_names", unknownf("sys.builtin_module_names")},
+		{"builtin_module_names", builtins},
 		{"stdout", unknownf("sys.stdout")}, {"stderr", unknownf("sys.stderr")}, {"stdin", unknownf("sys.stdin")},
 		{"__stdout__", unknownf("sys.stdout")}, {"__stderr__", unknownf("sys.stderr")}, {"__stdin__", unknownf("sys.stdin")},
 		{"flags", unknownf("sys.flags")},

@@ -249,6 +249,9 @@ func equal(a, b value) (eq, known bool) {
 	if isUnknown(b) {
 		return false, false
 	}
+	if byIdentity(a) && byIdentity(b) {
+		return a == b, true
+	}
 	ka, oka := hashKey(a)
 	kb, okb := hashKey(b)
 	if oka && okb {
@@ -258,6 +261,17 @@ func equal(a, b value) (eq, known bool) {
 		return false, true // of different types, or one is no plain value
 	}
 	return false, false
+}
+
+// byIdentity reports whether == of an object is that of its identity.
+func byIdentity(v value) bool {
+	switch v := v.(type) {
+	case *pathFinder, *module, *function, *builtin, *class:
+		return true
+	case *instance:
+		return v.of.known() && !v.of.has("__eq__") && v.payload == nil
+	}
+	return false
 }
 
 // isPlain reports whether a value is a constant or container whose type is known.
