@@ -78,7 +78,7 @@ func (r *Run) find(name string, search *list) (spec *pyenv.Spec, doubt string) {
 
 // askImporters asks the importers that the program has added to sys.meta_path for a
 // module that is not there otherwise: its spec, or nil. doubt says why they may have it.
-func (r *Run) askImporters(name string) (found *spec, doubt string) {
+func (r *Run) askImporters(name string) (found *moduleSpec, doubt string) {
 	if r.metaPath.open {
 		return nil, "an importer that is not known may find it"
 	}
@@ -96,7 +96,7 @@ func (r *Run) askImporters(name string) (found *spec, doubt string) {
 			result = r.call(find, &args{pos: []value{name, nil, nil}})
 		}
 		r.asking = false
-		if s, ok := result.(*spec); ok && r.raised == nil {
+		if s, ok := result.(*moduleSpec); ok && r.raised == nil {
 			return s, ""
 		}
 		if result != nil || r.raised != nil {
@@ -108,7 +108,7 @@ func (r *Run) askImporters(name string) (found *spec, doubt string) {
 }
 
 // loadFrom loads a module by the loader that an importer of the program has given.
-func (r *Run) loadFrom(name string, s *spec) value {
+func (r *Run) loadFrom(name string, s *moduleSpec) value {
 	if s.by == nil {
 		return r.load(name, &pyenv.Spec{Name: name, Kind: pyenv.Source, File: s.file, Search: s.search}, "")
 	}
@@ -316,7 +316,9 @@ func (r *Run) execModule(m *module, spec *pyenv.Spec) {
 		return
 	case pyenv.Builtin:
 		r.preset(m)
-		r.openUp(m.names, "a module of the interpreter")
+		if m.name != "posix" {
+			r.openUp(m.names, "a module of the interpreter")
+		}
 		r.extensionImports(m, "")
 		return
 	case pyenv.Bytecode:
@@ -380,6 +382,7 @@ func (r *Run) extensionImports(m *module, file string) {
 				names = append(names, pkg+"."+name)
 			}
 		}
+		names = append(names, r.standardNames(e.Object.Modules.Idents)...)
 	}
 	r.tries = append(r.tries, tryLevel{all: true, names: "the extension module", depth: -1})
 	for i, name := range names {
@@ -399,6 +402,52 @@ func (r *Run) extensionImports(m *module, file string) {
 		r.openUp(sub.names, "an extension module")
 		r.set(r.modules, name, sub)
 	}
+}
+
+// standardNames returns those of the identifiers of a Cython module that are modules of the
+// standard library and stand beside a name that the module defines (secrets, randbits).
+func (r *Run) standardNames(idents []string) []string {
+	has := map[string]bool{}
+	for _, name := range idents {
+		has[name] = true
+	}
+	var list []string
+	for _, name := range idents {
+		spec, doubt := r.find(name, r.path)
+		if spec == nil || doubt != "" || spec.Kind != pyenv.Source || !strings.HasPrefix(spec.File, r.in.StdLib+"/") {
+			continue
+		}
+		f := r.src.parse(spec.File)
+		if f != nil && slices.ContainsFunc(definedIn(f.Body), func(n string) bool { return len(n) > 3 && n != name && has[n] }) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// definedIn returns the public names that statements define.
+func definedIn(body []pysource.Stmt) []string {
+	var list []string
+	add := func(name string) {
+		if !strings.HasPrefix(name, "_") {
+			list = append(list, name)
+		}
+	}
+	for _, s := range body {
+		switch s := s.(type) {
+		case *pysource.Def:
+			add(s.Name)
+		case *pysource.Class:
+			add(s.Name)
+		case *pysource.Assign:
+			for _, t := range s.Targets {
+				if n, ok := t.(*pysource.Name); ok {
+					add(n.ID)
+				}
+			}
+		}
+	}
+	return list
 }
 
 // imports are the modules that extension modules of CPython import at their start
@@ -547,7 +596,11 @@ func (r *Run) importFrom(from string, v value, name string) value {
 		full := m.name + "." + name
 		_, loaded := r.modules.get(full)
 		spec, _ := r.find(full, search)
-		if spec != nil || loaded {
+		var other *moduleSpec
+		if spec == nil && !loaded {
+			other, _ = r.askImporters(full)
+		}
+		if spec != nil || loaded || other != nil {
 			return r.importModule(full)
 		}
 	}

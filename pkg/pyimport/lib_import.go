@@ -25,7 +25,7 @@ func init() {
 			if !ok || isUnknown(by) {
 				return unknownf("a spec")
 			}
-			return &spec{name: name, by: by}
+			return &moduleSpec{name: name, by: by}
 		},
 		"resolve_name": func(r *Run, a *args) value {
 			name, ok := a.text(0, "name")
@@ -42,6 +42,14 @@ func init() {
 	functions("importlib.machinery", map[string]func(*Run, *args) value{
 		"all_suffixes": notKnown("all_suffixes"),
 	})
+	for _, mod := range []string{"importlib.machinery", "importlib._bootstrap_external"} {
+		classModel(mod, "FileFinder", func(_ *Run, _ *class, a *args) value {
+			if dir, ok := a.text(0, "path"); ok {
+				return &fileFinder{dir}
+			}
+			return unknownf("a finder")
+		})
+	}
 	for _, mod := range []string{"importlib.metadata", "importlib_metadata"} {
 		functions(mod, map[string]func(*Run, *args) value{
 			"version":      distVersion,
@@ -136,21 +144,21 @@ func (r *Run) relativeName(name, pkg string) (string, bool) {
 	return r.resolve(rest, level, pkg)
 }
 
-// spec is an importlib.machinery.ModuleSpec.
-type spec struct {
+// moduleSpec is an importlib.machinery.ModuleSpec.
+type moduleSpec struct {
 	name, file string
 	search     []string
 	kind       pyenv.Kind
 	by         value // the loader that a program gives, or nil
 }
 
-func (r *Run) newSpec(name, file string, search []string) *spec {
-	return &spec{name: name, file: file, search: search}
+func (r *Run) newSpec(name, file string, search []string) *moduleSpec {
+	return &moduleSpec{name: name, file: file, search: search}
 }
 
-func (*spec) typeName() string { return "importlib.machinery.ModuleSpec" }
+func (*moduleSpec) typeName() string { return "importlib.machinery.ModuleSpec" }
 
-func (s *spec) attr(_ *Run, name string) (value, bool) {
+func (s *moduleSpec) attr(_ *Run, name string) (value, bool) {
 	switch name {
 	case "name":
 		return s.name, true
@@ -180,8 +188,33 @@ func (s *spec) attr(_ *Run, name string) (value, bool) {
 	return nil, false
 }
 
+// fileFinder is importlib.machinery.FileFinder.
+type fileFinder struct{ dir string }
+
+func (*fileFinder) typeName() string { return "importlib.machinery.FileFinder" }
+
+func (f *fileFinder) attr(_ *Run, name string) (value, bool) {
+	if name != "find_spec" {
+		return nil, false
+	}
+	return &builtin{"FileFinder.find_spec", func(r *Run, a *args) value {
+		name, ok := a.text(0, "fullname")
+		if !ok {
+			return unknownf("a spec")
+		}
+		found, doubt := r.find(name, &list{items: []value{f.dir}})
+		switch {
+		case doubt != "":
+			return unknownf("a spec")
+		case found == nil:
+			return nil
+		}
+		return &moduleSpec{name: name, file: found.File, search: found.Search, kind: found.Kind}
+	}}, true
+}
+
 // loader is the loader of a spec.
-type loader struct{ of *spec }
+type loader struct{ of *moduleSpec }
 
 func (*loader) typeName() string { return "a loader" }
 
@@ -247,7 +280,7 @@ func findSpec(r *Run, a *args) value {
 		}
 		return unknownf("whether there is a module %s", name)
 	}
-	return &spec{name: name, file: found.File, search: found.Search, kind: found.Kind}
+	return &moduleSpec{name: name, file: found.File, search: found.Search, kind: found.Kind}
 }
 
 // specFromFile is importlib.util.spec_from_file_location.
@@ -257,7 +290,7 @@ func specFromFile(_ *Run, a *args) value {
 	if !ok1 || !ok2 {
 		return unknownf("a spec")
 	}
-	s := &spec{name: name, file: file}
+	s := &moduleSpec{name: name, file: file}
 	if _, given := a.kw["submodule_search_locations"]; given || path.Base(file) == "__init__.py" {
 		s.search = []string{path.Dir(file)}
 	}
@@ -267,7 +300,7 @@ func specFromFile(_ *Run, a *args) value {
 // moduleFromSpec is importlib.util.module_from_spec. For an extension module it opens it.
 func moduleFromSpec(r *Run, a *args) value {
 	v, _ := a.get(0, "spec")
-	s, ok := v.(*spec)
+	s, ok := v.(*moduleSpec)
 	if !ok {
 		return unknownf("a module")
 	}
@@ -281,7 +314,7 @@ func moduleFromSpec(r *Run, a *args) value {
 }
 
 // execSpec executes a module that a program has made from a file, as load does.
-func (r *Run) execSpec(m *module, s *spec) {
+func (r *Run) execSpec(m *module, s *moduleSpec) {
 	kind := Module
 	p := &pyenv.Spec{Name: s.name, Kind: pyenv.Source, File: s.file, Search: s.search}
 	if strings.HasSuffix(s.file, ".so") {
@@ -342,6 +375,14 @@ func normalName(s string) string {
 // noDist raises PackageNotFoundError.
 func (r *Run) noDist(name string) value {
 	c := r.exceptionClass("ModuleNotFoundError")
+	for _, mod := range []string{"importlib.machinery", "importlib._bootstrap_external"} {
+		classModel(mod, "FileFinder", func(_ *Run, _ *class, a *args) value {
+			if dir, ok := a.text(0, "path"); ok {
+				return &fileFinder{dir}
+			}
+			return unknownf("a finder")
+		})
+	}
 	for _, mod := range []string{"importlib.metadata", "importlib_metadata"} {
 		if v, ok := r.modules.get(mod); ok {
 			if m, ok := v.(*module); ok {

@@ -5,6 +5,8 @@ import "strings"
 // posixNames are the names of the module posix of CPython 3.11 on Linux with glibc. Their
 // values are not known, except those of the models.
 var posixNames = strings.Fields(`
+	unshare setns CLONE_FS CLONE_NEWNS PIDFD_NONBLOCK grantpt unlockpt ptsname posix_openpt
+	timerfd_create readinto
 	CLD_CONTINUED CLD_DUMPED CLD_EXITED CLD_KILLED CLD_STOPPED CLD_TRAPPED DirEntry EFD_CLOEXEC
 	EFD_NONBLOCK EFD_SEMAPHORE EX_CANTCREAT EX_CONFIG EX_DATAERR EX_IOERR EX_NOHOST EX_NOINPUT
 	EX_NOPERM EX_NOUSER EX_OK EX_OSERR EX_OSFILE EX_PROTOCOL EX_SOFTWARE EX_TEMPFAIL
