@@ -2,6 +2,7 @@ package elfdeps
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -16,8 +17,9 @@ type Modules struct {
 	// Names are dotted names, in the order of the data, each once, without those of the
 	// module's own functions (a.NAME.f).
 	Names []string `json:",omitempty"`
-	// Idents are the identifiers, in the order of the data, of a module that Cython has
-	// made. They include the names that it imports relative to its package.
+	// Idents are identifiers, in the order of the data. Those of a module that Cython has
+	// made include the names that it imports relative to its package. Of another module they
+	// are those that begin with one underscore, such as _cffi_backend.
 	Idents []string `json:",omitempty"`
 	// Partial is set when some of that data was not searched, because it lies far from
 	// the start of the file or has more names than the limits allow.
@@ -50,9 +52,9 @@ func (p *reader) finishModules() {
 		}
 		c.look(p.w.head[a.off:a.end])
 	}
-	if !c.cython {
-		c.out.Idents = nil
-	}
+	c.out.Idents = slices.DeleteFunc(c.out.Idents, func(s string) bool {
+		return s == own || !c.cython && (s[0] != '_' || s[1] == '_')
+	})
 	p.obj.Modules = &c.out
 }
 

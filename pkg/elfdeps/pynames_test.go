@@ -17,7 +17,7 @@ func TestModules(t *testing.T) {
 		name, text string
 		want       *Modules
 	}{
-		{"an extension module", head + rodata + "\"\n", &Modules{Names: names}},
+		{"an extension module", head + rodata + "\"\n", &Modules{Names: names, Idents: []string{"_common"}}},
 		{"by Cython", head + rodata + cython, &Modules{Names: names, Idents: []string{"_common", "cython_runtime", "zlib"}}},
 		{"no extension module", "elf x86_64 soname=liba.so.1\ndef f\n" + rodata + "\"\n", nil},
 		{"imports such a name", "elf x86_64 soname=liba.so.1\nundef PyInit_a\n" + rodata + "\"\n", nil},
