@@ -13,7 +13,7 @@ import (
 // prediction is what imgcheck says about an import.
 type prediction struct {
 	module  string
-	outcome Outcome // OK or Failed
+	outcome Outcome // OK, Failed or Signal
 	typ     string
 	text    string
 	doubt   string   // why the failure is not certain, or ""
@@ -38,15 +38,18 @@ type verdict struct {
 // compare compares what happened with what was predicted.
 func compare(rec *Record, pred *prediction, base *Record) *verdict {
 	v := &verdict{rec: rec, pred: pred, want: without(rec.Mapped, base.Mapped)}
-	really := Failed
-	if rec.Outcome == OK {
-		really = OK
+	really := rec.Outcome
+	if really == Exit {
+		really = Failed
 	}
 	v.outcome = really == pred.outcome
-	v.text = v.outcome && (really == OK || rec.Type == pred.typ && rec.Text == pred.text)
-	v.falseAlarm = really == OK && pred.outcome == Failed && pred.doubt == ""
+	v.text = v.outcome && (really != Failed || rec.Type == pred.typ && rec.Text == pred.text)
+	v.falseAlarm = really == OK && pred.outcome != OK && pred.doubt == ""
 	v.order = slices.Equal(v.want, pred.mapped)
 	v.set = slices.Equal(slices.Sorted(slices.Values(v.want)), slices.Sorted(slices.Values(pred.mapped)))
+	if really == Signal { // what it had mapped is not known
+		v.set, v.order = v.outcome, v.outcome
+	}
 	v.cause = v.likely(base)
 	return v
 }

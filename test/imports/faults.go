@@ -136,15 +136,24 @@ func (g *generator) apply(f *fault, root, upper string) (err error) {
 		return fmt.Errorf("an overlay over %s: %w", root, err)
 	}
 	defer func() { err = errors.Join(err, syscall.Unmount(merged, 0), os.RemoveAll(work), os.Remove(merged)) }()
-	there := f.Fault
-	there.Copy = map[string]string{}
-	for to, from := range f.Copy {
-		there.Copy[to] = merged + from
-	}
 	if f.Env != nil {
-		there.Copy[frontDir+"/libstdc++.so.6"] = g.libstdcxx
+		if err := putInFront(g.libstdcxx, merged); err != nil {
+			return err
+		}
 	}
-	return there.Apply(merged)
+	return f.Apply(merged)
+}
+
+// putInFront copies a libstdc++ into a directory of the root.
+func putInFront(file, root string) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(root+frontDir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(root+frontDir+"/libstdc++.so.6", b, 0o644)
 }
 
 // layerOf returns the layer of the changes in the upper directory of an overlay.

@@ -137,6 +137,9 @@ func (p *predictor) predict(module string) (*prediction, *pyimport.Node) {
 	out.add(n)
 	for _, m := range proc.Objects[had:] {
 		out.mapped = append(out.mapped, m.Real())
+		if m.Truncated() { // its last pages are touched when it is relocated
+			out.outcome, out.typ, out.text = Signal, "", ""
+		}
 	}
 	return out, n
 }
