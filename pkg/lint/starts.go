@@ -13,7 +13,7 @@ func startMisses(pass *Pass, by *causes) {
 		for i := range s.Failures {
 			f := &s.Failures[i]
 			e := f.Loader()
-			if e == nil || e.Kind == elfdeps.SymbolError || e.Kind == elfdeps.RelocationError {
+			if e == nil || e.Kind == elfdeps.SymbolError || e.Kind == elfdeps.RelocationError || e.Missing() && pass.Packs.FromDriver(e.Name) {
 				continue
 			}
 			c := by.of(e)

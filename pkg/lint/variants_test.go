@@ -50,6 +50,7 @@ func variants() map[string]string {
 	return map[string]string{
 		"library-unexamined":          "base short-library\n-- 2/opt/cuda/lib/libcublas.so.12" + gone,
 		"taken-for-override":          "base bitsandbytes-no-build\nenv BNB_CUDA_VERSION=130\n",
+		"start-unsure":                "base imports-program\n-- 2/usr/lib/x86_64-linux-gnu/libnuma.so.1" + gone,
 		"build-not-there/override":    "base bitsandbytes-no-build\nenv BNB_CUDA_VERSION=130\n",
 		"killed":                      ort + half,
 		"driver-path-lost/configured": "base driver-path-lost\n-- 1/etc/ld.so.conf --\n/usr/local/nvidia/lib64\n",

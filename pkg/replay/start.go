@@ -127,14 +127,12 @@ func (s *Start) failures(set *packs.Packs) []StartFailure {
 // verdict returns the verdict on a failure: how certain it is to end what the image is
 // for.
 func (f *StartFailure) verdict(set *packs.Packs) packs.Verdict {
-	v := packs.Values{"caught": f.Caught, "maybe": f.Maybe, "doubt": f.Doubt, "package": f.Start.Package}
+	v := packs.Values{"caught": f.Caught, "doubt": cmp.Or(f.Doubt, f.Maybe), "package": f.Start.Package}
 	switch {
 	case f.Caught != "":
 		return set.Verdict("start-catches", v)
-	case f.Doubt != "":
-		return set.Verdict("start-doubt", v)
-	case f.Maybe != "" || !f.Ends:
-		return set.Verdict("start-maybe", v)
+	case f.Doubt != "", f.Maybe != "", !f.Ends:
+		return set.Verdict("start-unsure", v)
 	case f.Start.Package == "" && f.Start.Certain, f.Start.Asked == inventory.Yes:
 		return packs.Grave
 	case f.Start.Package == "":
