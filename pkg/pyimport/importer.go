@@ -374,7 +374,7 @@ func (r *Run) loadExtension(m *module, file string) {
 // the standard library, else the dotted names in its data that are modules.
 func (r *Run) extensionImports(m *module, file string) {
 	names := strings.Fields(imports[m.name])
-	known := len(names)
+	known, cython := len(names), false
 	if e, _, ok := r.src.fs.Lookup(file); ok && file != "" && e.Object != nil && e.Object.Modules != nil && !strings.HasPrefix(file, r.in.StdLib+"/") {
 		names = append(names, e.Object.Modules.Names...)
 		if pkg, _, ok := cutLast(m.name); ok {
@@ -382,12 +382,47 @@ func (r *Run) extensionImports(m *module, file string) {
 				names = append(names, pkg+"."+name)
 			}
 		}
+		cython = len(e.Object.Modules.Idents) > 0
 		names = append(names, r.standardNames(e.Object.Modules.Idents)...)
 	}
+	if cython {
+		known = len(names)
+	}
+	r.importNames(names[:known])
+	if known < len(names) {
+		r.later = append(r.later, laterNames{r.node, names[known:]})
+	}
+	for _, name := range strings.Fields(submodules[m.name]) {
+		sub := r.newModule(name, "")
+		r.openUp(sub.names, "an extension module")
+		r.set(r.modules, name, sub)
+	}
+}
+
+// laterNames are names in the data of an extension module in C. Most are imported when a
+// function of it is first called, so they come after the rest of the program.
+type laterNames struct {
+	node  *Node
+	names []string
+}
+
+// importLater imports the names of extension modules that wait.
+func (r *Run) importLater() {
+	for len(r.later) > 0 && r.stop == "" {
+		l := r.later[0]
+		r.later = r.later[1:]
+		r.node = l.node
+		r.importNames(l.names)
+	}
+}
+
+// importNames imports what the code of an extension module may import. Its failures are
+// not the program's.
+func (r *Run) importNames(names []string) {
 	r.tries = append(r.tries, tryLevel{all: true, names: "the extension module", depth: -1})
-	for i, name := range names {
+	for _, name := range names {
 		r.spend(1)
-		if _, loaded := r.modules.get(name); loaded || i >= known && r.in.Resolve(name).Kind == pyenv.Missing {
+		if _, loaded := r.modules.get(name); loaded || r.in.Resolve(name).Kind == pyenv.Missing {
 			continue
 		}
 		r.importModule(name)
@@ -397,11 +432,6 @@ func (r *Run) extensionImports(m *module, file string) {
 		}
 	}
 	r.tries = r.tries[:len(r.tries)-1]
-	for _, name := range strings.Fields(submodules[m.name]) {
-		sub := r.newModule(name, "")
-		r.openUp(sub.names, "an extension module")
-		r.set(r.modules, name, sub)
-	}
 }
 
 // standardNames returns those of the identifiers of a Cython module that are modules of the
@@ -702,7 +732,9 @@ func (r *Run) moduleAttr(m *module, name string) (value, bool) {
 	if !ok {
 		return nil, false
 	}
+	r.tries = append(r.tries, tryLevel{all: true, names: "AttributeError", depth: r.nesting})
 	v := r.call(get, &args{pos: []value{name}})
+	r.tries = r.tries[:len(r.tries)-1]
 	if e := r.raised; e != nil && e.is(r, "AttributeError") {
 		r.raised = nil
 		return nil, false

@@ -99,7 +99,8 @@ type Run struct {
 	env      *environ
 	path     *list // sys.path
 	metaPath *list
-	asking   bool              // an importer of the program
+	asking   bool // an importer of the program
+	later    []laterNames
 	early    map[string]bool   // modules that the interpreter imports at its start
 	classes  map[string]*class // of models
 	flags    value             // of sys.setdlopenflags
@@ -310,6 +311,10 @@ func (r *Run) program(name, file string, f func()) *Node {
 		r.noteAt(top, r.stop)
 	}
 	r.raised = nil
+	if top.Failed == nil {
+		r.importLater()
+	}
+	r.raised, r.later = nil, nil
 	return top
 }
 
