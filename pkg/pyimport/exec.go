@@ -63,9 +63,9 @@ func (r *Run) exec(s pysource.Stmt) flow {
 	case *pysource.If:
 		return r.execIf(s)
 	case *pysource.While:
-		return r.execWhile(s)
+		return r.loop(func() flow { return r.execWhile(s) })
 	case *pysource.For:
-		return r.execFor(s)
+		return r.loop(func() flow { return r.execFor(s) })
 	case *pysource.Try:
 		return r.execTry(s)
 	case *pysource.With:
@@ -119,6 +119,16 @@ func (r *Run) execIf(s *pysource.If) flow {
 		return r.block(s.Body)
 	}
 	return r.block(s.Else)
+}
+
+// loop executes a loop. A break or continue that may have happened ends with it.
+func (r *Run) loop(do func() flow) flow {
+	before := r.frame.partial
+	fl := do()
+	if !r.frame.mayReturn {
+		r.frame.partial = before
+	}
+	return fl
 }
 
 // execWhile executes a while statement. A condition that is not known runs the body once,

@@ -404,9 +404,11 @@ type frame struct {
 	result value
 	// partial is the condition that a part of the frame has ended it, or "".
 	partial string
-	of      *class // the class whose method runs, for super
-	self    value
-	caught  []*exception // that are being handled
+	// mayReturn reports that it has ended the frame, not only a loop.
+	mayReturn bool
+	of        *class // the class whose method runs, for super
+	self      value
+	caught    []*exception // that are being handled
 }
 
 // inFrame runs f in a frame.

@@ -150,8 +150,11 @@ func (r *Run) joinFlow(why string, x, y outcome) flow {
 		}
 		return x.flow
 	}
-	if r.frame != nil && r.frame.partial == "" {
-		r.frame.partial = why
+	if r.frame != nil {
+		r.frame.mayReturn = r.frame.mayReturn || x.flow == returns || y.flow == returns
+		if r.frame.partial == "" {
+			r.frame.partial = why
+		}
 	}
 	return next
 }
