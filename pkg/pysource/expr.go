@@ -270,7 +270,8 @@ func (p *parser) args() []Arg {
 			a.Star, a.Value = "**", p.test()
 		case p.isOp("?") && p.ahead(")"):
 			p.at++
-			a.Star, a.Value = "?", &BadExpr{"?"}
+			list = append(list, Arg{Star: "*", Value: &BadExpr{"?"}})
+			a.Star, a.Value = "**", &BadExpr{"?"}
 		case p.is(tokName) && p.ahead("=") && !keywords[p.tok().text]:
 			a.Name = p.tok().text
 			p.at += 2

@@ -27,10 +27,27 @@ func Parse(text []byte) *File {
 		f.Partial = partial
 	}
 	p := &parser{tokens: tokens, src: src}
+	if reduced {
+		f.Body = leftOut(src)
+	}
 	for !p.is(tokEOF) {
 		f.Body = p.statement(f.Body)
 	}
 	return f
+}
+
+// leftOut returns an assignment of the names that the last line of a reduced text lists.
+func leftOut(src string) []Stmt {
+	text := strings.TrimSuffix(src, "\n")
+	text, ok := strings.CutPrefix(text[strings.LastIndexByte(text, '\n')+1:], namesMark)
+	if !ok {
+		return nil
+	}
+	s := &Assign{Value: &BadExpr{"?"}}
+	for _, name := range strings.Fields(text) {
+		s.Targets = append(s.Targets, &Name{name})
+	}
+	return []Stmt{s}
 }
 
 // bounded cuts a text that is too long, and says why.
@@ -519,7 +536,7 @@ func (p *parser) params(end string, annotated bool) []Param {
 		switch {
 		case p.accept("/"):
 		case p.accept("?"):
-			list = append(list, Param{Star: "?"})
+			list = append(list, Param{Name: "args", Star: "*"}, Param{Name: "kwargs", Star: "**"})
 		case p.isOp("*") && p.ahead(","):
 			p.at++
 			keyword = true

@@ -34,11 +34,13 @@ func TestParse(t *testing.T) {
 			&Match{2, &Name{"x"}, []Case{{"[a,*b]", &Name{"a"}, []Stmt{&Import{3, []Alias{{"c", ""}}}}}}},
 			&Assign{4, []Expr{&Name{"X"}}, "", &BadExpr{"type"}},
 		}},
-		{"a reduced text", reducedMark + "\nimport a#7\nimport b\nf(a,?)#20\nx=?\n", []Stmt{
+		{"a reduced text", reducedMark + "\nimport a#7\nimport b\nf(a,?)#20\nx=?\ndef g(?):return ?\n#: y z\n", []Stmt{
+			&Assign{0, []Expr{&Name{"y"}, &Name{"z"}}, "", &BadExpr{"?"}},
 			&Import{7, []Alias{{"a", ""}}},
 			&Import{8, []Alias{{"b", ""}}},
-			&ExprStmt{20, &Call{&Name{"f"}, []Arg{{Value: &Name{"a"}}, {Star: "?", Value: &BadExpr{"?"}}}}},
+			&ExprStmt{20, &Call{&Name{"f"}, []Arg{{Value: &Name{"a"}}, {Star: "*", Value: &BadExpr{"?"}}, {Star: "**", Value: &BadExpr{"?"}}}}},
 			&Assign{21, []Expr{&Name{"x"}}, "", &BadExpr{"?"}},
+			&Def{Pos: 22, Name: "g", Params: []Param{{Name: "args", Star: "*"}, {Name: "kwargs", Star: "**"}}, Body: []Stmt{&Return{22, &BadExpr{"?"}}}},
 		}},
 	} {
 		if diff := cmp.Diff(c.want, Parse([]byte(c.src)).Body); diff != "" {

@@ -180,16 +180,16 @@ type Case struct {
 	Body    []Stmt
 }
 
-// Param is a parameter. Star is "", "*" or "**", or "?" for parameters that Reduce has left
-// out; Default may be nil.
+// Param is a parameter. Star is "", "*" or "**"; Default may be nil. Parameters that Reduce
+// has left out are *args and **kwargs.
 type Param struct {
 	Name, Star  string
 	Default     Expr
 	KeywordOnly bool
 }
 
-// Arg is an argument of a call: positional, `name=value`, or with Star "*" or "**". Star
-// "?" stands for any number of arguments of any kind that Reduce has left out.
+// Arg is an argument of a call: positional, `name=value`, or with Star "*" or "**".
+// Arguments that Reduce has left out are a "*" and a "**" of a [BadExpr].
 type Arg struct {
 	Name, Star string
 	Value      Expr

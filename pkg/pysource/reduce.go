@@ -11,6 +11,9 @@ import (
 // reason say that the text is Partial.
 const reducedMark = "# imgcheck: reduced 1"
 
+// namesMark begins the last line of a reduced text: the names whose bindings are left out.
+const namesMark = "#:"
+
 // maxReduced limits a reduced text, in bytes. That of torch/__init__.py has 20 kB.
 const maxReduced = 128 << 10
 
@@ -28,7 +31,7 @@ const maxHead = 256
 //   - functions that import or open something, that call such a function, or that kept
 //     lines call: in these their imports, returns and raises, and, if a kept line of the
 //     module calls them, their calls;
-//   - the assignments of all names that kept lines use.
+//   - the assignments of all names that kept lines use or bind.
 //
 // Comments, docstrings and annotations are left out. In what is kept, `?` stands for what
 // is too long: an expression, or the arguments of a call. Equal lines with it side by side
@@ -37,8 +40,9 @@ const maxHead = 256
 // a comment #: the names that the module binds in statements that were left out.
 //
 // So the evaluation of a reduced text meets the same imports and calls in the same order,
-// with the same conditions. Names that it does not bind, and attributes of classes and
-// objects, are not known, rather than not there. A source of more than 4 MiB is reduced up
+// with the same conditions. For Parse, the names of the last line are bound first, to what is
+// not known. Attributes of classes and objects, and names in functions, that a reduced text
+// does not have are not known, rather than not there. A source of more than 4 MiB is reduced up
 // to there. Reduce of a reduced text is that text.
 func Reduce(src []byte) []byte {
 	if bytes.HasPrefix(src, []byte(reducedMark)) {
@@ -549,7 +553,7 @@ func (r *reducer) runs(i int32, l *logical) bool {
 	if l.flags&block == 0 && l.kind != other && hasJump(text) {
 		return true
 	}
-	return l.flags&assigns != 0 && (bytes.HasPrefix(text, []byte("__all__")) || l.flags&inClass == 0 && isShort(text))
+	return l.flags&assigns != 0 && (l.flags&joined != 0 || bytes.HasPrefix(text, []byte("__all__")) || l.flags&inClass == 0 && isShort(text))
 }
 
 // isShort reports whether an assignment is that of a short constant.
@@ -677,16 +681,14 @@ func (r *reducer) process(i int32) {
 	}
 	text := r.text[start:]
 	fn, strong := l.fn, l.decides()
-	if l.kind == importLine {
-		return
-	}
 	defined := l.kind == defLine || l.kind == classLine
 	eachName(text, func(name []byte, at int) bool {
 		if keywords[string(name)] {
 			return true
 		}
-		if defined {
+		if defined || l.kind == importLine { // another binding of the name may be the last
 			defined = false
+			r.use(name, fn, false, false)
 			return true
 		}
 		end := at + len(name)
@@ -884,29 +886,60 @@ func (r *reducer) repeats(l *logical, last int32) bool {
 // appendNames appends the names that the module binds in lines that are left out.
 func (r *reducer) appendNames(out []byte) []byte {
 	start := len(out)
+	out = append(out, namesMark...)
 	for i := range r.lines {
 		l := &r.lines[i]
-		if l.fn >= 0 || l.mode != dropped || l.flags&inClass != 0 {
+		if l.fn >= 0 || l.flags&inClass != 0 || l.mode != dropped && !l.short && !(l.flags&assigns != 0 && r.text[l.out] == '?') {
 			continue
 		}
 		text := r.bytesOf(l)
 		switch {
 		case l.kind == defLine || l.kind == classLine:
 			out = addName(out, definedName(text))
-		case l.flags&assigns != 0 && l.kind == other:
-			i := 0
-			for i < len(text) && parts[text[i]] {
-				i++
-			}
-			if i < len(text) && text[i] != '.' && text[i] != '[' {
-				out = addName(out, text[:i])
-			}
+		case l.kind == forLine:
+			out = addTargets(out, text[:max(0, bytes.Index(text, []byte(" in ")))], false)
+		case l.kind == withLine:
+			out = addTargets(out, text[max(0, bytes.Index(text, []byte(" as "))):], false)
+		case l.flags&assigns != 0:
+			out = addTargets(out, text[:lastAssign(text)], l.kind == other)
 		}
 	}
-	if len(out) == start {
-		return out
+	if len(out) == start+len(namesMark) {
+		return out[:start]
 	}
-	return append(append(out[:start], append([]byte("#:"), out[start:]...)...), '\n')
+	return append(out, '\n')
+}
+
+// addTargets appends the names that are targets in a text: not those of attributes, nor in
+// an index, nor in an annotation.
+func addTargets(out, text []byte, annotated bool) []byte {
+	for i := 0; i < len(text); {
+		switch c := text[i]; {
+		case classes[c] == clName:
+			j := i + 1
+			for j < len(text) && parts[text[j]] {
+				j++
+			}
+			after := byte('=')
+			if rest := bytes.TrimLeft(text[j:], " \t"); len(rest) > 0 {
+				after = rest[0]
+			}
+			if bytes.IndexByte([]byte("=,:)]"), after) >= 0 && (i == 0 || text[i-1] != '.') && !keywords[string(text[i:j])] {
+				out = addName(out, text[i:j])
+			}
+			i = j
+			if after == ':' && annotated {
+				return out
+			}
+		case classes[c] == clOpen && i > 0 && (parts[text[i-1]] || classes[text[i-1]] == clClose):
+			i = bracketEnd(text, i)
+		case classes[c] == clQuote:
+			i = stringAfter(text, i)
+		default:
+			i++
+		}
+	}
+	return out
 }
 
 // addName appends a name, unless it is the last.

@@ -3,6 +3,7 @@ package pysource
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -61,6 +62,33 @@ def load(name):#5
  return ctypes.CDLL(path.join(here,"lib","a rather long name of a directory, for once",name))
 lib=load("libx.so")#8
 #: table get
+`},
+		{"all bindings of a name that one is kept of", `try:
+    from fast import f
+    import g
+except ImportError:
+    f = g
+    g = h
+x = 1
+x = table[x]
+if x:
+    def y(): import z
+else:
+    def y(): return [1]
+a, b[i] = c = table
+`, `try:
+ from fast import f
+ import g
+except ImportError:
+ f=g
+ g=h
+x=1
+x=table[x]
+if x:
+ def y():import z
+else:
+ def y():return[1]
+#: a c
 `},
 		{"what is too long", `import a
 a.f("a long argument of a call that matters to nobody", "and one more")
@@ -255,9 +283,62 @@ func decisive(list []event) []event {
 	return slices.DeleteFunc(slices.Clone(list), func(e event) bool { return strings.HasPrefix(e.what, "calls") })
 }
 
+// unbound returns a name that a module binds, and that its reduced text does not.
+func unbound(f, reduced *File) string {
+	want, got := map[string]bool{}, map[string]bool{}
+	bound(f.Body, want)
+	bound(reduced.Body, got)
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if !got[name] {
+			return name
+		}
+	}
+	return ""
+}
+
+// bound adds the names that statements of a module bind.
+func bound(list []Stmt, names map[string]bool) {
+	for _, s := range list {
+		switch s := s.(type) {
+		case *Assign:
+			if s.Value != nil && s.Op == "" {
+				boundBy(names, s.Targets...)
+			}
+		case *For:
+			boundBy(names, s.Target)
+		case *With:
+			for _, i := range s.Items {
+				boundBy(names, i.Target)
+			}
+		case *Def:
+			names[s.Name] = true
+			continue
+		case *Class:
+			names[s.Name] = true
+			continue
+		}
+		for _, b := range blocks(s) {
+			bound(b, names)
+		}
+	}
+}
+
+func boundBy(names map[string]bool, list ...Expr) {
+	for _, e := range list {
+		switch e := e.(type) {
+		case *Name:
+			names[e.ID] = true
+		case *Starred:
+			boundBy(names, e.Value)
+		case *Sequence:
+			boundBy(names, e.Items...)
+		}
+	}
+}
+
 // checkLaw checks that a reduced text has the imports and raises of its source, in their
 // order, with their lines and blocks, and its calls; that it ends within its bound, and says
-// so if the source was cut short; and that a second reduction changes nothing.
+// so if the source was cut short; that it binds the same names of the module; and that a second reduction changes nothing.
 func checkLaw(t *testing.T, name string, src []byte) {
 	t.Helper()
 	reduced := Reduce(src)
@@ -274,6 +355,9 @@ func checkLaw(t *testing.T, name string, src []byte) {
 	want, got := eventsOf(f), eventsOf(g)
 	if w, g := decisive(want), decisive(got); !slices.Equal(w, g) {
 		t.Errorf("%s: %s", name, cmp.Diff(w, g, cmp.AllowUnexported(event{})))
+	}
+	if n := unbound(f, g); n != "" {
+		t.Errorf("%s: the reduced text does not bind %s", name, n)
 	}
 	if e := missing(want, got); e != "" {
 		t.Errorf("%s: the reduced text lacks %s", name, e)

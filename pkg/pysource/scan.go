@@ -112,6 +112,7 @@ type logical struct {
 	done       mode
 	live       mode // of a function: its body is kept
 	needed     bool // its value decides
+	short      bool // so long that next to nothing is kept
 }
 
 // Classes of bytes.

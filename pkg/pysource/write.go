@@ -32,13 +32,14 @@ func (r *reducer) write(l *logical) {
 		w.out = append(w.out, "return ?"...)
 	case l.kind == defLine:
 		w.def()
-	case l.kind == other && l.flags&assigns != 0:
+	case l.kind == other && l.flags&(assigns|joined) == assigns:
 		w.assign()
 	default:
 		w.copy(0, len(text))
 	}
 	if limit := maxKept; len(w.out)-start > limit && l.kind != importLine {
 		w.out = shorten(w.out[:start], text, l)
+		l.short = true
 	}
 	r.text = w.out
 }
