@@ -20,6 +20,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -38,6 +39,12 @@ func Main() {
 	flag.StringVar(&c.libstdcxx, "libstdcxx", "", "a libstdc++ that some faults put in front of the root's")
 	flag.StringVar(&c.recorder, "recorder", "test/imports/record.sh", "the program that records imports")
 	flag.Float64Var(&c.agree, "agree", 0, "fail if outcome and text are equal after faults for a smaller share, in percent")
+	flag.StringVar(&python, "python", python, "the interpreter in the root that made the record")
+	flag.Func("env", "a variable `NAME=VALUE` of the recorded processes; may be repeated", func(v string) error {
+		name, value, _ := strings.Cut(v, "=")
+		environment[name] = value
+		return nil
+	})
 	flag.Parse()
 	if flag.NArg() < 2 {
 		fmt.Fprintln(os.Stderr, "usage: imports [-causes N] [-text P] [-maps P] ROOT RECORD [MODULE...]")

@@ -16,8 +16,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
 
-// python is the interpreter of the roots.
-const python = "/usr/bin/python3"
+// python is the interpreter of the roots; a flag sets another.
+var python = "/usr/bin/python3"
 
 // environment is the one of record.py, without what it adds for itself.
 var environment = map[string]string{
