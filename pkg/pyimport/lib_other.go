@@ -2,6 +2,7 @@ package pyimport
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -120,6 +121,9 @@ func init() {
 // interpreter's build (sysconfig._init_posix), and returns them.
 func (r *Run) buildVars() value {
 	files := r.glob(r.in.StdLib + "/_sysconfigdata_*.py")
+	if r.in.Debian { // without the platform; the other one is a link to it
+		files = slices.DeleteFunc(files, func(p string) bool { return strings.Contains(p, "_linux_") })
+	}
 	if len(files) != 1 {
 		return unknownf("variables of sysconfig")
 	}
@@ -129,6 +133,12 @@ func (r *Run) buildVars() value {
 		return v
 	}
 	return r.getattr(v, "build_time_vars")
+}
+
+// buildPath is sysconfig.get_path: it reads the variables of the build.
+func buildPath(r *Run, _ *args) value {
+	r.buildVars()
+	return unknownf("a path of sysconfig")
 }
 
 func nothing(*Run, *args) value { return nil }

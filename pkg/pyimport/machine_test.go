@@ -43,7 +43,7 @@ var thisMachine = sync.OnceValues(func() (*Sources, *pyenv.Interpreter) {
 		}
 	}
 	fsys := layers.Merge(layers.NewLayer(entries))
-	in, err := pyenv.Open(fsys, python, pyenv.Options{Cwd: "/", NoUserSite: true})
+	in, err := pyenv.Open(fsys, python, pyenv.Options{Cwd: "/", Isolated: true, NoSite: true})
 	if err != nil {
 		panic(err)
 	}
@@ -91,7 +91,7 @@ func (all) Defines(string, string) (is, known bool) { return false, false }
 // imported returns the modules that the interpreter of this machine has after an import.
 func imported(t *testing.T, name string) map[string]bool {
 	t.Helper()
-	cmd := exec.Command(python, "-I", "-c", "import sys, _warnings\n_warnings.filters.insert(0, ('ignore', None, Warning, None, 0))\ntry:\n import "+name+"\nexcept BaseException as e: print('FAIL', type(e).__name__, e, file=sys.stderr)\nsys.__stdout__.write('\\n'.join(sys.modules))")
+	cmd := exec.Command(python, "-I", "-S", "-c", "import sys, os, _sitebuiltins, _warnings\n_warnings.filters.insert(0, ('ignore', None, Warning, None, 0))\ntry:\n import "+name+"\nexcept BaseException as e: print('FAIL', type(e).__name__, e, file=sys.stderr)\nsys.__stdout__.write('\\n'.join(sys.modules))")
 	cmd.Env = []string{"HOME=/root"}
 	cmd.Dir = "/"
 	out, err := cmd.Output()
