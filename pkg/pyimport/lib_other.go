@@ -54,7 +54,7 @@ func init() {
 			}
 			return unknownf("variables of sysconfig")
 		},
-		"get_paths": notKnown("get_paths"), "get_path": notKnown("get_path"),
+		"get_paths": buildPath, "get_path": buildPath,
 		"is_python_build": func(*Run, *args) value { return false },
 	})
 	functions("struct _struct", map[string]func(*Run, *args) value{"calcsize": func(_ *Run, a *args) value {

@@ -56,16 +56,33 @@ func (r *Run) startSys() {
 		{"dont_write_bytecode", false},
 		{"warnoptions", &list{}},
 		{"builtin_module_names", builtins},
-		{"stdout", unknownf("sys.stdout")}, {"stderr", unknownf("sys.stderr")}, {"stdin", unknownf("sys.stdin")},
-		{"__stdout__", unknownf("sys.stdout")}, {"__stderr__", unknownf("sys.stderr")}, {"__stdin__", unknownf("sys.stdin")},
+		{"stdout", unknownf("sys.stdout")},
+		{"stderr", unknownf("sys.stderr")},
+		{"stdin", unknownf("sys.stdin")},
+		{"__stdout__", unknownf("sys.stdout")},
+		{"__stderr__", unknownf("sys.stderr")},
+		{"__stdin__", unknownf("sys.stdin")},
 		{"flags", unknownf("sys.flags")},
-		{"hash_info", unknownf("sys.hash_info")}, {"float_info", unknownf("sys.float_info")}, {"int_info", unknownf("sys.int_info")},
-		{"thread_info", unknownf("sys.thread_info")}, {"api_version", int64(1013)}, {"abiflags", ""}, {"copyright", ""},
-		{"float_repr_style", "short"}, {"pycache_prefix", nil}, {"displayhook", unknownf("sys.displayhook")}, {"excepthook", unknownf("sys.excepthook")},
-		{"unraisablehook", unknownf("sys.unraisablehook")}, {"__excepthook__", unknownf("sys.excepthook")}, {"_framework", ""},
+		{"hash_info", unknownf("sys.hash_info")},
+		{"float_info", unknownf("sys.float_info")},
+		{"int_info", unknownf("sys.int_info")},
+		{"thread_info", unknownf("sys.thread_info")},
+		{"api_version", int64(1013)},
+		{"abiflags", ""},
+		{"copyright", ""},
+		{"float_repr_style", "short"},
+		{"pycache_prefix", nil},
+		{"displayhook", unknownf("sys.displayhook")},
+		{"excepthook", unknownf("sys.excepthook")},
+		{"unraisablehook", unknownf("sys.unraisablehook")},
+		{"__excepthook__", unknownf("sys.excepthook")},
+		{"_framework", ""},
 		{"implementation", &implementation{in.Implementation, info}},
-		{"_git", unknownf("sys._git")}, {"_xoptions", r.newDict()},
-		{"__name__", "sys"}, {"stdlib_module_names", unknownf("sys.stdlib_module_names")}, {"monitoring", unknownf("sys.monitoring")},
+		{"_git", unknownf("sys._git")},
+		{"_xoptions", r.newDict()},
+		{"__name__", "sys"},
+		{"stdlib_module_names", unknownf("sys.stdlib_module_names")},
+		{"monitoring", unknownf("sys.monitoring")},
 	} {
 		m.names.put(c.name, c.v)
 	}
@@ -100,9 +117,6 @@ func (i *implementation) attr(r *Run, name string) (value, bool) {
 	}
 	return nil, false
 }
-
-// openFlags is the state of sys.setdlopenflags.
-const openFlags = "dlopen flags"
 
 var sysFunctions = map[string]func(*Run, *args) value{
 	"exit":                      exitProgram,

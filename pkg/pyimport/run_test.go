@@ -24,6 +24,7 @@ func (f fails) Dlopen(name string, _ int) *Failure { return f.failure(name, "OSE
 func (f fails) FindLibrary(name string) (string, bool) {
 	return f["lib"+name], true
 }
+
 func (f fails) Defines(name, symbol string) (is, known bool) {
 	return f[name+":"+symbol] == "", true
 }
