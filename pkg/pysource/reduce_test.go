@@ -93,13 +93,16 @@ else:
 		{"what is too long", `import a
 a.f("a long argument of a call that matters to nobody", "and one more")
 a.f("another long argument of a call that matters to nobody", "and one more")
+a.f("a.module", "f", "a long argument of a call that matters to nobody")
+a.f("a.module", "g", "another long argument of a call that matters to nobody")
 @a.register
 def g(): pass
 class C(a.B):
     x: int = a.field(1)
 `, `import a
 a.f(?)
-@a.register#4
+a.f("a.module",?)#4
+@a.register#6
 def g(?):return ?
 class C(a.B):
  x=a.field(1)

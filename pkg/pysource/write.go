@@ -170,6 +170,9 @@ func (w *writer) open(i, end int) int {
 	}
 	if w.value {
 		w.token(w.src[i:i+1], false)
+		if first := firstModule(w.src[i:closes]); first != nil {
+			w.out = append(append(w.out, first...), ',')
+		}
 		w.out = append(w.out, '?')
 		w.out = append(w.out, w.src[closes-1])
 	} else {
@@ -178,6 +181,33 @@ func (w *writer) open(i, end int) int {
 	w.value = true
 	return closes
 }
+
+// firstModule returns the first of the arguments of a call, with its quotes, if it is a
+// string that may be the dotted name of a module, and others follow: numpy's add_newdoc
+// imports the module that it names.
+func firstModule(args []byte) []byte {
+	if args[0] != '(' {
+		return nil
+	}
+	args = bytes.TrimLeft(args[1:], " \t\r\n\f\\")
+	if len(args) == 0 || classes[args[0]] != clQuote {
+		return nil
+	}
+	dots, n := 0, 1
+	for n < len(args) && n < maxModule && (parts[args[n]] || args[n] == '.') {
+		if args[n] == '.' {
+			dots++
+		}
+		n++
+	}
+	if n+1 >= len(args) || args[n] != args[0] || args[n+1] != ',' || dots == 0 {
+		return nil
+	}
+	return args[:n+1]
+}
+
+// maxModule limits the name of a module that firstModule returns, in bytes.
+const maxModule = 80
 
 // bracketEnd returns the index after the bracket that closes the one at i.
 func bracketEnd(src []byte, i int) int {
