@@ -921,7 +921,7 @@ func addTargets(out, text []byte, annotated bool) []byte {
 				j++
 			}
 			after := byte('=')
-			if rest := bytes.TrimLeft(text[j:], " \t"); len(rest) > 0 {
+			if rest := bytes.TrimLeft(text[j:], " \t\\\n"); len(rest) > 0 {
 				after = rest[0]
 			}
 			if bytes.IndexByte([]byte("=,:)]"), after) >= 0 && (i == 0 || text[i-1] != '.') && !keywords[string(text[i:j])] {
@@ -935,6 +935,12 @@ func addTargets(out, text []byte, annotated bool) []byte {
 			i = bracketEnd(text, i)
 		case classes[c] == clQuote:
 			i = stringAfter(text, i)
+		case c == '#':
+			n := bytes.IndexByte(text[i:], '\n')
+			if n < 0 {
+				return out
+			}
+			i += n + 1
 		default:
 			i++
 		}
