@@ -375,14 +375,6 @@ func normalName(s string) string {
 // noDist raises PackageNotFoundError.
 func (r *Run) noDist(name string) value {
 	c := r.exceptionClass("ModuleNotFoundError")
-	for _, mod := range []string{"importlib.machinery", "importlib._bootstrap_external"} {
-		classModel(mod, "FileFinder", func(_ *Run, _ *class, a *args) value {
-			if dir, ok := a.text(0, "path"); ok {
-				return &fileFinder{dir}
-			}
-			return unknownf("a finder")
-		})
-	}
 	for _, mod := range []string{"importlib.metadata", "importlib_metadata"} {
 		if v, ok := r.modules.get(mod); ok {
 			if m, ok := v.(*module); ok {
