@@ -37,6 +37,7 @@ type verdict struct {
 
 // compare compares what happened with what was predicted.
 func compare(rec *Record, pred *prediction, base *Record) *verdict {
+	pred.mapped = without(pred.mapped, base.Mapped) // what .pth files map is in both
 	v := &verdict{rec: rec, pred: pred, want: without(rec.Mapped, base.Mapped)}
 	really := rec.Outcome
 	if really == Exit {
