@@ -64,11 +64,45 @@ type job struct {
 	module  string          // to import
 }
 
-// run follows the programs of the image's start, and then the imports of packages, and
-// returns those whose source is known.
+// run follows the programs of the image's start, and the imports of packages, and returns
+// those whose source is known. Of the packages that miss nothing by themselves it returns
+// those that cannot be imported.
 func (st *starter) run(ctx context.Context) ([]*Start, error) {
-	jobs := append(st.programs(), st.packages()...)
+	suspects, others := st.packages()
+	jobs := append(st.programs(), suspects...)
+	others, err := st.failing(ctx, others)
+	if err != nil {
+		return nil, err
+	}
+	jobs = append(jobs, others...)
 	return st.all(ctx, jobs[:min(len(jobs), maxStarts)])
+}
+
+// failing returns the imports that fail after one another in one process of their Python,
+// which imports each module once. Alone they may not fail.
+func (st *starter) failing(ctx context.Context, jobs []job) ([]job, error) {
+	byPython := map[string][]job{}
+	for _, j := range jobs[:min(len(jobs), 4*maxStarts)] {
+		byPython[j.start.Python] = append(byPython[j.start.Python], j)
+	}
+	var list []job
+	for _, python := range slices.Sorted(maps.Keys(byPython)) {
+		same := byPython[python]
+		run, host := st.process(same[0], len(same)*startSpan/8)
+		if run == nil {
+			continue
+		}
+		for _, j := range same {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			if n := run.Import(j.module); n.Failed != nil && n.Failed.Doubt == "" {
+				list = append(list, j)
+			}
+		}
+		host.proc.Rest()
+	}
+	return list, nil
 }
 
 // all follows programs, on all processors, and returns those whose source is known.
@@ -172,10 +206,9 @@ func (st *starter) programs() []job {
 }
 
 // packages returns the imports of the packages that own a file which misses something by
-// itself, and then of those that the image's author asked for.
-func (st *starter) packages() []job {
+// itself, and of the others that the image's author asked for.
+func (st *starter) packages() (missing, others []job) {
 	suspects := st.suspects()
-	var first, then []job
 	for p, pkg := range st.re.packages.EachWheel() {
 		if p.Interpreter == "" || pkg.Asked != inventory.Yes && !suspects[pkg] {
 			continue
@@ -183,13 +216,13 @@ func (st *starter) packages() []job {
 		for _, module := range st.publicModules(pkg) {
 			j := st.importOf(&Start{Python: p.Interpreter, Package: pkg.Name, Asked: pkg.Asked, Certain: true}, module)
 			if suspects[pkg] {
-				first = append(first, j)
+				missing = append(missing, j)
 			} else {
-				then = append(then, j)
+				others = append(others, j)
 			}
 		}
 	}
-	return append(first, then...)
+	return missing, others
 }
 
 // publicModules returns the first modules of a package that users import: those whose names
@@ -247,20 +280,30 @@ func (st *starter) suspects() map[*inventory.Package]bool {
 	return set
 }
 
-// follow follows a program. It returns nil if the image has no such interpreter, its
-// process does not start, or the source of its first module is not known.
-func (st *starter) follow(j job) *Start {
+// process starts the interpreter of a job, and runs its site. It returns nil if the image
+// has no such interpreter, or its process does not start.
+func (st *starter) process(j job, steps int) (*pyimport.Run, *pythonHost) {
 	in, err := pyenv.Open(st.re.img.FS, j.start.Python, j.options)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	host := st.host(in, j.env)
 	if host == nil {
-		return nil
+		return nil, nil
 	}
-	run := pyimport.New(st.sources, in, host, pyimport.Options{Env: j.env, Cwd: j.options.Cwd, Machine: unameOf[st.re.files.Machine], Steps: startSpan})
+	run := pyimport.New(st.sources, in, host, pyimport.Options{Env: j.env, Cwd: j.options.Cwd, Machine: unameOf[st.re.files.Machine], Steps: steps})
 	if !j.options.NoSite {
 		run.Site()
+	}
+	return run, host
+}
+
+// follow follows a program. It returns nil if its process does not start, or it runs
+// nothing that has source.
+func (st *starter) follow(j job) *Start {
+	run, host := st.process(j, startSpan)
+	if run == nil {
+		return nil
 	}
 	s := j.start
 	switch {
