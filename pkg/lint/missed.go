@@ -42,6 +42,8 @@ func objectMisses(pass *Pass, by *causes) {
 				c.starts = true
 				c.effect(pass.Packs.Effects(startClause(e), packs.Values{"program": entry.Name, "error": e.Error()})...)
 				v = judgeStart(pass, e)
+			} else if reached := reachedBy(pass, o, e); reached != nil {
+				v = meetReached(pass, c, reached, e, v)
 			} else if f := pythonsOf(pass, o); f != "" {
 				c.effect(pass.Packs.Effects("python-does-not-start", packs.Values{"framework": f, "error": e.Error()})...)
 				v = packs.Grave
@@ -49,6 +51,43 @@ func objectMisses(pass *Pass, by *causes) {
 			c.meet(e, o.Path, v)
 		}
 	}
+}
+
+// reachedBy returns the start of a program by the image's scripts that misses the same as e
+// and is the gravest, or nil.
+func reachedBy(pass *Pass, o *replay.Object, e *elfdeps.Error) *replay.Reached {
+	var found *replay.Reached
+	for i := range pass.Evidence.Reached {
+		r := &pass.Evidence.Reached[i]
+		misses := func(m *elfdeps.Error) bool { return m.Error() == e.Error() }
+		if r.Object == o && slices.ContainsFunc(r.Misses, misses) && (found == nil || !found.Verdict.Severity.AtLeast(r.Verdict.Severity)) {
+			found = r
+		}
+	}
+	return found
+}
+
+// meetReached adds to a cause that it stops a program of the image's scripts, and returns the
+// verdict: that of the start, or the one on the program by itself if that is graver.
+func meetReached(pass *Pass, c *cause, r *replay.Reached, e *elfdeps.Error, alone packs.Verdict) packs.Verdict {
+	v := r.Verdict
+	if e.Unknown {
+		v = v.AtMost(judgeStart(pass, e))
+	} else if alone.Severity != v.Severity && alone.Severity.AtLeast(v.Severity) {
+		return alone
+	}
+	if v.Severity == packs.Error {
+		c.starts = true
+		var steps []string
+		for _, l := range r.Chain {
+			steps = append(steps, l.String())
+		}
+		for _, x := range pass.Packs.Effects(startClause(e), packs.Values{"program": r.Args[0], "error": e.Error()}) {
+			x.Text = pass.Packs.Phrase("by-way-of", packs.Values{"effect": x.Text, "chain": strings.Join(steps, " → ")})
+			c.effect(x)
+		}
+	}
+	return v
 }
 
 // startClause returns the clause with the text of an error of the image's program. Errors of

@@ -3,6 +3,8 @@ package replay
 import (
 	"strings"
 	"sync"
+
+	"github.com/imgcheck/imgcheck/pkg/startup"
 )
 
 // Evidence holds the results of a replay. It does not change after [Run] has returned.
@@ -22,6 +24,10 @@ type Evidence struct {
 	// Processes are the processes of the frameworks, then of the programs that load GPU
 	// libraries, each after all its opens. It is nil if the image has no loader.
 	Processes []*Process
+	// Started are the programs that the image's start reaches, by its config and scripts.
+	Started *startup.Result
+	// Reached are the ELF programs among them that could be started.
+	Reached []Reached
 	// Starts are the Python programs of the image that could be followed: those of its
 	// start first, then the imports of packages.
 	Starts []*Start

@@ -78,6 +78,7 @@ func newReplayer(img *Image, set *packs.Packs) (*replayer, error) {
 	re.hosts = &hosts{loaders: loaders, opened: map[*elfdeps.Loader]*elfdeps.Loader{}}
 	re.plans = &plans{re: re, openers: map[[2]string][]*packs.Dlopens{}}
 	re.ev.Installs = re.findInstalls()
+	re.ev.Started = started(img, set)
 	return re, nil
 }
 
@@ -87,6 +88,7 @@ func (re *replayer) replay(ctx context.Context) error {
 	if err := re.each(ctx, re.replayObject); err != nil {
 		return err
 	}
+	re.ev.Reached = newStarter(re).reach()
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"debug/elf"
 	"errors"
-	"maps"
 	"path"
 	"runtime"
 	"slices"
@@ -173,22 +172,10 @@ func (st *starter) interpreter(given string, jobs []job) string {
 // starters are the starters of imgcheck's own rules.
 var starters = sync.OnceValues(func() (*startup.Starters, error) { return startup.LoadStarters(rules.FS) })
 
-// started returns the programs of the image's start.
-func (st *starter) started() *startup.Result {
-	all, err := starters()
-	if err != nil {
-		st.re.packs.KeepErr(err)
-	}
-	if err != nil || st.re.img.Config == nil {
-		return &startup.Result{}
-	}
-	return startup.Follow(st.re.img.FS, st.re.img.Config.Config, all)
-}
-
 // programs returns the Python programs of the image's start.
 func (st *starter) programs() []job {
 	var list []job
-	for _, p := range st.started().Programs {
+	for _, p := range st.re.ev.Started.Programs {
 		if p.Kind != startup.KindPython || p.Python == nil || p.Path == "" {
 			continue
 		}
@@ -330,14 +317,7 @@ func (st *starter) host(in *pyenv.Interpreter, env map[string]string) *pythonHos
 		return nil
 	}
 	fsys := st.re.loaders.gpuHost(o.Loader)
-	e := st.re.config.Env()
-	e.Vars = nil
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		if startup.Known(env[name]) {
-			e.Vars = append(e.Vars, name+"="+env[name])
-		}
-	}
-	l, err := elfdeps.NewLoader(fsys, o.Loader.Path, e)
+	l, err := elfdeps.NewLoader(fsys, o.Loader.Path, st.environment(env))
 	if err != nil {
 		return nil
 	}
