@@ -126,7 +126,7 @@ func (t *tree) children(n *pyimport.Node, indent string) {
 	}
 }
 
-// node draws the line of a node. What is true of the node above as well is not repeated.
+// node draws the line of a node, without marks that the node above has as well.
 func (t *tree) node(n, above *pyimport.Node, indent string) {
 	fmt.Fprintf(t.w, "%s%s", indent, plain.Text(name(n)))
 	if n.At != "" {

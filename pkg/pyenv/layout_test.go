@@ -64,8 +64,7 @@ func object(t testing.TB, words []string) *elfdeps.Object {
 
 const glibc, musl = "/lib64/ld-linux-x86-64.so.2", "/lib/ld-musl-x86_64.so.1"
 
-// layouts are how popular images lay out their Pythons. The paths are those that the
-// images print.
+// layouts are the files of Pythons in popular images, and the paths that the images print.
 var layouts = []struct {
 	name, files, exe string
 	options          Options

@@ -16,7 +16,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// truth is what testdata/oracle.py prints.
+// truth is the output of testdata/oracle.py.
 type truth struct {
 	Version        []int
 	Path           []string

@@ -87,7 +87,7 @@ func (s *siteRun) pthImport(dir, file, line string) {
 	}
 }
 
-// eggState has what the lines of easy-install.pth keep in sys.
+// eggState holds the variables that the lines of easy-install.pth keep in sys.
 type eggState struct{ start, insert int }
 
 // eggLine does what the first and the last line of setuptools' easy-install.pth do: the

@@ -10,11 +10,12 @@
 // pkg/pyimport. Of .pth lines that Python would run it knows those that setuptools
 // writes; it keeps the others for pkg/pyimport. It knows no rules.
 //
-// What it cannot know is said by name: [Interpreter.Unknown] for the whole interpreter,
-// [Spec.Uncertain] for one module. Files are read as root reads them.
+// It names each thing that it cannot know: in [Interpreter.Unknown] for the whole
+// interpreter, in [Spec.Uncertain] for one module. It assumes that the process can read
+// every file, as root can.
 package pyenv
 
-// Options are what the process that starts the interpreter gives it.
+// Options describe the process that becomes the interpreter.
 type Options struct {
 	Env  map[string]string // environment variables; nil for none
 	Cwd  string            // absolute
@@ -67,7 +68,7 @@ type PthImport struct {
 	Known bool
 }
 
-// Kind is how a module is loaded.
+// Kind is a kind of module: each is loaded in its own way.
 type Kind string
 
 // The kinds of modules.

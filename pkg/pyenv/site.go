@@ -169,7 +169,7 @@ func (s *siteRun) skipsHidden(dir, name string) bool {
 	return s.Micro >= first
 }
 
-// flavour is how a distribution has changed site.py.
+// flavour describes a distribution's changes of site.py.
 type flavour struct {
 	debian bool   // dist-packages
 	local  bool   // Red Hat: /usr/local is the first prefix if the user site is enabled

@@ -25,8 +25,8 @@ type function struct {
 
 const aGenerator = "a generator"
 
-// generator is what a call of a generator function returns. Its items are computed when
-// they are first asked for, all at once.
+// generator is the result of a call of a generator function. Its items are computed all at
+// once, when the program first needs one.
 type generator struct {
 	of    *function
 	args  *args

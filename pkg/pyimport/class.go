@@ -30,7 +30,7 @@ type instance struct {
 	payload value
 }
 
-// excText is what an exception says.
+// excText is the text of an exception.
 type excText struct {
 	text  string
 	vague bool // parts of the text are not known
@@ -82,8 +82,8 @@ func (c *class) find(name string) (value, bool) {
 
 func (c *class) has(name string) bool { _, ok := c.find(name); return ok }
 
-// isA reports whether the class is another one or derived from it; known is false if it
-// cannot be told.
+// isA reports whether the class is another one or derived from it; known is false if that
+// is not known.
 func (c *class) isA(other *class) (is, known bool) {
 	if slices.Contains(c.mro, other) {
 		return true, true

@@ -6,7 +6,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
 
-// flow is how a statement ends, when no exception is on its way.
+// flow says where the program goes on after a statement that raised no exception.
 type flow int
 
 const (
@@ -427,8 +427,7 @@ func (r *Run) assignName(name string, v value) {
 	}
 }
 
-// setGlobal binds a name of a module. What this package knows better than the source
-// replaces it.
+// setGlobal binds a name of a module: to v, or to the model of the name if there is one.
 func (r *Run) setGlobal(m *module, name string, v value) {
 	if model, ok := modelsOf(m.name)[name]; ok {
 		v = model(r)

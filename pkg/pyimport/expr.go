@@ -194,7 +194,7 @@ func (r *Run) fstring(x *pysource.FString) value {
 	return b.String()
 }
 
-// boolOp evaluates `a and b` or `a or b`. What an unknown value guards is a branch.
+// boolOp evaluates `a and b` or `a or b`. After an unknown value, the rest is a branch.
 func (r *Run) boolOp(and bool, list []pysource.Expr) value {
 	var v value
 	for i, x := range list {

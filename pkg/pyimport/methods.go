@@ -498,7 +498,7 @@ func indexOf(r *Run, a *args) value {
 	return unknownf("a position")
 }
 
-// sorted returns sorted items; open is true if their order cannot be told.
+// sorted returns sorted items; open is true if their order is not known.
 func (r *Run) sorted(items []value, a *args, open bool) ([]value, bool) {
 	items = slices.Clone(items)
 	r.spend(len(items) * 8)

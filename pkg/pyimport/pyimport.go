@@ -22,10 +22,10 @@ type Host interface {
 	// (RTLD_GLOBAL 0x100). It returns the error of the loader.
 	Dlopen(name string, flags int) *Failure
 	// FindLibrary is ctypes.util.find_library: the SONAME that ldconfig -p or gcc would
-	// show; known is false if it cannot be told.
+	// show; known is false if that is not known.
 	FindLibrary(name string) (soname string, known bool)
 	// Defines reports whether a library that was opened by this name defines a symbol;
-	// known is false if it cannot be told.
+	// known is false if that is not known.
 	Defines(name, symbol string) (is, known bool)
 }
 
@@ -39,7 +39,7 @@ type Failure struct {
 	Cause error `json:"-"`
 }
 
-// Kind is what a node of the tree does.
+// Kind is a kind of node.
 type Kind string
 
 // The kinds of nodes.

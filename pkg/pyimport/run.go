@@ -45,7 +45,7 @@ func (s *Sources) parse(file string) *pysource.File {
 	return f
 }
 
-// Options are what a program is started with.
+// Options are the environment of a program, and limits of its evaluation.
 type Options struct {
 	Env  map[string]string // nil for none
 	Argv []string          // sys.argv; for Main it is given there

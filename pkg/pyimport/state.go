@@ -42,7 +42,7 @@ type kept struct {
 	old any
 }
 
-// outcome is what a branch has left.
+// outcome is the state after a branch.
 type outcome struct {
 	flow   flow
 	result value
@@ -349,7 +349,7 @@ type pair struct {
 
 func (r *Run) newDict() *dict { return &dict{mark: r.born(), index: map[string]int{}} }
 
-// get returns the value of a key. known is false if it cannot be told.
+// get returns the value of a key. known is false if the dict may have another.
 func (d *dict) get(key value) (v value, ok, known bool) {
 	h, hashable := hashKey(key)
 	if !hashable {

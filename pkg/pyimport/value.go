@@ -87,7 +87,7 @@ func because(vs ...value) *unknown {
 	return nil
 }
 
-// truth returns bool(v); known is false if it cannot be told.
+// truth returns bool(v); known is false if that is not known.
 func truth(v value) (is, known bool) {
 	switch v := v.(type) {
 	case nil:
@@ -122,7 +122,7 @@ func truth(v value) (is, known bool) {
 	return false, false
 }
 
-// same reports whether two values need not be told apart: they are one object, equal
+// same reports whether two values are the same for the program: one object, equal
 // constants, or made by the same definition of the source.
 func same(a, b value) bool {
 	switch a := a.(type) {
@@ -220,7 +220,7 @@ func hashKey(v value) (key string, ok bool) {
 	return "", false
 }
 
-// equal compares two values as == does; known is false if it cannot be told.
+// equal compares two values as == does; known is false if the result is not known.
 func equal(a, b value) (eq, known bool) {
 	switch x := a.(type) {
 	case *unknown:
@@ -339,7 +339,7 @@ func typeName(v value) string {
 	return ""
 }
 
-// str returns str(v); known is false if it cannot be told.
+// str returns str(v); known is false if that is not known.
 func str(v value) (text string, known bool) {
 	switch v := v.(type) {
 	case string:

@@ -64,7 +64,7 @@ func again(src []byte) []byte {
 	return append([]byte(reducedMark+": it is too long\n"), rest[:bytes.LastIndexByte(rest, '\n')+1]...)
 }
 
-// mode is how much of a line is kept.
+// mode says how much of a line is kept.
 type mode uint8
 
 const (
@@ -739,8 +739,8 @@ func (r *reducer) use(name []byte, fn int32, call, strong bool) {
 	}
 }
 
-// need keeps a line that binds a name that is used. What a function does matters if it
-// imports, or if its value does.
+// need keeps a line that binds a name that is used. The body of a function matters if it
+// imports, or if the function's value matters.
 func (r *reducer) need(i, fn int32, call, strong bool) {
 	l := &r.lines[i]
 	runs := call && (fn < 0 || r.lines[fn].live == full)

@@ -36,8 +36,8 @@ type token struct {
 	line int32
 }
 
-// lexer splits a file into tokens, as Parser/lexer/lexer.c does. What is wrong there
-// becomes a token, or is ignored.
+// lexer splits a file into tokens, as Parser/lexer/lexer.c does. It makes a token of
+// characters that are an error there, or ignores them.
 type lexer struct {
 	src     string
 	at      int

@@ -90,7 +90,7 @@ func (w *world) add(t *testing.T, name, content string, mode os.FileMode, image 
 	w.files = append(w.files, txtar.File{Name: p, Data: []byte(image)})
 }
 
-// ran is what the stubs write when a shell runs a script.
+// ran returns the lines that the stubs write when a shell runs a script.
 func (w *world) ran(t *testing.T, shell, script string, args []string) []string {
 	t.Helper()
 	if err := os.WriteFile(w.log, nil, 0o644); err != nil {

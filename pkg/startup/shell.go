@@ -31,7 +31,7 @@ func truth(ok bool) status {
 	return failed
 }
 
-// flow is how a list of statements ends.
+// flow says where the shell goes on after a list of statements.
 type flow uint8
 
 const (

@@ -40,7 +40,7 @@ type Starter struct {
 	Source  string   `yaml:"source"`  // URL of the documentation of its options
 	// Script means that the row is followed instead of the text of the program, a script.
 	Script bool `yaml:"script"`
-	// Then is what its operands are: see [thens].
+	// Then says how its operands are read: a key of the table below.
 	Then string `yaml:"then"`
 	// Values are the options that take a value: "-u", "--user". All others take none.
 	Values []string `yaml:"values"`
@@ -85,7 +85,7 @@ type Starter struct {
 	Envs []string `yaml:"envs"`
 }
 
-// thens are the values of [Starter.Then] and the functions that follow them.
+// The functions that read a starter's operands, by the values of [Starter.Then].
 var thens map[string]func(*started)
 
 func init() {
@@ -359,7 +359,7 @@ func (st *started) values(names []string) []string {
 // has reports whether one of some options is there.
 func (st *started) has(names []string) bool { return len(st.values(names)) > 0 }
 
-// start is where the starter is in its script.
+// link returns a step of the chain at the starter's line.
 func (st *started) link(what string) Link {
 	file, line := st.v.at()
 	return Link{What: what, File: file, Line: line}

@@ -8,9 +8,9 @@
 // pkg/pyimport. The image is started without options, volumes or variables of its user, so
 // a variable that neither the image nor a script sets is unset.
 //
-// What cannot be known (the output of a program, a file that is made at run time) is a
-// [Hole] in a value, or listed as [Unknown]; it is never guessed. What runs only under a
-// condition that is not known is marked with it ([Program.Maybe]).
+// Nothing is guessed: the output of a program, say, or a file that is made at run time, is a
+// [Hole] in a value, or listed as [Unknown]. A program that runs only under a condition
+// that is not known is marked with the condition ([Program.Maybe]).
 package startup
 
 import (
@@ -71,8 +71,8 @@ type Program struct {
 	Chain []Link
 }
 
-// Python is what an interpreter runs. Of File, Module, Code and Stdin one is set; none for
-// an interactive interpreter.
+// Python describes a run of an interpreter: its program and its options. Of File, Module,
+// Code and Stdin one is set; none for an interactive interpreter.
 type Python struct {
 	File   string // absolute; a directory or zip file with a __main__.py is one, too
 	Module string // of -m
@@ -145,7 +145,7 @@ type Problem struct {
 	Link string
 }
 
-// Result is what an image starts.
+// Result lists the programs of an image's start, and its gaps.
 type Result struct {
 	// Programs are in the order of the start.
 	Programs []Program
@@ -252,7 +252,7 @@ func environment(list []string, u user) map[string]string {
 	return env
 }
 
-// proc is what a process inherits.
+// proc holds the state that a process inherits.
 type proc struct {
 	env   map[string]string
 	dir   string

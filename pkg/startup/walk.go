@@ -20,7 +20,7 @@ type walk struct {
 	seen     map[string]int // programs, by what makes them equal
 }
 
-// via is how the start gets to a program.
+// via describes the way from the start to a program.
 type via struct {
 	chain   []Link
 	main    bool // it is the container's own process

@@ -10,7 +10,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// kind is how a piece of a word came about, which decides whether it is split and matched
+// kind is the origin of a piece of a word, which decides whether it is split and matched
 // against file names.
 type kind uint8
 

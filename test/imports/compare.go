@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// prediction is what imgcheck says about an import.
+// prediction is the predicted result of an import.
 type prediction struct {
 	module  string
 	outcome Outcome // OK, Failed or Signal

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Outcome is how an import ended.
+// Outcome is the end of an import.
 type Outcome string
 
 // The outcomes of imports.
@@ -20,7 +20,7 @@ const (
 	Excluded Outcome = "excluded" // not tried
 )
 
-// Record is what happened when a Python imported a module: a line of record.py.
+// Record is the real result of an import: a line of record.py.
 type Record struct {
 	Module  string
 	Outcome Outcome
