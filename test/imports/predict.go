@@ -32,7 +32,6 @@ type predictor struct {
 	in     *pyenv.Interpreter
 	env    map[string]string
 	src    *pyimport.Sources
-	start  []string // real paths of what each process maps at its start
 }
 
 // newPredictor prepares the predictions for a file system.
