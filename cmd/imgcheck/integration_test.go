@@ -290,6 +290,19 @@ func runGitLab(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// transcript FILE COMMAND OUT writes the output that a document of the repository shows for
+// a command, in a block of the language console.
+func transcript(ts *testscript.TestScript, _ bool, args []string) {
+	text, err := os.ReadFile(filepath.Join(root, args[0]))
+	ts.Check(err)
+	_, block, ok := strings.Cut(string(text), "```console\n$ "+args[1]+"\n")
+	block, _, ok2 := strings.Cut(block, "```\n")
+	if !ok || !ok2 {
+		ts.Fatalf("%s has no transcript of %q", args[0], args[1])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(block), 0o644))
+}
+
 // readme writes the shell commands of a section of the README to steps.sh, with this
 // repository instead of GitHub, the script's registry instead of ghcr.io, and a check of
 // each exit status that the text states.

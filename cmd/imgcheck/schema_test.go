@@ -9,6 +9,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/imports"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 )
@@ -34,6 +35,38 @@ func TestJSONSchema(t *testing.T) {
 		}
 		if err := schema.Validate(doc); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestImportsSchema validates the lines of `imgcheck imports --format json`.
+func TestImportsSchema(t *testing.T) {
+	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "schema", "imports-1.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := imagetest.Serve(t)
+	for name, modules := range map[string][]string{
+		"imports-program.txtar": nil, "imports-unknown.txtar": nil, "imports-asked.txtar": {"os", "no.such"}, "stacks/comfyui.txtar": nil, "stacks/nemo.broken.txtar": {"torch"},
+	} {
+		_, ref := pushText(t, server, name)
+		starts, err := scan.Imports(t.Context(), ref, scan.Options{}, "", modules)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var b bytes.Buffer
+		if err := imports.JSON(&b, starts); err != nil {
+			t.Fatal(err)
+		}
+		for line := range bytes.Lines(b.Bytes()) {
+			doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := schema.Validate(doc); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }

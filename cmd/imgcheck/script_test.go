@@ -63,9 +63,10 @@ func TestScripts(t *testing.T) {
 			"image": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(makeImage(ts, server, args))
 			},
-			"action": runAction,
-			"gitlab": runGitLab,
-			"readme": readme,
+			"action":     runAction,
+			"gitlab":     runGitLab,
+			"readme":     readme,
+			"transcript": transcript,
 			// envsubst FROM TO writes a file with its $REGISTRY replaced
 			"envsubst": func(ts *testscript.TestScript, _ bool, args []string) {
 				text := strings.ReplaceAll(ts.ReadFile(args[0]), "$REGISTRY", server.Host)

@@ -11,7 +11,7 @@ import (
 // Imports reads the image that ref names, and follows its Python programs: those of its
 // start or, if modules are given, the import of each by the interpreter at python, which
 // may be empty for the one of the image's program. It returns an error if the image has
-// no such program.
+// no such program, or the interpreter does not start.
 func Imports(ctx context.Context, ref string, o Options, python string, modules []string) ([]*replay.Start, error) {
 	img, err := open(ctx, ref, o)
 	if err != nil {
@@ -28,6 +28,8 @@ func Imports(ctx context.Context, ref string, o Options, python string, modules 
 		return nil, fmt.Errorf("%s: %w", img.Ref, err)
 	case len(starts) == 0 && len(modules) == 0:
 		return nil, errors.New(img.Ref + ": its ENTRYPOINT and CMD start no Python program whose source is known: name a module to import")
+	case len(starts) == 0:
+		return nil, errors.New(img.Ref + ": its Python does not start, or its files are not known: name the path of another interpreter")
 	}
 	return starts, nil
 }
