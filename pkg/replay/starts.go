@@ -5,6 +5,7 @@ import (
 	"context"
 	"debug/elf"
 	"errors"
+	"maps"
 	"path"
 	"runtime"
 	"slices"
