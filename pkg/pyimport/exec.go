@@ -301,7 +301,7 @@ func (r *Run) execAssert(s *pysource.Assert) {
 	if s.Message != nil {
 		text, _ = str(r.eval(s.Message))
 	}
-	r.raise("AssertionError", text)
+	r.guess("AssertionError", text)
 }
 
 // execMatch executes a match statement: each case may run.

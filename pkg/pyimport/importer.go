@@ -374,6 +374,14 @@ func (r *Run) loadExtension(m *module, file string) {
 // the standard library, else the dotted names in its data that are modules.
 func (r *Run) extensionImports(m *module, file string) {
 	names := strings.Fields(imports[m.name])
+	if e, _, ok := r.src.fs.Lookup(file); ok && file != "" && e.Object != nil && e.Object.Modules != nil {
+		for _, name := range e.Object.Modules.Names {
+			// PyCapsule_Import("datetime.datetime_CAPI") imports the module
+			if mod, last, ok := cutLast(name); ok && strings.HasSuffix(last, "API") {
+				names = append(names, mod)
+			}
+		}
+	}
 	known, cython := len(names), false
 	if e, _, ok := r.src.fs.Lookup(file); ok && file != "" && e.Object != nil && e.Object.Modules != nil && !strings.HasPrefix(file, r.in.StdLib+"/") {
 		names = append(names, e.Object.Modules.Names...)
