@@ -9,6 +9,7 @@ import (
 // startMisses adds the libraries that the Python programs of the image do not find or cannot
 // use.
 func startMisses(pass *Pass, by *causes) {
+	ends := map[string]bool{} // causes that end a program of the image's start
 	for _, s := range pass.Evidence.Starts {
 		for i := range s.Failures {
 			f := &s.Failures[i]
@@ -19,7 +20,11 @@ func startMisses(pass *Pass, by *causes) {
 			c := by.of(e)
 			c.loading = true
 			c.meet(e, replay.RealPath(pass.Image.FS, f.File()), f.Verdict)
+			if s.Package != "" && ends[c.id] {
+				continue // the program's own way to it says more
+			}
 			c.effect(f.Effects...)
+			ends[c.id] = ends[c.id] || s.Package == "" && f.Ends
 		}
 	}
 }
