@@ -46,6 +46,8 @@ type Starter struct {
 	Values []string `yaml:"values"`
 	// Words means that `-abc` is one option, not three.
 	Words bool `yaml:"words"`
+	// Hyphens means that hyphens in the name of a `--` option stand for underscores.
+	Hyphens bool `yaml:"hyphens"`
 	// Anywhere means that options may follow operands.
 	Anywhere bool `yaml:"anywhere"`
 	// Skip is the number of operands before the program.
@@ -309,6 +311,9 @@ func (st *started) option(a string, args []string) []string {
 		return value
 	}
 	name, value, has := strings.Cut(a, "=")
+	if st.row.Hyphens && strings.HasPrefix(name, "--") {
+		name = "--" + strings.ReplaceAll(name[2:], "-", "_")
+	}
 	if strings.HasPrefix(a, "--") || st.row.Words {
 		if !has && takes(name) {
 			value = next()
