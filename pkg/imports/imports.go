@@ -63,8 +63,7 @@ func outcome(n *pyimport.Node) string {
 	return "fails"
 }
 
-// Tree draws the programs, each with what it imports and opens in the order in which it
-// does so.
+// Tree draws the programs, each with its imports and opens in their order.
 func Tree(w io.Writer, starts []*replay.Start, o Options) error {
 	t := &tree{w: bufio.NewWriter(plain.NewWriter(w, o.Color)), o: o}
 	for i, s := range starts {
@@ -82,7 +81,7 @@ type tree struct {
 	hidden int // imports that were left out of the program's tree
 }
 
-// start draws one program, and below it what the numbers of its tree are.
+// start draws one program, and counts its nodes in a line below.
 func (t *tree) start(s *replay.Start) {
 	t.hidden = 0
 	fmt.Fprintln(t.w, t.paint("1", plain.Text(strings.Join(s.Chain, " → "))))
@@ -163,7 +162,7 @@ func short(at string) string {
 	return file
 }
 
-// unknown draws what could not be followed in a node.
+// unknown draws the statements of a node that could not be followed.
 func (t *tree) unknown(n *pyimport.Node, indent string) {
 	for _, u := range n.Unknown {
 		fmt.Fprintln(t.w, indent+t.paint("33", "not known: "+plain.Text(u)))

@@ -29,7 +29,7 @@ type marks struct {
 	records   map[*Package]*record
 }
 
-// record is the part of a package's own record that tells whether it was asked for.
+// record is the part of a package's own record that says whether it was asked for.
 type record struct {
 	base    bool     // Debian: it belongs to every installation
 	spec    *string  // conda: requested_spec, or the first of requested_specs
@@ -75,8 +75,8 @@ func answer(b bool) Answer {
 	return No
 }
 
-// pipRecords returns the directories whose pip writes REQUESTED: those where one of its
-// packages has it. pip before 20.2 writes none. uv writes one for every package
+// pipRecords returns the directories in which pip has written a REQUESTED: there, a package
+// without one was not asked for. pip before 20.2 writes none. uv writes one for every package
 // (uv-install-wheel, install_wheel), and poetry and pdm write none.
 func (m *marks) pipRecords(list []*Package) map[string]bool {
 	writes := map[string]bool{}
@@ -192,8 +192,8 @@ var (
 	quotedSpec  = regexp.MustCompile(`'[^']*'|"[^"]*"`)
 )
 
-// readHistory reads what was asked for in each transaction (conda.history,
-// History.get_requested_specs_map): a Python list of specs, or specs with commas.
+// readHistory reads the specs that each transaction was asked for (conda.history,
+// History.get_requested_specs_map): a Python list, or a list with commas.
 func readHistory(inv *Inventory, name string, b []byte) error {
 	h := &history{map[string]bool{}}
 	for line := range lines(b) {

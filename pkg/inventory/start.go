@@ -29,9 +29,9 @@ func isPackageTest(name string) bool {
 	return false
 }
 
-// isStart reports whether a file decides, by its name, what a program starts or where it
-// finds modules: scripts, and what installers write for Python's site and entry points.
-// Files that begin with `#!` are kept whatever their names are.
+// isStart reports whether the name of a file is that of a script, or of a list that
+// installers write for Python's site and entry points. Files that begin with `#!` are kept
+// under any name.
 func isStart(name string) bool {
 	if isUnpacked(name) {
 		return false
@@ -51,7 +51,7 @@ func isStart(name string) bool {
 // buffers are for the sources that are being reduced.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// reducePython returns what decides the imports of a Python file.
+// reducePython reads a Python file and returns its reduced text.
 func reducePython(r io.Reader, size int64) ([]byte, error) {
 	p := buffers.Get().(*[]byte)
 	defer buffers.Put(p)

@@ -70,8 +70,8 @@ func (b *boot) soabi() string {
 	return tag
 }
 
-// builtins sets the names of the modules that are built in: those of which the
-// interpreter exports the init function, and four that have another one (Modules/config.c).
+// builtins sets the names of the modules that are built in: the interpreter exports their
+// init functions, but for four that have another one (Modules/config.c).
 func (b *boot) builtins() {
 	names := []string{"builtins", "sys", "_warnings", "marshal"}
 	if b.core != nil {

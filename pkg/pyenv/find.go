@@ -15,7 +15,7 @@ type finder struct {
 	files
 	hooks
 	minor int
-	// noBuiltins is as in boot.
+	// noBuiltins reports that the names of built-in modules lack some; see boot.
 	noBuiltins bool
 	stdlib     string
 	cwd        string
@@ -63,7 +63,7 @@ type entry struct {
 
 const maxDirs = 1 << 16 // directories that are remembered
 
-// entry returns what a path entry leads to.
+// entry returns the directory or zip file of an entry of sys.path.
 func (f *finder) entry(p string) *entry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -229,8 +229,8 @@ func (f *finder) byHooks(s *Spec) {
 const minStdlib = 40
 
 // Partial reports whether the image has only a part of the interpreter's standard library.
-// No interpreter of that kind starts, so that the files are not all that there is, and an
-// absent module or name shows nothing.
+// No interpreter starts like this, so that the real image has more files, and the absence of
+// a module or a name proves nothing.
 func (in *Interpreter) Partial() bool { return in.find.partial() }
 
 func (f *finder) partial() bool {
@@ -376,8 +376,8 @@ func (f *finder) doubt(e *entry, tail string) string {
 	return ""
 }
 
-// Resolve finds a dotted name from the top: each package on the way in the search
-// locations of the package above, as they are before their code runs.
+// Resolve finds a dotted name from the top. It finds each package on the way in the search
+// locations that the package above has before its code runs.
 func (in *Interpreter) Resolve(name string) *Spec {
 	at, rest, deeper := strings.Cut(name, ".")
 	s := in.find.find(at, nil)

@@ -19,10 +19,10 @@ var keptNames = []string{"pyvenv.cfg", "entry_points.txt", "top_level.txt", "pat
 
 var siteFile = regexp.MustCompile(`(?:^|/)lib(?:64)?/python3\.\d{1,2}t?/site\.py$`)
 
-// Keep reports whether the index must keep something of a file for this package, by its
-// path without a leading slash and its size in bytes: zip files, of which [Extract] keeps
-// the names, and files that are read whole. Some of those are Python source, which must
-// not be reduced: pysource.Reduce leaves out the tables of editable installs.
+// Keep reports whether this package needs a file, by the file's path without a leading slash
+// and its size in bytes. Of zip files [Extract] keeps the names; the others are kept whole,
+// also those that are Python source: pysource.Reduce leaves out the tables of editable
+// installs.
 func Keep(name string, size int64) bool {
 	if isPack(name) {
 		return size <= maxPack
@@ -50,9 +50,8 @@ func isPack(name string) bool {
 	return strings.HasSuffix(name, ".zip") || strings.HasSuffix(name, ".egg") || strings.HasSuffix(name, ".pyz")
 }
 
-// Extract returns the function that reduces a file of [Keep] to what is kept of it, or
-// nil for one that is kept whole. The function holds at most the 8 MiB at the end of the
-// file.
+// Extract returns the function that reduces a file of [Keep], or nil for one that is kept
+// whole. The function holds at most the last 8 MiB of the file.
 func Extract(name string, size int64) func(io.Reader) ([]byte, error) {
 	if !isPack(name) {
 		return nil

@@ -70,8 +70,8 @@ func (s *siteRun) pthDir(dir, file, line string) {
 	s.append(p)
 }
 
-// pthImport does what an import line of a .pth file does, if it is one that installers
-// write, and keeps it.
+// pthImport keeps an import line of a .pth file. It applies the effects of lines that
+// installers write.
 func (s *siteRun) pthImport(dir, file, line string) {
 	if len(s.PthImports) == maxPthImports {
 		s.unknown("%s and later .pth files have more than %d import lines", plain.Name(file), maxPthImports)
@@ -90,7 +90,7 @@ func (s *siteRun) pthImport(dir, file, line string) {
 // eggState holds the variables that the lines of easy-install.pth keep in sys.
 type eggState struct{ start, insert int }
 
-// eggLine does what the first and the last line of setuptools' easy-install.pth do: the
+// eggLine applies the first and the last line of setuptools' easy-install.pth: the
 // directories between them go to the front of sys.path.
 func (s *siteRun) eggLine(line string) bool {
 	switch strings.TrimSpace(line) {
@@ -118,8 +118,8 @@ var (
 	distutilsHack  = regexp.MustCompile(`^import os; var = 'SETUPTOOLS_USE_DISTUTILS'; enabled = os\.environ\.get\(var, '(\w+)'\) == 'local'; enabled and __import__\('_distutils_hack'\)`)
 )
 
-// namespaceLine does what a line of a -nspkg.pth file does: it puts a package into
-// sys.modules and its directory on the package's __path__.
+// namespaceLine applies a line of a -nspkg.pth file: it puts a package into sys.modules and
+// its directory on the package's __path__.
 func (s *siteRun) namespaceLine(dir, line string) bool {
 	m := namespaceLine.FindStringSubmatch(line)
 	if m == nil {
@@ -137,7 +137,7 @@ func (s *siteRun) namespaceLine(dir, line string) bool {
 	return true
 }
 
-// distutilsLine does what setuptools' distutils-precedence.pth does.
+// distutilsLine applies setuptools' distutils-precedence.pth.
 func (s *siteRun) distutilsLine(line string) bool {
 	m := distutilsHack.FindStringSubmatch(line)
 	if m == nil {
@@ -148,8 +148,8 @@ func (s *siteRun) distutilsLine(line string) bool {
 	return true
 }
 
-// editableLine does what the line of an editable install does that setuptools or
-// editables (hatchling) has made.
+// editableLine applies the line of an editable install by setuptools or editables
+// (hatchling).
 func (s *siteRun) editableLine(dir, line string) bool {
 	var file string
 	if m := editableImport.FindStringSubmatch(line); m != nil && m[1] == m[2] {
@@ -174,8 +174,7 @@ func (s *siteRun) editableLine(dir, line string) bool {
 	return true
 }
 
-// pthModules are the modules that lines of .pth files import without any effect on what
-// is found.
+// pthModules are modules whose import in a .pth file does not change how others are found.
 var pthModules = []string{"sys", "os", "types", "site", "importlib", "pathlib", "re"}
 
 var importedName = regexp.MustCompile(`(?:^|[;\s'"])(?:import|from|__import__\(['"])\s*([\w.]+)`)

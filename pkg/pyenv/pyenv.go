@@ -54,7 +54,7 @@ type Interpreter struct {
 	// PthImports are the `import …` lines of .pth files, in the order in which site runs
 	// them, with the file of each.
 	PthImports []PthImport
-	// Unknown says what could not be worked out, and why. Every entry lowers certainty.
+	// Unknown lists the facts that could not be worked out, and why. Each lowers certainty.
 	Unknown []string
 
 	find *finder
@@ -64,7 +64,7 @@ type Interpreter struct {
 type PthImport struct {
 	File, Line string
 	// Known reports that pyenv has done what the line does: SysPath and Find account for
-	// it. Others are left to the caller.
+	// it. The caller has to execute the others.
 	Known bool
 }
 

@@ -20,7 +20,7 @@ type siteRun struct {
 	pthLines int // that were read
 }
 
-// site sets SysPath, Prefix and what the .pth files say, as site.main does.
+// site sets SysPath and Prefix, and applies the .pth files, as site.main does.
 func (b *boot) site() {
 	if b.noSite {
 		b.SysPath = b.paths

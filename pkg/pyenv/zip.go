@@ -20,7 +20,7 @@ type zipDir struct {
 	dirs   map[string]bool // directories that only the paths of files imply
 }
 
-// The first lines of what [Extract] keeps of a zip file.
+// The first lines of the text that [Extract] makes of a zip file.
 const (
 	zipMagic   = "imgcheck: files of a zip file\n" // each in a line
 	noZip      = "imgcheck: no zip file\n"         // nothing follows
@@ -56,8 +56,8 @@ func (e *entry) openZip(at *layers.Entry, prefix string) {
 	e.zip = z
 }
 
-// zipNames returns the names of the files in a zip file, nil for a file that is none, or
-// the reason why they are not known.
+// zipNames returns the names of the files in a zip file, or why they are not known. It
+// returns nil for a file of another kind.
 func zipNames(at *layers.Entry) (names []string, why string) {
 	if at.Type != layers.Regular || at.Object != nil || at.Size < 22 {
 		return nil, ""
@@ -74,7 +74,7 @@ func zipNames(at *layers.Entry) (names []string, why string) {
 	return keptZip(string(at.Content))
 }
 
-// keptZip reads what [Extract] keeps of a zip file.
+// keptZip parses the text that [Extract] makes of a zip file.
 func keptZip(text string) (names []string, why string) {
 	if why, unread := strings.CutPrefix(text, unreadZip); unread {
 		return nil, why
@@ -155,7 +155,7 @@ func (z *zipDir) modules() []string {
 	return slices.Compact(names)
 }
 
-// tail is the end of a stream, of which the first bytes are not known.
+// tail is the end of a stream whose first bytes are not known.
 type tail struct {
 	b    []byte
 	size int64

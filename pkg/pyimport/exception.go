@@ -102,8 +102,8 @@ func (r *Run) exceptionClass(name string) *class {
 // raise raises an exception that is certain.
 func (r *Run) raise(name, text string) { r.raiseFailure(&Failure{Type: name, Text: text}, nil) }
 
-// guess raises an exception that Python would probably raise, if the program expects it.
-// Where nothing catches it, the package rather than the program may be wrong.
+// guess raises an exception that Python probably raises, if the program catches it. Else the
+// mistake is more likely in this package than in the program.
 func (r *Run) guess(name, text string) {
 	r.raiseFailure(&Failure{Type: name, Text: text, Doubt: "what the source sets may be more"}, nil)
 	if !r.expectedHere(r.raised) {
@@ -123,7 +123,7 @@ func (r *Run) raiseFailure(f *Failure, n *Node) {
 	r.raised = &exception{of: i, doubt: f.Doubt, from: f}
 }
 
-// failure returns an exception as a traceback's last line has it.
+// failure returns an exception with the text of a traceback's last line.
 func (e *exception) failure() *Failure {
 	if e.from != nil && (e.doubt == e.from.Doubt) {
 		return e.from

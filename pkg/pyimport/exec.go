@@ -173,8 +173,8 @@ func loopFlow(f flow) flow {
 	return next
 }
 
-// execFor executes a for statement. Over what is not known, the body is run once, as a
-// branch, with unknown targets.
+// execFor executes a for statement. If the items are not known, the body is executed once,
+// as a branch, with unknown targets.
 func (r *Run) execFor(s *pysource.For) flow {
 	v := r.eval(s.Iter)
 	if r.raised != nil || r.stop != "" {

@@ -231,8 +231,8 @@ func (r *Run) boolRest(and bool, v value, x pysource.Expr, rest []pysource.Expr)
 	return because(v)
 }
 
-// falsy is a value of which only the truth is known: that of `unknown and False`, or of
-// `unknown or True`.
+// falsy is the value of `unknown and False`, or of `unknown or True`: only its truth is
+// known.
 type falsy struct{ and bool }
 
 // ifExp evaluates `a if cond else b`.

@@ -273,8 +273,8 @@ func (r *Run) load(name string, spec *pyenv.Spec, doubt string) value {
 	return r.loaded(m)
 }
 
-// loaded returns what sys.modules has for a module that was executed: a module may have
-// put something else there.
+// loaded returns the entry of sys.modules for a module that was executed: the module may
+// have replaced itself there.
 func (r *Run) loaded(m *module) value {
 	if v, ok := r.modules.get(m.name); ok {
 		return v
@@ -728,7 +728,7 @@ func (r *Run) star(from string, v value) {
 // sequence is a list, where a variable has that name.
 type sequence = list
 
-// moduleAttr returns an attribute of a module, or what its __getattr__ returns.
+// moduleAttr returns an attribute of a module, or the result of its __getattr__.
 func (r *Run) moduleAttr(m *module, name string) (value, bool) {
 	if v, ok := m.names.get(name); ok {
 		return v, true

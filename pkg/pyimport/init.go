@@ -22,7 +22,7 @@ func InitFunction(module string) string {
 }
 
 // WithoutInit returns the exception for an extension module without its init function
-// (_PyImport_LoadDynamicModuleWithSpec, Python/importdl.c). doubt is as in [Failure].
+// (_PyImport_LoadDynamicModuleWithSpec, Python/importdl.c). doubt is the failure's Doubt.
 func WithoutInit(function, doubt string) *Failure {
 	return &Failure{Type: "ImportError", Text: "dynamic module does not define module export function (" + function + ")", Doubt: doubt}
 }

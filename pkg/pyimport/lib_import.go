@@ -450,7 +450,7 @@ func (e *entryPoint) attr(_ *Run, name string) (value, bool) {
 	return nil, false
 }
 
-// loadEntryPoint imports what an entry point names.
+// loadEntryPoint imports the module of an entry point, and returns its attribute.
 func (r *Run) loadEntryPoint(e *entryPoint) value {
 	n := r.child(Plugin, e.of.Name, e.of.File, "ImportError")
 	n.By = e.group

@@ -246,7 +246,7 @@ var pathFunctions = map[string]func(*Run, *args) value{
 	}),
 }
 
-// listdir is os.listdir. Its order is not that of the file system, which is not known.
+// listdir is os.listdir. The real order is that of the file system and not known.
 func listdir(r *Run, a *args) value {
 	dir, ok := a.text(0, "path")
 	if len(a.pos) == 0 && len(a.kw) == 0 {

@@ -2,8 +2,8 @@ package pyimport
 
 import "strings"
 
-// model returns what this package knows better than the source of a module: the value of a
-// name. It is made once for each module that binds the name.
+// model returns the value of a name that this package knows better than the source of the
+// name's module. It is called once for each module that binds the name.
 type model func(*Run) value
 
 // models are the names that are known, by module and name.

@@ -8,7 +8,7 @@
 // try, functions that are called at import, classes' bodies, loops over known values) and
 // the parts of the standard library that decide what is loaded (os, os.path, pathlib,
 // sys, platform, importlib, ctypes, glob). It never guesses: a value that it cannot know
-// is unknown, and what a condition on it guards is marked as possible, not certain. It
+// is unknown, and statements under a condition on it are marked as possible, not certain. It
 // knows no frameworks, no rules, and no ELF: the [Host] is the process.
 package pyimport
 
@@ -59,7 +59,7 @@ type Node struct {
 	File string `json:"file,omitempty"` // that was found
 	// At is the statement that did it: FILE:LINE.
 	At string `json:"at,omitempty"`
-	// By names what opens a library: "ctypes.CDLL", "torch.ops.load_library".
+	// By is the function that opens a library: "ctypes.CDLL", "torch.ops.load_library".
 	By string `json:"by,omitempty"`
 	// Caught names the exceptions of the try around the statement, or around a statement
 	// that led to it, if they catch this node's failure: the program goes on. "" if a
@@ -69,7 +69,7 @@ type Node struct {
 	Maybe string `json:"maybe,omitempty"`
 	// Failed is the exception that it raises, or nil.
 	Failed *Failure `json:"failed,omitempty"`
-	// Unknown lists what could not be followed in this module, with the line.
+	// Unknown lists the statements of this module that could not be followed, with the line.
 	Unknown []string `json:"unknown,omitempty"`
 	Nodes   []*Node  `json:"nodes,omitempty"`
 }

@@ -152,8 +152,8 @@ var startup = strings.Fields(`builtins sys _frozen_importlib _imp _thread _warni
 	encodings.aliases encodings.utf_8 _signal io abc _abc __main__ site os stat _stat posixpath
 	genericpath os.path _collections_abc _sitebuiltins`)
 
-// Site runs what the site module of the interpreter runs at its start: the import lines of
-// .pth files, sitecustomize and usercustomize. The result has their imports.
+// Site executes the import lines of .pth files, sitecustomize and usercustomize, as the site
+// module of the interpreter does at its start. The result has their imports.
 func (r *Run) Site() *Node {
 	return r.program("site", "", func() {
 		for _, p := range r.in.PthImports {
@@ -364,7 +364,7 @@ func (r *Run) condition() string {
 	return ""
 }
 
-// note adds what could not be followed to the module that is imported.
+// note adds a statement that could not be followed to the module that is imported.
 func (r *Run) note(text string) {
 	if r.frame != nil && r.frame.line > 0 {
 		text = fmt.Sprintf("line %d: %s", r.frame.line, text)

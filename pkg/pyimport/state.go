@@ -16,7 +16,7 @@ type mutable interface {
 	marks() *mark
 	snapshot() any
 	restore(any)
-	// join sets the state to what is the same in both snapshots; the rest is unknown.
+	// join keeps the values that are the same in both snapshots; others become unknown.
 	join(a, b any, why *unknown)
 }
 
@@ -96,7 +96,7 @@ func (r *Run) fork(why string, f func() flow) outcome {
 	return o
 }
 
-// apply takes over what a branch has left.
+// apply sets the state to that after a branch.
 func (r *Run) apply(o outcome) {
 	for _, s := range o.states {
 		r.change(s.of)
@@ -104,7 +104,7 @@ func (r *Run) apply(o outcome) {
 	}
 }
 
-// either evaluates two branches of which one runs, and joins what they leave.
+// either evaluates two branches, one of which runs, and joins their states.
 func (r *Run) either(why string, a, b func() flow) flow {
 	x := r.fork(why, a)
 	y := r.fork("not ("+why+")", b)
@@ -159,7 +159,7 @@ func (r *Run) joinFlow(why string, x, y outcome) flow {
 	return next
 }
 
-// joinStates sets each changed value to what is the same after both branches.
+// joinStates keeps values that are the same after both branches; others become unknown.
 func (r *Run) joinStates(why string, x, y outcome) {
 	u := &unknown{why: "depends on " + why}
 	after := map[mutable]any{}

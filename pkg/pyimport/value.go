@@ -263,7 +263,7 @@ func equal(a, b value) (eq, known bool) {
 	return false, false
 }
 
-// byIdentity reports whether == of an object is that of its identity.
+// byIdentity reports whether == compares an object by its identity.
 func byIdentity(v value) bool {
 	switch v := v.(type) {
 	case *pathFinder, *module, *function, *builtin, *class:

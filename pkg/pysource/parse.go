@@ -87,7 +87,7 @@ func decode(text []byte) string {
 }
 
 // parser is a recursive-descent parser of the tokens of a file. A function that meets
-// what it does not know sets bad; statement then makes a Bad of the logical line.
+// a token that it cannot read sets bad; statement then makes a Bad of the logical line.
 type parser struct {
 	tokens []token
 	src    string
@@ -434,7 +434,7 @@ func (p *parser) handlerType(h *Handler) {
 }
 
 // isVariable reports whether a name is that of a variable, by the custom that exceptions
-// begin with a capital. It tells `except A, e` of Python 2 from `except A, B` of 3.14.
+// begin with a capital. It separates `except A, e` of Python 2 from `except A, B` of 3.14.
 func isVariable(name string) bool { return name == strings.ToLower(name) }
 
 func (p *parser) with(line Pos) Stmt {
@@ -561,7 +561,7 @@ func (p *parser) params(end string, annotated bool) []Param {
 	return list
 }
 
-// param reads what follows the name of a parameter.
+// param reads a parameter's annotation and default.
 func (p *parser) param(a Param, annotated bool) Param {
 	if annotated && p.accept(":") {
 		p.starOrNamed()

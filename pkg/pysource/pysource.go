@@ -2,15 +2,15 @@
 // statements that decide which modules and libraries an import of the file loads
 // ([Reduce]), and parses such a text into statements and expressions ([Parse]).
 //
-// It reads Python 2.7 and 3.6 to 3.14, and is tolerant: what it cannot read becomes a
-// [Bad] statement or expression, never an error, and a file that was cut short says so.
+// It reads Python 2.7 and 3.6 to 3.14, and is tolerant: text that it cannot read becomes a
+// [Bad] statement or a [BadExpr], never an error, and a file that was cut short says so.
 //
 // Its parser is its own. Of those in Go without cgo, go-python/gpython stopped at Python
 // 3.4, tamnd/gopy ports the strict grammar of 3.14 alone, and odvcencio/gotreesitter takes
 // every version and runs at a tenth of the speed that a reduction of whole images needs.
 //
-// It knows the language only. It knows no images, no modules and no search paths; what
-// the statements do is for pkg/pyimport.
+// It knows the language only: no images, no modules and no search paths. pkg/pyimport
+// evaluates the statements.
 package pysource
 
 // File is a parsed file.

@@ -25,17 +25,17 @@ const maxHead = 256
 //
 //   - every import, wherever it stands, with the headers of the blocks around it, and all
 //     branches of these;
-//   - what runs when the module is imported and calls something, apart from builtins and
-//     parts of the standard library that load nothing; and raise, assert, __all__, and
-//     assignments of short constants;
+//   - statements at import time that call something, apart from builtins and parts of the
+//     standard library that load nothing; and raise, assert, __all__, and assignments of
+//     short constants;
 //   - functions that import or open something, that call such a function, or that kept
 //     lines call: in these their imports, returns and raises, and, if a kept line of the
 //     module calls them, their calls;
 //   - the assignments of all names that kept lines use or bind.
 //
-// Comments, docstrings and annotations are left out. In what is kept, `?` stands for what
-// is too long: an expression, or the arguments of a call. Equal lines with it side by side
-// are one. A function of which only the name matters is `def f(?):return ?`. A comment #N
+// Comments, docstrings and annotations are left out. `?` stands for an expression, or the
+// arguments of a call, that is too long; of equal lines with it side by side one is kept. A
+// function of which only the name matters is `def f(?):return ?`. A comment #N
 // is the number of a line where it is not the one before plus one; the last line lists in
 // a comment #: the names that the module binds in statements that were left out.
 //
@@ -70,10 +70,10 @@ type mode uint8
 const (
 	dropped mode = iota
 	// stub keeps the name of a function, or that a return has a value. Of a function's
-	// body it keeps what imports and opens.
+	// body it keeps imports and opens.
 	stub
-	// full keeps all but what is too long, and of a function's body all that matters if
-	// it is called.
+	// full keeps a line except for long expressions, and of a function's body all that
+	// matters if it is called.
 	full
 )
 
@@ -180,7 +180,7 @@ func (r *reducer) id(name []byte) int32 {
 	return id
 }
 
-// bindModule records what the module's lines bind, and all functions and classes.
+// bindModule records the names that the module's lines bind, and all functions and classes.
 func (r *reducer) bindModule() {
 	for i := range r.lines {
 		if l := &r.lines[i]; l.fn < 0 || l.kind == defLine || l.kind == classLine {
@@ -470,7 +470,7 @@ func (r *reducer) wake(fn int32) {
 	}
 }
 
-// live keeps of a function's body what matters in a mode.
+// live keeps the lines of a function's body that matter in a mode.
 func (r *reducer) live(fn int32, m mode) {
 	l := &r.lines[fn]
 	if l.live >= m {
@@ -556,7 +556,7 @@ func (r *reducer) runs(i int32, l *logical) bool {
 	return l.flags&assigns != 0 && (l.flags&joined != 0 || bytes.HasPrefix(text, []byte("__all__")) || l.flags&inClass == 0 && isShort(text))
 }
 
-// isShort reports whether an assignment is that of a short constant.
+// isShort reports whether an assignment has a short constant as its value.
 func isShort(text []byte) bool {
 	if len(text) > 60 {
 		return false
@@ -602,7 +602,7 @@ func (r *reducer) registers(i int32, l *logical) bool {
 	return is
 }
 
-// keep keeps a line in a mode, and what must be kept with it.
+// keep keeps a line in a mode, and the lines that it depends on.
 func (r *reducer) keep(i int32, m mode) {
 	l := &r.lines[i]
 	if l.mode >= m {

@@ -93,7 +93,7 @@ const (
 	joined  // has a ; outside of brackets
 )
 
-// logical is a logical line, and what the reduction knows of it. Indexes are of lines; -1
+// logical is a logical line, with its state in the reduction. Indexes are of lines; -1
 // is none.
 type logical struct {
 	start, end int32 // in the source, without comment and end of line

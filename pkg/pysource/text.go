@@ -80,7 +80,7 @@ func join(parts []Expr) []Expr {
 	return list
 }
 
-// splitString splits a string token into its prefix and what is between the quotes.
+// splitString splits a string token into its prefix and the text between the quotes.
 func splitString(text string) (prefix, body string, raw bool) {
 	i := strings.IndexAny(text, `"'`)
 	prefix, body = text[:i], text[i:]
@@ -213,8 +213,8 @@ func (p *parser) format(s string, raw bool) []Expr {
 	return append(parts, &Const{unescape(text.String()+s, raw, false)})
 }
 
-// field reads a replacement field after its `{`, and returns what is after its `}`. With
-// `=`, its text comes before its value.
+// field reads a replacement field after its `{`, and returns the text after its `}`. With
+// `=`, the field's text comes before its value.
 func (p *parser) field(s string) (parts []Expr, rest string) {
 	t := newStrings(s)
 	end, spec, ok := t.field(0, `"""`, 0)
@@ -248,7 +248,7 @@ func withEqual(code string) string {
 	return ""
 }
 
-// afterSpec returns what is after a format specification and its `}`.
+// afterSpec returns the text after a format specification and its `}`.
 func afterSpec(s string) string {
 	depth := 0
 	for i := range len(s) {

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what is read, as CPython has them in Parser/lexer (MAXINDENT, MAXLEVEL).
+// Bounds of a file, as CPython has them in Parser/lexer (MAXINDENT, MAXLEVEL).
 const (
 	// MaxSource is the number of bytes of a file that are read. CPython has no such bound.
 	MaxSource = 4 << 20
@@ -74,7 +74,7 @@ func (l *lexer) add(kind tokenKind, text string) {
 	l.tokens = append(l.tokens, token{kind, text, l.line})
 }
 
-// next reads one token, or what is between two.
+// next reads one token, or the blanks and comments between two.
 func (l *lexer) next() {
 	c := l.src[l.at]
 	switch {
@@ -396,7 +396,7 @@ func (t *stringScanner) field(i int, quote string, depth int) (end int, spec, ok
 	return len(s), false, false
 }
 
-// number reads a number, with what is stuck to it.
+// number reads a number, and a keyword that follows it without a blank.
 func (l *lexer) number() {
 	start := l.at
 	for l.at < len(l.src) {

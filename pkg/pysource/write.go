@@ -2,7 +2,7 @@ package pysource
 
 import "bytes"
 
-// Bounds of what is kept of a line, in bytes.
+// Bounds of the kept parts of a line, in bytes.
 const (
 	maxBrackets = 48      // between two brackets
 	maxHeader   = 400     // between two brackets of a condition
@@ -12,7 +12,7 @@ const (
 	maxKept     = 2000    // another line
 )
 
-// write appends what is kept of a line to text.
+// write appends the kept parts of a line to text.
 func (r *reducer) write(l *logical) {
 	text := r.bytesOf(l)
 	start := len(r.text)
@@ -68,8 +68,8 @@ func shorten(out, text []byte, l *logical) []byte {
 	return append(out, '?')
 }
 
-// writer copies a line without comments and needless blanks, and writes `?` for what is too
-// long.
+// writer copies a line without comments and needless blanks, and writes `?` for parts that
+// are too long.
 type writer struct {
 	src, out          []byte
 	brackets, strings int
@@ -134,7 +134,7 @@ func (w *writer) copy(i, end int) {
 	}
 }
 
-// token writes a token, after a blank where two words or operators would be one.
+// token writes a token, and before it a blank if it would merge with the one before.
 func (w *writer) token(b []byte, word bool) {
 	if w.space && len(w.out) > 0 {
 		last := w.out[len(w.out)-1]
@@ -160,7 +160,7 @@ func (w *writer) str(i, q int) int {
 	return end
 }
 
-// open writes what begins with a bracket, if it is not too long.
+// open writes the text from a bracket to its end, if it is not too long.
 func (w *writer) open(i, end int) int {
 	closes := bracketEnd(w.src[:end], i)
 	if closes-i-1 <= w.brackets {

@@ -47,8 +47,8 @@ type StartFailure struct {
 	Ends   bool
 	Caught string
 	Maybe  string
-	// Verdict says how certain it is that the failure ends what the image is for, and
-	// Effects what a user meets then.
+	// Verdict is the severity of the failure, by its reach and certainty; Effects describe it
+	// to users.
 	Verdict packs.Verdict
 	Effects []packs.Effect
 }
@@ -124,8 +124,7 @@ func (s *Start) failures(set *packs.Packs) []StartFailure {
 	return list
 }
 
-// verdict returns the verdict on a failure: how certain it is to end what the image is
-// for.
+// verdict returns the verdict on a failure, by its reach and its certainty.
 func (f *StartFailure) verdict(set *packs.Packs) packs.Verdict {
 	v := packs.Values{"caught": f.Caught, "doubt": cmp.Or(f.Doubt, f.Maybe), "package": f.Start.Package}
 	switch {

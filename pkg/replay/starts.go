@@ -213,9 +213,9 @@ func (st *starter) packages() (missing, others []job) {
 	return missing, others
 }
 
-// publicModules returns the first modules of a package that users import: those whose names
-// begin with "_" are for the package's own, and so are extension modules beside a package,
-// which the package imports after what they need.
+// publicModules returns the first modules of a package that users import. Modules whose
+// names begin with "_" are not for users, nor are extension modules beside a package, which
+// imports other modules before them.
 func (st *starter) publicModules(pkg *inventory.Package) []string {
 	var list, extensions []string
 	for _, m := range pkg.Modules() {
@@ -333,8 +333,8 @@ func (st *starter) host(in *pyenv.Interpreter, env map[string]string) *pythonHos
 	return h
 }
 
-// believe corrects the evidence by what the programs of the image do: a file that one of
-// them has loaded misses nothing, and a symbol that one of them misses is unbound.
+// believe corrects the evidence by the programs of the image: a file that one of them has
+// loaded misses nothing, and a symbol that one of them misses is unbound.
 func (re *replayer) believe(starts []*Start) {
 	loaded := map[string]bool{}
 	for _, s := range starts {
@@ -358,8 +358,8 @@ func (re *replayer) believe(starts []*Start) {
 	}
 }
 
-// believeSymbol adds the symbol that a program misses, or judges the one that is known by
-// what the program does then.
+// believeSymbol adds the symbol that a program misses. If it is known already, it gets the
+// verdict of the program's failure.
 func (re *replayer) believeSymbol(f *StartFailure) {
 	e := symbolError(f.Cause)
 	if e == nil {

@@ -422,8 +422,8 @@ func (s *shell) testBuiltin(_ syntax.Node, argv []string) flow {
 	return goesOn
 }
 
-// commandBuiltin is command and builtin: -v says what a name is, else the name is run
-// even where a function has it.
+// commandBuiltin is command and builtin: with -v they describe a name, else they run the
+// program or builtin of the name, never a function.
 func (s *shell) commandBuiltin(n syntax.Node, argv []string) flow {
 	args := argv[1:]
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {

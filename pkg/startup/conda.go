@@ -44,7 +44,8 @@ func (s *shell) activates(n syntax.Node, argv []string) bool {
 	return true
 }
 
-// sourcesConda runs `source activate NAME` of conda's bin, and reports whether it is that.
+// sourcesConda runs `source activate NAME` with the activate in conda's bin. It reports
+// false for other scripts.
 func (s *shell) sourcesConda(args []string) bool {
 	base := path.Base(args[0])
 	if base == "conda.sh" || base == "mamba.sh" {

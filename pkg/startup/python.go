@@ -7,7 +7,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// python adds an interpreter of Python with what it runs, and follows what that starts.
+// python adds an interpreter of Python with its program, and follows programs that it
+// starts.
 func (w *walk) python(p proc, pr Program, v via) {
 	py := pythonArguments(pr.Args[1:], p.dir)
 	if py.Stdin && p.stdin != nil && Known(*p.stdin) {

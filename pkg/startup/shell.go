@@ -82,7 +82,7 @@ type shell struct {
 	errexit  bool
 	noglob   bool
 	nullglob bool
-	// blind means that a text which is not known has run: what is unset may be set.
+	// blind means that an unknown text has run: variables that seem unset may be set.
 	blind   bool
 	status  status
 	code    string // $?
@@ -137,8 +137,8 @@ func (w *walk) shell(p proc, pr Program, real string, v via) {
 	}
 }
 
-// isMain marks programs whose end is that of the container: nothing but the shell's own
-// commands follows.
+// isMain marks programs whose end is that of the container: only commands of the shell
+// itself follow them.
 func (s *shell) isMain(list []int) {
 	for _, i := range list {
 		pr := &s.w.res.Programs[i]
@@ -296,7 +296,7 @@ func (s *shell) read(file string) (src, why string) {
 	return content(s.w.fs, file)
 }
 
-// proc returns what a child of the shell inherits.
+// proc returns the state that a child of the shell inherits.
 func (s *shell) proc() proc {
 	env := map[string]string{}
 	for name, v := range s.vars {

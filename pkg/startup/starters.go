@@ -26,13 +26,13 @@ type Starters struct {
 	byName, byModule map[string][]int
 }
 
-// Named is a list of programs with the source of why they are in it.
+// Named is a list of programs, with the source for it.
 type Named struct {
 	Names  []string `yaml:"names"`
 	Source string   `yaml:"source"`
 }
 
-// Starter is a row of the table: how a program's arguments say what it starts.
+// Starter is a row of the table. It describes how a program reads its arguments.
 type Starter struct {
 	Names   []string `yaml:"names"`   // of the program's file
 	Modules []string `yaml:"modules"` // of `python -m`
@@ -176,7 +176,7 @@ func (all *Starters) question(name string) bool {
 	return all != nil && slices.Contains(all.Questions.Names, name)
 }
 
-// starter follows what a program's arguments say that it starts. i is the program.
+// starter follows the programs that a starter's arguments name. i is the starter.
 func (w *walk) starter(p proc, i int, name string, args []string, v via) {
 	if w.starters != nil {
 		w.starterRows(p, i, w.starters.byName[name], args, v)
@@ -241,7 +241,7 @@ func (st *started) read(args []string) bool {
 	return true
 }
 
-// changeUser sets the user that the row names, and what that changes in the environment.
+// changeUser sets the user that the options name, and the user's variables.
 func (st *started) changeUser() {
 	names := st.values(st.row.User)
 	if st.row.UserOperand && len(st.operands) > 0 {
@@ -426,7 +426,8 @@ func (st *started) file() {
 	}
 }
 
-// options imports what options, variables and files of the working directory name.
+// options imports the modules that options, variables and files of the working directory
+// name.
 func (st *started) options() {
 	py := st.res.Programs[st.index].Python
 	if py == nil {

@@ -4,8 +4,8 @@
 //
 // It knows how Docker combines ENTRYPOINT and CMD, the shell's words and variables as far
 // as they are known (mvdan.cc/sh parses them), and the options of starters, which are data
-// (rules/startup). It does not know what a program does once it runs: for Python that is
-// pkg/pyimport. The image is started without options, volumes or variables of its user, so
+// (rules/startup). It ends where a program runs: pkg/pyimport follows those of
+// Python. The image is started without options, volumes or variables of its user, so
 // a variable that neither the image nor a script sets is unset.
 //
 // Nothing is guessed: the output of a program, say, or a file that is made at run time, is a
@@ -205,7 +205,7 @@ func withoutHoles(s string) string {
 	return s[:min(len(s), maxValue)]
 }
 
-// instruction returns an argv as a Dockerfile writes it: in shell form where it is that.
+// instruction returns an argv as in a Dockerfile, in shell form if it is `/bin/sh -c TEXT`.
 func instruction(argv []string) string {
 	if len(argv) == 3 && argv[0] == "/bin/sh" && argv[1] == "-c" {
 		return short(argv[2])

@@ -290,8 +290,8 @@ func (s *shell) asks(st *syntax.Stmt) bool {
 
 func baseName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// branch runs two branches of which it is not known which one is taken, each in its own
-// copy of the shell, and joins them.
+// branch runs both branches of an unknown condition, each in its own copy of the shell, and
+// joins them.
 func (s *shell) branch(yes, no string, then, other func(*shell) flow) flow {
 	a := s.clone()
 	a.conds = append(slices.Clip(s.conds), yes)

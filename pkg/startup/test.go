@@ -11,7 +11,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// and and or combine tests of which one may not be known.
+// and and or combine two tests. Either may be unknown.
 func (s status) and(o status) status {
 	switch {
 	case s == failed || o == failed:

@@ -48,7 +48,7 @@ func findUser(fsys *layers.FS, spec string) user {
 	return user{name, -1, ""}
 }
 
-// content returns the bytes of a file of the image, or why they cannot be had.
+// content returns the bytes of a file of the image, or why they are not known.
 func content(fsys *layers.FS, p string) (text, why string) {
 	e, _, ok := fsys.Lookup(p)
 	switch {

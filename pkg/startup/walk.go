@@ -242,7 +242,7 @@ func (w *walk) program(file string, argv []string, p proc, v via) Program {
 
 // find returns the path of a program: a name with a slash below the working directory,
 // else the first executable file in PATH (os/exec.LookPath, as runc does), or the first
-// regular file there. known is false if the answer depends on what is not known.
+// regular file there. known is false if the answer depends on something unknown.
 func (w *walk) find(name string, p proc) (found string, known bool) {
 	plain := ""
 	for _, c := range candidates(name, p) {
@@ -292,7 +292,8 @@ var (
 	shellName  = regexp.MustCompile(`^(r?bash|dash|ash|sh)(\.[a-z]+)?$`)
 )
 
-// start adds a program whose ELF file was found and follows what its arguments say.
+// start adds a program whose ELF file was found, and follows programs that its arguments
+// name.
 func (w *walk) start(p proc, found string, argv []string, v via) {
 	e, _, _ := w.fs.Lookup(found)
 	name, real := path.Base(found), path.Base(e.Path)

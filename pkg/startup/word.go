@@ -94,8 +94,8 @@ type field struct {
 	any, glob     bool
 }
 
-// split makes fields of pieces: it splits what was expanded, and replaces patterns by
-// the names that match.
+// split makes fields of pieces: it splits expanded values, and replaces patterns by the
+// names that match.
 func (s *shell) split(list []piece) []string {
 	var out []string
 	f := &field{}
@@ -290,8 +290,7 @@ func (s *shell) pattern(w *syntax.Word) string {
 	return b.String()
 }
 
-// matches reports whether a value matches a pattern, either of which may have unknown
-// parts.
+// matches reports whether a value matches a pattern. Both may have unknown parts.
 func (s *shell) matches(value, pat string) status {
 	s.w.step(1 + len(value)/256)
 	if pat == "*" {
@@ -322,7 +321,7 @@ func (s *shell) matches(value, pat string) status {
 	return eitherWay
 }
 
-// mayEqual reports whether two values, of which either may have unknown parts, are equal.
+// mayEqual reports whether two values are equal. Both may have unknown parts.
 func mayEqual(a, b string) status {
 	if Known(a) && Known(b) {
 		return truth(a == b)
