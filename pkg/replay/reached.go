@@ -15,10 +15,10 @@ import (
 type Reached struct {
 	*startup.Program
 	Object *Object
-	// Misses are what it does not find when it starts, the driver's libraries left out.
+	// Misses are the libraries that it does not find when it starts, without the driver's.
 	Misses []*elfdeps.Error
-	// Verdict says how certain it is that the program runs, and that its failure ends what
-	// the image is for.
+	// Verdict is the severity of a failure, by the certainty that the program runs, and that
+	// its end is the container's.
 	Verdict packs.Verdict
 }
 
@@ -34,8 +34,8 @@ func started(img *Image, set *packs.Packs) *startup.Result {
 	return startup.Follow(img.FS, img.Config.Config, all)
 }
 
-// reach starts the ELF programs of the image's start. What they miss in their own
-// environment replaces what they miss in the image's, which scripts change.
+// reach starts the ELF programs of the image's start. Their misses in their own
+// environment replace those in the image's, which scripts change.
 func (st *starter) reach() []Reached {
 	var list []Reached
 	misses := map[*Object][]*elfdeps.Error{}
