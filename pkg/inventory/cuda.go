@@ -13,13 +13,16 @@ import (
 // Build is a framework's own record of its build. The version of its package may say
 // less.
 type Build struct {
-	Name    string `json:"name"` // "torch", "torchaudio", "torchvision", "onnxruntime"
+	Name string `json:"name"` // "torch", "torchaudio", "torchvision", "onnxruntime", "tensorflow"
+	// Version is "" for TensorFlow, whose file does not say it.
 	Version string `json:"version"`
 	// CUDA is the version that it is built for, "12.4". CPU is set for a build without
 	// CUDA. If neither is set, the file does not say.
 	CUDA string `json:"cuda,omitempty"`
 	CPU  bool   `json:"cpu,omitempty"`
-	Git  string `json:"git,omitempty"`
+	// CUDNN is the version of cuDNN that it is built for, "9". "" if the file does not say.
+	CUDNN string `json:"cudnn,omitempty"`
+	Git   string `json:"git,omitempty"`
 	// Package is the distribution that wrote the file (onnxruntime-gpu), or "" if the
 	// file does not say.
 	Package string `json:"package,omitempty"`
@@ -86,6 +89,34 @@ func readONNXRuntime(inv *Inventory, name string, b []byte) error {
 		return errors.New("it has no __version__ or no package_name")
 	}
 	build.CPU = build.Package == "onnxruntime" && build.CUDA == ""
+	inv.Builds = append(inv.Builds, build)
+	return nil
+}
+
+// infoPair matches a string or a boolean of build_info.py and its key: ("cuda_version", "12.6").
+var infoPair = regexp.MustCompile(`["'](\w+)["']\s*[,:]\s*(?:["']([^"'\n]*)["']|(True|False)\b)`)
+
+// readTensorFlow reads tensorflow/python/platform/build_info.py, which TensorFlow's
+// tools/build_info/gen_build_info.py writes. It is the one record of the libraries that a
+// build opens: other builds of a release are made for other ones.
+func readTensorFlow(inv *Inventory, name string, b []byte) error {
+	v := map[string]string{}
+	for _, m := range infoPair.FindAllSubmatch(b, -1) {
+		v[string(m[1])] = string(m[2]) + string(m[3])
+	}
+	if v["is_cuda_build"] == "" {
+		return errors.New("it has no is_cuda_build")
+	}
+	for _, value := range []string{v["cuda_version"], v["cudnn_version"]} {
+		if len(value) > maxText {
+			return errors.New("its versions are too long")
+		}
+	}
+	dir := "/" + path.Dir(strings.TrimSuffix(name, "/python/platform/build_info.py"))
+	build := &Build{Name: "tensorflow", CPU: v["is_cuda_build"] == "False" && v["is_rocm_build"] != "True", Path: "/" + name, Dir: dir}
+	if v["is_cuda_build"] == "True" {
+		build.CUDA, build.CUDNN = v["cuda_version"], v["cudnn_version"]
+	}
 	inv.Builds = append(inv.Builds, build)
 	return nil
 }

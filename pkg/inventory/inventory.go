@@ -152,6 +152,7 @@ var sources = []source{
 	{hasSuffix("/torch/version.py"), 64 << 10, readTorch},
 	{isTorchCompanion, 64 << 10, readTorchCompanion},
 	{hasSuffix("/onnxruntime/capi/build_and_package_info.py"), 64 << 10, readONNXRuntime},
+	{hasSuffix("/tensorflow/python/platform/build_info.py"), 64 << 10, readTensorFlow},
 	{isCondaMeta, 16 << 20, readConda},
 	{isHistory, 4 << 20, readHistory},
 	{isActivation, 64 << 10, readActivation},
@@ -166,7 +167,7 @@ var sources = []source{
 
 // WantsID names the version of Wants. Change it with every change of Wants, so that a
 // cached index with other files is not used.
-const WantsID = "inventory 6"
+const WantsID = "inventory 7"
 
 // Wants reports whether the bytes of a file are needed, by its path without a leading
 // slash and its size in bytes.
@@ -194,7 +195,7 @@ func sourceOf(name string) *source {
 // thousands, and each is checked twice.
 func mayTell(name string) bool {
 	switch base := name[strings.LastIndexByte(name, '/')+1:]; base {
-	case "METADATA", "PKG-INFO", "RECORD", "pyvenv.cfg", "version.py", "build_and_package_info.py", "status", "installed", "version.txt",
+	case "METADATA", "PKG-INFO", "RECORD", "pyvenv.cfg", "version.py", "build_and_package_info.py", "build_info.py", "status", "installed", "version.txt",
 		"INSTALLER", "top_level.txt", "history", "extended_states", "world", "rpmdb.sqlite", "Packages.db", "Packages":
 		return true
 	default:

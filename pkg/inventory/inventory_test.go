@@ -121,6 +121,9 @@ func TestCUDA(t *testing.T) {
 		site + "torchaudio/version.py":                      "__version__ = '2.8.0+cu128'\ngit_version = 'def'\n",
 		site + "torchvision/version.py":                     "__version__ = '0.23.0+cu128'\ngit_version = 'fed'\nfrom torchvision.extension import _check_cuda_version\nif _check_cuda_version() > 0:\n    cuda = _check_cuda_version()\n",
 		site + "onnxruntime/capi/build_and_package_info.py": "package_name = 'onnxruntime-gpu'\n__version__ = '1.19.2'\ncuda_version = '12.2'\n",
+		site + "tensorflow/python/platform/build_info.py":   "import collections\nbuild_info = collections.OrderedDict([(\"cpu_compiler\", \"/usr/bin/gcc\"), (\"cuda_version\", \"12.6\"), (\"cudnn_version\", \"9\"), (\"is_cuda_build\", True), (\"is_rocm_build\", False)])\n",
+		"srv/cpu/tensorflow/python/platform/build_info.py":  "build_info = collections.OrderedDict([('is_cuda_build', False), ('is_rocm_build', False)])\n",
+		"srv/bad/tensorflow/python/platform/build_info.py":  "import x\n",
 		"usr/local/cuda-12.4/bin/nvcc":                      "x",
 		"usr/local/cuda-12.6/version.json":                  `{"cuda":{"name":"CUDA SDK","version":"12.6.3"},"cuda_cudart":{"name":"x","version":"12.6.77"}}`,
 		"usr/local/cuda-9.0/version.txt":                    "CUDA Version 9.0.176\n",
@@ -131,9 +134,11 @@ func TestCUDA(t *testing.T) {
 	want := &Inventory{
 		Builds: []*Build{
 			{Name: "onnxruntime", Version: "1.19.2", CUDA: "12.2", Package: "onnxruntime-gpu", Path: "/" + site + "onnxruntime/capi/build_and_package_info.py", Dir: "/opt/venv/lib/python3.11/site-packages"},
+			{Name: "tensorflow", CUDA: "12.6", CUDNN: "9", Path: "/" + site + "tensorflow/python/platform/build_info.py", Dir: "/opt/venv/lib/python3.11/site-packages"},
 			{Name: "torch", Version: "2.11.0+cu130", CUDA: "13.0", Git: "abc", Path: "/" + site + "torch/version.py", Dir: "/opt/venv/lib/python3.11/site-packages"},
 			{Name: "torchaudio", Version: "2.8.0+cu128", Git: "def", Path: "/" + site + "torchaudio/version.py", Dir: "/opt/venv/lib/python3.11/site-packages"},
 			{Name: "torchvision", Version: "0.23.0+cu128", Git: "fed", Path: "/" + site + "torchvision/version.py", Dir: "/opt/venv/lib/python3.11/site-packages"},
+			{Name: "tensorflow", CPU: true, Path: "/srv/cpu/tensorflow/python/platform/build_info.py", Dir: "/srv/cpu"},
 			{Name: "torch", Version: "2.6.0+cpu", CPU: true, Path: "/srv/cpu/torch/version.py", Dir: "/srv/cpu"},
 			{Name: "torch", Version: "2.6.0+rocm6", Path: "/srv/rocm/torch/version.py", Dir: "/srv/rocm"},
 		},
@@ -147,6 +152,7 @@ func TestCUDA(t *testing.T) {
 			{"cudnn", "9.14.0", "/usr/lib/x86_64-linux-gnu/libcudnn.so.9.14.0", "file name"},
 		},
 		Unread: []Unread{
+			{"/srv/bad/tensorflow/python/platform/build_info.py", "it has no is_cuda_build"},
 			{"/srv/bad/torch/version.py", "it has no __version__"},
 			{"/srv/bad/torchaudio/version.py", "it has no __version__"},
 			{"/usr/include/cudnn_version_v8.h", "it does not define CUDNN_MAJOR, CUDNN_MINOR and CUDNN_PATCHLEVEL"},

@@ -65,11 +65,11 @@ func cudnnVersions(pass *Pass) []Finding {
 	var list []Finding
 	carrier := pass.Packs.Carrier("cudnn")
 	stacked(pass, func(p *inventory.Python, wheels replay.WheelSet, pkg *inventory.Package, s *packs.Stack, requirement string) {
-		have, wants := copiesFor(pass, p, wheels, pkg, carrier), packs.ParseRelease(s.CUDNN)
+		have, wants := copiesFor(pass, p, wheels, pkg, carrier), packs.ParseRelease(pass.Packages.CudnnFor(p, pkg, s))
 		if wants == nil || len(have) == 0 || fitsAny(have, wants) || ownCopy(pass, pkg, carrier) {
 			return
 		}
-		major := packs.Numbers(s.CUDNN, 1)
+		major := strconv.Itoa(wants[0])
 		var versions []string
 		var present []replay.File
 		for _, c := range have {
@@ -78,7 +78,7 @@ func cudnnVersions(pass *Pass) []Finding {
 		}
 		slices.Sort(versions)
 		f := stackFinding(pass, "cudnn-version", s, wheels, pkg, packs.Values{
-			"package": pkg.Name, "version": pass.Packages.Version(p, pkg), "least": packs.Numbers(s.CUDNN, 2), "next": strconv.Itoa(wants[0] + 1),
+			"package": pkg.Name, "version": pass.Packages.Version(p, pkg), "least": packs.Numbers(wants.String(), 2), "next": strconv.Itoa(wants[0] + 1),
 			"why": metadataRequires(pass, requirement), "installed": strings.Join(slices.Compact(versions), ", "), "cuda": pass.Packages.CudaFor(p, pkg, s),
 		})
 		f.Library, f.Family, f.Present = carrier.Library+"."+major, carrier.Family, present

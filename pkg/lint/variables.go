@@ -122,7 +122,7 @@ func requireCUDA(pass *Pass) []Finding {
 	}
 	var list []Finding
 	for _, b := range pass.Inventory.Builds {
-		if b.CUDA == "" || packs.Numbers(b.CUDA, 1) == packs.Numbers(asks, 1) {
+		if b.CUDA == "" || b.Version == "" || packs.Numbers(b.CUDA, 1) == packs.Numbers(asks, 1) {
 			continue
 		}
 		clause := "refuses"

@@ -28,6 +28,9 @@ type Open struct {
 	// Versions are those of the opener; empty: all. An unknown version fits if the image
 	// has one of the names, or had it.
 	Versions string `yaml:"versions"`
+	// Built are the versions of "cuda" and "cudnn" for which a build opens the library. The
+	// framework's own record of its build decides by them, and Versions if it has none.
+	Built map[string]string `yaml:"built"`
 	// Optional marks an open whose failure has no effect.
 	Optional bool `yaml:"optional"`
 	// IfPresent marks an open of a library that many programs do without: a miss counts if
@@ -55,6 +58,14 @@ func (o *Open) validate() error {
 	}
 	if err := version.CheckRange(o.Versions); err != nil {
 		return fmt.Errorf("part %q: %w", o.Part, err)
+	}
+	for of, versions := range o.Built {
+		if of != "cuda" && of != "cudnn" {
+			return fmt.Errorf("part %q: built has %q, not cuda or cudnn", o.Part, of)
+		}
+		if err := version.CheckRange(versions); err != nil {
+			return fmt.Errorf("part %q: built: %w", o.Part, err)
+		}
 	}
 	return checkPatterns("part "+o.Part, o.Names)
 }

@@ -53,6 +53,17 @@ func (pa *Packages) CudaFor(p *inventory.Python, pkg *inventory.Package, s *pack
 	return cmp.Or(packs.Numbers(pa.CudaBuild(p, pkg), 1), s.CUDA)
 }
 
+// CudnnFor returns the version of cuDNN that a framework is built for, or "" if neither the
+// framework nor the packs name it. The framework's own record has the last word about the
+// major version; the packs may know more of the release.
+func (pa *Packages) CudnnFor(p *inventory.Python, pkg *inventory.Package, s *packs.Stack) string {
+	b := pa.BuildOf(p, pkg.Name)
+	if b == nil || b.CUDNN == "" || packs.Numbers(b.CUDNN, 1) == packs.Numbers(s.CUDNN, 1) {
+		return s.CUDNN
+	}
+	return b.CUDNN
+}
+
 // cudaOfInstall returns the major version of CUDA that a framework is built for, or "" if
 // neither its build nor its name shows it.
 func (pa *Packages) cudaOfInstall(in *Install) string {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
@@ -25,6 +26,7 @@ type Install struct {
 	Begun bool
 
 	release   version.Release     // nil: not known
+	build     *inventory.Build    // its own record of its build, or nil
 	preloads  map[string]*preload // by Preload.When
 	opens     []string            // files that the preloads and steps open by full path
 	importers map[string]bool     // packages in Site whose __init__.py imports the framework
@@ -110,8 +112,9 @@ func (re *replayer) installAt(home string, f *packs.Framework) *Install {
 	if f.OnlyDist && in.Installed.Name == "" {
 		return nil
 	}
-	if b := re.packages.buildOfInstall(in); b != nil && in.release == nil {
-		in.release = packs.ParseRelease(b.Version)
+	in.build = re.packages.buildOfInstall(in)
+	if in.build != nil && in.release == nil {
+		in.release = packs.ParseRelease(in.build.Version)
 	}
 	in.importers = re.packages.importersOf(in)
 	return in

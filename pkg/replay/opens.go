@@ -135,9 +135,28 @@ func (pl *plans) isOpened(r *Process, by *elfdeps.Module, o *packs.Open, d *pack
 		rel = pl.re.packages.ReleaseOfModule(by)
 	} else {
 		rel = r.In.release
+		if fits, known := r.In.builtFor(o); known {
+			return fits
+		}
 	}
 	fits, known := rel.Within(o.Versions)
 	return known && fits || !known && pl.re.files.hasAny(names)
+}
+
+// builtFor reports whether the framework's record of its build has the versions for which
+// it opens a library. known is false if there is no such record, or o asks for none.
+func (in *Install) builtFor(o *packs.Open) (fits, known bool) {
+	if in.build == nil {
+		return false, false
+	}
+	fits = true
+	for of, value := range map[string]string{"cuda": in.build.CUDA, "cudnn": in.build.CUDNN} {
+		if r := packs.ParseRelease(value); o.Built[of] != "" && r != nil {
+			within, sure := r.Within(o.Built[of])
+			known, fits = known || sure, fits && within
+		}
+	}
+	return fits, known
 }
 
 // namesOf returns the names that an open tries. It leaves out names with a version that

@@ -362,7 +362,7 @@ func (t *text) installed(inv *inventory.Inventory) {
 		}
 	}
 	for _, b := range inv.Builds {
-		parts = append(parts, b.Name+" "+b.Version)
+		parts = append(parts, strings.TrimSpace(b.Name+" "+b.Version))
 	}
 	for _, c := range inv.Components {
 		if slices.ContainsFunc(inv.Components, func(o *inventory.Component) bool {
