@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/pyimport"
 )
 
 // prediction is the predicted result of an import.
@@ -18,9 +20,9 @@ type prediction struct {
 	text    string
 	doubt   string   // why the failure is not certain, or ""
 	mapped  []string // real paths, in order, without those of the start
-	maybe   []string // real paths that may be mapped
 	modules []string // that were imported, in the order of their beginning
 	unknown []string // what could not be followed
+	tree    *pyimport.Node
 }
 
 // verdict is the comparison of a record and a prediction.

@@ -21,6 +21,7 @@ import (
 	"syscall"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/source"
 	"github.com/imgcheck/imgcheck/test/gpu"
 )
@@ -169,7 +170,7 @@ func layerOf(upper string) (*layers.Layer, error) {
 	if err := errors.Join(err, w.Close()); err != nil {
 		return nil, err
 	}
-	return layers.ReadLayer(&b, func(string, int64) bool { return false })
+	return layers.ReadLayer(&b, replay.Wants)
 }
 
 // addToTar writes a file of an upper directory. overlayfs marks what is removed by a
@@ -213,7 +214,7 @@ type tried struct {
 
 // tryFaults makes n random faults, one after the other, and compares the imports of their
 // modules with the predictions.
-func (c *comparison) tryFaults(ctx context.Context, p *predictor, root string, list []*Record, base *Record) ([]*tried, error) {
+func (c *comparison) tryFaults(ctx context.Context, fsys *layers.FS, root string, list []*Record, base *Record) ([]*tried, error) {
 	g := newGenerator(list, base, c.seed, c.libstdcxx)
 	dir, err := os.MkdirTemp("", "imports-")
 	if err != nil {
@@ -223,7 +224,7 @@ func (c *comparison) tryFaults(ctx context.Context, p *predictor, root string, l
 	var all []*tried
 	for i := range c.faults {
 		f := g.next(i)
-		one, err := c.try(ctx, g, p, f, root, filepath.Join(dir, fmt.Sprint(i)), base)
+		one, err := c.try(ctx, g, fsys, f, root, filepath.Join(dir, fmt.Sprint(i)), base)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
@@ -233,17 +234,11 @@ func (c *comparison) tryFaults(ctx context.Context, p *predictor, root string, l
 }
 
 // try makes one fault.
-func (c *comparison) try(ctx context.Context, g *generator, p *predictor, f *fault, root, upper string, base *Record) (*tried, error) {
+func (c *comparison) try(ctx context.Context, g *generator, fsys *layers.FS, f *fault, root, upper string, base *Record) (*tried, error) {
 	if err := g.apply(f, root, upper); err != nil {
 		return nil, err
 	}
 	l, err := layerOf(upper)
-	if err != nil {
-		return nil, err
-	}
-	changed := p.fs.With(l, source.Layer{})
-	read := readRoot(changed, root, c.whole)
-	q, err := newPredictor(changed, read, f.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -252,15 +247,9 @@ func (c *comparison) try(ctx context.Context, g *generator, p *predictor, f *fau
 		return nil, err
 	}
 	defer os.RemoveAll(upper)
-	t := &tried{fault: f}
-	for _, r := range really {
-		if r.Outcome == Timeout {
-			continue
-		}
-		pred, _ := q.predict(r.Module)
-		t.verdicts = append(t.verdicts, compare(r, pred, base))
-	}
-	return t, nil
+	really = slices.DeleteFunc(really, func(r *Record) bool { return r.Outcome == Timeout })
+	verdicts, err := compareSome(ctx, fsys.With(l, source.Layer{}), f.Env, really, base)
+	return &tried{f, verdicts}, err
 }
 
 // record imports the modules of a fault really.

@@ -18,10 +18,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
 // Main runs the program.
@@ -30,8 +30,6 @@ func Main() {
 	flag.IntVar(&c.causes, "causes", 40, "how many causes of differences to print")
 	flag.BoolVar(&c.tree, "tree", false, "print the trees of the modules")
 	flag.StringVar(&c.cache, "cache", "", "a directory to keep the index of the root in, which must not change")
-	flag.BoolVar(&c.whole, "whole", false, "parse whole sources, not what pysource.Reduce keeps of them")
-	flag.IntVar(&c.jobs, "j", runtime.GOMAXPROCS(0), "how many predictions at a time")
 	flag.Float64Var(&c.text, "text", 0, "fail if outcome and text are equal for a smaller share, in percent")
 	flag.Float64Var(&c.maps, "maps", 0, "fail if the mapped files are equal for a smaller share, in percent")
 	flag.IntVar(&c.faults, "faults", 0, "how many random faults to make in the root, in overlays of this mount namespace")
@@ -62,10 +60,10 @@ func Main() {
 
 // comparison holds the values of the flags.
 type comparison struct {
-	causes, jobs int
-	tree, whole  bool
-	cache        string
-	text, maps   float64
+	causes     int
+	tree       bool
+	cache      string
+	text, maps float64
 
 	faults              int
 	seed                uint64
@@ -91,18 +89,17 @@ func (c *comparison) run(ctx context.Context, root, record string, only []string
 	if err != nil {
 		return false, err
 	}
-	p, err := newPredictor(fs, readRoot(fs, root, c.whole), nil)
-	if err != nil {
-		return false, err
-	}
 	list = slices.DeleteFunc(list, func(r *Record) bool {
 		return r.Outcome == Timeout || r.Outcome == Excluded || len(only) > 0 && !slices.Contains(only, r.Module)
 	})
-	ok := c.compareAll(p, list, base)
+	ok, err := c.compareAll(ctx, fs, list, base)
+	if err != nil {
+		return false, err
+	}
 	if c.faults == 0 {
 		return ok, nil
 	}
-	all, err := c.tryFaults(ctx, p, root, list, base)
+	all, err := c.tryFaults(ctx, fs, root, list, base)
 	if err != nil {
 		return false, err
 	}
@@ -111,12 +108,21 @@ func (c *comparison) run(ctx context.Context, root, record string, only []string
 
 // compareAll predicts each record, prints the comparison, and reports whether the floors are
 // reached.
-func (c *comparison) compareAll(p *predictor, list []*Record, base *Record) bool {
-	verdicts := c.predictAll(p, list, base)
+func (c *comparison) compareAll(ctx context.Context, fs *layers.FS, list []*Record, base *Record) (bool, error) {
+	verdicts, err := compareSome(ctx, fs, nil, list, base)
+	if err != nil {
+		return false, err
+	}
+	for _, v := range verdicts {
+		if c.tree {
+			b, _ := json.MarshalIndent(v.pred.tree, "", " ")
+			fmt.Printf("%s\n", b)
+		}
+	}
 	t := count(verdicts)
 	t.write(os.Stdout)
 	writeCauses(os.Stdout, verdicts, c.causes)
-	return t.reaches(c.text, c.maps)
+	return t.reaches(c.text, c.maps), nil
 }
 
 // judgeFaults prints what did not agree after a fault, and reports whether the floor is
@@ -138,29 +144,21 @@ func (c *comparison) judgeFaults(all []*tried) bool {
 	return t.reaches(c.agree, 0)
 }
 
-// predictAll predicts each record, and returns the comparisons in the order of the records.
-func (c *comparison) predictAll(p *predictor, list []*Record, base *Record) []*verdict {
-	verdicts := make([]*verdict, len(list))
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range c.jobs {
-		workers.Go(func() {
-			for i := range next {
-				pred, tree := p.predict(list[i].Module)
-				verdicts[i] = compare(list[i], pred, base)
-				if c.tree {
-					b, _ := json.MarshalIndent(tree, "", " ")
-					fmt.Printf("%s\n", b)
-				}
-			}
-		})
+// compareSome predicts each record, and returns the comparisons in the order of the records.
+func compareSome(ctx context.Context, fs *layers.FS, env map[string]string, list []*Record, base *Record) ([]*verdict, error) {
+	var names []string
+	for _, r := range list {
+		names = append(names, r.Module)
 	}
-	for i := range list {
-		next <- i
+	all, err := predict(ctx, fs, env, names)
+	if err != nil {
+		return nil, err
 	}
-	close(next)
-	workers.Wait()
-	return verdicts
+	var verdicts []*verdict
+	for _, r := range list {
+		verdicts = append(verdicts, compare(r, all[r.Module], base))
+	}
+	return verdicts, nil
 }
 
 // reaches reports whether nothing is a false alarm and the shares are as large as the
