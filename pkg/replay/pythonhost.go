@@ -22,6 +22,15 @@ type pythonHost struct {
 	partial string
 	// killed is the failure that has ended the process, or nil: every later one is it.
 	killed *pyimport.Failure
+	// opened are the extension modules and libraries that were opened, in order.
+	opened []opened
+}
+
+// opened is a file that a Python program has opened.
+type opened struct {
+	name   string // argument of dlopen
+	flags  elfdeps.Flags
+	ctypes bool // by ctypes
 }
 
 var _ pyimport.Host = (*pythonHost)(nil)
@@ -33,6 +42,7 @@ func (h *pythonHost) Extension(file, module string) *pyimport.Failure {
 	if failed != nil || m == nil {
 		return failed
 	}
+	h.opened = append(h.opened, opened{name: file, flags: elfdeps.Now})
 	init := pyimport.InitFunction(module)
 	found, err := h.proc.Sym(m, init)
 	switch {
@@ -47,13 +57,20 @@ func (h *pythonHost) Extension(file, module string) *pyimport.Failure {
 // Dlopen opens a library as ctypes.CDLL does: the module _ctypes calls dlopen, so that its
 // RUNPATH counts.
 func (h *pythonHost) Dlopen(name string, flags int) *pyimport.Failure {
-	i := slices.IndexFunc(h.proc.Objects, func(m *elfdeps.Module) bool { return strings.HasPrefix(path.Base(m.Path), "_ctypes.") })
-	var by *elfdeps.Module
-	if i >= 0 {
-		by = h.proc.Objects[i]
+	m, failed := h.open(ctypesOf(h.proc), name, dlopenFlags(flags), "OSError")
+	if m != nil {
+		h.opened = append(h.opened, opened{name, dlopenFlags(flags), true})
 	}
-	_, failed := h.open(by, name, dlopenFlags(flags), "OSError")
 	return failed
+}
+
+// ctypesOf returns the module of a process that opens libraries for ctypes, or nil.
+func ctypesOf(p *elfdeps.Process) *elfdeps.Module {
+	i := slices.IndexFunc(p.Objects, func(m *elfdeps.Module) bool { return strings.HasPrefix(path.Base(m.Path), "_ctypes.") })
+	if i < 0 {
+		return nil
+	}
+	return p.Objects[i]
 }
 
 // dlopenFlags returns the flags of dlopen(3) on Linux. ctypes adds RTLD_NOW to all

@@ -41,18 +41,19 @@ var unameOf = map[elf.Machine]string{
 type starter struct {
 	re      *replayer
 	sources *pyimport.Sources
+	known   map[imported]*followed // the imports of frameworks
 }
 
 // newStarter returns a starter for the files of an image.
 func newStarter(re *replayer) *starter {
 	fsys := re.img.FS
-	return &starter{re, pyimport.NewSources(fsys, func(file string) ([]byte, bool) {
+	return &starter{re: re, sources: pyimport.NewSources(fsys, func(file string) ([]byte, bool) {
 		e, _, ok := fsys.Lookup(file)
 		if !ok || e.Type != layers.Regular || e.Content == nil && e.Size > 0 {
 			return nil, false
 		}
 		return e.Content, true
-	})}
+	}), known: map[imported]*followed{}}
 }
 
 // job is a program to be followed.
@@ -286,28 +287,63 @@ func (st *starter) process(j job, steps int) (*pyimport.Run, *pythonHost) {
 	return run, host
 }
 
-// follow follows a program. It returns nil if its process does not start, or it runs
-// nothing that has source.
+// follow follows a program. It returns nil if the image has no such interpreter, its
+// process does not start, or the source of its first module is not known.
 func (st *starter) follow(j job) *Start {
+	f := st.known[j.key()]
+	if f == nil {
+		f = st.evaluate(j)
+	}
+	if f == nil {
+		return nil
+	}
+	s := j.start
+	s.Tree, s.Mapped = f.tree, f.mapped
+	s.Failures = s.failures(st.re.packs)
+	return s
+}
+
+// followed is the result of a program that was followed.
+type followed struct {
+	tree   *pyimport.Node
+	mapped []string
+	opened []opened
+	killed bool // a file that is cut short has ended the process
+}
+
+// imported is the import of a module by an interpreter, in the environment of the image.
+type imported struct{ python, module string }
+
+// key returns what two jobs have in common that import the same, or zero for a program.
+func (j *job) key() imported {
+	if j.module == "" {
+		return imported{}
+	}
+	return imported{j.start.Python, j.module}
+}
+
+// evaluate follows a program in a new process, which it ends. It returns nil as
+// [starter.follow] does.
+func (st *starter) evaluate(j job) *followed {
 	run, host := st.process(j, startSpan)
 	if run == nil {
 		return nil
 	}
-	s := j.start
+	f := &followed{}
 	switch {
 	case j.python == nil:
-		s.Tree = run.Import(j.module)
+		f.tree = run.Import(j.module)
 	case j.python.File != "":
-		s.Tree = run.Main(j.python.File, false, j.python.Args...)
+		f.tree = run.Main(j.python.File, false, j.python.Args...)
 	case j.python.Module != "":
-		s.Tree = run.Main(j.python.Module, true, j.python.Args...)
+		f.tree = run.Main(j.python.Module, true, j.python.Args...)
 	default:
 		return nil
 	}
-	doubt(s.Tree, host.partial)
-	s.Mapped, s.Failures = host.mapped(), s.failures(st.re.packs)
+	doubt(f.tree, host.partial)
+	f.mapped, f.opened, f.killed = host.mapped(), host.opened, host.killed != nil
 	host.proc.Rest()
-	return s
+	return f
 }
 
 // host starts the process of an interpreter on a machine with a GPU, with an environment.
