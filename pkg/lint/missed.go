@@ -115,7 +115,11 @@ func stepMisses(pass *Pass, by *causes) {
 					c.meet(e, file, pass.Packs.Excepted(x))
 					continue
 				}
-				c.meet(e, file, judgeStep(pass, in, e))
+				if f.Caught != "" {
+					c.meet(e, file, pass.Packs.Verdict("start-catches", packs.Values{"caught": f.Caught}))
+				} else {
+					c.meet(e, file, judgeStep(pass, in, e))
+				}
 				c.cuda = cmp.Or(c.cuda, in.Installed.Cuda())
 				c.effect(stepEffect(pass, f, e))
 			}

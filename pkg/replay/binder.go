@@ -98,6 +98,7 @@ func (bi *binder) frameworkSymbols(in *Install) []Unbound {
 		list = append(list, u)
 	}
 	bi.re.runStepsWith(p, in, onOpen)
+	list = append(list, bi.caughtSymbols(in)...)
 	if len(list) > 0 || len(in.Failures) > 0 {
 		return list
 	}
@@ -108,6 +109,23 @@ func (bi *binder) frameworkSymbols(in *Install) []Unbound {
 		}
 	}
 	bi.excuse(in, list)
+	return list
+}
+
+// caughtSymbols returns the symbols that the files of steps miss whose exception the
+// framework's source catches.
+func (bi *binder) caughtSymbols(in *Install) []Unbound {
+	var list []Unbound
+	if in.source == nil {
+		return nil
+	}
+	for _, c := range in.source.caught {
+		if e := symbolError(c.err); e != nil {
+			u := bi.stepUnbound(in, c.step, c.name, e)
+			u.Verdict = bi.re.packs.Verdict("start-catches", packs.Values{"caught": c.caught})
+			list = append(list, u)
+		}
+	}
 	return list
 }
 

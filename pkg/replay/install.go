@@ -25,6 +25,7 @@ type Install struct {
 	// framework.
 	Begun bool
 
+	source    *source             // nil: the packs' plan counts
 	release   version.Release     // nil: not known
 	build     *inventory.Build    // its own record of its build, or nil
 	preloads  map[string]*preload // by Preload.When
@@ -41,6 +42,7 @@ type Failure struct {
 	Path   string           // of the file that cannot be opened; "" if the image has none for the step
 	Misses []*elfdeps.Error // empty if only symbols are missing
 	Killed bool             // a truncated preload kills the process, and the step's effect says so
+	Caught string           // the exceptions that the framework's source catches there, or ""
 }
 
 // maxInstalls limits the frameworks. For each file of the image all of them are searched for
@@ -187,7 +189,7 @@ func (re *replayer) load(in *Install) {
 		return
 	}
 	in.Failures = re.runSteps(re.loaders.ProgramFor(in.Home, re.loaders.Primary), in)
-	if in.callsRescue() {
+	if in.source == nil && in.callsRescue() {
 		for _, f := range in.Failures {
 			in.rescued = append(in.rescued, kept(f.Misses)...)
 		}
@@ -198,8 +200,11 @@ func (re *replayer) load(in *Install) {
 // findOpens finds the preloads of a framework, and the files that it opens by full path.
 func (re *replayer) findOpens(in *Install) {
 	in.preloads = map[string]*preload{}
+	if in.source != nil {
+		in.opens = in.source.paths()
+	}
 	for _, when := range packs.PreloadTimes {
-		if pre := in.preloadAt(when); pre != nil {
+		if pre := in.preloadAt(when); pre != nil && in.source == nil {
 			in.preloads[when] = re.findPreload(in, *pre)
 			in.opens = append(in.opens, in.preloads[when].paths()...)
 		}

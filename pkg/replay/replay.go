@@ -7,7 +7,7 @@
 // evidence are clauses of the packs, filled with values. pkg/lint makes findings of them.
 //
 // An image is replayed in this order (see [Run]): each framework opens the files of its
-// steps; each ELF file is loaded by itself, or after the framework that it relies on;
+// import, by its own source or by the packs; each ELF file is loaded by itself, or after the framework that it relies on;
 // each framework and each program that loads GPU libraries runs as a [Process] on a
 // machine with a GPU, where it opens libraries by name; the symbols of the known
 // processes are bound; and the files' notes of what they open are checked.
@@ -60,6 +60,7 @@ type replayer struct {
 	packages *Packages
 	hosts    *hosts
 	plans    *plans
+	starter  *starter
 	ev       *Evidence
 	loadsGPU sync.Map // set of the paths of programs that load a GPU library when they start
 }
@@ -79,16 +80,20 @@ func newReplayer(img *Image, set *packs.Packs) (*replayer, error) {
 	re.plans = &plans{re: re, openers: map[[2]string][]*packs.Dlopens{}}
 	re.ev.Installs = re.findInstalls()
 	re.ev.Started = started(img, set)
+	re.starter = newStarter(re)
 	return re, nil
 }
 
 // replay replays the frameworks, the ELF files and the processes of the image.
 func (re *replayer) replay(ctx context.Context) error {
+	if err := re.findSources(ctx); err != nil {
+		return err
+	}
 	re.replayInstalls()
 	if err := re.each(ctx, re.replayObject); err != nil {
 		return err
 	}
-	re.ev.Reached = newStarter(re).reach()
+	re.ev.Reached = re.starter.reach()
 	return nil
 }
 
@@ -96,7 +101,7 @@ func (re *replayer) replay(ctx context.Context) error {
 // source says more than the packs about what they load, and then runs the plans.
 func (re *replayer) runStarts(ctx context.Context) error {
 	re.ev.Unbound = (&binder{re}).unbound()
-	starts, err := newStarter(re).run(ctx)
+	starts, err := re.starter.run(ctx)
 	if err != nil {
 		return err
 	}

@@ -126,6 +126,32 @@ func (st *starter) all(ctx context.Context, jobs []job) ([]*Start, error) {
 	return slices.DeleteFunc(done, func(s *Start) bool { return s == nil }), err
 }
 
+// imports follows imports, on all processors, and keeps them for the programs that do the
+// same. It leaves out the jobs without an interpreter.
+func (st *starter) imports(ctx context.Context, jobs []job) ([]*followed, error) {
+	done := make([]*followed, len(jobs))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range jobs {
+		if jobs[i].start == nil || jobs[i].start.Python == "" {
+			continue
+		}
+		g.Go(func() error {
+			if ctx.Err() == nil {
+				done[i] = st.evaluate(jobs[i])
+			}
+			return ctx.Err()
+		})
+	}
+	err := g.Wait()
+	for i, f := range done {
+		if f != nil {
+			st.known[jobs[i].key()] = f
+		}
+	}
+	return done, err
+}
+
 // Follow follows the Python programs of an image's start or, if modules are given, the
 // import of each by the interpreter at python, which may be empty for the one of the
 // image's program or of its PATH. It returns an error if there is no such interpreter.
@@ -134,7 +160,7 @@ func Follow(ctx context.Context, img *Image, set *packs.Packs, python string, mo
 	if err != nil {
 		return nil, err
 	}
-	st := newStarter(re)
+	st := re.starter
 	jobs := st.programs()
 	if len(modules) > 0 {
 		if python = st.interpreter(python, jobs); python == "" {

@@ -37,6 +37,9 @@ func (re *replayer) runSteps(p *elfdeps.Process, in *Install) []Failure {
 // runStepsWith is runSteps, and calls onOpen, unless it is nil, for the files in a process
 // that binds symbols.
 func (re *replayer) runStepsWith(p *elfdeps.Process, in *Install, onOpen openFunc) []Failure {
+	if in.source != nil {
+		return re.openSource(p, in, onOpen)
+	}
 	if in.rescued != nil {
 		if f := re.rescue(p, in, onOpen); f != nil {
 			re.openSteps(p, in, nil)
@@ -55,24 +58,31 @@ func (re *replayer) openSteps(p *elfdeps.Process, in *Install, onOpen openFunc) 
 		if i == 1 && in.rescued == nil && len(failures) == 0 {
 			cut = append(cut, re.openEager(p, in.preloads["after-first-step"])...)
 		}
-		if failed := re.preloadStep(p, in, s, onOpen); failed != nil {
-			failures = append(failures, *failed)
-			continue
-		}
-		for _, file := range re.files.Glob(in.Home, s.Open) {
-			if !re.loadable(in, file) {
-				continue
-			}
-			last = file
-			if misses := re.openFile(p, s, file, onOpen); len(misses) > 0 {
-				failures = append(failures, Failure{Step: s, Path: file, Misses: misses})
-			}
-		}
+		failed, file := re.openStep(p, in, s, onOpen)
+		failures, last = append(failures, failed...), cmp.Or(file, last)
 	}
 	if len(cut) > 0 && len(in.steps()) > 0 {
 		failures = append(failures, re.killed(in, cut, cmp.Or(last, cut[0].Subject)))
 	}
 	return failures
+}
+
+// openStep opens the files of a step. It returns those that fail, and the file that was
+// opened last.
+func (re *replayer) openStep(p *elfdeps.Process, in *Install, s packs.Step, onOpen openFunc) (failures []Failure, last string) {
+	if failed := re.preloadStep(p, in, s, onOpen); failed != nil {
+		return []Failure{*failed}, ""
+	}
+	for _, file := range re.files.Glob(in.Home, s.Open) {
+		if !re.loadable(in, file) {
+			continue
+		}
+		last = file
+		if misses := re.openFile(p, s, file, onOpen); len(misses) > 0 {
+			failures = append(failures, Failure{Step: s, Path: file, Misses: misses})
+		}
+	}
+	return failures, last
 }
 
 // openFile opens one file of a step, and returns what the process misses since.
