@@ -13,13 +13,13 @@ import (
 // dlopenNotes returns the libraries that a file requires or recommends in its
 // .note.dlopen and cannot open: one of the names of a note suffices. A note without a
 // priority recommends (UAPI.12). Files whose opens are in the packs are left out.
-func (re *replayer) dlopenNotes() []MissedOpen {
+func (pl *plans) dlopenNotes() []MissedOpen {
 	var list []MissedOpen
-	for _, o := range re.files.Objects {
-		if len(o.ELF.Dlopen) == 0 || o.Loader == nil || re.files.Planned(o) {
+	for _, o := range pl.re.files.Objects {
+		if len(o.ELF.Dlopen) == 0 || o.Loader == nil || pl.re.files.Planned(o) {
 			continue
 		}
-		p := re.loaders.ProgramFor(o.Path, o.Loader)
+		p := pl.re.loaders.ProgramFor(o.Path, o.Loader)
 		m, _ := p.Dlopen(nil, o.Path)
 		if m == nil {
 			continue
@@ -30,12 +30,12 @@ func (re *replayer) dlopenNotes() []MissedOpen {
 				continue
 			}
 			err := openAny(p, m, note.Soname)
-			if err == nil || err.Unknown || re.packs.FromDriver(err.Name) {
+			if err == nil || err.Unknown || pl.re.packs.FromDriver(err.Name) {
 				continue
 			}
 			list = append(list, MissedOpen{
 				By: o.Path, Name: err.Name, Err: err.Alone(),
-				Verdict: re.packs.Verdict("dlopen-note", packs.Values{"feature": cmp.Or(note.Feature, strings.Join(note.Soname, ", ")), "priority": priority}),
+				Verdict: pl.re.packs.Verdict("dlopen-note", packs.Values{"feature": cmp.Or(note.Feature, strings.Join(note.Soname, ", ")), "priority": priority}),
 			})
 		}
 	}

@@ -46,7 +46,7 @@ func Run(ctx context.Context, img *Image, set *packs.Packs) (*Evidence, error) {
 	if err := re.runStarts(ctx); err != nil {
 		return nil, err
 	}
-	re.ev.Noted = re.dlopenNotes()
+	re.ev.Noted = re.plans.dlopenNotes()
 	return re.ev, re.config.Spent()
 }
 
@@ -106,7 +106,7 @@ func (re *replayer) runStarts(ctx context.Context) error {
 		return err
 	}
 	re.ev.Starts = starts
-	re.believe(starts)
+	re.starter.believe(starts)
 	re.plans.follow()
 	return nil
 }

@@ -385,7 +385,7 @@ func (st *starter) host(in *pyenv.Interpreter, env map[string]string) *pythonHos
 		return nil
 	}
 	p, err := l.Start(in.Path)
-	if err != nil {
+	if err != nil || len(st.re.files.cutOf(p.Objects, 0)) > 0 {
 		return nil
 	}
 	h := &pythonHost{files: st.re.files, fsys: fsys, proc: p}
@@ -397,40 +397,40 @@ func (st *starter) host(in *pyenv.Interpreter, env map[string]string) *pythonHos
 
 // believe corrects the evidence by the programs of the image: a file that one of them has
 // loaded misses nothing, and a symbol that one of them misses is unbound.
-func (re *replayer) believe(starts []*Start) {
+func (st *starter) believe(starts []*Start) {
 	loaded := map[string]bool{}
 	for _, s := range starts {
 		for _, file := range s.Mapped {
 			loaded[file] = true
 		}
 	}
-	for _, o := range re.files.Objects {
+	for _, o := range st.re.files.Objects {
 		if loaded[o.Path] {
 			o.Misses = nil
 		}
 	}
-	for _, in := range re.ev.Installs {
-		in.Failures = slices.DeleteFunc(in.Failures, func(f Failure) bool { return loaded[RealPath(re.img.FS, f.Path)] })
+	for _, in := range st.re.ev.Installs {
+		in.Failures = slices.DeleteFunc(in.Failures, func(f Failure) bool { return loaded[RealPath(st.re.img.FS, f.Path)] })
 	}
-	re.ev.Unbound = slices.DeleteFunc(re.ev.Unbound, func(u Unbound) bool { return loaded[u.Path] })
+	st.re.ev.Unbound = slices.DeleteFunc(st.re.ev.Unbound, func(u Unbound) bool { return loaded[u.Path] })
 	for _, s := range starts {
 		for i := range s.Failures {
-			re.believeSymbol(&s.Failures[i])
+			st.believeSymbol(&s.Failures[i])
 		}
 	}
 }
 
 // believeSymbol adds the symbol that a program misses. If it is known already, it gets the
 // verdict of the program's failure.
-func (re *replayer) believeSymbol(f *StartFailure) {
+func (st *starter) believeSymbol(f *StartFailure) {
 	e := symbolError(f.Cause)
 	if e == nil {
 		return
 	}
-	u := UnboundOf(RealPath(re.img.FS, f.File()), e, f.Effects...)
+	u := UnboundOf(RealPath(st.re.img.FS, f.File()), e, f.Effects...)
 	u.Verdict = f.Verdict
-	for i := range re.ev.Unbound {
-		known := &re.ev.Unbound[i]
+	for i := range st.re.ev.Unbound {
+		known := &st.re.ev.Unbound[i]
 		if known.Path != u.Path || known.Message != u.Message {
 			continue
 		}
@@ -440,7 +440,7 @@ func (re *replayer) believeSymbol(f *StartFailure) {
 		known.Effects = append(known.Effects, f.Effects...)
 		return
 	}
-	re.ev.Unbound = append(re.ev.Unbound, u)
+	st.re.ev.Unbound = append(st.re.ev.Unbound, u)
 }
 
 // doubt marks the exceptions of a tree that are not the loader's as uncertain, if there is
