@@ -284,9 +284,12 @@ func (r *Run) runMain(file, pkg string) {
 	r.execFile(m, f)
 }
 
+// setPath0 puts the directory of the program first on sys.path, unless the interpreter was
+// started with -P or the like.
 func (r *Run) setPath0(dir string) {
-	r.change(r.path)
-	r.path.items = append([]value{dir}, r.path.items...)
+	if !r.in.SafePath {
+		r.AddPath(dir)
+	}
 }
 
 func (r *Run) setArgv(name string, argv []string) {

@@ -355,15 +355,8 @@ func (st *starter) evaluate(j job) *followed {
 	if run == nil {
 		return nil
 	}
-	f := &followed{}
-	switch {
-	case j.python == nil:
-		f.tree = run.Import(j.module)
-	case j.python.File != "":
-		f.tree = run.Main(j.python.File, false, j.python.Args...)
-	case j.python.Module != "":
-		f.tree = run.Main(j.python.Module, true, j.python.Args...)
-	default:
+	f := &followed{tree: runJob(run, j)}
+	if f.tree == nil {
 		return nil
 	}
 	doubt(f.tree, host.partial)

@@ -1,0 +1,42 @@
+package pyimport
+
+import (
+	"path"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/pysource"
+)
+
+// Code runs a text as `python -c TEXT` does. argv are its arguments.
+func (r *Run) Code(text string, argv ...string) *Node {
+	return r.program("-c", "", func() {
+		r.setPath0(r.opt.Cwd)
+		r.setArgv("-c", argv)
+		m := r.newModule("__main__", "")
+		m.names.put("__package__", nil)
+		r.set(r.modules, "__main__", m)
+		r.execFile(m, pysource.Parse([]byte(text)))
+	})
+}
+
+// File executes a file as a module that is not the main one: the configuration of a
+// server, or an application that a command line names by its path.
+func (r *Run) File(file string) *Node {
+	return r.program(file, file, func() {
+		f := r.src.parse(file)
+		if f == nil {
+			r.note("the source of " + file + " is not known")
+			return
+		}
+		m := r.newModule(strings.TrimSuffix(path.Base(file), ".py"), file)
+		m.names.put("__file__", file)
+		r.execFile(m, f)
+	})
+}
+
+// AddPath puts a directory first on sys.path, as programs do for the modules that their
+// arguments name.
+func (r *Run) AddPath(dir string) {
+	r.change(r.path)
+	r.path.items = append([]value{dir}, r.path.items...)
+}

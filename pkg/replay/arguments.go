@@ -1,0 +1,72 @@
+package replay
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/pyimport"
+	"github.com/imgcheck/imgcheck/pkg/startup"
+)
+
+// runJob follows the program or the import of a job in a process, and returns its tree, or
+// nil if it runs nothing that has source.
+func runJob(run *pyimport.Run, j job) *pyimport.Node {
+	var tree *pyimport.Node
+	switch p := j.python; {
+	case p == nil:
+		return run.Import(j.module)
+	case p.File != "":
+		tree = run.Main(p.File, false, p.Args...)
+	case p.Module != "":
+		tree = run.Main(p.Module, true, p.Args...)
+	case p.Code != "" && startup.Known(p.Code):
+		tree = run.Code(p.Code, p.Args...)
+	default:
+		return nil
+	}
+	importNamed(run, j.python, tree)
+	return tree
+}
+
+// importNamed adds to a program's tree the modules and files that its arguments name: gunicorn's
+// application. A program that has failed imports none.
+func importNamed(run *pyimport.Run, p *startup.Python, tree *pyimport.Node) {
+	for _, dir := range slices.Backward(p.Path) {
+		if startup.Known(dir) {
+			run.AddPath(dir)
+		}
+	}
+	for _, i := range p.Imports {
+		if tree.Failed != nil {
+			return
+		}
+		n := tree
+		switch {
+		case !startup.Known(i.Module + i.File):
+			continue
+		case i.Module != "":
+			n = run.Import(i.Module)
+			mounted(n, i.Module)
+		default:
+			n = run.File(i.File)
+			n.Kind = pyimport.Module
+			n = &pyimport.Node{Nodes: []*pyimport.Node{n}, Failed: n.Failed}
+		}
+		tree.Nodes = append(tree.Nodes, n.Nodes...)
+		tree.Unknown = append(tree.Unknown, n.Unknown...)
+		tree.Failed = n.Failed
+	}
+}
+
+// mounted marks the failure of a module that an argument names, and that is not there, as
+// uncertain: an image for the applications of others gets it from a volume.
+func mounted(n *pyimport.Node, module string) {
+	f := n.Failed
+	if f == nil || f.Type != "ModuleNotFoundError" {
+		return
+	}
+	top, _, _ := strings.Cut(module, ".")
+	if _, rest, ok := strings.Cut(f.Text, "No module named '"+top); ok && (rest == "'" || strings.HasPrefix(rest, ".")) && f.Doubt == "" {
+		f.Doubt = "the image has no module " + top + ", and may get it from a volume"
+	}
+}
