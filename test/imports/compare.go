@@ -67,6 +67,9 @@ func (v *verdict) likely(base *Record) string {
 		return fmt.Sprintf("the process ended: %s", v.rec.Outcome)
 	}
 	really := slices.DeleteFunc(without(v.rec.Modules, base.Modules), func(m string) bool { return !v.rec.looked(m) })
+	if m := v.firstMissed(); m != "" {
+		return "not predicted: import of " + m + " (" + v.importer(m, really) + ")"
+	}
 	for _, m := range really {
 		if !slices.Contains(v.pred.modules, m) {
 			return "not predicted: import of " + m + " (" + v.importer(m, really) + ")"
@@ -96,6 +99,44 @@ func (v *verdict) likely(base *Record) string {
 		return fmt.Sprintf("another end: %s %s, at %v", v.rec.Type, firstLine(v.rec.Text), lastFrame(v.rec))
 	}
 	return "order"
+}
+
+// firstMissed returns the import that leads to the first file that was not predicted: by a
+// module that was. It is "" if that is not recorded.
+func (v *verdict) firstMissed() string {
+	missed := without(v.want, v.pred.mapped)
+	for _, e := range v.rec.Edges {
+		if len(missed) == 0 || v.rec.Origins[e[0]] != missed[0] {
+			continue
+		}
+		m := e[0]
+		for range len(v.rec.Edges) {
+			by := v.moduleOf(v.importer(m, nil))
+			if by == "" || by == m || slices.Contains(v.pred.modules, by) {
+				break
+			}
+			m = by
+		}
+		return m
+	}
+	return ""
+}
+
+// moduleOf returns the module of an importer: of a file and line, or of the name of an
+// extension module.
+func (v *verdict) moduleOf(by string) string {
+	by = strings.TrimPrefix(by, "by ")
+	if name, ok := strings.CutPrefix(by, "EXT "); ok {
+		name, _, _ = strings.Cut(name, " ")
+		return name
+	}
+	file := by[:max(strings.LastIndexByte(by, ':'), 0)]
+	for _, m := range v.rec.Modules {
+		if v.rec.Origins[m] == file && file != "" {
+			return m
+		}
+	}
+	return ""
 }
 
 // importer returns the module that begins before m, and how it is loaded: most likely it, or

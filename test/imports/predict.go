@@ -2,7 +2,6 @@ package imports
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -71,19 +70,25 @@ func predict(ctx context.Context, fs *layers.FS, more map[string]string, modules
 	for _, k := range slices.Sorted(maps.Keys(vars)) {
 		config.Config.Env = append(config.Config.Env, k+"="+vars[k])
 	}
-	starts, err := replay.Follow(ctx, &replay.Image{FS: fs, Config: config}, set, python, modules)
-	if err != nil {
-		return nil, err
-	}
 	all := map[string]*prediction{}
-	for _, m := range modules {
-		all[m] = &prediction{module: m, outcome: Failed, typ: "the program", text: fmt.Sprintf("%s does not start", python)}
-	}
-	for _, s := range starts {
-		all[s.Tree.Name] = predictionOf(s)
+	for some := range slices.Chunk(modules, atOnce) {
+		starts, err := replay.Follow(ctx, &replay.Image{FS: fs, Config: config}, set, python, some)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range some {
+			all[m] = &prediction{module: m, outcome: Failed, typ: "the program", text: python + " does not start"}
+		}
+		for _, s := range starts {
+			all[s.Tree.Name] = predictionOf(s)
+		}
 	}
 	return all, nil
 }
+
+// atOnce are the modules that are predicted in one go: all of a root need more look-ups
+// than a replay allows.
+const atOnce = 128
 
 // predictionOf returns what imgcheck says about an import.
 func predictionOf(s *replay.Start) *prediction {
