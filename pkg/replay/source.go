@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
@@ -68,7 +69,7 @@ type attempt struct {
 // sourceOf returns the source of a framework by its import, or nil.
 func (re *replayer) sourceOf(in *Install, f *followed) *source {
 	rd := &reader{re: re, in: in, steps: re.importSteps(in), after: map[string]attempt{}}
-	if f == nil || f.killed || len(rd.steps) == 0 || !rd.isImported(f.tree) {
+	if f == nil || f.killed || len(rd.steps) == 0 || !rd.isImported(f.tree) || rd.helps(f.tree) {
 		return nil
 	}
 	if !rd.walk([]*pyimport.Node{f.tree}, "") {
@@ -100,6 +101,14 @@ func (rd *reader) isImported(tree *pyimport.Node) bool {
 	})
 }
 
+// helps reports whether the tree imports a framework that helps this one by the packs: they
+// judge this one alone, and then with the other.
+func (rd *reader) helps(n *pyimport.Node) bool {
+	return slices.ContainsFunc(n.Nodes, rd.helps) || slices.ContainsFunc(rd.in.Helped, func(h packs.Help) bool {
+		return slices.ContainsFunc(rd.re.packs.Frameworks, func(f *packs.Framework) bool { return f.ID == h.Framework && f.Package == n.Name })
+	})
+}
+
 // walk finds the opens of the steps' files below the last node of a path. It reports false
 // if one of them, or of the libraries before the last of them, is not certain.
 func (rd *reader) walk(way []*pyimport.Node, caught string) bool {
@@ -125,9 +134,27 @@ func (rd *reader) walk(way []*pyimport.Node, caught string) bool {
 
 // isCertain reports whether nothing on the way to a node is in doubt.
 func isCertain(way []*pyimport.Node) bool {
-	return !slices.ContainsFunc(way, func(n *pyimport.Node) bool {
-		return n.Maybe != "" || len(n.Unknown) > 0 || n.Failed != nil && n.Failed.Doubt != ""
-	})
+	for i, n := range way {
+		if n.Maybe != "" || n.Failed != nil && n.Failed.Doubt != "" {
+			return false
+		}
+		for _, u := range n.Unknown {
+			if i == len(way)-1 || lineOf(u) <= lineOf(way[i+1].At) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// lineOf returns the line of a statement ("FILE:12"), or of a note ("line 12: TEXT"); 0 if it
+// has none.
+func lineOf(at string) int {
+	if rest, ok := strings.CutPrefix(at, "line "); ok {
+		at, _, _ = strings.Cut(":"+rest, ": ")
+	}
+	n, _ := strconv.Atoi(at[strings.LastIndexByte(at, ':')+1:])
+	return n
 }
 
 // fileOf returns the real path of the file that a node opens by its path, or "".
@@ -218,19 +245,20 @@ func causeOf(f *pyimport.Failure) *elfdeps.Error {
 }
 
 // openSource opens the files of a framework's source, and then those of its other steps. It
-// returns the steps that fail.
+// returns the steps that fail. If the import ends, the steps with Import that it has not come
+// to are opened too, so that all that is missing is found at once.
 func (re *replayer) openSource(p *elfdeps.Process, in *Install, onOpen openFunc) []Failure {
 	var misses []*elfdeps.Error
 	for _, o := range in.source.opens {
 		misses = re.openBy(p, &o, onOpen)
 	}
+	var failures []Failure
 	if n := len(in.source.opens); in.source.ends {
-		return failureOf(in.source.opens[n-1], misses)
+		failures = failureOf(in.source.opens[n-1], misses)
 	}
 	if r := in.source.refused; r != nil {
 		return failureOf(*r, named(re.openBy(p, r, nil), r.step.Error))
 	}
-	var failures []Failure
 	for _, c := range in.source.caught {
 		if symbolError(c.err) == nil {
 			c.step.Feature = true
@@ -238,7 +266,7 @@ func (re *replayer) openSource(p *elfdeps.Process, in *Install, onOpen openFunc)
 		}
 	}
 	for _, s := range in.steps() {
-		if !s.Import || s.Feature {
+		if !s.Import || s.Feature || in.source.ends {
 			failed, _ := re.openStep(p, in, s, onOpen)
 			failures = append(failures, failed...)
 		}
