@@ -30,10 +30,24 @@ func fixes(pass *Pass, f *Finding, fam *packs.Family, c *cause) []packs.Advice {
 	if len(f.Others) > 0 {
 		list = append(list, otherMajorFix(pass, f, fam, asks)...)
 	}
+	if e.Missing() && len(f.Present) == 0 {
+		list = append(list, otherReleaseFix(pass, f)...)
+	}
 	if fam != nil && f.Rule != "unusable-library" || fam == nil && e.Missing() {
 		list = append(list, pass.Packs.LibraryAdvice(f.Library, cuda)...)
 	}
 	return list
+}
+
+// otherReleaseFix returns the fix for a library of a framework that the installed release of
+// it does not have, or nil.
+func otherReleaseFix(pass *Pass, f *Finding) []packs.Advice {
+	for _, in := range pass.Evidence.Installs {
+		if in.Installed.Name != "" && packs.MatchAny(in.Serves, path.Base(f.Library)) {
+			return pass.advice("framework-of-other-release", packs.Values{"library": f.Library, "framework": in.Installed.Name, "version": in.Installed.Version})
+		}
+	}
+	return nil
 }
 
 // nearFixes returns the fixes that the image's files suggest, and whether they are enough.

@@ -49,6 +49,9 @@ func objectMisses(pass *Pass, by *causes) {
 				v = packs.Grave
 			}
 			c.meet(e, o.Path, v)
+			if pkg, _, ok := pass.Evidence.Unseen.Fails(o, e); ok {
+				c.effect(pass.Packs.Effects("package-cannot-load", packs.Values{"package": pkg, "file": path.Base(o.Path), "error": e.Error()})...)
+			}
 		}
 	}
 }

@@ -58,7 +58,11 @@ func symbolFinding(pass *Pass, u replay.Unbound) Finding {
 	}
 	v := u.Verdict
 	if u.Aside && f.Family == "" {
-		v = v.AtMost(pass.Packs.Unproved("step-aside"))
+		aside := pass.Packs.Unproved("step-aside")
+		if in := pass.Evidence.InstallOf(u.Path); in != nil {
+			aside = judgeAside(pass, in)
+		}
+		v = v.AtMost(aside)
 	}
 	pass.lowerTo(&f, v)
 	if u.Lazy {
@@ -129,7 +133,26 @@ func symbolFixes(pass *Pass, f *Finding, u replay.Unbound, fact *packs.SymbolFac
 		list = append(list, pass.Packs.Rows([]string{fact.Fix}, packs.Values{"cuda": wantedCUDA(pass, f, ""), "number": lastNumbers(u.Symbol)})...)
 	}
 	if len(list) == 0 {
+		list = unmetFixes(pass, u.Path)
+	}
+	if len(list) == 0 {
 		return pass.advice("made-for-one-another", nil)
+	}
+	return list
+}
+
+// unmetFixes returns the fixes for a file whose wheel requires other releases of packages than
+// the installed ones.
+func unmetFixes(pass *Pass, file string) []packs.Advice {
+	p, pkg, wheels := pass.Packages.OwnerOf(file)
+	if pkg == nil {
+		return nil
+	}
+	var list []packs.Advice
+	for _, u := range pass.Packages.UnmetOf(p, pkg, wheels) {
+		list = append(list, pass.advice("fitting", packs.Values{
+			"package": pkg.Name, "version": pkg.Version, "of": u.Of.Name, "of-version": u.Of.Version, "wants": u.Wants,
+		})...)
 	}
 	return list
 }

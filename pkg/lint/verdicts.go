@@ -2,15 +2,20 @@ package lint
 
 import (
 	"cmp"
+	"path"
 	"slices"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 // judge returns the verdict on a miss of an object that is loaded by itself.
 func judge(pass *Pass, o *replay.Object, e *elfdeps.Error) packs.Verdict {
+	if pkg, asked, ok := pass.Evidence.Unseen.Fails(o, e); ok {
+		return judgeUnseen(pass, pkg, asked)
+	}
 	switch {
 	case replay.IsVersion(e):
 		return judgeVersion(pass, o, e)
@@ -22,6 +27,19 @@ func judge(pass *Pass, o *replay.Object, e *elfdeps.Error) packs.Verdict {
 		return pass.Packs.Verdict("library-unexamined", nil)
 	}
 	return judgeRoot(pass, o, e)
+}
+
+// judgeUnseen returns the verdict on a file that a package must load, without source that
+// says so.
+func judgeUnseen(pass *Pass, pkg string, asked inventory.Answer) packs.Verdict {
+	switch v := (packs.Values{"package": pkg}); asked {
+	case inventory.Yes:
+		return packs.Grave
+	case inventory.No:
+		return pass.Packs.Verdict("package-of-others", v)
+	default:
+		return pass.Packs.Verdict("package-perhaps", v)
+	}
 }
 
 // judgeRoot returns the verdict on a GPU library that a root misses.
@@ -84,11 +102,24 @@ func judgeStep(pass *Pass, in *replay.Install, e *elfdeps.Error) packs.Verdict {
 	case pass.Packs.Family(e.Name) != nil:
 		return packs.Grave
 	case in.Aside:
-		return pass.Packs.Unproved("step-aside")
+		return judgeAside(pass, in)
 	case !pass.Loaders.StartsPython(in.Home):
 		return pass.Packs.Unproved("step-without-python")
 	}
 	return packs.Grave
+}
+
+// judgeAside returns the verdict on a framework that is often installed for another package's
+// sake and never imported: by who asked for it, where no source of its own says what it opens.
+func judgeAside(pass *Pass, in *replay.Install) packs.Verdict {
+	asked, silent := pass.Evidence.Unseen.Asked(in)
+	switch {
+	case !silent || asked == inventory.Unknown:
+		return pass.Packs.Unproved("step-aside")
+	case !pass.Loaders.StartsPython(in.Home):
+		return pass.Packs.Unproved("step-without-python")
+	}
+	return judgeUnseen(pass, path.Base(in.Home), asked)
 }
 
 // judgeStack returns the verdict on a library that cannot be opened because it asks for an

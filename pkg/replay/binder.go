@@ -103,9 +103,18 @@ func (bi *binder) frameworkSymbols(in *Install) []Unbound {
 		return list
 	}
 	for _, o := range bi.re.files.Objects {
+		if IsProgram(o.ELF) || len(bi.re.files.Real(o.Misses)) > 0 {
+			continue
+		}
 		served := slices.ContainsFunc(o.ELF.Needed, func(n string) bool { return packs.MatchAny(in.Serves, n) })
-		if served && !IsProgram(o.ELF) && len(bi.re.files.Real(o.Misses)) == 0 && in.follows(o.Path) && bi.re.hostOf(o) == in {
+		if served && in.follows(o.Path) && bi.re.hostOf(o) == in {
 			onOpen(packs.Step{}, o.Path, bi.openFollower(p, in, o))
+		} else if bi.isUnseenFollower(in, o) {
+			had := len(list)
+			onOpen(packs.Step{}, o.Path, bi.openFollower(p, in, o))
+			for i := range list[had:] {
+				list[had+i].unseen, list[had+i].here = true, hereOf(p)
+			}
 		}
 	}
 	bi.excuse(in, list)
@@ -127,6 +136,23 @@ func (bi *binder) caughtSymbols(in *Install) []Unbound {
 		}
 	}
 	return list
+}
+
+// isUnseenFollower reports whether a file needs a library of a framework that its wheel
+// requires, and no source says who opens it: the process that opens it has loaded the
+// framework before.
+func (bi *binder) isUnseenFollower(in *Install, o *Object) bool {
+	_, unit := bi.re.packages.unitOf(o.Path)
+	if unit == "" || unit == in.Home || !IsIn(unit, in.Site) || !slices.ContainsFunc(o.ELF.Needed, func(n string) bool {
+		return slices.ContainsFunc(bi.re.files.filesNamed(n), func(p string) bool { return IsIn(p, in.Home) })
+	}) {
+		return false
+	}
+	_, pkg, _ := bi.re.packages.OwnerOf(o.Path)
+	return pkg != nil && !bi.re.packages.hasSource(unit) && slices.ContainsFunc(pkg.Requires, func(line string) bool {
+		r, err := inventory.ParseRequirement(line)
+		return err == nil && packs.MatchAny(in.Dist, packs.Normal(r.Name))
+	})
 }
 
 // stepUnbound returns the symbol that a file of a step misses, with the effect of the step.

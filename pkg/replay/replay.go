@@ -107,6 +107,8 @@ func (re *replayer) runStarts(ctx context.Context) error {
 	}
 	re.ev.Starts = starts
 	re.starter.believe(starts)
+	re.ev.Unseen = newUnseen(re)
+	re.ev.Unseen.judgeSymbols(re.ev.Unbound)
 	re.plans.follow()
 	return nil
 }

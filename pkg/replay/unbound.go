@@ -24,6 +24,8 @@ type Unbound struct {
 	Aside   bool   // the framework is often installed and not used
 	Verdict packs.Verdict
 
+	// unseen marks a file of which no source in the image says who opens it (see [Unseen]).
+	unseen bool
 	// here has the files and SONAMEs of the process if its program is not known: files
 	// outside of it may define the symbol. It is nil if the program is known.
 	here map[string]bool
