@@ -7,11 +7,11 @@ import (
 )
 
 // Pythons returns the paths of the interpreters that may load the file at p: those of the
-// prefix whose lib/pythonX.Y has it, or of its conda prefix. The image may not have them.
+// prefix whose lib/pythonX.Y or lib64/pythonX.Y has it, or of its conda prefix. The image may not have them.
 func (lo *Loaders) Pythons(p string) []string {
 	for dir := path.Dir(p); dir != "/" && dir != "."; dir = path.Dir(dir) {
 		name := path.Base(dir)
-		if strings.HasPrefix(name, "python3") && path.Base(path.Dir(dir)) == "lib" {
+		if strings.HasPrefix(name, "python3") && (path.Base(path.Dir(dir)) == "lib" || path.Base(path.Dir(dir)) == "lib64") {
 			prefix := path.Dir(path.Dir(dir))
 			list := []string{prefix + "/bin/" + name, prefix + "/bin/python3", prefix + "/bin/python"}
 			if prefix == "/usr/local" { // Debian's pip installs there for /usr's python

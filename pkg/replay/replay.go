@@ -17,6 +17,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
@@ -136,7 +137,7 @@ func (re *replayer) replayObject(o *Object) {
 	misses := re.alone(o)
 	if len(misses) > 0 && !IsProgram(o.ELF) {
 		if host := re.hostOf(o); host != nil {
-			misses = re.after(o, host)
+			misses = re.unopened(host, re.after(o, host))
 		}
 	}
 	o.Misses = kept(misses)
@@ -192,6 +193,17 @@ func (re *replayer) after(o *Object, host *Install) []*elfdeps.Error {
 	p := re.loaders.ProgramFor(host.Home, o.Loader)
 	re.runSteps(p, host)
 	return re.open(p, o)
+}
+
+// unopened returns misses without those that may follow from the end of a framework's import:
+// had it gone on, it might have opened the libraries that the image has.
+func (re *replayer) unopened(host *Install, misses []*elfdeps.Error) []*elfdeps.Error {
+	if host.source == nil || !host.source.ends {
+		return misses
+	}
+	return slices.DeleteFunc(slices.Clone(misses), func(e *elfdeps.Error) bool {
+		return e.Missing() && len(re.files.Present(e.Name)) > 0
+	})
 }
 
 // remember records the GPU libraries that the objects of a process found, apart from

@@ -36,6 +36,7 @@ type source struct {
 type sourceOpen struct {
 	opened
 	step   packs.Step
+	other  bool           // no step of the packs opens it
 	caught string         // the exceptions that are caught
 	err    *elfdeps.Error // nil if it can be opened
 }
@@ -173,7 +174,7 @@ func (rd *reader) fileOf(n *pyimport.Node) string {
 func (rd *reader) source(f *followed) *source {
 	s := &source{}
 	for _, o := range f.opened {
-		s.opens = append(s.opens, sourceOpen{opened: o, step: rd.stepOf(o.name)})
+		s.opens = append(s.opens, rd.open(o))
 	}
 	failed := f.tree.Failed
 	if failed != nil && failed.Doubt != "" {
@@ -214,25 +215,27 @@ func (rd *reader) last(n *pyimport.Node, failed *pyimport.Failure) *sourceOpen {
 		return nil
 	}
 	o := rd.failure(attempt{node: n})
+	if o.other {
+		o.step.Error = failed.Type + ": {error}"
+	}
 	return &o
 }
 
 // failure returns the open of a node that fails.
 func (rd *reader) failure(a attempt) sourceOpen {
-	o := sourceOpen{opened: opened{name: cmp.Or(a.node.File, a.node.Name), flags: elfdeps.Now, ctypes: a.node.Kind == pyimport.Library}, caught: a.caught, err: causeOf(a.node.Failed)}
-	o.step = rd.stepOf(o.name)
+	o := rd.open(opened{name: cmp.Or(a.node.File, a.node.Name), flags: elfdeps.Now, ctypes: a.node.Kind == pyimport.Library})
+	o.caught, o.err = a.caught, causeOf(a.node.Failed)
 	return o
 }
 
-// stepOf returns the step that opens a file, or one that says what the source does.
-func (rd *reader) stepOf(file string) packs.Step {
-	if s, ok := rd.steps[RealPath(rd.re.img.FS, file)]; ok {
-		return s
+// open returns an open with the step that opens the same file, or one that says what its
+// failure is.
+func (rd *reader) open(o opened) sourceOpen {
+	if s, ok := rd.steps[RealPath(rd.re.img.FS, o.name)]; ok {
+		return sourceOpen{opened: o, step: s}
 	}
-	return packs.Step{
-		Open: file, Import: true, Error: "{error}",
-		Effect: rd.re.packs.Phrase("import-of", packs.Values{"module": rd.in.Package}),
-	}
+	effect := rd.re.packs.Phrase("import-of", packs.Values{"module": rd.in.Package})
+	return sourceOpen{opened: o, step: packs.Step{Open: o.name, Import: true, Effect: effect}, other: true}
 }
 
 // causeOf returns the loader's error behind an exception, or nil.
@@ -245,16 +248,19 @@ func causeOf(f *pyimport.Failure) *elfdeps.Error {
 }
 
 // openSource opens the files of a framework's source, and then those of its other steps. It
-// returns the steps that fail. If the import ends, the steps with Import that it has not come
-// to are opened too, so that all that is missing is found at once.
+// returns the steps that fail. If the import ends with one of them, those that it has not
+// come to are opened too, so that all that is missing is found at once.
 func (re *replayer) openSource(p *elfdeps.Process, in *Install, onOpen openFunc) []Failure {
 	var misses []*elfdeps.Error
 	for _, o := range in.source.opens {
 		misses = re.openBy(p, &o, onOpen)
 	}
 	var failures []Failure
-	if n := len(in.source.opens); in.source.ends {
-		failures = failureOf(in.source.opens[n-1], misses)
+	if in.source.ends {
+		last := in.source.opens[len(in.source.opens)-1]
+		if failures = failureOf(last, misses); last.other {
+			return failures
+		}
 	}
 	if r := in.source.refused; r != nil {
 		return failureOf(*r, named(re.openBy(p, r, nil), r.step.Error))
