@@ -142,14 +142,14 @@ func (bi *binder) caughtSymbols(in *Install) []Unbound {
 // requires, and no source says who opens it: the process that opens it has loaded the
 // framework before.
 func (bi *binder) isUnseenFollower(in *Install, o *Object) bool {
-	_, unit := bi.re.packages.unitOf(o.Path)
+	_, unit := bi.re.units.unitOf(o.Path)
 	if unit == "" || unit == in.Home || !IsIn(unit, in.Site) || !slices.ContainsFunc(o.ELF.Needed, func(n string) bool {
 		return slices.ContainsFunc(bi.re.files.filesNamed(n), func(p string) bool { return IsIn(p, in.Home) })
 	}) {
 		return false
 	}
 	_, pkg, _ := bi.re.packages.OwnerOf(o.Path)
-	return pkg != nil && !bi.re.packages.hasSource(unit) && slices.ContainsFunc(pkg.Requires, func(line string) bool {
+	return pkg != nil && !bi.re.units.hasSource(unit) && slices.ContainsFunc(pkg.Requires, func(line string) bool {
 		r, err := inventory.ParseRequirement(line)
 		return err == nil && packs.MatchAny(in.Dist, packs.Normal(r.Name))
 	})

@@ -22,7 +22,6 @@ type Packages struct {
 
 	// Caches, which are filled by the first call.
 	dists        sync.Map // directory → []Dist
-	sources      sync.Map // package's directory → bool, see hasSource
 	changedFiles func() map[string]bool
 	chosen       func() []Chosen
 }

@@ -59,6 +59,7 @@ type replayer struct {
 	config   *Config
 	loaders  *Loaders
 	packages *Packages
+	units    *units
 	hosts    *hosts
 	plans    *plans
 	starter  *starter
@@ -79,6 +80,7 @@ func newReplayer(img *Image, set *packs.Packs) (*replayer, error) {
 	re.ev = &Evidence{Files: files, Config: config, Loaders: loaders, Packages: packages}
 	re.hosts = &hosts{loaders: loaders, opened: map[*elfdeps.Loader]*elfdeps.Loader{}}
 	re.plans = &plans{re: re, openers: map[[2]string][]*packs.Dlopens{}}
+	re.units = &units{img: img, inv: packages.inv}
 	re.ev.Installs = re.findInstalls()
 	re.ev.Started = started(img, set)
 	re.starter = newStarter(re)

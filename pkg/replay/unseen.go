@@ -7,10 +7,8 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
-	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/pyimport"
-	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
 
 // Unseen are the files of Python packages that only the packages' own code can open, and
@@ -21,18 +19,18 @@ type Unseen struct {
 	wanted *wanted
 	needed map[string]bool      // names in DT_NEEDED
 	opened map[string]bool      // files that a followed program opens
-	units  map[string][]*Object // objects in a package's directory, by that directory
+	within map[string][]*Object // objects in a package's directory, by that directory
 }
 
 // newUnseen indexes the objects of the image. The programs are those of its Starts.
 func newUnseen(re *replayer) *Unseen {
-	un := &Unseen{re: re, wanted: newWanted(re), needed: map[string]bool{}, opened: map[string]bool{}, units: map[string][]*Object{}}
+	un := &Unseen{re: re, wanted: newWanted(re), needed: map[string]bool{}, opened: map[string]bool{}, within: map[string][]*Object{}}
 	for _, o := range re.files.Objects {
 		for _, n := range o.ELF.Needed {
 			un.needed[path.Base(n)] = true
 		}
-		if _, unit := un.re.packages.unitOf(o.Path); unit != "" {
-			un.units[unit] = append(un.units[unit], o)
+		if _, unit := un.re.units.unitOf(o.Path); unit != "" {
+			un.within[unit] = append(un.within[unit], o)
 		}
 	}
 	for _, s := range re.ev.Starts {
@@ -61,18 +59,18 @@ func (un *Unseen) addOpened(n *pyimport.Node) {
 // package's files of its kind can be loaded, and no process of the image can supply what
 // it misses. asked says whether somebody asked for the package, as far as that is known.
 func (un *Unseen) Fails(o *Object, e *elfdeps.Error) (pkg string, asked inventory.Answer, ok bool) {
-	_, unit := un.re.packages.unitOf(o.Path)
-	if unit == "" || !un.absent(o, e) || !un.isRoot(o) || un.re.packages.hasSource(unit) {
+	_, unit := un.re.units.unitOf(o.Path)
+	if unit == "" || !un.absent(o, e) || !un.isRoot(o) || un.re.units.hasSource(unit) {
 		return "", inventory.Unknown, false
 	}
 	extension := false
-	for _, other := range un.units[unit] {
+	for _, other := range un.within[unit] {
 		extension = extension || un.isRoot(other) && isExtension(other)
 		if un.isVariant(other.Path) {
 			return "", inventory.Unknown, false
 		}
 	}
-	for _, other := range un.units[unit] {
+	for _, other := range un.within[unit] {
 		if un.isRoot(other) && isExtension(other) == extension && !slices.ContainsFunc(un.re.files.Real(other.Misses), func(e *elfdeps.Error) bool { return un.absent(other, e) }) {
 			return "", inventory.Unknown, false
 		}
@@ -144,8 +142,8 @@ func (un *Unseen) forGPU(o *Object, library string) bool {
 // the plan of the packs is the only one who knows.
 func (un *Unseen) Asked(in *Install) (asked inventory.Answer, silent bool) {
 	file := path.Join(in.Home, "__init__.py")
-	_, unit := un.re.packages.unitOf(file)
-	if unit == "" || un.re.packages.hasSource(unit) {
+	_, unit := un.re.units.unitOf(file)
+	if unit == "" || un.re.units.hasSource(unit) {
 		return inventory.Unknown, false
 	}
 	return un.wanted.Asked(file, in.Installed.Name), true
@@ -161,14 +159,14 @@ func (un *Unseen) judgeSymbols(list []Unbound) {
 	}
 	for i := range list {
 		u := &list[i]
-		_, unit := un.re.packages.unitOf(u.Path)
+		_, unit := un.re.units.unitOf(u.Path)
 		if !u.unseen || unit == "" {
 			continue
 		}
 		serves := func(o *Object) bool {
 			return !failed[o.Path] && len(un.re.files.Real(o.Misses)) == 0 && withoutDigits(o.Path) == withoutDigits(u.Path)
 		}
-		if v := (packs.Values{"package": path.Base(unit)}); slices.ContainsFunc(un.units[unit], serves) {
+		if v := (packs.Values{"package": path.Base(unit)}); slices.ContainsFunc(un.within[unit], serves) {
 			u.Verdict = un.re.packs.Unproved("not-root")
 		} else if asked := un.wanted.Asked(u.Path, ""); asked == inventory.No {
 			u.Verdict = un.re.packs.Verdict("package-of-others", v)
@@ -186,36 +184,4 @@ func withoutDigits(p string) string {
 		}
 		return r
 	}, p)
-}
-
-// hasSource reports whether the image has source of a package that imports anything, as it
-// must to open a file, or that could not be read: then the tree of its import decides.
-func (pa *Packages) hasSource(unit string) bool {
-	if is, ok := pa.sources.Load(unit); ok {
-		return is.(bool)
-	}
-	is := false
-	for e := range pa.img.FS.Below(unit) {
-		if e.Type == layers.Regular && strings.HasSuffix(e.Path, ".py") && (e.Content == nil && e.Size > 0 || len(pysource.Modules(e.Content)) > 0) {
-			is = true
-			break
-		}
-	}
-	pa.sources.Store(unit, is)
-	return is
-}
-
-// unitOf returns the directory of packages that has the file at p, and the directory of
-// the package in it. unit is "" for other files, and for modules beside packages.
-func (pa *Packages) unitOf(p string) (site, unit string) {
-	for _, python := range pa.inv.Pythons {
-		for _, s := range python.Sites {
-			rest, ok := strings.CutPrefix(p, s+"/")
-			top, _, below := strings.Cut(rest, "/")
-			if ok && below && python.Interpreter != "" && !strings.HasSuffix(top, ".libs") {
-				return s, path.Join(s, top)
-			}
-		}
-	}
-	return "", ""
 }

@@ -13,6 +13,7 @@ import (
 // image's program.
 type wanted struct {
 	packages *Packages
+	units    *units
 	imported map[string]bool             // modules that a program of the start is certain to import
 	program  map[*inventory.Package]bool // what the program's own distribution requires
 	required map[*inventory.Package]bool // what another distribution requires, perhaps under a condition
@@ -21,7 +22,7 @@ type wanted struct {
 // newWanted reads the requirements of the installed packages, and the imports of the
 // programs of the image's start.
 func newWanted(re *replayer) *wanted {
-	w := &wanted{re.packages, map[string]bool{}, map[*inventory.Package]bool{}, map[*inventory.Package]bool{}}
+	w := &wanted{re.packages, re.units, map[string]bool{}, map[*inventory.Package]bool{}, map[*inventory.Package]bool{}}
 	for _, s := range re.ev.Starts {
 		if s.Package == "" && s.Certain && s.Tree != nil {
 			w.addImports(s.Tree)
@@ -107,7 +108,7 @@ func isProgramOf(started *startup.Result, pkg *inventory.Package) bool {
 // one that somebody asked for, and so is one that no installer knows. dist is the name of
 // the distribution where its RECORD does not list the file, or "".
 func (w *wanted) Asked(p, dist string) inventory.Answer {
-	site, unit := w.packages.unitOf(p)
+	site, unit := w.units.unitOf(p)
 	if unit == "" {
 		return inventory.Unknown
 	}
