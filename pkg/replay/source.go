@@ -216,7 +216,9 @@ func (rd *reader) last(n *pyimport.Node, failed *pyimport.Failure) *sourceOpen {
 	}
 	o := rd.failure(attempt{node: n})
 	if o.other {
-		o.step.Error = failed.Type + ": {error}"
+		for _, x := range rd.re.packs.Effects("import-of", packs.Values{"module": rd.in.Package, "type": failed.Type, "error": "{error}"}) {
+			o.step.Effect, o.step.Error = x.Text, x.Error
+		}
 	}
 	return &o
 }
@@ -228,14 +230,12 @@ func (rd *reader) failure(a attempt) sourceOpen {
 	return o
 }
 
-// open returns an open with the step that opens the same file, or one that says what its
-// failure is.
+// open returns an open with the step that opens the same file, or one of its own.
 func (rd *reader) open(o opened) sourceOpen {
 	if s, ok := rd.steps[RealPath(rd.re.img.FS, o.name)]; ok {
 		return sourceOpen{opened: o, step: s}
 	}
-	effect := rd.re.packs.Phrase("import-of", packs.Values{"module": rd.in.Package})
-	return sourceOpen{opened: o, step: packs.Step{Open: o.name, Import: true, Effect: effect}, other: true}
+	return sourceOpen{opened: o, step: packs.Step{Open: o.name, Import: true}, other: true}
 }
 
 // causeOf returns the loader's error behind an exception, or nil.
