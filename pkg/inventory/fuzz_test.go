@@ -12,7 +12,8 @@ import (
 // names has one file of each kind that Read reads.
 var names = []string{
 	"lib/python3.9/site-packages/a-1.dist-info/METADATA", "lib/python3.9/site-packages/a.egg-info/PKG-INFO", "opt/v/pyvenv.cfg",
-	"lib/python3.9/site-packages/torch/version.py", "srv/onnxruntime/capi/build_and_package_info.py", "opt/conda/conda-meta/a.json",
+	"lib/python3.9/site-packages/torch/version.py", "srv/onnxruntime/capi/build_and_package_info.py", "srv/tensorflow/python/platform/build_info.py",
+	"opt/conda/conda-meta/a.json",
 	"opt/conda/etc/conda/activate.d/a.sh", "var/lib/rpm/Packages", "usr/lib/sysimage/rpm/Packages.db", "var/lib/dpkg/status", "var/lib/dpkg/status.d/a", "lib/apk/db/installed",
 	"usr/local/cuda/version.json", "usr/local/cuda/version.txt", "usr/include/cudnn_version.h", "lib/python3.9/site-packages/a-1.dist-info/RECORD",
 	"lib/python3.9/site-packages/torchaudio/version.py",
