@@ -127,7 +127,7 @@ func bounded(s string) string {
 
 func newApp(stdout, stderr io.Writer) *cli.App {
 	commands := []*cli.Command{
-		scanCommand(), patchCommand(), explainCommand(), rulesCommand(), convertCommand(), initCommand(), hookCommand(), importsCommand(), lddCommand(),
+		scanCommand(), patchCommand(), explainCommand(), rulesCommand(), convertCommand(), initCommand(), hookCommand(), importsCommand(), whyCommand(), lddCommand(),
 		cacheCommand(), demoCommand(), completionCommand(), manCommand(), versionCommand(),
 	}
 	for _, cmd := range commands {

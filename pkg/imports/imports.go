@@ -92,6 +92,9 @@ func (t *tree) start(s *replay.Start) {
 	if c.maybe > 0 {
 		fmt.Fprintf(t.w, ", %d of them only perhaps", c.maybe)
 	}
+	if c.unknown > 0 {
+		fmt.Fprintf(t.w, "; %s could not be followed", number(c.unknown, "place", "places"))
+	}
 	if t.hidden > 0 {
 		fmt.Fprintf(t.w, "; %d imports that lead to none are left out (--all shows them)", t.hidden)
 	}
@@ -162,10 +165,20 @@ func short(at string) string {
 	return file
 }
 
+// fewUnknown is how many places of a module that could not be followed a short tree shows.
+const fewUnknown = 3
+
 // unknown draws the statements of a node that could not be followed.
 func (t *tree) unknown(n *pyimport.Node, indent string) {
-	for _, u := range n.Unknown {
+	shown := n.Unknown
+	if !t.o.All && len(shown) > fewUnknown+1 {
+		shown = shown[:fewUnknown]
+	}
+	for _, u := range shown {
 		fmt.Fprintln(t.w, indent+t.paint("33", "not known: "+plain.Text(u)))
+	}
+	if more := len(n.Unknown) - len(shown); more > 0 {
+		fmt.Fprintln(t.w, indent+t.paint("33", fmt.Sprintf("not known: %d more places of this file", more)))
 	}
 }
 
@@ -200,7 +213,7 @@ func worth(n *pyimport.Node) bool {
 }
 
 // counts are the numbers of the nodes of a tree, without its root.
-type counts struct{ modules, native, maybe int }
+type counts struct{ modules, native, maybe, unknown int }
 
 func counted(n *pyimport.Node) counts {
 	var c counts
@@ -215,8 +228,9 @@ func counted(n *pyimport.Node) counts {
 	}
 	for _, below := range n.Nodes {
 		b := counted(below)
-		c.modules, c.native, c.maybe = c.modules+b.modules, c.native+b.native, c.maybe+b.maybe
+		c.modules, c.native, c.maybe, c.unknown = c.modules+b.modules, c.native+b.native, c.maybe+b.maybe, c.unknown+b.unknown
 	}
+	c.unknown += len(n.Unknown)
 	return c
 }
 

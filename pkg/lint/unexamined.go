@@ -2,6 +2,7 @@ package lint
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -29,6 +30,7 @@ func unexamined(pass *Pass) []Finding {
 	paths := unreadPaths{}
 	paths.addFiles(pass)
 	paths.addLoaders(pass)
+	paths.addStarts(pass)
 	var list []Finding
 	for u, affected := range paths {
 		f := pass.say("not-examined", u.clause, packs.Values{"part": u.part, "why": u.why})
@@ -79,6 +81,22 @@ func (u unreadPaths) addLoaders(pass *Pass) {
 	for _, o := range pass.Files.Objects {
 		if o.Loader == nil && !replay.IsProgram(o.ELF) {
 			u.add(unread{clause: "no-loader"}, o.Path)
+		}
+	}
+}
+
+// addStarts adds the Python programs that were not followed, or not to their end.
+func (u unreadPaths) addStarts(pass *Pass) {
+	left := map[string]int{} // by interpreter
+	for _, s := range pass.Evidence.LeftOut {
+		left[s.Python]++
+	}
+	for python, n := range left {
+		u.addWhole(fmt.Sprintf("%d of the packages of this Python were not imported: they are more than imgcheck follows", n), python)
+	}
+	for _, s := range pass.Evidence.Starts {
+		if s.Broken != "" {
+			u.addWhole(strings.Join(s.Chain, " → ")+": "+s.Broken, s.Python)
 		}
 	}
 }

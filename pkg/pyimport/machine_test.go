@@ -47,7 +47,7 @@ var thisMachine = sync.OnceValues(func() (*Sources, *pyenv.Interpreter) {
 	if err != nil {
 		panic(err)
 	}
-	src := NewSources(fsys, func(p string) ([]byte, bool) {
+	src := NewSources(fsys, nil, func(p string) ([]byte, bool) {
 		b, err := os.ReadFile(p)
 		return b, err == nil
 	})

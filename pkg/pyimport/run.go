@@ -17,32 +17,68 @@ import (
 // Sources are the Python files of an image. Each is parsed once for all programs. Any
 // number of goroutines may use it.
 type Sources struct {
-	fs   *layers.FS
-	read func(path string) ([]byte, bool)
+	fs     *layers.FS
+	read   func(path string) ([]byte, bool)
+	parsed *Parsed
+}
 
-	mu     sync.Mutex
-	parsed map[string]*pysource.File
+// Parsed are files that were parsed, by their bytes: the states of an image that only
+// differ in some files share the others. Any number of goroutines may use it. The zero
+// value is ready for use.
+type Parsed struct {
+	mu    sync.Mutex
+	files map[textKey]*pysource.File
+}
+
+// textKey is a slice of bytes that does not change.
+type textKey struct {
+	first *byte
+	size  int
+}
+
+// parse returns the parsed file of a text, which the caller does not change afterwards.
+func (p *Parsed) parse(b []byte) *pysource.File {
+	if len(b) == 0 {
+		return pysource.Parse(b)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := textKey{&b[0], len(b)}
+	f, ok := p.files[key]
+	if !ok {
+		f = pysource.Parse(b)
+		if p.files == nil {
+			p.files = map[textKey]*pysource.File{}
+		}
+		p.files[key] = f
+	}
+	return f
+}
+
+// Len returns the number of files.
+func (p *Parsed) Len() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.files)
 }
 
 // NewSources returns the Python files of an image. read returns the source of a file, or
-// what pysource.Reduce has kept of it, or false if it is not known; its path is absolute.
-func NewSources(fs *layers.FS, read func(path string) ([]byte, bool)) *Sources {
-	return &Sources{fs: fs, read: read, parsed: map[string]*pysource.File{}}
+// what pysource.Reduce has kept of it, or false if it is not known; its path is absolute,
+// and the bytes do not change. parsed has files that were parsed before; it may be nil.
+func NewSources(fs *layers.FS, parsed *Parsed, read func(path string) ([]byte, bool)) *Sources {
+	if parsed == nil {
+		parsed = new(Parsed)
+	}
+	return &Sources{fs: fs, read: read, parsed: parsed}
 }
 
 // parse returns a parsed file, or nil if its source is not known.
 func (s *Sources) parse(file string) *pysource.File {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if f, ok := s.parsed[file]; ok {
-		return f
+	b, ok := s.read(file)
+	if !ok {
+		return nil
 	}
-	var f *pysource.File
-	if text, ok := s.read(file); ok {
-		f = pysource.Parse(text)
-	}
-	s.parsed[file] = f
-	return f
+	return s.parsed.parse(b)
 }
 
 // Options are the environment of a program, and limits of its evaluation.

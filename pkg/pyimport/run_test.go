@@ -81,7 +81,7 @@ func testRun(t testing.TB, a *txtar.Archive) *Run {
 		t.Fatal(err)
 	}
 	in.SysPath = append([]string{"/site"}, in.SysPath...)
-	src := NewSources(fsys, func(p string) ([]byte, bool) { b, ok := content[p]; return b, ok })
+	src := NewSources(fsys, nil, func(p string) ([]byte, bool) { b, ok := content[p]; return b, ok })
 	return New(src, in, host, Options{Env: map[string]string{"MODE": "fast"}, Steps: 20_000})
 }
 

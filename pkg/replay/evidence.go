@@ -31,6 +31,8 @@ type Evidence struct {
 	// Starts are the Python programs of the image that could be followed: those of its
 	// start first, then the imports of packages.
 	Starts []*Start
+	// LeftOut are imports of packages that were not followed, because they are too many.
+	LeftOut []*Start
 	// Unseen are the files of Python packages of which no source says who opens them.
 	Unseen *Unseen
 	// Unbound are the symbols that nothing defines in the processes that bind them.

@@ -8,6 +8,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/pyimport"
 )
 
 // Image is an image to be replayed: its files and its configuration.
@@ -17,6 +18,9 @@ type Image struct {
 	Config *v1.ConfigFile
 	// Inventory is that of an earlier result for the same files. If it is nil, Run reads it.
 	Inventory *inventory.Inventory
+	// Parsed are the Python sources that replays of the image, with or without changes,
+	// have parsed. If it is nil, Run sets it.
+	Parsed *pyimport.Parsed
 }
 
 // File is a path of the image, and the layer that brought it.

@@ -114,15 +114,19 @@ func fsKeeping(t *testing.T, text string, keep func(string, int64) bool) *layers
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b bytes.Buffer
-	if err := m.LayerTar(0, &b); err != nil {
-		t.Fatal(err)
+	var list []*layers.Layer
+	for i := range m.Layers {
+		var b bytes.Buffer
+		if err := m.LayerTar(i, &b); err != nil {
+			t.Fatal(err)
+		}
+		l, err := layers.ReadLayer(&b, keep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, l)
 	}
-	l, err := layers.ReadLayer(&b, keep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return layers.Merge(l)
+	return layers.Merge(list...)
 }
 
 // newTest returns newReplayer of an image, or fails the test.

@@ -24,6 +24,8 @@ type pythonHost struct {
 	killed *pyimport.Failure
 	// opened are the extension modules and libraries that were opened, in order.
 	opened []opened
+	// brought are the opens that have mapped files, in order.
+	brought []Opened
 }
 
 // opened is a file that a Python program has opened.
@@ -99,6 +101,7 @@ func (h *pythonHost) open(by *elfdeps.Module, name string, flags elfdeps.Flags, 
 	}
 	e, ok := err.(*elfdeps.Error)
 	if !ok {
+		h.brought = append(h.brought, Opened{name, realsOf(h.proc.Objects[loaded:])})
 		return m, nil
 	}
 	return nil, &pyimport.Failure{Type: exception, Text: e.Error(), Doubt: h.doubt(e), Cause: e}
@@ -155,9 +158,12 @@ func (h *pythonHost) Defines(name, symbol string) (is, known bool) {
 
 // mapped returns the real paths of the files that the process has mapped, in the order of
 // loading.
-func (h *pythonHost) mapped() []string {
+func (h *pythonHost) mapped() []string { return realsOf(h.proc.Objects) }
+
+// realsOf returns the real paths of modules.
+func realsOf(modules []*elfdeps.Module) []string {
 	var list []string
-	for _, m := range h.proc.Objects {
+	for _, m := range modules {
 		if p := cmp.Or(m.Real(), m.Path); p != "" {
 			list = append(list, p)
 		}

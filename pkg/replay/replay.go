@@ -108,7 +108,7 @@ func (re *replayer) runStarts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	re.ev.Starts = starts
+	re.ev.Starts, re.ev.LeftOut = starts, re.starter.left
 	re.starter.believe(starts)
 	re.ev.Unseen = newUnseen(re)
 	re.ev.Unseen.judgeSymbols(re.ev.Unbound)

@@ -27,13 +27,23 @@ type Start struct {
 	// Certain reports that the image's start is certain to run the program, and ends if it
 	// fails.
 	Certain bool
+	// Broken is why the evaluation broke off in the middle, "" if it did not.
+	Broken string
 	// Tree are the imports and opens.
 	Tree *pyimport.Node
 	// Mapped are the real paths of the ELF files that the process has mapped at its end,
 	// in the order of loading.
 	Mapped []string
+	// Opened are the opens that succeed, in order.
+	Opened []Opened
 	// Failures are the imports and opens that fail, in the order of the program.
 	Failures []StartFailure
+}
+
+// Opened is an open of an extension module or a library that succeeds.
+type Opened struct {
+	Name  string   // path of the extension module, or argument of dlopen
+	Files []string // real paths of the files that it maps, which were not mapped before
 }
 
 // StartFailure is an import or open that fails.
@@ -67,7 +77,7 @@ func (f *StartFailure) Loader() *elfdeps.Error {
 func (f *StartFailure) Steps() []string {
 	list := slices.Clone(f.Start.Chain)
 	for _, n := range f.Path[1:] {
-		if s := stepOf(n); s != list[len(list)-1] {
+		if s := StepOf(n); s != list[len(list)-1] {
 			list = append(list, s)
 		}
 	}
@@ -77,8 +87,8 @@ func (f *StartFailure) Steps() []string {
 	return list
 }
 
-// stepOf returns a node as people read it: "import vllm (/app/serve.py:3)".
-func stepOf(n *pyimport.Node) string {
+// StepOf returns a node as people read it: "import vllm (/app/serve.py:3)".
+func StepOf(n *pyimport.Node) string {
 	s := "import " + n.Name
 	if n.Kind == pyimport.Library {
 		s = cmp.Or(n.By, "dlopen") + " " + n.Name

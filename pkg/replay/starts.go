@@ -5,6 +5,7 @@ import (
 	"context"
 	"debug/elf"
 	"errors"
+	"fmt"
 	"maps"
 	"path"
 	"runtime"
@@ -42,12 +43,16 @@ type starter struct {
 	re      *replayer
 	sources *pyimport.Sources
 	known   map[imported]*followed // the imports of frameworks
+	left    []*Start               // that are too many
 }
 
 // newStarter returns a starter for the files of an image.
 func newStarter(re *replayer) *starter {
 	fsys := re.img.FS
-	return &starter{re: re, sources: pyimport.NewSources(fsys, func(file string) ([]byte, bool) {
+	if re.img.Parsed == nil {
+		re.img.Parsed = new(pyimport.Parsed)
+	}
+	return &starter{re: re, sources: pyimport.NewSources(fsys, re.img.Parsed, func(file string) ([]byte, bool) {
 		e, _, ok := fsys.Lookup(file)
 		if !ok || e.Type != layers.Regular || e.Content == nil && e.Size > 0 {
 			return nil, false
@@ -75,35 +80,57 @@ func (st *starter) run(ctx context.Context) ([]*Start, error) {
 	if err != nil {
 		return nil, err
 	}
-	jobs = append(jobs, others...)
-	return st.all(ctx, jobs[:min(len(jobs), maxStarts)])
+	return st.all(ctx, st.first(append(jobs, others...), maxStarts))
+}
+
+// first returns the first n jobs, and remembers the others as left out.
+func (st *starter) first(jobs []job, n int) []job {
+	for _, j := range jobs[min(n, len(jobs)):] {
+		st.left = append(st.left, j.start)
+	}
+	return jobs[:min(n, len(jobs))]
 }
 
 // failing returns the imports that fail after one another in one process of their Python,
 // which imports each module once. Alone they may not fail.
 func (st *starter) failing(ctx context.Context, jobs []job) ([]job, error) {
 	byPython := map[string][]job{}
-	for _, j := range jobs[:min(len(jobs), 4*maxStarts)] {
+	for _, j := range st.first(jobs, 4*maxStarts) {
 		byPython[j.start.Python] = append(byPython[j.start.Python], j)
 	}
 	var list []job
 	for _, python := range slices.Sorted(maps.Keys(byPython)) {
-		same := byPython[python]
-		run, host := st.process(same[0], len(same)*startSpan/8)
-		if run == nil {
-			continue
-		}
-		for _, j := range same {
+		for same := byPython[python]; len(same) > 0; {
+			failing, done := st.oneAfterAnother(ctx, same)
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			if n := run.Import(j.module); n.Failed != nil && n.Failed.Doubt == "" {
-				list = append(list, j)
-			}
+			list, same = append(list, failing...), same[done:]
 		}
-		host.proc.Rest()
 	}
 	return list, nil
+}
+
+// oneAfterAnother imports modules in one process, and returns those that fail, and how many
+// were imported: fewer than all if the evaluator panics, whose process cannot go on. The
+// module at fault is then among those that fail.
+func (st *starter) oneAfterAnother(ctx context.Context, same []job) (failing []job, done int) {
+	defer func() {
+		if recover() != nil {
+			failing, done = append(failing, same[done]), done+1
+		}
+	}()
+	run, host := st.process(same[0], len(same)*startSpan/8)
+	if run == nil {
+		return nil, len(same)
+	}
+	for ; done < len(same) && ctx.Err() == nil; done++ {
+		if n := run.Import(same[done].module); n.Failed != nil && n.Failed.Doubt == "" {
+			failing = append(failing, same[done])
+		}
+	}
+	host.proc.Rest()
+	return failing, done
 }
 
 // all follows programs, on all processors, and returns those whose source is known.
@@ -324,17 +351,19 @@ func (st *starter) follow(j job) *Start {
 		return nil
 	}
 	s := j.start
-	s.Tree, s.Mapped = f.tree, f.mapped
+	s.Tree, s.Mapped, s.Opened, s.Broken = f.tree, f.mapped, f.brought, f.broken
 	s.Failures = s.failures(st.re.packs)
 	return s
 }
 
 // followed is the result of a program that was followed.
 type followed struct {
-	tree   *pyimport.Node
-	mapped []string
-	opened []opened
-	killed bool // a file that is cut short has ended the process
+	tree    *pyimport.Node
+	mapped  []string
+	opened  []opened
+	brought []Opened
+	killed  bool   // a file that is cut short has ended the process
+	broken  string // see [Start.Broken]
 }
 
 // imported is the import of a module by an interpreter, in the environment of the image.
@@ -350,19 +379,33 @@ func (j *job) key() imported {
 
 // evaluate follows a program in a new process, which it ends. It returns nil as
 // [starter.follow] does.
-func (st *starter) evaluate(j job) *followed {
+func (st *starter) evaluate(j job) (f *followed) {
+	defer func() {
+		if e := recover(); e != nil {
+			f = brokenOff(j, e)
+		}
+	}()
 	run, host := st.process(j, startSpan)
 	if run == nil {
 		return nil
 	}
-	f := &followed{tree: runJob(run, j)}
+	f = &followed{tree: runJob(run, j)}
 	if f.tree == nil {
 		return nil
 	}
 	doubt(f.tree, host.partial)
 	f.mapped, f.opened, f.killed = host.mapped(), host.opened, host.killed != nil
+	f.brought = host.brought
 	host.proc.Rest()
 	return f
+}
+
+// brokenOff returns the result of a job in whose source the evaluator has met what it
+// cannot handle. Sources are hostile: that must neither end the scan nor go unsaid.
+func brokenOff(j job, panicked any) *followed {
+	why := fmt.Sprintf("imgcheck failed to follow it: %v", panicked)
+	n := &pyimport.Node{Kind: pyimport.Program, Name: cmp.Or(j.module, path.Base(j.start.Python)), Unknown: []string{why}}
+	return &followed{tree: n, broken: why}
 }
 
 // host starts the process of an interpreter on a machine with a GPU, with an environment.

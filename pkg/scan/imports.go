@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/imgcheck/imgcheck/pkg/imports"
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
@@ -32,4 +33,23 @@ func Imports(ctx context.Context, ref string, o Options, python string, modules 
 		return nil, errors.New(img.Ref + ": its Python does not start, or its files are not known: name the path of another interpreter")
 	}
 	return starts, nil
+}
+
+// Why reads the image that ref names, and returns the ways from its start to a target: see
+// [imports.Find].
+func Why(ctx context.Context, ref string, o Options, target string) (*imports.Answer, error) {
+	img, err := open(ctx, ref, o)
+	if err != nil {
+		return nil, err
+	}
+	defer img.Close()
+	set, fsys, err := readBoth(ctx, img, o.rules())
+	if err != nil {
+		return nil, err
+	}
+	a, err := imports.Find(ctx, &replay.Image{FS: fsys, Config: img.Config}, set, target)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", img.Ref, err)
+	}
+	return a, nil
 }

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/imgcheck/imgcheck/pkg/scan"
+)
+
+func whyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "why",
+		Usage:     "show how the image comes to load a file, a library or a module",
+		UsageText: "imgcheck why [options] IMAGE FILE|LIBRARY|MODULE",
+		Description: "why follows the programs of the image's start as imports does, and prints each way to the target: the\n" +
+			"steps from ENTRYPOINT or CMD, and whether the last one must succeed, is caught, or is possible only.\n" +
+			"If nothing of the start reaches the target, it imports the installed packages, and lists what it could\n" +
+			"not follow. The target is the path of a file, the name of a library (libnuma.so.1), or the\n" +
+			"name of a module (numpy.linalg). IMAGE is a reference as for scan.\n\n" +
+			"The exit status is 0 if a way was found, 1 if nothing reaches the target, and 2 otherwise.\n\n" +
+			"Examples:\n" +
+			"   imgcheck why ghcr.io/org/app:1.0 libcudnn.so.9\n" +
+			"   imgcheck why docker-archive:app.tar sgl_kernel",
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answer: text or json"},
+		}, fromEnvironment(imageFlags())...),
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 2 {
+				return errors.New("why needs an image and a file, a library or a module: see `imgcheck why --help`")
+			}
+			if f := c.String("format"); f != "text" && f != "json" {
+				return fmt.Errorf("there is no format %q: say text or json", f)
+			}
+			o, err := imageOptions(c)
+			if err != nil {
+				return err
+			}
+			shown := watch(c, &o)
+			a, err := scan.Why(c.Context, c.Args().First(), scan.Options{Layers: o}, c.Args().Get(1))
+			shown.done()
+			if err != nil {
+				return err
+			}
+			if c.String("format") == "json" {
+				err = a.JSON(c.App.Writer)
+			} else {
+				err = a.Write(c.App.Writer, colored(c.App.Writer))
+			}
+			if err == nil && len(a.Ways) == 0 {
+				return errFindings // status 1 without another message
+			}
+			return err
+		},
+	}
+}
