@@ -10,7 +10,7 @@ import (
 func BenchmarkReduce(b *testing.B) {
 	var files [][]byte
 	total, out := 0, 0
-	for _, name := range sources(b) {
+	for _, name := range sources(b, debianPython...) {
 		if f, err := os.ReadFile(name); err == nil && total < 256<<20 {
 			files = append(files, f)
 			total += len(f)

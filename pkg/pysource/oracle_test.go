@@ -20,11 +20,14 @@ const minFiles = 5000
 // maxFiles is the number of files that are compared.
 const maxFiles = 6000
 
-// sources returns the .py files below the directories of Python packages of this machine,
-// or those that PYSOURCE_ROOTS names, separated by colons.
-func sources(t testing.TB) []string {
+// debianPython are where Debian's packages of Python modules have their source.
+var debianPython = []string{"/usr/lib/python3", "/usr/lib/python3.11", "/usr/lib/python3.12", "/usr/lib/python3.13", "/usr/lib/python3.14"}
+
+// sources returns the .py files below directories of this machine, or below those that
+// PYSOURCE_ROOTS names, separated by colons.
+func sources(t testing.TB, roots ...string) []string {
 	t.Helper()
-	roots, limit := []string{"/usr/lib/python3", "/usr/lib", "/usr/share"}, maxFiles
+	limit := maxFiles
 	if s := os.Getenv("PYSOURCE_ROOTS"); s != "" {
 		roots, limit = strings.Split(s, ":"), 1<<20
 	}
@@ -48,7 +51,7 @@ func TestCPython(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs python3 over thousands of files")
 	}
-	list := sources(t)
+	list := sources(t, "/usr/lib/python3", "/usr/lib", "/usr/share")
 	cmd := exec.Command("python3", "testdata/dump.py")
 	cmd.Stdin = strings.NewReader(strings.Join(list, "\n"))
 	cmd.Stderr = os.Stderr
