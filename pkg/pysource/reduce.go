@@ -28,6 +28,7 @@ const maxHead = 256
 //   - statements at import time that call something, apart from builtins and parts of the
 //     standard library that load nothing; and raise, assert, __all__, and assignments of
 //     short constants;
+//   - classes of importers, which have a method find_spec or find_module;
 //   - functions that import or open something, that call such a function, or that kept
 //     lines call: in these their imports, returns and raises, and, if a kept line of the
 //     module calls them, their calls;
@@ -385,10 +386,37 @@ func (r *reducer) findHot() {
 		case l.kind == defLine && l.fn < 0 && l.flags&inClass == 0 && string(definedName(r.bytesOf(l))) == "__getattr__":
 			r.live(int32(i), full)
 		}
+		if l.kind == defLine && l.flags&inClass != 0 && l.parent >= 0 && finds(definedName(r.bytesOf(l))) {
+			r.keepImporter(l.parent)
+		}
 	}
 	if some {
 		r.findCallers()
 	}
+}
+
+// finds reports whether a method of that name makes its class an importer, which the
+// import system calls.
+func finds(name []byte) bool { return string(name) == "find_spec" || string(name) == "find_module" }
+
+// keepImporter keeps the whole body of a class.
+func (r *reducer) keepImporter(class int32) {
+	for i := class + 1; i < r.lines[class].after; i++ {
+		if l := &r.lines[i]; l.kind == defLine && l.flags&block != 0 {
+			r.live(i, full)
+		}
+	}
+	for i := class; i < r.lines[class].after; i++ {
+		if l := &r.lines[i]; l.kind != other || !isText(r.bytesOf(l)) {
+			r.keep(i, full)
+		}
+	}
+}
+
+// isText reports whether a line is a docstring.
+func isText(text []byte) bool {
+	text = bytes.TrimLeft(text, "rRuU")
+	return len(text) > 0 && (text[0] == '"' || text[0] == '\'')
 }
 
 // findCallers makes the functions live that call a live one of the file by its name, or
