@@ -384,6 +384,8 @@ func (r *Run) extensionImports(m *module, file string) {
 	}
 	known, cython := len(names), false
 	if e, _, ok := r.src.fs.Lookup(file); ok && file != "" && e.Object != nil && e.Object.Modules != nil && !strings.HasPrefix(file, r.in.StdLib+"/") {
+		names = append(names, r.supports(e.Object.Modules.Idents)...)
+		known = len(names)
 		names = append(names, e.Object.Modules.Names...)
 		if pkg, _, ok := cutLast(m.name); ok {
 			for _, name := range e.Object.Modules.Idents {
@@ -440,6 +442,23 @@ func (r *Run) importNames(names []string) {
 		}
 	}
 	r.tries = r.tries[:len(r.tries)-1]
+}
+
+// supports returns those of the identifiers that are extension modules outside of the
+// standard library and begin with an underscore: what generated code imports at its start
+// (_cffi_backend).
+func (r *Run) supports(idents []string) []string {
+	var list []string
+	for _, name := range idents {
+		if !strings.HasPrefix(name, "_") || strings.HasPrefix(name, "__") {
+			continue
+		}
+		spec, doubt := r.find(name, r.path)
+		if spec != nil && doubt == "" && spec.Kind == pyenv.Extension && !strings.HasPrefix(spec.File, r.in.StdLib+"/") {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 // standardNames returns those of the identifiers of a Cython module that are modules of the
@@ -628,6 +647,9 @@ func (r *Run) importFrom(from string, v value, name string) value {
 		if sub, isModule := w.(*module); isModule && sub.maybe != "" && r.certain() && sub.name == m.name+"."+name {
 			return r.importModule(sub.name)
 		}
+		if sub := r.behind(m, name, w); sub != nil {
+			return sub
+		}
 		return w
 	}
 	if search := r.searchPath(m); search != nil {
@@ -646,6 +668,28 @@ func (r *Run) importFrom(from string, v value, name string) value {
 		return unknownf("%s of %s", name, from)
 	}
 	return r.cannotImport(m, name)
+}
+
+// behind returns the submodule of a name for which the __getattr__ of a package returns
+// something that is not known, or nil. Most raise AttributeError for a submodule or import
+// it, but that is not sure, and neither is a failure of its import.
+func (r *Run) behind(m *module, name string, w value) value {
+	search := r.searchPath(m)
+	if _, set := m.names.get(name); set || !isUnknown(w) || search == nil {
+		return nil
+	}
+	full := m.name + "." + name
+	if spec, _ := r.find(full, search); spec == nil {
+		return nil
+	}
+	r.tries = append(r.tries, tryLevel{all: true, names: "the __getattr__ of " + m.name, depth: r.nesting})
+	v := r.importModule(full)
+	r.tries = r.tries[:len(r.tries)-1]
+	if r.raised != nil {
+		r.raised = nil
+		r.note("import of " + full + ", which fails, or another value of its name")
+	}
+	return v
 }
 
 // importFromOther is importFrom for something that a program has put in sys.modules.

@@ -72,7 +72,7 @@ func init() {
 			given := *a
 			return &builtin{"functools.partial", func(r *Run, b *args) value { return r.call(f, given.with(b)) }}
 		},
-		"reduce": notKnown("reduce"),
+		"reduce": notKnown("reduce"), "singledispatch": singleDispatch,
 	})
 	constants("typing typing_extensions", map[string]value{"TYPE_CHECKING": false})
 	functions("typing typing_extensions", map[string]func(*Run, *args) value{
@@ -168,6 +168,47 @@ func decoratorMaker(_ *Run, a *args) value {
 		}
 	}
 	return &builtin{"decorator", identity}
+}
+
+// singleDispatch is functools.singledispatch, which imports weakref and, where register asks
+// whether a type is a union (3.11 to 3.13) or reads annotations, typing.
+func singleDispatch(r *Run, a *args) value {
+	r.importModule("types")
+	r.importModule("weakref")
+	f, _ := a.get(0, "func")
+	return &dispatcher{f}
+}
+
+// dispatcher is the function that functools.singledispatch returns.
+type dispatcher struct{ of value }
+
+func (*dispatcher) typeName() string { return "function" }
+
+func (d *dispatcher) attr(r *Run, name string) (value, bool) {
+	switch name {
+	case "register":
+		return &builtin{"functools.singledispatch.register", d.register}, true
+	case "dispatch", "registry", "_clear_cache":
+		return unknownf("%s of functools.singledispatch", name), true
+	}
+	return r.attrOr(d.of, name, unknownf("%s of a function", name)), true
+}
+
+// register registers a function for a type, which may be the type of its annotation.
+func (d *dispatcher) register(r *Run, a *args) value {
+	of, _ := a.get(0, "cls")
+	f, given := a.get(1, "func")
+	_, annotated := of.(*function)
+	if r.in.Minor >= 11 && r.in.Minor <= 13 || annotated {
+		r.importModule("typing")
+	}
+	switch {
+	case given:
+		return f
+	case annotated:
+		return of
+	}
+	return &builtin{"functools.singledispatch.register", identity}
 }
 
 // dataclass is dataclasses.dataclass: instances get an __init__ that is not followed.
