@@ -220,7 +220,7 @@ func (f *finder) byHooks(s *Spec) {
 	case f.noBuiltins && slices.Contains(mayBeBuiltin, s.Name):
 		s.Uncertain = "it may be built into the interpreter"
 	case len(f.unknown) > 0:
-		s.Uncertain = plain.Name(f.unknown[0]) + " may install a finder for it"
+		s.Uncertain, s.ByLine = plain.Name(f.unknown[0])+" may install a finder for it", !f.byPath
 	}
 }
 

@@ -182,7 +182,7 @@ var importedName = regexp.MustCompile(`(?:^|[;\s'"])(?:import|from|__import__\([
 // mayHook reports whether a line of a .pth file may install a finder: its text or that of
 // a module that it imports names sys.meta_path or sys.path_hooks, or is not known.
 func (s *siteRun) mayHook(line string) bool {
-	if namesHooks(line) {
+	if s.namesHooks(line) {
 		return true
 	}
 	return slices.ContainsFunc(importedName.FindAllStringSubmatch(line, maxImported), func(m []string) bool {
@@ -193,8 +193,10 @@ func (s *siteRun) mayHook(line string) bool {
 
 const maxImported = 64 // names of a line
 
-func namesHooks(text string) bool {
-	return strings.Contains(text, "meta_path") || strings.Contains(text, "path_hooks")
+func (s *siteRun) namesHooks(text string) bool {
+	byPath := strings.Contains(text, "path_hooks")
+	s.hooks.byPath = s.hooks.byPath || byPath
+	return byPath || strings.Contains(text, "meta_path")
 }
 
 // moduleHooks reports whether the source of a top-level module names the lists of finders,
@@ -203,7 +205,7 @@ func (s *siteRun) moduleHooks(top string) bool {
 	for _, dir := range s.path {
 		for _, file := range []string{dir + "/" + top + "/__init__.py", dir + "/" + top + ".py"} {
 			if text, there, kept := s.read(file); there {
-				return dir != s.StdLib && (!kept || namesHooks(string(text)))
+				return dir != s.StdLib && (!kept || s.namesHooks(string(text)))
 			}
 		}
 	}
@@ -216,6 +218,7 @@ type hooks struct {
 	editable  []*editable
 	distutils bool     // _distutils_hack
 	unknown   []string // files whose lines may install others
+	byPath    bool     // by sys.path_hooks
 }
 
 // editable is the finder of an editable install.

@@ -96,4 +96,7 @@ type Spec struct {
 	// import hook may answer first. "" if it is certain. A Missing module with Uncertain
 	// is not known to be missing.
 	Uncertain string
+	// ByLine reports that Uncertain is only that a line of a .pth file may add a finder to
+	// sys.meta_path: a caller that has run the lines knows better.
+	ByLine bool
 }

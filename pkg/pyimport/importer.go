@@ -67,7 +67,7 @@ func (r *Run) find(name string, search *list) (spec *pyenv.Spec, doubt string) {
 		doubt = "the search path is not known"
 	}
 	spec = r.in.Find(name, dirs)
-	if spec.Uncertain != "" {
+	if spec.Uncertain != "" && !(spec.ByLine && r.ranLines) {
 		doubt = spec.Uncertain
 	}
 	if spec.Kind != pyenv.Missing {

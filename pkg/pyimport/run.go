@@ -135,6 +135,7 @@ type Run struct {
 	env      *environ
 	path     *list // sys.path
 	metaPath *list
+	ranLines bool // the lines of .pth files, with all that they import: their importers are known
 	asking   bool // an importer of the program
 	later    []laterNames
 	early    map[string]bool   // modules that the interpreter imports at its start
@@ -195,10 +196,20 @@ func (r *Run) Site() *Node {
 		for _, p := range r.in.PthImports {
 			r.pthLine(p)
 		}
+		r.ranLines = r.stop == "" && r.followed(r.node)
 		for _, name := range []string{"sitecustomize", "usercustomize"} {
 			r.optional(name)
 		}
 	})
+}
+
+// followed reports whether nothing in a tree is unknown, apart from the modules of the
+// standard library, which install no importers.
+func (r *Run) followed(n *Node) bool {
+	if n.Kind == Library || n.Kind == Extension || len(n.Unknown) > 0 && !strings.HasPrefix(n.File, r.in.StdLib+"/") {
+		return false
+	}
+	return !slices.ContainsFunc(n.Nodes, func(c *Node) bool { return !strings.HasPrefix(c.File, r.in.StdLib+"/") && !r.followed(c) })
 }
 
 // pthLine executes a line of a .pth file. site prints an exception and goes on with the
