@@ -167,7 +167,7 @@ var sources = []source{
 
 // WantsID names the version of Wants. Change it with every change of Wants, so that a
 // cached index with other files is not used.
-const WantsID = "inventory 7"
+const WantsID = "inventory 8"
 
 // Wants reports whether the bytes of a file are needed, by its path without a leading
 // slash and its size in bytes.
