@@ -69,10 +69,10 @@ func plansAndSources(t *testing.T, name string, text []byte) []string {
 		}
 		list = append(list, fmt.Sprintf("%s %s", name, in.Home))
 		re.load(in)
-		bySource := re.mapsIn(in)
+		bySource := mapsIn(re, in)
 		in.source = nil
 		re.load(in)
-		byPlan := re.mapsIn(in)
+		byPlan := mapsIn(re, in)
 		for _, file := range byPlan {
 			if !slices.Contains(bySource, file) {
 				list = append(list, "only the plan: "+file)
@@ -89,7 +89,7 @@ func plansAndSources(t *testing.T, name string, text []byte) []string {
 
 // mapsIn returns the files of a framework and the GPU libraries that its import maps, in
 // order.
-func (re *replayer) mapsIn(in *Install) []string {
+func mapsIn(re *replayer, in *Install) []string {
 	p, _ := re.hosts.process(in)
 	if p == nil {
 		return nil

@@ -34,6 +34,8 @@ type Start struct {
 	// Mapped are the real paths of the ELF files that the process has mapped at its end,
 	// in the order of loading.
 	Mapped []string
+	// Killed reports that a file which is cut short has ended the process.
+	Killed bool
 	// Opened are the opens that succeed, in order.
 	Opened []Opened
 	// Failures are the imports and opens that fail, in the order of the program.

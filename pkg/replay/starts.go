@@ -351,7 +351,7 @@ func (st *starter) follow(j job) *Start {
 		return nil
 	}
 	s := j.start
-	s.Tree, s.Mapped, s.Opened, s.Broken = f.tree, f.mapped, f.brought, f.broken
+	s.Tree, s.Mapped, s.Opened, s.Broken, s.Killed = f.tree, f.mapped, f.brought, f.broken, f.killed
 	s.Failures = s.failures(st.re.packs)
 	return s
 }
@@ -437,7 +437,7 @@ func (st *starter) believe(starts []*Start) {
 	loaded := map[string]bool{}
 	for _, s := range starts {
 		for _, file := range s.Mapped {
-			loaded[file] = true
+			loaded[file] = loaded[file] || !s.Killed
 		}
 	}
 	for _, o := range st.re.files.Objects {
