@@ -23,7 +23,7 @@ func (bi *binder) unbound() []Unbound {
 		}
 	}
 	list = append(list, bi.moduleSymbols()...)
-	list = bi.re.nowhere(list)
+	list = bi.re.files.nowhere(list)
 	return append(list, bi.programSymbols()...)
 }
 
@@ -243,7 +243,7 @@ func (bi *binder) siblingWith(o *Object, in *Install, symbol string) string {
 // moduleSymbols imports the extension modules of Python that need GPU libraries and
 // belong to no framework, each in a process of its own, and returns the symbols that they
 // miss. A program may have imported another file before that defines the symbol (see
-// [replayer.nowhere]).
+// [Files.nowhere]).
 func (bi *binder) moduleSymbols() []Unbound {
 	var list []Unbound
 	for _, o := range bi.re.files.Objects {

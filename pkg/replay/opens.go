@@ -281,7 +281,7 @@ func (pl *plans) lacks(r *Process, symbol string) bool {
 	if pl.asked++; pl.asked > maxElsewhere/8 || r.In.Host != "" {
 		return false
 	}
-	return len(pl.re.nowhere([]Unbound{{Symbol: symbol, here: hereOf(r.proc)}})) > 0
+	return len(pl.re.files.nowhere([]Unbound{{Symbol: symbol, here: hereOf(r.proc)}})) > 0
 }
 
 // meaning is the meaning of a failed open in a process.

@@ -65,7 +65,7 @@ const maxElsewhere = 64
 
 // nowhere removes the symbols of processes without a known program that a file outside of
 // the process may define: the program may be that file, or have opened it.
-func (re *replayer) nowhere(list []Unbound) []Unbound {
+func (fi *Files) nowhere(list []Unbound) []Unbound {
 	names := map[string]bool{}
 	drop := map[int]bool{}
 	for i, u := range list {
@@ -82,7 +82,7 @@ func (re *replayer) nowhere(list []Unbound) []Unbound {
 		return list
 	}
 	wanted := slices.Sorted(maps.Keys(names))
-	for _, o := range re.files.Objects {
+	for _, o := range fi.Objects {
 		defined := wanted // an object whose symbols are not known may define all
 		if o.ELF.Symbols != nil {
 			defined = o.ELF.Symbols.Defined(wanted)

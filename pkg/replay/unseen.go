@@ -55,9 +55,8 @@ func (un *Unseen) addOpened(n *pyimport.Node) {
 	}
 }
 
-// Fails reports whether an object is such a file, and certain to fail for e: none of the
-// package's files of its kind can be loaded, and no process of the image can supply what
-// it misses. asked says whether somebody asked for the package, as far as that is known.
+// Fails reports whether an object is such a file, and certain to fail for e: all of the
+// package's files of its kind miss the same, and no process of the image can supply it. asked says whether somebody asked for the package, as far as that is known.
 func (un *Unseen) Fails(o *Object, e *elfdeps.Error) (pkg string, asked inventory.Answer, ok bool) {
 	_, unit := un.re.units.unitOf(o.Path)
 	if unit == "" || !un.absent(o, e) || !un.isRoot(o) || un.re.units.hasSource(unit) {
@@ -71,7 +70,7 @@ func (un *Unseen) Fails(o *Object, e *elfdeps.Error) (pkg string, asked inventor
 		}
 	}
 	for _, other := range un.within[unit] {
-		if un.isRoot(other) && isExtension(other) == extension && !slices.ContainsFunc(un.re.files.Real(other.Misses), func(e *elfdeps.Error) bool { return un.absent(other, e) }) {
+		if un.isRoot(other) && isExtension(other) == extension && !slices.ContainsFunc(un.re.files.Real(other.Misses), func(m *elfdeps.Error) bool { return m.Name == e.Name && un.absent(other, m) }) {
 			return "", inventory.Unknown, false
 		}
 	}
