@@ -165,7 +165,7 @@ func short(at string) string {
 	return file
 }
 
-// fewUnknown is how many places of a module that could not be followed a short tree shows.
+// fewUnknown limits the places of a module that could not be followed in a short tree.
 const fewUnknown = 3
 
 // unknown draws the statements of a node that could not be followed.

@@ -170,7 +170,7 @@ func decoratorMaker(_ *Run, a *args) value {
 	return &builtin{"decorator", identity}
 }
 
-// singleDispatch is functools.singledispatch, which imports weakref and, where register asks
+// singleDispatch is functools.singledispatch, which imports weak references and, where register asks
 // whether a type is a union (3.11 to 3.13) or reads annotations, typing.
 func singleDispatch(r *Run, a *args) value {
 	r.importModule("types")

@@ -20,7 +20,7 @@ const minFiles = 5000
 // maxFiles is the number of files that are compared.
 const maxFiles = 6000
 
-// debianPython are where Debian's packages of Python modules have their source.
+// debianPython are the directories of the source of Debian's Python packages.
 var debianPython = []string{"/usr/lib/python3", "/usr/lib/python3.11", "/usr/lib/python3.12", "/usr/lib/python3.13", "/usr/lib/python3.14"}
 
 // sources returns the .py files below directories of this machine, or below those that

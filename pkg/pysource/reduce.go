@@ -413,7 +413,7 @@ func (r *reducer) keepImporter(class int32) {
 	}
 }
 
-// isText reports whether a line is a docstring.
+// isText reports whether a line is a string alone.
 func isText(text []byte) bool {
 	text = bytes.TrimLeft(text, "rRuU")
 	return len(text) > 0 && (text[0] == '"' || text[0] == '\'')
