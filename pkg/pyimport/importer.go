@@ -233,6 +233,12 @@ func (r *Run) load(name string, spec *pyenv.Spec, doubt string) value {
 		r.note(fmt.Sprintf("imports more than %d deep", maxImports))
 		return unknownf("the module %s", name)
 	}
+	if name == "distutils" && strings.Contains(spec.File, "/setuptools/_distutils/") {
+		r.importModule("setuptools") // DistutilsMetaFinder imports setuptools._distutils
+		if r.raised != nil {
+			return unknownf("the module %s", name)
+		}
+	}
 	m := r.newModule(name, spec.File)
 	r.set(r.modules, name, m)
 	r.setOrigin(m, spec)

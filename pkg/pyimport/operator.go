@@ -242,10 +242,19 @@ func (r *Run) binary(op string, a, b value) value {
 			return v
 		}
 	case bool, int64:
+		switch b.(type) {
+		case *list, string:
+			if op == "*" { // 2 * [x]
+				return r.binary(op, b, toInt(x))
+			}
+		}
 		if v, ok := intOp(op, toInt(x), b); ok {
 			return v
 		}
 	case *list:
+		if n, ok := b.(bool); ok {
+			b = toInt(n)
+		}
 		if y, ok := b.(*list); ok && op == "+" && len(x.items)+len(y.items) < maxItems {
 			r.spend(len(x.items) + len(y.items))
 			return &list{mark: r.born(), items: slices.Concat(x.items, y.items), open: x.open || y.open}
