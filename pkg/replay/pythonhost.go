@@ -114,9 +114,26 @@ func (h *pythonHost) doubt(e *elfdeps.Error) string {
 		return e.Name + " exists and could not be examined"
 	case e.Missing() && h.files.packs.FromDriver(e.Name):
 		return "the container runtime may mount " + e.Name
+	case symbolError(e) != nil && e.By != nil && h.mayBePlugged(e.By.Object, e.Name):
+		return "a plug-in of the image defines " + e.Name
 	}
 	return ""
 }
+
+// mayBePlugged reports whether a plug-in may define a symbol that an object misses: a file
+// that is not in the process, nor a copy of one that is, and that needs a library of the
+// object, whose code may have opened it (libgyoto opens libgyoto-stdplug.so).
+func (h *pythonHost) mayBePlugged(by *elfdeps.Object, symbol string) bool {
+	here := hereOf(h.proc)
+	return slices.ContainsFunc(h.files.Objects, func(o *Object) bool {
+		return Defines(o.ELF, symbol) && !isHere(here, o) && slices.ContainsFunc(o.ELF.Needed, func(n string) bool {
+			return slices.Contains(by.Needed, n) && !runtimeLibrary.MatchString(n)
+		})
+	})
+}
+
+// runtimeLibrary matches the names of the libraries of C and C++ themselves.
+var runtimeLibrary = regexp.MustCompile(`^(ld-linux|ld-musl|lib(c|m|dl|rt|pthread|util|stdc\+\+|gcc_s)\.)`)
 
 // FindLibrary is ctypes.util.find_library of a machine without gcc and ld: the first line
 // of `ldconfig -p` for the library and the machine.

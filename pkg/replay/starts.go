@@ -476,7 +476,9 @@ func (st *starter) believeSymbol(f *StartFailure) {
 		known.Effects = append(known.Effects, f.Effects...)
 		return
 	}
-	st.re.ev.Unbound = append(st.re.ev.Unbound, u)
+	if f.Doubt == "" {
+		st.re.ev.Unbound = append(st.re.ev.Unbound, u)
+	}
 }
 
 // doubt marks the exceptions of a tree that are not the loader's as uncertain, if there is
