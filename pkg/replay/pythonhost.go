@@ -122,7 +122,7 @@ func (h *pythonHost) doubt(e *elfdeps.Error) string {
 
 // mayBePlugged reports whether a plug-in may define a symbol that an object misses: a file
 // that is not in the process, nor a copy of one that is, and that needs a library of the
-// object, whose code may have opened it (libgyoto opens libgyoto-stdplug.so).
+// object, whose code may have opened it.
 func (h *pythonHost) mayBePlugged(by *elfdeps.Object, symbol string) bool {
 	here := hereOf(h.proc)
 	return slices.ContainsFunc(h.files.Objects, func(o *Object) bool {
