@@ -110,7 +110,9 @@ func (b *bench) images(names ...string) (map[string]image, error) {
 		again[i] = []content{c}
 	}
 	changed := slices.Clone(each)
-	changed[len(changed)-1] = []content{{name: "app", text: "print('two')\n"}}
+	last := list[len(list)-1]
+	last.text = strings.Replace(last.text, "one", "two", 1)
+	changed[len(changed)-1] = []content{last}
 	images := map[string]image{}
 	for _, it := range []struct {
 		name   string

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -42,19 +43,29 @@ var (
 		python3-numba python3-numpy python3-pandas python3-pandas-lib python3-pygments python3-scipy python3-setuptools python3-skimage
 		python3-skimage-lib python3-sklearn python3-sklearn-lib python3-sqlalchemy python3-statsmodels python3-statsmodels-lib python3-sympy
 		python3-torchvision python3-twisted python3-xarray`)
-	full = []content{
+	// needed is what the program needs besides.
+	needed = strings.Fields(`python3-contourpy python3-cycler python3-dateutil python3-decorator python3-distutils python3-greenlet python3-imageio
+		python3-joblib python3-kiwisolver python3-mpmath python3-packaging python3-patsy python3-pil python3-pkg-resources python3-pyparsing
+		python3-pywt python3-six python3-threadpoolctl python3-tifffile python3-typing-extensions python3-tz python3-yaml python-matplotlib-data
+		libblas3 libbrotli1 libbsd0 libbz2-1.0 libcrypt1 libdb5.3 libdeflate0 libexpat1 libfreetype6 libfribidi0 libgfortran5 libglib2.0-0 libgomp1
+		libgraphite2-3 libharfbuzz0b libimagequant0 libjbig0 libjpeg62-turbo liblapack3 liblbfgsb0 liblcms2-2 liblerc4 liblzma5 libmd0
+		libncursesw6 libnsl2 libopenjp2-7 libpcre2-8-0 libpng16-16 libqhull-r8.0 libquadmath0 libraqm0 libreadline8 libsqlite3-0 libtiff6
+		libtinfo6 libtirpc3 libuuid1 libwebp7 libwebpdemux2 libwebpmux3 libxau6 libxcb1 libxdmcp6 libyaml-0-2 libzstd1`)
+	// program is the imports of a service. The last fails: torch needs more libraries.
+	program = "import pandas, sklearn.linear_model, skimage.io, statsmodels.api, matplotlib.pyplot, sqlalchemy, xarray, sympy, torch\n"
+	full    = []content{
 		{name: "base", packages: strings.Fields("libc6 libstdc++6 libgcc-s1 zlib1g libssl3 libffi8 bash coreutils libpython3.11-minimal libpython3.11-stdlib python3.11-minimal")},
 		{name: "cublaslt", packages: []string{"libcublaslt11", "libcudart11.0"}},
 		{name: "cublas", packages: []string{"libcublas11", "libcusparse11"}},
 		{name: "cusolver", packages: []string{"libcusolver11", "libcusolvermg11", "libcufft10", "libcurand10"}},
 		{name: "npp", packages: strings.Fields("libnppial11 libnppicc11 libnppidei11 libnppif11 libnppig11 libnppim11 libnppist11 libnppisu11 libnppitc11 libnpps11 libnppc11 libcupti11.8 libnvrtc11.2")},
 		{name: "torch", packages: []string{"libtorch1.13", "libtorch-test", "python3-torch"}},
-		{name: "python", packages: python},
+		{name: "python", packages: slices.Concat(needed, python)},
 		{name: "environment", packages: python, under: "opt/env"},
 		{name: "llvm", packages: strings.Fields("libllvm14 libllvm15 libllvm16 libclang-cpp14 libclang-cpp15 libclang-cpp16")},
 		{name: "languages", packages: []string{"golang-1.19-go", "golang-1.19-src", "libstd-rust-dev"}},
 		{name: "browsers", packages: []string{"chromium", "firefox-esr", "thunderbird"}},
-		{name: "app", text: "print('one')\n"},
+		{name: "app", text: program + "print('one')\n"},
 	}
 	small = []content{
 		{name: "base", packages: full[0].packages},
@@ -266,7 +277,8 @@ func makeImage(dir string, kind types.MediaType, debs map[string]string, layers 
 	img.Sizes = make([]int64, len(layers))
 	m := v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Layers: make([]v1.Descriptor, len(layers))}
 	cfg := v1.ConfigFile{OS: "linux", Architecture: "amd64", RootFS: v1.RootFS{Type: "layers", DiffIDs: make([]v1.Hash, len(layers))}}
-	cfg.Config.Cmd = []string{"/usr/bin/python3.11"}
+	cfg.Config.Cmd = []string{"/usr/bin/python3.11", "/app/main.py"}
+	cfg.Config.Env = []string{"LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu/blas:/usr/lib/x86_64-linux-gnu/lapack"} // Debian's alternatives
 	var g errgroup.Group
 	g.SetLimit(4)
 	for i, list := range layers {
