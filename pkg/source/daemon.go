@@ -42,7 +42,7 @@ func openDaemon(ctx context.Context, ref string, o Options) (*Image, error) {
 		img.id = "daemon's " + found.ID
 	}
 	img.stream = &stream{
-		open: func(ctx context.Context) (io.ReadCloser, error) { return save(ctx, c, ref, saveStalls*o.stall()) },
+		open: func(ctx context.Context) (io.ReadCloser, error) { return save(ctx, c, ref, saveStall(o.stall())) },
 		read: func(ctx context.Context) {
 			if again, err := inspect(ctx, c, ref, o.stall()); err != nil || again.ID != found.ID {
 				img.id = "" // the name means another image by now
@@ -57,7 +57,7 @@ func Save(ctx context.Context, c *client.Client, ref string) (io.ReadCloser, err
 	if _, err := inspect(ctx, c, ref, defaultStall); err != nil {
 		return nil, DaemonError(c, err)
 	}
-	return save(ctx, c, ref, saveStalls*defaultStall)
+	return save(ctx, c, ref, saveStall(defaultStall))
 }
 
 // inspect asks a daemon for an image, and gives up if no answer comes for so long.
@@ -71,9 +71,10 @@ func inspect(ctx context.Context, c *client.Client, ref string, stall time.Durat
 	return found, err
 }
 
-// saveStalls lets a daemon be silent so many times as long as a registry while it saves an
-// image: Docker writes all of the image to its disk before it sends a byte.
-const saveStalls = 30
+// saveStall returns how long a daemon may be silent while it saves an image, for the time
+// that a registry may be: Docker writes all of the image to its disk before it sends a byte.
+// It is a variable so that tests can shorten this wait and no other.
+var saveStall = func(stall time.Duration) time.Duration { return 30 * stall }
 
 // save makes a daemon save an image, and gives up after a time without data.
 func save(ctx context.Context, c *client.Client, ref string, stall time.Duration) (io.ReadCloser, error) {
