@@ -646,18 +646,6 @@ func importFunction(r *Run, a *args) value {
 	return v
 }
 
-// openFile is open(): the file's bytes are not known.
-func openFile(r *Run, a *args) value {
-	name, ok := a.text(0, "file")
-	mode, given := a.text(1, "mode")
-	if ok && (!given || strings.HasPrefix(mode, "r")) {
-		if is, known := r.exists(name); known && !is {
-			r.guess("FileNotFoundError", "[Errno 2] No such file or directory: "+quote(name))
-		}
-	}
-	return unknownf("a file")
-}
-
 // execText is exec() of a known text.
 func execText(r *Run, a *args) value {
 	text, ok := a.text(0, "")

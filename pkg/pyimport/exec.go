@@ -2,6 +2,7 @@ package pyimport
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
@@ -247,6 +248,9 @@ func (r *Run) execWith(items []pysource.WithItem, body []pysource.Stmt) flow {
 
 // enter calls __enter__ of a context manager.
 func (r *Run) enter(ctx value) value {
+	if f, ok := ctx.(*fileObject); ok {
+		return f
+	}
 	if i, ok := ctx.(*instance); ok {
 		if f, ok := i.of.find("__enter__"); ok {
 			return r.call(f, &args{pos: []value{i}})
@@ -267,7 +271,7 @@ func (r *Run) exit(ctx value, e *exception) bool {
 			e.doubt = "whether it is suppressed is not known"
 		}
 		return is
-	case *quietContext:
+	case *quietContext, *fileObject:
 		return false
 	case *instance:
 		f, ok := c.of.find("__exit__")
@@ -458,7 +462,7 @@ func (r *Run) lookup(name string) value {
 	if v, ok := r.builtins.get(name); ok {
 		return v
 	}
-	if open == "" {
+	if open == "" || strings.HasPrefix(name, "_") { // neither a star import nor a loop over names brings those
 		r.guess("NameError", "name '"+name+"' is not defined")
 	}
 	return unknownf("the name %s", name)

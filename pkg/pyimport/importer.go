@@ -362,6 +362,7 @@ func (r *Run) loadExtension(m *module, file string) {
 	r.preset(m)
 	r.openUp(m.names, "an extension module")
 	if !r.certain() {
+		r.passedOver = true
 		return
 	}
 	f := r.host.Extension(file, m.name)
@@ -392,13 +393,13 @@ func (r *Run) extensionImports(m *module, file string) {
 	if e, _, ok := r.src.fs.Lookup(file); ok && file != "" && e.Object != nil && e.Object.Modules != nil && !strings.HasPrefix(file, r.in.StdLib+"/") {
 		names = append(names, r.supports(e.Object.Modules.Idents)...)
 		known = len(names)
-		names = append(names, e.Object.Modules.Names...)
+		cython = slices.Contains(e.Object.Modules.Idents, "cython_runtime")
+		names = append(names, atStart(e.Object.Modules.Names, cython)...)
 		if pkg, _, ok := cutLast(m.name); ok {
 			for _, name := range e.Object.Modules.Idents {
 				names = append(names, pkg+"."+name)
 			}
 		}
-		cython = len(e.Object.Modules.Idents) > 0
 		names = append(names, r.standardNames(e.Object.Modules.Idents)...)
 	}
 	if cython {
@@ -806,7 +807,7 @@ func (r *Run) open(name, by string, flags int) *library {
 	n.By = by
 	lib := &library{name: name, run: r}
 	if !r.certain() {
-		lib.unsure = true
+		lib.unsure, r.passedOver = true, true
 		return lib
 	}
 	f := r.host.Dlopen(name, flags)

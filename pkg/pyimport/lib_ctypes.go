@@ -46,6 +46,7 @@ func openLibrary(r *Run, a *args, by string) value {
 			why = u.why
 		}
 		r.note(by + " of " + why)
+		r.passedOver = true
 		return unknownf("a library")
 	}
 	flags := rtldNow

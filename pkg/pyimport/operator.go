@@ -611,6 +611,11 @@ func (r *Run) contains(of, v value) (is, known bool) {
 			return strings.Contains(c, s), true
 		}
 		return false, false
+	case *mappings:
+		if s, ok := v.(string); ok {
+			return c.contains(s)
+		}
+		return false, false
 	case *dict:
 		_, ok, known := c.get(v)
 		return ok, known

@@ -27,6 +27,9 @@ type Host interface {
 	// Defines reports whether a library that was opened by this name defines a symbol;
 	// known is false if that is not known.
 	Defines(name, symbol string) (is, known bool)
+	// Mapped returns the real paths of the files that the process has mapped, as
+	// /proc/self/maps shows them; whole is false if there may be others.
+	Mapped() (files []string, whole bool)
 }
 
 // Failure is an exception that a statement raises.

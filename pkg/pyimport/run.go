@@ -141,6 +141,8 @@ type Run struct {
 	early    map[string]bool   // modules that the interpreter imports at its start
 	classes  map[string]*class // of models
 	flags    value             // of sys.setdlopenflags
+	// passedOver reports that a library may be open which the host was not asked to open.
+	passedOver bool
 }
 
 // New returns a process of an interpreter that has started, without its site: see

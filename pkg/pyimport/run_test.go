@@ -29,6 +29,8 @@ func (f fails) Defines(name, symbol string) (is, known bool) {
 	return f[name+":"+symbol] == "", true
 }
 
+func (f fails) Mapped() ([]string, bool) { return strings.Fields(f["mapped"]), true }
+
 func (f fails) failure(name, typ string) *Failure {
 	if text := f[name]; text != "" {
 		return &Failure{Type: typ, Text: text}

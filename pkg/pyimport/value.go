@@ -150,6 +150,8 @@ func same(a, b value) bool {
 	case *filePath:
 		b, ok := b.(*filePath)
 		return ok && *a == *b
+	case object: // all are pointers
+		return a == b
 	}
 	return comparable(a) && comparable(b) && a == b
 }

@@ -173,6 +173,9 @@ func (h *pythonHost) Defines(name, symbol string) (is, known bool) {
 	return found != nil, found != nil || err != nil
 }
 
+// Mapped returns the real paths of the files that the process has mapped.
+func (h *pythonHost) Mapped() (files []string, whole bool) { return h.mapped(), h.killed == nil }
+
 // mapped returns the real paths of the files that the process has mapped, in the order of
 // loading.
 func (h *pythonHost) mapped() []string { return realsOf(h.proc.Objects) }

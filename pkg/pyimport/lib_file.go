@@ -1,0 +1,65 @@
+package pyimport
+
+import (
+	"slices"
+	"strings"
+)
+
+// openFile is open().
+func openFile(r *Run, a *args) value {
+	name, ok := a.text(0, "file")
+	mode, given := a.text(1, "mode")
+	reads := ok && (!given || strings.HasPrefix(mode, "r"))
+	if !reads {
+		return &fileObject{}
+	}
+	if is, known := r.exists(name); known && !is {
+		r.guess("FileNotFoundError", "[Errno 2] No such file or directory: "+quote(name))
+	}
+	if r.absolute(name) == "/proc/self/maps" {
+		return &fileObject{text: r.mappings()}
+	}
+	return &fileObject{}
+}
+
+// fileObject is an open file. Its text is not known, except that of /proc/self/maps.
+type fileObject struct{ text value }
+
+func (*fileObject) typeName() string { return "io.TextIOWrapper" }
+
+func (f *fileObject) attr(_ *Run, name string) (value, bool) {
+	if name != "read" || f.text == nil {
+		return nil, false
+	}
+	return &builtin{"read", func(_ *Run, a *args) value {
+		if len(a.pos) > 0 {
+			return unknownf("a part of a file")
+		}
+		return f.text
+	}}, true
+}
+
+// mappings is the text of /proc/self/maps: the paths of the mapped files are known, the rest
+// of it is not.
+type mappings struct {
+	files []string
+	whole bool // no other library may be mapped
+}
+
+// mappings returns the text of /proc/self/maps at this moment.
+func (r *Run) mappings() *mappings {
+	files, whole := r.host.Mapped()
+	return &mappings{files: files, whole: whole && !r.passedOver}
+}
+
+func (*mappings) typeName() string { return "str" }
+
+func (*mappings) attr(*Run, string) (value, bool) { return nil, false }
+
+// contains reports whether a part of a file's name is in the text.
+func (m *mappings) contains(part string) (is, known bool) {
+	if slices.ContainsFunc(m.files, func(f string) bool { return strings.Contains(f, part) }) {
+		return true, true
+	}
+	return false, m.whole && strings.Contains(part, ".so")
+}
