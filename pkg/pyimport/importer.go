@@ -17,6 +17,7 @@ type module struct {
 	name, file string
 	names      *names
 	loading    bool
+	begun      int // as which of the modules
 	extension  bool
 	// maybe is the condition under which it was imported, or "".
 	maybe string
@@ -36,11 +37,16 @@ func (r *Run) newModule(name, file string) *module {
 
 // searchPath returns a package's __path__, or nil if it is no package or not known.
 func (r *Run) searchPath(v value) *list {
-	m, ok := v.(*module)
-	if !ok {
-		return nil
+	var p value
+	switch v := v.(type) {
+	case *module:
+		p, _ = v.names.get("__path__")
+	case *instance: // that a program has put in sys.modules
+		if !v.of.has("__path__") {
+			return nil
+		}
+		p = r.instanceAttr(v, "__path__")
 	}
-	p, _ := m.names.get("__path__")
 	switch p := p.(type) {
 	case *list:
 		return p
@@ -264,7 +270,7 @@ func (r *Run) load(name string, spec *pyenv.Spec, doubt string) value {
 	outer := r.node
 	r.node = n
 	r.nesting++
-	m.loading = true
+	m.loading, m.begun = true, r.loads
 	r.execModule(m, spec)
 	m.loading = false
 	r.nesting--
@@ -397,7 +403,9 @@ func (r *Run) extensionImports(m *module, file string) {
 		names = append(names, atStart(e.Object.Modules.Names, cython)...)
 		if pkg, _, ok := cutLast(m.name); ok {
 			for _, name := range e.Object.Modules.Idents {
-				names = append(names, pkg+"."+name)
+				if !strings.HasPrefix(name, "__") { // __init__ is a method, __main__ a name
+					names = append(names, pkg+"."+name)
+				}
 			}
 		}
 		names = append(names, r.standardNames(e.Object.Modules.Idents)...)
@@ -439,7 +447,7 @@ func (r *Run) importNames(names []string) {
 	r.tries = append(r.tries, tryLevel{all: true, names: "the extension module", depth: -1})
 	for _, name := range names {
 		r.spend(1)
-		if _, loaded := r.modules.get(name); loaded || r.in.Resolve(name).Kind == pyenv.Missing {
+		if _, loaded := r.modules.get(name); loaded || r.in.Resolve(name).Kind == pyenv.Missing || r.circular(name) {
 			continue
 		}
 		r.importModule(name)
@@ -718,6 +726,7 @@ func (r *Run) cannotImport(m *module, name string) value {
 	if m.file != "" {
 		where = m.file
 	}
+	r.trial.lacks(m)
 	text := fmt.Sprintf("cannot import name '%s' from '%s' (%s)", name, m.name, where)
 	if m.loading {
 		text = fmt.Sprintf("cannot import name '%s' from partially initialized module '%s' (most likely due to a circular import) (%s)", name, m.name, where)
@@ -750,9 +759,11 @@ func (r *Run) star(from string, v value) {
 	default:
 		open = open || has
 		for _, name := range m.names.order {
-			if !strings.HasPrefix(name, "_") {
-				list = append(list, name)
+			sub, isModule := m.names.m[name].(*module)
+			if strings.HasPrefix(name, "_") || has && isModule && sub.name == m.name+"."+name {
+				continue // an __all__ that is not known hardly has submodules
 			}
+			list = append(list, name)
 		}
 		has = false
 	}
@@ -790,6 +801,9 @@ func (r *Run) moduleAttr(m *module, name string) (value, bool) {
 	get, ok := m.names.get("__getattr__")
 	if !ok {
 		return nil, false
+	}
+	if _, isClass := get.(*class); isClass { // and its decorator is not known
+		return unknownf("the result of __getattr__ of %s", m.name), true
 	}
 	r.tries = append(r.tries, tryLevel{all: true, names: "AttributeError", depth: r.nesting})
 	v := r.call(get, &args{pos: []value{name}})

@@ -161,8 +161,12 @@ func (r *Run) setSysPath(v value) {
 
 // typeOf returns type(v).
 func (r *Run) typeOf(v value) value {
-	if i, ok := v.(*instance); ok {
-		return i.of
+	switch v := v.(type) {
+	case *instance:
+		return v.of
+	case *pathFinder: // BuiltinImporter, FrozenImporter and PathFinder are classes
+		w, _ := r.builtins.get("type")
+		return w
 	}
 	if w, ok := r.builtins.get(typeName(v)); ok {
 		return w

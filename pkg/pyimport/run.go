@@ -141,6 +141,7 @@ type Run struct {
 	early    map[string]bool   // modules that the interpreter imports at its start
 	classes  map[string]*class // of models
 	flags    value             // of sys.setdlopenflags
+	trial    *trial            // or nil
 	// passedOver reports that a library may be open which the host was not asked to open.
 	passedOver bool
 }
