@@ -38,6 +38,27 @@ func (r *Run) builtinNames() *names {
 	return n
 }
 
+// moduleType returns types.ModuleType.
+func (r *Run) moduleType() *class {
+	if c, ok := r.classes["module"]; ok {
+		return c
+	}
+	object, _ := r.builtins.get("object")
+	c := r.newClass("module", "builtins", []value{object})
+	c.make = func(r *Run, k *class, a *args) value {
+		if k != c {
+			return &instance{of: k, attrs: r.newNames()}
+		}
+		name, ok := a.text(0, "name")
+		if !ok {
+			return unknownf("a module")
+		}
+		return r.newModule(name, "")
+	}
+	r.classes["module"] = c
+	return c
+}
+
 // identity returns the first argument: for decorators that keep what they decorate.
 func identity(_ *Run, a *args) value {
 	v, _ := a.get(0, "")

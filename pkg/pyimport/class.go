@@ -261,6 +261,11 @@ func (r *Run) classAttr(c *class, name string) value {
 		return &tuple{items: c.bases}
 	case "mro":
 		return unknownf("mro")
+	case "__name__", "__qualname__":
+		if v, ok := c.attrs.get(name); ok {
+			return v
+		}
+		return c.name
 	}
 	v, ok := c.find(name)
 	switch v := v.(type) {

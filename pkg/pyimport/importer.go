@@ -42,7 +42,7 @@ func (r *Run) searchPath(v value) *list {
 	case *module:
 		p, _ = v.names.get("__path__")
 	case *instance: // that a program has put in sys.modules
-		if !v.of.has("__path__") {
+		if !r.hasName(v, "__path__") {
 			return nil
 		}
 		p = r.instanceAttr(v, "__path__")

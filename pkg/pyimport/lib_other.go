@@ -100,6 +100,7 @@ func init() {
 	functions("_thread threading", map[string]func(*Run, *args) value{
 		"Lock": quiet, "RLock": quiet, "Condition": notKnown("Condition"), "allocate_lock": quiet,
 	})
+	addModel("types", "ModuleType", func(r *Run) value { return r.moduleType() })
 	functions("re", map[string]func(*Run, *args) value{
 		"compile": func(_ *Run, a *args) value { return newPattern(a, 0) },
 		"match":   reFunc("match"), "search": reFunc("search"), "fullmatch": reFunc("fullmatch"), "sub": reFunc("sub"),

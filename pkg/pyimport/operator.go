@@ -167,6 +167,8 @@ func (r *Run) typeOf(v value) value {
 	case *pathFinder: // BuiltinImporter, FrozenImporter and PathFinder are classes
 		w, _ := r.builtins.get("type")
 		return w
+	case *module:
+		return r.moduleType()
 	}
 	if w, ok := r.builtins.get(typeName(v)); ok {
 		return w

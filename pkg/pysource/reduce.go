@@ -467,14 +467,66 @@ func ownCall(text []byte, at int) bool {
 	return at == 0 || text[at-1] != '.' || bytes.HasSuffix(text[:at], []byte("self.")) || bytes.HasSuffix(text[:at], []byte("cls."))
 }
 
-// constructor returns a live function that the construction of a class runs, or -1.
-func (r *reducer) constructor(class int32) int32 {
+// construct keeps what the construction of a class runs that imports something. If the
+// object matters, and another of its methods imports, it keeps __init__ of the class
+// and its bases, which sets what the method takes.
+func (r *reducer) construct(class int32, strong bool) {
+	init, lives := int32(-1), false
 	for i := class + 1; i < r.lines[class].after; i = max(i+1, r.lines[i].after) {
-		if l := &r.lines[i]; l.kind == defLine && l.live > dropped && constructs(definedName(r.bytesOf(l))) {
-			return i
+		l := &r.lines[i]
+		if l.kind != defLine {
+			continue
+		}
+		name := definedName(r.bytesOf(l))
+		switch {
+		case l.live > dropped && constructs(name):
+			r.live(i, full)
+			return
+		case string(name) == "__init__" && l.flags&block != 0:
+			init = i
+		}
+		lives = lives || l.live > dropped
+	}
+	if strong && lives {
+		if init >= 0 {
+			r.keepAttributes(init)
+		}
+		r.constructBases(class)
+	}
+}
+
+// keepAttributes keeps what a method calls, and its assignments of attributes.
+func (r *reducer) keepAttributes(method int32) {
+	r.live(method, full)
+	for i := method + 1; i < r.lines[method].after; i++ {
+		if l := &r.lines[i]; l.fn == method && l.flags&assigns != 0 && bytes.HasPrefix(r.bytesOf(l), []byte("self.")) {
+			r.keep(i, full)
 		}
 	}
-	return -1
+}
+
+// constructBases keeps __init__ of the bases of a class that the file defines.
+func (r *reducer) constructBases(class int32) {
+	first := true
+	eachName(r.bytesOf(&r.lines[class])[len("class"):], func(name []byte, _ int) bool {
+		id, ok := r.ids[string(name)]
+		if first || !ok {
+			first = false
+			return true
+		}
+		for b := r.names[id].bind; b >= 0; b = r.binds[b].next {
+			c := &r.lines[r.binds[b].line]
+			if c.kind != classLine {
+				continue
+			}
+			for i := r.binds[b].line + 1; i < c.after; i = max(i+1, r.lines[i].after) {
+				if l := &r.lines[i]; l.kind == defLine && l.live == dropped && l.flags&block != 0 && string(definedName(r.bytesOf(l))) == "__init__" {
+					r.keepAttributes(i)
+				}
+			}
+		}
+		return true
+	})
 }
 
 // constructs reports whether a method runs when its class is called, or entered by with.
@@ -503,6 +555,9 @@ func (r *reducer) live(fn int32, m mode) {
 	l := &r.lines[fn]
 	if l.live >= m {
 		return
+	}
+	if m == stub && l.flags&inClass != 0 && string(definedName(r.bytesOf(l))) == "__get__" {
+		m = full // the value of an attribute
 	}
 	first := l.live == dropped
 	l.live = m
@@ -581,8 +636,24 @@ func (r *reducer) runs(i int32, l *logical) bool {
 	if l.flags&block == 0 && l.kind != other && hasJump(text) {
 		return true
 	}
-	return l.flags&assigns != 0 && (l.flags&joined != 0 || bytes.HasPrefix(text, []byte("__all__")) || l.flags&inClass == 0 && isShort(text))
+	return l.flags&assigns != 0 && (l.flags&joined != 0 || bytes.HasPrefix(text, []byte("__all__")) || bytes.HasPrefix(text, []byte("__path__")) || l.flags&inClass == 0 && (isShort(text) || isPlatform(text)))
 }
+
+// isPlatform reports whether an assignment is short, and its value depends on the platform
+// or the version of Python: other modules decide imports by its name.
+func isPlatform(text []byte) bool {
+	if len(text) > 100 {
+		return false
+	}
+	for _, s := range platform {
+		if bytes.Contains(text, s) {
+			return true
+		}
+	}
+	return false
+}
+
+var platform = [][]byte{[]byte("sys.platform"), []byte("os.name"), []byte("sys.version_info"), []byte("platform.system("), []byte("platform.machine("), []byte("sys.implementation")}
 
 // isShort reports whether an assignment has a short constant as its value.
 func isShort(text []byte) bool {
@@ -781,8 +852,8 @@ func (r *reducer) need(i, fn int32, call, strong bool) {
 		r.keep(i, stub)
 	case l.kind == classLine:
 		r.keep(i, full)
-		if c := r.constructor(i); c >= 0 && runs {
-			r.live(c, full)
+		if runs {
+			r.construct(i, strong)
 		}
 	case strong:
 		r.decide(i)
@@ -802,6 +873,30 @@ func (r *reducer) decide(i int32) {
 		r.queue = append(r.queue, i)
 	}
 	r.keep(i, full)
+}
+
+// callsLive reports whether a statement calls a method of the file that imports something,
+// or is one of an importer.
+func (r *reducer) callsLive(l *logical) bool {
+	if l.kind != other || l.flags&(calls|assigns) != calls {
+		return false
+	}
+	text := r.bytesOf(l)
+	open := bytes.IndexByte(text, '(')
+	if open < 0 {
+		return false
+	}
+	dot := bytes.LastIndexByte(text[:open], '.')
+	id, ok := r.ids[string(text[dot+1:open])]
+	if dot < 0 || !ok {
+		return false
+	}
+	for b := r.names[id].bind; b >= 0; b = r.binds[b].next {
+		if d := &r.lines[r.binds[b].line]; d.kind == defLine && d.flags&inClass != 0 && d.live == full {
+			return true
+		}
+	}
+	return false
 }
 
 // useMethod keeps the calls of a method that imports or opens something.

@@ -7,6 +7,7 @@ const (
 	maxBrackets = 48      // between two brackets
 	maxHeader   = 400     // between two brackets of a condition
 	maxOpen     = 600     // between two brackets where something is opened
+	maxTable    = 6000    // between two brackets of a value that matters
 	maxText     = 64      // a string
 	maxNames    = 1 << 16 // an import
 	maxKept     = 2000    // another line
@@ -17,9 +18,14 @@ func (r *reducer) write(l *logical) {
 	text := r.bytesOf(l)
 	start := len(r.text)
 	w := writer{src: text, out: r.text, brackets: maxBrackets, strings: maxText}
+	limit := maxKept
 	switch {
 	case l.kind == importLine:
 		w.brackets = maxNames
+	case l.needed && l.kind == other && l.flags&(assigns|hot) == assigns && l.fn < 0:
+		w.brackets, w.strings, limit = maxTable, maxOpen, maxTable
+	case r.callsLive(l):
+		w.brackets = maxOpen
 	case l.flags&hot != 0 || l.needed:
 		w.brackets, w.strings = maxOpen, maxOpen
 	case l.kind == ifLine, l.kind == elifLine, l.kind == whileLine, l.kind == exceptLine, l.kind == caseLine:
@@ -37,7 +43,7 @@ func (r *reducer) write(l *logical) {
 	default:
 		w.copy(0, len(text))
 	}
-	if limit := maxKept; len(w.out)-start > limit && l.kind != importLine {
+	if len(w.out)-start > limit && l.kind != importLine {
 		w.out = shorten(w.out[:start], text, l)
 		l.short = true
 	}

@@ -239,8 +239,12 @@ func writeCauses(w io.Writer, list []*verdict, most int) {
 	})
 	for _, c := range causes[:min(len(causes), most)] {
 		fmt.Fprintf(w, "\n%d: %s\n", len(groups[c]), c)
-		for _, v := range groups[c][:min(len(groups[c]), 3)] {
+		some := groups[c][:min(len(groups[c]), 3)]
+		for _, v := range some {
 			v.write(w)
+		}
+		for _, v := range groups[c][len(some):] {
+			fmt.Fprintf(w, "  also %s\n", v.rec.Module)
 		}
 	}
 }
