@@ -143,3 +143,9 @@ func dottedName(s []byte) (dots int, ok bool) {
 	}
 	return dots, !start
 }
+
+// Takes reports whether an object takes a symbol of that name from another one: it has it
+// undefined.
+func (s *Symbols) Takes(name string) bool {
+	return s != nil && s.unpack().imports([]string{name + "\x00"})
+}

@@ -212,6 +212,9 @@ func (r *Run) noPackage(name, parent string, pkg value) value {
 // missing raises ModuleNotFoundError for a module. If that is in doubt, the program goes
 // on with an unknown module unless it expects the failure.
 func (r *Run) missing(name, doubt, text string) value {
+	if doubt == "" {
+		doubt = r.madeBy(name)
+	}
 	f := &Failure{Type: "ModuleNotFoundError", Text: text, Doubt: doubt}
 	n := r.child(Module, name, "", f.Type)
 	n.Failed = f
@@ -373,6 +376,9 @@ func (r *Run) loadExtension(m *module, file string) {
 	}
 	f := r.host.Extension(file, m.name)
 	if f == nil {
+		if !strings.HasPrefix(file, r.in.StdLib+"/") {
+			r.extensions = append(r.extensions, m)
+		}
 		r.extensionImports(m, file)
 		return
 	}
@@ -387,8 +393,9 @@ func (r *Run) loadExtension(m *module, file string) {
 // the standard library, else the dotted names in its data that are modules.
 func (r *Run) extensionImports(m *module, file string) {
 	names := strings.Fields(imports[m.name])
-	if e, _, ok := r.src.fs.Lookup(file); ok && file != "" && e.Object != nil && e.Object.Modules != nil {
-		for _, name := range e.Object.Modules.Names {
+	o := r.objectOf(file)
+	if o != nil && o.Modules != nil {
+		for _, name := range o.Modules.Names {
 			// PyCapsule_Import("datetime.datetime_CAPI") imports the module
 			if mod, last, ok := cutLast(name); ok && strings.HasSuffix(last, "API") {
 				names = append(names, mod)
@@ -396,19 +403,19 @@ func (r *Run) extensionImports(m *module, file string) {
 		}
 	}
 	known, cython := len(names), false
-	if e, _, ok := r.src.fs.Lookup(file); ok && file != "" && e.Object != nil && e.Object.Modules != nil && !strings.HasPrefix(file, r.in.StdLib+"/") {
-		names = append(names, r.supports(e.Object.Modules.Idents)...)
+	if o != nil && o.Modules != nil && !strings.HasPrefix(file, r.in.StdLib+"/") {
+		names = append(names, r.supports(o.Modules.Idents)...)
 		known = len(names)
-		cython = slices.Contains(e.Object.Modules.Idents, "cython_runtime")
-		names = append(names, atStart(e.Object.Modules.Names, cython)...)
+		cython = isCython(o.Modules)
+		names = append(names, atStart(o.Modules.Names, cython)...)
 		if pkg, _, ok := cutLast(m.name); ok {
-			for _, name := range e.Object.Modules.Idents {
+			for _, name := range o.Modules.Idents {
 				if !strings.HasPrefix(name, "__") { // __init__ is a method, __main__ a name
 					names = append(names, pkg+"."+name)
 				}
 			}
 		}
-		names = append(names, r.standardNames(e.Object.Modules.Idents)...)
+		names = append(names, r.standardNames(o.Modules.Idents)...)
 	}
 	if cython {
 		known = len(names)

@@ -105,8 +105,9 @@ type binding struct{ line, next int32 }
 
 // usage is a function in which a name is used, or called; -1 is the module.
 type usage struct {
-	fn, next     int32
-	call, strong bool
+	fn, next int32
+	call     bool
+	weight   weight
 }
 
 // maxUsers is the number of functions using a name from which on it counts as used in all.
@@ -267,12 +268,12 @@ func (r *reducer) bindName(i int32, name []byte) {
 	r.binds = append(r.binds, binding{i, s.bind})
 	s.bind = int32(len(r.binds) - 1)
 	if s.users > maxUsers {
-		r.decide(i)
+		r.decide(i, matters)
 		return
 	}
 	for u := s.use; u >= 0; u = r.uses[u].next {
 		if use := &r.uses[u]; r.reaches(i, use.fn) {
-			r.need(i, use.fn, use.call, use.strong)
+			r.need(i, use.fn, use.call, use.weight)
 		}
 	}
 }
@@ -470,7 +471,7 @@ func ownCall(text []byte, at int) bool {
 // construct keeps what the construction of a class runs that imports something. If the
 // object matters, and another of its methods imports, it keeps __init__ of the class
 // and its bases, which sets what the method takes.
-func (r *reducer) construct(class int32, strong bool) {
+func (r *reducer) construct(class int32, w weight) {
 	init, lives := int32(-1), false
 	for i := class + 1; i < r.lines[class].after; i = max(i+1, r.lines[i].after) {
 		l := &r.lines[i]
@@ -487,7 +488,7 @@ func (r *reducer) construct(class int32, strong bool) {
 		}
 		lives = lives || l.live > dropped
 	}
-	if strong && lives {
+	if w > 0 && lives {
 		if init >= 0 {
 			r.keepAttributes(init)
 		}
@@ -779,7 +780,7 @@ func (r *reducer) process(i int32) {
 		return
 	}
 	text := r.text[start:]
-	fn, strong := l.fn, l.decides()
+	fn, w := l.fn, l.weight()
 	defined := l.kind == defLine || l.kind == classLine
 	eachName(text, func(name []byte, at int) bool {
 		if keywords[string(name)] {
@@ -787,7 +788,7 @@ func (r *reducer) process(i int32) {
 		}
 		if defined || l.kind == importLine { // another binding of the name may be the last
 			defined = false
-			r.use(name, fn, false, false)
+			r.use(name, fn, false, 0)
 			return true
 		}
 		end := at + len(name)
@@ -798,77 +799,93 @@ func (r *reducer) process(i int32) {
 			}
 			return true
 		}
-		r.use(name, fn, call, strong)
+		r.use(name, fn, call, w)
 		return true
 	})
 }
 
-// decides reports whether the values that a line uses matter: it is a condition, opens
-// something, or calls for the effect. Otherwise it binds a name that no such line uses.
-func (l *logical) decides() bool {
+// weight says how much a value matters.
+type weight uint8
+
+const (
+	matters weight = 1 + iota // it is part of a condition, or the line is a call for its effect
+	opens                     // it is part of what is imported or opened
+)
+
+// weight returns the weight of the values that a line uses. It is 0 if the line binds a name
+// that no line with a weight uses.
+func (l *logical) weight() weight {
+	if l.flags&hot != 0 && l.kind != importLine && l.kind != defLine {
+		return opens
+	}
 	switch l.kind {
 	case ifLine, elifLine, whileLine, forLine, returnLine:
-		return true
+		return max(l.needed, matters)
 	case other:
-		return l.needed || l.flags&(hot|assigns) != assigns
+		if l.flags&assigns == 0 {
+			return max(l.needed, matters)
+		}
 	}
-	return l.needed || l.flags&hot != 0
+	return l.needed
 }
 
 // use keeps the bindings of a name that a function uses, or the module (-1).
-func (r *reducer) use(name []byte, fn int32, call, strong bool) {
+func (r *reducer) use(name []byte, fn int32, call bool, w weight) {
 	id := r.id(name)
 	s := &r.names[id]
 	if s.users > maxUsers+1 {
 		return
 	}
 	for u := s.use; u >= 0; u = r.uses[u].next {
-		if old := &r.uses[u]; old.fn == fn && (old.call || !call) && (old.strong || !strong) {
+		if old := &r.uses[u]; old.fn == fn && (old.call || !call) && old.weight >= w {
 			return
 		}
 	}
-	r.uses = append(r.uses, usage{fn, s.use, call, strong})
+	r.uses = append(r.uses, usage{fn, s.use, call, w})
 	s.use = int32(len(r.uses) - 1)
 	s.users++
 	all := s.users > maxUsers
 	for b := s.bind; b >= 0; b = r.binds[b].next {
 		if line := r.binds[b].line; all || r.reaches(line, fn) {
-			r.need(line, fn, call || all, strong || all)
+			if all {
+				w = max(w, matters)
+			}
+			r.need(line, fn, call || all, w)
 		}
 	}
 }
 
 // need keeps a line that binds a name that is used. The body of a function matters if it
 // imports, or if the function's value matters.
-func (r *reducer) need(i, fn int32, call, strong bool) {
+func (r *reducer) need(i, fn int32, call bool, w weight) {
 	l := &r.lines[i]
-	runs := call && (fn < 0 || r.lines[fn].live == full)
+	runs := call && (fn < 0 || w == opens || r.lines[fn].live == full)
 	switch {
 	case l.kind == defLine && l.flags&inClass != 0 && l.flags&block != 0:
 		// a method is no variable
-	case l.kind == defLine && l.flags&block != 0 && runs && (strong || l.live > dropped):
+	case l.kind == defLine && l.flags&block != 0 && runs && (w > 0 || l.live > dropped):
 		r.live(i, full)
 	case l.kind == defLine && l.flags&block != 0:
 		r.keep(i, stub)
 	case l.kind == classLine:
 		r.keep(i, full)
 		if runs {
-			r.construct(i, strong)
+			r.construct(i, w)
 		}
-	case strong:
-		r.decide(i)
+	case w > 0:
+		r.decide(i, w)
 	default:
 		r.keep(i, full)
 	}
 }
 
-// decide keeps a line whose value matters.
-func (r *reducer) decide(i int32) {
+// decide keeps a line whose value has a weight.
+func (r *reducer) decide(i int32, w weight) {
 	l := &r.lines[i]
-	if l.needed {
+	if l.needed >= w {
 		return
 	}
-	l.needed = true
+	l.needed = w
 	if l.mode == full {
 		r.queue = append(r.queue, i)
 	}

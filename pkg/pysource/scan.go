@@ -110,9 +110,9 @@ type logical struct {
 	depth      uint8
 	mode       mode
 	done       mode
-	live       mode // of a function: its body is kept
-	needed     bool // its value decides
-	short      bool // so long that next to nothing is kept
+	live       mode   // of a function: its body is kept
+	needed     weight // of its value
+	short      bool   // so long that next to nothing is kept
 }
 
 // Classes of bytes.

@@ -22,11 +22,11 @@ func (r *reducer) write(l *logical) {
 	switch {
 	case l.kind == importLine:
 		w.brackets = maxNames
-	case l.needed && l.kind == other && l.flags&(assigns|hot) == assigns && l.fn < 0:
+	case l.needed > 0 && l.kind == other && l.flags&(assigns|hot) == assigns && l.fn < 0:
 		w.brackets, w.strings, limit = maxTable, maxOpen, maxTable
 	case r.callsLive(l):
 		w.brackets = maxOpen
-	case l.flags&hot != 0 || l.needed:
+	case l.flags&hot != 0 || l.needed > 0:
 		w.brackets, w.strings = maxOpen, maxOpen
 	case l.kind == ifLine, l.kind == elifLine, l.kind == whileLine, l.kind == exceptLine, l.kind == caseLine:
 		w.brackets = maxHeader

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"debug/elf"
 	"path"
 	"regexp"
 	"slices"
@@ -122,14 +123,39 @@ func (h *pythonHost) doubt(e *elfdeps.Error) string {
 
 // mayBePlugged reports whether a plug-in may define a symbol that an object misses: a file
 // that is not in the process, nor a copy of one that is, and that needs a library of the
-// object, whose code may have opened it.
+// object, or takes symbols from one, whose code may have opened it.
 func (h *pythonHost) mayBePlugged(by *elfdeps.Object, symbol string) bool {
 	here := hereOf(h.proc)
 	return slices.ContainsFunc(h.files.Objects, func(o *Object) bool {
-		return Defines(o.ELF, symbol) && !isHere(here, o) && slices.ContainsFunc(o.ELF.Needed, func(n string) bool {
-			return slices.Contains(by.Needed, n) && !runtimeLibrary.MatchString(n)
-		})
+		return Defines(o.ELF, symbol) && !isHere(here, o) && h.joins(o.ELF, by)
 	})
+}
+
+// joins reports whether an object shares a library with another one, or takes symbols from
+// one that it does not name: from the program that opens it.
+func (h *pythonHost) joins(o, other *elfdeps.Object) bool {
+	for _, n := range other.Needed {
+		if runtimeLibrary.MatchString(n) {
+			continue
+		}
+		if slices.Contains(o.Needed, n) {
+			return true
+		}
+		if m := h.proc.Loaded(n); m != nil && m.Object != nil && takesFrom(o, m.Object) {
+			return true
+		}
+	}
+	return false
+}
+
+// takesFrom reports whether an object misses a symbol that another one defines.
+func takesFrom(o, from *elfdeps.Object) bool {
+	for i := range o.Symbols.Len() {
+		if s := o.Symbols.At(i); !s.Defined && s.Bind == elf.STB_GLOBAL && from.Symbols.Defines(s.Name) {
+			return true
+		}
+	}
+	return false
 }
 
 // runtimeLibrary matches the names of the libraries of C and C++ themselves.
