@@ -12,14 +12,15 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/pyimport"
 )
 
-// Start is a Python program of the image, followed through its own source: one that the
-// image's start reaches, or the import of an installed package.
+// Start is a program of Python or Node of the image, followed through its own source: one
+// that the image's start reaches, or the import of an installed package.
 type Start struct {
 	// Chain are the steps from ENTRYPOINT or CMD to the program, as people read them; for
 	// an installed package it is "import NAME".
 	Chain []string
-	// Python is the path of the interpreter.
+	// Python is the path of the interpreter; with Node set that of Node.
 	Python string
+	Node   bool
 	// Package is the installed distribution whose module is imported, or "". Asked says
 	// whether the image's author asked for it.
 	Package string
@@ -103,7 +104,7 @@ func StepOf(n *pyimport.Node) string {
 
 // inPackages returns a path below a directory of packages without the directory.
 func inPackages(p string) string {
-	for _, dir := range []string{"/site-packages/", "/dist-packages/"} {
+	for _, dir := range []string{"/site-packages/", "/dist-packages/", "/node_modules/"} {
 		if i := strings.LastIndex(p, dir); i >= 0 {
 			return p[i+len(dir):]
 		}

@@ -66,8 +66,9 @@ type job struct {
 	start   *Start
 	options pyenv.Options
 	env     map[string]string
-	python  *startup.Python // nil for an import
-	module  string          // to import
+	python  *startup.Python  // nil for an import
+	node    *startup.Program // of Node; nil for Python
+	module  string           // to import
 }
 
 // run follows the programs of the image's start, and the imports of packages, and returns
@@ -209,7 +210,9 @@ func (st *starter) interpreter(given string, jobs []job) string {
 		return given
 	}
 	for _, j := range jobs {
-		return j.start.Python
+		if j.node == nil {
+			return j.start.Python
+		}
 	}
 	for _, name := range []string{"python3", "python"} {
 		if p, ok := st.re.config.Executable(name); ok {
@@ -227,16 +230,25 @@ func (st *starter) interpreter(given string, jobs []job) string {
 // starters are the starters of imgcheck's own rules.
 var starters = sync.OnceValues(func() (*startup.Starters, error) { return startup.LoadStarters(rules.FS) })
 
-// programs returns the Python programs of the image's start.
+// programs returns the programs of Python and Node of the image's start.
 func (st *starter) programs() []job {
 	var list []job
-	for _, p := range st.re.ev.Started.Programs {
-		if p.Kind != startup.KindPython || p.Python == nil || p.Path == "" {
+	for i := range st.re.ev.Started.Programs {
+		p := &st.re.ev.Started.Programs[i]
+		if p.Path == "" || p.Kind != startup.KindPython && p.Kind != startup.KindNode {
 			continue
 		}
 		s := &Start{Python: p.Path, Certain: p.Main && !p.Caught && p.Maybe == ""}
 		for _, l := range p.Chain {
 			s.Chain = append(s.Chain, l.String())
+		}
+		if p.Kind == startup.KindNode {
+			s.Node = true
+			list = append(list, job{start: s, env: p.Env, node: p})
+			continue
+		}
+		if p.Python == nil {
+			continue
 		}
 		o := pyenv.Options{
 			Env: p.Env, Cwd: p.Dir, User: p.Home, Isolated: p.Python.Isolated, NoSite: p.Python.NoSite,
@@ -385,6 +397,9 @@ func (st *starter) evaluate(j job) (f *followed) {
 			f = brokenOff(j, e)
 		}
 	}()
+	if j.node != nil {
+		return st.evaluateNode(j)
+	}
 	run, host := st.process(j, startSpan)
 	if run == nil {
 		return nil
@@ -411,7 +426,17 @@ func brokenOff(j job, panicked any) *followed {
 // host starts the process of an interpreter on a machine with a GPU, with an environment.
 // It returns nil if it does not start.
 func (st *starter) host(in *pyenv.Interpreter, env map[string]string) *pythonHost {
-	o := st.re.files.ByPath[in.Real]
+	h := st.processOf(in.Real, in.Path, env)
+	if h != nil && in.Partial() {
+		h.partial = "the image has only a part of Python's standard library"
+	}
+	return h
+}
+
+// processOf starts a program, by its real path and the one that it is started by, as host
+// does.
+func (st *starter) processOf(real, file string, env map[string]string) *pythonHost {
+	o := st.re.files.ByPath[real]
 	if o == nil || o.Loader == nil {
 		return nil
 	}
@@ -420,15 +445,11 @@ func (st *starter) host(in *pyenv.Interpreter, env map[string]string) *pythonHos
 	if err != nil {
 		return nil
 	}
-	p, err := l.Start(in.Path)
+	p, err := l.Start(file)
 	if err != nil || len(st.re.files.cutOf(p.Objects, 0)) > 0 {
 		return nil
 	}
-	h := &pythonHost{files: st.re.files, fsys: fsys, proc: p}
-	if in.Partial() {
-		h.partial = "the image has only a part of Python's standard library"
-	}
-	return h
+	return &pythonHost{files: st.re.files, fsys: fsys, proc: p}
 }
 
 // believe corrects the evidence by the programs of the image: a file that one of them has

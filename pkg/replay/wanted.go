@@ -24,7 +24,7 @@ type wanted struct {
 func newWanted(re *replayer) *wanted {
 	w := &wanted{re.packages, re.units, map[string]bool{}, map[*inventory.Package]bool{}, map[*inventory.Package]bool{}}
 	for _, s := range re.ev.Starts {
-		if s.Package == "" && s.Certain && s.Tree != nil {
+		if s.Package == "" && s.Certain && s.Tree != nil && !s.Node {
 			w.addImports(s.Tree)
 		}
 	}

@@ -45,6 +45,31 @@ func nodeFile(args []string, dir string) string {
 	return ""
 }
 
+// Preloads returns the modules that Node loads before its program: those of -r, --require
+// and --import among its arguments and in NODE_OPTIONS.
+func (p *Program) Preloads() []string {
+	var list []string
+	args := append(strings.Fields(p.Env["NODE_OPTIONS"]), p.Args[min(1, len(p.Args)):]...)
+	for i := 0; i < len(args); i++ {
+		name, value, has := strings.Cut(args[i], "=")
+		switch {
+		case !strings.HasPrefix(name, "-"):
+			if i >= len(strings.Fields(p.Env["NODE_OPTIONS"])) {
+				return list
+			}
+		case nodeValues[name]:
+			if !has && i+1 < len(args) {
+				i++
+				value = args[i]
+			}
+			if (name == "-r" || name == "--require" || name == "--import") && Known(value) {
+				list = append(list, value)
+			}
+		}
+	}
+	return list
+}
+
 // npm runs a script of package.json with node_modules/.bin in front of PATH
 // (https://docs.npmjs.com/cli/commands/npm-run).
 func (st *started) npm() {
