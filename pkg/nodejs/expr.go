@@ -463,6 +463,9 @@ func (r *run) call(f, this any, args []any) completion {
 }
 
 func (r *run) callFunction(f *function, this any, args []any) completion {
+	if r.maybe != "" && f.active > 0 { // nothing that is known ends the recursion
+		return value(unknownf("the result of a function that calls itself"))
+	}
 	if f.isClass || f.generator || f.body == nil || r.depth >= maxDepth-2 || len(f.body.List) > 0 && stringStatement(f.body.List[0]) == left {
 		return value(unknownf("the result of a function that is not followed"))
 	}
@@ -483,6 +486,8 @@ func (r *run) callFunction(f *function, this any, args []any) completion {
 	if f.params.Rest != nil {
 		r.bind(f.params.Rest, newList(args[min(len(f.params.List), len(args)):]...), sc, sc)
 	}
+	f.active++
+	defer func() { f.active-- }()
 	mod, line, maybe := r.mod, r.line, r.maybe
 	r.mod = f.mod
 	r.depth++

@@ -44,7 +44,7 @@ type function struct {
 	mod    *module
 	async  bool
 	arrow  bool
-	this   any
+	active int // calls of it that are being evaluated
 	// isClass means that calls make objects that are not known.
 	isClass, generator bool
 }
