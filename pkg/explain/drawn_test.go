@@ -1,0 +1,100 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// drawn is a text of a report that was drawn after the patterns had been written: a title
+// or a line that somebody pasted. Classes are those that its thread shows; several, if the
+// thread leaves them open.
+type drawn struct {
+	Text, Source string
+	Classes      []string
+}
+
+// score counts the places of the right classes among the answers to texts.
+type score struct{ texts, first, three, none int }
+
+func (s score) String() string {
+	return fmt.Sprintf("%d texts: first %.1f %%, among three %.1f %%, no answer %.1f %%", s.texts, s.share(s.first), s.share(s.three), s.share(s.none))
+}
+
+func (s score) share(n int) float64 { return 100 * float64(n) / float64(s.texts) }
+
+// mark explains texts and compares the answers' classes with those of the threads.
+func mark(t *testing.T, x *Explainer, list []drawn) score {
+	t.Helper()
+	s := score{texts: len(list)}
+	for _, d := range list {
+		answers := x.Explain(d.Text).Answers
+		place := slices.IndexFunc(answers, func(a Answer) bool { return slices.Contains(d.Classes, a.Class) })
+		switch {
+		case len(answers) == 0:
+			s.none++
+		case place == 0:
+			s.first++
+		}
+		if place >= 0 && place < 3 {
+			s.three++
+		}
+		if place != 0 {
+			var got []string
+			for _, a := range answers {
+				got = append(got, a.Class)
+			}
+			t.Logf("%s: %q is at %d of %q: %.160q", d.Source, d.Classes, place, got, d.Text)
+		}
+	}
+	return s
+}
+
+// TestDrawn keeps the share of right answers. An answer is right if its class is one of the
+// thread's.
+func TestDrawn(t *testing.T) {
+	x := explainer(t)
+	for _, c := range []struct {
+		name               string
+		first, three, none float64 // percent: floors, and a ceiling
+	}{
+		{"drawn-1.jsonl", 28, 33, 64},
+	} {
+		s := mark(t, x, lines[drawn](t, c.name))
+		t.Logf("%s: %s", c.name, s)
+		if s.texts < 60 || s.share(s.first) < c.first || s.share(s.three) < c.three || s.share(s.none) > c.none {
+			t.Errorf("%s: %s", c.name, s)
+		}
+	}
+}
+
+// TestQuiet reads lines of logs, of prose and of other domains: none has a certain answer,
+// and few have any.
+func TestQuiet(t *testing.T) {
+	x := explainer(t)
+	texts := strings.Split(strings.TrimSpace(read(t, "innocent-2.log")), "\n")
+	if len(texts) < 200 {
+		t.Errorf("%d innocent lines", len(texts))
+	}
+	others := lines[struct{ Text string }](t, "lookalikes-2.jsonl")
+	if len(others) < 40 {
+		t.Errorf("%d texts of other domains", len(others))
+	}
+	for _, o := range others {
+		texts = append(texts, o.Text)
+	}
+	answered := 0
+	for _, text := range texts {
+		r := x.Explain(text)
+		if len(r.Answers) == 0 {
+			continue
+		}
+		answered++
+		t.Logf("%s %s: %s", r.Answers[0].Confidence, r.Answers[0].Case, text)
+		if r.Answers[0].Confidence == Certain {
+			t.Errorf("certain: %s", text)
+		}
+	}
+	t.Logf("%d of %d have an answer", answered, len(texts))
+}
