@@ -21,15 +21,16 @@ func explainCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "explain",
 		Usage:     "explain an error text",
-		UsageText: "imgcheck explain [options] TEXT | - | RULE-ID",
-		Description: "TEXT is a line of an error; - reads a log from the standard input and explains its first line\n" +
-			"that has a cause of its own. The answers are possible causes, the likeliest first, each with\n" +
+		UsageText: "imgcheck explain [options] TEXT | FILE | - | RULE-ID",
+		Description: "TEXT is a line of an error. FILE, or - for the standard input, is a log, of which the first line\n" +
+			"that has a cause of its own is explained. The answers are possible causes, the likeliest first, each with\n" +
 			"a way to confirm it. --image scans the image that the text is from: causes that the scan finds\n" +
-			"come first, with the file and the layer. A rule's ID prints its page.\n\n" +
+			"come first, with the file, the layer and the fix for this image. A rule's ID prints its page.\n\n" +
 			"The exit status is 0 if there is an answer, 1 if the text is unknown, and 2 for an error.\n\n" +
 			"Examples:\n" +
 			"   imgcheck explain 'libcudnn.so.9: cannot open shared object file'\n" +
-			"   docker logs app 2>&1 | imgcheck explain -",
+			"   docker logs app 2>&1 | imgcheck explain -\n" +
+			"   imgcheck explain --image app:1.0 build.log",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "image", Usage: "scan `IMAGE`, where the text comes from, and name the file and the layer"},
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answers: text or json"},
@@ -59,10 +60,8 @@ func explainCommand() *cli.Command {
 				_, err := io.WriteString(c.App.Writer, page)
 				return err
 			}
-			if text == "-" {
-				if text, err = readLog(os.Stdin); err != nil {
-					return err
-				}
+			if text, err = textOf(text); err != nil {
+				return err
 			}
 			if strings.TrimSpace(text) == "" {
 				return errors.New("there is no text to explain: give a line of the error, or - and a log on the standard input")
@@ -116,11 +115,28 @@ var explainFormats = map[string]func(*explain.Result, io.Writer) error{
 	"json": (*explain.Result).JSON,
 }
 
+// textOf returns the text to explain: what - or the name of a file stands for, or the
+// argument itself.
+func textOf(arg string) (string, error) {
+	if arg == "-" {
+		return readLog(os.Stdin, "the standard input")
+	}
+	if info, err := os.Stat(arg); err != nil || !info.Mode().IsRegular() {
+		return arg, nil // the argument is the text
+	}
+	f, err := os.Open(arg)
+	if err != nil {
+		return "", fmt.Errorf("reading the log: %w", err)
+	}
+	defer f.Close()
+	return readLog(f, arg)
+}
+
 // readLog reads a log of at most maxLog bytes.
-func readLog(r io.Reader) (string, error) {
+func readLog(r io.Reader, name string) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxLog+1))
 	if err != nil {
-		return "", fmt.Errorf("reading the standard input: %w", err)
+		return "", fmt.Errorf("reading %s: %w", name, err)
 	}
 	if len(b) > maxLog {
 		return "", fmt.Errorf("the log is longer than %d MB: give the part around the error", maxLog>>20)

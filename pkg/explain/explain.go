@@ -10,7 +10,8 @@
 // The package reads no image and does not guess: a text that matches no pattern has no
 // answer. Reports of different causes have the same words (a library that is not found
 // may be missing, off the search path, or of another CUDA), so the first answer is often
-// right, and not always.
+// right, and not always. Where they leave several causes open, the result has the one look
+// that tells them apart.
 package explain
 
 import (
@@ -39,6 +40,11 @@ type Result struct {
 	// Answers are the possible causes, the likeliest first. There are none if no pattern
 	// matches.
 	Answers []Answer `json:"answers"`
+	// Apart says how to tell the first answers apart, if there are several.
+	Apart string `json:"apart,omitempty"`
+	// RuledOut are the cases that [Explainer.InImage] left out, because the image would
+	// show them and does not.
+	RuledOut []string `json:"ruled_out,omitempty"`
 	// Nearest are patterns that resemble a text without an answer. They are not answers.
 	Nearest []string `json:"nearest,omitempty"`
 }
@@ -125,6 +131,13 @@ func New(set *packs.Packs) (*Explainer, error) {
 		}
 		x.cases[c.ID] = &whole
 	}
+	for _, l := range set.Looks {
+		for _, id := range l.Among {
+			if x.cases[id] == nil {
+				return nil, fmt.Errorf("look %q: there is no case %q", l.Look, id)
+			}
+		}
+	}
 	for _, t := range set.Texts {
 		for _, id := range t.Cases {
 			if x.cases[id] == nil {
@@ -207,7 +220,39 @@ func (x *Explainer) Explain(s string) *Result {
 	if len(hits) == 0 {
 		r.Nearest = x.nearest(s)
 	}
+	r.Apart = x.apart(r.Answers)
 	return r
+}
+
+// apart returns the look that tells the first answer apart from the others of its line, or
+// "" if there are no others, or the first is certain.
+func (x *Explainer) apart(answers []Answer) string {
+	var ids []string
+	for _, a := range answers {
+		if a.Line == answers[0].Line {
+			ids = append(ids, a.Case)
+		}
+	}
+	if len(ids) < 2 || answers[0].Confidence == Certain {
+		return ""
+	}
+	best, most := "", 1
+	for _, l := range x.packs.Looks {
+		if !slices.Contains(l.Among, ids[0]) {
+			continue
+		}
+		n := 0
+		for _, id := range ids {
+			if slices.Contains(l.Among, id) {
+				n++
+			}
+		}
+		if n > most {
+			best, most = l.Look, n
+		}
+	}
+	filled, _ := fill(best, answers[0].Captures)
+	return filled
 }
 
 func confidence(t *text, first bool) Confidence {
@@ -298,10 +343,11 @@ func (x *Explainer) answer(c *packs.Case, h hit, s string, sure Confidence) Answ
 			h.captures["demangled"] = name
 		}
 	}
+	confirmed, _ := fill(c.Confirm, h.captures)
 	return Answer{
 		Case: c.ID, Rule: c.Rule, Class: c.Class, Title: c.Title, Confidence: sure, Visible: c.Visible, Line: h.line,
 		Text: strings.ToValidUTF8(strings.TrimSpace(line), "\uFFFD"), Captures: valid(h.captures),
-		Doc: strings.TrimSpace(c.Doc), Causes: c.Causes, Confirm: named(h.captures).Replace(c.Confirm), Fixes: x.fixes(c, h.captures), Sources: c.Sources,
+		Doc: strings.TrimSpace(c.Doc), Causes: c.Causes, Confirm: confirmed, Fixes: x.fixes(c, h.captures), Sources: c.Sources,
 	}
 }
 
@@ -313,29 +359,45 @@ func missing(captures map[string]string) string {
 	return ""
 }
 
-// named replaces the placeholders in a case's texts.
-func named(captures map[string]string) *strings.Replacer {
-	library := cmp.Or(missing(captures), "NAME")
-	name, _, _ := strings.Cut(library, ".so")
-	return strings.NewReplacer("{missing}", library, "{name}", name)
+// placeholder matches what a text of the packs leaves to the names of the error text.
+var placeholder = regexp.MustCompile(`\{(missing|name|library|symbol|version|package|module|path)\}`)
+
+// fill replaces placeholders by the captures: {missing} is the library that is missing,
+// {name} its name up to .so. It reports whether all of them have a value; NAME stands for
+// one that has none.
+func fill(template string, captures map[string]string) (string, bool) {
+	whole := true
+	filled := placeholder.ReplaceAllStringFunc(template, func(p string) string {
+		value := captures[p[1:len(p)-1]]
+		switch p {
+		case "{missing}":
+			value = missing(captures)
+		case "{name}":
+			value, _, _ = strings.Cut(cmp.Or(missing(captures), captures["module"]), ".so")
+		}
+		if value == "" {
+			whole, value = false, "NAME"
+		}
+		return value
+	})
+	return filled, whole
 }
 
-// fixes returns the fixes of a case. Fixes that the packs have for this library or symbol
-// replace the general ones.
+// fixes returns the fixes of a case, filled with the names of the text. It leaves out those
+// that need a name that the text does not have. Fixes that the packs have for this library
+// or symbol replace the general ones.
 func (x *Explainer) fixes(c *packs.Case, captures map[string]string) []string {
 	if fix := x.packs.SymbolFix(captures["symbol"]); fix != "" && c.Class == "undefined-symbol" {
 		return []string{fix}
 	}
-	library := missing(captures)
 	if c.Class == "missing-library" || c.Class == "missing-system-lib" {
-		if list := x.packs.LibraryFixes(library); len(list) > 0 {
+		if list := x.packs.LibraryFixes(missing(captures)); len(list) > 0 {
 			return list
 		}
 	}
 	var list []string
 	for _, fix := range c.Fix {
-		filled := named(captures).Replace(fix)
-		if library != "" || filled == fix {
+		if filled, whole := fill(fix, captures); whole {
 			list = append(list, filled)
 		}
 	}

@@ -242,9 +242,32 @@ func TestPacksAreWhole(t *testing.T) {
 	}
 }
 
+// TestApart: a text that leaves several causes open has a look that tells them apart.
+func TestApart(t *testing.T) {
+	x := explainer(t)
+	for i := range x.texts {
+		h := hit{line: 1, text: &x.texts[i], captures: map[string]string{}}
+		var answers []Answer
+		for j, id := range h.text.Cases {
+			answers = append(answers, x.answer(x.cases[id], h, "", confidence(h.text, j == 0)))
+		}
+		if len(answers) > 1 && answers[0].Confidence != Certain && x.apart(answers) == "" {
+			t.Errorf("nothing tells %q apart: %.80q", h.text.Cases, h.text.Patterns)
+		}
+	}
+	r := x.Explain("libcudnn.so.9: cannot open shared object file: No such file or directory")
+	if !strings.Contains(r.Apart, "find / -name 'libcudnn*.so*'") {
+		t.Errorf("got %q", r.Apart)
+	}
+	if r := x.Explain("CUDA out of memory"); r.Apart != "" {
+		t.Errorf("one cause, and %q", r.Apart)
+	}
+}
+
 // TestBadPacks: New refuses packs with mistakes.
 func TestBadPacks(t *testing.T) {
 	for text, want := range map[string]string{
+		"looks: [{among: [none, other], look: l}]":                                            `look "l": there is no case "none"`,
 		"texts: [{patterns: [something], cases: [none]}]":                                     `text "something": there is no case "none"`,
 		"cases: [{id: a, rule: none, class: c, visible: 'no'}]":                               `case "a": there is no rule "none"`,
 		"cases:\n- &a {id: a, title: t, doc: d, sources: [s], class: c, visible: 'no'}\n- *a": `case "a" is defined twice`,

@@ -17,11 +17,15 @@ type Found struct {
 	Message  string         `json:"message"`
 	// Files are the files that cause the finding, with the layer that brought each.
 	Files []replay.File `json:"files,omitempty"`
+	// Fixes are the finding's, which are for this image.
+	Fixes []string `json:"fixes,omitempty"`
 }
 
 // InImage adds the findings of an image to the answers to a text from it. An answer that
 // a finding confirms comes first, and is certain if the finding is an error. A finding
-// about the same library or symbol whose rule has no answer becomes one.
+// about the same library or symbol whose rule has no answer becomes one. If the image has one
+// of the causes, InImage leaves out the answers that it would show as well and does not have,
+// unless files of it were not examined.
 func (x *Explainer) InImage(r *Result, image string, findings []lint.Finding) {
 	r.Image = image
 	for i := range r.Answers {
@@ -47,7 +51,32 @@ func (x *Explainer) InImage(r *Result, image string, findings []lint.Finding) {
 		}
 	}
 	slices.SortStableFunc(r.Answers, func(a, b Answer) int { return cmp.Compare(weight(a), weight(b)) })
+	r.ruleOut(findings)
 	r.Answers = r.Answers[:min(len(r.Answers), maxAnswers)]
+	r.Apart = ""
+	if len(r.Answers) > 0 && len(r.Answers[0].InImage) == 0 {
+		r.Apart = x.apart(r.Answers)
+	}
+}
+
+// ruleOut leaves out the answers that the image shows not to be the cause: a rule finds them
+// in images, and has found nothing in this one. It needs an answer that the image confirms,
+// for an error text of other files than the image's is not the image's.
+func (r *Result) ruleOut(findings []lint.Finding) {
+	partial := slices.ContainsFunc(findings, func(f lint.Finding) bool {
+		return f.Rule == "not-examined" || f.Rule == "nothing-examined"
+	})
+	if partial || len(r.Answers) == 0 || len(r.Answers[0].InImage) == 0 {
+		return
+	}
+	line := r.Answers[0].Line
+	r.Answers = slices.DeleteFunc(r.Answers, func(a Answer) bool {
+		out := a.Visible == "yes" && a.Rule != "" && len(a.InImage) == 0 && a.Line == line
+		if out {
+			r.RuledOut = append(r.RuledOut, a.Case)
+		}
+		return out
+	})
 }
 
 // addFound adds answers for findings about the library or symbol of the first answer.
@@ -136,7 +165,7 @@ func names(f *lint.Finding, name string) bool {
 }
 
 func found(f lint.Finding) Found {
-	out := Found{Severity: f.Severity, Message: f.Message}
+	out := Found{Severity: f.Severity, Message: f.Message, Fixes: f.Fixes}
 	if f.BoundTo != nil {
 		out.Files = append(out.Files, *f.BoundTo)
 	}

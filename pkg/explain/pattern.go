@@ -76,7 +76,7 @@ func (p *pattern) each(text, low string, f func(at int, captures map[string]stri
 			if !plausible(p.names[0], captures[p.names[0]]) {
 				continue
 			}
-		} else if isWord(lit[0]) && at > 0 && isWord(low[at-1]) {
+		} else if isWord(lit[0]) && inWord(low, at) {
 			continue
 		}
 		if p.rest(text, low, at+len(lit), first, captures) && !f(begin, captures) {
@@ -151,7 +151,19 @@ func plausible(name, value string) bool {
 		return true
 	}
 	base := lower(path.Base(value))
+	if base == "lib" || base == "library" || base == "libraries" {
+		return false
+	}
 	return strings.HasPrefix(base, "lib") || strings.HasSuffix(base, ".so") || strings.Contains(base, ".so.")
+}
+
+// inWord reports whether a place is within a word. An underscore before a word may be
+// Markdown's.
+func inWord(s string, at int) bool {
+	if at > 0 && s[at-1] == '_' {
+		at--
+	}
+	return at > 0 && isWord(s[at-1])
 }
 
 func trimWord(s string) string { return strings.Trim(s, " \t.,;:'\"`") }

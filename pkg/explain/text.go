@@ -45,7 +45,7 @@ func (r *Result) Text(w io.Writer, width int) error {
 	}
 	for i, a := range r.Answers {
 		if i == 1 {
-			fmt.Fprintln(b, "It may also be:")
+			b.others(r)
 		}
 		title := wrap.Words(plain.Text(fmt.Sprintf("%s: %s [%s]", a.Confidence, a.Title, a.Case)), max(0, width-2))
 		fmt.Fprintln(b, strings.Join(title, "\n  "))
@@ -74,14 +74,38 @@ func (r *Result) Text(w io.Writer, width int) error {
 		b.field("means", strings.Join(strings.Fields(a.Doc), " "))
 		b.list("causes", a.Causes)
 		b.field("confirm", a.Confirm)
-		b.list("fix", a.Fixes)
+		b.list("fix", a.cures())
 		b.field("image", visible[a.Visible])
 		if a.Rule != "" {
 			b.field("more", "`imgcheck explain "+a.Rule+"`")
 		}
 		fmt.Fprintln(b)
 	}
+	if len(r.RuledOut) > 0 {
+		b.field("left out", strings.Join(r.RuledOut, ", ")+": "+r.Image+" would show it, and does not")
+	}
 	return b.Flush()
+}
+
+// cures returns the fixes of the image's finding, or else those of the case.
+func (a *Answer) cures() []string {
+	for _, f := range a.InImage {
+		if len(f.Fixes) > 0 {
+			return f.Fixes
+		}
+	}
+	return a.Fixes
+}
+
+// others begins the answers after the first, with what tells them apart.
+func (p *printer) others(r *Result) {
+	if r.Apart == "" {
+		fmt.Fprintln(p, "It may also be:")
+		return
+	}
+	fmt.Fprintln(p, "The text has several causes. One look tells them apart:")
+	p.field("look", r.Apart)
+	fmt.Fprintln(p, "\nIt may also be:")
 }
 
 // printer writes labels and their values.
@@ -123,10 +147,11 @@ func (x *Explainer) Page(id string) string {
 			reads = append(reads, t.Patterns...)
 		}
 	}
+	confirm, _ := fill(c.Confirm, nil)
 	for _, s := range []struct {
 		title string
 		lines []string
-	}{{"How it reads", reads}, {"Usual causes", c.Causes}, {"How to confirm it", []string{named(nil).Replace(c.Confirm)}}, {"How to fix it", x.fixes(c, nil)}, {"Sources", c.Sources}} {
+	}{{"How it reads", reads}, {"Usual causes", c.Causes}, {"How to confirm it", []string{confirm}}, {"How to fix it", x.fixes(c, nil)}, {"Sources", c.Sources}} {
 		packs.Section(&b, s.title, s.lines)
 	}
 	return b.String()

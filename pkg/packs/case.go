@@ -57,3 +57,16 @@ func (t *ErrorText) validate() error {
 	}
 	return nil
 }
+
+// Look tells cases apart that a text leaves open: one look, at the container or the host.
+type Look struct {
+	Among []string `yaml:"among"` // IDs of cases
+	Look  string   `yaml:"look"`
+}
+
+func (l *Look) validate() error {
+	if len(l.Among) < 2 || l.Look == "" {
+		return fmt.Errorf("look %q: needs a look, and two cases or more", l.Look)
+	}
+	return nil
+}

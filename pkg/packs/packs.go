@@ -37,6 +37,7 @@ type Sections struct {
 	Symbols  []*SymbolFact `yaml:"symbols"`
 	Cases    []*Case       `yaml:"cases"`
 	Texts    []*ErrorText  `yaml:"texts"`
+	Looks    []*Look       `yaml:"looks"`
 
 	// The sections below are about installed packages and what they need.
 
