@@ -18,11 +18,11 @@ var names = []string{
 	"usr/local/cuda/version.json", "usr/local/cuda/version.txt", "usr/include/cudnn_version.h", "lib/python3.9/site-packages/a-1.dist-info/RECORD",
 	"lib/python3.9/site-packages/torchaudio/version.py",
 	"lib/python3.9/site-packages/a-1.dist-info/INSTALLER", "lib/python3.9/site-packages/a-1.dist-info/top_level.txt", "opt/conda/conda-meta/history",
-	"var/lib/apt/extended_states", "etc/apk/world",
+	"var/lib/apt/extended_states", "etc/apk/world", "etc/os-release",
 }
 
 // mayBeSilent are the names of files that may have nothing to say.
-var mayBeSilent = []string{"/db/", "dpkg", "activate.d", "INSTALLER", "top_level.txt", "history", "extended_states", "world"}
+var mayBeSilent = []string{"/db/", "dpkg", "activate.d", "INSTALLER", "top_level.txt", "history", "extended_states", "world", "os-release"}
 
 // FuzzRead states, for any bytes of a file: Read returns an inventory, and the same one
 // for the same bytes; entries made from the file name it; and a file that must give an
@@ -31,7 +31,7 @@ func FuzzRead(f *testing.F) {
 	for i := range names {
 		for _, text := range []string{
 			"Name: a\nVersion: 1\nRequires-Dist: b\n\nx", "home = /usr/bin\nversion = 3.9\n", "__version__ = '1'\ncuda = None\npackage_name = 'onnxruntime'\n",
-			`{"name":"a","version":"1","build":"0","cuda":{"version":"12"}}`, "export A=b\n", "Package: a\nStatus: install ok installed\nVersion: 1\n", "P:a\nV:1\n\n",
+			`{"name":"a","version":"1","build":"0","cuda":{"version":"12"}}`, "export A=b\n", "ID=ubuntu\nVERSION_ID=\"24.04\"\nID_LIKE=debian\n", "Package: a\nStatus: install ok installed\nVersion: 1\n", "P:a\nV:1\n\n",
 			"CUDA Version 9.0\n", "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 1\n#define CUDNN_PATCHLEVEL 0\n", "a.py,sha256=x,1\n\"b\"\"c\",,\n", "\x00", "",
 		} {
 			f.Add(byte(i), text)

@@ -38,6 +38,8 @@ type Inventory struct {
 	Builds []*Build `json:"builds,omitempty"`
 	// Components are CUDA toolkits, cuDNN and similar, with the evidence for each.
 	Components []*Component `json:"components,omitempty"`
+	// Distribution is what os-release says, or nil.
+	Distribution *Distribution `json:"distribution,omitempty"`
 	// Unread are files that exist and could not be read.
 	Unread []Unread `json:"unread,omitempty"`
 	// Activations are variables that only `conda activate` sets.
@@ -161,13 +163,14 @@ var sources = []source{
 	{isAPK, 16 << 20, readAPK},
 	{isWorld, 64 << 10, readWorld},
 	{isRPM, maxRPM, readRPM},
+	{isOSRelease, 64 << 10, readOSRelease},
 	{isToolkitVersion, 64 << 10, readToolkit},
 	{isCUDNNHeader, 64 << 10, readCUDNNHeader},
 }
 
 // WantsID names the version of Wants. Change it with every change of Wants, so that a
 // cached index with other files is not used.
-const WantsID = "inventory 8"
+const WantsID = "inventory 9"
 
 // Wants reports whether the bytes of a file are needed, by its path without a leading
 // slash and its size in bytes.
@@ -196,7 +199,7 @@ func sourceOf(name string) *source {
 func mayTell(name string) bool {
 	switch base := name[strings.LastIndexByte(name, '/')+1:]; base {
 	case "METADATA", "PKG-INFO", "RECORD", "pyvenv.cfg", "version.py", "build_and_package_info.py", "build_info.py", "status", "installed", "version.txt",
-		"INSTALLER", "top_level.txt", "history", "extended_states", "world", "rpmdb.sqlite", "Packages.db", "Packages":
+		"INSTALLER", "top_level.txt", "history", "extended_states", "world", "rpmdb.sqlite", "Packages.db", "Packages", "os-release":
 		return true
 	default:
 		return strings.HasSuffix(base, ".json") || strings.HasSuffix(base, ".sh") || strings.HasSuffix(base, ".h") && strings.HasPrefix(base, "cudnn_version") ||
