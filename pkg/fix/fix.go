@@ -42,6 +42,8 @@ type Options struct {
 	// Counts returns the findings that count, with the severities that a policy gives them;
 	// the others are not planned for. Nil means that all count, as they are.
 	Counts func([]lint.Finding) []lint.Finding
+	// NoSnippet makes no [Plan.Snippet].
+	NoSnippet bool
 	// Pins are the releases that the user wants, by the library's ID.
 	Pins map[string]string
 }
@@ -61,5 +63,12 @@ func Find(ctx context.Context, img *replay.Image, set *packs.Packs, res *lint.Re
 	if err := p.prune(ctx); err != nil {
 		return nil, err
 	}
-	return p.plan(), nil
+	plan := p.plan()
+	if !o.NoSnippet {
+		var err error
+		if plan.Snippet, err = p.snippet(ctx, plan); err != nil {
+			return nil, err
+		}
+	}
+	return plan, nil
 }

@@ -27,6 +27,8 @@ type Plan struct {
 	Trials int `json:"trials"`
 	// Truncated is set if more candidates could have been tried.
 	Truncated bool `json:"truncated,omitempty"`
+	// Snippet is the plan as instructions of a Dockerfile, or nil if it cannot be written so.
+	Snippet *Snippet `json:"snippet,omitempty"`
 	// Command is the command that carries the plan out, or empty. The caller fills it in,
 	// since Find does not know where the image is.
 	Command string `json:"command,omitempty"`

@@ -41,6 +41,8 @@ type group struct {
 	key   string // the finding
 	text  string
 	gain  int // files of the finding that it resolves
+	// finding is that of key, in the state before.
+	finding *lint.Finding
 }
 
 func newPlanner(img *replay.Image, set *packs.Packs, res *lint.Result, o Options) *planner {
@@ -201,7 +203,11 @@ func (p *planner) attempt(k string, a Attempt) {
 
 // take adds the steps of a trial to the plan.
 func (p *planner) take(k string, t *trial) {
-	p.groups = append(p.groups, t.group)
+	g := t.group
+	if of := p.now.ledger.trouble[k]; of != nil {
+		g.finding = of.finding
+	}
+	p.groups = append(p.groups, g)
 	p.now = t.state
 	p.seen[t.ledger.String()] = true
 	p.tried[k] = slices.DeleteFunc(p.tried[k], func(a Attempt) bool { return a.Text == t.group.text })

@@ -64,7 +64,7 @@ type Sections struct {
 	// WheelDirs are directories below site-packages that hold the libraries of wheels.
 	WheelDirs KnownList `yaml:"wheel_dirs"`
 	// System are libraries of distributions, with the packages that have them.
-	System []*VersionFix `yaml:"system"`
+	System []*SystemLibrary `yaml:"system"`
 }
 
 // add appends the lists of another pack. Clauses and Driver are for the caller.

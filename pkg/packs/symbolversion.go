@@ -6,8 +6,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/version"
 )
 
-// VersionFix is the fix for a missing symbol version (section versions), or for a missing
-// library of a distribution (section system).
+// VersionFix is the fix for a missing symbol version.
 type VersionFix struct {
 	Match string `yaml:"match"`
 	// Number is the release that has the version, for names without a number:

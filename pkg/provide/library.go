@@ -65,6 +65,7 @@ type facts struct {
 	Licenses  []*licenseFact `yaml:"licenses"`
 	Libraries []*Library     `yaml:"libraries"`
 	Releases  []*release     `yaml:"releases"`
+	Images    []*BaseImage   `yaml:"images"`
 }
 
 // release is a redistrib_*.json whose hash is known.
@@ -105,6 +106,7 @@ func loadFacts(fsys fs.FS) (*facts, error) {
 		all.Licenses = append(all.Licenses, one.Licenses...)
 		all.Libraries = append(all.Libraries, one.Libraries...)
 		all.Releases = append(all.Releases, one.Releases...)
+		all.Images = append(all.Images, one.Images...)
 	}
 	return all, all.validate()
 }
@@ -138,6 +140,11 @@ func (f *facts) validate() error {
 		}
 		if l.license = licenses[l.License]; l.license == nil {
 			return fmt.Errorf("library %s: there is no licence %q", l.ID, l.License)
+		}
+	}
+	for _, b := range f.Images {
+		if err := b.validate(); err != nil {
+			return err
 		}
 	}
 	for _, r := range f.Releases {

@@ -1,0 +1,336 @@
+package fix
+
+import (
+	"context"
+	"debug/elf"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/internal/envline"
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/patch"
+	"github.com/imgcheck/imgcheck/pkg/provide"
+	"github.com/imgcheck/imgcheck/pkg/source"
+)
+
+// Snippet holds instructions for the end of a Dockerfile that make the changes of a plan, and
+// install packages of the image's distribution, which a plan cannot.
+type Snippet struct {
+	// Lines are whole instructions, in their order.
+	Lines []string `json:"lines"`
+	// Resolved has the causes of the findings that the replay no longer has with the changes
+	// of all lines.
+	Resolved []string `json:"resolved"`
+	// Packages are those of the distribution that the lines install. The replay took empty
+	// libraries in their place.
+	Packages []string `json:"packages,omitempty"`
+}
+
+// snippet returns the plan as instructions, or nil if there is nothing to do, or a step that
+// no instruction can do.
+func (p *planner) snippet(ctx context.Context, plan *Plan) (*Snippet, error) {
+	installs, after, err := p.installed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{m: &p.maker, plan: plan}
+	lines, ok := w.lines(installs)
+	if !ok && len(installs) > 0 && len(plan.Steps) > 0 {
+		return nil, nil
+	}
+	if !ok || len(lines) == 0 {
+		return nil, nil
+	}
+	s := &Snippet{Lines: lines, Resolved: []string{}}
+	for _, i := range installs {
+		s.Packages = append(s.Packages, i.packages...)
+	}
+	for _, k := range p.first.order {
+		if after.ledger.trouble[k] == nil {
+			s.Resolved = append(s.Resolved, k)
+		}
+	}
+	return s, nil
+}
+
+// install is a package to install, for one missing library.
+type install struct {
+	manager  string // apt, apk, dnf
+	packages []string
+	step     Step // an empty library in the place of that of the package
+}
+
+// maxInstalls limits the libraries that the distribution brings.
+const maxInstalls = 32
+
+// installed returns the packages of the distribution that resolve findings which the plan
+// leaves, and the state with them.
+func (p *planner) installed(ctx context.Context) ([]install, state, error) {
+	var list []install
+	now := p.now
+	tried := map[string]bool{}
+	for len(list) < maxInstalls {
+		var more []install
+		for _, k := range now.ledger.order {
+			f := now.ledger.trouble[k].finding
+			if f.Kind != packs.Missing || len(f.Present) > 0 || tried[f.Library] {
+				continue
+			}
+			tried[f.Library] = true
+			if i := p.maker.packageFor(f); i != nil {
+				more = append(more, *i)
+			}
+		}
+		if len(more) == 0 {
+			break
+		}
+		g := group{text: "packages"}
+		for _, i := range append(slices.Clone(list), more...) {
+			g.steps = append(g.steps, i.step)
+		}
+		next, err := p.simulate(ctx, append(slices.Clone(p.groups), g))
+		if err != nil {
+			return nil, now, err
+		}
+		if next.better(&now) != nil {
+			break
+		}
+		list, now = append(list, more...), next
+	}
+	return list, now, nil
+}
+
+// packageFor returns the package of the image's distribution that has the library of a
+// finding, or nil if it is not known.
+func (m *maker) packageFor(f *lint.Finding) *install {
+	lib, asker := packs.SystemLibraryNamed(m.packs.System, f.Library), m.asker(f)
+	if lib == nil || asker == nil || !goodName(f.Library) {
+		return nil
+	}
+	manager, dir := m.manager(asker)
+	names := ""
+	switch manager {
+	case "apt":
+		if names = lib.Apt; lib.AptTime64 != "" && m.time64() {
+			names = strings.TrimPrefix(lib.AptTime64, "-")
+		}
+	case "apk":
+		names = lib.Apk
+	case "dnf":
+		names = lib.Dnf
+	}
+	if names == "" {
+		return nil
+	}
+	o := &elfdeps.Object{Ident: asker.Ident, Type: elf.ET_DYN, Machine: asker.Machine, Version: asker.Version, Dynamic: true, Soname: f.Library, Stack: elfdeps.StackNoExec}
+	s := Step{Kind: "install", Library: f.Library, Path: dir, Files: []string{f.Library}, StandIn: true}
+	s.files = []file{{File: patch.File{Path: path.Join(dir, f.Library), Mode: 0o644, Size: 4096}, object: o}}
+	return &install{manager: manager, packages: strings.Fields(names), step: s}
+}
+
+// manager returns the package manager of the image's distribution, and the directory of its
+// libraries. Without os-release, the layout of the directories tells them apart.
+func (m *maker) manager(like *elfdeps.Object) (name, dir string) {
+	multiarch := map[elf.Machine]string{elf.EM_X86_64: "/usr/lib/x86_64-linux-gnu", elf.EM_AARCH64: "/usr/lib/aarch64-linux-gnu"}[like.Machine]
+	d := m.inventory.Distribution
+	isDir := func(p string) bool { e, _, ok := m.base.FS.Lookup(p); return ok && e.IsDir() }
+	switch {
+	case d.Is("debian"), d.Is("ubuntu"), d == nil && multiarch != "" && isDir(multiarch):
+		return "apt", multiarch
+	case d.Is("alpine"):
+		return "apk", "/usr/lib"
+	case d.Is("rhel"), d.Is("fedora"), d.Is("centos"):
+		return "dnf", "/usr/lib64"
+	}
+	return "", ""
+}
+
+// time64 reports whether Debian or Ubuntu is of the releases whose libraries were renamed for
+// 64-bit times: https://wiki.debian.org/ReleaseGoals/64bit-time
+func (m *maker) time64() bool {
+	d := m.inventory.Distribution
+	if d == nil {
+		return false
+	}
+	first := map[string]string{"debian": "13", "ubuntu": "24.04"}[d.ID]
+	return first != "" && packs.ParseRelease(d.Version).Compare(packs.ParseRelease(first)) >= 0
+}
+
+// writer writes the steps of a plan as instructions.
+type writer struct {
+	m    *maker
+	plan *Plan
+	runs []string // commands
+}
+
+// lines returns the instructions; ok is false if a step has none.
+func (w *writer) lines(installs []install) (lines []string, ok bool) {
+	copies, ok := w.steps()
+	if !ok {
+		return nil, false
+	}
+	if c := installCommand(installs); c != "" {
+		w.runs = append([]string{c}, w.runs...)
+	}
+	if len(w.runs) > 0 && !w.hasShell() {
+		return nil, false
+	}
+	user := w.user()
+	if user != "" && len(w.runs) > 0 {
+		lines = append(lines, "USER root")
+	}
+	for _, r := range w.runs {
+		lines = append(lines, "RUN "+r)
+	}
+	if user != "" && len(w.runs) > 0 {
+		lines = append(lines, "USER "+user)
+	}
+	lines = append(lines, copies...)
+	for _, e := range w.plan.draft.env {
+		line, err := envline.Of(e.Name, e.Value)
+		if err != nil {
+			return nil, false
+		}
+		lines = append(lines, line)
+	}
+	return lines, true
+}
+
+// hasShell reports whether the image has the shell of RUN: its file, or a layer that RUN made.
+func (w *writer) hasShell() bool {
+	if _, _, ok := w.m.base.FS.Lookup("/bin/sh"); ok {
+		return true
+	}
+	return slices.ContainsFunc(w.m.base.FS.Layers, func(l source.Layer) bool {
+		return strings.HasPrefix(l.CreatedBy, "RUN ") || strings.HasPrefix(l.CreatedBy, "/bin/sh -c ") && !strings.Contains(l.CreatedBy, "#(nop)")
+	})
+}
+
+// user returns the user of the image if that is not root, else "".
+func (w *writer) user() string {
+	if w.m.base.Config == nil {
+		return ""
+	}
+	switch u := w.m.base.Config.Config.User; u {
+	case "root", "0", "0:0", "root:root":
+		return ""
+	default:
+		if !envline.Plain(u) {
+			return ""
+		}
+		return u
+	}
+}
+
+// steps adds the commands of the steps, and returns the COPY instructions.
+func (w *writer) steps() (copies []string, ok bool) {
+	var removed, conf []string
+	for _, s := range w.plan.Steps {
+		switch s.Kind {
+		case "link":
+			w.runs = append(w.runs, "ln -sf "+Shell(s.Link)+" "+Shell(s.Path))
+		case "remove":
+			for _, f := range s.files {
+				removed = append(removed, Shell(f.Path))
+			}
+		case "ldconf":
+			conf = append(conf, Shell(s.Path))
+		case "add", "replace", "newer":
+			from, sources := w.sources(&s)
+			if from == "" || strings.ContainsAny(from+s.Path+strings.Join(sources, ""), "\n\"'\\$ ") {
+				return nil, false
+			}
+			copies = addCopy(copies, "COPY --from="+from+" ", sources, " "+s.Path+"/")
+		default:
+			if s.Variable == "" {
+				return nil, false
+			}
+		}
+	}
+	if len(removed) > 0 {
+		w.runs = append(w.runs, "rm -f "+strings.Join(removed, " "))
+	}
+	if len(conf) > 0 {
+		w.runs = append(w.runs, fmt.Sprintf("printf '%%s\\n' %s > %s && ldconfig", strings.Join(conf, " "), dropIn))
+	}
+	return copies, true
+}
+
+// sources returns the image that has the libraries of a step, that of --from or one of
+// NVIDIA's, and their paths in it. It returns "" if no image is known.
+func (w *writer) sources(s *Step) (image string, paths []string) {
+	if s.found != nil && s.found.Image != nil {
+		for _, f := range s.Files {
+			paths = append(paths, path.Join(s.found.Image.Dir, f))
+		}
+		return s.found.Image.Ref + "@" + s.found.Image.Digest, paths
+	}
+	cuda, versions := w.m.wanted(s)
+	img := provide.ImageWith(s.Library, cuda, getVar(environment(w.m.base), "CUDA_VERSION"), versions)
+	if img == nil {
+		return "", nil
+	}
+	triple := "x86_64-linux-gnu"
+	if c := w.m.base.Config; c != nil && c.Architecture == "arm64" {
+		triple = "aarch64-linux-gnu"
+	}
+	return img.Ref, img.Sources(s.Library, s.Files, triple)
+}
+
+// addCopy adds an instruction, or its sources to the instruction with the same image and
+// directory.
+func addCopy(list []string, before string, sources []string, behind string) []string {
+	for i, l := range list {
+		if strings.HasPrefix(l, before) && strings.HasSuffix(l, behind) {
+			list[i] = strings.TrimSuffix(l, behind) + " " + strings.Join(sources, " ") + behind
+			return list
+		}
+	}
+	return append(list, before+strings.Join(sources, " ")+behind)
+}
+
+// wanted returns the major version of CUDA that the library of a step belongs to, or "", and
+// the specifiers that its release has to meet.
+func (m *maker) wanted(s *Step) (cuda string, versions []string) {
+	for _, g := range m.groups {
+		if !slices.ContainsFunc(g.steps, func(o Step) bool { return o.Library == s.Library && o.Path == s.Path }) {
+			continue
+		}
+		if f := g.finding; f != nil {
+			cuda = m.cudaMajor(f)
+			versions = m.versionsFor(f, provide.LibraryOf(s.Library), cuda)
+		}
+	}
+	if of := provide.CUDAOf(s.Files); of != "" {
+		cuda = of
+	}
+	return cuda, versions
+}
+
+// installCommand returns the command that installs packages, or "" if there are none.
+func installCommand(installs []install) string {
+	var names []string
+	for _, i := range installs {
+		for _, n := range i.packages {
+			if !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	list := strings.Join(names, " ")
+	switch installs[0].manager {
+	case "apk":
+		return "apk add --no-cache " + list
+	case "dnf":
+		return "dnf install -y " + list + " && dnf clean all"
+	}
+	return "apt-get update && apt-get install -y --no-install-recommends " + list + " && rm -rf /var/lib/apt/lists/*"
+}

@@ -1,0 +1,47 @@
+package packs
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+)
+
+// SystemLibrary is a library of distributions, with the packages that have it.
+type SystemLibrary struct {
+	Match string `yaml:"match"` // a pattern on a file name
+	Fix   string `yaml:"fix"`   // with {library}
+	// Apt, Apk and Dnf are the packages of Debian and Ubuntu, of Alpine, and of Fedora and its
+	// kin, separated by blanks; empty if they are not known for all libraries of Match.
+	Apt string `yaml:"apt"`
+	Apk string `yaml:"apk"`
+	Dnf string `yaml:"dnf"`
+	// AptTime64 are the packages from Debian 13 and Ubuntu 24.04 on, if those of Apt cannot be
+	// installed there; "-" if there are none.
+	AptTime64 string   `yaml:"apt_time64"`
+	Sources   []string `yaml:"sources"`
+}
+
+func (s *SystemLibrary) validate() error {
+	if s.Match == "" || s.Fix == "" || len(s.Sources) == 0 {
+		return fmt.Errorf("system %q: needs a match, a fix and sources", s.Match)
+	}
+	for _, p := range strings.Fields(s.Apt + " " + s.Apk + " " + s.Dnf + " " + s.AptTime64) {
+		if strings.ContainsFunc(p, func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-._", r)
+		}) {
+			return errors.New("system " + s.Match + ": " + p + " is no name of a package")
+		}
+	}
+	return checkPatterns("system", []string{s.Match})
+}
+
+// SystemLibraryNamed returns the row of a distribution's library, or nil if there is none.
+func SystemLibraryNamed(list []*SystemLibrary, name string) *SystemLibrary {
+	for _, s := range list {
+		if Match(s.Match, path.Base(name)) {
+			return s
+		}
+	}
+	return nil
+}
