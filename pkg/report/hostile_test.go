@@ -207,7 +207,7 @@ func TestPoisoned(t *testing.T) {
 				}
 			}
 		default:
-			if v.IsZero() {
+			if v.IsZero() && at != "Document.Problems.Findings" { // the first finding's index is 0
 				t.Errorf("%s is not filled", at)
 			}
 		}

@@ -27,6 +27,9 @@ type Document struct {
 	Image    Image          `json:"image"`
 	Summary  Summary        `json:"summary"`
 	Findings []lint.Finding `json:"findings"`
+	// Problems group the findings that are a warning or more by their root causes, in the
+	// order of the findings.
+	Problems []Problem `json:"problems,omitempty"`
 	// Plan has the steps that would fix the image, or is nil if none were planned.
 	Plan *fix.Plan `json:"plan,omitempty"`
 	// Copies are the image's GPU libraries, and Processes the files that each process
@@ -103,6 +106,7 @@ func (d *Document) With(findings []lint.Finding) *Document {
 			n.Summary.Notes++
 		}
 	}
+	n.Problems = problems(findings)
 	return &n
 }
 

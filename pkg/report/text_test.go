@@ -42,7 +42,7 @@ func TestTextLeavesOut(t *testing.T) {
 	}
 	d := document(long, lint.Finding{Rule: "unresolved-library", Severity: packs.Note, Message: "hidden"}, lint.Finding{Rule: "not-examined", Severity: packs.Note, Message: "unseen", Affected: []string{"/1", "/2"}})
 	for all, want := range map[bool][]string{
-		false: {"2,000 files, directly", "… 1,997 more", "1 error: 1,234 ELF files in 2 layers; 1 note, and 2 things not examined (--all shows them)"},
+		false: {"needed by /n and 182 more files", "1 error: 1,234 ELF files in 2 layers; 1 note, and 2 things not examined (--all shows them)"},
 		true:  {"hidden", "unseen", "1 error: 1,234 ELF files in 2 layers\n"},
 	} {
 		var b bytes.Buffer

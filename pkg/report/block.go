@@ -1,0 +1,349 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/imgcheck/imgcheck/internal/wrap"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
+)
+
+// A problem is shown in a block of at most blockLines lines. Paths are shortened so that they
+// fit into blockWidth columns.
+const (
+	blockLines = 10
+	blockWidth = 80
+)
+
+// row is a part of a block: a sign, and a text of at most so many lines.
+type row struct {
+	sign string
+	text string
+	most int
+	// weight decides which rows are left out of a block that is too long: those of the
+	// highest weight first.
+	weight int
+}
+
+// The signs before the rows, as compilers have them.
+const (
+	signPlace = "  --> "
+	signLog   = "   |  "
+	signWhy   = "   =  "
+	signHelp  = "help: "
+)
+
+// block shows a problem in at most blockLines lines: what happens, the text of the log, the
+// cause and, unless the plan resolves it, what helps.
+func (t *text) block(d *Document, number int) {
+	p := &d.Problems[number-1]
+	f := lead(d.Findings, p.Findings)
+	lines := t.headlines(d, p, f, number)
+	rows := t.rows(d, p, f)
+	for len(rows) > 0 && len(lines)+height(rows, t.width) > blockLines {
+		rows = slices.Delete(rows, heaviest(rows), heaviest(rows)+1)
+	}
+	for _, l := range lines {
+		t.line("%s", l)
+	}
+	for _, r := range rows {
+		for i, l := range r.lines(t.width) {
+			sign := r.sign
+			if i > 0 {
+				sign = strings.Repeat(" ", len(r.sign))
+				if r.sign == signLog {
+					sign = signLog
+				}
+			}
+			t.line("%s%s", t.faint(sign), l)
+		}
+	}
+	t.line("")
+}
+
+// headlines returns the first lines of a block: the severity, what happens, and the rule.
+func (t *text) headlines(d *Document, p *Problem, f *lint.Finding, number int) []string {
+	before := string(p.Severity)
+	if len(d.Problems) > 1 {
+		before += fmt.Sprintf(" %d", number)
+	}
+	before += ": "
+	rule := "[" + f.Rule + "]"
+	list := fold(clean(p.Headline), 3, t.columns(len(before)))
+	last := len(list) - 1
+	if t.width == 0 || utf8.RuneCountInString(list[last])+2+len(rule) <= t.columns(len(before)) {
+		list[last] = t.bold(list[last]) + "  " + t.faint(rule)
+	} else {
+		list[last] = t.bold(list[last])
+		list = append(list, t.faint(rule))
+	}
+	for i := range list {
+		if i == 0 {
+			list[i] = t.painted(p.Severity, before) + list[i]
+			continue
+		}
+		list[i] = strings.Repeat(" ", len(before)) + list[i]
+	}
+	return list
+}
+
+// painted returns text in the colour of a severity.
+func (p paint) painted(s packs.Severity, text string) string {
+	return strings.Replace(p.severity(s), string(s), text, 1)
+}
+
+// rows returns the rows of a problem below its headline.
+func (t *text) rows(d *Document, p *Problem, f *lint.Finding) []row {
+	var rows []row
+	add := func(sign, text string, most, weight int) {
+		if text != "" {
+			rows = append(rows, row{sign, clean(text), most, weight})
+		}
+	}
+	add(signPlace, place(f), 1, 4)
+	log := logText(f)
+	if log != p.Headline {
+		add(signLog, log, 2, 1)
+	}
+	if f.Message != log && f.Message != p.Headline && !strings.Contains(log, f.Message) {
+		add(signWhy, f.Message, 2, 2)
+	}
+	if f.Demangled != "" {
+		add(signWhy, f.Demangled, 1, 7)
+	}
+	add(signWhy, libraries(d, p), 2, 3)
+	add(signWhy, neededBy(d, p, f), 2, 5)
+	for _, w := range whereabouts(f, libraries(d, p) != "") {
+		add(signWhy, w, 2, 5)
+	}
+	add(signWhy, alsoFails(d, p, f), 2, 6)
+	if f.Because != "" {
+		add(signWhy, fmt.Sprintf("no more than a %s, because %s", f.Severity, f.Because), 2, 6)
+	}
+	if len(f.Fixes) > 0 && (!resolved(d, p) || len(f.Removed) > 0 && len(f.Present) == 0) {
+		add(signHelp, f.Fixes[0], 3, 2)
+	}
+	return rows
+}
+
+// place returns the layer in which the trouble is, with its instruction.
+func place(f *lint.Finding) string {
+	switch {
+	case len(f.Removed) > 0 && f.Removed[0].By != nil && len(f.Present) == 0:
+		return placeOf(f.Removed[0].By)
+	case len(f.NeededBy) > 0 && f.NeededBy[0].Layer != nil:
+		return placeOf(f.NeededBy[0].Layer)
+	case f.BoundTo != nil && f.BoundTo.Layer != nil:
+		return placeOf(f.BoundTo.Layer)
+	case len(f.Present) > 0 && f.Present[0].Layer != nil:
+		return placeOf(f.Present[0].Layer)
+	}
+	return ""
+}
+
+// placeOf returns a layer's number and its instruction as the Dockerfile has it.
+func placeOf(l *replay.LayerRef) string {
+	s := fmt.Sprintf("layer %d", l.Index)
+	by := strings.TrimSuffix(strings.Join(strings.Fields(l.CreatedBy), " "), " # buildkit")
+	for _, shell := range []string{"/bin/sh -c #(nop) ", "RUN /bin/sh -c ", "/bin/sh -c "} {
+		if rest, ok := strings.CutPrefix(by, shell); ok {
+			by = rest
+			if !strings.Contains(shell, "nop") {
+				by = "RUN " + rest
+			}
+			break
+		}
+	}
+	if by != "" {
+		s += ": " + by
+	}
+	return s
+}
+
+// logText returns what the log of the failing program has.
+func logText(f *lint.Finding) string {
+	for _, e := range f.Effects {
+		if e.Error != "" {
+			return e.Error
+		}
+	}
+	return f.Message
+}
+
+// shownNames limits the names of a list in a block.
+const shownNames = 4
+
+// libraries names the libraries of a problem that has several.
+func libraries(d *Document, p *Problem) string {
+	var names []string
+	for _, i := range p.Findings {
+		if l := d.Findings[i].Library; l != "" && !slices.Contains(names, l) {
+			names = append(names, l)
+		}
+	}
+	if len(names) < 2 {
+		return ""
+	}
+	return fmt.Sprintf("%d libraries: %s", len(names), some(names))
+}
+
+// some returns the first names of a list.
+func some(names []string) string {
+	if len(names) <= shownNames {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %s more", strings.Join(names[:shownNames-1], ", "), count(len(names)-shownNames+1))
+}
+
+// neededBy names the file that needs a library, and counts the other files that a problem
+// affects.
+func neededBy(d *Document, p *Problem, f *lint.Finding) string {
+	all := map[string]bool{}
+	for _, i := range p.Findings {
+		for _, n := range d.Findings[i].NeededBy {
+			all[n.Path] = true
+		}
+		for _, a := range d.Findings[i].Affected {
+			all[a] = true
+		}
+	}
+	if len(f.NeededBy) == 0 {
+		return ""
+	}
+	more := ""
+	if len(all) > 1 {
+		more = " and " + plural(len(all)-1, "more file")
+	}
+	return "needed by " + shortPath(f.NeededBy[0].Path, blockWidth-len(signWhy+"needed by "+more)) + more
+}
+
+// whereabouts says where the image has the library of a finding, one of several perhaps, or
+// that it does not.
+func whereabouts(f *lint.Finding, several bool) []string {
+	var list []string
+	if f.BoundTo != nil {
+		const lacks = " does not have it"
+		list = append(list, shortPath(f.BoundTo.Path, blockWidth-len(signWhy+lacks))+lacks)
+	}
+	switch {
+	case len(f.Present) > 0:
+		more := ""
+		if len(f.Present) > 1 {
+			more = fmt.Sprintf(" and in %s", plural(len(f.Present)-1, "more place"))
+		}
+		list = append(list, "present at "+shortPath(f.Present[0].Path, blockWidth-len(signWhy+"present at "+more))+more)
+	case len(f.Removed) > 0:
+		list = append(list, "this layer deletes "+shortPath(f.Removed[0].Path, blockWidth-len(signWhy+"this layer deletes ")))
+	case f.Kind == packs.Missing && f.Library != "" && len(f.Others) > 0:
+		list = append(list, "no layer has it; there is "+shortPath(f.Others[0].Path, blockWidth-len(signWhy+"no layer has it; there is ")))
+	case f.Kind == packs.Missing && f.Library != "":
+		it := "it"
+		if several {
+			it = "them"
+		}
+		list = append(list, "no layer has "+it)
+	}
+	return list
+}
+
+// shortPath returns a path in at most so many characters, if its last element leaves room: the
+// first directories become …
+func shortPath(p string, width int) string {
+	for short := p; utf8.RuneCountInString(p) > width; {
+		i := strings.Index(short[1:], "/")
+		if i < 0 {
+			break
+		}
+		short = short[1+i:]
+		p = "…" + short
+	}
+	return p
+}
+
+// alsoFails names the other effects of a problem.
+func alsoFails(d *Document, p *Problem, f *lint.Finding) string {
+	var texts []string
+	for _, i := range p.Findings {
+		for _, e := range d.Findings[i].Effects {
+			if e.Text != p.Headline && !slices.Contains(texts, e.Text) {
+				texts = append(texts, e.Text)
+			}
+		}
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return "also: " + strings.Join(texts, "; ")
+}
+
+// resolved reports whether the plan resolves all findings of a problem.
+func resolved(d *Document, p *Problem) bool {
+	for _, i := range p.Findings {
+		f := &d.Findings[i]
+		if d.Plan != nil && d.Plan.Snippet != nil && slices.Contains(d.Plan.Snippet.Resolved, f.Cause) {
+			continue
+		}
+		if o := entryOf(d.Plan, f); o == nil || o.Resolves < o.Of {
+			return false
+		}
+	}
+	return true
+}
+
+// heaviest returns the index of the last row of the highest weight.
+func heaviest(rows []row) int {
+	at := 0
+	for i, r := range rows {
+		if r.weight >= rows[at].weight {
+			at = i
+		}
+	}
+	return at
+}
+
+// height counts the lines of rows.
+func height(rows []row, width int) int {
+	n := 0
+	for _, r := range rows {
+		n += len(r.lines(width))
+	}
+	return n
+}
+
+// lines returns the lines of a row's text in so many columns; 0 breaks none. An advice is never
+// cut.
+func (r row) lines(width int) []string {
+	if width > 0 {
+		width = max(1, width-len(r.sign))
+	}
+	if r.sign == signHelp {
+		return wrap.Words(r.text, width)
+	}
+	return fold(r.text, r.most, width)
+}
+
+// fold returns a text in at most so many lines of so many columns, or in one line if width is
+// 0. The last line ends with … if there is more.
+func fold(text string, most, width int) []string {
+	if width <= 0 {
+		if r := []rune(text); len(r) > most*blockWidth {
+			return []string{string(r[:most*blockWidth-2]) + " …"}
+		}
+		return []string{text}
+	}
+	lines := wrap.Words(text, width)
+	if len(lines) <= most {
+		return lines
+	}
+	lines = slices.Clone(lines[:most])
+	last := []rune(lines[most-1])
+	if len(last) > width-2 {
+		last = last[:max(0, width-2)]
+	}
+	lines[most-1] = string(last) + " …"
+	return lines
+}

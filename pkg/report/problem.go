@@ -1,0 +1,137 @@
+package report
+
+import (
+	"regexp"
+	"slices"
+
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+)
+
+// Problem is a group of findings with one root cause, which one change resolves: all libraries
+// of a CUDA runtime that the image lacks, say.
+type Problem struct {
+	// Findings are indexes into the document's findings, the gravest first.
+	Findings []int `json:"findings"`
+	// Severity is that of the gravest finding.
+	Severity packs.Severity `json:"severity"`
+	// Headline says what a user of the image meets.
+	Headline string `json:"headline"`
+}
+
+// problems groups the findings that are a warning or more. A finding belongs to the first
+// problem with which it shares a root cause.
+func problems(findings []lint.Finding) []Problem {
+	u := union{}
+	first := map[string]int{} // by key
+	for i := range findings {
+		u = append(u, i)
+		if findings[i].Severity == packs.Note {
+			continue
+		}
+		for _, k := range rootKeys(&findings[i]) {
+			if j, ok := first[k]; ok {
+				u.join(i, j)
+			} else {
+				first[k] = i
+			}
+		}
+	}
+	var list []Problem
+	at := map[int]int{} // index in list, by the first finding
+	for i := range findings {
+		f := &findings[i]
+		if f.Severity == packs.Note {
+			continue
+		}
+		root := u.root(i)
+		k, ok := at[root]
+		if !ok {
+			k, at[root] = len(list), len(list)
+			list = append(list, Problem{Severity: f.Severity})
+		}
+		list[k].Findings = append(list[k].Findings, i)
+	}
+	for i := range list {
+		list[i].Headline = headline(findings, list[i].Findings)
+	}
+	return list
+}
+
+// headline returns what the gravest finding that has an effect leads to, else the message of
+// the gravest.
+func headline(findings []lint.Finding, of []int) string {
+	f := lead(findings, of)
+	if len(f.Effects) > 0 {
+		return f.Effects[0].Text
+	}
+	return f.Message
+}
+
+// lead returns the finding that a problem shows: the first of the gravest that has an effect,
+// else the first.
+func lead(findings []lint.Finding, of []int) *lint.Finding {
+	top := &findings[of[0]]
+	for _, i := range of {
+		if f := &findings[i]; f.Severity == top.Severity && len(f.Effects) > 0 {
+			return f
+		}
+	}
+	return top
+}
+
+// maxKeys limits the needing files that are compared.
+const maxKeys = 64
+
+// rootKeys returns texts of which two findings of one problem share one.
+func rootKeys(f *lint.Finding) []string {
+	var keys []string
+	if f.Cause != "" {
+		keys = append(keys, "cause\x00"+f.Cause)
+	}
+	if len(f.Fixes) > 0 {
+		keys = append(keys, "fix\x00"+f.Rule+"\x00"+f.Fixes[0])
+	}
+	if f.Kind != packs.Missing {
+		return keys
+	}
+	class := f.Rule
+	if f.Family != "" && len(f.Present) == 0 {
+		class = "absent" // missing-library, missing-sublibrary
+	}
+	for _, e := range f.Effects {
+		keys = append(keys, "effect\x00"+class+"\x00"+e.Text)
+	}
+	for _, n := range f.NeededBy[:min(len(f.NeededBy), maxKeys)] {
+		keys = append(keys, "needer\x00"+class+"\x00"+n.Path)
+		if m := inPackage.FindStringSubmatch(n.Path); m != nil {
+			keys = append(keys, "package\x00"+class+"\x00"+m[1])
+		}
+	}
+	return keys
+}
+
+// inPackage matches a file of a Python package; the libraries of a wheel lie in NAME.libs.
+var inPackage = regexp.MustCompile(`^(.*/(?:site|dist)-packages/[^/]+?)(?:\.libs)?/`)
+
+// union joins numbers to sets: an element is the number of another one of its set, or its own.
+type union []int
+
+func (u union) root(i int) int {
+	for u[i] != i {
+		u[i] = u[u[i]]
+		i = u[i]
+	}
+	return i
+}
+
+// join makes one set of two, with the smaller root.
+func (u union) join(i, j int) {
+	a, b := u.root(i), u.root(j)
+	u[max(a, b)] = min(a, b)
+}
+
+// problemOf returns the number of a finding's problem, from 1, or 0 for a note.
+func (d *Document) problemOf(finding int) int {
+	return 1 + slices.IndexFunc(d.Problems, func(p Problem) bool { return slices.Contains(p.Findings, finding) })
+}
