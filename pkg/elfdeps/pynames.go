@@ -19,7 +19,7 @@ type Modules struct {
 	Names []string `json:",omitempty"`
 	// Idents are identifiers, in the order of the data. Those of a module that Cython has
 	// made include the names that it imports relative to its package. Of another module they
-	// are those that begin with one underscore, such as _cffi_backend.
+	// are those that begin with one underscore, such as _cffi_backend, or are a group of mypyc.
 	Idents []string `json:",omitempty"`
 	// Partial is set when some of that data was not searched, because it lies far from
 	// the start of the file or has more names than the limits allow.
@@ -33,6 +33,10 @@ const (
 	pyInit         = "PyInit_"
 	cythonMark     = "cython_runtime" // the name of a module that Cython's code looks up
 )
+
+// mypycMark ends the name of a module that holds the code of several others, which mypyc
+// has made.
+var mypycMark = []byte("__mypyc")
 
 // finishModules sets the object's Modules if it is an extension module. It reads the
 // window's head only.
@@ -53,7 +57,7 @@ func (p *reader) finishModules() {
 		c.look(p.w.head[a.off:a.end])
 	}
 	c.out.Idents = slices.DeleteFunc(c.out.Idents, func(s string) bool {
-		return s == own || !c.cython && (s[0] != '_' || s[1] == '_')
+		return s == own || !c.cython && (s[0] != '_' || s[1] == '_') && !strings.HasSuffix(s, string(mypycMark))
 	})
 	p.obj.Modules = &c.out
 }
@@ -100,6 +104,10 @@ func (c *moduleNames) look(b []byte) {
 // take keeps s if it is an identifier or a dotted name.
 func (c *moduleNames) take(s []byte) {
 	dots, ok := dottedName(s)
+	if !ok && bytes.HasSuffix(s, mypycMark) { // begins with a digit
+		dots, ok = dottedName(append([]byte("_"), s...))
+		ok = ok && dots == 0
+	}
 	if !ok || dots == 0 && len(s) > maxIdent || c.seen[string(s)] {
 		return
 	}

@@ -27,6 +27,9 @@ type Distribution struct {
 	// TopLevel are the names of the modules and packages that it brings, sorted, by
 	// top_level.txt or RECORD; nil if neither is known.
 	TopLevel []string
+	// Requires are the normalized names of the distributions that it requires, apart from
+	// those of extras, in the order of METADATA or requires.txt.
+	Requires []string
 }
 
 // Distributions returns the distributions on sys.path, in the order of
@@ -39,12 +42,12 @@ func (in *Interpreter) Distributions() []Distribution {
 		seen := map[string]bool{}
 		for _, dir := range f.sysPath {
 			for _, d := range f.distributions(abs(f.cwd, dir)) {
-				key := normalized(d.Name)
+				key := Normalized(d.Name)
 				if seen[key] || len(f.installed) == maxDists {
 					continue
 				}
 				seen[key] = true
-				d.TopLevel = f.topLevel(d)
+				d.TopLevel, d.Requires = f.topLevel(d), f.requires(d)
 				f.installed = append(f.installed, d)
 			}
 		}
@@ -56,8 +59,9 @@ const maxDists = 1 << 16
 
 var separators = regexp.MustCompile(`[-_.]+`)
 
-// normalized is importlib.metadata.Prepared.normalize.
-func normalized(name string) string {
+// Normalized returns the form of a distribution's name that is compared:
+// importlib.metadata.Prepared.normalize.
+func Normalized(name string) string {
 	return strings.ToLower(separators.ReplaceAllString(name, "_"))
 }
 
@@ -108,6 +112,42 @@ func (f *finder) topLevel(d Distribution) []string {
 		names = append(names, first)
 	}
 	return topLevelNames(names)
+}
+
+// maxRequires limits the requirements of a distribution.
+const maxRequires = 1 << 12
+
+var requirement = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*`)
+
+// requires returns the names of the distributions that a distribution requires.
+func (f *finder) requires(d Distribution) []string {
+	var list []string
+	add := func(line string) {
+		if name := requirement.FindString(line); name != "" && len(list) < maxRequires {
+			list = append(list, Normalized(name))
+		}
+	}
+	if text, there, kept := f.read(d.Dir + "/METADATA"); there && kept {
+		for line := range strings.Lines(string(text[:min(len(text), maxText)])) {
+			line = strings.TrimSpace(line)
+			if line == "" {
+				break
+			}
+			what, marker, _ := strings.Cut(line, ";")
+			if value, ok := strings.CutPrefix(what, "Requires-Dist:"); ok && !strings.Contains(marker, "extra") {
+				add(strings.TrimSpace(value))
+			}
+		}
+		return list
+	}
+	text, _, _ := f.read(d.Dir + "/requires.txt")
+	for line := range strings.Lines(string(text[:min(len(text), maxText)])) {
+		if strings.HasPrefix(line, "[") {
+			break // an extra, or a condition
+		}
+		add(line)
+	}
+	return list
 }
 
 const maxRecord = 64 << 20 // bytes

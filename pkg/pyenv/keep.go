@@ -15,7 +15,7 @@ const (
 	maxPack = 64 << 20 // bytes of a zip file
 )
 
-var keptNames = []string{"pyvenv.cfg", "entry_points.txt", "top_level.txt", "patchlevel.h"}
+var keptNames = []string{"pyvenv.cfg", "entry_points.txt", "top_level.txt", "requires.txt", "patchlevel.h"}
 
 var siteFile = regexp.MustCompile(`(?:^|/)lib(?:64)?/python3\.\d{1,2}t?/site\.py$`)
 
@@ -31,7 +31,7 @@ func Keep(name string, size int64) bool {
 }
 
 // KeepID names the version of Keep and Extract, as inventory.WantsID does that of Wants.
-const KeepID = "pyenv 3"
+const KeepID = "pyenv 4"
 
 // keptWhole reports whether the bytes of a file are read as they are.
 func keptWhole(name string) bool {

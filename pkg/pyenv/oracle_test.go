@@ -260,13 +260,13 @@ func points(t *testing.T, in *Interpreter, want truth) [][]string {
 // prints.
 func realName(want truth, dist string) string {
 	for _, p := range want.Points {
-		if normalized(p[4]) == normalized(dist) {
+		if Normalized(p[4]) == Normalized(dist) {
 			return p[4]
 		}
 	}
 	for _, list := range want.Tops {
 		for _, name := range list {
-			if normalized(name) == normalized(dist) {
+			if Normalized(name) == Normalized(dist) {
 				return name
 			}
 		}

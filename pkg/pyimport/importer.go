@@ -407,6 +407,10 @@ func (r *Run) extensionImports(m *module, file string) {
 		names = append(names, r.supports(o.Modules.Idents)...)
 		known = len(names)
 		cython = isCython(o.Modules)
+		if cython {
+			names = append(names, r.required(m, o.Modules.Idents)...)
+			known = len(names)
+		}
 		names = append(names, atStart(o.Modules.Names, cython)...)
 		if pkg, _, ok := cutLast(m.name); ok {
 			for _, name := range o.Modules.Idents {
@@ -454,7 +458,7 @@ func (r *Run) importNames(names []string) {
 	r.tries = append(r.tries, tryLevel{all: true, names: "the extension module", depth: -1})
 	for _, name := range names {
 		r.spend(1)
-		if _, loaded := r.modules.get(name); loaded || r.in.Resolve(name).Kind == pyenv.Missing || r.circular(name) {
+		if v, loaded := r.modules.get(name); loaded && !isMaybe(v) || r.in.Resolve(name).Kind == pyenv.Missing || r.circular(name) {
 			continue
 		}
 		r.importModule(name)
@@ -467,12 +471,12 @@ func (r *Run) importNames(names []string) {
 }
 
 // supports returns those of the identifiers that are extension modules outside of the
-// standard library and begin with an underscore: what generated code imports at its start
-// (_cffi_backend).
+// standard library and begin with an underscore, or end as the shared module of a group of
+// mypyc: what generated code imports at its start (_cffi_backend).
 func (r *Run) supports(idents []string) []string {
 	var list []string
 	for _, name := range idents {
-		if !strings.HasPrefix(name, "_") || strings.HasPrefix(name, "__") {
+		if (!strings.HasPrefix(name, "_") || strings.HasPrefix(name, "__")) && !strings.HasSuffix(name, "__mypyc") {
 			continue
 		}
 		spec, doubt := r.find(name, r.path)

@@ -142,6 +142,8 @@ type Run struct {
 	classes  map[string]*class // of models
 	flags    value             // of sys.setdlopenflags
 	trial    *trial            // or nil
+	// requires has, by top-level module, the modules that its distribution requires.
+	requires map[string]map[string]bool
 	// extensions are the extension modules that are loaded, without the standard library's.
 	extensions []*module
 	// passedOver reports that a library may be open which the host was not asked to open.

@@ -161,14 +161,20 @@ func takesFrom(o, from *elfdeps.Object) bool {
 // runtimeLibrary matches the names of the libraries of C and C++ themselves.
 var runtimeLibrary = regexp.MustCompile(`^(ld-linux|ld-musl|lib(c|m|dl|rt|pthread|util|stdc\+\+|gcc_s)\.)`)
 
-// FindLibrary is ctypes.util.find_library of a machine without gcc and ld: the first line
-// of `ldconfig -p` for the library and the machine.
+// FindLibrary is ctypes.util.find_library: the first line of `ldconfig -p` for the library
+// and the machine, else what gcc or ld find, which is not known.
 func (h *pythonHost) FindLibrary(name string) (soname string, known bool) {
-	img := h.files.img
-	if h.proc.Loader.Libc.Musl || len(h.files.Usable(h.files.Named["gcc"]))+len(h.files.Usable(h.files.Named["ld"])) > 0 {
+	if h.proc.Loader.Libc.Musl {
 		return "", false
 	}
-	if !img.IsFile("/sbin/ldconfig") {
+	soname, known = h.cached(name)
+	compilers := len(h.files.Usable(h.files.Named["gcc"])) + len(h.files.Usable(h.files.Named["ld"]))
+	return soname, known && (soname != "" || compilers == 0)
+}
+
+// cached returns the SONAME of a library in the cache of the loader, or "".
+func (h *pythonHost) cached(name string) (soname string, known bool) {
+	if !h.files.img.IsFile("/sbin/ldconfig") {
 		return "", true
 	}
 	file, err := h.fsys.Find(LDCache)

@@ -1,0 +1,61 @@
+package pyimport
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/pyenv"
+)
+
+// required returns those of the identifiers of a Cython module that are modules of the
+// distributions which its own distribution requires: it imports them.
+func (r *Run) required(m *module, idents []string) []string {
+	root, _, _ := strings.Cut(m.name, ".")
+	modules, ok := r.requires[root]
+	if !ok {
+		modules = requiredModules(r.in.Distributions(), root)
+		if r.requires == nil {
+			r.requires = map[string]map[string]bool{}
+		}
+		r.requires[root] = modules
+	}
+	var list []string
+	for _, name := range idents {
+		if modules[name] {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// requiredModules returns the top-level modules of the distributions that those of a
+// top-level module require.
+func requiredModules(all []pyenv.Distribution, root string) map[string]bool {
+	needs := map[string]bool{}
+	for _, d := range all {
+		if slices.Contains(modulesOf(d), root) {
+			for _, name := range d.Requires {
+				needs[name] = true
+			}
+		}
+	}
+	modules := map[string]bool{}
+	for _, d := range all {
+		if len(needs) > 0 && needs[pyenv.Normalized(d.Name)] {
+			for _, name := range modulesOf(d) {
+				modules[name] = true
+			}
+		}
+	}
+	delete(modules, root)
+	return modules
+}
+
+// modulesOf returns the top-level modules of a distribution. If they are not known, it is
+// one of the same name.
+func modulesOf(d pyenv.Distribution) []string {
+	if d.TopLevel == nil {
+		return []string{pyenv.Normalized(d.Name)}
+	}
+	return d.TopLevel
+}
