@@ -300,8 +300,15 @@ func init() {
 			}
 			return unknownf("a text")
 		},
-		"id":      notKnown("id"),
-		"hash":    notKnown("hash"),
+		"id": notKnown("id"),
+		"hash": func(r *Run, a *args) value {
+			v, _ := a.get(0, "")
+			switch v.(type) {
+			case *list, *dict, *set:
+				r.guess("TypeError", "unhashable type: '"+typeName(v)+"'")
+			}
+			return unknownf("a hash")
+		},
 		"hex":     notKnown("hex"),
 		"bin":     notKnown("bin"),
 		"oct":     notKnown("oct"),

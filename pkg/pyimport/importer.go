@@ -500,9 +500,36 @@ func (r *Run) standardNames(idents []string) []string {
 		if spec == nil || doubt != "" || spec.Kind != pyenv.Source || !strings.HasPrefix(spec.File, r.in.StdLib+"/") {
 			continue
 		}
-		f := r.src.parse(spec.File)
-		if f != nil && slices.ContainsFunc(definedIn(f.Body), func(n string) bool { return len(n) > 3 && n != name && has[n] }) {
+		if slices.ContainsFunc(r.namesOf(spec.File), func(n string) bool { return len(n) > 3 && n != name && has[n] }) {
 			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// namesOf returns the public names that a module of the standard library defines, or takes
+// from another one that is its implementation (_pydecimal).
+func (r *Run) namesOf(file string) []string {
+	f := r.src.parse(file)
+	if f == nil {
+		return nil
+	}
+	list := definedIn(f.Body)
+	for _, s := range f.Body {
+		try, ok := s.(*pysource.Try)
+		if !ok {
+			continue
+		}
+		for _, h := range try.Handlers {
+			for _, s := range h.Body {
+				from, ok := s.(*pysource.ImportFrom)
+				if !ok || from.Level > 0 || len(from.Names) == 0 || from.Names[0].Name != "*" {
+					continue
+				}
+				if other := r.src.parse(r.in.StdLib + "/" + from.Module + ".py"); other != nil {
+					list = append(list, definedIn(other.Body)...)
+				}
+			}
 		}
 	}
 	return list

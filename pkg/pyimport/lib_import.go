@@ -50,6 +50,19 @@ func init() {
 			return unknownf("a finder")
 		})
 	}
+	for _, mod := range []string{"importlib.machinery", "importlib._bootstrap_external"} {
+		addModel(mod, "PathFinder", func(*Run) value { return &pathFinderClass{} })
+	}
+	for _, mod := range []string{"importlib.machinery", "importlib._bootstrap"} {
+		classModel(mod, "ModuleSpec", func(_ *Run, _ *class, a *args) value {
+			name, ok := a.text(0, "name")
+			by, _ := a.get(1, "loader")
+			if !ok || by == nil || isUnknown(by) {
+				return unknownf("a spec")
+			}
+			return &moduleSpec{name: name, by: by}
+		})
+	}
 	for _, mod := range []string{"importlib.metadata", "importlib_metadata"} {
 		functions(mod, map[string]func(*Run, *args) value{
 			"version":      distVersion,
@@ -203,6 +216,38 @@ func (f *fileFinder) attr(_ *Run, name string) (value, bool) {
 			return unknownf("a spec")
 		}
 		found, doubt := r.find(name, &list{items: []value{f.dir}})
+		switch {
+		case doubt != "":
+			return unknownf("a spec")
+		case found == nil:
+			return nil
+		}
+		return &moduleSpec{name: name, file: found.File, search: found.Search, kind: found.Kind}
+	}}, true
+}
+
+// pathFinderClass is importlib.machinery.PathFinder, whose methods are those of the class.
+type pathFinderClass struct{}
+
+func (*pathFinderClass) typeName() string { return "importlib.machinery.PathFinder" }
+
+func (p *pathFinderClass) call(*Run, *args) value { return p }
+
+func (*pathFinderClass) attr(_ *Run, name string) (value, bool) {
+	if name != "find_spec" {
+		return nil, false
+	}
+	return &builtin{"PathFinder.find_spec", func(r *Run, a *args) value {
+		name, ok := a.text(0, "fullname")
+		search := r.path
+		if v, given := a.get(1, "path"); given && v != nil {
+			items, more := r.iterate(v)
+			search = &list{items: items, open: more != ""}
+		}
+		if !ok {
+			return unknownf("a spec")
+		}
+		found, doubt := r.find(name, search)
 		switch {
 		case doubt != "":
 			return unknownf("a spec")

@@ -598,6 +598,8 @@ func (r *reducer) modeOf(l *logical, m mode, before bool) mode {
 		return full
 	case l.kind == raiseLine && (m == full || before):
 		return full
+	case l.kind == returnLine && r.returnsFound(l):
+		return full
 	case l.kind == returnLine && (m == full || before):
 		return m
 	case m == full && l.flags&calls != 0 && r.callsOut(l):
@@ -606,6 +608,26 @@ func (r *reducer) modeOf(l *logical, m mode, before bool) mode {
 		return full
 	}
 	return dropped
+}
+
+// returnsFound reports whether a return has only a name, or attributes of one, that the
+// function has bound to what it looked for: a spec or a library.
+func (r *reducer) returnsFound(l *logical) bool {
+	value := bytes.TrimSpace(r.bytesOf(l)[len("return"):])
+	n := 0
+	for n < len(value) && parts[value[n]] {
+		n++
+	}
+	id, ok := r.ids[string(value[:n])]
+	if !ok || len(value) > 60 || bytes.ContainsAny(value, " ([{\"',") {
+		return false
+	}
+	for b := r.names[id].bind; b >= 0; b = r.binds[b].next {
+		if d := &r.lines[r.binds[b].line]; d.fn == l.fn && d.kind == other && d.flags&hot != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // hasJump reports whether a block in one line with its header leaves it.

@@ -26,6 +26,8 @@ func (r *reducer) write(l *logical) {
 		w.brackets, w.strings, limit = maxTable, maxOpen, maxTable
 	case r.callsLive(l):
 		w.brackets = maxOpen
+	case l.kind == other && isJoinedAll(text):
+		w.brackets = maxTable
 	case l.flags&hot != 0 || l.needed > 0:
 		w.brackets, w.strings = maxOpen, maxOpen
 	case l.kind == ifLine, l.kind == elifLine, l.kind == whileLine, l.kind == exceptLine, l.kind == caseLine:
@@ -48,6 +50,12 @@ func (r *reducer) write(l *logical) {
 		l.short = true
 	}
 	r.text = w.out
+}
+
+// isJoinedAll reports whether a line sets __all__ to more than a list of names: to the
+// lists of other modules.
+func isJoinedAll(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("__all__")) && bytes.Contains(text, []byte(".__all__"))
 }
 
 // isConstant reports whether a returned value is nothing, None, True or False.
