@@ -14,7 +14,7 @@ import (
 
 // CodecVersion is the version of the form that [Object.AppendBinary] writes and of the
 // fields that [ReadSymbols] sets. A change of either raises it.
-const CodecVersion = 7
+const CodecVersion = 8
 
 // maxWeight limits the size of the symbols of a decoded object, in bytes.
 const maxWeight = 256 << 20

@@ -77,7 +77,7 @@ func sameAgain(t *testing.T, o *Object) []byte {
 }
 
 // stored has the encoded form of the objects below, by CodecVersion.
-const stored = "7 bc288182224496bb"
+const stored = "8 bc288182224496bb"
 
 // TestCodecVersion: a change of the encoded form changes CodecVersion, since stored bytes are
 // decoded by the version that wrote them only.

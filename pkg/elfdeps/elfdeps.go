@@ -61,7 +61,8 @@ type Object struct {
 	Dlopen []DlopenNote `json:",omitempty"` // .note.dlopen
 	// Named is set by [ReadSymbols] for an object that imports dlopen or dlmopen.
 	Named *Named `json:",omitempty"`
-	// Modules is set by [ReadSymbols] for an extension module of Python.
+	// Modules is set by [ReadSymbols] for an extension module of Python, or a library that
+	// imports modules.
 	Modules *Modules `json:",omitempty"`
 
 	Stack     Stack     `json:",omitempty"` // PT_GNU_STACK

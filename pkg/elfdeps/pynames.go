@@ -12,7 +12,8 @@ import (
 // may also be that of a function in a traceback, an attribute, or a word.
 
 // Modules are names in the read-only data of an extension module of Python (an object
-// that defines PyInit_NAME), some of which may be modules that its code imports.
+// that defines PyInit_NAME) or of a library that takes PyImport_ImportModule, some of which
+// may be modules that its code imports. Of a library they are the dotted names.
 type Modules struct {
 	// Names are dotted names, in the order of the data, each once, without those of the
 	// module's own functions (a.NAME.f).
@@ -38,7 +39,7 @@ const (
 // has made.
 var mypycMark = []byte("__mypyc")
 
-// finishModules sets the object's Modules if it is an extension module. It reads the
+// finishModules sets the object's Modules if it has some. It reads the
 // window's head only.
 func (p *reader) finishModules() {
 	n := p.named
@@ -46,7 +47,7 @@ func (p *reader) finishModules() {
 		return
 	}
 	own, ok := p.obj.Symbols.definesAfter(pyInit)
-	if !ok {
+	if !ok && !p.obj.Symbols.imports([]string{"PyImport_ImportModule\x00"}) {
 		return
 	}
 	c := &moduleNames{own: "." + own + ".", seen: map[string]bool{}, left: maxModulesText, identsLeft: maxModulesText, out: Modules{Partial: n.part || len(n.far) > 0}}
@@ -57,7 +58,7 @@ func (p *reader) finishModules() {
 		c.look(p.w.head[a.off:a.end])
 	}
 	c.out.Idents = slices.DeleteFunc(c.out.Idents, func(s string) bool {
-		return s == own || !c.cython && (s[0] != '_' || s[1] == '_') && !strings.HasSuffix(s, string(mypycMark))
+		return !ok || s == own || !c.cython && (s[0] != '_' || s[1] == '_') && !strings.HasSuffix(s, string(mypycMark))
 	})
 	p.obj.Modules = &c.out
 }

@@ -3,6 +3,8 @@ package pyimport
 import (
 	"slices"
 	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/pyenv"
 )
 
 // Names that generators of extension modules put into each module they make, and that its
@@ -24,4 +26,25 @@ func atStart(names []string, cython bool) []string {
 		late = lateCython
 	}
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(late, name) })
+}
+
+// numpyAPI are the modules that import_array of NumPy's header imports
+// (numpy/__multiarray_api.h), of NumPy 2 and 1: libraries call it when they are initialized.
+var numpyAPI = []string{"numpy._core._multiarray_umath", "numpy.core._multiarray_umath"}
+
+// numpyImports imports NumPy for the libraries that the last extension module has brought
+// and that are compiled with its header.
+func (r *Run) numpyImports() {
+	for _, file := range r.host.Brought() {
+		o := r.objectOf(file)
+		if o == nil || o.Modules == nil || o.Symbols.Defines(InitFunction(r.node.Name)) {
+			continue
+		}
+		for _, name := range numpyAPI {
+			if slices.Contains(o.Modules.Names, name) && r.in.Resolve(name).Kind != pyenv.Missing {
+				r.importNames([]string{name})
+				break
+			}
+		}
+	}
 }

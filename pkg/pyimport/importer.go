@@ -380,6 +380,7 @@ func (r *Run) loadExtension(m *module, file string) {
 			r.extensions = append(r.extensions, m)
 		}
 		r.extensionImports(m, file)
+		r.numpyImports()
 		return
 	}
 	r.node.Failed = f
@@ -414,7 +415,7 @@ func (r *Run) extensionImports(m *module, file string) {
 		names = append(names, atStart(o.Modules.Names, cython)...)
 		if pkg, _, ok := cutLast(m.name); ok {
 			for _, name := range o.Modules.Idents {
-				if !strings.HasPrefix(name, "__") { // __init__ is a method, __main__ a name
+				if _, builtin := r.builtins.get(name); !builtin && !strings.HasPrefix(name, "__") { // __init__ is a method
 					names = append(names, pkg+"."+name)
 				}
 			}

@@ -28,6 +28,9 @@ type fileObject struct{ text value }
 func (*fileObject) typeName() string { return "io.TextIOWrapper" }
 
 func (f *fileObject) attr(_ *Run, name string) (value, bool) {
+	if name == "close" {
+		return &builtin{"close", nothing}, true
+	}
 	if name != "read" || f.text == nil {
 		return nil, false
 	}

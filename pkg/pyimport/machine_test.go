@@ -88,6 +88,7 @@ func (all) Dlopen(string, int) *Failure             { return nil }
 func (all) FindLibrary(name string) (string, bool)  { return "", false }
 func (all) Defines(string, string) (is, known bool) { return false, false }
 func (all) Mapped() ([]string, bool)                { return nil, false }
+func (all) Brought() []string                       { return nil }
 
 // imported returns the modules that the interpreter of this machine has after an import.
 func imported(t *testing.T, name string) map[string]bool {

@@ -30,6 +30,8 @@ type Host interface {
 	// Mapped returns the real paths of the files that the process has mapped, as
 	// /proc/self/maps shows them; whole is false if there may be others.
 	Mapped() (files []string, whole bool)
+	// Brought returns the real paths of the files that the last open has mapped.
+	Brought() []string
 }
 
 // Failure is an exception that a statement raises.

@@ -31,6 +31,8 @@ func (f fails) Defines(name, symbol string) (is, known bool) {
 
 func (f fails) Mapped() ([]string, bool) { return strings.Fields(f["mapped"]), true }
 
+func (fails) Brought() []string { return nil }
+
 func (f fails) failure(name, typ string) *Failure {
 	if text := f[name]; text != "" {
 		return &Failure{Type: typ, Text: text}

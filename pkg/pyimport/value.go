@@ -116,7 +116,7 @@ func truth(v value) (is, known bool) {
 		return true, !v.of.has("__bool__") && !v.of.has("__len__") && v.of.known()
 	case *falsy:
 		return !v.and, true
-	case *filePath, *library, *environ, *match, *moduleDict:
+	case *filePath, *library, *environ, *match, *moduleDict, *fileObject:
 		return true, true
 	}
 	return false, false

@@ -208,6 +208,14 @@ func (h *pythonHost) Defines(name, symbol string) (is, known bool) {
 // Mapped returns the real paths of the files that the process has mapped.
 func (h *pythonHost) Mapped() (files []string, whole bool) { return h.mapped(), h.killed == nil }
 
+// Brought returns the real paths of the files that the last open has mapped.
+func (h *pythonHost) Brought() []string {
+	if len(h.brought) == 0 {
+		return nil
+	}
+	return h.brought[len(h.brought)-1].Files
+}
+
 // mapped returns the real paths of the files that the process has mapped, in the order of
 // loading.
 func (h *pythonHost) mapped() []string { return realsOf(h.proc.Objects) }
