@@ -47,6 +47,75 @@ except(ImportError,NameError):
 else:pass
 #: print_it
 `},
+		{"what objects take that import later", `import os, sys
+WINDOWS = os.name == "nt"
+PY3 = sys.version_info[0] == 3
+WIDTH = compute_nothing
+class Named:
+    def __init__(self, name):
+        self.name = name
+        self.other = name.upper
+class Moved(Named):
+    def __init__(self, name, new=None):
+        super().__init__(name)
+        if new is None:
+            new = name
+        self.mod = new
+    def __get__(self, obj, tp):
+        result = __import__(self.mod)
+        return result
+class Moves:
+    __path__ = []
+    width = 3
+table = [Moved("aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbbbbb"), Moved("cccccccccccccccccc", "dddddddddddddd")]
+for t in table:
+    setattr(Moves, t.name, t)
+sys.modules["moves"] = Moves()
+`, `import os,sys
+WINDOWS=os.name=="nt"
+PY3=sys.version_info[0] ==3
+class Named:#5
+ def __init__(self,name):
+  self.name=name
+  self.other=name.upper
+class Moved(Named):
+ def __init__(self,name,new=None):
+  super().__init__(name)
+  if new is None:
+   new=name
+  self.mod=new
+ def __get__(self,obj,tp):
+  result=__import__(self.mod)
+  return result
+class Moves:
+ __path__=[]
+table=[Moved("aaaaaaaaaaaaaaaa","bbbbbbbbbbbbbbbbbbbbbbb"),Moved("cccccccccccccccccc","dddddddddddddd")]#21
+for t in table:
+ setattr(Moves,t.name,t)
+sys.modules["moves"] =Moves()
+#: WIDTH
+`},
+		{"what a function has looked for", `import importlib.machinery, torch
+from . import a
+def directory(name):
+    base = "lib"
+    return base + name
+def find(name):
+    spec = importlib.machinery.PathFinder().find_spec(name, [directory(name)])
+    count = 3
+    return spec.origin
+__all__ = list(set(a.__all__) | set(a.bbbbbbbbbbbbbbb.__all__) | {"ccccccccccccccccccccccc"})
+`, `import importlib.machinery,torch
+from.import a
+def directory(name):
+ base="lib"
+ return base+name
+def find(name):
+ spec=importlib.machinery.PathFinder().find_spec(name,[directory(name)])
+ return spec.origin#9
+ return ?
+__all__=list(set(a.__all__)|set(a.bbbbbbbbbbbbbbb.__all__)|{"ccccccccccccccccccccccc"})#10
+`},
 		{"the names that an open uses", `import ctypes
 from os import path
 here = path.dirname(__file__)
