@@ -9,8 +9,10 @@ import (
 )
 
 // lineRun runs a line of a .pth file that only puts directories on sys.path, as Debian's
-// petsc4py.pth does. It knows strings, os.path.join, os.path.dirname, os.getenv and
-// os.environ.get, `or`, `and`, `in sys.path`, sys.path.append and sys.path.insert(0, …).
+// petsc4py.pth does, or whose other statements a variable of the environment must ask for,
+// as those of pytest-cov.pth. It knows strings, os.path.join, os.path.dirname, os.getenv and
+// os.environ.get, `or`, `and`, `if`, `in sys.path`, `in os.environ`, sys.path.append,
+// sys.path.insert(0, …), and exec of a text of such statements.
 type lineRun struct {
 	s     *siteRun
 	path  []string          // sys.path
@@ -18,27 +20,47 @@ type lineRun struct {
 	steps int
 }
 
-const maxSteps = 1 << 10 // expressions of a line
+const maxSteps = 1 << 10 // statements and expressions of a line
 
 // pathLine runs a line. It changes nothing and returns false if the line has anything that
 // it does not know.
 func (s *siteRun) pathLine(line string) bool {
-	f := pysource.Parse([]byte(line))
 	r := &lineRun{s: s, path: slices.Clone(s.path), names: map[string]string{}}
-	for _, stmt := range f.Body {
-		if !r.statement(stmt) {
-			return false
-		}
-	}
-	if f.Partial != "" || len(r.path) > maxEntries {
+	if !r.text(line) || len(r.path) > maxEntries {
 		return false
 	}
 	s.path = r.path
 	return true
 }
 
+// text runs a line, or the text that it gives to exec.
+func (r *lineRun) text(text string) bool {
+	f := pysource.Parse([]byte(text))
+	return f.Partial == "" && r.block(f.Body)
+}
+
+func (r *lineRun) block(body []pysource.Stmt) bool {
+	return !slices.ContainsFunc(body, func(s pysource.Stmt) bool { return !r.statement(s) })
+}
+
 func (r *lineRun) statement(stmt pysource.Stmt) bool {
+	if r.steps++; r.steps > maxSteps {
+		return false
+	}
 	switch st := stmt.(type) {
+	case *pysource.Simple:
+		return st.Word == "pass"
+	case *pysource.If:
+		v, ok := r.value(st.Cond)
+		if !ok {
+			return false
+		}
+		if isTrue(v) {
+			return r.block(st.Body)
+		}
+		return r.block(st.Else)
+	case *pysource.Try: // what it knows raises nothing
+		return r.block(st.Body) && r.block(st.Else) && r.block(st.Finally)
 	case *pysource.Import:
 		return !slices.ContainsFunc(st.Names, func(a pysource.Alias) bool {
 			return a.As != "" || a.Name != "sys" && a.Name != "os" && a.Name != "os.path"
@@ -78,8 +100,17 @@ func (r *lineRun) value(e pysource.Expr) (v any, ok bool) {
 		return v, ok
 	case *pysource.BoolOp:
 		return r.boolOp(e)
+	case *pysource.IfExp:
+		v, ok := r.value(e.Cond)
+		if !ok {
+			return nil, false
+		}
+		if isTrue(v) {
+			return r.value(e.Then)
+		}
+		return r.value(e.Other)
 	case *pysource.Compare:
-		return r.isOnPath(e)
+		return r.isIn(e)
 	case *pysource.Call:
 		return r.call(e)
 	}
@@ -91,23 +122,34 @@ func (r *lineRun) boolOp(e *pysource.BoolOp) (v any, ok bool) {
 		if v, ok = r.value(part); !ok {
 			return nil, false
 		}
-		if isTrue := v != nil && v != "" && v != false; isTrue == (e.Op == "or") {
+		if isTrue(v) == (e.Op == "or") {
 			break
 		}
 	}
 	return v, ok
 }
 
-// isOnPath evaluates `x in sys.path` and `x not in sys.path`.
-func (r *lineRun) isOnPath(e *pysource.Compare) (v any, ok bool) {
-	if len(e.Ops) != 1 || len(e.Rest) != 1 || dotted(e.Rest[0]) != "sys.path" || e.Ops[0] != "in" && e.Ops[0] != "not in" {
+func isTrue(v any) bool { return v != nil && v != "" && v != false }
+
+// isIn evaluates `x in sys.path`, `x in os.environ`, and `not in` of both.
+func (r *lineRun) isIn(e *pysource.Compare) (v any, ok bool) {
+	if len(e.Ops) != 1 || len(e.Rest) != 1 || e.Ops[0] != "in" && e.Ops[0] != "not in" {
 		return nil, false
 	}
 	if v, ok = r.value(e.First); !ok {
 		return nil, false
 	}
 	text, ok := v.(string)
-	return slices.Contains(r.path, text) == (e.Ops[0] == "in"), ok
+	has := false
+	switch dotted(e.Rest[0]) {
+	case "sys.path":
+		has = slices.Contains(r.path, text)
+	case "os.environ":
+		_, has = r.s.o.Env[text]
+	default:
+		return nil, false
+	}
+	return has == (e.Ops[0] == "in"), ok
 }
 
 func (r *lineRun) call(e *pysource.Call) (v any, ok bool) {
@@ -136,6 +178,8 @@ func (r *lineRun) apply(name string, args []any) (v any, ok bool) {
 		}
 	}
 	switch {
+	case name == "exec" && len(args) == 1:
+		return nil, r.text(texts[0])
 	case name == "os.path.join" && len(args) > 0:
 		return joinPaths(texts), true
 	case name == "os.path.dirname" && len(args) == 1:
