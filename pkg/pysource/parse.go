@@ -153,7 +153,9 @@ func (p *parser) enter() bool {
 func (p *parser) leave() { p.depth-- }
 
 // keywords are those of Python 3, without the soft ones and without print and exec.
-var keywords = words("False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield")
+var keywords = words(keywordList)
+
+const keywordList = "False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield"
 
 func words(s string) map[string]bool {
 	m := map[string]bool{}

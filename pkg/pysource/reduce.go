@@ -226,7 +226,7 @@ func (r *reducer) bindTargets(i int32, text []byte, l *logical) {
 	stop := 0
 	switch {
 	case l.flags&assigns != 0:
-		stop = lastAssign(text)
+		stop = int(l.equal)
 	case l.kind == delLine:
 		stop = len(text)
 	case l.kind == other && l.flags&calls != 0:
@@ -260,7 +260,7 @@ func mutates(name []byte) bool {
 }
 
 func (r *reducer) bindName(i int32, name []byte) {
-	if len(name) == 0 || string(name) == "self" || string(name) == "cls" || keywords[string(name)] {
+	if len(name) == 0 || string(name) == "self" || string(name) == "cls" || keywordSet.has(name) {
 		return
 	}
 	id := r.id(name)
@@ -308,11 +308,8 @@ func eachName(text []byte, f func(name []byte, at int) bool) {
 	for i := 0; i < len(text); {
 		switch c := text[i]; classes[c] {
 		case clName:
-			j := i + 1
-			for j < len(text) && parts[text[j]] {
-				j++
-			}
-			if j < len(text) && (text[j] == '"' || text[j] == '\'') && isPrefix(string(text[i:j])) {
+			j := nameEnd(text, i)
+			if j-i <= 2 && j < len(text) && classes[text[j]] == clQuote && isPrefix(string(text[i:j])) {
 				if !isFormat(string(text[i:j])) {
 					j = textEnd(text, j, nil)
 				}
@@ -321,9 +318,7 @@ func eachName(text []byte, f func(name []byte, at int) bool) {
 			}
 			i = j
 		case clDigit:
-			for i++; i < len(text) && parts[text[i]]; {
-				i++
-			}
+			i = nameEnd(text, i)
 		case clQuote:
 			if i > 0 && parts[text[i-1]] { // of an f-string, whose names count
 				i++
@@ -346,28 +341,6 @@ func eachName(text []byte, f func(name []byte, at int) bool) {
 func textEnd(text []byte, i int, prefix []byte) int {
 	s := scanner{src: text}
 	return s.skipString(i, prefix)
-}
-
-// lastAssign returns the index of the last = outside of brackets that assigns.
-func lastAssign(text []byte) int {
-	depth, at := 0, 0
-	for i := 0; i < len(text); i++ {
-		switch classes[text[i]] {
-		case clQuote:
-			i = textEnd(text, i, nil) - 1
-		case clOpen:
-			depth++
-		case clClose:
-			depth--
-		case clEqual:
-			if i+1 < len(text) && text[i+1] == '=' {
-				i++
-			} else if depth == 0 {
-				at = i
-			}
-		}
-	}
-	return at
 }
 
 // findHot marks the functions that import or open, and those that call them.
@@ -659,13 +632,13 @@ func (r *reducer) runs(i int32, l *logical) bool {
 	if l.flags&block == 0 && l.kind != other && hasJump(text) {
 		return true
 	}
-	return l.flags&assigns != 0 && (l.flags&joined != 0 || bytes.HasPrefix(text, []byte("__all__")) || bytes.HasPrefix(text, []byte("__path__")) || l.flags&inClass == 0 && (isShort(text) || isPlatform(text)))
+	return l.flags&assigns != 0 && (l.flags&joined != 0 || bytes.HasPrefix(text, []byte("__all__")) || bytes.HasPrefix(text, []byte("__path__")) || l.flags&inClass == 0 && (isShort(text, int(l.equal)) || isPlatform(text)))
 }
 
 // isPlatform reports whether an assignment is short, and its value depends on the platform
 // or the version of Python: other modules decide imports by its name.
 func isPlatform(text []byte) bool {
-	if len(text) > 100 {
+	if len(text) > 100 || bytes.IndexByte(text, '.') < 0 {
 		return false
 	}
 	for _, s := range platform {
@@ -678,12 +651,13 @@ func isPlatform(text []byte) bool {
 
 var platform = [][]byte{[]byte("sys.platform"), []byte("os.name"), []byte("sys.version_info"), []byte("platform.system("), []byte("platform.machine("), []byte("sys.implementation")}
 
-// isShort reports whether an assignment has a short constant as its value.
-func isShort(text []byte) bool {
+// isShort reports whether an assignment has a short constant as its value, after the = at
+// an index.
+func isShort(text []byte, equal int) bool {
 	if len(text) > 60 {
 		return false
 	}
-	value := bytes.TrimLeft(text[lastAssign(text)+1:], " \t")
+	value := bytes.TrimLeft(text[equal+1:], " \t")
 	if len(value) == 0 {
 		return false
 	}
@@ -805,7 +779,7 @@ func (r *reducer) process(i int32) {
 	fn, w := l.fn, l.weight()
 	defined := l.kind == defLine || l.kind == classLine
 	eachName(text, func(name []byte, at int) bool {
-		if keywords[string(name)] {
+		if keywordSet.has(name) {
 			return true
 		}
 		if defined || l.kind == importLine { // another binding of the name may be the last
@@ -1063,7 +1037,7 @@ func (r *reducer) appendNames(out []byte) []byte {
 		case l.kind == withLine:
 			out = addTargets(out, text[max(0, bytes.Index(text, []byte(" as "))):], false)
 		case l.flags&assigns != 0:
-			out = addTargets(out, text[:lastAssign(text)], l.kind == other)
+			out = addTargets(out, text[:l.equal], l.kind == other)
 		}
 	}
 	if len(out) == start+len(namesMark) {
@@ -1078,15 +1052,12 @@ func addTargets(out, text []byte, annotated bool) []byte {
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
 		case classes[c] == clName:
-			j := i + 1
-			for j < len(text) && parts[text[j]] {
-				j++
-			}
+			j := nameEnd(text, i)
 			after := byte('=')
 			if rest := bytes.TrimLeft(text[j:], " \t\\\n"); len(rest) > 0 {
 				after = rest[0]
 			}
-			if bytes.IndexByte([]byte("=,:)]"), after) >= 0 && (i == 0 || text[i-1] != '.') && !keywords[string(text[i:j])] {
+			if bytes.IndexByte([]byte("=,:)]"), after) >= 0 && (i == 0 || text[i-1] != '.') && !keywordSet.has(text[i:j]) {
 				out = addName(out, text[i:j])
 			}
 			i = j

@@ -291,7 +291,7 @@ func (c *callList) expr(e Expr, outer bool) {
 			c.names = append(c.names, name)
 		}
 		method := name[strings.LastIndexByte(name, '.')+1:]
-		c.runs = c.runs || !inertCalls[name] && !(inertMethods[method] && method != name)
+		c.runs = c.runs || !inertCalls.words[name] && !(inertMethods.words[method] && method != name)
 		c.expr(e.Func, outer)
 		for _, a := range e.Args {
 			c.expr(a.Value, false)

@@ -104,6 +104,7 @@ type logical struct {
 	fn         int32 // the function that has it
 	deco       int32 // the first decorator of a function or class
 	col        int32
+	equal      int32 // the offset of its last = outside of brackets that is not of ==, or 0
 	out, stop  int32 // what is kept of it
 	flags      uint16
 	kind       kind
@@ -128,6 +129,7 @@ const (
 	clEqual
 	clSemicolon
 	clDigit
+	clBlank
 )
 
 // classes and parts are tables: the class of a byte, and whether it goes on with a name.
@@ -153,14 +155,14 @@ func init() {
 	for _, c := range []struct {
 		bytes string
 		class uint8
-	}{{"\n", clNewline}, {"\"'", clQuote}, {"#", clComment}, {"([{", clOpen}, {")]}", clClose}, {"\\", clBackslash}, {"=", clEqual}, {";", clSemicolon}} {
+	}{{"\n", clNewline}, {"\"'", clQuote}, {"#", clComment}, {"([{", clOpen}, {")]}", clClose}, {"\\", clBackslash}, {"=", clEqual}, {";", clSemicolon}, {" \t\f", clBlank}} {
 		for i := range len(c.bytes) {
 			classes[c.bytes[i]] = c.class
 		}
 	}
 	for w := range hotWords {
-		wordMask[w[0]] |= 1 << min(len(w), 31)
-		lastMask[w[len(w)-1]] |= 1 << min(len(w), 31)
+		wordMask[w[0]] |= lengthBit(len(w))
+		lastMask[w[len(w)-1]] |= lengthBit(len(w))
 	}
 }
 
@@ -181,9 +183,6 @@ var hotWords = map[string]uint16{
 
 // wordFlags returns the flags of a word at src[i:j].
 func wordFlags(src []byte, i, j int) uint16 {
-	if wordMask[src[i]]&lastMask[src[j-1]]&(1<<min(j-i, 31)) == 0 {
-		return 0
-	}
 	f := hotWords[string(src[i:j])]
 	if f != hot {
 		return f
@@ -252,31 +251,30 @@ func (s *scanner) scan() {
 // line reads the logical line that begins at i, and returns where the next one may begin.
 func (s *scanner) line(i int, col int32) int {
 	src := s.src
-	l := logical{start: int32(i), num: s.num, col: col, parent: -1, chain: -1, fn: -1, deco: -1}
+	start, num, equal := i, s.num, 0
 	depth, last := 0, i
 	var flags uint16
 loop:
 	for i < len(src) {
-		c := src[i]
-		switch classes[c] {
+		switch c := src[i]; classes[c] {
 		case clName:
-			j := i + 1
-			for j < len(src) && parts[src[j]] {
-				j++
-			}
-			if j < len(src) && (src[j] == '"' || src[j] == '\'') && j-i <= 2 && isPrefix(string(src[i:j])) {
+			j := nameEnd(src, i)
+			if j-i <= 2 && j < len(src) && classes[src[j]] == clQuote && isPrefix(string(src[i:j])) {
 				i = s.skipString(j, src[i:j])
 			} else {
-				flags |= wordFlags(src, i, j)
+				if wordMask[c]&lastMask[src[j-1]]&lengthBit(j-i) != 0 {
+					flags |= wordFlags(src, i, j)
+				}
 				i = j
 			}
 			last = i
 			continue
 		case clDigit:
-			for i++; i < len(src) && parts[src[i]]; {
-				i++
-			}
+			i = nameEnd(src, i)
 			last = i
+			continue
+		case clBlank:
+			i++
 			continue
 		case clNewline:
 			if depth == 0 {
@@ -316,6 +314,7 @@ loop:
 					i += 2
 					continue
 				}
+				equal = i - start
 				if c := src[max(i, 1)-1]; c != '!' && c != '<' && c != '>' || i > 1 && c == src[i-2] {
 					flags |= assigns
 				}
@@ -324,21 +323,19 @@ loop:
 			if depth == 0 {
 				flags |= joined
 			}
-		default:
-			if c == ' ' || c == '\t' || c == '\f' {
-				i++
-				continue
-			}
 		}
 		i++
 		last = i
 	}
 	s.open = s.open || depth > 0
-	l.end, l.flags = int32(last), flags
 	if src[last-1] == ':' {
-		l.flags |= block
+		flags |= block
 	}
-	s.place(l)
+	s.lines = append(s.lines, logical{
+		start: int32(start), end: int32(last), num: num, col: col, equal: int32(equal), flags: flags,
+		parent: -1, chain: -1, fn: -1, deco: -1,
+	})
+	s.place()
 	return i
 }
 
@@ -420,14 +417,15 @@ func (s *scanner) skipFormat(i int, prefix string) int {
 	return end
 }
 
-// place adds a line below the line that it is indented under.
-func (s *scanner) place(l logical) {
-	at := int32(len(s.lines))
+// place puts the last line below the line that it is indented under.
+func (s *scanner) place() {
+	at := int32(len(s.lines) - 1)
+	l := &s.lines[at]
 	for n := len(s.stack); n > 0 && s.lines[s.stack[n-1]].col >= l.col; n-- {
 		s.lines[s.stack[n-1]].after = at
 		s.stack = s.stack[:n-1]
 	}
-	l.kind = s.kindOf(&l)
+	l.kind = s.kindOf(l)
 	if n := len(s.stack); n > 0 {
 		l.parent = s.stack[n-1]
 		p := &s.lines[l.parent]
@@ -442,8 +440,7 @@ func (s *scanner) place(l logical) {
 			l.flags |= inClass
 		}
 	}
-	s.link(&l, at)
-	s.lines = append(s.lines, l)
+	s.link(l, at)
 	s.stack = append(s.stack, at)
 }
 

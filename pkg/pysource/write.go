@@ -41,7 +41,7 @@ func (r *reducer) write(l *logical) {
 	case l.kind == defLine:
 		w.def()
 	case l.kind == other && l.flags&(assigns|joined) == assigns:
-		w.assign()
+		w.assign(int(l.equal))
 	default:
 		w.copy(0, len(text))
 	}
@@ -99,16 +99,13 @@ func (w *writer) copy(i, end int) {
 		c := src[i]
 		switch classes[c] {
 		case clName:
-			j := i + 1
-			for j < end && parts[src[j]] {
-				j++
-			}
-			if j < end && (src[j] == '"' || src[j] == '\'') && isPrefix(string(src[i:j])) {
+			j := nameEnd(src[:end], i)
+			if j-i <= 2 && j < end && classes[src[j]] == clQuote && isPrefix(string(src[i:j])) {
 				i = w.str(i, j)
 				continue
 			}
 			w.token(src[i:j], true)
-			w.value = !keywords[string(src[i:j])]
+			w.value = !keywordSet.has(src[i:j])
 			i = j
 		case clDigit:
 			j := i + 1
@@ -132,17 +129,12 @@ func (w *writer) copy(i, end int) {
 			w.token(src[i:i+1], false)
 			w.value = true
 			i++
-		case clBackslash, clNewline:
+		case clBackslash, clNewline, clBlank:
 			w.space = true
 			i++
-		default:
-			if c == ' ' || c == '\t' || c == '\f' {
-				w.space = true
-			} else {
-				// A blank stays between a number and a dot.
-				w.token(src[i:i+1], false)
-				w.value = false
-			}
+		default: // A blank stays between a number and a dot.
+			w.token(src[i:i+1], false)
+			w.value = false
 			i++
 		}
 	}
@@ -261,8 +253,8 @@ func stringAfter(src []byte, i int) int {
 	return textEnd(src, i, src[from:i])
 }
 
-// assign writes an assignment without its annotation.
-func (w *writer) assign() {
+// assign writes an assignment, whose last = is at an index, without its annotation.
+func (w *writer) assign(equal int) {
 	text := w.src
 	n := 0
 	for n < len(text) && parts[text[n]] {
@@ -274,7 +266,7 @@ func (w *writer) assign() {
 	}
 	if n > 0 && colon+1 < len(text) && text[colon] == ':' && text[colon+1] != '=' {
 		w.token(text[:n], true)
-		n = lastAssign(text)
+		n = equal
 	} else {
 		n = 0
 	}
@@ -408,17 +400,16 @@ func (r *reducer) callee(text []byte, i int) bool {
 		return false
 	case from == i:
 		return text[i-1] == ')' || text[i-1] == ']'
-	case keywords[string(name)], isDigit(name[0]):
+	case keywordSet.has(name), isDigit(name[0]):
 		return false
 	case name[0] == '.': // of a value
-		return !inertMethods[string(name[bytes.LastIndexByte(name, '.')+1:])]
+		return !inertMethod(name)
 	}
-	if inertCalls[string(name)] {
+	if inertCalls.has(name) {
 		id, ok := r.ids[string(name)]
 		return ok && r.defines(id)
 	}
-	n := bytes.LastIndexByte(name, '.')
-	return n < 0 || !inertMethods[string(name[n+1:])]
+	return bytes.IndexByte(name, '.') < 0 || !inertMethod(name)
 }
 
 // defines reports whether the file has a function or class of a name.
@@ -433,7 +424,7 @@ func (r *reducer) defines(id int32) bool {
 
 // inertCalls are builtins and functions of the standard library that load nothing and
 // whose results do not decide what is loaded.
-var inertCalls = words(`
+var inertCalls = newWordSet(`
 abs all any bin bool bytearray bytes bytes.fromhex callable chr classmethod complex dict divmod enumerate filter float format frozenset hash hex id
 int isinstance issubclass iter len list locals map max memoryview min next object oct ord pow print property range repr reversed round set slice sorted
 staticmethod str sum super tuple type zip
@@ -447,9 +438,15 @@ weakref.WeakKeyDictionary weakref.WeakValueDictionary WeakKeyDictionary WeakValu
 cast typing.cast`)
 
 // inertMethods are methods of strings, lists and dicts.
-var inertMethods = words(`append extend insert update add setdefault remove pop clear discard copy items keys values get index sort reverse union
+var inertMethods = newWordSet(`append extend insert update add setdefault remove pop clear discard copy items keys values get index sort reverse union
 intersection difference format join split rsplit splitlines strip lstrip rstrip lower upper title replace startswith endswith encode decode
 partition rpartition zfill ljust rjust center isdigit count find addHandler setLevel setFormatter addFilter debug info warning`)
+
+// inertMethod reports whether the last part of a dotted name is such a method.
+func inertMethod(name []byte) bool {
+	method := name[bytes.LastIndexByte(name, '.')+1:]
+	return len(method) > 0 && inertMethods.has(method)
+}
 
 // inertDecorator reports whether a decorator runs nothing that may load something.
 func inertDecorator(name []byte) bool {
