@@ -328,6 +328,9 @@ loop:
 		last = i
 	}
 	s.open = s.open || depth > 0
+	if last == start { // a backslash at the end of a line, and no line after it
+		return i
+	}
 	if src[last-1] == ':' {
 		flags |= block
 	}
