@@ -54,7 +54,7 @@ func Reduce(src []byte) []byte {
 	return r.reduce(src)
 }
 
-var reducers = sync.Pool{New: func() any { return &reducer{ids: map[string]int32{}, seen: map[string]bool{}} }}
+var reducers = sync.Pool{New: func() any { return &reducer{seen: map[string]bool{}} }}
 
 // again bounds a text that says it is reduced.
 func again(src []byte) []byte {
@@ -81,7 +81,7 @@ const (
 // reducer reduces one source after the other.
 type reducer struct {
 	scanner
-	ids   map[string]int32 // names, numbered
+	ids   nameTable
 	names []symbol
 	binds []binding
 	uses  []usage
@@ -90,6 +90,7 @@ type reducer struct {
 	fresh []int32         // names of functions that have become live
 	seen  map[string]bool // decorators that are kept
 	text  []byte          // of kept lines
+	out   []byte          // the reduced text without its first line
 }
 
 // symbol is a name: the first of its bindings, of its uses, and of its calls by functions,
@@ -157,7 +158,7 @@ func clean(src []byte) []byte {
 
 func (r *reducer) reset(src []byte) {
 	r.scanner = scanner{src: src, lines: r.lines[:0], stack: r.stack[:0]}
-	clear(r.ids)
+	r.ids.reset()
 	clear(r.seen)
 	r.names, r.binds, r.uses, r.queue, r.calls, r.fresh, r.text = r.names[:0], r.binds[:0], r.uses[:0], r.queue[:0], r.calls[:0], r.fresh[:0], r.text[:0]
 }
@@ -173,12 +174,10 @@ func (r *reducer) bytesOf(l *logical) []byte { return r.src[l.start:l.end] }
 
 // id returns the number of a name.
 func (r *reducer) id(name []byte) int32 {
-	if id, ok := r.ids[string(name)]; ok {
-		return id
+	id, ok := r.ids.add(name)
+	if !ok {
+		r.names = append(r.names, symbol{bind: -1, use: -1, call: -1})
 	}
-	id := int32(len(r.names))
-	r.ids[string(name)] = id
-	r.names = append(r.names, symbol{bind: -1, use: -1, call: -1})
 	return id
 }
 
@@ -429,7 +428,7 @@ func (r *reducer) findCalls(line int32, text []byte) {
 		if at == i || !ownCall(text, at) {
 			continue
 		}
-		if id, ok := r.ids[string(text[at:i])]; ok {
+		if id, ok := r.ids.find(text[at:i]); ok {
 			r.calls = append(r.calls, localCall{line, r.names[id].call})
 			r.names[id].call = int32(len(r.calls) - 1)
 		}
@@ -483,7 +482,7 @@ func (r *reducer) keepAttributes(method int32) {
 func (r *reducer) constructBases(class int32) {
 	first := true
 	eachName(r.bytesOf(&r.lines[class])[len("class"):], func(name []byte, _ int) bool {
-		id, ok := r.ids[string(name)]
+		id, ok := r.ids.find(name)
 		if first || !ok {
 			first = false
 			return true
@@ -519,7 +518,7 @@ func (r *reducer) wake(fn int32) {
 	if l.flags&inClass != 0 && l.parent >= 0 && constructs(name) {
 		name = definedName(r.bytesOf(&r.lines[l.parent]))
 	}
-	if id, ok := r.ids[string(name)]; ok {
+	if id, ok := r.ids.find(name); ok {
 		r.fresh = append(r.fresh, id)
 	}
 }
@@ -900,7 +899,7 @@ func (r *reducer) callsLive(l *logical) bool {
 		return false
 	}
 	dot := bytes.LastIndexByte(text[:open], '.')
-	id, ok := r.ids[string(text[dot+1:open])]
+	id, ok := r.ids.find(text[dot+1:open])
 	if dot < 0 || !ok {
 		return false
 	}
@@ -914,7 +913,7 @@ func (r *reducer) callsLive(l *logical) bool {
 
 // useMethod keeps the calls of a method that imports or opens something.
 func (r *reducer) useMethod(name []byte) {
-	id, ok := r.ids[string(name)]
+	id, ok := r.ids.find(name)
 	if !ok {
 		return
 	}
@@ -931,8 +930,7 @@ func (r *reducer) useMethod(name []byte) {
 
 // assemble returns the text of all kept lines.
 func (r *reducer) assemble(partial string) []byte {
-	out := make([]byte, 0, len(r.text)+len(r.text)/3+512)
-	out = append(out, '\n')
+	out := append(r.out[:0], '\n')
 	var tails []int32 // functions whose body ends with a return that was left out
 	num, last := int32(0), int32(-1)
 	for i := range r.lines {
@@ -980,11 +978,14 @@ func (r *reducer) assemble(partial string) []byte {
 			out, partial = out[:n], "it binds too many names"
 		}
 	}
+	r.out = out
 	head := reducedMark
 	if partial != "" {
 		head += ": " + partial
 	}
-	return append([]byte(head), out...)
+	reduced := make([]byte, len(head)+len(out)) // no larger than it must be, for it is kept
+	copy(reduced[copy(reduced, head):], out)
+	return reduced
 }
 
 func (r *reducer) tail(out []byte, fn int32) []byte {

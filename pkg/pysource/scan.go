@@ -33,6 +33,10 @@ const (
 	scopeLine // global, nonlocal
 )
 
+// kindWords are the words that kindOfWord knows.
+var kindWords = newWordSet(`import from if while for with try match elif else except finally case def class return raise assert break continue pass del
+global nonlocal`)
+
 // kindOfWord returns the kind of a line by its first word.
 func kindOfWord(word string) kind {
 	switch word {
@@ -453,22 +457,17 @@ func (s *scanner) kindOf(l *logical) kind {
 	if text[0] == '@' {
 		return decorator
 	}
-	i := 0
-	for i < len(text) && parts[text[i]] {
-		i++
-	}
+	i := nameEnd(text, 0)
 	if i == 5 && string(text[:i]) == "async" {
 		text = bytes.TrimLeft(text[i:], " \t")
-		for i = 0; i < len(text) && parts[text[i]]; {
-			i++
-		}
+		i = nameEnd(text, 0)
 		switch string(text[:i]) {
 		case "def", "for", "with":
 		default:
 			return other
 		}
 	}
-	if i < 2 || i > 8 {
+	if i == 0 || !kindWords.mayHave(text[:i]) {
 		return other
 	}
 	k := kindOfWord(string(text[:i]))

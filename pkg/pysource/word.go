@@ -2,6 +2,7 @@ package pysource
 
 import (
 	"encoding/binary"
+	"hash/maphash"
 	"math/bits"
 )
 
@@ -58,6 +59,80 @@ func newWordSet(list string) *wordSet {
 func lengthBit(n int) uint32 { return 1 << min(n, 31) }
 
 // has reports whether a word is in the set. The word is not empty.
-func (s *wordSet) has(word []byte) bool {
-	return s.first[word[0]]&s.last[word[len(word)-1]]&lengthBit(len(word)) != 0 && s.words[string(word)]
+func (s *wordSet) has(word []byte) bool { return s.mayHave(word) && s.words[string(word)] }
+
+// mayHave reports whether the tables of the set have a word, which is not empty.
+func (s *wordSet) mayHave(word []byte) bool {
+	return s.first[word[0]]&s.last[word[len(word)-1]]&lengthBit(len(word)) != 0
+}
+
+// nameTable numbers the names of a source from 0, one source after the other. It is a hash
+// table with open addressing; a slot of an earlier source is free.
+type nameTable struct {
+	slots []nameSlot // a power of two
+	turn  uint32     // of the source
+	text  []byte     // of the names
+	names []nameText
+}
+
+type nameSlot struct {
+	turn uint32
+	id   int32
+}
+
+type nameText struct{ start, end int32 }
+
+// reset removes all names.
+func (t *nameTable) reset() {
+	t.text, t.names = t.text[:0], t.names[:0]
+	if t.turn++; t.turn == 0 || len(t.slots) == 0 {
+		t.slots, t.turn = make([]nameSlot, max(len(t.slots), 1024)), 1
+	}
+}
+
+// find returns the number of a name.
+func (t *nameTable) find(name []byte) (id int32, ok bool) {
+	s := t.slot(name)
+	return s.id, s.turn == t.turn
+}
+
+// add returns the number of a name, and whether it had one.
+func (t *nameTable) add(name []byte) (id int32, ok bool) {
+	s := t.slot(name)
+	if s.turn == t.turn {
+		return s.id, true
+	}
+	id = int32(len(t.names))
+	start := int32(len(t.text))
+	t.text = append(t.text, name...)
+	t.names = append(t.names, nameText{start, int32(len(t.text))})
+	*s = nameSlot{t.turn, id}
+	if 2*len(t.names) > len(t.slots) {
+		t.grow()
+	}
+	return id, false
+}
+
+// hashSeed keeps a source from knowing which names have the same hash.
+var hashSeed = maphash.MakeSeed()
+
+// slot returns the slot of a name, or the free one for it.
+func (t *nameTable) slot(name []byte) *nameSlot {
+	for i := uint32(maphash.Bytes(hashSeed, name)); ; i++ {
+		s := &t.slots[i&uint32(len(t.slots)-1)]
+		if s.turn != t.turn {
+			return s
+		}
+		if n := t.names[s.id]; string(t.text[n.start:n.end]) == string(name) {
+			return s
+		}
+	}
+}
+
+// grow doubles the table.
+func (t *nameTable) grow() {
+	t.slots = make([]nameSlot, 2*len(t.slots))
+	for id, n := range t.names {
+		*t.slot(t.text[n.start:n.end]) = nameSlot{t.turn, int32(id)}
+	}
 }

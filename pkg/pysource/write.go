@@ -406,7 +406,7 @@ func (r *reducer) callee(text []byte, i int) bool {
 		return !inertMethod(name)
 	}
 	if inertCalls.has(name) {
-		id, ok := r.ids[string(name)]
+		id, ok := r.ids.find(name)
 		return ok && r.defines(id)
 	}
 	return bytes.IndexByte(name, '.') < 0 || !inertMethod(name)
