@@ -57,9 +57,9 @@ var one sync.Mutex
 // [pysource.Reduce] returns. An rpm database has the file
 // lists and change logs of all packages, and each layer that installs something has a
 // whole database.
-func Extract(name string, size int64) func(io.Reader) ([]byte, error) {
+func (x *Extractor) Extract(name string, size int64) func(io.Reader) ([]byte, error) {
 	if strings.HasSuffix(name, ".py") && sourceOf(name) == nil {
-		return func(r io.Reader) ([]byte, error) { return reducePython(r, size) }
+		return func(r io.Reader) ([]byte, error) { return x.python(r, size) }
 	}
 	if !isRPM(name) || isCopy(name) || size > maxRPM {
 		return nil

@@ -42,7 +42,7 @@ func TestRPM(t *testing.T) {
 		"Packages.db": "usr/lib/sysimage/rpm/Packages.db", "rpmdb.sqlite": "usr/share/rpm/rpmdb.sqlite",
 	} {
 		b := rpmDatabase(t, made)
-		kept, err := Extract(name, int64(len(b)))(bytes.NewReader(b))
+		kept, err := new(Extractor).Extract(name, int64(len(b)))(bytes.NewReader(b))
 		if err != nil || len(kept) > 400 {
 			t.Errorf("%s: %d bytes are kept, %v", name, len(kept), err)
 		}
@@ -63,10 +63,10 @@ func TestRPM(t *testing.T) {
 // than its size is a damaged image.
 func TestRPMTooLarge(t *testing.T) {
 	const name = "var/lib/rpm/Packages"
-	if Wants(name, maxRPM+1) || Extract(name, maxRPM+1) != nil || Extract("srv/var/lib/rpm/Packages", 1) != nil || Extract("var/lib/dpkg/status", 1) != nil {
+	if Wants(name, maxRPM+1) || new(Extractor).Extract(name, maxRPM+1) != nil || new(Extractor).Extract("srv/var/lib/rpm/Packages", 1) != nil || new(Extractor).Extract("var/lib/dpkg/status", 1) != nil {
 		t.Error("it is wanted")
 	}
-	if b, err := Extract(name, 10)(strings.NewReader("x")); err == nil {
+	if b, err := new(Extractor).Extract(name, 10)(strings.NewReader("x")); err == nil {
 		t.Errorf("%q", b)
 	}
 }
@@ -131,7 +131,7 @@ func FuzzRPM(f *testing.F) {
 		if told > 3*len(b) { // a byte that is not UTF-8 becomes three
 			t.Errorf("%d bytes give %d bytes of names", len(b), told)
 		}
-		kept, err := Extract(name, int64(len(b)))(bytes.NewReader(b))
+		kept, err := new(Extractor).Extract(name, int64(len(b)))(bytes.NewReader(b))
 		if err != nil {
 			t.Fatal(err)
 		}

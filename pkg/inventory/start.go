@@ -1,12 +1,8 @@
 package inventory
 
 import (
-	"io"
 	"path"
 	"strings"
-	"sync"
-
-	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
 
 // maxStart limits the files that say how programs start, in bytes.
@@ -46,22 +42,4 @@ func isStart(name string) bool {
 		return true
 	}
 	return strings.HasSuffix(dir, "/bin/") || strings.HasSuffix(dir, "/sbin/") || dir == "bin/" || dir == "sbin/" || strings.Contains(base, "entrypoint")
-}
-
-// buffers are for the sources that are being reduced.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// reducePython reads a Python file and returns its reduced text.
-func reducePython(r io.Reader, size int64) ([]byte, error) {
-	p := buffers.Get().(*[]byte)
-	defer buffers.Put(p)
-	size = min(size, pysource.MaxSource+1)
-	if int64(cap(*p)) < size {
-		*p = make([]byte, size+size/4)
-	}
-	b := (*p)[:size]
-	if _, err := io.ReadFull(r, b); err != nil {
-		return nil, err
-	}
-	return pysource.Reduce(b), nil
 }

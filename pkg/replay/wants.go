@@ -9,7 +9,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/startup"
 )
 
-// WantsID names the version of Wants and Extract.
+// WantsID names the version of Wants and Extractor.
 const WantsID = inventory.WantsID + ", " + startup.WantsID + ", " + pyenv.KeepID + ", " + nodejs.KeepID
 
 // Wants reports whether a replay reads the bytes of a file, by its path without a leading
@@ -18,14 +18,18 @@ func Wants(name string, size int64) bool {
 	return inventory.Wants(name, size) || startup.Wants(name, size) || pyenv.Keep(name, size) || nodejs.Keep(name, size)
 }
 
-// Extract returns the function that reduces a file of [Wants] to what is kept of it, or
-// nil for one that is kept whole: what [layers.Options.Extract] asks.
-func Extract(name string, size int64) func(io.Reader) ([]byte, error) {
-	if pyenv.Keep(name, size) {
-		return pyenv.Extract(name, size)
+// Extractor returns [layers.Options.Extract] for one image: a function that returns the
+// function that reduces a file of [Wants] to what is kept of it, or nil for a file that is
+// kept whole.
+func Extractor() func(name string, size int64) func(io.Reader) ([]byte, error) {
+	x := new(inventory.Extractor)
+	return func(name string, size int64) func(io.Reader) ([]byte, error) {
+		if pyenv.Keep(name, size) {
+			return pyenv.Extract(name, size)
+		}
+		if f := nodejs.Extract(name, size); f != nil {
+			return f
+		}
+		return x.Extract(name, size)
 	}
-	if f := nodejs.Extract(name, size); f != nil {
-		return f
-	}
-	return inventory.Extract(name, size)
 }

@@ -12,7 +12,7 @@ func TestExtract(t *testing.T) {
 		if !Wants(name, 1000) {
 			t.Errorf("%s is not kept", name)
 		}
-		if got := Extract(name, 1000) == nil; got != whole {
+		if got := Extractor()(name, 1000) == nil; got != whole {
 			t.Errorf("%s is kept whole: got %t, want %t", name, got, whole)
 		}
 	}

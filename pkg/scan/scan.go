@@ -67,7 +67,7 @@ func (o *Options) begin(s Stage) {
 // reading returns Layers, set to keep what the rules read of an image's files.
 func (o *Options) reading() layers.Options {
 	l := o.Layers
-	l.Keep, l.Extract, l.KeepID = replay.Wants, replay.Extract, replay.WantsID
+	l.Keep, l.Extract, l.KeepID = replay.Wants, replay.Extractor(), replay.WantsID
 	return l
 }
 

@@ -26,7 +26,7 @@ var environment = map[string]string{
 // openRoot indexes a root file system as a scan does. If cache is not "", the index is kept
 // in that directory, and taken from there the next time: for a root that does not change.
 func openRoot(ctx context.Context, root, cache string) (*layers.FS, error) {
-	img, err := layers.Open(ctx, "dir:"+root, layers.Options{Keep: replay.Wants, Extract: replay.Extract, KeepID: replay.WantsID})
+	img, err := layers.Open(ctx, "dir:"+root, layers.Options{Keep: replay.Wants, Extract: replay.Extractor(), KeepID: replay.WantsID})
 	if err != nil || cache == "" {
 		return index(ctx, img, err)
 	}

@@ -1,0 +1,73 @@
+package inventory
+
+import (
+	"hash/maphash"
+	"io"
+	"sync"
+
+	"github.com/imgcheck/imgcheck/pkg/pysource"
+)
+
+// maxSame limits the reduced texts that an Extractor finds again.
+const maxSame = 1 << 16
+
+// Extractor reduces the files of one image. An image often has the same Python file twice,
+// in two environments, or in a layer that only changes its owner: it is reduced once, and
+// all its entries share the text. Any number of goroutines may use an Extractor. The zero
+// value is ready for use.
+type Extractor struct {
+	mu    sync.Mutex
+	texts map[sourceKey][]byte
+}
+
+// sourceKey is the size of a source, and two hashes of its bytes with seeds that no image
+// knows.
+type sourceKey struct {
+	size int
+	hash [2]uint64
+}
+
+var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+func keyOf(b []byte) sourceKey {
+	return sourceKey{len(b), [2]uint64{maphash.Bytes(seeds[0], b), maphash.Bytes(seeds[1], b)}}
+}
+
+// buffers are for the sources that are being reduced.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// python reads a Python file and returns its reduced text.
+func (x *Extractor) python(r io.Reader, size int64) ([]byte, error) {
+	p := buffers.Get().(*[]byte)
+	defer buffers.Put(p)
+	size = min(size, pysource.MaxSource+1)
+	if int64(cap(*p)) < size {
+		*p = make([]byte, size+size/4)
+	}
+	b := (*p)[:size]
+	if _, err := io.ReadFull(r, b); err != nil {
+		return nil, err
+	}
+	key := keyOf(b)
+	x.mu.Lock()
+	text, ok := x.texts[key]
+	x.mu.Unlock()
+	if ok {
+		return text, nil
+	}
+	text = pysource.Reduce(b)
+	x.keep(key, text)
+	return text, nil
+}
+
+// keep notes the reduced text of a source.
+func (x *Extractor) keep(key sourceKey, text []byte) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.texts == nil {
+		x.texts = map[sourceKey][]byte{}
+	}
+	if len(x.texts) < maxSame {
+		x.texts[key] = text
+	}
+}
