@@ -105,6 +105,7 @@ type Explainer struct {
 type text struct {
 	*packs.ErrorText
 	patterns []*pattern
+	words    [][]string // as they are in a line that is spaced
 }
 
 // New prepares the packs. It fails if a text names a case, or a case a rule, that does
@@ -141,7 +142,7 @@ func New(set *packs.Packs) (*Explainer, error) {
 	for _, t := range set.Texts {
 		for _, id := range t.Cases {
 			if x.cases[id] == nil {
-				return nil, fmt.Errorf("text %q: there is no case %q", t.Patterns[0], id)
+				return nil, fmt.Errorf("text %q: there is no case %q", cmp.Or(strings.Join(t.Patterns[:min(1, len(t.Patterns))], ""), fmt.Sprint(t.Words)), id)
 			}
 		}
 		x.add(t)
@@ -158,6 +159,13 @@ func New(set *packs.Packs) (*Explainer, error) {
 
 func (x *Explainer) add(t *packs.ErrorText) {
 	one := text{ErrorText: t}
+	for _, list := range t.Words {
+		var words []string
+		for _, w := range list {
+			words = append(words, spaced.Replace(w))
+		}
+		one.words = append(one.words, words)
+	}
 	for _, p := range t.Patterns {
 		if parsed := newPattern(p); len(parsed.anchor) >= 6 { // shorter ones match too much
 			one.patterns = append(one.patterns, parsed)
@@ -257,7 +265,7 @@ func (x *Explainer) apart(answers []Answer) string {
 
 func confidence(t *text, first bool) Confidence {
 	switch {
-	case !first || t.Symptom:
+	case !first || t.Symptom || len(t.Words) > 0:
 		return Possible
 	case t.Certain:
 		return Certain
@@ -287,6 +295,9 @@ func (x *Explainer) hits(s string) []hit {
 				return n < maxHits
 			})
 		}
+	}
+	if len(list) == 0 {
+		list = x.byWords(low)
 	}
 	slices.SortStableFunc(list, func(a, b hit) int { return cmp.Compare(a.at, b.at) })
 	line, at := 1, 0

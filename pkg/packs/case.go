@@ -37,6 +37,10 @@ func (c *Case) validate() error {
 // ErrorText is a form of line with the cases that print it, the likeliest first.
 type ErrorText struct {
 	Patterns []string `yaml:"patterns"`
+	// Words stand in place of patterns, for lines that no pattern of any text matches: a
+	// line has a word of each list. They are in lower case, and may be parts of words;
+	// short ones are the beginning of a word.
+	Words [][]string `yaml:"words"`
 	// Where limits captures of the patterns to text that matches one of the shell patterns.
 	Where map[string][]string `yaml:"where"`
 	Cases []string            `yaml:"cases"`
@@ -47,8 +51,11 @@ type ErrorText struct {
 }
 
 func (t *ErrorText) validate() error {
-	if len(t.Patterns) == 0 || len(t.Cases) == 0 {
-		return fmt.Errorf("text %q: needs patterns and cases", t.Patterns)
+	if (len(t.Patterns) == 0) == (len(t.Words) == 0) || len(t.Cases) == 0 {
+		return fmt.Errorf("text %q: needs cases, and either patterns or words", t.Patterns)
+	}
+	if len(t.Words) > 0 && (t.Certain || len(t.Where) > 0) {
+		return fmt.Errorf("text with the words %q: words are never certain, and have no captures", t.Words)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Where)) {
 		if err := checkPatterns("where "+name, t.Where[name]); err != nil {
