@@ -14,9 +14,10 @@ func (x *Explainer) byWords(low string) []hit {
 	at := 0
 	for line := range strings.Lines(low) {
 		part := spaced.Replace(line[:min(len(line), maxWordLine)])
+		quiet := hasWord(part, quietWords) && !hasWord(part, loudWords)
 		for i := range x.texts {
 			t := &x.texts[i]
-			if len(t.words) > 0 && hasWords(part, t.words) {
+			if len(t.words) > 0 && !quiet && hasWords(part, t.words) {
 				list = append(list, hit{tier: x.tier(t), order: i, at: at, text: t, captures: map[string]string{}})
 			}
 		}
@@ -27,6 +28,12 @@ func (x *Explainer) byWords(low string) []hit {
 	}
 	return list
 }
+
+// quietWords mark lines of logs that report no error, unless they have one of loudWords.
+var (
+	quietWords = []string{"info", "debug"}
+	loudWords  = []string{"error", "fail", "unable", "cannot", "could not"}
+)
 
 // spaced separates the words of names: CUDA_ERROR_NO_DEVICE, flash-attn.
 var spaced = strings.NewReplacer("_", " ", "-", " ")
