@@ -590,7 +590,7 @@ func (r *reducer) returnsFound(l *logical) bool {
 	for n < len(value) && parts[value[n]] {
 		n++
 	}
-	id, ok := r.ids[string(value[:n])]
+	id, ok := r.ids.find(value[:n])
 	if !ok || len(value) > 60 || bytes.ContainsAny(value, " ([{\"',") {
 		return false
 	}
