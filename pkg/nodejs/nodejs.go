@@ -78,7 +78,6 @@ type run struct {
 	tries    int // try statements with a catch around the statement, in this module
 	async    int // calls of async functions around it
 	hooks    bool
-	result   any // of the last return
 }
 
 // module is a loaded file.

@@ -301,7 +301,7 @@ func (rd *reducer) exports(s js.IStmt) bool {
 	case *js.ExprStmt:
 		if b, ok := s.Value.(*js.BinaryExpr); ok && b.Op == js.EqToken {
 			t := b.X.String()
-			return (strings.Contains(t, "exports")) && sizeOf(s) <= 4*rd.plain
+			return strings.Contains(t, "exports") && sizeOf(s) <= 4*rd.plain
 		}
 	}
 	return false

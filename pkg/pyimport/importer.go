@@ -336,10 +336,6 @@ func (r *Run) execModule(m *module, spec *pyenv.Spec) {
 		}
 		r.extensionImports(m, "")
 		return
-	case pyenv.Bytecode:
-		r.openUp(m.names, "bytecode")
-		r.noteAt(r.node, "bytecode without source is not read")
-		return
 	}
 	var f *pysource.File
 	if spec.File != "" && spec.Member == "" {
