@@ -122,12 +122,13 @@ func FuzzEntryPoints(f *testing.F) {
 	})
 }
 
-// FuzzZip: what Extract keeps of a zip file has the names that the whole file has.
+// FuzzZip: what Extract keeps of a zip file has the names and sources that the whole file has.
 func FuzzZip(f *testing.F) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	for _, name := range []string{"a.py", "b/__init__.py", "b/c.py", "d/"} {
-		z.Create(name)
+		w, _ := z.Create(name)
+		w.Write([]byte("import x"))
 	}
 	z.Close()
 	f.Add(b.Bytes())
@@ -145,6 +146,13 @@ func FuzzZip(f *testing.F) {
 		wholeNames, wholeWhy := zipNames(entry(b))
 		if !slices.Equal(names, wholeNames) || (names == nil) != (wholeNames == nil) || why != wholeWhy {
 			t.Errorf("kept: %q, %q; whole: %q, %q", names, why, wholeNames, wholeWhy)
+		}
+		for _, n := range names {
+			source, ok := Member(entry(kept), n)
+			whole, wholeOK := Member(entry(b), n)
+			if !bytes.Equal(source, whole) || ok != wholeOK {
+				t.Errorf("of %q is kept %q, %t; of the whole %q, %t", n, source, ok, whole, wholeOK)
+			}
 		}
 	})
 }

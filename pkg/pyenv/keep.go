@@ -47,11 +47,11 @@ func isFinder(base string) bool {
 }
 
 func isPack(name string) bool {
-	return strings.HasSuffix(name, ".zip") || strings.HasSuffix(name, ".egg") || strings.HasSuffix(name, ".pyz")
+	return strings.HasSuffix(name, ".zip") || strings.HasSuffix(name, ".egg") || strings.HasSuffix(name, ".pyz") || strings.HasSuffix(name, ".pex")
 }
 
 // Extract returns the function that reduces a file of [Keep], or nil for one that is kept
-// whole. The function holds at most the last 8 MiB of the file.
+// whole. The function holds at most 16 MiB of the file.
 func Extract(name string, size int64) func(io.Reader) ([]byte, error) {
 	if !isPack(name) {
 		return nil
@@ -59,8 +59,21 @@ func Extract(name string, size int64) func(io.Reader) ([]byte, error) {
 	return func(r io.Reader) ([]byte, error) { return extractZip(r, size) }
 }
 
-// extractZip reduces a zip file to the names in it, each in a line.
+// extractZip reduces a zip file to the names in it, each in a line, and the source of its
+// modules.
 func extractZip(r io.Reader, size int64) ([]byte, error) {
+	if size <= maxWhole {
+		b := make([]byte, size)
+		if _, err := io.ReadFull(r, b); err != nil {
+			return nil, err
+		}
+		names, why := parseZip(bytes.NewReader(b), size)
+		out := keepNames(names, why)
+		if names != nil && why == "" {
+			out = append(out, zipSources(b)...)
+		}
+		return out, nil
+	}
 	if skip := size - maxTail; skip > 0 {
 		if _, err := io.CopyN(io.Discard, r, skip); err != nil {
 			return nil, err
@@ -70,16 +83,20 @@ func extractZip(r io.Reader, size int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, why := parseZip(tail{b, size}, size)
+	return keepNames(parseZip(tail{b, size}, size)), nil
+}
+
+// keepNames returns the text for the names in a zip file, or for why they are not known.
+func keepNames(names []string, why string) []byte {
 	switch {
 	case why != "":
-		return []byte(unreadZip + why), nil
+		return []byte(unreadZip + why)
 	case names == nil:
-		return []byte(noZip), nil
+		return []byte(noZip)
 	}
 	out := bytes.NewBufferString(zipMagic)
 	for _, n := range names {
 		out.WriteString(n + "\n")
 	}
-	return out.Bytes(), nil
+	return out.Bytes()
 }

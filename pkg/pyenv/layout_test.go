@@ -371,7 +371,7 @@ func TestExtractLarge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Write(make([]byte, maxTail+1<<20))
+	w.Write(make([]byte, maxWhole+1<<20))
 	z.Create("pkg/__init__.py")
 	z.Close()
 	kept, err := Extract("app/x.zip", int64(b.Len()))(&b)

@@ -85,6 +85,9 @@ func keptZip(text string) (names []string, why string) {
 	}
 	names = []string{}
 	for name := range strings.Lines(text) {
+		if strings.HasPrefix(name, sourceMark) {
+			break // their source follows
+		}
 		names = append(names, strings.TrimSuffix(name, "\n"))
 	}
 	return names, ""

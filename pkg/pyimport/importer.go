@@ -248,7 +248,7 @@ func (r *Run) load(name string, spec *pyenv.Spec, doubt string) value {
 			return unknownf("the module %s", name)
 		}
 	}
-	m := r.newModule(name, spec.File)
+	m := r.newModule(name, originOf(spec))
 	r.set(r.modules, name, m)
 	r.setOrigin(m, spec)
 	if r.early[name] && spec.Kind != pyenv.Extension {
@@ -297,12 +297,17 @@ func (r *Run) loaded(m *module) value {
 	return m
 }
 
+// originOf returns the path of a module's file: of one in a zip file that below the zip file.
+func originOf(spec *pyenv.Spec) string {
+	if spec.Member != "" {
+		return path.Join(spec.File, spec.Member)
+	}
+	return spec.File
+}
+
 // setOrigin sets the attributes that depend on where the module is.
 func (r *Run) setOrigin(m *module, spec *pyenv.Spec) {
-	file := spec.File
-	if spec.Member != "" {
-		file = path.Join(spec.File, spec.Member)
-	}
+	file := originOf(spec)
 	if file != "" && spec.Kind != pyenv.Namespace {
 		m.names.put("__file__", file)
 		m.names.put("__cached__", unknownf("the file of bytecode"))
@@ -338,7 +343,10 @@ func (r *Run) execModule(m *module, spec *pyenv.Spec) {
 		return
 	}
 	var f *pysource.File
-	if spec.File != "" && spec.Member == "" {
+	switch {
+	case spec.Member != "":
+		f = r.src.parseMember(spec.File, spec.Member)
+	case spec.File != "":
 		f = r.src.parse(spec.File)
 	}
 	if f == nil {

@@ -81,6 +81,19 @@ func (s *Sources) parse(file string) *pysource.File {
 	return s.parsed.parse(b)
 }
 
+// parseMember returns a parsed file of a zip file, or nil if its source is not known.
+func (s *Sources) parseMember(file, member string) *pysource.File {
+	e, _, ok := s.fs.Lookup(file)
+	if !ok {
+		return nil
+	}
+	b, ok := pyenv.Member(e, member)
+	if !ok {
+		return nil
+	}
+	return s.parsed.parse(b)
+}
+
 // Options are the environment of a program, and limits of its evaluation.
 type Options struct {
 	Env  map[string]string // nil for none
@@ -274,6 +287,11 @@ func (r *Run) mainFile(file string, argv []string) {
 	if ok && e.IsDir() {
 		r.setPath0(file)
 		file = path.Join(file, "__main__.py")
+	} else if ok && pyenv.IsZip(e) {
+		r.setPath0(file)
+		r.setArgv(file, argv)
+		r.runZip(file)
+		return
 	} else {
 		r.setPath0(path.Dir(r.realpath(file)))
 	}
@@ -320,8 +338,25 @@ func (r *Run) mainModule(name string, argv []string) {
 	r.runMain(spec.File, pkg)
 }
 
+// runZip executes the __main__ of a zip file.
+func (r *Run) runZip(file string) {
+	for _, member := range []string{"__main__.pyc", "__main__.py"} {
+		if f := r.src.parseMember(file, member); f != nil {
+			r.runParsed(file+"/"+member, "", f)
+			return
+		}
+	}
+	r.node.File = file
+	r.note("the source of " + file + " is not known")
+}
+
 // runMain executes a file as __main__.
 func (r *Run) runMain(file, pkg string) {
+	r.runParsed(file, pkg, r.src.parse(file))
+}
+
+// runParsed executes a parsed file as __main__; nil if its source is not known.
+func (r *Run) runParsed(file, pkg string, f *pysource.File) {
 	r.node.File = file
 	m := r.newModule("__main__", file)
 	m.names.put("__package__", pkg)
@@ -330,7 +365,6 @@ func (r *Run) runMain(file, pkg string) {
 	}
 	m.names.put("__file__", file)
 	r.set(r.modules, "__main__", m)
-	f := r.src.parse(file)
 	if f == nil {
 		r.note("the source of " + file + " is not known")
 		return
