@@ -3,6 +3,7 @@ package startup
 import (
 	"encoding/json"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -73,11 +74,16 @@ func (p *Program) Preloads() []string {
 // npm runs a script of package.json with node_modules/.bin in front of PATH
 // (https://docs.npmjs.com/cli/commands/npm-run).
 func (st *started) npm() {
-	name := "start"
+	name, rest := "start", []string(nil)
 	if len(st.operands) > 0 {
-		name = st.operands[0]
-		if (name == "run" || name == "run-script") && len(st.operands) > 1 {
-			name = st.operands[1]
+		name, rest = st.operands[0], st.operands[1:]
+		switch {
+		case (name == "run" || name == "run-script") && len(rest) > 0:
+			name, rest = rest[0], rest[1:]
+		case name == "exec" || name == "x" || name == "dlx":
+			st.operands = rest
+			st.npx()
+			return
 		}
 	}
 	file := absolute("package.json", st.p.dir)
@@ -94,7 +100,13 @@ func (st *started) npm() {
 		st.unknown(at, line, file+": it is not JSON")
 		return
 	}
-	p := st.p.with("PATH", absolute("node_modules/.bin", st.p.dir)+":"+st.p.env["PATH"])
+	p := st.withBin()
+	if pkg.Scripts[name] == "" && name != "start" { // `yarn NAME` runs a program, too
+		if found, known := st.find(name, p); found != "" && known && slices.Contains(st.row.Names, "yarn") {
+			st.npxOf(append([]string{name}, rest...))
+		}
+		return
+	}
 	for _, part := range []string{"pre" + name, name, "post" + name} {
 		command := pkg.Scripts[part]
 		if command == "" && part == "start" {
@@ -106,5 +118,51 @@ func (st *started) npm() {
 		v := st.v.then(Link{What: short(part + ": " + command), File: file})
 		v.scripts = 0
 		st.exec(p, []string{"/bin/sh", "-c", withoutHoles(command)}, v)
+	}
+}
+
+// withBin returns the process with node_modules/.bin in front of PATH.
+func (st *started) withBin() proc {
+	return st.p.with("PATH", absolute("node_modules/.bin", st.p.dir)+":"+st.p.env["PATH"])
+}
+
+// npx runs a program of node_modules/.bin, or of PATH
+// (https://docs.npmjs.com/cli/commands/npx). One that the image lacks is fetched.
+func (st *started) npx() {
+	for _, o := range st.opts {
+		if o.name == "-c" || o.name == "--call" {
+			st.exec(st.withBin(), []string{"/bin/sh", "-c", o.value}, st.v)
+			return
+		}
+	}
+	st.npxOf(st.operands)
+}
+
+func (st *started) npxOf(argv []string) {
+	if len(argv) == 0 {
+		return
+	}
+	p := st.withBin()
+	at, line := st.v.at()
+	if found, known := st.find(argv[0], p); found == "" || !known {
+		st.unknown(at, line, argv[0]+" is not among the installed packages of Node")
+		return
+	}
+	st.v.scripts = 0
+	st.exec(p, argv, st.v)
+}
+
+// nodeScript starts the operand as a program of Node.
+func (st *started) nodeScript() {
+	argv := st.operands[min(st.row.Skip, len(st.operands)):]
+	if len(argv) == 0 {
+		return
+	}
+	switch path.Ext(argv[0]) {
+	case ".js", ".cjs", ".mjs":
+		st.exec(st.p, append([]string{"node"}, argv...), st.v)
+	default:
+		at, line := st.v.at()
+		st.unknown(at, line, argv[0]+" is not a file of JavaScript")
 	}
 }

@@ -85,6 +85,11 @@ type Starter struct {
 	// Envs are patterns of the environments in whose bin directory programs are looked for
 	// first: below the working directory, or below the home directory with "~/".
 	Envs []string `yaml:"envs"`
+	// Tasks are the TOML files of the working directory, each with the path of a table, whose
+	// tasks the operand may name: "pixi.toml tasks".
+	Tasks []string `yaml:"tasks"`
+	// Prefix comes before the name of the program.
+	Prefix string `yaml:"prefix"`
 }
 
 // The functions that read a starter's operands, by the values of [Starter.Then].
@@ -106,6 +111,8 @@ func init() {
 		"runit":       (*started).runit,       // the services of a directory
 		"procfile":    (*started).procfile,    // the lines of a Procfile
 		"npm":         (*started).npm,         // a script of package.json
+		"npx":         (*started).npx,         // a program of node_modules
+		"nodescript":  (*started).nodeScript,  // a file of Node, in a process of its own
 		"nothing":     func(*started) {},      // known to start nothing that can be read
 	}
 }
@@ -373,6 +380,9 @@ func (st *started) link(what string) Link {
 func (st *started) program() {
 	if argv := st.operands[min(st.row.Skip, len(st.operands)):]; len(argv) > 0 {
 		st.v.scripts = 0
+		if st.row.Prefix != "" {
+			argv = append([]string{st.row.Prefix + argv[0]}, argv[1:]...)
+		}
 		st.exec(st.p, argv, st.v)
 	}
 }
@@ -585,6 +595,9 @@ func (st *started) venv() {
 			st.activate(dirs[0], "VIRTUAL_ENV")
 			break
 		}
+	}
+	if len(st.operands) > 0 && st.task(st.operands[0], st.operands[1:], 0) {
+		return
 	}
 	if len(st.operands) > 0 && (strings.HasSuffix(st.operands[0], ".py") || st.has(st.row.Module)) {
 		st.script()

@@ -98,6 +98,19 @@ func TestStarters(t *testing.T) {
 		{"pipenv run app x", "app x"},
 		{"pdm run app", "app"},
 		{"pixi run -e prod app x", "app x"},
+		{"pixi run serve --port 1", "app pixi --port 1"},
+		{"pixi run chained", "app last"},
+		{"pixi run gpu", "app feature"},
+		{"pdm run web", "app pdm"},
+		{"pipenv run web", "app pipfile"},
+		{"jupyter lab --ip 0.0.0.0", "jupyter-lab --ip 0.0.0.0"},
+		{"npx tool a", "node /w/node_modules/.bin/tool a"},
+		{"npm exec tool a", "node /w/node_modules/.bin/tool a"},
+		{"yarn tool a", "node /w/node_modules/.bin/tool a"},
+		{"yarn serve", "app y"},
+		{"pm2-runtime start server.js -i 2", "node server.js"},
+		{"pm2-runtime server.js", "node server.js"},
+		{"cross-env A=b app x", "app x"},
 		{"npm start", "app x"},
 		{"npm run serve", "app y"},
 		{"honcho start", "app proc"},
@@ -115,9 +128,18 @@ func TestStarters(t *testing.T) {
 		{Name: "/w/package.json", Data: []byte(`{"scripts":{"start":"app x","serve":"exec app y"}}`)},
 		{Name: "/w/Procfile", Data: []byte("web: app proc\n")},
 		{Name: "/srv", Data: []byte("dir")},
+		{Name: "/w/pixi.toml", Data: []byte("[tasks]\nserve = 'app pixi'\nprepare = 'true'\nchained = {cmd = ['app', 'last'], depends-on = ['prepare'], env = {A = 'b'}}\n[feature.cuda.tasks]\ngpu = 'app feature'\n")},
+		{Name: "/w/pyproject.toml", Data: []byte("[tool.pdm.scripts]\nweb = {cmd = 'app pdm'}\n")},
+		{Name: "/w/Pipfile", Data: []byte("[scripts]\nweb = 'app pipfile'\n")},
+		{Name: "/w/node_modules/.bin/tool", Data: []byte("#!/usr/bin/env node\n")},
+		{Name: "/usr/local/bin/jupyter-lab", Data: []byte("elf")},
+		{Name: "/bin/sh", Data: []byte("elf")},
+		{Name: "/usr/bin/env", Data: []byte("elf")},
 	}
 	console := set("torchrun", "accelerate", "deepspeed", "ray", "gunicorn", "uvicorn", "hypercorn", "granian", "daphne", "celery", "flask", "fastapi",
 		"streamlit", "chainlit", "bentoml", "locust", "serve", "coverage", "poetry", "pipenv", "pdm", "honcho", "opentelemetry-instrument", "my_init")
+	node := set("npm", "npx", "yarn", "pm2-runtime", "cross-env")
+	files = append(files, txtar.File{Name: "/usr/bin/node", Data: []byte("elf")})
 	there := map[string]bool{"python": true, "conda": true, "busybox": true, "env": true, "bash": true}
 	for _, c := range cases {
 		name, _, _ := strings.Cut(c.command, " ")
@@ -129,9 +151,8 @@ func TestStarters(t *testing.T) {
 		if console[name] {
 			body = "#!/usr/local/bin/python\n"
 		}
-		if name == "npm" {
+		if node[name] {
 			body = "#!/usr/bin/env node\n"
-			files = append(files, txtar.File{Name: "/usr/bin/node", Data: []byte("elf")})
 		}
 		files = append(files, txtar.File{Name: "/usr/local/bin/" + name, Data: []byte(body)})
 	}

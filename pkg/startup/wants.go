@@ -13,8 +13,8 @@ const WantsID = "startup 3"
 
 // Wants reports whether [Follow] may read a file's content, by its path without a leading
 // slash and its size in bytes. It goes by names: scripts and programs' directories, the
-// files of process managers, and those that say who a user is. See [WantsScript] for
-// scripts with other names.
+// files of process managers, and those that say who a user is. Files that begin with `#!`
+// are kept under any name.
 func Wants(name string, size int64) bool {
 	if size > maxScript || size == 0 {
 		return false
@@ -36,7 +36,7 @@ func Wants(name string, size int64) bool {
 
 // wantedNames are files that are read wherever they are.
 var wantedNames = map[string]bool{
-	"Procfile": true, "package.json": true, "pixi.toml": true, "pyproject.toml": true, "passwd": true, "activate": true,
+	"Procfile": true, "package.json": true, "pixi.toml": true, "pyproject.toml": true, "Pipfile": true, "hatch.toml": true, "passwd": true, "activate": true,
 	"circus.ini": true, "pyvenv.cfg": true, ".bashrc": true, ".bash_profile": true, ".profile": true,
 	"profile": true, "bash.bashrc": true, "environment": true, ".env": true, "env": true,
 }
@@ -62,21 +62,6 @@ func isService(name string) bool {
 func isStart(base string) bool {
 	for _, word := range []string{"entrypoint", "start", "launch", "serve", "run", "boot", "init", "cmd"} {
 		if strings.Contains(strings.ToLower(base), word) {
-			return true
-		}
-	}
-	return false
-}
-
-// WantsScript reports whether [Follow] may read the content of a file that begins with
-// `#!` and this line, by its size in bytes: a shell's script, also one of s6.
-func WantsScript(shebang string, size int64) bool {
-	if size > maxScript {
-		return false
-	}
-	for word := range strings.FieldsSeq(shebang) {
-		switch path.Base(word) {
-		case "sh", "bash", "dash", "ash", "busybox", "with-contenv", "execlineb":
 			return true
 		}
 	}
