@@ -851,8 +851,8 @@ func (r *run) put(target any, name string, v any) {
 			return
 		}
 	}
-	if strings.HasPrefix(name, "_resolveFilename") || name == "_load" {
-		r.hooks = true
+	if name == "_resolveFilename" || name == "_load" || name == "_findPath" || name == "_nodeModulePaths" || strings.HasPrefix(name, ".") {
+		r.hooks = changesSearch
 	}
 	o.set(name, v)
 }

@@ -65,7 +65,7 @@ func (r *run) builtinModule(name string) any {
 		m := native(func(*run, any, []any) completion { return value(unknownf("a Module")) })
 		m.set("createRequire", create).set("builtinModules", newList())
 		m.props["builtinModules"].(*object).open = true
-		hook := simple(func(r *run, _ []any) any { r.hooks = true; return nil })
+		hook := simple(func(r *run, _ []any) any { r.hooks = changesSearch; return nil })
 		m.set("register", hook).set("registerHooks", hook)
 		return m.set("Module", m).set("default", m)
 	case "url":

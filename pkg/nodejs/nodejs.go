@@ -77,7 +77,8 @@ type run struct {
 	mayThrow string
 	tries    int // try statements with a catch around the statement, in this module
 	async    int // calls of async functions around it
-	hooks    bool
+	// hooks is why modules may be found where Node does not look for them, or "".
+	hooks string
 }
 
 // module is a loaded file.
@@ -89,6 +90,10 @@ type module struct {
 	scope   *scope
 	failed  *pyimport.Failure
 }
+
+// changesSearch is why modules may be found elsewhere after a program has replaced a function
+// of Node that finds them, or added an extension to require.extensions.
+const changesSearch = "a module of the program changes how modules are found"
 
 // Main follows a program: a file as Node's command line names it, absolute. The result is
 // nil if the program's source is not known.
@@ -107,6 +112,7 @@ func Main(fsys *layers.FS, host Host, file string, o Options) *pyimport.Node {
 	r.node = top
 	var c completion
 	for _, p := range o.Preload {
+		r.hooks = "a module that Node loads before the program may change how modules are found"
 		if c = r.requireFrom(path.Join(r.opt.Cwd, "[preload]"), p, false); c.kind != normal {
 			break
 		}
@@ -195,6 +201,9 @@ func (r *run) requireFrom(from, name string, esm bool) completion {
 	if v, ok := r.model(name, from); ok {
 		return value(v)
 	}
+	if strings.HasSuffix(name, "/register") || strings.Contains(name, "alias") {
+		r.hooks = changesSearch
+	}
 	file, doubt := r.resolve(name, path.Dir(from), esm)
 	if file == "" {
 		n.Failed = &pyimport.Failure{Type: "Error", Text: "Cannot find module '" + name + "'", Doubt: doubt}
@@ -207,14 +216,10 @@ func (r *run) requireFrom(from, name string, esm bool) completion {
 // add adds a node to the tree.
 func (r *run) add(n *pyimport.Node) { r.node.Nodes = append(r.node.Nodes, n) }
 
-// raise throws the failure of a node. A failure in doubt is assumed not to happen.
+// raise throws the failure of a node. A failure in doubt that nothing catches is assumed not
+// to happen.
 func (r *run) raise(n *pyimport.Node) completion {
 	if n.Failed.Doubt != "" && n.Caught == "" {
-		return value(unknownf("it is not known whether it can be loaded"))
-	}
-	if n.Failed.Doubt != "" {
-		r.mayThrow = n.Failed.Doubt
-		r.maybe = n.Failed.Doubt
 		return value(unknownf("it is not known whether it can be loaded"))
 	}
 	return completion{kind: throws, value: r.newError(n.Failed)}
@@ -241,6 +246,7 @@ func (r *run) load(n *pyimport.Node, file string) completion {
 		return value(r.readJSON(real))
 	case !r.readable(real):
 		r.note("the source of " + file + " is not known")
+		r.hooks = "a module whose source is not known may change how modules are found"
 		r.modules[real] = unknownModule(real)
 		return value(r.modules[real].value())
 	case len(r.modules) >= maxModules || r.depth >= maxDepth:

@@ -83,8 +83,12 @@ func (r *run) resolve(name, dir string, esm bool) (file, doubt string) {
 	switch {
 	case strings.IndexByte(name, 0) >= 0:
 		return "", "its name is not known"
-	case r.hooks:
-		doubt = "a module of the program changes how modules are found"
+	case strings.Contains(name, ":"):
+		return "", "it is not a file"
+	case r.hooks != "" && !strings.HasSuffix(name, ".node"):
+		doubt = r.hooks
+	case r.hasPnP(dir):
+		doubt = "Yarn's .pnp.cjs says where modules are"
 	}
 	if name == "." || name == ".." || strings.HasPrefix(name, "./") || strings.HasPrefix(name, "../") || strings.HasPrefix(name, "/") {
 		if !strings.HasPrefix(name, "/") {
@@ -144,6 +148,19 @@ func (r *run) resolve(name, dir string, esm bool) (file, doubt string) {
 		}
 	}
 	return "", doubt
+}
+
+// hasPnP reports whether a directory is in a project whose modules Yarn finds without
+// node_modules (https://yarnpkg.com/features/pnp).
+func (r *run) hasPnP(dir string) bool {
+	for d := path.Clean(dir); ; d = path.Dir(d) {
+		if r.isFile(path.Join(d, ".pnp.cjs")) || r.isFile(path.Join(d, ".pnp.js")) {
+			return true
+		}
+		if d == "/" || d == "." {
+			return false
+		}
+	}
 }
 
 // splitName splits the name of a module into that of its package, and the rest with a slash.
@@ -222,6 +239,9 @@ func (r *run) mapped(table json.RawMessage, name, dir string, esm bool, doubt st
 	var v any
 	if json.Unmarshal(table, &v) != nil {
 		return "", dir + "/package.json could not be read"
+	}
+	if doubt == "" {
+		doubt = "conditions in " + dir + "/package.json may lead to it"
 	}
 	conditions := []string{"node", "node-addons", "module-sync", "require", "default"}
 	if esm {

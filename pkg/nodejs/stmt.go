@@ -46,6 +46,7 @@ func (r *run) execute(m *module) completion {
 	if string(text) == unread || tree == nil {
 		m.esm = true
 		r.note("its source could not be read")
+		r.hooks = "a module whose source is not known may change how modules are found"
 		return value(nil)
 	}
 	r.declareModule(m)

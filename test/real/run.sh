@@ -10,7 +10,8 @@
 #   3. bookworm with non-free's CUDA 11 runtime libraries and python3: healthy
 #
 # At last imports the modules of 40 Python packages of bookworm really, and again after
-# random faults, and compares that with the predictions (test/imports).
+# random faults, and compares that with the predictions (test/imports). Packages of npm
+# with addons are loaded by the real Node, likewise (test/nodes).
 #
 # Needs root on Debian or Ubuntu, debootstrap, docker-registry, npm, go, 15 GB of
 # disk in $REAL (default .real in the repository) and 6 minutes. It uses files of an
@@ -118,7 +119,7 @@ cuda11_paths() {
   chroot "$1" ldconfig
 }
 
-(cd "$top" && go build -o "$R/imgcheck" ./cmd/imgcheck && go build -o "$R/mkimage" ./test/real/mkimage/main.go && go build -o "$R/truth" ./test/real/truth/main.go && go build -o "$R/imports" ./test/imports/main.go &&
+(cd "$top" && go build -o "$R/imgcheck" ./cmd/imgcheck && go build -o "$R/mkimage" ./test/real/mkimage/main.go && go build -o "$R/truth" ./test/real/truth/main.go && go build -o "$R/imports" ./test/imports/main.go && go build -o "$R/nodes" ./test/nodes/main.go &&
   go test -tags roots -c -o "$R/elfdeps.test" ./pkg/elfdeps)
 
 base trixie
@@ -224,4 +225,11 @@ rm -rf "$R/.imported"
   { cat "$R/log/imports.log"; die "imgcheck and Python do not agree on imports"; }
 grep ' equal\|failures' "$R/log/imports.log" >&2
 umount "$R/mnt/imported"
+say "packages of npm"
+mkdir -p "$R/npm"
+(cd "$R/npm" && npm init -y >/dev/null && npm install --no-audit --no-fund --ignore-scripts --os=linux --cpu=x64 sharp bcrypt argon2 @napi-rs/canvas \
+  lightningcss @swc/core rollup bufferutil utf-8-validate classic-level serialport snappy @parcel/watcher onnxruntime-node@1.20.1 fastify express >/dev/null)
+"$R/nodes" -opens 96 "$R/npm" 2>"$R/log/nodes.log" || { cat "$R/log/nodes.log"; die "imgcheck and Node do not agree on addons"; }
+tail -n 1 "$R/log/nodes.log" >&2
+
 say "PASS: $checked ELF files, $(wc -l <"$R/imports.jsonl") modules"
