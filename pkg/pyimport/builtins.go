@@ -318,7 +318,7 @@ func init() {
 		"open":    openFile,
 		"print":   func(*Run, *args) value { return nil },
 		"input":   notKnown("input"),
-		"compile": notKnown("compile"),
+		"compile": compileText,
 		"format":  notKnown("format"),
 		"ascii":   notKnown("ascii"),
 		"exec":    execText,
@@ -672,22 +672,6 @@ func importFunction(r *Run, a *args) value {
 		return top
 	}
 	return v
-}
-
-// execText is exec() of a known text.
-func execText(r *Run, a *args) value {
-	text, ok := a.text(0, "")
-	if !ok || len(a.pos) > 1 {
-		r.openUp(r.frame.module.names, "exec")
-		r.openUp(r.frame.vars, "exec")
-		if len(a.pos) == 1 {
-			r.note("exec of a text that is not known")
-		}
-		return nil
-	}
-	r.spend(len(text))
-	r.block(pysource.Parse([]byte(text + "\n")).Body)
-	return nil
 }
 
 // evalText is eval() of a known text.

@@ -367,6 +367,24 @@ func (r *Run) execFile(m *module, f *pysource.File) {
 		r.noteAt(r.node, f.Partial)
 	}
 	r.inFrame(&frame{module: m, vars: m.names, file: m.file}, func() { r.block(f.Body) })
+	if strings.HasPrefix(m.file, r.in.StdLib+"/") && r.raised == nil {
+		r.presetStandIn(m)
+	}
+}
+
+// presetStandIn sets the attributes that this package knows of a module of the standard
+// library whose source binds none of them: it only stands in for the module's own.
+func (r *Run) presetStandIn(m *module) {
+	table := modelsOf(m.name)
+	for name := range table {
+		if _, ok := m.names.get(name); ok {
+			return
+		}
+	}
+	if len(table) > 0 {
+		r.preset(m)
+		r.openUp(m.names, "a part of the module's source")
+	}
 }
 
 // loadExtension opens an extension module.

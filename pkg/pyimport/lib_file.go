@@ -19,10 +19,16 @@ func openFile(r *Run, a *args) value {
 	if r.absolute(name) == "/proc/self/maps" {
 		return &fileObject{text: r.mappings()}
 	}
+	if file := r.absolute(name); strings.HasSuffix(file, ".py") {
+		if _, known := r.src.read(file); known {
+			return &fileObject{text: &sourceText{path: file}}
+		}
+	}
 	return &fileObject{}
 }
 
-// fileObject is an open file. Its text is not known, except that of /proc/self/maps.
+// fileObject is an open file. Its text is not known, except that of /proc/self/maps
+// and of Python source.
 type fileObject struct{ text value }
 
 func (*fileObject) typeName() string { return "io.TextIOWrapper" }

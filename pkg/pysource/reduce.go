@@ -27,7 +27,7 @@ const maxHead = 256
 //     branches of these;
 //   - statements at import time that call something, apart from builtins and parts of the
 //     standard library that load nothing; and raise, assert, __all__, and assignments of
-//     short constants;
+//     short constants, or of a name that they use before;
 //   - classes of importers, which have a method find_spec or find_module;
 //   - functions that import or open something, that call such a function, or that kept
 //     lines call: in these their imports, returns and raises, and, if a kept line of the
@@ -572,7 +572,7 @@ func (r *reducer) modeOf(l *logical, m mode, before bool) mode {
 		return full
 	case l.kind == returnLine && r.returnsFound(l):
 		return full
-	case l.kind == returnLine && (m == full || before):
+	case l.kind == returnLine && (m == full || before || isConstant(r.bytesOf(l)[len("return"):])):
 		return m
 	case m == full && l.flags&calls != 0 && r.callsOut(l):
 		return full
@@ -631,7 +631,30 @@ func (r *reducer) runs(i int32, l *logical) bool {
 	if l.flags&block == 0 && l.kind != other && hasJump(text) {
 		return true
 	}
-	return l.flags&assigns != 0 && (l.flags&joined != 0 || bytes.HasPrefix(text, []byte("__all__")) || bytes.HasPrefix(text, []byte("__path__")) || l.flags&inClass == 0 && (isShort(text, int(l.equal)) || isPlatform(text)))
+	return l.flags&assigns != 0 && (l.flags&joined != 0 || bytes.HasPrefix(text, []byte("__all__")) || bytes.HasPrefix(text, []byte("__path__")) ||
+		l.flags&inClass == 0 && (isShort(text, int(l.equal)) || isPlatform(text) || r.takesOver(i, text)))
+}
+
+// takesOver reports whether an assignment is the only one of its name, and uses it. Such a
+// file is executed in the names of another (`PATHS = [DIR] + PATHS` in cv2/config-3.py).
+func (r *reducer) takesOver(i int32, text []byte) bool {
+	end := 0
+	for end < len(text) && parts[text[end]] {
+		end++
+	}
+	id, ok := r.ids.find(text[:end])
+	if !ok || r.names[id].bind < 0 {
+		return false
+	}
+	if b := r.binds[r.names[id].bind]; b.line != i || b.next >= 0 {
+		return false
+	}
+	uses := false
+	eachName(text, func(name []byte, at int) bool {
+		uses = at >= end && string(name) == string(text[:end])
+		return !uses
+	})
+	return uses
 }
 
 // isPlatform reports whether an assignment is short, and its value depends on the platform

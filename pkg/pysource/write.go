@@ -5,6 +5,7 @@ import "bytes"
 // Bounds of the kept parts of a line, in bytes.
 const (
 	maxBrackets = 48      // between two brackets
+	maxOwn      = 160     // between two brackets of a statement that calls a function of the file
 	maxHeader   = 400     // between two brackets of a condition
 	maxOpen     = 600     // between two brackets where something is opened
 	maxTable    = 6000    // between two brackets of a value that matters
@@ -32,6 +33,8 @@ func (r *reducer) write(l *logical) {
 		w.brackets, w.strings = maxOpen, maxOpen
 	case l.kind == ifLine, l.kind == elifLine, l.kind == whileLine, l.kind == exceptLine, l.kind == caseLine:
 		w.brackets = maxHeader
+	case l.kind == other && l.flags&assigns == 0 && r.callsOwn(text):
+		w.brackets, w.strings = maxOwn, maxOwn
 	}
 	switch {
 	case l.kind == defLine && l.mode == stub && l.live == dropped:
@@ -56,6 +59,27 @@ func (r *reducer) write(l *logical) {
 // lists of other modules.
 func isJoinedAll(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("__all__")) && bytes.Contains(text, []byte(".__all__"))
+}
+
+// callsOwn reports whether a line is a call of a function that the file defines.
+func (r *reducer) callsOwn(text []byte) bool {
+	n := 0
+	for n < len(text) && parts[text[n]] {
+		n++
+	}
+	if n == len(text) || text[n] != '(' {
+		return false
+	}
+	id, ok := r.ids.find(text[:n])
+	if !ok {
+		return false
+	}
+	for b := r.names[id].bind; b >= 0; b = r.binds[b].next {
+		if r.lines[r.binds[b].line].kind == defLine {
+			return true
+		}
+	}
+	return false
 }
 
 // isConstant reports whether a returned value is nothing, None, True or False.
