@@ -922,7 +922,7 @@ func (r *reducer) callsLive(l *logical) bool {
 		return false
 	}
 	dot := bytes.LastIndexByte(text[:open], '.')
-	id, ok := r.ids.find(text[dot+1:open])
+	id, ok := r.ids.find(text[dot+1 : open])
 	if dot < 0 || !ok {
 		return false
 	}
