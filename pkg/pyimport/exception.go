@@ -12,6 +12,9 @@ type exception struct {
 	of    *instance
 	doubt string
 	from  *Failure // of the host or of a search, or nil
+	// vague reports that its class is not known: whatever is there to catch something may
+	// catch it.
+	vague bool
 }
 
 // exceptionTree has the builtin exceptions, each with its base (Lib/test/exception_hierarchy.txt).
@@ -308,7 +311,7 @@ func (r *Run) finally(body []pysource.Stmt, fl flow) flow {
 func (r *Run) handle(s *pysource.Try, level tryLevel, e *exception) flow {
 	for i, h := range s.Handlers {
 		is, known := level.handlers[i].catches(e.of.of)
-		if !is && known {
+		if !is && known && !e.vague {
 			continue
 		}
 		if !known && e.doubt == "" {
@@ -386,7 +389,7 @@ func (r *Run) execRaise(s *pysource.Raise) {
 	i, ok := v.(*instance)
 	if !ok || i.exc == nil {
 		i = &instance{of: r.exceptionClass("Exception"), attrs: r.newNames(), exc: &excText{text: "…", vague: true}}
-		r.raised = &exception{of: i, doubt: "an exception that is not known"}
+		r.raised = &exception{of: i, doubt: "an exception that is not known", vague: true}
 		return
 	}
 	r.raised = &exception{of: i, doubt: r.raiseDoubt(s)}

@@ -270,7 +270,7 @@ func (r *Run) exit(ctx value, e *exception) bool {
 		if !known && e.doubt == "" {
 			e.doubt = "whether it is suppressed is not known"
 		}
-		return is
+		return is || e.vague
 	case *quietContext, *fileObject:
 		return false
 	case *instance:

@@ -545,17 +545,29 @@ func (r *Run) namesOf(file string) []string {
 		}
 		for _, h := range try.Handlers {
 			for _, s := range h.Body {
-				from, ok := s.(*pysource.ImportFrom)
-				if !ok || from.Level > 0 || len(from.Names) == 0 || from.Names[0].Name != "*" {
-					continue
-				}
-				if other := r.src.parse(r.in.StdLib + "/" + from.Module + ".py"); other != nil {
+				other := r.src.parse(r.in.StdLib + "/" + standsFor(s) + ".py")
+				if other != nil {
 					list = append(list, definedIn(other.Body)...)
 				}
 			}
 		}
 	}
 	return list
+}
+
+// standsFor returns the module that a statement imports in place of another one, or "".
+func standsFor(s pysource.Stmt) string {
+	switch s := s.(type) {
+	case *pysource.ImportFrom:
+		if s.Level == 0 && len(s.Names) > 0 && s.Names[0].Name == "*" {
+			return s.Module
+		}
+	case *pysource.Import:
+		if len(s.Names) > 0 && strings.HasPrefix(s.Names[0].Name, "_") {
+			return s.Names[0].Name
+		}
+	}
+	return ""
 }
 
 // definedIn returns the public names that statements define.
