@@ -115,7 +115,7 @@ func (h *pythonHost) doubt(e *elfdeps.Error) string {
 		return e.Name + " exists and could not be examined"
 	case e.Missing() && h.files.packs.FromDriver(e.Name):
 		return "the container runtime may mount " + e.Name
-	case symbolError(e) != nil && e.By != nil && h.mayBePlugged(e.By.Object, e.Name):
+	case symbolError(e) != nil && e.By != nil && h.mayBePlugged(e.By.Object, e):
 		return "a plug-in of the image defines " + e.Name
 	}
 	return ""
@@ -124,11 +124,25 @@ func (h *pythonHost) doubt(e *elfdeps.Error) string {
 // mayBePlugged reports whether a plug-in may define a symbol that an object misses: a file
 // that is not in the process, nor a copy of one that is, and that needs a library of the
 // object, or takes symbols from one, whose code may have opened it.
-func (h *pythonHost) mayBePlugged(by *elfdeps.Object, symbol string) bool {
+func (h *pythonHost) mayBePlugged(by *elfdeps.Object, e *elfdeps.Error) bool {
 	here := hereOf(h.proc)
 	return slices.ContainsFunc(h.files.Objects, func(o *Object) bool {
-		return Defines(o.ELF, symbol) && !isHere(here, o) && h.joins(o.ELF, by)
+		return Defines(o.ELF, e.Name) && definesIn(o.ELF, e.Name, e.Version) && !isHere(here, o) && h.joins(o.ELF, by)
 	})
+}
+
+// definesIn reports whether an object defines a symbol in a version, or without one, as a
+// reference that requires the version finds it (do_lookup_x). "" is any version.
+func definesIn(o *elfdeps.Object, symbol, version string) bool {
+	if version == "" {
+		return true
+	}
+	for i := range o.Symbols.Len() {
+		if s := o.Symbols.At(i); s.Defined && s.Name == symbol && (s.Version == version || s.Version == "") {
+			return true
+		}
+	}
+	return false
 }
 
 // joins reports whether an object shares a library with another one, or takes symbols from
