@@ -213,10 +213,19 @@ func isCopy(name string) bool {
 	return strings.Contains(name, "/_vendor/") || isUnpacked(name)
 }
 
-// isUnpacked reports whether a file is in an installer's cache. Nothing there is imported.
+// isUnpacked reports whether a file is in an installer's cache. Nothing there is imported,
+// except from the virtual environments that Poetry and uv make below ~/.cache.
 func isUnpacked(name string) bool {
-	return strings.Contains(name, ".cache/") || strings.Contains(name, "/pkgs/") && condaCache.MatchString(name)
+	if _, below, ok := strings.Cut(name, ".cache/"); ok {
+		return !cachedEnvironment.MatchString(below)
+	}
+	return strings.Contains(name, "/pkgs/") && condaCache.MatchString(name)
 }
+
+// cachedEnvironment matches files of virtual environments below a cache: Poetry's
+// pypoetry/virtualenvs/NAME, Hatch's hatch/env, uv's uv/environments-v2/NAME and pre-commit's.
+// uv's builds-v0 are left of builds.
+var cachedEnvironment = regexp.MustCompile(`^(pypoetry/virtualenvs|hatch/env|uv/environments-v\d+|pre-commit)/.*/lib(64)?/python\d[^/]*/site-packages/`)
 
 // condaCache matches conda's directory of unpacked packages, NAME-VERSION-BUILD.
 var condaCache = regexp.MustCompile(`/pkgs/[^/]+-[^/-]+-[^/-]+/`)

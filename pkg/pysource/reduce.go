@@ -363,9 +363,80 @@ func (r *reducer) findHot() {
 			r.keepImporter(l.parent)
 		}
 	}
+	r.findPlaces()
 	if some {
 		r.findCallers()
 	}
+}
+
+// findPlaces keeps the functions of the module that return where a file is, and those that
+// call them: other modules open what they return.
+func (r *reducer) findPlaces() {
+	some := false
+	for i := range r.lines {
+		if l := &r.lines[i]; l.fn >= 0 && l.flags&place != 0 && r.returnsPlace(l.fn) {
+			r.keepPlace(l.fn)
+			some = true
+		}
+	}
+	for again := some; again; {
+		again = false
+		for i := range r.lines {
+			l := &r.lines[i]
+			if l.fn >= 0 && l.flags&calls != 0 && r.lines[l.fn].live == dropped && r.returnsPlace(l.fn) && r.callsPlace(r.bytesOf(l)) {
+				r.keepPlace(l.fn)
+				again = true
+			}
+		}
+	}
+}
+
+// keepPlace keeps a function whose value is opened.
+func (r *reducer) keepPlace(fn int32) {
+	r.live(fn, full)
+	for i := fn + 1; i < r.lines[fn].after; i++ {
+		if l := &r.lines[i]; l.kind == returnLine && l.fn == fn {
+			r.decide(i, opens)
+		}
+	}
+}
+
+// maxPlace is the number of bytes of a function that findPlaces keeps.
+const maxPlace = 2000
+
+// returnsPlace reports whether a function of the module is short, and returns a value.
+func (r *reducer) returnsPlace(fn int32) bool {
+	l := &r.lines[fn]
+	if l.kind != defLine || l.fn >= 0 || l.flags&(inClass|block) != block || l.after <= fn+1 || r.lines[l.after-1].end-l.start > maxPlace {
+		return false
+	}
+	for i := fn + 1; i < l.after; i++ {
+		if r.lines[i].kind == returnLine && r.lines[i].fn == fn {
+			return true
+		}
+	}
+	return false
+}
+
+// callsPlace reports whether a text calls a function of the module that findPlaces has kept.
+func (r *reducer) callsPlace(text []byte) bool {
+	is := false
+	eachName(text, func(name []byte, at int) bool {
+		end := at + len(name)
+		if end >= len(text) || text[end] != '(' || at > 0 && text[at-1] == '.' {
+			return true
+		}
+		id, ok := r.ids[string(name)]
+		if !ok {
+			return true
+		}
+		for b := r.names[id].bind; b >= 0 && !is; b = r.binds[b].next {
+			d := &r.lines[r.binds[b].line]
+			is = d.kind == defLine && d.fn < 0 && d.flags&inClass == 0 && d.live == full
+		}
+		return !is
+	})
+	return is
 }
 
 // finds reports whether a method of that name makes its class an importer, which the

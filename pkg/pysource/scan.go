@@ -95,6 +95,7 @@ const (
 	inClass // stands in the body of a class, outside of functions
 	globals // of a function: declares global names
 	joined  // has a ; outside of brackets
+	place   // has a word that says where a file is
 )
 
 // logical is a logical line, with its state in the reduction. Indexes are of lines; -1
@@ -176,7 +177,7 @@ func init() {
 var hotWords = map[string]uint16{
 	"import": hot, "__import__": hot, "import_module": hot, "importlib": hot, "imp": hot, "reload": hot, "exec": hot, "eval": hot, "execfile": hot,
 	"find_spec": hot, "find_loader": hot, "find_module": hot, "load_module": hot, "exec_module": hot, "module_from_spec": hot, "spec_from_file_location": hot,
-	"CDLL": hot, "cdll": hot, "PyDLL": hot, "pydll": hot, "LoadLibrary": hot, "load_library": hot, "load_op_library": hot, "dlopen": hot, "find_library": hot,
+	"CDLL": hot, "cdll": hot, "PyDLL": hot, "pydll": hot, "LoadLibrary": hot, "load_library": hot, "load_op_library": hot, "dlopen": hot, "find_library": hot | place, "__file__": place,
 	"RTLD_GLOBAL": hot, "setdlopenflags": hot, "add_dll_directory": hot, "ctypes": hot,
 	"entry_points": hot, "iter_entry_points": hot, "load_entry_point": hot, "iter_modules": hot, "walk_packages": hot, "extend_path": hot, "addsitedir": hot,
 	"meta_path": hot, "path_hooks": hot, "ImportError": hot, "ModuleNotFoundError": hot, "LazyLoader": hot, "runpy": hot, "run_module": hot, "run_path": hot,
