@@ -60,7 +60,16 @@ func (p *reader) finishModules() {
 	c.out.Idents = slices.DeleteFunc(c.out.Idents, func(s string) bool {
 		return !ok || s == own || !c.cython && (s[0] != '_' || s[1] == '_') && !strings.HasSuffix(s, string(mypycMark))
 	})
+	c.out.Names, c.out.Idents = exact(c.out.Names), exact(c.out.Idents) // most were left out
 	p.obj.Modules = &c.out
+}
+
+// exact returns a copy of a list without room for more, or nil for an empty one.
+func exact(list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	return append(make([]string, 0, len(list)), list...)
 }
 
 // definesAfter returns the rest of the name of the first defined symbol that begins with

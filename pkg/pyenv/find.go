@@ -26,6 +26,9 @@ type finder struct {
 	mu   sync.Mutex
 	dirs map[string]*entry // by text
 
+	sketched sync.Once
+	isSketch bool // see partial
+
 	dists     sync.Once
 	installed []Distribution
 }
@@ -55,6 +58,7 @@ func (b *boot) newFinder() *finder {
 type entry struct {
 	path  string
 	names map[string]layers.Type // of a directory; nil if it is none
+	stems map[string]bool        // the names up to their first dot
 	zip   *zipDir                // of a zip file
 	real  string                 // with links followed, without a leading slash
 	// doubt says why the entry may have more than is known, or "".
@@ -88,9 +92,11 @@ func (f *finder) open(p string) *entry {
 			e.doubt = f.skipped(p)
 		}
 	case at.IsDir():
-		e.real, e.names = at.Path, map[string]layers.Type{}
+		e.real, e.names, e.stems = at.Path, map[string]layers.Type{}, map[string]bool{}
 		for c := range f.fs.In(at.Path) {
-			e.names[c.Path[strings.LastIndexByte(c.Path, '/')+1:]] = c.Type
+			name := c.Path[strings.LastIndexByte(c.Path, '/')+1:]
+			stem, _, _ := strings.Cut(name, ".")
+			e.names[name], e.stems[stem] = c.Type, true
 		}
 		e.doubt = f.skipped(at.Path)
 	default:
@@ -234,6 +240,11 @@ const minStdlib = 40
 func (in *Interpreter) Partial() bool { return in.find.partial() }
 
 func (f *finder) partial() bool {
+	f.sketched.Do(func() { f.isSketch = f.sketch() })
+	return f.isSketch
+}
+
+func (f *finder) sketch() bool {
 	return !slices.ContainsFunc(append([]string{f.stdlib}, f.sysPath...), func(p string) bool {
 		e := f.entry(abs(f.cwd, p))
 		return e.zip != nil || len(e.names) >= minStdlib && (f.fileIn(e, "os.py") || f.fileIn(e, "os.pyc"))
@@ -338,6 +349,9 @@ func (f *finder) inEntry(name, tail, p string) (s *Spec, doubt string) {
 	doubt = e.doubt
 	if doubt == "" {
 		doubt = f.doubt(e, tail)
+	}
+	if !e.stems[tail] {
+		return nil, doubt
 	}
 	base := p + "/" + tail
 	namespace := false
