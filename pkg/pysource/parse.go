@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -22,11 +23,17 @@ func Parse(text []byte) *File {
 		reduced, src = true, rest
 		f.Partial = strings.TrimPrefix(strings.TrimPrefix(head, reducedMark), ": ")
 	}
-	tokens, partial := lex(src, reduced)
+	room := tokens.Get().(*[]token)
+	list, partial := lex(src, reduced, *room)
+	defer func() {
+		clear(list) // they hold the source
+		*room = list[:0]
+		tokens.Put(room)
+	}()
 	if f.Partial == "" {
 		f.Partial = partial
 	}
-	p := &parser{tokens: tokens, src: src}
+	p := &parser{tokens: list, src: src}
 	if reduced {
 		f.Body = leftOut(src)
 	}
@@ -35,6 +42,9 @@ func Parse(text []byte) *File {
 	}
 	return f
 }
+
+// tokens has room for the tokens of files.
+var tokens = sync.Pool{New: func() any { return new([]token) }}
 
 // leftOut returns an assignment of the names that the last line of a reduced text lists.
 func leftOut(src string) []Stmt {

@@ -268,7 +268,7 @@ func afterSpec(s string) string {
 // than !s is a BadExpr.
 func (p *parser) fieldExpr(code string) Expr {
 	code = strings.TrimSpace(code)
-	tokens, _ := lex("("+code+")", false)
+	tokens, _ := lex("("+code+")", false, nil)
 	n := len(tokens)
 	if n > 5 && tokens[n-5].text == "!" && tokens[n-4].kind == tokName { // ! NAME ) NEWLINE EOF
 		if tokens[n-4].text != "s" {

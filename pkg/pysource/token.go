@@ -51,10 +51,13 @@ type lexer struct {
 	strings stringScanner
 }
 
-// lex returns the tokens of a text, and why they end before the text's end, or "".
-func lex(src string, reduced bool) ([]token, string) {
+// lex returns the tokens of a text, and why they end before the text's end, or "". It uses
+// the capacity of room, which may be nil.
+func lex(src string, reduced bool, room []token) ([]token, string) {
 	l := &lexer{src: src, line: 1, reduced: reduced, indents: []int{0}, strings: newStrings(src)}
-	l.tokens = make([]token, 0, len(src)/5+8)
+	if l.tokens = room[:0]; cap(room) == 0 {
+		l.tokens = make([]token, 0, len(src)/3+8)
+	}
 	l.indent()
 	for l.at < len(src) {
 		l.next()
