@@ -21,7 +21,7 @@ lint: ## vet, staticcheck, gofumpt, shellcheck, actionlint, Vale for the English
 # Packages whose tests run without the race detector: they start no goroutines, or are
 # whole programs that take minutes with it. The tests of pkg/fix run lint and replay with it
 # on all text images.
-PLAIN = /cmd/|/pkg/lint$$|/pkg/packs$$|/internal/version$$|/test/|/release|/rules$$|/pkg/elfdeps$$|/pkg/explain$$|/pkg/report$$|/pkg/buildkit$$|/pkg/inventory$$|/pkg/inflate$$|/pkg/pysource$$|/pkg/pyenv$$|/pkg/pyimport$$|/pkg/startup$$|/pkg/replay$$
+PLAIN = /cmd/|/pkg/lint$$|/pkg/packs$$|/internal/version$$|/test/|/release|/rules$$|/pkg/elfdeps$$|/pkg/explain$$|/pkg/report$$|/pkg/buildkit$$|/pkg/inventory$$|/pkg/inflate$$|/pkg/pysource$$|/pkg/nodejs$$|/pkg/pycode$$|/pkg/pyenv$$|/pkg/pyimport$$|/pkg/startup$$|/pkg/replay$$
 
 unit: ## all tests, with the race detector where goroutines meet
 	$(GO) test -timeout 30m $$($(GO) list ./... | grep -E '$(PLAIN)')

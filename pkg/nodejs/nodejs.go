@@ -91,8 +91,8 @@ type module struct {
 	failed  *pyimport.Failure
 }
 
-// changesSearch is why modules may be found elsewhere after a program has replaced a function
-// of Node that finds them, or added an extension to require.extensions.
+// changesSearch says that modules may be found elsewhere after a program has replaced a
+// function of Node that finds them, or added an extension to require.extensions.
 const changesSearch = "a module of the program changes how modules are found"
 
 // Main follows a program: a file as Node's command line names it, absolute. The result is
@@ -331,15 +331,31 @@ func (r *run) blame(n *pyimport.Node, thrown any) *pyimport.Failure {
 	f := &pyimport.Failure{Type: "Error", Text: firstLine(text), Doubt: "the program throws it itself"}
 	tried := failuresBelow(n, nil)
 	for _, t := range tried {
-		if t.Cause != nil && t.Doubt == "" {
-			clearCaught(n, t)
-			return t
+		if f := t.Failed; f.Cause != nil && f.Doubt == "" {
+			clearCaught(n, f)
+			return f
 		}
 	}
-	if len(tried) > 0 && strings.Contains(n.File, "/node_modules/") && !slices.ContainsFunc(tried, func(t *pyimport.Failure) bool { return t.Doubt != "" }) {
+	if strings.Contains(n.File, "/node_modules/") && !isSystemError(thrown) && r.wantsAddon(tried) {
 		f.Doubt = ""
 	}
 	return f
+}
+
+// isSystemError reports whether an error says that a file is not there.
+func isSystemError(thrown any) bool {
+	o, ok := thrown.(*object)
+	return ok && o.props["code"] == "ENOENT"
+}
+
+// wantsAddon reports whether the loads of a package that have failed, all of them certainly,
+// were of addons: of .node files, or of packages for this platform.
+func (r *run) wantsAddon(tried []*pyimport.Node) bool {
+	platform := "linux-" + r.opt.Arch
+	certain := !slices.ContainsFunc(tried, func(n *pyimport.Node) bool { return n.Failed.Doubt != "" })
+	return certain && slices.ContainsFunc(tried, func(n *pyimport.Node) bool {
+		return n.Kind == pyimport.Extension || strings.HasSuffix(n.Name, ".node") || r.opt.Arch != "" && strings.Contains(n.Name, platform)
+	})
 }
 
 func firstLine(s string) string {
@@ -347,11 +363,11 @@ func firstLine(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), 300)], "")
 }
 
-// failuresBelow returns the failures of the nodes below one.
-func failuresBelow(n *pyimport.Node, list []*pyimport.Failure) []*pyimport.Failure {
+// failuresBelow returns the nodes below one that fail.
+func failuresBelow(n *pyimport.Node, list []*pyimport.Node) []*pyimport.Node {
 	for _, c := range n.Nodes {
 		if c.Failed != nil && c.Maybe == "" {
-			list = append(list, c.Failed)
+			list = append(list, c)
 		}
 		list = failuresBelow(c, list)
 	}

@@ -157,6 +157,24 @@ if (!process.env.TOKEN) { throw new Error('TOKEN is not set') }
 require('./a.node');
 -- app/a.node --
 `, "! TOKEN is not set (the program throws it itself)\n"},
+		"a package without its addon": {`
+-- app/main.js --
+require('napi');
+-- app/node_modules/napi/index.js --
+let binding;
+try { binding = require('./napi.linux-x64-gnu.node') } catch {}
+if (!binding) { throw new Error('Failed to load native binding') }
+`, "napi :1 ! Failed to load native binding\n  ./napi.linux-x64-gnu.node :2 caught catch ! Cannot find module './napi.linux-x64-gnu.node'\n! Failed to load native binding\n"},
+		"a package without its settings": {`
+-- app/main.js --
+require('settings');
+require('./a.node');
+-- app/a.node --
+-- app/node_modules/settings/index.js --
+let extra;
+try { extra = require('settings-extra') } catch {}
+const text = require('fs').readFileSync('/etc/settings.json');
+`, "settings :1 ! ENOENT: no such file or directory, open '/etc/settings.json' (the program throws it itself)\n  settings-extra :2 caught catch ! Cannot find module 'settings-extra'\n./a.node addon :2\n"},
 		"absent": {"\n-- app/main.js --\nrequire('express');\n", "express :1 ! Cannot find module 'express'\n! Cannot find module 'express'\n"},
 		"hooks": {`
 -- app/main.js --

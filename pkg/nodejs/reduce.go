@@ -85,10 +85,14 @@ func isPackage(name string) bool {
 	return strings.Contains(name, "node_modules/") || strings.Contains(name, "/nodejs/")
 }
 
-// isPage reports whether a file is not for Node: Python's packages and Jupyter have
-// JavaScript for browsers, and so do directories of static files.
+// isPage reports whether a file is not for a program of Node: Python's packages and Jupyter
+// have JavaScript for browsers, and so do directories of static files. npm's own is not read:
+// pkg/startup knows what npm starts.
 func isPage(name string) bool {
-	for _, dir := range []string{"site-packages/", "dist-packages/", "share/jupyter/", "/static/", "/_next/static/", "usr/share/javascript/", "usr/share/doc/"} {
+	for _, dir := range []string{
+		"site-packages/", "dist-packages/", "share/jupyter/", "/static/", "/_next/static/", "usr/share/javascript/", "usr/share/doc/",
+		"lib/node_modules/npm/", "lib/node_modules/corepack/", "usr/share/nodejs/npm/",
+	} {
 		if strings.Contains(name, dir) {
 			return true
 		}

@@ -10,7 +10,7 @@ type version struct {
 	ops          map[byte]op
 }
 
-// op is what an instruction does, as far as imports need it.
+// op says what an instruction does, as far as imports need it.
 type op int
 
 const (

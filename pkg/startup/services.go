@@ -199,6 +199,13 @@ func (st *started) runFiles(pattern string) {
 		l := Link{What: path.Base(path.Dir(f)) + "/" + path.Base(f), File: f}
 		if e.Mode&0o111 != 0 && path.Base(f) != "up" {
 			st.service([]string{f}, p, l)
+		} else if e.Shebang != "" && path.Base(f) != "up" { // s6-rc-compile makes it executable
+			interpreter, arg := cutBlank(e.Shebang)
+			argv := []string{interpreter}
+			if arg != "" {
+				argv = append(argv, arg)
+			}
+			st.service(append(argv, f), p, l)
 		} else if text, why := content(st.fs, f); why == "" {
 			if argv := splitEnv(strings.TrimSpace(text), nil); len(argv) > 0 {
 				st.service(argv, p, l)

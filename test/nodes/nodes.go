@@ -27,8 +27,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// outcome is what the load of a package comes to: an error's first line, or "", and the addons
-// of the directory that are opened, sorted.
+// outcome has the first line of the error that the load of a package raises, or "", and the
+// addons of the directory that are opened, sorted.
 type outcome struct {
 	Error  string
 	Opened []string
