@@ -77,7 +77,7 @@ func (r *run) bindings(from string) *object {
 			r.note("bindings() of an addon for a version of Node that is not known")
 			return value(unknownf("the addon is not known"))
 		}
-		return r.withoutAddon(from, name, "Could not locate the bindings file.")
+		return r.withoutAddon(name, "Could not locate the bindings file.")
 	})
 }
 
@@ -96,7 +96,7 @@ func (r *run) hasVersioned(root string) bool {
 }
 
 // withoutAddon throws that an addon was not found.
-func (r *run) withoutAddon(from, name, why string) completion {
+func (r *run) withoutAddon(name, why string) completion {
 	n := &pyimport.Node{Kind: pyimport.Extension, Name: name, Failed: &pyimport.Failure{Type: "Error", Text: why}, Maybe: r.maybe}
 	if r.mod != nil {
 		n.At = r.mod.file + ":" + strconv.Itoa(r.line)
@@ -106,7 +106,6 @@ func (r *run) withoutAddon(from, name, why string) completion {
 	} else if r.async > 0 {
 		n.Caught = "a promise"
 	}
-	_ = from
 	r.add(n)
 	if r.maybe != "" {
 		return value(unknownf("it is loaded under a condition that is not known"))
@@ -154,7 +153,7 @@ func (r *run) gypBuild(args []any, from string) completion {
 		r.note("which prebuilt addon node-gyp-build takes is not known")
 		return value(unknownf("the addon is not known"))
 	}
-	return r.withoutAddon(from, "prebuilds", "No native build was found for platform=linux arch="+r.opt.Arch)
+	return r.withoutAddon("prebuilds", "No native build was found for platform=linux arch="+r.opt.Arch)
 }
 
 // fits reports whether the tags of a prebuilt addon fit the process (parseTags, matchTags).

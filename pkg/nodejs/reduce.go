@@ -32,7 +32,7 @@ const (
 )
 
 // KeepID names the version of Keep and Reduce.
-const KeepID = "nodejs 1"
+const KeepID = "nodejs 2"
 
 // Keep reports whether this package reads a file, by its path without a leading slash and
 // its size in bytes: JavaScript outside of Python's packages and of web pages, and
