@@ -426,7 +426,7 @@ func (r *reducer) callsPlace(text []byte) bool {
 		if end >= len(text) || text[end] != '(' || at > 0 && text[at-1] == '.' {
 			return true
 		}
-		id, ok := r.ids[string(name)]
+		id, ok := r.ids.find(name)
 		if !ok {
 			return true
 		}
