@@ -661,7 +661,7 @@ func importFunction(r *Run, a *args) value {
 			items, _ := r.iterate(from)
 			for _, item := range items {
 				if sub, ok := item.(string); ok && sub != "" && sub != "*" && r.raised == nil {
-					r.importFrom(name, v, sub)
+					r.listed(name, v, sub) // no exception for what is not there
 				}
 			}
 			return v

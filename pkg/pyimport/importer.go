@@ -725,20 +725,30 @@ func (r *Run) resolve(name string, level int, pkg string) (string, bool) {
 	return pkg + "." + name, true
 }
 
-// importFrom returns a name of a module, or its submodule (_handle_fromlist).
+// importFrom returns a name of a module, or its submodule (IMPORT_FROM).
 func (r *Run) importFrom(from string, v value, name string) value {
+	w, ok := r.listed(from, v, name)
+	if !ok {
+		return r.cannotImport(v.(*module), name)
+	}
+	return w
+}
+
+// listed returns a name of a module, or its submodule (_handle_fromlist); ok is false if it
+// has neither.
+func (r *Run) listed(from string, v value, name string) (w value, ok bool) {
 	m, ok := v.(*module)
 	if !ok {
-		return r.importFromOther(from, v, name)
+		return r.importFromOther(from, v, name), true
 	}
 	if w, ok := r.moduleAttr(m, name); ok || r.raised != nil {
 		if sub, isModule := w.(*module); isModule && sub.maybe != "" && r.certain() && sub.name == m.name+"."+name {
-			return r.importModule(sub.name)
+			return r.importModule(sub.name), true
 		}
 		if sub := r.behind(m, name, w); sub != nil {
-			return sub
+			return sub, true
 		}
-		return w
+		return w, true
 	}
 	if search := r.searchPath(m); search != nil {
 		full := m.name + "." + name
@@ -749,13 +759,13 @@ func (r *Run) importFrom(from string, v value, name string) value {
 			other, _ = r.askImporters(full)
 		}
 		if spec != nil || loaded || other != nil {
-			return r.importModule(full)
+			return r.importModule(full), true
 		}
 	}
 	if m.names.open != "" {
-		return unknownf("%s of %s", name, from)
+		return unknownf("%s of %s", name, from), true
 	}
-	return r.cannotImport(m, name)
+	return nil, false
 }
 
 // behind returns the submodule of a name for which the __getattr__ of a package returns
@@ -792,8 +802,8 @@ func (r *Run) importFromOther(from string, v value, name string) value {
 	return unknownf("%s of %s", name, from)
 }
 
-// cannotImport raises ImportError for a name that a module lacks. It is never certain:
-// extension modules and functions set attributes from outside.
+// cannotImport raises ImportError for a name that a module lacks. Unless [Run.surelyLacks]
+// that, it is not certain: extension modules and functions set attributes from outside.
 func (r *Run) cannotImport(m *module, name string) value {
 	where := "unknown location"
 	if m.file != "" {
@@ -803,6 +813,10 @@ func (r *Run) cannotImport(m *module, name string) value {
 	text := fmt.Sprintf("cannot import name '%s' from '%s' (%s)", name, m.name, where)
 	if m.loading {
 		text = fmt.Sprintf("cannot import name '%s' from partially initialized module '%s' (most likely due to a circular import) (%s)", name, m.name, where)
+	}
+	if r.surelyLacks(m, name) {
+		r.raise("ImportError", text)
+		return unknownf("%s of %s", name, m.name)
 	}
 	f := &Failure{Type: "ImportError", Text: text, Doubt: "the name may be set from outside of the module's source"}
 	r.raiseFailure(f, nil)
@@ -848,7 +862,11 @@ func (r *Run) star(from string, v value) {
 		}
 		w, ok := m.names.get(name)
 		if !ok && has {
-			w = r.importFrom(from, m, name)
+			if w, ok = r.listed(from, m, name); !ok {
+				w = unknownf("%s of %s", name, from)
+				r.trial.lacks(m)
+				r.guess("AttributeError", fmt.Sprintf("module '%s' has no attribute '%s'", from, name))
+			}
 			if r.raised != nil {
 				return
 			}

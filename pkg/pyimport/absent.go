@@ -1,0 +1,164 @@
+package pyimport
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/pyenv"
+	"github.com/imgcheck/imgcheck/pkg/pysource"
+)
+
+// dynamic matches what a module's source does to have names that it does not write down.
+var dynamic = regexp.MustCompile(`\b(globals|locals|vars|exec|eval|setattr|_getframe|__dict__|__class__|__path__|meta_path|path_hooks|modules|import_module|__import__|inspect|currentframe|getmodule)\b`)
+
+// surelyLacks reports whether it is certain that a module has neither a name nor a
+// submodule of that name: the module is a source that is executed and known whole, or a
+// namespace package; nothing in it makes names that are not written down; and either the
+// module itself takes the name at its top level, or its source has no such word and has
+// called nothing. No importer of its package and no extension module beside it may provide
+// the name.
+func (r *Run) surelyLacks(m *module, name string) bool {
+	if !r.certain() || r.trial != nil || m.extension || m.maybe != "" || m.names.open != "" || r.in.Partial() {
+		return false
+	}
+	if _, lazy := m.names.get("__getattr__"); lazy || r.mayFind(m, name) || r.mayBeSet(m, name) {
+		return false
+	}
+	spec := r.specOf(m)
+	switch {
+	case spec == nil || spec.Uncertain != "" || spec.Member != "":
+		return false
+	case spec.Kind == pyenv.Namespace:
+		return true
+	case spec.Kind != pyenv.Source || spec.File != m.file:
+		return false
+	}
+	text, ok := r.src.read(m.file)
+	if !ok || dynamic.Match(text) {
+		return false
+	}
+	if r.frame.module == m && r.frame.vars == m.names {
+		return true
+	}
+	f := r.src.parse(m.file)
+	return f != nil && !hasWord(text, name) && !called(f.Body, r.lineOf(m))
+}
+
+// lineOf returns the line that the top level of a module executes, or 0 after its end.
+func (r *Run) lineOf(m *module) int {
+	for f := r.frame; f != nil; f = f.caller {
+		if f.module == m && f.vars == m.names {
+			return f.line
+		}
+	}
+	return 0
+}
+
+// called reports whether statements up to a line may have called something, which may have
+// set names of the module (enum's _convert_ does). Line 0 is the end.
+func called(body []pysource.Stmt, line int) bool {
+	return slices.ContainsFunc(body, func(s pysource.Stmt) bool {
+		if line > 0 && s.Line() > line {
+			return false
+		}
+		switch s := s.(type) {
+		case *pysource.Import, *pysource.ImportFrom, *pysource.Def, *pysource.Class:
+			return false
+		case *pysource.Simple:
+			return s.Word != "pass"
+		case *pysource.Assign:
+			return s.Line() > 0 && !callsNothing(s.Value) // Reduce lists names without a line
+		case *pysource.ExprStmt:
+			return !callsNothing(s.Value)
+		case *pysource.Try:
+			return called(s.Body, line) || called(s.Else, line) || called(s.Finally, line) ||
+				slices.ContainsFunc(s.Handlers, func(h pysource.Handler) bool { return called(h.Body, line) })
+		}
+		return true
+	})
+}
+
+// callsNothing reports whether the evaluation of an expression calls nothing.
+func callsNothing(e pysource.Expr) bool {
+	switch e := e.(type) {
+	case *pysource.Const, *pysource.Name:
+		return true
+	case *pysource.Sequence:
+		return !slices.ContainsFunc(e.Items, func(i pysource.Expr) bool { return !callsNothing(i) })
+	}
+	return false
+}
+
+// specOf finds the file of a module again, or returns nil.
+func (r *Run) specOf(m *module) *pyenv.Spec {
+	search := r.path
+	if parent, _, dotted := cutLast(m.name); dotted {
+		v, _ := r.modules.get(parent)
+		if search = r.searchPath(v); search == nil {
+			return nil
+		}
+	}
+	spec, doubt := r.find(m.name, search)
+	if doubt != "" {
+		return nil
+	}
+	return spec
+}
+
+// mayFind reports whether a submodule may be found, by an importer that the package of the
+// module has made or otherwise.
+func (r *Run) mayFind(m *module, name string) bool {
+	search := r.searchPath(m)
+	if search == nil {
+		return false
+	}
+	root, _, _ := strings.Cut(m.name, ".")
+	for _, v := range r.metaPath.items {
+		if i, ok := v.(*instance); ok {
+			if own, _, _ := strings.Cut(i.of.module, "."); own == root {
+				return true
+			}
+		}
+	}
+	spec, doubt := r.find(m.name+"."+name, search)
+	found, other := r.askImporters(m.name + "." + name)
+	return spec != nil || found != nil || doubt != "" || other != "" || r.madeBy(m.name+"."+name) != ""
+}
+
+// mayBeSet reports whether the code of an extension module of the same package that is
+// loaded may set the name: it has the name in its data, or may make modules.
+func (r *Run) mayBeSet(m *module, name string) bool {
+	root, _, _ := strings.Cut(m.name, ".")
+	for _, x := range r.extensions {
+		if own, _, _ := strings.Cut(x.name, "."); own != root {
+			continue
+		}
+		o := r.objectOf(x.file)
+		if o == nil || o.Modules == nil || slices.Contains(o.Modules.Names, m.name+"."+name) || slices.Contains(o.Modules.Idents, name) ||
+			!isCython(o.Modules) && (o.Symbols.Takes("PyImport_AddModule") || o.Symbols.Takes("PyImport_GetModuleDict")) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasWord reports whether a text has an identifier.
+func hasWord(text []byte, name string) bool {
+	for from := 0; ; {
+		i := bytes.Index(text[from:], []byte(name))
+		if i < 0 {
+			return false
+		}
+		i += from
+		from = i + len(name)
+		if (i == 0 || !isWord(text[i-1])) && (from == len(text) || !isWord(text[from])) {
+			return true
+		}
+	}
+}
+
+func isWord(b byte) bool {
+	return b == '_' || b >= 0x80 || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
+}
