@@ -176,6 +176,9 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 	}
 	if r.depth == 0 {
 		r.budget = r.steps + maxCall
+		before := r.survived
+		r.survived = nil
+		defer func() { r.survived = before }()
 	}
 	vars := r.newNames()
 	if !r.bind(f, a, vars) {
@@ -208,7 +211,9 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 		}
 		return unknownf("the result of %s, which takes too many steps", f.name)
 	}
-	if e := r.raised; e != nil && r.depth == 0 && e.from == nil && e.of.of.builtinBase() != "SystemExit" && !r.expectedHere(e) {
+	if e := r.raised; e != nil && r.depth == 0 && e.from == nil && r.survived != nil && r.certain() {
+		e.after = r.survived
+	} else if e != nil && r.depth == 0 && e.from == nil && e.of.of.builtinBase() != "SystemExit" && !r.expectedHere(e) {
 		// a value that was followed wrongly is likelier than a function that fails
 		r.raised = nil
 		r.note("the call of " + f.name + " may raise " + e.of.of.name)

@@ -15,6 +15,7 @@ type exception struct {
 	// vague reports that its class is not known: whatever is there to catch something may
 	// catch it.
 	vague bool
+	after *Failure // a failure that the function which raises it has caught before, or nil
 }
 
 // exceptionTree has the builtin exceptions, each with its base (Lib/test/exception_hierarchy.txt).
@@ -141,8 +142,11 @@ func (e *exception) failure() *Failure {
 			f.Doubt = ""
 		}
 	}
-	if e.from != nil {
+	switch {
+	case e.from != nil:
 		f.Type, f.Text, f.Cause = e.from.Type, e.from.Text, e.from.Cause
+	case e.after != nil:
+		f.Cause = e.after.Cause
 	}
 	return f
 }
@@ -317,10 +321,24 @@ func (r *Run) handle(s *pysource.Try, level tryLevel, e *exception) flow {
 		if !known && e.doubt == "" {
 			e.doubt = "whether " + level.handlers[i].names + " catches it is not known"
 		}
+		r.survive(e)
 		return r.runHandler(h, e)
 	}
 	r.raised = e
 	return next
+}
+
+// survive records that a handler catches a certain failure of a search or of the host. An
+// exception that the same function raises later is its result: `raise` after all places
+// were tried. A failure of the loader counts before an absent module.
+func (r *Run) survive(e *exception) {
+	f := e.from
+	if f == nil || e.doubt != "" || r.depth == 0 || !r.certain() || r.survived != nil && r.survived.Cause != nil {
+		return
+	}
+	if f.Cause != nil || r.survived == nil && f.Type == "ModuleNotFoundError" {
+		r.survived = f
+	}
 }
 
 func (r *Run) runHandler(h pysource.Handler, e *exception) flow {

@@ -19,6 +19,8 @@ type module struct {
 	loading    bool
 	begun      int // as which of the modules
 	extension  bool
+	// absolute says that its imports are absolute in Python 2, too (PEP 328).
+	absolute bool
 	// maybe is the condition under which it was imported, or "".
 	maybe string
 }
@@ -628,7 +630,8 @@ func (r *Run) preset(m *module) {
 // importStmt executes `import a.b as c, d`.
 func (r *Run) importStmt(s *pysource.Import) {
 	for _, a := range s.Names {
-		v := r.importModule(a.Name)
+		prefix := r.implicit(a.Name)
+		v := r.importModule(prefix + a.Name)
 		if r.raised != nil || r.stop != "" {
 			return
 		}
@@ -637,7 +640,7 @@ func (r *Run) importStmt(s *pysource.Import) {
 		case a.As != "":
 			r.assignName(a.As, v)
 		case dotted:
-			top, ok := r.modules.get(root)
+			top, ok := r.modules.get(prefix + root)
 			if !ok {
 				top = unknownf("the module %s", root)
 			}
@@ -648,6 +651,31 @@ func (r *Run) importStmt(s *pysource.Import) {
 	}
 }
 
+// implicit returns the prefix of a name that Python 2 finds in the package of the module
+// that imports it: an implicit relative import (import_module_level in Python/import.c of 2.7).
+func (r *Run) implicit(name string) string {
+	m := r.frame.module
+	if r.in.Major != 2 || m.absolute {
+		return ""
+	}
+	v, _ := m.names.get("__package__")
+	pkg, _ := v.(string)
+	p, ok := r.modules.get(pkg)
+	if pkg == "" || !ok {
+		return ""
+	}
+	first, _, _ := strings.Cut(name, ".")
+	if _, loaded := r.modules.get(pkg + "." + first); loaded {
+		return pkg + "."
+	}
+	if search := r.searchPath(p); search != nil {
+		if spec, _ := r.find(pkg+"."+first, search); spec != nil {
+			return pkg + "."
+		}
+	}
+	return ""
+}
+
 // fromStmt executes `from a import b as c`.
 func (r *Run) fromStmt(s *pysource.ImportFrom) {
 	name, ok := r.absoluteName(s.Module, s.Level)
@@ -655,7 +683,13 @@ func (r *Run) fromStmt(s *pysource.ImportFrom) {
 		r.bindUnknown(s.Names, "a relative import whose package is not known")
 		return
 	}
+	if s.Level == 0 {
+		name = r.implicit(name) + name
+	}
 	if name == "__future__" {
+		if slices.ContainsFunc(s.Names, func(a pysource.Alias) bool { return a.Name == "absolute_import" }) {
+			r.frame.module.absolute = true
+		}
 		r.importModule(name)
 		r.bindUnknown(s.Names, "a feature")
 		return

@@ -21,8 +21,17 @@ func InitFunction(module string) string {
 	return "PyInitU_" + strings.ReplaceAll(name, "-", "_")
 }
 
+// InitFunction2 returns the name of the init function of an extension module of Python 2.
+func InitFunction2(module string) string {
+	return "init" + module[strings.LastIndexByte(module, '.')+1:]
+}
+
 // WithoutInit returns the exception for an extension module without its init function
-// (_PyImport_LoadDynamicModuleWithSpec, Python/importdl.c). doubt is the failure's Doubt.
+// (_PyImport_LoadDynamicModuleWithSpec, Python/importdl.c, of Python 3 and 2). doubt is the
+// failure's Doubt.
 func WithoutInit(function, doubt string) *Failure {
+	if strings.HasPrefix(function, "init") {
+		return &Failure{Type: "ImportError", Text: "dynamic module does not define init function (" + function + ")", Doubt: doubt}
+	}
 	return &Failure{Type: "ImportError", Text: "dynamic module does not define module export function (" + function + ")", Doubt: doubt}
 }

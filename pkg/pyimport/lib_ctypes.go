@@ -30,6 +30,7 @@ func init() {
 		addModel("torch._"+name, name, func(r *Run) value { return &torchNamespace{by: "torch." + name + ".load_library"} })
 	}
 	classModel("cffi.api", "FFI", func(*Run, *class, *args) value { return &ffi{} })
+	classModel("_cffi_backend", "FFI", func(*Run, *class, *args) value { return &ffi{} })
 	classModel("cffi", "FFI", func(*Run, *class, *args) value { return &ffi{} })
 }
 

@@ -134,8 +134,9 @@ type Run struct {
 	branch   *branch
 	branches int
 	depth    int
-	budget   int  // the number of steps at which the outermost call is given up
-	givenUp  bool // it was
+	survived *Failure // that the function called last from a module's top level has caught
+	budget   int      // the number of steps at which the outermost call is given up
+	givenUp  bool     // it was
 	frame    *frame
 	tries    []tryLevel
 	node     *Node

@@ -1,6 +1,7 @@
 package pyimport
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,7 +36,7 @@ func (fails) Brought() []string { return nil }
 
 func (f fails) failure(name, typ string) *Failure {
 	if text := f[name]; text != "" {
-		return &Failure{Type: typ, Text: text}
+		return &Failure{Type: typ, Text: text, Cause: errors.New(text)}
 	}
 	return nil
 }

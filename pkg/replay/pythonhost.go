@@ -21,6 +21,7 @@ type pythonHost struct {
 	// partial is why an absent function shows nothing, or "": the files of the image are
 	// only sketched.
 	partial string
+	python2 bool // the interpreter is of Python 2
 	// killed is the failure that has ended the process, or nil: every later one is it.
 	killed *pyimport.Failure
 	// opened are the extension modules and libraries that were opened, in order.
@@ -47,6 +48,9 @@ func (h *pythonHost) Extension(file, module string) *pyimport.Failure {
 	}
 	h.opened = append(h.opened, opened{name: file, flags: elfdeps.Now})
 	init := pyimport.InitFunction(module)
+	if h.python2 {
+		init = pyimport.InitFunction2(module)
+	}
 	found, err := h.proc.Sym(m, init)
 	switch {
 	case err != nil:

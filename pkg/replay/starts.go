@@ -427,6 +427,9 @@ func brokenOff(j job, panicked any) *followed {
 // It returns nil if it does not start.
 func (st *starter) host(in *pyenv.Interpreter, env map[string]string) *pythonHost {
 	h := st.processOf(in.Real, in.Path, env)
+	if h != nil {
+		h.python2 = in.Major == 2
+	}
 	if h != nil && in.Partial() {
 		h.partial = "the image has only a part of Python's standard library"
 	}

@@ -1,0 +1,54 @@
+package pyimport
+
+import (
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+// TestSurvived checks that a function which raises after it has caught the loader's
+// failures fails for certain, and that one which raises for another reason may.
+func TestSurvived(t *testing.T) {
+	for _, c := range []struct{ name, body, want string }{
+		{"after a failure", `
+import ctypes
+def load():
+    for name in ("/site/a.so", "/site/b.so"):
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    raise RuntimeError("no library")
+load()
+`, "RuntimeError: no library"},
+		{"without one", `
+def check():
+    raise RuntimeError("no licence")
+check()
+`, ""},
+		{"after a failure of another call", `
+import ctypes
+def load():
+    try:
+        ctypes.CDLL("/site/a.so")
+    except OSError:
+        pass
+def check():
+    raise RuntimeError("no licence")
+load()
+check()
+`, ""},
+	} {
+		r := testRun(t, &txtar.Archive{Files: []txtar.File{
+			{Name: "m.py", Data: []byte(c.body)},
+			{Name: "host", Data: []byte("/site/a.so a.so: cannot open shared object file\n/site/b.so b.so: cannot open shared object file\n")},
+		}})
+		got := ""
+		if f := r.Import("m").Failed; f != nil {
+			got = f.Type + ": " + f.Text
+		}
+		if got != c.want {
+			t.Errorf("%s: the import fails with %q, not %q", c.name, got, c.want)
+		}
+	}
+}
