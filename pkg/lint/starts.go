@@ -1,6 +1,10 @@
 package lint
 
 import (
+	"io/fs"
+	"path"
+	"strings"
+
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
@@ -72,5 +76,40 @@ func importFinding(pass *Pass, message string, failures []*replay.StartFailure) 
 			x.Affected = []string{n.File}
 		}
 	}
+	pass.adviseModule(&x, failures[0])
 	return x
+}
+
+// adviseModule adds what to do about a module that is not there: the package may have it
+// for another Python.
+func (pass *Pass) adviseModule(x *Finding, f *replay.StartFailure) {
+	if f.Type != "ModuleNotFoundError" {
+		return
+	}
+	name := f.Path[len(f.Path)-1].Name
+	v := packs.Values{"module": name, "python": path.Base(replay.RealPath(pass.Image.FS, f.Start.Python))}
+	if v["file"], v["of"] = pass.otherBuild(name, x.Affected); v["file"] != "" {
+		pass.also(x, "other-python", v)
+		x.Present = []replay.File{pass.Image.File(v["file"])}
+		return
+	}
+	pass.also(x, "no-module", v)
+}
+
+// otherBuild returns the extension module with the last part of a dotted name that lies
+// beside a file and is tagged for another version of Python, and that version, or "".
+func (pass *Pass) otherBuild(name string, beside []string) (file, of string) {
+	for _, by := range beside {
+		list, err := fs.ReadDir(pass.Image.FS, strings.TrimPrefix(path.Dir(by), "/"))
+		if err != nil {
+			continue
+		}
+		for _, e := range list {
+			tag := extensionTag.FindStringSubmatch(e.Name())
+			if base, _, _ := strings.Cut(e.Name(), "."); tag != nil && base == name[strings.LastIndexByte(name, '.')+1:] {
+				return path.Join(path.Dir(by), e.Name()), "3." + tag[1]
+			}
+		}
+	}
+	return "", ""
 }

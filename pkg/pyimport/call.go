@@ -164,6 +164,9 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 	if f.lazy == aGenerator && !f.context {
 		return &generator{of: f, args: a, self: self}
 	}
+	if f.lazy == aGenerator && !mayStop(f.body) {
+		return &quietContext{}
+	}
 	if f.lazy != "" {
 		return unknownf("the result of %s, %s", f.name, f.lazy)
 	}

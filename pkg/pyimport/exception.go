@@ -16,6 +16,7 @@ type exception struct {
 	// catch it.
 	vague bool
 	after *Failure // a failure that the function which raises it has caught before, or nil
+	made  *Failure // what failure has returned
 }
 
 // exceptionTree has the builtin exceptions, each with its base (Lib/test/exception_hierarchy.txt).
@@ -132,7 +133,11 @@ func (e *exception) failure() *Failure {
 	if e.from != nil && (e.doubt == e.from.Doubt) {
 		return e.from
 	}
+	if e.made != nil && e.made.Doubt == e.doubt {
+		return e.made // the nodes that it ends share it
+	}
 	f := &Failure{Type: e.of.of.name, Doubt: e.doubt}
+	e.made = f
 	if m := e.of.of.module; m != "builtins" && m != "__main__" && m != "" {
 		f.Type = m + "." + f.Type
 	}

@@ -639,7 +639,7 @@ func (r *reducer) modeOf(l *logical, m mode, before bool) mode {
 		return dropped
 	case l.flags&(hot|warm|yields) != 0, l.kind == scopeLine:
 		return full
-	case l.kind == raiseLine && (m == full || before):
+	case l.kind == raiseLine && (m == full || before || r.handles(l)):
 		return full
 	case l.kind == returnLine && r.returnsFound(l):
 		return full
@@ -667,6 +667,16 @@ func (r *reducer) returnsFound(l *logical) bool {
 	}
 	for b := r.names[id].bind; b >= 0; b = r.binds[b].next {
 		if d := &r.lines[r.binds[b].line]; d.fn == l.fn && d.kind == other && d.flags&hot != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// handles reports whether a line is in the handler of an exception.
+func (r *reducer) handles(l *logical) bool {
+	for at := l.parent; at >= 0 && r.lines[at].kind != defLine; at = r.lines[at].parent {
+		if r.lines[at].kind == exceptLine {
 			return true
 		}
 	}
