@@ -19,10 +19,21 @@ func mayStop(body []pysource.Stmt) bool {
 			return mayStop(s.Body) || mayStop(s.Else)
 		case *pysource.Try:
 			return len(s.Handlers) > 0 || mayStop(s.Body) || len(s.Finally) > 0 && leaves(s.Finally)
-		case *pysource.With, *pysource.Match:
+		case *pysource.With:
+			return !stopsNone(s) || mayStop(s.Body)
+		case *pysource.Match:
 			return true
 		}
 		return false
+	})
+}
+
+// stopsNone reports whether the contexts of a with statement are those of
+// os.add_dll_directory, which stop no exception.
+func stopsNone(s *pysource.With) bool {
+	return !slices.ContainsFunc(s.Items, func(i pysource.WithItem) bool {
+		c, ok := i.Context.(*pysource.Call)
+		return !ok || exprText(c.Func) != "os.add_dll_directory"
 	})
 }
 

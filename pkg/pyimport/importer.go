@@ -375,16 +375,24 @@ func (r *Run) execFile(m *module, f *pysource.File) {
 }
 
 // presetStandIn sets the attributes that this package knows of a module of the standard
-// library whose source binds none of them: it only stands in for the module's own.
+// library whose source binds none of them: it only stands in for the module's own. Where a
+// module has __getattr__, it sets those that the source does not bind.
 func (r *Run) presetStandIn(m *module) {
 	table := modelsOf(m.name)
-	for name := range table {
-		if _, ok := m.names.get(name); ok {
-			return
+	_, getattr := m.names.get("__getattr__")
+	if !getattr {
+		for name := range table {
+			if _, ok := m.names.get(name); ok {
+				return
+			}
+		}
+	}
+	for _, name := range sortedKeys(table) {
+		if _, ok := m.names.get(name); !ok {
+			m.names.put(name, table[name](r))
 		}
 	}
 	if len(table) > 0 {
-		r.preset(m)
 		r.openUp(m.names, "a part of the module's source")
 	}
 }
@@ -837,7 +845,9 @@ func (r *Run) importFromOther(from string, v value, name string) value {
 }
 
 // cannotImport raises ImportError for a name that a module lacks. Unless [Run.surelyLacks]
-// that, it is not certain: extension modules and functions set attributes from outside.
+// that, or a package imports
+// from itself while it is loaded, it is not certain: extension modules and functions set
+// attributes from outside.
 func (r *Run) cannotImport(m *module, name string) value {
 	where := "unknown location"
 	if m.file != "" {
@@ -853,6 +863,12 @@ func (r *Run) cannotImport(m *module, name string) value {
 		return unknownf("%s of %s", name, m.name)
 	}
 	f := &Failure{Type: "ImportError", Text: text, Doubt: "the name may be set from outside of the module's source"}
+	if m.loading && r.frame != nil && m == r.frame.module && r.frame.vars == m.names && r.searchPath(m) != nil {
+		if _, f.Doubt = r.find(m.name+"."+name, r.searchPath(m)); f.Doubt == "" {
+			r.raiseFailure(f, nil)
+			return unknownf("%s of %s", name, m.name)
+		}
+	}
 	r.raiseFailure(f, nil)
 	if !r.expectedHere(r.raised) {
 		r.raised = nil

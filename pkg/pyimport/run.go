@@ -131,6 +131,7 @@ type Run struct {
 	raised   *exception
 	yields   []*list      // of the generators that run
 	possible []*exception // of branches that may have run
+	execs    []Exec
 	branch   *branch
 	branches int
 	depth    int

@@ -182,7 +182,7 @@ var hotWords = map[string]uint16{
 	"entry_points": hot, "iter_entry_points": hot, "load_entry_point": hot, "iter_modules": hot, "walk_packages": hot, "extend_path": hot, "addsitedir": hot,
 	"meta_path": hot, "path_hooks": hot, "ImportError": hot, "ModuleNotFoundError": hot, "LazyLoader": hot, "runpy": hot, "run_module": hot, "run_path": hot,
 	"modules": hot, "path": hot, // of sys
-	"environ": warm, "getenv": warm, "putenv": warm, "unsetenv": warm, "exit": warm, "_exit": warm, "execv": warm, "execve": warm, "execvp": warm,
+	"environ": warm, "getenv": warm, "putenv": warm, "unsetenv": warm, "exit": warm, "_exit": warm, "execv": hot, "execve": hot, "execvp": hot, "execvpe": hot, "execl": hot, "execlp": hot,
 	"yield": yields,
 }
 

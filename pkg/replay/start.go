@@ -133,8 +133,28 @@ func (s *Start) failures(set *packs.Packs) []StartFailure {
 	}
 	if s.Tree != nil {
 		walk([]*pyimport.Node{s.Tree}, "", "")
+		s.replaced(list, set)
 	}
 	return list
+}
+
+// replaced corrects failures whose handler raises an earlier one again, which a loader has
+// caused: that one ends the program (zmq/backend tries another extension first).
+func (s *Start) replaced(list []StartFailure, set *packs.Packs) {
+	last := s.Tree.Failed
+	if last == nil || last.Cause == nil {
+		return
+	}
+	for i := range list {
+		f := &list[i]
+		switch {
+		case f.Cause == last.Cause && f.Maybe == "":
+			f.Ends, f.Caught = true, ""
+		case f.Ends && f.Cause != last.Cause:
+			f.Ends, f.Caught = false, f.Type
+		}
+		f.Verdict, f.Effects = f.verdict(set), f.effects(set)
+	}
 }
 
 // verdict returns the verdict on a failure, by its reach and its certainty.

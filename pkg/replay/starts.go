@@ -10,6 +10,7 @@ import (
 	"path"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -69,6 +70,8 @@ type job struct {
 	python  *startup.Python  // nil for an import
 	node    *startup.Program // of Node; nil for Python
 	module  string           // to import
+	program *startup.Program // nil for an import
+	turns   int              // how often its process has become another program
 }
 
 // run follows the programs of the image's start, and the imports of packages, and returns
@@ -82,6 +85,31 @@ func (st *starter) run(ctx context.Context) ([]*Start, error) {
 		return nil, err
 	}
 	return st.all(ctx, st.first(append(jobs, others...), maxStarts))
+}
+
+// maxBecomes limits how often a process becomes another program.
+const maxBecomes = 3
+
+// becomes returns jobs for the Python programs that the programs of a job become by
+// os.execvp.
+func (st *starter) becomes(j job, execs []pyimport.Exec) []job {
+	table, err := starters()
+	if j.program == nil || j.turns == maxBecomes || err != nil {
+		return nil
+	}
+	var list []job
+	for _, x := range execs {
+		file, line, _ := strings.Cut(x.At, ":")
+		n, _ := strconv.Atoi(line)
+		l := startup.Link{What: "os.exec " + strings.Join(x.Argv, " "), File: file, Line: n}
+		for _, p := range startup.Become(st.re.img.FS, table, j.program, x.Argv, x.Env, l, x.Maybe) {
+			list = append(list, st.jobOf(&p)...)
+		}
+	}
+	for i := range list {
+		list[i].turns = j.turns + 1
+	}
+	return list
 }
 
 // first returns the first n jobs, and remembers the others as left out.
@@ -139,19 +167,32 @@ func (st *starter) all(ctx context.Context, jobs []job) ([]*Start, error) {
 	if st.re.loaders.Primary == nil {
 		return nil, nil
 	}
-	done := make([]*Start, len(jobs))
+	done := make([][]*Start, len(jobs))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range done {
 		g.Go(func() error {
 			if ctx.Err() == nil {
-				done[i] = st.follow(jobs[i])
+				done[i] = st.chain(jobs[i])
 			}
 			return ctx.Err()
 		})
 	}
 	err := g.Wait()
-	return slices.DeleteFunc(done, func(s *Start) bool { return s == nil }), err
+	return slices.Concat(done...), err
+}
+
+// chain follows a program, and the programs that it becomes.
+func (st *starter) chain(j job) []*Start {
+	s, execs := st.follow(j)
+	if s == nil {
+		return nil
+	}
+	list := []*Start{s}
+	for _, next := range st.becomes(j, execs) {
+		list = append(list, st.chain(next)...)
+	}
+	return list
 }
 
 // imports follows imports, on all processors, and keeps them for the programs that do the
@@ -234,29 +275,32 @@ var starters = sync.OnceValues(func() (*startup.Starters, error) { return startu
 func (st *starter) programs() []job {
 	var list []job
 	for i := range st.re.ev.Started.Programs {
-		p := &st.re.ev.Started.Programs[i]
-		if p.Path == "" || p.Kind != startup.KindPython && p.Kind != startup.KindNode {
-			continue
-		}
-		s := &Start{Python: p.Path, Certain: p.Main && !p.Caught && p.Maybe == ""}
-		for _, l := range p.Chain {
-			s.Chain = append(s.Chain, l.String())
-		}
-		if p.Kind == startup.KindNode {
-			s.Node = true
-			list = append(list, job{start: s, env: p.Env, node: p})
-			continue
-		}
-		if p.Python == nil {
-			continue
-		}
-		o := pyenv.Options{
-			Env: p.Env, Cwd: p.Dir, User: p.Home, Isolated: p.Python.Isolated, NoSite: p.Python.NoSite,
-			NoUserSite: p.Python.NoUserSite, IgnoreEnv: p.Python.IgnoreEnv, SafePath: p.Python.SafePath,
-		}
-		list = append(list, job{start: s, options: o, env: p.Env, python: p.Python})
+		list = append(list, st.jobOf(&st.re.ev.Started.Programs[i])...)
 	}
 	return list
+}
+
+// jobOf returns the job for a program of the start, if its source can be followed.
+func (st *starter) jobOf(p *startup.Program) []job {
+	if p.Path == "" || p.Kind != startup.KindPython && p.Kind != startup.KindNode {
+		return nil
+	}
+	s := &Start{Python: p.Path, Certain: p.Main && !p.Caught && p.Maybe == ""}
+	for _, l := range p.Chain {
+		s.Chain = append(s.Chain, l.String())
+	}
+	if p.Kind == startup.KindNode {
+		s.Node = true
+		return []job{{start: s, env: p.Env, node: p}}
+	}
+	if p.Python == nil {
+		return nil
+	}
+	o := pyenv.Options{
+		Env: p.Env, Cwd: p.Dir, User: p.Home, Isolated: p.Python.Isolated, NoSite: p.Python.NoSite,
+		NoUserSite: p.Python.NoUserSite, IgnoreEnv: p.Python.IgnoreEnv, SafePath: p.Python.SafePath,
+	}
+	return []job{{start: s, options: o, env: p.Env, python: p.Python, program: p}}
 }
 
 // packages returns the imports of the packages that own a file which misses something by
@@ -354,18 +398,18 @@ func (st *starter) process(j job, steps int) (*pyimport.Run, *pythonHost) {
 
 // follow follows a program. It returns nil if the image has no such interpreter, its
 // process does not start, or the source of its first module is not known.
-func (st *starter) follow(j job) *Start {
+func (st *starter) follow(j job) (*Start, []pyimport.Exec) {
 	f := st.known[j.key()]
 	if f == nil {
 		f = st.evaluate(j)
 	}
 	if f == nil {
-		return nil
+		return nil, nil
 	}
 	s := j.start
 	s.Tree, s.Mapped, s.Opened, s.Broken, s.Killed = f.tree, f.mapped, f.brought, f.broken, f.killed
 	s.Failures = s.failures(st.re.packs)
-	return s
+	return s, f.execs
 }
 
 // followed is the result of a program that was followed.
@@ -374,6 +418,7 @@ type followed struct {
 	mapped  []string
 	opened  []opened
 	brought []Opened
+	execs   []pyimport.Exec
 	killed  bool   // a file that is cut short has ended the process
 	broken  string // see [Start.Broken]
 }
@@ -410,7 +455,7 @@ func (st *starter) evaluate(j job) (f *followed) {
 	}
 	doubt(f.tree, host.partial)
 	f.mapped, f.opened, f.killed = host.mapped(), host.opened, host.killed != nil
-	f.brought = host.brought
+	f.brought, f.execs = host.brought, run.Execs()
 	host.proc.Rest()
 	return f
 }

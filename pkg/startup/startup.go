@@ -181,6 +181,19 @@ func Follow(fsys *layers.FS, config v1.Config, starters *Starters) *Result {
 	return w.res
 }
 
+// Become returns the programs that a program of the start becomes, or starts, by its own
+// execve: argv with an environment, at the step of the link. Maybe is the condition that is
+// not known under which it does so, or "".
+func Become(fsys *layers.FS, starters *Starters, from *Program, argv []string, env map[string]string, l Link, maybe string) []Program {
+	w := &walk{fs: fsys, starters: starters, res: &Result{}, seen: map[string]int{}}
+	v := via{chain: from.Chain, main: from.Main, service: from.Service, caught: from.Caught, maybe: from.Maybe, shell: true}
+	if v.maybe == "" {
+		v.maybe = maybe
+	}
+	w.exec(proc{env: env, dir: from.Dir, user: user{home: from.Home}}, argv, v.then(l))
+	return w.res.Programs
+}
+
 // command returns ENTRYPOINT followed by CMD, as Docker combines them, and the steps of
 // the chain for both.
 func command(config v1.Config) (argv []string, chain []Link) {
