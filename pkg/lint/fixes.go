@@ -2,6 +2,7 @@ package lint
 
 import (
 	"cmp"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -36,7 +37,26 @@ func fixes(pass *Pass, f *Finding, fam *packs.Family, c *cause) []packs.Advice {
 	if fam != nil && f.Rule != "unusable-library" || fam == nil && e.Missing() {
 		list = append(list, pass.Packs.LibraryAdvice(f.Library, cuda)...)
 	}
+	if len(list) == 0 && e.Missing() {
+		list = recordedFix(pass, f.Library)
+	}
 	return list
+}
+
+// recordedFix returns the fix for a library that a wheel has installed, by its RECORD, and
+// that is gone, or nil.
+func recordedFix(pass *Pass, library string) []packs.Advice {
+	for p, pkg := range pass.Packages.EachWheel() {
+		for _, file := range slices.Sorted(maps.Keys(pkg.Files)) {
+			if path.Base(file) != library {
+				continue
+			}
+			if _, _, ok := pass.Image.FS.Lookup(file); !ok && !pass.Image.MayBeSkipped(file) {
+				return pass.advice("reinstall-recorded", packs.Values{"package": pkg.Name, "version": pass.Packages.Version(p, pkg), "file": file})
+			}
+		}
+	}
+	return nil
 }
 
 // otherReleaseFix returns the fix for a library of a framework that the installed release of

@@ -216,7 +216,7 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 	}
 	if e := r.raised; e != nil && r.depth == 0 && e.from == nil && r.survived != nil && r.certain() {
 		e.after = r.survived
-	} else if e != nil && r.depth == 0 && e.from == nil && e.of.of.builtinBase() != "SystemExit" && !r.expectedHere(e) {
+	} else if e != nil && r.depth == 0 && e.from == nil && e.after == nil && e.of.of.builtinBase() != "SystemExit" && !r.expectedHere(e) {
 		// a value that was followed wrongly is likelier than a function that fails
 		r.raised = nil
 		r.note("the call of " + f.name + " may raise " + e.of.of.name)

@@ -15,8 +15,10 @@ type exception struct {
 	// vague reports that its class is not known: whatever is there to catch something may
 	// catch it.
 	vague bool
-	after *Failure // a failure that the function which raises it has caught before, or nil
 	made  *Failure // what failure has returned
+	// after is a certain failure of the host whose handler raises this one, or that the
+	// function which raises it has caught before; nil if there is none.
+	after *Failure
 }
 
 // exceptionTree has the builtin exceptions, each with its base (Lib/test/exception_hierarchy.txt).
@@ -387,6 +389,15 @@ func (r *Run) handlePossible(s *pysource.Try, level tryLevel, from int) {
 	}
 }
 
+// handled returns the certain failure of the host that the frame is handling, or nil.
+func (r *Run) handled() *Failure {
+	n := len(r.frame.caught)
+	if n == 0 || r.frame.caught[n-1].doubt != "" || r.branch != nil {
+		return nil
+	}
+	return r.frame.caught[n-1].from
+}
+
 // execRaise executes a raise statement.
 func (r *Run) execRaise(s *pysource.Raise) {
 	if s.Value == nil {
@@ -415,7 +426,7 @@ func (r *Run) execRaise(s *pysource.Raise) {
 		r.raised = &exception{of: i, doubt: "an exception that is not known", vague: true}
 		return
 	}
-	r.raised = &exception{of: i, doubt: r.raiseDoubt(s)}
+	r.raised = &exception{of: i, doubt: r.raiseDoubt(s), after: r.handled()}
 	for _, e := range r.frame.caught {
 		if e.of == i {
 			r.raised.doubt, r.raised.from = e.doubt, e.from
