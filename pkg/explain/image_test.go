@@ -46,7 +46,7 @@ func TestInImage(t *testing.T) {
 			t.Errorf("got %s %s, %d shown of %v; want %s %s, %d", a.Confidence, a.Case, shown, caseIDs(r), c.sure, c.first, c.shown)
 		}
 	}
-	// What was not examined may have the other causes.
+	// A file that was not examined may have the other causes.
 	r := x.Explain(text)
 	x.InImage(r, "app", []lint.Finding{offPath, {Rule: "not-examined", Severity: packs.Note}})
 	if len(r.RuledOut) > 0 || len(r.Answers) < 3 {

@@ -3,8 +3,7 @@ package pyimport
 import "github.com/imgcheck/imgcheck/pkg/pysource"
 
 // sourceText is the text of a Python source of the image, or the code that compile makes of
-// it. What else a program does with it is not known: the index may have only its reduced
-// text.
+// it. Other uses of it are not known: the index may have only its reduced text.
 type sourceText struct {
 	path string
 	file *pysource.File // of compile of a known text; else nil

@@ -2,7 +2,6 @@ package report
 
 import (
 	"regexp"
-	"slices"
 
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
@@ -129,9 +128,4 @@ func (u union) root(i int) int {
 func (u union) join(i, j int) {
 	a, b := u.root(i), u.root(j)
 	u[max(a, b)] = min(a, b)
-}
-
-// problemOf returns the number of a finding's problem, from 1, or 0 for a note.
-func (d *Document) problemOf(finding int) int {
-	return 1 + slices.IndexFunc(d.Problems, func(p Problem) bool { return slices.Contains(p.Findings, finding) })
 }
