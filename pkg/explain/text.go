@@ -74,7 +74,7 @@ func (r *Result) Text(w io.Writer, width int) error {
 		b.field("means", strings.Join(strings.Fields(a.Doc), " "))
 		b.list("causes", a.Causes)
 		b.field("confirm", a.Confirm)
-		b.list("fix", a.remedies())
+		b.list("fix", a.advised())
 		b.field("image", visible[a.Visible])
 		if a.Rule != "" {
 			b.field("more", "`imgcheck explain "+a.Rule+"`")
@@ -87,8 +87,8 @@ func (r *Result) Text(w io.Writer, width int) error {
 	return b.Flush()
 }
 
-// remedies returns the fixes of the image's finding, or else those of the case.
-func (a *Answer) remedies() []string {
+// advised returns the fixes of the image's finding, or else those of the case.
+func (a *Answer) advised() []string {
 	for _, f := range a.InImage {
 		if len(f.Fixes) > 0 {
 			return f.Fixes
