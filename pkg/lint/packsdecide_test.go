@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"io/fs"
 	"maps"
 	"reflect"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/rules"
+	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
 // ownPacks returns the packs of the program, for a test that changes them.
@@ -235,6 +237,17 @@ func TestClausesAreShown(t *testing.T) {
 		show(textImage(t, c.text, false))
 	}
 	show(textImage(t, elfText("usr/lib/libcuda.so.550.54"), true)) // a directory
+	stacks, err := fs.Glob(images.FS, "stacks/*.broken.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range stacks { // what fails when a program is followed
+		text, err := images.Text(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		show(textImage(t, string(text), false))
+	}
 	for _, im := range examinedVariants(t) {
 		if !slices.Contains(show(im.image), im.name) {
 			t.Errorf("the variant for the clause %s does not show it", im.name)
