@@ -1,0 +1,72 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/fix"
+	"github.com/imgcheck/imgcheck/pkg/scan"
+)
+
+// TestSnippets checks the instructions of every text image: each is one line that a Dockerfile
+// takes, sets a variable once, has no placeholder, and belongs to a plan whose findings it
+// resolves as well.
+func TestSnippets(t *testing.T) {
+	server := imagetest.Serve(t)
+	found := 0
+	for _, name := range texts(t) {
+		_, ref := pushText(t, server, name)
+		doc, err := scan.Image(t.Context(), ref, scan.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if doc.Plan == nil || doc.Plan.Snippet == nil {
+			continue
+		}
+		found++
+		s := doc.Plan.Snippet
+		checkSnippet(t, name, s)
+		for _, f := range doc.Findings {
+			resolved := slices.ContainsFunc(doc.Plan.Outcomes, func(o fix.Outcome) bool {
+				return o.Rule == f.Rule && o.Message == f.Message && o.Resolves == o.Of
+			})
+			if resolved && !slices.Contains(s.Resolved, f.Cause) {
+				t.Errorf("%s: the plan resolves %q, and its snippet does not", name, f.Message)
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d images have a snippet", found)
+	}
+}
+
+func checkSnippet(t *testing.T, name string, s *fix.Snippet) {
+	t.Helper()
+	set := map[string]bool{}
+	for _, line := range s.Lines {
+		instruction, rest, _ := strings.Cut(line, " ")
+		if strings.Contains(line, "\n") || strings.Contains(line, "…") || strings.Contains(line, "{") || rest == "" {
+			t.Errorf("%s: %q is no instruction to paste", name, line)
+		}
+		switch instruction {
+		case "ENV":
+			variable, _, _ := strings.Cut(rest, "=")
+			if set[variable] {
+				t.Errorf("%s: %s is set twice", name, variable)
+			}
+			set[variable] = true
+		case "COPY":
+			if words := strings.Fields(rest); len(words) < 3 || !strings.HasPrefix(words[0], "--from=") || !strings.HasSuffix(words[len(words)-1], "/") {
+				t.Errorf("%s: %q copies nothing from an image to a directory", name, line)
+			}
+		case "RUN", "USER":
+		default:
+			t.Errorf("%s: %q is none of the instructions of a snippet", name, line)
+		}
+		if strings.Contains(line, "apt-get install") && !strings.Contains(line, "apt-get update") {
+			t.Errorf("%s: %q installs from lists that may be absent", name, line)
+		}
+	}
+}
