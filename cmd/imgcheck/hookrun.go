@@ -243,6 +243,7 @@ func (r *pushScan) tell(im githook.Image, s scanned) (stops bool, err error) {
 	switch {
 	case v.Use == nil:
 		fmt.Fprintf(r.stderr, "imgcheck: %s: nothing stops the push\n", named(im, im.Uses[0]))
+		r.warn(im.Ref, doc)
 		return false, nil
 	case v.Fixed != "":
 		fmt.Fprintf(r.stderr, "imgcheck: %s would fail as it is; %s may fix that, and the push goes on:\n", named(im, *v.Use), oneLine(v.Fixed))
@@ -250,6 +251,20 @@ func (r *pushScan) tell(im githook.Image, s scanned) (stops bool, err error) {
 		fmt.Fprintf(r.stderr, "imgcheck: %s:\n", named(im, *v.Use))
 	}
 	return v.Fixed == "", report.Text(r.stdout, doc, fitted(r.stdout, report.Options{}))
+}
+
+// shownWarnings limits the lines about an image that does not stop the push.
+const shownWarnings = 8
+
+// warn prints a line for each problem of an image that does not stop the push.
+func (r *pushScan) warn(ref string, doc *report.Document) {
+	for i, p := range doc.Problems {
+		if i == shownWarnings {
+			fmt.Fprintf(r.stderr, "imgcheck:   and %d more: imgcheck scan %s\n", len(doc.Problems)-i, oneLine(ref))
+			return
+		}
+		fmt.Fprintf(r.stderr, "imgcheck:   %s: %s\n", p.Severity, bounded(oneLine(p.Headline)))
+	}
 }
 
 func named(im githook.Image, u githook.Use) string {

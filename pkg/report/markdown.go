@@ -30,7 +30,7 @@ func Markdown(w io.Writer, d *Document, _ Options) error {
 	case v == "" && blind(d):
 		v, looked = nothingJudged, looked+blindness(d, code)
 	case v == "":
-		v = nothingFound
+		v = found(d)
 	}
 	fmt.Fprintf(&b, "**%s**: %s", v, looked)
 	if d.Summary.Notes > 0 {

@@ -214,11 +214,33 @@ func setApart(d *Document) string {
 	s := ""
 	if n := len(d.Known); n > 0 {
 		s += "; " + count(n) + " known from the baseline"
+		if e := d.knownErrors(); e > 0 {
+			s += " (" + plural(e, "error") + ")"
+		}
 	}
 	if n := len(d.Ignored); n > 0 {
 		s += "; " + count(n) + " ignored"
 	}
 	return s
+}
+
+// knownErrors counts the errors that the baseline has.
+func (d *Document) knownErrors() int {
+	n := 0
+	for _, f := range d.Known {
+		if f.Severity == packs.Error {
+			n++
+		}
+	}
+	return n
+}
+
+// found returns the verdict on an image of which nothing is shown.
+func found(d *Document) string {
+	if d.knownErrors() > 0 {
+		return nothingNew
+	}
+	return nothingFound
 }
 
 // summary writes the last line, which is the only one for a healthy image.
@@ -255,15 +277,16 @@ func (t *text) summary(d *Document, shown int) {
 	case blind(d):
 		t.line("%s: %s", t.yellow(nothingJudged), looked+blindness(d, clean)+setApart(d))
 	case shown == 0:
-		t.line("%s %s: %s%s", t.green(nothingFound+" in"), clean(d.Image.Ref), looked, more)
+		t.line("%s %s: %s%s", t.green(found(d)+" in"), clean(d.Image.Ref), looked, more)
 	default:
-		t.line("%s: %s", t.green(nothingFound), looked+setApart(d))
+		t.line("%s: %s", t.green(found(d)), looked+setApart(d))
 	}
 }
 
 // The verdicts on an image without errors and warnings.
 const (
 	nothingFound  = "✓ no problems found"
+	nothingNew    = "✓ nothing new" // but the baseline has errors
 	nothingJudged = "? nothing could be judged"
 )
 
