@@ -78,7 +78,8 @@ var saveStall = func(stall time.Duration) time.Duration { return 30 * stall }
 
 // save makes a daemon save an image, and gives up after a time without data.
 func save(ctx context.Context, c *client.Client, ref string, stall time.Duration) (io.ReadCloser, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	asked := ctx
+	ctx, cancel := context.WithCancel(asked)
 	timer := time.AfterFunc(stall, cancel)
 	rc, err := c.ImageSave(ctx, []string{ref})
 	if !timer.Stop() {
@@ -91,7 +92,7 @@ func save(ctx context.Context, c *client.Client, ref string, stall time.Duration
 		cancel()
 		return nil, DaemonError(c, err)
 	}
-	return &savedStream{&patientBody{ReadCloser: rc, timer: timer, stall: stall, cancel: cancel}, c}, nil
+	return &savedStream{&patientBody{ReadCloser: rc, asked: asked, timer: timer, stall: stall, cancel: cancel}, c}, nil
 }
 
 // savedStream is an image that a daemon sends.

@@ -165,7 +165,8 @@ func retryAfter(resp *http.Response) time.Duration {
 // try sends a request once. It ignores an answer that comes after the request was given
 // up: it may be incomplete, or caused by that (a proxy's 502).
 func (p *patient) try(req *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(req.Context())
+	asked := req.Context()
+	ctx, cancel := context.WithCancel(asked)
 	timer := time.AfterFunc(p.stall, cancel)
 	req = req.WithContext(ctx)
 	if again := req.GetBody; req.Body != nil && req.Body != http.NoBody {
@@ -189,7 +190,7 @@ func (p *patient) try(req *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
-	resp.Body = &patientBody{ReadCloser: resp.Body, timer: timer, stall: p.stall, cancel: cancel}
+	resp.Body = &patientBody{ReadCloser: resp.Body, asked: asked, timer: timer, stall: p.stall, cancel: cancel}
 	return resp, nil
 }
 
@@ -197,6 +198,7 @@ func (p *patient) try(req *http.Request) (*http.Response, error) {
 // is read. Time between its reads does not count.
 type patientBody struct {
 	io.ReadCloser
+	asked  context.Context // of who asked for it
 	timer  *time.Timer
 	stall  time.Duration
 	cancel func()
@@ -210,6 +212,10 @@ func (b *patientBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if !b.timer.Stop() {
 		return 0, stalledError(b.stall)
+	}
+	if gone := b.asked.Err(); err != nil && err != io.EOF && gone != nil {
+		// net/http closes the connection, and a read may say only that.
+		return n, gone
 	}
 	b.waited += time.Since(start)
 	b.got += n
