@@ -115,8 +115,8 @@ var explainFormats = map[string]func(*explain.Result, io.Writer) error{
 	"json": (*explain.Result).JSON,
 }
 
-// textOf returns the text to explain: what - or the name of a file stands for, or the
-// argument itself.
+// textOf returns the text to explain. It reads the standard input for "-" and the file for the
+// name of one; any other argument is the text itself.
 func textOf(arg string) (string, error) {
 	if arg == "-" {
 		return readLog(os.Stdin, "the standard input")

@@ -68,13 +68,13 @@ func whyCommand() *cli.Command {
 
 // explainProblem scans an image, and prints the details of a problem, or of all if number is 0.
 func explainProblem(c *cli.Context, o layers.Options, number int, read func()) error {
+	if c.String("format") == "json" {
+		return errors.New("--format json is for a file, a library or a module: `imgcheck scan --format json` has all about the problems")
+	}
 	doc, err := scan.Image(c.Context, c.Args().First(), scan.Options{Layers: o, NoPlan: true})
 	read()
 	if err != nil {
 		return err
-	}
-	if c.String("format") == "json" {
-		return errors.New("--format json is for a file, a library or a module: `imgcheck scan --format json` has all about the problems")
 	}
 	return report.Details(c.App.Writer, doc, number, fitted(c.App.Writer, report.Options{}))
 }

@@ -39,9 +39,6 @@ func (p *planner) snippet(ctx context.Context, plan *Plan) (*Snippet, error) {
 	}
 	w := &writer{m: &p.maker, plan: plan}
 	lines, ok := w.lines(installs)
-	if !ok && len(installs) > 0 && len(plan.Steps) > 0 {
-		return nil, nil
-	}
 	if !ok || len(lines) == 0 {
 		return nil, nil
 	}
@@ -64,8 +61,11 @@ type install struct {
 	step     Step // an empty library in the place of that of the package
 }
 
-// maxInstalls limits the libraries that the distribution brings.
-const maxInstalls = 32
+// Limits of the libraries that the distribution brings, and of the replays with them.
+const (
+	maxInstalls      = 32
+	maxInstallRounds = 4
+)
 
 // installed returns the packages of the distribution that resolve findings which the plan
 // leaves, and the state with them.
@@ -73,7 +73,7 @@ func (p *planner) installed(ctx context.Context) ([]install, state, error) {
 	var list []install
 	now := p.now
 	tried := map[string]bool{}
-	for len(list) < maxInstalls {
+	for range maxInstallRounds { // a package may bring what misses another library to light
 		var more []install
 		for _, k := range now.ledger.order {
 			f := now.ledger.trouble[k].finding
@@ -81,7 +81,7 @@ func (p *planner) installed(ctx context.Context) ([]install, state, error) {
 				continue
 			}
 			tried[f.Library] = true
-			if i := p.maker.packageFor(f); i != nil {
+			if i := p.maker.packageFor(f); i != nil && len(list)+len(more) < maxInstalls {
 				more = append(more, *i)
 			}
 		}

@@ -39,8 +39,8 @@ func FuzzReduce(f *testing.F) {
 	})
 }
 
-// FuzzPackage holds the reader of package.json to its law: what is kept of one resolves a
-// name to the same file as the whole.
+// FuzzPackage states that the kept part of a package.json resolves a name to the same file as
+// the whole package.json.
 func FuzzPackage(f *testing.F) {
 	f.Add([]byte(`{"main": "./lib", "exports": {"./*": {"import": "./a/*.js", "default": ["./b/*.js"]}, ".": "./index.js"}, "imports": {"#x": "./x.js"}}`), "./y")
 	f.Add([]byte(`{"exports": {"node": {"require": "./a.js"}}, "type": "module"}`), "")

@@ -8,10 +8,10 @@
 // bindings, node-gyp-build, node-pre-gyp. Files are read by [Reduce], which keeps of each
 // what decides its loads. github.com/tdewolff/parse parses them.
 //
-// It never guesses. A value that it cannot know is unknown; what stands under a condition on
-// one is possible, and is neither followed nor opened. Not followed are functions that the
-// start does not call, bundles larger than a bound, and TypeScript. It assumes that a
-// call of an unknown function succeeds. It knows no ELF, no rules and no frameworks.
+// It never guesses. A value that it cannot know is unknown. It neither follows nor opens a
+// file that only a branch on an unknown value loads, and marks it as possible. It does not
+// follow functions that the start does not call, bundles larger than a bound, or TypeScript.
+// It assumes that a call of an unknown function succeeds. It knows no ELF, no rules and no frameworks.
 package nodejs
 
 import (
@@ -175,7 +175,8 @@ func (r *run) step() bool {
 // charge counts the work for n bytes or items as steps.
 func (r *run) charge(n int) { r.steps += n / 16 }
 
-// requireFrom loads what a file names by require, or by import if esm is set.
+// requireFrom loads the module or file that name means in a file: as require resolves it, or
+// as import does if esm is set.
 func (r *run) requireFrom(from, name string, esm bool) completion {
 	n := &pyimport.Node{Kind: pyimport.Module, Name: name, Maybe: r.maybe}
 	if r.mod != nil {

@@ -51,7 +51,8 @@ func fileSystem(text string) *layers.FS {
 	return layers.Merge(layers.NewLayer(list))
 }
 
-// draw returns a tree as lines: what is loaded, by which line, and how it ends.
+// draw writes a tree as lines. A line has the name of a node, the line that loads it, and its
+// failure.
 func draw(n *pyimport.Node, indent string, b *strings.Builder) {
 	for _, u := range n.Unknown {
 		fmt.Fprintf(b, "%s? %s\n", indent, u)

@@ -215,15 +215,20 @@ func (f *fileFinder) attr(_ *Run, name string) (value, bool) {
 		if !ok {
 			return unknownf("a spec")
 		}
-		found, doubt := r.find(name, &list{items: []value{f.dir}})
-		switch {
-		case doubt != "":
-			return unknownf("a spec")
-		case found == nil:
-			return nil
-		}
-		return &moduleSpec{name: name, file: found.File, search: found.Search, kind: found.Kind}
+		return r.specIn(name, &list{items: []value{f.dir}})
 	}}, true
+}
+
+// specIn returns the spec of a module in the directories of a search path, or None.
+func (r *Run) specIn(name string, search *list) value {
+	found, doubt := r.find(name, search)
+	switch {
+	case doubt != "":
+		return unknownf("a spec")
+	case found == nil:
+		return nil
+	}
+	return &moduleSpec{name: name, file: found.File, search: found.Search, kind: found.Kind}
 }
 
 // pathFinderClass is importlib.machinery.PathFinder, whose methods are those of the class.
@@ -247,14 +252,7 @@ func (*pathFinderClass) attr(_ *Run, name string) (value, bool) {
 		if !ok {
 			return unknownf("a spec")
 		}
-		found, doubt := r.find(name, search)
-		switch {
-		case doubt != "":
-			return unknownf("a spec")
-		case found == nil:
-			return nil
-		}
-		return &moduleSpec{name: name, file: found.File, search: found.Search, kind: found.Kind}
+		return r.specIn(name, search)
 	}}, true
 }
 

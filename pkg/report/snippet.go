@@ -16,6 +16,10 @@ func (t *text) fix(d *Document) {
 	if p == nil || len(d.Problems) == 0 {
 		return
 	}
+	how := "replayed as a whole"
+	if p.StandIn() || p.Snippet != nil && len(p.Snippet.Packages) > 0 {
+		how = "replayed, with an empty library in the place of each new one"
+	}
 	said, first := false, 0
 	if s := p.Snippet; s != nil {
 		n := d.solved(func(f *lint.Finding) bool { return slices.Contains(s.Resolved, f.Cause) })
@@ -23,10 +27,6 @@ func (t *text) fix(d *Document) {
 			what := "these lines"
 			if len(s.Lines) == 1 {
 				what = "this line"
-			}
-			how := "replayed as a whole"
-			if len(s.Packages) > 0 || p.StandIn() {
-				how = "replayed, with an empty library in the place of each new one"
 			}
 			verb := " resolve "
 			if len(s.Lines) == 1 {
@@ -51,7 +51,7 @@ func (t *text) fix(d *Document) {
 		case n == 0:
 			t.paragraph("fix: ", "this command resolves a part:")
 		default:
-			t.paragraph("fix: ", fmt.Sprintf("this command resolves %s (replayed as a whole)", share(n, len(d.Problems))))
+			t.paragraph("fix: ", fmt.Sprintf("this command resolves %s (%s)", share(n, len(d.Problems)), how))
 		}
 		t.line("  %s", clean(p.Command))
 		said = true

@@ -46,7 +46,7 @@ func JudgeBase(ctx context.Context, ref string, base *patch.Image, o Options) (*
 // releases that pins has by the libraries' IDs. It tries at most 64 changes. It returns
 // nil if no finding that counts is an error or a warning.
 func (j *JudgedBase) Plan(ctx context.Context, sources *provide.Sources, pins map[string]string) (*fix.Plan, error) {
-	return j.plan(ctx, fix.Options{Trials: 64, Find: sources.Find, Pins: pins, Content: j.content, Xattrs: j.xattrs})
+	return j.plan(ctx, fix.Options{Trials: 64, NoSnippet: true, Find: sources.Find, Pins: pins, Content: j.content, Xattrs: j.xattrs})
 }
 
 // Apply lays change over the image and judges the result as it will be pulled: the new
