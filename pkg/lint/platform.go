@@ -95,10 +95,28 @@ func wrongArchitecture(pass *Pass) []Finding {
 		}
 		f := pass.say("wrong-architecture", "library", packs.Values{"file": path.Base(wrong[0]), "is": replay.NameOf(m), "says": replay.NameOf(pass.Files.Machine)})
 		f.Subject, f.Present, f.Affected = wrong[0], pass.Image.FilesOf(wrong[:1]), wrong
+		if in := importedFrom(pass, wrong); in != nil {
+			pass.also(&f, "import", packs.Values{"package": path.Base(in.Home), "says": replay.NameOf(pass.Files.Machine)})
+		} else {
+			pass.lower(&f, "some-files", nil)
+		}
 		list = append(list, f)
 	}
 	slices.SortFunc(list, func(a, b Finding) int { return strings.Compare(a.Message, b.Message) })
 	return list
+}
+
+// importedFrom returns the Python framework that somebody asked for and of which all ELF files
+// are among those for another machine, or nil.
+func importedFrom(pass *Pass, wrong []string) *replay.Install {
+	for _, in := range pass.Evidence.Installs {
+		within := func(p string) bool { return replay.IsIn(p, in.Home) }
+		own := slices.ContainsFunc(pass.Files.Objects, func(o *replay.Object) bool { return within(o.Path) })
+		if in.Package != "" && !own && slices.ContainsFunc(wrong, within) && pass.Loaders.StartsPython(in.Home) && pass.Evidence.Unseen.Wanted(in) {
+			return in
+		}
+	}
+	return nil
 }
 
 // byMachine returns the number of ELF files for the image's machine, and the paths of

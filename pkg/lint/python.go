@@ -57,7 +57,19 @@ func pythonAbsent(pass *Pass, installs []*replay.Install, version string, have [
 		f.Affected = append(f.Affected, in.Home)
 	}
 	f.Present = pass.Image.FilesOf(f.Affected[:1])
+	alone := slices.DeleteFunc(slices.Clone(installs), func(in *replay.Install) bool { return isElsewhere(pass, in) })
+	switch {
+	case len(alone) == 0:
+		pass.lower(&f, "leftover", nil)
+	case !slices.ContainsFunc(alone, pass.Evidence.Unseen.Wanted):
+		pass.lower(&f, "no-python", nil)
+	}
 	return f
+}
+
+// isElsewhere reports whether the image has a framework at another place as well.
+func isElsewhere(pass *Pass, in *replay.Install) bool {
+	return slices.ContainsFunc(pass.Evidence.Installs, func(o *replay.Install) bool { return o != in && o.Framework == in.Framework })
 }
 
 // otherTag returns an extension of a framework that is tagged for another version of Python,

@@ -33,7 +33,7 @@ type Framework struct {
 	OnlyDist bool `yaml:"only_dist"`
 	// CPUToo marks frameworks that are often used without a GPU. If one opens none of its
 	// GPU libraries, that is a note, or a warning in an image whose environment is for a
-	// GPU.
+	// GPU; an error if the image's program imports it there, or somebody asked for the library.
 	CPUToo bool `yaml:"cpu_too"`
 	// Aside marks frameworks that are often installed for another package's sake and never
 	// imported. A miss, but for GPU libraries, is a warning.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
@@ -119,25 +120,39 @@ func (pl *plans) helpRun(r *Process, host *elfdeps.Loader) {
 	}
 }
 
-// withoutGPU lowers the verdicts on the misses of a framework that is often used without
-// a GPU and has opened none of its GPU libraries.
+// withoutGPU lowers the verdicts on the misses of a framework that is often used without a GPU
+// and has opened none of its GPU libraries. They keep their severity if the image is certain to
+// want it on the GPU: somebody asked for the library itself, which serves no other framework,
+// or the image is for a GPU and its program imports the framework.
 func (pl *plans) withoutGPU(r *Process) {
 	if !r.In.CPUToo || r.opened > 0 {
 		return
 	}
 	for i := range r.Missed {
 		m := &r.Missed[i]
-		if pl.re.config.wantsGPU() || pl.broughtFor(r.In, m.Err.Name) {
+		brought, meant := pl.broughtFor(r.In, m.Err.Name)
+		switch wants := pl.re.config.wantsGPU(); {
+		case meant, wants && pl.re.ev.Unseen.wanted.imports(r.In):
+		case wants, brought:
 			m.Verdict = m.Verdict.AtMost(pl.re.packs.Verdict("without-gpu", nil))
-			continue
+		default:
+			m.Verdict = pl.re.packs.Verdict("meant-without-gpu", nil)
 		}
-		m.Verdict = pl.re.packs.Verdict("meant-without-gpu", nil)
 	}
 }
 
 // broughtFor reports whether a library was installed for a framework: as a wheel in its
-// site-packages directory, without another framework there that could use it.
-func (pl *plans) broughtFor(in *Install, name string) bool {
-	alone := !slices.ContainsFunc(pl.re.ev.Installs, func(o *Install) bool { return o.Site == in.Site && !o.CPUToo && len(o.Preload)+len(o.Later) > 0 })
-	return alone && slices.ContainsFunc(pl.re.files.Present(name), func(p string) bool { return pl.re.files.InWheelDir(strings.TrimPrefix(p, in.Site+"/")) })
+// site-packages directory, without another framework there that could use it. asked reports
+// whether somebody asked for that wheel.
+func (pl *plans) broughtFor(in *Install, name string) (brought, asked bool) {
+	if slices.ContainsFunc(pl.re.ev.Installs, func(o *Install) bool { return o.Site == in.Site && !o.CPUToo && len(o.Preload)+len(o.Later) > 0 }) {
+		return false, false
+	}
+	for _, p := range pl.re.files.Present(name) {
+		if pl.re.files.InWheelDir(strings.TrimPrefix(p, in.Site+"/")) {
+			brought = true
+			asked = asked || pl.re.ev.Unseen.wanted.Asked(p, "") == inventory.Yes
+		}
+	}
+	return brought, asked
 }

@@ -148,6 +148,16 @@ func (un *Unseen) Asked(in *Install) (asked inventory.Answer, silent bool) {
 	return un.wanted.Asked(file, in.Installed.Name), true
 }
 
+// Wanted reports whether somebody asked for a framework: the image's author, or its program.
+// Where no record says so, it is wanted unless it is often a mere dependency.
+func (un *Unseen) Wanted(in *Install) bool {
+	asked := un.wanted.Asked(path.Join(in.Home, "__init__.py"), in.Installed.Name)
+	if pkg := un.wanted.wheelAt(in.Site, in.Installed.Name); asked == inventory.Unknown && pkg != nil {
+		asked = pkg.Asked // no Python looks into the directory
+	}
+	return asked == inventory.Yes || asked == inventory.Unknown && !in.Aside
+}
+
 // judgeSymbols judges the symbols that files miss of which no source says who opens them:
 // by who asked for the package, and as nothing where another variant of the file can be
 // loaded.

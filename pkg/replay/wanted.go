@@ -132,6 +132,11 @@ func (w *wanted) Asked(p, dist string) inventory.Answer {
 	return inventory.Yes
 }
 
+// imports reports whether a program of the image's start is certain to import a framework.
+func (w *wanted) imports(in *Install) bool {
+	return in.Package != "" && w.imported[strings.Split(in.Package, "/")[0]]
+}
+
 // wheelAt returns a wheel of a directory of packages, or nil.
 func (w *wanted) wheelAt(site, dist string) *inventory.Package {
 	for _, pkg := range w.packages.inv.Find(inventory.Wheel, inventory.Normalize(dist)) {
