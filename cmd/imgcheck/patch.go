@@ -16,7 +16,6 @@ import (
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/buildkit"
 	"github.com/imgcheck/imgcheck/pkg/fix"
-	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/provide"
 	"github.com/imgcheck/imgcheck/pkg/report"
@@ -38,8 +37,12 @@ func patchCommand() *cli.Command {
 			"layer:FILE it prints the variables that the layer needs, each as NAME=VALUE; unset those without\n" +
 			"a value.\n\n" +
 			"An image without anything to fix is published as NEWREF unchanged.\n\n" +
+			"--dry-run prints the plan. Without --from it is the plan of a scan, with empty libraries in the\n" +
+			"place of those that need a source: it says which values of --from have them, and prints the\n" +
+			"lines for the Dockerfile and the command that publishes the patched image.\n\n" +
 			"The exit status is 0 if NEWREF was published, 1 if the result would not be strictly better, and\n" +
-			"2 if it could not be made.\n\n" +
+			"2 if it could not be made. With --dry-run it is 0 if there is a plan, also one that lacks only\n" +
+			"sources, or if there is nothing to fix.\n\n" +
 			"Examples:\n" +
 			"   imgcheck patch ghcr.io/org/app:1.0 --dry-run\n" +
 			"   imgcheck patch ghcr.io/org/app:1.0 -t ghcr.io/org/app:1.0-fixed \\\n" +
@@ -52,7 +55,7 @@ func patchCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "print the plan and what it resolves, and publish nothing"},
 			&cli.BoolFlag{Name: "allow-copy", Usage: "copy the image's layers if the target cannot reference them"},
 			&cli.BoolFlag{Name: "undo", Usage: "make the name of a patched IMAGE name its original again"},
-			&cli.StringFlag{Name: "emit", Usage: "write the change as `FORM` instead of publishing it: dockerfile=DIR (a directory for docker build), dockerfile (a Dockerfile alone, if it needs no files) or llb (for buildctl build)"},
+			&cli.StringFlag{Name: "emit", Usage: "write the change as `FORM` instead of publishing it: dockerfile=DIR (a directory for docker build), dockerfile (a Dockerfile alone) or llb (for buildctl build)"},
 			&cli.StringFlag{Name: "buildkit", Usage: "let the buildkitd at `ADDR` copy the layers, so that none crosses this machine"},
 			rulesFlag(), rootEnvFlag(),
 		}, policyFlags(), imageFlags())),
@@ -93,6 +96,7 @@ type patching struct {
 	pins      map[string]string
 	accept    bool
 	dry, undo bool
+	several   bool   // images behind the reference
 	emit      string // dockerfile, llb or empty
 	emitDir   string // of dockerfile=DIR
 	buildkit  string // address of a buildkitd
@@ -139,6 +143,9 @@ func patchOptions(c *cli.Context) (*patching, error) {
 	var err error
 	if p.emit, p.emitDir, err = parseEmit(c.String("emit")); err != nil {
 		return nil, err
+	}
+	if p.emit == "llb" && isTerminal(p.out) {
+		return nil, errors.New("--emit llb writes no text, and the standard output is a terminal: redirect it, imgcheck patch … --emit llb > FILE")
 	}
 	published := len(p.targets) > 0
 	switch {
@@ -224,7 +231,7 @@ func (p *patching) run(ctx context.Context) error {
 		return err
 	}
 	var done []*patch.Patched
-	var plans []*fix.Plan
+	var works []*work
 	defer func() {
 		for _, d := range done {
 			d.Close()
@@ -232,11 +239,12 @@ func (p *patching) run(ctx context.Context) error {
 	}()
 	var refused error
 	clean := 0
+	p.several = len(base.Images) > 1
 	for _, img := range base.Images {
 		w, err := p.plan(ctx, img, sources)
 		if errors.As(err, new(errRefused)) {
 			refused = err
-			if len(base.Images) > 1 {
+			if p.several {
 				p.say(oneLine(fmt.Sprintf("%s stays as it is: %v", img.Platform.String(), err)))
 			}
 			continue
@@ -248,18 +256,19 @@ func (p *patching) run(ctx context.Context) error {
 			clean++
 			continue
 		}
-		if p.dry {
+		works = append(works, w)
+		if p.dry || p.inLines(w.plan) {
 			continue
 		}
 		patched, err := p.apply(ctx, w)
 		if err != nil {
 			return err
 		}
-		done, plans = append(done, patched), append(plans, w.plan)
+		done = append(done, patched)
 	}
 	switch {
-	case len(done) > 0 && p.emit != "":
-		return p.emitted(ctx, done, plans)
+	case len(works) > 0 && p.emit != "":
+		return p.emitted(ctx, works, done)
 	case len(done) > 0:
 		return p.published(ctx, base, done)
 	case refused != nil:
@@ -360,6 +369,9 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 		return nil, err
 	}
 	p.close = append(p.close, j.Close)
+	if p.advises() {
+		return p.advised(ctx, j)
+	}
 	plan, err := j.Plan(ctx, sources, p.pins)
 	if err != nil || plan == nil {
 		return nil, err
@@ -367,15 +379,10 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 	if !plan.Better() {
 		return nil, refuse("%s: no change makes it better: %s", p.ref, reasons(plan))
 	}
-	for _, id := range slices.Sorted(maps.Keys(p.pins)) {
-		if !plan.Adds(id) {
-			return nil, refuse("%s: --add %s=%s: the plan does not need it: leave out --add", p.ref, id, p.pins[id])
-		}
+	if err := p.needed(plan); err != nil {
+		return nil, err
 	}
-	if img.Patched != "" {
-		p.say(fmt.Sprintf("%s is a patched image: the plan is for its original, %s", p.ref, img.Digest))
-	}
-	if err := p.show(plan); err != nil {
+	if err := p.show(img, plan); err != nil {
 		return nil, err
 	}
 	asks := plan.Asks()
@@ -383,6 +390,16 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 		return nil, refuse("%s", strings.Join(asks, "; "))
 	}
 	return &work{j, plan}, nil
+}
+
+// needed refuses a --add that the plan does not need.
+func (p *patching) needed(plan *fix.Plan) error {
+	for _, id := range slices.Sorted(maps.Keys(p.pins)) {
+		if !plan.Adds(id) {
+			return refuse("%s: --add %s=%s: the plan does not need it: leave out --add", p.ref, id, p.pins[id])
+		}
+	}
+	return nil
 }
 
 // reasons returns why the first three findings stay.
@@ -396,12 +413,18 @@ func reasons(plan *fix.Plan) string {
 	return strings.Join(list, "; ")
 }
 
-// show prints a plan, with --dry-run on the standard output.
-func (p *patching) show(plan *fix.Plan) error {
+// show prints the plan for an image, with --dry-run on the standard output.
+func (p *patching) show(img *patch.Image, plan *fix.Plan) error {
+	if img.Patched != "" {
+		p.say(fmt.Sprintf("%s is a patched image: the plan is for its original, %s", p.ref, img.Digest))
+	}
 	p.progress.pause()
 	to := p.errs
 	if p.dry {
 		to = p.out
+	}
+	if p.several {
+		fmt.Fprintf(to, "%s:\n", img.Platform.String())
 	}
 	doc := &report.Document{Plan: plan}
 	return report.Plan(to, doc, fitted(to, report.Options{All: true}))
@@ -424,42 +447,4 @@ func (p *patching) apply(ctx context.Context, w *work) (*patch.Patched, error) {
 		return nil, refuse("%v; nothing was published", err)
 	}
 	return patched, err
-}
-
-// patchCommandFor returns the command that carries out a plan for the image that was
-// scanned, or "" if there is none.
-func patchCommandFor(ref string, o layers.Options, p *fix.Plan) string {
-	target := "NEWREF"
-	switch scheme, _, _ := strings.Cut(ref, ":"); scheme {
-	case "oci-archive":
-		return ""
-	case "dir":
-		target = "layer:FILE"
-	case "docker": // a file of a single layer cannot be read
-		if slices.ContainsFunc(p.Steps, func(s fix.Step) bool { return s.Kind == "execstack" }) {
-			return ""
-		}
-		target = "docker:NEWNAME"
-	case "docker-archive":
-		target = "docker-archive:NEWFILE"
-	case "oci":
-		target = "oci:NEWDIR"
-	}
-	if len(p.Steps) == 0 {
-		return ""
-	}
-	words := []string{"imgcheck patch", fix.Shell(ref), "-t", target}
-	for _, v := range o.Env {
-		words = append(words, "--env", fix.Shell(v))
-	}
-	if o.Platform != nil {
-		words = append(words, "--platform", o.Platform.String())
-	}
-	if o.Insecure {
-		words = append(words, "--insecure")
-	}
-	if p.StandIn() {
-		words = append(words, "--from pypi: --accept-nvidia-license")
-	}
-	return strings.Join(words, " ")
 }

@@ -1,7 +1,8 @@
 // Package buildkit hands a patched image to BuildKit.
 //
 // [NewContext] writes the patch as a directory for `docker build`: a Dockerfile without
-// RUN, and the files that it copies. [Definition] writes it as LLB, BuildKit's language,
+// RUN, and the files that it copies. [WithLines] writes a Dockerfile of instructions that
+// its caller has. [Definition] writes it as LLB, BuildKit's language,
 // for `buildctl build`: it contains the whole new layer, so that only BuildKit and the
 // registry are needed. [Carry] lets a buildkitd, which may be nearer to the registry,
 // put the layers of a patched image into the target repository; [patch.Publish] then
@@ -79,7 +80,7 @@ func platform(p *patch.Patched) ocispecs.Platform {
 
 // baseState returns the image that was patched.
 func baseState(p *patch.Patched, from string, insecure bool) (llb.State, error) {
-	base, err := baseName(p, from, insecure)
+	base, err := baseName(p.Base, from, insecure)
 	if err != nil {
 		return llb.State{}, err
 	}
@@ -88,12 +89,12 @@ func baseState(p *patch.Patched, from string, insecure bool) (llb.State, error) 
 
 // baseName returns the image that was patched, by digest and in its own repository: if
 // from names a patched image, in that of its origin.
-func baseName(p *patch.Patched, from string, insecure bool) (string, error) {
+func baseName(base *patch.Image, from string, insecure bool) (string, error) {
 	ref, err := reference(from, insecure)
 	if err != nil {
 		return "", err
 	}
-	return cmp.Or(p.Base.Repository(), ref.Context().Name()) + "@" + p.Base.Digest, nil
+	return cmp.Or(base.Repository(), ref.Context().Name()) + "@" + base.Digest, nil
 }
 
 // merge lays a layer over an image without reading either.

@@ -19,10 +19,11 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/patch"
 )
 
-// Context is a patched image as a build context: a Dockerfile without RUN, and the files
-// of the new layer that it copies. The same image gives the same context.
+// Context is a patched image as a build context: a Dockerfile, and the files of the new
+// layer that it copies. The same image gives the same context.
 type Context struct {
-	from   string // the base, by digest
+	from   string   // the base, by digest
+	lines  []string // instructions
 	env    []patch.EnvEdit
 	notes  []string
 	layer  v1.Layer // nil if the patch has no files
@@ -77,14 +78,11 @@ type tree struct {
 // NewContext fails if the patch needs something that a Dockerfile without RUN cannot do:
 // remove a file, set an extended attribute, or keep the base's ONBUILD from running.
 func NewContext(p *patch.Patched, from string, insecure bool, copies []Copy, notes []string) (*Context, error) {
-	base, err := baseName(p, from, insecure)
+	c, err := newContext(p.Base, from, insecure, notes)
 	if err != nil {
 		return nil, err
 	}
-	c := &Context{from: base, env: p.Env, layer: p.Layer, notes: notes}
-	if len(p.Base.Config.Config.OnBuild) > 0 {
-		return nil, errors.New("the image has ONBUILD instructions, which a Dockerfile that builds on it would run: " + instead)
-	}
+	c.env, c.layer = p.Env, p.Layer
 	if p.Layer == nil {
 		return c, nil
 	}
@@ -97,6 +95,28 @@ func NewContext(p *patch.Patched, from string, insecure bool, copies []Copy, not
 		return nil, fmt.Errorf("the built image would have %d layers, to set the owners and modes of directories, and Docker runs images of at most %d: %s", n, maxLayers, instead)
 	}
 	return c, nil
+}
+
+// WithLines makes a build context of instructions on base, which need no files beside the
+// Dockerfile. The other parameters are those of [NewContext].
+func WithLines(base *patch.Image, from string, insecure bool, lines, notes []string) (*Context, error) {
+	c, err := newContext(base, from, insecure, notes)
+	if err != nil {
+		return nil, err
+	}
+	c.lines = lines
+	return c, nil
+}
+
+func newContext(base *patch.Image, from string, insecure bool, notes []string) (*Context, error) {
+	name, err := baseName(base, from, insecure)
+	if err != nil {
+		return nil, err
+	}
+	if len(base.Config.Config.OnBuild) > 0 {
+		return nil, errors.New("the image has ONBUILD instructions, which a Dockerfile that builds on it would run: " + instead)
+	}
+	return &Context{from: name, notes: notes}, nil
 }
 
 // maxLayers is maxLayerDepth of

@@ -92,6 +92,7 @@ func TestContext(t *testing.T) {
 	want := `# The image below with what imgcheck patch lays over it:
 #   add new.so.1
 #   two lines ` + "\ufffd" + `[2J
+# Its context is the directory of this file.
 FROM ` + from + `
 COPY --link rootfs/ /
 COPY --link --chown=3:0 rootfs2/ /

@@ -15,7 +15,10 @@ func (c *Context) Dockerfile() (string, error) {
 	for _, n := range c.notes {
 		lines = append(lines, "#   "+plain.Text(n))
 	}
-	lines = append(lines, "FROM "+c.from)
+	if !c.Alone() {
+		lines = append(lines, "# Its context is the directory of this file.")
+	}
+	lines = append(append(lines, "FROM "+c.from), c.lines...)
 	for _, k := range c.copies {
 		words := append([]string{fmt.Sprintf("COPY --link --from=%s --chown=%s --chmod=%s", k.image, k.owner, octal(k.mode))}, k.from...)
 		lines = append(lines, strings.Join(append(words, strings.TrimSuffix(k.dir, "/")+"/"), " \\\n    "))

@@ -64,6 +64,7 @@ func Find(ctx context.Context, img *replay.Image, set *packs.Packs, res *lint.Re
 		return nil, err
 	}
 	plan := p.plan()
+	p.offer(plan.Steps)
 	if !o.NoSnippet {
 		var err error
 		if plan.Snippet, err = p.snippet(ctx, plan); err != nil {

@@ -69,6 +69,9 @@ type Step struct {
 	// License names the library's licence, and LicenseURL is its address.
 	License    string `json:"license,omitempty"`
 	LicenseURL string `json:"license_url,omitempty"`
+	// Offers are the values of --from for the sources that are known to have Library, if
+	// StandIn is set.
+	Offers []string `json:"offers,omitempty"`
 
 	found  *provide.Found // the release that is added, nil for a stand-in
 	public string         // Text as it may be published, if that differs

@@ -20,6 +20,14 @@ func Plan(w io.Writer, d *Document, o Options) error {
 	return t.w.Flush()
 }
 
+// Fix writes only what resolves the problems of a document, as [Text] does: lines for the
+// Dockerfile, and the command that patches the image.
+func Fix(w io.Writer, d *Document, o Options) error {
+	t := newText(w, o)
+	t.fix(d)
+	return t.w.Flush()
+}
+
 // plan shows a plan: its steps, what they resolve, what was tried and resolves less, what
 // stays, and the findings that appear behind the resolved ones.
 func (t *text) plan(p *fix.Plan) {
@@ -91,7 +99,7 @@ func bound(p *fix.Plan) string {
 func aside(s fix.Step) []string {
 	var list []string
 	if s.StandIn {
-		list = append(list, "tried with an empty library of that name; --from names the source of a real one")
+		list = append(list, "tried with an empty library of that name; "+offered(s.Offers))
 	}
 	if s.License != "" {
 		list = append(list, fmt.Sprintf("it comes under the %s, %s", s.License, s.LicenseURL))
@@ -100,6 +108,19 @@ func aside(s fix.Step) []string {
 		list = append(list, s.Doubt)
 	}
 	return list
+}
+
+// offered says which values of --from bring a real library.
+func offered(sources []string) string {
+	if len(sources) == 0 {
+		return "--from names the source of a real one"
+	}
+	last := len(sources) - 1
+	list := "--from " + sources[last]
+	if last > 0 {
+		list = "--from " + strings.Join(sources[:last], ", ") + " or " + sources[last]
+	}
+	return list + " brings a real one"
 }
 
 // attempt returns the result of a change that was tried.

@@ -13,6 +13,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/provide"
 	"github.com/imgcheck/imgcheck/pkg/replay"
+	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
@@ -42,11 +43,25 @@ func JudgeBase(ctx context.Context, ref string, base *patch.Image, o Options) (*
 	return &JudgedBase{*j, base, &contents{img: img}, ref}, nil
 }
 
+// patchTrials limits the changes that are tried for an image to patch.
+const patchTrials = 64
+
 // Plan plans fixes that can be carried out, with libraries from sources, in the
-// releases that pins has by the libraries' IDs. It tries at most 64 changes. It returns
+// releases that pins has by the libraries' IDs. It tries at most patchTrials changes. It returns
 // nil if no finding that counts is an error or a warning.
 func (j *JudgedBase) Plan(ctx context.Context, sources *provide.Sources, pins map[string]string) (*fix.Plan, error) {
-	return j.plan(ctx, fix.Options{Trials: 64, NoSnippet: true, Find: sources.Find, Pins: pins, Content: j.content, Xattrs: j.xattrs})
+	return j.plan(ctx, fix.Options{Trials: patchTrials, NoSnippet: true, Find: sources.Find, Pins: pins, Content: j.content, Xattrs: j.xattrs})
+}
+
+// Advise returns the document of a scan, whose plan needs no sources: empty libraries stand
+// in for those that the image lacks. It tries as many changes as Plan. The plan is nil if no
+// finding that counts is an error or a warning.
+func (j *JudgedBase) Advise(ctx context.Context, pins map[string]string) (*report.Document, error) {
+	doc, err := j.advice(ctx, fix.Options{Trials: patchTrials, Pins: pins, Content: j.content, Xattrs: j.xattrs})
+	if err == nil {
+		doc, _ = j.opts.Policy.Apply(doc)
+	}
+	return doc, err
 }
 
 // Apply lays change over the image and judges the result as it will be pulled: the new

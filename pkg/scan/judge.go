@@ -86,13 +86,20 @@ func describe(img *layers.Image) report.Image {
 
 // document returns the image's document, with a plan unless NoPlan is set.
 func (j *Judged) document(ctx context.Context) (*report.Document, error) {
-	doc := report.New(j.about, j.Result)
-	doc.Rules = j.Packs.Rules
 	if j.opts.NoPlan {
+		doc := report.New(j.about, j.Result)
+		doc.Rules = j.Packs.Rules
 		return doc, nil
 	}
+	return j.advice(ctx, fix.Options{})
+}
+
+// advice returns the image's document with a plan.
+func (j *Judged) advice(ctx context.Context, o fix.Options) (*report.Document, error) {
+	doc := report.New(j.about, j.Result)
+	doc.Rules = j.Packs.Rules
 	var err error
-	if doc.Plan, err = j.plan(ctx, fix.Options{}); err != nil || doc.Plan == nil {
+	if doc.Plan, err = j.plan(ctx, o); err != nil || doc.Plan == nil {
 		return doc, err
 	}
 	if path, ok := doc.Plan.SearchPath(doc.Findings); ok {
