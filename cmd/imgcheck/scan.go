@@ -59,15 +59,19 @@ func sources() string {
 	return b.String()
 }
 
-// scanImage returns the document of an image, with the command that carries out its
-// plan.
+// scanImage returns the document of an image, with imgcheck's version and the command that
+// carries out its plan.
 func scanImage(ctx context.Context, ref string, o scan.Options) (*report.Document, error) {
 	o.Stage = pacing
 	doc, err := scan.Image(ctx, ref, o)
-	if err == nil && doc.Plan != nil {
+	if err != nil {
+		return nil, err
+	}
+	doc.Imgcheck = version()
+	if doc.Plan != nil {
 		doc.Plan.Command = patchCommandFor(ref, o.Layers, doc.Plan)
 	}
-	return doc, err
+	return doc, nil
 }
 
 // options are the checked flags of a scan.

@@ -535,7 +535,7 @@ func TestMarkdown(t *testing.T) {
 			return
 		}
 		want := d.Summary.Errors + d.Summary.Warnings
-		if d.Plan != nil && len(d.Plan.Steps) > 0 {
+		if d.Plan != nil && (len(d.Plan.Steps) > 0 || d.Plan.Snippet != nil) {
 			want++
 		}
 		if n := strings.Count(text, "\n### "); n != want {
@@ -555,8 +555,8 @@ func TestMarkdown(t *testing.T) {
 				continue
 			case fence != "":
 				continue
-			case strings.HasPrefix(line, "```") && strings.Trim(bare, "`") == "sh":
-				fence = strings.TrimSuffix(bare, "sh")
+			case strings.HasPrefix(line, "```") && slices.Contains([]string{"sh", "dockerfile"}, strings.Trim(bare, "`")):
+				fence = strings.TrimSuffix(bare, strings.Trim(bare, "`"))
 				continue
 			}
 			if prose := outsideCode(line); strings.Contains(prose, "<img") || strings.Contains(prose, "@you") || strings.Contains(prose, "[a](") {
@@ -735,4 +735,121 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%s", cmp.Diff(string(one), string(two)))
 		}
 	})
+}
+
+// TestSnippetInEveryFormat: every format has the lines for the Dockerfile that resolve a
+// finding, each whole and by itself, in place of other advice.
+func TestSnippetInEveryFormat(t *testing.T) {
+	docs, err := documents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for name, d := range docs {
+		if d.Plan == nil || d.Plan.Snippet == nil {
+			continue
+		}
+		at := slices.IndexFunc(d.Findings, func(f lint.Finding) bool {
+			return f.Severity != packs.Note && slices.Contains(d.Plan.Snippet.Resolved, f.Cause)
+		})
+		if at < 0 {
+			continue
+		}
+		seen++
+		f, lines := &d.Findings[at], strings.Join(d.Plan.Snippet.Lines, "\n")
+		for format, has := range map[string]func(string) bool{
+			"markdown": func(s string) bool { return strings.Contains(s, "\n```dockerfile\n"+lines+"\n```\n") },
+			"junit": func(s string) bool {
+				return strings.Contains(html.UnescapeString(s), " it:\n"+lines+"\n")
+			},
+			"github": func(s string) bool {
+				s = strings.NewReplacer("%0A", "\n", "%0D", "\r", "%25", "%").Replace(s)
+				return strings.Contains(s, " it:\n"+lines+"\n") || strings.Contains(s, " more in ")
+			},
+			"sarif":  func(s string) bool { return sarifHas(t, s, f, d.Plan.Snippet.Lines) },
+			"gitlab": func(s string) bool { return gitlabHas(t, s, f, lines) },
+		} {
+			text := string(render(t, format, d, report.Options{FailOn: packs.Warning}))
+			if !has(text) {
+				t.Errorf("%s: %s has not the lines\n%s", name, format, lines)
+			}
+			for _, x := range f.Fixes {
+				others := slices.ContainsFunc(d.Findings, func(o lint.Finding) bool {
+					return slices.Contains(o.Fixes, x) && !slices.Contains(d.Plan.Snippet.Resolved, o.Cause)
+				})
+				if !others && strings.Contains(html.UnescapeString(text), "Fix: "+x) {
+					t.Errorf("%s: %s has other advice beside the lines: %s", name, format, x)
+				}
+			}
+		}
+	}
+	if seen < 50 {
+		t.Errorf("only %d documents have lines that resolve a finding", seen)
+	}
+}
+
+// sarifHas reports whether the result of a finding, and the run, have the lines.
+func sarifHas(t *testing.T, text string, f *lint.Finding, lines []string) bool {
+	t.Helper()
+	type properties struct{ Dockerfile []string }
+	var log struct {
+		Runs []struct {
+			Properties properties
+			Results    []struct {
+				RuleID     string
+				Message    struct{ Text string }
+				Properties properties
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &log); err != nil {
+		t.Fatal(err)
+	}
+	run := log.Runs[0]
+	for _, r := range run.Results {
+		if r.RuleID == f.Rule && slices.Equal(r.Properties.Dockerfile, lines) && strings.Contains(r.Message.Text, " it:\n"+strings.Join(lines, "\n")) {
+			return slices.Equal(run.Properties.Dockerfile, lines)
+		}
+	}
+	return false
+}
+
+// gitlabHas reports whether the issue of a finding has the lines.
+func gitlabHas(t *testing.T, text string, f *lint.Finding, lines string) bool {
+	t.Helper()
+	var issues []struct {
+		Check   string `json:"check_name"`
+		Content struct{ Body string }
+	}
+	if err := json.Unmarshal([]byte(text), &issues); err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range issues {
+		if i.Check == f.Rule && i.Content.Body == "At the end of the Dockerfile:\n\n```dockerfile\n"+lines+"\n```" {
+			return true
+		}
+	}
+	return false
+}
+
+// TestLongSnippet: lines that do not fit into a bounded text are left out of it as a whole.
+func TestLongSnippet(t *testing.T) {
+	f := lint.Finding{Rule: "missing-library", Severity: packs.Error, Message: "m", Cause: "c"}
+	d := report.New(report.Image{Ref: "x"}, &lint.Result{Findings: []lint.Finding{f}})
+	long := "ENV LD_LIBRARY_PATH=" + strings.Repeat("/a/long/directory:", 300)
+	d.Plan = &fix.Plan{Snippet: &fix.Snippet{Lines: []string{long, "ENV A=b"}, Resolved: []string{"c"}}}
+	for _, format := range []string{"sarif", "junit", "github"} {
+		text := string(render(t, format, d, report.Options{}))
+		if !strings.Contains(text, "Fix: 2 lines at the end of the Dockerfile, which the text report has") {
+			t.Errorf("%s does not say that there are lines:\n%s", format, text)
+		}
+	}
+	for _, format := range []string{"text", "markdown", "sarif", "json"} {
+		if text := string(render(t, format, d, report.Options{})); !strings.Contains(text, long) {
+			t.Errorf("%s has not the whole line", format)
+		}
+	}
+	if text := string(render(t, "gitlab", d, report.Options{})); strings.Contains(text, ". Fix: ") || !strings.Contains(text, long) {
+		t.Errorf("gitlab:\n%s", text)
+	}
 }

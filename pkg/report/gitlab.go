@@ -4,6 +4,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/packs"
@@ -18,6 +19,13 @@ type (
 		Fingerprint string         `json:"fingerprint"`
 		Severity    string         `json:"severity"`
 		Location    gitlabLocation `json:"location"`
+		Content     *gitlabContent `json:"content,omitempty"`
+	}
+	// gitlabContent is the text about an issue in the format that GitLab's is part of, Code
+	// Climate's. GitLab keeps it and does not show it:
+	// https://github.com/codeclimate/platform/blob/master/spec/analyzers/SPEC.md#contents
+	gitlabContent struct {
+		Body string `json:"body"` // Markdown
 	}
 	gitlabLocation struct {
 		Path  string      `json:"path"`
@@ -46,13 +54,21 @@ func GitLab(w io.Writer, d *Document, o Options) error {
 		if patch, _ := planned(d, f); patch != "" {
 			text += ". Patch: " + clean(patch)
 		}
+		var content *gitlabContent
+		if lines := snippetFor(d, f); len(lines) > 0 {
+			solution := ". Fix: at the end of the Dockerfile, " + strings.Join(lines, " / ")
+			if utf8.RuneCountInString(text+solution) <= sarifDescription {
+				text += solution
+			}
+			content = &gitlabContent{markdownSnippet(lines)}
+		}
 		path := strings.TrimLeft(clean(pathOf(f)), "/")
 		if path == "" {
 			path = "image"
 		}
 		issues = append(issues, gitlabIssue{
 			Description: shorten(text, sarifDescription), Check: f.Rule, Fingerprint: prints[i], Severity: gitlabSeverity[f.Severity],
-			Location: gitlabLocation{path, gitlabLines{1}},
+			Location: gitlabLocation{path, gitlabLines{1}}, Content: content,
 		})
 	}
 	return plain.JSON(w, issues, "  ")

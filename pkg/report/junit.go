@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/xml"
 	"io"
 	"strings"
@@ -65,7 +66,7 @@ func JUnit(w io.Writer, d *Document, o Options) error {
 		failOn = packs.Error
 	}
 	suite := junitSuite{Name: xmlLine(d.Image.Ref)}
-	for _, p := range [][2]string{{"digest", d.Image.Digest}, {"platform", d.Image.Platform}, {"imgcheck", o.Version}, {"patch", command(d.Plan)}} {
+	for _, p := range [][2]string{{"digest", d.Image.Digest}, {"platform", d.Image.Platform}, {"imgcheck", cmp.Or(d.Imgcheck, o.Version)}, {"patch", command(d.Plan)}} {
 		if p[1] != "" {
 			if suite.Properties == nil {
 				suite.Properties = new(junitProperties)

@@ -46,7 +46,7 @@ func Markdown(w io.Writer, d *Document, _ Options) error {
 			}
 		}
 	}
-	if plan := markdownPlan(d.Plan); plan != "" && !fits(&b, plan) {
+	if plan := markdownFix(d) + markdownPlan(d.Plan); plan != "" && !fits(&b, plan) {
 		left++
 	}
 	if d.Summary.Notes > 0 {
@@ -119,7 +119,14 @@ func markdownFinding(d *Document, f *lint.Finding) string {
 			item("deleted", code(r.Path)+" by layer "+fmt.Sprint(r.By.Index)+": "+code(shorten(r.By.CreatedBy, shownWidth)))
 		}
 	}
+	pasted := snippetFor(d, f) != nil
+	if pasted {
+		item("fix", "the lines below")
+	}
 	for i, x := range f.Fixes {
+		if pasted {
+			break
+		}
 		if i > 0 && strings.HasPrefix(x, "or ") {
 			fmt.Fprintf(&b, "- %s\n", prose(x))
 		} else {
@@ -139,6 +146,35 @@ func markdownFinding(d *Document, f *lint.Finding) string {
 	return b.String()
 }
 
+// markdownFix returns what resolves the problems, in blocks to copy.
+func markdownFix(d *Document) string {
+	var b strings.Builder
+	for _, r := range pastes(d, shareOfAll) {
+		if b.Len() == 0 {
+			b.WriteString("\n### 🩹 fix\n")
+		}
+		says := r.word + r.says
+		if rest, ok := strings.CutPrefix(says, "fix: "); ok {
+			says = strings.ToUpper(rest[:1]) + rest[1:] // "this line …" or "these lines …"
+		}
+		fmt.Fprintf(&b, "\n%s\n\n%s\n", prose(says), block(r.language, r.lines))
+	}
+	return b.String()
+}
+
+// shareOfAll is share for findings that are not grouped by their problems.
+func shareOfAll(n, of int) string {
+	if n == of {
+		return "everything above"
+	}
+	return fmt.Sprintf("%d of %d problems", n, of)
+}
+
+// markdownSnippet returns lines for the end of a Dockerfile as Markdown.
+func markdownSnippet(lines []string) string {
+	return "At the end of the Dockerfile:\n\n" + block("dockerfile", lines)
+}
+
 // markdownPlan returns the steps of a plan and what they resolve.
 func markdownPlan(p *fix.Plan) string {
 	if p == nil || len(p.Steps) == 0 {
@@ -146,25 +182,23 @@ func markdownPlan(p *fix.Plan) string {
 	}
 	var b strings.Builder
 	n, of := p.Resolved()
-	fmt.Fprintf(&b, "\n### 🩹 patch\n\nThis would resolve %d of %s:\n\n", n, plural(of, "finding"))
+	fmt.Fprintf(&b, "\n<details><summary>the plan of imgcheck patch: it would resolve %d of %s</summary>\n\n", n, plural(of, "finding"))
 	for _, text := range p.Texts() {
 		fmt.Fprintf(&b, "- %s\n", prose(text))
 	}
 	for _, f := range p.Behind {
 		fmt.Fprintf(&b, "\nThen this shows: %s\n", code(f.Message))
 	}
-	if p.Command != "" {
-		fmt.Fprintf(&b, "\n%s\n", block(p.Command))
-	}
+	b.WriteString("\n</details>\n")
 	return b.String()
 }
 
-// block returns a command in a fenced block, which pages let people copy. Nothing in the
-// command can end the block, as in code.
-func block(s string) string {
-	s = clean(s)
+// block returns lines in a fenced block, which pages let people copy. Nothing in the lines can
+// end the block, as in code.
+func block(language string, lines []string) string {
+	s := strings.Join(cleaned(lines), "\n")
 	fence := strings.Repeat("`", max(3, backticks(s)+1))
-	return fence + "sh\n" + s + "\n" + fence
+	return fence + language + "\n" + s + "\n" + fence
 }
 
 // backticks returns the length of the longest run of backticks in s.

@@ -134,10 +134,10 @@ func attempt(a fix.Attempt, of int) string {
 
 // planned returns the plan's steps for a finding with their result, in a line, and a line
 // for each change that was tried and resolves less. patch is "" if the plan does not have
-// the finding.
+// the finding, or if it leaves the finding to the packages of the snippet.
 func planned(d *Document, f *lint.Finding) (patch string, tried []string) {
 	c := entryOf(d.Plan, f)
-	if c == nil {
+	if c == nil || c.Resolves == 0 && snippetFor(d, f) != nil {
 		return "", nil
 	}
 	result := fmt.Sprintf("resolves %s of %s", count(c.Resolves), plural(c.Of, "file"))

@@ -23,7 +23,9 @@ const Schema = "imgcheck.report/1"
 
 // Document is the report of one scan.
 type Document struct {
-	Schema   string         `json:"schema"`
+	Schema string `json:"schema"`
+	// Imgcheck is the version of the imgcheck that has scanned the image, or empty.
+	Imgcheck string         `json:"imgcheck,omitempty"`
 	Image    Image          `json:"image"`
 	Summary  Summary        `json:"summary"`
 	Findings []lint.Finding `json:"findings"`
@@ -120,7 +122,8 @@ type Options struct {
 	// Width is the number of columns at which the text format breaks lines between words;
 	// 0 breaks none.
 	Width int
-	// Version is imgcheck's own, for formats that name their tool.
+	// Version is imgcheck's own, for formats that name their tool. The document's has
+	// precedence.
 	Version string
 	// FailOn is the lowest severity that JUnit shows as a failure: "" is error, and Never
 	// is none.

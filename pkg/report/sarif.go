@@ -124,9 +124,9 @@ type (
 // of its findings, and a result for each finding, also for notes. A result is located at
 // the path of the first file that needs what is missing, relative to the image's root.
 // The location has no tag, because every build would then make new alerts. A finding that
-// a baseline knows is "unchanged", and one that a policy ignores is suppressed. The plan
-// is in the message and the properties: SARIF's own fixes can replace only parts of a
-// text, and not links or variables.
+// a baseline knows is "unchanged", and one that a policy ignores is suppressed. The plan and
+// the lines for the Dockerfile are in the message and the properties: SARIF's own fixes replace
+// regions of a file (sections 3.55 to 3.57), and which file the Dockerfile is, is not known.
 func SARIF(w io.Writer, d *Document, o Options) error {
 	list := sarifResults(d)
 	findings := make([]lint.Finding, len(list))
@@ -141,7 +141,7 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 		invocation.Notifications = []sarifNotification{{Level: "warning", Message: sarifText{Text: fmt.Sprintf("%s of the lowest severity are left out: GitHub accepts %s per run.", plural(n, "finding"), count(sarifLimit))}}}
 	}
 	run := sarifRun{
-		Tool:        sarifTool{sarifDriver{Name: "imgcheck", Version: o.Version, Info: home, Rules: []sarifRule{}}},
+		Tool:        sarifTool{sarifDriver{Name: "imgcheck", Version: clean(cmp.Or(d.Imgcheck, o.Version)), Info: home, Rules: []sarifRule{}}},
 		Invocations: []sarifInvocation{invocation},
 		Results:     []sarifResult{},
 		ColumnKind:  "utf16CodeUnits",
@@ -155,6 +155,9 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 	}
 	if c := command(d.Plan); c != "" {
 		run.Properties["patch"] = clean(c)
+	}
+	if d.Plan != nil && d.Plan.Snippet != nil {
+		run.Properties["dockerfile"] = cleaned(d.Plan.Snippet.Lines)
 	}
 	if category != "" { // each image of a commit is an analysis of its own
 		run.Automation = &sarifAutomation{ID: "imgcheck/" + category + "/"}
@@ -311,6 +314,9 @@ func sarifProps(d *Document, f *lint.Finding) map[string]any {
 	if n := len(f.Affected); n > 0 {
 		p["affected"] = n
 	}
+	if lines := snippetFor(d, f); len(lines) > 0 {
+		p["dockerfile"] = lines
+	}
 	if patch, tried := planned(d, f); patch != "" {
 		p["patch"] = clean(patch)
 		if len(tried) > 0 {
@@ -369,7 +375,8 @@ func rulesOf(findings []lint.Finding, known []*packs.Rule) []*packs.Rule {
 }
 
 // sentences returns a finding in prose, one sentence to a line. The first is the title. A
-// line that people may copy, a path or a command, ends without a period.
+// line that people may copy, a path or a command, ends without a period. The lines for the
+// Dockerfile take the place of other advice if they resolve the finding.
 func sentences(d *Document, f *lint.Finding) string {
 	var b strings.Builder
 	say := func(label, text string) {
@@ -389,6 +396,10 @@ func sentences(d *Document, f *lint.Finding) string {
 			say("So ", e.Text)
 		}
 		last = e.Text
+	}
+	lines := snippetText(d, f)
+	if lines != "" {
+		b.WriteString(lines + "\n")
 	}
 	for i, n := range f.NeededBy {
 		if i == shownNeeders {
@@ -410,7 +421,9 @@ func sentences(d *Document, f *lint.Finding) string {
 		add("Present at ", p.Path)
 	}
 	for _, x := range f.Fixes {
-		add("Fix: ", x)
+		if lines == "" {
+			add("Fix: ", x)
+		}
 	}
 	patch, tried := planned(d, f)
 	add("Patch: ", patch)

@@ -9,56 +9,100 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// fix shows what resolves the problems: lines for the Dockerfile, and the command that patches
-// the image without a build. Lines and commands are not broken, so that they can be pasted.
-func (t *text) fix(d *Document) {
+// paste is text to paste that resolves problems of a document.
+type paste struct {
+	word     string   // before says: "fix: ", or "or " behind another one
+	says     string   // how much it resolves
+	language string   // of lines: dockerfile, sh
+	lines    []string // unbroken
+}
+
+// pastes returns what resolves the problems of a document: lines for the Dockerfile, and the
+// command that patches the image without a build. share says how many of the problems that is.
+func pastes(d *Document, share func(n, of int) string) []paste {
 	p := d.Plan
 	if p == nil || len(d.Problems) == 0 {
-		return
+		return nil
 	}
 	how := "replayed as a whole"
 	if p.StandIn() || p.Snippet != nil && len(p.Snippet.Packages) > 0 {
 		how = "replayed, with an empty library in the place of each new one"
 	}
-	said, first := false, 0
+	var list []paste
+	first := 0
 	if s := p.Snippet; s != nil {
-		n := d.solved(func(f *lint.Finding) bool { return slices.Contains(s.Resolved, f.Cause) })
-		if n > 0 {
-			what := "these lines"
-			if len(s.Lines) == 1 {
-				what = "this line"
-			}
-			verb := " resolve "
-			if len(s.Lines) == 1 {
-				verb = " resolves "
-			}
-			t.paragraph("fix: ", fmt.Sprintf("%s at the end of the Dockerfile%s%s (%s)", what, verb, share(n, len(d.Problems)), how))
-			for _, l := range s.Lines {
-				t.line("  %s", clean(l))
-			}
-			said, first = true, n
+		first = d.solved(func(f *lint.Finding) bool { return slices.Contains(s.Resolved, f.Cause) })
+		if first > 0 {
+			says := fmt.Sprintf("%s %s (%s)", theLines(s.Lines), share(first, len(d.Problems)), how)
+			list = append(list, paste{"fix: ", says, "dockerfile", cleaned(s.Lines)})
 		}
 	}
-	if p.Command != "" && len(p.Steps) > 0 {
-		n := d.solved(func(f *lint.Finding) bool { o := entryOf(p, f); return o != nil && o.Resolves == o.Of })
-		switch {
-		case said && n == first:
-			t.paragraph("or ", "without a build:")
-		case said && n == 0:
-			t.paragraph("or ", "without a build, a part of it:")
-		case said:
-			t.paragraph("or ", fmt.Sprintf("without a build, %s:", share(n, len(d.Problems))))
-		case n == 0:
-			t.paragraph("fix: ", "this command resolves a part:")
-		default:
-			t.paragraph("fix: ", fmt.Sprintf("this command resolves %s (%s)", share(n, len(d.Problems)), how))
-		}
-		t.line("  %s", clean(p.Command))
-		said = true
+	if p.Command == "" || len(p.Steps) == 0 {
+		return list
 	}
-	if said {
+	n := d.solved(func(f *lint.Finding) bool { o := entryOf(p, f); return o != nil && o.Resolves == o.Of })
+	r := paste{word: "or ", language: "sh", lines: []string{clean(p.Command)}}
+	switch {
+	case first > 0 && n == first:
+		r.says = "without a build:"
+	case first > 0 && n == 0:
+		r.says = "without a build, a part of it:"
+	case first > 0:
+		r.says = fmt.Sprintf("without a build, %s:", share(n, len(d.Problems)))
+	case n == 0:
+		r.word, r.says = "fix: ", "this command resolves a part:"
+	default:
+		r.word, r.says = "fix: ", fmt.Sprintf("this command resolves %s (%s)", share(n, len(d.Problems)), how)
+	}
+	return append(list, r)
+}
+
+// theLines returns the lines of a snippet as the subject of a sentence, with its verb.
+func theLines(lines []string) string {
+	if len(lines) == 1 {
+		return "this line at the end of the Dockerfile resolves"
+	}
+	return "these lines at the end of the Dockerfile resolve"
+}
+
+// fix shows what resolves the problems. Lines and commands are not broken, so that they can be
+// pasted.
+func (t *text) fix(d *Document) {
+	list := pastes(d, share)
+	for _, r := range list {
+		t.paragraph(r.word, r.says)
+		for _, l := range r.lines {
+			t.line("  %s", l)
+		}
+	}
+	if len(list) > 0 {
 		t.line("")
 	}
+}
+
+// snippetFor returns the lines for the end of the Dockerfile that resolve a finding, perhaps with
+// others, or nil.
+func snippetFor(d *Document, f *lint.Finding) []string {
+	if d.Plan == nil || d.Plan.Snippet == nil || f.Cause == "" || !slices.Contains(d.Plan.Snippet.Resolved, f.Cause) {
+		return nil
+	}
+	return cleaned(d.Plan.Snippet.Lines)
+}
+
+// maxSnippet limits the characters of the lines in formats that bound the texts of a finding.
+const maxSnippet = 2048
+
+// snippetText returns the lines that resolve a finding as text: a sentence, and each line by itself.
+func snippetText(d *Document, f *lint.Finding) string {
+	lines := snippetFor(d, f)
+	if len(lines) == 0 {
+		return ""
+	}
+	text := "Fix: " + theLines(lines) + " it:\n" + strings.Join(lines, "\n")
+	if len(text) > maxSnippet {
+		return fmt.Sprintf("Fix: %s at the end of the Dockerfile, which the text report has", plural(len(lines), "line"))
+	}
+	return text
 }
 
 // paragraph writes a text behind a word, broken into lines.
