@@ -61,7 +61,7 @@ func emit(t *testing.T, ref string, args []string) (text string, ok bool) {
 	status := run(t.Context(), append([]string{"imgcheck", "patch", ref, "--accept-nvidia-license"}, args...), &out, &errs)
 	if status == exitFailed {
 		lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
-		if last := lines[len(lines)-1]; !strings.Contains(last, ": say --emit dockerfile=DIR") && !strings.Contains(last, ": publish it with -t") && !strings.Contains(last, "name one with --from") {
+		if last := lines[len(lines)-1]; !strings.Contains(last, ": say --emit dockerfile=DIR") && !strings.Contains(last, ": publish it with -t") && !strings.Contains(last, ": name their source with --from") {
 			t.Errorf("%s %v: no advice in %q", ref, args, last)
 		}
 	}

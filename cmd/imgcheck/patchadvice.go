@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -41,10 +42,22 @@ func (p *patching) advised(ctx context.Context, j *scan.JudgedBase) (*work, erro
 			return nil, err
 		}
 	}
+	if !p.dry && plan.StandIn() && plan.Snippet == nil {
+		return nil, fmt.Errorf("--emit dockerfile: no public image is known to have the libraries that the plan adds: %s", whence(plan))
+	}
 	if p.dry && !plan.Better() {
 		return nil, refuse("%s: no change of files or variables makes it better, only the packages that the lines above install: build the image with those", p.ref)
 	}
 	return &work{j, plan}, nil
+}
+
+// whence says how to name sources of the libraries that a plan adds.
+func whence(plan *fix.Plan) string {
+	from := sourcesFor(plan)
+	if len(from) == 0 {
+		return "name their source with --from, and a directory with --emit dockerfile=DIR"
+	}
+	return "say --emit dockerfile=DIR --from " + strings.Join(from, " --from ") + " --accept-nvidia-license"
 }
 
 // advice prints what resolves the problems, as a scan does.
