@@ -43,7 +43,7 @@ func (p *patching) advised(ctx context.Context, j *scan.JudgedBase) (*work, erro
 		}
 	}
 	if !p.dry && plan.StandIn() && plan.Snippet == nil {
-		return nil, fmt.Errorf("--emit dockerfile: no public image is known to have the libraries that the plan adds: %s", whence(plan))
+		return nil, fmt.Errorf("--emit dockerfile: no public image is known to have the libraries that the plan adds: %s", namingSources(plan))
 	}
 	if p.dry && !plan.Better() {
 		return nil, refuse("%s: no change of files or variables makes it better, only the packages that the lines above install: build the image with those", p.ref)
@@ -51,8 +51,8 @@ func (p *patching) advised(ctx context.Context, j *scan.JudgedBase) (*work, erro
 	return &work{j, plan}, nil
 }
 
-// whence says how to name sources of the libraries that a plan adds.
-func whence(plan *fix.Plan) string {
+// namingSources says how to name sources of the libraries that a plan adds.
+func namingSources(plan *fix.Plan) string {
 	from := sourcesFor(plan)
 	if len(from) == 0 {
 		return "name their source with --from, and a directory with --emit dockerfile=DIR"
