@@ -534,7 +534,7 @@ func TestMarkdown(t *testing.T) {
 			}
 			return
 		}
-		want := d.Summary.Errors + d.Summary.Warnings
+		want := len(d.Problems)
 		if d.Plan != nil && (len(d.Plan.Steps) > 0 || d.Plan.Snippet != nil) {
 			want++
 		}

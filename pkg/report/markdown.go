@@ -16,8 +16,8 @@ import (
 // https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#adding-a-job-summary
 const markdownLimit = 1000 << 10
 
-// Markdown writes the document for a step summary or a comment. Notes are folded at the
-// end. Findings that exceed GitHub's limit are counted.
+// Markdown writes the document for a step summary or a comment: the problems, what resolves
+// them, and notes, folded. Findings that exceed GitHub's limit are counted.
 func Markdown(w io.Writer, d *Document, _ Options) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "## imgcheck: %s\n\n", code(d.Image.Ref))
@@ -40,9 +40,9 @@ func Markdown(w io.Writer, d *Document, _ Options) error {
 	fmt.Fprint(&b, "\n")
 	left := 0
 	for _, s := range packs.Severities[:2] {
-		for i := range d.Findings {
-			if f := &d.Findings[i]; f.Severity == s && !fits(&b, markdownFinding(d, f)) {
-				left++
+		for i := range d.Problems {
+			if p := &d.Problems[i]; p.Severity == s && !fits(&b, markdownProblem(d, p)) {
+				left += len(p.Findings)
 			}
 		}
 	}
@@ -83,11 +83,34 @@ func fits(b *bytes.Buffer, text string) bool {
 	return true
 }
 
-func markdownFinding(d *Document, f *lint.Finding) string {
+// markdownProblem returns a problem under its headline: the finding that leads it, and the
+// others folded.
+func markdownProblem(d *Document, p *Problem) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n### %s %s\n\n%s\n\n", map[packs.Severity]string{packs.Error: "❌", packs.Warning: "⚠️"}[f.Severity], f.Rule, code(f.Message))
+	sign := map[packs.Severity]string{packs.Error: "❌", packs.Warning: "⚠️"}[p.Severity]
+	first := lead(d.Findings, p.Findings)
+	fmt.Fprintf(&b, "\n### %s %s\n\n%s", sign, prose(p.Headline), markdownFinding(d, first, p.Headline))
+	if n := len(p.Findings) - 1; n > 0 {
+		fmt.Fprintf(&b, "\n<details><summary>%s of this cause</summary>\n", plural(n, "more finding"))
+		for _, i := range p.Findings {
+			if f := &d.Findings[i]; f != first {
+				b.WriteString("\n" + markdownFinding(d, f, p.Headline))
+			}
+		}
+		b.WriteString("\n</details>\n")
+	}
+	return b.String()
+}
+
+// markdownFinding returns a finding without the message or the effect that is the headline.
+func markdownFinding(d *Document, f *lint.Finding, headline string) string {
+	var b strings.Builder
+	if f.Message != headline {
+		b.WriteString(code(f.Message) + " ")
+	}
+	fmt.Fprintf(&b, "%s\n\n", f.Rule)
 	item := func(label, text string) { fmt.Fprintf(&b, "- **%s** %s\n", label, text) }
-	last := ""
+	last := headline
 	for _, e := range f.Effects {
 		if e.Text != last {
 			item("so", prose(e.Text))
@@ -162,12 +185,12 @@ func markdownFix(d *Document) string {
 	return b.String()
 }
 
-// shareOfAll is share for findings that are not grouped by their problems.
+// shareOfAll is share below all problems.
 func shareOfAll(n, of int) string {
-	if n == of {
-		return "everything above"
+	if of == 1 && n == 1 {
+		return "it"
 	}
-	return fmt.Sprintf("%d of %d problems", n, of)
+	return share(n, of) + " problems"
 }
 
 // markdownSnippet returns lines for the end of a Dockerfile as Markdown.
