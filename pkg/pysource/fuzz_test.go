@@ -17,7 +17,7 @@ var seeds = []string{
 	"x = f\"{a[\"b\"]!r:>{c}} {{ }} \\N{DASH}\" rb'''d\n''' t'{e}'\nprint x\nexec 'y'\n`z`\n",
 	"import ctypes\nn = 'x' * 3\nctypes.CDLL(n + '" + strings.Repeat("y", 100) + "')\nm = [" + strings.Repeat("1,", 100) + "]\n",
 	"while a():\n  for b in c:\n    break\n  else:\n    raise d\nwith (e as f, g()): pass\ndel f\nglobal h\n",
-	"if a:\n  b\n c\n\td\n", "(\n[}", "'''", "\\", "\\\n", "a\n\\\n\nb", "f'{", "a\\\n", "\xef\xbb\xbfa", "# coding: latin-1\nimport \xe9\n",
+	"if a:\n  b\n c\n\td\n", "for 00in 0:\n  00\n else:raise", "(\n[}", "'''", "\\", "\\\n", "a\n\\\n\nb", "f'{", "a\\\n", "\xef\xbb\xbfa", "# coding: latin-1\nimport \xe9\n",
 	reducedMark + "\nimport a#7\nf(?)\n#: x y\n", reducedMark + ": it is too long\nimport a\n",
 }
 

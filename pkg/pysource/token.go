@@ -205,6 +205,9 @@ func (l *lexer) indent() {
 		l.add(tokDedent, "")
 	}
 	l.start = len(l.tokens)
+	if col > l.indents[len(l.indents)-1] { // no block has this column
+		l.add(tokBad, "")
+	}
 }
 
 // name reads a name, or the prefix of a string and the string.
