@@ -53,6 +53,10 @@ func init() {
 	for _, mod := range []string{"importlib.machinery", "importlib._bootstrap_external"} {
 		addModel(mod, "PathFinder", func(*Run) value { return &pathFinderClass{} })
 	}
+	for _, name := range []string{"SourceFileLoader", "SourcelessFileLoader", "ExtensionFileLoader"} {
+		classModel("importlib.machinery", name, fileLoader)
+		classModel("importlib._bootstrap_external", name, fileLoader)
+	}
 	for _, mod := range []string{"importlib.machinery", "importlib._bootstrap"} {
 		classModel(mod, "ModuleSpec", func(_ *Run, _ *class, a *args) value {
 			name, ok := a.text(0, "name")
@@ -273,14 +277,40 @@ func (l *loader) attr(_ *Run, name string) (value, bool) {
 		}}, true
 	case "load_module":
 		return &builtin{"load_module", func(r *Run, a *args) value {
-			return r.importModule(l.of.name)
+			name, ok := a.text(0, "fullname")
+			if !ok {
+				name = l.of.name
+			}
+			if _, loaded := r.modules.get(name); loaded || l.of.file == "" {
+				return r.importModule(name)
+			}
+			return r.loadFile(name, strings.TrimSuffix(l.of.file, "/__init__.py"))
 		}}, true
 	case "create_module":
 		return &builtin{"create_module", func(*Run, *args) value { return nil }}, true
 	case "path":
 		return l.of.file, true
+	case "name":
+		return l.of.name, true
 	}
 	return nil, false
+}
+
+// fileLoader is importlib.machinery.SourceFileLoader and its like. Of a class below one only
+// its own methods are known.
+func fileLoader(r *Run, c *class, a *args) value {
+	if !strings.HasPrefix(c.module, "importlib.") {
+		return &instance{of: c, attrs: r.newNames()}
+	}
+	name, ok := a.text(0, "fullname")
+	if !ok {
+		name, ok = a.text(0, "name") // of ExtensionFileLoader
+	}
+	file, ok2 := a.text(1, "path")
+	if !ok || !ok2 {
+		return unknownf("a loader")
+	}
+	return &loader{&moduleSpec{name: name, file: file}}
 }
 
 // findSpec is importlib.util.find_spec: it imports the packages above.
@@ -326,12 +356,21 @@ func findSpec(r *Run, a *args) value {
 	return &moduleSpec{name: name, file: found.File, search: found.Search, kind: found.Kind}
 }
 
-// specFromFile is importlib.util.spec_from_file_location.
+// specFromFile is importlib.util.spec_from_file_location. Without a loader, it has none for
+// a file with another suffix than that of a module.
 func specFromFile(_ *Run, a *args) value {
 	name, ok1 := a.text(0, "name")
 	file, ok2 := a.text(1, "location")
 	if !ok1 || !ok2 {
 		return unknownf("a spec")
+	}
+	_, loads := a.kw["loader"]
+	switch path.Ext(file) {
+	case ".py", ".pyc", ".so":
+	default:
+		if !loads {
+			return nil
+		}
 	}
 	s := &moduleSpec{name: name, file: file}
 	if _, given := a.kw["submodule_search_locations"]; given || path.Base(file) == "__init__.py" {
@@ -368,6 +407,9 @@ func (r *Run) execSpec(m *module, s *moduleSpec) {
 	}
 	if s.kind != "" {
 		p.Kind = s.kind
+	}
+	if r.noFile(p); r.raised != nil {
+		return
 	}
 	n := r.child(kind, m.name, s.file, "ImportError")
 	outer := r.node
