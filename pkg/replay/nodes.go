@@ -37,7 +37,7 @@ func (st *starter) evaluateNode(j job) *followed {
 	if p.File == "" || len(p.Args) == 0 {
 		return nil
 	}
-	host := st.processOf(RealPath(st.re.img.FS, p.Path), p.Path, j.env)
+	host := st.processOf(RealPath(st.re.img.FS, p.Path), p.Path, j.env, p.Loader)
 	if host == nil {
 		return nil
 	}

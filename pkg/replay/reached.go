@@ -45,7 +45,7 @@ func (st *starter) reach() []Reached {
 		if p.Path == "" || o == nil || o.Path == st.re.config.Entry().Path || !IsProgram(o.ELF) {
 			continue
 		}
-		proc := st.startIn(o, p.Path, p.Env)
+		proc := st.startIn(o, p)
 		if proc == nil {
 			continue
 		}
@@ -58,6 +58,7 @@ func (st *starter) reach() []Reached {
 		o.Misses = missed
 	}
 	st.whicheverRuns(list)
+	st.wrapped(misses)
 	return list
 }
 
@@ -94,21 +95,36 @@ func (r *Reached) misses(library string) bool {
 	return slices.ContainsFunc(r.Misses, func(e *elfdeps.Error) bool { return e.Missing() && e.Name == library })
 }
 
-// startIn traces a program in an environment. It returns nil if it cannot be traced, or if
+// startIn traces a program in its environment. It returns nil if it cannot be traced, or if
 // the environment has a value that decides what it loads and is not known.
-func (st *starter) startIn(o *Object, file string, env map[string]string) *elfdeps.Process {
-	if o.Loader == nil || !startup.Known(env["LD_LIBRARY_PATH"]) || !startup.Known(env["LD_PRELOAD"]) {
+func (st *starter) startIn(o *Object, pr *startup.Program) *elfdeps.Process {
+	lo := st.re.loaders
+	image := st.loaderOf(o, pr.Loader)
+	if image == nil || !startup.Known(pr.Env["LD_LIBRARY_PATH"]) || !startup.Known(pr.Env["LD_PRELOAD"]) {
 		return nil
 	}
-	l, err := elfdeps.NewLoader(st.re.loaders.gpuHost(o.Loader), o.Loader.Path, st.environment(env))
+	l, err := elfdeps.NewLoader(lo.gpuHost(image), image.Path, st.environment(pr.Env))
 	if err != nil {
 		return nil
 	}
-	p, _ := l.Trace(file) // its error repeats the misses of the process
+	trace := l.Trace // its error repeats the misses of the process
+	if pr.Loader != "" {
+		trace = l.TraceFile
+	}
+	p, _ := trace(pr.Path)
 	if p.Program() == nil {
 		return nil
 	}
 	return p
+}
+
+// loaderOf returns the loader of a program: the one that is called by hand, unless that is "",
+// else the one that it names. It returns nil if the image has none.
+func (st *starter) loaderOf(o *Object, byHand string) *elfdeps.Loader {
+	if byHand != "" {
+		return st.re.loaders.Loader(byHand)
+	}
+	return o.Loader
 }
 
 // environment returns the loader's environment with the known variables of env.

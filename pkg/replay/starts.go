@@ -385,7 +385,7 @@ func (st *starter) process(j job, steps int) (*pyimport.Run, *pythonHost) {
 	if err != nil {
 		return nil, nil
 	}
-	host := st.host(in, j.env)
+	host := st.host(in, j.env, j.byHand())
 	if host == nil {
 		return nil, nil
 	}
@@ -468,10 +468,18 @@ func brokenOff(j job, panicked any) *followed {
 	return &followed{tree: n, broken: why}
 }
 
-// host starts the process of an interpreter on a machine with a GPU, with an environment.
-// It returns nil if it does not start.
-func (st *starter) host(in *pyenv.Interpreter, env map[string]string) *pythonHost {
-	h := st.processOf(in.Real, in.Path, env)
+// byHand returns the loader that runs the program by hand, or "".
+func (j *job) byHand() string {
+	if j.program == nil {
+		return ""
+	}
+	return j.program.Loader
+}
+
+// host starts the process of an interpreter on a machine with a GPU, with an environment,
+// by the loader that is called by hand unless it is "". It returns nil if it does not start.
+func (st *starter) host(in *pyenv.Interpreter, env map[string]string, loader string) *pythonHost {
+	h := st.processOf(in.Real, in.Path, env, loader)
 	if h != nil {
 		h.python2 = in.Major == 2
 	}
@@ -483,17 +491,26 @@ func (st *starter) host(in *pyenv.Interpreter, env map[string]string) *pythonHos
 
 // processOf starts a program, by its real path and the one that it is started by, as host
 // does.
-func (st *starter) processOf(real, file string, env map[string]string) *pythonHost {
+func (st *starter) processOf(real, file string, env map[string]string, loader string) *pythonHost {
 	o := st.re.files.ByPath[real]
-	if o == nil || o.Loader == nil {
+	if o == nil {
 		return nil
 	}
-	fsys := st.re.loaders.gpuHost(o.Loader)
-	l, err := elfdeps.NewLoader(fsys, o.Loader.Path, st.environment(env))
+	image := st.loaderOf(o, loader)
+	if image == nil {
+		return nil
+	}
+	fsys := st.re.loaders.gpuHost(image)
+	l, err := elfdeps.NewLoader(fsys, image.Path, st.environment(env))
 	if err != nil {
 		return nil
 	}
-	p, err := l.Start(file)
+	var p *elfdeps.Process
+	if loader == "" {
+		p, err = l.Start(file)
+	} else {
+		p, err = l.Run([]string{file})
+	}
 	if err != nil || len(st.re.files.cutOf(p.Objects, 0)) > 0 {
 		return nil
 	}

@@ -61,7 +61,7 @@ func (st *starter) loads(p *startup.Program) Loads {
 	if p.Path == "" || o == nil || !IsProgram(o.ELF) {
 		return l
 	}
-	proc := st.startIn(o, p.Path, p.Env)
+	proc := st.startIn(o, p)
 	if proc == nil {
 		return l
 	}

@@ -50,6 +50,9 @@ type Program struct {
 	Env  map[string]string
 	Dir  string // working directory; see [Hole]
 	Home string // home directory of the user that runs it; "" if it is not known
+	// Loader is the dynamic loader that runs it by hand (`ld.so PROGRAM`), "" for the one that
+	// the ELF file names.
+	Loader string
 	// Kind is how the program is known: [KindPython] and so on, "" for others.
 	Kind string
 	// Python is what an interpreter of Python runs; nil for other programs.

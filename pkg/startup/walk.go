@@ -28,8 +28,9 @@ type via struct {
 	caught  bool
 	maybe   string
 	depth   int
-	scripts int  // `#!` lines of this execve
-	shell   bool // a shell starts it, and runs a text without `#!` itself
+	scripts int    // `#!` lines of this execve
+	shell   bool   // a shell starts it, and runs a text without `#!` itself
+	loader  string // that runs the program by hand
 }
 
 // then returns v with one more step.
@@ -79,7 +80,7 @@ func (w *walk) unknown(file string, line int, why string) {
 // add adds a program and returns its index, or that of an equal one. It returns -1 if
 // there are too many.
 func (w *walk) add(p Program) int {
-	key := strings.Join(append([]string{p.Path, p.Dir, p.Maybe, p.File}, p.Args...), "\x01")
+	key := strings.Join(append([]string{p.Path, p.Loader, p.Dir, p.Maybe, p.File}, p.Args...), "\x01")
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		if name != "OLDPWD" {
 			key += "\x01" + name + "=" + p.Env[name]
@@ -236,7 +237,7 @@ func (w *walk) problem(v via, p Problem) {
 func (w *walk) program(file string, argv []string, p proc, v via) Program {
 	return Program{
 		Path: file, Args: argv, Env: maps.Clone(p.env), Dir: p.dir, Home: p.user.home,
-		Main: v.main, Service: v.service, Caught: v.caught, Maybe: v.maybe, Chain: v.chain,
+		Loader: v.loader, Main: v.main, Service: v.service, Caught: v.caught, Maybe: v.maybe, Chain: v.chain,
 	}
 }
 
@@ -304,7 +305,10 @@ func (w *walk) start(p proc, found string, argv []string, v via) {
 		}
 	}
 	pr := w.program(found, argv, p, v)
+	v.loader = ""
 	switch {
+	case loaderName.MatchString(name) || loaderName.MatchString(e.Object.Soname):
+		w.loader(p, pr, v)
 	case shellName.MatchString(name) || shellName.MatchString(real):
 		pr.Kind = KindShell
 		w.shell(p, pr, real, v)
