@@ -1,9 +1,11 @@
 package lint
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
@@ -32,7 +34,7 @@ func entrypoint(pass *Pass) []Finding {
 	e := pass.Config.Entry()
 	clause, v := pass.Loaders.Unstartable(e)
 	if clause == "" {
-		return nil
+		return absent(pass)
 	}
 	f := pass.say(brokenEntrypoint, clause, v)
 	pass.also(&f, "not-started", nil)
@@ -42,6 +44,30 @@ func entrypoint(pass *Pass) []Finding {
 	}
 	if e.Path != "" {
 		f.Subject, f.NeededBy, f.Affected = e.Path, []replay.File{pass.Image.File(e.Path)}, []string{e.Path}
+	}
+	return []Finding{f}
+}
+
+// absent returns a finding for a program that a script of the image's start runs, that is not
+// there, and with which the container ends.
+func absent(pass *Pass) []Finding {
+	a := pass.Evidence.Started.Absent
+	if a == nil || pass.Config.MayBeMounted(a.Tried) {
+		return nil
+	}
+	var chain []string
+	for _, l := range a.Chain {
+		chain = append(chain, l.String())
+	}
+	f := pass.say(brokenEntrypoint, "absent", packs.Values{"error": a.Error, "name": a.Name, "chain": strings.Join(chain, " → ")})
+	fix, v := "install", packs.Values{"name": a.Name, "by": cmp.Or(a.File, "CMD")}
+	if link, _, _ := pass.Image.FS.Lstat(a.Link); a.Link != "" {
+		fix, v = "dangling", packs.Values{"target": link.Link, "link": a.Link}
+	}
+	pass.also(&f, fix, v)
+	f.Subject = a.Name
+	if a.File != "" {
+		f.NeededBy, f.Affected = []replay.File{pass.Image.File(a.File)}, []string{a.File}
 	}
 	return []Finding{f}
 }

@@ -67,14 +67,39 @@ func (co *Config) IsMount(dir string) bool {
 			return true
 		}
 	}
+	return co.inVolume(dir)
+}
+
+// inVolume reports whether a path is in a volume of the image.
+func (co *Config) inVolume(p string) bool {
 	if co.img.Config != nil {
 		for v := range co.img.Config.Config.Volumes {
-			if IsIn(path.Clean(dir), path.Clean(v)) {
+			if IsIn(path.Clean(p), path.Clean(v)) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// MayBeMounted reports whether a program that the image lacks at some paths may be mounted
+// there: one of them is in a volume, or the only one in a directory of the root that has
+// nothing in it.
+func (co *Config) MayBeMounted(paths []string) bool {
+	if slices.ContainsFunc(paths, co.inVolume) {
+		return true
+	}
+	if len(paths) != 1 {
+		return false
+	}
+	top, _, below := strings.Cut(strings.TrimPrefix(paths[0], "/"), "/")
+	if !below {
+		return false
+	}
+	for range co.img.FS.Below(top) {
+		return co.IsMount(path.Dir(paths[0]))
+	}
+	return true
 }
 
 // Interactive reports whether the image starts a shell without a command, or names no

@@ -297,8 +297,10 @@ func (s *shell) program(n syntax.Node, argv []string) {
 	s.exec(n, p, argv, false)
 	if found == "" && known && !s.w.starters.injected(baseName(argv[0])) {
 		s.status, s.code = failed, "127"
+		s.lacks = s.w.absent(argv[0], p, via{chain: s.chain(n), shell: true, maybe: s.maybe(), unsure: s.v.unsure, says: s.notFound(n, argv[0], p, false)})
 		return
 	}
+	s.changes(argv)
 	s.status = eitherWay
 	s.touch(argv)
 	out, st, ok := s.compute(argv)

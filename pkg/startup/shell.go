@@ -98,6 +98,7 @@ type shell struct {
 	last    []int // the programs that ran last
 	jobs    []int // programs in the background
 	out     *strings.Builder
+	lacks   *Absent           // the program of the last command, if it is certain to be absent
 	stdin   *string           // nil if it is not known
 	files   map[string]string // that the script has written; see [Hole]
 	touched map[string]bool   // paths that programs may have changed
@@ -135,6 +136,7 @@ func (w *walk) shell(p proc, pr Program, real string, v via) {
 	if f == goesOn && v.main {
 		s.isMain(s.last)
 	}
+	s.endsWith(f)
 }
 
 // isMain marks programs whose end is that of the container: only commands of the shell
@@ -510,7 +512,7 @@ func (s *shell) unknown(n syntax.Node, why string) {
 // runUnknown records that a text runs which is not known. It may set any variable, above
 // all those that decide where libraries and modules are found.
 func (s *shell) runUnknown() {
-	s.blind, s.status = true, eitherWay
+	s.blind, s.status, s.w.changed = true, eitherWay, true
 	for _, name := range []string{"LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH"} {
 		s.vars[name] = variable{value: Hole, exported: true}
 	}
@@ -522,7 +524,8 @@ func (s *shell) exec(n syntax.Node, p proc, argv []string, replace bool) {
 	v := via{
 		chain: s.chain(n), depth: s.depth, shell: true, maybe: s.maybe(), service: s.service || s.v.service,
 		main:   replace && s.v.main && !s.sub && !s.service,
-		caught: s.v.caught || s.testing > 0 || s.service || !replace && !s.errexit,
+		caught: s.v.caught || s.testing > 0 || s.service || !replace && !s.errexit, unsure: s.v.unsure,
+		says: s.notFound(n, argv[0], p, replace),
 	}
 	s.w.exec(p, argv, v)
 	for i := before; i < len(s.w.res.Programs); i++ {
@@ -562,15 +565,15 @@ func (s *shell) isTouched(file string) bool {
 // atRunTime are the directories that the container's runtime fills.
 var atRunTime = []string{"/proc", "/sys", "/dev", "/run/secrets", "/var/run/secrets"}
 
+// isAtRunTime reports whether a path is in one of them.
+func isAtRunTime(file string) bool {
+	return slices.ContainsFunc(atRunTime, func(dir string) bool { return file == dir || strings.HasPrefix(file, dir+"/") })
+}
+
 // lookup returns the entry at a path of the image. known is false if it may be another at
 // run time.
 func (s *shell) lookup(file string) (e *layers.Entry, known bool) {
-	for _, dir := range atRunTime {
-		if file == dir || strings.HasPrefix(file, dir+"/") {
-			return nil, false
-		}
-	}
-	if s.isTouched(file) || s.w.starters.injected(path.Base(file)) {
+	if isAtRunTime(file) || s.isTouched(file) || s.w.starters.injected(path.Base(file)) {
 		return nil, false
 	}
 	e, _, _ = s.w.fs.Lookup(file)

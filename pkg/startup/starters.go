@@ -208,6 +208,8 @@ func (w *walk) starterRows(p proc, i int, rows []int, args []string, v via) {
 			w.unknown(file, line, "an argument before the program is not known: "+strings.Join(args, " "))
 			return
 		}
+		st.v.says = ""
+		st.v.unsure = st.v.unsure || st.row.Then != "program" || len(st.opts) > 0 && !slices.Contains(args, "--")
 		thens[st.row.Then](st)
 		return
 	}

@@ -156,6 +156,9 @@ type Result struct {
 	// Problem is why the container's first program does not start; nil if it does, or if
 	// the config names none.
 	Problem *Problem
+	// Absent is a program that is not there when a script or a starter runs it, and with which
+	// the container ends, for certain; nil if there is none.
+	Absent *Absent
 	// Path is the file of the first program, or of the script that it is, links followed;
 	// "" if none was found.
 	Path string
@@ -173,7 +176,7 @@ const (
 
 // Follow returns the programs that a container of the image starts.
 func Follow(fsys *layers.FS, config v1.Config, starters *Starters) *Result {
-	w := &walk{fs: fsys, starters: starters, res: &Result{}, seen: map[string]int{}}
+	w := &walk{fs: fsys, starters: starters, res: &Result{}, seen: map[string]int{}, written: map[string]bool{}}
 	argv, chain := command(config)
 	if len(argv) == 0 || argv[0] == "" {
 		return w.res
@@ -188,7 +191,7 @@ func Follow(fsys *layers.FS, config v1.Config, starters *Starters) *Result {
 // execve: argv with an environment, at the step of the link. Maybe is the condition that is
 // not known under which it does so, or "".
 func Become(fsys *layers.FS, starters *Starters, from *Program, argv []string, env map[string]string, l Link, maybe string) []Program {
-	w := &walk{fs: fsys, starters: starters, res: &Result{}, seen: map[string]int{}}
+	w := &walk{fs: fsys, starters: starters, res: &Result{}, seen: map[string]int{}, written: map[string]bool{}}
 	v := via{chain: from.Chain, main: from.Main, service: from.Service, caught: from.Caught, maybe: from.Maybe, shell: true}
 	if v.maybe == "" {
 		v.maybe = maybe

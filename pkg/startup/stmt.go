@@ -97,7 +97,7 @@ func (s *shell) wrote(file, text string, more bool) {
 	if len(text) > maxValue || len(s.files) > 256 {
 		text = Hole
 	}
-	s.files[file] = text
+	s.files[file], s.w.written[file] = text, true
 }
 
 // redirect reads redirections: it sets the input, and returns the file of the output, ""
@@ -157,6 +157,7 @@ func (s *shell) hereDocument(r *syntax.Redirect) string {
 
 // command runs a command.
 func (s *shell) command(c syntax.Command) flow {
+	s.lacks = nil
 	switch c := c.(type) {
 	case *syntax.CallExpr:
 		return s.call(c)

@@ -16,8 +16,10 @@ type walk struct {
 	starters *Starters
 	res      *Result
 	steps    int
-	over     bool           // the bound of steps is reached
-	seen     map[string]int // programs, by what makes them equal
+	over     bool            // the bound of steps is reached
+	seen     map[string]int  // programs, by what makes them equal
+	changed  bool            // a program or a text has run that may have made programs
+	written  map[string]bool // files that scripts write
 }
 
 // via describes the way from the start to a program.
@@ -31,6 +33,8 @@ type via struct {
 	scripts int    // `#!` lines of this execve
 	shell   bool   // a shell starts it, and runs a text without `#!` itself
 	loader  string // that runs the program by hand
+	unsure  bool   // it may be another program: the options of a starter are not all known
+	says    string // the error of the shell if the program is absent
 }
 
 // then returns v with one more step.
@@ -213,14 +217,12 @@ func (w *walk) missing(p proc, argv []string, v via, known bool) {
 	if strings.Contains(name, "/") {
 		pr.Fault = NotFound
 	}
-	for _, c := range candidates(name, p) {
-		if e, _, ok := w.fs.Lstat(c); ok && e.Type == layers.Symlink {
-			pr.Link = c
-			break
-		}
-	}
+	pr.Link = w.dangling(candidates(name, p))
 	w.problem(v, pr)
 	w.add(w.program("", argv, p, v))
+	if v.main && !v.caught {
+		w.ends(w.absent(name, p, v))
+	}
 }
 
 // problem records why the first program does not start; of others it is an unknown part.
