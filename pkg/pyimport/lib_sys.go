@@ -169,6 +169,8 @@ func (o *frameObject) attr(_ *Run, name string) (value, bool) {
 		if o.f.vars == o.f.module.names {
 			return &moduleDict{o.f.module}, true
 		}
+	case "f_code":
+		return &codeObject{o.f.file}, true
 	case "f_back":
 		if o.f.caller != nil {
 			return &frameObject{o.f.caller}, true

@@ -66,8 +66,14 @@ type StartFailure struct {
 	Effects []packs.Effect
 }
 
-// File returns the real path of the file that could not be loaded, or "".
-func (f *StartFailure) File() string { return f.Path[len(f.Path)-1].File }
+// File returns the path of the file that could not be loaded, or "".
+func (f *StartFailure) File() string {
+	n := f.Path[len(f.Path)-1]
+	if n.Kind == pyimport.Library && path.IsAbs(n.Name) {
+		return n.Name
+	}
+	return n.File
+}
 
 // Loader returns the loader's error behind the exception, or nil.
 func (f *StartFailure) Loader() *elfdeps.Error {
