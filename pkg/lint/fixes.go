@@ -40,7 +40,38 @@ func fixes(pass *Pass, f *Finding, fam *packs.Family, c *cause) []packs.Advice {
 	if len(list) == 0 && e.Missing() {
 		list = recordedFix(pass, f.Library)
 	}
+	if len(list) == 0 && e.Missing() && asks != "" && f.Rule == "unresolved-library" && c.verdict.Severity != packs.Note {
+		list = releaseFix(pass, f.Library, asks)
+	}
 	return list
+}
+
+// releaseFix returns the fix for a library that no file of the image is and that nothing is
+// known of: to install it, or to rebuild the file that asks for it, against the release of the
+// library that the image has. It returns nil for a loader and a C library.
+func releaseFix(pass *Pass, library, asks string) []packs.Advice {
+	if strings.HasPrefix(library, "ld-") || strings.HasPrefix(library, "libc.") {
+		return nil
+	}
+	v := packs.Values{"library": library, "file": asks}
+	stem := libraryStem(library)
+	for _, o := range pass.Files.Objects {
+		if name := path.Base(o.Path); stem != "" && libraryStem(name) == stem && o.Path != asks {
+			v["soname"], v["dir"] = cmp.Or(o.ELF.Soname, name), path.Dir(o.Path)
+			return pass.advice("other-release", v)
+		}
+	}
+	return pass.advice("install-library", v)
+}
+
+// libraryStem returns the name of a library without its numbers: "libboost_python" for
+// libboost_python36.so.1.67.0. It returns "" for a name without ".so".
+func libraryStem(name string) string {
+	stem, _, ok := strings.Cut(name, ".so")
+	if !ok {
+		return ""
+	}
+	return strings.TrimRight(stem, "0123456789.-")
 }
 
 // recordedFix returns the fix for a library that a wheel has installed, by its RECORD, and
@@ -77,6 +108,8 @@ func nearFixes(pass *Pass, f *Finding, c *cause, asks string) (list []packs.Advi
 	switch {
 	case pass.Files.OtherMachine(f.Library) != "":
 		return pass.advice("other-machine", packs.Values{"machine": pass.Files.OtherMachine(f.Library), "image": replay.NameOf(pass.Files.Machine)}), false
+	case !e.Missing() && strings.Contains(e.Message, "invalid ELF header") && strings.Contains(f.Library, "/node_modules/"):
+		return pass.advice("node-modules", nil), true
 	case f.Rule == "unusable-library":
 		return wholeFix(pass, cmp.Or(e.Subject, e.Name)), false
 	case f.Rule == "missing-link", f.Rule == "broken-entrypoint" && len(f.Present) > 0 && !named:

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
@@ -94,6 +95,36 @@ func (pass *Pass) adviseModule(x *Finding, f *replay.StartFailure) {
 		return
 	}
 	pass.also(x, "no-module", v)
+	pass.adviseRequired(x, name)
+}
+
+// adviseRequired adds where a module that is not there may come from: the package with the
+// import requires one that is not installed, or requires a single one, whose release that is
+// installed does not have it.
+func (pass *Pass) adviseRequired(x *Finding, module string) {
+	if len(x.Affected) == 0 {
+		return
+	}
+	_, pkg, wheels := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, x.Affected[0]))
+	if pkg == nil {
+		return
+	}
+	var here []*inventory.Package
+	for _, line := range pkg.Requires {
+		r, err := inventory.ParseRequirement(line)
+		if err != nil || strings.Contains(line, ";") {
+			continue // perhaps it does not apply
+		}
+		if is := wheels[r.Name]; is != nil {
+			here = append(here, is)
+			continue
+		}
+		pass.also(x, "required", packs.Values{"requirement": r.Name, "package": pkg.Name})
+		return
+	}
+	if len(here) == 1 {
+		pass.also(x, "required-release", packs.Values{"requirement": here[0].Name, "version": here[0].Version, "package": pkg.Name, "module": module})
+	}
 }
 
 // otherBuild returns the extension module with the last part of a dotted name that lies

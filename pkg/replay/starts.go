@@ -79,7 +79,7 @@ type job struct {
 // those that cannot be imported.
 func (st *starter) run(ctx context.Context) ([]*Start, error) {
 	suspects, others := st.packages()
-	jobs := append(st.programs(), suspects...)
+	jobs := append(append(st.programs(), suspects...), st.strays()...)
 	others, err := st.failing(ctx, others)
 	if err != nil {
 		return nil, err

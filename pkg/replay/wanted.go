@@ -154,10 +154,8 @@ func (w *wanted) askedOther(site, name, dist string) inventory.Answer {
 		return inventory.Unknown
 	}
 	for _, n := range []string{name, dist} {
-		for _, pkg := range w.packages.inv.Packages {
-			if pkg.Kind == inventory.Conda && n != "" && inventory.Normalize(pkg.Name) == inventory.Normalize(n) && IsIn(site, pkg.Dir) && pkg.Asked != inventory.Unknown {
-				return pkg.Asked
-			}
+		if asked, _ := w.packages.askedOfConda(site, n); n != "" && asked != inventory.Unknown {
+			return asked
 		}
 	}
 	return inventory.Yes
