@@ -77,6 +77,18 @@ func (l *ledger) broken(findings []lint.Finding) {
 	}
 }
 
+// since returns the causes of the findings that before does not have.
+func (l *ledger) since(before *ledger) []string {
+	var list []string
+	for i := range l.counted {
+		f := &l.counted[i]
+		if !slices.ContainsFunc(before.counted, func(o lint.Finding) bool { return o.Cause == f.Cause }) && !slices.Contains(list, f.Cause) {
+			list = append(list, f.Cause)
+		}
+	}
+	return list
+}
+
 func mark(set map[string]bool, list []string) {
 	for _, s := range list {
 		set[s] = true

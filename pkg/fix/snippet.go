@@ -10,6 +10,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/envline"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/patch"
@@ -25,6 +26,9 @@ type Snippet struct {
 	// Resolved has the causes of the findings that the replay no longer has with the changes
 	// of all lines.
 	Resolved []string `json:"resolved"`
+	// Shows has the causes of findings that the image has only with the lines: they were
+	// hidden behind those that are resolved. None of them is an error.
+	Shows []string `json:"shows,omitempty"`
 	// Packages are those of the distribution that the lines install. The replay took empty
 	// libraries in their place.
 	Packages []string `json:"packages,omitempty"`
@@ -51,6 +55,7 @@ func (p *planner) snippet(ctx context.Context, plan *Plan) (*Snippet, error) {
 			s.Resolved = append(s.Resolved, k)
 		}
 	}
+	s.Shows = after.ledger.since(p.first)
 	return s, nil
 }
 
@@ -270,7 +275,7 @@ func (w *writer) sources(s *Step) (image string, paths []string) {
 		return s.found.Image.Ref + "@" + s.found.Image.Digest, paths
 	}
 	cuda, versions := w.m.wanted(s)
-	img := provide.ImageWith(s.Library, cuda, getVar(environment(w.m.base), "CUDA_VERSION"), versions)
+	img := provide.ImageWith(s.Files, cuda, w.m.cudaRelease(), versions)
 	if img == nil {
 		return "", nil
 	}
@@ -278,7 +283,24 @@ func (w *writer) sources(s *Step) (image string, paths []string) {
 	if c := w.m.base.Config; c != nil && c.Architecture == "arm64" {
 		triple = "aarch64-linux-gnu"
 	}
-	return img.Ref, img.Sources(s.Library, s.Files, triple)
+	return img.Ref, img.Sources(s.Files, triple)
+}
+
+// cudaRelease returns the release of CUDA that the image is built on, or that its wheels
+// have, or "".
+func (m *maker) cudaRelease() string {
+	if v := getVar(environment(m.base), "CUDA_VERSION"); v != "" || m.inventory == nil {
+		return v
+	}
+	lib := provide.LibraryOf("libcudart.so")
+	for _, pkg := range m.inventory.Packages {
+		for _, cuda := range []string{"11", "12", "13"} {
+			if pkg.Kind == inventory.Wheel && isWheelName(lib, cuda, pkg.Name) {
+				return pkg.Version
+			}
+		}
+	}
+	return ""
 }
 
 // addCopy adds an instruction, or its sources to the instruction with the same image and
@@ -286,7 +308,13 @@ func (w *writer) sources(s *Step) (image string, paths []string) {
 func addCopy(list []string, before string, sources []string, behind string) []string {
 	for i, l := range list {
 		if strings.HasPrefix(l, before) && strings.HasSuffix(l, behind) {
-			list[i] = strings.TrimSuffix(l, behind) + " " + strings.Join(sources, " ") + behind
+			l = strings.TrimSuffix(l, behind)
+			for _, s := range sources {
+				if !slices.Contains(strings.Fields(l), s) {
+					l += " " + s
+				}
+			}
+			list[i] = l + behind
 			return list
 		}
 	}

@@ -1,7 +1,9 @@
 package provide
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -14,77 +16,136 @@ type BaseImage struct {
 	Ref   string `yaml:"ref"`
 	CUDA  string `yaml:"cuda"`  // its release, "12.4.1"
 	CUDNN string `yaml:"cudnn"` // its release, or empty if the image has none
-	// Libraries are the IDs of those of the toolkit, in /usr/local/cuda/lib64. Those of System
-	// are in the distribution's directory.
-	Libraries []string `yaml:"libraries"`
-	System    []string `yaml:"system"`
-	From      []string `yaml:"sources"`
+	// Libraries are those of the toolkit, in /usr/local/cuda/lib64: the number of the SONAMEs
+	// by the library's ID. Those of System are in the distribution's directory.
+	Libraries map[string]string `yaml:"libraries"`
+	System    map[string]string `yaml:"system"`
+	From      []string          `yaml:"sources"`
 }
 
-// ImageWith returns the public image from which a Dockerfile can copy a library of NVIDIA's
-// for a major version of CUDA: the one of release, if that is known, else the newest. The
-// versions are specifiers that the library has to meet; only cuDNN's release is known. It
-// returns nil if no image has the library.
-func ImageWith(library, cuda, release string, versions []string) *BaseImage {
-	lib := LibraryOf(library)
-	if lib == nil {
+// ImageWith returns the public image from which a Dockerfile can copy files of one library
+// of NVIDIA's, for a major version of CUDA: the image of release, if that is known, else the
+// newest of the same minor release, else the newest. The versions are specifiers that the
+// library has to meet; only cuDNN's release is known. It returns nil if no image has all
+// files.
+func ImageWith(files []string, cuda, release string, versions []string) *BaseImage {
+	if len(files) == 0 || LibraryOf(files[0]) == nil {
 		return nil
 	}
+	lib := LibraryOf(files[0])
 	var best *BaseImage
 	for _, b := range known().Images {
 		major, _, _ := strings.Cut(b.CUDA, ".")
-		switch {
-		case cuda != "" && major != cuda:
-		case !slices.Contains(b.Libraries, lib.ID) && !slices.Contains(b.System, lib.ID):
-		case !b.meets(lib, library, versions):
-		case b.CUDA == release:
-			return b
-		case best == nil || version.ParseRelease(b.CUDA).Compare(version.ParseRelease(best.CUDA)) > 0:
+		if cuda != "" && major != cuda || !b.meets(lib, versions) || !b.hasAll(lib, files) {
+			continue
+		}
+		if best == nil || b.nearer(best, release) {
 			best = b
 		}
 	}
 	return best
 }
 
-// Sources returns the paths of a library's files in the image: for cuDNN, whose parts belong
-// together, one pattern for all.
-func (b *BaseImage) Sources(library string, files []string, triple string) []string {
-	lib := LibraryOf(library)
-	dir := "/usr/local/cuda/lib64"
-	if slices.Contains(b.System, lib.ID) {
-		dir = "/usr/lib/" + triple
+// nearer reports whether b is nearer to a release of CUDA than o, or as near and newer.
+func (b *BaseImage) nearer(o *BaseImage, release string) bool {
+	return cmp.Or(
+		compareBool(b.CUDA == release, o.CUDA == release),
+		compareBool(minor(b.CUDA) == minor(release), minor(o.CUDA) == minor(release)),
+		version.ParseRelease(b.CUDA).Compare(version.ParseRelease(o.CUDA)),
+	) > 0
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
 	}
-	if lib.ID == "cudnn" {
-		major, _, _ := strings.Cut(b.CUDNN, ".")
-		return []string{dir + "/libcudnn*.so." + major}
-	}
+	return -1
+}
+
+// minor returns the first two numbers of a release.
+func minor(release string) string {
+	n := strings.SplitN(release, ".", 3)
+	return strings.Join(n[:min(2, len(n))], ".")
+}
+
+// hasAll reports whether the image has all files of a library.
+func (b *BaseImage) hasAll(lib *Library, files []string) bool {
+	number := cmp.Or(b.Libraries[lib.ID], b.System[lib.ID])
+	return number != "" && !slices.ContainsFunc(files, func(f string) bool {
+		_, n, _ := strings.Cut(f, ".so.")
+		return n != number && !slices.Contains(b.companions(lib), f)
+	})
+}
+
+// companions returns the files of a library that others of it need.
+func (b *BaseImage) companions(lib *Library) []string {
 	var list []string
-	for _, f := range files {
-		list = append(list, path.Join(dir, f))
+	for _, stem := range slices.Sorted(maps.Keys(lib.With)) {
+		list = append(list, b.with(lib, stem)...)
 	}
 	return list
 }
 
-// meets reports whether the image's release of a library has the name, and meets versions.
-func (b *BaseImage) meets(lib *Library, name string, versions []string) bool {
+// with returns the files that a file of the library, named up to ".so", needs or opens.
+func (b *BaseImage) with(lib *Library, stem string) []string {
+	var list []string
+	fill := strings.NewReplacer("{number}", cmp.Or(b.Libraries[lib.ID], b.System[lib.ID]), "{release}", minor(b.CUDA))
+	for _, w := range lib.With[stem] {
+		list = append(list, fill.Replace(w))
+	}
+	return list
+}
+
+// Sources returns the paths of a library's files in the image, with those that they need of
+// the same library: for cuDNN, whose parts belong together, one pattern for all.
+func (b *BaseImage) Sources(files []string, triple string) []string {
+	lib := LibraryOf(files[0])
+	dir := "/usr/local/cuda/lib64"
+	if b.System[lib.ID] != "" {
+		dir = "/usr/lib/" + triple
+	}
+	if lib.ID == "cudnn" {
+		return []string{dir + "/libcudnn*.so." + b.System[lib.ID]}
+	}
+	var list []string
+	for _, f := range files {
+		stem, _, _ := strings.Cut(f, ".so")
+		for _, name := range append([]string{f}, b.with(lib, stem)...) {
+			if p := path.Join(dir, name); !slices.Contains(list, p) {
+				list = append(list, p)
+			}
+		}
+	}
+	return list
+}
+
+// meets reports whether the image's release of a library meets versions.
+func (b *BaseImage) meets(lib *Library, versions []string) bool {
 	if lib.ID != "cudnn" {
 		return len(versions) == 0
 	}
-	major, _, _ := strings.Cut(b.CUDNN, ".")
-	if !strings.Contains(name+".", ".so."+major+".") {
-		return false
-	}
-	for _, v := range versions {
-		if ok, err := version.Satisfies(b.CUDNN, v); err != nil || !ok {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(versions, func(v string) bool {
+		ok, err := version.Satisfies(b.CUDNN, v)
+		return err != nil || !ok
+	})
 }
 
-func (b *BaseImage) validate() error {
-	if b.Ref == "" || b.CUDA == "" || len(b.From) == 0 {
-		return fmt.Errorf("image %q: needs a ref, cuda and sources", b.Ref)
+func (b *BaseImage) validate(ids map[string]bool) error {
+	if b.Ref == "" || strings.Count(b.CUDA, ".") != 2 || len(b.From) == 0 {
+		return fmt.Errorf("image %q: needs a ref, a whole release of CUDA and sources", b.Ref)
+	}
+	if b.System["cudnn"] != "" && strings.Count(b.CUDNN, ".") != 3 {
+		return fmt.Errorf("image %q: needs the whole release of cuDNN", b.Ref)
+	}
+	for _, m := range []map[string]string{b.Libraries, b.System} {
+		for id, number := range m {
+			if !ids[id] || number == "" {
+				return fmt.Errorf("image %q: there is no library %q, or it has no number", b.Ref, id)
+			}
+		}
 	}
 	return nil
 }

@@ -38,8 +38,11 @@ type Library struct {
 	Frozen      []string `yaml:"frozen"`
 	// OtherNumbers is set if the numbers in its file names are not those of the
 	// release: CUPTI of CUDA 12.4 is libcupti.so.2024.1.1.
-	OtherNumbers bool     `yaml:"other_numbers"`
-	Sources      []string `yaml:"sources"`
+	OtherNumbers bool `yaml:"other_numbers"`
+	// With are the files of the library that one of its files needs or opens; {number} and
+	// {release} are not filled in.
+	With    map[string][]string `yaml:"with"`
+	Sources []string            `yaml:"sources"`
 
 	license *licenseFact
 }
@@ -143,7 +146,7 @@ func (f *facts) validate() error {
 		}
 	}
 	for _, b := range f.Images {
-		if err := b.validate(); err != nil {
+		if err := b.validate(seen); err != nil {
 			return err
 		}
 	}
