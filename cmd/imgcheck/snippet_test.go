@@ -7,17 +7,21 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/fix"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
 // TestSnippets checks the instructions of every text image: each is one line that a Dockerfile
 // takes, sets a variable once, has no placeholder, and belongs to a plan whose findings it
-// resolves as well.
+// resolves as well. The image that is built with them has none of these findings.
 func TestSnippets(t *testing.T) {
 	server := imagetest.Serve(t)
 	found := 0
 	for _, name := range texts(t) {
-		_, ref := pushText(t, server, name)
+		parsed, ref := pushText(t, server, name)
 		doc, err := scan.Image(t.Context(), ref, scan.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -28,6 +32,7 @@ func TestSnippets(t *testing.T) {
 		found++
 		s := doc.Plan.Snippet
 		checkSnippet(t, name, s)
+		checkBuilt(t, server, parsed, name, doc)
 		for _, f := range doc.Findings {
 			resolved := slices.ContainsFunc(doc.Plan.Outcomes, func(o fix.Outcome) bool {
 				return o.Rule == f.Rule && o.Message == f.Message && o.Resolves == o.Of
@@ -67,6 +72,36 @@ func checkSnippet(t *testing.T, name string, s *fix.Snippet) {
 		}
 		if strings.Contains(line, "apt-get install") && !strings.Contains(line, "apt-get update") {
 			t.Errorf("%s: %q installs from lists that may be absent", name, line)
+		}
+	}
+}
+
+// checkBuilt builds the lines of a snippet on the image and scans the result: each finding
+// that the snippet resolves is gone, and none has come but those that it names, of which
+// none is an error.
+func checkBuilt(t *testing.T, server *imagetest.Server, img *imagetest.Image, name string, doc *report.Document) {
+	t.Helper()
+	s := doc.Plan.Snippet
+	user := img.Config.User
+	ref, err := build(t, server, img, strings.TrimSuffix(name, ".txtar"), s.Lines)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	if img.Config.User != user {
+		t.Errorf("%s: the lines leave %q as the user, not %q", name, img.Config.User, user)
+	}
+	after, err := scan.Image(t.Context(), ref, scan.Options{NoPlan: true, Layers: layers.Options{Platform: &img.Platform}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range after.Findings {
+		had := slices.ContainsFunc(doc.Findings, func(o lint.Finding) bool { return o.Cause == f.Cause })
+		switch {
+		case f.Severity != packs.Note && slices.Contains(s.Resolved, f.Cause):
+			t.Errorf("%s: with %q there still is\n%s", name, s.Lines, briefly([]lint.Finding{f}))
+		case !had && (f.Severity == packs.Error || !slices.Contains(s.Shows, f.Cause)):
+			t.Errorf("%s: with %q comes\n%s", name, s.Lines, briefly([]lint.Finding{f}))
 		}
 	}
 }

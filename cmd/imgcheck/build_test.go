@@ -1,0 +1,542 @@
+package main
+
+import (
+	"archive/tar"
+	"cmp"
+	"debug/elf"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os/exec"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+	"github.com/moby/buildkit/frontend/dockerfile/shell"
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+)
+
+// builder builds a Dockerfile on a text image: the instructions of snippets, each as a
+// layer or a change of the config, as the reference of Dockerfiles says. It knows nothing
+// of plans. Packages and libraries of other images are empty libraries with the names,
+// SONAMEs and needed libraries of the real ones.
+type builder struct {
+	t       *testing.T
+	server  *imagetest.Server
+	image   *imagetest.Image
+	name    string // of the image
+	user    string // of the next RUN
+	updated bool   // the package lists are there, in this RUN
+	lists   bool   // a RUN left them
+	fs      *layers.FS
+	layer   *imagetest.Layer // of the instruction
+}
+
+// build builds lines on an image, and returns the reference of the result.
+func build(t *testing.T, server *imagetest.Server, img *imagetest.Image, name string, lines []string) (string, error) {
+	parsed, err := parser.Parse(strings.NewReader("FROM base\n" + strings.Join(lines, "\n") + "\n"))
+	if err != nil {
+		return "", err
+	}
+	if n := len(parsed.AST.Children) - 1; n != len(lines) {
+		return "", fmt.Errorf("%d lines are %d instructions", len(lines), n)
+	}
+	b := &builder{t: t, server: server, image: img, name: name, user: img.Config.User}
+	ref := b.push()
+	for _, n := range parsed.AST.Children[1:] {
+		b.layer = &imagetest.Layer{CreatedBy: n.Original}
+		if err := b.do(n); err != nil {
+			return "", fmt.Errorf("%s: %w", n.Original, err)
+		}
+		b.image.Config.User = b.user
+		if len(b.layer.Files) > 0 {
+			b.image.Layers = append(b.image.Layers, *b.layer)
+		}
+		ref = b.push()
+	}
+	return ref, nil
+}
+
+// push makes the image of the instructions so far.
+func (b *builder) push() string {
+	b.t.Helper()
+	img, err := b.image.V1()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	ref, err := b.server.Push("built/"+b.name+":latest", img)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	x, err := layers.Open(b.t.Context(), ref, layers.Options{Platform: &b.image.Platform})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer x.Close()
+	if b.fs, err = x.Index(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+	return ref
+}
+
+func (b *builder) do(n *parser.Node) error {
+	var words []string
+	for w := n.Next; w != nil; w = w.Next {
+		words = append(words, w.Value)
+	}
+	switch strings.ToUpper(n.Value) {
+	case "ENV":
+		return b.env(words)
+	case "USER":
+		b.user = words[0]
+		return nil
+	case "COPY":
+		return b.copy(n.Flags, words)
+	case "RUN":
+		return b.run(words[0])
+	}
+	return fmt.Errorf("%s is none of the instructions of a snippet", n.Value)
+}
+
+// env sets variables: three nodes each, the name, the value and the separator. All values
+// of an instruction see the variables before it.
+func (b *builder) env(words []string) error {
+	lex, before := shell.NewLex('\\'), shell.EnvsFromSlice(slices.Clone(b.image.Config.Env))
+	for ; len(words) >= 3; words = words[3:] {
+		value, _, err := lex.ProcessWord(words[1], before)
+		if err != nil {
+			return err
+		}
+		list, set := b.image.Config.Env, words[0]+"="+value
+		if i := slices.IndexFunc(list, func(v string) bool { return strings.HasPrefix(v, words[0]+"=") }); i >= 0 {
+			list[i] = set
+		} else {
+			b.image.Config.Env = append(list, set)
+		}
+	}
+	return nil
+}
+
+// copy copies files of one of NVIDIA's images to a directory. A link is copied as the file
+// that it leads to, as BuildKit does.
+func (b *builder) copy(flags, words []string) error {
+	if len(flags) != 1 || !strings.HasPrefix(flags[0], "--from=") || len(words) < 2 {
+		return fmt.Errorf("want --from, files and a directory")
+	}
+	from := cudaImage(strings.TrimPrefix(flags[0], "--from="), b.image.Platform.Architecture)
+	dir, ok := strings.CutSuffix(words[len(words)-1], "/")
+	if from == nil || !ok {
+		return fmt.Errorf("there is no such image, or the target is not a directory")
+	}
+	seen := map[string]bool{}
+	for _, source := range words[:len(words)-1] {
+		found := false
+		for _, p := range slices.Sorted(maps.Keys(from)) {
+			if m, err := path.Match(source, p); err != nil || !m {
+				continue
+			}
+			if found = true; seen[p] {
+				return fmt.Errorf("%s is copied twice", p)
+			}
+			seen[p] = true
+			b.put(path.Join(dir, path.Base(p)), imagetest.File{ELF: b.library(from[p])})
+		}
+		if !found {
+			return fmt.Errorf("the image has no %s", source)
+		}
+	}
+	return nil
+}
+
+// library returns an empty shared object of the image's machine: its SONAME, and the
+// libraries that it needs.
+func (b *builder) library(names []string) *imagetest.ELF {
+	e := &imagetest.ELF{Soname: names[0], Needed: names[1:]}
+	if origin := "$ORIGIN"; ofOrigin.MatchString(names[0]) {
+		e.Runpath = &origin
+	}
+	e.Symbols = b.wanted(names[0])
+	for _, s := range e.Symbols {
+		if len(e.VerDefs) == 0 {
+			e.VerDefs = []string{names[0]}
+		}
+		if !slices.Contains(e.VerDefs[1:], s.Version) {
+			e.VerDefs = append(e.VerDefs, s.Version)
+		}
+	}
+	if b.image.Platform.Architecture == "arm64" {
+		e.Machine = elf.EM_AARCH64
+	}
+	return e
+}
+
+// wanted returns the symbols that the image's files need of a library by their versions:
+// the real library defines them.
+func (b *builder) wanted(soname string) (list []imagetest.Symbol) {
+	seen := map[string]bool{}
+	for _, l := range b.image.Layers {
+		for _, f := range l.Files {
+			if f.ELF == nil {
+				continue
+			}
+			for _, need := range f.ELF.VerNeeds {
+				for _, s := range f.ELF.Symbols {
+					versioned := slices.ContainsFunc(need.Versions, func(v imagetest.Version) bool { return v.Name == s.Version })
+					if need.File != soname || s.Defined || !versioned || seen[s.Name+"@"+s.Version] {
+						continue
+					}
+					seen[s.Name+"@"+s.Version] = true
+					list = append(list, imagetest.Symbol{Name: s.Name, Version: s.Version, Defined: true, Type: s.Type})
+				}
+			}
+		}
+	}
+	return list
+}
+
+// ofOrigin matches the libraries of NVIDIA's that have the RUNPATH $ORIGIN.
+var ofOrigin = regexp.MustCompile(`^lib(cudnn|cublas|cufft|curand|cusolver|cusparse)`)
+
+// put adds a file to the layer, at the place to which links among its directories lead.
+func (b *builder) put(p string, f imagetest.File) {
+	if f.ELF != nil {
+		f.Size = f.ELF.Size()
+	}
+	f.Name = strings.TrimPrefix(b.real(p), "/")
+	if f.Type == 0 {
+		f.Type = tar.TypeReg
+	}
+	if f.Mode == 0 {
+		f.Mode = 0o644
+	}
+	b.layer.Files = append(b.layer.Files, f)
+}
+
+// real returns p with the links among its directories followed, as far as they exist.
+func (b *builder) real(p string) string {
+	dir, base := path.Split(path.Clean(p))
+	if dir == "/" || dir == "" {
+		return "/" + base
+	}
+	if e, _, ok := b.fs.Lookup(path.Clean(dir)); ok {
+		return path.Join("/", e.Path, base)
+	}
+	return path.Join(b.real(path.Clean(dir)), base)
+}
+
+// run runs a command line in bash's and in BuildKit's words: commands joined by &&.
+func (b *builder) run(line string) error {
+	if out, err := exec.Command("bash", "-n", "-c", line).CombinedOutput(); err != nil {
+		return fmt.Errorf("bash: %s %w", out, err)
+	}
+	file, err := syntax.NewParser().Parse(strings.NewReader(line), "")
+	if err != nil {
+		return err
+	}
+	if u := b.user; u != "" && u != "root" && u != "0" {
+		return fmt.Errorf("it runs as %s, who may not write there", u)
+	}
+	b.updated = b.lists
+	defer func() { b.lists = b.updated }()
+	for _, s := range file.Stmts {
+		if err := b.statement(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *builder) statement(s *syntax.Stmt) error {
+	switch cmd := s.Cmd.(type) {
+	case *syntax.BinaryCmd:
+		if cmd.Op != syntax.AndStmt {
+			return fmt.Errorf("%s: only && joins commands", cmd.Op)
+		}
+		if err := b.statement(cmd.X); err != nil {
+			return err
+		}
+		return b.statement(cmd.Y)
+	case *syntax.CallExpr:
+		words, err := literal(cmd.Args)
+		if err != nil {
+			return err
+		}
+		to := ""
+		for _, r := range s.Redirs {
+			w, err := literal([]*syntax.Word{r.Word})
+			if err != nil || r.Op != syntax.RdrOut {
+				return fmt.Errorf("%s: only > redirects", r.Op)
+			}
+			to = w[0]
+		}
+		return b.command(words, to)
+	}
+	return fmt.Errorf("%T is no command of a snippet", s.Cmd)
+}
+
+// literal returns words without their quotes.
+func literal(args []*syntax.Word) ([]string, error) {
+	var words []string
+	for _, a := range args {
+		text := ""
+		for _, p := range a.Parts {
+			switch p := p.(type) {
+			case *syntax.Lit:
+				text += p.Value
+			case *syntax.SglQuoted:
+				text += p.Value
+			default:
+				return nil, fmt.Errorf("%T in a word", p)
+			}
+		}
+		words = append(words, text)
+	}
+	return words, nil
+}
+
+func (b *builder) command(words []string, to string) error {
+	command := strings.Join(words, " ")
+	switch {
+	case words[0] == "ln" && len(words) == 4 && words[1] == "-sf":
+		return b.link(words[2], words[3])
+	case command == "rm -rf /var/lib/apt/lists/*":
+		b.updated = false
+		return nil
+	case words[0] == "rm" && words[1] == "-f":
+		for _, p := range words[2:] {
+			if e, _, ok := b.fs.Lstat(b.real(p)); ok && e.IsDir() {
+				return fmt.Errorf("rm: %s is a directory", p)
+			} else if ok {
+				dir, base := path.Split(p)
+				b.put(dir+".wh."+base, imagetest.File{})
+			}
+		}
+		return nil
+	case words[0] == "printf" && len(words) > 2 && words[1] == `%s\n` && to != "":
+		if e, _, ok := b.fs.Lookup(path.Dir(to)); !ok || !e.IsDir() {
+			return fmt.Errorf("sh: there is no directory %s", path.Dir(to))
+		}
+		text := strings.Join(words[2:], "\n") + "\n"
+		b.put(to, imagetest.File{Data: text, Size: int64(len(text))})
+		return nil
+	case command == "ldconfig":
+		return b.ldconfig()
+	case command == "apt-get update":
+		b.updated = true
+		return nil
+	case strings.HasPrefix(command, "apt-get install -y --no-install-recommends "):
+		if !b.updated {
+			return fmt.Errorf("apt-get: there are no lists of packages")
+		}
+		return b.install("apt", words[4:])
+	case strings.HasPrefix(command, "apk add --no-cache "):
+		return b.install("apk", words[3:])
+	case strings.HasPrefix(command, "dnf install -y "):
+		return b.install("dnf", words[3:])
+	case command == "dnf clean all":
+		return nil
+	}
+	return fmt.Errorf("%s is no command of a snippet", command)
+}
+
+// link does ln -sf: into the directory that at names, else in place of at.
+func (b *builder) link(target, at string) error {
+	if e, _, ok := b.fs.Lookup(at); ok && e.IsDir() {
+		at = path.Join(at, path.Base(target))
+	} else if e, _, ok := b.fs.Lookup(path.Dir(at)); !ok || !e.IsDir() {
+		return fmt.Errorf("ln: there is no directory %s", path.Dir(at))
+	}
+	b.put(at, imagetest.File{Type: tar.TypeSymlink, Link: target, Mode: 0o777})
+	return nil
+}
+
+// ldconfig writes the cache of the image as the layers before this RUN and its own files
+// have it.
+func (b *builder) ldconfig() error {
+	b.image.Layers = append(b.image.Layers, *b.layer)
+	b.layer = &imagetest.Layer{CreatedBy: b.layer.CreatedBy}
+	b.push()
+	for _, interp := range []string{"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"} {
+		l, err := elfdeps.NewLoader(b.fs, interp, elfdeps.Env{})
+		if err != nil {
+			continue
+		}
+		entries, links := elfdeps.Ldconfig(listing{b.fs}, l)
+		for at, target := range links {
+			b.put(at, imagetest.File{Type: tar.TypeSymlink, Link: target, Mode: 0o777})
+		}
+		cache := string(elfdeps.WriteCache(entries))
+		b.put("/etc/ld.so.cache", imagetest.File{Data: cache, Size: int64(len(cache))})
+		return nil
+	}
+	return fmt.Errorf("ldconfig: the image has no loader of glibc")
+}
+
+// install installs the libraries of packages. Where the image has a cache, the packages'
+// trigger runs ldconfig.
+func (b *builder) install(manager string, names []string) error {
+	dir := "/usr/lib"
+	switch {
+	case manager == "dnf":
+		dir = "/usr/lib64"
+	case manager == "apt" && b.image.Platform.Architecture == "arm64":
+		dir = "/usr/lib/aarch64-linux-gnu"
+	case manager == "apt":
+		dir = "/usr/lib/x86_64-linux-gnu"
+	}
+	for _, n := range names {
+		sonames := packageLibraries[n]
+		if len(sonames) == 0 {
+			return fmt.Errorf("%s: unknown package %s", manager, n)
+		}
+		for _, s := range sonames {
+			b.put(path.Join(dir, s), imagetest.File{ELF: b.library([]string{s})})
+		}
+	}
+	if _, _, ok := b.fs.Lookup("/etc/ld.so.cache"); ok && manager == "apt" {
+		return b.ldconfig()
+	}
+	return nil
+}
+
+// packageLibraries are the libraries of packages of distributions, with those of the
+// packages that they depend on.
+var packageLibraries = map[string][]string{
+	"libgomp1":        {"libgomp.so.1"},
+	"libnuma1":        {"libnuma.so.1"},
+	"zlib1g":          {"libz.so.1"},
+	"libsndfile1":     {"libsndfile.so.1", "libFLAC.so.12", "libvorbis.so.0", "libvorbisenc.so.2", "libopus.so.0", "libogg.so.0", "libmpg123.so.0", "libmp3lame.so.0"},
+	"libgl1":          {"libGL.so.1", "libGLdispatch.so.0", "libGLX.so.0", "libX11.so.6", "libxcb.so.1", "libXau.so.6", "libXdmcp.so.6"},
+	"libglib2.0-0":    {"libglib-2.0.so.0", "libgobject-2.0.so.0", "libgio-2.0.so.0", "libgmodule-2.0.so.0", "libgthread-2.0.so.0", "libffi.so.8", "libpcre2-8.so.0"},
+	"libglib2.0-0t64": {"libglib-2.0.so.0", "libgobject-2.0.so.0", "libgio-2.0.so.0", "libgmodule-2.0.so.0", "libgthread-2.0.so.0", "libffi.so.8", "libpcre2-8.so.0"},
+}
+
+// cudaImage returns the libraries of one of NVIDIA's runtime images, by their paths: the
+// SONAME and the libraries that each needs, as readelf -d shows them; nil for another ref.
+func cudaImage(ref, arch string) map[string][]string {
+	release, ok := cudaReleases[ref]
+	if !ok {
+		return nil
+	}
+	triple := "x86_64-linux-gnu"
+	if arch == "arm64" {
+		triple = "aarch64-linux-gnu"
+	}
+	out := map[string][]string{}
+	for _, line := range strings.Split(strings.TrimSpace(release), "\n") {
+		f := strings.Fields(line)
+		dir := "/usr/local/cuda/lib64"
+		if strings.HasPrefix(f[0], "libcudnn") || strings.HasPrefix(f[0], "libnccl") {
+			dir = "/usr/lib/" + triple
+		}
+		out[path.Join(dir, f[0])] = f
+	}
+	return out
+}
+
+const (
+	cudnn8 = `
+libcudnn.so.8
+libcudnn_ops_infer.so.8 libz.so.1
+libcudnn_ops_train.so.8 libcudnn_ops_infer.so.8
+libcudnn_cnn_infer.so.8 libcudnn_ops_infer.so.8
+libcudnn_cnn_train.so.8 libcudnn_ops_infer.so.8 libcudnn_ops_train.so.8 libcudnn_cnn_infer.so.8
+libcudnn_adv_infer.so.8 libcudnn_ops_infer.so.8
+libcudnn_adv_train.so.8 libcudnn_ops_infer.so.8 libcudnn_ops_train.so.8 libcudnn_adv_infer.so.8
+libnccl.so.2`
+	cudnn9 = `
+libcudnn.so.9
+libcudnn_graph.so.9
+libcudnn_ops.so.9 libcudnn_graph.so.9
+libcudnn_cnn.so.9 libcudnn_graph.so.9 libcudnn_ops.so.9
+libcudnn_adv.so.9 libcudnn_graph.so.9 libcudnn_ops.so.9
+libcudnn_heuristic.so.9 libcudnn_graph.so.9
+libcudnn_engines_precompiled.so.9 libcudnn_graph.so.9
+libcudnn_engines_runtime_compiled.so.9 libcudnn_graph.so.9
+libnccl.so.2`
+	cuda11 = `
+libcudart.so.11.0
+libnvrtc.so.11.2
+libnvrtc-builtins.so.11.8
+libcublas.so.11 libcublasLt.so.11
+libcublasLt.so.11
+libnvblas.so.11 libcublas.so.11
+libcufft.so.10
+libcufftw.so.10 libcufft.so.10
+libcurand.so.10
+libcusolver.so.11 libcublas.so.11 libcublasLt.so.11
+libcusolverMg.so.11 libcublas.so.11 libcublasLt.so.11
+libcusparse.so.11
+libnppc.so.11
+libnppicc.so.11 libnppc.so.11
+libnppidei.so.11 libnppc.so.11
+libnppig.so.11 libnppc.so.11
+libnvjpeg.so.11`
+	cuda12 = `
+libcudart.so.12
+libnvrtc.so.12
+libcublas.so.12 libcublasLt.so.12
+libcublasLt.so.12
+libnvblas.so.12 libcublas.so.12
+libcufft.so.11
+libcufftw.so.11 libcufft.so.11
+libcurand.so.10
+libcusolver.so.11 libnvJitLink.so.12 libcusparse.so.12 libcublas.so.12 libcublasLt.so.12
+libcusolverMg.so.11 libcusparse.so.12 libcublas.so.12 libcublasLt.so.12
+libcusparse.so.12 libnvJitLink.so.12
+libnvJitLink.so.12
+libcufile.so.0
+libnppc.so.12
+libnppicc.so.12 libnppc.so.12
+libnppidei.so.12 libnppc.so.12
+libnppig.so.12 libnppc.so.12
+libnvjpeg.so.12`
+	cuda13 = `
+libcudart.so.13
+libnvrtc.so.13
+libcublas.so.13 libcublasLt.so.13
+libcublasLt.so.13
+libnvblas.so.13 libcublas.so.13
+libcufft.so.12
+libcufftw.so.12 libcufft.so.12
+libcurand.so.10
+libcusolver.so.12 libnvJitLink.so.13 libcusparse.so.12 libcublas.so.13 libcublasLt.so.13
+libcusolverMg.so.12 libcusparse.so.12 libcublas.so.13 libcublasLt.so.13
+libcusparse.so.12 libnvJitLink.so.13
+libnvJitLink.so.13
+libcufile.so.0
+libnppc.so.13
+libnppicc.so.13 libnppc.so.13
+libnppidei.so.13 libnppc.so.13
+libnppig.so.13 libnppc.so.13
+libnvjpeg.so.13`
+)
+
+var cudaReleases = map[string]string{
+	"nvidia/cuda:11.8.0-cudnn8-runtime-ubuntu22.04": cuda11 + cudnn8,
+	"nvidia/cuda:12.2.2-cudnn8-runtime-ubuntu22.04": cuda12 + "\nlibnvrtc-builtins.so.12.2" + cudnn8,
+	"nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04":  cuda12 + "\nlibnvrtc-builtins.so.12.4" + cudnn9,
+	"nvidia/cuda:12.6.3-cudnn-runtime-ubuntu22.04":  cuda12 + "\nlibnvrtc-builtins.so.12.6" + cudnn9,
+	"nvidia/cuda:12.8.1-cudnn-runtime-ubuntu22.04":  cuda12 + "\nlibnvrtc-builtins.so.12.8" + cudnn9,
+	"nvidia/cuda:13.0.1-cudnn-runtime-ubuntu24.04":  cuda13 + "\nlibnvrtc-builtins.so.13.0" + cudnn9,
+	"nvidia/cuda:13.1.1-cudnn-runtime-ubuntu24.04":  cuda13 + "\nlibnvrtc-builtins.so.13.1" + cudnn9,
+}
+
+// listing is an [elfdeps.DirFS].
+type listing struct{ *layers.FS }
+
+func (l listing) List(dir string) ([]string, error) {
+	entries, err := fs.ReadDir(l.FS, cmp.Or(strings.Trim(dir, "/"), "."))
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
