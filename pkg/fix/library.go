@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/patch"
@@ -247,7 +248,7 @@ func (m *maker) glibc(o *elfdeps.Object) string {
 }
 
 // cudaMajor returns the major version of CUDA that the asking files are built for: that of
-// the CUDA libraries that they name, else the image's.
+// the CUDA libraries that they name, or that their wheel requires, else the image's.
 func (m *maker) cudaMajor(f *lint.Finding) string {
 	var needed []string
 	for _, n := range f.NeededBy {
@@ -258,8 +259,36 @@ func (m *maker) cudaMajor(f *lint.Finding) string {
 	if cuda := provide.CUDAOf(needed); cuda != "" {
 		return cuda
 	}
+	if cuda := m.requiredCUDA(f); cuda != "" {
+		return cuda
+	}
 	major, _, _ := strings.Cut(getVar(environment(m.base), "CUDA_VERSION"), ".")
 	return major
+}
+
+// requiredCUDA returns the major version of CUDA of which the wheels of the asking files
+// require a finding's library, or "".
+func (m *maker) requiredCUDA(f *lint.Finding) string {
+	lib := provide.LibraryOf(f.Library)
+	if lib == nil {
+		return ""
+	}
+	for _, n := range f.NeededBy {
+		for _, pkg := range wheelsOf(m.inventory, n.Path) {
+			for _, line := range pkg.Requires {
+				r, err := inventory.ParseRequirement(line)
+				if err != nil {
+					continue
+				}
+				for _, cuda := range []string{"11", "12", "13"} {
+					if isWheelName(lib, cuda, r.Name) {
+						return cuda
+					}
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // put returns the candidate to add the files of a release to dir, with their links and

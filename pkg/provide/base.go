@@ -36,7 +36,7 @@ func ImageWith(files []string, cuda, release string, versions []string) *BaseIma
 	var best *BaseImage
 	for _, b := range known().Images {
 		major, _, _ := strings.Cut(b.CUDA, ".")
-		if cuda != "" && major != cuda || !b.meets(lib, versions) || !b.hasAll(lib, files) {
+		if cuda != "" && major != cuda || !b.meets(lib, files, versions) || !b.hasAll(lib, files) {
 			continue
 		}
 		if best == nil || b.nearer(best, release) {
@@ -122,12 +122,13 @@ func (b *BaseImage) Sources(files []string, triple string) []string {
 	return list
 }
 
-// meets reports whether the image's release of a library meets versions.
-func (b *BaseImage) meets(lib *Library, versions []string) bool {
-	if lib.ID != "cudnn" {
-		return len(versions) == 0
+// meets reports whether the image's release of a library meets versions, or is the one that
+// the names of all files say.
+func (b *BaseImage) meets(lib *Library, files, versions []string) bool {
+	if len(versions) == 0 || !slices.ContainsFunc(files, func(f string) bool { return !strings.HasSuffix(f, ".so."+minor(b.CUDA)) }) {
+		return true
 	}
-	return !slices.ContainsFunc(versions, func(v string) bool {
+	return lib.ID == "cudnn" && !slices.ContainsFunc(versions, func(v string) bool {
 		ok, err := version.Satisfies(b.CUDNN, v)
 		return err != nil || !ok
 	})
