@@ -29,7 +29,7 @@ func convertCommand() *cli.Command {
 			if c.NArg() != 1 {
 				return fmt.Errorf("convert takes one report, not %d: see `imgcheck convert --help`", c.NArg())
 			}
-			outs, err := parseOutputs(c.String("format"), c.StringSlice("output"))
+			outs, err := outputsOf(c)
 			if err != nil {
 				return err
 			}

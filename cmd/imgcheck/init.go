@@ -21,8 +21,10 @@ func initCommand() *cli.Command {
 			"   imgcheck init\n" +
 			"   imgcheck init ghcr.io/org/app:main && imgcheck scan",
 		Action: func(c *cli.Context) error {
-			if _, err := os.Lstat(policy.FileName); err == nil {
-				return fmt.Errorf("%s exists already and stays as it is", policy.FileName)
+			for _, name := range []string{policy.FileName, policy.OtherName} {
+				if _, err := os.Lstat(name); err == nil {
+					return fmt.Errorf("%s exists already and stays as it is", name)
+				}
 			}
 			err := writeFile(policy.FileName, func(w io.Writer) error {
 				_, err := io.WriteString(w, policy.Template(c.Args().Slice()))

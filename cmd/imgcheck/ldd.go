@@ -23,7 +23,8 @@ func lddCommand() *cli.Command {
 		UsageText: "imgcheck ldd [options] IMAGE [FILE…]",
 		Description: "For each FILE, or for the image's entrypoint, ldd draws the files that the image's own loader would\n" +
 			"load, in load order, each with the rule that finds it. Under a library that is not found it lists\n" +
-			"every directory that was searched. IMAGE is a reference as for scan.\n\n" +
+			"every directory that was searched. IMAGE is a reference as for scan. A FILE without a slash that is\n" +
+			"not in the root directory is looked up in the PATH of the image.\n\n" +
 			"With --exe it replays a process: the program starts, and then does each --arg in turn.\n" +
 			"dlopen=FLAGS:FILE opens a file, from=LIB:FLAGS:FILE opens it from the loaded object LIB; FLAGS are\n" +
 			"N now, L lazy, G global. sym=SYMBOL looks a symbol up.\n\n" +
@@ -37,7 +38,7 @@ func lddCommand() *cli.Command {
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answer: text, or json (one line for each file, or one process)"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "take every ELF file of the image"},
 			&cli.BoolFlag{Name: "repeat", Usage: "draw a library under each that needs it, not only the first"},
-			&cli.StringFlag{Name: "exe", Usage: "replay a process of the program at `PATH`"},
+			&cli.StringFlag{Name: "exe", Usage: "replay a process of `PROGRAM`, a path or a name in PATH"},
 			&cli.StringSliceFlag{Name: "arg", Usage: "an `ACTION` of that program; may be repeated"},
 			&cli.BoolFlag{Name: "search", Usage: "show every search of that process, as LD_DEBUG=libs does"},
 			&cli.BoolFlag{Name: "search-hwcaps", Usage: "with --search, show the hardware directories (glibc-hwcaps/…) too"},
@@ -129,7 +130,11 @@ func lddEnv(c *cli.Context, img *layers.Image) elfdeps.Env {
 }
 
 func lddProcess(c *cli.Context, img *layers.Image, fsys *layers.FS) error {
-	run := ldd.Run{Exe: c.String("exe"), Args: c.StringSlice("arg"), Env: lddEnv(c, img), Search: c.Bool("search") || c.Bool("search-hwcaps"), Hwcaps: c.Bool("search-hwcaps"), Bindings: c.StringSlice("bindings")}
+	exe, err := programPath(img, fsys, c.String("exe"))
+	if err != nil {
+		return err
+	}
+	run := ldd.Run{Exe: exe, Args: c.StringSlice("arg"), Env: lddEnv(c, img), Search: c.Bool("search") || c.Bool("search-hwcaps"), Hwcaps: c.Bool("search-hwcaps"), Bindings: c.StringSlice("bindings")}
 	if c.String("format") == "text" {
 		return ldd.Draw(c.App.Writer, fsys, run, treeOptions(c))
 	}
@@ -159,10 +164,10 @@ func lddFiles(c *cli.Context, img *layers.Image, fsys *layers.FS) error {
 	files := ldd.Files{FS: fsys, Env: lddEnv(c, img), Symbols: c.Bool("symbols"), Names: c.Bool("names")}
 	out := c.App.Writer
 	for i, p := range paths {
-		if !strings.HasPrefix(p, "/") {
-			p = "/" + p
+		p, err := programPath(img, fsys, p)
+		if err == nil {
+			err = lddFile(c, &files, out, p, i > 0)
 		}
-		err := lddFile(c, &files, out, p, i > 0)
 		switch {
 		case err != nil && c.Bool("all"):
 			fmt.Fprintln(c.App.ErrWriter, "imgcheck: "+oneLine(err.Error()))
@@ -171,6 +176,24 @@ func lddFiles(c *cli.Context, img *layers.Image, fsys *layers.FS) error {
 		}
 	}
 	return nil
+}
+
+// programPath returns the path of a file that a user names: from the root directory or, for
+// a name without a slash, else from the image's PATH.
+func programPath(img *layers.Image, fsys *layers.FS, name string) (string, error) {
+	p := "/" + strings.TrimPrefix(name, "/")
+	if _, _, ok := fsys.Lookup(p); ok || strings.Contains(name, "/") || name == "" {
+		return p, nil
+	}
+	set, err := loadPacks(nil)
+	if err != nil {
+		return "", err
+	}
+	found, ok := replay.NewConfig(&replay.Image{FS: fsys, Config: img.Config}, set).Executable(name)
+	if !ok {
+		return "", fmt.Errorf("%s: no such file in the root directory, and no program of that name in the image's PATH", name)
+	}
+	return found, nil
 }
 
 func lddFile(c *cli.Context, files *ldd.Files, out io.Writer, path string, more bool) error {

@@ -95,6 +95,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		stderr = plain.NewWriter(stderr, false)
 	}
 	app := newApp(stdout, stderr)
+	unknownVariables(app, os.Environ(), stderr)
 	err := app.RunContext(ctx, reorder(app, otherwise(args)))
 	switch {
 	case err == nil:
@@ -208,12 +209,13 @@ func unknownCommand(c *cli.Context) error {
 	return fmt.Errorf("there is no command %q: to scan an image, say `imgcheck scan %s`", name, name)
 }
 
-// otherwise translates what other programs understand: help COMMAND and --version.
+// otherwise translates what other programs understand: help COMMAND, --version and -v. Behind
+// a command -v is --verbose.
 func otherwise(args []string) []string {
 	switch {
 	case len(args) > 1 && args[1] == "help":
 		return slices.Concat(args[:1], args[2:], []string{"--help"})
-	case len(args) > 1 && args[1] == "--version":
+	case len(args) > 1 && (args[1] == "--version" || args[1] == "-v"):
 		return slices.Concat(args[:1], []string{"version"}, args[2:])
 	}
 	return args
@@ -230,6 +232,7 @@ func reorder(app *cli.App, args []string) []string {
 	if cmd == nil {
 		return args
 	}
+	args = slices.Concat(args[:i+1], separate(cmd, args[i+1:]))
 	var flags, rest []string
 	for k := i + 1; k < len(args); k++ {
 		a := args[k]
@@ -253,6 +256,44 @@ func reorder(app *cli.App, args []string) []string {
 		}
 	}
 	return slices.Concat(args[:i+1], flags, rest)
+}
+
+// separate returns the arguments of a command with -qa as -q -a, and -qf FORMAT as -q -f
+// FORMAT: all are flags of one letter, and only the last takes a value.
+func separate(cmd *cli.Command, args []string) []string {
+	var out []string
+	for i, a := range args {
+		if a == "--" {
+			return append(out, args[i:]...)
+		}
+		if i > 0 && takesValue(cmd, args[i-1]) && strings.HasPrefix(args[i-1], "-") || !combined(cmd, a) {
+			out = append(out, a)
+			continue
+		}
+		for _, letter := range a[1:] {
+			out = append(out, "-"+string(letter))
+		}
+	}
+	return out
+}
+
+// combined reports whether an argument is several flags of one letter.
+func combined(cmd *cli.Command, arg string) bool {
+	if len(arg) < 3 || arg[0] != '-' || arg[1] == '-' {
+		return false
+	}
+	known := func(name string) bool {
+		return name == "h" || slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+	}
+	if known(arg[1:]) {
+		return false
+	}
+	for i, letter := range arg[1:] {
+		if !known(string(letter)) || i < len(arg)-2 && takesValue(cmd, "-"+string(letter)) {
+			return false
+		}
+	}
+	return true
 }
 
 // takesValue reports whether a value follows a flag.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -21,7 +22,7 @@ import (
 func outputFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the report: " + oneOf(report.Names)},
-		&cli.StringSliceFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the report to `[FORMAT=]FILE`; FORMAT=FILE adds a report to the one of --format, and may be repeated"},
+		&cli.StringSliceFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the report to `[FORMAT=]FILE`, without --format in the format that .json, .sarif, .xml (JUnit) or .md tells; FORMAT=FILE adds a report to the one of --format, and may be repeated"},
 		&cli.StringFlag{Name: "category", Usage: "distinguish this scan from others of the same commit by `NAME`, in SARIF and for GitLab", DefaultText: "the image without its digest, and the platform"},
 	}
 }
@@ -34,18 +35,52 @@ type output struct {
 
 type outputs []output
 
-// parseOutputs parses --format and every --output. FILE replaces the standard output;
-// FORMAT=FILE adds a report to the one of --format.
+// outputsOf returns the reports that the flags of a command ask for.
+func outputsOf(c *cli.Context) (outputs, error) {
+	format := ""
+	if c.IsSet("format") {
+		format = c.String("format")
+	}
+	return parseOutputs(format, c.StringSlice("output"))
+}
+
+// suffixes are the formats that a file's name tells.
+var suffixes = map[string]string{".json": "json", ".sarif": "sarif", ".xml": "junit", ".md": "markdown"}
+
+// formatOf returns the format that the suffix of the first FILE tells, or text. A file of
+// .sarif.json is SARIF.
+func formatOf(list []string) string {
+	for _, s := range list {
+		if _, ok := formatOfFile(s); ok {
+			continue
+		}
+		if strings.HasSuffix(s, ".sarif.json") {
+			return "sarif"
+		}
+		return cmp.Or(suffixes[path.Ext(s)], "text")
+	}
+	return "text"
+}
+
+// formatOfFile returns the FORMAT of FORMAT=FILE.
+func formatOfFile(s string) (format string, ok bool) {
+	name, _, ok := strings.Cut(s, "=")
+	return name, ok && !strings.ContainsAny(name, "/.")
+}
+
+// parseOutputs parses --format and every --output. FILE replaces the standard output, and
+// its suffix tells the format if there is no --format; FORMAT=FILE adds a report.
 func parseOutputs(format string, list []string) (outputs, error) {
-	main, err := formatNamed(cmp.Or(format, "text"))
+	main, err := formatNamed(cmp.Or(format, formatOf(list)))
 	if err != nil {
 		return nil, err
 	}
 	first := output{format: main}
 	var more outputs
 	for _, s := range list {
-		name, file, ok := strings.Cut(s, "=")
-		if !ok || strings.ContainsAny(name, "/.") {
+		name, ok := formatOfFile(s)
+		_, file, _ := strings.Cut(s, "=")
+		if !ok {
 			if first.file != "" {
 				return nil, fmt.Errorf("--output %s: the report in --format goes to %s already: say --output FORMAT=%s for another", s, first.file, s)
 			}
@@ -141,9 +176,12 @@ func columns(w io.Writer) int {
 	return width
 }
 
-// colored reports whether w is a terminal for colours, and NO_COLOR is not set
-// (https://no-color.org).
+// colored reports whether w is a terminal for colours, or FORCE_COLOR asks for them
+// (https://force-color.org), and NO_COLOR is not set (https://no-color.org).
 func colored(w io.Writer) bool {
+	if force := os.Getenv("FORCE_COLOR"); force != "" && force != "0" && os.Getenv("NO_COLOR") == "" {
+		return true
+	}
 	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 

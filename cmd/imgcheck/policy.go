@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/imgcheck/imgcheck/internal/nearest"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
@@ -55,6 +56,30 @@ func fromEnvironment(flags []cli.Flag) []cli.Flag {
 	return flags
 }
 
+// otherVariables are those that stand for no flag: of the cache, of the hook, of the
+// installer and of its tests.
+var otherVariables = []string{"IMGCHECK_CACHE", "IMGCHECK_SKIP", "IMGCHECK_BELOW", "IMGCHECK_INSTALL", "IMGCHECK_RELEASES", "IMGCHECK_VERSION", "IMGCHECK_BENCH_LAYOUT"}
+
+// unknownVariables writes a line for each variable that begins with IMGCHECK_, is not empty,
+// and that no command reads.
+func unknownVariables(app *cli.App, environ []string, stderr io.Writer) {
+	known := slices.Clone(otherVariables)
+	for _, cmd := range app.Commands {
+		for _, f := range cmd.Flags {
+			if d, ok := f.(cli.DocGenerationFlag); ok {
+				known = append(known, d.GetEnvVars()...)
+			}
+		}
+	}
+	slices.Sort(environ)
+	for _, v := range environ {
+		name, value, _ := strings.Cut(v, "=")
+		if strings.HasPrefix(name, "IMGCHECK_") && value != "" && !slices.Contains(known, name) {
+			fmt.Fprintf(stderr, "imgcheck: no command reads the variable %s%s\n", oneLine(name), nearest.Hint(name, known))
+		}
+	}
+}
+
 // decisions are the policy and the baseline of a command, and its rule packs.
 type decisions struct {
 	policy.Decisions
@@ -62,7 +87,8 @@ type decisions struct {
 	stderr io.Writer
 }
 
-// readPolicy reads the file of --config, or the first .imgcheck.yaml from here upwards.
+// readPolicy reads the file of --config, or the first .imgcheck.yaml or .imgcheck.yml from
+// here upwards.
 // It returns an empty policy if there is none.
 func readPolicy(c *cli.Context) (*policy.Policy, error) {
 	name := c.String("config")
@@ -148,6 +174,13 @@ func (d *decisions) apply(doc *report.Document) *report.Document {
 		fmt.Fprintln(d.stderr, "imgcheck: "+oneLine(w))
 	}
 	return out
+}
+
+// unused warns of the ignores that match no finding of the image.
+func (d *decisions) unused(doc *report.Document) {
+	for _, w := range d.Unused(doc) {
+		fmt.Fprintln(d.stderr, "imgcheck: "+oneLine(w))
+	}
 }
 
 // scanning returns the options of a scan that follows the decisions.

@@ -42,6 +42,7 @@ func scanCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			o.policy.unused(doc)
 			doc = o.policy.apply(doc)
 			if err := o.write(c, doc); err != nil {
 				return err
@@ -96,7 +97,7 @@ func scanOptions(c *cli.Context) (*options, error) {
 		return nil, err
 	}
 	o.image = image.Ref
-	if o.outputs, err = parseOutputs(c.String("format"), c.StringSlice("output")); err != nil {
+	if o.outputs, err = outputsOf(c); err != nil {
 		return nil, err
 	}
 	if o.failOn, err = severityNamed(o.policy.failOn(c)); err != nil {

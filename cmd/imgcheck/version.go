@@ -19,6 +19,7 @@ func versionCommand() *cli.Command {
 		Description: "In parentheses: the commit that the program was built from, the Go release and the platform.\n\n" +
 			"Examples:\n" +
 			"   imgcheck version\n" +
+			"   imgcheck -v\n" +
 			"   imgcheck version | cut -d' ' -f2",
 		Action: func(c *cli.Context) error {
 			about := []string{runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}

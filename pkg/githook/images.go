@@ -36,7 +36,7 @@ var dockerfiles = []string{"**/{Dockerfile,Containerfile}{,.*}", "**/*.{Dockerfi
 // inputs are patterns for files that decide what is installed in an image: a change of
 // one concerns the images of the policy.
 var inputs = []string{
-	"**/.imgcheck.yaml", "**/requirements*.{txt,in}", "**/constraints*.txt", "**/pyproject.toml", "**/setup.{py,cfg}", "**/{poetry,uv,pdm,pixi,Pipfile}.lock", "**/Pipfile",
+	"**/.imgcheck.{yaml,yml}", "**/requirements*.{txt,in}", "**/constraints*.txt", "**/pyproject.toml", "**/setup.{py,cfg}", "**/{poetry,uv,pdm,pixi,Pipfile}.lock", "**/Pipfile",
 	"**/environment*.{yaml,yml}", "**/conda-lock.yml", "**/pixi.toml",
 }
 
@@ -50,7 +50,7 @@ func matchAny(patterns []string, path string) bool {
 }
 
 // isPolicy reports whether a file names the images and does not decide what is in them.
-func isPolicy(path string) bool { return matchAny([]string{"**/.imgcheck.yaml"}, path) }
+func isPolicy(path string) bool { return matchAny([]string{"**/.imgcheck.{yaml,yml}"}, path) }
 
 // Images returns the images that changes concern, each once: the base images of
 // Dockerfiles, the images that other files newly name, and, if a file decides what is

@@ -22,6 +22,14 @@ func (d *Decisions) Apply(doc *report.Document) (*report.Document, []string) {
 	return d.Policy.Apply(doc, d.Baseline, d.Today)
 }
 
+// Unused returns [Policy.Unused].
+func (d *Decisions) Unused(doc *report.Document) []string {
+	if d == nil {
+		return nil
+	}
+	return d.Policy.Unused(doc.Findings, doc.Image.Ref, d.Today)
+}
+
 // Counting returns a filter for the findings that count in the image that ref names;
 // nil means that all of them do. rules are those of the packs.
 func (d *Decisions) Counting(ref string, rules []*packs.Rule) func([]lint.Finding) []lint.Finding {

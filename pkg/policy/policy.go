@@ -22,8 +22,11 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/report"
 )
 
-// FileName is the name of the file.
-const FileName = ".imgcheck.yaml"
+// FileName is the name of the file. A file of the name OtherName is found as well.
+const (
+	FileName  = ".imgcheck.yaml"
+	OtherName = ".imgcheck.yml"
+)
 
 // Policy is a parsed file. The zero value changes nothing.
 type Policy struct {
@@ -72,16 +75,25 @@ type Ignore struct {
 }
 
 // Find looks for the file in dir and its parents, up to and including the root of the git
-// repository or the home directory. It returns "" if there is none.
+// repository or the home directory. It returns "" if there is none, and an error if a
+// directory has one of each name.
 func Find(dir, home string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
 	for {
-		name := filepath.Join(dir, FileName)
-		if st, err := os.Stat(name); err == nil && !st.IsDir() {
-			return name, nil
+		var found []string
+		for _, name := range []string{filepath.Join(dir, FileName), filepath.Join(dir, OtherName)} {
+			if st, err := os.Stat(name); err == nil && !st.IsDir() {
+				found = append(found, name)
+			}
+		}
+		switch len(found) {
+		case 1:
+			return found[0], nil
+		case 2:
+			return "", fmt.Errorf("there are two policies, %s and %s: keep one of them", found[0], found[1])
 		}
 		if _, err := os.Stat(filepath.Join(dir, ".git")); err == nil || dir == home {
 			return "", nil
@@ -140,6 +152,23 @@ func (p *Policy) Apply(d *report.Document, base *Baseline, today string) (*repor
 	out := *d
 	out.Ignored, out.Known = append(slices.Clip(d.Ignored), j.ignored...), append(slices.Clip(d.Known), j.known...)
 	return out.With(j.counts), j.warnings
+}
+
+// Unused returns a line for each ignore that matches no finding of an image, though it is
+// for that image: its pattern names it, or it has none and the file has at most one image.
+// Of several images another one may need it. Expired ignores are left out.
+func (p *Policy) Unused(findings []lint.Finding, ref, today string) []string {
+	var lines []string
+	for i := range p.Ignores {
+		g := &p.Ignores[i]
+		switch {
+		case g.Expires != "" && today > g.Expires, g.Image == "" && len(p.Images) > 1, g.Image != "" && !g.forImage(ref):
+		case slices.ContainsFunc(findings, func(f lint.Finding) bool { return g.fits(&f, ref) }):
+		default:
+			lines = append(lines, fmt.Sprintf("%s:%d: the ignore of %s matches no finding of this image: %s", p.File, g.Line, g.Rule, g.Reason))
+		}
+	}
+	return lines
 }
 
 // Counting returns the findings that count, the heaviest first: those that Apply leaves
@@ -226,7 +255,7 @@ func (g *Ignore) fits(f *lint.Finding, ref string) bool {
 	if g.Rule != f.Rule || g.Library != "" && !match(g.Library, f.Library) {
 		return false
 	}
-	if g.Image != "" && !match(g.Image, ref) && !match(g.Image, report.Repository(ref)) {
+	if g.Image != "" && !g.forImage(ref) {
 		return false
 	}
 	if g.Path == "" {
@@ -239,4 +268,9 @@ func (g *Ignore) fits(f *lint.Finding, ref string) bool {
 		}
 	}
 	return len(paths) > 0
+}
+
+// forImage reports whether the pattern for images matches a reference.
+func (g *Ignore) forImage(ref string) bool {
+	return match(g.Image, ref) || match(g.Image, report.Repository(ref))
 }
