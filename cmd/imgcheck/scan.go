@@ -29,6 +29,7 @@ func scanCommand() *cli.Command {
 		Flags: fromEnvironment(slices.Concat(outputFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
+			&cli.StringFlag{Name: "severity", Usage: "leave findings below this `SEVERITY` out of the text report, which still counts them: error, warning or note"},
 			&cli.BoolFlag{Name: "no-fixes", Usage: "do not plan fixes"},
 			rulesFlag(), rootEnvFlag(),
 		}, policyFlags(), imageFlags())),
@@ -83,6 +84,7 @@ type options struct {
 	outputs  outputs
 	failOn   packs.Severity // empty: never
 	all      bool
+	least    packs.Severity // empty: every finding
 	progress *progress
 }
 
@@ -102,6 +104,10 @@ func scanOptions(c *cli.Context) (*options, error) {
 	}
 	if o.failOn, err = severityNamed(o.policy.failOn(c)); err != nil {
 		return nil, err
+	}
+	o.least = packs.Severity(c.String("severity"))
+	if o.least != "" && !slices.Contains(packs.Severities, o.least) {
+		return nil, fmt.Errorf("there is no severity %q: say --severity error, warning or note", o.least)
 	}
 	o.scan = o.policy.scanning()
 	o.scan.NoPlan = c.Bool("no-fixes")
@@ -126,7 +132,7 @@ func (o *options) write(c *cli.Context, doc *report.Document) error {
 	if failOn == "" {
 		failOn = report.Never
 	}
-	return o.outputs.write(c, doc, report.Options{All: o.all, FailOn: failOn})
+	return o.outputs.write(c, doc, report.Options{All: o.all, Least: o.least, FailOn: failOn})
 }
 
 // status returns errFindings if a finding reaches --fail-on.

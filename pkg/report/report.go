@@ -117,6 +117,9 @@ type Options struct {
 	// All shows notes and whole lists. Without it, the text format and the one for code
 	// scanning leave some out; the others do not.
 	All bool
+	// Least is the lowest severity of the findings that the text format shows; "" is none.
+	// It counts all of them.
+	Least packs.Severity
 	// Color allows escape sequences for colours.
 	Color bool
 	// Width is the number of columns at which the text format breaks lines between words;

@@ -27,25 +27,28 @@ const (
 // summary in the last line.
 func Text(w io.Writer, d *Document, o Options) error {
 	t := newText(w, o)
-	shown := len(d.Problems)
-	if o.All {
-		shown = len(d.Findings)
-	}
-	if shown > 0 {
-		t.head(d)
+	shown := 0
+	show := func(s packs.Severity, write func()) {
+		if o.Least != "" && !s.AtLeast(o.Least) {
+			return
+		}
+		if shown++; shown == 1 {
+			t.head(d)
+		}
+		write()
 	}
 	if o.All {
 		for i := range d.Findings {
-			t.finding(&d.Findings[i])
+			show(d.Findings[i].Severity, func() { t.finding(&d.Findings[i]) })
 		}
 	} else {
 		for i := range d.Problems {
-			t.block(d, i+1)
+			show(d.Problems[i].Severity, func() { t.block(d, i+1) })
 		}
 	}
 	if o.All {
 		t.plan(d.Plan)
-	} else {
+	} else if shown > 0 {
 		t.fix(d)
 	}
 	if o.All {
@@ -92,13 +95,14 @@ func (p paint) severity(s packs.Severity) string {
 type text struct {
 	w     *bufio.Writer
 	all   bool
+	least packs.Severity
 	width int // in columns; 0: no limit
 	paint
 	lastSearch string
 }
 
 func newText(w io.Writer, o Options) *text {
-	return &text{w: bufio.NewWriter(plain.NewWriter(w, o.Color)), all: o.All, width: o.Width, paint: paint{o.Color}}
+	return &text{w: bufio.NewWriter(plain.NewWriter(w, o.Color)), all: o.All, least: o.Least, width: o.Width, paint: paint{o.Color}}
 }
 
 func (t *text) line(format string, args ...any) { fmt.Fprintf(t.w, format+"\n", args...) }
@@ -243,6 +247,14 @@ func found(d *Document) string {
 	return nothingFound
 }
 
+// below counts the warnings below a severity.
+func (d *Document) below(least packs.Severity) int {
+	if least == packs.Error {
+		return d.Summary.Warnings
+	}
+	return 0
+}
+
 // summary writes the last line, which is the only one for a healthy image.
 func (t *text) summary(d *Document, shown int) {
 	looked := fmt.Sprintf("%s in %s", plural(d.Stats.ELF, "ELF file"), plural(len(d.Image.Layers), "layer"))
@@ -252,7 +264,7 @@ func (t *text) summary(d *Document, shown int) {
 	hidden, unseen := 0, 0
 	for _, f := range d.Findings {
 		switch {
-		case f.Severity != packs.Note || t.all:
+		case f.Severity != packs.Note || t.all && (t.least == "" || t.least == packs.Note):
 		case f.Rule == "not-examined":
 			unseen += max(1, len(f.Affected))
 		default:
@@ -267,6 +279,9 @@ func (t *text) summary(d *Document, shown int) {
 		more = fmt.Sprintf("; %s (--all shows them)", plural(hidden, "note"))
 	case unseen > 0:
 		more = fmt.Sprintf("; %s not examined (--all shows them)", plural(unseen, "thing"))
+	}
+	if n := d.below(t.least); n > 0 {
+		more += fmt.Sprintf("; --severity %s does not show %s", t.least, plural(n, "warning"))
 	}
 	more += setApart(d)
 	switch said := verdict(d.Summary); {
