@@ -33,6 +33,7 @@ type ELF struct {
 	Dlopen     string // JSON of a .note.dlopen note
 	ABITag     [3]int // kernel version of a .note.ABI-tag, left out when 0.0.0
 	Rodata     string // bytes of a read-only segment
+	GPU        []Fatbin
 
 	Pad         int64 // zero bytes before the segment of the dynamic section
 	Gap         int64 // with TablesAtEnd: zero bytes between the string table and the dynamic section

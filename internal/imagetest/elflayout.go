@@ -54,10 +54,12 @@ func newObject(e *ELF) *object {
 	if e.Rodata != "" {
 		o.add(&o.ro, section{name: ".rodata", align: 16, data: []byte(e.Rodata)})
 	}
+	o.addGPU(&o.ro, false)
 	o.addText()
 	if !e.NoDynamic {
 		o.addWritable()
 	}
+	o.addGPU(&o.rw, true)
 	o.headers = uint64(len(o.encodeHeader(0))) + o.phentsize()*uint64(len(o.programHeaders()))
 	o.place()
 	o.fill()

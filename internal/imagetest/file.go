@@ -42,6 +42,7 @@ var kinds = map[string]func(im *Image, f *File, rest, body string) error{
 	"text":     func(_ *Image, f *File, rest, body string) error { f.setData(body); return nothing(rest) },
 	"hex":      func(_ *Image, f *File, rest, body string) error { return f.hex(rest + body) },
 	"ldcache":  func(_ *Image, f *File, rest, body string) error { return f.ldcache(rest, body) },
+	"fatbin":   func(_ *Image, f *File, rest, body string) error { return f.fatbin(rest, body) },
 	"rpmdb":    func(_ *Image, f *File, rest, body string) error { return f.rpmdb(rest, body) },
 	"copy":     func(im *Image, f *File, rest, _ string) error { return im.copy(f, rest) },
 }

@@ -30,6 +30,7 @@ import (
 //	dlopen JSON                .note.dlopen
 //	abitag 3.2.0               .note.ABI-tag
 //	rodata "QUOTED"            quoted as in Go; several are joined
+//	gpu [section=NAME] [count=N] ENTRY ...   containers of GPU code: sm_75, sm_90a/zstd, compute_90@8.4, lto_75
 //	pad SIZE                   zero bytes before the segment of the dynamic section: 100, 64KiB, 17MiB, 1GiB
 //	gap SIZE                   with tables=end: zero bytes between the string table and the dynamic section
 //
@@ -140,6 +141,7 @@ var directives = map[string]func(e *ELF, arg string) error{
 	"dlopen":    func(e *ELF, arg string) error { e.Dlopen = arg; return nil },
 	"abitag":    (*ELF).parseABITag,
 	"rodata":    (*ELF).parseRodata,
+	"gpu":       (*ELF).parseGPU,
 	"pad":       func(e *ELF, arg string) error { return parseSizeTo(&e.Pad, arg) },
 	"gap":       func(e *ELF, arg string) error { return parseSizeTo(&e.Gap, arg) },
 }

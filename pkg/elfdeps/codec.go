@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"slices"
+
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
 )
 
 // This file encodes objects: few bytes for fields that most objects lack, and the
@@ -14,7 +16,7 @@ import (
 
 // CodecVersion is the version of the form that [Object.AppendBinary] writes and of the
 // fields that [ReadSymbols] sets. A change of either raises it.
-const CodecVersion = 8
+const CodecVersion = 9
 
 // maxWeight limits the size of the symbols of a decoded object, in bytes.
 const maxWeight = 256 << 20
@@ -30,7 +32,7 @@ func (o *Object) AppendBinary(b []byte) ([]byte, error) {
 	e.uint(uint64(o.Type))
 	e.uint(uint64(o.Machine))
 	e.uint(uint64(o.Version))
-	e.uint(flags(o.Dynamic, o.Rpath != nil, o.Runpath != nil, o.Symbols != nil, o.Libc != nil, o.Named != nil, o.Modules != nil))
+	e.uint(flags(o.Dynamic, o.Rpath != nil, o.Runpath != nil, o.Symbols != nil, o.Libc != nil, o.Named != nil, o.Modules != nil, o.GPU != nil))
 	e.string(o.Fault)
 	e.string(o.Interp)
 	e.string(o.Soname)
@@ -67,6 +69,10 @@ func (o *Object) AppendBinary(b []byte) ([]byte, error) {
 		e.uint(flags(m.Partial))
 		e.strings(m.Names)
 		e.strings(m.Idents)
+	}
+	if o.GPU != nil {
+		code, _ := o.GPU.AppendBinary(nil)
+		e.bytes(code)
 	}
 	e.uint(uint64(o.Stack))
 	e.uint(uint64(o.ISANeeded))
@@ -106,8 +112,8 @@ func (o *Object) UnmarshalBinary(b []byte) error {
 	r.Type = elf.Type(d.uint(1<<16 - 1))
 	r.Machine = elf.Machine(d.uint(1<<16 - 1))
 	r.Version = uint32(d.uint(1<<32 - 1))
-	var rpath, runpath, symbols, libc, named, modules bool
-	d.flags(&r.Dynamic, &rpath, &runpath, &symbols, &libc, &named, &modules)
+	var rpath, runpath, symbols, libc, named, modules, gpu bool
+	d.flags(&r.Dynamic, &rpath, &runpath, &symbols, &libc, &named, &modules, &gpu)
 	r.Fault = d.string()
 	r.Interp = d.string()
 	r.Soname = d.string()
@@ -147,6 +153,10 @@ func (o *Object) UnmarshalBinary(b []byte) error {
 		d.flags(&r.Modules.Partial)
 		r.Modules.Names = d.strings()
 		r.Modules.Idents = d.strings()
+	}
+	if gpu {
+		r.GPU = new(gpucode.Code)
+		d.failed = r.GPU.UnmarshalBinary(d.bytes(false)) != nil || d.failed
 	}
 	r.Stack = Stack(d.uint(255))
 	r.ISANeeded = uint32(d.uint(1<<32 - 1))

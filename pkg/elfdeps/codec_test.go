@@ -77,7 +77,7 @@ func sameAgain(t *testing.T, o *Object) []byte {
 }
 
 // stored has the encoded form of the objects below, by CodecVersion.
-const stored = "8 bc288182224496bb"
+const stored = "9 bffc4c3264ecda82"
 
 // TestCodecVersion: a change of the encoded form changes CodecVersion, since stored bytes are
 // decoded by the version that wrote them only.
@@ -88,6 +88,7 @@ func TestCodecVersion(t *testing.T) {
 		"elf i386 soname=a\nneeded b\nrpath /x\n",
 		"elf x86_64 soname=a\nneeded b\nverneed b W X?\nverdef a V1 V2\nundef f@W\nundef g@X data\nundef t tls\ndef h@@V1 called\ndef h@V2\ndef i object protected\nstatictls 8\n",
 		"elf x86_64\nundef dlopen\nrodata \"\\x00libx.so.1\\x00\"\n",
+		"elf x86_64\ngpu count=2 sm_75 compute_90@8.4/zstd\ngpu section=.ldata sm_90a\n",
 		"elf x86_64\ndef PyInit_a\nrodata \"\\x00b.c\\x00cython_runtime\\x00\"\n",
 	} {
 		file := parseELF(t, text).Bytes()

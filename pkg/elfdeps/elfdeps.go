@@ -23,6 +23,8 @@ import (
 	"debug/elf"
 	"slices"
 	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
 )
 
 // Object has the parts of one ELF file that a dynamic loader reads. It is a plain
@@ -64,6 +66,10 @@ type Object struct {
 	// Modules is set by [ReadSymbols] for an extension module of Python, or a library that
 	// imports modules.
 	Modules *Modules `json:",omitempty"`
+
+	// GPU is set by [ReadSymbols] for a 64-bit object that carries GPU code, and for a
+	// cubin.
+	GPU *gpucode.Code `json:",omitempty"`
 
 	Stack     Stack     `json:",omitempty"` // PT_GNU_STACK
 	ISANeeded uint32    `json:",omitempty"` // GNU_PROPERTY_X86_ISA_1_NEEDED

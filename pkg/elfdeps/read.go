@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
 )
 
 // Limits on the memory that a hostile file takes, in bytes unless they say otherwise.
@@ -111,6 +113,13 @@ type reader struct {
 	sym          *symbolReader // nil unless symbols are wanted
 	guess        *guess
 	named        *named
+
+	gpu            *gpucode.Walker // nil where no GPU code is searched
+	flags          uint32          // e_flags
+	sectionHeaders struct {
+		off             uint64
+		entry, n, names uint16
+	}
 }
 
 // segment is one program header.
@@ -215,10 +224,11 @@ func (p *reader) header() error {
 	o.Version = f.u32()
 	f.word() // e_entry
 	phoff := f.word()
-	f.word() // e_shoff
-	f.u32()  // e_flags
-	f.u16()  // e_ehsize
+	p.sectionHeaders.off = f.word()
+	p.flags = f.u32()
+	f.u16() // e_ehsize
 	phentsize, phnum := f.u16(), f.u16()
+	p.sectionHeaders.entry, p.sectionHeaders.n, p.sectionHeaders.names = f.u16(), f.u16(), f.u16()
 	if o.Type != elf.ET_EXEC && o.Type != elf.ET_DYN {
 		return nil // no loader looks further (open_verify)
 	}
@@ -254,6 +264,7 @@ func (p *reader) programHeaders(b []byte) {
 	if len(p.loads) == 0 {
 		o.Fault = "object file has no loadable segments"
 	}
+	p.startGPU()
 	// Of several, the kernel takes the first PT_INTERP, glibc the last
 	// PT_DYNAMIC (_dl_process_pt_dynamic) and the last PT_GNU_STACK.
 	var dynamic *segment
@@ -435,6 +446,7 @@ func (p *reader) finish() {
 	p.symbols()
 	p.finishNamed()
 	p.finishModules()
+	p.finishGPU()
 	if o.mayBeLibc(p.w.size) {
 		if b, err := p.w.at(0, p.w.size); err == nil {
 			o.Libc = libcFacts(b)

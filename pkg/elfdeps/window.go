@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
 )
 
 // Sizes of the parts of a file that are held while it streams by. In 2,614 ELF files
@@ -14,6 +17,7 @@ const (
 	headSize = 16 << 20
 	tailSize = 4 << 20
 	skipStep = 256 << 10
+	passSize = 64 << 10
 )
 
 var (
@@ -38,12 +42,15 @@ type window struct {
 	err  error  // of the first failed read, which later calls return
 	// watch is called with the bytes behind the head as they are read, unless nil.
 	watch func(off int64, b []byte)
-	named *named // is fed with them as well, unless nil
+	named *named          // is fed with them as well, unless nil
+	gpu   *gpucode.Walker // is fed with all bytes that it needs, unless nil
+	fresh int64           // the tail has no bytes before this offset
+	pass  []byte          // a buffer for bytes that are looked at and not held
 }
 
 // reset prepares w for another file and keeps its buffers.
 func (w *window) reset(r io.Reader, size int64) {
-	w.r, w.size, w.pos, w.err, w.watch, w.named = r, size, 0, nil, nil, nil
+	w.r, w.size, w.pos, w.err, w.watch, w.named, w.gpu, w.fresh = r, size, 0, nil, nil, nil, nil, 0
 	w.head = w.head[:0]
 }
 
@@ -89,13 +96,13 @@ func (w *window) at(off, n int64) ([]byte, error) {
 
 // oldest returns the lowest offset from which all bytes up to pos are still held.
 func (w *window) oldest() int64 {
-	if w.pos-tailSize <= int64(len(w.head)) {
-		return 0
+	if oldest := max(w.pos-tailSize, w.fresh); oldest > int64(len(w.head)) {
+		return oldest
 	}
-	return w.pos - tailSize
+	return 0
 }
 
-// skip reads until pos is at least to.
+// skip reads until pos is at least to, and holds the last tailSize bytes before it.
 func (w *window) skip(to int64) error {
 	if err := w.fillHead(min(to, headSize)); err != nil {
 		return err
@@ -103,19 +110,12 @@ func (w *window) skip(to int64) error {
 	if to > w.pos && w.tail == nil {
 		w.tail = make([]byte, tailSize)
 	}
-	d, _ := w.r.(discarder)
+	if w.watch == nil {
+		if err := w.hop(to - tailSize); err != nil {
+			return err
+		}
+	}
 	for w.pos < to {
-		far := to - tailSize // the tail would not hold earlier bytes
-		if next := w.named.next(w.pos); next >= 0 {
-			far = min(far, next)
-		}
-		if d != nil && w.watch == nil && w.err == nil && far > w.pos {
-			n, err := d.Discard(int(min(far-w.pos, 1<<30)))
-			if w.pos += int64(n); err != nil {
-				return w.failed(err)
-			}
-			continue
-		}
 		i := w.pos % tailSize
 		n := min(tailSize-i, skipStep, to-w.pos)
 		at := w.pos
@@ -125,9 +125,90 @@ func (w *window) skip(to int64) error {
 		if w.watch != nil {
 			w.watch(at, w.tail[i:i+n])
 		}
-		w.named.feed(w, at, w.tail[i:i+n])
+		w.show(at, w.tail[i:i+n])
 	}
 	return nil
+}
+
+// show gives bytes to those who look for something.
+func (w *window) show(off int64, b []byte) {
+	w.named.feed(w, off, b)
+	w.gpu.Feed(off, b)
+}
+
+// hop reads until pos is at least to, without holding what it reads. It discards what
+// nobody needs, if the reader can.
+func (w *window) hop(to int64) error {
+	d, ok := w.r.(discarder)
+	if !ok || to <= w.pos {
+		return nil
+	}
+	for w.pos < to && w.err == nil {
+		next, n := w.needed()
+		if next = min(next, to); next > w.pos {
+			n, err := d.Discard(int(min(next-w.pos, 1<<30)))
+			w.pos += int64(n)
+			w.fresh = w.pos
+			if err != nil {
+				return w.failed(err)
+			}
+			continue
+		}
+		at, n := w.pos, int(min(int64(n), to-w.pos))
+		if w.pass == nil {
+			w.pass = make([]byte, passSize)
+		}
+		b := w.pass[:min(n, passSize)]
+		if err := w.read(b); err != nil {
+			return err
+		}
+		w.fresh = w.pos
+		w.show(at, b)
+	}
+	return w.err
+}
+
+// needed returns the offset of the next byte that someone looks at, and how many from
+// there.
+func (w *window) needed() (off int64, n int) {
+	off, n = w.gpu.Next(w.pos)
+	if off < 0 {
+		off, n = math.MaxInt64, 0
+	}
+	if next := w.named.next(w.pos); next >= 0 && next <= off {
+		return next, passSize
+	}
+	return off, n
+}
+
+// sweep reads what the search for GPU code still needs.
+func (w *window) sweep() error {
+	for w.err == nil {
+		next, n := w.gpu.Next(w.pos)
+		if next < 0 {
+			break
+		}
+		to := next + int64(n)
+		if to <= headSize {
+			if err := w.fillHead(to); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := w.fillHead(headSize); err != nil {
+			return err
+		}
+		if _, ok := w.r.(discarder); !ok {
+			if err := w.skip(to); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := w.hop(to); err != nil {
+			return err
+		}
+	}
+	return w.err
 }
 
 // fillHead reads until the head holds n bytes; n is at most headSize.
@@ -145,6 +226,7 @@ func (w *window) fillHead(n int64) error {
 		return err
 	}
 	w.head = w.head[:n]
+	w.gpu.Feed(have, w.head[have:])
 	return nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
 )
 
 // libImage has of everything that a layer's index can hold.
@@ -94,7 +95,7 @@ func TestStoredLayerIsTheSame(t *testing.T) {
 
 // stored is a hash of libImage's layers in their stored form, behind the versions of that
 // form.
-const stored = "layer 3.8 of x, kept y bfb922ad6c9f1312"
+const stored = "layer 4.9 of x, kept y 57b329d9c90a08b5"
 
 func TestIndexVersion(t *testing.T) {
 	sum := sha256.New()
@@ -134,6 +135,7 @@ func TestStoredEntryHasEveryField(t *testing.T) {
 	full := Entry{
 		Path: "p", Type: Other, Caps: true, Mode: 0o4755, UID: 1, GID: 2, Size: 3, Link: "l", Inode: 4,
 		Object: &elfdeps.Object{Soname: "s"}, Content: []byte("c"), Shebang: "b", Fault: "f",
+		Fatbin: &gpucode.Code{Partial: "p"},
 	}
 	v := reflect.ValueOf(full)
 	for i := range v.NumField() {

@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
 )
 
 // The stored form of a layer: one zstd frame of a name and the fields of
@@ -21,7 +22,7 @@ import (
 // indexVersion is the version of that form and of [ReadLayer]'s reading of a tar: it is
 // raised whenever either changes. The reading of an ELF file has a version of its own,
 // [elfdeps.CodecVersion].
-const indexVersion = 3
+const indexVersion = 4
 
 // maxIndex bounds a stored layer, unpacked, in bytes; a whole CUDA 13 machine has
 // 100 MB. A larger index is not stored.
@@ -128,6 +129,7 @@ const (
 	hasContent
 	hasShebang
 	hasFault
+	hasFatbin
 	isAnother // another name of an earlier entry: nothing else follows
 	entryType = iota
 )
@@ -165,7 +167,7 @@ func (e *indexWriter) layer(l *Layer) {
 // sameFile reports whether two entries differ in their paths only and share their
 // object and content, as the names of a hard link do.
 func sameFile(a, b *Entry) bool {
-	return a.Object == b.Object && len(a.Content) == len(b.Content) &&
+	return a.Object == b.Object && a.Fatbin == b.Fatbin && len(a.Content) == len(b.Content) &&
 		(len(a.Content) == 0 || &a.Content[0] == &b.Content[0]) && (a.Content == nil) == (b.Content == nil) &&
 		a.Type == b.Type && a.Caps == b.Caps && a.Mode == b.Mode && a.UID == b.UID && a.GID == b.GID &&
 		a.Size == b.Size && a.Link == b.Link && a.Shebang == b.Shebang && a.Fault == b.Fault
@@ -173,7 +175,7 @@ func sameFile(a, b *Entry) bool {
 
 func (e *indexWriter) entry(it *Entry, inode int64) {
 	has := uint64(it.Type) << entryType
-	for bit, is := range []bool{it.Caps, it.Link != "", it.Object != nil, it.Content != nil, it.Shebang != "", it.Fault != ""} {
+	for bit, is := range []bool{it.Caps, it.Link != "", it.Object != nil, it.Content != nil, it.Shebang != "", it.Fault != "", it.Fatbin != nil} {
 		if is {
 			has |= 1 << bit
 		}
@@ -199,6 +201,10 @@ func (e *indexWriter) entry(it *Entry, inode int64) {
 	}
 	if it.Fault != "" {
 		e.string(it.Fault)
+	}
+	if it.Fatbin != nil {
+		e.object, _ = it.Fatbin.AppendBinary(e.object[:0])
+		e.bytes(e.object)
 	}
 }
 
@@ -370,6 +376,9 @@ func (d *indexReader) entry(has uint64, inode int64) Entry {
 	if has&hasFault != 0 {
 		it.Fault = d.string(maxPath)
 	}
+	if has&hasFatbin != 0 {
+		it.Fatbin = d.fatbin()
+	}
 	return it
 }
 
@@ -387,6 +396,20 @@ func (d *indexReader) elf() *elfdeps.Object {
 		return nil
 	}
 	return o
+}
+
+func (d *indexReader) fatbin() *gpucode.Code {
+	d.object = d.bytes(d.object[:0], maxIndex)
+	c := new(gpucode.Code)
+	if d.err != nil || c.UnmarshalBinary(d.object) != nil {
+		d.fail()
+		return nil
+	}
+	if d.tables += c.Weight(); d.tables > maxTables {
+		d.fail()
+		return nil
+	}
+	return c
 }
 
 func (d *indexReader) paths() []string {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
 )
 
 // Bounds of the memory and time that a hostile layer can take. The first ones are
@@ -71,6 +72,9 @@ type Entry struct {
 	Inode int
 	// Object is the content of an ELF file, as far as loaders use it.
 	Object *elfdeps.Object `json:",omitempty"`
+	// Fatbin is the GPU code of a file that is containers of it. That of an ELF file is
+	// in Object.
+	Fatbin *gpucode.Code `json:",omitempty"`
 	// Content holds the bytes of a file that is kept, or the result of
 	// [Options.Extract]; nil where nothing is kept.
 	Content []byte `json:",omitempty"`
@@ -78,6 +82,14 @@ type Entry struct {
 	Shebang string `json:",omitempty"`
 	// Fault is the reason why the file's bytes could not be read.
 	Fault string `json:",omitempty"`
+}
+
+// GPU returns the GPU code that the file carries, or nil.
+func (e *Entry) GPU() *gpucode.Code {
+	if e.Object != nil {
+		return e.Object.GPU
+	}
+	return e.Fatbin
 }
 
 // IsDir reports whether the entry is a directory.
@@ -617,7 +629,7 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 			return nil
 		}
 		b.elf += e.Size
-		o, err := b.reader.ReadSymbols(whole, e.Size)
+		o, err := b.object(e, whole)
 		if errors.Is(err, elfdeps.ErrNotELF) {
 			return nil
 		}
@@ -634,6 +646,17 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 		}
 		e.Object = o
 		return nil
+	case gpucode.IsFatbin(head):
+		code, err := gpucode.ReadFatbin(whole, e.Size)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", plain.Name(e.Path), err)
+		}
+		if b.tables += code.Weight(); b.tables > maxTables {
+			e.Fault = "the layer's ELF files have larger tables than are kept"
+			return nil
+		}
+		e.Fatbin = code
+		return nil
 	case b.keep != nil && (b.keep(e.Path, e.Size) || e.Size <= maxScript && bytes.HasPrefix(head, []byte("#!"))):
 		return b.keepContent(e, whole)
 	case bytes.HasPrefix(head, []byte("#!")):
@@ -644,6 +667,30 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 		e.Shebang = shebang(line)
 	}
 	return nil
+}
+
+// object reads an ELF file; of a compiler for GPUs also the list of its targets, which may
+// be anywhere in the file.
+func (b *builder) object(e *Entry, r *begun) (*elfdeps.Object, error) {
+	if !gpucode.CompilesFor(path.Base(e.Path)) {
+		return b.reader.ReadSymbols(r, e.Size)
+	}
+	var targets gpucode.Targets
+	all := io.TeeReader(io.LimitReader(r, e.Size), &targets)
+	o, err := b.reader.ReadSymbols(all, e.Size)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.Copy(io.Discard, all); err != nil {
+		return nil, err
+	}
+	if list := targets.List(); len(list) > 0 {
+		if o.GPU == nil {
+			o.GPU = new(gpucode.Code)
+		}
+		o.GPU.Compiles = list
+	}
+	return o, nil
 }
 
 // weight returns about how many bytes an object holds, without its symbols.
@@ -683,7 +730,7 @@ func weight(o *elfdeps.Object) int64 {
 			n += len(*s)
 		}
 	}
-	return int64(n) + 512
+	return int64(n) + o.GPU.Weight() + 512
 }
 
 func (b *builder) keepContent(e *Entry, r io.Reader) error {

@@ -1,0 +1,140 @@
+package elfdeps
+
+import (
+	"cmp"
+	"debug/elf"
+	"slices"
+
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
+)
+
+// This file reads the GPU code of an object. Its containers are searched where they can
+// be, in data, since the section headers, which name their sections, follow at the end of
+// the file.
+
+// emCUDA is the machine of a cubin, EM_CUDA.
+const emCUDA = elf.Machine(190)
+
+// Limits on the section headers that are read.
+const (
+	maxSections     = 1 << 16
+	maxSectionNames = 1 << 20 // bytes
+	maxSectionName  = 64      // bytes
+)
+
+// startGPU begins the search for GPU code, which goes through read-only and writable
+// data; through code, too, where the linker has put read-only data into the same segment.
+// It is called when the program headers are known.
+func (p *reader) startGPU() {
+	if !p.wantsSymbols || !p.wide || p.w.size > maxFile || len(p.loads) == 0 || p.obj.Machine == emCUDA {
+		return
+	}
+	loads := slices.Clone(p.loads)
+	slices.SortStableFunc(loads, func(a, b segment) int { return cmp.Compare(a.off, b.off) })
+	mixed := loads[0].flags&elf.PF_X != 0
+	var areas []gpucode.Area
+	last := uint64(0)
+	for _, s := range loads {
+		if s.off >= uint64(p.w.size) {
+			continue
+		}
+		off, end := max(s.off, last), s.off+min(s.filesz, uint64(p.w.size)-s.off)
+		if off >= end || s.flags&elf.PF_X != 0 && !mixed {
+			continue
+		}
+		areas = append(areas, gpucode.Area{Off: int64(off), End: int64(end)})
+		last = end
+	}
+	p.gpu = gpucode.NewWalker(areas)
+	p.gpu.Feed(0, p.w.head)
+	p.w.gpu = p.gpu
+}
+
+// finishGPU reads the rest of the areas with GPU code and sets the object's GPU.
+func (p *reader) finishGPU() {
+	if p.obj.Machine == emCUDA {
+		p.obj.GPU = gpucode.NewCubin(p.obj.Ident[elf.EI_ABIVERSION], p.flags, p.w.size)
+		return
+	}
+	if p.gpu == nil || p.w.sweep() != nil {
+		return
+	}
+	if !p.gpu.Found() {
+		p.obj.GPU = p.gpu.Code(nil)
+		return
+	}
+	sections := p.sections()
+	p.obj.GPU = p.gpu.Code(func(off int64) string {
+		i, ok := slices.BinarySearchFunc(sections, uint64(off), func(s section, off uint64) int {
+			switch {
+			case s.off+s.size <= off:
+				return -1
+			case s.off > off:
+				return 1
+			}
+			return 0
+		})
+		if !ok {
+			return ""
+		}
+		return sections[i].name
+	})
+}
+
+// section is a section of the file.
+type section struct {
+	name      string
+	off, size uint64
+}
+
+// sections returns the sections that have bytes in the file, by their offsets. It returns
+// nil if the section headers or their names are not within reach.
+func (p *reader) sections() []section {
+	entry, n := uint64(p.sectionHeaders.entry), uint64(p.sectionHeaders.n)
+	if entry != 64 || n == 0 || n > maxSections {
+		return nil
+	}
+	b, err := p.w.at(int64(p.sectionHeaders.off), int64(entry*n))
+	if err != nil {
+		return nil
+	}
+	type header struct {
+		name uint32
+		section
+	}
+	var list []header
+	var names section
+	f := fields{b, p.order, p.wide, 0}
+	for i := range n {
+		var h header
+		h.name = f.u32()
+		typ := elf.SectionType(f.u32())
+		f.word() // sh_flags
+		f.word() // sh_addr
+		h.off, h.size = f.word(), f.word()
+		f.take(24) // sh_link to sh_entsize
+		if h.size > uint64(p.w.size) || h.off > uint64(p.w.size)-h.size || typ == elf.SHT_NOBITS || h.size == 0 {
+			continue
+		}
+		if i == uint64(p.sectionHeaders.names) {
+			names = h.section
+		}
+		list = append(list, h)
+	}
+	if names.size > maxSectionNames {
+		return nil
+	}
+	text, err := p.w.at(int64(names.off), int64(names.size))
+	if err != nil {
+		return nil
+	}
+	var out []section
+	for _, h := range list {
+		if uint64(h.name) < uint64(len(text)) {
+			name := cstring(text[h.name:min(len(text), int(h.name)+maxSectionName)])
+			out = append(out, section{name, h.off, h.size})
+		}
+	}
+	slices.SortFunc(out, func(a, b section) int { return cmp.Or(cmp.Compare(a.off, b.off), cmp.Compare(a.size, b.size)) })
+	return out
+}

@@ -1,0 +1,371 @@
+package gpucode
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// Limits on what a file can make a walker keep.
+const (
+	maxContainers = 1 << 18 // cuFFT 12 has 23,983
+	maxEntries    = 1 << 22 // of all containers
+	maxDistinct   = 128     // different entries of one container
+	maxGroups     = 1 << 12 // different sets of entries
+	maxArch       = 9999
+	maxHeader     = 64 << 10 // bytes of an entry's header; 168 is the longest that was met
+)
+
+const (
+	magic           = 0x0010_0001_ba55_ed50 // the first 8 bytes of a container, little endian
+	containerHeader = 16
+	entryHeader     = 64
+	word            = 8 // containers begin at multiples of it in the file
+	searchStep      = 64 << 10
+)
+
+// Area is a part of a file, from offset Off to before End.
+type Area struct{ Off, End int64 }
+
+// Walker finds the containers in the areas of a file that streams by. Between headers
+// it needs nothing of the file, so that the caller can skip: it asks [Walker.Next] for
+// the bytes that are needed next, and gives them to [Walker.Feed], with or without
+// others, in pieces of any size. The result does not depend on the pieces.
+type Walker struct {
+	areas []Area // those that are not searched yet; the first is being searched
+	mode  mode
+	at    int64  // offset of the header, or of the next place to search
+	buf   []byte // bytes from at on, fewer than mode needs
+
+	cur     container
+	entries []Entry // of cur
+	found   []container
+	sets    []set
+	bySet   map[string]int
+	seen    int // entries
+	partial string
+}
+
+// mode is what a walker is looking for.
+type mode int
+
+// The modes, by the bytes that they need.
+const (
+	searching mode = word
+	inEntry   mode = entryHeader
+	atHead    mode = containerHeader + entryHeader
+)
+
+// container is a container in a file, and the number of its set of entries.
+type container struct {
+	off, end int64 // of a found one within its area
+	set      int
+}
+
+// set is the entries of containers.
+type set struct {
+	entries []Entry
+	cut     bool
+}
+
+// NewWalker returns a walker for areas, which are in the order of their offsets, do not
+// overlap and end within the file.
+func NewWalker(areas []Area) *Walker {
+	w := &Walker{areas: slices.Clone(areas), bySet: map[string]int{}}
+	if len(areas) > 0 {
+		w.goTo(searching, areas[0].Off)
+	}
+	return w
+}
+
+// Next returns the offset of the next byte from pos on that the walker needs, and how
+// many bytes it would like from there. The offset is -1 if it needs none.
+func (w *Walker) Next(pos int64) (off int64, n int) {
+	if w == nil || len(w.areas) == 0 {
+		return -1, 0
+	}
+	off = max(pos, w.at+int64(len(w.buf)))
+	n = int(w.mode) - len(w.buf)
+	if w.mode == searching {
+		n = searchStep
+	}
+	return off, int(min(int64(n), max(1, w.areas[0].End-off)))
+}
+
+// Feed gives the bytes of the file from offset off on. They begin no later than Next's
+// offset and follow those of the call before.
+func (w *Walker) Feed(off int64, b []byte) {
+	if w == nil {
+		return
+	}
+	end := off + int64(len(b))
+	for len(w.areas) > 0 {
+		have := w.at + int64(len(w.buf))
+		if have >= end {
+			return
+		}
+		if have < off {
+			w.stop("a part of the file was not seen")
+			return
+		}
+		w.take(b[have-off : min(end, w.areas[0].End)-off])
+	}
+}
+
+// take takes the bytes behind buf, which lie in the current area, or the first of them.
+func (w *Walker) take(b []byte) {
+	if w.mode == searching && len(w.buf) == 0 && len(b) >= word {
+		i := search(b)
+		if i < len(b)/word*word {
+			w.goTo(atHead, w.at+int64(i))
+			return
+		}
+		w.goTo(searching, w.at+int64(i))
+		return
+	}
+	n := min(len(b), int(w.mode)-len(w.buf))
+	if w.buf = append(w.buf, b[:n]...); len(w.buf) < int(w.mode) {
+		return
+	}
+	switch w.mode {
+	case searching:
+		w.candidate(w.buf)
+	case atHead:
+		w.head(w.buf)
+	case inEntry:
+		w.entry(w.buf)
+	}
+}
+
+// search returns the offset of the first word of b that begins a container, or the
+// number of bytes in whole words.
+func search(b []byte) int {
+	le := binary.LittleEndian
+	n := len(b) / word * word
+	i := 0
+	for ; i+4*word <= n; i += 4 * word {
+		c := b[i : i+4*word : i+4*word]
+		if le.Uint64(c) == magic || le.Uint64(c[8:]) == magic || le.Uint64(c[16:]) == magic || le.Uint64(c[24:]) == magic {
+			break
+		}
+	}
+	for ; i < n && le.Uint64(b[i:]) != magic; i += word {
+	}
+	return i
+}
+
+// goTo looks for mode at an offset. Where the area has not enough bytes for that, the
+// container is cut off, and the next area follows.
+func (w *Walker) goTo(m mode, at int64) {
+	w.mode, w.at, w.buf = m, aligned(at), w.buf[:0]
+	if m == inEntry && w.cur.end-w.at < entryHeader {
+		w.keep(true)
+		w.mode, w.at = searching, w.cur.end
+	}
+	for len(w.areas) > 0 && w.areas[0].End-w.at < int64(w.mode) {
+		switch w.mode {
+		case inEntry:
+			w.keep(true)
+		case atHead:
+			w.partial = "it ends within the header of a container"
+		}
+		if len(w.areas) > 0 {
+			w.areas = w.areas[1:]
+		}
+		if w.mode = searching; len(w.areas) > 0 {
+			w.at = max(w.at, aligned(w.areas[0].Off))
+		}
+	}
+}
+
+// aligned returns the first offset from off on at which a container may begin.
+func aligned(off int64) int64 { return (off + word - 1) / word * word }
+
+// candidate looks at a word that was fed in parts.
+func (w *Walker) candidate(b []byte) {
+	if search(b) == 0 {
+		rest := slices.Clone(b)
+		w.goTo(atHead, w.at)
+		if w.mode == atHead {
+			w.buf = append(w.buf, rest...)
+		}
+		return
+	}
+	w.goTo(searching, w.at+word)
+}
+
+// head reads the header of a container and of its first entry. Bytes that only look like
+// a container have no entry that makes sense, and the search goes on behind them.
+func (w *Walker) head(b []byte) {
+	size := binary.LittleEndian.Uint64(b[8:])
+	e, next, ok := parseEntry(b[containerHeader:])
+	if size < entryHeader || size%word != 0 || size > 1<<40 || !ok || next > size || !slices.Contains(knownKinds, e.Kind) {
+		w.again(b)
+		return
+	}
+	if len(w.found) == maxContainers {
+		w.stop("it has more containers than are read")
+		return
+	}
+	w.cur = container{off: w.at, end: w.at + containerHeader + int64(size)}
+	w.entries = w.entries[:0]
+	w.at += containerHeader
+	w.add(e, int64(next))
+}
+
+// again goes on with the search behind the first word of b, which begins at at.
+func (w *Walker) again(b []byte) {
+	b = slices.Clone(b[word:])
+	at := w.at + word
+	i := search(b)
+	if i == len(b) {
+		w.goTo(searching, at+int64(i))
+		return
+	}
+	if w.goTo(atHead, at+int64(i)); w.mode == atHead {
+		w.buf = append(w.buf, b[i:]...)
+	}
+}
+
+// entry reads the header of an entry of the current container.
+func (w *Walker) entry(b []byte) {
+	e, next, ok := parseEntry(b)
+	if !ok || next > uint64(w.cur.end-w.at) {
+		w.keep(true)
+		w.goTo(searching, w.cur.end)
+		return
+	}
+	w.add(e, int64(next))
+}
+
+// add adds an entry, behind which the next begins after n bytes.
+func (w *Walker) add(e Entry, n int64) {
+	if w.seen++; w.seen > maxEntries || !w.count(e) {
+		w.keep(true)
+		w.stop("it has more entries than are read")
+		return
+	}
+	next := w.at + n
+	switch {
+	case next > w.areas[0].End:
+		w.keep(true)
+		w.goTo(searching, next)
+	case next == w.cur.end:
+		w.keep(false)
+		w.goTo(searching, next)
+	default:
+		w.goTo(inEntry, next)
+	}
+}
+
+// count counts an entry. It reports whether there is room for it.
+func (w *Walker) count(e Entry) bool {
+	for i, old := range w.entries {
+		if e.Count = old.Count; e == old {
+			w.entries[i].Count++
+			return true
+		}
+	}
+	e.Count = 1
+	w.entries = append(w.entries, e)
+	return len(w.entries) <= maxDistinct
+}
+
+// keep keeps the current container.
+func (w *Walker) keep(cut bool) {
+	if cut && w.partial == "" {
+		w.partial = "a container is cut off or damaged"
+	}
+	slices.SortFunc(w.entries, compareEntries)
+	key := make([]byte, 0, 256)
+	for _, e := range w.entries {
+		key = binary.LittleEndian.AppendUint16(key, uint16(e.Kind))
+		key = binary.LittleEndian.AppendUint32(key, e.Arch)
+		key = append(key, byte(e.Flags))
+		key = binary.LittleEndian.AppendUint16(key, uint16(e.ISA))
+		key = binary.LittleEndian.AppendUint32(key, e.Count)
+	}
+	if cut {
+		key = append(key, 1)
+	}
+	i, ok := w.bySet[string(key)]
+	if !ok {
+		if len(w.sets) == maxGroups {
+			w.stop("it has more kinds of containers than are kept")
+			return
+		}
+		i = len(w.sets)
+		w.bySet[string(key)] = i
+		w.sets = append(w.sets, set{slices.Clone(w.entries), cut})
+	}
+	w.found = append(w.found, container{w.cur.off, min(w.cur.end, w.areas[0].End), i})
+}
+
+// stop ends the walk for a reason.
+func (w *Walker) stop(why string) {
+	w.partial, w.areas, w.mode = why, nil, searching
+}
+
+// Found reports whether a container was found.
+func (w *Walker) Found() bool { return w != nil && len(w.found) > 0 }
+
+// Code returns the code that was found, or nil if there is none. section returns the
+// name of the section that has the byte at an offset of the file, or "".
+func (w *Walker) Code(section func(off int64) string) *Code {
+	if w == nil {
+		return nil
+	}
+	switch {
+	case len(w.areas) > 0 && w.mode == inEntry:
+		w.keep(true)
+		w.stop(w.partial)
+	case len(w.areas) > 0 && w.mode == atHead:
+		w.stop("it ends within the header of a container")
+	}
+	if len(w.found) == 0 && w.partial == "" {
+		return nil
+	}
+	c := &Code{Partial: w.partial}
+	type place struct {
+		section string
+		set     int
+	}
+	at := map[place]int{}
+	for _, f := range w.found {
+		p := place{section(f.off), f.set}
+		i, ok := at[p]
+		if !ok {
+			i = len(c.Groups)
+			at[p] = i
+			s := w.sets[f.set]
+			c.Groups = append(c.Groups, Group{Section: p.section, Cut: s.cut, Entries: s.entries})
+		}
+		c.Groups[i].Containers++
+		c.Groups[i].Bytes += f.end - f.off
+	}
+	sortGroups(c.Groups)
+	return c
+}
+
+// parseEntry reads the header of an entry. next is the distance to the next one; ok is
+// unset if the header makes no sense.
+func parseEntry(b []byte) (e Entry, next uint64, ok bool) {
+	le := binary.LittleEndian
+	header, payload := uint64(le.Uint32(b[4:])), le.Uint64(b[8:])
+	e.Kind, e.Arch = Kind(le.Uint16(b)), le.Uint32(b[28:])
+	if le.Uint16(b[2:]) != 0x0101 || header < entryHeader || header > maxHeader || header%word != 0 || payload%word != 0 || payload > 1<<40 || e.Arch > maxArch {
+		return e, 0, false
+	}
+	flags := le.Uint64(b[40:])
+	for _, f := range []struct {
+		bit  uint64
+		flag Flags
+	}{{0x2000, LZ4}, {0x8000, Zstd}, {0x100000, Specific}, {0x200000, Family}, {0x1000000, Mercury}} {
+		if flags&f.bit != 0 {
+			e.Flags |= f.flag
+		}
+	}
+	if minor, major := le.Uint16(b[24:]), le.Uint16(b[26:]); e.Kind == PTX && minor < 256 && major < 256 {
+		e.ISA = ISA(major<<8 | minor)
+	}
+	return e, header + payload, true
+}
