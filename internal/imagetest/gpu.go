@@ -184,6 +184,6 @@ func (f *File) fatbin(rest, body string) error {
 		}
 		all = append(all, c.Bytes()...)
 	}
-	f.setData(string(all))
+	f.setData(string(all[:max(0, len(all)-f.short)]))
 	return nil
 }

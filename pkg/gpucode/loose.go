@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"regexp"
 )
 
 // IsFatbin reports whether a file that begins with head is containers.
@@ -62,4 +63,18 @@ func (w *Walker) fatbin() *Code {
 		c.Form = Fatbin
 	}
 	return c
+}
+
+// resource matches the files in which TensorRT's builder finds the kernels for one GPU: it
+// opens them by their names.
+var resource = regexp.MustCompile(`^libnvinfer_builder_resource_(?:sm([0-9]{2,3}[af]?)|(ptx))\.so`)
+
+// Resource returns the architecture, or "ptx", in the base name of a file with the kernels
+// of TensorRT's builder; "" for another file.
+func Resource(base string) string {
+	m := resource.FindStringSubmatch(base)
+	if m == nil {
+		return ""
+	}
+	return m[1] + m[2]
 }
