@@ -21,7 +21,7 @@ func Offers(library, cuda, release string, versions []string) []string {
 	if lib.Redist.Component != "" {
 		list = append(list, "redist:")
 	}
-	if img := ImageWith(library, cuda, release, versions); img != nil {
+	if img := ImageWith([]string{library}, cuda, release, versions); img != nil {
 		list = append(list, "image:"+img.Ref)
 	}
 	return list
