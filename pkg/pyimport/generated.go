@@ -42,7 +42,7 @@ func (r *Run) numpyImports() {
 		}
 		for _, name := range numpyAPI {
 			if slices.Contains(o.Modules.Names, name) && r.in.Resolve(name).Kind != pyenv.Missing {
-				r.importNames([]string{name})
+				r.importNames([]string{name}, false)
 				break
 			}
 		}

@@ -457,7 +457,9 @@ func (r *Run) extensionImports(m *module, file string) {
 	if cython {
 		known = len(names)
 	}
-	r.importNames(names[:known])
+	if r.importAtStart(names[:known]); r.raised != nil {
+		return
+	}
 	if known < len(names) {
 		r.later = append(r.later, laterNames{r.node, names[known:]})
 	}
@@ -481,26 +483,35 @@ func (r *Run) importLater() {
 		l := r.later[0]
 		r.later = r.later[1:]
 		r.node = l.node
-		r.importNames(l.names)
+		r.importNames(l.names, false)
 	}
 }
 
 // importNames imports what the code of an extension module may import. Its failures are
-// not the program's.
-func (r *Run) importNames(names []string) {
-	r.tries = append(r.tries, tryLevel{all: true, names: "the extension module", depth: -1})
+// not the program's, unless the code imports the names when it is initialized: it then raises
+// and returns the failure of a broken package.
+func (r *Run) importNames(names []string, atStart bool) *Failure {
+	outer := r.tries
+	r.tries = append(r.tries, tryLevel{all: true, names: inC, depth: -1})
+	defer func() { r.tries = outer }()
 	for _, name := range names {
 		r.spend(1)
 		if v, loaded := r.modules.get(name); loaded && !isMaybe(v) || r.in.Resolve(name).Kind == pyenv.Missing || r.circular(name) {
 			continue
 		}
 		r.importModule(name)
-		if r.raised != nil {
-			r.noteAt(r.node, "its code may import "+name+", which fails")
-			r.raised = nil
+		if r.raised == nil {
+			continue
 		}
+		if atStart && r.broken(r.raised) {
+			f := r.raised.failure()
+			r.raised.doubt = perhapsLater
+			return f
+		}
+		r.noteAt(r.node, "its code may import "+name+", which fails")
+		r.raised = nil
 	}
-	r.tries = r.tries[:len(r.tries)-1]
+	return nil
 }
 
 // supports returns those of the identifiers that are extension modules outside of the

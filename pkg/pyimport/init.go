@@ -31,7 +31,9 @@ func InitFunction2(module string) string {
 // failure's Doubt.
 func WithoutInit(function, doubt string) *Failure {
 	if strings.HasPrefix(function, "init") {
-		return &Failure{Type: "ImportError", Text: "dynamic module does not define init function (" + function + ")", Doubt: doubt}
+		return &Failure{Type: "ImportError", Text: noInit + "init function (" + function + ")", Doubt: doubt}
 	}
-	return &Failure{Type: "ImportError", Text: "dynamic module does not define module export function (" + function + ")", Doubt: doubt}
+	return &Failure{Type: "ImportError", Text: noInit + "module export function (" + function + ")", Doubt: doubt}
 }
+
+const noInit = "dynamic module does not define "
