@@ -17,7 +17,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+
+try:
+    from concurrent.futures import ThreadPoolExecutor
+except Exception:  # a fault has broken it: one at a time
+    ThreadPoolExecutor = None
 
 # Modules that open a browser or a window, or print for people.
 EXCLUDED = {
@@ -158,9 +162,16 @@ def main():
     names = args.module or subprocess.run(
         [sys.executable, "-c", LIST], cwd="/", env=environment(args), check=True, capture_output=True, text=True).stdout.split()
     names = ["sys", *names]  # what a process has before its import
+    if ThreadPoolExecutor is None:
+        write(record(n, args) for n in names)
+        return
     with ThreadPoolExecutor(args.j) as pool:
-        for line in pool.map(lambda n: record(n, args), names):
-            print(json.dumps(line, sort_keys=True), flush=True)
+        write(pool.map(lambda n: record(n, args), names))
+
+
+def write(lines):
+    for line in lines:
+        print(json.dumps(line, sort_keys=True), flush=True)
 
 
 if __name__ == "__main__":
