@@ -105,3 +105,28 @@ func checkBuilt(t *testing.T, server *imagetest.Server, img *imagetest.Image, na
 		}
 	}
 }
+
+// TestSnippetUser builds the snippet of an image with a user of its own: its RUN runs as
+// root, and the image keeps the user.
+func TestSnippetUser(t *testing.T) {
+	server := imagetest.Serve(t)
+	const name = "report-opencv-no-libgl.txtar"
+	parsed, _ := pushText(t, server, name)
+	parsed.Config.User = "1000:1000"
+	img, err := parsed.V1()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := server.Push("test/user:latest", img)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := scan.Image(t.Context(), ref, scan.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc.Plan == nil || doc.Plan.Snippet == nil || len(doc.Plan.Snippet.Lines) < 3 {
+		t.Fatal("want lines with USER")
+	}
+	checkBuilt(t, server, parsed, name, doc)
+}
