@@ -6,7 +6,7 @@ package rules
 import "embed"
 
 // FS holds the packs, *.yaml, in provide/ the tables that package provide reads, and
-// in startup/ those of package startup.
+// in startup/ those of package startup, and in targets/ those of package targets.
 //
-//go:embed *.yaml provide/*.yaml startup/*.yaml
+//go:embed *.yaml provide/*.yaml startup/*.yaml targets/*.yaml
 var FS embed.FS

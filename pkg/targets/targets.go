@@ -1,7 +1,9 @@
 // Package targets shows for which GPUs and drivers the files of an image have code.
 //
-// It lists the GPU code of files ([Files]) as gpucode read it. It knows layers, and
-// nothing of processes: which of the files a program loads is decided by the replay.
+// It lists the GPU code of files ([Files]) as gpucode read it, and says which of a
+// container's entries a driver takes ([Tables.Choose]). Its knowledge about GPUs and drivers
+// is data (rules/targets). It knows layers, and nothing of processes: which of the files a
+// program loads is decided by the replay.
 package targets
 
 import (

@@ -1,0 +1,58 @@
+package targets
+
+import "github.com/imgcheck/imgcheck/pkg/gpucode"
+
+// Use is what a driver does with a container of GPU code.
+type Use int
+
+// The uses of a container on a GPU, the best last.
+const (
+	None     Use = iota // no entry serves: `no kernel image is available for execution on the device`
+	Compiles            // PTX is compiled at its first use
+	Doubtful            // machine code that NVIDIA does not promise to run there
+	Runs                // machine code for the GPU
+)
+
+// Choice is the entry of a container that a driver takes.
+type Choice struct {
+	Use   Use
+	Entry gpucode.Entry // of any Use but None
+}
+
+// Choose returns which of a container's entries a driver takes for a GPU of an
+// architecture: machine code of the same major number and no higher minor one (specific
+// code of that architecture only), else PTX of an architecture that is not above it. The
+// highest that serves counts. Whether the driver can compile the PTX or unpack the entry
+// is another question. (CUDA C++ Programming Guide, Application Compatibility; NVIDIA's
+// Compatibility Guides. The first cases of TestChoose were measured on an H200 with driver 580.)
+func (t *Tables) Choose(entries []gpucode.Entry, arch uint32) Choice {
+	var best Choice
+	for _, e := range entries {
+		use := t.use(e, arch)
+		if use > best.Use || use == best.Use && use != None && e.Arch > best.Entry.Arch {
+			best = Choice{use, e}
+		}
+	}
+	return best
+}
+
+// use returns the use of one entry.
+func (t *Tables) use(e gpucode.Entry, arch uint32) Use {
+	sister := e.Arch/10 == arch/10 && e.Arch <= arch
+	switch {
+	case e.Flags&gpucode.Specific != 0 && e.Arch != arch, e.Flags&gpucode.Family != 0 && !sister:
+		return None
+	case e.Kind == gpucode.PTX && e.Arch <= arch:
+		return Compiles
+	case e.Kind != gpucode.SASS || !sister:
+		return None
+	case e.Arch != arch && (e.Flags&gpucode.Unsure != 0 || t.tegra(e.Arch) || t.tegra(arch)):
+		return Doubtful
+	}
+	return Runs
+}
+
+func (t *Tables) tegra(arch uint32) bool {
+	a := t.Architecture(arch)
+	return a != nil && a.Tegra
+}

@@ -1,0 +1,68 @@
+package targets
+
+import (
+	"testing"
+
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
+)
+
+func sass(arch uint32, flags gpucode.Flags) gpucode.Entry {
+	return gpucode.Entry{Kind: gpucode.SASS, Arch: arch, Flags: flags, Count: 1}
+}
+
+func ptx(arch uint32, flags gpucode.Flags) gpucode.Entry {
+	return gpucode.Entry{Kind: gpucode.PTX, Arch: arch, Flags: flags, Count: 1}
+}
+
+// TestChoose has what containers did on a GPU of architecture 90 (the first ones), and
+// what NVIDIA's guides say of others.
+func TestChoose(t *testing.T) {
+	const a, f = gpucode.Specific, gpucode.Family
+	for _, tt := range []struct {
+		arch    uint32
+		entries []gpucode.Entry
+		use     Use
+		taken   string
+	}{
+		{90, []gpucode.Entry{sass(75, 0)}, None, ""},
+		{90, []gpucode.Entry{sass(80, 0), sass(100, 0), sass(100, a), sass(100, f), sass(103, 0), sass(110, f), sass(120, 0), sass(121, 0)}, None, ""},
+		{90, []gpucode.Entry{sass(90, 0)}, Runs, "90"},
+		{90, []gpucode.Entry{sass(90, a)}, Runs, "90a"},
+		{90, []gpucode.Entry{ptx(75, 0)}, Compiles, "75"},
+		{90, []gpucode.Entry{ptx(90, a)}, Compiles, "90a"},
+		{90, []gpucode.Entry{sass(80, 0), ptx(75, 0)}, Compiles, "75"},
+		{90, []gpucode.Entry{ptx(100, 0), ptx(100, f), ptx(120, 0)}, None, ""},
+		{89, []gpucode.Entry{sass(80, 0), sass(86, 0), sass(90, 0)}, Runs, "86"},
+		{80, []gpucode.Entry{sass(86, 0), ptx(80, 0)}, Compiles, "80"},
+		{103, []gpucode.Entry{sass(100, f)}, Runs, "100f"},
+		{103, []gpucode.Entry{sass(100, a)}, None, ""},
+		{120, []gpucode.Entry{sass(100, f), ptx(100, f)}, None, ""},
+		{121, []gpucode.Entry{sass(120, 0)}, Runs, "120"},
+		{121, []gpucode.Entry{sass(120, gpucode.Unsure)}, Doubtful, "120"},
+		{87, []gpucode.Entry{sass(80, 0), ptx(80, 0)}, Doubtful, "80"},
+		{87, []gpucode.Entry{sass(80, 0), sass(87, 0)}, Runs, "87"},
+		{90, []gpucode.Entry{{Kind: gpucode.IR, Arch: 90, Count: 1}}, None, ""},
+		{90, nil, None, ""},
+	} {
+		got := Known().Choose(tt.entries, tt.arch)
+		name := ""
+		if got.Use != None {
+			name = got.Entry.Name()
+		}
+		if got.Use != tt.use || name != tt.taken {
+			t.Errorf("%v on %d: got %v of %q, want %v of %q", tt.entries, tt.arch, got.Use, name, tt.use, tt.taken)
+		}
+	}
+}
+
+func TestPTXDriver(t *testing.T) {
+	for _, tt := range []struct {
+		isa    gpucode.ISA
+		driver int
+		ok     bool
+	}{{6<<8 | 3, 450, true}, {7<<8 | 8, 520, true}, {8<<8 | 4, 550, true}, {8<<8 | 6, 565, true}, {9 << 8, 580, true}, {9<<8 | 9, 0, false}} {
+		if driver, ok := Known().PTXDriver(tt.isa); driver != tt.driver || ok != tt.ok {
+			t.Errorf("PTX %s: got %d, %v", tt.isa, driver, ok)
+		}
+	}
+}
