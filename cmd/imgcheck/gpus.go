@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
@@ -13,17 +14,19 @@ func gpusCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "gpus",
 		Usage:     "show for which GPUs the image has code",
-		UsageText: "imgcheck gpus --files [options] IMAGE",
-		Description: "gpus --files lists the files that carry GPU code, and the architectures that each has it for: machine\n" +
+		UsageText: "imgcheck gpus [options] IMAGE",
+		Description: "gpus shows for each GPU how many of the image's libraries and programs have code for it, which files\n" +
+			"have none, and the driver that the code needs. It counts every file, also those that no program loads.\n\n" +
+			"gpus --files lists the files that carry GPU code, and the architectures that each has it for: machine\n" +
 			"code (SASS), intermediate code (PTX), which a driver compiles at its first use, and LTO IR. It finds\n" +
 			"code that cuobjdump does not list, too. IMAGE is a reference as for scan.\n\n" +
 			"The exit status is 0 if the image could be read, whatever it has, and 2 otherwise.\n\n" +
 			"Examples:\n" +
-			"   imgcheck gpus --files ghcr.io/org/app:1.0\n" +
+			"   imgcheck gpus ghcr.io/org/app:1.0\n" +
 			"   imgcheck gpus --files --format json docker-archive:app.tar",
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "files", Usage: "list the files with GPU code"},
-			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answer: text, or json (one line for each file)"},
+			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answer: text, or json (one line for each GPU or file)"},
 		}, fromEnvironment(imageFlags())...),
 		Action: func(c *cli.Context) error {
 			switch {
@@ -31,8 +34,6 @@ func gpusCommand() *cli.Command {
 				return errors.New("gpus needs an image: see `imgcheck gpus --help`")
 			case c.NArg() > 1:
 				return fmt.Errorf("gpus takes one image, and %q is another argument", c.Args().Get(1))
-			case !c.Bool("files"):
-				return errors.New("gpus needs --files: see `imgcheck gpus --help`")
 			}
 			if f := c.String("format"); f != "text" && f != "json" {
 				return fmt.Errorf("there is no format %q: say text or json", f)
@@ -47,6 +48,9 @@ func gpusCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			if !c.Bool("files") {
+				return gpusTable(c, targets.Known().Rows(fsys))
+			}
 			list := targets.Files(fsys)
 			if c.String("format") == "json" {
 				return targets.FilesJSON(c.App.Writer, list)
@@ -54,4 +58,16 @@ func gpusCommand() *cli.Command {
 			return targets.FilesText(c.App.Writer, list)
 		},
 	}
+}
+
+func gpusTable(c *cli.Context, rows []*targets.Row) error {
+	if c.String("format") == "text" {
+		return targets.RowsText(c.App.Writer, rows)
+	}
+	for _, r := range rows {
+		if err := plain.JSON(c.App.Writer, r, ""); err != nil {
+			return err
+		}
+	}
+	return nil
 }

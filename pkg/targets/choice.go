@@ -5,7 +5,7 @@ import "github.com/imgcheck/imgcheck/pkg/gpucode"
 // Use is what a driver does with a container of GPU code.
 type Use int
 
-// The uses of a container on a GPU, the best last.
+// The uses of a container on a GPU.
 const (
 	None     Use = iota // no entry serves: `no kernel image is available for execution on the device`
 	Compiles            // PTX is compiled at its first use
@@ -26,14 +26,23 @@ type Choice struct {
 // is another question. (CUDA C++ Programming Guide, Application Compatibility; NVIDIA's
 // Compatibility Guides. The first cases of TestChoose were measured on an H200 with driver 580.)
 func (t *Tables) Choose(entries []gpucode.Entry, arch uint32) Choice {
-	var best Choice
+	var best [Runs + 1]Choice
 	for _, e := range entries {
 		use := t.use(e, arch)
-		if use > best.Use || use == best.Use && use != None && e.Arch > best.Entry.Arch {
-			best = Choice{use, e}
+		if b := &best[use]; use != None && (b.Use == None || e.Arch > b.Entry.Arch) {
+			*b = Choice{use, e}
 		}
 	}
-	return best
+	order := []Use{Runs, Doubtful, Compiles}
+	if !t.tegra(arch) { // PTX serves, whatever becomes of the code for a system on a chip
+		order = []Use{Runs, Compiles, Doubtful}
+	}
+	for _, use := range order {
+		if best[use].Use != None {
+			return best[use]
+		}
+	}
+	return Choice{}
 }
 
 // use returns the use of one entry.
