@@ -1,10 +1,14 @@
 package targets
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"path"
+	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/gpucode"
@@ -16,12 +20,13 @@ import (
 type Row struct {
 	Arch     string   `json:"arch"` // 8.9
 	Products []string `json:"products"`
-	// Verdicts of files, by their paths. A file of which some containers only serve is
-	// in Runs or Compiles and in Sparse.
+	// The paths of the files with machine code for the GPU; with PTX alone, which the driver
+	// compiles at its first use; of which it is not sure; and without code. A file of which
+	// only some containers serve is in Runs or Compiles and in Sparse.
 	Runs     []string `json:"runs,omitempty"`
-	Compiles []string `json:"compiles,omitempty"` // at their first use, from PTX
+	Compiles []string `json:"compiles,omitempty"`
 	Doubtful []string `json:"doubtful,omitempty"`
-	Fails    []string `json:"fails,omitempty"`
+	Lacks    []string `json:"lacks,omitempty"`
 	// Sparse are files with containers that serve other GPUs of several generations and
 	// not this one, with the number of these.
 	Sparse []Sparse `json:"sparse,omitempty"`
@@ -88,7 +93,7 @@ func (t *Tables) judge(r *Row, name string, c *gpucode.Code, arch uint32) bool {
 		r.Doubtful = append(r.Doubtful, name)
 		return true
 	case uses[None] == all:
-		r.Fails = append(r.Fails, name)
+		r.Lacks = append(r.Lacks, name)
 		return true
 	case uses[Doubtful] > 0:
 		r.Doubtful = append(r.Doubtful, name)
@@ -157,51 +162,48 @@ func newer(a, b string) bool {
 	return false
 }
 
-// RowsText writes the table for people.
-func RowsText(w io.Writer, rows []*Row) error {
-	var b strings.Builder
-	if rows == nil {
-		b.WriteString("No library or program of the image carries GPU code.\n")
-	}
-	for _, r := range rows {
-		r.text(&b)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
+// maxListed limits the files below the table for people.
+const maxListed = 10
 
-func (r *Row) text(b *strings.Builder) {
-	fmt.Fprintf(b, "%-4s %-18s ", r.Arch, strings.Join(r.Products, ", "))
-	var parts []string
-	for _, p := range []struct {
-		word  string
-		files []string
-	}{{"runs", r.Runs}, {"compiles at first use", r.Compiles}, {"perhaps runs", r.Doubtful}, {"fails", r.Fails}} {
-		switch {
-		case len(p.files) == 1:
-			parts = append(parts, p.word+": 1 file")
-		case len(p.files) > 1:
-			parts = append(parts, fmt.Sprintf("%s: %d files", p.word, len(p.files)))
+// RowsText writes the table for people: the number of files with and without code for each
+// GPU, and below it the files without, those first that lack it for the fewest GPUs.
+func RowsText(w io.Writer, rows []*Row) error {
+	if rows == nil {
+		_, err := io.WriteString(w, "No library or program of the image carries GPU code.\n")
+		return err
+	}
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "GPU\t\tcode\tPTX only\tunsure\tnone\tfrom driver")
+	lacks := map[string][]string{}
+	for _, r := range rows {
+		driver := ""
+		if r.Driver != "" {
+			driver = fmt.Sprintf("%s (%s)", r.Driver, plain.Line(r.Why))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", r.Arch, strings.Join(r.Products, ", "), len(r.Runs), len(r.Compiles), len(r.Doubtful), len(r.Lacks), driver)
+		for _, name := range r.Lacks {
+			lacks[name] = append(lacks[name], r.Arch)
 		}
 	}
-	b.WriteString(strings.Join(parts, ", "))
-	if r.Driver != "" {
-		fmt.Fprintf(b, "; from driver %s (%s)", r.Driver, plain.Line(r.Why))
+	t.Flush() // to a strings.Builder, which never fails
+	names := slices.SortedFunc(maps.Keys(lacks), func(x, y string) int {
+		return cmp.Or(cmp.Compare(len(lacks[x]), len(lacks[y])), strings.Compare(x, y))
+	})
+	if len(names) > 0 {
+		fmt.Fprintf(&b, "\nfiles without code for a GPU (%s, if a program uses them there):\n", NoImage)
 	}
-	b.WriteByte('\n')
-	const most = 3
-	for i, name := range r.Fails {
-		if i == most {
-			fmt.Fprintf(b, "       and %d more\n", len(r.Fails)-most)
+	for i, name := range names {
+		if i == maxListed {
+			fmt.Fprintf(&b, "  and %d more (--format json lists them)\n", len(names)-maxListed)
 			break
 		}
-		fmt.Fprintf(b, "       %s: %s\n", plain.Name(name), NoImage)
+		fmt.Fprintf(&b, "  %s: %s\n", plain.Name(name), strings.Join(lacks[name], " "))
 	}
-	for i, s := range r.Sparse {
-		if i == most {
-			fmt.Fprintf(b, "       and %d more files with containers that lack it\n", len(r.Sparse)-most)
-			break
-		}
-		fmt.Fprintf(b, "       %s: %d of %d containers have code for other generations only\n", plain.Name(s.Path), s.Containers, s.Of)
+	text := strings.Split(b.String(), "\n")
+	for i := range text {
+		text[i] = strings.TrimRight(text[i], " ")
 	}
+	_, err := io.WriteString(w, strings.Join(text, "\n"))
+	return err
 }
