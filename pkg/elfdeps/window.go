@@ -136,8 +136,8 @@ func (w *window) show(off int64, b []byte) {
 	w.gpu.Feed(off, b)
 }
 
-// hop reads until pos is at least to, without holding what it reads. It discards what
-// nobody needs, if the reader can.
+// hop reads until pos is at least to, without holding what it reads. It discards them
+// if the reader can.
 func (w *window) hop(to int64) error {
 	d, ok := w.r.(discarder)
 	if !ok || to <= w.pos {

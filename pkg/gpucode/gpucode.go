@@ -103,7 +103,7 @@ type Group struct {
 	Entries []Entry
 }
 
-// Form is where a file has its GPU code.
+// Form says where a file has its GPU code.
 type Form uint8
 
 // The forms of files with GPU code.

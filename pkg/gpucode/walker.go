@@ -45,7 +45,7 @@ type Walker struct {
 	partial string
 }
 
-// mode is what a walker is looking for.
+// mode names the bytes that a walker needs next.
 type mode int
 
 // The modes, by the bytes that they need.
@@ -111,7 +111,7 @@ func (w *Walker) Feed(off int64, b []byte) {
 	}
 }
 
-// take takes the bytes behind buf, which lie in the current area, or the first of them.
+// take takes the bytes behind the held ones, which lie in the current area, or the first of them.
 func (w *Walker) take(b []byte) {
 	if w.mode == searching && len(w.buf) == 0 && len(b) >= word {
 		i := search(b)

@@ -256,7 +256,7 @@ func clauseCases() []clauseCase {
 	}
 	unasked += "-- 0/" + site + "x-1.dist-info/REQUESTED --\ntext\n"
 	return []clauseCase{
-		{"wrong-python", unasked, "warning PyTorch is installed for Python 3.11, but the image has Python 3.12\nnobody asked for it\n`import torch` fails\ninstall the packages with Python 3.12, or base the image on Python 3.11"},
+		{"wrong-python", unasked, "warning PyTorch is installed for Python 3.11, but the image has Python 3.12\nit is installed only as a dependency of another package\n`import torch` fails\ninstall the packages with Python 3.12, or base the image on Python 3.11"},
 		{"ld-path-empty", "env LD_LIBRARY_PATH=/opt:\n" + user, "note LD_LIBRARY_PATH has an empty element: the loader looks for libraries in the working directory, /\nno library there hides another one of the image\nENV LD_LIBRARY_PATH=/opt; in a Dockerfile, ${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} adds nothing when the variable is empty"},
 		{"compat-on-path", "env LD_LIBRARY_PATH=/usr/local/cuda/compat\n" + elfText("usr/local/cuda/compat/libcuda.so.1"), "warning LD_LIBRARY_PATH puts the driver of /usr/local/cuda/compat on the search path\n\non a host whose driver is newer, CUDA does not start\non a GPU that is not for data centres, CUDA does not start\nENV LD_LIBRARY_PATH=\nthe container runtime adds the directory by itself where it helps"},
 		{"conda-activate-only", conda, "warning LD_LIBRARY_PATH is set only when the conda environment /opt/c is activated, which the container does not do\n\nthe container's program fails although it works in a shell after `conda activate`\nstart the program by `conda run -p /opt/c --no-capture-output …`"},

@@ -2,7 +2,7 @@ package targets
 
 import "github.com/imgcheck/imgcheck/pkg/gpucode"
 
-// Use is what a driver does with a container of GPU code.
+// Use says how a driver uses a container of GPU code.
 type Use int
 
 // The uses of a container on a GPU.

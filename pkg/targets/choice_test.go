@@ -14,8 +14,8 @@ func ptx(arch uint32, flags gpucode.Flags) gpucode.Entry {
 	return gpucode.Entry{Kind: gpucode.PTX, Arch: arch, Flags: flags, Count: 1}
 }
 
-// TestChoose has what containers did on a GPU of architecture 90 (the first ones), and
-// what NVIDIA's guides say of others.
+// TestChoose compares the choices with those of a driver for a GPU of architecture 90 (the
+// first cases), and with NVIDIA's guides.
 func TestChoose(t *testing.T) {
 	const a, f = gpucode.Specific, gpucode.Family
 	for _, tt := range []struct {

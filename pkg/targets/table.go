@@ -15,8 +15,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// Row is what the files of an image have for the GPUs of one architecture. It counts
-// every file, since it is not known here which ones a program loads.
+// Row lists the files of an image by the code that they have for the GPUs of one
+// architecture. It has every file, since it is not known here which ones a program loads.
 type Row struct {
 	Arch     string   `json:"arch"` // 8.9
 	Products []string `json:"products"`
