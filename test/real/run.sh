@@ -2,7 +2,7 @@
 # Tests imgcheck on real files: makes three images from Debian and npm, scans them
 # as OCI layouts and from a real registry on loopback, and checks the reports. Then
 # compares each of their ELF files (libraries, symbols, bindings) with the answers
-# of the image's own loader; the README states their number.
+# of the image's own loader; docs/ldd.md states their number.
 #
 #   1. trixie with contrib's python3-torch-cuda (PyTorch 2.6 for CUDA 12.4), whose
 #      licence keeps cuDNN out of Debian
@@ -216,8 +216,8 @@ diff "$R/missing.txt" "$R/affected.txt" || die "scan (>) and ldd (<) do not agre
 truth node-llama-cuda bookworm llama
 truth cuda11 bookworm python cuda11 paths
 [ -n "${REAL_SMALL:-}" ] || truth "hundreds of packages" bookworm python many
-said=$(grep -oE 'for [0-9,]+ ELF files of Debian roots' "$top/README.md" | tr -dc 0-9)
-[ "$checked" -ge "${said:?the README does not say how many ELF files are checked}" ] || die "README.md says that $said ELF files are checked: correct it, $checked were"
+said=$(grep -oE 'for [0-9,]+ ELF files of Debian roots' "$top/docs/ldd.md" | tr -dc 0-9)
+[ "$checked" -ge "${said:?docs/ldd.md does not say how many ELF files are checked}" ] || die "docs/ldd.md says that $said ELF files are checked: correct it, $checked were"
 
 say "imports of ${#packages[@]} Python packages"
 merged imported bookworm python imports
