@@ -33,7 +33,7 @@ func pastes(d *Document, share func(n, of int) string) []paste {
 	if s := p.Snippet; s != nil {
 		first = d.solved(func(f *lint.Finding) bool { return slices.Contains(s.Resolved, f.Cause) })
 		if first > 0 {
-			says := fmt.Sprintf("%s %s (%s)", theLines(s.Lines), share(first, len(d.Problems)), how)
+			says := fmt.Sprintf("%s %s (%s%s)", theLines(s.Lines), share(first, len(d.Problems)), how, shown(len(s.Shows)))
 			list = append(list, paste{"fix: ", says, "dockerfile", cleaned(s.Lines)})
 		}
 	}
@@ -55,6 +55,14 @@ func pastes(d *Document, share func(n, of int) string) []paste {
 		r.word, r.says = "fix: ", fmt.Sprintf("this command resolves %s (%s)", share(n, len(d.Problems)), how)
 	}
 	return append(list, r)
+}
+
+// shown returns how many warnings the problems hide, as the end of a sentence.
+func shown(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", which brings %s to light", plural(n, "warning"))
 }
 
 // theLines returns the lines of a snippet as the subject of a sentence, with its verb.
