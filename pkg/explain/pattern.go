@@ -102,7 +102,7 @@ func (p *pattern) rest(text, low string, pos, i int, captures map[string]string)
 		if n <= 0 || next != "" && wordLength(window[:n], name) != n {
 			return false
 		}
-		captures[name] = trimWord(text[pos : pos+n])
+		captures[name] = trimWord(text[nameStart(text, pos, name) : pos+n])
 		if !plausible(name, captures[name]) {
 			return false
 		}
@@ -110,6 +110,19 @@ func (p *pattern) rest(text, low string, pos, i int, captures map[string]string)
 	}
 	last := p.literals[len(p.literals)-1]
 	return last == "" || !isWord(last[len(last)-1]) || pos >= len(low) || !isWord(low[pos])
+}
+
+// nameStart returns where the name begins of which a capture has the rest, since the literal has
+// the first part: GLIBCXX_3.4.30, for GLIBC{name}. An option is not a part of it: -lcurand.
+func nameStart(text string, pos int, name string) int {
+	begin := pos
+	for strings.TrimSuffix(name, "_2") == "name" && begin > 0 && pos-begin < maxCapture && isWord(text[begin-1]) {
+		begin--
+	}
+	if begin > 0 && text[begin-1] == '-' {
+		return pos
+	}
+	return begin
 }
 
 // wordLength returns the length of a capture at the beginning of s: digits and dots for a

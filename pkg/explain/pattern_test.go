@@ -16,6 +16,8 @@ func TestPattern(t *testing.T) {
 		{"{path}: a {path}", "/x: a /y.", "map[path:/x path_2:/y]"},
 		{"against {text} but {text}", "against (8, 9) but (9, 1)", "map[text:(8, 9) text_2:(9, 1)]"},
 		{"against {text} but", "against\n x but", ""},
+		{"version `GLIBC{name}' not", "version `GLIBCXX_3.4.30' not", "map[name:GLIBCXX_3.4.30]"},
+		{"cannot find -l{name}", "ld: cannot find -lcurand", "map[name:curand]"},
 		{"pid {number})", "(pid 12) ", "map[number:12]"},
 		{"pid {number})", "(pid x) ", ""},
 		{"capabilities: [[gpu]]", "with capabilities: [[gpu]].", "map[]"},
