@@ -20,6 +20,11 @@ const (
 	maxSections     = 1 << 16
 	maxSectionNames = 1 << 20 // bytes
 	maxSectionName  = 64      // bytes
+
+	// Section headers that are held as they stream by, with the names before them: patchelf
+	// puts the string tables, which may have many megabytes, behind both.
+	heldSections = 1 << 10
+	heldNames    = 64 << 10 // bytes
 )
 
 // startGPU begins the search for GPU code, which goes through read-only and writable
@@ -44,6 +49,9 @@ func (p *reader) startGPU() {
 		}
 		areas = append(areas, gpucode.Area{Off: int64(off), End: int64(end)})
 		last = end
+	}
+	if h := p.sectionHeaders; h.entry == 64 && h.n <= heldSections && h.off < uint64(p.w.size) && h.off > headSize+heldNames {
+		p.w.hold(int64(h.off)-heldNames, heldNames+int64(h.entry)*int64(h.n))
 	}
 	p.gpu = gpucode.NewWalker(areas)
 	p.gpu.Feed(0, p.w.head)

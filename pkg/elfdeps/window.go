@@ -46,12 +46,24 @@ type window struct {
 	gpu   *gpucode.Walker // is fed with all bytes that it needs, unless nil
 	fresh int64           // the tail has no bytes before this offset
 	pass  []byte          // a buffer for bytes that are looked at and not held
+	// held are the bytes from offset heldOff that are kept however far the reading goes; it
+	// grows to its capacity.
+	held    []byte
+	heldOff int64
 }
 
 // reset prepares w for another file and keeps its buffers.
 func (w *window) reset(r io.Reader, size int64) {
 	w.r, w.size, w.pos, w.err, w.watch, w.named, w.gpu, w.fresh = r, size, 0, nil, nil, nil, nil, 0
-	w.head = w.head[:0]
+	w.head, w.held = w.head[:0], nil
+}
+
+// hold keeps n bytes from an offset that lies behind the head and was not read yet.
+func (w *window) hold(off, n int64) { w.heldOff, w.held = off, make([]byte, 0, n) }
+
+// holds returns the offset of the next byte to hold, and how many from there.
+func (w *window) holds() (off int64, n int) {
+	return w.heldOff + int64(len(w.held)), cap(w.held) - len(w.held)
 }
 
 // at returns n bytes from offset off. The slice may be part of w's buffers: it is
@@ -72,6 +84,9 @@ func (w *window) at(off, n int64) ([]byte, error) {
 		}
 	}
 	if off < w.oldest() {
+		if off >= w.heldOff && off+n <= w.heldOff+int64(len(w.held)) {
+			return w.held[off-w.heldOff : off-w.heldOff+n], nil
+		}
 		return nil, errPassed
 	}
 	b := make([]byte, n)
@@ -132,6 +147,10 @@ func (w *window) skip(to int64) error {
 
 // show gives bytes to those who look for something.
 func (w *window) show(off int64, b []byte) {
+	if next, n := w.holds(); off <= next && next < off+int64(len(b)) {
+		b := b[next-off:]
+		w.held = append(w.held, b[:min(n, len(b))]...)
+	}
 	w.named.feed(w, off, b)
 	w.gpu.Feed(off, b)
 }
@@ -174,6 +193,9 @@ func (w *window) needed() (off int64, n int) {
 	off, n = w.gpu.Next(w.pos)
 	if off < 0 {
 		off, n = math.MaxInt64, 0
+	}
+	if next, count := w.holds(); count > 0 && next >= w.pos && next <= off {
+		off, n = next, count
 	}
 	if next := w.named.next(w.pos); next >= 0 && next <= off {
 		return next, passSize
