@@ -1,12 +1,15 @@
+//go:build ignore
+
 // Command gpucode compares what `imgcheck gpus --files` lists with what cuobjdump lists,
 // for the files below a directory:
 //
-//	go run ./test/gpucode CUOBJDUMP DIR
+//	go run ./test/gpucode/main.go CUOBJDUMP DIR
 //
 // CUOBJDUMP is the program of Debian's nvidia-cuda-toolkit (non-free), or of CUDA's. The
 // numbers of SASS and PTX entries by architecture must be equal, in .nv_fatbin and, with
 // __nv_relfatbin, for cuobjdump -all. cuobjdump names family code (100f) without its
-// suffix, and relocatable code for older GPUs with an a, which no such code has. The exit status is 1 if a file differs, or none was compared.
+// suffix, and relocatable code for older GPUs with an a, which no such code has. The exit
+// status is 1 if a file differs, or none was compared.
 package main
 
 import (
