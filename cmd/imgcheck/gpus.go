@@ -17,7 +17,8 @@ func gpusCommand() *cli.Command {
 		UsageText: "imgcheck gpus [options] IMAGE",
 		Description: "gpus shows for each GPU how many of the image's libraries and programs have code for it, machine code\n" +
 			"or PTX alone, which the driver compiles at its first use, how many have none, and the driver that the\n" +
-			"code needs. It counts every file: one without code for a GPU does no harm if no program uses it there.\n\n" +
+			"code needs. It counts every file: one without code for a GPU does no harm if no program uses it there.\n" +
+			"The driver is the one that PTX and compression need; CUDA's runtime may need a newer one.\n\n" +
 			"gpus --files lists the files that carry GPU code, and the architectures that each has it for: machine\n" +
 			"code (SASS), intermediate code (PTX), which a driver compiles at its first use, and LTO IR. It finds\n" +
 			"code that cuobjdump does not list, too. IMAGE is a reference as for scan.\n\n" +

@@ -10,9 +10,9 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
-// TestDryRunSaysWhatScanSays compares what `patch --dry-run` advises for every text image with
-// what a scan advises, and its exit status with the plan of the scan. A scan that tried as many
-// changes as it may is left out: patch tries more.
+// TestDryRunSaysWhatScanSays compares the advice of `patch --dry-run` with that of a scan for
+// every text image, and the exit status of patch with the scan's plan. It leaves out a scan that
+// reached its limit of changes: patch tries more.
 func TestDryRunSaysWhatScanSays(t *testing.T) {
 	server := imagetest.Serve(t)
 	planned, clean, refused := 0, 0, 0

@@ -26,8 +26,8 @@ type Snippet struct {
 	// Resolved has the causes of the findings that the replay no longer has with the changes
 	// of all lines.
 	Resolved []string `json:"resolved"`
-	// Shows has the causes of findings that the image has only with the lines: they were
-	// hidden behind those that are resolved. None of them is an error.
+	// Shows has the causes of warnings that the image has only with the lines: the resolved
+	// findings hid them.
 	Shows []string `json:"shows,omitempty"`
 	// Packages are those of the distribution that the lines install. The replay took empty
 	// libraries in their place.

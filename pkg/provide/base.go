@@ -48,27 +48,18 @@ func ImageWith(files []string, cuda, release string, versions []string) *BaseIma
 
 // nearer reports whether b is nearer to a release of CUDA than o, or as near and newer.
 func (b *BaseImage) nearer(o *BaseImage, release string) bool {
-	return cmp.Or(
-		compareBool(b.CUDA == release, o.CUDA == release),
-		compareBool(minor(b.CUDA) == minor(release), minor(o.CUDA) == minor(release)),
-		version.ParseRelease(b.CUDA).Compare(version.ParseRelease(o.CUDA)),
-	) > 0
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
+	if is := b.CUDA == release; is != (o.CUDA == release) {
+		return is
 	}
-	return -1
+	if is := minor(b.CUDA) == minor(release); is != (minor(o.CUDA) == minor(release)) {
+		return is
+	}
+	return version.ParseRelease(b.CUDA).Compare(version.ParseRelease(o.CUDA)) > 0
 }
 
 // minor returns the first two numbers of a release.
 func minor(release string) string {
-	n := strings.SplitN(release, ".", 3)
-	return strings.Join(n[:min(2, len(n))], ".")
+	return version.ParseRelease(release).First(2).String()
 }
 
 // hasAll reports whether the image has all files of a library.

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
+	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/gpucode"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
@@ -20,13 +21,12 @@ import (
 type Row struct {
 	Arch     string   `json:"arch"` // 8.9
 	Products []string `json:"products"`
-	// The paths of the files with machine code for the GPU; with PTX alone, which the driver
-	// compiles at its first use; of which it is not sure; and without code. A file of which
-	// only some containers serve is in Runs or Compiles and in Sparse.
-	Runs     []string `json:"runs,omitempty"`
-	Compiles []string `json:"compiles,omitempty"`
-	Doubtful []string `json:"doubtful,omitempty"`
-	Lacks    []string `json:"lacks,omitempty"`
+	// Each list has the paths of files. A file of which only some containers serve is in Runs
+	// or Compiles and in Sparse.
+	Runs     []string `json:"runs,omitempty"`     // machine code for the GPU
+	Compiles []string `json:"compiles,omitempty"` // PTX alone, which the driver compiles at its first use
+	Doubtful []string `json:"doubtful,omitempty"` // code that perhaps runs, or a file that was not read whole
+	Lacks    []string `json:"lacks,omitempty"`    // no code
 	// Sparse are files with containers that serve other GPUs of several generations and
 	// not this one, with the number of these.
 	Sparse []Sparse `json:"sparse,omitempty"`
@@ -133,7 +133,7 @@ func majors(entries []gpucode.Entry) int {
 // needs raises the row's driver to the one that a choice needs.
 func (t *Tables) needs(r *Row, name string, c Choice) {
 	raise := func(driver, why string) {
-		if newer(driver, r.Driver) {
+		if version.ParseRelease(driver).Compare(version.ParseRelease(r.Driver)) > 0 {
 			r.Driver, r.Why = driver, path.Base(name)+": "+why
 		}
 	}
@@ -147,19 +147,6 @@ func (t *Tables) needs(r *Row, name string, c Choice) {
 			raise(f.Driver, "code that is compressed with zstd")
 		}
 	}
-}
-
-// newer reports whether one version of the driver is above another, by their numbers.
-func newer(a, b string) bool {
-	var x, y [3]int
-	fmt.Sscanf(a, "%d.%d.%d", &x[0], &x[1], &x[2])
-	fmt.Sscanf(b, "%d.%d.%d", &y[0], &y[1], &y[2])
-	for i := range x {
-		if x[i] != y[i] {
-			return x[i] > y[i]
-		}
-	}
-	return false
 }
 
 // maxListed limits the files below the table for people.
