@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
+	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
@@ -15,10 +16,10 @@ func gpusCommand() *cli.Command {
 		Name:      "gpus",
 		Usage:     "show for which GPUs the image has code",
 		UsageText: "imgcheck gpus [options] IMAGE",
-		Description: "gpus shows for each GPU how many of the image's libraries and programs have code for it, machine code\n" +
-			"or PTX alone, which the driver compiles at its first use, how many have none, and the driver that the\n" +
-			"code needs. It counts every file: one without code for a GPU does no harm if no program uses it there.\n" +
-			"The driver is the one that PTX and compression need; CUDA's runtime may need a newer one.\n\n" +
+		Description: "gpus shows for each GPU whether the image runs on it: by machine code, by PTX, which the driver compiles\n" +
+			"at its first use, or not, with the libraries that lack code and what fails then. It counts the files that\n" +
+			"the image's frameworks and programs load in the replay; if none of them loads GPU code, every file. The\n" +
+			"driver is the oldest that serves the image there, by its CUDA runtime, its PTX and its compression.\n\n" +
 			"gpus --files lists the files that carry GPU code, and the architectures that each has it for: machine\n" +
 			"code (SASS), intermediate code (PTX), which a driver compiles at its first use, and LTO IR. It finds\n" +
 			"code that cuobjdump does not list, too. IMAGE is a reference as for scan.\n\n" +
@@ -45,13 +46,18 @@ func gpusCommand() *cli.Command {
 				return err
 			}
 			shown := watch(c, &o)
+			if !c.Bool("files") {
+				rows, err := scan.GPUs(c.Context, c.Args().First(), scan.Options{Layers: o})
+				shown.done()
+				if err != nil {
+					return err
+				}
+				return gpusTable(c, rows)
+			}
 			_, fsys, err := indexed(c.Context, c.Args().First(), o)
 			shown.done()
 			if err != nil {
 				return err
-			}
-			if !c.Bool("files") {
-				return gpusTable(c, targets.Known().Rows(fsys))
 			}
 			list := targets.Files(fsys)
 			if c.String("format") == "json" {

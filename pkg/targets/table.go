@@ -11,29 +11,44 @@ import (
 	"text/tabwriter"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
-	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/gpucode"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// Row lists the files of an image by the code that they have for the GPUs of one
-// architecture. It has every file, since it is not known here which ones a program loads.
+// Row is the verdict on an image for the GPUs of one architecture: by the files that its
+// processes load, or by every file if no process that could be followed loads GPU code.
 type Row struct {
 	Arch     string   `json:"arch"` // 8.9
 	Products []string `json:"products"`
-	// Each list has the paths of files. A file of which only some containers serve is in Runs
-	// or Compiles and in Sparse.
+	// Verdict is runs, compiles (PTX is compiled at its first use), partly (some of the code
+	// is missing), unsure or fails.
+	Verdict string `json:"verdict"`
+	// Failures are the files that fail, each with the driver's error and what a process says.
+	Failures []Failure `json:"failures,omitempty"`
+	// Each list has the paths of files that processes load.
 	Runs     []string `json:"runs,omitempty"`     // machine code for the GPU
-	Compiles []string `json:"compiles,omitempty"` // PTX alone, which the driver compiles at its first use
-	Doubtful []string `json:"doubtful,omitempty"` // code that perhaps runs, or a file that was not read whole
-	Lacks    []string `json:"lacks,omitempty"`    // no code
-	// Sparse are files with containers that serve other GPUs of several generations and
+	Compiles []string `json:"compiles,omitempty"` // PTX in some containers, which the driver compiles
+	Unsure   []string `json:"unsure,omitempty"`   // code that perhaps runs, or a file that was not read whole
+	// Partly are files with containers that serve other GPUs of several generations and
 	// not this one, with the number of these.
-	Sparse []Sparse `json:"sparse,omitempty"`
-	// Driver is the first driver that can use the code that these GPUs get, as far as PTX
-	// and compression decide it, and Why the file and fact that decide; empty if nothing does.
+	Partly []Sparse `json:"partly,omitempty"`
+	// Driver is the first driver that serves the image on these GPUs, by the CUDA runtime
+	// that it loads, by PTX and by compression, and Why the fact that decides; empty if
+	// nothing does.
 	Driver string `json:"driver,omitempty"`
 	Why    string `json:"why,omitempty"`
+	// Unloaded are further files of the image without code for these GPUs: no process that
+	// could be followed loads them.
+	Unloaded []string `json:"unloaded,omitempty"`
+}
+
+// Failure is a file that fails on a GPU.
+type Failure struct {
+	Path  string `json:"path"`
+	Error string `json:"error"` // the driver's
+	// Effects say what fails in the image's processes, and Texts what users read there.
+	Effects []string `json:"effects,omitempty"`
+	Texts   []string `json:"texts,omitempty"`
 }
 
 // Sparse is a file that lacks a GPU's code in some containers.
@@ -43,69 +58,103 @@ type Sparse struct {
 	Of         int    `json:"of"`
 }
 
-// NoImage is the driver's error for code that has no entry for the GPU,
-// cudaErrorNoKernelImageForDevice.
-const NoImage = "no kernel image is available for execution on the device"
+// The verdicts of rows beside those of [Outcome].
+const (
+	rowFails  = "fails"
+	rowPartly = string(FitsPartly)
+)
 
-// Rows returns a row for each known architecture, or nil if no file has GPU code.
-func (t *Tables) Rows(fsys *layers.FS) []*Row {
+// Rows returns a row for each known architecture, or nil if no file has GPU code. processes
+// are those of the image; if none of them loads GPU code, all files count.
+func (t *Tables) Rows(fsys *layers.FS, processes []Process, s Settings) []*Row {
+	loaded := map[string]bool{}
+	for _, p := range processes {
+		for _, f := range p.Files {
+			loaded[f] = true
+		}
+	}
+	rest := Process{}
+	for e := range fsys.All() {
+		if name := "/" + e.Path; e.Type == layers.Regular && e.GPU() != nil && !loaded[name] {
+			rest.Files = append(rest.Files, name)
+		}
+	}
+	if len(loaded) == 0 {
+		processes, rest = []Process{rest}, Process{}
+	}
 	var rows []*Row
 	for _, a := range t.Architectures {
-		r := &Row{Arch: fmt.Sprintf("%d.%d", a.Arch/10, a.Arch%10), Products: a.Products}
-		any := false
-		for e := range fsys.All() {
-			if c := e.GPU(); e.Type == layers.Regular && c != nil {
-				any = t.judge(r, "/"+e.Path, c, a.Arch) || any
+		m := Machine{Arch: a.Arch}
+		judged := t.Judge(fsys, processes, m, s)
+		if len(judged) == 0 {
+			return nil
+		}
+		r := t.row(a, judged)
+		for _, p := range processes {
+			if d := t.RuntimeDriver(p.CUDA); d != "" {
+				r.raise(d, "CUDA "+p.CUDA+"'s runtime")
 			}
 		}
-		if !any {
-			return nil
+		for _, j := range t.Judge(fsys, []Process{rest}, m, s) {
+			if j.Outcome.Fails() {
+				r.Unloaded = append(r.Unloaded, j.Path)
+			}
 		}
 		rows = append(rows, r)
 	}
 	return rows
 }
 
-// judge adds a file's verdict to a row. It reports whether the file has code that is
-// launched. A cubin or fatbin by itself may be for another GPU on purpose, and gives no verdict.
-func (t *Tables) judge(r *Row, name string, c *gpucode.Code, arch uint32) bool {
-	if c.Form != gpucode.Sections {
-		return false
-	}
-	uses := map[Use]int{}
-	all, sparse := 0, 0
-	for _, g := range c.Groups {
-		if g.Section == gpucode.RelocatableSection || !launched(g.Entries) {
-			continue
+// row returns the verdict on judged files.
+func (t *Tables) row(a *Architecture, judged []*Judged) *Row {
+	r := &Row{Arch: fmt.Sprintf("%d.%d", a.Arch/10, a.Arch%10), Products: a.Products, Verdict: string(Fits)}
+	for _, j := range judged {
+		switch {
+		case j.Outcome.Fails():
+			r.fail(j, t.Text(j.Outcome))
+			if j.Minor {
+				r.atLeast(rowPartly)
+			} else {
+				r.atLeast(rowFails)
+			}
+		case j.Outcome == FitsPartly:
+			r.Partly = append(r.Partly, Sparse{j.Path, j.Lack, j.Containers})
+			r.atLeast(rowPartly)
+		case j.Outcome == Unsure:
+			r.Unsure = append(r.Unsure, j.Path)
+			r.atLeast(string(Unsure))
+		case j.Outcome == FitsByJIT:
+			r.Compiles = append(r.Compiles, j.Path)
+			r.atLeast(string(FitsByJIT))
+		default:
+			r.Runs = append(r.Runs, j.Path)
 		}
-		n := int(g.Containers)
-		choice := t.Choose(g.Entries, arch)
-		uses[choice.Use] += n
-		if all += n; choice.Use == None && majors(g.Entries) > 1 {
-			sparse += n
-		}
-		t.needs(r, name, choice)
+		r.raise(j.Driver, path.Base(j.Path)+": "+j.Why)
 	}
-	switch {
-	case all == 0:
-		return false
-	case uses[None] == all && c.Partial != "":
-		r.Doubtful = append(r.Doubtful, name)
-		return true
-	case uses[None] == all:
-		r.Lacks = append(r.Lacks, name)
-		return true
-	case uses[Doubtful] > 0:
-		r.Doubtful = append(r.Doubtful, name)
-	case uses[Compiles] > 0:
-		r.Compiles = append(r.Compiles, name)
-	default:
-		r.Runs = append(r.Runs, name)
+	return r
+}
+
+func (r *Row) fail(j *Judged, text string) {
+	f := Failure{Path: j.Path, Error: text}
+	for _, e := range j.Effects {
+		f.Effects, f.Texts = append(f.Effects, e.Effect), append(f.Texts, e.Error)
 	}
-	if sparse > 0 {
-		r.Sparse = append(r.Sparse, Sparse{name, sparse, all})
+	r.Failures = append(r.Failures, f)
+}
+
+// atLeast makes a verdict worse.
+func (r *Row) atLeast(verdict string) {
+	order := []string{string(Fits), string(FitsByJIT), rowPartly, string(Unsure), rowFails}
+	if slices.Index(order, verdict) > slices.Index(order, r.Verdict) {
+		r.Verdict = verdict
 	}
-	return true
+}
+
+// raise raises the driver that the row needs.
+func (r *Row) raise(driver, why string) {
+	if newer(driver, r.Driver) {
+		r.Driver, r.Why = driver, why
+	}
 }
 
 // launched reports whether entries have code that a driver launches: LTO IR alone is
@@ -130,30 +179,11 @@ func majors(entries []gpucode.Entry) int {
 	return len(seen)
 }
 
-// needs raises the row's driver to the one that a choice needs.
-func (t *Tables) needs(r *Row, name string, c Choice) {
-	raise := func(driver, why string) {
-		if version.ParseRelease(driver).Compare(version.ParseRelease(r.Driver)) > 0 {
-			r.Driver, r.Why = driver, path.Base(name)+": "+why
-		}
-	}
-	if c.Use == Compiles && c.Entry.ISA != 0 {
-		if n, ok := t.PTXDriver(c.Entry.ISA); ok {
-			raise(fmt.Sprint(n), "PTX "+c.Entry.ISA.String())
-		}
-	}
-	for _, f := range t.Features {
-		if f.ID == "zstd" && c.Use != None && c.Entry.Flags&gpucode.Zstd != 0 {
-			raise(f.Driver, "code that is compressed with zstd")
-		}
-	}
-}
-
 // maxListed limits the files below the table for people.
 const maxListed = 10
 
-// RowsText writes the table for people: the number of files with and without code for each
-// GPU, and below it the files without, those first that lack it for the fewest GPUs.
+// RowsText writes the table for people: the verdict for each GPU, the driver from which on it
+// holds, and below it the files that fail, those first that fail for the fewest GPUs.
 func RowsText(w io.Writer, rows []*Row) error {
 	if rows == nil {
 		_, err := io.WriteString(w, "No library or program of the image carries GPU code.\n")
@@ -161,36 +191,67 @@ func RowsText(w io.Writer, rows []*Row) error {
 	}
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "GPU\t\tcode\tPTX only\tunsure\tnone\tfrom driver")
-	lacks := map[string][]string{}
+	fmt.Fprintln(t, "GPU\t\tverdict\tfrom driver")
 	for _, r := range rows {
 		driver := ""
-		if r.Driver != "" {
+		if r.Driver != "" && r.Verdict != rowFails {
 			driver = fmt.Sprintf("%s (%s)", r.Driver, plain.Line(r.Why))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", r.Arch, strings.Join(r.Products, ", "), len(r.Runs), len(r.Compiles), len(r.Doubtful), len(r.Lacks), driver)
-		for _, name := range r.Lacks {
-			lacks[name] = append(lacks[name], r.Arch)
-		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", r.Arch, strings.Join(r.Products, ", "), r.summary(), driver)
 	}
 	t.Flush() // to a strings.Builder, which never fails
-	names := slices.SortedFunc(maps.Keys(lacks), func(x, y string) int {
-		return cmp.Or(cmp.Compare(len(lacks[x]), len(lacks[y])), strings.Compare(x, y))
-	})
-	if len(names) > 0 {
-		fmt.Fprintf(&b, "\nfiles without code for a GPU (%s, if a program uses them there):\n", NoImage)
-	}
-	for i, name := range names {
-		if i == maxListed {
-			fmt.Fprintf(&b, "  and %d more (--format json lists them)\n", len(names)-maxListed)
-			break
-		}
-		fmt.Fprintf(&b, "  %s: %s\n", plain.Name(name), strings.Join(lacks[name], " "))
-	}
+	writeFailures(&b, rows)
 	text := strings.Split(b.String(), "\n")
 	for i := range text {
 		text[i] = strings.TrimRight(text[i], " ")
 	}
 	_, err := io.WriteString(w, strings.Join(text, "\n"))
 	return err
+}
+
+// summary returns the verdict with the number of files that decide it.
+func (r *Row) summary() string {
+	count := func(n int, what string) string {
+		if n == 1 {
+			return "1 file " + what
+		}
+		return fmt.Sprintf("%d files %s", n, what)
+	}
+	switch r.Verdict {
+	case rowFails:
+		return "fails: " + count(len(r.Failures), "without usable code")
+	case rowPartly:
+		return "runs in part: " + count(len(r.Partly)+len(r.Failures), "without some of the code")
+	case string(Unsure):
+		return "unsure: " + count(len(r.Unsure), "whose code perhaps runs")
+	case string(FitsByJIT):
+		return "runs, compiles " + count(len(r.Compiles), "at first use")
+	}
+	return "runs"
+}
+
+// writeFailures lists the files that fail, with the architectures for which they do.
+func writeFailures(b *strings.Builder, rows []*Row) {
+	on, says := map[string][]string{}, map[string]string{}
+	for _, r := range rows {
+		for _, f := range r.Failures {
+			on[f.Path] = append(on[f.Path], r.Arch)
+			if says[f.Path] == "" && len(f.Effects) > 0 {
+				says[f.Path] = f.Effects[0] + ": " + f.Texts[0]
+			}
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(on), func(x, y string) int {
+		return cmp.Or(cmp.Compare(len(on[x]), len(on[y])), strings.Compare(x, y))
+	})
+	for i, name := range names {
+		if i == maxListed {
+			fmt.Fprintf(b, "\nand %d more (--format json lists them)\n", len(names)-maxListed)
+			return
+		}
+		fmt.Fprintf(b, "\n%s fails on %s\n", plain.Name(name), strings.Join(on[name], " "))
+		if says[name] != "" {
+			fmt.Fprintf(b, "  %s\n", plain.Line(says[name]))
+		}
+	}
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/imgcheck/imgcheck/internal/glob"
 	"github.com/imgcheck/imgcheck/pkg/gpucode"
 	"github.com/imgcheck/imgcheck/rules"
 )
@@ -24,6 +26,13 @@ type Tables struct {
 	Runtimes       []*Runtime `yaml:"runtimes"`
 	RuntimeSources []string   `yaml:"runtime_sources"`
 	Features       []*Feature `yaml:"features"`
+	// CUDASources are those of From and Until of architectures.
+	CUDASources []string `yaml:"cuda_sources"`
+	// Choosing are the libraries that choose their kernels by the GPU.
+	Choosing Choosing   `yaml:"choosing"`
+	Errors   []*Refusal `yaml:"outcomes"`
+	Effects  []*Effect  `yaml:"effects"`
+	TooOld   []*Effect  `yaml:"too_old"`
 }
 
 // Architecture is a compute capability and the GPUs that have it.
@@ -31,6 +40,12 @@ type Architecture struct {
 	Arch     uint32   `yaml:"arch"` // 89 for 8.9
 	Name     string   `yaml:"name"`
 	Products []string `yaml:"products"`
+	Also     []string `yaml:"also"` // further names, which tables do not show
+	Sold     bool     `yaml:"sold"`
+	// From and Until are the first and last releases of CUDA that make code for it: "11.8";
+	// empty if they are older than all that the tables know, or there is none.
+	From  string `yaml:"from"`
+	Until string `yaml:"until"`
 	// Tegra is set for systems on a chip, for which NVIDIA does not promise that other
 	// architectures' machine code runs.
 	Tegra   bool     `yaml:"tegra"`
@@ -64,6 +79,33 @@ type Feature struct {
 	Sources []string `yaml:"sources"`
 }
 
+// Choosing are patterns of the file names of libraries.
+type Choosing struct {
+	Match   []string `yaml:"match"`
+	Sources []string `yaml:"sources"`
+}
+
+// Refusal is the driver's error for an [Outcome] that fails.
+type Refusal struct {
+	ID      Outcome  `yaml:"id"`
+	Text    string   `yaml:"text"`
+	Sources []string `yaml:"sources"`
+}
+
+// Effect says what fails in a process that meets a refusal.
+type Effect struct {
+	Libraries []string `yaml:"libraries"` // patterns of file names; none for TooOld
+	// Framework is the ID of a framework of the packs; "" for other processes.
+	Framework string `yaml:"framework"`
+	// Severity is warning for code that only some programs need, else empty.
+	Severity string `yaml:"severity"`
+	// Effect and Error are templates: {name} is the file's name, {text} the driver's error,
+	// {found} the number of the driver's CUDA.
+	Effect  string   `yaml:"effect"`
+	Error   string   `yaml:"error"`
+	Sources []string `yaml:"sources"`
+}
+
 // Known returns the tables of the program. They are embedded, so that tests find their
 // errors.
 var Known = sync.OnceValue(func() *Tables {
@@ -76,7 +118,7 @@ var Known = sync.OnceValue(func() *Tables {
 
 func load(fsys fs.FS) (*Tables, error) {
 	t := new(Tables)
-	for _, name := range []string{"targets/gpus.yaml", "targets/drivers.yaml"} {
+	for _, name := range []string{"targets/gpus.yaml", "targets/drivers.yaml", "targets/libraries.yaml"} {
 		b, err := fs.ReadFile(fsys, name)
 		if err != nil {
 			return nil, err
@@ -118,7 +160,72 @@ func (t *Tables) validate() error {
 			return fmt.Errorf("feature %q: needs an id, a driver, a text and sources", f.ID)
 		}
 	}
+	return t.validateLibraries()
+}
+
+// failing are the outcomes that the driver has an error for.
+var failing = []Outcome{NoCode, JITOff, PTXTooNew, NoZstd}
+
+func (t *Tables) validateLibraries() error {
+	if len(t.CUDASources) == 0 || len(t.Choosing.Match) == 0 || len(t.Choosing.Sources) == 0 {
+		return errors.New("architectures' releases of CUDA and choosing need sources, choosing a match")
+	}
+	patterns := slices.Clone(t.Choosing.Match)
+	for _, o := range failing {
+		if r := t.refusal(o); r == nil || r.Text == "" || len(r.Sources) == 0 {
+			return fmt.Errorf("outcome %q: needs a text and sources", o)
+		}
+	}
+	for _, e := range slices.Concat(t.Effects, t.TooOld) {
+		if e.Effect == "" || e.Error == "" || len(e.Sources) == 0 || e.Severity != "" && e.Severity != "warning" {
+			return fmt.Errorf("effect %q: needs an effect, an error and sources, and no severity but warning", e.Effect)
+		}
+		patterns = append(patterns, e.Libraries...)
+	}
+	for _, p := range patterns {
+		if err := glob.Check(p); err != nil {
+			return fmt.Errorf("%q %w", p, err)
+		}
+	}
 	return nil
+}
+
+// Feature returns a feature by its ID, or nil.
+func (t *Tables) Feature(id string) *Feature {
+	for _, f := range t.Features {
+		if f.ID == id {
+			return f
+		}
+	}
+	return nil
+}
+
+func (t *Tables) refusal(o Outcome) *Refusal {
+	for _, r := range t.Errors {
+		if r.ID == o {
+			return r
+		}
+	}
+	return nil
+}
+
+// Text returns the driver's error for an outcome that fails, or "".
+func (t *Tables) Text(o Outcome) string {
+	if r := t.refusal(o); r != nil {
+		return r.Text
+	}
+	return ""
+}
+
+// RuntimeDriver returns the oldest driver for the major release of a CUDA runtime, or "" if
+// that is not known.
+func (t *Tables) RuntimeDriver(major string) string {
+	for _, r := range t.Runtimes {
+		if fmt.Sprint(r.CUDA) == major {
+			return r.Driver
+		}
+	}
+	return ""
 }
 
 // Architecture returns the architecture of a number, or nil if it is not known.

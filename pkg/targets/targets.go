@@ -1,9 +1,10 @@
-// Package targets shows for which GPUs and drivers the files of an image have code.
+// Package targets judges on which GPUs and with which drivers the GPU code of an image runs.
 //
-// It lists the GPU code of files ([Files]) as gpucode read it, and says which of a
-// container's entries a driver takes ([Tables.Choose]). Its knowledge about GPUs and drivers
-// is data (rules/targets). It knows layers, and nothing of processes: which of the files a
-// program loads is decided by the replay.
+// It lists the GPU code of files ([Files]) as gpucode read it, says which of a container's
+// entries a driver takes ([Tables.Choose]), how a [Machine] uses the code of a file
+// ([Tables.Fit]), and what fails in a process without it ([Tables.Judge], [Tables.Rows]). Its
+// knowledge about GPUs, drivers and libraries is data (rules/targets). It does not know which
+// files a process loads: the caller has that from the replay.
 package targets
 
 import (

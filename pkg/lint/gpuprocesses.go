@@ -1,0 +1,69 @@
+package lint
+
+import (
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
+	"github.com/imgcheck/imgcheck/pkg/targets"
+)
+
+// gpuProcesses returns the processes of the evidence that load files with GPU code: the
+// frameworks and programs, then the Python programs that were followed.
+func gpuProcesses(pass *Pass) []targets.Process {
+	var list []targets.Process
+	add := func(p targets.Process, files []string) {
+		for _, f := range files {
+			if e, _, ok := pass.Image.FS.Lookup(f); ok && e.GPU() != nil {
+				p.Files = append(p.Files, f)
+			}
+		}
+		if len(p.Files) > 0 {
+			list = append(list, p)
+		}
+	}
+	for _, r := range pass.Evidence.Processes {
+		p := targets.Process{Title: r.Title, CUDA: pass.Files.ProcessCUDA(r)}
+		if r.In != nil {
+			p.Title, p.Framework = r.In.Title, r.In.ID
+		}
+		var files []string
+		for _, m := range r.Loaded {
+			files = append(files, m.Real())
+		}
+		add(p, files)
+	}
+	for _, s := range pass.Evidence.Starts {
+		add(targets.Process{Title: strings.Join(s.Chain, " → "), Framework: frameworkIn(pass, s.Mapped)}, s.Mapped)
+	}
+	return list
+}
+
+// frameworkIn returns the ID of the first framework, in the order of the packs, of which one of
+// the files is, or "".
+func frameworkIn(pass *Pass, files []string) string {
+	for _, in := range pass.Evidence.Installs {
+		for _, f := range files {
+			if replay.IsIn(f, in.Home) {
+				return in.ID
+			}
+		}
+	}
+	return ""
+}
+
+// gpuSettings returns the variables of the image that decide how the driver uses GPU code.
+func gpuSettings(pass *Pass) targets.Settings {
+	is := func(name string) bool {
+		value, _ := pass.Config.Getenv(name)
+		return value == "1"
+	}
+	return targets.Settings{ForceJIT: is("CUDA_FORCE_PTX_JIT"), DisableJIT: is("CUDA_DISABLE_PTX_JIT")}
+}
+
+// GPURows returns the verdicts on the image for every known GPU, in the order of their
+// architectures, or nil if the image has no GPU code.
+func GPURows(ev *replay.Evidence, img *replay.Image, set *packs.Packs) []*targets.Row {
+	pass := newPass(img, set, ev)
+	return targets.Known().Rows(img.FS, gpuProcesses(pass), gpuSettings(pass))
+}

@@ -1,0 +1,107 @@
+package targets
+
+import (
+	"testing"
+
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
+)
+
+func group(n uint32, entries ...gpucode.Entry) gpucode.Group {
+	return gpucode.Group{Section: gpucode.FatbinSection, Containers: n, Entries: entries}
+}
+
+func isa(e gpucode.Entry, v gpucode.ISA) gpucode.Entry {
+	e.ISA = v
+	return e
+}
+
+// TestFit has libraries as they are, and machines for which they are and are not made.
+func TestFit(t *testing.T) {
+	const z, a = gpucode.Zstd, gpucode.Specific
+	torch := []gpucode.Group{group(444, sass(75, 0), sass(80, 0), sass(86, 0), sass(90, 0), sass(100, 0), sass(120, 0)), group(4, sass(90, a)), group(59, sass(100, a), sass(103, a))}
+	lt := []gpucode.Group{group(145, sass(80, 0), sass(90, 0)), group(125, sass(70, 0), sass(80, 0)), group(311, sass(90, 0))}
+	solver := []gpucode.Group{group(223, sass(80, 0), sass(100, 0), ptx(121, 0)), group(3, sass(80, 0), sass(100, 0), ptx(80, 0))}
+	zstd := []gpucode.Group{group(10, sass(80, z), sass(90, z))}
+	newPTX := []gpucode.Group{group(10, sass(80, 0), isa(ptx(80, 0), 9<<8))}
+	ext := []gpucode.Group{group(9, sass(75, 0), sass(80, 0)), group(3, sass(80, 0), sass(90, 0))}
+	for _, tt := range []struct {
+		name   string
+		groups []gpucode.Group
+		arch   uint32
+		driver string
+		s      Settings
+		want   Outcome
+		lack   int
+		needs  string
+	}{
+		{"libtorch_cuda.so", torch, 90, "", Settings{}, Fits, 0, ""},
+		{"libtorch_cuda.so", torch, 89, "580", Settings{}, Fits, 0, ""},
+		{"libtorch_cuda.so", torch, 121, "", Settings{}, Fits, 0, ""},
+		{"libtorch_cuda.so", torch, 70, "", Settings{}, NoCode, 444, ""},
+		{"libtorch_cuda.so", torch, 90, "", Settings{ForceJIT: true}, NoCode, 444, ""},
+		{"libtorch_cuda.so", torch, 90, "", Settings{DisableJIT: true}, Fits, 0, ""},
+		{"libcublasLt.so.12", lt, 70, "", Settings{}, Fits, 145, ""},
+		{"libcublasLt.so.12", lt, 60, "", Settings{}, NoCode, 270, ""},
+		{"libcusolver.so.12", solver, 90, "", Settings{}, NoCode, 223, "450"},
+		{"libother.so", solver, 90, "", Settings{}, FitsPartly, 223, "450"},
+		{"libext.so", ext, 75, "", Settings{}, FitsPartly, 3, ""},
+		{"libext.so", ext, 80, "", Settings{}, Fits, 0, ""},
+		{"libext.so", ext, 87, "", Settings{}, Unsure, 0, ""},
+		{"libz.so", zstd, 89, "550.54.14", Settings{}, Fits, 0, "550.54.14"},
+		{"libz.so", zstd, 89, "550", Settings{}, Fits, 0, "550.54.14"},
+		{"libz.so", zstd, 89, "550.40", Settings{}, NoZstd, 10, "550.54.14"},
+		{"libz.so", zstd, 89, "535.183.01", Settings{}, NoZstd, 10, "550.54.14"},
+		{"libptx.so", newPTX, 90, "580", Settings{}, FitsByJIT, 0, "580"},
+		{"libptx.so", newPTX, 90, "570.86", Settings{}, PTXTooNew, 10, "580"},
+		{"libptx.so", newPTX, 86, "570.86", Settings{}, Fits, 0, ""},
+		{"libptx.so", newPTX, 90, "580", Settings{DisableJIT: true}, JITOff, 10, "580"},
+		{"libptx.so", newPTX, 75, "580", Settings{}, NoCode, 0, ""},
+	} {
+		for i := range tt.groups {
+			for k := range tt.groups[i].Entries {
+				if e := &tt.groups[i].Entries[k]; e.Kind == gpucode.PTX && e.ISA == 0 {
+					e.ISA = 7 << 8
+				}
+			}
+		}
+		f, ok := Known().Fit(tt.name, &gpucode.Code{Groups: tt.groups}, Machine{Arch: tt.arch, Driver: tt.driver}, tt.s)
+		if !ok || f.Outcome != tt.want || f.Lack != tt.lack || f.Driver != tt.needs {
+			t.Errorf("%s on %d, driver %q, %+v: got %+v, want %s, %d, %q", tt.name, tt.arch, tt.driver, tt.s, f, tt.want, tt.lack, tt.needs)
+		}
+	}
+	part := &gpucode.Code{Groups: torch, Partial: "cut"}
+	if f, _ := Known().Fit("libtorch_cuda.so", part, Machine{Arch: 70}, Settings{}); f.Outcome != Unsure {
+		t.Errorf("a file that was not read whole: %s", f.Outcome)
+	}
+	if _, ok := Known().Fit("k.fatbin", &gpucode.Code{Form: gpucode.Fatbin, Groups: torch}, Machine{Arch: 70}, Settings{}); ok {
+		t.Error("a fatbin by itself has a verdict")
+	}
+}
+
+// TestEffects compares effects with the texts of processes whose libraries had no code.
+func TestEffects(t *testing.T) {
+	for _, tt := range []struct{ library, framework, error string }{
+		{"libtorch_cuda.so", "torch", "CUDA error: no kernel image is available for execution on the device"},
+		{"libcublasLt.so.13", "torch", "CUDA error: CUBLAS_STATUS_INTERNAL_ERROR when calling `cublasCreate(handle)`"},
+		{"libcublas.so.13", "cupy", "CUBLASError: CUBLAS_STATUS_INTERNAL_ERROR"},
+		{"libcublas.so.13", "llama.cpp", "CUBLAS_STATUS_INTERNAL_ERROR"},
+		{"libcudnn_ops.so.9", "torch", "GET was unable to find an engine to execute this computation"},
+		{"libcusolver.so.12", "torch", "CUSOLVER_STATUS_INTERNAL_ERROR"},
+		{"libcusparse.so.12", "jax", "operation gpusparseCreate(&handle) failed: initialization error"},
+		{"_C.so", "torch", "CUDA error: no kernel image is available for execution on the device"},
+		{"libggml-cuda.so", "llama.cpp", "no kernel image is available for execution on the device"},
+	} {
+		j := &Judged{Path: "/x/" + tt.library, Fit: Fit{Outcome: NoCode}}
+		Known().meet(j, Process{Framework: tt.framework})
+		if len(j.Effects) == 0 || j.Effects[0].Error != tt.error || j.Minor {
+			t.Errorf("%s in %s: %+v, want %q", tt.library, tt.framework, j, tt.error)
+		}
+	}
+	m := Machine{Driver: "550.54"}
+	if s := Known().TooOldFor("torch", m); s.Error != "The NVIDIA driver on your system is too old (found version 12040)" {
+		t.Error(s)
+	}
+	if s := Known().TooOldFor("jax", m); s.Error != "CUDA driver version is insufficient for CUDA runtime version" {
+		t.Error(s)
+	}
+}

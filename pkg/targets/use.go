@@ -1,0 +1,121 @@
+package targets
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+)
+
+// Process is a process of an image, and the files with GPU code that it loads.
+type Process struct {
+	Title string // as people read it
+	// Framework is the ID of the framework that runs in it, or "".
+	Framework string
+	CUDA      string   // the major release of the CUDA runtime that it loads, or ""
+	Files     []string // absolute paths, in the order of loading
+}
+
+// Judged is a file that processes load, and the use that a machine has for its code.
+type Judged struct {
+	Path string
+	Fit
+	Effects []Said
+	// Minor reports that only some programs need the code.
+	Minor bool
+}
+
+// Said is an effect that a process meets, with the text that a user reads there.
+type Said struct{ Effect, Error string }
+
+// Judge returns the fit of every file that processes load and that has code which is
+// launched, in the order of loading.
+func (t *Tables) Judge(fsys *layers.FS, processes []Process, m Machine, s Settings) []*Judged {
+	var list []*Judged
+	seen := map[string]*Judged{}
+	for _, p := range processes {
+		for _, name := range p.Files {
+			j := seen[name]
+			if j == nil {
+				fit, ok := t.Fit(path.Base(name), codeOf(fsys, name), m, s)
+				if !ok {
+					continue
+				}
+				j = &Judged{Path: name, Fit: fit}
+				seen[name] = j
+				list = append(list, j)
+			}
+			if j.Outcome.Fails() {
+				t.meet(j, p)
+			}
+		}
+	}
+	return list
+}
+
+// codeOf returns the GPU code of a file, or nil.
+func codeOf(fsys *layers.FS, name string) *gpucode.Code {
+	e, _, ok := fsys.Lookup(name)
+	if !ok {
+		return nil
+	}
+	return e.GPU()
+}
+
+// meet adds the effects that a process meets because a file fails.
+func (t *Tables) meet(j *Judged, p Process) {
+	rows := t.effectsOf(path.Base(j.Path), p.Framework)
+	first := len(j.Effects) == 0
+	for _, e := range rows {
+		text := e.say("{name}", path.Base(j.Path), "{text}", t.Text(j.Outcome))
+		if !slices.Contains(j.Effects, text) {
+			j.Effects = append(j.Effects, text)
+		}
+		minor := e.Severity == "warning"
+		j.Minor = minor && (first || j.Minor)
+	}
+}
+
+// effectsOf returns the rows for a library in a process with a framework: those that name the
+// library before those for any, and of these those of the framework before the others.
+func (t *Tables) effectsOf(name, framework string) []*Effect {
+	for _, anyLibrary := range []bool{false, true} {
+		for _, of := range []string{framework, ""} {
+			var list []*Effect
+			for _, e := range t.Effects {
+				if e.Framework == of && slices.Contains(e.Libraries, "*") == anyLibrary && matches(e.Libraries, name) {
+					list = append(list, e)
+				}
+			}
+			if len(list) > 0 {
+				return list
+			}
+		}
+	}
+	return nil
+}
+
+// say fills the templates of a row: pairs of a placeholder and its value.
+func (e *Effect) say(values ...string) Said {
+	fill := strings.NewReplacer(values...)
+	return Said{fill.Replace(e.Effect), fill.Replace(e.Error)}
+}
+
+// TooOldFor returns the effect that a process meets with a driver that is older than its CUDA
+// runtime needs.
+func (t *Tables) TooOldFor(framework string, m Machine) Said {
+	found := ""
+	var major, minor int
+	if n, _ := fmt.Sscanf(t.CUDA(m), "%d.%d", &major, &minor); n == 2 {
+		found = fmt.Sprint(1000*major + 10*minor)
+	}
+	for _, e := range t.TooOld {
+		if e.Framework == framework || e.Framework == "" {
+			return e.say("{found}", found)
+		}
+	}
+	return Said{}
+}
