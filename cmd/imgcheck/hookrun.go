@@ -226,6 +226,7 @@ func (r *pushScan) one(ctx context.Context, im githook.Image) scanned {
 			return scanned{err: err}
 		}
 	}
+	o.Machines = r.decided.Policy.MachinesOf(policy.Image{Ref: im.Ref})
 	over := r.progress.image(im.Ref, &o.Layers)
 	defer over()
 	doc, err := scanImage(ctx, ref, o)

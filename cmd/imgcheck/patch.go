@@ -17,6 +17,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/buildkit"
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/patch"
+	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/provide"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
@@ -58,7 +59,7 @@ func patchCommand() *cli.Command {
 			&cli.StringFlag{Name: "emit", Usage: "write the change as `FORM` instead of publishing it: dockerfile=DIR (a directory for docker build), dockerfile (a Dockerfile alone) or llb (for buildctl build)"},
 			&cli.StringFlag{Name: "buildkit", Usage: "let the buildkitd at `ADDR` copy the layers, so that none crosses this machine"},
 			rulesFlag(), rootEnvFlag(),
-		}, policyFlags(), imageFlags())),
+		}, machineFlags(), policyFlags(), imageFlags())),
 		Action: func(c *cli.Context) error {
 			p, err := patchOptions(c)
 			if err != nil {
@@ -187,6 +188,9 @@ func patchOptions(c *cli.Context) (*patching, error) {
 	}
 	p.scan = decided.scanning()
 	p.scan.Stage = pacing
+	if p.scan.Machines, err = machinesOf(c, decided.Policy, policy.Image{Ref: p.ref}); err != nil {
+		return nil, err
+	}
 	of := &p.scan.Layers
 	if *of, err = imageOptions(c); err != nil {
 		return nil, err

@@ -25,6 +25,7 @@ func scanCommand() *cli.Command {
 			"the image could not be scanned.\n\n" +
 			"Examples:\n" +
 			"   imgcheck scan ghcr.io/org/app:1.0\n" +
+			"   imgcheck scan --gpu L4 --driver 535.183 ghcr.io/org/app:1.0\n" +
 			"   docker save app -o app.tar && imgcheck scan docker-archive:app.tar",
 		Flags: fromEnvironment(slices.Concat(outputFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
@@ -32,7 +33,7 @@ func scanCommand() *cli.Command {
 			&cli.StringFlag{Name: "severity", Usage: "leave findings below this `SEVERITY` out of the text report, which still counts them: error, warning or note"},
 			&cli.BoolFlag{Name: "no-fixes", Usage: "do not plan fixes"},
 			rulesFlag(), rootEnvFlag(),
-		}, policyFlags(), imageFlags())),
+		}, machineFlags(), policyFlags(), imageFlags())),
 		Action: func(c *cli.Context) error {
 			o, err := scanOptions(c)
 			if err != nil {
@@ -111,6 +112,9 @@ func scanOptions(c *cli.Context) (*options, error) {
 	}
 	o.scan = o.policy.scanning()
 	o.scan.NoPlan = c.Bool("no-fixes")
+	if o.scan.Machines, err = machinesOf(c, o.policy.Policy, image); err != nil {
+		return nil, err
+	}
 	if o.scan.Layers, err = imageOptions(c); err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/scan"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 	"github.com/imgcheck/imgcheck/rules"
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
@@ -35,6 +36,8 @@ func TestImages(t *testing.T) {
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
 			parsed, ref := pushText(t, server, name)
+			o := o
+			o.Machines = machinesIn(t, parsed)
 			doc, err := scan.Image(t.Context(), ref, o)
 			if err != nil {
 				t.Fatal(err)
@@ -114,6 +117,19 @@ func pushText(t *testing.T, server *imagetest.Server, name string) (parsed *imag
 		t.Fatal(err)
 	}
 	return parsed, ref
+}
+
+// machinesIn returns the machines of a text's section of that name, one a line.
+func machinesIn(t *testing.T, parsed *imagetest.Image) (list []targets.Machine) {
+	t.Helper()
+	for line := range strings.Lines(parsed.Sections["machines"]) {
+		m, err := targets.Known().ParseMachine(strings.TrimSpace(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, m)
+	}
+	return list
 }
 
 // wantText formats findings for a want section: a line for each, and the evidence under

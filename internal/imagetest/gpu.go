@@ -12,6 +12,7 @@ type Fatbin struct {
 	Section string // of an ELF file
 	Count   int
 	Entries []GPUEntry
+	Cut     bool // the container says that it is longer than it is
 }
 
 // GPUEntry is one entry of a container.
@@ -30,7 +31,7 @@ const (
 // gpuKinds are the kinds of entries by what their names begin with.
 var gpuKinds = map[string]uint16{"sm": 2, "compute": 1, "lto": 8}
 
-// parseFatbin reads [section=NAME] [count=N] ENTRY ..., where an entry is sm_75, sm_90a,
+// parseFatbin reads [section=NAME] [count=N] [cut] ENTRY ..., where an entry is sm_75, sm_90a,
 // sm_100f, compute_90@8.4 with its PTX ISA (8.0 if it is left out) or lto_75; with /zstd
 // or /lz4 it is compressed.
 func parseFatbin(arg string) (Fatbin, error) {
@@ -41,6 +42,8 @@ func parseFatbin(arg string) (Fatbin, error) {
 		switch {
 		case key == "section" && ok:
 			f.Section = value
+		case word == "cut":
+			f.Cut = true
 		case key == "count" && ok:
 			if f.Count, err = strconv.Atoi(value); err == nil && (f.Count < 1 || f.Count > maxFatbins) {
 				err = fmt.Errorf("want a number from 1 to %d", maxFatbins)
@@ -136,7 +139,11 @@ func (f Fatbin) Bytes() []byte {
 	one := le.AppendUint32(nil, 0xba55ed50)
 	one = le.AppendUint16(one, 1)
 	one = le.AppendUint16(one, 16)
-	one = le.AppendUint64(one, uint64(len(entries)))
+	size := uint64(len(entries))
+	if f.Cut {
+		size += 8 * gpuPayload
+	}
+	one = le.AppendUint64(one, size)
 	one = append(one, entries...)
 	var all []byte
 	for range f.Count {

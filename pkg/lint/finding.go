@@ -6,6 +6,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
 // Finding is one thing that is wrong with an image. Its texts are filled from the packs.
@@ -51,6 +52,8 @@ type Finding struct {
 	Others []replay.File `json:"others,omitempty"`
 	// Removed are files named Library that a layer deletes.
 	Removed []replay.Removed `json:"removed,omitempty"`
+	// Machines are the GPUs and drivers that the finding is about; empty if it is about all.
+	Machines []targets.Machine `json:"machines,omitempty"`
 	// Because says why the severity is lower than the rule's. It is empty if it is not.
 	Because string `json:"because,omitempty"`
 	// Fixes are the advised fixes as text, the best first.

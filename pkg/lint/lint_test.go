@@ -16,6 +16,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/source"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
@@ -63,6 +64,13 @@ func imageOf(text []byte) (*replay.Image, error) {
 		Config: &v1.ConfigFile{Architecture: im.Platform.Architecture, OS: "linux", Config: im.Config, History: history},
 	}
 	img.FS.Layers = infos
+	for line := range strings.Lines(im.Sections["machines"]) {
+		m, err := targets.Known().ParseMachine(strings.TrimSpace(line))
+		if err != nil {
+			return nil, err
+		}
+		img.Machines = append(img.Machines, m)
+	}
 	return img, nil
 }
 

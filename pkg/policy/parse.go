@@ -17,6 +17,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/nearest"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
 // maxFile limits the file, in bytes.
@@ -96,6 +97,7 @@ func (p *Policy) top(root *yaml.Node) error {
 	dir := filepath.Dir(p.File)
 	return mapping(root, "the file", []key{
 		{"images", func(n *yaml.Node) error { return each(n, "images", p.image) }},
+		{"targets", func(n *yaml.Node) error { return machines(n, &p.Targets) }},
 		{"fail-on", func(n *yaml.Node) error {
 			return severity(n, &p.FailOn, append(slices.Clone(packs.Severities), report.Never))
 		}},
@@ -127,12 +129,29 @@ func (p *Policy) image(n *yaml.Node) error {
 	err := mapping(n, "an image", []key{
 		{"ref", func(n *yaml.Node) error { return text(n, &im.Ref) }},
 		{"platform", func(n *yaml.Node) error { return text(n, &im.Platform) }},
+		{"targets", func(n *yaml.Node) error { return machines(n, &im.Targets) }},
 	})
 	if err == nil && im.Ref == "" {
 		err = bad(n, "an image needs a ref")
 	}
 	p.Images = append(p.Images, im)
 	return err
+}
+
+// machines reads targets: GPU, GPU@DRIVER or @DRIVER each.
+func machines(n *yaml.Node, to *[]targets.Machine) error {
+	return each(n, "targets", func(n *yaml.Node) error {
+		var s string
+		if err := text(n, &s); err != nil {
+			return err
+		}
+		m, err := targets.Known().ParseMachine(s)
+		if err != nil {
+			return bad(n, "%v", err)
+		}
+		*to = append(*to, m)
+		return nil
+	})
 }
 
 func (p *Policy) severities(n *yaml.Node) error {

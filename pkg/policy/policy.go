@@ -20,6 +20,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
 // FileName is the name of the file. A file of the name OtherName is found as well.
@@ -44,6 +45,9 @@ type Policy struct {
 	Ignores []Ignore
 	// Rules is a directory of rule packs, or "".
 	Rules string
+	// Targets are the GPUs and drivers on which the images are to run, unless an image has
+	// its own.
+	Targets []targets.Machine
 	// From are the sources of libraries for fixes, the best first.
 	From []string
 	// Baseline is the path of a saved report whose findings do not fail a scan, or "".
@@ -54,6 +58,21 @@ type Policy struct {
 type Image struct {
 	Ref      string
 	Platform string // "": scan chooses
+	Targets  []targets.Machine
+}
+
+// MachinesOf returns the machines on which an image is to run: its own, those that the policy
+// has for its reference, or those of all images.
+func (p *Policy) MachinesOf(image Image) []targets.Machine {
+	if len(image.Targets) > 0 {
+		return image.Targets
+	}
+	for _, im := range p.Images {
+		if im.Ref == image.Ref && len(im.Targets) > 0 {
+			return im.Targets
+		}
+	}
+	return p.Targets
 }
 
 // Severity is the severity of a rule's findings.

@@ -9,6 +9,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/pyimport"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
 // Image is an image to be replayed: its files and its configuration.
@@ -21,6 +22,8 @@ type Image struct {
 	// Parsed are the Python sources that replays of the image, with or without changes,
 	// have parsed. If it is nil, Run sets it.
 	Parsed *pyimport.Parsed
+	// Machines are the GPUs and drivers that the image is to run on, if they are known.
+	Machines []targets.Machine
 }
 
 // File is a path of the image, and the layer that brought it.

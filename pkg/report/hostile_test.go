@@ -153,6 +153,8 @@ func poisoned(a, b string) *report.Document {
 			default:
 				v.SetString(a + b)
 			}
+		case reflect.Uint32:
+			v.SetUint(1)
 		case reflect.Int, reflect.Int64:
 			v.SetInt(1)
 		case reflect.Bool:

@@ -90,7 +90,7 @@ func (j *JudgedBase) prove(ctx context.Context, patched *patch.Patched, createdB
 	if err := json.NewDecoder(bytes.NewReader(patched.Config)).Decode(&config); err != nil {
 		return fmt.Errorf("reading the new config: %w", err)
 	}
-	now := &replay.Image{FS: j.Image.FS.With(layer, source.Layer{CreatedBy: createdBy}), Config: &config}
+	now := &replay.Image{FS: j.Image.FS.With(layer, source.Layer{CreatedBy: createdBy}), Config: &config, Machines: j.Image.Machines}
 	if j.Image.Config == nil && len(patched.Env) == 0 {
 		now.Config = nil // a directory has none
 	}

@@ -45,7 +45,7 @@ func judge(ctx context.Context, ref string, img *layers.Image, o Options) (*Judg
 	}
 	o.begin(Judging)
 	j := &Judged{
-		Image: &replay.Image{FS: fsys, Config: img.Config}, Packs: set,
+		Image: &replay.Image{FS: fsys, Config: img.Config, Machines: o.Machines}, Packs: set,
 		about: describe(img), opts: o, counts: o.Policy.Counting(ref, set.Rules),
 	}
 	if j.Result, err = lint.Run(ctx, j.Image, set); err != nil {

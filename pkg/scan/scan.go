@@ -26,6 +26,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
 // Options say how an image is read and judged. The zero value judges an image of a
@@ -35,6 +36,9 @@ type Options struct {
 	// registry, the cache, and the callbacks about progress. The scan itself sets Keep,
 	// Extract and KeepID.
 	Layers layers.Options
+	// Machines are the GPUs and drivers that the image is to run on; without them nothing
+	// is said about single ones.
+	Machines []targets.Machine
 	// Rules are the rule packs; nil means imgcheck's own.
 	Rules *Rules
 	// NoPlan leaves out the plan of fixes, which replays the image up to 24 times.

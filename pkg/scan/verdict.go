@@ -9,6 +9,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/source"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
 // verdict is the place in the cache for the document of one image, as one program judges
@@ -39,7 +40,8 @@ func verdictOf(img *layers.Image, o Options) (verdict, error) {
 		NoPlan                                      bool
 		Platform                                    *v1.Platform
 		Layers                                      []source.Layer
-	}{report.Schema, program, set, img.ID(), o.reading().KeepID, o.Policy.ID(img.Ref), o.NoPlan, o.Layers.Platform, img.Layers})
+		Machines                                    []targets.Machine
+	}{report.Schema, program, set, img.ID(), o.reading().KeepID, o.Policy.ID(img.Ref), o.NoPlan, o.Layers.Platform, img.Layers, o.Machines})
 	return verdict{o.Layers.Cache, string(key), set}, err
 }
 

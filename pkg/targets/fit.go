@@ -159,10 +159,10 @@ func (t *Tables) served(c Choice, m Machine, s Settings) Outcome {
 		return NoCode
 	case c.Use == Compiles && s.DisableJIT:
 		return JITOff
-	case zstd != nil && c.Entry.Flags&gpucode.Zstd != 0 && m.before(zstd.Driver):
+	case zstd != nil && c.Entry.Flags&gpucode.Zstd != 0 && m.Before(zstd.Driver):
 		return NoZstd
 	}
-	if driver, ok := t.PTXDriver(c.compiled()); ok && m.before(fmt.Sprint(driver)) {
+	if driver, ok := t.PTXDriver(c.compiled()); ok && m.Before(fmt.Sprint(driver)) {
 		return PTXTooNew
 	}
 	return Fits

@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -95,21 +96,16 @@ func archOf(name string) (uint32, bool) {
 }
 
 // vendor are words in front of a product that name no GPU.
-var vendor = regexp.MustCompile(`^(nvidia|geforce|tesla|quadro|jetson|agx|drive)[ -]?`)
+var vendor = regexp.MustCompile(`(?i)^(nvidia|geforce|tesla|quadro|jetson|agx|drive)[ -]?`)
 
 // product returns the architecture of a product, and the product's name. The longest name
 // that the tables have counts: L40S before L4. Behind it may stand what differs within a
 // product, such as -SXM4-80GB; a series like RTX 40 has two digits more.
 func (t *Tables) product(name string) (*Architecture, string) {
-	asked := strings.ToLower(name)
-	for {
-		rest := vendor.ReplaceAllString(asked, "")
-		if rest == asked {
-			break
-		}
-		asked = rest
+	for vendor.MatchString(name) {
+		name = vendor.ReplaceAllString(name, "")
 	}
-	asked = plainName(asked)
+	asked := plainName(name)
 	var best *Architecture
 	var found string
 	for _, a := range t.Architectures {
@@ -120,7 +116,7 @@ func (t *Tables) product(name string) (*Architecture, string) {
 		}
 	}
 	if isSeries(found) {
-		found = strings.ToUpper(asked) // RTX 4090 says more than RTX 40
+		found = name // RTX 4090 says more than RTX 40
 	}
 	return best, found
 }
@@ -183,9 +179,9 @@ func (t *Tables) archNames() string {
 	return strings.Join(list, " ")
 }
 
-// before reports whether the machine's driver is older than a release of which it knows all
+// Before reports whether the machine's driver is older than a release of which it knows all
 // numbers: 535 may be any release of that branch, and is not older than 535.183.
-func (m Machine) before(driver string) bool {
+func (m Machine) Before(driver string) bool {
 	has, needs := version.ParseRelease(m.Driver), version.ParseRelease(driver)
 	return m.Driver != "" && has.Before(needs)
 }
@@ -202,4 +198,13 @@ func (t *Tables) CUDA(m Machine) string {
 		}
 	}
 	return cuda
+}
+
+// ParseMachine returns the machine of a text GPU, GPU@DRIVER or @DRIVER.
+func (t *Tables) ParseMachine(s string) (Machine, error) {
+	gpu, driver, _ := strings.Cut(s, "@")
+	if strings.TrimSpace(s) == "" {
+		return Machine{}, errors.New("a target is a GPU, a driver or both: L4, L4@535.183.01 or @535.183.01")
+	}
+	return t.Machine(gpu, driver)
 }

@@ -10,8 +10,8 @@ func TestMachine(t *testing.T) {
 		"L4": "L4 (sm_89)", "l40s": "L40S (sm_89)", "L40": "L40 (sm_89)", "NVIDIA L4": "L4 (sm_89)", "L4-24GB": "L4 (sm_89)",
 		"sm_89": "sm_89", "SM89": "sm_89", "8.9": "sm_89", "89": "sm_89", "compute_90": "sm_90", "sm_90a": "sm_90", "12.0": "sm_120",
 		"A100": "A100 (sm_80)", "NVIDIA A100-SXM4-80GB": "A100 (sm_80)", "A10": "A10 (sm_86)", "A10G": "A10G (sm_86)", "Tesla T4": "T4 (sm_75)", "Tesla V100-SXM2-16GB": "V100 (sm_70)",
-		"RTX 4090": "RTX 4090 (sm_89)", "rtx4090": "RTX 4090 (sm_89)", "NVIDIA GeForce RTX 5090": "RTX 5090 (sm_120)", "GeForce RTX 3060 Ti": "RTX 3060 TI (sm_86)",
-		"RTX 2080 Ti": "RTX 2080 TI (sm_75)", "GTX 1660": "GTX 1660 (sm_75)", "Quadro RTX 6000": "RTX 6000 (sm_75)", "RTX 6000 Ada": "RTX 6000 Ada (sm_89)", "RTX 40": "RTX 40 (sm_89)",
+		"RTX 4090": "RTX 4090 (sm_89)", "rtx4090": "rtx4090 (sm_89)", "NVIDIA GeForce RTX 5090": "RTX 5090 (sm_120)", "GeForce RTX 3060 Ti": "RTX 3060 Ti (sm_86)",
+		"RTX 2080 Ti": "RTX 2080 Ti (sm_75)", "GTX 1660": "GTX 1660 (sm_75)", "Quadro RTX 6000": "RTX 6000 (sm_75)", "RTX 6000 Ada": "RTX 6000 Ada (sm_89)", "RTX 40": "RTX 40 (sm_89)",
 		"RTX PRO 6000": "RTX PRO 6000 (sm_120)", "NVIDIA RTX PRO 4500 Blackwell": "RTX PRO (sm_120)", "H100 PCIe": "H100 (sm_90)", "NVIDIA GB10": "GB10 (sm_121)", "Jetson AGX Orin": "Orin (sm_87)", "": "any GPU",
 	} {
 		m, err := Known().Machine(gpu, "")
@@ -22,7 +22,7 @@ func TestMachine(t *testing.T) {
 	for _, tt := range []struct{ gpu, driver, says string }{
 		{"sm_130", "", "does not know the architecture sm_130"},
 		{"13.0", "", "does not know the architecture sm_130"},
-		{"L44", "", `does not know the GPU "L44": say its compute capability, like 8.9 (`+"`nvidia-smi --query-gpu=compute_cap --format=csv`"+`); or did you mean L4?`},
+		{"L44", "", `does not know the GPU "L44": say its compute capability, like 8.9 (` + "`nvidia-smi --query-gpu=compute_cap --format=csv`" + `); or did you mean L4?`},
 		{"MI300X", "", `does not know the GPU "MI300X": say`},
 		{"A1000", "", "does not know the GPU"},
 		{"L4", "new", `"new" is no release`},

@@ -89,12 +89,7 @@ func (t *Tables) Rows(fsys *layers.FS, processes []Process, s Settings) []*Row {
 		if len(judged) == 0 {
 			return nil
 		}
-		r := t.row(a, judged)
-		for _, p := range processes {
-			if d := t.RuntimeDriver(p.CUDA); d != "" {
-				r.raise(d, "CUDA "+p.CUDA+"'s runtime")
-			}
-		}
+		r := t.row(a, processes, judged)
 		for _, j := range t.Judge(fsys, []Process{rest}, m, s) {
 			if j.Outcome.Fails() {
 				r.Unloaded = append(r.Unloaded, j.Path)
@@ -106,8 +101,11 @@ func (t *Tables) Rows(fsys *layers.FS, processes []Process, s Settings) []*Row {
 }
 
 // row returns the verdict on judged files.
-func (t *Tables) row(a *Architecture, judged []*Judged) *Row {
+func (t *Tables) row(a *Architecture, processes []Process, judged []*Judged) *Row {
 	r := &Row{Arch: fmt.Sprintf("%d.%d", a.Arch/10, a.Arch%10), Products: a.Products, Verdict: string(Fits)}
+	for _, p := range processes {
+		r.raise(t.RuntimeDriver(p.CUDA), "CUDA "+p.CUDA+"'s runtime")
+	}
 	for _, j := range judged {
 		switch {
 		case j.Outcome.Fails():

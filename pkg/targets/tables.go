@@ -32,7 +32,9 @@ type Tables struct {
 	Choosing Choosing   `yaml:"choosing"`
 	Errors   []*Refusal `yaml:"outcomes"`
 	Effects  []*Effect  `yaml:"effects"`
-	TooOld   []*Effect  `yaml:"too_old"`
+	// Partly is the effect of a file some of whose containers cannot be used.
+	Partly *Effect   `yaml:"partly"`
+	TooOld []*Effect `yaml:"too_old"`
 }
 
 // Architecture is a compute capability and the GPUs that have it.
@@ -176,9 +178,9 @@ func (t *Tables) validateLibraries() error {
 			return fmt.Errorf("outcome %q: needs a text and sources", o)
 		}
 	}
-	for _, e := range slices.Concat(t.Effects, t.TooOld) {
-		if e.Effect == "" || e.Error == "" || len(e.Sources) == 0 || e.Severity != "" && e.Severity != "warning" {
-			return fmt.Errorf("effect %q: needs an effect, an error and sources, and no severity but warning", e.Effect)
+	for _, e := range slices.Concat(t.Effects, t.TooOld, []*Effect{t.Partly}) {
+		if e == nil || e.Effect == "" || e.Error == "" || len(e.Sources) == 0 || e.Severity != "" && e.Severity != "warning" {
+			return fmt.Errorf("effect %+v: needs an effect, an error and sources, and no severity but warning", e)
 		}
 		patterns = append(patterns, e.Libraries...)
 	}

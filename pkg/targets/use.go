@@ -48,8 +48,11 @@ func (t *Tables) Judge(fsys *layers.FS, processes []Process, m Machine, s Settin
 				seen[name] = j
 				list = append(list, j)
 			}
-			if j.Outcome.Fails() {
+			switch {
+			case j.Outcome.Fails():
 				t.meet(j, p)
+			case j.Outcome == FitsPartly && len(j.Effects) == 0:
+				j.Effects = []Said{t.Partly.say("{name}", ShortName(name), "{text}", t.Text(j.Reason))}
 			}
 		}
 	}
@@ -70,7 +73,7 @@ func (t *Tables) meet(j *Judged, p Process) {
 	rows := t.effectsOf(path.Base(j.Path), p.Framework)
 	first := len(j.Effects) == 0
 	for _, e := range rows {
-		text := e.say("{name}", path.Base(j.Path), "{text}", t.Text(j.Outcome))
+		text := e.say("{name}", ShortName(j.Path), "{text}", t.Text(j.Outcome))
 		if !slices.Contains(j.Effects, text) {
 			j.Effects = append(j.Effects, text)
 		}
@@ -118,4 +121,13 @@ func (t *Tables) TooOldFor(framework string, m Machine) Said {
 		}
 	}
 	return Said{}
+}
+
+// ShortName returns the name of a file as messages have it: its base name, and for an
+// extension module like _C.so with its directory.
+func ShortName(file string) string {
+	if base := path.Base(file); !strings.HasPrefix(base, "_") {
+		return base
+	}
+	return path.Join(path.Base(path.Dir(file)), path.Base(file))
 }
