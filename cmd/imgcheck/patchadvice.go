@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/fix"
-	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 )
@@ -62,7 +61,7 @@ func namingSources(plan *fix.Plan) string {
 
 // advice prints what resolves the problems, as a scan does.
 func (p *patching) advice(doc *report.Document) error {
-	doc.Plan.Command = patchCommandFor(p.ref, p.scan.Layers, doc.Plan)
+	doc.Plan.Command = patchCommandFor(p.ref, p.scan, doc.Plan)
 	if doc.Plan.Command != "" {
 		for _, id := range slices.Sorted(maps.Keys(p.pins)) {
 			doc.Plan.Command += " --add " + id + "=" + fix.Shell(p.pins[id])
@@ -73,8 +72,8 @@ func (p *patching) advice(doc *report.Document) error {
 
 // patchCommandFor returns the command that carries out a plan for the image that was
 // scanned, or "" if there is none.
-func patchCommandFor(ref string, o layers.Options, p *fix.Plan) string {
-	target := "NEWREF"
+func patchCommandFor(ref string, so scan.Options, p *fix.Plan) string {
+	o, target := so.Layers, "NEWREF"
 	switch scheme, _, _ := strings.Cut(ref, ":"); scheme {
 	case "oci-archive":
 		return ""
@@ -96,6 +95,9 @@ func patchCommandFor(ref string, o layers.Options, p *fix.Plan) string {
 	words := []string{"imgcheck patch", fix.Shell(ref), "-t", target}
 	for _, v := range o.Env {
 		words = append(words, "--env", fix.Shell(v))
+	}
+	for _, m := range so.Machines {
+		words = append(words, "--gpu", fix.Shell(m.Text()))
 	}
 	if o.Platform != nil {
 		words = append(words, "--platform", o.Platform.String())

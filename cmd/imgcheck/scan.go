@@ -72,7 +72,7 @@ func scanImage(ctx context.Context, ref string, o scan.Options) (*report.Documen
 	}
 	doc.Imgcheck = version()
 	if doc.Plan != nil {
-		doc.Plan.Command = patchCommandFor(ref, o.Layers, doc.Plan)
+		doc.Plan.Command = patchCommandFor(ref, o, doc.Plan)
 	}
 	return doc, nil
 }

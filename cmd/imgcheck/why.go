@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 )
@@ -32,7 +33,7 @@ func whyCommand() *cli.Command {
 			"   imgcheck why docker-archive:app.tar sgl_kernel",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answer: text or json"},
-		}, fromEnvironment(imageFlags())...),
+		}, fromEnvironment(append(machineFlags(), imageFlags()...))...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 && c.NArg() != 2 {
 				return errors.New("why needs an image, and a number, a file, a library or a module: see `imgcheck why --help`")
@@ -71,7 +72,15 @@ func explainProblem(c *cli.Context, o layers.Options, number int, read func()) e
 	if c.String("format") == "json" {
 		return errors.New("--format json is for a file, a library or a module: `imgcheck scan --format json` has all about the problems")
 	}
-	doc, err := scan.Image(c.Context, c.Args().First(), scan.Options{Layers: o, NoPlan: true})
+	p, err := readPolicy(c)
+	if err != nil {
+		return err
+	}
+	machines, err := machinesOf(c, p, policy.Image{Ref: c.Args().First()})
+	if err != nil {
+		return err
+	}
+	doc, err := scan.Image(c.Context, c.Args().First(), scan.Options{Layers: o, NoPlan: true, Machines: machines})
 	read()
 	if err != nil {
 		return err

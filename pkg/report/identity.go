@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
 // Fingerprint identifies a finding within its image, and is the same in the next build of
@@ -25,18 +26,28 @@ func Fingerprint(f *lint.Finding) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Keys returns a key for each file that needs what is missing, made of the values that
-// the fingerprint depends on and the file. Two reports of an image are compared by them:
+// Keys returns a key for each file that needs what is missing, and each machine of a finding
+// about machines, made of the values that the fingerprint depends on and the file. Two reports of an image are compared by them:
 // if another package misses a library that was missing before, one key is new.
 func Keys(f *lint.Finding) []string {
 	paths := Paths(f)
 	if len(paths) == 0 {
 		paths = []string{""}
 	}
-	s := subject(f)
-	keys := make([]string, len(paths))
-	for i, p := range paths {
-		keys[i] = s + "\x00" + pathKey(p)
+	subjects := []string{subject(f)}
+	if len(f.Machines) > 0 {
+		subjects = nil
+		for _, m := range f.Machines {
+			one := *f
+			one.Machines = []targets.Machine{m}
+			subjects = append(subjects, subject(&one))
+		}
+	}
+	var keys []string
+	for _, p := range paths {
+		for _, s := range subjects {
+			keys = append(keys, s+"\x00"+pathKey(p))
+		}
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
@@ -55,7 +66,11 @@ func subject(f *lint.Finding) string {
 	if f.Library == "" && f.Symbol == "" && pathOf(f) == "" {
 		message = f.Message
 	}
-	return strings.Join([]string{f.Rule, f.Library, version, f.Symbol, message}, "\x00")
+	parts := []string{f.Rule, f.Library, version, f.Symbol, message}
+	for _, m := range f.Machines {
+		parts = append(parts, fmt.Sprint(m.Arch, "@", m.Driver))
+	}
+	return strings.Join(parts, "\x00")
 }
 
 // Category separates the scans of one commit, so that the reports of two commits can be

@@ -11,6 +11,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/internal/wrap"
+	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
@@ -66,9 +67,24 @@ func Text(w io.Writer, d *Document, o Options) error {
 		if shown > 1 {
 			number = " NUMBER"
 		}
-		t.line("%s", t.faint("more: imgcheck why "+clean(d.Image.Ref)+number))
+		t.line("%s", t.faint("more: imgcheck why "+clean(d.Image.Ref)+number+clean(d.machines())))
 	}
 	return t.w.Flush()
+}
+
+// machines returns the flags that name the machines of findings.
+func (d *Document) machines() string {
+	var flags string
+	seen := map[string]bool{}
+	for _, f := range d.Findings {
+		for _, m := range f.Machines {
+			if text := m.Text(); !seen[text] {
+				seen[text] = true
+				flags += " --gpu " + fix.Shell(text)
+			}
+		}
+	}
+	return flags
 }
 
 // paint colours text if it is on.

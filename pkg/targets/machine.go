@@ -200,6 +200,14 @@ func (t *Tables) CUDA(m Machine) string {
 	return cuda
 }
 
+// Text returns the machine as ParseMachine reads it.
+func (m Machine) Text() string {
+	if m.Driver == "" {
+		return m.GPU
+	}
+	return m.GPU + "@" + m.Driver
+}
+
 // ParseMachine returns the machine of a text GPU, GPU@DRIVER or @DRIVER.
 func (t *Tables) ParseMachine(s string) (Machine, error) {
 	gpu, driver, _ := strings.Cut(s, "@")
