@@ -93,8 +93,9 @@ func (r *Run) execIn(f *pysource.File, a *args) bool {
 	}
 	locals, given := a.get(2, "")
 	d, isDict := locals.(*dict)
+	of, isModule := locals.(*moduleDict)
 	switch {
-	case !given || locals == nil:
+	case !given || locals == nil || isModule && of.of == m:
 		r.inFrame(r.execFrame(m, m.names), func() { r.block(f.Body) })
 	case isDict:
 		vars := r.namespace(d).names
