@@ -216,11 +216,14 @@ type tried struct {
 // modules with the predictions.
 func (c *comparison) tryFaults(ctx context.Context, fsys *layers.FS, root string, list []*Record, base *Record) ([]*tried, error) {
 	g := newGenerator(list, base, c.seed, c.libstdcxx)
-	dir, err := os.MkdirTemp("", "imports-")
-	if err != nil {
-		return nil, err
+	dir := c.keep
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "imports-"); err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
 	}
-	defer os.RemoveAll(dir)
 	var all []*tried
 	for i := range c.faults {
 		f := g.next(i)
@@ -235,18 +238,22 @@ func (c *comparison) tryFaults(ctx context.Context, fsys *layers.FS, root string
 
 // try makes one fault.
 func (c *comparison) try(ctx context.Context, g *generator, fsys *layers.FS, f *fault, root, upper string, base *Record) (*tried, error) {
-	if err := g.apply(f, root, upper); err != nil {
+	really, err := readRecord(upper + ".jsonl")
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = g.apply(f, root, upper); err == nil {
+			really, err = c.record(ctx, root, upper, f)
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	l, err := layerOf(upper)
 	if err != nil {
 		return nil, err
 	}
-	really, err := c.record(ctx, root, upper, f)
-	if err != nil {
-		return nil, err
+	if c.keep == "" {
+		defer os.RemoveAll(upper)
 	}
-	defer os.RemoveAll(upper)
 	really = slices.DeleteFunc(really, func(r *Record) bool { return r.Outcome == Timeout })
 	verdicts, err := compareSome(ctx, fsys.With(l, source.Layer{}), f.Env, really, base)
 	return &tried{f, verdicts}, err
@@ -254,7 +261,7 @@ func (c *comparison) try(ctx context.Context, g *generator, fsys *layers.FS, f *
 
 // record imports the modules of a fault really.
 func (c *comparison) record(ctx context.Context, root, upper string, f *fault) ([]*Record, error) {
-	args := []string{root, upper, upper + ".jsonl"}
+	args := []string{root, upper, upper + ".new"}
 	for _, k := range slices.Sorted(maps.Keys(f.Env)) {
 		args = append(args, "-e", k+"="+f.Env[k])
 	}
@@ -262,7 +269,15 @@ func (c *comparison) record(ctx context.Context, root, upper string, f *fault) (
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%s: %w: %s", c.recorder, err, out)
 	}
-	in, err := os.Open(upper + ".jsonl")
+	if err := os.Rename(upper+".new", upper+".jsonl"); err != nil {
+		return nil, err
+	}
+	return readRecord(upper + ".jsonl")
+}
+
+// readRecord reads the records of a fault.
+func readRecord(file string) ([]*Record, error) {
+	in, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
