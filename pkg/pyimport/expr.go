@@ -128,6 +128,7 @@ func (r *Run) evalCall(x *pysource.Call) value {
 	if r.raised != nil || r.stop != "" {
 		return unknownf("not called")
 	}
+	r.hand(f, a)
 	v := r.call(f, a)
 	if isUnknown(f) {
 		r.escape(a)

@@ -23,6 +23,9 @@ type module struct {
 	absolute bool
 	// maybe is the condition under which it was imported, or "".
 	maybe string
+	// handed reports that its top level has called something that was not followed, and
+	// that has got the module or arguments which are not known.
+	handed bool
 }
 
 // newModule returns a module with the attributes that every module has.
@@ -247,7 +250,7 @@ func (r *Run) load(name string, spec *pyenv.Spec, doubt string) value {
 	if name == "distutils" && strings.Contains(spec.File, "/setuptools/_distutils/") {
 		r.importModule("setuptools") // DistutilsMetaFinder imports setuptools._distutils
 		if r.raised != nil {
-			return unknownf("the module %s", name)
+			return r.standardDistutils()
 		}
 	}
 	m := r.newModule(name, originOf(spec))
@@ -288,6 +291,18 @@ func (r *Run) load(name string, spec *pyenv.Spec, doubt string) value {
 		return unknownf("the module %s", name)
 	}
 	return r.loaded(m)
+}
+
+// standardDistutils loads the distutils of the standard library, if there is one: the finder
+// of setuptools leaves it to the others if setuptools cannot be imported (spec_for_distutils
+// of _distutils_hack).
+func (r *Run) standardDistutils() value {
+	r.raised = nil
+	dir := r.in.StdLib + "/distutils"
+	if _, _, ok := r.src.fs.Lookup(dir + "/__init__.py"); !ok {
+		return r.missing("distutils", "", "No module named 'distutils'")
+	}
+	return r.load("distutils", &pyenv.Spec{Name: "distutils", Kind: pyenv.Source, File: dir + "/__init__.py", Search: []string{dir}}, "")
 }
 
 // loaded returns the entry of sys.modules for a module that was executed: the module may
@@ -794,7 +809,7 @@ func (r *Run) listed(from string, v value, name string) (w value, ok bool) {
 	if !ok {
 		return r.importFromOther(from, v, name), true
 	}
-	if w, ok := r.moduleAttr(m, name); ok || r.raised != nil {
+	if w, ok := r.moduleAttr(m, name); !outside(m, name) && (ok || r.raised != nil) {
 		if sub, isModule := w.(*module); isModule && sub.maybe != "" && r.certain() && sub.name == m.name+"."+name {
 			return r.importModule(sub.name), true
 		}
@@ -819,6 +834,15 @@ func (r *Run) listed(from string, v value, name string) (w value, ok bool) {
 		return unknownf("%s of %s", name, from), true
 	}
 	return nil, false
+}
+
+// outside reports whether a module's __getattr__ is a class that lacks a name: a decorator makes a
+// function of the properties of such a class.
+func outside(m *module, name string) bool {
+	get, _ := m.names.get("__getattr__")
+	c, ok := get.(*class)
+	_, set := m.names.get(name)
+	return ok && !set && !c.has(name)
 }
 
 // behind returns the submodule of a name for which the __getattr__ of a package returns
@@ -881,7 +905,7 @@ func (r *Run) cannotImport(m *module, name string) value {
 		}
 	}
 	r.raiseFailure(f, nil)
-	if !r.expectedHere(r.raised) {
+	if !r.expectedHere(r.raised) && !r.lacksSubmodule(m, name) {
 		r.raised = nil
 		r.note(text)
 	}

@@ -21,7 +21,12 @@ func (r *Run) getattr(v value, name string) value {
 			return w
 		}
 		if v.names.open == "" && r.raised == nil {
-			r.guess("AttributeError", "module '"+v.name+"' has no attribute '"+name+"'")
+			text := "module '" + v.name + "' has no attribute '" + name + "'"
+			if r.isNamespace(v) && r.surelyLacks(v, name) {
+				r.raise("AttributeError", text)
+			} else {
+				r.guess("AttributeError", text)
+			}
 		}
 		return unknownf("%s of %s", name, v.name)
 	case *class:

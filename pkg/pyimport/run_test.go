@@ -42,7 +42,7 @@ func (f fails) failure(name, typ string) *Failure {
 }
 
 // testRun returns a process of a Python 3.12 whose files are those of a text, below
-// /site, and a small standard library.
+// /site, and a small standard library: one that counts as whole if the text has a file "whole".
 func testRun(t testing.TB, a *txtar.Archive) *Run {
 	t.Helper()
 	content := map[string][]byte{}
@@ -53,6 +53,12 @@ func testRun(t testing.TB, a *txtar.Archive) *Run {
 			for line := range strings.Lines(string(f.Data)) {
 				name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
 				host[name] = text
+			}
+			continue
+		}
+		if f.Name == "whole" {
+			for i := range 40 {
+				entries = append(entries, layers.Entry{Path: fmt.Sprintf("usr/lib/python3.12/part%d.py", i), Type: layers.Regular, Mode: 0o644})
 			}
 			continue
 		}

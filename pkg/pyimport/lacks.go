@@ -1,0 +1,85 @@
+package pyimport
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+
+	"github.com/imgcheck/imgcheck/pkg/pyenv"
+)
+
+// makesNames matches what the source of a package does to have names that it does not write
+// down. Unlike [dynamic] it leaves out what only reads names.
+var makesNames = regexp.MustCompile(`\b(?:locals|vars|exec|eval|setattr|_getframe|__dict__|__class__|__path__|meta_path|path_hooks|currentframe|getmodule)\b|` +
+	`\bglobals\(\)(?:\[|\.update|\.setdefault|[,)]|$)|\bsys\.modules\[`)
+
+// callsImport matches a call of __import__, which only reads the namespaces that it gets.
+var callsImport = regexp.MustCompile(`\b__import__\((?:[^()]|\(\))*\)`)
+
+// lacksSubmodule reports whether a package probably lacks a name that is taken from it because
+// a submodule of that name is not there: the package makes no names that it does not write down,
+// it writes this one nowhere but in imports of the package's own, and it has handed itself to
+// nothing that is not known. Unlike [Run.surelyLacks] it does not ask whether an
+// extension module may set the name.
+func (r *Run) lacksSubmodule(m *module, name string) bool {
+	if !r.certain() || r.trial != nil || m.extension || m.maybe != "" || m.handed || m.names.open != "" || r.in.Partial() || r.searchPath(m) == nil {
+		return false
+	}
+	if _, lazy := m.names.get("__getattr__"); lazy && !outside(m, name) || r.mayFind(m, name) {
+		return false
+	}
+	spec := r.specOf(m)
+	if spec == nil || spec.Uncertain != "" || spec.Member != "" || spec.Kind != pyenv.Source || spec.File != m.file {
+		return false
+	}
+	text, ok := r.src.read(m.file)
+	return ok && !makesNames.Match(callsImport.ReplaceAll(text, nil)) && onlyImported(text, m.name, name)
+}
+
+// isNamespace reports whether a module is a package without __init__, which has no names but
+// those of its submodules.
+func (r *Run) isNamespace(m *module) bool {
+	if m.file != "" || r.searchPath(m) == nil {
+		return false
+	}
+	spec := r.specOf(m)
+	return spec != nil && spec.Kind == pyenv.Namespace
+}
+
+// onlyImported reports whether the lines of a package's source that have a word are imports
+// from the package.
+func onlyImported(text []byte, pkg, word string) bool {
+	own := regexp.MustCompile(`^\s*(?:from\s*\.|(?:from|import)\s+` + regexp.QuoteMeta(pkg) + `\b)`)
+	lines := bytes.Split(text, []byte("\n"))
+	return !slices.ContainsFunc(lines, func(line []byte) bool { return hasWord(line, word) && !own.Match(line) })
+}
+
+// hand notes that a call at the top level of a module, of something that is not followed, may have
+// got the module: as itself, its names or its name, or among arguments that are not known.
+func (r *Run) hand(fn value, a *args) {
+	m := r.frame.module
+	if r.frame.vars != m.names || !a.open && !isUnknown(fn) {
+		return
+	}
+	has := a.open
+	for _, v := range a.pos {
+		has = has || isOf(v, m)
+	}
+	for _, v := range a.kw {
+		has = has || isOf(v, m)
+	}
+	m.handed = m.handed || has
+}
+
+// isOf reports whether a value is a module, its names or its name.
+func isOf(v value, m *module) bool {
+	switch v := v.(type) {
+	case *module:
+		return v == m
+	case *moduleDict:
+		return v.of == m
+	case string:
+		return v == m.name
+	}
+	return false
+}
