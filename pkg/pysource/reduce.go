@@ -30,8 +30,9 @@ const maxHead = 256
 //     short constants, or of a name that they use before;
 //   - classes of importers, which have a method find_spec or find_module;
 //   - functions that import or open something, that call such a function, or that kept
-//     lines call: in these their imports, returns and raises, and, if a kept line of the
-//     module calls them, their calls;
+//     lines call: in these their imports, returns and raises, calls of methods of the
+//     modules that they import, in a loop over them, and, if a kept line of the module
+//     calls them, their calls;
 //   - the assignments of all names that kept lines use or bind.
 //
 // Comments, docstrings and annotations are left out. `?` stands for an expression, or the
@@ -628,6 +629,9 @@ func (r *reducer) live(fn int32, m mode) {
 			r.bind(i)
 		}
 		r.keep(i, r.modeOf(&r.lines[i], m, i < last))
+	}
+	if first && l.kind == defLine {
+		r.keepHooks(fn)
 	}
 }
 

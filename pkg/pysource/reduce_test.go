@@ -159,6 +159,25 @@ else:
  def y():return[1]
 #: a c
 `},
+		{"a loop over modules that a function imports", `def load(app):
+    from ext import a, b
+    every = [a, b]
+    for e in every:
+        name = e.__name__.upper()
+        if not (e.on() if hasattr(e, "on") else True):
+            continue
+        e.init(app)
+    for x in app:
+        x.unused(app)
+`, `def load(app):
+ from ext import a,b
+ every=[a,b]
+ for e in every:
+  if not(e.on()if hasattr(e,"on")else True):#6
+   continue
+  e.init(app)
+ return ?
+`},
 		{"what is too long", `import a
 a.f("a long argument of a call that matters to nobody", "and one more")
 a.f("another long argument of a call that matters to nobody", "and one more")

@@ -1,0 +1,93 @@
+package pysource
+
+import "bytes"
+
+// keepHooks keeps the calls in a function's loops over modules that it imports, as in
+//
+//	from extensions import a, b
+//	for ext in [a, b]:
+//	    ext.init_app(app)
+//
+// whose methods import in their turn.
+func (r *reducer) keepHooks(fn int32) {
+	var imported map[string]bool
+	for i := fn + 1; i < r.lines[fn].after; i++ {
+		l := &r.lines[i]
+		if l.kind != forLine || l.fn != fn || l.flags&block == 0 {
+			continue
+		}
+		if imported == nil {
+			imported = r.importedNames(fn)
+		}
+		if len(imported) == 0 {
+			return
+		}
+		target, list := loopOver(r.bytesOf(l))
+		if len(target) > 0 && (hasName(list, imported) || hasName(r.assigned(fn, list), imported)) {
+			r.keepMethods(i, target)
+		}
+	}
+}
+
+// importedNames returns the words of the imports of a function.
+func (r *reducer) importedNames(fn int32) map[string]bool {
+	names := map[string]bool{}
+	for i := fn + 1; i < r.lines[fn].after; i++ {
+		if l := &r.lines[i]; l.kind == importLine && l.fn == fn {
+			_, list, _ := bytes.Cut(r.bytesOf(l), []byte("import"))
+			eachName(list, func(name []byte, _ int) bool {
+				names[string(name)] = true
+				return true
+			})
+		}
+	}
+	return names
+}
+
+// loopOver returns the variable of a for statement, if it has one alone, and what it runs over.
+func loopOver(text []byte) (target, list []byte) {
+	head, list, _ := bytes.Cut(text, []byte(" in "))
+	words := bytes.Fields(head)
+	if len(words) < 2 || nameEnd(words[len(words)-1], 0) != len(words[len(words)-1]) || bytes.IndexByte(head, ',') >= 0 {
+		return nil, nil
+	}
+	return words[len(words)-1], list
+}
+
+// assigned returns the value that a function assigns to the variable that a for statement
+// runs over, or nil.
+func (r *reducer) assigned(fn int32, list []byte) []byte {
+	name := bytes.TrimRight(list, ": \t")
+	for i := fn + 1; i < r.lines[fn].after; i++ {
+		l := &r.lines[i]
+		if l.fn != fn || l.kind != other || l.flags&assigns == 0 {
+			continue
+		}
+		text := r.bytesOf(l)
+		if n := nameEnd(text, 0); bytes.Equal(text[:n], name) {
+			return text[l.equal:]
+		}
+	}
+	return nil
+}
+
+// hasName reports whether a text has one of the names.
+func hasName(text []byte, names map[string]bool) (has bool) {
+	eachName(text, func(name []byte, at int) bool {
+		has = names[string(name)] && (at == 0 || text[at-1] != '.')
+		return !has
+	})
+	return has
+}
+
+// keepMethods keeps the statements in a loop that call methods of its variable.
+func (r *reducer) keepMethods(loop int32, target []byte) {
+	for i := loop + 1; i < r.lines[loop].after; i++ {
+		l := &r.lines[i]
+		text := r.bytesOf(l)
+		if l.kind == other && l.fn == r.lines[loop].fn && l.flags&calls != 0 &&
+			bytes.HasPrefix(text, target) && len(text) > len(target) && text[len(target)] == '.' {
+			r.keep(i, full)
+		}
+	}
+}
