@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,8 +62,40 @@ func releaseFix(pass *Pass, library, asks string) []packs.Advice {
 			return pass.advice("other-release", v)
 		}
 	}
+	if v["package"] = debianPackage(path.Base(library)); v["package"] != "" && isDebian(pass) {
+		return pass.advice("install-debian-library", v)
+	}
 	return pass.advice("install-library", v)
 }
+
+// isDebian reports whether the image is of Debian, of Ubuntu, or of one of their children.
+// Without os-release, the layout of the directories tells.
+func isDebian(pass *Pass) bool {
+	d := pass.Inventory.Distribution
+	if d == nil {
+		return slices.ContainsFunc([]string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"}, func(dir string) bool {
+			e, _, ok := pass.Image.FS.Lookup(dir)
+			return ok && e.IsDir()
+		})
+	}
+	return d.Is("debian") || d.Is("ubuntu")
+}
+
+// debianPackage returns the name that Debian's policy (8.1, run-time shared libraries) asks of
+// the package of a library, or "" if its name has no version. A library whose name ends in 8
+// hexadecimal digits is of a wheel.
+func debianPackage(library string) string {
+	name, version, ok := strings.Cut(library, ".so.")
+	if !ok || name == "" || version == "" || wheelName.MatchString(name) {
+		return ""
+	}
+	if last := name[len(name)-1]; last >= '0' && last <= '9' {
+		name += "-"
+	}
+	return strings.ReplaceAll(strings.ToLower(name), "_", "-") + version
+}
+
+var wheelName = regexp.MustCompile(`-[0-9a-f]{8}$`)
 
 // libraryStem returns the name of a library without its numbers: "libboost_python" for
 // libboost_python36.so.1.67.0. It returns "" for a name without ".so".
