@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -45,6 +46,9 @@ func (pa *Packages) StackOf(p *inventory.Python, pkg *inventory.Package) (s *pac
 	if s, requirement = pa.stackRequired(p, pkg); s != nil {
 		return s, requirement
 	}
+	if s = stackNamed(pkg); s != nil {
+		return s, ""
+	}
 	for _, row := range pa.packs.Stacks {
 		if row.Package != pkg.Name || row.Build != "" && packs.Numbers(pa.CudaBuild(p, pkg), 2) != row.Build {
 			continue
@@ -54,6 +58,19 @@ func (pa *Packages) StackOf(p *inventory.Python, pkg *inventory.Package) (s *pac
 		}
 	}
 	return nil, ""
+}
+
+// localStack is the local part of a version that names what a build is for: cuda11.cudnn86 of
+// jaxlib before it had plug-ins, cuda111.cudnn805.
+var localStack = regexp.MustCompile(`^cuda(\d\d)\d?\.cudnn(\d)(\d)\d?$`)
+
+// stackNamed returns the stack that the local part of a package's version names, or nil.
+func stackNamed(pkg *inventory.Package) *packs.Stack {
+	m := localStack.FindStringSubmatch(packs.LocalOf(pkg.Version))
+	if m == nil {
+		return nil
+	}
+	return &packs.Stack{Package: pkg.Name, CUDA: m[1], CUDNN: m[2] + "." + m[3]}
 }
 
 // stackRequired returns the release of cuDNN that the metadata of a package requires, or
