@@ -40,7 +40,7 @@ func TestFirst(t *testing.T) {
 		"ImportError: /x/libcublasLt.so.12: undefined symbol: __nvJitLinkAddData_12_1, version libnvJitLink.so.12":                                     "shadowed-library",
 		// GPU processes printed these after a library's code was changed (driver 580,
 		// H200).
-		"CUDA error: PTX JIT compilation was disabled":                                                                                                   "gpu-not-supported",
+		"CUDA error: PTX JIT compilation was disabled":                                                                                                   "jit-disabled",
 		"CUDA error: no kernel image is available for execution on the device":                                                                           "gpu-not-supported",
 		"RuntimeError: CUDA error: CUBLAS_STATUS_INTERNAL_ERROR when calling `cublasCreate(handle)`":                                                     "mixed-releases",
 		"cusolver error: CUSOLVER_STATUS_INTERNAL_ERROR, when calling `cusolverDnCreate(handle)`":                                                        "mixed-releases",
