@@ -323,11 +323,12 @@ func (x *Explainer) tier(t *text) int {
 	return 0
 }
 
-// allows reports whether captures match the patterns that the text has for them.
+// allows reports whether captures match the patterns that the text has for them. One that a
+// pattern of the text does not have is not limited.
 func (t *text) allows(captures map[string]string) bool {
 	for name, globs := range t.Where {
-		value := captures[name]
-		if !slices.ContainsFunc(globs, func(g string) bool {
+		value, has := captures[name]
+		if has && !slices.ContainsFunc(globs, func(g string) bool {
 			return doublestar.MatchUnvalidated(g, value) || doublestar.MatchUnvalidated(g, path.Base(value))
 		}) {
 			return false
