@@ -196,15 +196,12 @@ type hit struct {
 	at                int
 	text              *text
 	captures          map[string]string
+	partial           bool // only a part of the pattern matches
 }
-
-var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]")
 
 // Explain returns the possible causes of a text of one or more lines.
 func (x *Explainer) Explain(s string) *Result {
-	if strings.Contains(s, "\x1b") {
-		s = escapes.ReplaceAllString(s, "")
-	}
+	s = unwrap(s)
 	r := &Result{Schema: Schema, Answers: []Answer{}}
 	hits := x.hits(s)
 	several := slices.ContainsFunc(hits, func(h hit) bool { return h.line != hits[0].line })
@@ -218,7 +215,7 @@ func (x *Explainer) Explain(s string) *Result {
 				}
 				seen[c.Class], seen["case "+c.ID] = true, true
 				ofLine[h.line]++
-				r.Answers = append(r.Answers, x.answer(c, h, s, confidence(h.text, i == 0 && len(r.Answers) == 0)))
+				r.Answers = append(r.Answers, x.answer(c, h, s, sure(h, s, i == 0 && len(r.Answers) == 0)))
 			}
 		}
 	}
@@ -263,6 +260,16 @@ func (x *Explainer) apart(answers []Answer) string {
 	return filled
 }
 
+// sure returns the confidence in a case of a hit. A line that only speaks of an error is not
+// certain, and a part of a pattern neither.
+func sure(h hit, s string, first bool) Confidence {
+	c := confidence(h.text, first)
+	if c == Certain && (h.partial || speaks(s, h.at)) {
+		return Likely
+	}
+	return c
+}
+
 func confidence(t *text, first bool) Confidence {
 	switch {
 	case !first || t.Symptom || len(t.Words) > 0:
@@ -277,6 +284,35 @@ func confidence(t *text, first bool) Confidence {
 // the order of the lines, then the more specific text first.
 func (x *Explainer) hits(s string) []hit {
 	low := lower(s)
+	list := x.match(s, low)
+	for _, other := range []func(s, low string) []hit{x.broken, x.cut} {
+		if x.vague(list) {
+			list = append(list, other(s, low)...)
+		}
+	}
+	if len(list) == 0 {
+		list = x.byWords(low)
+	}
+	slices.SortStableFunc(list, func(a, b hit) int { return cmp.Compare(a.at, b.at) })
+	line, at := 1, 0
+	for i := range list {
+		line += strings.Count(s[at:list[i].at], "\n")
+		at = list[i].at
+		list[i].line = line
+	}
+	slices.SortStableFunc(list, func(a, b hit) int {
+		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.line, b.line), cmp.Compare(a.order, b.order))
+	})
+	return list
+}
+
+// vague reports whether hits, if there are any, name no cause.
+func (x *Explainer) vague(list []hit) bool {
+	return !slices.ContainsFunc(list, func(h hit) bool { return x.cases[h.text.Cases[0]].Class != "undetermined" })
+}
+
+// match returns the places where patterns match.
+func (x *Explainer) match(s, low string) []hit {
 	in := newGrams(low)
 	var list []hit
 	for i := range x.texts {
@@ -296,19 +332,6 @@ func (x *Explainer) hits(s string) []hit {
 			})
 		}
 	}
-	if len(list) == 0 {
-		list = x.byWords(low)
-	}
-	slices.SortStableFunc(list, func(a, b hit) int { return cmp.Compare(a.at, b.at) })
-	line, at := 1, 0
-	for i := range list {
-		line += strings.Count(s[at:list[i].at], "\n")
-		at = list[i].at
-		list[i].line = line
-	}
-	slices.SortStableFunc(list, func(a, b hit) int {
-		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.line, b.line), cmp.Compare(a.order, b.order))
-	})
 	return list
 }
 
@@ -338,9 +361,9 @@ func (t *text) allows(captures map[string]string) bool {
 }
 
 func (x *Explainer) answer(c *packs.Case, h hit, s string, sure Confidence) Answer {
-	begin := strings.LastIndexByte(s[:h.at], '\n') + 1
+	begin := strings.LastIndexAny(s[:h.at], "\n\v") + 1
 	line := s[begin:]
-	if i := strings.IndexByte(line, '\n'); i >= 0 {
+	if i := strings.IndexAny(line, "\n\v"); i >= 0 {
 		line = line[:i]
 	}
 	if len(line) > maxLine { // keep the match and its surroundings

@@ -24,6 +24,7 @@ var captureName = regexp.MustCompile(`\{[a-z]+\}`)
 
 // newPattern parses a pattern of the packs.
 func newPattern(text string) *pattern {
+	text = blanks.ReplaceAllString(typography.Replace(text), " ")
 	p := &pattern{text: text, words: words(captureName.ReplaceAllString(text, " "))}
 	seen := map[string]bool{}
 	at := 0
@@ -90,7 +91,7 @@ func (p *pattern) rest(text, low string, pos, i int, captures map[string]string)
 	for ; i < len(p.names); i++ {
 		name, next := p.names[i], p.literals[i+1]
 		window := low[pos:min(len(low), pos+maxCapture+len(next))]
-		if nl := strings.IndexByte(window, '\n'); nl >= 0 {
+		if nl := strings.IndexAny(window, "\n\v"); nl >= 0 {
 			window = window[:nl]
 		}
 		var n int
@@ -147,7 +148,7 @@ func wordBefore(s string, at int, name string) int {
 func inCapture(c byte, name string) bool {
 	switch strings.TrimSuffix(name, "_2") {
 	case "text", "error":
-		return c != '\n'
+		return c != '\n' && c != lineBreak
 	case "number":
 		return '0' <= c && c <= '9' || c == '.'
 	case "name":
@@ -186,14 +187,14 @@ func isWord(c byte) bool {
 }
 
 // lower returns s in ASCII lower case, so that offsets stay. It replaces glibc's quotes
-// `two' by 'these', as some programs do when they print an error.
+// `two' and double ones by 'these', as some programs do when they print an error.
 func lower(s string) string {
 	b := []byte(s)
 	for i, c := range b {
 		switch {
 		case 'A' <= c && c <= 'Z':
 			b[i] = c + 'a' - 'A'
-		case c == '`':
+		case c == '`' || c == '"':
 			b[i] = '\''
 		}
 	}

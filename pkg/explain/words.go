@@ -1,6 +1,9 @@
 package explain
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Limits of the search by words, which is made if no pattern matches.
 const (
@@ -34,6 +37,27 @@ var (
 	quietWords = []string{"info", "debug"}
 	loudWords  = []string{"error", "fail", "unable", "cannot", "could not"}
 )
+
+// Words of lines that speak of an error and do not report it: before the match, or anywhere.
+var (
+	beforeQuoted = []string{"avoid", "how to ", "if you ", "in case ", "prevent", "fix ", "fixes ", "fixes:", "fix:", "fix(", "fixed ", "handle ", "handles ", "catch ", "for example", "e.g.", "instead of ", "no more ", "ignore ", "test_", "tests/", "see ", "such as ", "can cause ", "may cause ", "might ", "recover from ", "troubleshoot"}
+	inQuoted     = []string{"no longer ", " resolved", " handled", " was fixed", " is fixed", " are fixed", "changelog", "release note", "tutorial", " passed", " skipped", " level=info", " level=debug", "[info]", "[debug]", "documentation"}
+)
+
+// speaks reports whether the line of a match only speaks of the error.
+func speaks(s string, at int) bool {
+	begin := strings.LastIndexAny(s[:at], "\n\v") + 1
+	line := s[begin:]
+	if i := strings.IndexAny(line, "\n\v"); i >= 0 {
+		line = line[:i]
+	}
+	line = lower(line[:min(len(line), maxWordLine)])
+	return hasPart(line[:min(at-begin, len(line))], beforeQuoted) || hasPart(line, inQuoted)
+}
+
+func hasPart(line string, words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(line, w) })
+}
 
 // spaced separates the words of names: CUDA_ERROR_NO_DEVICE, flash-attn.
 var spaced = strings.NewReplacer("_", " ", "-", " ")

@@ -1,0 +1,84 @@
+package explain
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// lineBreak ends a line of the text that has no line of its own where the text was pasted: a
+// "\n" within JSON, a carriage return of a progress bar. It does not count as a line.
+const lineBreak = '\v'
+
+// unwrap removes what terminals, logs, JSON and Markdown put around an error: colours, escapes,
+// typographic quotes, runs of spaces. The number of lines stays.
+func unwrap(s string) string {
+	if strings.Contains(s, "\x1b") || strings.Contains(s, "[") {
+		s = colours.ReplaceAllString(s, "")
+	}
+	s = strings.ReplaceAll(s, "\r\n", "\n")
+	for range 2 { // a log in JSON may hold a line of JSON
+		if !strings.Contains(s, `\`) {
+			break
+		}
+		s = unescape(s)
+	}
+	if strings.Contains(s, "&") {
+		s = entities.Replace(s)
+	}
+	return strings.ReplaceAll(blanks.ReplaceAllString(typography.Replace(s), " "), "\n ", "\n")
+}
+
+// colours matches the control sequences of terminals, also as JSON and syslog write ESC.
+var colours = regexp.MustCompile(`(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e|#033|\^\[)(?:\[[0-9;?]*[a-zA-Z]|\][^\x07\n]*\x07)`)
+
+// blanks matches runs of spaces.
+var blanks = regexp.MustCompile(`[ \t\f]{2,}|\t|\f`)
+
+var entities = strings.NewReplacer("&quot;", `"`, "&#34;", `"`, "&#39;", "'", "&#x27;", "'", "&apos;", "'", "&gt;", ">", "&lt;", "<", "&amp;", "&", "&nbsp;", " ", "&#x2F;", "/", "&#96;", "'")
+
+var typography = strings.NewReplacer(
+	"‘", "'", "’", "'", "‚", "'", "‛", "'", "´", "'", "′", "'", "“", `"`, "”", `"`, "„", `"`, "″", `"`, "«", `"`, "»", `"`,
+	"\u00a0", " ", "\u2007", " ", "\u202f", " ", "\u2009", " ", "\u200b", "", "\u200c", "", "\u200d", "", "\u2060", "", "\ufeff", "",
+	"‐", "-", "‑", "-", "−", "-", "**", "", "<br>", string(lineBreak), "<br/>", string(lineBreak), "\r", string(lineBreak))
+
+// unescape replaces the escapes of JSON and Markdown. A \n of a Windows path stays.
+func unescape(s string) string {
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		drive := strings.Contains(line, `:\`) && !strings.Contains(line, `\"`)
+		for {
+			i := strings.IndexByte(line, '\\')
+			if i < 0 || i+1 == len(line) {
+				break
+			}
+			b.WriteString(line[:i])
+			with, n := escaped(line[i+1:], drive)
+			b.WriteString(with)
+			line = line[i+1+n:]
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// escaped returns what stands for the escape whose part after the backslash is at the beginning
+// of s, and the length of that part.
+func escaped(s string, drive bool) (with string, n int) {
+	switch c := s[0]; {
+	case strings.IndexByte(`"'/_*[]()<>#-`, c) >= 0 && !drive, c == '"':
+		return s[:1], 1
+	case (c == 'n' || c == 'r') && !drive:
+		return string(lineBreak), 1
+	case c == 't' && !drive:
+		return " ", 1
+	case c == 'u' && len(s) >= 5:
+		if v, err := strconv.ParseUint(s[1:5], 16, 16); err == nil && v >= ' ' && utf8.ValidRune(rune(v)) {
+			return string(rune(v)), 5
+		}
+	case c == '\\' && !drive:
+		return `\`, 1
+	}
+	return `\`, 0
+}
