@@ -29,7 +29,7 @@ func convertCommand() *cli.Command {
 			if c.NArg() != 1 {
 				return fmt.Errorf("convert takes one report, not %d: see `imgcheck convert --help`", c.NArg())
 			}
-			outs, err := outputsOf(c)
+			outs, err := outputsOf(c, reports)
 			if err != nil {
 				return err
 			}

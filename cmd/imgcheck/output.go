@@ -29,27 +29,34 @@ func outputFlags() []cli.Flag {
 
 // output is a report to write.
 type output struct {
-	format report.Format
+	format string // its name
 	file   string // empty: the standard output
 }
+
+// formats are those that a command knows.
+type formats struct {
+	names []string
+	// suffixes are the formats that a file's name tells.
+	suffixes map[string]string
+}
+
+// reports are the formats of a report.
+var reports = formats{report.Names, map[string]string{".json": "json", ".sarif": "sarif", ".xml": "junit", ".md": "markdown"}}
 
 type outputs []output
 
 // outputsOf returns the reports that the flags of a command ask for.
-func outputsOf(c *cli.Context) (outputs, error) {
+func outputsOf(c *cli.Context, known formats) (outputs, error) {
 	format := ""
 	if c.IsSet("format") {
 		format = c.String("format")
 	}
-	return parseOutputs(format, c.StringSlice("output"))
+	return known.parse(format, c.StringSlice("output"))
 }
-
-// suffixes are the formats that a file's name tells.
-var suffixes = map[string]string{".json": "json", ".sarif": "sarif", ".xml": "junit", ".md": "markdown"}
 
 // formatOf returns the format that the suffix of the first FILE tells, or text. A file of
 // .sarif.json is SARIF.
-func formatOf(list []string) string {
+func (known formats) formatOf(list []string) string {
 	for _, s := range list {
 		if _, ok := formatOfFile(s); ok {
 			continue
@@ -57,7 +64,7 @@ func formatOf(list []string) string {
 		if strings.HasSuffix(s, ".sarif.json") {
 			return "sarif"
 		}
-		return cmp.Or(suffixes[path.Ext(s)], "text")
+		return cmp.Or(known.suffixes[path.Ext(s)], "text")
 	}
 	return "text"
 }
@@ -68,10 +75,10 @@ func formatOfFile(s string) (format string, ok bool) {
 	return name, ok && !strings.ContainsAny(name, "/.")
 }
 
-// parseOutputs parses --format and every --output. FILE replaces the standard output, and
+// parse parses --format and every --output. FILE replaces the standard output, and
 // its suffix tells the format if there is no --format; FORMAT=FILE adds a report.
-func parseOutputs(format string, list []string) (outputs, error) {
-	main, err := formatNamed(cmp.Or(format, formatOf(list)))
+func (known formats) parse(format string, list []string) (outputs, error) {
+	main, err := known.named(cmp.Or(format, known.formatOf(list)))
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +94,7 @@ func parseOutputs(format string, list []string) (outputs, error) {
 			first.file = s
 			continue
 		}
-		f, err := formatNamed(name)
+		f, err := known.named(name)
 		if err != nil {
 			return nil, fmt.Errorf("--output %s: %w (for a file of that name, say ./%s)", s, err, s)
 		}
@@ -122,12 +129,12 @@ func parseOutputs(format string, list []string) (outputs, error) {
 
 func (o output) toStdout() bool { return o.file == "" || o.file == "-" }
 
-func formatNamed(name string) (report.Format, error) {
-	f, ok := report.Formats[name]
-	if !ok {
-		return nil, fmt.Errorf("there is no format %q: say %s", name, oneOf(report.Names))
+// named returns the name of a format, or an error if there is no such one.
+func (known formats) named(name string) (string, error) {
+	if !slices.Contains(known.names, name) {
+		return "", fmt.Errorf("there is no format %q: say %s", name, oneOf(known.names))
 	}
-	return f, nil
+	return name, nil
 }
 
 // oneOf returns "a, b or c".
@@ -136,22 +143,31 @@ func oneOf(names []string) string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// write writes every report, files first. Each file is written whole or not at all, and
-// the standard output only if all files were written.
+// write writes a document in every report, files first.
 func (all outputs) write(c *cli.Context, doc *report.Document, o report.Options) error {
 	o.Version, o.Category = version(), c.String("category")
+	return all.each(c.App.Writer, func(format string, w io.Writer) error {
+		if w == c.App.Writer {
+			o = fitted(w, o)
+		}
+		return report.Formats[format](w, doc, o)
+	})
+}
+
+// each calls a function for every report, files first. Each file is written whole or not at
+// all, and the standard output only if all files were written.
+func (all outputs) each(stdout io.Writer, write func(format string, w io.Writer) error) error {
 	for _, out := range all {
 		if out.file == "" {
 			continue
 		}
-		if err := writeFile(out.file, func(w io.Writer) error { return out.format(w, doc, o) }); err != nil {
+		if err := writeFile(out.file, func(w io.Writer) error { return write(out.format, w) }); err != nil {
 			return err
 		}
 	}
-	o = fitted(c.App.Writer, o)
 	for _, out := range all {
 		if out.file == "" {
-			return out.format(c.App.Writer, doc, o)
+			return write(out.format, stdout)
 		}
 	}
 	return nil

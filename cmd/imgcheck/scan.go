@@ -100,7 +100,7 @@ func scanOptions(c *cli.Context) (*options, error) {
 		return nil, err
 	}
 	o.image = image.Ref
-	if o.outputs, err = outputsOf(c); err != nil {
+	if o.outputs, err = outputsOf(c, reports); err != nil {
 		return nil, err
 	}
 	if o.failOn, err = severityNamed(o.policy.failOn(c)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -67,6 +68,53 @@ func TestImportsSchema(t *testing.T) {
 			if err := schema.Validate(doc); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	}
+}
+
+// TestGPUsSchema validates the lines of `imgcheck gpus --format json`, and checks that the
+// schema refuses others.
+func TestGPUsSchema(t *testing.T) {
+	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "schema", "gpus-1.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid := func(line []byte) error {
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return schema.Validate(doc)
+	}
+	server := imagetest.Serve(t)
+	lines := 0
+	for _, name := range texts(t) {
+		if !strings.HasPrefix(name, "gpu-") {
+			continue
+		}
+		_, ref := pushText(t, server, name)
+		img, err := scan.GPUs(t.Context(), ref, scan.Options{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var b bytes.Buffer
+		if err := gpusJSON(&b, img.Rows); err != nil {
+			t.Fatal(err)
+		}
+		for line := range bytes.Lines(b.Bytes()) {
+			if err := valid(line); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			lines++
+		}
+	}
+	if lines == 0 {
+		t.Error("no image has a line")
+	}
+	for _, line := range []string{`{"arch":"8.9","products":["L4"],"verdict":"works"}`, `{"arch":"89","products":["L4"],"verdict":"runs"}`, `{"arch":"8.9","products":["L4"],"verdict":"runs","more":1}`} {
+		if valid([]byte(line)) == nil {
+			t.Errorf("%s is valid", line)
 		}
 	}
 }

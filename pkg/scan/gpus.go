@@ -2,15 +2,20 @@ package scan
 
 import (
 	"context"
+	"path"
+	"strings"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/imgcheck/imgcheck/pkg/contract"
+	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/replay"
-	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
-// GPUs reads and replays the image that ref names, and returns the verdict on it for every
-// known GPU, in the order of their architectures, or nil if it has no GPU code.
-func GPUs(ctx context.Context, ref string, o Options) ([]*targets.Row, error) {
+// GPUs reads and replays the image that ref names, and returns it with the verdict for every
+// known GPU, in the order of their architectures; without any if it has no GPU code.
+func GPUs(ctx context.Context, ref string, o Options) (*contract.Image, error) {
 	img, err := open(ctx, ref, o)
 	if err != nil {
 		return nil, err
@@ -25,5 +30,20 @@ func GPUs(ctx context.Context, ref string, o Options) ([]*targets.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lint.GPURows(evidence, image, set), nil
+	c := &contract.Image{Ref: ref, Rows: lint.GPURows(evidence, image, set), Compat: compatIn(fsys)}
+	if digest, err := v1.NewHash(img.Digest); err == nil {
+		c.Subject = v1.Descriptor{MediaType: img.MediaType, Digest: digest, Size: int64(len(img.Manifest))}
+	}
+	return c, nil
+}
+
+// compatIn returns the directory of the first compatibility driver, of cuda-compat, or "".
+func compatIn(fsys *layers.FS) string {
+	for e := range fsys.All() {
+		dir := path.Dir("/" + e.Path)
+		if e.Type == layers.Regular && path.Base(dir) == "compat" && strings.Contains(dir, "cuda") && strings.HasPrefix(path.Base(e.Path), "libcuda.so") {
+			return dir
+		}
+	}
+	return ""
 }
