@@ -9,6 +9,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
+	"github.com/imgcheck/imgcheck/pkg/startup"
 )
 
 // Entrypoint returns the path of the ELF file that the image's ENTRYPOINT or CMD starts,
@@ -48,18 +49,33 @@ func entrypoint(pass *Pass) []Finding {
 	return []Finding{f}
 }
 
-// absent returns a finding for a program that a script of the image's start runs, that is not
-// there, and with which the container ends.
+// absent returns a finding for each program that a script or a supervisor of the image's start
+// runs, that is not there, and with which the container ends, or a service.
 func absent(pass *Pass) []Finding {
-	a := pass.Evidence.Started.Absent
-	if a == nil || pass.Config.MayBeMounted(a.Tried) {
-		return nil
+	var list []Finding
+	started := pass.Evidence.Started
+	if a := started.Absent; a != nil && !pass.Config.MayBeMounted(a.Tried) {
+		list = append(list, absentProgram(pass, a, "absent"))
 	}
+	seen := map[string]bool{}
+	for _, a := range started.Services {
+		if !seen[a.Name] && !pass.Config.MayBeMounted(a.Tried) {
+			seen[a.Name] = true
+			f := absentProgram(pass, a, "service")
+			pass.lower(&f, "goes-on", nil)
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// absentProgram returns the finding of a clause for a program that is not there.
+func absentProgram(pass *Pass, a *startup.Absent, clause string) Finding {
 	var chain []string
 	for _, l := range a.Chain {
 		chain = append(chain, l.String())
 	}
-	f := pass.say(brokenEntrypoint, "absent", packs.Values{"error": a.Error, "name": a.Name, "chain": strings.Join(chain, " → ")})
+	f := pass.say(brokenEntrypoint, clause, packs.Values{"error": a.Error, "name": a.Name, "chain": strings.Join(chain, " → ")})
 	fix, v := "install", packs.Values{"name": a.Name, "by": cmp.Or(a.File, "CMD")}
 	if link, _, _ := pass.Image.FS.Lstat(a.Link); a.Link != "" {
 		fix, v = "dangling", packs.Values{"target": link.Link, "link": a.Link}
@@ -69,7 +85,7 @@ func absent(pass *Pass) []Finding {
 	if a.File != "" {
 		f.NeededBy, f.Affected = []replay.File{pass.Image.File(a.File)}, []string{a.File}
 	}
-	return []Finding{f}
+	return f
 }
 
 // programFix returns the clause with the fix for a program that is not found.

@@ -12,7 +12,7 @@ import (
 // service starts a command of a supervisor, which runs it beside others.
 func (st *started) service(argv []string, p proc, l Link) {
 	v := st.v.then(l)
-	v.main, v.service, v.scripts, v.shell = false, true, 0, false
+	v.main, v.service, v.scripts, v.shell, v.unsure = false, true, 0, false, st.doubted // a file has the command
 	st.exec(p, argv, v)
 }
 
@@ -144,6 +144,7 @@ func (st *started) supervised(p supervisorProgram) {
 	if len(argv) == 0 {
 		return
 	}
+	st.v.says = "can't find command '" + argv[0] + "'" // supervisor/options.py, get_execv_args
 	st.service(argv, pr, Link{What: short("command=" + keys["command"]), File: p.file, Line: p.section.line["command"]})
 }
 

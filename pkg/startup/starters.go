@@ -208,7 +208,7 @@ func (w *walk) starterRows(p proc, i int, rows []int, args []string, v via) {
 			w.unknown(file, line, "an argument before the program is not known: "+strings.Join(args, " "))
 			return
 		}
-		st.v.says = ""
+		st.v.says, st.doubted = "", st.v.unsure
 		st.v.unsure = st.v.unsure || st.row.Then != "program" || len(st.opts) > 0 && !slices.Contains(args, "--")
 		thens[st.row.Then](st)
 		return
@@ -224,6 +224,7 @@ type started struct {
 	v        via
 	opts     []option
 	operands []string
+	doubted  bool // the starter itself may be another program
 	hole     bool // an argument that may be anything comes before the operands
 }
 

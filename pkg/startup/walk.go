@@ -220,8 +220,12 @@ func (w *walk) missing(p proc, argv []string, v via, known bool) {
 	pr.Link = w.dangling(candidates(name, p))
 	w.problem(v, pr)
 	w.add(w.program("", argv, p, v))
-	if v.main && !v.caught {
-		w.ends(w.absent(name, p, v))
+	switch a := w.absent(name, p, v); {
+	case a == nil || v.caught:
+	case v.main:
+		w.ends(a)
+	case v.service && len(w.res.Services) < maxPrograms:
+		w.res.Services = append(w.res.Services, a)
 	}
 }
 
