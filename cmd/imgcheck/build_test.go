@@ -100,7 +100,7 @@ func (b *builder) do(n *parser.Node) error {
 	case "COPY":
 		return b.copy(n.Flags, words)
 	case "RUN":
-		return b.run(words[0])
+		return b.runs(n.Flags, words, n.Attributes["json"])
 	}
 	return fmt.Errorf("%s is none of the instructions of a snippet", n.Value)
 }
@@ -229,6 +229,44 @@ func (b *builder) real(p string) string {
 		return path.Join("/", e.Path, base)
 	}
 	return path.Join(b.real(path.Clean(dir)), base)
+}
+
+// mounts are the directories of images that a RUN may mount, and the static programs in them.
+var mounts = map[string][]string{
+	"from=busybox:musl,source=/bin":            {"sh", "ln", "rm", "printf"},
+	"from=debian:stable-slim,source=/usr/sbin": {"ldconfig"},
+}
+
+// runs runs an instruction: a line in the image's shell, or in the shell of a mounted directory.
+func (b *builder) runs(flags, words []string, list bool) error {
+	if !list && len(flags) == 0 {
+		if _, _, ok := b.fs.Lookup("/bin/sh"); !ok && !slices.ContainsFunc(b.image.Layers, func(l imagetest.Layer) bool { return strings.HasPrefix(l.CreatedBy, "RUN ") }) {
+			return fmt.Errorf("the image has no shell")
+		}
+		return b.run(words[0])
+	}
+	there := map[string][]string{} // programs, by directory
+	for _, f := range flags {
+		from, dir, ok := strings.Cut(strings.TrimPrefix(f, "--mount="), ",target=")
+		if !ok || mounts[from] == nil {
+			return fmt.Errorf("%s mounts nothing that is known", f)
+		}
+		there[dir] = mounts[from]
+	}
+	if len(words) != 3 || words[1] != "-c" || !slices.Contains(there[path.Dir(words[0])], path.Base(words[0])) {
+		return fmt.Errorf("%q is no program of a mounted directory", words)
+	}
+	search, line, ok := strings.Cut(strings.TrimPrefix(words[2], "PATH="), "; ")
+	if !ok {
+		return fmt.Errorf("%q sets no PATH", words[2])
+	}
+	for _, command := range strings.Split(line, " && ") {
+		program, _, _ := strings.Cut(command, " ")
+		if !slices.ContainsFunc(strings.Split(search, ":"), func(dir string) bool { return slices.Contains(there[dir], program) }) {
+			return fmt.Errorf("%s is in no mounted directory", program)
+		}
+	}
+	return b.run(line)
 }
 
 // run runs a command line in bash's and in BuildKit's words: commands joined by &&.

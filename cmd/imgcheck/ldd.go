@@ -163,6 +163,7 @@ func lddFiles(c *cli.Context, img *layers.Image, fsys *layers.FS) error {
 	}
 	files := ldd.Files{FS: fsys, Env: lddEnv(c, img), Symbols: c.Bool("symbols"), Names: c.Bool("names")}
 	out := c.App.Writer
+	failed := 0
 	for i, p := range paths {
 		p, err := programPath(img, fsys, p)
 		if err == nil {
@@ -170,10 +171,17 @@ func lddFiles(c *cli.Context, img *layers.Image, fsys *layers.FS) error {
 		}
 		switch {
 		case err != nil && c.Bool("all"):
+			failed++
 			fmt.Fprintln(c.App.ErrWriter, "imgcheck: "+oneLine(err.Error()))
 		case err != nil:
 			return err
 		}
+	}
+	switch {
+	case len(paths) == 0: // with --all
+		return fmt.Errorf("%s: it has no file that a dynamic loader takes", img.Ref)
+	case failed == len(paths):
+		return fmt.Errorf("%s: none of its %d files that a dynamic loader takes could be read", img.Ref, failed)
 	}
 	return nil
 }

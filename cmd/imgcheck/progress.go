@@ -19,7 +19,7 @@ import (
 // progressFlags returns the flags of every command that shows progress.
 func progressFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress; scan without --all prints only a line for each problem"},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "show how each layer is read, and whether the cache has it"},
 	}
 }

@@ -85,12 +85,13 @@ type options struct {
 	outputs  outputs
 	failOn   packs.Severity // empty: never
 	all      bool
+	quiet    bool
 	least    packs.Severity // empty: every finding
 	progress *progress
 }
 
 func scanOptions(c *cli.Context) (*options, error) {
-	o := &options{all: c.Bool("all")}
+	o := &options{all: c.Bool("all"), quiet: c.Bool("quiet") && !c.Bool("all")}
 	var err error
 	if o.policy, err = readDecisions(c); err != nil {
 		return nil, err
@@ -136,7 +137,7 @@ func (o *options) write(c *cli.Context, doc *report.Document) error {
 	if failOn == "" {
 		failOn = report.Never
 	}
-	return o.outputs.write(c, doc, report.Options{All: o.all, Least: o.least, FailOn: failOn})
+	return o.outputs.write(c, doc, report.Options{All: o.all, Quiet: o.quiet, Least: o.least, FailOn: failOn})
 }
 
 // status returns errFindings if a finding reaches --fail-on.

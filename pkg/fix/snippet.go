@@ -1,8 +1,10 @@
 package fix
 
 import (
+	"bytes"
 	"context"
 	"debug/elf"
+	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
@@ -181,15 +183,19 @@ func (w *writer) lines(installs []install) (lines []string, ok bool) {
 	if c := installCommand(installs); c != "" {
 		w.runs = append([]string{c}, w.runs...)
 	}
+	run := func(command string) string { return "RUN " + command }
 	if len(w.runs) > 0 && !w.hasShell() {
-		return nil, false
+		if len(installs) > 0 { // there is no package manager either
+			return nil, false
+		}
+		run = mounted
 	}
 	user := w.user()
 	if user != "" && len(w.runs) > 0 {
 		lines = append(lines, "USER root")
 	}
 	for _, r := range w.runs {
-		lines = append(lines, "RUN "+r)
+		lines = append(lines, run(r))
 	}
 	if user != "" && len(w.runs) > 0 {
 		lines = append(lines, "USER "+user)
@@ -203,6 +209,32 @@ func (w *writer) lines(installs []install) (lines []string, ok bool) {
 		lines = append(lines, line)
 	}
 	return lines, true
+}
+
+// Directories of tools that a RUN mounts into an image that has none. The programs in both are
+// static: those of busybox:musl all, and of Debian's /sbin ldconfig.
+const (
+	mountedTools  = "/.tools"
+	mountedConfig = "/.ldconfig"
+)
+
+// mounted returns the instruction that runs a command in an image without a shell: with the
+// programs of other images, which are not part of the result
+// (https://docs.docker.com/reference/dockerfile/#run---mounttypebind).
+func mounted(command string) string {
+	mounts := "--mount=from=busybox:musl,source=/bin,target=" + mountedTools + " "
+	paths := mountedTools
+	if strings.HasSuffix(command, "&& ldconfig") {
+		mounts += "--mount=from=debian:stable-slim,source=/usr/sbin,target=" + mountedConfig + " "
+		paths = mountedConfig + ":" + paths
+	}
+	var words bytes.Buffer
+	e := json.NewEncoder(&words)
+	e.SetEscapeHTML(false)
+	if err := e.Encode([]string{mountedTools + "/sh", "-c", "PATH=" + paths + "; " + command}); err != nil {
+		panic(err) // strings are valid
+	}
+	return "RUN " + mounts + strings.TrimSpace(words.String())
 }
 
 // hasShell reports whether the image has the shell of RUN: its file, or a layer that RUN made.
@@ -233,11 +265,11 @@ func (w *writer) user() string {
 
 // steps adds the commands of the steps, and returns the COPY instructions.
 func (w *writer) steps() (copies []string, ok bool) {
-	var removed, conf []string
+	var links, removed, conf []string
 	for _, s := range w.plan.Steps {
 		switch s.Kind {
 		case "link":
-			w.runs = append(w.runs, "ln -sf "+Shell(s.Link)+" "+Shell(s.Path))
+			links = append(links, "ln -sf "+Shell(s.Link)+" "+Shell(s.Path))
 		case "remove":
 			for _, f := range s.files {
 				removed = append(removed, Shell(f.Path))
@@ -255,6 +287,9 @@ func (w *writer) steps() (copies []string, ok bool) {
 				return nil, false
 			}
 		}
+	}
+	if len(links) > 0 {
+		w.runs = append(w.runs, strings.Join(links, " && "))
 	}
 	if len(removed) > 0 {
 		w.runs = append(w.runs, "rm -f "+strings.Join(removed, " "))

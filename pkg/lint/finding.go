@@ -70,11 +70,30 @@ type Finding struct {
 // NotStarted is the name of the effect that the image's program does not start.
 const NotStarted = "not-started"
 
-// compareFindings orders findings by severity, the highest first, then by the number of
-// affected files, the rule and the message.
+// NotStarted returns the effect of the finding that the image's program does not start, or
+// nil.
+func (f *Finding) NotStarted() *packs.Effect {
+	for i := range f.Effects {
+		if f.Effects[i].Name == NotStarted {
+			return &f.Effects[i]
+		}
+	}
+	return nil
+}
+
+// compareFindings orders findings by severity, the highest first. Of one severity, those
+// because of which the image's program does not start come first; then the number of affected
+// files, the rule and the message decide.
 func compareFindings(a, b Finding) int {
+	stops := func(f *Finding) int {
+		if f.NotStarted() != nil {
+			return 0
+		}
+		return 1
+	}
 	return cmp.Or(
 		slices.Index(packs.Severities, a.Severity)-slices.Index(packs.Severities, b.Severity),
+		stops(&a)-stops(&b),
 		len(b.Affected)-len(a.Affected),
 		cmp.Compare(a.Rule, b.Rule),
 		cmp.Compare(a.Message, b.Message),

@@ -38,7 +38,7 @@ const (
 )
 
 // block shows a problem in at most blockLines lines: what happens, the text of the log, the
-// cause and, unless the plan resolves it, what helps.
+// cause and, unless text to paste resolves it, what helps.
 func (t *text) block(d *Document, number int) {
 	p := &d.Problems[number-1]
 	f := lead(d.Findings, p.Findings)
@@ -117,6 +117,10 @@ func (t *text) rows(d *Document, p *Problem, f *lint.Finding) []row {
 	}
 	add(signWhy, libraries(d, p), 2, 3)
 	add(signWhy, neededBy(d, p, f), 2, 5)
+	if e := f.NotStarted(); e != nil {
+		_, way := cutWay(e.Text)
+		add(signWhy, way, 2, 4)
+	}
 	for _, w := range whereabouts(f, libraries(d, p) != "") {
 		add(signWhy, w, 2, 5)
 	}
@@ -166,6 +170,9 @@ func placeOf(l *replay.LayerRef) string {
 
 // logText returns what the log of the failing program has.
 func logText(f *lint.Finding) string {
+	if e := mainEffect(f); e != nil && e.Error != "" {
+		return e.Error
+	}
 	for _, e := range f.Effects {
 		if e.Error != "" {
 			return e.Error
@@ -269,8 +276,12 @@ func alsoFails(d *Document, p *Problem, f *lint.Finding) string {
 	var texts []string
 	for _, i := range p.Findings {
 		for _, e := range d.Findings[i].Effects {
-			if e.Text != p.Headline && !slices.Contains(texts, e.Text) {
-				texts = append(texts, e.Text)
+			text := e.Text
+			if what, way := cutWay(text); way != "" && f.NotStarted() != nil {
+				text = what
+			}
+			if !strings.HasSuffix(p.Headline, text) && !strings.HasPrefix(p.Headline, text) && !slices.Contains(texts, text) {
+				texts = append(texts, text)
 			}
 		}
 	}
@@ -280,14 +291,15 @@ func alsoFails(d *Document, p *Problem, f *lint.Finding) string {
 	return "also: " + strings.Join(texts, "; ")
 }
 
-// resolved reports whether the plan resolves all findings of a problem.
+// resolved reports whether the snippet, or the command that patches the image, resolves all
+// findings of a problem.
 func resolved(d *Document, p *Problem) bool {
 	for _, i := range p.Findings {
 		f := &d.Findings[i]
 		if d.Plan != nil && d.Plan.Snippet != nil && slices.Contains(d.Plan.Snippet.Resolved, f.Cause) {
 			continue
 		}
-		if o := entryOf(d.Plan, f); o == nil || o.Resolves < o.Of {
+		if o := entryOf(d.Plan, f); o == nil || o.Resolves < o.Of || d.Plan.Command == "" {
 			return false
 		}
 	}

@@ -25,7 +25,7 @@ func Markdown(w io.Writer, d *Document, _ Options) error {
 	if len(d.Image.Layers) > 0 {
 		looked += " in " + plural(len(d.Image.Layers), "layer")
 	}
-	v := verdict(d.Summary)
+	v := verdict(d)
 	switch {
 	case v == "" && blind(d):
 		v, looked = nothingJudged, looked+blindness(d, code)

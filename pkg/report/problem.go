@@ -2,6 +2,7 @@ package report
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
@@ -57,20 +58,53 @@ func problems(findings []lint.Finding) []Problem {
 	return list
 }
 
-// headline returns what the gravest finding that has an effect leads to, else the message of
-// the gravest.
+// headline returns what the finding that a problem shows leads to, else its message. That the
+// image's program does not start comes before its other effects.
 func headline(findings []lint.Finding, of []int) string {
 	f := lead(findings, of)
-	if len(f.Effects) > 0 {
-		return f.Effects[0].Text
+	e := mainEffect(f)
+	if e == nil {
+		return f.Message
 	}
-	return f.Message
+	what, way := cutWay(e.Text)
+	if e.Name != lint.NotStarted || way == "" {
+		return e.Text
+	}
+	for _, o := range f.Effects {
+		if o.Name != lint.NotStarted {
+			more, _ := cutWay(o.Text)
+			return what + ": " + more
+		}
+	}
+	return what
 }
 
-// lead returns the finding that a problem shows: the first of the gravest that has an effect,
-// else the first.
+// cutWay cuts the text of an effect that says in which way it comes about.
+func cutWay(text string) (what, way string) {
+	what, way, _ = strings.Cut(text, ": ")
+	return what, way
+}
+
+// mainEffect returns the effect of a finding that its headline says, or nil.
+func mainEffect(f *lint.Finding) *packs.Effect {
+	if e := f.NotStarted(); e != nil {
+		return e
+	}
+	if len(f.Effects) > 0 {
+		return &f.Effects[0]
+	}
+	return nil
+}
+
+// lead returns the finding that a problem shows: of the gravest, the first because of which the
+// image's program does not start, else the first that has an effect, else the first.
 func lead(findings []lint.Finding, of []int) *lint.Finding {
 	top := &findings[of[0]]
+	for _, i := range of {
+		if f := &findings[i]; f.Severity == top.Severity && f.NotStarted() != nil {
+			return f
+		}
+	}
 	for _, i := range of {
 		if f := &findings[i]; f.Severity == top.Severity && len(f.Effects) > 0 {
 			return f

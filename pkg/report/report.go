@@ -117,6 +117,8 @@ type Options struct {
 	// All shows notes and whole lists. Without it, the text format and the one for code
 	// scanning leave some out; the others do not.
 	All bool
+	// Quiet leaves of the text format a line for each problem.
+	Quiet bool
 	// Least is the lowest severity of the findings that the text format shows; "" is none.
 	// It counts all of them.
 	Least packs.Severity

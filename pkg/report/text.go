@@ -13,6 +13,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/wrap"
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
@@ -28,6 +29,10 @@ const (
 // summary in the last line.
 func Text(w io.Writer, d *Document, o Options) error {
 	t := newText(w, o)
+	if o.Quiet {
+		t.quiet(d)
+		return t.w.Flush()
+	}
 	shown := 0
 	show := func(s packs.Severity, write func()) {
 		if o.Least != "" && !s.AtLeast(o.Least) {
@@ -85,6 +90,19 @@ func (d *Document) machines() string {
 		}
 	}
 	return flags
+}
+
+// quiet writes a line for each problem, and one if nothing could be judged.
+func (t *text) quiet(d *Document) {
+	for i := range d.Problems {
+		p := &d.Problems[i]
+		if t.least == "" || p.Severity.AtLeast(t.least) {
+			t.line("%s: %s  %s", t.severity(p.Severity), clean(p.Headline), t.faint("["+lead(d.Findings, p.Findings).Rule+"]"))
+		}
+	}
+	if len(d.Problems) == 0 && blind(d) {
+		t.line("%s in %s", t.yellow(nothingJudged), clean(d.Image.Ref))
+	}
 }
 
 // paint colours text if it is on.
@@ -300,9 +318,10 @@ func (t *text) summary(d *Document, shown int) {
 		more += fmt.Sprintf("; --severity %s does not show %s", t.least, plural(n, "warning"))
 	}
 	more += setApart(d)
-	switch said := verdict(d.Summary); {
+	switch said := verdict(d); {
 	case said != "":
-		t.line("%s: %s%s", t.bold(said), looked, more)
+		lines := strings.Join(wrap.Words(said+": "+looked+more, t.columns(0)), "\n  ")
+		t.line("%s", strings.Replace(lines, said, t.bold(said), 1))
 	case blind(d) && shown == 0:
 		t.line("%s %s: %s%s", t.yellow(nothingJudged+" in"), clean(d.Image.Ref), looked+blindness(d, clean), more)
 	case blind(d):
@@ -361,15 +380,23 @@ func were(n int) string {
 	return count(n) + " were"
 }
 
-func verdict(s Summary) string {
+// verdict counts the errors and warnings. An error because of which the image's program does
+// not start is said before them.
+func verdict(d *Document) string {
+	s := d.Summary
+	before := ""
 	var parts []string
+	if i := slices.IndexFunc(d.Findings, func(f lint.Finding) bool { return f.Severity == packs.Error && f.NotStarted() != nil }); i >= 0 {
+		before, _ = cutWay(d.Findings[i].NotStarted().Text)
+		before = clean(before) + "; "
+	}
 	if s.Errors > 0 {
 		parts = append(parts, plural(s.Errors, "error"))
 	}
 	if s.Warnings > 0 {
 		parts = append(parts, plural(s.Warnings, "warning"))
 	}
-	return strings.Join(parts, ", ")
+	return before + strings.Join(parts, ", ")
 }
 
 func plural(n int, what string) string {
