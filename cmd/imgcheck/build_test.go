@@ -21,6 +21,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/provide"
 )
 
 // builder builds a Dockerfile on a text image: the instructions of snippets, each as a
@@ -239,6 +240,14 @@ var mounts = map[string][]string{
 
 // runs runs an instruction: a line in the image's shell, or in the shell of a mounted directory.
 func (b *builder) runs(flags, words []string, list bool) error {
+	if at := slices.IndexFunc(flags, func(f string) bool { return f == "--mount=from=ghcr.io/astral-sh/uv,source=/uv,target=/.uv" }); at >= 0 {
+		b.put("/usr/local/bin/uv", imagetest.File{})
+		b.layer.Files = nil // the mount is not part of the layer
+		if list {
+			return b.command(append([]string{"/usr/local/bin/uv"}, words[1:]...), "")
+		}
+		return b.run(strings.Replace(words[0], "/.uv ", "/usr/local/bin/uv ", 1))
+	}
 	if !list && len(flags) == 0 {
 		if _, _, ok := b.fs.Lookup("/bin/sh"); !ok && !slices.ContainsFunc(b.image.Layers, func(l imagetest.Layer) bool { return strings.HasPrefix(l.CreatedBy, "RUN ") }) {
 			return fmt.Errorf("the image has no shell")
@@ -380,6 +389,11 @@ func (b *builder) command(words []string, to string) error {
 		return b.install("dnf", words[3:])
 	case command == "dnf clean all":
 		return nil
+	case len(words) > 4 && words[1] == "-m" && words[2] == "pip":
+		return b.pip(words[0], words[3:])
+	case len(words) > 5 && path.Base(words[0]) == "uv" && words[1] == "pip" && slices.Contains(words, "--python"):
+		at := slices.Index(words, "--python")
+		return b.pip(words[at+1], slices.Concat(words[2:at], words[at+2:]))
 	}
 	return fmt.Errorf("%s is no command of a snippet", command)
 }
@@ -442,6 +456,112 @@ func (b *builder) install(manager string, names []string) error {
 		return b.ldconfig()
 	}
 	return nil
+}
+
+// pip installs wheels for a Python: those of the libraries of NVIDIA's images, and those whose
+// RECORD the image has. It takes away the files of another release.
+func (b *builder) pip(python string, args []string) error {
+	if e, _, ok := b.fs.Lookup(python); !ok || e.IsDir() {
+		return fmt.Errorf("there is no %s", python)
+	}
+	if args[0] != "install" || !slices.Contains(args, "--no-deps") {
+		return fmt.Errorf("pip %q: want install --no-deps", args)
+	}
+	again, found := false, 0
+	for _, a := range args[1:] {
+		switch name, version, ok := strings.Cut(a, "=="); {
+		case a == "--force-reinstall", a == "--reinstall":
+			again = true
+		case ok:
+			found++
+			if err := b.wheel(name, version, again); err != nil {
+				return err
+			}
+		case a != "--no-deps" && a != "--no-cache" && a != "--no-cache-dir" && a != "--break-system-packages":
+			return fmt.Errorf("pip: %s is not known", a)
+		}
+	}
+	if found == 0 {
+		return fmt.Errorf("pip: nothing to install")
+	}
+	return nil
+}
+
+// distInfo matches the directory of a wheel's metadata: the site, the name and the version.
+var distInfo = regexp.MustCompile(`^(.*/(?:site|dist)-packages)/([^/]+)-([^/-]+)\.dist-info$`)
+
+// wheel installs a wheel into the site that has most wheels.
+func (b *builder) wheel(name, version string, again bool) error {
+	sites, info, has := map[string]int{}, "", ""
+	for e := range b.fs.All() {
+		m := distInfo.FindStringSubmatch(path.Dir("/" + e.Path))
+		if m == nil || path.Base(e.Path) != "METADATA" {
+			continue
+		}
+		sites[m[1]]++
+		if strings.ReplaceAll(strings.ToLower(m[2]), "_", "-") == name {
+			info, has = m[0], m[3]
+		}
+	}
+	if info != "" && has == version && !again {
+		return nil // pip leaves it alone
+	}
+	if info != "" && has != version {
+		return fmt.Errorf("pip would replace %s %s", name, has)
+	}
+	site := slices.MaxFunc(slices.Sorted(maps.Keys(sites)), func(x, y string) int { return sites[x] - sites[y] })
+	put := 0
+	for at, names := range wheelLibraries(name, version) {
+		b.put(path.Join(site, at), imagetest.File{ELF: b.library(names)})
+		put++
+	}
+	if e, _, ok := b.fs.Lookup(info + "/RECORD"); ok && put == 0 {
+		for line := range strings.Lines(string(e.Content)) {
+			file, _, _ := strings.Cut(line, ",")
+			if _, _, there := b.fs.Lookup(path.Join(site, file)); !there && strings.Contains(path.Base(file), ".so") {
+				b.put(path.Join(site, file), imagetest.File{ELF: b.library([]string{path.Base(file)})})
+				put++
+			}
+		}
+	}
+	if put == 0 {
+		return fmt.Errorf("pip: no wheel is known as %s", name)
+	}
+	if info == "" {
+		text := fmt.Sprintf("Metadata-Version: 2.1\nName: %s\nVersion: %s\n", name, version)
+		b.put(fmt.Sprintf("%s/%s-%s.dist-info/METADATA", site, strings.ReplaceAll(name, "-", "_"), version), imagetest.File{Data: text, Size: int64(len(text))})
+	}
+	return nil
+}
+
+// wheelLibraries returns the libraries of a wheel of NVIDIA's by their paths below the site: the
+// SONAME and the needed libraries of each.
+func wheelLibraries(name, version string) map[string][]string {
+	major, _, _ := strings.Cut(version, ".")
+	cuda, list := "13", cuda13
+	if _, suffix, ok := strings.Cut(name, "-cu1"); ok {
+		cuda, list = "1"+suffix, map[string]string{"1": cuda11, "2": cuda12, "3": cuda13}[suffix]
+	}
+	list += map[string]string{"8": cudnn8, "9": cudnn9}[major]
+	out := map[string][]string{}
+	for line := range strings.Lines(list) {
+		names := strings.Fields(line)
+		if len(names) == 0 || strings.HasPrefix(names[0], "libnvblas") { // the texts leave it out
+			continue
+		}
+		lib := provide.LibraryOf(names[0])
+		if lib == nil || !slices.Contains(lib.WheelNames(cuda), name) {
+			continue
+		}
+		dir := lib.Dirs[0]
+		for _, d := range lib.Dirs {
+			if strings.Contains(d, "cu"+cuda) {
+				dir = d
+			}
+		}
+		out[path.Join(dir, names[0])] = names
+	}
+	return out
 }
 
 // packageLibraries are the libraries of packages of distributions, with those of the

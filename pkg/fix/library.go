@@ -77,10 +77,16 @@ func (m *maker) notChosen(f *lint.Finding) string {
 	return fmt.Sprintf("%s, and making it loadable would not make the package select it: the image has %s", why, path.Base(f.Others[0].Path))
 }
 
-// homes returns the directories where a library belongs: those that the asking file names
-// and owns, and for a part of a library the directory of the asking part.
+// homes returns the directories where a library belongs: those in which a wheel has installed
+// it, by its RECORD, those that the asking file names and owns, and for a part of a library
+// the directory of the asking part.
 func (m *maker) homes(f *lint.Finding) []string {
-	list := m.ownDirs(f)
+	list := m.recorded(f.Library)
+	for _, dir := range m.ownDirs(f) {
+		if !slices.Contains(list, dir) {
+			list = append(list, dir)
+		}
+	}
 	for _, n := range f.NeededBy {
 		dir := path.Dir(n.Path)
 		if lib := provide.LibraryOf(plainName(n.Path)); lib != nil && lib == provide.LibraryOf(f.Library) && !covered(dir) && !slices.Contains(list, dir) {

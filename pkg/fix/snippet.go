@@ -172,6 +172,7 @@ type writer struct {
 	m    *maker
 	plan *Plan
 	runs []string // commands
+	pip  []*wheels
 }
 
 // lines returns the instructions; ok is false if a step has none.
@@ -184,20 +185,24 @@ func (w *writer) lines(installs []install) (lines []string, ok bool) {
 		w.runs = append([]string{c}, w.runs...)
 	}
 	run := func(command string) string { return "RUN " + command }
-	if len(w.runs) > 0 && !w.hasShell() {
+	shell := w.hasShell()
+	if !shell {
 		if len(installs) > 0 { // there is no package manager either
 			return nil, false
 		}
 		run = mounted
 	}
-	user := w.user()
-	if user != "" && len(w.runs) > 0 {
+	user, runs := w.user(), len(w.runs)+len(w.pip) > 0
+	if user != "" && runs {
 		lines = append(lines, "USER root")
+	}
+	for _, p := range w.pip { // they may replace files, which the other commands change
+		lines = append(lines, w.m.instruction(p, shell))
 	}
 	for _, r := range w.runs {
 		lines = append(lines, run(r))
 	}
-	if user != "" && len(w.runs) > 0 {
+	if user != "" && runs {
 		lines = append(lines, "USER "+user)
 	}
 	lines = append(lines, copies...)
@@ -228,13 +233,18 @@ func mounted(command string) string {
 		mounts += "--mount=from=debian:stable-slim,source=/usr/sbin,target=" + mountedConfig + " "
 		paths = mountedConfig + ":" + paths
 	}
-	var words bytes.Buffer
-	e := json.NewEncoder(&words)
+	return "RUN " + mounts + list([]string{mountedTools + "/sh", "-c", "PATH=" + paths + "; " + command})
+}
+
+// list returns words as the JSON list of an instruction without a shell.
+func list(words []string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode([]string{mountedTools + "/sh", "-c", "PATH=" + paths + "; " + command}); err != nil {
+	if err := e.Encode(words); err != nil {
 		panic(err) // strings are valid
 	}
-	return "RUN " + mounts + strings.TrimSpace(words.String())
+	return strings.TrimSpace(b.String())
 }
 
 // hasShell reports whether the image has the shell of RUN: its file, or a layer that RUN made.
@@ -277,6 +287,12 @@ func (w *writer) steps() (copies []string, ok bool) {
 		case "ldconf":
 			conf = append(conf, Shell(s.Path))
 		case "add", "replace", "newer":
+			if s.found == nil || s.found.Image == nil {
+				if p := w.m.wheelOf(&s); p != nil {
+					w.pip = addWheels(w.pip, p)
+					continue
+				}
+			}
 			from, sources := w.sources(&s)
 			if from == "" || strings.ContainsAny(from+s.Path+strings.Join(sources, ""), "\n\"'\\$ ") {
 				return nil, false

@@ -97,7 +97,12 @@ func (t *text) quiet(d *Document) {
 	for i := range d.Problems {
 		p := &d.Problems[i]
 		if t.least == "" || p.Severity.AtLeast(t.least) {
-			t.line("%s: %s  %s", t.severity(p.Severity), clean(p.Headline), t.faint("["+lead(d.Findings, p.Findings).Rule+"]"))
+			f := lead(d.Findings, p.Findings)
+			text := clean(p.Headline)
+			if f.Message != p.Headline {
+				text += " (" + clean(f.Message) + ")"
+			}
+			t.line("%s: %s  %s", t.severity(p.Severity), text, t.faint("["+f.Rule+"]"))
 		}
 	}
 	if len(d.Problems) == 0 && blind(d) {

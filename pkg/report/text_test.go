@@ -94,6 +94,37 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
+// TestNotStarted: that the image's program does not start is the headline, before other effects,
+// and the last line says it first. Quiet leaves a line a problem.
+func TestNotStarted(t *testing.T) {
+	d := document(
+		lint.Finding{Rule: "r1", Severity: packs.Error, Cause: "one", Message: "m1", Effects: []packs.Effect{
+			{Text: "`import x` fails: import x", Error: "log1"},
+			{Name: lint.NotStarted, Text: "the program ends at its start: CMD x", Error: "log2"},
+		}},
+		lint.Finding{Rule: "r2", Severity: packs.Warning, Cause: "two", Message: "m2"},
+	)
+	d.Problems, d.Summary = problems(d.Findings), Summary{Errors: 1, Warnings: 1}
+	var b, quiet bytes.Buffer
+	if err := errors.Join(Text(&b, d, Options{}), Text(&quiet, d, Options{Quiet: true})); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\nerror 1: the program ends at its start: `import x` fails  [r1]\n   |  log2\n", "\n   =  CMD x\n", "\nthe program ends at its start; 1 error, 1 warning: "} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in %s", want, &b)
+		}
+	}
+	if want := "error: the program ends at its start: `import x` fails (m1)  [r1]\nwarning: m2  [r2]\n"; quiet.String() != want {
+		t.Errorf("quiet: %q, want %q", &quiet, want)
+	}
+	quiet.Reset()
+	healthy := document()
+	healthy.Stats.ELF = 1
+	if err := Text(&quiet, healthy, Options{Quiet: true}); err != nil || quiet.Len() > 0 {
+		t.Errorf("quiet of a healthy image: %q, %v", &quiet, err)
+	}
+}
+
 // TestCopied: a line that people may copy does not end with a period.
 func TestCopied(t *testing.T) {
 	d := document(lint.Finding{
