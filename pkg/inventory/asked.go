@@ -33,7 +33,7 @@ type marks struct {
 type record struct {
 	base    bool     // Debian: it belongs to every installation
 	spec    *string  // conda: requested_spec, or the first of requested_specs
-	depends []string // apk: what a virtual package stands for
+	depends []string // apk and conda: what a package without files stands for
 }
 
 func (inv *Inventory) note(p *Package, r record) {
@@ -277,6 +277,36 @@ func (m *marks) askConda(list []*Package) {
 			for _, p := range packages {
 				p.Asked = Unknown
 			}
+		}
+		m.askDepends(packages)
+	}
+}
+
+// askDepends answers for the packages that those without files stand for: who asks for
+// pytorch-gpu or rapids asks for what it depends on.
+func (m *marks) askDepends(packages []*Package) {
+	byName := map[string]*Package{}
+	for _, p := range packages {
+		byName[p.Name] = p
+	}
+	var stands func(p *Package)
+	stands = func(p *Package) {
+		r := m.records[p]
+		if r == nil {
+			return
+		}
+		depends := r.depends
+		r.depends = nil // once
+		for _, spec := range depends {
+			if of := byName[condaName(spec)]; of != nil {
+				of.Asked = Yes
+				stands(of)
+			}
+		}
+	}
+	for _, p := range packages {
+		if p.Asked == Yes {
+			stands(p)
 		}
 	}
 }

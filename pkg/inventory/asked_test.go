@@ -75,6 +75,13 @@ func TestAskedConda(t *testing.T) {
 			"env/conda-meta/a.json": meta(`"name":"a","requested_spec":"a-1-0"`),
 			"env/conda-meta/b.json": meta(`"name":"b","requested_spec":"b-1-0"`),
 		}, map[string]Answer{"a": Unknown, "b": Unknown}},
+		{"packages without files", map[string]string{
+			"env/conda-meta/rapids.json": meta(`"name":"rapids","requested_spec":"rapids","files":[],"depends":["cudf ==24.10.*","rapids-x"]`),
+			"env/conda-meta/cudf.json":   meta(`"name":"cudf","requested_spec":"None","files":["a.py"],"depends":["numpy >=1.23"]`),
+			"env/conda-meta/x.json":      meta(`"name":"rapids-x","requested_spec":"None","files":[ ],"depends":["cuml","rapids"]`),
+			"env/conda-meta/cuml.json":   meta(`"name":"cuml","requested_spec":"None","files":["b.py"]`),
+			"env/conda-meta/numpy.json":  meta(`"name":"numpy","requested_spec":"None","files":["c.py"]`),
+		}, map[string]Answer{"rapids": Yes, "cudf": Yes, "rapids-x": Yes, "cuml": Yes, "numpy": No}},
 		{"history without specs", map[string]string{
 			"env/conda-meta/a.json":  meta(`"name":"a"`),
 			"env/conda-meta/history": "==> 2024 <==\n",

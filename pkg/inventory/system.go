@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,6 +114,8 @@ func readConda(inv *Inventory, name string, b []byte) error {
 		Build   string          `json:"build"`
 		Spec    json.RawMessage `json:"requested_spec"`
 		Specs   json.RawMessage `json:"requested_specs"`
+		Depends []string        `json:"depends"`
+		Files   noFiles         `json:"files"`
 	}
 	if err := json.Unmarshal(b, &meta); err != nil {
 		return errors.New("it is not JSON of conda: " + err.Error())
@@ -124,8 +127,22 @@ func readConda(inv *Inventory, name string, b []byte) error {
 		Kind: Conda, Name: meta.Name, Version: meta.Version, Build: meta.Build,
 		Path: "/" + name, Dir: path.Dir(path.Dir("/" + name)),
 	}
-	inv.note(p, record{spec: condaSpec(meta.Spec, meta.Specs)})
+	r := record{spec: condaSpec(meta.Spec, meta.Specs)}
+	if meta.Files {
+		r.depends = meta.Depends
+	}
+	inv.note(p, r)
 	return inv.add(p)
+}
+
+// noFiles reports whether a JSON list is empty: that of the files of a package of conda that
+// stands for the packages that it depends on.
+type noFiles bool
+
+// UnmarshalJSON reads the list.
+func (n *noFiles) UnmarshalJSON(b []byte) error {
+	*n = len(b) > 1 && b[0] == '[' && len(bytes.TrimSpace(b[1:len(b)-1])) == 0
+	return nil
 }
 
 // Activation is a variable that a conda script sets when an environment is activated.
