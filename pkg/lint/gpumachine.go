@@ -1,11 +1,13 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/targets"
@@ -142,6 +144,9 @@ func (g *gpuJudge) compilers(m machines) []Finding {
 	if f, ok := g.triton(m); ok {
 		list = append(list, f)
 	}
+	if f, ok := g.builder(m); ok {
+		list = append(list, f)
+	}
 	seen := map[string]bool{}
 	for _, p := range g.processes {
 		for _, file := range p.Files {
@@ -216,4 +221,35 @@ func compilesFor(list []string) string {
 		list = list[len(list)-maxShown:]
 	}
 	return "sm_" + strings.Join(list, " sm_")
+}
+
+// builder returns the finding about TensorRT's builder, which has the kernels for each GPU in a
+// file of its own: none of those in the image is for a machine's GPU or an older one of its
+// generation.
+func (g *gpuJudge) builder(m machines) (Finding, bool) {
+	var first string
+	var list []string
+	for e := range g.pass.Image.FS.All() {
+		base := path.Base(e.Path)
+		resource := gpucode.Resource(base)
+		if e.Type != layers.Regular || resource == "" {
+			continue
+		}
+		var arch uint32
+		if n, _ := fmt.Sscan(strings.TrimRight(resource, "af"), &arch); n == 0 || arch/10 == m[0].Arch/10 && arch <= m[0].Arch {
+			return Finding{}, false // PTX serves all
+		}
+		first = cmp.Or(first, "/"+e.Path)
+		list = append(list, resource)
+	}
+	if first == "" {
+		return Finding{}, false
+	}
+	slices.SortFunc(list, gpucode.CompareNames)
+	base := path.Base(first)
+	lacks := strings.Replace(base, "sm"+gpucode.Resource(base), fmt.Sprintf("sm%d", m[0].Arch), 1)
+	f := g.pass.say("compiler-lacks-gpu", "tensorrt", packs.Values{"gpu": m.names(), "has": compilesFor(slices.Compact(list)), "lacks": lacks})
+	f.Subject, f.Machines = first, m
+	f.Present = g.pass.Image.FilesOf([]string{first})
+	return f, true
 }
