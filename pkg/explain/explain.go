@@ -300,10 +300,26 @@ func (x *Explainer) hits(s string) []hit {
 		at = list[i].at
 		list[i].line = line
 	}
+	list = withoutBenign(list)
 	slices.SortStableFunc(list, func(a, b hit) int {
 		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.line, b.line), cmp.Compare(a.order, b.order))
 	})
 	return list
+}
+
+// withoutBenign leaves out the hits within benign messages: those that follow a benign hit in
+// its line.
+func withoutBenign(list []hit) []hit {
+	benign := map[int]int{} // the first place of a line
+	for _, h := range list {
+		if at, has := benign[h.line]; h.tier == benignTier && (!has || h.at < at) {
+			benign[h.line] = h.at
+		}
+	}
+	return slices.DeleteFunc(list, func(h hit) bool {
+		at, has := benign[h.line]
+		return has && h.tier != benignTier && h.at >= at
+	})
 }
 
 // vague reports whether hits, if there are any, name no cause.
@@ -335,11 +351,14 @@ func (x *Explainer) match(s, low string) []hit {
 	return list
 }
 
-// tier returns 0 for a cause, 1 for a consequence, and 2 for a benign message.
+// benignTier is the tier of benign messages.
+const benignTier = 2
+
+// tier returns 0 for a cause, 1 for a consequence, and benignTier for a benign message.
 func (x *Explainer) tier(t *text) int {
 	switch {
 	case x.cases[t.Cases[0]].Class == "benign-message":
-		return 2
+		return benignTier
 	case t.Symptom:
 		return 1
 	}
