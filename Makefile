@@ -1,7 +1,7 @@
 # Few targets on purpose; each is a line that one could type.
 GO ?= go
 
-.PHONY: build test deps lint unit real imports fresh buildkit oracle fuzz bench scale release image release-check
+.PHONY: build test deps lint unit real imports fresh buildkit contract oracle fuzz bench scale release image release-check
 
 build: ## the program, at bin/imgcheck
 	$(GO) build -trimpath -o bin/imgcheck ./cmd/imgcheck
@@ -44,6 +44,9 @@ buildkit: ## pkg/buildkit, and what --emit writes, against a buildkitd that is b
 	$(GO) build -C test/buildkit -o $(CURDIR)/bin/ tool
 	BUILDKIT=$(CURDIR)/bin $(GO) test -count=1 -tags buildkitd ./pkg/buildkit
 	BUILDKIT=$(CURDIR)/bin $(GO) test -count=1 -tags buildkitd -run '^TestEmitted' ./cmd/imgcheck
+
+contract: ## what gpus --emit writes, against Kubernetes' own evaluators
+	$(GO) test -C test/contract -count=1 ./...
 
 N ?= 2000
 SEED ?= 1
