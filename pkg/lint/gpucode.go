@@ -79,7 +79,14 @@ type gpuJudge struct {
 
 func newGPUJudge(pass *Pass) *gpuJudge {
 	g := &gpuJudge{pass: pass, tables: targets.Known(), processes: gpuProcesses(pass), settings: gpuSettings(pass), certain: map[string]bool{}}
+	started := map[string]bool{pass.Config.Entry().Path: true}
+	for _, r := range pass.Evidence.Reached {
+		started[r.Object.Path] = true
+	}
 	for _, r := range pass.Evidence.Processes {
+		if r.In == nil && !started[r.Program] {
+			continue // a program that the image has and does not start
+		}
 		for _, m := range r.Loaded {
 			g.certain[m.Real()] = true
 		}
