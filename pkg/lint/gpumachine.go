@@ -36,9 +36,9 @@ func (g *gpuJudge) notLoaded(m machines) []Finding {
 	return []Finding{g.about("no-gpu-code", "not-loaded", m, files, g.values(m, files))}
 }
 
-// unserved returns the findings of an image whose machines are not known: files that run on no
+// soldGPUs returns the findings of an image whose machines are not known: files that run on no
 // GPU that is sold, and a variable that leaves them without code for each.
-func (g *gpuJudge) unserved() []Finding {
+func (g *gpuJudge) soldGPUs() []Finding {
 	failing := map[string]int{}
 	var last []*targets.Judged
 	var any targets.Machine

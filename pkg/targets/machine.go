@@ -121,8 +121,8 @@ func (t *Tables) product(name string) (*Architecture, string) {
 	return best, found
 }
 
-// plainName returns a name in small letters with one space between letters and digits, and
-// for each other separator: "RTX4090" and "rtx-4090" are "rtx 4090".
+// plainName returns a name in small letters, with one space for each separator and after the
+// name of a series: RTX4090 and RTX-4090 are the same.
 func plainName(s string) string {
 	s = strings.ToLower(s)
 	s = strings.NewReplacer("-", " ", "_", " ").Replace(s)
