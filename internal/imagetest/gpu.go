@@ -31,10 +31,10 @@ const (
 // gpuKinds are the kinds of entries by what their names begin with.
 var gpuKinds = map[string]uint16{"sm": 2, "compute": 1, "lto": 8}
 
-// parseFatbin reads [section=NAME] [count=N] [cut] ENTRY ..., where an entry is sm_75, sm_90a,
+// ParseFatbin reads [section=NAME] [count=N] [cut] ENTRY ..., where an entry is sm_75, sm_90a,
 // sm_100f, compute_90@8.4 with its PTX ISA (8.0 if it is left out) or lto_75; with /zstd
 // or /lz4 it is compressed.
-func parseFatbin(arg string) (Fatbin, error) {
+func ParseFatbin(arg string) (Fatbin, error) {
 	f := Fatbin{Section: ".nv_fatbin", Count: 1}
 	for _, word := range strings.Fields(arg) {
 		key, value, ok := strings.Cut(word, "=")
@@ -153,7 +153,7 @@ func (f Fatbin) Bytes() []byte {
 }
 
 func (e *ELF) parseGPU(arg string) error {
-	f, err := parseFatbin(arg)
+	f, err := ParseFatbin(arg)
 	e.GPU = append(e.GPU, f)
 	return err
 }
@@ -185,7 +185,7 @@ func (f *File) fatbin(rest, body string) error {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		c, err := parseFatbin(line)
+		c, err := ParseFatbin(line)
 		if err != nil {
 			return err
 		}

@@ -48,6 +48,9 @@ type Fault struct {
 	Sectionless []string          `yaml:"sectionless"` // ELF files that lose their section headers
 	Directory   []string          `yaml:"directory"`   // each becomes a directory
 	Ldconfig    bool              `yaml:"ldconfig"`    // run ldconfig afterwards
+	Retarget    []Retarget        `yaml:"retarget"`    // GPU code that says to be for another architecture
+	Zstd        []string          `yaml:"zstd"`        // GPU code that does not say that it is compressed
+	PTX         []PTX             `yaml:"ptx"`         // PTX of another version
 	Env         map[string]string `yaml:"env"`
 	Also        []string          `yaml:"also"`    // programs to run besides those of the plan
 	Differs     map[string]string `yaml:"differs"` // program → why imgcheck foretells another end than the real one
@@ -279,7 +282,7 @@ func (f *Fault) Apply(root string) error {
 			return err
 		}
 	}
-	return nil
+	return f.applyGPU(root)
 }
 
 // each calls a function for each file that matches a pattern. It is an error if none does.
