@@ -20,7 +20,8 @@ func machineFlags() []cli.Flag {
 
 // machinesOf returns the machines of the flags, else those of the policy for an image.
 func machinesOf(c *cli.Context, p *policy.Policy, image policy.Image) ([]targets.Machine, error) {
-	gpus, driver := c.StringSlice("gpu"), strings.TrimSpace(c.String("driver"))
+	gpus := slices.DeleteFunc(c.StringSlice("gpu"), func(s string) bool { return strings.TrimSpace(s) == "" }) // CI systems set variables to ""
+	driver := strings.TrimSpace(c.String("driver"))
 	switch {
 	case len(gpus) == 0 && driver == "":
 		return p.MachinesOf(image), nil

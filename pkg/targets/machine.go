@@ -211,7 +211,7 @@ func (m Machine) Text() string {
 // ParseMachine returns the machine of a text GPU, GPU@DRIVER or @DRIVER.
 func (t *Tables) ParseMachine(s string) (Machine, error) {
 	gpu, driver, _ := strings.Cut(s, "@")
-	if strings.TrimSpace(s) == "" {
+	if strings.TrimSpace(gpu+driver) == "" {
 		return Machine{}, errors.New("a target is a GPU, a driver or both: L4, L4@535.183.01 or @535.183.01")
 	}
 	return t.Machine(gpu, driver)

@@ -37,3 +37,23 @@ func TestMachine(t *testing.T) {
 		t.Errorf("%s, %v, CUDA %s", m, err, Known().CUDA(m))
 	}
 }
+
+// FuzzMachine checks that a machine that is parsed is parsed again from its own text, and has
+// a known architecture.
+func FuzzMachine(f *testing.F) {
+	for _, s := range []string{"L4", "RTX 4090@580", "@535.183.01", "sm_90a", "8.9@550", "nvidia rtx", "@", "RTX 40@x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		m, err := Known().ParseMachine(s)
+		if err != nil {
+			return
+		}
+		if m.Arch != 0 && Known().Architecture(m.Arch) == nil {
+			t.Errorf("%q: the architecture %d is not known", s, m.Arch)
+		}
+		if again, err := Known().ParseMachine(m.Text()); err != nil || again != m {
+			t.Errorf("%q: %+v is %+v, %v from its text %q", s, m, again, err, m.Text())
+		}
+	})
+}
