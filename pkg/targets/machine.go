@@ -52,6 +52,9 @@ var (
 	release    = regexp.MustCompile(`^[0-9]{3}(\.[0-9]{1,4}){0,2}$`)
 )
 
+// maxName limits the name of a GPU, in bytes: the nearest known one is looked for.
+const maxName = 100
+
 // Machine returns the machine with a GPU, by its name (L4, "RTX 4090", "NVIDIA
 // A100-SXM4-80GB"), its architecture (sm_89) or its compute capability (8.9), and with a
 // driver. Either may be empty. It returns an error for what the tables do not know: an
@@ -62,8 +65,11 @@ func (t *Tables) Machine(gpu, driver string) (Machine, error) {
 		return m, fmt.Errorf("%q is no release of NVIDIA's driver: write it like 535.183.01, or 535", driver)
 	}
 	name := strings.TrimSpace(gpu)
-	if name == "" {
+	switch {
+	case name == "":
 		return m, nil
+	case len(name) > maxName:
+		return m, fmt.Errorf("a GPU's name has at most %d bytes, not %d", maxName, len(name))
 	}
 	if arch, ok := archOf(name); ok {
 		if t.Architecture(arch) == nil {
