@@ -79,12 +79,14 @@ type gpuJudge struct {
 
 func newGPUJudge(pass *Pass) *gpuJudge {
 	g := &gpuJudge{pass: pass, tables: targets.Known(), processes: gpuProcesses(pass), settings: gpuSettings(pass), certain: map[string]bool{}}
-	started := map[string]bool{pass.Config.Entry().Path: true}
-	for _, r := range pass.Evidence.Reached {
-		started[r.Object.Path] = true
+	started := startedPrograms(pass)
+	for _, program := range started {
+		for _, file := range mappedBy(pass, program) {
+			g.certain[file] = true
+		}
 	}
 	for _, r := range pass.Evidence.Processes {
-		if r.In == nil && !started[r.Program] {
+		if r.In == nil && !slices.Contains(started, r.Program) {
 			continue // a program that the image has and does not start
 		}
 		for _, m := range r.Loaded {
@@ -119,13 +121,13 @@ func (g *gpuJudge) onMachines(m machines) []Finding {
 	groups := []*fitOf{
 		{outcome: targets.NoCode, rule: "no-gpu-code", clause: "none"},
 		{outcome: targets.JITOff, rule: "ptx-jit", clause: "disabled"},
-		{outcome: targets.PTXTooNew, rule: "driver-too-old", clause: "ptx"},
-		{outcome: targets.NoZstd, rule: "driver-too-old", clause: "zstd"},
+		{outcome: targets.PTXTooNew, rule: "needs-newer-driver", clause: "ptx"},
+		{outcome: targets.NoZstd, rule: "needs-newer-driver", clause: "zstd"},
 		{outcome: byForce, rule: "ptx-jit", clause: "forced"},
 		{outcome: "partly " + targets.NoCode, rule: "no-gpu-code", clause: "partly"},
 		{outcome: "partly " + targets.JITOff, rule: "ptx-jit", clause: "disabled"},
-		{outcome: "partly " + targets.PTXTooNew, rule: "driver-too-old", clause: "ptx-partly"},
-		{outcome: "partly " + targets.NoZstd, rule: "driver-too-old", clause: "zstd-partly"},
+		{outcome: "partly " + targets.PTXTooNew, rule: "needs-newer-driver", clause: "ptx-partly"},
+		{outcome: "partly " + targets.NoZstd, rule: "needs-newer-driver", clause: "zstd-partly"},
 		{outcome: targets.Unsure, rule: "no-gpu-code", clause: "unsure"},
 		{outcome: notRead, rule: "no-gpu-code", clause: "unread"},
 	}
@@ -247,7 +249,7 @@ func (g *gpuJudge) values(m machines, files []*targets.Judged) packs.Values {
 	name := targets.ShortName(first.Path)
 	v := packs.Values{
 		"gpu": m.names(), "sm": m.each(" and ", "sm_%d"), "gencode": m.each(" ", "-gencode arch=compute_%[1]d,code=sm_%[1]d"), "capability": m.capabilities(),
-		"driver": m.driver(), "needs": first.Driver, "files": name, "first": name, "it": "it", "also": "", "has": has(g.codeOf(first.Path)), "package": g.packageOf(first.Path),
+		"driver": m.driver(), "needs": first.Driver, "files": name, "first": name, "it": "it", "also": "", "has": has(g.codeOf(first.Path)), "package": cmp.Or(g.packageOf(first.Path), name),
 		"lack": fmt.Sprint(first.Lack), "all": fmt.Sprint(first.Containers),
 	}
 	switch n := len(files) - 1; n {
@@ -350,7 +352,7 @@ func has(c *gpucode.Code) string {
 	return cmp.Or(strings.Join(parts, " and PTX for "), "no GPU")
 }
 
-// packageOf returns the name of the package that owns a file, or the file's own.
+// packageOf returns the name of the package that owns a file, or "".
 func (g *gpuJudge) packageOf(file string) string {
 	if in := g.pass.Evidence.InstallOf(file); in != nil {
 		return in.Title
@@ -358,7 +360,7 @@ func (g *gpuJudge) packageOf(file string) string {
 	if _, pkg, _ := g.pass.Packages.OwnerOf(file); pkg != nil {
 		return pkg.Name
 	}
-	return cmp.Or(strings.ReplaceAll(g.pass.Packages.DistOf(file).Name, "_", "-"), path.Base(file))
+	return strings.ReplaceAll(g.pass.Packages.DistOf(file).Name, "_", "-")
 }
 
 // adviseBuild adds the advice to take another build.
@@ -367,6 +369,10 @@ func (g *gpuJudge) adviseBuild(f *Finding, m machines, v packs.Values) {
 	cuda := g.cudaOf(f.Subject)
 	newer := func(a, b string) bool { return packs.ParseRelease(b).Before(packs.ParseRelease(a)) }
 	v["from"], v["until"] = a.From, a.Until
+	if g.packageOf(f.Subject) == "" {
+		g.pass.also(f, "compile-own", v)
+		return
+	}
 	switch {
 	case a.From != "" && cuda != "" && newer(a.From, cuda):
 		g.pass.also(f, "needs-cuda", v)

@@ -109,7 +109,7 @@ func (g *gpuJudge) tooOld(m machines, major string, users []targets.Process) Fin
 		processes = fmt.Sprintf("%s (and %d more)", processes, n)
 	}
 	serves, _, _ := strings.Cut(g.tables.CUDA(m[0]), ".")
-	f := g.pass.say("driver-too-old", "runtime", packs.Values{"driver": m.driver(), "cuda": major, "processes": processes, "needs": g.tables.RuntimeDriver(major), "major": serves})
+	f := g.pass.say("needs-newer-driver", "runtime", packs.Values{"driver": m.driver(), "cuda": major, "processes": processes, "needs": g.tables.RuntimeDriver(major), "major": serves})
 	f.Machines = m
 	for _, p := range users {
 		said := g.tables.TooOldFor(p.Framework, m[0])

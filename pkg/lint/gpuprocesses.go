@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/packs"
@@ -33,8 +34,42 @@ func gpuProcesses(pass *Pass) []targets.Process {
 		}
 		add(p, files)
 	}
+	for _, program := range startedPrograms(pass) {
+		if !slices.ContainsFunc(pass.Evidence.Processes, func(r *replay.Process) bool { return r.Program == program && r.In == nil }) {
+			add(targets.Process{Title: program}, mappedBy(pass, program))
+		}
+	}
 	for _, s := range pass.Evidence.Starts {
 		add(targets.Process{Title: strings.Join(s.Chain, " → "), Framework: frameworkIn(pass, s.Mapped)}, s.Mapped)
+	}
+	return list
+}
+
+// startedPrograms returns the real paths of the ELF programs that the image's start runs.
+func startedPrograms(pass *Pass) []string {
+	var list []string
+	if e, _, ok := pass.Image.FS.Lookup(pass.Config.Entry().Path); ok {
+		list = append(list, "/"+e.Path)
+	}
+	for _, r := range pass.Evidence.Reached {
+		list = append(list, r.Object.Path)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// mappedBy returns the files that a program maps when it starts, itself first.
+func mappedBy(pass *Pass, program string) []string {
+	list := []string{program}
+	o := pass.Files.ByPath[program]
+	if o == nil || o.Loader == nil { // a static program
+		return list
+	}
+	p, _ := o.Loader.Trace(program) // what it misses is for other rules
+	for _, m := range p.Objects {
+		if real := m.Real(); real != program {
+			list = append(list, real)
+		}
 	}
 	return list
 }
