@@ -11,6 +11,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,7 +20,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	pep440 "github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/provide"
 )
@@ -208,7 +211,7 @@ var ofOrigin = regexp.MustCompile(`^lib(cudnn|cublas|cufft|curand|cusolver|cuspa
 // put adds a file to the layer, at the place to which links among its directories lead.
 func (b *builder) put(p string, f imagetest.File) {
 	if f.ELF != nil {
-		f.Size = f.ELF.Size()
+		f.Size = max(f.Size, f.ELF.Size())
 	}
 	f.Name = strings.TrimPrefix(b.real(p), "/")
 	if f.Type == 0 {
@@ -458,31 +461,37 @@ func (b *builder) install(manager string, names []string) error {
 	return nil
 }
 
-// pip installs wheels for a Python: those of the libraries of NVIDIA's images, and those whose
-// RECORD the image has. It takes away the files of another release.
+// pip installs and uninstalls wheels for a Python.
 func (b *builder) pip(python string, args []string) error {
 	if e, _, ok := b.fs.Lookup(python); !ok || e.IsDir() {
 		return fmt.Errorf("there is no %s", python)
 	}
-	if args[0] != "install" || !slices.Contains(args, "--no-deps") {
-		return fmt.Errorf("pip %q: want install --no-deps", args)
-	}
-	again, found := false, 0
-	for _, a := range args[1:] {
-		switch name, version, ok := strings.Cut(a, "=="); {
-		case a == "--force-reinstall", a == "--reinstall":
-			again = true
-		case ok:
-			found++
-			if err := b.wheel(name, version, again); err != nil {
-				return err
-			}
-		case a != "--no-deps" && a != "--no-cache" && a != "--no-cache-dir" && a != "--break-system-packages":
+	again, noDeps := slices.Contains(args, "--force-reinstall") || slices.Contains(args, "--reinstall"), slices.Contains(args, "--no-deps")
+	var names []string
+	for i, a := range args[1:] {
+		switch {
+		case !strings.HasPrefix(a, "-") && args[i] != "--index-url":
+			names = append(names, a)
+		case !slices.Contains([]string{"--no-deps", "--no-cache", "--no-cache-dir", "--break-system-packages", "--force-reinstall", "--reinstall", "-y", "--index-url"}, a) && strings.HasPrefix(a, "-"):
 			return fmt.Errorf("pip: %s is not known", a)
 		}
 	}
-	if found == 0 {
-		return fmt.Errorf("pip: nothing to install")
+	if len(names) == 0 || args[0] == "install" && !noDeps {
+		return fmt.Errorf("pip %q: want names, and install with --no-deps", args)
+	}
+	for _, name := range names {
+		var err error
+		switch args[0] {
+		case "install":
+			err = b.wheel(name, again)
+		case "uninstall":
+			err = b.uninstall(name)
+		default:
+			err = fmt.Errorf("pip %s is not known", args[0])
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -490,48 +499,170 @@ func (b *builder) pip(python string, args []string) error {
 // distInfo matches the directory of a wheel's metadata: the site, the name and the version.
 var distInfo = regexp.MustCompile(`^(.*/(?:site|dist)-packages)/([^/]+)-([^/-]+)\.dist-info$`)
 
-// wheel installs a wheel into the site that has most wheels.
-func (b *builder) wheel(name, version string, again bool) error {
-	sites, info, has := map[string]int{}, "", ""
+// installed returns the directory of a wheel's metadata and its release, or "", and the site that
+// has most wheels.
+func (b *builder) installed(name string) (info, release, site string) {
+	sites := map[string]int{}
 	for e := range b.fs.All() {
 		m := distInfo.FindStringSubmatch(path.Dir("/" + e.Path))
-		if m == nil || path.Base(e.Path) != "METADATA" {
+		if base := path.Base(e.Path); m == nil || base != "METADATA" && base != "RECORD" || b.removed("/"+e.Path) {
 			continue
 		}
 		sites[m[1]]++
-		if strings.ReplaceAll(strings.ToLower(m[2]), "_", "-") == name {
-			info, has = m[0], m[3]
+		if inventory.Normalize(m[2]) == name {
+			info, release = m[0], m[3]
 		}
 	}
-	if info != "" && has == version && !again {
-		return nil // pip leaves it alone
+	for s, n := range sites {
+		if site == "" || n > sites[site] || n == sites[site] && s < site {
+			site = s
+		}
 	}
-	if info != "" && has != version {
-		return fmt.Errorf("pip would replace %s %s", name, has)
+	return info, release, site
+}
+
+// removed reports whether this instruction has removed a file.
+func (b *builder) removed(p string) bool {
+	dir, base := path.Split(strings.TrimPrefix(p, "/"))
+	return slices.ContainsFunc(b.layer.Files, func(f imagetest.File) bool { return f.Name == dir+".wh."+base })
+}
+
+// listed returns the files of a wheel's RECORD and their sizes.
+func (b *builder) listed(info string) map[string]int64 {
+	out := map[string]int64{}
+	for line := range strings.Lines(b.text(info + "/RECORD")) {
+		f := strings.Split(strings.TrimSpace(line), ",")
+		n, _ := strconv.ParseInt(f[len(f)-1], 10, 64)
+		out[path.Join(path.Dir(info), f[0])] = n
 	}
-	site := slices.MaxFunc(slices.Sorted(maps.Keys(sites)), func(x, y string) int { return sites[x] - sites[y] })
-	put := 0
-	for at, names := range wheelLibraries(name, version) {
-		b.put(path.Join(site, at), imagetest.File{ELF: b.library(names)})
-		put++
-	}
-	if e, _, ok := b.fs.Lookup(info + "/RECORD"); ok && put == 0 {
-		for line := range strings.Lines(string(e.Content)) {
-			file, _, _ := strings.Cut(line, ",")
-			if _, _, there := b.fs.Lookup(path.Join(site, file)); !there && strings.Contains(path.Base(file), ".so") {
-				b.put(path.Join(site, file), imagetest.File{ELF: b.library([]string{path.Base(file)})})
-				put++
+	return out
+}
+
+// text returns the content of a text file of the image, or "".
+func (b *builder) text(p string) string {
+	for _, l := range slices.Backward(b.image.Layers) {
+		for _, f := range l.Files {
+			if "/"+f.Name == p {
+				return f.Data
 			}
 		}
 	}
-	if put == 0 {
-		return fmt.Errorf("pip: no wheel is known as %s", name)
-	}
+	return ""
+}
+
+func (b *builder) uninstall(name string) error {
+	info, _, _ := b.installed(name)
 	if info == "" {
-		text := fmt.Sprintf("Metadata-Version: 2.1\nName: %s\nVersion: %s\n", name, version)
-		b.put(fmt.Sprintf("%s/%s-%s.dist-info/METADATA", site, strings.ReplaceAll(name, "-", "_"), version), imagetest.File{Data: text, Size: int64(len(text))})
+		return fmt.Errorf("pip: %s is not installed", name)
+	}
+	files := slices.Collect(maps.Keys(b.listed(info)))
+	for _, p := range append(files, info+"/METADATA") {
+		if e, _, ok := b.fs.Lookup(p); ok && !e.IsDir() && !b.removed(p) {
+			dir, base := path.Split(p)
+			b.put(dir+".wh."+base, imagetest.File{})
+		}
 	}
 	return nil
+}
+
+// wheel installs a wheel: the libraries of NVIDIA's, and those that the RECORD of an installed
+// release lists, as empty ones.
+func (b *builder) wheel(requirement string, again bool) error {
+	r, err := inventory.ParseRequirement(requirement)
+	if err != nil {
+		return err
+	}
+	release := ""
+	for _, v := range append(wheelReleases[r.Name], strings.TrimPrefix(r.Specifiers, "==")) {
+		if ok, err := pep440.Satisfies(v, r.Specifiers); err == nil && ok {
+			release = v
+		}
+	}
+	if release == "" {
+		return fmt.Errorf("pip: no release of %s meets %s", r.Name, r.Specifiers)
+	}
+	info, has, site := b.installed(r.Name)
+	if info != "" && has == release && !again {
+		return nil // pip leaves it alone
+	}
+	put := 0
+	for at, names := range wheelLibraries(r.Name, release) {
+		b.put(path.Join(site, at), imagetest.File{ELF: b.library(names)})
+		put++
+	}
+	for _, dir := range []string{info, fmt.Sprintf("%s/%s-%s.dist-info", site, strings.ReplaceAll(r.Name, "-", "_"), release)} {
+		put += b.restore(dir, has != release)
+	}
+	if put == 0 && wheelReleases[r.Name] == nil {
+		return fmt.Errorf("pip: no wheel is known as %s", r.Name)
+	}
+	b.record(info)
+	if info != "" && has != release {
+		b.put(info+"/.wh.METADATA", imagetest.File{})
+	}
+	if info == "" || has != release {
+		text := fmt.Sprintf("Metadata-Version: 2.1\nName: %s\nVersion: %s\n", r.Name, release)
+		b.put(fmt.Sprintf("%s/%s-%s.dist-info/METADATA", site, strings.ReplaceAll(r.Name, "-", "_"), release), imagetest.File{Data: text, Size: int64(len(text))})
+	}
+	return nil
+}
+
+// record writes the RECORD of an installed release with the sizes of the files in this layer.
+func (b *builder) record(info string) {
+	old, text := b.text(info+"/RECORD"), ""
+	if old == "" {
+		return
+	}
+	for line := range strings.Lines(old) {
+		f := strings.Split(strings.TrimSpace(line), ",")
+		for _, put := range b.layer.Files {
+			if "/"+put.Name == path.Join(path.Dir(info), f[0]) && len(f) == 3 {
+				f[2] = strconv.FormatInt(put.Size, 10)
+			}
+		}
+		text += strings.Join(f, ",") + "\n"
+	}
+	b.put(info+"/RECORD", imagetest.File{Data: text, Size: int64(len(text))})
+}
+
+// restore puts the libraries in place that a RECORD lists, if they are not as it says; all puts
+// every one.
+func (b *builder) restore(info string, all bool) int {
+	n, files := 0, b.listed(info)
+	for _, p := range slices.Sorted(maps.Keys(files)) {
+		if !strings.Contains(path.Base(p), ".so") || slices.ContainsFunc(b.layer.Files, func(f imagetest.File) bool { return "/"+f.Name == p }) {
+			continue
+		}
+		e, _, there := b.fs.Lookup(p)
+		there = there && !b.removed(p)
+		machine := elf.EM_X86_64
+		if b.image.Platform.Architecture == "arm64" {
+			machine = elf.EM_AARCH64
+		}
+		if there && !all && e.Object != nil && e.Object.Machine == machine && e.Size == files[p] {
+			continue
+		}
+		soname := path.Base(p)
+		if there && e.Object != nil {
+			soname = e.Object.Soname
+		}
+		l := b.library([]string{soname})
+		b.put(p, imagetest.File{ELF: l})
+		n++
+	}
+	return n
+}
+
+// wheelReleases are releases of wheels, the newest last.
+var wheelReleases = map[string][]string{
+	"numpy":                  {"1.26.4", "2.2.6"},
+	"jaxlib":                 {"0.4.30", "0.4.35", "0.4.38"},
+	"nvidia-cudnn-cu12":      {"8.9.7.29", "9.1.0.70", "9.10.2.21"},
+	"onnxruntime-gpu":        {"1.19.2"},
+	"opencv-python-headless": {"4.11.0.86"},
+	"torch":                  {"2.5.1", "2.6.0"},
+	"torchvision":            {"0.18.1", "0.21.0"},
+	"torchaudio":             {"2.3.1", "2.6.0", "2.8.0"},
 }
 
 // wheelLibraries returns the libraries of a wheel of NVIDIA's by their paths below the site: the
@@ -567,13 +698,23 @@ func wheelLibraries(name, version string) map[string][]string {
 // packageLibraries are the libraries of packages of distributions, with those of the
 // packages that they depend on.
 var packageLibraries = map[string][]string{
-	"libgomp1":        {"libgomp.so.1"},
-	"libnuma1":        {"libnuma.so.1"},
-	"zlib1g":          {"libz.so.1"},
-	"libsndfile1":     {"libsndfile.so.1", "libFLAC.so.12", "libvorbis.so.0", "libvorbisenc.so.2", "libopus.so.0", "libogg.so.0", "libmpg123.so.0", "libmp3lame.so.0"},
-	"libgl1":          {"libGL.so.1", "libGLdispatch.so.0", "libGLX.so.0", "libX11.so.6", "libxcb.so.1", "libXau.so.6", "libXdmcp.so.6"},
-	"libglib2.0-0":    {"libglib-2.0.so.0", "libgobject-2.0.so.0", "libgio-2.0.so.0", "libgmodule-2.0.so.0", "libgthread-2.0.so.0", "libffi.so.8", "libpcre2-8.so.0"},
-	"libglib2.0-0t64": {"libglib-2.0.so.0", "libgobject-2.0.so.0", "libgio-2.0.so.0", "libgmodule-2.0.so.0", "libgthread-2.0.so.0", "libffi.so.8", "libpcre2-8.so.0"},
+	"libgomp1":                       {"libgomp.so.1"},
+	"libnuma1":                       {"libnuma.so.1"},
+	"zlib1g":                         {"libz.so.1"},
+	"libsndfile1":                    {"libsndfile.so.1", "libFLAC.so.12", "libvorbis.so.0", "libvorbisenc.so.2", "libopus.so.0", "libogg.so.0", "libmpg123.so.0", "libmp3lame.so.0"},
+	"libgl1":                         {"libGL.so.1", "libGLdispatch.so.0", "libGLX.so.0", "libX11.so.6", "libxcb.so.1", "libXau.so.6", "libXdmcp.so.6"},
+	"libsm6":                         {"libSM.so.6", "libICE.so.6"},
+	"libice6":                        {"libICE.so.6"},
+	"libxrender1":                    {"libXrender.so.1", "libX11.so.6", "libxcb.so.1"},
+	"libqt5core5a":                   {"libQt5Core.so.5"},
+	"libqt5gui5":                     {"libQt5Gui.so.5", "libQt5Core.so.5"},
+	"libqt5widgets5":                 {"libQt5Widgets.so.5", "libQt5Gui.so.5", "libQt5Core.so.5"},
+	"libqt5test5":                    {"libQt5Test.so.5", "libQt5Core.so.5"},
+	"libcairo2":                      {"libcairo.so.2", "libX11.so.6", "libXext.so.6", "libXrender.so.1", "libxcb.so.1", "libfontconfig.so.1", "libfreetype.so.6", "libpixman-1.so.0", "libpng16.so.16"},
+	"libgstreamer1.0-0":              {"libgstreamer-1.0.so.0"},
+	"libgstreamer-plugins-base1.0-0": {"libgstapp-1.0.so.0", "libgstvideo-1.0.so.0", "libgstaudio-1.0.so.0", "libgstpbutils-1.0.so.0", "libgstriff-1.0.so.0"},
+	"libglib2.0-0":                   {"libglib-2.0.so.0", "libgobject-2.0.so.0", "libgio-2.0.so.0", "libgmodule-2.0.so.0", "libgthread-2.0.so.0", "libffi.so.8", "libpcre2-8.so.0"},
+	"libglib2.0-0t64":                {"libglib-2.0.so.0", "libgobject-2.0.so.0", "libgio-2.0.so.0", "libgmodule-2.0.so.0", "libgthread-2.0.so.0", "libffi.so.8", "libpcre2-8.so.0"},
 }
 
 // cudaImage returns the libraries of one of NVIDIA's runtime images, by their paths: the

@@ -31,8 +31,9 @@ type Snippet struct {
 	// Shows has the causes of warnings that the image has only with the lines: the resolved
 	// findings hid them.
 	Shows []string `json:"shows,omitempty"`
-	// Packages are those of the distribution that the lines install. The replay took empty
-	// libraries in their place.
+	// Packages are those of the distribution, and the wheels by their requirements, that the
+	// lines install and no step of the plan has. The replay took empty libraries in the place
+	// of theirs.
 	Packages []string `json:"packages,omitempty"`
 }
 
@@ -61,59 +62,116 @@ func (p *planner) snippet(ctx context.Context, plan *Plan) (*Snippet, error) {
 	return s, nil
 }
 
-// install is a package to install, for one missing library.
+// install is a package to install, for one missing library, or wheels, for one finding.
 type install struct {
-	manager  string // apt, apk, dnf
+	manager  string // apt, apk, dnf; pip
 	packages []string
-	step     Step // an empty library in the place of that of the package
+	step     Step    // empty libraries in the place of those of the package
+	key      string  // the finding, by its cause
+	wheels   *wheels // of pip
 }
 
 // Limits of the libraries that the distribution brings, and of the replays with them.
 const (
 	maxInstalls      = 32
 	maxInstallRounds = 4
+	maxSingles       = 8 // tried by themselves in a round
 )
 
 // installed returns the packages of the distribution that resolve findings which the plan
 // leaves, and the state with them.
 func (p *planner) installed(ctx context.Context) ([]install, state, error) {
-	var list []install
-	now := p.now
+	var list, taken []install
+	now, best := p.now, p.now
 	tried := map[string]bool{}
 	for range maxInstallRounds { // a package may bring what misses another library to light
 		var more []install
 		for _, k := range now.ledger.order {
 			f := now.ledger.trouble[k].finding
-			if f.Kind != packs.Missing || len(f.Present) > 0 || tried[f.Library] {
+			if tried[k] || len(taken)+len(more) >= maxInstalls {
 				continue
 			}
-			tried[f.Library] = true
-			if i := p.maker.packageFor(f); i != nil && len(list)+len(more) < maxInstalls {
+			tried[k] = true
+			if i := p.maker.repair(now.img, f); i != nil && !i.wheels.conflicts(slices.Concat(taken, more)) {
+				i.key = k
+				more = append(more, *i)
+			} else if i := p.maker.packageFor(f); i != nil && !tried[f.Library] {
+				tried[f.Library] = true
+				i.key = k
 				more = append(more, *i)
 			}
 		}
 		if len(more) == 0 {
 			break
 		}
-		g := group{text: "packages"}
-		for _, i := range append(slices.Clone(list), more...) {
-			g.steps = append(g.steps, i.step)
-		}
-		next, err := p.simulate(ctx, append(slices.Clone(p.groups), g))
+		next, kept, err := p.withInstalls(ctx, taken, more)
 		if err != nil {
 			return nil, now, err
 		}
-		if next.better(&now) != nil {
-			break
+		taken, now = append(taken, kept...), next
+		if next.better(&best) == nil {
+			list, best = slices.Clone(taken), next
 		}
-		list, now = append(list, more...), next
 	}
-	return list, now, nil
+	return list, best, nil
+}
+
+// withInstalls returns the state with those of more, beside taken, that resolve their findings. If
+// all together make a file fail, it tries each by itself.
+func (p *planner) withInstalls(ctx context.Context, taken, more []install) (state, []install, error) {
+	before, err := p.simulateInstalls(ctx, taken)
+	if err != nil {
+		return before, nil, err
+	}
+	after, err := p.simulateInstalls(ctx, slices.Concat(taken, more))
+	if err != nil {
+		return before, nil, err
+	}
+	breaks := func(s state) bool {
+		f, _ := worse(before.ledger, s.ledger, before.img.FS, false)
+		return f != nil
+	}
+	var kept []install
+	broken := breaks(after)
+	for n, i := range more {
+		switch {
+		case broken && n >= maxSingles:
+		case broken && len(more) > 1:
+			one, err := p.simulateInstalls(ctx, append(slices.Clone(taken), i))
+			if err != nil {
+				return before, nil, err
+			}
+			if !breaks(one) && one.ledger.trouble[i.key] == nil {
+				kept = append(kept, i)
+			}
+		case after.ledger.trouble[i.key] == nil:
+			kept = append(kept, i)
+		}
+	}
+	if len(kept) < len(more) {
+		after, err = p.simulateInstalls(ctx, slices.Concat(taken, kept))
+	}
+	return after, kept, err
+}
+
+// simulateInstalls returns the state of the plan with packages.
+func (p *planner) simulateInstalls(ctx context.Context, list []install) (state, error) {
+	if len(list) == 0 {
+		return p.now, nil
+	}
+	g := group{text: "packages"}
+	for _, i := range list {
+		g.steps = append(g.steps, i.step)
+	}
+	return p.simulate(ctx, append(slices.Clone(p.groups), g))
 }
 
 // packageFor returns the package of the image's distribution that has the library of a
 // finding, or nil if it is not known.
 func (m *maker) packageFor(f *lint.Finding) *install {
+	if f.Kind != packs.Missing || len(f.Present) > 0 {
+		return nil
+	}
 	lib, asker := packs.SystemLibraryNamed(m.packs.System, f.Library), m.asker(f)
 	if lib == nil || asker == nil || !goodName(f.Library) {
 		return nil
@@ -178,17 +236,25 @@ type writer struct {
 // lines returns the instructions; ok is false if a step has none.
 func (w *writer) lines(installs []install) (lines []string, ok bool) {
 	copies, ok := w.steps()
+	for _, p := range w.pip {
+		ok = ok && !p.conflicts(installs)
+	}
 	if !ok {
 		return nil, false
 	}
 	if c := installCommand(installs); c != "" {
 		w.runs = append([]string{c}, w.runs...)
 	}
+	for _, i := range installs {
+		if i.wheels != nil {
+			w.pip = addWheels(w.pip, i.wheels)
+		}
+	}
 	run := func(command string) string { return "RUN " + command }
 	shell := w.hasShell()
 	if !shell {
-		if len(installs) > 0 { // there is no package manager either
-			return nil, false
+		if slices.ContainsFunc(installs, func(i install) bool { return i.wheels == nil }) {
+			return nil, false // there is no package manager either
 		}
 		run = mounted
 	}
@@ -393,7 +459,12 @@ func (m *maker) wanted(s *Step) (cuda string, versions []string) {
 // installCommand returns the command that installs packages, or "" if there are none.
 func installCommand(installs []install) string {
 	var names []string
+	manager := ""
 	for _, i := range installs {
+		if i.wheels != nil {
+			continue
+		}
+		manager = i.manager
 		for _, n := range i.packages {
 			if !slices.Contains(names, n) {
 				names = append(names, n)
@@ -405,7 +476,7 @@ func installCommand(installs []install) string {
 	}
 	slices.Sort(names)
 	list := strings.Join(names, " ")
-	switch installs[0].manager {
+	switch manager {
 	case "apk":
 		return "apk add --no-cache " + list
 	case "dnf":

@@ -16,7 +16,8 @@ type wheels struct {
 	python       *inventory.Python
 	requirements []string // "nvidia-cudnn-cu12==9.1.0.70", each once
 	index        string   // the address of an index, or empty
-	again        bool     // some are installed already
+	remove       []string // uninstalled before
+	again        bool     // some are installed already, in that release
 }
 
 // wheelOf returns the wheel that has the library of a step in the directory of the step, in the
@@ -139,6 +140,11 @@ func addWheels(list []*wheels, w *wheels) []*wheels {
 					o.requirements = append(o.requirements, r)
 				}
 			}
+			for _, r := range w.remove {
+				if !slices.Contains(o.remove, r) {
+					o.remove = append(o.remove, r)
+				}
+			}
 			o.again = o.again || w.again
 			return list
 		}
@@ -150,37 +156,45 @@ func addWheels(list []*wheels, w *wheels) []*wheels {
 // that of the image or, from its own image, a mounted one
 // (https://docs.astral.sh/uv/guides/integration/docker/).
 func (m *maker) instruction(w *wheels, shell bool) string {
-	uv := []string{"uv", "pip", "install", "--no-cache", "--python", w.python.Interpreter, "--no-deps"}
 	words := []string{w.python.Interpreter, "-m", "pip", "install", "--no-cache-dir", "--no-deps"}
-	mount := ""
-	switch at := m.uv(); {
-	case m.hasPip(w.python) && shell:
-		if w.again {
-			words = append(words, "--force-reinstall")
+	remove := []string{w.python.Interpreter, "-m", "pip", "uninstall", "-y"}
+	force, mount := "--force-reinstall", ""
+	if !m.hasPip(w.python) || !shell {
+		uv := m.uv()
+		if uv == "" || !shell {
+			mount, uv = "--mount=from=ghcr.io/astral-sh/uv,source=/uv,target="+mountedUV+" ", mountedUV
 		}
-	case at != "" && shell:
-		words = append([]string{at}, uv[1:]...)
-	default:
-		mount = "--mount=from=ghcr.io/astral-sh/uv,source=/uv,target=" + mountedUV + " "
-		words = append([]string{mountedUV}, uv[1:]...)
+		words = []string{uv, "pip", "install", "--no-cache", "--python", w.python.Interpreter, "--no-deps"}
+		remove = []string{uv, "pip", "uninstall", "--python", w.python.Interpreter}
+		force = "--reinstall"
 	}
-	if w.again && words[1] == "pip" {
-		words = append(words, "--reinstall")
+	if w.again && len(w.remove) == 0 {
+		words = append(words, force)
 	}
 	if m.external(w.python) {
-		words = append(words, "--break-system-packages")
+		words, remove = append(words, "--break-system-packages"), append(remove, "--break-system-packages")
 	}
+	remove = append(remove, w.remove...)
 	if w.index != "" {
 		words = append(words, "--index-url", w.index)
 	}
 	words = append(words, slices.Sorted(slices.Values(w.requirements))...)
-	if !shell {
+	if !shell && len(w.remove) == 0 {
 		return "RUN " + mount + list(words)
 	}
+	line := commandLine(words)
+	if len(w.remove) > 0 {
+		line = commandLine(remove) + " && " + line
+	}
+	return "RUN " + mount + line
+}
+
+// commandLine returns words as a line for a shell.
+func commandLine(words []string) string {
 	for i := range words {
 		words[i] = Shell(words[i])
 	}
-	return "RUN " + mount + strings.Join(words, " ")
+	return strings.Join(words, " ")
 }
 
 // mountedUV is the place of a mounted uv.

@@ -59,7 +59,7 @@ func cpuBuilds(pass *Pass) []Finding {
 			}
 			if found {
 				f.Present = []replay.File{pass.Image.File(pkg.Path)}
-				f.advise(pass.adviceOf([]string{row.Fix}, packs.Values{})...)
+				f.advise(pass.adviceOf(&packs.Clause{Fix: []string{row.Fix}}, packs.Values{})...)
 				list = append(list, f)
 			}
 		}

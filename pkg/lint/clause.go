@@ -29,7 +29,7 @@ func (pass *Pass) also(f *Finding, clause string, v packs.Values) {
 	f.Message += pass.Packs.Filled(c.Message, v)
 	f.Cause += packs.Fill(c.Message, withoutValue(v))
 	f.addEffects(pass.Packs.EffectsOf(c, v)...)
-	f.advise(pass.adviceOf(c.Fix, v)...)
+	f.advise(pass.adviceOf(c, v)...)
 	pass.lower(f, clause, v)
 }
 
@@ -71,13 +71,16 @@ func (pass *Pass) advice(clause string, v packs.Values) []packs.Advice {
 		pass.Packs.KeepErr(packs.NoClause(clause))
 		return nil
 	}
-	return pass.adviceOf(c.Fix, v)
+	return pass.adviceOf(c, v)
 }
 
-// adviceOf returns the fixes of templates. If v has a value "search-path", those with {env}
+// adviceOf returns the fixes of a clause. If v has a value "search-path", those with {env}
 // set LD_LIBRARY_PATH to it.
-func (pass *Pass) adviceOf(templates []string, v packs.Values) []packs.Advice {
-	list := pass.Packs.Rows(templates, v)
+func (pass *Pass) adviceOf(c *packs.Clause, v packs.Values) []packs.Advice {
+	list := pass.Packs.Rows(c.Fix, v)
+	if len(list) > 0 {
+		list[0].Pip = c.Pip
+	}
 	for i := range list {
 		a := &list[i]
 		if value, ok := v["search-path"]; ok && strings.Contains(a.Template, "{env}") {

@@ -30,7 +30,7 @@ func unmetNeeds(pass *Pass) []Finding {
 		f := pass.say("feature-needs", "need", packs.Values{"message": n.Message, "effect": n.Effect, "error": packs.Fill(n.Error, packs.Values{"site": site})})
 		f.Severity = f.Severity.AtMost(n.Severity)
 		f.NeededBy, f.Affected = pass.Image.FilesOf(asks), asks
-		f.advise(pass.adviceOf(n.Fix, packs.Values{"cuda": cmp.Or(cuda, wantedCUDA(pass, &f, "")), "site": site})...)
+		f.advise(pass.adviceOf(&packs.Clause{Fix: n.Fix}, packs.Values{"cuda": cmp.Or(cuda, wantedCUDA(pass, &f, "")), "site": site})...)
 		list = append(list, f)
 	}
 	return list

@@ -15,6 +15,32 @@ type Advice struct {
 	// Path is the value of LD_LIBRARY_PATH that the fix sets; {env} in the template is the
 	// instruction that sets it. It is nil if the fix does not set the variable.
 	Path *string
+	// Pip is the fix as data, if it installs wheels, with Values not filled in; else nil.
+	Pip *Pip
+}
+
+// Pip says which wheels a fix installs, as templates.
+type Pip struct {
+	Install []string `yaml:"install"` // requirements (PEP 508) without markers
+	// Index is the address of the package index that has them; empty: the usual one.
+	Index string `yaml:"index"`
+	// Remove has the names of wheels that are uninstalled before, separated by blanks.
+	Remove string `yaml:"remove"`
+}
+
+// Wheels returns what a fix installs and removes, filled in, with the address of its index. ok
+// is false if the fix installs no wheels, or a value is not known.
+func (a Advice) Wheels() (install, remove []string, index string, ok bool) {
+	if a.Pip == nil {
+		return nil, nil, "", false
+	}
+	for _, t := range a.Pip.Install {
+		install = append(install, Fill(t, a.Values))
+	}
+	index, remove = Fill(a.Pip.Index, a.Values), strings.Fields(Fill(a.Pip.Remove, a.Values))
+	unknown := func(s string) bool { return strings.ContainsAny(s, "{} ") }
+	ok = len(install) > 0 && !slices.ContainsFunc(slices.Concat(install, remove, []string{index}), unknown)
+	return install, remove, index, ok
 }
 
 // String returns the fix as text.

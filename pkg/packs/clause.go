@@ -18,7 +18,9 @@ type Clause struct {
 	Because string        `yaml:"because"`
 	Effects []EffectTexts `yaml:"effects"`
 	Fix     []string      `yaml:"fix"`
-	Sources []string      `yaml:"sources"`
+	// Pip is the first fix as data, if it installs wheels; nil: it does not.
+	Pip     *Pip     `yaml:"pip"`
+	Sources []string `yaml:"sources"`
 }
 
 // EffectTexts are the templates of an [Effect].
