@@ -24,7 +24,7 @@ var captureName = regexp.MustCompile(`\{[a-z]+\}`)
 
 // newPattern parses a pattern of the packs.
 func newPattern(text string) *pattern {
-	text = blanks.ReplaceAllString(typography.Replace(text), " ")
+	text = squeeze(typography.Replace(text))
 	p := &pattern{text: text, words: words(captureName.ReplaceAllString(text, " "))}
 	seen := map[string]bool{}
 	at := 0

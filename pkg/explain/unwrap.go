@@ -2,6 +2,7 @@ package explain
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -14,7 +15,7 @@ const lineBreak = '\v'
 // unwrap removes what terminals, logs, JSON and Markdown put around an error: colours, escapes,
 // typographic quotes, runs of spaces. The number of lines stays.
 func unwrap(s string) string {
-	if strings.Contains(s, "\x1b") || strings.Contains(s, "[") {
+	if slices.ContainsFunc(escapes, func(e string) bool { return strings.Contains(s, e) }) {
 		s = colours.ReplaceAllString(s, "")
 	}
 	s = strings.ReplaceAll(s, "\r\n", "\n")
@@ -27,14 +28,32 @@ func unwrap(s string) string {
 	if strings.Contains(s, "&") {
 		s = entities.Replace(s)
 	}
-	return strings.ReplaceAll(blanks.ReplaceAllString(typography.Replace(s), " "), "\n ", "\n")
+	return strings.ReplaceAll(squeeze(typography.Replace(s)), "\n ", "\n")
 }
 
 // colours matches the control sequences of terminals, also as JSON and syslog write ESC.
 var colours = regexp.MustCompile(`(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e|#033|\^\[)(?:\[[0-9;?]*[a-zA-Z]|\][^\x07\n]*\x07)`)
 
-// blanks matches runs of spaces.
-var blanks = regexp.MustCompile(`[ \t\f]{2,}|\t|\f`)
+// escapes are the spellings of ESC that colours matches.
+var escapes = []string{"\x1b", `\u001`, `\x1`, `\033`, `\e`, "#033", "^["}
+
+// squeeze replaces runs of spaces and tabs by one space.
+func squeeze(s string) string {
+	if !strings.ContainsAny(s, "\t\f") && !strings.Contains(s, "  ") {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	for i := range len(s) {
+		c := s[i]
+		if c == '\t' || c == '\f' {
+			c = ' '
+		}
+		if c != ' ' || len(b) == 0 || b[len(b)-1] != ' ' {
+			b = append(b, c)
+		}
+	}
+	return string(b)
+}
 
 var entities = strings.NewReplacer("&quot;", `"`, "&#34;", `"`, "&#39;", "'", "&#x27;", "'", "&apos;", "'", "&gt;", ">", "&lt;", "<", "&amp;", "&", "&nbsp;", " ", "&#x2F;", "/", "&#96;", "'")
 
@@ -69,7 +88,9 @@ func escaped(s string, drive bool) (with string, n int) {
 	switch c := s[0]; {
 	case strings.IndexByte(`"'/_*[]()<>#-`, c) >= 0 && !drive, c == '"':
 		return s[:1], 1
-	case (c == 'n' || c == 'r') && !drive:
+	case c == 'r' && strings.HasPrefix(s, `r\n`):
+		return "", 1
+	case c == 'n' && !drive:
 		return string(lineBreak), 1
 	case c == 't' && !drive:
 		return " ", 1
