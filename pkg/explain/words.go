@@ -40,7 +40,7 @@ var (
 
 // Words of lines that speak of an error and do not report it: before the match, or anywhere.
 var (
-	beforeQuoted = []string{"avoid", "how to ", "if you ", "in case ", "prevent", "fix ", "fixes ", "fixes:", "fix:", "fix(", "fixed ", "handle ", "handles ", "catch ", "for example", "e.g.", "instead of ", "no more ", "ignore ", "test_", "tests/", "see ", "such as ", "can cause ", "may cause ", "might ", "recover from ", "troubleshoot"}
+	beforeQuoted = []string{"avoid", "how to ", "if you ", "in case ", "prevent", "fix ", "fixes ", "fixes:", "fix:", "fix(", "fixed ", "handle ", "handles ", "catch ", "for example", "e.g.", "instead of ", "no more ", "ignore ", "test_", "tests/", "see ", "such as ", "can cause ", "may cause ", "might ", "recover from ", "troubleshoot", "feat:", "feat(", "docs:", "docs(", "chore", "add ", "adds ", "explain", "detect ", "check for ", "when you ", "about ", "like ", "retry on ", "guard against ", "mock", "# ", "// "}
 	inQuoted     = []string{"no longer ", " resolved", " handled", " was fixed", " is fixed", " are fixed", "changelog", "release note", "tutorial", " passed", " skipped", " level=info", " level=debug", "[info]", "[debug]", "documentation"}
 )
 
@@ -52,7 +52,7 @@ func speaks(s string, at int) bool {
 		line = line[:i]
 	}
 	line = lower(line[:min(len(line), maxWordLine)])
-	return hasPart(line[:min(at-begin, len(line))], beforeQuoted) || hasPart(line, inQuoted)
+	return hasPart(line[:min(at-begin, len(line))], beforeQuoted) || hasPart(line, inQuoted) || hasWord(line, quietWords) && !hasWord(line, loudWords)
 }
 
 func hasPart(line string, words []string) bool {
