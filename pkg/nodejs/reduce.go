@@ -135,7 +135,9 @@ func Reduce(src []byte) []byte {
 	if tree == nil {
 		return []byte(unread)
 	}
-	js.Walk(&onLinux{}, tree)
+	if bytes.Contains(src, []byte("platform")) {
+		js.Walk(&onLinux{}, tree)
+	}
 	rd := &reducer{src: buf, lines: lineStarts(src)}
 	for _, plain := range []int{maxPlain, 100, 0} {
 		rd.plain = plain
@@ -198,14 +200,18 @@ func (l *onLinux) Enter(n js.INode) js.IVisitor {
 
 func (*onLinux) Exit(js.INode) {}
 
+var newline = []byte("\n")
+
 func lineStarts(src []byte) []int {
-	list := []int{0}
-	for i, c := range src {
-		if c == '\n' {
-			list = append(list, i+1)
+	list := make([]int, 1, 1+bytes.Count(src, newline))
+	for at := 0; ; {
+		n := bytes.IndexByte(src[at:], '\n')
+		if n < 0 {
+			return list
 		}
+		at += n + 1
+		list = append(list, at)
 	}
-	return list
 }
 
 // reducer reduces one source.
@@ -408,31 +414,36 @@ func (sh *shortener) Exit(js.INode) {}
 // body shortens the body of a function, unless it is short. It returns nil if nothing is
 // left in it.
 func (sh *shortener) body(b *js.BlockStmt) js.IVisitor {
-	limit := 2 * sh.rd.plain
-	if usesIn(b).loads {
-		limit = maxBody
-		if sh.rd.plain == 0 {
-			limit = maxPlain
-		}
-	}
-	inner := &shortener{sh.rd, sh.depth + 1}
-	if size := sizeOf(b); sh.depth < maxNested && (size <= limit || size <= maxReduced/2 && sh.rd.plain == maxPlain && isWrapper(b)) {
-		return inner
+	if sh.depth < maxNested && sh.isShort(b) {
+		return &shortener{sh.rd, sh.depth + 1}
 	}
 	b.List = []js.IStmt{&js.ExprStmt{Value: &js.LiteralExpr{TokenType: js.StringToken, Data: []byte(left)}}}
 	return nil
 }
 
+// isShort reports whether a body is short enough to be kept.
+func (sh *shortener) isShort(b *js.BlockStmt) bool {
+	size := sizeOf(b)
+	if size <= 2*sh.rd.plain {
+		return true
+	}
+	limit := maxBody
+	if sh.rd.plain == 0 {
+		limit = maxPlain
+	}
+	return size <= limit && loads(b) || size <= maxReduced/2 && sh.rd.plain == maxPlain && isWrapper(b)
+}
+
 // isWrapper reports whether a body loads something itself, outside of the functions in it.
 func isWrapper(b *js.BlockStmt) bool {
-	return slices.ContainsFunc(b.List, func(s js.IStmt) bool { return usesOf(s).loads })
+	return slices.ContainsFunc(b.List, func(s js.IStmt) bool { return loads(s) })
 }
 
 // mark puts the lines of the statements that load something before them.
 func (sh *shortener) mark(body []js.IStmt) []js.IStmt {
 	var list []js.IStmt
 	for _, s := range body {
-		if line := sh.rd.line(s); line > sh.rd.marks && usesOf(s).loads {
+		if line := sh.rd.line(s); line > sh.rd.marks && loads(s) {
 			sh.rd.marks = line
 			list = append(list, &js.ExprStmt{Value: &js.LiteralExpr{TokenType: js.StringToken, Data: []byte(`"@` + strconv.Itoa(line) + `"`)}})
 		}
@@ -456,11 +467,24 @@ func usesOf(s js.IStmt) *uses {
 	return u
 }
 
-func usesIn(b *js.BlockStmt) *uses {
-	u := &uses{names: map[string]bool{}}
-	js.Walk(u, b)
-	return u
+// loads reports whether a part of a source may load something, throw, or end the program.
+func loads(n js.INode) bool {
+	var l loader
+	js.Walk(&l, n)
+	return bool(l)
 }
+
+// loader is set once something is found that loads.
+type loader bool
+
+func (l *loader) Enter(n js.INode) js.IVisitor {
+	if *l = *l || loader(loadsItself(n)); *l {
+		return nil
+	}
+	return l
+}
+
+func (*loader) Exit(js.INode) {}
 
 // define collects the names that a statement binds or assigns.
 func (u *uses) define(s js.INode) {
@@ -538,35 +562,43 @@ func (u *uses) bind(b js.IBinding) {
 }
 
 func (u *uses) Enter(n js.INode) js.IVisitor {
-	switch n := n.(type) {
-	case *js.Var:
-		name := string(n.Name())
-		switch name {
-		case "require", "createRequire", "__non_webpack_require__", "__require", "nodeRequire":
-			u.loads = true
+	u.loads = u.loads || loadsItself(n)
+	if v, ok := n.(*js.Var); ok {
+		switch name := v.Name(); string(name) {
 		case "exports", "module", "undefined", "process":
-			return u
-		}
-		u.names[name] = true
-	case *js.ImportStmt, *js.ThrowStmt:
-		u.loads = true
-	case *js.ExportStmt:
-		u.loads = u.loads || n.Module != nil
-	case *js.CallExpr:
-		if l, ok := n.X.(*js.LiteralExpr); ok && string(l.Data) == "import" {
-			u.loads = true
-		}
-	case *js.LiteralExpr:
-		if n.TokenType == js.ImportToken {
-			u.loads = true
-		}
-	case *js.DotExpr:
-		switch memberName(n.Y) {
-		case "dlopen", "exit", "_resolveFilename", "_load", "registerHooks":
-			u.loads = true
+		default:
+			if !u.names[string(name)] {
+				u.names[string(name)] = true
+			}
 		}
 	}
 	return u
+}
+
+// loadsItself reports whether a node, without those in it, loads something.
+func loadsItself(n js.INode) bool {
+	switch n := n.(type) {
+	case *js.Var:
+		switch string(n.Name()) {
+		case "require", "createRequire", "__non_webpack_require__", "__require", "nodeRequire":
+			return true
+		}
+	case *js.ImportStmt, *js.ThrowStmt:
+		return true
+	case *js.ExportStmt:
+		return n.Module != nil
+	case *js.CallExpr:
+		l, ok := n.X.(*js.LiteralExpr)
+		return ok && string(l.Data) == "import"
+	case *js.LiteralExpr:
+		return n.TokenType == js.ImportToken
+	case *js.DotExpr:
+		switch memberName(n.Y) {
+		case "dlopen", "exit", "_resolveFilename", "_load", "registerHooks":
+			return true
+		}
+	}
+	return false
 }
 
 func (u *uses) Exit(js.INode) {}
