@@ -37,7 +37,7 @@ func patchCommand() *cli.Command {
 			"patch prints NEWREF@sha256:… on the standard output, everything else on the standard error. After\n" +
 			"layer:FILE it prints the variables that the layer needs, each as NAME=VALUE; unset those without\n" +
 			"a value.\n\n" +
-			"An image without anything to fix is published as NEWREF unchanged.\n\n" +
+			"An image without anything to fix is published as NEWREF unchanged, but for the variables of --require.\n\n" +
 			"--dry-run prints the plan. Without --from it is the plan of a scan, with empty libraries in the\n" +
 			"place of those that need a source: it says which values of --from have them, and prints the\n" +
 			"lines for the Dockerfile and the command that publishes the patched image.\n\n" +
@@ -53,6 +53,7 @@ func patchCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "from", Usage: "take missing libraries from `SOURCE`; may be repeated", DefaultText: "the policy's"},
 			&cli.StringSliceFlag{Name: "add", Usage: "take this release of a library, `LIBRARY=VERSION` (cudnn=9.1.0.70); may be repeated"},
 			&cli.BoolFlag{Name: "accept-nvidia-license", Usage: "accept the licences of NVIDIA's libraries"},
+			&cli.BoolFlag{Name: "require", Usage: "set NVIDIA_REQUIRE_* as `imgcheck gpus --emit require` writes it: NVIDIA's container runtime refuses machines that do not serve the image"},
 			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "print the plan and what it resolves, and publish nothing"},
 			&cli.BoolFlag{Name: "allow-copy", Usage: "copy the image's layers if the target cannot reference them"},
 			&cli.BoolFlag{Name: "undo", Usage: "make the name of a patched IMAGE name its original again"},
@@ -82,11 +83,19 @@ func fromSources() string {
 }
 
 // errRefused ends a command that refuses to go on; its exit status is that of findings.
-type errRefused struct{ why string }
+type errRefused struct {
+	why      string
+	hopeless bool // no change makes the image better
+}
 
 func (e errRefused) Error() string { return e.why }
 
-func refuse(format string, args ...any) error { return errRefused{fmt.Sprintf(format, args...)} }
+func refuse(format string, args ...any) error { return errRefused{why: fmt.Sprintf(format, args...)} }
+
+// hopeless refuses an image that no change makes better.
+func hopeless(ref string, plan *fix.Plan) error {
+	return errRefused{fmt.Sprintf("%s: no change makes it better: %s", ref, reasons(plan)), true}
+}
 
 // patching are the checked flags of a patch, and the state of its run.
 type patching struct {
@@ -97,6 +106,7 @@ type patching struct {
 	pins      map[string]string
 	accept    bool
 	dry, undo bool
+	require   bool   // set NVIDIA_REQUIRE_*
 	several   bool   // images behind the reference
 	emit      string // dockerfile, llb or empty
 	emitDir   string // of dockerfile=DIR
@@ -139,7 +149,7 @@ func patchOptions(c *cli.Context) (*patching, error) {
 	}
 	p := &patching{
 		ref: c.Args().First(), targets: c.StringSlice("tag"), from: c.StringSlice("from"), cacheDir: c.String("cache-dir"), accept: c.Bool("accept-nvidia-license"),
-		dry: c.Bool("dry-run"), undo: c.Bool("undo"), buildkit: c.String("buildkit"), pins: map[string]string{}, out: c.App.Writer, errs: c.App.ErrWriter,
+		require: c.Bool("require"), dry: c.Bool("dry-run"), undo: c.Bool("undo"), buildkit: c.String("buildkit"), pins: map[string]string{}, out: c.App.Writer, errs: c.App.ErrWriter,
 	}
 	var err error
 	if p.emit, p.emitDir, err = parseEmit(c.String("emit")); err != nil {
@@ -156,6 +166,8 @@ func patchOptions(c *cli.Context) (*patching, error) {
 		return nil, errors.New("--emit takes one name: leave out all but one -t")
 	case p.emit != "" && p.dry:
 		return nil, errors.New("--emit publishes nothing: leave out --dry-run; the plan goes to the standard error")
+	case p.require && (p.undo || p.emit != "" || strings.HasPrefix(p.ref, "dir:")):
+		return nil, errors.New("--require sets variables of an image that is published: leave out --undo and --emit (imgcheck gpus --emit require writes the lines for a Dockerfile)")
 	case p.undo && (published || p.dry || p.emit != ""):
 		return nil, errors.New("--undo takes the patched image and no other flag: imgcheck patch --undo REF")
 	case p.buildkit != "" && (!published || p.emit != ""):
@@ -362,7 +374,9 @@ func variables(done []*patch.Patched) ([]string, error) {
 // work is one image and its plan.
 type work struct {
 	*scan.JudgedBase
-	plan *fix.Plan
+	plan *fix.Plan // nil if there are only variables to set
+	// required are the variables of --require.
+	required []patch.EnvEdit
 }
 
 // plan judges an image and plans. It returns nil if there is nothing to fix, and an
@@ -373,6 +387,14 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 		return nil, err
 	}
 	p.close = append(p.close, j.Close)
+	if p.require {
+		return p.requiring(ctx, j, sources)
+	}
+	return p.fixing(ctx, j, sources)
+}
+
+// fixing plans fixes.
+func (p *patching) fixing(ctx context.Context, j *scan.JudgedBase, sources *provide.Sources) (*work, error) {
 	if p.advises() {
 		return p.advised(ctx, j)
 	}
@@ -381,19 +403,19 @@ func (p *patching) plan(ctx context.Context, img *patch.Image, sources *provide.
 		return nil, err
 	}
 	if !plan.Better() {
-		return nil, refuse("%s: no change makes it better: %s", p.ref, reasons(plan))
+		return nil, hopeless(p.ref, plan)
 	}
 	if err := p.needed(plan); err != nil {
 		return nil, err
 	}
-	if err := p.show(img, plan); err != nil {
+	if err := p.show(j.Base, plan); err != nil {
 		return nil, err
 	}
 	asks := plan.Asks()
 	if len(asks) > 0 && !p.accept && !p.dry {
 		return nil, refuse("%s", strings.Join(asks, "; "))
 	}
-	return &work{j, plan}, nil
+	return &work{JudgedBase: j, plan: plan}, nil
 }
 
 // needed refuses a --add that the plan does not need.
@@ -437,16 +459,19 @@ func (p *patching) show(img *patch.Image, plan *fix.Plan) error {
 // apply lays the plan over its image. It returns an errRefused if that does not make the
 // image better.
 func (p *patching) apply(ctx context.Context, w *work) (*patch.Patched, error) {
-	change, err := w.plan.Change()
+	change, err := w.change()
 	if err != nil {
 		return nil, err
 	}
+	apply := w.Apply
+	if w.plan == nil {
+		apply = w.Set
+	}
+	change.Env = append(change.Env, w.required...)
 	if p.emit == "dockerfile" {
 		change.Env = settable(change.Env)
 	}
-	change.CreatedBy = "imgcheck patch"
-	change.Comment = strings.Join(w.plan.Published(), "; ")
-	patched, err := w.Apply(ctx, change)
+	patched, err := apply(ctx, change)
 	if errors.As(err, new(*scan.NotBetterError)) {
 		return nil, refuse("%v; nothing was published", err)
 	}

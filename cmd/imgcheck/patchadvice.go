@@ -28,7 +28,7 @@ func (p *patching) advised(ctx context.Context, j *scan.JudgedBase) (*work, erro
 	}
 	plan := doc.Plan
 	if !plan.Better() && plan.Snippet == nil {
-		return nil, refuse("%s: no change makes it better: %s", p.ref, reasons(plan))
+		return nil, hopeless(p.ref, plan)
 	}
 	if err := p.needed(plan); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (p *patching) advised(ctx context.Context, j *scan.JudgedBase) (*work, erro
 	if p.dry && !plan.Better() {
 		return nil, refuse("%s: no change of files or variables makes it better, only the packages that the lines above install: build the image with those", p.ref)
 	}
-	return &work{j, plan}, nil
+	return &work{JudgedBase: j, plan: plan}, nil
 }
 
 // namingSources says how to name sources of the libraries that a plan adds.

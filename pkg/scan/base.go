@@ -8,7 +8,9 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/imgcheck/imgcheck/pkg/contract"
 	"github.com/imgcheck/imgcheck/pkg/fix"
+	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/provide"
@@ -68,11 +70,23 @@ func (j *JudgedBase) Advise(ctx context.Context, pins map[string]string) (*repor
 // layer and config are read back. It returns a [*NotBetterError] if the result is not
 // strictly better, as [fix.Better] defines it. The caller closes what it returns.
 func (j *JudgedBase) Apply(ctx context.Context, change patch.Change) (*patch.Patched, error) {
+	return j.apply(ctx, change, fix.Better)
+}
+
+// Set does what Apply does for a change that is no fix: the result must not be worse.
+func (j *JudgedBase) Set(ctx context.Context, change patch.Change) (*patch.Patched, error) {
+	return j.apply(ctx, change, fix.NotWorse)
+}
+
+// compare compares the results before and after a change.
+type compare func(before, after *lint.Result, old *layers.FS, counts func([]lint.Finding) []lint.Finding) error
+
+func (j *JudgedBase) apply(ctx context.Context, change patch.Change, law compare) (*patch.Patched, error) {
 	patched, err := patch.Apply(ctx, j.Base, j.Image.FS, change)
 	if err != nil {
 		return nil, err
 	}
-	if err := j.prove(ctx, patched, change.CreatedBy); err != nil {
+	if err := j.prove(ctx, patched, change.CreatedBy, law); err != nil {
 		patched.Close()
 		return nil, err
 	}
@@ -80,28 +94,58 @@ func (j *JudgedBase) Apply(ctx context.Context, change patch.Change) (*patch.Pat
 }
 
 // prove judges a patched image.
-func (j *JudgedBase) prove(ctx context.Context, patched *patch.Patched, createdBy string) error {
-	reading := j.opts.reading()
-	layer, err := patched.Index(reading.Keeps)
+func (j *JudgedBase) prove(ctx context.Context, patched *patch.Patched, createdBy string, law compare) error {
+	now, err := j.with(patched, createdBy)
 	if err != nil {
-		return fmt.Errorf("reading the new layer: %w", err)
-	}
-	var config v1.ConfigFile
-	if err := json.NewDecoder(bytes.NewReader(patched.Config)).Decode(&config); err != nil {
-		return fmt.Errorf("reading the new config: %w", err)
-	}
-	now := &replay.Image{FS: j.Image.FS.With(layer, source.Layer{CreatedBy: createdBy}), Config: &config, Machines: j.Image.Machines}
-	if j.Image.Config == nil && len(patched.Env) == 0 {
-		now.Config = nil // a directory has none
+		return err
 	}
 	res, err := lint.Run(ctx, now, j.Packs)
 	if err != nil {
 		return err
 	}
-	if err := fix.Better(j.Result, res, j.Image.FS, j.counts); err != nil {
+	if err := law(j.Result, res, j.Image.FS, j.counts); err != nil {
 		return &NotBetterError{j.ref, err}
 	}
 	return nil
+}
+
+// with returns the patched image, as it will be pulled.
+func (j *JudgedBase) with(patched *patch.Patched, createdBy string) (*replay.Image, error) {
+	reading := j.opts.reading()
+	layer, err := patched.Index(reading.Keeps)
+	if err != nil {
+		return nil, fmt.Errorf("reading the new layer: %w", err)
+	}
+	var config v1.ConfigFile
+	if err := json.NewDecoder(bytes.NewReader(patched.Config)).Decode(&config); err != nil {
+		return nil, fmt.Errorf("reading the new config: %w", err)
+	}
+	now := &replay.Image{FS: j.Image.FS.With(layer, source.Layer{CreatedBy: createdBy}), Config: &config, Machines: j.Image.Machines}
+	if j.Image.Config == nil && len(patched.Env) == 0 {
+		now.Config = nil // a directory has none
+	}
+	return now, nil
+}
+
+// Require returns the variables by which NVIDIA's container runtime refuses machines that do
+// not serve the image with a change.
+func (j *JudgedBase) Require(ctx context.Context, change patch.Change) ([]contract.Variable, error) {
+	img := j.Image
+	if !change.Empty() {
+		patched, err := patch.Apply(ctx, j.Base, j.Image.FS, change)
+		if err != nil {
+			return nil, err
+		}
+		defer patched.Close()
+		if img, err = j.with(patched, change.CreatedBy); err != nil {
+			return nil, err
+		}
+	}
+	c, err := contracted(ctx, j.ref, img, j.Packs)
+	if err != nil {
+		return nil, err
+	}
+	return c.Require()
 }
 
 // NotBetterError says why an image is not strictly better with a change.

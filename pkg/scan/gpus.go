@@ -10,6 +10,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/contract"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
@@ -25,16 +26,23 @@ func GPUs(ctx context.Context, ref string, o Options) (*contract.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	image := &replay.Image{FS: fsys, Config: img.Config}
-	evidence, err := replay.Run(ctx, image, set)
+	c, err := contracted(ctx, ref, &replay.Image{FS: fsys, Config: img.Config}, set)
 	if err != nil {
 		return nil, err
 	}
-	c := &contract.Image{Ref: ref, Rows: lint.GPURows(evidence, image, set), Compat: compatIn(fsys)}
 	if digest, err := v1.NewHash(img.Digest); err == nil {
 		c.Subject = v1.Descriptor{MediaType: img.MediaType, Digest: digest, Size: int64(len(img.Manifest))}
 	}
 	return c, nil
+}
+
+// contracted replays an image and returns it with its verdicts.
+func contracted(ctx context.Context, ref string, img *replay.Image, set *packs.Packs) (*contract.Image, error) {
+	evidence, err := replay.Run(ctx, img, set)
+	if err != nil {
+		return nil, err
+	}
+	return &contract.Image{Ref: ref, Rows: lint.GPURows(evidence, img, set), Compat: compatIn(img.FS)}, nil
 }
 
 // compatIn returns the directory of the first compatibility driver, of cuda-compat, or "".
