@@ -386,6 +386,7 @@ func (r *Run) execFile(m *module, f *pysource.File) {
 	r.inFrame(&frame{module: m, vars: m.names, file: m.file}, func() { r.block(f.Body) })
 	if strings.HasPrefix(m.file, r.in.StdLib+"/") && r.raised == nil {
 		r.presetStandIn(m)
+		r.presetFlags(m)
 	}
 }
 
@@ -904,8 +905,9 @@ func (r *Run) cannotImport(m *module, name string) value {
 			return unknownf("%s of %s", name, m.name)
 		}
 	}
+	lacks := r.lacksSubmodule(m, name)
 	r.raiseFailure(f, nil)
-	if !r.expectedHere(r.raised) && !r.lacksSubmodule(m, name) {
+	if !r.expectedHere(r.raised) && !lacks {
 		r.raised = nil
 		r.note(text)
 	}

@@ -102,7 +102,7 @@ func init() {
 	})
 	addModel("types", "ModuleType", func(r *Run) value { return r.moduleType() })
 	functions("re", map[string]func(*Run, *args) value{
-		"compile": func(_ *Run, a *args) value { return newPattern(a, 0) },
+		"compile": func(_ *Run, a *args) value { return newPattern(a, true) },
 		"match":   reFunc("match"), "search": reFunc("search"), "fullmatch": reFunc("fullmatch"), "sub": reFunc("sub"),
 		"findall": notKnown("findall"), "split": notKnown("split"), "finditer": notKnown("finditer"),
 		"escape": notKnown("escape"), "subn": notKnown("subn"),
@@ -281,13 +281,52 @@ func (p *pattern) attr(_ *Run, name string) (value, bool) {
 	return nil, false
 }
 
+// regexFlags are the flags of re by their names, with those of Go's syntax: "?" for a flag
+// that it lacks, "x" for one that [withFlags] applies (Lib/re/__init__.py).
+var regexFlags = []struct {
+	names string
+	bit   int64
+	flag  string
+}{
+	{"T TEMPLATE", 1, "?"},
+	{"I IGNORECASE", 2, "i"},
+	{"L LOCALE", 4, "?"},
+	{"M MULTILINE", 8, "m"},
+	{"S DOTALL", 16, "s"},
+	{"U UNICODE", 32, ""},
+	{"X VERBOSE", 64, "x"},
+	{"DEBUG", 128, "?"},
+	{"A ASCII", 256, "?"},
+}
+
+// presetFlags sets the names that re has by enum.global_enum, or by an update of its globals.
+func (r *Run) presetFlags(m *module) {
+	if m.name != "re" {
+		return
+	}
+	for _, f := range regexFlags {
+		for _, name := range strings.Fields(f.names) {
+			if v, ok := m.names.get(name); !ok || isUnknown(v) {
+				m.names.put(name, f.bit)
+			}
+		}
+	}
+}
+
 // maxPattern is the length of a regular expression that is compiled, in bytes.
 const maxPattern = 500
 
-func newPattern(a *args, flags int) value {
+// newPattern compiles the first argument, with flags as the second if there may be some.
+func newPattern(a *args, flags bool) value {
 	t, ok := a.text(0, "pattern")
-	if !ok || len(t) > maxPattern || len(a.pos) > 1+flags || len(a.kw) > 0 || strings.Contains(t, "(?") && !strings.Contains(t, "(?P<") {
+	if !ok || len(t) > maxPattern || a.open || !flags && len(a.pos)+len(a.kw) > 1 || strings.Contains(t, "(?") && !strings.Contains(t, "(?P<") {
 		return unknownf("a pattern")
+	}
+	if f, ok := a.get(1, "flags"); ok {
+		bits, known := f.(int64)
+		if t, ok = withFlags(t, bits); !known || !ok {
+			return unknownf("a pattern")
+		}
 	}
 	re, err := regexp.Compile(t)
 	if err != nil {
@@ -296,12 +335,55 @@ func newPattern(a *args, flags int) value {
 	return &pattern{re}
 }
 
+// withFlags returns a pattern with flags of re in Go's syntax; ok is false if that has not all.
+func withFlags(t string, bits int64) (pattern string, ok bool) {
+	flags := ""
+	for _, f := range regexFlags {
+		switch {
+		case bits&f.bit == 0:
+		case f.flag == "?":
+			return "", false
+		case f.flag == "x":
+			t = terse(t)
+		default:
+			flags += f.flag
+		}
+	}
+	if flags != "" {
+		t = "(?" + flags + ")" + t
+	}
+	return t, true
+}
+
+// terse returns a pattern of re.VERBOSE without its blanks and comments: those that neither
+// follow a backslash nor stand in a class.
+func terse(t string) string {
+	var b strings.Builder
+	class := false
+	for i := 0; i < len(t); i++ {
+		switch c := t[i]; {
+		case c == '\\' && i+1 < len(t):
+			b.WriteString(t[i : i+2])
+			i++
+		case !class && strings.IndexByte(" \t\n\r\f\v", c) >= 0:
+		case !class && c == '#':
+			for i+1 < len(t) && t[i+1] != '\n' {
+				i++
+			}
+		default:
+			class = c == '[' || class && c != ']'
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
 func reFunc(name string) func(*Run, *args) value {
 	return func(_ *Run, a *args) value {
 		if len(a.pos) < 2 || name == "sub" && len(a.pos) != 3 || name != "sub" && len(a.pos) != 2 {
 			return unknownf("a match")
 		}
-		p, ok := newPattern(&args{pos: a.pos[:1], kw: a.kw}, 0).(*pattern)
+		p, ok := newPattern(&args{pos: a.pos[:1], kw: a.kw}, false).(*pattern)
 		if !ok {
 			return unknownf("a match")
 		}
