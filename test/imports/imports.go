@@ -139,6 +139,10 @@ func (c *comparison) judgeFaults(all []*tried) bool {
 			if !v.text {
 				fmt.Printf("\nfault %s\n", one.Name)
 				v.write(os.Stdout)
+				if c.tree {
+					b, _ := json.MarshalIndent(v.pred.tree, "", " ")
+					fmt.Printf("%s\n", b)
+				}
 			}
 		}
 	}
