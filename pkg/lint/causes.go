@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
+	"github.com/imgcheck/imgcheck/pkg/startup"
 )
 
 // cause is one library that is missing, or one file that cannot be used, with the files that
@@ -131,11 +133,43 @@ func finding(pass *Pass, c *cause) Finding {
 		f.advise(pass.advice("preload-out", packs.Values{"file": c.preload})...)
 	}
 	f.advise(fixes(pass, &f, fam, c)...)
+	if rule == "library-not-on-path" && !c.starts {
+		if script := searchedByStart(pass, present); script != "" {
+			pass.lower(&f, "start-searches", packs.Values{"script": script})
+		}
+	}
 	if fam != nil && pass.Files.OnJetson() {
 		f.Advice = nil
 		pass.lower(&f, "jetson", nil)
 	}
 	return f
+}
+
+// searchedByStart returns the script that sets another LD_LIBRARY_PATH than the config for a
+// program of the image's start, if the directory of one of some files is in it, or may be; else
+// "".
+func searchedByStart(pass *Pass, files []string) string {
+	for _, p := range pass.Evidence.Started.Programs {
+		value, script := p.Env[packs.LdLibraryPath], ""
+		if old, _ := pass.Config.Getenv(packs.LdLibraryPath); value == old || p.Maybe != "" || p.Kind == startup.KindShell {
+			continue
+		}
+		for _, l := range p.Chain {
+			script = cmp.Or(l.File, script)
+		}
+		if script == "" {
+			continue
+		}
+		if !startup.Known(value) {
+			return script
+		}
+		for dir := range strings.SplitSeq(value, ":") {
+			if dir != "" && slices.ContainsFunc(files, func(f string) bool { return pass.Image.SameDir(dir, path.Dir(f)) }) {
+				return script
+			}
+		}
+	}
+	return ""
 }
 
 // addCandidates adds to the finding about a missing library the files that it may be: present,

@@ -52,6 +52,9 @@ func fixes(pass *Pass, f *Finding, fam *packs.Family, c *cause) []packs.Advice {
 // library that the image has. It returns nil for a loader and a C library.
 func releaseFix(pass *Pass, library, asks string) []packs.Advice {
 	if strings.HasPrefix(library, "ld-") || strings.HasPrefix(library, "libc.") {
+		if l := pass.Loaders.Primary; l != nil && l.Libc.Musl && strings.HasPrefix(library, "ld-linux") {
+			return pass.advice("glibc-base", packs.Values{"file": asks})
+		}
 		return nil
 	}
 	v := packs.Values{"library": library, "file": asks}
@@ -73,12 +76,15 @@ func releaseFix(pass *Pass, library, asks string) []packs.Advice {
 func isDebian(pass *Pass) bool {
 	d := pass.Inventory.Distribution
 	if d == nil {
-		return slices.ContainsFunc([]string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"}, func(dir string) bool {
-			e, _, ok := pass.Image.FS.Lookup(dir)
-			return ok && e.IsDir()
-		})
+		return isDirIn(pass, "/usr/lib/x86_64-linux-gnu") || isDirIn(pass, "/usr/lib/aarch64-linux-gnu")
 	}
 	return d.Is("debian") || d.Is("ubuntu")
+}
+
+// isDirIn reports whether a path of the image is a directory.
+func isDirIn(pass *Pass, dir string) bool {
+	e, _, ok := pass.Image.FS.Lookup(dir)
+	return ok && e.IsDir()
 }
 
 // debianPackage returns the name that Debian's policy (8.1, run-time shared libraries) asks of
@@ -86,6 +92,10 @@ func isDebian(pass *Pass) bool {
 // hexadecimal digits is of a wheel.
 func debianPackage(library string) string {
 	name, version, ok := strings.Cut(library, ".so.")
+	switch name {
+	case "libm", "libdl", "libpthread", "librt", "libutil", "libresolv", "libanl", "libmvec":
+		return "libc6"
+	}
 	if !ok || name == "" || version == "" || wheelName.MatchString(name) {
 		return ""
 	}
@@ -281,6 +291,10 @@ func pathWith(pass *Pass, needer, dir string) string {
 // olderCopyFix returns the fix that makes the loader find the newer of two copies first.
 func olderCopyFix(pass *Pass, older, newer string) []packs.Advice {
 	v := packs.Values{"older": older, "older-dir": path.Dir(older), "newer": newer, "newer-dir": path.Dir(newer)}
+	if prefix, ok := strings.CutSuffix(path.Dir(older), "/lib"); ok && strings.HasPrefix(path.Base(older), "libstdc++.so") && isDirIn(pass, prefix+"/conda-meta") {
+		v["prefix"] = prefix
+		return pass.advice("conda-libstdcxx", v)
+	}
 	if by := pass.Loaders.SearchDirs()[path.Dir(older)]; strings.HasPrefix(by, "/") {
 		v["conf"] = by
 		return pass.advice("older-copy-out", v)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -57,12 +58,21 @@ func absent(pass *Pass) []Finding {
 	if a := started.Absent; a != nil && !pass.Config.MayBeMounted(a.Tried) {
 		list = append(list, absentProgram(pass, a, "absent"))
 	}
+	if a := started.AbsentScript; a != nil && !pass.Config.MayBeMounted(a.Tried) && !pass.Config.IsMount(path.Dir(a.Name)) {
+		f := absentProgram(pass, a, "absent")
+		if a.Near == "" {
+			pass.lower(&f, "perhaps-mounted", nil)
+		} else {
+			f.Present = []replay.File{pass.Image.File(a.Near)}
+		}
+		list = append(list, f)
+	}
 	seen := map[string]bool{}
 	for _, a := range started.Services {
 		if !seen[a.Name] && !pass.Config.MayBeMounted(a.Tried) {
 			seen[a.Name] = true
 			f := absentProgram(pass, a, "service")
-			pass.lower(&f, "goes-on", nil)
+			pass.lower(&f, "start-goes-on", nil)
 			list = append(list, f)
 		}
 	}
@@ -79,6 +89,8 @@ func absentProgram(pass *Pass, a *startup.Absent, clause string) Finding {
 	fix, v := "install", packs.Values{"name": a.Name, "by": cmp.Or(a.File, "CMD")}
 	if link, _, _ := pass.Image.FS.Lstat(a.Link); a.Link != "" {
 		fix, v = "dangling", packs.Values{"target": link.Link, "link": a.Link}
+	} else if a.Near != "" {
+		fix, v = "near", packs.Values{"near": a.Near, "by": v["by"]}
 	}
 	pass.also(&f, fix, v)
 	f.Subject = a.Name
@@ -97,7 +109,28 @@ func programFix(pass *Pass, e replay.Entry) (clause string, v packs.Values) {
 	if p, ok := pass.Config.Executable("python3"); ok && e.Name == "python" && e.Path == "" {
 		return "python3", packs.Values{"path": p}
 	}
+	if found := programElsewhere(pass, e.Name); found != "" && e.Problem == "not-on-path" {
+		old, _ := pass.Config.Getenv("PATH")
+		return "elsewhere", packs.Values{"path": found, "dir": path.Dir(found), "value": old}
+	}
+	if name := e.Values["name"]; e.Problem == "not-there" && e.Path != "" && name != e.Name {
+		return "first-line", packs.Values{"script": e.Path, "name": name}
+	}
 	return "correct", nil
+}
+
+// programElsewhere returns the first program of a name in a directory bin of the image, or "".
+func programElsewhere(pass *Pass, name string) string {
+	found := ""
+	if strings.Contains(name, "/") {
+		return ""
+	}
+	for e := range pass.Image.FS.All() {
+		if e.Mode&0o111 != 0 && !e.IsDir() && path.Base(e.Path) == name && path.Base(path.Dir(e.Path)) == "bin" && (found == "" || "/"+e.Path < found) {
+			found = "/" + e.Path
+		}
+	}
+	return found
 }
 
 // interpreters returns a finding for each loader that programs need and the image lacks.

@@ -13,18 +13,22 @@ import (
 
 // startMisses adds the libraries that the Python programs of the image do not find or cannot
 // use.
-func startMisses(pass *Pass, by *causes) {
+func startMisses(pass *Pass, causes *causes) {
 	ends := map[string]bool{} // causes that end a program of the image's start
 	for _, s := range pass.Evidence.Starts {
 		for i := range s.Failures {
 			f := &s.Failures[i]
-			e := f.Loader()
+			by := f
+			if again := raisedAgain(s, f); again != nil {
+				by = again
+			}
+			e := by.Loader()
 			if e == nil || e.Kind == elfdeps.SymbolError || e.Kind == elfdeps.RelocationError || e.Missing() && pass.Packs.FromDriver(e.Name) {
 				continue
 			}
-			c := by.of(e)
+			c := causes.of(e)
 			c.loading = true
-			c.meet(e, replay.RealPath(pass.Image.FS, f.File()), f.Verdict)
+			c.meet(e, replay.RealPath(pass.Image.FS, by.File()), f.Verdict)
 			if s.Package != "" && ends[c.id] {
 				continue // the program's own way to it says more
 			}
@@ -32,6 +36,20 @@ func startMisses(pass *Pass, by *causes) {
 			ends[c.id] = ends[c.id] || s.Package == "" && f.Ends
 		}
 	}
+}
+
+// raisedAgain returns the failure of the loader that a program has caught, and whose exception
+// another failure raises once more, or nil (onnxruntime does so after its other imports).
+func raisedAgain(s *replay.Start, f *replay.StartFailure) *replay.StartFailure {
+	if f.Loader() != nil || !f.Ends {
+		return nil
+	}
+	for i := range s.Failures {
+		if first := &s.Failures[i]; first.Loader() != nil && first.Text == f.Text {
+			return first
+		}
+	}
+	return nil
 }
 
 // importsFail returns a finding for each import that ends a Python program of the image
@@ -42,7 +60,7 @@ func importsFail(pass *Pass) []Finding {
 	for _, s := range pass.Evidence.Starts {
 		for i := range s.Failures {
 			f := &s.Failures[i]
-			if !f.Ends || f.Loader() != nil || f.Doubt != "" {
+			if !f.Ends || f.Loader() != nil || f.Doubt != "" || raisedAgain(s, f) != nil {
 				continue
 			}
 			message := f.Type + ": " + f.Failure.Text
@@ -94,6 +112,14 @@ func (pass *Pass) adviseModule(x *Finding, f *replay.StartFailure) {
 		x.Present = []replay.File{pass.Image.File(v["file"])}
 		return
 	}
+	if v["dir"] = pass.moduleElsewhere(name); v["dir"] != "" {
+		clause := "source-tree"
+		if v["venv"] = pass.environmentOf(v["dir"]); v["venv"] != "" {
+			clause = "other-environment"
+		}
+		pass.also(x, clause, v)
+		return
+	}
 	pass.also(x, "no-module", v)
 	pass.adviseRequired(x, name)
 }
@@ -127,6 +153,36 @@ func (pass *Pass) adviseRequired(x *Finding, module string) {
 	}
 }
 
+// moduleElsewhere returns the directory of the image that has a module or a package of the first
+// part of a dotted name, or "": the first, and one of an environment before others.
+func (pass *Pass) moduleElsewhere(name string) string {
+	top, _, _ := strings.Cut(name, ".")
+	found := ""
+	for e := range pass.Image.FS.All() {
+		p, ok := strings.CutSuffix("/"+e.Path, "/"+top+"/__init__.py")
+		if !ok {
+			p, ok = strings.CutSuffix("/"+e.Path, "/"+top+".py")
+		}
+		if !ok || p == "" || strings.Contains(p, "/_vendor") || strings.Contains(strings.TrimSuffix(p, "-packages"), "-packages/") {
+			continue // a part of a package
+		}
+		if packed := strings.HasSuffix(p, "-packages"); found == "" || packed && (!strings.HasSuffix(found, "-packages") || p < found) {
+			found = p
+		}
+	}
+	return found
+}
+
+// environmentOf returns the environment of a directory of packages that has an interpreter of
+// its own, or "".
+func (pass *Pass) environmentOf(site string) string {
+	prefix, _, ok := strings.Cut(site, "/lib/python")
+	if ok && strings.HasSuffix(site, "/site-packages") && pass.Image.IsFile(prefix+"/bin/python") {
+		return prefix
+	}
+	return ""
+}
+
 // otherBuild returns the extension module with the last part of a dotted name that lies
 // beside a file and is tagged for another version of Python, and that version, or "".
 func (pass *Pass) otherBuild(name string, beside []string) (file, of string) {
@@ -138,7 +194,11 @@ func (pass *Pass) otherBuild(name string, beside []string) (file, of string) {
 		for _, e := range list {
 			tag := extensionTag.FindStringSubmatch(e.Name())
 			if base, _, _ := strings.Cut(e.Name(), "."); tag != nil && base == name[strings.LastIndexByte(name, '.')+1:] {
-				return path.Join(path.Dir(by), e.Name()), "3." + tag[1]
+				of = "3." + tag[1]
+				if l := pass.Loaders.Primary; l != nil && l.Libc.Musl && strings.Contains(e.Name(), "-linux-gnu") {
+					of += " with glibc"
+				}
+				return path.Join(path.Dir(by), e.Name()), of
 			}
 		}
 	}

@@ -66,6 +66,9 @@ func mounted(n *pyimport.Node, module string) {
 		return
 	}
 	top, _, _ := strings.Cut(module, ".")
+	if found := n.Nodes; f.Text == "No module named '"+module+"'" && module != top && len(found) > 0 && found[0].Name == top && found[0].Failed == nil {
+		return // the image has the package, so that no volume does
+	}
 	if _, rest, ok := strings.Cut(f.Text, "No module named '"+top); ok && (rest == "'" || strings.HasPrefix(rest, ".")) && f.Doubt == "" {
 		f.Doubt = "the image has no module " + top + ", and may get it from a volume"
 	}

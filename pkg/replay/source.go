@@ -197,7 +197,7 @@ func (rd *reader) source(f *followed) *source {
 		return nil
 	case failed != nil && len(refused) > 0:
 		s.refused = &refused[0]
-		s.refused.step.Error = failed.Type + ": " + failed.Text
+		s.refused.step.Error = rd.re.packs.Phrase("exception", packs.Values{"type": failed.Type, "text": failed.Text})
 	default:
 		s.caught = refused
 	}

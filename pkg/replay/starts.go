@@ -84,7 +84,16 @@ func (st *starter) run(ctx context.Context) ([]*Start, error) {
 	if err != nil {
 		return nil, err
 	}
-	return st.all(ctx, st.first(append(jobs, others...), maxStarts))
+	list, err := st.all(ctx, st.first(append(jobs, others...), maxStarts))
+	if err != nil {
+		return nil, err
+	}
+	more, err := st.failing(ctx, st.perhaps(list))
+	if err != nil {
+		return nil, err
+	}
+	again, err := st.all(ctx, more)
+	return append(list, again...), err
 }
 
 // maxBecomes limits how often a process becomes another program.

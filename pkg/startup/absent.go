@@ -19,6 +19,9 @@ type Absent struct {
 	Chain []Link
 	// Tried are the paths that were looked at.
 	Tried []string
+	// Near is a file of the same name in the directory where a Python file is looked for, or
+	// below it; "" if there is none.
+	Near string
 }
 
 // absent returns the program that is not there, or nil if that is not certain: if it is run

@@ -28,7 +28,50 @@ func (w *walk) python(p proc, pr Program, v via) {
 	case py.File != "" && w.isScript(py.File):
 		w.starter(p, i, path.Base(py.File), py.Args, v)
 	}
+	if _, _, ok := w.fs.Lookup(py.File); py.File != "" && !ok && v.main && !v.caught && w.res.AbsentScript == nil {
+		w.res.AbsentScript = w.absentScript(pr.Args[0], py.File, v)
+	}
 }
+
+// absentScript returns the file of a Python program that is not there, or nil if that is not
+// certain: if a script may have made it, or if no Python file is beside its place, so that the
+// code may come from a volume.
+func (w *walk) absentScript(name, file string, v via) *Absent {
+	if v.unsure || v.maybe != "" || w.changed || w.written[file] || isAtRunTime(file) {
+		return nil
+	}
+	a := &Absent{Name: file, Error: name + ": can't open file '" + file + "': [Errno 2] No such file or directory", Chain: v.chain, Tried: []string{file}}
+	a.File, _ = v.at()
+	dir := path.Dir(file)
+	for ; dir != "/"; dir = path.Dir(dir) {
+		if e, _, ok := w.fs.Lookup(dir); ok && e.IsDir() {
+			break
+		}
+	}
+	if dir == "/" {
+		return nil
+	}
+	code, n := false, 0
+	for e := range w.fs.Below(dir) {
+		if n++; n > maxBeside {
+			break
+		}
+		if strings.Contains(e.Path, "-packages/") {
+			continue
+		}
+		code = code || e.Type == layers.Regular && strings.HasSuffix(e.Path, ".py")
+		if path.Base(e.Path) == path.Base(file) && e.Type == layers.Regular && (a.Near == "" || len(e.Path) < len(a.Near)-1) {
+			a.Near = "/" + e.Path
+		}
+	}
+	if !code {
+		return nil
+	}
+	return a
+}
+
+// maxBeside is the number of files among which absentScript looks for others.
+const maxBeside = 20_000
 
 // isScript reports whether a Python file may be the console script of a package: one
 // without a suffix, in a directory of programs.

@@ -177,6 +177,9 @@ func (st *started) supervisorValue(s string, p supervisorProgram) string {
 // the operands as the container's program
 // (https://github.com/just-containers/s6-overlay#usage).
 func (st *started) s6() {
+	if _, _, ok := st.fs.Lookup("/command"); ok { // of version 3, which puts it into PATH
+		st.p = st.p.with("PATH", "/command:"+st.p.env["PATH"])
+	}
 	for _, pattern := range []string{
 		"/etc/cont-init.d/*", "/etc/s6-overlay/s6-rc.d/*/up", "/etc/s6-overlay/s6-rc.d/*/run", "/etc/services.d/*/run",
 	} {

@@ -159,6 +159,9 @@ type Result struct {
 	// Absent is a program that is not there when a script or a starter runs it, and with which
 	// the container ends, for certain; nil if there is none.
 	Absent *Absent
+	// AbsentScript is a Python file that is not there, with which the container ends; nil if
+	// there is none.
+	AbsentScript *Absent
 	// Services are commands of supervised services that are certain not to be there.
 	Services []*Absent
 	// Path is the file of the first program, or of the script that it is, links followed;
