@@ -91,6 +91,8 @@ func absentProgram(pass *Pass, a *startup.Absent, clause string) Finding {
 		fix, v = "dangling", packs.Values{"target": link.Link, "link": a.Link}
 	} else if a.Near != "" {
 		fix, v = "near", packs.Values{"near": a.Near, "by": v["by"]}
+	} else if clause, values := otherProgram(pass, a.Name); clause != "" {
+		fix, v = clause, values
 	}
 	pass.also(&f, fix, v)
 	f.Subject = a.Name
@@ -106,12 +108,8 @@ func programFix(pass *Pass, e replay.Entry) (clause string, v packs.Values) {
 		link, _, _ := pass.Image.FS.Lstat(e.Link)
 		return "dangling", packs.Values{"target": link.Link, "link": e.Link}
 	}
-	if p, ok := pass.Config.Executable("python3"); ok && e.Name == "python" && e.Path == "" {
-		return "python3", packs.Values{"path": p}
-	}
-	if found := programElsewhere(pass, e.Name); found != "" && e.Problem == "not-on-path" {
-		old, _ := pass.Config.Getenv("PATH")
-		return "elsewhere", packs.Values{"path": found, "dir": path.Dir(found), "value": old}
+	if clause, v := otherProgram(pass, e.Name); clause != "" && e.Path == "" {
+		return clause, v
 	}
 	if name := e.Values["name"]; e.Problem == "not-there" && e.Path != "" && name != e.Name {
 		return "first-line", packs.Values{"script": e.Path, "name": name}
@@ -119,12 +117,34 @@ func programFix(pass *Pass, e replay.Entry) (clause string, v packs.Values) {
 	return "correct", nil
 }
 
+// otherProgram returns the clause with what the image has in place of a program that is not
+// found, or "": python3 for python, a program of the name elsewhere, or a Python package of the
+// name that can be run (`python -m uvicorn`).
+func otherProgram(pass *Pass, name string) (clause string, v packs.Values) {
+	base := path.Base(name)
+	if p, ok := pass.Config.Executable("python3"); ok && name == "python" {
+		return "python3", packs.Values{"path": p}
+	}
+	old, _ := pass.Config.Getenv("PATH")
+	switch found := programElsewhere(pass, base); {
+	case found != "" && base != name:
+		return "moved", packs.Values{"path": found, "name": name}
+	case found != "":
+		return "elsewhere", packs.Values{"path": found, "dir": path.Dir(found), "value": old}
+	}
+	for p := range pass.Packages.Environments() {
+		for _, site := range p.Sites {
+			if p.Interpreter != "" && pass.Image.IsFile(path.Join(site, base, "__main__.py")) {
+				return "as-module", packs.Values{"python": path.Base(p.Interpreter), "module": base, "dir": path.Join(site, base)}
+			}
+		}
+	}
+	return "", nil
+}
+
 // programElsewhere returns the first program of a name in a directory bin of the image, or "".
 func programElsewhere(pass *Pass, name string) string {
 	found := ""
-	if strings.Contains(name, "/") {
-		return ""
-	}
 	for e := range pass.Image.FS.All() {
 		if e.Mode&0o111 != 0 && !e.IsDir() && path.Base(e.Path) == name && path.Base(path.Dir(e.Path)) == "bin" && (found == "" || "/"+e.Path < found) {
 			found = "/" + e.Path

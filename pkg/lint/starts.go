@@ -3,6 +3,7 @@ package lint
 import (
 	"io/fs"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
@@ -102,6 +103,9 @@ func importFinding(pass *Pass, message string, failures []*replay.StartFailure) 
 // adviseModule adds what to do about a module that is not there: the package may have it
 // for another Python.
 func (pass *Pass) adviseModule(x *Finding, f *replay.StartFailure) {
+	if f.Type == "ImportError" {
+		pass.adviseName(x, f)
+	}
 	if f.Type != "ModuleNotFoundError" {
 		return
 	}
@@ -122,6 +126,35 @@ func (pass *Pass) adviseModule(x *Finding, f *replay.StartFailure) {
 	}
 	pass.also(x, "no-module", v)
 	pass.adviseRequired(x, name)
+}
+
+// missingName matches CPython's text about a name that a module does not have
+// (Python/ceval.c, import_from).
+var missingName = regexp.MustCompile(`^cannot import name '([^']+)' from (?:partially initialized module )?'([^']+)' \((/[^)]+)\)`)
+
+// adviseName adds which packages have releases that do not fit: that of the module that lacks a
+// name, and that of the file which imports it.
+func (pass *Pass) adviseName(x *Finding, f *replay.StartFailure) {
+	m := missingName.FindStringSubmatch(f.Text)
+	if m == nil || len(x.Affected) == 0 {
+		return
+	}
+	p, of, _ := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, m[3]))
+	q, by, _ := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, x.Affected[0]))
+	if of == nil {
+		return
+	}
+	v := packs.Values{"name": m[1], "module": m[2], "package": of.Name, "version": pass.Packages.Version(p, of)}
+	switch {
+	case by == of:
+		pass.also(x, "name-of-own", v)
+	case by != nil:
+		v["by"], v["by-version"] = by.Name, pass.Packages.Version(q, by)
+		pass.also(x, "name-of-other", v)
+	default:
+		v["by"], v["by-version"] = path.Base(x.Affected[0]), ""
+		pass.also(x, "name-of-program", v)
+	}
 }
 
 // adviseRequired adds where a module that is not there may come from: the package with the

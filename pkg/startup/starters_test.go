@@ -84,6 +84,7 @@ func TestStarters(t *testing.T) {
 		{"daphne -b 0.0.0.0 proj.asgi:application", "imports proj.asgi"},
 		{"celery -A proj.tasks worker -l info", "imports proj.tasks"},
 		{"flask --app pkg.web run --host 0.0.0.0", "imports pkg.web"},
+		{"litestar --app pkg.web:app run --host 0.0.0.0", "imports pkg.web"},
 		{"fastapi run pkg/main.py --port 80", "file /w/pkg/main.py"},
 		{"streamlit run app.py --server.port 80", "file /w/app.py"},
 		{"chainlit run app.py -h", "file /w/app.py"},
@@ -140,7 +141,7 @@ func TestStarters(t *testing.T) {
 		{Name: "/bin/sh", Data: []byte("elf")},
 		{Name: "/usr/bin/env", Data: []byte("elf")},
 	}
-	console := set("torchrun", "accelerate", "deepspeed", "ray", "gunicorn", "uvicorn", "hypercorn", "granian", "daphne", "celery", "flask", "fastapi",
+	console := set("torchrun", "accelerate", "deepspeed", "ray", "gunicorn", "uvicorn", "litestar", "hypercorn", "granian", "daphne", "celery", "flask", "fastapi",
 		"streamlit", "chainlit", "bentoml", "locust", "serve", "coverage", "poetry", "pipenv", "pdm", "honcho", "opentelemetry-instrument", "my_init")
 	node := set("npm", "npx", "yarn", "pm2-runtime", "cross-env")
 	files = append(files, txtar.File{Name: "/usr/bin/node", Data: []byte("elf")})
