@@ -10,14 +10,16 @@ import (
 // as a whole. They count from the end of the text, so that lines in front change nothing.
 const (
 	maxBroken = 8 << 10 // bytes
+	minBroken = 40      // bytes of a line that was broken
 	maxCut    = 12      // lines
 	minCut    = 14      // bytes of a pattern that the text has
 	longCut   = 24      // the same, for a line that begins within a word
 )
 
-// broken returns the matches of patterns in a text whose lines were broken, in a terminal or a
-// mail.
-func (x *Explainer) broken(s, low string) []hit {
+// broken returns the matches of patterns across the ends of lines, which a terminal or a mail
+// has broken between two words or within one. Patterns with {text} are matched only if no line
+// names a cause, since that may be anything.
+func (x *Explainer) broken(s, low string, vague bool) []hit {
 	from := max(0, len(low)-maxBroken)
 	if from > 0 {
 		from += strings.IndexByte(low[from:], '\n') + 1
@@ -25,11 +27,45 @@ func (x *Explainer) broken(s, low string) []hit {
 	if !strings.Contains(low[from:], "\n") {
 		return nil
 	}
-	list := x.match(s[from:], strings.ReplaceAll(low[from:], "\n", " "))
+	spaced, places := joined(s[from:], " ")
+	list := moved(x.match(spaced, lower(spaced)), places)
+	whole, places := joined(s[from:], "")
+	list = append(list, moved(x.match(whole, lower(whole)), places)...)
+	list = slices.DeleteFunc(list, func(h hit) bool { return h.captures["text"] != "" && !vague })
 	for i := range list {
 		list[i].at += from
 	}
 	return list
+}
+
+// moved replaces the places of hits by those of the text that was joined.
+func moved(list []hit, places []int) []hit {
+	for i := range list {
+		list[i].at = places[list[i].at]
+	}
+	return list
+}
+
+// joined returns a text whose long lines are joined with the next ones, and the place in the text
+// of each of its bytes: with a space, or with nothing if the line ends within a word.
+func joined(s, with string) (string, []int) {
+	b, places := make([]byte, 0, len(s)), make([]int, 0, len(s)+1)
+	begin := 0
+	for i := range len(s) {
+		c := s[i]
+		if c == '\n' {
+			long := i-begin >= minBroken && i+1 < len(s)
+			begin = i + 1
+			switch {
+			case long && with != "":
+				c = ' '
+			case long && isWord(s[i-1]) && isWord(s[i+1]):
+				continue
+			}
+		}
+		b, places = append(b, c), append(places, i)
+	}
+	return string(b), append(places, len(s))
 }
 
 // cut returns the matches of patterns with lines of which the begin or the end was cut off, as

@@ -59,12 +59,14 @@ func TestDrawn(t *testing.T) {
 		name               string
 		first, three, none float64 // percent: floors, and a ceiling
 	}{
-		{"drawn-1.jsonl", 88, 96, 0},
-		{"drawn-2.jsonl", 93, 96, 0},
-		{"drawn-3.jsonl", 85, 93, 1},
-		{"drawn-4.jsonl", 80, 93, 1},
-		{"drawn-5.jsonl", 78, 95, 0},
-		{"drawn-6.jsonl", 79, 91, 0},
+		{"drawn-1.jsonl", 89, 99, 0},
+		{"drawn-2.jsonl", 93, 99, 0},
+		{"drawn-3.jsonl", 90, 95, 0},
+		{"drawn-4.jsonl", 91, 95, 0},
+		{"drawn-5.jsonl", 86, 98, 0},
+		{"drawn-6.jsonl", 87, 99, 0},
+		{"drawn-7.jsonl", 97, 99, 0},
+		{"drawn-8.jsonl", 95, 98, 0},
 	} {
 		s := mark(t, x, lines[drawn](t, c.name))
 		t.Logf("%s: %s", c.name, s)
@@ -89,6 +91,13 @@ func TestQuiet(t *testing.T) {
 	for _, o := range others {
 		texts = append(texts, o.Text)
 	}
+	reported := lines[drawn](t, "innocent-3.jsonl")
+	if len(reported) < 60 {
+		t.Errorf("%d innocent lines of reports", len(reported))
+	}
+	for _, r := range reported {
+		texts = append(texts, r.Text)
+	}
 	answered := 0
 	for _, text := range texts {
 		r := x.Explain(text)
@@ -102,4 +111,7 @@ func TestQuiet(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d have an answer", answered, len(texts))
+	if answered*8 > len(texts) {
+		t.Errorf("%d of %d have an answer", answered, len(texts))
+	}
 }

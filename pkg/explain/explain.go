@@ -264,7 +264,10 @@ func (x *Explainer) apart(answers []Answer) string {
 // certain, and a part of a pattern neither.
 func sure(h hit, s string, first bool) Confidence {
 	c := confidence(h.text, first)
-	if c == Certain && (h.partial || speaks(s, h.at)) {
+	switch quoted, quiet := speaks(s, h.at); {
+	case c == Possible || quiet && h.tier != benignTier:
+		return Possible
+	case h.partial || quoted:
 		return Likely
 	}
 	return c
@@ -285,10 +288,9 @@ func confidence(t *text, first bool) Confidence {
 func (x *Explainer) hits(s string) []hit {
 	low := lower(s)
 	list := x.match(s, low)
-	for _, other := range []func(s, low string) []hit{x.broken, x.cut} {
-		if x.vague(list) {
-			list = append(list, other(s, low)...)
-		}
+	list = append(list, newHits(list, x.broken(s, low, x.vague(list)))...)
+	if x.vague(list) {
+		list = append(list, x.cut(s, low)...)
 	}
 	if len(list) == 0 {
 		list = x.byWords(low)
@@ -319,6 +321,14 @@ func withoutBenign(list []hit) []hit {
 	return slices.DeleteFunc(list, func(h hit) bool {
 		at, has := benign[h.line]
 		return has && h.tier != benignTier && h.at >= at
+	})
+}
+
+// newHits returns the hits of more that are not in the list. A capture before the pattern's first
+// words may begin earlier in lines that are joined.
+func newHits(list, more []hit) []hit {
+	return slices.DeleteFunc(more, func(h hit) bool {
+		return slices.ContainsFunc(list, func(o hit) bool { return o.order == h.order && h.at <= o.at && o.at <= h.at+maxCapture })
 	})
 }
 

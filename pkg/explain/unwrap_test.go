@@ -18,6 +18,7 @@ func TestUnwrap(t *testing.T) {
 		"RuntimeError: CUDA  error:\tno kernel image is   available for execution on the device\r\nmore\r\n":                                        "gpu-not-supported",
 		"50%|█████\rCUDA out of memory":                                                                                                             "gpu-out-of-memory",
 		"RuntimeError: CUDA error: no kernel image is available\n    for execution on the device":                                                   "gpu-not-supported",
+		"container init caused: nvidia-container-cli: requirement error: unsatisfied condi\ntion: cuda >= 9.0":                                      "driver-too-old",
 		"OSError: libGL.so.1: cannot open shared object\nfile: No such file or directory":                                                           "missing-system-library",
 		"ImportError: libGL.so.1: cannot open shared obj":                                                                                           "missing-system-library",
 		"RuntimeError: The NVIDIA driver on your system is too ol…":                                                                                 "driver-too-old",
@@ -43,7 +44,7 @@ func TestPartIsNotCertain(t *testing.T) {
 		"CUDA out of memory is handled by a retry":                                       Likely,
 		"fixes: CUDA out of memory":                                                      Likely,
 		"no kernel image is available for execut...":                                     Likely,
-		"no kernel image is available\nfor execution on the device":                      Certain,
+		"CUDA error: no kernel image is available for\nexecution on the device":          Certain,
 		"the error 'no kernel image is available for execution on the device' was fixed": Likely,
 	} {
 		r := x.Explain(text)

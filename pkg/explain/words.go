@@ -33,8 +33,10 @@ func (x *Explainer) byWords(low string) []hit {
 }
 
 // quietWords mark lines of logs that report no error, unless they have one of loudWords.
+// quietMarks are those that leave no doubt.
 var (
-	quietWords = []string{"info", "debug"}
+	quietWords = []string{"info", "debug", "futurewarning", "deprecat", "already satisfied", "nvcc warning", "this is expected"}
+	quietMarks = []string{" info ", "[info", "level=info", " info:", " debug ", "[debug", "level=debug", "futurewarning", "deprecationwarning"}
 	loudWords  = []string{"error", "fail", "unable", "cannot", "could not"}
 )
 
@@ -44,15 +46,17 @@ var (
 	inQuoted     = []string{"no longer ", " resolved", " handled", " was fixed", " is fixed", " are fixed", "changelog", "release note", "tutorial", " passed", " skipped", " level=info", " level=debug", "[info]", "[debug]", "documentation"}
 )
 
-// speaks reports whether the line of a match only speaks of the error.
-func speaks(s string, at int) bool {
+// speaks reports whether the line of a match only speaks of the error, and whether it is a line
+// that reports no error at all.
+func speaks(s string, at int) (quoted, quiet bool) {
 	begin := strings.LastIndexAny(s[:at], "\n\v") + 1
 	line := s[begin:]
 	if i := strings.IndexAny(line, "\n\v"); i >= 0 {
 		line = line[:i]
 	}
 	line = lower(line[:min(len(line), maxWordLine)])
-	return hasPart(line[:min(at-begin, len(line))], beforeQuoted) || hasPart(line, inQuoted) || hasWord(line, quietWords) && !hasWord(line, loudWords)
+	quoted = hasPart(line[:min(at-begin, len(line))], beforeQuoted) || hasPart(line, inQuoted)
+	return quoted, hasPart(" "+line, quietMarks) && !hasWord(line, loudWords)
 }
 
 func hasPart(line string, words []string) bool {
