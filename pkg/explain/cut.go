@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Limits of the search for patterns that are broken or cut off, which is made if none matches
-// as a whole. They count from the end of the text, so that lines in front change nothing.
+// Limits of the search for patterns that are broken or cut off. They count from the end of the
+// text, so that lines in front change nothing.
 const (
 	maxBroken = 8 << 10 // bytes
 	minBroken = 40      // bytes of a line that was broken
