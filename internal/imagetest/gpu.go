@@ -25,7 +25,7 @@ type GPUEntry struct {
 
 const (
 	maxFatbins = 1 << 16 // containers of one line
-	gpuPayload = 64      // bytes of an entry's payload
+	gpuPayload = 1024    // bytes of an entry's payload: a cubin without a kernel has fewer
 )
 
 // gpuKinds are the kinds of entries by what their names begin with.

@@ -83,7 +83,7 @@ func (t *Tables) Fit(name string, c *gpucode.Code, m Machine, s Settings) (Fit, 
 		}
 		switch out := t.served(choice, m, s); {
 		case out.Fails():
-			if bad[out] += n; choice.Use != None || majors(g.Entries) > 1 {
+			if bad[out] += n; choice.Use != None || majors(g.Entries) > 1 && !empty(g) {
 				lack[out] += n
 			}
 		case choice.Use == Doubtful:
@@ -109,7 +109,7 @@ func (t *Tables) Fit(name string, c *gpucode.Code, m Machine, s Settings) (Fit, 
 		}
 	case f.Lack > 0 && !chooses:
 		f.Outcome = FitsPartly
-	case doubtful > 0:
+	case doubtful > 0 && !(chooses && good-doubtful >= enough): // cuFFT's containers for a Jetson are not for others
 		f.Outcome = Unsure
 	case compiles > 0:
 		f.Outcome = FitsByJIT
@@ -117,6 +117,21 @@ func (t *Tables) Fit(name string, c *gpucode.Code, m Machine, s Settings) (Fit, 
 		f.Outcome = Fits
 	}
 	return f, true
+}
+
+// empty reports whether containers have no kernel: nvcc links each program with several
+// architectures to one more container of machine code, which has none where nothing is
+// relocatable. Its cubins are not compressed and have less than a kilobyte (872 bytes in CUDA 12.4);
+// the smallest kernel takes 2,700.
+func empty(g gpucode.Group) bool {
+	entries := int64(0)
+	for _, e := range g.Entries {
+		if e.Kind != gpucode.SASS || e.Flags&(gpucode.LZ4|gpucode.Zstd) != 0 {
+			return false
+		}
+		entries += int64(e.Count)
+	}
+	return g.Bytes > 0 && g.Bytes < 1024*entries*int64(g.Containers)
 }
 
 // most returns the number of all containers, and the outcome that most of them have; of equal

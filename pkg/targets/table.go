@@ -155,15 +155,16 @@ func (r *Row) raise(driver, why string) {
 	}
 }
 
-// launched reports whether entries have code that a driver launches: LTO IR alone is
-// linked by a library first.
+// launched reports whether entries have code that a driver launches. A container with LTO IR
+// is linked by a library first, also where it has PTX and machine code beside it: with those
+// of cuSPARSE alone, an H200 could not initialize it.
 func launched(entries []gpucode.Entry) bool {
 	for _, e := range entries {
-		if e.Kind != gpucode.IR {
-			return true
+		if e.Kind == gpucode.IR {
+			return false
 		}
 	}
-	return false
+	return len(entries) > 0
 }
 
 // majors returns the number of generations for which entries have machine code or PTX.

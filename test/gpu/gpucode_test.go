@@ -99,7 +99,7 @@ func TestRaisePTX(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := "//\n.version 8.4\n.target sm_90\n"
-	copy(b[len(b)-24-64:], text) // the payload is the container's end
+	copy(b[len(b)-24-1024:], text) // the payload is the container's end
 	if err := os.WriteFile(file, b, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestRaisePTX(t *testing.T) {
 	}
 	after, err := os.ReadFile(file)
 	if err != nil || !bytes.Contains(after, []byte("//\n.version 9.9\n.target sm_90\n")) {
-		t.Errorf("the text is %q (%v)", after[len(after)-88:], err)
+		t.Errorf("the text is %q (%v)", after, err)
 	}
 	for _, version := range []string{"", "9", "10.0", "x.y"} {
 		if _, err := RaisePTX(file, version); err == nil {
