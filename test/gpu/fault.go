@@ -94,9 +94,17 @@ func (p *Plan) Fault(name string) *Fault {
 //go:embed faults.yaml
 var faultsYAML []byte
 
+//go:embed targets.yaml
+var targetsYAML []byte
+
 // Load reads faults.yaml.
-func Load() (*Plan, error) {
-	d := yaml.NewDecoder(bytes.NewReader(faultsYAML))
+func Load() (*Plan, error) { return load(faultsYAML) }
+
+// LoadTargets reads targets.yaml, the faults in GPU code.
+func LoadTargets() (*Plan, error) { return load(targetsYAML) }
+
+func load(text []byte) (*Plan, error) {
+	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	p := &Plan{}
 	if err := d.Decode(p); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
@@ -126,6 +127,12 @@ func judge(t *testing.T, plan *Plan, name string) *lint.Result {
 	if f == nil {
 		t.Fatalf("faults.yaml has no fault %q", name)
 	}
+	return f.judge(t, machine(t))
+}
+
+// machine returns the text of the machine.
+func machine(t *testing.T) *imagetest.Image {
+	t.Helper()
 	text, err := os.ReadFile("testdata/machine.txtar")
 	if err != nil {
 		t.Fatal(err)
@@ -134,6 +141,12 @@ func judge(t *testing.T, plan *Plan, name string) *lint.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return m
+}
+
+// judge makes the fault in the text of a machine and scans it, for given GPUs and drivers.
+func (f *Fault) judge(t *testing.T, m *imagetest.Image, on ...targets.Machine) *lint.Result {
+	t.Helper()
 	records(t, m)
 	cache := ldconfig(t, m) // the machine's cache before the fault
 	put(m, "/etc/ld.so.cache", imagetest.File{Data: cache, Size: int64(len(cache)), Mode: 0o644})
@@ -149,7 +162,7 @@ func judge(t *testing.T, plan *Plan, name string) *lint.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := lint.Run(t.Context(), &replay.Image{FS: index(t, m), Config: &v1.ConfigFile{OS: "linux", Architecture: "amd64", Config: m.Config}}, set)
+	res, err := lint.Run(t.Context(), &replay.Image{FS: index(t, m), Config: &v1.ConfigFile{OS: "linux", Architecture: "amd64", Config: m.Config}, Machines: on}, set)
 	if err != nil {
 		t.Fatal(err)
 	}
