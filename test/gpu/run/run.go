@@ -46,9 +46,14 @@ func Main() {
 	flag.BoolVar(&r.patches, "patches", false, "also patch the faults under patches, and run the programs after each")
 	flag.IntVar(&r.random, "random", 0, "make so many random faults in place of those of faults.yaml")
 	flag.Uint64Var(&r.seed, "seed", 1, "what the random faults hang on")
+	targets := flag.Bool("targets", false, "make the faults in GPU code, those of targets.yaml, and scan for the machine's GPU and driver")
 	flag.BoolVar(&r.all, "maps", false, "keep the mapped files of every fault, not of the first alone")
 	flag.Parse()
 	r.until = time.Now().Add(*within)
+	r.load = gpu.Load
+	if *targets {
+		r.load, r.extra = gpu.LoadTargets, gpuAndDriver(context.Background())
+	}
 	if err := r.run(context.Background(), *only); err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
 		os.Exit(1)
@@ -65,9 +70,11 @@ type runner struct {
 	random                          int
 	seed                            uint64
 
-	plan *gpu.Plan
-	work string // a tmpfs for the upper directories of the overlays
-	mu   sync.Mutex
+	load  func() (*gpu.Plan, error)
+	extra []string // arguments of a scan
+	plan  *gpu.Plan
+	work  string // a tmpfs for the upper directories of the overlays
+	mu    sync.Mutex
 }
 
 // tools is the directory of a root where imgcheck and the programs are mounted.
@@ -75,7 +82,7 @@ const tools = "/mnt"
 
 func (r *runner) run(ctx context.Context, only string) error {
 	var err error
-	if r.plan, err = gpu.Load(); err != nil {
+	if r.plan, err = r.load(); err != nil {
 		return err
 	}
 	if r.random > 0 {
@@ -155,6 +162,17 @@ func write(file string, record *gpu.Record) error {
 func machine(ctx context.Context) string {
 	out, _ := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").Output()
 	return strings.TrimSpace(string(out))
+}
+
+// gpuAndDriver returns the arguments by which a scan judges for the machine's first GPU.
+func gpuAndDriver(ctx context.Context) []string {
+	out, _ := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=compute_cap,driver_version", "--format=csv,noheader").Output()
+	line, _, _ := strings.Cut(string(out), "\n")
+	gpu, driver, ok := strings.Cut(line, ", ")
+	if !ok {
+		return nil
+	}
+	return []string{"--gpu", gpu, "--driver", driver}
 }
 
 // try makes one fault in an overlay.
@@ -366,7 +384,8 @@ func (r *runner) command(ctx context.Context, root string, env []string, name st
 
 // scan runs imgcheck in a root, as in a step of a container build.
 func (r *runner) scan(ctx context.Context, root string, env []string) (*gpu.Said, error) {
-	c := r.command(ctx, root, env, tools+"/imgcheck", "scan", "--format", "json", "--no-cache", "--no-fixes", "--quiet", "--config", "none", "dir:/")
+	args := append([]string{"scan", "--format", "json", "--no-cache", "--no-fixes", "--quiet", "--config", "none"}, r.extra...)
+	c := r.command(ctx, root, env, tools+"/imgcheck", append(args, "dir:/")...)
 	var stdout, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stdout, &stderr
 	if err := c.Run(); err != nil && c.ProcessState.ExitCode() != 1 {
