@@ -70,7 +70,11 @@ func (t *Tables) Fit(name string, c *gpucode.Code, m Machine, s Settings) (Fit, 
 	}
 	bad, doubtful, compiles := map[Outcome]int{}, 0, 0
 	lack, drivers := map[Outcome]int{}, map[need]int{}
+	linked := false // code that the driver perhaps links
 	for _, g := range c.Groups {
+		if g.Section == gpucode.RelocatableSection {
+			linked = linked || t.served(t.Choose(g.Entries, m.Arch), m, s) == Fits
+		}
 		if g.Section == gpucode.RelocatableSection || !launched(g.Entries) {
 			continue
 		}
@@ -104,7 +108,7 @@ func (t *Tables) Fit(name string, c *gpucode.Code, m Machine, s Settings) (Fit, 
 	case f.Containers == 0:
 		return f, false
 	case good == 0 || chooses && good < enough:
-		if f.Outcome = worst; c.Partial != "" {
+		if f.Outcome = worst; c.Partial != "" || worst == NoCode && linked {
 			f.Outcome = Unsure
 		}
 	case f.Lack > 0 && !chooses:

@@ -15,6 +15,42 @@ func isa(e gpucode.Entry, v gpucode.ISA) gpucode.Entry {
 	return e
 }
 
+// sized returns a group whose containers have a size.
+func sized(bytes int64, g gpucode.Group) gpucode.Group {
+	g.Bytes = bytes * int64(g.Containers)
+	return g
+}
+
+// TestNotLaunched has containers that do not decide: without a kernel, for linking, and for a
+// Jetson in a library that chooses.
+func TestNotLaunched(t *testing.T) {
+	link := group(1, sass(70, 0), sass(80, 0), ptx(90, 0))
+	link.Section = gpucode.RelocatableSection
+	ir := gpucode.Entry{Kind: gpucode.IR, Arch: 80, Count: 1}
+	allMajor := group(1, sass(50, 0), sass(80, 0), isa(ptx(90, 0), 8<<8|4))
+	for _, tt := range []struct {
+		name   string
+		groups []gpucode.Group
+		arch   uint32
+		want   Outcome
+	}{
+		{"all-major", []gpucode.Group{sized(9000, allMajor), sized(1900, group(1, sass(50, 0), sass(80, 0)))}, 100, FitsByJIT},
+		{"all-major", []gpucode.Group{sized(9000, allMajor), sized(5200, group(1, sass(50, 0), sass(80, 0)))}, 100, FitsPartly},
+		{"all-major", []gpucode.Group{sized(9000, allMajor), sized(1900, group(1, sass(50, 0), sass(80, gpucode.LZ4)))}, 100, FitsPartly},
+		{"stub alone", []gpucode.Group{sized(1900, group(1, sass(50, 0), sass(80, 0)))}, 100, NoCode},
+		{"libcusparse.so.12", []gpucode.Group{group(34, sass(80, 0), ptx(80, 0), ir), group(130, sass(80, 0), sass(100, 0))}, 90, NoCode},
+		{"libcufft.so.11", []gpucode.Group{group(300, sass(75, 0)), group(150, sass(72, 0))}, 75, Fits},
+		{"libother.so", []gpucode.Group{group(300, sass(75, 0)), group(150, sass(72, 0))}, 75, Unsure},
+		{"libnccl.so.2", []gpucode.Group{link, group(1, sass(70, 0), sass(80, 0))}, 100, Unsure},
+		{"libnccl.so.2", []gpucode.Group{link, group(1, sass(70, 0), sass(80, 0))}, 60, NoCode},
+	} {
+		got, ok := Known().Fit(tt.name, &gpucode.Code{Groups: tt.groups}, Machine{Arch: tt.arch}, Settings{})
+		if !ok || got.Outcome != tt.want {
+			t.Errorf("%s on %d: got %+v, want %s", tt.name, tt.arch, got, tt.want)
+		}
+	}
+}
+
 // TestFit has libraries as they are, and machines for which they are and are not made.
 func TestFit(t *testing.T) {
 	const z, a = gpucode.Zstd, gpucode.Specific
