@@ -1,11 +1,12 @@
 // Package contract writes the verdicts on an image, GPU by GPU, for others: as a table for a
 // pull request ([Image.Markdown]), as a page ([Image.HTML]), and as conditions by which a
-// cluster or a container runtime keeps the image from machines on which it fails ([Emit]).
+// cluster or a container runtime keeps the image from machines on which it fails ([Image.Emit]).
 // [Image.Attach] stores such conditions beside the image in its registry.
 //
 // The conditions say what the verdicts say, and no more: they hold for each GPU whose verdict
 // is not "fails", with a driver that is not older than the verdict's, and for no other known
-// one. What perhaps runs, or runs in part, is admitted: refusing a machine that works is worse.
+// one. A GPU on which the image perhaps runs, or runs in part, is admitted: to refuse a machine
+// that works is worse.
 // The package does not know how a verdict comes about, nor images.
 package contract
 
