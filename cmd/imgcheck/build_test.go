@@ -237,7 +237,7 @@ func (b *builder) real(p string) string {
 
 // mounts are the directories of images that a RUN may mount, and the static programs in them.
 var mounts = map[string][]string{
-	"from=busybox:musl,source=/bin":            {"sh", "ln", "rm", "printf"},
+	"from=busybox:musl,source=/bin":            {"sh", "ln", "rm", "printf", "chmod", "sed"},
 	"from=debian:stable-slim,source=/usr/sbin": {"ldconfig"},
 }
 
@@ -356,6 +356,25 @@ func (b *builder) command(words []string, to string) error {
 	switch {
 	case words[0] == "ln" && len(words) == 4 && words[1] == "-sf":
 		return b.link(words[2], words[3])
+	case words[0] == "ln" && len(words) == 4 && words[1] == "-s":
+		if _, _, ok := b.fs.Lstat(words[3]); ok {
+			return fmt.Errorf("ln: %s exists", words[3])
+		}
+		return b.link(words[2], words[3])
+	case command == "chmod +x "+words[len(words)-1], command == `sed -i s/\r$// `+words[len(words)-1]:
+		p := words[len(words)-1]
+		e, _, ok := b.fs.Lookup(p)
+		if !ok || e.Object != nil || int64(len(e.Content)) != e.Size {
+			return fmt.Errorf("%s: %s is no text", words[0], p)
+		}
+		text, mode := b.text(p), int64(e.Mode.Perm())
+		if words[0] == "chmod" {
+			mode |= 0o111
+		} else {
+			text = strings.ReplaceAll(text, "\r\n", "\n")
+		}
+		b.put(p, imagetest.File{Data: text, Size: int64(len(text)), Mode: mode})
+		return nil
 	case command == "rm -rf /var/lib/apt/lists/*":
 		b.updated = false
 		return nil

@@ -27,6 +27,7 @@ type file struct {
 	patch.File
 	object  *elfdeps.Object
 	content []byte
+	shebang string
 	of      *layers.Entry // the image's own file, if this is a changed copy of it
 }
 
@@ -150,7 +151,7 @@ func (d *draft) layer() *layers.Layer {
 			case f.Link != "":
 				entries = append(entries, layers.Entry{Path: p, Type: layers.Symlink, Link: f.Link, Mode: 0o777})
 			default:
-				entries = append(entries, layers.Entry{Path: p, Mode: f.Mode, UID: f.UID, GID: f.GID, Size: f.Size, Object: f.object, Content: f.content, Caps: f.of != nil && f.of.Caps})
+				entries = append(entries, layers.Entry{Path: p, Mode: f.Mode, UID: f.UID, GID: f.GID, Size: f.Size, Object: f.object, Content: f.content, Shebang: f.shebang, Caps: f.of != nil && f.of.Caps})
 			}
 		}
 	}

@@ -64,11 +64,12 @@ func (p *planner) snippet(ctx context.Context, plan *Plan) (*Snippet, error) {
 
 // install is a package to install, for one missing library, or wheels, for one finding.
 type install struct {
-	manager  string // apt, apk, dnf; pip
+	manager  string // apt, apk, dnf; pip; run
 	packages []string
 	step     Step    // empty libraries in the place of those of the package
 	key      string  // the finding, by its cause
 	wheels   *wheels // of pip
+	command  string  // of run
 }
 
 // Limits of the libraries that the distribution brings, and of the replays with them.
@@ -93,6 +94,9 @@ func (p *planner) installed(ctx context.Context) ([]install, state, error) {
 			}
 			tried[k] = true
 			if i := p.maker.repair(now.img, f); i != nil && !i.wheels.conflicts(slices.Concat(taken, more)) {
+				i.key = k
+				more = append(more, *i)
+			} else if i := p.maker.change(now.img, f); i != nil {
 				i.key = k
 				more = append(more, *i)
 			} else if i := p.maker.packageFor(f); i != nil && !tried[f.Library] {
@@ -249,11 +253,14 @@ func (w *writer) lines(installs []install) (lines []string, ok bool) {
 		if i.wheels != nil {
 			w.pip = addWheels(w.pip, i.wheels)
 		}
+		if i.command != "" {
+			w.runs = append(w.runs, i.command)
+		}
 	}
 	run := func(command string) string { return "RUN " + command }
 	shell := w.hasShell()
 	if !shell {
-		if slices.ContainsFunc(installs, func(i install) bool { return i.wheels == nil }) {
+		if slices.ContainsFunc(installs, func(i install) bool { return i.wheels == nil && i.command == "" }) {
 			return nil, false // there is no package manager either
 		}
 		run = mounted
@@ -461,7 +468,7 @@ func installCommand(installs []install) string {
 	var names []string
 	manager := ""
 	for _, i := range installs {
-		if i.wheels != nil {
+		if len(i.packages) == 0 || i.wheels != nil {
 			continue
 		}
 		manager = i.manager

@@ -79,7 +79,7 @@ func (pass *Pass) advice(clause string, v packs.Values) []packs.Advice {
 func (pass *Pass) adviceOf(c *packs.Clause, v packs.Values) []packs.Advice {
 	list := pass.Packs.Rows(c.Fix, v)
 	if len(list) > 0 {
-		list[0].Pip = c.Pip
+		list[0].Pip, list[0].Run = c.Pip, c.Run
 	}
 	for i := range list {
 		a := &list[i]

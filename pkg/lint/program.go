@@ -123,7 +123,7 @@ func programFix(pass *Pass, e replay.Entry) (clause string, v packs.Values) {
 func otherProgram(pass *Pass, name string) (clause string, v packs.Values) {
 	base := path.Base(name)
 	if p, ok := pass.Config.Executable("python3"); ok && name == "python" {
-		return "python3", packs.Values{"path": p}
+		return "python3", packs.Values{"path": p, "link": path.Join(path.Dir(p), name)}
 	}
 	old, _ := pass.Config.Getenv("PATH")
 	switch found := programElsewhere(pass, base); {

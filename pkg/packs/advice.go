@@ -17,6 +17,31 @@ type Advice struct {
 	Path *string
 	// Pip is the fix as data, if it installs wheels, with Values not filled in; else nil.
 	Pip *Pip
+	// Run is the fix as data, if it changes a file, with Values not filled in; else nil.
+	Run *Run
+}
+
+// Run says how a fix changes a file of the image, as templates.
+type Run struct {
+	// Does is the change: one of [RunKinds].
+	Does string `yaml:"does"`
+	Path string `yaml:"path"`
+	// Target is that of the link that is made at Path.
+	Target string `yaml:"target"`
+}
+
+// RunKinds are the changes of a file: to make it executable, to end its lines as Unix does, and
+// to make a link.
+var RunKinds = []string{"executable", "unix-lines", "link"}
+
+// Change returns how a fix changes a file, filled in; ok is false if it changes none, or a value
+// is not known.
+func (a Advice) Change() (r Run, ok bool) {
+	if a.Run == nil {
+		return r, false
+	}
+	r = Run{a.Run.Does, Fill(a.Run.Path, a.Values), Fill(a.Run.Target, a.Values)}
+	return r, strings.HasPrefix(r.Path, "/") && !strings.ContainsAny(r.Path+r.Target, "{}")
 }
 
 // Pip says which wheels a fix installs, as templates.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -19,7 +20,9 @@ type Clause struct {
 	Effects []EffectTexts `yaml:"effects"`
 	Fix     []string      `yaml:"fix"`
 	// Pip is the first fix as data, if it installs wheels; nil: it does not.
-	Pip     *Pip     `yaml:"pip"`
+	Pip *Pip `yaml:"pip"`
+	// Run is the first fix as data, if it changes a file; nil: it does not.
+	Run     *Run     `yaml:"run"`
 	Sources []string `yaml:"sources"`
 }
 
@@ -44,6 +47,12 @@ func (c *Clause) validate(id string) error {
 	}
 	if c.Severity != "" && !c.Severity.known() {
 		return fmt.Errorf("clause %q: severity is %q, not error, warning or note", id, c.Severity)
+	}
+	if c.Run != nil && !slices.Contains(RunKinds, c.Run.Does) {
+		return fmt.Errorf("clause %q: run is %q, not one of %v", id, c.Run.Does, RunKinds)
+	}
+	if (c.Run != nil || c.Pip != nil) && len(c.Fix) == 0 {
+		return fmt.Errorf("clause %q: says how to carry out a fix, but has none", id)
 	}
 	if len(c.Sources) > 0 && !haveText(c.Sources) {
 		return fmt.Errorf("clause %q: a source is empty", id)

@@ -332,6 +332,9 @@ func (r row) lines(width int) []string {
 	if width > 0 {
 		width = max(1, width-len(r.sign))
 	}
+	if r.sign == signHelp && strings.HasPrefix(r.text, "ENV ") && strings.Count(r.text, " ") == 1 {
+		return []string{r.text} // an instruction
+	}
 	if r.sign == signHelp {
 		return wrap.Words(r.text, width)
 	}
