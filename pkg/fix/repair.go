@@ -59,6 +59,8 @@ func (m *maker) repair(now *replay.Image, f *lint.Finding) *install {
 		case r.Specifiers == "" || meets(old.Version, r.Specifiers):
 			text, w.again = old.Name+"=="+old.Version, true
 			s.files = append(s.files, m.renewed(now, p, old, f, len(remove) > 0)...)
+		case f.Advice[0].Values["for"] == "" && m.isFramework(old.Name):
+			return nil // what is compiled against it would have to change too
 		case chosen(r.Specifiers) == "" || pinsOthers(old, f.Advice[0].Values["for"]) || m.neededAs(p, old, chosen(r.Specifiers)):
 			return nil
 		default:
@@ -125,6 +127,12 @@ func pinsOthers(pkg *inventory.Package, but string) bool {
 		r, err := inventory.ParseRequirement(line)
 		return err != nil || r.Name != but && strings.Contains(r.Specifiers, "==") && !strings.Contains(line, "extra ==")
 	})
+}
+
+// isFramework reports whether extensions are compiled against a wheel, or it records the CUDA that
+// it is built for: another release of it goes with other releases of other wheels.
+func (m *maker) isFramework(name string) bool {
+	return m.packs.ExtensionHosts.Has(name) || slices.ContainsFunc(m.inventory.Builds, func(b *inventory.Build) bool { return inventory.Normalize(b.Name) == name })
 }
 
 // neededAs reports whether a package of a Python requires the installed release of a wheel, or

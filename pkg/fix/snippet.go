@@ -17,6 +17,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/provide"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
@@ -173,7 +174,7 @@ func (p *planner) simulateInstalls(ctx context.Context, list []install) (state, 
 // packageFor returns the package of the image's distribution that has the library of a
 // finding, or nil if it is not known.
 func (m *maker) packageFor(f *lint.Finding) *install {
-	if f.Kind != packs.Missing || len(f.Present) > 0 {
+	if f.Library == "" || f.Kind != packs.Missing || slices.ContainsFunc(f.Present, func(p replay.File) bool { return path.Base(p.Path) == f.Library }) {
 		return nil
 	}
 	lib, asker := packs.SystemLibraryNamed(m.packs.System, f.Library), m.asker(f)
