@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/gpucode"
-	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/targets"
 )
@@ -79,25 +78,9 @@ type gpuJudge struct {
 
 func newGPUJudge(pass *Pass) *gpuJudge {
 	g := &gpuJudge{pass: pass, tables: targets.Known(), processes: gpuProcesses(pass), settings: gpuSettings(pass), certain: map[string]bool{}}
-	started := startedPrograms(pass)
-	for _, program := range started {
-		for _, file := range mappedBy(pass, program) {
-			g.certain[file] = true
-		}
-	}
-	for _, r := range pass.Evidence.Processes {
-		if r.In == nil && !slices.Contains(started, r.Program) {
-			continue // a program that the image has and does not start
-		}
-		for _, m := range r.Loaded {
-			g.certain[m.Real()] = true
-		}
-	}
-	for _, s := range pass.Evidence.Starts {
-		if s.Package == "" && s.Certain || s.Asked == inventory.Yes {
-			for _, f := range s.Mapped {
-				g.certain[f] = true
-			}
+	for _, p := range g.processes {
+		for _, file := range p.Files {
+			g.certain[file] = g.certain[file] || !p.Perhaps
 		}
 	}
 	return g

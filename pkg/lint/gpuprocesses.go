@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/targets"
@@ -23,8 +24,9 @@ func gpuProcesses(pass *Pass) []targets.Process {
 			list = append(list, p)
 		}
 	}
+	started := startedPrograms(pass)
 	for _, r := range pass.Evidence.Processes {
-		p := targets.Process{Title: r.Title, CUDA: pass.Files.ProcessCUDA(r)}
+		p := targets.Process{Title: r.Title, CUDA: pass.Files.ProcessCUDA(r), Perhaps: r.In == nil && !slices.Contains(started, r.Program)}
 		if r.In != nil {
 			p.Title, p.Framework = r.In.Title, r.In.ID
 		}
@@ -34,13 +36,14 @@ func gpuProcesses(pass *Pass) []targets.Process {
 		}
 		add(p, files)
 	}
-	for _, program := range startedPrograms(pass) {
+	for _, program := range started {
 		if !slices.ContainsFunc(pass.Evidence.Processes, func(r *replay.Process) bool { return r.Program == program && r.In == nil }) {
 			add(targets.Process{Title: program}, mappedBy(pass, program))
 		}
 	}
 	for _, s := range pass.Evidence.Starts {
-		add(targets.Process{Title: strings.Join(s.Chain, " → "), Framework: frameworkIn(pass, s.Mapped)}, s.Mapped)
+		certain := s.Package == "" && s.Certain || s.Asked == inventory.Yes
+		add(targets.Process{Title: strings.Join(s.Chain, " → "), Framework: frameworkIn(pass, s.Mapped), Perhaps: !certain}, s.Mapped)
 	}
 	return list
 }

@@ -65,9 +65,13 @@ const (
 )
 
 // Rows returns a row for each known architecture, or nil if no file has GPU code. processes
-// are those of the image; if none of them loads GPU code, all files count.
+// are those of the image that load GPU code: those that are certain to run, else all, and
+// without any all files count.
 func (t *Tables) Rows(fsys *layers.FS, processes []Process, s Settings) []*Row {
 	loaded := map[string]bool{}
+	if certain := slices.DeleteFunc(slices.Clone(processes), func(p Process) bool { return p.Perhaps }); len(certain) > 0 {
+		processes = certain
+	}
 	for _, p := range processes {
 		for _, f := range p.Files {
 			loaded[f] = true

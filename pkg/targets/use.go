@@ -17,6 +17,8 @@ type Process struct {
 	Framework string
 	CUDA      string   // the major release of the CUDA runtime that it loads, or ""
 	Files     []string // absolute paths, in the order of loading
+	// Perhaps reports that it is not certain that the image runs it.
+	Perhaps bool
 }
 
 // Judged is a file that processes load, and the use that a machine has for its code.
