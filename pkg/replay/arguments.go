@@ -1,16 +1,18 @@
 package replay
 
 import (
+	"path"
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/pyimport"
 	"github.com/imgcheck/imgcheck/pkg/startup"
 )
 
 // runJob follows the program or the import of a job in a process, and returns its tree, or
 // nil if it runs nothing that has source.
-func runJob(run *pyimport.Run, j job) *pyimport.Node {
+func (st *starter) runJob(run *pyimport.Run, j job) *pyimport.Node {
 	var tree *pyimport.Node
 	switch p := j.python; {
 	case p == nil:
@@ -24,13 +26,13 @@ func runJob(run *pyimport.Run, j job) *pyimport.Node {
 	default:
 		return nil
 	}
-	importNamed(run, j.python, tree)
+	st.importNamed(run, j.python, tree)
 	return tree
 }
 
 // importNamed adds to a program's tree the modules and files that its arguments name: gunicorn's
 // application. A program that has failed imports none.
-func importNamed(run *pyimport.Run, p *startup.Python, tree *pyimport.Node) {
+func (st *starter) importNamed(run *pyimport.Run, p *startup.Python, tree *pyimport.Node) {
 	for _, dir := range slices.Backward(p.Path) {
 		if startup.Known(dir) {
 			run.AddPath(dir)
@@ -46,7 +48,7 @@ func importNamed(run *pyimport.Run, p *startup.Python, tree *pyimport.Node) {
 			continue
 		case i.Module != "":
 			n = run.Import(i.Module)
-			mounted(n, i.Module)
+			st.mounted(n, i.Module)
 		default:
 			n = run.File(i.File)
 			n.Kind = pyimport.Module
@@ -60,16 +62,27 @@ func importNamed(run *pyimport.Run, p *startup.Python, tree *pyimport.Node) {
 
 // mounted marks the failure of a module that an argument names, and that is not there, as
 // uncertain: an image for the applications of others gets it from a volume.
-func mounted(n *pyimport.Node, module string) {
+func (st *starter) mounted(n *pyimport.Node, module string) {
 	f := n.Failed
 	if f == nil || f.Type != "ModuleNotFoundError" {
 		return
 	}
 	top, _, _ := strings.Cut(module, ".")
-	if found := n.Nodes; f.Text == "No module named '"+module+"'" && module != top && len(found) > 0 && found[0].Name == top && found[0].Failed == nil {
+	if found := n.Nodes; f.Text == "No module named '"+module+"'" && module != top && len(found) > 0 && found[0].Name == top && found[0].Failed == nil && st.hasFiles(top) {
 		return // the image has the package, so that no volume does
 	}
 	if _, rest, ok := strings.Cut(f.Text, "No module named '"+top); ok && (rest == "'" || strings.HasPrefix(rest, ".")) && f.Doubt == "" {
 		f.Doubt = "the image has no module " + top + ", and may get it from a volume"
 	}
+}
+
+// hasFiles reports whether a directory of the image with a package's name has a file. One
+// without is perhaps the place of a volume.
+func (st *starter) hasFiles(name string) bool {
+	for e := range st.re.img.FS.All() {
+		if e.Type == layers.Regular && path.Base(path.Dir(e.Path)) == name {
+			return true
+		}
+	}
+	return false
 }

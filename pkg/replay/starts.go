@@ -458,7 +458,7 @@ func (st *starter) evaluate(j job) (f *followed) {
 	if run == nil {
 		return nil
 	}
-	f = &followed{tree: runJob(run, j)}
+	f = &followed{tree: st.runJob(run, j)}
 	if f.tree == nil {
 		return nil
 	}
