@@ -32,15 +32,15 @@ gpu section=.ldata count=100 sm_80 sm_80
 				t.Fatal(err)
 			}
 			want := &gpucode.Code{Groups: []gpucode.Group{
-				{Section: ".ldata", Containers: 100, Bytes: 100 * 280, Entries: []gpucode.Entry{sassOf(80, 2)}},
-				{Section: ".nv_fatbin", Containers: 3, Bytes: 3 * 424, Entries: []gpucode.Entry{
+				{Section: ".ldata", Containers: 100, Bytes: 100 * 2200, Entries: []gpucode.Entry{sassOf(80, 2)}},
+				{Section: ".nv_fatbin", Containers: 3, Bytes: 3 * 3304, Entries: []gpucode.Entry{
 					{Kind: gpucode.PTX, Arch: 90, Flags: gpucode.Zstd, ISA: 8<<8 | 4, Count: 1},
 					sassOf(75, 1),
 					{Kind: gpucode.SASS, Arch: 90, Flags: gpucode.Zstd | gpucode.Specific, Count: 1},
 				}},
-				{Section: ".nv_fatbin", Containers: 2, Bytes: 2 * 144, Entries: []gpucode.Entry{sassOf(75, 1)}},
-				{Section: ".rodata", Containers: 1, Bytes: 144, Entries: []gpucode.Entry{sassOf(52, 1)}},
-				{Section: "__nv_relfatbin", Containers: 1, Bytes: 280, Entries: []gpucode.Entry{
+				{Section: ".nv_fatbin", Containers: 2, Bytes: 2 * 1104, Entries: []gpucode.Entry{sassOf(75, 1)}},
+				{Section: ".rodata", Containers: 1, Bytes: 1104, Entries: []gpucode.Entry{sassOf(52, 1)}},
+				{Section: "__nv_relfatbin", Containers: 1, Bytes: 2200, Entries: []gpucode.Entry{
 					{Kind: gpucode.SASS, Arch: 100, Flags: gpucode.Family | gpucode.Mercury, Count: 1},
 					{Kind: gpucode.IR, Arch: 80, Count: 1},
 				}},

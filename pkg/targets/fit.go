@@ -70,11 +70,7 @@ func (t *Tables) Fit(name string, c *gpucode.Code, m Machine, s Settings) (Fit, 
 	}
 	bad, doubtful, compiles := map[Outcome]int{}, 0, 0
 	lack, drivers := map[Outcome]int{}, map[need]int{}
-	linked := false // code that the driver perhaps links
 	for _, g := range c.Groups {
-		if g.Section == gpucode.RelocatableSection {
-			linked = linked || t.served(t.Choose(g.Entries, m.Arch), m, s) == Fits
-		}
 		if g.Section == gpucode.RelocatableSection || !launched(g.Entries) {
 			continue
 		}
@@ -108,7 +104,7 @@ func (t *Tables) Fit(name string, c *gpucode.Code, m Machine, s Settings) (Fit, 
 	case f.Containers == 0:
 		return f, false
 	case good == 0 || chooses && good < enough:
-		if f.Outcome = worst; c.Partial != "" || worst == NoCode && linked {
+		if f.Outcome = worst; c.Partial != "" || worst == NoCode && t.linked(c, m, s) {
 			f.Outcome = Unsure
 		}
 	case f.Lack > 0 && !chooses:
@@ -121,6 +117,24 @@ func (t *Tables) Fit(name string, c *gpucode.Code, m Machine, s Settings) (Fit, 
 		f.Outcome = Fits
 	}
 	return f, true
+}
+
+// linked reports whether the driver perhaps links a file's relocatable code for a machine: it has
+// PTX that the driver can compile, and no container without usable code. Machine code of that
+// kind was linked when the file was built.
+func (t *Tables) linked(c *gpucode.Code, m Machine, s Settings) bool {
+	compiles := false
+	for _, g := range c.Groups {
+		if g.Section != gpucode.RelocatableSection {
+			continue
+		}
+		choice := t.Choose(usable(g.Entries, s), m.Arch)
+		if t.served(choice, m, s) != Fits {
+			return false
+		}
+		compiles = compiles || choice.Use == Compiles
+	}
+	return compiles
 }
 
 // empty reports whether containers have no kernel: nvcc links each program with several
