@@ -113,6 +113,7 @@ func (g *gpuJudge) onMachines(m machines) []Finding {
 		{outcome: "partly " + targets.NoZstd, rule: "needs-newer-driver", clause: "zstd-partly"},
 		{outcome: targets.Unsure, rule: "no-gpu-code", clause: "unsure"},
 		{outcome: notRead, rule: "no-gpu-code", clause: "unread"},
+		{outcome: linked, rule: "no-gpu-code", clause: "linked"},
 	}
 	tooOld := len(g.runtimes(m)) > 0
 	for _, j := range judged {
@@ -139,6 +140,7 @@ func (g *gpuJudge) onMachines(m machines) []Finding {
 const (
 	byForce targets.Outcome = "forced" // no code, because of CUDA_FORCE_PTX_JIT
 	notRead targets.Outcome = "unread" // unsure, because the file was not read whole
+	linked  targets.Outcome = "linked" // unsure, because the driver perhaps links the file's code
 )
 
 // outcomeOf returns the outcome by which a file belongs to a finding.
@@ -150,6 +152,8 @@ func (g *gpuJudge) outcomeOf(m machines, j *targets.Judged) targets.Outcome {
 		return byForce
 	case j.Outcome == targets.Unsure && g.codeOf(j.Path).Partial != "":
 		return notRead
+	case j.Linked:
+		return linked
 	}
 	return j.Outcome
 }

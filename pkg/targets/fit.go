@@ -52,6 +52,9 @@ type Fit struct {
 	// Driver is the first driver that can use the code that the GPU gets, as far as PTX and
 	// compression decide it, and Why the fact that does; empty if nothing does.
 	Driver, Why string
+	// Linked reports that the file is unsure because the driver perhaps compiles and links its
+	// relocatable PTX.
+	Linked bool
 }
 
 // Fit returns the use that a machine has for a file's code. It reports false if the file has
@@ -104,7 +107,8 @@ func (t *Tables) Fit(name string, c *gpucode.Code, m Machine, s Settings) (Fit, 
 	case f.Containers == 0:
 		return f, false
 	case good == 0 || chooses && good < enough:
-		if f.Outcome = worst; c.Partial != "" || worst == NoCode && t.linked(c, m, s) {
+		f.Outcome, f.Linked = worst, worst == NoCode && t.linked(c, m, s)
+		if c.Partial != "" || f.Linked {
 			f.Outcome = Unsure
 		}
 	case f.Lack > 0 && !chooses:
@@ -121,11 +125,21 @@ func (t *Tables) Fit(name string, c *gpucode.Code, m Machine, s Settings) (Fit, 
 
 // linked reports whether the driver perhaps links a file's relocatable code for a machine: it has
 // PTX that the driver can compile, and no container without usable code. Machine code of that
-// kind was linked when the file was built.
+// kind was linked when the file was built; a container with other machine code than the file's
+// is of CUDA's device runtime, which nvcc puts into programs with PTX alone.
 func (t *Tables) linked(c *gpucode.Code, m Machine, s Settings) bool {
+	built := map[string]bool{}
+	for _, g := range c.Groups {
+		for _, e := range g.Entries {
+			if g.Section != gpucode.RelocatableSection && e.Kind == gpucode.SASS {
+				built[e.Name()] = true
+			}
+		}
+	}
 	compiles := false
 	for _, g := range c.Groups {
-		if g.Section != gpucode.RelocatableSection {
+		other := func(e gpucode.Entry) bool { return e.Kind == gpucode.SASS && !built[e.Name()] }
+		if g.Section != gpucode.RelocatableSection || slices.ContainsFunc(g.Entries, other) {
 			continue
 		}
 		choice := t.Choose(usable(g.Entries, s), m.Arch)

@@ -26,6 +26,8 @@ func sized(bytes int64, g gpucode.Group) gpucode.Group {
 func TestNotLaunched(t *testing.T) {
 	link := group(1, sass(70, 0), sass(80, 0), ptx(90, 0))
 	link.Section = gpucode.RelocatableSection
+	runtime := group(1, sass(50, 0), sass(70, 0), sass(90, 0), ptx(90, 0)) // CUDA's device runtime
+	runtime.Section = gpucode.RelocatableSection
 	ir := gpucode.Entry{Kind: gpucode.IR, Arch: 80, Count: 1}
 	allMajor := group(1, sass(50, 0), sass(80, 0), isa(ptx(90, 0), 8<<8|4))
 	for _, tt := range []struct {
@@ -43,6 +45,8 @@ func TestNotLaunched(t *testing.T) {
 		{"libother.so", []gpucode.Group{group(300, sass(75, 0)), group(150, sass(72, 0))}, 75, Unsure},
 		{"libnccl.so.2", []gpucode.Group{link, group(1, sass(70, 0), sass(80, 0))}, 100, Unsure},
 		{"libnccl.so.2", []gpucode.Group{link, group(1, sass(70, 0), sass(80, 0))}, 60, NoCode},
+		{"ptx75", []gpucode.Group{runtime, group(1, ptx(75, 0))}, 70, NoCode},
+		{"ptx90a", []gpucode.Group{runtime, group(1, ptx(90, gpucode.Specific))}, 100, NoCode},
 	} {
 		got, ok := Known().Fit(tt.name, &gpucode.Code{Groups: tt.groups}, Machine{Arch: tt.arch}, Settings{})
 		if !ok || got.Outcome != tt.want {
