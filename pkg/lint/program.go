@@ -3,11 +3,13 @@ package lint
 import (
 	"cmp"
 	"errors"
+	"io/fs"
 	"maps"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/nearest"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/startup"
@@ -139,7 +141,33 @@ func otherProgram(pass *Pass, name string) (clause string, v packs.Values) {
 			}
 		}
 	}
+	if near, at := nearProgram(pass, name); near != "" {
+		return "misspelt", packs.Values{"near": near, "path": at}
+	}
 	return "", nil
+}
+
+// nearProgram returns the program on PATH whose name is nearest to a name without a slash, and
+// its path, or "": pyhton3 was perhaps meant to be python3.
+func nearProgram(pass *Pass, name string) (near, at string) {
+	if strings.Contains(name, "/") || len(name) < 4 {
+		return "", ""
+	}
+	old, _ := pass.Config.Getenv("PATH")
+	paths := map[string]string{}
+	for _, dir := range strings.Split(cmp.Or(old, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), ":") {
+		list, _ := fs.ReadDir(pass.Image.FS, strings.TrimPrefix(replay.RealPath(pass.Image.FS, dir), "/"))
+		for _, e := range list {
+			if _, have := paths[e.Name()]; !have && !e.IsDir() {
+				paths[e.Name()] = path.Join(dir, e.Name())
+			}
+		}
+	}
+	near = nearest.Of(name, slices.Sorted(maps.Keys(paths)))
+	if near == "" || near[0] != name[0] {
+		return "", ""
+	}
+	return near, paths[near]
 }
 
 // programElsewhere returns the first program of a name in a directory bin of the image, or "".
