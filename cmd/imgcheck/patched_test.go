@@ -42,11 +42,15 @@ func TestPatched(t *testing.T) {
 			for _, dir := range sourcesOf(t, parsed) {
 				args = append(args, "--from", "dir:"+dir)
 			}
+			machines := machinesIn(t, parsed)
+			for _, m := range machines {
+				args = append(args, "--gpu", m.Text())
+			}
 			var out, errs bytes.Buffer
 			if status := run(context.Background(), args, &out, &errs); status != exitOK {
 				t.Fatalf("exit status %d: %s", status, errs.String())
 			}
-			doc, err := scan.Image(context.Background(), ref+"-fixed", scan.Options{})
+			doc, err := scan.Image(context.Background(), ref+"-fixed", scan.Options{Machines: machines})
 			if err != nil {
 				t.Fatal(err)
 			}
