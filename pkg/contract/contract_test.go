@@ -331,7 +331,7 @@ func required(t *testing.T, vars []Variable, machine map[string]string) bool {
 	return true
 }
 
-// compareVersions compares numbers between dots; what one version lacks is zero.
+// compareVersions compares numbers between dots. A version without a number has zero for it.
 func compareVersions(a, b string) (order int, ok bool) {
 	if a == "" || b == "" {
 		return 0, false

@@ -33,7 +33,7 @@ type marks struct {
 type record struct {
 	base    bool     // Debian: it belongs to every installation
 	spec    *string  // conda: requested_spec, or the first of requested_specs
-	depends []string // apk and conda: what a package without files stands for
+	depends []string // apk and conda: the dependencies of a package without files
 }
 
 func (inv *Inventory) note(p *Package, r record) {
@@ -282,8 +282,8 @@ func (m *marks) askConda(list []*Package) {
 	}
 }
 
-// askDepends answers for the packages that those without files stand for: who asks for
-// pytorch-gpu or rapids asks for what it depends on.
+// askDepends counts the dependencies of a package without files as asked for, if somebody asked
+// for the package: pytorch-gpu and rapids have dependencies alone.
 func (m *marks) askDepends(packages []*Package) {
 	byName := map[string]*Package{}
 	for _, p := range packages {

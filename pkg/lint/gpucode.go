@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/gpucode"
+	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/targets"
 )
@@ -73,7 +74,9 @@ type gpuJudge struct {
 	tables    *targets.Tables
 	processes []targets.Process
 	settings  targets.Settings
-	certain   map[string]bool // files that a process loads which is certain to run
+	// certain has the files that processes load: true if such a process is certain to run.
+	certain map[string]bool
+	files   []string // of the image that have GPU code or, by their names, kernels of TensorRT's builder
 }
 
 func newGPUJudge(pass *Pass) *gpuJudge {
@@ -81,6 +84,11 @@ func newGPUJudge(pass *Pass) *gpuJudge {
 	for _, p := range g.processes {
 		for _, file := range p.Files {
 			g.certain[file] = g.certain[file] || !p.Perhaps
+		}
+	}
+	for e := range pass.Image.FS.All() {
+		if e.Type == layers.Regular && (e.GPU() != nil || gpucode.Resource(path.Base(e.Path)) != "") {
+			g.files = append(g.files, "/"+e.Path)
 		}
 	}
 	return g
@@ -99,7 +107,7 @@ func (g *gpuJudge) onMachines(m machines) []Finding {
 	judged := g.tables.Judge(g.pass.Image.FS, g.processes, m[0], g.settings)
 	// Files that have their code for their own sake come before libraries that they use.
 	slices.SortStableFunc(judged, func(a, b *targets.Judged) int {
-		return cmp.Or(order(a.Minor, b.Minor), order(g.tables.Chooses(path.Base(a.Path)), g.tables.Chooses(path.Base(b.Path))))
+		return cmp.Compare(g.rank(a), g.rank(b))
 	})
 	groups := []*fitOf{
 		{outcome: targets.NoCode, rule: "no-gpu-code", clause: "none"},
@@ -115,13 +123,13 @@ func (g *gpuJudge) onMachines(m machines) []Finding {
 		{outcome: notRead, rule: "no-gpu-code", clause: "unread"},
 		{outcome: linked, rule: "no-gpu-code", clause: "linked"},
 	}
-	tooOld := len(g.runtimes(m)) > 0
 	for _, j := range judged {
-		if tooOld && (g.outcomeOf(m, j) == targets.PTXTooNew || g.outcomeOf(m, j) == targets.NoZstd) {
+		outcome := g.outcomeOf(m, j)
+		if (outcome == targets.PTXTooNew || outcome == targets.NoZstd) && !g.starts(m, j.Path) {
 			continue // no process gets as far as that
 		}
 		for _, of := range groups {
-			if of.outcome == g.outcomeOf(m, j) {
+			if of.outcome == outcome {
 				of.files = append(of.files, j)
 			}
 		}
@@ -158,14 +166,23 @@ func (g *gpuJudge) outcomeOf(m machines, j *targets.Judged) targets.Outcome {
 	return j.Outcome
 }
 
-func order(a, b bool) int {
+// rank returns the place of a file among those of a finding, from 0.
+func (g *gpuJudge) rank(j *targets.Judged) int {
 	switch {
-	case a == b:
-		return 0
-	case a:
+	case j.Minor:
+		return 2
+	case g.tables.Chooses(path.Base(j.Path)):
 		return 1
 	}
-	return -1
+	return 0
+}
+
+// starts reports whether a process that loads a file has a CUDA runtime that the driver serves.
+func (g *gpuJudge) starts(m machines, file string) bool {
+	return slices.ContainsFunc(g.processes, func(p targets.Process) bool {
+		needs := g.tables.RuntimeDriver(p.CUDA)
+		return slices.Contains(p.Files, file) && (needs == "" || !m[0].Before(needs))
+	})
 }
 
 // hasMachineCode reports whether a file without code would have it if the driver were not
@@ -179,11 +196,7 @@ func (g *gpuJudge) hasMachineCode(m targets.Machine, j *targets.Judged) bool {
 }
 
 func (g *gpuJudge) codeOf(file string) *gpucode.Code {
-	e, _, ok := g.pass.Image.FS.Lookup(file)
-	if !ok {
-		return nil
-	}
-	return e.GPU()
+	return targets.CodeOf(g.pass.Image.FS, file)
 }
 
 // finding returns the finding about files with one outcome.
@@ -235,7 +248,7 @@ func (g *gpuJudge) values(m machines, files []*targets.Judged) packs.Values {
 	first := files[0]
 	name := targets.ShortName(first.Path)
 	v := packs.Values{
-		"gpu": m.names(), "sm": m.each(" and ", "sm_%d"), "gencode": m.each(" ", "-gencode arch=compute_%[1]d,code=sm_%[1]d"), "capability": m.capabilities(),
+		"gpu": m.names(), "sm": m.each(" and ", "sm_%d"), "gencode": m.each(" ", "-gencode arch=compute_%[1]d,code=sm_%[1]d"), "capability": m.each(";", "%[2]d.%[3]d"),
 		"driver": m.driver(), "needs": first.Driver, "files": name, "first": name, "it": "it", "also": "", "has": has(g.codeOf(first.Path)), "package": cmp.Or(g.packageOf(first.Path), name),
 		"lack": fmt.Sprint(first.Lack), "all": fmt.Sprint(first.Containers),
 	}
@@ -278,32 +291,22 @@ func (m machines) driver() string {
 	return m[0].Driver
 }
 
-// each returns a format filled with each architecture.
+// each returns a format filled with each architecture: its number, and those of its compute
+// capability.
 func (m machines) each(sep, format string) string {
 	var list []string
 	for _, one := range m {
-		if s := fmt.Sprintf(format, one.Arch); !slices.Contains(list, s) {
+		if s := fmt.Sprintf(format+"%[4]s", one.Arch, one.Arch/10, one.Arch%10, ""); !slices.Contains(list, s) {
 			list = append(list, s)
 		}
 	}
 	return strings.Join(list, sep)
 }
 
-// capabilities returns the compute capabilities as TORCH_CUDA_ARCH_LIST has them: "7.5;8.9".
-func (m machines) capabilities() string {
-	var list []string
-	for _, one := range m {
-		if s := fmt.Sprintf("%d.%d", one.Arch/10, one.Arch%10); !slices.Contains(list, s) {
-			list = append(list, s)
-		}
-	}
-	return strings.Join(list, ";")
-}
-
 // maxShown limits the architectures of a message.
 const maxShown = 10
 
-// has returns the architectures that a file has code for: "sm_75 sm_80, PTX 90".
+// has returns the architectures that a file has code for: "sm_75 sm_80 and PTX for compute_90".
 func has(c *gpucode.Code) string {
 	var sass, ptx []string
 	if c != nil {

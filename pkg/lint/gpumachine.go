@@ -17,11 +17,9 @@ import (
 // seen to load. Libraries that choose their kernels are left out: an image has second copies.
 func (g *gpuJudge) notLoaded(m machines) []Finding {
 	var rest targets.Process
-	for e := range g.pass.Image.FS.All() {
-		name := "/" + e.Path
-		loaded := slices.ContainsFunc(g.processes, func(p targets.Process) bool { return slices.Contains(p.Files, name) })
-		if e.Type == layers.Regular && e.GPU() != nil && !loaded && !g.tables.Chooses(path.Base(name)) {
-			rest.Files = append(rest.Files, name)
+	for _, file := range g.files {
+		if _, loaded := g.certain[file]; !loaded && !g.tables.Chooses(path.Base(file)) {
+			rest.Files = append(rest.Files, file)
 		}
 	}
 	var files []*targets.Judged
@@ -118,17 +116,19 @@ func (g *gpuJudge) tooOld(m machines, major string, users []targets.Process) Fin
 	}
 	slices.Sort(f.Affected)
 	f.Affected = slices.Compact(f.Affected)
-	if compat := g.compat(); compat != "" {
+	if compat := CompatDriver(g.pass.Image.FS); compat != "" {
 		g.pass.lower(&f, "compat", packs.Values{"file": compat})
 	}
 	return f
 }
 
-// compat returns the path of a driver library for forward compatibility, or "".
-func (g *gpuJudge) compat() string {
-	for e := range g.pass.Image.FS.All() {
-		if name := "/" + e.Path; e.Type == layers.Regular && e.Object != nil && strings.HasPrefix(path.Base(name), "libcuda.so.") && strings.Contains(name, "/compat/") {
-			return name
+// CompatDriver returns the path of the first driver library for forward compatibility, of
+// cuda-compat, or "".
+func CompatDriver(fsys *layers.FS) string {
+	for e := range fsys.All() {
+		dir := path.Dir("/" + e.Path)
+		if e.Type == layers.Regular && path.Base(dir) == "compat" && strings.Contains(dir, "cuda") && strings.HasPrefix(path.Base(e.Path), "libcuda.so.") {
+			return "/" + e.Path
 		}
 	}
 	return ""
@@ -177,9 +177,9 @@ func (g *gpuJudge) triton(m machines) (Finding, bool) {
 		return Finding{}, false
 	}
 	var own, newer string
-	for e := range g.pass.Image.FS.All() {
-		name, c := "/"+e.Path, e.GPU()
-		if e.Type != layers.Regular || c == nil || !strings.HasPrefix(path.Base(name), "ptxas") || len(c.Compiles) == 0 {
+	for _, name := range g.files {
+		c := g.codeOf(name)
+		if c == nil || !strings.HasPrefix(path.Base(name), "ptxas") || len(c.Compiles) == 0 {
 			continue
 		}
 		switch known := knows(c.Compiles, m[0].Arch); {
@@ -223,23 +223,22 @@ func compilesFor(list []string) string {
 	return "sm_" + strings.Join(list, " sm_")
 }
 
-// builder returns the finding about TensorRT's builder, which has the kernels for each GPU in a
-// file of its own: none of those in the image is for a machine's GPU or an older one of its
-// generation.
+// builder returns the finding that TensorRT's builder lacks the kernels for a machine's GPU. The
+// builder has a file of kernels for each GPU, and takes that of an older GPU of the generation as
+// well.
 func (g *gpuJudge) builder(m machines) (Finding, bool) {
 	var first string
 	var list []string
-	for e := range g.pass.Image.FS.All() {
-		base := path.Base(e.Path)
-		resource := gpucode.Resource(base)
-		if e.Type != layers.Regular || resource == "" {
+	for _, file := range g.files {
+		resource := gpucode.Resource(path.Base(file))
+		if resource == "" {
 			continue
 		}
 		var arch uint32
 		if n, _ := fmt.Sscan(strings.TrimRight(resource, "af"), &arch); n == 0 || arch/10 == m[0].Arch/10 && arch <= m[0].Arch {
 			return Finding{}, false // PTX serves all
 		}
-		first = cmp.Or(first, "/"+e.Path)
+		first = cmp.Or(first, file)
 		list = append(list, resource)
 	}
 	if first == "" {

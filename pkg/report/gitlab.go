@@ -47,13 +47,14 @@ func GitLab(w io.Writer, d *Document, o Options) error {
 	prints := fingerprints(o.category(d), findings)
 	for i := range findings {
 		f := &findings[i]
-		text := clean(f.Message)
+		text := f.Message
 		if len(f.Effects) > 0 {
-			text += ": " + clean(f.Effects[0].Text)
+			text += ": " + f.Effects[0].Text
 		}
 		if patch, _ := planned(d, f); patch != "" {
-			text += ". Patch: " + clean(patch)
+			text += ". Patch: " + patch
 		}
+		text = clean(text) // as a whole: two harmless parts can make a command
 		var content *gitlabContent
 		if lines := snippetFor(d, f); len(lines) > 0 {
 			solution := ". Fix: at the end of the Dockerfile, " + strings.Join(lines, " / ")

@@ -27,6 +27,7 @@ func FuzzHostile(f *testing.F) {
 		f.Add(s, s)
 	}
 	f.Add("lib::x ::error:: y.so", "#")
+	f.Add(":", " ::add-mask::x") // a message and the colon behind it make a command
 	f.Fuzz(func(t *testing.T, a, b string) {
 		if !plaintest.May(a) || !plaintest.May(b) {
 			return

@@ -3,12 +3,10 @@ package scan
 import (
 	"context"
 	"path"
-	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/imgcheck/imgcheck/pkg/contract"
-	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
@@ -42,16 +40,9 @@ func contracted(ctx context.Context, ref string, img *replay.Image, set *packs.P
 	if err != nil {
 		return nil, err
 	}
-	return &contract.Image{Ref: ref, Rows: lint.GPURows(evidence, img, set), Compat: compatIn(img.FS)}, nil
-}
-
-// compatIn returns the directory of the first compatibility driver, of cuda-compat, or "".
-func compatIn(fsys *layers.FS) string {
-	for e := range fsys.All() {
-		dir := path.Dir("/" + e.Path)
-		if e.Type == layers.Regular && path.Base(dir) == "compat" && strings.Contains(dir, "cuda") && strings.HasPrefix(path.Base(e.Path), "libcuda.so") {
-			return dir
-		}
+	c := &contract.Image{Ref: ref, Rows: lint.GPURows(evidence, img, set)}
+	if driver := lint.CompatDriver(img.FS); driver != "" {
+		c.Compat = path.Dir(driver)
 	}
-	return ""
+	return c, nil
 }

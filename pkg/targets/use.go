@@ -42,7 +42,7 @@ func (t *Tables) Judge(fsys *layers.FS, processes []Process, m Machine, s Settin
 		for _, name := range p.Files {
 			j := seen[name]
 			if j == nil {
-				fit, ok := t.Fit(path.Base(name), codeOf(fsys, name), m, s)
+				fit, ok := t.Fit(path.Base(name), CodeOf(fsys, name), m, s)
 				if !ok {
 					continue
 				}
@@ -61,8 +61,8 @@ func (t *Tables) Judge(fsys *layers.FS, processes []Process, m Machine, s Settin
 	return list
 }
 
-// codeOf returns the GPU code of a file, or nil.
-func codeOf(fsys *layers.FS, name string) *gpucode.Code {
+// CodeOf returns the GPU code of a file, or nil.
+func CodeOf(fsys *layers.FS, name string) *gpucode.Code {
 	e, _, ok := fsys.Lookup(name)
 	if !ok {
 		return nil

@@ -63,8 +63,8 @@ func RetargetFile(name string, from, to uint32) (int, error) {
 	})
 }
 
-// ClearZstd clears the flag of entries that are compressed with zstd: what a driver sees that
-// does not know it. It returns how many.
+// ClearZstd clears the flag of entries that are compressed with zstd, so that they look as an old
+// driver sees them. It returns how many.
 func ClearZstd(name string) (int, error) {
 	return edit(name, func(_ *os.File, e entry) (bool, error) {
 		if e.flags()&zstdFlag == 0 {
