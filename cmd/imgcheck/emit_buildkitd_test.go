@@ -79,11 +79,11 @@ func content(t *testing.T, ref string) string {
 // patched, and compares the result with the image that patch publishes. A removal is a command,
 // which is not run, or an error with nothing written.
 func TestEmittedIsWhatPatchPublishes(t *testing.T) {
-	addr, server := tooltest.Buildkitd(t), imagetest.Serve(t)
+	addr := tooltest.Buildkitd(t)
 	built, refused := 0, 0
 	for _, name := range texts(t) {
 		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
-			parsed, ref := pushText(t, server, name)
+			parsed, ref := shelfText(t, name)
 			then, ok := foretold(parsed)
 			if !ok {
 				return

@@ -11,7 +11,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
@@ -19,10 +18,10 @@ import (
 // and without a source of libraries. Whatever it copies is there: in an image that rules/provide
 // knows, or in the directory, which a comment then names as the context.
 func TestEmittedSources(t *testing.T) {
-	server, public := imagetest.Serve(t), publicImages(t)
+	public := publicImages(t)
 	alone, inDir := 0, 0
 	for _, name := range texts(t) {
-		parsed, ref := pushText(t, server, name)
+		parsed, ref := shelfText(t, name)
 		var from []string
 		for _, dir := range sourcesOf(t, parsed) {
 			from = append(from, "--from", "dir:"+dir)

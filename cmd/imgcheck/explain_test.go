@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/explain"
 	"github.com/imgcheck/imgcheck/pkg/packs"
-	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
@@ -24,16 +21,10 @@ func TestImagesAreExplained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := imagetest.Serve(t)
 	names := texts(t)
 	asked := 0
 	for _, name := range names {
-		_, ref := pushText(t, server, name)
-		doc, err := scan.Image(context.Background(), ref, scan.Options{NoPlan: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range doc.Findings {
+		for _, f := range scanOf(t, name, true).Findings {
 			if f.Severity == packs.Note || len(set.Rule(f.Rule).Patterns) == 0 {
 				continue
 			}

@@ -7,7 +7,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,12 +52,13 @@ const (
 	roomToJudge = 48 << 20
 )
 
-var room atomic.Int64 // 0 is roomToRead
+var room atomic.Int64 // 0 before paced
 
 // pacing gives the heap roomToJudge once the layers are read. If reading has left more
-// than that unused, it is collected first.
+// than that unused, it is collected first. A process that is not paced, of a test, is left
+// alone.
 func pacing(s scan.Stage) {
-	if s != scan.Judging {
+	if s != scan.Judging || room.Load() == 0 {
 		return
 	}
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
@@ -72,6 +72,7 @@ func pacing(s scan.Stage) {
 
 // paced sets the pace of the garbage collector now and after each collection.
 func paced() {
+	room.CompareAndSwap(0, roomToRead)
 	pace()
 	runtime.AddCleanup(new([64]byte), func(struct{}) { paced() }, struct{}{})
 }
@@ -83,7 +84,7 @@ func pace() {
 	}
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
-	debug.SetGCPercent(int(max(25, min(400, cmp.Or(room.Load(), roomToRead)*100/max(1, int64(live[0].Value.Uint64()))))))
+	debug.SetGCPercent(int(max(25, min(400, room.Load()*100/max(1, int64(live[0].Value.Uint64()))))))
 }
 
 // errFindings is returned by a command that worked and found something.

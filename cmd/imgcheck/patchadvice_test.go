@@ -5,23 +5,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/report"
-	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
 // TestDryRunSaysWhatScanSays compares the advice of `patch --dry-run` with that of a scan for
 // every text image, and the exit status of patch with the scan's plan. It leaves out a scan that
 // reached its limit of changes: patch tries more.
 func TestDryRunSaysWhatScanSays(t *testing.T) {
-	server := imagetest.Serve(t)
 	planned, clean, refused := 0, 0, 0
 	for _, name := range texts(t) {
-		_, ref := pushText(t, server, name)
-		doc, err := scanImage(t.Context(), ref, scan.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, ref := shelfText(t, name)
+		doc := scanOf(t, name, false)
 		if doc.Plan != nil && doc.Plan.Truncated {
 			continue
 		}

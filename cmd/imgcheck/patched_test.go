@@ -27,12 +27,11 @@ import (
 // libraries from the texts of testdata/images/from that its from section names; without
 // that section, a plan that adds a library cannot be carried out.
 func TestPatched(t *testing.T) {
-	server := imagetest.Serve(t)
 	names := texts(t)
 	patched := 0
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
-			parsed, ref := pushText(t, server, name)
+			parsed, ref := shelfText(t, name)
 			then, ok := foretold(parsed)
 			if !ok {
 				return

@@ -99,26 +99,6 @@ func texts(t *testing.T) []string {
 	return names
 }
 
-// pushText pushes a text image to a registry.
-func pushText(t *testing.T, server *imagetest.Server, name string) (parsed *imagetest.Image, ref string) {
-	t.Helper()
-	data, err := images.Text(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if parsed, err = imagetest.Parse(data); err != nil {
-		t.Fatal(err)
-	}
-	img, err := parsed.V1()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if ref, err = server.Push("test/"+strings.TrimSuffix(name, ".txtar")+":latest", img); err != nil {
-		t.Fatal(err)
-	}
-	return parsed, ref
-}
-
 // machinesIn returns the machines of a text's section of that name, one a line.
 func machinesIn(t *testing.T, parsed *imagetest.Image) (list []targets.Machine) {
 	t.Helper()

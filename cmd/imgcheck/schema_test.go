@@ -2,14 +2,12 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/imports"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
@@ -22,11 +20,13 @@ func TestJSONSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := imagetest.Serve(t)
-	names := texts(t)
-	for _, name := range names {
-		_, ref := pushText(t, server, name)
-		first, second := jsonReport(t, ref), jsonReport(t, ref)
+	for _, name := range texts(t) {
+		_, ref := shelfText(t, name)
+		again, err := scanImage(t.Context(), ref, scan.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, second := jsonReport(t, scanOf(t, name, false)), jsonReport(t, again)
 		if !bytes.Equal(first, second) {
 			t.Errorf("%s: two scans differ", name)
 		}
@@ -46,11 +46,10 @@ func TestImportsSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := imagetest.Serve(t)
 	for name, modules := range map[string][]string{
 		"imports-program.txtar": nil, "imports-unknown.txtar": nil, "imports-asked.txtar": {"os", "no.such"}, "stacks/comfyui.txtar": nil, "stacks/nemo.broken.txtar": {"torch"},
 	} {
-		_, ref := pushText(t, server, name)
+		_, ref := shelfText(t, name)
 		starts, err := scan.Imports(t.Context(), ref, scan.Options{}, "", modules)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -86,13 +85,12 @@ func TestGPUsSchema(t *testing.T) {
 		}
 		return schema.Validate(doc)
 	}
-	server := imagetest.Serve(t)
 	lines := 0
 	for _, name := range texts(t) {
 		if !strings.HasPrefix(name, "gpu-") {
 			continue
 		}
-		_, ref := pushText(t, server, name)
+		_, ref := shelfText(t, name)
 		img, err := scan.GPUs(t.Context(), ref, scan.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -119,12 +117,8 @@ func TestGPUsSchema(t *testing.T) {
 	}
 }
 
-func jsonReport(t *testing.T, ref string) []byte {
+func jsonReport(t *testing.T, doc *report.Document) []byte {
 	t.Helper()
-	doc, err := scan.Image(context.Background(), ref, scan.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var b bytes.Buffer
 	if err := report.JSON(&b, doc, report.Options{}); err != nil {
 		t.Fatal(err)

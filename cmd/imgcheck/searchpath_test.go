@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
@@ -28,25 +27,15 @@ const pathLine = "ENV LD_LIBRARY_PATH="
 // warnings an error; six in cupy-wheels-off-path, of which the last left five of six
 // errors.)
 func TestOneSearchPath(t *testing.T) {
-	server := imagetest.Serve(t)
 	several, tried := 0, 0
 	for _, name := range texts(t) {
 		t.Run(strings.TrimSuffix(name, ".txtar"), func(t *testing.T) {
-			parsed, ref := pushText(t, server, name)
-			o := scan.Options{Layers: layers.Options{Platform: &parsed.Platform}}
-			without := o
-			without.NoPlan = true
-			plain, err := scan.Image(t.Context(), ref, without)
-			if err != nil {
-				return // other tests report it
-			}
+			plain := scanOf(t, name, true)
 			if n, _ := saysOnePath(t, plain.Findings); n == 0 {
 				return
 			}
-			planned, err := scan.Image(t.Context(), ref, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			_, ref := shelfText(t, name)
+			planned := scanOf(t, name, false)
 			for _, doc := range []*report.Document{plain, planned} {
 				n, first := saysOnePath(t, doc.Findings)
 				if n > 1 {
@@ -54,7 +43,7 @@ func TestOneSearchPath(t *testing.T) {
 				}
 				if len(first) > 0 && !refutes(planned.Plan) {
 					tried++
-					appliesTo(t, ref, o, first)
+					appliesTo(t, ref, first)
 				}
 			}
 		})
@@ -107,9 +96,9 @@ func saysOnePath(t *testing.T, findings []lint.Finding) (n int, first []lint.Fin
 
 // appliesTo judges an image with the search path and the links that the first fixes of
 // findings set.
-func appliesTo(t *testing.T, ref string, o scan.Options, findings []lint.Finding) {
+func appliesTo(t *testing.T, ref string, findings []lint.Finding) {
 	t.Helper()
-	was, err := scan.Judge(t.Context(), ref, o)
+	was, err := scan.Judge(t.Context(), ref, scan.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,21 +18,17 @@ import (
 // takes, sets a variable once, has no placeholder, and belongs to a plan whose findings it
 // resolves as well. The image that is built with them has none of these findings.
 func TestSnippets(t *testing.T) {
-	server := imagetest.Serve(t)
 	found := 0
 	for _, name := range texts(t) {
-		parsed, ref := pushText(t, server, name)
-		doc, err := scan.Image(t.Context(), ref, scan.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		doc := scanOf(t, name, false)
 		if doc.Plan == nil || doc.Plan.Snippet == nil {
 			continue
 		}
 		found++
 		s := doc.Plan.Snippet
 		checkSnippet(t, name, s)
-		checkBuilt(t, server, parsed, name, doc)
+		parsed, _ := shelfText(t, name)
+		checkBuilt(t, shelfServer(t), parsed, name, doc)
 		for _, f := range doc.Findings {
 			resolved := slices.ContainsFunc(doc.Plan.Outcomes, func(o fix.Outcome) bool {
 				return o.Rule == f.Rule && o.Message == f.Message && o.Resolves == o.Of
@@ -109,15 +105,14 @@ func checkBuilt(t *testing.T, server *imagetest.Server, img *imagetest.Image, na
 // TestSnippetUser builds the snippet of an image with a user of its own: its RUN runs as
 // root, and the image keeps the user.
 func TestSnippetUser(t *testing.T) {
-	server := imagetest.Serve(t)
 	const name = "report-opencv-no-libgl.txtar"
-	parsed, _ := pushText(t, server, name)
+	parsed, _ := shelfText(t, name)
 	parsed.Config.User = "1000:1000"
 	img, err := parsed.V1()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref, err := server.Push("test/user:latest", img)
+	ref, err := shelfServer(t).Push("user:latest", img)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,5 +123,5 @@ func TestSnippetUser(t *testing.T) {
 	if doc.Plan == nil || doc.Plan.Snippet == nil || len(doc.Plan.Snippet.Lines) < 3 {
 		t.Fatal("want lines with USER")
 	}
-	checkBuilt(t, server, parsed, name, doc)
+	checkBuilt(t, shelfServer(t), parsed, name, doc)
 }

@@ -15,12 +15,19 @@ type Rules struct {
 	packs func() (*packs.Packs, error)
 }
 
-var own = NewRules()
+var own = newRules(rules.FS)
 
 // NewRules returns imgcheck's own rule packs and those at the root of each of more, its
-// files *.yaml. They must not change while they are in use.
+// files *.yaml. They must not change while they are in use. Without more it returns the
+// same Rules each time.
 func NewRules(more ...fs.FS) *Rules {
-	files := append([]fs.FS{rules.FS}, more...)
+	if len(more) == 0 {
+		return own
+	}
+	return newRules(append([]fs.FS{rules.FS}, more...)...)
+}
+
+func newRules(files ...fs.FS) *Rules {
 	return &Rules{files, sync.OnceValues(func() (*packs.Packs, error) { return packs.LoadPacks(files...) })}
 }
 
