@@ -6,17 +6,12 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
-	"github.com/imgcheck/imgcheck/pkg/packs"
-	"github.com/imgcheck/imgcheck/rules"
 )
 
 // TestGPUHost checks that the host has the driver's libraries in one of the loader's
 // directories, and otherwise the files of the image.
 func TestGPUHost(t *testing.T) {
-	set, err := packs.LoadPacks(rules.FS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := embedded(t)
 	m, err := imagetest.Parse([]byte(`-- 0/lib --
 symlink usr/lib
 -- 0/lib64/ld-linux-x86-64.so.2 --

@@ -6,17 +6,12 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
-	"github.com/imgcheck/imgcheck/pkg/packs"
-	"github.com/imgcheck/imgcheck/rules"
 )
 
 // TestImportsFirst checks whether the image's program imports torch before anything may
 // import onnxruntime.
 func TestImportsFirst(t *testing.T) {
-	set, err := packs.LoadPacks(rules.FS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := embedded(t)
 	const python = "-- 0/usr/bin/python3 --\nelf x86_64 interp=/lib64/ld-linux-x86-64.so.2\nneeded libc.so.6\n"
 	const site = "-- 0/usr/lib/python3/dist-packages/"
 	const requires = site + "insightface-1.dist-info/METADATA --\nName: insightface\nVersion: 1\nRequires-Dist: onnxruntime\n" + site + "insightface-1.dist-info/RECORD --\ninsightface/__init__.py,,\n" + site + "insightface/__init__.py --\n# faces\n"

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
@@ -45,10 +46,7 @@ const mountedCUDA = "-- 0/usr/lib/x86_64-linux-gnu/libcuda.so.1 --\nelf x86_64 s
 // TestDriverComesFirst compares DriverComesFirst with the cache that the real ldconfig
 // writes for a root with the driver.
 func TestDriverComesFirst(t *testing.T) {
-	set, err := packs.LoadPacks(rules.FS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := embedded(t)
 	stubs := func(conf string) string {
 		return "-- 0/etc/ld.so.conf.d/" + conf + " --\n/usr/local/cuda/lib64/stubs\n"
 	}
@@ -142,9 +140,11 @@ func newTest(t *testing.T, img *Image, set *packs.Packs) *replayer {
 // embedded returns the packs of the program.
 func embedded(t *testing.T) *packs.Packs {
 	t.Helper()
-	set, err := packs.LoadPacks(rules.FS)
+	set, err := loadPacks()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return set
 }
+
+var loadPacks = sync.OnceValues(func() (*packs.Packs, error) { return packs.LoadPacks(rules.FS) })

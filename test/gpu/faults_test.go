@@ -2,15 +2,16 @@ package gpu
 
 import (
 	"archive/tar"
-	"bytes"
 	"debug/elf"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -144,11 +145,18 @@ func machine(t *testing.T) *imagetest.Image {
 	return m
 }
 
+// before has the machine's ld.so.cache before any fault, which GPU code does not change.
+var before struct {
+	sync.Once
+	cache string
+}
+
 // judge makes the fault in the text of a machine and scans it, for given GPUs and drivers.
 func (f *Fault) judge(t *testing.T, m *imagetest.Image, on ...targets.Machine) *lint.Result {
 	t.Helper()
 	records(t, m)
-	cache := ldconfig(t, m) // the machine's cache before the fault
+	before.Do(func() { before.cache = ldconfig(t, m) })
+	cache := before.cache
 	put(m, "/etc/ld.so.cache", imagetest.File{Data: cache, Size: int64(len(cache)), Mode: 0o644})
 	f.applyText(t, m)
 	if f.Ldconfig {
@@ -158,7 +166,7 @@ func (f *Fault) judge(t *testing.T, m *imagetest.Image, on ...targets.Machine) *
 	for name, value := range f.Env {
 		m.Config.Env = append(slices.DeleteFunc(m.Config.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") }), name+"="+value)
 	}
-	set, err := packs.LoadPacks(rules.FS)
+	set, err := loadPacks()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,6 +176,8 @@ func (f *Fault) judge(t *testing.T, m *imagetest.Image, on ...targets.Machine) *
 	}
 	return res
 }
+
+var loadPacks = sync.OnceValues(func() (*packs.Packs, error) { return packs.LoadPacks(rules.FS) })
 
 // wheels maps distributions, to whose metadata records adds a RECORD, to their directories.
 var wheels = map[string][]string{
@@ -322,11 +332,10 @@ func matches(pattern, name string) bool {
 // index returns the machine's file system.
 func index(t *testing.T, m *imagetest.Image) *layers.FS {
 	t.Helper()
-	var buf bytes.Buffer
-	if err := m.LayerTar(0, &buf); err != nil {
-		t.Fatal(err)
-	}
-	l, err := layers.ReadLayer(&buf, func(name string, size int64) bool {
+	r, w := io.Pipe() // its libraries are hundreds of megabytes of zeros
+	defer r.Close()
+	go func() { w.CloseWithError(m.LayerTar(0, w)) }()
+	l, err := layers.ReadLayer(r, func(name string, size int64) bool {
 		return strings.HasPrefix(name, "etc/ld.so") || replay.Wants(name, size)
 	})
 	if err != nil {
