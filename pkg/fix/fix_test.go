@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -76,11 +77,10 @@ func read(t testing.TB, text string) (*replay.Image, *lint.Result) {
 	var list []*layers.Layer
 	var infos []source.Layer
 	for n := range im.Layers {
-		var buf bytes.Buffer
-		if err := im.LayerTar(n, &buf); err != nil {
-			t.Fatal(err)
-		}
-		l, err := layers.ReadLayer(&buf, func(string, int64) bool { return true })
+		r, w := io.Pipe()
+		go func() { w.CloseWithError(im.LayerTar(n, w)) }()
+		l, err := layers.ReadLayer(r, func(string, int64) bool { return true })
+		r.Close()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,9 +1,9 @@
 package lint
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -44,11 +44,10 @@ func imageOf(text []byte) (*replay.Image, error) {
 	var infos []source.Layer
 	var history []v1.History
 	for i, layer := range im.Layers {
-		var b bytes.Buffer
-		if err := im.LayerTar(i, &b); err != nil {
-			return nil, err
-		}
-		l, err := layers.ReadLayer(&b, func(string, int64) bool { return true })
+		r, w := io.Pipe()
+		go func() { w.CloseWithError(im.LayerTar(i, w)) }()
+		l, err := layers.ReadLayer(r, func(string, int64) bool { return true })
+		r.Close()
 		if err != nil {
 			return nil, err
 		}

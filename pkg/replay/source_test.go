@@ -1,8 +1,8 @@
 package replay
 
 import (
-	"bytes"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -115,11 +115,10 @@ func imageOf(t *testing.T, text []byte) *Image {
 	}
 	var read []*layers.Layer
 	for i := range m.Layers {
-		var b bytes.Buffer
-		if err := m.LayerTar(i, &b); err != nil {
-			t.Fatal(err)
-		}
-		l, err := layers.ReadLayer(&b, func(string, int64) bool { return true })
+		r, w := io.Pipe()
+		go func() { w.CloseWithError(m.LayerTar(i, w)) }()
+		l, err := layers.ReadLayer(r, func(string, int64) bool { return true })
+		r.Close()
 		if err != nil {
 			t.Fatal(err)
 		}
