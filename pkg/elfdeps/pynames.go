@@ -60,8 +60,8 @@ func (p *reader) finishModules() {
 	c.out.Idents = slices.DeleteFunc(c.out.Idents, func(s string) bool {
 		return !ok || s == own || !c.cython && (s[0] != '_' || s[1] == '_') && !strings.HasSuffix(s, string(mypycMark))
 	})
-	c.out.Names, c.out.Idents = exact(c.out.Names), exact(c.out.Idents) // most were left out
-	p.obj.Modules = &c.out
+	// Most were left out. A pointer into c would keep all of them.
+	p.obj.Modules = &Modules{Names: exact(c.out.Names), Idents: exact(c.out.Idents), Partial: c.out.Partial}
 }
 
 // exact returns a copy of a list without room for more, or nil for an empty one.
