@@ -13,7 +13,7 @@ const maxSame = 1 << 16
 
 // Extractor reduces the files of one image. An image often has the same Python file twice,
 // in two environments, or in a layer that only changes its owner: it is reduced once, and
-// all its entries share the text. Any number of goroutines may use an Extractor. The zero
+// all its entries share the text. The same holds for JavaScript in nested node_modules. Any number of goroutines may use an Extractor. The zero
 // value is ready for use.
 type Extractor struct {
 	mu    sync.Mutex
@@ -38,9 +38,15 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // python reads a Python file and returns its reduced text.
 func (x *Extractor) python(r io.Reader, size int64) ([]byte, error) {
+	return x.Once(r, min(size, pysource.MaxSource+1), pysource.Reduce)
+}
+
+// Once reads size bytes of a file and returns what reduce makes of them, or what it has made
+// of the same bytes before. An Extractor for which Once is called is for one reduce: its
+// result depends on the bytes alone and does not share their memory.
+func (x *Extractor) Once(r io.Reader, size int64, reduce func([]byte) []byte) ([]byte, error) {
 	p := buffers.Get().(*[]byte)
 	defer buffers.Put(p)
-	size = min(size, pysource.MaxSource+1)
 	if int64(cap(*p)) < size {
 		*p = make([]byte, size+size/4)
 	}
@@ -55,7 +61,7 @@ func (x *Extractor) python(r io.Reader, size int64) ([]byte, error) {
 	if ok {
 		return text, nil
 	}
-	text = pysource.Reduce(b)
+	text = reduce(b)
 	x.keep(key, text)
 	return text, nil
 }

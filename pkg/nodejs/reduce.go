@@ -50,6 +50,16 @@ func Keep(name string, size int64) bool {
 	return false
 }
 
+// IsSource reports whether a file is JavaScript by its path, and not too large to be read:
+// then Extract's function for it is Reduce.
+func IsSource(name string, size int64) bool {
+	switch path.Ext(name) {
+	case ".js", ".cjs", ".mjs":
+		return size <= maxSource
+	}
+	return false
+}
+
 // Extract returns the function that reduces a file of [Keep], or nil for one that is kept
 // whole, by its path and its size in bytes.
 func Extract(name string, size int64) func(io.Reader) ([]byte, error) {
@@ -120,10 +130,11 @@ var words = [][]byte{[]byte("require"), []byte("import"), []byte("dlopen"), []by
 // Reduce returns the statements of a source that decide what it loads, as JavaScript: those
 // that load something when the file is loaded, and the functions and variables that they
 // use. Marks "@12" say at which line the next statement was. It returns [unread] for a
-// source that it cannot parse or that is too large.
+// source that it cannot parse or that is too large. The result does not
+// share src's memory.
 func Reduce(src []byte) []byte {
 	if bytes.HasPrefix(src, []byte(magic)) {
-		return src
+		return bytes.Clone(src)
 	}
 	if len(src) > maxSource {
 		return []byte(unread)
@@ -148,7 +159,7 @@ func Reduce(src []byte) []byte {
 		if again, _ := parseJS(text); again == nil {
 			break // the parser takes what its writer cannot write
 		}
-		return text
+		return bytes.Clone(text) // no larger than it must be, for it is kept
 	}
 	return []byte(unread)
 }
@@ -249,8 +260,17 @@ type statement struct {
 // reduce returns the text of the statements that are kept.
 func (rd *reducer) reduce(body []js.IStmt) []byte {
 	list := make([]statement, len(body))
+	defined := map[string]bool{}
 	for i, s := range body {
-		list[i] = statement{stmt: s, use: usesOf(s)}
+		u := &uses{defined: defined, names: map[string]bool{}}
+		u.define(s)
+		for _, n := range u.defines {
+			defined[n] = true
+		}
+		list[i] = statement{stmt: s, use: u}
+	}
+	for i, s := range body {
+		js.Walk(list[i].use, s)
 		list[i].keep = list[i].use.loads || rd.calls(s) || rd.exports(s)
 	}
 	for changed := true; changed; {
@@ -298,7 +318,7 @@ func (rd *reducer) calls(s js.IStmt) bool {
 	}
 	switch e.Value.(type) {
 	case *js.CallExpr, *js.UnaryExpr:
-		return sizeOf(e) <= rd.plain
+		return sizeOf(e, rd.plain) <= rd.plain
 	}
 	return false
 }
@@ -307,24 +327,36 @@ func (rd *reducer) calls(s js.IStmt) bool {
 func (rd *reducer) exports(s js.IStmt) bool {
 	switch s := s.(type) {
 	case *js.ExportStmt:
-		return s.Module != nil || sizeOf(s) <= rd.plain
+		return s.Module != nil || sizeOf(s, rd.plain) <= rd.plain
 	case *js.ExprStmt:
 		if b, ok := s.Value.(*js.BinaryExpr); ok && b.Op == js.EqToken {
 			t := b.X.String()
-			return strings.Contains(t, "exports") && sizeOf(s) <= 4*rd.plain
+			return strings.Contains(t, "exports") && sizeOf(s, 4*rd.plain) <= 4*rd.plain
 		}
 	}
 	return false
 }
 
-// counter counts the bytes of a text up to a bound.
-type counter struct{ n int }
+// counter counts the bytes of a text. It panics with itself above a bound: the library
+// takes no other way to end early.
+type counter struct{ n, most int }
 
-func (c *counter) Write(b []byte) (int, error) { c.n += len(b); return len(b), nil }
+func (c *counter) Write(b []byte) (int, error) {
+	if c.n += len(b); c.n > c.most {
+		panic(c)
+	}
+	return len(b), nil
+}
 
-func sizeOf(n js.INode) int {
-	var c counter
-	n.JS(&c)
+// sizeOf returns the bytes of a part when it is written, or more than most if it has more.
+func sizeOf(n js.INode, most int) (size int) {
+	c := &counter{most: most}
+	defer func() {
+		if size = c.n; size > most {
+			_ = recover() // c's own
+		}
+	}()
+	n.JS(c)
 	return c.n
 }
 
@@ -423,7 +455,7 @@ func (sh *shortener) body(b *js.BlockStmt) js.IVisitor {
 
 // isShort reports whether a body is short enough to be kept.
 func (sh *shortener) isShort(b *js.BlockStmt) bool {
-	size := sizeOf(b)
+	size := sizeOf(b, max(maxBody, maxReduced/2))
 	if size <= 2*sh.rd.plain {
 		return true
 	}
@@ -454,17 +486,10 @@ func (sh *shortener) mark(body []js.IStmt) []js.IStmt {
 
 // uses are the names that a statement defines and uses.
 type uses struct {
-	loads   bool // it may load something, throw, or end the program
-	names   map[string]bool
+	loads   bool            // it may load something, throw, or end the program
+	names   map[string]bool // only names that a statement at the top defines
 	defines []string
-}
-
-// usesOf returns the names of a statement at the top of a file.
-func usesOf(s js.IStmt) *uses {
-	u := &uses{names: map[string]bool{}}
-	js.Walk(u, s)
-	u.define(s)
-	return u
+	defined map[string]bool // by any statement at the top
 }
 
 // loads reports whether a part of a source may load something, throw, or end the program.
@@ -567,7 +592,7 @@ func (u *uses) Enter(n js.INode) js.IVisitor {
 		switch name := v.Name(); string(name) {
 		case "exports", "module", "undefined", "process":
 		default:
-			if !u.names[string(name)] {
+			if u.defined[string(name)] && !u.names[string(name)] {
 				u.names[string(name)] = true
 			}
 		}

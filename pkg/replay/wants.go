@@ -23,13 +23,16 @@ func Wants(name string, size int64) bool {
 // function that reduces a file of [Wants] to what is kept of it, or nil for a file that is
 // kept whole.
 func Extractor() func(name string, size int64) func(io.Reader) ([]byte, error) {
-	x := new(inventory.Extractor)
+	x, scripts := new(inventory.Extractor), new(inventory.Extractor)
 	return func(name string, size int64) func(io.Reader) ([]byte, error) {
 		if pyenv.Keep(name, size) {
 			return pyenv.Extract(name, size)
 		}
 		if pycode.Keep(name, size) {
 			return pycode.Extract(size)
+		}
+		if nodejs.IsSource(name, size) {
+			return func(r io.Reader) ([]byte, error) { return scripts.Once(r, size, nodejs.Reduce) }
 		}
 		if f := nodejs.Extract(name, size); f != nil {
 			return f
