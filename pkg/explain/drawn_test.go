@@ -67,6 +67,7 @@ func TestDrawn(t *testing.T) {
 		{"drawn-6.jsonl", 87, 99, 0},
 		{"drawn-7.jsonl", 97, 99, 0},
 		{"drawn-8.jsonl", 95, 98, 0},
+		{"practice-1.jsonl", 95, 96, 2},
 	} {
 		s := mark(t, x, lines[drawn](t, c.name))
 		t.Logf("%s: %s", c.name, s)

@@ -100,7 +100,7 @@ func (p *pattern) rest(text, low string, pos, i int, captures map[string]string)
 		} else {
 			n = strings.Index(window, next)
 		}
-		if n <= 0 || next != "" && wordLength(window[:n], name) != n {
+		if n < 0 || n == 0 && !p.optional(i) || next != "" && wordLength(window[:n], name) != n {
 			return false
 		}
 		captures[name] = trimWord(text[nameStart(text, pos, name) : pos+n])
@@ -111,6 +111,11 @@ func (p *pattern) rest(text, low string, pos, i int, captures map[string]string)
 	}
 	last := p.literals[len(p.literals)-1]
 	return last == "" || !isWord(last[len(last)-1]) || pos >= len(low) || !isWord(low[pos])
+}
+
+// optional reports whether capture i may be empty: a text that ends the pattern.
+func (p *pattern) optional(i int) bool {
+	return i == len(p.names)-1 && p.literals[i+1] == "" && strings.TrimSuffix(p.names[i], "_2") == "text"
 }
 
 // nameStart returns where the name begins of which a capture has the rest, since the literal has

@@ -23,6 +23,8 @@ func TestPattern(t *testing.T) {
 		{"capabilities: [[gpu]]", "with capabilities: [[gpu]].", "map[]"},
 		{"any of {libcudnn_ops.so", "any of {libcudnn_ops.so.9, }", "map[]"},
 		{"undefined symbol: {symbol}", "undefined symbol: \nx", ""},
+		{"denied (os error 13){text}", "denied (os error 13)", "map[text:]"},
+		{"failed: {text} at {path}", "failed: at /x", ""},
 		{"undefined symbol: {symbol}", "undefined symbol: foo@V_1\nx", "map[symbol:foo@V_1]"},
 	} {
 		got := ""
