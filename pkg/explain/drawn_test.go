@@ -69,6 +69,7 @@ func TestDrawn(t *testing.T) {
 		{"drawn-8.jsonl", 95, 98, 0},
 		{"practice-1.jsonl", 97, 97, 2},
 		{"practice-3.jsonl", 97, 100, 0},
+		{"practice-4.jsonl", 93, 97, 0},
 	} {
 		s := mark(t, x, lines[drawn](t, c.name))
 		t.Logf("%s: %s", c.name, s)
