@@ -98,7 +98,11 @@ func TestQuiet(t *testing.T) {
 	if len(reported) < 60 {
 		t.Errorf("%d innocent lines of reports", len(reported))
 	}
-	for _, r := range reported {
+	healthy := lines[drawn](t, "innocent-4.jsonl")
+	if len(healthy) < 75 {
+		t.Errorf("%d lines of healthy runs", len(healthy))
+	}
+	for _, r := range append(reported, healthy...) {
 		texts = append(texts, r.Text)
 	}
 	answered := 0

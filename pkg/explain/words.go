@@ -35,7 +35,7 @@ func (x *Explainer) byWords(low string) []hit {
 // quietWords mark lines of logs that report no error, unless they have one of loudWords.
 // quietMarks are those that leave no doubt.
 var (
-	quietWords = []string{"info", "debug", "futurewarning", "deprecat", "already satisfied", "nvcc warning", "this is expected"}
+	quietWords = []string{"info", "debug", "futurewarning", "deprecat", "already satisfied", "nvcc warning", "this is expected", "successfully", ": i tensorflow", ": i external", "[notice]", "defaulting to user"}
 	quietMarks = []string{" info ", "[info", "level=info", " info:", " debug ", "[debug", "level=debug", "futurewarning", "deprecationwarning"}
 	loudWords  = []string{"error", "fail", "unable", "cannot", "could not"}
 )
