@@ -344,11 +344,12 @@ func (x *Explainer) match(s, low string) []hit {
 	for i := range x.texts {
 		t := &x.texts[i]
 		for _, p := range t.patterns {
-			if !in.may(p.anchor) {
+			lit := p.literals[p.first()]
+			if lit == "" || !in.may(p.anchor) {
 				continue
 			}
 			n := 0
-			p.each(s, low, func(at int, captures map[string]string) bool {
+			p.eachAt(s, low, in.places(lit), func(at int, captures map[string]string) bool {
 				if !t.allows(captures) {
 					return true
 				}

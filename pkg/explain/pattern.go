@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"iter"
+	"math"
 	"path"
 	"regexp"
 	"strings"
@@ -47,24 +49,32 @@ func newPattern(text string) *pattern {
 	return p
 }
 
+// first returns the number of the literal by which the pattern is found: the one after the capture
+// with which it may begin. It is "" if the pattern cannot match.
+func (p *pattern) first() int {
+	if p.literals[0] == "" && len(p.literals) > 1 {
+		return 1
+	}
+	return 0
+}
+
 // each calls f with the offset and the captures of each match, until f returns false. low
 // is text in lower case.
 func (p *pattern) each(text, low string, f func(at int, captures map[string]string) bool) {
-	// A pattern that begins with a capture is found by the literal after it.
-	first := 0
-	if p.literals[0] == "" {
-		first = 1
+	if lit := p.literals[p.first()]; lit != "" {
+		p.eachAt(text, low, places(low, lit), f)
 	}
-	if first >= len(p.literals) || p.literals[first] == "" {
-		return
-	}
+}
+
+// eachAt is like each, with the places of the first literal.
+func (p *pattern) eachAt(text, low string, places iter.Seq[int], f func(at int, captures map[string]string) bool) {
+	first := p.first()
 	lit := p.literals[first]
-	for from := 0; from < len(low); {
-		i := strings.Index(low[from:], lit)
-		if i < 0 {
-			return
+	from := 0
+	for at := range places {
+		if at < from {
+			continue
 		}
-		at := from + i
 		from = at + len(lit)
 		captures := map[string]string{}
 		begin := at
@@ -206,30 +216,83 @@ func lower(s string) string {
 	return string(b)
 }
 
-// grams has the hashes of all runs of four bytes in a text. It excludes most strings that
-// are not in it.
-type grams [1 << 16 / 64]uint64
+// places returns the places of s in a text, without those that overlap an earlier one.
+func places(text, s string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for from := 0; from < len(text); {
+			i := strings.Index(text[from:], s)
+			if i < 0 || !yield(from+i) {
+				return
+			}
+			from += i + len(s)
+		}
+	}
+}
+
+// grams has the places of all runs of four bytes in a text, by their hashes: those of hash h are
+// at[start[h]:start[h+1]], in their order.
+type grams struct {
+	text  string
+	start [gramHashes + 1]uint32
+	at    []uint32
+}
+
+const (
+	gramSize   = 4
+	gramBits   = 14
+	gramHashes = 1 << gramBits
+)
 
 func newGrams(s string) *grams {
-	g := new(grams)
-	for i := 0; i+4 <= len(s); i++ {
+	g := &grams{text: s, at: make([]uint32, max(0, len(s)-gramSize+1))}
+	for i := range g.at {
+		g.start[gram(s[i:])+1]++
+	}
+	for h := range gramHashes {
+		g.start[h+1] += g.start[h]
+	}
+	next := g.start
+	for i := range g.at {
 		h := gram(s[i:])
-		g[h/64] |= 1 << (h % 64)
+		g.at[next[h]] = uint32(i)
+		next[h]++
 	}
 	return g
 }
 
 func gram(s string) uint32 {
 	v := uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
-	return v * 2654435761 >> 16
+	return v * 2654435761 >> (32 - gramBits)
 }
 
 // may reports whether s may be in the text.
 func (g *grams) may(s string) bool {
-	for i := 0; i+4 <= len(s); i++ {
-		if h := gram(s[i:]); g[h/64]&(1<<(h%64)) == 0 {
+	for i := 0; i+gramSize <= len(s); i++ {
+		if h := gram(s[i:]); g.start[h] == g.start[h+1] {
 			return false
 		}
 	}
 	return true
+}
+
+// places returns the places of s in the text. It looks only where the rarest four bytes of s are.
+func (g *grams) places(s string) iter.Seq[int] {
+	if len(s) < gramSize {
+		return places(g.text, s)
+	}
+	rarest, offset, least := uint32(0), 0, uint32(math.MaxUint32)
+	for i := 0; i+gramSize <= len(s); i++ {
+		h := gram(s[i:])
+		if n := g.start[h+1] - g.start[h]; n < least {
+			rarest, offset, least = h, i, n
+		}
+	}
+	return func(yield func(int) bool) {
+		for _, place := range g.at[g.start[rarest]:g.start[rarest+1]] {
+			at := int(place) - offset
+			if at >= 0 && strings.HasPrefix(g.text[at:], s) && !yield(at) {
+				return
+			}
+		}
+	}
 }

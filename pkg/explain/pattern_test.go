@@ -2,6 +2,8 @@ package explain
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -44,5 +46,20 @@ func TestGrams(t *testing.T) {
 	g := newGrams("cannot open shared object file")
 	if !g.may("shared object") || !g.may("abc") || g.may("undefined symbol") {
 		t.Error("grams exclude no other text")
+	}
+}
+
+// TestPlaces compares the places by grams with those that a search of the whole text finds.
+func TestPlaces(t *testing.T) {
+	text := strings.Repeat("cuda error 35: libcudart.so.12 => not found\n", 50) + "cuda err"
+	g := newGrams(text)
+	for _, s := range []string{"cuda error ", "libcudart", "\n", "so.", "cuda err", "not found\ncuda", "nowhere", "error 36"} {
+		var got []int
+		for at := range g.places(s) {
+			got = append(got, at)
+		}
+		if want := slices.Collect(places(text, s)); !slices.Equal(got, want) {
+			t.Errorf("%q: got %v, want %v", s, got, want)
+		}
 	}
 }
