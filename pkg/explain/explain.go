@@ -241,23 +241,33 @@ func (x *Explainer) apart(answers []Answer) string {
 	if len(ids) < 2 || answers[0].Confidence == Certain {
 		return ""
 	}
-	best, most := "", 1
+	best, most := "", 0
 	for _, l := range x.packs.Looks {
-		if !slices.Contains(l.Among, ids[0]) {
-			continue
-		}
-		n := 0
-		for _, id := range ids {
-			if slices.Contains(l.Among, id) {
-				n++
-			}
-		}
-		if n > most {
+		if n := tells(l.Among, ids); n > most {
 			best, most = l.Look, n
 		}
 	}
 	filled, _ := fill(best, answers[0].Captures)
 	return filled
+}
+
+// tells rates a look that tells cases apart, for answers with these cases: by the number of the
+// answers that it tells apart, and then higher if it was written for the first one. 0 is a look
+// that tells nothing of them.
+func tells(among, ids []string) int {
+	n := 0
+	for _, id := range ids {
+		if slices.Contains(among, id) {
+			n++
+		}
+	}
+	switch {
+	case n < 2 || !slices.Contains(among, ids[0]):
+		return 0
+	case among[0] == ids[0]:
+		return 2*n + 1
+	}
+	return 2 * n
 }
 
 // sure returns the confidence in a case of a hit. A line that only speaks of an error is not
@@ -425,7 +435,7 @@ func missing(captures map[string]string) string {
 }
 
 // placeholder matches what a text of the packs leaves to the names of the error text.
-var placeholder = regexp.MustCompile(`\{(missing|name|library|symbol|version|package|module|path)\}`)
+var placeholder = regexp.MustCompile(`\{(missing|name|library|symbol|version|package|module|path|image)\}`)
 
 // fill replaces placeholders by the captures: {missing} is the library that is missing,
 // {name} its name up to .so. It reports whether all of them have a value; NAME stands for

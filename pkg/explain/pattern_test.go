@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -60,6 +61,25 @@ func TestPlaces(t *testing.T) {
 		}
 		if want := slices.Collect(places(text, s)); !slices.Equal(got, want) {
 			t.Errorf("%q: got %v, want %v", s, got, want)
+		}
+	}
+}
+
+// TestPlaceholders reads the packs' texts for people: each {name} in them is filled, or its fix left out.
+func TestPlaceholders(t *testing.T) {
+	x := explainer(t)
+	open := regexp.MustCompile(`(?:^|[^{$])\{[a-z_]+\}(?:[^}]|$)`)
+	for id, c := range x.cases {
+		confirm, _ := fill(c.Confirm, nil)
+		for _, s := range append(x.fixes(c, nil), confirm) {
+			if open.MatchString(s) {
+				t.Errorf("%s: %s", id, s)
+			}
+		}
+	}
+	for _, l := range x.packs.Looks {
+		if s, _ := fill(l.Look, nil); open.MatchString(s) {
+			t.Error(s)
 		}
 	}
 }
