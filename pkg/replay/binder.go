@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -157,7 +158,7 @@ func (bi *binder) isUnseenFollower(in *Install, o *Object) bool {
 
 // stepUnbound returns the symbol that a file of a step misses, with the effect of the step.
 func (bi *binder) stepUnbound(in *Install, s packs.Step, file string, e *elfdeps.Error) Unbound {
-	u := UnboundOf(file, e, bi.re.packs.Effects("import-fails", packs.Values{"error": e.Error()})...)
+	u := UnboundOf(file, e, bi.importFails(file, e)...)
 	if s.Effect != "" {
 		u.Effects[0].Text = s.Effect
 	}
@@ -167,6 +168,29 @@ func (bi *binder) stepUnbound(in *Install, s packs.Step, file string, e *elfdeps
 	u.Aside = in.Aside
 	return u
 }
+
+// importFails returns the effect of a symbol that a file of a Python package misses: the import of
+// its module fails or, where the path does not name the module, that of the package.
+func (bi *binder) importFails(file string, e *elfdeps.Error) []packs.Effect {
+	v := packs.Values{"error": e.Error(), "module": ModuleOf(file)}
+	if v["module"] == "" {
+		return bi.re.packs.Effects("import-fails", v)
+	}
+	return bi.re.packs.Effects("import-of-module-fails", v)
+}
+
+// ModuleOf returns the name by which Python imports an extension module in a directory of
+// packages, or "" for another file.
+func ModuleOf(file string) string {
+	m := extensionModule.FindStringSubmatch(file)
+	if m == nil || !IsPythonExtension(file) {
+		return ""
+	}
+	return strings.ReplaceAll(m[1], "/", ".")
+}
+
+// extensionModule matches the path of an extension module, of which the names are identifiers.
+var extensionModule = regexp.MustCompile(`/(?:site|dist)-packages/((?:[A-Za-z_]\w*/)*[A-Za-z_]\w*)\.[^/]*$`)
 
 // excuse lowers the verdict on followers of a framework that are optional, or for which
 // another file serves. A file whose name has the framework's release is the one that the
@@ -263,7 +287,7 @@ func (bi *binder) moduleSymbols() []Unbound {
 		}
 		_, err := p.Dlopen(nil, o.Path)
 		if e := symbolError(err); e != nil {
-			u := UnboundOf(o.Path, e, bi.re.packs.Effects("import-fails", packs.Values{"error": e.Error()})...)
+			u := UnboundOf(o.Path, e, bi.importFails(o.Path, e)...)
 			u.here = hereOf(p)
 			if list = append(list, u); len(list) == maxElsewhere {
 				return list

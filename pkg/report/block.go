@@ -2,11 +2,14 @@ package report
 
 import (
 	"fmt"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/imgcheck/imgcheck/internal/wrap"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
@@ -225,7 +228,46 @@ func neededBy(d *Document, p *Problem, f *lint.Finding) string {
 	if len(all) > 1 {
 		more = " and " + plural(len(all)-1, "more file")
 	}
+	if name, site := distribution(f.NeededBy[0].Path); name != "" {
+		before := "needed by " + name + more + ", in "
+		return before + shortPath(site, blockWidth-len(signWhy+before))
+	}
 	return "needed by " + shortPath(f.NeededBy[0].Path, blockWidth-len(signWhy+"needed by "+more)) + more
+}
+
+// distribution returns the name of a Python package and the directory that it is installed in, if
+// the path is that of its metadata; else "".
+func distribution(p string) (name, site string) {
+	dir, base := path.Split(p)
+	info := strings.TrimSuffix(path.Base(dir), ".dist-info")
+	if base != "METADATA" || info == path.Base(dir) {
+		return "", ""
+	}
+	name, _, _ = strings.Cut(info, "-")
+	return inventory.Normalize(name), path.Dir(path.Clean(dir))
+}
+
+// installedIn names the packages of which all paths are metadata in one directory, and the
+// directory; "" if one is not.
+func installedIn(files []replay.File) string {
+	var names []string
+	in := ""
+	for _, f := range files {
+		name, site := distribution(f.Path)
+		if name == "" || in != "" && site != in {
+			return ""
+		}
+		names, in = append(names, name), site
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	verb := " is in "
+	if len(names) > 1 {
+		verb = " are in "
+	}
+	before := some(names) + verb
+	return before + shortPath(in, blockWidth-len(signWhy+before))
 }
 
 // whereabouts says where the image has the library of a finding, one of several perhaps, or
@@ -237,6 +279,8 @@ func whereabouts(f *lint.Finding, several bool) []string {
 		list = append(list, shortPath(f.BoundTo.Path, blockWidth-len(signWhy+lacks))+lacks)
 	}
 	switch {
+	case installedIn(f.Present) != "":
+		list = append(list, installedIn(f.Present))
 	case len(f.Present) > 0:
 		more := ""
 		if len(f.Present) > 1 {
@@ -332,14 +376,31 @@ func (r row) lines(width int) []string {
 	if width > 0 {
 		width = max(1, width-len(r.sign))
 	}
-	if r.sign == signHelp && strings.HasPrefix(r.text, "ENV ") && strings.Count(r.text, " ") == 1 {
-		return []string{r.text} // an instruction
-	}
 	if r.sign == signHelp {
-		return wrap.Words(r.text, width)
+		return advice(r.text, width)
 	}
 	return fold(r.text, r.most, width)
 }
+
+// advice breaks an advice into lines, but none of its commands, so that they can be pasted: what
+// stands between backquotes, and an instruction or a command of pip that the advice begins with,
+// up to a comma.
+func advice(text string, width int) []string {
+	const kept = "\x00" // in the place of a blank that stays; a clean text has none
+	whole := func(s string) string { return strings.ReplaceAll(s, " ", kept) }
+	text = quoted.ReplaceAllStringFunc(text, whole)
+	text = leading.ReplaceAllStringFunc(text, whole)
+	lines := wrap.Words(text, width)
+	for i := range lines {
+		lines[i] = strings.ReplaceAll(lines[i], kept, " ")
+	}
+	return lines
+}
+
+var (
+	quoted  = regexp.MustCompile("`[^`]*`")
+	leading = regexp.MustCompile(`^(?:ENV|pip) (?:'[^']*'|"[^"]*"|[^,'"])+`)
+)
 
 // fold returns a text in at most so many lines of so many columns, or in one line if width is
 // 0. The last line ends with … if there is more.

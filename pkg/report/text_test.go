@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,6 +136,37 @@ func TestCopied(t *testing.T) {
 	for _, line := range []string{"m.", "Needed by /app/x", "Fix: ENV LD_LIBRARY_PATH=/opt/lib", "Because: it is so."} {
 		if !strings.Contains(got, "\n"+line+"\n") {
 			t.Errorf("no line %q in %s", line, got)
+		}
+	}
+}
+
+// TestAdvice checks that commands are not broken, and that the words around them are.
+func TestAdvice(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want []string
+	}{
+		{"ENV LD_LIBRARY_PATH=/opt/nccl/lib", []string{"ENV LD_LIBRARY_PATH=/opt/nccl/lib"}},
+		{"install cuDNN 8: `pip install 'cudnn>=8,<9'`, or another", []string{"install cuDNN 8:", "`pip install 'cudnn>=8,<9'`,", "or another"}},
+		{"pip install 'a==1,!=2' b, or a release of c", []string{"pip install 'a==1,!=2' b,", "or a release of c"}},
+		{"install pip packages of it", []string{"install pip packages", "of it"}},
+	} {
+		if got := advice(tt.text, 20); !slices.Equal(got, tt.want) {
+			t.Errorf("%q: %q, want %q", tt.text, got, tt.want)
+		}
+	}
+}
+
+// TestDistribution checks which paths are those of a Python package's metadata.
+func TestDistribution(t *testing.T) {
+	for p, want := range map[string]string{
+		"/v/site-packages/jax_cuda12_plugin-0.6.0.dist-info/METADATA": "jax-cuda12-plugin /v/site-packages",
+		"/v/site-packages/jax/METADATA":                               " ",
+		"/METADATA":                                                   " ",
+		"/v/x-1.dist-info/RECORD":                                     " ",
+	} {
+		if name, site := distribution(p); name+" "+site != want {
+			t.Errorf("%s: %q in %q, want %q", p, name, site, want)
 		}
 	}
 }
