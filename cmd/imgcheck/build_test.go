@@ -41,6 +41,7 @@ type builder struct {
 	lists   bool   // a RUN left them
 	fs      *layers.FS
 	layer   *imagetest.Layer // of the instruction
+	python  string           // the interpreter that wheels are installed for
 }
 
 // build builds lines on an image, and returns the reference of the result.
@@ -485,6 +486,7 @@ func (b *builder) pip(python string, args []string) error {
 	if e, _, ok := b.fs.Lookup(python); !ok || e.IsDir() {
 		return fmt.Errorf("there is no %s", python)
 	}
+	b.python = python
 	again, noDeps := slices.Contains(args, "--force-reinstall") || slices.Contains(args, "--reinstall"), slices.Contains(args, "--no-deps")
 	var names []string
 	for i, a := range args[1:] {
@@ -524,7 +526,7 @@ func (b *builder) installed(name string) (info, release, site string) {
 	sites := map[string]int{}
 	for e := range b.fs.All() {
 		m := distInfo.FindStringSubmatch(path.Dir("/" + e.Path))
-		if base := path.Base(e.Path); m == nil || base != "METADATA" && base != "RECORD" || b.removed("/"+e.Path) {
+		if base := path.Base(e.Path); m == nil || base != "METADATA" && base != "RECORD" || b.removed("/"+e.Path) || !b.ofPython(m[1]) {
 			continue
 		}
 		sites[m[1]]++
@@ -538,6 +540,13 @@ func (b *builder) installed(name string) (info, release, site string) {
 		}
 	}
 	return info, release, site
+}
+
+// ofPython reports whether a site is one of the interpreter: below its prefix, for that of Debian
+// also below /usr/local, and not in an environment there.
+func (b *builder) ofPython(site string) bool {
+	prefix := path.Dir(path.Dir(b.python))
+	return strings.HasPrefix(site, prefix+"/lib") || prefix == "/usr" && strings.HasPrefix(site, "/usr/local/lib")
 }
 
 // removed reports whether this instruction has removed a file.
@@ -719,6 +728,7 @@ func wheelLibraries(name, version string) map[string][]string {
 var packageLibraries = map[string][]string{
 	"libgomp1":                       {"libgomp.so.1"},
 	"libnuma1":                       {"libnuma.so.1"},
+	"libbz2-1.0":                     {"libbz2.so.1.0"},
 	"zlib1g":                         {"libz.so.1"},
 	"libsndfile1":                    {"libsndfile.so.1", "libFLAC.so.12", "libvorbis.so.0", "libvorbisenc.so.2", "libopus.so.0", "libogg.so.0", "libmpg123.so.0", "libmp3lame.so.0"},
 	"libgl1":                         {"libGL.so.1", "libGLdispatch.so.0", "libGLX.so.0", "libX11.so.6", "libxcb.so.1", "libXau.so.6", "libXdmcp.so.6"},

@@ -31,7 +31,7 @@ func (m *maker) repair(now *replay.Image, f *lint.Finding) *install {
 	if !ok {
 		return nil
 	}
-	p := m.pythonFor(reqs, remove)
+	p := m.pythonFor(reqs, remove, f)
 	if p == nil {
 		return nil
 	}
@@ -49,6 +49,11 @@ func (m *maker) repair(now *replay.Image, f *lint.Finding) *install {
 			return nil
 		}
 		old := there[r.Name]
+		if old != nil && r.Specifiers != "" && !meets(old.Version, r.Specifiers) {
+			if pin := m.pinOf(p, r); pin != "" {
+				r.Specifiers, text = pin, r.Name+pin
+			}
+		}
 		switch {
 		case old == nil:
 			return nil // nothing shows that the files would be found
@@ -92,12 +97,14 @@ func (w *wheels) conflicts(list []install) bool {
 	return false
 }
 
-// pythonFor returns the only Python that has some wheels in the directory of its packages. It
-// returns nil if there are several, or none.
-func (m *maker) pythonFor(reqs, remove []string) *inventory.Python {
+// pythonFor returns the only Python that has some wheels in the directory of its packages. If the
+// finding is about packages of one directory, it is the Python of that one. It returns nil if
+// there are several, or none.
+func (m *maker) pythonFor(reqs, remove []string, f *lint.Finding) *inventory.Python {
 	var found *inventory.Python
+	site := siteOf(f)
 	for _, p := range m.inventory.Pythons {
-		if len(p.Sites) == 0 || m.pythonOf(p.Sites[0]) != p {
+		if len(p.Sites) == 0 || m.pythonOf(p.Sites[0]) != p || site != "" && site != p.Sites[0] {
 			continue
 		}
 		there := m.inventory.Wheels(p)
@@ -118,6 +125,20 @@ func (m *maker) pythonFor(reqs, remove []string) *inventory.Python {
 		found = p
 	}
 	return found
+}
+
+// siteOf returns the directory of the packages that a finding is about, or "" if it names the
+// metadata of none, or of packages in several directories.
+func siteOf(f *lint.Finding) string {
+	site := ""
+	for _, n := range slices.Concat(f.NeededBy, f.Present) {
+		dir := path.Dir(n.Path)
+		if path.Base(n.Path) != "METADATA" || path.Ext(dir) != ".dist-info" || site != "" && site != path.Dir(dir) {
+			return ""
+		}
+		site = path.Dir(dir)
+	}
+	return site
 }
 
 // pinsOthers reports whether a wheel requires single releases of others, of which another release
@@ -147,6 +168,25 @@ func (m *maker) neededAs(p *inventory.Python, old *inventory.Package, to string)
 		}
 	}
 	return false
+}
+
+// pinOf returns the specifier of the one release of a wheel that packages of a Python require, if
+// it meets a requirement; "" if they require none, or several.
+func (m *maker) pinOf(p *inventory.Python, wanted inventory.Requirement) string {
+	pin := ""
+	for _, pkg := range m.inventory.Wheels(p) {
+		for _, line := range pkg.Requires {
+			r, err := inventory.ParseRequirement(line)
+			if err != nil || r.Name != wanted.Name || !exact.MatchString(r.Specifiers) || strings.Contains(line, "extra ==") {
+				continue
+			}
+			if !meets(strings.TrimPrefix(r.Specifiers, "=="), wanted.Specifiers) || pin != "" && pin != r.Specifiers {
+				return ""
+			}
+			pin = r.Specifiers
+		}
+	}
+	return pin
 }
 
 // renewed returns empty libraries in the place of files of a wheel that pip writes anew: those

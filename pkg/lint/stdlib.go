@@ -124,10 +124,12 @@ func stdlibUnusable(pass *Pass, file string, misses []*elfdeps.Error) (f Finding
 	}
 	f = pass.say("stdlib-module", clause, packs.Values{"error": miss.Error()})
 	f.Kind, f.Cause, f.Subject, f.Library = packs.Unusable, unusable(miss.Subject, miss), file, miss.Name
+	f.Affected = []string{file}
 	if notOpened(miss) {
-		f.Kind, f.Cause = packs.Missing, "missing "+miss.Name
+		f.Kind, f.Cause, f.NeededBy = packs.Missing, "missing "+miss.Name, []replay.File{pass.Image.File(file)}
+	} else {
+		f.Present = []replay.File{pass.Image.File(file)}
 	}
-	f.Affected, f.Present = []string{file}, []replay.File{pass.Image.File(file)}
 	return f, killed
 }
 

@@ -131,10 +131,25 @@ func (t *text) rows(d *Document, p *Problem, f *lint.Finding) []row {
 	if f.Because != "" {
 		add(signWhy, fmt.Sprintf("no more than a %s, because %s", f.Severity, f.Because), 2, 6)
 	}
-	if len(f.Fixes) > 0 && (!resolved(d, p) || len(f.Removed) > 0 && len(f.Present) == 0) {
-		add(signHelp, f.Fixes[0], 3, 2)
-	}
+	add(signHelp, help(d, p, f), 3, 2)
 	return rows
+}
+
+// help returns what helps against a problem that nothing to paste resolves whole: the first fix of
+// the finding that it shows, or of the first other one that stays.
+func help(d *Document, p *Problem, f *lint.Finding) string {
+	if resolved(d, p) && (len(f.Removed) == 0 || len(f.Present) > 0) {
+		return ""
+	}
+	if len(f.Fixes) > 0 && (!solves(d, f) || resolved(d, p)) {
+		return f.Fixes[0]
+	}
+	for _, i := range p.Findings {
+		if o := &d.Findings[i]; len(o.Fixes) > 0 && !solves(d, o) {
+			return o.Fixes[0]
+		}
+	}
+	return ""
 }
 
 // place returns the layer in which the trouble is, with its instruction.
@@ -247,6 +262,13 @@ func distribution(p string) (name, site string) {
 	return inventory.Normalize(name), path.Dir(path.Clean(dir))
 }
 
+// sameSite reports whether two paths are the metadata of packages in one directory.
+func sameSite(a, b string) bool {
+	_, x := distribution(a)
+	_, y := distribution(b)
+	return x == y && x != ""
+}
+
 // installedIn names the packages of which all paths are metadata in one directory, and the
 // directory; "" if one is not.
 func installedIn(files []replay.File) string {
@@ -280,7 +302,9 @@ func whereabouts(f *lint.Finding, several bool) []string {
 	}
 	switch {
 	case installedIn(f.Present) != "":
-		list = append(list, installedIn(f.Present))
+		if len(f.NeededBy) == 0 || !sameSite(f.NeededBy[0].Path, f.Present[0].Path) { // the message names both
+			list = append(list, installedIn(f.Present))
+		}
 	case len(f.Present) > 0:
 		more := ""
 		if len(f.Present) > 1 {
@@ -338,16 +362,16 @@ func alsoFails(d *Document, p *Problem, f *lint.Finding) string {
 // resolved reports whether the snippet, or the command that patches the image, resolves all
 // findings of a problem.
 func resolved(d *Document, p *Problem) bool {
-	for _, i := range p.Findings {
-		f := &d.Findings[i]
-		if d.Plan != nil && d.Plan.Snippet != nil && slices.Contains(d.Plan.Snippet.Resolved, f.Cause) {
-			continue
-		}
-		if o := entryOf(d.Plan, f); o == nil || o.Resolves < o.Of || d.Plan.Command == "" {
-			return false
-		}
+	return !slices.ContainsFunc(p.Findings, func(i int) bool { return !solves(d, &d.Findings[i]) })
+}
+
+// solves reports whether the snippet, or the command that patches the image, resolves a finding.
+func solves(d *Document, f *lint.Finding) bool {
+	if d.Plan != nil && d.Plan.Snippet != nil && slices.Contains(d.Plan.Snippet.Resolved, f.Cause) {
+		return true
 	}
-	return true
+	o := entryOf(d.Plan, f)
+	return o != nil && o.Resolves == o.Of && d.Plan.Command != ""
 }
 
 // heaviest returns the index of the last row of the highest weight.

@@ -32,8 +32,12 @@ func pastes(d *Document, share func(n, of int) string) []paste {
 	first := 0
 	if s := p.Snippet; s != nil {
 		first = d.solved(func(f *lint.Finding) bool { return slices.Contains(s.Resolved, f.Cause) })
-		if first > 0 {
-			says := fmt.Sprintf("%s %s (%s%s)", theLines(s.Lines), share(first, len(d.Problems)), how, shown(len(s.Shows)))
+		part := share(first, len(d.Problems))
+		if first == 0 {
+			part = "a part" // of a problem
+		}
+		if first > 0 || len(s.Resolved) > 0 {
+			says := fmt.Sprintf("%s %s (%s%s)", theLines(s.Lines), part, how, shown(len(s.Shows)))
 			list = append(list, paste{"fix: ", says, "dockerfile", cleaned(s.Lines)})
 		}
 	}
@@ -49,6 +53,8 @@ func pastes(d *Document, share func(n, of int) string) []paste {
 		r.says = "without a build, a part of it:"
 	case first > 0:
 		r.says = fmt.Sprintf("without a build, %s:", share(n, len(d.Problems)))
+	case n == 0 && len(list) > 0:
+		r.says = "without a build, a part of it:"
 	case n == 0:
 		r.word, r.says = "fix: ", "this command resolves a part:"
 	default:
