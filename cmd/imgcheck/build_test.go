@@ -69,6 +69,31 @@ func build(t *testing.T, server *imagetest.Server, img *imagetest.Image, name st
 	return ref, nil
 }
 
+// rebase builds an image on another variant of its base: the libraries that the variant has more
+// lie in a layer above the last one that NVIDIA's variables made. It returns the reference of the
+// result.
+func rebase(t *testing.T, server *imagetest.Server, img *imagetest.Image, name, to string) (string, error) {
+	from := cudaImage(to, img.Platform.Architecture)
+	at := -1
+	for i, l := range img.Layers {
+		if strings.Contains(l.CreatedBy, "${NV_") {
+			at = i
+		}
+	}
+	if from == nil || at < 0 {
+		return "", fmt.Errorf("there is no %s, or the image is not built on such an image", to)
+	}
+	b := &builder{t: t, server: server, image: img, name: name, layer: &imagetest.Layer{CreatedBy: "RUN apt-get install ${NV_CUDNN_PACKAGE}"}}
+	b.push()
+	for _, p := range slices.Sorted(maps.Keys(from)) {
+		if _, _, ok := b.fs.Lookup(p); !ok {
+			b.put(p, imagetest.File{ELF: b.library(from[p])})
+		}
+	}
+	img.Layers = slices.Insert(img.Layers, at+1, *b.layer)
+	return b.push(), nil
+}
+
 // push makes the image of the instructions so far.
 func (b *builder) push() string {
 	b.t.Helper()

@@ -79,6 +79,9 @@ func checkBuilt(t *testing.T, server *imagetest.Server, img *imagetest.Image, na
 	t.Helper()
 	s := doc.Plan.Snippet
 	user := img.Config.User
+	if s.Base != nil {
+		checkRebased(t, server, name, doc)
+	}
 	ref, err := build(t, server, img, strings.TrimSuffix(name, ".txtar"), s.Lines)
 	if err != nil {
 		t.Errorf("%s: %v", name, err)
@@ -87,6 +90,25 @@ func checkBuilt(t *testing.T, server *imagetest.Server, img *imagetest.Image, na
 	if img.Config.User != user {
 		t.Errorf("%s: the lines leave %q as the user, not %q", name, img.Config.User, user)
 	}
+	checkAfter(t, img, name, ref, doc)
+}
+
+// checkRebased does the same for the base image that the snippet names in place of its lines.
+func checkRebased(t *testing.T, server *imagetest.Server, name string, doc *report.Document) {
+	t.Helper()
+	img, _ := pushText(t, server, name)
+	ref, err := rebase(t, server, img, "rebased-"+strings.TrimSuffix(name, ".txtar"), doc.Plan.Snippet.Base.To)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	checkAfter(t, img, name, ref, doc)
+}
+
+// checkAfter scans an image that was built with a snippet of a document.
+func checkAfter(t *testing.T, img *imagetest.Image, name, ref string, doc *report.Document) {
+	t.Helper()
+	s := doc.Plan.Snippet
 	after, err := scan.Image(t.Context(), ref, scan.Options{NoPlan: true, Layers: layers.Options{Platform: &img.Platform}})
 	if err != nil {
 		t.Fatal(err)
@@ -98,6 +120,34 @@ func checkBuilt(t *testing.T, server *imagetest.Server, img *imagetest.Image, na
 			t.Errorf("%s: with %q there still is\n%s", name, s.Lines, briefly([]lint.Finding{f}))
 		case !had && (f.Severity == packs.Error || !slices.Contains(s.Shows, f.Cause)):
 			t.Errorf("%s: with %q comes\n%s", name, s.Lines, briefly([]lint.Finding{f}))
+		}
+	}
+}
+
+// TestBaseChange checks which images get another base: one that says what it is built on, where the
+// variant is known and has what is missing.
+func TestBaseChange(t *testing.T) {
+	server := imagetest.Serve(t)
+	for name, want := range map[string]string{
+		"report-base-variant.txtar":  "nvidia/cuda:12.4.1-base-ubuntu22.04 nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04",
+		"runtime-no-cudnn.txtar":     "nvidia/cuda:12.4.1-runtime-ubuntu22.04 nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04",
+		"ctranslate2-no-cudnn.txtar": "", // Debian
+		"ort-no-cudnn.txtar":         "", // nothing says the distribution
+	} {
+		_, ref := pushText(t, server, name)
+		doc, err := scan.Image(t.Context(), ref, scan.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if doc.Plan == nil || doc.Plan.Snippet == nil {
+			t.Fatalf("%s: no snippet", name)
+		}
+		got := ""
+		if b := doc.Plan.Snippet.Base; b != nil {
+			got = b.From + " " + b.To
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 }

@@ -36,6 +36,11 @@ type Snippet struct {
 	// lines install and no step of the plan has. The replay took empty libraries in the place
 	// of theirs.
 	Packages []string `json:"packages,omitempty"`
+	// Assumed are those of Packages of which pip chooses the release: the replay took one that
+	// meets the requirement.
+	Assumed []string `json:"assumed,omitempty"`
+	// Base is another base image that resolves the same, in place of all lines, or nil.
+	Base *BaseChange `json:"base,omitempty"`
 }
 
 // snippet returns the plan as instructions, or nil if there is nothing to do, or a step that
@@ -52,7 +57,10 @@ func (p *planner) snippet(ctx context.Context, plan *Plan) (*Snippet, error) {
 	}
 	s := &Snippet{Lines: lines, Resolved: []string{}}
 	for _, i := range installs {
-		s.Packages = append(s.Packages, i.packages...)
+		s.Packages = addNew(s.Packages, i.packages...)
+		if i.wheels != nil {
+			s.Assumed = addNew(s.Assumed, i.wheels.open()...)
+		}
 	}
 	for _, k := range p.first.order {
 		if after.ledger.trouble[k] == nil {
@@ -60,7 +68,18 @@ func (p *planner) snippet(ctx context.Context, plan *Plan) (*Snippet, error) {
 		}
 	}
 	s.Shows = after.ledger.since(p.first)
-	return s, nil
+	s.Base, err = p.baseChange(ctx, plan, s)
+	return s, err
+}
+
+// addNew adds the texts that a list does not have.
+func addNew(list []string, texts ...string) []string {
+	for _, t := range texts {
+		if !slices.Contains(list, t) {
+			list = append(list, t)
+		}
+	}
+	return list
 }
 
 // install is a package to install, for one missing library, or wheels, for one finding.

@@ -93,6 +93,16 @@ func (m *maker) recorded(library string) []string {
 	return list[:min(len(list), maxOfKind)]
 }
 
+// open returns the requirements that several releases meet.
+func (w *wheels) open() (list []string) {
+	for _, text := range w.requirements {
+		if r, err := inventory.ParseRequirement(text); err != nil || !exact.MatchString(r.Specifiers) {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
 // exactly returns the requirement of one release of the wheel that has a library, or nil.
 func exactly(pkg *inventory.Package, lib *provide.Library, cuda string) *inventory.Requirement {
 	for _, line := range pkg.Requires {

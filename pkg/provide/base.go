@@ -46,6 +46,16 @@ func ImageWith(files []string, cuda, release string, versions []string) *BaseIma
 	return best
 }
 
+// BaseImageNamed returns the public image that is known under a reference, or nil.
+func BaseImageNamed(ref string) *BaseImage {
+	for _, b := range known().Images {
+		if b.Ref == ref {
+			return b
+		}
+	}
+	return nil
+}
+
 // nearer reports whether b is nearer to a release of CUDA than o, or as near and newer.
 func (b *BaseImage) nearer(o *BaseImage, release string) bool {
 	if is := b.CUDA == release; is != (o.CUDA == release) {

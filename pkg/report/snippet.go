@@ -37,8 +37,12 @@ func pastes(d *Document, share func(n, of int) string) []paste {
 			part = "a part" // of a problem
 		}
 		if first > 0 || len(s.Resolved) > 0 {
-			says := fmt.Sprintf("%s %s (%s%s)", theLines(s.Lines), part, how, shown(len(s.Shows)))
+			says := fmt.Sprintf("%s %s (%s%s%s)", theLines(s.Lines), part, how, assumed(s.Assumed), shown(len(s.Shows)))
 			list = append(list, paste{"fix: ", says, "dockerfile", cleaned(s.Lines)})
+		}
+		if s.Base != nil {
+			says := fmt.Sprintf("in place of %s, which the image is built on:", clean(s.Base.From))
+			list = append(list, paste{"or ", says, "dockerfile", []string{"FROM " + clean(s.Base.To)}})
 		}
 	}
 	if p.Command == "" || len(p.Steps) == 0 {
@@ -61,6 +65,14 @@ func pastes(d *Document, share func(n, of int) string) []paste {
 		r.word, r.says = "fix: ", fmt.Sprintf("this command resolves %s (%s)", share(n, len(d.Problems)), how)
 	}
 	return append(list, r)
+}
+
+// assumed says that pip chooses releases, as the end of a sentence.
+func assumed(requirements []string) string {
+	if len(requirements) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; assumed: a release of %s that fits the rest of the image", some(requirements))
 }
 
 // shown returns how many warnings the problems hide, as the end of a sentence.
