@@ -7,7 +7,6 @@
 package dockerfile
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -16,13 +15,6 @@ import (
 
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
-)
-
-// Limits of a Dockerfile: its bytes, its stages, and the reported ENVs of a target.
-const (
-	maxSize   = 1 << 20
-	maxStages = 1000
-	maxEnvs   = 100
 )
 
 // Base is an image that a FROM names.
@@ -59,21 +51,11 @@ type stage struct {
 // stage that no other stage builds on or copies from. Images of other stages, such as a
 // compiler's, are not shipped.
 func Bases(r io.Reader) ([]Base, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxSize+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxSize {
-		return nil, fmt.Errorf("it is larger than %d KiB", maxSize>>10)
-	}
-	parsed, err := parser.Parse(bytes.NewReader(text))
+	parsed, err := Parse(r)
 	if err != nil {
 		return nil, err
 	}
 	stages := stagesOf(parsed)
-	if len(stages) > maxStages {
-		return nil, fmt.Errorf("it has %d stages, more than the limit of %d", len(stages), maxStages)
-	}
 	used := map[int]bool{}
 	for _, s := range stages {
 		used[s.on] = true
@@ -130,6 +112,7 @@ func stagesOf(parsed *parser.Result) []*stage {
 	args := map[string]string{}
 	maps.Copy(args, platformArgs)
 	var stages []*stage
+	before := names{} // those that are complete
 	for _, n := range parsed.AST.Children {
 		switch name := strings.ToLower(n.Value); name {
 		case "arg":
@@ -138,18 +121,21 @@ func stagesOf(parsed *parser.Result) []*stage {
 			}
 			for w := n.Next; w != nil; w = w.Next {
 				name, value, ok := strings.Cut(w.Value, "=")
-				if v, _, err := lex.ProcessWord(value, env(args)); err == nil && ok {
+				if v, _, err := lex.ProcessWord(value, variables(args)); err == nil && ok {
 					args[name] = v
 				}
 			}
 		case "from":
-			stages = append(stages, from(n, lex, args, stages))
+			if i := len(stages) - 1; i >= 0 {
+				before.add(stages[i], i)
+			}
+			stages = append(stages, from(n, lex, args, before))
 		case "copy", "add", "run", "env", "cmd", "entrypoint":
 			if len(stages) > 0 {
 				s := stages[len(stages)-1]
 				s.does = append(s.does, instruction(name, n))
 				for _, f := range n.Flags {
-					if i := indexOf(stages[:len(stages)-1], fromOf(f)); i >= 0 {
+					if i := before.of(fromOf(f)); i >= 0 {
 						s.uses[i] = true
 					}
 				}
@@ -177,7 +163,7 @@ var platformArgs = map[string]string{
 	"BUILDPLATFORM": "linux/amd64", "BUILDOS": "linux", "BUILDARCH": "amd64", "BUILDVARIANT": "",
 }
 
-func from(n *parser.Node, lex *shell.Lex, args map[string]string, before []*stage) *stage {
+func from(n *parser.Node, lex *shell.Lex, args map[string]string, before names) *stage {
 	s := &stage{Base: Base{Line: n.StartLine}, on: -1, uses: map[int]bool{}}
 	var words []string
 	for w := n.Next; w != nil; w = w.Next {
@@ -203,7 +189,7 @@ func from(n *parser.Node, lex *shell.Lex, args map[string]string, before []*stag
 		s.Why = why
 		return s
 	}
-	if s.on = indexOf(before, ref); s.on < 0 {
+	if s.on = before.of(ref); s.on < 0 {
 		s.Ref = ref
 	}
 	return s
@@ -211,7 +197,7 @@ func from(n *parser.Node, lex *shell.Lex, args map[string]string, before []*stag
 
 // expand replaces the arguments in a word, or says which has no value.
 func expand(word string, lex *shell.Lex, args map[string]string) (value, why string) {
-	r, err := lex.ProcessWordWithMatches(word, env(args))
+	r, err := lex.ProcessWordWithMatches(word, variables(args))
 	if err != nil {
 		return "", fmt.Sprintf("%s: %v", word, err)
 	}
@@ -226,15 +212,6 @@ func expand(word string, lex *shell.Lex, args map[string]string) (value, why str
 		return "", fmt.Sprintf("%s: the build argument %s has no default", word, strings.Join(unset, ", "))
 	}
 	return r.Result, ""
-}
-
-func env(args map[string]string) shell.EnvGetter {
-	var list []string
-	for k, v := range args {
-		list = append(list, k+"="+v)
-	}
-	slices.Sort(list)
-	return shell.EnvsFromSlice(list)
 }
 
 // fromOf returns the stage or image of --from=X, or of from=X in --mount.
@@ -252,15 +229,21 @@ func fromOf(flag string) string {
 	return ""
 }
 
-// indexOf returns the last stage with a name or number, or -1.
-func indexOf(stages []*stage, name string) int {
-	if name == "" {
-		return -1
+// names are the stages by their names, in lower case, and by their numbers. A later one of
+// the same name has precedence.
+type names map[string]int
+
+func (m names) add(s *stage, i int) {
+	m[fmt.Sprint(i)] = i
+	if s.name != "" {
+		m[strings.ToLower(s.name)] = i
 	}
-	for i := len(stages) - 1; i >= 0; i-- {
-		if strings.EqualFold(stages[i].name, name) || fmt.Sprint(i) == name {
-			return i
-		}
+}
+
+// of returns the stage with a name or number, or -1.
+func (m names) of(name string) int {
+	if i, ok := m[strings.ToLower(name)]; ok {
+		return i
 	}
 	return -1
 }

@@ -1,0 +1,72 @@
+package dockerfile
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+)
+
+// A small text whose variables grow is refused after as many steps as it has words, and
+// none of its values is made: the 632 bytes of ARG A=$A$A were 4.4 GB.
+func TestGrowth(t *testing.T) {
+	doubling := "ARG A=0123456789abcdef\n" + strings.Repeat("ARG A=$A$A\n", 50) + "FROM $A\n"
+	for name, x := range map[string]struct{ text, want string }{
+		"doubled ARG":         {doubling, "its variables make it longer than 16 MiB"},
+		"doubled ENV":         {"FROM a\nENV A=aaaa\n" + strings.Repeat("ENV A=${A}${A}\n", 50), "its variables make it longer"},
+		"doubled in a flag":   {"ARG A=aaaa\n" + strings.Repeat("ARG A=$A$A\n", 20) + "FROM --platform=$A$A$A$A b\n", "its variables make it longer"},
+		"two in turn":         {"ARG A=aa\nARG B=bb\n" + strings.Repeat("ARG A=$A$B\nARG B=$B$A\n", 40) + "FROM $A\n", "its variables make it longer"},
+		"replaced parts":      {"ARG A=" + strings.Repeat("a", 50_000) + "\nFROM ${A//a/" + strings.Repeat("b", 1000) + "}\n", "its variables make it longer"},
+		"many ARGs":           {manyLines("ARG A%d=v\n", 5001) + "FROM a\n", "more than 5000 variables"},
+		"many ARGs in a line": {"ARG" + manyLines(" A%d=v", 6000) + "\nFROM a\n", "more than 5000 variables"},
+		"many stages":         {manyLines("FROM a AS b%d\n", 9000), "it has 9000 stages, more than the limit of 1000"},
+		"many instructions":   {"FROM a\n" + strings.Repeat("RUN x\n", 20_000), "it has 20001 instructions"},
+		"nested":              {"FROM " + strings.Repeat("${A:-", 10_000) + "a" + strings.Repeat("}", 10_000) + "\n", "more than 50 variables in one another"},
+	} {
+		parsed, err := parser.Parse(strings.NewReader(x.text))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		g := new(growth)
+		err = g.file(parsed)
+		if err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: %v, want %s", name, err, x.want)
+		}
+		if g.bytes > maxGrown || g.work > strings.Count(x.text, "\n")*2+6000 {
+			t.Errorf("%s: %d words of %d bytes were measured", name, g.work, g.bytes)
+		}
+		if _, err := Bases(strings.NewReader(x.text)); err == nil {
+			t.Errorf("%s: Bases accepts it", name)
+		}
+	}
+}
+
+// The bound is above the length that BuildKit's lexer makes, so that a text within the
+// limits has no longer words.
+func TestGrowthIsAbove(t *testing.T) {
+	text := "ARG A=abc\nARG B=${A}-$A\nARG C=${B//a/xyz}\nARG D=${C:-$A}$B\nFROM $D\n"
+	bases, err := Bases(strings.NewReader(text))
+	if err != nil || len(bases) != 1 {
+		t.Fatal(bases, err)
+	}
+	parsed, err := parser.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := new(growth)
+	if err := g.file(parsed); err != nil {
+		t.Fatal(err)
+	}
+	if got := int64(len(bases[0].Ref)); got == 0 || g.lengths["D"] < got {
+		t.Errorf("the bound of %q is %d", bases[0].Ref, g.lengths["D"])
+	}
+}
+
+func manyLines(format string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
