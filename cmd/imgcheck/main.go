@@ -129,7 +129,7 @@ func bounded(s string) string {
 
 func newApp(stdout, stderr io.Writer) *cli.App {
 	commands := []*cli.Command{
-		scanCommand(), patchCommand(), explainCommand(), rulesCommand(), convertCommand(), initCommand(), hookCommand(), importsCommand(), whyCommand(), lddCommand(), gpusCommand(),
+		scanCommand(), patchCommand(), explainCommand(), rulesCommand(), convertCommand(), initCommand(), hookCommand(), lintCommand(), importsCommand(), whyCommand(), lddCommand(), gpusCommand(),
 		cacheCommand(), demoCommand(), completionCommand(), manCommand(), versionCommand(),
 	}
 	for _, cmd := range commands {

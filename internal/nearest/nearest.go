@@ -9,8 +9,14 @@ import (
 )
 
 // Of returns the name that is nearest to s, or "" if more than a third of the letters
-// differ. The first of two equally near names wins.
+// differ. A name with two neighbouring letters swapped comes first, then the first of two
+// equally near names.
 func Of(s string, names []string) string {
+	for _, n := range names {
+		if swapped(fold(s), fold(n)) {
+			return n
+		}
+	}
 	best, least := "", 1+len(s)/3
 	for _, n := range names {
 		d := smetrics.WagnerFischer(fold(s), fold(n), 1, 1, 1)
@@ -26,6 +32,19 @@ func Of(s string, names []string) string {
 		}
 	}
 	return best
+}
+
+// swapped reports whether two texts differ in two neighbouring letters that are swapped.
+func swapped(s, n string) bool {
+	if len(s) != len(n) {
+		return false
+	}
+	for i := range len(s) - 1 {
+		if s[i] != n[i] {
+			return s[i] == n[i+1] && s[i+1] == n[i] && s[i+2:] == n[i+2:]
+		}
+	}
+	return false
 }
 
 // Hint returns ": did you mean X?", or "".

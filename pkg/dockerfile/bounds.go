@@ -1,6 +1,7 @@
 package dockerfile
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"regexp"
@@ -29,13 +30,36 @@ func Parse(r io.Reader) (*parser.Result, error) {
 		return nil, err
 	}
 	if len(text) > maxSize {
-		return nil, fmt.Errorf("it is larger than %d KiB", maxSize>>10)
+		return nil, &LimitError{fmt.Errorf("it is larger than %d KiB", maxSize>>10)}
 	}
 	parsed, err := parser.Parse(strings.NewReader(string(text)))
 	if err != nil {
 		return nil, err
 	}
-	return parsed, new(growth).file(parsed)
+	if err := (&growth{lengths: map[string]int64{}}).file(parsed); err != nil {
+		return nil, &LimitError{err}
+	}
+	return parsed, nil
+}
+
+// LimitError is the error of a text that exceeds a limit.
+type LimitError struct{ err error }
+
+func (e *LimitError) Error() string { return e.err.Error() }
+
+// Within returns an error if a Dockerfile exceeds a limit when the image that it builds on
+// has an environment.
+func Within(text []byte, env []string) error {
+	parsed, err := parser.Parse(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	g := growth{lengths: map[string]int64{}}
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		g.lengths[name] = int64(len(value))
+	}
+	return g.file(parsed)
 }
 
 // growth bounds the length of the words of a file with their variables replaced, from
@@ -48,7 +72,6 @@ type growth struct {
 }
 
 func (g *growth) file(parsed *parser.Result) error {
-	g.lengths = map[string]int64{}
 	if n := len(parsed.AST.Children); n > maxInstructions {
 		return fmt.Errorf("it has %d instructions, more than the limit of %d", n, maxInstructions)
 	}

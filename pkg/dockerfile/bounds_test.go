@@ -28,7 +28,7 @@ func TestGrowth(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		g := new(growth)
+		g := &growth{lengths: map[string]int64{}}
 		err = g.file(parsed)
 		if err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: %v, want %s", name, err, x.want)
@@ -54,12 +54,32 @@ func TestGrowthIsAbove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := new(growth)
+	g := &growth{lengths: map[string]int64{}}
 	if err := g.file(parsed); err != nil {
 		t.Fatal(err)
 	}
 	if got := int64(len(bases[0].Ref)); got == 0 || g.lengths["D"] < got {
 		t.Errorf("the bound of %q is %d", bases[0].Ref, g.lengths["D"])
+	}
+}
+
+// The environment of the base counts: its values are as hostile as the file's.
+func TestGrowthOfEnvironment(t *testing.T) {
+	text := "FROM a\n" + strings.Repeat("ENV A=$A$A\n", 12) + "RUN true\n"
+	env := []string{"A=" + strings.Repeat("x", 1<<20)}
+	if err := Within([]byte(text), nil); err != nil {
+		t.Error(err)
+	}
+	if err := Within([]byte(text), env); err == nil {
+		t.Error("it is accepted with the environment")
+	}
+	f := read(t, text)
+	s := f.Scope(env, true)
+	for i := range f.Stages[0].Steps {
+		s.Set(&f.Stages[0].Steps[i])
+	}
+	if v, _ := s.Get("A"); len(v) > maxGrown || s.growth.bytes > maxGrown {
+		t.Errorf("the value has %d bytes", len(v))
 	}
 }
 

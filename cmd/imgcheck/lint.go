@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/urfave/cli/v2"
+
+	"github.com/imgcheck/imgcheck/pkg/buildchecks"
+	"github.com/imgcheck/imgcheck/pkg/dockerfile"
+	"github.com/imgcheck/imgcheck/pkg/dockerlint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/policy"
+	"github.com/imgcheck/imgcheck/pkg/report"
+)
+
+// Limits of a lint: files, their bytes, and the directories that are searched for them.
+const (
+	lintFiles = 1000
+	lintSize  = 1 << 20
+	lintDirs  = 100_000
+)
+
+func lintCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "lint",
+		Usage:     "read Dockerfiles and report what will fail in their images",
+		UsageText: "imgcheck lint [options] [FILE|DIRECTORY|-]…",
+		Description: "lint reads Dockerfiles before anything is built: BuildKit's own checks, and what breaks images for\n" +
+			"GPUs. In a directory, here without an argument, it takes the files named Dockerfile, Dockerfile.gpu,\n" +
+			"gpu.Dockerfile, Containerfile and the like; - is the standard input. A comment on the line before,\n" +
+			"`# imgcheck ignore=RULE reason`, sets findings of a rule apart.\n\n" +
+			"The exit status is 0 if there is no finding at or above --fail-on, 1 if there is one, and 2 if\n" +
+			"a file could not be read.\n\n" +
+			"Examples:\n" +
+			"   imgcheck lint Dockerfile\n" +
+			"   imgcheck lint --all docker/ services/api/Dockerfile.gpu\n" +
+			"   imgcheck lint -o sarif=lint.sarif -o github=- .",
+		Flags: fromEnvironment(slices.Concat(outputFlags(), []cli.Flag{
+			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
+			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes, and what cannot be predicted, in the text report"},
+			rulesFlag(), configFlag(),
+		}, imageFlags())),
+		Action: func(c *cli.Context) error {
+			l, err := newLinting(c)
+			if err != nil {
+				return err
+			}
+			doc, err := l.files(c.Context, c.Args().Slice())
+			if err != nil {
+				return err
+			}
+			o := report.Options{All: c.Bool("all"), Quiet: c.Bool("quiet") && !c.Bool("all"), FailOn: l.failOn}
+			if o.FailOn == "" {
+				o.FailOn = report.Never
+			}
+			if err := l.write(c, doc, o); err != nil {
+				return err
+			}
+			return l.status(doc)
+		},
+	}
+}
+
+// linting is a lint with its checked flags.
+type linting struct {
+	outputs outputs
+	failOn  packs.Severity // empty: never
+	known   *dockerlint.Knowledge
+	stdin   io.Reader
+}
+
+func newLinting(c *cli.Context) (*linting, error) {
+	l := &linting{stdin: c.App.Reader}
+	p, err := readPolicy(c)
+	if err != nil {
+		return nil, err
+	}
+	if l.outputs, err = outputsOf(c, reports); err != nil {
+		return nil, err
+	}
+	if l.failOn, err = severityNamed((&decisions{Decisions: policy.Decisions{Policy: p}}).failOn(c)); err != nil {
+		return nil, err
+	}
+	dirs := c.StringSlice("rules")
+	if len(dirs) == 0 && p.Rules != "" {
+		dirs = []string{p.Rules}
+	}
+	rules, err := rulesIn(dirs)
+	if err != nil {
+		return nil, err
+	}
+	set, err := rules.Packs()
+	if err != nil {
+		return nil, err
+	}
+	l.known, err = dockerlint.Load(set)
+	return l, err
+}
+
+// files lints what the arguments name.
+func (l *linting) files(ctx context.Context, args []string) (*report.Dockerfiles, error) {
+	if len(args) == 0 {
+		args = []string{"."}
+	}
+	paths, err := dockerfilesOf(args)
+	if err != nil {
+		return nil, err
+	}
+	var files []*dockerlint.File
+	for _, p := range paths {
+		text, err := l.read(p)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, l.one(ctx, p, text))
+	}
+	doc := report.NewDockerfiles(files, l.known.Rules())
+	doc.Imgcheck = version()
+	return doc, nil
+}
+
+// one lints a text.
+func (l *linting) one(ctx context.Context, path string, text []byte) *dockerlint.File {
+	in := dockerlint.Input{Path: path, Text: text}
+	warnings, err := buildchecks.Run(ctx, text, ocispec.Platform{OS: "linux", Architecture: "amd64"}, func(string) *buildchecks.Base { return nil })
+	if err != nil {
+		return &dockerlint.File{Path: path, Findings: []dockerlint.Finding{}, Error: err.Error()}
+	}
+	for _, w := range warnings {
+		in.Checks = append(in.Checks, dockerlint.Warning(w))
+	}
+	return dockerlint.Lint(in, l.known)
+}
+
+// read reads a file, or the standard input.
+func (l *linting) read(path string) ([]byte, error) {
+	r := l.stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		r = f
+	}
+	text, err := io.ReadAll(io.LimitReader(r, lintSize+1))
+	if err == nil && len(text) > lintSize {
+		err = fmt.Errorf("reading %s: it is larger than %d KiB", path, lintSize>>10)
+	}
+	return text, err
+}
+
+// dockerfilesOf returns the files that arguments name, each once: a directory stands for
+// the Dockerfiles in it and below.
+func dockerfilesOf(args []string) (paths []string, err error) {
+	dirs := 0
+	add := func(p string) error {
+		if !slices.Contains(paths, p) {
+			paths = append(paths, p)
+		}
+		if len(paths) > lintFiles {
+			return fmt.Errorf("there are more than %d Dockerfiles: name the directories that you mean", lintFiles)
+		}
+		return nil
+	}
+	for _, arg := range args {
+		st, err := os.Stat(arg)
+		switch {
+		case arg == "-":
+			err = add(arg)
+		case err != nil:
+		case st.IsDir():
+			err = filepath.WalkDir(arg, func(p string, e fs.DirEntry, err error) error {
+				switch {
+				case errors.Is(err, fs.ErrPermission):
+					return fs.SkipDir
+				case err != nil:
+					return err
+				case e.IsDir() && p != arg && (e.Name() == ".git" || e.Name() == "node_modules"):
+					return fs.SkipDir
+				case e.IsDir():
+					if dirs++; dirs > lintDirs {
+						return fmt.Errorf("%s has more than %d directories: name those that you mean", arg, lintDirs)
+					}
+				case e.Type().IsRegular() && dockerfile.Named(p):
+					return add(p)
+				}
+				return nil
+			})
+		case !st.Mode().IsRegular():
+			err = fmt.Errorf("%s is no regular file", arg)
+		default:
+			err = add(arg)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(paths) == 0 {
+		return nil, errors.New("there is no Dockerfile: name it, as in `imgcheck lint docker/app`")
+	}
+	return paths, nil
+}
+
+// write writes the reports.
+func (l *linting) write(c *cli.Context, doc *report.Dockerfiles, o report.Options) error {
+	o.Version, o.Category = version(), c.String("category")
+	return l.outputs.each(c.App.Writer, func(format string, w io.Writer) error {
+		return report.DockerfilesFormats[format](w, doc, o)
+	})
+}
+
+// status returns errFindings if a finding reaches --fail-on.
+func (l *linting) status(doc *report.Dockerfiles) error {
+	for _, file := range doc.Files {
+		if file.Error != "" {
+			return fmt.Errorf("%s was not read: %s", file.Path, file.Error)
+		}
+		for _, f := range file.Findings {
+			if l.failOn != "" && f.Severity.AtLeast(l.failOn) {
+				return errFindings
+			}
+		}
+	}
+	return nil
+}

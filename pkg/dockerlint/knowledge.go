@@ -1,0 +1,105 @@
+package dockerlint
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/rules"
+)
+
+// Knowledge is what the package knows: the rules of rules/dockerlint/rules.yaml, its tables,
+// and the packs about frameworks.
+type Knowledge struct {
+	tables
+	// Packs are the packs about installed packages.
+	Packs *packs.Packs
+	rules *packs.Packs
+}
+
+// tables are the sections of rules/dockerlint/tables/*.yaml.
+type tables struct {
+	Checks []*Check `yaml:"checks"`
+}
+
+// Check is a check of BuildKit's.
+type Check struct {
+	Name     string         `yaml:"name"`
+	Severity packs.Severity `yaml:"severity"`
+	Title    string         `yaml:"title"`
+	// Because says why it is less than a warning.
+	Because string   `yaml:"because"`
+	Sources []string `yaml:"sources"`
+}
+
+// Load reads the rules and tables. set are the packs about installed packages.
+func Load(set *packs.Packs) (*Knowledge, error) {
+	dir, err := fs.Sub(rules.FS, "dockerlint")
+	if err != nil {
+		return nil, err
+	}
+	k := &Knowledge{Packs: set}
+	if k.rules, err = packs.LoadPacks(dir); err != nil {
+		return nil, err
+	}
+	names, err := fs.Glob(dir, "tables/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(dir, name)
+		if err != nil {
+			return nil, err
+		}
+		d := yaml.NewDecoder(bytes.NewReader(text))
+		d.KnownFields(true)
+		if err := d.Decode(&k.tables); err != nil {
+			return nil, fmt.Errorf("rules/dockerlint/%s: %w", name, err)
+		}
+	}
+	return k, nil
+}
+
+// Check returns the row of a check of BuildKit's, or nil.
+func (k *Knowledge) Check(name string) *Check {
+	if i := slices.IndexFunc(k.Checks, func(c *Check) bool { return c.Name == name }); i >= 0 {
+		return k.Checks[i]
+	}
+	return nil
+}
+
+// Rules returns imgcheck's rules for Dockerfiles and BuildKit's checks as rules, by their
+// severities and names.
+func (k *Knowledge) Rules() []*packs.Rule {
+	list := k.rules.SortedRules()
+	for _, c := range k.Checks {
+		list = append(list, &packs.Rule{ID: c.Name, Severity: c.Severity, Title: c.Title, Doc: "A check of BuildKit's: " + c.Title + ".", Sources: c.Sources})
+	}
+	return list
+}
+
+// Own returns imgcheck's own rules for Dockerfiles.
+func (k *Knowledge) Own() []*packs.Rule { return k.rules.SortedRules() }
+
+// say adds a finding of a rule of ours, with the texts of a clause.
+func (l *linter) say(rule, clause string, line int, v map[string]string) {
+	r := l.rules.Rule(rule)
+	if r == nil || r.Clauses[clause] == nil { // a test reads every clause that the code names
+		panic("rules/dockerlint has no clause " + rule + "/" + clause)
+	}
+	c := r.Clauses[clause]
+	f := Finding{Rule: rule, Severity: cmp.Or(c.Severity, r.Severity), Line: line, Message: packs.Fill(c.Message, v), Because: packs.Fill(c.Because, v)}
+	fixes := c.Fix
+	if len(fixes) == 0 {
+		fixes = r.Fix
+	}
+	for _, fix := range fixes {
+		f.Fixes = append(f.Fixes, packs.Fill(fix, v))
+	}
+	l.add(f)
+}
