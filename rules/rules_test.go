@@ -3,6 +3,7 @@ package rules_test
 import (
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -54,14 +55,33 @@ func TestDocs(t *testing.T) {
 // pages returns the files of docs/rules by their names.
 func pages(set *packs.Packs) map[string]string {
 	m := map[string]string{}
+	lint := dockerfileRules()
 	var index strings.Builder
 	index.WriteString("# Rules\n\nMade from the packs in [rules/](../../rules) by `go test ./rules -update`; `imgcheck rules` prints the same.\n\n| rule | severity | what it says |\n|---|---|---|\n")
 	for _, r := range set.SortedRules() {
 		m[r.ID+".md"] = r.Page()
 		fmt.Fprintf(&index, "| [%s](%s.md) | %s | %s |\n", r.ID, r.ID, r.Weight(), r.Title)
 	}
+	index.WriteString("\n## Rules for Dockerfiles\n\n`imgcheck lint` has these, beside BuildKit's own checks ([lint.md](../lint.md)).\n\n| rule | severity | what it says |\n|---|---|---|\n")
+	for _, r := range lint {
+		m[r.ID+".md"] = r.Page()
+		fmt.Fprintf(&index, "| [%s](%s.md) | %s | %s |\n", r.ID, r.ID, r.Weight(), r.Title)
+	}
 	m["README.md"] = index.String()
 	return m
+}
+
+// dockerfileRules returns the rules of rules/dockerlint.
+func dockerfileRules() []*packs.Rule {
+	dir, err := fs.Sub(rules.FS, "dockerlint")
+	if err != nil {
+		panic(err)
+	}
+	set, err := packs.LoadPacks(dir)
+	if err != nil {
+		panic(err)
+	}
+	return set.SortedRules()
 }
 
 // write replaces the files of docs/rules.

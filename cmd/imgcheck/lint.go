@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
+	"sync"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/urfave/cli/v2"
@@ -16,9 +21,12 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/buildchecks"
 	"github.com/imgcheck/imgcheck/pkg/dockerfile"
 	"github.com/imgcheck/imgcheck/pkg/dockerlint"
+	"github.com/imgcheck/imgcheck/pkg/imagerefs"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/pkg/scan"
+	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 // Limits of a lint: files, their bytes, and the directories that are searched for them.
@@ -46,6 +54,8 @@ func lintCommand() *cli.Command {
 		Flags: fromEnvironment(slices.Concat(outputFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes, and what cannot be predicted, in the text report"},
+			&cli.StringFlag{Name: "context", Usage: "the `DIRECTORY` of the build context, from which requirements files are read", DefaultText: "that of the Dockerfile"},
+			&cli.BoolFlag{Name: "offline", Usage: "do not read base images: what depends on them is not predicted"},
 			rulesFlag(), configFlag(),
 		}, imageFlags())),
 		Action: func(c *cli.Context) error {
@@ -54,6 +64,7 @@ func lintCommand() *cli.Command {
 				return err
 			}
 			doc, err := l.files(c.Context, c.Args().Slice())
+			l.progress.done()
 			if err != nil {
 				return err
 			}
@@ -75,10 +86,24 @@ type linting struct {
 	failOn  packs.Severity // empty: never
 	known   *dockerlint.Knowledge
 	stdin   io.Reader
+	// context is the directory of --context, or "".
+	context  string
+	offline  bool
+	scan     scan.Options
+	progress *progress
+	reading  sync.Mutex
+	bases    map[[2]string]lintBase // that were read, by reference and platform
+}
+
+// lintBase is a base image, or why it is not known.
+type lintBase struct {
+	*dockerlint.Base
+	platform ocispec.Platform
+	why      string
 }
 
 func newLinting(c *cli.Context) (*linting, error) {
-	l := &linting{stdin: c.App.Reader}
+	l := &linting{stdin: c.App.Reader, context: c.String("context"), offline: c.Bool("offline"), bases: map[[2]string]lintBase{}}
 	p, err := readPolicy(c)
 	if err != nil {
 		return nil, err
@@ -97,6 +122,11 @@ func newLinting(c *cli.Context) (*linting, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.scan = scan.Options{Rules: rules}
+	if l.scan.Layers, err = imageOptions(c); err != nil {
+		return nil, err
+	}
+	l.progress = watch(c, &l.scan.Layers)
 	set, err := rules.Packs()
 	if err != nil {
 		return nil, err
@@ -129,8 +159,25 @@ func (l *linting) files(ctx context.Context, args []string) (*report.Dockerfiles
 
 // one lints a text.
 func (l *linting) one(ctx context.Context, path string, text []byte) *dockerlint.File {
-	in := dockerlint.Input{Path: path, Text: text}
-	warnings, err := buildchecks.Run(ctx, text, ocispec.Platform{OS: "linux", Architecture: "amd64"}, func(string) *buildchecks.Base { return nil })
+	in := dockerlint.Input{Path: path, Text: text, Context: l.contextOf(path)}
+	bases := l.basesOf(text)
+	in.Base = func(ref, platform string) (*dockerlint.Base, string) {
+		if !bases[familiar(ref)] {
+			return nil, ""
+		}
+		b := l.base(ctx, ref, platform)
+		return b.Base, b.why
+	}
+	warnings, err := buildchecks.Run(ctx, text, ocispec.Platform{OS: "linux", Architecture: "amd64"}, func(ref string) *buildchecks.Base {
+		if !bases[familiar(ref)] {
+			return nil
+		}
+		b := l.base(ctx, familiar(ref), "")
+		if b.Base == nil {
+			return nil
+		}
+		return &buildchecks.Base{Env: b.Env, Dir: b.Dir, Platform: b.platform}
+	})
 	if err != nil {
 		return &dockerlint.File{Path: path, Findings: []dockerlint.Finding{}, Error: err.Error()}
 	}
@@ -138,6 +185,109 @@ func (l *linting) one(ctx context.Context, path string, text []byte) *dockerlint
 		in.Checks = append(in.Checks, dockerlint.Warning(w))
 	}
 	return dockerlint.Lint(in, l.known)
+}
+
+// concerned matches the words of instructions whose effect depends on the base image.
+var concerned = regexp.MustCompile(`\bpip|LD_LIBRARY_PATH`)
+
+// basesOf returns the images that a Dockerfile's targets are built on, if anything in it
+// depends on them. Those of other stages, and of files without such instructions, are not
+// read: an image may have gigabytes.
+func (l *linting) basesOf(text []byte) map[string]bool {
+	refs := map[string]bool{}
+	if !concerned.Match(text) {
+		return refs
+	}
+	bases, _ := dockerfile.Bases(bytes.NewReader(text)) // Lint reports the error
+	for _, b := range bases {
+		refs[familiar(b.Ref)] = true
+	}
+	delete(refs, "")
+	return refs
+}
+
+// familiar returns the short form of a reference, in which BuildKit asks for
+// docker.io/library/debian:12.
+func familiar(ref string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(ref, "docker.io/"), "library/"), ":latest")
+}
+
+// base reads an image that a FROM names, once.
+func (l *linting) base(ctx context.Context, ref, platform string) lintBase {
+	switch {
+	case l.offline:
+		return lintBase{why: "--offline"}
+	case ref == "" || !imagerefs.Valid(ref):
+		return lintBase{why: "it is no reference"}
+	}
+	key := [2]string{familiar(ref), platform}
+	l.reading.Lock() // BuildKit asks for several at a time
+	defer l.reading.Unlock()
+	if b, ok := l.bases[key]; ok {
+		return b
+	}
+	b := l.readBase(ctx, ref, platform)
+	l.bases[key] = b
+	return b
+}
+
+func (l *linting) readBase(ctx context.Context, ref, platform string) (b lintBase) {
+	o := l.scan
+	if o.Layers.Platform == nil {
+		var err error
+		if o.Layers.Platform, err = platformNamed(platform); err != nil {
+			return lintBase{why: err.Error()}
+		}
+	}
+	fsys, config, err := scan.Files(ctx, source.InRegistry(ref), o)
+	if err != nil {
+		return lintBase{why: oneLine(err.Error())}
+	}
+	if config == nil {
+		return lintBase{Base: dockerlint.NewBase(fsys, nil, "")}
+	}
+	b.Base = dockerlint.NewBase(fsys, config.Config.Env, config.Config.WorkingDir)
+	b.platform = ocispec.Platform{OS: config.OS, Architecture: config.Architecture, Variant: config.Variant}
+	return b
+}
+
+// contextOf returns a function that reads files of a Dockerfile's build context: below
+// --context, else below the Dockerfile's own directory or the working directory.
+func (l *linting) contextOf(file string) func(string) ([]byte, bool) {
+	dirs := []string{l.context}
+	if l.context == "" {
+		dirs = []string{"."}
+		if file != "-" {
+			dirs = []string{filepath.Dir(file), "."}
+		}
+	}
+	return func(name string) ([]byte, bool) {
+		for _, dir := range dirs {
+			root, err := os.OpenRoot(dir) // a Dockerfile is as hostile as its repository
+			if err != nil {
+				continue
+			}
+			text, err := readIn(root, name)
+			root.Close()
+			if err == nil {
+				return text, true
+			}
+		}
+		return nil, false
+	}
+}
+
+// readIn reads a regular file below a directory.
+func readIn(root *os.Root, name string) ([]byte, error) {
+	if st, err := root.Stat(name); err != nil || !st.Mode().IsRegular() || st.Size() > lintSize {
+		return nil, cmp.Or(err, errors.New("is no file of a context"))
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, lintSize))
 }
 
 // read reads a file, or the standard input.

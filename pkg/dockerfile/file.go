@@ -197,7 +197,8 @@ type Scope struct {
 	closed  bool
 	lex     *shell.Lex
 	global  map[string]string
-	growth  growth // with the lengths of the values
+	args    []string // that the stage's ARGs have set
+	growth  growth   // with the lengths of the values
 }
 
 // Scope returns the variables with which a chain of stages begins: those of the image's
@@ -233,7 +234,19 @@ func (s *Scope) Set(st *Step) {
 		if known {
 			s.values[v.Name], s.growth.lengths[v.Name] = value, int64(len(value))
 		}
+		if st.Name == "ARG" {
+			s.args = append(s.args, v.Name)
+		}
 	}
+}
+
+// Next forgets the ARGs of a stage: one that builds on it has its ENVs alone.
+func (s *Scope) Next() {
+	for _, name := range s.args {
+		delete(s.values, name)
+		delete(s.unknown, name)
+	}
+	s.args = nil
 }
 
 // Get returns the value of a variable. It is not known if a build argument, an image that

@@ -6,7 +6,7 @@
 // has a place in the file. An instruction whose effect cannot be known from the text is in
 // [File.Unknown], and never counts as having no effect.
 //
-// The package opens no files and no images, runs nothing, and knows no formats of reports.
+// The package opens no files and no registries, runs nothing, and knows no formats of reports.
 package dockerlint
 
 import (
@@ -71,11 +71,16 @@ type Input struct {
 	Text []byte
 	// Checks are the warnings of BuildKit's checks.
 	Checks []Warning
+	// Base returns what is known of an image that a FROM names, or why nothing is; nil: base
+	// images are not read.
+	Base func(ref, platform string) (*Base, string)
+	// Context returns a file of the build context, by its path there; nil: it is not read.
+	Context func(name string) ([]byte, bool)
 }
 
 // Lint judges a Dockerfile. It never fails: a text that is not understood has an error.
 func Lint(in Input, k *Knowledge) *File {
-	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text)}
+	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context}
 	f, err := dockerfile.Read(bytes.NewReader(in.Text))
 	if err != nil && len(in.Checks) == 0 {
 		l.file.Error = err.Error()
@@ -84,6 +89,7 @@ func Lint(in Input, k *Knowledge) *File {
 	l.checks(in.Checks)
 	if err == nil {
 		l.parsed = f
+		l.targets()
 	}
 	l.ignore()
 	l.sort()
@@ -96,6 +102,10 @@ type linter struct {
 	file   *File
 	parsed *dockerfile.File // nil if the text is no Dockerfile
 	lines  []string
+	base   func(ref, platform string) (*Base, string)
+	// context returns a file of the build context.
+	context func(name string) ([]byte, bool)
+	nested  int // stages that copy from one another
 }
 
 func lines(text []byte) []string {

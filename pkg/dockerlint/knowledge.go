@@ -25,6 +25,26 @@ type Knowledge struct {
 // tables are the sections of rules/dockerlint/tables/*.yaml.
 type tables struct {
 	Checks []*Check `yaml:"checks"`
+	// Indexes are the names of PyTorch's indexes for CUDA, ascending, and Releases those with
+	// a release of torch (major and minor).
+	Indexes  []string            `yaml:"indexes"`
+	Releases map[string][]string `yaml:"releases"`
+	Needs    []*Need             `yaml:"needs"`
+	// Plain are patterns of distributions that bring no CUDA library.
+	Plain          [][]string `yaml:"plain"`
+	DriverFiles    []string   `yaml:"driver_files"`
+	DriverPackages []string   `yaml:"driver_packages"`
+	Tools          []string   `yaml:"tools"`
+	Harmless       []string   `yaml:"harmless"`
+}
+
+// Need says which libraries of the system a distribution's releases need.
+type Need struct {
+	Package  string   `yaml:"package"`
+	Versions string   `yaml:"versions"` // PEP 440 specifiers
+	CUDA     string   `yaml:"cuda"`     // the major version
+	CUDNN    string   `yaml:"cudnn"`    // the major version
+	Sources  []string `yaml:"sources"`
 }
 
 // Check is a check of BuildKit's.
@@ -88,6 +108,11 @@ func (k *Knowledge) Own() []*packs.Rule { return k.rules.SortedRules() }
 
 // say adds a finding of a rule of ours, with the texts of a clause.
 func (l *linter) say(rule, clause string, line int, v map[string]string) {
+	l.add(l.finding(rule, clause, line, v))
+}
+
+// finding returns a finding of a rule of ours, with the texts of a clause.
+func (l *linter) finding(rule, clause string, line int, v map[string]string) Finding {
 	r := l.rules.Rule(rule)
 	if r == nil || r.Clauses[clause] == nil { // a test reads every clause that the code names
 		panic("rules/dockerlint has no clause " + rule + "/" + clause)
@@ -101,5 +126,5 @@ func (l *linter) say(rule, clause string, line int, v map[string]string) {
 	for _, fix := range fixes {
 		f.Fixes = append(f.Fixes, packs.Fill(fix, v))
 	}
-	l.add(f)
+	return f
 }

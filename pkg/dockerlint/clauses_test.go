@@ -1,0 +1,92 @@
+package dockerlint
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/rules"
+)
+
+// Every clause that the code names is in the rules, and every clause of the rules is named.
+func TestClauses(t *testing.T) {
+	set, err := packs.LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := Load(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source strings.Builder
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			source.Write(b)
+		}
+	}
+	named := regexp.MustCompile(`\.(?:say|finding)\("([a-z-]+)", "([a-z-]+)"`).FindAllStringSubmatch(source.String(), -1)
+	if len(named) < 10 {
+		t.Fatalf("the code names %d clauses", len(named))
+	}
+	for _, m := range named {
+		if r := k.rules.Rule(m[1]); r == nil || r.Clauses[m[2]] == nil {
+			t.Errorf("the code names %s/%s, which is in no rule", m[1], m[2])
+		}
+	}
+	for _, r := range k.Own() {
+		for id := range r.Clauses {
+			if r.ID != BuildError && !strings.Contains(source.String(), `"`+id+`"`) {
+				t.Errorf("%s/%s is never said", r.ID, id)
+			}
+		}
+	}
+}
+
+// Every check of BuildKit's has a row, and every row has what a report shows.
+func TestChecks(t *testing.T) {
+	k, err := Load(new(packs.Packs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(k.Checks) < 22 {
+		t.Errorf("there are %d checks", len(k.Checks))
+	}
+	for _, c := range k.Checks {
+		if c.Title == "" || len(c.Sources) == 0 || c.Severity == packs.Note && c.Because == "" {
+			t.Errorf("%s: needs a title, sources, and for a note a reason", c.Name)
+		}
+	}
+	for release, builds := range k.Releases {
+		for _, b := range builds {
+			if !strings.Contains(strings.Join(k.Indexes, " ")+" ", b+" ") {
+				t.Errorf("torch %s has %s, which is no index", release, b)
+			}
+		}
+	}
+}
+
+// A deep or long RUN is not read, and that is known.
+func TestShellBounds(t *testing.T) {
+	for name, run := range map[string]string{
+		"parentheses": strings.Repeat("(", 3000) + "x" + strings.Repeat(")", 3000),
+		"ifs":         strings.Repeat("if true; then ", 3000) + "x",
+		"shells":      strings.Repeat("bash -c 'x'; ", 6000),
+	} {
+		r := &shellRun{vars: map[string]word{}, line: 1, whole: true}
+		r.script(run)
+		if r.whole || len(r.list) > maxCommands {
+			t.Errorf("%s: %d commands were read as a whole", name, len(r.list))
+		}
+	}
+}

@@ -1,0 +1,324 @@
+package dockerlint
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/internal/version"
+	"github.com/imgcheck/imgcheck/pkg/dockerfile"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+)
+
+type values = map[string]string
+
+// env judges an ENV of LD_LIBRARY_PATH without the old value.
+func (w *walk) env(st *dockerfile.Step) {
+	for _, s := range st.Settings {
+		if s.Name != "LD_LIBRARY_PATH" {
+			continue
+		}
+		value, known := w.scope.Expand(s.Value)
+		if !strings.Contains(s.Value, "LD_LIBRARY_PATH") && known && value != "" {
+			w.replaced(st.Line, value)
+		}
+		if known {
+			w.paths = append(w.paths, setting{value, st.Line})
+		} else {
+			w.paths = nil
+		}
+	}
+}
+
+// replaced judges a new value of LD_LIBRARY_PATH against the one before.
+func (w *walk) replaced(line int, value string) {
+	lost := func(old string) (list []string) {
+		for dir := range strings.SplitSeq(old, ":") {
+			if dir != "" && !slices.Contains(strings.Split(value, ":"), dir) && !slices.Contains(list, dir) {
+				list = append(list, dir)
+			}
+		}
+		return list
+	}
+	v := values{"value": value, "base": w.from.Ref}
+	if n := len(w.paths); n > 0 {
+		v["before"] = strconv.Itoa(w.paths[n-1].line)
+		if dirs := lost(w.paths[n-1].value); len(dirs) > 0 {
+			v["lost"] = strings.Join(dirs, ":")
+			w.say("library-path-replaced", "own", line, v)
+		}
+		return
+	}
+	if w.base == nil {
+		if strings.Contains(w.from.Ref, "nvidia/cuda") || strings.HasPrefix(w.from.Ref, "nvcr.io/nvidia/") {
+			w.say("library-path-replaced", "unknown", line, v)
+		}
+		return
+	}
+	old, _ := w.scope.Get("LD_LIBRARY_PATH")
+	dirs := lost(old)
+	if len(dirs) == 0 {
+		return
+	}
+	clause := "mounts"
+	if held := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return !w.base.Libraries[path.Clean(d)] || linked.MatchString(d) }); len(held) > 0 {
+		clause, dirs = "base", held
+	}
+	v["lost"] = strings.Join(dirs, ":")
+	w.say("library-path-replaced", clause, line, v)
+}
+
+// linked matches the directories that the loader's configuration has in the images that set
+// them in LD_LIBRARY_PATH as well, and those to which the driver is mounted.
+var linked = regexp.MustCompile(`^/(usr/local/(cuda|nvidia)|usr/lib|lib)`)
+
+// copy keeps a COPY, and judges what it copies.
+func (w *walk) copy(st *dockerfile.Step) {
+	if len(st.Words) < 2 {
+		return
+	}
+	var words []string
+	known := true
+	for _, word := range st.Words {
+		text, ok := w.scope.Expand(word)
+		words, known = append(words, text), known && ok
+	}
+	to := w.at(words[len(words)-1], known)
+	for _, from := range words[:len(words)-1] {
+		base := path.Base(from)
+		if packs.MatchAny(w.DriverFiles, base) {
+			w.say("driver-copied", "file", st.Line, values{"path": base})
+		}
+	}
+	switch {
+	case st.From >= 0:
+		w.copyStage(st, words, to)
+	case st.FromRef != "":
+		w.unknown = append(w.unknown, Unknown{st.Line, "the files that come from the image " + st.FromRef})
+	case strings.HasSuffix(words[len(words)-1], "/") && to != "/":
+		w.copies = append(w.copies, copied{words[:len(words)-1], to + "/"})
+	default:
+		w.copies = append(w.copies, copied{words[:len(words)-1], to})
+	}
+}
+
+// copyStage judges a COPY of another stage: an environment that comes to another path.
+func (w *walk) copyStage(st *dockerfile.Step, words []string, to string) {
+	quiet := &linter{Knowledge: w.Knowledge, file: new(File), lines: w.lines, parsed: w.parsed}
+	other := quiet.walk(st.From)
+	w.unknown = append(w.unknown, Unknown{st.Line, "the files that come from " + w.parsed.Stages[st.From].String()})
+	if w.nested >= maxStagesNested {
+		return
+	}
+	quiet.nested = w.nested + 1
+	other.steps(st.From)
+	for _, e := range other.venvs {
+		for _, from := range words[:len(words)-1] {
+			from = path.Clean("/" + from)
+			rest, below := strings.CutPrefix(e.path+"/", from+"/")
+			if !below || to == "" || len(words) > 2 {
+				continue
+			}
+			if now := path.Join(to, rest); now != e.path && !w.mentioned(e.path) {
+				w.say("venv-moved", "moved", st.Line, values{"from": e.path, "to": now, "before": strconv.Itoa(e.line)})
+			}
+		}
+	}
+}
+
+// maxStagesNested limits stages that copy from one another.
+const maxStagesNested = 1
+
+// mentioned reports whether an instruction of the file repairs or keeps the old path: it
+// links or rewrites it.
+func (w *walk) mentioned(p string) bool {
+	return slices.ContainsFunc(w.lines, func(line string) bool {
+		return strings.Contains(line, p) && (strings.Contains(line, "ln -s") || strings.Contains(line, "sed ")) || strings.Contains(line, "venv --upgrade")
+	})
+}
+
+// withoutEffect judges a RUN whose commands all end with its shell.
+func (w *walk) withoutEffect(st *dockerfile.Step, list []command, whole bool) {
+	if !whole || len(list) == 0 || strings.Contains(strings.Join(st.Words, " "), ">") {
+		return
+	}
+	clause, names := "", []string{}
+	for _, c := range list {
+		args, _ := c.args()
+		switch name := c.name(); {
+		case name == "export" && len(args) > 0:
+			clause = "export"
+			for _, a := range args {
+				n, _, _ := strings.Cut(a, "=")
+				names = append(names, n)
+			}
+		case (name == "source" || name == ".") && len(args) == 1 && strings.HasSuffix(args[0], "/activate"), name == "conda" && len(args) > 0 && args[0] == "activate":
+			if clause == "" {
+				clause = "activate"
+			}
+		case name == "cd" && len(args) == 1:
+			if clause == "" {
+				clause, names = "cd", []string{args[0]}
+			}
+		default:
+			return
+		}
+	}
+	w.say("run-without-effect", clause, st.Line, values{"names": strings.Join(names, ", ")})
+}
+
+// judge judges the target as a whole.
+func (w *walk) judge() {
+	w.devel()
+	w.pythons()
+	w.indexes()
+	w.unpinned()
+	w.removals()
+	w.fits()
+	w.needs()
+}
+
+var develTag = regexp.MustCompile(`^((?:docker\.io/|nvcr\.io/)?(?:nvidia/cuda|pytorch/pytorch):.*)-devel(-.*)?$`)
+
+// devel judges a -devel image below a target of a file of several stages or one.
+func (w *walk) devel() {
+	if m := develTag.FindStringSubmatch(w.from.Ref); m != nil {
+		w.say("devel-base", "devel", w.from.Line, values{"base": w.from.Ref, "runtime": m[1] + "-runtime" + m[2]})
+	}
+}
+
+// pythons judges installs that name two releases of Python themselves.
+func (w *walk) pythons() {
+	by := map[string][]*install{}
+	var order []string
+	for _, in := range w.installs {
+		if in.elsewhere || in.maybe || !minorOf.MatchString(in.python) || in.python != minorOf.FindString(in.python) || in.first(w) == "" {
+			continue
+		}
+		if by[in.python] == nil {
+			order = append(order, in.python)
+		}
+		by[in.python] = append(by[in.python], in)
+	}
+	if len(order) != 2 {
+		return // more are meant
+	}
+	a, b := by[order[0]], by[order[1]]
+	for _, x := range a {
+		for _, y := range b {
+			if slices.ContainsFunc(x.wheels, func(m wheel) bool {
+				return slices.ContainsFunc(y.wheels, func(n wheel) bool { return m.name == n.name && !slices.Contains(w.Tools, m.name) })
+			}) {
+				return // the same for both
+			}
+		}
+	}
+	in := b[0]
+	w.say("two-pythons", "two", in.line, values{"package": in.first(w), "python": order[1], "other": a[0].first(w), "of": order[0], "before": strconv.Itoa(a[0].line)})
+}
+
+// first returns the first distribution that is no tool, or "".
+func (in *install) first(w *walk) string {
+	for _, x := range in.wheels {
+		if !slices.Contains(w.Tools, x.name) {
+			return x.name
+		}
+	}
+	return ""
+}
+
+// torchIndex matches the index of PyTorch for a CUDA.
+var torchIndex = regexp.MustCompile(`^https?://download\.pytorch\.org/whl/(cu\d+)/?$`)
+
+// indexes judges the indexes of PyTorch, and whether they have the release that is pinned.
+func (w *walk) indexes() {
+	for _, in := range w.installs {
+		for _, url := range slices.Concat(in.index, in.extra) {
+			if m := torchIndex.FindStringSubmatch(url); m != nil {
+				w.index(in, m[1], slices.Contains(in.index, url))
+			}
+		}
+	}
+}
+
+func (w *walk) index(in *install, name string, only bool) {
+	number := func(s string) int { n, _ := strconv.Atoi(strings.TrimPrefix(s, "cu")); return n }
+	newest := w.Indexes[len(w.Indexes)-1]
+	nearest := func(list []string) string {
+		best := list[0]
+		for _, s := range list {
+			if number(s) <= number(name) || number(best) > number(name) && number(s) < number(best) {
+				best = s
+			}
+		}
+		return best
+	}
+	v := values{"index": name, "newest": newest, "nearest": "https://download.pytorch.org/whl/" + nearest(w.Indexes)}
+	switch {
+	case number(name) > number(newest):
+		w.say("index-absent", "newer", in.line, v)
+		return
+	case !slices.Contains(w.Indexes, name):
+		w.say("index-absent", "absent", in.line, v)
+		return
+	}
+	for _, x := range in.wheels {
+		if x.name != "torch" || x.version == "" || strings.Contains(x.version, "+") || !only || len(in.extra) > 0 || len(in.index) > 1 {
+			continue
+		}
+		release := version.ParseRelease(x.version).First(2).String()
+		if builds := w.Releases[release]; len(builds) > 0 && !slices.Contains(builds, name) {
+			v["version"], v["release"], v["builds"], v["nearest"] = x.version, release, strings.Join(builds, ", "), "https://download.pytorch.org/whl/"+nearest(builds)
+			w.say("index-absent", "build", in.line, v)
+		}
+	}
+}
+
+// gpuPackage returns the first framework for GPUs that is installed before a line, or nil.
+func (w *walk) gpuPackage(line int) *wheel {
+	for _, in := range w.installs {
+		for i := range in.wheels {
+			x := &in.wheels[i]
+			if (line == 0 || x.line <= line) && (packs.MatchAny([]string{"torch", "onnxruntime-gpu", "tensorflow", "tensorflow-gpu", "ctranslate2", "paddlepaddle-gpu", "vllm", "faster-whisper"}, x.name) || w.Packs.GPUWheels.Has(x.name)) {
+				return x
+			}
+		}
+	}
+	return nil
+}
+
+// unpinned judges the cuDNN of apt-get.
+func (w *walk) unpinned() {
+	for _, c := range w.cudnn {
+		v := values{"package": c.name}
+		clause := "alone"
+		if x := w.gpuPackage(0); x != nil {
+			clause, v["framework"], v["before"] = "beside", x.name, strconv.Itoa(x.line)
+		}
+		w.say("cudnn-unpinned", clause, c.line, v)
+	}
+}
+
+var (
+	wheelDir   = regexp.MustCompile(`/(site|dist)-packages/nvidia(/[a-z0-9_*]+(/lib(/\*|/[^/]*\.so[^/]*)?)?)?/?$`)
+	toolkitDir = regexp.MustCompile(`^/usr/local/cuda(-[0-9.]+|\*|-\*)?(/(targets(/[^/]+)?|lib64|lib64/\*|lib64/lib[^/]*\.so[^/]*))?/?$`)
+)
+
+// removals judges rm of directories with libraries.
+func (w *walk) removals() {
+	for _, r := range w.removed {
+		x := w.gpuPackage(r.line)
+		if x == nil {
+			continue
+		}
+		v := values{"path": r.path, "package": x.name, "before": strconv.Itoa(x.line)}
+		switch {
+		case wheelDir.MatchString(r.path):
+			w.say("removes-needed", "wheels", r.line, v)
+		case toolkitDir.MatchString(r.path) && slices.ContainsFunc(w.Needs, func(n *Need) bool { return n.Package == x.name }):
+			w.say("removes-needed", "toolkit", r.line, v)
+		}
+	}
+}

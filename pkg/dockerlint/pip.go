@@ -1,0 +1,218 @@
+package dockerlint
+
+import (
+	"cmp"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/internal/version"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+)
+
+// Limits of requirements files: lines, and files that name one another.
+const (
+	maxRequirements = 5000
+	maxFilesNested  = 5
+)
+
+// install is a `pip install` or `uv pip install`.
+type install struct {
+	command
+	// python names the environment into which it installs: "3.10", "/opt/venv" or "" for
+	// that of PATH.
+	python string
+	wheels []wheel
+	// index are the values of --index-url, and extra those of --extra-index-url and
+	// --find-links, in their order.
+	index, extra []string
+	noDeps       bool
+	// elsewhere is set if it installs into a directory of its own (--target).
+	elsewhere bool
+	// unknown says which part of it is not known, or is empty.
+	unknown []string
+}
+
+// wheel is a distribution that an install names.
+type wheel struct {
+	name    string // normalised
+	extras  string // "cuda12,x"
+	version string // if it is pinned
+	spec    string // "==2.9.0", "" if there is none
+	line    int    // of the Dockerfile
+	column  int
+	where   string // "requirements.txt:3" if another file names it
+}
+
+var (
+	pipName    = regexp.MustCompile(`^pip(3(\.\d+)?|-3\.\d+)?$`)
+	pythonName = regexp.MustCompile(`^python(3(\.\d+)?)?$`)
+	minorOf    = regexp.MustCompile(`3\.\d+$`)
+	wheelFile  = regexp.MustCompile(`([A-Za-z0-9_.]+)-([0-9][^-/]*)(-[^-/]+)?-[^-/]+-[^-/]+-[^-/]+\.whl`)
+)
+
+// pipValues are the options of pip install and uv pip install that take a value:
+// https://pip.pypa.io/en/stable/cli/pip_install/, https://docs.astral.sh/uv/reference/cli/#uv-pip-install
+var pipValues = []string{
+	"-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-t", "--target", "-i", "--index-url", "--extra-index-url", "-f", "--find-links",
+	"--index", "--default-index", "--prefix", "--root", "--src", "--platform", "--python-version", "--implementation", "--abi", "--upgrade-strategy",
+	"--config-settings", "-C", "--global-option", "--no-binary", "--only-binary", "--progress-bar", "--root-user-action", "--report", "--cache-dir",
+	"--trusted-host", "--cert", "--client-cert", "--timeout", "--retries", "--proxy", "--log", "--exists-action", "--python", "-p", "--index-strategy",
+	"--override", "--build-constraint", "--resolution", "--prerelease", "--link-mode", "--torch-backend", "--keyring-provider", "--group", "--extra",
+	"--exclude-newer", "--upgrade-package", "-P", "--reinstall-package", "--no-build-isolation-package", "--use-feature", "--use-deprecated",
+}
+
+// pip returns the install that a command is, or nil.
+func (w *walk) pip(c command) *install {
+	words := c.words
+	in := &install{command: c}
+	switch name := c.name(); {
+	case pipName.MatchString(name):
+		in.python = environment(words[0].text, name)
+		words = words[1:]
+	case pythonName.MatchString(name) && len(words) > 3 && words[1].text == "-m" && words[2].text == "pip":
+		in.python = environment(words[0].text, name)
+		words = words[3:]
+	case name == "uv" && len(words) > 2 && words[1].text == "pip":
+		in.python = w.value("VIRTUAL_ENV")
+		words = words[2:]
+	default:
+		return nil
+	}
+	for len(words) > 0 && strings.HasPrefix(words[0].text, "-") { // options of pip itself
+		words = words[1:]
+	}
+	if len(words) == 0 || words[0].text != "install" {
+		return nil
+	}
+	in.options(w, words[1:])
+	return in
+}
+
+// environment returns the environment of a pip or a python by its path.
+func environment(program, name string) string {
+	if dir := path.Dir(program); path.Base(dir) == "bin" && dir != "/usr/bin" && dir != "/bin" && dir != "/usr/local/bin" {
+		return path.Dir(dir)
+	}
+	return minorOf.FindString(name)
+}
+
+// options reads the arguments of install.
+func (in *install) options(w *walk, words []word) {
+	for i := 0; i < len(words); i++ {
+		text, known := words[i].text, words[i].known
+		name, value, has := strings.Cut(text, "=")
+		if !strings.HasPrefix(text, "-") {
+			if !known {
+				in.unknown = append(in.unknown, "the value of "+text)
+				continue
+			}
+			in.require(text, cmp.Or(words[i].line, in.line), cmp.Or(words[i].column, in.column), "")
+			continue
+		}
+		if !strings.HasPrefix(text, "--") && len(text) > 2 { // -rrequirements.txt, -qU
+			name, value, has = text[:2], text[2:], slices.Contains(pipValues, text[:2])
+		}
+		if !has && slices.Contains(pipValues, name) && i+1 < len(words) {
+			i++
+			value, known = words[i].text, words[i].known
+		}
+		in.option(w, name, value, known)
+	}
+}
+
+func (in *install) option(w *walk, name, value string, known bool) {
+	switch name {
+	case "-r", "--requirement":
+		if !known {
+			in.unknown = append(in.unknown, "which file -r "+value+" is")
+			return
+		}
+		in.file(w, value, 0)
+	case "-c", "--constraint", "--override":
+		in.unknown = append(in.unknown, "the constraints of "+value)
+	case "-i", "--index-url", "--default-index":
+		in.index = append(in.index, value)
+	case "--extra-index-url", "--index", "-f", "--find-links":
+		in.extra = append(in.extra, value)
+	case "-e", "--editable":
+		in.unknown = append(in.unknown, "the requirements of "+value)
+	case "-t", "--target", "--prefix", "--root":
+		in.elsewhere = true
+	case "-p", "--python":
+		in.python = minorOf.FindString(value)
+		if strings.Contains(value, "/") {
+			in.python = environment(value, path.Base(value))
+		}
+	case "--no-deps":
+		in.noDeps = true
+	}
+}
+
+// require adds a requirement, a wheel's file or a project.
+func (in *install) require(text string, line, column int, where string) {
+	if m := wheelFile.FindStringSubmatch(text); m != nil {
+		v := strings.ReplaceAll(m[2], "%2B", "+")
+		in.wheels = append(in.wheels, wheel{name: inventory.Normalize(m[1]), version: v, spec: "==" + v, line: line, column: column, where: where})
+		return
+	}
+	if strings.HasPrefix(text, ".") || strings.Contains(text, "/") || strings.Contains(text, " @ ") {
+		in.unknown = append(in.unknown, "the requirements of "+text)
+		return
+	}
+	extras := ""
+	if a, b := strings.Index(text, "["), strings.Index(text, "]"); a > 0 && b > a {
+		extras, text = text[a+1:b], text[:a]+text[b+1:]
+	}
+	r, err := inventory.ParseRequirement(text)
+	if err != nil {
+		in.unknown = append(in.unknown, "the requirement "+text)
+		return
+	}
+	w := wheel{name: r.Name, extras: extras, spec: strings.ReplaceAll(r.Specifiers, " ", ""), line: line, column: column, where: where}
+	if r.Marker != "" {
+		in.unknown = append(in.unknown, "whether `"+r.Marker+"` holds")
+		return
+	}
+	if v, ok := strings.CutPrefix(w.spec, "=="); ok && !strings.ContainsAny(v, ",*") {
+		if _, err := version.Parse(v); err == nil {
+			w.version = v
+		}
+	}
+	in.wheels = append(in.wheels, w)
+}
+
+// file reads a requirements file of the context:
+// https://pip.pypa.io/en/stable/reference/requirements-file-format/
+func (in *install) file(w *walk, name string, depth int) {
+	text, from, why := w.contextFile(name)
+	if why != "" || depth > maxFilesNested {
+		in.unknown = append(in.unknown, "what "+name+" requires"+why)
+		return
+	}
+	for i, line := range strings.Split(strings.ReplaceAll(strings.ReplaceAll(string(text), "\r\n", "\n"), "\\\n", " "), "\n") {
+		line, _, _ = strings.Cut(" "+line, " #")
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if len(in.wheels)+len(in.unknown) > maxRequirements {
+			in.unknown = append(in.unknown, "the rest of "+name)
+			return
+		}
+		if strings.HasPrefix(line, "-") {
+			option, value, _ := strings.Cut(strings.Replace(line, "=", " ", 1), " ")
+			value = strings.TrimSpace(value)
+			if option == "-r" || option == "--requirement" {
+				in.file(w, path.Join(path.Dir(name), value), depth+1)
+			} else {
+				in.option(w, option, value, true)
+			}
+			continue
+		}
+		line, _, _ = strings.Cut(line, " --") // --hash
+		in.require(strings.TrimSpace(line), in.line, in.column, from+":"+strconv.Itoa(i+1))
+	}
+}

@@ -1,0 +1,330 @@
+package dockerlint
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/internal/version"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+)
+
+// contextFile returns a file of the build context by its path in the image, and its name
+// in the context. why begins with ": ".
+func (w *walk) contextFile(name string) (text []byte, from, why string) {
+	at := w.at(name, true)
+	for i := len(w.copies) - 1; i >= 0 && at != ""; i-- {
+		c := w.copies[i]
+		for _, src := range c.from {
+			if from = c.source(src, at); from == "" || w.context == nil {
+				continue
+			}
+			if text, ok := w.context(from); ok {
+				return text, from, ""
+			}
+		}
+	}
+	if w.context == nil {
+		return nil, "", ": the build context is not read"
+	}
+	return nil, "", ": no COPY of the context has it"
+}
+
+// source returns the file of the context that a COPY of src puts at a path, or "".
+func (c *copied) source(src, at string) string {
+	src = path.Clean(strings.TrimPrefix(src, "/"))
+	to := strings.TrimSuffix(c.to, "/")
+	switch {
+	case c.to == "":
+		return ""
+	case at == to && !strings.HasSuffix(c.to, "/"), at == to+"/"+path.Base(src):
+		return src
+	}
+	if ok, _ := path.Match(path.Base(src), path.Base(at)); ok && path.Dir(at) == to {
+		return path.Join(path.Dir(src), path.Base(at))
+	}
+	if rest, ok := strings.CutPrefix(at, to+"/"); ok {
+		return path.Join(src, rest)
+	}
+	return ""
+}
+
+// pinned returns the distributions of one environment that are pinned, as they are after
+// all installs. A later install that may change one takes it out.
+func (w *walk) pinned(python string) map[string]*wheel {
+	list := map[string]*wheel{}
+	for _, in := range w.installs {
+		if in.python != python || in.elsewhere {
+			continue
+		}
+		if len(in.unknown) > 0 || in.maybe {
+			clear(list)
+		}
+		for i := range in.wheels {
+			x := &in.wheels[i]
+			delete(list, x.name)
+			if x.version != "" && !in.maybe {
+				list[x.name] = x
+			}
+		}
+	}
+	return list
+}
+
+// fits judges pinned releases against one another, by the packs' tables.
+func (w *walk) fits() {
+	var seen []string
+	for _, in := range w.installs {
+		if slices.Contains(seen, in.python) {
+			continue
+		}
+		seen = append(seen, in.python)
+		list := w.pinned(in.python)
+		for _, p := range w.Packs.Pairs {
+			w.pair(p, list[p.Package], list[p.For])
+		}
+		for _, row := range w.Packs.MadeFor {
+			w.madeFor(row, list)
+		}
+	}
+}
+
+func (w *walk) pair(p *packs.Pair, x, of *wheel) {
+	if x == nil || of == nil {
+		return
+	}
+	has, release := packs.Numbers(x.version, 2), packs.Numbers(of.version, 2)
+	fits := p.Versions[release]
+	if fits == "" || fits == has {
+		return
+	}
+	wants := "another " + p.For
+	for r, v := range p.Versions {
+		if v == has {
+			wants = r
+		}
+	}
+	f := w.finding("wheels-do-not-fit", "pair", x.line, values{"package": x.name, "version": x.version, "for": of.name, "wants": wants, "installed": of.version, "fits": fits, "where": of.place(x)})
+	f.Column = x.column
+	w.add(f)
+}
+
+// place says where a wheel is named, for a finding about another one.
+func (x *wheel) place(of *wheel) string {
+	switch {
+	case x.where != "":
+		return x.where
+	case x.line == of.line:
+		return "the same line"
+	}
+	return "line " + strconv.Itoa(x.line)
+}
+
+func (w *walk) madeFor(row *packs.MadeFor, list map[string]*wheel) {
+	for _, name := range sortedNames(list) {
+		x := list[name]
+		if !packs.Match(row.Package, name) {
+			continue
+		}
+		if ok, err := version.Satisfies(x.version, row.Versions); err != nil || !ok {
+			continue
+		}
+		r, err := inventory.ParseRequirement(row.Of(x.version))
+		if err != nil || list[r.Name] == nil {
+			continue
+		}
+		of := list[r.Name]
+		if ok, err := version.Satisfies(of.version, r.Specifiers); err != nil || ok {
+			continue
+		}
+		f := w.finding("wheels-do-not-fit", "made-for", of.line, values{"package": x.name, "version": x.version, "needs": r.Name + r.Specifiers, "for": of.name, "installed": of.version, "effect": row.Effect, "where": x.place(of)})
+		f.Severity, f.Column = row.Severity, of.column
+		w.add(f)
+	}
+}
+
+func sortedNames(list map[string]*wheel) (names []string) {
+	for name := range list {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// needs judges what pinned packages need of the system against the base and what the
+// instructions add.
+func (w *walk) needs() {
+	if w.base == nil || len(w.installs) == 0 {
+		return
+	}
+	for _, in := range w.installs {
+		for i := range in.wheels {
+			x := &in.wheels[i]
+			n := w.need(x)
+			if n == nil || in.elsewhere || in.maybe || w.otherIndex(in, x) || x.extras != "" || w.brought(x) {
+				continue
+			}
+			cuda, cudnn := w.majors()
+			if n.CUDA != "" && !slices.Contains(cuda, n.CUDA) {
+				w.lacks(in, x, "CUDA", n.CUDA, cuda, n)
+			} else if n.CUDNN != "" && !slices.Contains(cudnn, n.CUDNN) {
+				w.lacks(in, x, "cuDNN", n.CUDNN, cudnn, n)
+			}
+		}
+	}
+}
+
+// need returns the libraries that a package needs, or nil if they are not known: a row of
+// the tables, or a stack of the packs for frameworks that are installed for GPUs alone.
+func (w *walk) need(x *wheel) *Need {
+	rows := slices.Clone(w.Needs)
+	for _, s := range w.Packs.Stacks {
+		if s.Build == "" && !s.Incidental {
+			rows = append(rows, &Need{Package: s.Package, Versions: s.Versions, CUDA: s.CUDA, CUDNN: packs.Numbers(s.CUDNN, 1)})
+		}
+	}
+	known := false
+	for _, n := range rows {
+		if n.Package != x.name {
+			continue
+		}
+		known = true
+		if ok, err := version.Satisfies(x.version, n.Versions); x.version != "" && err == nil && ok {
+			return n
+		}
+	}
+	if known {
+		w.unknown = append(w.unknown, Unknown{x.line, fmt.Sprintf("which libraries %s%s needs", x.name, cmp.Or(x.spec, ", without a release,"))})
+	}
+	return nil
+}
+
+// otherIndex reports whether an index that is not PyPI may have another build of a package
+// that the tables know: its needs are then not known.
+func (w *walk) otherIndex(in *install, x *wheel) bool {
+	other := len(in.index)+len(in.extra) > 0
+	for _, name := range []string{"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "PIP_FIND_LINKS"} {
+		other = other || w.value(name) != ""
+	}
+	if other {
+		w.unknown = append(w.unknown, Unknown{x.line, "which build of " + x.name + " another index has"})
+	}
+	return other
+}
+
+// brought reports whether another package of the file or the base brings CUDA libraries of
+// its own, which may serve this one.
+func (w *walk) brought(x *wheel) bool {
+	others := func(name string) bool {
+		return name != x.name && (packs.MatchAny([]string{"torch", "tensorflow", "jax", "vllm", "paddlepaddle-gpu", "faster-whisper", "nvidia-*"}, name) || w.Packs.GPUWheels.Has(name))
+	}
+	for _, in := range w.installs {
+		if slices.ContainsFunc(in.wheels, func(o wheel) bool { return others(o.name) }) {
+			return true
+		}
+	}
+	for name := range w.base.Wheels {
+		if others(name) {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	aptCUDNN = regexp.MustCompile(`^(?:lib)?cudnn([0-9]+)`)
+	aptCUDA  = regexp.MustCompile(`^(?:cuda|libcublas)(?:-[a-z]+)*-([0-9]+)-[0-9]+$`)
+)
+
+// majors returns the major versions of CUDA and cuDNN that the image will have, as far as
+// they are known.
+func (w *walk) majors() (cuda, cudnn []string) {
+	cuda, cudnn = slices.Clone(w.base.CUDA), slices.Clone(w.base.CUDNN)
+	for _, p := range w.adds {
+		if m := aptCUDNN.FindStringSubmatch(p); m != nil {
+			cudnn = append(cudnn, m[1])
+		}
+		if m := aptCUDA.FindStringSubmatch(p); m != nil {
+			cuda = append(cuda, m[1])
+		}
+	}
+	return cuda, cudnn
+}
+
+// lacks reports a library that a package needs and the image will not have.
+func (w *walk) lacks(in *install, x *wheel, library, needs string, has []string, n *Need) {
+	v := values{"package": x.name, "version": x.version, "library": library, "needs": needs, "base": w.from.Ref, "from": strconv.Itoa(w.from.Line), "has": strings.Join(has, ", "), "advice": w.advice(library, n)}
+	clause := "absent"
+	if len(has) > 0 {
+		clause = "other"
+	}
+	if u := w.mayAdd(in); u != "" {
+		clause, v["unknown"] = "perhaps", u
+		if len(has) == 0 {
+			v["has"] = "none"
+		} else {
+			v["has"] = library + " " + v["has"]
+		}
+	}
+	f := w.finding("wheel-needs-library", clause, x.line, v)
+	f.Column = x.column
+	w.add(f)
+}
+
+// mayAdd names what may add a library and is not known, or is empty.
+func (w *walk) mayAdd(in *install) string {
+	for _, o := range w.installs {
+		for i := range o.wheels {
+			if x := &o.wheels[i]; !slices.ContainsFunc(w.Plain, func(list []string) bool { return packs.MatchAny(list, x.name) }) {
+				return fmt.Sprintf("%s (line %d) may bring it", x.name, x.line)
+			}
+		}
+	}
+	for _, p := range w.adds {
+		if strings.Contains(p, "cuda") || strings.Contains(p, "nvidia") || strings.Contains(p, "tensorrt") || strings.Contains(p, "$") {
+			return "the package " + p + " may bring it"
+		}
+	}
+	for _, u := range w.unknown {
+		if u.Line != w.from.Line {
+			return fmt.Sprintf("line %d may add it, which is not known: %s", u.Line, u.Why)
+		}
+	}
+	if len(w.copies) > 0 {
+		for _, c := range w.copies {
+			if c.to == "" || strings.HasPrefix(c.to, "/usr") || strings.HasPrefix(c.to, "/lib") || c.to == "/" {
+				return "a COPY below /usr may add it"
+			}
+		}
+	}
+	return ""
+}
+
+var cudaTag = regexp.MustCompile(`^((?:docker\.io/)?nvidia/cuda:)((\d+)\.(\d+)\.(\d+))-(base|runtime|devel)-(.*)$`)
+
+// advice returns what to base the image on.
+func (w *walk) advice(library string, n *Need) string {
+	m := cudaTag.FindStringSubmatch(w.from.Ref)
+	if library == "cuDNN" && n.CUDNN == "9" && m != nil && (n.CUDA == "" || n.CUDA == m[3]) {
+		if r := version.ParseRelease(m[2]); !r.Before(version.ParseRelease("12.4.1")) {
+			flavor := m[6]
+			if flavor == "base" {
+				flavor = "runtime"
+			}
+			return fmt.Sprintf("base the image on %s%s-cudnn-%s-%s", m[1], m[2], flavor, m[7])
+		}
+	}
+	text := "base the image on an nvidia/cuda image"
+	if n.CUDA != "" {
+		text += " of CUDA " + n.CUDA
+	}
+	if n.CUDNN != "" {
+		text += " with cuDNN " + n.CUDNN + " (-cudnn- in its tag)"
+	}
+	return text
+}

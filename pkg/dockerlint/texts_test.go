@@ -1,0 +1,204 @@
+package dockerlint_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/tools/txtar"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/buildchecks"
+	"github.com/imgcheck/imgcheck/pkg/dockerlint"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/rules"
+	"github.com/imgcheck/imgcheck/testdata/images"
+)
+
+var update = flag.Bool("update", false, "write the want sections anew")
+
+func knowledge(t testing.TB) *dockerlint.Knowledge {
+	t.Helper()
+	set, err := packs.LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := dockerlint.Load(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// TestTexts lints the Dockerfiles of testdata/dockerfiles. A line `base REF TEXT` of the head
+// says which text image stands for an image; others are not known. Files below context/ are
+// the build context. `want` has the findings and what is not predicted. A file named
+// healthy-… is one that works: it gives no error and no warning, and -update cannot change
+// that.
+func TestTexts(t *testing.T) {
+	k := knowledge(t)
+	names, err := filepath.Glob("../../testdata/dockerfiles/*.txtar")
+	if err != nil || len(names) < 25 {
+		t.Fatal(len(names), err)
+	}
+	healthy := 0
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := txtar.Parse(data)
+		file := lintText(t, k, a)
+		got, want := written(file), ""
+		if strings.HasPrefix(filepath.Base(name), "healthy-") {
+			healthy++
+			for _, f := range file.Findings {
+				if f.Severity != packs.Note {
+					t.Errorf("%s: a false alarm, line %d: %s [%s]", name, f.Line, f.Message, f.Rule)
+				}
+			}
+		}
+		for i := range a.Files {
+			if a.Files[i].Name == "want" {
+				want = string(a.Files[i].Data)
+				a.Files[i].Data = []byte(got)
+			}
+		}
+		if *update {
+			if err := os.WriteFile(name, txtar.Format(a), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		} else if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if healthy < 10 {
+		t.Errorf("there are %d healthy Dockerfiles", healthy)
+	}
+}
+
+func lintText(t *testing.T, k *dockerlint.Knowledge, a *txtar.Archive) *dockerlint.File {
+	t.Helper()
+	bases := map[string]*dockerlint.Base{}
+	for line := range strings.Lines(string(a.Comment)) {
+		if w := strings.Fields(line); len(w) == 3 && w[0] == "base" {
+			bases[w[1]] = baseOf(t, w[2])
+		}
+	}
+	in := dockerlint.Input{Path: "Dockerfile"}
+	files := map[string][]byte{}
+	for _, f := range a.Files {
+		if f.Name == "Dockerfile" {
+			in.Text = f.Data
+		}
+		if name, ok := strings.CutPrefix(f.Name, "context/"); ok {
+			files[name] = f.Data
+		}
+	}
+	in.Context = func(name string) ([]byte, bool) { b, ok := files[name]; return b, ok }
+	in.Base = func(ref, _ string) (*dockerlint.Base, string) {
+		if b := bases[ref]; b != nil {
+			return b, ""
+		}
+		return nil, "out of reach"
+	}
+	warnings, err := buildchecks.Run(context.Background(), in.Text, ocispec.Platform{OS: "linux", Architecture: "amd64"}, func(ref string) *buildchecks.Base {
+		if b := bases[strings.TrimPrefix(strings.TrimPrefix(ref, "docker.io/"), "library/")]; b != nil {
+			return &buildchecks.Base{Env: b.Env, Dir: b.Dir}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range warnings {
+		in.Checks = append(in.Checks, dockerlint.Warning(w))
+	}
+	return dockerlint.Lint(in, k)
+}
+
+// baseOf reads a text image.
+func baseOf(t *testing.T, name string) *dockerlint.Base {
+	t.Helper()
+	text, err := images.Text(name + ".txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := imagetest.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read []*layers.Layer
+	for i := range im.Layers {
+		var b bytes.Buffer
+		if err := im.LayerTar(i, &b); err != nil {
+			t.Fatal(err)
+		}
+		l, err := layers.ReadLayer(&b, func(string, int64) bool { return false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		read = append(read, l)
+	}
+	return dockerlint.NewBase(layers.Merge(read...), im.Config.Env, im.Config.WorkingDir)
+}
+
+func written(f *dockerlint.File) string {
+	var b strings.Builder
+	if f.Error != "" {
+		fmt.Fprintf(&b, "error: %s\n", f.Error)
+	}
+	for _, x := range f.Findings {
+		fmt.Fprintf(&b, "%d:%d: %s: %s [%s]\n", x.Line, x.Column, x.Severity, x.Message, x.Rule)
+		if x.Because != "" && x.Severity == packs.Note && strings.ToLower(x.Rule) == x.Rule {
+			fmt.Fprintf(&b, "  because: %s\n", x.Because)
+		}
+		for _, fix := range x.Fixes {
+			fmt.Fprintf(&b, "  fix: %s\n", fix)
+		}
+	}
+	for _, u := range f.Unknown {
+		fmt.Fprintf(&b, "%d: not predicted: %s\n", u.Line, u.Why)
+	}
+	return b.String()
+}
+
+// FuzzLint states: a lint ends, places are in the file, texts have no placeholders left, and
+// the same text gives the same result.
+func FuzzLint(f *testing.F) {
+	names, _ := filepath.Glob("../../testdata/dockerfiles/*.txtar")
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, file := range txtar.Parse(data).Files {
+			if file.Name == "Dockerfile" {
+				f.Add(file.Data)
+			}
+		}
+	}
+	k := knowledge(f)
+	base := &dockerlint.Base{Env: []string{"LD_LIBRARY_PATH=/usr/local/nvidia/lib", "PATH=/bin"}, CUDA: []string{"12"}, Libraries: map[string]bool{}}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		in := dockerlint.Input{Path: "Dockerfile", Text: text, Base: func(string, string) (*dockerlint.Base, string) { return base, "" }, Context: func(string) ([]byte, bool) { return text, true }}
+		got := dockerlint.Lint(in, k)
+		lines := 1 + bytes.Count(text, []byte("\n"))
+		for _, x := range got.Findings {
+			if x.Line < 1 || x.Line > lines || x.EndLine < x.Line || x.Column < 1 || x.Message == "" || x.Rule == "" {
+				t.Errorf("a place outside of the file: %+v", x)
+			}
+		}
+		if diff := cmp.Diff(got, dockerlint.Lint(in, k)); diff != "" {
+			t.Errorf("the same text gives two results:\n%s", diff)
+		}
+	})
+}

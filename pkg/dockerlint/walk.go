@@ -1,0 +1,239 @@
+package dockerlint
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/dockerfile"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+)
+
+// Base is what is known of an image that a FROM names.
+type Base struct {
+	Env []string
+	Dir string // its working directory
+	// CUDNN and CUDA are the major versions of the libraries libcudnn and libcublas or
+	// libcudart that it has, sorted.
+	CUDNN, CUDA []string
+	// Wheels are the versions of the Python distributions that it has, by their names.
+	Wheels map[string]string
+	// Libraries are the directories with shared libraries.
+	Libraries map[string]bool
+}
+
+// walk goes through the instructions of one target, from its image upwards.
+type walk struct {
+	*linter
+	from  *dockerfile.Stage // whose FROM names the image
+	base  *Base             // nil if it is not known
+	why   string            // then the reason
+	scope *dockerfile.Scope
+	dir   string // WORKDIR; "" if it is not known
+
+	copies   []copied
+	installs []*install
+	venvs    []venv
+	paths    []setting // ENV LD_LIBRARY_PATH
+	cudnn    []cudnnPackage
+	removed  []removed
+	adds     []string // systems packages that apt-get installs
+	unknown  []Unknown
+}
+
+// copied is a COPY or ADD of the context.
+type copied struct {
+	from []string
+	to   string
+}
+
+type venv struct {
+	path string
+	line int
+}
+
+type setting struct {
+	value string
+	line  int
+}
+
+type cudnnPackage struct {
+	name         string
+	line, column int
+}
+
+type removed struct {
+	path         string
+	line, column int
+}
+
+// targets judges every target of the file.
+func (l *linter) targets() {
+	for _, i := range l.parsed.Targets() {
+		w := l.walk(i)
+		if w == nil {
+			continue
+		}
+		w.steps(i)
+		w.judge()
+		for _, u := range w.unknown {
+			if !slices.Contains(l.file.Unknown, u) {
+				l.file.Unknown = append(l.file.Unknown, u)
+			}
+		}
+	}
+}
+
+// walk begins at the image of a stage.
+func (l *linter) walk(i int) *walk {
+	chain := l.parsed.Chain(i)
+	w := &walk{linter: l, from: &l.parsed.Stages[chain[0]], dir: "/"}
+	switch {
+	case w.from.Why != "":
+		w.why = w.from.Why
+	case w.from.Ref == "scratch":
+		w.base = new(Base)
+	case l.base != nil:
+		w.base, w.why = l.base(w.from.Ref, w.from.Platform)
+	default:
+		w.why = "base images are not read"
+	}
+	var env []string
+	if w.base != nil {
+		env, w.dir = w.base.Env, path.Join("/", w.base.Dir)
+	} else if w.why != "" {
+		w.unknown = append(w.unknown, Unknown{w.from.Line, "the base image: " + w.why})
+	}
+	w.scope = l.parsed.Scope(env, w.base != nil)
+	return w
+}
+
+func (w *walk) value(name string) string {
+	v, _ := w.scope.Get(name)
+	return v
+}
+
+// steps goes through a stage and those below it.
+func (w *walk) steps(i int) {
+	for _, k := range w.parsed.Chain(i) {
+		stage := &w.parsed.Stages[k]
+		for s := range stage.Steps {
+			w.step(&stage.Steps[s])
+		}
+		w.scope.Next()
+	}
+}
+
+func (w *walk) step(st *dockerfile.Step) {
+	switch st.Name {
+	case "ENV":
+		w.env(st)
+		w.scope.Set(st)
+	case "ARG":
+		w.scope.Set(st)
+	case "WORKDIR":
+		if len(st.Words) > 0 {
+			dir, known := w.scope.Expand(st.Words[0])
+			w.dir = w.at(dir, known)
+		}
+	case "COPY", "ADD":
+		w.copy(st)
+	case "RUN":
+		w.run(st)
+	}
+}
+
+// at returns a path as an absolute one, or "" if it is not known.
+func (w *walk) at(p string, known bool) string {
+	switch {
+	case !known || p == "" || w.dir == "" && !strings.HasPrefix(p, "/"):
+		return ""
+	case strings.HasPrefix(p, "/"):
+		return path.Clean(p)
+	}
+	return path.Join(w.dir, p)
+}
+
+// run reads the commands of a RUN.
+func (w *walk) run(st *dockerfile.Step) {
+	list, whole := commands(w.parsed, st, w.scope)
+	if !whole {
+		w.unknown = append(w.unknown, Unknown{st.Line, "the commands of this RUN were not understood"})
+	}
+	w.withoutEffect(st, list, whole)
+	dir := w.dir
+	for _, c := range list {
+		w.command(c)
+	}
+	w.dir = dir
+}
+
+func (w *walk) command(c command) {
+	args, known := c.args()
+	if in := w.pip(c); in != nil {
+		w.installs = append(w.installs, in)
+		for _, u := range in.unknown {
+			w.unknown = append(w.unknown, Unknown{c.line, u})
+		}
+		return
+	}
+	switch name := c.name(); {
+	case name == "cd" && len(args) > 0:
+		w.dir = w.at(args[0], known)
+	case (name == "apt-get" || name == "apt") && slices.Contains(args, "install"):
+		w.apt(c, args)
+	case name == "rm":
+		for _, a := range args {
+			if !strings.HasPrefix(a, "-") {
+				w.removed = append(w.removed, removed{a, c.line, c.column})
+			}
+		}
+	case pythonName.MatchString(name) && len(args) > 2 && args[0] == "-m" && (args[1] == "venv" || args[1] == "virtualenv"), name == "virtualenv", name == "uv" && len(args) > 0 && args[0] == "venv":
+		w.venv(c, args, known)
+	case name == "" || !w.harmless(name):
+		what := name
+		if what == "" {
+			what = "a command"
+		}
+		w.unknown = append(w.unknown, Unknown{c.line, "the effect of " + what})
+	}
+}
+
+func (w *walk) harmless(name string) bool { return slices.Contains(w.Harmless, name) }
+
+// venv keeps the path of a virtual environment.
+func (w *walk) venv(c command, args []string, known bool) {
+	dir := ""
+	for i, a := range args {
+		switch {
+		case a == "--relocatable":
+			return
+		case a == "-m" || i > 0 && args[i-1] == "-m" || a == "venv" && dir == "" && i == 0:
+		case i > 0 && (args[i-1] == "-p" || args[i-1] == "--python" || args[i-1] == "--prompt"):
+		case !strings.HasPrefix(a, "-"):
+			dir = a
+		}
+	}
+	if c.name() == "uv" && dir == "" {
+		dir = ".venv"
+	}
+	if p := w.at(dir, known); p != "" {
+		w.venvs = append(w.venvs, venv{p, c.line})
+	}
+}
+
+// apt reads the packages of apt-get install.
+func (w *walk) apt(c command, args []string) {
+	for _, a := range args[slices.Index(args, "install")+1:] {
+		name, _, pinned := strings.Cut(a, "=")
+		switch {
+		case strings.HasPrefix(a, "-"):
+			continue
+		case packs.MatchAny(w.DriverPackages, name):
+			w.say("driver-copied", "package", c.line, map[string]string{"package": name})
+		case (name == "libcudnn8" || name == "libcudnn8-dev") && !pinned:
+			w.cudnn = append(w.cudnn, cudnnPackage{name, c.line, c.column})
+		}
+		w.adds = append(w.adds, name)
+	}
+}
