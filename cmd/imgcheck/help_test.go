@@ -158,7 +158,7 @@ func TestPreCommit(t *testing.T) {
 		PassFilenames       *bool `yaml:"pass_filenames"`
 		AlwaysRun           bool  `yaml:"always_run"`
 	}
-	if err := yaml.Unmarshal(text, &hooks); err != nil || len(hooks) != 1 {
+	if err := yaml.Unmarshal(text, &hooks); err != nil || len(hooks) != 2 {
 		t.Fatalf("%v, %d hooks", err, len(hooks))
 	}
 	h := hooks[0]
@@ -168,6 +168,10 @@ func TestPreCommit(t *testing.T) {
 		t.Errorf("%q is no command", h.Entry)
 	}
 	if h.ID != "imgcheck" || h.Language != "golang" || !slices.Equal(h.Stages, []string{"pre-push"}) || h.PassFilenames == nil || *h.PassFilenames || !h.AlwaysRun {
+		t.Errorf("%+v", h)
+	}
+	// imgcheck lint gets the names of the files.
+	if h := hooks[1]; h.ID != "imgcheck-lint" || h.Entry != "imgcheck lint" || h.PassFilenames != nil || h.AlwaysRun || h.Language != "golang" {
 		t.Errorf("%+v", h)
 	}
 }

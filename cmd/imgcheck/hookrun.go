@@ -67,7 +67,15 @@ func hookRun(c *cli.Context) error {
 	}
 	images, more := githook.Images(changes, r.own())
 	tell(r.stderr, append(notices, more...))
-	return r.scan(ctx, images, limit, r.one)
+	stops, err := r.lint(ctx, changes)
+	if err != nil {
+		return err
+	}
+	if err := r.scan(ctx, images, limit, r.one); err != nil || !stops {
+		return err
+	}
+	fmt.Fprintln(r.stderr, "imgcheck: the push is stopped: a Dockerfile of it would make an image that fails; to push anyway: IMGCHECK_SKIP=1 git push")
+	return errFindings
 }
 
 // late reports whether --timeout has ended ctx.

@@ -87,12 +87,14 @@ type linting struct {
 	known   *dockerlint.Knowledge
 	stdin   io.Reader
 	// context is the directory of --context, or "".
-	context  string
-	offline  bool
-	scan     scan.Options
-	progress *progress
-	reading  sync.Mutex
-	bases    map[[2]string]lintBase // that were read, by reference and platform
+	context string
+	offline bool
+	// noContext is set if no build context is read.
+	noContext bool
+	scan      scan.Options
+	progress  *progress
+	reading   sync.Mutex
+	bases     map[[2]string]lintBase // that were read, by reference and platform
 }
 
 // lintBase is a base image, or why it is not known.
@@ -254,6 +256,9 @@ func (l *linting) readBase(ctx context.Context, ref, platform string) (b lintBas
 // contextOf returns a function that reads files of a Dockerfile's build context: below
 // --context, else below the Dockerfile's own directory or the working directory.
 func (l *linting) contextOf(file string) func(string) ([]byte, bool) {
+	if l.noContext {
+		return nil
+	}
 	dirs := []string{l.context}
 	if l.context == "" {
 		dirs = []string{"."}

@@ -19,6 +19,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/dockerfile"
 )
 
 // Limits: refs of a push, files of a push, bytes of a file, and bytes of all files. A
@@ -119,7 +121,7 @@ func choose(paths []string, most int) (chosen []string, beyond int) {
 	var manifests []string
 	for _, p := range paths {
 		switch {
-		case matchAny(dockerfiles, p), matchAny(inputs, p):
+		case dockerfile.Named(p), matchAny(inputs, p):
 			chosen = append(chosen, p)
 		case Wanted(p):
 			manifests = append(manifests, p)

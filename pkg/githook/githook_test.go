@@ -99,7 +99,7 @@ func TestWanted(t *testing.T) {
 	for path, want := range map[string]bool{
 		"Dockerfile": true, "a/b/Dockerfile.gpu": true, "a/gpu.Dockerfile": true, "Containerfile": true, "requirements-gpu.txt": true, "a/pyproject.toml": true,
 		"uv.lock": true, "k8s/x.yml": true, ".imgcheck.yaml": true, "sub/.imgcheck.yaml": true, "environment.yml": true,
-		"README.md": false, "main.go": false, "Dockerfiles/x": false, "yaml": false, "requirements": false,
+		"dockerfile": true, "Dockerfile-gpu": true, "Dockerfile_cuda": true, "Dockerfile.dockerignore": false, "Dockerfile.md": false, "README.md": false, "main.go": false, "Dockerfiles/x": false, "yaml": false, "requirements": false,
 	} {
 		if got := Wanted(path); got != want {
 			t.Errorf("%s: %v", path, got)

@@ -30,9 +30,6 @@ type Use struct {
 	Input string
 }
 
-// dockerfiles are patterns for files with instructions.
-var dockerfiles = []string{"**/{Dockerfile,Containerfile}{,.*}", "**/*.{Dockerfile,dockerfile,Containerfile}"}
-
 // inputs are patterns for files that decide what is installed in an image: a change of
 // one concerns the images of the policy.
 var inputs = []string{
@@ -42,7 +39,7 @@ var inputs = []string{
 
 // Wanted reports whether a changed file may concern an image.
 func Wanted(path string) bool {
-	return matchAny(dockerfiles, path) || matchAny(inputs, path) || matchAny(imagerefs.Names, path)
+	return dockerfile.Named(path) || matchAny(inputs, path) || matchAny(imagerefs.Names, path)
 }
 
 func matchAny(patterns []string, path string) bool {
@@ -61,7 +58,7 @@ func Images(changes []Change, own []Image) (images []Image, notices []string) {
 		switch {
 		case c.Why != "":
 			f.notice("%s was not read: %s", c.Path, c.Why)
-		case matchAny(dockerfiles, c.Path):
+		case dockerfile.Named(c.Path):
 			f.dockerfile(c)
 			f.input(c.Path)
 		case matchAny(inputs, c.Path):
