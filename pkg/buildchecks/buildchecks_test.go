@@ -43,6 +43,7 @@ func TestRun(t *testing.T) {
 		"platform":       {"FROM a\nRUN true\n", arm, []string{"1 InvalidBaseImagePlatform Base image a was pulled with platform \"linux/arm64\", expected \"linux/amd64\" for current build"}},
 		"given argument": {"ARG BASE\nFROM $BASE\nRUN true\n", nil, []string{"2 InvalidDefaultArgInFrom Default value for ARG $BASE results in empty or invalid base image name"}},
 		"build error":    {"FROM a\nRUNN x\n", nil, []string{"2  unknown instruction: RUNN (did you mean RUN?)"}},
+		"mounts":         {"FROM a\nRUN --mount=type=cache,target=/x,uid=1 --mount=type=secret,id=s,env=S --network=none true\nCOPY --link --chmod=755 --parents x /\nADD --checksum=sha256:24454f830cdb571e2c4ad15481119c43b3cafd48dd869a9b2945d1036d1dc68d https://x.org/a /b\nADD https://github.com/x/y.git#v1 /y\n", nil, nil},
 		"skipped":        {"# check=skip=JSONArgsRecommended\nFROM a\nCMD x\n", nil, nil},
 		"image of a COPY": {"FROM a\nCOPY --from=b /x /\nENV A=$B\n", func(ref string) *Base {
 			if strings.HasSuffix(ref, "a") || strings.Contains(ref, "a:") {

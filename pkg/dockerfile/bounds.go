@@ -134,9 +134,9 @@ func (g *growth) instruction(n *parser.Node) error {
 	return nil
 }
 
-// reference matches a variable in a word, with the operator that replaces parts of its
-// value.
-var reference = regexp.MustCompile(`\$\{?([A-Za-z0-9_]+)(/?)`)
+// reference matches a variable in a word: with braces the first group, with the operator
+// that replaces parts of its value, without them the third.
+var reference = regexp.MustCompile(`\$(?:\{([A-Za-z0-9_]+)(/?)|([A-Za-z0-9_]+))`)
 
 // word returns an upper bound of the length of a word with its variables replaced.
 func (g *growth) word(word string) (int64, error) {
@@ -146,7 +146,7 @@ func (g *growth) word(word string) (int64, error) {
 	}
 	size, factor := int64(len(word)), int64(1)
 	for _, m := range reference.FindAllStringSubmatch(word, -1) {
-		size += g.lengths[m[1]]
+		size += g.lengths[m[1]+m[3]]
 		if m[2] != "" { // ${NAME/PATTERN/TEXT} has TEXT once for each character, at most
 			factor = max(factor, g.lengths[m[1]]+1)
 		}

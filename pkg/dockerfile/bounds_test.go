@@ -42,6 +42,14 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
+// Paths of real images are within the limits: a slash behind $NAME is no operator.
+func TestGrowthOfPaths(t *testing.T) {
+	text := "FROM a\nENV A=/opt/rocm-6.0.0\n" + strings.Repeat("ENV PATH=\"$A/bin:$A/hip/bin:${PATH}:${A}/lib\"\nRUN $A/bin/x\n", 200)
+	if err := Within([]byte(text), []string{"PATH=/bin"}); err != nil {
+		t.Error(err)
+	}
+}
+
 // The bound is above the length that BuildKit's lexer makes, so that a text within the
 // limits has no longer words.
 func TestGrowthIsAbove(t *testing.T) {
