@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgcheck/imgcheck/pkg/dockerfile"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/rules"
 )
@@ -87,6 +88,29 @@ func TestShellBounds(t *testing.T) {
 		r.script(run)
 		if r.whole || len(r.list) > maxCommands {
 			t.Errorf("%s: %d commands were read as a whole", name, len(r.list))
+		}
+	}
+}
+
+// Stages that many targets are built on, or copy from, do not multiply the work.
+func TestWork(t *testing.T) {
+	k, err := Load(new(packs.Packs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := "FROM a AS base\n" + strings.Repeat("RUN true\n", 4000)
+	for name, text := range map[string]string{
+		"targets": base + strings.Repeat("FROM base\nRUN true\n", 500),
+		"copies":  base + "FROM b\n" + strings.Repeat("COPY --from=base /x /x\n", 5000),
+	} {
+		f, err := dockerfile.Read(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		l := &linter{Knowledge: k, file: new(File), lines: lines([]byte(text)), parsed: f, work: new(int), made: map[int][]venv{}}
+		l.targets()
+		if name == "copies" && *l.work != 9000 || len(l.file.Unknown) == 0 {
+			t.Errorf("%s: %d instructions were followed", name, *l.work)
 		}
 	}
 }

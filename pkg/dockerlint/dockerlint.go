@@ -80,7 +80,7 @@ type Input struct {
 
 // Lint judges a Dockerfile. It never fails: a text that is not understood has an error.
 func Lint(in Input, k *Knowledge) *File {
-	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context}
+	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context, work: new(int), made: map[int][]venv{}}
 	f, err := dockerfile.Read(bytes.NewReader(in.Text))
 	if err != nil && len(in.Checks) == 0 {
 		l.file.Error = err.Error()
@@ -105,7 +105,9 @@ type linter struct {
 	base   func(ref, platform string) (*Base, string)
 	// context returns a file of the build context.
 	context func(name string) ([]byte, bool)
-	nested  int // stages that copy from one another
+	nested  int            // stages that copy from one another
+	work    *int           // instructions that were followed
+	made    map[int][]venv // the environments that a stage makes
 }
 
 func lines(text []byte) []string {

@@ -106,15 +106,11 @@ func (w *walk) copy(st *dockerfile.Step) {
 
 // copyStage judges a COPY of another stage: an environment that comes to another path.
 func (w *walk) copyStage(st *dockerfile.Step, words []string, to string) {
-	quiet := &linter{Knowledge: w.Knowledge, file: new(File), lines: w.lines, parsed: w.parsed}
-	other := quiet.walk(st.From)
 	w.unknown = append(w.unknown, Unknown{st.Line, "the files that come from " + w.parsed.Stages[st.From].String()})
 	if w.nested >= maxStagesNested {
 		return
 	}
-	quiet.nested = w.nested + 1
-	other.steps(st.From)
-	for _, e := range other.venvs {
+	for _, e := range w.venvsOf(st.From) {
 		for _, from := range words[:len(words)-1] {
 			from = path.Clean("/" + from)
 			rest, below := strings.CutPrefix(e.path+"/", from+"/")
@@ -126,6 +122,18 @@ func (w *walk) copyStage(st *dockerfile.Step, words []string, to string) {
 			}
 		}
 	}
+}
+
+// venvsOf returns the environments that a stage makes.
+func (w *walk) venvsOf(stage int) []venv {
+	if list, ok := w.made[stage]; ok {
+		return list
+	}
+	quiet := &linter{Knowledge: w.Knowledge, file: new(File), lines: w.lines, parsed: w.parsed, nested: w.nested + 1, work: w.work}
+	other := quiet.walk(stage)
+	other.steps(stage)
+	w.made[stage] = other.venvs
+	return other.venvs
 }
 
 // maxStagesNested limits stages that copy from one another.

@@ -14,7 +14,7 @@ import (
 
 // Limits of requirements files: lines, and files that name one another.
 const (
-	maxRequirements = 5000
+	maxRequirements = 1000 // of a file, and of a target
 	maxFilesNested  = 5
 )
 

@@ -22,6 +22,10 @@ type Base struct {
 	Libraries map[string]bool
 }
 
+// maxWork limits the instructions that are followed, of all targets of a file together: those
+// of a stage count once for each target that is built on it.
+const maxWork = 20_000
+
 // walk goes through the instructions of one target, from its image upwards.
 type walk struct {
 	*linter
@@ -33,6 +37,7 @@ type walk struct {
 
 	copies   []copied
 	installs []*install
+	wheels   int // of all installs
 	venvs    []venv
 	paths    []setting // ENV LD_LIBRARY_PATH
 	cudnn    []cudnnPackage
@@ -125,6 +130,13 @@ func (w *walk) steps(i int) {
 }
 
 func (w *walk) step(st *dockerfile.Step) {
+	if *w.work++; *w.work > maxWork {
+		if *w.work == maxWork+1 {
+			w.unknown = append(w.unknown, Unknown{st.Line, "the instructions from here on: the file's targets have too many"})
+		}
+		w.scope.Set(st)
+		return
+	}
 	switch st.Name {
 	case "ENV":
 		w.env(st)
@@ -171,6 +183,9 @@ func (w *walk) run(st *dockerfile.Step) {
 func (w *walk) command(c command) {
 	args, known := c.args()
 	if in := w.pip(c); in != nil {
+		if w.wheels += len(in.wheels); w.wheels > maxRequirements {
+			in.wheels, in.unknown = nil, []string{"the packages from here on: there are too many"}
+		}
 		w.installs = append(w.installs, in)
 		for _, u := range in.unknown {
 			w.unknown = append(w.unknown, Unknown{c.line, u})
