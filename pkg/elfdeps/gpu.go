@@ -50,7 +50,7 @@ func (p *reader) startGPU() {
 		areas = append(areas, gpucode.Area{Off: int64(off), End: int64(end)})
 		last = end
 	}
-	if h := p.sectionHeaders; h.entry == 64 && h.n <= heldSections && h.off < uint64(p.w.size) && h.off > headSize+heldNames {
+	if h := p.sectionHeaders; h.entry == 64 && h.n <= heldSections && h.off < uint64(p.w.size) && h.off > uint64(p.w.room)+heldNames {
 		p.w.hold(int64(h.off)-heldNames, heldNames+int64(h.entry)*int64(h.n))
 	}
 	p.gpu = gpucode.NewWalker(areas)

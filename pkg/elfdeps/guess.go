@@ -28,7 +28,7 @@ const (
 // startGuess prepares a guess. It is called when the program headers are known.
 func (p *reader) startGuess() {
 	types, known := relocTypes[p.obj.Machine]
-	if !p.wantsSymbols || !p.wide || !known || p.w.size <= headSize {
+	if !p.wantsSymbols || !p.wide || !known || p.w.size <= p.w.room {
 		return
 	}
 	p.guess = &guess{p: p, types: types}
@@ -41,7 +41,7 @@ func (g *guess) feed(off int64, b []byte) {
 		return
 	}
 	if g.begin == 0 {
-		if g.begin = g.find(); off != headSize || g.begin == 0 {
+		if g.begin = g.find(); off != g.p.w.room || g.begin == 0 {
 			g.stop(0)
 			return
 		}
@@ -73,11 +73,11 @@ func (g *guess) stop(end int64) {
 // it cuts none. It returns 0 if the head does not end like a table.
 func (g *guess) find() int64 {
 	head := g.p.w.head
-	if len(head) != headSize {
+	if int64(len(head)) != g.p.w.room {
 		return 0
 	}
 	for skew := range int64(relaSize / 8) {
-		begin := int64(headSize) - skew*8
+		begin := int64(len(head)) - skew*8
 		sure := true
 		for at := begin - sureEntries*relaSize; at < begin && sure; at += relaSize {
 			sure = g.plausible(head[at : at+relaSize])

@@ -54,12 +54,31 @@ func longTables(entries int, cut, shift uint64) []byte {
 	return b
 }
 
+// withCode makes the first segment one that has code, so that the head is not widened to it.
+func withCode(b []byte) []byte {
+	b[64+4] |= byte(elf.PF_X)
+	return b
+}
+
+// TestWidened: long tables in a first segment without code are read wherever they are in it,
+// unless the segment is longer than the head may be.
+func TestWidened(t *testing.T) {
+	const fits, tooLong = 800_000, maxHead / 24
+	for entries, partial := range map[int]bool{fits: false, tooLong: true} {
+		b := longTables(entries, 24, 0)
+		o, err := ReadSymbols(bytes.NewReader(b), int64(len(b)))
+		if err != nil || o.Symbols.Partial != partial {
+			t.Errorf("%d relocations: %v, %+v", entries, err, o)
+		}
+	}
+}
+
 // TestGuess: tables that stream by before their place is known are read, unless the dynamic
 // section names other places than those that were guessed.
 func TestGuess(t *testing.T) {
 	const entries = 800_000 // 19 MB
 	for skew := range 3 {   // the head ends within an entry, and between two
-		b := longTables(entries+skew, 0, 0)
+		b := withCode(longTables(entries+skew, 0, 0))
 		o, err := ReadSymbols(bytes.NewReader(b), int64(len(b)))
 		if err != nil || len(o.Unread) > 0 || o.Symbols.Partial {
 			t.Fatalf("%v, %+v", err, o)
@@ -77,6 +96,7 @@ func TestGuess(t *testing.T) {
 		}
 	}
 	for name, b := range map[string][]byte{"shorter": longTables(entries, 24, 0), "elsewhere": longTables(entries, 0, 8)} {
+		b = withCode(b)
 		o, err := ReadSymbols(bytes.NewReader(b), int64(len(b)))
 		if err != nil || len(o.Unread) != 1 || !o.Symbols.Partial {
 			t.Errorf("%s: %v, %+v", name, err, o)

@@ -79,16 +79,16 @@ func (p *reader) startNamed() {
 			continue
 		}
 		last = end
-		if off < headSize {
-			n.areas = append(n.areas, area{off, min(end, headSize)})
+		if off < p.w.room {
+			n.areas = append(n.areas, area{off, min(end, p.w.room)})
 		}
-		most := max(off, headSize) + maxNamedFar
+		most := max(off, p.w.room) + maxNamedFar
 		if s.flags&elf.PF_X != 0 {
-			most = headSize
+			most = p.w.room
 		}
 		n.part = n.part || end > most
-		if off, end = max(off, headSize), min(end, most); off < end {
-			if int64(s.off) < headSize {
+		if off, end = max(off, p.w.room), min(end, most); off < end {
+			if int64(s.off) < p.w.room {
 				n.begun, n.from = true, int64(s.off)
 			}
 			n.far = append(n.far, area{off, end})
@@ -114,7 +114,7 @@ func (n *named) feed(w *window, off int64, b []byte) {
 		}
 		if n.begun {
 			n.begun = false
-			head := w.head[max(n.from, headSize-maxNamedLen-1):]
+			head := w.head[max(n.from, w.room-maxNamedLen-1):]
 			nul := bytes.LastIndexByte(head, 0)
 			n.keep(head[nul+1:])
 		}

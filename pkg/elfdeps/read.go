@@ -2,6 +2,7 @@ package elfdeps
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"encoding/json"
@@ -264,6 +265,7 @@ func (p *reader) programHeaders(b []byte) {
 	if len(p.loads) == 0 {
 		o.Fault = "object file has no loadable segments"
 	}
+	p.widen()
 	p.startGPU()
 	// Of several, the kernel takes the first PT_INTERP, glibc the last
 	// PT_DYNAMIC (_dl_process_pt_dynamic) and the last PT_GNU_STACK.
@@ -312,6 +314,18 @@ func (p *reader) programHeaders(b []byte) {
 		off = dynamic.off
 	}
 	p.want(off, dynamic.filesz, "dynamic section", p.dynamic)
+}
+
+// widen makes room for the tables of symbols where the linker has put them in the first
+// segment, without code, and they are too long for the head.
+func (p *reader) widen() {
+	if !p.wantsSymbols || len(p.loads) == 0 {
+		return
+	}
+	first := slices.MinFunc(p.loads, func(a, b segment) int { return cmp.Compare(a.off, b.off) })
+	if end := first.off + first.filesz; first.flags&(elf.PF_X|elf.PF_W) == 0 && end > first.off && end <= uint64(p.w.size) {
+		p.w.widen(int64(end))
+	}
 }
 
 // load records a PT_LOAD segment and checks it as _dl_map_object_from_fd does.

@@ -12,9 +12,12 @@ import (
 // Sizes of the parts of a file that are held while it streams by. In 2,614 ELF files
 // of a CUDA 13 machine (13.1 GB, the largest 542 MB) every string table lay within the
 // first 16 MiB, or after its dynamic section, or less than 4 MiB before it. patchelf
-// and auditwheel move the tables to the end, where the tail holds them.
+// and auditwheel move the tables to the end, where the tail holds them. A file whose first
+// segment has no code, and so holds the tables, gets a head as long as that segment, up to
+// maxHead: libopenvdb's string table has 22 MB.
 const (
 	headSize = 16 << 20
+	maxHead  = 48 << 20
 	tailSize = 4 << 20
 	skipStep = 256 << 10
 	passSize = 64 << 10
@@ -32,12 +35,13 @@ type discarder interface {
 }
 
 // window reads a stream at offsets: forward without limit, backward within the
-// first headSize bytes and the last tailSize bytes.
+// head and the last tailSize bytes.
 type window struct {
 	r    io.Reader
 	size int64 // of the whole file
 	pos  int64 // bytes taken from r
 	head []byte
+	room int64  // bytes that the head may hold: headSize, or more
 	tail []byte // ring of the last bytes after the head; index = offset % tailSize
 	err  error  // of the first failed read, which later calls return
 	// watch is called with the bytes behind the head as they are read, unless nil.
@@ -55,7 +59,17 @@ type window struct {
 // reset prepares w for another file and keeps its buffers.
 func (w *window) reset(r io.Reader, size int64) {
 	w.r, w.size, w.pos, w.err, w.watch, w.named, w.gpu, w.fresh = r, size, 0, nil, nil, nil, nil, 0
-	w.head, w.held = w.head[:0], nil
+	w.head, w.held, w.room = w.head[:0], nil, headSize
+	if cap(w.head) > headSize {
+		w.head = nil // most files need less
+	}
+}
+
+// widen makes room in the head for the file's first end bytes, if that is possible.
+func (w *window) widen(end int64) {
+	if end > w.room && end <= maxHead && w.pos <= w.room {
+		w.room = end
+	}
 }
 
 // hold keeps n bytes from an offset that lies behind the head and was not read yet.
@@ -72,7 +86,7 @@ func (w *window) at(off, n int64) ([]byte, error) {
 	if off < 0 || n < 0 || off > w.size || n > w.size-off {
 		return nil, errBeyond
 	}
-	if off+n <= headSize {
+	if off+n <= w.room {
 		if err := w.fillHead(off + n); err != nil {
 			return nil, err
 		}
@@ -119,7 +133,7 @@ func (w *window) oldest() int64 {
 
 // skip reads until pos is at least to, and holds the last tailSize bytes before it.
 func (w *window) skip(to int64) error {
-	if err := w.fillHead(min(to, headSize)); err != nil {
+	if err := w.fillHead(min(to, w.room)); err != nil {
 		return err
 	}
 	if to > w.pos && w.tail == nil {
@@ -211,13 +225,13 @@ func (w *window) sweep() error {
 			break
 		}
 		to := next + int64(n)
-		if to <= headSize {
+		if to <= w.room {
 			if err := w.fillHead(to); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := w.fillHead(headSize); err != nil {
+		if err := w.fillHead(w.room); err != nil {
 			return err
 		}
 		if _, ok := w.r.(discarder); !ok {
@@ -233,14 +247,14 @@ func (w *window) sweep() error {
 	return w.err
 }
 
-// fillHead reads until the head holds n bytes; n is at most headSize.
+// fillHead reads until the head holds n bytes; n is at most room.
 func (w *window) fillHead(n int64) error {
 	have := int64(len(w.head))
 	if n <= have {
 		return nil
 	}
 	if n > int64(cap(w.head)) {
-		grown := make([]byte, have, min(headSize, max(n, 2*int64(cap(w.head)), 64<<10)))
+		grown := make([]byte, have, min(w.room, max(n, 2*int64(cap(w.head)), 64<<10)))
 		copy(grown, w.head)
 		w.head = grown
 	}
