@@ -51,10 +51,16 @@ func (p *reader) finishModules() {
 		return
 	}
 	c := &moduleNames{own: "." + own + ".", seen: map[string]bool{}, left: maxModulesText, identsLeft: maxModulesText, out: Modules{Partial: n.part || len(n.far) > 0}}
-	for _, a := range without(n.areas, p.tables()) {
+	areas := without(n.areas, p.tables())
+	for _, a := range areas {
 		if p.w.fillHead(a.end) != nil {
 			return
 		}
+		if ok && bytes.Contains(p.w.head[a.off:a.end], []byte(own+"."+own)) { // av.sidedata.sidedata has siblings
+			c.own = "." + own + "." + own + "."
+		}
+	}
+	for _, a := range areas {
 		c.look(p.w.head[a.off:a.end])
 	}
 	c.out.Idents = slices.DeleteFunc(c.out.Idents, func(s string) bool {
@@ -90,7 +96,7 @@ func (s *Symbols) definesAfter(prefix string) (rest string, ok bool) {
 
 // moduleNames gathers the names of one extension module.
 type moduleNames struct {
-	own              string // ".NAME."
+	own              string // ".NAME.", or ".NAME.NAME." of a module in a package of its name
 	seen             map[string]bool
 	left, identsLeft int
 	cython           bool
