@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/pyenv"
 )
 
@@ -32,6 +33,46 @@ func atStart(names []string, cython bool) []string {
 // (numpy/__multiarray_api.h), of NumPy 2 and 1: libraries call it when they are initialized.
 var numpyAPI = []string{"numpy._core._multiarray_umath", "numpy.core._multiarray_umath"}
 
+// importArray imports NumPy for an extension module in C that is compiled with its header. The
+// import_array of its init function puts one text in place of each failure
+// (numpy/__multiarray_api.h).
+func (r *Run) importArray(o *elfdeps.Object) {
+	name := r.numpyOf(o)
+	root, _, _ := strings.Cut(name, ".")
+	if v, loaded := r.modules.get(name); name == "" || loaded && !isMaybe(v) || strings.HasPrefix(r.node.Name, root+".") {
+		return
+	}
+	outer := r.tries
+	r.tries = append(r.tries, tryLevel{all: true, names: inC, depth: -1})
+	from := len(r.node.Nodes)
+	r.importModule(name)
+	r.tries = outer
+	if r.raised == nil {
+		return
+	}
+	e := r.raised
+	r.raised = nil
+	if e.doubt != "" && e.doubt != perhapsLater || !r.certain() {
+		r.noteAt(r.node, "its code may import "+name+", which fails")
+		return
+	}
+	for _, n := range r.node.Nodes[from:] {
+		uncaught(n)
+	}
+	pkg, _, _ := cutLast(name)
+	r.raiseFailure(&Failure{Type: "ImportError", Text: pkg + ".multiarray failed to import", Doubt: perhapsLater, Cause: e.failure().Cause}, r.node)
+}
+
+// numpyOf returns the installed module that import_array of an object imports, or "".
+func (r *Run) numpyOf(o *elfdeps.Object) string {
+	for _, name := range numpyAPI {
+		if slices.Contains(o.Modules.Names, name) && r.in.Resolve(name).Kind != pyenv.Missing {
+			return name
+		}
+	}
+	return ""
+}
+
 // numpyImports imports NumPy for the libraries that the last extension module has brought
 // and that are compiled with its header.
 func (r *Run) numpyImports() {
@@ -40,11 +81,8 @@ func (r *Run) numpyImports() {
 		if o == nil || o.Modules == nil || o.Symbols.Defines(InitFunction(r.node.Name)) {
 			continue
 		}
-		for _, name := range numpyAPI {
-			if slices.Contains(o.Modules.Names, name) && r.in.Resolve(name).Kind != pyenv.Missing {
-				r.importNames([]string{name}, false)
-				break
-			}
+		if name := r.numpyOf(o); name != "" {
+			r.importNames([]string{name}, false)
 		}
 	}
 }

@@ -287,6 +287,7 @@ func (r *Run) load(name string, spec *pyenv.Spec, doubt string) value {
 		if n.Failed == nil {
 			n.Failed = r.raised.failure()
 		}
+		r.doesWithout(outer, n)
 		r.unset(r.modules, name)
 		return unknownf("the module %s", name)
 	}
@@ -473,6 +474,9 @@ func (r *Run) extensionImports(m *module, file string) {
 	if cython {
 		known = len(names)
 	}
+	if o != nil && o.Modules != nil && !cython {
+		r.importArray(o)
+	}
 	if r.importAtStart(names[:known]); r.raised != nil {
 		return
 	}
@@ -512,14 +516,15 @@ func (r *Run) importNames(names []string, atStart bool) *Failure {
 	defer func() { r.tries = outer }()
 	for _, name := range names {
 		r.spend(1)
-		if v, loaded := r.modules.get(name); loaded && !isMaybe(v) || r.in.Resolve(name).Kind == pyenv.Missing || r.circular(name) {
+		v, loaded := r.modules.get(name)
+		if loaded && !isMaybe(v) || r.in.Resolve(name).Kind == pyenv.Missing && !(atStart && r.lost(name)) || r.circular(name) {
 			continue
 		}
 		r.importModule(name)
 		if r.raised == nil {
 			continue
 		}
-		if atStart && r.broken(r.raised) {
+		if atStart && !r.forgone[forgoneKey(r.node, name)] && r.broken(r.raised) {
 			f := r.raised.failure()
 			r.raised.doubt = perhapsLater
 			return f
@@ -547,6 +552,10 @@ func (r *Run) supports(idents []string) []string {
 	return list
 }
 
+// weakNames are names of the standard library that stand in the data of modules which do not
+// import theirs: pickle's is taken in Cython's functions for unpickling, copy's is a word.
+var weakNames = []string{"PickleError", "error"}
+
 // standardNames returns those of the identifiers of a Cython module that are modules of the
 // standard library and stand beside a name that the module defines (secrets, randbits).
 func (r *Run) standardNames(idents []string) []string {
@@ -560,7 +569,7 @@ func (r *Run) standardNames(idents []string) []string {
 		if spec == nil || doubt != "" || spec.Kind != pyenv.Source || !strings.HasPrefix(spec.File, r.in.StdLib+"/") {
 			continue
 		}
-		if slices.ContainsFunc(r.namesOf(spec.File), func(n string) bool { return len(n) > 3 && n != name && has[n] }) {
+		if slices.ContainsFunc(r.namesOf(spec.File), func(n string) bool { return len(n) > 3 && n != name && has[n] && !slices.Contains(weakNames, n) }) {
 			list = append(list, name)
 		}
 	}

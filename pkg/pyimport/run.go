@@ -159,6 +159,8 @@ type Run struct {
 	trial    *trial            // or nil
 	// requires has, by top-level module, the modules that its distribution requires.
 	requires map[string]map[string]bool
+	// forgone has the modules whose failure a package's source has caught, see forgoneKey.
+	forgone map[string]bool
 	// extensions are the extension modules that are loaded, without the standard library's.
 	extensions []*module
 	// passedOver reports that a library may be open which the host was not asked to open.

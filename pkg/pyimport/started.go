@@ -1,6 +1,11 @@
 package pyimport
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/pysource"
+)
 
 // The code of an extension module made by Cython imports the modules that it names when it
 // is initialized, as far as a comparison with real imports shows; but a file alone does not
@@ -68,4 +73,62 @@ func (r *Run) fromStandard(n *Node, f *Failure) bool {
 		n = n.Nodes[len(n.Nodes)-1]
 	}
 	return n.Failed == f && strings.HasPrefix(n.At, r.in.StdLib+"/") && !strings.Contains(n.At, "-packages/")
+}
+
+// lost reports whether a module that is not there was lost: an extension module of its package
+// names it, and the package's own source imports it at its top level.
+func (r *Run) lost(name string) bool {
+	pkg, last, dotted := cutLast(name)
+	own, _, _ := cutLast(r.node.Name)
+	v, _ := r.modules.get(pkg)
+	m, ok := v.(*module)
+	if !dotted || pkg != own || !ok || m.extension || m.file == "" {
+		return false
+	}
+	search := r.searchPath(m)
+	if search == nil {
+		return false
+	}
+	if spec, doubt := r.find(name, search); spec != nil || doubt != "" {
+		return false
+	}
+	f := r.src.parse(m.file)
+	return f != nil && slices.ContainsFunc(f.Body, func(s pysource.Stmt) bool { return importsOwn(s, pkg, last) })
+}
+
+// importsOwn reports whether a statement of a package imports its submodule of a name.
+func importsOwn(s pysource.Stmt, pkg, name string) bool {
+	from, ok := s.(*pysource.ImportFrom)
+	if !ok || from.Level > 1 {
+		return false
+	}
+	prefix := ""
+	if from.Level == 0 {
+		prefix = pkg + "."
+	}
+	switch from.Module {
+	case prefix + name:
+		return true
+	case strings.TrimSuffix(prefix, "."):
+		return slices.ContainsFunc(from.Names, func(a pysource.Alias) bool { return a.Name == name })
+	}
+	return false
+}
+
+// doesWithout notes that a package goes on without a module that failed: its source catches the
+// failure. Then its C code hardly ends by it.
+func (r *Run) doesWithout(by, n *Node) {
+	if n.Caught == "" || n.Caught == inC {
+		return
+	}
+	if r.forgone == nil {
+		r.forgone = map[string]bool{}
+	}
+	r.forgone[forgoneKey(by, n.Name)] = true
+}
+
+// forgoneKey is the key in [Run.forgone] of a module and the package of the node that imports it.
+func forgoneKey(by *Node, name string) string {
+	root, _, _ := strings.Cut(by.Name, ".")
+	return root + " " + name
 }
