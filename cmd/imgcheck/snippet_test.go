@@ -21,10 +21,16 @@ func TestSnippets(t *testing.T) {
 	found := 0
 	for _, name := range texts(t) {
 		doc := scanOf(t, name, false)
+		if doc.Plan != nil && len(doc.Plan.Steps) > 0 && (doc.Plan.Snippet == nil) != (doc.Plan.NoSnippet != "") {
+			t.Errorf("%s: a plan has a snippet, or a reason why it has none: %q", name, doc.Plan.NoSnippet)
+		}
 		if doc.Plan == nil || doc.Plan.Snippet == nil {
 			continue
 		}
 		found++
+		if open := slices.ContainsFunc(doc.Plan.Snippet.Packages, func(r string) bool { return strings.ContainsAny(r, "<>*") }); open != (len(doc.Plan.Snippet.Assumed) > 0) {
+			t.Errorf("%s: of %q, releases of %q are assumed", name, doc.Plan.Snippet.Packages, doc.Plan.Snippet.Assumed)
+		}
 		s := doc.Plan.Snippet
 		checkSnippet(t, name, s)
 		parsed, _ := shelfText(t, name)

@@ -29,6 +29,8 @@ type Plan struct {
 	Truncated bool `json:"truncated,omitempty"`
 	// Snippet is the plan as instructions of a Dockerfile, or nil if it cannot be written so.
 	Snippet *Snippet `json:"snippet,omitempty"`
+	// NoSnippet says why the steps cannot be written as instructions, if they cannot.
+	NoSnippet string `json:"no_snippet,omitempty"`
 	// Command is the command that carries the plan out, or empty. The caller fills it in,
 	// since Find does not know where the image is.
 	Command string `json:"command,omitempty"`

@@ -52,6 +52,9 @@ func (p *planner) snippet(ctx context.Context, plan *Plan) (*Snippet, error) {
 	}
 	w := &writer{m: &p.maker, plan: plan}
 	lines, ok := w.lines(installs)
+	if !ok && len(plan.Steps) > 0 {
+		plan.NoSnippet = w.why
+	}
 	if !ok || len(lines) == 0 {
 		return nil, nil
 	}
@@ -255,6 +258,7 @@ type writer struct {
 	plan *Plan
 	runs []string // commands
 	pip  []*wheels
+	why  string // why there are no instructions
 }
 
 // lines returns the instructions; ok is false if a step has none.
@@ -281,7 +285,8 @@ func (w *writer) lines(installs []install) (lines []string, ok bool) {
 	shell := w.hasShell()
 	if !shell {
 		if slices.ContainsFunc(installs, func(i install) bool { return i.wheels == nil && i.command == "" }) {
-			return nil, false // there is no package manager either
+			w.why = "the image has no shell, and packages need its package manager"
+			return nil, false
 		}
 		run = mounted
 	}
@@ -387,12 +392,18 @@ func (w *writer) steps() (copies []string, ok bool) {
 				}
 			}
 			from, sources := w.sources(&s)
-			if from == "" || strings.ContainsAny(from+s.Path+strings.Join(sources, ""), "\n\"'\\$ ") {
+			if from == "" {
+				w.why = "no public image is known to have " + s.Library + " in a release that fits"
+				return nil, false
+			}
+			if strings.ContainsAny(from+s.Path+strings.Join(sources, ""), "\n\"'\\$ ") {
+				w.why = "a Dockerfile cannot state the path " + s.Path
 				return nil, false
 			}
 			copies = addCopy(copies, "COPY --from="+from+" ", sources, " "+s.Path+"/")
 		default:
 			if s.Variable == "" {
+				w.why = "no instruction can " + s.Text
 				return nil, false
 			}
 		}

@@ -94,6 +94,9 @@ func theLines(lines []string) string {
 // fix shows what resolves the problems. Lines and commands are not broken, so that they can be
 // pasted.
 func (t *text) fix(d *Document) {
+	if why := noLines(d); why != "" {
+		t.paragraph("", why)
+	}
 	list := pastes(d, share)
 	for _, r := range list {
 		t.paragraph(r.word, r.says)
@@ -101,9 +104,17 @@ func (t *text) fix(d *Document) {
 			t.line("  %s", l)
 		}
 	}
-	if len(list) > 0 {
+	if len(list) > 0 || noLines(d) != "" {
 		t.line("")
 	}
+}
+
+// noLines says why there are no lines for the Dockerfile, though there is a plan; else "".
+func noLines(d *Document) string {
+	if d.Plan == nil || d.Plan.Snippet != nil || d.Plan.NoSnippet == "" || len(d.Problems) == 0 {
+		return ""
+	}
+	return "no lines for the Dockerfile: " + clean(d.Plan.NoSnippet)
 }
 
 // snippetFor returns the lines for the end of the Dockerfile that resolve a finding, perhaps with
