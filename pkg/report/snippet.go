@@ -72,7 +72,7 @@ func assumed(requirements []string) string {
 	if len(requirements) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; assumed: a release of %s that fits the rest of the image", some(requirements))
+	return fmt.Sprintf("; assumed: a release of %s that fits the rest of the image", clean(some(requirements)))
 }
 
 // shown returns how many warnings the problems hide, as the end of a sentence.
