@@ -13,6 +13,7 @@ type Fatbin struct {
 	Count   int
 	Entries []GPUEntry
 	Cut     bool // the container says that it is longer than it is
+	Empty   bool // its entries have no kernel
 }
 
 // GPUEntry is one entry of a container.
@@ -25,13 +26,15 @@ type GPUEntry struct {
 
 const (
 	maxFatbins = 1 << 16 // containers of one line
-	gpuPayload = 1024    // bytes of an entry's payload: a cubin without a kernel has fewer
+	gpuPayload = 2560    // bytes of an entry's payload: a cubin without a kernel has fewer
+	gpuEmpty   = 872     // those of a cubin without a kernel
+	gpuPacked  = 256     // those of an entry that is compressed
 )
 
 // gpuKinds are the kinds of entries by what their names begin with.
 var gpuKinds = map[string]uint16{"sm": 2, "compute": 1, "lto": 8}
 
-// ParseFatbin reads [section=NAME] [count=N] [cut] ENTRY ..., where an entry is sm_75, sm_90a,
+// ParseFatbin reads [section=NAME] [count=N] [cut] [empty] ENTRY ..., where an entry is sm_75, sm_90a,
 // sm_100f, compute_90@8.4 with its PTX ISA (8.0 if it is left out) or lto_75; with /zstd
 // or /lz4 it is compressed.
 func ParseFatbin(arg string) (Fatbin, error) {
@@ -44,6 +47,8 @@ func ParseFatbin(arg string) (Fatbin, error) {
 			f.Section = value
 		case word == "cut":
 			f.Cut = true
+		case word == "empty":
+			f.Empty = true
 		case key == "count" && ok:
 			if f.Count, err = strconv.Atoi(value); err == nil && (f.Count < 1 || f.Count > maxFatbins) {
 				err = fmt.Errorf("want a number from 1 to %d", maxFatbins)
@@ -61,10 +66,10 @@ func ParseFatbin(arg string) (Fatbin, error) {
 		return f, fmt.Errorf("want entries like sm_75")
 	}
 	switch f.Section {
-	case ".nv_fatbin", "__nv_relfatbin", ".rodata", ".ldata":
+	case ".nv_fatbin", "__nv_relfatbin", ".rodata", ".ldata", ".cask_resource":
 		return f, nil
 	}
-	return f, fmt.Errorf("want the section .nv_fatbin, __nv_relfatbin, .rodata or .ldata")
+	return f, fmt.Errorf("want the section .nv_fatbin, __nv_relfatbin, .rodata, .ldata or .cask_resource")
 }
 
 func parseGPUEntry(word string) (GPUEntry, error) {
@@ -121,18 +126,25 @@ func (f Fatbin) Bytes() []byte {
 	le := binary.LittleEndian
 	var entries []byte
 	for i, e := range f.Entries {
-		b := make([]byte, 64+8*(i%3)+gpuPayload) // headers have several lengths
+		payload := gpuPayload
+		switch {
+		case e.Flags&0xa000 != 0:
+			payload = gpuPacked
+		case f.Empty:
+			payload = gpuEmpty
+		}
+		b := make([]byte, 64+8*(i%3)+payload) // headers have several lengths
 		le.PutUint16(b, e.Kind)
 		le.PutUint16(b[2:], 0x0101)
-		le.PutUint32(b[4:], uint32(len(b)-gpuPayload))
-		le.PutUint32(b[8:], gpuPayload)
+		le.PutUint32(b[4:], uint32(len(b)-payload))
+		le.PutUint32(b[8:], uint32(payload))
 		le.PutUint16(b[24:], e.Minor)
 		le.PutUint16(b[26:], e.Major)
 		le.PutUint32(b[28:], e.Arch)
 		le.PutUint64(b[40:], e.Flags)
 		if e.Flags&0xa000 != 0 {
-			le.PutUint32(b[16:], gpuPayload-3)
-			le.PutUint64(b[56:], 4*gpuPayload)
+			le.PutUint32(b[16:], uint32(payload-3))
+			le.PutUint64(b[56:], uint64(4*payload))
 		}
 		entries = append(entries, b...)
 	}

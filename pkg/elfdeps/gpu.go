@@ -1,6 +1,7 @@
 package elfdeps
 
 import (
+	"bytes"
 	"cmp"
 	"debug/elf"
 	"slices"
@@ -52,6 +53,9 @@ func (p *reader) startGPU() {
 	}
 	if h := p.sectionHeaders; h.entry == 64 && h.n <= heldSections && h.off < uint64(p.w.size) && h.off > uint64(p.w.room)+heldNames {
 		p.w.hold(int64(h.off)-heldNames, heldNames+int64(h.entry)*int64(h.n))
+	}
+	if h := int64(p.sectionHeaders.off); h > int64(last) && h <= p.w.size {
+		p.w.names = &nameSearch{from: int64(last), to: h}
 	}
 	p.gpu = gpucode.NewWalker(areas)
 	p.gpu.Feed(0, p.w.head)
@@ -134,7 +138,9 @@ func (p *reader) sections() []section {
 	}
 	text, err := p.w.at(int64(names.off), int64(names.size))
 	if err != nil {
-		return nil
+		if text = p.w.names.at(int64(names.off), int64(names.size)); text == nil {
+			return nil
+		}
 	}
 	var out []section
 	for _, h := range list {
@@ -145,4 +151,63 @@ func (p *reader) sections() []section {
 	}
 	slices.SortFunc(out, func(a, b section) int { return cmp.Or(cmp.Compare(a.off, b.off), cmp.Compare(a.size, b.size)) })
 	return out
+}
+
+// nameSearch searches the names of the sections in the part of a file between its last segment
+// and its section headers. lld puts the strings of symbols, which may have many megabytes,
+// between the names and the headers; so the names have gone by when their place is known.
+type nameSearch struct {
+	from, to int64
+	buf      []byte // the last bytes that were fed, which end at end
+	end      int64
+	kept     []byte // the bytes around the name of the section for GPU code, from keptAt
+	keptAt   int64
+}
+
+// Bytes around the section's name that are kept. The names of an ELF file have some hundred.
+const (
+	namesBefore = 4 << 10
+	namesAfter  = 16 << 10
+)
+
+// next returns the offset of the next byte that is searched, from pos on, or -1.
+func (n *nameSearch) next(pos int64) int64 {
+	if n == nil || pos >= n.to || len(n.kept) >= namesBefore+namesAfter {
+		return -1
+	}
+	return max(pos, n.from)
+}
+
+// feed searches b, the file's bytes from off.
+func (n *nameSearch) feed(off int64, b []byte) {
+	if n == nil || off >= n.to || off+int64(len(b)) <= n.from {
+		return
+	}
+	if n.kept != nil {
+		if off == n.keptAt+int64(len(n.kept)) {
+			n.kept = append(n.kept, b[:min(len(b), namesBefore+namesAfter-len(n.kept))]...)
+		}
+		return
+	}
+	if off != n.end {
+		n.buf = n.buf[:0]
+	}
+	n.buf = append(n.buf, b...)
+	n.end = off + int64(len(b))
+	if i := bytes.Index(n.buf, []byte("\x00"+gpucode.FatbinSection+"\x00")); i >= 0 {
+		start := max(0, i-namesBefore)
+		n.kept = slices.Clone(n.buf[start:min(len(n.buf), start+namesBefore+namesAfter)])
+		n.keptAt = n.end - int64(len(n.buf)-start)
+		n.buf = nil
+		return
+	}
+	n.buf = n.buf[:copy(n.buf, n.buf[max(0, len(n.buf)-namesBefore):])]
+}
+
+// at returns n bytes from off, or nil if they were not kept.
+func (n *nameSearch) at(off, size int64) []byte {
+	if n == nil || off < n.keptAt || off+size > n.keptAt+int64(len(n.kept)) {
+		return nil
+	}
+	return n.kept[off-n.keptAt : off-n.keptAt+size]
 }

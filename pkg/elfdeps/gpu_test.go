@@ -3,7 +3,9 @@ package elfdeps
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"io"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,15 +34,15 @@ gpu section=.ldata count=100 sm_80 sm_80
 				t.Fatal(err)
 			}
 			want := &gpucode.Code{Groups: []gpucode.Group{
-				{Section: ".ldata", Containers: 100, Bytes: 100 * 2200, Entries: []gpucode.Entry{sassOf(80, 2)}},
-				{Section: ".nv_fatbin", Containers: 3, Bytes: 3 * 3304, Entries: []gpucode.Entry{
+				{Section: ".ldata", Containers: 100, Bytes: 100 * 5272, Entries: []gpucode.Entry{sassOf(80, 2)}},
+				{Section: ".nv_fatbin", Containers: 3, Bytes: 3 * 7912, Entries: []gpucode.Entry{
 					{Kind: gpucode.PTX, Arch: 90, Flags: gpucode.Zstd, ISA: 8<<8 | 4, Count: 1},
 					sassOf(75, 1),
 					{Kind: gpucode.SASS, Arch: 90, Flags: gpucode.Zstd | gpucode.Specific, Count: 1},
 				}},
-				{Section: ".nv_fatbin", Containers: 2, Bytes: 2 * 1104, Entries: []gpucode.Entry{sassOf(75, 1)}},
-				{Section: ".rodata", Containers: 1, Bytes: 1104, Entries: []gpucode.Entry{sassOf(52, 1)}},
-				{Section: "__nv_relfatbin", Containers: 1, Bytes: 2200, Entries: []gpucode.Entry{
+				{Section: ".nv_fatbin", Containers: 2, Bytes: 2 * 2640, Entries: []gpucode.Entry{sassOf(75, 1)}},
+				{Section: ".rodata", Containers: 1, Bytes: 2640, Entries: []gpucode.Entry{sassOf(52, 1)}},
+				{Section: "__nv_relfatbin", Containers: 1, Bytes: 5272, Entries: []gpucode.Entry{
 					{Kind: gpucode.SASS, Arch: 100, Flags: gpucode.Family | gpucode.Mercury, Count: 1},
 					{Kind: gpucode.IR, Arch: 80, Count: 1},
 				}},
@@ -56,6 +58,36 @@ gpu section=.ldata count=100 sm_80 sm_80
 }
 
 type readOnly struct{ io.Reader }
+
+// TestGPUNames reads the names of sections that lie megabytes before the section headers, as
+// lld writes a file that has its symbols.
+func TestGPUNames(t *testing.T) {
+	file := parseELF(t, "elf x86_64 soname=a tables=end\npad 30MiB\ngpu sm_75\ngpu section=__nv_relfatbin sm_80\n").Bytes()
+	le := binary.LittleEndian
+	headers := file[le.Uint64(file[40:]):]
+	n, index := int(le.Uint16(file[60:])), int(le.Uint16(file[62:]))
+	headers = slices.Clone(headers[:64*n])
+	names := headers[64*index:]
+	text := file[le.Uint64(names[24:]):][:le.Uint64(names[32:])]
+	le.PutUint64(names[24:], uint64(len(file)))
+	moved := slices.Concat(file, text, bytes.Repeat([]byte("symbol\x00"), 1<<20))
+	clear(moved[le.Uint64(file[40:]):len(file)])
+	le.PutUint64(moved[40:], uint64(len(moved)))
+	moved = append(moved, headers...)
+	for name, r := range map[string]io.Reader{"skipping": bufio.NewReader(bytes.NewReader(moved)), "reading": readOnly{bytes.NewReader(moved)}} {
+		o, err := ReadSymbols(r, int64(len(moved)))
+		if err != nil || o.GPU == nil {
+			t.Fatal(o, err)
+		}
+		var got []string
+		for _, g := range o.GPU.Groups {
+			got = append(got, g.Section)
+		}
+		if want := []string{".nv_fatbin", "__nv_relfatbin"}; !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
 
 // TestGPUWithoutSections: without section headers the code is there, and its place is not
 // known.

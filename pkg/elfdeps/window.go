@@ -48,6 +48,7 @@ type window struct {
 	watch func(off int64, b []byte)
 	named *named          // is fed with them as well, unless nil
 	gpu   *gpucode.Walker // is fed with all bytes that it needs, unless nil
+	names *nameSearch     // is fed once the gpu walker has found code, unless nil
 	fresh int64           // the tail has no bytes before this offset
 	pass  []byte          // a buffer for bytes that are looked at and not held
 	// held are the bytes from offset heldOff that are kept however far the reading goes; it
@@ -58,7 +59,7 @@ type window struct {
 
 // reset prepares w for another file and keeps its buffers.
 func (w *window) reset(r io.Reader, size int64) {
-	w.r, w.size, w.pos, w.err, w.watch, w.named, w.gpu, w.fresh = r, size, 0, nil, nil, nil, nil, 0
+	w.r, w.size, w.pos, w.err, w.watch, w.named, w.gpu, w.names, w.fresh = r, size, 0, nil, nil, nil, nil, nil, 0
 	w.head, w.held, w.room = w.head[:0], nil, headSize
 	if cap(w.head) > headSize {
 		w.head = nil // most files need less
@@ -167,6 +168,9 @@ func (w *window) show(off int64, b []byte) {
 	}
 	w.named.feed(w, off, b)
 	w.gpu.Feed(off, b)
+	if w.names != nil && w.gpu.Found() {
+		w.names.feed(off, b)
+	}
 }
 
 // hop reads until pos is at least to, without holding what it reads. It discards them
@@ -212,7 +216,12 @@ func (w *window) needed() (off int64, n int) {
 		off, n = next, count
 	}
 	if next := w.named.next(w.pos); next >= 0 && next <= off {
-		return next, passSize
+		off, n = next, passSize
+	}
+	if w.names != nil && w.gpu.Found() {
+		if next := w.names.next(w.pos); next >= 0 && next < off {
+			off, n = next, passSize
+		}
 	}
 	return off, n
 }

@@ -169,8 +169,8 @@ func (g *gpuJudge) outcomeOf(m machines, j *targets.Judged) targets.Outcome {
 // rank returns the place of a file among those of a finding, from 0.
 func (g *gpuJudge) rank(j *targets.Judged) int {
 	switch {
-	case j.Minor:
-		return 2
+	case j.Weight != targets.Certain:
+		return 1 + int(j.Weight)
 	case g.tables.Chooses(path.Base(j.Path)):
 		return 1
 	}
@@ -209,9 +209,11 @@ func (g *gpuJudge) finding(m machines, of *fitOf) Finding {
 	switch {
 	case of.outcome == "partly "+targets.JITOff:
 		g.pass.lower(&f, "partly", v)
-	case all(func(j *targets.Judged) bool { return j.Minor }):
+	case of.outcome.Fails() && all(func(j *targets.Judged) bool { return j.Weight == targets.Harmless }):
+		g.pass.lower(&f, "gpu-harmless", v)
+	case of.outcome.Fails() && all(func(j *targets.Judged) bool { return j.Weight != targets.Certain }):
 		g.pass.lower(&f, "gpu-some-programs", v)
-	case f.Severity == packs.Error && all(func(j *targets.Judged) bool { return j.Minor || !g.certain[j.Path] }):
+	case f.Severity == packs.Error && all(func(j *targets.Judged) bool { return j.Weight != targets.Certain || !g.certain[j.Path] }):
 		g.pass.lower(&f, "gpu-perhaps-loaded", v)
 	}
 	for _, j := range of.files {
@@ -249,7 +251,7 @@ func (g *gpuJudge) values(m machines, files []*targets.Judged) packs.Values {
 	name := targets.ShortName(first.Path)
 	v := packs.Values{
 		"gpu": m.names(), "sm": m.each(" and ", "sm_%d"), "gencode": m.each(" ", "-gencode arch=compute_%[1]d,code=sm_%[1]d"), "capability": m.each(";", "%[2]d.%[3]d"),
-		"driver": m.driver(), "needs": first.Driver, "files": name, "first": name, "it": "it", "also": "", "has": has(g.codeOf(first.Path)), "package": cmp.Or(g.packageOf(first.Path), name),
+		"driver": m.driver(), "needs": needs(first), "files": name, "first": name, "it": "it", "also": "", "has": has(g.codeOf(first.Path)), "package": cmp.Or(g.packageOf(first.Path), name),
 		"lack": fmt.Sprint(first.Lack), "all": fmt.Sprint(first.Containers),
 	}
 	switch n := len(files) - 1; n {
@@ -301,6 +303,15 @@ func (m machines) each(sep, format string) string {
 		}
 	}
 	return strings.Join(list, sep)
+}
+
+// needs returns the driver that a file needs. One for PTX that is newer than all known drivers
+// has no number.
+func needs(j *targets.Judged) string {
+	if j.Driver == "" && j.PTX != 0 {
+		return "one for PTX " + j.PTX.String()
+	}
+	return j.Driver
 }
 
 // maxShown limits the architectures of a message.

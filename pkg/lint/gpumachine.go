@@ -49,7 +49,7 @@ func (g *gpuJudge) soldGPUs() []Finding {
 		any.Arch = a.Arch
 		last = g.tables.Judge(g.pass.Image.FS, g.processes, any, g.settings)
 		for _, j := range last {
-			if j.Outcome == targets.NoCode && !j.Minor {
+			if j.Outcome == targets.NoCode && j.Weight == targets.Certain {
 				failing[j.Path]++
 			}
 		}

@@ -73,8 +73,9 @@ func (t *Tables) Fit(name string, c *gpucode.Code, m Machine, s Settings) (Fit, 
 	}
 	bad, doubtful, compiles := map[Outcome]int{}, 0, 0
 	lack, drivers := map[Outcome]int{}, map[need]int{}
+	kernels := slices.ContainsFunc(c.Groups, func(g gpucode.Group) bool { return g.Section != gpucode.RelocatableSection && !Empty(g) })
 	for _, g := range c.Groups {
-		if g.Section == gpucode.RelocatableSection || !launched(g.Entries) {
+		if g.Section == gpucode.RelocatableSection || !launched(g.Entries) || kernels && Empty(g) {
 			continue
 		}
 		n := int(g.Containers)
@@ -86,7 +87,7 @@ func (t *Tables) Fit(name string, c *gpucode.Code, m Machine, s Settings) (Fit, 
 		}
 		switch out := t.served(choice, m, s); {
 		case out.Fails():
-			if bad[out] += n; choice.Use != None || majors(g.Entries) > 1 && !empty(g) {
+			if bad[out] += n; choice.Use != None || majors(g.Entries) > 1 {
 				lack[out] += n
 			}
 		case choice.Use == Doubtful:
@@ -108,8 +109,11 @@ func (t *Tables) Fit(name string, c *gpucode.Code, m Machine, s Settings) (Fit, 
 		return f, false
 	case good == 0 || chooses && good < enough:
 		f.Outcome, f.Linked = worst, worst == NoCode && t.linked(c, m, s)
-		if c.Partial != "" || f.Linked {
+		switch {
+		case c.Partial != "" || f.Linked:
 			f.Outcome = Unsure
+		case worst == NoCode && s.DisableJIT && t.linked(c, m, Settings{ForceJIT: s.ForceJIT}):
+			f.Outcome = JITOff
 		}
 	case f.Lack > 0 && !chooses:
 		f.Outcome = FitsPartly
@@ -151,11 +155,11 @@ func (t *Tables) linked(c *gpucode.Code, m Machine, s Settings) bool {
 	return compiles
 }
 
-// empty reports whether containers have no kernel: nvcc links each program with several
+// Empty reports whether containers have no kernel: nvcc links each program with several
 // architectures to one more container of machine code, which has none where nothing is
-// relocatable. Its cubins are not compressed and have less than a kilobyte (872 bytes in CUDA 12.4);
-// the smallest kernel takes 2,700.
-func empty(g gpucode.Group) bool {
+// relocatable. Its cubins are not compressed and are small (872 bytes in CUDA 12.4, 1,456 to 1,640 in
+// 13.0); the smallest kernel takes 2,700.
+func Empty(g gpucode.Group) bool {
 	entries := int64(0)
 	for _, e := range g.Entries {
 		if e.Kind != gpucode.SASS || e.Flags&(gpucode.LZ4|gpucode.Zstd) != 0 {
@@ -163,7 +167,7 @@ func empty(g gpucode.Group) bool {
 		}
 		entries += int64(e.Count)
 	}
-	return g.Bytes > 0 && g.Bytes < 1024*entries*int64(g.Containers)
+	return g.Bytes > 0 && g.Bytes < 2048*entries*int64(g.Containers)
 }
 
 // most returns the number of all containers, and the outcome that most of them have; of equal
@@ -209,7 +213,8 @@ func (t *Tables) served(c Choice, m Machine, s Settings) Outcome {
 	case zstd != nil && c.Entry.Flags&gpucode.Zstd != 0 && m.Before(zstd.Driver):
 		return NoZstd
 	}
-	if driver, ok := t.PTXDriver(c.compiled()); ok && m.Before(fmt.Sprint(driver)) {
+	driver, known := t.PTXDriver(c.compiled())
+	if known && m.Before(fmt.Sprint(driver)) || c.Use == Compiles && t.newerPTX(c.compiled(), m) {
 		return PTXTooNew
 	}
 	return Fits

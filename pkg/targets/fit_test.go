@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"path"
 	"testing"
 
 	"github.com/imgcheck/imgcheck/pkg/gpucode"
@@ -109,6 +110,12 @@ func TestFit(t *testing.T) {
 			t.Errorf("%s on %d, driver %q, %+v: got %+v, want %s, %d, %q", tt.name, tt.arch, tt.driver, tt.s, f, tt.want, tt.lack, tt.needs)
 		}
 	}
+	future := &gpucode.Code{Groups: []gpucode.Group{{Section: gpucode.FatbinSection, Containers: 1, Entries: []gpucode.Entry{{Kind: gpucode.PTX, Arch: 80, ISA: 99<<8 | 9, Count: 1}}}}}
+	for driver, want := range map[string]Outcome{"": FitsByJIT, "580.95": PTXTooNew, "9999": FitsByJIT} {
+		if f, _ := Known().Fit("a", future, Machine{Arch: 90, Driver: driver}, Settings{}); f.Outcome != want {
+			t.Errorf("PTX 99.9 and driver %q: %s, want %s", driver, f.Outcome, want)
+		}
+	}
 	part := &gpucode.Code{Groups: torch, Partial: "cut"}
 	if f, _ := Known().Fit("libtorch_cuda.so", part, Machine{Arch: 70}, Settings{}); f.Outcome != Unsure {
 		t.Errorf("a file that was not read whole: %s", f.Outcome)
@@ -120,21 +127,40 @@ func TestFit(t *testing.T) {
 
 // TestEffects compares effects with the texts of processes whose libraries had no code.
 func TestEffects(t *testing.T) {
-	for _, tt := range []struct{ library, framework, error string }{
-		{"libtorch_cuda.so", "torch", "CUDA error: no kernel image is available for execution on the device"},
-		{"libcublasLt.so.13", "torch", "CUDA error: CUBLAS_STATUS_INTERNAL_ERROR when calling `cublasCreate(handle)`"},
-		{"libcublas.so.13", "cupy", "CUBLASError: CUBLAS_STATUS_INTERNAL_ERROR"},
-		{"libcublas.so.13", "llama.cpp", "CUBLAS_STATUS_INTERNAL_ERROR"},
-		{"libcudnn_ops.so.9", "torch", "GET was unable to find an engine to execute this computation"},
-		{"libcusolver.so.12", "torch", "CUSOLVER_STATUS_INTERNAL_ERROR"},
-		{"libcusparse.so.12", "jax", "operation gpusparseCreate(&handle) failed: initialization error"},
-		{"_C.so", "torch", "CUDA error: no kernel image is available for execution on the device"},
-		{"libggml-cuda.so", "llama.cpp", "no kernel image is available for execution on the device"},
+	for _, tt := range []struct {
+		library, with, framework, error string
+		weight                          Weight
+	}{
+		{"libtorch_cuda.so", "", "torch", "CUDA error: no kernel image is available for execution on the device", Certain},
+		{"libtorch_cuda_linalg.so", "", "torch", "CUDA error: no kernel image is available for execution on the device", Some},
+		{"libcublasLt.so.13", "", "torch", "CUDA error: CUBLAS_STATUS_INTERNAL_ERROR when calling `cublasCreate(handle)`", Certain},
+		{"libcublas.so.13", "", "cupy", "CUSOLVERError: CUSOLVER_STATUS_INTERNAL_ERROR", Certain},
+		{"libcublas.so.13", "", "llama.cpp", "CUBLAS_STATUS_EXECUTION_FAILED", Certain},
+		{"libcublas.so.13", "", "jax", "", Harmless},
+		{"libcudnn_ops.so.9", "", "torch", "cuDNN error: CUDNN_STATUS_EXECUTION_FAILED_CUDART", Certain},
+		{"libcudnn_engines_runtime_compiled.so.9", "", "torch", "", Harmless},
+		{"libcudnn.so.8", "", "torch", "GET was unable to find an engine to execute this computation", Certain},
+		{"libcusolver.so.12", "", "torch", "cusolver error: CUSOLVER_STATUS_EXECUTION_FAILED", Certain},
+		{"libcusparse.so.12", "", "jax", "operation gpusparseCreate(&handle) failed: initialization error", Certain},
+		{"libnccl.so.2", "", "torch", "CUDA error: no kernel image is available for execution on the device", Some},
+		{"_C.so", "", "torch", "CUDA error: no kernel image is available for execution on the device", Certain},
+		{"libggml-cuda.so", "", "llama.cpp", "no kernel image is available for execution on the device", Certain},
 	} {
-		j := &Judged{Path: "/x/" + tt.library, Fit: Fit{Outcome: NoCode}}
-		Known().meet(j, Process{Framework: tt.framework})
-		if len(j.Effects) == 0 || j.Effects[0].Error != tt.error || j.Minor {
-			t.Errorf("%s in %s: %+v, want %q", tt.library, tt.framework, j, tt.error)
+		j := judged(tt.library)
+		Known().meet(j, Process{Framework: tt.framework}, []*Judged{j})
+		got := ""
+		if len(j.Effects) > 0 {
+			got = j.Effects[0].Error
+		}
+		if got != tt.error || j.Weight != tt.weight {
+			t.Errorf("%s in %s: %+v, want %q, weight %d", tt.library, tt.framework, j, tt.error, tt.weight)
+		}
+	}
+	all := []*Judged{judged("libcudnn_engines_precompiled.so.9"), judged("libcudnn_engines_runtime_compiled.so.9")}
+	for n, want := range map[int]string{1: "convolutions of PyTorch fail, but for those that cuDNN compiles an engine for", 2: "convolutions of PyTorch fail"} {
+		j := judged(path.Base(all[0].Path))
+		if Known().meet(j, Process{Framework: "torch"}, all[:n]); len(j.Effects) != 1 || j.Effects[0].Effect != want {
+			t.Errorf("%d kinds of engines: %+v, want %q", n, j.Effects, want)
 		}
 	}
 	m := Machine{Driver: "550.54"}
@@ -144,4 +170,9 @@ func TestEffects(t *testing.T) {
 	if s := Known().TooOldFor("jax", m); s.Error != "CUDA driver version is insufficient for CUDA runtime version" {
 		t.Error(s)
 	}
+}
+
+// judged returns a library without code for the machine.
+func judged(library string) *Judged {
+	return &Judged{Path: "/x/" + library, Fit: Fit{Outcome: NoCode}, Weight: Harmless}
 }

@@ -114,10 +114,11 @@ func (t *Tables) row(a *Architecture, processes []Process, judged []*Judged) *Ro
 		switch {
 		case j.Outcome.Fails():
 			r.fail(j, t.Text(j.Outcome))
-			if j.Minor {
-				r.atLeast(rowPartly)
-			} else {
+			switch j.Weight {
+			case Certain:
 				r.atLeast(rowFails)
+			case Some:
+				r.atLeast(rowPartly)
 			}
 		case j.Outcome == FitsPartly:
 			r.Partly = append(r.Partly, Sparse{j.Path, j.Lack, j.Containers})

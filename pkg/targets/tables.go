@@ -97,9 +97,13 @@ type Refusal struct {
 // Effect says what fails in a process that meets a refusal.
 type Effect struct {
 	Libraries []string `yaml:"libraries"` // patterns of file names; none for TooOld
+	// With are patterns of file names of the process: the row is for a process in which all
+	// code of such a file fails as well. It counts in place of the rows without.
+	With []string `yaml:"with"`
 	// Framework is the ID of a framework of the packs; "" for other processes.
 	Framework string `yaml:"framework"`
-	// Severity is warning for code that only some programs need, else empty.
+	// Severity is warning for code that only some programs need, note for code without which
+	// nothing is known to fail, else empty. A note has neither Effect nor Error.
 	Severity string `yaml:"severity"`
 	// Effect and Error are templates: {name} is the file's name, {text} the driver's error,
 	// {found} the number of the driver's CUDA.
@@ -179,10 +183,10 @@ func (t *Tables) validateLibraries() error {
 		}
 	}
 	for _, e := range slices.Concat(t.Effects, t.TooOld, []*Effect{t.Partly}) {
-		if e == nil || e.Effect == "" || e.Error == "" || len(e.Sources) == 0 || e.Severity != "" && e.Severity != "warning" {
-			return fmt.Errorf("effect %+v: needs an effect, an error and sources, and no severity but warning", e)
+		if e == nil || len(e.Sources) == 0 || !slices.Contains(weights, e.Severity) || (e.Effect == "" || e.Error == "") != (e.Severity == "note") {
+			return fmt.Errorf("effect %+v: needs sources, an effect and an error, but for a note, and no severity but warning and note", e)
 		}
-		patterns = append(patterns, e.Libraries...)
+		patterns = append(append(patterns, e.Libraries...), e.With...)
 	}
 	for _, p := range patterns {
 		if err := glob.Check(p); err != nil {
@@ -238,6 +242,13 @@ func (t *Tables) Architecture(arch uint32) *Architecture {
 		}
 	}
 	return nil
+}
+
+// newerPTX reports whether a version of PTX is newer than a driver compiles, though the tables do
+// not know it: it is newer than all that they know, and the driver is of a branch that they know.
+func (t *Tables) newerPTX(v gpucode.ISA, m Machine) bool {
+	newest, last := t.PTX[len(t.PTX)-1], t.Branches[len(t.Branches)-1]
+	return m.Driver != "" && newer(v.String(), newest.ISA) && m.Before(fmt.Sprint(last.Driver+1))
 }
 
 // PTXDriver returns the first branch of the driver that compiles a version of PTX; ok is

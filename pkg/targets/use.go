@@ -26,9 +26,22 @@ type Judged struct {
 	Path string
 	Fit
 	Effects []Said
-	// Minor reports that only some programs need the code.
-	Minor bool
+	// Weight is how much fails in the processes if all code of the file fails.
+	Weight Weight
 }
+
+// Weight says how much of a process fails without a file's code.
+type Weight int
+
+// The weights, from the heaviest.
+const (
+	Certain  Weight = iota // a part that programs of this kind use
+	Some                   // a part that only some programs use
+	Harmless               // nothing that is known
+)
+
+// weights are the severities of effects by their weight.
+var weights = []string{Certain: "", Some: "warning", Harmless: "note"}
 
 // Said is an effect that a process meets, with the text that a user reads there.
 type Said struct{ Effect, Error string }
@@ -39,6 +52,7 @@ func (t *Tables) Judge(fsys *layers.FS, processes []Process, m Machine, s Settin
 	var list []*Judged
 	seen := map[string]*Judged{}
 	for _, p := range processes {
+		var failing []*Judged
 		for _, name := range p.Files {
 			j := seen[name]
 			if j == nil {
@@ -46,16 +60,19 @@ func (t *Tables) Judge(fsys *layers.FS, processes []Process, m Machine, s Settin
 				if !ok {
 					continue
 				}
-				j = &Judged{Path: name, Fit: fit}
+				j = &Judged{Path: name, Fit: fit, Weight: Harmless}
 				seen[name] = j
 				list = append(list, j)
 			}
 			switch {
 			case j.Outcome.Fails():
-				t.meet(j, p)
+				failing = append(failing, j)
 			case j.Outcome == FitsPartly && len(j.Effects) == 0:
 				j.Effects = []Said{t.Partly.say("{name}", ShortName(name), "{text}", t.Text(j.Reason))}
 			}
+		}
+		for _, j := range failing {
+			t.meet(j, p, failing)
 		}
 	}
 	return list
@@ -70,33 +87,38 @@ func CodeOf(fsys *layers.FS, name string) *gpucode.Code {
 	return e.GPU()
 }
 
-// meet adds the effects that a process meets because a file fails.
-func (t *Tables) meet(j *Judged, p Process) {
-	rows := t.effectsOf(path.Base(j.Path), p.Framework)
-	first := len(j.Effects) == 0
-	for _, e := range rows {
+// meet adds the effects that a process meets because a file fails, one of those that fail in it.
+func (t *Tables) meet(j *Judged, p Process, failing []*Judged) {
+	for _, e := range t.effectsOf(path.Base(j.Path), p.Framework, failing) {
+		j.Weight = min(j.Weight, Weight(slices.Index(weights, e.Severity)))
 		text := e.say("{name}", ShortName(j.Path), "{text}", t.Text(j.Outcome))
-		if !slices.Contains(j.Effects, text) {
+		if e.Effect != "" && !slices.Contains(j.Effects, text) {
 			j.Effects = append(j.Effects, text)
 		}
-		minor := e.Severity == "warning"
-		j.Minor = minor && (first || j.Minor)
 	}
 }
 
 // effectsOf returns the rows for a library in a process with a framework: those that name the
-// library before those for any, and of these those of the framework before the others.
-func (t *Tables) effectsOf(name, framework string) []*Effect {
+// library before those for any, of these those of the framework before the others, and of
+// these those whose other library fails as well before those without.
+func (t *Tables) effectsOf(name, framework string, failing []*Judged) []*Effect {
 	for _, anyLibrary := range []bool{false, true} {
 		for _, of := range []string{framework, ""} {
-			var list []*Effect
+			var alone, together []*Effect
 			for _, e := range t.Effects {
-				if e.Framework == of && slices.Contains(e.Libraries, "*") == anyLibrary && matches(e.Libraries, name) {
-					list = append(list, e)
+				switch {
+				case e.Framework != of || slices.Contains(e.Libraries, "*") != anyLibrary || !matches(e.Libraries, name):
+				case len(e.With) == 0:
+					alone = append(alone, e)
+				case slices.ContainsFunc(failing, func(j *Judged) bool { return matches(e.With, path.Base(j.Path)) }):
+					together = append(together, e)
 				}
 			}
-			if len(list) > 0 {
-				return list
+			switch {
+			case len(together) > 0:
+				return together
+			case len(alone) > 0:
+				return alone
 			}
 		}
 	}

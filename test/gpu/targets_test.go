@@ -6,11 +6,11 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/targets"
@@ -117,9 +117,10 @@ func (f *Fault) foretell(t *testing.T, arch uint32) *Said {
 		return f.withoutZstd(t, m, arch)
 	}
 	f.retarget(t, m)
+	f.raise(t, m)
 	said := &Said{}
 	for _, finding := range f.judge(t, m, targets.Machine{Arch: arch, GPU: fmt.Sprintf("sm_%d", arch), Driver: "580.159.04"}).Findings {
-		if !slices.Contains([]string{"no-gpu-code", "ptx-jit", "driver-too-old"}, finding.Rule) || finding.Severity == packs.Note {
+		if !slices.Contains([]string{"no-gpu-code", "ptx-jit", "needs-newer-driver"}, finding.Rule) || finding.Severity == packs.Note {
 			continue
 		}
 		said.Findings = append(said.Findings, foundAs(finding))
@@ -135,18 +136,24 @@ func foundAs(f lint.Finding) Finding {
 	return one
 }
 
-// withoutZstd returns the effects on PyTorch if a driver that does not know zstd meets the files.
+// withoutZstd returns the effects on processes with the files if a driver that does not know zstd meets the files.
 func (f *Fault) withoutZstd(t *testing.T, m *imagetest.Image, arch uint32) *Said {
 	t.Helper()
-	p := targets.Process{Title: "torch", Framework: "torch"}
+	var files []string
 	for _, file := range m.Layers[0].Files {
 		if matchesAny(f.Zstd, "/"+file.Name) {
-			p.Files = append(p.Files, "/"+file.Name)
+			files = append(files, "/"+file.Name)
+		}
+	}
+	var processes []targets.Process
+	for _, framework := range []string{"torch", "jax", "cupy"} {
+		if len(files) > 1 || framework == "torch" { // a single file is PyTorch's own
+			processes = append(processes, targets.Process{Title: framework, Framework: framework, Files: files})
 		}
 	}
 	said := &Said{}
-	for _, j := range targets.Known().Judge(index(t, m), []targets.Process{p}, targets.Machine{Arch: arch, Driver: "545.23.08"}, targets.Settings{}) {
-		one := Finding{Rule: "driver-too-old", Severity: "error"}
+	for _, j := range targets.Known().Judge(index(t, m), processes, targets.Machine{Arch: arch, Driver: "545.23.08"}, targets.Settings{}) {
+		one := Finding{Rule: "needs-newer-driver", Severity: "error"}
 		for _, e := range j.Effects {
 			one.Effects = append(one.Effects, Effect{e.Effect, e.Error})
 		}
@@ -180,6 +187,30 @@ func (f *Fault) retarget(t *testing.T, m *imagetest.Image) {
 	}
 }
 
+// raise changes the version of the PTX of files in the text, as RaisePTX does in files.
+func (f *Fault) raise(t *testing.T, m *imagetest.Image) {
+	t.Helper()
+	for _, r := range f.PTX {
+		var major, minor uint16
+		if n, err := fmt.Sscanf(r.Version, "%d.%d", &major, &minor); n != 2 {
+			t.Fatal(r.Version, err)
+		}
+		for i := range m.Layers[0].Files {
+			file := &m.Layers[0].Files[i]
+			if file.ELF == nil || !matchesAny(r.Files, "/"+file.Name) {
+				continue
+			}
+			for k := range file.ELF.GPU {
+				for n := range file.ELF.GPU[k].Entries {
+					if e := &file.ELF.GPU[k].Entries[n]; e.Kind == uint16(gpucode.PTX) {
+						e.Major, e.Minor = major, minor
+					}
+				}
+			}
+		}
+	}
+}
+
 func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, name)
@@ -187,12 +218,11 @@ func matchesAny(patterns []string, name string) bool {
 	})
 }
 
-// addGPUCode gives the libraries of the text the GPU code of gpucode.tsv. Its counts do not say
-// which containers have which entries: an entry of few containers is in the first ones. Of many
-// containers a twentieth stands for all.
+// addGPUCode gives the files of the text the GPU code of gpucode.txt. Of thousands of containers
+// in a file a twentieth stands for all.
 func addGPUCode(t *testing.T, m *imagetest.Image) {
 	t.Helper()
-	b, err := os.ReadFile("testdata/gpucode.tsv")
+	b, err := os.ReadFile("testdata/gpucode.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,96 +231,33 @@ func addGPUCode(t *testing.T, m *imagetest.Image) {
 		if line[0] == '#' {
 			continue
 		}
-		cells := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		code[cells[0]] = append(code[cells[0]], fatbins(t, cells)...)
+		file, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		f, err := imagetest.ParseFatbin(text)
+		if err != nil {
+			t.Fatal(file, err)
+		}
+		code[file] = append(code[file], f)
 	}
-	given := map[string]bool{}
 	for i := range m.Layers[0].Files {
 		file := &m.Layers[0].Files[i]
-		if file.ELF == nil {
+		list := code["/"+file.Name]
+		if file.ELF == nil || list == nil {
 			continue
 		}
-		name := path.Base(file.Name)
-		for have, list := range code {
-			if name == have || strings.HasPrefix(name, have+".") {
-				file.ELF.GPU = list
-				// Each file has entries of its own, since a fault changes them.
-				file.ELF.GPU = slices.Clone(list)
-				for k := range list {
-					file.ELF.GPU[k].Entries = slices.Clone(list[k].Entries)
-				}
-				given[have] = true
+		delete(code, "/"+file.Name)
+		all := 0
+		for _, f := range list {
+			all += f.Count
+		}
+		for i := range list {
+			if all > 5000 {
+				list[i].Count = (list[i].Count + 19) / 20
 			}
 		}
+		file.ELF.GPU = list
 		file.Size = max(file.Size, file.ELF.Size())
 	}
-	for _, name := range []string{"libtorch_cuda.so", "libcublasLt.so.13", "libcudnn_ops.so.9", "libcufft.so.12", "libcusparse.so.12", "_C.so"} {
-		if !given[name] {
-			t.Errorf("the machine's text has no %s", name)
-		}
+	for file := range code {
+		t.Errorf("the machine's text has no %s", file)
 	}
-}
-
-// fatbins returns the containers of one section.
-func fatbins(t *testing.T, cells []string) []imagetest.Fatbin {
-	t.Helper()
-	type counted struct {
-		entry string
-		n     int
-	}
-	var list []counted
-	limits := map[int]bool{}
-	scale := 1
-	if len(cells[2]) > 2 { // hundreds
-		scale = 20
-	}
-	sum := 0
-	for i, kind := range []string{"sm_", "compute_", "lto_"} {
-		for _, word := range strings.Fields(cells[3+i]) {
-			arch, count, _ := strings.Cut(word, ":")
-			n, err := strconv.Atoi(count)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sum += n
-			n = (n + scale - 1) / scale
-			entry := kind + arch
-			if kind == "compute_" {
-				entry += "@9.0"
-			}
-			list = append(list, counted{entry + "/zstd", n})
-			limits[n] = true
-		}
-	}
-	var sorted []int
-	for n := range limits {
-		sorted = append(sorted, n)
-	}
-	slices.Sort(sorted)
-	var all []imagetest.Fatbin
-	add := func(line string) {
-		f, err := imagetest.ParseFatbin(line)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, f)
-	}
-	if fmt.Sprint(sum) == cells[2] { // each container has one entry, as in cuFFT
-		for _, c := range list {
-			add(fmt.Sprintf("section=%s count=%d %s", cells[1], c.n, c.entry))
-		}
-		return all
-	}
-	before := 0
-	for _, n := range sorted {
-		line := fmt.Sprintf("section=%s count=%d", cells[1], n-before)
-		for _, c := range list {
-			if c.n >= n {
-				line += " " + c.entry
-			}
-		}
-		add(line)
-		before = n
-	}
-	return all
 }

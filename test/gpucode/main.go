@@ -4,6 +4,10 @@
 // for the files below a directory:
 //
 //	go run ./test/gpucode/main.go [-table] CUOBJDUMP DIR
+//	go run ./test/gpucode/main.go -code DIR
+//
+// With -code it compares nothing, and prints the code of each file: its path, and the containers
+// as text images have them.
 //
 // With -table it also prints, as Markdown, the use that each GPU has for each file: for the
 // programs of nvcc/build.sh, to be run on GPUs.
@@ -29,15 +33,24 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
 func main() {
 	table := flag.Bool("table", false, "print the use that each GPU has for each file")
+	code := flag.Bool("code", false, "print the code of the files, without cuobjdump")
 	flag.Parse()
+	if *code && flag.NArg() == 1 {
+		if err := printCode(context.Background(), flag.Arg(0)); err != nil {
+			fmt.Fprintln(os.Stderr, "gpucode:", err)
+			os.Exit(2)
+		}
+		return
+	}
 	if flag.NArg() != 2 {
-		fmt.Fprintln(os.Stderr, "usage: gpucode [-table] CUOBJDUMP DIR")
+		fmt.Fprintln(os.Stderr, "usage: gpucode [-table] CUOBJDUMP DIR, or gpucode -code DIR")
 		os.Exit(2)
 	}
 	c := comparison{cuobjdump: flag.Arg(0), dir: flag.Arg(1)}
@@ -100,6 +113,54 @@ func (c *comparison) compare(f *targets.File, all bool, theirs map[string]int) {
 		c.different++
 		fmt.Printf("%s, all=%v:\n  imgcheck  %v\n  cuobjdump %v\n", f.Path, all, ours, theirs)
 	}
+}
+
+// printCode prints the containers of all files below a directory, a line for those of a file that
+// have the same entries.
+func printCode(ctx context.Context, dir string) error {
+	img, err := layers.Open(ctx, "dir:"+dir, layers.Options{})
+	if err != nil {
+		return err
+	}
+	defer img.Close()
+	fsys, err := img.Index(ctx)
+	if err != nil {
+		return err
+	}
+	for e := range fsys.All() {
+		if e.GPU() == nil || e.GPU().Form != gpucode.Sections {
+			continue
+		}
+		for _, g := range e.GPU().Groups {
+			fmt.Printf("/%s\tsection=%s count=%d%s\n", e.Path, g.Section, g.Containers, entries(g))
+		}
+	}
+	return nil
+}
+
+// entries returns the entries of a container as text images have them.
+func entries(g gpucode.Group) string {
+	var b strings.Builder
+	if g.Cut {
+		b.WriteString(" cut")
+	}
+	if targets.Empty(g) {
+		b.WriteString(" empty")
+	}
+	for _, e := range g.Entries {
+		word := " " + map[gpucode.Kind]string{gpucode.SASS: "sm_", gpucode.PTX: "compute_", gpucode.IR: "lto_"}[e.Kind] + e.Name()
+		if e.Kind == gpucode.PTX {
+			word += "@" + e.ISA.String()
+		}
+		switch {
+		case e.Flags&gpucode.Zstd != 0:
+			word += "/zstd"
+		case e.Flags&gpucode.LZ4 != 0:
+			word += "/lz4"
+		}
+		b.WriteString(strings.Repeat(word, int(e.Count)))
+	}
+	return b.String()
 }
 
 // printTable prints the outcome of each program on each GPU.

@@ -122,7 +122,7 @@ func (r *runner) run(ctx context.Context, only string) error {
 				return nil
 			}
 			one, err := r.try(each, i, f)
-			if err != nil && r.random > 0 && each.Err() == nil {
+			if err != nil && (r.random > 0 || len(r.extra) > 0) && each.Err() == nil {
 				fmt.Fprintf(os.Stderr, "cannot be made: %s: %v\n", f.Name, err)
 				return nil
 			}
