@@ -60,7 +60,10 @@ func (t *Tables) Judge(fsys *layers.FS, processes []Process, m Machine, s Settin
 				if !ok {
 					continue
 				}
-				j = &Judged{Path: name, Fit: fit, Weight: Harmless}
+				j = &Judged{Path: name, Fit: fit}
+				if fit.Outcome.Fails() {
+					j.Weight = Harmless // until a process meets it
+				}
 				seen[name] = j
 				list = append(list, j)
 			}

@@ -31,13 +31,16 @@ func TestTargets(t *testing.T) {
 	if err := json.Unmarshal(b, &record); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range record.Faults {
+	whole(t, plan, &record)
+	for i := range record.Faults {
+		r := &record.Faults[i]
 		t.Run(r.Name, func(t *testing.T) {
 			f := plan.Fault(r.Name)
 			if f == nil {
 				t.Fatal("targets.yaml has no such fault")
 			}
 			said := f.foretell(t, 90)
+			r.Said = said
 			verdicts, _ := plan.Judge(r.Programs, said)
 			if want := steps(r.Programs); len(verdicts) != want {
 				t.Errorf("%d steps are compared, of %d", len(verdicts), want)
@@ -53,6 +56,7 @@ func TestTargets(t *testing.T) {
 			}
 		})
 	}
+	document(t, "targets", plan.Table(&record))
 }
 
 func steps(programs map[string]*Outcome) (n int) {
@@ -153,7 +157,13 @@ func (f *Fault) withoutZstd(t *testing.T, m *imagetest.Image, arch uint32) *Said
 	}
 	said := &Said{}
 	for _, j := range targets.Known().Judge(index(t, m), processes, targets.Machine{Arch: arch, Driver: "545.23.08"}, targets.Settings{}) {
-		one := Finding{Rule: "needs-newer-driver", Severity: "error"}
+		if !j.Outcome.Fails() && j.Outcome != targets.FitsPartly || j.Weight == targets.Harmless {
+			continue
+		}
+		one := Finding{Rule: "needs-newer-driver", Severity: "error", Message: targets.ShortName(j.Path) + ": " + string(j.Outcome)}
+		if j.Weight == targets.Some || j.Outcome == targets.FitsPartly {
+			one.Severity = "warning"
+		}
 		for _, e := range j.Effects {
 			one.Effects = append(one.Effects, Effect{e.Effect, e.Error})
 		}
