@@ -13,7 +13,7 @@ import (
 	"github.com/imgcheck/imgcheck/rules"
 )
 
-// Knowledge is what the package knows: the rules of rules/dockerlint/rules.yaml, its tables,
+// Knowledge has the rules of rules/dockerlint/rules.yaml, the tables beside them,
 // and the packs about frameworks.
 type Knowledge struct {
 	tables

@@ -9,7 +9,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// Base is what is known of an image that a FROM names.
+// Base has the known facts of an image that a FROM names.
 type Base struct {
 	Env []string
 	Dir string // its working directory

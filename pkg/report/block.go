@@ -407,7 +407,7 @@ func (r row) lines(width int) []string {
 }
 
 // advice breaks an advice into lines, but none of its commands, so that they can be pasted: what
-// stands between backquotes, and an instruction or a command of pip that the advice begins with,
+// stands between backticks, and an instruction or a command of pip that the advice begins with,
 // up to a comma.
 func advice(text string, width int) []string {
 	const kept = "\x00" // in the place of a blank that stays; a clean text has none
