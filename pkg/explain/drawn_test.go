@@ -124,3 +124,24 @@ func TestQuiet(t *testing.T) {
 		t.Errorf("%d of %d have an answer", answered, len(texts))
 	}
 }
+
+// TestWritten explains texts in the words of real ones: the class is the first.
+func TestWritten(t *testing.T) {
+	x := explainer(t)
+	for _, c := range []struct{ class, text string }{
+		{"framework-pair-mismatch", "RuntimeError: Unable to initialize backend 'cuda': INVALID_ARGUMENT: Mismatched PJRT plugin PJRT API version (0.61) and framework PJRT API version 0.58)."},
+		{"framework-pair-mismatch", "INVALID_ARGUMENT: Unexpected PJRT_Client_Create_Args size: expected 96, got 88. This plugin is built with PJRT API version 0.66."},
+		{"model-code", "RuntimeError: rnn: hx is not contiguous"},
+		{"benign-message", "UserWarning: RNN module weights are not part of single contiguous chunk of memory."},
+		{"stub-in-path", "Mapped libcuda.so paths:\n  /usr/local/cuda-12.4/targets/x86_64-linux/lib/stubs/libcuda.so"},
+		{"musl", "libdl.so.2 => /lib/ld-musl-x86_64.so.1 (0x7f1133500000)\nException caught: No error information"},
+		{"host-setup", "node3:41:41 [0] include/socket.h:311 NCCL WARN Socket creation failed : Address family not supported by protocol"},
+		{"build-time-gpu", "CUDA not available. Falling back to all architectures"},
+		{"build-time-gpu", "In docker build torch prints is_available: False; there is no GPU during the build"},
+	} {
+		answers := x.Explain(c.text).Answers
+		if len(answers) == 0 || answers[0].Class != c.class {
+			t.Errorf("%q: want %s first, got %+v", c.text, c.class, answers)
+		}
+	}
+}
