@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/internal/nearest"
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
@@ -23,7 +24,7 @@ import (
 
 // configFlag returns the flag for the policy file.
 func configFlag() cli.Flag {
-	return &cli.StringFlag{Name: "config", Usage: "the policy `FILE`, or none", DefaultText: policy.FileName + " here or above"}
+	return &cli.StringFlag{Name: "config", Usage: "the policy `FILE`, or none", DefaultText: policy.FileName + " here or in the repository"}
 }
 
 // policyFlags returns the flags of every command that follows a policy.
@@ -87,23 +88,27 @@ type decisions struct {
 	stderr io.Writer
 }
 
-// readPolicy reads the file of --config, or the first .imgcheck.yaml or .imgcheck.yml from
-// here upwards.
-// It returns an empty policy if there is none.
+// readPolicy reads the file of --config, or .imgcheck.yaml or .imgcheck.yml from here or the
+// repository, and names the one that it has found. It returns an empty policy if there is
+// none.
 func readPolicy(c *cli.Context) (*policy.Policy, error) {
-	name := c.String("config")
+	name, load := c.String("config"), policy.Load
 	if name == "" {
 		var err error
 		if name, err = findPolicy(); err != nil {
 			return nil, err
 		}
+		load = policy.LoadFound
 	}
 	if name == "" || name == "none" {
 		return new(policy.Policy), nil
 	}
-	p, err := policy.Load(name)
+	p, err := load(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the policy: %w", err)
+	}
+	if c.String("config") == "" && !c.Bool("quiet") {
+		fmt.Fprintf(c.App.ErrWriter, "policy: %s\n", plain.Name(name))
 	}
 	return p, nil
 }
@@ -150,14 +155,13 @@ func readDecisions(c *cli.Context) (*decisions, error) {
 	return d, nil
 }
 
-// findPolicy returns the policy file from here upwards, relative to here, or "".
+// findPolicy returns the policy file of here or of the repository, relative to here, or "".
 func findPolicy() (string, error) {
-	home, _ := os.UserHomeDir()
 	here, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
-	name, err := policy.Find(here, home)
+	name, err := policy.Find(here)
 	if err != nil || name == "" {
 		return "", err
 	}

@@ -11,8 +11,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -91,48 +89,6 @@ type Ignore struct {
 	Reason  string
 	Expires string // the last day, 2006-01-02; "": never
 	Line    int
-}
-
-// Find looks for the file in dir and its parents, up to and including the root of the git
-// repository or the home directory. It returns "" if there is none, and an error if a
-// directory has one of each name.
-func Find(dir, home string) (string, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	for {
-		var found []string
-		for _, name := range []string{filepath.Join(dir, FileName), filepath.Join(dir, OtherName)} {
-			if st, err := os.Stat(name); err == nil && !st.IsDir() {
-				found = append(found, name)
-			}
-		}
-		switch len(found) {
-		case 1:
-			return found[0], nil
-		case 2:
-			return "", fmt.Errorf("there are two policies, %s and %s: keep one of them", found[0], found[1])
-		}
-		if _, err := os.Stat(filepath.Join(dir, ".git")); err == nil || dir == home {
-			return "", nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", nil
-		}
-		dir = parent
-	}
-}
-
-// Load reads a file.
-func Load(name string) (*Policy, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return read(name, f)
 }
 
 // Check returns an error if the file names a rule that does not exist.

@@ -164,8 +164,10 @@ func TestFind(t *testing.T) {
 	above := write("")
 	mk("repo/.git")
 	in := write("team/svc")
-	for dir, want := range map[string]string{"repo/a/b": "", "repo": "", "team/svc/deep/er": in, "team": above, "home/u/x": ""} {
-		got, err := Find(mk(dir), filepath.Join(root, "home", "u"))
+	mk("other/.git")
+	top := write("other")
+	for dir, want := range map[string]string{"": above, "repo/a/b": "", "repo": "", "team/svc": in, "team/svc/deep": "", "team": "", "other/a/b": top} {
+		got, err := Find(mk(dir))
 		if err != nil || got != want {
 			t.Errorf("%s: %q, %v, want %q", dir, got, err, want)
 		}

@@ -1,0 +1,113 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Find looks for the file in dir and, within a git repository, in the directories above up
+// to the repository's root. It returns "" if there is none, and an error if a directory
+// has one of each name.
+//
+// Outside a repository it looks at no directory above: on a machine that several people
+// use, /tmp may have anybody's file. For the same reason a repository that belongs to
+// another user counts as none.
+func Find(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	top := repository(dir)
+	for {
+		var found []string
+		for _, name := range []string{filepath.Join(dir, FileName), filepath.Join(dir, OtherName)} {
+			if st, err := os.Stat(name); err == nil && !st.IsDir() {
+				found = append(found, name)
+			}
+		}
+		switch len(found) {
+		case 1:
+			return found[0], nil
+		case 2:
+			return "", fmt.Errorf("there are two policies, %s and %s: keep one of them", found[0], found[1])
+		}
+		if dir == top {
+			return "", nil
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// repository returns the root of the repository that has a directory, or the directory
+// itself if it is in none.
+func repository(dir string) string {
+	for at := dir; ; at = filepath.Dir(at) {
+		if st, err := os.Lstat(filepath.Join(at, ".git")); err == nil && checkOwner(st) == nil {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return dir
+		}
+	}
+}
+
+// Load reads a file that the user has named. It reads pipes and devices as well, so that a
+// shell can make the file (<(command)).
+func Load(name string) (*Policy, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return read(name, f)
+}
+
+// LoadFound reads a file that Find has returned, which nobody has named. The file must be a
+// regular one that belongs to the user or to root, and that no other user may write. The
+// same holds for a link in its place, except for its mode.
+func LoadFound(name string) (*Policy, error) {
+	f, err := openFound(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return read(name, f)
+}
+
+func openFound(name string) (*os.File, error) {
+	refuse := func(err error) error {
+		return fmt.Errorf("%s %w: if it is meant, name it (--config %s)", name, err, name)
+	}
+	link, err := os.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkOwner(link); err != nil {
+		return nil, refuse(err)
+	}
+	f, err := os.OpenFile(name, os.O_RDONLY|nonblocking, 0)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil {
+		err = check(st)
+	}
+	if err != nil {
+		f.Close()
+		return nil, refuse(err)
+	}
+	return f, nil
+}
+
+// check returns an error unless a file is regular and can be written by the user and root
+// alone.
+func check(st fs.FileInfo) error {
+	if !st.Mode().IsRegular() {
+		return errors.New("is no regular file")
+	}
+	return errors.Join(checkOwner(st), checkMode(st))
+}
