@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -100,7 +101,8 @@ func namedCache(c *cli.Context) (*layers.Cache, error) {
 }
 
 // openCache opens the cache that the flags name. Without --cache-dir, a cache that
-// cannot be opened is left out, and note gets the reason; with it, that is an error.
+// cannot be opened is left out, and note gets the reason; with it, that is an error, unless
+// only its key is missing.
 func openCache(c *cli.Context, note func(string)) (*layers.Cache, error) {
 	if c.Bool("no-cache") {
 		return nil, nil
@@ -109,7 +111,7 @@ func openCache(c *cli.Context, note func(string)) (*layers.Cache, error) {
 	if err == nil {
 		cache, err = layers.OpenCache(cache.Dir, cache.Max)
 	}
-	if err != nil && c.String("cache-dir") == "" {
+	if err != nil && (c.String("cache-dir") == "" || errors.Is(err, layers.ErrNoKey)) {
 		note("without a cache: " + err.Error())
 		return nil, nil
 	}

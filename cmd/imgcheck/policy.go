@@ -59,7 +59,7 @@ func fromEnvironment(flags []cli.Flag) []cli.Flag {
 
 // otherVariables are those that stand for no flag: of the cache, of the hook, of the
 // installer and of its tests.
-var otherVariables = []string{"IMGCHECK_CACHE", "IMGCHECK_SKIP", "IMGCHECK_BELOW", "IMGCHECK_INSTALL", "IMGCHECK_RELEASES", "IMGCHECK_VERSION", "IMGCHECK_BENCH_LAYOUT"}
+var otherVariables = []string{"IMGCHECK_CACHE", "IMGCHECK_CACHE_KEY", "IMGCHECK_SKIP", "IMGCHECK_BELOW", "IMGCHECK_INSTALL", "IMGCHECK_RELEASES", "IMGCHECK_VERSION", "IMGCHECK_BENCH_LAYOUT"}
 
 // unknownVariables writes a line for each variable that begins with IMGCHECK_, is not empty,
 // and that no command reads.

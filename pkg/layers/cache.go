@@ -12,11 +12,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/imgcheck/imgcheck/internal/trust"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
@@ -25,14 +25,20 @@ import (
 // a file that is written under another name and then renamed, so that any number of
 // processes may share the cache. A file that cannot be read counts as absent.
 //
+// A file decides what an image is said to hold, so it ends with a code by the key of the
+// user, which is not in the cache ([trust.UserKey]): what others have written counts as
+// absent, also where a whole cache was restored.
+//
 // A nil Cache stores nothing.
 type Cache struct {
-	// Dir is the directory.
+	// Dir is the directory. Its files are read and written only by a cache that
+	// [OpenCache] has returned; others list and remove them.
 	Dir string
 	// Max bounds the bytes of all files. Beyond it, the least recently used are
 	// removed.
 	Max int64
 
+	key trust.Key
 	now func() time.Time // in tests
 }
 
@@ -52,13 +58,28 @@ func DefaultCacheDir() (string, error) {
 	return filepath.Join(dir, "imgcheck"), nil
 }
 
-// OpenCache returns the cache in a directory, which it makes if there is none. most is
-// Max.
+// ErrNoKey is the error of a cache whose key cannot be read or made. Without it no file of
+// the cache could be believed.
+var ErrNoKey = errors.New("the key of the cache")
+
+// OpenCache returns the cache in a directory, which it makes if there is none, for this
+// user alone. A directory of another user is an error. most is Max.
 func OpenCache(dir string, most int64) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("the cache: %w", source.PathError(err))
 	}
-	return &Cache{Dir: dir, Max: most}, nil
+	st, err := os.Stat(dir)
+	if err == nil {
+		err = trust.Owner(st)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the cache: %w", source.PathError(&fs.PathError{Op: "open", Path: dir, Err: err}))
+	}
+	key, err := trust.UserKey()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w: set %s", ErrNoKey, source.PathError(err), trust.KeyVariable)
+	}
+	return &Cache{Dir: dir, Max: most, key: key}, nil
 }
 
 // maxDocument bounds a document, in bytes.
@@ -96,12 +117,12 @@ func (c *Cache) layer(digest, keepID string, all *ledger) (*Layer, bool) {
 		return nil, false
 	}
 	name := layerName(digest, keepID)
-	f := c.open(c.file(name, layerFile), maxIndex)
+	f, r := c.open(c.file(name, layerFile), maxIndex)
 	if f == nil {
 		return nil, false
 	}
 	defer f.Close()
-	l, err := decodeLayer(f, name, all)
+	l, err := decodeLayer(r, name, all)
 	if err != nil {
 		return nil, false
 	}
@@ -123,12 +144,12 @@ func (c *Cache) Document(key string) ([]byte, bool) {
 	if c == nil {
 		return nil, false
 	}
-	f := c.open(c.file(key, documentFile), maxDocument)
+	f, r := c.open(c.file(key, documentFile), maxDocument)
 	if f == nil {
 		return nil, false
 	}
 	defer f.Close()
-	z, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(indexWindow))
+	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(indexWindow))
 	if err != nil {
 		return nil, false
 	}
@@ -160,21 +181,23 @@ func (c *Cache) PutDocument(key string, doc []byte) error {
 	})
 }
 
-// open opens a file of the cache. It returns nil if there is none that can be read. A
-// file that is not regular counts as absent, so that no FIFO's writer is waited for.
-func (c *Cache) open(name string, most int64) *os.File {
-	if st, err := os.Lstat(name); err != nil || !st.Mode().IsRegular() || st.Size() > most {
-		return nil
+// open opens a file of the cache, and returns its bytes without the code. It returns nil if
+// there is none that can be believed. A file that is not regular counts as absent, so that
+// no FIFO's writer is waited for.
+func (c *Cache) open(name string, most int64) (*os.File, io.Reader) {
+	if c.key == nil {
+		return nil, nil
 	}
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := trust.Open(name)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+	r, ok := c.key.Verified(f, most)
+	if !ok {
 		f.Close()
-		return nil
+		return nil, nil
 	}
-	return f
+	return f, r
 }
 
 func (c *Cache) time() time.Time {
@@ -192,12 +215,16 @@ func (c *Cache) touch(name string) {
 
 // put writes a file whole or not at all, and removes old files beyond Max.
 func (c *Cache) put(name string, write func(io.Writer) error) error {
+	if c.key == nil {
+		return ErrNoKey
+	}
 	f, err := os.CreateTemp(c.Dir, newFile+"*")
 	if err != nil {
 		return fmt.Errorf("writing to the cache: %w", source.PathError(err))
 	}
 	defer os.Remove(f.Name())
-	err = errors.Join(write(f), f.Close())
+	sealed := c.key.NewWriter(f)
+	err = errors.Join(write(sealed), sealed.Close(), f.Close())
 	if err == nil {
 		c.touch(f.Name())
 		err = os.Rename(f.Name(), name)

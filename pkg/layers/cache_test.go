@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/imgcheck/imgcheck/internal/trust"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/gpucode"
 )
@@ -542,7 +543,7 @@ func FuzzStoredLayer(f *testing.F) {
 // A document of any size comes back: one of more than the encoder's block was
 // stored with a window that the reader refused, and each rescan judged anew.
 func TestLargeDocument(t *testing.T) {
-	c := &Cache{Dir: t.TempDir(), Max: 1 << 30}
+	c := &Cache{Dir: t.TempDir(), Max: 1 << 30, key: trust.NewKey()}
 	for _, size := range []int{0, 1, 100 << 10, 1 << 20, 5 << 20} {
 		key := fmt.Sprint("document of ", size)
 		r := rand.New(rand.NewPCG(1, uint64(size)))

@@ -39,7 +39,11 @@ func BenchmarkWire(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	cached := layers.Options{KeepID: "none", Keep: func(string, int64) bool { return false }, Cache: &layers.Cache{Dir: b.TempDir(), Max: 1 << 30}}
+	cache, err := layers.OpenCache(b.TempDir(), 1<<30)
+	if err != nil {
+		b.Fatal(err)
+	}
+	cached := layers.Options{KeepID: "none", Keep: func(string, int64) bool { return false }, Cache: cache}
 	index := func(base *Base) (*layers.FS, error) {
 		img, err := base.Images[0].Open(b.Context(), cached)
 		if err != nil {

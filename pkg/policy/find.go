@@ -1,11 +1,11 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/imgcheck/imgcheck/internal/trust"
 )
 
 // Find looks for the file in dir and, within a git repository, in the directories above up
@@ -45,7 +45,7 @@ func Find(dir string) (string, error) {
 // itself if it is in none.
 func repository(dir string) string {
 	for at := dir; ; at = filepath.Dir(at) {
-		if st, err := os.Lstat(filepath.Join(at, ".git")); err == nil && checkOwner(st) == nil {
+		if st, err := os.Lstat(filepath.Join(at, ".git")); err == nil && trust.Owner(st) == nil {
 			return at
 		}
 		if at == filepath.Dir(at) {
@@ -85,29 +85,20 @@ func openFound(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkOwner(link); err != nil {
+	if err := trust.Owner(link); err != nil {
 		return nil, refuse(err)
 	}
-	f, err := os.OpenFile(name, os.O_RDONLY|nonblocking, 0)
+	f, err := os.OpenFile(name, os.O_RDONLY|trust.Nonblocking, 0)
 	if err != nil {
 		return nil, err
 	}
 	st, err := f.Stat()
 	if err == nil {
-		err = check(st)
+		err = trust.File(st)
 	}
 	if err != nil {
 		f.Close()
 		return nil, refuse(err)
 	}
 	return f, nil
-}
-
-// check returns an error unless a file is regular and can be written by the user and root
-// alone.
-func check(st fs.FileInfo) error {
-	if !st.Mode().IsRegular() {
-		return errors.New("is no regular file")
-	}
-	return errors.Join(checkOwner(st), checkMode(st))
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
 
+	"github.com/imgcheck/imgcheck/internal/trust"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 )
 
@@ -112,9 +113,8 @@ func (k key) name() string { return hexOf(k) + ".json" }
 // unpacked returns the members that an earlier call has taken out, if the cache still has
 // them all.
 func (e *env) unpacked(list string) ([]member, bool) {
-	b, err := os.ReadFile(list)
-	var members []member
-	if err != nil || json.Unmarshal(b, &members) != nil {
+	members := e.readList(list)
+	if members == nil {
 		return nil, false
 	}
 	for _, m := range members {
@@ -131,6 +131,29 @@ func (e *env) unpacked(list string) ([]member, bool) {
 	return members, true
 }
 
+// maxList bounds a list of members, in bytes.
+const maxList = 64 << 20
+
+// readList returns the members of a list, nil if there is none that can be believed.
+func (e *env) readList(list string) []member {
+	f, err := trust.Open(list)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	r, ok := e.key.Verified(f, maxList)
+	if !ok {
+		return nil
+	}
+	b, err := io.ReadAll(r)
+	text, ok := bytes.CutPrefix(b, []byte(filepath.Base(list)+"\n")) // a list of another archive has its code, too
+	members := []member{}
+	if err != nil || !ok || json.Unmarshal(text, &members) != nil {
+		return nil
+	}
+	return members
+}
+
 func (e *env) writeList(list string, members []member) error {
 	b, err := json.Marshal(members)
 	if err != nil {
@@ -141,8 +164,10 @@ func (e *env) writeList(list string, members []member) error {
 		return err
 	}
 	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(b)
-	if err = errors.Join(err, tmp.Close(), os.MkdirAll(filepath.Dir(list), 0o755)); err != nil {
+	sealed := e.key.NewWriter(tmp)
+	_, err = sealed.Write(slices.Concat([]byte(filepath.Base(list)+"\n"), b))
+	_, dirErr := e.dir("lists")
+	if err = errors.Join(err, sealed.Close(), tmp.Close(), dirErr); err != nil {
 		return err
 	}
 	return os.Rename(tmp.Name(), list)
@@ -429,7 +454,7 @@ func (e *env) fromMembers(members []member, release string, r *request) (all []*
 		all = append(all, r.sets(dir, release, dirs[dir])...)
 	}
 	if at.Sum != "" {
-		f, err := os.Open(e.blob(at.Sum))
+		f, err := trust.Open(e.blob(at.Sum))
 		if err != nil {
 			return nil, "", err
 		}
@@ -449,7 +474,7 @@ func (e *env) entry(m member) (entry, error) {
 		return entry{name: path.Base(m.Path), link: m.Link}, nil
 	}
 	p := e.blob(m.Sum)
-	f, err := os.Open(p)
+	f, err := trust.Open(p)
 	if err != nil {
 		return entry{}, err
 	}
@@ -460,6 +485,6 @@ func (e *env) entry(m member) (entry, error) {
 	}
 	return entry{
 		name: path.Base(m.Path), object: o, size: m.Size, digest: "sha256:" + m.Sum,
-		open: func() (io.ReadCloser, error) { return os.Open(p) },
+		open: func() (io.ReadCloser, error) { return trust.Open(p) },
 	}, nil
 }

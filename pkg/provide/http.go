@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
+	"github.com/imgcheck/imgcheck/internal/trust"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
@@ -211,7 +212,7 @@ func (e *env) download(ctx context.Context, a *artifact) (string, error) {
 	}
 	f, err := e.partial(a.sum)
 	if err != nil {
-		return "", fmt.Errorf("making the cache: %w", err)
+		return "", err
 	}
 	e.use(f.Name())
 	if filepath.Base(f.Name()) != a.sum {
@@ -232,17 +233,24 @@ func (e *env) download(ctx context.Context, a *artifact) (string, error) {
 }
 
 // partial opens the part of a file that was fetched before. A process that finds another
-// one at it starts a file of its own.
+// one at it, or a link or a file of another user, starts a file of its own.
 func (e *env) partial(sum string) (*os.File, error) {
-	dir := filepath.Join(e.cache, "partial")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(filepath.Join(dir, sum), os.O_RDWR|os.O_CREATE, 0o644)
+	dir, err := e.dir("partial")
 	if err != nil {
 		return nil, err
 	}
-	if err := tryLock(f); err != nil {
+	f, err := os.OpenFile(filepath.Join(dir, sum), os.O_RDWR|os.O_CREATE|trust.NoFollow|trust.Nonblocking, 0o600)
+	if err != nil {
+		return os.CreateTemp(dir, unfinished)
+	}
+	st, err := f.Stat()
+	if err == nil {
+		err = trust.Sole(st)
+	}
+	if err == nil {
+		err = tryLock(f)
+	}
+	if err != nil {
 		f.Close()
 		return os.CreateTemp(dir, unfinished)
 	}

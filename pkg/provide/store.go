@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/imgcheck/imgcheck/internal/trust"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -27,6 +28,7 @@ type env struct {
 	maxCache int64
 	client   *http.Client
 	indexes  *layers.Cache
+	key      trust.Key // of the lists
 	insecure bool
 	progress func(what string, done, total int64)
 	sleep    func(context.Context, time.Duration) error // between attempts, in tests; nil waits
@@ -36,7 +38,7 @@ type env struct {
 	pages map[string]answer // by URL
 }
 
-func newEnv(o Options) (*env, error) {
+func newEnv(o Options) (_ *env, err error) {
 	e := &env{
 		cache: o.Cache, maxCache: o.MaxCache, indexes: o.Indexes, insecure: o.Insecure, progress: o.Progress,
 		used: map[string]bool{}, pages: map[string]answer{},
@@ -53,6 +55,9 @@ func newEnv(o Options) (*env, error) {
 	}
 	if e.progress == nil {
 		e.progress = func(string, int64, int64) {}
+	}
+	if e.key, err = trust.UserKey(); err != nil {
+		e.key = trust.NewKey() // lists of other runs count as absent
 	}
 	e.client = e.newClient(o.Client)
 	return e, nil
@@ -104,16 +109,30 @@ func digestOf(open func() (io.ReadCloser, error)) (string, error) {
 
 // The cache has three directories: sha256 for whole files by their hash, partial for
 // unfinished downloads, and lists for the members of archives. A file is renamed into
-// sha256 once its hash is verified.
+// sha256 once its hash is verified. A list, of which no hash is known, ends with a code by
+// the key of the user: one that others have written, or a restored one, counts as absent.
+
+// dir returns a directory of the cache, which it makes if there is none. It returns an error
+// for another user's, and for a link.
+func (e *env) dir(name string) (string, error) {
+	err := os.MkdirAll(e.cache, 0o700)
+	if err == nil {
+		err = trust.MakeDir(filepath.Join(e.cache, name))
+	}
+	if err != nil {
+		return "", fmt.Errorf("making the cache: %w", err)
+	}
+	return filepath.Join(e.cache, name), nil
+}
 
 // blob returns the path of a file in the cache, by the hex of its hash.
 func (e *env) blob(sum string) string { return filepath.Join(e.cache, "sha256", sum) }
 
 // temp makes an unfinished file in the cache.
 func (e *env) temp() (*os.File, error) {
-	dir := filepath.Join(e.cache, "partial")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("making the cache: %w", err)
+	dir, err := e.dir("partial")
+	if err != nil {
+		return nil, err
 	}
 	f, err := os.CreateTemp(dir, unfinished)
 	if err != nil {
@@ -125,10 +144,10 @@ func (e *env) temp() (*os.File, error) {
 
 // keep gives a file of the cache its final name.
 func (e *env) keep(tmp, sum string) (string, error) {
-	p := e.blob(sum)
-	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-		return "", fmt.Errorf("making the cache: %w", err)
+	if _, err := e.dir("sha256"); err != nil {
+		return "", err
 	}
+	p := e.blob(sum)
 	if err := os.Rename(tmp, p); err != nil {
 		return "", err
 	}
@@ -149,7 +168,7 @@ func (e *env) use(p string) {
 // cached returns the path of a file with a hash, if the cache has it undamaged.
 func (e *env) cached(sum string) (string, bool) {
 	p := e.blob(sum)
-	have, err := digestOf(func() (io.ReadCloser, error) { return os.Open(p) })
+	have, err := digestOf(func() (io.ReadCloser, error) { return trust.Open(p) })
 	switch {
 	case err != nil:
 		return "", false
@@ -254,7 +273,7 @@ func (e *env) prune() {
 
 // removeIdle removes a file that no other process is writing.
 func removeIdle(p string) bool {
-	f, err := os.Open(p)
+	f, err := trust.Open(p)
 	if err != nil {
 		return false
 	}
