@@ -137,9 +137,10 @@ func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 	left.Store(int64(len(order)))
 	spare := func() bool { return min(int(left.Load()), workers()) < runtime.GOMAXPROCS(0) }
 	var all ledger
+	var unpacked budget
 	free := make(chan *tools, workers()) // reused from layer to layer
 	for range cap(free) {
-		free <- &tools{spare: spare, all: &all}
+		free <- &tools{spare: spare, all: &all, budget: &unpacked}
 	}
 	g.SetLimit(cap(free))
 	for _, i := range order {

@@ -128,15 +128,18 @@ type tools struct {
 	file bool // the blob is a file, of which a small read costs little
 	// spare reports whether a processor is idle; nil means that one is.
 	spare func() bool
-	// all counts the bytes of all layers; nil where one is read alone.
-	all *ledger
+	// all counts the bytes of all layers, and budget what they unpack to; nil where one is
+	// read alone.
+	all    *ledger
+	budget *budget
 }
 
 func (t *tools) readLayer(r io.Reader, keep keeping, extract extracting) (*Layer, error) {
 	b := newBuilder(keep, extract, &t.elf)
-	b.held.all = t.all
+	b.held.all, b.budget = t.all, t.budget
 	defer b.held.end()
 	s := newStream(r)
+	s.budget = t.budget
 	tr := tar.NewReader(s)
 	for {
 		h, err := tr.Next()
@@ -164,6 +167,19 @@ type stream struct {
 	pos     int64
 	passing bool   // Read discards
 	passed  []byte // the buffer of those reads, which stays as it is
+	budget  *budget
+	counted int64 // of pos, in the budget
+	over    error // the budget's
+}
+
+// count adds the bytes up to pos to the budget, in steps.
+func (s *stream) count() error {
+	const step = 1 << 20
+	if s.over == nil && s.pos-s.counted >= step {
+		s.over = s.budget.unpack(s.pos - s.counted)
+		s.counted = s.pos
+	}
+	return s.over
 }
 
 func newStream(r io.Reader) *stream {
@@ -176,12 +192,18 @@ func newStream(r io.Reader) *stream {
 
 // Read implements [io.Reader]. While passing is set, b is left as it is.
 func (s *stream) Read(b []byte) (n int, err error) {
+	if s.over != nil {
+		return 0, s.over
+	}
 	if s.passing {
 		n, err = s.Discard(len(b))
 	} else {
 		n, err = s.skipReader.Read(b)
 	}
 	s.pos += int64(n)
+	if over := s.count(); over != nil {
+		return n, over
+	}
 	return n, err
 }
 
@@ -189,10 +211,10 @@ func (s *stream) Read(b []byte) (n int, err error) {
 // returns it again.
 func (s *stream) Seek(off int64, _ int) (int64, error) {
 	for off > 0 {
-		n, err := s.Discard(int(min(off, 1<<30)))
+		n, err := s.Discard(int(min(off, 4<<20)))
 		s.pos += int64(n)
 		off -= int64(n)
-		if err != nil {
+		if err != nil || s.count() != nil {
 			break
 		}
 	}
@@ -254,6 +276,9 @@ func (f *begun) Discard(n int) (int, error) {
 // end even where it makes no sense before: its stream then fails if its bytes do not
 // have its digest, which explains more than their form. igzip is as for decompress.
 func (t *tools) readBlob(ctx context.Context, r io.Reader, igzip func() string, o *Options) (*Layer, error) {
+	if t.budget != nil {
+		r = t.budget.compressed(r)
+	}
 	src := &input{ctx: ctx, r: r}
 	// Download and digest overlap with the rest where a processor is free for it.
 	// Decompression and indexing take turns: the second is a twentieth of the
@@ -326,7 +351,9 @@ type builder struct {
 	tables    int64 // bytes of the objects of ELF files
 	symbols   int64 // bytes of their symbols
 	steps     int   // along symbolic links
+	sparse    int64 // bytes of sparse files that are read
 	held      holding
+	budget    *budget
 	reader    *elfdeps.Reader
 	// The directory that was looked up last: a tar has most files side by side.
 	lastText string
@@ -547,6 +574,9 @@ func (b *builder) entry(name string, h *tar.Header, r io.Reader) (*Entry, error)
 	case tar.TypeReg, '\x00', tar.TypeCont, tar.TypeGNUSparse:
 		e.Size = h.Size
 		_, e.Caps = h.PAXRecords["SCHILY.xattr.security.capability"]
+		if isSparse(h) {
+			return e, b.sparseContent(e, r)
+		}
 		return e, b.content(e, r)
 	case tar.TypeDir:
 		e.Type = Dir
@@ -612,6 +642,32 @@ func (b *builder) target(text string) (*item, string) {
 		t = nil
 	}
 	return t, join(p, base)
+}
+
+// isSparse reports whether a file may have more bytes than the tar has for it.
+func isSparse(h *tar.Header) bool {
+	if h.Typeflag == tar.TypeGNUSparse {
+		return true
+	}
+	for k := range h.PAXRecords {
+		if strings.HasPrefix(k, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
+}
+
+// sparseContent does as content, within the bounds of the layer and of the image.
+func (b *builder) sparseContent(e *Entry, r io.Reader) error {
+	if e.Size > maxSparse-b.sparse {
+		e.Fault = fmt.Sprintf("the layer's sparse files have more than %d GiB", maxSparse>>30)
+		return nil
+	}
+	b.sparse += e.Size
+	if err := b.budget.holes(e.Size); err != nil {
+		return err
+	}
+	return b.content(e, r)
 }
 
 // content reads a regular file as far as it is indexed: an ELF file's tables, a kept

@@ -19,13 +19,15 @@ func (img *Image) indexStream(ctx context.Context) ([]*Layer, error) {
 		return nil, err
 	}
 	defer rc.Close()
-	unpacked, err := Unpack(img.meter(rc, 0))
+	var whole budget
+	unpacked, err := Unpack(whole.compressed(img.meter(rc, 0)))
 	if err != nil {
 		return nil, err
 	}
 	defer unpacked.Close()
 	s := streamed{opts: &img.opts, layers: map[int]streamedLayer{}}
-	saved, err := img.ReadStream(ctx, unpacked, func(f source.TarFile, r io.Reader) error { return s.take(ctx, f, r) })
+	s.tools.budget = new(budget)
+	saved, err := img.ReadStream(ctx, whole.plain(unpacked), func(f source.TarFile, r io.Reader) error { return s.take(ctx, f, r) })
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +72,9 @@ func (s *streamed) take(ctx context.Context, f source.TarFile, r io.Reader) erro
 	var broken sourceError
 	if errors.As(err, &broken) {
 		return broken.error
+	}
+	if errors.Is(err, errUnpacked) {
+		return err
 	}
 	if l != nil {
 		if err := s.held.add(l); err != nil {

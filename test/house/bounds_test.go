@@ -42,6 +42,9 @@ func TestBounds(t *testing.T) {
 		}
 		n++
 		for _, b := range list(row[2]) {
+			if b == "the same" {
+				continue
+			}
 			if err := checkBound(t, b); err != nil {
 				t.Errorf("%s: %q: %v", bounds, b, err)
 			}
