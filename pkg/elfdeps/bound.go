@@ -71,6 +71,9 @@ func (p glibcBinder) bindKey(m *Module, scopes []*scope, lazy bool) (k bindKey, 
 	b = binary.AppendUvarint(b, uint64(p.Loader.release))
 	b = append(b, byte(flags(lazy, p.dlopening)))
 	for _, s := range scopes {
+		if !p.work().spend(crowd(len(s.list))) {
+			return k, false
+		}
 		b = binary.AppendUvarint(b, uint64(len(s.list)))
 		for _, o := range s.list {
 			b = binary.AppendUvarint(b, o.Object.Symbols.number()<<2|flags(o.Main, o == m))

@@ -42,6 +42,9 @@ func (p *Process) DlopenFlags(by *Module, name string, flags Flags) (*Module, er
 	if flags&NoLoad != 0 {
 		return p.noLoad(by, name, flags)
 	}
+	if !p.work().spend(crowd(len(p.Objects))) { // of which the state is recorded, and the versions are checked
+		return nil, p.Loader.spent(name, by)
+	}
 	var before *state
 	if !p.trace {
 		before = p.current()

@@ -20,7 +20,7 @@ type Work struct{ done atomic.Int64 }
 var maxWork = int64(1 << 28)
 
 // ErrWork is the error for an image that needs more than the limit.
-var ErrWork = errors.New("its libraries need more look-ups than a loader could ever finish: the image cannot start")
+var ErrWork = errors.New("its libraries need more look-ups than are followed for one image: it was not judged")
 
 // Err returns [ErrWork] after the limit, else nil.
 func (w *Work) Err() error {
@@ -42,6 +42,10 @@ const (
 	missed  = 128 // a failed request
 	added   = 48  // a loaded object
 )
+
+// crowd returns the units for what is done with each of n objects of a process. Of as many
+// as programs have, it is a part of what a request or an object counts.
+func crowd(n int) int { return max(0, n-1024) / 3 }
 
 // cells returns the units for walking a list of n words.
 func cells(n int) int { return 1 + n/16 }

@@ -181,3 +181,35 @@ func TestErrorAlone(t *testing.T) {
 		t.Errorf("it holds %+v", m)
 	}
 }
+
+// TestCrowdsAreCounted: in a process of thousands of objects, each further one costs what is
+// done with all the others.
+func TestCrowdsAreCounted(t *testing.T) {
+	const n = 2500
+	files := map[string]string{}
+	for i := range n {
+		files[fmt.Sprintf("/lib/libx%d.so", i)] = "elf x86_64\n"
+	}
+	files["/prog"] = "elf x86_64 interp=/lib64/ld-linux-x86-64.so.2\nflags1 pie\n"
+	work := new(Work)
+	l, err := NewLoader(hostileTree(t, files), "/lib64/ld-linux-x86-64.so.2", Env{Work: work})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := l.Start("/prog")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if _, err := p.Dlopen(nil, fmt.Sprintf("/lib/libx%d.so", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	least := 0
+	for i := range n {
+		least += crowd(i)
+	}
+	if got := work.done.Load(); got < int64(least) || least == 0 {
+		t.Errorf("%d units, fewer than the %d of the objects before", got, least)
+	}
+}

@@ -25,9 +25,17 @@ func group(list []Finding, perProcess map[string]bool) []Finding {
 func explained(list []Finding) []Finding {
 	var out []Finding
 	explains := make([]bool, len(list))
+	missing := map[string][]int{} // the findings of a family that may be explained
 	for i := range list {
-		k := slices.IndexFunc(list, func(f Finding) bool { return list[i].explains(&f) })
-		if explains[i] = k >= 0; explains[i] {
+		if list[i].Kind == packs.Missing && list[i].Family != "" {
+			missing[list[i].Family] = append(missing[list[i].Family], i)
+		}
+	}
+	for i := range list {
+		of := missing[list[i].Family]
+		at := slices.IndexFunc(of, func(k int) bool { return list[i].explains(&list[k]) })
+		if explains[i] = at >= 0; explains[i] {
+			k := of[at]
 			list[k].Effects = append(list[k].Effects, packs.Effect{Text: list[i].Message})
 		}
 	}

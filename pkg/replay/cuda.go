@@ -17,13 +17,16 @@ func (co *Config) CudaVariable() string {
 
 // CudaInstalled returns the major version of CUDA whose libraries the image has, or "" if
 // it has none or those of several.
-func (pa *Packages) CudaInstalled() string {
+func (pa *Packages) CudaInstalled() string { return pa.cuda() }
+
+// cudaOf returns what CudaInstalled does.
+func cudaOf(set *packs.Packs, files *Files) string {
 	var majors []string
-	for _, o := range pa.files.Objects {
-		if pa.packs.Family(o.ELF.Soname) == nil || IsStub(o.Path) {
+	for _, o := range files.Objects {
+		if set.Family(o.ELF.Soname) == nil || IsStub(o.Path) {
 			continue
 		}
-		if has := pa.packs.CudaOf(o.ELF.Soname); len(has) == 1 && !slices.Contains(majors, has[0]) {
+		if has := set.CudaOf(o.ELF.Soname); len(has) == 1 && !slices.Contains(majors, has[0]) {
 			majors = append(majors, has[0])
 		}
 	}

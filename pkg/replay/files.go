@@ -34,6 +34,10 @@ type Files struct {
 	Static int // of all static ELF files
 
 	globs sync.Map // pattern → []string, see Glob
+	// names are the keys of Named, sorted; ofStem are the objects by their SONAME without
+	// the number. Both are made by the first call.
+	names  func() []string
+	ofStem func() map[string][]*Object
 }
 
 // newFiles indexes the files of an image.
@@ -42,6 +46,8 @@ func newFiles(img *Image, set *packs.Packs) *Files {
 		img: img, packs: set, ByPath: map[string]*Object{}, Named: map[string][]string{},
 		Sonames: map[string][]string{}, bySoname: map[string][]*Object{},
 	}
+	fi.names = sync.OnceValue(func() []string { return slices.Sorted(maps.Keys(fi.Named)) })
+	fi.ofStem = sync.OnceValue(fi.stems)
 	fi.Arch = fi.architecture()
 	for e := range img.FS.All() {
 		fi.Count++
@@ -94,10 +100,10 @@ func (fi *Files) Otherwise(name string) []string {
 	base := path.Base(name)
 	list := slices.Clone(fi.Sonames[base])
 	if strings.HasSuffix(base, ".so") {
-		for other, paths := range fi.Named {
-			if strings.HasPrefix(other, base+".") {
-				list = append(list, paths...)
-			}
+		names := fi.names()
+		at, _ := slices.BinarySearch(names, base+".")
+		for ; at < len(names) && strings.HasPrefix(names[at], base+"."); at++ {
+			list = append(list, fi.Named[names[at]]...)
 		}
 	}
 	return fi.Usable(list)
@@ -122,14 +128,25 @@ func (fi *Files) Others(name string) []File {
 		return nil
 	}
 	seen := map[string]bool{}
-	for _, o := range fi.Objects {
-		if s, _, ok := strings.Cut(o.ELF.Soname, ".so."); ok && s == base && o.ELF.Soname != name && !IsStub(o.Path) {
+	for _, o := range fi.ofStem()[base] {
+		if o.ELF.Soname != name && !IsStub(o.Path) {
 			seen[o.Path] = true
 		}
 	}
 	var list []File
 	for _, p := range slices.Sorted(maps.Keys(seen)) {
 		list = append(list, fi.img.File(p))
+	}
+	return list
+}
+
+// stems returns the objects whose SONAME has a number, by what is before it.
+func (fi *Files) stems() map[string][]*Object {
+	list := map[string][]*Object{}
+	for _, o := range fi.Objects {
+		if s, _, ok := strings.Cut(o.ELF.Soname, ".so."); ok {
+			list[s] = append(list[s], o)
+		}
 	}
 	return list
 }

@@ -24,12 +24,13 @@ type Packages struct {
 	dists        sync.Map // directory → []Dist
 	changedFiles func() map[string]bool
 	chosen       func() []Chosen
+	cuda         func() string
 }
 
 // newPackages reads the inventory of an image, unless img has one.
 func newPackages(img *Image, set *packs.Packs, loaders *Loaders) (*Packages, error) {
 	pa := &Packages{img: img, packs: set, files: loaders.files, config: loaders.config, loaders: loaders, inv: img.Inventory}
-	pa.changedFiles, pa.chosen = sync.OnceValue(pa.findChanged), sync.OnceValue(pa.choose)
+	pa.changedFiles, pa.chosen, pa.cuda = sync.OnceValue(pa.findChanged), sync.OnceValue(pa.choose), sync.OnceValue(func() string { return cudaOf(set, loaders.files) })
 	if pa.inv != nil {
 		return pa, nil
 	}
