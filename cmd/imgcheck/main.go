@@ -40,6 +40,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	endOnSignal(ctx)
 	os.Exit(run(ctx, os.Args, os.Stdout, os.Stderr))
 }
 
@@ -132,6 +133,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		scanCommand(), patchCommand(), explainCommand(), rulesCommand(), convertCommand(), initCommand(), hookCommand(), lintCommand(), importsCommand(), whyCommand(), lddCommand(), gpusCommand(),
 		cacheCommand(), demoCommand(), completionCommand(), manCommand(), versionCommand(),
 	}
+	limitAll(commands)
 	for _, cmd := range commands {
 		cmd.OnUsageError, cmd.CustomHelpTemplate = usageError, helpOf(cmd)
 	}

@@ -199,7 +199,7 @@ func patchOptions(c *cli.Context) (*patching, error) {
 		p.from = decided.Policy.From
 	}
 	p.scan = decided.scanning()
-	p.scan.Stage = pacing
+	p.scan.Stage = activityOf(c.Context).begins
 	if p.scan.Machines, err = machinesOf(c, decided.Policy, policy.Image{Ref: p.ref}); err != nil {
 		return nil, err
 	}

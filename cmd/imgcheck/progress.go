@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -63,6 +64,7 @@ func watch(c *cli.Context, o *layers.Options) *progress {
 	if p.verbose {
 		o.Note = p.note
 	}
+	activityOf(c.Context).shows(p)
 	return p
 }
 
@@ -206,19 +208,40 @@ func (p *progress) lines() {
 func (p *progress) line() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	read, at := p.before, ""
+	read := p.before
 	for _, list := range [][]*reading{p.layers, p.others} {
 		for _, r := range list {
 			read += r.done
-			if r.done > 0 && r.done < r.size {
-				at += fmt.Sprintf(", %s is at %d %%", r.name, 100*r.done/r.size)
-			}
 		}
 	}
 	if read < lineFrom {
 		return ""
 	}
-	return "imgcheck: read " + size.Text(read) + at
+	text := "imgcheck: read " + size.Text(read)
+	if at := p.unfinished(); at != "" {
+		text += ", " + at
+	}
+	return text
+}
+
+// unfinished returns how far each layer and file is that is being read.
+func (p *progress) unfinished() string {
+	var at []string
+	for _, list := range [][]*reading{p.layers, p.others} {
+		for _, r := range list {
+			if r.done > 0 && r.done < r.size {
+				at = append(at, fmt.Sprintf("%s is at %d %%", r.name, 100*r.done/r.size))
+			}
+		}
+	}
+	return strings.Join(at, ", ")
+}
+
+// at returns how far each layer and file is that is being read, "" if none is.
+func (p *progress) at() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.unfinished()
 }
 
 // pause removes the bars so that something else can be printed. Later progress draws new

@@ -65,7 +65,7 @@ func sources() string {
 // scanImage returns the document of an image, with imgcheck's version and the command that
 // carries out its plan.
 func scanImage(ctx context.Context, ref string, o scan.Options) (*report.Document, error) {
-	o.Stage = pacing
+	o.Stage = activityOf(ctx).begins
 	doc, err := scan.Image(ctx, ref, o)
 	if err != nil {
 		return nil, err
