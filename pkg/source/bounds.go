@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -55,10 +54,11 @@ type bounded struct {
 
 func newBounded(insecure bool) bounded { return bounded{Transport(insecure), insecure} }
 
-// Transport returns the HTTP transport to a server. insecure leaves certificates
-// unverified.
+// Transport returns the HTTP transport to a server, which checks the addresses that it dials.
+// insecure leaves certificates unverified.
 func Transport(insecure bool) *http.Transport {
 	rt := remote.DefaultTransport.(*http.Transport).Clone()
+	rt.DialContext = (&guard{peers: map[string]netip.Addr{}}).dialContext
 	if insecure {
 		rt.TLSClientConfig.InsecureSkipVerify = true
 	}
@@ -82,6 +82,7 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	var peer atomic.Pointer[netip.Addr] // the server's address, or its proxy's
+	req = redirected(req)
 	resp, err := b.base.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
 		if a, ok := c.Conn.RemoteAddr().(*net.TCPAddr); ok {
 			addr := a.AddrPort().Addr().Unmap()
@@ -129,6 +130,7 @@ func (b bounded) follow(first, req *http.Request) error {
 // it, besides the link-local ones.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"),   // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
+	netip.MustParseAddr("168.63.129.16"),   // https://learn.microsoft.com/en-us/azure/virtual-network/what-is-ip-address-168-63-129-16
 	netip.MustParseAddr("100.100.100.200"), // https://www.alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata
 }
 
@@ -146,17 +148,17 @@ func inward(req *http.Request, resp *http.Response, peer *netip.Addr) (*http.Req
 		return nil, nil
 	}
 	addr, err := netip.ParseAddr(to.Hostname())
-	addr = addr.Unmap()
+	addr = plainAddr(addr)
 	local := peer != nil && peer.IsLoopback()
 	inner, may := true, false
 	switch {
 	case err != nil:
 		inner, may = IsLoopback(to.Hostname()), local
-	case addr.IsLinkLocalUnicast(), slices.Contains(metadata, addr):
+	case isMetadata(addr):
 	case addr.IsLoopback(), addr.IsUnspecified():
 		may = local
-	case addr.IsPrivate():
-		may = local || peer != nil && peer.IsPrivate()
+	case isPrivate(addr):
+		may = local || peer != nil && isPrivate(*peer)
 	default:
 		inner = false
 	}

@@ -26,6 +26,7 @@ func HostError(host string, err error) error {
 	var slow slowError
 	var unsafe plainError
 	var away *elsewhereError
+	var inner *innerError
 	var cert *tls.CertificateVerificationError
 	text := err.Error()
 	if errors.As(err, new(*transport.Error)) {
@@ -46,6 +47,10 @@ func HostError(host string, err error) error {
 		return fmt.Errorf("%s sends too slowly: %w; try again later", host, slow)
 	case errors.As(err, &away):
 		return fmt.Errorf("the redirect of %s is not followed: %w: ask whoever runs it", host, away)
+	case errors.As(err, &inner) && inner.to(host):
+		return fmt.Errorf("%s is not asked: %w, which no registry has: check the name", host, inner)
+	case errors.As(err, &inner):
+		return fmt.Errorf("the redirect of %s is not followed: %w: ask whoever runs it", host, inner)
 	case strings.Contains(text, "SSRF protection: "): // ggcr looks first
 		return fmt.Errorf("the redirect of %s is not followed: it leads to an address of an inner network (%s): ask whoever runs it", host, after(text, "SSRF protection: "))
 	case strings.Contains(text, "unsupported protocol scheme"):

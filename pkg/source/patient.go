@@ -93,6 +93,7 @@ type patient struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (p *patient) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = redirected(req)
 	for failures := 1; ; failures++ {
 		resp, err := p.try(req)
 		if failures == maxTries || !passing(req, resp, err) || req.Body != nil && req.GetBody == nil {
