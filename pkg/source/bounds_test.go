@@ -228,7 +228,7 @@ func TestPushTransport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &calm{patient{&server{answers: []answer{a}}, defaultStall, Sleep}}
+		c := &calm{*newPatient(&server{answers: []answer{a}}, defaultStall, Sleep)}
 		return c.RoundTrip(req)
 	}
 	busy := func(code int, after string) answer { return respond(code, "Retry-After: "+after, http.NoBody) }

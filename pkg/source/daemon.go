@@ -92,7 +92,7 @@ func save(ctx context.Context, c *client.Client, ref string, stall time.Duration
 		cancel()
 		return nil, DaemonError(c, err)
 	}
-	return &savedStream{&patientBody{ReadCloser: rc, asked: asked, timer: timer, stall: stall, cancel: cancel}, c}, nil
+	return &savedStream{newBody(asked, rc, "the daemon", newPatient(nil, stall, nil), timer, cancel), c}, nil
 }
 
 // savedStream is an image that a daemon sends.

@@ -253,7 +253,7 @@ func TestDownload(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &server{answers: tt.answers}
 				d := &Download{
-					Context: t.Context(), Client: &http.Client{Transport: &patient{s, time.Minute, Sleep}}, URL: "http://registry/blob",
+					Context: t.Context(), Client: &http.Client{Transport: newPatient(s, time.Minute, Sleep)}, URL: "http://registry/blob",
 					Size: int64(len(blob)), Sleep: Sleep,
 				}
 				start := time.Now()
@@ -287,7 +287,7 @@ func TestDownloadInterrupted(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			s := &server{answers: []answer{a}}
 			d := &Download{
-				Context: ctx, Client: &http.Client{Transport: &patient{s, time.Minute, Sleep}}, URL: "http://registry/blob",
+				Context: ctx, Client: &http.Client{Transport: newPatient(s, time.Minute, Sleep)}, URL: "http://registry/blob",
 				Size: 5, Sleep: Sleep,
 			}
 			start := time.Now()
@@ -311,7 +311,7 @@ func TestPatientSendsBodiesAgain(t *testing.T) {
 				return &http.Response{StatusCode: code, Body: http.NoBody, Request: req}, err
 			}
 		}
-		p := &patient{&server{answers: []answer{reads(503), reads(200)}}, time.Minute, Sleep}
+		p := newPatient(&server{answers: []answer{reads(503), reads(200)}}, time.Minute, Sleep)
 		req, err := http.NewRequest("POST", "http://registry/token", strings.NewReader("grant"))
 		if err != nil {
 			t.Fatal(err)
@@ -322,7 +322,7 @@ func TestPatientSendsBodiesAgain(t *testing.T) {
 		}
 		resp.Body.Close()
 		sent = nil
-		p = &patient{&server{answers: []answer{reads(503)}}, time.Minute, Sleep}
+		p = newPatient(&server{answers: []answer{reads(503)}}, time.Minute, Sleep)
 		req, err = http.NewRequest("POST", "http://registry/token", io.MultiReader(strings.NewReader("grant")))
 		if err != nil {
 			t.Fatal(err)
@@ -434,9 +434,9 @@ func TestStopsSending(t *testing.T) {
 		for range maxTries {
 			s.answers = append(s.answers, givenUp(fails(context.Canceled)))
 		}
-		d := &Download{Context: t.Context(), Client: &http.Client{Transport: &patient{s, time.Minute, Sleep}}, URL: "http://registry/blob", Size: 5, Sleep: Sleep}
+		d := &Download{Context: t.Context(), Client: &http.Client{Transport: newPatient(s, time.Minute, Sleep)}, URL: "http://registry/blob", Size: 5, Sleep: Sleep}
 		_, err := io.ReadAll(d)
-		const want = "registry stopped sending: no data for 1m0s in 6 attempts; try again later"
+		const want = "registry stopped sending: no data for 1m0s in 5 attempts; try again later" // maxWaits
 		if got := fmt.Sprint(HostError("registry", err)); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}

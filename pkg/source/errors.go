@@ -43,6 +43,8 @@ func HostError(host string, err error) error {
 		return fmt.Errorf("%s redirects without end: try again later, or ask whoever runs it", host)
 	case errors.As(err, &stalled):
 		return fmt.Errorf("%s stopped sending: %w%s; try again later", host, stalled, attempts(err))
+	case errors.As(err, new(waitedError)):
+		return fmt.Errorf("%s does not answer: %w; try again later", host, brief(err))
 	case errors.As(err, &slow):
 		return fmt.Errorf("%s sends too slowly: %w; try again later", host, slow)
 	case errors.As(err, &away):

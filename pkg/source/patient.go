@@ -80,7 +80,11 @@ func backoff(failures int) time.Duration { return time.Second << min(failures-1,
 // Patient returns a transport that bounds the silence of a server and sends a request
 // again where that may help.
 func Patient(base http.RoundTripper, o Options) http.RoundTripper {
-	return &patient{base, o.stall(), o.sleeper()}
+	return newPatient(base, o.stall(), o.sleeper())
+}
+
+func newPatient(base http.RoundTripper, stall time.Duration, sleep func(context.Context, time.Duration) error) *patient {
+	return &patient{base, stall, sleep, new(waits)}
 }
 
 // patient is a transport that gives up a request only if nothing comes for a while,
@@ -89,23 +93,39 @@ type patient struct {
 	base  http.RoundTripper
 	stall time.Duration
 	sleep func(context.Context, time.Duration) error
+	waits *waits
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (p *patient) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = redirected(req)
+	if err := p.waits.over(0); err != nil {
+		return nil, err
+	}
 	for failures := 1; ; failures++ {
 		resp, err := p.try(req)
 		if failures == maxTries || !passing(req, resp, err) || req.Body != nil && req.GetBody == nil {
 			return resp, tried(err, failures)
 		}
-		wait := backoff(failures)
+		wait, why := backoff(failures), ""
 		if resp != nil {
-			wait = max(wait, retryAfter(resp))
-			resp.Body.Close()
+			wait, why = max(wait, retryAfter(resp)), fmt.Sprintf("it answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+		} else {
+			why = brief(err).Error()
 		}
-		if err := p.sleep(req.Context(), wait); err != nil {
-			return nil, err
+		switch over := p.pause(req, wait, why); {
+		case errors.As(over, new(waitedError)) && resp != nil:
+			return resp, nil // which says why
+		case errors.As(over, new(waitedError)):
+			return nil, tried(err, failures)
+		case over != nil:
+			if resp != nil {
+				resp.Body.Close()
+			}
+			return nil, over
+		}
+		if resp != nil {
+			resp.Body.Close()
 		}
 		if req.GetBody != nil {
 			req = req.Clone(req.Context())
@@ -179,7 +199,10 @@ func (p *patient) try(req *http.Request) (*http.Response, error) {
 			}
 		}
 	}
+	start, silence := time.Now(), p.waits.silence(asked, req.URL.Host)
 	resp, err := p.base.RoundTrip(req)
+	silence.Stop()
+	p.waits.waited(start)
 	if !timer.Stop() {
 		if resp != nil {
 			resp.Body.Close()
@@ -191,7 +214,7 @@ func (p *patient) try(req *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
-	resp.Body = &patientBody{ReadCloser: resp.Body, asked: asked, timer: timer, stall: p.stall, cancel: cancel}
+	resp.Body = newBody(asked, resp.Body, req.URL.Host, p, timer, cancel)
 	return resp, nil
 }
 
@@ -205,12 +228,28 @@ type patientBody struct {
 	cancel func()
 	waited time.Duration // for got
 	got    int
+
+	waits   *waits
+	host    string
+	silence *time.Timer
+}
+
+// newBody returns the body of an answer. timer, which was stopped, calls cancel.
+func newBody(asked context.Context, rc io.ReadCloser, host string, p *patient, timer *time.Timer, cancel func()) *patientBody {
+	b := &patientBody{ReadCloser: rc, asked: asked, timer: timer, stall: p.stall, cancel: cancel, waits: p.waits, host: host}
+	b.silence = p.waits.silence(asked, host)
+	b.silence.Stop()
+	return b
 }
 
 func (b *patientBody) Read(p []byte) (int, error) {
 	b.timer.Reset(b.stall)
+	b.silence.Reset(tellAfter)
 	start := time.Now()
 	n, err := b.ReadCloser.Read(p)
+	b.silence.Stop()
+	b.waits.waited(start)
+	b.waits.read(n)
 	if !b.timer.Stop() {
 		return 0, stalledError(b.stall)
 	}
@@ -223,13 +262,18 @@ func (b *patientBody) Read(p []byte) (int, error) {
 	if b.got >= slowBytes {
 		b.waited, b.got = 0, 0
 	}
+	if b.waited >= tellAfter && b.got < int(b.waited/time.Second)<<10 {
+		b.waits.tell(b.asked, b.host, "it sends less than 1 KiB a second")
+	}
 	if err == nil && b.waited >= slowFor*b.stall {
+		b.waits.waited(start.Add(-b.waited))
 		return n, slowError(slowFor * b.stall)
 	}
 	return n, err
 }
 
 func (b *patientBody) Close() error {
+	b.silence.Stop()
 	defer b.cancel()
 	return b.ReadCloser.Close()
 }

@@ -2,6 +2,8 @@ package source
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -17,7 +19,7 @@ const pushStall = 10 * time.Minute
 // answer that says when to come back (Retry-After) until then. A nil sleep waits.
 func PushTransport(insecure bool, sleep func(context.Context, time.Duration) error) http.RoundTripper {
 	o := Options{Sleep: sleep}
-	return &calm{patient{newBounded(insecure), defaultStall, o.sleeper()}}
+	return &calm{*newPatient(newBounded(insecure), defaultStall, o.sleeper())}
 }
 
 type calm struct{ patient }
@@ -39,7 +41,11 @@ func (c *calm) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	if wait := retryAfter(resp); wait > 0 {
-		if err := p.sleep(req.Context(), wait); err != nil {
+		err := p.pause(req, wait, fmt.Sprintf("it answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode)))
+		if errors.As(err, new(waitedError)) {
+			return resp, nil
+		}
+		if err != nil {
 			resp.Body.Close()
 			return nil, err
 		}

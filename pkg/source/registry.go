@@ -80,7 +80,7 @@ func (r *Repository) login(ctx context.Context) (http.RoundTripper, error) {
 	if err != nil {
 		return nil, err
 	}
-	base := transport.NewUserAgent(&patient{newBounded(r.o.Insecure), r.o.stall(), r.o.sleeper()}, "imgcheck")
+	base := transport.NewUserAgent(newPatient(newBounded(r.o.Insecure), r.o.stall(), r.o.sleeper()), "imgcheck")
 	rt, err := transport.NewWithContext(ctx, r.repo.Registry, auth, base, []string{r.repo.Scope(transport.PullScope)})
 	if err != nil {
 		return nil, err

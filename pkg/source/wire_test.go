@@ -517,7 +517,7 @@ func TestTrickle(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				p := &patient{s, time.Minute, Sleep}
+				p := newPatient(s, time.Minute, Sleep)
 				resp, err := p.RoundTrip(req)
 				if err != nil {
 					t.Fatal(err)
