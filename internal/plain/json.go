@@ -5,13 +5,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
 // JSON writes v as JSON that is safe in a log. It escapes what [Text] would change, so
 // that a JSON reader gets it unchanged. indent is the indentation of a level; "" writes
 // one line.
-func JSON(w io.Writer, v any, indent string) error {
+func JSON(w io.Writer, v any, indent string) error { return write(w, v, indent, false) }
+
+// JSONText does as JSON for readers that show the strings to people, such as a viewer of
+// SARIF: of a character that nobody sees it gets the escape.
+func JSONText(w io.Writer, v any, indent string) error { return write(w, v, indent, true) }
+
+func write(w io.Writer, v any, indent string, text bool) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -19,13 +26,14 @@ func JSON(w io.Writer, v any, indent string) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := w.Write(escaped(b.Bytes()))
+	_, err := w.Write(escaped(b.Bytes(), text))
 	return err
 }
 
 // escaped escapes the characters that act in encoded JSON. Outside of strings, JSON has
-// only ASCII, the encoder's white space, and no "#".
-func escaped(text []byte) []byte {
+// only ASCII, the encoder's white space, and no "#". With twice, the escape of an invisible
+// character is escaped itself.
+func escaped(text []byte, twice bool) []byte {
 	out := make([]byte, 0, len(text))
 	for whole := range bytes.Lines(text) {
 		if ordinary(bytes.TrimSuffix(whole, []byte("\n"))) {
@@ -34,7 +42,16 @@ func escaped(text []byte) []byte {
 		}
 		var l line
 		for _, r := range string(whole) {
-			if l.commands(r) || r != '\n' && acts(r) {
+			command := l.commands(r)
+			switch {
+			case invisible(r) && twice:
+				out = append(append(out, '\\'), escape(r)...)
+				continue
+			case r > 0xffff && invisible(r):
+				high, low := utf16.EncodeRune(r)
+				out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+				continue
+			case command, r != '\n' && hides(r):
 				out = fmt.Appendf(out, `\u%04x`, r)
 				continue
 			}

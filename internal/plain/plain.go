@@ -3,16 +3,17 @@
 package plain
 
 import (
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// Text returns s as one line of valid UTF-8 without effects: without control characters,
-// without characters that change the direction of text (CVE-2021-42574), and without
-// commands of CI systems anywhere in the line.
+// Text returns s as one line of valid UTF-8 without effects: without control characters and
+// without commands of CI systems anywhere in the line. Characters that change the direction
+// of text (CVE-2021-42574), or that nobody sees, are written as Go and C escape them.
 func Text(s string) string {
-	if utf8.ValidString(s) && !strings.ContainsFunc(s, acts) && !strings.Contains(s, "##") && !strings.Contains(s, "::") {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, hides) && !strings.Contains(s, "##") && !strings.Contains(s, "::") {
 		return s
 	}
 	var b strings.Builder
@@ -20,6 +21,10 @@ func Text(s string) string {
 	for _, r := range s {
 		if r = shown(r); l.commands(r) {
 			b.WriteByte(' ')
+		}
+		if invisible(r) {
+			b.WriteString(escape(r))
+			continue
 		}
 		b.WriteRune(r)
 	}
@@ -38,11 +43,30 @@ func shown(r rune) rune {
 	return r
 }
 
+// invisible reports whether a character has no shape of its own: it changes the direction of
+// text or the joining of its neighbours, or two names that differ in it look the same.
+// Variation selectors, which are a part of signs, are none.
+func invisible(r rune) bool {
+	if r < utf8.RuneSelf {
+		return false
+	}
+	return unicode.In(r, unicode.Cf, unicode.Bidi_Control, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+// hides reports whether a character is shown otherwise than it is.
+func hides(r rune) bool { return acts(r) || invisible(r) }
+
+// escape writes a character as Go and C do.
+func escape(r rune) string {
+	q := strconv.QuoteRuneToASCII(r)
+	return q[1 : len(q)-1]
+}
+
 // acts reports whether a terminal or a line splitter does something else with a character
 // than to show it.
 func acts(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r < ' ' || r == '\x7f'
 	}
-	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
+	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 }

@@ -19,7 +19,8 @@ func TestText(t *testing.T) {
 		"two\nlines\tand\ra return\u0085x": "two lines and a return�x",
 		"a line\u2028separator":            "a line separator",
 		"bad \xff byte":                    "bad � byte",
-		"user\u202e txt.exe \u2066":        "user� txt.exe �",
+		"user\u202e txt.exe \u2066":        `user\u202e txt.exe \u2066`,
+		"lib\u200bcuda\ufeff.so\U000e0041": `lib\u200bcuda\ufeff.so\U000e0041`,
 		"#[1] ##a ## [b]":                  "#[1] ##a ## [b]",
 		"a ##[error]b":                     "a ## [error]b",
 		"###[x]##vso[task.setvariable]":    "### [x]##vso [task.setvariable]",
@@ -47,10 +48,23 @@ func FuzzText(f *testing.F) {
 		if strings.Contains(got, "\n") {
 			t.Errorf("%q: %q has lines", s, got)
 		}
-		if letters(got) != letters(strings.ToValidUTF8(s, "�")) {
+		if letters(got) != letters(spelled(strings.ToValidUTF8(s, "�"))) {
 			t.Errorf("%q: %q has lost something", s, got)
 		}
 	})
+}
+
+// spelled returns a text with its invisible characters escaped.
+func spelled(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if invisible(r) {
+			b.WriteString(escape(r))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // letters returns the characters of a text that are always kept.
@@ -71,7 +85,8 @@ func TestWriter(t *testing.T) {
 		{"", "", false},
 		{"  so\n  std::x ::y\n", "  so\n  std::x ::y\n", false},
 		{"::error::x\n", ": :error::x\n", false},
-		{"a\n \u00a0\u3000\ufeff::error::x\n", "a\n \u00a0\u3000\ufeff: :error::x\n", false},
+		{"a\n \u00a0\u3000::error::x\n", "a\n \u00a0\u3000: :error::x\n", false},
+		{"\ufeff::error::x\n", "\\ufeff: :error::x\n", false},
 		{"a\t\r\n::x", "a  \n: :x", false},
 		{": ::x\n:", ": ::x\n:", false},
 		{":::x", ": ::x", false},

@@ -63,6 +63,10 @@ func (w *Writer) Write(p []byte) (int, error) {
 		if w.line.commands(r) {
 			out = append(out, ' ')
 		}
+		if invisible(r) {
+			out = append(out, escape(r)...)
+			continue
+		}
 		out = utf8.AppendRune(out, r)
 		begins = r == '\n'
 	}

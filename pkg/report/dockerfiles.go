@@ -205,7 +205,7 @@ func (d *Dockerfiles) log(w io.Writer, list []placed, o Options) error {
 		}
 		run.Results = append(run.Results, res)
 	}
-	return plain.JSON(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}, "  ")
+	return plain.JSONText(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}, "  ")
 }
 
 // page returns the address of a rule's page.
@@ -261,7 +261,7 @@ func dockerfilesGitLab(w io.Writer, d *Dockerfiles, _ Options) error {
 			Location: gitlabLocation{clean(filepath.ToSlash(p.path)), gitlabLines{p.Line}},
 		})
 	}
-	return plain.JSON(w, issues, "  ")
+	return plain.JSONText(w, issues, "  ")
 }
 
 // dockerfilesJUnit writes a suite for each file, with a case for each finding, or one that

@@ -72,5 +72,5 @@ func GitLab(w io.Writer, d *Document, o Options) error {
 			Location: gitlabLocation{path, gitlabLines{1}}, Content: content,
 		})
 	}
-	return plain.JSON(w, issues, "  ")
+	return plain.JSONText(w, issues, "  ")
 }

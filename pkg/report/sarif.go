@@ -185,7 +185,7 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 		}
 		run.Results = append(run.Results, res)
 	}
-	return plain.JSON(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}, "  ")
+	return plain.JSONText(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}, "  ")
 }
 
 // CodeScanning writes SARIF for GitHub's code scanning, which makes an alert of each

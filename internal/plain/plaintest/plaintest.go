@@ -23,6 +23,7 @@ var Poison = []string{
 	"x]]>%0A::error::,:title=%",
 	"a ::warning::b ::c",
 	" ", "::", "##",
+	"lib\u200bcuda\u2060\u00ad\U000e0041\u3164\u2067x.so",
 }
 
 // Injected is at the beginning of a line only if an image can make lines.
@@ -66,7 +67,7 @@ func Obeyed(t testing.TB, what, text string, colors bool) {
 }
 
 func acts(r rune) bool {
-	return r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+	return r != '\n' && unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Bidi_Control, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 // Begins reports whether a line begins with "::" after blanks or characters without
