@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,11 +69,23 @@ func TestChecks(t *testing.T) {
 			t.Errorf("%s: needs a title, sources, and for a note a reason", c.Name)
 		}
 	}
-	for release, builds := range k.Releases {
-		for _, b := range builds {
-			if !strings.Contains(strings.Join(k.Indexes, " ")+" ", b+" ") {
-				t.Errorf("torch %s has %s, which is no index", release, b)
+	var indexes []string
+	for _, l := range slices.Concat(k.Indexes, k.Absent, k.Plain) {
+		if len(l.Sources) == 0 || len(l.Names)+len(l.Packages) == 0 {
+			t.Errorf("%v %v: needs names and sources", l.Names, l.Packages)
+		}
+		indexes = append(indexes, l.Names...)
+	}
+	for _, r := range k.Releases {
+		for _, b := range r.Builds {
+			if !slices.Contains(indexes, b) || listed(k.Absent, b) || len(r.Sources) == 0 {
+				t.Errorf("torch %s has %s, which is no index, or has no source", r.Release, b)
 			}
+		}
+	}
+	for _, n := range k.Needs {
+		if n.Package == "" || len(n.Sources) == 0 {
+			t.Errorf("%s %s: needs a source", n.Package, n.Versions)
 		}
 	}
 }

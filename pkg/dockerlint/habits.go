@@ -252,36 +252,52 @@ func (w *walk) indexes() {
 }
 
 func (w *walk) index(in *install, name string, only bool) {
-	number := func(s string) int { n, _ := strconv.Atoi(strings.TrimPrefix(s, "cu")); return n }
-	newest := w.Indexes[len(w.Indexes)-1]
-	nearest := func(list []string) string {
-		best := list[0]
-		for _, s := range list {
-			if number(s) <= number(name) || number(best) > number(name) && number(s) < number(best) {
-				best = s
-			}
-		}
-		return best
+	var all []string
+	for _, l := range w.Indexes {
+		all = append(all, l.Names...)
 	}
-	v := values{"index": name, "newest": newest, "nearest": "https://download.pytorch.org/whl/" + nearest(w.Indexes)}
+	newest := all[len(all)-1]
+	v := values{"index": name, "newest": newest, "nearest": indexURL(all, name)}
 	switch {
-	case number(name) > number(newest):
+	case listed(w.Absent, name):
+		w.say("index-absent", "absent", in.line, v)
+		return
+	case indexNumber(name) > indexNumber(newest):
 		w.say("index-absent", "newer", in.line, v)
 		return
-	case !slices.Contains(w.Indexes, name):
-		w.say("index-absent", "absent", in.line, v)
+	case !slices.Contains(all, name):
+		w.unknown = append(w.unknown, Unknown{in.line, "whether PyTorch has an index " + name})
+		return
+	case !only || len(in.extra) > 0 || len(in.index) > 1:
 		return
 	}
 	for _, x := range in.wheels {
-		if x.name != "torch" || x.version == "" || strings.Contains(x.version, "+") || !only || len(in.extra) > 0 || len(in.index) > 1 {
+		if x.name != "torch" || x.version == "" || strings.Contains(x.version, "+") {
 			continue
 		}
 		release := version.ParseRelease(x.version).First(2).String()
-		if builds := w.Releases[release]; len(builds) > 0 && !slices.Contains(builds, name) {
-			v["version"], v["release"], v["builds"], v["nearest"] = x.version, release, strings.Join(builds, ", "), "https://download.pytorch.org/whl/"+nearest(builds)
+		if builds := w.builds(release); len(builds) > 0 && !slices.Contains(builds, name) {
+			v["version"], v["release"], v["builds"], v["nearest"] = x.version, release, strings.Join(builds, ", "), indexURL(builds, name)
 			w.say("index-absent", "build", in.line, v)
 		}
 	}
+}
+
+func indexNumber(name string) int {
+	n, _ := strconv.Atoi(strings.TrimPrefix(name, "cu"))
+	return n
+}
+
+// indexURL returns the address of the highest index of a list that is not above one, or of
+// its lowest.
+func indexURL(list []string, name string) string {
+	best := list[0]
+	for _, s := range list {
+		if n := indexNumber(s); n <= indexNumber(name) && n > indexNumber(best) || indexNumber(best) > indexNumber(name) && n < indexNumber(best) {
+			best = s
+		}
+	}
+	return "https://download.pytorch.org/whl/" + best
 }
 
 // gpuPackage returns the first framework for GPUs that is installed before a line, or nil.

@@ -25,17 +25,47 @@ type Knowledge struct {
 // tables are the sections of rules/dockerlint/tables/*.yaml.
 type tables struct {
 	Checks []*Check `yaml:"checks"`
-	// Indexes are the names of PyTorch's indexes for CUDA, ascending, and Releases those with
-	// a release of torch (major and minor).
-	Indexes  []string            `yaml:"indexes"`
-	Releases map[string][]string `yaml:"releases"`
-	Needs    []*Need             `yaml:"needs"`
-	// Plain are patterns of distributions that bring no CUDA library.
-	Plain          [][]string `yaml:"plain"`
-	DriverFiles    []string   `yaml:"driver_files"`
-	DriverPackages []string   `yaml:"driver_packages"`
-	Tools          []string   `yaml:"tools"`
-	Harmless       []string   `yaml:"harmless"`
+	// Indexes are PyTorch's indexes for CUDA, ascending, and Absent those that do not exist.
+	Indexes []*Listed `yaml:"indexes"`
+	Absent  []*Listed `yaml:"absent"`
+	// Releases are the indexes with a release of torch.
+	Releases []*Release `yaml:"releases"`
+	Needs    []*Need    `yaml:"needs"`
+	// Plain are distributions that bring no CUDA library.
+	Plain          []*Listed `yaml:"plain"`
+	DriverFiles    []string  `yaml:"driver_files"`
+	DriverPackages []string  `yaml:"driver_packages"`
+	Tools          []string  `yaml:"tools"`
+	Harmless       []string  `yaml:"harmless"`
+}
+
+// Listed are names with the sources of what their section says of them.
+type Listed struct {
+	Names    []string `yaml:"names"`
+	Packages []string `yaml:"packages"`
+	Sources  []string `yaml:"sources"`
+}
+
+// Release says which of PyTorch's indexes have a release of torch.
+type Release struct {
+	Release string   `yaml:"release"` // major and minor
+	Builds  []string `yaml:"builds"`
+	Sources []string `yaml:"sources"`
+}
+
+// listed reports whether a name is in a list.
+func listed(list []*Listed, name string) bool {
+	return slices.ContainsFunc(list, func(l *Listed) bool { return slices.Contains(l.Names, name) || slices.Contains(l.Packages, name) })
+}
+
+// builds returns the indexes that have a release of torch, or nil if they are not known.
+func (k *Knowledge) builds(release string) []string {
+	for _, r := range k.Releases {
+		if r.Release == release {
+			return r.Builds
+		}
+	}
+	return nil
 }
 
 // Need says which libraries of the system a distribution's releases need.

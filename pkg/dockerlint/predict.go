@@ -280,7 +280,7 @@ func (w *walk) lacks(in *install, x *wheel, library, needs string, has []string,
 func (w *walk) mayAdd(in *install) string {
 	for _, o := range w.installs {
 		for i := range o.wheels {
-			if x := &o.wheels[i]; !slices.ContainsFunc(w.Plain, func(list []string) bool { return packs.MatchAny(list, x.name) }) {
+			if x := &o.wheels[i]; !listed(w.Plain, x.name) {
 				return fmt.Sprintf("%s (line %d) may bring it", x.name, x.line)
 			}
 		}

@@ -205,13 +205,23 @@ func (w *walk) command(c command) {
 		}
 	case pythonName.MatchString(name) && len(args) > 2 && args[0] == "-m" && (args[1] == "venv" || args[1] == "virtualenv"), name == "virtualenv", name == "uv" && len(args) > 0 && args[0] == "venv":
 		w.venv(c, args, known)
-	case name == "" || !w.harmless(name):
+	case name == "" || !w.harmless(name), pythonName.MatchString(name) && !slices.Contains(pythonOptions, first(args)):
 		what := name
 		if what == "" {
 			what = "a command"
 		}
 		w.unknown = append(w.unknown, Unknown{c.line, "the effect of " + what})
 	}
+}
+
+// pythonOptions are the first arguments of a Python that runs no program of the image's.
+var pythonOptions = []string{"-c", "-V", "--version"}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
 }
 
 func (w *walk) harmless(name string) bool { return slices.Contains(w.Harmless, name) }
