@@ -88,7 +88,7 @@ func explainCommand() *cli.Command {
 
 // pageOf returns the page of a rule or a case, or "" if id is neither.
 func pageOf(set *packs.Packs, x *explain.Explainer, id string) string {
-	if r := set.Rule(id); r != nil {
+	if r, err := ruleNamed(set, id); err == nil {
 		return r.Page()
 	}
 	return x.Page(id)

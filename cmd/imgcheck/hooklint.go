@@ -17,7 +17,7 @@ import (
 // does not: the hook says elsewhere that it was not understood. The build context is not
 // read, because the working directory may differ from the pushed commit.
 func (r *pushScan) lint(ctx context.Context, changes []githook.Change) (stops bool, err error) {
-	l := &linting{scan: r.options, bases: map[[2]string]lintBase{}, noContext: true}
+	l := &linting{scan: r.options, bases: map[[2]string]lintBase{}, pushed: true, decided: r.decided}
 	var files []*dockerlint.File
 	for _, c := range changes {
 		if c.Why != "" || len(c.New) == 0 || !dockerfile.Named(c.Path) {
@@ -41,6 +41,9 @@ func (r *pushScan) lint(ctx context.Context, changes []githook.Change) (stops bo
 			file.Unknown = nil
 			files = append(files, file)
 		}
+	}
+	if l.known != nil {
+		tell(r.stderr, r.decided.Policy.Dockerfiles(files, l.known.Rules(), r.decided.Today))
 	}
 	doc := report.NewDockerfiles(files, nil)
 	if doc.Summary.Errors+doc.Summary.Warnings == 0 {

@@ -22,8 +22,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/dockerfile"
 	"github.com/imgcheck/imgcheck/pkg/dockerlint"
 	"github.com/imgcheck/imgcheck/pkg/imagerefs"
+	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
-	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/pkg/source"
@@ -85,16 +85,18 @@ type linting struct {
 	outputs outputs
 	failOn  packs.Severity // empty: never
 	known   *dockerlint.Knowledge
+	decided *decisions
 	stdin   io.Reader
 	// context is the directory of --context, or "".
 	context string
 	offline bool
-	// noContext is set if no build context is read.
-	noContext bool
-	scan      scan.Options
-	progress  *progress
-	reading   sync.Mutex
-	bases     map[[2]string]lintBase // that were read, by reference and platform
+	// pushed is set for the hook: no build context is read, and the base images are scanned by
+	// others.
+	pushed   bool
+	scan     scan.Options
+	progress *progress
+	reading  sync.Mutex
+	bases    map[[2]string]lintBase // that were read, by reference and platform
 }
 
 // lintBase is a base image, or why it is not known.
@@ -106,30 +108,23 @@ type lintBase struct {
 
 func newLinting(c *cli.Context) (*linting, error) {
 	l := &linting{stdin: c.App.Reader, context: c.String("context"), offline: c.Bool("offline"), bases: map[[2]string]lintBase{}}
-	p, err := readPolicy(c)
-	if err != nil {
+	var err error
+	if l.decided, err = readDecisions(c); err != nil {
 		return nil, err
 	}
 	if l.outputs, err = outputsOf(c, reports); err != nil {
 		return nil, err
 	}
-	if l.failOn, err = severityNamed((&decisions{Decisions: policy.Decisions{Policy: p}}).failOn(c)); err != nil {
+	if l.failOn, err = severityNamed(l.decided.failOn(c)); err != nil {
 		return nil, err
 	}
-	dirs := c.StringSlice("rules")
-	if len(dirs) == 0 && p.Rules != "" {
-		dirs = []string{p.Rules}
-	}
-	rules, err := rulesIn(dirs)
-	if err != nil {
-		return nil, err
-	}
-	l.scan = scan.Options{Rules: rules}
+	l.scan = l.decided.scanning()
+	l.scan.Machines = l.decided.Policy.Targets
 	if l.scan.Layers, err = imageOptions(c); err != nil {
 		return nil, err
 	}
 	l.progress = watch(c, &l.scan.Layers)
-	set, err := rules.Packs()
+	set, err := l.decided.rules.Packs()
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +149,10 @@ func (l *linting) files(ctx context.Context, args []string) (*report.Dockerfiles
 		}
 		files = append(files, l.one(ctx, p, text))
 	}
-	doc := report.NewDockerfiles(files, l.known.Rules())
+	for _, w := range l.decided.Policy.Dockerfiles(files, l.known.Rules(), l.decided.Today) {
+		fmt.Fprintln(l.decided.stderr, "imgcheck: "+oneLine(w))
+	}
+	doc := report.NewDockerfiles(files, l.known.RulesOf(files))
 	doc.Imgcheck = version()
 	return doc, nil
 }
@@ -190,7 +188,7 @@ func (l *linting) one(ctx context.Context, path string, text []byte) *dockerlint
 }
 
 // concerned matches the words of instructions whose effect depends on the base image.
-var concerned = regexp.MustCompile(`\bpip|LD_LIBRARY_PATH`)
+var concerned = regexp.MustCompile(`\b(pip|uv|poetry|conda|mamba|micromamba|pixi)|LD_LIBRARY_PATH|(?i:cuda|nvidia|torch|tensorflow)`)
 
 // basesOf returns the images that a Dockerfile's targets are built on, if anything in it
 // depends on them. Those of other stages, and of files without such instructions, are not
@@ -250,13 +248,35 @@ func (l *linting) readBase(ctx context.Context, ref, platform string) (b lintBas
 	}
 	b.Base = dockerlint.NewBase(fsys, config.Config.Env, config.Config.WorkingDir)
 	b.platform = ocispec.Platform{OS: config.OS, Architecture: config.Architecture, Variant: config.Variant}
+	if !l.pushed {
+		l.judgeBase(ctx, &b, ref, o)
+	}
 	return b
+}
+
+// judgeBase adds the findings of a scan of a base image, as the policy leaves them.
+func (l *linting) judgeBase(ctx context.Context, b *lintBase, ref string, o scan.Options) {
+	o.NoPlan = true
+	doc, err := scan.Image(ctx, source.InRegistry(ref), o)
+	if err != nil {
+		b.Unscanned = oneLine(err.Error())
+		return
+	}
+	doc, _ = l.decided.Apply(doc)
+	for i := range doc.Findings {
+		f := &doc.Findings[i]
+		b.Findings = append(b.Findings, dockerlint.BaseFinding{
+			Rule: f.Rule, Severity: f.Severity, Message: oneLine(f.Message), Because: oneLine(f.Because), Fixes: f.Fixes,
+			Library: f.Library, GPU: f.Family != "", Paths: report.Paths(f),
+			Start: len(f.Effects) > 0 && !slices.ContainsFunc(f.Effects, func(e packs.Effect) bool { return e.Name != lint.NotStarted }),
+		})
+	}
 }
 
 // contextOf returns a function that reads files of a Dockerfile's build context: below
 // --context, else below the Dockerfile's own directory or the working directory.
 func (l *linting) contextOf(file string) func(string) ([]byte, bool) {
-	if l.noContext {
+	if l.pushed {
 		return nil
 	}
 	dirs := []string{l.context}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
@@ -62,6 +63,49 @@ func TestLintFormats(t *testing.T) {
 	for _, r := range log.Runs[0].Results {
 		if at := r.Locations[0].PhysicalLocation; at.Region.StartLine == nil || *at.Region.StartLine < 1 || *log.Runs[0].Tool.Driver.Rules[r.RuleIndex].ID != *r.RuleID {
 			t.Errorf("a result without a place or a rule: %v", r.Message)
+		}
+	}
+}
+
+// TestLintPolicy lints with a policy: severities, ignores by path and by rule, and the page of
+// a rule for Dockerfiles.
+func TestLintPolicy(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	file := write("Dockerfile", "FROM scratch\nRUN export A=1\nRUN pip install torch --index-url https://download.pytorch.org/whl/cu122\n")
+	lint := func(policy string) (int, string) {
+		var out, errs bytes.Buffer
+		status := run(context.Background(), []string{"imgcheck", "lint", "--offline", "--config", write("policy.yaml", policy), file}, &out, &errs)
+		return status, out.String() + errs.String()
+	}
+	for _, c := range []struct {
+		policy string
+		status int
+		want   string
+	}{
+		{"{}", exitFindings, "2:1: warning: the variables that this RUN exports end with it: A [run-without-effect]"},
+		{"severities: {run-without-effect: error, index-absent: note}", exitFindings, "2:1: error: the variables"},
+		{"severities: {index-absent: warning}", exitOK, "3:1: warning: PyTorch has no index cu122"},
+		{"ignore: [{id: index-absent, reason: our mirror has it}]", exitOK, "0 errors, 1 warning"},
+		{"ignore: [{id: index-absent, path: '**/Other', reason: our mirror has it}]", exitFindings, "1 error, 1 warning"},
+		{"ignore: [{id: index-absent, path: '**/Dockerfile', reason: our mirror has it}]", exitOK, "0 errors, 1 warning"},
+		{"ignore: [{id: index-absent, reason: our mirror has it, expires: 2020-01-01}]", exitFindings, "expired on 2020-01-01"},
+		{"severities: {index-absnt: note}", exitFailed, `there is no rule "index-absnt": did you mean index-absent?`},
+	} {
+		if status, text := lint(c.policy); status != c.status || !strings.Contains(text, c.want) {
+			t.Errorf("%s: status %d:\n%s", c.policy, status, text)
+		}
+	}
+	for _, command := range []string{"rules", "explain"} {
+		var out, errs bytes.Buffer
+		if status := run(context.Background(), []string{"imgcheck", command, "index-absent"}, &out, &errs); status != exitOK || !strings.Contains(out.String(), "pip is given an index of PyTorch") {
+			t.Errorf("%s: status %d: %s%s", command, status, &out, &errs)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/nearest"
 	"github.com/imgcheck/imgcheck/internal/plain"
+	"github.com/imgcheck/imgcheck/pkg/dockerlint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
@@ -133,7 +134,11 @@ func readDecisions(c *cli.Context) (*decisions, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := p.Check(set.Rules); err != nil {
+		known, err := dockerlint.Load(set)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.Check(slices.Concat(set.Rules, known.Rules())); err != nil {
 			return nil, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/internal/nearest"
+	"github.com/imgcheck/imgcheck/pkg/dockerlint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 )
@@ -33,11 +34,11 @@ func rulesCommand() *cli.Command {
 			case 0:
 				return listRules(c, set)
 			case 1:
-				r := set.Rule(c.Args().First())
-				if r == nil {
-					return noRule(set, c.Args().First())
+				r, err := ruleNamed(set, c.Args().First())
+				if err != nil {
+					return err
 				}
-				_, err := fmt.Fprint(c.App.Writer, r.Page())
+				_, err = fmt.Fprint(c.App.Writer, r.Page())
 				return err
 			}
 			return fmt.Errorf("rules takes one rule, not %d: see `imgcheck rules --help`", c.NArg())
@@ -50,7 +51,35 @@ func listRules(c *cli.Context, set *packs.Packs) error {
 	for _, r := range set.SortedRules() {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", r.ID, r.Weight(), r.Title)
 	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	known, err := dockerlint.Load(set)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(c.App.Writer, "\nOf Dockerfiles (imgcheck lint):\n")
+	for _, r := range known.Rules() {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", r.ID, r.Weight(), r.Title)
+	}
 	return w.Flush()
+}
+
+// ruleNamed returns a rule of the packs or one for Dockerfiles.
+func ruleNamed(set *packs.Packs, id string) (*packs.Rule, error) {
+	if r := set.Rule(id); r != nil {
+		return r, nil
+	}
+	known, err := dockerlint.Load(set)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range known.Rules() {
+		if r.ID == id {
+			return r, nil
+		}
+	}
+	return nil, noRule(set, id)
 }
 
 // noRule returns the error for an unknown rule, with the likely one.
@@ -64,7 +93,11 @@ func noRule(set *packs.Packs, id string) error {
 // nearRule returns the rule with the most similar ID, or "".
 func nearRule(set *packs.Packs, id string) string {
 	var known []string
-	for _, r := range set.SortedRules() {
+	list := set.SortedRules()
+	if k, err := dockerlint.Load(set); err == nil {
+		list = append(list, k.Own()...)
+	}
+	for _, r := range list {
 		if strings.Contains(r.ID, id) || strings.Contains(id, r.ID) {
 			return r.ID
 		}

@@ -43,6 +43,8 @@ type Finding struct {
 	Because string   `json:"because,omitempty"`
 	Fixes   []string `json:"fixes,omitempty"` // the best first
 	URL     string   `json:"url,omitempty"`   // a page about the rule that is not imgcheck's own
+	// Base is the image whose scan has the finding; "" if the file itself is wrong.
+	Base string `json:"base,omitempty"`
 	// Text is the line of the file.
 	Text string `json:"text,omitempty"`
 }
@@ -140,8 +142,12 @@ func (l *linter) add(f Finding) {
 		}
 	}
 	f.Column, f.EndLine = max(f.Column, 1), max(f.EndLine, f.Line)
-	if !slices.ContainsFunc(l.file.Findings, func(o Finding) bool { return o.Rule == f.Rule && o.Line == f.Line && o.Message == f.Message }) {
+	i := slices.IndexFunc(l.file.Findings, func(o Finding) bool { return o.Rule == f.Rule && o.Line == f.Line && o.Message == f.Message })
+	switch {
+	case i < 0:
 		l.file.Findings = append(l.file.Findings, f)
+	case !l.file.Findings[i].Severity.AtLeast(f.Severity): // it fails in this target
+		l.file.Findings[i] = f
 	}
 }
 

@@ -186,6 +186,7 @@ func (w *walk) judge() {
 	w.removals()
 	w.fits()
 	w.needs()
+	w.inherited()
 }
 
 var develTag = regexp.MustCompile(`^((?:docker\.io/|nvcr\.io/)?(?:nvidia/cuda|pytorch/pytorch):.*)-devel(-.*)?$`)

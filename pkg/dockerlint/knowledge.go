@@ -133,6 +133,26 @@ func (k *Knowledge) Rules() []*packs.Rule {
 	return list
 }
 
+// RulesOf returns [Knowledge.Rules], and the rules of the packs that findings of base images
+// in the files name.
+func (k *Knowledge) RulesOf(files []*File) []*packs.Rule {
+	list, named := k.Rules(), map[string]bool{}
+	for _, file := range files {
+		for _, f := range file.Findings {
+			named[f.Rule] = named[f.Rule] || f.Base != ""
+		}
+		for _, g := range file.Ignored {
+			named[g.Finding.Rule] = named[g.Finding.Rule] || g.Finding.Base != ""
+		}
+	}
+	for _, r := range k.Packs.SortedRules() {
+		if named[r.ID] {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
 // Own returns imgcheck's own rules for Dockerfiles.
 func (k *Knowledge) Own() []*packs.Rule { return k.rules.SortedRules() }
 

@@ -246,10 +246,10 @@ var (
 func (w *walk) majors() (cuda, cudnn []string) {
 	cuda, cudnn = slices.Clone(w.base.CUDA), slices.Clone(w.base.CUDNN)
 	for _, p := range w.adds {
-		if m := aptCUDNN.FindStringSubmatch(p); m != nil {
+		if m := aptCUDNN.FindStringSubmatch(p.name); m != nil {
 			cudnn = append(cudnn, m[1])
 		}
-		if m := aptCUDA.FindStringSubmatch(p); m != nil {
+		if m := aptCUDA.FindStringSubmatch(p.name); m != nil {
 			cuda = append(cuda, m[1])
 		}
 	}
@@ -286,8 +286,8 @@ func (w *walk) mayAdd(in *install) string {
 		}
 	}
 	for _, p := range w.adds {
-		if strings.Contains(p, "cuda") || strings.Contains(p, "nvidia") || strings.Contains(p, "tensorrt") || strings.Contains(p, "$") {
-			return "the package " + p + " may bring it"
+		if cudaPackage.MatchString(p.name) {
+			return "the package " + p.name + " may bring it"
 		}
 	}
 	for _, u := range w.unknown {

@@ -39,7 +39,8 @@ func knowledge(t testing.TB) *dockerlint.Knowledge {
 }
 
 // TestTexts lints the Dockerfiles of testdata/dockerfiles. A line `base REF TEXT` of the head
-// says which text image stands for an image; others are not known. Files below context/ are
+// says which text image stands for an image; others are not known. `finding SEVERITY RULE
+// LIBRARY MESSAGE` is a finding of the base above. Files below context/ are
 // the build context. `want` has the findings and what is not predicted. A file named
 // healthy-… is one that works: it gives no error and no warning, and -update cannot change
 // that.
@@ -88,9 +89,14 @@ func TestTexts(t *testing.T) {
 func lintText(t *testing.T, k *dockerlint.Knowledge, a *txtar.Archive) *dockerlint.File {
 	t.Helper()
 	bases := map[string]*dockerlint.Base{}
+	last := ""
 	for line := range strings.Lines(string(a.Comment)) {
-		if w := strings.Fields(line); len(w) == 3 && w[0] == "base" {
-			bases[w[1]] = baseOf(t, w[2])
+		switch w := strings.Fields(line); {
+		case len(w) == 3 && w[0] == "base":
+			last = w[1]
+			bases[last] = baseOf(t, w[2])
+		case len(w) > 4 && w[0] == "finding" && bases[last] != nil:
+			bases[last].Findings = append(bases[last].Findings, dockerlint.BaseFinding{Severity: packs.Severity(w[1]), Rule: w[2], Library: w[3], GPU: true, Message: strings.Join(w[4:], " ")})
 		}
 	}
 	in := dockerlint.Input{Path: "Dockerfile"}

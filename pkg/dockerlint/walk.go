@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/dockerfile"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
@@ -20,6 +21,10 @@ type Base struct {
 	Wheels map[string]string
 	// Libraries are the directories with shared libraries.
 	Libraries map[string]bool
+	// Findings are those of a scan of the image, the heaviest first.
+	Findings []BaseFinding
+	// Unscanned is why it was not scanned, or "".
+	Unscanned string
 }
 
 // maxWork limits the instructions that are followed, of all targets of a file together: those
@@ -42,8 +47,12 @@ type walk struct {
 	paths    []setting // ENV LD_LIBRARY_PATH
 	cudnn    []cudnnPackage
 	removed  []removed
-	adds     []string // systems packages that apt-get installs
+	adds     []systemPackage
 	unknown  []Unknown
+
+	variables  []setting // names of ENVs
+	uninstalls []removed // distributions
+	starts     int       // the line of CMD or ENTRYPOINT, or 0
 }
 
 // copied is a COPY or ADD of the context.
@@ -60,6 +69,12 @@ type venv struct {
 type setting struct {
 	value string
 	line  int
+}
+
+// systemPackage is a package of the system that a command installs.
+type systemPackage struct {
+	name string
+	line int
 }
 
 type cudnnPackage struct {
@@ -106,6 +121,9 @@ func (l *linter) walk(i int) *walk {
 	var env []string
 	if w.base != nil {
 		env, w.dir = w.base.Env, path.Join("/", w.base.Dir)
+		if w.base.Unscanned != "" {
+			w.unknown = append(w.unknown, Unknown{w.from.Line, "findings of the base image: " + w.base.Unscanned})
+		}
 	} else if w.why != "" {
 		w.unknown = append(w.unknown, Unknown{w.from.Line, "the base image: " + w.why})
 	}
@@ -137,6 +155,7 @@ func (w *walk) step(st *dockerfile.Step) {
 		w.scope.Set(st)
 		return
 	}
+	w.keep(st)
 	switch st.Name {
 	case "ENV":
 		w.env(st)
@@ -193,6 +212,12 @@ func (w *walk) command(c command) {
 		return
 	}
 	switch name := c.name(); {
+	case slices.Contains(args, "uninstall") && (pipName.MatchString(name) || first(args) == "-m" || first(args) == "pip"):
+		for _, a := range args {
+			if !strings.HasPrefix(a, "-") {
+				w.uninstalls = append(w.uninstalls, removed{inventory.Normalize(a), c.line, c.column})
+			}
+		}
 	case name == "cd" && len(args) > 0:
 		w.dir = w.at(args[0], known)
 	case (name == "apt-get" || name == "apt") && slices.Contains(args, "install"):
@@ -259,6 +284,6 @@ func (w *walk) apt(c command, args []string) {
 		case (name == "libcudnn8" || name == "libcudnn8-dev") && !pinned:
 			w.cudnn = append(w.cudnn, cudnnPackage{name, c.line, c.column})
 		}
-		w.adds = append(w.adds, name)
+		w.adds = append(w.adds, systemPackage{name, c.line})
 	}
 }
