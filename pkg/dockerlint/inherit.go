@@ -72,7 +72,7 @@ func (w *walk) mendedByPackage(f *BaseFinding) string {
 	words := wordsOf(f)
 	for _, in := range w.installs {
 		for i := range in.wheels {
-			if x := &in.wheels[i]; words[x.name] || !listed(w.Plain, x.name) {
+			if x := &in.wheels[i]; words[x.name] || !x.plain && !listed(w.Plain, x.name) {
 				return fmt.Sprintf("line %d installs %s, which may mend it", x.line, x.name)
 			}
 		}
@@ -91,6 +91,9 @@ var cudaPackage = regexp.MustCompile(`cuda|nvidia|cudnn|nccl|cublas|cufft|curand
 // mendedBySystem looks for packages of the system: any may bring a library that is none of
 // CUDA's.
 func (w *walk) mendedBySystem(f *BaseFinding) string {
+	if len(w.condas) > 0 {
+		return fmt.Sprintf("line %d installs %s, which may mend it", w.condas[0].line, w.condas[0].name)
+	}
 	for _, p := range w.adds {
 		if !f.GPU || cudaPackage.MatchString(p.name) {
 			return fmt.Sprintf("line %d installs %s, which may mend it", p.line, p.name)

@@ -10,11 +10,12 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/pylock"
 )
 
 // Limits of requirements files: lines, and files that name one another.
 const (
-	maxRequirements = 1000 // of a file, and of a target
+	maxRequirements = 2000 // of a file, and of a target
 	maxFilesNested  = 5
 )
 
@@ -29,6 +30,10 @@ type install struct {
 	// --find-links, in their order.
 	index, extra []string
 	noDeps       bool
+	// locked is set if it installs no other packages than those of wheels.
+	locked bool
+	// constraints are the releases that constraints files pin, by names.
+	constraints map[string]string
 	// elsewhere is set if it installs into a directory of its own (--target).
 	elsewhere bool
 	// unknown says which part of it is not known, or is empty.
@@ -44,6 +49,10 @@ type wheel struct {
 	line    int    // of the Dockerfile
 	column  int
 	where   string // "requirements.txt:3" if another file names it
+	index   string // that a lock file names, or ""
+	plain   bool   // it is too small for a library of CUDA's
+	maybe   bool   // a condition that is not known decides about it
+	order   int    // of its install, if it is pinned
 }
 
 var (
@@ -88,7 +97,17 @@ func (w *walk) pip(c command) *install {
 		return nil
 	}
 	in.options(w, words[1:])
+	in.constrain()
 	return in
+}
+
+// constrain takes the releases of constraints for packages without one.
+func (in *install) constrain() {
+	for i := range in.wheels {
+		if x := &in.wheels[i]; x.version == "" && in.constraints[x.name] != "" && !x.maybe {
+			x.version, x.spec = in.constraints[x.name], "=="+in.constraints[x.name]
+		}
+	}
 }
 
 // environment returns the environment of a pip or a python by its path.
@@ -107,6 +126,10 @@ func (in *install) options(w *walk, words []word) {
 		if !strings.HasPrefix(text, "-") {
 			if !known {
 				in.unknown = append(in.unknown, "the value of "+text)
+				continue
+			}
+			if strings.HasPrefix(text, ".") && !wheelFile.MatchString(text) {
+				in.own(w, text, known)
 				continue
 			}
 			in.require(text, cmp.Or(words[i].line, in.line), cmp.Or(words[i].column, in.column), "")
@@ -131,14 +154,16 @@ func (in *install) option(w *walk, name, value string, known bool) {
 			return
 		}
 		in.file(w, value, 0)
-	case "-c", "--constraint", "--override":
-		in.unknown = append(in.unknown, "the constraints of "+value)
+	case "-c", "--constraint":
+		in.constraint(w, value, known)
+	case "--override":
+		in.unknown = append(in.unknown, "the overrides of "+value)
 	case "-i", "--index-url", "--default-index":
 		in.index = append(in.index, value)
 	case "--extra-index-url", "--index", "-f", "--find-links":
 		in.extra = append(in.extra, value)
 	case "-e", "--editable":
-		in.unknown = append(in.unknown, "the requirements of "+value)
+		in.own(w, value, known)
 	case "-t", "--target", "--prefix", "--root":
 		in.elsewhere = true
 	case "-p", "--python":
@@ -173,8 +198,15 @@ func (in *install) require(text string, line, column int, where string) {
 	}
 	w := wheel{name: r.Name, extras: extras, spec: strings.ReplaceAll(r.Specifiers, " ", ""), line: line, column: column, where: where}
 	if r.Marker != "" {
-		in.unknown = append(in.unknown, "whether `"+r.Marker+"` holds")
-		return
+		holds, known := r.Applies(pylock.Linux())
+		if known && !holds {
+			return
+		}
+		if w.maybe = !known; !known {
+			in.unknown = append(in.unknown, "whether `"+r.Marker+"` holds")
+			in.wheels = append(in.wheels, w)
+			return
+		}
 	}
 	if v, ok := strings.CutPrefix(w.spec, "=="); ok && !strings.ContainsAny(v, ",*") {
 		if _, err := version.Parse(v); err == nil {
@@ -184,18 +216,73 @@ func (in *install) require(text string, line, column int, where string) {
 	in.wheels = append(in.wheels, w)
 }
 
-// file reads a requirements file of the context:
-// https://pip.pypa.io/en/stable/reference/requirements-file-format/
-func (in *install) file(w *walk, name string, depth int) {
-	text, from, why := w.contextFile(name)
-	if why != "" || depth > maxFilesNested {
-		in.unknown = append(in.unknown, "what "+name+" requires"+why)
+// own reads the requirements of a project of the context: `pip install .[gpu]`.
+func (in *install) own(w *walk, text string, known bool) {
+	dir, extras, _ := strings.Cut(strings.TrimSuffix(text, "]"), "[")
+	if !known || strings.Contains(dir, "://") || strings.HasPrefix(dir, "git+") {
+		in.unknown = append(in.unknown, "the requirements of "+text)
 		return
 	}
-	for i, line := range strings.Split(strings.ReplaceAll(strings.ReplaceAll(string(text), "\r\n", "\n"), "\\\n", " "), "\n") {
+	o := pylock.Options{Extras: strings.FieldsFunc(extras, func(r rune) bool { return r == ',' || r == ' ' })}
+	in.list(w, projectFile{path.Join(dir, "pyproject.toml"), pylock.Project}, o)
+	in.locked = false
+}
+
+// constraint reads a constraints file of the context.
+func (in *install) constraint(w *walk, name string, known bool) {
+	text, _, why := w.contextFile(name)
+	if !known || why != "" {
+		in.unknown = append(in.unknown, "the constraints of "+name+why)
+		return
+	}
+	if in.constraints == nil {
+		in.constraints = map[string]string{}
+	}
+	for i, line := range requirementLines(text) {
+		r, err := inventory.ParseRequirement(line)
+		if err != nil || r.Marker != "" || i > maxRequirements {
+			continue
+		}
+		if v, ok := strings.CutPrefix(strings.ReplaceAll(r.Specifiers, " ", ""), "=="); ok && !strings.ContainsAny(v, ",*") {
+			in.constraints[r.Name] = v
+		}
+	}
+}
+
+// requirementLines returns the lines of a requirements file without comments and hashes:
+// https://pip.pypa.io/en/stable/reference/requirements-file-format/
+func requirementLines(text []byte) (list []string) {
+	for _, line := range strings.Split(strings.ReplaceAll(strings.ReplaceAll(string(text), "\r\n", "\n"), "\\\n", " "), "\n") {
 		line, _, _ = strings.Cut(" "+line, " #")
 		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
+		if strings.HasPrefix(line, "#") {
+			line = ""
+		}
+		if !strings.HasPrefix(line, "-") {
+			line, _, _ = strings.Cut(line, " --") // --hash
+		}
+		list = append(list, strings.TrimSpace(line))
+	}
+	return list
+}
+
+// file reads a requirements file of the context, or a pyproject.toml, which uv takes as well.
+func (in *install) file(w *walk, name string, depth int) {
+	text, from, why := w.contextFile(name)
+	switch {
+	case why != "" || depth > maxFilesNested:
+		in.unknown = append(in.unknown, "what "+name+" requires"+why)
+	case path.Base(name) == "pyproject.toml":
+		in.list(w, projectFile{name, pylock.Project}, pylock.Options{})
+	default:
+		in.lines(w, name, from, requirementLines(text), depth, true)
+	}
+}
+
+// lines reads the lines of a requirements file. numbered says that they are those of the file.
+func (in *install) lines(w *walk, name, from string, list []string, depth int, numbered bool) {
+	for i, line := range list {
+		if line == "" {
 			continue
 		}
 		if len(in.wheels)+len(in.unknown) > maxRequirements {
@@ -212,7 +299,10 @@ func (in *install) file(w *walk, name string, depth int) {
 			}
 			continue
 		}
-		line, _, _ = strings.Cut(line, " --") // --hash
-		in.require(strings.TrimSpace(line), in.line, in.column, from+":"+strconv.Itoa(i+1))
+		where := from
+		if numbered {
+			where += ":" + strconv.Itoa(i+1)
+		}
+		in.require(line, in.line, in.column, where)
 	}
 }

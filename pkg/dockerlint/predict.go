@@ -58,7 +58,7 @@ func (c *copied) source(src, at string) string {
 // all installs. A later install that may change one takes it out.
 func (w *walk) pinned(python string) map[string]*wheel {
 	list := map[string]*wheel{}
-	for _, in := range w.installs {
+	for order, in := range w.installs {
 		if in.python != python || in.elsewhere {
 			continue
 		}
@@ -68,7 +68,8 @@ func (w *walk) pinned(python string) map[string]*wheel {
 		for i := range in.wheels {
 			x := &in.wheels[i]
 			delete(list, x.name)
-			if x.version != "" && !in.maybe {
+			if x.version != "" && !in.maybe && !x.maybe {
+				x.order = order
 				list[x.name] = x
 			}
 		}
@@ -103,6 +104,9 @@ func (w *walk) pair(p *packs.Pair, x, of *wheel) {
 	if fits == "" || fits == has {
 		return
 	}
+	if x.order > of.order && !w.installs[x.order].noDeps {
+		return // its release of the other one replaces that
+	}
 	wants := "another " + p.For
 	for r, v := range p.Versions {
 		if v == has {
@@ -111,7 +115,26 @@ func (w *walk) pair(p *packs.Pair, x, of *wheel) {
 	}
 	f := w.finding("wheels-do-not-fit", "pair", x.line, values{"package": x.name, "version": x.version, "for": of.name, "wants": wants, "installed": of.version, "fits": fits, "where": of.place(x)})
 	f.Column = x.column
+	if by := w.changedBy(max(x.order, of.order)); by != "" && f.Severity != packs.Note {
+		f.Severity, f.Because = packs.Note, by
+	}
 	w.add(f)
+}
+
+// changedBy names a package that a later install brings and that may replace what is installed
+// before, or is empty.
+func (w *walk) changedBy(order int) string {
+	for _, in := range w.installs[order+1:] {
+		if in.python != w.installs[order].python || in.elsewhere || in.noDeps {
+			continue
+		}
+		for i := range in.wheels {
+			if x := &in.wheels[i]; !x.plain && !listed(w.Plain, x.name) && !slices.Contains(w.Tools, x.name) {
+				return fmt.Sprintf("line %d installs %s, which may replace one of them", x.line, x.name)
+			}
+		}
+	}
+	return ""
 }
 
 // place says where a wheel is named, for a finding about another one.
@@ -144,6 +167,9 @@ func (w *walk) madeFor(row *packs.MadeFor, list map[string]*wheel) {
 		}
 		f := w.finding("wheels-do-not-fit", "made-for", of.line, values{"package": x.name, "version": x.version, "needs": r.Name + r.Specifiers, "for": of.name, "installed": of.version, "effect": row.Effect, "where": x.place(of)})
 		f.Severity, f.Column = row.Severity, of.column
+		if by := w.changedBy(max(x.order, of.order)); by != "" {
+			f.Severity, f.Because = packs.Note, by
+		}
 		w.add(f)
 	}
 }
@@ -162,11 +188,16 @@ func (w *walk) needs() {
 	if w.base == nil || len(w.installs) == 0 {
 		return
 	}
+	said := map[string]bool{}
 	for _, in := range w.installs {
 		for i := range in.wheels {
 			x := &in.wheels[i]
+			if said[x.name+x.version] { // a second `uv sync` of the same lock
+				continue
+			}
+			said[x.name+x.version] = true
 			n := w.need(x)
-			if n == nil || in.elsewhere || in.maybe || w.otherIndex(in, x) || x.extras != "" || w.brought(x) {
+			if n == nil || x.maybe || in.elsewhere || in.maybe || w.otherIndex(in, x) || x.extras != "" || w.brought(x) {
 				continue
 			}
 			cuda, cudnn := w.majors()
@@ -207,7 +238,10 @@ func (w *walk) need(x *wheel) *Need {
 // otherIndex reports whether an index that is not PyPI may have another build of a package
 // that the tables know: its needs are then not known.
 func (w *walk) otherIndex(in *install, x *wheel) bool {
-	other := len(in.index)+len(in.extra) > 0
+	other := len(in.index)+len(in.extra) > 0 || x.index != "" && !strings.HasPrefix(x.index, "https://pypi.org/")
+	if in.locked {
+		return other
+	}
 	for _, name := range []string{"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "PIP_FIND_LINKS"} {
 		other = other || w.value(name) != ""
 	}
@@ -245,6 +279,7 @@ var (
 // they are known.
 func (w *walk) majors() (cuda, cudnn []string) {
 	cuda, cudnn = slices.Clone(w.base.CUDA), slices.Clone(w.base.CUDNN)
+	cuda, cudnn = append(cuda, w.condaCUDA...), append(cudnn, w.condaCUDNN...)
 	for _, p := range w.adds {
 		if m := aptCUDNN.FindStringSubmatch(p.name); m != nil {
 			cudnn = append(cudnn, m[1])
@@ -259,6 +294,9 @@ func (w *walk) majors() (cuda, cudnn []string) {
 // lacks reports a library that a package needs and the image will not have.
 func (w *walk) lacks(in *install, x *wheel, library, needs string, has []string, n *Need) {
 	v := values{"package": x.name, "version": x.version, "library": library, "needs": needs, "base": w.from.Ref, "from": strconv.Itoa(w.from.Line), "has": strings.Join(has, ", "), "advice": w.advice(library, n)}
+	if x.where != "" {
+		v["version"] += " (" + x.where + ")"
+	}
 	clause := "absent"
 	if len(has) > 0 {
 		clause = "other"
@@ -280,9 +318,14 @@ func (w *walk) lacks(in *install, x *wheel, library, needs string, has []string,
 func (w *walk) mayAdd(in *install) string {
 	for _, o := range w.installs {
 		for i := range o.wheels {
-			if x := &o.wheels[i]; !listed(w.Plain, x.name) {
+			if x := &o.wheels[i]; !x.plain && !listed(w.Plain, x.name) && !slices.Contains(w.Tools, x.name) {
 				return fmt.Sprintf("%s (line %d) may bring it", x.name, x.line)
 			}
+		}
+	}
+	for _, p := range w.condas {
+		if cudaPackage.MatchString(p.name) || packs.MatchAny([]string{"pytorch*", "tensorflow*", "jax*", "cupy*"}, p.name) {
+			return fmt.Sprintf("conda's %s (line %d) may bring it", p.name, p.line)
 		}
 	}
 	for _, p := range w.adds {

@@ -24,6 +24,7 @@ type command struct {
 	words        []word // the program and its arguments; none for an assignment alone
 	// maybe is set if a condition decides whether it runs.
 	maybe bool
+	env   string // the environment in which `conda run` or `poetry run` runs it, or ""
 }
 
 // word is a word of a command. Its text is not known if a variable or a command in it is

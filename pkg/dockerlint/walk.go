@@ -52,7 +52,11 @@ type walk struct {
 
 	variables  []setting // names of ENVs
 	uninstalls []removed // distributions
-	starts     int       // the line of CMD or ENTRYPOINT, or 0
+	condas     []systemPackage
+	// condaCUDNN and condaCUDA are the major versions that conda installs.
+	condaCUDNN, condaCUDA []string
+	poetryInSystem        bool // poetry makes no environments
+	starts                int  // the line of CMD or ENTRYPOINT, or 0
 }
 
 // copied is a COPY or ADD of the context.
@@ -199,9 +203,39 @@ func (w *walk) run(st *dockerfile.Step) {
 	w.dir = dir
 }
 
+// inside returns the command that another one runs in an environment: `conda run -n app pip`.
+func inside(c command) command {
+	name := c.name()
+	if len(c.words) < 3 || c.words[1].text != "run" || name != "poetry" && !slices.Contains(condaNames, name) {
+		return c
+	}
+	i := 2
+	for ; i < len(c.words) && strings.HasPrefix(c.words[i].text, "-"); i++ {
+		if slices.Contains(condaValues, c.words[i].text) {
+			i++
+		}
+	}
+	if i < len(c.words) {
+		args, _ := c.args()
+		if c.env = "poetry"; name != "poetry" {
+			c.env = "conda:" + option(args[:i-1], "-n", "--name", "-p", "--prefix")
+		}
+		c.words = c.words[i:]
+	}
+	return c
+}
+
 func (w *walk) command(c command) {
+	c = inside(c)
 	args, known := c.args()
-	if in := w.pip(c); in != nil {
+	in := w.pip(c)
+	if in == nil {
+		in = w.project(c)
+	}
+	if in != nil {
+		if in.python == "" {
+			in.python = c.env
+		}
 		if w.wheels += len(in.wheels); w.wheels > maxRequirements {
 			in.wheels, in.unknown = nil, []string{"the packages from here on: there are too many"}
 		}
@@ -218,6 +252,11 @@ func (w *walk) command(c command) {
 				w.uninstalls = append(w.uninstalls, removed{inventory.Normalize(a), c.line, c.column})
 			}
 		}
+	case name == "poetry" && first(args) == "config":
+		if slices.Contains(args, "virtualenvs.create") {
+			w.poetryInSystem = slices.Contains(args, "false")
+		}
+	case slices.Contains(condaNames, name) && slices.Contains([]string{"clean", "init", "config", "info", "list", "activate", "deactivate"}, first(args)):
 	case name == "cd" && len(args) > 0:
 		w.dir = w.at(args[0], known)
 	case (name == "apt-get" || name == "apt") && slices.Contains(args, "install"):

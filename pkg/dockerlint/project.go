@@ -1,0 +1,211 @@
+package dockerlint
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/internal/version"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/pylock"
+)
+
+// projectFile is a lock file or an environment file that a command installs from.
+type projectFile struct {
+	name  string // in the image
+	parse func([]byte, pylock.Options) (*pylock.List, error)
+}
+
+// project returns the install of a command that installs what a file of the project lists:
+// `uv sync`, `poetry install`, `pixi install`, `conda env create`. It returns nil for another
+// command.
+func (w *walk) project(c command) *install {
+	args, _ := c.args()
+	in := &install{command: c}
+	switch name := c.name(); {
+	case name == "uv" && first(args) == "sync":
+		in.python = w.at(cmpOr(w.value("UV_PROJECT_ENVIRONMENT"), ".venv"), true)
+		w.uvSync(in, args[1:])
+	case name == "poetry" && (first(args) == "install" || first(args) == "sync"):
+		in.python = "poetry"
+		if w.value("POETRY_VIRTUALENVS_CREATE") == "false" || w.poetryInSystem {
+			in.python = ""
+		}
+		w.poetryInstall(in, args[1:])
+	case name == "pixi" && (first(args) == "install" || first(args) == "i"):
+		in.python = "pixi"
+		o := pylock.Options{Environment: option(args, "-e", "--environment")}
+		in.list(w, projectFile{"pixi.lock", pylock.Pixi}, o)
+	case slices.Contains(condaNames, name) && condaInstalls(args):
+		in.python = "conda:" + option(args, "-n", "--name", "-p", "--prefix")
+		w.conda(in, args)
+	default:
+		return nil
+	}
+	return in
+}
+
+func cmpOr(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// option returns the value of the first of some options, or "".
+func option(args []string, names ...string) string {
+	for i, a := range args {
+		for _, n := range names {
+			if a == n && i+1 < len(args) {
+				return args[i+1]
+			}
+			if v, ok := strings.CutPrefix(a, n+"="); ok && strings.HasPrefix(n, "--") {
+				return v
+			}
+		}
+	}
+	return ""
+}
+
+// optionAll returns the values of all occurrences of some options, which may have several
+// separated by commas.
+func optionAll(args []string, names ...string) (list []string) {
+	for i := range args {
+		if v := option(args[i:min(i+2, len(args))], names...); v != "" && slices.ContainsFunc(names, func(n string) bool { return args[i] == n || strings.HasPrefix(args[i], n+"=") }) {
+			list = append(list, strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' })...)
+		}
+	}
+	return list
+}
+
+// uvSync reads uv.lock: https://docs.astral.sh/uv/reference/cli/#uv-sync
+func (w *walk) uvSync(in *install, args []string) {
+	o := pylock.Options{
+		Extras: optionAll(args, "--extra"), Groups: optionAll(args, "--group"), Only: optionAll(args, "--only-group"), Without: optionAll(args, "--no-group"),
+		AllExtras: slices.Contains(args, "--all-extras"), AllGroups: slices.Contains(args, "--all-groups"),
+		NoDev: slices.Contains(args, "--no-dev") || slices.Contains(args, "--no-default-groups") || w.value("UV_NO_DEV") == "1",
+	}
+	if slices.Contains(args, "--only-dev") {
+		o.Only = append(o.Only, "dev")
+	}
+	dir := option(args, "--project", "--directory")
+	if option(args, "--package") != "" || slices.Contains(args, "--all-packages") || slices.Contains(args, "--script") {
+		in.unknown = append(in.unknown, "which packages of the workspace uv installs")
+		return
+	}
+	in.list(w, projectFile{path.Join(dir, "uv.lock"), pylock.UV}, o)
+}
+
+// poetryInstall reads poetry.lock: https://python-poetry.org/docs/cli/#install
+func (w *walk) poetryInstall(in *install, args []string) {
+	o := pylock.Options{
+		Extras: optionAll(args, "-E", "--extras"), Groups: optionAll(args, "--with"), Only: optionAll(args, "--only"), Without: optionAll(args, "--without"),
+		AllExtras: slices.Contains(args, "--all-extras"), AllGroups: slices.Contains(args, "--all-groups"), NoDev: slices.Contains(args, "--no-dev"),
+	}
+	if slices.Contains(args, "--only-root") {
+		return
+	}
+	in.list(w, projectFile{path.Join(option(args, "-C", "--directory", "-P", "--project"), "poetry.lock"), pylock.Poetry}, o)
+}
+
+var condaNames = []string{"conda", "mamba", "micromamba"}
+
+// condaInstalls reports whether arguments of conda install packages.
+func condaInstalls(args []string) bool {
+	switch first(args) {
+	case "install", "create", "update", "upgrade":
+		return true
+	case "env":
+		return len(args) > 1 && (args[1] == "create" || args[1] == "update")
+	}
+	return false
+}
+
+// condaValues are the options of conda with a value.
+var condaValues = []string{"-n", "--name", "-p", "--prefix", "-c", "--channel", "-f", "--file", "-r", "--root-prefix", "--platform", "--solver", "--override-frozen", "--rc-file"}
+
+// conda reads the packages that a command of conda names, and its environment file. Conda adds
+// what they require.
+func (w *walk) conda(in *install, args []string) {
+	if first(args) == "env" {
+		args = args[1:]
+	}
+	for i := 1; i < len(args); i++ {
+		a := args[i]
+		switch {
+		case slices.Contains(condaValues, a):
+			i++
+		case strings.HasPrefix(a, "-"):
+		case strings.HasSuffix(a, ".yml") || strings.HasSuffix(a, ".yaml"):
+			in.list(w, projectFile{a, condaFile}, pylock.Options{})
+		default:
+			if p, ok := pylock.CondaSpec(a); ok {
+				w.condas = append(w.condas, systemPackage{p.Name, in.line})
+				w.condaVersion(p)
+			}
+		}
+	}
+	for _, file := range optionAll(args, "-f", "--file") {
+		in.list(w, projectFile{file, condaFile}, pylock.Options{})
+	}
+	w.unknown = append(w.unknown, Unknown{in.line, "the packages that conda adds to those that are named"})
+}
+
+func condaFile(text []byte, _ pylock.Options) (*pylock.List, error) { return pylock.Conda(text) }
+
+// condaVersion keeps the libraries of CUDA's that conda installs.
+func (w *walk) condaVersion(p pylock.Package) {
+	major := version.ParseRelease(p.Version).First(1).String()
+	switch {
+	case p.Version == "":
+	case p.Name == "cudnn" || p.Name == "libcudnn":
+		w.condaCUDNN = append(w.condaCUDNN, major)
+	case p.Name == "cudatoolkit" || p.Name == "cuda-version" || p.Name == "cuda-toolkit" || p.Name == "libcublas":
+		w.condaCUDA = append(w.condaCUDA, major)
+	}
+}
+
+// list adds what a file of the context installs.
+func (in *install) list(w *walk, f projectFile, o pylock.Options) {
+	text, from, why := w.contextFile(f.name)
+	if why != "" {
+		in.unknown = append(in.unknown, "what "+f.name+" installs"+why)
+		return
+	}
+	o.Markers = w.markers()
+	list, err := f.parse(text, o)
+	if err != nil {
+		in.unknown = append(in.unknown, fmt.Sprintf("what %s installs: %v", from, err))
+		return
+	}
+	for _, p := range list.Packages {
+		if p.Conda {
+			w.condas = append(w.condas, systemPackage{p.Name, in.line})
+			w.condaVersion(p)
+			continue
+		}
+		x := wheel{name: p.Name, version: p.Version, spec: "==" + p.Version, line: in.line, column: in.column, where: from, plain: p.Small, index: p.Index}
+		if p.Line > 0 {
+			x.where = fmt.Sprintf("%s:%d", from, p.Line)
+		}
+		if p.Maybe {
+			x.version, x.maybe = "", true
+		}
+		in.wheels = append(in.wheels, x)
+	}
+	for _, u := range list.Unknown {
+		in.unknown = append(in.unknown, u+" of "+from)
+	}
+	in.lines(w, f.name, from, list.Requirements, 0, false)
+	in.locked = list.Exact
+}
+
+// markers returns the known values for conditions of requirements.
+func (w *walk) markers() inventory.MarkerEnv {
+	env := pylock.Linux()
+	if w.from.Platform != "" && !strings.HasPrefix(w.from.Platform, "linux/amd64") {
+		delete(env, "platform_machine")
+	}
+	return env
+}
