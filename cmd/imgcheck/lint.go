@@ -24,6 +24,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/imagerefs"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/pylock"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/pkg/source"
@@ -32,7 +33,7 @@ import (
 // Limits of a lint: files, their bytes, and the directories that are searched for them.
 const (
 	lintFiles = 1000
-	lintSize  = 1 << 20
+	lintSize  = 1 << 20 // of a Dockerfile; a lock file may have pylock.MaxSize
 	lintDirs  = 100_000
 )
 
@@ -304,7 +305,7 @@ func (l *linting) contextOf(file string) func(string) ([]byte, bool) {
 
 // readIn reads a regular file below a directory.
 func readIn(root *os.Root, name string) ([]byte, error) {
-	if st, err := root.Stat(name); err != nil || !st.Mode().IsRegular() || st.Size() > lintSize {
+	if st, err := root.Stat(name); err != nil || !st.Mode().IsRegular() || st.Size() > pylock.MaxSize {
 		return nil, cmp.Or(err, errors.New("is no file of a context"))
 	}
 	f, err := root.Open(name)
@@ -312,7 +313,7 @@ func readIn(root *os.Root, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, lintSize))
+	return io.ReadAll(io.LimitReader(f, pylock.MaxSize))
 }
 
 // read reads a file, or the standard input.

@@ -12,6 +12,7 @@ package dockerlint
 import (
 	"bytes"
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -88,6 +89,10 @@ func Lint(in Input, k *Knowledge) *File {
 		l.file.Error = err.Error()
 		return l.file
 	}
+	if err == nil && len(f.Stages) == 0 && !whole.MatchString(in.Path) {
+		l.file.Unknown = append(l.file.Unknown, Unknown{1, "the file: it has no FROM, and is a part of a Dockerfile"})
+		return l.file
+	}
 	l.checks(in.Checks)
 	if err == nil {
 		l.parsed = f
@@ -111,6 +116,9 @@ type linter struct {
 	work    *int           // instructions that were followed
 	made    map[int][]venv // the environments that a stage makes
 }
+
+// whole matches the names of files that are built as they are.
+var whole = regexp.MustCompile(`(^|/)([Dd]ockerfile|[Cc]ontainerfile|-)$`)
 
 func lines(text []byte) []string {
 	return strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")

@@ -314,13 +314,25 @@ func (w *walk) gpuPackage(line int) *wheel {
 	return nil
 }
 
-// unpinned judges the cuDNN of apt-get.
+// unpinned judges the cuDNN of apt-get. The newest libcudnn8 is built for CUDA 12, so that it
+// is the right one for a base with that.
 func (w *walk) unpinned() {
 	for _, c := range w.cudnn {
-		v := values{"package": c.name}
-		clause := "alone"
-		if x := w.gpuPackage(0); x != nil {
-			clause, v["framework"], v["before"] = "beside", x.name, strconv.Itoa(x.line)
+		v, clause := values{"package": c.name}, "alone"
+		if w.base != nil {
+			major, _, _ := strings.Cut(w.value("CUDA_VERSION"), ".")
+			if major == "" && len(w.base.CUDA) == 1 {
+				major = w.base.CUDA[0]
+			}
+			switch n, err := strconv.Atoi(major); {
+			case err != nil: // the base has no CUDA
+			case n >= 12:
+				continue
+			default:
+				if x := w.gpuPackage(0); x != nil {
+					clause, v["framework"], v["before"], v["cuda"] = "beside", x.name, strconv.Itoa(x.line), major
+				}
+			}
 		}
 		w.say("cudnn-unpinned", clause, c.line, v)
 	}

@@ -37,6 +37,10 @@ type tables struct {
 	DriverPackages []string  `yaml:"driver_packages"`
 	Tools          []string  `yaml:"tools"`
 	Harmless       []string  `yaml:"harmless"`
+	// Carriers are programs that only bring files, and Libraries patterns of words that name
+	// a library.
+	Carriers  []string `yaml:"carriers"`
+	Libraries []string `yaml:"libraries"`
 }
 
 // Listed are names with the sources of what their section says of them.

@@ -40,7 +40,7 @@ func knowledge(t testing.TB) *dockerlint.Knowledge {
 
 // TestTexts lints the Dockerfiles of testdata/dockerfiles. A line `base REF TEXT` of the head
 // says which text image stands for an image; others are not known. `finding SEVERITY RULE
-// LIBRARY MESSAGE` is a finding of the base above. Files below context/ are
+// LIBRARY MESSAGE` is a finding of the base above; `path` names the file. Files below context/ are
 // the build context. `want` has the findings and what is not predicted. A file named
 // healthy-… is one that works: it gives no error and no warning, and -update cannot change
 // that.
@@ -100,6 +100,9 @@ func lintText(t *testing.T, k *dockerlint.Knowledge, a *txtar.Archive) *dockerli
 		}
 	}
 	in := dockerlint.Input{Path: "Dockerfile"}
+	if _, name, ok := strings.Cut(string(a.Comment), "\npath "); ok {
+		in.Path, _, _ = strings.Cut(name, "\n")
+	}
 	files := map[string][]byte{}
 	for _, f := range a.Files {
 		if f.Name == "Dockerfile" {

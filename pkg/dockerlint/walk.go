@@ -269,6 +269,7 @@ func (w *walk) command(c command) {
 		}
 	case pythonName.MatchString(name) && len(args) > 2 && args[0] == "-m" && (args[1] == "venv" || args[1] == "virtualenv"), name == "virtualenv", name == "uv" && len(args) > 0 && args[0] == "venv":
 		w.venv(c, args, known)
+	case slices.Contains(w.Carriers, name) && known && !slices.ContainsFunc(args, func(a string) bool { return packs.MatchAny(w.Libraries, strings.ReplaceAll(a, "/", " ")) }):
 	case name == "" || !w.harmless(name), pythonName.MatchString(name) && !slices.Contains(pythonOptions, first(args)):
 		what := name
 		if what == "" {
