@@ -24,6 +24,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/imagerefs"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/pyindex"
 	"github.com/imgcheck/imgcheck/pkg/pylock"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
@@ -56,7 +57,8 @@ func lintCommand() *cli.Command {
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes, and what cannot be predicted, in the text report"},
 			&cli.StringFlag{Name: "context", Usage: "the `DIRECTORY` of the build context, from which requirements files are read", DefaultText: "that of the Dockerfile"},
-			&cli.BoolFlag{Name: "offline", Usage: "do not read base images: what depends on them is not predicted"},
+			&cli.StringFlag{Name: "index", Value: pyindex.PyPI, Usage: "the `URL` of the package index that is asked what a package requires, or none"},
+			&cli.BoolFlag{Name: "offline", Usage: "do not read base images and package indexes: what depends on them is not predicted"},
 			rulesFlag(), configFlag(),
 		}, imageFlags())),
 		Action: func(c *cli.Context) error {
@@ -97,6 +99,7 @@ type linting struct {
 	scan     scan.Options
 	progress *progress
 	reading  sync.Mutex
+	index    *pyindex.Index         // nil: none is asked
 	bases    map[[2]string]lintBase // that were read, by reference and platform
 }
 
@@ -123,6 +126,15 @@ func newLinting(c *cli.Context) (*linting, error) {
 	l.scan.Machines = l.decided.Policy.Targets
 	if l.scan.Layers, err = imageOptions(c); err != nil {
 		return nil, err
+	}
+	if address := c.String("index"); address != "none" && !l.offline {
+		o := pyindex.Options{Insecure: c.Bool("insecure")}
+		if l.scan.Layers.Cache != nil {
+			o.Cache = l.scan.Layers.Cache
+		}
+		if l.index, err = pyindex.New(address, o); err != nil {
+			return nil, fmt.Errorf("--index: %w", err)
+		}
 	}
 	l.progress = watch(c, &l.scan.Layers)
 	set, err := l.decided.rules.Packs()
@@ -161,6 +173,10 @@ func (l *linting) files(ctx context.Context, args []string) (*report.Dockerfiles
 // one lints a text.
 func (l *linting) one(ctx context.Context, path string, text []byte) *dockerlint.File {
 	in := dockerlint.Input{Path: path, Text: text, Context: l.contextOf(path)}
+	if l.index != nil {
+		in.Wheel = func(name, spec string) (*dockerlint.Wheel, string) { return l.wheel(ctx, name, spec) }
+		in.Index = func(url string) (exists, known bool) { return indexExists(ctx, url) }
+	}
 	bases := l.basesOf(text)
 	in.Base = func(ref, platform string) (*dockerlint.Base, string) {
 		if !bases[familiar(ref)] {
@@ -186,6 +202,24 @@ func (l *linting) one(ctx context.Context, path string, text []byte) *dockerlint
 		in.Checks = append(in.Checks, dockerlint.Warning(w))
 	}
 	return dockerlint.Lint(in, l.known)
+}
+
+// wheel asks the index for a release.
+func (l *linting) wheel(ctx context.Context, name, spec string) (*dockerlint.Wheel, string) {
+	r, err := l.index.Find(ctx, name, spec)
+	if err != nil {
+		return nil, oneLine(err.Error())
+	}
+	return &dockerlint.Wheel{Version: r.Version, Requires: r.Requires, Small: r.Pure || r.Largest > 0 && r.Largest <= pylock.Small}, ""
+}
+
+// indexExists asks whether PyTorch has an index.
+func indexExists(ctx context.Context, url string) (exists, known bool) {
+	x, err := pyindex.New(url, pyindex.Options{})
+	if err != nil {
+		return false, false
+	}
+	return x.Exists(ctx, "torch")
 }
 
 // concerned matches the words of instructions whose effect depends on the base image.

@@ -3,8 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,6 +110,46 @@ func TestLintPolicy(t *testing.T) {
 		var out, errs bytes.Buffer
 		if status := run(context.Background(), []string{"imgcheck", command, "index-absent"}, &out, &errs); status != exitOK || !strings.Contains(out.String(), "pip is given an index of PyTorch") {
 			t.Errorf("%s: status %d: %s%s", command, status, &out, &errs)
+		}
+	}
+}
+
+// TestLintIndex lints with a package index on the loopback: its metadata says that a package
+// brings no library, which a file of the base cannot know; --offline asks no server.
+func TestLintIndex(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		switch r.URL.Path {
+		case "/simple/insightface/":
+			w.Header().Set("Content-Type", "application/vnd.pypi.simple.v1+json")
+			fmt.Fprint(w, `{"files":[{"filename":"insightface-0.7.3-py3-none-any.whl","url":"/i.whl","size":1000,"core-metadata":true}]}`)
+		case "/i.whl.metadata":
+			fmt.Fprint(w, "Name: insightface\nRequires-Dist: numpy\n\n")
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "Dockerfile")
+	if err := os.WriteFile(file, []byte("FROM scratch\nRUN pip install insightface==0.7.3 onnxruntime-gpu==1.20.1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{[]string{"--index", server.URL + "/simple"}, exitFindings, "2:36: error: onnxruntime-gpu 1.20.1 needs CUDA 12; the base scratch (line 1) has none"},
+		{[]string{"--index", "none", "--all"}, exitOK, "because: insightface (line 2) may bring it"},
+		{[]string{"--index", server.URL + "/simple", "--offline", "--all"}, exitOK, "because: insightface (line 2) may bring it"},
+		{[]string{"--index", "pypi"}, exitFailed, "--index: \"pypi\" is no address of a package index"},
+	} {
+		asked = 0
+		var out, errs bytes.Buffer
+		status := run(context.Background(), slices.Concat([]string{"imgcheck", "lint", "--config", "none", "--no-cache"}, c.args, []string{file}), &out, &errs)
+		if status != c.status || !strings.Contains(out.String()+errs.String(), c.want) || (asked > 0) != (c.status == exitFindings) {
+			t.Errorf("%v: status %d, %d requests:\n%s%s", c.args, status, asked, &out, &errs)
 		}
 	}
 }

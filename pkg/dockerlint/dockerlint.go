@@ -79,11 +79,17 @@ type Input struct {
 	Base func(ref, platform string) (*Base, string)
 	// Context returns a file of the build context, by its path there; nil: it is not read.
 	Context func(name string) ([]byte, bool)
+	// Wheel returns the highest release of a distribution on PyPI that specifiers allow, or why
+	// it is not known; nil: no index is asked.
+	Wheel func(name, specifiers string) (*Wheel, string)
+	// Index reports whether an index of PyTorch exists, and whether that is known; nil: it is
+	// not asked.
+	Index func(url string) (exists, known bool)
 }
 
 // Lint judges a Dockerfile. It never fails: a text that is not understood has an error.
 func Lint(in Input, k *Knowledge) *File {
-	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context, work: new(int), made: map[int][]venv{}}
+	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context, wheelOf: in.Wheel, index: in.Index, work: new(int), made: map[int][]venv{}}
 	f, err := dockerfile.Read(bytes.NewReader(in.Text))
 	if err != nil && len(in.Checks) == 0 {
 		l.file.Error = err.Error()
@@ -112,6 +118,8 @@ type linter struct {
 	base   func(ref, platform string) (*Base, string)
 	// context returns a file of the build context.
 	context func(name string) ([]byte, bool)
+	wheelOf func(name, specifiers string) (*Wheel, string)
+	index   func(url string) (exists, known bool)
 	nested  int            // stages that copy from one another
 	work    *int           // instructions that were followed
 	made    map[int][]venv // the environments that a stage makes

@@ -246,13 +246,13 @@ func (w *walk) indexes() {
 	for _, in := range w.installs {
 		for _, url := range slices.Concat(in.index, in.extra) {
 			if m := torchIndex.FindStringSubmatch(url); m != nil {
-				w.index(in, m[1], slices.Contains(in.index, url))
+				w.judgeIndex(in, m[1], slices.Contains(in.index, url))
 			}
 		}
 	}
 }
 
-func (w *walk) index(in *install, name string, only bool) {
+func (w *walk) judgeIndex(in *install, name string, only bool) {
 	var all []string
 	for _, l := range w.Indexes {
 		all = append(all, l.Names...)
@@ -264,7 +264,12 @@ func (w *walk) index(in *install, name string, only bool) {
 		w.say("index-absent", "absent", in.line, v)
 		return
 	case indexNumber(name) > indexNumber(newest):
-		w.say("index-absent", "newer", in.line, v)
+		switch exists, known := w.asked(name); {
+		case !known:
+			w.say("index-absent", "newer", in.line, v)
+		case !exists:
+			w.say("index-absent", "absent", in.line, v)
+		}
 		return
 	case !slices.Contains(all, name):
 		w.unknown = append(w.unknown, Unknown{in.line, "whether PyTorch has an index " + name})
@@ -282,6 +287,14 @@ func (w *walk) index(in *install, name string, only bool) {
 			w.say("index-absent", "build", in.line, v)
 		}
 	}
+}
+
+// asked reports whether PyTorch's server has an index, and whether that is known.
+func (w *walk) asked(name string) (exists, known bool) {
+	if w.index == nil {
+		return false, false
+	}
+	return w.index("https://download.pytorch.org/whl/" + name)
 }
 
 func indexNumber(name string) int {

@@ -317,10 +317,8 @@ func (w *walk) lacks(in *install, x *wheel, library, needs string, has []string,
 // mayAdd names what may add a library and is not known, or is empty.
 func (w *walk) mayAdd(in *install) string {
 	for _, o := range w.installs {
-		for i := range o.wheels {
-			if x := &o.wheels[i]; !x.plain && !listed(w.Plain, x.name) && !slices.Contains(w.Tools, x.name) {
-				return fmt.Sprintf("%s (line %d) may bring it", x.name, x.line)
-			}
+		if by := w.mayBring(o); by != "" {
+			return by
 		}
 	}
 	for _, p := range w.condas {

@@ -40,7 +40,7 @@ func knowledge(t testing.TB) *dockerlint.Knowledge {
 
 // TestTexts lints the Dockerfiles of testdata/dockerfiles. A line `base REF TEXT` of the head
 // says which text image stands for an image; others are not known. `finding SEVERITY RULE
-// LIBRARY MESSAGE` is a finding of the base above; `path` names the file. Files below context/ are
+// LIBRARY MESSAGE` is a finding of the base above; `path` names the file; see also indexOf. Files below context/ are
 // the build context. `want` has the findings and what is not predicted. A file named
 // healthy-… is one that works: it gives no error and no warning, and -update cannot change
 // that.
@@ -112,6 +112,7 @@ func lintText(t *testing.T, k *dockerlint.Knowledge, a *txtar.Archive) *dockerli
 			files[name] = f.Data
 		}
 	}
+	in.Wheel, in.Index = indexOf(string(a.Comment))
 	in.Context = func(name string) ([]byte, bool) { b, ok := files[name]; return b, ok }
 	in.Base = func(ref, _ string) (*dockerlint.Base, string) {
 		if b := bases[ref]; b != nil {
@@ -132,6 +133,33 @@ func lintText(t *testing.T, k *dockerlint.Knowledge, a *txtar.Archive) *dockerli
 		in.Checks = append(in.Checks, dockerlint.Warning(w))
 	}
 	return dockerlint.Lint(in, k)
+}
+
+// indexOf returns a package index of the lines `wheel NAME VERSION small|large REQUIREMENT,…`
+// and `index URL`: all others do not exist. Without such lines none is asked.
+func indexOf(comment string) (wheel func(name, spec string) (*dockerlint.Wheel, string), index func(string) (exists, known bool)) {
+	wheels, urls := map[string]*dockerlint.Wheel{}, map[string]bool{}
+	for line := range strings.Lines(comment) {
+		switch w := strings.Fields(line); {
+		case len(w) > 3 && w[0] == "wheel":
+			x := &dockerlint.Wheel{Version: w[2], Small: w[3] == "small"}
+			if len(w) > 4 {
+				x.Requires = strings.Split(strings.Join(w[4:], " "), ", ")
+			}
+			wheels[w[1]] = x
+		case len(w) == 2 && w[0] == "index":
+			urls[w[1]] = true
+		}
+	}
+	if len(wheels)+len(urls) == 0 {
+		return nil, nil
+	}
+	return func(name, _ string) (*dockerlint.Wheel, string) {
+		if x := wheels[name]; x != nil {
+			return x, ""
+		}
+		return nil, "the index has no " + name
+	}, func(url string) (bool, bool) { return urls[url], true }
 }
 
 // baseOf reads a text image.

@@ -289,6 +289,8 @@ func first(list []string) string {
 	return list[0]
 }
 
+func (w *walk) isTool(name string) bool { return slices.Contains(w.Tools, name) }
+
 func (w *walk) harmless(name string) bool { return slices.Contains(w.Harmless, name) }
 
 // venv keeps the path of a virtual environment.

@@ -32,7 +32,8 @@ func ParseRequirement(line string) (Requirement, error) {
 }
 
 // MarkerEnv has the values of the variables of markers: python_version, platform_machine
-// and so on (PEP 508). A variable that is not in it is not known.
+// and so on (PEP 508). A variable that is not in it is not known, but extra, without which
+// conditions about extras do not hold.
 type MarkerEnv map[string]string
 
 // Applies reports whether the marker of r holds, and whether that is known. Extras count
@@ -120,12 +121,18 @@ func (p *markerParser) comparison(depth int) truth {
 	}
 	right, rightName, rightKnown := p.value()
 	switch {
-	case leftName == "extra" || rightName == "extra":
+	case (leftName == "extra" || rightName == "extra") && !p.extra():
 		return no
 	case !leftKnown || !rightKnown:
 		return unknown
 	}
 	return compareMarker(left, operator, right)
+}
+
+// extra reports whether the extra is known. Installed requirements are judged without one.
+func (p *markerParser) extra() bool {
+	_, ok := p.env["extra"]
+	return ok
 }
 
 // value returns a string, or the name and value of a variable.

@@ -77,14 +77,17 @@ func Linux() inventory.MarkerEnv {
 	return inventory.MarkerEnv{"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "platform_machine": "x86_64", "implementation_name": "cpython", "platform_python_implementation": "CPython"}
 }
 
-// maxSmall is the size of a wheel that has no library of CUDA's: those of cuBLAS and cuDNN have
-// more than 300 MB.
-const maxSmall = 32 << 20
+// Small is the size in bytes up to which a wheel is small: those of cuBLAS and cuDNN have more
+// than 300 MB.
+const Small = 32 << 20
 
 // applies returns whether a condition holds, and whether that is known.
 func (o *Options) applies(marker string) (holds, known bool) {
-	if marker == "" {
+	switch {
+	case marker == "":
 		return true, true
+	case strings.Contains(marker, "extra"): // uv writes conflicting extras and groups so
+		return true, false
 	}
 	r := inventory.Requirement{Marker: marker}
 	return r.Applies(o.Markers)
@@ -210,7 +213,7 @@ func small(names []string, sizes []int64) bool {
 		case m == nil || strings.HasPrefix(m[5], "win") || strings.HasPrefix(m[5], "macosx"):
 			continue
 		case m[5] == "any":
-		case sizes[i] <= 0 || sizes[i] > maxSmall:
+		case sizes[i] <= 0 || sizes[i] > Small:
 			return false
 		}
 		known = true

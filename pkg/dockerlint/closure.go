@@ -1,0 +1,125 @@
+package dockerlint
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/pylock"
+)
+
+// Wheel is what a package index says of a release.
+type Wheel struct {
+	Version  string
+	Requires []string // Requires-Dist
+	// Small is set if its wheels are too small for a library of CUDA's.
+	Small bool
+}
+
+// maxAsked limits the packages that the index is asked about for one package.
+const maxAsked = 60
+
+// bringers are patterns of packages that bring libraries of CUDA's or require some that do.
+var bringers = []string{"nvidia-*", "torch", "tensorflow", "jax", "jaxlib", "jax-cuda*", "vllm", "paddlepaddle-gpu", "cupy*", "tensorrt*", "cuda-toolkit"}
+
+// requested is a package that is to be asked for.
+type requested struct{ name, spec, extras string }
+
+// brings names what may bring libraries of CUDA's with a package: it, or a package that it
+// requires. It is empty if none does.
+func (w *walk) brings(x *wheel, noDeps bool) string {
+	if w.wheelOf == nil {
+		return x.name
+	}
+	todo := []requested{{x.name, x.spec, x.extras}}
+	seen := map[requested]bool{}
+	for len(todo) > 0 {
+		r := todo[0]
+		todo = todo[1:]
+		switch {
+		case seen[r]:
+			continue
+		case packs.MatchAny(bringers, r.name) || w.Packs.GPUWheels.Has(r.name) && r.name != x.name:
+			return r.name
+		case r.extras == "" && listed(w.Plain, r.name):
+			continue
+		case len(seen) >= maxAsked:
+			return r.name
+		}
+		seen[r] = true
+		got, why := w.wheelOf(r.name, r.spec)
+		if why != "" || got == nil {
+			if why != "" {
+				w.unknown = append(w.unknown, Unknown{x.line, "what " + r.name + " requires: " + why})
+			}
+			return r.name
+		}
+		if !got.Small {
+			return r.name
+		}
+		if noDeps {
+			return ""
+		}
+		todo = append(todo, requiredBy(got, r.extras)...)
+	}
+	return ""
+}
+
+// requiredBy returns the requirements of a release, with some extras, whose conditions may hold.
+func requiredBy(got *Wheel, extras string) (list []requested) {
+	env := pylock.Linux()
+	for _, line := range got.Requires {
+		bare, of := extrasOf(line)
+		q, err := inventory.ParseRequirement(bare)
+		if err != nil {
+			list = append(list, requested{name: line}) // no index has it: it may bring anything
+			continue
+		}
+		holds := false
+		for _, extra := range append([]string{""}, strings.Split(extras, ",")...) {
+			with := maps.Clone(env)
+			with["extra"] = strings.TrimSpace(extra)
+			h, known := q.Applies(with)
+			holds = holds || h || !known
+		}
+		if holds {
+			list = append(list, requested{q.Name, strings.ReplaceAll(q.Specifiers, " ", ""), of})
+		}
+	}
+	return list
+}
+
+// extrasOf returns a requirement without its extras, and these.
+func extrasOf(line string) (bare, extras string) {
+	end := strings.IndexByte(line, ';')
+	if end < 0 {
+		end = len(line)
+	}
+	if a, b := strings.Index(line[:end], "["), strings.Index(line[:end], "]"); a > 0 && b > a {
+		return line[:a] + line[b+1:], line[a+1 : b]
+	}
+	return line, ""
+}
+
+// mayBring says which package of an install may bring libraries of CUDA's, or is empty.
+func (w *walk) mayBring(o *install) string {
+	for i := range o.wheels {
+		x := &o.wheels[i]
+		if x.plain || listed(w.Plain, x.name) || w.isTool(x.name) {
+			continue
+		}
+		if o.locked || len(o.index)+len(o.extra) > 0 {
+			return fmt.Sprintf("%s (line %d) may bring it", x.name, x.line)
+		}
+		switch by := w.brings(x, o.noDeps); by {
+		case "":
+		case x.name:
+			return fmt.Sprintf("%s (line %d) may bring it", x.name, x.line)
+		default:
+			return fmt.Sprintf("%s, which %s (line %d) requires, may bring it", by, x.name, x.line)
+		}
+	}
+	return ""
+}
