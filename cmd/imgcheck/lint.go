@@ -173,6 +173,9 @@ func (l *linting) files(ctx context.Context, args []string) (*report.Dockerfiles
 // one lints a text.
 func (l *linting) one(ctx context.Context, path string, text []byte) *dockerlint.File {
 	in := dockerlint.Input{Path: path, Text: text, Context: l.contextOf(path)}
+	if p := l.decided.Policy; len(p.Targets) > 0 {
+		in.Machines, in.Policy = p.Targets, filepath.Base(p.File)
+	}
 	if l.index != nil {
 		in.Wheel = func(name, spec string) (*dockerlint.Wheel, string) { return l.wheel(ctx, name, spec) }
 		in.Index = func(url string) (exists, known bool) { return indexExists(ctx, url) }

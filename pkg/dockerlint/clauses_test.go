@@ -83,6 +83,11 @@ func TestChecks(t *testing.T) {
 			}
 		}
 	}
+	for _, c := range k.Architectures {
+		if !slices.Contains(indexes, c.Build) || len(c.Code) == 0 || len(c.Sources) == 0 {
+			t.Errorf("%s of %s: needs an index, code and sources", c.Build, c.Releases)
+		}
+	}
 	for _, n := range k.Needs {
 		if n.Package == "" || len(n.Sources) == 0 {
 			t.Errorf("%s %s: needs a source", n.Package, n.Versions)

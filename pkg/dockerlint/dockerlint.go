@@ -18,6 +18,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/dockerfile"
 	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
 // File is the result for one Dockerfile.
@@ -85,11 +86,14 @@ type Input struct {
 	// Index reports whether an index of PyTorch exists, and whether that is known; nil: it is
 	// not asked.
 	Index func(url string) (exists, known bool)
+	// Machines are the GPUs and drivers of the policy, and Policy its file's name.
+	Machines []targets.Machine
+	Policy   string
 }
 
 // Lint judges a Dockerfile. It never fails: a text that is not understood has an error.
 func Lint(in Input, k *Knowledge) *File {
-	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context, wheelOf: in.Wheel, index: in.Index, work: new(int), made: map[int][]venv{}}
+	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context, wheelOf: in.Wheel, index: in.Index, machines: in.Machines, policy: in.Policy, work: new(int), made: map[int][]venv{}}
 	f, err := dockerfile.Read(bytes.NewReader(in.Text))
 	if err != nil && len(in.Checks) == 0 {
 		l.file.Error = err.Error()
@@ -117,12 +121,14 @@ type linter struct {
 	lines  []string
 	base   func(ref, platform string) (*Base, string)
 	// context returns a file of the build context.
-	context func(name string) ([]byte, bool)
-	wheelOf func(name, specifiers string) (*Wheel, string)
-	index   func(url string) (exists, known bool)
-	nested  int            // stages that copy from one another
-	work    *int           // instructions that were followed
-	made    map[int][]venv // the environments that a stage makes
+	context  func(name string) ([]byte, bool)
+	wheelOf  func(name, specifiers string) (*Wheel, string)
+	index    func(url string) (exists, known bool)
+	machines []targets.Machine
+	policy   string
+	nested   int            // stages that copy from one another
+	work     *int           // instructions that were followed
+	made     map[int][]venv // the environments that a stage makes
 }
 
 // whole matches the names of files that are built as they are.

@@ -186,6 +186,7 @@ func (w *walk) judge() {
 	w.removals()
 	w.fits()
 	w.needs()
+	w.onMachines()
 	w.inherited()
 }
 

@@ -30,7 +30,9 @@ type tables struct {
 	Absent  []*Listed `yaml:"absent"`
 	// Releases are the indexes with a release of torch.
 	Releases []*Release `yaml:"releases"`
-	Needs    []*Need    `yaml:"needs"`
+	// Architectures are the GPUs of the builds of torch.
+	Architectures []*Code `yaml:"architectures"`
+	Needs         []*Need `yaml:"needs"`
 	// Plain are distributions that bring no CUDA library.
 	Plain          []*Listed `yaml:"plain"`
 	DriverFiles    []string  `yaml:"driver_files"`

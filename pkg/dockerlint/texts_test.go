@@ -19,6 +19,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/dockerlint"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 	"github.com/imgcheck/imgcheck/rules"
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
@@ -40,7 +41,7 @@ func knowledge(t testing.TB) *dockerlint.Knowledge {
 
 // TestTexts lints the Dockerfiles of testdata/dockerfiles. A line `base REF TEXT` of the head
 // says which text image stands for an image; others are not known. `finding SEVERITY RULE
-// LIBRARY MESSAGE` is a finding of the base above; `path` names the file; see also indexOf. Files below context/ are
+// LIBRARY MESSAGE` is a finding of the base above; `path` names the file; `target` is a GPU and driver of the policy; see also indexOf. Files below context/ are
 // the build context. `want` has the findings and what is not predicted. A file named
 // healthy-… is one that works: it gives no error and no warning, and -update cannot change
 // that.
@@ -88,10 +89,17 @@ func TestTexts(t *testing.T) {
 
 func lintText(t *testing.T, k *dockerlint.Knowledge, a *txtar.Archive) *dockerlint.File {
 	t.Helper()
+	in := dockerlint.Input{Path: "Dockerfile"}
 	bases := map[string]*dockerlint.Base{}
 	last := ""
 	for line := range strings.Lines(string(a.Comment)) {
 		switch w := strings.Fields(line); {
+		case len(w) > 1 && w[0] == "target":
+			m, err := targets.Known().ParseMachine(w[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			in.Machines, in.Policy = append(in.Machines, m), ".imgcheck.yaml"
 		case len(w) == 3 && w[0] == "base":
 			last = w[1]
 			bases[last] = baseOf(t, w[2])
@@ -99,7 +107,6 @@ func lintText(t *testing.T, k *dockerlint.Knowledge, a *txtar.Archive) *dockerli
 			bases[last].Findings = append(bases[last].Findings, dockerlint.BaseFinding{Severity: packs.Severity(w[1]), Rule: w[2], Library: w[3], GPU: true, Message: strings.Join(w[4:], " ")})
 		}
 	}
-	in := dockerlint.Input{Path: "Dockerfile"}
 	if _, name, ok := strings.Cut(string(a.Comment), "\npath "); ok {
 		in.Path, _, _ = strings.Cut(name, "\n")
 	}
