@@ -32,7 +32,7 @@ func (r *pushScan) lint(ctx context.Context, changes []githook.Change) (stops bo
 				return false, err
 			}
 		}
-		file := l.one(ctx, c.Path, c.New)
+		file := l.one(ctx, lintJob{path: c.Path, text: c.New})
 		if ctx.Err() != nil {
 			fmt.Fprintf(r.stderr, "imgcheck: %s was not linted: the time is over\n", oneLine(c.Path))
 			return false, nil

@@ -19,6 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/pkg/buildchecks"
+	"github.com/imgcheck/imgcheck/pkg/builds"
 	"github.com/imgcheck/imgcheck/pkg/dockerfile"
 	"github.com/imgcheck/imgcheck/pkg/dockerlint"
 	"github.com/imgcheck/imgcheck/pkg/imagerefs"
@@ -45,7 +46,8 @@ func lintCommand() *cli.Command {
 		UsageText: "imgcheck lint [options] [FILE|DIRECTORY|-]…",
 		Description: "lint reads Dockerfiles before anything is built: BuildKit's own checks, and what breaks images for\n" +
 			"GPUs. In a directory, here without an argument, it takes the files named Dockerfile, Dockerfile.gpu,\n" +
-			"gpu.Dockerfile, Containerfile and the like; - is the standard input. A comment on the line before,\n" +
+			"gpu.Dockerfile, Containerfile and the like, and the builds of Compose files, of docker-bake.json and\n" +
+			"of devcontainer.json; - is the standard input. A comment on the line before,\n" +
 			"`# imgcheck ignore=RULE reason`, sets findings of a rule apart.\n\n" +
 			"The exit status is 0 if there is no finding at or above --fail-on, 1 if there is one, and 2 if\n" +
 			"a file could not be read.\n\n" +
@@ -154,13 +156,13 @@ func (l *linting) files(ctx context.Context, args []string) (*report.Dockerfiles
 	if err != nil {
 		return nil, err
 	}
-	var files []*dockerlint.File
-	for _, p := range paths {
-		text, err := l.read(p)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, l.one(ctx, p, text))
+	jobs, more, err := l.jobs(paths)
+	if err != nil {
+		return nil, err
+	}
+	files := more
+	for _, j := range jobs {
+		files = merged(files, l.one(ctx, j))
 	}
 	for _, w := range l.decided.Policy.Dockerfiles(files, l.known.Rules(), l.decided.Today) {
 		fmt.Fprintln(l.decided.stderr, "imgcheck: "+oneLine(w))
@@ -171,8 +173,9 @@ func (l *linting) files(ctx context.Context, args []string) (*report.Dockerfiles
 }
 
 // one lints a text.
-func (l *linting) one(ctx context.Context, path string, text []byte) *dockerlint.File {
-	in := dockerlint.Input{Path: path, Text: text, Context: l.contextOf(path)}
+func (l *linting) one(ctx context.Context, j lintJob) *dockerlint.File {
+	path, text := j.path, dockerlint.WithArguments(j.text, j.args)
+	in := dockerlint.Input{Path: path, Text: text, Target: j.target, Context: l.contextOf(j)}
 	if p := l.decided.Policy; len(p.Targets) > 0 {
 		in.Machines, in.Policy = p.Targets, filepath.Base(p.File)
 	}
@@ -204,7 +207,7 @@ func (l *linting) one(ctx context.Context, path string, text []byte) *dockerlint
 	for _, w := range warnings {
 		in.Checks = append(in.Checks, dockerlint.Warning(w))
 	}
-	return dockerlint.Lint(in, l.known)
+	return shift(dockerlint.Lint(in, l.known), j.line)
 }
 
 // wheel asks the index for a release.
@@ -313,16 +316,19 @@ func (l *linting) judgeBase(ctx context.Context, b *lintBase, ref string, o scan
 
 // contextOf returns a function that reads files of a Dockerfile's build context: below
 // --context, else below the Dockerfile's own directory or the working directory.
-func (l *linting) contextOf(file string) func(string) ([]byte, bool) {
+func (l *linting) contextOf(j lintJob) func(string) ([]byte, bool) {
 	if l.pushed {
 		return nil
 	}
 	dirs := []string{l.context}
-	if l.context == "" {
+	switch {
+	case l.context != "":
+	case j.context != "":
+		dirs = []string{j.context}
+	case j.path == "-":
 		dirs = []string{"."}
-		if file != "-" {
-			dirs = []string{filepath.Dir(file), "."}
-		}
+	default:
+		dirs = []string{filepath.Dir(j.path), "."}
 	}
 	return func(name string) ([]byte, bool) {
 		for _, dir := range dirs {
@@ -403,7 +409,7 @@ func dockerfilesOf(args []string) (paths []string, err error) {
 					if dirs++; dirs > lintDirs {
 						return fmt.Errorf("%s has more than %d directories: name those that you mean", arg, lintDirs)
 					}
-				case e.Type().IsRegular() && dockerfile.Named(p):
+				case e.Type().IsRegular() && (dockerfile.Named(p) || builds.Named(filepath.ToSlash(p))):
 					return add(p)
 				}
 				return nil

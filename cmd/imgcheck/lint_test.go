@@ -153,3 +153,82 @@ func TestLintIndex(t *testing.T) {
 		}
 	}
 }
+
+// TestLintBuilds lints the builds that a Compose file, bake's JSON and a devcontainer.json say.
+func TestLintBuilds(t *testing.T) {
+	dir := t.TempDir()
+	a := txtar.Parse([]byte(`
+-- app/compose.yaml --
+services:
+  gpu:
+    build:
+      context: .
+      dockerfile: gpu.df
+      target: final
+      args: {CUDA: cu122}
+  inline:
+    build:
+      context: .
+      dockerfile_inline: |
+        FROM scratch
+        RUN export A=1
+  outside:
+    build: {context: ., dockerfile: /etc/passwd}
+  above:
+    build: ../../..
+  absent:
+    build: ./absent
+-- app/gpu.df --
+ARG CUDA=cu121
+FROM scratch AS other
+RUN export OTHER=1
+FROM scratch AS final
+ARG CUDA
+RUN pip install torch --index-url https://download.pytorch.org/whl/${CUDA}
+FROM scratch
+-- app/docker-bake.json --
+{"target": {"default": {"dockerfile": "Dockerfile", "args": {"NAME": "cu123"}}}}
+-- app/Dockerfile --
+FROM scratch
+ARG NAME=cu121
+RUN pip install torch --index-url https://download.pytorch.org/whl/$NAME
+-- app/docker-bake.hcl --
+target "a" {}
+-- app/.devcontainer/devcontainer.json --
+{"build": {"dockerfile": "Dockerfile" /* here */}}
+-- app/.devcontainer/Dockerfile --
+FROM scratch
+RUN cd /x
+`))
+	for _, f := range a.Files {
+		p := filepath.Join(dir, f.Name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, f.Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, errs bytes.Buffer
+	status := run(context.Background(), []string{"imgcheck", "lint", "--offline", "--config", "none", "--all", filepath.Join(dir, "app")}, &out, &errs)
+	text := strings.ReplaceAll(out.String(), dir+"/", "")
+	for _, want := range []string{
+		"app/gpu.df:6:1: error: PyTorch has no index cu122",
+		"app/compose.yaml:13:1: warning: the variables that this RUN exports end with it: A",
+		"app/compose.yaml:15:1: not predicted: the build of outside: its Dockerfile /etc/passwd is outside of the repository",
+		"app/compose.yaml:17:1: not predicted: the build of above: its context ../../.. is outside of the repository",
+		"app/compose.yaml:19:1: not predicted: the build of absent: its Dockerfile app/absent/Dockerfile is not read:",
+		"app/docker-bake.hcl:1:1: not predicted: the builds of this file: bake's HCL is not read",
+		"app/.devcontainer/Dockerfile:2:1: warning: the directory that this RUN changes to ends with it",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if strings.Contains(text, "OTHER") || strings.Count(text, "app/Dockerfile:3:1: error: PyTorch has no index cu123") != 1 || status != exitFindings {
+		t.Errorf("status %d", status)
+	}
+	if t.Failed() {
+		t.Log(text, errs.String())
+	}
+}

@@ -73,6 +73,8 @@ type Warning struct {
 type Input struct {
 	Path string // as reports show it
 	Text []byte
+	// Target is the stage that is built, by its name; "": all that no other stage uses.
+	Target string
 	// Checks are the warnings of BuildKit's checks.
 	Checks []Warning
 	// Base returns what is known of an image that a FROM names, or why nothing is; nil: base
@@ -93,7 +95,7 @@ type Input struct {
 
 // Lint judges a Dockerfile. It never fails: a text that is not understood has an error.
 func Lint(in Input, k *Knowledge) *File {
-	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context, wheelOf: in.Wheel, index: in.Index, machines: in.Machines, policy: in.Policy, work: new(int), made: map[int][]venv{}}
+	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context, wheelOf: in.Wheel, index: in.Index, machines: in.Machines, policy: in.Policy, target: in.Target, work: new(int), made: map[int][]venv{}}
 	f, err := dockerfile.Read(bytes.NewReader(in.Text))
 	if err != nil && len(in.Checks) == 0 {
 		l.file.Error = err.Error()
@@ -126,6 +128,7 @@ type linter struct {
 	index    func(url string) (exists, known bool)
 	machines []targets.Machine
 	policy   string
+	target   string
 	nested   int            // stages that copy from one another
 	work     *int           // instructions that were followed
 	made     map[int][]venv // the environments that a stage makes

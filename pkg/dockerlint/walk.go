@@ -3,6 +3,7 @@ package dockerlint
 import (
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/dockerfile"
@@ -93,7 +94,7 @@ type removed struct {
 
 // targets judges every target of the file.
 func (l *linter) targets() {
-	for _, i := range l.parsed.Targets() {
+	for _, i := range l.built() {
 		w := l.walk(i)
 		if w == nil {
 			continue
@@ -106,6 +107,20 @@ func (l *linter) targets() {
 			}
 		}
 	}
+}
+
+// built returns the stages that are judged.
+func (l *linter) built() []int {
+	if l.target == "" {
+		return l.parsed.Targets()
+	}
+	for i := range l.parsed.Stages {
+		if strings.EqualFold(l.parsed.Stages[i].Name, l.target) || strconv.Itoa(i) == l.target {
+			return []int{i}
+		}
+	}
+	l.file.Unknown = append(l.file.Unknown, Unknown{1, "the stage " + l.target + ", which the file does not have"})
+	return nil
 }
 
 // walk begins at the image of a stage.
