@@ -107,7 +107,7 @@ func extrasOf(line string) (bare, extras string) {
 func (w *walk) mayBring(o *install) string {
 	for i := range o.wheels {
 		x := &o.wheels[i]
-		if x.plain || listed(w.Plain, x.name) || w.isTool(x.name) {
+		if x.plain || listed(w.Plain, x.name) || w.isTool(x.name) || w.hasNeeds(x.name) {
 			continue
 		}
 		if o.locked || len(o.index)+len(o.extra) > 0 {

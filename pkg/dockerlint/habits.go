@@ -185,6 +185,7 @@ func (w *walk) judge() {
 	w.unpinned()
 	w.removals()
 	w.fits()
+	w.exclusives()
 	w.needs()
 	w.onMachines()
 	w.inherited()
@@ -320,7 +321,7 @@ func (w *walk) gpuPackage(line int) *wheel {
 	for _, in := range w.installs {
 		for i := range in.wheels {
 			x := &in.wheels[i]
-			if (line == 0 || x.line <= line) && (packs.MatchAny([]string{"torch", "onnxruntime-gpu", "tensorflow", "tensorflow-gpu", "ctranslate2", "paddlepaddle-gpu", "vllm", "faster-whisper"}, x.name) || w.Packs.GPUWheels.Has(x.name)) {
+			if (line == 0 || x.line <= line) && isFramework(w, x.name) {
 				return x
 			}
 		}

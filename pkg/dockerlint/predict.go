@@ -213,14 +213,8 @@ func (w *walk) needs() {
 // need returns the libraries that a package needs, or nil if they are not known: a row of
 // the tables, or a stack of the packs for frameworks that are installed for GPUs alone.
 func (w *walk) need(x *wheel) *Need {
-	rows := slices.Clone(w.Needs)
-	for _, s := range w.Packs.Stacks {
-		if s.Build == "" && !s.Incidental {
-			rows = append(rows, &Need{Package: s.Package, Versions: s.Versions, CUDA: s.CUDA, CUDNN: packs.Numbers(s.CUDNN, 1)})
-		}
-	}
 	known := false
-	for _, n := range rows {
+	for _, n := range w.allNeeds() {
 		if n.Package != x.name {
 			continue
 		}
@@ -233,6 +227,21 @@ func (w *walk) need(x *wheel) *Need {
 		w.unknown = append(w.unknown, Unknown{x.line, fmt.Sprintf("which libraries %s%s needs", x.name, cmp.Or(x.spec, ", without a release,"))})
 	}
 	return nil
+}
+
+func (w *walk) allNeeds() []*Need {
+	rows := slices.Clone(w.Needs)
+	for _, s := range w.Packs.Stacks {
+		if s.Build == "" && !s.Incidental {
+			rows = append(rows, &Need{Package: s.Package, Versions: s.Versions, CUDA: s.CUDA, CUDNN: packs.Numbers(s.CUDNN, 1)})
+		}
+	}
+	return rows
+}
+
+// hasNeeds reports whether a package is known to need libraries, so that it brings none.
+func (w *walk) hasNeeds(name string) bool {
+	return slices.ContainsFunc(w.allNeeds(), func(n *Need) bool { return n.Package == name })
 }
 
 // otherIndex reports whether an index that is not PyPI may have another build of a package
