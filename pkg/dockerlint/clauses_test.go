@@ -125,7 +125,7 @@ func TestWork(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		l := &linter{Knowledge: k, file: new(File), lines: lines([]byte(text)), parsed: f, work: new(int), made: map[int][]venv{}}
+		l := &linter{Knowledge: k, file: new(File), lines: lines([]byte(text)), parsed: f, work: new(int), made: map[int]*walk{}}
 		l.targets()
 		if name == "copies" && *l.work != 9000 || len(l.file.Unknown) == 0 {
 			t.Errorf("%s: %d instructions were followed", name, *l.work)

@@ -95,7 +95,7 @@ type Input struct {
 
 // Lint judges a Dockerfile. It never fails: a text that is not understood has an error.
 func Lint(in Input, k *Knowledge) *File {
-	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context, wheelOf: in.Wheel, index: in.Index, machines: in.Machines, policy: in.Policy, target: in.Target, work: new(int), made: map[int][]venv{}}
+	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context, wheelOf: in.Wheel, index: in.Index, machines: in.Machines, policy: in.Policy, target: in.Target, work: new(int), made: map[int]*walk{}}
 	f, err := dockerfile.Read(bytes.NewReader(in.Text))
 	if err != nil && len(in.Checks) == 0 {
 		l.file.Error = err.Error()
@@ -129,9 +129,9 @@ type linter struct {
 	machines []targets.Machine
 	policy   string
 	target   string
-	nested   int            // stages that copy from one another
-	work     *int           // instructions that were followed
-	made     map[int][]venv // the environments that a stage makes
+	nested   int           // stages that copy from one another
+	work     *int          // instructions that were followed
+	made     map[int]*walk // stages that others copy from
 }
 
 // whole matches the names of files that are built as they are.

@@ -47,7 +47,11 @@ func (w *walk) replaced(line int, value string) {
 		v["before"] = strconv.Itoa(w.paths[n-1].line)
 		if dirs := lost(w.paths[n-1].value); len(dirs) > 0 {
 			v["lost"] = strings.Join(dirs, ":")
-			w.say("library-path-replaced", "own", line, v)
+			clause := "own"
+			if len(dirs) < len(strings.FieldsFunc(w.paths[n-1].value, func(r rune) bool { return r == ':' })) { // some are kept
+				clause = "rewritten"
+			}
+			w.say("library-path-replaced", clause, line, v)
 		}
 		return
 	}
@@ -104,36 +108,81 @@ func (w *walk) copy(st *dockerfile.Step) {
 	}
 }
 
-// copyStage judges a COPY of another stage: an environment that comes to another path.
+// copyStage judges a COPY of another stage: an environment that comes to another path, or, with
+// its packages, to the same one.
 func (w *walk) copyStage(st *dockerfile.Step, words []string, to string) {
-	w.unknown = append(w.unknown, Unknown{st.Line, "the files that come from " + w.parsed.Stages[st.From].String()})
+	of := Unknown{st.Line, "the files that come from " + w.parsed.Stages[st.From].String()}
 	if w.nested >= maxStagesNested {
+		w.unknown = append(w.unknown, of)
 		return
 	}
-	for _, e := range w.venvsOf(st.From) {
-		for _, from := range words[:len(words)-1] {
-			from = path.Clean("/" + from)
-			rest, below := strings.CutPrefix(e.path+"/", from+"/")
-			if !below || to == "" || len(words) > 2 {
-				continue
-			}
-			if now := path.Join(to, rest); now != e.path && !w.mentioned(e.path) {
-				w.say("venv-moved", "moved", st.Line, values{"from": e.path, "to": now, "before": strconv.Itoa(e.line)})
-			}
-		}
+	other := w.other(st.From)
+	sources, known := words[:len(words)-1], to != ""
+	for _, from := range sources {
+		known = known && (w.bringEnvironment(st, other, from, to, len(sources)) || noLibrary(from, to))
+	}
+	if !known {
+		w.unknown = append(w.unknown, of)
 	}
 }
 
-// venvsOf returns the environments that a stage makes.
-func (w *walk) venvsOf(stage int) []venv {
-	if list, ok := w.made[stage]; ok {
-		return list
+// bringEnvironment judges a copied path that has an environment. It reports whether all that
+// the path brings is known.
+func (w *walk) bringEnvironment(st *dockerfile.Step, other *walk, from, to string, sources int) bool {
+	from = path.Clean("/" + from)
+	whole := false
+	for _, e := range other.venvs {
+		rest, below := strings.CutPrefix(e.path+"/", from+"/")
+		if !below || to == "" || sources > 1 {
+			continue
+		}
+		now := path.Join(to, rest)
+		if now == e.path {
+			whole = w.bring(other, e)
+		} else if !w.mentioned(e.path) {
+			w.say("venv-moved", "moved", st.Line, values{"from": e.path, "to": now, "before": strconv.Itoa(e.line)})
+		}
 	}
-	quiet := &linter{Knowledge: w.Knowledge, file: new(File), lines: w.lines, parsed: w.parsed, nested: w.nested + 1, work: w.work}
+	return whole
+}
+
+// bring takes the packages of an environment of another stage. It reports whether these are
+// all that it may have.
+func (w *walk) bring(other *walk, e venv) (whole bool) {
+	whole = !slices.ContainsFunc(other.unknown, func(u Unknown) bool { return u.Line != other.from.Line })
+	activated := other.value("VIRTUAL_ENV") == e.path || strings.HasPrefix(other.programs, e.path+"/bin")
+	for _, in := range other.installs {
+		switch {
+		case in.elsewhere:
+		case in.python == e.path || in.python == "" && activated:
+			w.installs = append(w.installs, in)
+		case in.python == "":
+			whole = false
+		}
+	}
+	return whole
+}
+
+// noLibrary reports whether a path of another stage is a program or a text, to which no library
+// of CUDA's belongs.
+func noLibrary(from, to string) bool {
+	if slices.Contains([]string{".html", ".css", ".js", ".json", ".txt", ".sh", ".py", ".toml", ".yaml", ".yml", ".lock", ".md"}, path.Ext(from)) {
+		return true
+	}
+	dir := path.Dir(path.Clean("/" + from))
+	return path.Base(dir) == "bin" && !strings.HasSuffix(from, "/") && (path.Base(path.Dir(to)) == "bin" || path.Base(to) == "bin")
+}
+
+// other returns the walk of another stage.
+func (w *walk) other(stage int) *walk {
+	if o := w.made[stage]; o != nil {
+		return o
+	}
+	quiet := &linter{Knowledge: w.Knowledge, file: new(File), lines: w.lines, parsed: w.parsed, context: w.context, nested: w.nested + 1, work: w.work}
 	other := quiet.walk(stage)
 	other.steps(stage)
-	w.made[stage] = other.venvs
-	return other.venvs
+	w.made[stage] = other
+	return other
 }
 
 // maxStagesNested limits stages that copy from one another.

@@ -155,6 +155,9 @@ func (w *walk) keep(st *dockerfile.Step) {
 	case "ENV":
 		for _, s := range st.Settings {
 			w.variables = append(w.variables, setting{s.Name, st.Line})
+			if s.Name == "PATH" {
+				w.programs = s.Value
+			}
 		}
 	case "CMD", "ENTRYPOINT":
 		w.starts = st.Line

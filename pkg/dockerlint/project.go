@@ -26,6 +26,9 @@ func (w *walk) project(c command) *install {
 	switch name := c.name(); {
 	case name == "uv" && first(args) == "sync":
 		in.python = w.at(cmpOr(w.value("UV_PROJECT_ENVIRONMENT"), ".venv"), true)
+		if in.python != "" {
+			w.venvs = append(w.venvs, venv{in.python, c.line})
+		}
 		w.uvSync(in, args[1:])
 	case name == "poetry" && (first(args) == "install" || first(args) == "sync"):
 		in.python = "poetry"

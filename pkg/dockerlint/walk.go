@@ -52,6 +52,7 @@ type walk struct {
 	unknown  []Unknown
 
 	variables  []setting // names of ENVs
+	programs   string    // the last ENV PATH, as written
 	uninstalls []removed // distributions
 	condas     []systemPackage
 	// condaCUDNN and condaCUDA are the major versions that conda installs.
