@@ -92,7 +92,7 @@ func (w *walk) copy(st *dockerfile.Step) {
 	to := w.at(words[len(words)-1], known)
 	for _, from := range words[:len(words)-1] {
 		base := path.Base(from)
-		if packs.MatchAny(w.DriverFiles, base) {
+		if packs.MatchAny(w.DriverFiles, base) && !strings.Contains(to, "/stubs") { // to link with
 			w.say("driver-copied", "file", st.Line, values{"path": base})
 		}
 	}
@@ -312,20 +312,20 @@ func (w *walk) judgeIndex(in *install, name string, only bool) {
 	v := values{"index": name, "newest": newest, "nearest": indexURL(all, name)}
 	switch {
 	case listed(w.Absent, name):
-		w.say("index-absent", "absent", in.line, v)
+		w.absent(in, only, v)
 		return
 	case indexNumber(name) > indexNumber(newest):
 		switch exists, known := w.asked(name); {
 		case !known:
 			w.say("index-absent", "newer", in.line, v)
 		case !exists:
-			w.say("index-absent", "absent", in.line, v)
+			w.absent(in, only, v)
 		}
 		return
 	case !slices.Contains(all, name):
 		w.unknown = append(w.unknown, Unknown{in.line, "whether PyTorch has an index " + name})
 		return
-	case !only || len(in.extra) > 0 || len(in.index) > 1:
+	case !only || len(in.extra) > 0 || len(in.index) > 1 || w.hasTorch():
 		return
 	}
 	for _, x := range in.wheels {
@@ -338,6 +338,23 @@ func (w *walk) judgeIndex(in *install, name string, only bool) {
 			w.say("index-absent", "build", in.line, v)
 		}
 	}
+}
+
+// absent reports an index that does not exist. pip passes over such a one beside another.
+func (w *walk) absent(in *install, only bool, v values) {
+	clause := "absent"
+	if !only || len(in.extra) > 0 || len(in.index) > 1 || w.hasTorch() {
+		clause = "passed-over"
+	}
+	w.say("index-absent", clause, in.line, v)
+}
+
+// hasTorch reports whether the base image may have torch, so that pip may find nothing to do.
+func (w *walk) hasTorch() bool {
+	if w.base == nil {
+		return strings.Contains(w.from.Ref, "torch") || strings.HasPrefix(w.from.Ref, "nvcr.io/") || w.from.Ref == ""
+	}
+	return w.base.Wheels["torch"] != ""
 }
 
 // asked reports whether PyTorch's server has an index, and whether that is known.
