@@ -145,11 +145,13 @@ func (b *builder) env(words []string) error {
 			return err
 		}
 		list, set := b.image.Config.Env, words[0]+"="+value
-		if i := slices.IndexFunc(list, func(v string) bool { return strings.HasPrefix(v, words[0]+"=") }); i >= 0 {
-			list[i] = set
+		is := func(v string) bool { return strings.HasPrefix(v, words[0]+"=") }
+		if i := slices.IndexFunc(list, is); i >= 0 {
+			list = slices.Insert(slices.DeleteFunc(list, is), i, set) // a text may set it twice
 		} else {
-			b.image.Config.Env = append(list, set)
+			list = append(list, set)
 		}
+		b.image.Config.Env = list
 	}
 	return nil
 }
@@ -479,8 +481,17 @@ func (b *builder) ldconfig() error {
 	return fmt.Errorf("ldconfig: the image has no loader of glibc")
 }
 
-// install installs the libraries of packages. Where the image has a cache, the packages'
-// trigger runs ldconfig.
+// hasLoader reports whether the image has glibc's loader: not all texts do.
+func (b *builder) hasLoader() bool {
+	for _, interp := range []string{"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"} {
+		if _, err := elfdeps.NewLoader(b.fs, interp, elfdeps.Env{}); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// install installs the libraries of packages.
 func (b *builder) install(manager string, names []string) error {
 	dir := "/usr/lib"
 	switch {
@@ -500,7 +511,10 @@ func (b *builder) install(manager string, names []string) error {
 			b.put(path.Join(dir, s), imagetest.File{ELF: b.library([]string{s})})
 		}
 	}
-	if _, _, ok := b.fs.Lookup("/etc/ld.so.cache"); ok && manager == "apt" {
+	if manager == "apt" && b.hasLoader() { // libc-bin, which is essential, has a trigger
+		if _, _, ok := b.fs.Lookup("/sbin/ldconfig"); !ok {
+			b.put("/sbin/ldconfig", imagetest.File{ELF: &imagetest.ELF{Type: elf.ET_EXEC}, Mode: 0o755})
+		}
 		return b.ldconfig()
 	}
 	return nil
@@ -700,6 +714,11 @@ func (b *builder) restore(info string, all bool) int {
 			soname = e.Object.Soname
 		}
 		l := b.library([]string{soname})
+		if module, _, ok := strings.Cut(path.Base(p), ".cpython-"); ok {
+			l.Symbols = append(l.Symbols, imagetest.Symbol{Name: "PyInit_" + module, Defined: true, Type: elf.STT_FUNC})
+		} else if module, ok := strings.CutSuffix(path.Base(p), ".abi3.so"); ok {
+			l.Symbols = append(l.Symbols, imagetest.Symbol{Name: "PyInit_" + module, Defined: true, Type: elf.STT_FUNC})
+		}
 		b.put(p, imagetest.File{ELF: l})
 		n++
 	}
@@ -751,7 +770,19 @@ func wheelLibraries(name, version string) map[string][]string {
 // packageLibraries are the libraries of packages of distributions, with those of the
 // packages that they depend on.
 var packageLibraries = map[string][]string{
+	"libgomp":                        {"libgomp.so.1"},
 	"libgomp1":                       {"libgomp.so.1"},
+	"libblas3":                       {"libblas.so.3"},
+	"liblapack3":                     {"liblapack.so.3", "libblas.so.3"},
+	"libopenblas0":                   {"libopenblas.so.0"},
+	"libopenmpi3":                    {"libmpi.so.40", "libmpi_cxx.so.40", "libopen-rte.so.40", "libopen-pal.so.40"},
+	"libpng16-16":                    {"libpng16.so.16"},
+	"libpq5":                         {"libpq.so.5"},
+	"libssl3":                        {"libssl.so.3", "libcrypto.so.3"},
+	"libtbb12":                       {"libtbb.so.12", "libtbbmalloc.so.2"},
+	"libusb-1.0-0":                   {"libusb-1.0.so.0"},
+	"libx11-6":                       {"libX11.so.6", "libxcb.so.1"},
+	"libxext6":                       {"libXext.so.6", "libX11.so.6", "libxcb.so.1"},
 	"libnuma1":                       {"libnuma.so.1"},
 	"libbz2-1.0":                     {"libbz2.so.1.0"},
 	"zlib1g":                         {"libz.so.1"},

@@ -60,7 +60,7 @@ func (p *patching) emitted(ctx context.Context, works []*work, done []*patch.Pat
 // of a layer: it stands alone, or a library has to come from another image, or a file has to
 // be removed, which COPY cannot do.
 func (p *patching) inLines(plan *fix.Plan) bool {
-	if p.emit != "dockerfile" || plan.Snippet == nil {
+	if p.emit != "dockerfile" || plan.Snippet == nil || len(p.from) > 0 && len(plan.Snippet.Left) > 0 {
 		return false
 	}
 	removes := func(s fix.Step) bool { return s.Kind == "remove" }
@@ -86,7 +86,12 @@ func (p *patching) emitLLB(ctx context.Context, done *patch.Patched) error {
 func (p *patching) context(w *work, done []*patch.Patched) (*buildkit.Context, error) {
 	notes := w.plan.Published()
 	if p.inLines(w.plan) {
-		return buildkit.WithLines(w.Base, p.ref, p.patch.Insecure, w.plan.Snippet.Lines, append(notes, terms(w.plan)...))
+		s := w.plan.Snippet
+		for _, l := range s.Left {
+			p.say(oneLine(fmt.Sprintf("left out: %s: %s", l.Step, l.Why)))
+			notes = slices.DeleteFunc(notes, func(n string) bool { return n == l.Step })
+		}
+		return buildkit.WithLines(w.Base, p.ref, p.patch.Insecure, s.Stages, s.Lines, append(notes, terms(w.plan)...))
 	}
 	var copies []buildkit.Copy
 	for _, c := range w.plan.Copies() {

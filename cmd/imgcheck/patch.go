@@ -398,7 +398,11 @@ func (p *patching) fixing(ctx context.Context, j *scan.JudgedBase, sources *prov
 	if p.advises() {
 		return p.advised(ctx, j)
 	}
-	plan, err := j.Plan(ctx, sources, p.pins)
+	planned := j.Plan
+	if p.emit == "dockerfile" && p.emitDir == "" {
+		planned = j.PlanLines
+	}
+	plan, err := planned(ctx, sources, p.pins)
 	if err != nil || plan == nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ import (
 // layer that it copies. The same image gives the same context.
 type Context struct {
 	from   string   // the base, by digest
+	stages []string // instructions before FROM
 	lines  []string // instructions
 	env    []patch.EnvEdit
 	notes  []string
@@ -98,13 +99,14 @@ func NewContext(p *patch.Patched, from string, insecure bool, copies []Copy, not
 }
 
 // WithLines makes a build context of instructions on base, which need no files beside the
-// Dockerfile. The other parameters are those of [NewContext].
-func WithLines(base *patch.Image, from string, insecure bool, lines, notes []string) (*Context, error) {
+// Dockerfile, and of those of the stages that they copy from. The other parameters are those of
+// [NewContext].
+func WithLines(base *patch.Image, from string, insecure bool, stages, lines, notes []string) (*Context, error) {
 	c, err := newContext(base, from, insecure, notes)
 	if err != nil {
 		return nil, err
 	}
-	c.lines = lines
+	c.stages, c.lines = stages, lines
 	return c, nil
 }
 

@@ -2,6 +2,7 @@ package buildkit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/internal/envline"
@@ -18,7 +19,7 @@ func (c *Context) Dockerfile() (string, error) {
 	if !c.Alone() {
 		lines = append(lines, "# Its context is the directory of this file.")
 	}
-	lines = append(append(lines, "FROM "+c.from), c.lines...)
+	lines = slices.Concat(lines, c.stages, []string{"FROM " + c.from}, c.lines)
 	for _, k := range c.copies {
 		words := append([]string{fmt.Sprintf("COPY --link --from=%s --chown=%s --chmod=%s", k.image, k.owner, octal(k.mode))}, k.from...)
 		lines = append(lines, strings.Join(append(words, strings.TrimSuffix(k.dir, "/")+"/"), " \\\n    "))

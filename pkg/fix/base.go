@@ -23,7 +23,7 @@ type BaseChange struct {
 // nil: if the image does not say what it is built on, if no such variant is known, or if its
 // libraries do not resolve the same in the replay. Of the variant, the replay has the copied
 // libraries alone, empty and in the variant's directories.
-func (p *planner) baseChange(ctx context.Context, plan *Plan, s *Snippet) (*BaseChange, error) {
+func (p *planner) baseChange(ctx context.Context, steps []Step, s *Snippet) (*BaseChange, error) {
 	if len(s.Lines) != 1 || len(s.Packages) > 0 {
 		return nil, nil
 	}
@@ -32,10 +32,10 @@ func (p *planner) baseChange(ctx context.Context, plan *Plan, s *Snippet) (*Base
 	if from == "" || row == nil || row.CUDA != getVar(environment(p.base), "CUDA_VERSION") || !strings.HasSuffix(to, from[strings.LastIndex(from, "-"):]) {
 		return nil, nil
 	}
-	w := &writer{m: &p.maker, plan: plan}
+	w := &writer{m: &p.maker}
 	g := group{text: to}
-	for _, step := range plan.Steps {
-		image, paths := w.sources(&step)
+	for _, step := range steps {
+		image, paths := w.public(&step)
 		if image != to || !step.StandIn {
 			return nil, nil
 		}

@@ -8,7 +8,7 @@
 // they resolve, and the candidates that were tried and resolve less.
 //
 // Without a source of libraries, a stand-in takes the place of a library that has to be
-// added: a library of that name that needs nothing. It shows where the library has to go
+// added: an empty library that needs what rules/provide says. It shows where the library has to go
 // and what it would resolve, but not whether the real one is complete.
 //
 // The package does not know how a layer is written or published (pkg/patch), nor where

@@ -145,7 +145,8 @@ func (m *maker) bring(ctx context.Context, f *lint.Finding, names []string) (fun
 		if provide.LibraryOf(f.Library) == nil || asker == nil || m.glibc(asker) == "" {
 			return nil, nil
 		}
-		return func(dir string) candidate { return standIn(dir, names, asker) }, nil
+		cuda := cmp.Or(provide.CUDAOf(names), m.cudaMajor(f))
+		return func(dir string) candidate { return standIn(dir, names, asker, cuda) }, nil
 	}
 	found, err := m.find(ctx, f, names)
 	if found == nil || err != nil {
@@ -169,13 +170,14 @@ func (m *maker) asker(f *lint.Finding) *elfdeps.Object {
 }
 
 // standIn returns the candidate to add stand-ins under those names to dir. It grows by the
-// libraries that they turn out to open, once the trial shows them.
-func standIn(dir string, names []string, like *elfdeps.Object) candidate {
+// libraries that they turn out to open, once the trial shows them. They need the libraries that the
+// real ones for a major version of CUDA need.
+func standIn(dir string, names []string, like *elfdeps.Object, cuda string) candidate {
 	s := Step{Kind: "add", Library: names[0], Path: dir, StandIn: true}
 	origin := "$ORIGIN" // as in NVIDIA's libraries of several files
 	for _, n := range names {
 		s.Files = append(s.Files, n)
-		o := &elfdeps.Object{Runpath: &origin, Ident: like.Ident, Type: elf.ET_DYN, Machine: like.Machine, Version: like.Version, Dynamic: true, Soname: n, Stack: elfdeps.StackNoExec}
+		o := &elfdeps.Object{Runpath: &origin, Ident: like.Ident, Type: elf.ET_DYN, Machine: like.Machine, Version: like.Version, Dynamic: true, Soname: n, Needed: provide.NeededBy(n, cuda), Stack: elfdeps.StackNoExec}
 		s.files = append(s.files, file{File: patch.File{Path: path.Join(dir, n), Mode: 0o644, Size: 4096}, object: o})
 	}
 	slices.Sort(s.Files)
@@ -191,7 +193,7 @@ func standIn(dir string, names []string, like *elfdeps.Object) candidate {
 		if len(more) == len(names) {
 			return nil
 		}
-		c := standIn(dir, more, like)
+		c := standIn(dir, more, like, cuda)
 		return &c
 	}}
 }

@@ -61,7 +61,7 @@ type Step struct {
 	Library string   `json:"library,omitempty"`
 	Files   []string `json:"files,omitempty"`
 	// StandIn is set if there is no source to take Library from: the plan was tried with a
-	// library of that name that needs nothing.
+	// library of that name that has no code.
 	StandIn bool `json:"stand_in,omitempty"`
 	// Version and Source describe the added library, and Doubt says what could not be
 	// verified about it.

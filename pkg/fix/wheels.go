@@ -34,6 +34,9 @@ func (m *maker) wheelOf(s *Step) *wheels {
 		return nil
 	}
 	there := m.inventory.Wheels(p)
+	if f := s.found; f != nil {
+		return foundWheel(f, p, there)
+	}
 	cuda, _ := m.wanted(s)
 	for _, g := range m.groups {
 		if f := g.finding; f == nil || !slices.ContainsFunc(g.steps, func(o Step) bool { return o.Library == s.Library && o.Path == s.Path }) {
@@ -56,6 +59,19 @@ func (m *maker) wheelOf(s *Step) *wheels {
 		return &wheels{python: p, requirements: []string{pkg.Name + "==" + pkg.Version}, again: true}
 	}
 	return nil
+}
+
+// foundWheel returns the wheel of an index that a source has found, or nil if it is from elsewhere,
+// or pip would take the files of another release away.
+func foundWheel(f *provide.Found, p *inventory.Python, there map[string]*inventory.Package) *wheels {
+	if f.Archive == nil || f.Archive.Wheel == "" || !plainWord(f.Archive.Wheel+f.Version) {
+		return nil
+	}
+	old := there[f.Archive.Wheel]
+	if old != nil && old.Version != f.Version {
+		return nil
+	}
+	return &wheels{python: p, requirements: []string{f.Archive.Wheel + "==" + f.Version}, index: f.Archive.Index, again: old != nil}
 }
 
 // only returns the installed wheel that has a library, if it is the only one of them.

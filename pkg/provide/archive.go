@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
@@ -425,9 +426,9 @@ func (u *unpacker) zipMember(p string, m *zip.File) error {
 	return nil
 }
 
-// fromMembers returns sets of members, directory by directory, and the text of the topmost
-// licence.
-func (e *env) fromMembers(members []member, release string, r *request) (all []*set, licence string, err error) {
+// fromMembers returns sets of members, directory by directory, and the path and the text of the
+// topmost licence.
+func (e *env) fromMembers(members []member, release string, r *request) (all []*set, licence, text string, err error) {
 	dirs := map[string][]entry{}
 	var order []string
 	var at member
@@ -444,7 +445,7 @@ func (e *env) fromMembers(members []member, release string, r *request) (all []*
 		}
 		n, err := e.entry(m)
 		if err != nil {
-			return nil, "", fmt.Errorf("reading %s: %w", path.Base(m.Path), err)
+			return nil, "", "", fmt.Errorf("reading %s: %w", path.Base(m.Path), err)
 		}
 		if n.name != "" {
 			dirs[dir] = append(dirs[dir], n)
@@ -456,12 +457,12 @@ func (e *env) fromMembers(members []member, release string, r *request) (all []*
 	if at.Sum != "" {
 		f, err := trust.Open(e.blob(at.Sum))
 		if err != nil {
-			return nil, "", err
+			return nil, "", "", err
 		}
 		defer f.Close()
-		licence = licenceText(f)
+		text = licenceText(f)
 	}
-	return all, licence, nil
+	return all, at.Path, text, nil
 }
 
 // entry returns a member as an entry of its directory; an empty one for a link out of the
@@ -487,4 +488,15 @@ func (e *env) entry(m member) (entry, error) {
 		name: path.Base(m.Path), object: o, size: m.Size, digest: "sha256:" + m.Sum,
 		open: func() (io.ReadCloser, error) { return trust.Open(p) },
 	}, nil
+}
+
+// at says where the archive of a release is, and reports whether others can fetch it from there:
+// it has a hash, and needs no login.
+func (f *Found) at(u *url.URL) bool {
+	if f.Archive.SHA256 == "" || u.User != nil {
+		f.Archive = nil
+		return false
+	}
+	f.Archive.URL = u.String()
+	return true
 }

@@ -46,17 +46,21 @@ func (s *fileSource) find(ctx context.Context, r *request) (*Found, error) {
 		return nil, absent("is release %s, which does not fit", release)
 	}
 	here := func() (string, error) { return s.file, nil }
-	return s.found(ctx, r, here, strings.TrimPrefix(digest, "sha256:"), release, filepath.Base(s.file))
+	f, err := s.found(ctx, r, here, strings.TrimPrefix(digest, "sha256:"), release, filepath.Base(s.file))
+	if f != nil {
+		f.Archive = nil // no server has it
+	}
+	return f, err
 }
 
 // found returns a library of an archive that fetch returns. release is empty if it is not
-// known.
+// known. The caller says where the archive is.
 func (e *env) found(ctx context.Context, r *request, fetch func() (string, error), sum, release, title string) (*Found, error) {
 	members, err := e.unpack(ctx, fetch, sum, r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", title, err)
 	}
-	all, licence, err := e.fromMembers(members, release, r)
+	all, at, licence, err := e.fromMembers(members, release, r)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +73,7 @@ func (e *env) found(ctx context.Context, r *request, fetch func() (string, error
 		return nil, err
 	}
 	source := fmt.Sprintf("%s (sha256:%s)", title, sum)
-	f := &Found{Version: s.version, Source: source, Public: source, Doubt: doubt, Files: s.list()}
+	f := &Found{Version: s.version, Source: source, Public: source, Doubt: doubt, Files: s.list(), Archive: &Archive{SHA256: sum, Dir: s.dir, License: at}}
 	f.licensed(r, licence)
 	return f, nil
 }

@@ -39,6 +39,9 @@ type Library struct {
 	// OtherNumbers is set if the numbers in its file names are not those of the
 	// release: CUPTI of CUDA 12.4 is libcupti.so.2024.1.1.
 	OtherNumbers bool `yaml:"other_numbers"`
+	// Needs are the files of other libraries that a file, named up to ".so", needs, by the
+	// major version of CUDA.
+	Needs map[string]map[string][]string `yaml:"needs"`
 	// With are the files of the library that one of its files needs or opens; {number} and
 	// {release} are not filled in.
 	With    map[string][]string `yaml:"with"`
@@ -167,6 +170,17 @@ func LibraryOf(name string) *Library {
 		}
 	}
 	return nil
+}
+
+// NeededBy returns the files of other libraries that a library for a major version of CUDA needs,
+// as far as rules/provide says.
+func NeededBy(name, cuda string) []string {
+	lib := LibraryOf(name)
+	if lib == nil {
+		return nil
+	}
+	stem, _, _ := strings.Cut(name, ".so")
+	return lib.Needs[cuda][stem]
 }
 
 // InWheel reports whether a directory is one that has the library in a wheel.

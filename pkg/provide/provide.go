@@ -100,6 +100,9 @@ type Found struct {
 	Public string
 	// Image is the image that the files are from; nil for another source.
 	Image *Origin
+	// Archive is the archive of a server that the files are from; nil for another source, and
+	// for a server that wants a login.
+	Archive *Archive
 	// License is the licence of the files; nil if it is not known.
 	License *License
 	// Doubt is a line on a condition that could not be checked, or empty.
@@ -127,6 +130,17 @@ type Origin struct {
 	Ref    string // as in --from, without image:
 	Digest string // of the manifest, or empty if the image has none
 	Dir    string // the directory of the files, absolute, without links
+}
+
+// Archive is a wheel, zip or tar on a server.
+type Archive struct {
+	URL     string
+	SHA256  string // in hex
+	Dir     string // the directory of the files in it
+	License string // the file of the licence in it, or empty
+	// Wheel is the distribution, if it is a wheel of a package index, and Index the address of
+	// the index, empty for PyPI.
+	Wheel, Index string
 }
 
 // License is the licence of a library.

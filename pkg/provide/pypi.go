@@ -97,7 +97,17 @@ func (s *indexSource) wheel(ctx context.Context, r *request, c candidate) (*Foun
 	fetch := func() (string, error) {
 		return s.download(ctx, &artifact{url: u, name: c.link.name, sum: c.link.sum, size: c.link.size})
 	}
-	return s.found(ctx, r, fetch, c.link.sum, c.wheel.version, c.link.name)
+	f, err := s.found(ctx, r, fetch, c.link.sum, c.wheel.version, c.link.name)
+	switch {
+	case f == nil:
+	case s.url.User != nil:
+		f.Archive = nil // others would need the login
+	case f.at(u):
+		if f.Archive.Wheel = c.wheel.name; s.url.String() != defaultIndex {
+			f.Archive.Index = s.url.String()
+		}
+	}
+	return f, err
 }
 
 // link is a file that an index page names.

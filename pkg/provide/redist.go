@@ -202,7 +202,11 @@ func (s *redistSource) manifest(ctx context.Context, product string, u *url.URL)
 }
 
 func (s *redistSource) take(ctx context.Context, r *request, a *artifact, version string) (*Found, error) {
-	return s.found(ctx, r, func() (string, error) { return s.download(ctx, a) }, a.sum, version, a.name)
+	f, err := s.found(ctx, r, func() (string, error) { return s.download(ctx, a) }, a.sum, version, a.name)
+	if f != nil {
+		f.at(a.url)
+	}
+	return f, err
 }
 
 // component is a part of a redistrib_*.json.

@@ -72,7 +72,7 @@ func assumed(requirements []string) string {
 	if len(requirements) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; assumed: a release of %s that fits the rest of the image", clean(some(requirements)))
+	return fmt.Sprintf("; assumed: a release of %s that fits the rest of the image", some(cleaned(requirements)))
 }
 
 // shown returns how many warnings the problems hide, as the end of a sentence.
@@ -98,14 +98,27 @@ func (t *text) fix(d *Document) {
 		t.paragraph("", why)
 	}
 	list := pastes(d, share)
-	for _, r := range list {
+	for i, r := range list {
 		t.paragraph(r.word, r.says)
 		for _, l := range r.lines {
 			t.line("  %s", l)
 		}
+		if i == 0 {
+			t.left(d)
+		}
 	}
 	if len(list) > 0 || noLines(d) != "" {
 		t.line("")
+	}
+}
+
+// left says which steps of the plan the lines do not make.
+func (t *text) left(d *Document) {
+	if d.Plan.Snippet == nil {
+		return
+	}
+	for _, l := range d.Plan.Snippet.Left {
+		t.paragraph("  ", fmt.Sprintf("not in these lines: %s (%s)", clean(l.Step), clean(l.Why)))
 	}
 }
 

@@ -52,7 +52,16 @@ const patchTrials = 64
 // releases that pins has by the libraries' IDs. It tries at most patchTrials changes. It returns
 // nil if no finding that counts is an error or a warning.
 func (j *JudgedBase) Plan(ctx context.Context, sources *provide.Sources, pins map[string]string) (*fix.Plan, error) {
-	return j.plan(ctx, fix.Options{Trials: patchTrials, NoSnippet: true, Find: sources.Find, Pins: pins, Content: j.content, Xattrs: j.xattrs})
+	return j.planned(ctx, sources, pins, false)
+}
+
+// PlanLines is Plan with the instructions of a Dockerfile that make the changes.
+func (j *JudgedBase) PlanLines(ctx context.Context, sources *provide.Sources, pins map[string]string) (*fix.Plan, error) {
+	return j.planned(ctx, sources, pins, true)
+}
+
+func (j *JudgedBase) planned(ctx context.Context, sources *provide.Sources, pins map[string]string, lines bool) (*fix.Plan, error) {
+	return j.plan(ctx, fix.Options{Trials: patchTrials, NoSnippet: !lines, Find: sources.Find, Pins: pins, Content: j.content, Xattrs: j.xattrs})
 }
 
 // Advise returns the document of a scan, whose plan needs no sources: empty libraries stand

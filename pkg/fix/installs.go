@@ -1,0 +1,214 @@
+package fix
+
+import (
+	"context"
+	"debug/elf"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/patch"
+	"github.com/imgcheck/imgcheck/pkg/replay"
+)
+
+// install is a package to install, for one missing library, or wheels, for one finding.
+type install struct {
+	manager  string // apt, apk, dnf; pip; run
+	packages []string
+	step     Step    // empty libraries in the place of those of the package
+	key      string  // the finding, by its cause
+	wheels   *wheels // of pip
+	command  string  // of run
+}
+
+// Limits of the libraries that the distribution brings, and of the replays with them.
+const (
+	maxInstalls      = 32
+	maxInstallRounds = 4
+	maxSingles       = 8 // tried by themselves in a round
+)
+
+// installed returns the packages of the distribution that resolve findings which the plan
+// leaves, and the state with them. The plan's own steps install the wheels.
+func (p *planner) installed(ctx context.Context, own []*wheels) ([]install, state, error) {
+	var list, taken, planned []install
+	for _, w := range own {
+		planned = append(planned, install{wheels: w})
+	}
+	now, best := p.now, p.now
+	tried := map[string]bool{}
+	for range maxInstallRounds { // a package may bring what misses another library to light
+		var more []install
+		for _, k := range now.ledger.order {
+			f := now.ledger.trouble[k].finding
+			if tried[k] || len(taken)+len(more) >= maxInstalls {
+				continue
+			}
+			tried[k] = true
+			if i := p.maker.repair(now.img, f); i != nil && !i.wheels.conflicts(slices.Concat(planned, taken, more)) {
+				i.key = k
+				more = append(more, *i)
+			} else if i := p.maker.change(now.img, f); i != nil {
+				i.key = k
+				more = append(more, *i)
+			} else if i := p.maker.packageFor(f); i != nil && !tried[f.Library] {
+				tried[f.Library] = true
+				i.key = k
+				more = append(more, *i)
+			}
+		}
+		if len(more) == 0 {
+			break
+		}
+		next, kept, err := p.withInstalls(ctx, taken, more)
+		if err != nil {
+			return nil, now, err
+		}
+		taken, now = append(taken, kept...), next
+		if next.better(&best) == nil {
+			list, best = slices.Clone(taken), next
+		}
+	}
+	return list, best, nil
+}
+
+// withInstalls returns the state with those of more, beside taken, that resolve their findings. If
+// all together make a file fail, it tries each by itself.
+func (p *planner) withInstalls(ctx context.Context, taken, more []install) (state, []install, error) {
+	before, err := p.simulateInstalls(ctx, taken)
+	if err != nil {
+		return before, nil, err
+	}
+	after, err := p.simulateInstalls(ctx, slices.Concat(taken, more))
+	if err != nil {
+		return before, nil, err
+	}
+	breaks := func(s state) bool {
+		f, _ := worse(before.ledger, s.ledger, before.img.FS, false)
+		return f != nil
+	}
+	var kept []install
+	broken := breaks(after)
+	for n, i := range more {
+		switch {
+		case broken && n >= maxSingles:
+		case broken && len(more) > 1:
+			one, err := p.simulateInstalls(ctx, append(slices.Clone(taken), i))
+			if err != nil {
+				return before, nil, err
+			}
+			if !breaks(one) && one.ledger.trouble[i.key] == nil {
+				kept = append(kept, i)
+			}
+		case after.ledger.trouble[i.key] == nil:
+			kept = append(kept, i)
+		}
+	}
+	if len(kept) < len(more) {
+		after, err = p.simulateInstalls(ctx, slices.Concat(taken, kept))
+	}
+	return after, kept, err
+}
+
+// simulateInstalls returns the state of the plan with packages.
+func (p *planner) simulateInstalls(ctx context.Context, list []install) (state, error) {
+	if len(list) == 0 {
+		return p.now, nil
+	}
+	g := group{text: "packages"}
+	for _, i := range list {
+		g.steps = append(g.steps, i.step)
+	}
+	return p.simulate(ctx, append(slices.Clone(p.groups), g))
+}
+
+// packageFor returns the package of the image's distribution that has the library of a
+// finding, or nil if it is not known.
+func (m *maker) packageFor(f *lint.Finding) *install {
+	if f.Library == "" || f.Kind != packs.Missing || slices.ContainsFunc(f.Present, func(p replay.File) bool { return path.Base(p.Path) == f.Library }) {
+		return nil
+	}
+	lib, asker := packs.SystemLibraryNamed(m.packs.System, f.Library), m.asker(f)
+	if lib == nil || asker == nil || !goodName(f.Library) || !m.hasShell() {
+		return nil
+	}
+	manager, dir := m.manager(asker)
+	names := ""
+	switch manager {
+	case "apt":
+		if names = lib.Apt; lib.AptTime64 != "" && m.time64() {
+			names = strings.TrimPrefix(lib.AptTime64, "-")
+		}
+	case "apk":
+		names = lib.Apk
+	case "dnf":
+		names = lib.Dnf
+	}
+	if names == "" {
+		return nil
+	}
+	o := &elfdeps.Object{Ident: asker.Ident, Type: elf.ET_DYN, Machine: asker.Machine, Version: asker.Version, Dynamic: true, Soname: f.Library, Stack: elfdeps.StackNoExec}
+	s := Step{Kind: "install", Library: f.Library, Path: dir, Files: []string{f.Library}, StandIn: true}
+	s.files = []file{{File: patch.File{Path: path.Join(dir, f.Library), Mode: 0o644, Size: 4096}, object: o}}
+	return &install{manager: manager, packages: strings.Fields(names), step: s}
+}
+
+// manager returns the package manager of the image's distribution, and the directory of its
+// libraries. Without os-release, the layout of the directories tells them apart.
+func (m *maker) manager(like *elfdeps.Object) (name, dir string) {
+	multiarch := map[elf.Machine]string{elf.EM_X86_64: "/usr/lib/x86_64-linux-gnu", elf.EM_AARCH64: "/usr/lib/aarch64-linux-gnu"}[like.Machine]
+	d := m.inventory.Distribution
+	isDir := func(p string) bool { e, _, ok := m.base.FS.Lookup(p); return ok && e.IsDir() }
+	switch {
+	case d.Is("debian"), d.Is("ubuntu"), d == nil && multiarch != "" && isDir(multiarch):
+		return "apt", multiarch
+	case d.Is("alpine"):
+		return "apk", "/usr/lib"
+	case d.Is("rhel"), d.Is("fedora"), d.Is("centos"):
+		return "dnf", "/usr/lib64"
+	}
+	return "", ""
+}
+
+// time64 reports whether Debian or Ubuntu is of the releases whose libraries were renamed for
+// 64-bit times: https://wiki.debian.org/ReleaseGoals/64bit-time
+func (m *maker) time64() bool {
+	d := m.inventory.Distribution
+	if d == nil {
+		return false
+	}
+	first := map[string]string{"debian": "13", "ubuntu": "24.04"}[d.ID]
+	return first != "" && packs.ParseRelease(d.Version).Compare(packs.ParseRelease(first)) >= 0
+}
+
+// installCommand returns the command that installs packages, or "" if there are none.
+func installCommand(installs []install) string {
+	var names []string
+	manager := ""
+	for _, i := range installs {
+		if len(i.packages) == 0 || i.wheels != nil {
+			continue
+		}
+		manager = i.manager
+		for _, n := range i.packages {
+			if !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	list := strings.Join(names, " ")
+	switch manager {
+	case "apk":
+		return "apk add --no-cache " + list
+	case "dnf":
+		return "dnf install -y " + list + " && dnf clean all"
+	}
+	return "apt-get update && apt-get install -y --no-install-recommends " + list + " && rm -rf /var/lib/apt/lists/*"
+}
