@@ -42,10 +42,16 @@ type builder struct {
 	fs      *layers.FS
 	layer   *imagetest.Layer // of the instruction
 	python  string           // the interpreter that wheels are installed for
+	stages  map[string]map[string]imagetest.File
 }
 
 // build builds lines on an image, and returns the reference of the result.
 func build(t *testing.T, server *imagetest.Server, img *imagetest.Image, name string, lines []string) (string, error) {
+	return buildFrom(t, server, img, name, lines, nil)
+}
+
+// buildFrom is build for lines that copy from stages, whose files it gets by their paths.
+func buildFrom(t *testing.T, server *imagetest.Server, img *imagetest.Image, name string, lines []string, stages map[string]map[string]imagetest.File) (string, error) {
 	parsed, err := parser.Parse(strings.NewReader("FROM base\n" + strings.Join(lines, "\n") + "\n"))
 	if err != nil {
 		return "", err
@@ -53,7 +59,7 @@ func build(t *testing.T, server *imagetest.Server, img *imagetest.Image, name st
 	if n := len(parsed.AST.Children) - 1; n != len(lines) {
 		return "", fmt.Errorf("%d lines are %d instructions", len(lines), n)
 	}
-	b := &builder{t: t, server: server, image: img, name: name, user: img.Config.User}
+	b := &builder{t: t, server: server, image: img, name: name, user: img.Config.User, stages: stages}
 	ref := b.push()
 	for _, n := range parsed.AST.Children[1:] {
 		b.layer = &imagetest.Layer{CreatedBy: n.Original}
@@ -162,6 +168,9 @@ func (b *builder) copy(flags, words []string) error {
 	if len(flags) != 1 || !strings.HasPrefix(flags[0], "--from=") || len(words) < 2 {
 		return fmt.Errorf("want --from, files and a directory")
 	}
+	if files, ok := b.stages[strings.TrimPrefix(flags[0], "--from=")]; ok {
+		return b.copyStage(files, words)
+	}
 	from := cudaImage(strings.TrimPrefix(flags[0], "--from="), b.image.Platform.Architecture)
 	dir, ok := strings.CutSuffix(words[len(words)-1], "/")
 	if from == nil || !ok {
@@ -187,6 +196,24 @@ func (b *builder) copy(flags, words []string) error {
 	return nil
 }
 
+// copyStage copies the content of a directory of a stage to a directory.
+func (b *builder) copyStage(files map[string]imagetest.File, words []string) error {
+	if len(words) != 2 || !strings.HasSuffix(words[0], "/") || !strings.HasSuffix(words[1], "/") {
+		return fmt.Errorf("want two directories")
+	}
+	n := 0
+	for _, p := range slices.Sorted(maps.Keys(files)) {
+		if path.Dir(p)+"/" == words[0] {
+			b.put(path.Join(words[1], path.Base(p)), files[p])
+			n++
+		}
+	}
+	if n == 0 {
+		return fmt.Errorf("the stage has nothing in %s", words[0])
+	}
+	return nil
+}
+
 // library returns an empty shared object of the image's machine: its SONAME, and the
 // libraries that it needs.
 func (b *builder) library(names []string) *imagetest.ELF {
@@ -205,6 +232,15 @@ func (b *builder) library(names []string) *imagetest.ELF {
 	}
 	if b.image.Platform.Architecture == "arm64" {
 		e.Machine = elf.EM_AARCH64
+	}
+	return e
+}
+
+// inWheel is library for one of NVIDIA's wheels, where NVRTC finds its other part beside itself.
+func (b *builder) inWheel(names []string) *imagetest.ELF {
+	e := b.library(names)
+	if origin := "$ORIGIN"; strings.HasPrefix(names[0], "libnvrtc.") {
+		e.Runpath = &origin
 	}
 	return e
 }
@@ -652,10 +688,13 @@ func (b *builder) wheel(requirement string, again bool) error {
 	if info != "" && has == release && !again {
 		return nil // pip leaves it alone
 	}
-	put := 0
+	put, record := 0, ""
 	for at, names := range wheelLibraries(r.Name, release) {
-		b.put(path.Join(site, at), imagetest.File{ELF: b.library(names)})
+		b.put(path.Join(site, at), imagetest.File{ELF: b.inWheel(names)})
 		put++
+		if info == "" {
+			record += at + ",,\n"
+		}
 	}
 	for _, dir := range []string{info, fmt.Sprintf("%s/%s-%s.dist-info", site, strings.ReplaceAll(r.Name, "-", "_"), release)} {
 		put += b.restore(dir, has != release)
@@ -669,7 +708,11 @@ func (b *builder) wheel(requirement string, again bool) error {
 	}
 	if info == "" || has != release {
 		text := fmt.Sprintf("Metadata-Version: 2.1\nName: %s\nVersion: %s\n", r.Name, release)
-		b.put(fmt.Sprintf("%s/%s-%s.dist-info/METADATA", site, strings.ReplaceAll(r.Name, "-", "_"), release), imagetest.File{Data: text, Size: int64(len(text))})
+		dir := fmt.Sprintf("%s/%s-%s.dist-info", site, strings.ReplaceAll(r.Name, "-", "_"), release)
+		b.put(dir+"/METADATA", imagetest.File{Data: text, Size: int64(len(text))})
+		if record != "" {
+			b.put(dir+"/RECORD", imagetest.File{Data: record, Size: int64(len(record))})
+		}
 	}
 	return nil
 }
@@ -763,6 +806,10 @@ func wheelLibraries(name, version string) map[string][]string {
 			}
 		}
 		out[path.Join(dir, names[0])] = names
+		if r := pep440.ParseRelease(version); lib.ID == "nvrtc" && len(r) > 1 {
+			builtins := "libnvrtc-builtins.so." + r.First(2).String()
+			out[path.Join(dir, builtins)] = []string{builtins}
+		}
 	}
 	return out
 }

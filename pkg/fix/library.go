@@ -156,7 +156,7 @@ func (m *maker) bring(ctx context.Context, f *lint.Finding, names []string) (fun
 	if err != nil {
 		return nil, err
 	}
-	return func(dir string) candidate { return m.put(dir, f.Library, found, objects) }, nil
+	return func(dir string) candidate { return m.put(dir, names[0], found, objects) }, nil
 }
 
 // asker returns the ELF file that needs a finding's library, or nil if it is not known.

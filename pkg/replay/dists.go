@@ -68,10 +68,14 @@ func (pa *Packages) distAround(p string, names []string) Dist {
 	return Dist{}
 }
 
-// DistOf returns the distribution that brings a library, or the zero Dist.
+// DistOf returns the distribution that brings a library, or the zero Dist: the wheel whose RECORD
+// lists it, else the first one around it.
 func (pa *Packages) DistOf(real string) Dist {
 	for _, rel := range pa.packs.Releases {
 		if packs.MatchAny(rel.Match, path.Base(real)) {
+			if _, pkg, _ := pa.OwnerOf(real); pkg != nil && packs.MatchAny(rel.Dist, packs.Normal(pkg.Name)) {
+				return Dist{packs.Normal(pkg.Name), pkg.Version}
+			}
 			if d := pa.distAround(real, rel.Dist); d.Name != "" {
 				return d
 			}
