@@ -151,10 +151,11 @@ func checkAfter(t *testing.T, img *imagetest.Image, name, ref string, doc *repor
 func TestBaseChange(t *testing.T) {
 	server := imagetest.Serve(t)
 	for name, want := range map[string]string{
-		"report-base-variant.txtar":  "nvidia/cuda:12.4.1-base-ubuntu22.04 nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04",
-		"runtime-no-cudnn.txtar":     "nvidia/cuda:12.4.1-runtime-ubuntu22.04 nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04",
-		"ctranslate2-no-cudnn.txtar": "", // Debian
-		"ort-no-cudnn.txtar":         "", // nothing says the distribution
+		"report-base-variant.txtar":      "nvidia/cuda:12.4.1-base-ubuntu22.04 nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04",
+		"runtime-no-cudnn.txtar":         "nvidia/cuda:12.4.1-runtime-ubuntu22.04 nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04",
+		"runtime-program-no-cudnn.txtar": "nvidia/cuda:12.4.1-runtime-ubuntu22.04 nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04",
+		"ctranslate2-no-cudnn.txtar":     "", // Debian
+		"ort-no-cudnn.txtar":             "", // nothing says the distribution
 	} {
 		_, ref := pushText(t, server, name)
 		doc, err := scan.Image(t.Context(), ref, scan.Options{})

@@ -19,15 +19,13 @@ type BaseChange struct {
 	To   string `json:"to"`
 }
 
-// baseChange returns the variant whose libraries make the only line of a snippet unnecessary, or
-// nil: if the image does not say what it is built on, if no such variant is known, or if its
-// libraries do not resolve the same in the replay. Of the variant, the replay has the copied
-// libraries alone, empty and in the variant's directories.
+// baseChange returns the variant whose libraries make all lines of a snippet unnecessary, or nil: if
+// the lines do more than copy libraries of one image and set variables, if the image does not say
+// what it is built on, if no such variant is known, or if its libraries do not resolve the same in
+// the replay. Of the variant, the replay has the copied libraries alone, empty and in the variant's
+// directories.
 func (p *planner) baseChange(ctx context.Context, steps []Step, s *Snippet) (*BaseChange, error) {
-	if len(s.Lines) != 1 || len(s.Packages) > 0 {
-		return nil, nil
-	}
-	to, _, _ := strings.Cut(strings.TrimPrefix(s.Lines[0], "COPY --from="), " ")
+	to := onlySource(s)
 	from, row := p.maker.builtOn(), provide.BaseImageNamed(to)
 	if from == "" || row == nil || row.CUDA != getVar(environment(p.base), "CUDA_VERSION") || !strings.HasSuffix(to, from[strings.LastIndex(from, "-"):]) {
 		return nil, nil
@@ -35,6 +33,9 @@ func (p *planner) baseChange(ctx context.Context, steps []Step, s *Snippet) (*Ba
 	w := &writer{m: &p.maker}
 	g := group{text: to}
 	for _, step := range steps {
+		if step.Variable != "" {
+			continue
+		}
 		image, paths := w.public(&step)
 		if image != to || !step.StandIn {
 			return nil, nil
@@ -58,6 +59,24 @@ func (p *planner) baseChange(ctx context.Context, steps []Step, s *Snippet) (*Ba
 		return nil, nil
 	}
 	return &BaseChange{From: from, To: to}, nil
+}
+
+// onlySource returns the image that all lines of a snippet copy from which set no variable, or "" if
+// there are several, or lines that do something else.
+func onlySource(s *Snippet) string {
+	only := ""
+	for _, l := range s.Lines {
+		instruction, rest, _ := strings.Cut(l, " ")
+		from, _, _ := strings.Cut(strings.TrimPrefix(rest, "--from="), " ")
+		switch {
+		case instruction == "ENV":
+		case instruction != "COPY" || only != "" && only != from:
+			return ""
+		default:
+			only = from
+		}
+	}
+	return only
 }
 
 // unwritableAlone returns an error if no layer can hold the files of a group by itself.
