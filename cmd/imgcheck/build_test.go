@@ -539,8 +539,11 @@ func (b *builder) install(manager string, names []string) error {
 		dir = "/usr/lib/x86_64-linux-gnu"
 	}
 	for _, n := range names {
-		sonames := packageLibraries[n]
-		if len(sonames) == 0 {
+		sonames, programs := packageLibraries[n], packagePrograms[n]
+		for _, p := range programs {
+			b.put(p, imagetest.File{Mode: 0o755})
+		}
+		if len(sonames)+len(programs) == 0 {
 			return fmt.Errorf("%s: unknown package %s", manager, n)
 		}
 		for _, s := range sonames {
@@ -696,6 +699,14 @@ func (b *builder) wheel(requirement string, again bool) error {
 			record += at + ",,\n"
 		}
 	}
+	for _, at := range wheelFiles[r.Name] {
+		f := imgFile(at)
+		if f.ELF != nil {
+			f.ELF = b.library([]string{path.Base(at)})
+		}
+		b.put(path.Join(site, at), f)
+		put++
+	}
 	for _, dir := range []string{info, fmt.Sprintf("%s/%s-%s.dist-info", site, strings.ReplaceAll(r.Name, "-", "_"), release)} {
 		put += b.restore(dir, has != release)
 	}
@@ -775,9 +786,26 @@ var wheelReleases = map[string][]string{
 	"nvidia-cudnn-cu12":      {"8.9.7.29", "9.1.0.70", "9.10.2.21"},
 	"onnxruntime-gpu":        {"1.19.2"},
 	"opencv-python-headless": {"4.11.0.86"},
+	"nvidia-cuda-nvcc":       {"13.0.88"},
+	"nvidia-cuda-runtime":    {"13.0.96"},
 	"torch":                  {"2.5.1", "2.6.0"},
 	"torchvision":            {"0.18.1", "0.21.0"},
 	"torchaudio":             {"2.3.1", "2.6.0", "2.8.0"},
+}
+
+// wheelFiles are other files of wheels.
+var wheelFiles = map[string][]string{
+	"jax-cuda13-pjrt":     {"jax_plugins/xla_cuda13/xla_cuda_plugin.so"},
+	"nvidia-cuda-nvcc":    {"nvidia/cu13/bin/ptxas"},
+	"nvidia-cuda-runtime": {"nvidia/cu13/include/cuda_runtime.h"},
+}
+
+// imgFile returns an empty file: a library or a program.
+func imgFile(at string) imagetest.File {
+	if strings.HasSuffix(at, ".so") {
+		return imagetest.File{ELF: &imagetest.ELF{}}
+	}
+	return imagetest.File{Mode: 0o755}
 }
 
 // wheelLibraries returns the libraries of a wheel of NVIDIA's by their paths below the site: the
@@ -847,6 +875,12 @@ var packageLibraries = map[string][]string{
 	"libgstreamer-plugins-base1.0-0": {"libgstapp-1.0.so.0", "libgstvideo-1.0.so.0", "libgstaudio-1.0.so.0", "libgstpbutils-1.0.so.0", "libgstriff-1.0.so.0"},
 	"libglib2.0-0":                   {"libglib-2.0.so.0", "libgobject-2.0.so.0", "libgio-2.0.so.0", "libgmodule-2.0.so.0", "libgthread-2.0.so.0", "libffi.so.8", "libpcre2-8.so.0"},
 	"libglib2.0-0t64":                {"libglib-2.0.so.0", "libgobject-2.0.so.0", "libgio-2.0.so.0", "libgmodule-2.0.so.0", "libgthread-2.0.so.0", "libffi.so.8", "libpcre2-8.so.0"},
+}
+
+// packagePrograms are the programs and headers of packages of distributions.
+var packagePrograms = map[string][]string{
+	"gcc":       {"/usr/bin/gcc"},
+	"libc6-dev": {"/usr/include/stdio.h"},
 }
 
 // cudaImage returns the libraries of one of NVIDIA's runtime images, by their paths: the

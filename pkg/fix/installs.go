@@ -54,6 +54,9 @@ func (p *planner) installed(ctx context.Context, own []*wheels) ([]install, stat
 			} else if i := p.maker.change(now.img, f); i != nil {
 				i.key = k
 				more = append(more, *i)
+			} else if i := p.maker.packagesFor(f); i != nil {
+				i.key = k
+				more = append(more, *i)
 			} else if i := p.maker.packageFor(f); i != nil && !tried[f.Library] {
 				tried[f.Library] = true
 				i.key = k
@@ -153,6 +156,30 @@ func (m *maker) packageFor(f *lint.Finding) *install {
 	o := &elfdeps.Object{Ident: asker.Ident, Type: elf.ET_DYN, Machine: asker.Machine, Version: asker.Version, Dynamic: true, Soname: f.Library, Stack: elfdeps.StackNoExec}
 	s := Step{Kind: "install", Library: f.Library, Path: dir, Files: []string{f.Library}, StandIn: true}
 	s.files = []file{{File: patch.File{Path: path.Join(dir, f.Library), Mode: 0o644, Size: 4096}, object: o}}
+	return &install{manager: manager, packages: strings.Fields(names), step: s}
+}
+
+// packagesFor returns the packages that the first fix of a finding names as data, or nil.
+func (m *maker) packagesFor(f *lint.Finding) *install {
+	if len(f.Advice) == 0 || f.Advice[0].Packages == nil || !m.hasShell() {
+		return nil
+	}
+	list := f.Advice[0].Packages
+	machine := elf.EM_X86_64
+	if c := m.base.Config; c != nil && c.Architecture == "arm64" {
+		machine = elf.EM_AARCH64
+	}
+	manager, dir := m.manager(&elfdeps.Object{Machine: machine})
+	names := map[string]string{"apt": list.Apt, "apk": list.Apk, "dnf": list.Dnf}[manager]
+	if names == "" {
+		return nil
+	}
+	s := Step{Kind: "install", Path: dir, StandIn: true}
+	for _, p := range list.Brings {
+		program := textFile(p, "")
+		program.Mode = 0o755
+		s.files = append(s.files, program)
+	}
 	return &install{manager: manager, packages: strings.Fields(names), step: s}
 }
 

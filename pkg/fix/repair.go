@@ -1,6 +1,7 @@
 package fix
 
 import (
+	"cmp"
 	"debug/elf"
 	"fmt"
 	"maps"
@@ -31,7 +32,11 @@ func (m *maker) repair(now *replay.Image, f *lint.Finding) *install {
 	if !ok {
 		return nil
 	}
+	brought := f.Advice[0].Brought()
 	p := m.pythonFor(reqs, remove, f)
+	if p == nil && len(brought) > 0 && len(reqs) == 1 {
+		p = m.pythonOf(siteOf(f))
+	}
 	if p == nil {
 		return nil
 	}
@@ -55,6 +60,9 @@ func (m *maker) repair(now *replay.Image, f *lint.Finding) *install {
 			}
 		}
 		switch {
+		case old == nil && len(brought) > 0:
+			text = m.fitted(p, r)
+			s.files = append(s.files, newMetadata(p, text))
 		case old == nil:
 			return nil // nothing shows that the files would be found
 		case index != "" && path.Base(index) != packs.LocalOf(old.Version) && chosen(r.Specifiers) != "" && !pinsOthers(old, f.Advice[0].Values["for"]):
@@ -74,7 +82,49 @@ func (m *maker) repair(now *replay.Image, f *lint.Finding) *install {
 		}
 		w.requirements = append(w.requirements, text)
 	}
+	for _, name := range brought {
+		at := path.Join(p.Sites[0], name)
+		if _, _, ok := now.FS.Lookup(at); !ok {
+			s.files = append(s.files, m.empty(p, at))
+		}
+	}
 	return &install{manager: "pip", packages: w.requirements, step: s, wheels: w}
+}
+
+// fitted returns the requirement of a wheel that a Python does not have, with the release that its
+// other packages require, or for a wheel of CUDA that of the image's CUDA.
+func (m *maker) fitted(p *inventory.Python, r inventory.Requirement) string {
+	if pin := m.pinOf(p, r); pin != "" {
+		return r.Name + pin
+	}
+	release := version.ParseRelease(m.cudaRelease())
+	cuda := release.First(1).String()
+	if r.Specifiers != "" || len(release) < 2 || !strings.HasPrefix(r.Name, "nvidia-cuda-") {
+		return r.Name + r.Specifiers
+	}
+	if _, of, ok := strings.Cut(r.Name, "-cu1"); ok && "1"+of != cuda || !ok && cuda != "13" {
+		return r.Name + r.Specifiers
+	}
+	return r.Name + "==" + release.First(2).String() + ".*"
+}
+
+// newMetadata returns the metadata of a wheel that meets a requirement, in a Python that does not
+// have it.
+func newMetadata(p *inventory.Python, requirement string) file {
+	r, _ := inventory.ParseRequirement(requirement)
+	release := cmp.Or(chosen(r.Specifiers), "0")
+	dir := strings.ReplaceAll(r.Name, "-", "_") + "-" + release + ".dist-info"
+	return metadataFile(path.Join(p.Sites[0], dir, "METADATA"), r.Name, release)
+}
+
+// empty returns an empty file of a wheel: a library, if it has the name of one.
+func (m *maker) empty(p *inventory.Python, at string) file {
+	like := m.objectOf(p.Interpreter)
+	if like == nil || !sharedObject.MatchString(path.Base(at)) {
+		return textFile(at, "")
+	}
+	o := &elfdeps.Object{Ident: like.Ident, Type: elf.ET_DYN, Machine: like.Machine, Version: like.Version, Dynamic: true, Stack: elfdeps.StackNoExec}
+	return file{File: patch.File{Path: at, Mode: 0o755, Size: 4096}, object: o}
 }
 
 // conflicts reports whether wheels are installed in another release by an installation of the

@@ -18,9 +18,10 @@ func unmetNeeds(pass *Pass) []Finding {
 	for _, n := range pass.Packs.Needs {
 		var asks []string
 		site, cuda := "", ""
+		var first *inventory.Package
 		for _, p := range pass.Inventory.Packages {
 			if p.Kind == inventory.Wheel && n.Asks(p) && (len(n.Present) == 0 || isServed(pass, n.Present, p)) && !isServed(pass, n.Any, p) {
-				asks, site = append(asks, p.Path), cmp.Or(site, p.Dir)
+				asks, site, first = append(asks, p.Path), cmp.Or(site, p.Dir), cmp.Or(first, p)
 				cuda = cmp.Or(cuda, replay.Dist{Name: packs.Normal(p.Name)}.Cuda())
 			}
 		}
@@ -30,7 +31,15 @@ func unmetNeeds(pass *Pass) []Finding {
 		f := pass.say("feature-needs", "need", packs.Values{"message": n.Message, "effect": n.Effect, "error": packs.Fill(n.Error, packs.Values{"site": site})})
 		f.Severity = f.Severity.AtMost(n.Severity)
 		f.NeededBy, f.Affected = pass.Image.FilesOf(asks), asks
-		f.advise(pass.adviceOf(&packs.Clause{Fix: n.Fix}, packs.Values{"cuda": cmp.Or(cuda, wantedCUDA(pass, &f, "")), "site": site})...)
+		cuda = cmp.Or(cuda, wantedCUDA(pass, &f, ""))
+		advice := pass.adviceOf(&packs.Clause{Fix: n.Fix}, packs.Values{"cuda": cuda, "site": site, "package": first.Name, "version": first.Version})
+		if len(advice) > 0 && cuda != "" {
+			advice[0].Pip = n.Pip
+		}
+		if len(advice) > 0 {
+			advice[0].Packages = n.Packages
+		}
+		f.advise(advice...)
 		list = append(list, f)
 	}
 	return list

@@ -19,6 +19,18 @@ type Advice struct {
 	Pip *Pip
 	// Run is the fix as data, if it changes a file, with Values not filled in; else nil.
 	Run *Run
+	// Packages is the fix as data, if it installs packages of the distribution; else nil.
+	Packages *Packages
+}
+
+// Packages are packages of distributions, separated by blanks; empty if they have none that is
+// known.
+type Packages struct {
+	Apt string `yaml:"apt"`
+	Apk string `yaml:"apk"`
+	Dnf string `yaml:"dnf"`
+	// Brings are programs that they install, absolute.
+	Brings []string `yaml:"brings"`
 }
 
 // Run says how a fix changes a file of the image, as templates.
@@ -51,6 +63,9 @@ type Pip struct {
 	Index string `yaml:"index"`
 	// Remove has the names of wheels that are uninstalled before, separated by blanks.
 	Remove string `yaml:"remove"`
+	// Brings are files of the first wheel, below the directory of packages. With them the wheel
+	// may be one that the image does not have.
+	Brings []string `yaml:"brings"`
 }
 
 // Wheels returns what a fix installs and removes, filled in, with the address of its index. ok
@@ -66,6 +81,17 @@ func (a Advice) Wheels() (install, remove []string, index string, ok bool) {
 	unknown := func(s string) bool { return strings.ContainsAny(s, "{} ") }
 	ok = len(install) > 0 && !slices.ContainsFunc(slices.Concat(install, remove, []string{index}), unknown)
 	return install, remove, index, ok
+}
+
+// Brought returns the files that the first wheel of a fix brings, filled in.
+func (a Advice) Brought() (list []string) {
+	if a.Pip == nil {
+		return nil
+	}
+	for _, t := range a.Pip.Brings {
+		list = append(list, Fill(t, a.Values))
+	}
+	return list
 }
 
 // String returns the fix as text.

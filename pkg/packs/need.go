@@ -31,6 +31,10 @@ type Need struct {
 	Effect   string   `yaml:"effect"`
 	Error    string   `yaml:"error"` // {site}: the directory of packages
 	Fix      []string `yaml:"fix"`
+	// Pip is the first fix as data, if it installs wheels, and Packages if it installs packages of
+	// the distribution. {package} and {version} are those of the distribution that has the need.
+	Pip      *Pip      `yaml:"pip"`
+	Packages *Packages `yaml:"packages"`
 	Sources  []string `yaml:"sources"`
 }
 
