@@ -130,6 +130,18 @@ func (b *builder) do(n *parser.Node) error {
 	switch strings.ToUpper(n.Value) {
 	case "ENV":
 		return b.env(words)
+	case "ENTRYPOINT":
+		if !n.Attributes["json"] {
+			return fmt.Errorf("want a list")
+		}
+		b.image.Config.Entrypoint, b.image.Config.Cmd = words, nil
+		return nil
+	case "CMD":
+		if !n.Attributes["json"] {
+			return fmt.Errorf("want a list")
+		}
+		b.image.Config.Cmd = words
+		return nil
 	case "USER":
 		b.user = words[0]
 		return nil

@@ -86,7 +86,7 @@ func checkSnippet(t *testing.T, name string, s *fix.Snippet) {
 			if words := strings.Fields(rest); len(words) < 3 || !strings.HasPrefix(words[0], "--from=") || !strings.HasSuffix(words[len(words)-1], "/") {
 				t.Errorf("%s: %q copies nothing from an image to a directory", name, line)
 			}
-		case "RUN", "USER":
+		case "RUN", "USER", "ENTRYPOINT", "CMD":
 		default:
 			t.Errorf("%s: %q is none of the instructions of a snippet", name, line)
 		}

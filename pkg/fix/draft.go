@@ -20,7 +20,11 @@ type draft struct {
 	base  *replay.Image
 	steps []Step // with the variables' values after all steps
 	env   []patch.EnvEdit
+	argv  *argv // of the image, if a step changes it
 }
+
+// argv is the command of an image.
+type argv struct{ entrypoint, cmd []string }
 
 // file is a file of the layer, with the parts that a loader reads.
 type file struct {
@@ -37,6 +41,9 @@ func newDraft(base *replay.Image, steps []Step) draft {
 	vars := environment(base)
 	var changed []string
 	for _, s := range d.steps {
+		if s.argv != nil {
+			d.argv = s.argv
+		}
 		if s.Variable == "" {
 			continue
 		}
@@ -121,7 +128,7 @@ func setVar(vars []string, name, value string) []string {
 // changed variables.
 func (d *draft) image() *replay.Image {
 	out := *d.base
-	if len(d.env) > 0 {
+	if len(d.env) > 0 || d.argv != nil {
 		var c v1.ConfigFile // a directory has no config; its program sets variables
 		if d.base.Config != nil {
 			c = *d.base.Config
@@ -129,6 +136,9 @@ func (d *draft) image() *replay.Image {
 		c.Config.Env = environment(d.base)
 		for _, e := range d.env {
 			c.Config.Env = setVar(c.Config.Env, e.Name, e.Value)
+		}
+		if d.argv != nil {
+			c.Config.Entrypoint, c.Config.Cmd = d.argv.entrypoint, d.argv.cmd
 		}
 		out.Config = &c
 	}

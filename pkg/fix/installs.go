@@ -18,10 +18,11 @@ import (
 type install struct {
 	manager  string // apt, apk, dnf; pip; run
 	packages []string
-	step     Step    // empty libraries in the place of those of the package
-	key      string  // the finding, by its cause
-	wheels   *wheels // of pip
-	command  string  // of run
+	step     Step     // empty libraries in the place of those of the package
+	key      string   // the finding, by its cause
+	wheels   *wheels  // of pip
+	command  string   // of run
+	lines    []string // other instructions
 }
 
 // Limits of the libraries that the distribution brings, and of the replays with them.

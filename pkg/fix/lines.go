@@ -251,6 +251,9 @@ func (w *writer) lines(installs []install) (lines []string) {
 			lines = append(lines, line)
 		}
 	}
+	for _, i := range installs {
+		lines = addNew(lines, i.lines...)
+	}
 	return lines
 }
 

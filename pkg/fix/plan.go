@@ -78,6 +78,7 @@ type Step struct {
 	found  *provide.Found // the release that is added, nil for a stand-in
 	public string         // Text as it may be published, if that differs
 	edit   packs.Edit
+	argv   *argv  // of the image, if the step changes it
 	files  []file // of the layer
 }
 

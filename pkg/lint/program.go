@@ -92,7 +92,7 @@ func absentProgram(pass *Pass, a *startup.Absent, clause string) Finding {
 	if link, _, _ := pass.Image.FS.Lstat(a.Link); a.Link != "" {
 		fix, v = "dangling", packs.Values{"target": link.Link, "link": a.Link}
 	} else if a.Near != "" {
-		fix, v = "near", packs.Values{"near": a.Near, "by": v["by"]}
+		fix, v = "near", packs.Values{"near": a.Near, "by": v["by"], "name": a.Name}
 	} else if clause, values := otherProgram(pass, a.Name); clause != "" {
 		fix, v = clause, values
 	}
@@ -137,12 +137,12 @@ func otherProgram(pass *Pass, name string) (clause string, v packs.Values) {
 	for p := range pass.Packages.Environments() {
 		for _, site := range p.Sites {
 			if p.Interpreter != "" && pass.Image.IsFile(path.Join(site, base, "__main__.py")) {
-				return "as-module", packs.Values{"python": path.Base(p.Interpreter), "module": base, "dir": path.Join(site, base)}
+				return "as-module", packs.Values{"python": path.Base(p.Interpreter), "module": base, "dir": path.Join(site, base), "name": name}
 			}
 		}
 	}
 	if near, at := nearProgram(pass, name); near != "" {
-		return "misspelt", packs.Values{"near": near, "path": at}
+		return "misspelt", packs.Values{"near": near, "path": at, "name": name}
 	}
 	return "", nil
 }

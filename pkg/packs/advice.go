@@ -38,13 +38,15 @@ type Run struct {
 	// Does is the change: one of [RunKinds].
 	Does string `yaml:"does"`
 	Path string `yaml:"path"`
-	// Target is that of the link that is made at Path.
+	// Target is that of the link that is made at Path, the words that take Path's place in the
+	// image's command, or the absent interpreter that a link at Path leads to.
 	Target string `yaml:"target"`
 }
 
-// RunKinds are the changes of a file: to make it executable, to end its lines as Unix does, and
-// to make a link.
-var RunKinds = []string{"executable", "unix-lines", "link"}
+// RunKinds are the changes: to make a file executable, to end its lines as Unix does, to make a
+// link, to lead the link of a virtual environment to the image's Python of that release, to put a
+// directory first on PATH, and to replace a word of the command in ENTRYPOINT or CMD.
+var RunKinds = []string{"executable", "unix-lines", "link", "python", "path", "command"}
 
 // Change returns how a fix changes a file, filled in; ok is false if it changes none, or a value
 // is not known.
@@ -53,7 +55,7 @@ func (a Advice) Change() (r Run, ok bool) {
 		return r, false
 	}
 	r = Run{a.Run.Does, Fill(a.Run.Path, a.Values), Fill(a.Run.Target, a.Values)}
-	return r, strings.HasPrefix(r.Path, "/") && !strings.ContainsAny(r.Path+r.Target, "{}")
+	return r, r.Path != "" && (r.Does == "command" || strings.HasPrefix(r.Path, "/")) && !strings.ContainsAny(r.Path+r.Target, "{}")
 }
 
 // Pip says which wheels a fix installs, as templates.

@@ -35,7 +35,7 @@ type Need struct {
 	// the distribution. {package} and {version} are those of the distribution that has the need.
 	Pip      *Pip      `yaml:"pip"`
 	Packages *Packages `yaml:"packages"`
-	Sources  []string `yaml:"sources"`
+	Sources  []string  `yaml:"sources"`
 }
 
 // Asks reports whether a distribution has the need.
