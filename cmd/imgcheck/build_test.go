@@ -43,6 +43,7 @@ type builder struct {
 	layer   *imagetest.Layer // of the instruction
 	python  string           // the interpreter that wheels are installed for
 	stages  map[string]map[string]imagetest.File
+	has     map[string]bool // packages that the lines have installed
 }
 
 // build builds lines on an image, and returns the reference of the result.
@@ -471,6 +472,13 @@ func (b *builder) command(words []string, to string) error {
 		text := strings.Join(words[2:], "\n") + "\n"
 		b.put(to, imagetest.File{Data: text, Size: int64(len(text))})
 		return nil
+	case words[0] == "patchelf" && words[1] == "--clear-execstack" && b.has["patchelf"]:
+		for _, p := range words[2:] {
+			if err := b.clearStack(p); err != nil {
+				return err
+			}
+		}
+		return nil
 	case command == "ldconfig":
 		return b.ldconfig()
 	case command == "apt-get update":
@@ -494,6 +502,22 @@ func (b *builder) command(words []string, to string) error {
 		return b.pip(words[at+1], slices.Concat(words[2:at], words[at+2:]))
 	}
 	return fmt.Errorf("%s is no command of a snippet", command)
+}
+
+// clearStack clears the mark of a library for an executable stack.
+func (b *builder) clearStack(p string) error {
+	for _, l := range slices.Backward(b.image.Layers) {
+		for _, f := range l.Files {
+			if "/"+f.Name == b.real(p) && f.ELF != nil {
+				e := *f.ELF
+				e.ExecStack = false
+				f.ELF = &e
+				b.put(p, f)
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("patchelf: there is no %s", p)
 }
 
 // link does ln -sf: into the directory that at names, else in place of at.
@@ -552,6 +576,10 @@ func (b *builder) install(manager string, names []string) error {
 	}
 	for _, n := range names {
 		sonames, programs := packageLibraries[n], packagePrograms[n]
+		if b.has == nil {
+			b.has = map[string]bool{}
+		}
+		b.has[n] = true
 		for _, p := range programs {
 			b.put(p, imagetest.File{Mode: 0o755})
 		}
@@ -893,6 +921,7 @@ var packageLibraries = map[string][]string{
 var packagePrograms = map[string][]string{
 	"gcc":       {"/usr/bin/gcc"},
 	"libc6-dev": {"/usr/include/stdio.h"},
+	"patchelf":  {"/usr/bin/patchelf"},
 }
 
 // cudaImage returns the libraries of one of NVIDIA's runtime images, by their paths: the

@@ -12,6 +12,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
@@ -48,6 +49,21 @@ func (m *maker) stacks(ctx context.Context, f *lint.Finding) ([]candidate, error
 		}}})
 	}
 	return list, nil
+}
+
+// firstPatchelf is the glibc of the first releases of Debian and Ubuntu whose patchelf is 0.18, which
+// knows --clear-execstack: https://packages.debian.org/trixie/patchelf. It is also the first glibc that
+// refuses to make a stack executable for a library.
+var firstPatchelf = version.Release{2, 41}
+
+// noPatchelf says why no command can carry out a step that clears a mark, or returns "".
+func (m *maker) noPatchelf(s *Step) string {
+	o := s.files[0].object
+	manager, _ := m.manager(o)
+	if manager != "apt" || !m.hasShell() || version.ParseRelease(m.glibc(o)).Compare(firstPatchelf) < 0 {
+		return "no instruction can " + s.Text + ": the distribution has no patchelf 0.18"
+	}
+	return ""
 }
 
 // isNVIDIAs reports whether a file is one of NVIDIA's, by its name or by the wheel that it

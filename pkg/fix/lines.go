@@ -26,6 +26,7 @@ type writer struct {
 	first  []string // commands before them
 	last   []string // commands behind them: links to what they copy
 	pip    []*wheels
+	tools  []install // packages with programs that the commands run
 }
 
 // newWriter returns the writer of the steps that a maker's state has. It leaves out those that no
@@ -33,7 +34,7 @@ type writer struct {
 func newWriter(m *maker) *writer {
 	d := newDraft(m.base, stepsOf(m.groups))
 	w := &writer{m: m, steps: d.steps, env: d.env}
-	var links, removed, conf []string
+	var links, removed, conf, marked []string
 	for i := range w.steps {
 		s := &w.steps[i]
 		switch {
@@ -46,6 +47,8 @@ func newWriter(m *maker) *writer {
 			}
 		case s.Kind == "ldconf":
 			conf = append(conf, Shell(s.Path))
+		case s.Kind == "execstack":
+			marked = append(marked, Shell(s.Path))
 		case s.Library != "":
 			w.bring(s)
 		}
@@ -56,6 +59,10 @@ func newWriter(m *maker) *writer {
 	if len(removed) > 0 {
 		w.first = append(w.first, "rm -f "+strings.Join(removed, " "))
 	}
+	if len(marked) > 0 {
+		w.tools = []install{{manager: "apt", packages: []string{"patchelf"}}}
+		w.first = append(w.first, "patchelf --clear-execstack "+strings.Join(marked, " "))
+	}
 	if len(conf) > 0 {
 		w.first = append(w.first, fmt.Sprintf("printf '%%s\\n' %s > %s && ldconfig", strings.Join(conf, " "), dropIn))
 	}
@@ -65,6 +72,11 @@ func newWriter(m *maker) *writer {
 // cannot says why no instruction can make a step, or returns "".
 func (w *writer) cannot(s *Step) string {
 	switch s.Kind {
+	case "execstack":
+		if why := w.m.noPatchelf(s); why != "" {
+			return why
+		}
+		fallthrough
 	case "link", "remove", "ldconf":
 		if slices.ContainsFunc(append(s.texts(), s.Link), func(t string) bool { return strings.ContainsFunc(t, unicode.IsControl) }) {
 			return "a Dockerfile cannot state the path " + s.Path
@@ -219,7 +231,7 @@ func (w *writer) stage(s *Step) string {
 // lines returns the instructions for the end of a Dockerfile, with those of installs.
 func (w *writer) lines(installs []install) (lines []string) {
 	first, pip := w.first, w.pip
-	if c := installCommand(installs); c != "" {
+	if c := installCommand(append(slices.Clone(installs), w.tools...)); c != "" {
 		first = append([]string{c}, first...)
 	}
 	for _, i := range installs {
