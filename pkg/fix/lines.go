@@ -110,7 +110,7 @@ func (w *writer) cannotBring(s *Step) string {
 	}
 	switch f := s.found; {
 	case w.m.Find == nil:
-		if from, _ := w.public(s); from == "" && w.m.wheelOf(s) == nil {
+		if from, _ := w.public(s); from == "" && w.m.wheelOf(s) == nil && w.m.freeWheel(s) == nil {
 			return "no public image is known to have " + s.Library + " in a release that fits"
 		}
 	case f == nil: // all its files are there
@@ -142,7 +142,10 @@ func (w *writer) bring(s *Step) {
 			w.copies = append(w.copies, "COPY --from="+w.stage(s)+" "+s.Path+"/")
 			return
 		}
-		from, sources = w.public(s)
+		if from, sources = w.public(s); from == "" {
+			w.pip = addWheels(w.pip, w.m.freeWheel(s))
+			return
+		}
 	default:
 		from = f.Image.Ref + "@" + f.Image.Digest
 		for _, name := range s.Files {

@@ -60,6 +60,9 @@ func (p *planner) snippet(ctx context.Context, plan *Plan) (*Snippet, error) {
 		return nil, nil
 	}
 	s := &Snippet{Stages: w.stages, Lines: lines, Resolved: []string{}, Left: left}
+	for _, p := range w.pip {
+		s.Packages, s.Assumed = addNew(s.Packages, p.open()...), addNew(s.Assumed, p.open()...)
+	}
 	for _, i := range installs {
 		s.Packages = addNew(s.Packages, i.packages...)
 		if i.wheels != nil {

@@ -74,6 +74,26 @@ func foundWheel(f *provide.Found, p *inventory.Python, there map[string]*invento
 	return &wheels{python: p, requirements: []string{f.Archive.Wheel + "==" + f.Version}, index: f.Archive.Index, again: old != nil}
 }
 
+// freeWheel returns the wheel that has the library of a step in the directory of the step, if no
+// package says its release, or nil.
+func (m *maker) freeWheel(s *Step) *wheels {
+	lib := provide.LibraryOf(s.Library)
+	if lib == nil || m.inventory == nil || s.found != nil {
+		return nil
+	}
+	p := m.pythonWith(lib, s.Path)
+	cuda, versions := m.wanted(s)
+	names := lib.WheelNames(cuda)
+	if p == nil || cuda == "" || len(names) != 1 {
+		return nil
+	}
+	r := inventory.Requirement{Name: inventory.Normalize(names[0]), Specifiers: strings.Join(versions, ",")}
+	if m.inventory.Wheels(p)[r.Name] != nil {
+		return nil
+	}
+	return &wheels{python: p, requirements: []string{m.fitted(p, r)}}
+}
+
 // only returns the installed wheel that has a library, if it is the only one of them.
 func only(there map[string]*inventory.Package, lib *provide.Library, dir string) *inventory.Package {
 	var found *inventory.Package

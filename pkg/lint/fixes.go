@@ -212,8 +212,9 @@ func otherMajorFix(pass *Pass, f *Finding, fam *packs.Family, asks string) []pac
 // ldconfigFix returns the fix for a directory that a file of ld.so.conf names: to run
 // ldconfig, which was not run since. It returns nil for another directory.
 func ldconfigFix(pass *Pass, dir string) []packs.Advice {
-	for d, by := range pass.Loaders.SearchDirs() {
-		if strings.HasPrefix(by, "/") && replay.RealPath(pass.Image.FS, d) == dir {
+	dirs := pass.Loaders.SearchDirs()
+	for _, d := range slices.Sorted(maps.Keys(dirs)) {
+		if by := dirs[d]; strings.HasPrefix(by, "/") && replay.RealPath(pass.Image.FS, d) == dir {
 			return pass.advice("ldconfig", packs.Values{"conf": by, "dir": d})
 		}
 	}
