@@ -232,3 +232,47 @@ RUN cd /x
 		t.Log(text, errs.String())
 	}
 }
+
+// TestLintBase lints Dockerfiles over a base image in a registry whose scan has errors: they
+// are at the FROM, unless an instruction may mend them, and the second lint takes the base from
+// the cache. The rules of the SARIF are those of the results.
+func TestLintBase(t *testing.T) {
+	_, ref := shelfText(t, "deleted-by-layer.txtar")
+	scanned := scanOf(t, "deleted-by-layer.txtar", true)
+	if scanned.Summary.Errors == 0 {
+		t.Fatal("the image has no errors")
+	}
+	t.Setenv("IMGCHECK_CACHE", t.TempDir())
+	dir := t.TempDir()
+	lint := func(name, text string, args ...string) (int, string) {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, []byte("FROM "+ref+"\n"+text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var out, errs bytes.Buffer
+		status := run(context.Background(), slices.Concat([]string{"imgcheck", "lint", "--config", "none", "--index", "none"}, args, []string{p}), &out, &errs)
+		return status, out.String() + errs.String()
+	}
+	f := scanned.Findings[0]
+	status, text := lint("Dockerfile", "ENV NVIDIA_VISIBLE_DEVICES=all\nCOPY app.py /app/\n")
+	if want := ":1:1: error: the base " + ref + ": " + oneLine(f.Message); status != exitFindings || !strings.Contains(text, want) || !strings.Contains(text, "["+f.Rule+"]") {
+		t.Errorf("status %d, no %q:\n%s", status, want, text)
+	}
+	if again, second := lint("Dockerfile", "ENV NVIDIA_VISIBLE_DEVICES=all\nCOPY app.py /app/\n"); again != status || second != text {
+		t.Errorf("from the cache:\n%s", second)
+	}
+	if status, text := lint("mended.Dockerfile", "RUN ./install-cuda.sh\n", "--all"); status != exitOK || !strings.Contains(text, "because: line 2 may mend it, which is not known: the effect of install-cuda.sh") {
+		t.Errorf("mended: status %d\n%s", status, text)
+	}
+	_, text = lint("Dockerfile", "ENV NVIDIA_VISIBLE_DEVICES=all\n", "-f", "sarif")
+	text, _, _ = strings.Cut(text, "\nimgcheck: ") // progress
+	log, err := sarif.FromBytes([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range log.Runs[0].Results {
+		if *log.Runs[0].Tool.Driver.Rules[r.RuleIndex].ID != *r.RuleID {
+			t.Errorf("the result of %s names the rule %s", *r.RuleID, *log.Runs[0].Tool.Driver.Rules[r.RuleIndex].ID)
+		}
+	}
+}
