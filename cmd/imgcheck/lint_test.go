@@ -234,7 +234,7 @@ RUN cd /x
 }
 
 // TestLintBase lints Dockerfiles over a base image in a registry whose scan has errors: they
-// are at the FROM, unless an instruction may mend them, and the second lint takes the base from
+// are at the FROM, unless an instruction may fix them, and the second lint takes the base from
 // the cache. The rules of the SARIF are those of the results.
 func TestLintBase(t *testing.T) {
 	_, ref := shelfText(t, "deleted-by-layer.txtar")
@@ -261,7 +261,7 @@ func TestLintBase(t *testing.T) {
 	if again, second := lint("Dockerfile", "ENV NVIDIA_VISIBLE_DEVICES=all\nCOPY app.py /app/\n"); again != status || second != text {
 		t.Errorf("from the cache:\n%s", second)
 	}
-	if status, text := lint("mended.Dockerfile", "RUN ./install-cuda.sh\n", "--all"); status != exitOK || !strings.Contains(text, "because: line 2 may mend it, which is not known: the effect of install-cuda.sh") {
+	if status, text := lint("mended.Dockerfile", "RUN ./install-cuda.sh\n", "--all"); status != exitOK || !strings.Contains(text, "because: line 2 may fix it, which is not known: the effect of install-cuda.sh") {
 		t.Errorf("mended: status %d\n%s", status, text)
 	}
 	_, text = lint("Dockerfile", "ENV NVIDIA_VISIBLE_DEVICES=all\n", "-f", "sarif")

@@ -10,7 +10,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/pylock"
 )
 
-// Wheel is what a package index says of a release.
+// Wheel describes a release as a package index does.
 type Wheel struct {
 	Version  string
 	Requires []string // Requires-Dist

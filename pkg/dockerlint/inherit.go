@@ -29,8 +29,8 @@ type BaseFinding struct {
 // maxInherited limits the findings of one base image.
 const maxInherited = 50
 
-// inherited adds the errors and warnings of the base image that no instruction mends, at the
-// FROM. One that an instruction may mend is a note.
+// inherited adds the errors and warnings of the base image that no instruction fixes, at the
+// FROM. One that an instruction may fix is a note.
 func (w *walk) inherited() {
 	if w.base == nil {
 		return
@@ -44,42 +44,42 @@ func (w *walk) inherited() {
 			continue
 		}
 		x := Finding{Rule: f.Rule, Severity: f.Severity, Line: w.from.Line, Base: w.from.Ref, Message: "the base " + w.from.Ref + ": " + f.Message, Because: f.Because, Fixes: f.Fixes}
-		if by := w.mayMend(&f); by != "" {
+		if by := w.mayFix(&f); by != "" {
 			x.Severity, x.Because = packs.Note, by
 		}
 		w.add(x)
 	}
 }
 
-// mayMend names an instruction that may mend a finding of the base, or is empty.
-func (w *walk) mayMend(f *BaseFinding) string {
-	for _, find := range []func(*BaseFinding) string{w.mendedByPackage, w.mendedBySystem, w.mendedBySetting, w.mendedByFile} {
+// mayFix names an instruction that may fix a finding of the base, or is empty.
+func (w *walk) mayFix(f *BaseFinding) string {
+	for _, find := range []func(*BaseFinding) string{w.fixedByPackage, w.fixedBySystem, w.fixedBySetting, w.fixedByFile} {
 		if by := find(f); by != "" {
 			return by
 		}
 	}
 	for _, u := range w.unknown {
 		if u.Line != w.from.Line {
-			return fmt.Sprintf("line %d may mend it, which is not known: %s", u.Line, u.Why)
+			return fmt.Sprintf("line %d may fix it, which is not known: %s", u.Line, u.Why)
 		}
 	}
 	return ""
 }
 
-// mendedByPackage looks for packages of Python that are named in the finding or its fixes, or
+// fixedByPackage looks for packages of Python that are named in the finding or its fixes, or
 // that may change others.
-func (w *walk) mendedByPackage(f *BaseFinding) string {
+func (w *walk) fixedByPackage(f *BaseFinding) string {
 	words := wordsOf(f)
 	for _, in := range w.installs {
 		for i := range in.wheels {
 			if x := &in.wheels[i]; words[x.name] || !x.plain && !listed(w.Plain, x.name) {
-				return fmt.Sprintf("line %d installs %s, which may mend it", x.line, x.name)
+				return fmt.Sprintf("line %d installs %s, which may fix it", x.line, x.name)
 			}
 		}
 	}
 	for _, r := range w.uninstalls {
 		if words[r.path] {
-			return fmt.Sprintf("line %d uninstalls %s, which may mend it", r.line, r.path)
+			return fmt.Sprintf("line %d uninstalls %s, which may fix it", r.line, r.path)
 		}
 	}
 	return ""
@@ -88,27 +88,27 @@ func (w *walk) mendedByPackage(f *BaseFinding) string {
 // cudaPackage matches packages of the system that may bring a library of CUDA's.
 var cudaPackage = regexp.MustCompile(`cuda|nvidia|cudnn|nccl|cublas|cufft|curand|cusolver|cusparse|nvinfer|tensorrt|npp|nvjpeg|cupti|\$|/`)
 
-// mendedBySystem looks for packages of the system: any may bring a library that is none of
+// fixedBySystem looks for packages of the system: any may bring a library that is none of
 // CUDA's.
-func (w *walk) mendedBySystem(f *BaseFinding) string {
+func (w *walk) fixedBySystem(f *BaseFinding) string {
 	if len(w.condas) > 0 {
-		return fmt.Sprintf("line %d installs %s, which may mend it", w.condas[0].line, w.condas[0].name)
+		return fmt.Sprintf("line %d installs %s, which may fix it", w.condas[0].line, w.condas[0].name)
 	}
 	for _, p := range w.adds {
 		if !f.GPU || cudaPackage.MatchString(p.name) {
-			return fmt.Sprintf("line %d installs %s, which may mend it", p.line, p.name)
+			return fmt.Sprintf("line %d installs %s, which may fix it", p.line, p.name)
 		}
 	}
 	return ""
 }
 
-// mendedBySetting looks for variables that the finding names or the loader reads, and for a
+// fixedBySetting looks for variables that the finding names or the loader reads, and for a
 // program of the Dockerfile's own.
-func (w *walk) mendedBySetting(f *BaseFinding) string {
+func (w *walk) fixedBySetting(f *BaseFinding) string {
 	words := wordsOf(f)
 	for _, v := range w.variables {
 		if words[v.value] || f.Library != "" && (strings.HasPrefix(v.value, "LD_") || v.value == "PYTHONPATH") {
-			return fmt.Sprintf("line %d sets %s, which may mend it", v.line, v.value)
+			return fmt.Sprintf("line %d sets %s, which may fix it", v.line, v.value)
 		}
 	}
 	if f.Start && w.starts > 0 {
@@ -119,13 +119,13 @@ func (w *walk) mendedBySetting(f *BaseFinding) string {
 
 var libraryDir = regexp.MustCompile(`^/(usr|lib|lib64|opt|etc)?(/|$)`)
 
-// mendedByFile looks for copies to where the finding's files or the system's libraries are,
+// fixedByFile looks for copies to where the finding's files or the system's libraries are,
 // and for files of the finding that are removed.
-func (w *walk) mendedByFile(f *BaseFinding) string {
+func (w *walk) fixedByFile(f *BaseFinding) string {
 	for _, c := range w.copies {
 		to := strings.TrimSuffix(c.to, "/")
 		if c.to == "" || libraryDir.MatchString(to+"/") || slices.ContainsFunc(f.Paths, func(p string) bool { return strings.HasPrefix("/"+p, to+"/") }) {
-			return "a COPY may mend it"
+			return "a COPY may fix it"
 		}
 	}
 	for _, r := range w.removed {
@@ -149,7 +149,7 @@ func wordsOf(f *BaseFinding) map[string]bool {
 	return words
 }
 
-// keep takes what may mend a finding of the base from an instruction.
+// keep takes what may fix a finding of the base from an instruction.
 func (w *walk) keep(st *dockerfile.Step) {
 	switch st.Name {
 	case "ENV":

@@ -29,7 +29,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// PyPI is the index that pip asks if it is told nothing else.
+// PyPI is the index that pip asks by default.
 const PyPI = "https://pypi.org/simple"
 
 // Limits: the bytes of a page, of metadata and of the parts of one wheel, and the requests of

@@ -32,7 +32,7 @@ const (
 	maxDots     = 100
 )
 
-// List is what a file installs.
+// List has the packages that a file installs.
 type List struct {
 	Packages []Package
 	// Requirements are lines of a requirements file that the file has: those of a
