@@ -232,8 +232,13 @@ func FuzzLint(f *testing.F) {
 	}
 	k := knowledge(f)
 	base := &dockerlint.Base{Env: []string{"LD_LIBRARY_PATH=/usr/local/nvidia/lib", "PATH=/bin"}, CUDA: []string{"12"}, Libraries: map[string]bool{}}
+	base.Findings = []dockerlint.BaseFinding{{Rule: "missing-library", Severity: packs.Error, Message: "a: not found", Library: "a", Paths: []string{"usr/lib/b"}}}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		in := dockerlint.Input{Path: "Dockerfile", Text: text, Base: func(string, string) (*dockerlint.Base, string) { return base, "" }, Context: func(string) ([]byte, bool) { return text, true }}
+		in.Wheel = func(name, _ string) (*dockerlint.Wheel, string) {
+			return &dockerlint.Wheel{Version: "1", Small: true, Requires: []string{name + "-a", "b[x]>1", string(text)}}, ""
+		}
+		in.Machines = []targets.Machine{{GPU: "V100", Arch: 70}, {GPU: "L4", Arch: 89, Driver: "550"}}
 		got := dockerlint.Lint(in, k)
 		lines := 1 + bytes.Count(text, []byte("\n"))
 		for _, x := range got.Findings {
