@@ -491,9 +491,13 @@ func (b *builder) command(words []string, to string) error {
 		return b.install("apt", words[4:])
 	case strings.HasPrefix(command, "apk add --no-cache "):
 		return b.install("apk", words[3:])
-	case strings.HasPrefix(command, "dnf install -y "):
+	case strings.HasPrefix(command, "dnf install -y "), strings.HasPrefix(command, "microdnf install -y "):
+		_, _, full := b.fs.Lookup("/usr/bin/dnf")
+		if _, _, minimal := b.fs.Lookup("/usr/bin/microdnf"); minimal && !full && words[0] == "dnf" {
+			return fmt.Errorf("sh: dnf: not found")
+		}
 		return b.install("dnf", words[3:])
-	case command == "dnf clean all":
+	case command == "dnf clean all", command == "microdnf clean all":
 		return nil
 	case len(words) > 4 && words[1] == "-m" && words[2] == "pip":
 		return b.pip(words[0], words[3:])

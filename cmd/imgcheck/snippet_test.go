@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/tar"
 	"io/fs"
 	"slices"
 	"strings"
@@ -199,4 +200,52 @@ func TestSnippetUser(t *testing.T) {
 		t.Fatal("want lines with USER")
 	}
 	checkBuilt(t, shelfServer(t), parsed, name, doc)
+}
+
+// TestSnippetDistributions checks the line that installs a package for the distribution that
+// os-release names, and for its package manager.
+func TestSnippetDistributions(t *testing.T) {
+	const apt = "RUN apt-get update && apt-get install -y --no-install-recommends libgomp1 && rm -rf /var/lib/apt/lists/*"
+	const dnf = "RUN dnf install -y libgomp && dnf clean all"
+	for release, want := range map[string]string{
+		"ID=ubuntu\nVERSION_ID=\"20.04\"\nID_LIKE=debian\n":                   apt,
+		"ID=ubuntu\nVERSION_ID=\"22.04\"\nID_LIKE=debian\n":                   apt,
+		"ID=ubuntu\nVERSION_ID=\"24.04\"\nID_LIKE=debian\n":                   apt,
+		"ID=debian\nVERSION_ID=\"11\"\n":                                      apt,
+		"ID=debian\nVERSION_ID=\"12\"\n":                                      apt,
+		"ID=debian\nVERSION_ID=\"13\"\n":                                      apt,
+		"ID=\"rocky\"\nVERSION_ID=\"8.10\"\nID_LIKE=\"rhel centos fedora\"\n": dnf,
+		"ID=\"rocky\"\nVERSION_ID=\"9.5\"\nID_LIKE=\"rhel centos fedora\"\n":  dnf,
+		"ID=\"rhel\"\nVERSION_ID=\"9.5\"\nID_LIKE=\"fedora\"\n":               "RUN microdnf install -y libgomp && microdnf clean all",
+		"ID=arch\n": "",
+	} {
+		const name = "report-lightgbm-no-libgomp.txtar"
+		parsed, _ := shelfText(t, name)
+		parsed.Config.Env = append(parsed.Config.Env, "LD_LIBRARY_PATH=/usr/lib64") // Debian's loader does not search it
+		files := []imagetest.File{{Name: "etc/os-release", Type: tar.TypeReg, Mode: 0o644, Data: release, Size: int64(len(release))}}
+		if strings.Contains(want, "microdnf") {
+			files = append(files, imagetest.File{Name: "usr/bin/microdnf", Type: tar.TypeReg, Mode: 0o755})
+		}
+		parsed.Layers = append(parsed.Layers, imagetest.Layer{CreatedBy: "RUN true", Files: files})
+		img, err := parsed.V1()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := shelfServer(t).Push("distribution:latest", img)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := scan.Image(t.Context(), ref, scan.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if doc.Plan != nil && doc.Plan.Snippet != nil {
+			got = strings.Join(doc.Plan.Snippet.Lines, "\n")
+			checkBuilt(t, shelfServer(t), parsed, name, doc)
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", release, got, want)
+		}
+	}
 }

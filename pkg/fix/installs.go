@@ -55,6 +55,9 @@ func (p *planner) installed(ctx context.Context, own []*wheels) ([]install, stat
 			} else if i := p.maker.change(now.img, f); i != nil {
 				i.key = k
 				more = append(more, *i)
+			} else if i := p.maker.reinstall(f); i != nil && !i.wheels.conflicts(slices.Concat(planned, taken, more)) {
+				i.key = k
+				more = append(more, *i)
 			} else if i := p.maker.packagesFor(f); i != nil {
 				i.key = k
 				more = append(more, *i)
@@ -148,7 +151,7 @@ func (m *maker) packageFor(f *lint.Finding) *install {
 		}
 	case "apk":
 		names = lib.Apk
-	case "dnf":
+	case "dnf", "microdnf":
 		names = lib.Dnf
 	}
 	if names == "" {
@@ -171,7 +174,7 @@ func (m *maker) packagesFor(f *lint.Finding) *install {
 		machine = elf.EM_AARCH64
 	}
 	manager, dir := m.manager(&elfdeps.Object{Machine: machine})
-	names := map[string]string{"apt": list.Apt, "apk": list.Apk, "dnf": list.Dnf}[manager]
+	names := map[string]string{"apt": list.Apt, "apk": list.Apk, "dnf": list.Dnf, "microdnf": list.Dnf}[manager]
 	if names == "" {
 		return nil
 	}
@@ -196,6 +199,10 @@ func (m *maker) manager(like *elfdeps.Object) (name, dir string) {
 	case d.Is("alpine"):
 		return "apk", "/usr/lib"
 	case d.Is("rhel"), d.Is("fedora"), d.Is("centos"):
+		_, _, full := m.base.FS.Lookup("/usr/bin/dnf")
+		if _, _, ok := m.base.FS.Lookup("/usr/bin/microdnf"); ok && !full {
+			return "microdnf", "/usr/lib64" // UBI minimal has no other
+		}
 		return "dnf", "/usr/lib64"
 	}
 	return "", ""
@@ -235,8 +242,8 @@ func installCommand(installs []install) string {
 	switch manager {
 	case "apk":
 		return "apk add --no-cache " + list
-	case "dnf":
-		return "dnf install -y " + list + " && dnf clean all"
+	case "dnf", "microdnf":
+		return manager + " install -y " + list + " && " + manager + " clean all"
 	}
 	return "apt-get update && apt-get install -y --no-install-recommends " + list + " && rm -rf /var/lib/apt/lists/*"
 }
