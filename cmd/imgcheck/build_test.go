@@ -830,6 +830,7 @@ var wheelReleases = map[string][]string{
 	"nvidia-cudnn-cu12":      {"8.9.7.29", "9.1.0.70", "9.10.2.21"},
 	"onnxruntime-gpu":        {"1.19.2"},
 	"opencv-python-headless": {"4.11.0.86"},
+	"nvidia-cuda-cupti":      {"13.0.85"},
 	"nvidia-cuda-nvcc":       {"13.0.88"},
 	"nvidia-cuda-runtime":    {"13.0.96"},
 	"torch":                  {"2.5.1", "2.6.0"},
@@ -840,13 +841,14 @@ var wheelReleases = map[string][]string{
 // wheelFiles are other files of wheels.
 var wheelFiles = map[string][]string{
 	"jax-cuda13-pjrt":     {"jax_plugins/xla_cuda13/xla_cuda_plugin.so"},
+	"nvidia-cuda-cupti":   {"nvidia/cu13/lib/libcupti.so.13"},
 	"nvidia-cuda-nvcc":    {"nvidia/cu13/bin/ptxas"},
 	"nvidia-cuda-runtime": {"nvidia/cu13/include/cuda_runtime.h"},
 }
 
 // imgFile returns an empty file: a library or a program.
 func imgFile(at string) imagetest.File {
-	if strings.HasSuffix(at, ".so") {
+	if strings.Contains(at, ".so") {
 		return imagetest.File{ELF: &imagetest.ELF{}}
 	}
 	return imagetest.File{Mode: 0o755}
