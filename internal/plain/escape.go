@@ -20,13 +20,16 @@ func Escape(s string) string {
 // maxName bounds a name in a message, in bytes.
 const maxName = 300
 
-// Name returns a file's name for a message: escaped, and cut off after 300 bytes.
+// Name returns a file's name for a message: escaped, with logins in URLs masked, and cut
+// off after 300 bytes.
 func Name(s string) string {
+	s = Masked(s)
 	if len(s) > maxName {
 		s = strings.ToValidUTF8(s[:maxName], "") + "…"
 	}
 	return Escape(s)
 }
 
-// Line returns s escaped, with each run of white space as one blank.
-func Line(s string) string { return Escape(strings.Join(strings.Fields(s), " ")) }
+// Line returns s escaped, with each run of white space as one blank and logins in URLs
+// masked.
+func Line(s string) string { return Escape(Masked(strings.Join(strings.Fields(s), " "))) }

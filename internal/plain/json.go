@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// JSON writes v as JSON that is safe in a log. It escapes what [Text] would change, so
-// that a JSON reader gets it unchanged. indent is the indentation of a level; "" writes
+// JSON writes v as JSON that is safe in a log. It masks logins in URLs. Else it escapes what
+// [Text] would change, so that a JSON reader gets it unchanged. indent is the indentation of a level; "" writes
 // one line.
 func JSON(w io.Writer, v any, indent string) error { return write(w, v, indent, false) }
 
@@ -36,6 +36,9 @@ func write(w io.Writer, v any, indent string, text bool) error {
 func escaped(text []byte, twice bool) []byte {
 	out := make([]byte, 0, len(text))
 	for whole := range bytes.Lines(text) {
+		if bytes.Contains(whole, []byte("://")) && bytes.IndexByte(whole, '@') >= 0 {
+			whole = []byte(Masked(string(whole)))
+		}
 		if ordinary(bytes.TrimSuffix(whole, []byte("\n"))) {
 			out = append(out, whole...)
 			continue

@@ -48,7 +48,7 @@ func FuzzText(f *testing.F) {
 		if strings.Contains(got, "\n") {
 			t.Errorf("%q: %q has lines", s, got)
 		}
-		if letters(got) != letters(spelled(strings.ToValidUTF8(s, "�"))) {
+		if letters(got) != letters(spelled(Masked(strings.ToValidUTF8(s, "�")))) {
 			t.Errorf("%q: %q has lost something", s, got)
 		}
 	})
@@ -144,6 +144,9 @@ func FuzzJSON(f *testing.F) {
 	f.Add("a ##[error]\n::x\x7f\u009b\u202e\xff", "\\##vso[", "")
 	f.Add("##", "[", "  ")
 	f.Fuzz(func(t *testing.T, a, b, indent string) {
+		if strings.Contains(a+b+a, "://") {
+			return // a login is masked
+		}
 		in := map[string][]string{a: {a, b, a + b}}
 		indent = strings.Repeat(" ", len(indent)%4)
 		var out, plainly bytes.Buffer

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/internal/trust"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
@@ -90,7 +91,7 @@ func safe(u *url.URL) string {
 func (e *env) parseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no web address", s)
+		return nil, fmt.Errorf("%q is no web address", plain.MaskedURL(s))
 	}
 	return u, e.allowed(u)
 }

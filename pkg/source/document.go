@@ -144,6 +144,9 @@ func parseConfig(s Store, raw []byte) (*v1.ConfigFile, error) {
 	if err != nil {
 		return nil, badDocument(s, "config", err)
 	}
+	for i := range cfg.History {
+		cfg.History[i].CreatedBy = withoutArguments(cfg.History[i].CreatedBy)
+	}
 	return cfg, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -107,14 +108,37 @@ func wrongReference(s string, err error) error {
 		if scheme == "http" {
 			insecure = ", with --insecure for plain HTTP"
 		}
-		return fmt.Errorf("is a URL, not an image reference: say %s%s", rest, insecure)
+		return fmt.Errorf("is a URL, not an image reference: say %s%s", withoutLogin(rest), insecure)
 	}
 	if strings.Contains(s, "@") {
 		_, why = name.NewDigest(s)
 	} else if _, terr := name.NewTag(s); terr != nil {
 		why = terr // says more
 	}
-	return fmt.Errorf("is not an image reference (%s): write it like ubuntu:24.04 or ghcr.io/org/app@sha256:…, or begin with docker:, docker-archive:, oci:, oci-archive: or dir: for another source", why)
+	return fmt.Errorf("is not an image reference (%s): write it like ubuntu:24.04 or ghcr.io/org/app@sha256:…, or begin with docker:, docker-archive:, oci:, oci-archive: or dir: for another source", withoutLogin(why.Error()))
+}
+
+// digestAt is what follows the @ of an image's digest.
+var digestAt = regexp.MustCompile(`^[a-z0-9+._-]+:[0-9a-fA-F]{6,}`)
+
+// withoutLogin returns a text that a user gave as a reference without what may be a login
+// before an @.
+func withoutLogin(s string) string {
+	at := strings.LastIndex(s, "@")
+	if at < 0 || digestAt.MatchString(s[at+1:]) && !strings.Contains(s[:at], "@") {
+		return s
+	}
+	if i := strings.LastIndex(s[:at], "@"); digestAt.MatchString(s[at+1:]) {
+		at = i
+	}
+	if !strings.Contains(s[:at], ":") {
+		return s
+	}
+	scheme, _, ok := strings.Cut(s[:at], "://")
+	if ok {
+		return scheme + "://" + s[at+1:]
+	}
+	return s[at+1:]
 }
 
 // suggest adds a hint to the error of an image that its registry does not have: that

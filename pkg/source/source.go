@@ -133,7 +133,7 @@ func Open(ctx context.Context, ref string, o Options) (*Image, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", ref, err)
+		return nil, fmt.Errorf("%s: %w", withoutLogin(ref), err)
 	}
 	return img, nil
 }
