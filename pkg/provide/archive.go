@@ -238,7 +238,7 @@ func (u *unpacker) readXZ(f *os.File) error {
 	if err := checkXZ(raw); err != nil {
 		return err
 	}
-	z, err := xz.NewReader(raw)
+	z, err := xz.ReaderConfig{SingleStream: true}.NewReader(raw) // another stream's dictionary would not be checked
 	if err != nil {
 		return fmt.Errorf("reading xz: %w", err)
 	}

@@ -1,6 +1,7 @@
 package provide
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -27,6 +28,19 @@ const (
 	maxDownload = 16 << 30 // bytes of a file whose length is not known; TensorRT's archive has 6 GB
 	maxPages    = 4        // attempts at a page whose connection breaks
 )
+
+// maxCommas bounds the elements of a page: a parser makes 100 bytes of the two of "{},", and
+// of 64 MiB of them gigabytes. PyPI's longest page has 0.4 million.
+const maxCommas = 1 << 21
+
+// checkElements returns an error for a page that would take far more memory when it is
+// parsed.
+func checkElements(page []byte) error {
+	if bytes.Count(page, []byte(",")) > maxCommas {
+		return fmt.Errorf("has more than %d elements", maxCommas)
+	}
+	return nil
+}
 
 // answer is a page that a server gave.
 type answer struct {

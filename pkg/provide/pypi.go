@@ -144,6 +144,9 @@ func parseSimpleJSON(a answer) ([]*link, error) {
 			Yanked any               `json:"yanked"` // true, or the reason
 		} `json:"files"`
 	}
+	if err := checkElements(a.body); err != nil {
+		return nil, err
+	}
 	if err := json.Unmarshal(a.body, &page); err != nil {
 		return nil, fmt.Errorf("reading JSON: %w", err)
 	}

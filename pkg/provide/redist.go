@@ -224,6 +224,9 @@ type archived struct {
 // parseRedist parses a redistrib_*.json. It ignores keys that are no components. It refuses
 // a document with a path that leads out of the directory: that is not NVIDIA's.
 func parseRedist(b []byte) (map[string]*component, error) {
+	if err := checkElements(b); err != nil {
+		return nil, err
+	}
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(b, &top); err != nil {
 		return nil, fmt.Errorf("reading JSON: %w", err)

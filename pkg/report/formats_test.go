@@ -692,7 +692,7 @@ func TestRead(t *testing.T) {
 		}
 	})
 	for text, want := range map[string]string{
-		`{"findings": [` + strings.Repeat("null,", 1<<22) + `null,null]}`: "it has more than 4194304 elements",
+		`{"findings": [` + strings.Repeat("null,", 1<<20) + `null,null]}`: "it has more than 1048576 elements",
 		``:                               "not a JSON report of imgcheck: unexpected end of JSON input",
 		`[]`:                             "not a JSON report of imgcheck: json: cannot unmarshal array",
 		`{}`:                             `make one with "imgcheck scan --format json"`,

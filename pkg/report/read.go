@@ -17,7 +17,7 @@ const maxReport = 256 << 20
 
 // maxElements limits the elements of a report by its commas. Real reports have one in
 // fifty bytes, and each may become a finding of 344 bytes.
-const maxElements = 1 << 22
+const maxElements = 1 << 20
 
 // Read reads what JSON wrote. It ignores unknown fields, as the schema asks of readers,
 // and counts the findings anew.
