@@ -10,6 +10,11 @@ releases=${IMGCHECK_RELEASES:-https://github.com/imgcheck/imgcheck/releases}
 
 fail() { echo "install.sh: $*" >&2; exit 1; }
 
+case $releases in
+  https://* | file://* | http://127.0.0.1:* | http://localhost:*) ;;
+  *) fail "$releases is not HTTPS: anybody on the way could change what is installed" ;;
+esac
+
 case $(uname -s) in
   Linux) os=linux ;;
   Darwin) os=darwin ;;

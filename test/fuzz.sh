@@ -6,10 +6,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 time=${FUZZTIME:-30s}
-instrument=(-fuzz=.) minimize=60s
+instrument=(-fuzz=.) minimize=1x # else making inputs smaller eats the time
 if [[ $time == *x ]]; then
   instrument=("-gcflags=$(go list -m)/...=-d=libfuzzer") minimize=1x # the flag that -fuzz sets for all
 fi
+least=${FUZZLEAST:-100} # executions of a target: fewer show nothing
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 mapfile -t packages < <(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u)
@@ -19,7 +20,12 @@ for pkg in "${packages[@]}"; do
   targets=$(cd "$pkg" && "$tmp/fuzz.test" -test.list '^Fuzz')
   for target in $targets; do
     echo "== $pkg $target"
-    (cd "$pkg" && "$tmp/fuzz.test" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "$time" -test.fuzzminimizetime "$minimize" -test.fuzzcachedir "$tmp/cache")
+    (cd "$pkg" && "$tmp/fuzz.test" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "$time" -test.fuzzminimizetime "$minimize" -test.fuzzcachedir "$tmp/cache") | tee "$tmp/log"
+    runs=$(sed -n 's/.*execs: \([0-9]*\) .*/\1/p' "$tmp/log" | tail -n 1)
+    if [ "${runs:-0}" -lt "$least" ]; then
+      echo "$pkg $target was run ${runs:-0} times, fewer than $least (FUZZLEAST)" >&2
+      exit 1
+    fi
     count=$((count + 1))
   done
 done
