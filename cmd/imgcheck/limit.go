@@ -18,11 +18,11 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// defaultTimeout is how long a command may take. CI systems end a job after an hour.
+// defaultTimeout bounds the time of a command. CI systems end a job after an hour.
 const defaultTimeout = "50m"
 
-// grace is how long a command that was interrupted, or whose time is over, may take to end
-// itself: to close what it writes and to remove what it has begun. Then the process ends.
+// grace bounds the time in which a command that was interrupted, or whose time is over, ends
+// itself: it closes its files and removes unfinished ones. Then the process ends.
 const grace = 800 * time.Millisecond
 
 // forced ends the process. It is nil in tests, which end by themselves.
@@ -94,7 +94,7 @@ func limited(do cli.ActionFunc) cli.ActionFunc {
 	}
 }
 
-// activity is what a command does at the moment, for people.
+// activity keeps the words for the work that a command does at the moment, for people.
 type activity struct {
 	w io.Writer
 

@@ -14,8 +14,8 @@ import (
 // one line.
 func JSON(w io.Writer, v any, indent string) error { return write(w, v, indent, false) }
 
-// JSONText does as JSON for readers that show the strings to people, such as a viewer of
-// SARIF: of a character that nobody sees it gets the escape.
+// JSONText writes as JSON does, for readers that show the strings to people, such as a viewer of
+// SARIF: a character without a shape stays as its escape.
 func JSONText(w io.Writer, v any, indent string) error { return write(w, v, indent, true) }
 
 func write(w io.Writer, v any, indent string, text bool) error {

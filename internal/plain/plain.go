@@ -11,7 +11,8 @@ import (
 
 // Text returns s as one line of valid UTF-8 without effects: without control characters and
 // without commands of CI systems anywhere in the line. Characters that change the direction
-// of text (CVE-2021-42574), or that nobody sees, are written as Go and C escape them. Logins in URLs are masked ([Masked]).
+// of text (CVE-2021-42574), or have no shape, are written as Go and C escape them. Logins in
+// URLs are masked ([Masked]).
 func Text(s string) string {
 	s = Masked(s)
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, hides) && !strings.Contains(s, "##") && !strings.Contains(s, "::") {

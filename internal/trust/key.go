@@ -16,8 +16,8 @@ import (
 )
 
 // Key makes and checks the codes (HMAC-SHA256) at the end of files. It is not stored beside
-// them, so that nobody who can write the files, or restores them from elsewhere, can make
-// a code.
+// them, so that a user who writes the files, or restores them from elsewhere, cannot make a
+// code.
 type Key []byte
 
 // CodeSize is the number of bytes of a code.
@@ -97,7 +97,7 @@ func writeKey(name string) error {
 	return nil
 }
 
-// NewKey returns a key that nobody knows.
+// NewKey returns a new secret key.
 func NewKey() Key {
 	k := make(Key, sha256.Size)
 	rand.Read(k) // never fails

@@ -65,7 +65,7 @@ func Load(name string) (*Policy, error) {
 	return read(name, f)
 }
 
-// LoadFound reads a file that Find has returned, which nobody has named. The file must be a
+// LoadFound reads a file that Find has returned, which the command line does not name. The file must be a
 // regular one that belongs to the user or to root, and that no other user may write. The
 // same holds for a link in its place, except for its mode.
 func LoadFound(name string) (*Policy, error) {

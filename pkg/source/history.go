@@ -16,7 +16,7 @@ var (
 )
 
 // withoutArguments returns an entry of a config's history without the values of build
-// arguments and without logins in URLs, which nobody needs in a report.
+// arguments and without logins in URLs: a report does not need them.
 func withoutArguments(by string) string {
 	if m := argumentsOf.FindString(by); m != "" {
 		rest := by[len(m)-1:]

@@ -118,7 +118,7 @@ func wrongReference(s string, err error) error {
 	return fmt.Errorf("is not an image reference (%s): write it like ubuntu:24.04 or ghcr.io/org/app@sha256:…, or begin with docker:, docker-archive:, oci:, oci-archive: or dir: for another source", withoutLogin(why.Error()))
 }
 
-// digestAt is what follows the @ of an image's digest.
+// digestAt matches the text behind the @ of an image's digest.
 var digestAt = regexp.MustCompile(`^[a-z0-9+._-]+:[0-9a-fA-F]{6,}`)
 
 // withoutLogin returns a text that a user gave as a reference without what may be a login

@@ -10,7 +10,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/plain"
 )
 
-// Waiting is told, and bounded in all: a server may be silent, slow, or ask for patience at
+// A reader says that it waits, and all waits together are bounded: a server may be silent, slow, or ask for patience at
 // each of hundreds of requests.
 const (
 	tellAfter = 10 * time.Second // of waiting

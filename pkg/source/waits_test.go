@@ -31,7 +31,7 @@ func (w *told) context(ctx context.Context) context.Context {
 	})
 }
 
-// However a server makes a client wait, it is told once and then each minute, and all waits
+// However a server makes a client wait, the client says so once and then each minute, and all waits
 // together end. The clock is synctest's.
 func TestWaitsAreToldAndBounded(t *testing.T) {
 	silent := func(req *http.Request) (*http.Response, error) {
