@@ -31,6 +31,6 @@ awk '
   BEGIN { print "#!/bin/sh\nset -eu" }
   /^  [a-z_]+:/ { script = $1 ~ /^(before_|after_)?script:$/; next }
   /^[^ ]/ { script = 0 }
-  script { sub(/^    - \|$/, ""); sub(/^      /, ""); print }' ci/imgcheck.gitlab-ci.yml >"$tmp/gitlab.sh"
+  script { sub(/^    - \|$/, ""); sub(/^    - /, ""); sub(/^      /, ""); print }' ci/imgcheck.gitlab-ci.yml >"$tmp/gitlab.sh"
 grep -q '^imgcheck scan ' "$tmp/gitlab.sh" || { echo "test/lint.sh finds no scripts in ci/imgcheck.gitlab-ci.yml" >&2; exit 1; }
 shellcheck "$tmp/gitlab.sh"
