@@ -35,7 +35,7 @@ gpu section=.ldata count=100 sm_80 sm_80
 			}
 			want := &gpucode.Code{Groups: []gpucode.Group{
 				{Section: ".ldata", Containers: 100, Bytes: 100 * 5272, Entries: []gpucode.Entry{sassOf(80, 2)}},
-				{Section: ".nv_fatbin", Containers: 3, Bytes: 3 * 7912, Entries: []gpucode.Entry{
+				{Section: ".nv_fatbin", Containers: 3, Bytes: 3 * 3304, Entries: []gpucode.Entry{
 					{Kind: gpucode.PTX, Arch: 90, Flags: gpucode.Zstd, ISA: 8<<8 | 4, Count: 1},
 					sassOf(75, 1),
 					{Kind: gpucode.SASS, Arch: 90, Flags: gpucode.Zstd | gpucode.Specific, Count: 1},
