@@ -42,10 +42,10 @@ imports: ## real imports of every module of ROOT's Python, recorded in RECORD, a
 fresh: ## the README's commands on a Debian that has nothing, as far as they set things up (test/fresh.sh whole: all of it); root, some minutes
 	./test/fresh.sh
 
-buildkit: ## pkg/buildkit, and what --emit writes, against a buildkitd that is built here; root
+buildkit: ## pkg/buildkit, pkg/dockerline, and what --emit writes, against a buildkitd that is built here; root
 	./test/deps.sh buildkit
 	$(GO) build -C test/buildkit -o $(CURDIR)/bin/ tool
-	BUILDKIT=$(CURDIR)/bin $(GO) test -count=1 -tags buildkitd ./pkg/buildkit
+	BUILDKIT=$(CURDIR)/bin $(GO) test -count=1 -tags buildkitd ./pkg/buildkit ./pkg/dockerline
 	BUILDKIT=$(CURDIR)/bin $(GO) test -count=1 -tags buildkitd -run '^TestEmitted' -skip '^TestEmittedSources$$' ./cmd/imgcheck
 
 contract: ## what gpus --emit writes, against Kubernetes' own evaluators

@@ -82,6 +82,15 @@ func ReadImage(ctx context.Context, s Store, d *Document) (*Image, error) {
 	return img, nil
 }
 
+// readAttested reads an image of an index, which has attestations of it.
+func readAttested(ctx context.Context, s Store, d *Document, attestations []v1.Descriptor) (*Image, error) {
+	img, err := ReadImage(ctx, s, d)
+	if err == nil {
+		img.attestations = attestations
+	}
+	return img, err
+}
+
 // ErrSchema1 is the error of an image in a format that is not read.
 var ErrSchema1 = errors.New("is in Docker's legacy schema 1 format: convert it once with `skopeo copy --format v2s2`, or push it again with a current Docker")
 
@@ -179,10 +188,10 @@ func (img *Image) setHistory() {
 	}
 }
 
-// choose returns the image of an index that fits a platform.
-func choose(ctx context.Context, s Store, list []v1.Descriptor, asked *v1.Platform, depth int) (*Document, error) {
+// choose returns the image of an index that fits a platform, and its attestations.
+func choose(ctx context.Context, s Store, list []v1.Descriptor, asked *v1.Platform, depth int) (*Document, []v1.Descriptor, error) {
 	if depth > maxNested {
-		return nil, fmt.Errorf("its indexes lie more than %d deep in one another: name the image by its digest", maxNested)
+		return nil, nil, fmt.Errorf("its indexes lie more than %d deep in one another: name the image by its digest", maxNested)
 	}
 	want := asked
 	if want == nil {
@@ -194,15 +203,15 @@ func choose(ctx context.Context, s Store, list []v1.Descriptor, asked *v1.Platfo
 		i = 0
 	}
 	if i < 0 {
-		return nil, notForPlatform(want.String(), platformNames(candidates))
+		return nil, nil, notForPlatform(want.String(), platformNames(candidates))
 	}
 	d, err := s.Manifest(ctx, candidates[i].Digest)
 	if err != nil || !candidates[i].MediaType.IsIndex() {
-		return d, err
+		return d, attestationsOf(list, candidates[i].Digest), err
 	}
 	inner, err := parseIndex(s, d)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return choose(ctx, s, inner, asked, depth+1)
 }

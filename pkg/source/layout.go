@@ -81,11 +81,14 @@ func (l *Layout) open(ctx context.Context, tag, where string, o Options) (*Image
 	if tags := tagsOf(all); tag == "" && len(tags) > 1 {
 		return nil, fmt.Errorf("the layout has several images: say which, as %s:TAG, of %s", where, strings.Join(tags, ", "))
 	}
-	d, err := choose(ctx, l, list, o.Platform, 1)
+	d, attestations, err := choose(ctx, l, list, o.Platform, 1)
 	if err != nil {
 		return nil, err
 	}
-	return ReadImage(ctx, l, d)
+	if attestations == nil { // of an image that index.json lists itself
+		attestations = attestationsOf(all, d.Digest())
+	}
+	return readAttested(ctx, l, d, attestations)
 }
 
 // NoTag returns the error of a layout that has no image with a tag; of none at all

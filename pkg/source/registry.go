@@ -44,16 +44,17 @@ func openRegistry(ctx context.Context, s string, o Options) (*Image, error) {
 	if err != nil {
 		return nil, suggest(s, err)
 	}
+	var attestations []v1.Descriptor
 	if d.MediaType.IsIndex() {
 		list, err := parseIndex(r, d)
 		if err != nil {
 			return nil, err
 		}
-		if d, err = choose(ctx, r, list, o.Platform, 1); err != nil {
+		if d, attestations, err = choose(ctx, r, list, o.Platform, 1); err != nil {
 			return nil, err
 		}
 	}
-	return ReadImage(ctx, r, d)
+	return readAttested(ctx, r, d, attestations)
 }
 
 // Name returns the repository's name as people write it: Docker Hub is docker.io,

@@ -92,11 +92,13 @@ type Image struct {
 	// Store has the image; nil for one of an archive, a daemon or a directory.
 	Store Store
 
-	id       string // of an image without a manifest, see ID
-	blobs    []blob // of Layers
-	stream   *stream
-	platform *v1.Platform
-	close    func() error
+	id    string // of an image without a manifest, see ID
+	blobs []blob // of Layers
+	// attestations are those of the image in its index; nil where there is no index.
+	attestations []v1.Descriptor
+	stream       *stream
+	platform     *v1.Platform
+	close        func() error
 }
 
 // Layer describes a layer of an image.

@@ -72,7 +72,7 @@ func (n *nested) Name() string { return "" }
 
 func TestNestedIndexes(t *testing.T) {
 	n := &nested{}
-	_, err := choose(t.Context(), n, []v1.Descriptor{{MediaType: types.OCIImageIndex}}, nil, 1)
+	_, _, err := choose(t.Context(), n, []v1.Descriptor{{MediaType: types.OCIImageIndex}}, nil, 1)
 	if err == nil || !strings.Contains(err.Error(), "name the image by its digest") || n.asked > maxNested {
 		t.Errorf("after %d indexes: %v", n.asked, err)
 	}

@@ -1,0 +1,376 @@
+package dockerline
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/source"
+)
+
+// statement is the part of an in-toto statement that is read: SLSA provenance of BuildKit,
+// v0.2 and v1
+// (https://github.com/moby/buildkit/blob/master/docs/attestations/slsa-definitions.md).
+type statement struct {
+	PredicateType string `json:"predicateType"`
+	Predicate     struct {
+		// v0.2
+		Metadata struct {
+			BuildKit metadata `json:"https://mobyproject.org/buildkit@v1#metadata"`
+		} `json:"metadata"`
+		Invocation struct {
+			ConfigSource struct {
+				URI  string `json:"uri"`
+				Path string `json:"entryPoint"`
+			} `json:"configSource"`
+			Parameters request `json:"parameters"`
+		} `json:"invocation"`
+		// v1
+		BuildDefinition struct {
+			External struct {
+				ConfigSource struct {
+					URI  string `json:"uri"`
+					Path string `json:"path"`
+				} `json:"configSource"`
+				Request request `json:"request"`
+			} `json:"externalParameters"`
+		} `json:"buildDefinition"`
+		RunDetails struct {
+			Metadata struct {
+				BuildKit metadata `json:"buildkit_metadata"`
+			} `json:"metadata"`
+		} `json:"runDetails"`
+	} `json:"predicate"`
+}
+
+type request struct {
+	Args map[string]string `json:"args"`
+}
+
+// metadata is BuildKit's own part. Keys of Layers are step:output, and values chains of
+// layers, the lowest first, of which the step made the last.
+type metadata struct {
+	VCS    map[string]string `json:"vcs"`
+	Source struct {
+		Locations map[string]locations `json:"locations"`
+		Infos     []struct {
+			Filename string `json:"filename"`
+			Language string `json:"language"`
+			Data     []byte `json:"data"`
+		} `json:"infos"`
+	} `json:"source"`
+	Layers map[string][][]descriptor `json:"layers"`
+}
+
+type descriptor struct {
+	Digest      string            `json:"digest"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// uncompressed is the annotation with a layer's diff ID.
+const uncompressed = "containerd.io/uncompressed"
+
+// locations are the places of a step. BuildKit leaves out fields that are 0.
+type locations struct {
+	Locations []struct {
+		SourceIndex int `json:"sourceIndex"`
+		Ranges      []struct {
+			Start position `json:"start"`
+			End   position `json:"end"`
+		} `json:"ranges"`
+	} `json:"locations"`
+}
+
+type position struct {
+	Line int `json:"line"`
+}
+
+const (
+	maxStatement = 8 << 20 // bytes
+	maxInfos     = 100     // sources of a build
+)
+
+// Errors of statements that say nothing about lines.
+var (
+	errMin       = errors.New("its provenance has no map of layers: build with --provenance=mode=max")
+	errOther     = errors.New("its provenance is not BuildKit's")
+	errUnmatched = errors.New("its provenance is about layers of other digests: they were written again after the build")
+)
+
+// FromProvenance returns the instruction that made each of an image's layers, as BuildKit's
+// provenance has it; nil for a layer that it does not map, or maps to several instructions.
+// The error says why no layer has one.
+func FromProvenance(raw []byte, layers []source.Layer) ([]*Line, error) {
+	if len(raw) > maxStatement {
+		return nil, fmt.Errorf("its provenance is larger than %d MiB", maxStatement>>20)
+	}
+	var s statement
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return nil, fmt.Errorf("its provenance cannot be read: %w", err)
+	}
+	b, err := s.build()
+	if err != nil {
+		return nil, err
+	}
+	return b.lines(layers)
+}
+
+// build is a build as its provenance describes it.
+type build struct {
+	meta   *metadata
+	texts  []*text // by source index; nil for another language's
+	target string
+}
+
+func (s *statement) build() (*build, error) {
+	p := &s.Predicate
+	b := &build{meta: &p.RunDetails.Metadata.BuildKit}
+	uri, file, args := p.BuildDefinition.External.ConfigSource.URI, p.BuildDefinition.External.ConfigSource.Path, p.BuildDefinition.External.Request.Args
+	switch {
+	case strings.HasSuffix(s.PredicateType, "/provenance/v0.2"):
+		b.meta = &p.Metadata.BuildKit
+		uri, file, args = p.Invocation.ConfigSource.URI, p.Invocation.ConfigSource.Path, p.Invocation.Parameters.Args
+	case !strings.HasSuffix(s.PredicateType, "/provenance/v1"):
+		return nil, errOther
+	}
+	src := &b.meta.Source
+	if len(src.Infos) == 0 || len(b.meta.Layers) == 0 {
+		return nil, errMin
+	}
+	if len(src.Infos) > maxInfos {
+		return nil, fmt.Errorf("its provenance has %d sources, more than the %d that are read", len(src.Infos), maxInfos)
+	}
+	b.target = args["target"]
+	for _, info := range src.Infos {
+		if info.Language != "" && info.Language != "Dockerfile" {
+			b.texts = append(b.texts, nil)
+			continue
+		}
+		name := info.Filename
+		if len(src.Infos) == 1 && file != "" && uri != "" { // a build from git
+			name = file
+		}
+		b.texts = append(b.texts, newText(inRepository(directory(b.meta.VCS, uri), name), info.Data))
+	}
+	return b, nil
+}
+
+// directory returns the directory of the Dockerfile in its repository: buildx says it of a
+// local build, and the address of a git context has it as #REF:DIRECTORY.
+func directory(vcs map[string]string, uri string) string {
+	if dir := vcs["localdir:dockerfile"]; dir != "" {
+		return dir
+	}
+	_, fragment, _ := strings.Cut(uri, "#")
+	_, dir, _ := strings.Cut(fragment, ":")
+	return dir
+}
+
+// candidates are the instructions that may have made one layer.
+type candidates struct {
+	whole set // the step's chain of layers is that of the image
+	last  set // its last layer is
+}
+
+// set has different instructions, and none if there are more than maxPlaces.
+type set struct {
+	list []*Line
+	many bool
+}
+
+func (s *set) add(lines []*Line) {
+	for _, l := range lines {
+		if !s.many && !slices.ContainsFunc(s.list, func(o *Line) bool { return *o == *l }) {
+			s.list = append(s.list, l)
+		}
+		if len(s.list) > maxPlaces {
+			*s = set{many: true}
+		}
+	}
+}
+
+// lines returns the instruction of each layer.
+func (b *build) lines(layers []source.Layer) ([]*Line, error) {
+	layers = b.stack(layers)
+	found := make([]candidates, len(layers))
+	at := positions(layers)
+	matched := false
+	places := map[string][]*Line{}
+	for key, chains := range b.meta.Layers {
+		step, _, _ := strings.Cut(key, ":")
+		lines, ok := places[step]
+		if !ok {
+			lines = b.places(step)
+			places[step] = lines
+		}
+		for _, chain := range chains {
+			n := len(chain)
+			if n == 0 {
+				continue
+			}
+			if begins(layers, chain) {
+				matched = true
+				found[n-1].whole.add(lines)
+			} else if i, ok := last(chain[n-1], at); ok {
+				matched = true
+				found[i].last.add(lines)
+			}
+		}
+	}
+	if !matched {
+		return nil, errUnmatched
+	}
+	out := make([]*Line, len(layers))
+	for i, c := range found {
+		if out[i] = b.only(c.whole.list); len(c.whole.list) == 0 && !c.whole.many {
+			out[i] = b.only(c.last.list)
+		}
+	}
+	below(out)
+	return out, nil
+}
+
+// stack returns the image's layers with the digests that they have in the provenance.
+// BuildKit may have compressed those below the last one again for the image: a chain of as
+// many layers with the same last one has their other digests, unless two chains differ.
+func (b *build) stack(layers []source.Layer) []source.Layer {
+	n := len(layers)
+	var known []source.Layer
+	for _, chains := range b.meta.Layers {
+		for _, chain := range chains {
+			if n == 0 || len(chain) != n || chain[n-1].Digest == "" || chain[n-1].Digest != layers[n-1].Digest {
+				continue
+			}
+			list := slices.Clone(layers)
+			for i, d := range chain {
+				list[i].Digest = d.Digest
+			}
+			if known != nil && !slices.Equal(known, list) {
+				return layers
+			}
+			known = list
+		}
+	}
+	if known == nil {
+		return layers
+	}
+	return known
+}
+
+// below gives the layers of a base image, of which BuildKit maps the highest, its FROM.
+func below(lines []*Line) {
+	for i := len(lines) - 1; i > 0; i-- {
+		if l := lines[i]; l != nil && l.Base && lines[i-1] == nil {
+			lines[i-1] = l
+		}
+	}
+}
+
+// positions returns the place of each layer by its digests, without those that occur twice.
+func positions(layers []source.Layer) map[string]int {
+	at, twice := map[string]int{}, map[string]bool{"": true}
+	for i, l := range layers {
+		for _, d := range []string{l.Digest, l.DiffID} {
+			if before, ok := at[d]; ok && before != i {
+				twice[d] = true
+			}
+			at[d] = i
+		}
+	}
+	maps.DeleteFunc(at, func(d string, _ int) bool { return twice[d] })
+	return at
+}
+
+// last returns the place of a layer, and whether the image has it once.
+func last(d descriptor, at map[string]int) (int, bool) {
+	if i, ok := at[d.Digest]; ok {
+		return i, true
+	}
+	i, ok := at[d.Annotations[uncompressed]]
+	return i, ok
+}
+
+// begins reports whether the image's layers begin with a chain.
+func begins(layers []source.Layer, chain []descriptor) bool {
+	if len(chain) > len(layers) {
+		return false
+	}
+	for i, d := range chain {
+		id := d.Annotations[uncompressed]
+		if (d.Digest == "" || d.Digest != layers[i].Digest) && (id == "" || id != layers[i].DiffID) {
+			return false
+		}
+	}
+	return true
+}
+
+// maxPlaces bounds the places of one step: it has one for each instruction that means the
+// same.
+const maxPlaces = 100
+
+// places returns the instructions of a step.
+func (b *build) places(step string) (list []*Line) {
+	for _, l := range b.meta.Source.Locations[step].Locations {
+		if l.SourceIndex < 0 || l.SourceIndex >= len(b.texts) || b.texts[l.SourceIndex] == nil || len(l.Ranges) == 0 || len(list) == maxPlaces {
+			continue
+		}
+		start, end := l.Ranges[0].Start.Line, l.Ranges[0].End.Line
+		for _, r := range l.Ranges {
+			start, end = min(start, r.Start.Line), max(end, r.End.Line)
+		}
+		if line := b.texts[l.SourceIndex].at(start, end); line != nil {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+// only returns the instruction of a list that has no other one. Stages that begin alike
+// share their first steps: of those the target's count.
+func (b *build) only(list []*Line) *Line {
+	if l := same(list); l != nil || len(list) == 0 {
+		return l
+	}
+	var of []*Line
+	for _, l := range list {
+		if b.ships(l) {
+			of = append(of, l)
+		}
+	}
+	return same(of)
+}
+
+// same returns the instruction that all of a list are, or nil.
+func same(list []*Line) *Line {
+	for _, l := range list {
+		if *l != *list[0] {
+			return nil
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return list[0]
+}
+
+// ships reports whether an instruction is of the target, or of a stage that it builds on.
+func (b *build) ships(l *Line) bool {
+	for _, t := range b.texts {
+		if t == nil || t.name != l.File {
+			continue
+		}
+		target := t.target(b.target)
+		if target < 0 {
+			continue
+		}
+		for _, i := range t.file.Chain(target) {
+			if i == t.stage(l.Line) {
+				return true
+			}
+		}
+	}
+	return false
+}
