@@ -8,6 +8,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/imgcheck/imgcheck/pkg/dockerline"
 	"github.com/imgcheck/imgcheck/pkg/imports"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
@@ -37,6 +38,16 @@ func TestJSONSchema(t *testing.T) {
 		if err := schema.Validate(doc); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	located := *scanOf(t, "soname-link-missing.txtar", false)
+	located.Image.Layers = []report.Layer{{Index: 1, Dockerfile: &dockerline.Line{File: "Dockerfile", Line: 1, EndLine: 2, Instruction: "FROM a", Stage: "b", Base: true}}}
+	located.Image.NoDockerfile = "reason"
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(jsonReport(t, &located)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(doc); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -39,7 +39,8 @@ func TestMain(m *testing.M) {
 //
 // image TEXT FORM [ARG] makes an image of testdata/images: push NAME, layout DIR,
 // archive FILE (docker save) or unpack DIR; index NAME TEXT... pushes an index of
-// several.
+// several. attested TEXT DIR DOCKERFILE LINE[-LINE]... makes a layout of an image and its
+// provenance, which says from which lines of a Dockerfile its layers come.
 func TestScripts(t *testing.T) {
 	server := imagetest.Serve(t)
 	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -62,6 +63,9 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"image": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(makeImage(ts, server, args))
+			},
+			"attested": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Check(makeAttested(ts, args))
 			},
 			"action":     runAction,
 			"gitlab":     runGitLab,
@@ -188,6 +192,38 @@ func makeImage(ts *testscript.TestScript, server *imagetest.Server, args []strin
 		return im.Unpack(ts.MkAbs(args[2]))
 	}
 	return fmt.Errorf("unknown form %q", args[1])
+}
+
+func makeAttested(ts *testscript.TestScript, args []string) error {
+	_, img, err := readImage(ts, args[0])
+	if err != nil {
+		return err
+	}
+	var lines [][2]int
+	for _, a := range args[3:] {
+		first, last, ok := strings.Cut(a, "-")
+		if !ok {
+			last = first
+		}
+		var l [2]int
+		if _, err := fmt.Sscan(first+" "+last, &l[0], &l[1]); err != nil {
+			return err
+		}
+		lines = append(lines, l)
+	}
+	statement, err := imagetest.Provenance(img, []byte(ts.ReadFile(args[2])), lines)
+	if err != nil {
+		return err
+	}
+	index, err := imagetest.Attested(img, imagetest.PredicateType, statement)
+	if err != nil {
+		return err
+	}
+	p, err := layout.Write(ts.MkAbs(args[1]), empty.Index)
+	if err != nil {
+		return err
+	}
+	return p.AppendIndex(index)
 }
 
 func pushIndex(ts *testscript.TestScript, server *imagetest.Server, repo string, texts []string) error {

@@ -1,6 +1,10 @@
 package imagetest
 
 import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -31,3 +35,33 @@ func Attested(img v1.Image, predicateType string, statement []byte) (v1.ImageInd
 			Annotations: map[string]string{"vnd.docker.reference.type": "attestation-manifest", "vnd.docker.reference.digest": digest.String()},
 		}}), nil
 }
+
+// Provenance returns a statement as BuildKit writes it with provenance=mode=max: layer i of
+// the image was made by the instruction in lines[i] of a Dockerfile, [2]int{first, last}.
+func Provenance(img v1.Image, dockerfile []byte, lines [][2]int) ([]byte, error) {
+	layers, err := img.Layers()
+	if err != nil {
+		return nil, err
+	}
+	type object = map[string]any
+	chain, chains, locations := []any{}, object{}, object{}
+	for i, l := range layers {
+		digest, err := l.Digest()
+		if err != nil {
+			return nil, err
+		}
+		if chain = append(chain, object{"digest": digest.String()}); i >= len(lines) {
+			continue
+		}
+		step := fmt.Sprintf("step%d", i)
+		chains[step+":0"] = []any{slices.Clone(chain)}
+		locations[step] = object{"locations": []any{object{"ranges": []any{object{"start": object{"line": lines[i][0]}, "end": object{"line": lines[i][1]}}}}}}
+	}
+	source := object{"locations": locations, "infos": []any{object{"filename": "Dockerfile", "language": "Dockerfile", "data": dockerfile}}}
+	return json.Marshal(object{"_type": "https://in-toto.io/Statement/v1", "predicateType": PredicateType, "predicate": object{
+		"runDetails": object{"metadata": object{"buildkit_metadata": object{"source": source, "layers": chains, "vcs": object{"localdir:dockerfile": "docker"}}}},
+	}})
+}
+
+// PredicateType is that of SLSA provenance.
+const PredicateType = "https://slsa.dev/provenance/v1"

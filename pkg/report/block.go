@@ -107,7 +107,7 @@ func (t *text) rows(d *Document, p *Problem, f *lint.Finding) []row {
 			rows = append(rows, row{sign, clean(text), most, weight})
 		}
 	}
-	add(signPlace, place(f), 1, 4)
+	add(signPlace, place(d, f), 1, 4)
 	log := logText(f)
 	if log != p.Headline {
 		add(signLog, log, 2, 1)
@@ -152,17 +152,15 @@ func help(d *Document, p *Problem, f *lint.Finding) string {
 	return ""
 }
 
-// place returns the layer in which the trouble is, with its instruction.
-func place(f *lint.Finding) string {
-	switch {
-	case len(f.Removed) > 0 && f.Removed[0].By != nil && len(f.Present) == 0:
-		return placeOf(f.Removed[0].By)
-	case len(f.NeededBy) > 0 && f.NeededBy[0].Layer != nil:
-		return placeOf(f.NeededBy[0].Layer)
-	case f.BoundTo != nil && f.BoundTo.Layer != nil:
-		return placeOf(f.BoundTo.Layer)
-	case len(f.Present) > 0 && f.Present[0].Layer != nil:
-		return placeOf(f.Present[0].Layer)
+// place returns the line of the Dockerfile in which the trouble is; the layer, if that is
+// not known.
+func place(d *Document, f *lint.Finding) string {
+	l := layerOf(f)
+	switch line := d.lineOf(f); {
+	case line != nil:
+		return lineText(line)
+	case l != nil:
+		return placeOf(l)
 	}
 	return ""
 }

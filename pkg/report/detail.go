@@ -11,8 +11,11 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-func (t *text) finding(f *lint.Finding) {
+func (t *text) finding(d *Document, f *lint.Finding) {
 	t.title(f)
+	if line := d.lineOf(f); line != nil {
+		t.field("line", lineText(line))
+	}
 	if f.Demangled != "" {
 		t.field("symbol", clean(f.Demangled))
 	}
@@ -207,7 +210,7 @@ func Details(w io.Writer, d *Document, number int, o Options) error {
 			continue
 		}
 		for _, k := range d.Problems[i].Findings {
-			t.finding(&d.Findings[k])
+			t.finding(d, &d.Findings[k])
 		}
 	}
 	return t.w.Flush()

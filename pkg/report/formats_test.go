@@ -26,6 +26,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/dockerline"
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
@@ -71,6 +72,9 @@ var documents = sync.OnceValues(func() (map[string]*report.Document, error) {
 		}
 		docs[strings.TrimSuffix(name, ".txtar")] = d
 	}
+	located := *docs["soname-link-missing"]
+	located.Image.Layers = slices.Repeat([]report.Layer{{Index: 1, Dockerfile: &dockerline.Line{File: "docker/a b:c/Dockerfile", Line: 3, EndLine: 4, Instruction: "RUN " + evil, Stage: "final"}}}, 4)
+	docs["lines"] = &located
 	for name, d := range docs {
 		if name != "hostile" {
 			d.Rules = set.Rules
@@ -273,7 +277,11 @@ func TestSARIF(t *testing.T) {
 			}
 			at := res.Locations[0].PhysicalLocation
 			uri := *at.ArtifactLocation.URI
-			if uri == "" || strings.HasPrefix(uri, "/") || strings.Contains(uri, "registry.example") || *at.Region.StartLine != 1 {
+			line := 1
+			if strings.Contains(uri, "Dockerfile") {
+				line = 3 // of the document with lines
+			}
+			if uri == "" || strings.HasPrefix(uri, "/") || strings.Contains(uri, "registry.example") || *at.Region.StartLine != line {
 				t.Errorf("artifact %q", uri)
 			}
 		}
@@ -488,7 +496,7 @@ func TestGitLab(t *testing.T) {
 // TestGitHub decodes the workflow commands as the runner does: they have one line each,
 // are at most ten of a kind, and give back the escaped text.
 func TestGitHub(t *testing.T) {
-	command := regexp.MustCompile(`^::(error|warning) title=([^:,\r\n]*)::(.*)$`)
+	command := regexp.MustCompile(`^::(error|warning) (?:file=[^:,\r\n]+,line=3,endLine=4,)?title=([^:,\r\n]*)::(.*)$`)
 	each(t, "github", report.Options{}, func(t *testing.T, d *report.Document, b []byte) {
 		lines := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 		if len(b) == 0 {

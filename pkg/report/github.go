@@ -15,8 +15,8 @@ import (
 const githubAnnotations = 10
 
 // GitHub writes the errors and warnings as workflow commands, which the runner shows as
-// annotations. It writes at most ten of a kind; if there are more, the tenth counts the
-// rest.
+// annotations, at the line of the Dockerfile if that is known. It writes at most ten of a
+// kind; if there are more, the tenth counts the rest.
 func GitHub(w io.Writer, d *Document, o Options) error {
 	var causes []*lint.Finding
 	for _, s := range packs.Severities[:2] {
@@ -33,7 +33,11 @@ func GitHub(w io.Writer, d *Document, o Options) error {
 			break
 		}
 		text := shortenLines(sentences(d, f), sarifMessage) + "\nImage: " + clean(d.Image.Ref)
-		fmt.Fprintf(b, "::%s title=%s::%s\n", f.Severity, property("imgcheck "+f.Rule), data(text))
+		at := ""
+		if line := d.lineOf(f); line != nil {
+			at = fmt.Sprintf("file=%s,line=%d,endLine=%d,", property(clean(line.File)), line.Line, line.EndLine)
+		}
+		fmt.Fprintf(b, "::%s %stitle=%s::%s\n", f.Severity, at, property("imgcheck "+f.Rule), data(text))
 	}
 	return b.Flush()
 }

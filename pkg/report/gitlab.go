@@ -63,13 +63,16 @@ func GitLab(w io.Writer, d *Document, o Options) error {
 			}
 			content = &gitlabContent{markdownSnippet(lines)}
 		}
-		path := strings.TrimLeft(clean(pathOf(f)), "/")
+		path, begin := strings.TrimLeft(clean(pathOf(f)), "/"), 1
 		if path == "" {
 			path = "image"
 		}
+		if line := d.lineOf(f); line != nil {
+			path, begin = strings.TrimLeft(clean(line.File), "/"), line.Line
+		}
 		issues = append(issues, gitlabIssue{
 			Description: shorten(text, sarifDescription), Check: f.Rule, Fingerprint: prints[i], Severity: gitlabSeverity[f.Severity],
-			Location: gitlabLocation{path, gitlabLines{1}}, Content: content,
+			Location: gitlabLocation{path, gitlabLines{begin}}, Content: content,
 		})
 	}
 	return plain.JSONText(w, issues, "  ")

@@ -79,7 +79,7 @@ func texts(t *testing.T, format, out string) []string {
 // annotations returns the titles and messages of workflow commands as the runner decodes
 // them. Each must be a line of its own.
 func annotations(t *testing.T, out string) (list []string) {
-	command := regexp.MustCompile(`^::(error|warning) title=([^:,\r\n]*)::(.*)$`)
+	command := regexp.MustCompile(`^::(error|warning) (?:file=([^:,\r\n]*),line=\d+,endLine=\d+,)?title=([^:,\r\n]*)::(.*)$`)
 	decode := strings.NewReplacer("%0D", "\r", "%0A", "\n", "%3A", ":", "%2C", ",", "%25", "%")
 	for line := range strings.Lines(out) {
 		m := command.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
@@ -87,8 +87,8 @@ func annotations(t *testing.T, out string) (list []string) {
 			t.Errorf("github: the runner does not take %q for an annotation", line)
 			continue
 		}
-		plaintest.Obeyed(t, "github", m[3], false)
-		list = append(list, decode.Replace(m[2]), decode.Replace(m[3]))
+		plaintest.Obeyed(t, "github", m[4], false)
+		list = append(list, decode.Replace(m[2]), decode.Replace(m[3]), decode.Replace(m[4]))
 	}
 	return list
 }

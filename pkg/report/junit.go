@@ -42,6 +42,8 @@ type (
 	junitCase struct {
 		Class   string        `xml:"classname,attr"`
 		Name    string        `xml:"name,attr"`
+		File    string        `xml:"file,attr,omitempty"` // the Dockerfile, which GitLab and CircleCI show
+		Line    int           `xml:"line,attr,omitempty"`
 		Failure *junitFailure `xml:"failure,omitempty"`
 		Skipped *junitSkipped `xml:"skipped,omitempty"`
 		Out     string        `xml:"system-out,omitempty"`
@@ -80,6 +82,9 @@ func JUnit(w io.Writer, d *Document, o Options) error {
 		c := junitCase{Class: "imgcheck." + f.Rule, Name: xmlLine(f.Message)}
 		if names[c.Class+c.Name]++; names[c.Class+c.Name] > 1 {
 			c.Name += " (" + count(names[c.Class+c.Name]) + ")" // readers merge cases of one name
+		}
+		if line := d.lineOf(f); line != nil {
+			c.File, c.Line = xmlLine(line.File), line.Line
 		}
 		suite.Cases = append(suite.Cases, c)
 		return &suite.Cases[len(suite.Cases)-1]

@@ -110,6 +110,9 @@ func markdownFinding(d *Document, f *lint.Finding, headline string) string {
 	}
 	fmt.Fprintf(&b, "%s\n\n", f.Rule)
 	item := func(label, text string) { fmt.Fprintf(&b, "- **%s** %s\n", label, text) }
+	if line := d.lineOf(f); line != nil {
+		item("line", code(lineText(line)))
+	}
 	last := headline
 	for _, e := range f.Effects {
 		if e.Text != last {

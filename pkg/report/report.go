@@ -11,6 +11,7 @@ import (
 	"io"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
+	"github.com/imgcheck/imgcheck/pkg/dockerline"
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/lint"
@@ -57,6 +58,9 @@ type Image struct {
 	Digest   string  `json:"digest,omitempty"`   // of the manifest
 	Platform string  `json:"platform,omitempty"` // of the config
 	Layers   []Layer `json:"layers"`
+	// NoDockerfile says why no layer has the line of a Dockerfile, though there is
+	// provenance or a Dockerfile.
+	NoDockerfile string `json:"no_dockerfile,omitempty"`
 }
 
 // Layer is one layer. The lowest comes first.
@@ -66,6 +70,8 @@ type Layer struct {
 	DiffID    string `json:"diff_id,omitempty"`
 	CreatedBy string `json:"created_by,omitempty"`
 	Size      int64  `json:"size,omitempty"` // of the blob in bytes
+	// Dockerfile is the instruction that made the layer, or nil if that is not known.
+	Dockerfile *dockerline.Line `json:"dockerfile,omitempty"`
 }
 
 // Summary counts the findings.

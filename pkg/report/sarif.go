@@ -108,10 +108,11 @@ type (
 		URI string `json:"uri"`
 	}
 	sarifRegion struct {
-		StartLine   int `json:"startLine"`
-		StartColumn int `json:"startColumn"`
-		EndLine     int `json:"endLine"`
-		EndColumn   int `json:"endColumn"`
+		StartLine   int        `json:"startLine"`
+		StartColumn int        `json:"startColumn"`
+		EndLine     int        `json:"endLine"`
+		EndColumn   int        `json:"endColumn,omitempty"` // 0 is the end of the line
+		Snippet     *sarifText `json:"snippet,omitempty"`
 	}
 	sarifLogical struct {
 		Name string `json:"name"`
@@ -122,8 +123,9 @@ type (
 
 // SARIF writes the document for code scanning: one run with the rules of the document and
 // of its findings, and a result for each finding, also for notes. A result is located at
+// the line of the Dockerfile that brought the trouble, or, if that is not known, at
 // the path of the first file that needs what is missing, relative to the image's root.
-// The location has no tag, because every build would then make new alerts. A finding that
+// That location has no tag, because every build would then make new alerts. A finding that
 // a baseline knows is "unchanged", and one that a policy ignores is suppressed. The plan and
 // the lines for the Dockerfile are in the message and the properties: SARIF's own fixes replace
 // regions of a file (sections 3.55 to 3.57), and which file the Dockerfile is, is not known.
@@ -172,7 +174,7 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 		res := sarifResult{
 			RuleID: f.Rule, RuleIndex: index[f.Rule], Level: string(f.Severity),
 			Message:      sarifText{Text: shortenLines(sentences(d, f), sarifMessage)},
-			Locations:    []sarifLocation{sarifAt(d, pathOf(f))},
+			Locations:    []sarifLocation{sarifLocated(d, f)},
 			Related:      sarifRelatedTo(d, f),
 			Fingerprints: map[string]string{"primaryLocationLineHash": prints[i], "imgcheck/v1": prints[i]},
 			Props:        sarifProps(d, f),
@@ -267,8 +269,20 @@ func camel(id string) string {
 	return b.String()
 }
 
+// sarifLocated returns the location of a finding's result: a line of the Dockerfile, with
+// the file of the image as its logical location, or that file.
+func sarifLocated(d *Document, f *lint.Finding) sarifLocation {
+	at := sarifAt(d, pathOf(f))
+	if line := d.lineOf(f); line != nil {
+		logical := at.Logical
+		at = sarifLine(line)
+		at.Logical = logical
+	}
+	return at
+}
+
 func sarifAt(d *Document, p string) sarifLocation {
-	at := sarifLocation{Physical: sarifPhysical{sarifArtifact{artifactURI(p)}, sarifRegion{1, 1, 1, 1}}}
+	at := sarifLocation{Physical: sarifPhysical{sarifArtifact{artifactURI(p)}, sarifRegion{StartLine: 1, StartColumn: 1, EndLine: 1, EndColumn: 1}}}
 	if p != "" {
 		name := clean(p)
 		at.Logical = []sarifLogical{{Name: name, Full: Category(d.Image) + ":" + name, Kind: "resource"}}
@@ -288,6 +302,9 @@ func sarifRelatedTo(d *Document, f *lint.Finding) []sarifLocation {
 		}
 		at.ID, at.Message = &id, &sarifText{Text: what}
 		out = append(out, at)
+	}
+	if d.lineOf(f) != nil && len(f.NeededBy)+len(f.Present)+len(f.Removed) == 0 && pathOf(f) != "" {
+		add(replay.File{Path: pathOf(f)}, "is affected", "from", nil)
 	}
 	for _, n := range f.NeededBy {
 		add(n, "asks for it", "from", n.Layer)
@@ -396,6 +413,9 @@ func sentences(d *Document, f *lint.Finding) string {
 			say("So ", e.Text)
 		}
 		last = e.Text
+	}
+	if line := d.lineOf(f); line != nil {
+		add("In ", lineText(line))
 	}
 	lines := snippetText(d, f)
 	if lines != "" {

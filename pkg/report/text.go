@@ -45,7 +45,7 @@ func Text(w io.Writer, d *Document, o Options) error {
 	}
 	if o.All {
 		for i := range d.Findings {
-			show(d.Findings[i].Severity, func() { t.finding(&d.Findings[i]) })
+			show(d.Findings[i].Severity, func() { t.finding(d, &d.Findings[i]) })
 		}
 	} else {
 		for i := range d.Problems {

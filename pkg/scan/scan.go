@@ -101,9 +101,13 @@ func Image(ctx context.Context, ref string, o Options) (*report.Document, error)
 	if err != nil {
 		return nil, err
 	}
+	sure := j.locate(ctx, img.Image)
 	doc, err := j.document(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if !sure {
+		return doc, nil
 	}
 	if err := kept.store(img, doc, j.Packs); err != nil && o.Layers.Note != nil {
 		o.Layers.Note(-1, err.Error())

@@ -36,12 +36,12 @@ func verdictOf(img *layers.Image, o Options) (verdict, error) {
 		return verdict{}, nil // a program without an identity keeps nothing
 	}
 	key, err := json.Marshal(struct {
-		Schema, Program, Packs, Image, Keep, Policy string
-		NoPlan                                      bool
-		Platform                                    *v1.Platform
-		Layers                                      []source.Layer
-		Machines                                    []targets.Machine
-	}{report.Schema, program, set, img.ID(), o.reading().KeepID, o.Policy.ID(img.Ref), o.NoPlan, o.Layers.Platform, img.Layers, o.Machines})
+		Schema, Program, Packs, Image, Attested, Keep, Policy string
+		NoPlan                                                bool
+		Platform                                              *v1.Platform
+		Layers                                                []source.Layer
+		Machines                                              []targets.Machine
+	}{report.Schema, program, set, img.ID(), img.Attested(), o.reading().KeepID, o.Policy.ID(img.Ref), o.NoPlan, o.Layers.Platform, img.Layers, o.Machines})
 	return verdict{o.Layers.Cache, string(key), set}, err
 }
 
