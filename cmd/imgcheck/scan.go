@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/pkg/source"
@@ -32,6 +36,7 @@ func scanCommand() *cli.Command {
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
 			&cli.StringFlag{Name: "severity", Usage: "leave findings below this `SEVERITY` out of the text report, which still counts them: error, warning or note"},
 			&cli.BoolFlag{Name: "no-fixes", Usage: "do not plan fixes"},
+			&cli.StringFlag{Name: "dockerfile", Usage: "name the lines of the Dockerfile `FILE` that the image is built from, if its provenance does not"},
 			rulesFlag(), rootEnvFlag(),
 		}, machineFlags(), policyFlags(), imageFlags())),
 		Action: func(c *cli.Context) error {
@@ -45,6 +50,9 @@ func scanCommand() *cli.Command {
 				return err
 			}
 			o.policy.unused(doc)
+			if o.scan.Dockerfile != nil && doc.Image.NoDockerfile != "" {
+				fmt.Fprintln(o.policy.stderr, "imgcheck: findings have no line: "+oneLine(doc.Image.NoDockerfile))
+			}
 			doc = o.policy.apply(doc)
 			if err := o.write(c, doc); err != nil {
 				return err
@@ -116,6 +124,9 @@ func scanOptions(c *cli.Context) (*options, error) {
 	if o.scan.Machines, err = machinesOf(c, o.policy.Policy, image); err != nil {
 		return nil, err
 	}
+	if o.scan.Dockerfile, err = dockerfileOf(c, o.policy.Policy, image); err != nil {
+		return nil, err
+	}
 	if o.scan.Layers, err = imageOptions(c); err != nil {
 		return nil, err
 	}
@@ -129,6 +140,39 @@ func scanOptions(c *cli.Context) (*options, error) {
 	}
 	o.progress = watch(c, &o.scan.Layers)
 	return o, nil
+}
+
+// maxDockerfile bounds a Dockerfile in bytes.
+const maxDockerfile = 1 << 20
+
+// dockerfileOf reads the Dockerfile of the flag, or of the policy's image. A report names it
+// as it is seen from the working directory.
+func dockerfileOf(c *cli.Context, p *policy.Policy, image policy.Image) (*scan.Dockerfile, error) {
+	name := c.String("dockerfile")
+	if name == "" && p != nil {
+		name = p.DockerfileOf(image)
+	}
+	if name == "" {
+		return nil, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, source.PathError(err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxDockerfile+1))
+	if err != nil {
+		return nil, source.PathError(err)
+	}
+	if len(text) > maxDockerfile {
+		return nil, fmt.Errorf("%s: is larger than %d KiB: it is no Dockerfile", name, maxDockerfile>>10)
+	}
+	if dir, err := os.Getwd(); err == nil && filepath.IsAbs(name) {
+		if rel, err := filepath.Rel(dir, name); err == nil && filepath.IsLocal(rel) {
+			name = rel
+		}
+	}
+	return &scan.Dockerfile{Name: filepath.ToSlash(filepath.Clean(name)), Text: text}, nil
 }
 
 // write writes the reports.

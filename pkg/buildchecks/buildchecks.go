@@ -1,5 +1,6 @@
 // Package buildchecks runs the checks of `docker build --check` on a Dockerfile: BuildKit's
-// own parser, conversion and linter, in this process.
+// own parser, conversion and linter, in this process. [History] says which history the
+// image of a build has.
 //
 // It is a package of its own because the conversion needs more of BuildKit than its parser.
 // It asks no daemon and no registry: the caller says what it knows of base images. Without

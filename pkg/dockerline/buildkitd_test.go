@@ -33,6 +33,7 @@ import (
 var builds = []struct {
 	name, text string
 	args       []string // build arguments and other options, for buildctl
+	unknown    string   // why the history gives no lines; "" if it gives them
 }{
 	{name: "one", text: "FROM BASE\nRUN mark 2\n"},
 	{name: "several", text: "FROM BASE\nENV A=b\nRUN mark 3\nCOPY mark-x /mark-4\nWORKDIR /\nRUN mark 6\nCMD [\"x\"]\n"},
@@ -59,7 +60,7 @@ var builds = []struct {
 	{name: "working directory", text: "FROM BASE\nWORKDIR /mark-2\nRUN mark 3\nWORKDIR /mark-4/mark-4\n"},
 	{name: "added", text: "FROM BASE\nADD mark-x /mark-2\nADD --chown=1:1 mark-x /mark-3\nCOPY --chmod=600 mark-x /mark-4\n"},
 	{name: "all that makes no layer", text: "FROM BASE\nMAINTAINER me\nLABEL a=b c=\"d e\"\nEXPOSE 80 90/udp\nUSER 0\nVOLUME /v\nSTOPSIGNAL 9\nHEALTHCHECK CMD true\nONBUILD RUN true\nRUN mark 10\nENTRYPOINT [\"a\"]\nCMD b c\n"},
-	{name: "onbuild of a stage", text: "FROM BASE AS low\nONBUILD RUN mark 3\nFROM low\nRUN mark 4\n"},
+	{name: "onbuild of a stage", text: "FROM BASE AS low\nONBUILD RUN mark 3\nFROM low\nRUN mark 4\n", unknown: "a stage runs the ONBUILD of another one"},
 	{name: "carriage returns", text: "FROM BASE\r\nRUN mark 2 && \\\r\n  true\r\nRUN mark 4\r\n"},
 	{name: "escape directive", text: "# escape=`\nFROM BASE\nRUN true && `\n  mark 3\nRUN mark 5\n"},
 	{name: "zstd", text: "FROM BASE\nRUN mark 2\nRUN mark 3\n", args: []string{"compression=zstd,force-compression=true"}},
@@ -110,6 +111,7 @@ func TestBuilds(t *testing.T) {
 					compareMarks(t, "by provenance", text, lines, want)
 				}
 			}
+			checkHistory(t, img, text, b.unknown, want)
 		})
 	}
 }
@@ -253,4 +255,41 @@ func pushBase(t *testing.T, reg *imagetest.Server) string {
 		t.Fatal(err)
 	}
 	return ref
+}
+
+// checkHistory compares the lines by the history, which knows none of the base. With
+// another instruction in the file there are none at all, unless it is in a stage that the
+// image is not built on.
+func checkHistory(t *testing.T, img *source.Image, text, unknown string, want [][]int) {
+	t.Helper()
+	lines, err := FromHistory(t.Context(), "Dockerfile", []byte(text), img.Config)
+	if unknown != "" {
+		if err == nil || !strings.Contains(err.Error(), unknown) {
+			t.Errorf("by history: %v, want %s", err, unknown)
+		}
+		return
+	}
+	if err != nil {
+		t.Errorf("by history: %v\n%s", err, text)
+		for _, h := range img.Config.History {
+			t.Logf("%q", h.CreatedBy)
+		}
+		return
+	}
+	var own []*Line
+	var made [][]int
+	for i, l := range lines {
+		if l != nil || len(want[i]) > 0 {
+			own, made = append(own, l), append(made, want[i])
+		}
+	}
+	compareMarks(t, "by history", text, own, made)
+	before := brief(lines)
+	for _, edit := range [][2]string{{"mark-", "other-"}, {"RUN mark", "RUN other"}} {
+		if i := strings.LastIndex(text, edit[0]); i >= 0 {
+			if lines, err := FromHistory(t.Context(), "Dockerfile", []byte(text[:i]+edit[1]+text[i+len(edit[0]):]), img.Config); err == nil && (strings.Count(text, "FROM ") == 1 || brief(lines) != before) {
+				t.Errorf("by history: an edited file gives %s", brief(lines))
+			}
+		}
+	}
 }

@@ -3,7 +3,7 @@
 //
 // [FromProvenance] reads it from the provenance that BuildKit stores beside the image with
 // `--provenance=mode=max`: that has the Dockerfile, and BuildKit's own map of layers to
-// lines.
+// lines. [FromHistory] compares a Dockerfile with the history of the image's config.
 //
 // A layer gets a line only if nothing else fits. The package reads no files and asks no
 // registry; it does not know what is in a layer, and therefore not which file of an earlier
@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/dockerfile"
 )
 
@@ -96,7 +97,7 @@ func (t *text) target(name string) int {
 	return slices.IndexFunc(t.file.Stages, func(s dockerfile.Stage) bool { return strings.EqualFold(s.Name, name) })
 }
 
-// joined returns the lines of an instruction as one.
+// joined returns the lines of an instruction as one, without logins in URLs.
 func joined(lines []string) string {
 	var b strings.Builder
 	for _, l := range lines[:min(len(lines), maxInstruction)] {
@@ -112,10 +113,11 @@ func joined(lines []string) string {
 			b.WriteString(word)
 		}
 	}
-	if r := []rune(strings.ToValidUTF8(b.String(), "\uFFFD")); len(r) > maxInstruction {
+	line := plain.Masked(strings.ToValidUTF8(b.String(), "\uFFFD"))
+	if r := []rune(line); len(r) > maxInstruction {
 		return string(r[:maxInstruction-1]) + "…"
 	}
-	return strings.ToValidUTF8(b.String(), "\uFFFD")
+	return line
 }
 
 // inRepository returns a file's path below a directory of a repository. A path that

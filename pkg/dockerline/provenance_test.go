@@ -190,6 +190,9 @@ func TestNames(t *testing.T) {
 	if diff := cmp.Diff(want, lines); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
+	if got := joined([]string{"RUN pip install \\", "  --index-url https://me:secret@host/simple x"}); strings.Contains(got, "secret") || !strings.HasPrefix(got, "RUN pip install --index-url https://") {
+		t.Errorf("%q", got)
+	}
 	if got := directory(nil, "https://github.com/org/app.git#main:images"); got != "images" {
 		t.Error(got)
 	}

@@ -130,6 +130,7 @@ func (p *Policy) image(n *yaml.Node) error {
 		{"ref", func(n *yaml.Node) error { return text(n, &im.Ref) }},
 		{"platform", func(n *yaml.Node) error { return text(n, &im.Platform) }},
 		{"targets", func(n *yaml.Node) error { return machines(n, &im.Targets) }},
+		{"dockerfile", func(n *yaml.Node) error { return relative(n, filepath.Dir(p.File), &im.Dockerfile) }},
 	})
 	if err == nil && im.Ref == "" {
 		err = bad(n, "an image needs a ref")

@@ -57,6 +57,22 @@ type Image struct {
 	Ref      string
 	Platform string // "": scan chooses
 	Targets  []targets.Machine
+	// Dockerfile is the path of the file that the image is built from, or "".
+	Dockerfile string
+}
+
+// DockerfileOf returns the Dockerfile of an image: its own, or the one that the policy has
+// for its reference; "" if there is none.
+func (p *Policy) DockerfileOf(image Image) string {
+	if image.Dockerfile != "" {
+		return image.Dockerfile
+	}
+	for _, im := range p.Images {
+		if im.Ref == image.Ref && im.Dockerfile != "" {
+			return im.Dockerfile
+		}
+	}
+	return ""
 }
 
 // MachinesOf returns the machines on which an image is to run: its own, those that the policy

@@ -20,7 +20,7 @@ import (
 )
 
 const whole = `
-images: [ghcr.io/org/app:1, {ref: "oci:x", platform: linux/arm64}]
+images: [ghcr.io/org/app:1, {ref: "oci:x", platform: linux/arm64, dockerfile: docker/Dockerfile}]
 fail-on: never
 severities: {a: error, b: note}
 rules: packs
@@ -41,12 +41,17 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Policy{
-		File: "dir/.imgcheck.yaml", Images: []Image{{Ref: "ghcr.io/org/app:1"}, {Ref: "oci:x", Platform: "linux/arm64"}}, FailOn: report.Never,
+		File: "dir/.imgcheck.yaml", Images: []Image{{Ref: "ghcr.io/org/app:1"}, {Ref: "oci:x", Platform: "linux/arm64", Dockerfile: "dir/docker/Dockerfile"}}, FailOn: report.Never,
 		Severities: []Severity{{"a", packs.Error, 4}, {"b", packs.Note, 4}}, Rules: "dir/packs", From: []string{"dir:/opt/cudnn", "dir:dir/vendor", "pypi:"}, Baseline: "/abs/base.json",
 		Ignores: []Ignore{{"a", "**/x/**", "ghcr.io/*/app", "lib*.so.*", "because", "2026-11-21", 7}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	for ref, want := range map[string]string{"oci:x": "dir/docker/Dockerfile", "ghcr.io/org/app:1": "", "else": ""} {
+		if file := got.DockerfileOf(Image{Ref: ref}); file != want {
+			t.Errorf("the Dockerfile of %s is %q, want %q", ref, file, want)
+		}
 	}
 	for _, empty := range []string{"", "# nothing\n", "---\n", "images:\nignore:\nfail-on:\n"} {
 		if _, err := Parse("f", []byte(empty)); err != nil {

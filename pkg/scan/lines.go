@@ -9,33 +9,41 @@ import (
 )
 
 // locate gives each layer the line of the Dockerfile that made it, if the image's provenance
-// has it. No error of the provenance is one of the scan. It reports whether the
-// next scan of the image finds the same: an attestation that could not be fetched may be
-// there then.
+// has it, or the image's history is that of the Dockerfile of the options. No error of
+// either is one of the scan. It reports whether the next scan of the image finds the same: an
+// attestation that could not be fetched may be there then.
 func (j *Judged) locate(ctx context.Context, img *source.Image) (sure bool) {
+	lines, err := provenLines(ctx, img)
+	sure = err == nil || !errors.As(err, new(*fetchError))
+	if d := j.opts.Dockerfile; lines == nil && d != nil && img.Config != nil {
+		lines, err = dockerline.FromHistory(ctx, d.Name, d.Text, img.Config)
+	}
+	if err != nil {
+		j.about.NoDockerfile = err.Error()
+		return sure
+	}
+	for i := range lines {
+		if i < len(j.about.Layers) {
+			j.about.Layers[i].Dockerfile = lines[i]
+		}
+	}
+	return sure
+}
+
+// fetchError is the error of provenance that could not be read.
+type fetchError struct{ error }
+
+// provenLines returns the lines that the image's provenance has; nil if there is none.
+func provenLines(ctx context.Context, img *source.Image) ([]*dockerline.Line, error) {
 	if img.Attested() == "" {
-		return true
+		return nil, nil
 	}
 	statement, err := img.Provenance(ctx)
 	switch {
 	case errors.Is(err, source.ErrNoProvenance):
-		return true
+		return nil, nil
 	case err != nil:
-		j.about.NoDockerfile = err.Error()
-		return false
+		return nil, &fetchError{err}
 	}
-	lines, err := dockerline.FromProvenance(statement, img.Layers)
-	j.setLines(lines, err)
-	return true
-}
-
-// setLines takes the lines of the layers, or the reason why there are none.
-func (j *Judged) setLines(lines []*dockerline.Line, err error) {
-	if err != nil {
-		j.about.NoDockerfile = err.Error()
-		return
-	}
-	for i := range lines {
-		j.about.Layers[i].Dockerfile = lines[i]
-	}
+	return dockerline.FromProvenance(statement, img.Layers)
 }

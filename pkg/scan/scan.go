@@ -39,6 +39,9 @@ type Options struct {
 	// Machines are the GPUs and drivers that the image is to run on; without them nothing
 	// is said about single ones.
 	Machines []targets.Machine
+	// Dockerfile is the one that the image is built from, for the lines of the layers if the
+	// image's provenance does not have them; nil if it is not known.
+	Dockerfile *Dockerfile
 	// Rules are the rule packs; nil means imgcheck's own.
 	Rules *Rules
 	// NoPlan leaves out the plan of fixes, which replays the image up to 24 times.
@@ -50,6 +53,12 @@ type Options struct {
 	// Stage, if set, is called when a stage begins, never at the same time as itself.
 	// A scan that returns a kept document has no stages.
 	Stage func(Stage)
+}
+
+// Dockerfile is a Dockerfile that was read.
+type Dockerfile struct {
+	Name string // as reports show it
+	Text []byte
 }
 
 // Stage is a part of a scan.

@@ -41,7 +41,8 @@ func verdictOf(img *layers.Image, o Options) (verdict, error) {
 		Platform                                              *v1.Platform
 		Layers                                                []source.Layer
 		Machines                                              []targets.Machine
-	}{report.Schema, program, set, img.ID(), img.Attested(), o.reading().KeepID, o.Policy.ID(img.Ref), o.NoPlan, o.Layers.Platform, img.Layers, o.Machines})
+		Dockerfile                                            *Dockerfile
+	}{report.Schema, program, set, img.ID(), img.Attested(), o.reading().KeepID, o.Policy.ID(img.Ref), o.NoPlan, o.Layers.Platform, img.Layers, o.Machines, o.Dockerfile})
 	return verdict{o.Layers.Cache, string(key), set}, err
 }
 
