@@ -1,8 +1,11 @@
 package scan
 
 import (
+	"bytes"
 	"context"
 	"errors"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/imgcheck/imgcheck/pkg/dockerline"
 	"github.com/imgcheck/imgcheck/pkg/source"
@@ -15,8 +18,11 @@ import (
 func (j *Judged) locate(ctx context.Context, img *source.Image) (sure bool) {
 	lines, err := provenLines(ctx, img)
 	sure = err == nil || !errors.As(err, new(*fetchError))
-	if d := j.opts.Dockerfile; lines == nil && d != nil && img.Config != nil {
-		lines, err = dockerline.FromHistory(ctx, d.Name, d.Text, img.Config)
+	if d := j.opts.Dockerfile; lines == nil && d != nil && img.RawConfig != nil {
+		var cfg *v1.ConfigFile // img.Config lacks the build arguments
+		if cfg, err = v1.ParseConfigFile(bytes.NewReader(img.RawConfig)); err == nil {
+			lines, err = dockerline.FromHistory(ctx, d.Name, d.Text, cfg)
+		}
 	}
 	if err != nil {
 		j.about.NoDockerfile = err.Error()
