@@ -20,7 +20,7 @@ for pkg in "${packages[@]}"; do
   targets=$(cd "$pkg" && "$tmp/fuzz.test" -test.list '^Fuzz')
   for target in $targets; do
     echo "== $pkg $target"
-    (cd "$pkg" && "$tmp/fuzz.test" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "$time" -test.fuzzminimizetime "$minimize" -test.fuzzcachedir "$tmp/cache") | tee "$tmp/log"
+    (cd "$pkg" && "$tmp/fuzz.test" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "$time" -test.fuzzminimizetime "$minimize" -test.fuzzcachedir "$tmp/cache" 2>&1) | tee "$tmp/log"
     runs=$(sed -n 's/.*execs: \([0-9]*\) .*/\1/p' "$tmp/log" | tail -n 1)
     if [ "${runs:-0}" -lt "$least" ]; then
       echo "$pkg $target was run ${runs:-0} times, fewer than $least (FUZZLEAST)" >&2

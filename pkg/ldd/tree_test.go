@@ -18,7 +18,7 @@ func TestTreeIsSafe(t *testing.T) {
 	if err := tree.w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.String(); strings.ContainsAny(got, "\x1b\u202e") || strings.Count(got, "lib�[2J� .so") != 5 {
+	if got := b.String(); strings.ContainsAny(got, "\x1b\u202e") || strings.Count(got, `lib�[2J\u202e .so`) != 5 {
 		t.Errorf("got %q", got)
 	}
 }

@@ -200,8 +200,9 @@ func (p *patient) try(req *http.Request) (*http.Response, error) {
 		}
 	}
 	start, silence := time.Now(), p.waits.silence(asked, req.URL.Host)
+	silence.begin()
 	resp, err := p.base.RoundTrip(req)
-	silence.Stop()
+	silence.end()
 	p.waits.waited(start)
 	if !timer.Stop() {
 		if resp != nil {
@@ -231,23 +232,22 @@ type patientBody struct {
 
 	waits   *waits
 	host    string
-	silence *time.Timer
+	silence *silenceTimer
 }
 
 // newBody returns the body of an answer. timer, which was stopped, calls cancel.
 func newBody(asked context.Context, rc io.ReadCloser, host string, p *patient, timer *time.Timer, cancel func()) *patientBody {
 	b := &patientBody{ReadCloser: rc, asked: asked, timer: timer, stall: p.stall, cancel: cancel, waits: p.waits, host: host}
 	b.silence = p.waits.silence(asked, host)
-	b.silence.Stop()
 	return b
 }
 
 func (b *patientBody) Read(p []byte) (int, error) {
 	b.timer.Reset(b.stall)
-	b.silence.Reset(tellAfter)
+	b.silence.begin()
 	start := time.Now()
 	n, err := b.ReadCloser.Read(p)
-	b.silence.Stop()
+	b.silence.end()
 	b.waits.waited(start)
 	b.waits.read(n)
 	if !b.timer.Stop() {
@@ -273,7 +273,7 @@ func (b *patientBody) Read(p []byte) (int, error) {
 }
 
 func (b *patientBody) Close() error {
-	b.silence.Stop()
+	b.silence.end()
 	defer b.cancel()
 	return b.ReadCloser.Close()
 }

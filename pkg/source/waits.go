@@ -83,17 +83,41 @@ func (w *waits) tell(ctx context.Context, host, text string) {
 	}
 }
 
-// silence returns a timer that tells of a server which sends nothing, once it was started.
-func (w *waits) silence(ctx context.Context, host string) *time.Timer {
-	var t *time.Timer
-	ready := make(chan struct{})
-	t = time.AfterFunc(tellAfter, func() {
-		<-ready
-		w.tell(ctx, host, fmt.Sprintf("it has sent nothing for more than %v", tellAfter))
-		t.Reset(tellEvery)
+// silenceTimer says from time to time that a server sends nothing.
+type silenceTimer struct {
+	mu      sync.Mutex
+	waiting bool
+	timer   *time.Timer
+}
+
+// silence returns a timer that has not begun.
+func (w *waits) silence(ctx context.Context, host string) *silenceTimer {
+	s := &silenceTimer{}
+	s.timer = time.AfterFunc(tellAfter, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.waiting {
+			w.tell(ctx, host, fmt.Sprintf("it has sent nothing for more than %v", tellAfter))
+			s.timer.Reset(tellEvery)
+		}
 	})
-	close(ready)
-	return t
+	s.timer.Stop()
+	return s
+}
+
+// begin says so after a while, and then each minute, until end is called.
+func (s *silenceTimer) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = true
+	s.timer.Reset(tellAfter)
+}
+
+func (s *silenceTimer) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = false
+	s.timer.Stop()
 }
 
 // pause waits before another attempt, within the bound. It returns an error if the attempt

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +30,13 @@ func (w *told) context(ctx context.Context) context.Context {
 		defer w.mu.Unlock()
 		w.lines = append(w.lines, fmt.Sprintf("%v %s", time.Since(w.start), text))
 	})
+}
+
+// said returns the lines so far.
+func (w *told) said() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.lines)
 }
 
 // However a server makes a client wait, the client says so once and then each minute, and all waits
@@ -89,10 +97,11 @@ func TestWaitsAreToldAndBounded(t *testing.T) {
 				if took := time.Since(start); took > tt.most {
 					t.Errorf("%d requests took %v, more than %v", tt.request, took, tt.most)
 				}
-				if len(w.lines) > len(tt.lines) {
-					w.lines = w.lines[:len(tt.lines)]
+				lines := w.said()
+				if len(lines) > len(tt.lines) {
+					lines = lines[:len(tt.lines)]
 				}
-				if diff := cmp.Diff(tt.lines, w.lines); diff != "" || !strings.Contains(first, tt.err) {
+				if diff := cmp.Diff(tt.lines, lines); diff != "" || !strings.Contains(first, tt.err) {
 					t.Errorf("%s: -want +got\n%s", first, diff)
 				}
 			})
