@@ -60,7 +60,7 @@ func lintCommand() *cli.Command {
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes, and what cannot be predicted, in the text report"},
 			&cli.StringFlag{Name: "context", Usage: "the `DIRECTORY` of the build context, from which requirements files are read", DefaultText: "that of the Dockerfile"},
 			&cli.StringFlag{Name: "index", Value: pyindex.PyPI, Usage: "the `URL` of the package index that is asked what a package requires, or none"},
-			&cli.BoolFlag{Name: "offline", Usage: "do not read base images and package indexes: what depends on them is not predicted"},
+			&cli.BoolFlag{Name: "offline", Usage: "read no base images and package indexes, and predict nothing that depends on them"},
 			rulesFlag(), configFlag(),
 		}, imageFlags())),
 		Action: func(c *cli.Context) error {

@@ -2,7 +2,7 @@
 // files, the targets of docker buildx bake's JSON, and devcontainer.json.
 //
 // It opens no files. A value that a variable decides which the file does not know is in
-// [Build.Why]. Bake's HCL, and Compose's extends and include, are not read: [Of] says so.
+// [Build.Why], and so are Compose's extends and include. Of bake's HCL [Of] returns an error.
 package builds
 
 import (
@@ -15,6 +15,8 @@ import (
 
 	"github.com/tailscale/hujson"
 	"gopkg.in/yaml.v3"
+
+	"github.com/imgcheck/imgcheck/internal/depth"
 )
 
 // Limits of a file: its bytes, its builds, the arguments of one, and how deeply values nest.
@@ -60,7 +62,7 @@ func Of(file string, text []byte) ([]Build, error) {
 	if strings.HasSuffix(strings.ToLower(file), ".hcl") {
 		return nil, errors.New("bake's HCL is not read: `docker buildx bake --print` writes it as JSON")
 	}
-	if deep(text) {
+	if depth.Exceeds(text, maxNested) {
 		return nil, errors.New("its values nest too deeply")
 	}
 	if strings.HasSuffix(file, ".json") { // with comments; YAML reads the rest
@@ -82,32 +84,21 @@ func Of(file string, text []byte) ([]Build, error) {
 		each(get(root, "target"), func(name string, n *yaml.Node) { r.add(name, n, "") })
 	default:
 		each(get(root, "services"), func(name string, n *yaml.Node) {
-			if b := get(n, "build"); b != nil {
+			switch b := get(n, "build"); {
+			case get(n, "extends") != nil:
+				r.unknown(name, n.Line, "it extends another service, which is not read")
+			case b != nil:
 				r.add(name, b, "")
 			}
 		})
+		if n := get(root, "include"); n != nil {
+			r.unknown("include", n.Line, "the files that it includes are not read")
+		}
 	}
 	if len(r.list) >= maxBuilds {
 		return nil, fmt.Errorf("it has %d or more builds", maxBuilds)
 	}
 	return r.list, nil
-}
-
-// deep reports whether a text may nest deeply, so that to parse it takes much stack.
-func deep(text []byte) bool {
-	depth := 0
-	for _, c := range text {
-		switch c {
-		case '[', '{':
-			depth++
-		case ']', '}':
-			depth = max(depth-1, 0)
-		}
-		if depth > maxNested {
-			return true
-		}
-	}
-	return false
 }
 
 type reader struct{ list []Build }
@@ -119,6 +110,13 @@ func (r *reader) devcontainer(root *yaml.Node) {
 		r.add("devcontainer", b, "dockerfile")
 	} else if f := get(root, "dockerFile"); f != nil {
 		r.add("devcontainer", root, "dockerFile")
+	}
+}
+
+// unknown adds a build of which the file does not say enough.
+func (r *reader) unknown(name string, line int, why string) {
+	if len(r.list) < maxBuilds {
+		r.list = append(r.list, Build{Name: name, Line: line, Why: why})
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 )
 
-// A small text whose variables grow is refused after as many steps as it has words, and
-// none of its values is made: the 632 bytes of ARG A=$A$A were 4.4 GB.
+// Read refuses a small text whose variables grow, and makes no value: the 632 bytes of ARG
+// A=$A$A took 4.4 GB.
 func TestGrowth(t *testing.T) {
 	doubling := "ARG A=0123456789abcdef\n" + strings.Repeat("ARG A=$A$A\n", 50) + "FROM $A\n"
 	for name, x := range map[string]struct{ text, want string }{

@@ -129,7 +129,7 @@ func condaInstalls(args []string) bool {
 var condaValues = []string{"-n", "--name", "-p", "--prefix", "-c", "--channel", "-f", "--file", "-r", "--root-prefix", "--platform", "--solver", "--override-frozen", "--rc-file"}
 
 // conda reads the packages that a command of conda names, and its environment file. Conda adds
-// what they require.
+// their dependencies.
 func (w *walk) conda(in *install, args []string) {
 	if first(args) == "env" {
 		args = args[1:]

@@ -1,6 +1,7 @@
 package dockerlint
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strconv"
@@ -287,11 +288,7 @@ func (w *walk) command(c command) {
 		w.venv(c, args, known)
 	case slices.Contains(w.Carriers, name) && known && !slices.ContainsFunc(args, func(a string) bool { return packs.MatchAny(w.Libraries, strings.ReplaceAll(a, "/", " ")) }):
 	case name == "" || !w.harmless(name), pythonName.MatchString(name) && !slices.Contains(pythonOptions, first(args)):
-		what := name
-		if what == "" {
-			what = "a command"
-		}
-		w.unknown = append(w.unknown, Unknown{c.line, "the effect of " + what})
+		w.unknown = append(w.unknown, Unknown{c.line, "the effect of " + cmp.Or(name, "a command")})
 	}
 }
 

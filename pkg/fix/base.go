@@ -20,9 +20,9 @@ type BaseChange struct {
 }
 
 // baseChange returns the variant whose libraries make all lines of a snippet unnecessary, or nil: if
-// the lines do more than copy libraries of one image and set variables, if the image does not say
-// what it is built on, if no such variant is known, or if its libraries do not resolve the same in
-// the replay. Of the variant, the replay has the copied libraries alone, empty and in the variant's
+// the lines do more than copy libraries of one image and set variables, if the image does not
+// name its base, if no such variant is known, or if its libraries do not resolve the same in the
+// replay. Of the variant, the replay has the copied libraries alone, empty and in the variant's
 // directories.
 func (p *planner) baseChange(ctx context.Context, steps []Step, s *Snippet) (*BaseChange, error) {
 	to := onlySource(s)

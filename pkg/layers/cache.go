@@ -25,9 +25,9 @@ import (
 // a file that is written under another name and then renamed, so that any number of
 // processes may share the cache. A file that cannot be read counts as absent.
 //
-// A file decides what an image is said to hold, so it ends with a code by the key of the
-// user, which is not in the cache ([trust.UserKey]): what others have written counts as
-// absent, also where a whole cache was restored.
+// A file decides a verdict, so it ends with a code by the user's key, which is not in the
+// cache ([trust.UserKey]). A file of another writer counts as absent, also in a cache that
+// was restored as a whole.
 //
 // A nil Cache stores nothing.
 type Cache struct {

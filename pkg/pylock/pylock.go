@@ -19,6 +19,7 @@ import (
 	"github.com/BurntSushi/toml"
 	"gopkg.in/yaml.v3"
 
+	"github.com/imgcheck/imgcheck/internal/depth"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
@@ -133,17 +134,8 @@ func decodeYAML(text []byte, to any) error {
 	if len(text) > MaxSize {
 		return fmt.Errorf("it is larger than %d MiB", MaxSize>>20)
 	}
-	depth := 0
-	for _, c := range text {
-		switch c {
-		case '[', '{':
-			depth++
-		case ']', '}':
-			depth = max(depth-1, 0)
-		}
-		if depth > maxNested {
-			return errDeep
-		}
+	if depth.Exceeds(text, maxNested) {
+		return errDeep
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
