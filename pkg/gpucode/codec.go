@@ -27,9 +27,11 @@ func (c *Code) AppendBinary(b []byte) ([]byte, error) {
 	}
 	put(uint64(c.Form))
 	text(c.Partial)
-	put(uint64(len(c.Compiles)))
-	for _, s := range c.Compiles {
-		text(s)
+	for _, list := range [][]string{c.Compiles, c.Claims} {
+		put(uint64(len(list)))
+		for _, s := range list {
+			text(s)
+		}
 	}
 	put(uint64(len(c.Groups)))
 	for _, g := range c.Groups {
@@ -54,8 +56,10 @@ func (c *Code) UnmarshalBinary(b []byte) error {
 	var r Code
 	r.Form = Form(d.uint(255))
 	r.Partial = d.text()
-	for range d.count(1) {
-		r.Compiles = append(r.Compiles, d.text())
+	for _, list := range []*[]string{&r.Compiles, &r.Claims} {
+		for range d.count(1) {
+			*list = append(*list, d.text())
+		}
 	}
 	for range d.count(5) {
 		g := Group{Section: d.text(), Containers: uint32(d.uint(1<<32 - 1)), Bytes: int64(d.uint(1<<63 - 1)), Cut: d.uint(1) == 1}

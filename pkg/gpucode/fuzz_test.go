@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -139,6 +140,28 @@ func FuzzCode(f *testing.F) {
 		}
 		if again, _ := c.AppendBinary(nil); !bytes.Equal(again, b) {
 			t.Fatalf("%x is decoded, and encoded as %x", b, again)
+		}
+	})
+}
+
+// FuzzClaims: PyTorch's list does not depend on the pieces in which a file is written, and
+// stands in the file between two NULs.
+func FuzzClaims(f *testing.F) {
+	f.Add([]byte("\x00sm_80 sm_90a compute_90\x00\x00sm_7"), uint16(3))
+	f.Add([]byte("\x00compute_90\x00sm_80\x00"), uint16(1))
+	f.Add(append([]byte("\x00sm_80"), bytes.Repeat([]byte(" sm_80"), 200)...), uint16(100))
+	f.Fuzz(func(t *testing.T, b []byte, n uint16) {
+		var whole, pieces Claims
+		whole.Write(b)
+		for piece := range slices.Chunk(b, int(n)+1) {
+			pieces.Write(piece)
+		}
+		list := whole.List()
+		if !slices.Equal(list, pieces.List()) {
+			t.Fatalf("got %q in pieces, %q at once", pieces.List(), list)
+		}
+		if list != nil && !bytes.Contains(b, []byte("\x00"+strings.Join(list, " ")+"\x00")) {
+			t.Fatalf("the file has no %q", list)
 		}
 	})
 }

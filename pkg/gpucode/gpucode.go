@@ -123,6 +123,9 @@ type Code struct {
 	// Compiles are the architectures that a compiler's file names as its targets
 	// (sm_90a), without the prefix, sorted by number. See [Targets].
 	Compiles []string `json:",omitempty"`
+	// Claims are the architectures that PyTorch's file says it was built for, in its order:
+	// sm_90, compute_90. See [Claims].
+	Claims []string `json:",omitempty"`
 }
 
 // Sections in which cuobjdump looks. The driver launches no kernel from relocatable
@@ -138,7 +141,7 @@ func (c *Code) Weight() int64 {
 		return 0
 	}
 	n := 64 + len(c.Partial)
-	for _, s := range c.Compiles {
+	for _, s := range slices.Concat(c.Compiles, c.Claims) {
 		n += 16 + len(s)
 	}
 	for _, g := range c.Groups {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,6 +83,35 @@ func TestTargets(t *testing.T) {
 	} {
 		if CompilesFor(base) != want {
 			t.Errorf("CompilesFor(%q) is %v", base, !want)
+		}
+	}
+}
+
+// TestClaims finds PyTorch's list of architectures, in pieces of any size, and none where two
+// texts may be it.
+func TestClaims(t *testing.T) {
+	const list = "sm_50 sm_90a sm_120 compute_120"
+	for text, want := range map[string]string{
+		"x\x00sm_7\x00sm_80 sm_x\x00 sm_75\x00" + list + "\x00\x00compute_90 or later\x00": list,
+		"\x00compute_90\x00":                                         "compute_90",
+		"\x00sm_80\x00\x00sm_80\x00":                                 "sm_80",
+		"\x00sm_80\x00sm_90\x00":                                     "",
+		"\x00sm_80 \x00sm_80  sm_90\x00sm_80;sm_90\x00sm_90":         "",
+		"\x00sm_10" + strings.Repeat(" sm_10", maxClaims/6) + "\x00": "",
+	} {
+		for n := 1; n <= len(text); n++ {
+			var claims Claims
+			if _, err := io.CopyBuffer(struct{ io.Writer }{&claims}, struct{ io.Reader }{strings.NewReader(text)}, make([]byte, n)); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(claims.List(), " "); got != want {
+				t.Fatalf("%q in pieces of %d: got %q, want %q", text, n, got, want)
+			}
+		}
+	}
+	for base, want := range map[string]bool{"libtorch_python.so": true, "libtorch_python.so.2.6.0": true, "libtorch.so": false, "libtorch_python.sox": false} {
+		if ClaimsCode(base) != want {
+			t.Errorf("ClaimsCode(%q) is %v", base, !want)
 		}
 	}
 }

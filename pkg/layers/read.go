@@ -725,14 +725,21 @@ func (b *builder) content(e *Entry, r io.Reader) error {
 	return nil
 }
 
-// object reads an ELF file; of a compiler for GPUs also the list of its targets, which may
-// be anywhere in the file.
+// object reads an ELF file; of a compiler for GPUs also the list of its targets, and of
+// PyTorch that of its architectures, which may be anywhere in the file.
 func (b *builder) object(e *Entry, r *begun) (*elfdeps.Object, error) {
-	if !gpucode.CompilesFor(path.Base(e.Path)) {
+	var targets gpucode.Targets
+	var claims gpucode.Claims
+	var to io.Writer
+	switch base := path.Base(e.Path); {
+	case gpucode.CompilesFor(base):
+		to = &targets
+	case gpucode.ClaimsCode(base):
+		to = &claims
+	default:
 		return b.reader.ReadSymbols(r, e.Size)
 	}
-	var targets gpucode.Targets
-	all := io.TeeReader(io.LimitReader(r, e.Size), &targets)
+	all := io.TeeReader(io.LimitReader(r, e.Size), to)
 	o, err := b.reader.ReadSymbols(all, e.Size)
 	if err != nil {
 		return nil, err
@@ -740,11 +747,11 @@ func (b *builder) object(e *Entry, r *begun) (*elfdeps.Object, error) {
 	if _, err := io.Copy(io.Discard, all); err != nil {
 		return nil, err
 	}
-	if list := targets.List(); len(list) > 0 {
+	if compiles, claimed := targets.List(), claims.List(); len(compiles)+len(claimed) > 0 {
 		if o.GPU == nil {
 			o.GPU = new(gpucode.Code)
 		}
-		o.GPU.Compiles = list
+		o.GPU.Compiles, o.GPU.Claims = compiles, claimed
 	}
 	return o, nil
 }

@@ -18,7 +18,7 @@ import (
 func gpuCode(pass *Pass) []Finding {
 	g := newGPUJudge(pass)
 	if len(pass.Image.Machines) == 0 {
-		return g.soldGPUs()
+		return append(g.soldGPUs(), g.claims()...)
 	}
 	var list []Finding
 	for _, m := range g.byDriver() {

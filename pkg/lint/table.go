@@ -57,7 +57,7 @@ var table = []rule{
 	{ids: ids("mixed-releases", "shadowed-library", "cuda-major-mismatch", "undefined-symbol", "torch-extension-mismatch"), find: mixtures, perProcess: true},
 	{ids: ids("stub-driver"), find: drivers, perProcess: true},
 	{ids: ids("named-library"), find: namedLibraries},
-	{ids: ids("no-gpu-code", "needs-newer-driver", "ptx-jit", "compiler-lacks-gpu"), find: gpuCode},
+	{ids: ids("no-gpu-code", "needs-newer-driver", "ptx-jit", "compiler-lacks-gpu", "arch-list-differs"), find: gpuCode},
 	{ids: ids("not-examined"), find: unexamined},
 	{ids: ids("nothing-examined"), find: unjudged},
 }

@@ -49,6 +49,9 @@ type File struct {
 	Form string `json:"form,omitempty"`
 	// Compiles are the targets of a compiler: of ptxas and NVRTC.
 	Compiles []string `json:"compiles,omitempty"`
+	// Claims are the architectures that PyTorch says it was built for:
+	// torch.cuda.get_arch_list() returns them.
+	Claims []string `json:"claims,omitempty"`
 	// Resource is the architecture for which the file has TensorRT's kernels, by its name.
 	Resource string `json:"resource,omitempty"`
 	// Partial is the reason why the file may have more code.
@@ -80,7 +83,7 @@ func file(name string, code *gpucode.Code) *File {
 	if code == nil {
 		return f
 	}
-	f.Compiles, f.Partial = code.Compiles, code.Partial
+	f.Compiles, f.Claims, f.Partial = code.Compiles, code.Claims, code.Partial
 	switch code.Form {
 	case gpucode.Cubin:
 		f.Form = "cubin"
@@ -196,6 +199,7 @@ func (f *File) text(b *strings.Builder) {
 		line("zstd", fmt.Sprintf("%d entries", f.Zstd))
 	}
 	line("compiles for", strings.Join(f.Compiles, " "))
+	line("PyTorch's list", strings.Join(f.Claims, " "))
 	line("TensorRT for", f.Resource)
 	if f.Partial != "" {
 		line("not all", plain.Line(f.Partial))
