@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/pyenv"
 	"github.com/imgcheck/imgcheck/pkg/pysource"
@@ -423,7 +424,7 @@ func (r *Run) loadExtension(m *module, file string) {
 		r.passedOver = true
 		return
 	}
-	f := r.host.Extension(file, m.name)
+	f := r.host.Extension(file, m.name, r.openFlags())
 	if f == nil {
 		if !strings.HasPrefix(file, r.in.StdLib+"/") {
 			r.extensions = append(r.extensions, m)
@@ -439,6 +440,15 @@ func (r *Run) loadExtension(m *module, file string) {
 	}
 }
 
+// openFlags returns the flags with which Python opens an extension module. Those that are not
+// known are such that a library's symbols are seen by all.
+func (r *Run) openFlags() int {
+	if flags, ok := r.flags.(int64); ok {
+		return int(flags)
+	}
+	return rtldNow | rtldGlobal
+}
+
 // extensionImports imports what the code of an extension module imports: known of those of
 // the standard library, else the dotted names in its data that are modules.
 func (r *Run) extensionImports(m *module, file string) {
@@ -451,6 +461,9 @@ func (r *Run) extensionImports(m *module, file string) {
 				names = append(names, mod)
 			}
 		}
+	}
+	if strings.HasPrefix(file, r.in.StdLib+"/") && r.lacksStandard(names, o) {
+		return
 	}
 	known, cython := len(names), false
 	if o != nil && o.Modules != nil && !strings.HasPrefix(file, r.in.StdLib+"/") {
@@ -488,6 +501,25 @@ func (r *Run) extensionImports(m *module, file string) {
 		r.openUp(sub.names, "an extension module")
 		r.set(r.modules, name, sub)
 	}
+}
+
+// lacksStandard raises the exception of an extension module of CPython that imports a module
+// when it is initialized which is not there (PyCapsule_Import in Objects/capsule.c has a text of
+// its own), and reports whether it did.
+func (r *Run) lacksStandard(names []string, o *elfdeps.Object) bool {
+	for _, name := range names {
+		spec, doubt := r.find(name, r.path)
+		if _, loaded := r.modules.get(name); loaded || spec != nil || doubt != "" || r.in.Resolve(name).Kind != pyenv.Missing || !r.certain() {
+			continue
+		}
+		f := &Failure{Type: "ModuleNotFoundError", Text: "No module named '" + name + "'"}
+		if o != nil && o.Modules != nil && slices.ContainsFunc(o.Modules.Names, func(s string) bool { return strings.HasPrefix(s, name+".") && strings.HasSuffix(s, "API") }) {
+			f = &Failure{Type: "ImportError", Text: `PyCapsule_Import could not import module "` + name + `"`}
+		}
+		r.raiseFailure(f, r.node)
+		return true
+	}
+	return false
 }
 
 // laterNames are names in the data of an extension module in C. Most are imported when a

@@ -83,7 +83,7 @@ func entry(p string) layers.Entry {
 // all is a host that opens everything.
 type all struct{}
 
-func (all) Extension(string, string) *Failure       { return nil }
+func (all) Extension(string, string, int) *Failure  { return nil }
 func (all) Dlopen(string, int) *Failure             { return nil }
 func (all) FindLibrary(name string) (string, bool)  { return "", false }
 func (all) Defines(string, string) (is, known bool) { return false, false }

@@ -15,9 +15,9 @@ package pyimport
 // Host is the process in which a program imports: pkg/replay's is a process of elfdeps.
 type Host interface {
 	// Extension opens an extension module and looks up its init function, as import does
-	// (PyInit_NAME, or PyInitU_ with punycode). It returns the error of the loader, or that
-	// of Python.
-	Extension(file, module string) *Failure
+	// (PyInit_NAME, or PyInitU_ with punycode). flags are those of dlopen, which
+	// sys.setdlopenflags sets. It returns the error of the loader, or that of Python.
+	Extension(file, module string, flags int) *Failure
 	// Dlopen opens a library by a name or path, with the flags of dlopen
 	// (RTLD_GLOBAL 0x100). It returns the error of the loader.
 	Dlopen(name string, flags int) *Failure

@@ -1,6 +1,8 @@
 package pyimport
 
 import (
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -44,7 +46,7 @@ func uncaught(n *Node) {
 
 // broken reports whether an exception comes from a package that is installed and cannot be
 // imported: by a failure of the loader, of a file that is no extension module, or of a module
-// that its package lacks.
+// that its package lacks, and imports from itself.
 func (r *Run) broken(e *exception) bool {
 	if e.doubt != "" && e.doubt != perhapsLater || !r.certain() {
 		return false
@@ -52,6 +54,9 @@ func (r *Run) broken(e *exception) bool {
 	f := e.failure()
 	if f.Cause != nil || e.from != nil && f.Type == "ImportError" && strings.HasPrefix(f.Text, noInit) {
 		return true
+	}
+	if m := lacksName.FindStringSubmatch(f.Text); m != nil && f.Type == "ImportError" {
+		return r.fromOwn(r.node, f, m[1])
 	}
 	name, ok := strings.CutPrefix(f.Text, "No module named '")
 	if !ok || f.Type != "ModuleNotFoundError" || e.from == nil {
@@ -75,8 +80,23 @@ func (r *Run) fromStandard(n *Node, f *Failure) bool {
 	return n.Failed == f && strings.HasPrefix(n.At, r.in.StdLib+"/") && !strings.Contains(n.At, "-packages/")
 }
 
+// lacksName matches the text of an import of a name that a package lacks, with the package.
+var lacksName = regexp.MustCompile(`^cannot import name '[^']+' from (?:partially initialized module )?'([^']+)'`)
+
+// fromOwn reports whether the import that a failure below a node comes from stands in a module
+// of the same top-level package as the module that lacks the name.
+func (r *Run) fromOwn(n *Node, f *Failure, lacks string) bool {
+	for len(n.Nodes) > 0 && n.Nodes[len(n.Nodes)-1].Failed == f {
+		n = n.Nodes[len(n.Nodes)-1]
+	}
+	root, _, _ := strings.Cut(lacks, ".")
+	own, _, _ := strings.Cut(n.Name, ".")
+	return n.Failed == f && own == root
+}
+
 // lost reports whether a module that is not there was lost: an extension module of its package
-// names it, and the package's own source imports it at its top level.
+// names it, and the package's own source imports it at its top level, or a second extension
+// module of Cython in the package names it.
 func (r *Run) lost(name string) bool {
 	pkg, last, dotted := cutLast(name)
 	own, _, _ := cutLast(r.node.Name)
@@ -93,7 +113,16 @@ func (r *Run) lost(name string) bool {
 		return false
 	}
 	f := r.src.parse(m.file)
-	return f != nil && slices.ContainsFunc(f.Body, func(s pysource.Stmt) bool { return importsOwn(s, pkg, last) })
+	if f != nil && slices.ContainsFunc(f.Body, func(s pysource.Stmt) bool { return importsOwn(s, pkg, last) }) {
+		return true
+	}
+	named := 0
+	for _, file := range r.glob(path.Dir(m.file) + "/*.so") {
+		if o := r.objectOf(file); o != nil && o.Modules != nil && isCython(o.Modules) && slices.Contains(o.Modules.Names, name) {
+			named++
+		}
+	}
+	return named > 1
 }
 
 // importsOwn reports whether a statement of a package imports its submodule of a name.

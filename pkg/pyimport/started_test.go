@@ -43,3 +43,51 @@ func TestStarted(t *testing.T) {
 		}
 	}
 }
+
+// TestLost checks that a module which two extension modules of Cython in its package name, and
+// which is not there, ends their import, with a doubt, and that one name alone does not.
+func TestLost(t *testing.T) {
+	for _, c := range []struct{ other, want string }{
+		{"pkg.gone", "ModuleNotFoundError: No module named 'pkg.gone'"},
+		{"pkg.there", ""},
+	} {
+		r := testRun(t, &txtar.Archive{Files: []txtar.File{
+			{Name: "pkg/__init__.py"}, {Name: "pkg/there.py"}, {Name: "pkg/first.so"}, {Name: "pkg/second.so"}, {Name: "whole"},
+		}})
+		for file, name := range map[string]string{"first": "pkg.gone", "second": c.other} {
+			e, _, ok := r.src.fs.Lookup("/site/pkg/" + file + ".so")
+			if !ok {
+				t.Fatalf("%s.so is not there", file)
+			}
+			e.Object = &elfdeps.Object{Modules: &elfdeps.Modules{Names: []string{name}, Idents: []string{"cython_runtime"}}}
+		}
+		got, doubt := "", ""
+		if f := r.Import("pkg.first").Failed; f != nil {
+			got, doubt = f.Type+": "+f.Text, f.Doubt
+		}
+		if got != c.want || (doubt == "") != (got == "") {
+			t.Errorf("with %s: the import fails with %q, in doubt because %q", c.other, got, doubt)
+		}
+	}
+}
+
+// TestLacksStandard checks the exception of an extension module of CPython whose module is not
+// there.
+func TestLacksStandard(t *testing.T) {
+	r := testRun(t, &txtar.Archive{Files: []txtar.File{{Name: "whole"}}})
+	for _, c := range []struct {
+		names []string
+		want  string
+	}{
+		{nil, "No module named 'datetime'"},
+		{[]string{"datetime.datetime_CAPI"}, `PyCapsule_Import could not import module "datetime"`},
+	} {
+		r.node, r.raised = &Node{}, nil
+		if !r.lacksStandard([]string{"datetime"}, &elfdeps.Object{Modules: &elfdeps.Modules{Names: c.names}}) || r.raised == nil || r.raised.failure().Text != c.want {
+			t.Errorf("%q: got %+v", c.names, r.raised)
+		}
+	}
+	if r.lacksStandard([]string{"os"}, nil) {
+		t.Error("os is not there")
+	}
+}

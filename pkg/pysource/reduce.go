@@ -27,7 +27,7 @@ const maxHead = 256
 //     branches of these;
 //   - statements at import time that call something, apart from builtins and parts of the
 //     standard library that load nothing; and raise, assert, __all__, and assignments of
-//     short constants, or of a name that they use before;
+//     short constants, of the release, or of a name that they use before;
 //   - classes of importers, which have a method find_spec or find_module;
 //   - functions that import or open something, that call such a function, or that kept
 //     lines call: in these their imports, returns and raises, calls of methods of the
@@ -717,7 +717,17 @@ func (r *reducer) runs(i int32, l *logical) bool {
 		return true
 	}
 	return l.flags&assigns != 0 && (l.flags&joined != 0 || bytes.HasPrefix(text, []byte("__all__")) || bytes.HasPrefix(text, []byte("__path__")) ||
-		l.flags&inClass == 0 && (isShort(text, int(l.equal)) || isPlatform(text) || r.takesOver(i, text)))
+		l.flags&inClass == 0 && (isShort(text, int(l.equal)) || isPlatform(text) || isRelease(text) || r.takesOver(i, text)))
+}
+
+// isRelease reports whether an assignment is short and sets the release, which other modules
+// compare and messages show.
+func isRelease(text []byte) bool {
+	n := 0
+	for n < len(text) && parts[text[n]] {
+		n++
+	}
+	return len(text) <= 100 && (string(text[:n]) == "__version__" || string(text[:n]) == "version")
 }
 
 // takesOver reports whether an assignment is the only one of its name, and uses it. Such a

@@ -47,6 +47,39 @@ except(ImportError,NameError):
 else:pass
 #: print_it
 `},
+		{"the release, and the text of an exception", `import json
+version_json = '''
+{"version": "1.24.2", "date": "2023-02-05T11:25:52-0500", "dirty": false, "error": null}
+'''
+def get_versions():
+    return json.loads(version_json)
+vinfo = get_versions()
+__version__ = vinfo.get("closest-tag", vinfo["version"])
+other = vinfo["date"]
+try:
+    from . import fast
+except ImportError as exc:
+    msg = """Importing the C-extensions failed. This error can happen for
+many reasons, often due to issues with your setup: %s
+""" % (exc,)
+    raise ImportError(msg)
+`, `import json
+version_json='''
+{"version": "1.24.2", "date": "2023-02-05T11:25:52-0500", "dirty": false, "error": null}
+'''
+def get_versions():#5
+ return json.loads(version_json)
+vinfo=get_versions()
+__version__=vinfo.get("closest-tag",vinfo["version"])
+try:#10
+ from.import fast
+except ImportError as exc:
+ msg="""Importing the C-extensions failed. This error can happen for
+many reasons, often due to issues with your setup: %s
+"""%(exc,)
+ raise ImportError(msg)#16
+#: other
+`},
 		{"what objects take that import later", `import os, sys
 WINDOWS = os.name == "nt"
 PY3 = sys.version_info[0] == 3

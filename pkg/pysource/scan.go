@@ -95,7 +95,7 @@ const (
 	inClass // stands in the body of a class, outside of functions
 	globals // of a function: declares global names
 	joined  // has a ; outside of brackets
-	place   // has a word that says where a file is
+	place   // has a word that says where a file is, or of which release
 )
 
 // logical is a logical line, with its state in the reduction. Indexes are of lines; -1
@@ -184,6 +184,8 @@ var hotWords = map[string]uint16{
 	"modules": hot, "path": hot, // of sys
 	"environ": warm, "getenv": warm, "putenv": warm, "unsetenv": warm, "exit": warm, "_exit": warm, "execv": hot, "execve": hot, "execvp": hot, "execvpe": hot, "execl": hot, "execlp": hot,
 	"yield": yields,
+	// versioneer's constant with the release, which get_versions returns (versioneer.py)
+	"version_json": place,
 }
 
 // wordFlags returns the flags of a word at src[i:j].

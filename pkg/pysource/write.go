@@ -1,6 +1,10 @@
 package pysource
 
-import "bytes"
+import (
+	"bytes"
+	"cmp"
+	"slices"
+)
 
 // Bounds of the kept parts of a line, in bytes.
 const (
@@ -23,6 +27,8 @@ func (r *reducer) write(l *logical) {
 	switch {
 	case l.kind == importLine:
 		w.brackets = maxNames
+	case r.saysWhy(l):
+		w.brackets, w.strings = maxKept, maxKept
 	case l.needed > 0 && l.kind == other && l.flags&(assigns|hot) == assigns && l.fn < 0:
 		w.brackets, w.strings, limit = maxTable, maxOpen, maxTable
 	case r.callsLive(l):
@@ -53,6 +59,23 @@ func (r *reducer) write(l *logical) {
 		l.short = true
 	}
 	r.text = w.out
+}
+
+// saysWhy reports whether a line of the module raises an exception, or sets the text of the
+// one that the next line raises: users read it.
+func (r *reducer) saysWhy(l *logical) bool {
+	if l.fn >= 0 || l.kind != raiseLine && l.flags&assigns == 0 {
+		return false
+	}
+	if l.kind == raiseLine {
+		return true
+	}
+	i, found := slices.BinarySearchFunc(r.lines, l.start, func(o logical, start int32) int { return cmp.Compare(o.start, start) })
+	if !found || i+1 >= len(r.lines) {
+		return false
+	}
+	next := &r.lines[i+1]
+	return next.kind == raiseLine && next.parent == l.parent && l.equal > 0 && bytes.Contains(r.bytesOf(next), bytes.TrimSpace(r.src[l.start:l.start+l.equal]))
 }
 
 // isJoinedAll reports whether a line sets __all__ to more than a list of names: to the

@@ -41,12 +41,12 @@ var _ pyimport.Host = (*pythonHost)(nil)
 
 // Extension opens an extension module as _PyImport_FindSharedFuncptrWithFlags does
 // (Python/dynload_shlib.c): dlopen by its path, then dlsym of the init function.
-func (h *pythonHost) Extension(file, module string) *pyimport.Failure {
-	m, failed := h.open(nil, file, elfdeps.Now, "ImportError")
+func (h *pythonHost) Extension(file, module string, flags int) *pyimport.Failure {
+	m, failed := h.open(nil, file, extensionFlags(flags), "ImportError")
 	if failed != nil || m == nil {
 		return failed
 	}
-	h.opened = append(h.opened, opened{name: file, flags: elfdeps.Now})
+	h.opened = append(h.opened, opened{name: file, flags: extensionFlags(flags)})
 	init := pyimport.InitFunction(module)
 	if h.python2 {
 		init = pyimport.InitFunction2(module)
@@ -80,11 +80,14 @@ func ctypesOf(p *elfdeps.Process) *elfdeps.Module {
 	return p.Objects[i]
 }
 
-// dlopenFlags returns the flags of dlopen(3) on Linux. ctypes adds RTLD_NOW to all
+// dlopenFlags returns the flags of dlopen(3) for ctypes, which adds RTLD_NOW to all
 // (py_dl_open, Modules/_ctypes/callproc.c).
-func dlopenFlags(flags int) elfdeps.Flags {
-	f := elfdeps.Now
-	for bit, flag := range map[int]elfdeps.Flags{0x4: elfdeps.NoLoad, 0x8: elfdeps.DeepBind, 0x100: elfdeps.Global, 0x1000: elfdeps.NoDelete} {
+func dlopenFlags(flags int) elfdeps.Flags { return extensionFlags(flags) | elfdeps.Now }
+
+// extensionFlags returns flags of dlopen(3) on Linux.
+func extensionFlags(flags int) elfdeps.Flags {
+	var f elfdeps.Flags
+	for bit, flag := range map[int]elfdeps.Flags{0x1: elfdeps.Lazy, 0x2: elfdeps.Now, 0x4: elfdeps.NoLoad, 0x8: elfdeps.DeepBind, 0x100: elfdeps.Global, 0x1000: elfdeps.NoDelete} {
 		if flags&bit != 0 {
 			f |= flag
 		}
