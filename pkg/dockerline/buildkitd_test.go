@@ -65,6 +65,17 @@ var builds = []struct {
 	{name: "escape directive", text: "# escape=`\nFROM BASE\nRUN true && `\n  mark 3\nRUN mark 5\n"},
 	{name: "zstd", text: "FROM BASE\nRUN mark 2\nRUN mark 3\n", args: []string{"compression=zstd,force-compression=true"}},
 	{name: "v0.2", text: "FROM BASE\nRUN mark 2\nRUN mark 3\n", args: []string{"attest:provenance=mode=max,version=v0.2"}},
+	{name: "from a stage on scratch", text: "FROM BASE AS a\nRUN mark 2\nFROM scratch AS out\nCOPY --from=a /mark-2 /lib/x\nCOPY mark-x /lib/y\nFROM BASE\nCOPY --from=out /lib/x /mark-7\nCOPY --from=out /lib/ /mark-8/\nCOPY --from=out /lib/y /mark-9\n"},
+	{name: "from a whole stage", text: "FROM BASE AS a\nRUN mark 2\nENV A=b\nRUN mark 4\nFROM BASE\nCOPY --from=a / /mark-6/\nCOPY --from=a /mark-2 /mark-4 /mark-7/\n"},
+	{name: "from a stage by a pattern", text: "FROM BASE AS a\nRUN mark 2\nRUN mark 3\nFROM BASE\nCOPY --from=a /mark-* /mark-5/\n"},
+	{name: "from a stage by links", text: "FROM BASE AS a\nRUN mark 2\nFROM scratch AS b\nCOPY --link mark-x /y\nCOPY --link --from=a /mark-2 /x\nFROM BASE\nCOPY --link --from=b /x /mark-7\nCOPY --link --from=b /y /mark-8\n"},
+	{name: "from a stage with mounts", text: "FROM BASE AS a\nRUN --mount=type=cache,target=/c mark 2\nCOPY mark-x /d/x\nRUN --mount=type=tmpfs,target=/d mark 4\nFROM BASE\nCOPY --from=a /mark-2 /mark-6\nCOPY --from=a /d/x /mark-7\n"},
+	{name: "from a stage on a stage", text: "FROM BASE AS low\nRUN mark 2\nFROM low AS high\nRUN mark 4\nFROM low AS other\nRUN mark 6\nFROM BASE\nCOPY --from=high /mark-2 /mark-8\nCOPY --from=high /mark-4 /mark-9\nCOPY --from=other /mark-6 /mark-10\n"},
+	{name: "from a document", text: "FROM scratch AS a\nCOPY <<x <<z /d/\n2\nx\n6\nz\nFROM BASE\nCOPY --from=a /d/x /mark-8\nCOPY --from=a /d /mark-9/\n"},
+	{name: "from a stage with parents", text: "FROM BASE AS a\nRUN mark 2\nFROM BASE\nCOPY --parents --from=a /mark-2 /mark-4/\n"},
+	{name: "from an image", text: "FROM BASE\nCOPY --from=BASE /base-1 /mark-2\nCOPY mark-x /mark-3\n"},
+	{name: "from stages that begin alike", text: "FROM BASE AS a\nRUN mark 2 4\nFROM BASE AS b\nRUN mark 2 4\nRUN mark 5\nFROM BASE\nCOPY --from=a /mark-2 /mark-7\nCOPY --from=b /mark-2 /mark-8\n"},
+	{name: "copied over", text: "FROM BASE AS a\nRUN mark 2\nRUN mark 3\nFROM BASE AS b\nCOPY --from=a /mark-2 /x\nCOPY --from=a /mark-3 /x\nRUN mark 7\nFROM BASE\nCOPY --from=b /x /mark-9\n"},
 	{name: "min", text: "FROM BASE\nRUN mark 2\n", args: []string{"attest:provenance=mode=min"}},
 	{name: "none", text: "FROM BASE\nRUN mark 2\n", args: []string{"attest:"}},
 }
@@ -74,6 +85,7 @@ var builds = []struct {
 func TestBuilds(t *testing.T) {
 	addr, reg := tooltest.Buildkitd(t), imagetest.Serve(t)
 	base := pushBase(t, reg)
+	followed := 0 // files whose instruction in another stage is known
 	for i, b := range builds {
 		t.Run(b.name, func(t *testing.T) {
 			text := strings.ReplaceAll(b.text, "BASE", base)
@@ -99,7 +111,8 @@ func TestBuilds(t *testing.T) {
 				if dir := os.Getenv("KEEP"); dir != "" {
 					os.WriteFile(filepath.Join(dir, strings.ReplaceAll(b.name, " ", "-")+".json"), raw, 0o644)
 				}
-				lines, err := FromProvenance(raw, img.Layers)
+				lines, err := linesOf(raw, img.Layers)
+				followed += checkFollowed(t, raw, img.Layers, ref, text)
 				switch {
 				case b.name == "min":
 					if !errors.Is(err, errMin) {
@@ -114,6 +127,78 @@ func TestBuilds(t *testing.T) {
 			checkHistory(t, img, text, b.unknown, want)
 		})
 	}
+	t.Logf("%d files are followed to one instruction", followed)
+	if followed < 8 {
+		t.Error("few files are followed to one instruction")
+	}
+}
+
+// checkFollowed compares the ways of files through stages with what is in the files: the
+// line that has made each. It returns how many have one instruction at their end.
+func checkFollowed(t *testing.T, raw []byte, layers []source.Layer, ref, text string) (sure int) {
+	t.Helper()
+	p, err := FromProvenance(raw, layers)
+	if err != nil {
+		return 0
+	}
+	file := strings.Split(text, "\n")
+	for i, files := range filesOf(t, ref) {
+		for name, content := range files {
+			way := p.Follow(i, name)
+			if l := p.Lines[i]; l == nil || !strings.Contains(l.Instruction, "--from=") || strings.Contains(l.Instruction, "--from=127.") {
+				if way != nil {
+					t.Errorf("%s of %+v is from %+v", name, l, way)
+				}
+				continue
+			}
+			if len(way) == 0 {
+				t.Errorf("%s of %+v is not followed", name, p.Lines[i])
+				continue
+			}
+			last := way[len(way)-1]
+			made, _ := strconv.Atoi(strings.TrimSpace(content))
+			right := func(l Line) bool {
+				switch {
+				case made > 0 && l.Line <= made && made <= l.EndLine:
+					return true
+				case len(last.Lines) > 1 && strings.Contains(l.Instruction, "--from="):
+					return true // it is not followed further
+				case made > 0:
+					return file[l.Line-1] == file[made-1] // one step of two stages
+				case content == "x":
+					return strings.HasSuffix(strings.Fields(l.Instruction)[len(strings.Fields(l.Instruction))-2], "mark-x")
+				}
+				return l.Base // a file of the base
+			}
+			if !slices.ContainsFunc(last.Lines, right) {
+				t.Errorf("%s with %q of %s is from %+v", name, content, p.Lines[i].Instruction, way)
+			}
+			if len(last.Lines) == 1 {
+				sure++
+			}
+		}
+	}
+	return sure
+}
+
+// filesOf returns the texts of the regular files in each layer of an image that are below a
+// mark.
+func filesOf(t *testing.T, ref string) (all []map[string]string) {
+	t.Helper()
+	eachFile(t, ref, func(layer int, h *tar.Header, r io.Reader) {
+		for len(all) <= layer {
+			all = append(all, map[string]string{})
+		}
+		if h == nil || h.Typeflag != tar.TypeReg || !strings.Contains(h.Name, "mark-") {
+			return
+		}
+		b, err := io.ReadAll(io.LimitReader(r, 100))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[layer]["/"+strings.TrimPrefix(h.Name, "/")] = string(b)
+	})
+	return all
 }
 
 // compareMarks compares lines with the marks in the layers, which are 0 for a layer of the base.
@@ -137,6 +222,28 @@ func compareMarks(t *testing.T, how, text string, lines []*Line, want [][]int) {
 // marksOf returns the marks in each layer of an image.
 func marksOf(t *testing.T, ref string) (all [][]int) {
 	t.Helper()
+	eachFile(t, ref, func(layer int, h *tar.Header, _ io.Reader) {
+		if h == nil {
+			all = append(all, nil)
+			return
+		}
+		for part := range strings.SplitSeq(strings.Trim(h.Name, "/"), "/") {
+			if n, ok := strings.CutPrefix(part, "mark-"); ok {
+				line, err := strconv.Atoi(n)
+				if err != nil {
+					t.Fatal(h.Name)
+				}
+				all[layer] = append(all[layer], line)
+				break // below it may be others of another stage
+			}
+		}
+	})
+	return all
+}
+
+// eachFile calls f for each layer of an image, and for each entry in it.
+func eachFile(t *testing.T, ref string, f func(layer int, h *tar.Header, r io.Reader)) {
+	t.Helper()
 	r, err := name.ParseReference(ref)
 	if err != nil {
 		t.Fatal(err)
@@ -149,31 +256,21 @@ func marksOf(t *testing.T, ref string) (all [][]int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range layers {
+	for i, l := range layers {
 		rc, err := l.Uncompressed()
 		if err != nil {
 			t.Fatal(err)
 		}
-		var marks []int
+		f(i, nil, nil)
 		for tr := tar.NewReader(rc); ; {
 			h, err := tr.Next()
 			if err != nil {
 				break
 			}
-			for part := range strings.SplitSeq(strings.Trim(h.Name, "/"), "/") {
-				if n, ok := strings.CutPrefix(part, "mark-"); ok {
-					line, err := strconv.Atoi(n)
-					if err != nil {
-						t.Fatal(h.Name)
-					}
-					marks = append(marks, line)
-				}
-			}
+			f(i, h, tr)
 		}
 		rc.Close()
-		all = append(all, marks)
 	}
-	return all
 }
 
 func buildImage(t *testing.T, addr, text, ref, options string) {

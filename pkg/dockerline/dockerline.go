@@ -3,12 +3,14 @@
 //
 // [FromProvenance] reads it from the provenance that BuildKit stores beside the image with
 // `--provenance=mode=max`: that has the Dockerfile, and BuildKit's own map of layers to
-// lines. [FromHistory] compares a Dockerfile with the history of the image's config.
+// lines, and the steps of all stages: [Provenance.Follow] follows a file that a
+// `COPY --from` has brought into its stage. [FromHistory] compares a Dockerfile with the
+// history of the image's config.
 //
 // A layer gets a line only if nothing else fits. The package reads no files and asks no
-// registry; it does not know what is in a layer, and therefore not which file of an earlier
-// stage a `COPY --from` has brought. Statements and Dockerfiles are hostile: each is bounded
-// before it is read.
+// registry; it does not know what is in a layer, nor what a command of another stage has
+// made there, and therefore names all instructions that may have made a file. Statements and
+// Dockerfiles are hostile: each is bounded before it is read.
 package dockerline
 
 import (

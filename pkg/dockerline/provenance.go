@@ -18,6 +18,7 @@ type statement struct {
 	PredicateType string `json:"predicateType"`
 	Predicate     struct {
 		// v0.2
+		Config   buildConfig `json:"buildConfig"`
 		Metadata struct {
 			BuildKit metadata `json:"https://mobyproject.org/buildkit@v1#metadata"`
 		} `json:"metadata"`
@@ -37,6 +38,9 @@ type statement struct {
 				} `json:"configSource"`
 				Request request `json:"request"`
 			} `json:"externalParameters"`
+			Internal struct {
+				Config buildConfig `json:"buildConfig"`
+			} `json:"internalParameters"`
 		} `json:"buildDefinition"`
 		RunDetails struct {
 			Metadata struct {
@@ -44,6 +48,12 @@ type statement struct {
 			} `json:"metadata"`
 		} `json:"runDetails"`
 	} `json:"predicate"`
+}
+
+// buildConfig has the steps of the build, of all stages that its target needs. Lines do not
+// need them: they may be of a form that is not known.
+type buildConfig struct {
+	Steps json.RawMessage `json:"llbDefinition"` // a list of operation
 }
 
 type request struct {
@@ -100,10 +110,21 @@ var (
 	errUnmatched = errors.New("its provenance is about layers of other digests: they were written again after the build")
 )
 
-// FromProvenance returns the instruction that made each of an image's layers, as BuildKit's
-// provenance has it; nil for a layer that it does not map, or maps to several instructions.
-// The error says why no layer has one.
-func FromProvenance(raw []byte, layers []source.Layer) ([]*Line, error) {
+// Provenance is a build as its provenance describes it.
+type Provenance struct {
+	// Lines has the instruction that made each of the image's layers; nil for a layer that the
+	// provenance does not map, or maps to several instructions.
+	Lines []*Line
+
+	meta       *metadata
+	texts      []*text // by source index; nil for another language's
+	target     string
+	operations map[string]*operation // by their IDs
+	made       [][]string            // by layer: the step:output that have made it
+}
+
+// FromProvenance reads an image's provenance. The error says why no layer has a line.
+func FromProvenance(raw []byte, layers []source.Layer) (*Provenance, error) {
 	if len(raw) > maxStatement {
 		return nil, fmt.Errorf("its provenance is larger than %d MiB", maxStatement>>20)
 	}
@@ -111,30 +132,33 @@ func FromProvenance(raw []byte, layers []source.Layer) ([]*Line, error) {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return nil, fmt.Errorf("its provenance cannot be read: %w", err)
 	}
-	b, err := s.build()
+	p, err := s.build()
 	if err != nil {
 		return nil, err
 	}
-	return b.lines(layers)
+	if err := p.locate(layers); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
-// build is a build as its provenance describes it.
-type build struct {
-	meta   *metadata
-	texts  []*text // by source index; nil for another language's
-	target string
-}
-
-func (s *statement) build() (*build, error) {
+func (s *statement) build() (*Provenance, error) {
 	p := &s.Predicate
-	b := &build{meta: &p.RunDetails.Metadata.BuildKit}
+	b := &Provenance{meta: &p.RunDetails.Metadata.BuildKit, operations: map[string]*operation{}}
 	uri, file, args := p.BuildDefinition.External.ConfigSource.URI, p.BuildDefinition.External.ConfigSource.Path, p.BuildDefinition.External.Request.Args
+	raw := p.BuildDefinition.Internal.Config.Steps
 	switch {
 	case strings.HasSuffix(s.PredicateType, "/provenance/v0.2"):
-		b.meta = &p.Metadata.BuildKit
+		b.meta, raw = &p.Metadata.BuildKit, p.Config.Steps
 		uri, file, args = p.Invocation.ConfigSource.URI, p.Invocation.ConfigSource.Path, p.Invocation.Parameters.Args
 	case !strings.HasSuffix(s.PredicateType, "/provenance/v1"):
 		return nil, errOther
+	}
+	var steps []operation
+	if json.Unmarshal(raw, &steps) == nil {
+		for i := range steps {
+			b.operations[steps[i].ID] = &steps[i]
+		}
 	}
 	src := &b.meta.Source
 	if len(src.Infos) == 0 || len(b.meta.Layers) == 0 {
@@ -173,6 +197,8 @@ func directory(vcs map[string]string, uri string) string {
 type candidates struct {
 	whole set // the step's chain of layers is that of the image
 	last  set // its last layer is
+
+	wholeKeys, lastKeys []string // the step:output of these
 }
 
 // set has different instructions, and none if there are more than maxPlaces.
@@ -192,18 +218,19 @@ func (s *set) add(lines []*Line) {
 	}
 }
 
-// lines returns the instruction of each layer.
-func (b *build) lines(layers []source.Layer) ([]*Line, error) {
-	layers = b.stack(layers)
+// locate finds the instruction of each layer.
+func (p *Provenance) locate(layers []source.Layer) error {
+	layers = p.stack(layers)
 	found := make([]candidates, len(layers))
 	at := positions(layers)
 	matched := false
 	places := map[string][]*Line{}
-	for key, chains := range b.meta.Layers {
+	for _, key := range slices.Sorted(maps.Keys(p.meta.Layers)) {
+		chains := p.meta.Layers[key]
 		step, _, _ := strings.Cut(key, ":")
 		lines, ok := places[step]
 		if !ok {
-			lines = b.places(step)
+			lines = p.bases(step, p.places(step))
 			places[step] = lines
 		}
 		for _, chain := range chains {
@@ -214,32 +241,46 @@ func (b *build) lines(layers []source.Layer) ([]*Line, error) {
 			if begins(layers, chain) {
 				matched = true
 				found[n-1].whole.add(lines)
+				found[n-1].wholeKeys = append(found[n-1].wholeKeys, key)
 			} else if i, ok := last(chain[n-1], at); ok {
 				matched = true
 				found[i].last.add(lines)
+				found[i].lastKeys = append(found[i].lastKeys, key)
 			}
 		}
 	}
 	if !matched {
-		return nil, errUnmatched
+		return errUnmatched
 	}
-	out := make([]*Line, len(layers))
+	p.Lines, p.made = make([]*Line, len(layers)), make([][]string, len(layers))
 	for i, c := range found {
-		if out[i] = b.only(c.whole.list); len(c.whole.list) == 0 && !c.whole.many {
-			out[i] = b.only(c.last.list)
+		p.Lines[i], p.made[i] = p.only(c.whole.list), c.wholeKeys
+		if len(c.whole.list) == 0 && !c.whole.many {
+			p.Lines[i], p.made[i] = p.only(c.last.list), c.lastKeys
 		}
 	}
-	below(out)
-	return out, nil
+	below(p.Lines)
+	return nil
+}
+
+// bases returns the FROMs of a step that is an image, if it has some: a COPY --from of the
+// same image makes another layer.
+func (p *Provenance) bases(step string, lines []*Line) []*Line {
+	op := p.operations[step]
+	isBase := func(l *Line) bool { return l.Base }
+	if op == nil || op.Op.Op.Source == nil || !slices.ContainsFunc(lines, isBase) {
+		return lines
+	}
+	return slices.DeleteFunc(slices.Clone(lines), func(l *Line) bool { return !l.Base })
 }
 
 // stack returns the image's layers with the digests that they have in the provenance.
 // BuildKit may have compressed those below the last one again for the image: a chain of as
 // many layers with the same last one has their other digests, unless two chains differ.
-func (b *build) stack(layers []source.Layer) []source.Layer {
+func (p *Provenance) stack(layers []source.Layer) []source.Layer {
 	n := len(layers)
 	var known []source.Layer
-	for _, chains := range b.meta.Layers {
+	for _, chains := range p.meta.Layers {
 		for _, chain := range chains {
 			if n == 0 || len(chain) != n || chain[n-1].Digest == "" || chain[n-1].Digest != layers[n-1].Digest {
 				continue
@@ -312,16 +353,16 @@ func begins(layers []source.Layer, chain []descriptor) bool {
 const maxPlaces = 100
 
 // places returns the instructions of a step.
-func (b *build) places(step string) (list []*Line) {
-	for _, l := range b.meta.Source.Locations[step].Locations {
-		if l.SourceIndex < 0 || l.SourceIndex >= len(b.texts) || b.texts[l.SourceIndex] == nil || len(l.Ranges) == 0 || len(list) == maxPlaces {
+func (p *Provenance) places(step string) (list []*Line) {
+	for _, l := range p.meta.Source.Locations[step].Locations {
+		if l.SourceIndex < 0 || l.SourceIndex >= len(p.texts) || p.texts[l.SourceIndex] == nil || len(l.Ranges) == 0 || len(list) == maxPlaces {
 			continue
 		}
 		start, end := l.Ranges[0].Start.Line, l.Ranges[0].End.Line
 		for _, r := range l.Ranges {
 			start, end = min(start, r.Start.Line), max(end, r.End.Line)
 		}
-		if line := b.texts[l.SourceIndex].at(start, end); line != nil {
+		if line := p.texts[l.SourceIndex].at(start, end); line != nil {
 			list = append(list, line)
 		}
 	}
@@ -330,13 +371,13 @@ func (b *build) places(step string) (list []*Line) {
 
 // only returns the instruction of a list that has no other one. Stages that begin alike
 // share their first steps: of those the target's count.
-func (b *build) only(list []*Line) *Line {
+func (p *Provenance) only(list []*Line) *Line {
 	if l := same(list); l != nil || len(list) == 0 {
 		return l
 	}
 	var of []*Line
 	for _, l := range list {
-		if b.ships(l) {
+		if p.ships(l) {
 			of = append(of, l)
 		}
 	}
@@ -357,12 +398,12 @@ func same(list []*Line) *Line {
 }
 
 // ships reports whether an instruction is of the target, or of a stage that it builds on.
-func (b *build) ships(l *Line) bool {
-	for _, t := range b.texts {
+func (p *Provenance) ships(l *Line) bool {
+	for _, t := range p.texts {
 		if t == nil || t.name != l.File {
 			continue
 		}
-		target := t.target(b.target)
+		target := t.target(p.target)
 		if target < 0 {
 			continue
 		}

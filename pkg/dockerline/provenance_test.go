@@ -58,6 +58,15 @@ func made(version, text string, more map[string]any, steps ...string) []byte {
 	return raw
 }
 
+// linesOf returns the lines of a statement.
+func linesOf(raw []byte, layers []source.Layer) ([]*Line, error) {
+	p, err := FromProvenance(raw, layers)
+	if err != nil {
+		return nil, err
+	}
+	return p.Lines, nil
+}
+
 // brief shows lines as "LINE-LINE STAGE", with "base" and "?".
 func brief(lines []*Line) string {
 	var all []string
@@ -98,7 +107,7 @@ func TestFromProvenance(t *testing.T) {
 		{"backwards", "a", "?", made("v1", "FROM a\nRUN x\n", nil, "a 2-1")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			lines, err := FromProvenance(tt.raw, chain(tt.layers))
+			lines, err := linesOf(tt.raw, chain(tt.layers))
 			if err != nil || brief(lines) != tt.want {
 				t.Errorf("%v, %v; want %v", brief(lines), err, tt.want)
 			}
@@ -116,7 +125,7 @@ func TestRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines, err := FromProvenance(raw, imageOf(t, raw, len(want)))
+		lines, err := linesOf(raw, imageOf(t, raw, len(want)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,6 +134,57 @@ func TestRecorded(t *testing.T) {
 				t.Errorf("%s: layer %d is of %+v, not of %s", file, i+1, l, want[i])
 			}
 		}
+	}
+}
+
+// TestFollow follows files through the stages of builds that BuildKit 0.33 has made.
+func TestFollow(t *testing.T) {
+	for _, tt := range []struct {
+		file, path string
+		layers     int
+		layer      int
+		want       string // STAGE PATH: LINES, …
+	}{
+		{"from-a-stage-on-scratch", "/mark-7", 5, 2, "out /lib/x: 4; a /mark-2: 2 1"},
+		{"from-a-stage-on-scratch", "/mark-8/x", 5, 3, "out /lib/x: 4; a /mark-2: 2 1"},
+		{"from-a-stage-on-scratch", "/mark-8/z", 5, 3, "out /lib/z: "},
+		{"from-a-stage-on-scratch", "/mark-9", 5, 4, "out /lib/y: 5"},
+		{"from-a-stage-on-scratch", "/mark-10", 5, 4, ""},
+		{"from-a-stage-on-scratch", "/mark-7", 5, 0, ""},
+		{"from-a-stage-on-scratch", "/mark-7", 5, 5, ""},
+		{"from-a-stage-on-scratch", "mark-7", 5, 2, ""},
+		{"from-a-stage-by-links", "/mark-7", 4, 2, "b /x: 5; a /mark-2: 2 1"},
+		{"from-a-stage-by-links", "/mark-8", 4, 3, "b /y: 4"},
+		{"from-a-whole-stage", "/mark-6/mark-2", 4, 2, "a /mark-2: 4 2 1"},
+		{"from-a-whole-stage", "/mark-7/mark-4", 4, 3, "a : 4 2 1"},
+		{"from-a-document", "/mark-9/z", 4, 3, "a /d/z: 2"},
+	} {
+		raw, err := os.ReadFile("testdata/" + tt.file + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := FromProvenance(raw, imageOf(t, raw, tt.layers))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range p.Follow(tt.layer, tt.path) {
+			text := s.Stage + " " + s.Path + ":"
+			for _, l := range s.Lines {
+				text += fmt.Sprintf(" %d", l.Line)
+			}
+			if len(s.Lines) == 0 {
+				text += " "
+			}
+			got = append(got, text)
+		}
+		if got := strings.Join(got, "; "); got != tt.want {
+			t.Errorf("%s, %s of layer %d: %q, want %q", tt.file, tt.path, tt.layer, got, tt.want)
+		}
+	}
+	p, err := FromProvenance(made("v1", twoStages, map[string]any{}, "ab 1-1 4-4", "abc 7-7"), chain("abc"))
+	if err != nil || p.Follow(2, "/y") != nil {
+		t.Error("a file is followed without steps")
 	}
 }
 
@@ -160,11 +220,11 @@ func TestFromProvenanceErrors(t *testing.T) {
 		{string(made("v1", "FROM a\n", nil, "z 1-1")), errUnmatched.Error()},
 		{strings.Repeat(" ", maxStatement+1), "its provenance is larger than 8 MiB"},
 	} {
-		if lines, err := FromProvenance([]byte(tt.raw), chain("ab")); lines != nil || err == nil || err.Error() != tt.want {
+		if lines, err := linesOf([]byte(tt.raw), chain("ab")); lines != nil || err == nil || err.Error() != tt.want {
 			t.Errorf("%v, %v; want %s", brief(lines), err, tt.want)
 		}
 	}
-	if _, err := FromProvenance(made("v1", "FROM a\n", nil, "z 1-1"), chain("ab")); !errors.Is(err, errUnmatched) {
+	if _, err := linesOf(made("v1", "FROM a\n", nil, "z 1-1"), chain("ab")); !errors.Is(err, errUnmatched) {
 		t.Error(err)
 	}
 }
@@ -185,7 +245,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%q, %q: %q, not %q", tt.dir, tt.name, got, tt.want)
 		}
 	}
-	lines, err := FromProvenance(made("v1", "FROM a\n", map[string]any{"vcs": map[string]string{"localdir:dockerfile": "images/app"}}, "a 1-1"), chain("a"))
+	lines, err := linesOf(made("v1", "FROM a\n", map[string]any{"vcs": map[string]string{"localdir:dockerfile": "images/app"}}, "a 1-1"), chain("a"))
 	want := []*Line{{File: "images/app/Dockerfile", Line: 1, EndLine: 1, Instruction: "FROM a", Base: true}}
 	if diff := cmp.Diff(want, lines); diff != "" || err != nil {
 		t.Error(err, diff)
@@ -202,19 +262,26 @@ func TestNames(t *testing.T) {
 func FuzzFromProvenance(f *testing.F) {
 	f.Add(made("v1", twoStages, nil, "ab 1-1 4-4", "abc 2-3 5-6"), "abc")
 	f.Add(made("v0.2", twoStages, nil, "ab 1-1 4-4", "abc 9-3 5-6"), "xbc")
+	for _, file := range []string{"from-a-stage-on-scratch", "from-a-stage-by-links"} {
+		raw, err := os.ReadFile("testdata/" + file + ".json")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw, "abcde")
+	}
 	f.Add(made("v1", "# escape=`\nFROM a\nRUN <<E\nx\nE\n", nil, "a 2-2", "aa 3-5"), "aa")
 	f.Fuzz(func(t *testing.T, raw []byte, letters string) {
 		if len(letters) > 100 {
 			return
 		}
-		lines, err := FromProvenance(raw, chain(letters))
+		lines, err := linesOf(raw, chain(letters))
 		if err != nil {
 			if lines != nil {
 				t.Error("lines beside an error")
 			}
 			return
 		}
-		again, _ := FromProvenance(raw, chain(letters))
+		again, _ := linesOf(raw, chain(letters))
 		if diff := cmp.Diff(lines, again); diff != "" || len(lines) != len(chain(letters)) {
 			t.Errorf("%d lines of %d layers; (-first +second):\n%s", len(lines), len(chain(letters)), diff)
 		}
@@ -226,6 +293,12 @@ func FuzzFromProvenance(f *testing.F) {
 		for _, m := range []metadata{s.Predicate.Metadata.BuildKit, s.Predicate.RunDetails.Metadata.BuildKit} {
 			for _, info := range m.Source.Infos {
 				most = max(most, strings.Count(string(info.Data), "\n")+1)
+			}
+		}
+		p, err := FromProvenance(raw, chain(letters))
+		for i := range lines {
+			if err != nil || len(p.Follow(i, "/usr/lib/libx.so")) > maxSources {
+				t.Errorf("layer %d: %v", i, err)
 			}
 		}
 		for _, l := range lines {

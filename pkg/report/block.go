@@ -120,6 +120,9 @@ func (t *text) rows(d *Document, p *Problem, f *lint.Finding) []row {
 	}
 	add(signWhy, libraries(d, p), 2, 3)
 	add(signWhy, neededBy(d, p, f), 2, 5)
+	for _, s := range d.copiedFrom(f) {
+		add(signWhy, sourceText(s), 2, 6)
+	}
 	if e := f.NotStarted(); e != nil {
 		_, way := cutWay(e.Text)
 		add(signWhy, way, 2, 4)

@@ -16,6 +16,9 @@ func (t *text) finding(d *Document, f *lint.Finding) {
 	if line := d.lineOf(f); line != nil {
 		t.field("line", lineText(line))
 	}
+	for _, s := range d.copiedFrom(f) {
+		t.field("", sourceText(s))
+	}
 	if f.Demangled != "" {
 		t.field("symbol", clean(f.Demangled))
 	}

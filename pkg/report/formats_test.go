@@ -74,6 +74,10 @@ var documents = sync.OnceValues(func() (map[string]*report.Document, error) {
 	}
 	located := *docs["soname-link-missing"]
 	located.Image.Layers = slices.Repeat([]report.Layer{{Index: 1, Dockerfile: &dockerline.Line{File: "docker/a b:c/Dockerfile", Line: 3, EndLine: 4, Instruction: "RUN " + evil, Stage: "final"}}}, 4)
+	located.Follow(func(int, string) []dockerline.Source {
+		made := dockerline.Line{File: "docker/a b:c/Dockerfile", Line: 3, EndLine: 4, Instruction: "RUN " + evil, Stage: evil}
+		return []dockerline.Source{{Stage: evil, Path: evil, Lines: []dockerline.Line{made, made}, More: 1}, {Lines: []dockerline.Line{made}}}
+	})
 	docs["lines"] = &located
 	for name, d := range docs {
 		if name != "hostile" {

@@ -113,6 +113,9 @@ func markdownFinding(d *Document, f *lint.Finding, headline string) string {
 	if line := d.lineOf(f); line != nil {
 		item("line", code(lineText(line)))
 	}
+	for _, s := range d.copiedFrom(f) {
+		item("stage", code(sourceText(s)))
+	}
 	last := headline
 	for _, e := range f.Effects {
 		if e.Text != last {

@@ -30,6 +30,9 @@ type Document struct {
 	Image    Image          `json:"image"`
 	Summary  Summary        `json:"summary"`
 	Findings []lint.Finding `json:"findings"`
+	// Copied has the files of findings that the build's provenance follows into other stages,
+	// in the order of the findings; see [Document.Follow].
+	Copied []Copied `json:"copied,omitempty"`
 	// Problems group the findings that are a warning or more by their root causes, in the
 	// order of the findings.
 	Problems []Problem `json:"problems,omitempty"`
@@ -72,6 +75,14 @@ type Layer struct {
 	Size      int64  `json:"size,omitempty"` // of the blob in bytes
 	// Dockerfile is the instruction that made the layer, or nil if that is not known.
 	Dockerfile *dockerline.Line `json:"dockerfile,omitempty"`
+}
+
+// Copied is a file that a COPY --from has brought.
+type Copied struct {
+	Path  string `json:"path"`
+	Layer int    `json:"layer"` // from 1
+	// From has the stages that it was copied through, the nearest first.
+	From []dockerline.Source `json:"from"`
 }
 
 // Summary counts the findings.

@@ -85,10 +85,20 @@ type (
 		Message      sarifText         `json:"message"`
 		Locations    []sarifLocation   `json:"locations"`
 		Related      []sarifLocation   `json:"relatedLocations,omitempty"`
+		Flows        []sarifFlow       `json:"codeFlows,omitempty"`
 		Fingerprints map[string]string `json:"partialFingerprints"`
 		Baseline     string            `json:"baselineState,omitempty"`
 		Suppressions []sarifSuppressed `json:"suppressions,omitempty"`
 		Props        map[string]any    `json:"properties,omitempty"`
+	}
+	sarifFlow struct {
+		Threads []sarifThread `json:"threadFlows"`
+	}
+	sarifThread struct {
+		Locations []sarifStep `json:"locations"`
+	}
+	sarifStep struct {
+		Location sarifLocation `json:"location"`
 	}
 	sarifSuppressed struct {
 		Kind          string `json:"kind"`
@@ -176,6 +186,7 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 			Message:      sarifText{Text: shortenLines(sentences(d, f), sarifMessage)},
 			Locations:    []sarifLocation{sarifLocated(d, f)},
 			Related:      sarifRelatedTo(d, f),
+			Flows:        sarifFlows(d, f),
 			Fingerprints: map[string]string{"primaryLocationLineHash": prints[i], "imgcheck/v1": prints[i]},
 			Props:        sarifProps(d, f),
 		}
@@ -416,6 +427,9 @@ func sentences(d *Document, f *lint.Finding) string {
 	}
 	if line := d.lineOf(f); line != nil {
 		add("In ", lineText(line))
+	}
+	for _, s := range d.copiedFrom(f) {
+		add("The file was ", sourceText(s))
 	}
 	lines := snippetText(d, f)
 	if lines != "" {

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/imgcheck/imgcheck/pkg/dockerline"
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
@@ -23,6 +24,9 @@ type Judged struct {
 	about  report.Image
 	opts   Options
 	counts func([]lint.Finding) []lint.Finding // the findings that count; nil if all do
+	// follow returns the stages that a file of a layer, from 0, was copied through; nil if
+	// that is not known.
+	follow func(layer int, path string) []dockerline.Source
 }
 
 // Judge reads and judges the image that ref names. It neither plans fixes nor uses kept
@@ -87,17 +91,24 @@ func describe(img *layers.Image) report.Image {
 // document returns the image's document, with a plan unless NoPlan is set.
 func (j *Judged) document(ctx context.Context) (*report.Document, error) {
 	if j.opts.NoPlan {
-		doc := report.New(j.about, j.Result)
-		doc.Rules = j.Packs.Rules
-		return doc, nil
+		return j.unplanned(), nil
 	}
 	return j.advice(ctx, fix.Options{})
 }
 
-// advice returns the image's document with a plan.
-func (j *Judged) advice(ctx context.Context, o fix.Options) (*report.Document, error) {
+// unplanned returns the image's document without a plan.
+func (j *Judged) unplanned() *report.Document {
 	doc := report.New(j.about, j.Result)
 	doc.Rules = j.Packs.Rules
+	if j.follow != nil {
+		doc.Follow(j.follow)
+	}
+	return doc
+}
+
+// advice returns the image's document with a plan.
+func (j *Judged) advice(ctx context.Context, o fix.Options) (*report.Document, error) {
+	doc := j.unplanned()
 	var err error
 	if doc.Plan, err = j.plan(ctx, o); err != nil || doc.Plan == nil {
 		return doc, err

@@ -16,8 +16,12 @@ import (
 // either is one of the scan. It reports whether the next scan of the image finds the same: an
 // attestation that could not be fetched may be there then.
 func (j *Judged) locate(ctx context.Context, img *source.Image) (sure bool) {
-	lines, err := provenLines(ctx, img)
+	var lines []*dockerline.Line
+	proven, err := provenance(ctx, img)
 	sure = err == nil || !errors.As(err, new(*fetchError))
+	if proven != nil {
+		lines, j.follow = proven.Lines, proven.Follow
+	}
 	if d := j.opts.Dockerfile; lines == nil && d != nil && img.RawConfig != nil {
 		var cfg *v1.ConfigFile // img.Config lacks the build arguments
 		if cfg, err = v1.ParseConfigFile(bytes.NewReader(img.RawConfig)); err == nil {
@@ -39,8 +43,8 @@ func (j *Judged) locate(ctx context.Context, img *source.Image) (sure bool) {
 // fetchError is the error of provenance that could not be read.
 type fetchError struct{ error }
 
-// provenLines returns the lines that the image's provenance has; nil if there is none.
-func provenLines(ctx context.Context, img *source.Image) ([]*dockerline.Line, error) {
+// provenance returns what the image's provenance says of its build; nil if there is none.
+func provenance(ctx context.Context, img *source.Image) (*dockerline.Provenance, error) {
 	if img.Attested() == "" {
 		return nil, nil
 	}

@@ -1,5 +1,5 @@
 // Command sh stands for the shell of a base image: for each "mark N" in its arguments it
-// makes the file /mark-N, and nothing else.
+// makes the file /mark-N with the text N, and nothing else.
 package main
 
 import (
@@ -14,7 +14,7 @@ func main() {
 	}
 	for i, w := range words {
 		if w == "mark" && i+1 < len(words) {
-			if err := os.WriteFile("/mark-"+words[i+1], nil, 0o644); err != nil {
+			if err := os.WriteFile("/mark-"+words[i+1], []byte(words[i+1]), 0o644); err != nil {
 				panic(err)
 			}
 		}
