@@ -41,7 +41,8 @@ func TestJSONSchema(t *testing.T) {
 	}
 	located := *scanOf(t, "soname-link-missing.txtar", false)
 	located.Image.Layers = []report.Layer{{Index: 1, Dockerfile: &dockerline.Line{File: "Dockerfile", Line: 1, EndLine: 2, Instruction: "FROM a", Stage: "b", Base: true}}}
-	located.Image.NoDockerfile = "reason"
+	located.Image.NoDockerfile, located.Image.End = "reason", &dockerline.End{File: "Dockerfile", From: 1, Line: 2, Column: 3}
+	located.Image.Layers[0].Dockerfile.EndColumn = 4
 	located.Copied = []report.Copied{{Path: "/x", Layer: 1, From: []dockerline.Source{{Stage: "a", Path: "/y", Lines: []dockerline.Line{{File: "Dockerfile", Line: 1, EndLine: 2, Instruction: "RUN x"}}, More: 1}}}}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(jsonReport(t, &located)))
 	if err != nil {

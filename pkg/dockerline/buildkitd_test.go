@@ -363,7 +363,7 @@ func checkHistory(t *testing.T, img *source.Image, text, unknown string, want []
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines, err := FromHistory(t.Context(), "Dockerfile", []byte(text), cfg)
+	lines, _, err := FromHistory(t.Context(), "Dockerfile", []byte(text), cfg)
 	if unknown != "" {
 		if err == nil || !strings.Contains(err.Error(), unknown) {
 			t.Errorf("by history: %v, want %s", err, unknown)
@@ -388,7 +388,7 @@ func checkHistory(t *testing.T, img *source.Image, text, unknown string, want []
 	before := brief(lines)
 	for _, edit := range [][2]string{{"mark-", "other-"}, {"RUN mark", "RUN other"}} {
 		if i := strings.LastIndex(text, edit[0]); i >= 0 {
-			if lines, err := FromHistory(t.Context(), "Dockerfile", []byte(text[:i]+edit[1]+text[i+len(edit[0]):]), cfg); err == nil && (strings.Count(text, "FROM ") == 1 || brief(lines) != before) {
+			if lines, _, err := FromHistory(t.Context(), "Dockerfile", []byte(text[:i]+edit[1]+text[i+len(edit[0]):]), cfg); err == nil && (strings.Count(text, "FROM ") == 1 || brief(lines) != before) {
 				t.Errorf("by history: an edited file gives %s", brief(lines))
 			}
 		}

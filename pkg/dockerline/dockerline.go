@@ -18,6 +18,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf16"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/dockerfile"
@@ -31,6 +32,9 @@ type Line struct {
 	// Line and EndLine are the first and the last line of the instruction, from 1.
 	Line    int `json:"line"`
 	EndLine int `json:"end_line"`
+	// EndColumn is the column behind the last character, from 1, as SARIF counts: in units of
+	// UTF-16. It is 0 in documents of earlier releases.
+	EndColumn int `json:"end_column,omitempty"`
 	// Instruction is its text in one line, shortened.
 	Instruction string `json:"instruction"`
 	// Stage is the name of its stage, or empty if it has none.
@@ -38,6 +42,17 @@ type Line struct {
 	// Base is set if the layer belongs to the image that the stage is built on: the
 	// instruction is the FROM that names the image.
 	Base bool `json:"base,omitempty"`
+}
+
+// End is the place behind the last instruction of the stage that an image is made of, where
+// other instructions may be added.
+type End struct {
+	File string `json:"file"`
+	// From is the line of the stage's FROM, and Line that of the end, from 1.
+	From int `json:"from"`
+	Line int `json:"line"`
+	// Column is that behind the last character, as in [Line].
+	Column int `json:"column"`
 }
 
 const (
@@ -65,12 +80,33 @@ func (t *text) at(start, end int) *Line {
 	if start < 1 || end < start || end > len(t.lines) {
 		return nil
 	}
-	l := &Line{File: t.name, Line: start, EndLine: end, Instruction: joined(t.lines[start-1 : end])}
+	l := &Line{File: t.name, Line: start, EndLine: end, EndColumn: t.behind(end), Instruction: joined(t.lines[start-1 : end])}
 	if i := t.stage(start); i >= 0 {
 		l.Stage = t.file.Stages[i].Name
 		l.Base = t.file.Stages[i].Line == start && t.file.Stages[i].On < 0 // else it is a layer of its ONBUILD
 	}
 	return l
+}
+
+// behind returns the column behind the last character of a line.
+func (t *text) behind(line int) int {
+	return len(utf16.Encode([]rune(strings.TrimSuffix(t.lines[line-1], "\r")))) + 1
+}
+
+// end returns the end of a stage, or nil if there is none.
+func (t *text) end(stage int) *End {
+	if stage < 0 || t.file == nil || stage >= len(t.file.Stages) {
+		return nil
+	}
+	s := &t.file.Stages[stage]
+	line := s.Line
+	if n := len(s.Steps); n > 0 {
+		line = s.Steps[n-1].EndLine
+	}
+	if line < 1 || line > len(t.lines) {
+		return nil
+	}
+	return &End{File: t.name, From: s.Line, Line: line, Column: t.behind(line)}
 }
 
 // stage returns the number of the stage that a line belongs to, or -1.

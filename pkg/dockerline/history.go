@@ -25,19 +25,18 @@ const maxTried = 50
 // the history of the image's config: BuildKit's own conversion says which history a build of
 // each stage would have, with the build arguments that the image's history shows, and that
 // must be how the image's history ends. Exactly one stage must fit. The layers below belong
-// to the base image, or to a build that the file no longer describes: they have no line. The
-// error says why no layer has one.
-func FromHistory(ctx context.Context, name string, data []byte, cfg *v1.ConfigFile) ([]*Line, error) {
+// to the base image, or to a build that the file no longer describes: they have no line. end
+// is the end of the stage. The error says why no layer has one.
+func FromHistory(ctx context.Context, name string, data []byte, cfg *v1.ConfigFile) (found []*Line, end *End, err error) {
 	f, err := dockerfile.Read(bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	why := errors.New("it has no stage")
 	if len(f.Stages) > maxTried {
-		return nil, fmt.Errorf("%s has %d stages, more than the %d that are compared", name, len(f.Stages), maxTried)
+		return nil, nil, fmt.Errorf("%s has %d stages, more than the %d that are compared", name, len(f.Stages), maxTried)
 	}
 	h := &history{text: newText(name, data), data: data, file: f, cfg: cfg}
-	var found []*Line
 	for i := range slices.Backward(f.Stages) {
 		lines, err := h.stage(ctx, i)
 		switch {
@@ -45,15 +44,18 @@ func FromHistory(ctx context.Context, name string, data []byte, cfg *v1.ConfigFi
 			why = err
 		case err != nil:
 		case found != nil && !slices.EqualFunc(found, lines, equal):
-			return nil, fmt.Errorf("several stages of %s fit the image's history", name)
+			return nil, nil, fmt.Errorf("several stages of %s fit the image's history", name)
 		default:
+			if found == nil {
+				end = h.text.end(i)
+			}
 			found = lines
 		}
 	}
 	if found == nil {
-		return nil, fmt.Errorf("%s is not how the image was built: %w", name, why)
+		return nil, nil, fmt.Errorf("%s is not how the image was built: %w", name, why)
 	}
-	return found, nil
+	return found, end, nil
 }
 
 func equal(a, b *Line) bool { return a == b || a != nil && b != nil && *a == *b }

@@ -41,7 +41,7 @@ func TestFromHistory(t *testing.T) {
 		{"no history", "FROM a\nRUN x\n", &v1.ConfigFile{}, "", "D is not how the image was built: it has more instructions than the image's history"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			lines, err := FromHistory(t.Context(), "D", []byte(tt.text), tt.cfg)
+			lines, _, err := FromHistory(t.Context(), "D", []byte(tt.text), tt.cfg)
 			got := ""
 			if err != nil {
 				got = err.Error()
@@ -63,7 +63,7 @@ func FuzzFromHistory(f *testing.F) {
 			return
 		}
 		cfg := config(history, env)
-		lines, err := FromHistory(t.Context(), "Dockerfile", []byte(text), cfg)
+		lines, _, err := FromHistory(t.Context(), "Dockerfile", []byte(text), cfg)
 		layers := 0
 		for _, h := range cfg.History {
 			if !h.EmptyLayer {

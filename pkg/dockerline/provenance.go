@@ -115,6 +115,8 @@ type Provenance struct {
 	// Lines has the instruction that made each of the image's layers; nil for a layer that the
 	// provenance does not map, or maps to several instructions.
 	Lines []*Line
+	// End is the end of the image's stage, or nil if that is not known.
+	End *End
 
 	meta       *metadata
 	texts      []*text // by source index; nil for another language's
@@ -259,7 +261,25 @@ func (p *Provenance) locate(layers []source.Layer) error {
 			p.Lines[i], p.made[i] = p.only(c.last.list), c.lastKeys
 		}
 	}
+	p.End = p.end()
 	below(p.Lines)
+	return nil
+}
+
+// end returns the end of the target, if it has made the highest layer with a line or builds
+// on the stage that has.
+func (p *Provenance) end() *End {
+	for _, l := range slices.Backward(p.Lines) {
+		if l == nil {
+			continue
+		}
+		for _, t := range p.texts {
+			if t != nil && t.name == l.File && p.ships(l) {
+				return t.end(t.target(p.target))
+			}
+		}
+		return nil
+	}
 	return nil
 }
 

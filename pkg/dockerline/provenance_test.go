@@ -246,7 +246,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	lines, err := linesOf(made("v1", "FROM a\n", map[string]any{"vcs": map[string]string{"localdir:dockerfile": "images/app"}}, "a 1-1"), chain("a"))
-	want := []*Line{{File: "images/app/Dockerfile", Line: 1, EndLine: 1, Instruction: "FROM a", Base: true}}
+	want := []*Line{{File: "images/app/Dockerfile", Line: 1, EndLine: 1, EndColumn: 7, Instruction: "FROM a", Base: true}}
 	if diff := cmp.Diff(want, lines); diff != "" || err != nil {
 		t.Error(err, diff)
 	}

@@ -196,6 +196,9 @@ func (d *Dockerfiles) log(w io.Writer, list []placed, o Options) error {
 		var at sarifLocation
 		at.Physical.Artifact.URI = fileURI(p.path)
 		at.Physical.Region = sarifRegion{StartLine: p.Line, StartColumn: p.Column, EndLine: p.EndLine, EndColumn: p.endColumn()}
+		if p.EndLine <= p.Line && p.Text != "" {
+			at.Physical.Region.Snippet = &sarifText{Text: clean(p.Text)}
+		}
 		res := sarifResult{
 			RuleID: p.Rule, RuleIndex: index[p.Rule], Level: string(p.Severity), Message: sarifText{Text: shortenLines(p.sentences(), sarifMessage)},
 			Locations: []sarifLocation{at}, Fingerprints: map[string]string{"primaryLocationLineHash": p.print, "imgcheck/v1": p.print},

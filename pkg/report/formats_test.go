@@ -73,9 +73,10 @@ var documents = sync.OnceValues(func() (map[string]*report.Document, error) {
 		docs[strings.TrimSuffix(name, ".txtar")] = d
 	}
 	located := *docs["soname-link-missing"]
-	located.Image.Layers = slices.Repeat([]report.Layer{{Index: 1, Dockerfile: &dockerline.Line{File: "docker/a b:c/Dockerfile", Line: 3, EndLine: 4, Instruction: "RUN " + evil, Stage: "final"}}}, 4)
+	located.Image.Layers = slices.Repeat([]report.Layer{{Index: 1, Dockerfile: &dockerline.Line{File: "docker/a b:c/Dockerfile", Line: 3, EndLine: 4, EndColumn: 9, Instruction: "RUN " + evil, Stage: "final"}}}, 4)
+	located.Image.End = &dockerline.End{File: "docker/a b:c/Dockerfile", From: 1, Line: 9, Column: 2}
 	located.Follow(func(int, string) []dockerline.Source {
-		made := dockerline.Line{File: "docker/a b:c/Dockerfile", Line: 3, EndLine: 4, Instruction: "RUN " + evil, Stage: evil}
+		made := dockerline.Line{File: "docker/a b:c/Dockerfile", Line: 3, EndLine: 4, EndColumn: 9, Instruction: "RUN " + evil, Stage: evil}
 		return []dockerline.Source{{Stage: evil, Path: evil, Lines: []dockerline.Line{made, made}, More: 1}, {Lines: []dockerline.Line{made}}}
 	})
 	docs["lines"] = &located

@@ -125,7 +125,7 @@ func lineURI(l *dockerline.Line) string {
 
 // sarifLine returns an instruction as a location, with its text if that is the whole line.
 func sarifLine(l *dockerline.Line) sarifLocation {
-	region := sarifRegion{StartLine: l.Line, StartColumn: 1, EndLine: l.EndLine}
+	region := sarifRegion{StartLine: l.Line, StartColumn: 1, EndLine: l.EndLine, EndColumn: l.EndColumn}
 	if l.Line == l.EndLine && !strings.HasSuffix(l.Instruction, "…") {
 		region.Snippet = &sarifText{Text: clean(l.Instruction)}
 	}

@@ -64,6 +64,8 @@ type Image struct {
 	// NoDockerfile says why no layer has the line of a Dockerfile, though there is
 	// provenance or a Dockerfile.
 	NoDockerfile string `json:"no_dockerfile,omitempty"`
+	// End is the end of the image's stage in its Dockerfile, or nil if that is not known.
+	End *dockerline.End `json:"dockerfile_end,omitempty"`
 }
 
 // Layer is one layer. The lowest comes first.

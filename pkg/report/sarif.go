@@ -86,6 +86,7 @@ type (
 		Locations    []sarifLocation   `json:"locations"`
 		Related      []sarifLocation   `json:"relatedLocations,omitempty"`
 		Flows        []sarifFlow       `json:"codeFlows,omitempty"`
+		Fixes        []sarifFix        `json:"fixes,omitempty"`
 		Fingerprints map[string]string `json:"partialFingerprints"`
 		Baseline     string            `json:"baselineState,omitempty"`
 		Suppressions []sarifSuppressed `json:"suppressions,omitempty"`
@@ -137,8 +138,8 @@ type (
 // the path of the first file that needs what is missing, relative to the image's root.
 // That location has no tag, because every build would then make new alerts. A finding that
 // a baseline knows is "unchanged", and one that a policy ignores is suppressed. The plan and
-// the lines for the Dockerfile are in the message and the properties: SARIF's own fixes replace
-// regions of a file (sections 3.55 to 3.57), and which file the Dockerfile is, is not known.
+// the lines for the Dockerfile are in the message and the properties, and if the Dockerfile is
+// known, the lines are a fix of the result as well: an edit of that file.
 func SARIF(w io.Writer, d *Document, o Options) error {
 	list := sarifResults(d)
 	findings := make([]lint.Finding, len(list))
@@ -187,6 +188,7 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 			Locations:    []sarifLocation{sarifLocated(d, f)},
 			Related:      sarifRelatedTo(d, f),
 			Flows:        sarifFlows(d, f),
+			Fixes:        sarifFixes(d, f),
 			Fingerprints: map[string]string{"primaryLocationLineHash": prints[i], "imgcheck/v1": prints[i]},
 			Props:        sarifProps(d, f),
 		}

@@ -20,12 +20,12 @@ func (j *Judged) locate(ctx context.Context, img *source.Image) (sure bool) {
 	proven, err := provenance(ctx, img)
 	sure = err == nil || !errors.As(err, new(*fetchError))
 	if proven != nil {
-		lines, j.follow = proven.Lines, proven.Follow
+		lines, j.about.End, j.follow = proven.Lines, proven.End, proven.Follow
 	}
 	if d := j.opts.Dockerfile; lines == nil && d != nil && img.RawConfig != nil {
 		var cfg *v1.ConfigFile // img.Config lacks the build arguments
 		if cfg, err = v1.ParseConfigFile(bytes.NewReader(img.RawConfig)); err == nil {
-			lines, err = dockerline.FromHistory(ctx, d.Name, d.Text, cfg)
+			lines, j.about.End, err = dockerline.FromHistory(ctx, d.Name, d.Text, cfg)
 		}
 	}
 	if err != nil {
