@@ -235,6 +235,11 @@ func (r *pushScan) one(ctx context.Context, im githook.Image) scanned {
 		}
 	}
 	o.Machines = r.decided.Policy.MachinesOf(policy.Image{Ref: im.Ref})
+	if im.Own { // git runs hooks at the root of the checkout; without a line, the layer is named
+		if files, _, err := dockerfilesFor(".", r.decided.Policy, policy.Image{Ref: im.Ref}); err == nil {
+			o.Dockerfiles = files
+		}
+	}
 	over := r.progress.image(im.Ref, &o.Layers)
 	defer over()
 	doc, err := scanImage(ctx, ref, o)

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/imgcheck/imgcheck/pkg/dockerfile"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
@@ -36,7 +40,7 @@ func scanCommand() *cli.Command {
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
 			&cli.StringFlag{Name: "severity", Usage: "leave findings below this `SEVERITY` out of the text report, which still counts them: error, warning or note"},
 			&cli.BoolFlag{Name: "no-fixes", Usage: "do not plan fixes"},
-			&cli.StringFlag{Name: "dockerfile", Usage: "name the lines of the Dockerfile `FILE` that the image is built from, if its provenance does not"},
+			&cli.StringFlag{Name: "dockerfile", Usage: "name the lines of the Dockerfile `FILE` that the image is built from, if its provenance does not; of a directory, that of the Dockerfile that fits"},
 			rulesFlag(), rootEnvFlag(),
 		}, machineFlags(), policyFlags(), imageFlags())),
 		Action: func(c *cli.Context) error {
@@ -50,7 +54,7 @@ func scanCommand() *cli.Command {
 				return err
 			}
 			o.policy.unused(doc)
-			if o.scan.Dockerfile != nil && doc.Image.NoDockerfile != "" {
+			if len(o.scan.Dockerfiles) > 0 && !o.guessed && doc.Image.NoDockerfile != "" {
 				fmt.Fprintln(o.policy.stderr, "imgcheck: findings have no line: "+oneLine(doc.Image.NoDockerfile))
 			}
 			doc = o.policy.apply(doc)
@@ -95,6 +99,7 @@ type options struct {
 	all      bool
 	quiet    bool
 	least    packs.Severity // empty: every finding
+	guessed  bool           // the Dockerfiles are those of a directory
 	progress *progress
 }
 
@@ -124,7 +129,7 @@ func scanOptions(c *cli.Context) (*options, error) {
 	if o.scan.Machines, err = machinesOf(c, o.policy.Policy, image); err != nil {
 		return nil, err
 	}
-	if o.scan.Dockerfile, err = dockerfileOf(c, o.policy.Policy, image); err != nil {
+	if o.scan.Dockerfiles, o.guessed, err = dockerfilesFor(c.String("dockerfile"), o.policy.Policy, image); err != nil {
 		return nil, err
 	}
 	if o.scan.Layers, err = imageOptions(c); err != nil {
@@ -142,37 +147,98 @@ func scanOptions(c *cli.Context) (*options, error) {
 	return o, nil
 }
 
-// maxDockerfile bounds a Dockerfile in bytes.
-const maxDockerfile = 1 << 20
+// Bounds of Dockerfiles whose history is compared with an image's: bytes of one, and their
+// number.
+const (
+	maxDockerfile = 1 << 20
+	mostFiles     = 50
+)
 
-// dockerfileOf reads the Dockerfile of the flag, or of the policy's image. A report names it
-// as it is seen from the working directory.
-func dockerfileOf(c *cli.Context, p *policy.Policy, image policy.Image) (*scan.Dockerfile, error) {
-	name := c.String("dockerfile")
-	if name == "" && p != nil {
-		name = p.DockerfileOf(image)
+// dockerfilesFor reads the Dockerfile that --dockerfile names, or the policy for an image.
+// If the flag names a directory, and the policy nothing, it reads all below the directory:
+// guessed is true then, and there may be none. A report names them as they are seen from the
+// working directory.
+func dockerfilesFor(name string, p *policy.Policy, image policy.Image) (files []scan.Dockerfile, guessed bool, err error) {
+	st, err := os.Stat(cmp.Or(name, "."))
+	if err != nil {
+		return nil, false, source.PathError(err)
 	}
-	if name == "" {
-		return nil, nil
+	own := ""
+	if p != nil {
+		own = p.DockerfileOf(image)
 	}
+	switch guessed = name != "" && st.IsDir(); {
+	case own != "" && (guessed || name == ""):
+		name, guessed = own, false
+	case name == "":
+		return nil, false, nil
+	}
+	names := []string{name}
+	if guessed {
+		if names, err = dockerfilesBelow(name); err != nil {
+			return nil, true, err
+		}
+	}
+	for _, name := range names {
+		d, err := readDockerfile(name)
+		switch {
+		case err != nil && guessed:
+			continue // a file that cannot be read is not compared
+		case err != nil:
+			return nil, false, err
+		}
+		files = append(files, d)
+	}
+	return files, guessed, nil
+}
+
+// dockerfilesBelow returns the Dockerfiles below a directory; none if there are too many to
+// be compared.
+func dockerfilesBelow(dir string) (names []string, err error) {
+	dirs := 0
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			return fs.SkipDir
+		case err != nil:
+			return err
+		case e.IsDir() && path != dir && (e.Name() == ".git" || e.Name() == "node_modules"):
+			return fs.SkipDir
+		case e.IsDir():
+			if dirs++; dirs > lintDirs {
+				names = nil
+				return fs.SkipAll
+			}
+		case e.Type().IsRegular() && dockerfile.Named(path):
+			if names = append(names, path); len(names) > mostFiles {
+				names = nil
+				return fs.SkipAll
+			}
+		}
+		return nil
+	})
+	return names, source.PathError(err)
+}
+
+func readDockerfile(name string) (d scan.Dockerfile, err error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, source.PathError(err)
+		return d, source.PathError(err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxDockerfile+1))
 	if err != nil {
-		return nil, source.PathError(err)
+		return d, source.PathError(err)
 	}
 	if len(text) > maxDockerfile {
-		return nil, fmt.Errorf("%s: is larger than %d KiB: it is no Dockerfile", name, maxDockerfile>>10)
+		return d, fmt.Errorf("%s: is larger than %d KiB: it is no Dockerfile", name, maxDockerfile>>10)
 	}
 	if dir, err := os.Getwd(); err == nil && filepath.IsAbs(name) {
 		if rel, err := filepath.Rel(dir, name); err == nil && filepath.IsLocal(rel) {
 			name = rel
 		}
 	}
-	return &scan.Dockerfile{Name: filepath.ToSlash(filepath.Clean(name)), Text: text}, nil
+	return scan.Dockerfile{Name: filepath.ToSlash(filepath.Clean(name)), Text: text}, nil
 }
 
 // write writes the reports.

@@ -39,9 +39,9 @@ type Options struct {
 	// Machines are the GPUs and drivers that the image is to run on; without them nothing
 	// is said about single ones.
 	Machines []targets.Machine
-	// Dockerfile is the one that the image is built from, for the lines of the layers if the
-	// image's provenance does not have them; nil if it is not known.
-	Dockerfile *Dockerfile
+	// Dockerfiles have the one that the image is built from, for the lines of the layers if the
+	// image's provenance does not have them. Of several, exactly one must fit.
+	Dockerfiles []Dockerfile
 	// Rules are the rule packs; nil means imgcheck's own.
 	Rules *Rules
 	// NoPlan leaves out the plan of fixes, which replays the image up to 24 times.

@@ -41,8 +41,8 @@ func verdictOf(img *layers.Image, o Options) (verdict, error) {
 		Platform                                              *v1.Platform
 		Layers                                                []source.Layer
 		Machines                                              []targets.Machine
-		Dockerfile                                            *Dockerfile
-	}{report.Schema, program, set, img.ID(), img.Attested(), o.reading().KeepID, o.Policy.ID(img.Ref), o.NoPlan, o.Layers.Platform, img.Layers, o.Machines, o.Dockerfile})
+		Dockerfiles                                           []Dockerfile
+	}{report.Schema, program, set, img.ID(), img.Attested(), o.reading().KeepID, o.Policy.ID(img.Ref), o.NoPlan, o.Layers.Platform, img.Layers, o.Machines, o.Dockerfiles})
 	return verdict{o.Layers.Cache, string(key), set}, err
 }
 

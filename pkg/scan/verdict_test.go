@@ -41,8 +41,8 @@ func TestVerdictKey(t *testing.T) {
 		t.Errorf("the key is %q, and then %q", same, again)
 	}
 	for what, other := range map[string]string{
-		"a Dockerfile":        key(func(o *Options) { o.Dockerfile = &Dockerfile{Name: "Dockerfile"} }),
-		"its text":            key(func(o *Options) { o.Dockerfile = &Dockerfile{Name: "Dockerfile", Text: []byte("FROM a")} }),
+		"a Dockerfile":        key(func(o *Options) { o.Dockerfiles = []Dockerfile{{Name: "Dockerfile"}} }),
+		"its text":            key(func(o *Options) { o.Dockerfiles = []Dockerfile{{Name: "Dockerfile", Text: []byte("FROM a")}} }),
 		"other packs":         key(set(fstest.MapFS{"a.yaml": {Data: []byte("b")}})),
 		"one pack more":       key(set(fstest.MapFS{"a.yaml": {Data: []byte("a")}, "b.yaml": {}})),
 		"packs of other name": key(set(fstest.MapFS{"b.yaml": {Data: []byte("a")}})),
