@@ -47,34 +47,19 @@ func match(pattern, name string) bool { return doublestar.MatchUnvalidated(patte
 
 // Baseline has the findings of earlier reports. A nil Baseline has none.
 type Baseline struct {
-	heaviest map[string]packs.Severity // by the keys of findings
+	heaviest report.Gravest
 }
 
 // NewBaseline collects the findings of earlier reports and the ones that they already
 // knew. It does not take what they ignored, because an ignore may end.
 func NewBaseline(docs ...*report.Document) *Baseline {
-	b := &Baseline{map[string]packs.Severity{}}
+	b := &Baseline{report.Gravest{}}
 	for _, d := range docs {
-		for _, f := range slices.Concat(d.Findings, d.Known) {
-			for _, k := range report.Keys(&f) {
-				if s, ok := b.heaviest[k]; !ok || f.Severity.AtLeast(s) {
-					b.heaviest[k] = f.Severity
-				}
-			}
-		}
+		b.heaviest.Add(d.Findings)
+		b.heaviest.Add(d.Known)
 	}
 	return b
 }
 
 // knows reports whether all parts of a finding were known, with at least its severity.
-func (b *Baseline) knows(f *lint.Finding) bool {
-	if b == nil {
-		return false
-	}
-	for _, k := range report.Keys(f) {
-		if s, ok := b.heaviest[k]; !ok || !s.AtLeast(f.Severity) {
-			return false
-		}
-	}
-	return true
-}
+func (b *Baseline) knows(f *lint.Finding) bool { return b != nil && b.heaviest.Knows(f) }
