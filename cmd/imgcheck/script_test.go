@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/imgcheck/imgcheck/internal/forgetest"
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
@@ -35,7 +37,8 @@ func TestMain(m *testing.M) {
 // TestScripts runs the whole program. The scripts have two registries: $REGISTRY accepts
 // everything, and $CLOSED refuses everyone. Behind the proxy $PROXY, $REGISTRY is
 // example.com, which speaks TLS with a certificate of the authority in $CA and needs the
-// login me:secret, and 10.1.2.3:5000, which speaks plain HTTP.
+// login me:secret, and 10.1.2.3:5000, which speaks plain HTTP. $FORGE plays GitHub, and
+// GitLab below /api/v4.
 //
 // image TEXT FORM [ARG] makes an image of testdata/images: push NAME, layout DIR,
 // archive FILE (docker save) or unpack DIR; index NAME TEXT... pushes an index of
@@ -49,12 +52,14 @@ func TestScripts(t *testing.T) {
 	}))
 	t.Cleanup(closed.Close)
 	proxy, ca := company(t, server)
+	forge := forgetest.Serve(t)
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("REGISTRY", server.Host)
 			e.Setenv("CLOSED", strings.TrimPrefix(closed.URL, "http://"))
 			e.Setenv("PROXY", proxy)
+			e.Setenv("FORGE", forge.URL)
 			e.Setenv("CA", ca)
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("REPO", root)
@@ -66,6 +71,16 @@ func TestScripts(t *testing.T) {
 			},
 			"attested": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(makeAttested(ts, args))
+			},
+			// comments PROJECT NUMBER FILE writes the texts of a change's comments
+			"comments": func(ts *testscript.TestScript, _ bool, args []string) {
+				var text strings.Builder
+				number, err := strconv.Atoi(args[1])
+				ts.Check(err)
+				for _, c := range forge.Comments(args[0], number) {
+					fmt.Fprintf(&text, "comment of %d\n%s\n", c.Author, c.Body)
+				}
+				ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(text.String()), 0o644))
 			},
 			"action":     runAction,
 			"gitlab":     runGitLab,

@@ -37,7 +37,8 @@ func (g Gravest) Knows(f *lint.Finding) bool {
 	return true
 }
 
-// Diff is how the findings of two reports differ: of an image before a change and after it.
+// Diff has the differences between the findings of two reports: of an image before a change and
+// after it.
 type Diff struct {
 	Before, After *Document
 	// Added are findings of After that Before has not, or for fewer files, or lighter.
