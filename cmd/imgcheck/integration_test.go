@@ -14,6 +14,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"gopkg.in/yaml.v3"
+
+	"github.com/imgcheck/imgcheck/internal/forgetest"
 )
 
 // root is the directory of the repository.
@@ -54,7 +56,7 @@ func runAction(ts *testscript.TestScript, neg bool, args []string) {
 	text, err := os.ReadFile(filepath.Join(root, "action.yml"))
 	ts.Check(err)
 	ts.Check(yaml.Unmarshal(text, &action))
-	r := &ciRun{ts: ts, values: map[string]string{"github.action_path": root, "runner.os": "Linux"}}
+	r := &ciRun{ts: ts, values: map[string]string{"github.action_path": root, "runner.os": "Linux", "github.token": forgetest.App}}
 	for name, in := range action.Inputs {
 		r.values["inputs."+name] = in.Default
 	}
