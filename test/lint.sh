@@ -9,6 +9,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
 git ls-files -z '*.sh' .ci/run ':!pkg/githook/pre-push.sh' ':!pkg/startup/testdata' | xargs -0 shellcheck
+shellcheck --shell=sh ci/husky/pre-commit # husky runs it with sh
 shellcheck --shell=sh pkg/githook/pre-push.sh # a part of other hooks, so it has no #! line
 
 # Vale reads Go by a parser in C, and YAML by one in C++. Without --no-global it would add

@@ -15,7 +15,7 @@ import (
 )
 
 // TestHookManagers installs the hook beside husky and lefthook, from npm, and beside
-// pre-commit. `make real` runs it.
+// pre-commit, and runs the recipes of ci/ for husky and lefthook. `make real` runs it.
 func TestHookManagers(t *testing.T) {
 	for _, name := range []string{"npm", "node", "pre-commit"} {
 		if _, err := exec.LookPath(name); err != nil {
@@ -33,6 +33,7 @@ func TestHookManagers(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("REGISTRY", server.Host)
 			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("REPO", root)
 			e.Setenv("MODULES", filepath.Join(modules, "node_modules"))
 			for name, value := range map[string]string{"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.com", "GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.com", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"} {
 				e.Setenv(name, value)

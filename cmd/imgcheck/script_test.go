@@ -84,6 +84,7 @@ func TestScripts(t *testing.T) {
 			},
 			"action":     runAction,
 			"gitlab":     runGitLab,
+			"recipe":     runRecipe,
 			"readme":     readme,
 			"transcript": transcript,
 			// envsubst FROM TO writes a file with its $REGISTRY replaced
