@@ -97,7 +97,10 @@ type linting struct {
 	offline bool
 	// pushed is set for the hook: no build context is read, and the base images are scanned by
 	// others.
-	pushed   bool
+	pushed bool
+	// typed is set for the text of an editor that is not saved: nothing is asked for what it
+	// names.
+	typed    bool
 	scan     scan.Options
 	progress *progress
 	reading  sync.Mutex
@@ -179,7 +182,7 @@ func (l *linting) one(ctx context.Context, j lintJob) *dockerlint.File {
 	if p := l.decided.Policy; len(p.Targets) > 0 {
 		in.Machines, in.Policy = p.Targets, filepath.Base(p.File)
 	}
-	if l.index != nil {
+	if l.index != nil && !l.typed {
 		in.Wheel = func(name, spec string) (*dockerlint.Wheel, string) { return l.wheel(ctx, name, spec) }
 		in.Index = func(url string) (exists, known bool) { return indexExists(ctx, url) }
 	}
@@ -266,6 +269,9 @@ func (l *linting) base(ctx context.Context, ref, platform string) lintBase {
 	defer l.reading.Unlock()
 	if b, ok := l.bases[key]; ok {
 		return b
+	}
+	if l.typed {
+		return lintBase{why: "the file is not saved"}
 	}
 	b := l.readBase(ctx, ref, platform)
 	l.bases[key] = b
