@@ -177,7 +177,9 @@ func parseSimpleHTML(a answer) ([]*link, error) {
 	base := a.from
 	var list []*link
 	var open *link
-	z := html.NewTokenizer(bytes.NewReader(a.body))
+	// Bytes that are no UTF-8 are U+FFFD, as in a browser
+	// (https://encoding.spec.whatwg.org/#utf-8-decoder) and in a page of JSON.
+	z := html.NewTokenizer(bytes.NewReader(bytes.ToValidUTF8(a.body, []byte("\uFFFD"))))
 	for {
 		kind := z.Next()
 		switch kind {
