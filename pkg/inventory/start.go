@@ -9,17 +9,22 @@ import (
 const maxStart = 64 << 10
 
 // isPython reports whether a file is Python source that a program may import, or run. The
-// tests of installed packages are not: half of the files of NumPy, SciPy and pandas.
+// tests of installed packages are not: half of the files of NumPy, SciPy and pandas. Other
+// files beside tests are: bottleneck imports its bottleneck.tests.util.
 func isPython(name string) bool {
 	return strings.HasSuffix(name, ".py") && !isUnpacked(name) && !isPackageTest(name)
 }
 
-// isPackageTest reports whether a file is a test of an installed package, or of Python.
+// isPackageTest reports whether a file is a test of an installed package, by the names that
+// pytest collects (https://docs.pytest.org/en/stable/explanation/goodpractices.html), or one
+// of Python's own.
 func isPackageTest(name string) bool {
 	for _, dir := range []string{"-packages/", "lib/python3", "lib/python2"} {
 		if n := strings.Index(name, dir); n >= 0 {
 			rest := name[n+len(dir):]
-			return strings.Contains(rest, "/tests/") || dir != "-packages/" && strings.Contains(rest, "/test/") && !strings.Contains(rest, "-packages/")
+			base := path.Base(rest)
+			test := strings.HasPrefix(base, "test_") || strings.HasSuffix(base, "_test.py") || base == "conftest.py"
+			return test && strings.Contains(rest, "/tests/") || dir != "-packages/" && strings.Contains(rest, "/test/") && !strings.Contains(rest, "-packages/")
 		}
 	}
 	return false

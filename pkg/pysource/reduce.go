@@ -28,6 +28,8 @@ const maxHead = 256
 //   - statements at import time that call something, apart from builtins and parts of the
 //     standard library that load nothing; and raise, assert, __all__, and assignments of
 //     short constants, of the release, or of a name that they use before;
+//   - parts of imported modules that other expressions at import time use
+//     (np.random of np.random.Generator), each once;
 //   - classes of importers, which have a method find_spec or find_module;
 //   - functions that import or open something, that call such a function, or that kept
 //     lines call: in these their imports, returns and raises, calls of methods of the
@@ -135,12 +137,19 @@ func (r *reducer) reduce(src []byte) []byte {
 			r.keep(int32(i), full)
 		}
 	}
+	r.processAll()
+	r.keepTouched()
+	r.processAll()
+	return r.assemble(partial)
+}
+
+// processAll processes the lines that are to be kept, and those that they need.
+func (r *reducer) processAll() {
 	for len(r.queue) > 0 {
 		i := r.queue[len(r.queue)-1]
 		r.queue = r.queue[:len(r.queue)-1]
 		r.process(i)
 	}
-	return r.assemble(partial)
 }
 
 // clean returns a source in UTF-8 without a byte order mark, and with \n for the ends of

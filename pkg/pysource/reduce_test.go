@@ -47,6 +47,28 @@ except(ImportError,NameError):
 else:pass
 #: print_it
 `},
+		{"parts of modules that other expressions use", `import numpy as np
+from typing import Union
+Seed = Union[
+    int,
+    np.random.Generator,
+    np.random.BitGenerator,
+]
+class A:
+    x: np.polynomial.X = np.random.Generator
+    if np.linalg:
+        z = np.fft.fft
+later = lambda: np.rec.array
+perhaps = np.char.array if Seed else np.strings.array
+`, `import numpy as np
+from typing import Union
+np.random
+class A:#8
+ x=np.random.Generator
+ if np.linalg:
+  np.fft
+#: Seed later perhaps
+`},
 		{"the release, and the text of an exception", `import json
 version_json = '''
 {"version": "1.24.2", "date": "2023-02-05T11:25:52-0500", "dirty": false, "error": null}

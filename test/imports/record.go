@@ -59,7 +59,8 @@ func readRecords(r io.Reader) (list []*Record, base *Record, err error) {
 // also put there what no finder has found.
 func (r *Record) looked(module string) bool {
 	if len(r.Edges) == 0 {
-		return r.Origins[module] != ""
+		o := r.Origins[module]
+		return o != "" && o != "frozen" && o != "built-in" // such may be other names, as collections.abc
 	}
 	return slices.ContainsFunc(r.Edges, func(e [2]string) bool { return e[0] == module })
 }

@@ -1,0 +1,113 @@
+package pysource
+
+import "bytes"
+
+// maxTouched bounds the parts of modules that are kept of one file's left out expressions.
+const maxTouched = 16
+
+// keepTouched keeps of expressions at import time that are left out the parts of modules that
+// they use: `np.random` of `Random = Union[int, np.random.Generator]`. A module may import such
+// a part when it is used first, by a function __getattr__ (PEP 562), as NumPy 2 does.
+func (r *reducer) keepTouched() {
+	modules := r.importedModules()
+	if len(modules) == 0 {
+		return
+	}
+	var touched [][]byte
+	for i := range r.lines {
+		l := &r.lines[i]
+		if l.kind != other || l.fn >= 0 {
+			continue
+		}
+		kept := len(r.text)
+		touched = r.touch(l, modules, touched)
+		if len(r.text) == kept {
+			continue
+		}
+		if l.mode == dropped {
+			l.short, l.out, l.stop, l.mode = true, int32(kept), int32(len(r.text)-1), full // without the last ;
+			if l.parent >= 0 {
+				r.keep(l.parent, full)
+			}
+			continue
+		}
+		r.text = append(r.text, r.text[l.out:l.stop]...)
+		l.out, l.stop = int32(kept), int32(len(r.text))
+	}
+}
+
+// importedModules returns the names that `import a`, `import a.b` and `import a as b` bind in
+// the module.
+func (r *reducer) importedModules() [][]byte {
+	var names [][]byte
+	for i := range r.lines {
+		l := &r.lines[i]
+		text := r.bytesOf(l)
+		if l.kind != importLine || l.fn >= 0 || !bytes.HasPrefix(text, []byte("import")) {
+			continue
+		}
+		for part := range bytes.SplitSeq(text[len("import"):], []byte(",")) {
+			name := bytes.TrimSpace(part)
+			if n := bytes.LastIndexAny(name, " \t"); n >= 0 {
+				name = name[n+1:] // after as
+			} else {
+				name, _, _ = bytes.Cut(name, []byte("."))
+			}
+			if len(name) > 0 {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// touch appends to r.text the parts of modules that a line uses, each with a semicolon, unless
+// they are among the touched or the kept part of the line has them, and returns all.
+func (r *reducer) touch(l *logical, modules, touched [][]byte) [][]byte {
+	text := r.bytesOf(l)[l.equal:]
+	if bytes.Count(text, []byte(".")) < 2 || mayNotRun(text) {
+		return touched
+	}
+	has := r.text[l.out:l.stop]
+	eachName(text, func(name []byte, at int) bool {
+		if at > 0 && text[at-1] == '.' || !contains(modules, name) {
+			return true
+		}
+		end := nameEnd(text, min(at+len(name)+1, len(text)))
+		part := text[at:end]
+		if end == at+len(name)+1 || end+1 >= len(text) || text[at+len(name)] != '.' || text[end] != '.' || classes[text[end+1]] != clName || contains(touched, part) {
+			return true
+		}
+		if len(touched) == maxTouched {
+			return false
+		}
+		touched = append(touched, part)
+		if l.mode == dropped || !bytes.Contains(has, part) {
+			r.text = append(append(r.text, part...), ';')
+		}
+		return true
+	})
+	return touched
+}
+
+// mayNotRun reports whether parts of an expression run later, or only under a condition.
+func mayNotRun(text []byte) bool {
+	found := false
+	eachName(text, func(name []byte, _ int) bool {
+		switch string(name) {
+		case "lambda", "if", "and", "or", "for":
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+func contains(list [][]byte, name []byte) bool {
+	for _, n := range list {
+		if bytes.Equal(n, name) {
+			return true
+		}
+	}
+	return false
+}
