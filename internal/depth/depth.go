@@ -2,6 +2,8 @@
 // itself for each reads it. It does not know formats: brackets in strings count as well.
 package depth
 
+import "bytes"
+
 // Exceeds reports whether more than most brackets, [ or {, are open at one place of a text.
 func Exceeds(text []byte, most int) bool {
 	depth := 0
@@ -18,3 +20,53 @@ func Exceeds(text []byte, most int) bool {
 	}
 	return false
 }
+
+// DottedExceeds reports whether the dotted keys of a TOML document cost more than most: the
+// squares of the parts of each key, with those of its table, summed over the keys with more
+// than five. A parser makes the key's path and all its beginnings.
+func DottedExceeds(text []byte, most int) bool {
+	cost, table := 0, 0
+	for len(text) > 0 {
+		line := text
+		if n := bytes.IndexByte(text, '\n'); n >= 0 {
+			line, text = text[:n], text[n+1:]
+		} else {
+			text = nil
+		}
+		parts := dots(line)
+		if trimmed := bytes.TrimLeft(line, " \t"); len(trimmed) > 0 && trimmed[0] == '[' {
+			table = parts
+		} else {
+			parts += table
+		}
+		if parts > 4 {
+			cost += (parts + 1) * (parts + 1)
+		}
+		if cost > most {
+			return true
+		}
+	}
+	return false
+}
+
+// dots counts the dots of a line outside of quotes.
+func dots(line []byte) int {
+	n := 0
+	quote := byte(0)
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case quote == '"' && c == '\\':
+			i++
+		case quote == c:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		case quote == 0 && c == '.':
+			n++
+		}
+	}
+	return n
+}
+
+// MaxDotted is the cost of dotted keys that callers allow: some 50 MB in the parser.
+const MaxDotted = 1_000_000

@@ -11,3 +11,22 @@ func TestExceeds(t *testing.T) {
 		}
 	}
 }
+
+func TestDottedExceeds(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want bool
+	}{
+		{"a.b.c.d.e = 1\n", false},
+		{"a.b.c.d.e.f = 1\n", true},
+		{"a = 'b.c.d.e.f.g.h' # \\\"\n", false},
+		{`a."\".\".".c.d.e.f = 1`, true},
+		{"[a.b.c]\nd.e = 1\n", false},
+		{"[a.b.c]\nd.e.f.g = 1\n", true},
+		{"  [[a.b.c.d.e]]\nx.y = 1\n[z]\ny.x = 1", true},
+	} {
+		if got := DottedExceeds([]byte(c.text), 35); got != c.want {
+			t.Errorf("%q costs more than 35: %v", c.text, got)
+		}
+	}
+}

@@ -1,8 +1,8 @@
 // Package builds reads which Dockerfiles other files build, and how: the services of Compose
-// files, the targets of docker buildx bake's JSON, and devcontainer.json.
+// files, the targets of docker buildx bake in HCL and JSON, and devcontainer.json.
 //
 // It opens no files. A value that a variable decides which the file does not know is in
-// [Build.Why], and so are Compose's extends and include. Of bake's HCL [Of] returns an error.
+// [Build.Why], and so are Compose's extends and include, and bake's matrices.
 package builds
 
 import (
@@ -13,10 +13,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tailscale/hujson"
 	"gopkg.in/yaml.v3"
 
 	"github.com/imgcheck/imgcheck/internal/depth"
+	"github.com/imgcheck/imgcheck/internal/document"
+	"github.com/imgcheck/imgcheck/internal/variables"
 )
 
 // Limits of a file: its bytes, its builds, the arguments of one, and how deeply values nest.
@@ -59,21 +60,21 @@ func Of(file string, text []byte) ([]Build, error) {
 	if len(text) > maxSize {
 		return nil, fmt.Errorf("it is larger than %d KiB", maxSize>>10)
 	}
-	if strings.HasSuffix(strings.ToLower(file), ".hcl") {
-		return nil, errors.New("bake's HCL is not read: `docker buildx bake --print` writes it as JSON")
-	}
-	if depth.Exceeds(text, maxNested) {
+	doc, err := document.Read(file, text) // YAML if it is none of its formats
+	switch {
+	case err != nil:
+		return nil, err
+	case doc != nil:
+	case depth.Exceeds(text, maxNested):
 		return nil, errors.New("its values nest too deeply")
-	}
-	if strings.HasSuffix(file, ".json") { // with comments; YAML reads the rest
-		var err error
-		if text, err = hujson.Standardize(text); err != nil {
-			return nil, errors.New("it is no JSON")
+	default:
+		doc = &yaml.Node{}
+		if err := yaml.Unmarshal(text, doc); err != nil {
+			return nil, errors.New("it is no YAML")
 		}
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil || len(doc.Content) == 0 {
-		return nil, errors.New("it is no YAML")
+	if len(doc.Content) == 0 {
+		return nil, errors.New("it is empty")
 	}
 	r := &reader{}
 	root := doc.Content[0]
@@ -81,7 +82,7 @@ func Of(file string, text []byte) ([]Build, error) {
 	case dev.MatchString(file):
 		r.devcontainer(root)
 	case bake.MatchString(file):
-		each(get(root, "target"), func(name string, n *yaml.Node) { r.add(name, n, "") })
+		r.bake(root)
 	default:
 		each(get(root, "services"), func(name string, n *yaml.Node) {
 			switch b := get(n, "build"); {
@@ -111,6 +112,94 @@ func (r *reader) devcontainer(root *yaml.Node) {
 	} else if f := get(root, "dockerFile"); f != nil {
 		r.add("devcontainer", root, "dockerFile")
 	}
+}
+
+// bake reads the targets of a bake file, with what they inherit:
+// https://docs.docker.com/build/bake/reference/#targetinherits
+func (r *reader) bake(root *yaml.Node) {
+	t := &targets{nodes: map[string]*yaml.Node{}, whole: map[string]*yaml.Node{}}
+	var names []string
+	add := func(name string, n *yaml.Node) {
+		if t.nodes[name] == nil {
+			names = append(names, name)
+		}
+		t.nodes[name] = n
+	}
+	if list := get(root, "target"); list != nil && list.Kind == yaml.SequenceNode { // HCL's blocks
+		for _, n := range list.Content {
+			each(n, add)
+		}
+	} else {
+		each(list, add)
+	}
+	for _, name := range names {
+		n := t.nodes[name]
+		switch whole := t.inherited(name, 0); {
+		case get(n, "matrix") != nil:
+			r.unknown(name, n.Line, "it is made of a matrix")
+		case whole == nil:
+			r.unknown(name, n.Line, "what it inherits is not known")
+		default:
+			r.add(name, whole, "")
+		}
+	}
+}
+
+// maxInherited limits in how many steps a target may inherit, and from how many.
+const maxInherited = 10
+
+// targets are the targets of a bake file by name: as they are written, and with what they
+// inherit, which is nil if that is not known.
+type targets struct{ nodes, whole map[string]*yaml.Node }
+
+// inherited returns a target with the keys of those that it inherits from, of which the later
+// ones count, and then its own; or nil if not all are known.
+func (t *targets) inherited(name string, depth int) *yaml.Node {
+	n := t.nodes[name]
+	from := get(n, "inherits")
+	if n == nil || from == nil {
+		return n
+	}
+	if whole, ok := t.whole[name]; ok {
+		return whole
+	}
+	t.whole[name] = nil // also while it is asked for: a target that inherits from itself
+	if depth == maxInherited || from.Kind != yaml.SequenceNode || len(from.Content) > maxInherited {
+		return nil
+	}
+	whole := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}
+	for _, f := range from.Content {
+		parent := t.inherited(f.Value, depth+1)
+		if parent == nil {
+			return nil
+		}
+		override(whole, parent)
+	}
+	override(whole, n)
+	t.whole[name] = whole
+	return whole
+}
+
+// override sets the keys of a mapping to those of another; arguments are set one by one.
+func override(n, by *yaml.Node) {
+	each(by, func(key string, value *yaml.Node) {
+		old := plain(n, key)
+		switch {
+		case old == nil:
+			if key == "args" && value.Kind == yaml.MappingNode {
+				value = &yaml.Node{Kind: yaml.MappingNode, Line: value.Line, Content: slices.Clone(value.Content)}
+			}
+			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
+		case key == "args" && old.Kind == yaml.MappingNode && value.Kind == yaml.MappingNode:
+			override(old, value)
+		default:
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				if n.Content[i].Value == key {
+					n.Content[i+1] = value
+				}
+			}
+		}
+	})
 }
 
 // unknown adds a build of which the file does not say enough.
@@ -205,14 +294,13 @@ func (b *Build) inline(n *yaml.Node) {
 	}
 }
 
-// variable matches ${NAME:-default} and ${NAME-default}:
-// https://docs.docker.com/reference/compose-file/interpolation/
-var variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*:?-([^${}]*)\}`)
-
 // expand returns a text with the defaults of its variables. One without a default is not known.
 func expand(s string) (value string, known bool) {
-	s = variable.ReplaceAllString(s, "$1")
-	return s, !strings.Contains(s, "$")
+	value, missing := variables.Expand(s, nil)
+	if missing != "" {
+		return s, false
+	}
+	return value, true
 }
 
 // each calls f for the pairs of a mapping.

@@ -82,7 +82,28 @@ services:
 			"docker-bake.json", `{"target": {"app": {"context": "app", "target": "final", "args": {"A": "1", "B": null}}, "inline": {"dockerfile-inline": "FROM scratch\n"}}}`,
 			"1 app: app/Dockerfile in app target final A=1\n1 inline:  in . (its Dockerfile is not a block of lines)",
 		},
-		{"docker-bake.hcl", `target "a" {}`, "error: bake's HCL is not read: `docker buildx bake --print` writes it as JSON"},
+		{"docker-bake.hcl", `variable "CUDA" { default = "12.4.1" }
+group "default" { targets = ["a"] }
+target "_common" {
+  context = "app"
+  args = { CUDA = CUDA, PY = "3.12" }
+}
+target "a" {
+  inherits = ["_common"]
+  dockerfile = "Dockerfile.gpu"
+  args = { PY = "3.13", SHA = env.SHA }
+}
+target "loop" { inherits = ["loop"] }
+target "none" { inherits = ["else"] }
+target "m" { matrix = { x = ["1", "2"] } }
+target "f" { context = lower("X") }
+`, `3 _common: app/Dockerfile in app CUDA=12.4.1 PY=3.12
+7 a: app/Dockerfile.gpu in app CUDA=12.4.1 PY=3.13
+12 loop:  in  (what it inherits is not known)
+13 none:  in  (what it inherits is not known)
+14 m:  in  (it is made of a matrix)
+15 f:  in ${lower("X")} (its context is ${lower("X")})`},
+		{"docker-bake.hcl", "target {", "error: line 1: it is no HCL"},
 		{"compose.yaml", "services: [" + strings.Repeat("[", 1000), "error: its values nest too deeply"},
 		{"compose.yaml", "a: [", "error: it is no YAML"},
 		{"compose.yaml", "a: &a [*a]\nservices: *a", ""},
@@ -103,6 +124,7 @@ services:
 func FuzzOf(f *testing.F) {
 	f.Add("compose.yaml", []byte("services:\n  a:\n    build: {context: ., args: {A: 1}}\n"))
 	f.Add("docker-bake.json", []byte(`{"target": {"a": {"args": {"A": "1"}}}}`))
+	f.Add("docker-bake.hcl", []byte("target \"a\" {\n  inherits = [\"b\"]\n}\ntarget \"b\" {\n  args = {A = \"1\"}\n}\n"))
 	f.Add("devcontainer.json", []byte(`{"build": {"dockerfile": "a"}} // x`))
 	f.Fuzz(func(t *testing.T, file string, text []byte) {
 		one, err := builds.Of(file, text)

@@ -20,17 +20,23 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/joho/godotenv"
+
 	"github.com/imgcheck/imgcheck/pkg/dockerfile"
+	"github.com/imgcheck/imgcheck/pkg/imagerefs"
 )
 
-// Limits: refs of a push, files of a push, bytes of a file, and bytes of all files. A
-// push beyond them is reported, and not stopped.
+// Limits: refs of a push, files of a push, bytes of a file, and .env files of a push and
+// bytes of one. A push beyond them is reported, and not stopped.
 const (
 	maxRefs  = 10_000
 	maxFiles = 20_000
 	maxFile  = 1 << 20
+	maxEnvs  = 100
+	maxEnv   = 16 << 10
 )
 
+// maxAll limits the bytes of all files of a push.
 const maxAll = int64(64 << 20)
 
 // Update is a line that git writes to a pre-push hook: githooks(5).
@@ -80,6 +86,7 @@ type Change struct {
 	New    []byte // nil if it could not be read, for the reason Why
 	Old    []byte // before the push; nil if the file is new
 	Why    string
+	Values map[string]string // of the variables that the file takes from an .env file
 }
 
 // Changes returns the files of the pushed commits that the remote does not have and that
@@ -132,6 +139,18 @@ func choose(paths []string, most int) (chosen []string, beyond int) {
 		chosen, beyond = chosen[:most], len(chosen)-most
 	}
 	return chosen, beyond
+}
+
+// withoutVariables returns the lines of an .env file that use no variables: twenty lines that
+// each double the value of the one before make a million bytes.
+func withoutVariables(text []byte) []byte {
+	var out []byte
+	for line := range bytes.Lines(text) {
+		if bytes.IndexByte(line, '$') < 0 {
+			out = append(out, line...)
+		}
+	}
+	return out
 }
 
 // has returns the revisions that the remote has, as arguments after --not.
@@ -195,12 +214,41 @@ func read(ctx context.Context, u Update, have, paths []string, left *int64) ([]C
 	if err != nil {
 		return nil, err
 	}
+	values, err := values(ctx, u.Local, files, left)
+	if err != nil {
+		return nil, err
+	}
 	var changes []Change
 	for _, f := range files {
 		b := now[f.id]
-		changes = append(changes, Change{f.path, u.Local, b.text, then[f.old].text, b.why})
+		changes = append(changes, Change{f.path, u.Local, b.text, then[f.old].text, b.why, values[imagerefs.EnvFile(f.path)]})
 	}
 	return changes, nil
+}
+
+// values returns the variables in the .env files that files take theirs from, by path. One
+// that is not there, is too large or cannot be read has none.
+func values(ctx context.Context, commit string, files []file, left *int64) (map[string]map[string]string, error) {
+	var ids []string
+	for _, f := range files {
+		if env := imagerefs.EnvFile(f.path); env != "" && !strings.Contains(env, "\n") && len(ids) < maxEnvs {
+			ids = append(ids, commit+":"+env)
+		}
+	}
+	found, err := blobs(ctx, ids, left)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]map[string]string{}
+	for id, b := range found {
+		if len(b.text) == 0 || len(b.text) > maxEnv {
+			continue
+		}
+		if list, err := godotenv.UnmarshalBytes(withoutVariables(b.text)); err == nil {
+			all[strings.TrimPrefix(id, commit+":")] = list
+		}
+	}
+	return all, nil
 }
 
 // file is a file that differs between two commits, with its objects.

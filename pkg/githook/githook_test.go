@@ -174,3 +174,10 @@ func TestUses(t *testing.T) {
 		t.Errorf("%+v", images)
 	}
 }
+
+// TestWithoutVariables: values that would double each other are not read.
+func TestWithoutVariables(t *testing.T) {
+	if got := string(withoutVariables([]byte("A=1\nB=$A$A\nC='x'"))); got != "A=1\nC='x'" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -39,7 +40,7 @@ var inputs = []string{
 
 // Wanted reports whether a changed file may concern an image.
 func Wanted(path string) bool {
-	return dockerfile.Named(path) || matchAny(inputs, path) || matchAny(imagerefs.Names, path)
+	return dockerfile.Named(path) || matchAny(inputs, path) || matchAny(imagerefs.Names, strings.ToLower(path))
 }
 
 func matchAny(patterns []string, path string) bool {
@@ -56,6 +57,8 @@ func Images(changes []Change, own []Image) (images []Image, notices []string) {
 	f := &found{}
 	for _, c := range changes {
 		switch {
+		case c.Why != "" && !dockerfile.Named(c.Path) && !matchAny(inputs, c.Path) && !imagerefs.Certain(c.Path):
+			f.unread = append(f.unread, c)
 		case c.Why != "":
 			f.notice("%s was not read: %s", c.Path, c.Why)
 		case dockerfile.Named(c.Path):
@@ -66,6 +69,9 @@ func Images(changes []Change, own []Image) (images []Image, notices []string) {
 		default:
 			f.manifest(c)
 		}
+	}
+	if n := len(f.unread); n > 0 {
+		f.notice("%d files that may name images were not read: %s, %s", n, f.unread[0].Path, f.unread[0].Why)
 	}
 	if f.concerned {
 		for _, im := range own {
@@ -81,8 +87,9 @@ type found struct {
 	images    []Image
 	at        map[[3]string]int // index in images, by all fields except Uses
 	notices   []string
-	concerned bool   // a file decides what is installed
-	first     string // the first such file other than the policy
+	unread    []Change // files that few name images in
+	concerned bool     // a file decides what is installed
+	first     string   // the first such file other than the policy
 }
 
 func (f *found) notice(format string, args ...any) {
@@ -136,20 +143,20 @@ func (f *found) dockerfile(c Change) {
 
 // manifest adds the images that a file newly names.
 func (f *found) manifest(c Change) {
-	refs, err := imagerefs.Of(c.Path, c.New)
+	refs, err := imagerefs.Of(c.Path, c.New, c.Values)
 	if err != nil {
 		f.notice("%s was not understood: %v", c.Path, err)
 	}
-	before, _ := imagerefs.Of(c.Path, c.Old) // if the old file has an error, all its images are new
+	before, _ := imagerefs.Of(c.Path, c.Old, c.Values) // if the old file has an error, all its images are new
 	for _, r := range refs {
-		if slices.ContainsFunc(before, func(o imagerefs.Ref) bool { return o.Image == r.Image && o.Why == r.Why }) {
+		if slices.ContainsFunc(before, func(o imagerefs.Ref) bool { return o.Image == r.Image && o.Why == r.Why && o.Platform == r.Platform }) {
 			continue
 		}
 		where := fmt.Sprintf("%s:%d", c.Path, r.Line)
 		if r.Why != "" {
 			f.notice("%s is not scanned: %s", where, r.Why)
 		} else {
-			f.add(Image{Ref: r.Image, Uses: []Use{{Where: where, File: c.Path}}})
+			f.add(Image{Ref: r.Image, Platform: r.Platform, Uses: []Use{{Where: where, File: c.Path}}})
 		}
 	}
 }

@@ -1,8 +1,9 @@
-// Package imagerefs finds the images that YAML files name: Compose files, Kubernetes
-// manifests and the values of Helm charts.
+// Package imagerefs finds the images that files name: Compose files, Kubernetes manifests, the
+// values of Helm charts, pipelines of CI systems, Terraform, scripts for Slurm and more.
 //
-// It recognizes them by name and content, and ignores other files. It does not render
-// templates. If a reference depends on a variable without a default, it says so.
+// formats.yaml lists the formats: the files, and where in them images stand. Of recognizes a file
+// by its name and content, and ignores others. It does not render templates. If a reference
+// depends on a variable without a default, it says so.
 package imagerefs
 
 import (
@@ -10,50 +11,55 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/google/go-containerregistry/pkg/name"
 	"gopkg.in/yaml.v3"
+
+	"github.com/imgcheck/imgcheck/internal/document"
+	"github.com/imgcheck/imgcheck/internal/variables"
 )
 
-// Limits of a file: its bytes, the depth and number of its values, its images, and the
-// bytes of a reference.
+// Limits of a file: its bytes, the depth and number of its values, the bytes of a key, its
+// images, and the bytes of a reference.
 const (
 	maxSize   = 1 << 20
 	maxDepth  = 100
 	maxValues = 200_000
+	maxKey    = 200
 	maxRefs   = 1000
 	maxRef    = 4096
 )
 
 // Ref is one image that a file names.
 type Ref struct {
-	Image string // a reference, or "" if Why is set
-	Line  int
-	Why   string // why the reference is not known, or ""
+	Image    string // a reference, or "" if Why is set
+	Line     int
+	Why      string // why the reference is not known, or ""
+	Platform string // OS/ARCH that the file asks for, or ""
 }
 
-// Names are patterns of paths in a repository whose files may name images.
-var Names = []string{"**/*.yaml", "**/*.yml"}
-
-// Of returns the images that a file names, each once, in the order of the file. It
-// returns none for a file of another kind, and an error for one that exceeds a limit.
-func Of(file string, text []byte) ([]Ref, error) {
+// Of returns the images that a file names, each once, in the order of the file. file is its path
+// in the repository, and values are those of variables that Compose takes from elsewhere: its
+// .env. It returns none for a file of another kind, and an error for one that exceeds a limit.
+func Of(file string, text []byte, values map[string]string) ([]Ref, error) {
 	if len(text) > maxSize {
 		return nil, fmt.Errorf("it is larger than %d KiB", maxSize>>10)
 	}
-	f := &finder{}
-	err := f.stream(path.Base(file), text)
-	if err != nil && bytes.Contains(text, []byte("{{")) {
-		f = &finder{}
-		err = f.templates(path.Base(file), text)
+	f := &finder{values: values}
+	f.choose(strings.ToLower(file), text)
+	if len(f.formats) == 0 && len(f.scripts) == 0 {
+		return nil, nil
 	}
-	if err != nil {
-		return nil, err
+	f.scan(text)
+	if len(f.formats) > 0 {
+		if err := f.read(file, text); err != nil {
+			return nil, err
+		}
 	}
 	if f.seen >= maxValues || len(f.refs) == maxRefs {
 		return nil, fmt.Errorf("it has %d or more values, or names %d or more images", maxValues, maxRefs)
@@ -61,8 +67,26 @@ func Of(file string, text []byte) ([]Ref, error) {
 	return f.refs, nil
 }
 
+// read reads the documents of a file.
+func (f *finder) read(file string, text []byte) error {
+	doc, err := document.Read(file, text)
+	if err != nil {
+		return err
+	}
+	if doc != nil {
+		f.document(doc)
+		return nil
+	}
+	err = f.stream(text)
+	if err == nil || !bytes.Contains(text, []byte("{{")) {
+		return err
+	}
+	f.refs, f.seen = nil, 0
+	return f.templates(text)
+}
+
 // stream reads the documents of a YAML stream.
-func (f *finder) stream(base string, text []byte) error {
+func (f *finder) stream(text []byte) error {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		var doc yaml.Node
@@ -73,22 +97,14 @@ func (f *finder) stream(base string, text []byte) error {
 		if err != nil {
 			return err
 		}
-		root := doc.Content[0]
-		switch {
-		case get(root, "apiVersion") != nil && get(root, "kind") != nil:
-			f.manifest(root, 0)
-		case matches("{docker-,}compose{,.*,-*}.{yaml,yml}", base):
-			f.compose(root)
-		case matches("*values*.{yaml,yml}", base):
-			f.values(root, 0)
-		}
+		f.document(&doc)
 	}
 }
 
 // templates reads the documents of a stream one by one and skips those that are templates
 // and not YAML; the chart's values name their images. A line that begins with "---"
 // always separates two documents (https://yaml.org/spec/1.2.2/#912-document-markers).
-func (f *finder) templates(base string, text []byte) error {
+func (f *finder) templates(text []byte) error {
 	start, line := 0, 0
 	for at, next := 0, 0; at < len(text) && f.seen < maxValues; at = next {
 		if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
@@ -98,20 +114,20 @@ func (f *finder) templates(base string, text []byte) error {
 		}
 		line++
 		if rest, ok := bytes.CutPrefix(text[at:next], []byte("---")); ok && (len(rest) == 0 || bytes.ContainsAny(rest[:1], " \t\r\n")) {
-			if err := f.document(base, text[start:at]); err != nil {
+			if err := f.part(text[start:at]); err != nil {
 				return err
 			}
 			start, f.before = at, line-1
 			f.seen++
 		}
 	}
-	return f.document(base, text[start:])
+	return f.part(text[start:])
 }
 
-// document reads one document of a stream. It ignores directives, which precede a
-// document and begin with "%".
-func (f *finder) document(base string, text []byte) error {
-	err := f.stream(base, text)
+// part reads one document of a stream. It ignores directives, which precede a document and
+// begin with "%".
+func (f *finder) part(text []byte) error {
+	err := f.stream(text)
 	if bytes.Contains(text, []byte("{{")) || bytes.HasPrefix(bytes.TrimSpace(text), []byte("%")) {
 		return nil
 	}
@@ -128,221 +144,289 @@ func Valid(ref string) bool {
 }
 
 type finder struct {
-	refs   []Ref
-	seen   int
-	before int // lines of the file before the current stream
+	formats []*format
+	scripts []*script
+	values  map[string]string // of variables
+	refs    []Ref
+	seen    int
+	before  int // lines of the file before the current stream
 }
 
 // add adds a reference, unless it was added before.
 func (f *finder) add(r Ref) {
-	r.Line += f.before
+	r.Line = max(r.Line, 1) + f.before
 	if len(r.Image) > maxRef || len(r.Why) > 2*maxRef {
 		r = Ref{Line: r.Line, Why: fmt.Sprintf("the reference has more than %d bytes", maxRef)}
 	}
-	if r.Why == "" {
-		if !Valid(r.Image) {
-			r = Ref{Line: r.Line, Why: fmt.Sprintf("%q is not a reference", r.Image)}
-		}
+	if r.Why == "" && !Valid(r.Image) {
+		r = Ref{Line: r.Line, Why: fmt.Sprintf("%q is not a reference", r.Image)}
 	}
-	same := func(o Ref) bool { return o.Image == r.Image && o.Why == r.Why }
+	same := func(o Ref) bool { return o.Image == r.Image && o.Why == r.Why && o.Platform == r.Platform }
 	if len(f.refs) < maxRefs && !slices.ContainsFunc(f.refs, same) {
 		f.refs = append(f.refs, r)
 	}
 }
 
-// manifest finds the containers of pods at any depth: of a CronJob, a List, a custom
-// resource.
-func (f *finder) manifest(n *yaml.Node, depth int) {
-	if !f.enter(depth) {
+// document finds the images of a document by all formats that fit it.
+func (f *finder) document(doc *yaml.Node) {
+	if len(doc.Content) == 0 {
 		return
 	}
-	for key, value := range pairs(n) {
-		if value.Kind == yaml.SequenceNode && (key == "containers" || key == "initContainers" || key == "ephemeralContainers") {
-			for _, c := range value.Content {
-				f.scalar(f.get(c, "image"), plain)
-			}
+	root := doc.Content[0]
+	for _, format := range f.formats {
+		if !format.fits(root) {
+			continue
 		}
-		f.manifest(value, depth+1)
-	}
-	if n.Kind == yaml.SequenceNode {
-		for _, c := range n.Content {
-			f.manifest(c, depth+1)
-		}
-	}
-}
-
-// compose reads services:
-// https://github.com/compose-spec/compose-spec/blob/main/05-services.md
-func (f *finder) compose(root *yaml.Node) {
-	services := f.get(root, "services")
-	if services == nil {
-		return
-	}
-	for _, s := range pairs(services) {
-		if image := f.get(s, "image"); image != nil && f.get(s, "build") != nil {
-			f.add(Ref{Line: image.Line, Why: fmt.Sprintf("%s is built here", image.Value)})
-		} else {
-			f.scalar(image, interpolate)
-		}
-	}
-}
-
-// values finds images by the conventions of charts: `image: name:tag`, or a mapping with
-// repository and perhaps registry, tag and digest.
-func (f *finder) values(n *yaml.Node, depth int) {
-	if !f.enter(depth) {
-		return
-	}
-	for key, value := range pairs(n) {
-		if key == "image" || strings.HasSuffix(key, "Image") {
-			f.scalar(value, plain)
-		}
-		f.values(value, depth+1)
-	}
-	if n.Kind == yaml.SequenceNode {
-		for _, c := range n.Content {
-			f.values(c, depth+1)
-		}
-	}
-	repo := text(f.get(n, "repository"))
-	if repo == "" {
-		return
-	}
-	if tag, digest := text(f.get(n, "tag")), text(f.get(n, "digest")); tag != "" || digest != "" {
-		ref := repo
-		if registry := text(f.get(n, "registry")); registry != "" {
-			ref = registry + "/" + ref
-		}
-		if tag != "" {
-			ref += ":" + tag
-		}
-		if digest != "" {
-			ref += "@" + digest
-		}
-		f.add(Ref{Image: ref, Line: f.get(n, "repository").Line})
-	} else if f.get(n, "tag") != nil {
-		f.add(Ref{Line: f.get(n, "repository").Line, Why: repo + " has no tag here: the chart's version gives it"})
-	}
-}
-
-func (f *finder) enter(depth int) bool {
-	f.seen++
-	return depth < maxDepth && f.seen < maxValues
-}
-
-// get returns the value of a key as the function get does, and counts the cost: an alias
-// may repeat a large mapping ten thousand times.
-func (f *finder) get(n *yaml.Node, key string) *yaml.Node {
-	if f.seen >= maxValues {
-		return nil
-	}
-	v, cost := getCounted(n, key)
-	f.seen += cost
-	return v
-}
-
-// scalar adds the reference in a value.
-func (f *finder) scalar(n *yaml.Node, expand func(string) (string, string)) {
-	s := text(n)
-	if s == "" || n.Kind == yaml.ScalarNode && n.Tag != "!!str" { // image: true
-		return
-	}
-	if len(s) > maxRef {
-		f.add(Ref{Image: s, Line: n.Line})
-		return
-	}
-	image, why := expand(s)
-	if why != "" {
-		image = ""
-	}
-	f.add(Ref{Image: image, Line: n.Line, Why: why})
-}
-
-func plain(s string) (string, string) {
-	if strings.Contains(s, "{{") || strings.Contains(s, "$(") || strings.Contains(s, "${") {
-		return "", s + " comes from a template"
-	}
-	return s, ""
-}
-
-var variable = regexp.MustCompile(`\$(?:\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-+?])([^{}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))`)
-
-// interpolate replaces variables by their defaults:
-// https://github.com/compose-spec/compose-spec/blob/main/12-interpolation.md
-func interpolate(s string) (out, why string) {
-	out = variable.ReplaceAllStringFunc(s, func(v string) string {
-		m := variable.FindStringSubmatch(v)
-		if strings.HasSuffix(m[2], "-") {
-			return m[3]
-		}
-		why = fmt.Sprintf("%s: the variable %s%s has no default", s, m[1], m[4])
-		return ""
-	})
-	return out, why
-}
-
-// pairs yields the keys and values of a mapping.
-func pairs(n *yaml.Node) func(func(string, *yaml.Node) bool) {
-	return func(yield func(string, *yaml.Node) bool) {
-		if n.Kind != yaml.MappingNode {
+		w := &walk{finder: f, format: format, values: f.values}
+		w.takeDefaults(root)
+		w.node(root, nil, "", "", 0)
+		if format.Last {
 			return
 		}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if !yield(n.Content[i].Value, n.Content[i+1]) {
-				return
-			}
+	}
+}
+
+// walk is the search of one document for the images of one format.
+type walk struct {
+	*finder
+	*format
+	values map[string]string
+}
+
+// takeDefaults takes the values of the document's own variables: texts, or mappings with a
+// value.
+func (w *walk) takeDefaults(root *yaml.Node) {
+	if w.Defaults == "" {
+		return
+	}
+	w.values = maps.Clone(w.values)
+	if w.values == nil {
+		w.values = map[string]string{}
+	}
+	for key, value := range w.pairs(w.get(root, w.Defaults)) {
+		if resolve(value).Kind == yaml.MappingNode {
+			value = w.get(value, "value")
+		}
+		if s, ok := known(value); ok && len(s) <= maxRef {
+			w.values[key] = s
 		}
 	}
 }
 
-// get returns the value of a key of a mapping or of one that is merged into it (<<).
-func get(n *yaml.Node, key string) *yaml.Node {
-	v, _ := getCounted(n, key)
-	return v
+// known returns the text of a scalar that has one.
+func known(n *yaml.Node) (string, bool) {
+	s := text(n)
+	return s, s != "" || n != nil && n.Kind == yaml.ScalarNode && n.Tag == "!!str"
 }
 
-// getCounted does as get, and also returns about how many values it compared.
-func getCounted(n *yaml.Node, key string) (value *yaml.Node, cost int) {
-	if n == nil {
-		return nil, 0
+// node looks at a value and all that it has. at has the keys from the top, with slashes; the
+// last is key, of the mapping in.
+func (w *walk) node(n, in *yaml.Node, at, key string, depth int) {
+	w.seen++
+	if depth >= maxDepth || w.seen >= maxValues {
+		return
 	}
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
+	n = resolve(n)
+	switch n.Kind {
+	case yaml.SequenceNode:
+		for _, c := range n.Content {
+			w.node(c, in, at, key, depth+1)
+		}
+		return
+	case yaml.MappingNode:
+		if w.format.parts.match(at, key) || at != "" && w.format.images.match(at, key) {
+			w.joined(n)
+		}
+		for k, v := range w.pairs(n) {
+			if len(k) > maxKey {
+				k = k[:maxKey]
+			}
+			k = strings.ReplaceAll(k, "/", "|")
+			w.node(v, n, path.Join(at, k), k, depth+1)
+		}
+	case yaml.ScalarNode:
+		switch {
+		case w.format.built.match(at, key):
+			if s := text(n); s != "" {
+				w.add(Ref{Line: n.Line, Why: fmt.Sprintf("%s is built here", shorten(s))})
+			}
+		case w.format.images.match(at, key):
+			w.scalar(n, in)
+		}
 	}
-	var merged []*yaml.Node
-	for k, v := range pairs(n) {
-		cost++
-		switch k {
-		case key:
-			return v, cost / 8
-		case "<<":
-			if v.Kind == yaml.SequenceNode {
+}
+
+func shorten(s string) string {
+	if len(s) > maxRef {
+		return s[:maxRef] + "…"
+	}
+	return s
+}
+
+// joined adds the image whose parts a mapping has: repository or newName, and tag or digest; a
+// name counts beside a registry, a new tag or a digest.
+func (w *walk) joined(n *yaml.Node) {
+	one := func(keys ...string) (*yaml.Node, string) {
+		for _, k := range keys {
+			if v := w.get(n, k); text(v) != "" {
+				return v, text(v)
+			}
+		}
+		return nil, ""
+	}
+	_, registry := one("registry")
+	_, tag := one("newTag", "tag", "imageTag")
+	_, digest := one("digest")
+	from, repo := one("repository", "newName")
+	if _, newTag := one("newTag"); repo == "" && (registry != "" || newTag != "" || digest != "") {
+		from, repo = one("name", "image")
+	}
+	switch {
+	case repo == "":
+		return
+	case tag == "" && digest == "":
+		if w.get(n, "tag") != nil {
+			w.add(Ref{Line: from.Line, Why: repo + " has no tag here: the chart's version gives it"})
+		}
+		return
+	}
+	if registry != "" {
+		repo = registry + "/" + repo
+	}
+	if tag != "" {
+		repo += ":" + tag
+	}
+	if digest != "" {
+		repo += "@" + digest
+	}
+	w.reference(repo, "", from.Line)
+}
+
+// scalar adds the reference in a value of the mapping in.
+func (w *walk) scalar(n, in *yaml.Node) {
+	s := text(n)
+	if s == "" || n.Tag != "!!str" { // image: true
+		return
+	}
+	if w.Prefix != "" {
+		var ok bool
+		if s, ok = strings.CutPrefix(s, w.Prefix); !ok {
+			return
+		}
+	}
+	if w.Unless != "" && w.get(in, w.Unless) != nil {
+		w.add(Ref{Line: n.Line, Why: fmt.Sprintf("%s is built here", shorten(s))})
+		return
+	}
+	if tag := s[strings.LastIndexByte(s, '/')+1:]; !strings.ContainsAny(tag, ":@") {
+		for _, k := range w.Tags {
+			if t := text(w.get(in, k)); t != "" {
+				s += ":" + t
+				break
+			}
+		}
+	}
+	platform := ""
+	if w.Platform != "" {
+		platform = text(w.get(in, w.Platform))
+	}
+	w.reference(s, platform, n.Line)
+}
+
+// reference adds a reference with the values of its variables.
+func (w *walk) reference(s, platform string, line int) {
+	if len(s) > maxRef {
+		w.add(Ref{Image: s, Line: line})
+		return
+	}
+	r := Ref{Image: s, Line: line, Platform: platform}
+	if w.Variables == "compose" {
+		image, missing := variables.Expand(s, w.values)
+		r.Image = image
+		if missing != "" {
+			r.Image, r.Why = "", fmt.Sprintf("%s: the variable %s has no default", s, missing)
+		}
+		r.Platform, missing = variables.Expand(platform, w.values)
+		if missing != "" {
+			r.Platform = ""
+		}
+	} else if strings.Contains(s, "{{") || strings.Contains(s, "$") {
+		r.Image, r.Why = "", s+" comes from a template"
+	}
+	w.add(r)
+}
+
+// pairs yields the keys and values of a mapping, and of those that are merged into it (<<) the
+// ones that it has not. It counts the cost: an alias may repeat a large mapping ten thousand
+// times.
+func (f *finder) pairs(n *yaml.Node) func(func(string, *yaml.Node) bool) {
+	return func(yield func(string, *yaml.Node) bool) {
+		n = resolve(n)
+		if n == nil || n.Kind != yaml.MappingNode || f.seen >= maxValues {
+			return
+		}
+		f.seen += len(n.Content) / 16
+		var merged []*yaml.Node
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			k, v := n.Content[i], n.Content[i+1]
+			switch {
+			case k.Value != "<<":
+				if !yield(k.Value, v) {
+					return
+				}
+			case v.Kind == yaml.SequenceNode:
 				merged = append(merged, v.Content...)
-			} else {
+			default:
 				merged = append(merged, v)
 			}
 		}
-	}
-	for _, m := range merged {
-		if m.Kind == yaml.AliasNode {
-			m = m.Alias
+		if len(merged) == 0 {
+			return
 		}
-		cost++
-		for k, v := range pairs(m) {
-			cost++
-			if k == key {
-				return v, cost / 8
+		had := map[string]bool{"<<": true}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			had[n.Content[i].Value] = true
+		}
+		for _, m := range merged {
+			if m = resolve(m); m.Kind != yaml.MappingNode || f.seen >= maxValues {
+				continue
+			}
+			f.seen += 1 + len(m.Content)/2
+			for i := 0; i+1 < len(m.Content); i += 2 {
+				k := m.Content[i].Value
+				if had[k] {
+					continue
+				}
+				had[k] = true
+				if !yield(k, m.Content[i+1]) {
+					return
+				}
 			}
 		}
 	}
-	return nil, cost / 8
+}
+
+// get returns the value of a key of a mapping, or nil.
+func (f *finder) get(n *yaml.Node, key string) *yaml.Node {
+	for k, v := range f.pairs(n) {
+		if k == key {
+			return v
+		}
+	}
+	return nil
+}
+
+// resolve returns the value that an alias stands for.
+func resolve(n *yaml.Node) *yaml.Node {
+	if n != nil && n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
 }
 
 // text returns the text of a scalar, and "" for other nodes.
 func text(n *yaml.Node) string {
-	if n != nil && n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
+	n = resolve(n)
 	if n == nil || n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		return ""
 	}

@@ -29,18 +29,18 @@ spec:
 apiVersion: batch/v1
 kind: CronJob
 spec: {jobTemplate: {spec: {template: {spec: {containers: [{image: "b@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}]}}}}}
-`, []Ref{{"busybox:1", 8, ""}, {"ghcr.io/org/app:1", 11, ""}, {"b@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 16, ""}}},
+`, []Ref{{"busybox:1", 8, "", ""}, {"ghcr.io/org/app:1", 11, "", ""}, {"b@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 16, "", ""}}},
 		"no manifest":      {"app.yaml", "containers: [{image: a}]", nil},
 		"no pods":          {"a.yml", "apiVersion: v1\nkind: ConfigMap\ndata: {image: a}", nil},
-		"kustomize":        {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: $(IMG)}]}", []Ref{{"", 3, "$(IMG) comes from a template"}}},
+		"kustomize":        {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: $(IMG)}]}", []Ref{{"", 3, "$(IMG) comes from a template", ""}}},
 		"template":         {"templates/a.yaml", "apiVersion: v1\nkind: Pod\n{{- if .x }}\nspec:\n{{ end }}", nil},
-		"a template after": {"a.yaml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: a}]}\n---\n{{- if .x }}\nkind: Pod\n{{ end }}\n", []Ref{{"a", 3, ""}}},
+		"a template after": {"a.yaml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: a}]}\n---\n{{- if .x }}\nkind: Pod\n{{ end }}\n", []Ref{{"a", 3, "", ""}}},
 		"a template between": {"a.yaml", "--- # {{ one }}\napiVersion: v1\nkind: Pod\nspec: {containers: [{image: a}]}\n---\n{{- if .x }}\nkind: Pod\n---\napiVersion: v1\nkind: Pod\nspec:\n  x: |\n    ---\n  containers: [{image: b}, {image: 'c:{{ .tag }}'}]\n---", []Ref{
-			{"a", 4, ""}, {"b", 14, ""}, {"", 14, "c:{{ .tag }} comes from a template"},
+			{"a", 4, "", ""}, {"b", 14, "", ""}, {"", 14, "c:{{ .tag }} comes from a template", ""},
 		}},
-		"directives":   {"a.yaml", "%YAML 1.2\n---\napiVersion: v1\nkind: Pod\nspec: {containers: [{image: a}]}\n---\n{{ x }}: {{ y }}: z\n", []Ref{{"a", 5, ""}}},
-		"our schemes":  {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: 'docker:27-cli'}, {image: 'dir:/etc'}]}", []Ref{{"docker:27-cli", 3, ""}, {"", 3, `"dir:/etc" is not a reference`}}},
-		"no reference": {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: 'A B'}]}", []Ref{{"", 3, `"A B" is not a reference`}}},
+		"directives":   {"a.yaml", "%YAML 1.2\n---\napiVersion: v1\nkind: Pod\nspec: {containers: [{image: a}]}\n---\n{{ x }}: {{ y }}: z\n", []Ref{{"a", 5, "", ""}}},
+		"our schemes":  {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: 'docker:27-cli'}, {image: 'dir:/etc'}]}", []Ref{{"docker:27-cli", 3, "", ""}, {"", 3, `"dir:/etc" is not a reference`, ""}}},
+		"no reference": {"a.yml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: 'A B'}]}", []Ref{{"", 3, `"A B" is not a reference`, ""}}},
 		"compose": {"compose.yaml", `
 x-base: &base
   image: shared:1
@@ -52,8 +52,8 @@ services:
     <<: *base
   e: {image: "e:${TAG-}"}
   f: {build: .}
-`, []Ref{{"a:2", 5, ""}, {"", 6, "b:$TAG: the variable TAG has no default"}, {"", 7, "built is built here"}, {"shared:1", 3, ""}, {"", 10, `"e:" is not a reference`}}},
-		"old compose": {"deploy/docker-compose.prod.yml", "services: {a: {image: a}}", []Ref{{"a", 1, ""}}},
+`, []Ref{{"a:2", 5, "", ""}, {"", 6, "b:$TAG: the variable TAG has no default", ""}, {"", 7, "built is built here", ""}, {"shared:1", 3, "", ""}, {"", 10, `"e:" is not a reference`, ""}}},
+		"old compose": {"deploy/docker-compose.prod.yml", "services: {a: {image: a}}", []Ref{{"a", 1, "", ""}}},
 		"values": {"chart/values-prod.yaml", `
 image:
   registry: ghcr.io
@@ -67,13 +67,47 @@ jobs:
 - image: {repository: job, digest: "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}
 other: {image: {repository: none, tag: ""}}
 repository: https://charts.example
-`, []Ref{{"ghcr.io/org/app:1.2", 4, ""}, {"proxy:3", 8, ""}, {"init:1", 9, ""}, {"job@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 11, ""}, {"", 12, "none has no tag here: the chart's version gives it"}}},
-		"another file": {"config.yaml", "image: a\nservices: {a: {image: b}}", nil},
-		"alias loop":   {"values.yaml", "a: &a\n  b: *a\nimage: x", []Ref{{"x", 3, ""}}},
-		"empty":        {"values.yaml", "", nil},
-		"a list":       {"values.yaml", "- image: a", []Ref{{"a", 1, ""}}},
+`, []Ref{{"ghcr.io/org/app:1.2", 4, "", ""}, {"proxy:3", 8, "", ""}, {"init:1", 9, "", ""}, {"job@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 11, "", ""}, {"", 12, "none has no tag here: the chart's version gives it", ""}}},
+		"compose of others": {"compose_gpu.yaml", "services:\n  a:\n    image: ${A:-${B:-c}}\n    platform: linux/arm64\n  b: {<<: {image: x, build: .}, image: 'y$$z'}\n  c: {image: '$D'}\n", []Ref{
+			{"c", 3, "", "linux/arm64"}, {"", 5, "y$$z is built here", ""}, {"fromenv", 6, "", ""},
+		}},
+		"argo": {"wf.json", `{"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
+"spec": {"templates": [{"container": {"image": "a:1"}}, {"script": {"image": "b:{{inputs.parameters.tag}}"}}]}}`, []Ref{{"a:1", 2, "", ""}, {"", 2, "b:{{inputs.parameters.tag}} comes from a template", ""}}},
+		"tekton": {"task.yaml", "apiVersion: tekton.dev/v1\nkind: Task\nspec:\n  stepTemplate: {image: t:1}\n  steps:\n  - image: s:1\n", []Ref{{"t:1", 4, "", ""}, {"s:1", 6, "", ""}}},
+		"nim":    {"nim.yaml", "apiVersion: apps.nvidia.com/v1alpha1\nkind: NIMService\nspec:\n  image:\n    repository: nvcr.io/nim/meta/llama\n    tag: '1.3.3'\n", []Ref{{"nvcr.io/nim/meta/llama:1.3.3", 5, "", ""}}},
+		"spark":  {"s.yaml", "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nspec: {image: a:1, driver: {image: b:1}}\n", []Ref{{"a:1", 3, "", ""}, {"b:1", 3, "", ""}}},
+		"a kustomization": {"k/kustomization.yaml", "images:\n- name: app\n  newName: ghcr.io/org/app\n  newTag: '2'\n- name: only\n  digest: sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n- name: nothing\n", []Ref{
+			{"ghcr.io/org/app:2", 3, "", ""}, {"only@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 5, "", ""},
+		}},
+		"skaffold": {"skaffold.yaml", "apiVersion: skaffold/v4beta6\nkind: Config\nbuild: {artifacts: [{image: app}]}\n", []Ref{{"", 3, "app is built here", ""}}},
+		"workflow": {".github/workflows/ci.yml", "jobs:\n  a:\n    container: x:1\n    services: {db: {image: y:1}}\n    steps:\n    - uses: docker://z:1\n    - uses: actions/checkout@v4\n  b:\n    container: {image: 'w:${{ matrix.v }}', credentials: {}}\n", []Ref{
+			{"x:1", 3, "", ""}, {"y:1", 4, "", ""}, {"", 9, "w:${{ matrix.v }} comes from a template", ""}, {"z:1", 6, "", ""},
+		}},
+		"gitlab": {".gitlab-ci.yml", "variables: {TAG: '1', V: {value: v, description: d}}\nimage: a:$TAG\njob:\n  image: {name: 'b:${V}', entrypoint: ['']}\n  services: [c:1, {name: d:1, alias: e}]\nother: {image: $CI_REGISTRY_IMAGE}\n", []Ref{
+			{"a:1", 2, "", ""}, {"b:v", 4, "", ""}, {"c:1", 5, "", ""}, {"d:1", 5, "", ""}, {"", 6, "$CI_REGISTRY_IMAGE: the variable CI_REGISTRY_IMAGE has no default", ""},
+		}},
+		"cloud build":    {"cloudbuild.yaml", "steps: [{name: 'gcr.io/x:$_T'}]\nimages: [built:1]\nsubstitutions: {_T: '9'}\n", []Ref{{"gcr.io/x:9", 1, "", ""}, {"", 2, "built:1 is built here", ""}}},
+		"a devcontainer": {".devcontainer/devcontainer.json", "{\n  // comment\n  \"image\": \"mcr.microsoft.com/x:1\",\n}", []Ref{{"mcr.microsoft.com/x:1", 3, "", ""}}},
+		"bake":           {"docker-bake.hcl", "target \"a\" {\n  contexts = {\n    b = \"docker-image://nvidia/cuda:12\"\n    c = \"target:d\"\n  }\n}\n", []Ref{{"nvidia/cuda:12", 3, "", ""}}},
+		"ray":            {"cluster.yaml", "cluster_name: x\nprovider: {type: aws}\ndocker: {image: r:1, worker_image: s:1}\n", []Ref{{"r:1", 3, "", ""}, {"s:1", 3, "", ""}}},
+		"sky":            {"task.yaml", "resources:\n  image_id: docker:nvcr.io/x:1\nrun: x\n", []Ref{{"nvcr.io/x:1", 2, "", ""}}},
+		"sky of a cloud": {"task.yaml", "resources:\n  image_id: ami-1234\n", nil},
+		"fly":            {"fly.toml", "[build]\n  image = 'a:1'\n", []Ref{{"a:1", 2, "", ""}}},
+		"terraform": {"infra/main.tf", "variable \"tag\" { default = \"2\" }\nresource \"aws_ecs_task_definition\" \"a\" {\n  container_definitions = jsonencode([{image = \"a:${var.tag}\"}])\n}\nresource \"kubernetes_deployment\" \"b\" {\n  spec {\n    template {\n      spec {\n        container {\n          image = var.none\n        }\n      }\n    }\n  }\n}\nresource \"digitalocean_droplet\" \"c\" { image = \"ubuntu-22-04\" }\n", []Ref{
+			{"a:2", 3, "", ""}, {"", 10, "${var.none} comes from a template", ""},
+		}},
+		"slurm":              {"train.sbatch", "#!/bin/bash\n#SBATCH --container-image=nvcr.io#nvidia/pytorch:24.01-py3\nsrun -n 2 --container-image docker://a:1 \\\n  --container-image=$IMAGE\nsrun --container-image=/x/y.sqsh\n", []Ref{{"nvcr.io/nvidia/pytorch:24.01-py3", 2, "", ""}, {"a:1", 3, "", ""}, {"", 4, "$IMAGE depends on a variable", ""}}},
+		"apptainer":          {"app.def", "Bootstrap: docker\nFrom: nvidia/cuda:12\n", []Ref{{"nvidia/cuda:12", 2, "", ""}}},
+		"another bootstrap":  {"app.def", "Bootstrap: localimage\nFrom: x.sif\n", nil},
+		"a run of apptainer": {"run.sh", "apptainer exec --nv docker://a:1 python x.py\n", []Ref{{"a:1", 1, "", ""}}},
+		"bitnami":            {"values.yaml", "image: {registry: docker.io, name: bitnami/x, tag: 1-debian}\nother:\n  image: y\n  imageTag: '3'\n", []Ref{{"docker.io/bitnami/x:1-debian", 1, "", ""}, {"y:3", 3, "", ""}}},
+		"no format":          {"package.json", `{"image": "a", "kind": "x"}`, nil},
+		"another file":       {"config.yaml", "image: a\nservices: {a: {image: b}}", nil},
+		"alias loop":         {"values.yaml", "a: &a\n  b: *a\nimage: x", []Ref{{"x", 3, "", ""}}},
+		"empty":              {"values.yaml", "", nil},
+		"a list":             {"values.yaml", "- image: a", []Ref{{"a", 1, "", ""}}},
 	} {
-		got, err := Of(x.file, []byte(x.text))
+		got, err := Of(x.file, []byte(x.text), map[string]string{"D": "fromenv"})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -82,7 +116,7 @@ repository: https://charts.example
 		}
 	}
 	for text, want := range map[string]string{"a: b: c": "mapping values", "a: b: c\n---\n{{": "mapping values", strings.Repeat("#long\n", 200_000): "larger than 1024 KiB"} {
-		if _, err := Of("values.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Of("values.yaml", []byte(text), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %s", text, err, want)
 		}
 	}
@@ -108,10 +142,10 @@ func TestHostile(t *testing.T) {
 		"merged":            {"compose.yaml", numbered("x: &x {", "k%d: 0,")[:n/2] + ": 0}\nservices:\n" + strings.Repeat(" s: {<<: *x}\n", n/40), "it has 200000 or more values, or names 1000 or more images"},
 		"many variables":    {"compose.yaml", "services: {a: {image: '" + strings.Repeat("$a", n/2-30) + "'}}", ""},
 		"variables in one":  {"compose.yaml", "services: {a: {image: '" + strings.Repeat("${a:-", n/5-30) + "'}}", ""},
-		"many templates":    {"a.yaml", strings.Repeat("---\n", n/4) + "{{", "it has 200000 or more values, or names 1000 or more images"},
+		"many templates":    {"a.yaml", "# apiVersion, kind\n" + strings.Repeat("---\n", n/4) + "{{", "it has 200000 or more values, or names 1000 or more images"},
 		"nothing but depth": {"values.yaml", strings.Repeat("[", n), "exceeded max depth of 10000"},
 	} {
-		refs, err := Of(tt.file, []byte(tt.text))
+		refs, err := Of(tt.file, []byte(tt.text), nil)
 		switch {
 		case tt.want == "" && (err != nil || len(refs) != 1 || refs[0].Why != "the reference has more than 4096 bytes"):
 			t.Errorf("%s: %d references, error %v", name, len(refs), err)
@@ -129,7 +163,7 @@ func FuzzOf(f *testing.F) {
 	f.Add("a.yaml", "apiVersion: 1\nkind: Pod\ncontainers: [{image: a}]\n---\n{{")
 	f.Add("a.yaml", "apiVersion: 1\nkind: Pod\ncontainers: [{image: a}]")
 	f.Fuzz(func(t *testing.T, file, text string) {
-		refs, err := Of(file, []byte(text))
+		refs, err := Of(file, []byte(text), nil)
 		if err != nil && refs != nil {
 			t.Error("images beside an error")
 		}
@@ -139,4 +173,28 @@ func FuzzOf(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestFormats: each format says its files, where its images are, and its source.
+func TestFormats(t *testing.T) {
+	for _, f := range formats {
+		if f.Name == "" || len(f.Files) == 0 || len(f.Images)+len(f.Parts)+len(f.Built) == 0 || len(f.Sources) == 0 {
+			t.Errorf("%+v is not whole", f)
+		}
+	}
+	for _, s := range scripts {
+		if s.Name == "" || len(s.Files) == 0 || s.expression.NumSubexp() != 1 || len(s.Sources) == 0 {
+			t.Errorf("%+v is not whole", s)
+		}
+	}
+	for file, want := range map[string]string{"a/compose.yaml": "a/.env", "values.yaml": ""} {
+		if got := EnvFile(file); got != want {
+			t.Errorf("EnvFile(%q) is %q", file, got)
+		}
+	}
+	for file, want := range map[string]bool{"compose.yaml": true, ".GITLAB-ci.yml": true, "a/values.yaml": true, "tsconfig.json": false, "run.sh": false} {
+		if Certain(file) != want {
+			t.Errorf("Certain(%q) is %v", file, !want)
+		}
+	}
 }

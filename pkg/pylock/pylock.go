@@ -104,22 +104,25 @@ func decodeTOML(text []byte, to any) error {
 	if len(text) > MaxSize {
 		return fmt.Errorf("it is larger than %d MiB", MaxSize>>20)
 	}
-	depth, dots := 0, 0
+	nested, dots := 0, 0
 	for _, c := range text {
 		switch {
 		case c == '[' || c == '{':
-			depth, dots = depth+1, 0
+			nested, dots = nested+1, 0
 		case c == ']' || c == '}':
-			depth, dots = max(depth-1, 0), 0
+			nested, dots = max(nested-1, 0), 0
 		case c == '.':
 			dots++
 		case c == '_', c == '-', c == '"', c == '\'', c == ' ', c == '\t', c >= '0' && c <= '9', c >= 'A' && c <= 'Z', c >= 'a' && c <= 'z', c >= 0x80:
 		default:
 			dots = 0
 		}
-		if depth > maxNested || dots > maxDots {
+		if nested > maxNested || dots > maxDots {
 			return errDeep
 		}
+	}
+	if depth.DottedExceeds(text, depth.MaxDotted) {
+		return errDeep
 	}
 	_, err := toml.Decode(string(text), to)
 	if err != nil {

@@ -5,15 +5,20 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/imgcheck/imgcheck/internal/depth"
 )
 
-// maxTasks limits tasks that start tasks.
-const maxTasks = 8
+// Limits: tasks that start tasks, and how deeply the values of their file nest.
+const (
+	maxTasks  = 8
+	maxNested = 100
+)
 
 // task runs the task of a project's file that the operand names, and reports whether there
 // is one: a row of [Starter.Tasks] is a TOML file of the working directory and the path of a
 // table, in which * stands for any name.
-func (st *started) task(name string, args []string, depth int) bool {
+func (st *started) task(name string, args []string, nested int) bool {
 	for _, row := range st.row.Tasks {
 		file, table, _ := strings.Cut(row, " ")
 		file = absolute(file, st.p.dir)
@@ -22,6 +27,11 @@ func (st *started) task(name string, args []string, depth int) bool {
 			continue
 		}
 		var doc map[string]any
+		if depth.Exceeds([]byte(text), maxNested) || depth.DottedExceeds([]byte(text), depth.MaxDotted) {
+			at, line := st.v.at()
+			st.unknown(at, line, file+": its values nest too deeply")
+			continue
+		}
 		if _, err := toml.Decode(text, &doc); err != nil {
 			at, line := st.v.at()
 			st.unknown(at, line, file+": it is not TOML")
@@ -29,7 +39,7 @@ func (st *started) task(name string, args []string, depth int) bool {
 		}
 		for _, t := range tablesAt(doc, strings.Split(table, ".")) {
 			if v, ok := t[name]; ok {
-				st.runTask(name, file, v, args, depth)
+				st.runTask(name, file, v, args, nested)
 				return true
 			}
 		}

@@ -1,0 +1,196 @@
+package document
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+	"gopkg.in/yaml.v3"
+)
+
+// maxValue limits the text of a value of HCL, in bytes.
+const maxValue = 4096
+
+// readHCL reads HCL's native syntax. The blocks of a type are a sequence; each is its body, in
+// a mapping for each label. Variables with a default, of bake (`NAME`) and Terraform
+// (`var.NAME`), and Terraform's locals have these values.
+func readHCL(file string, text []byte) (*yaml.Node, error) {
+	f, found := hclsyntax.ParseConfig(text, file, hcl.InitialPos)
+	if found.HasErrors() {
+		line := 1
+		if s := found[0].Subject; s != nil {
+			line = s.Start.Line
+		}
+		return nil, fmt.Errorf("line %d: it is no HCL", line)
+	}
+	body, ok := f.Body.(*hclsyntax.Body)
+	if !ok {
+		return nil, fmt.Errorf("it is no HCL")
+	}
+	h := &hclReader{text: text, values: map[string]string{}}
+	for _, b := range body.Blocks {
+		if b.Type == "variable" && len(b.Labels) == 1 && b.Body.Attributes["default"] != nil {
+			if v, ok := h.constant(b.Body.Attributes["default"].Expr); ok {
+				h.values[b.Labels[0]], h.values["var."+b.Labels[0]] = v, v
+			}
+		}
+	}
+	for _, b := range body.Blocks {
+		if b.Type != "locals" {
+			continue
+		}
+		for _, a := range attributes(b.Body) {
+			if v, ok := h.constant(a.Expr); ok {
+				h.values["local."+a.Name] = v
+			}
+		}
+	}
+	return &yaml.Node{Kind: yaml.DocumentNode, Line: 1, Content: []*yaml.Node{h.body(body, 1)}}, nil
+}
+
+type hclReader struct {
+	text   []byte
+	values map[string]string
+}
+
+// attributes returns the attributes of a body in the order of the file.
+func attributes(b *hclsyntax.Body) []*hclsyntax.Attribute {
+	var list []*hclsyntax.Attribute
+	for _, a := range b.Attributes {
+		list = append(list, a)
+	}
+	slices.SortFunc(list, func(a, b *hclsyntax.Attribute) int { return a.SrcRange.Start.Byte - b.SrcRange.Start.Byte })
+	return list
+}
+
+func (h *hclReader) body(b *hclsyntax.Body, line int) *yaml.Node {
+	n := mapping(line)
+	for _, a := range attributes(b) {
+		put(n, scalar(a.Name, a.SrcRange.Start.Line), h.value(a.Expr))
+	}
+	types := map[string]*yaml.Node{}
+	for _, block := range b.Blocks {
+		at := block.TypeRange.Start.Line
+		list := types[block.Type]
+		if list == nil {
+			list = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: at}
+			types[block.Type] = list
+			put(n, scalar(block.Type, at), list)
+		}
+		value := h.body(block.Body, at)
+		for _, label := range slices.Backward(block.Labels) {
+			outer := mapping(at)
+			put(outer, scalar(label, at), value)
+			value = outer
+		}
+		list.Content = append(list.Content, value)
+	}
+	return n
+}
+
+// value returns the tree of an expression.
+func (h *hclReader) value(e hclsyntax.Expression) *yaml.Node {
+	line := e.StartRange().Start.Line
+	switch e := e.(type) {
+	case *hclsyntax.ObjectConsExpr:
+		n := mapping(line)
+		for _, item := range e.Items {
+			key, ok := h.key(item.KeyExpr)
+			if !ok {
+				key = h.source(item.KeyExpr)
+			}
+			put(n, scalar(key, item.KeyExpr.StartRange().Start.Line), h.value(item.ValueExpr))
+		}
+		return n
+	case *hclsyntax.TupleConsExpr:
+		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: line}
+		for _, item := range e.Exprs {
+			n.Content = append(n.Content, h.value(item))
+		}
+		return n
+	case *hclsyntax.ParenthesesExpr:
+		return h.value(e.Expression)
+	case *hclsyntax.FunctionCallExpr:
+		if e.Name == "jsonencode" && len(e.Args) == 1 { // Terraform's container_definitions
+			return h.value(e.Args[0])
+		}
+	}
+	if v, ok := h.constant(e); ok {
+		n := scalar(v, line)
+		if l, is := e.(*hclsyntax.LiteralValueExpr); is && l.Val.IsNull() {
+			n.Tag = "!!null"
+		}
+		return n
+	}
+	return scalar("${"+h.source(e)+"}", line)
+}
+
+// key returns the key of an object: a name stands for itself.
+func (h *hclReader) key(e hclsyntax.Expression) (string, bool) {
+	if k, ok := e.(*hclsyntax.ObjectConsKeyExpr); ok {
+		if name := hcl.ExprAsKeyword(k.Wrapped); name != "" && !k.ForceNonLiteral {
+			return name, true
+		}
+		e = k.Wrapped
+	}
+	return h.constant(e)
+}
+
+// constant returns the text of a literal, of a variable with a known value, or of a template
+// of such.
+func (h *hclReader) constant(e hclsyntax.Expression) (string, bool) {
+	switch e := e.(type) {
+	case *hclsyntax.LiteralValueExpr:
+		if e.Val.IsNull() {
+			return "", true
+		}
+		v, err := convert.Convert(e.Val, cty.String)
+		if err != nil || !v.IsKnown() || len(v.AsString()) > maxValue {
+			return "", false
+		}
+		return v.AsString(), true
+	case *hclsyntax.TemplateWrapExpr:
+		return h.constant(e.Wrapped)
+	case *hclsyntax.ParenthesesExpr:
+		return h.constant(e.Expression)
+	case *hclsyntax.ScopeTraversalExpr:
+		var names []string
+		for _, step := range e.Traversal {
+			switch s := step.(type) {
+			case hcl.TraverseRoot:
+				names = append(names, s.Name)
+			case hcl.TraverseAttr:
+				names = append(names, s.Name)
+			default:
+				return "", false
+			}
+		}
+		v, ok := h.values[strings.Join(names, ".")]
+		return v, ok
+	case *hclsyntax.TemplateExpr:
+		var b strings.Builder
+		for _, part := range e.Parts {
+			v, ok := h.constant(part)
+			if !ok || b.Len()+len(v) > maxValue {
+				return "", false
+			}
+			b.WriteString(v)
+		}
+		return b.String(), true
+	}
+	return "", false
+}
+
+// source returns the text of an expression in one line, cut short.
+func (h *hclReader) source(e hclsyntax.Expression) string {
+	r := e.Range()
+	text := strings.Join(strings.Fields(string(h.text[min(r.Start.Byte, len(h.text)):min(r.End.Byte, len(h.text))])), " ")
+	if len(text) > 100 {
+		text = strings.ToValidUTF8(text[:100], "") + "…"
+	}
+	return text
+}
