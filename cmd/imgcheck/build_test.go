@@ -329,7 +329,9 @@ func (b *builder) runs(flags, words []string, list bool) error {
 		return b.run(strings.Replace(words[0], "/.uv ", "/usr/local/bin/uv ", 1))
 	}
 	if !list && len(flags) == 0 {
-		if _, _, ok := b.fs.Lookup("/bin/sh"); !ok && !slices.ContainsFunc(b.image.Layers, func(l imagetest.Layer) bool { return strings.HasPrefix(l.CreatedBy, "RUN ") }) {
+		if _, _, ok := b.fs.Lookup("/bin/sh"); !ok && !slices.ContainsFunc(b.image.Layers, func(l imagetest.Layer) bool {
+			return strings.HasPrefix(l.CreatedBy, "RUN ") || strings.HasPrefix(l.CreatedBy, "# debian.sh ")
+		}) {
 			return fmt.Errorf("the image has no shell")
 		}
 		return b.run(words[0])
@@ -920,6 +922,8 @@ var packageLibraries = map[string][]string{
 	"libgstreamer1.0-0":              {"libgstreamer-1.0.so.0"},
 	"libgstreamer-plugins-base1.0-0": {"libgstapp-1.0.so.0", "libgstvideo-1.0.so.0", "libgstaudio-1.0.so.0", "libgstpbutils-1.0.so.0", "libgstriff-1.0.so.0"},
 	"libglib2.0-0":                   {"libglib-2.0.so.0", "libgobject-2.0.so.0", "libgio-2.0.so.0", "libgmodule-2.0.so.0", "libgthread-2.0.so.0", "libffi.so.8", "libpcre2-8.so.0"},
+	"ffmpeg":                         {"libavutil.so.57", "libavcodec.so.59", "libavformat.so.59", "libavfilter.so.8", "libavdevice.so.59", "libswscale.so.6", "libswresample.so.4"},
+	"libmagic1":                      {"libmagic.so.1"},
 	"libglib2.0-0t64":                {"libglib-2.0.so.0", "libgobject-2.0.so.0", "libgio-2.0.so.0", "libgmodule-2.0.so.0", "libgthread-2.0.so.0", "libffi.so.8", "libpcre2-8.so.0"},
 }
 

@@ -61,7 +61,7 @@ func (p *planner) installed(ctx context.Context, own []*wheels) ([]install, stat
 			} else if i := p.maker.packagesFor(f); i != nil {
 				i.key = k
 				more = append(more, *i)
-			} else if i := p.maker.packageFor(f); i != nil && !tried[f.Library] {
+			} else if i := p.maker.packageFor(f); i != nil && (f.Library == "" || !tried[f.Library]) {
 				tried[f.Library] = true
 				i.key = k
 				more = append(more, *i)
@@ -135,32 +135,69 @@ func (p *planner) simulateInstalls(ctx context.Context, list []install) (state, 
 // packageFor returns the package of the image's distribution that has the library of a
 // finding, or nil if it is not known.
 func (m *maker) packageFor(f *lint.Finding) *install {
-	if f.Library == "" || f.Kind != packs.Missing || slices.ContainsFunc(f.Present, func(p replay.File) bool { return path.Base(p.Path) == f.Library }) {
-		return nil
-	}
-	lib, asker := packs.SystemLibraryNamed(m.packs.System, f.Library), m.asker(f)
-	if lib == nil || asker == nil || !goodName(f.Library) || !m.hasShell() {
+	asker := m.asker(f)
+	if f.Kind != packs.Missing || asker == nil || !m.hasShell() {
 		return nil
 	}
 	manager, dir := m.manager(asker)
-	names := ""
-	switch manager {
-	case "apt":
-		if names = lib.Apt; lib.AptTime64 != "" && m.time64() {
-			names = strings.TrimPrefix(lib.AptTime64, "-")
+	s := Step{Kind: "install", Library: f.Library, Path: dir, StandIn: true}
+	var list []string
+	for _, name := range m.lacks(f) {
+		lib := packs.SystemLibraryNamed(m.packs.System, name)
+		if lib == nil || !lib.Has(m.inventory.Distribution) || !goodName(name) {
+			continue
 		}
-	case "apk":
-		names = lib.Apk
-	case "dnf", "microdnf":
-		names = lib.Dnf
+		names := m.packagesWith(lib, manager)
+		if len(names) == 0 {
+			continue
+		}
+		list = addNew(list, names...)
+		o := &elfdeps.Object{Ident: asker.Ident, Type: elf.ET_DYN, Machine: asker.Machine, Version: asker.Version, Dynamic: true, Soname: name, Stack: elfdeps.StackNoExec}
+		s.Files = append(s.Files, name)
+		s.files = append(s.files, file{File: patch.File{Path: path.Join(dir, name), Mode: 0o644, Size: 4096}, object: o})
 	}
-	if names == "" {
+	if len(list) == 0 {
 		return nil
 	}
-	o := &elfdeps.Object{Ident: asker.Ident, Type: elf.ET_DYN, Machine: asker.Machine, Version: asker.Version, Dynamic: true, Soname: f.Library, Stack: elfdeps.StackNoExec}
-	s := Step{Kind: "install", Library: f.Library, Path: dir, Files: []string{f.Library}, StandIn: true}
-	s.files = []file{{File: patch.File{Path: path.Join(dir, f.Library), Mode: 0o644, Size: 4096}, object: o}}
-	return &install{manager: manager, packages: strings.Fields(names), step: s}
+	return &install{manager: manager, packages: list, step: s}
+}
+
+// lacks returns the names of the libraries that a finding is about: its own if no file of the image
+// has it, or for files of which any one would be enough those that they need and that only some
+// releases of a distribution have.
+func (m *maker) lacks(f *lint.Finding) (list []string) {
+	if f.Library != "" {
+		if slices.ContainsFunc(f.Present, func(p replay.File) bool { return path.Base(p.Path) == f.Library }) {
+			return nil
+		}
+		return []string{f.Library}
+	}
+	for _, n := range f.NeededBy[:min(len(f.NeededBy), maxSiblings)] {
+		if o := m.objectOf(n.Path); o != nil {
+			for _, name := range o.Needed {
+				if lib := packs.SystemLibraryNamed(m.packs.System, name); lib != nil && len(lib.In) > 0 && len(list) < maxSiblings {
+					list = addNew(list, name)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// packagesWith returns the packages of a manager that have a library, or none.
+func (m *maker) packagesWith(lib *packs.SystemLibrary, manager string) []string {
+	switch manager {
+	case "apt":
+		if lib.AptTime64 != "" && m.time64() {
+			return strings.Fields(strings.TrimPrefix(lib.AptTime64, "-"))
+		}
+		return strings.Fields(lib.Apt)
+	case "apk":
+		return strings.Fields(lib.Apk)
+	case "dnf", "microdnf":
+		return strings.Fields(lib.Dnf)
+	}
+	return nil
 }
 
 // packagesFor returns the packages that the first fix of a finding names as data, or nil.

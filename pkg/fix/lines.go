@@ -312,13 +312,14 @@ func list(words []string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// hasShell reports whether the image has the shell of RUN: its file, or a layer that RUN made.
+// hasShell reports whether the image has the shell of RUN: its file, or a layer that RUN made, or
+// the layer of a Debian (https://github.com/debuerreotype/docker-debian-artifacts).
 func (m *maker) hasShell() bool {
 	if _, _, ok := m.base.FS.Lookup("/bin/sh"); ok {
 		return true
 	}
 	return slices.ContainsFunc(m.base.FS.Layers, func(l source.Layer) bool {
-		return strings.HasPrefix(l.CreatedBy, "RUN ") || strings.HasPrefix(l.CreatedBy, "/bin/sh -c ") && !strings.Contains(l.CreatedBy, "#(nop)")
+		return strings.HasPrefix(l.CreatedBy, "RUN ") || strings.HasPrefix(l.CreatedBy, "# debian.sh ") || strings.HasPrefix(l.CreatedBy, "/bin/sh -c ") && !strings.Contains(l.CreatedBy, "#(nop)")
 	})
 }
 

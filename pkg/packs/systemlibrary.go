@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
 // SystemLibrary is a library of distributions, with the packages that have it.
@@ -18,8 +21,11 @@ type SystemLibrary struct {
 	Dnf string `yaml:"dnf"`
 	// AptTime64 are the packages from Debian 13 and Ubuntu 24.04 on, if those of Apt cannot be
 	// installed there; "-" if there are none.
-	AptTime64 string   `yaml:"apt_time64"`
-	Sources   []string `yaml:"sources"`
+	AptTime64 string `yaml:"apt_time64"`
+	// In are the releases of distributions whose packages have the libraries: "debian 12". Empty
+	// means that all have them for which there is a package.
+	In      []string `yaml:"in"`
+	Sources []string `yaml:"sources"`
 }
 
 func (s *SystemLibrary) validate() error {
@@ -33,6 +39,11 @@ func (s *SystemLibrary) validate() error {
 			return errors.New("system " + s.Match + ": " + p + " is no name of a package")
 		}
 	}
+	for _, r := range s.In {
+		if id, release, ok := strings.Cut(r, " "); !ok || id == "" || len(ParseRelease(release)) == 0 {
+			return fmt.Errorf("system %s: %q is no release of a distribution", s.Match, r)
+		}
+	}
 	return checkPatterns("system", []string{s.Match})
 }
 
@@ -44,4 +55,9 @@ func SystemLibraryNamed(list []*SystemLibrary, name string) *SystemLibrary {
 		}
 	}
 	return nil
+}
+
+// Has reports whether the packages of a distribution's release have the libraries.
+func (s *SystemLibrary) Has(d *inventory.Distribution) bool {
+	return len(s.In) == 0 || d != nil && slices.Contains(s.In, d.ID+" "+d.Version)
 }
