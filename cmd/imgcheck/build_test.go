@@ -756,6 +756,7 @@ func (b *builder) wheel(requirement string, again bool) error {
 	for _, dir := range []string{info, fmt.Sprintf("%s/%s-%s.dist-info", site, strings.ReplaceAll(r.Name, "-", "_"), release)} {
 		put += b.restore(dir, has != release)
 	}
+	put += b.rebuild(site, r.Name)
 	if put == 0 && wheelReleases[r.Name] == nil {
 		return fmt.Errorf("pip: no wheel is known as %s", r.Name)
 	}
@@ -821,6 +822,28 @@ func (b *builder) restore(info string, all bool) int {
 		}
 		b.put(p, imagetest.File{ELF: l})
 		n++
+	}
+	return n
+}
+
+// otherPython matches the name of an extension module: its path without the tag, and the tag's end.
+var otherPython = regexp.MustCompile(`^(.*)\.cpython-3\d+-(.*)$`)
+
+// rebuild puts the extension modules for b.python in the place of those that a wheel's directory has
+// for other releases of Python.
+func (b *builder) rebuild(site, name string) (n int) {
+	python, _, _ := b.fs.Lookup(b.python)
+	release := strings.ReplaceAll(strings.TrimPrefix(path.Base(python.Path), "python"), ".", "")
+	for e := range b.fs.All() {
+		m := otherPython.FindStringSubmatch("/" + e.Path)
+		if m == nil || e.Object == nil || !strings.HasPrefix(m[1], path.Join(site, name)+"/") {
+			continue
+		}
+		if at := m[1] + ".cpython-" + release + "-" + m[2]; at != "/"+e.Path {
+			b.put(at, imagetest.File{ELF: b.library([]string{""})})
+			b.put(path.Join("/", path.Dir(e.Path), ".wh."+path.Base(e.Path)), imagetest.File{})
+			n++
+		}
 	}
 	return n
 }

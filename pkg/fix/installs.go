@@ -79,6 +79,22 @@ func (p *planner) installed(ctx context.Context, own []*wheels) ([]install, stat
 			list, best = slices.Clone(taken), next
 		}
 	}
+	return p.withMore(ctx, list, taken, best)
+}
+
+// withMore returns the packages of a list, and those of taken that make the image better by
+// themselves, with the state that they lead to: all of taken together do not.
+func (p *planner) withMore(ctx context.Context, list, taken []install, best state) ([]install, state, error) {
+	for _, i := range taken[len(list):min(len(taken), len(list)+maxSingles)] {
+		with := append(slices.Clone(list), i)
+		next, err := p.simulateInstalls(ctx, with)
+		if err != nil {
+			return nil, best, err
+		}
+		if next.better(&best) == nil {
+			list, best = with, next
+		}
+	}
 	return list, best, nil
 }
 

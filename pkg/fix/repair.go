@@ -70,6 +70,11 @@ func (m *maker) repair(now *replay.Image, f *lint.Finding) *install {
 			s.files = append(s.files, metadataFile(old.Path, old.Name, chosen(r.Specifiers)+"+"+path.Base(index)))
 			s.files = append(s.files, m.renewed(now, p, old, f, true)...)
 		case r.Specifiers == "" || meets(old.Version, r.Specifiers):
+			if w.index == "" {
+				if w.index, ok = m.indexOf(old); !ok {
+					return nil
+				}
+			}
 			text, w.again = old.Name+"=="+old.Version, true
 			s.files = append(s.files, m.renewed(now, p, old, f, len(remove) > 0)...)
 		case f.Advice[0].Values["for"] == "" && m.isFramework(old.Name):
@@ -258,7 +263,8 @@ func (m *maker) renewed(now *replay.Image, p *inventory.Python, pkg *inventory.P
 		}
 		e, _, ok := now.FS.Lookup(name)
 		size := pkg.Files[name].Size
-		if ok && e.Object == nil && e.Size == size || ok && e.Object != nil && !all && (size < 0 || size == e.Size) && !slices.Contains(about, name) {
+		asWritten := ok && !slices.Contains(about, name) && (e.Object == nil && e.Size == size || e.Object != nil && !all && (size < 0 || size == e.Size))
+		if asWritten {
 			continue
 		}
 		o := &elfdeps.Object{Ident: like.Ident, Type: elf.ET_DYN, Machine: like.Machine, Version: like.Version, Dynamic: true, Stack: elfdeps.StackNoExec}

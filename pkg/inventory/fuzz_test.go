@@ -52,7 +52,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatal("two readings differ")
 		}
 		for _, p := range inv.Packages {
-			if p.Name == "" || p.Version == "" || len(p.Name) > maxText || len(p.Version) > maxText || len(p.Requires) > maxRequires {
+			if p.Name == "" || p.Version == "" || len(p.Name) > maxText || len(p.Version) > maxText || len(p.Requires) > maxRequires || len(p.Pythons) > maxPythons {
 				t.Errorf("%q has the package %+v", text, p)
 			}
 			for _, m := range p.Modules() {

@@ -83,6 +83,9 @@ type Package struct {
 	Asked Answer `json:"asked,omitempty"`
 	// Requires are the Requires-Dist lines of a wheel.
 	Requires []string `json:"-"`
+	// Pythons are the releases of Python that a wheel's classifiers name: "3.12". Nil means that
+	// its metadata does not say for which it is.
+	Pythons []string `json:"-"`
 	// Files are the files that a wheel's RECORD lists, by absolute path. Files that no
 	// loader maps are left out by the ends of their names (.py), but for `__init__.py`.
 	// Files is nil if there is no RECORD or it was not read.
@@ -125,6 +128,7 @@ const (
 	maxLine     = 1 << 16 // of any text, in bytes
 	maxText     = 1 << 12 // of a name, a version, a requirement
 	maxRequires = 1 << 12 // of one package
+	maxPythons  = 1 << 6  // of one package
 )
 
 // maxOwned limits the bytes held of all RECORDs. An image with two CUDA frameworks has 2

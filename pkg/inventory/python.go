@@ -31,6 +31,22 @@ type Python struct {
 	system bool // include-system-site-packages
 }
 
+// Markers returns the values of environment markers in an environment of CPython on Linux. machine
+// is that of uname: "x86_64"; empty if it is not known.
+func (p *Python) Markers(machine string) MarkerEnv {
+	env := MarkerEnv{
+		"platform_system": "Linux", "sys_platform": "linux", "os_name": "posix",
+		"implementation_name": "cpython", "platform_python_implementation": "CPython",
+	}
+	if machine != "" {
+		env["platform_machine"] = machine
+	}
+	if p.Version != "" {
+		env["python_version"] = p.Version
+	}
+	return env
+}
+
 // readVenv reads pyvenv.cfg (PEP 405).
 func readVenv(inv *Inventory, name string, b []byte) error {
 	if path.Base(name) != "pyvenv.cfg" {

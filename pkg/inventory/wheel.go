@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,10 +39,17 @@ func readMetadata(inv *Inventory, name string, b []byte) error {
 			if len(value) <= maxText && len(p.Requires) < maxRequires {
 				p.Requires = append(p.Requires, value)
 			}
+		case "classifier":
+			if m := pythonClassifier.FindStringSubmatch(value); m != nil && len(p.Pythons) < maxPythons {
+				p.Pythons = append(p.Pythons, m[1])
+			}
 		}
 	}
 	return inv.add(p)
 }
+
+// pythonClassifier matches the classifier of a release of Python (https://pypi.org/classifiers/).
+var pythonClassifier = regexp.MustCompile(`^Programming Language :: Python :: (\d\.\d{1,3})$`)
 
 // Normalize returns the form of a distribution's name that PEP 503 compares.
 func Normalize(name string) string {

@@ -129,17 +129,10 @@ func (pa *Packages) brings(dist, library string) bool {
 
 // marker returns the values of environment markers in a Python environment.
 func (pa *Packages) marker(p *inventory.Python) inventory.MarkerEnv {
-	env := inventory.MarkerEnv{
-		"platform_system": "Linux", "sys_platform": "linux", "os_name": "posix",
-		"implementation_name": "cpython", "platform_python_implementation": "CPython",
-	}
 	for arch, m := range Machines {
 		if m == pa.files.Arch {
-			env["platform_machine"] = cmp.Or(map[string]string{"amd64": "x86_64", "arm64": "aarch64", "386": "i686", "arm": "armv7l"}[arch], arch)
+			return p.Markers(cmp.Or(map[string]string{"amd64": "x86_64", "arm64": "aarch64", "386": "i686", "arm": "armv7l"}[arch], arch))
 		}
 	}
-	if p.Version != "" {
-		env["python_version"] = p.Version
-	}
-	return env
+	return p.Markers("")
 }
