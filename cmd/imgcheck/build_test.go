@@ -44,6 +44,7 @@ type builder struct {
 	python  string           // the interpreter that wheels are installed for
 	stages  map[string]map[string]imagetest.File
 	has     map[string]bool // packages that the lines have installed
+	index   string          // the last part of the address of pip's index
 }
 
 // build builds lines on an image, and returns the reference of the result.
@@ -621,8 +622,13 @@ func (b *builder) pip(python string, args []string) error {
 			return fmt.Errorf("pip: %s is not known", a)
 		}
 	}
-	if len(names) == 0 || args[0] == "install" && !noDeps {
-		return fmt.Errorf("pip %q: want names, and install with --no-deps", args)
+	b.index = ""
+	if at := slices.Index(args, "--index-url"); at >= 0 {
+		b.index = path.Base(args[at+1])
+	}
+	build := func(name string) bool { return b.index != "" && strings.HasSuffix(name, "+"+b.index) }
+	if len(names) == 0 || args[0] == "install" && !noDeps && !slices.ContainsFunc(names, build) {
+		return fmt.Errorf("pip %q: want names, and install with --no-deps, but for another build", args)
 	}
 	for _, name := range names {
 		var err error
@@ -757,6 +763,14 @@ func (b *builder) wheel(requirement string, again bool) error {
 		put += b.restore(dir, has != release)
 	}
 	put += b.rebuild(site, r.Name)
+	if cuda, ok := strings.CutPrefix(b.index, "cu"); ok && len(cuda) == 3 {
+		text := fmt.Sprintf("__version__ = '%s+%s'\ncuda: Optional[str] = '%s.%s'\n", strings.TrimSuffix(release, "+"+b.index), b.index, cuda[:2], cuda[2:])
+		b.put(path.Join(site, r.Name, "version.py"), imagetest.File{Data: text, Size: int64(len(text))})
+		for _, at := range buildFiles[r.Name] {
+			b.put(path.Join(site, at), imagetest.File{ELF: b.library([]string{path.Base(at)})})
+		}
+		put++
+	}
 	if put == 0 && wheelReleases[r.Name] == nil {
 		return fmt.Errorf("pip: no wheel is known as %s", r.Name)
 	}
@@ -869,6 +883,11 @@ var wheelFiles = map[string][]string{
 	"nvidia-cuda-cupti":   {"nvidia/cu13/lib/libcupti.so.13"},
 	"nvidia-cuda-nvcc":    {"nvidia/cu13/bin/ptxas"},
 	"nvidia-cuda-runtime": {"nvidia/cu13/include/cuda_runtime.h"},
+}
+
+// buildFiles are libraries of the builds of wheels for CUDA.
+var buildFiles = map[string][]string{
+	"torch": {"torch/lib/libtorch_cuda.so", "torch/lib/libc10_cuda.so"},
 }
 
 // imgFile returns an empty file: a library or a program.

@@ -49,7 +49,10 @@ func (p *planner) installed(ctx context.Context, own []*wheels) ([]install, stat
 				continue
 			}
 			tried[k] = true
-			if i := p.maker.repair(now.img, f); i != nil && !i.wheels.conflicts(slices.Concat(planned, taken, more)) {
+			if i := p.maker.otherBuild(now.img, f); i != nil && !i.wheels.conflicts(slices.Concat(planned, taken, more)) {
+				i.key = k
+				more = append(more, *i)
+			} else if i := p.maker.repair(now.img, f); i != nil && !i.wheels.conflicts(slices.Concat(planned, taken, more)) {
 				i.key = k
 				more = append(more, *i)
 			} else if i := p.maker.change(now.img, f); i != nil {

@@ -29,7 +29,7 @@ func (m *maker) repair(now *replay.Image, f *lint.Finding) *install {
 		return nil
 	}
 	reqs, remove, index, ok := f.Advice[0].Wheels()
-	if !ok {
+	if !ok || f.Advice[0].Pip.Deps {
 		return nil
 	}
 	brought := f.Advice[0].Brought()
@@ -68,6 +68,7 @@ func (m *maker) repair(now *replay.Image, f *lint.Finding) *install {
 		case index != "" && path.Base(index) != packs.LocalOf(old.Version) && chosen(r.Specifiers) != "" && !pinsOthers(old, f.Advice[0].Values["for"]):
 			w.again = true
 			s.files = append(s.files, metadataFile(old.Path, old.Name, chosen(r.Specifiers)+"+"+path.Base(index)))
+			s.files = append(s.files, m.buildFile(p, old, chosen(r.Specifiers), path.Base(index))...)
 			s.files = append(s.files, m.renewed(now, p, old, f, true)...)
 		case r.Specifiers == "" || meets(old.Version, r.Specifiers):
 			if w.index == "" {

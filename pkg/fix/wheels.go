@@ -18,6 +18,7 @@ type wheels struct {
 	index        string   // the address of an index, or empty
 	remove       []string // uninstalled before
 	again        bool     // some are installed already, in that release
+	deps         bool     // pip installs what they require as well
 }
 
 // wheelOf returns the wheel that has the library of a step in the directory of the step, in the
@@ -180,7 +181,7 @@ func plainWord(s string) bool { return s != "" && Shell(s) == s && !strings.Cont
 // addWheels adds wheels to those that the same command installs.
 func addWheels(list []*wheels, w *wheels) []*wheels {
 	for _, o := range list {
-		if o.python == w.python && o.index == w.index {
+		if o.python == w.python && o.index == w.index && o.deps == w.deps {
 			for _, r := range w.requirements {
 				if !slices.Contains(o.requirements, r) {
 					o.requirements = append(o.requirements, r)
@@ -202,7 +203,7 @@ func addWheels(list []*wheels, w *wheels) []*wheels {
 // that of the image or, from its own image, a mounted one
 // (https://docs.astral.sh/uv/guides/integration/docker/).
 func (m *maker) instruction(w *wheels, shell bool) string {
-	words := []string{w.python.Interpreter, "-m", "pip", "install", "--no-cache-dir", "--no-deps"}
+	words := []string{w.python.Interpreter, "-m", "pip", "install", "--no-cache-dir"}
 	remove := []string{w.python.Interpreter, "-m", "pip", "uninstall", "-y"}
 	force, mount := "--force-reinstall", ""
 	if !m.hasPip(w.python) || !shell {
@@ -210,9 +211,12 @@ func (m *maker) instruction(w *wheels, shell bool) string {
 		if uv == "" || !shell {
 			mount, uv = "--mount=from=ghcr.io/astral-sh/uv,source=/uv,target="+mountedUV+" ", mountedUV
 		}
-		words = []string{uv, "pip", "install", "--no-cache", "--python", w.python.Interpreter, "--no-deps"}
+		words = []string{uv, "pip", "install", "--no-cache", "--python", w.python.Interpreter}
 		remove = []string{uv, "pip", "uninstall", "--python", w.python.Interpreter}
 		force = "--reinstall"
+	}
+	if !w.deps {
+		words = append(words, "--no-deps")
 	}
 	if w.again && len(w.remove) == 0 {
 		words = append(words, force)

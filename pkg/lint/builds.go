@@ -59,12 +59,28 @@ func cpuBuilds(pass *Pass) []Finding {
 			}
 			if found {
 				f.Present = []replay.File{pass.Image.File(pkg.Path)}
-				f.advise(pass.adviceOf(&packs.Clause{Fix: []string{row.Fix}}, packs.Values{})...)
+				f.advise(pass.adviceOf(gpuBuildFix(pass, row, &f, v))...)
 				list = append(list, f)
 			}
 		}
 	}
 	return list
+}
+
+// gpuBuildFix returns the fix that installs the build of a package for the CUDA that the image says,
+// or that the files which need it name, with its values; else the row's fix.
+func gpuBuildFix(pass *Pass, row *packs.CPUBuild, f *Finding, v packs.Values) (*packs.Clause, packs.Values) {
+	cuda, _ := pass.Config.Getenv(pass.Packs.Carrier("cuda").Variable())
+	if asked := cudaAsked(pass, f); cuda == "" && len(asked) > 0 {
+		cuda = asked[0]
+	}
+	release, _, _ := strings.Cut(v["version"], "+")
+	build := row.BuildFor(release, cuda)
+	if build == "" || !packs.IsPEP440(release) {
+		return &packs.Clause{Fix: []string{row.Fix}}, packs.Values{}
+	}
+	index := packs.Fill(row.Index, packs.Values{"build": build})
+	return &packs.Clause{Fix: []string{row.BuildFix}, Pip: row.Pip}, packs.Values{"release": release, "build": build, "index": index}
 }
 
 // cpuBuildNeeded returns the finding for files that need a library of the GPU build.

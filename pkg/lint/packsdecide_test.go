@@ -104,7 +104,7 @@ func severities(list []Finding) map[said]packs.Severity {
 }
 
 // textKeys are the keys of packs whose values findings show.
-var textKeys = []string{"message", "because", "effect", "text", "error", "cuda_error", "unusable", "absent", "missing", "fix", "why"}
+var textKeys = []string{"message", "because", "effect", "text", "error", "cuda_error", "unusable", "absent", "missing", "fix", "build_fix", "why"}
 
 // mark puts a mark in front of all texts of a value of the packs that findings show. The
 // mark of a clause has its ID.

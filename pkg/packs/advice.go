@@ -68,6 +68,8 @@ type Pip struct {
 	// Brings are files of the first wheel, below the directory of packages. With them the wheel
 	// may be one that the image does not have.
 	Brings []string `yaml:"brings"`
+	// Deps is set if pip also installs what the wheels require.
+	Deps bool `yaml:"deps"`
 }
 
 // Wheels returns what a fix installs and removes, filled in, with the address of its index. ok

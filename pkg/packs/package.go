@@ -41,12 +41,43 @@ type CPUBuild struct {
 	Severity Severity `yaml:"severity"`
 	Effect   string   `yaml:"effect"`
 	Fix      string   `yaml:"fix"`
-	Sources  []string `yaml:"sources"`
+	// Builds are the local parts of the versions of the builds with GPU code, ascending, by the
+	// release: major and minor. BuildFix is the fix if one of them is for the image's CUDA: with
+	// {release}, {build} and {index}, the URL of the index that has it. Pip is that fix as data.
+	Builds   map[string][]string `yaml:"builds"`
+	Index    string              `yaml:"index"`
+	BuildFix string              `yaml:"build_fix"`
+	Pip      *Pip                `yaml:"pip"`
+	Sources  []string            `yaml:"sources"`
+}
+
+// BuildFor returns the local part of the version of a release's build with GPU code for a CUDA: the
+// newest that is not newer than it, else the oldest of its major version. It returns "" if there is
+// none. cuda is a version, or a major version alone, of which the newest build is taken.
+func (c *CPUBuild) BuildFor(release, cuda string) string {
+	want := ParseRelease(cuda)
+	if len(want) == 0 {
+		return ""
+	}
+	best := ""
+	for _, build := range c.Builds[Numbers(release, 2)] {
+		has := ParseRelease(CudaOfBuild("0+" + build))
+		if len(has) < 2 || has[0] != want[0] {
+			continue
+		}
+		if best == "" || len(want) < 2 || has[1] <= want[1] {
+			best = build
+		}
+	}
+	return best
 }
 
 func (c *CPUBuild) validate() error {
 	if c.Package == "" || c.Effect == "" || c.Fix == "" || !c.Severity.known() || len(c.Sources) == 0 {
 		return fmt.Errorf("cpu build %q: needs a package, an effect, a fix, a severity and sources", c.Package)
+	}
+	if (len(c.Builds) == 0) != (c.Index == "" && c.BuildFix == "" && c.Pip == nil) || len(c.Builds) > 0 && (c.Index == "" || c.BuildFix == "") {
+		return fmt.Errorf("cpu build %s: builds go with an index and a build_fix", c.Package)
 	}
 	return checkPatterns("cpu build "+c.Package, slices.Concat(c.GPULocal, c.Unless, c.Beside, c.Lacks))
 }
