@@ -45,6 +45,7 @@ type builder struct {
 	stages  map[string]map[string]imagetest.File
 	has     map[string]bool // packages that the lines have installed
 	index   string          // the last part of the address of pip's index
+	mamba   bool            // micromamba is mounted
 }
 
 // build builds lines on an image, and returns the reference of the result.
@@ -329,6 +330,11 @@ func (b *builder) runs(flags, words []string, list bool) error {
 		}
 		return b.run(strings.Replace(words[0], "/.uv ", "/usr/local/bin/uv ", 1))
 	}
+	if slices.Equal(flags, []string{"--mount=from=mambaorg/micromamba,source=/bin/micromamba,target=/.micromamba"}) && !list {
+		b.mamba = true
+		defer func() { b.mamba = false }()
+		flags = nil
+	}
 	if !list && len(flags) == 0 {
 		if _, _, ok := b.fs.Lookup("/bin/sh"); !ok && !slices.ContainsFunc(b.image.Layers, func(l imagetest.Layer) bool {
 			return strings.HasPrefix(l.CreatedBy, "RUN ") || strings.HasPrefix(l.CreatedBy, "# debian.sh ")
@@ -457,6 +463,12 @@ func (b *builder) command(words []string, to string) error {
 		return nil
 	case command == "rm -rf /var/lib/apt/lists/*":
 		b.updated = false
+		return nil
+	case command == "rm -rf /tmp/micromamba" && b.mamba:
+		return nil
+	case len(words) > 4 && words[1] == "install" && (path.Base(words[0]) == "conda" || words[0] == "/.micromamba" && b.mamba):
+		return b.conda(words[0], words[2:])
+	case path.Base(words[0]) == "conda" && strings.HasSuffix(command, "conda clean -afy"):
 		return nil
 	case words[0] == "rm" && words[1] == "-f":
 		for _, p := range words[2:] {
@@ -604,6 +616,74 @@ func (b *builder) install(manager string, names []string) error {
 		return b.ldconfig()
 	}
 	return nil
+}
+
+// conda installs packages in an environment.
+func (b *builder) conda(program string, args []string) error {
+	if e, _, ok := b.fs.Lookup(program); !b.mamba && (!ok || e.IsDir()) {
+		return fmt.Errorf("there is no %s", program)
+	}
+	prefix := ""
+	for len(args) > 1 && strings.HasPrefix(args[0], "-") {
+		switch args[0] {
+		case "-y":
+			args = args[1:]
+			continue
+		case "-p":
+			prefix = args[1]
+		case "-c", "-r":
+		default:
+			return fmt.Errorf("conda: %s is not known", args[0])
+		}
+		args = args[2:]
+	}
+	if e, _, ok := b.fs.Lookup(prefix + "/conda-meta"); !ok || !e.IsDir() {
+		return fmt.Errorf("conda: %s is no environment", prefix)
+	}
+	for _, spec := range args {
+		at := strings.IndexAny(spec, "<>=")
+		if at < 0 {
+			return fmt.Errorf("conda: %s names no release", spec)
+		}
+		found := false
+		for _, r := range slices.Backward(condaReleases[spec[:at]]) { // the newest first
+			if ok, err := pep440.Satisfies(r.release, spec[at:]); err != nil || !ok {
+				continue
+			}
+			for _, name := range r.libraries {
+				e := b.library([]string{name})
+				e.VerDefs = append([]string{name}, r.versions...)
+				for _, symbol := range r.symbols {
+					e.Symbols = append(e.Symbols, imagetest.Symbol{Name: symbol, Defined: true, Type: elf.STT_FUNC})
+				}
+				b.put(path.Join(prefix, "lib", name), imagetest.File{ELF: e})
+			}
+			found = true
+			break
+		}
+		if !found {
+			return fmt.Errorf("conda: there is no %s", spec)
+		}
+	}
+	return nil
+}
+
+// condaRelease is a release of a package of conda, with what its libraries define.
+type condaRelease struct {
+	release                      string
+	libraries, versions, symbols []string
+}
+
+// condaReleases are releases of packages of conda, ascending.
+var condaReleases = map[string][]condaRelease{
+	"libstdcxx-ng": {
+		{"11.2.0", []string{"libstdc++.so.6"}, []string{"GLIBCXX_3.4", "GLIBCXX_3.4.29", "CXXABI_1.3.13"}, nil},
+		{"12.4.0", []string{"libstdc++.so.6"}, []string{"GLIBCXX_3.4", "GLIBCXX_3.4.29", "GLIBCXX_3.4.30", "CXXABI_1.3.13"}, nil},
+	},
+	"mkl": {
+		{"2024.0.0", []string{"libmkl_core.so.2"}, nil, []string{"iJIT_NotifyEvent", "iJIT_IsProfilingActive", "iJIT_GetNewMethodID"}},
+		{"2024.1.0", []string{"libmkl_core.so.2"}, nil, nil},
+	},
 }
 
 // pip installs and uninstalls wheels for a Python.

@@ -16,12 +16,12 @@ import (
 
 // install is a package to install, for one missing library, or wheels, for one finding.
 type install struct {
-	manager  string // apt, apk, dnf; pip; run
+	manager  string // apt, apk, dnf; pip; conda; run
 	packages []string
 	step     Step     // empty libraries in the place of those of the package
 	key      string   // the finding, by its cause
 	wheels   *wheels  // of pip
-	command  string   // of run
+	command  string   // of run and conda
 	lines    []string // other instructions
 }
 
@@ -59,6 +59,9 @@ func (p *planner) installed(ctx context.Context, own []*wheels) ([]install, stat
 				i.key = k
 				more = append(more, *i)
 			} else if i := p.maker.reinstall(f); i != nil && !i.wheels.conflicts(slices.Concat(planned, taken, more)) {
+				i.key = k
+				more = append(more, *i)
+			} else if i := p.maker.condaFor(now.img, f); i != nil {
 				i.key = k
 				more = append(more, *i)
 			} else if i := p.maker.packagesFor(f); i != nil {
@@ -280,7 +283,7 @@ func installCommand(installs []install) string {
 	var names []string
 	manager := ""
 	for _, i := range installs {
-		if len(i.packages) == 0 || i.wheels != nil {
+		if len(i.packages) == 0 || i.wheels != nil || i.manager == "conda" {
 			continue
 		}
 		manager = i.manager

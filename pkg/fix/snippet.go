@@ -23,7 +23,7 @@ type Snippet struct {
 	// lines install and no step of the plan has. The replay took empty libraries in the place
 	// of theirs.
 	Packages []string `json:"packages,omitempty"`
-	// Assumed are those of Packages of which pip chooses the release: the replay took one that
+	// Assumed are those of Packages of which pip or conda chooses the release: the replay took one that
 	// meets the requirement.
 	Assumed []string `json:"assumed,omitempty"`
 	// Base is another base image that resolves the same, in place of all lines, or nil.
@@ -67,6 +67,9 @@ func (p *planner) snippet(ctx context.Context, plan *Plan) (*Snippet, error) {
 		s.Packages = addNew(s.Packages, i.packages...)
 		if i.wheels != nil {
 			s.Assumed = addNew(s.Assumed, i.wheels.open()...)
+		}
+		if i.manager == "conda" {
+			s.Assumed = addNew(s.Assumed, i.packages...)
 		}
 	}
 	for _, k := range p.first.order {

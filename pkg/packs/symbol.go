@@ -11,14 +11,19 @@ type SymbolFact struct {
 	// Library is a pattern of the library that defines them in some of its releases.
 	Library string `yaml:"library"`
 	// Feature is the feature that calls them.
-	Feature string   `yaml:"feature"`
-	Fix     string   `yaml:"fix"` // {cuda}, {-cu} and {number}, the release in the name
+	Feature string `yaml:"feature"`
+	Fix     string `yaml:"fix"` // {cuda}, {-cu} and {number}, the release in the name
+	// Conda is the package that has the symbols in an environment of conda, or nil.
+	Conda   *Conda   `yaml:"conda"`
 	Sources []string `yaml:"sources"`
 }
 
 func (s *SymbolFact) validate() error {
 	if s.Match == "" || len(s.Sources) == 0 {
 		return fmt.Errorf("symbol %q: needs a match and sources", s.Match)
+	}
+	if err := s.Conda.validate("symbol " + s.Match); err != nil {
+		return err
 	}
 	return checkPatterns("symbol", []string{s.Match, s.Library})
 }

@@ -11,14 +11,19 @@ type VersionFix struct {
 	Match string `yaml:"match"`
 	// Number is the release that has the version, for names without a number:
 	// GLIBC_ABI_DT_RELR is of glibc 2.36.
-	Number  string   `yaml:"number"`
-	Fix     string   `yaml:"fix"` // with {version}, {number} and {library}
+	Number string `yaml:"number"`
+	Fix    string `yaml:"fix"` // with {version}, {number} and {library}
+	// Conda is the package that has the library in an environment of conda, or nil.
+	Conda   *Conda   `yaml:"conda"`
 	Sources []string `yaml:"sources"`
 }
 
 func (v *VersionFix) validate() error {
 	if v.Match == "" || v.Fix == "" || len(v.Sources) == 0 {
 		return fmt.Errorf("version %q: needs a match, a fix and sources", v.Match)
+	}
+	if err := v.Conda.validate("version " + v.Match); err != nil {
+		return err
 	}
 	return checkPatterns("version", []string{v.Match})
 }
