@@ -950,6 +950,7 @@ var wheelReleases = map[string][]string{
 	"onnxruntime-gpu":        {"1.19.2"},
 	"opencv-python-headless": {"4.11.0.86"},
 	"nvidia-cuda-cupti":      {"13.0.85"},
+	"nvidia-cuda-cupti-cu11": {"11.7.101", "11.8.87"},
 	"nvidia-cuda-nvcc":       {"13.0.88"},
 	"nvidia-cuda-runtime":    {"13.0.96"},
 	"torch":                  {"2.5.1", "2.6.0"},
@@ -959,10 +960,11 @@ var wheelReleases = map[string][]string{
 
 // wheelFiles are other files of wheels.
 var wheelFiles = map[string][]string{
-	"jax-cuda13-pjrt":     {"jax_plugins/xla_cuda13/xla_cuda_plugin.so"},
-	"nvidia-cuda-cupti":   {"nvidia/cu13/lib/libcupti.so.13"},
-	"nvidia-cuda-nvcc":    {"nvidia/cu13/bin/ptxas"},
-	"nvidia-cuda-runtime": {"nvidia/cu13/include/cuda_runtime.h"},
+	"jax-cuda13-pjrt":        {"jax_plugins/xla_cuda13/xla_cuda_plugin.so"},
+	"nvidia-cuda-cupti":      {"nvidia/cu13/lib/libcupti.so.13"},
+	"nvidia-cuda-cupti-cu11": {"nvidia/cuda_cupti/lib/libcupti.so.11.8"},
+	"nvidia-cuda-nvcc":       {"nvidia/cu13/bin/ptxas"},
+	"nvidia-cuda-runtime":    {"nvidia/cu13/include/cuda_runtime.h"},
 }
 
 // buildFiles are libraries of the builds of wheels for CUDA.

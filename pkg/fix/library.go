@@ -43,6 +43,9 @@ func (m *maker) adds(ctx context.Context, f *lint.Finding) ([]candidate, error) 
 	for _, dir := range m.homes(f) {
 		list = append(list, bring(dir))
 	}
+	if dir := m.wheelHome(f, names); dir != "" {
+		list = append(list, bring(dir).and(" and in LD_LIBRARY_PATH", appendPath(dir)))
+	}
 	list = append(list, bring(ours).and(" and in LD_LIBRARY_PATH", appendPath(ours)))
 	if m.hasCache() {
 		list = append(list, bring(ours).and(" and in ld.so.cache", cached(ours)))
@@ -94,6 +97,33 @@ func (m *maker) homes(f *lint.Finding) []string {
 		}
 	}
 	return list
+}
+
+// wheelHome returns the directory in which the only wheel with a library installs it, for the Python
+// whose packages ask for it, or "". It is for libraries that no public image has: CUPTI, which lies
+// on no search path of a Python, so that it has to be named there.
+func (m *maker) wheelHome(f *lint.Finding, names []string) string {
+	lib, cuda := provide.LibraryOf(f.Library), cmp.Or(provide.CUDAOf(names), m.cudaMajor(f))
+	if m.Find != nil || m.inventory == nil || otherCUDA(lib, f.Library) || !slices.Contains(wheelCUDA, cuda) || len(lib.WheelNames(cuda)) != 1 || len(lib.Dirs) == 0 {
+		return ""
+	}
+	if provide.ImageWith(names, cuda, m.cudaRelease(), m.versionsFor(f, lib, cuda)) != nil {
+		return ""
+	}
+	dir := lib.Dirs[0]
+	for _, d := range lib.Dirs {
+		if strings.HasPrefix(d, "nvidia/cu"+cuda+"/") {
+			dir = d
+		}
+	}
+	for _, p := range m.inventory.Pythons {
+		for _, n := range f.NeededBy {
+			if len(p.Sites) > 0 && m.pythonOf(p.Sites[0]) == p && strings.HasPrefix(n.Path, p.Sites[0]+"/") {
+				return path.Join(p.Sites[0], dir)
+			}
+		}
+	}
+	return ""
 }
 
 // and returns the candidate with one more step.

@@ -362,7 +362,7 @@ func (m *maker) cudaRelease() string {
 	}
 	lib := provide.LibraryOf("libcudart.so")
 	for _, pkg := range m.inventory.Packages {
-		for _, cuda := range []string{"11", "12", "13"} {
+		for _, cuda := range wheelCUDA {
 			if pkg.Kind == inventory.Wheel && isWheelName(lib, cuda, pkg.Name) {
 				return pkg.Version
 			}

@@ -27,7 +27,7 @@ type wheels struct {
 // Python that pip would install it for.
 func (m *maker) wheelOf(s *Step) *wheels {
 	lib := provide.LibraryOf(s.Library)
-	if lib == nil || m.inventory == nil {
+	if lib == nil || m.inventory == nil || otherCUDA(lib, s.Library) {
 		return nil
 	}
 	p := m.pythonWith(lib, s.Path)
@@ -95,11 +95,21 @@ func (m *maker) freeWheel(s *Step) *wheels {
 	return &wheels{python: p, requirements: []string{m.fitted(p, r)}}
 }
 
+// otherCUDA reports whether a name of a library of CUDA has a number that no CUDA with wheels has:
+// libcudart.so.10.2.
+func otherCUDA(lib *provide.Library, name string) bool {
+	_, number, _ := strings.Cut(name, ".so.")
+	return len(lib.CUDA) > 0 && number != "" && provide.CUDAOf([]string{name}) == ""
+}
+
+// wheelCUDA are the major versions of CUDA that NVIDIA has wheels for.
+var wheelCUDA = []string{"11", "12", "13"}
+
 // only returns the installed wheel that has a library, if it is the only one of them.
 func only(there map[string]*inventory.Package, lib *provide.Library, dir string) *inventory.Package {
 	var found *inventory.Package
 	for _, pkg := range there {
-		if !slices.ContainsFunc([]string{"11", "12", "13"}, func(cuda string) bool { return isWheelName(lib, cuda, pkg.Name) }) || !strings.HasPrefix(dir, pkg.Dir+"/") {
+		if !slices.ContainsFunc(wheelCUDA, func(cuda string) bool { return isWheelName(lib, cuda, pkg.Name) }) || !strings.HasPrefix(dir, pkg.Dir+"/") {
 			continue
 		}
 		if found != nil {
