@@ -707,8 +707,9 @@ func (b *builder) pip(python string, args []string) error {
 		b.index = path.Base(args[at+1])
 	}
 	build := func(name string) bool { return b.index != "" && strings.HasSuffix(name, "+"+b.index) }
-	if len(names) == 0 || args[0] == "install" && !noDeps && !slices.ContainsFunc(names, build) {
-		return fmt.Errorf("pip %q: want names, and install with --no-deps, but for another build", args)
+	isNew := func(name string) bool { r, _ := inventory.ParseRequirement(name); return packageModules[r.Name] != "" }
+	if len(names) == 0 || args[0] == "install" && !noDeps && !slices.ContainsFunc(names, build) && !slices.ContainsFunc(names, isNew) {
+		return fmt.Errorf("pip %q: want names, and install with --no-deps, but for other builds and new packages", args)
 	}
 	for _, name := range names {
 		var err error
@@ -842,6 +843,11 @@ func (b *builder) wheel(requirement string, again bool) error {
 	for _, dir := range []string{info, fmt.Sprintf("%s/%s-%s.dist-info", site, strings.ReplaceAll(r.Name, "-", "_"), release)} {
 		put += b.restore(dir, has != release)
 	}
+	if at := path.Join(site, packageModules[r.Name], "__init__.py"); packageModules[r.Name] != "" {
+		const text = "def __getattr__(name):\n    return None\n" // it has what is asked for
+		b.put(at, imagetest.File{Data: text, Size: int64(len(text))})
+		put++
+	}
 	put += b.rebuild(site, r.Name)
 	if cuda, ok := strings.CutPrefix(b.index, "cu"); ok && len(cuda) == 3 {
 		text := fmt.Sprintf("__version__ = '%s+%s'\ncuda: Optional[str] = '%s.%s'\n", strings.TrimSuffix(release, "+"+b.index), b.index, cuda[:2], cuda[2:])
@@ -945,6 +951,9 @@ func (b *builder) rebuild(site, name string) (n int) {
 // wheelReleases are releases of wheels, the newest last.
 var wheelReleases = map[string][]string{
 	"numpy":                  {"1.26.4", "2.2.6"},
+	"requests":               {"2.32.5"},
+	"setuptools":             {"80.9.0", "82.0.0"},
+	"transformers":           {"4.57.6"},
 	"jaxlib":                 {"0.4.30", "0.4.35", "0.4.38"},
 	"nvidia-cudnn-cu12":      {"8.9.7.29", "9.1.0.70", "9.10.2.21"},
 	"onnxruntime-gpu":        {"1.19.2"},
@@ -965,6 +974,14 @@ var wheelFiles = map[string][]string{
 	"nvidia-cuda-cupti-cu11": {"nvidia/cuda_cupti/lib/libcupti.so.11.8"},
 	"nvidia-cuda-nvcc":       {"nvidia/cu13/bin/ptxas"},
 	"nvidia-cuda-runtime":    {"nvidia/cu13/include/cuda_runtime.h"},
+}
+
+// packageModules are the modules of packages that images lack.
+var packageModules = map[string]string{
+	"numpy":        "numpy",
+	"requests":     "requests",
+	"setuptools":   "pkg_resources",
+	"transformers": "transformers",
 }
 
 // buildFiles are libraries of the builds of wheels for CUDA.

@@ -52,6 +52,9 @@ func (p *planner) installed(ctx context.Context, own []*wheels) ([]install, stat
 			if i := p.maker.otherBuild(now.img, f); i != nil && !i.wheels.conflicts(slices.Concat(planned, taken, more)) {
 				i.key = k
 				more = append(more, *i)
+			} else if i := p.maker.newPackage(now.img, f); i != nil && !i.wheels.conflicts(slices.Concat(planned, taken, more)) {
+				i.key = k
+				more = append(more, *i)
 			} else if i := p.maker.repair(now.img, f); i != nil && !i.wheels.conflicts(slices.Concat(planned, taken, more)) {
 				i.key = k
 				more = append(more, *i)

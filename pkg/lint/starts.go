@@ -124,9 +124,35 @@ func (pass *Pass) adviseModule(x *Finding, f *replay.StartFailure) {
 		pass.also(x, clause, v)
 		return
 	}
+	if v["requirement"] = pass.requirementOf(x, name); v["requirement"] != "" {
+		pass.also(x, "known-module", v)
+		return
+	}
 	pass.also(x, "no-module", v)
 	pass.adviseRequired(x, name)
 }
+
+// requirementOf returns the requirement of the package that the packs know to have a module, in the
+// releases that the package of the file which imports it requires, or "" if none is known.
+func (pass *Pass) requirementOf(x *Finding, module string) string {
+	known, err := inventory.ParseRequirement(packs.RequirementOf(pass.Packs.Modules, module))
+	if err != nil || len(x.Affected) == 0 {
+		return ""
+	}
+	_, pkg, _ := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, x.Affected[0]))
+	if pkg == nil || known.Specifiers != "" {
+		return known.Name + known.Specifiers
+	}
+	for _, line := range pkg.Requires {
+		if r, err := inventory.ParseRequirement(line); err == nil && r.Name == known.Name && r.Marker == "" && isPlainSpec.MatchString(r.Specifiers) {
+			return r.Name + r.Specifiers
+		}
+	}
+	return known.Name
+}
+
+// isPlainSpec matches specifiers that a command can state.
+var isPlainSpec = regexp.MustCompile(`^[0-9A-Za-z.,<>=!~*+-]*$`)
 
 // missingName matches CPython's text about a name that a module does not have
 // (Python/ceval.c, import_from).

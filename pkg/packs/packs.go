@@ -46,6 +46,7 @@ type Sections struct {
 	Carriers     []*Carrier    `yaml:"carriers"`
 	Exclusive    []*Exclusive  `yaml:"exclusive"`
 	CPUBuilds    []*CPUBuild   `yaml:"cpu_builds"`
+	Modules      []*Modules    `yaml:"modules"`
 	Pinned       []*Pinned     `yaml:"pinned"`
 	Capabilities []*Capability `yaml:"capabilities"`
 	// Mounts are directories to which something is mounted when the container starts.

@@ -1,0 +1,44 @@
+package fix
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/imgcheck/imgcheck/testdata/images"
+)
+
+// TestNewPackage checks the lines that install the package of a missing module: in the releases that
+// the package which imports it requires, and not if the only release that would do is refused by
+// another package.
+func TestNewPackage(t *testing.T) {
+	data, err := images.Text("import-required-release.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := func(module, requires string, others ...string) string {
+		text := strings.ReplaceAll(string(data), "import plugs_legacy", "from "+module+" import anything")
+		text = strings.ReplaceAll(text, "Requires-Dist: plugs\n", requires)
+		return strings.Replace(text, "-- want --\n", strings.Join(others, "")+"-- want --\n", 1)
+	}
+	wheel := func(name, version, requires string) string {
+		return "-- 2/usr/local/lib/python3.12/site-packages/" + name + "-" + version + ".dist-info/METADATA --\ntext\nMetadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n" + requires
+	}
+	setuptools := wheel("setuptools", "82.0.0", "")
+	for _, tt := range []struct{ name, text, want string }{
+		{"any release", image("requests", ""), "/usr/local/bin/python3.12 requests\n"},
+		{"the releases that its metadata requires", image("requests", "Requires-Dist: requests>=2.31,<3\n"), "requests>=2.31,<3\n"},
+		{"a requirement that may not apply", image("requests", "Requires-Dist: requests>=2.31; extra == \"web\"\n"), "requests\n"},
+		{"the last release that has it", image("pkg_resources", "", setuptools), "setuptools<82\n"},
+		{"a release that another package refuses", image("pkg_resources", "", setuptools, wheel("other", "1.0", "Requires-Dist: setuptools>=82\n")), ""},
+		{"a module of no known package", image("plugs", ""), ""},
+	} {
+		p := plan(t, tt.text, Options{})
+		lines := ""
+		if p.Snippet != nil {
+			lines = strings.NewReplacer(`","`, " ", `"]`, "", "'", "").Replace(strings.Join(p.Snippet.Lines, "\n")) + "\n"
+		}
+		if tt.want == "" && lines != "" || !strings.Contains(lines, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, lines, tt.want)
+		}
+	}
+}
