@@ -1,6 +1,7 @@
 package imagetest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"strconv"
@@ -157,11 +158,7 @@ func (f Fatbin) Bytes() []byte {
 	}
 	one = le.AppendUint64(one, size)
 	one = append(one, entries...)
-	var all []byte
-	for range f.Count {
-		all = append(all, one...)
-	}
-	return all
+	return bytes.Repeat(one, f.Count)
 }
 
 func (e *ELF) parseGPU(arg string) error {
@@ -173,21 +170,38 @@ func (e *ELF) parseGPU(arg string) error {
 // addGPU adds the containers that lie in a read-only segment, or those in the writable
 // one.
 func (o *object) addGPU(segment *[]*section, writable bool) {
+	parts := map[string][]Fatbin{} // by section
 	for _, f := range o.e.GPU {
 		if (f.Section == ".ldata") != writable {
 			continue
 		}
-		if s := o.byName[f.Section]; s != nil {
-			s.data = append(pad(s.data, 8), f.Bytes()...)
-			s.align = max(s.align, 8)
-			continue
+		if o.byName[f.Section] == nil {
+			s := section{name: f.Section, align: 8}
+			if writable {
+				s.flags = 1 // SHF_WRITE
+			}
+			o.add(segment, s)
 		}
-		s := section{name: f.Section, align: 8, data: f.Bytes()}
-		if writable {
-			s.flags = 1 // SHF_WRITE
-		}
-		o.add(segment, s)
+		parts[f.Section] = append(parts[f.Section], f)
 	}
+	for name, list := range parts {
+		s := o.byName[name]
+		s.data, s.align = joined(s.data, list), max(s.align, 8)
+	}
+}
+
+// joined returns data with containers behind it, each at a multiple of 8.
+func joined(data []byte, list []Fatbin) []byte {
+	all, size := [][]byte{data}, len(data)
+	for _, f := range list {
+		b := f.Bytes()
+		all, size = append(all, b), size+8+len(b)
+	}
+	out := make([]byte, 0, size)
+	for _, b := range all {
+		out = append(pad(out, 8), b...)
+	}
+	return out
 }
 
 // fatbin makes a file of containers, one line each.
