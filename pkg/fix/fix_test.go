@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -229,57 +230,70 @@ func TestBound(t *testing.T) {
 // better.
 func TestLaw(t *testing.T) {
 	entries, _ := images.FS.ReadDir(".")
-	steps, behind := 0, 0
-	for _, e := range entries {
-		if e.IsDir() {
-			continue
-		}
-		data, _ := images.Text(e.Name())
-		img, res := read(t, string(data))
-		p, err := Find(context.Background(), img, embedded(t), res, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, _ := json.Marshal(p)
-		if p, err = Find(context.Background(), img, embedded(t), res, Options{}); err != nil {
-			t.Fatal(err)
-		}
-		if second, _ := json.Marshal(p); !bytes.Equal(first, second) {
-			t.Errorf("%s: two plans differ:\n%s\n%s", e.Name(), first, second)
-		}
-		d := newDraft(img, p.Steps)
-		now := d.image()
-		again, err := lint.Run(context.Background(), now, embedded(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(messages(p.After), messages(again)); diff != "" {
-			t.Errorf("%s: %s", e.Name(), diff)
-		}
-		listed := map[string]bool{}
-		for _, c := range p.Outcomes {
-			listed[c.Message] = true
-		}
-		for _, b := range p.Behind {
-			listed[b.Message] = true
-		}
-		for _, f := range again.Findings {
-			if f.Severity != packs.Note && !listed[f.Message] {
-				t.Errorf("%s: the plan does not list %s", e.Name(), f.Message)
+	var steps, behind atomic.Int64
+	t.Run("images", func(t *testing.T) {
+		for _, e := range entries {
+			if e.IsDir() {
+				continue
 			}
+			t.Run(strings.TrimSuffix(e.Name(), ".txtar"), func(t *testing.T) {
+				t.Parallel()
+				p := lawful(t, e.Name())
+				steps.Add(int64(len(p.Steps)))
+				behind.Add(int64(len(p.Behind)))
+			})
 		}
-		behind += len(p.Behind)
-		if len(p.Steps) == 0 {
-			continue
+	})
+	if steps.Load() == 0 || behind.Load() == 0 {
+		t.Errorf("of all images: %d steps, %d findings behind others", steps.Load(), behind.Load())
+	}
+}
+
+// lawful returns the plan of a text image, for which it checks the law.
+func lawful(t *testing.T, name string) *Plan {
+	t.Helper()
+	data, err := images.Text(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, res := read(t, string(data))
+	p, err := Find(context.Background(), img, embedded(t), res, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _ := json.Marshal(p)
+	if p, err = Find(context.Background(), img, embedded(t), res, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if second, _ := json.Marshal(p); !bytes.Equal(first, second) {
+		t.Errorf("two plans differ:\n%s\n%s", first, second)
+	}
+	d := newDraft(img, p.Steps)
+	again, err := lint.Run(context.Background(), d.image(), embedded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(messages(p.After), messages(again)); diff != "" {
+		t.Error(diff)
+	}
+	listed := map[string]bool{}
+	for _, c := range p.Outcomes {
+		listed[c.Message] = true
+	}
+	for _, b := range p.Behind {
+		listed[b.Message] = true
+	}
+	for _, f := range again.Findings {
+		if f.Severity != packs.Note && !listed[f.Message] {
+			t.Errorf("the plan does not list %s", f.Message)
 		}
-		steps += len(p.Steps)
+	}
+	if len(p.Steps) > 0 {
 		if err := Better(res, again, img.FS, nil); err != nil {
-			t.Errorf("%s: %v", e.Name(), err)
+			t.Error(err)
 		}
 	}
-	if steps == 0 || behind == 0 {
-		t.Errorf("of all images: %d steps, %d findings behind others", steps, behind)
-	}
+	return p
 }
 
 // messages returns the findings in a comparable form.
