@@ -76,7 +76,7 @@ func (m *maker) fits(p *inventory.Python, pkg *inventory.Package) bool {
 	if p.Version == "" || !same && !slices.Contains(pkg.Pythons, p.Version) {
 		return false
 	}
-	there, env := m.inventory.Wheels(p), p.Markers(unames[m.objectOf(p.Interpreter).Machine])
+	there, env := m.inventory.Wheels(p), p.Markers(processors[m.objectOf(p.Interpreter).Machine])
 	return !slices.ContainsFunc(pkg.Requires, func(line string) bool {
 		r, err := inventory.ParseRequirement(line)
 		holds, known := r.Applies(env)
@@ -84,19 +84,19 @@ func (m *maker) fits(p *inventory.Python, pkg *inventory.Package) bool {
 	})
 }
 
-// unames are the names of processors in wheels.
-var unames = map[elf.Machine]string{elf.EM_X86_64: "x86_64", elf.EM_AARCH64: "aarch64"}
+// processors are their names in wheels.
+var processors = map[elf.Machine]string{elf.EM_X86_64: "x86_64", elf.EM_AARCH64: "aarch64"}
 
 // rebuilt returns empty libraries in the place of those of a wheel that are for another machine or
 // Python, under the names that the build for a Python has.
 func (m *maker) rebuilt(p *inventory.Python, pkg *inventory.Package) []file {
 	var list []file
-	uname := unames[m.objectOf(p.Interpreter).Machine]
+	processor := processors[m.objectOf(p.Interpreter).Machine]
 	for _, at := range m.libraries(p, pkg) {
 		if !m.foreign(p, at) {
 			continue
 		}
-		name := extensionTag.ReplaceAllString(at, ".cpython-"+strings.ReplaceAll(p.Version, ".", "")+"-"+uname+"-$2.so")
+		name := extensionTag.ReplaceAllString(at, ".cpython-"+strings.ReplaceAll(p.Version, ".", "")+"-"+processor+"-$2.so")
 		library := m.empty(p, name)
 		library.object.Soname = m.objectOf(at).Soname
 		if list = append(list, library); name != at {

@@ -27,7 +27,7 @@ func (m *maker) versionsFor(f *lint.Finding, lib *provide.Library, cuda string) 
 		for _, pkg := range wheelsOf(m.inventory, n.Path) {
 			for _, line := range pkg.Requires {
 				r, err := inventory.ParseRequirement(line)
-				if err == nil && r.Specifiers != "" && isWheelName(lib, cuda, r.Name) {
+				if err == nil && r.Specifiers != "" && isWheelName(lib, cuda, r.Name) && !otherMajor(lib, f.Library, r.Specifiers) {
 					list = append(list, r.Specifiers)
 				}
 			}
@@ -37,6 +37,14 @@ func (m *maker) versionsFor(f *lint.Finding, lib *provide.Library, cuda string) 
 		}
 	}
 	return nil
+}
+
+// otherMajor reports whether a specifier is of a release of another major version than a library's name:
+// what requires cuDNN ==9.1.0.70 does not ask for libcudnn.so.8.
+func otherMajor(lib *provide.Library, name, specifiers string) bool {
+	_, number, _ := strings.Cut(name, ".so.")
+	release, ok := strings.CutPrefix(specifiers, "==")
+	return lib.SonameMajor && ok && number != "" && version.ParseRelease(number).First(1).String() != version.ParseRelease(release).First(1).String()
 }
 
 // releaseOf returns a specifier for the release of a library's file, from the wheel that

@@ -20,13 +20,15 @@ type BaseImage struct {
 	// by the library's ID. Those of System are in the distribution's directory.
 	Libraries map[string]string `yaml:"libraries"`
 	System    map[string]string `yaml:"system"`
+	// Releases are those of Libraries by the library's ID, as far as they are known.
+	Releases map[string]string `yaml:"releases"`
 	From      []string          `yaml:"sources"`
 }
 
 // ImageWith returns the public image from which a Dockerfile can copy files of one library
 // of NVIDIA's, for a major version of CUDA: the image of release, if that is known, else the
 // newest of the same minor release, else the newest. The versions are specifiers that the
-// library has to meet; only cuDNN's release is known. It returns nil if no image has all
+// library has to meet; a library whose release is not known meets none. It returns nil if no image has all
 // files.
 func ImageWith(files []string, cuda, release string, versions []string) *BaseImage {
 	if len(files) == 0 || LibraryOf(files[0]) == nil {
@@ -129,8 +131,12 @@ func (b *BaseImage) meets(lib *Library, files, versions []string) bool {
 	if len(versions) == 0 || !slices.ContainsFunc(files, func(f string) bool { return !strings.HasSuffix(f, ".so."+minor(b.CUDA)) }) {
 		return true
 	}
-	return lib.ID == "cudnn" && !slices.ContainsFunc(versions, func(v string) bool {
-		ok, err := version.Satisfies(b.CUDNN, v)
+	release := b.Releases[lib.ID]
+	if lib.ID == "cudnn" {
+		release = b.CUDNN
+	}
+	return release != "" && !slices.ContainsFunc(versions, func(v string) bool {
+		ok, err := version.Satisfies(release, v)
 		return err != nil || !ok
 	})
 }
@@ -142,7 +148,7 @@ func (b *BaseImage) validate(ids map[string]bool) error {
 	if b.System["cudnn"] != "" && strings.Count(b.CUDNN, ".") != 3 {
 		return fmt.Errorf("image %q: needs the whole release of cuDNN", b.Ref)
 	}
-	for _, m := range []map[string]string{b.Libraries, b.System} {
+	for _, m := range []map[string]string{b.Libraries, b.System, b.Releases} {
 		for id, number := range m {
 			if !ids[id] || number == "" {
 				return fmt.Errorf("image %q: there is no library %q, or it has no number", b.Ref, id)
