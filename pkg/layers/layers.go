@@ -34,7 +34,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// Options say how an image is found and read.
+// Options say how an image is found and read. It has 13 fields because they are those of the
+// source, of the choice of files, of what layers share, and three callbacks.
 type Options struct {
 	// Platform is os/arch[/variant], for an index; nil means linux/amd64, or
 	// the only platform there is.
@@ -55,6 +56,9 @@ type Options struct {
 	// Cache, when set, stores the index of each layer whose digest was verified. A
 	// layer that it has is not read again.
 	Cache *Cache
+	// Shared, when set, has the layers that other images of this run have read. It has no
+	// effect on layers that the cache could not have.
+	Shared *Shared
 	// Stall is as in [source.Options].
 	Stall time.Duration
 	// Note, when set, is called with a line on how a layer is read: that the cache
@@ -228,6 +232,14 @@ func errImage() error {
 
 // add counts a layer that was read. Its error is about the image.
 func (h *ledger) add(l *Layer) error {
+	if h.n.Add(l.weight()) > maxImage {
+		return errImage()
+	}
+	return nil
+}
+
+// weight returns about how many bytes the index of a layer takes.
+func (l *Layer) weight() int64 {
 	n := int64(0)
 	for _, e := range l.Entries {
 		n += entryWeight + int64(len(e.Path)+len(e.Link)+len(e.Content)+len(e.Shebang))
@@ -238,10 +250,7 @@ func (h *ledger) add(l *Layer) error {
 	for _, p := range l.Whiteouts {
 		n += 64 + int64(len(p))
 	}
-	if h.n.Add(n) > maxImage {
-		return errImage()
-	}
-	return nil
+	return n
 }
 
 // workers returns how many layers are read at a time. Each has the window of a
@@ -253,6 +262,22 @@ func (img *Image) indexBlob(ctx context.Context, i int, t *tools) (*Layer, error
 		return nil, err
 	}
 	digest := img.Verified(i)
+	if img.opts.Shared == nil {
+		return img.readOrCached(ctx, i, digest, t)
+	}
+	read := func() (*Layer, error) { return img.readOrCached(ctx, i, digest, t) }
+	if !img.opts.namesChoice(digest) {
+		return img.opts.Shared.place(ctx, read)
+	}
+	l, before, err := img.opts.Shared.layer(ctx, layerName(digest, img.opts.KeepID), read)
+	if before {
+		img.note(i, "was read for another image")
+	}
+	return l, err
+}
+
+// readOrCached returns the index of a layer from the cache, or reads it.
+func (img *Image) readOrCached(ctx context.Context, i int, digest string, t *tools) (*Layer, error) {
 	cached := img.opts.cacheable(digest)
 	if cached {
 		if l, ok := img.opts.Cache.layer(digest, img.opts.KeepID, t.all); ok {
@@ -338,7 +363,13 @@ func decodedBy(head []byte, igzip string) string {
 // cacheable reports whether the index of a layer may come from the cache and go there.
 // verified is the digest that its stored bytes are verified to have.
 func (o *Options) cacheable(verified string) bool {
-	return o.Cache != nil && verified != "" && (o.Keep == nil || o.KeepID != "")
+	return o.Cache != nil && o.namesChoice(verified)
+}
+
+// namesChoice reports whether a layer's digest and KeepID say everything that its index
+// depends on.
+func (o *Options) namesChoice(verified string) bool {
+	return verified != "" && (o.Keep == nil || o.KeepID != "")
 }
 
 // note calls Note.
