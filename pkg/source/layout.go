@@ -367,6 +367,9 @@ func PathError(err error) error {
 
 // openArchive opens a file, or a pipe.
 func openArchive(file string) (*os.File, error) {
+	if file == "-" {
+		return openStdin()
+	}
 	st, err := os.Stat(file)
 	if err != nil {
 		return nil, PathError(err)
@@ -402,4 +405,20 @@ func seekable(f *os.File) bool {
 	b := make([]byte, 4)
 	n, _ := f.ReadAt(b, 0)
 	return !Compressed(b[:n])
+}
+
+// openStdin opens the standard input as an archive. It is opened anew by its name if that
+// works, so that closing it ends a read that waits.
+func openStdin() (*os.File, error) {
+	st, err := os.Stdin.Stat()
+	if err != nil {
+		return nil, PathError(err)
+	}
+	if st.Mode()&os.ModeCharDevice != 0 {
+		return nil, errors.New("is the standard input, which has no archive: say docker save IMAGE | imgcheck scan docker-archive:-")
+	}
+	if f, err := os.Open("/dev/stdin"); err == nil {
+		return f, nil
+	}
+	return os.Stdin, nil
 }
