@@ -18,18 +18,30 @@ const githubAnnotations = 10
 // annotations, at the line of the Dockerfile if that is known. It writes at most ten of a
 // kind; if there are more, the tenth counts the rest.
 func GitHub(w io.Writer, d *Document, o Options) error {
-	var causes []*lint.Finding
+	return annotate(w, []*Document{d}, clean(d.Image.Ref))
+}
+
+// annotate writes the annotations of documents, the gravest first.
+func annotate(w io.Writer, docs []*Document, in string) error {
+	type cause struct {
+		*Document
+		*lint.Finding
+	}
+	var causes []cause
 	for _, s := range packs.Severities[:2] {
-		for i := range d.Findings {
-			if d.Findings[i].Severity == s {
-				causes = append(causes, &d.Findings[i])
+		for _, d := range docs {
+			for i := range d.Findings {
+				if d.Findings[i].Severity == s {
+					causes = append(causes, cause{d, &d.Findings[i]})
+				}
 			}
 		}
 	}
 	b := bufio.NewWriter(w)
-	for i, f := range causes {
+	for i, c := range causes {
+		d, f := c.Document, c.Finding
 		if rest := len(causes) - i; i == githubAnnotations-1 && rest > 1 {
-			fmt.Fprintf(b, "::%s title=%s::%s\n", f.Severity, property("imgcheck"), data(fmt.Sprintf("%s more in %s: see the whole report", count(rest), clean(d.Image.Ref))))
+			fmt.Fprintf(b, "::%s title=%s::%s\n", f.Severity, property("imgcheck"), data(fmt.Sprintf("%s more in %s: see the whole report", count(rest), in)))
 			break
 		}
 		text := shortenLines(sentences(d, f), sarifMessage) + "\nImage: " + clean(d.Image.Ref)

@@ -42,6 +42,11 @@ var gitlabSeverity = map[packs.Severity]string{packs.Error: "critical", packs.Wa
 // baseline knows, because GitLab itself compares the fingerprints of two branches and
 // shows the new ones.
 func GitLab(w io.Writer, d *Document, o Options) error {
+	return plain.JSONText(w, gitlabIssues(d, o, ""), "  ")
+}
+
+// gitlabIssues returns the issues of a document; each description begins with about.
+func gitlabIssues(d *Document, o Options, about string) []gitlabIssue {
 	issues := []gitlabIssue{}
 	findings := slices.Concat(d.Findings, d.Known)
 	prints := fingerprints(o.category(d), findings)
@@ -54,7 +59,7 @@ func GitLab(w io.Writer, d *Document, o Options) error {
 		if patch, _ := planned(d, f); patch != "" {
 			text += ". Patch: " + patch
 		}
-		text = clean(text) // as a whole: two harmless parts can make a command
+		text = clean(about + text) // as a whole: two harmless parts can make a command
 		var content *gitlabContent
 		if lines := snippetFor(d, f); len(lines) > 0 {
 			solution := ". Fix: at the end of the Dockerfile, " + strings.Join(lines, " / ")
@@ -75,5 +80,5 @@ func GitLab(w io.Writer, d *Document, o Options) error {
 			Location: gitlabLocation{path, gitlabLines{begin}}, Content: content,
 		})
 	}
-	return plain.JSONText(w, issues, "  ")
+	return issues
 }

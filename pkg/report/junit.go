@@ -21,6 +21,7 @@ type (
 		Name     string       `xml:"name,attr"`
 		Tests    int          `xml:"tests,attr"`
 		Failures int          `xml:"failures,attr"`
+		Errors   int          `xml:"errors,attr,omitempty"`
 		Suites   []junitSuite `xml:"testsuite"`
 	}
 	junitSuite struct {
@@ -45,6 +46,7 @@ type (
 		File    string        `xml:"file,attr,omitempty"` // the Dockerfile, which GitLab and CircleCI show
 		Line    int           `xml:"line,attr,omitempty"`
 		Failure *junitFailure `xml:"failure,omitempty"`
+		Error   *junitFailure `xml:"error,omitempty"` // could not be run
 		Skipped *junitSkipped `xml:"skipped,omitempty"`
 		Out     string        `xml:"system-out,omitempty"`
 	}
@@ -63,6 +65,10 @@ type (
 // knows the finding, and is skipped if a policy ignores it. Each rule without a finding
 // gets a case that passes.
 func JUnit(w io.Writer, d *Document, o Options) error {
+	return writeJUnit(w, []junitSuite{junitSuiteOf(d, o)})
+}
+
+func junitSuiteOf(d *Document, o Options) junitSuite {
 	failOn := o.FailOn
 	if failOn == "" {
 		failOn = packs.Error
@@ -113,13 +119,21 @@ func JUnit(w io.Writer, d *Document, o Options) error {
 		}
 	}
 	suite.Tests = len(suite.Cases)
+	return suite
+}
+
+func writeJUnit(w io.Writer, suites []junitSuite) error {
+	all := junitSuites{Name: "imgcheck", Suites: suites}
+	for _, s := range suites {
+		all.Tests, all.Failures, all.Errors = all.Tests+s.Tests, all.Failures+s.Failures, all.Errors+s.Errors
+	}
 	w = plain.NewWriter(w, false)
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}
 	e := xml.NewEncoder(w)
 	e.Indent("", "  ")
-	if err := e.Encode(junitSuites{Name: "imgcheck", Tests: suite.Tests, Failures: suite.Failures, Suites: []junitSuite{suite}}); err != nil {
+	if err := e.Encode(all); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, "\n")

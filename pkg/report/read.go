@@ -22,20 +22,68 @@ const maxElements = 1 << 20
 // Read reads what JSON wrote. It ignores unknown fields, as the schema asks of readers,
 // and counts the findings anew.
 func Read(r io.Reader) (*Document, error) {
+	d, set, err := ReadAny(r)
+	if set != nil {
+		return nil, fmt.Errorf("it has the reports of %s: one is needed here", plural(len(set.Images), "image"))
+	}
+	return d, err
+}
+
+// ReadAny reads what JSON or SetJSON wrote: it returns a document or a set.
+func ReadAny(r io.Reader) (*Document, *Set, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxReport+1))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(b) > maxReport {
-		return nil, fmt.Errorf("the report is larger than %d MiB", maxReport>>20)
+		return nil, nil, fmt.Errorf("the report is larger than %d MiB", maxReport>>20)
 	}
 	if bytes.Count(b, []byte(",")) > maxElements {
-		return nil, fmt.Errorf("not a JSON report of imgcheck: it has more than %d elements", maxElements)
+		return nil, nil, fmt.Errorf("not a JSON report of imgcheck: it has more than %d elements", maxElements)
+	}
+	var form struct {
+		Schema string `json:"schema"`
+	}
+	if err := json.Unmarshal(b, &form); err != nil {
+		return nil, nil, fmt.Errorf("not a JSON report of imgcheck: %w", err)
+	}
+	if form.Schema == SetSchema {
+		set, err := readSet(b)
+		return nil, set, err
 	}
 	var d Document
 	if err := json.Unmarshal(b, &d); err != nil {
+		return nil, nil, fmt.Errorf("not a JSON report of imgcheck: %w", err)
+	}
+	checked, err := checkRead(&d)
+	return checked, nil, err
+}
+
+// readSet reads a set, and finds the shared causes anew.
+func readSet(b []byte) (*Set, error) {
+	var s Set
+	if err := json.Unmarshal(b, &s); err != nil {
 		return nil, fmt.Errorf("not a JSON report of imgcheck: %w", err)
 	}
+	for i := range s.Images {
+		im := &s.Images[i]
+		if im.Report == nil {
+			if im.Error == "" {
+				return nil, fmt.Errorf("image %d of the report: needs a report or an error", i+1)
+			}
+			continue
+		}
+		d, err := checkRead(im.Report)
+		if err != nil {
+			return nil, fmt.Errorf("image %d of the report: %w", i+1, err)
+		}
+		im.Report = d
+	}
+	return NewSet(s.Imgcheck, s.Images), nil
+}
+
+// checkRead checks a document that was read, and counts its findings anew.
+func checkRead(d *Document) (*Document, error) {
 	if d.Schema != Schema {
 		if d.Schema == "" {
 			return nil, errors.New(`not a JSON report of imgcheck: make one with "imgcheck scan --format json"`)

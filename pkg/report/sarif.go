@@ -141,6 +141,15 @@ type (
 // the lines for the Dockerfile are in the message and the properties, and if the Dockerfile is
 // known, the lines are a fix of the result as well: an edit of that file.
 func SARIF(w io.Writer, d *Document, o Options) error {
+	return writeSARIF(w, []sarifRun{sarifRunOf(d, o, d.Rules)})
+}
+
+func writeSARIF(w io.Writer, runs []sarifRun) error {
+	return plain.JSONText(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: runs}, "  ")
+}
+
+// sarifRunOf returns the run of a document, with the rules of known and of its findings.
+func sarifRunOf(d *Document, o Options, known []*packs.Rule) sarifRun {
 	list := sarifResults(d)
 	findings := make([]lint.Finding, len(list))
 	for i := range list {
@@ -176,7 +185,7 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 		run.Automation = &sarifAutomation{ID: "imgcheck/" + category + "/"}
 	}
 	index := map[string]int{}
-	for _, r := range rulesOf(findings, d.Rules) {
+	for _, r := range rulesOf(findings, known) {
 		index[r.ID] = len(run.Tool.Driver.Rules)
 		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRuleOf(r))
 	}
@@ -200,19 +209,24 @@ func SARIF(w io.Writer, d *Document, o Options) error {
 		}
 		run.Results = append(run.Results, res)
 	}
-	return plain.JSONText(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}, "  ")
+	return run
 }
 
 // CodeScanning writes SARIF for GitHub's code scanning, which makes an alert of each
 // result and disregards suppressions. It leaves out the findings that a policy ignores,
 // and notes unless the options show all.
 func CodeScanning(w io.Writer, d *Document, o Options) error {
+	return SARIF(w, alerting(d, o), o)
+}
+
+// alerting returns a document without the findings that CodeScanning leaves out.
+func alerting(d *Document, o Options) *Document {
 	alerts := *d
 	alerts.Ignored = nil
 	if !o.All {
 		alerts.Findings, alerts.Known = heavier(d.Findings), heavier(d.Known)
 	}
-	return SARIF(w, &alerts, o)
+	return &alerts
 }
 
 // heavier returns the findings that are not notes.
