@@ -154,6 +154,17 @@ func (all outputs) write(c *cli.Context, doc *report.Document, o report.Options)
 	})
 }
 
+// writeSet writes several images in every report, files first.
+func (all outputs) writeSet(c *cli.Context, set *report.Set, o report.Options) error {
+	o.Version, o.Category = version(), c.String("category")
+	return all.each(c.App.Writer, func(format string, w io.Writer) error {
+		if w == c.App.Writer {
+			o = fitted(w, o)
+		}
+		return report.SetFormats[format](w, set, o)
+	})
+}
+
 // each calls a function for every report, files first. Each file is written whole or not at
 // all, and the standard output only if all files were written.
 func (all outputs) each(stdout io.Writer, write func(format string, w io.Writer) error) error {

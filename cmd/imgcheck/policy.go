@@ -215,16 +215,3 @@ func severityNamed(s string) (packs.Severity, error) {
 	}
 	return packs.Severity(s), nil
 }
-
-// image returns the image to scan: the argument, or the policy's first.
-func (d *decisions) image(c *cli.Context) (policy.Image, error) {
-	switch {
-	case c.NArg() == 1:
-		return policy.Image{Ref: c.Args().First()}, nil
-	case c.NArg() == 0 && len(d.Policy.Images) > 0:
-		return d.Policy.Images[0], nil
-	case c.NArg() == 0:
-		return policy.Image{}, fmt.Errorf("%s takes one image, not 0: see `imgcheck %s --help`, or name one in %s (`imgcheck init`)", c.Command.Name, c.Command.Name, policy.FileName)
-	}
-	return policy.Image{}, fmt.Errorf("%s takes one image, not %d: see `imgcheck %s --help`", c.Command.Name, c.NArg(), c.Command.Name)
-}

@@ -15,6 +15,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/pkg/dockerfile"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
@@ -26,15 +28,19 @@ func scanCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "scan",
 		Usage:     "read an image and report what will fail in it, and why",
-		UsageText: "imgcheck scan [options] [IMAGE]",
+		UsageText: "imgcheck scan [options] [IMAGE...]",
 		Description: "IMAGE is an image in a registry, or one of\n" + sources() + "\n" +
 			"Without IMAGE, scan takes the first image in .imgcheck.yaml (imgcheck init writes that file).\n\n" +
+			"Several images, --all-images or --input give one report: a table first, then the causes that images\n" +
+			"share, then each image. A layer that images share is read once. An image that cannot be scanned\n" +
+			"does not end the others.\n\n" +
 			"The exit status is 0 if there is no finding at or above --fail-on, 1 if there is one, and 2 if\n" +
-			"the image could not be scanned.\n\n" +
+			"an image could not be scanned.\n\n" +
 			"Examples:\n" +
 			"   imgcheck scan ghcr.io/org/app:1.0\n" +
 			"   imgcheck scan --gpu L4 --driver 535.183 ghcr.io/org/app:1.0\n" +
-			"   docker save app -o app.tar && imgcheck scan docker-archive:app.tar",
+			"   imgcheck scan ghcr.io/org/app:1.0 ghcr.io/org/worker:1.0\n" +
+			"   docker save app | imgcheck scan docker-archive:-",
 		Flags: fromEnvironment(slices.Concat(outputFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 for findings of this `SEVERITY` and above: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
@@ -42,28 +48,49 @@ func scanCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-fixes", Usage: "do not plan fixes"},
 			&cli.StringFlag{Name: "dockerfile", Usage: "name the lines of the Dockerfile `FILE` that the image is built from, if its provenance does not; of a directory, that of the Dockerfile that fits"},
 			rulesFlag(), rootEnvFlag(),
-		}, machineFlags(), policyFlags(), imageFlags())),
+		}, manyFlags(), machineFlags(), policyFlags(), imageFlags())),
 		Action: func(c *cli.Context) error {
 			o, err := scanOptions(c)
 			if err != nil {
 				return err
 			}
-			doc, err := scanImage(c.Context, o.image, o.scan)
+			images, many, err := o.policy.images(c)
+			if err != nil {
+				return err
+			}
+			if many {
+				return o.scanMany(c, images)
+			}
+			image, err := o.forImage(c, images[0])
+			if err != nil {
+				return err
+			}
+			o.progress = watch(c, &image.Layers)
+			doc, err := scanImage(c.Context, images[0].Ref, image.Options)
 			o.progress.done()
 			if err != nil {
 				return err
 			}
-			o.policy.unused(doc)
-			if len(o.scan.Dockerfiles) > 0 && !o.guessed && doc.Image.NoDockerfile != "" {
-				fmt.Fprintln(o.policy.stderr, "imgcheck: findings have no line: "+oneLine(doc.Image.NoDockerfile))
-			}
-			doc = o.policy.apply(doc)
+			doc = o.decide(doc, image)
 			if err := o.write(c, doc); err != nil {
 				return err
 			}
-			return o.status(doc)
+			if o.reaches(doc) {
+				return errFindings
+			}
+			return nil
 		},
 	}
+}
+
+// decide returns a document as the policy leaves it, and warns of what the policy and the
+// Dockerfile lack.
+func (o *options) decide(doc *report.Document, image imageScan) *report.Document {
+	o.policy.unused(doc)
+	if len(image.Dockerfiles) > 0 && !image.guessed && doc.Image.NoDockerfile != "" {
+		fmt.Fprintln(o.policy.stderr, "imgcheck: findings have no line: "+oneLine(doc.Image.NoDockerfile))
+	}
+	return o.policy.apply(doc)
 }
 
 func sources() string {
@@ -89,18 +116,22 @@ func scanImage(ctx context.Context, ref string, o scan.Options) (*report.Documen
 	return doc, nil
 }
 
-// options are the checked flags of a scan.
+// options are the checked flags of a scan, for all its images.
 type options struct {
-	image    string
-	scan     scan.Options
 	policy   *decisions
 	outputs  outputs
+	layers   layers.Options
 	failOn   packs.Severity // empty: never
 	all      bool
 	quiet    bool
 	least    packs.Severity // empty: every finding
-	guessed  bool           // the Dockerfiles are those of a directory
 	progress *progress
+}
+
+// imageScan are the options of the scan of one image.
+type imageScan struct {
+	scan.Options
+	guessed bool // the Dockerfiles are those of a directory
 }
 
 func scanOptions(c *cli.Context) (*options, error) {
@@ -109,11 +140,6 @@ func scanOptions(c *cli.Context) (*options, error) {
 	if o.policy, err = readDecisions(c); err != nil {
 		return nil, err
 	}
-	image, err := o.policy.image(c)
-	if err != nil {
-		return nil, err
-	}
-	o.image = image.Ref
 	if o.outputs, err = outputsOf(c, reports); err != nil {
 		return nil, err
 	}
@@ -124,27 +150,29 @@ func scanOptions(c *cli.Context) (*options, error) {
 	if o.least != "" && !slices.Contains(packs.Severities, o.least) {
 		return nil, fmt.Errorf("there is no severity %q: say --severity error, warning or note", o.least)
 	}
-	o.scan = o.policy.scanning()
-	o.scan.NoPlan = c.Bool("no-fixes")
-	if o.scan.Machines, err = machinesOf(c, o.policy.Policy, image); err != nil {
-		return nil, err
+	o.layers, err = imageOptions(c)
+	return o, err
+}
+
+// forImage returns the options of the scan of an image: its own of the policy, unless a flag
+// has another.
+func (o *options) forImage(c *cli.Context, image policy.Image) (s imageScan, err error) {
+	s.Options = o.policy.scanning()
+	s.NoPlan = c.Bool("no-fixes")
+	if s.Machines, err = machinesOf(c, o.policy.Policy, image); err != nil {
+		return s, err
 	}
-	if o.scan.Dockerfiles, o.guessed, err = dockerfilesFor(c.String("dockerfile"), o.policy.Policy, image); err != nil {
-		return nil, err
+	if s.Dockerfiles, s.guessed, err = dockerfilesFor(c.String("dockerfile"), o.policy.Policy, image); err != nil {
+		return s, err
 	}
-	if o.scan.Layers, err = imageOptions(c); err != nil {
-		return nil, err
+	s.Layers = o.layers
+	if s.Layers.Env, err = rootEnv(c, image.Ref); err != nil {
+		return s, err
 	}
-	if o.scan.Layers.Env, err = rootEnv(c, o.image); err != nil {
-		return nil, err
+	if s.Layers.Platform == nil {
+		s.Layers.Platform, err = platformNamed(image.Platform)
 	}
-	if o.scan.Layers.Platform == nil {
-		if o.scan.Layers.Platform, err = platformNamed(image.Platform); err != nil {
-			return nil, err
-		}
-	}
-	o.progress = watch(c, &o.scan.Layers)
-	return o, nil
+	return s, err
 }
 
 // Bounds of Dockerfiles whose history is compared with an image's: bytes of one, and their
@@ -243,19 +271,15 @@ func readDockerfile(name string) (d scan.Dockerfile, err error) {
 
 // write writes the reports.
 func (o *options) write(c *cli.Context, doc *report.Document) error {
-	failOn := o.failOn
-	if failOn == "" {
-		failOn = report.Never
-	}
-	return o.outputs.write(c, doc, report.Options{All: o.all, Quiet: o.quiet, Least: o.least, FailOn: failOn})
+	return o.outputs.write(c, doc, o.shown())
 }
 
-// status returns errFindings if a finding reaches --fail-on.
-func (o *options) status(doc *report.Document) error {
-	for _, f := range doc.Findings {
-		if o.failOn != "" && f.Severity.AtLeast(o.failOn) {
-			return errFindings
-		}
-	}
-	return nil
+// shown returns how reports are shown.
+func (o *options) shown() report.Options {
+	return report.Options{All: o.all, Quiet: o.quiet, Least: o.least, FailOn: cmp.Or(o.failOn, report.Never)}
+}
+
+// reaches reports whether a finding reaches --fail-on.
+func (o *options) reaches(doc *report.Document) bool {
+	return o.failOn != "" && slices.ContainsFunc(doc.Findings, func(f lint.Finding) bool { return f.Severity.AtLeast(o.failOn) })
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,6 +46,44 @@ func TestJSONSchema(t *testing.T) {
 	located.Image.Layers[0].Dockerfile.EndColumn = 4
 	located.Copied = []report.Copied{{Path: "/x", Layer: 1, From: []dockerline.Source{{Stage: "a", Path: "/y", Lines: []dockerline.Line{{File: "Dockerfile", Line: 1, EndLine: 2, Instruction: "RUN x"}}, More: 1}}}}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(jsonReport(t, &located)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(doc); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSetSchema validates the JSON of several images, one of which was not scanned, against the
+// published schema.
+func TestSetSchema(t *testing.T) {
+	compiler := jsonschema.NewCompiler()
+	f, err := os.Open(filepath.Join("..", "..", "docs", "schema", "report-1.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	single, err := jsonschema.UnmarshalJSON(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := compiler.AddResource(single.(map[string]any)["$id"].(string), single); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile(filepath.Join("..", "..", "docs", "schema", "reports-1.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []report.Scanned
+	for _, name := range []string{"ort-no-cudnn.txtar", "ort-no-cudnn.txtar", "torch-healthy.txtar"} {
+		list = append(list, report.Scanned{Ref: name, Platform: "linux/amd64", Report: scanOf(t, name, false)})
+	}
+	list = append(list, report.Scanned{Ref: "gone", Error: "is not there"})
+	var b bytes.Buffer
+	if err := report.SetJSON(&b, report.NewSet("v1", list), report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(&b)
 	if err != nil {
 		t.Fatal(err)
 	}
