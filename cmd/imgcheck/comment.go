@@ -18,7 +18,6 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/review"
-	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
 func commentCommand() *cli.Command {
@@ -107,31 +106,11 @@ func baseReport(c *cli.Context) (*report.Document, error) {
 	if base == "" {
 		return nil, errors.New("comment needs --base: the report of the image before the change, or the image")
 	}
-	switch st, err := os.Stat(base); {
-	case err == nil && st.IsDir():
-		return nil, fmt.Errorf("--base %s is a directory: say oci:%s or dir:%s for an image", base, base, base)
-	case err == nil:
-		return readReport(base, c.App.Reader)
-	case strings.HasSuffix(base, ".json"):
-		return nil, fmt.Errorf("--base: %w", source.PathError(err))
-	}
-	d, err := readDecisions(c)
-	if err != nil {
-		return nil, err
-	}
-	d.Baseline = nil // it is for scans that fail
-	o := d.scanning()
-	o.NoPlan = true
-	if o.Layers, err = imageOptions(c); err != nil {
-		return nil, err
-	}
-	p := watch(c, &o.Layers)
-	doc, err := scanImage(c.Context, base, o)
-	p.done()
+	doc, err := reportOrImage(c, base, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("--base: %w", err)
 	}
-	return d.apply(doc), nil
+	return doc, nil
 }
 
 // changeOf returns the change of the flags, else of the variables that GitHub's workflows and

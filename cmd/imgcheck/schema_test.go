@@ -57,23 +57,7 @@ func TestJSONSchema(t *testing.T) {
 // TestSetSchema validates the JSON of several images, one of which was not scanned, against the
 // published schema.
 func TestSetSchema(t *testing.T) {
-	compiler := jsonschema.NewCompiler()
-	f, err := os.Open(filepath.Join("..", "..", "docs", "schema", "report-1.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	single, err := jsonschema.UnmarshalJSON(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := compiler.AddResource(single.(map[string]any)["$id"].(string), single); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := compiler.Compile(filepath.Join("..", "..", "docs", "schema", "reports-1.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := schemaWithReport(t, "reports-1.json")
 	var list []report.Scanned
 	for _, name := range []string{"ort-no-cudnn.txtar", "ort-no-cudnn.txtar", "torch-healthy.txtar"} {
 		list = append(list, report.Scanned{Ref: name, Platform: "linux/amd64", Report: scanOf(t, name, false)})
@@ -90,6 +74,49 @@ func TestSetSchema(t *testing.T) {
 	if err := schema.Validate(doc); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestDiffSchema validates the JSON of a comparison against the published schema.
+func TestDiffSchema(t *testing.T) {
+	schema := schemaWithReport(t, "diff-1.json")
+	healthy, broken := scanOf(t, "torch-healthy.txtar", false), scanOf(t, "ort-no-cudnn.txtar", false)
+	for _, d := range []*report.Diff{report.Compare(healthy, broken), report.Compare(broken, healthy), report.Compare(broken, broken)} {
+		var b bytes.Buffer
+		if err := report.DiffFormats["json"](&b, d, report.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		doc, err := jsonschema.UnmarshalJSON(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(doc); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// schemaWithReport returns a published schema that refers to the one of a report.
+func schemaWithReport(t *testing.T, name string) *jsonschema.Schema {
+	t.Helper()
+	dir := filepath.Join("..", "..", "docs", "schema")
+	f, err := os.Open(filepath.Join(dir, "report-1.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	single, err := jsonschema.UnmarshalJSON(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource(single.(map[string]any)["$id"].(string), single); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
 }
 
 // TestImportsSchema validates the lines of `imgcheck imports --format json`.

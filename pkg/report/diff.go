@@ -85,6 +85,76 @@ func (d *Diff) Grave() bool {
 	return slices.ContainsFunc(slices.Concat(d.Added, d.Resolved), func(f lint.Finding) bool { return f.Severity.AtLeast(packs.Warning) })
 }
 
+// DiffSchema names the form of the JSON of a comparison.
+const DiffSchema = "imgcheck.diff/1"
+
+// DiffFormats are the formats of a comparison by name.
+var DiffFormats = map[string]func(w io.Writer, d *Diff, o Options) error{
+	"text":     diffText,
+	"json":     diffJSON,
+	"markdown": func(w io.Writer, d *Diff, _ Options) error { return d.Comment(w) },
+}
+
+// diffJSON writes the findings that are added and resolved, and names the images.
+func diffJSON(w io.Writer, d *Diff, _ Options) error {
+	type about struct {
+		Ref      string `json:"ref"`
+		Digest   string `json:"digest,omitempty"`
+		Platform string `json:"platform,omitempty"`
+	}
+	of := func(d *Document) about { return about{d.Image.Ref, d.Image.Digest, d.Image.Platform} }
+	list := func(l []lint.Finding) []lint.Finding { return append([]lint.Finding{}, l...) }
+	return plain.JSON(w, struct {
+		Schema    string         `json:"schema"`
+		Before    about          `json:"before"`
+		After     about          `json:"after"`
+		Added     []lint.Finding `json:"added"`
+		Resolved  []lint.Finding `json:"resolved"`
+		Unchanged int            `json:"unchanged"`
+	}{DiffSchema, of(d.Before), of(d.After), list(d.Added), list(d.Resolved), d.Unchanged}, "  ")
+}
+
+// diffText writes what is added as a scan shows it, and a line for what is resolved.
+func diffText(w io.Writer, d *Diff, o Options) error {
+	t := newText(w, o)
+	added, resolved := d.After.With(d.Added), d.Before.With(d.Resolved)
+	before, after := d.names()
+	t.line("%s against %s: %s; %s as before", t.bold(after), before, d.says(added.Summary, resolved.Summary), plural(d.Unchanged, "finding"))
+	if o.All {
+		for i := range added.Findings {
+			t.line("")
+			t.finding(added, &added.Findings[i])
+		}
+	} else {
+		for i := range added.Problems {
+			t.line("")
+			t.block(added, i+1)
+		}
+	}
+	for i := range resolved.Findings {
+		f := &resolved.Findings[i]
+		if !o.All && f.Severity == packs.Note {
+			continue
+		}
+		text := clean(f.Message)
+		if e := mainEffect(f); e != nil {
+			text = clean(e.Text) + " (" + text + ")"
+		}
+		t.line("%s %s: %s  %s", t.green("✓ resolved"), f.Severity, text, t.faint("["+f.Rule+"]"))
+	}
+	return t.w.Flush()
+}
+
+// names returns names that tell the images apart: their references, with their digests if
+// those are the same.
+func (d *Diff) names() (before, after string) {
+	b, a := d.Before.Image, d.After.Image
+	if b.Ref == a.Ref {
+		return clean(strings.TrimSuffix(b.Ref+"@"+b.Digest, "@")), clean(strings.TrimSuffix(a.Ref+"@"+a.Digest, "@"))
+	}
+	return clean(b.Ref), clean(a.Ref)
+}
+
 // CommentLimit is the most bytes of a comment: GitHub takes 65,536 characters, and GitLab a
 // million.
 const CommentLimit = 60_000
