@@ -23,8 +23,9 @@ func convertCommand() *cli.Command {
 			"convert scans nothing, and its exit status is 0 whatever the report says.\n\n" +
 			"Examples:\n" +
 			"   imgcheck convert --format sarif report.json > report.sarif\n" +
-			"   imgcheck convert report.json -o junit=report.xml -o markdown=summary.md",
-		Flags: append(outputFlags(),
+			"   imgcheck convert report.json -o junit=report.xml -o markdown=summary.md\n" +
+			"   imgcheck convert --template @csv a.json b.json",
+		Flags: append(outputFlags(), templateFlag(),
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
 		),
 		Action: func(c *cli.Context) error {

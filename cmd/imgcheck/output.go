@@ -16,6 +16,8 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/outfile"
 	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/pkg/source"
+	"github.com/imgcheck/imgcheck/pkg/templates"
 )
 
 // outputFlags returns the flags of every command that writes a report.
@@ -27,11 +29,21 @@ func outputFlags() []cli.Flag {
 	}
 }
 
+// templateFlag returns the flag of every command that writes a report of images by a template.
+func templateFlag() cli.Flag {
+	return &cli.StringFlag{Name: "template", Usage: "write the report by the Go template `FILE` or @NAME (@" + strings.Join(templates.Names(), ", @") + ") instead of --format"}
+}
+
 // output is a report to write.
 type output struct {
 	format string // its name
 	file   string // empty: the standard output
+	// template writes the report if format is byTemplate.
+	template *templates.Template
 }
+
+// byTemplate is the format of the report of --template, in place of that of --format.
+const byTemplate = "template"
 
 // formats are those that a command knows.
 type formats struct {
@@ -51,7 +63,58 @@ func outputsOf(c *cli.Context, known formats) (outputs, error) {
 	if c.IsSet("format") {
 		format = c.String("format")
 	}
-	return known.parse(format, c.StringSlice("output"))
+	name := c.String("template")
+	if name == "" {
+		return known.parse(format, c.StringSlice("output"))
+	}
+	if format != "" {
+		return nil, errors.New("--format and --template are two forms of one report: say one of them, and -o FORMAT=FILE for another report")
+	}
+	t, err := templateNamed(name)
+	if err != nil {
+		return nil, fmt.Errorf("--template: %w", err)
+	}
+	known.names = append(slices.Clip(known.names), byTemplate)
+	outs, err := known.parse(byTemplate, c.StringSlice("output"))
+	for i := range outs {
+		if outs[i].format == byTemplate {
+			outs[i].template = t
+		}
+	}
+	return outs, err
+}
+
+// maxTemplate bounds a template, in bytes.
+const maxTemplate = 1 << 20
+
+// templateNamed reads and checks the template of --template.
+func templateNamed(name string) (*templates.Template, error) {
+	if own, ok := strings.CutPrefix(name, "@"); ok {
+		text, err := templates.Example(own)
+		if err != nil {
+			return nil, err
+		}
+		return templates.Parse(name, text)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, source.PathError(err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxTemplate+1))
+	if err != nil {
+		return nil, source.PathError(err)
+	}
+	if len(text) > maxTemplate {
+		return nil, fmt.Errorf("%s is larger than %d KiB", name, maxTemplate>>10)
+	}
+	return templates.Parse(path.Base(name), string(text))
+}
+
+// writeBy writes a set by the template of these reports.
+func (all outputs) writeBy(w io.Writer, set *report.Set) error {
+	i := slices.IndexFunc(all, func(o output) bool { return o.template != nil })
+	return all[i].template.Write(w, set)
 }
 
 // formatOf returns the format that the suffix of the first FILE tells, or text. A file of
@@ -95,13 +158,16 @@ func (known formats) parse(format string, list []string) (outputs, error) {
 			continue
 		}
 		f, err := known.named(name)
+		if err == nil && f == byTemplate {
+			err = errors.New("the report of --template goes to the FILE of -o FILE")
+		}
 		if err != nil {
 			return nil, fmt.Errorf("--output %s: %w (for a file of that name, say ./%s)", s, err, s)
 		}
 		if file == "" {
 			return nil, fmt.Errorf("--output %s: needs a file after the =", s)
 		}
-		more = append(more, output{f, file})
+		more = append(more, output{format: f, file: file})
 	}
 	if slices.ContainsFunc(more, output.toStdout) && first.toStdout() {
 		first.file = os.DevNull // FORMAT=- replaces --format
@@ -150,6 +216,9 @@ func (all outputs) write(c *cli.Context, doc *report.Document, o report.Options)
 		if w == c.App.Writer {
 			o = fitted(w, o)
 		}
+		if format == byTemplate {
+			return all.writeBy(w, report.NewSet(doc.Imgcheck, []report.Scanned{{Ref: doc.Image.Ref, Report: doc}}))
+		}
 		return report.Formats[format](w, doc, o)
 	})
 }
@@ -160,6 +229,9 @@ func (all outputs) writeSet(c *cli.Context, set *report.Set, o report.Options) e
 	return all.each(c.App.Writer, func(format string, w io.Writer) error {
 		if w == c.App.Writer {
 			o = fitted(w, o)
+		}
+		if format == byTemplate {
+			return all.writeBy(w, set)
 		}
 		return report.SetFormats[format](w, set, o)
 	})

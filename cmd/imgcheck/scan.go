@@ -47,7 +47,7 @@ func scanCommand() *cli.Command {
 			&cli.StringFlag{Name: "severity", Usage: "leave findings below this `SEVERITY` out of the text report, which still counts them: error, warning or note"},
 			&cli.BoolFlag{Name: "no-fixes", Usage: "do not plan fixes"},
 			&cli.StringFlag{Name: "dockerfile", Usage: "name the lines of the Dockerfile `FILE` that the image is built from, if its provenance does not; of a directory, that of the Dockerfile that fits"},
-			rulesFlag(), rootEnvFlag(),
+			templateFlag(), rulesFlag(), rootEnvFlag(),
 		}, manyFlags(), machineFlags(), policyFlags(), imageFlags())),
 		Action: func(c *cli.Context) error {
 			o, err := scanOptions(c)
