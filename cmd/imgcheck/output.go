@@ -24,7 +24,7 @@ import (
 func outputFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the report: " + oneOf(report.Names)},
-		&cli.StringSliceFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the report to `[FORMAT=]FILE`, without --format in the format that .json, .sarif, .xml (JUnit) or .md tells; FORMAT=FILE adds a report to the one of --format, and may be repeated"},
+		&cli.StringSliceFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the report to `[FORMAT=]FILE`, without --format in the format that .json, .sarif, .xml (JUnit), .md or .html tells; FORMAT=FILE adds a report to the one of --format, and may be repeated"},
 		&cli.StringFlag{Name: "category", Usage: "distinguish this scan from others of the same commit by `NAME`, in SARIF and for GitLab", DefaultText: "the image without its digest, and the platform"},
 	}
 }
@@ -53,7 +53,7 @@ type formats struct {
 }
 
 // reports are the formats of a report.
-var reports = formats{report.Names, map[string]string{".json": "json", ".sarif": "sarif", ".xml": "junit", ".md": "markdown"}}
+var reports = formats{report.Names, map[string]string{".json": "json", ".sarif": "sarif", ".xml": "junit", ".md": "markdown", ".html": "html"}}
 
 type outputs []output
 

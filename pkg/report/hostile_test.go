@@ -66,6 +66,8 @@ func texts(t *testing.T, format, out string) []string {
 		return annotations(t, out)
 	case "junit":
 		return xmlTexts(t, out)
+	case "html":
+		return htmlTexts(t, out)
 	case "text", "markdown", "json": // JSON keeps the texts of the image
 		return nil
 	}

@@ -180,10 +180,11 @@ var Formats = map[string]Format{
 	"github":        GitHub,
 	"markdown":      Markdown,
 	"gitlab":        GitLab,
+	"html":          HTML,
 }
 
 // Names are the names of Formats, the most used first.
-var Names = []string{"text", "json", "sarif", "code-scanning", "junit", "github", "markdown", "gitlab"}
+var Names = []string{"text", "json", "sarif", "code-scanning", "junit", "github", "markdown", "gitlab", "html"}
 
 // JSON writes the whole document, whatever the options.
 func JSON(w io.Writer, d *Document, _ Options) error { return plain.JSON(w, d, "  ") }

@@ -226,8 +226,8 @@ func (c *Shared) from() []string {
 	return lines
 }
 
-// Names returns a name for each image: its reference, and with its platform if another image has
-// the same one.
+// Names returns a name for each image: its reference, with its platform if another image has
+// the same one, and with a number if that is the same as well.
 func (s *Set) Names() []string {
 	times := map[string]int{}
 	for _, im := range s.Images {
@@ -242,6 +242,12 @@ func (s *Set) Names() []string {
 		}
 		if times[im.Ref] > 1 && platform != "" {
 			names[i] += " (" + clean(platform) + ")"
+		}
+	}
+	seen := map[string]int{}
+	for i, n := range names {
+		if seen[n]++; seen[n] > 1 {
+			names[i] += fmt.Sprintf(" (%d)", seen[n])
 		}
 	}
 	return names
@@ -286,6 +292,7 @@ var SetFormats = map[string]SetFormat{
 	"github":        SetGitHub,
 	"markdown":      SetMarkdown,
 	"gitlab":        SetGitLab,
+	"html":          SetHTML,
 }
 
 // SetJSON writes the whole set, whatever the options.
