@@ -34,8 +34,11 @@ func initCommand() *cli.Command {
 				return err
 			}
 			next := "imgcheck scan IMAGE"
-			if c.NArg() > 0 {
+			switch {
+			case c.NArg() == 1:
 				next = "imgcheck scan"
+			case c.NArg() > 1:
+				next = "imgcheck scan --all-images"
 			}
 			fmt.Fprintf(c.App.ErrWriter, "Wrote %s. Next: %s\n", policy.FileName, next)
 			return nil

@@ -11,7 +11,7 @@ import (
 )
 
 // Limits of the graph of a page: nodes in all, those below one node, and the characters of one.
-// What is beyond them is folded into one node that counts it.
+// One node counts those beyond them.
 const (
 	graphNodes    = 120
 	graphChildren = 8
@@ -26,8 +26,8 @@ const (
 	graphGap    = 56 // between columns
 )
 
-// graph is who loads whom, laid out: processes on the left, and on their right the files that they
-// load, down to libraries that are missing.
+// graph has the processes of an image on the left, and on their right the files that they load, down
+// to libraries that are missing.
 type graph struct {
 	Label         string
 	Width, Height int

@@ -492,7 +492,7 @@ func (s *Set) verdictOn(im *Scanned) (verdict, fails string) {
 	return "ok", ""
 }
 
-// The signs before verdicts, so that they can be told apart without colours.
+// The signs before verdicts, which tell them apart without colours.
 var verdictSign = map[string]string{"fails": "✗", "warns": "!", "not scanned": "?", "not judged": "?", "nothing new": "✓", "ok": "✓"}
 
 // Columns of the table: the widest name that is padded for, and of the whole without a terminal.

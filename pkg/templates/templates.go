@@ -2,7 +2,7 @@
 // several images, docs/schema/reports-1.json, also for one.
 //
 // Beside Go's own functions a template has those of slim-sprig that give the same result for the
-// same input, and csv. A field that no report has is an error when the template is read; one that
+// same input, and one that quotes the fields of CSV. A field that no report has is an error when the template is read; one that
 // a report leaves out is empty.
 //
 // The package knows neither images nor rules. A template is the user's own and is trusted; the
