@@ -22,7 +22,7 @@ type BaseImage struct {
 	System    map[string]string `yaml:"system"`
 	// Releases are those of Libraries by the library's ID, as far as they are known.
 	Releases map[string]string `yaml:"releases"`
-	From      []string          `yaml:"sources"`
+	From     []string          `yaml:"sources"`
 }
 
 // ImageWith returns the public image from which a Dockerfile can copy files of one library
