@@ -105,6 +105,9 @@ func readPolicy(c *cli.Context) (*policy.Policy, error) {
 		return new(policy.Policy), nil
 	}
 	p, err := load(name)
+	if err == nil {
+		p, err = p.Resolve(policyFrom(c))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the policy: %w", err)
 	}

@@ -17,7 +17,7 @@ import (
 // them. The warnings name expired ignores that would have matched. today is the date,
 // 2006-01-02.
 func (p *Policy) Dockerfiles(files []*dockerlint.File, rules []*packs.Rule, today string) (warnings []string) {
-	warned := map[int]bool{}
+	warned := map[*Ignore]bool{}
 	for _, file := range files {
 		left := []dockerlint.Finding{}
 		for _, f := range file.Findings {
@@ -31,9 +31,9 @@ func (p *Policy) Dockerfiles(files []*dockerlint.File, rules []*packs.Rule, toda
 				file.Ignored = append(file.Ignored, dockerlint.Ignored{Finding: f, Reason: in.Reason})
 				continue
 			}
-			if expired != nil && !warned[expired.Line] {
-				warned[expired.Line] = true
-				warnings = append(warnings, fmt.Sprintf("%s:%d: the ignore of %s expired on %s, so its findings count: %s", p.File, expired.Line, expired.Rule, expired.Expires, expired.Reason))
+			if expired != nil && !warned[expired] {
+				warned[expired] = true
+				warnings = append(warnings, fmt.Sprintf("%s:%d: the ignore of %s expired on %s, so its findings count: %s", expired.File, expired.Line, expired.Rule, expired.Expires, expired.Reason))
 			}
 			left = append(left, f)
 		}

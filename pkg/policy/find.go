@@ -74,7 +74,12 @@ func LoadFound(name string) (*Policy, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return read(name, f)
+	p, err := read(name, f)
+	if err != nil {
+		return nil, err
+	}
+	p.found = true
+	return p, nil
 }
 
 func openFound(name string) (*os.File, error) {

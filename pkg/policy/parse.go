@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -35,32 +36,41 @@ func read(name string, r io.Reader) (*Policy, error) {
 // the key that was probably meant.
 func Parse(name string, text []byte) (*Policy, error) {
 	p := &Policy{File: name}
+	if err := p.parse(text); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// parse reads the text of the policy's file.
+func (p *Policy) parse(text []byte) error {
+	name := p.File
 	if len(text) > maxFile {
-		return nil, fmt.Errorf("%s: larger than %d KiB", name, maxFile>>10)
+		return fmt.Errorf("%s: larger than %d KiB", name, maxFile>>10)
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var doc yaml.Node
 	switch err := d.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		return p, nil
+		return nil
 	case err != nil:
-		return nil, yamlError(name, err)
+		return yamlError(name, err)
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: more than one document", name)
+		return fmt.Errorf("%s: more than one document", name)
 	}
 	root := doc.Content[0]
 	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
-		return p, nil
+		return nil
 	}
 	if err := p.top(root); err != nil {
 		var at *lineError
 		if errors.As(err, &at) {
-			return nil, fmt.Errorf("%s:%d: %s", name, at.line, at.text)
+			return fmt.Errorf("%s:%d: %s", name, at.line, at.text)
 		}
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	return p, nil
+	return nil
 }
 
 // yamlError moves the line number of "yaml: line 3: …" to where other errors have it.
@@ -96,26 +106,36 @@ type key struct {
 func (p *Policy) top(root *yaml.Node) error {
 	dir := filepath.Dir(p.File)
 	return mapping(root, "the file", []key{
+		{"extends", func(n *yaml.Node) error {
+			if n.Kind == yaml.ScalarNode {
+				return p.addExtended(n)
+			}
+			return each(n, "extends", p.addExtended)
+		}},
 		{"images", func(n *yaml.Node) error { return each(n, "images", p.image) }},
 		{"targets", func(n *yaml.Node) error { return machines(n, &p.Targets) }},
 		{"fail-on", func(n *yaml.Node) error {
 			return severity(n, &p.FailOn, append(slices.Clone(packs.Severities), report.Never))
 		}},
 		{"severities", p.severities},
-		{"rules", func(n *yaml.Node) error { return relative(n, dir, &p.Rules) }},
+		{"rules", func(n *yaml.Node) error { return cmp.Or(p.beside(n, "rules"), relative(n, dir, &p.Rules)) }},
 		{"ignore", func(n *yaml.Node) error { return each(n, "ignore", p.addIgnore) }},
 		{"from", func(n *yaml.Node) error {
 			return each(n, "from", func(n *yaml.Node) error {
 				var s string
 				err := text(n, &s)
-				if at, ok := strings.CutPrefix(s, "dir:"); ok && !filepath.IsAbs(at) {
+				at, ok := strings.CutPrefix(s, "dir:")
+				if ok && err == nil {
+					err = p.beside(n, "from "+s)
+				}
+				if ok && !filepath.IsAbs(at) {
 					s = "dir:" + filepath.Join(dir, at)
 				}
 				p.From = append(p.From, s)
 				return err
 			})
 		}},
-		{"baseline", func(n *yaml.Node) error { return relative(n, dir, &p.Baseline) }},
+		{"baseline", func(n *yaml.Node) error { return cmp.Or(p.beside(n, "baseline"), relative(n, dir, &p.Baseline)) }},
 	})
 }
 
@@ -130,7 +150,9 @@ func (p *Policy) image(n *yaml.Node) error {
 		{"ref", func(n *yaml.Node) error { return text(n, &im.Ref) }},
 		{"platform", func(n *yaml.Node) error { return text(n, &im.Platform) }},
 		{"targets", func(n *yaml.Node) error { return machines(n, &im.Targets) }},
-		{"dockerfile", func(n *yaml.Node) error { return relative(n, filepath.Dir(p.File), &im.Dockerfile) }},
+		{"dockerfile", func(n *yaml.Node) error {
+			return cmp.Or(p.beside(n, "dockerfile"), relative(n, filepath.Dir(p.File), &im.Dockerfile))
+		}},
 	})
 	if err == nil && im.Ref == "" {
 		err = bad(n, "an image needs a ref")
@@ -161,7 +183,7 @@ func (p *Policy) severities(n *yaml.Node) error {
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		s := Severity{Line: n.Content[i].Line}
+		s := Severity{File: p.File, Line: n.Content[i].Line}
 		if err := text(n.Content[i], &s.Rule); err != nil {
 			return err
 		}
@@ -178,7 +200,7 @@ func (p *Policy) severities(n *yaml.Node) error {
 }
 
 func (p *Policy) addIgnore(n *yaml.Node) error {
-	g := Ignore{Line: n.Line}
+	g := Ignore{File: p.File, Line: n.Line}
 	err := mapping(n, "an ignore", []key{
 		{"id", func(n *yaml.Node) error { return text(n, &g.Rule) }},
 		{"path", func(n *yaml.Node) error { return pattern(n, &g.Path) }},

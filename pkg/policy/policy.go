@@ -50,6 +50,10 @@ type Policy struct {
 	From []string
 	// Baseline is the path of a saved report whose findings do not fail a scan, or "".
 	Baseline string
+
+	extends   []extended // those of the file itself
+	found     bool       // LoadFound has read it
+	elsewhere bool       // it is no file
 }
 
 // Image is an entry of images in a policy: the reference of an image to scan.
@@ -93,6 +97,7 @@ func (p *Policy) MachinesOf(image Image) []targets.Machine {
 type Severity struct {
 	Rule     string
 	Severity packs.Severity
+	File     string // the policy that says it
 	Line     int
 }
 
@@ -104,6 +109,7 @@ type Ignore struct {
 	Library string // a pattern for the library's name; "": any
 	Reason  string
 	Expires string // the last day, 2006-01-02; "": never
+	File    string // the policy that says it
 	Line    int
 }
 
@@ -115,19 +121,19 @@ func (p *Policy) Check(rules []*packs.Rule) error {
 		ids = append(ids, r.ID)
 		known[r.ID] = true
 	}
-	check := func(id string, line int) error {
+	check := func(id, file string, line int) error {
 		if known[id] {
 			return nil
 		}
-		return fmt.Errorf("%s:%d: there is no rule %q%s", p.File, line, id, nearest.Hint(id, ids))
+		return fmt.Errorf("%s:%d: there is no rule %q%s", file, line, id, nearest.Hint(id, ids))
 	}
 	for _, s := range p.Severities {
-		if err := check(s.Rule, s.Line); err != nil {
+		if err := check(s.Rule, s.File, s.Line); err != nil {
 			return err
 		}
 	}
 	for _, i := range p.Ignores {
-		if err := check(i.Rule, i.Line); err != nil {
+		if err := check(i.Rule, i.File, i.Line); err != nil {
 			return err
 		}
 	}
@@ -156,7 +162,7 @@ func (p *Policy) Unused(findings []lint.Finding, ref, today string) []string {
 		case g.Expires != "" && today > g.Expires, g.Image == "" && len(p.Images) > 1, g.Image != "" && !g.forImage(ref):
 		case slices.ContainsFunc(findings, func(f lint.Finding) bool { return g.fits(&f, ref) }):
 		default:
-			lines = append(lines, fmt.Sprintf("%s:%d: the ignore of %s matches no finding of this image: %s", p.File, g.Line, g.Rule, g.Reason))
+			lines = append(lines, fmt.Sprintf("%s:%d: the ignore of %s matches no finding of this image: %s", g.File, g.Line, g.Rule, g.Reason))
 		}
 	}
 	return lines
@@ -206,16 +212,16 @@ type judgement struct {
 
 func (p *Policy) judge(findings []lint.Finding, rules []*packs.Rule, ref string, base *Baseline, today string) judgement {
 	var j judgement
-	warned := map[int]bool{}
+	warned := map[*Ignore]bool{}
 	for _, f := range p.weigh(findings, rules) {
 		ignore, expired := p.ignore(&f, ref, today)
 		switch {
 		case ignore != nil:
 			j.ignored = append(j.ignored, report.Ignored{Finding: f, Reason: ignore.Reason, Expires: ignore.Expires})
 			continue
-		case expired != nil && !warned[expired.Line]:
-			warned[expired.Line] = true
-			j.warnings = append(j.warnings, fmt.Sprintf("%s:%d: the ignore of %s expired on %s, so its findings count: %s", p.File, expired.Line, expired.Rule, expired.Expires, expired.Reason))
+		case expired != nil && !warned[expired]:
+			warned[expired] = true
+			j.warnings = append(j.warnings, fmt.Sprintf("%s:%d: the ignore of %s expired on %s, so its findings count: %s", expired.File, expired.Line, expired.Rule, expired.Expires, expired.Reason))
 		}
 		if base.knows(&f) {
 			j.known = append(j.known, f)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"gopkg.in/yaml.v3"
 
@@ -42,10 +43,10 @@ func TestParse(t *testing.T) {
 	}
 	want := &Policy{
 		File: "dir/.imgcheck.yaml", Images: []Image{{Ref: "ghcr.io/org/app:1"}, {Ref: "oci:x", Platform: "linux/arm64", Dockerfile: "dir/docker/Dockerfile"}}, FailOn: report.Never,
-		Severities: []Severity{{"a", packs.Error, 4}, {"b", packs.Note, 4}}, Rules: "dir/packs", From: []string{"dir:/opt/cudnn", "dir:dir/vendor", "pypi:"}, Baseline: "/abs/base.json",
-		Ignores: []Ignore{{"a", "**/x/**", "ghcr.io/*/app", "lib*.so.*", "because", "2026-11-21", 7}},
+		Severities: []Severity{{"a", packs.Error, "dir/.imgcheck.yaml", 4}, {"b", packs.Note, "dir/.imgcheck.yaml", 4}}, Rules: "dir/packs", From: []string{"dir:/opt/cudnn", "dir:dir/vendor", "pypi:"}, Baseline: "/abs/base.json",
+		Ignores: []Ignore{{"a", "**/x/**", "ghcr.io/*/app", "lib*.so.*", "because", "2026-11-21", "dir/.imgcheck.yaml", 7}},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Policy{})); diff != "" {
 		t.Error(diff)
 	}
 	for ref, want := range map[string]string{"oci:x": "dir/docker/Dockerfile", "ghcr.io/org/app:1": "", "else": ""} {
@@ -70,7 +71,7 @@ var badFiles = []struct {
 	{"- a", "f:1: the file: want keys and values, not a list", true},
 	{"fail_on: error", `f:1: the file has no key "fail_on": did you mean fail-on?`, true},
 	{"fail-on: error\n\nseverity: {}", `f:3: the file has no key "severity": did you mean severities?`, true},
-	{"zzz: 1", `f:1: the file has no key "zzz": there are images, targets, fail-on, `, true},
+	{"zzz: 1", `f:1: the file has no key "zzz": there are extends, images, targets, fail-on, `, true},
 	{"fail-on: error\nfail-on: note", "f:2: fail-on is set twice", false},
 	{"fail-on: fatal", `f:1: there is no severity "fatal": say error, warning, note or never`, true},
 	{"severities: {a: never}", `f:1: there is no severity "never": say error, warning or note`, true},
