@@ -13,6 +13,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/provide"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
@@ -344,6 +345,9 @@ func (w *writer) user() string {
 func (w *writer) public(s *Step) (image string, paths []string) {
 	cuda, versions := w.m.wanted(s)
 	img := provide.ImageWith(s.Files, cuda, w.m.cudaRelease(), versions)
+	if later := laterReleases(versions); img == nil && later != nil && !w.m.isPart(s) {
+		img = provide.ImageWith(s.Files, cuda, w.m.cudaRelease(), later)
+	}
 	if img == nil {
 		return "", nil
 	}
@@ -352,6 +356,34 @@ func (w *writer) public(s *Step) (image string, paths []string) {
 		triple = "aarch64-linux-gnu"
 	}
 	return img.Ref, img.Sources(s.Files, triple)
+}
+
+// laterReleases returns the specifiers of the later releases of the same major version, for those of
+// single releases, or nil. A program that is built with a release of cuDNN or of CUDA's libraries runs
+// with later ones of its major version
+// (https://docs.nvidia.com/deeplearning/cudnn/latest/developer/forward-compatibility.html).
+func laterReleases(versions []string) (list []string) {
+	for _, v := range versions {
+		if !exact.MatchString(v) {
+			return nil
+		}
+		release := strings.TrimPrefix(v, "==")
+		major, _, _ := strings.Cut(release, ".")
+		list = append(list, ">="+release, "=="+major+".*")
+	}
+	return list
+}
+
+// isPart reports whether the library of a step joins other parts of it that are there, which all have
+// to be of one release.
+func (m *maker) isPart(s *Step) bool {
+	lib := provide.LibraryOf(s.Library)
+	for _, g := range m.groups {
+		if f := g.finding; f != nil && slices.ContainsFunc(g.steps, func(o Step) bool { return o.Library == s.Library && o.Path == s.Path }) {
+			return slices.ContainsFunc(f.NeededBy, func(n replay.File) bool { return provide.LibraryOf(plainName(n.Path)) == lib })
+		}
+	}
+	return true
 }
 
 // cudaRelease returns the release of CUDA that the image is built on, or that its wheels
