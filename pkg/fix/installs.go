@@ -49,29 +49,7 @@ func (p *planner) installed(ctx context.Context, own []*wheels) ([]install, stat
 				continue
 			}
 			tried[k] = true
-			if i := p.maker.otherBuild(now.img, f); i != nil && !i.wheels.conflicts(slices.Concat(planned, taken, more)) {
-				i.key = k
-				more = append(more, *i)
-			} else if i := p.maker.newPackage(now.img, f); i != nil && !i.wheels.conflicts(slices.Concat(planned, taken, more)) {
-				i.key = k
-				more = append(more, *i)
-			} else if i := p.maker.repair(now.img, f); i != nil && !i.wheels.conflicts(slices.Concat(planned, taken, more)) {
-				i.key = k
-				more = append(more, *i)
-			} else if i := p.maker.change(now.img, f); i != nil {
-				i.key = k
-				more = append(more, *i)
-			} else if i := p.maker.reinstall(f); i != nil && !i.wheels.conflicts(slices.Concat(planned, taken, more)) {
-				i.key = k
-				more = append(more, *i)
-			} else if i := p.maker.condaFor(now.img, f); i != nil {
-				i.key = k
-				more = append(more, *i)
-			} else if i := p.maker.packagesFor(f); i != nil {
-				i.key = k
-				more = append(more, *i)
-			} else if i := p.maker.packageFor(f); i != nil && (f.Library == "" || !tried[f.Library]) {
-				tried[f.Library] = true
+			if i := p.maker.installFor(now.img, f, slices.Concat(planned, taken, more), tried); i != nil {
 				i.key = k
 				more = append(more, *i)
 			}
@@ -89,6 +67,32 @@ func (p *planner) installed(ctx context.Context, own []*wheels) ([]install, stat
 		}
 	}
 	return p.withMore(ctx, list, taken, best)
+}
+
+// installFor returns what resolves a finding of an image beside the installs of a list, or nil: the
+// wheels and changes that its first fix names, then a wheel's own files, packages of conda, and those
+// of the distribution, each of whose libraries is tried once.
+func (m *maker) installFor(now *replay.Image, f *lint.Finding, list []install, tried map[string]bool) *install {
+	for _, of := range []func(*replay.Image, *lint.Finding) *install{m.otherBuild, m.newPackage, m.repair, m.change} {
+		if i := of(now, f); i != nil && !i.wheels.conflicts(list) {
+			return i
+		}
+	}
+	if i := m.reinstall(f); i != nil && !i.wheels.conflicts(list) {
+		return i
+	}
+	if i := m.condaFor(now, f); i != nil {
+		return i
+	}
+	if i := m.packagesFor(f); i != nil {
+		return i
+	}
+	if f.Library != "" && tried[f.Library] {
+		return nil
+	}
+	i := m.packageFor(f)
+	tried[f.Library] = i != nil
+	return i
 }
 
 // withMore returns the packages of a list, and those of taken that make the image better by

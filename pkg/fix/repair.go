@@ -134,8 +134,11 @@ func (m *maker) empty(p *inventory.Python, at string) file {
 }
 
 // conflicts reports whether wheels are installed in another release by an installation of the
-// list.
+// list. w may be nil.
 func (w *wheels) conflicts(list []install) bool {
+	if w == nil {
+		return false
+	}
 	for _, i := range list {
 		if i.wheels == nil || i.wheels.python != w.python {
 			continue
