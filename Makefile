@@ -1,7 +1,7 @@
 # Few targets on purpose; each is a line that one could type.
 GO ?= go
 
-.PHONY: build test deps lint unit real imports fresh buildkit contract oracle fuzz bench scale release image release-check
+.PHONY: build test deps lint unit real page imports fresh buildkit contract oracle fuzz bench scale release image release-check
 
 build: ## the program, at bin/imgcheck
 	$(GO) build -trimpath -o bin/imgcheck ./cmd/imgcheck
@@ -34,6 +34,9 @@ unit: ## all tests, with the race detector where goroutines meet
 real: ## images of Debian and npm, and the git hook beside hook managers; root, 15 GB, some minutes
 	$(GO) test -count=1 -tags managers -run TestHookManagers ./cmd/imgcheck
 	./test/real/run.sh
+
+page: ## pages of reports in Chromium, with screenshots in .page; chromium, node, npm, minutes
+	./test/page/run.sh .page
 
 imports: ## real imports of every module of ROOT's Python, recorded in RECORD, against the predictions; root, minutes
 	[ -e $(RECORD) ] || ./test/imports/record.sh $(ROOT) $(RECORD).changes $(RECORD)

@@ -1,0 +1,55 @@
+// Opens pages in Chromium, and exits with 1 if one is not as run.sh says.
+"use strict";
+const fs = require("fs");
+const path = require("path");
+const puppeteer = require("puppeteer-core");
+
+const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+const violations = axe + `;axe.run().then(r => r.violations.map(v => v.id + " " + v.nodes.length + " " + v.nodes[0].html.slice(0, 200)))`;
+
+async function look(browser, file, out, width, scheme) {
+  const wrong = [];
+  const page = await browser.newPage();
+  const url = "file://" + path.resolve(file);
+  page.on("request", r => { if (r.url() !== url) wrong.push("requests " + r.url()); });
+  page.on("pageerror", e => wrong.push("error " + e));
+  page.on("console", m => { if (["error", "warn"].includes(m.type())) wrong.push("console " + m.text()); });
+  await page.setViewport({ width, height: 900 });
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+  await page.goto(url);
+  await page.screenshot({ path: path.join(out, `${path.basename(file, ".html")}-${width}-${scheme}.png`), fullPage: true });
+  await page.evaluate(() => document.querySelectorAll("details").forEach(d => { d.open = true; }));
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+  if (wide > 0) wrong.push(`is ${wide} pixels wider than the window`);
+  if (await page.evaluate(() => window.attacked)) wrong.push("a text has run");
+  if (await page.evaluate(() => document.scripts.length !== 1 || document.images.length > 0)) wrong.push("a text has made an element");
+  const buttons = await page.$$("button.copy");
+  if (buttons.length > 0) {
+    await buttons[0].click();
+    await page.waitForFunction(() => document.querySelector("button.copy").textContent !== "copy", { timeout: 5000 }).catch(() => wrong.push("the button does not copy"));
+  }
+  const session = await page.createCDPSession(); // the page's policy does not hold for the debugger
+  const { result } = await session.send("Runtime.evaluate", { expression: violations, awaitPromise: true, returnByValue: true });
+  for (const v of result.value) wrong.push("axe " + v);
+  await page.close();
+  return wrong;
+}
+
+async function main() {
+  const [out, ...files] = process.argv.slice(2);
+  const browser = await puppeteer.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+  let failed = false;
+  for (const file of files) {
+    for (const width of [1280, 390]) {
+      for (const scheme of ["light", "dark"]) {
+        const wrong = await look(browser, file, out, width, scheme);
+        console.log(`${path.basename(file)} ${width} ${scheme}: ${wrong.length === 0 ? "ok" : wrong.join("; ")}`);
+        failed ||= wrong.length > 0;
+      }
+    }
+  }
+  await browser.close();
+  process.exit(failed ? 1 : 0);
+}
+
+main();
