@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/scan"
@@ -81,10 +83,48 @@ func (d *decisions) images(c *cli.Context) (list []policy.Image, many bool, err 
 		return nil, false, fmt.Errorf("--input: %s names no images: write one in a line", c.String("input"))
 	case len(list) == 0:
 		return nil, false, fmt.Errorf("scan takes an image: see `imgcheck scan --help`, or name one in %s (`imgcheck init`)", policy.FileName)
-	case len(list) > maxImages:
-		return nil, false, fmt.Errorf("scan takes at most %d images at once, not %d: scan them in parts", maxImages, len(list))
 	}
 	return list, many, nil
+}
+
+// eachPlatform returns each image once for each of its platforms with Linux. One whose platforms
+// cannot be read, or that has but one, stays as it is: the scan reports what is wrong with it.
+func eachPlatform(ctx context.Context, images []policy.Image, o layers.Options) []policy.Image {
+	var list []policy.Image
+	for _, im := range images {
+		im.Platform = ""
+		platforms := platformsOf(ctx, im.Ref, o)
+		if len(platforms) < 2 {
+			list = append(list, im)
+			continue
+		}
+		for _, p := range platforms {
+			im.Platform = p
+			list = append(list, im)
+		}
+	}
+	return eachOnce(list)
+}
+
+// platformsOf returns the platforms with Linux of an image in a registry or a layout. Other places
+// have one for each image.
+func platformsOf(ctx context.Context, ref string, o layers.Options) []string {
+	for _, scheme := range []string{"docker:", "docker-archive:", "dir:"} {
+		if strings.HasPrefix(ref, scheme) && !strings.HasPrefix(ref, "docker://") {
+			return nil
+		}
+	}
+	base, err := patch.OpenBase(ctx, ref, patch.Options{Insecure: o.Insecure})
+	if err != nil {
+		return nil
+	}
+	var list []string
+	for _, img := range base.Images {
+		if p := img.Platform.String(); img.Platform.OS == "linux" && !slices.Contains(list, p) {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // eachOnce returns the images without those that are the same for the same platform.
@@ -157,6 +197,9 @@ type many struct {
 // scanMany scans several images and writes one report. Images that cannot be scanned are in it,
 // and make the command fail when all else is done.
 func (o *options) scanMany(c *cli.Context, images []policy.Image) error {
+	if len(images) > maxImages {
+		return fmt.Errorf("scan takes at most %d images at once, not %d: scan them in parts", maxImages, len(images))
+	}
 	n, err := jobs(c)
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ func scanCommand() *cli.Command {
 			"Without IMAGE, scan takes the first image in .imgcheck.yaml (imgcheck init writes that file).\n\n" +
 			"Several images, --all-images or --input give one report: a table first, then the causes that images\n" +
 			"share, then each image. A layer that images share is read once. An image that cannot be scanned\n" +
-			"does not end the others.\n\n" +
+			"does not end the others. --platform all scans an image for each of its platforms.\n\n" +
 			"The exit status is 0 if there is no finding at or above --fail-on, 1 if there is one, and 2 if\n" +
 			"an image could not be scanned.\n\n" +
 			"Examples:\n" +
@@ -57,6 +57,10 @@ func scanCommand() *cli.Command {
 			images, many, err := o.policy.images(c)
 			if err != nil {
 				return err
+			}
+			if o.everyPlatform {
+				images = eachPlatform(c.Context, images, o.layers)
+				many = many || len(images) > 1
 			}
 			if many {
 				return o.scanMany(c, images)
@@ -126,6 +130,8 @@ type options struct {
 	quiet    bool
 	least    packs.Severity // empty: every finding
 	progress *progress
+	// everyPlatform scans an image for each of its platforms.
+	everyPlatform bool
 }
 
 // imageScan are the options of the scan of one image.
@@ -149,6 +155,11 @@ func scanOptions(c *cli.Context) (*options, error) {
 	o.least = packs.Severity(c.String("severity"))
 	if o.least != "" && !slices.Contains(packs.Severities, o.least) {
 		return nil, fmt.Errorf("there is no severity %q: say --severity error, warning or note", o.least)
+	}
+	if o.everyPlatform = c.String("platform") == "all"; o.everyPlatform {
+		if err := c.Set("platform", ""); err != nil { // it is no platform
+			return nil, err
+		}
 	}
 	o.layers, err = imageOptions(c)
 	return o, err
