@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -224,6 +225,9 @@ func (o *options) scanMany(c *cli.Context, images []policy.Image) error {
 	}
 	g.Wait()
 	o.progress.done()
+	if errors.Is(context.Cause(c.Context), context.Canceled) {
+		return c.Context.Err() // interrupted: no report takes the place of an earlier one
+	}
 	for i, im := range out {
 		if im.Report == nil {
 			fmt.Fprintf(c.App.ErrWriter, "imgcheck: %s: %s\n", oneLine(im.Ref), im.Error)
@@ -255,7 +259,11 @@ func (m *many) scan(ctx context.Context, im policy.Image, s imageScan) report.Sc
 	release := m.watch(ctx, im.Ref, &s)
 	defer release()
 	var err error
-	if out.Report, err = scanImage(ctx, im.Ref, s.Options); err != nil {
+	out.Report, err = scanImage(ctx, im.Ref, s.Options)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		out.Error = "the time of --timeout was over"
+	case err != nil:
 		out.Error = strings.TrimPrefix(oneLine(bounded(err.Error())), oneLine(im.Ref)+": ")
 	}
 	return out
