@@ -17,7 +17,7 @@ import (
 // does not: the hook says elsewhere that it was not understood. The build context is not
 // read, because the working directory may differ from the pushed commit.
 func (r *pushScan) lint(ctx context.Context, changes []githook.Change) (stops bool, err error) {
-	l := &linting{scan: r.options, bases: map[[2]string]lintBase{}, pushed: true, decided: r.decided}
+	l := &linting{scan: r.options, bases: map[[2]string]lintBase{}, pushed: true, decided: r.decided, nearest: r.nearest}
 	var files []*dockerlint.File
 	for _, c := range changes {
 		if c.Why != "" || len(c.New) == 0 || !dockerfile.Named(c.Path) {
@@ -43,7 +43,7 @@ func (r *pushScan) lint(ctx context.Context, changes []githook.Change) (stops bo
 		}
 	}
 	if l.known != nil {
-		tell(r.stderr, r.decided.Policy.Dockerfiles(files, l.known.Rules(), r.decided.Today))
+		tell(r.stderr, l.weigh(files))
 	}
 	doc := report.NewDockerfiles(files, nil)
 	if doc.Summary.Errors+doc.Summary.Warnings == 0 {
@@ -51,8 +51,12 @@ func (r *pushScan) lint(ctx context.Context, changes []githook.Change) (stops bo
 	}
 	r.progress.pause()
 	for _, file := range files {
+		failOn, err := r.failOnFor(l.decidedFor(file.Path))
+		if err != nil {
+			return false, err
+		}
 		stops = stops || slices.ContainsFunc(file.Findings, func(f dockerlint.Finding) bool {
-			return r.failOn != "" && f.Severity.AtLeast(r.failOn) && f.Severity != packs.Note
+			return failOn != "" && f.Severity.AtLeast(failOn) && f.Severity != packs.Note
 		})
 	}
 	return stops, report.DockerfilesFormats["text"](r.stdout, doc, report.Options{})

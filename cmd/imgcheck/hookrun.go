@@ -67,6 +67,9 @@ func hookRun(c *cli.Context) error {
 	}
 	images, more := githook.Images(changes, r.own())
 	tell(r.stderr, append(notices, more...))
+	if images, err = r.byPolicy(images); err != nil {
+		return err
+	}
 	stops, err := r.lint(ctx, changes)
 	if err != nil {
 		return err
@@ -132,8 +135,9 @@ func tell(w io.Writer, notices []string) {
 // pushScan scans the images of a push.
 type pushScan struct {
 	decided        *decisions
+	nearest        *policies
 	options        scan.Options
-	failOn         packs.Severity
+	failOnFor      func(*decisions) (packs.Severity, error)
 	progress       *progress
 	stdout, stderr io.Writer
 }
@@ -145,7 +149,9 @@ func newHookRun(c *cli.Context) (*pushScan, error) {
 	if r.decided, err = readDecisions(c); err != nil {
 		return nil, err
 	}
-	if r.failOn, err = severityNamed(r.decided.failOn(c)); err != nil {
+	r.nearest = newPolicies(c, r.decided)
+	r.failOnFor = func(d *decisions) (packs.Severity, error) { return severityNamed(d.failOn(c)) }
+	if _, err := r.failOnFor(r.decided); err != nil {
 		return nil, err
 	}
 	r.options = r.decided.scanning()
@@ -162,6 +168,43 @@ func (r *pushScan) own() (list []githook.Image) {
 		list = append(list, githook.Image{Ref: im.Ref, Platform: im.Platform, Uses: []githook.Use{{Where: policy.FileName, File: policy.FileName}}})
 	}
 	return list
+}
+
+// byPolicy returns the images with the places that name each by the nearest policy of these: an
+// image that files under two policies name is judged by either.
+func (r *pushScan) byPolicy(images []githook.Image) ([]githook.Image, error) {
+	var list []githook.Image
+	for _, im := range images {
+		if im.Own {
+			list = append(list, im)
+			continue
+		}
+		at := map[*decisions]int{}
+		for _, use := range im.Uses {
+			d, err := r.nearest.of(use.File)
+			if err != nil {
+				return nil, err
+			}
+			if i, ok := at[d]; ok {
+				list[i].Uses = append(list[i].Uses, use)
+				continue
+			}
+			at[d] = len(list)
+			list = append(list, githook.Image{Ref: im.Ref, Platform: im.Platform, Uses: []githook.Use{use}})
+		}
+	}
+	return list, nil
+}
+
+// decidedFor returns the decisions for an image that byPolicy has returned.
+func (r *pushScan) decidedFor(im githook.Image) *decisions {
+	if im.Own {
+		return r.decided
+	}
+	if d, err := r.nearest.of(im.Uses[0].File); err == nil {
+		return d
+	}
+	return r.decided
 }
 
 // scanned is the result of a scan.
@@ -234,7 +277,12 @@ func (r *pushScan) one(ctx context.Context, im githook.Image) scanned {
 			return scanned{err: err}
 		}
 	}
-	o.Machines = r.decided.Policy.MachinesOf(policy.Image{Ref: im.Ref})
+	d := r.decidedFor(im)
+	if d != r.decided {
+		of := d.scanning()
+		o.Rules, o.Policy = of.Rules, of.Policy
+	}
+	o.Machines = d.Policy.MachinesOf(policy.Image{Ref: im.Ref})
 	if im.Own { // git runs hooks at the root of the checkout; without a line, the layer is named
 		if files, _, err := dockerfilesFor(".", r.decided.Policy, policy.Image{Ref: im.Ref}); err == nil {
 			o.Dockerfiles = files
@@ -252,8 +300,13 @@ func (r *pushScan) tell(im githook.Image, s scanned) (stops bool, err error) {
 		fmt.Fprintf(r.stderr, "imgcheck: %s was not scanned, and does not stop the push: %s\n", named(im, im.Uses[0]), bounded(oneLine(s.err.Error())))
 		return false, nil
 	}
-	doc := r.decided.apply(s.doc)
-	v := githook.Judge(im, doc.Findings, doc.Rules, r.failOn)
+	d := r.decidedFor(im)
+	failOn, err := r.failOnFor(d)
+	if err != nil {
+		return false, err
+	}
+	doc := d.apply(s.doc)
+	v := githook.Judge(im, doc.Findings, doc.Rules, failOn)
 	switch {
 	case v.Use == nil:
 		fmt.Fprintf(r.stderr, "imgcheck: %s: nothing stops the push\n", named(im, im.Uses[0]))

@@ -51,7 +51,7 @@ func TestPushTimeout(t *testing.T) {
 			"app:1199": "and 1181 more\n",
 		} {
 			var stderr bytes.Buffer
-			r := &pushScan{stdout: io.Discard, stderr: &stderr, failOn: packs.Error, decided: &decisions{Decisions: policy.Decisions{Policy: new(policy.Policy)}, stderr: io.Discard}, progress: newProgress(io.Discard, true, false)}
+			r := undecided(&stderr)
 			limit := 4*time.Minute + 30*time.Second
 			ctx, cancel := context.WithTimeoutCause(t.Context(), limit, errTimeout)
 			defer cancel()
@@ -70,11 +70,20 @@ func TestPushTimeout(t *testing.T) {
 	})
 }
 
+// undecided returns a scan of a push without a policy.
+func undecided(stderr io.Writer) *pushScan {
+	d := &decisions{Decisions: policy.Decisions{Policy: new(policy.Policy)}, stderr: io.Discard}
+	return &pushScan{
+		stdout: io.Discard, stderr: stderr, decided: d, nearest: &policies{own: d, named: true}, progress: newProgress(io.Discard, true, false),
+		failOnFor: func(*decisions) (packs.Severity, error) { return packs.Error, nil },
+	}
+}
+
 // Ctrl-C stops the push.
 func TestPushInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	images := []githook.Image{{Ref: "a", Uses: []githook.Use{{}}}, {Ref: "b", Uses: []githook.Use{{}}}}
-	r := &pushScan{stdout: io.Discard, stderr: io.Discard, failOn: packs.Error, decided: &decisions{Decisions: policy.Decisions{Policy: new(policy.Policy)}}, progress: newProgress(io.Discard, true, false)}
+	r := undecided(io.Discard)
 	err := r.scan(ctx, images, time.Minute, func(ctx context.Context, _ githook.Image) scanned {
 		cancel()
 		return scanned{err: ctx.Err()}

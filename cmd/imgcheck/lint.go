@@ -91,6 +91,8 @@ type linting struct {
 	failOn  packs.Severity // empty: never
 	known   *dockerlint.Knowledge
 	decided *decisions
+	// nearest has the decisions for each file.
+	nearest *policies
 	stdin   io.Reader
 	// context is the directory of --context, or "".
 	context string
@@ -121,6 +123,7 @@ func newLinting(c *cli.Context) (*linting, error) {
 	if l.decided, err = readDecisions(c); err != nil {
 		return nil, err
 	}
+	l.nearest = newPolicies(c, l.decided)
 	if l.outputs, err = outputsOf(c, reports); err != nil {
 		return nil, err
 	}
@@ -163,11 +166,16 @@ func (l *linting) files(ctx context.Context, args []string) (*report.Dockerfiles
 	if err != nil {
 		return nil, err
 	}
+	for _, j := range jobs {
+		if _, err := l.nearest.of(j.path); err != nil { // before anything is read
+			return nil, err
+		}
+	}
 	files := more
 	for _, j := range jobs {
 		files = merged(files, l.one(ctx, j))
 	}
-	for _, w := range l.decided.Policy.Dockerfiles(files, l.known.Rules(), l.decided.Today) {
+	for _, w := range l.weigh(files) {
 		fmt.Fprintln(l.decided.stderr, "imgcheck: "+oneLine(w))
 	}
 	doc := report.NewDockerfiles(files, l.known.RulesOf(files))
@@ -175,11 +183,38 @@ func (l *linting) files(ctx context.Context, args []string) (*report.Dockerfiles
 	return doc, nil
 }
 
+// weigh gives the findings of files the weights of the nearest policy of each, and returns the
+// warnings of these.
+func (l *linting) weigh(files []*dockerlint.File) (warnings []string) {
+	var order []*decisions
+	of := map[*decisions][]*dockerlint.File{}
+	for _, f := range files {
+		d := l.decidedFor(f.Path)
+		if of[d] == nil {
+			order = append(order, d)
+		}
+		of[d] = append(of[d], f)
+	}
+	for _, d := range order {
+		warnings = append(warnings, d.Policy.Dockerfiles(of[d], l.known.Rules(), d.Today)...)
+	}
+	return warnings
+}
+
+// decidedFor returns the decisions for a file: the command's own if its nearest policy has a
+// mistake, which was told before.
+func (l *linting) decidedFor(path string) *decisions {
+	if d, err := l.nearest.of(path); err == nil {
+		return d
+	}
+	return l.decided
+}
+
 // one lints a text.
 func (l *linting) one(ctx context.Context, j lintJob) *dockerlint.File {
 	path, text := j.path, dockerlint.WithArguments(j.text, j.args)
 	in := dockerlint.Input{Path: path, Text: text, Target: j.target, Context: l.contextOf(j)}
-	if p := l.decided.Policy; len(p.Targets) > 0 {
+	if p := l.decidedFor(path).Policy; len(p.Targets) > 0 {
 		in.Machines, in.Policy = p.Targets, filepath.Base(p.File)
 	}
 	if l.index != nil && !l.typed {

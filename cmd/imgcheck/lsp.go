@@ -66,6 +66,6 @@ func (l *linting) document(ctx context.Context, path string, text []byte, ask bo
 		maps.DeleteFunc(l.bases, func(_ [2]string, b lintBase) bool { return b.Base == nil })
 	}
 	file := l.one(ctx, lintJob{path: path, text: text})
-	l.decided.Policy.Dockerfiles([]*dockerlint.File{file}, l.known.Rules(), l.decided.Today)
+	l.weigh([]*dockerlint.File{file})
 	return file
 }

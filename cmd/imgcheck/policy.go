@@ -117,6 +117,65 @@ func readPolicy(c *cli.Context) (*policy.Policy, error) {
 	return p, nil
 }
 
+// policies has the decisions for the files of a repository: of the nearest policy above each, and
+// of the command's own for files without one, and for all if --config names it.
+type policies struct {
+	c     *cli.Context
+	own   *decisions
+	named bool                  // the command line names the policy: it holds for all files
+	known map[string]*decisions // by the policy's path
+}
+
+func newPolicies(c *cli.Context, own *decisions) *policies {
+	n := &policies{c: c, own: own, named: c.String("config") != "", known: map[string]*decisions{}}
+	if at, err := filepath.Abs(own.Policy.File); err == nil && own.Policy.File != "" {
+		n.known[at] = own
+	}
+	return n
+}
+
+// of returns the decisions for a file, whose path is relative to the working directory.
+func (n *policies) of(file string) (*decisions, error) {
+	if n.named {
+		return n.own, nil
+	}
+	name, err := policy.Find(filepath.Dir(filepath.FromSlash(file)))
+	if err != nil || name == "" {
+		return n.own, err
+	}
+	if d, ok := n.known[name]; ok {
+		return d, nil
+	}
+	p, err := policy.LoadFound(name)
+	if err == nil {
+		p, err = p.Resolve(policyFrom(n.c))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the policy: %w", err)
+	}
+	d, err := decisionsOf(n.c, p)
+	if err != nil {
+		return nil, err
+	}
+	n.known[name] = d
+	if !n.c.Bool("quiet") {
+		fmt.Fprintf(n.c.App.ErrWriter, "policy: %s for %s\n", plain.Name(relativeTo(name)), plain.Name(file))
+	}
+	return d, nil
+}
+
+// relativeTo returns a path relative to the working directory, if it is below.
+func relativeTo(name string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return name
+	}
+	if rel, err := filepath.Rel(here, name); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return name
+}
+
 // readDecisions reads the policy and the baseline, and reports their errors before the
 // scan.
 func readDecisions(c *cli.Context) (*decisions, error) {
@@ -124,6 +183,12 @@ func readDecisions(c *cli.Context) (*decisions, error) {
 	if err != nil {
 		return nil, err
 	}
+	return decisionsOf(c, p)
+}
+
+// decisionsOf reads the rule packs and the baseline of a policy, and checks it.
+func decisionsOf(c *cli.Context, p *policy.Policy) (*decisions, error) {
+	var err error
 	d := &decisions{Decisions: policy.Decisions{Policy: p, Today: time.Now().Format(time.DateOnly)}, stderr: c.App.ErrWriter}
 	dirs := c.StringSlice("rules")
 	if len(dirs) == 0 && p.Rules != "" {
