@@ -202,7 +202,7 @@ func (l *linting) weigh(files []*dockerlint.File) (warnings []string) {
 }
 
 // decidedFor returns the decisions for a file: the command's own if its nearest policy has a
-// mistake, which was told before.
+// mistake.
 func (l *linting) decidedFor(path string) *decisions {
 	if d, err := l.nearest.of(path); err == nil {
 		return d

@@ -193,7 +193,19 @@ FROM scratch
 ARG NAME=cu121
 RUN pip install torch --index-url https://download.pytorch.org/whl/$NAME
 -- app/docker-bake.hcl --
-target "a" {}
+variable "CUDA" { default = "cu124x" }
+target "base" {
+  args = { NAME = CUDA }
+}
+target "a" {
+  inherits   = ["base"]
+  dockerfile = "other.df"
+}
+target "m" { matrix = { x = ["1"] } }
+-- app/other.df --
+FROM scratch
+ARG NAME
+RUN pip install torch --index-url https://download.pytorch.org/whl/$NAME
 -- app/.devcontainer/devcontainer.json --
 {"build": {"dockerfile": "Dockerfile" /* here */}}
 -- app/.devcontainer/Dockerfile --
@@ -218,7 +230,8 @@ RUN cd /x
 		"app/compose.yaml:15:1: not predicted: the build of outside: its Dockerfile /etc/passwd is outside of the repository",
 		"app/compose.yaml:17:1: not predicted: the build of above: its context ../../.. is outside of the repository",
 		"app/compose.yaml:19:1: not predicted: the build of absent: its Dockerfile app/absent/Dockerfile is not read:",
-		"app/docker-bake.hcl:1:1: not predicted: the builds of this file: bake's HCL is not read",
+		"app/docker-bake.hcl:9:1: not predicted: the build of m: it is made of a matrix",
+		"app/other.df:3:1: error: PyTorch has no index cu124x",
 		"app/.devcontainer/Dockerfile:2:1: warning: the directory that this RUN changes to ends with it",
 	} {
 		if !strings.Contains(text, want) {

@@ -55,8 +55,8 @@ func (p *Policy) addExtended(n *yaml.Node) error {
 // https://HOST/FILE@sha256:DIGEST or oci://REPOSITORY@sha256:DIGEST. It verifies the digest.
 type Fetch func(ref string) ([]byte, error)
 
-// Resolve returns a policy with those that it extends. What a policy says itself counts more
-// than the policies that it extends, and of these the later ones: its images, fail-on, rules,
+// Resolve returns a policy with those that it extends. The keys of a policy count more than
+// those that it extends, and of these the later ones: its images, fail-on, rules,
 // targets, from and baseline take the place of theirs, its severities and ignores come on top.
 // A file that is extended is trusted as this one is.
 func (p *Policy) Resolve(fetch Fetch) (*Policy, error) {
