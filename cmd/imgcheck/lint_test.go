@@ -193,7 +193,7 @@ FROM scratch
 ARG NAME=cu121
 RUN pip install torch --index-url https://download.pytorch.org/whl/$NAME
 -- app/docker-bake.hcl --
-variable "CUDA" { default = "cu124x" }
+variable "CUDA" { default = "cu125" }
 target "base" {
   args = { NAME = CUDA }
 }
@@ -231,7 +231,7 @@ RUN cd /x
 		"app/compose.yaml:17:1: not predicted: the build of above: its context ../../.. is outside of the repository",
 		"app/compose.yaml:19:1: not predicted: the build of absent: its Dockerfile app/absent/Dockerfile is not read:",
 		"app/docker-bake.hcl:9:1: not predicted: the build of m: it is made of a matrix",
-		"app/other.df:3:1: error: PyTorch has no index cu124x",
+		"app/other.df:3:1: error: PyTorch has no index cu125",
 		"app/.devcontainer/Dockerfile:2:1: warning: the directory that this RUN changes to ends with it",
 	} {
 		if !strings.Contains(text, want) {
