@@ -13,6 +13,9 @@ fi
 if [ "${1:-}" = real ]; then
   need+=(debootstrap=debootstrap npm=npm node=nodejs pre-commit=pre-commit)
 fi
+if [ "${1:-}" = page ]; then
+  need=(chromium=chromium npm=npm node=nodejs)
+fi
 missing=()
 for pair in "${need[@]}"; do
   what=${pair%%=*}
