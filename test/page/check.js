@@ -10,6 +10,7 @@ const violations = axe + `;axe.run().then(r => r.violations.map(v => v.id + " " 
 async function look(browser, file, out, width, scheme) {
   const wrong = [];
   const page = await browser.newPage();
+  page.setDefaultTimeout(0);
   const url = "file://" + path.resolve(file);
   page.on("request", r => { if (r.url() !== url) wrong.push("requests " + r.url()); });
   page.on("pageerror", e => wrong.push("error " + e));
@@ -26,7 +27,7 @@ async function look(browser, file, out, width, scheme) {
   const buttons = await page.$$("button.copy");
   if (buttons.length > 0) {
     await buttons[0].click();
-    await page.waitForFunction(() => document.querySelector("button.copy").textContent !== "copy", { timeout: 5000 }).catch(() => wrong.push("the button does not copy"));
+    await page.waitForFunction(() => document.querySelector("button.copy").textContent !== "copy", { timeout: 300000 }).catch(() => wrong.push("the button does not copy"));
   }
   const session = await page.createCDPSession(); // the page's policy does not hold for the debugger
   const { result } = await session.send("Runtime.evaluate", { expression: violations, awaitPromise: true, returnByValue: true });
@@ -37,7 +38,7 @@ async function look(browser, file, out, width, scheme) {
 
 async function main() {
   const [out, ...files] = process.argv.slice(2);
-  const browser = await puppeteer.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+  const browser = await puppeteer.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"], timeout: 0, protocolTimeout: 0 }); // no page is judged by its time
   let failed = false;
   for (const file of files) {
     for (const width of [1280, 390]) {
