@@ -32,7 +32,7 @@ func configFlag() cli.Flag {
 func policyFlags() []cli.Flag {
 	return []cli.Flag{
 		configFlag(),
-		&cli.StringFlag{Name: "baseline", Usage: "a saved JSON `REPORT`, or none: its findings do not fail the scan"},
+		&cli.StringFlag{Name: "baseline", Usage: "a saved JSON `REPORT`, an image with its tag or digest, or none: its findings do not fail the scan"},
 	}
 }
 
@@ -218,7 +218,10 @@ func decisionsOf(c *cli.Context, p *policy.Policy) (*decisions, error) {
 		return d, nil
 	}
 	doc, err := readReport(base, c.App.Reader)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch absent := errors.Is(err, fs.ErrNotExist); {
+	case absent && base == c.String("baseline") && !strings.HasSuffix(base, ".json") && strings.ContainsAny(base, ":@"):
+		doc, err = reportOrImage(c, base, d, nil)
+	case absent:
 		return nil, fmt.Errorf("there is no baseline %s: make one with `imgcheck scan IMAGE --baseline none --fail-on never -o json=%s`", base, base)
 	}
 	if err != nil {
