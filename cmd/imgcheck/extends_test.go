@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
-	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
 // TestExtends: a policy builds on an organisation's, which a web server and a registry have, and
@@ -23,22 +22,7 @@ import (
 func TestExtends(t *testing.T) {
 	t.Chdir(t.TempDir())
 	server := imagetest.Serve(t)
-	text, err := images.Text("ort-no-cudnn.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	im, err := imagetest.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err := im.V1()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ref, err := server.Push("extends/img:1", img)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, ref := pushText(t, server, "ort-no-cudnn.txtar")
 	const org = "ignore:\n  - {id: missing-library, reason: the organisation says so}\n"
 	artifact, err := mutate.AppendLayers(empty.Image, static.NewLayer([]byte(org), "application/yaml"))
 	if err != nil {
@@ -73,7 +57,7 @@ func TestExtends(t *testing.T) {
 		{web.URL + "/large.yaml" + sum, "", "it is larger than 1024 KiB"},
 		{web.URL + "/none.yaml" + sum, "", "answered 404"},
 		{"oci://" + repository + other, "", "extends: oci://" + repository},
-		{"oci://" + strings.TrimSuffix(ref, ":1") + other, "", "extends: oci://"},
+		{"oci://" + strings.TrimSuffix(ref, ":latest") + other, "", "extends: oci://"},
 	} {
 		if err := os.WriteFile(".imgcheck.yaml", []byte("extends: "+c.extends+"\n"), 0o600); err != nil {
 			t.Fatal(err)

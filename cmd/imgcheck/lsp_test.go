@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
-	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
 // TestLSP: an editor sees what imgcheck lint prints, also of the base image, which is not
@@ -20,22 +19,7 @@ import (
 func TestLSP(t *testing.T) {
 	t.Chdir(t.TempDir())
 	server := imagetest.Serve(t)
-	text, err := images.Text("ort-no-cudnn.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	im, err := imagetest.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err := im.V1()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ref, err := server.Push("lsp/base:1", img)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, ref := pushText(t, server, "ort-no-cudnn.txtar")
 	inR, in := io.Pipe()
 	out, outW := io.Pipe()
 	t.Cleanup(func() { in.Close(); out.Close() })
