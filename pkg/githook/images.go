@@ -8,6 +8,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/imgcheck/imgcheck/pkg/builds"
 	"github.com/imgcheck/imgcheck/pkg/dockerfile"
 	"github.com/imgcheck/imgcheck/pkg/imagerefs"
 )
@@ -62,12 +63,13 @@ func Images(changes []Change, own []Image) (images []Image, notices []string) {
 		case c.Why != "":
 			f.notice("%s was not read: %s", c.Path, c.Why)
 		case dockerfile.Named(c.Path):
-			f.dockerfile(c)
+			f.dockerfile(c, c.New, 1)
 			f.input(c.Path)
 		case matchAny(inputs, c.Path):
 			f.input(c.Path)
 		default:
 			f.manifest(c)
+			f.inline(c)
 		}
 	}
 	if n := len(f.unread); n > 0 {
@@ -118,14 +120,15 @@ func (f *found) add(im Image) {
 	f.images = append(f.images, im)
 }
 
-// dockerfile adds the base images of a Dockerfile.
-func (f *found) dockerfile(c Change) {
-	bases, err := dockerfile.Bases(bytes.NewReader(c.New))
+// dockerfile adds the base images of a Dockerfile, whose first line is the one of the file
+// with that number.
+func (f *found) dockerfile(c Change, text []byte, first int) {
+	bases, err := dockerfile.Bases(bytes.NewReader(text))
 	if err != nil {
 		f.notice("%s was not understood: %v", c.Path, err)
 	}
 	for _, b := range bases {
-		where := fmt.Sprintf("FROM in %s:%d", c.Path, b.Line)
+		where := fmt.Sprintf("FROM in %s:%d", c.Path, b.Line+first-1)
 		switch {
 		case b.Why != "":
 			f.notice("%s is not scanned: %s", where, b.Why)
@@ -137,6 +140,24 @@ func (f *found) dockerfile(c Change) {
 				im.Uses = append(im.Uses, Use{Where: where, File: c.Path, Does: does})
 			}
 			f.add(im)
+		}
+	}
+}
+
+// inline adds the base images of the Dockerfiles that a file has in itself: Compose's
+// dockerfile_inline.
+func (f *found) inline(c Change) {
+	if !builds.Named(c.Path) || !bytes.Contains(c.New, []byte("inline")) {
+		return
+	}
+	list, err := builds.Of(c.Path, c.New)
+	if err != nil {
+		f.notice("the Dockerfiles in %s were not read: %v", c.Path, err)
+	}
+	for _, b := range list {
+		if b.Inline != "" && b.Why == "" {
+			f.dockerfile(c, []byte(b.Inline), b.InlineLine)
+			f.input(c.Path)
 		}
 	}
 }
