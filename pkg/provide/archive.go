@@ -21,7 +21,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
+	"github.com/therootcompany/xz"
 
 	"github.com/imgcheck/imgcheck/internal/trust"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
@@ -33,7 +33,7 @@ var (
 	maxMembers  = 1 << 20
 	maxUnpacked = int64(64 << 30) // bytes of the whole archive, unpacked
 	maxMember   = int64(16 << 30)
-	maxXZDict   = int64(512 << 20) // xz -9 has 64 MiB
+	maxXZDict   = uint32(512 << 20) // of each block of an xz; xz -9 has 64 MiB
 )
 
 // member is a file that was taken out of an archive, or a link. Lists of members are in
@@ -234,52 +234,14 @@ func (u *unpacker) readZstd(f *os.File) error {
 }
 
 func (u *unpacker) readXZ(f *os.File) error {
-	raw := bufio.NewReaderSize(f, 256<<10)
-	if err := checkXZ(raw); err != nil {
-		return err
+	z, err := xz.NewReader(bufio.NewReaderSize(f, 256<<10), maxXZDict)
+	if err == nil {
+		err = u.readTar(z)
 	}
-	z, err := xz.ReaderConfig{SingleStream: true}.NewReader(raw) // another stream's dictionary would not be checked
-	if err != nil {
-		return fmt.Errorf("reading xz: %w", err)
+	if errors.Is(err, xz.ErrMemlimit) {
+		return fmt.Errorf("reading xz: it wants a dictionary of more than %d MiB", maxXZDict>>20)
 	}
-	return u.readTar(z)
-}
-
-// checkXZ returns an error for a dictionary above maxXZDict: the decoder would allocate up
-// to 4 GiB, as the block's header says (.xz file format 3.1 and 5.3.1; all blocks of a file
-// that xz writes have the same).
-func checkXZ(r *bufio.Reader) error {
-	const streamHeader = 12
-	b, _ := r.Peek(streamHeader + 1024) // a block's header is 1024 bytes at most
-	if len(b) <= streamHeader || b[streamHeader] == 0 {
-		return nil // no block: the decoder says what is wrong
-	}
-	b = b[streamHeader:]
-	b = b[:min(len(b), (int(b[0])+1)*4)]
-	flags, at := byte(0), 2
-	if len(b) > 1 {
-		flags = b[1]
-	}
-	for _, bit := range []byte{0x40, 0x80} { // the optional sizes, numbers of 7 bits a byte
-		if flags&bit != 0 {
-			for at < len(b) && b[at]&0x80 != 0 {
-				at++
-			}
-			at++
-		}
-	}
-	if at+2 >= len(b) || b[at] != 0x21 || b[at+1] != 1 { // LZMA2, one byte of properties
-		return errors.New("reading xz: it has a filter other than LZMA2")
-	}
-	bits := b[at+2]
-	if bits > 40 {
-		return errors.New("reading xz: its dictionary has no size")
-	}
-	size := int64(2|bits&1) << (bits/2 + 11)
-	if size > maxXZDict {
-		return fmt.Errorf("reading xz: it wants a dictionary of %d MiB, more than the %d that it gets", size>>20, maxXZDict>>20)
-	}
-	return nil
+	return err
 }
 
 // enter counts an entry of size bytes and reports whether it is wanted. p is its path,
