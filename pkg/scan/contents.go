@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -33,8 +34,7 @@ func (c *contents) read(ctx context.Context, layer int, e *layers.Entry) (keptFi
 	f := keptFile{File: tmp}
 	err = c.img.ReadFile(ctx, layer, e, func(xattrs map[string]string, r io.Reader) error {
 		f.xattrs = xattrs
-		_, err := io.Copy(tmp, r)
-		return err
+		return copySparse(tmp, r)
 	})
 	if errors.Is(err, layers.ErrStream) {
 		err = fmt.Errorf("%w: push the image to a registry, or copy it to oci:DIR, and patch it there", err)
@@ -48,6 +48,28 @@ func (c *contents) read(ctx context.Context, layer int, e *layers.Entry) (keptFi
 	}
 	c.kept[e] = f
 	return f, nil
+}
+
+// copySparse copies a file, and leaves holes where it has only zeros: a layer of some hundred
+// bytes may have a file of gigabytes.
+func copySparse(to *os.File, from io.Reader) error {
+	buf, zeros := make([]byte, 64<<10), make([]byte, 64<<10)
+	size := int64(0)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 && !bytes.Equal(buf[:n], zeros[:n]) {
+			if _, err := to.WriteAt(buf[:n], size); err != nil {
+				return err
+			}
+		}
+		size += int64(n)
+		switch {
+		case err == io.EOF:
+			return to.Truncate(size)
+		case err != nil:
+			return err
+		}
+	}
 }
 
 // content opens a file of the image; see [fix.Options].
