@@ -107,10 +107,10 @@ func fuzzSymbols(t *testing.T, b []byte, without *Object) {
 	p.add(m)
 	glibc{p}.setGroup(m, []*Module{m})
 	p.Unresolved(nil)
-	for i := range min(s.Len(), 50) {
+	for i := range min(s.Len(), 50) { // no object refers to an empty name, and none is found by it
 		sym := s.At(i)
 		p.Bindings(sym.Name)
-		if to, _ := p.VSym(m, sym.Name, sym.Version); to == nil && sym.Exported && sym.Version != "" && !sym.Hidden && sym.Bind != elf.STB_LOCAL && s.Versions != nil {
+		if to, _ := p.VSym(m, sym.Name, sym.Version); to == nil && sym.Exported && sym.Name != "" && sym.Version != "" && !sym.Hidden && sym.Bind != elf.STB_LOCAL && s.Versions != nil {
 			first := -1
 			s.candidates([]byte(sym.Name), gnuHash([]byte(sym.Name)), func(j int, _ record) bool { first = j; return j != i })
 			if first != i { // candidates does not return it

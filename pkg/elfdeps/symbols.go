@@ -322,11 +322,11 @@ func (s *Symbols) candidates(name []byte, hash uint32, f func(i int, r record) b
 	i := s.heads[hash&uint32(len(s.heads)-1)]
 	for n := 0; i != 0 && n < maxSameHash; i, n = s.next[i-1], n+1 {
 		r := s.record(int(i - 1))
-		if uint64(r.name)+uint64(len(name)) >= uint64(len(s.Names)) {
-			continue
+		end := uint64(r.name) + uint64(len(name))
+		if end > uint64(len(s.Names)) || end < uint64(len(s.Names)) && s.Names[end] != 0 {
+			continue // as name, which also ends with the table
 		}
-		b := s.Names[r.name:]
-		if b[len(name)] == 0 && string(b[:len(name)]) == string(name) && !f(int(i-1), r) {
+		if string(s.Names[r.name:end]) == string(name) && !f(int(i-1), r) {
 			return
 		}
 	}
