@@ -33,6 +33,8 @@ type tables struct {
 	// Architectures are the GPUs of the builds of torch.
 	Architectures []*Code `yaml:"architectures"`
 	Needs         []*Need `yaml:"needs"`
+	// CUDAImages are NVIDIA's images whose libraries are assumed if they are not read.
+	CUDAImages []*CUDAImage `yaml:"cuda_images"`
 	// Plain are distributions that bring no CUDA library.
 	Plain          []*Listed `yaml:"plain"`
 	DriverFiles    []string  `yaml:"driver_files"`

@@ -185,7 +185,7 @@ func sortedNames(list map[string]*wheel) (names []string) {
 // needs judges what pinned packages need of the system against the base and what the
 // instructions add.
 func (w *walk) needs() {
-	if w.base == nil || len(w.installs) == 0 {
+	if w.libraries() == nil || len(w.installs) == 0 {
 		return
 	}
 	said := map[string]bool{}
@@ -199,6 +199,9 @@ func (w *walk) needs() {
 			n := w.need(x)
 			if n == nil || x.maybe || in.elsewhere || in.maybe || w.otherIndex(in, x) || x.extras != "" || w.brought(x) {
 				continue
+			}
+			if w.base == nil {
+				w.unknown = append(w.unknown, Unknown{w.from.Line, "whether the base image has the CUDA and cuDNN of its tag, which is assumed"})
 			}
 			cuda, cudnn := w.majors()
 			if n.CUDA != "" && !slices.Contains(cuda, n.CUDA) {
@@ -271,7 +274,7 @@ func (w *walk) brought(x *wheel) bool {
 			return true
 		}
 	}
-	for name := range w.base.Wheels {
+	for name := range w.libraries().Wheels {
 		if others(name) {
 			return true
 		}
@@ -284,10 +287,19 @@ var (
 	aptCUDA  = regexp.MustCompile(`^(?:cuda|libcublas)(?:-[a-z]+)*-([0-9]+)-[0-9]+$`)
 )
 
+// libraries returns the base, else what its tag says of its libraries, else nil.
+func (w *walk) libraries() *Base {
+	if w.base != nil {
+		return w.base
+	}
+	return w.assumed
+}
+
 // majors returns the major versions of CUDA and cuDNN that the image will have, as far as
 // they are known.
 func (w *walk) majors() (cuda, cudnn []string) {
-	cuda, cudnn = slices.Clone(w.base.CUDA), slices.Clone(w.base.CUDNN)
+	base := w.libraries()
+	cuda, cudnn = slices.Clone(base.CUDA), slices.Clone(base.CUDNN)
 	cuda, cudnn = append(cuda, w.condaCUDA...), append(cudnn, w.condaCUDNN...)
 	for _, p := range w.adds {
 		if m := aptCUDNN.FindStringSubmatch(p.name); m != nil {
@@ -310,13 +322,20 @@ func (w *walk) lacks(in *install, x *wheel, library, needs string, has []string,
 	if len(has) > 0 {
 		clause = "other"
 	}
-	if u := w.mayAdd(in); u != "" {
-		clause, v["unknown"] = "perhaps", u
+	u := w.mayAdd(in)
+	if u != "" || w.base == nil {
 		if len(has) == 0 {
 			v["has"] = "none"
 		} else {
 			v["has"] = library + " " + v["has"]
 		}
+	}
+	if w.base == nil {
+		clause, v["why"] = "assumed", w.why
+		v["from"] += ", assumed from its tag"
+	}
+	if u != "" {
+		clause, v["unknown"] = "perhaps", u
 	}
 	f := w.finding("wheel-needs-library", clause, x.line, v)
 	f.Column = x.column

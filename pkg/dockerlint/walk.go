@@ -36,11 +36,13 @@ const maxWork = 20_000
 // walk goes through the instructions of one target, from its image upwards.
 type walk struct {
 	*linter
-	from  *dockerfile.Stage // whose FROM names the image
-	base  *Base             // nil if it is not known
-	why   string            // then the reason
-	scope *dockerfile.Scope
-	dir   string // WORKDIR; "" if it is not known
+	from *dockerfile.Stage // whose FROM names the image
+	base *Base             // nil if it is not known
+	why  string            // then the reason
+	// assumed has the libraries of a base that was not read, by its tag; nil if they are not known.
+	assumed *Base
+	scope   *dockerfile.Scope
+	dir     string // WORKDIR; "" if it is not known
 
 	copies   []copied
 	installs []*install
@@ -147,6 +149,9 @@ func (l *linter) walk(i int) *walk {
 		}
 	} else if w.why != "" {
 		w.unknown = append(w.unknown, Unknown{w.from.Line, "the base image: " + w.why})
+		if w.from.Why == "" {
+			w.assumed = l.assumed(w.from.Ref)
+		}
 	}
 	w.scope = l.parsed.Scope(env, w.base != nil)
 	return w
