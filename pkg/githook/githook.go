@@ -86,7 +86,9 @@ type Change struct {
 	New    []byte // nil if it could not be read, for the reason Why
 	Old    []byte // before the push; nil if the file is new
 	Why    string
-	Values map[string]string // of the variables that the file takes from an .env file
+	// Values and Was are those of the variables that the file takes from an .env file, and
+	// those before the push.
+	Values, Was map[string]string
 }
 
 // Changes returns the files of the pushed commits that the remote does not have and that
@@ -214,21 +216,28 @@ func read(ctx context.Context, u Update, have, paths []string, left *int64) ([]C
 	if err != nil {
 		return nil, err
 	}
-	values, err := values(ctx, u.Local, files, left)
+	values, err := valuesAt(ctx, u.Local, files, left)
 	if err != nil {
 		return nil, err
+	}
+	was := map[string]map[string]string{}
+	if base != "" {
+		if was, err = valuesAt(ctx, base, files, left); err != nil {
+			return nil, err
+		}
 	}
 	var changes []Change
 	for _, f := range files {
 		b := now[f.id]
-		changes = append(changes, Change{f.path, u.Local, b.text, then[f.old].text, b.why, values[imagerefs.EnvFile(f.path)]})
+		env := imagerefs.EnvFile(f.path)
+		changes = append(changes, Change{f.path, u.Local, b.text, then[f.old].text, b.why, values[env], was[env]})
 	}
 	return changes, nil
 }
 
-// values returns the variables in the .env files that files take theirs from, by path. One
-// that is not there, is too large or cannot be read has none.
-func values(ctx context.Context, commit string, files []file, left *int64) (map[string]map[string]string, error) {
+// valuesAt returns the variables in the .env files of a commit that files take theirs from, by
+// path. One that is not there, is too large or cannot be read has none.
+func valuesAt(ctx context.Context, commit string, files []file, left *int64) (map[string]map[string]string, error) {
 	var ids []string
 	for _, f := range files {
 		if env := imagerefs.EnvFile(f.path); env != "" && !strings.Contains(env, "\n") && len(ids) < maxEnvs {

@@ -168,7 +168,7 @@ func (f *found) manifest(c Change) {
 	if err != nil {
 		f.notice("%s was not understood: %v", c.Path, err)
 	}
-	before, _ := imagerefs.Of(c.Path, c.Old, c.Values) // if the old file has an error, all its images are new
+	before, _ := imagerefs.Of(c.Path, c.Old, c.Was) // if the old file has an error, all its images are new
 	for _, r := range refs {
 		if slices.ContainsFunc(before, func(o imagerefs.Ref) bool { return o.Image == r.Image && o.Why == r.Why && o.Platform == r.Platform }) {
 			continue

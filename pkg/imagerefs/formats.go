@@ -198,13 +198,25 @@ func (f *finder) scan(text []byte) {
 				if strings.HasPrefix(ref, "/") || strings.HasPrefix(ref, ".") || strings.HasSuffix(ref, ".sqsh") {
 					continue
 				}
-				ref = strings.Replace(strings.TrimPrefix(ref, "docker://"), "#", "/", 1)
+				ref = ofEnroot(ref)
 			}
 			r := Ref{Image: ref, Line: n}
-			if strings.Contains(ref, "$") || strings.Contains(ref, "{{") {
+			if strings.HasPrefix(ref, "dockerd://") || strings.HasPrefix(ref, "podman://") {
+				r.Image, r.Why = "", ref+" is in no registry"
+			} else if strings.Contains(ref, "$") || strings.Contains(ref, "{{") {
 				r.Image, r.Why = "", ref+" depends on a variable"
 			}
 			f.add(r)
 		}
 	}
+}
+
+// ofEnroot returns the reference in an address that Enroot imports, docker://[USER@][REGISTRY#]IMAGE:
+// https://github.com/NVIDIA/enroot/blob/master/doc/cmd/import.md. An @ before a digest stays.
+func ofEnroot(address string) string {
+	ref := strings.TrimPrefix(address, "docker://")
+	if user, rest, ok := strings.Cut(ref, "@"); ok && !strings.ContainsAny(user, "#/:") && !strings.HasPrefix(rest, "sha256:") {
+		ref = rest
+	}
+	return strings.Replace(ref, "#", "/", 1)
 }

@@ -282,11 +282,13 @@ func (w *walk) joined(n *yaml.Node) {
 		from, repo = one("name", "image")
 	}
 	switch {
-	case repo == "":
+	case repo == "" || strings.Contains(repo, "://"): // the address of a chart
 		return
 	case tag == "" && digest == "":
 		if w.get(n, "tag") != nil {
 			w.add(Ref{Line: from.Line, Why: repo + " has no tag here: the chart's version gives it"})
+		} else if w.get(n, "newName") != nil {
+			w.add(Ref{Line: from.Line, Why: repo + " has no tag here: the manifests give it"})
 		}
 		return
 	}

@@ -67,6 +67,7 @@ jobs:
 - image: {repository: job, digest: "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}
 other: {image: {repository: none, tag: ""}}
 repository: https://charts.example
+chart: {repository: https://charts.example, tag: v1}
 `, []Ref{{"ghcr.io/org/app:1.2", 4, "", ""}, {"proxy:3", 8, "", ""}, {"init:1", 9, "", ""}, {"job@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 11, "", ""}, {"", 12, "none has no tag here: the chart's version gives it", ""}}},
 		"compose of others": {"compose_gpu.yaml", "services:\n  a:\n    image: ${A:-${B:-c}}\n    platform: linux/arm64\n  b: {<<: {image: x, build: .}, image: 'y$$z'}\n  c: {image: '$D'}\n", []Ref{
 			{"c", 3, "", "linux/arm64"}, {"", 5, "y$$z is built here", ""}, {"fromenv", 6, "", ""},
@@ -76,8 +77,8 @@ repository: https://charts.example
 		"tekton": {"task.yaml", "apiVersion: tekton.dev/v1\nkind: Task\nspec:\n  stepTemplate: {image: t:1}\n  steps:\n  - image: s:1\n", []Ref{{"t:1", 4, "", ""}, {"s:1", 6, "", ""}}},
 		"nim":    {"nim.yaml", "apiVersion: apps.nvidia.com/v1alpha1\nkind: NIMService\nspec:\n  image:\n    repository: nvcr.io/nim/meta/llama\n    tag: '1.3.3'\n", []Ref{{"nvcr.io/nim/meta/llama:1.3.3", 5, "", ""}}},
 		"spark":  {"s.yaml", "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nspec: {image: a:1, driver: {image: b:1}}\n", []Ref{{"a:1", 3, "", ""}, {"b:1", 3, "", ""}}},
-		"a kustomization": {"k/kustomization.yaml", "images:\n- name: app\n  newName: ghcr.io/org/app\n  newTag: '2'\n- name: only\n  digest: sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n- name: nothing\n", []Ref{
-			{"ghcr.io/org/app:2", 3, "", ""}, {"only@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 5, "", ""},
+		"a kustomization": {"k/kustomization.yaml", "images:\n- name: app\n  newName: ghcr.io/org/app\n  newTag: '2'\n- name: only\n  digest: sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n- name: nothing\n- name: old\n  newName: moved\n", []Ref{
+			{"ghcr.io/org/app:2", 3, "", ""}, {"only@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 5, "", ""}, {"", 9, "moved has no tag here: the manifests give it", ""},
 		}},
 		"skaffold": {"skaffold.yaml", "apiVersion: skaffold/v4beta6\nkind: Config\nbuild: {artifacts: [{image: app}]}\n", []Ref{{"", 3, "app is built here", ""}}},
 		"workflow": {".github/workflows/ci.yml", "jobs:\n  a:\n    container: x:1\n    services: {db: {image: y:1}}\n    steps:\n    - uses: docker://z:1\n    - uses: actions/checkout@v4\n  b:\n    container: {image: 'w:${{ matrix.v }}', credentials: {}}\n", []Ref{
@@ -96,7 +97,12 @@ repository: https://charts.example
 		"terraform": {"infra/main.tf", "variable \"tag\" { default = \"2\" }\nresource \"aws_ecs_task_definition\" \"a\" {\n  container_definitions = jsonencode([{image = \"a:${var.tag}\"}])\n}\nresource \"kubernetes_deployment\" \"b\" {\n  spec {\n    template {\n      spec {\n        container {\n          image = var.none\n        }\n      }\n    }\n  }\n}\nresource \"digitalocean_droplet\" \"c\" { image = \"ubuntu-22-04\" }\n", []Ref{
 			{"a:2", 3, "", ""}, {"", 10, "${var.none} comes from a template", ""},
 		}},
-		"slurm":              {"train.sbatch", "#!/bin/bash\n#SBATCH --container-image=nvcr.io#nvidia/pytorch:24.01-py3\nsrun -n 2 --container-image docker://a:1 \\\n  --container-image=$IMAGE\nsrun --container-image=/x/y.sqsh\n", []Ref{{"nvcr.io/nvidia/pytorch:24.01-py3", 2, "", ""}, {"a:1", 3, "", ""}, {"", 4, "$IMAGE depends on a variable", ""}}},
+		"slurm": {"train.sbatch", "#!/bin/bash\n#SBATCH --container-image=nvcr.io#nvidia/pytorch:24.01-py3\nsrun -n 2 --container-image docker://a:1 \\\n  --container-image=$IMAGE\nsrun --container-image=/x/y.sqsh\n", []Ref{{"nvcr.io/nvidia/pytorch:24.01-py3", 2, "", ""}, {"a:1", 3, "", ""}, {"", 4, "$IMAGE depends on a variable", ""}}},
+		"enroot": {"train.sh", "srun --container-image='docker://$oauthtoken@nvcr.io#nvidia/a:1' x\nsrun --container-image=b@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa x\nsrun --container-image=dockerd://c:1 x\n", []Ref{
+			{"nvcr.io/nvidia/a:1", 1, "", ""}, {"b@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 2, "", ""}, {"", 3, "dockerd://c:1 is in no registry", ""},
+		}},
+		"a NIM cache":        {"cache.yaml", "apiVersion: apps.nvidia.com/v1alpha1\nkind: NIMCache\nspec:\n  source:\n    ngc: {modelPuller: 'nvcr.io/nim/x:1', pullSecret: s}\n", []Ref{{"nvcr.io/nim/x:1", 5, "", ""}}},
+		"terraform in JSON":  {"main.tf.json", "{\"resource\": {\"docker_container\": {\"a\": {\n  \"image\": \"a:1\"}}}}", []Ref{{"a:1", 2, "", ""}}},
 		"apptainer":          {"app.def", "Bootstrap: docker\nFrom: nvidia/cuda:12\n", []Ref{{"nvidia/cuda:12", 2, "", ""}}},
 		"another bootstrap":  {"app.def", "Bootstrap: localimage\nFrom: x.sif\n", nil},
 		"a run of apptainer": {"run.sh", "apptainer exec --nv docker://a:1 python x.py\n", []Ref{{"a:1", 1, "", ""}}},
