@@ -463,8 +463,11 @@ func (s *Set) says() string {
 	if m.NotScanned > 0 {
 		parts = append(parts, count(m.NotScanned)+" not scanned")
 	}
-	if len(parts) == 0 {
-		parts = []string{"no errors"}
+	switch {
+	case len(parts) == 0 && m.Warnings == 0:
+		return plural(m.Images, "image") + ": no errors and no warnings"
+	case len(parts) == 0:
+		return fmt.Sprintf("%s: no errors, %s", plural(m.Images, "image"), plural(m.Warnings, "warning"))
 	}
 	return fmt.Sprintf("%s: %s; %s, %s", plural(m.Images, "image"), strings.Join(parts, ", "), plural(m.Errors, "error"), plural(m.Warnings, "warning"))
 }
