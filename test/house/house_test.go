@@ -3,12 +3,8 @@
 package house
 
 import (
-	"encoding/json"
-	"errors"
-	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -30,20 +26,11 @@ type pkg struct {
 // packages returns the packages of the module, by their directories.
 func packages(t *testing.T) map[string]pkg {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := map[string]pkg{}
-	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p pkg
-		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			return all
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	for _, p := range goList[pkg](t, "-json=ImportPath,Imports", module+"...") {
 		all[strings.TrimPrefix(p.ImportPath, module)] = p
 	}
+	return all
 }
 
 var (
