@@ -1,7 +1,7 @@
 # Few targets on purpose; each is a line that one could type.
 GO ?= go
 
-.PHONY: build test deps lint unit real page imports fresh buildkit contract oracle fuzz bench scale release image release-check
+.PHONY: build test deps lint unit real page imports fresh buildkit contract oracle fuzz bench scale release image release-check vuln
 
 build: ## the program, at bin/imgcheck
 	$(GO) build -trimpath -o bin/imgcheck ./cmd/imgcheck
@@ -71,7 +71,7 @@ SCALE ?= 1000,10000
 scale: build ## what images with N of one thing take, for each N of SCALE (docs/speed.md); CASES= some of `go run ./test/scale/main.go list`; minutes
 	$(GO) run ./test/scale/main.go bin/imgcheck $(SCALE) $(CASES)
 
-release: ## reproducible programs for Linux and macOS in dist, with checksums
+release: ## reproducible programs for Linux and macOS in dist, with their Go modules and checksums
 	GO="$(GO)" ./release/release.sh
 
 image: release ## a container image of imgcheck at dist/imgcheck.oci, without a daemon
@@ -79,3 +79,6 @@ image: release ## a container image of imgcheck at dist/imgcheck.oci, without a 
 
 release-check: ## two builds in two places are the same; the image runs as a user without rights; what pre-commit installs (root)
 	./test/release.sh
+
+vuln: ## known weaknesses of dependencies that the program reaches; asks vuln.go.dev
+	"$$($(GO) -C release/tools tool -n govulncheck)" ./...

@@ -27,6 +27,7 @@ awk '
   steps { print "  " $0 }' action.yml >"$tmp/action.yml"
 grep -q '^      - id: scan$' "$tmp/action.yml" || { echo "test/lint.sh finds no steps in action.yml" >&2; exit 1; }
 go -C test/actionlint tool actionlint -stdin-filename action.yml - <"$tmp/action.yml"
+go -C test/actionlint tool actionlint "$PWD"/.github/workflows/*.yml
 
 awk '
   BEGIN { print "#!/bin/sh\nset -eu" }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the Linux program of a release twice, in two places with two build caches,
-# and compares them. Makes the container image, runs the program in it as the
-# image's user, and has it scan its own image. Then installs the program as
+# and compares them, and the list of modules with those that the program says it has. Signs
+# the release and installs it with its key. Makes the container image, runs the program in it
+# as the image's user, and has it scan its own image. Then installs the program as
 # pre-commit does, for this and other systems. Needs root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,10 +12,24 @@ arch=$(go env GOARCH)
 mkdir "$tmp/elsewhere"
 git ls-files -z --cached --others --exclude-standard | tar --null -T - -c | tar -x -C "$tmp/elsewhere"
 export TARGETS=linux/$arch VERSION=v0.0.0-check COMMIT=0123456789abcdef0123456789abcdef01234567
+openssl ecparam -name prime256v1 -genkey -noout -out "$tmp/key"
+openssl ec -in "$tmp/key" -pubout -out "$tmp/key.pub" 2>/dev/null
+export SIGN_KEY=$tmp/key
+CYCLONEDX=$(CGO_ENABLED=0 GOFLAGS=-trimpath go -C release/tools tool -n cyclonedx-gomod)
+export CYCLONEDX
 DIST=$tmp/one ./release/release.sh
 GOCACHE=$tmp/cache DIST=$tmp/two "$tmp/elsewhere/release/release.sh"
 cmp "$tmp/one/SHA256SUMS" "$tmp/two/SHA256SUMS"
 program=$tmp/one/imgcheck_linux_$arch
+go version -m "$program" | awk '$1 == "dep" { print $2 "@" $3 }' | sort >"$tmp/modules"
+grep -o '"bom-ref": "pkg:golang/[^"?]*' "$tmp/one/sbom_linux_$arch.cdx.json" |
+  sed 's/.*pkg:golang.//; s/%2B/+/g' | grep -v '^std@\|^github.com/imgcheck/' | sort >"$tmp/listed"
+[ -s "$tmp/modules" ]
+diff "$tmp/modules" "$tmp/listed"
+mkdir -p "$tmp/releases/download"
+ln -s "$tmp/one" "$tmp/releases/download/$VERSION"
+IMGCHECK_RELEASES=file://$tmp/releases IMGCHECK_RELEASES_KEY=$tmp/key.pub ./ci/install.sh "$VERSION" "$tmp/installed"
+cmp "$program" "$tmp/installed/imgcheck"
 [ "$("$program" version)" = "imgcheck $VERSION (commit $COMMIT, $(go env GOVERSION), linux/$arch)" ]
 go run ./release/image/main.go -dist "$tmp/one" -version "$VERSION" -commit "$COMMIT"
 "$program" scan --no-cache "oci:$tmp/one/imgcheck.oci" --platform "linux/$arch"
