@@ -20,6 +20,7 @@ var licences = map[string]*regexp.Regexp{
 	"Apache-2.0":   regexp.MustCompile(`Apache License,? Version 2\.0`),
 	"BSD-2-Clause": regexp.MustCompile(`Redistribution and use in source and binary forms`),
 	"BSD-3-Clause": regexp.MustCompile(`Redistribution and use in source and binary forms.* to endorse or promote products`),
+	"CC0-1.0":      regexp.MustCompile(`CC0 1\.0 Universal`),
 	"MIT":          regexp.MustCompile(`Permission is hereby granted, free of charge, to any person obtaining a copy`),
 	"MPL-2.0":      regexp.MustCompile(`Mozilla Public License,? [Vv]ersion 2\.0`),
 	"Unlicense":    regexp.MustCompile(`This is free and unencumbered software released into the public domain`),
