@@ -6,8 +6,8 @@ package rules
 import "embed"
 
 // FS holds the packs, *.yaml, in provide/ the tables that package provide reads, and
-// in startup/ those of package startup, in targets/ those of package targets, and in dockerlint/
+// in startup/ those of package startup, in targets/ those of package targets, in size/ the classes of package size, and in dockerlint/
 // the rules and tables of package dockerlint.
 //
-//go:embed *.yaml provide/*.yaml startup/*.yaml targets/*.yaml dockerlint/*.yaml dockerlint/tables/*.yaml
+//go:embed *.yaml provide/*.yaml startup/*.yaml targets/*.yaml dockerlint/*.yaml dockerlint/tables/*.yaml size/*.yaml
 var FS embed.FS

@@ -101,6 +101,13 @@ func From(img *source.Image, o Options) *Image { return &Image{img, o} }
 // Index reads every layer and merges them. It reads as many at a time as there are
 // processors, at most four.
 func (img *Image) Index(ctx context.Context) (*FS, error) {
+	_, f, err := img.IndexLayers(ctx)
+	return f, err
+}
+
+// IndexLayers does the same as Index, and also returns the index of each layer, the lowest
+// first, which a file system forgets. They must not be changed.
+func (img *Image) IndexLayers(ctx context.Context) ([]*Layer, *FS, error) {
 	var read []*Layer
 	var err error
 	switch {
@@ -112,11 +119,11 @@ func (img *Image) Index(ctx context.Context) (*FS, error) {
 		read, err = img.indexBlobs(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("indexing %s: %w", img.Ref, err)
+		return nil, nil, fmt.Errorf("indexing %s: %w", img.Ref, err)
 	}
 	f := Merge(read...)
 	f.Layers = img.Layers
-	return f, nil
+	return read, f, nil
 }
 
 // indexBlobs reads the layers, the largest first so that no long one is left for the
