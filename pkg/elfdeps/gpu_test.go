@@ -34,18 +34,18 @@ gpu section=.ldata count=100 sm_80 sm_80
 				t.Fatal(err)
 			}
 			want := &gpucode.Code{Groups: []gpucode.Group{
-				{Section: ".ldata", Containers: 100, Bytes: 100 * 5272, Entries: []gpucode.Entry{sassOf(80, 2)}},
+				{Section: ".ldata", Containers: 100, Bytes: 100 * 5272, Entries: []gpucode.Entry{sassOf(80, 2)}, Payloads: []int64{100 * 2 * 2560}},
 				{Section: ".nv_fatbin", Containers: 3, Bytes: 3 * 3304, Entries: []gpucode.Entry{
 					{Kind: gpucode.PTX, Arch: 90, Flags: gpucode.Zstd, ISA: 8<<8 | 4, Count: 1},
 					sassOf(75, 1),
 					{Kind: gpucode.SASS, Arch: 90, Flags: gpucode.Zstd | gpucode.Specific, Count: 1},
-				}},
-				{Section: ".nv_fatbin", Containers: 2, Bytes: 2 * 2640, Entries: []gpucode.Entry{sassOf(75, 1)}},
-				{Section: ".rodata", Containers: 1, Bytes: 2640, Entries: []gpucode.Entry{sassOf(52, 1)}},
+				}, Payloads: []int64{3 * 256, 3 * 2560, 3 * 256}},
+				{Section: ".nv_fatbin", Containers: 2, Bytes: 2 * 2640, Entries: []gpucode.Entry{sassOf(75, 1)}, Payloads: []int64{2 * 2560}},
+				{Section: ".rodata", Containers: 1, Bytes: 2640, Entries: []gpucode.Entry{sassOf(52, 1)}, Payloads: []int64{2560}},
 				{Section: "__nv_relfatbin", Containers: 1, Bytes: 5272, Entries: []gpucode.Entry{
 					{Kind: gpucode.SASS, Arch: 100, Flags: gpucode.Family | gpucode.Mercury, Count: 1},
 					{Kind: gpucode.IR, Arch: 80, Count: 1},
-				}},
+				}, Payloads: []int64{2560, 2560}},
 			}}
 			if diff := cmp.Diff(want, o.GPU); diff != "" {
 				t.Errorf("%q, %s: -want +got:\n%s", place, name, diff)

@@ -41,8 +41,8 @@ func (c *Code) AppendBinary(b []byte) ([]byte, error) {
 		}
 		text(g.Section)
 		put(uint64(g.Containers), uint64(g.Bytes), cut, uint64(len(g.Entries)))
-		for _, e := range g.Entries {
-			put(uint64(e.Kind), uint64(e.Arch), uint64(e.Flags), uint64(e.ISA), uint64(e.Count))
+		for i, e := range g.Entries {
+			put(uint64(e.Kind), uint64(e.Arch), uint64(e.Flags), uint64(e.ISA), uint64(e.Count), uint64(g.Payloads[i]))
 		}
 	}
 	return b, nil
@@ -63,11 +63,12 @@ func (c *Code) UnmarshalBinary(b []byte) error {
 	}
 	for range d.count(5) {
 		g := Group{Section: d.text(), Containers: uint32(d.uint(1<<32 - 1)), Bytes: int64(d.uint(1<<63 - 1)), Cut: d.uint(1) == 1}
-		for range d.count(5) {
+		for range d.count(6) {
 			g.Entries = append(g.Entries, Entry{
 				Kind: Kind(d.uint(1<<16 - 1)), Arch: uint32(d.uint(1<<32 - 1)), Flags: Flags(d.uint(255)),
 				ISA: ISA(d.uint(1<<16 - 1)), Count: uint32(d.uint(1<<32 - 1)),
 			})
+			g.Payloads = append(g.Payloads, int64(d.uint(1<<63-1)))
 		}
 		r.Groups = append(r.Groups, g)
 	}

@@ -67,8 +67,8 @@ func walk(t testing.TB, b []byte, areas []Area, n int, skip bool) *Code {
 }
 
 // FuzzWalker: the result does not depend on the pieces in which a file is fed, nor on
-// skipping; no container is longer than its area, and all of them together are not; an
-// encoded result is the same again; and a file that is cut off within a container is
+// skipping; no container is longer than its area, and all of them together are not; the
+// payloads of entries lie within their containers; an encoded result is the same again; and a file that is cut off within a container is
 // partial.
 func FuzzWalker(f *testing.F) {
 	f.Add(sample, uint16(0), uint16(len(sample)), uint16(100))
@@ -97,6 +97,13 @@ func FuzzWalker(f *testing.F) {
 		sum := int64(0)
 		for _, g := range whole.Groups {
 			sum += g.Bytes
+			payloads := int64(0)
+			for _, n := range g.Payloads {
+				payloads += n
+			}
+			if len(g.Payloads) != len(g.Entries) || payloads > g.Bytes {
+				t.Fatalf("%d entries have %d payloads of %d bytes in containers of %d", len(g.Entries), len(g.Payloads), payloads, g.Bytes)
+			}
 			if g.Cut && whole.Partial == "" {
 				t.Fatal("a container is cut off, and the code is not partial")
 			}

@@ -101,6 +101,9 @@ type Group struct {
 	// that make no sense: the entries are those before that.
 	Cut     bool `json:",omitempty"`
 	Entries []Entry
+	// Payloads are the bytes of the payloads of each of Entries, as stored, in all
+	// containers together.
+	Payloads []int64 `json:",omitempty"`
 }
 
 // Form says where a file has its GPU code.
@@ -145,7 +148,7 @@ func (c *Code) Weight() int64 {
 		n += 16 + len(s)
 	}
 	for _, g := range c.Groups {
-		n += 64 + len(g.Section) + 16*len(g.Entries)
+		n += 64 + len(g.Section) + 24*len(g.Entries)
 	}
 	return int64(n)
 }
@@ -181,7 +184,7 @@ func NewCubin(abi byte, flags uint32, size int64) *Code {
 		c.Partial = "the cubin's header names no architecture"
 		return c
 	}
-	c.Groups = []Group{{Bytes: size, Entries: []Entry{e}}}
+	c.Groups = []Group{{Bytes: size, Entries: []Entry{e}, Payloads: []int64{size}}}
 	return c
 }
 

@@ -17,9 +17,9 @@ func TestWalker(t *testing.T) {
 	want := &Code{Groups: []Group{
 		{Containers: 1, Bytes: 216, Entries: []Entry{
 			{Kind: PTX, Arch: 90, Flags: Zstd | Specific, ISA: 8<<8 | 4, Count: 1}, {Kind: SASS, Arch: 75, Count: 1},
-		}},
-		{Containers: 1, Bytes: 88, Entries: []Entry{{Kind: SASS, Arch: 120, Flags: Family | Mercury, Count: 1}}},
-		{Containers: 1, Bytes: 184, Entries: []Entry{{Kind: IR, Arch: 75, Count: 1}}},
+		}, Payloads: []int64{16, 40}},
+		{Containers: 1, Bytes: 88, Entries: []Entry{{Kind: SASS, Arch: 120, Flags: Family | Mercury, Count: 1}}, Payloads: []int64{8}},
+		{Containers: 1, Bytes: 184, Entries: []Entry{{Kind: IR, Arch: 75, Count: 1}}, Payloads: []int64{0}},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

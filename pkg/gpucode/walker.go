@@ -3,6 +3,7 @@ package gpucode
 import (
 	"encoding/binary"
 	"slices"
+	"sort"
 )
 
 // Limits on what a file can make a walker keep.
@@ -36,13 +37,15 @@ type Walker struct {
 	at    int64  // offset of the header, or of the next place to search
 	buf   []byte // bytes from at on, fewer than mode needs
 
-	cur     container
-	entries []Entry // of cur
-	found   []container
-	sets    []set
-	bySet   map[string]int
-	seen    int // entries
-	partial string
+	cur      container
+	entries  []Entry // of cur
+	payloads []int64 // of cur: the bytes of the payloads of each of entries
+	found    []container
+	kept     []int64 // payloads of found
+	sets     []set
+	bySet    map[string]int
+	seen     int // entries
+	partial  string
 }
 
 // mode names the bytes that a walker needs next.
@@ -59,6 +62,7 @@ const (
 type container struct {
 	off, end int64 // of a found one within its area
 	set      int
+	payloads int // of a found one: where its payloads begin in kept
 }
 
 // set is the entries of containers.
@@ -197,7 +201,8 @@ func (w *Walker) candidate(b []byte) {
 // a container have no entry that makes sense, and the search goes on behind them.
 func (w *Walker) head(b []byte) {
 	size := binary.LittleEndian.Uint64(b[8:])
-	e, next, ok := parseEntry(b[containerHeader:])
+	e, header, payload, ok := parseEntry(b[containerHeader:])
+	next := header + payload
 	if size < entryHeader || size%word != 0 || size > 1<<40 || !ok || next > size || !slices.Contains(knownKinds, e.Kind) {
 		w.again(b)
 		return
@@ -207,9 +212,9 @@ func (w *Walker) head(b []byte) {
 		return
 	}
 	w.cur = container{off: w.at, end: w.at + containerHeader + int64(size)}
-	w.entries = w.entries[:0]
+	w.entries, w.payloads = w.entries[:0], w.payloads[:0]
 	w.at += containerHeader
-	w.add(e, int64(next))
+	w.add(e, int64(header), int64(payload))
 }
 
 // again goes on with the search behind the first word of b, which begins at at.
@@ -228,23 +233,23 @@ func (w *Walker) again(b []byte) {
 
 // entry reads the header of an entry of the current container.
 func (w *Walker) entry(b []byte) {
-	e, next, ok := parseEntry(b)
-	if !ok || next > uint64(w.cur.end-w.at) {
+	e, header, payload, ok := parseEntry(b)
+	if !ok || header+payload > uint64(w.cur.end-w.at) {
 		w.keep(true)
 		w.goTo(searching, w.cur.end)
 		return
 	}
-	w.add(e, int64(next))
+	w.add(e, int64(header), int64(payload))
 }
 
-// add adds an entry, behind which the next begins after n bytes.
-func (w *Walker) add(e Entry, n int64) {
-	if w.seen++; w.seen > maxEntries || !w.count(e) {
+// add adds an entry of a header and a payload of some bytes, behind which the next begins.
+func (w *Walker) add(e Entry, header, payload int64) {
+	next := w.at + header + payload
+	if w.seen++; w.seen > maxEntries || !w.count(e, max(0, min(next, w.areas[0].End)-w.at-header)) {
 		w.keep(true)
 		w.stop("it has more entries than are read")
 		return
 	}
-	next := w.at + n
 	switch {
 	case next > w.areas[0].End:
 		w.keep(true)
@@ -257,16 +262,18 @@ func (w *Walker) add(e Entry, n int64) {
 	}
 }
 
-// count counts an entry. It reports whether there is room for it.
-func (w *Walker) count(e Entry) bool {
+// count counts an entry, of whose payload the area has some bytes. It reports whether there
+// is room for it.
+func (w *Walker) count(e Entry, payload int64) bool {
 	for i, old := range w.entries {
 		if e.Count = old.Count; e == old {
 			w.entries[i].Count++
+			w.payloads[i] += payload
 			return true
 		}
 	}
 	e.Count = 1
-	w.entries = append(w.entries, e)
+	w.entries, w.payloads = append(w.entries, e), append(w.payloads, payload)
 	return len(w.entries) <= maxDistinct
 }
 
@@ -275,7 +282,7 @@ func (w *Walker) keep(cut bool) {
 	if cut && w.partial == "" {
 		w.partial = "a container is cut off or damaged"
 	}
-	slices.SortFunc(w.entries, compareEntries)
+	sort.Sort(byEntry{w.entries, w.payloads})
 	key := make([]byte, 0, 256)
 	for _, e := range w.entries {
 		key = binary.LittleEndian.AppendUint16(key, uint16(e.Kind))
@@ -297,7 +304,21 @@ func (w *Walker) keep(cut bool) {
 		w.bySet[string(key)] = i
 		w.sets = append(w.sets, set{slices.Clone(w.entries), cut})
 	}
-	w.found = append(w.found, container{w.cur.off, min(w.cur.end, w.areas[0].End), i})
+	w.found = append(w.found, container{w.cur.off, min(w.cur.end, w.areas[0].End), i, len(w.kept)})
+	w.kept = append(w.kept, w.payloads...)
+}
+
+// byEntry sorts entries, and their payloads with them.
+type byEntry struct {
+	entries  []Entry
+	payloads []int64
+}
+
+func (s byEntry) Len() int           { return len(s.entries) }
+func (s byEntry) Less(i, j int) bool { return compareEntries(s.entries[i], s.entries[j]) < 0 }
+func (s byEntry) Swap(i, j int) {
+	s.entries[i], s.entries[j] = s.entries[j], s.entries[i]
+	s.payloads[i], s.payloads[j] = s.payloads[j], s.payloads[i]
 }
 
 // stop ends the walk for a reason.
@@ -337,23 +358,26 @@ func (w *Walker) Code(section func(off int64) string) *Code {
 			i = len(c.Groups)
 			at[p] = i
 			s := w.sets[f.set]
-			c.Groups = append(c.Groups, Group{Section: p.section, Cut: s.cut, Entries: s.entries})
+			c.Groups = append(c.Groups, Group{Section: p.section, Cut: s.cut, Entries: s.entries, Payloads: make([]int64, len(s.entries))})
 		}
 		c.Groups[i].Containers++
 		c.Groups[i].Bytes += f.end - f.off
+		for j := range c.Groups[i].Payloads {
+			c.Groups[i].Payloads[j] += w.kept[f.payloads+j]
+		}
 	}
 	sortGroups(c.Groups)
 	return c
 }
 
-// parseEntry reads the header of an entry. next is the distance to the next one; ok is
-// unset if the header makes no sense.
-func parseEntry(b []byte) (e Entry, next uint64, ok bool) {
+// parseEntry reads the header of an entry. header and payload are their bytes, behind which
+// the next entry begins; ok is unset if the header makes no sense.
+func parseEntry(b []byte) (e Entry, header, payload uint64, ok bool) {
 	le := binary.LittleEndian
-	header, payload := uint64(le.Uint32(b[4:])), le.Uint64(b[8:])
+	header, payload = uint64(le.Uint32(b[4:])), le.Uint64(b[8:])
 	e.Kind, e.Arch = Kind(le.Uint16(b)), le.Uint32(b[28:])
 	if le.Uint16(b[2:]) != 0x0101 || header < entryHeader || header > maxHeader || header%word != 0 || payload%word != 0 || payload > 1<<40 || e.Arch > maxArch {
-		return e, 0, false
+		return e, 0, 0, false
 	}
 	flags := le.Uint64(b[40:])
 	for _, f := range []struct {
@@ -367,5 +391,5 @@ func parseEntry(b []byte) (e Entry, next uint64, ok bool) {
 	if minor, major := le.Uint16(b[24:]), le.Uint16(b[26:]); e.Kind == PTX && minor < 256 && major < 256 {
 		e.ISA = ISA(major<<8 | minor)
 	}
-	return e, header + payload, true
+	return e, header, payload, true
 }
