@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 )
 
@@ -15,15 +16,19 @@ func sizeCommand() *cli.Command {
 		Usage:     "show which bytes of an image can go",
 		UsageText: "imgcheck size [options] IMAGE",
 		Description: "size lists the files that an image can do without, the surest first: files that a later layer hides,\n" +
-			"caches of package managers, and the parts of CUDA for developers. Each class says what it assumes, and how a\n" +
-			"Dockerfile leaves its files out. Bytes are compressed, as a pull transfers them, and estimated by each\n" +
-			"file's share of its layer. IMAGE is a reference as for scan.\n\n" +
+			"caches, copies of GPU libraries that no process gets, what only developers need, and with --gpu the code for\n" +
+			"other GPUs. A file that a program of the image uses, as far as imgcheck could follow it, is not listed.\n" +
+			"Each class says what it assumes, and how a Dockerfile leaves its files out. Bytes are compressed, as a pull\n" +
+			"transfers them, and estimated by each file's share of its layer. IMAGE is a reference as for scan.\n\n" +
 			"The exit status is 0 if the image could be read, and 2 otherwise.\n\n" +
 			"Examples:\n" +
 			"   imgcheck size ghcr.io/org/app:1.0\n" +
+			"   imgcheck size --gpu L40S --gpu H100 ghcr.io/org/app:1.0\n" +
 			"   imgcheck size --format json docker-archive:app.tar",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answer: text or json"},
+			&cli.StringSliceFlag{Name: "gpu", Usage: "a `GPU` that the image is for: L4, \"RTX 4090\", sm_89 or 8.9; may be repeated. Without it, the targets of the policy count"},
+			configFlag(),
 		}, fromEnvironment(imageFlags())...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
@@ -36,8 +41,16 @@ func sizeCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			p, err := readPolicy(c)
+			if err != nil {
+				return err
+			}
+			machines, err := machinesOf(c, p, policy.Image{Ref: c.Args().First()})
+			if err != nil {
+				return err
+			}
 			shown := watch(c, &o)
-			r, err := scan.Size(c.Context, c.Args().First(), scan.Options{Layers: o})
+			r, err := scan.Size(c.Context, c.Args().First(), scan.Options{Layers: o, Machines: machines})
 			shown.done()
 			if err != nil {
 				return err

@@ -2,15 +2,21 @@ package scan
 
 import (
 	"context"
+	"slices"
 
+	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/size"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
-// Size returns the bytes of the image that ref names that its containers can do without. It
-// judges nothing.
+// Size reads and replays the image that ref names, and returns the bytes that its containers
+// can do without. GPU code counts if the options name machines, each with a GPU.
 func Size(ctx context.Context, ref string, o Options) (*size.Result, error) {
 	classes, err := size.LoadClasses(rules.FS)
+	if err != nil {
+		return nil, err
+	}
+	set, err := o.rules().Packs()
 	if err != nil {
 		return nil, err
 	}
@@ -24,5 +30,20 @@ func Size(ctx context.Context, ref string, o Options) (*size.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return size.Find(read, fsys, classes), nil
+	o.begin(Judging)
+	evidence, err := replay.Run(ctx, &replay.Image{FS: fsys, Config: img.Config}, set)
+	if err != nil {
+		return nil, err
+	}
+	sized := size.Image{Layers: read, FS: fsys, Evidence: evidence, Packs: set}
+	for _, m := range o.Machines {
+		if m.Arch == 0 {
+			sized.GPUs = nil // any GPU: all code counts
+			break
+		}
+		if !slices.Contains(sized.GPUs, m.Arch) {
+			sized.GPUs = append(sized.GPUs, m.Arch)
+		}
+	}
+	return size.Find(sized, classes), nil
 }

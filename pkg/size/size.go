@@ -1,86 +1,47 @@
 // Package size finds the bytes of an image that its containers can do without: files that a
-// later layer hides, and those of the classes in rules/size. It estimates how many bytes
-// of a pull they are.
+// later layer hides, those of the classes in rules/size, copies of libraries that no process
+// gets, and code for other GPUs. It estimates how many bytes of a pull they are.
 //
-// It works on the indexes of the layers and on the file system that they make. It knows no
-// registry, and not which files a process opens: a class says what it assumes.
+// It works on the indexes of the layers, on the file system that they make, and on the
+// evidence of a replay: a file that a process loads does not go. It knows no registry, and
+// it does not know all that programs do: a class says what it assumes.
 package size
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
-	"gopkg.in/yaml.v3"
-
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/source"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
-// Class is a kind of files that can go, of rules/size.
-type Class struct {
-	ID      string   `yaml:"id" json:"id"`
-	Title   string   `yaml:"title" json:"title"`
-	Why     string   `yaml:"why" json:"why"`                   // why no program needs them
-	Assumes string   `yaml:"assumes" json:"assumes,omitempty"` // the condition of Why; empty if there is none
-	Fix     string   `yaml:"fix" json:"fix"`                   // how a Dockerfile leaves them out
-	Source  string   `yaml:"source" json:"source"`             // the page that says so
-	Paths   []string `yaml:"paths" json:"-"`                   // the patterns; none for hidden files
-	match   []*regexp.Regexp
+// Image is an image that was read and replayed.
+type Image struct {
+	Layers   []*layers.Layer // the lowest first
+	FS       *layers.FS      // their merger
+	Evidence *replay.Evidence
+	Packs    *packs.Packs // for the families of libraries
+	// GPUs are the architectures of the GPUs that the image is for, 89 for 8.9. Without any,
+	// no GPU code goes.
+	GPUs []uint32
 }
 
-// LoadClasses reads and checks size/classes.yaml of the packs. The first class, which has no
-// patterns, is that of hidden files.
-func LoadClasses(fsys fs.FS) ([]*Class, error) {
-	b, err := fs.ReadFile(fsys, "size/classes.yaml")
-	if err != nil {
-		return nil, err
-	}
-	var doc struct {
-		Classes []*Class `yaml:"classes"`
-	}
-	d := yaml.NewDecoder(bytes.NewReader(b))
-	d.KnownFields(true)
-	if err := d.Decode(&doc); err != nil {
-		return nil, fmt.Errorf("size/classes.yaml: %w", err)
-	}
-	for i, c := range doc.Classes {
-		if c.ID == "" || c.Title == "" || c.Why == "" || c.Fix == "" || c.Source == "" || (i == 0) != (len(c.Paths) == 0) {
-			return nil, fmt.Errorf("size/classes.yaml: class %d (%s) lacks a text, or has patterns if it is the first, or none otherwise", i+1, c.ID)
-		}
-		for _, p := range c.Paths {
-			c.match = append(c.match, pattern(p))
-		}
-	}
-	return doc.Classes, nil
-}
-
-// pattern returns the expression for a pattern of paths.
-func pattern(p string) *regexp.Regexp {
-	q := regexp.QuoteMeta(p)
-	q = strings.ReplaceAll(q, `/\*\*/`, `/(?:.*/)?`)
-	q = strings.ReplaceAll(q, `\*\*`, `.*`)
-	q = strings.ReplaceAll(q, `\*`, `[^/]*`)
-	return regexp.MustCompile(`(?s)\A` + q + `\z`)
-}
-
-func (c *Class) has(p string) bool {
-	return slices.ContainsFunc(c.match, func(r *regexp.Regexp) bool { return r.MatchString(p) })
-}
-
-// File is a file that can go.
+// File is a file that can go, or its part that can.
 type File struct {
 	Path  string `json:"path"`  // with a leading slash
 	Layer int    `json:"layer"` // from 0
 	Bytes int64  `json:"bytes"` // unpacked
-	// Pull estimates the file's part of the compressed layer, in bytes; 0 if the size of
-	// the layer is not known.
+	// Pull estimates its part of the compressed layer, in bytes; 0 if the size of the layer
+	// is not known.
 	Pull int64 `json:"pull"`
+	// Of is the path of the copy that processes get instead, for a file of Copies.
+	Of string `json:"of,omitempty"`
 }
 
 // Group is the files of one class, the largest first.
@@ -99,49 +60,100 @@ type Layer struct {
 	Bytes     int64  `json:"bytes"`               // unpacked bytes of its files
 }
 
+// Family is the bytes of the libraries of a family that containers see.
+type Family struct {
+	Title string `json:"title"` // cuDNN
+	Files int    `json:"files"`
+	Bytes int64  `json:"bytes"` // unpacked
+	Pull  int64  `json:"pull"`  // estimated
+}
+
 // Result says which bytes of an image can go.
 type Result struct {
-	Pull   int64   `json:"pull"`  // compressed bytes of all layers; each blob counts once
-	Bytes  int64   `json:"bytes"` // unpacked bytes of all layers' files
-	Layers []Layer `json:"layers"`
-	Groups []Group `json:"groups"` // in the order of the classes, without empty ones
+	Pull     int64    `json:"pull"`  // compressed bytes of all layers; each blob counts once
+	Bytes    int64    `json:"bytes"` // unpacked bytes of all layers' files
+	Layers   []Layer  `json:"layers"`
+	Families []Family `json:"families"` // of GPU libraries, the largest first
+	Groups   []Group  `json:"groups"`   // in the order of the classes, without empty ones
+	// Kept lists the classes that do not count, with the package for which the image needs
+	// their files.
+	Kept []Kept `json:"kept"`
 	// Unread lists the parts of layers that could not be read: of these nothing is known.
 	Unread []string `json:"unread"`
+}
+
+// Kept is a class whose files an image needs.
+type Kept struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	For   string `json:"for"` // the package
+}
+
+// Can returns the bytes of a pull and unpacked bytes that can go: for sure, or with those
+// of the classes that assume something.
+func (r *Result) Can(assuming bool) (pull, bytes int64) {
+	for _, g := range r.Groups {
+		if assuming || g.Assumes == "" {
+			pull, bytes = pull+g.Pull, bytes+g.Bytes
+		}
+	}
+	return pull, bytes
 }
 
 // inode is a file's identity in an image: hard links of one layer share it.
 type inode struct{ layer, number int }
 
-// Find returns the bytes of an image that can go. read are the indexes of its layers, the
-// lowest first, and fsys is their merger. A file counts only if each of its names can go, no
-// hard link of another layer leads to it, and no symbolic link that stays does.
-func Find(read []*layers.Layer, fsys *layers.FS, classes []*Class) *Result {
-	r := &Result{Layers: []Layer{}, Groups: []Group{}, Unread: []string{}}
-	for _, s := range fsys.Skipped {
+// finder decides on the files of an image.
+type finder struct {
+	Image
+	tables  *targets.Tables
+	classes []*Class
+	kept    map[string]bool   // paths that links lead to
+	used    map[string]bool   // real paths of files that programs use
+	living  map[string]bool   // the trees of classes that have one of these, or an environment of Python
+	copies  map[string]string // paths of copies that no process gets, with the path of the other
+}
+
+// Find returns the bytes of an image that can go. A file counts only if each of its names
+// can go, no hard link of another layer leads to it, no symbolic link that stays does, and no
+// program that could be followed uses it.
+func Find(img Image, all []*Class) *Result {
+	r := &Result{Layers: []Layer{}, Families: []Family{}, Groups: []Group{}, Kept: []Kept{}, Unread: []string{}}
+	for _, s := range img.FS.Skipped {
 		r.Unread = append(r.Unread, fmt.Sprintf("layer %d: %s: %s", s.Layer, s.Path, s.Why))
 	}
-	groups := make([]Group, len(classes))
-	kept := linked(read, fsys)
-	last := map[string]int{} // the topmost layer of a digest, which alone counts
-	for i := range fsys.Layers {
-		last[fsys.Layers[i].Digest] = i
+	f := &finder{Image: img, tables: targets.Known(), kept: linked(img.Layers, img.FS, all), used: used(img.Evidence)}
+	f.living = f.inUse(all)
+	f.copies = f.unreached()
+	for _, c := range all {
+		if p := f.needs(c); p != "" {
+			r.Kept = append(r.Kept, Kept{c.ID, c.Title, p})
+		} else {
+			f.classes = append(f.classes, c)
+		}
 	}
-	for i, l := range read {
-		info := fsys.Layers[i]
+	groups := make([]Group, len(f.classes))
+	families := map[string]*Family{}
+	last := map[string]int{} // the topmost layer of a digest, which alone counts
+	for i := range f.FS.Layers {
+		last[f.FS.Layers[i].Digest] = i
+	}
+	for i, l := range f.Layers {
+		info := f.FS.Layers[i]
 		out := Layer{Digest: info.Digest, CreatedBy: info.CreatedBy, Pull: info.Size}
 		goes := map[inode]int{} // the class of each file; -1 for one that stays
-		first := map[inode]*layers.Entry{}
+		var first []*layers.Entry
 		for _, e := range l.Entries {
 			if e.Type != layers.Regular || e.Size == 0 {
 				continue
 			}
 			id := inode{i, e.Inode}
-			class := classOf(e, i, fsys, classes, kept)
-			if first[id] == nil {
-				first[id], goes[id] = e, class
+			class := f.classOf(e, i)
+			if old, ok := goes[id]; !ok {
+				first, goes[id] = append(first, e), class
 				out.Bytes += e.Size
-			} else if goes[id] >= 0 {
-				goes[id] = worse(goes[id], class)
+			} else if old >= 0 {
+				goes[id] = worse(old, class)
 			}
 		}
 		r.Layers = append(r.Layers, out)
@@ -149,21 +161,35 @@ func Find(read []*layers.Layer, fsys *layers.FS, classes []*Class) *Result {
 			continue
 		}
 		r.Pull, r.Bytes = r.Pull+out.Pull, r.Bytes+out.Bytes
-		repeated := slices.ContainsFunc(fsys.Layers[:i], func(o source.Layer) bool { return o.Digest == info.Digest && o.Digest != "" })
-		for id, e := range first {
-			if class := goes[id]; class >= 0 && !(repeated && class == 0) {
-				g := &groups[class]
-				g.Files = append(g.Files, File{"/" + e.Path, i, e.Size, share(out.Pull, e.Size, out.Bytes)})
+		repeated := slices.ContainsFunc(f.FS.Layers[:i], func(o source.Layer) bool { return o.Digest == info.Digest && o.Digest != "" })
+		for _, e := range first {
+			class := goes[inode{i, e.Inode}]
+			pull := share(out.Pull, e.Size, out.Bytes)
+			if class != 0 {
+				f.count(families, e, pull)
+			}
+			file := File{Path: "/" + e.Path, Layer: i, Bytes: e.Size, Pull: pull, Of: f.copies[e.Path]}
+			if class < 0 {
+				class = f.class(GPUCode)
+				file.Bytes = f.unusable(e)
+				file.Pull = share(out.Pull, file.Bytes, out.Bytes)
+			}
+			if class >= 0 && file.Bytes > 0 && !(repeated && class == 0) {
+				groups[class].Files = append(groups[class].Files, file)
 			}
 		}
 	}
 	for i := range groups {
 		if g := &groups[i]; len(g.Files) > 0 {
-			g.Class = classes[i]
+			g.Class = f.classes[i]
 			g.sum()
 			r.Groups = append(r.Groups, *g)
 		}
 	}
+	for _, fam := range families {
+		r.Families = append(r.Families, *fam)
+	}
+	slices.SortFunc(r.Families, func(a, b Family) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Title, b.Title)) })
 	return r
 }
 
@@ -189,38 +215,74 @@ func (g *Group) sum() {
 	}
 }
 
+// count adds a file that containers see to the bytes of its family.
+func (f *finder) count(families map[string]*Family, e *layers.Entry, pull int64) {
+	if e.Object == nil {
+		return
+	}
+	name := cmp.Or(e.Object.Soname, path.Base(e.Path))
+	fam := f.Packs.Family(name)
+	if fam == nil {
+		return
+	}
+	if families[fam.Title] == nil {
+		families[fam.Title] = &Family{Title: fam.Title}
+	}
+	sum := families[fam.Title]
+	sum.Files, sum.Bytes, sum.Pull = sum.Files+1, sum.Bytes+e.Size, sum.Pull+pull
+}
+
+// needs returns the distribution for which the image needs the files of a class, or "".
+func (f *finder) needs(c *Class) string {
+	if len(c.Unless) == 0 {
+		return ""
+	}
+	for _, p := range f.Evidence.Packages.Inventory().Packages {
+		if slices.ContainsFunc(c.Unless, func(pattern string) bool { return packs.Match(pattern, p.Name) }) {
+			return p.Name
+		}
+	}
+	return ""
+}
+
+// class returns the number of the class with an ID, or -1.
+func (f *finder) class(id string) int {
+	return slices.IndexFunc(f.classes, func(c *Class) bool { return c.ID == id })
+}
+
 // classOf returns the number of the first class that a name of a layer belongs to, or -1.
-func classOf(e *layers.Entry, layer int, fsys *layers.FS, classes []*Class, kept map[string]bool) int {
+func (f *finder) classOf(e *layers.Entry, layer int) int {
 	for p := e.Path; p != "."; p = path.Dir(p) {
-		if kept[p] {
+		if f.kept[p] {
 			return -1
 		}
 	}
-	if _, now, ok := fsys.Lstat("/" + e.Path); !ok || now != layer {
+	if _, now, ok := f.FS.Lstat("/" + e.Path); !ok || now != layer {
 		return 0
 	}
-	return slices.IndexFunc(classes, func(c *Class) bool { return c.has(e.Path) })
+	if f.used["/"+e.Path] {
+		return -1
+	}
+	return slices.IndexFunc(f.classes, func(c *Class) bool {
+		switch c.ID {
+		case Copies:
+			return f.copies[e.Path] != ""
+		case Bytecode:
+			return f.hasSource(e.Path)
+		default:
+			return c.has(e.Path) && !f.living[c.tree(e.Path)]
+		}
+	})
 }
 
-// linked returns the paths that hard links of other layers and the image's symbolic links from
-// other directories lead to. CUDA's own links, which go with its files or name its
-// directory, do not make them needed.
-func linked(read []*layers.Layer, fsys *layers.FS) map[string]bool {
-	kept := map[string]bool{}
-	for _, l := range read {
-		for _, e := range l.Entries {
-			if e.Type == layers.HardLink {
-				kept[e.Link] = true
-			}
-		}
+// hasSource reports whether a path is bytecode whose source is in the directory above: Python
+// compiles it again (PEP 3147).
+func (f *finder) hasSource(p string) bool {
+	dir, base := path.Split(p)
+	module, rest, ok := strings.Cut(base, ".")
+	if !ok || path.Base(dir) != "__pycache__" || !strings.HasSuffix(rest, ".pyc") {
+		return false
 	}
-	for e := range fsys.All() {
-		if e.Type != layers.Symlink || strings.HasPrefix(e.Path, "usr/local/cuda") || strings.HasPrefix(e.Path, "etc/alternatives/") {
-			continue
-		}
-		if to, _, ok := fsys.Lookup("/" + e.Path); ok && to.Path != "" {
-			kept[to.Path] = true
-		}
-	}
-	return kept
+	e, _, ok := f.FS.Lookup("/" + path.Join(path.Dir(path.Clean(dir)), module+".py"))
+	return ok && e.Type == layers.Regular
 }

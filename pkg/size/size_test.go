@@ -2,20 +2,20 @@ package size_test
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/layers"
-	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
-	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/pkg/size"
 	"github.com/imgcheck/imgcheck/pkg/source"
+	"github.com/imgcheck/imgcheck/pkg/startup"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
@@ -58,25 +58,72 @@ func TestFind(t *testing.T) {
 	}, "app/old", "app/linked")
 	fsys := layers.Merge(lower, upper)
 	fsys.Layers = []source.Layer{{Digest: "a", CreatedBy: "RUN make", Size: 500}, {Digest: "b", Size: 50}}
-	r := size.Find([]*layers.Layer{lower, upper}, fsys, classes(t))
-	var got []string
-	for _, g := range r.Groups {
-		for _, f := range g.Files {
-			got = append(got, g.ID+" "+f.Path)
-		}
-	}
-	want := "replaced /app/old, replaced /app/rewritten, package-cache /root/.cache/pip/http/a, cuda-static /usr/local/cuda-12.4/lib64/libcublas.a"
-	if s := strings.Join(got, ", "); s != want {
-		t.Errorf("claimed: %s\nwant:    %s", s, want)
+	r := size.Find(replayed(t, fsys, lower, upper), classes(t))
+	want := "replaced /app/old, replaced /app/rewritten, package-cache /root/.cache/pip/http/a, static-libraries /usr/local/cuda-12.4/lib64/libcublas.a"
+	if got := claimed(r); got != want {
+		t.Errorf("claimed: %s\nwant:    %s", got, want)
 	}
 	if r.Bytes != 1100 || r.Pull != 550 || r.Groups[0].Pull != 250 {
 		t.Errorf("%d bytes, %d of a pull, %d of them replaced", r.Bytes, r.Pull, r.Groups[0].Pull)
 	}
 	var text bytes.Buffer
-	if err := r.Text(&text); err != nil || !strings.Contains(text.String(), "if you do all of these: 550 B -> 150 B") {
+	if err := r.Text(&text); err != nil || !strings.Contains(text.String(), "without assumptions: 550 B -> 200 B; if they hold, and you do all of these: -> 150 B") {
 		t.Errorf("%v: %s", err, text.String())
 	}
 	validate(t, r)
+}
+
+// TestInUse claims nothing of a package or environment in a cache of which a program of the
+// image uses a file.
+func TestInUse(t *testing.T) {
+	l := layers.NewLayer([]layers.Entry{
+		{Path: "root/.cache/uv/archive-v0/a/bin/app", Inode: 1, Size: 100, Object: &elfdeps.Object{}},
+		file("root/.cache/uv/archive-v0/b/data", 2, 200),
+		file("opt/conda/pkgs/x-1/lib/data", 3, 300),
+		file("opt/conda/pkgs/y-1/bin/y", 4, 400),
+		file("opt/conda/pkgs/y-1/share/y", 5, 500),
+		file("root/.cache/uv/environments-v2/tool/pyvenv.cfg", 6, 10),
+		file("root/.cache/uv/environments-v2/tool/lib/data", 7, 600),
+		file("root/.cache/pip/http/a", 8, 700),
+	})
+	fsys := layers.Merge(l)
+	fsys.Layers = []source.Layer{{}}
+	img := replayed(t, fsys, l)
+	img.Evidence.Started = &startup.Result{Path: "/opt/conda/pkgs/y-1/bin/y", Programs: []startup.Program{{Path: "/root/.cache/uv/archive-v0/a/bin/app"}}}
+	if got, want := claimed(size.Find(img, classes(t))), "package-cache /root/.cache/pip/http/a, package-cache /opt/conda/pkgs/x-1/lib/data"; got != want {
+		t.Errorf("claimed: %s\nwant:    %s", got, want)
+	}
+}
+
+// TestNeeds claims no headers of an image with a package that compiles when it runs.
+func TestNeeds(t *testing.T) {
+	l := layers.NewLayer([]layers.Entry{
+		file("usr/include/python3.12/Python.h", 1, 100),
+		file("usr/lib/libx.a", 2, 100),
+		{Path: "usr/lib/python3.12/site-packages/triton-3.1.0.dist-info/METADATA", Inode: 3, Size: 30, Content: []byte("Name: triton\nVersion: 3.1.0\n\n")},
+	})
+	fsys := layers.Merge(l)
+	fsys.Layers = []source.Layer{{}}
+	r := size.Find(replayed(t, fsys, l), classes(t))
+	if got := claimed(r); got != "static-libraries /usr/lib/libx.a" || len(r.Kept) != 2 || r.Kept[1].For != "triton" {
+		t.Errorf("claimed: %s; kept: %v", got, r.Kept)
+	}
+	var text bytes.Buffer
+	if err := r.Text(&text); err != nil || !strings.Contains(text.String(), "headers of C and Python do not count: triton needs them\n") {
+		t.Errorf("%v: %s", err, text.String())
+	}
+	validate(t, r)
+}
+
+// claimed returns the files of a result, with their classes.
+func claimed(r *size.Result) string {
+	var list []string
+	for _, g := range r.Groups {
+		for _, f := range g.Files {
+			list = append(list, g.ID+" "+f.Path)
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // TestUnknownSizes shows unpacked bytes where those of the layers are not known.
@@ -85,7 +132,7 @@ func TestUnknownSizes(t *testing.T) {
 	fsys := layers.Merge(l)
 	fsys.Layers = []source.Layer{{}}
 	var text bytes.Buffer
-	if err := size.Find([]*layers.Layer{l}, fsys, classes(t)).Text(&text); err != nil || !strings.Contains(text.String(), "1.0 kB -> 300 B (unpacked") {
+	if err := size.Find(replayed(t, fsys, l), classes(t)).Text(&text); err != nil || !strings.Contains(text.String(), "1.0 kB -> 300 B (unpacked") {
 		t.Errorf("%v: %s", err, text.String())
 	}
 }
@@ -109,42 +156,16 @@ func validate(t *testing.T, r *size.Result) {
 	}
 }
 
-// TestRemoved removes each claimed file from a text image and replays: no new finding.
-func TestRemoved(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("testdata", "devel.txtar"))
+// replayed returns an image to find bytes in.
+func replayed(t *testing.T, fsys *layers.FS, read ...*layers.Layer) size.Image {
+	t.Helper()
+	set, err := packs.LoadPacks(rules.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref, err := imagetest.Serve(t).Push("test/devel:latest", imagetest.V1(t, string(text)))
+	ev, err := replay.Run(t.Context(), &replay.Image{FS: fsys, Config: &v1.ConfigFile{}}, set)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := scan.Size(t.Context(), ref, scan.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	judged, err := scan.Judge(t.Context(), ref, scan.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var gone []string
-	for _, g := range r.Groups {
-		for _, f := range g.Files {
-			if g.ID != "replaced" { // no container has these
-				gone = append(gone, strings.TrimPrefix(f.Path, "/"))
-			}
-		}
-	}
-	if len(gone) != 3 {
-		t.Errorf("claimed %q, want 3 files", gone)
-	}
-	slim := judged.Image.FS.With(layers.NewLayer(nil, gone...), source.Layer{})
-	after, err := lint.Run(t.Context(), &replay.Image{FS: slim, Config: judged.Image.Config}, judged.Packs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a, b := len(after.Findings), len(judged.Result.Findings); a != b {
-		t.Errorf("%d findings without the files, %d with them", a, b)
-	}
-	validate(t, r)
+	return size.Image{Layers: read, FS: fsys, Evidence: ev, Packs: set}
 }

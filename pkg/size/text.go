@@ -1,40 +1,36 @@
 package size
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/internal/size"
 )
 
-// shownFiles is the number of files that the text shows of a class.
-const shownFiles = 5
+// Limits of the text.
+const (
+	shownFiles  = 5  // of a class
+	shownPlaces = 5  // layers, and families
+	shownLayer  = 80 // characters
+)
 
 // JSON writes the result as docs/schema/size-1.json describes it.
 func (r *Result) JSON(w io.Writer) error { return plain.JSON(w, r, "  ") }
 
-// Text writes the result for people. Its error is that of w.
+// Text writes the result for people: where the bytes are, the classes, and the sums. Its error
+// is that of w.
 func (r *Result) Text(w io.Writer) error {
 	var b strings.Builder
+	r.places(&b)
 	for _, g := range r.Groups {
-		fmt.Fprintf(&b, "%s  %s  [%s]\n  why      %s\n", r.amount(g.Pull, g.Bytes), g.Title, g.ID, g.Why)
-		if g.Assumes != "" {
-			fmt.Fprintf(&b, "  assumes  %s\n", g.Assumes)
-		}
-		fmt.Fprintf(&b, "  fix      %s\n", g.Fix)
-		for _, f := range g.Files[:min(shownFiles, len(g.Files))] {
-			fmt.Fprintf(&b, "  %s  %s  layer %d", r.amount(f.Pull, f.Bytes), plain.Line(f.Path), f.Layer)
-			if by := r.Layers[f.Layer].CreatedBy; by != "" {
-				fmt.Fprintf(&b, "  %s", plain.Line(by))
-			}
-			b.WriteByte('\n')
-		}
-		if more := len(g.Files) - shownFiles; more > 0 {
-			fmt.Fprintf(&b, "  and %d more (--format json lists all)\n", more)
-		}
-		b.WriteByte('\n')
+		r.group(&b, &g)
+	}
+	for _, k := range r.Kept {
+		fmt.Fprintf(&b, "%s do not count: %s needs them\n", k.Title, plain.Line(k.For))
 	}
 	r.total(&b)
 	for _, s := range r.Unread {
@@ -42,6 +38,71 @@ func (r *Result) Text(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// places writes the largest layers and families of libraries.
+func (r *Result) places(b *strings.Builder) {
+	unit := "compressed"
+	if !r.known() {
+		unit = "unpacked"
+	}
+	var of []int // numbers of layers, the largest first
+	for i, l := range r.Layers {
+		if l.Pull+l.Bytes > 0 {
+			of = append(of, i)
+		}
+	}
+	slices.SortStableFunc(of, func(i, j int) int {
+		return cmp.Or(cmp.Compare(r.Layers[j].Pull, r.Layers[i].Pull), cmp.Compare(r.Layers[j].Bytes, r.Layers[i].Bytes))
+	})
+	if len(of) > 1 {
+		fmt.Fprintf(b, "the largest layers, %s\n", unit)
+		for _, i := range of[:min(shownPlaces, len(of))] {
+			l := r.Layers[i]
+			fmt.Fprintf(b, "  %8s  %s\n", r.amount(l.Pull, l.Bytes), r.layer(i))
+		}
+	}
+	if len(r.Families) > 0 {
+		fmt.Fprintf(b, "the largest families of GPU libraries, %s\n", unit)
+	}
+	for _, f := range r.Families[:min(shownPlaces, len(r.Families))] {
+		fmt.Fprintf(b, "  %8s  %s\n", r.amount(f.Pull, f.Bytes), f.Title)
+	}
+	if len(of) > 1 || len(r.Families) > 0 {
+		b.WriteByte('\n')
+	}
+}
+
+// group writes a class, with its largest files.
+func (r *Result) group(b *strings.Builder, g *Group) {
+	fmt.Fprintf(b, "%s  %s  [%s]\n  why      %s\n", r.amount(g.Pull, g.Bytes), g.Title, g.ID, g.Why)
+	if g.Assumes != "" {
+		fmt.Fprintf(b, "  assumes  %s\n", g.Assumes)
+	}
+	fmt.Fprintf(b, "  fix      %s\n", g.Fix)
+	for _, f := range g.Files[:min(shownFiles, len(g.Files))] {
+		fmt.Fprintf(b, "  %8s  %s", r.amount(f.Pull, f.Bytes), plain.Line(f.Path))
+		if f.Of != "" {
+			fmt.Fprintf(b, " (processes get %s)", plain.Line(f.Of))
+		}
+		if len(r.Layers) > 1 {
+			fmt.Fprintf(b, "  %s", r.layer(f.Layer))
+		}
+		b.WriteByte('\n')
+	}
+	if more := len(g.Files) - shownFiles; more > 0 {
+		fmt.Fprintf(b, "  and %d more (--format json lists all)\n", more)
+	}
+	b.WriteByte('\n')
+}
+
+// layer returns the number of a layer, and the beginning of its instruction.
+func (r *Result) layer(i int) string {
+	s := []rune(fmt.Sprintf("layer %d  %s", i, strings.Join(strings.Fields(plain.Line(r.Layers[i].CreatedBy)), " ")))
+	if len(s) > shownLayer {
+		s = append(s[:shownLayer-1], '…')
+	}
+	return strings.TrimSpace(string(s))
 }
 
 // known reports whether the compressed size of each layer that has files is known.
@@ -61,19 +122,29 @@ func (r *Result) amount(pull, bytes int64) string {
 	return size.Text(pull)
 }
 
+// total writes the size without the files of the sure classes, and of all.
 func (r *Result) total(b *strings.Builder) {
-	var pull, bytes int64
-	for _, g := range r.Groups {
-		pull, bytes = pull+g.Pull, bytes+g.Bytes
+	amount := func(assuming bool) string {
+		pull, bytes := r.Can(assuming)
+		return r.amount(r.Pull-pull, r.Bytes-bytes)
 	}
-	all, of := "compressed, estimated by each file's share of its layer", r.Pull
+	unit := "compressed, estimated by each file's share of its layer"
 	if !r.known() {
-		all, of = "unpacked: the compressed sizes of the layers are not known", r.Bytes
-		pull = bytes
+		unit = "unpacked: the compressed sizes of the layers are not known"
 	}
-	if len(r.Groups) == 0 {
-		fmt.Fprintf(b, "%s: nothing of the classes that imgcheck knows can go\n", size.Text(of))
+	all := r.amount(r.Pull, r.Bytes)
+	_, sure := r.Can(false)
+	_, any := r.Can(true)
+	switch {
+	case any == 0:
+		fmt.Fprintf(b, "%s: nothing of the classes that imgcheck knows can go\n", all)
 		return
+	case sure == any:
+		fmt.Fprintf(b, "if you do all of these: %s -> %s", all, amount(true))
+	case sure == 0:
+		fmt.Fprintf(b, "if the assumptions hold, and you do all of these: %s -> %s", all, amount(true))
+	default:
+		fmt.Fprintf(b, "without assumptions: %s -> %s; if they hold, and you do all of these: -> %s", all, amount(false), amount(true))
 	}
-	fmt.Fprintf(b, "if you do all of these: %s -> %s (%s)\n", size.Text(of), size.Text(of-pull), all)
+	fmt.Fprintf(b, " (%s)\n", unit)
 }

@@ -45,6 +45,29 @@ func (t *Tables) Choose(entries []gpucode.Entry, arch uint32) Choice {
 	return Choice{}
 }
 
+// Needed reports for each entry of containers whether a GPU of one of the architectures may
+// need its payload: the entry that the driver takes for it, with all that could serve it as
+// well (see [Tables.Choose]). An entry of another kind than machine code and PTX is needed, and
+// so is all that is not in a section from which the driver launches, or is cut off.
+func (t *Tables) Needed(g gpucode.Group, archs []uint32) []bool {
+	needed := make([]bool, len(g.Entries))
+	all := g.Cut || g.Section != gpucode.FatbinSection
+	for i, e := range g.Entries {
+		needed[i] = all || e.Kind != gpucode.SASS && e.Kind != gpucode.PTX || e.Flags&gpucode.Unsure != 0
+	}
+	for _, arch := range archs {
+		c := t.Choose(g.Entries, arch)
+		for i, e := range g.Entries {
+			switch use := t.use(e, arch); {
+			case use == None:
+			case c.Use == Doubtful, use == Doubtful, use == c.Use && e.Arch == c.Entry.Arch:
+				needed[i] = true
+			}
+		}
+	}
+	return needed
+}
+
 // use returns the use of one entry.
 func (t *Tables) use(e gpucode.Entry, arch uint32) Use {
 	sister := e.Arch/10 == arch/10 && e.Arch <= arch

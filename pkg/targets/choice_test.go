@@ -69,3 +69,34 @@ func TestPTXDriver(t *testing.T) {
 		}
 	}
 }
+
+// TestNeeded keeps of a container all that a driver may take for one of the GPUs.
+func TestNeeded(t *testing.T) {
+	ir := gpucode.Entry{Kind: gpucode.IR, Arch: 75, Count: 1}
+	for _, tt := range []struct {
+		section string
+		cut     bool
+		entries []gpucode.Entry
+		archs   []uint32
+		want    string // 1 for an entry that is needed
+	}{
+		{gpucode.FatbinSection, false, []gpucode.Entry{sass(75, 0), sass(80, 0), sass(90, 0), ptx(90, 0)}, []uint32{90}, "0010"},
+		{gpucode.FatbinSection, false, []gpucode.Entry{sass(75, 0), sass(80, 0), sass(90, 0), ptx(90, 0)}, []uint32{89, 100}, "0101"},
+		{gpucode.FatbinSection, false, []gpucode.Entry{sass(90, 0), sass(90, gpucode.Specific), ptx(80, 0)}, []uint32{90}, "110"},
+		{gpucode.FatbinSection, false, []gpucode.Entry{sass(75, 0)}, []uint32{90}, "0"},
+		{gpucode.FatbinSection, false, []gpucode.Entry{sass(75, 0), ir}, []uint32{90}, "01"},
+		{gpucode.FatbinSection, false, []gpucode.Entry{sass(80, 0), ptx(80, 0)}, []uint32{87}, "11"},
+		{gpucode.FatbinSection, false, []gpucode.Entry{sass(120, gpucode.Unsure), sass(75, 0)}, []uint32{90}, "10"},
+		{gpucode.FatbinSection, true, []gpucode.Entry{sass(75, 0)}, []uint32{90}, "1"},
+		{gpucode.RelocatableSection, false, []gpucode.Entry{sass(75, 0)}, []uint32{90}, "1"},
+		{"", false, []gpucode.Entry{sass(75, 0)}, []uint32{90}, "1"},
+	} {
+		got := ""
+		for _, needed := range Known().Needed(gpucode.Group{Section: tt.section, Cut: tt.cut, Entries: tt.entries}, tt.archs) {
+			got += map[bool]string{false: "0", true: "1"}[needed]
+		}
+		if got != tt.want {
+			t.Errorf("%v of %q for %v: %s, want %s", tt.entries, tt.section, tt.archs, got, tt.want)
+		}
+	}
+}

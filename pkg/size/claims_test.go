@@ -1,0 +1,152 @@
+package size_test
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
+	"github.com/imgcheck/imgcheck/pkg/size"
+	"github.com/imgcheck/imgcheck/pkg/source"
+	"github.com/imgcheck/imgcheck/rules"
+	"github.com/imgcheck/imgcheck/testdata/images"
+)
+
+// TestClaims removes what is claimed of each text image, and judges the rest: the processes
+// map the same files, and there is no finding that was not there before.
+func TestClaims(t *testing.T) {
+	set, err := packs.LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claimed := map[string]int{} // files, by class
+	for _, pattern := range []string{"*.txtar", "fresh/*.txtar", "stacks/*.txtar"} {
+		names, err := fs.Glob(images.FS, pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			text, err := images.Text(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range checkClaims(t, name, text, set) {
+				claimed[id]++
+			}
+		}
+	}
+	t.Log(claimed)
+	if claimed[size.Copies] < 10 {
+		t.Errorf("the images have %d copies that nothing gets: the test says little", claimed[size.Copies])
+	}
+}
+
+// checkClaims checks one image, and returns the class of each file that is claimed.
+func checkClaims(t *testing.T, name string, text []byte, set *packs.Packs) (ids []string) {
+	t.Helper()
+	img := read(t, text)
+	before, err := replay.Run(t.Context(), img.judged(img.fsys), set)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	r := size.Find(size.Image{Layers: img.layers, FS: img.fsys, Evidence: before, Packs: set}, classes(t))
+	var gone, shown []string
+	for _, g := range r.Groups {
+		for _, f := range g.Files {
+			ids = append(ids, g.ID)
+			if g.ID != size.Replaced { // no container sees these
+				gone = append(gone, strings.TrimPrefix(f.Path, "/"))
+				shown = append(shown, g.ID+" "+f.Path)
+			}
+		}
+	}
+	if len(gone) == 0 {
+		return ids
+	}
+	slim := img.judged(img.fsys.With(layers.NewLayer(nil, gone...), source.Layer{}))
+	after, err := replay.Run(t.Context(), slim, set)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if a, b := maps(before), maps(after); !slices.Equal(a, b) {
+		t.Errorf("%s: without %q the processes map\n%s\nand with them\n%s", name, shown, strings.Join(b, "\n"), strings.Join(a, "\n"))
+	}
+	had := findings(t, img.judged(img.fsys), set)
+	for _, f := range findings(t, slim, set) {
+		if !slices.Contains(had, f) {
+			t.Errorf("%s: without %q there is a new finding: %s", name, shown, f)
+		}
+	}
+	return ids
+}
+
+// maps returns the processes with all that they map.
+func maps(ev *replay.Evidence) (list []string) {
+	for _, p := range ev.Processes {
+		line := p.Title
+		for _, m := range p.Loaded {
+			line += " " + m.Real()
+		}
+		list = append(list, line)
+	}
+	for _, s := range ev.Starts {
+		list = append(list, strings.Join(s.Chain, " ")+" "+strings.Join(s.Mapped, " "))
+	}
+	return list
+}
+
+func findings(t *testing.T, img *replay.Image, set *packs.Packs) (list []string) {
+	t.Helper()
+	r, err := lint.Run(t.Context(), img, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Findings {
+		list = append(list, fmt.Sprint(f.Rule, " ", f.Severity, " ", f.Subject))
+	}
+	return list
+}
+
+// textImage is an image of a text, with the indexes of its layers.
+type textImage struct {
+	layers []*layers.Layer
+	fsys   *layers.FS
+	config *v1.ConfigFile
+}
+
+func (im *textImage) judged(fsys *layers.FS) *replay.Image {
+	return &replay.Image{FS: fsys, Config: im.config}
+}
+
+func read(t *testing.T, text []byte) *textImage {
+	t.Helper()
+	parsed, err := imagetest.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	im := &textImage{config: &v1.ConfigFile{Architecture: parsed.Platform.Architecture, OS: "linux", Config: parsed.Config}}
+	var infos []source.Layer
+	for i := range parsed.Layers {
+		r, w := io.Pipe()
+		go func() { w.CloseWithError(parsed.LayerTar(i, w)) }()
+		l, err := layers.ReadLayer(r, func(string, int64) bool { return true })
+		r.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		im.layers = append(im.layers, l)
+		infos = append(infos, source.Layer{Digest: fmt.Sprint("sha256:", i)})
+	}
+	im.fsys = layers.Merge(im.layers...)
+	im.fsys.Layers = infos
+	return im
+}

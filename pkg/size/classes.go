@@ -1,0 +1,89 @@
+package size
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"gopkg.in/yaml.v3"
+
+	"github.com/imgcheck/imgcheck/pkg/packs"
+)
+
+// Class is a kind of files that can go, of rules/size. How the files of a class without
+// patterns are found is code: its ID is a key of kinds.
+type Class struct {
+	ID      string   `yaml:"id" json:"id"`
+	Title   string   `yaml:"title" json:"title"`
+	Why     string   `yaml:"why" json:"why"`                   // why no program needs them
+	Assumes string   `yaml:"assumes" json:"assumes,omitempty"` // the condition of Why; empty if there is none
+	Fix     string   `yaml:"fix" json:"fix"`                   // how a Dockerfile leaves them out
+	Source  string   `yaml:"source" json:"source"`             // the page that says so
+	Paths   []string `yaml:"paths" json:"-"`                   // doublestar patterns without a leading slash
+	Except  []string `yaml:"except" json:"-"`                  // patterns of files that stay
+	// Unless are distributions of Python that need the files: an image that has one keeps them.
+	Unless []string `yaml:"unless" json:"-"`
+}
+
+// The classes whose files are not found by patterns.
+const (
+	Replaced = "replaced" // hidden by a later layer
+	Copies   = "copies"   // libraries of which processes get another copy
+	Bytecode = "bytecode" // of modules whose source is beside it
+	GPUCode  = "gpu-code" // parts of files: code for GPUs that the image is not for
+)
+
+var kinds = []string{Replaced, Copies, Bytecode, GPUCode}
+
+// LoadClasses reads and checks size/classes.yaml of the packs. The first class is Replaced.
+func LoadClasses(fsys fs.FS) ([]*Class, error) {
+	b, err := fs.ReadFile(fsys, "size/classes.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		Classes []*Class `yaml:"classes"`
+	}
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	if err := d.Decode(&doc); err != nil {
+		return nil, fmt.Errorf("size/classes.yaml: %w", err)
+	}
+	var ids []string
+	for i, c := range doc.Classes {
+		switch {
+		case c.ID == "" || c.Title == "" || c.Why == "" || c.Fix == "" || c.Source == "":
+			return nil, fmt.Errorf("size/classes.yaml: class %d (%s) lacks a text", i+1, c.ID)
+		case (len(c.Paths) == 0) != slices.Contains(kinds, c.ID):
+			return nil, fmt.Errorf("size/classes.yaml: class %d (%s) must have patterns, or be one of %s", i+1, c.ID, strings.Join(kinds, ", "))
+		case (i == 0) != (c.ID == Replaced) || slices.Contains(ids, c.ID):
+			return nil, fmt.Errorf("size/classes.yaml: %s must be there once, and %s the first", c.ID, Replaced)
+		}
+		ids = append(ids, c.ID)
+		for _, p := range slices.Concat(c.Paths, c.Except, c.Unless) {
+			if !doublestar.ValidatePattern(p) {
+				return nil, fmt.Errorf("size/classes.yaml: class %s: %q is no pattern", c.ID, p)
+			}
+		}
+	}
+	return doc.Classes, nil
+}
+
+// has reports whether a path matches the patterns of the class.
+func (c *Class) has(p string) bool { return packs.MatchAny(c.Paths, p) && !packs.MatchAny(c.Except, p) }
+
+// tree returns the part of a class that a path without a leading slash is in, as a path: an
+// entry of the first directory that is in the class as a whole, such as one package of
+// conda's cache, or the path itself.
+func (c *Class) tree(p string) string {
+	parts := strings.Split(p, "/")
+	for i := 1; i+1 < len(parts); i++ {
+		if c.has(strings.Join(parts[:i], "/")) {
+			return strings.Join(parts[:i+1], "/")
+		}
+	}
+	return p
+}

@@ -1,0 +1,204 @@
+package size
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/pyimport"
+	"github.com/imgcheck/imgcheck/pkg/replay"
+)
+
+// used returns the real paths of the files that the image's programs use, as far as they were
+// followed: programs and scripts, modules of Python, and all that is mapped.
+func used(ev *replay.Evidence) map[string]bool {
+	set := mapped(ev)
+	if ev.Started != nil {
+		set[ev.Started.Path] = true
+		for _, p := range ev.Started.Programs {
+			set[p.Path], set[p.File] = true, true
+		}
+	}
+	var tree func(n *pyimport.Node)
+	tree = func(n *pyimport.Node) {
+		set[n.File] = true
+		for _, below := range n.Nodes {
+			tree(below)
+		}
+	}
+	for _, s := range ev.Starts {
+		if set[s.Python] = true; s.Tree != nil {
+			tree(s.Tree)
+		}
+	}
+	return set
+}
+
+// inUse returns the trees of classes in which a program of the image uses a file, or which have
+// an environment of Python (PEP 405: pyvenv.cfg): the rest of such a tree may be needed, too.
+func (f *finder) inUse(classes []*Class) map[string]bool {
+	set := map[string]bool{}
+	add := func(p string) {
+		for _, c := range classes {
+			if c.has(p) {
+				set[c.tree(p)] = true
+			}
+		}
+	}
+	for p := range f.used {
+		add(strings.TrimPrefix(p, "/"))
+	}
+	for e := range f.FS.All() {
+		if path.Base(e.Path) == "pyvenv.cfg" {
+			add(e.Path)
+		}
+	}
+	return set
+}
+
+// mapped returns the real paths of the files that the replayed processes have mapped.
+func mapped(ev *replay.Evidence) map[string]bool {
+	set := map[string]bool{}
+	for _, p := range ev.Processes {
+		set[p.Program] = true
+		for _, m := range p.Loaded {
+			set[m.Real()] = true
+		}
+	}
+	for _, s := range ev.Starts {
+		for _, real := range s.Mapped {
+			set[real] = true
+		}
+	}
+	return set
+}
+
+// unreached returns the GPU libraries that nothing of the image gets, although a process has
+// mapped another file of their SONAME: the path of each without its leading slash, with that
+// of the other. A library stays if a file that stays needs it, or has its name among its
+// data and imports dlopen, wherever the loader would look from there.
+func (f *finder) unreached() map[string]string {
+	inUse := mapped(f.Evidence)
+	copies := map[string]string{}
+	wanted := map[string]bool{} // SONAMEs of copies
+	of := map[string]string{}   // the first path in use, by SONAME
+	for _, o := range f.Evidence.Files.Objects {
+		if s := o.ELF.Soname; inUse[o.Path] && of[s] == "" {
+			of[s] = o.Path
+		}
+	}
+	for _, o := range f.Evidence.Files.Objects {
+		s := o.ELF.Soname
+		if s != "" && !inUse[o.Path] && of[s] != "" && f.Packs.Family(s) != nil && !replay.IsProgram(o.ELF) {
+			copies[strings.TrimPrefix(o.Path, "/")] = of[s]
+			wanted[s] = true
+		}
+	}
+	if len(copies) == 0 {
+		return copies
+	}
+	for _, o := range f.Evidence.Files.Objects {
+		if copies[strings.TrimPrefix(o.Path, "/")] == "" {
+			for _, real := range f.gets(o, wanted) {
+				delete(copies, strings.TrimPrefix(real, "/"))
+			}
+		}
+	}
+	return copies
+}
+
+// gets returns the real paths of the files that a process has mapped which starts or opens an
+// object, after it has also opened each of the wanted names that stand in the data of its
+// objects.
+func (f *finder) gets(o *replay.Object, wanted map[string]bool) []string {
+	proc := f.process(o)
+	if proc == nil {
+		return nil
+	}
+	for i := 0; i < len(proc.Objects); i++ {
+		m := proc.Objects[i]
+		if m.Object == nil || m.Object.Named == nil {
+			continue
+		}
+		for _, name := range m.Object.Named.Names {
+			if wanted[path.Base(name)] {
+				_, _ = proc.Dlopen(m, name) // a miss maps nothing
+			}
+		}
+	}
+	var list []string
+	for _, m := range proc.Objects {
+		list = append(list, m.Real())
+	}
+	return list
+}
+
+// process returns a process that starts or opens an object, or nil if no loader of the image
+// can.
+func (f *finder) process(o *replay.Object) *elfdeps.Process {
+	l := o.Loader
+	if l == nil {
+		if l = f.Evidence.Loaders.Primary; l == nil {
+			return nil
+		}
+	}
+	if replay.IsProgram(o.ELF) {
+		if proc, err := l.Trace(o.Path); err == nil {
+			return proc
+		}
+		return nil
+	}
+	proc := f.Evidence.Loaders.ProgramFor(o.Path, l)
+	_, _ = proc.Dlopen(nil, o.Path)
+	return proc
+}
+
+// unusable returns the bytes of GPU code in a file that no GPU of the image takes.
+func (f *finder) unusable(e *layers.Entry) int64 {
+	code := e.GPU()
+	if code == nil || len(f.GPUs) == 0 || e.Fault != "" {
+		return 0
+	}
+	var n int64
+	for _, g := range code.Groups {
+		for i, needed := range f.tables.Needed(g, f.GPUs) {
+			if !needed {
+				n += g.Payloads[i]
+			}
+		}
+	}
+	return n
+}
+
+// linked returns the paths that hard links of other layers and the image's symbolic links from
+// other directories lead to. CUDA's own links, which go with its files or name its
+// directory, do not make them needed, nor does a second name of a directory that is not all
+// in a class, such as /lib for /usr/lib.
+func linked(read []*layers.Layer, fsys *layers.FS, classes []*Class) map[string]bool {
+	kept := map[string]bool{}
+	for _, l := range read {
+		for _, e := range l.Entries {
+			if e.Type == layers.HardLink {
+				kept[e.Link] = true
+			}
+		}
+	}
+	for e := range fsys.All() {
+		if e.Type != layers.Symlink || slices.ContainsFunc(ownLinks, func(p string) bool { return strings.HasPrefix(e.Path, p) }) {
+			continue
+		}
+		to, _, ok := fsys.Lookup("/" + e.Path)
+		if !ok || to.Path == "" || path.Dir(to.Path) == path.Dir(e.Path) {
+			continue
+		}
+		if !to.IsDir() || slices.ContainsFunc(classes, func(c *Class) bool { return c.has(to.Path) }) {
+			kept[to.Path] = true
+		}
+	}
+	return kept
+}
+
+// ownLinks are the beginnings of CUDA's links, and of those of update-alternatives.
+var ownLinks = []string{"usr/local/cuda", "etc/alternatives/"}
