@@ -45,5 +45,5 @@ func Size(ctx context.Context, ref string, o Options) (*size.Result, error) {
 			sized.GPUs = append(sized.GPUs, m.Arch)
 		}
 	}
-	return size.Find(sized, classes), nil
+	return size.Find(ctx, sized, classes)
 }

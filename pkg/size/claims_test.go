@@ -58,7 +58,7 @@ func checkClaims(t *testing.T, name string, text []byte, set *packs.Packs) (ids 
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	r := size.Find(size.Image{Layers: img.layers, FS: img.fsys, Evidence: before, Packs: set}, classes(t))
+	r := find(t, size.Image{Layers: img.layers, FS: img.fsys, Evidence: before, Packs: set})
 	var gone, shown []string
 	for _, g := range r.Groups {
 		for _, f := range g.Files {

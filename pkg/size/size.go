@@ -9,6 +9,7 @@ package size
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"path"
 	"slices"
@@ -116,15 +117,19 @@ type finder struct {
 
 // Find returns the bytes of an image that can go. A file counts only if each of its names
 // can go, no hard link of another layer leads to it, no symbolic link that stays does, and no
-// program that could be followed uses it.
-func Find(img Image, all []*Class) *Result {
+// program that could be followed uses it. It returns an error if ctx ends, or if the image
+// takes more work than the limits of a replay allow.
+func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 	r := &Result{Layers: []Layer{}, Families: []Family{}, Groups: []Group{}, Kept: []Kept{}, Unread: []string{}}
 	for _, s := range img.FS.Skipped {
 		r.Unread = append(r.Unread, fmt.Sprintf("layer %d: %s: %s", s.Layer, s.Path, s.Why))
 	}
 	f := &finder{Image: img, tables: targets.Known(), kept: linked(img.Layers, img.FS, all), used: used(img.Evidence)}
 	f.living = f.inUse(all)
-	f.copies = f.unreached()
+	var err error
+	if f.copies, err = f.unreached(ctx); err != nil {
+		return nil, err
+	}
 	for _, c := range all {
 		if p := f.needs(c); p != "" {
 			r.Kept = append(r.Kept, Kept{c.ID, c.Title, p})
@@ -190,7 +195,7 @@ func Find(img Image, all []*Class) *Result {
 		r.Families = append(r.Families, *fam)
 	}
 	slices.SortFunc(r.Families, func(a, b Family) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Title, b.Title)) })
-	return r
+	return r, f.Evidence.Config.Spent()
 }
 
 // worse returns the less sure of the classes of two names of a file, or -1 if one stays.

@@ -58,7 +58,7 @@ func TestFind(t *testing.T) {
 	}, "app/old", "app/linked")
 	fsys := layers.Merge(lower, upper)
 	fsys.Layers = []source.Layer{{Digest: "a", CreatedBy: "RUN make", Size: 500}, {Digest: "b", Size: 50}}
-	r := size.Find(replayed(t, fsys, lower, upper), classes(t))
+	r := find(t, replayed(t, fsys, lower, upper))
 	want := "replaced /app/old, replaced /app/rewritten, package-cache /root/.cache/pip/http/a, static-libraries /usr/local/cuda-12.4/lib64/libcublas.a"
 	if got := claimed(r); got != want {
 		t.Errorf("claimed: %s\nwant:    %s", got, want)
@@ -90,7 +90,7 @@ func TestInUse(t *testing.T) {
 	fsys.Layers = []source.Layer{{}}
 	img := replayed(t, fsys, l)
 	img.Evidence.Started = &startup.Result{Path: "/opt/conda/pkgs/y-1/bin/y", Programs: []startup.Program{{Path: "/root/.cache/uv/archive-v0/a/bin/app"}}}
-	if got, want := claimed(size.Find(img, classes(t))), "package-cache /root/.cache/pip/http/a, package-cache /opt/conda/pkgs/x-1/lib/data"; got != want {
+	if got, want := claimed(find(t, img)), "package-cache /root/.cache/pip/http/a, package-cache /opt/conda/pkgs/x-1/lib/data"; got != want {
 		t.Errorf("claimed: %s\nwant:    %s", got, want)
 	}
 }
@@ -104,7 +104,7 @@ func TestNeeds(t *testing.T) {
 	})
 	fsys := layers.Merge(l)
 	fsys.Layers = []source.Layer{{}}
-	r := size.Find(replayed(t, fsys, l), classes(t))
+	r := find(t, replayed(t, fsys, l))
 	if got := claimed(r); got != "static-libraries /usr/lib/libx.a" || len(r.Kept) != 2 || r.Kept[1].For != "triton" {
 		t.Errorf("claimed: %s; kept: %v", got, r.Kept)
 	}
@@ -113,6 +113,15 @@ func TestNeeds(t *testing.T) {
 		t.Errorf("%v: %s", err, text.String())
 	}
 	validate(t, r)
+}
+
+func find(t *testing.T, img size.Image) *size.Result {
+	t.Helper()
+	r, err := size.Find(t.Context(), img, classes(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // claimed returns the files of a result, with their classes.
@@ -132,7 +141,7 @@ func TestUnknownSizes(t *testing.T) {
 	fsys := layers.Merge(l)
 	fsys.Layers = []source.Layer{{}}
 	var text bytes.Buffer
-	if err := size.Find(replayed(t, fsys, l), classes(t)).Text(&text); err != nil || !strings.Contains(text.String(), "1.0 kB -> 300 B (unpacked") {
+	if err := find(t, replayed(t, fsys, l)).Text(&text); err != nil || !strings.Contains(text.String(), "1.0 kB -> 300 B (unpacked") {
 		t.Errorf("%v: %s", err, text.String())
 	}
 }

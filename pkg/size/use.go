@@ -1,6 +1,8 @@
 package size
 
 import (
+	"cmp"
+	"context"
 	"path"
 	"slices"
 	"strings"
@@ -78,8 +80,9 @@ func mapped(ev *replay.Evidence) map[string]bool {
 // unreached returns the GPU libraries that nothing of the image gets, although a process has
 // mapped another file of their SONAME: the path of each without its leading slash, with that
 // of the other. A library stays if a file that stays needs it, or has its name among its
-// data and imports dlopen, wherever the loader would look from there.
-func (f *finder) unreached() map[string]string {
+// data and imports dlopen, wherever the loader would look from there. The error is that of ctx,
+// or that the image takes too much work.
+func (f *finder) unreached(ctx context.Context) (map[string]string, error) {
 	inUse := mapped(f.Evidence)
 	copies := map[string]string{}
 	wanted := map[string]bool{} // SONAMEs of copies
@@ -97,16 +100,19 @@ func (f *finder) unreached() map[string]string {
 		}
 	}
 	if len(copies) == 0 {
-		return copies
+		return copies, nil
 	}
 	for _, o := range f.Evidence.Files.Objects {
+		if err := cmp.Or(ctx.Err(), f.Evidence.Config.Spent()); err != nil {
+			return nil, err
+		}
 		if copies[strings.TrimPrefix(o.Path, "/")] == "" {
 			for _, real := range f.gets(o, wanted) {
 				delete(copies, strings.TrimPrefix(real, "/"))
 			}
 		}
 	}
-	return copies
+	return copies, nil
 }
 
 // gets returns the real paths of the files that a process has mapped which starts or opens an
