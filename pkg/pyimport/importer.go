@@ -24,9 +24,9 @@ type module struct {
 	absolute bool
 	// maybe is the condition under which it was imported, or "".
 	maybe string
-	// handed reports that its top level has called something that was not followed, and
-	// that has got the module or arguments which are not known.
-	handed bool
+	// handed says whether its top level has called something that was not followed, and that
+	// has got the module.
+	handed handing
 }
 
 // newModule returns a module with the attributes that every module has.

@@ -13,6 +13,13 @@ import (
 var makesNames = regexp.MustCompile(`\b(?:locals|vars|exec|eval|setattr|_getframe|__dict__|__class__|__path__|meta_path|path_hooks|currentframe|getmodule)\b|` +
 	`\bglobals\(\)(?:\[|\.update|\.setdefault|[,)]|$)|\bsys\.modules\[`)
 
+// namesItself matches a module's own name. compared matches uses of it that hand it to nothing that
+// sets names: a comparison, and the name of a logger.
+var (
+	namesItself = regexp.MustCompile(`\b__name__\b`)
+	compared    = regexp.MustCompile(`\b__name__\s*[=!]=|\bgetLogger\(__name__\)`)
+)
+
 // callsImport matches a call of __import__, which only reads the namespaces that it gets.
 var callsImport = regexp.MustCompile(`\b__import__\((?:[^()]|\(\))*\)`)
 
@@ -22,7 +29,7 @@ var callsImport = regexp.MustCompile(`\b__import__\((?:[^()]|\(\))*\)`)
 // nothing that is not known. Unlike [Run.surelyLacks] it does not ask whether an
 // extension module may set the name.
 func (r *Run) lacksSubmodule(m *module, name string) bool {
-	if !r.certain() || r.trial != nil || m.extension || m.maybe != "" || m.handed || m.names.open != "" || r.in.Partial() || r.searchPath(m) == nil {
+	if !r.certain() || r.trial != nil || m.extension || m.maybe != "" || m.handed == byValue || m.names.open != "" || r.in.Partial() || r.searchPath(m) == nil {
 		return false
 	}
 	if _, lazy := m.names.get("__getattr__"); lazy && !outside(m, name) || r.mayFind(m, name) {
@@ -33,6 +40,9 @@ func (r *Run) lacksSubmodule(m *module, name string) bool {
 		return false
 	}
 	text, ok := r.src.read(m.file)
+	if m.handed == perhaps && namesItself.Match(compared.ReplaceAll(text, nil)) {
+		return false
+	}
 	return ok && !makesNames.Match(callsImport.ReplaceAll(text, nil)) && onlyImported(text, m.name, name)
 }
 
@@ -61,15 +71,31 @@ func (r *Run) hand(fn value, a *args) {
 	if r.frame.vars != m.names || !a.open && !isUnknown(fn) {
 		return
 	}
-	has := a.open
+	if a.open && isUnknown(fn) {
+		m.handed = byValue
+	} else if a.open {
+		m.handed = max(m.handed, perhaps)
+	}
 	for _, v := range a.pos {
-		has = has || isOf(v, m)
+		if isOf(v, m) {
+			m.handed = byValue
+		}
 	}
 	for _, v := range a.kw {
-		has = has || isOf(v, m)
+		if isOf(v, m) {
+			m.handed = byValue
+		}
 	}
-	m.handed = m.handed || has
 }
+
+// handing says whether a module was an argument of a call that is not followed.
+type handing int
+
+const (
+	notHanded handing = iota
+	perhaps           // a function that is known got arguments that are not
+	byValue
+)
 
 // isOf reports whether a value is a module, its names or its name.
 func isOf(v value, m *module) bool {
