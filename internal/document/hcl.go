@@ -1,6 +1,7 @@
 package document
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,8 +13,11 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxValue limits the text of a value of HCL, in bytes.
-const maxValue = 4096
+// maxValue limits the text of a value of HCL in bytes, and maxHeredoc that of a here-document.
+const (
+	maxValue   = 4096
+	maxHeredoc = 64 << 10
+)
 
 // readHCL reads HCL's native syntax. The blocks of a type are a sequence; each is its body, in
 // a mapping for each label. Variables with a default, of bake (`NAME`) and Terraform
@@ -114,6 +118,10 @@ func (h *hclReader) value(e hclsyntax.Expression) *yaml.Node {
 		return n
 	case *hclsyntax.ParenthesesExpr:
 		return h.value(e.Expression)
+	case *hclsyntax.TemplateExpr:
+		if r := e.Range(); bytes.HasPrefix(h.text[min(r.Start.Byte, len(h.text)):], []byte("<<")) {
+			return h.heredoc(e)
+		}
 	case *hclsyntax.FunctionCallExpr:
 		if e.Name == "jsonencode" && len(e.Args) == 1 { // Terraform's container_definitions
 			return h.value(e.Args[0])
@@ -127,6 +135,33 @@ func (h *hclReader) value(e hclsyntax.Expression) *yaml.Node {
 		return n
 	}
 	return scalar("${"+h.source(e)+"}", line)
+}
+
+// heredoc returns a here-document as YAML has a block of lines. Parts that are not known remain
+// as they are written.
+func (h *hclReader) heredoc(e *hclsyntax.TemplateExpr) *yaml.Node {
+	var b strings.Builder
+	for _, part := range e.Parts {
+		v, ok := h.literal(part)
+		if !ok {
+			v = "${" + h.source(part) + "}"
+		}
+		if b.Len()+len(v) > maxHeredoc {
+			break
+		}
+		b.WriteString(v)
+	}
+	n := scalar(b.String(), e.Range().Start.Line)
+	n.Style = yaml.LiteralStyle
+	return n
+}
+
+// literal returns the text of a part of a here-document, which may be longer than a value.
+func (h *hclReader) literal(e hclsyntax.Expression) (string, bool) {
+	if l, ok := e.(*hclsyntax.LiteralValueExpr); ok && l.Val.Type() == cty.String && l.Val.IsKnown() && !l.Val.IsNull() {
+		return l.Val.AsString(), true
+	}
+	return h.constant(e)
 }
 
 // key returns the key of an object: a name stands for itself.

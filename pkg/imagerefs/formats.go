@@ -23,7 +23,9 @@ type format struct {
 	Images    []string          `yaml:"images"`
 	Parts     []string          `yaml:"parts"`
 	Built     []string          `yaml:"built"`
+	Texts     []string          `yaml:"texts"`
 	Prefix    string            `yaml:"prefix"`
+	Renames   bool              `yaml:"renames"`
 	Unless    string            `yaml:"unless"`
 	Platform  string            `yaml:"platform"`
 	Tags      []string          `yaml:"tags"`
@@ -33,8 +35,8 @@ type format struct {
 	Last      bool              `yaml:"last"`
 	Sources   []string          `yaml:"sources"`
 
-	has                  map[string]*regexp.Regexp // of keys that must be there
-	images, parts, built patterns
+	has                         map[string]*regexp.Regexp // of keys that must be there
+	images, parts, built, texts patterns
 }
 
 // script is a kind of text whose lines name images.
@@ -99,7 +101,7 @@ func init() {
 				f.has[key] = regexp.MustCompile(value)
 			}
 		}
-		f.images, f.parts, f.built = newPatterns(f.Images), newPatterns(f.Parts), newPatterns(f.Built)
+		f.images, f.parts, f.built, f.texts = newPatterns(f.Images), newPatterns(f.Parts), newPatterns(f.Built), newPatterns(f.Texts)
 		Names = append(Names, f.Files...)
 	}
 	for _, s := range table.Lines {

@@ -13,6 +13,7 @@ import (
 	"io"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"gopkg.in/yaml.v3"
 
+	nested "github.com/imgcheck/imgcheck/internal/depth"
 	"github.com/imgcheck/imgcheck/internal/document"
 	"github.com/imgcheck/imgcheck/internal/variables"
 )
@@ -167,12 +169,26 @@ func (f *finder) add(r Ref) {
 	}
 }
 
-// document finds the images of a document by all formats that fit it.
+// document finds the images of a document, or of each one in a list of documents.
 func (f *finder) document(doc *yaml.Node) {
 	if len(doc.Content) == 0 {
 		return
 	}
 	root := doc.Content[0]
+	if root.Kind != yaml.SequenceNode {
+		f.root(root)
+		return
+	}
+	for _, n := range root.Content {
+		if f.seen++; f.seen >= maxValues {
+			return
+		}
+		f.root(resolve(n))
+	}
+}
+
+// root finds the images of a document by all formats that fit it.
+func (f *finder) root(root *yaml.Node) {
 	for _, format := range f.formats {
 		if !format.fits(root) {
 			continue
@@ -246,6 +262,8 @@ func (w *walk) node(n, in *yaml.Node, at, key string, depth int) {
 		}
 	case yaml.ScalarNode:
 		switch {
+		case w.format.texts.match(at, key):
+			w.inText(n, in, at, key, depth)
 		case w.format.built.match(at, key):
 			if s := text(n); s != "" {
 				w.add(Ref{Line: n.Line, Why: fmt.Sprintf("%s is built here", shorten(s))})
@@ -253,6 +271,50 @@ func (w *walk) node(n, in *yaml.Node, at, key string, depth int) {
 		case w.format.images.match(at, key):
 			w.scalar(n, in)
 		}
+	}
+}
+
+// template is a place in a text that is filled in later, as Terraform and Helm write it.
+var template = regexp.MustCompile(`\$\{[^{}]*\}`)
+
+// inText finds the images of a value that is JSON or YAML. A value that is filled in later is
+// a text in it.
+func (w *walk) inText(n, in *yaml.Node, at, key string, depth int) {
+	if whole := template.FindString(n.Value); whole != "" && whole == strings.TrimSpace(n.Value) { // file("containers.json")
+		w.add(Ref{Line: n.Line, Why: whole + " is not read"})
+		return
+	}
+	value := template.ReplaceAllStringFunc(n.Value, func(s string) string {
+		return "$(" + strings.Map(func(r rune) rune {
+			if r == '.' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+				return r
+			}
+			return -1
+		}, s) + ")"
+	})
+	var doc yaml.Node
+	err := errors.New("its values nest too deeply")
+	if !nested.Exceeds([]byte(value), maxDepth) {
+		err = yaml.Unmarshal([]byte(strings.ReplaceAll(value, "\t", " ")), &doc)
+	}
+	switch {
+	case err != nil:
+		w.add(Ref{Line: n.Line, Why: key + " was not understood: " + err.Error()})
+	case len(doc.Content) > 0 && resolve(doc.Content[0]).Kind != yaml.ScalarNode:
+		w.shift(&doc, n)
+		w.node(doc.Content[0], in, at, key, depth+1)
+	}
+}
+
+// shift gives the values of a text the lines that they have in the file: a block of lines
+// begins below its key.
+func (w *walk) shift(n, text *yaml.Node) {
+	w.seen++
+	if n.Line += text.Line; text.Style&yaml.LiteralStyle == 0 {
+		n.Line = text.Line
+	}
+	for _, c := range n.Content {
+		w.shift(c, text)
 	}
 }
 
@@ -313,6 +375,13 @@ func (w *walk) scalar(n, in *yaml.Node) {
 	if w.Prefix != "" {
 		var ok bool
 		if s, ok = strings.CutPrefix(s, w.Prefix); !ok {
+			return
+		}
+	}
+	if w.Renames {
+		s = s[strings.LastIndexByte(s, '=')+1:]
+		if tag := s[strings.LastIndexByte(s, '/')+1:]; strings.HasPrefix(s, "*") || !strings.ContainsAny(tag, ":@") {
+			w.add(Ref{Line: n.Line, Why: fmt.Sprintf("%s is not known here: the manifests give the rest", shorten(text(n)))})
 			return
 		}
 	}

@@ -74,9 +74,46 @@ chart: {repository: https://charts.example, tag: v1}
 		}},
 		"argo": {"wf.json", `{"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
 "spec": {"templates": [{"container": {"image": "a:1"}}, {"script": {"image": "b:{{inputs.parameters.tag}}"}}]}}`, []Ref{{"a:1", 2, "", ""}, {"", 2, "b:{{inputs.parameters.tag}} comes from a template", ""}}},
-		"tekton": {"task.yaml", "apiVersion: tekton.dev/v1\nkind: Task\nspec:\n  stepTemplate: {image: t:1}\n  steps:\n  - image: s:1\n", []Ref{{"t:1", 4, "", ""}, {"s:1", 6, "", ""}}},
-		"nim":    {"nim.yaml", "apiVersion: apps.nvidia.com/v1alpha1\nkind: NIMService\nspec:\n  image:\n    repository: nvcr.io/nim/meta/llama\n    tag: '1.3.3'\n", []Ref{{"nvcr.io/nim/meta/llama:1.3.3", 5, "", ""}}},
-		"spark":  {"s.yaml", "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nspec: {image: a:1, driver: {image: b:1}}\n", []Ref{{"a:1", 3, "", ""}, {"b:1", 3, "", ""}}},
+		"tekton":          {"task.yaml", "apiVersion: tekton.dev/v1\nkind: Task\nspec:\n  stepTemplate: {image: t:1}\n  steps:\n  - image: s:1\n", []Ref{{"t:1", 4, "", ""}, {"s:1", 6, "", ""}}},
+		"nim":             {"nim.yaml", "apiVersion: apps.nvidia.com/v1alpha1\nkind: NIMService\nspec:\n  image:\n    repository: nvcr.io/nim/meta/llama\n    tag: '1.3.3'\n", []Ref{{"nvcr.io/nim/meta/llama:1.3.3", 5, "", ""}}},
+		"spark":           {"s.yaml", "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nspec: {image: a:1, driver: {image: b:1}}\n", []Ref{{"a:1", 3, "", ""}, {"b:1", 3, "", ""}}},
+		"kserve":          {"isvc.yaml", "apiVersion: serving.kserve.io/v1beta1\nkind: InferenceService\nspec:\n  predictor:\n    model:\n      modelFormat: {name: x}\n      image: a:1\n    containers: [{image: b:1}]\n", []Ref{{"b:1", 8, "", ""}, {"a:1", 7, "", ""}}},
+		"an image volume": {"pod.yaml", "apiVersion: v1\nkind: Pod\nspec:\n  containers: [{image: a:1}]\n  volumes:\n  - name: model\n    image: {reference: models/llama:1, pullPolicy: Always}\n", []Ref{{"a:1", 4, "", ""}, {"models/llama:1", 7, "", ""}}},
+		"flux": {"release.yaml", "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nspec:\n  chart: {spec: {chart: a, version: 1.0.0, image: no:1}}\n  values:\n    image: {repository: ghcr.io/org/app, tag: '2'}\n    sidecar: {image: b, imageTag: '3'}\n  postRenderers:\n  - kustomize: {images: [{name: x, newName: y, newTag: '4'}]}\n---\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nspec: {images: [{name: c, newTag: '5'}]}\n", []Ref{
+			{"ghcr.io/org/app:2", 6, "", ""}, {"b:3", 7, "", ""}, {"y:4", 9, "", ""}, {"c:5", 13, "", ""},
+		}},
+		"argo cd": {"app.yaml", "apiVersion: argoproj.io/v1alpha1\nkind: Application\nspec:\n  sources:\n  - kustomize:\n      images: ['a:1', 'old=ghcr.io/org/b:2', 'c=*:3', 'old=d']\n  - helm:\n      values: |\n        image:\n          repository: e\n          tag: '4'\n      valuesObject: {image: 'f:5'}\n  - helm: {values: 'image: g:6'}\n  - helm: {values: 'a: b: c'}\n", []Ref{
+			{"a:1", 6, "", ""},
+			{"ghcr.io/org/b:2", 6, "", ""},
+			{"", 6, "c=*:3 is not known here: the manifests give the rest", ""},
+			{"", 6, "old=d is not known here: the manifests give the rest", ""},
+			{"e:4", 10, "", ""},
+			{"f:5", 12, "", ""},
+			{"g:6", 13, "", ""},
+			{"", 14, "values was not understood: yaml: mapping values are not allowed in this context", ""},
+		}},
+		"a list of manifests": {"all.json", `[{"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"image": "a:1"}]}},
+{"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"image": "b:1"}]}}]`, []Ref{{"a:1", 1, "", ""}, {"b:1", 2, "", ""}}},
+		"a task": {"task.json", `{"family": "x", "containerDefinitions": [{"name": "a", "image": "a:1"}]}`, []Ref{{"a:1", 1, "", ""}}},
+		"its containers": {"ecs/container-definitions.json", `[{"name": "a", "image": "a:1"},
+{"name": "b", "image": "${app_image}"}]`, []Ref{{"a:1", 1, "", ""}, {"", 2, "${app_image} comes from a template", ""}}},
+		"terraform's JSON": {"ecs.tf", `resource "aws_ecs_task_definition" "a" {
+  container_definitions = <<-EOF
+    [
+      {
+        "name": "x", "cpu": ${var.cpu},
+        "image": "a:1"
+      },
+      {"image": "b:${local.tag}"},
+      {"image": "${lookup(var.images, "c")}"}
+    ]
+  EOF
+}
+resource "aws_ecs_task_definition" "b" {
+  container_definitions = file("b.json")
+}
+locals { tag = "2" }
+`, []Ref{{"a:1", 6, "", ""}, {"b:2", 8, "", ""}, {"", 9, "$(lookupvar.imagesc) comes from a template", ""}, {"", 14, "${file(\"b.json\")} is not read", ""}}},
 		"a kustomization": {"k/kustomization.yaml", "images:\n- name: app\n  newName: ghcr.io/org/app\n  newTag: '2'\n- name: only\n  digest: sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n- name: nothing\n- name: old\n  newName: moved\n", []Ref{
 			{"ghcr.io/org/app:2", 3, "", ""}, {"only@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 5, "", ""}, {"", 9, "moved has no tag here: the manifests give it", ""},
 		}},
