@@ -89,14 +89,14 @@ type decisions struct {
 	stderr io.Writer
 }
 
-// readPolicy reads the file of --config, or .imgcheck.yaml or .imgcheck.yml from here or the
-// repository, and names the one that it has found. It returns an empty policy if there is
-// none.
+// readPolicy reads the file of --config, or .imgcheck.yaml or .imgcheck.yml from above the file
+// of --dockerfile, here or the repository, and names the one that it has found. It returns an
+// empty policy if there is none.
 func readPolicy(c *cli.Context) (*policy.Policy, error) {
 	name, load := c.String("config"), policy.Load
 	if name == "" {
 		var err error
-		if name, err = findPolicy(); err != nil {
+		if name, err = findPolicy(c.String("dockerfile")); err != nil {
 			return nil, err
 		}
 		load = policy.LoadFound
@@ -231,20 +231,31 @@ func decisionsOf(c *cli.Context, p *policy.Policy) (*decisions, error) {
 	return d, nil
 }
 
-// findPolicy returns the policy file of here or of the repository, relative to here, or "".
-func findPolicy() (string, error) {
+// findPolicy returns the policy nearest to a Dockerfile, if that is a file, else the one of here
+// or of the repository; relative to here, or "".
+func findPolicy(dockerfile string) (string, error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
-	name, err := policy.Find(here)
-	if err != nil || name == "" {
-		return "", err
+	dirs := []string{here}
+	if st, err := os.Stat(dockerfile); err == nil && !st.IsDir() {
+		dirs = []string{filepath.Dir(dockerfile), here}
 	}
-	if rel, err := filepath.Rel(here, name); err == nil {
-		return rel, nil
+	for _, dir := range dirs {
+		name, err := policy.Find(dir)
+		switch {
+		case err != nil:
+			return "", err
+		case name == "":
+			continue
+		}
+		if rel, err := filepath.Rel(here, name); err == nil {
+			return rel, nil
+		}
+		return name, nil
 	}
-	return name, nil
+	return "", nil
 }
 
 // apply returns the report that remains, and warns of expired ignores.
