@@ -86,6 +86,8 @@ type Change struct {
 	New    []byte // nil if it could not be read, for the reason Why
 	Old    []byte // before the push; nil if the file is new
 	Why    string
+	// As is the name by which a file is read that has another one, or "".
+	As string
 	// Values and Was are those of the variables that the file takes from an .env file, and
 	// those before the push.
 	Values, Was map[string]string
@@ -132,7 +134,7 @@ func choose(paths []string, most int) (chosen []string, beyond int) {
 		switch {
 		case dockerfile.Named(p), matchAny(inputs, p):
 			chosen = append(chosen, p)
-		case Wanted(p):
+		case Wanted(p), imagerefs.IsEnv(p):
 			manifests = append(manifests, p)
 		}
 	}
@@ -201,6 +203,11 @@ func read(ctx context.Context, u Update, have, paths []string, left *int64) ([]C
 	if err != nil {
 		return nil, err
 	}
+	besides, err := besideEnv(ctx, u.Local, files)
+	if err != nil {
+		return nil, err
+	}
+	files = append(slices.DeleteFunc(files, func(f file) bool { return imagerefs.IsEnv(f.path) }), besides...)
 	var ids, olds []string
 	for _, f := range files {
 		ids = append(ids, f.id)
@@ -230,9 +237,9 @@ func read(ctx context.Context, u Update, have, paths []string, left *int64) ([]C
 	for _, f := range files {
 		b := now[f.id]
 		env := imagerefs.EnvFile(f.path)
-		changes = append(changes, Change{f.path, u.Local, b.text, then[f.old].text, b.why, values[env], was[env]})
+		changes = append(changes, Change{Path: f.path, Commit: u.Local, New: b.text, Old: then[f.old].text, Why: b.why, Values: values[env], Was: was[env]})
 	}
-	return changes, nil
+	return included(ctx, u.Local, base, changes, left)
 }
 
 // valuesAt returns the variables in the .env files of a commit that files take theirs from, by

@@ -2,6 +2,7 @@ package githook
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -164,11 +165,12 @@ func (f *found) inline(c Change) {
 
 // manifest adds the images that a file newly names.
 func (f *found) manifest(c Change) {
-	refs, err := imagerefs.Of(c.Path, c.New, c.Values)
+	name := cmp.Or(c.As, c.Path)
+	refs, err := imagerefs.Of(name, c.New, c.Values)
 	if err != nil {
 		f.notice("%s was not understood: %v", c.Path, err)
 	}
-	before, _ := imagerefs.Of(c.Path, c.Old, c.Was) // if the old file has an error, all its images are new
+	before, _ := imagerefs.Of(name, c.Old, c.Was) // if the old file has an error, all its images are new
 	for _, r := range refs {
 		if slices.ContainsFunc(before, func(o imagerefs.Ref) bool { return o.Image == r.Image && o.Why == r.Why && o.Platform == r.Platform }) {
 			continue
