@@ -120,7 +120,7 @@ func (h *hclReader) value(e hclsyntax.Expression) *yaml.Node {
 		return h.value(e.Expression)
 	case *hclsyntax.TemplateExpr:
 		if r := e.Range(); bytes.HasPrefix(h.text[min(r.Start.Byte, len(h.text)):], []byte("<<")) {
-			return h.heredoc(e)
+			return h.hereDocument(e)
 		}
 	case *hclsyntax.FunctionCallExpr:
 		if e.Name == "jsonencode" && len(e.Args) == 1 { // Terraform's container_definitions
@@ -137,9 +137,9 @@ func (h *hclReader) value(e hclsyntax.Expression) *yaml.Node {
 	return scalar("${"+h.source(e)+"}", line)
 }
 
-// heredoc returns a here-document as YAML has a block of lines. Parts that are not known remain
+// hereDocument returns a here-document as YAML has a block of lines. Parts that are not known remain
 // as they are written.
-func (h *hclReader) heredoc(e *hclsyntax.TemplateExpr) *yaml.Node {
+func (h *hclReader) hereDocument(e *hclsyntax.TemplateExpr) *yaml.Node {
 	var b strings.Builder
 	for _, part := range e.Parts {
 		v, ok := h.literal(part)

@@ -76,7 +76,7 @@ func tree(out []byte) (list []file) {
 func included(ctx context.Context, commit, base string, changes []Change, left *int64) ([]Change, error) {
 	x := &composeOf{commit: commit, base: base, left: left, changes: changes, room: maxCompose}
 	if slices.ContainsFunc(changes, func(c Change) bool { return c.mayInclude() }) {
-		if err := x.includers(ctx); err != nil {
+		if err := x.markIncluded(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -148,8 +148,8 @@ func sameValues(a, b map[string]string) bool {
 	return true
 }
 
-// includers marks the changed files that a Compose file of the commit includes.
-func (x *composeOf) includers(ctx context.Context) error {
+// markIncluded marks the changed files that a Compose file of the commit includes.
+func (x *composeOf) markIncluded(ctx context.Context) error {
 	out, err := git(ctx, "ls-tree", "-r", "-z", "--full-tree", x.commit)
 	if err != nil {
 		return err
