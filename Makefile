@@ -21,7 +21,7 @@ lint: ## vet, staticcheck, gofumpt, shellcheck, actionlint, Vale for the English
 
 # Packages whose tests run without the race detector: they start no goroutines, or are
 # whole programs that take minutes with it. The tests of pkg/fix run lint and replay with it
-# on all text images.
+# on all text images, those of pkg/layers pkg/inflate on several processors.
 PLAIN = /cmd/|/pkg/lint$$|/pkg/packs$$|/internal/version$$|/test/|/release|/rules$$|/pkg/elfdeps$$|/pkg/explain$$|/pkg/report$$|/pkg/buildkit$$|/pkg/inventory$$|/pkg/inflate$$|/pkg/pysource$$|/pkg/nodejs$$|/pkg/pycode$$|/pkg/pyenv$$|/pkg/pyimport$$|/pkg/startup$$|/pkg/replay$$
 
 # Garbage is collected seldom below a gigabyte, which saves a fifth of the tests' time.

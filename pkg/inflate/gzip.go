@@ -98,11 +98,11 @@ func (g *Gzip) next() ([]byte, error) {
 
 // trailer checks the end of a member and continues with the next one.
 func (g *Gzip) trailer() error {
-	var b [8]byte
-	if err := g.full(b[:]); err != nil {
+	crc, size, err := g.sums()
+	if err != nil {
 		return err
 	}
-	if binary.LittleEndian.Uint32(b[:]) != g.crc || binary.LittleEndian.Uint32(b[4:]) != g.size {
+	if crc != g.crc || size != g.size {
 		return ErrChecksum
 	}
 	g.crc, g.size = 0, 0
@@ -112,6 +112,13 @@ func (g *Gzip) trailer() error {
 		}
 	}
 	return g.header()
+}
+
+// sums reads the end of a member: the checksum of its bytes, and their number modulo 1<<32.
+func (g *Gzip) sums() (crc, size uint32, err error) {
+	var b [8]byte
+	err = g.full(b[:])
+	return binary.LittleEndian.Uint32(b[:]), binary.LittleEndian.Uint32(b[4:]), err
 }
 
 // Flags of a member's header (RFC 1952, 2.3.1).

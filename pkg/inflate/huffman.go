@@ -172,31 +172,44 @@ func (t *litTable) pair() {
 	}
 }
 
-// dynamic reads the codes of a block (RFC 1951, 3.2.7).
+// dynamic reads the codes of a block.
 func (z *Reader) dynamic() error {
-	if err := z.need(14); err != nil {
+	lits, dists, err := z.codeLengths()
+	if err != nil {
 		return err
+	}
+	if !z.lit.build(lits) || !z.dist.build(dists) {
+		return ErrCorrupt
+	}
+	return nil
+}
+
+// codeLengths reads the lengths of the codes of a block (RFC 1951, 3.2.7): of literals and
+// lengths, and of distances. They are valid until the next call.
+func (z *Reader) codeLengths() (forLits, forDists []uint8, err error) {
+	if err := z.need(14); err != nil {
+		return nil, nil, err
 	}
 	lits, dists, pres := int(z.take(5))+257, int(z.take(5))+1, int(z.take(4))+4
 	if lits > 286 || dists > 30 {
-		return ErrCorrupt
+		return nil, nil, ErrCorrupt
 	}
 	var pre [19]uint8
 	for _, s := range preOrder[:pres] {
 		if err := z.need(3); err != nil {
-			return err
+			return nil, nil, err
 		}
 		pre[s] = uint8(z.take(3))
 	}
 	if !z.pre.read(pre[:]) {
-		return ErrCorrupt
+		return nil, nil, ErrCorrupt
 	}
 	n := lits + dists
 	lengths := z.lengths[:n]
 	for i := 0; i < n; {
 		s, err := z.preSymbol()
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		if s < 16 {
 			lengths[i] = s
@@ -209,7 +222,7 @@ func (z *Reader) dynamic() error {
 		switch s {
 		case 16:
 			if i == 0 {
-				return ErrCorrupt
+				return nil, nil, ErrCorrupt
 			}
 			value, extra = lengths[i-1], 2
 		case 17:
@@ -218,21 +231,18 @@ func (z *Reader) dynamic() error {
 			extra, repeat = 7, 11
 		}
 		if err := z.need(extra); err != nil {
-			return err
+			return nil, nil, err
 		}
 		repeat += int(z.take(extra))
 		if repeat > n-i {
-			return ErrCorrupt
+			return nil, nil, ErrCorrupt
 		}
 		for range repeat {
 			lengths[i] = value
 			i++
 		}
 	}
-	if !z.lit.build(lengths[:lits]) || !z.dist.build(lengths[lits:]) {
-		return ErrCorrupt
-	}
-	return nil
+	return lengths[:lits], lengths[lits:], nil
 }
 
 var preOrder = [19]uint8{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15}

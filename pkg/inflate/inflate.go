@@ -6,9 +6,15 @@
 // copies matches in words, and uses its output window as the reader's buffer. It
 // allocates about 400 KB, whatever the input is.
 //
+// [Parallel] decodes one gzip stream on several cores, as pugz and rapidgzip do: the stream is
+// split into chunks, each is decoded from a place where a block seems to begin, with
+// marks for the bytes before it, which are not known yet; then the chunks are joined in
+// their order. A chunk counts only if the one before it ends at the bit at which it begins. A [Crew]
+// bounds the cores and the memory.
+//
 // It knows nothing of the unpacked data, does not compress, and takes no preset
 // dictionary. It accepts the streams that compress/flate accepts, and returns the same
-// bytes; the fuzz targets test both.
+// bytes; the fuzz targets test both, and that Parallel returns what Gzip returns.
 package inflate
 
 import (
@@ -47,6 +53,7 @@ type Reader struct {
 	nbits uint
 
 	out    []byte
+	most   int // no symbol is decoded once as many bytes are written
 	rd, wr int // the part of out that the caller has not taken
 	err    error
 
@@ -71,7 +78,7 @@ const (
 
 // NewReader returns a Reader that decompresses r.
 func NewReader(r io.Reader) *Reader {
-	z := &Reader{in: make([]byte, inSize), out: make([]byte, outSize+slack)}
+	z := &Reader{in: make([]byte, inSize), out: make([]byte, outSize+slack), most: outSize}
 	z.Reset(r)
 	return z
 }
@@ -132,13 +139,18 @@ func (z *Reader) next() ([]byte, error) {
 		if z.err != nil {
 			return nil, z.err
 		}
-		if z.wr >= outSize {
-			copy(z.out, z.out[z.wr-window:z.wr])
-			z.rd, z.wr = window, window
-		}
+		z.slide()
 		z.err = z.step()
 	}
 	return z.out[z.rd:z.wr], nil
+}
+
+// slide makes room if the window is full. All of it must have been taken.
+func (z *Reader) slide() {
+	if z.wr >= z.most {
+		copy(z.out, z.out[z.wr-window:z.wr])
+		z.rd, z.wr = window, window
+	}
 }
 
 // step decompresses until the window is full, the input pauses or the stream ends.
@@ -270,7 +282,7 @@ func (z *Reader) copyStored() error {
 			return truncated(err)
 		}
 	}
-	n := copy(z.out[z.wr:outSize], z.in[z.pos:min(z.end, z.pos+z.stored)])
+	n := copy(z.out[z.wr:z.most], z.in[z.pos:min(z.end, z.pos+z.stored)])
 	z.pos += n
 	z.wr += n
 	z.stored -= n
@@ -282,7 +294,7 @@ func (z *Reader) copyStored() error {
 
 // huffman decodes symbols until the block ends or the window is full.
 func (z *Reader) huffman() error {
-	for z.wr < outSize {
+	for z.wr < z.most {
 		if z.end-z.pos < inSlack && z.srcErr == nil {
 			if err := z.fill(); err != nil && z.srcErr != io.EOF && z.pos == z.end {
 				return err
@@ -313,9 +325,9 @@ func (z *Reader) fast() (done bool, err error) {
 	pos, wr := z.pos, z.wr
 	bits, nbits := z.bits, z.nbits
 	lit, dist := &z.lit, &z.dist
-	inEnd := len(in) - inSlack
+	inEnd, most := len(in)-inSlack, z.most
 
-	for pos <= inEnd && wr < outSize {
+	for pos <= inEnd && wr < most {
 		// Fill up to 56 bits or more. The bits that do not fit are read again.
 		bits |= binary.LittleEndian.Uint64(in[pos:]) << (nbits & 63)
 		pos += int((63 - nbits) >> 3 & 7)
