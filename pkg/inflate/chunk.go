@@ -40,7 +40,6 @@ type chunk struct {
 	n     int    // bytes of in without the last
 	own   int    // bytes of in before the next chunk
 	whole bool   // the stream ends with the n bytes
-	most  int    // bytes that buf may have
 	extra bool   // it is not one of the stream's own
 
 	done     chan struct{} // closed once it is decoded
@@ -220,7 +219,7 @@ func (c *chunk) filled() int {
 	return c.wr
 }
 
-// useBuf lets the reader write bytes from origin on, of which there are wr already.
+// useBuf lets the reader write bytes from origin on, where there are wr already.
 func (c *chunk) useBuf(wr int) {
 	c.z.out = c.buf[c.origin:]
 	c.z.rd, c.z.wr = 0, wr
@@ -264,24 +263,18 @@ func (c *chunk) block() (ok, end bool) {
 	if z.state == inStored {
 		return c.stored()
 	}
-	for z.state == inHuffman {
+	if z.state == inHuffman {
 		var err error
 		if c.plain {
 			_, err = z.fast()
 		} else {
-			_, err = c.fast()
+			err = c.fast()
 		}
-		switch {
-		case c.past():
-			return false, true
-		case err != nil:
-			return false, false
-		case z.state == atBlock:
-		case c.room() > 0:
-			return false, true
-		case !c.grow(1):
-			return false, true
+		if err != nil {
+			return false, c.past()
 		}
+		// The block has ended, or the input or the room has.
+		return z.state == atBlock && !c.past(), true
 	}
 	return true, true
 }
@@ -294,22 +287,6 @@ func (c *chunk) room() int {
 	return len(c.buf) - 2*slack - c.wr
 }
 
-// grow makes room for n bytes.
-func (c *chunk) grow(n int) bool {
-	for c.room() < n {
-		if len(c.buf) >= c.most {
-			return false
-		}
-		buf := make([]byte, min(2*len(c.buf), c.most))
-		copy(buf, c.buf[:c.filled()])
-		c.buf = buf
-		if c.plain {
-			c.useBuf(c.z.wr)
-		}
-	}
-	return true
-}
-
 // stored copies a stored block; it returns as block does.
 func (c *chunk) stored() (ok, end bool) {
 	z := &c.z
@@ -319,12 +296,12 @@ func (c *chunk) stored() (ok, end bool) {
 	}
 	from := z.in[z.pos : z.pos+n]
 	if c.plain {
-		if !c.grow(n) {
+		if n > c.room() {
 			return false, true
 		}
 		z.wr += copy(z.out[z.wr:], from)
 	} else {
-		if !c.grow(2 * n) {
+		if 2*n > c.room() {
 			return false, true
 		}
 		for i, b := range from {
@@ -350,7 +327,7 @@ func (c *chunk) settle() {
 			return
 		}
 	}
-	if c.wr-c.clean < marked || !c.grow(window+2*slack) {
+	if c.wr-c.clean < marked || c.room() < window {
 		return
 	}
 	c.close()
@@ -362,8 +339,9 @@ func (c *chunk) settle() {
 	c.useBuf(window)
 }
 
-// fast decodes symbols of two bytes, as [Reader.fast] decodes bytes.
-func (c *chunk) fast() (done bool, err error) {
+// fast decodes symbols of two bytes, as [Reader.fast] decodes bytes. At the end of the block
+// it sets the state.
+func (c *chunk) fast() (err error) {
 	z := &c.z
 	in, out := z.in[:z.end], c.buf
 	pos, wr := z.pos, c.wr
@@ -416,7 +394,7 @@ func (c *chunk) fast() (done bool, err error) {
 			bits >>= e & 63
 			nbits -= uint(e & 63)
 			if e&isBlockEnd != 0 {
-				z.state, done = atBlock, true
+				z.state = atBlock
 			} else {
 				err = ErrCorrupt
 			}
@@ -461,7 +439,7 @@ func (c *chunk) fast() (done bool, err error) {
 		wr = end
 	}
 	z.pos, c.wr, z.bits, z.nbits = pos, wr, bits, nbits
-	return done, err
+	return err
 }
 
 // follow is called once the window before the chunk is known: at most 32 KiB, which are

@@ -9,7 +9,7 @@ import (
 
 // sizes are those of the chunks of a stream, in bytes.
 type sizes struct {
-	chunk int // of compressed bytes
+	chunk int // of compressed bytes, at most
 	over  int // of those behind a chunk that are decoded with it, if a block needs them
 	out   int // of the output of a chunk, as far as it is held
 }
@@ -21,16 +21,15 @@ const (
 	chunkOver = 256 << 10
 	// maxChunk bounds the output that is held of a chunk. A chunk that unpacks to more is
 	// decoded further on one core, as a stream.
-	maxChunk = 8 << 20
-	firstBuf = 1 << 20 // bytes of the buffer of a chunk, before it grows
+	maxChunk = 4 << 20
 
 	// ownChunks is the number of chunks that every stream may hold. With three, a stream that
 	// is decoded on one core never waits for itself: the chunk that it is in, the one before
 	// it, of which it may have some bytes left, and the next one.
 	ownChunks = 4
-	maxCores  = 16 // of a Crew
-	// maxChunks bounds the chunks of all streams beyond their own.
-	maxChunks   = 24
+	// maxCores bounds a Crew: its processors, and the chunks beyond those that each stream may
+	// hold, of all streams together.
+	maxCores    = 16
 	pieceBuffer = 4 // pieces of a stretch that may wait to be written
 )
 
@@ -52,7 +51,7 @@ type Crew struct {
 // NewCrew returns a Crew of so many processors, at most 16.
 func NewCrew(cores int) *Crew {
 	cores = max(1, min(cores, maxCores))
-	return &Crew{make(chan struct{}, cores), make(chan struct{}, min(cores+cores/2, maxChunks))}
+	return &Crew{make(chan struct{}, cores), make(chan struct{}, cores)}
 }
 
 // Parallel decompresses consecutive gzip members on several cores. It gives the bytes
@@ -67,8 +66,9 @@ type Parallel struct {
 	queue  chan *chunk   // in the order of the stream
 	own    chan struct{} // one for each of the stream's own chunks
 	free   chan *chunk   // to be used again
-	out    chan piece
-	bufs   chan []byte // of pieces of a stretch
+	pieces chan piece
+	bufs   chan []byte  // of pieces of a stretch
+	next   atomic.Int64 // the size of the next chunk, in bytes
 	score  atomic.Int64
 	extras atomic.Int64 // chunks beyond the stream's own
 	ended  sync.WaitGroup
@@ -104,8 +104,9 @@ func newParallel(r io.Reader, crew *Crew, s sizes) *Parallel {
 	p := &Parallel{
 		src: r, crew: crew, sizes: s, quit: make(chan struct{}),
 		own: make(chan struct{}, ownChunks), queue: make(chan *chunk, chunks), free: make(chan *chunk, chunks),
-		out: make(chan piece, chunks), bufs: make(chan []byte, pieceBuffer),
+		pieces: make(chan piece, chunks), bufs: make(chan []byte, pieceBuffer),
 	}
+	p.next.Store(int64(s.chunk))
 	for range pieceBuffer {
 		p.bufs <- nil
 	}
@@ -144,16 +145,18 @@ func (p *Parallel) split() {
 	defer p.ended.Done()
 	defer close(p.queue)
 	var carry []byte // the first bytes of the next chunk
-	for base := int64(0); p.srcErr == nil || len(carry) > 0; {
+	base := int64(0)
+	for i := 0; p.srcErr == nil || len(carry) > 0; i++ {
 		c := p.newChunk()
 		if c == nil {
 			return
 		}
 		c.base = base
 		c.n = copy(c.in, carry)
-		for c.n < p.chunk+p.over && p.srcErr == nil {
+		size := int(p.next.Load())
+		for c.n < size+p.over && p.srcErr == nil {
 			var n int
-			n, p.srcErr = p.read(c.in[c.n : p.chunk+p.over])
+			n, p.srcErr = p.read(c.in[c.n : size+p.over])
 			c.n += n
 		}
 		if c.n == 0 {
@@ -161,11 +164,11 @@ func (p *Parallel) split() {
 			return
 		}
 		clear(c.in[c.n:])
-		c.own, c.whole = min(c.n, p.chunk), p.srcErr == io.EOF
+		c.own, c.whole = min(c.n, size), p.srcErr == io.EOF
 		base += int64(c.own)
 		carry = append(carry[:0], c.in[c.own:c.n]...)
 		p.ended.Add(1)
-		go p.ahead(c, p.score.Load() < fullScore || base/int64(p.chunk)%tryEvery == 0)
+		go p.ahead(c, p.score.Load() < fullScore || i%tryEvery == 0)
 		p.queue <- c // has room for every token
 	}
 }
@@ -205,7 +208,7 @@ func (p *Parallel) newChunk() *chunk {
 		c.tried, c.used, c.resolved = false, false, false
 		c.dropped.Store(false)
 	default:
-		c = &chunk{in: make([]byte, p.chunk+p.over+inPad), buf: make([]byte, min(p.sizes.out, firstBuf)), most: p.sizes.out}
+		c = &chunk{in: make([]byte, p.chunk+p.over+inPad), buf: make([]byte, p.sizes.out)}
 	}
 	c.extra = extra
 	c.refs.Store(1)
@@ -244,7 +247,7 @@ func (p *Parallel) ahead(c *chunk, try bool) {
 // join puts the chunks together in the order of the stream.
 func (p *Parallel) join() {
 	defer p.ended.Done()
-	defer close(p.out)
+	defer close(p.pieces)
 	at, before := place{member: true}, []byte(nil)
 	var windows [2][]byte // before is one of them
 	var err error
@@ -266,7 +269,7 @@ func (p *Parallel) join() {
 // send hands a piece to the writer.
 func (p *Parallel) send(it piece) bool {
 	select {
-	case p.out <- it:
+	case p.pieces <- it:
 		return true
 	case <-p.quit:
 		return false
@@ -328,6 +331,7 @@ func (p *Parallel) use(c *chunk) {
 	p.used++
 	c.refs.Add(1)
 	p.score.Store(max(0, p.score.Load()-2))
+	p.next.Store(p.fits(c))
 	p.ended.Add(1)
 	go func() {
 		defer p.ended.Done()
@@ -341,10 +345,21 @@ func (p *Parallel) use(c *chunk) {
 	p.send(piece{chunk: c})
 }
 
+// fits returns the size of chunks that unpack as c does and leave room in their buffers:
+// output of three eighths takes twice as much as symbols.
+func (p *Parallel) fits(c *chunk) int64 {
+	out := int64(1)
+	for _, q := range c.parts {
+		out += int64(q.to - q.from)
+	}
+	size := int64(p.out) * 3 / 8 * ((c.end.bit - c.start.bit) / 8) / out
+	return min(max(size, int64(p.chunk)/4, 2*inPad), int64(p.chunk))
+}
+
 // WriteTo implements [io.WriterTo]. It can be called once.
 func (p *Parallel) WriteTo(w io.Writer) (int64, error) {
 	var total int64
-	for it := range p.out {
+	for it := range p.pieces {
 		n, err := p.write(w, &it)
 		total += n
 		if err == nil {

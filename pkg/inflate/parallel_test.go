@@ -24,7 +24,7 @@ import (
 
 // small are sizes with which some kilobytes cross many boundaries of chunks, also a chunk
 // that is smaller than what is decoded with it.
-var small = []sizes{{20000, 9000, 2 << 20}, {1000, 300, 200 << 10}, {64, 2000, 150 << 10}}
+var small = []sizes{{20000, 9000, 700 << 10}, {1000, 300, 200 << 10}, {64, 2000, 150 << 10}}
 
 // unpacked is what tests unpack at most, in bytes: some hundred bytes can be gigabytes.
 const unpacked = 1 << 24
