@@ -46,6 +46,11 @@ func (t *tools) decompress(r skipReader, igzip func() string) (plain skipReader,
 			}
 			return c, c.stop, nil
 		}
+		if t.crew != nil {
+			z := inflate.NewParallel(r, t.crew)
+			c := pull(z)
+			return c, func() { c.stop(); z.Close() }, nil
+		}
 		z, err := inflate.NewGzip(r)
 		if err != nil {
 			return nil, nothing, fmt.Errorf("decompressing gzip: %w", err)

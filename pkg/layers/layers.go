@@ -146,12 +146,13 @@ func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	var left atomic.Int64 // layers still to be read
 	left.Store(int64(len(order)))
-	spare := func() bool { return min(int(left.Load()), workers()) < runtime.GOMAXPROCS(0) }
+	atOnce := func() int { return min(int(left.Load()), workers()) }
+	spare := func() bool { return atOnce() < runtime.GOMAXPROCS(0) }
 	var all ledger
 	var unpacked budget
 	free := make(chan *tools, workers()) // reused from layer to layer
 	for range cap(free) {
-		free <- &tools{spare: spare, all: &all, budget: &unpacked}
+		free <- &tools{spare: spare, atOnce: atOnce, all: &all, budget: &unpacked}
 	}
 	g.SetLimit(cap(free))
 	for _, i := range order {
@@ -293,7 +294,12 @@ func (img *Image) readOrCached(ctx context.Context, i int, digest string, t *too
 		}
 	}
 	var igzip func() string
-	if img.Layers[i].Size >= minIgzip {
+	t.crew = nil
+	defer reading.Add(-1)
+	blobs := max(int(reading.Add(1)), t.atOnce())
+	if several(img.Layers[i].Size, runtime.GOMAXPROCS(0), blobs) {
+		t.crew = crew()
+	} else if img.Layers[i].Size >= minIgzip {
 		igzip = findIgzip
 	}
 	l, err := img.readBlob(ctx, i, t, igzip)
@@ -336,7 +342,7 @@ func (img *Image) readBlob(ctx context.Context, i int, t *tools, igzip func() st
 	case err != nil:
 		return nil, err
 	}
-	img.note(i, "read, "+decodedBy(head.b, program))
+	img.note(i, "read, "+decodedBy(head.b, program, t.crew != nil))
 	return l, nil
 }
 
@@ -355,8 +361,10 @@ func (h *headReader) Read(p []byte) (int, error) {
 }
 
 // decodedBy returns what decompresses a blob that begins with head, for a note.
-func decodedBy(head []byte, igzip string) string {
+func decodedBy(head []byte, igzip string, several bool) string {
 	switch {
+	case bytes.HasPrefix(head, magicGzip) && several:
+		return "gzip by imgcheck's inflate on several processors"
 	case bytes.HasPrefix(head, magicGzip) && igzip != "":
 		return "gzip by " + igzip
 	case bytes.HasPrefix(head, magicGzip):

@@ -18,6 +18,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/gpucode"
+	"github.com/imgcheck/imgcheck/pkg/inflate"
 )
 
 // Bounds of the memory and time that a hostile layer can take. The first ones are
@@ -128,6 +129,10 @@ type tools struct {
 	file bool // the blob is a file, of which a small read costs little
 	// spare reports whether a processor is idle; nil means that one is.
 	spare func() bool
+	// atOnce returns how many layers of the image are read at a time.
+	atOnce func() int
+	// crew decodes gzip on several processors, unless nil.
+	crew *inflate.Crew
 	// all counts the bytes of all layers, and budget what they unpack to; nil where one is
 	// read alone.
 	all    *ledger

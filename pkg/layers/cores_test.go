@@ -1,0 +1,92 @@
+package layers
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+)
+
+// TestSeveral: processors are used for a layer only if there are enough of them.
+func TestSeveral(t *testing.T) {
+	for _, c := range []struct {
+		size              int64
+		processors, blobs int
+		want              bool
+	}{
+		{3 << 30, 16, 1, true},
+		{3 << 30, 16, 4, true},
+		{3 << 30, 4, 1, true},
+		{3 << 30, 4, 2, true},
+		{3 << 30, 4, 3, false}, // a third layer has no second processor
+		{3 << 30, 2, 1, false},
+		{3 << 30, 1, 1, false},
+		{minSeveral - 1, 16, 1, false},
+		{-1, 16, 1, false}, // not known
+	} {
+		if got := several(c.size, c.processors, c.blobs); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// TestOnSeveralProcessors: a layer that several processors decode is what it is on one, and
+// so is what is wrong with it. The layer has some chunks.
+func TestOnSeveralProcessors(t *testing.T) {
+	least, processors := minSeveral, runtime.GOMAXPROCS(0)
+	t.Cleanup(func() {
+		minSeveral = least
+		runtime.GOMAXPROCS(processors)
+	})
+	minSeveral = 0
+
+	r := rand.New(rand.NewPCG(9, 10))
+	var entries []tarEntry
+	for i := range 3000 {
+		e := tarEntry{}
+		for range 100 {
+			e.content += fmt.Sprintf("%x ", r.Uint64())
+		}
+		e.Name, e.Mode = fmt.Sprint("d/", i), 0o644
+		entries = append(entries, e)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	z.Write(tarOf(t, entries...))
+	z.Close()
+	whole := packed.Bytes()
+	flipped := bytes.Clone(whole)
+	flipped[len(flipped)/2] ^= 0xff
+	sum := bytes.Clone(whole)
+	sum[len(sum)-8] ^= 1
+
+	scan := func(ref string, processors int) (string, string, error) {
+		runtime.GOMAXPROCS(processors)
+		note := ""
+		img, err := Open(t.Context(), ref, Options{Note: func(_ int, s string) { note = s }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer img.Close()
+		f, err := img.Index(t.Context())
+		if err != nil {
+			return "", note, err
+		}
+		return listing(f), note, nil
+	}
+	for name, blob := range map[string][]byte{
+		"whole": whole, "cut": whole[:len(whole)*2/3], "flipped": flipped, "with a wrong sum": sum,
+	} {
+		ref := "oci:" + gzipLayout(t, blob)
+		want, _, wantErr := scan(ref, 2)
+		got, note, err := scan(ref, 4)
+		if (wantErr == nil) != (name == "whole") || got != want || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+			t.Errorf("%s: %v, on one processor %v; the layer is the same: %v", name, err, wantErr, got == want)
+		}
+		if want := "read, gzip by imgcheck's inflate on several processors"; name == "whole" && note != want {
+			t.Errorf("told %q", note)
+		}
+	}
+}
