@@ -19,7 +19,7 @@ const (
 	maxTries  = 8 // places from which a chunk is decoded before it is given up
 )
 
-// place is where a block or a gzip member begins, in bits from the start of the stream.
+// place is the start of a block or a gzip member, in bits from that of the stream.
 type place struct {
 	bit    int64
 	member bool
@@ -55,7 +55,7 @@ type chunk struct {
 	lut   [1 << 16]byte // the byte for each symbol
 	start place
 	parts []part
-	clean int // no mark is in buf from here to the end of the symbols
+	clean int // no mark is in the buffer from here to the end of the symbols
 	progress
 	last progress // at the last boundary between blocks
 }
@@ -64,10 +64,10 @@ type chunk struct {
 // boundary before it.
 type progress struct {
 	end     place
-	wr      int  // the end of the symbols in buf
+	wr      int  // the end of the symbols in the buffer
 	plain   bool // bytes are written, behind the symbols
-	origin  int  // where z.out begins in buf, with plain
-	written int  // z.wr at a boundary, with plain
+	origin  int  // where z.out begins in the buffer, with plain
+	written int  // bytes of z.out at a boundary, with plain
 	open    int  // where the last part begins
 	closed  int  // parts before it
 }
@@ -211,7 +211,7 @@ func (c *chunk) past() bool { return 8*c.z.pos-int(c.z.nbits) > 8*c.n }
 // short reports whether the input has ended, so that what follows may be valid.
 func (c *chunk) short() bool { return c.z.end-c.z.pos <= inPad }
 
-// filled returns the end of the output in buf.
+// filled returns the end of the output in the buffer.
 func (c *chunk) filled() int {
 	if c.plain {
 		return c.origin + c.z.wr
@@ -219,10 +219,10 @@ func (c *chunk) filled() int {
 	return c.wr
 }
 
-// useBuf lets the reader write bytes from origin on, where there are wr already.
-func (c *chunk) useBuf(wr int) {
+// useBuf lets the reader write bytes from origin on, where there are n already.
+func (c *chunk) useBuf(n int) {
 	c.z.out = c.buf[c.origin:]
-	c.z.rd, c.z.wr = 0, wr
+	c.z.rd, c.z.wr = 0, n
 	c.z.most = len(c.z.out) - slack
 }
 
@@ -444,8 +444,8 @@ func (c *chunk) fast() (err error) {
 
 // follow is called once the window before the chunk is known: at most 32 KiB, which are
 // all that the member has before if they are fewer. It returns the window behind the
-// chunk, appended to dst, and false if the chunk refers to bytes before the member.
-func (c *chunk) follow(before, dst []byte) ([]byte, bool) {
+// chunk, appended to after, and false if the chunk refers to bytes before the member.
+func (c *chunk) follow(before, after []byte) ([]byte, bool) {
 	n := c.symbols()
 	symbols := c.buf[:marked+2*n]
 	if n > 0 {
@@ -464,19 +464,19 @@ func (c *chunk) follow(before, dst []byte) ([]byte, bool) {
 	case c.end.member:
 	case c.plain:
 		out := c.buf[c.origin : c.origin+c.z.wr]
-		dst = append(dst, out[max(0, len(out)-window):]...)
+		after = append(after, out[max(0, len(out)-window):]...)
 	default:
 		have := min(window, len(before)+n)
 		for i := len(symbols) - 2*have; i < len(symbols); i += 2 {
 			s := int(binary.LittleEndian.Uint16(symbols[i:]))
 			if n == 0 {
-				dst = append(dst, before[s-firstMark-(window-len(before))])
+				after = append(after, before[s-firstMark-(window-len(before))])
 			} else {
-				dst = append(dst, c.lut[s])
+				after = append(after, c.lut[s])
 			}
 		}
 	}
-	return dst, true
+	return after, true
 }
 
 // resolve makes bytes of the symbols, and sums of the parts.
@@ -489,22 +489,22 @@ func (c *chunk) resolve() {
 	}
 }
 
-// resolve writes the byte of each symbol of src to dst, which may begin before src in the
+// resolve writes the byte of each symbol to out, which may begin before the symbols in the
 // same memory.
-func resolve(dst, src []byte, lut *[1 << 16]byte) {
+func resolve(out, symbols []byte, lut *[1 << 16]byte) {
 	const marks = 0xff00ff00ff00ff00
 	i := 0
-	for ; i+4 <= len(dst); i += 4 {
-		v := binary.LittleEndian.Uint64(src[2*i:])
+	for ; i+4 <= len(out); i += 4 {
+		v := binary.LittleEndian.Uint64(symbols[2*i:])
 		if v&marks == 0 {
 			v |= v >> 8
-			binary.LittleEndian.PutUint32(dst[i:], uint32(v&0xffff|v>>16&0xffff0000))
+			binary.LittleEndian.PutUint32(out[i:], uint32(v&0xffff|v>>16&0xffff0000))
 			continue
 		}
-		binary.LittleEndian.PutUint32(dst[i:], uint32(lut[uint16(v)])|uint32(lut[uint16(v>>16)])<<8|
+		binary.LittleEndian.PutUint32(out[i:], uint32(lut[uint16(v)])|uint32(lut[uint16(v>>16)])<<8|
 			uint32(lut[uint16(v>>32)])<<16|uint32(lut[v>>48])<<24)
 	}
-	for ; i < len(dst); i++ {
-		dst[i] = lut[binary.LittleEndian.Uint16(src[2*i:])]
+	for ; i < len(out); i++ {
+		out[i] = lut[binary.LittleEndian.Uint16(symbols[2*i:])]
 	}
 }

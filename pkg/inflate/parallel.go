@@ -85,7 +85,7 @@ type Parallel struct {
 	inside    bool   // it has not ended
 }
 
-// piece is the next output: of a chunk that was decoded ahead, or parts of buf.
+// piece is the next output: of a chunk that was decoded ahead, or some of a stretch.
 type piece struct {
 	chunk *chunk
 	parts []part
@@ -216,7 +216,7 @@ func (p *Parallel) newChunk() *chunk {
 	return c
 }
 
-// release lets another chunk take the place of c if nobody uses c any more.
+// release ends one use of a chunk. After the last, another chunk takes its place.
 func (p *Parallel) release(c *chunk) {
 	if c.refs.Add(-1) > 0 {
 		return

@@ -36,6 +36,27 @@ func gzipLayout(t *testing.T, blob []byte) string {
 	return dir
 }
 
+// indexed returns the listing of an image, and the notes on its reading.
+func indexed(t *testing.T, ref string) (string, []string, error) {
+	t.Helper()
+	var mu sync.Mutex
+	var notes []string
+	img, err := Open(t.Context(), ref, Options{Note: func(_ int, s string) {
+		mu.Lock()
+		defer mu.Unlock()
+		notes = append(notes, s)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer img.Close()
+	f, err := img.Index(t.Context())
+	if err != nil {
+		return "", notes, err
+	}
+	return listing(f), notes, nil
+}
+
 // program writes a shell script.
 func program(t *testing.T, script string) string {
 	t.Helper()
@@ -69,22 +90,7 @@ func TestIgzip(t *testing.T) {
 
 	scan := func(ref, igzip string) (string, []string, error) {
 		findIgzip = func() string { return igzip }
-		var mu sync.Mutex
-		var notes []string
-		img, err := Open(t.Context(), ref, Options{Note: func(_ int, s string) {
-			mu.Lock()
-			defer mu.Unlock()
-			notes = append(notes, s)
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer img.Close()
-		f, err := img.Index(t.Context())
-		if err != nil {
-			return "", notes, err
-		}
-		return listing(f), notes, nil
+		return indexed(t, ref)
 	}
 	for name, blob := range map[string][]byte{
 		"whole": whole, "cut": whole[:len(whole)/2], "flipped": flipped, "header only": whole[:12],
