@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -19,12 +20,19 @@ import (
 
 // cores prints how fast a gzip file is unpacked by [inflate.Gzip] and by [inflate.Parallel]
 // on 1, 2, 4, 8 and 16 processors: the medians of three runs in turn. The file is held in
-// memory.
-func cores(name string) error {
-	packed, err := os.ReadFile(name)
+// memory, and unpacked so many times in a row, as the members of one stream.
+func cores(name string, times ...string) error {
+	file, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
+	n := 1
+	if len(times) > 0 {
+		if n, err = strconv.Atoi(times[0]); err != nil || n < 1 {
+			return fmt.Errorf("%q is no number of times", times[0])
+		}
+	}
+	packed := slices.Repeat([][]byte{file}, n)
 	counts := []int{0, 1, 2, 4, 8, 16} // 0 is Gzip
 	walls := make([][]time.Duration, len(counts))
 	spent := make([][]time.Duration, len(counts))
@@ -45,7 +53,7 @@ func cores(name string) error {
 		}
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(out, "%s: %d MB, unpacked %d MB, GOMAXPROCS %d\n", name, len(packed)/1e6, size/1e6, runtime.GOMAXPROCS(0))
+	fmt.Fprintf(out, "%s: %d MB, unpacked %d MB, GOMAXPROCS %d\n", name, n*len(file)/1e6, size/1e6, runtime.GOMAXPROCS(0))
 	fmt.Fprintln(out, "processors\tMB/s unpacked\tratio\tprocessor time")
 	for i, n := range counts {
 		label := fmt.Sprint(n)
@@ -58,8 +66,12 @@ func cores(name string) error {
 	return out.Flush()
 }
 
-func unpackOn(packed []byte, n int) (int64, error) {
-	r := bytes.NewReader(packed)
+func unpackOn(packed [][]byte, n int) (int64, error) {
+	var all []io.Reader
+	for _, b := range packed {
+		all = append(all, bytes.NewReader(b))
+	}
+	r := io.MultiReader(all...)
 	if n == 0 {
 		g, err := inflate.NewGzip(r)
 		if err != nil {
