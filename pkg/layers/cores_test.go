@@ -11,22 +11,25 @@ import (
 
 // TestSeveral: processors are used for a layer only if there are enough of them.
 func TestSeveral(t *testing.T) {
+	processors := runtime.GOMAXPROCS(0)
+	t.Cleanup(func() { runtime.GOMAXPROCS(processors) })
 	for _, c := range []struct {
-		size              int64
-		processors, blobs int
-		want              bool
+		size, all  int64
+		processors int
+		want       bool
 	}{
-		{3 << 30, 16, 1, true},
-		{3 << 30, 16, 4, true},
-		{3 << 30, 4, 1, true},
-		{3 << 30, 4, 2, true},
-		{3 << 30, 4, 3, false}, // a third layer has no second processor
-		{3 << 30, 2, 1, false},
-		{3 << 30, 1, 1, false},
-		{minSeveral - 1, 16, 1, false},
-		{-1, 16, 1, false}, // not known
+		{3 << 30, 3 << 30, 16, true},
+		{3 << 30, 50 << 30, 16, true}, // four layers at a time
+		{3 << 30, 3 << 30, 4, true},
+		{3 << 30, 5 << 30, 4, true},
+		{3 << 30, 9 << 30, 4, false}, // a third layer has no second processor
+		{3 << 30, 3 << 30, 2, false},
+		{3 << 30, 3 << 30, 1, false},
+		{minSeveral - 1, 3 << 30, 16, false},
+		{0, 0, 16, false}, // not known
 	} {
-		if got := several(c.size, c.processors, c.blobs); got != c.want {
+		runtime.GOMAXPROCS(c.processors)
+		if got := several(c.size, c.all, c.processors); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -146,13 +146,16 @@ func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	var left atomic.Int64 // layers still to be read
 	left.Store(int64(len(order)))
-	atOnce := func() int { return min(int(left.Load()), workers()) }
-	spare := func() bool { return atOnce() < runtime.GOMAXPROCS(0) }
+	spare := func() bool { return min(int(left.Load()), workers()) < runtime.GOMAXPROCS(0) }
+	var packed atomic.Int64 // their bytes
+	for _, i := range order {
+		packed.Add(max(0, img.Layers[i].Size))
+	}
 	var all ledger
 	var unpacked budget
 	free := make(chan *tools, workers()) // reused from layer to layer
 	for range cap(free) {
-		free <- &tools{spare: spare, atOnce: atOnce, all: &all, budget: &unpacked}
+		free <- &tools{spare: spare, left: &packed, all: &all, budget: &unpacked}
 	}
 	g.SetLimit(cap(free))
 	for _, i := range order {
@@ -160,6 +163,7 @@ func (img *Image) indexBlobs(ctx context.Context) ([]*Layer, error) {
 			t := <-free
 			defer func() {
 				left.Add(-1)
+				packed.Add(-max(0, img.Layers[i].Size))
 				free <- t
 			}()
 			l, err := img.indexBlob(ctx, i, t)
@@ -295,11 +299,12 @@ func (img *Image) readOrCached(ctx context.Context, i int, digest string, t *too
 	}
 	var igzip func() string
 	t.crew = nil
-	defer reading.Add(-1)
-	blobs := max(int(reading.Add(1)), t.atOnce())
-	if several(img.Layers[i].Size, runtime.GOMAXPROCS(0), blobs) {
+	size := max(0, img.Layers[i].Size)
+	all := max(reading.Add(size), t.left.Load())
+	defer reading.Add(-size)
+	if several(size, all, runtime.GOMAXPROCS(0)) {
 		t.crew = crew()
-	} else if img.Layers[i].Size >= minIgzip {
+	} else if size >= minIgzip {
 		igzip = findIgzip
 	}
 	l, err := img.readBlob(ctx, i, t, igzip)

@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -129,8 +130,8 @@ type tools struct {
 	file bool // the blob is a file, of which a small read costs little
 	// spare reports whether a processor is idle; nil means that one is.
 	spare func() bool
-	// atOnce returns how many layers of the image are read at a time.
-	atOnce func() int
+	// left is the compressed bytes of the image's layers that are still to be read.
+	left *atomic.Int64
 	// crew decodes gzip on several processors, unless nil.
 	crew *inflate.Crew
 	// all counts the bytes of all layers, and budget what they unpack to; nil where one is
