@@ -84,18 +84,22 @@ func readReports(name string, stdin io.Reader) (*report.Document, *report.Set, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading %s: %w", name, err)
 	}
+	if doc != nil {
+		return doc, nil, withRules([]report.Scanned{{Report: doc}})
+	}
+	return nil, set, withRules(set.Images)
+}
+
+// withRules adds what imgcheck's own packs say of the rules to the reports of images.
+func withRules(images []report.Scanned) error {
 	known, err := packs.LoadPacks(rules.FS)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	if doc != nil {
-		doc.Rules = known.Rules
-		return doc, nil, nil
-	}
-	for i := range set.Images {
-		if d := set.Images[i].Report; d != nil {
+	for _, im := range images {
+		if d := im.Report; d != nil {
 			d.Rules = known.Rules
 		}
 	}
-	return nil, set, nil
+	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
+	"github.com/imgcheck/imgcheck/pkg/fleet"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/policy"
@@ -46,6 +47,8 @@ func manyFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "all-images", Usage: "scan all images in .imgcheck.yaml"},
 		&cli.StringFlag{Name: "input", Aliases: []string{"i"}, Usage: "scan the images in `FILE`, one in a line, or - for the standard input"},
 		&cli.StringFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "scan `N` images at a time", DefaultText: "one for each processor, at most 4"},
+		&cli.StringFlag{Name: "shard", Usage: "of the images, scan part `I/N` only: 0/16 is the first of 16 parts; imgcheck fleet merge joins their reports"},
+		&cli.StringFlag{Name: "report-to", Usage: "store the JSON report in a registry as `REPOSITORY:TAG`, for imgcheck fleet merge"},
 	}
 }
 
@@ -141,8 +144,8 @@ func eachOnce(images []policy.Image) []policy.Image {
 	return list
 }
 
-// listedImages reads the references in a file, one in a line. It leaves out empty lines and
-// those that begin with #.
+// listedImages reads the references in a file: one in a line, where it leaves out empty lines and
+// those that begin with #, or those of pods as JSON.
 func listedImages(name string, stdin io.Reader) ([]string, error) {
 	from := stdin
 	if name != "-" {
@@ -153,6 +156,15 @@ func listedImages(name string, stdin io.Reader) ([]string, error) {
 		defer f.Close()
 		from = f
 	}
+	refs, err := listOrPods(from)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", plain.Name(name), err)
+	}
+	return refs, nil
+}
+
+// imageLines reads a list of references.
+func imageLines(from io.Reader) ([]string, error) {
 	limited := &io.LimitedReader{R: from, N: maxImageList + 1}
 	var refs []string
 	lines := bufio.NewScanner(limited)
@@ -162,15 +174,15 @@ func listedImages(name string, stdin io.Reader) ([]string, error) {
 			continue
 		}
 		if strings.ContainsAny(ref, " \t") {
-			return nil, fmt.Errorf("%s: %q: write one image in a line", plain.Name(name), ref)
+			return nil, fmt.Errorf("%q: write one image in a line", ref)
 		}
 		refs = append(refs, ref)
 	}
 	switch {
 	case lines.Err() != nil:
-		return nil, fmt.Errorf("%s: %w", plain.Name(name), source.PathError(lines.Err()))
+		return nil, source.PathError(lines.Err())
 	case limited.N <= 0:
-		return nil, fmt.Errorf("%s: is larger than %d KiB: it is no list of images", plain.Name(name), maxImageList>>10)
+		return nil, fmt.Errorf("is larger than %d KiB: it is no list of images", maxImageList>>10)
 	}
 	return refs, nil
 }
@@ -195,7 +207,7 @@ type many struct {
 	memory *semaphore.Weighted // of manyMemory
 }
 
-// scanMany scans several images and writes one report. Images that cannot be scanned are in it,
+// scanMany scans several images, perhaps those of a shard, and writes one report. Images that cannot be scanned are in it,
 // and make the command fail when all else is done.
 func (o *options) scanMany(c *cli.Context, images []policy.Image) error {
 	if len(images) > maxImages {
@@ -236,8 +248,14 @@ func (o *options) scanMany(c *cli.Context, images []policy.Image) error {
 		out[i].Report = o.decide(im.Report, scans[i])
 	}
 	set := report.NewSet(version(), out)
+	set.Shard = o.shard
 	if err := o.outputs.writeSet(c, set, o.shown()); err != nil {
 		return err
+	}
+	if o.storeAs != "" {
+		if err := fleet.Store(c.Context, o.storeAs, set, source.Options{Insecure: o.layers.Insecure}); err != nil {
+			return fmt.Errorf("--report-to: %w", err)
+		}
 	}
 	if left := set.Summary.NotScanned; left > 0 {
 		return fmt.Errorf("%d of %d images could not be scanned", left, len(images))

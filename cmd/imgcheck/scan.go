@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/pkg/dockerfile"
+	"github.com/imgcheck/imgcheck/pkg/fleet"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
@@ -58,6 +59,12 @@ func scanCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			if c.String("shard") != "" {
+				if images, o.shard, err = shardOf(images, c.String("shard")); err != nil {
+					return err
+				}
+			}
+			many = many || o.shard != nil || o.storeAs != ""
 			if o.everyPlatform {
 				images = eachPlatform(c.Context, images, o.layers)
 				many = many || len(images) > 1
@@ -132,6 +139,10 @@ type options struct {
 	progress *progress
 	// everyPlatform scans an image for each of its platforms.
 	everyPlatform bool
+	// shard is the part of the images that is scanned, or nil for all.
+	shard *report.Shard
+	// storeAs is the name in a registry for the report of several images, or "".
+	storeAs string
 }
 
 // imageScan are the options of the scan of one image.
@@ -161,8 +172,15 @@ func scanOptions(c *cli.Context) (*options, error) {
 			return nil, err
 		}
 	}
-	o.layers, err = imageOptions(c)
-	return o, err
+	if o.layers, err = imageOptions(c); err != nil {
+		return nil, err
+	}
+	if o.storeAs = c.String("report-to"); o.storeAs != "" { // before an image is read
+		if err := fleet.CheckStore(o.storeAs, o.layers.Insecure); err != nil {
+			return nil, fmt.Errorf("--report-to %q: %w", o.storeAs, err)
+		}
+	}
+	return o, nil
 }
 
 // forImage returns the options of the scan of an image: its own of the policy, unless a flag

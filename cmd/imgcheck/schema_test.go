@@ -64,7 +64,9 @@ func TestSetSchema(t *testing.T) {
 	}
 	list = append(list, report.Scanned{Ref: "gone", Error: "is not there"})
 	var b bytes.Buffer
-	if err := report.SetJSON(&b, report.NewSet("v1", list), report.Options{}); err != nil {
+	set := report.NewSet("v1", list)
+	set.Shard = report.NewShard(1, 2, []string{"a"})
+	if err := report.SetJSON(&b, set, report.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	doc, err := jsonschema.UnmarshalJSON(&b)

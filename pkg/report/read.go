@@ -79,7 +79,14 @@ func readSet(b []byte) (*Set, error) {
 		}
 		im.Report = d
 	}
-	return NewSet(s.Imgcheck, s.Images), nil
+	if s.Shard != nil {
+		if err := s.Shard.check(); err != nil {
+			return nil, fmt.Errorf("not a JSON report of imgcheck: %w", err)
+		}
+	}
+	set := NewSet(s.Imgcheck, s.Images)
+	set.Shard = s.Shard
+	return set, nil
 }
 
 // checkRead checks a document that was read, and counts its findings anew.

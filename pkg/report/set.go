@@ -20,9 +20,11 @@ const SetSchema = "imgcheck.reports/1"
 
 // Set is the reports of the images that were scanned together.
 type Set struct {
-	Schema   string     `json:"schema"`
-	Imgcheck string     `json:"imgcheck,omitempty"`
-	Summary  SetSummary `json:"summary"`
+	Schema   string `json:"schema"`
+	Imgcheck string `json:"imgcheck,omitempty"`
+	// Shard is the part of a list that these images are, or nil for a whole.
+	Shard   *Shard     `json:"shard,omitempty"`
+	Summary SetSummary `json:"summary"`
 	// Causes are the root causes of problems of two and more images, the gravest first.
 	Causes []Shared `json:"causes,omitempty"`
 	// Images are in the order in which they were asked for.

@@ -1,0 +1,351 @@
+//go:build !windows
+
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/sync/errgroup"
+	"gopkg.in/yaml.v3"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/testdata/images"
+)
+
+// fleetSize returns the number of images of TestFleet, and how many megabytes each of their ten
+// bases has: some by default, so that the test is over in seconds, and those of FLEET=1000,100 by
+// hand.
+func fleetSize(t *testing.T) (n, mb int) {
+	n, mb = 96, 0
+	if by := os.Getenv("FLEET"); by != "" {
+		if _, err := fmt.Sscanf(by, "%d,%d", &n, &mb); err != nil {
+			t.Fatalf("FLEET=%s: write it like 1000,100", by)
+		}
+	}
+	return n, mb
+}
+
+// holding is a registry that holds a request for the manifest of one repository, until its client
+// is gone: that client can be killed at this image, whenever that may be.
+type holding struct {
+	next http.Handler
+	mu   sync.Mutex
+	held map[string]func() // by repository
+}
+
+func (h *holding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	var kill func()
+	for repo, do := range h.held {
+		if strings.HasPrefix(r.URL.Path, "/v2/"+repo+"/manifests/") {
+			kill = do
+			delete(h.held, repo)
+		}
+	}
+	h.mu.Unlock()
+	if kill == nil {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	kill()
+	<-r.Context().Done()
+}
+
+// kill arranges that a process is killed when it asks for an image.
+func (h *holding) kill(repo string, do func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held[repo] = do
+}
+
+// pushFleet pushes n images over ten shared bases, each of which has mb megabytes beside its
+// text, and returns their references at host.
+func pushFleet(t *testing.T, server *imagetest.Server, host string, n, mb int) []string {
+	t.Helper()
+	texts := []string{"ort-no-cudnn", "torch-healthy", "soname-link-missing", "jax-no-cudnn", "cupy-healthy"}
+	bases := make([]v1.Image, 10)
+	for i := range bases {
+		data, err := images.Text(texts[i%len(texts)] + ".txtar")
+		if err != nil {
+			t.Fatal(err)
+		}
+		bases[i] = imagetest.V1(t, string(data)+fmt.Sprintf("-- 8/srv/base%d --\ntext\nbase %d\n", i, i))
+		if mb > 0 {
+			noise := make([]byte, mb<<20)
+			rand.NewChaCha8([32]byte{byte(i)}).Read(noise)
+			bases[i] = over(t, bases[i], "srv/noise", noise)
+		}
+	}
+	var refs []string
+	for i := range n {
+		repo := fmt.Sprintf("team/app%04d", i)
+		if _, err := server.Push(repo+":1", over(t, bases[i*7%len(bases)], "srv/app", []byte(repo))); err != nil {
+			t.Fatal(err)
+		}
+		refs = append(refs, host+"/"+repo+":1")
+	}
+	return refs
+}
+
+// over returns an image with one more layer, of one file.
+func over(t *testing.T, base v1.Image, name string, content []byte) v1.Image {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))}); err != nil {
+		t.Fatal(err)
+	}
+	w.Write(content)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	img, err := mutate.AppendLayers(base, static.NewLayer(b.Bytes(), types.DockerUncompressedLayer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+// emittedJob is the part of a Job with its list that a node needs to run its containers.
+type emittedJob struct {
+	Data map[string]string
+	Spec struct {
+		Completions int
+		Template    struct {
+			Spec struct {
+				Containers []struct {
+					Args         []string
+					Env          []struct{ Name, Value string }
+					VolumeMounts []struct {
+						Name      string
+						MountPath string `yaml:"mountPath"`
+					} `yaml:"volumeMounts"`
+				}
+			}
+		}
+	}
+}
+
+// node runs the containers of a Job as a machine of a cluster would: with the arguments, the variables and the
+// volumes of the Job, and with nothing else.
+type node struct {
+	program string
+	job     emittedJob
+	mounts  map[string]string // the directories of volumes, by path in the container
+}
+
+// newNode reads what imgcheck fleet has written, and makes the volumes.
+func newNode(t *testing.T, text string) *node {
+	t.Helper()
+	program, err := exec.LookPath("imgcheck")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{program: program, mounts: map[string]string{}}
+	for d := yaml.NewDecoder(strings.NewReader(text)); ; {
+		var one emittedJob
+		err := d.Decode(&one)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one.Data != nil {
+			n.job.Data = one.Data
+		} else {
+			n.job.Spec = one.Spec
+		}
+	}
+	for _, m := range n.job.Spec.Template.Spec.Containers[0].VolumeMounts {
+		n.mounts[m.MountPath] = t.TempDir()
+		if m.Name == "images" {
+			for file, text := range n.job.Data {
+				if err := os.WriteFile(filepath.Join(n.mounts[m.MountPath], file), []byte(text), 0o444); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	return n
+}
+
+// shard returns the process of a shard.
+func (n *node) shard(i int) *exec.Cmd {
+	c := n.job.Spec.Template.Spec.Containers[0]
+	var args []string
+	for _, a := range c.Args {
+		a = strings.ReplaceAll(a, "$(JOB_COMPLETION_INDEX)", strconv.Itoa(i))
+		for path, dir := range n.mounts { // --input=/imgcheck/images, --output=json=/reports/…
+			if strings.Contains(a, "="+path+"/") {
+				a = strings.Replace(a, "="+path+"/", "="+dir+"/", 1)
+				break
+			}
+		}
+		args = append(args, a)
+	}
+	cmd := exec.Command(n.program, args...)
+	cmd.Dir = n.mounts["/tmp"]
+	cmd.Env = []string{"PATH=/usr/local/bin", "HOME=" + n.mounts["/tmp"], "JOB_COMPLETION_INDEX=" + strconv.Itoa(i)}
+	for _, e := range c.Env {
+		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
+	}
+	return cmd
+}
+
+// runShards runs shards, two at a time, and returns the exit status of each; -1 if a signal has
+// ended it. One for which killAt has a repository is killed when it asks for that image.
+func (n *node) runShards(t *testing.T, registry *holding, shards []int, killAt map[int]string) map[int]int {
+	t.Helper()
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	var g errgroup.Group
+	g.SetLimit(2)
+	for _, i := range shards {
+		g.Go(func() error {
+			cmd := n.shard(i)
+			var errs bytes.Buffer
+			cmd.Stderr = &errs
+			begun := make(chan struct{})
+			if repo := killAt[i]; repo != "" {
+				registry.kill(repo, func() { <-begun; cmd.Process.Kill() })
+			}
+			if err := cmd.Start(); err != nil {
+				return err
+			}
+			close(begun)
+			err := cmd.Wait()
+			if err != nil && !errors.As(err, new(*exec.ExitError)) {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[i] = cmd.ProcessState.ExitCode()
+			if statuses[i] == exitFailed && !strings.Contains(errs.String(), "could not be scanned") {
+				return fmt.Errorf("shard %d: %s", i, errs.String())
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return statuses
+}
+
+// TestFleet scans images in the 16 shards of a Job, each in a process as its container would. A
+// fifth of the shards is lost: two are killed in the middle of their images, and one never runs.
+// These run again, and another one twice. The merged report has the same bytes as that of one
+// scan of all images, whatever the order. FLEET=1000,100 takes as many images, over bases of 100 MB.
+func TestFleet(t *testing.T) {
+	n, mb := fleetSize(t)
+	server := imagetest.Serve(t)
+	registry := &holding{next: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: server.Host}), held: map[string]func(){}}
+	front := httptest.NewServer(registry)
+	defer front.Close()
+	host := strings.TrimPrefix(front.URL, "http://")
+	refs := append(pushFleet(t, server, host, n, mb), host+"/team/app0040x:1") // the last is not there
+
+	imgcheck := func(want int, args ...string) (stdout, stderr string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if got := run(t.Context(), append([]string{"imgcheck"}, args...), &out, &errs); got != want {
+			t.Fatalf("imgcheck %q: status %d: %s", args, got, errs.String())
+		}
+		return out.String(), errs.String()
+	}
+	list := filepath.Join(t.TempDir(), "images")
+	if err := os.WriteFile(list, []byte(strings.Join(refs, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const shards, gone = 16, 6 // the shard with the image that is not there
+	text, _ := imgcheck(exitOK, "fleet", "--emit", "job", "-i", list, "--shards", strconv.Itoa(shards), "--claim", "reports", "--", "--no-fixes")
+	job := newNode(t, text)
+	if job.job.Spec.Completions != shards {
+		t.Fatalf("%d completions", job.job.Spec.Completions)
+	}
+	listed := strings.Fields(job.job.Data["images"])
+	repository := func(shard, k int) string { // of the image k of a shard
+		_, repo, _ := strings.Cut(strings.TrimSuffix(listed[shard*len(listed)/shards+k], ":1"), "/")
+		return repo
+	}
+	var all []int
+	for i := range shards {
+		if i != 7 { // whose node never comes
+			all = append(all, i)
+		}
+	}
+	for i, status := range job.runShards(t, registry, all, map[int]string{2: repository(2, 0), 11: repository(11, 3)}) {
+		want := map[int]int{2: -1, 11: -1, gone: exitFailed}[i]
+		if status != want {
+			t.Errorf("shard %d ended with %d, want %d", i, status, want)
+		}
+	}
+	reports := func() []string {
+		names, err := filepath.Glob(filepath.Join(job.mounts["/reports"], "*.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	if _, why := imgcheck(exitFailed, append([]string{"fleet", "merge"}, reports()...)...); !strings.Contains(why, "3 of 16 shards is missing: run --shard I/16 again for I = 2, 7, 11") {
+		t.Error(why)
+	}
+
+	early := filepath.Join(t.TempDir(), "early.json") // of shard 4, which runs twice
+	first := slices.IndexFunc(reports(), func(name string) bool { return strings.HasSuffix(name, "-4.json") })
+	if err := os.Rename(reports()[first], early); err != nil {
+		t.Fatal(err)
+	}
+	job.runShards(t, registry, []int{2, 4, 7, 11}, nil)
+	names := reports()
+	if len(names) != shards {
+		t.Fatalf("%d reports", len(names))
+	}
+	merge := func(names ...string) string {
+		out, errs := imgcheck(exitOK, append([]string{"fleet", "merge", "-f", "json"}, names...)...)
+		if errs != "" {
+			t.Error(errs)
+		}
+		return out
+	}
+	merged := merge(names...)
+	slices.Reverse(names)
+	if merge(append(names, early, names[3])...) != merged {
+		t.Error("the order of the reports, or that one is there twice, changes the merged one")
+	}
+	whole := filepath.Join(t.TempDir(), "whole.json")
+	imgcheck(exitFailed, "scan", "--no-cache", "--config", "none", "--no-fixes", "-q", "-i", list, "-o", "json="+whole)
+	if merge(whole) != merged {
+		t.Error("the shards' reports, merged, are not that of one scan")
+	}
+	_, set, err := report.ReadAny(strings.NewReader(merged))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if set.Summary.Images != n+1 || set.Summary.NotScanned != 1 || set.Summary.Failing < n/2 || len(set.Causes) == 0 {
+		t.Errorf("%+v, %d causes", set.Summary, len(set.Causes))
+	}
+}
