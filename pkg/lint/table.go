@@ -1,5 +1,7 @@
 package lint
 
+import "slices"
+
 // rule is a row of the table: a function, and the IDs of the packs' rules whose findings it
 // returns. Most functions have one. Those that look for the cause of a failure have one for
 // each cause.
@@ -9,6 +11,9 @@ type rule struct {
 	// perProcess is set if the function returns a finding for each process that meets a
 	// cause. group merges those into one.
 	perProcess bool
+	// machines is set if the rules' errors and warnings are about the GPUs and drivers of a
+	// scan alone.
+	machines bool
 }
 
 // table has all rules. Their order decides nothing but the order of findings that are equal
@@ -57,12 +62,25 @@ var table = []rule{
 	{ids: ids("mixed-releases", "shadowed-library", "cuda-major-mismatch", "undefined-symbol", "torch-extension-mismatch"), find: mixtures, perProcess: true},
 	{ids: ids("stub-driver"), find: drivers, perProcess: true},
 	{ids: ids("named-library"), find: namedLibraries},
-	{ids: ids("no-gpu-code", "needs-newer-driver", "ptx-jit", "compiler-lacks-gpu", "arch-list-differs"), find: gpuCode},
+	{ids: ids("no-gpu-code", "needs-newer-driver", "ptx-jit", "compiler-lacks-gpu", "arch-list-differs"), find: gpuCode, machines: true},
 	{ids: ids("not-examined"), find: unexamined},
 	{ids: ids("nothing-examined"), find: unjudged},
 }
 
 func ids(list ...string) []string { return list }
+
+// Applied returns the IDs of the rules that a scan applies, sorted; with machines, those that
+// judge an image for GPUs and drivers, too.
+func Applied(machines bool) []string {
+	var list []string
+	for _, r := range table {
+		if machines || !r.machines {
+			list = append(list, r.ids...)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
 
 // perProcess returns the IDs of the rules whose findings group merges by cause.
 func perProcess(table []rule) map[string]bool {
