@@ -51,8 +51,9 @@ buildkit: ## pkg/buildkit, pkg/dockerline, and what --emit writes, against a bui
 	BUILDKIT=$(CURDIR)/bin $(GO) test -count=1 -tags buildkitd ./pkg/buildkit ./pkg/dockerline
 	BUILDKIT=$(CURDIR)/bin $(GO) test -count=1 -tags buildkitd -run '^TestEmitted' -skip '^TestEmittedSources$$' ./cmd/imgcheck
 
-contract: ## what gpus --emit writes, against Kubernetes' own evaluators
+contract: ## what gpus --emit, fleet and attest write, against Kubernetes' own evaluators and checks
 	$(GO) test -C test/contract -count=1 ./...
+	$(GO) test -C test/fleet -count=1 ./...
 
 N ?= 2000
 SEED ?= 1

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs shellcheck over the shell scripts (but test data), with those in action.yml and in
-# GitLab's template; actionlint over action.yml, written as a workflow, since it reads nothing else;
+# GitLab's template; actionlint over action.yml, written as a workflow, since it reads nothing else,
+# and over a workflow of imgcheck fleet;
 # and Vale (test/vale) over Go comments and Markdown.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,6 +29,8 @@ awk '
 grep -q '^      - id: scan$' "$tmp/action.yml" || { echo "test/lint.sh finds no steps in action.yml" >&2; exit 1; }
 go -C test/actionlint tool actionlint -stdin-filename action.yml - <"$tmp/action.yml"
 go -C test/actionlint tool actionlint "$PWD"/.github/workflows/*.yml
+go run ./cmd/imgcheck fleet --emit github --shards 2 --schedule '0 3 * * 1' ghcr.io/org/app:1 app:2 -- --gpu 'RTX 4090' >"$tmp/fleet.yml"
+go -C test/actionlint tool actionlint -stdin-filename fleet.yml - <"$tmp/fleet.yml"
 
 awk '
   BEGIN { print "#!/bin/sh\nset -eu" }

@@ -78,7 +78,6 @@ var (
 // layers, are in one shard. It refuses one that is not in a registry: an engine's machines
 // have no other.
 func Images(refs []string) ([]string, error) {
-	size := 0
 	list := slices.Compact(slices.Sorted(slices.Values(refs)))
 	for _, ref := range list {
 		if scheme, _ := source.Split(ref); scheme != "registry" || strings.Contains(ref, "://") {
@@ -87,19 +86,26 @@ func Images(refs []string) ([]string, error) {
 		if _, err := source.ParseReference(ref, false); err != nil || !reference.MatchString(ref) {
 			return nil, fmt.Errorf("%q is no reference of an image in a registry", ref)
 		}
-		size += len(ref) + 1
 	}
-	if len(list) == 0 {
-		return nil, errors.New("there is no image: name some, or say -i FILE")
+	return list, checkSize(list)
+}
+
+// checkSize returns an error if a list has no image, or more than an engine takes.
+func checkSize(list []string) error {
+	switch size := len(strings.Join(list, "\n")); {
+	case len(list) == 0:
+		return errors.New("there is no image: name some, or say -i FILE")
+	case size > MaxList:
+		return fmt.Errorf("the list of %d images has %d KiB, and a ConfigMap holds 1 MiB: make several fleets of it", len(list), size>>10)
 	}
-	if size > MaxList {
-		return nil, fmt.Errorf("the list of %d images has %d KiB, and a ConfigMap holds 1 MiB: make several fleets of it", len(list), size>>10)
-	}
-	return list, nil
+	return nil
 }
 
 // check checks a fleet and sets what was left to it.
 func (f *Fleet) check(kind string) error {
+	if err := checkSize(f.Images); err != nil {
+		return err
+	}
 	if f.Shards == 0 {
 		f.Shards = min((len(f.Images)+perShard-1)/perShard, report.MaxShards)
 		if kind == "github" {
