@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/imgcheck/imgcheck/pkg/fleet"
+	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
@@ -37,6 +40,7 @@ func fleetCommand() *cli.Command {
 			&cli.StringFlag{Name: "input", Aliases: []string{"i"}, Usage: "the images in `FILE`, one in a line, or pods as JSON; - is the standard input"},
 			&cli.IntFlag{Name: "shards", Usage: "divide the images into `N` shards", DefaultText: "one for each 20 images"},
 			&cli.IntFlag{Name: "parallel", Usage: "run `N` shards at a time", DefaultText: "8 at most"},
+			&cli.StringFlag{Name: "config", Usage: "the policy `FILE` of all scans, which the objects carry with them", DefaultText: "none"},
 			&cli.BoolFlag{Name: "pin", Usage: "ask the registries for the digests of tags, and scan those"},
 			&cli.StringFlag{Name: "reports", Usage: "shards store their reports in the `REPOSITORY` of a registry"},
 			&cli.StringFlag{Name: "claim", Usage: "shards write their reports to the volume of a PersistentVolumeClaim `NAME` (ReadWriteMany)"},
@@ -68,7 +72,7 @@ const defaultImage = "ghcr.io/imgcheck/imgcheck"
 // mergeFlags and emitFlags are flags of one of the two forms of the command.
 var (
 	mergeFlags = []string{"from", "format", "output", "category", "template", "all", "quiet"}
-	emitFlags  = []string{"emit", "input", "shards", "parallel", "pin", "reports", "claim", "name", "namespace", "image", "secret", "queue", "schedule", "release"}
+	emitFlags  = []string{"emit", "input", "shards", "parallel", "config", "pin", "reports", "claim", "name", "namespace", "image", "secret", "queue", "schedule", "release"}
 )
 
 // refuseFlags returns an error if one of the flags was said.
@@ -115,8 +119,13 @@ func emitFleet(c *cli.Context) error {
 			return err
 		}
 	}
+	rules, err := fleetPolicy(c)
+	if err != nil {
+		return err
+	}
 	f := &fleet.Fleet{
-		Name: c.String("name"), Namespace: c.String("namespace"), Images: images, Shards: c.Int("shards"), Parallel: c.Int("parallel"),
+		Policy: rules,
+		Name:   c.String("name"), Namespace: c.String("namespace"), Images: images, Shards: c.Int("shards"), Parallel: c.Int("parallel"),
 		Imgcheck: c.String("image"), Release: c.String("release"), Queue: c.String("queue"), Secret: c.String("secret"),
 		Schedule: c.String("schedule"), Reports: c.String("reports"), Claim: c.String("claim"), Scan: scan,
 	}
@@ -124,6 +133,48 @@ func emitFleet(c *cli.Context) error {
 		f.Imgcheck = defaultImage + ":" + releaseTag()
 	}
 	return f.Write(c.App.Writer, c.String("emit"))
+}
+
+// fleetPolicy returns the text of --config. It refuses a policy that names files: it is read in a
+// directory of its own, as a shard reads it.
+func fleetPolicy(c *cli.Context) (string, error) {
+	name := c.String("config")
+	if name == "" || name == "none" {
+		return "", nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return "", fmt.Errorf("--config: %w", source.PathError(err))
+	}
+	defer f.Close()
+	text, err := readPolicyText(f)
+	if err != nil {
+		return "", fmt.Errorf("--config %s: %w", name, err)
+	}
+	dir, err := os.MkdirTemp("", "imgcheck-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	alone := filepath.Join(dir, filepath.Base(name))
+	if err := os.WriteFile(alone, text, 0o600); err != nil {
+		return "", err
+	}
+	p, err := policy.Load(alone)
+	if err == nil {
+		p, err = p.Resolve(policyFrom(c))
+	}
+	if err != nil {
+		return "", errors.New(strings.ReplaceAll("--config: "+err.Error(), alone, name))
+	}
+	files := p.Rules != "" || p.Baseline != ""
+	for _, im := range p.Images {
+		files = files || im.Dockerfile != ""
+	}
+	if files {
+		return "", fmt.Errorf("--config %s: it names files (rules, baseline or dockerfile), which the shards do not have", name)
+	}
+	return string(text), nil
 }
 
 // releaseTag returns the tag of the image of this release, or latest.
@@ -135,7 +186,7 @@ func releaseTag() string {
 }
 
 // fleetsOwn are the flags of a scan that a fleet sets, or that name files of this machine.
-var fleetsOwn = []string{"input", "i", "shard", "output", "o", "format", "f", "report-to", "all-images", "template", "fail-on", "baseline", "dockerfile", "rules", "cache-dir", "env"}
+var fleetsOwn = []string{"input", "i", "shard", "output", "o", "format", "f", "report-to", "all-images", "template", "fail-on", "config", "baseline", "dockerfile", "rules", "cache-dir", "env"}
 
 // checkScanFlags checks that words are flags of imgcheck scan that a shard can have.
 func checkScanFlags(words []string) error {

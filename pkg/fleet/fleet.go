@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/imgcheck/imgcheck/pkg/report"
 	"github.com/imgcheck/imgcheck/pkg/source"
@@ -57,6 +58,8 @@ type Fleet struct {
 	Reports string
 	// Claim is a volume (PersistentVolumeClaim, ReadWriteMany) for reports, or "".
 	Claim string
+	// Policy is the text of a policy (.imgcheck.yaml) for the scans, or "".
+	Policy string
 	// Scan are more arguments of imgcheck scan.
 	Scan []string
 }
@@ -106,6 +109,9 @@ func (f *Fleet) check(kind string) error {
 	if err := checkSize(f.Images); err != nil {
 		return err
 	}
+	if len(strings.Join(f.Images, "\n"))+len(f.Policy) > MaxList {
+		return errors.New("the list of images and the policy are too large for a ConfigMap, which holds 1 MiB: make several fleets of it")
+	}
 	if f.Shards == 0 {
 		f.Shards = min((len(f.Images)+perShard-1)/perShard, report.MaxShards)
 		if kind == "github" {
@@ -128,8 +134,10 @@ func (f *Fleet) check(kind string) error {
 		return fmt.Errorf("--parallel %d: say 1 to %d, the number of shards", f.Parallel, f.Shards)
 	case f.Reports != "" && f.Claim != "":
 		return errors.New("--reports and --claim are two places for the reports: say one of them")
-	case kind == "github" && len(strings.Join(f.Images, "\n")) > maxVariable:
-		return fmt.Errorf("the list has more than %d KiB, which a step of GitHub cannot have: make several fleets of it", maxVariable>>10)
+	case kind == "github" && strings.Contains(f.Policy, "${{"):
+		return errors.New("GitHub would read ${{ in the policy")
+	case kind == "github" && max(len(strings.Join(f.Images, "\n")), len(f.Policy)) > maxVariable:
+		return fmt.Errorf("the list, or the policy, has more than %d KiB, which a step of GitHub cannot have: make several fleets of it", maxVariable>>10)
 	case kind == "github" && f.Namespace+f.Queue+f.Secret+f.Claim+f.Reports != "":
 		return errors.New("a workflow of GitHub has no --namespace, --queue, --secret and --claim, and keeps the reports itself")
 	case kind == "argo" && f.Claim != "":
@@ -139,12 +147,20 @@ func (f *Fleet) check(kind string) error {
 	case kind == "cronjob" && f.Schedule == "":
 		return errors.New("a CronJob needs a --schedule, such as '0 3 * * 1'")
 	}
+	if !printable(strings.NewReplacer("\n", "", "\t", "", "\r", "").Replace(f.Policy)) {
+		return errors.New("the policy has characters that are no text")
+	}
 	for _, a := range f.Scan {
-		if strings.ContainsFunc(a, unicode.IsControl) || strings.Contains(a, "$(") || strings.Contains(a, "{{") {
-			return fmt.Errorf("%q: an engine would read $( and {{ in an argument", a)
+		if !printable(a) || strings.Contains(a, "$(") || strings.Contains(a, "{{") {
+			return fmt.Errorf("%q: an argument must be text, and an engine would read $( and {{ in it", a)
 		}
 	}
 	return f.checkNames()
+}
+
+// printable reports whether YAML has a text as it is (https://yaml.org/spec/1.2.2/#51-character-set).
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == 0xfffe || r == 0xffff || r == 0xfeff })
 }
 
 // checkNames checks what the templates write into documents.
@@ -181,7 +197,7 @@ func (f *Fleet) checkNames() error {
 // runs, and the same list has the same ones.
 func (f *Fleet) Run() string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%q\n%q\n%d\n%s\n", f.Images, f.Scan, f.Shards, f.Imgcheck)
+	fmt.Fprintf(sum, "%q\n%q\n%d\n%s\n%q\n", f.Images, f.Scan, f.Shards, f.Imgcheck, f.Policy)
 	return f.Name + "-" + hex.EncodeToString(sum.Sum(nil))[:8]
 }
 

@@ -128,11 +128,11 @@ func TestRun(t *testing.T) {
 // FuzzWrite states the law of what is written: either a field is refused, or the documents are
 // YAML that has it as it is.
 func FuzzWrite(f *testing.F) {
-	f.Add("imgcheck", "true", "q", "123", "ghcr.io/imgcheck/imgcheck:v1", "0 3 * * 1", "ghcr.io/org/reports", "--gpu=L4")
-	f.Add("a", "0x1", "1e3", "null", "a", "* * * * *", "a/b", "--gpu=\"RTX 4090\"")
-	f.Add("a", "~", "a: b", "#", "a", "", "", "'")
-	f.Fuzz(func(t *testing.T, name, namespace, queue, secret, image, schedule, reports, arg string) {
-		fleet := &Fleet{Name: name, Namespace: namespace, Images: []string{"a:1"}, Imgcheck: image, Queue: queue, Secret: secret, Schedule: schedule, Reports: reports, Scan: []string{arg}}
+	f.Add("imgcheck", "true", "q", "123", "ghcr.io/imgcheck/imgcheck:v1", "0 3 * * 1", "ghcr.io/org/reports", "--gpu=L4", "ignore: []\n")
+	f.Add("a", "0x1", "1e3", "null", "a", "* * * * *", "a/b", "--gpu=\"RTX 4090\"", "a: |\n  b\u00e4\t\n")
+	f.Add("a", "~", "a: b", "#", "a", "", "", "'", "\u2028\u0085")
+	f.Fuzz(func(t *testing.T, name, namespace, queue, secret, image, schedule, reports, arg, policy string) {
+		fleet := &Fleet{Name: name, Namespace: namespace, Images: []string{"a:1"}, Imgcheck: image, Queue: queue, Secret: secret, Schedule: schedule, Reports: reports, Scan: []string{arg}, Policy: policy}
 		var b bytes.Buffer
 		if err := fleet.Write(&b, "cronjob"); err != nil {
 			if b.Len() > 0 {
@@ -156,7 +156,11 @@ func FuzzWrite(f *testing.F) {
 		if len(docs) != 2 || docs[0]["kind"] != "ConfigMap" || docs[1]["kind"] != "CronJob" {
 			t.Fatalf("%d documents", len(docs))
 		}
-		if want := (object{"images": "a:1\n"}); fmt.Sprint(docs[0]["data"]) != fmt.Sprint(want) {
+		want := object{"images": "a:1\n"}
+		if policy != "" {
+			want["imgcheck.yaml"] = policy
+		}
+		if fmt.Sprint(docs[0]["data"]) != fmt.Sprint(want) {
 			t.Errorf("data %v", docs[0]["data"])
 		}
 		spec := docs[1]["spec"].(object)

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"text/template"
@@ -88,7 +89,11 @@ func (p *page) Args() []string {
 		return []string{"fleet", "merge", "--from=" + p.Reports + ":" + p.Run(), "--output=json=" + p.at.reports + "/" + p.Run() + ".json"}
 	}
 	args := []string{"scan", "--input=" + p.at.list, fmt.Sprintf("--shard=%s/%d", p.at.index, p.Shards), "--fail-on=never"}
-	for _, own := range []string{"--config=none", "--timeout=" + shardTime, "--jobs=2", "--no-cache", "--quiet"} {
+	config := "none"
+	if p.Policy != "" {
+		config = path.Join(path.Dir(p.at.list), policyFile)
+	}
+	for _, own := range []string{"--config=" + config, "--timeout=" + shardTime, "--jobs=2", "--no-cache", "--quiet"} {
 		if name, _, _ := strings.Cut(own, "="); !p.says(name) {
 			args = append(args, own)
 		}
@@ -101,6 +106,9 @@ func (p *page) Args() []string {
 	}
 	return append(args, p.Scan...)
 }
+
+// policyFile is the name of the policy, beside the list.
+const policyFile = "imgcheck.yaml"
 
 // shardTime bounds a shard: GitHub ends a job after six hours.
 const shardTime = "5h30m"

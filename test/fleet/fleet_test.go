@@ -53,6 +53,7 @@ func fleets() map[string]*fleet.Fleet {
 	registry := *small
 	registry.Namespace, registry.Queue, registry.Secret, registry.Reports, registry.Shards = "1234", "true", "null", "ghcr.io/org/reports", 2
 	registry.Scan = []string{"--gpu", "RTX 4090", "--driver=535"}
+	registry.Policy = "ignore:\n  - id: missing-library\n    reason: \"it runs on the CPU\"\n"
 	claim := *small
 	claim.Claim, claim.Name = "reports", strings.Repeat("a", 42)
 	large := *small
