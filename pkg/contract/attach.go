@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/static"
 
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
@@ -26,11 +25,17 @@ func (img *Image) Attach(ctx context.Context, o source.Options) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	to, err := source.PutArtifact(ctx, ref.Context(), source.Artifact{
-		Type: nfdArtifact, Subject: &img.Subject, Layers: []v1.Layer{static.NewLayer(spec, nfdSpec)},
-	}, o)
+	to, err := source.NewArtifacts(ref.Context(), o)
+	if err != nil {
+		return "", err
+	}
+	blob, err := to.Blob(ctx, spec, nfdSpec)
 	if err != nil {
 		return "", fmt.Errorf("attaching to %s: %w", img.Ref, err)
 	}
-	return to.String(), nil
+	at, err := to.Put(ctx, v1.Manifest{ArtifactType: nfdArtifact, Subject: &img.Subject, Layers: []v1.Descriptor{blob}}, "")
+	if err != nil {
+		return "", fmt.Errorf("attaching to %s: %w", img.Ref, err)
+	}
+	return at.String(), nil
 }

@@ -78,7 +78,7 @@ func fetched(t *testing.T, ref string, subject *v1.Descriptor) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Subject == nil || m.Subject.Digest != subject.Digest || m.Subject.Size != subject.Size || m.Config.MediaType != "application/vnd.oci.empty.v1+json" || m.Config.Size != 2 || len(m.Layers) != 1 || m.Layers[0].MediaType != nfdSpec {
+	if m.Subject == nil || m.Subject.Digest != subject.Digest || m.Subject.Size != subject.Size || m.Config.MediaType != source.EmptyConfig || m.Config.Size != 2 || len(m.Layers) != 1 || m.Layers[0].MediaType != nfdSpec {
 		t.Errorf("manifest %s", d.Manifest)
 	}
 	l, err := remote.Layer(at.Context().Digest(m.Layers[0].Digest.String()))

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/imgcheck/imgcheck/pkg/report"
@@ -67,9 +66,20 @@ func Store(ctx context.Context, ref string, set *report.Set, o source.Options) e
 	if b.Len() > maxStored {
 		return fmt.Errorf("the report has %d MiB: scan in more shards", b.Len()>>20)
 	}
-	_, err = source.PutArtifact(ctx, tag.Context(), source.Artifact{
-		Type: reportArtifact, Tag: tag.TagStr(), Layers: []v1.Layer{static.NewLayer(b.Bytes(), reportLayer)},
-	}, o)
+	return put(ctx, tag, b.Bytes(), o)
+}
+
+// put stores a packed report.
+func put(ctx context.Context, tag name.Tag, packed []byte, o source.Options) error {
+	to, err := source.NewArtifacts(tag.Context(), o)
+	if err != nil {
+		return err
+	}
+	blob, err := to.Blob(ctx, packed, reportLayer)
+	if err != nil {
+		return err
+	}
+	_, err = to.Put(ctx, v1.Manifest{ArtifactType: reportArtifact, Layers: []v1.Descriptor{blob}}, tag.TagStr())
 	return err
 }
 

@@ -6,9 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/random"
-	"github.com/google/go-containerregistry/pkg/v1/static"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/report"
@@ -68,7 +66,7 @@ func TestFetchForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	for tag, content := range map[string][]byte{"plain-0": whole.Bytes(), "empty-0": nil} {
-		if _, err := source.PutArtifact(ctx, repo.Context(), source.Artifact{Type: reportArtifact, Tag: tag, Layers: []v1.Layer{static.NewLayer(content, reportLayer)}}, source.Options{}); err != nil {
+		if err := put(ctx, repo.Context().Tag(tag), content, source.Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}

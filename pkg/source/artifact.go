@@ -2,10 +2,8 @@ package source
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -16,59 +14,48 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Artifact is a thing that a registry stores beside images (OCI image-spec, manifest.md, "Guidelines for
-// Artifact Usage").
-type Artifact struct {
-	Type    string         // a media type
-	Subject *v1.Descriptor // the manifest that it refers to, or nil
-	Layers  []v1.Layer
-	Tag     string // a name beside its digest, or ""
+// EmptyConfig is the media type of the config of an artifact that has none. Its content is
+// {} (OCI image-spec, manifest.md).
+const EmptyConfig = types.MediaType("application/vnd.oci.empty.v1+json")
+
+// Artifacts writes OCI artifacts to a repository. It logs in once. Any number of goroutines
+// may use it.
+type Artifacts struct {
+	repo   name.Repository
+	pusher *remote.Pusher
 }
 
-// emptyConfig is the config of an artifact that has none.
-const emptyConfig = types.MediaType("application/vnd.oci.empty.v1+json")
+// NewArtifacts returns a writer to a repository. It sends nothing yet.
+func NewArtifacts(repo name.Repository, o Options) (*Artifacts, error) {
+	p, err := remote.NewPusher(remote.WithUserAgent("imgcheck"), remote.WithAuthFromKeychain(authn.DefaultKeychain),
+		remote.WithTransport(PushTransport(o.Insecure, o.Sleep)))
+	return &Artifacts{repo, p}, err
+}
 
-// artifactManifest is a manifest to store.
-type artifactManifest struct{ raw []byte }
-
-// RawManifest returns the manifest.
-func (a artifactManifest) RawManifest() ([]byte, error) { return a.raw, nil }
-
-// MediaType returns the type of an image's manifest, which artifacts have, too.
-func (a artifactManifest) MediaType() (types.MediaType, error) { return types.OCIManifestSchema1, nil }
-
-// PutArtifact stores an artifact in a repository of a registry: its blobs first, then its
-// manifest. One with a subject becomes a referrer of it, by the API for that or, where a registry
-// has none, by a tag. The same artifact has the same digest, with which PutArtifact returns its
-// reference.
-func PutArtifact(ctx context.Context, repo name.Repository, a Artifact, o Options) (name.Digest, error) {
-	options := []remote.Option{
-		remote.WithContext(ctx), remote.WithUserAgent("imgcheck"), remote.WithAuthFromKeychain(authn.DefaultKeychain),
-		remote.WithTransport(PushTransport(o.Insecure, o.Sleep)),
+// Blob uploads a blob, unless the repository has it, and returns its descriptor.
+func (a *Artifacts) Blob(ctx context.Context, content []byte, mediaType types.MediaType) (v1.Descriptor, error) {
+	l := static.NewLayer(content, mediaType)
+	d, err := partial.Descriptor(l)
+	if err == nil {
+		err = a.pusher.Upload(ctx, a.repo, l)
 	}
-	manifest := v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1, ArtifactType: a.Type, Subject: a.Subject}
-	put := func(l v1.Layer) (v1.Descriptor, error) {
-		if err := remote.WriteLayer(repo, l, options...); err != nil {
-			return v1.Descriptor{}, RegistryError(repo.Tag(cmp.Or(a.Tag, "latest")), err)
-		}
-		d, err := partial.Descriptor(l)
-		if err != nil {
-			return v1.Descriptor{}, err
-		}
-		return *d, nil
+	if err != nil {
+		return v1.Descriptor{}, RegistryError(a.repo.Tag(""), err)
 	}
+	return *d, nil
+}
+
+// Put uploads the manifest of an artifact, which has no config, and returns a reference by
+// its digest. Its layers must be there already. If it has a subject and the registry lacks
+// the API for referrers, Put lists it under the tag for them. A tag, unless empty, names it
+// as well.
+func (a *Artifacts) Put(ctx context.Context, m v1.Manifest, tag string) (name.Digest, error) {
+	m.SchemaVersion, m.MediaType = 2, types.OCIManifestSchema1
 	var err error
-	if manifest.Config, err = put(static.NewLayer([]byte("{}"), emptyConfig)); err != nil {
+	if m.Config, err = a.Blob(ctx, []byte("{}"), EmptyConfig); err != nil {
 		return name.Digest{}, err
 	}
-	for _, l := range a.Layers {
-		d, err := put(l)
-		if err != nil {
-			return name.Digest{}, err
-		}
-		manifest.Layers = append(manifest.Layers, d)
-	}
-	raw, err := json.Marshal(manifest)
+	raw, err := json.Marshal(m)
 	if err != nil {
 		return name.Digest{}, err
 	}
@@ -76,13 +63,22 @@ func PutArtifact(ctx context.Context, repo name.Repository, a Artifact, o Option
 	if err != nil {
 		return name.Digest{}, err
 	}
-	stored := repo.Digest(digest.String())
-	var to name.Reference = stored
-	if a.Tag != "" {
-		to = repo.Tag(a.Tag)
+	at := a.repo.Digest(digest.String())
+	to := name.Reference(at)
+	if tag != "" {
+		to = a.repo.Tag(tag)
 	}
-	if err := remote.Put(to, artifactManifest{raw}, options...); err != nil {
-		return name.Digest{}, fmt.Errorf("storing %s: %w", WrittenName(to.String()), RegistryError(to, err))
+	if err := a.pusher.Put(ctx, to, artifact{raw}); err != nil {
+		return name.Digest{}, RegistryError(to, err)
 	}
-	return stored, nil
+	return at, nil
 }
+
+// artifact is the manifest of an artifact.
+type artifact struct{ raw []byte }
+
+// RawManifest returns the manifest.
+func (a artifact) RawManifest() ([]byte, error) { return a.raw, nil }
+
+// MediaType returns the type of an image's manifest, which OCI's artifacts have, too.
+func (a artifact) MediaType() (types.MediaType, error) { return types.OCIManifestSchema1, nil }
