@@ -30,7 +30,8 @@ func fleetCommand() *cli.Command {
 			"IMAGE is an image in a registry; -i FILE has one in a line, or is what `kubectl get pods -o json`\n" +
 			"writes. SCAN-FLAGS are flags of imgcheck scan for each shard.\n\n" +
 			"fleet merge joins the reports of shards, in any order and also if one is there twice, into one report. It\n" +
-			"fails if the report of a shard is missing. --from fetches them from the repository of --reports.\n\n" +
+			"fails if the report of a shard is missing. --from fetches them from the repository of --reports.\n" +
+			"The exit status is 0 whatever the reports say.\n\n" +
 			"Examples:\n" +
 			"   imgcheck fleet -i list -- --gpu L4 | kubectl apply --server-side -f -\n" +
 			"   kubectl get pods -A -o json | imgcheck fleet -i - --claim reports\n" +

@@ -60,6 +60,9 @@ func scanCommand() *cli.Command {
 				return err
 			}
 			if c.String("shard") != "" {
+				if !many && c.NArg() == 0 {
+					return errors.New("--shard takes a part of a list: say -i FILE or --all-images")
+				}
 				if images, o.shard, err = shardOf(images, c.String("shard")); err != nil {
 					return err
 				}

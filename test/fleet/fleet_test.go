@@ -191,6 +191,9 @@ func TestArgo(t *testing.T) {
 				}
 				container := *one.Container
 				container.Name = "main"
+				if len(container.Command) == 0 || w.Spec.AutomountServiceAccountToken != nil {
+					t.Error("Argo's own container needs a token, and its executor a command")
+				}
 				restricted(t, &corev1.PodTemplateSpec{Spec: corev1.PodSpec{SecurityContext: w.Spec.SecurityContext, Containers: []corev1.Container{container}, Volumes: w.Spec.Volumes}})
 				mounted := map[string]bool{}
 				for _, v := range w.Spec.Volumes {
