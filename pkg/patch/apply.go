@@ -33,6 +33,10 @@ type Patched struct {
 	Env []EnvEdit
 
 	layer *newLayer
+	// rewritten is set for an image with new layers in the place of old ones, and kept are the
+	// layers that it has of the base.
+	rewritten bool
+	kept      []v1.Descriptor
 }
 
 // Index returns the index of the new layer, to merge over the base's layers; keep is as

@@ -242,7 +242,7 @@ func (b *Base) open(ctx context.Context, doc *source.Document, listed v1.Hash, o
 	}
 	img.listed, img.name = listed, b.name()
 	mark := img.mark()
-	if mark.origin == "" {
+	if mark.origin == "" || o.AsFound {
 		return img, nil
 	}
 	if !mark.whole {

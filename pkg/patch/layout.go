@@ -125,12 +125,17 @@ func writeFile(path string, write func(io.Writer) error) error {
 // it at the end. It replaces a link rather than following it: links of a hostile layout
 // may lead anywhere.
 func replaceFile(path string, write func(io.Writer) error) error {
-	f, err := disk.createTemp(filepath.Dir(path), ".imgcheck-")
+	return replaceFileAs(filepath.Dir(path), func(w io.Writer) (string, error) { return filepath.Base(path), write(w) })
+}
+
+// replaceFileAs does so for a file of a directory whose name is known once it is written.
+func replaceFileAs(dir string, write func(io.Writer) (name string, err error)) error {
+	f, err := disk.createTemp(dir, ".imgcheck-")
 	if err != nil {
 		return source.PathError(err)
 	}
 	defer disk.remove(f.Name())
-	err = write(f)
+	name, err := write(f)
 	if err == nil {
 		err = f.Chmod(0o644)
 	}
@@ -141,7 +146,7 @@ func replaceFile(path string, write func(io.Writer) error) error {
 		err = cerr
 	}
 	if err == nil {
-		err = disk.rename(f.Name(), path)
+		err = disk.rename(f.Name(), filepath.Join(dir, name))
 	}
 	return source.PathError(err)
 }
@@ -207,10 +212,12 @@ func (p *Patched) asOCI() (*Patched, error) {
 		return nil, err
 	}
 	e := edits{doc: doc}
-	says := p.Base.says()
-	says[keyConfig] = digestOf(p.Config).String()
-	for _, k := range slices.Sorted(maps.Keys(says)) {
-		e.set(quote(says[k]), "annotations", k)
+	if !p.rewritten {
+		says := p.Base.says()
+		says[keyConfig] = digestOf(p.Config).String()
+		for _, k := range slices.Sorted(maps.Keys(says)) {
+			e.set(quote(says[k]), "annotations", k)
+		}
 	}
 	found, img, out := *p.Base.Image, *p.Base, *p
 	found.MediaType, img.Image = types.OCIManifestSchema1, &found

@@ -6,7 +6,7 @@
 // and config with the edits. [Publish] puts it into a registry, an OCI layout, a docker
 // archive or a daemon: blobs first, then the config, then the manifest, then the name, so
 // that a failure at any point leaves the name as it was. [Undo] restores the image that a
-// name had before.
+// name had before. [PublishRewritten] publishes an image of which some layers are written anew.
 //
 // The package does not know why a file is added or a variable changed, nor where files
 // come from. [source] finds the base, and fetches it.
@@ -72,6 +72,8 @@ type Options struct {
 	// AllowCopy allows layers of the base to be read and sent if the target cannot
 	// take them from where they are.
 	AllowCopy bool
+	// AsFound opens a patched image itself rather than its origin.
+	AsFound bool
 	// Env is as in [source.Options].
 	Env []string
 	// Note, when set, is called with one line for each decision: an attestation left

@@ -25,6 +25,8 @@ type target interface {
 	// base puts a layer of the base, and layer a new blob.
 	base(ctx context.Context, g *guarded) error
 	layer(ctx context.Context, l v1.Layer) error
+	// stream puts a new blob whose digest is known only once it is written.
+	stream(ctx context.Context, l *streamed) error
 	putManifest(ctx context.Context, raw []byte, mt types.MediaType) error
 	// putName puts a manifest and gives it the target's name. If the name has changed
 	// since it was looked up, it stays as it is: a [movedError].
@@ -156,7 +158,7 @@ func (b *Base) publish(ctx context.Context, patched []*Patched, t target, o Opti
 			return "", err
 		}
 	}
-	if toLayout && !t.same(b.src) {
+	if toLayout && !t.same(b.src) && !patched[0].rewritten {
 		if err := before.keepOrigin(ctx, patched, t, o); err != nil {
 			return "", err
 		}
@@ -275,8 +277,11 @@ func (b *Base) result(patched []*Patched, o Options) ([]byte, types.MediaType, e
 
 // put puts the layers, then the config. The caller puts the manifest.
 func (p *Patched) put(ctx context.Context, t target, o Options) error {
-	img := p.Base
-	if err := putLayers(ctx, t, img.Store, img.manifest.Layers, o); err != nil {
+	img, list := p.Base, p.Base.manifest.Layers
+	if p.rewritten {
+		list = p.kept
+	}
+	if err := putLayers(ctx, t, img.Store, list, o); err != nil {
 		return err
 	}
 	if p.layer != nil {
