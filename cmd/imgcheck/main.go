@@ -130,7 +130,7 @@ func bounded(s string) string {
 
 func newApp(stdout, stderr io.Writer) *cli.App {
 	commands := []*cli.Command{
-		scanCommand(), patchCommand(), explainCommand(), rulesCommand(), convertCommand(), diffCommand(), commentCommand(), initCommand(), hookCommand(), lintCommand(), lspCommand(), importsCommand(), whyCommand(), lddCommand(), gpusCommand(), sizeCommand(), fleetCommand(), attestCommand(),
+		scanCommand(), patchCommand(), explainCommand(), rulesCommand(), convertCommand(), diffCommand(), commentCommand(), initCommand(), hookCommand(), lintCommand(), lspCommand(), importsCommand(), whyCommand(), lddCommand(), gpusCommand(), sizeCommand(), fleetCommand(), attestCommand(), slimCommand(),
 		cacheCommand(), demoCommand(), completionCommand(), manCommand(), versionCommand(),
 	}
 	limitAll(commands)

@@ -47,11 +47,17 @@ func judge(ctx context.Context, ref string, img *layers.Image, o Options) (*Judg
 	if err != nil {
 		return nil, err
 	}
+	return judged(ctx, ref, img, o, set, fsys)
+}
+
+// judged judges img, of which fsys has the files.
+func judged(ctx context.Context, ref string, img *layers.Image, o Options, set *packs.Packs, fsys *layers.FS) (*Judged, error) {
 	o.begin(Judging)
 	j := &Judged{
 		Image: &replay.Image{FS: fsys, Config: img.Config, Machines: o.Machines}, Packs: set,
 		about: describe(img), opts: o, counts: o.Policy.Counting(ref, set.Rules),
 	}
+	var err error
 	if j.Result, err = lint.Run(ctx, j.Image, set); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,86 @@
+package slim
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/source"
+)
+
+// Write writes a layer of img, the image that the plan was made for, as it will be: an
+// uncompressed tar. It reads the old layer as a stream, and the new one as it goes by: its
+// error says if the new one's files are not those that the plan foretells. The old layer's digest
+// is verified at its end, so that what was written counts only if there is no error.
+func (p *Plan) Write(ctx context.Context, img *source.Image, layer int, w io.Writer) error {
+	blob, err := img.Blob(ctx, layer, nil)
+	if err != nil {
+		return err
+	}
+	defer blob.Close()
+	unpacked, err := layers.Unpack(blob)
+	if err != nil {
+		return err
+	}
+	defer unpacked.Close()
+	if err := p.rewrite(layer, w, unpacked); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, blob) // at whose end its digest is verified
+	return err
+}
+
+// rewrite copies the tar of a layer without the files that go, and checks the copy.
+func (p *Plan) rewrite(layer int, w io.Writer, r io.Reader) error {
+	indexed, feed := io.Pipe()
+	var g errgroup.Group
+	g.Go(func() error {
+		l, err := layers.ReadLayer(indexed, nil)
+		if err == nil {
+			err = differs(p.without(layer), l)
+		}
+		indexed.CloseWithError(err)
+		return err
+	})
+	err := Rewrite(io.MultiWriter(w, feed), r, p.edit(layer))
+	feed.CloseWithError(err) // nil is the end
+	if checked := g.Wait(); err == nil {
+		err = checked
+	}
+	return err
+}
+
+// edit returns what becomes of the members of a layer's tar. It knows a file by the name in the
+// tar: one that leads through a link of the layer stays, and is found by the check.
+func (p *Plan) edit(layer int) func(Member) (Edit, error) {
+	gone := p.gone[layer]
+	return func(m Member) (Edit, error) {
+		return Edit{Drop: m.Typeflag != tar.TypeDir && gone[path.Clean("/" + m.Name)[1:]]}, nil
+	}
+}
+
+// errForetold begins the errors of a layer that was written and is not the foretold one.
+var errForetold = errors.New("the new layer is not as foretold")
+
+// differs returns an error unless an index is the foretold one.
+func differs(want, got *layers.Layer) error {
+	if !slices.Equal(want.Whiteouts, got.Whiteouts) || !slices.Equal(want.Opaque, got.Opaque) {
+		return fmt.Errorf("%w: it hides other files", errForetold)
+	}
+	for i, e := range want.Entries {
+		if i == len(got.Entries) || !same(e, got.Entries[i]) {
+			return fmt.Errorf("%w: it differs at /%s", errForetold, e.Path)
+		}
+	}
+	if n := len(want.Entries); len(got.Entries) > n {
+		return fmt.Errorf("%w: it has /%s", errForetold, got.Entries[n].Path)
+	}
+	return nil
+}
