@@ -71,10 +71,10 @@ func (r *Run) hand(fn value, a *args) {
 	if r.frame.vars != m.names || !a.open && !isUnknown(fn) {
 		return
 	}
-	if a.open && isUnknown(fn) {
-		m.handed = byValue
-	} else if a.open {
+	if _, ok := fn.(*builtin); a.open && ok {
 		m.handed = max(m.handed, perhaps)
+	} else if a.open {
+		m.handed = byValue
 	}
 	for _, v := range a.pos {
 		if isOf(v, m) {
@@ -93,7 +93,7 @@ type handing int
 
 const (
 	notHanded handing = iota
-	perhaps           // a function that is known got arguments that are not
+	perhaps           // a function whose work is known got arguments that are not
 	byValue
 )
 
