@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"debug/elf"
+	"encoding/binary"
 	"slices"
 
 	"github.com/imgcheck/imgcheck/pkg/gpucode"
@@ -35,22 +36,7 @@ func (p *reader) startGPU() {
 	if !p.wantsSymbols || !p.wide || p.w.size > maxFile || len(p.loads) == 0 || p.obj.Machine == emCUDA {
 		return
 	}
-	loads := slices.Clone(p.loads)
-	slices.SortStableFunc(loads, func(a, b segment) int { return cmp.Compare(a.off, b.off) })
-	mixed := loads[0].flags&elf.PF_X != 0
-	var areas []gpucode.Area
-	last := uint64(0)
-	for _, s := range loads {
-		if s.off >= uint64(p.w.size) {
-			continue
-		}
-		off, end := max(s.off, last), s.off+min(s.filesz, uint64(p.w.size)-s.off)
-		if off >= end || s.flags&elf.PF_X != 0 && !mixed {
-			continue
-		}
-		areas = append(areas, gpucode.Area{Off: int64(off), End: int64(end)})
-		last = end
-	}
+	areas, last := codeAreas(p.loads, uint64(p.w.size))
 	if h := p.sectionHeaders; h.entry == 64 && h.n <= heldSections && h.off < uint64(p.w.size) && h.off > uint64(p.w.room)+heldNames {
 		p.w.hold(int64(h.off)-heldNames, heldNames+int64(h.entry)*int64(h.n))
 	}
@@ -60,6 +46,59 @@ func (p *reader) startGPU() {
 	p.gpu = gpucode.NewWalker(areas)
 	p.gpu.Feed(0, p.w.head)
 	p.w.gpu = p.gpu
+}
+
+// codeAreas returns the parts of a file that may have GPU code, by its segments, and the end of
+// the last.
+func codeAreas(segments []segment, size uint64) (areas []gpucode.Area, last uint64) {
+	loads := slices.Clone(segments)
+	slices.SortStableFunc(loads, func(a, b segment) int { return cmp.Compare(a.off, b.off) })
+	mixed := loads[0].flags&elf.PF_X != 0
+	for _, s := range loads {
+		if s.off >= size {
+			continue
+		}
+		off, end := max(s.off, last), s.off+min(s.filesz, size-s.off)
+		if off >= end || s.flags&elf.PF_X != 0 && !mixed {
+			continue
+		}
+		areas = append(areas, gpucode.Area{Off: int64(off), End: int64(end)})
+		last = end
+	}
+	return areas, last
+}
+
+// CodeAreas returns the parts of an ELF file of size bytes in which [Reader] searches GPU code,
+// by the file's first bytes, which must hold the program headers. It returns none for a file
+// that is no 64-bit little-endian one for a host.
+func CodeAreas(head []byte, size int64) []gpucode.Area {
+	var h elf.Header64
+	n := binary.Size(h)
+	if len(head) < n || !bytes.HasPrefix(head, []byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB)}) {
+		return nil
+	}
+	if _, err := binary.Decode(head, binary.LittleEndian, &h); err != nil || elf.Machine(h.Machine) == emCUDA {
+		return nil
+	}
+	var loads []segment
+	for i := range uint64(h.Phnum) {
+		var p elf.Prog64
+		off := h.Phoff + i*uint64(h.Phentsize)
+		if h.Phoff > uint64(len(head)) || off > uint64(len(head)) || int(h.Phentsize) < binary.Size(p) {
+			return nil
+		}
+		if _, err := binary.Decode(head[off:], binary.LittleEndian, &p); err != nil {
+			return nil
+		}
+		if elf.ProgType(p.Type) == elf.PT_LOAD {
+			loads = append(loads, segment{off: p.Off, filesz: p.Filesz, flags: elf.ProgFlag(p.Flags)})
+		}
+	}
+	if len(loads) == 0 || size > maxFile {
+		return nil
+	}
+	areas, _ := codeAreas(loads, uint64(size))
+	return areas
 }
 
 // finishGPU reads the rest of the areas with GPU code and sets the object's GPU.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/pyimport"
 	"github.com/imgcheck/imgcheck/pkg/replay"
@@ -169,8 +170,11 @@ func (f *finder) unusable(e *layers.Entry) int64 {
 	}
 	var n int64
 	for _, g := range code.Groups {
-		for i, needed := range f.tables.Needed(g, f.GPUs) {
-			if !needed {
+		if g.Cut || g.Section != gpucode.FatbinSection { // a driver may link code of other sections
+			continue
+		}
+		for i, needed := range f.tables.Needed(g.Entries, f.GPUs) {
+			if e := g.Entries[i]; !needed && e.Flags&gpucode.Unsure == 0 && !e.IsStripped() {
 				n += g.Payloads[i]
 			}
 		}

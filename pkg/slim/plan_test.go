@@ -60,22 +60,38 @@ func TestPlan(t *testing.T) {
 		text string
 		want string // what goes; then, behind a bar, what stays
 	}{
-		"removed and rewritten": {"-- 0/a/old --\n1\n-- 0/a/file --\n1\n-- 0/a/rest --\n1\n-- 1/a/.wh.old --\n-- 1/a/file --\n2\n",
-			"0:/a/file 0:/a/old |"},
-		"hard links go together": {"-- 0/a/rest --\n1\n-- 0/a/old --\n1\n-- 0/a/same --\nhardlink a/old\n-- 1/a/.wh.old --\n-- 1/a/.wh.same --\n",
-			"0:/a/old |"},
-		"a directory of the layer below would show": {"-- 0/d/in --\n1\n-- 1/d --\nfile\n-- 2/d/other --\n2\n",
-			"0:/d/in | 1:/d"},
-		"a cache over a cache": {"-- 0/root/.cache/pip --\ndir\n-- 0/root/.cache/pip/a --\n1\n-- 1/root/.cache/pip/a --\n2\n-- 1/root/.cache/pip --\ndir\n",
-			"0:/root/.cache/pip/a 1:/root/.cache/pip/a |"},
-		"a cache over another file": {"-- 0/root/.cache/pip/a --\nsymlink b\n-- 1/root/.cache/pip/a --\n2\n-- 1/root/.cache/pip --\ndir\n",
-			"| 1:/root/.cache/pip/a"},
-		"the directory of a cache stays": {"-- 0/var/lib/apt/lists/a --\n1\n-- 0/var/lib/apt/lists/b --\n1\n",
-			"0:/var/lib/apt/lists/a | 0:/var/lib/apt/lists/b"},
-		"a hidden directory may go": {"-- 0/a/rest --\n1\n-- 0/a/b/c/old --\n1\n-- 1/a/.wh.b --\n",
-			"0:/a/b/c/old |"},
-		"mapped": {"-- 0/root/.cache/pip --\ndir\n-- 0/root/.cache/pip/mapped --\n1\n-- 0/root/.cache/pip/not --\n1\n",
-			"0:/root/.cache/pip/not | 0:/root/.cache/pip/mapped"},
+		"removed and rewritten": {
+			"-- 0/a/old --\n1\n-- 0/a/file --\n1\n-- 0/a/rest --\n1\n-- 1/a/.wh.old --\n-- 1/a/file --\n2\n",
+			"0:/a/file 0:/a/old |",
+		},
+		"hard links go together": {
+			"-- 0/a/rest --\n1\n-- 0/a/old --\n1\n-- 0/a/same --\nhardlink a/old\n-- 1/a/.wh.old --\n-- 1/a/.wh.same --\n",
+			"0:/a/old |",
+		},
+		"a directory of the layer below would show": {
+			"-- 0/d/in --\n1\n-- 1/d --\nfile\n-- 2/d/other --\n2\n",
+			"0:/d/in | 1:/d",
+		},
+		"a cache over a cache": {
+			"-- 0/root/.cache/pip --\ndir\n-- 0/root/.cache/pip/a --\n1\n-- 1/root/.cache/pip/a --\n2\n-- 1/root/.cache/pip --\ndir\n",
+			"0:/root/.cache/pip/a 1:/root/.cache/pip/a |",
+		},
+		"a cache over another file": {
+			"-- 0/root/.cache/pip/a --\nsymlink b\n-- 1/root/.cache/pip/a --\n2\n-- 1/root/.cache/pip --\ndir\n",
+			"| 1:/root/.cache/pip/a",
+		},
+		"the directory of a cache stays": {
+			"-- 0/var/lib/apt/lists/a --\n1\n-- 0/var/lib/apt/lists/b --\n1\n",
+			"0:/var/lib/apt/lists/a | 0:/var/lib/apt/lists/b",
+		},
+		"a hidden directory may go": {
+			"-- 0/a/rest --\n1\n-- 0/a/b/c/old --\n1\n-- 1/a/.wh.b --\n",
+			"0:/a/b/c/old |",
+		},
+		"mapped": {
+			"-- 0/root/.cache/pip --\ndir\n-- 0/root/.cache/pip/mapped --\n1\n-- 0/root/.cache/pip/not --\n1\n",
+			"0:/root/.cache/pip/not | 0:/root/.cache/pip/mapped",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _, _ := planned(t, tt.text, func(path string) string {

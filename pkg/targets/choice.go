@@ -45,29 +45,6 @@ func (t *Tables) Choose(entries []gpucode.Entry, arch uint32) Choice {
 	return Choice{}
 }
 
-// Needed reports for each entry of containers whether a GPU of one of the architectures may
-// need its payload: the entry that the driver takes for it, with all that could serve it as
-// well (see [Tables.Choose]). An entry of another kind than machine code and PTX is needed, and
-// so is all that is not in a section from which the driver launches, or is cut off.
-func (t *Tables) Needed(g gpucode.Group, archs []uint32) []bool {
-	needed := make([]bool, len(g.Entries))
-	all := g.Cut || g.Section != gpucode.FatbinSection
-	for i, e := range g.Entries {
-		needed[i] = all || e.Kind != gpucode.SASS && e.Kind != gpucode.PTX || e.Flags&gpucode.Unsure != 0
-	}
-	for _, arch := range archs {
-		c := t.Choose(g.Entries, arch)
-		for i, e := range g.Entries {
-			switch use := t.use(e, arch); {
-			case use == None:
-			case c.Use == Doubtful, use == Doubtful, use == c.Use && e.Arch == c.Entry.Arch:
-				needed[i] = true
-			}
-		}
-	}
-	return needed
-}
-
 // use returns the use of one entry.
 func (t *Tables) use(e gpucode.Entry, arch uint32) Use {
 	sister := e.Arch/10 == arch/10 && e.Arch <= arch
@@ -87,4 +64,29 @@ func (t *Tables) use(e gpucode.Entry, arch uint32) Use {
 func (t *Tables) tegra(arch uint32) bool {
 	a := t.Architecture(arch)
 	return a != nil && a.Tegra
+}
+
+// Needed reports which of a container's entries GPUs of the architectures need: those that a
+// driver takes ([Tables.Choose]) and those beside them that are as good for it, and everything
+// that is neither machine code nor PTX. An entry with the same architecture and other flags
+// stays, too: which of sm_90 and sm_90a a driver takes was not measured.
+func (t *Tables) Needed(entries []gpucode.Entry, archs []uint32) []bool {
+	needed := make([]bool, len(entries))
+	for i, e := range entries {
+		needed[i] = !e.Strippable()
+	}
+	for _, arch := range archs {
+		c := t.Choose(entries, arch)
+		for i, e := range entries {
+			use := t.use(e, arch)
+			switch {
+			case use == None:
+			case c.Use == Doubtful || use == Doubtful: // then all that perhaps runs
+				needed[i] = true
+			case use == c.Use && e.Arch == c.Entry.Arch:
+				needed[i] = true
+			}
+		}
+	}
+	return needed
 }

@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/imgcheck/imgcheck/pkg/gpucode"
@@ -70,33 +71,48 @@ func TestPTXDriver(t *testing.T) {
 	}
 }
 
-// TestNeeded keeps of a container all that a driver may take for one of the GPUs.
+// TestNeeded keeps for each GPU the entries that a driver takes, and all that are no code of a
+// known kind.
 func TestNeeded(t *testing.T) {
-	ir := gpucode.Entry{Kind: gpucode.IR, Arch: 75, Count: 1}
+	all := []gpucode.Entry{
+		sass(80, 0), sass(86, 0), sass(90, 0), sass(90, gpucode.Specific), sass(120, 0),
+		ptx(75, 0), ptx(90, gpucode.Specific), ptx(120, 0),
+		{Kind: gpucode.IR, Arch: 75, Count: 1}, {Kind: 0x40, Arch: 75, Count: 1}, sass(87, 0),
+	}
 	for _, tt := range []struct {
-		section string
-		cut     bool
-		entries []gpucode.Entry
-		archs   []uint32
-		want    string // 1 for an entry that is needed
+		archs []uint32
+		want  string // 1 for an entry that stays
 	}{
-		{gpucode.FatbinSection, false, []gpucode.Entry{sass(75, 0), sass(80, 0), sass(90, 0), ptx(90, 0)}, []uint32{90}, "0010"},
-		{gpucode.FatbinSection, false, []gpucode.Entry{sass(75, 0), sass(80, 0), sass(90, 0), ptx(90, 0)}, []uint32{89, 100}, "0101"},
-		{gpucode.FatbinSection, false, []gpucode.Entry{sass(90, 0), sass(90, gpucode.Specific), ptx(80, 0)}, []uint32{90}, "110"},
-		{gpucode.FatbinSection, false, []gpucode.Entry{sass(75, 0)}, []uint32{90}, "0"},
-		{gpucode.FatbinSection, false, []gpucode.Entry{sass(75, 0), ir}, []uint32{90}, "01"},
-		{gpucode.FatbinSection, false, []gpucode.Entry{sass(80, 0), ptx(80, 0)}, []uint32{87}, "11"},
-		{gpucode.FatbinSection, false, []gpucode.Entry{sass(120, gpucode.Unsure), sass(75, 0)}, []uint32{90}, "10"},
-		{gpucode.FatbinSection, true, []gpucode.Entry{sass(75, 0)}, []uint32{90}, "1"},
-		{gpucode.RelocatableSection, false, []gpucode.Entry{sass(75, 0)}, []uint32{90}, "1"},
-		{"", false, []gpucode.Entry{sass(75, 0)}, []uint32{90}, "1"},
+		{nil, "00000000110"},
+		{[]uint32{80}, "10000000110"},
+		{[]uint32{89}, "01000000111"}, // code for a Jetson perhaps runs there
+		{[]uint32{90}, "00110000110"},
+		{[]uint32{75}, "00000100110"},
+		{[]uint32{100}, "00000100110"}, // PTX for 75; that for 90a is not for it
+		{[]uint32{121}, "00001000110"},
+		{[]uint32{80, 120}, "10001000110"},
 	} {
 		got := ""
-		for _, needed := range Known().Needed(gpucode.Group{Section: tt.section, Cut: tt.cut, Entries: tt.entries}, tt.archs) {
-			got += map[bool]string{false: "0", true: "1"}[needed]
+		for _, kept := range Known().Needed(all, tt.archs) {
+			if kept {
+				got += "1"
+			} else {
+				got += "0"
+			}
 		}
 		if got != tt.want {
-			t.Errorf("%v of %q for %v: %s, want %s", tt.entries, tt.section, tt.archs, got, tt.want)
+			t.Errorf("%v keeps %s, want %s", tt.archs, got, tt.want)
+		}
+		marked := slices.Clone(all)
+		for i := range marked {
+			if got[i] == '0' {
+				marked[i].Arch += gpucode.Stripped
+			}
+		}
+		for _, arch := range tt.archs {
+			if a, b := Known().Choose(all, arch), Known().Choose(marked, arch); a != b {
+				t.Errorf("sm_%d gets %+v, and %+v after the others are stripped", arch, a, b)
+			}
 		}
 	}
 }

@@ -41,7 +41,9 @@ type File struct {
 	Other       *Entries `json:"other,omitempty"`
 	IR          Counts   `json:"ir,omitempty"` // LTO IR, of all sections
 	// Unknown are entries of other kinds, by the number of the kind.
-	Unknown    Counts   `json:"unknown,omitempty"`
+	Unknown Counts `json:"unknown,omitempty"`
+	// Stripped are entries whose code `imgcheck slim --gpu` has overwritten with zeros.
+	Stripped   Counts   `json:"stripped,omitempty"`
 	Containers int      `json:"containers"`
 	Zstd       int      `json:"zstd,omitempty"` // entries that are compressed with zstd
 	PTXISA     []string `json:"ptx_isa,omitempty"`
@@ -97,6 +99,10 @@ func file(name string, code *gpucode.Code) *File {
 		part := f.part(g.Section)
 		for _, e := range g.Entries {
 			n := times * int(e.Count)
+			if e.IsStripped() {
+				count(&f.Stripped, e.Was().Name(), n)
+				continue
+			}
 			if e.Flags&gpucode.Zstd != 0 {
 				f.Zstd += n
 			}
@@ -194,6 +200,7 @@ func (f *File) text(b *strings.Builder) {
 	}
 	line("LTO IR", f.IR.String())
 	line("other kinds", f.Unknown.String())
+	line("stripped", f.Stripped.String())
 	line("PTX ISA", strings.Join(f.PTXISA, " "))
 	if f.Zstd > 0 {
 		line("zstd", fmt.Sprintf("%d entries", f.Zstd))
