@@ -6,8 +6,9 @@ package rules
 import "embed"
 
 // FS holds the packs, *.yaml, in provide/ the tables that package provide reads, and
-// in startup/ those of package startup, in targets/ those of package targets, in size/ the classes of package size, and in dockerlint/
+// in startup/ those of package startup, in targets/ those of package targets, in size/ the classes of package size,
+// in slim/ the terms of package slim, and in dockerlint/
 // the rules and tables of package dockerlint.
 //
-//go:embed *.yaml provide/*.yaml startup/*.yaml targets/*.yaml dockerlint/*.yaml dockerlint/tables/*.yaml size/*.yaml
+//go:embed *.yaml provide/*.yaml startup/*.yaml targets/*.yaml dockerlint/*.yaml dockerlint/tables/*.yaml size/*.yaml slim/*.yaml
 var FS embed.FS

@@ -14,6 +14,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/pkg/slim"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
 func slimCommand() *cli.Command {
@@ -25,19 +26,24 @@ func slimCommand() *cli.Command {
 			"the image with them. Without --drop these are files that a later layer removes or rewrites, and caches of\n" +
 			"package managers. Layers without such files are referenced or mounted, as they are. Nothing of the image\n" +
 			"runs, and layers are streams: they take no disk here, but in an OCI layout.\n\n" +
-			"Before anything is published, imgcheck judges the image without these files. slim is refused unless no\n" +
-			"finding is new and each process loads the same files as before.\n\n" +
+			"With --gpu, GPU code that no named GPU needs becomes zeros in its files: a pull transfers less, while files\n" +
+			"keep their sizes. Libraries whose licence forbids changes stay as they are, unless --modify names its clause.\n\n" +
+			"Before anything is published, imgcheck judges the image without these bytes. slim is refused unless no\n" +
+			"finding is new, each process loads the same files and each named GPU has the same verdict as before.\n\n" +
 			"IMAGE is in a registry or an OCI layout, and so is NEWREF. slim prints NEWREF@sha256:… on the standard\n" +
 			"output, everything else on the standard error. Signatures and attestations are of the old image, and are\n" +
 			"not carried over.\n\n" +
 			"The exit status is 0 if NEWREF was published, 1 if slim is refused, and 2 if NEWREF could not be made.\n\n" +
 			"Examples:\n" +
 			"   imgcheck slim ghcr.io/org/app:1.0 --dry-run\n" +
-			"   imgcheck slim ghcr.io/org/app:1.0 -t ghcr.io/org/app:1.0-slim \\\n" +
-			"      --compress zstd",
+			"   imgcheck slim ghcr.io/org/app:1.0 -t ghcr.io/org/app:1.0-l40s \\\n" +
+			"      --gpu L40S --compress zstd",
 		Flags: fromEnvironment(slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "tag", Aliases: []string{"t"}, Usage: "publish the result as `NEWREF`"},
 			&cli.StringSliceFlag{Name: "drop", Usage: "drop the files of `CLASS`, as size names it, in place of the safe classes; may be repeated", DefaultText: strings.Join(scan.SafeClasses, ", ")},
+			&cli.StringSliceFlag{Name: "gpu", Usage: "drop the GPU code that `GPU` does not need (L40S, sm_89, 8.9); may be repeated: the code for each stays"},
+			&cli.BoolFlag{Name: "accept-nvidia-license", Usage: "accept the licences of NVIDIA's libraries"},
+			&cli.StringSliceFlag{Name: "modify", Usage: "change libraries of NVIDIA's against `CLAUSE` of their licence (cuda-1.2, cudnn-2.2), because another agreement lets you; may be repeated"},
 			&cli.StringFlag{Name: "compress", Usage: "compress new layers with `gzip or zstd`", DefaultText: "as the old layer"},
 			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "judge the image without the files, print what can go, and publish nothing"},
 			&cli.BoolFlag{Name: "allow-copy", Usage: "copy the image's other layers if the target cannot reference them"},
@@ -56,7 +62,7 @@ func slimCommand() *cli.Command {
 // slimming are the checked flags of a slim, and the state of its run.
 type slimming struct {
 	ref, target string
-	drop        []string
+	what        scan.SlimOptions
 	compress    string
 	dry         bool
 	scan        scan.Options
@@ -67,8 +73,9 @@ type slimming struct {
 
 func slimOptions(c *cli.Context) (*slimming, error) {
 	s := &slimming{
-		ref: c.Args().First(), target: c.String("tag"), drop: c.StringSlice("drop"), compress: c.String("compress"),
+		ref: c.Args().First(), target: c.String("tag"), compress: c.String("compress"),
 		dry: c.Bool("dry-run"), out: c.App.Writer, errs: c.App.ErrWriter,
+		what: scan.SlimOptions{Classes: c.StringSlice("drop"), Modify: c.StringSlice("modify")},
 	}
 	switch {
 	case c.NArg() != 1:
@@ -81,6 +88,23 @@ func slimOptions(c *cli.Context) (*slimming, error) {
 	for _, scheme := range []string{"dir:", "docker:", "docker-archive:", "oci-archive:"} {
 		if strings.HasPrefix(s.ref, scheme) {
 			return nil, fmt.Errorf("%s: slim reads images of registries and OCI layouts: push it first, or copy it into a layout (skopeo copy %s oci:DIR)", s.ref, s.ref)
+		}
+	}
+	switch gpus := c.StringSlice("gpu"); {
+	case len(s.what.Modify) > 0 && !c.Bool("accept-nvidia-license"):
+		return nil, errors.New("--modify changes libraries of NVIDIA's: add --accept-nvidia-license if you may do so")
+	case len(s.what.Modify) > 0 && len(gpus) == 0:
+		return nil, errors.New("--modify is about GPU code: say with --gpu which stays")
+	default:
+		for _, name := range gpus {
+			m, err := targets.Known().Machine(name, "")
+			if err == nil && m.Arch == 0 {
+				err = errors.New("is empty: say a GPU, like L40S")
+			}
+			if err != nil {
+				return nil, fmt.Errorf("--gpu: %w", err)
+			}
+			s.what.GPUs = append(s.what.GPUs, m)
 		}
 	}
 	of := &s.scan.Layers
@@ -109,7 +133,7 @@ func (s *slimming) run(ctx context.Context) error {
 	var list []*patch.Rewrite
 	var made []*scan.Slimmed
 	for _, img := range base.Images {
-		one, err := scan.Slim(ctx, s.ref, img, s.drop, s.scan)
+		one, err := scan.Slim(ctx, s.ref, img, s.what, s.scan)
 		if errors.As(err, new(*scan.WorseError)) {
 			return refuse("%v; nothing was published", err)
 		}

@@ -20,9 +20,9 @@ const Stripped = 130
 // that is sold.
 const maxStripped = Stripped
 
-// maxContainer bounds the containers that are stripped, in bytes: each is held in memory. The
+// maxHeld bounds the containers that are stripped, in bytes: each is held in memory. The
 // largest that was met has 12 MB (NVSHMEM). A larger one stays as it is.
-const maxContainer = 48 << 20
+const maxHeld = 48 << 20
 
 // IsStripped reports whether the code of the entry was overwritten with zeros.
 func (e Entry) IsStripped() bool {
@@ -129,7 +129,7 @@ func (s *stripper) container(a Area) error {
 		return s.copy(s.pos + word)
 	}
 	end := s.pos + containerHeader + int64(size)
-	if end > a.End || end-s.pos > maxContainer {
+	if end > a.End || end-s.pos > maxHeld {
 		return s.copy(min(end, a.End))
 	}
 	s.buf = slices.Grow(s.buf[:0], int(end-s.pos))[:end-s.pos]

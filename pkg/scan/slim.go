@@ -2,18 +2,24 @@ package scan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/imgcheck/imgcheck/pkg/fix"
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/size"
 	"github.com/imgcheck/imgcheck/pkg/slim"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
@@ -30,42 +36,96 @@ type Slimmed struct {
 	Size *size.Result
 }
 
+// SlimOptions say which bytes of an image go.
+type SlimOptions struct {
+	// Classes are those of package size whose files go; none means [SafeClasses].
+	Classes []string
+	// GPUs are those that the image is for: GPU code that none of them needs goes. Without any,
+	// all stays.
+	GPUs []targets.Machine
+	// Modify are the IDs of clauses ([slim.Terms]) that the user may act against.
+	Modify []string
+}
+
 // Slim reads and judges base, one of the images that [patch.OpenBase] has found behind ref, and
-// plans to drop the files of the classes; none means [SafeClasses]. A file that a replayed
-// process maps stays. It returns a [*WorseError] if the image would be worse without the
-// files of the plan: if there were a finding more, or one that weighs more, or a process mapped
-// other files.
-func Slim(ctx context.Context, ref string, base *patch.Image, classes []string, o Options) (*Slimmed, error) {
+// plans to drop files and GPU code. A file that a replayed process maps stays. It returns a
+// [*WorseError] if the image would be worse without the bytes of the plan: if there were a finding
+// more, or one that weighs more, a process mapped other files, or the verdict on one of the GPUs was
+// another one.
+func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o Options) (*Slimmed, error) {
 	known, err := size.LoadClasses(rules.FS)
 	if err != nil {
 		return nil, err
 	}
-	if len(classes) == 0 {
-		classes = SafeClasses
+	terms, err := slim.LoadTerms(rules.FS)
+	if err != nil {
+		return nil, err
 	}
-	for _, c := range classes {
-		if !slices.ContainsFunc(known, func(k *size.Class) bool { return k.ID == c }) {
-			return nil, fmt.Errorf("there is no class %q: say %s", c, classNames(known))
-		}
+	if err := so.check(known, terms); err != nil {
+		return nil, err
 	}
 	img, err := base.Open(ctx, o.reading())
 	if err != nil {
 		return nil, err
 	}
 	defer img.Close()
+	o.Machines = so.GPUs
 	j, read, err := judgeLayers(ctx, ref, img, o)
 	if err != nil {
 		return nil, err
 	}
 	s := &Slimmed{Base: base, Size: size.Find(read, j.Image.FS, known)}
-	chosen := slices.DeleteFunc(slices.Clone(s.Size.Groups), func(g size.Group) bool { return !slices.Contains(classes, g.ID) })
+	chosen := slices.DeleteFunc(slices.Clone(s.Size.Groups), func(g size.Group) bool { return !slices.Contains(so.Classes, g.ID) })
 	if s.Plan, err = slim.New(read, j.Image.FS, chosen, j.mapped()); err != nil {
 		return nil, err
+	}
+	if len(so.GPUs) > 0 {
+		if forced(j.Image.Config) {
+			return nil, &WorseError{j.about.Ref, errors.New("CUDA_FORCE_PTX_JIT=1 in its environment lets the driver use PTX alone")}
+		}
+		if err := s.Plan.Strip(ctx, img, so.needs(), slim.Leave(terms, so.Modify)); err != nil {
+			return nil, err
+		}
 	}
 	if s.Plan.Empty() {
 		return s, nil
 	}
-	return s, j.proveSlim(ctx, s.Plan)
+	return s, j.proveSlim(ctx, ref, s.Plan, so.GPUs)
+}
+
+// check checks the names of classes and clauses, and sets the classes if none is named.
+func (so *SlimOptions) check(known []*size.Class, terms []*slim.Terms) error {
+	for _, c := range so.Classes {
+		if !slices.ContainsFunc(known, func(k *size.Class) bool { return k.ID == c }) {
+			return fmt.Errorf("there is no class %q: say %s", c, classNames(known))
+		}
+	}
+	for _, m := range so.Modify {
+		if ids := slim.Clauses(terms); !slices.Contains(ids, m) {
+			return fmt.Errorf("there is no clause %q: say %s", m, strings.Join(ids, " or "))
+		}
+	}
+	if len(so.Classes) == 0 {
+		so.Classes = SafeClasses
+	}
+	return nil
+}
+
+// needs returns which entries of a container the GPUs need.
+func (so *SlimOptions) needs() slim.Needs {
+	var archs []uint32
+	for _, m := range so.GPUs {
+		archs = append(archs, m.Arch)
+	}
+	return func(entries []gpucode.Entry) []bool { return targets.Known().Needed(entries, archs) }
+}
+
+// forced reports whether a config's environment lets the driver use PTX alone.
+func forced(c *v1.ConfigFile) bool {
+	return c != nil && slices.ContainsFunc(c.Config.Env, func(v string) bool {
+		name, value, _ := strings.Cut(v, "=")
+		return name == "CUDA_FORCE_PTX_JIT" && value != "0" && value != ""
+	})
 }
 
 func classNames(list []*size.Class) string {
@@ -89,8 +149,8 @@ func (j *Judged) mapped() func(path string) string {
 	return func(path string) string { return by[path] }
 }
 
-// proveSlim judges the image without the files of a plan.
-func (j *Judged) proveSlim(ctx context.Context, plan *slim.Plan) error {
+// proveSlim judges the image as a plan changes it.
+func (j *Judged) proveSlim(ctx context.Context, ref string, plan *slim.Plan, gpus []targets.Machine) error {
 	fsys, err := plan.After()
 	if err != nil {
 		return fmt.Errorf("without the files that can go, the image would have others: %w", err)
@@ -106,7 +166,32 @@ func (j *Judged) proveSlim(ctx context.Context, plan *slim.Plan) error {
 	if err := sameMaps(j.Result.Processes, res.Processes); err != nil {
 		return &WorseError{j.about.Ref, err}
 	}
+	if len(gpus) == 0 {
+		return nil
+	}
+	before, err := contracted(ctx, ref, j.Image, j.Packs)
+	if err != nil {
+		return err
+	}
+	after, err := contracted(ctx, ref, now, j.Packs)
+	if err != nil {
+		return err
+	}
+	for _, m := range gpus {
+		if a, b := rowOf(before.Rows, m), rowOf(after.Rows, m); !reflect.DeepEqual(a, b) {
+			return &WorseError{j.about.Ref, fmt.Errorf("the verdict on %s would be another one", m.Name())}
+		}
+	}
 	return nil
+}
+
+// rowOf returns the verdict on a GPU, or nil.
+func rowOf(rows []*targets.Row, m targets.Machine) *targets.Row {
+	i := slices.IndexFunc(rows, func(r *targets.Row) bool { return r.Arch == fmt.Sprintf("%d.%d", m.Arch/10, m.Arch%10) })
+	if i < 0 {
+		return nil
+	}
+	return rows[i]
 }
 
 // sameMaps returns an error unless the processes are the same and map the same files.
@@ -137,7 +222,7 @@ type WorseError struct {
 }
 
 func (e *WorseError) Error() string {
-	return fmt.Sprintf("%s: without these files the image would not be as it is: %v", e.Ref, e.Reason)
+	return fmt.Sprintf("%s: without these bytes the image would not be as it is: %v", e.Ref, e.Reason)
 }
 
 func (e *WorseError) Unwrap() error { return e.Reason }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -13,16 +14,21 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/size"
 )
 
-// Plan says which files of which layers go.
+// Plan says which files of which layers go, and which lose GPU code.
 type Plan struct {
 	// Dropped are the files that go, in the order of their classes, then by layer and path.
 	Dropped []File
-	// Kept are files of the classes that stay, in the same order.
+	// Stripped are the files whose GPU code for other GPUs becomes zeros, with the number of
+	// these, by layer and path.
+	Stripped []File
+	// Kept are files that stay as they are, in the same orders.
 	Kept []Kept
 
-	read []*layers.Layer
-	fsys *layers.FS
-	gone map[int]map[string]bool // by layer: the paths that go, each name of a file
+	read     []*layers.Layer
+	fsys     *layers.FS
+	gone     map[int]map[string]bool    // by layer: the paths that go, each name of a file
+	changed  map[int]map[string]*change // by layer: the paths with other bytes
+	stripped []*stripping
 }
 
 // File is a file of a layer, with the first of its names.
@@ -44,7 +50,7 @@ type Kept struct {
 // A file stays where the file system would change otherwise by more than that file: where a
 // lower layer would show through, or the layer has a directory only by the file.
 func New(read []*layers.Layer, fsys *layers.FS, groups []size.Group, keep func(path string) string) (*Plan, error) {
-	p := &Plan{read: read, fsys: fsys, gone: map[int]map[string]bool{}}
+	p := &Plan{read: read, fsys: fsys, gone: map[int]map[string]bool{}, changed: map[int]map[string]*change{}}
 	byLayer := make([][]File, len(read))
 	for _, g := range groups {
 		for _, f := range g.Files {
@@ -72,10 +78,14 @@ func New(read []*layers.Layer, fsys *layers.FS, groups []size.Group, keep func(p
 }
 
 // Layers returns the numbers of the layers that change, in their order.
-func (p *Plan) Layers() []int { return slices.Sorted(maps.Keys(p.gone)) }
+func (p *Plan) Layers() []int {
+	list := slices.AppendSeq(slices.Collect(maps.Keys(p.gone)), maps.Keys(p.changed))
+	slices.Sort(list)
+	return slices.Compact(list)
+}
 
 // Empty reports whether no layer changes.
-func (p *Plan) Empty() bool { return len(p.gone) == 0 }
+func (p *Plan) Empty() bool { return len(p.gone) == 0 && len(p.changed) == 0 }
 
 // layer decides about the files of one layer.
 func (p *Plan) layer(i int, list []File, keep func(string) string) {
@@ -207,11 +217,11 @@ func find(l *layers.Layer, p string) *layers.Entry {
 	return l.Entries[i]
 }
 
-// After returns the file system of the image without the files that go. It returns an error
-// if that differs from the old one by more than those files.
+// After returns the file system of the image as it will be. It returns an error if that differs
+// from the old one by more than the plan says.
 func (p *Plan) After() (*layers.FS, error) {
 	list := slices.Clone(p.read)
-	for i := range p.gone {
+	for _, i := range p.Layers() {
 		list[i] = p.without(i)
 	}
 	fsys := layers.Merge(list...)
@@ -242,13 +252,21 @@ func (p *Plan) without(i int) *layers.Layer {
 	}
 	for _, e := range old.Entries {
 		if !gone[e.Path] && (e.Type != layers.ImpliedDir || needed[e.Path]) {
-			l.Entries = append(l.Entries, e)
+			l.Entries = append(l.Entries, p.now(i, e))
 		}
 	}
 	return l
 }
 
-// compare returns an error unless a file system is the old one without the files that go.
+// now returns an entry of a layer as it will be.
+func (p *Plan) now(layer int, e *layers.Entry) *layers.Entry {
+	if c := p.changed[layer][e.Path]; c != nil {
+		return c.entry
+	}
+	return e
+}
+
+// compare returns an error unless a file system is the old one as the plan changes it.
 func (p *Plan) compare(fsys *layers.FS) error {
 	next, stop := iter.Pull2(fsys.All())
 	defer stop()
@@ -261,7 +279,7 @@ func (p *Plan) compare(fsys *layers.FS) error {
 			continue
 		case !more || now.Path > e.Path:
 			return fmt.Errorf("/%s would go as well", e.Path)
-		case layer != from || !same(e, now):
+		case layer != from || !same(p.now(from, e), now):
 			return fmt.Errorf("/%s would be another one, of layer %d", e.Path, layer)
 		}
 		now, layer, more = next()
@@ -276,5 +294,5 @@ func (p *Plan) compare(fsys *layers.FS) error {
 // what is kept of their contents.
 func same(a, b *layers.Entry) bool {
 	return a.Path == b.Path && a.Type == b.Type && a.Caps == b.Caps && a.Mode == b.Mode && a.UID == b.UID && a.GID == b.GID &&
-		a.Size == b.Size && a.Link == b.Link && (a.Object == nil) == (b.Object == nil)
+		a.Size == b.Size && a.Link == b.Link && (a.Object == nil) == (b.Object == nil) && reflect.DeepEqual(a.GPU(), b.GPU())
 }

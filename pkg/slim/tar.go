@@ -31,9 +31,9 @@ type Member struct {
 // Edit says what becomes of a member. The zero value leaves it as it is.
 type Edit struct {
 	Drop bool
-	// Content, unless nil, returns the new content of a regular file, which must be as long as
-	// the old one. It is not called for a sparse file.
-	Content func(old io.Reader) io.Reader
+	// Content, unless nil, writes the new content of a regular file, which must be as long as
+	// the old one; it need not read all of that. It is not called for a sparse file.
+	Content func(w io.Writer, old io.Reader) error
 }
 
 // Rewrite copies an uncompressed tar from r to w, and asks edit about each member but global
@@ -114,17 +114,35 @@ func ended(err error) error {
 func padding(size int64) int64 { return -size & (blockSize - 1) }
 
 // replace writes the new content of a file of size bytes, and reads the old one to its end.
-func (c *copier) replace(content func(io.Reader) io.Reader, size int64) error {
-	old := io.LimitReader(c.r, size)
-	n, err := io.Copy(c.w, io.LimitReader(content(old), size+1))
+func (c *copier) replace(content func(io.Writer, io.Reader) error, size int64) error {
+	old, w := io.LimitReader(c.r, size), &exactly{c.w, size}
+	err := content(w, old)
+	if err == nil && w.left > 0 {
+		err = errLength
+	}
 	if err != nil {
 		return err
 	}
-	if n != size {
-		return fmt.Errorf("its new content has another length than its %d bytes", size)
-	}
 	_, err = io.Copy(io.Discard, old)
 	return err
+}
+
+var errLength = errors.New("its new content has another length")
+
+// exactly is a writer that takes a number of bytes.
+type exactly struct {
+	w    io.Writer
+	left int64
+}
+
+// Write implements [io.Writer].
+func (e *exactly) Write(b []byte) (int, error) {
+	if int64(len(b)) > e.left {
+		return 0, errLength
+	}
+	n, err := e.w.Write(b)
+	e.left -= int64(n)
+	return n, err
 }
 
 var zeroBlock [blockSize]byte

@@ -178,9 +178,10 @@ func FuzzRewrite(f *testing.F) {
 // TestContent changes a file in place, and refuses another length.
 func TestContent(t *testing.T) {
 	b := tars(t)["forms"]
-	upper := func(r io.Reader) io.Reader {
+	upper := func(w io.Writer, r io.Reader) error {
 		old, _ := io.ReadAll(r)
-		return bytes.NewReader(bytes.ToUpper(old))
+		_, err := w.Write(bytes.ToUpper(old))
+		return err
 	}
 	edit := func(m slim.Member) (slim.Edit, error) {
 		if m.Name == "dir/a" {
@@ -197,9 +198,12 @@ func TestContent(t *testing.T) {
 	}
 	for _, other := range []string{"", strings.Repeat("x", 701)} {
 		err := slim.Rewrite(io.Discard, bytes.NewReader(b), func(m slim.Member) (slim.Edit, error) {
-			return slim.Edit{Content: func(io.Reader) io.Reader { return strings.NewReader(other) }}, nil
+			return slim.Edit{Content: func(w io.Writer, _ io.Reader) error {
+				_, err := io.WriteString(w, other)
+				return err
+			}}, nil
 		})
-		if err == nil || !strings.Contains(err.Error(), "another length than its") {
+		if err == nil || !strings.Contains(err.Error(), "its new content has another length") {
 			t.Errorf("new content of %d bytes: %v", len(other), err)
 		}
 	}

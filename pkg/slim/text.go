@@ -20,6 +20,9 @@ func (p *Plan) Text(w io.Writer) error {
 	for _, class := range classesOf(p.Dropped, func(f File) string { return f.Class }) {
 		fmt.Fprintf(&b, "%-16s %s, %s unpacked\n", class.name, class.count(), size.Text(class.bytes))
 	}
+	for _, class := range classesOf(p.Stripped, func(f File) string { return f.Class }) {
+		fmt.Fprintf(&b, "%-16s %s, %s become zeros\n", class.name, class.count(), size.Text(class.bytes))
+	}
 	for _, why := range classesOf(p.Kept, func(k Kept) string { return k.Why }) {
 		fmt.Fprintf(&b, "kept             %s, %s unpacked: %s\n", why.count(), size.Text(why.bytes), plain.Line(why.name))
 		for _, f := range why.files[:min(shownKept, len(why.files))] {

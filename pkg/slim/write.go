@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
@@ -60,9 +61,17 @@ func (p *Plan) rewrite(layer int, w io.Writer, r io.Reader) error {
 // edit returns what becomes of the members of a layer's tar. It knows a file by the name in the
 // tar: one that leads through a link of the layer stays, and is found by the check.
 func (p *Plan) edit(layer int) func(Member) (Edit, error) {
-	gone := p.gone[layer]
+	gone, changed := p.gone[layer], p.changed[layer]
 	return func(m Member) (Edit, error) {
-		return Edit{Drop: m.Typeflag != tar.TypeDir && gone[path.Clean("/" + m.Name)[1:]]}, nil
+		name := path.Clean("/" + m.Name)[1:]
+		e := Edit{Drop: m.Typeflag != tar.TypeDir && gone[name]}
+		if c := changed[name]; c != nil {
+			if m.Sparse {
+				return e, fmt.Errorf("/%s is stored without its holes: such a file cannot be changed", plain.Name(name))
+			}
+			e.Content = c.write
+		}
+		return e, nil
 	}
 }
 

@@ -77,7 +77,9 @@ func TestNeeded(t *testing.T) {
 	all := []gpucode.Entry{
 		sass(80, 0), sass(86, 0), sass(90, 0), sass(90, gpucode.Specific), sass(120, 0),
 		ptx(75, 0), ptx(90, gpucode.Specific), ptx(120, 0),
-		{Kind: gpucode.IR, Arch: 75, Count: 1}, {Kind: 0x40, Arch: 75, Count: 1}, sass(87, 0),
+		{Kind: gpucode.IR, Arch: 75, Count: 1},
+		{Kind: 0x40, Arch: 75, Count: 1},
+		sass(87, 0),
 	}
 	for _, tt := range []struct {
 		archs []uint32

@@ -1,0 +1,222 @@
+package scan
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/patch"
+	"github.com/imgcheck/imgcheck/pkg/targets"
+)
+
+// gpuImage has GPU code of a wheel, of a package of Debian's, of conda's, and of NVIDIA's. SHA, MD5 and HEX
+// are the digests of the file ops.
+const gpuImage = `
+layer 1 RUN pip install ops
+-- 0/opt --
+dir
+-- 1/opt/site-packages/ops/libops.so --
+OPS
+-- 1/opt/site-packages/ops/copy.so --
+hardlink opt/site-packages/ops/libops.so
+-- 1/opt/site-packages/ops/one.so --
+elf x86_64 soname=one.so
+gpu sm_75
+-- 1/opt/site-packages/ops-1.dist-info/METADATA --
+Name: ops
+Version: 1
+-- 1/opt/site-packages/ops-1.dist-info/RECORD --
+ops/__init__.py,sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,0
+ops/libops.so,sha256=SHA,SIZE
+ops/other.so,sha256=SHA,SIZE
+"ops/copy.so",sha256=SHA,SIZE
+ops/one.so,sha256=untrue,1
+-- 1/usr/lib/libops.so --
+OPS
+-- 1/var/lib/dpkg/info/libops.md5sums --
+MD5  usr/lib/libops.so
+MD5  usr/lib/libother.so
+-- 1/opt/conda/lib/libops.so --
+OPS
+-- 1/opt/conda/conda-meta/ops-1-0.json --
+{"paths_data": {"paths": [{"_path": "lib/libops.so", "sha256": "HEX", "sha256_in_prefix": "HEX"}]}}
+-- 1/opt/site-packages/nvidia/cublas/lib/libcublas.so.12 --
+OPS
+-- 1/opt/kernels.fatbin --
+fatbin count=2 sm_80 sm_89 compute_75
+`
+
+const ops = `elf x86_64 soname=libops.so
+gpu count=3 sm_75 sm_80/zstd sm_89 sm_90a compute_90
+gpu section=__nv_relfatbin sm_80 lto_75 compute_80
+gpu sm_90a`
+
+func digests(b []byte) *strings.Replacer {
+	sha, sum := sha256.Sum256(b), md5.Sum(b)
+	return strings.NewReplacer("OPS", ops, "SHA", base64.RawURLEncoding.EncodeToString(sha[:]), "MD5", hex.EncodeToString(sum[:]), "HEX", hex.EncodeToString(sha[:]), "SIZE", fmt.Sprint(len(b)))
+}
+
+// files returns the contents of an image's files.
+func files(t *testing.T, img v1.Image) map[string][]byte {
+	t.Helper()
+	rc := mutate.Extract(img)
+	defer rc.Close()
+	all := map[string][]byte{}
+	for tr := tar.NewReader(rc); ; {
+		h, err := tr.Next()
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeLink {
+			b = all[h.Linkname]
+		}
+		all[h.Name] = b
+	}
+}
+
+// slimmed slims an image and returns the new one as it is pulled.
+func slimmed(t *testing.T, text string, so SlimOptions) (*Slimmed, v1.Image) {
+	t.Helper()
+	ref, err := imagetest.Serve(t).Push("test:1", imagetest.V1(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := patch.OpenBase(t.Context(), ref, patch.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Slim(t.Context(), ref, base.Images[0], so, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := strings.Replace(ref, ":1", ":slim", 1)
+	if to == ref {
+		t.Fatal(ref)
+	}
+	if _, err := patch.PublishRewritten(t.Context(), base, []*patch.Rewrite{s.Rewrite()}, to, patch.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := name.ParseReference(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := remote.Image(parsed)
+	if err == nil {
+		err = validate.Image(img)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, img
+}
+
+// TestSlimGPU drops the code for other GPUs; the lists of installers stay true, NVIDIA's library
+// stays as it is, and the verdicts on the other GPUs change.
+func TestSlimGPU(t *testing.T) {
+	elf, err := imagetest.ParseELF(ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := elf.Bytes()
+	text := digests(old).Replace(gpuImage)
+	before := files(t, imagetest.V1(t, text))
+	s, img := slimmed(t, text, SlimOptions{GPUs: []targets.Machine{{GPU: "L40S", Arch: 89}}})
+	after := files(t, img)
+	if len(after) != len(before) {
+		t.Errorf("%d files became %d", len(before), len(after))
+	}
+	libops := after["opt/site-packages/ops/libops.so"]
+	if bytes.Equal(libops, old) || len(libops) != len(old) {
+		t.Fatal("libops.so is as it was, or has another length")
+	}
+	for _, name := range []string{"opt/site-packages/ops/copy.so", "usr/lib/libops.so", "opt/conda/lib/libops.so"} {
+		if !bytes.Equal(after[name], libops) {
+			t.Errorf("%s is not as libops.so", name)
+		}
+	}
+	if bytes.Equal(after["opt/kernels.fatbin"], before["opt/kernels.fatbin"]) {
+		t.Error("kernels.fatbin is as it was")
+	}
+	is := digests(libops)
+	record := is.Replace("ops/libops.so,sha256=SHA,SIZE\n") + digests(old).Replace("ops/other.so,sha256=SHA,SIZE\n") + is.Replace("\"ops/copy.so\",sha256=SHA,SIZE\nops/one.so,sha256=untrue,1\n")
+	for name, want := range map[string]string{
+		"opt/site-packages/ops-1.dist-info/RECORD": "ops/__init__.py,sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,0\n" + record,
+		"var/lib/dpkg/info/libops.md5sums":         is.Replace("MD5  usr/lib/libops.so\n") + digests(old).Replace("MD5  usr/lib/libother.so\n"),
+		"opt/conda/conda-meta/ops-1-0.json":        is.Replace(`{"paths_data": {"paths": [{"_path": "lib/libops.so", "sha256": "HEX", "sha256_in_prefix": "HEX"}]}}`) + "\n",
+	} {
+		if got := string(after[name]); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
+		}
+	}
+	changed := []string{"opt/site-packages/ops/one.so", "opt/site-packages/ops/libops.so", "opt/site-packages/ops/copy.so", "usr/lib/libops.so", "opt/conda/lib/libops.so", "opt/kernels.fatbin", "opt/site-packages/ops-1.dist-info/RECORD", "var/lib/dpkg/info/libops.md5sums", "opt/conda/conda-meta/ops-1-0.json"}
+	for name := range before {
+		if bytes.Equal(before[name], after[name]) == slices.Contains(changed, name) {
+			t.Errorf("%s: it has changed: %v", name, !slices.Contains(changed, name))
+		}
+	}
+	var stripped []string
+	for _, f := range s.Plan.Stripped {
+		stripped = append(stripped, f.Path)
+	}
+	want := "/opt/conda/lib/libops.so /opt/kernels.fatbin /opt/site-packages/ops/copy.so /opt/site-packages/ops/one.so /usr/lib/libops.so"
+	if got := strings.Join(stripped, " "); got != want {
+		t.Errorf("stripped %s\nwant     %s", got, want)
+	}
+	if len(s.Plan.Kept) != 1 || !strings.Contains(s.Plan.Kept[0].Why, "(--modify cuda-1.2)") {
+		t.Errorf("kept %+v", s.Plan.Kept)
+	}
+
+	s, img = slimmed(t, text, SlimOptions{GPUs: []targets.Machine{{GPU: "L40S", Arch: 89}}, Modify: []string{"cuda-1.2"}})
+	if got := files(t, img)["opt/site-packages/nvidia/cublas/lib/libcublas.so.12"]; !bytes.Equal(got, libops) || len(s.Plan.Kept) > 0 {
+		t.Errorf("with --modify libcublas.so.12 is not stripped; kept %+v", s.Plan.Kept)
+	}
+}
+
+// TestSlimForced refuses an image whose environment lets the driver use PTX alone, and names that
+// are not known.
+func TestSlimForced(t *testing.T) {
+	for text, want := range map[string]string{
+		"env CUDA_FORCE_PTX_JIT=1\n" + strings.TrimPrefix(gpuImage, "\n"): "CUDA_FORCE_PTX_JIT=1 in its environment",
+		gpuImage: `there is no clause "cuda": say cudnn-2.2 or cuda-1.2`,
+	} {
+		ref, err := imagetest.Serve(t).Push("test:1", imagetest.V1(t, strings.ReplaceAll(text, "OPS", ops)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		base, err := patch.OpenBase(t.Context(), ref, patch.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		so := SlimOptions{GPUs: []targets.Machine{{Arch: 89}}}
+		if !strings.HasPrefix(text, "env") {
+			so.Modify = []string{"cuda"}
+		}
+		_, err = Slim(t.Context(), ref, base.Images[0], so, Options{})
+		if err == nil || !strings.Contains(err.Error(), want) || errors.As(err, new(*WorseError)) != (so.Modify == nil) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
