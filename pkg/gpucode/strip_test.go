@@ -66,6 +66,16 @@ func TestStrip(t *testing.T) {
 	}
 }
 
+// TestStripLarge leaves a container alone that is larger than is held in memory, and strips the next.
+func TestStripLarge(t *testing.T) {
+	large := containerBytes(payload(SASS, 75, maxHeld))
+	small := containerBytes(payload(SASS, 75, 40))
+	got, n := stripped(t, slices.Concat(large, small), []Area{{0, int64(len(large) + len(small))}}, func(Entry) bool { return false })
+	if n != 40 || !bytes.Equal(got[:len(large)], large) {
+		t.Errorf("%d bytes were overwritten, want 40 behind the large container", n)
+	}
+}
+
 // FuzzStrip: with all entries kept the bytes are equal; otherwise the length is, a walker finds the
 // same containers, with the same entries if the mark is taken off, and a second time nothing
 // changes any more.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/gpucode"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/patch"
@@ -76,7 +78,7 @@ func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o 
 	}
 	s := &Slimmed{Base: base, Size: size.Find(read, j.Image.FS, known)}
 	chosen := slices.DeleteFunc(slices.Clone(s.Size.Groups), func(g size.Group) bool { return !slices.Contains(so.Classes, g.ID) })
-	if s.Plan, err = slim.New(read, j.Image.FS, chosen, j.mapped()); err != nil {
+	if s.Plan, err = slim.New(read, j.Image.FS, chosen, j.stays()); err != nil {
 		return nil, err
 	}
 	if len(so.GPUs) > 0 {
@@ -87,6 +89,9 @@ func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o 
 			return nil, err
 		}
 	}
+	if err := s.Plan.Correct(ctx, img); err != nil {
+		return nil, err
+	}
 	if s.Plan.Empty() {
 		return s, nil
 	}
@@ -96,6 +101,9 @@ func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o 
 // check checks the names of classes and clauses, and sets the classes if none is named.
 func (so *SlimOptions) check(known []*size.Class, terms []*slim.Terms) error {
 	for _, c := range so.Classes {
+		if c == "gpu-code" {
+			return errors.New("GPU code goes with --gpu, which names the GPUs whose code stays")
+		}
 		if !slices.ContainsFunc(known, func(k *size.Class) bool { return k.ID == c }) {
 			return fmt.Errorf("there is no class %q: say %s", c, classNames(known))
 		}
@@ -136,8 +144,9 @@ func classNames(list []*size.Class) string {
 	return strings.Join(names, ", ")
 }
 
-// mapped returns a function that says which process maps a file.
-func (j *Judged) mapped() func(path string) string {
+// stays returns a function that says why a file of a class must stay: a process maps it, or a
+// record of an installer that slim does not change may name it.
+func (j *Judged) stays() func(class, path string) string {
 	by := map[string]string{}
 	for _, p := range j.Result.Processes {
 		for _, f := range p.Mapped {
@@ -146,7 +155,31 @@ func (j *Judged) mapped() func(path string) string {
 			}
 		}
 	}
-	return func(path string) string { return by[path] }
+	system, conda := false, map[string]bool{}
+	for _, p := range j.Result.Inventory.Packages {
+		switch p.Kind {
+		case inventory.Conda:
+			conda[p.Dir] = true
+		case inventory.RPM, inventory.APK:
+			system = true
+		}
+	}
+	return func(class, file string) string {
+		if by[file] != "" || slices.Contains(SafeClasses, class) {
+			return by[file]
+		}
+		wheel := false
+		for dir := path.Dir(file); dir != "/"; dir = path.Dir(dir) {
+			if conda[dir] {
+				return "conda's records of " + dir + " may name it, and slim does not take it out of them"
+			}
+			wheel = wheel || path.Base(dir) == "site-packages" || path.Base(dir) == "dist-packages"
+		}
+		if system && !wheel {
+			return "the database of rpm or apk may name it, and slim does not change that"
+		}
+		return ""
+	}
 }
 
 // proveSlim judges the image as a plan changes it.

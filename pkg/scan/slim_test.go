@@ -21,7 +21,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
+	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/patch"
+	"github.com/imgcheck/imgcheck/pkg/slim"
 	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
@@ -218,5 +221,97 @@ func TestSlimForced(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || errors.As(err, new(*WorseError)) != (so.Modify == nil) {
 			t.Errorf("error %v, want %s", err, want)
 		}
+	}
+}
+
+// TestSlimLists takes files that go out of dpkg's lists.
+func TestSlimLists(t *testing.T) {
+	_, img := slimmed(t, `
+-- 0/usr/local/cuda-12.4/lib64/libcudart.so.12 --
+elf x86_64 soname=libcudart.so.12
+-- 0/usr/local/cuda-12.4/lib64/libcudart_static.a --
+!<arch>
+-- 0/var/lib/dpkg/info/cuda-cudart-dev.list --
+/.
+/usr/local/cuda-12.4/lib64
+/usr/local/cuda-12.4/lib64/libcudart_static.a
+/usr/local/cuda-12.4/lib64/libcudart.so.12
+-- 0/var/lib/dpkg/info/cuda-cudart-dev.md5sums --
+d41d8cd98f00b204e9800998ecf8427e  usr/local/cuda-12.4/lib64/libcudart_static.a
+-- 0/var/lib/dpkg/info/other.list --
+/.
+`, SlimOptions{Classes: []string{"cuda-static"}})
+	got := files(t, img)
+	if got["usr/local/cuda-12.4/lib64/libcudart_static.a"] != nil {
+		t.Error("the static library is there")
+	}
+	for name, want := range map[string]string{
+		"var/lib/dpkg/info/cuda-cudart-dev.list":    "/.\n/usr/local/cuda-12.4/lib64\n/usr/local/cuda-12.4/lib64/libcudart.so.12\n",
+		"var/lib/dpkg/info/cuda-cudart-dev.md5sums": "",
+		"var/lib/dpkg/info/other.list":              "/.\n",
+	} {
+		if s := string(got[name]); s != want {
+			t.Errorf("%s: %q, want %q", name, s, want)
+		}
+	}
+}
+
+// TestSlimLargeList refuses a list that may name a file that changes and is too large to be read.
+func TestSlimLargeList(t *testing.T) {
+	text := strings.ReplaceAll(gpuImage, "OPS", ops) + "-- 1/opt/site-packages/more-1.dist-info/RECORD --\nsize 17MiB\n"
+	ref, err := imagetest.Serve(t).Push("test:1", imagetest.V1(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := patch.OpenBase(t.Context(), ref, patch.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Slim(t.Context(), ref, base.Images[0], SlimOptions{GPUs: []targets.Machine{{Arch: 89}}}, Options{})
+	if err == nil || !strings.Contains(err.Error(), "too large to be read") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestSlimWorse refuses code that a named GPU needs, and a process that would load other files.
+func TestSlimWorse(t *testing.T) {
+	ref, err := imagetest.Serve(t).Push("test:1", imagetest.V1(t, strings.ReplaceAll(gpuImage, "OPS", ops)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{}
+	img, err := open(t.Context(), ref, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, read, err := judgeLayers(t.Context(), ref, img, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := slim.New(read, j.Image.FS, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := func(entries []gpucode.Entry) []bool { return make([]bool, len(entries)) }
+	if err := plan.Strip(t.Context(), img, none, func(string) string { return "" }); err != nil {
+		t.Fatal(err)
+	}
+	err = j.proveSlim(t.Context(), ref, plan, []targets.Machine{{GPU: "L40S", Arch: 89}})
+	if err == nil || !strings.Contains(err.Error(), "the verdict on L40S (sm_89) would be another one") {
+		t.Errorf("without any code: %v", err)
+	}
+	a := []lint.Process{{Title: "a", Mapped: []string{"/x", "/y"}}}
+	for want, b := range map[string][]lint.Process{
+		"a would not run as before":       {},
+		"a would not load /y":             {{Title: "a", Mapped: []string{"/x", "/z"}}},
+		"a would load other files":        {{Title: "a", Mapped: []string{"/x", "/y", "/z"}}},
+		"b would run, which does not now": {a[0], {Title: "b"}},
+	} {
+		if err := sameMaps(a, b); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if err := sameMaps(a, a); err != nil {
+		t.Error(err)
 	}
 }

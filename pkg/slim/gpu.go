@@ -10,7 +10,6 @@ import (
 	"hash"
 	"io"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -20,8 +19,11 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
-// codeClass is the class of GPU code in the texts of a plan.
-const codeClass = "gpu-code"
+// The classes of GPU code, whose files do not go, and of caches, which no installer lists.
+const (
+	codeClass  = "gpu-code"
+	cacheClass = "package-cache"
+)
 
 // Needs reports which entries of a container must stay, as [gpucode.Strip] asks.
 type Needs = func(entries []gpucode.Entry) []bool
@@ -37,15 +39,14 @@ type stripping struct {
 type sums struct{ sha256, md5 []byte }
 
 // Strip plans to overwrite the GPU code that needs does not need in the files that containers
-// have, and to change the digests of these files in the lists of the installers (RECORD of
-// wheels, md5sums of dpkg, conda-meta). leave returns the reason why a file must stay as it is, by its
-// path with a leading slash, or "". img is the image that the plan was made for; each of its
-// layers with such files is read once, and a layer with such lists once more.
+// have. leave returns the reason why a file must stay as it is, by its path with a leading slash, or
+// "". img is the image that the plan was made for; each of its layers with such files is read
+// once. [Plan.Correct] follows.
 func (p *Plan) Strip(ctx context.Context, img *layers.Image, needs Needs, leave func(path string) string) error {
 	byLayer := map[int][]*layers.Entry{}
 	names := map[inode][]string{}
 	for e, layer := range p.fsys.All() {
-		if e.Type != layers.Regular || p.gone[layer][e.Path] || !strippable(e.GPU(), needs) {
+		if e.Type != layers.Regular || p.gone[layer][e.Path] || !needless(e.GPU(), needs) {
 			continue
 		}
 		id := inode{layer, e.Inode}
@@ -74,7 +75,7 @@ func (p *Plan) Strip(ctx context.Context, img *layers.Image, needs Needs, leave 
 		}
 	}
 	slices.SortFunc(p.Stripped, func(a, b File) int { return cmp.Or(cmp.Compare(a.Layer, b.Layer), cmp.Compare(a.Path, b.Path)) })
-	return p.correct(ctx, img)
+	return nil
 }
 
 // inode is a file's identity: hard links of one layer share it.
@@ -86,9 +87,9 @@ func (p *Plan) codeFile(e *layers.Entry, layer int, zeros int64) File {
 	return f
 }
 
-// strippable reports whether a file has code that is not needed. A loose cubin has one entry,
+// needless reports whether a file has code that is not needed. A loose cubin has one entry,
 // and stays.
-func strippable(c *gpucode.Code, needs Needs) bool {
+func needless(c *gpucode.Code, needs Needs) bool {
 	if c == nil || c.Form == gpucode.Cubin {
 		return false
 	}
@@ -177,7 +178,7 @@ func (h *hashes) Write(b []byte) (int, error) {
 
 func (h *hashes) sums() sums { return sums{h.sha256.Sum(nil), h.md5.Sum(nil)} }
 
-// change is a file that gets other bytes of the same length.
+// change is a file that gets other bytes.
 type change struct {
 	entry   *layers.Entry // as it will be
 	strip   *stripping    // nil for a list
@@ -191,18 +192,14 @@ func (p *Plan) change(layer int, name string, c *change) {
 	p.changed[layer][name] = c
 }
 
-// write writes the new bytes of a file with the old ones.
-func (c *change) write(w io.Writer, old io.Reader) error {
-	if c.strip == nil {
-		_, err := w.Write(c.content)
-		return err
-	}
+// write writes a stripped file with its old bytes.
+func (s *stripping) write(w io.Writer, old io.Reader, size int64) error {
 	sum := newHashes()
-	if _, err := stripFile(io.MultiWriter(w, sum), old, c.entry.Size, c.strip.needs); err != nil {
+	if _, err := stripFile(io.MultiWriter(w, sum), old, size, s.needs); err != nil {
 		return err
 	}
-	if string(sum.sums().sha256) != string(c.strip.new.sha256) {
-		return fmt.Errorf("%w: /%s has other bytes", errForetold, plain.Name(strings.Join(c.strip.paths, ", ")))
+	if string(sum.sums().sha256) != string(s.new.sha256) {
+		return fmt.Errorf("%w: /%s has other bytes", errForetold, plain.Name(s.paths[0]))
 	}
 	return nil
 }

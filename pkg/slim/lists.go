@@ -19,37 +19,47 @@ const (
 	maxLists = 256 << 20
 )
 
-// lister changes the digests of stripped files in a list of an installer. The list keeps its
-// length, since digests of a kind have one length. A digest that is not that of the old bytes
-// stays: the list was not true before.
-type lister func(list []byte, dir string, s *stripping) []byte
+// list is a list of an installer: the form of its lines, and the directory in which its paths
+// begin.
+type list struct {
+	form func(p *Plan, l list, text []byte) []byte
+	dir  string
+}
 
-// listOf returns the lister for a list of an installer, and the directory that its paths begin
-// in; nil for another file.
-func listOf(p string) (lister, string) {
+// listOf returns the list of an installer at a path; its form is nil for another file.
+func listOf(p string) list {
 	dir, base := path.Split(p)
 	dir = path.Clean(dir)
 	switch {
 	case base == "RECORD" && strings.HasSuffix(dir, ".dist-info"):
-		return inRecord, path.Dir(dir)
+		return list{(*Plan).inRecord, path.Dir(dir)}
 	case dir == "var/lib/dpkg/info" && strings.HasSuffix(base, ".md5sums"):
-		return inMD5sums, "."
+		return list{(*Plan).inMD5sums, "."}
+	case dir == "var/lib/dpkg/info" && strings.HasSuffix(base, ".list"):
+		return list{(*Plan).inList, "."}
 	case path.Base(dir) == "conda-meta" && strings.HasSuffix(base, ".json"):
-		return inConda, path.Dir(dir)
+		return list{(*Plan).inConda, path.Dir(dir)}
 	}
-	return nil, ""
+	return list{}
 }
 
-// correct plans the change of the lists that name the stripped files.
-func (p *Plan) correct(ctx context.Context, img *layers.Image) error {
-	if len(p.stripped) == 0 {
+// Correct plans the change of the installers' lists that name files of the plan: the lines of files
+// that go, and the digests of those with other bytes. It reads lists only if there may be such
+// files: no list has caches. img is the image that the plan was made for.
+func (p *Plan) Correct(ctx context.Context, img *layers.Image) error {
+	for _, s := range p.stripped {
+		for _, name := range s.paths {
+			p.listed[name] = s
+		}
+	}
+	if len(p.listed) == 0 {
 		return nil
 	}
 	names := map[inode][]string{}
 	byLayer := map[int][]*layers.Entry{}
 	var all int64
 	for e, layer := range p.fsys.All() {
-		if fix, dir := listOf(e.Path); fix == nil || e.Type != layers.Regular || !p.has(dir) {
+		if l := listOf(e.Path); l.form == nil || e.Type != layers.Regular || p.gone[layer][e.Path] || !p.has(l.dir) {
 			continue
 		}
 		id := inode{layer, e.Inode}
@@ -57,7 +67,7 @@ func (p *Plan) correct(ctx context.Context, img *layers.Image) error {
 			continue
 		}
 		if all += e.Size; e.Size > maxList || all > maxLists {
-			return fmt.Errorf("/%s and other lists of installers name files that would change, and are too large to be read: leave out --gpu", e.Path)
+			return fmt.Errorf("/%s and other lists of installers name files that would change, and are too large to be read", e.Path)
 		}
 		byLayer[layer] = append(byLayer[layer], e)
 	}
@@ -79,13 +89,11 @@ func (p *Plan) correct(ctx context.Context, img *layers.Image) error {
 	return nil
 }
 
-// has reports whether a stripped file lies below a directory.
+// has reports whether a file that lists may name lies below a directory.
 func (p *Plan) has(dir string) bool {
-	for _, s := range p.stripped {
-		for _, name := range s.paths {
-			if dir == "." || strings.HasPrefix(name, dir+"/") {
-				return true
-			}
+	for name := range p.listed {
+		if dir == "." || strings.HasPrefix(name, dir+"/") {
+			return true
 		}
 	}
 	return false
@@ -93,14 +101,12 @@ func (p *Plan) has(dir string) bool {
 
 // list plans the change of one list, with all its names.
 func (p *Plan) list(layer int, names []string, old []byte) {
-	fixed := func(list []byte) []byte {
+	fixed := func(text []byte) []byte {
 		for _, name := range names {
-			fix, dir := listOf(name)
-			for _, s := range p.stripped {
-				list = fix(list, dir, s)
-			}
+			l := listOf(name)
+			text = l.form(p, l, text)
 		}
-		return list
+		return text
 	}
 	now := fixed(old)
 	if bytes.Equal(now, old) {
@@ -108,59 +114,69 @@ func (p *Plan) list(layer int, names []string, old []byte) {
 	}
 	for _, name := range names {
 		changed := *find(p.read[layer], name)
-		changed.Content = fixed(changed.Content)
+		changed.Content, changed.Size = fixed(changed.Content), int64(len(now))
 		p.change(layer, name, &change{entry: &changed, content: now})
 	}
 }
 
 // inRecord changes a wheel's RECORD
 // (https://packaging.python.org/en/latest/specifications/recording-installed-packages/).
-func inRecord(list []byte, dir string, s *stripping) []byte {
+func (p *Plan) inRecord(l list, text []byte) []byte {
 	encode := base64.RawURLEncoding.EncodeToString
-	return inLines(list, "sha256="+encode(s.old.sha256), "sha256="+encode(s.new.sha256), func(line string) bool {
-		name, _, _ := strings.Cut(line, ",sha256=")
-		return s.named(path.Join(dir, strings.ReplaceAll(strings.Trim(name, `"`), `""`, `"`)))
+	return p.inLines(text, func(line string) string {
+		name, _, _ := strings.Cut(line, ",")
+		if quoted, ok := strings.CutPrefix(line, `"`); ok {
+			name, _, _ = strings.Cut(quoted, `",`)
+		}
+		return path.Join(l.dir, strings.ReplaceAll(name, `""`, `"`))
+	}, func(s *stripping) (string, string) {
+		return "sha256=" + encode(s.old.sha256), "sha256=" + encode(s.new.sha256)
 	})
 }
 
-// inMD5sums changes dpkg's list of a package (deb-md5sums(5)).
-func inMD5sums(list []byte, _ string, s *stripping) []byte {
-	return inLines(list, hex.EncodeToString(s.old.md5), hex.EncodeToString(s.new.md5), func(line string) bool {
+// inMD5sums changes dpkg's digests of a package's files (deb-md5sums(5)).
+func (p *Plan) inMD5sums(_ list, text []byte) []byte {
+	return p.inLines(text, func(line string) string {
 		_, name, _ := strings.Cut(line, " ")
-		return s.named(path.Clean(strings.TrimLeft(name, " ")))
+		return strings.TrimLeft(name, " *")
+	}, func(s *stripping) (string, string) {
+		return hex.EncodeToString(s.old.md5), hex.EncodeToString(s.new.md5)
 	})
 }
 
-// inConda changes conda's document about a package, if it names the file: the digests of files
-// there are sha256 and sha256_in_prefix.
-func inConda(list []byte, dir string, s *stripping) []byte {
-	for _, name := range s.paths {
-		if rel, ok := strings.CutPrefix(name, dir+"/"); ok && bytes.Contains(list, []byte(`"`+rel+`"`)) {
-			return bytes.ReplaceAll(list, []byte(hex.EncodeToString(s.old.sha256)), []byte(hex.EncodeToString(s.new.sha256)))
-		}
-	}
-	return list
+// inList changes dpkg's list of a package's files.
+func (p *Plan) inList(_ list, text []byte) []byte {
+	return p.inLines(text, func(line string) string { return strings.TrimPrefix(line, "/") }, nil)
 }
 
-func (s *stripping) named(p string) bool {
-	for _, name := range s.paths {
-		if name == p {
-			return true
+// inConda changes the digests in conda's document about a package, if it names the file: those
+// of files are sha256 and sha256_in_prefix there.
+func (p *Plan) inConda(l list, text []byte) []byte {
+	for _, s := range p.stripped {
+		for _, name := range s.paths {
+			if rel, ok := strings.CutPrefix(name, l.dir+"/"); ok && bytes.Contains(text, []byte(`"`+rel+`"`)) {
+				text = bytes.ReplaceAll(text, []byte(hex.EncodeToString(s.old.sha256)), []byte(hex.EncodeToString(s.new.sha256)))
+			}
 		}
 	}
-	return false
+	return text
 }
 
-// inLines replaces old by now in the lines that is accepts.
-func inLines(list []byte, old, now string, is func(line string) bool) []byte {
-	if !bytes.Contains(list, []byte(old)) {
-		return list
-	}
-	lines := strings.SplitAfter(string(list), "\n")
-	for i, line := range lines {
-		if strings.Contains(line, old) && is(strings.TrimRight(line, "\r\n")) {
-			lines[i] = strings.Replace(line, old, now, 1)
+// inLines leaves out the lines of files that go, and changes the digest in those of stripped
+// files; one that is not that of the old bytes stays. named returns the path in a line, digests
+// the texts of the old and the new digest.
+func (p *Plan) inLines(text []byte, named func(line string) string, digests func(*stripping) (old, now string)) []byte {
+	lines := strings.SplitAfter(string(text), "\n")
+	kept := lines[:0]
+	for _, line := range lines {
+		switch s, ok := p.listed[named(strings.TrimRight(line, "\r\n"))]; {
+		case ok && s == nil:
+			continue
+		case ok && digests != nil:
+			old, now := digests(s)
+			line = strings.Replace(line, old, now, 1)
 		}
+		kept = append(kept, line)
 	}
-	return []byte(strings.Join(lines, ""))
+	return []byte(strings.Join(kept, ""))
 }

@@ -29,6 +29,8 @@ type Plan struct {
 	gone     map[int]map[string]bool    // by layer: the paths that go, each name of a file
 	changed  map[int]map[string]*change // by layer: the paths with other bytes
 	stripped []*stripping
+	// listed has the paths that the installers' lists may name; nil is a file that goes.
+	listed map[string]*stripping
 }
 
 // File is a file of a layer, with the first of its names.
@@ -44,15 +46,18 @@ type Kept struct {
 }
 
 // New plans which files of groups go. read are the indexes of the layers, the lowest first, and
-// fsys is their merger. keep, unless nil, returns the reason why a file that containers have
-// must stay, by its path with a leading slash, or "".
+// fsys is their merger. keep, unless nil, returns the reason why a file of a class that containers
+// have must stay, by its path with a leading slash, or "". [Plan.Correct] follows.
 //
 // A file stays where the file system would change otherwise by more than that file: where a
 // lower layer would show through, or the layer has a directory only by the file.
-func New(read []*layers.Layer, fsys *layers.FS, groups []size.Group, keep func(path string) string) (*Plan, error) {
-	p := &Plan{read: read, fsys: fsys, gone: map[int]map[string]bool{}, changed: map[int]map[string]*change{}}
+func New(read []*layers.Layer, fsys *layers.FS, groups []size.Group, keep func(class, path string) string) (*Plan, error) {
+	p := &Plan{read: read, fsys: fsys, gone: map[int]map[string]bool{}, changed: map[int]map[string]*change{}, listed: map[string]*stripping{}}
 	byLayer := make([][]File, len(read))
 	for _, g := range groups {
+		if g.ID == codeClass {
+			return nil, fmt.Errorf("the files of %s do not go", codeClass)
+		}
 		for _, f := range g.Files {
 			if f.Layer < 0 || f.Layer >= len(read) {
 				return nil, fmt.Errorf("%s is of layer %d, and the image has %d", f.Path, f.Layer, len(read))
@@ -88,13 +93,13 @@ func (p *Plan) Layers() []int {
 func (p *Plan) Empty() bool { return len(p.gone) == 0 && len(p.changed) == 0 }
 
 // layer decides about the files of one layer.
-func (p *Plan) layer(i int, list []File, keep func(string) string) {
+func (p *Plan) layer(i int, list []File, keep func(class, path string) string) {
 	slices.SortFunc(list, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
 	names, below := namesOf(p.read[i], list), childrenOf(p.read[i])
 	gone := map[string]bool{}
 	for _, f := range list {
 		all := names[strings.TrimPrefix(f.Path, "/")]
-		why := p.stays(i, all, keep)
+		why := p.stays(f, all, keep)
 		if why == "" {
 			why = alone(all, below, func(dir string) bool { return p.shows(dir, i) })
 		}
@@ -105,6 +110,9 @@ func (p *Plan) layer(i int, list []File, keep func(string) string) {
 		p.Dropped = append(p.Dropped, f)
 		for _, name := range all {
 			gone[name] = true
+			if f.Class != cacheClass && p.shows(name, i) {
+				p.listed[name] = nil
+			}
 		}
 	}
 	if len(gone) > 0 {
@@ -157,14 +165,15 @@ func childrenOf(l *layers.Layer) map[string]int {
 }
 
 // stays returns why a file, by all its names, must stay.
-func (p *Plan) stays(layer int, names []string, keep func(string) string) string {
+func (p *Plan) stays(f File, names []string, keep func(class, path string) string) string {
+	layer := f.Layer
 	if len(names) == 0 {
 		return "it is not in the index of its layer"
 	}
 	for _, name := range names {
 		seen := p.shows(name, layer)
 		if seen && keep != nil {
-			if why := keep("/" + name); why != "" {
+			if why := keep(f.Class, "/"+name); why != "" {
 				return why
 			}
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 // planned returns the plan for a text image with all classes, its layers' tars, and their number.
-func planned(t *testing.T, text string, keep func(string) string) (*slim.Plan, []*layers.Layer, [][]byte) {
+func planned(t *testing.T, text string, keep func(class, path string) string) (*slim.Plan, []*layers.Layer, [][]byte) {
 	t.Helper()
 	im, err := imagetest.Parse([]byte(text))
 	if err != nil {
@@ -94,7 +94,7 @@ func TestPlan(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, _, _ := planned(t, tt.text, func(path string) string {
+			p, _, _ := planned(t, tt.text, func(_, path string) string {
 				if strings.HasSuffix(path, "/mapped") {
 					return "a program loads it"
 				}

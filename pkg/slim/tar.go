@@ -34,6 +34,10 @@ type Edit struct {
 	// Content, unless nil, writes the new content of a regular file, which must be as long as
 	// the old one; it need not read all of that. It is not called for a sparse file.
 	Content func(w io.Writer, old io.Reader) error
+	// Text, unless nil, is the new content of a regular file, of any length up to 8 GiB. Of the header
+	// only size and checksum change. The size of a sparse file, or one in a PAX record or as a binary
+	// number, cannot be changed: that is an error.
+	Text []byte
 }
 
 // Rewrite copies an uncompressed tar from r to w, and asks edit about each member but global
@@ -89,6 +93,13 @@ func (c *copier) member(edit func(Member) (Edit, error)) (more bool, err error) 
 		_, err := io.CopyN(io.Discard, c.r, size+pad)
 		return true, ended(err)
 	}
+	if e.Text != nil {
+		if err := c.setText(m, e.Text); err != nil {
+			return false, fmt.Errorf("%s: %w", plain.Name(m.Name), err)
+		}
+		_, err := io.CopyN(io.Discard, c.r, size+pad)
+		return true, ended(err)
+	}
 	if _, err := c.w.Write(c.head); err != nil {
 		return false, err
 	}
@@ -100,6 +111,28 @@ func (c *copier) member(edit func(Member) (Edit, error)) (more bool, err error) 
 	}
 	_, err = io.CopyN(c.w, c.r, size+pad)
 	return true, ended(err)
+}
+
+// setText writes a file with a new content.
+func (c *copier) setText(m Member, text []byte) error {
+	header := c.head[len(c.head)-blockSize:]
+	field := header[124:136]
+	if m.Sparse || m.Typeflag != tar.TypeReg || m.PAXRecords["size"] != "" || field[0]&0x80 != 0 {
+		return errors.New("its header has a size of a form that cannot be changed")
+	}
+	copy(field, fmt.Sprintf("%011o\x00", len(text)))
+	copy(header[148:156], "        ")
+	sum := 0
+	for _, b := range header {
+		sum += int(b)
+	}
+	copy(header[148:156], fmt.Sprintf("%06o\x00 ", sum))
+	for _, b := range [][]byte{c.head, text, zeroBlock[:padding(int64(len(text)))]} {
+		if _, err := c.w.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ended returns nil for the end of a tar that lacks the padding of its last member, which

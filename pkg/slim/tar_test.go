@@ -220,3 +220,52 @@ func TestHostile(t *testing.T) {
 		}
 	}
 }
+
+// TestText gives files contents of other lengths, and refuses headers whose size has another form.
+func TestText(t *testing.T) {
+	for _, text := range []string{"", "short", strings.Repeat("long", 1000)} {
+		for name, b := range tars(t) {
+			old, err := read(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked := -1
+			for i := range old {
+				var out bytes.Buffer
+				n, sparse := -1, false
+				err := slim.Rewrite(&out, bytes.NewReader(b), func(m slim.Member) (slim.Edit, error) {
+					if n++; n != i {
+						return slim.Edit{}, nil
+					}
+					asked, sparse = n, m.Sparse || m.Typeflag != tar.TypeReg
+					return slim.Edit{Text: []byte(text)}, nil
+				})
+				if asked != i { // a global header is not asked about
+					continue
+				}
+				if sparse != (err != nil) {
+					t.Errorf("%s, member %d: error %v", name, i, err)
+				}
+				if err != nil {
+					continue
+				}
+				now, err := read(out.Bytes())
+				if err != nil || len(now) != len(old) {
+					t.Fatalf("%s, member %d: %d of %d members are left: %v", name, i, len(now), len(old), err)
+				}
+				changed := 0
+				for j := range now {
+					if now[j] != old[j] {
+						changed++
+						if now[j].content != text {
+							t.Errorf("%s, member %d: its content has %d bytes", name, j, len(now[j].content))
+						}
+					}
+				}
+				if changed > 1 {
+					t.Errorf("%s, member %d: %d members have changed", name, i, changed)
+				}
+			}
+		}
+	}
+}

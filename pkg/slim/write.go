@@ -65,11 +65,14 @@ func (p *Plan) edit(layer int) func(Member) (Edit, error) {
 	return func(m Member) (Edit, error) {
 		name := path.Clean("/" + m.Name)[1:]
 		e := Edit{Drop: m.Typeflag != tar.TypeDir && gone[name]}
-		if c := changed[name]; c != nil {
-			if m.Sparse {
-				return e, fmt.Errorf("/%s is stored without its holes: such a file cannot be changed", plain.Name(name))
-			}
-			e.Content = c.write
+		switch c := changed[name]; {
+		case c == nil || m.Typeflag != tar.TypeReg && !m.Sparse: // a hard link has the bytes of another member
+		case m.Sparse:
+			return e, fmt.Errorf("/%s is stored without its holes: such a file cannot be changed", plain.Name(name))
+		case c.strip != nil:
+			e.Content = func(w io.Writer, old io.Reader) error { return c.strip.write(w, old, c.entry.Size) }
+		default:
+			e.Text = c.content
 		}
 		return e, nil
 	}
