@@ -26,8 +26,8 @@ import (
 )
 
 // SafeClasses are the classes of package size whose files go if none is named: no container has
-// the first, and no program reads the second.
-var SafeClasses = []string{"replaced", "package-cache"}
+// the first, and no program that could be followed uses the second.
+var SafeClasses = []string{size.Replaced, "package-cache"}
 
 // Slimmed is an image and the files that it can do without, proven by a replay of the image
 // without them.
@@ -76,7 +76,14 @@ func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o 
 	if err != nil {
 		return nil, err
 	}
-	s := &Slimmed{Base: base, Size: size.Find(read, j.Image.FS, known)}
+	evidence, err := replay.Run(ctx, j.Image, j.Packs)
+	if err != nil {
+		return nil, err
+	}
+	s := &Slimmed{Base: base}
+	if s.Size, err = size.Find(ctx, size.Image{Layers: read, FS: j.Image.FS, Evidence: evidence, Packs: j.Packs}, known); err != nil {
+		return nil, err
+	}
 	chosen := slices.DeleteFunc(slices.Clone(s.Size.Groups), func(g size.Group) bool { return !slices.Contains(so.Classes, g.ID) })
 	if s.Plan, err = slim.New(read, j.Image.FS, chosen, j.stays()); err != nil {
 		return nil, err
@@ -101,7 +108,7 @@ func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o 
 // check checks the names of classes and clauses, and sets the classes if none is named.
 func (so *SlimOptions) check(known []*size.Class, terms []*slim.Terms) error {
 	for _, c := range so.Classes {
-		if c == "gpu-code" {
+		if c == size.GPUCode {
 			return errors.New("GPU code goes with --gpu, which names the GPUs whose code stays")
 		}
 		if !slices.ContainsFunc(known, func(k *size.Class) bool { return k.ID == c }) {

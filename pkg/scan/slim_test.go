@@ -240,7 +240,7 @@ elf x86_64 soname=libcudart.so.12
 d41d8cd98f00b204e9800998ecf8427e  usr/local/cuda-12.4/lib64/libcudart_static.a
 -- 0/var/lib/dpkg/info/other.list --
 /.
-`, SlimOptions{Classes: []string{"cuda-static"}})
+`, SlimOptions{Classes: []string{"static-libraries"}})
 	got := files(t, img)
 	if got["usr/local/cuda-12.4/lib64/libcudart_static.a"] != nil {
 		t.Error("the static library is there")

@@ -125,11 +125,11 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 		r.Unread = append(r.Unread, fmt.Sprintf("layer %d: %s: %s", s.Layer, s.Path, s.Why))
 	}
 	f := &finder{Image: img, tables: targets.Known(), kept: linked(img.Layers, img.FS, all), used: used(img.Evidence)}
-	f.living = f.inUse(all)
 	var err error
-	if f.copies, err = f.unreached(ctx); err != nil {
+	if f.copies, err = f.unreached(ctx, all); err != nil {
 		return nil, err
 	}
+	f.living = f.inUse(all)
 	for _, c := range all {
 		if p := f.needs(c); p != "" {
 			r.Kept = append(r.Kept, Kept{c.ID, c.Title, p})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -39,8 +40,9 @@ func used(ev *replay.Evidence) map[string]bool {
 	return set
 }
 
-// inUse returns the trees of classes in which a program of the image uses a file, or which have
-// an environment of Python (PEP 405: pyvenv.cfg): the rest of such a tree may be needed, too.
+// inUse returns the trees of classes in which a program of the image uses a file, which a script
+// or a variable of the image names, or which have an environment of Python (PEP 405:
+// pyvenv.cfg): the rest of such a tree may be needed, too.
 func (f *finder) inUse(classes []*Class) map[string]bool {
 	set := map[string]bool{}
 	add := func(p string) {
@@ -50,6 +52,11 @@ func (f *finder) inUse(classes []*Class) map[string]bool {
 			}
 		}
 	}
+	named := func(text string) {
+		for _, p := range paths.FindAllString(text, -1) {
+			add(strings.TrimPrefix(path.Clean(p), "/"))
+		}
+	}
 	for p := range f.used {
 		add(strings.TrimPrefix(p, "/"))
 	}
@@ -57,9 +64,18 @@ func (f *finder) inUse(classes []*Class) map[string]bool {
 		if path.Base(e.Path) == "pyvenv.cfg" {
 			add(e.Path)
 		}
+		if e.Shebang != "" || path.Ext(e.Path) == ".sh" {
+			named(string(e.Content))
+		}
+	}
+	for _, v := range f.Evidence.Config.Env().Vars {
+		named(v)
 	}
 	return set
 }
+
+// paths matches absolute paths in scripts and variables.
+var paths = regexp.MustCompile(`/[\w.@%+/-]+`)
 
 // mapped returns the real paths of the files that the replayed processes have mapped.
 func mapped(ev *replay.Evidence) map[string]bool {
@@ -80,13 +96,15 @@ func mapped(ev *replay.Evidence) map[string]bool {
 
 // unreached returns the GPU libraries that nothing of the image gets, although a process has
 // mapped another file of their SONAME: the path of each without its leading slash, with that
-// of the other. A library stays if a file that stays needs it, or has its name among its
-// data and imports dlopen, wherever the loader would look from there. The error is that of ctx,
-// or that the image takes too much work.
-func (f *finder) unreached(ctx context.Context) (map[string]string, error) {
+// of the other. It also adds to used the libraries in a class that another file of the image
+// gets. A file gets a library if it needs it, names it in .note.dlopen, or has its name
+// among its data and imports dlopen, wherever the loader would look from there. The error is
+// that of ctx, or that the image takes too much work.
+func (f *finder) unreached(ctx context.Context, classes []*Class) (map[string]string, error) {
 	inUse := mapped(f.Evidence)
 	copies := map[string]string{}
-	wanted := map[string]bool{} // SONAMEs of copies
+	wanted := map[string]bool{}    // SONAMEs of candidates
+	candidate := map[string]bool{} // paths of copies, and of ELF files in a class
 	of := map[string]string{}   // the first path in use, by SONAME
 	for _, o := range f.Evidence.Files.Objects {
 		if s := o.ELF.Soname; inUse[o.Path] && of[s] == "" {
@@ -94,22 +112,31 @@ func (f *finder) unreached(ctx context.Context) (map[string]string, error) {
 		}
 	}
 	for _, o := range f.Evidence.Files.Objects {
-		s := o.ELF.Soname
-		if s != "" && !inUse[o.Path] && of[s] != "" && f.Packs.Family(s) != nil && !replay.IsProgram(o.ELF) {
-			copies[strings.TrimPrefix(o.Path, "/")] = of[s]
-			wanted[s] = true
+		s, p := o.ELF.Soname, strings.TrimPrefix(o.Path, "/")
+		switch {
+		case inUse[o.Path]:
+			continue
+		case s != "" && of[s] != "" && f.Packs.Family(s) != nil && !replay.IsProgram(o.ELF):
+			copies[p] = of[s]
+		case !slices.ContainsFunc(classes, func(c *Class) bool { return c.has(p) }):
+			continue
 		}
+		candidate[o.Path], wanted[s], wanted[path.Base(p)] = true, true, true
 	}
-	if len(copies) == 0 {
+	if len(candidate) == 0 {
 		return copies, nil
 	}
 	for _, o := range f.Evidence.Files.Objects {
 		if err := cmp.Or(ctx.Err(), f.Evidence.Config.Spent()); err != nil {
 			return nil, err
 		}
-		if copies[strings.TrimPrefix(o.Path, "/")] == "" {
-			for _, real := range f.gets(o, wanted) {
+		if candidate[o.Path] {
+			continue
+		}
+		for _, real := range f.gets(o, wanted) {
+			if candidate[real] {
 				delete(copies, strings.TrimPrefix(real, "/"))
+				f.used[real] = true
 			}
 		}
 	}
@@ -126,10 +153,17 @@ func (f *finder) gets(o *replay.Object, wanted map[string]bool) []string {
 	}
 	for i := 0; i < len(proc.Objects); i++ {
 		m := proc.Objects[i]
-		if m.Object == nil || m.Object.Named == nil {
+		if m.Object == nil {
 			continue
 		}
-		for _, name := range m.Object.Named.Names {
+		var names []string
+		if m.Object.Named != nil {
+			names = slices.Clone(m.Object.Named.Names)
+		}
+		for _, n := range m.Object.Dlopen {
+			names = append(names, n.Soname...)
+		}
+		for _, name := range names {
 			if wanted[path.Base(name)] {
 				_, _ = proc.Dlopen(m, name) // a miss maps nothing
 			}

@@ -9,8 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/size"
 	"github.com/imgcheck/imgcheck/pkg/slim"
 	"github.com/imgcheck/imgcheck/pkg/source"
@@ -44,7 +48,19 @@ func planned(t *testing.T, text string, keep func(class, path string) string) (*
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := slim.New(read, fsys, size.Find(read, fsys, classes).Groups, keep)
+	set, err := packs.LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, err := replay.Run(t.Context(), &replay.Image{FS: fsys, Config: &v1.ConfigFile{}}, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := size.Find(t.Context(), size.Image{Layers: read, FS: fsys, Evidence: ev, Packs: set}, classes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := slim.New(read, fsys, found.Groups, keep)
 	if err != nil {
 		t.Fatal(err)
 	}
