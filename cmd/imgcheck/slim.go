@@ -64,7 +64,7 @@ type slimming struct {
 	ref, target string
 	what        scan.SlimOptions
 	compress    string
-	dry         bool
+	dry, quiet  bool
 	scan        scan.Options
 	patch       patch.Options
 	out, errs   io.Writer
@@ -74,7 +74,7 @@ type slimming struct {
 func slimOptions(c *cli.Context) (*slimming, error) {
 	s := &slimming{
 		ref: c.Args().First(), target: c.String("tag"), compress: c.String("compress"),
-		dry: c.Bool("dry-run"), out: c.App.Writer, errs: c.App.ErrWriter,
+		dry: c.Bool("dry-run"), quiet: c.Bool("quiet"), out: c.App.Writer, errs: c.App.ErrWriter,
 		what: scan.SlimOptions{Classes: c.StringSlice("drop"), Modify: c.StringSlice("modify")},
 	}
 	switch {
@@ -146,6 +146,7 @@ func (s *slimming) run(ctx context.Context) error {
 		if !one.Plan.Empty() {
 			r := one.Rewrite()
 			r.Compression = s.compress
+			s.announce(img, r)
 			list, made = append(list, r), append(made, one)
 		}
 	}
@@ -162,6 +163,20 @@ func (s *slimming) run(ctx context.Context) error {
 	s.progress.pause()
 	fmt.Fprintln(s.out, ref)
 	return nil
+}
+
+// announce says of each new layer when it is written, which may take minutes.
+func (s *slimming) announce(img *patch.Image, r *patch.Rewrite) {
+	if s.quiet {
+		return
+	}
+	for i, write := range r.Layers {
+		of := fmt.Sprintf("writing layer %d of %d%s", i+1, len(img.Layers), img.Layers[i].Instruction())
+		r.Layers[i] = func(ctx context.Context, w io.Writer) error {
+			s.say(of)
+			return write(ctx, w)
+		}
+	}
 }
 
 // publish publishes the images, or the old one if nothing can go: the next step of a pipeline

@@ -580,7 +580,7 @@ func (b *builder) entry(name string, h *tar.Header, r io.Reader) (*Entry, error)
 	case tar.TypeReg, '\x00', tar.TypeCont, tar.TypeGNUSparse:
 		e.Size = h.Size
 		_, e.Caps = h.PAXRecords["SCHILY.xattr.security.capability"]
-		if isSparse(h) {
+		if IsSparse(h) {
 			return e, b.sparseContent(e, r)
 		}
 		return e, b.content(e, r)
@@ -650,8 +650,9 @@ func (b *builder) target(text string) (*item, string) {
 	return t, join(p, base)
 }
 
-// isSparse reports whether a file may have more bytes than the tar has for it.
-func isSparse(h *tar.Header) bool {
+// IsSparse reports whether a file may have more bytes than the tar has for it: GNU's formats for
+// files with holes (https://www.gnu.org/software/tar/manual/html_node/Sparse-Formats.html).
+func IsSparse(h *tar.Header) bool {
 	if h.Typeflag == tar.TypeGNUSparse {
 		return true
 	}

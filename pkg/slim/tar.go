@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
+	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
 // blockSize is the size of a tar's blocks, in bytes.
@@ -275,7 +276,7 @@ func (c *copier) parse() (m Member, size, pad int64, err error) {
 	if err != nil {
 		return m, 0, 0, err
 	}
-	m.Sparse = isSparse(m.Header)
+	m.Sparse = layers.IsSparse(m.Header)
 	switch {
 	case headerOnly(m.Typeflag):
 		return m, 0, 0, nil
@@ -314,19 +315,6 @@ func headerOnly(flag byte) bool {
 	switch flag {
 	case tar.TypeLink, tar.TypeSymlink, tar.TypeChar, tar.TypeBlock, tar.TypeDir, tar.TypeFifo:
 		return true
-	}
-	return false
-}
-
-// isSparse reports whether a tar has a file without its holes.
-func isSparse(h *tar.Header) bool {
-	if h.Typeflag == tar.TypeGNUSparse {
-		return true
-	}
-	for k := range h.PAXRecords {
-		if strings.HasPrefix(k, "GNU.sparse.") {
-			return true
-		}
 	}
 	return false
 }
