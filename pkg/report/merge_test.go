@@ -118,3 +118,21 @@ func TestMergeIncomplete(t *testing.T) {
 		t.Errorf("%+v, %v", again, err)
 	}
 }
+
+// A report of a thousand images has more elements than one of a single image may have.
+func TestReadSetLimit(t *testing.T) {
+	text := func(schema string, n int) string {
+		return `{"schema":"` + schema + `","images":[],"more":[` + strings.Repeat("0,", n) + `0]}`
+	}
+	if _, set, err := ReadAny(strings.NewReader(text(SetSchema, maxElements+1))); err != nil || set == nil {
+		t.Error(err)
+	}
+	for _, long := range []string{text(Schema, maxElements+1), text(SetSchema, maxSetElements+1)} {
+		if _, _, err := ReadAny(strings.NewReader(long)); err == nil || !strings.Contains(err.Error(), "elements") {
+			t.Error(err)
+		}
+	}
+	if _, err := Read(strings.NewReader(text(SetSchema, maxElements+1))); err == nil || !strings.Contains(err.Error(), "elements") {
+		t.Error(err)
+	}
+}

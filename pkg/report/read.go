@@ -19,44 +19,68 @@ const maxReport = 256 << 20
 // fifty bytes, and each may become a finding of 344 bytes.
 const maxElements = 1 << 20
 
+// maxSetElements limits those of the reports of several images: as many as real reports of
+// maxReport bytes have.
+const maxSetElements = 5 << 20
+
 // Read reads what JSON wrote. It ignores unknown fields, as the schema asks of readers,
 // and counts the findings anew.
 func Read(r io.Reader) (*Document, error) {
-	d, set, err := ReadAny(r)
-	if set != nil {
-		return nil, fmt.Errorf("it has the reports of %s: one is needed here", plural(len(set.Images), "image"))
+	b, schema, err := readForm(r, maxElements)
+	if err != nil {
+		return nil, err
 	}
-	return d, err
+	if schema == SetSchema {
+		return nil, errors.New("it has the reports of several images: one is needed here")
+	}
+	return readDocument(b)
 }
 
 // ReadAny reads what JSON or SetJSON wrote: it returns a document or a set.
 func ReadAny(r io.Reader) (*Document, *Set, error) {
-	b, err := io.ReadAll(io.LimitReader(r, maxReport+1))
+	b, schema, err := readForm(r, maxSetElements)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(b) > maxReport {
-		return nil, nil, fmt.Errorf("the report is larger than %d MiB", maxReport>>20)
+	if schema == SetSchema {
+		set, err := readSet(b)
+		return nil, set, err
 	}
-	if bytes.Count(b, []byte(",")) > maxElements {
-		return nil, nil, fmt.Errorf("not a JSON report of imgcheck: it has more than %d elements", maxElements)
+	d, err := readDocument(b)
+	return d, nil, err
+}
+
+// readForm reads a report within the limits, and its schema.
+func readForm(r io.Reader, elements int) (b []byte, schema string, err error) {
+	b, err = io.ReadAll(io.LimitReader(r, maxReport+1))
+	if err != nil {
+		return nil, "", err
+	}
+	if len(b) > maxReport {
+		return nil, "", fmt.Errorf("the report is larger than %d MiB", maxReport>>20)
+	}
+	if bytes.Count(b, []byte(",")) > elements {
+		return nil, "", fmt.Errorf("not a JSON report of imgcheck: it has more than %d elements", elements)
 	}
 	var form struct {
 		Schema string `json:"schema"`
 	}
 	if err := json.Unmarshal(b, &form); err != nil {
-		return nil, nil, fmt.Errorf("not a JSON report of imgcheck: %w", err)
+		return nil, "", fmt.Errorf("not a JSON report of imgcheck: %w", err)
 	}
-	if form.Schema == SetSchema {
-		set, err := readSet(b)
-		return nil, set, err
+	return b, form.Schema, nil
+}
+
+// readDocument reads the report of one image.
+func readDocument(b []byte) (*Document, error) {
+	if bytes.Count(b, []byte(",")) > maxElements {
+		return nil, fmt.Errorf("not a JSON report of imgcheck: it has more than %d elements", maxElements)
 	}
 	var d Document
 	if err := json.Unmarshal(b, &d); err != nil {
-		return nil, nil, fmt.Errorf("not a JSON report of imgcheck: %w", err)
+		return nil, fmt.Errorf("not a JSON report of imgcheck: %w", err)
 	}
-	checked, err := checkRead(&d)
-	return checked, nil, err
+	return checkRead(&d)
 }
 
 // readSet reads a set, and finds the shared causes anew.
