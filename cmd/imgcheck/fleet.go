@@ -33,8 +33,8 @@ func fleetCommand() *cli.Command {
 			"fails if the report of a shard is missing. --from fetches them from the repository of --reports.\n" +
 			"The exit status is 0 whatever the reports say.\n\n" +
 			"Examples:\n" +
-			"   imgcheck fleet -i list -- --gpu L4 | kubectl apply --server-side -f -\n" +
-			"   kubectl get pods -A -o json | imgcheck fleet -i - --claim reports\n" +
+			"   imgcheck fleet -i list --image ghcr.io/org/imgcheck:1 -- --gpu L4\n" +
+			"   kubectl get pods -A -o json | imgcheck fleet --emit github -i -\n" +
 			"   imgcheck fleet merge --from ghcr.io/org/reports:imgcheck-1a2b3c4d",
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "emit", Value: "job", Usage: "write for `ENGINE`: " + oneOf(fleet.Kinds)},
@@ -47,7 +47,7 @@ func fleetCommand() *cli.Command {
 			&cli.StringFlag{Name: "claim", Usage: "shards write their reports to the volume of a PersistentVolumeClaim `NAME` (ReadWriteMany)"},
 			&cli.StringFlag{Name: "name", Value: "imgcheck", Usage: "the `NAME` with which the names of objects begin"},
 			&cli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Usage: "the `NAMESPACE` in Kubernetes"},
-			&cli.StringFlag{Name: "image", Usage: "the `IMAGE` of imgcheck", DefaultText: defaultImage},
+			&cli.StringFlag{Name: "image", Usage: "the `IMAGE` that pods run, which has imgcheck: docs/fleet.md says how to make one"},
 			&cli.StringFlag{Name: "secret", Usage: "a Secret `NAME` with the logins to registries (kubernetes.io/dockerconfigjson)"},
 			&cli.StringFlag{Name: "queue", Usage: "the `QUEUE` of Kueue that the Job waits in"},
 			&cli.StringFlag{Name: "schedule", Usage: "run at these times: the five fields of `CRON`"},
@@ -66,9 +66,6 @@ func fleetCommand() *cli.Command {
 		},
 	}
 }
-
-// defaultImage is the image of imgcheck's releases, without its tag.
-const defaultImage = "ghcr.io/imgcheck/imgcheck"
 
 // mergeFlags and emitFlags are flags of one of the two forms of the command.
 var (
@@ -130,9 +127,6 @@ func emitFleet(c *cli.Context) error {
 		Imgcheck: c.String("image"), Release: c.String("release"), Queue: c.String("queue"), Secret: c.String("secret"),
 		Schedule: c.String("schedule"), Reports: c.String("reports"), Claim: c.String("claim"), Scan: scan,
 	}
-	if f.Imgcheck == "" {
-		f.Imgcheck = defaultImage + ":" + releaseTag()
-	}
 	return f.Write(c.App.Writer, c.String("emit"))
 }
 
@@ -176,14 +170,6 @@ func fleetPolicy(c *cli.Context) (string, error) {
 		return "", fmt.Errorf("--config %s: it names files (rules, baseline or dockerfile), which the shards do not have", name)
 	}
 	return string(text), nil
-}
-
-// releaseTag returns the tag of the image of this release, or latest.
-func releaseTag() string {
-	if v := version(); strings.HasPrefix(v, "v") && !strings.ContainsAny(v, "-+ ") {
-		return v
-	}
-	return "latest"
 }
 
 // fleetsOwn are the flags of a scan that a fleet sets, or that name files of this machine.

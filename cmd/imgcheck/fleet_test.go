@@ -281,7 +281,7 @@ func TestFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	const shards = 16
-	text, _ := imgcheck(exitOK, "fleet", "--emit", "job", "-i", list, "--shards", strconv.Itoa(shards), "--claim", "reports", "--", "--no-fixes")
+	text, _ := imgcheck(exitOK, "fleet", "--emit", "job", "-i", list, "--shards", strconv.Itoa(shards), "--claim", "reports", "--image", "imgcheck", "--", "--no-fixes")
 	job := newNode(t, text)
 	if job.job.Spec.Completions != shards {
 		t.Fatalf("%d completions", job.job.Spec.Completions)

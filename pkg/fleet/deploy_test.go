@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "write deploy/base/cronjob.yaml")
 // fleet of four shards is written in.
 func TestDeploy(t *testing.T) {
 	f := small(4)
-	f.Shards, f.Schedule, f.Imgcheck = 4, "0 3 * * 1", "ghcr.io/imgcheck/imgcheck:latest"
+	f.Shards, f.Schedule, f.Imgcheck = 4, "0 3 * * 1", "imgcheck"
 	var b bytes.Buffer
 	if err := f.Write(&b, "cronjob"); err != nil {
 		t.Fatal(err)

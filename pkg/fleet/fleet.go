@@ -49,7 +49,7 @@ type Fleet struct {
 	Images    []string // references in registries, sorted, each once: see [Images]
 	Shards    int      // or 0 for one for each twenty images
 	Parallel  int      // shards that run at a time, or 0 for at most 8
-	Imgcheck  string   // the image that has imgcheck, and no shell
+	Imgcheck  string   // the image that pods run, which has imgcheck and needs no shell
 	Release   string   // of imgcheck, which a job of GitHub installs
 	Queue     string   // of Kueue, or ""
 	Secret    string   // with the logins to registries (kubernetes.io/dockerconfigjson), or ""
@@ -140,6 +140,10 @@ func (f *Fleet) check(kind string) error {
 		return fmt.Errorf("the list, or the policy, has more than %d KiB, which a step of GitHub cannot have: make several fleets of it", maxVariable>>10)
 	case kind == "github" && f.Namespace+f.Queue+f.Secret+f.Claim+f.Reports != "":
 		return errors.New("a workflow of GitHub has no --namespace, --queue, --secret and --claim, and keeps the reports itself")
+	case kind == "github" && f.Imgcheck != "":
+		return errors.New("a job of GitHub installs imgcheck: say --release instead of --image")
+	case kind != "github" && f.Imgcheck == "":
+		return errors.New("pods need an image with imgcheck: say --image, and see docs/fleet.md for how to make it")
 	case kind == "argo" && f.Claim != "":
 		return errors.New("a workflow of Argo keeps the reports itself, as artifacts: leave out --claim")
 	case f.Schedule != "" && kind != "cronjob" && kind != "github":

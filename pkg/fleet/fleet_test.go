@@ -60,7 +60,7 @@ func TestShards(t *testing.T) {
 		f := small(c.images)
 		f.Shards, f.Parallel = c.shards, c.parallel
 		if c.kind == "github" {
-			f.Images = f.Images[:10000]
+			f.Images, f.Imgcheck = f.Images[:10000], ""
 		}
 		if err := f.check(c.kind); err != nil || f.Shards != c.want || f.Parallel != c.at {
 			t.Errorf("%+v: %d shards, %d at a time, %v", c, f.Shards, f.Parallel, err)
@@ -99,9 +99,14 @@ func TestShards(t *testing.T) {
 		"has no --namespace":               {"github", func(f *Fleet) { f.Queue = "q" }},
 		"which a step of GitHub":           {"github", func(f *Fleet) { f.Images = small(20000).Images }},
 		"of Argo keeps the reports itself": {"argo", func(f *Fleet) { f.Claim = "c" }},
+		"say --release instead of --image": {"github", func(f *Fleet) { f.Imgcheck = "a" }},
+		"pods need an image":               {"argo", func(f *Fleet) { f.Imgcheck = "" }},
 		"no release of imgcheck":           {"github", func(f *Fleet) { f.Release = "x; rm" }},
 	} {
 		f := small(3)
+		if c.kind == "github" {
+			f.Imgcheck = ""
+		}
 		c.change(f)
 		if err := f.Write(io.Discard, c.kind); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

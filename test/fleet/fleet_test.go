@@ -68,7 +68,7 @@ func fleets() map[string]*fleet.Fleet {
 func documents(t *testing.T, f *fleet.Fleet, kind string) [][]byte {
 	t.Helper()
 	own := *f
-	if kind != "cronjob" && kind != "github" {
+	if kind != "cronjob" {
 		own.Schedule = ""
 	}
 	var b bytes.Buffer
