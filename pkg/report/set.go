@@ -403,6 +403,7 @@ func SetText(w io.Writer, s *Set, o Options) error {
 	if o.Quiet {
 		return t.w.Flush()
 	}
+	all := s.Names()
 	for _, c := range s.Causes {
 		if o.Least != "" && !c.Severity.AtLeast(o.Least) {
 			continue
@@ -415,7 +416,7 @@ func SetText(w io.Writer, s *Set, o Options) error {
 		}
 		var names []string
 		for _, i := range c.Images {
-			names = append(names, s.Names()[i])
+			names = append(names, all[i])
 		}
 		if !t.all {
 			names = []string{some(names)}
