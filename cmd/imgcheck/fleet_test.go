@@ -345,6 +345,11 @@ func TestFleet(t *testing.T) {
 	if merge(whole) != merged {
 		t.Error("the shards' reports, merged, are not that of one scan")
 	}
+	for request, n := range server.Requests() { // a layer that images of a shard share is fetched once
+		if processes := len(all) + 4 + 1; strings.HasPrefix(request, "GET ") && strings.Contains(request, "/blobs/") && n > processes {
+			t.Errorf("%s: %d times in %d processes", request, n, processes)
+		}
+	}
 	_, set, err := report.ReadAny(strings.NewReader(merged))
 	if err != nil {
 		t.Fatal(err)
