@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -44,6 +45,7 @@ type place struct {
 	list    string // a file
 	reports string // a directory
 	index   string // the number, as the engine writes it into arguments
+	run     string // the name of one run, as the engine writes it; "": the fleet's own
 	keeps   bool   // the engine collects the files of reports
 	// merges is set if the arguments are those of the merge of all shards.
 	merges bool
@@ -55,8 +57,8 @@ var ofJob = place{list: "/imgcheck/images", reports: "/reports", index: "$(JOB_C
 // places are those of Kinds.
 var places = map[string]place{
 	"job":     ofJob,
-	"cronjob": ofJob,
-	"github":  {list: "images", reports: ".", index: "$SHARD", keeps: true}, // a variable of a shell
+	"cronjob": {list: ofJob.list, reports: ofJob.reports, index: ofJob.index, run: "$(JOB_NAME)"}, // of each Job that it makes
+	"github":  {list: "images", reports: ".", index: "$SHARD", keeps: true},                       // a variable of a shell
 	"argo":    {list: ofJob.list, reports: ofJob.reports, index: "{{inputs.parameters.shard}}", keeps: true},
 }
 
@@ -83,10 +85,14 @@ func (p *page) Merging() *page {
 // Volume reports whether reports are written to files.
 func (p *page) Volume() bool { return p.Claim != "" || p.at.keeps }
 
+// JobName reports whether the shards need the name of their Job as a variable.
+func (p *page) JobName() bool { return p.at.run != "" }
+
 // Args returns the arguments of a shard, or of the merge.
 func (p *page) Args() []string {
+	run := cmp.Or(p.at.run, p.Run())
 	if p.at.merges {
-		return []string{"fleet", "merge", "--from=" + p.Reports + ":" + p.Run(), "--output=json=" + p.at.reports + "/" + p.Run() + ".json"}
+		return []string{"fleet", "merge", "--from=" + p.Reports + ":" + run, "--output=json=" + p.at.reports + "/" + run + ".json"}
 	}
 	args := []string{"scan", "--input=" + p.at.list, fmt.Sprintf("--shard=%s/%d", p.at.index, p.Shards), "--fail-on=never"}
 	config := "none"
@@ -100,9 +106,9 @@ func (p *page) Args() []string {
 	}
 	switch {
 	case p.Reports != "":
-		args = append(args, "--report-to="+p.Reports+":"+p.Run()+"-"+p.at.index)
+		args = append(args, "--report-to="+p.Reports+":"+run+"-"+p.at.index)
 	case p.Volume():
-		args = append(args, "--output=json="+p.at.reports+"/"+p.Run()+"-"+p.at.index+".json")
+		args = append(args, "--output=json="+p.at.reports+"/"+run+"-"+p.at.index+".json")
 	}
 	return append(args, p.Scan...)
 }
@@ -169,6 +175,8 @@ func (p *page) Says() []string {
 		"The name stands for the list and the work of the shards: for others, write this file anew.",
 	}
 	switch {
+	case p.Reports != "" && p.JobName():
+		says = append(says, "The reports, when all shards of a Job have run: imgcheck fleet merge --from "+p.Reports+":JOB, as kubectl get jobs names it")
 	case p.Reports != "":
 		says = append(says, "The reports, when all shards have run: imgcheck fleet merge --from "+p.Reports+":"+p.Run())
 	case p.Claim != "":

@@ -96,6 +96,8 @@ func Fetch(ctx context.Context, ref string, o source.Options) ([]*report.Set, er
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && i > 0:
 			continue
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("%s-0: shard 0 has stored no report: wait for it, or run it again (%w)", ref, err)
 		case err != nil:
 			return nil, fmt.Errorf("%s-%d: %w", ref, i, err)
 		case set.Shard == nil:

@@ -74,7 +74,7 @@ func TestFetchForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"none": "", "image": "is no stored report", "plain": "gzip", "empty": "EOF", "whole": "is the report of no shard",
+		"none": "shard 0 has stored no report", "image": "is no stored report", "plain": "gzip", "empty": "EOF", "whole": "is the report of no shard",
 	} {
 		if _, err := Fetch(ctx, server.Host+"/org/reports:"+name, source.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)

@@ -34,6 +34,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/batch/cronjob"
 	"k8s.io/kubernetes/pkg/registry/batch/job"
 	"k8s.io/kubernetes/pkg/registry/core/configmap"
+	"k8s.io/kubernetes/third_party/forked/golang/expansion"
 	psa "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -117,6 +118,27 @@ func restricted(t *testing.T, template *corev1.PodTemplateSpec) {
 	}
 }
 
+// expanded returns the arguments of a pod of a Job as a node expands them: with the variables of
+// its container, and the one that the Job's controller adds.
+func expanded(t *testing.T, template *corev1.PodTemplateSpec) []string {
+	t.Helper()
+	variables := map[string]string{"JOB_COMPLETION_INDEX": "3"}
+	for _, v := range template.Spec.Containers[0].Env {
+		variables[v.Name] = v.Value
+		if v.ValueFrom != nil {
+			variables[v.Name] = v.ValueFrom.FieldRef.FieldPath
+		}
+	}
+	var args []string
+	for _, a := range template.Spec.Containers[0].Args {
+		args = append(args, expansion.Expand(a, expansion.MappingFuncFor(variables)))
+	}
+	if text := strings.Join(args, " "); strings.Contains(text, "$(") || !strings.Contains(text, " --shard=3/") {
+		t.Errorf("arguments %q", args)
+	}
+	return args
+}
+
 // list checks that a ConfigMap has the list of a fleet, and that pods mount it.
 func list(t *testing.T, text []byte, f *fleet.Fleet) {
 	t.Helper()
@@ -138,6 +160,7 @@ func TestJob(t *testing.T) {
 			var j batchv1.Job
 			create(t, docs[1], &j, &batch.Job{}, job.Strategy)
 			restricted(t, &j.Spec.Template)
+			expanded(t, &j.Spec.Template)
 			if j.Labels["kueue.x-k8s.io/queue-name"] != f.Queue || (j.Spec.Suspend != nil && *j.Spec.Suspend) != (f.Queue != "") {
 				t.Errorf("labels %v, suspended %v", j.Labels, j.Spec.Suspend)
 			}
@@ -156,6 +179,10 @@ func TestCronJob(t *testing.T) {
 			var c batchv1.CronJob
 			create(t, docs[1], &c, &batch.CronJob{}, cronjob.Strategy)
 			restricted(t, &c.Spec.JobTemplate.Spec.Template)
+			args := expanded(t, &c.Spec.JobTemplate.Spec.Template)
+			if to := "--report-to=ghcr.io/org/reports:metadata.labels['" + batchv1.JobNameLabel + "']-3"; f.Reports != "" && !slices.Contains(args, to) {
+				t.Errorf("no %s in %q", to, args)
+			}
 			// the Job that it makes
 			j := batchv1.Job{TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: *c.Spec.JobTemplate.ObjectMeta.DeepCopy(), Spec: c.Spec.JobTemplate.Spec}
 			j.Name, j.Namespace = c.Name+"-29000000", c.Namespace
@@ -257,6 +284,7 @@ func TestDeploy(t *testing.T) {
 				t.Errorf("%d images in %s, mounted %+v", listed, c.Name, pod.Spec.Volumes)
 			}
 			restricted(t, &pod)
+			expanded(t, &pod)
 		})
 	}
 }
