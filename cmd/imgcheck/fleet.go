@@ -93,11 +93,12 @@ func emitFleet(c *cli.Context) error {
 	if end < 0 {
 		end = len(args)
 	}
-	scan := args[end:]
-	if len(scan) > 0 && scan[0] == "--" {
-		scan = scan[1:]
+	words := args[end:]
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
 	}
-	if err := checkScanFlags(scan); err != nil {
+	scan, err := scanFlags(words)
+	if err != nil {
 		return err
 	}
 	refs := args[:end]
@@ -173,33 +174,40 @@ func fleetPolicy(c *cli.Context) (string, error) {
 }
 
 // fleetsOwn are the flags of a scan that a fleet sets, or that name files of this machine.
-var fleetsOwn = []string{"input", "i", "shard", "output", "o", "format", "f", "report-to", "all-images", "template", "fail-on", "config", "baseline", "dockerfile", "rules", "cache-dir", "env"}
+var fleetsOwn = []string{"input", "shard", "output", "format", "report-to", "all-images", "template", "fail-on", "config", "baseline", "dockerfile", "rules", "cache-dir", "env"}
 
-// checkScanFlags checks that words are flags of imgcheck scan that a shard can have.
-func checkScanFlags(words []string) error {
+// scanFlags checks that words are flags of imgcheck scan that a shard can have, and returns them in
+// one form, --name or --name=value: a scan refuses -j beside the --jobs that a shard has.
+func scanFlags(words []string) ([]string, error) {
 	cmd := scanCommand()
+	limitAll([]*cli.Command{cmd})
+	var out []string
 	for i := 0; i < len(words); i++ {
 		word := words[i]
-		flag, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
-		known := slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), flag) })
+		if !strings.HasPrefix(word, "-") {
+			return nil, fmt.Errorf("%q: write the images before the flags of the scan", word)
+		}
+		name, value, has := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		at := slices.IndexFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+		if at < 0 {
+			return nil, fmt.Errorf("%s: imgcheck scan has no such flag", word)
+		}
+		long := cmd.Flags[at].Names()[0]
 		switch {
-		case !strings.HasPrefix(word, "-"):
-			return fmt.Errorf("%q: write the images before the flags of the scan", word)
-		case flag == "timeout": // which every command has
-			known = true
-		case slices.Contains(fleetsOwn, flag):
-			return fmt.Errorf("%s: the shards of a fleet cannot have this flag", word)
-		}
-		if !known {
-			return fmt.Errorf("%s: imgcheck scan has no such flag", word)
-		}
-		if !strings.Contains(word, "=") && (flag == "timeout" || takesValue(cmd, word)) {
+		case slices.Contains(fleetsOwn, long):
+			return nil, fmt.Errorf("%s: the shards of a fleet cannot have this flag", word)
+		case !has && takesValue(cmd, word):
 			if i++; i == len(words) {
-				return fmt.Errorf("%s needs a value", word)
+				return nil, fmt.Errorf("%s needs a value", word)
 			}
+			value, has = words[i], true
 		}
+		if has {
+			long += "=" + value
+		}
+		out = append(out, "--"+long)
 	}
-	return nil
+	return out, nil
 }
 
 // pinned returns references with the digests that their tags have now: an image may then run
