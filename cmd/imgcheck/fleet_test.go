@@ -358,3 +358,83 @@ func TestFleet(t *testing.T) {
 		t.Errorf("%+v, %d causes", set.Summary, len(set.Causes))
 	}
 }
+
+// TestFleetWorkflow runs the shells of a workflow of GitHub: of each job of its matrix, one of which
+// has an image that is not there, and of the job that merges their reports.
+func TestFleetWorkflow(t *testing.T) {
+	server := imagetest.Serve(t)
+	refs := append(pushFleet(t, server, server.Host, 3, 0), server.Host+"/team/gone:1")
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(policy, []byte("ignore:\n  - id: missing-link\n    reason: \"$HOME and 'quotes'\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	args := slices.Concat([]string{"imgcheck", "fleet", "--emit", "github", "--shards", "2", "--config", policy}, refs, []string{"--", "--gpu", "RTX 4090", "--no-fixes"})
+	if status := run(t.Context(), args, &out, &errs); status != exitOK {
+		t.Fatal(errs.String())
+	}
+	type job struct {
+		Strategy struct{ Matrix struct{ Shard []int } }
+		Steps    []struct {
+			Name, Run string
+			Env       map[string]string
+		}
+	}
+	var w struct{ Jobs map[string]job }
+	if err := yaml.Unmarshal(out.Bytes(), &w); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.Jobs["shard"].Strategy.Matrix.Shard; !slices.Equal(got, []int{0, 1}) {
+		t.Fatalf("matrix %v", got)
+	}
+	// step runs a step as GitHub does: https://docs.github.com/actions/reference/workflows-and-actions/workflow-syntax#jobsjob_idstepsshell
+	step := func(job, name, dir string, want int, more ...string) {
+		t.Helper()
+		for _, s := range w.Jobs[job].Steps {
+			if s.Name != name {
+				continue
+			}
+			cmd := exec.Command("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", s.Run)
+			cmd.Dir, cmd.Env = dir, append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, more...)
+			for name, value := range s.Env {
+				if !strings.Contains(value, "${{") {
+					cmd.Env = append(cmd.Env, name+"="+value)
+				}
+			}
+			text, err := cmd.CombinedOutput()
+			if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != want {
+				t.Fatalf("%s: %v\n%s", name, err, text)
+			}
+			return
+		}
+		t.Fatalf("there is no step %q", name)
+	}
+	merge := t.TempDir()
+	for i, want := range []int{exitOK, exitFailed} {
+		dir := t.TempDir()
+		step("shard", "Scan", dir, want, "SHARD="+strconv.Itoa(i))
+		names, err := filepath.Glob(filepath.Join(dir, "*.json"))
+		if err != nil || len(names) != 1 {
+			t.Fatalf("%q, %v", names, err)
+		}
+		if err := os.MkdirAll(filepath.Join(merge, "shards"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(names[0], filepath.Join(merge, "shards", filepath.Base(names[0]))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	summary := filepath.Join(merge, "summary.md")
+	step("merge", "Merge", merge, exitOK, "GITHUB_STEP_SUMMARY="+summary)
+	text, err := os.ReadFile(filepath.Join(merge, "imgcheck.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, set, err := report.ReadAny(bytes.NewReader(text))
+	if err != nil || set.Summary.Images != 4 || set.Summary.NotScanned != 1 || set.Summary.Failing != 1 { // the policy ignores the other failure
+		t.Errorf("%+v, %v", set, err)
+	}
+	if text, err := os.ReadFile(summary); err != nil || !strings.Contains(string(text), "team/gone:1") {
+		t.Errorf("%v: %s", err, text)
+	}
+}
