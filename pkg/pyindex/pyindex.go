@@ -32,13 +32,15 @@ import (
 // PyPI is the index that pip asks by default.
 const PyPI = "https://pypi.org/simple"
 
-// Limits: the bytes of a page, of metadata and of the parts of one wheel, and the requests of
-// an Index.
+// Limits: the bytes of a page, of metadata and of the parts of one wheel that has no metadata
+// beside it, and the requests of an Index.
 const (
 	maxPage     = 64 << 20
 	maxMetadata = 4 << 20
 	maxParts    = 8 << 20
 	maxRequests = 300
+	// maxRanges limits the requests for parts of wheels.
+	maxRanges = 5000
 )
 
 // Release is a release of a distribution.
@@ -74,6 +76,7 @@ type Index struct {
 	mu       sync.Mutex
 	pages    map[string]*page
 	requests int
+	ranges   int // requests for parts
 }
 
 // New returns the index at an address, https://pypi.org/simple.
@@ -116,8 +119,10 @@ type file struct {
 	URL    string `json:"url"`
 	Size   int64  `json:"size"`
 	Yanked any    `json:"yanked"`
-	Core   any    `json:"core-metadata"`      // true, or hashes
-	Old    any    `json:"dist-info-metadata"` // its name before PEP 714
+	// Hashes are digests by the names of their algorithms.
+	Hashes map[string]string `json:"hashes"`
+	Core   any               `json:"core-metadata"`      // true, or hashes
+	Old    any               `json:"dist-info-metadata"` // its name before PEP 714
 }
 
 var wheelName = regexp.MustCompile(`^([A-Za-z0-9_.]+)-([^-]+)(?:-\d[^-]*)?-([^-]+)-([^-]+)-([^-]+)\.whl$`)
@@ -251,12 +256,16 @@ func (x *Index) get(ctx context.Context, u *url.URL, accept string, most int64) 
 }
 
 func (x *Index) do(ctx context.Context, u *url.URL, headers map[string]string) (*http.Response, error) {
+	n, most := &x.requests, maxRequests
+	if headers["Range"] != "" {
+		n, most = &x.ranges, maxRanges
+	}
 	x.mu.Lock()
-	x.requests++
-	n := x.requests
+	*n++
+	beyond := *n > most
 	x.mu.Unlock()
-	if n > maxRequests {
-		return nil, fmt.Errorf("%s was asked %d times", x.base.Host, maxRequests)
+	if beyond {
+		return nil, fmt.Errorf("%s was asked %d times", x.base.Host, most)
 	}
 	if err := x.allowed(u); err != nil {
 		return nil, err
@@ -336,7 +345,7 @@ func (x *Index) tail(ctx context.Context, u *url.URL, f file) ([]byte, error) {
 	if f.Size <= 0 {
 		return nil, fmt.Errorf("the index has neither the metadata nor the size of %s", f.Name)
 	}
-	z, err := zip.NewReader(&parts{ctx: ctx, x: x, u: u, size: f.Size}, f.Size)
+	z, err := zip.NewReader(&parts{ctx: ctx, x: x, u: u, size: f.Size, most: maxParts}, f.Size)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
@@ -364,12 +373,19 @@ type parts struct {
 	x    *Index
 	u    *url.URL
 	size int64
+	most int64 // bytes that may be read
 	read int64
 	at   int64 // of last
 	last []byte
+	// ahead asks for more at a time while the file is read in its order.
+	ahead bool
+	step  int64
 }
 
-const partSize = 64 << 10
+const (
+	partSize = 64 << 10
+	maxStep  = 1 << 20
+)
 
 // ReadAt reads a range. It asks for at least 64 KiB, because the zip reader reads little at a
 // time.
@@ -378,31 +394,45 @@ func (p *parts) ReadAt(b []byte, off int64) (int, error) {
 		return 0, io.EOF
 	}
 	if off < p.at || off+int64(len(b)) > p.at+int64(len(p.last)) {
-		from := max(0, min(off, p.size-partSize))
-		to := min(p.size, max(from+partSize, off+int64(len(b))))
-		if p.read += to - from; p.read > maxParts {
-			return 0, fmt.Errorf("its directory has more than %d MiB", maxParts>>20)
-		}
-		resp, err := p.x.do(p.ctx, p.u, map[string]string{"Range": fmt.Sprintf("bytes=%d-%d", from, to-1)})
-		if err != nil {
+		if err := p.fetch(off, int64(len(b))); err != nil {
 			return 0, err
 		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusPartialContent {
-			return 0, errors.New("the server gives no parts of it")
-		}
-		p.last = make([]byte, to-from)
-		if _, err := io.ReadFull(resp.Body, p.last); err != nil {
-			p.last = nil
-			return 0, err
-		}
-		p.at = from
 	}
 	n := copy(b, p.last[off-p.at:])
 	if n < len(b) {
 		return n, io.EOF
 	}
 	return n, nil
+}
+
+// fetch asks for a range that has n bytes from off on.
+func (p *parts) fetch(off, n int64) error {
+	end := p.at + int64(len(p.last))
+	switch next := p.ahead && off <= end && off >= p.at && len(p.last) > 0; {
+	case next && p.step > 0:
+		p.step = min(2*p.step, maxStep)
+	default:
+		p.step = partSize
+	}
+	from := max(0, min(off, p.size-p.step))
+	to := min(p.size, max(from+p.step, off+n))
+	if p.read += to - from; p.read > p.most {
+		return fmt.Errorf("more than %d MiB of it would be read", p.most>>20)
+	}
+	resp, err := p.x.do(p.ctx, p.u, map[string]string{"Range": fmt.Sprintf("bytes=%d-%d", from, to-1)})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusPartialContent {
+		return errors.New("the server gives no parts of it")
+	}
+	p.at, p.last = from, make([]byte, to-from)
+	if _, err := io.ReadFull(resp.Body, p.last); err != nil {
+		p.last = nil
+		return err
+	}
+	return nil
 }
 
 // requires returns the Requires-Dist lines of a METADATA.
