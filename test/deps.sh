@@ -4,7 +4,7 @@
 set -euo pipefail
 
 # program → Debian package
-need=(gcc=gcc 'g++=g++' /usr/include/errno.h=libc6-dev musl-gcc=musl-tools docker-registry=docker-registry umoci=umoci skopeo=skopeo patchelf=patchelf mount=mount xmllint=libxml2-utils pigz=pigz libdeflate-gzip=libdeflate-tools git=git curl=curl openssl=openssl zsh=zsh fish=fish shellcheck=shellcheck groff=groff-base /lib/ld-musl-x86_64.so.1=musl rpm=rpm /usr/lib/python3/dist-packages/packaging=python3-packaging)
+need=(pip3=python3-pip gcc=gcc 'g++=g++' /usr/include/errno.h=libc6-dev musl-gcc=musl-tools docker-registry=docker-registry umoci=umoci skopeo=skopeo patchelf=patchelf mount=mount xmllint=libxml2-utils pigz=pigz libdeflate-gzip=libdeflate-tools git=git curl=curl openssl=openssl zsh=zsh fish=fish shellcheck=shellcheck groff=groff-base /lib/ld-musl-x86_64.so.1=musl rpm=rpm /usr/lib/python3/dist-packages/packaging=python3-packaging)
 # Thousands of Python files, for pkg/pysource.
 for package in networkx pandas scipy sympy; do need+=("/usr/lib/python3/dist-packages/$package=python3-$package"); done
 if [ "${1:-}" = buildkit ]; then

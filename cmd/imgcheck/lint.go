@@ -25,6 +25,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/imagerefs"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/predict"
 	"github.com/imgcheck/imgcheck/pkg/pyindex"
 	"github.com/imgcheck/imgcheck/pkg/pylock"
 	"github.com/imgcheck/imgcheck/pkg/report"
@@ -60,6 +61,7 @@ func lintCommand() *cli.Command {
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes, and what cannot be predicted, in the text report"},
 			&cli.StringFlag{Name: "context", Usage: "the `DIRECTORY` of the build context, from which requirements files are read", DefaultText: "that of the Dockerfile"},
 			&cli.StringFlag{Name: "index", Value: pyindex.PyPI, Usage: "the `URL` of the package index that is asked what a package requires, or none"},
+			&cli.IntFlag{Name: "wheels", Usage: "read in the wheels of the package index which libraries their files need, at most `MB` of each"},
 			&cli.BoolFlag{Name: "offline", Usage: "read no base images and package indexes, and predict nothing that depends on them"},
 			rulesFlag(), configFlag(),
 		}, imageFlags())),
@@ -70,6 +72,7 @@ func lintCommand() *cli.Command {
 			}
 			doc, err := l.files(c.Context, c.Args().Slice())
 			l.progress.done()
+			l.tellFetched(c.App.ErrWriter)
 			if err != nil {
 				return err
 			}
@@ -108,6 +111,9 @@ type linting struct {
 	reading  sync.Mutex
 	index    *pyindex.Index         // nil: none is asked
 	bases    map[[2]string]lintBase // that were read, by reference and platform
+	// wheels says how the files of packages are read; Most is 0 if they are not.
+	wheels  predict.Options
+	fetched map[string]int64 // bytes by wheels
 }
 
 // lintBase is a base image, or why it is not known.
@@ -115,6 +121,7 @@ type lintBase struct {
 	*dockerlint.Base
 	platform ocispec.Platform
 	why      string
+	files    predict.Base
 }
 
 func newLinting(c *cli.Context) (*linting, error) {
@@ -149,9 +156,17 @@ func newLinting(c *cli.Context) (*linting, error) {
 	if err != nil {
 		return nil, err
 	}
+	if most := c.Int("wheels"); most < 0 || most > maxWheels {
+		return nil, fmt.Errorf("--wheels %d: say a number of megabytes up to %d", most, maxWheels)
+	} else if most > 0 && !l.offline {
+		l.readWheels(int64(most)*1e6, set)
+	}
 	l.known, err = dockerlint.Load(set)
 	return l, err
 }
+
+// maxWheels limits --wheels, in megabytes.
+const maxWheels = 100_000
 
 // files lints what the arguments name.
 func (l *linting) files(ctx context.Context, args []string) (*report.Dockerfiles, error) {
@@ -220,6 +235,9 @@ func (l *linting) one(ctx context.Context, j lintJob) *dockerlint.File {
 	if l.index != nil && !l.typed {
 		in.Wheel = func(name, spec string) (*dockerlint.Wheel, string) { return l.wheel(ctx, name, spec) }
 		in.Index = func(url string) (exists, known bool) { return indexExists(ctx, url) }
+	}
+	if l.wheels.Most > 0 && !l.typed {
+		in.Predict = func(p dockerlint.Prospect) ([]dockerlint.Predicted, []bool, []dockerlint.NotPredicted) { return l.predict(ctx, p) }
 	}
 	bases := l.basesOf(text)
 	in.Base = func(ref, platform string) (*dockerlint.Base, string) {
@@ -329,6 +347,7 @@ func (l *linting) readBase(ctx context.Context, ref, platform string) (b lintBas
 		return lintBase{Base: dockerlint.NewBase(fsys, nil, "")}
 	}
 	b.Base = dockerlint.NewBase(fsys, config.Config.Env, config.Config.WorkingDir)
+	b.files = predict.Base{FS: fsys, Config: config}
 	b.platform = ocispec.Platform{OS: config.OS, Architecture: config.Architecture, Variant: config.Variant}
 	if !l.pushed {
 		l.judgeBase(ctx, &b, ref, o)

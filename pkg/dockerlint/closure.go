@@ -24,8 +24,12 @@ const maxAsked = 60
 // bringers are patterns of packages that bring libraries of CUDA's or require some that do.
 var bringers = []string{"nvidia-*", "torch", "tensorflow", "jax", "jaxlib", "jax-cuda*", "vllm", "paddlepaddle-gpu", "cupy*", "tensorrt*", "cuda-toolkit"}
 
-// requested is a package that is to be asked for.
-type requested struct{ name, spec, extras string }
+// Requested is a package that is to be asked for.
+type Requested struct {
+	Name   string // normalised
+	Spec   string // specifiers, "" for any
+	Extras string // "cuda12,x"
+}
 
 // brings names what may bring libraries of CUDA's with a package: it, or a package that it
 // requires. It is empty if none does.
@@ -33,48 +37,48 @@ func (w *walk) brings(x *wheel, noDeps bool) string {
 	if w.wheelOf == nil {
 		return x.name
 	}
-	todo := []requested{{x.name, x.spec, x.extras}}
-	seen := map[requested]bool{}
+	todo := []Requested{{x.name, x.spec, x.extras}}
+	seen := map[Requested]bool{}
 	for len(todo) > 0 {
 		r := todo[0]
 		todo = todo[1:]
 		switch {
 		case seen[r]:
 			continue
-		case packs.MatchAny(bringers, r.name) || w.Packs.GPUWheels.Has(r.name) && r.name != x.name:
-			return r.name
-		case r.extras == "" && listed(w.Plain, r.name):
+		case packs.MatchAny(bringers, r.Name) || w.Packs.GPUWheels.Has(r.Name) && r.Name != x.name:
+			return r.Name
+		case r.Extras == "" && listed(w.Plain, r.Name):
 			continue
 		case len(seen) >= maxAsked:
-			return r.name
+			return r.Name
 		}
 		seen[r] = true
-		got, why := w.wheelOf(r.name, r.spec)
+		got, why := w.wheelOf(r.Name, r.Spec)
 		if why != "" || got == nil {
 			if why != "" {
-				w.unknown = append(w.unknown, Unknown{x.line, "what " + r.name + " requires: " + why})
+				w.unknown = append(w.unknown, Unknown{x.line, "what " + r.Name + " requires: " + why})
 			}
-			return r.name
+			return r.Name
 		}
 		if !got.Small {
-			return r.name
+			return r.Name
 		}
 		if noDeps {
 			return ""
 		}
-		todo = append(todo, requiredBy(got, r.extras)...)
+		todo = append(todo, RequiredBy(got.Requires, r.Extras, pylock.Linux())...)
 	}
 	return ""
 }
 
-// requiredBy returns the requirements of a release, with some extras, whose conditions may hold.
-func requiredBy(got *Wheel, extras string) (list []requested) {
-	env := pylock.Linux()
-	for _, line := range got.Requires {
+// RequiredBy returns the requirements of Requires-Dist lines, with some extras, whose conditions
+// may hold where env has the values that are known.
+func RequiredBy(requires []string, extras string, env inventory.MarkerEnv) (list []Requested) {
+	for _, line := range requires {
 		bare, of := extrasOf(line)
 		q, err := inventory.ParseRequirement(bare)
 		if err != nil {
-			list = append(list, requested{name: line}) // no index has it: it may bring anything
+			list = append(list, Requested{Name: line}) // no index has it: it may bring anything
 			continue
 		}
 		holds := false
@@ -85,7 +89,7 @@ func requiredBy(got *Wheel, extras string) (list []requested) {
 			holds = holds || h || !known
 		}
 		if holds {
-			list = append(list, requested{q.Name, strings.ReplaceAll(q.Specifiers, " ", ""), of})
+			list = append(list, Requested{q.Name, strings.ReplaceAll(q.Specifiers, " ", ""), of})
 		}
 	}
 	return list

@@ -85,6 +85,10 @@ type Input struct {
 	// Wheel returns the highest release of a distribution on PyPI that specifiers allow, or why
 	// it is not known; nil: no index is asked.
 	Wheel func(name, specifiers string) (*Wheel, string)
+	// Predict judges an image with the files of the packages that are installed, and returns the
+	// libraries that these lack, which packages of the prospect it has judged as a whole, and
+	// reasons why others are not known; nil: no files are read.
+	Predict func(Prospect) (list []Predicted, judged []bool, unknown []NotPredicted)
 	// Index reports whether an index of PyTorch exists, and whether that is known; nil: it is
 	// not asked.
 	Index func(url string) (exists, known bool)
@@ -95,7 +99,7 @@ type Input struct {
 
 // Lint judges a Dockerfile. It never fails: a text that is not understood has an error.
 func Lint(in Input, k *Knowledge) *File {
-	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context, wheelOf: in.Wheel, index: in.Index, machines: in.Machines, policy: in.Policy, target: in.Target, work: new(int), made: map[int]*walk{}}
+	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context, wheelOf: in.Wheel, predicted: in.Predict, index: in.Index, machines: in.Machines, policy: in.Policy, target: in.Target, work: new(int), made: map[int]*walk{}}
 	f, err := dockerfile.Read(bytes.NewReader(in.Text))
 	if err != nil && len(in.Checks) == 0 {
 		l.file.Error = err.Error()
@@ -123,15 +127,17 @@ type linter struct {
 	lines  []string
 	base   func(ref, platform string) (*Base, string)
 	// context returns a file of the build context.
-	context  func(name string) ([]byte, bool)
-	wheelOf  func(name, specifiers string) (*Wheel, string)
-	index    func(url string) (exists, known bool)
-	machines []targets.Machine
-	policy   string
-	target   string
-	nested   int           // stages that copy from one another
-	work     *int          // instructions that were followed
-	made     map[int]*walk // stages that others copy from
+	context func(name string) ([]byte, bool)
+	wheelOf func(name, specifiers string) (*Wheel, string)
+	// predicted judges the files of packages.
+	predicted func(Prospect) ([]Predicted, []bool, []NotPredicted)
+	index     func(url string) (exists, known bool)
+	machines  []targets.Machine
+	policy    string
+	target    string
+	nested    int           // stages that copy from one another
+	work      *int          // instructions that were followed
+	made      map[int]*walk // stages that others copy from
 }
 
 // whole matches the names of files that are built as they are.

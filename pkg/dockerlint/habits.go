@@ -235,6 +235,7 @@ func (w *walk) judge() {
 	w.removals()
 	w.fits()
 	w.exclusives()
+	w.predict()
 	w.needs()
 	w.onMachines()
 	w.inherited()

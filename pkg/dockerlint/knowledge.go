@@ -35,6 +35,10 @@ type tables struct {
 	Needs         []*Need `yaml:"needs"`
 	// CUDAImages are NVIDIA's images whose libraries are assumed if they are not read.
 	CUDAImages []*CUDAImage `yaml:"cuda_images"`
+	// SystemPythons are the Pythons of distributions, and PythonPackages the packages of these
+	// that bring it.
+	SystemPythons  []*SystemPython `yaml:"system_pythons"`
+	PythonPackages []string        `yaml:"python_packages"`
 	// Plain are distributions that bring no CUDA library.
 	Plain          []*Listed `yaml:"plain"`
 	DriverFiles    []string  `yaml:"driver_files"`
@@ -83,6 +87,13 @@ type Need struct {
 	CUDA     string   `yaml:"cuda"`     // the major version
 	CUDNN    string   `yaml:"cudnn"`    // the major version
 	Sources  []string `yaml:"sources"`
+}
+
+// SystemPython is the Python of a distribution.
+type SystemPython struct {
+	System  string   `yaml:"system"` // ID and VERSION_ID of os-release(5)
+	Python  string   `yaml:"python"` // "3.10"
+	Sources []string `yaml:"sources"`
 }
 
 // Check is a check of BuildKit's.

@@ -53,6 +53,9 @@ type wheel struct {
 	plain   bool   // it is too small for a library of CUDA's
 	maybe   bool   // a condition that is not known decides about it
 	order   int    // of its install, if it is pinned
+	// file is a wheel of the build context, and fileName its name there.
+	file     []byte
+	fileName string
 }
 
 var (
@@ -133,6 +136,13 @@ func (in *install) options(w *walk, words []word) {
 				continue
 			}
 			in.require(text, cmp.Or(words[i].line, in.line), cmp.Or(words[i].column, in.column), "")
+			if n := len(in.wheels); wheelFile.MatchString(text) && !strings.Contains(text, "://") && w.predicted != nil {
+				if file, from, why := w.contextFile(text); why == "" {
+					in.wheels[n-1].file, in.wheels[n-1].fileName = file, path.Base(from)
+				} else {
+					in.unknown = append(in.unknown, "which files "+text+" has"+why)
+				}
+			}
 			continue
 		}
 		if !strings.HasPrefix(text, "--") && len(text) > 2 { // -rrequirements.txt, -qU

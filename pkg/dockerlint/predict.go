@@ -192,7 +192,7 @@ func (w *walk) needs() {
 	for _, in := range w.installs {
 		for i := range in.wheels {
 			x := &in.wheels[i]
-			if said[x.name+x.version] { // a second `uv sync` of the same lock
+			if said[x.name+x.version] || w.judged[x] { // a second `uv sync` of the same lock
 				continue
 			}
 			said[x.name+x.version] = true

@@ -62,6 +62,10 @@ type walk struct {
 	condaCUDNN, condaCUDA []string
 	poetryInSystem        bool // poetry makes no environments
 	starts                int  // the line of CMD or ENTRYPOINT, or 0
+	// judged are the packages whose files say what they lack.
+	judged map[*wheel]bool
+	// unread is what is not known of packages' files, and no reason for doubt elsewhere.
+	unread []Unknown
 }
 
 // copied is a COPY or ADD of the context.
@@ -105,7 +109,7 @@ func (l *linter) targets() {
 		}
 		w.steps(i)
 		w.judge()
-		for _, u := range w.unknown {
+		for _, u := range slices.Concat(w.unknown, w.unread) {
 			if !slices.Contains(l.file.Unknown, u) {
 				l.file.Unknown = append(l.file.Unknown, u)
 			}

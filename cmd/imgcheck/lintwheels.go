@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/imgcheck/imgcheck/internal/size"
+	"github.com/imgcheck/imgcheck/pkg/dockerlint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/predict"
+)
+
+// toldFetched is the number of bytes of wheels above which a lint says what it has read.
+const toldFetched = 1e6
+
+// readWheels lets a lint read at most most bytes of each wheel.
+func (l *linting) readWheels(most int64, set *packs.Packs) {
+	l.fetched = map[string]int64{}
+	l.wheels = predict.Options{Index: l.index, Most: most, Packs: set, Fetched: func(wheel string, bytes int64) { l.fetched[wheel] += bytes }}
+	if l.scan.Layers.Cache != nil {
+		l.wheels.Cache = l.scan.Layers.Cache
+	}
+}
+
+// predict judges a target by the files of its packages.
+func (l *linting) predict(ctx context.Context, p dockerlint.Prospect) ([]dockerlint.Predicted, []bool, []dockerlint.NotPredicted) {
+	b := l.base(ctx, p.Ref, p.Platform)
+	if b.files.FS == nil {
+		return nil, make([]bool, len(p.Packages)), nil // the lint says elsewhere why it is not known
+	}
+	out := predict.Image(ctx, b.files, p, l.wheels)
+	return out.Findings, out.Judged, out.Unknown
+}
+
+// tellFetched says how much was read of wheels, if that is more than metadata.
+func (l *linting) tellFetched(w io.Writer) {
+	var all int64
+	for _, n := range l.fetched {
+		all += n
+	}
+	if all > toldFetched {
+		fmt.Fprintf(w, "imgcheck: %s of %d wheels were read (--wheels)\n", size.Text(all), len(l.fetched))
+	}
+}

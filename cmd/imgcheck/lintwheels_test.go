@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/imgcheck/imgcheck/internal/imagetest"
+)
+
+// TestLintWheels: without --wheels no byte of a wheel is read, and with a cache none is read
+// twice.
+func TestLintWheels(t *testing.T) {
+	server, err := imagetest.Registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	p := readPrediction(t, "../../testdata/predictions/ort-no-cudnn.txtar")
+	index, fetched := p.index(t)
+	ref, err := server.Push("wheels:base", textImage(t, p.base))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "Dockerfile")
+	if err := os.WriteFile(file, []byte("FROM "+ref+"\nRUN pip install onnxruntime-gpu==1.19.2\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("IMGCHECK_CACHE", t.TempDir())
+	for _, c := range []struct {
+		args    []string
+		status  int
+		fetches bool
+		want    string
+	}{
+		{nil, exitFindings, false, "onnxruntime-gpu 1.19.2 needs cuDNN 9"},
+		{[]string{"--wheels", "64", "--offline"}, exitOK, false, "0 errors"},
+		{[]string{"--wheels", "64"}, exitFindings, true, "onnxruntime-gpu 1.19.2 needs libcudnn.so.9"},
+		{[]string{"--wheels", "64"}, exitFindings, false, "onnxruntime-gpu 1.19.2 needs libcudnn.so.9"},
+		{[]string{"--wheels", "-1"}, exitFailed, false, "--wheels -1: say a number of megabytes"},
+		{[]string{"--wheels", "64", "--index", "none", "--all"}, exitFindings, false, "not predicted: what onnxruntime-gpu brings: no index is asked"},
+	} {
+		*fetched = 0
+		var out, errs bytes.Buffer
+		status := run(context.Background(), slices.Concat([]string{"imgcheck", "lint", "--config", "none", "--insecure", "--index", index}, c.args, []string{file}), &out, &errs)
+		if text := out.String() + errs.String(); status != c.status || !strings.Contains(text, c.want) || *fetched > 0 != c.fetches {
+			t.Errorf("%v: status %d, %d bytes:\n%s", c.args, status, *fetched, text)
+		}
+	}
+}
+
+// TestTellFetched: a lint says what it has read of wheels if that is more than metadata.
+func TestTellFetched(t *testing.T) {
+	for n, want := range map[int64]string{0: "", 900_000: "", 12_000_000: "imgcheck: 12.0 MB of 2 wheels were read (--wheels)\n"} {
+		var b bytes.Buffer
+		l := &linting{fetched: map[string]int64{"a": n / 2, "b": n / 2}}
+		if l.tellFetched(&b); b.String() != want {
+			t.Errorf("%d: %q", n, &b)
+		}
+	}
+}
