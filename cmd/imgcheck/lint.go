@@ -237,7 +237,9 @@ func (l *linting) one(ctx context.Context, j lintJob) *dockerlint.File {
 		in.Index = func(url string) (exists, known bool) { return indexExists(ctx, url) }
 	}
 	if l.wheels.Most > 0 && !l.typed {
-		in.Predict = func(p dockerlint.Prospect) ([]dockerlint.Predicted, []bool, []dockerlint.NotPredicted) { return l.predict(ctx, p) }
+		in.Predict = func(p dockerlint.Prospect) ([]dockerlint.Predicted, []bool, []dockerlint.NotPredicted) {
+			return l.predict(ctx, p)
+		}
 	}
 	bases := l.basesOf(text)
 	in.Base = func(ref, platform string) (*dockerlint.Base, string) {

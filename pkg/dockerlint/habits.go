@@ -156,6 +156,7 @@ func (w *walk) bring(other *walk, e venv) (whole bool) {
 		case in.elsewhere:
 		case in.python == e.path || in.python == "" && activated:
 			w.installs = append(w.installs, in)
+			w.copied = append(w.copied, e.path)
 		case in.python == "":
 			whole = false
 		}
@@ -178,7 +179,7 @@ func (w *walk) other(stage int) *walk {
 	if o := w.made[stage]; o != nil {
 		return o
 	}
-	quiet := &linter{Knowledge: w.Knowledge, file: new(File), lines: w.lines, parsed: w.parsed, context: w.context, nested: w.nested + 1, work: w.work}
+	quiet := &linter{Knowledge: w.Knowledge, file: new(File), lines: w.lines, parsed: w.parsed, context: w.context, predicted: w.predicted, nested: w.nested + 1, work: w.work}
 	other := quiet.walk(stage)
 	other.steps(stage)
 	w.made[stage] = other

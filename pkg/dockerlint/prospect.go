@@ -75,7 +75,7 @@ func (w *walk) predict() {
 
 // predictIn predicts one environment.
 func (w *walk) predictIn(python string) {
-	p := Prospect{Ref: w.from.Ref, Platform: w.from.Platform, Env: w.environ(), Python: python, System: w.systemPythons(), Venv: slices.ContainsFunc(w.venvs, func(v venv) bool { return v.path == python })}
+	p := Prospect{Ref: w.from.Ref, Platform: w.from.Platform, Env: w.environ(), Python: python, System: w.systemPythons(), Venv: slices.Contains(w.copied, python) || slices.ContainsFunc(w.venvs, func(v venv) bool { return v.path == python })}
 	if !strings.HasPrefix(python, "/") && minorOf.FindString(python) != python { // conda's, poetry's
 		return
 	}
@@ -86,7 +86,8 @@ func (w *walk) predictIn(python string) {
 		}
 		for i := range in.wheels {
 			x := &in.wheels[i]
-			if x.maybe || x.name == "" || w.otherIndex(in, x) {
+			gone := slices.ContainsFunc(w.uninstalls, func(r removed) bool { return r.path == x.name })
+			if x.maybe || x.name == "" || gone || w.otherIndex(in, x) {
 				continue
 			}
 			p.Packages = append(p.Packages, Installed{Name: x.name, Spec: x.spec, Extras: x.extras, Alone: in.noDeps || in.locked, File: x.file, FileName: x.fileName})

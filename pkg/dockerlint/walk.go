@@ -48,6 +48,7 @@ type walk struct {
 	installs []*install
 	wheels   int // of all installs
 	venvs    []venv
+	copied   []string  // paths of environments that come from other stages
 	paths    []setting // ENV LD_LIBRARY_PATH
 	cudnn    []cudnnPackage
 	removed  []removed

@@ -143,7 +143,7 @@ func (o *Options) readWheel(ctx context.Context, w *pyindex.Wheel) (*contents, e
 	return c, nil
 }
 
-// failed is why a file is not known whose bytes did not come.
+// The reason why a file is not known whose bytes did not come.
 const failed = "could not be fetched"
 
 // readZip reads the files of a wheel: the directory, the texts that rules read, and then of the

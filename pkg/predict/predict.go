@@ -58,8 +58,8 @@ type Cache interface {
 type Outlook struct {
 	Findings []dockerlint.Predicted
 	// Judged says of each package of the prospect whether all that it brings was read.
-	Judged []bool
-	Unknown  []dockerlint.NotPredicted
+	Judged  []bool
+	Unknown []dockerlint.NotPredicted
 }
 
 // rules are those whose findings a file's own needs decide, and not what a program does first.
