@@ -182,9 +182,9 @@ func readZip(r io.ReaderAt, size, most int64) (*contents, error) {
 	if c.Version == "" {
 		return nil, errors.New("it has no METADATA")
 	}
-	left := most
+	left := func() int64 { return most }
 	if p, ok := r.(*pyindex.Parts); ok {
-		left -= p.Fetched()
+		left = func() int64 { return most - p.Fetched() }
 	}
 	order := make([]int, 0, len(libraries))
 	for i := range libraries {
@@ -193,14 +193,7 @@ func readZip(r io.ReaderAt, size, most int64) (*contents, error) {
 	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(cost(libraries[a]), cost(libraries[b])), a-b) })
 	for _, i := range order {
 		m := &c.Members[i]
-		if cost(libraries[i]) > left {
-			m.Unread = fmt.Sprintf("takes %d MB, which is more than --wheels allows", cost(libraries[i])/1e6)
-			continue
-		}
-		m.Object, m.Unread = readLibrary(r, libraries[i])
-		if p, ok := r.(*pyindex.Parts); ok {
-			left = most - p.Fetched()
-		}
+		m.Object, m.Unread = readLibrary(r, libraries[i], left)
 	}
 	return c, nil
 }
@@ -229,9 +222,22 @@ func readText(f *zip.File) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, maxText))
 }
 
-// readLibrary reads what a loader reads of a library.
-func readLibrary(at io.ReaderAt, f *zip.File) (o *elfdeps.Object, unread string) {
+// fullSize is the number of bytes up to which a compressed library is read as a whole.
+const fullSize = 1 << 20
+
+// readLibrary reads what a loader reads of a library: of a large one that is compressed from its
+// two ends, if they tell. left are the bytes that may be read of the wheel.
+func readLibrary(at io.ReaderAt, f *zip.File, left func() int64) (o *elfdeps.Object, unread string) {
 	size := int64(f.UncompressedSize64)
+	_, remote := at.(*pyindex.Parts)
+	if f.Method == zip.Deflate && f.CompressedSize64 > fullSize && remote {
+		if o, err := readEnds(at, f, left); err == nil || errors.Is(err, elfdeps.ErrNotELF) {
+			return objectOf(o, err)
+		}
+	}
+	if cost(f) > left() {
+		return nil, fmt.Sprintf("takes %d MB, which is more than --wheels allows", cost(f)/1e6)
+	}
 	if f.Method == zip.Store && f.CompressedSize64 == f.UncompressedSize64 {
 		off, err := f.DataOffset()
 		if err != nil {

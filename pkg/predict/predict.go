@@ -2,8 +2,9 @@
 // the index of the image's base, and judges the result by the rules for images.
 //
 // Of a wheel it reads the directory at its end and, within a bound of bytes, the parts of its
-// shared libraries that a loader reads, by range requests. A file beyond the bound is there, and
-// what it needs is not known. Of the findings it returns those about libraries that a file of a
+// shared libraries that a loader reads, by range requests: of a large library that is compressed
+// the two ends, if they tell. A file beyond the bound is there, and its needs are not known. Of
+// the findings it returns those about libraries that a file of a
 // wheel does not find, or finds in a release that is too old.
 //
 // It chooses wheels as pip does where releases do not depend on one another, and lays a
