@@ -105,7 +105,7 @@ func (f *finder) unreached(ctx context.Context, classes []*Class) (map[string]st
 	copies := map[string]string{}
 	wanted := map[string]bool{}    // SONAMEs of candidates
 	candidate := map[string]bool{} // paths of copies, and of ELF files in a class
-	of := map[string]string{}   // the first path in use, by SONAME
+	of := map[string]string{}      // the first path in use, by SONAME
 	for _, o := range f.Evidence.Files.Objects {
 		if s := o.ELF.Soname; inUse[o.Path] && of[s] == "" {
 			of[s] = o.Path
