@@ -17,6 +17,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	testresult "github.com/in-toto/attestation/go/predicates/test_result/v0"
 	intoto "github.com/in-toto/attestation/go/v1"
+	kyverno "github.com/kyverno/api/api/policies.kyverno.io/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	argo "github.com/argoproj/argo-workflows/v3/pkg/apis/workflow/v1alpha1"
@@ -345,20 +346,11 @@ func TestPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var p struct {
-		Spec struct {
-			Attestations []struct {
-				Name   string
-				Intoto struct{ Type string }
-			}
-			Variables   []struct{ Name, Expression string }
-			Validations []struct{ Expression, Message string }
-		}
-	}
-	if err := yaml.Unmarshal(text, &p); err != nil {
+	var p kyverno.ImageValidatingPolicy
+	if err := yaml.UnmarshalStrict(text, &p); err != nil {
 		t.Fatal(err)
 	}
-	if a := p.Spec.Attestations; len(a) != 1 || a[0].Intoto.Type != report.PredicateType {
+	if a := p.Spec.Attestations; len(a) != 1 || a[0].InToto == nil || a[0].InToto.Type != report.PredicateType {
 		t.Fatalf("%+v", a)
 	}
 	foreign := []byte(`{"predicate": {"result": "PASSED", "configuration": [{"name": "another"}]}}`)

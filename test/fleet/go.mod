@@ -1,4 +1,4 @@
-// The code with which Kubernetes' API server checks Jobs, the types of Argo and in-toto, and CEL,
+// The code with which Kubernetes' API server checks Jobs, the types of Argo, Kyverno and in-toto, and CEL,
 // with which make contract checks what imgcheck fleet and imgcheck attest write, and deploy/: a
 // module of its own, so that it stays out of the program's go.mod.
 module github.com/imgcheck/imgcheck/test/fleet
@@ -10,6 +10,7 @@ require (
 	github.com/google/cel-go v0.29.2
 	github.com/imgcheck/imgcheck v0.0.0
 	github.com/in-toto/attestation v1.2.0
+	github.com/kyverno/api v0.0.1-alpha.3.0.20260723090831-fb2785727f98
 	google.golang.org/protobuf v1.36.12
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
@@ -27,6 +28,7 @@ require (
 	github.com/Microsoft/go-winio v0.6.3-0.20251027160822-ad3df93bed29 // indirect
 	github.com/agext/levenshtein v1.2.3 // indirect
 	github.com/antlr4-go/antlr/v4 v4.13.1 // indirect
+	github.com/aptible/supercronic v0.2.45 // indirect
 	github.com/aquasecurity/go-pep440-version v0.0.1 // indirect
 	github.com/aquasecurity/go-version v0.0.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
