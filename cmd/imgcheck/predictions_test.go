@@ -433,6 +433,9 @@ func TestPredictions(t *testing.T) {
 				}
 			}
 			predicted, ran = predicted+len(lint), ran+1
+			if strings.HasPrefix(name, "healthy-") && len(lint)+len(scan) > 0 {
+				t.Errorf("it is not healthy: %v, %v", lint, scan)
+			}
 			p.compare(t, file, text)
 		})
 	}

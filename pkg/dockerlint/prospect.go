@@ -27,8 +27,9 @@ type Prospect struct {
 // Installed is a distribution that an instruction installs into an environment.
 type Installed struct {
 	Name, Spec, Extras string
-	// Alone says that what it requires is not installed with it: --no-deps, a lock.
-	Alone bool
+	// Alone says that what it requires is not installed with it: --no-deps, a lock. Locked says
+	// that a lock names it, so that it may be there for another one.
+	Alone, Locked bool
 	// File is the text of a wheel of the build context, and FileName its name.
 	File     []byte
 	FileName string
@@ -90,7 +91,7 @@ func (w *walk) predictIn(python string) {
 			if x.maybe || x.name == "" || gone || w.otherIndex(in, x) {
 				continue
 			}
-			p.Packages = append(p.Packages, Installed{Name: x.name, Spec: x.spec, Extras: x.extras, Alone: in.noDeps || in.locked, File: x.file, FileName: x.fileName})
+			p.Packages = append(p.Packages, Installed{Name: x.name, Spec: x.spec, Extras: x.extras, Alone: in.noDeps || in.locked, Locked: in.locked, File: x.file, FileName: x.fileName})
 			from = append(from, x)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -25,6 +26,9 @@ const (
 	maxMembers = 50_000
 	maxText    = 4 << 20
 	maxTexts   = 16 << 20
+	// maxSources are the bytes of a wheel's sources, as they are stored, up to which they are
+	// read: the imports of a package decide which of its libraries are loaded.
+	maxSources = 1 << 20
 )
 
 // partELF is the number of bytes that the parts of a library take which a loader reads, if the
@@ -42,7 +46,8 @@ type contents struct {
 type member struct {
 	Name   string
 	Size   int64
-	Object *elfdeps.Object `json:",omitempty"`
+	Object *elfdeps.Object `json:"-"`
+	Packed []byte          `json:",omitempty"` // Object, in a cache
 	Text   []byte          `json:",omitempty"`
 	// Unread is why the parts that a loader reads are not known, or "".
 	Unread string `json:",omitempty"`
@@ -93,6 +98,12 @@ func (d *distribution) entries(py *python) (list []layers.Entry) {
 			e.Fault = "it was not read: it " + m.Unread
 		}
 		list = append(list, e)
+		if isMetadata(m.Name) { // https://peps.python.org/pep-0376/#installer
+			list = append(list, layers.Entry{Path: path.Join(path.Dir(p), "INSTALLER"), Type: layers.Regular, Mode: 0o644, Size: 4, Content: []byte("pip\n")})
+			if d.asked {
+				list = append(list, layers.Entry{Path: path.Join(path.Dir(p), "REQUESTED"), Type: layers.Regular, Mode: 0o644, Content: []byte{}})
+			}
+		}
 	}
 	return list
 }
@@ -113,12 +124,11 @@ func readFile(name string, text []byte, on pyindex.Platform) (*contents, error) 
 func (o *Options) readWheel(ctx context.Context, w *pyindex.Wheel) (*contents, error) {
 	key := ""
 	if w.SHA256 != "" {
-		key = fmt.Sprintf("files of a wheel 1 %d, at most %d bytes, sha256:%s", elfdeps.CodecVersion, o.Most, w.SHA256)
+		key = fmt.Sprintf("files of a wheel 2 %s %d, at most %d bytes, sha256:%s", replay.WantsID, elfdeps.CodecVersion, o.Most, w.SHA256)
 	}
 	if o.Cache != nil && key != "" {
 		if doc, ok := o.Cache.Document(key); ok {
-			c := new(contents)
-			if err := json.Unmarshal(doc, c); err == nil {
+			if c, err := unpack(doc); err == nil {
 				return c, nil
 			}
 		}
@@ -136,9 +146,46 @@ func (o *Options) readWheel(ctx context.Context, w *pyindex.Wheel) (*contents, e
 	}
 	c.Version = w.Version
 	if o.Cache != nil && key != "" && !slices.ContainsFunc(c.Members, func(m member) bool { return m.Unread == failed }) {
-		if doc, err := json.Marshal(c); err == nil {
+		if doc, err := c.pack(); err == nil {
 			_ = o.Cache.PutDocument(key, doc) // a full disk must not stop a lint
 		}
+	}
+	return c, nil
+}
+
+// pack returns the contents as a cache keeps them.
+func (c *contents) pack() ([]byte, error) {
+	out := *c
+	out.Members = slices.Clone(c.Members)
+	for i := range out.Members {
+		m := &out.Members[i]
+		if m.Object == nil {
+			continue
+		}
+		var err error
+		if m.Packed, err = m.Object.MarshalBinary(); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(&out)
+}
+
+// unpack reads what pack has written.
+func unpack(doc []byte) (*contents, error) {
+	c := new(contents)
+	if err := json.Unmarshal(doc, c); err != nil {
+		return nil, err
+	}
+	for i := range c.Members {
+		m := &c.Members[i]
+		if len(m.Packed) == 0 {
+			continue
+		}
+		m.Object = new(elfdeps.Object)
+		if err := m.Object.UnmarshalBinary(m.Packed); err != nil {
+			return nil, err
+		}
+		m.Packed = nil
 	}
 	return c, nil
 }
@@ -158,7 +205,7 @@ func readZip(r io.ReaderAt, size, most int64) (*contents, error) {
 	}
 	c := &contents{}
 	var texts int64
-	libraries := map[int]*zip.File{}
+	libraries, sources := map[int]*zip.File{}, map[int]*zip.File{}
 	for _, f := range z.File {
 		name := path.Clean(f.Name)
 		if f.FileInfo().IsDir() || !f.Mode().IsRegular() || path.IsAbs(name) || name == "." || name == ".." || strings.HasPrefix(name, "../") || f.UncompressedSize64 > 1<<40 {
@@ -168,7 +215,9 @@ func readZip(r io.ReaderAt, size, most int64) (*contents, error) {
 		switch {
 		case sharedLibrary.MatchString(name):
 			libraries[len(c.Members)] = f
-		case strings.Contains(name, ".dist-info/") && replay.Wants("usr/lib/python3/site-packages/"+name, m.Size) && m.Size <= maxText && texts+m.Size <= maxTexts:
+		case strings.HasSuffix(name, ".py") && wantsText(name, m.Size):
+			sources[len(c.Members)] = f
+		case strings.Contains(name, ".dist-info/") && wantsText(name, m.Size) && m.Size <= maxText && texts+m.Size <= maxTexts:
 			if m.Text, err = readText(f); err != nil {
 				return nil, err
 			}
@@ -186,16 +235,56 @@ func readZip(r io.ReaderAt, size, most int64) (*contents, error) {
 	if p, ok := r.(*pyindex.Parts); ok {
 		left = func() int64 { return most - p.Fetched() }
 	}
+	if len(libraries) > 0 {
+		c.readSources(sources, left)
+	}
 	order := make([]int, 0, len(libraries))
 	for i := range libraries {
 		order = append(order, i)
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(cost(libraries[a]), cost(libraries[b])), a-b) })
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(weight(libraries[a]), weight(libraries[b])), a-b) })
 	for _, i := range order {
 		m := &c.Members[i]
 		m.Object, m.Unread = readLibrary(r, libraries[i], left)
 	}
 	return c, nil
+}
+
+// inSite is a directory of packages, by which the replay tells which files it wants.
+const inSite = "usr/lib/python3/site-packages/"
+
+func wantsText(name string, size int64) bool { return replay.Wants(inSite+name, size) }
+
+// readSources reads the sources of a wheel, all or none.
+func (c *contents) readSources(sources map[int]*zip.File, left func() int64) {
+	var packed int64
+	for _, f := range sources {
+		packed += int64(min(f.CompressedSize64, 1<<50))
+	}
+	if packed > maxSources || 2*packed > left() {
+		return
+	}
+	reduce := replay.Extractor()
+	texts := map[int][]byte{}
+	for _, i := range slices.Sorted(maps.Keys(sources)) {
+		r, err := sources[i].Open()
+		if err != nil {
+			return
+		}
+		take := reduce(inSite+c.Members[i].Name, c.Members[i].Size)
+		if take == nil {
+			take = io.ReadAll
+		}
+		text, err := take(io.LimitReader(r, maxText))
+		r.Close()
+		if err != nil {
+			return
+		}
+		texts[i] = text
+	}
+	for i, text := range texts {
+		c.Members[i].Text = text
+	}
 }
 
 func isMetadata(name string) bool {
@@ -211,6 +300,15 @@ func cost(f *zip.File) int64 {
 		n = min(n, partELF)
 	}
 	return n + around
+}
+
+// weight orders libraries: the small ones as they lie in the wheel, so that one request has
+// several, and then the others by their sizes.
+func weight(f *zip.File) int64 {
+	if n := cost(f); n > fullSize {
+		return n
+	}
+	return 0
 }
 
 func readText(f *zip.File) ([]byte, error) {
@@ -243,7 +341,11 @@ func readLibrary(at io.ReaderAt, f *zip.File, left func() int64) (o *elfdeps.Obj
 		if err != nil {
 			return nil, failed
 		}
-		o, err = elfdeps.Read(&skipping{r: io.NewSectionReader(at, off, size)}, size)
+		if size > fullSize { // its code for GPUs is not read
+			o, err = elfdeps.Read(&skipping{r: io.NewSectionReader(at, off, size)}, size)
+		} else {
+			o, err = new(elfdeps.Reader).ReadSymbols(io.NewSectionReader(at, off, size), size)
+		}
 		return objectOf(o, err)
 	}
 	r, err := f.Open()
@@ -251,7 +353,7 @@ func readLibrary(at io.ReaderAt, f *zip.File, left func() int64) (o *elfdeps.Obj
 		return nil, failed
 	}
 	defer r.Close()
-	o, err = elfdeps.Read(r, size)
+	o, err = new(elfdeps.Reader).ReadSymbols(r, size)
 	return objectOf(o, err)
 }
 

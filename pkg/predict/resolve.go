@@ -17,6 +17,7 @@ type distribution struct {
 	name, version string
 	by            int // the package of the prospect that brings it
 	contents      *contents
+	asked         bool // an instruction names it
 }
 
 // resolver chooses the distributions of a prospect.
@@ -87,6 +88,7 @@ func (r *resolver) take(w wanted) []wanted {
 		return nil
 	}
 	if i := r.index(w.Name); i < 0 {
+		d.asked = w.from != nil && !w.from.Locked
 		r.list = append(r.list, d)
 		if u := d.contents.unread(); u != "" {
 			r.say(w.by, u, false)
@@ -128,7 +130,7 @@ func (r *resolver) read(w wanted) (requires []string, d *distribution, why strin
 		if err != nil {
 			return nil, nil, err.Error()
 		}
-		return c.Requires, &distribution{w.Name, c.Version, w.by, c}, ""
+		return c.Requires, &distribution{name: w.Name, version: c.Version, by: w.by, contents: c}, ""
 	}
 	if r.o.Index == nil {
 		return nil, nil, "no index is asked"
@@ -141,5 +143,5 @@ func (r *resolver) read(w wanted) (requires []string, d *distribution, why strin
 	if err != nil {
 		return nil, nil, err.Error()
 	}
-	return c.Requires, &distribution{w.Name, x.Version, w.by, c}, ""
+	return c.Requires, &distribution{name: w.Name, version: x.Version, by: w.by, contents: c}, ""
 }
