@@ -382,9 +382,12 @@ type parts struct {
 	step  int64
 }
 
+// The bytes that are asked for at first and at most, and those of a wheel that is read with one
+// request.
 const (
-	partSize = 64 << 10
-	maxStep  = 1 << 20
+	partSize  = 64 << 10
+	maxStep   = 1 << 20
+	wholeSize = 2 << 20
 )
 
 // ReadAt reads a range. It asks for at least 64 KiB, because the zip reader reads little at a
@@ -416,6 +419,9 @@ func (p *parts) fetch(off, n int64) error {
 	}
 	from := max(0, min(off, p.size-p.step))
 	to := min(p.size, max(from+p.step, off+n))
+	if p.ahead && p.size <= min(wholeSize, p.most-p.read) {
+		from, to = 0, p.size
+	}
 	if p.read += to - from; p.read > p.most {
 		return fmt.Errorf("more than %d MiB of it would be read", p.most>>20)
 	}

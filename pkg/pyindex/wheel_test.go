@@ -44,7 +44,7 @@ func TestWheel(t *testing.T) {
 	}
 }
 
-// Reading stops at the limit.
+// Reading stops at the limit; a small wheel takes one request.
 func TestOpen(t *testing.T) {
 	s := newServer(t)
 	s.add("app-1.0"+linux, "beside")
@@ -67,7 +67,19 @@ func TestOpen(t *testing.T) {
 			read += int64(len(b))
 		}
 	}
-	if read < 100_000 || read > 300_000 {
+	if read < 100_000 || read > 300_000 || p.Fetched() < read {
 		t.Errorf("%d bytes were read, then %v", read, err)
+	}
+	if p, err = w.Open(context.Background(), 4<<20); err != nil {
+		t.Fatal(err)
+	}
+	requests := len(s.asked)
+	for at := int64(0); at < w.Size; at += 100_000 {
+		if _, err := p.ReadAt(b[:1], w.Size-1-at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(s.asked) != requests+1 || p.Fetched() != w.Size {
+		t.Errorf("%d requests for %d of %d bytes", len(s.asked)-requests, p.Fetched(), w.Size)
 	}
 }
