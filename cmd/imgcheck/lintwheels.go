@@ -18,9 +18,23 @@ const toldFetched = 1e6
 func (l *linting) readWheels(most int64, set *packs.Packs) {
 	l.fetched = map[string]int64{}
 	l.wheels = predict.Options{Index: l.index, Most: most, Packs: set, Fetched: func(wheel string, bytes int64) { l.fetched[wheel] += bytes }}
+	l.wheels.Cache = memory{} // several targets install the same wheel
 	if l.scan.Layers.Cache != nil {
 		l.wheels.Cache = l.scan.Layers.Cache
 	}
+}
+
+// memory keeps documents for one lint.
+type memory map[string][]byte
+
+func (m memory) Document(key string) ([]byte, bool) {
+	doc, ok := m[key]
+	return doc, ok
+}
+
+func (m memory) PutDocument(key string, doc []byte) error {
+	m[key] = doc
+	return nil
 }
 
 // predict judges a target by the files of its packages.

@@ -224,9 +224,16 @@ func (w *walk) mayBringFile(p *Predicted) string {
 	for _, c := range w.condas {
 		return fmt.Sprintf("conda's %s (line %d) may bring it", c.name, c.line)
 	}
+	if len(w.links) > 0 {
+		return fmt.Sprintf("the link of line %d may be it", w.links[0])
+	}
+	paths, known := w.scope.Get("LD_LIBRARY_PATH")
 	for _, c := range w.copies {
-		if c.to == "" || c.to == "/" || strings.HasPrefix(c.to, "/usr") || strings.HasPrefix(c.to, "/lib") {
+		switch {
+		case c.to == "" || c.to == "/" || strings.HasPrefix(c.to, "/usr") || strings.HasPrefix(c.to, "/lib"):
 			return "a COPY below /usr may add it"
+		case !known || slices.ContainsFunc(strings.Split(paths, ":"), func(dir string) bool { return strings.HasPrefix(dir+"/", strings.TrimSuffix(c.to, "/")+"/") }):
+			return "a COPY into a directory of LD_LIBRARY_PATH may add it"
 		}
 	}
 	return ""

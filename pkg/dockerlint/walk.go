@@ -49,6 +49,7 @@ type walk struct {
 	wheels   int // of all installs
 	venvs    []venv
 	copied   []string  // paths of environments that come from other stages
+	links    []int     // lines of ln with the name of a library
 	paths    []setting // ENV LD_LIBRARY_PATH
 	cudnn    []cudnnPackage
 	removed  []removed
@@ -271,6 +272,9 @@ func (w *walk) command(c command) {
 			w.unknown = append(w.unknown, Unknown{c.line, u})
 		}
 		return
+	}
+	if c.name() == "ln" && slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, ".so") }) {
+		w.links = append(w.links, c.line)
 	}
 	switch name := c.name(); {
 	case slices.Contains(args, "uninstall") && (pipName.MatchString(name) || first(args) == "-m" || first(args) == "pip"):
