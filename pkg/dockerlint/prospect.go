@@ -81,7 +81,11 @@ func (w *walk) predictIn(python string) {
 		return
 	}
 	var from []*wheel
+	brings := ""
 	for _, in := range w.installs {
+		if in.maybe || in.elsewhere {
+			brings = fmt.Sprintf("line %d may bring it: it is not known whether and where its packages are installed", in.line)
+		}
 		if in.python != python || in.elsewhere || in.maybe {
 			continue
 		}
@@ -104,7 +108,6 @@ func (w *walk) predictIn(python string) {
 			w.judged[from[i]] = true
 		}
 	}
-	brings := ""
 	for _, u := range unknown {
 		w.unread = append(w.unread, Unknown{from[0].line, u.Why})
 		if u.Brings && brings == "" {
@@ -171,9 +174,7 @@ func (w *walk) environ() (env []string) {
 
 // systemPythons returns the Pythons of distributions if the package manager installs one.
 func (w *walk) systemPythons() map[string]string {
-	if !slices.ContainsFunc(w.adds, func(p systemPackage) bool {
-		return slices.Contains(w.PythonPackages, p.name) && strings.HasPrefix(p.name, "py")
-	}) {
+	if !slices.ContainsFunc(w.adds, func(p systemPackage) bool { return slices.Contains(w.PythonPackages, p.name) }) {
 		return nil
 	}
 	list := map[string]string{}
