@@ -3,7 +3,8 @@
 // or from the end of the wheel by range requests.
 //
 // It chooses the highest release that a requirement allows, for Linux on x86-64, and does not
-// resolve requirements against one another. Pages and metadata are bounded; metadata is kept
+// resolve requirements against one another. [Index.Wheel] chooses the wheel that pip takes for a
+// Python and a C library, and [Wheel.Open] reads it by ranges, for callers that may do so. Pages and metadata are bounded; metadata is kept
 // by its digest. The caller decides which index may be asked.
 package pyindex
 
