@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -118,6 +119,26 @@ func (r *Repository) Head(ctx context.Context, ref name.Reference) (v1.Hash, err
 		}
 	}
 	return v1.Hash{}, &fetchError{RegistryError(ref, err), err}
+}
+
+// Referrers returns the descriptors of the manifests that refer to a manifest of the
+// repository, in the order of their digests: by the API for referrers, or by the tag that
+// stands for it. Some registries give the config's type as a descriptor's artifact type.
+func (r *Repository) Referrers(ctx context.Context, digest v1.Hash) ([]v1.Descriptor, error) {
+	ref := r.repo.Digest(digest.String())
+	opts, err := r.asking(ctx)
+	var list *v1.IndexManifest
+	if err == nil {
+		var index v1.ImageIndex
+		if index, err = remote.Referrers(ref, opts...); err == nil {
+			list, err = index.IndexManifest()
+		}
+	}
+	if err != nil {
+		return nil, &fetchError{RegistryError(ref, err), err}
+	}
+	slices.SortFunc(list.Manifests, func(a, b v1.Descriptor) int { return strings.Compare(a.Digest.String(), b.Digest.String()) })
+	return list.Manifests, nil
 }
 
 // Manifest implements [Store].
