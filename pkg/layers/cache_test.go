@@ -510,7 +510,8 @@ func index(t *testing.T, ref string, o Options) string {
 }
 
 // FuzzStoredLayer: whatever the bytes are, decoding gives an error, or a layer
-// that is the same when it is stored again, and that Merge takes.
+// that is the same when it is stored again, and that Merge takes. An index that check
+// takes has the form of one that was read.
 func FuzzStoredLayer(f *testing.F) {
 	small(f)
 	before := maxIndex
@@ -536,6 +537,12 @@ func FuzzStoredLayer(f *testing.F) {
 			return
 		}
 		sameAgain(t, l)
+		if l.check() == nil {
+			checkIndex(t, l)
+		}
+		if !l.equal(l) {
+			t.Error("it does not equal itself")
+		}
 		Merge(l)
 	})
 }

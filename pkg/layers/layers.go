@@ -34,7 +34,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
-// Options say how an image is found and read. It has 13 fields because they are those of the
+// Options say how an image is found and read. It has 14 fields because they are those of the
 // source, of the choice of files, of what layers share, and three callbacks.
 type Options struct {
 	// Platform is os/arch[/variant], for an index; nil means linux/amd64, or
@@ -59,6 +59,8 @@ type Options struct {
 	// Shared, when set, has the layers that other images of this run have read. It has no
 	// effect on layers that the cache could not have.
 	Shared *Shared
+	// Indexes, when set, have indexes of layers that somebody else has read.
+	Indexes *Indexes
 	// Stall is as in [source.Options].
 	Stall time.Duration
 	// Note, when set, is called with a line on how a layer is read: that the cache
@@ -83,7 +85,8 @@ type Options struct {
 // another reader of the same image may choose otherwise.
 type Image struct {
 	*source.Image
-	opts Options
+	opts     Options
+	borrowed atomic.Bool // an index of Indexes was used
 }
 
 // Open finds the image that ref names, as [source.Open] does.
@@ -96,7 +99,7 @@ func Open(ctx context.Context, ref string, o Options) (*Image, error) {
 }
 
 // From returns an image that was found already. The options of finding are ignored.
-func From(img *source.Image, o Options) *Image { return &Image{img, o} }
+func From(img *source.Image, o Options) *Image { return &Image{Image: img, opts: o} }
 
 // Index reads every layer and merges them. It reads as many at a time as there are
 // processors, at most four.
@@ -281,21 +284,30 @@ func (img *Image) indexBlob(ctx context.Context, i int, t *tools) (*Layer, error
 	if !img.opts.namesChoice(digest) {
 		return img.opts.Shared.place(ctx, read)
 	}
-	l, before, err := img.opts.Shared.layer(ctx, layerName(digest, img.opts.KeepID), read)
+	by := img.opts.Indexes.by(img.Image)
+	l, before, err := img.opts.Shared.layer(ctx, layerName(digest, img.opts.KeepID)+by, read)
 	if before {
 		img.note(i, "was read for another image")
+		if by != "" { // perhaps from an index
+			img.borrowed.Store(true)
+		}
 	}
 	return l, err
 }
 
-// readOrCached returns the index of a layer from the cache, or reads it.
+// readOrCached returns the index of a layer from the cache, that of somebody else who is
+// believed, or that of the layer, which it reads.
 func (img *Image) readOrCached(ctx context.Context, i int, digest string, t *tools) (*Layer, error) {
 	cached := img.opts.cacheable(digest)
 	if cached {
 		if l, ok := img.opts.Cache.layer(digest, img.opts.KeepID, t.all); ok {
 			img.note(i, "is in the cache")
+			img.compare(ctx, i, digest, l, t)
 			return l, nil
 		}
+	}
+	if l := img.borrow(ctx, i, digest, t); l != nil {
+		return l, nil
 	}
 	var igzip func() string
 	t.crew = nil
@@ -321,6 +333,7 @@ func (img *Image) readOrCached(ctx context.Context, i int, digest string, t *too
 			img.note(i, err.Error())
 		}
 	}
+	img.compare(ctx, i, digest, l, t)
 	return l, nil
 }
 

@@ -131,7 +131,7 @@ func Image(ctx context.Context, ref string, o Options) (*report.Document, error)
 	if err != nil {
 		return nil, err
 	}
-	if doc := kept.load(img); doc != nil {
+	if doc := kept.load(img, o.Layers.Indexes); doc != nil {
 		return doc, nil
 	}
 	if err := o.admit(img.Image); err != nil {

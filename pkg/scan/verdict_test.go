@@ -89,7 +89,7 @@ func TestVerdictOfOtherPacks(t *testing.T) {
 		if err := v.store(img, doc, of.packs); err != nil {
 			t.Fatal(err)
 		}
-		if kept := v.load(img) != nil; kept != of.kept {
+		if kept := v.load(img, nil) != nil; kept != of.kept {
 			t.Errorf("by packs %q: kept %v", of.packs.ID, kept)
 		}
 	}
