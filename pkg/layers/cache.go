@@ -273,6 +273,75 @@ func (c *Cache) Files() ([]CacheFile, error) {
 	return files, nil
 }
 
+// ErrForeign is the error of a file of a cache that has another key, or of no cache.
+var ErrForeign = errors.New("was written with another key")
+
+// Has reports whether the cache has a file of a name.
+func (c *Cache) Has(name string) bool {
+	if !movable(name) {
+		return false
+	}
+	_, err := os.Lstat(filepath.Join(c.Dir, name))
+	return err == nil
+}
+
+// Export returns the bytes of a file that Files has listed, with the code at its end. A file
+// that this user's cache would not read, or one that is not finished, is [ErrForeign].
+func (c *Cache) Export(name string) ([]byte, error) {
+	if !movable(name) {
+		return nil, ErrForeign
+	}
+	f, _ := c.open(filepath.Join(c.Dir, name), maxIndex+trust.CodeSize)
+	if f == nil {
+		return nil, ErrForeign
+	}
+	defer f.Close()
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(f, maxIndex+trust.CodeSize))
+}
+
+// Import stores a file that another machine has exported, if its code is by this cache's key;
+// else the error is [ErrForeign]. Whoever has the bytes cannot change them, nor the key
+// under which they are found, which is in them.
+func (c *Cache) Import(name string, r io.Reader) error {
+	if c.key == nil {
+		return ErrNoKey
+	}
+	if !movable(name) {
+		return ErrForeign
+	}
+	f, err := os.CreateTemp(c.Dir, newFile+"*")
+	if err != nil {
+		return fmt.Errorf("writing to the cache: %w", source.PathError(err))
+	}
+	defer os.Remove(f.Name())
+	_, err = io.Copy(f, io.LimitReader(r, maxIndex+trust.CodeSize+1))
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		if _, ok := c.key.Verified(f, maxIndex+trust.CodeSize); !ok {
+			err = ErrForeign
+		}
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	name = filepath.Join(c.Dir, name)
+	if err := os.Rename(f.Name(), name); err != nil {
+		return fmt.Errorf("writing to the cache: %w", source.PathError(err))
+	}
+	c.evict(name)
+	return nil
+}
+
+// movable reports whether a file of a cache may be moved to another machine.
+func movable(name string) bool {
+	return cacheFile.MatchString(name) && !strings.HasPrefix(name, newFile)
+}
+
 // unfinished is the age from which a file that was being written counts as left behind.
 const unfinished = 24 * time.Hour
 

@@ -11,7 +11,7 @@ import (
 // Files returns the files and the config of the image that ref names, and judges nothing.
 // With a cache, only layers that are not in it are read; a later scan finds them there.
 func Files(ctx context.Context, ref string, o Options) (*layers.FS, *v1.ConfigFile, error) {
-	img, err := open(ctx, ref, o)
+	img, err := Open(ctx, ref, o)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -15,7 +15,7 @@ import (
 // GPUs reads and replays the image that ref names, and returns it with the verdict for every
 // known GPU, in the order of their architectures; without any if it has no GPU code.
 func GPUs(ctx context.Context, ref string, o Options) (*contract.Image, error) {
-	img, err := open(ctx, ref, o)
+	img, err := Open(ctx, ref, o)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 // may be empty for the one of the image's program. It returns an error if the image has
 // no such program, or the interpreter does not start.
 func Imports(ctx context.Context, ref string, o Options, python string, modules []string) ([]*replay.Start, error) {
-	img, err := open(ctx, ref, o)
+	img, err := Open(ctx, ref, o)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func Imports(ctx context.Context, ref string, o Options, python string, modules 
 // Why reads the image that ref names, and returns the ways from its start to a target: see
 // [imports.Find].
 func Why(ctx context.Context, ref string, o Options, target string) (*imports.Answer, error) {
-	img, err := open(ctx, ref, o)
+	img, err := Open(ctx, ref, o)
 	if err != nil {
 		return nil, err
 	}

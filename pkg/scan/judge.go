@@ -32,7 +32,7 @@ type Judged struct {
 // Judge reads and judges the image that ref names. It neither plans fixes nor uses kept
 // documents.
 func Judge(ctx context.Context, ref string, o Options) (*Judged, error) {
-	img, err := open(ctx, ref, o)
+	img, err := Open(ctx, ref, o)
 	if err != nil {
 		return nil, err
 	}

@@ -122,7 +122,7 @@ func (o *Options) rules() *Rules {
 // Image scans the image that ref names, in one of the forms of [layers.Open], and
 // returns its document. The Command of its plan is empty.
 func Image(ctx context.Context, ref string, o Options) (*report.Document, error) {
-	img, err := open(ctx, ref, o)
+	img, err := Open(ctx, ref, o)
 	if err != nil {
 		return nil, err
 	}
@@ -155,8 +155,8 @@ func Image(ctx context.Context, ref string, o Options) (*report.Document, error)
 	return doc, nil
 }
 
-// open finds the image that ref names.
-func open(ctx context.Context, ref string, o Options) (*layers.Image, error) {
+// Open finds the image that ref names, to be indexed as Image does. The caller closes it.
+func Open(ctx context.Context, ref string, o Options) (*layers.Image, error) {
 	img, err := layers.Open(ctx, ref, o.reading())
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ func TestVerdictKey(t *testing.T) {
 		t.Helper()
 		o := base
 		change(&o)
-		img, err := open(t.Context(), push(t, "ort-no-cudnn.txtar"), o)
+		img, err := Open(t.Context(), push(t, "ort-no-cudnn.txtar"), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestVerdictOfOtherPacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := Options{Layers: layers.Options{Cache: cache}}
-	img, err := open(t.Context(), push(t, "soname-link-missing.txtar"), o)
+	img, err := Open(t.Context(), push(t, "soname-link-missing.txtar"), o)
 	if err != nil {
 		t.Fatal(err)
 	}
