@@ -20,7 +20,7 @@ func Size(ctx context.Context, ref string, o Options) (*size.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	img, err := open(ctx, ref, o)
+	img, err := Open(ctx, ref, o)
 	if err != nil {
 		return nil, err
 	}

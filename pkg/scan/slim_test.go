@@ -280,7 +280,7 @@ func TestSlimWorse(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := Options{}
-	img, err := open(t.Context(), ref, o)
+	img, err := Open(t.Context(), ref, o)
 	if err != nil {
 		t.Fatal(err)
 	}
