@@ -55,7 +55,7 @@ const (
 // Referrers is the name of the place that is the referrers of each image.
 const Referrers = "referrers"
 
-// Place is where indexes are: the referrers of each image, or a repository.
+// Place names the registry objects that hold indexes: the referrers of each image, or a repository.
 type Place struct{ repo *name.Repository } // nil: the referrers
 
 // ParsePlace parses a place: [Referrers], or a repository with its registry. insecure allows

@@ -303,7 +303,7 @@ func (c *Cache) Export(name string) ([]byte, error) {
 }
 
 // Import stores a file that another machine has exported, if its code is by this cache's key;
-// else the error is [ErrForeign]. Whoever has the bytes cannot change them, nor the key
+// else the error is [ErrForeign]. The holder of the bytes cannot change them, nor the key
 // under which they are found, which is in them.
 func (c *Cache) Import(name string, r io.Reader) error {
 	if c.key == nil {

@@ -19,7 +19,7 @@ import (
 // that it is the layer's: whoever sets Indexes decides whom to believe. The cache keeps
 // such indexes apart from those of layers that this user has read.
 type Indexes struct {
-	// Origin names those who are believed for an image. It is empty if nobody is. Images
+	// Origin names those who are believed for an image. It is empty if no one is. Images
 	// with one origin share indexes.
 	Origin func(*source.Image) string
 	// Layer returns the index that was asked for, or nil if there is none that can be
@@ -52,7 +52,7 @@ func IndexReader(keepID string) string {
 }
 
 // by returns the part of keys that tells the indexes of others for an image from those of
-// layers that were read; it is empty if nobody is believed.
+// layers that were read; it is empty if none are believed.
 func (x *Indexes) by(img *source.Image) string {
 	if x == nil {
 		return ""

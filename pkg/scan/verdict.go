@@ -18,7 +18,7 @@ import (
 type verdict struct {
 	cache    *layers.Cache
 	key      string
-	borrowed string // the key of a document made with such indexes; empty if nobody is believed
+	borrowed string // the key of a document made with such indexes; empty if no index is believed
 	packs    string // their ID
 }
 
