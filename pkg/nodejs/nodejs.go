@@ -47,13 +47,14 @@ type Options struct {
 
 // Bounds of the work for one program.
 const (
-	maxSteps   = 1_000_000 // statements and expressions
-	maxDepth   = 200       // calls and loads within one another
-	maxModules = 10_000
-	maxText    = 1 << 13 // bytes of a string
-	maxItems   = 1 << 12 // items of a list
-	maxUnknown = 12      // entries of Node.Unknown
-	maxLoops   = 1 << 10 // turns of a loop
+	maxSteps      = 1_000_000 // statements and expressions
+	maxDepth      = 200       // calls and loads within one another
+	maxModules    = 10_000
+	maxConditions = 64      // objects and lists in one another, in exports and imports of a package.json
+	maxText       = 1 << 13 // bytes of a string
+	maxItems      = 1 << 12 // items of a list
+	maxUnknown    = 12      // entries of Node.Unknown
+	maxLoops      = 1 << 10 // turns of a loop
 )
 
 // run is one process of Node.

@@ -141,6 +141,19 @@ require('./later.node');
 module.exports = {}
 -- app/later.node --
 `, "./broken.node addon :2 caught catch ! libx.so.1: cannot open shared object file\n./slow :2\n./later.node addon :3\n"},
+		"conditions in one another": {`
+-- app/main.js --
+require('deep');
+require('outside');
+require('./last.node');
+-- app/node_modules/deep/package.json --
+{"exports": ` + strings.Repeat(`{"node": `, 100) + `"./x.js"` + strings.Repeat("}", 100) + `}
+-- app/node_modules/deep/x.js --
+require('./never.node')
+-- app/node_modules/outside/package.json --
+{"exports": "deep"}
+-- app/last.node --
+`, "deep :1 ! Cannot find module 'deep' (/app/node_modules/deep/package.json could not be read)\noutside :2 ! Cannot find module 'outside' (conditions in /app/node_modules/outside/package.json may lead to it)\n./last.node addon :3\n"},
 		"its own error": {`
 -- app/main.js --
 require('napi');

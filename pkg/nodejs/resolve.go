@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/depth"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -19,7 +20,17 @@ type pkgJSON struct {
 	Binary  map[string]any  `json:"binary,omitempty"`
 	Version string          `json:"version,omitempty"`
 
-	unknown bool // its text is not known
+	unknown  bool        // its text is not known
+	mappings [2]*mapping // of Exports and of Imports; nil before they are used
+}
+
+// mapping is the value of exports or imports in a package.json.
+type mapping struct {
+	bad    bool
+	whole  json.RawMessage
+	keys   []string // in their order; nil if it is no object
+	values map[string]json.RawMessage
+	names  bool // the keys are names of modules, not conditions
 }
 
 // ReducePackage returns the parts of a package.json that decide which files are loaded, as
@@ -114,13 +125,15 @@ func (r *run) resolve(name, dir string, esm bool) (file, doubt string) {
 		if p == nil || p.Imports == nil {
 			return "", "no package.json says where it is"
 		}
-		return r.mapped(p.Imports, name, at, esm, doubt)
+		return r.mapped(p, inImports, name, at, esm, doubt)
 	}
 	pkg, sub := splitName(name)
 	if p, at := r.scopeOf(dir + "/x"); p != nil && p.Name == pkg && p.Exports != nil {
-		return r.mapped(p.Exports, "."+sub, at, esm, doubt)
+		return r.mapped(p, inExports, "."+sub, at, esm, doubt)
 	}
-	for _, modules := range r.moduleDirs(dir) {
+	dirs := r.moduleDirs(dir)
+	r.charge(2 * len(dirs))
+	for _, modules := range dirs {
 		at := modules + "/" + pkg
 		if !r.isDir(at) {
 			if sub == "" && !esm {
@@ -135,7 +148,7 @@ func (r *run) resolve(name, dir string, esm bool) (file, doubt string) {
 		case p != nil && p.unknown:
 			return "", at + "/package.json could not be read"
 		case p != nil && p.Exports != nil && string(p.Exports) != "null":
-			return r.mapped(p.Exports, "."+sub, at, esm, doubt)
+			return r.mapped(p, inExports, "."+sub, at, esm, doubt)
 		}
 		if esm && sub != "" {
 			if r.isFile(at + sub) {
@@ -233,87 +246,134 @@ func (r *run) asFile(name string) (string, bool) {
 	return "", false
 }
 
+// The places of a mapping.
+const (
+	inExports = iota
+	inImports
+)
+
+// mapping returns the exports or imports of a package.json.
+func (r *run) mapping(p *pkgJSON, place int) *mapping {
+	if m := p.mappings[place]; m != nil {
+		return m
+	}
+	m := &mapping{whole: p.Exports}
+	if place == inImports {
+		m.whole = p.Imports
+	}
+	p.mappings[place] = m
+	if m.bad = depth.Exceeds(m.whole, maxConditions) || !json.Valid(m.whole); m.bad {
+		return m
+	}
+	r.charge(len(m.whole))
+	m.keys = keysOf(m.whole)
+	if m.keys != nil {
+		_ = json.Unmarshal(m.whole, &m.values) // it is an object
+	}
+	m.names = slices.ContainsFunc(m.keys, func(k string) bool { return strings.HasPrefix(k, ".") || strings.HasPrefix(k, "#") })
+	return m
+}
+
 // mapped finds a name in the exports or imports of a package.json
 // (https://nodejs.org/api/esm.html#resolution-algorithm-specification).
-func (r *run) mapped(table json.RawMessage, name, dir string, esm bool, doubt string) (string, string) {
-	var v any
-	if json.Unmarshal(table, &v) != nil {
+func (r *run) mapped(p *pkgJSON, place int, name, dir string, esm bool, doubt string) (string, string) {
+	m := r.mapping(p, place)
+	if m.bad {
 		return "", dir + "/package.json could not be read"
 	}
 	if doubt == "" {
 		doubt = "conditions in " + dir + "/package.json may lead to it"
 	}
-	conditions := []string{"node", "node-addons", "module-sync", "require", "default"}
+	t := target{dir: dir, place: place, esm: esm, doubt: doubt, conditions: []string{"node", "node-addons", "module-sync", "require", "default"}}
 	if esm {
-		conditions[3] = "import"
+		t.conditions[3] = "import"
 	}
-	m, isMap := v.(map[string]any)
-	if !isMap || !slices.ContainsFunc(keysOf(table), func(k string) bool { return strings.HasPrefix(k, ".") || strings.HasPrefix(k, "#") }) {
+	if !m.names {
 		if name != "." {
 			return "", doubt
 		}
-		return r.target(table, "", dir, conditions, doubt, esm)
+		return r.target(&t, m.whole)
 	}
-	if _, ok := m[name]; ok && !strings.Contains(name, "*") {
-		return r.target(field(table, name), "", dir, conditions, doubt, esm)
+	if v, ok := m.values[name]; ok && !strings.Contains(name, "*") {
+		return r.target(&t, v)
 	}
-	best, star := "", ""
-	for _, k := range keysOf(table) {
+	r.charge(16 * len(m.keys))
+	best := ""
+	for _, k := range m.keys {
 		before, after, ok := strings.Cut(k, "*")
 		switch {
 		case ok && strings.HasPrefix(name, before) && len(name) >= len(k) && strings.HasSuffix(name, after):
 			if len(before) > strings.IndexByte(best+"*", '*') || best == "" {
-				best, star = k, name[len(before):len(name)-len(after)]
+				best, t.star = k, name[len(before):len(name)-len(after)]
 			}
 		case !ok && strings.HasSuffix(k, "/") && strings.HasPrefix(name, k) && best == "":
-			best, star = k, name[len(k):]
+			best, t.star = k, name[len(k):]
 		}
 	}
 	if best == "" {
 		return "", doubt
 	}
-	return r.target(field(table, best), star, dir, conditions, doubt, esm)
+	return r.target(&t, m.values[best])
+}
+
+// target describes the search for the file that a name in exports or imports leads to.
+type target struct {
+	star, dir, doubt string
+	place            int
+	esm              bool
+	conditions       []string
 }
 
 // target follows the value of exports or imports to a file.
-func (r *run) target(raw json.RawMessage, star, dir string, conditions []string, doubt string, esm bool) (string, string) {
+func (r *run) target(t *target, raw json.RawMessage) (file, doubt string) {
+	r.charge(len(raw))
 	var v any
-	if json.Unmarshal(raw, &v) != nil {
-		return "", doubt
+	if r.steps > maxSteps || json.Unmarshal(raw, &v) != nil {
+		return "", t.doubt
 	}
 	switch v := v.(type) {
 	case string:
-		v = strings.ReplaceAll(v, "*", star)
+		v = strings.ReplaceAll(v, "*", t.star)
 		if strings.HasSuffix(v, "/") {
-			v += star
+			v += t.star
 		}
 		if !strings.HasPrefix(v, "./") {
-			return r.resolve(v, dir, esm)
+			return r.targetOutside(t, v)
 		}
-		if file := path.Join(dir, v); r.isFile(file) {
+		if file := path.Join(t.dir, v); r.isFile(file) {
 			return file, ""
 		}
-		return "", doubt
+		return "", t.doubt
 	case []any:
 		var list []json.RawMessage
 		_ = json.Unmarshal(raw, &list) // it is a list
 		for _, one := range list {
-			if f, _ := r.target(one, star, dir, conditions, doubt, esm); f != "" {
+			if f, _ := r.target(t, one); f != "" {
 				return f, ""
 			}
 		}
 	case map[string]any:
 		for _, k := range keysOf(raw) {
-			if slices.Contains(conditions, k) {
-				if one := field(raw, k); string(one) != "null" {
-					if f, why := r.target(one, star, dir, conditions, doubt, esm); f != "" || why != doubt || leaf(one) {
-						return f, why
-					}
+			if !slices.Contains(t.conditions, k) {
+				continue
+			}
+			if one := field(raw, k); string(one) != "null" {
+				if f, why := r.target(t, one); f != "" || why != t.doubt || leaf(one) {
+					return f, why
 				}
 			}
 		}
 	}
-	return "", doubt
+	return "", t.doubt
+}
+
+// targetOutside follows a target that is no file of its package: of imports it is another
+// package, of exports an error (PACKAGE_TARGET_RESOLVE).
+func (r *run) targetOutside(t *target, name string) (file, doubt string) {
+	if t.place == inExports || strings.HasPrefix(name, "#") || strings.HasPrefix(name, "/") || strings.HasPrefix(name, ".") {
+		return "", t.doubt
+	}
+	return r.resolve(name, t.dir, t.esm)
 }
 
 // leaf reports whether a value is a path.

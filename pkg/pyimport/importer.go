@@ -67,6 +67,7 @@ func (r *Run) searchPath(v value) *list {
 // find finds a module in a search path. A nil spec is a module that is not there; doubt
 // says why that, or the spec, is not certain.
 func (r *Run) find(name string, search *list) (spec *pyenv.Spec, doubt string) {
+	r.spend(len(search.items) / 4)
 	dirs := make([]string, 0, len(search.items))
 	for _, v := range search.items {
 		if s, ok := str(v); ok {
@@ -170,6 +171,10 @@ func (r *Run) importModule(name string) value {
 		}
 		r.unset(r.modules, name) // it may be imported; now it is
 	}
+	if len(name) > maxModule || strings.Count(name, ".") >= maxImports {
+		r.note(fmt.Sprintf("import of a name of more than %d bytes or %d parts", maxModule, maxImports))
+		return unknownf("a module with a long name")
+	}
 	search := r.path
 	parent, last, dotted := cutLast(name)
 	var pkg value
@@ -235,6 +240,9 @@ func (r *Run) missing(name, doubt, text string) value {
 func (r *Run) child(kind Kind, name, file, failure string) *Node {
 	n := &Node{Kind: kind, Name: name, File: file, At: r.at(), Maybe: r.condition(), Caught: r.catcher(failure)}
 	r.node.Nodes = append(r.node.Nodes, n)
+	if file == "" { // others are bounded by Options.Modules
+		r.spend(absentSteps + len(name)/16)
+	}
 	return n
 }
 

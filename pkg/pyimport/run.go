@@ -109,13 +109,17 @@ type Options struct {
 
 // Bounds of the evaluation, which no program that works comes near.
 const (
-	maxDepth   = 80      // calls of functions within one another
-	maxImports = 250     // imports within one another
-	maxText    = 1 << 16 // bytes of a string
-	maxItems   = 1 << 14 // items of a container
-	maxUnknown = 12      // entries of Node.Unknown
-	maxCall    = 200_000 // steps of a call from the top level of a module
-	maxForks   = 3       // branches within one another in which functions are followed
+	maxDepth   = 80   // calls of functions within one another
+	maxImports = 250  // imports within one another, and parts of a module's name
+	maxModule  = 4096 // bytes of a module's name: PATH_MAX
+	// absentSteps are the steps that a module or library counts as which is not found, for
+	// the memory of its node: any number of them can be tried.
+	absentSteps = 512
+	maxText     = 1 << 16 // bytes of a string
+	maxItems    = 1 << 14 // items of a container
+	maxUnknown  = 12      // entries of Node.Unknown
+	maxCall     = 200_000 // steps of a call from the top level of a module
+	maxForks    = 3       // branches within one another in which functions are followed
 )
 
 // Run is one process of an interpreter. Its methods import into the same process, one
@@ -429,6 +433,9 @@ func (r *Run) Loaded() []string {
 	slices.Sort(list)
 	return slices.Compact(list)
 }
+
+// Steps returns how many steps the evaluation has taken.
+func (r *Run) Steps() int { return r.steps }
 
 // step counts a step of the evaluation. It reports false when the evaluation has ended, or
 // an exception is on its way.

@@ -106,6 +106,9 @@ type parser struct {
 	depth  int
 	gen    bool // a yield was read
 	inside int  // f-strings in one another
+	// undecorated is the token after decorators that no function or class follows: a part of
+	// them is not read again for it.
+	undecorated int
 }
 
 func (p *parser) tok() token { return p.tokens[p.at] }
@@ -481,10 +484,15 @@ func (p *parser) withItems(end string) []WithItem {
 // decorated reads a function or class with its decorators.
 func (p *parser) decorated(line Pos) Stmt {
 	var decorators []Expr
-	for p.accept("@") {
+	for p.isOp("@") {
+		if p.at < p.undecorated {
+			p.bad = true
+			return nil
+		}
+		p.at++
 		d := p.named()
 		if p.bad || !p.is(tokNewline) {
-			p.bad = true
+			p.undecorated, p.bad = p.at, true
 			return nil
 		}
 		p.at++
@@ -499,7 +507,7 @@ func (p *parser) decorated(line Pos) Stmt {
 	case p.isOp("def"), p.isOp("async") && p.ahead("def"):
 		return p.def(line, decorators)
 	}
-	p.bad = true
+	p.undecorated, p.bad = p.at, true
 	return nil
 }
 

@@ -48,6 +48,7 @@ func (st *starter) evaluateNode(j job) *followed {
 	if f.tree == nil {
 		return nil
 	}
+	f.steps = startSpan / 4 // as much as a program of Node may take, about
 	f.mapped, f.opened, f.brought, f.killed = host.mapped(), host.opened, host.brought, host.killed != nil
 	host.proc.Rest()
 	return f

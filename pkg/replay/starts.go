@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -31,7 +32,14 @@ const (
 	maxStarts    = 256     // programs and modules
 	maxModulesOf = 4       // modules of one package
 	startSpan    = 4 << 20 // steps of the evaluation of one
+	allSpan      = 128 << 20
+	startsAtOnce = 16 // between which the steps of all are compared with maxSpan
 )
+
+// maxSpan limits the steps of all programs and imports of an image; those of one batch may
+// exceed it. 118 packages of Debian with their dependencies take 0.3 million, in one
+// process. The tests change it.
+var maxSpan = int64(allSpan)
 
 // unameOf are the machines as uname(2) names them.
 var unameOf = map[elf.Machine]string{
@@ -45,6 +53,7 @@ type starter struct {
 	sources *pyimport.Sources
 	known   map[imported]*followed // the imports of frameworks
 	left    []*Start               // that are too many
+	spent   atomic.Int64           // steps of all that were followed
 }
 
 // newStarter returns a starter for the files of an image.
@@ -139,6 +148,10 @@ func (st *starter) failing(ctx context.Context, jobs []job) ([]job, error) {
 	var list []job
 	for _, python := range slices.Sorted(maps.Keys(byPython)) {
 		for same := byPython[python]; len(same) > 0; {
+			if st.spent.Load() > maxSpan {
+				st.first(same, 0)
+				break
+			}
 			failing, done := st.oneAfterAnother(ctx, same)
 			if err := ctx.Err(); err != nil {
 				return nil, err
@@ -158,10 +171,11 @@ func (st *starter) oneAfterAnother(ctx context.Context, same []job) (failing []j
 			failing, done = append(failing, same[done]), done+1
 		}
 	}()
-	run, host := st.process(same[0], len(same)*startSpan/8)
+	run, host := st.process(same[0], min(len(same), startsAtOnce*8)*startSpan/8)
 	if run == nil {
 		return nil, len(same)
 	}
+	defer func() { st.spent.Add(int64(run.Steps())) }()
 	for ; done < len(same) && ctx.Err() == nil; done++ {
 		if n := run.Import(same[done].module); n.Failed != nil && n.Failed.Doubt == "" {
 			failing = append(failing, same[done])
@@ -171,35 +185,52 @@ func (st *starter) oneAfterAnother(ctx context.Context, same []job) (failing []j
 	return failing, done
 }
 
-// all follows programs, on all processors, and returns those whose source is known.
+// all follows programs, on all processors, and returns those whose source is known. Those that
+// begin after maxSpan are left out, the same in each run.
 func (st *starter) all(ctx context.Context, jobs []job) ([]*Start, error) {
 	if st.re.loaders.Primary == nil {
 		return nil, nil
 	}
-	done := make([][]*Start, len(jobs))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range done {
-		g.Go(func() error {
-			if ctx.Err() == nil {
-				done[i] = st.chain(jobs[i])
-			}
-			return ctx.Err()
-		})
+	var list []*Start
+	for batch := range slices.Chunk(jobs, startsAtOnce) {
+		if st.spent.Load() > maxSpan {
+			st.first(batch, 0)
+			continue
+		}
+		done := make([][]*Start, len(batch))
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(runtime.GOMAXPROCS(0))
+		for i := range done {
+			g.Go(func() error {
+				if ctx.Err() == nil {
+					left := startSpan
+					done[i] = st.chain(batch[i], &left)
+				}
+				return ctx.Err()
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return nil, err
+		}
+		list = append(list, slices.Concat(done...)...)
 	}
-	err := g.Wait()
-	return slices.Concat(done...), err
+	return list, nil
 }
 
-// chain follows a program, and the programs that it becomes.
-func (st *starter) chain(j job) []*Start {
-	s, execs := st.follow(j)
+// chain follows a program, and the programs that it becomes while steps are left.
+func (st *starter) chain(j job, left *int) []*Start {
+	s, f := st.follow(j)
 	if s == nil {
 		return nil
 	}
+	*left -= f.steps
 	list := []*Start{s}
-	for _, next := range st.becomes(j, execs) {
-		list = append(list, st.chain(next)...)
+	for _, next := range st.becomes(j, f.execs) {
+		if *left <= 0 {
+			s.Tree.Unknown = append(s.Tree.Unknown, "the programs that it becomes take more steps than are followed")
+			break
+		}
+		list = append(list, st.chain(next, left)...)
 	}
 	return list
 }
@@ -407,7 +438,7 @@ func (st *starter) process(j job, steps int) (*pyimport.Run, *pythonHost) {
 
 // follow follows a program. It returns nil if the image has no such interpreter, its
 // process does not start, or the source of its first module is not known.
-func (st *starter) follow(j job) (*Start, []pyimport.Exec) {
+func (st *starter) follow(j job) (*Start, *followed) {
 	f := st.known[j.key()]
 	if f == nil {
 		f = st.evaluate(j)
@@ -418,7 +449,7 @@ func (st *starter) follow(j job) (*Start, []pyimport.Exec) {
 	s := j.start
 	s.Tree, s.Mapped, s.Opened, s.Broken, s.Killed = f.tree, f.mapped, f.brought, f.broken, f.killed
 	s.Failures = s.failures(st.re.packs)
-	return s, f.execs
+	return s, f
 }
 
 // followed is the result of a program that was followed.
@@ -428,6 +459,7 @@ type followed struct {
 	opened  []opened
 	brought []Opened
 	execs   []pyimport.Exec
+	steps   int
 	killed  bool   // a file that is cut short has ended the process
 	broken  string // see [Start.Broken]
 }
@@ -450,6 +482,9 @@ func (st *starter) evaluate(j job) (f *followed) {
 		if e := recover(); e != nil {
 			f = brokenOff(j, e)
 		}
+		if f != nil {
+			st.spent.Add(int64(f.steps))
+		}
 	}()
 	if j.node != nil {
 		return st.evaluateNode(j)
@@ -464,7 +499,7 @@ func (st *starter) evaluate(j job) (f *followed) {
 	}
 	doubt(f.tree, host.partial)
 	f.mapped, f.opened, f.killed = host.mapped(), host.opened, host.killed != nil
-	f.brought, f.execs = host.brought, run.Execs()
+	f.brought, f.execs, f.steps = host.brought, run.Execs(), run.Steps()
 	host.proc.Rest()
 	return f
 }

@@ -76,6 +76,27 @@ func TestTooManyStarts(t *testing.T) {
 	}
 }
 
+// TestSpan checks that programs are left out, and said, once all together have taken too many
+// steps.
+func TestSpan(t *testing.T) {
+	follow := func() (followed, left int) {
+		st := newTestStarter(t, "imports-asked.txtar", func(string) {})
+		starts, err := st.run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(starts), len(st.left)
+	}
+	if followed, left := follow(); followed == 0 || left > 0 {
+		t.Fatalf("%d are followed, %d left out", followed, left)
+	}
+	defer func(n int64) { maxSpan = n }(maxSpan)
+	maxSpan = -1
+	if followed, left := follow(); followed > 0 || left == 0 {
+		t.Errorf("with no steps left %d are followed, %d left out", followed, left)
+	}
+}
+
 // TestSharedSources checks that the replays of an image and of its changed states parse a
 // file once.
 func TestSharedSources(t *testing.T) {
