@@ -67,7 +67,7 @@ func (r *Run) searchPath(v value) *list {
 // find finds a module in a search path. A nil spec is a module that is not there; doubt
 // says why that, or the spec, is not certain.
 func (r *Run) find(name string, search *list) (spec *pyenv.Spec, doubt string) {
-	r.spend(len(search.items) / 4)
+	r.spend(max(0, len(search.items)-usualPath) / 4)
 	dirs := make([]string, 0, len(search.items))
 	for _, v := range search.items {
 		if s, ok := str(v); ok {

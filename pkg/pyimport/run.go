@@ -114,7 +114,8 @@ const (
 	maxModule  = 4096 // bytes of a module's name: PATH_MAX
 	// absentSteps are the steps that a module or library counts as which is not found, for
 	// the memory of its node: any number of them can be tried.
-	absentSteps = 512
+	absentSteps = 256
+	usualPath   = 64      // directories of a search path that count as no steps
 	maxText     = 1 << 16 // bytes of a string
 	maxItems    = 1 << 14 // items of a container
 	maxUnknown  = 12      // entries of Node.Unknown
