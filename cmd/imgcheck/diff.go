@@ -35,7 +35,7 @@ func diffCommand() *cli.Command {
 			&cli.StringFlag{Name: "fail-on", Value: "error", Usage: "exit with 1 if findings of this `SEVERITY` and above are added: error, warning, note or never"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes and whole lists in the text report"},
 			configFlag(), rulesFlag(),
-		}, machineFlags(), imageFlags())),
+		}, machineFlags(), imageFlags(), indexFlags())),
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 2 {
 				return fmt.Errorf("diff takes two images or reports, not %d: see `imgcheck diff --help`", c.NArg())

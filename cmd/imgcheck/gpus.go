@@ -45,7 +45,7 @@ func gpusCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the answer to `[FORMAT=]FILE`, without --format in the format that .json, .md or .html tells; FORMAT=FILE adds an answer to the one of --format, and may be repeated"},
 			&cli.StringFlag{Name: "emit", Usage: "write conditions of `KIND` for clusters: " + oneOf(contract.Kinds)},
 			&cli.BoolFlag{Name: "attach", Usage: "with --emit nfd, store it in the image's registry, and print its reference"},
-		}, imageFlags())),
+		}, imageFlags(), indexFlags())),
 		Action: func(c *cli.Context) error {
 			g, err := gpusOptions(c)
 			if err != nil {

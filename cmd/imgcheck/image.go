@@ -14,8 +14,12 @@ import (
 func imageFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "platform", Usage: "take the image for `OS/ARCH` of an image for several platforms", DefaultText: "linux/amd64, or the only one"},
-		&cli.BoolFlag{Name: "insecure", Usage: "allow plain HTTP and unverified TLS to the registry"},
+		insecureFlag(),
 	}, append(cacheFlags(), progressFlags()...)...)
+}
+
+func insecureFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "insecure", Usage: "allow plain HTTP and unverified TLS to the registry"}
 }
 
 // rootEnvFlag returns the flag for the environment of a directory's programs, of which
@@ -50,6 +54,9 @@ func imageOptions(c *cli.Context) (layers.Options, error) {
 			fmt.Fprintln(c.App.ErrWriter, "imgcheck: "+oneLine(text))
 		}
 	})
+	if err == nil {
+		o.Indexes, err = indexesFrom(c)
+	}
 	return o, err
 }
 

@@ -29,7 +29,7 @@ func importsCommand() *cli.Command {
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answer: text, or json (one line for each program)"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "draw every import, also those that lead to no library"},
 			&cli.StringFlag{Name: "python", Usage: "the `PATH` of the interpreter that imports MODULE; without it that of the image's program, or python3 of its PATH"},
-		}, fromEnvironment(imageFlags())...),
+		}, fromEnvironment(append(imageFlags(), indexFlags()...))...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 {
 				return errors.New("imports needs an image: see `imgcheck imports --help`")

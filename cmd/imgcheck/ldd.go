@@ -77,8 +77,10 @@ func lddCommand() *cli.Command {
 	}
 }
 
-// indexed reads an image into a file system.
+// indexed reads an image into a file system, without the small files that a scan keeps. The
+// indexes of others are those of scans.
 func indexed(ctx context.Context, ref string, o layers.Options) (*layers.Image, *layers.FS, error) {
+	o.Indexes = nil
 	img, err := layers.Open(ctx, ref, o)
 	if err != nil {
 		return nil, nil, err

@@ -131,8 +131,9 @@ func bounded(s string) string {
 func newApp(stdout, stderr io.Writer) *cli.App {
 	commands := []*cli.Command{
 		scanCommand(), patchCommand(), explainCommand(), rulesCommand(), convertCommand(), diffCommand(), commentCommand(), initCommand(), hookCommand(), lintCommand(), lspCommand(), importsCommand(), whyCommand(), lddCommand(), gpusCommand(), sizeCommand(), fleetCommand(), attestCommand(), slimCommand(),
-		cacheCommand(), demoCommand(), completionCommand(), manCommand(), versionCommand(),
+		cacheCommand(), indexCommand(), demoCommand(), completionCommand(), manCommand(), versionCommand(),
 	}
+	tellIndexes(commands)
 	limitAll(commands)
 	for _, cmd := range commands {
 		cmd.OnUsageError, cmd.CustomHelpTemplate = usageError, helpOf(cmd)

@@ -246,6 +246,7 @@ func (o *options) scanMany(c *cli.Context, images []policy.Image) error {
 			continue
 		}
 		out[i].Report = o.decide(im.Report, scans[i])
+		o.indexTo.store(c, im.Ref, scans[i].Options)
 	}
 	set := report.NewSet(version(), out)
 	set.Shard = o.shard

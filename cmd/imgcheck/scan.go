@@ -49,7 +49,7 @@ func scanCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-fixes", Usage: "do not plan fixes"},
 			&cli.StringFlag{Name: "dockerfile", Usage: "name the lines of the Dockerfile `FILE` that the image is built from, if its provenance does not; of a directory, that of the Dockerfile that fits"},
 			templateFlag(), rulesFlag(), rootEnvFlag(),
-		}, manyFlags(), machineFlags(), policyFlags(), imageFlags())),
+		}, manyFlags(), machineFlags(), policyFlags(), imageFlags(), indexFlags(), []cli.Flag{indexToFlag()})),
 		Action: func(c *cli.Context) error {
 			o, err := scanOptions(c)
 			if err != nil {
@@ -89,6 +89,7 @@ func scanCommand() *cli.Command {
 			if err := o.write(c, doc); err != nil {
 				return err
 			}
+			o.indexTo.store(c, images[0].Ref, image.Options)
 			if o.reaches(doc) {
 				return errFindings
 			}
@@ -140,6 +141,7 @@ type options struct {
 	quiet    bool
 	least    packs.Severity // empty: every finding
 	progress *progress
+	indexTo  *indexStore
 	// everyPlatform scans an image for each of its platforms.
 	everyPlatform bool
 	// shard is the part of the images that is scanned, or nil for all.
@@ -183,7 +185,8 @@ func scanOptions(c *cli.Context) (*options, error) {
 			return nil, fmt.Errorf("--report-to %q: %w", o.storeAs, err)
 		}
 	}
-	return o, nil
+	o.indexTo, err = indexStoreOf(c, o.layers.Cache)
+	return o, err
 }
 
 // forImage returns the options of the scan of an image: its own of the policy, unless a flag

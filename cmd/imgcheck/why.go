@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
@@ -33,7 +34,7 @@ func whyCommand() *cli.Command {
 			"   imgcheck why docker-archive:app.tar sgl_kernel",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answer: text or json"},
-		}, fromEnvironment(append(machineFlags(), imageFlags()...))...),
+		}, fromEnvironment(slices.Concat(machineFlags(), imageFlags(), indexFlags()))...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 && c.NArg() != 2 {
 				return errors.New("why needs an image, and a number, a file, a library or a module: see `imgcheck why --help`")

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -105,12 +106,13 @@ func newMachine(t *testing.T) *machine {
 // scan returns the report on an image as JSON. r may be nil.
 func (m *machine) scan(ref string, r *Reader) string {
 	m.t.Helper()
-	o := scan.Options{Layers: layers.Options{Cache: m.cache, Progress: func(_, n int) { m.read += int64(n) }}}
+	var read atomic.Int64
+	o := scan.Options{Layers: layers.Options{Cache: m.cache, Progress: func(_, n int) { read.Add(int64(n)) }}}
 	if r != nil {
 		o.Layers.Indexes = r.Indexes()
 	}
-	m.read = 0
 	doc, err := scan.Image(m.t.Context(), ref, o)
+	m.read = read.Load()
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func (img *Image) borrow(ctx context.Context, i int, digest string, t *tools) *L
 	if l == nil {
 		return nil
 	}
-	img.note(i, "is not read: its index is "+by[2:])
+	img.note(i, "is not read: its index is that of "+img.opts.Indexes.Origin(img.Image))
 	img.lends(i)
 	if !cached {
 		if err := img.opts.Cache.PutLayer(digest, img.opts.KeepID+by, l); err != nil {

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/imgcheck/imgcheck/internal/size"
+	"github.com/imgcheck/imgcheck/pkg/indexes"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/scan"
+	"github.com/imgcheck/imgcheck/pkg/source"
+)
+
+func indexCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "index",
+		Usage:     "read an image's layers, and store their indexes for others",
+		UsageText: "imgcheck index [options] IMAGE",
+		Description: "index reads the layers of an image as scan does. With --push it stores what a scan needs of them beside the\n" +
+			"image, as a referrer in the registry, from where `imgcheck scan --index-from referrers` takes it and reads\n" +
+			"no layer: some megabytes stand for gigabytes. --index-to REPO stores it in a repository of indexes, by\n" +
+			"layer, for all images with these layers.\n\n" +
+			"Whoever may write there decides what scans say that take indexes from there. Nothing is signed.\n\n" +
+			"Examples:\n" +
+			"   imgcheck index --push ghcr.io/org/app:1.0\n" +
+			"   imgcheck index --push --index-to ghcr.io/org/indexes ghcr.io/org/base:1.0\n" +
+			"   imgcheck scan --index-from referrers ghcr.io/org/app:1.0",
+		Flags: fromEnvironment(slices.Concat([]cli.Flag{
+			&cli.BoolFlag{Name: "push", Usage: "store the indexes: beside the image, or where --index-to says"},
+			indexToFlag(),
+		}, imageFlags())),
+		Action: func(c *cli.Context) error {
+			switch {
+			case c.NArg() == 0:
+				return errors.New("index needs an image: see `imgcheck index --help`")
+			case c.NArg() > 1:
+				return fmt.Errorf("index takes one image, and %q is another argument", c.Args().Get(1))
+			}
+			o, err := imageOptions(c)
+			if err != nil {
+				return err
+			}
+			if o.Cache == nil {
+				return errors.New("index keeps what it reads in the cache, and there is none: leave out --no-cache")
+			}
+			return makeIndex(c, o)
+		},
+	}
+}
+
+// makeIndex reads the layers of an image, says how large their indexes are, and stores them
+// with --push.
+func makeIndex(c *cli.Context, o layers.Options) error {
+	place, err := placeOf(c, "index-to")
+	if err != nil {
+		return err
+	}
+	shown := watch(c, &o)
+	img, err := scan.Open(c.Context, c.Args().First(), scan.Options{Layers: o})
+	if err != nil {
+		shown.done()
+		return err
+	}
+	defer img.Close()
+	_, err = img.Index(c.Context)
+	shown.done()
+	if err != nil {
+		return err
+	}
+	if c.Bool("push") {
+		done, err := indexes.Push(c.Context, img, place, source.Options{Insecure: o.Insecure})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(c.App.ErrWriter, "imgcheck: "+oneLine(storedText(done)))
+		_, err = fmt.Fprintln(c.App.Writer, done.At)
+		return err
+	}
+	var stored, index int64
+	for i, l := range img.Layers {
+		stored += l.Size
+		index += int64(len(img.StoredIndex(i)))
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "%d layers of %s, their indexes have %s: --push stores them\n", len(img.Layers), size.Text(stored), size.Text(index))
+	return err
+}
+
+// storedText returns what a push has done, in words.
+func storedText(p *indexes.Pushed) string {
+	text := fmt.Sprintf("%d indexes of %s stored at %s", p.New, size.Text(p.Bytes), p.At)
+	switch {
+	case p.New == 0:
+		text = fmt.Sprintf("%s has all %d indexes", p.At, p.There)
+	case p.There > 0:
+		text += fmt.Sprintf(", %d were there", p.There)
+	}
+	if p.Lack > 0 {
+		text += fmt.Sprintf(", %d layers were not read here", p.Lack)
+	}
+	return text
+}
+
+// indexFlags returns the flags of the commands that take indexes from others.
+func indexFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "index-from", Usage: "read no layer whose index is at `PLACE`: referrers (of the image, in its own repository), or a repository whose writers you trust"},
+		&cli.BoolFlag{Name: "verify-index", Usage: "with --index-from, read the layers all the same, and fail if an index is not its layer's"},
+	}
+}
+
+func indexToFlag() cli.Flag {
+	return &cli.StringFlag{Name: "index-to", Usage: "store the indexes of layers that were read here at `PLACE`: referrers (of the image), or a repository"}
+}
+
+// placeOf returns the place that a flag names; the referrers without it.
+func placeOf(c *cli.Context, flag string) (indexes.Place, error) {
+	s := c.String(flag)
+	if s == "" {
+		s = indexes.Referrers
+	}
+	p, err := indexes.ParsePlace(s, c.Bool("insecure"))
+	if err != nil {
+		return p, fmt.Errorf("--%s: %w", flag, err)
+	}
+	return p, nil
+}
+
+// indexesFrom returns the indexes of --index-from, or nil.
+func indexesFrom(c *cli.Context) (*layers.Indexes, error) {
+	if c.String("index-from") == "" {
+		if c.Bool("verify-index") {
+			return nil, errors.New("--verify-index compares the indexes of --index-from: say that, too")
+		}
+		return nil, nil
+	}
+	p, err := placeOf(c, "index-from")
+	if err != nil {
+		return nil, err
+	}
+	r := indexes.NewReader(p, c.Bool("verify-index"), source.Options{Insecure: c.Bool("insecure")})
+	if all, ok := c.Context.Value(readersKey{}).(*[]*indexes.Reader); ok {
+		*all = append(*all, r)
+	}
+	return r.Indexes(), nil
+}
+
+type readersKey struct{}
+
+// tellIndexes lets the commands that take indexes from others say at their end which they have
+// used and refused, and fail if one was not its layer's.
+func tellIndexes(commands []*cli.Command) {
+	for _, cmd := range commands {
+		if !slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return f.Names()[0] == "index-from" }) {
+			continue
+		}
+		do := cmd.Action
+		cmd.Action = func(c *cli.Context) error {
+			var readers []*indexes.Reader
+			c.Context = context.WithValue(c.Context, readersKey{}, &readers)
+			err := do(c)
+			for _, r := range readers {
+				for _, line := range r.Lines() {
+					fmt.Fprintln(c.App.ErrWriter, "imgcheck: "+bounded(oneLine(line)))
+				}
+				if wrong := r.Err(); wrong != nil && (err == nil || errors.Is(err, errFindings)) {
+					err = wrong
+				}
+			}
+			return err
+		}
+	}
+}
+
+// indexStore stores the indexes of scanned images at a place. A nil one stores nothing.
+type indexStore struct{ place indexes.Place }
+
+// indexStoreOf returns the store of --index-to, or nil.
+func indexStoreOf(c *cli.Context, cache *layers.Cache) (*indexStore, error) {
+	if c.String("index-to") == "" {
+		return nil, nil
+	}
+	if cache == nil {
+		return nil, errors.New("--index-to stores what is in the cache, and there is none: leave out --no-cache")
+	}
+	p, err := placeOf(c, "index-to")
+	if err != nil {
+		return nil, err
+	}
+	return &indexStore{p}, nil
+}
+
+// store stores the indexes of an image that was scanned. The scan is done, so that an error is a
+// line only.
+func (s *indexStore) store(c *cli.Context, ref string, o scan.Options) {
+	if s == nil {
+		return
+	}
+	say := func(text string) { fmt.Fprintln(c.App.ErrWriter, "imgcheck: "+bounded(oneLine(text))) }
+	img, err := scan.Open(c.Context, ref, o)
+	if err != nil {
+		say("no index is stored: " + err.Error())
+		return
+	}
+	defer img.Close()
+	done, err := indexes.Push(c.Context, img, s.place, source.Options{Insecure: o.Layers.Insecure})
+	if err != nil {
+		say("no index is stored: " + err.Error())
+		return
+	}
+	say(ref + ": " + storedText(done))
+}
