@@ -24,9 +24,9 @@ func sizeCommand() *cli.Command {
 			"Examples:\n" +
 			"   imgcheck size ghcr.io/org/app:1.0\n" +
 			"   imgcheck size --gpu L40S --gpu H100 ghcr.io/org/app:1.0\n" +
-			"   imgcheck size --format json docker-archive:app.tar",
+			"   imgcheck size --format html docker-archive:app.tar >size.html",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answer: text or json"},
+			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "text", Usage: "`FORMAT` of the answer: text, json, or html with a picture"},
 			&cli.StringSliceFlag{Name: "gpu", Usage: "a `GPU` that the image is for: L4, \"RTX 4090\", sm_89 or 8.9; may be repeated. Without it, the targets of the policy count"},
 			configFlag(),
 		}, fromEnvironment(imageFlags())...),
@@ -34,8 +34,8 @@ func sizeCommand() *cli.Command {
 			if c.NArg() != 1 {
 				return errors.New("size needs one image: see `imgcheck size --help`")
 			}
-			if f := c.String("format"); f != "text" && f != "json" {
-				return fmt.Errorf("there is no format %q: say text or json", f)
+			if f := c.String("format"); f != "text" && f != "json" && f != "html" {
+				return fmt.Errorf("there is no format %q: say text, json or html", f)
 			}
 			o, err := imageOptions(c)
 			if err != nil {
@@ -55,8 +55,11 @@ func sizeCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if c.String("format") == "json" {
+			switch c.String("format") {
+			case "json":
 				return r.JSON(c.App.Writer)
+			case "html":
+				return r.HTML(c.App.Writer, c.Args().First())
 			}
 			return r.Text(c.App.Writer)
 		},

@@ -75,7 +75,10 @@ type Result struct {
 	Bytes    int64    `json:"bytes"` // unpacked bytes of all layers' files
 	Layers   []Layer  `json:"layers"`
 	Families []Family `json:"families"` // of GPU libraries, the largest first
-	Groups   []Group  `json:"groups"`   // in the order of the classes, without empty ones
+	// Stays is what is left if all groups go: GPU libraries by family, other files by the first
+	// three directories of their paths, the largest first.
+	Stays  []Family `json:"stays"`
+	Groups []Group  `json:"groups"` // in the order of the classes, without empty ones
 	// Kept lists the classes that do not count, with the package for which the image needs
 	// their files.
 	Kept []Kept `json:"kept"`
@@ -120,7 +123,7 @@ type finder struct {
 // program that could be followed uses it. It returns an error if ctx ends, or if the image
 // takes more work than the limits of a replay allow.
 func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
-	r := &Result{Layers: []Layer{}, Families: []Family{}, Groups: []Group{}, Kept: []Kept{}, Unread: []string{}}
+	r := &Result{Layers: []Layer{}, Families: []Family{}, Stays: []Family{}, Groups: []Group{}, Kept: []Kept{}, Unread: []string{}}
 	for _, s := range img.FS.Skipped {
 		r.Unread = append(r.Unread, fmt.Sprintf("layer %d: %s: %s", s.Layer, s.Path, s.Why))
 	}
@@ -138,7 +141,7 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 		}
 	}
 	groups := make([]Group, len(f.classes))
-	families := map[string]*Family{}
+	families, stays := map[string]*Family{}, map[string]*Family{}
 	last := map[string]int{} // the topmost layer of a digest, which alone counts
 	for i := range f.FS.Layers {
 		last[f.FS.Layers[i].Digest] = i
@@ -170,14 +173,16 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 		for _, e := range first {
 			class := goes[inode{i, e.Inode}]
 			pull := share(out.Pull, e.Size, out.Bytes)
-			if class != 0 {
-				f.count(families, e, pull)
+			title := f.family(e)
+			if class != 0 && title != "" {
+				count(families, title, e.Size, pull)
 			}
 			file := File{Path: "/" + e.Path, Layer: i, Bytes: e.Size, Pull: pull, Of: f.copies[e.Path]}
 			if class < 0 {
 				class = f.class(GPUCode)
 				file.Bytes = f.unusable(e)
 				file.Pull = share(out.Pull, file.Bytes, out.Bytes)
+				count(stays, cmp.Or(title, placeOf(e.Path)), e.Size-file.Bytes, pull-file.Pull)
 			}
 			if class >= 0 && file.Bytes > 0 && !(repeated && class == 0) {
 				groups[class].Files = append(groups[class].Files, file)
@@ -191,10 +196,7 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 			r.Groups = append(r.Groups, *g)
 		}
 	}
-	for _, fam := range families {
-		r.Families = append(r.Families, *fam)
-	}
-	slices.SortFunc(r.Families, func(a, b Family) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Title, b.Title)) })
+	r.Families, r.Stays = largest(families), largest(stays)
 	return r, f.Evidence.Config.Spent()
 }
 
@@ -220,21 +222,40 @@ func (g *Group) sum() {
 	}
 }
 
-// count adds a file that containers see to the bytes of its family.
-func (f *finder) count(families map[string]*Family, e *layers.Entry, pull int64) {
+// family returns the title of the family of a GPU library, or "".
+func (f *finder) family(e *layers.Entry) string {
 	if e.Object == nil {
-		return
+		return ""
 	}
-	name := cmp.Or(e.Object.Soname, path.Base(e.Path))
-	fam := f.Packs.Family(name)
-	if fam == nil {
-		return
+	if fam := f.Packs.Family(cmp.Or(e.Object.Soname, path.Base(e.Path))); fam != nil {
+		return fam.Title
 	}
-	if families[fam.Title] == nil {
-		families[fam.Title] = &Family{Title: fam.Title}
+	return ""
+}
+
+// placeOf returns the first three directories of a path without a leading slash.
+func placeOf(p string) string {
+	parts := strings.SplitN(path.Dir(p), "/", 4)
+	return "/" + strings.TrimPrefix(path.Join(parts[:min(3, len(parts))]...), ".")
+}
+
+// count adds a file to the bytes of a family.
+func count(families map[string]*Family, title string, bytes, pull int64) {
+	if families[title] == nil {
+		families[title] = &Family{Title: title}
 	}
-	sum := families[fam.Title]
-	sum.Files, sum.Bytes, sum.Pull = sum.Files+1, sum.Bytes+e.Size, sum.Pull+pull
+	sum := families[title]
+	sum.Files, sum.Bytes, sum.Pull = sum.Files+1, sum.Bytes+bytes, sum.Pull+pull
+}
+
+// largest returns families, the largest first.
+func largest(families map[string]*Family) []Family {
+	list := make([]Family, 0, len(families))
+	for _, f := range families {
+		list = append(list, *f)
+	}
+	slices.SortFunc(list, func(a, b Family) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Title, b.Title)) })
+	return list
 }
 
 // needs returns the distribution for which the image needs the files of a class, or "".
