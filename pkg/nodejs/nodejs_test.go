@@ -141,6 +141,18 @@ require('./later.node');
 module.exports = {}
 -- app/later.node --
 `, "./broken.node addon :2 caught catch ! libx.so.1: cannot open shared object file\n./slow :2\n./later.node addon :3\n"},
+		"imports in a circle": {`
+-- app/main.js --
+require('#a');
+-- app/package.json --
+{"imports": {"#a": "#b", "#b": "#a"}}
+`, "#a :1 ! Cannot find module '#a' (conditions in /app/package.json may lead to it)\n"},
+		"exports of another package": {`
+-- app/node_modules/lib/package.json --
+{"name": "lib", "exports": {"./a": "lib/a"}}
+-- app/main.js --
+try { require('lib/a'); } catch {}
+`, "lib/a :1 caught catch ! Cannot find module 'lib/a' (conditions in /app/node_modules/lib/package.json may lead to it)\n"},
 		"conditions in one another": {`
 -- app/main.js --
 require('deep');
@@ -371,4 +383,15 @@ func packageFiles(text []byte) *layers.FS {
 	list = append(list, layers.Entry{Path: "app/node_modules/p/package.json", Type: layers.Regular, Size: int64(len(text)), Content: text})
 	slices.SortFunc(list, func(a, b layers.Entry) int { return strings.Compare(a.Path, b.Path) })
 	return layers.Merge(layers.NewLayer(list))
+}
+
+// TestDeepConditions checks that conditions in one another are followed to a bound.
+func TestDeepConditions(t *testing.T) {
+	for depth, want := range map[int]string{maxConditions - 2: "lib :1\n", maxConditions + 2: "lib :1"} {
+		text := "\n-- app/main.js --\nrequire('lib');\n-- app/node_modules/lib/a.js --\n-- app/node_modules/lib/package.json --\n" +
+			`{"exports": ` + strings.Repeat(`{"node": `, depth) + `"./a.js"` + strings.Repeat("}", depth+1) + "\n"
+		if got := follow(t, text); !strings.HasPrefix(got, want) || strings.Contains(got, "could not be read") != (depth > maxConditions) {
+			t.Errorf("%d conditions in one another: %q", depth, got)
+		}
+	}
 }

@@ -117,3 +117,22 @@ func TestSharedSources(t *testing.T) {
 		t.Errorf("%d files were parsed, then %d", n, changed.Parsed.Len())
 	}
 }
+
+// TestStepsOfAllStarts checks that the programs that begin after the steps of all are spent
+// are remembered, the same in each run.
+func TestStepsOfAllStarts(t *testing.T) {
+	defer func(n int64) { maxSpan = n }(maxSpan)
+	maxSpan = 1
+	st := newTestStarter(t, "imports-asked.txtar", func(string) {})
+	var jobs []job
+	for i := range 3 * startsAtOnce {
+		jobs = append(jobs, st.importOf(&Start{Python: "/usr/local/bin/python3.12"}, fmt.Sprint("m", i)))
+	}
+	starts, err := st.all(t.Context(), jobs)
+	if err != nil || len(starts) != startsAtOnce || len(st.left) != 2*startsAtOnce {
+		t.Errorf("%d are followed, and %d are left out: %v", len(starts), len(st.left), err)
+	}
+	if failing, err := st.failing(t.Context(), jobs[:1]); err != nil || len(failing) != 0 || len(st.left) != 2*startsAtOnce+1 {
+		t.Errorf("%d fail, and %d are left out: %v", len(failing), len(st.left), err)
+	}
+}
