@@ -1,7 +1,7 @@
 # Few targets on purpose; each is a line that one could type.
 GO ?= go
 
-.PHONY: build test deps lint unit real page imports fresh buildkit contract oracle fuzz bench scale release image release-check vuln
+.PHONY: build test deps lint unit real page imports fresh buildkit cluster oracle fuzz bench scale release image release-check vuln
 
 build: ## the program, at bin/imgcheck
 	$(GO) build -trimpath -o bin/imgcheck ./cmd/imgcheck
@@ -22,7 +22,7 @@ lint: ## vet, staticcheck, gofumpt, shellcheck, actionlint, Vale for the English
 # Packages whose tests run without the race detector: they start no goroutines, or are
 # whole programs that take minutes with it. The tests of pkg/fix run lint and replay with it
 # on all text images, those of pkg/layers pkg/inflate on several processors.
-PLAIN = /cmd/|/pkg/lint$$|/pkg/packs$$|/internal/version$$|/test/|/release|/rules$$|/pkg/elfdeps$$|/pkg/explain$$|/pkg/report$$|/pkg/buildkit$$|/pkg/inventory$$|/pkg/inflate$$|/pkg/pysource$$|/pkg/nodejs$$|/pkg/pycode$$|/pkg/pyenv$$|/pkg/pyimport$$|/pkg/startup$$|/pkg/replay$$
+PLAIN = /cmd/|/pkg/lint$$|/pkg/packs$$|/internal/version$$|/test/|/release|/rules$$|/pkg/elfdeps$$|/pkg/explain$$|/pkg/report$$|/pkg/buildkit$$|/pkg/inventory$$|/pkg/inflate$$|/pkg/pysource$$|/pkg/nodejs$$|/pkg/pycode$$|/pkg/pyenv$$|/pkg/pyimport$$|/pkg/startup$$|/pkg/replay$$|/pkg/size$$|/pkg/predict$$
 
 # Garbage is collected seldom below a gigabyte, which saves a fifth of the tests' time.
 unit: export GOGC = 400
@@ -51,9 +51,8 @@ buildkit: ## pkg/buildkit, pkg/dockerline, and what --emit writes, against a bui
 	BUILDKIT=$(CURDIR)/bin $(GO) test -count=1 -tags buildkitd ./pkg/buildkit ./pkg/dockerline
 	BUILDKIT=$(CURDIR)/bin $(GO) test -count=1 -tags buildkitd -run '^TestEmitted' -skip '^TestEmittedSources$$' ./cmd/imgcheck
 
-contract: ## what gpus --emit, fleet and attest write, against Kubernetes' own evaluators and checks
-	$(GO) test -C test/contract -count=1 ./...
-	$(GO) test -C test/fleet -count=1 ./...
+cluster: ## what gpus --emit, fleet and attest write, against Kubernetes' own evaluators and checks
+	$(GO) test -C test/cluster -count=1 ./...
 
 N ?= 2000
 SEED ?= 1

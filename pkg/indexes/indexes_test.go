@@ -32,7 +32,7 @@ import (
 )
 
 // bulk is the size in bytes of the layer of the tests' image that has nothing to index.
-const bulk = 16 << 20
+const bulk = 3 << 20
 
 // testImage returns an image with findings, of five layers, one of them large.
 func testImage(t *testing.T) v1.Image {

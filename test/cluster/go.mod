@@ -1,11 +1,12 @@
-// The code with which Kubernetes' API server checks Jobs, the types of Argo, Kyverno and in-toto, and CEL,
-// with which make contract checks what imgcheck fleet and imgcheck attest write, and deploy/: a
-// module of its own, so that it stays out of the program's go.mod.
-module github.com/imgcheck/imgcheck/test/fleet
+// The code of Kubernetes that evaluates node affinity and the CEL of device selectors and that checks
+// Jobs, and the types of Argo, Kyverno and in-toto, with which make cluster checks what imgcheck writes
+// for clusters. It is a module of its own, so that it stays out of the program's go.mod.
+module github.com/imgcheck/imgcheck/test/cluster
 
 go 1.26.3
 
 require (
+	github.com/Masterminds/semver v1.5.0
 	github.com/argoproj/argo-workflows/v3 v3.6.5
 	github.com/google/cel-go v0.29.2
 	github.com/imgcheck/imgcheck v0.0.0
@@ -15,8 +16,11 @@ require (
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/apiserver v0.37.2
+	k8s.io/component-helpers v0.37.2
+	k8s.io/dynamic-resource-allocation v0.0.0
 	k8s.io/kubernetes v1.37.2
 	k8s.io/pod-security-admission v0.37.2
+	k8s.io/utils v0.0.0-20260626114624-be93311217bd
 	sigs.k8s.io/kustomize/api v0.21.1
 	sigs.k8s.io/kustomize/kyaml v0.21.1
 	sigs.k8s.io/yaml v1.6.0
@@ -84,6 +88,7 @@ require (
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect
 	github.com/ianlancetaylor/demangle v0.0.0-20260724033716-83e58baca724 // indirect
 	github.com/in-toto/in-toto-golang v0.11.0 // indirect
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/kylelemons/godebug v1.1.0 // indirect
@@ -112,6 +117,7 @@ require (
 	github.com/secure-systems-lab/go-securesystemslib v0.11.0 // indirect
 	github.com/shibumi/go-pathspec v1.3.0 // indirect
 	github.com/sirupsen/logrus v1.10.1 // indirect
+	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/tdewolff/parse/v2 v2.8.20 // indirect
 	github.com/therootcompany/xz v1.0.1 // indirect
@@ -159,12 +165,10 @@ require (
 	k8s.io/apiextensions-apiserver v0.0.0 // indirect
 	k8s.io/client-go v0.37.2 // indirect
 	k8s.io/component-base v0.37.2 // indirect
-	k8s.io/component-helpers v0.30.3 // indirect
 	k8s.io/controller-manager v0.0.0 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
-	k8s.io/kubelet v0.0.0 // indirect
-	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect
+	k8s.io/kubelet v0.37.2 // indirect
 	mvdan.cc/sh/v3 v3.14.1 // indirect
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.36.0 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect

@@ -1,7 +1,4 @@
-// Package contract checks what imgcheck gpus --emit writes with the code that reads it in
-// clusters: the CEL of device selectors with Kubernetes' own environment for it, and node
-// affinity with the scheduler's helper.
-package contract
+package cluster
 
 import (
 	"bytes"

@@ -1,7 +1,7 @@
-// Package fleet checks what imgcheck fleet and imgcheck attest write, and the files of deploy,
-// with the code that reads them in clusters: Kubernetes' API server, pod security, Argo's types,
-// CEL, in-toto.
-package fleet
+// Package cluster checks what imgcheck writes for clusters with the code that reads it there:
+// Kubernetes' API server, its scheduler's node affinity, the CEL of device selectors, pod security,
+// Argo's types, in-toto.
+package cluster
 
 import (
 	"bytes"
