@@ -84,6 +84,11 @@ func outputsOf(c *cli.Context, known formats) (outputs, error) {
 	return outs, err
 }
 
+// have reports whether one of the reports has a format.
+func (o outputs) have(format string) bool {
+	return slices.ContainsFunc(o, func(out output) bool { return out.format == format })
+}
+
 // maxTemplate bounds a template, in bytes.
 const maxTemplate = 1 << 20
 

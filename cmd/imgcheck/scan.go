@@ -194,6 +194,7 @@ func scanOptions(c *cli.Context) (*options, error) {
 func (o *options) forImage(c *cli.Context, image policy.Image) (s imageScan, err error) {
 	s.Options = o.policy.scanning()
 	s.NoPlan = c.Bool("no-fixes")
+	s.Overview = o.outputs.have("html")
 	if s.Machines, err = machinesOf(c, o.policy.Policy, image); err != nil {
 		return s, err
 	}

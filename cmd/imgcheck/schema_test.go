@@ -16,18 +16,26 @@ import (
 )
 
 // TestJSONSchema validates every image's JSON report against the published schema, and
-// checks that two scans give the same bytes.
+// checks that two scans give the same bytes, but for the overview that one of them has.
 func TestJSONSchema(t *testing.T) {
-	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "schema", "report-1.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := publishedSchema(t, "report-1.json")
 	for _, name := range texts(t) {
 		_, ref := shelfText(t, name)
-		again, err := scanImage(t.Context(), ref, scan.Options{})
+		again, err := scanImage(t.Context(), ref, scan.Options{Overview: true})
 		if err != nil {
 			t.Fatal(err)
 		}
+		overview, err := jsonschema.UnmarshalJSON(bytes.NewReader(jsonReport(t, again)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(overview); err != nil {
+			t.Errorf("%s, with an overview: %v", name, err)
+		}
+		if again.Sizes == nil {
+			t.Errorf("%s has no overview", name)
+		}
+		again.GPUs, again.Sizes = nil, nil
 		first, second := jsonReport(t, scanOf(t, name, false)), jsonReport(t, again)
 		if !bytes.Equal(first, second) {
 			t.Errorf("%s: two scans differ", name)
@@ -57,7 +65,7 @@ func TestJSONSchema(t *testing.T) {
 // TestSetSchema validates the JSON of several images, one of which was not scanned, against the
 // published schema.
 func TestSetSchema(t *testing.T) {
-	schema := schemaWithReport(t, "reports-1.json")
+	schema := publishedSchema(t, "reports-1.json")
 	var list []report.Scanned
 	for _, name := range []string{"ort-no-cudnn.txtar", "ort-no-cudnn.txtar", "torch-healthy.txtar"} {
 		list = append(list, report.Scanned{Ref: name, Platform: "linux/amd64", Report: scanOf(t, name, false)})
@@ -80,7 +88,7 @@ func TestSetSchema(t *testing.T) {
 
 // TestDiffSchema validates the JSON of a comparison against the published schema.
 func TestDiffSchema(t *testing.T) {
-	schema := schemaWithReport(t, "diff-1.json")
+	schema := publishedSchema(t, "diff-1.json")
 	healthy, broken := scanOf(t, "torch-healthy.txtar", false), scanOf(t, "ort-no-cudnn.txtar", false)
 	for _, d := range []*report.Diff{report.Compare(healthy, broken), report.Compare(broken, healthy), report.Compare(broken, broken)} {
 		var b bytes.Buffer
@@ -97,22 +105,27 @@ func TestDiffSchema(t *testing.T) {
 	}
 }
 
-// schemaWithReport returns a published schema that refers to the one of a report.
-func schemaWithReport(t *testing.T, name string) *jsonschema.Schema {
+// publishedSchema returns a published schema, which may refer to those of a report and of a GPU.
+func publishedSchema(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	dir := filepath.Join("..", "..", "docs", "schema")
-	f, err := os.Open(filepath.Join(dir, "report-1.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	single, err := jsonschema.UnmarshalJSON(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource(single.(map[string]any)["$id"].(string), single); err != nil {
-		t.Fatal(err)
+	for _, other := range []string{"report-1.json", "gpus-1.json"} {
+		if other == name {
+			continue
+		}
+		f, err := os.Open(filepath.Join(dir, other))
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := jsonschema.UnmarshalJSON(f)
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := compiler.AddResource(doc.(map[string]any)["$id"].(string), doc); err != nil {
+			t.Fatal(err)
+		}
 	}
 	schema, err := compiler.Compile(filepath.Join(dir, name))
 	if err != nil {

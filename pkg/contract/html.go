@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
 //go:embed page.html
@@ -18,15 +19,8 @@ var page = template.Must(template.New("page").Parse(pageHTML))
 func (img *Image) HTML(w io.Writer) error {
 	view := struct {
 		Ref, Compat string
-		Lines       []line
-	}{plain.Line(img.Ref), plain.Line(img.Compat), img.lines()}
-	for i := range view.Lines {
-		l := &view.Lines[i]
-		l.Why = plain.Line(l.Why)
-		for j := range l.Because {
-			l.Because[j] = reason{plain.Name(l.Because[j].Path), plain.Line(l.Because[j].Says)}
-		}
-	}
+		Lines       []targets.Line
+	}{plain.Line(img.Ref), plain.Line(img.Compat), targets.Lines(img.Rows)}
 	var b bytes.Buffer
 	if err := page.Execute(&b, view); err != nil {
 		return err

@@ -11,62 +11,6 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
-// line is a row of the table.
-type line struct {
-	Arch, GPUs string
-	Verdict    string // of targets.Row
-	Says       string // the verdict in words
-	Driver     string
-	Why        string // the fact behind the driver
-	Because    []reason
-}
-
-// reason is a file behind a verdict.
-type reason struct{ Path, Says string }
-
-// words are the verdicts in words.
-var words = map[string]string{
-	string(targets.Fits): "runs", string(targets.FitsByJIT): "runs, compiles PTX at first use", string(targets.FitsPartly): "runs in part",
-	string(targets.Unsure): "perhaps runs", fails: "fails",
-}
-
-// lines returns the rows of the table.
-func (img *Image) lines() []line {
-	var list []line
-	for _, r := range img.Rows {
-		l := line{Arch: r.Arch, GPUs: strings.Join(r.Products, ", "), Verdict: r.Verdict, Says: words[r.Verdict], Because: reasons(r)}
-		if r.Verdict != fails {
-			l.Driver, l.Why = r.Driver, r.Why
-		}
-		list = append(list, l)
-	}
-	return list
-}
-
-// reasons returns the files behind a verdict, and the effects that a process meets.
-func reasons(r *targets.Row) []reason {
-	var list []reason
-	for _, f := range r.Failures {
-		says := f.Error
-		if len(f.Effects) > 0 { // the others are those of further processes
-			says = f.Effects[0] + ": " + f.Texts[0]
-		}
-		list = append(list, reason{f.Path, says})
-	}
-	for _, s := range r.Partly {
-		list = append(list, reason{s.Path, fmt.Sprintf("%d of %d containers have no code for this GPU", s.Containers, s.Of)})
-	}
-	for _, name := range r.Unsure {
-		list = append(list, reason{name, "code that perhaps runs"})
-	}
-	if r.Verdict == string(targets.FitsByJIT) {
-		for _, name := range r.Compiles {
-			list = append(list, reason{name, "PTX, which the driver compiles"})
-		}
-	}
-	return list
-}
-
 // maxReasons limits the files of a row that Markdown shows.
 const maxReasons = 3
 
@@ -80,7 +24,7 @@ func (img *Image) Markdown(w io.Writer) error {
 		b.WriteString("| GPU | | verdict | from driver | because |\n|---|---|---|---|---|\n")
 	}
 	sign := map[string]string{fails: "❌ ", string(targets.FitsPartly): "⚠️ ", string(targets.Unsure): "⚠️ "}
-	for _, l := range img.lines() {
+	for _, l := range targets.Lines(img.Rows) {
 		driver := cell(l.Driver)
 		if l.Why != "" {
 			driver += " (" + cell(l.Why) + ")"

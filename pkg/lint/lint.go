@@ -48,19 +48,25 @@ type Pass struct {
 // an error if the image exceeds a limit of the replay, or if the packs lack a text that a
 // finding needs.
 func Run(ctx context.Context, img *replay.Image, set *packs.Packs) (*Result, error) {
+	r, _, err := RunWithEvidence(ctx, img, set)
+	return r, err
+}
+
+// RunWithEvidence does as [Run], and also returns the replay behind the result.
+func RunWithEvidence(ctx context.Context, img *replay.Image, set *packs.Packs) (*Result, *replay.Evidence, error) {
 	evidence, err := replay.Run(ctx, img, set)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	pass := newPass(img, set, evidence)
 	found, err := apply(pass, table)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	findings := group(found, perProcess(table))
 	slices.SortStableFunc(findings, compareFindings)
 	oneSearchPath(pass, findings)
-	return newResult(pass, findings), cmp.Or(pass.Config.Spent(), set.Err())
+	return newResult(pass, findings), evidence, cmp.Or(pass.Config.Spent(), set.Err())
 }
 
 func newPass(img *replay.Image, set *packs.Packs, ev *replay.Evidence) *Pass {

@@ -12,10 +12,12 @@ import (
 	"sync"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
-	"github.com/imgcheck/imgcheck/internal/size"
+	bytesize "github.com/imgcheck/imgcheck/internal/size"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
+	"github.com/imgcheck/imgcheck/pkg/size"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
 // The parts of the page. They are this program's own; texts of reports go through
@@ -30,7 +32,7 @@ var (
 )
 
 var pageTemplate = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("page").Parse(pageText))
+	return template.Must(template.Must(template.New("page").Parse(size.Treemap)).Parse(pageText))
 })
 
 // Limits of the lists in a page, which people read: the JSON report has all of them.
@@ -39,6 +41,7 @@ const (
 	pageFindings = 300  // findings of a problem, and notes of an image
 	pageMapped   = 1000 // files of a process
 	pagePackages = 3000
+	pageGPUs     = 100
 	pageCopies   = 1000
 )
 
@@ -116,6 +119,10 @@ type (
 	pageImage struct {
 		ID, Name, About, Class, Sign, Verdict, Errors, Warnings, Fails, Says string
 		Open                                                                 bool // the layers
+		GPUs                                                                 []targets.Line
+		GPUsSay                                                              string
+		Sizes                                                                *size.Picture
+		SizesSay                                                             string
 		Pastes                                                               []pagePaste
 		Problems                                                             []pageProblem
 		Graph                                                                *graph
@@ -196,6 +203,7 @@ func (s *Set) pageImage(i int, name string, open bool) pageImage {
 		v.Problems = append(v.Problems, t.pageProblem(d, &d.Problems[k]))
 	}
 	v.Graph = graphOf(d)
+	v.overview(d)
 	for k := range d.Findings {
 		if f := &d.Findings[k]; f.Severity == packs.Note && len(v.Notes) < pageFindings {
 			v.Notes = append(v.Notes, d.pageFinding(f))
@@ -315,6 +323,40 @@ func filesText(files []replay.File) []string {
 	return list
 }
 
+// overview shows the verdict for each GPU, and where the bytes are.
+func (v *pageImage) overview(d *Document) {
+	fails := 0
+	for _, l := range targets.Lines(d.GPUs[:min(len(d.GPUs), pageGPUs)]) {
+		if n := len(l.Because); n > pageList {
+			l.Because = append(l.Because[:pageList], targets.Reason{Path: "…", Says: "and " + count(n-pageList) + " more"})
+		}
+		if l.Driver == "" && l.Verdict == "fails" {
+			fails++
+		}
+		l.Arch, l.GPUs, l.Driver, l.Why = clean(l.Arch), clean(l.GPUs), clean(l.Driver), clean(l.Why)
+		for i := range l.Because {
+			l.Because[i] = targets.Reason{Path: clean(l.Because[i].Path), Says: clean(l.Because[i].Says)}
+		}
+		v.GPUs = append(v.GPUs, l)
+	}
+	v.GPUsSay = "GPUs: it runs on all generations that imgcheck knows"
+	if fails > 0 {
+		v.GPUsSay = fmt.Sprintf("GPUs: it fails on %d of %s", fails, plural(len(v.GPUs), "generation"))
+	}
+	if d.Sizes == nil || len(d.Sizes.Parts) == 0 {
+		return
+	}
+	p := d.Sizes.Picture()
+	for i := range p.Areas {
+		p.Areas[i].Title, p.Areas[i].Label = clean(p.Areas[i].Title), clean(p.Areas[i].Label)
+	}
+	v.Sizes = &p
+	v.SizesSay = "Where the bytes are: " + p.All
+	if p.CanGo {
+		v.SizesSay += "; without what can surely go: " + p.Sure + "; if the assumptions hold: " + p.Assuming
+	}
+}
+
 // setApart lists the findings that do not count.
 func (v *pageImage) setApart(d *Document) {
 	for _, g := range d.Ignored {
@@ -359,10 +401,10 @@ func (v *pageImage) layers(d *Document) {
 			row.Instruction = lineText(line)
 		}
 		if l.Size > 0 {
-			row.Size, row.Percent = size.Text(l.Size), int(l.Size*100/max(1, total))
+			row.Size, row.Percent = bytesize.Text(l.Size), int(l.Size*100/max(1, total))
 		}
 		if n := libraries[l.Index]; n > 0 {
-			row.Brought = append(row.Brought, fmt.Sprintf("GPU libraries: %s, %s", plural(n, "file"), size.Text(bytes[l.Index])))
+			row.Brought = append(row.Brought, fmt.Sprintf("GPU libraries: %s, %s", plural(n, "file"), bytesize.Text(bytes[l.Index])))
 		}
 		row.Brought = append(row.Brought, wrong[l.Index]...)
 		v.Layers = append(v.Layers, row)
@@ -372,7 +414,7 @@ func (v *pageImage) layers(d *Document) {
 	}
 	v.LayersSay = plural(len(v.Layers), "layer")
 	if total > 0 {
-		v.LayersSay += ", " + size.Text(total)
+		v.LayersSay += ", " + bytesize.Text(total)
 	}
 }
 
@@ -384,7 +426,7 @@ func (v *pageImage) copies(d *Document) {
 			if n++; n > pageCopies {
 				continue
 			}
-			row := pageCopy{Library: clean(c.Library), Version: clean(f.Version), Size: size.Text(f.Size), Path: clean(f.Path)}
+			row := pageCopy{Library: clean(c.Library), Version: clean(f.Version), Size: bytesize.Text(f.Size), Path: clean(f.Path)}
 			if f.Layer != nil {
 				row.Layer = fmt.Sprint(f.Layer.Index)
 			}

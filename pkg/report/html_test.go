@@ -25,7 +25,7 @@ var allowed = map[string]string{
 	"p": "class", "span": "class aria-hidden", "a": "href class rel", "div": "class tabindex role aria-label", "pre": "", "button": "type class hidden",
 	"ul": "class", "li": "class", "dl": "", "dt": "", "dd": "class", "details": "open", "summary": "",
 	"table": "", "thead": "", "tbody": "", "tr": "class", "th": "scope class", "td": "class",
-	"svg": "class role aria-label width height viewbox preserveaspectratio viewBox preserveAspectRatio", "g": "class", "rect": "x y width height rx class", "text": "x y", "path": "class d",
+	"svg": "class role aria-label width height viewbox preserveaspectratio viewBox preserveAspectRatio", "g": "class", "rect": "x y width height rx class", "text": "x y dx", "path": "class d",
 }
 
 // ours matches the values of attributes that a text of an image must not reach.

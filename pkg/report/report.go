@@ -16,6 +16,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/size"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
 // Schema names the form of the JSON document, whose JSON Schema is in docs/schema. A
@@ -43,6 +45,10 @@ type Document struct {
 	Copies    []lint.Copies  `json:"copies,omitempty"`
 	Processes []lint.Process `json:"processes,omitempty"`
 	Stats     lint.Stats     `json:"stats"`
+	// GPUs is the verdict for each known GPU, and Sizes says where the bytes of the image are;
+	// nil if they were not requested.
+	GPUs  []*targets.Row `json:"gpus,omitempty"`
+	Sizes *size.Summary  `json:"sizes,omitempty"`
 	// Inventory is what is installed, or nil if it was not requested.
 	Inventory *inventory.Inventory `json:"inventory,omitempty"`
 	// Ignored are findings that a policy ignores, with its reasons. Known are findings

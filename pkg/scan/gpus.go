@@ -20,7 +20,7 @@ func GPUs(ctx context.Context, ref string, o Options) (*contract.Image, error) {
 		return nil, err
 	}
 	defer img.Close()
-	set, fsys, err := readBoth(ctx, img, o.rules())
+	set, _, fsys, err := readBoth(ctx, img, o.rules())
 	if err != nil {
 		return nil, err
 	}

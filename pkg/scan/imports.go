@@ -19,7 +19,7 @@ func Imports(ctx context.Context, ref string, o Options, python string, modules 
 		return nil, err
 	}
 	defer img.Close()
-	set, fsys, err := readBoth(ctx, img, o.rules())
+	set, _, fsys, err := readBoth(ctx, img, o.rules())
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func Why(ctx context.Context, ref string, o Options, target string) (*imports.An
 		return nil, err
 	}
 	defer img.Close()
-	set, fsys, err := readBoth(ctx, img, o.rules())
+	set, _, fsys, err := readBoth(ctx, img, o.rules())
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/report"
+	"github.com/imgcheck/imgcheck/pkg/size"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
 // Judged is an image that was read and judged.
@@ -21,9 +23,12 @@ type Judged struct {
 	Packs  *packs.Packs  // what it was judged by
 	Result *lint.Result
 
-	about  report.Image
-	opts   Options
-	counts func([]lint.Finding) []lint.Finding // the findings that count; nil if all do
+	about    report.Image
+	opts     Options
+	counts   func([]lint.Finding) []lint.Finding // the findings that count; nil if all do
+	evidence *replay.Evidence
+	gpus     []*targets.Row // the verdict for each GPU, if it is asked for
+	sizes    *size.Summary  // where the bytes are, if it is asked for
 	// follow returns the stages that a file of a layer, from 0, was copied through; nil if
 	// that is not known.
 	follow func(layer int, path string) []dockerline.Source
@@ -42,12 +47,22 @@ func Judge(ctx context.Context, ref string, o Options) (*Judged, error) {
 
 // judge reads and judges img, which the policy knows as ref.
 func judge(ctx context.Context, ref string, img *layers.Image, o Options) (*Judged, error) {
-	o.begin(Reading)
-	set, fsys, err := readBoth(ctx, img, o.rules())
-	if err != nil {
-		return nil, err
+	j, read, err := judgeLayers(ctx, ref, img, o)
+	if err == nil && o.Overview {
+		err = j.overlook(ctx, read)
 	}
-	return judged(ctx, ref, img, o, set, fsys)
+	return j, err
+}
+
+// overlook adds what [Options.Overview] asks for. read are the layers of the image.
+func (j *Judged) overlook(ctx context.Context, read []*layers.Layer) error {
+	j.gpus = lint.GPURows(j.evidence, j.Image, j.Packs)
+	sizes, err := sized(ctx, read, j.Image.FS, j.evidence, j.Packs, j.opts.Machines)
+	if err != nil {
+		return err
+	}
+	j.sizes = sizes.Summary()
+	return nil
 }
 
 // judged judges img, of which fsys has the files.
@@ -58,7 +73,7 @@ func judged(ctx context.Context, ref string, img *layers.Image, o Options, set *
 		about: describe(img), opts: o, counts: o.Policy.Counting(ref, set.Rules),
 	}
 	var err error
-	if j.Result, err = lint.Run(ctx, j.Image, set); err != nil {
+	if j.Result, j.evidence, err = lint.RunWithEvidence(ctx, j.Image, set); err != nil {
 		return nil, err
 	}
 	return j, nil
@@ -66,20 +81,20 @@ func judged(ctx context.Context, ref string, img *layers.Image, o Options, set *
 
 // readBoth parses the packs while it reads the image's layers. An error of the packs
 // ends the reading, and comes before one of the image.
-func readBoth(ctx context.Context, img *layers.Image, rules *Rules) (set *packs.Packs, fsys *layers.FS, err error) {
+func readBoth(ctx context.Context, img *layers.Image, rules *Rules) (set *packs.Packs, read []*layers.Layer, fsys *layers.FS, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		set, err = rules.Packs()
 		return err
 	})
-	fsys, err = img.Index(ctx)
+	read, fsys, err = img.IndexLayers(ctx)
 	if wrong := g.Wait(); wrong != nil {
 		err = wrong
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return set, fsys, nil
+	return set, read, fsys, nil
 }
 
 // describe returns what a document says of an image that was indexed.
@@ -106,6 +121,7 @@ func (j *Judged) document(ctx context.Context) (*report.Document, error) {
 func (j *Judged) unplanned() *report.Document {
 	doc := report.New(j.about, j.Result)
 	doc.Rules = j.Packs.Rules
+	doc.GPUs, doc.Sizes = j.gpus, j.sizes
 	if j.follow != nil {
 		doc.Follow(j.follow)
 	}

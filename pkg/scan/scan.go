@@ -47,6 +47,9 @@ type Options struct {
 	Rules *Rules
 	// NoPlan leaves out the plan of fixes, which replays the image up to 24 times.
 	NoPlan bool
+	// Overview adds the verdict for each GPU, and where the bytes of the image are, which a page
+	// of HTML shows.
+	Overview bool
 	// Policy chooses the findings that are planned for; nil plans for all errors and
 	// warnings. The document has all findings, as they weigh without the policy:
 	// [policy.Decisions.Apply] sets those apart that do not count.

@@ -4,29 +4,24 @@ import (
 	"context"
 	"slices"
 
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/size"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 	"github.com/imgcheck/imgcheck/rules"
 )
 
 // Size reads and replays the image that ref names, and returns the bytes that its containers
 // can do without. GPU code counts if the options name machines, each with a GPU.
 func Size(ctx context.Context, ref string, o Options) (*size.Result, error) {
-	classes, err := size.LoadClasses(rules.FS)
-	if err != nil {
-		return nil, err
-	}
-	set, err := o.rules().Packs()
-	if err != nil {
-		return nil, err
-	}
 	img, err := Open(ctx, ref, o)
 	if err != nil {
 		return nil, err
 	}
 	defer img.Close()
 	o.begin(Reading)
-	read, fsys, err := img.IndexLayers(ctx)
+	set, read, fsys, err := readBoth(ctx, img, o.rules())
 	if err != nil {
 		return nil, err
 	}
@@ -35,8 +30,17 @@ func Size(ctx context.Context, ref string, o Options) (*size.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	return sized(ctx, read, fsys, evidence, set, o.Machines)
+}
+
+// sized returns the bytes that an image which was replayed can do without, if it is for machines.
+func sized(ctx context.Context, read []*layers.Layer, fsys *layers.FS, evidence *replay.Evidence, set *packs.Packs, machines []targets.Machine) (*size.Result, error) {
+	classes, err := size.LoadClasses(rules.FS)
+	if err != nil {
+		return nil, err
+	}
 	sized := size.Image{Layers: read, FS: fsys, Evidence: evidence, Packs: set}
-	for _, m := range o.Machines {
+	for _, m := range machines {
 		if m.Arch == 0 {
 			sized.GPUs = nil // any GPU: all code counts
 			break

@@ -279,11 +279,7 @@ func (s *Slimmed) Rewrite() *patch.Rewrite {
 // judgeLayers does as judge, and also returns the indexes of the layers.
 func judgeLayers(ctx context.Context, ref string, img *layers.Image, o Options) (*Judged, []*layers.Layer, error) {
 	o.begin(Reading)
-	set, err := o.rules().Packs()
-	if err != nil {
-		return nil, nil, err
-	}
-	read, fsys, err := img.IndexLayers(ctx)
+	set, read, fsys, err := readBoth(ctx, img, o.rules())
 	if err != nil {
 		return nil, nil, err
 	}

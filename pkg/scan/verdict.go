@@ -39,13 +39,13 @@ func verdictOf(img *layers.Image, o Options) (verdict, error) {
 	}
 	key := struct {
 		Schema, Program, Packs, Image, Attested, Keep, Policy string
-		NoPlan                                                bool
+		NoPlan, Overview                                      bool
 		Platform                                              *v1.Platform
 		Layers                                                []source.Layer
 		Machines                                              []targets.Machine
 		Dockerfiles                                           []Dockerfile
 		Origin                                                string // of the indexes
-	}{report.Schema, program, set, img.ID(), img.Attested(), o.reading().KeepID, o.Policy.ID(img.Ref), o.NoPlan, o.Layers.Platform, img.Layers, o.Machines, o.Dockerfiles, ""}
+	}{report.Schema, program, set, img.ID(), img.Attested(), o.reading().KeepID, o.Policy.ID(img.Ref), o.NoPlan, o.Overview, o.Layers.Platform, img.Layers, o.Machines, o.Dockerfiles, ""}
 	own, err := json.Marshal(key)
 	if err != nil {
 		return verdict{}, err

@@ -14,11 +14,11 @@ func FuzzSquarify(f *testing.F) {
 	f.Add([]byte{7, 7, 7, 7, 7, 7, 7})
 	f.Add([]byte{255, 1})
 	f.Fuzz(func(t *testing.T, sizes []byte) {
-		var list []area
+		var list []Area
 		total := 0.0
 		for _, n := range sizes {
 			if n > 0 && len(list) < 60 {
-				list = append(list, area{bytes: float64(n)})
+				list = append(list, Area{bytes: float64(n)})
 				total += float64(n)
 			}
 		}

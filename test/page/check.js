@@ -20,6 +20,8 @@ async function look(browser, file, out, width, scheme) {
   await page.goto(url);
   await page.screenshot({ path: path.join(out, `${path.basename(file, ".html")}-${width}-${scheme}.png`), fullPage: true });
   await page.evaluate(() => document.querySelectorAll("details").forEach(d => { d.open = true; }));
+  const height = await page.evaluate(() => document.documentElement.scrollHeight);
+  if (width === 1280 && scheme === "light" && height < 16000) await page.screenshot({ path: path.join(out, path.basename(file, ".html") + "-open.png"), fullPage: true });
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
   if (wide > 0) wrong.push(`is ${wide} pixels wider than the window`);
   if (await page.evaluate(() => window.attacked)) wrong.push("a text has run");
@@ -36,6 +38,44 @@ async function look(browser, file, out, width, scheme) {
   return wrong;
 }
 
+// A word of a list that is folded, in a text that occurs once in the page.
+const folded = `(() => {
+  const all = document.body.textContent;
+  for (const e of document.querySelectorAll("details:not([open]) li, details:not([open]) td")) {
+    const text = e.textContent.trim();
+    if (e.children.length === 0 && /^[\\w./-]{8,80}$/.test(text) && all.split(text).length === 2) {
+      return text;
+    }
+  }
+})()`;
+const seen = `(text => [...document.querySelectorAll("details li, details td")].some(e => e.textContent.trim() === text && e.checkVisibility({ contentVisibilityAuto: true })))`;
+
+// Finds a folded text as a search in the page does: a link to a text fragment opens the same
+// folds (https://html.spec.whatwg.org/multipage/interaction.html#ancestor-details-revealing-algorithm).
+// Then it prints the page, which shows what is folded.
+async function find(browser, file) {
+  const wrong = [];
+  const page = await browser.newPage();
+  page.setDefaultTimeout(0);
+  const url = "file://" + path.resolve(file);
+  await page.goto(url);
+  const text = await page.evaluate(folded);
+  if (text === undefined) {
+    await page.close();
+    return null;
+  }
+  if (await page.evaluate(`${seen}(${JSON.stringify(text)})`)) wrong.push(`${text} is not folded`);
+  await page.emulateMediaType("print");
+  await page.waitForFunction(`${seen}(${JSON.stringify(text)})`, { timeout: 60000 }).catch(() => wrong.push(`print does not show ${text}`));
+  await page.close();
+  const again = await browser.newPage();
+  again.setDefaultTimeout(0);
+  await again.goto(url + "#:~:text=" + encodeURIComponent(text).replaceAll("-", "%2D"));
+  await again.waitForFunction(`${seen}(${JSON.stringify(text)})`, { timeout: 60000 }).catch(() => wrong.push(`a search does not find ${text}`));
+  await again.close();
+  return wrong;
+}
+
 async function main() {
   const [out, ...files] = process.argv.slice(2);
   const browser = await puppeteer.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"], timeout: 0, protocolTimeout: 0 }); // no page is judged by its time
@@ -48,6 +88,18 @@ async function main() {
         failed ||= wrong.length > 0;
       }
     }
+  }
+  let found = 0;
+  for (const file of files) {
+    const wrong = await find(browser, file);
+    if (wrong === null) continue; // nothing is folded, or no text occurs once
+    found++;
+    console.log(`${path.basename(file)} search and print: ${wrong.length === 0 ? "ok" : wrong.join("; ")}`);
+    failed ||= wrong.length > 0;
+  }
+  if (found < 3) {
+    console.log(`only ${found} pages have a folded text to search for`);
+    failed = true;
   }
   await browser.close();
   process.exit(failed ? 1 : 0);

@@ -20,8 +20,9 @@ import (
 )
 
 // texts are the images: a missing library, a healthy framework, a program of Node.js, libraries
-// that several files miss, a library that a layer deletes, one that nothing examines.
-var texts = []string{"ort-no-cudnn", "torch-healthy", "node-llama-no-cuda", "report-opencv-no-libgl", "torch-cudnn9-no-engines", "jax-no-cudnn", "nothing-examined"}
+// that several files miss, a library that a layer deletes, one that nothing examines, code for some
+// GPUs.
+var texts = []string{"ort-no-cudnn", "torch-healthy", "node-llama-no-cuda", "report-opencv-no-libgl", "torch-cudnn9-no-engines", "jax-no-cudnn", "nothing-examined", "gpu-torch-v100"}
 
 // Main writes the pages.
 func Main() {
@@ -90,7 +91,7 @@ func scanned(ctx context.Context, server *imagetest.Server, name string) (*repor
 	if err != nil {
 		return nil, err
 	}
-	return scan.Image(ctx, ref, scan.Options{})
+	return scan.Image(ctx, ref, scan.Options{Overview: true})
 }
 
 // attack is a text that would run a script or load something if the page let it.
@@ -125,7 +126,7 @@ func attacked(v any, field string) any {
 		}
 	case string:
 		switch field {
-		case "schema", "rule", "severity", "kind", "name": // readers accept no other form of them
+		case "schema", "rule", "severity", "kind", "name", "verdict": // readers accept no other form of them
 			return v
 		}
 		return attack + v
