@@ -44,7 +44,8 @@ type ciRun struct {
 
 var expression = regexp.MustCompile(`\$\{\{ *([a-z_.A-Z-]+) *\}\}`)
 
-// runAction runs action.yml as a GitHub runner does, with the inputs NAME=VALUE. It
+// runAction runs action.yml as a GitHub runner does, with the inputs NAME=VALUE, of
+// which `\n` ends a line. It
 // writes the output of the steps to action.log, the commands in it that the runner obeys
 // to obeyed.log, the actions of others that it would run to uses.log, and the keys of
 // saved caches to the file caches.
@@ -65,7 +66,7 @@ func runAction(ts *testscript.TestScript, neg bool, args []string) {
 		if _, ok := action.Inputs[name]; !ok {
 			ts.Fatalf("action.yml has no input %s", name)
 		}
-		r.values["inputs."+name] = value
+		r.values["inputs."+name] = strings.ReplaceAll(value, `\n`, "\n")
 	}
 	for _, name := range []string{"GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STEP_SUMMARY"} {
 		file := ts.MkAbs(strings.ToLower(name))
