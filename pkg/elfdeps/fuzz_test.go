@@ -46,6 +46,58 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+// FuzzReadBehindHead: where the head of a file is too small for what is read, the parts that were
+// read are the same as with a larger head, however the file's bytes are passed over; the others are
+// in Unread. Real heads have 16 MiB, which no input of a fuzz target has.
+func FuzzReadBehindHead(f *testing.F) {
+	far := func(text string) []byte { // the program headers come last
+		b := parseELF(f, text).Bytes()
+		le := binary.LittleEndian
+		off, n := le.Uint64(b[32:]), uint64(le.Uint16(b[54:]))*uint64(le.Uint16(b[56:]))
+		le.PutUint64(b[32:], uint64(len(b)))
+		return append(b, b[off:off+n]...)
+	}
+	const text = "elf x86_64 soname=a tables=end dynstr=after\nneeded b\nundef dlopen\nrodata \"x\\x00libc.so.1\\x00\"\n"
+	for _, head := range []uint16{64, 200, 1000} {
+		f.Add(far(text), head)
+		f.Add(far(text+"gpu sm_90\n"), head)
+		f.Add(parseELF(f, text).Bytes(), head)
+		f.Add(parseELF(f, full).Bytes(), head)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, head uint16) {
+		want, err := ReadSymbols(bytes.NewReader(b), int64(len(b)))
+		for _, r := range []io.Reader{onlyReader{bytes.NewReader(b)}, discardReader{bytes.NewReader(b)}} {
+			rd := &Reader{window{least: max(64, int64(head))}}
+			got, err2 := rd.read(r, int64(len(b)), true)
+			if (err == nil) != (err2 == nil) {
+				t.Fatalf("%v with a large head, %v with one of %d", err, err2, head)
+			}
+			if err != nil {
+				continue
+			}
+			bounded(t, got)
+			if len(got.Unread) > len(want.Unread) {
+				continue
+			}
+			a, b := *want, *got
+			for _, o := range []*Object{&a, &b} {
+				o.Symbols, o.Named, o.Modules, o.GPU, o.Unread = nil, nil, nil, nil, nil
+			}
+			if !cmp.Equal(a, b) {
+				t.Fatalf("a head of %d bytes changes the object:\n%s", head, cmp.Diff(a, b))
+			}
+			if got.Named == nil || want.Named == nil || got.Named.Partial {
+				continue
+			}
+			for _, s := range want.Named.Names { // tables of symbols are searched behind the head
+				if !slices.Contains(got.Named.Names, s) {
+					t.Fatalf("a head of %d bytes loses the name %q", head, s)
+				}
+			}
+		}
+	})
+}
+
 // FuzzLibcFacts: searching for words first finds the same matches as the expressions alone.
 func FuzzLibcFacts(f *testing.F) {
 	for _, s := range []string{

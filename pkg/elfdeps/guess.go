@@ -73,7 +73,7 @@ func (g *guess) stop(end int64) {
 // it cuts none. It returns 0 if the head does not end like a table.
 func (g *guess) find() int64 {
 	head := g.p.w.head
-	if int64(len(head)) != g.p.w.room {
+	if int64(len(head)) != g.p.w.room || len(head) < (sureEntries+1)*relaSize {
 		return 0
 	}
 	for skew := range int64(relaSize / 8) {

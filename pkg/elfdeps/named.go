@@ -58,7 +58,8 @@ type named struct {
 type area struct{ off, end int64 }
 
 // startNamed finds the areas of read-only data. It is called when the program headers
-// are known. Read-only data has segments of its own if the linker separates code.
+// are known; these may lie anywhere in the file, and what was passed over to read them is
+// not searched. Read-only data has segments of its own if the linker separates code.
 // Otherwise it lies behind the code in the segment that begins with the headers, and
 // only the window's head is searched.
 func (p *reader) startNamed() {
@@ -87,8 +88,13 @@ func (p *reader) startNamed() {
 			most = p.w.room
 		}
 		n.part = n.part || end > most
-		if off, end = max(off, p.w.room), min(end, most); off < end {
-			if int64(s.off) < p.w.room {
+		off, end = max(off, p.w.room), min(end, most)
+		if off < min(end, p.w.pos) { // passed over on the way to program headers that lie behind it
+			n.part, n.long = true, true // perhaps in the midst of a name
+			off = p.w.pos
+		}
+		if off < end {
+			if int64(s.off) < p.w.room && off == p.w.room {
 				n.begun, n.from = true, int64(s.off)
 			}
 			n.far = append(n.far, area{off, end})

@@ -2,6 +2,7 @@ package elfdeps
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -100,6 +101,36 @@ func TestNamedFar(t *testing.T) {
 			}
 		}
 		clear(file[c.at : c.at+len(name)])
+	}
+}
+
+// TestNamedBeforeHeaders: BOLT puts the program headers far behind the first segments, as in the
+// libLLVM.so that comes with Rust's compiler. Bytes that were passed over to read them are not searched, and
+// Partial says so; the rest of the object is read.
+func TestNamedBeforeHeaders(t *testing.T) {
+	e := parseELF(t, "elf x86_64 soname=liba.so.1 tables=end dynstr=after\nneeded libb.so.1\nundef dlopen\n")
+	e.Rodata = strings.Repeat("\x00", maxHead+8<<20)
+	file := e.Bytes()
+	le := binary.LittleEndian
+	off, n := le.Uint64(file[32:]), int(le.Uint16(file[54:]))*int(le.Uint16(file[56:]))
+	headers := slices.Clone(file[off : off+uint64(n)])
+	clear(file[off : off+uint64(n)])
+	file = append(file, make([]byte, -len(file)&7)...)
+	le.PutUint64(file[32:], uint64(len(file)))
+	copy(file[1<<20:], "\x00libhead.so.1\x00")
+	copy(file[maxHead+4<<20:], "\x00libpassed.so.1\x00")
+	file = append(file, headers...)
+	for _, r := range []io.Reader{onlyReader{bytes.NewReader(file)}, discardReader{bytes.NewReader(file)}} {
+		o, err := ReadSymbols(r, int64(len(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(&Named{Names: []string{"libhead.so.1"}, Partial: true}, o.Named); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		if o.Soname != "liba.so.1" || !slices.Equal(o.Needed, []string{"libb.so.1"}) || o.GPU == nil || o.GPU.Partial == "" {
+			t.Errorf("soname %q, needed %q, GPU code %+v", o.Soname, o.Needed, o.GPU)
+		}
 	}
 }
 

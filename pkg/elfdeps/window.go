@@ -1,6 +1,7 @@
 package elfdeps
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -55,12 +56,13 @@ type window struct {
 	// grows to its capacity.
 	held    []byte
 	heldOff int64
+	least   int64 // room at the start; 0 is headSize. Tests set it, since files are smaller there
 }
 
 // reset prepares w for another file and keeps its buffers.
 func (w *window) reset(r io.Reader, size int64) {
 	w.r, w.size, w.pos, w.err, w.watch, w.named, w.gpu, w.names, w.fresh = r, size, 0, nil, nil, nil, nil, nil, 0
-	w.head, w.held, w.room = w.head[:0], nil, headSize
+	w.head, w.held, w.room = w.head[:0], nil, cmp.Or(w.least, headSize)
 	if cap(w.head) > headSize {
 		w.head = nil // most files need less
 	}

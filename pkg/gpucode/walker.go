@@ -81,13 +81,20 @@ func NewWalker(areas []Area) *Walker {
 	return w
 }
 
-// Next returns the offset of the next byte from pos on that the walker needs, and how
-// many bytes it would like from there. The offset is -1 if it needs none.
+// unseen is the reason to stop where bytes were passed over.
+const unseen = "a part of the file was not seen"
+
+// Next returns the offset of the next byte that the walker needs, and how many bytes it would
+// like from there. The offset is -1 if it needs none, or if it needs one before pos, up to which
+// the file was read.
 func (w *Walker) Next(pos int64) (off int64, n int) {
 	if w == nil || len(w.areas) == 0 {
 		return -1, 0
 	}
-	off = max(pos, w.at+int64(len(w.buf)))
+	if off = w.at + int64(len(w.buf)); off < pos {
+		w.stop(unseen)
+		return -1, 0
+	}
 	n = int(w.mode) - len(w.buf)
 	if w.mode == searching {
 		n = searchStep
@@ -108,7 +115,7 @@ func (w *Walker) Feed(off int64, b []byte) {
 			return
 		}
 		if have < off {
-			w.stop("a part of the file was not seen")
+			w.stop(unseen)
 			return
 		}
 		w.take(b[have-off : min(end, w.areas[0].End)-off])

@@ -4,10 +4,12 @@
 #   test/imports/record.sh ROOT UPPER OUT [record.py's arguments]
 #
 # in a chroot without a network, over an overlay whose changes go to the directory UPPER;
-# the root is not changed. OUT is the file of JSON lines (record.py). Needs root.
+# the root is not changed. OUT is the file of JSON lines (record.py). PYTHON is the interpreter
+# in the root, python3 if it is not set. Needs root; UPPER is on another file system than ROOT if
+# that is /.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-[ $# -ge 3 ] || { sed -n '2,7s/^# *//p' "$0" >&2; exit 2; }
+[ $# -ge 3 ] || { sed -n '2,9s/^# *//p' "$0" >&2; exit 2; }
 # Its mounts and processes end with it.
 [ "${INSIDE:-}" = "$here" ] || INSIDE=$here exec unshare --mount --net --pid --fork --kill-child "$0" "$@"
 root=$(realpath "$1") upper=$(realpath -m "$2") out=$(realpath -m "$3"); shift 3
@@ -30,6 +32,6 @@ mkdir "$m/root/dev/shm"
 mount -t tmpfs tmpfs "$m/root/tmp"
 cp "$here/record.py" "$m/root/tmp"
 rc=0
-chroot "$m/root" env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/root python3 -I /tmp/record.py "$@" >"$out" </dev/null || rc=$?
+chroot "$m/root" env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/root "${PYTHON:-python3}" -I /tmp/record.py "$@" >"$out" </dev/null || rc=$?
 umount -R "$m"
 exit $rc
