@@ -158,7 +158,27 @@ func putInFront(file, root string) error {
 }
 
 // layerOf returns the layer of the changes in the upper directory of an overlay.
-func layerOf(upper string) (*layers.Layer, error) {
+func (c *comparison) layerOf(upper string) (*layers.Layer, error) {
+	if c.cache == "" || c.keep == "" {
+		return readLayer(upper)
+	}
+	cache, err := layers.OpenCache(c.cache, 1<<40)
+	if err != nil {
+		return nil, err
+	}
+	key := fmt.Sprintf("%d %s", c.seed, filepath.Base(upper))
+	if l, ok := cache.Layer(key, replay.WantsID); ok {
+		return l, nil
+	}
+	l, err := readLayer(upper)
+	if err != nil {
+		return nil, err
+	}
+	return l, cache.PutLayer(key, replay.WantsID, l)
+}
+
+// readLayer returns the changes of an overlay as a layer.
+func readLayer(upper string) (*layers.Layer, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	err := filepath.WalkDir(upper, func(p string, d fs.DirEntry, err error) error {
@@ -259,7 +279,7 @@ func (c *comparison) try(ctx context.Context, g *generator, fsys *layers.FS, f *
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(upper))
 	}
-	l, err := layerOf(upper)
+	l, err := c.layerOf(upper)
 	if err != nil {
 		return nil, err
 	}

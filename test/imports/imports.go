@@ -29,7 +29,7 @@ func Main() {
 	c := &comparison{}
 	flag.IntVar(&c.causes, "causes", 40, "how many causes of differences to print")
 	flag.BoolVar(&c.tree, "tree", false, "print the trees of the modules")
-	flag.StringVar(&c.cache, "cache", "", "a directory to keep the index of the root in, which must not change")
+	flag.StringVar(&c.cache, "cache", "", "a directory to keep the index of the root in, which must not change, and with -keep those of the faults")
 	flag.Float64Var(&c.text, "text", 0, "fail if outcome and text are equal for a smaller share, in percent")
 	flag.Float64Var(&c.maps, "maps", 0, "fail if the mapped files are equal for a smaller share, in percent")
 	flag.IntVar(&c.faults, "faults", 0, "how many random faults to make in the root, in overlays of this mount namespace; without -text and -maps, only these are compared")
