@@ -87,10 +87,11 @@ const (
 
 // Limits of a result.
 const (
-	maxAnswers = 5
-	maxOfLine  = 3   // of one line, if other lines have answers
-	maxHits    = 16  // matches of one pattern
-	maxLine    = 400 // bytes shown of a line
+	maxAnswers  = 5
+	firstOfLine = 2   // of one line, before the other lines have had their turn
+	maxOfLine   = 3   // of one line, if other lines have answers
+	maxHits     = 16  // matches of one pattern
+	maxLine     = 400 // bytes shown of a line
 )
 
 // Explainer has the packs' patterns, ready to be matched. Several goroutines may use it.
@@ -206,11 +207,11 @@ func (x *Explainer) Explain(s string) *Result {
 	hits := x.hits(s)
 	several := slices.ContainsFunc(hits, func(h hit) bool { return h.line != hits[0].line })
 	seen, ofLine := map[string]bool{}, map[int]int{}
-	take := func(key func(*packs.Case) string) {
+	take := func(most int, key func(*packs.Case) string) {
 		for _, h := range hits {
 			for i, id := range h.text.Cases {
 				c := x.cases[id]
-				if seen[key(c)] || len(r.Answers) == maxAnswers || several && ofLine[h.line] == maxOfLine {
+				if seen[key(c)] || len(r.Answers) == maxAnswers || several && ofLine[h.line] >= most {
 					continue
 				}
 				seen[c.Class], seen["case "+c.ID] = true, true
@@ -219,9 +220,11 @@ func (x *Explainer) Explain(s string) *Result {
 			}
 		}
 	}
-	// Take one case of each class, then the others.
-	take(func(c *packs.Case) string { return c.Class })
-	take(func(c *packs.Case) string { return "case " + c.ID })
+	// Take one case of each class, of all lines that have causes; then the others.
+	class := func(c *packs.Case) string { return c.Class }
+	take(firstOfLine, class)
+	take(maxOfLine, class)
+	take(maxOfLine, func(c *packs.Case) string { return "case " + c.ID })
 	if len(hits) == 0 {
 		r.Nearest = x.nearest(s)
 	}
