@@ -70,6 +70,8 @@ func TestDrawn(t *testing.T) {
 		{"drawn-9.jsonl", 82, 94, 0},
 		{"drawn-10.jsonl", 86, 95, 0},
 		{"drawn-11.jsonl", 92, 97, 0},
+		{"drawn-12.jsonl", 86, 97, 0},
+		{"drawn-13.jsonl", 87, 95, 0},
 		{"practice-1.jsonl", 97, 97, 2},
 		{"practice-2.jsonl", 90, 91, 4},
 		{"practice-3.jsonl", 97, 100, 0},

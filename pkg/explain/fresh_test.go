@@ -63,7 +63,7 @@ func TestLookalikes(t *testing.T) {
 	honest := map[string]string{
 		"terraform-arch": "wrong-architecture", "bus-error": "shm-too-small", "pg-shm": "disk-full", "pg-shm-detail": "disk-full",
 		"scipy-misc": "packages-apart", "numpy-core-pickle": "packages-apart", "make-gcc": "missing-toolchain", "mongo-avx": "cpu-too-old",
-		"node-elf-header": "wrong-architecture", "opencl-none": "opencl-icd", "pip-internal": "package-not-installed", "pip-vendor": "package-not-installed",
+		"node-elf-header": "wrong-architecture", "opencl-none": "opencl-icd", "ld-lz": "missing-link", "ld-lpq": "missing-link", "pip-internal": "package-not-installed", "pip-vendor": "package-not-installed",
 		"django-module": "package-not-installed", "own-private-module": "package-not-installed",
 	}
 	for _, l := range list {
