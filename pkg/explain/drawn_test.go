@@ -72,6 +72,7 @@ func TestDrawn(t *testing.T) {
 		{"drawn-11.jsonl", 92, 97, 0},
 		{"drawn-12.jsonl", 86, 97, 0},
 		{"drawn-13.jsonl", 87, 95, 0},
+		{"drawn-14.jsonl", 90, 96, 0},
 		{"practice-1.jsonl", 97, 97, 2},
 		{"practice-2.jsonl", 90, 91, 4},
 		{"practice-3.jsonl", 97, 100, 0},
