@@ -73,6 +73,7 @@ func TestDrawn(t *testing.T) {
 		{"drawn-12.jsonl", 86, 97, 0},
 		{"drawn-13.jsonl", 87, 95, 0},
 		{"drawn-14.jsonl", 90, 96, 0},
+		{"drawn-15.jsonl", 95, 99, 0},
 		{"practice-1.jsonl", 97, 97, 2},
 		{"practice-2.jsonl", 90, 91, 4},
 		{"practice-3.jsonl", 97, 100, 0},
@@ -110,7 +111,11 @@ func TestQuiet(t *testing.T) {
 	if len(healthy) < 75 {
 		t.Errorf("%d lines of healthy runs", len(healthy))
 	}
-	for _, r := range append(reported, healthy...) {
+	gathered := lines[drawn](t, "innocent-5.jsonl")
+	if len(gathered) < 75 {
+		t.Errorf("%d lines of logs around an error", len(gathered))
+	}
+	for _, r := range slices.Concat(reported, healthy, gathered) {
 		texts = append(texts, r.Text)
 	}
 	answered := 0

@@ -28,8 +28,11 @@ func unwrap(s string) string {
 	if strings.Contains(s, "&") {
 		s = entities.Replace(s)
 	}
-	return strings.ReplaceAll(squeeze(typography.Replace(s)), "\n ", "\n")
+	return lineEnds.Replace(squeeze(typography.Replace(s)))
 }
+
+// lineEnds removes the space at the end and at the beginning of lines, of which squeeze has left one.
+var lineEnds = strings.NewReplacer(" \n ", "\n", " \n", "\n", "\n ", "\n")
 
 // colours matches the control sequences of terminals, also as JSON and syslog write ESC.
 var colours = regexp.MustCompile(`(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e|#033|\^\[)(?:\[[0-9;?]*[a-zA-Z]|\][^\x07\n]*\x07)`)
