@@ -183,11 +183,16 @@ func (x *Explainer) ranks(pattern, rule string) bool {
 	})
 }
 
-// caseOf returns the case with a rule's ID. It makes one if the packs have none.
+// caseOf returns the case with a rule's ID, or the first one that has the rule. It makes one if
+// the packs have none.
 func (x *Explainer) caseOf(r *packs.Rule) string {
-	if x.cases[r.ID] == nil {
-		x.cases[r.ID] = &packs.Case{ID: r.ID, Rule: r.ID, Class: r.ID, Title: r.Title, Doc: r.Doc, Visible: "yes", Fix: r.Fix, Sources: r.Sources, Confirm: "`imgcheck scan IMAGE` reports " + r.ID}
+	if x.cases[r.ID] != nil {
+		return r.ID
 	}
+	if i := slices.IndexFunc(x.packs.Cases, func(c *packs.Case) bool { return c.Rule == r.ID }); i >= 0 {
+		return x.packs.Cases[i].ID
+	}
+	x.cases[r.ID] = &packs.Case{ID: r.ID, Rule: r.ID, Class: r.ID, Title: r.Title, Doc: r.Doc, Visible: "yes", Fix: r.Fix, Sources: r.Sources, Confirm: "`imgcheck scan IMAGE` reports " + r.ID}
 	return r.ID
 }
 
