@@ -49,14 +49,18 @@ func (inv *Inventory) ask() {
 	m := inv.marks
 	inv.marks = marks{}
 	m.askConda(inv.Packages)
+	conda := condaAsked(inv.Packages)
 	virtual := m.virtual(inv.Packages)
 	wheels := m.pipRecords(inv.Packages)
 	for _, p := range inv.Packages {
 		switch dir := path.Dir(p.Path); p.Kind {
 		case Wheel:
 			p.TopLevel = m.topLevel[dir]
-			if m.installer[dir] == "pip" && wheels[p.Dir] {
+			switch {
+			case m.installer[dir] == "pip" && wheels[p.Dir]:
 				p.Asked = answer(m.requested[dir])
+			case m.installer[dir] == "conda":
+				p.Asked = conda.of(p)
 			}
 		case Deb:
 			p.Asked = m.askDeb(p)
@@ -66,6 +70,26 @@ func (inv *Inventory) ask() {
 			}
 		}
 	}
+}
+
+// condaNames has the answers for conda's packages, by prefix and name. A prefix has one package of
+// a name.
+type condaNames map[[2]string]Answer
+
+func condaAsked(list []*Package) condaNames {
+	names := condaNames{}
+	for _, p := range list {
+		if p.Kind == Conda {
+			names[[2]string{p.Dir, Normalize(p.Name)}] = p.Asked
+		}
+	}
+	return names
+}
+
+// of returns the answer for a wheel that conda has unpacked: that of the conda package of the
+// same name, whose files the wheel's are. The wheel lies in PREFIX/lib/pythonX.Y/site-packages.
+func (names condaNames) of(wheel *Package) Answer {
+	return names[[2]string{path.Dir(path.Dir(path.Dir(wheel.Dir))), wheel.Name}]
 }
 
 func answer(b bool) Answer {

@@ -5,20 +5,36 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 // drivers returns a finding for each process that loads a stub or a compatibility library of
-// the image in place of the driver.
+// the image in place of the driver, and for each such file that only a program loads which was
+// followed through its source.
 func drivers(pass *Pass) []Finding {
 	var list []Finding
+	seen := map[string]bool{}
 	for _, r := range pass.Evidence.Processes {
 		for _, m := range r.Loaded {
 			if clause := standIn(pass, m.Real()); clause != "" {
 				f := standInFinding(pass, r, m, clause)
 				f.Library, f.Present, f.Affected = m.Object.Soname, []replay.File{pass.Image.File(m.Real())}, []string{m.Real()}
+				list = append(list, f)
+				seen[m.Real()] = true
+			}
+		}
+	}
+	for _, s := range pass.Evidence.Starts {
+		for _, file := range s.Mapped {
+			o := pass.Files.ByPath[file]
+			if clause := standIn(pass, file); clause != "" && !seen[file] && o != nil {
+				seen[file] = true
+				m := replay.Loaded{Module: &elfdeps.Module{Path: file, Object: o.ELF}, How: pass.Packs.Phrase("by-import", nil)}
+				f := standInFinding(pass, &replay.Process{Title: strings.Join(s.Chain, " → ")}, m, clause)
+				f.Library, f.Present, f.Affected = o.ELF.Soname, []replay.File{pass.Image.File(file)}, []string{file}
 				list = append(list, f)
 			}
 		}
@@ -61,8 +77,11 @@ func standInLoaded(pass *Pass, files []string) bool {
 // standInFinding returns the finding about a process that loads m in place of the driver.
 func standInFinding(pass *Pass, r *replay.Process, m replay.Loaded, clause string) Finding {
 	v := packs.Values{"process": r.Title, "file": m.Real(), "how": how(pass, m), "mounted": replay.MountedDriver}
+	if clause == "stub" && !pass.Files.IsDriver(m.Real()) {
+		clause = "part"
+	}
 	f := pass.say("stub-driver", clause, v)
-	if clause != "stub" {
+	if clause == "compat" {
 		return f
 	}
 	if m.How != packs.LdLibraryPath && mountedOnPath(pass) {

@@ -25,6 +25,9 @@ type Start struct {
 	// whether the image's author asked for it.
 	Package string
 	Asked   inventory.Answer
+	// Part is the module that is imported in place of the package: one that the package's
+	// own import does not import. It is "" for an import of the package itself.
+	Part string
 	// Certain reports that the image's start is certain to run the program, and ends if it
 	// fails.
 	Certain bool
@@ -165,12 +168,14 @@ func (s *Start) replaced(list []StartFailure, set *packs.Packs) {
 
 // verdict returns the verdict on a failure, by its reach and its certainty.
 func (f *StartFailure) verdict(set *packs.Packs) packs.Verdict {
-	v := packs.Values{"caught": f.Caught, "doubt": cmp.Or(f.Doubt, f.Maybe), "package": f.Start.Package}
+	v := packs.Values{"caught": f.Caught, "doubt": cmp.Or(f.Doubt, f.Maybe), "package": f.Start.Package, "module": f.Start.Part}
 	switch {
 	case f.Caught != "":
 		return set.Verdict("start-catches", v)
 	case f.Doubt != "", f.Maybe != "", !f.Ends:
 		return set.Verdict("start-unsure", v)
+	case f.Start.Part != "":
+		return set.Verdict("package-part", v)
 	case f.Start.Package == "" && f.Start.Certain, f.Start.Asked == inventory.Yes:
 		return packs.Grave
 	case f.Start.Package == "":

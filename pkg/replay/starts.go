@@ -84,8 +84,8 @@ type job struct {
 }
 
 // run follows the programs of the image's start, and the imports of packages, and returns
-// those whose source is known. Of the packages that miss nothing by themselves it returns
-// those that cannot be imported.
+// those whose source is known. Of the packages that miss nothing by themselves, and of the parts
+// of packages, it returns those that cannot be imported.
 func (st *starter) run(ctx context.Context) ([]*Start, error) {
 	suspects, others := st.packages()
 	jobs := append(append(st.programs(), suspects...), st.strays()...)
@@ -102,7 +102,16 @@ func (st *starter) run(ctx context.Context) ([]*Start, error) {
 		return nil, err
 	}
 	again, err := st.all(ctx, more)
-	return append(list, again...), err
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, again...)
+	parts, err := st.failing(ctx, st.parts(list))
+	if err != nil {
+		return nil, err
+	}
+	done, err := st.all(ctx, parts)
+	return append(list, st.broken(list, done)...), err
 }
 
 // maxBecomes limits how often a process becomes another program.

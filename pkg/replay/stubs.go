@@ -14,12 +14,33 @@ func IsStub(p string) bool { return strings.Contains(p, "/stubs/") }
 // every driver's libcuda exceeds (10 MB or more).
 const MaxStub = 1 << 20
 
-// CopiedStub reports whether a file is a stub of libcuda outside a directory of stubs.
-// The driver's own file has its release in the name.
+// maxOtherStub is the same for the driver's other libraries, of which the toolkit has a stub
+// of libnvidia-ml, and the Video Codec SDK one of libnvcuvid and of libnvidia-encode. The
+// smallest of these in a driver, libnvidia-encode, has more than 100 KB.
+const maxOtherStub = 1 << 16
+
+// CopiedStub reports whether a file is a stub of a library of the driver outside a directory
+// of stubs. The driver's own file has its release in the name.
 func (fi *Files) CopiedStub(real string) bool {
 	e, _, ok := fi.img.FS.Lookup(real)
-	base := path.Base(real)
-	return ok && (base == fi.packs.Driver.Library || base == bareLibrary(fi.packs)) && e.Size > 0 && e.Size < MaxStub && !strings.Contains(real, "/wsl/")
+	if !ok || e.Size == 0 || strings.Contains(real, "/wsl/") {
+		return false
+	}
+	if fi.IsDriver(real) {
+		return e.Size < MaxStub
+	}
+	switch path.Base(real) {
+	case "libnvcuvid.so", "libnvcuvid.so.1", "libnvidia-encode.so", "libnvidia-encode.so.1", "libnvidia-ml.so", "libnvidia-ml.so.1":
+		return e.Size < maxOtherStub
+	}
+	return false
+}
+
+// IsDriver reports whether a file has the name of the driver's library that programs for the
+// GPU need: libcuda.so.1 or libcuda.so.
+func (fi *Files) IsDriver(file string) bool {
+	base := path.Base(file)
+	return base == fi.packs.Driver.Library || base == bareLibrary(fi.packs)
 }
 
 // bareLibrary returns the name without a version of the driver's library that programs for

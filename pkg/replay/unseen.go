@@ -34,6 +34,9 @@ func newUnseen(re *replayer) *Unseen {
 		}
 	}
 	for _, s := range re.ev.Starts {
+		if s.Part != "" {
+			continue // it opens what nobody else does
+		}
 		un.addOpened(s.Tree)
 		for _, file := range s.Mapped {
 			un.opened[file] = true

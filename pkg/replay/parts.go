@@ -1,0 +1,175 @@
+package replay
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/pyimport"
+	"github.com/imgcheck/imgcheck/pkg/pysource"
+)
+
+// Limits of the imports of parts.
+const (
+	maxParts   = 256 // of an image
+	maxPartsOf = 16  // of a package
+)
+
+// part is an extension module of a package that somebody asked for, which no import
+// followed so far has opened: the package imports it only when it is used, or its users do.
+type part struct {
+	pkg    *inventory.Package
+	python string
+	file   *Object
+	module string // its dotted name
+}
+
+// parts returns the imports of modules that import a part of their package at their top: they
+// fail if the part cannot be loaded. A part that its package does not import at all is
+// imported by itself.
+func (st *starter) parts(starts []*Start) []job {
+	opened := map[string]bool{}
+	for _, s := range starts {
+		filesOf(st.re.img.FS, s.Tree, opened)
+	}
+	byPackage := map[*inventory.Package][]part{}
+	var order []*inventory.Package
+	for _, o := range st.re.files.Objects {
+		p, pkg, _ := st.re.packages.OwnerOf(o.Path)
+		if pkg == nil || p.Interpreter == "" || pkg.Asked != inventory.Yes || opened[o.Path] || !isExtension(o) || st.re.units.isVariant(st.re.packs, o.Path) {
+			continue
+		}
+		rel, ok := strings.CutPrefix(o.Path, pkg.Dir+"/")
+		stem, _, _ := strings.Cut(path.Base(rel), ".")
+		if !ok || strings.Contains(stem, "-") {
+			continue
+		}
+		if byPackage[pkg] == nil {
+			order = append(order, pkg)
+		}
+		byPackage[pkg] = append(byPackage[pkg], part{pkg, p.Interpreter, o, strings.ReplaceAll(path.Join(path.Dir(rel), stem), "/", ".")})
+	}
+	var list []job
+	for _, pkg := range order {
+		modules := st.importersOf(pkg, byPackage[pkg])
+		for _, m := range modules[:min(len(modules), maxPartsOf)] {
+			list = append(list, st.importOf(&Start{Python: byPackage[pkg][0].python, Package: pkg.Name, Part: m, Asked: pkg.Asked, Certain: true}, m))
+		}
+	}
+	return list[:min(len(list), maxParts)]
+}
+
+// filesOf adds the real paths of the extension modules and libraries that a tree opens.
+func filesOf(fsys *layers.FS, n *pyimport.Node, to map[string]bool) {
+	if n == nil {
+		return
+	}
+	if n.File != "" && n.Kind != pyimport.Module {
+		to[RealPath(fsys, n.File)] = true
+	}
+	for _, below := range n.Nodes {
+		filesOf(fsys, below, to)
+	}
+}
+
+// importersOf returns the modules of a package that import its parts outside of blocks,
+// one for each part, and the public parts that the package does not name.
+func (st *starter) importersOf(pkg *inventory.Package, parts []part) []string {
+	by, named := map[string]string{}, map[string]bool{}
+	for _, top := range pkg.Modules() {
+		for e := range st.re.img.FS.Below(path.Join(pkg.Dir, top)) {
+			file, isSource := strings.CutSuffix("/"+e.Path, ".py")
+			if e.Type != layers.Regular || !isSource || isAside(e.Path) {
+				continue
+			}
+			own := strings.ReplaceAll(strings.TrimPrefix(file, pkg.Dir+"/"), "/", ".")
+			home := strings.TrimSuffix(own, ".__init__")
+			if home == own {
+				home = own[:max(strings.LastIndexByte(own, '.'), 0)]
+			}
+			for _, m := range pysource.Modules(e.Content) {
+				name := absolute(home, m.Name)
+				named[name] = true
+				if !m.Guarded && by[name] == "" {
+					by[name] = strings.TrimSuffix(own, ".__init__")
+				}
+			}
+		}
+	}
+	var list []string
+	for _, p := range parts {
+		base := path.Ext("." + p.module)[1:]
+		switch m := by[p.module]; {
+		case m != "":
+			list = append(list, m)
+		case !named[p.module] && !strings.HasPrefix(base, "_") && strings.Contains(p.module, ".") && len(p.file.Misses) > 0:
+			list = append(list, p.module)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// isAside reports whether a source is one of tests or examples, which nobody imports in use.
+func isAside(p string) bool {
+	return slices.ContainsFunc(strings.Split(p, "/"), func(dir string) bool {
+		return slices.Contains([]string{"test", "tests", "testing", "example", "examples", "benchmark", "benchmarks", "tools", "scripts"}, dir) || strings.HasPrefix(dir, "test_")
+	})
+}
+
+// absolute returns the name of a module that a module of the package home names, with dots
+// in front if it is relative.
+func absolute(home, name string) string {
+	rest := strings.TrimLeft(name, ".")
+	up := len(name) - len(rest)
+	if up == 0 {
+		return name
+	}
+	for ; up > 1; up-- {
+		home = home[:max(strings.LastIndexByte(home, '.'), 0)]
+	}
+	if home == "" || rest == "" {
+		return home + rest
+	}
+	return home + "." + rest
+}
+
+// broken returns the starts among those of parts that fail because a file of the package
+// cannot be loaded: it needs a symbol that nothing defines, or a library that is nowhere in
+// the image while no part of the package can be loaded. A missing library of one part may
+// be that of an option (cupy.cudnn, PyArrow's CUDA).
+func (st *starter) broken(starts, parts []*Start) []*Start {
+	loads := map[string]bool{}
+	for _, s := range append(slices.Clone(starts), parts...) {
+		for _, file := range s.Mapped {
+			if _, pkg, _ := st.re.packages.OwnerOf(file); pkg != nil {
+				loads[pkg.Name] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(parts, func(s *Start) bool {
+		s.Failures = slices.DeleteFunc(s.Failures, func(f StartFailure) bool {
+			_, pkg, _ := st.re.packages.OwnerOf(RealPath(st.re.img.FS, f.File()))
+			e := f.Loader()
+			return !f.Ends || e == nil || pkg == nil || pkg.Name != s.Package || e.Kind != elfdeps.SymbolError && (loads[pkg.Name] || !st.isNowhere(e))
+		})
+		return len(s.Failures) == 0
+	})
+}
+
+// isNowhere reports whether an error is that of a library which the image has under no path,
+// and which belongs to neither a GPU family nor the driver: the packs judge those.
+func (st *starter) isNowhere(e *elfdeps.Error) bool {
+	set := st.re.packs
+	return e.Missing() && set.Family(e.Name) == nil && !set.FromDriver(e.Name) && len(st.re.files.Present(e.Name)) == 0
+}
+
+// isVariant reports whether the packs say of a file that it may fail, or that it is one of
+// several.
+func (un *units) isVariant(set *packs.Packs, file string) bool {
+	return set.Optional.For(file) != nil || set.AnyOf.For(file) != nil
+}
