@@ -19,6 +19,9 @@ const (
 	maxPartsOf = 16  // of a package
 )
 
+// parts finds the parts of packages that the imports followed so far do not open.
+type parts struct{ st *starter }
+
 // part is an extension module of a package that somebody asked for, which no import
 // followed so far has opened: the package imports it only when it is used, or its users do.
 type part struct {
@@ -28,10 +31,11 @@ type part struct {
 	module string // its dotted name
 }
 
-// parts returns the imports of modules that import a part of their package at their top: they
+// jobs returns the imports of modules that import a part of their package at their top: they
 // fail if the part cannot be loaded. A part that its package does not import at all is
 // imported by itself.
-func (st *starter) parts(starts []*Start) []job {
+func (pa parts) jobs(starts []*Start) []job {
+	st := pa.st
 	opened := map[string]bool{}
 	for _, s := range starts {
 		filesOf(st.re.img.FS, s.Tree, opened)
@@ -55,7 +59,7 @@ func (st *starter) parts(starts []*Start) []job {
 	}
 	var list []job
 	for _, pkg := range order {
-		modules := st.importersOf(pkg, byPackage[pkg])
+		modules := pa.importersOf(pkg, byPackage[pkg])
 		for _, m := range modules[:min(len(modules), maxPartsOf)] {
 			list = append(list, st.importOf(&Start{Python: byPackage[pkg][0].python, Package: pkg.Name, Part: m, Asked: pkg.Asked, Certain: true}, m))
 		}
@@ -78,10 +82,10 @@ func filesOf(fsys *layers.FS, n *pyimport.Node, to map[string]bool) {
 
 // importersOf returns the modules of a package that import its parts outside of blocks,
 // one for each part, and the public parts that the package does not name.
-func (st *starter) importersOf(pkg *inventory.Package, parts []part) []string {
+func (pa parts) importersOf(pkg *inventory.Package, list []part) []string {
 	by, named := map[string]string{}, map[string]bool{}
 	for _, top := range pkg.Modules() {
-		for e := range st.re.img.FS.Below(path.Join(pkg.Dir, top)) {
+		for e := range pa.st.re.img.FS.Below(path.Join(pkg.Dir, top)) {
 			file, isSource := strings.CutSuffix("/"+e.Path, ".py")
 			if e.Type != layers.Regular || !isSource || isAside(e.Path) {
 				continue
@@ -100,18 +104,18 @@ func (st *starter) importersOf(pkg *inventory.Package, parts []part) []string {
 			}
 		}
 	}
-	var list []string
-	for _, p := range parts {
+	var modules []string
+	for _, p := range list {
 		base := path.Ext("." + p.module)[1:]
 		switch m := by[p.module]; {
 		case m != "":
-			list = append(list, m)
+			modules = append(modules, m)
 		case !named[p.module] && !strings.HasPrefix(base, "_") && strings.Contains(p.module, ".") && len(p.file.Misses) > 0:
-			list = append(list, p.module)
+			modules = append(modules, p.module)
 		}
 	}
-	slices.Sort(list)
-	return slices.Compact(list)
+	slices.Sort(modules)
+	return slices.Compact(modules)
 }
 
 // isAside reports whether a source is one of tests or examples, which nobody imports in use.
@@ -142,20 +146,21 @@ func absolute(home, name string) string {
 // cannot be loaded: it needs a symbol that nothing defines, or a library that is nowhere in
 // the image while no part of the package can be loaded. A missing library of one part may
 // be that of an option (cupy.cudnn, PyArrow's CUDA).
-func (st *starter) broken(starts, parts []*Start) []*Start {
+func (pa parts) broken(starts, done []*Start) []*Start {
+	re := pa.st.re
 	loads := map[string]bool{}
-	for _, s := range append(slices.Clone(starts), parts...) {
+	for _, s := range append(slices.Clone(starts), done...) {
 		for _, file := range s.Mapped {
-			if _, pkg, _ := st.re.packages.OwnerOf(file); pkg != nil {
+			if _, pkg, _ := re.packages.OwnerOf(file); pkg != nil {
 				loads[pkg.Name] = true
 			}
 		}
 	}
-	return slices.DeleteFunc(parts, func(s *Start) bool {
+	return slices.DeleteFunc(done, func(s *Start) bool {
 		s.Failures = slices.DeleteFunc(s.Failures, func(f StartFailure) bool {
-			_, pkg, _ := st.re.packages.OwnerOf(RealPath(st.re.img.FS, f.File()))
+			_, pkg, _ := re.packages.OwnerOf(RealPath(re.img.FS, f.File()))
 			e := f.Loader()
-			return !f.Ends || e == nil || pkg == nil || pkg.Name != s.Package || e.Kind != elfdeps.SymbolError && (loads[pkg.Name] || !st.isNowhere(e))
+			return !f.Ends || e == nil || pkg == nil || pkg.Name != s.Package || e.Kind != elfdeps.SymbolError && (loads[pkg.Name] || !pa.isNowhere(e))
 		})
 		return len(s.Failures) == 0
 	})
@@ -163,9 +168,10 @@ func (st *starter) broken(starts, parts []*Start) []*Start {
 
 // isNowhere reports whether an error is that of a library which the image has under no path,
 // and which belongs to neither a GPU family nor the driver: the packs judge those.
-func (st *starter) isNowhere(e *elfdeps.Error) bool {
-	set := st.re.packs
-	return e.Missing() && set.Family(e.Name) == nil && !set.FromDriver(e.Name) && len(st.re.files.Present(e.Name)) == 0
+func (pa parts) isNowhere(e *elfdeps.Error) bool {
+	re := pa.st.re
+	set := re.packs
+	return e.Missing() && set.Family(e.Name) == nil && !set.FromDriver(e.Name) && len(re.files.Present(e.Name)) == 0
 }
 
 // isVariant reports whether the packs say of a file that it may fail, or that it is one of

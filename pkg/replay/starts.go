@@ -106,12 +106,13 @@ func (st *starter) run(ctx context.Context) ([]*Start, error) {
 		return nil, err
 	}
 	list = append(list, again...)
-	parts, err := st.failing(ctx, st.parts(list))
+	pa := parts{st}
+	failing, err := st.failing(ctx, pa.jobs(list))
 	if err != nil {
 		return nil, err
 	}
-	done, err := st.all(ctx, parts)
-	return append(list, st.broken(list, done)...), err
+	done, err := st.all(ctx, failing)
+	return append(list, pa.broken(list, done)...), err
 }
 
 // maxBecomes limits how often a process becomes another program.
