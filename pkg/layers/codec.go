@@ -22,7 +22,7 @@ import (
 // indexVersion is the version of that form and of [ReadLayer]'s reading of a tar: it is
 // raised whenever either changes. The reading of an ELF file has a version of its own,
 // [elfdeps.CodecVersion].
-const indexVersion = 5
+const indexVersion = 6
 
 // maxIndex bounds a stored layer, unpacked, in bytes; a whole CUDA 13 machine has
 // 100 MB. A larger index is not stored.

@@ -8,12 +8,16 @@ import "bytes"
 //	for ext in [a, b]:
 //	    ext.init_app(app)
 //
-// whose methods import in their turn.
+// whose methods import in their turn, and its statements that call what it imports:
+//
+//	from app.server import run
+//	run()
 func (r *reducer) keepHooks(fn int32) {
 	var imported map[string]bool
 	for i := fn + 1; i < r.lines[fn].after; i++ {
 		l := &r.lines[i]
-		if l.kind != forLine || l.fn != fn || l.flags&block == 0 {
+		isCall := l.kind == other && l.flags&(calls|assigns) == calls
+		if l.fn != fn || !isCall && (l.kind != forLine || l.flags&block == 0) {
 			continue
 		}
 		if imported == nil {
@@ -21,6 +25,12 @@ func (r *reducer) keepHooks(fn int32) {
 		}
 		if len(imported) == 0 {
 			return
+		}
+		if isCall {
+			if text := r.bytesOf(l); imported[string(text[:nameEnd(text, 0)])] {
+				r.keep(i, full)
+			}
+			continue
 		}
 		target, list := loopOver(r.bytesOf(l))
 		if len(target) > 0 && (hasName(list, imported) || hasName(r.assigned(fn, list), imported)) {

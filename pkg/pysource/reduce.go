@@ -32,8 +32,8 @@ const maxHead = 256
 //     (np.random of np.random.Generator), each once;
 //   - classes of importers, which have a method find_spec or find_module;
 //   - functions that import or open something, that call such a function, or that kept
-//     lines call: in these their imports, returns and raises, calls of methods of the
-//     modules that they import, in a loop over them, and, if a kept line of the module
+//     lines call: in these their imports, returns and raises, statements that call what
+//     they import, or methods of it in a loop over them, and, if a kept line of the module
 //     calls them, their calls;
 //   - the assignments of all names that kept lines use or bind.
 //

@@ -214,6 +214,22 @@ else:
  def y():return[1]
 #: a c
 `},
+		{"calls of what a function imports", `def start():
+    from app import server
+    from app.cli import run
+    print("starting")
+    server.init()
+    code = server.unused()
+    run(code)
+    other.init()
+`, `def start():
+ from app import server
+ from app.cli import run
+ server.init()#5
+ code=server.unused()
+ run(code)
+ return ?
+`},
 		{"a loop over modules that a function imports", `def load(app):
     from ext import a, b
     every = [a, b]
