@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"path"
 	"slices"
 	"strings"
@@ -84,10 +85,15 @@ func filesOf(fsys *layers.FS, n *pyimport.Node, to map[string]bool) {
 // one for each part, and the public parts that the package does not name.
 func (pa parts) importersOf(pkg *inventory.Package, list []part) []string {
 	by, named := map[string]string{}, map[string]bool{}
+	var bases [][]byte
+	for _, p := range list {
+		bases = append(bases, []byte(path.Ext("." + p.module)[1:]))
+	}
 	for _, top := range pkg.Modules() {
 		for e := range pa.st.re.img.FS.Below(path.Join(pkg.Dir, top)) {
 			file, isSource := strings.CutSuffix("/"+e.Path, ".py")
-			if e.Type != layers.Regular || !isSource || isAside(e.Path) {
+			if e.Type != layers.Regular || !isSource || isAside(e.Path) ||
+				!slices.ContainsFunc(bases, func(base []byte) bool { return bytes.Contains(e.Content, base) }) {
 				continue
 			}
 			own := strings.ReplaceAll(strings.TrimPrefix(file, pkg.Dir+"/"), "/", ".")
@@ -144,23 +150,24 @@ func absolute(home, name string) string {
 
 // broken returns the starts among those of parts that fail because a file of the package
 // cannot be loaded: it needs a symbol that nothing defines, or a library that is nowhere in
-// the image while no part of the package can be loaded. A missing library of one part may
-// be that of an option (cupy.cudnn, PyArrow's CUDA).
-func (pa parts) broken(starts, done []*Start) []*Start {
+// the image, while each extension module of the package misses one. A missing library of one
+// part may be that of an option (cupy.cudnn, PyArrow's CUDA).
+func (pa parts) broken(done []*Start) []*Start {
+	if len(done) == 0 {
+		return nil
+	}
 	re := pa.st.re
-	loads := map[string]bool{}
-	for _, s := range append(slices.Clone(starts), done...) {
-		for _, file := range s.Mapped {
-			if _, pkg, _ := re.packages.OwnerOf(file); pkg != nil {
-				loads[pkg.Name] = true
-			}
+	loads := map[*inventory.Package]bool{}
+	for _, o := range re.files.Objects {
+		if _, pkg, _ := re.packages.OwnerOf(o.Path); pkg != nil && isExtension(o) && len(re.files.Real(o.Misses)) == 0 {
+			loads[pkg] = true
 		}
 	}
 	return slices.DeleteFunc(done, func(s *Start) bool {
 		s.Failures = slices.DeleteFunc(s.Failures, func(f StartFailure) bool {
 			_, pkg, _ := re.packages.OwnerOf(RealPath(re.img.FS, f.File()))
 			e := f.Loader()
-			return !f.Ends || e == nil || pkg == nil || pkg.Name != s.Package || e.Kind != elfdeps.SymbolError && (loads[pkg.Name] || !pa.isNowhere(e))
+			return !f.Ends || e == nil || pkg == nil || pkg.Name != s.Package || e.Kind != elfdeps.SymbolError && (loads[pkg] || !pa.isNowhere(e))
 		})
 		return len(s.Failures) == 0
 	})

@@ -112,7 +112,7 @@ func (st *starter) run(ctx context.Context) ([]*Start, error) {
 		return nil, err
 	}
 	done, err := st.all(ctx, failing)
-	return append(list, pa.broken(list, done)...), err
+	return append(list, pa.broken(done)...), err
 }
 
 // maxBecomes limits how often a process becomes another program.
