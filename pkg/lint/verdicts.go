@@ -3,7 +3,9 @@ package lint
 import (
 	"cmp"
 	"path"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
@@ -21,12 +23,37 @@ func judge(pass *Pass, o *replay.Object, e *elfdeps.Error) packs.Verdict {
 		return judgeVersion(pass, o, e)
 	case replay.IsStack(e):
 		return judgeStack(pass, o)
+	case pass.Packs.Family(e.Name) == nil && onlyForGlibc(pass, o, e):
+		return pass.Packs.Verdict("other-c-library", nil)
+	case replay.IsProgram(o.ELF) && pass.Packs.Family(e.Name) == nil:
+		return pass.Packs.Unproved("not-started")
 	case pass.Packs.Family(e.Name) == nil, !pass.Files.IsRoot(o):
 		return pass.Packs.Unproved("others-may-load")
 	case e.Unknown:
 		return pass.Packs.Verdict("library-unexamined", nil)
 	}
 	return judgeRoot(pass, o, e)
+}
+
+// nugetNative ends the directory in which a .NET program has a package's native library for
+// Linux on x86-64 or ARM64. With musl, the host takes that for linux-musl-x64 before it.
+// (https://learn.microsoft.com/dotnet/core/rid-catalog)
+var nugetNative = regexp.MustCompile(`/runtimes/linux-(x64|arm64)/native$`)
+
+// onlyForGlibc reports whether an object is the native library of a .NET package in an image of
+// musl, asks for the loader of glibc, which no process of the image can have loaded, and has
+// no twin that can be loaded: one for musl, or one beside it (alpine-librdkafka.so).
+func onlyForGlibc(pass *Pass, o *replay.Object, e *elfdeps.Error) bool {
+	dir, stem := path.Dir(o.Path), strings.TrimSuffix(path.Base(o.Path), ".so")
+	m := nugetNative.FindStringSubmatch(dir)
+	if m == nil || !e.Musl || !e.Missing() || !strings.HasPrefix(e.Name, "ld-linux-") || len(pass.Files.Present(e.Name)) > 0 {
+		return false
+	}
+	forMusl := strings.TrimSuffix(dir, "/linux-"+m[1]+"/native") + "/linux-musl-" + m[1] + "/native"
+	return !slices.ContainsFunc(pass.Files.Objects, func(other *replay.Object) bool {
+		in := path.Dir(other.Path)
+		return (in == dir || in == forMusl) && strings.Contains(path.Base(other.Path), stem) && len(pass.Files.Real(other.Misses)) == 0
+	})
 }
 
 // judgeUnseen returns the verdict on a file that a package must load, without source that
