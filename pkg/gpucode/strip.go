@@ -42,6 +42,26 @@ func (e Entry) Strippable() bool {
 	return (e.Kind == SASS || e.Kind == PTX) && e.Arch < maxStripped
 }
 
+// Spare returns the number of bytes that [Strip] overwrites in a whole file with this code, which
+// may be nil. A loose cubin has one entry, and stays. Containers are known by their groups: those of
+// a group whose mean is larger than is held in memory count as nothing.
+func (c *Code) Spare(keep func(entries []Entry) []bool) (bytes int64) {
+	if c == nil || c.Form == Cubin {
+		return 0
+	}
+	for _, g := range c.Groups {
+		if g.Cut || g.Bytes > maxHeld*int64(g.Containers) {
+			continue
+		}
+		for i, kept := range keep(g.Entries) {
+			if !kept && g.Entries[i].Strippable() {
+				bytes += g.Payloads[i]
+			}
+		}
+	}
+	return bytes
+}
+
 // Strip copies a file from r to w. In the containers of areas, it overwrites the code of the
 // entries that keep does not keep with zeros, and marks the entries as [Stripped]; all else,
 // and so all offsets, stay as they are. keep is called with the entries of a container in

@@ -78,7 +78,7 @@ func TestStripLarge(t *testing.T) {
 
 // FuzzStrip: with all entries kept the bytes are equal; otherwise the length is, a walker finds the
 // same containers, with the same entries if the mark is taken off, and a second time nothing
-// changes any more.
+// changes any more. As many bytes become zeros as [Code.Spare] has said.
 func FuzzStrip(f *testing.F) {
 	f.Add(sample, uint16(0), uint16(500))
 	f.Add(slices.Concat(sample, sample), uint16(16), uint16(400))
@@ -90,11 +90,15 @@ func FuzzStrip(f *testing.F) {
 		if same, n := stripped(t, b, areas, func(Entry) bool { return true }); n != 0 || !bytes.Equal(same, b) {
 			t.Fatal("all entries are kept, and bytes have changed")
 		}
-		less, _ := stripped(t, b, areas, func(Entry) bool { return false })
+		less, zeros := stripped(t, b, areas, func(Entry) bool { return false })
+		old := walk(t, b, areas, 64, true)
+		if said := old.Spare(func(entries []Entry) []bool { return make([]bool, len(entries)) }); said != zeros && (old == nil || old.Partial == "") {
+			t.Fatalf("%d bytes became zeros, not %d", zeros, said)
+		}
 		if len(less) != len(b) {
 			t.Fatalf("%d bytes became %d", len(b), len(less))
 		}
-		if before, after := unmarked(walk(t, b, areas, 64, true)), unmarked(walk(t, less, areas, 64, true)); before != after {
+		if before, after := unmarked(old), unmarked(walk(t, less, areas, 64, true)); before != after {
 			t.Fatalf("before %s\nafter  %s", before, after)
 		}
 		if again, n := stripped(t, less, areas, func(Entry) bool { return false }); n != 0 || !bytes.Equal(again, less) {

@@ -24,6 +24,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/gpucode"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/patch"
+	"github.com/imgcheck/imgcheck/pkg/size"
 	"github.com/imgcheck/imgcheck/pkg/slim"
 	"github.com/imgcheck/imgcheck/pkg/targets"
 )
@@ -195,6 +196,30 @@ func TestSlimGPU(t *testing.T) {
 	s, img = slimmed(t, text, SlimOptions{GPUs: []targets.Machine{{GPU: "L40S", Arch: 89}}, Modify: []string{"cuda-1.2"}})
 	if got := files(t, img)["opt/site-packages/nvidia/cublas/lib/libcublas.so.12"]; !bytes.Equal(got, libops) || len(s.Plan.Kept) > 0 {
 		t.Errorf("with --modify libcublas.so.12 is not stripped; kept %+v", s.Plan.Kept)
+	}
+}
+
+// TestSlimAsSize overwrites the bytes of GPU code that size says can go, in relocatable code, too.
+func TestSlimAsSize(t *testing.T) {
+	text := strings.ReplaceAll(gpuImage, "OPS", ops)
+	for _, m := range []targets.Machine{{GPU: "L40S", Arch: 89}, {GPU: "H100", Arch: 90}, {GPU: "T4", Arch: 75}} {
+		s, _ := slimmed(t, text, SlimOptions{GPUs: []targets.Machine{m}, Modify: []string{"cuda-1.2"}})
+		var overwritten, said []string
+		for _, f := range s.Plan.Stripped {
+			overwritten = append(overwritten, fmt.Sprint(f.Path, f.Bytes))
+		}
+		for _, g := range s.Size.Groups {
+			for _, f := range g.Files {
+				if g.ID == size.GPUCode {
+					said = append(said, fmt.Sprint(f.Path, f.Bytes))
+				}
+			}
+		}
+		slices.Sort(overwritten)
+		slices.Sort(said)
+		if len(said) == 0 || !slices.Equal(overwritten, said) {
+			t.Errorf("%s: slim overwrites %v, and size says %v", m.GPU, overwritten, said)
+		}
 	}
 }
 

@@ -196,24 +196,13 @@ func (f *finder) process(o *replay.Object) *elfdeps.Process {
 	return proc
 }
 
-// unusable returns the bytes of GPU code in a file that no GPU of the image takes.
+// unusable returns the bytes of GPU code in a file that no GPU of the image takes, as slim
+// overwrites them.
 func (f *finder) unusable(e *layers.Entry) int64 {
-	code := e.GPU()
-	if code == nil || len(f.GPUs) == 0 || e.Fault != "" {
+	if len(f.GPUs) == 0 {
 		return 0
 	}
-	var n int64
-	for _, g := range code.Groups {
-		if g.Cut || g.Section != gpucode.FatbinSection { // a driver may link code of other sections
-			continue
-		}
-		for i, needed := range f.tables.Needed(g.Entries, f.GPUs) {
-			if e := g.Entries[i]; !needed && e.Flags&gpucode.Unsure == 0 && !e.IsStripped() {
-				n += g.Payloads[i]
-			}
-		}
-	}
-	return n
+	return e.GPU().Spare(func(entries []gpucode.Entry) []bool { return f.tables.Needed(entries, f.GPUs) })
 }
 
 // linked returns the paths that hard links of other layers and the image's symbolic links from

@@ -46,7 +46,7 @@ func (p *Plan) Strip(ctx context.Context, img *layers.Image, needs Needs, leave 
 	byLayer := map[int][]*layers.Entry{}
 	names := map[inode][]string{}
 	for e, layer := range p.fsys.All() {
-		if e.Type != layers.Regular || p.gone[layer][e.Path] || !needless(e.GPU(), needs) {
+		if e.Type != layers.Regular || p.gone[layer][e.Path] || e.GPU().Spare(needs) == 0 {
 			continue
 		}
 		id := inode{layer, e.Inode}
@@ -85,15 +85,6 @@ func (p *Plan) codeFile(e *layers.Entry, layer int, zeros int64) File {
 	f := File{Class: codeClass}
 	f.Path, f.Layer, f.Bytes = "/"+e.Path, layer, cmp.Or(zeros, e.Size)
 	return f
-}
-
-// needless reports whether a file has code that is not needed. A loose cubin has one entry,
-// and stays.
-func needless(c *gpucode.Code, needs Needs) bool {
-	if c == nil || c.Form == gpucode.Cubin {
-		return false
-	}
-	return slices.ContainsFunc(c.Groups, func(g gpucode.Group) bool { return !g.Cut && slices.Contains(needs(g.Entries), false) })
 }
 
 // foresee plans to strip a file, whose bytes r has.
