@@ -55,11 +55,15 @@ const (
 
 var room atomic.Int64 // 0 before paced
 
-// pacing gives the heap roomToJudge once the layers are read. If reading has left more
-// than that unused, it is collected first. A process that is not paced, of a test, is left
-// alone.
+// pacing gives the heap roomToJudge once the layers are read, and roomToRead while they are
+// read again to be written anew. If the stage before has left more than roomToJudge, it is collected first.
+// A process that is not paced, of a test, is left alone.
 func pacing(s scan.Stage) {
-	if s != scan.Judging || room.Load() == 0 {
+	to := int64(roomToJudge)
+	if s == scan.Rewriting {
+		to = roomToRead
+	}
+	if s != scan.Judging && s != scan.Rewriting || room.Load() == 0 {
 		return
 	}
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
@@ -67,7 +71,7 @@ func pacing(s scan.Stage) {
 	if heap[0].Value.Uint64() > roomToJudge {
 		runtime.GC()
 	}
-	room.Store(roomToJudge)
+	room.Store(to)
 	pace()
 }
 

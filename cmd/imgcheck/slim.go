@@ -153,6 +153,7 @@ func (s *slimming) run(ctx context.Context) error {
 	if s.dry {
 		return nil
 	}
+	s.scan.Stage(scan.Rewriting)
 	ref, err := s.publish(ctx, base, list)
 	if err != nil {
 		return err

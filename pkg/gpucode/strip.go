@@ -4,7 +4,11 @@ import (
 	"bufio"
 	"encoding/binary"
 	"io"
+	"math/bits"
 	"slices"
+	"sync"
+
+	"github.com/imgcheck/imgcheck/internal/hand"
 )
 
 // Stripped is added to the architecture of an entry whose code was overwritten with zeros. A
@@ -21,7 +25,7 @@ const Stripped = 130
 const maxStripped = Stripped
 
 // maxHeld bounds the containers that are stripped, in bytes: each is held in memory. The
-// largest that was met has 12 MB (NVSHMEM). A larger one stays as it is.
+// largest that was met has 32 MB (PyTorch 2.6 for CUDA 12.4). A larger one stays as it is.
 const maxHeld = 48 << 20
 
 // IsStripped reports whether the code of the entry was overwritten with zeros.
@@ -70,6 +74,10 @@ func (c *Code) Spare(keep func(entries []Entry) []bool) (bytes int64) {
 // returns the number of bytes that it has overwritten, and errors of r and w.
 func Strip(w io.Writer, r io.Reader, areas []Area, keep func(entries []Entry) []bool) (int64, error) {
 	s := &stripper{w: w, r: bufio.NewReaderSize(r, 2*searchStep), keep: keep}
+	if held, ok := held.Get().(*[]byte); ok {
+		s.buf = *held
+	}
+	defer func() { held.Put(&s.buf) }()
 	for _, a := range areas {
 		if err := s.area(a); err != nil {
 			return s.zeros, ended(err)
@@ -96,12 +104,25 @@ type stripper struct {
 	buf   []byte
 }
 
+// held has the memory for containers from one file to the next.
+var held sync.Pool
+
+// hold makes room for a container of n bytes. It grows by powers of two, and lets go of the old
+// memory first: there are hundreds of sizes.
+func (s *stripper) hold(n int) {
+	if n > cap(s.buf) {
+		s.buf = nil
+		s.buf = make([]byte, min(max(1<<bits.Len(uint(n-1)), searchStep), maxHeld))
+	}
+	s.buf = s.buf[:n]
+}
+
 // copy copies bytes up to an offset. The error at the end of the file is io.EOF.
 func (s *stripper) copy(to int64) error {
 	if to <= s.pos {
 		return nil
 	}
-	n, err := io.CopyN(s.w, s.r, to-s.pos)
+	n, err := hand.On(s.w, s.r, to-s.pos)
 	s.pos += n
 	return err
 }
@@ -152,7 +173,7 @@ func (s *stripper) container(a Area) error {
 	if end > a.End || end-s.pos > maxHeld {
 		return s.copy(min(end, a.End))
 	}
-	s.buf = slices.Grow(s.buf[:0], int(end-s.pos))[:end-s.pos]
+	s.hold(int(end - s.pos))
 	n, err := io.ReadFull(s.r, s.buf)
 	if err == nil {
 		s.zeros += strip(s.buf, s.keep)

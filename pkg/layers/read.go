@@ -121,6 +121,12 @@ func ReadLayer(r io.Reader, keep func(name string, size int64) bool) (*Layer, er
 	return new(tools).readLayer(r, keep, nil)
 }
 
+// ReadHeaders indexes a layer as [ReadLayer] does, without looking at contents: no entry has
+// more than its header says.
+func ReadHeaders(r io.Reader) (*Layer, error) {
+	return new(tools).read(r, &builder{bare: true, root: &item{Entry: Entry{Type: Dir}}})
+}
+
 // tools are the buffers and decoders that read one layer after the other, for one
 // goroutine at a time. They take up to 30 MB, with a zstd window of the recommended size.
 // The zero value is ready.
@@ -141,7 +147,11 @@ type tools struct {
 }
 
 func (t *tools) readLayer(r io.Reader, keep keeping, extract extracting) (*Layer, error) {
-	b := newBuilder(keep, extract, &t.elf)
+	return t.read(r, newBuilder(keep, extract, &t.elf))
+}
+
+// read adds all of a tar to the layer that b builds.
+func (t *tools) read(r io.Reader, b *builder) (*Layer, error) {
 	b.held.all, b.budget = t.all, t.budget
 	defer b.held.end()
 	s := newStream(r)
@@ -344,6 +354,7 @@ func (s *input) Read(b []byte) (int, error) {
 type builder struct {
 	keep    keeping
 	extract extracting
+	bare    bool // contents are not looked at
 	root    *item
 	skipped []Skip
 	skips   int
@@ -580,6 +591,9 @@ func (b *builder) entry(name string, h *tar.Header, r io.Reader) (*Entry, error)
 	case tar.TypeReg, '\x00', tar.TypeCont, tar.TypeGNUSparse:
 		e.Size = h.Size
 		_, e.Caps = h.PAXRecords["SCHILY.xattr.security.capability"]
+		if b.bare {
+			return e, nil
+		}
 		if IsSparse(h) {
 			return e, b.sparseContent(e, r)
 		}

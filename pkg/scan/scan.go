@@ -100,6 +100,8 @@ const (
 	Reading  Stage = "reading"  // the layers
 	Judging  Stage = "judging"  // what was read
 	Planning Stage = "planning" // fixes
+	// Rewriting reads layers again, and writes them anew.
+	Rewriting Stage = "rewriting"
 )
 
 func (o *Options) begin(s Stage) {

@@ -88,6 +88,7 @@ func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o 
 	if s.Plan, err = slim.New(read, j.Image.FS, chosen, j.stays()); err != nil {
 		return nil, err
 	}
+	o.begin(Rewriting)
 	if len(so.GPUs) > 0 {
 		if forced(j.Image.Config) {
 			return nil, &WorseError{j.about.Ref, errors.New("CUDA_FORCE_PTX_JIT=1 in its environment lets the driver use PTX alone")}
@@ -102,7 +103,12 @@ func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o 
 	if s.Plan.Empty() {
 		return s, nil
 	}
-	return s, j.proveSlim(ctx, ref, s.Plan, so.GPUs)
+	o.begin(Judging)
+	if err := j.proveSlim(ctx, ref, s.Plan, so.GPUs); err != nil {
+		return nil, err
+	}
+	s.Plan.Settle()
+	return s, nil
 }
 
 // check checks the names of classes and clauses, and sets the classes if none is named.

@@ -26,6 +26,7 @@ type Plan struct {
 
 	read     []*layers.Layer
 	fsys     *layers.FS
+	want     map[int]*layers.Layer      // of a settled plan: the layers as they will be, without contents
 	gone     map[int]map[string]bool    // by layer: the paths that go, each name of a file
 	changed  map[int]map[string]*change // by layer: the paths with other bytes
 	stripped []*stripping
@@ -302,6 +303,36 @@ func (p *Plan) compare(fsys *layers.FS) error {
 // same reports whether two entries are the same but for the numbers of their headers and for
 // what is kept of their contents.
 func same(a, b *layers.Entry) bool {
+	return sameHeader(a, b) && (a.Object == nil) == (b.Object == nil) && reflect.DeepEqual(a.GPU(), b.GPU())
+}
+
+// sameHeader reports whether two entries are the same but for the numbers of their headers and
+// for their contents.
+func sameHeader(a, b *layers.Entry) bool {
 	return a.Path == b.Path && a.Type == b.Type && a.Caps == b.Caps && a.Mode == b.Mode && a.UID == b.UID && a.GID == b.GID &&
-		a.Size == b.Size && a.Link == b.Link && (a.Object == nil) == (b.Object == nil) && reflect.DeepEqual(a.GPU(), b.GPU())
+		a.Size == b.Size && a.Link == b.Link
+}
+
+// Settle ends the planning: the plan forgets the files of the image but for the headers of the
+// layers that [Plan.Write] will write. Only that, Layers and the lists may be used after it.
+func (p *Plan) Settle() {
+	p.want = map[int]*layers.Layer{}
+	for _, i := range p.Layers() {
+		want := p.without(i)
+		for j, e := range want.Entries {
+			bare := *e
+			bare.Object, bare.Fatbin, bare.Content = nil, nil, nil
+			want.Entries[j] = &bare
+		}
+		p.want[i] = want
+	}
+	p.read, p.fsys = nil, nil
+}
+
+// foretold returns the index of a layer as it will be, with its headers at least.
+func (p *Plan) foretold(i int) *layers.Layer {
+	if want := p.want[i]; want != nil {
+		return want
+	}
+	return p.without(i)
 }

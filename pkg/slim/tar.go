@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/hand"
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
@@ -91,14 +92,14 @@ func (c *copier) member(edit func(Member) (Edit, error)) (more bool, err error) 
 		}
 	}
 	if e.Drop {
-		_, err := io.CopyN(io.Discard, c.r, size+pad)
+		_, err := hand.On(io.Discard, c.r, size+pad)
 		return true, ended(err)
 	}
 	if e.Text != nil {
 		if err := c.setText(m, e.Text); err != nil {
 			return false, fmt.Errorf("%s: %w", plain.Name(m.Name), err)
 		}
-		_, err := io.CopyN(io.Discard, c.r, size+pad)
+		_, err := hand.On(io.Discard, c.r, size+pad)
 		return true, ended(err)
 	}
 	if _, err := c.w.Write(c.head); err != nil {
@@ -110,7 +111,7 @@ func (c *copier) member(edit func(Member) (Edit, error)) (more bool, err error) 
 		}
 		size = 0
 	}
-	_, err = io.CopyN(c.w, c.r, size+pad)
+	_, err = hand.On(c.w, c.r, size+pad)
 	return true, ended(err)
 }
 
