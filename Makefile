@@ -34,6 +34,7 @@ unit: ## all tests, with the race detector where goroutines meet
 real: ## images of Debian and npm, and the git hook beside hook managers; root, 15 GB, some minutes
 	$(GO) test -count=1 -tags managers -run TestHookManagers ./cmd/imgcheck
 	./test/real/run.sh
+	./test/real/slim.sh
 
 page: ## pages of reports in Chromium, with screenshots in .page; chromium, node, npm, minutes
 	./test/page/run.sh .page

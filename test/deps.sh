@@ -11,7 +11,7 @@ if [ "${1:-}" = buildkit ]; then
   need=(/usr/sbin/runc=runc) # crun fails under this buildkitd
 fi
 if [ "${1:-}" = real ]; then
-  need+=(debootstrap=debootstrap npm=npm node=nodejs pre-commit=pre-commit)
+  need+=(debootstrap=debootstrap npm=npm node=nodejs pre-commit=pre-commit jq=jq /usr/bin/time=time)
 fi
 if [ "${1:-}" = page ]; then
   need=(chromium=chromium npm=npm node=nodejs)
