@@ -234,9 +234,8 @@ func (g *gpuJudge) builder(m machines) (Finding, bool) {
 		if resource == "" {
 			continue
 		}
-		var arch uint32
-		if n, _ := fmt.Sscan(strings.TrimRight(resource, "af"), &arch); n == 0 || arch/10 == m[0].Arch/10 && arch <= m[0].Arch {
-			return Finding{}, false // PTX serves all
+		if targets.ServesBuilder(resource, m[0].Arch) {
+			return Finding{}, false
 		}
 		first = cmp.Or(first, file)
 		list = append(list, resource)

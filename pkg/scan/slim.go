@@ -117,6 +117,9 @@ func (so *SlimOptions) check(known []*size.Class, terms []*slim.Terms) error {
 		if c == size.GPUCode {
 			return errors.New("GPU code goes with --gpu, which names the GPUs whose code stays")
 		}
+		if c == size.BuilderResources && len(so.GPUs) == 0 {
+			return errors.New("the kernels of TensorRT's builder go with --gpu, which names the GPUs whose kernels stay")
+		}
 		if !slices.ContainsFunc(known, func(k *size.Class) bool { return k.ID == c }) {
 			return fmt.Errorf("there is no class %q: say %s", c, classNames(known))
 		}

@@ -34,9 +34,11 @@ const (
 	Copies   = "copies"   // libraries of which processes get another copy
 	Bytecode = "bytecode" // of modules whose source is beside it
 	GPUCode  = "gpu-code" // parts of files: code for GPUs that the image is not for
+	// BuilderResources are files with kernels of TensorRT's builder for such GPUs.
+	BuilderResources = "builder-resources"
 )
 
-var kinds = []string{Replaced, Copies, Bytecode, GPUCode}
+var kinds = []string{Replaced, Copies, Bytecode, GPUCode, BuilderResources}
 
 // LoadClasses reads and checks size/classes.yaml of the packs. The first class is Replaced.
 func LoadClasses(fsys fs.FS) ([]*Class, error) {

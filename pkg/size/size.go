@@ -116,6 +116,8 @@ type finder struct {
 	used    map[string]bool   // real paths of files that programs use
 	living  map[string]bool   // the trees of classes that have one of these, or an environment of Python
 	copies  map[string]string // paths of copies that no process gets, with the path of the other
+	// resources are the paths of files with kernels of TensorRT's builder that no GPU of the image needs.
+	resources map[string]bool
 }
 
 // Find returns the bytes of an image that can go. A file counts only if each of its names
@@ -132,7 +134,7 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 	if f.copies, err = f.unreached(ctx, all); err != nil {
 		return nil, err
 	}
-	f.living = f.inUse(all)
+	f.living, f.resources = f.inUse(all), f.unneededResources()
 	for _, c := range all {
 		if p := f.needs(c); p != "" {
 			r.Kept = append(r.Kept, Kept{c.ID, c.Title, p})
@@ -295,6 +297,8 @@ func (f *finder) classOf(e *layers.Entry, layer int) int {
 			return f.copies[e.Path] != ""
 		case Bytecode:
 			return f.hasSource(e.Path)
+		case BuilderResources:
+			return f.resources[e.Path]
 		default:
 			return c.has(e.Path) && !f.living[c.tree(e.Path)]
 		}

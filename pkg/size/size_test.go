@@ -95,6 +95,34 @@ func TestInUse(t *testing.T) {
 	}
 }
 
+// TestResources claims the kernels of TensorRT's builder for GPUs that the image is not for.
+func TestResources(t *testing.T) {
+	var entries []layers.Entry
+	for i, arch := range []string{"sm75", "sm80", "sm86", "sm89", "sm90", "sm100", "ptx"} {
+		entries = append(entries, file("opt/trt/libnvinfer_builder_resource_"+arch+".so.10.16.1", i+1, 100))
+	}
+	l := layers.NewLayer(append(entries, file("opt/trt/libnvinfer_builder_resource.so.10.9.0", 9, 100)))
+	fsys := layers.Merge(l)
+	fsys.Layers = []source.Layer{{}}
+	for want, gpus := range map[string][]uint32{
+		"":                          nil,
+		"sm100 sm75 sm80 sm86 sm90": {89},
+		"sm100 sm75 sm89":           {80, 86, 90},
+		"sm100 sm75 sm89 sm90":      {87}, // which takes that of sm_86
+		"nothing":                   {120},
+	} {
+		img := replayed(t, fsys, l)
+		img.GPUs = gpus
+		got := claimed(find(t, img))
+		for _, noise := range []string{"builder-resources /opt/trt/libnvinfer_builder_resource_", ".so.10.16.1", ","} {
+			got = strings.ReplaceAll(got, noise, "")
+		}
+		if got != strings.TrimPrefix(want, "nothing") {
+			t.Errorf("for %v: claimed %s, want %s", gpus, got, want)
+		}
+	}
+}
+
 // TestNeeds claims no headers of an image with a package that compiles when it runs.
 func TestNeeds(t *testing.T) {
 	l := layers.NewLayer([]layers.Entry{

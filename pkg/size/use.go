@@ -3,6 +3,7 @@ package size
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/pyimport"
 	"github.com/imgcheck/imgcheck/pkg/replay"
+	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
 // used returns the real paths of the files that the image's programs use, as far as they were
@@ -203,6 +205,45 @@ func (f *finder) unusable(e *layers.Entry) int64 {
 		return 0
 	}
 	return e.GPU().Spare(func(entries []gpucode.Entry) []bool { return f.tables.Needed(entries, f.GPUs) })
+}
+
+// unneededResources returns the files with kernels of TensorRT's builder that no GPU of the image
+// needs. Of a directory stay those for each GPU, or where there is none all that may serve it, and
+// all of them if that is none either: PTX serves every GPU.
+func (f *finder) unneededResources() map[string]bool {
+	byDir := map[string][]string{}
+	for e := range f.FS.All() {
+		if e.Type == layers.Regular && len(f.GPUs) > 0 && gpucode.Resource(path.Base(e.Path)) != "" {
+			byDir[path.Dir(e.Path)] = append(byDir[path.Dir(e.Path)], e.Path)
+		}
+	}
+	unneeded := map[string]bool{}
+	for _, files := range byDir {
+		needed := map[string]bool{}
+		for _, arch := range f.GPUs {
+			for _, p := range neededResources(files, arch) {
+				needed[p] = true
+			}
+		}
+		for _, p := range files {
+			unneeded[p] = !needed[p] && gpucode.Resource(path.Base(p)) != "ptx"
+		}
+	}
+	return unneeded
+}
+
+// neededResources returns those of a directory's files with kernels that one GPU needs.
+func neededResources(files []string, arch uint32) []string {
+	for _, needs := range []func(resource string) bool{
+		func(r string) bool { return strings.TrimRight(r, "af") == fmt.Sprint(arch) },
+		func(r string) bool { return r != "ptx" && targets.ServesBuilder(r, arch) },
+	} {
+		list := slices.DeleteFunc(slices.Clone(files), func(p string) bool { return !needs(gpucode.Resource(path.Base(p))) })
+		if len(list) > 0 {
+			return list
+		}
+	}
+	return files
 }
 
 // linked returns the paths that hard links of other layers and the image's symbolic links from

@@ -21,7 +21,7 @@ func (p *Plan) Text(w io.Writer) error {
 		fmt.Fprintf(&b, "%-16s %s, %s unpacked\n", class.name, class.count(), size.Text(class.bytes))
 	}
 	for _, class := range classesOf(p.Stripped, func(f File) string { return f.Class }) {
-		fmt.Fprintf(&b, "%-16s %s, %s become zeros\n", class.name, class.count(), size.Text(class.bytes))
+		fmt.Fprintf(&b, "%-16s %s, %s become zeros: only transfer and registry shrink, unpacked files do not\n", class.name, class.count(), size.Text(class.bytes))
 	}
 	for _, why := range classesOf(p.Kept, func(k Kept) string { return k.Why }) {
 		fmt.Fprintf(&b, "kept             %s, %s unpacked: %s\n", why.count(), size.Text(why.bytes), plain.Line(why.name))

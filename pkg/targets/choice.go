@@ -1,6 +1,11 @@
 package targets
 
-import "github.com/imgcheck/imgcheck/pkg/gpucode"
+import (
+	"strconv"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/gpucode"
+)
 
 // Use says how a driver uses a container of GPU code.
 type Use int
@@ -89,4 +94,12 @@ func (t *Tables) Needed(entries []gpucode.Entry, archs []uint32) []bool {
 		}
 	}
 	return needed
+}
+
+// ServesBuilder reports whether TensorRT's builder can take the kernels of a resource
+// ([gpucode.Resource]) on a GPU: those of its own architecture, or of an older one of its
+// generation, as sm_86 on an Orin (https://github.com/OE4T/meta-tegra/issues/2240); PTX serves all.
+func ServesBuilder(resource string, arch uint32) bool {
+	of, err := strconv.ParseUint(strings.TrimRight(resource, "af"), 10, 32)
+	return err != nil || uint32(of)/10 == arch/10 && uint32(of) <= arch
 }
