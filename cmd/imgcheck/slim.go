@@ -23,8 +23,8 @@ func slimCommand() *cli.Command {
 		Usage:     "publish the image without what no container needs",
 		UsageText: "imgcheck slim [options] IMAGE -t NEWREF",
 		Description: "slim writes the layers anew that have files which can go, as `imgcheck size` lists them, and publishes\n" +
-			"the image with them. Without --drop these are files that a later layer removes or rewrites, and caches of\n" +
-			"package managers. Layers without such files are referenced or mounted, as they are. Nothing of the image\n" +
+			"the image with them. Without --drop these are files that a later layer removes or rewrites, caches of\n" +
+			"package managers, and copies of GPU libraries to which nothing leads. Layers without such files are referenced or mounted, as they are. Nothing of the image\n" +
 			"runs, and layers are streams: they take no disk here, but in an OCI layout.\n\n" +
 			"With --gpu, GPU code that no named GPU needs becomes zeros in its files: a pull transfers less, while files\n" +
 			"keep their sizes. Libraries whose licence forbids changes stay as they are, unless --modify names its clause.\n\n" +

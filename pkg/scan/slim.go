@@ -26,8 +26,12 @@ import (
 )
 
 // SafeClasses are the classes of package size whose files go if none is named: no container has
-// the first, and no program that could be followed uses the second.
-var SafeClasses = []string{size.Replaced, "package-cache"}
+// the first, no program that could be followed uses the second, and nothing of the image leads to
+// the third.
+var SafeClasses = []string{size.Replaced, packageCache, size.AbandonedCopies}
+
+// packageCache is the class of caches, which no installer lists.
+const packageCache = "package-cache"
 
 // Slimmed is an image and the files that it can do without, proven by a replay of the image
 // without them.
@@ -187,7 +191,7 @@ func (j *Judged) stays() func(class, path string) string {
 		}
 	}
 	return func(class, file string) string {
-		if by[file] != "" || slices.Contains(SafeClasses, class) {
+		if by[file] != "" || class == size.Replaced || class == packageCache {
 			return by[file]
 		}
 		wheel := false

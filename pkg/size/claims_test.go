@@ -50,6 +50,53 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// TestAbandoned claims a copy in a directory that nothing leads to, and does not call it abandoned
+// if something does.
+func TestAbandoned(t *testing.T) {
+	text, err := images.Text("slim-abandoned.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := packs.LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const program = "elf x86_64 interp=/lib64/ld-linux-x86-64.so.2 mode=0755\nneeded libc.so.6\n"
+	for name, tt := range map[string]struct {
+		head, more string
+		abandoned  bool
+	}{
+		"nothing":          {"", "", true},
+		"another tree":     {"env X=/opt/other\n", "-- 1/opt/other/bin/x --\n" + program, true},
+		"a variable":       {"env BLAS=/opt/build/lib\n", "", false},
+		"a script":         {"", "-- 1/app/run.sh --\n#!/bin/sh\nLD_LIBRARY_PATH=/opt/build/lib exec /app/infer\n", false},
+		"a link":           {"", "-- 1/app/blas --\nsymlink ../opt/build\n", false},
+		"a dangling link":  {"", "-- 1/app/blas --\nsymlink /opt/build/lib/later\n", false},
+		"a RUNPATH":        {"", "-- 1/app/other --\n" + program + "runpath $ORIGIN/../opt/build/lib\n", false},
+		"a program inside": {"", "-- 1/opt/build/bin/x --\n" + program, false},
+		"code inside":      {"", "-- 1/opt/build/x.py --\nimport ctypes\n", false},
+		"a working dir":    {"workdir /opt/build\n", "", false},
+		"an unknown start": {"entrypoint [\"sh\", \"-c\", \"$(cat /run/what)\"]\n", "", false},
+	} {
+		base := strings.Replace(string(text), "entrypoint [", tt.head+"entrypoint [", 1)
+		if strings.HasPrefix(tt.head, "entrypoint") {
+			base = strings.Replace(string(text), "entrypoint [\"/app/infer\"]\n", tt.head, 1)
+		}
+		img := read(t, []byte(base+tt.more))
+		ev, err := replay.Run(t.Context(), img.judged(img.fsys), set)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got := claimed(find(t, size.Image{Layers: img.layers, FS: img.fsys, Evidence: ev, Packs: set}))
+		if is := strings.Contains(got, "abandoned-copies /opt/build/lib/libcublas.so.12"); is != tt.abandoned {
+			t.Errorf("%s: claimed %s", name, got)
+		}
+		if strings.Contains(got, "abandoned-copies /opt/toolkit") {
+			t.Errorf("%s: a copy in a search path is abandoned", name)
+		}
+	}
+}
+
 // checkClaims checks one image, and returns the class of each file that is claimed.
 func checkClaims(t *testing.T, name string, text []byte, set *packs.Packs) (ids []string) {
 	t.Helper()

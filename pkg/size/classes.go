@@ -32,13 +32,15 @@ type Class struct {
 const (
 	Replaced = "replaced" // hidden by a later layer
 	Copies   = "copies"   // libraries of which processes get another copy
-	Bytecode = "bytecode" // of modules whose source is beside it
-	GPUCode  = "gpu-code" // parts of files: code for GPUs that the image is not for
+	// AbandonedCopies are those in directories that nothing of the image leads to.
+	AbandonedCopies = "abandoned-copies"
+	Bytecode        = "bytecode" // of modules whose source is beside it
+	GPUCode         = "gpu-code" // parts of files: code for GPUs that the image is not for
 	// BuilderResources are files with kernels of TensorRT's builder for such GPUs.
 	BuilderResources = "builder-resources"
 )
 
-var kinds = []string{Replaced, Copies, Bytecode, GPUCode, BuilderResources}
+var kinds = []string{Replaced, AbandonedCopies, Copies, Bytecode, GPUCode, BuilderResources}
 
 // LoadClasses reads and checks size/classes.yaml of the packs. The first class is Replaced.
 func LoadClasses(fsys fs.FS) ([]*Class, error) {

@@ -116,6 +116,8 @@ type finder struct {
 	used    map[string]bool   // real paths of files that programs use
 	living  map[string]bool   // the trees of classes that have one of these, or an environment of Python
 	copies  map[string]string // paths of copies that no process gets, with the path of the other
+	// lone are those of copies in directories that nothing leads to.
+	lone map[string]bool
 	// resources are the paths of files with kernels of TensorRT's builder that no GPU of the image needs.
 	resources map[string]bool
 }
@@ -134,6 +136,7 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 	if f.copies, err = f.unreached(ctx, all); err != nil {
 		return nil, err
 	}
+	f.lone = f.abandoned()
 	f.living, f.resources = f.inUse(all), f.unneededResources()
 	for _, c := range all {
 		if p := f.needs(c); p != "" {
@@ -293,6 +296,8 @@ func (f *finder) classOf(e *layers.Entry, layer int) int {
 	}
 	return slices.IndexFunc(f.classes, func(c *Class) bool {
 		switch c.ID {
+		case AbandonedCopies:
+			return f.lone[e.Path]
 		case Copies:
 			return f.copies[e.Path] != ""
 		case Bytecode:
