@@ -880,7 +880,7 @@ func (r *Run) listed(from string, v value, name string) (w value, ok bool) {
 			return r.importModule(full), true
 		}
 	}
-	if m.names.open != "" {
+	if m.names.open != "" && !r.lacksSubmodule(m, name) {
 		return unknownf("%s of %s", name, from), true
 	}
 	return nil, false
@@ -948,7 +948,7 @@ func (r *Run) cannotImport(m *module, name string) value {
 		return unknownf("%s of %s", name, m.name)
 	}
 	f := &Failure{Type: "ImportError", Text: text, Doubt: "the name may be set from outside of the module's source"}
-	if m.loading && r.frame != nil && m == r.frame.module && r.frame.vars == m.names && r.searchPath(m) != nil {
+	if m.loading && m.names.open == "" && r.frame != nil && m == r.frame.module && r.frame.vars == m.names && r.searchPath(m) != nil {
 		if _, f.Doubt = r.find(m.name+"."+name, r.searchPath(m)); f.Doubt == "" {
 			r.raiseFailure(f, nil)
 			return unknownf("%s of %s", name, m.name)
@@ -1010,7 +1010,7 @@ func (r *Run) star(from string, v value) {
 		r.assignName(name, w)
 	}
 	if open {
-		r.openUp(dst, "names of "+from)
+		r.openByStar(dst, m)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/pyenv"
 )
@@ -29,7 +30,7 @@ var callsImport = regexp.MustCompile(`\b__import__\((?:[^()]|\(\))*\)`)
 // nothing that is not known. Unlike [Run.surelyLacks] it does not ask whether an
 // extension module may set the name.
 func (r *Run) lacksSubmodule(m *module, name string) bool {
-	if !r.certain() || r.trial != nil || m.extension || m.maybe != "" || m.handed == byValue || m.names.open != "" || r.in.Partial() || r.searchPath(m) == nil {
+	if !r.certain() || r.trial != nil || m.extension || m.maybe != "" || m.handed == byValue || r.mayBring(m, name) || r.in.Partial() || r.searchPath(m) == nil {
 		return false
 	}
 	if _, lazy := m.names.get("__getattr__"); lazy && !outside(m, name) || r.mayFind(m, name) {
@@ -39,12 +40,85 @@ func (r *Run) lacksSubmodule(m *module, name string) bool {
 	if spec == nil || spec.Uncertain != "" || spec.Member != "" || spec.Kind != pyenv.Source || spec.File != m.file {
 		return false
 	}
-	text, ok := r.src.read(m.file)
-	if m.handed == perhaps && namesItself.Match(compared.ReplaceAll(text, nil)) {
+	text, makes := r.makesNames(m.file)
+	if makes || m.handed == perhaps && namesItself.Match(compared.ReplaceAll(text, nil)) {
 		return false
 	}
-	return ok && !makesNames.Match(callsImport.ReplaceAll(text, nil)) && onlyImported(text, m.name, name)
+	return onlyImported(text, m.name, name)
 }
+
+// mayBring reports whether a module may have a name that is not known of it, because of another
+// reason than the star imports which do not bring it.
+func (r *Run) mayBring(m *module, name string) bool {
+	if m.names.open == "" || m.names.stars == nil {
+		return m.names.open != ""
+	}
+	seen := map[*module]bool{m: true}
+	for list := m.names.stars; len(list) > 0; {
+		s := list[0]
+		list = list[1:]
+		if seen[s] {
+			continue
+		}
+		seen[s] = true
+		r.spend(1)
+		if !s.extension && s.names.open != "" && s.names.stars == nil || r.starBrings(s, name) {
+			return true
+		}
+		list = append(slices.Clip(list), s.names.stars...)
+	}
+	return false
+}
+
+// starBrings reports whether the names of a module that are not known, without those of its
+// own star imports, may have one of a name.
+func (r *Run) starBrings(m *module, name string) bool {
+	_, has := m.names.get(name)
+	_, lazy := m.names.get("__getattr__")
+	if has || lazy || m.loading || m.maybe != "" || m.handed == byValue {
+		return true
+	}
+	if m.extension {
+		return !r.extensionLacks(m, name)
+	}
+	text, makes := r.makesNames(m.file)
+	return makes || m.handed == perhaps && namesItself.Match(compared.ReplaceAll(text, nil)) || r.mayFind(m, name)
+}
+
+// makesNames returns the source of a file, and whether it may make names that it does not write
+// down.
+func (r *Run) makesNames(file string) (text []byte, makes bool) {
+	text, ok := r.src.read(file)
+	if !ok {
+		return nil, true
+	}
+	makes, known := r.makers[file]
+	if !known {
+		if r.makers == nil {
+			r.makers = map[string]bool{}
+		}
+		makes = makesNames.Match(callsImport.ReplaceAll(text, nil))
+		r.makers[file] = makes
+	}
+	return text, makes
+}
+
+// extensionLacks reports whether the data of an extension module does not have a name: one by
+// Cython has all its names there (as one text from Cython 3.2 on, which is not read), and of
+// another one those are kept that begin with one underscore.
+func (r *Run) extensionLacks(m *module, name string) bool {
+	o := r.objectOf(m.file)
+	if o == nil || o.Modules == nil || o.Modules.Partial || len(name) > maxIdent || slices.Contains(o.Modules.Idents, name) {
+		return false
+	}
+	if isCython(o.Modules) {
+		return slices.Contains(o.Modules.Idents, "__test__")
+	}
+	return strings.HasPrefix(name, "_") && !strings.HasPrefix(name, "__")
+}
+
+// maxIdent is the length in bytes up to which names of extension modules are kept (package elfdeps).
+const maxIdent = 64
 
 // isNamespace reports whether a module is a package without __init__, which has no names but
 // those of its submodules.

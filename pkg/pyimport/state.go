@@ -1,6 +1,9 @@
 package pyimport
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Branches that may or may not run are evaluated one after the other from the same state,
 // and then joined. A branch keeps the first snapshot of each mutable value that it changes;
@@ -193,6 +196,9 @@ type names struct {
 	order []string
 	// open says why there may be other names, or "".
 	open string
+	// stars are the modules whose names `from m import *` has brought, if no other reason opens
+	// the scope.
+	stars []*module
 	// modules is set for sys.modules, where a module that is loaded in one branch only
 	// stays, as one that may be loaded.
 	modules bool
@@ -230,16 +236,26 @@ func (r *Run) unset(n *names, name string) {
 
 // openUp notes that a scope may have other names.
 func (r *Run) openUp(n *names, why string) {
-	if n.open == "" {
+	if n.open == "" || n.stars != nil {
 		r.change(n)
-		n.open = why
+		n.open, n.stars = cmp.Or(n.open, why), nil
 	}
+}
+
+// openByStar notes that a scope may have other names, those of a module.
+func (r *Run) openByStar(n *names, m *module) {
+	if n.open != "" && n.stars == nil || slices.Contains(n.stars, m) {
+		return
+	}
+	r.change(n)
+	n.open, n.stars = cmp.Or(n.open, "names of "+m.name), append(slices.Clip(n.stars), m)
 }
 
 type namesState struct {
 	m     map[string]value
 	order []string
 	open  string
+	stars []*module
 }
 
 func (n *names) snapshot() any {
@@ -247,12 +263,13 @@ func (n *names) snapshot() any {
 	for k, v := range n.m {
 		m[k] = v
 	}
-	return namesState{m, slices.Clone(n.order), n.open}
+	return namesState{m, slices.Clone(n.order), n.open, n.stars}
 }
 
 func (n *names) restore(s any) {
 	t := s.(namesState)
 	n.m, n.order, n.open = make(map[string]value, len(t.m)), slices.Clone(t.order), t.open
+	n.stars = t.stars
 	for k, v := range t.m {
 		n.m[k] = v
 	}
@@ -261,9 +278,7 @@ func (n *names) restore(s any) {
 func (n *names) join(a, b any, why *unknown) {
 	x, y := a.(namesState), b.(namesState)
 	n.restore(a)
-	if n.open == "" {
-		n.open = y.open
-	}
+	n.joinOpen(y)
 	for _, k := range y.order {
 		if _, ok := x.m[k]; !ok {
 			n.put(k, n.onlyOne(y.m[k], why))
@@ -279,6 +294,24 @@ func (n *names) join(a, b any, why *unknown) {
 			n.put(k, why)
 		case isMaybe(v) && !isMaybe(w):
 			n.put(k, w)
+		}
+	}
+}
+
+// joinOpen adds the reasons for other names that another state has.
+func (n *names) joinOpen(s namesState) {
+	switch {
+	case s.open == "":
+	case n.open == "":
+		n.open, n.stars = s.open, s.stars
+	case n.stars == nil || s.stars == nil:
+		n.stars = nil
+	default:
+		n.stars = slices.Clip(n.stars)
+		for _, m := range s.stars {
+			if !slices.Contains(n.stars, m) {
+				n.stars = append(n.stars, m)
+			}
 		}
 	}
 }
