@@ -130,6 +130,13 @@ func (r *Run) raiseFailure(f *Failure, n *Node) {
 	r.raised = &exception{of: i, doubt: f.Doubt, from: f}
 }
 
+// nameRaised sets the attribute name of an ImportError that is raised: the module.
+func (r *Run) nameRaised(module string) {
+	if r.raised != nil {
+		r.raised.of.attrs.put("name", module)
+	}
+}
+
 // failure returns an exception with the text of a traceback's last line.
 func (e *exception) failure() *Failure {
 	if e.from != nil && (e.doubt == e.from.Doubt) {

@@ -86,3 +86,22 @@ func (r *Run) numpyImports() {
 		}
 	}
 }
+
+// lacksGroup raises the exception of an extension module by mypyc whose code is in another
+// one, of a group, which is not there: its init function imports that first, and ends with its
+// failure (mypyc/lib-rt/module_shim.tmpl). It reports whether it did.
+func (r *Run) lacksGroup(m *module, names []string) bool {
+	pkg, _, _ := cutLast(m.name)
+	for _, name := range names {
+		if parent, _, dotted := cutLast(name); !dotted || parent != pkg || !strings.HasSuffix(name, "__mypyc") || name == m.name {
+			continue
+		}
+		if _, loaded := r.modules.get(name); loaded || !r.certain() {
+			continue
+		}
+		if r.importModule(name); r.raised != nil {
+			return true
+		}
+	}
+	return false
+}

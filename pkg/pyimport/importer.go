@@ -498,6 +498,9 @@ func (r *Run) extensionImports(m *module, file string) {
 	if o != nil && o.Modules != nil && !cython {
 		r.importArray(o)
 	}
+	if o != nil && o.Modules != nil && r.lacksGroup(m, o.Modules.Names) {
+		return
+	}
 	if r.importAtStart(names[:known]); r.raised != nil {
 		return
 	}
@@ -782,6 +785,9 @@ func (r *Run) fromStmt(s *pysource.ImportFrom) {
 	if r.raised != nil || r.stop != "" {
 		return
 	}
+	if r.importListed(v, s.Names); r.raised != nil || r.stop != "" {
+		return
+	}
 	for _, a := range s.Names {
 		if a.Name == "*" {
 			r.star(name, v)
@@ -792,6 +798,33 @@ func (r *Run) fromStmt(s *pysource.ImportFrom) {
 			return
 		}
 		r.assignName(asOr(a), w)
+	}
+}
+
+// importListed imports the submodules among the names that are taken from a package and that it
+// does not have: all of them before the first name is taken (_handle_fromlist).
+func (r *Run) importListed(v value, names []pysource.Alias) {
+	m, ok := v.(*module)
+	if !ok || len(names) < 2 {
+		return
+	}
+	search := r.searchPath(m)
+	if _, lazy := m.names.get("__getattr__"); lazy || search == nil {
+		return
+	}
+	for _, a := range names {
+		full := m.name + "." + a.Name
+		_, has := m.names.get(a.Name)
+		_, loaded := r.modules.get(full)
+		if has || loaded || a.Name == "*" {
+			continue
+		}
+		if spec, _ := r.find(full, search); spec == nil {
+			continue
+		}
+		if r.importModule(full); r.raised != nil || r.stop != "" {
+			return
+		}
 	}
 }
 
@@ -929,6 +962,9 @@ func (r *Run) importFromOther(from string, v value, name string) value {
 	return unknownf("%s of %s", name, from)
 }
 
+// setOutside is the doubt of a name that a module lacks.
+const setOutside = "the name may be set from outside of the module's source"
+
 // cannotImport raises ImportError for a name that a module lacks. Unless [Run.surelyLacks]
 // that, or a package imports
 // from itself while it is loaded, it is not certain: extension modules and functions set
@@ -943,11 +979,12 @@ func (r *Run) cannotImport(m *module, name string) value {
 	if m.loading {
 		text = fmt.Sprintf("cannot import name '%s' from partially initialized module '%s' (most likely due to a circular import) (%s)", name, m.name, where)
 	}
+	defer r.nameRaised(m.name)
 	if r.surelyLacks(m, name) {
 		r.raise("ImportError", text)
 		return unknownf("%s of %s", name, m.name)
 	}
-	f := &Failure{Type: "ImportError", Text: text, Doubt: "the name may be set from outside of the module's source"}
+	f := &Failure{Type: "ImportError", Text: text, Doubt: setOutside}
 	if m.loading && m.names.open == "" && r.frame != nil && m == r.frame.module && r.frame.vars == m.names && r.searchPath(m) != nil {
 		if _, f.Doubt = r.find(m.name+"."+name, r.searchPath(m)); f.Doubt == "" {
 			r.raiseFailure(f, nil)

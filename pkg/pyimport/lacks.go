@@ -24,13 +24,41 @@ var (
 // callsImport matches a call of __import__, which only reads the namespaces that it gets.
 var callsImport = regexp.MustCompile(`\b__import__\((?:[^()]|\(\))*\)`)
 
+// ofAnother matches the use of an object's attributes, with the last part of its name. ofDefined
+// matches the setting of an attribute of a name.
+var (
+	ofAnother = regexp.MustCompile(`\b(?:\w+\.)+?(\w+)\.__dict__\b|\b(self|cls)\.__dict__\b`)
+	ofDefined = regexp.MustCompile(`\bsetattr\((\w+),`)
+)
+
+// withoutOthers returns the source of a module without what sets names of others: of the objects
+// of methods, of attributes of modules with another name, and of functions and classes that
+// the module defines.
+func withoutOthers(text []byte, module string) []byte {
+	_, own, _ := cutLast("." + module)
+	text = callsImport.ReplaceAll(text, nil)
+	text = ofAnother.ReplaceAllFunc(text, func(use []byte) []byte {
+		if m := ofAnother.FindSubmatch(use); string(m[1]) == own {
+			return use
+		}
+		return nil
+	})
+	return ofDefined.ReplaceAllFunc(text, func(use []byte) []byte {
+		name := string(ofDefined.FindSubmatch(use)[1])
+		if name == "self" || name == "cls" || bytes.Contains(text, []byte("\ndef "+name+"(")) || bytes.Contains(text, []byte("\nclass "+name)) {
+			return nil
+		}
+		return use
+	})
+}
+
 // lacksSubmodule reports whether a package probably lacks a name that is taken from it because
 // a submodule of that name is not there: the package makes no names that it does not write down,
 // it writes this one nowhere but in imports of the package's own, and it has handed itself to
 // nothing that is not known. Unlike [Run.surelyLacks] it does not ask whether an
 // extension module may set the name.
 func (r *Run) lacksSubmodule(m *module, name string) bool {
-	if !r.certain() || r.trial != nil || m.extension || m.maybe != "" || m.handed == byValue || r.mayBring(m, name) || r.in.Partial() || r.searchPath(m) == nil {
+	if !r.certain() || r.trial != nil || m.extension || m.maybe != "" || m.handed >= unread || r.mayBring(m, name) || r.in.Partial() || r.searchPath(m) == nil {
 		return false
 	}
 	if _, lazy := m.names.get("__getattr__"); lazy && !outside(m, name) || r.mayFind(m, name) {
@@ -40,7 +68,7 @@ func (r *Run) lacksSubmodule(m *module, name string) bool {
 	if spec == nil || spec.Uncertain != "" || spec.Member != "" || spec.Kind != pyenv.Source || spec.File != m.file {
 		return false
 	}
-	text, makes := r.makesNames(m.file)
+	text, makes := r.makesNames(m)
 	if makes || m.handed == perhaps && namesItself.Match(compared.ReplaceAll(text, nil)) {
 		return false
 	}
@@ -71,7 +99,8 @@ func (r *Run) mayBring(m *module, name string) bool {
 }
 
 // starBrings reports whether the names of a module that are not known, without those of its
-// own star imports, may have one of a name.
+// own star imports, may have one of a name. A call of it whose arguments are not read hardly
+// makes the name of a submodule of another package.
 func (r *Run) starBrings(m *module, name string) bool {
 	_, has := m.names.get(name)
 	_, lazy := m.names.get("__getattr__")
@@ -81,24 +110,24 @@ func (r *Run) starBrings(m *module, name string) bool {
 	if m.extension {
 		return !r.extensionLacks(m, name)
 	}
-	text, makes := r.makesNames(m.file)
-	return makes || m.handed == perhaps && namesItself.Match(compared.ReplaceAll(text, nil)) || r.mayFind(m, name)
+	text, makes := r.makesNames(m)
+	return makes || m.handed >= perhaps && namesItself.Match(compared.ReplaceAll(text, nil)) || r.mayFind(m, name)
 }
 
-// makesNames returns the source of a file, and whether it may make names that it does not write
+// makesNames returns the source of a module, and whether it may make names that it does not write
 // down.
-func (r *Run) makesNames(file string) (text []byte, makes bool) {
-	text, ok := r.src.read(file)
+func (r *Run) makesNames(m *module) (text []byte, makes bool) {
+	text, ok := r.src.read(m.file)
 	if !ok {
 		return nil, true
 	}
-	makes, known := r.makers[file]
+	makes, known := r.makers[m.name]
 	if !known {
 		if r.makers == nil {
 			r.makers = map[string]bool{}
 		}
-		makes = makesNames.Match(callsImport.ReplaceAll(text, nil))
-		r.makers[file] = makes
+		makes = makesNames.Match(withoutOthers(text, m.name))
+		r.makers[m.name] = makes
 	}
 	return text, makes
 }
@@ -131,12 +160,21 @@ func (r *Run) isNamespace(m *module) bool {
 }
 
 // onlyImported reports whether the lines of a package's source that have a word are imports
-// from the package.
+// from the package, or take an attribute of what such an import has bound.
 func onlyImported(text []byte, pkg, word string) bool {
+	attributes := regexp.MustCompile(`(^|[^.\w])` + regexp.QuoteMeta(word) + `\.`)
 	own := regexp.MustCompile(`^\s*(?:from\s*\.|(?:from|import)\s+` + regexp.QuoteMeta(pkg) + `\b)`)
 	lines := bytes.Split(text, []byte("\n"))
-	return !slices.ContainsFunc(lines, func(line []byte) bool { return hasWord(line, word) && !own.Match(line) })
+	return !slices.ContainsFunc(lines, func(line []byte) bool {
+		if !hasWord(line, word) || own.Match(line) {
+			return false
+		}
+		return isImport.Match(line) || hasWord(attributes.ReplaceAll(line, []byte("$1")), word)
+	})
 }
+
+// isImport matches a line that imports something.
+var isImport = regexp.MustCompile(`^\s*(?:from|import)\b`)
 
 // hand notes that a call at the top level of a module, of something that is not followed, may have
 // got the module: as itself, its names or its name, or among arguments that are not known.
@@ -148,7 +186,7 @@ func (r *Run) hand(fn value, a *args) {
 	if _, ok := fn.(*builtin); a.open && ok {
 		m.handed = max(m.handed, perhaps)
 	} else if a.open {
-		m.handed = byValue
+		m.handed = max(m.handed, unread)
 	}
 	for _, v := range a.pos {
 		if isOf(v, m) {
@@ -168,6 +206,7 @@ type handing int
 const (
 	notHanded handing = iota
 	perhaps           // a function whose work is known got arguments that are not
+	unread            // another function got such arguments
 	byValue
 )
 

@@ -166,7 +166,7 @@ type Run struct {
 	requires map[string]map[string]bool
 	// forgone has the modules whose failure a package's source has caught, see forgoneKey.
 	forgone map[string]bool
-	// makers says of files whose source makes names that it does not write down.
+	// makers says of modules whether their source makes names that it does not write down.
 	makers map[string]bool
 	// extensions are the extension modules that are loaded, without the standard library's.
 	extensions []*module

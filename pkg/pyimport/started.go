@@ -48,7 +48,7 @@ func uncaught(n *Node) {
 // imported: by a failure of the loader, of a file that is no extension module, or of a module
 // that its package lacks, and imports from itself.
 func (r *Run) broken(e *exception) bool {
-	if e.doubt != "" && e.doubt != perhapsLater || !r.certain() {
+	if e.doubt != "" && e.doubt != perhapsLater && e.doubt != setOutside || !r.certain() {
 		return false
 	}
 	f := e.failure()
