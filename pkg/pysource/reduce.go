@@ -476,12 +476,18 @@ func isText(text []byte) bool {
 // findCallers makes the functions live that call a live one of the file by its name, or
 // as a method of self or cls.
 func (r *reducer) findCallers() {
+	properties := r.properties()
 	for i := range r.lines {
 		l := &r.lines[i]
-		if l.fn < 0 || l.flags&calls == 0 || l.kind == defLine {
+		if l.fn < 0 || l.kind == defLine {
 			continue
 		}
-		r.findCalls(int32(i), r.bytesOf(l))
+		if len(properties) > 0 {
+			r.findReads(int32(i), r.bytesOf(l), properties)
+		}
+		if l.flags&calls != 0 {
+			r.findCalls(int32(i), r.bytesOf(l))
+		}
 	}
 	for len(r.fresh) > 0 {
 		s := &r.names[r.fresh[len(r.fresh)-1]]
@@ -516,6 +522,44 @@ func (r *reducer) findCalls(line int32, text []byte) {
 	}
 }
 
+// properties returns the names of methods that run where an attribute is read.
+func (r *reducer) properties() map[int32]bool {
+	var list map[int32]bool
+	for i := range r.lines {
+		l := &r.lines[i]
+		if l.kind != defLine || l.flags&inClass == 0 || i == 0 || r.lines[i-1].kind != decorator || !isProperty(r.bytesOf(&r.lines[i-1])) {
+			continue
+		}
+		if id, ok := r.ids.find(definedName(r.bytesOf(l))); ok {
+			if list == nil {
+				list = map[int32]bool{}
+			}
+			list[id] = true
+		}
+	}
+	return list
+}
+
+// isProperty reports whether a decorator makes a property of a method.
+func isProperty(text []byte) bool {
+	name := bytes.TrimSpace(bytes.TrimPrefix(text, []byte("@")))
+	return string(name) == "property" || bytes.HasSuffix(name, []byte("cached_property"))
+}
+
+// findReads records the reads of properties of self on a line, as calls.
+func (r *reducer) findReads(line int32, text []byte, properties map[int32]bool) {
+	eachName(text, func(name []byte, at int) bool {
+		if !bytes.HasSuffix(text[:at], []byte("self.")) {
+			return true
+		}
+		if id, ok := r.ids.find(name); ok && properties[id] {
+			r.calls = append(r.calls, localCall{line, r.names[id].call})
+			r.names[id].call = int32(len(r.calls) - 1)
+		}
+		return true
+	})
+}
+
 // ownCall reports whether the name at an index is not an attribute, or one of self or cls.
 func ownCall(text []byte, at int) bool {
 	return at == 0 || text[at-1] != '.' || bytes.HasSuffix(text[:at], []byte("self.")) || bytes.HasSuffix(text[:at], []byte("cls."))
@@ -539,7 +583,12 @@ func (r *reducer) construct(class int32, w weight) {
 		case string(name) == "__init__" && l.flags&block != 0:
 			init = i
 		}
-		lives = lives || l.live > dropped
+		if l.live > dropped {
+			lives = true
+			if string(name) == "__getattr__" {
+				w = max(w, matters) // whoever takes an attribute runs it
+			}
+		}
 	}
 	if w > 0 && lives {
 		if init >= 0 {
@@ -604,14 +653,17 @@ func (r *reducer) wake(fn int32) {
 	}
 }
 
+// givesValue reports whether a method returns the value of an attribute.
+func givesValue(name []byte) bool { return string(name) == "__get__" || string(name) == "__getattr__" }
+
 // live keeps the lines of a function's body that matter in a mode.
 func (r *reducer) live(fn int32, m mode) {
 	l := &r.lines[fn]
 	if l.live >= m {
 		return
 	}
-	if m == stub && l.flags&inClass != 0 && string(definedName(r.bytesOf(l))) == "__get__" {
-		m = full // the value of an attribute
+	if m == stub && l.flags&inClass != 0 && givesValue(definedName(r.bytesOf(l))) {
+		m = full
 	}
 	first := l.live == dropped
 	l.live = m

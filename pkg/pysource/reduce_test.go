@@ -47,6 +47,52 @@ except(ImportError,NameError):
 else:pass
 #: print_it
 `},
+		{"properties, and attributes that a method gives", `import ctypes
+class Library:
+    def __init__(self, name):
+        self._name = name
+        self._open = None
+        self._table = {}
+
+    @property
+    def _lib(self):
+        if self._open is None:
+            self._open = ctypes.CDLL(self._name)
+        return self._open
+
+    @property
+    def other(self):
+        return len(self._name)
+
+    def __getattr__(self, name):
+        try:
+            return self._table[name]
+        except KeyError:
+            f = self._table[name] = getattr(self._lib, name)
+            return f
+
+    def size(self):
+        return self.other
+lib = Library("libx.so")
+`, `import ctypes
+class Library:
+ def __init__(self,name):
+  self._name=name
+  self._open=None
+  self._table={}
+ @property#8
+ def _lib(self):
+  if self._open is None:
+   self._open=ctypes.CDLL(self._name)
+  return ?
+ def __getattr__(self,name):#18
+  try:
+   return self._table[name]
+  except KeyError:
+   f=self._table[name] =getattr(self._lib,name)
+   return f
+lib=Library("libx.so")#27
+`},
 		{"parts of modules that other expressions use", `import numpy as np
 from typing import Union
 Seed = Union[
