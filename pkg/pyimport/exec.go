@@ -251,6 +251,9 @@ func (r *Run) enter(ctx value) value {
 	if f, ok := ctx.(*fileObject); ok {
 		return f
 	}
+	if c, ok := ctx.(*quietContext); ok && c.as != nil {
+		return c.as
+	}
 	if i, ok := ctx.(*instance); ok {
 		if f, ok := i.of.find("__enter__"); ok {
 			return r.call(f, &args{pos: []value{i}})

@@ -93,6 +93,18 @@ func init() {
 	})
 	functions("importlib.resources importlib_resources", map[string]func(*Run, *args) value{
 		"files": resourceDir,
+		"as_file": func(_ *Run, a *args) value {
+			v, _ := a.get(0, "path")
+			return &quietContext{as: v}
+		},
+		"path": func(r *Run, a *args) value {
+			dir := resourceDir(r, a)
+			name, ok := a.text(1, "resource")
+			if s, isPath := str(dir); ok && isPath {
+				return &quietContext{as: newPath(joinPath([]string{s, name}))}
+			}
+			return &quietContext{}
+		},
 	})
 	functions("pkgutil", map[string]func(*Run, *args) value{
 		"extend_path":   extendPath,

@@ -181,14 +181,25 @@ func (l *library) item(r *Run, index value) value {
 // suppressor is contextlib.suppress(…).
 type suppressor struct{ types value }
 
-func (*suppressor) typeName() string                  { return "contextlib.suppress" }
-func (*suppressor) attr(*Run, string) (value, bool)   { return nil, false }
-func (s *suppressor) names() string                   { return typesText(s.types) }
-func (*quietContext) typeName() string                { return "context" }
-func (*quietContext) attr(*Run, string) (value, bool) { return nil, false }
+func (*suppressor) typeName() string                { return "contextlib.suppress" }
+func (*suppressor) attr(*Run, string) (value, bool) { return nil, false }
+func (s *suppressor) names() string                 { return typesText(s.types) }
 
-// quietContext is a context manager that stops no exception.
-type quietContext struct{}
+// quietContext is a context manager that stops no exception. Its __enter__ returns as, if that is
+// not nil.
+type quietContext struct{ as value }
+
+func (*quietContext) typeName() string { return "context" }
+
+func (c *quietContext) attr(_ *Run, name string) (value, bool) {
+	switch name {
+	case "__enter__":
+		return &builtin{name, func(r *Run, _ *args) value { return r.enter(c) }}, true
+	case "__exit__":
+		return &builtin{name, func(*Run, *args) value { return nil }}, true
+	}
+	return nil, false
+}
 
 // typesText returns the names of exception classes.
 func typesText(v value) string {

@@ -379,12 +379,12 @@ func (r *reducer) findHot() {
 	}
 }
 
-// findPlaces keeps the functions of the module that return where a file is, and those that
-// call them: other modules open what they return.
+// findPlaces keeps the functions of the module that return where a file is, or the name of a
+// library, and those that call them: other modules open what they return.
 func (r *reducer) findPlaces() {
 	some := false
 	for i := range r.lines {
-		if l := &r.lines[i]; l.fn >= 0 && l.flags&place != 0 && r.returnsPlace(l.fn) {
+		if l := &r.lines[i]; l.fn >= 0 && (l.flags&place != 0 || r.returnsLibrary(l)) && r.returnsPlace(l.fn) {
 			r.keepPlace(l.fn)
 			some = true
 		}
@@ -426,6 +426,15 @@ func (r *reducer) returnsPlace(fn int32) bool {
 		}
 	}
 	return false
+}
+
+// returnsLibrary reports whether a line returns the name of a library.
+func (r *reducer) returnsLibrary(l *logical) bool {
+	if l.kind != returnLine {
+		return false
+	}
+	text := r.bytesOf(l)
+	return bytes.HasSuffix(text, []byte(".so'")) || bytes.HasSuffix(text, []byte(`.so"`))
 }
 
 // callsPlace reports whether a text calls a function of the module that findPlaces has kept.
@@ -569,7 +578,7 @@ func ownCall(text []byte, at int) bool {
 // object matters, and another of its methods imports, it keeps __init__ of the class
 // and its bases, which sets what the method takes.
 func (r *reducer) construct(class int32, w weight) {
-	init, lives := int32(-1), false
+	init, enter, lives := int32(-1), int32(-1), false
 	for i := class + 1; i < r.lines[class].after; i = max(i+1, r.lines[i].after) {
 		l := &r.lines[i]
 		if l.kind != defLine {
@@ -582,6 +591,8 @@ func (r *reducer) construct(class int32, w weight) {
 			return
 		case string(name) == "__init__" && l.flags&block != 0:
 			init = i
+		case string(name) == "__enter__" && l.flags&block != 0:
+			enter = i
 		}
 		if l.live > dropped {
 			lives = true
@@ -589,6 +600,10 @@ func (r *reducer) construct(class int32, w weight) {
 				w = max(w, matters) // whoever takes an attribute runs it
 			}
 		}
+	}
+	if w == opens && enter >= 0 { // what is opened is its result
+		r.live(enter, full)
+		lives = true
 	}
 	if w > 0 && lives {
 		if init >= 0 {
@@ -1037,7 +1052,7 @@ func (r *reducer) need(i, fn int32, call bool, w weight) {
 	switch {
 	case l.kind == defLine && l.flags&inClass != 0 && l.flags&block != 0:
 		// a method is no variable
-	case l.kind == defLine && l.flags&block != 0 && runs && (w > 0 || l.live > dropped):
+	case l.kind == defLine && l.flags&block != 0 && (w == opens || runs && (w > 0 || l.live > dropped)):
 		r.live(i, full)
 	case l.kind == defLine && l.flags&block != 0:
 		r.keep(i, stub)

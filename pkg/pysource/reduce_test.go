@@ -93,6 +93,54 @@ class Library:
    return f
 lib=Library("libx.so")#27
 `},
+		{"the value of a context that is opened", `import ctypes
+class Quiet:
+    def __init__(self, context):
+        self._context = context
+        self.count = 1
+
+    def __enter__(self):
+        return self._context.__enter__()
+
+    def __exit__(self, *args):
+        return self._context.__exit__(*args)
+
+def place(name):
+    return "/opt/" + name
+
+def other(name):
+    return name
+
+find = place if ctypes else None
+
+with Quiet(find("libx.so")) as p:
+    ctypes.CDLL(p)
+`, `import ctypes
+class Quiet:
+ def __init__(self,context):
+  self._context=context
+  self.count=1
+ def __enter__(self):#7
+  return self._context.__enter__()
+def place(name):#13
+ return"/opt/"+name
+find=place if ctypes else None#19
+with Quiet(find("libx.so"))as p:#21
+ ctypes.CDLL(p)
+#: other
+`},
+		{"a function that returns the name of a library", `def name(mac):
+    if mac:
+        return "libx.dylib"
+    return "libx.so"
+def other():
+    return "x"
+`, `def name(mac):
+ if mac:
+  return"libx.dylib"
+ return"libx.so"
+#: other
+`},
 		{"parts of modules that other expressions use", `import numpy as np
 from typing import Union
 Seed = Union[
