@@ -1,5 +1,6 @@
-// Package depth bounds how deeply the brackets of a document nest, before a parser that calls
-// itself for each reads it. It does not know formats: brackets in strings count as well.
+// Package depth bounds how deeply the brackets of a document nest, and how many values it has,
+// before a parser that calls itself for each, or makes a tree of them, reads it. It does not
+// know formats: brackets and commas in strings count as well.
 package depth
 
 import "bytes"
@@ -70,3 +71,24 @@ func dots(line []byte) int {
 
 // MaxDotted is the cost of dotted keys that callers allow: some 50 MB in the parser.
 const MaxDotted = 1_000_000
+
+// ValuesExceed reports whether a text of YAML or TOML may have more than most values: commas,
+// opening brackets, ends of lines, and the signs of YAML's lists and mappings are counted. A
+// parser takes some hundred bytes for each.
+func ValuesExceed(text []byte, most int) bool {
+	n := 0
+	for i, c := range text {
+		switch c {
+		case ',', '[', '{', '\n':
+			n++
+		case '-', '?', ':':
+			if i+1 < len(text) && (text[i+1] == ' ' || text[i+1] == '\t') {
+				n++
+			}
+		}
+		if n > most {
+			return true
+		}
+	}
+	return false
+}

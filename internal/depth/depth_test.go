@@ -30,3 +30,14 @@ func TestDottedExceeds(t *testing.T) {
 		}
 	}
 }
+
+func TestValuesExceed(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, "a-b: c": false, "a: b\n": false, "a: b\nc: d\n": true, "[a,a": false, "[a,a,": true, "{{{": true,
+		"- - a": false, "- - - a": true, "?\ta\n? a": true, "a-b-c-d:e:f?g": false, "\n\n\n": true,
+	} {
+		if got := ValuesExceed([]byte(text), 2); got != want {
+			t.Errorf("%q has more than 2 values: %v", text, got)
+		}
+	}
+}

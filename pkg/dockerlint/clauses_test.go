@@ -125,10 +125,41 @@ func TestWork(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		l := &linter{Knowledge: k, file: new(File), lines: lines([]byte(text)), parsed: f, work: new(int), made: map[int]*walk{}}
+		l := &linter{Knowledge: k, file: new(File), lines: lines([]byte(text)), parsed: f, work: new(int), room: new(maxContext), made: map[int]*walk{}}
 		l.targets()
 		if name == "copies" && *l.work != 9000 || len(l.file.Unknown) == 0 {
 			t.Errorf("%s: %d instructions were followed", name, *l.work)
+		}
+	}
+}
+
+// Files of the context that are read again and again, by instructions and by one another, end at
+// a limit, and what is not read is known.
+func TestContextIsBounded(t *testing.T) {
+	k, err := Load(new(packs.Packs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{
+		"many.txt": strings.Repeat("-r a.txt\n", 1900), "a.txt": strings.Repeat("-r b.txt\n", 1900), "b.txt": strings.Repeat("-r empty.txt\n", 1900),
+		"empty.txt": "", "constraints.txt": strings.Repeat("-c large.txt\n", 20_000), "large.txt": "#" + strings.Repeat("x", 1<<20),
+		"uv.lock": "=" + strings.Repeat("x", 1<<20),
+	}
+	for name, c := range map[string]struct{ run, unknown string }{
+		"files of files": {"RUN pip install -r many.txt\n", "what empty.txt requires: "},
+		"constraints":    {"RUN pip install -r constraints.txt\n", "the constraints of large.txt: "},
+		"instructions":   {strings.Repeat("RUN uv sync\n", 1000), "what uv.lock installs: "},
+	} {
+		read := 0
+		in := Input{Path: "Dockerfile", Text: []byte("FROM a\nWORKDIR /a\nCOPY . .\n" + c.run), Context: func(name string) ([]byte, bool) {
+			text, ok := files[name]
+			read += max(len(text), minContext)
+			return []byte(text), ok
+		}}
+		f := Lint(in, k)
+		want := c.unknown + "the file's instructions read more than 64 MiB of the context"
+		if read > maxContext+1<<20 || !slices.ContainsFunc(f.Unknown, func(u Unknown) bool { return u.Why == want }) {
+			t.Errorf("%s: %d bytes were read, and of %d unknown places none is: %s", name, read, len(f.Unknown), want)
 		}
 	}
 }

@@ -99,7 +99,7 @@ type Input struct {
 
 // Lint judges a Dockerfile. It never fails: a text that is not understood has an error.
 func Lint(in Input, k *Knowledge) *File {
-	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context, wheelOf: in.Wheel, predicted: in.Predict, index: in.Index, machines: in.Machines, policy: in.Policy, target: in.Target, work: new(int), made: map[int]*walk{}}
+	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context, wheelOf: in.Wheel, predicted: in.Predict, index: in.Index, machines: in.Machines, policy: in.Policy, target: in.Target, work: new(int), room: new(maxContext), made: map[int]*walk{}}
 	f, err := dockerfile.Read(bytes.NewReader(in.Text))
 	if err != nil && len(in.Checks) == 0 {
 		l.file.Error = err.Error()
@@ -137,6 +137,7 @@ type linter struct {
 	target    string
 	nested    int           // stages that copy from one another
 	work      *int          // instructions that were followed
+	room      *int          // bytes of the context that may still be read
 	made      map[int]*walk // stages that others copy from
 }
 

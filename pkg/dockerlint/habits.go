@@ -179,7 +179,7 @@ func (w *walk) other(stage int) *walk {
 	if o := w.made[stage]; o != nil {
 		return o
 	}
-	quiet := &linter{Knowledge: w.Knowledge, file: new(File), lines: w.lines, parsed: w.parsed, context: w.context, predicted: w.predicted, nested: w.nested + 1, work: w.work}
+	quiet := &linter{Knowledge: w.Knowledge, file: new(File), lines: w.lines, parsed: w.parsed, context: w.context, predicted: w.predicted, nested: w.nested + 1, work: w.work, room: w.room}
 	other := quiet.walk(stage)
 	other.steps(stage)
 	w.made[stage] = other

@@ -249,8 +249,12 @@ func (in *install) constraint(w *walk, name string, known bool) {
 		in.constraints = map[string]string{}
 	}
 	for i, line := range requirementLines(text) {
+		if i > maxRequirements {
+			in.unknown = append(in.unknown, "the rest of the constraints of "+name)
+			return
+		}
 		r, err := inventory.ParseRequirement(line)
-		if err != nil || r.Marker != "" || i > maxRequirements {
+		if err != nil || r.Marker != "" {
 			continue
 		}
 		if v, ok := strings.CutPrefix(strings.ReplaceAll(r.Specifiers, " ", ""), "=="); ok && !strings.ContainsAny(v, ",*") {

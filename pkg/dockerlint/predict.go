@@ -14,6 +14,13 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
+// Limits of the files of the build context that a Dockerfile's instructions read together, in
+// bytes: a file counts each time that it is read, and as at least minContext.
+const (
+	maxContext = 64 << 20
+	minContext = 4 << 10
+)
+
 // contextFile returns a file of the build context by its path in the image, and its name
 // in the context. why begins with ": ".
 func (w *walk) contextFile(name string) (text []byte, from, why string) {
@@ -24,7 +31,12 @@ func (w *walk) contextFile(name string) (text []byte, from, why string) {
 			if from = c.source(src, at); from == "" || w.context == nil {
 				continue
 			}
-			if text, ok := w.context(from); ok {
+			if *w.room <= 0 {
+				return nil, "", fmt.Sprintf(": the file's instructions read more than %d MiB of the context", maxContext>>20)
+			}
+			text, ok := w.context(from)
+			*w.room -= max(len(text), minContext)
+			if ok {
 				return text, from, ""
 			}
 		}

@@ -3,7 +3,6 @@ package pylock
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/imgcheck/imgcheck/pkg/inventory"
@@ -48,11 +47,12 @@ func Poetry(text []byte, o Options) (*List, error) {
 	}
 	lines := linesOf(text)
 	list := &List{Exact: true}
+	extras := lock.wanted(&o)
 	for i, p := range lock.Packages {
 		if p.Name == "" {
 			return nil, errUnnamed
 		}
-		holds, known := p.installed(&o, lock.Extras)
+		holds, known := p.installed(&o, extras)
 		if known && !holds {
 			continue
 		}
@@ -76,8 +76,25 @@ func Poetry(text []byte, o Options) (*List, error) {
 	return list, nil
 }
 
-// installed returns whether a package is installed, and whether that is known.
-func (p *poetryPackage) installed(o *Options, extras map[string][]string) (holds, known bool) {
+// wanted returns the names of the packages that extras of the options require.
+func (l *poetryLock) wanted(o *Options) map[string]bool {
+	list := map[string]bool{}
+	for extra, lines := range l.Extras {
+		if !has(o.Extras, extra) {
+			continue
+		}
+		for _, line := range lines {
+			if r, err := inventory.ParseRequirement(line); err == nil {
+				list[r.Name] = true
+			}
+		}
+	}
+	return list
+}
+
+// installed returns whether a package is installed, and whether that is known. extras are the
+// packages of the extras that the options name.
+func (p *poetryPackage) installed(o *Options, extras map[string]bool) (holds, known bool) {
 	known = true
 	if p.Optional {
 		switch {
@@ -85,13 +102,7 @@ func (p *poetryPackage) installed(o *Options, extras map[string][]string) (holds
 		case len(o.Extras) == 0:
 			return false, true
 		default:
-			known = false
-			for _, extra := range slices.Sorted(maps.Keys(extras)) {
-				known = known || has(o.Extras, extra) && slices.ContainsFunc(extras[extra], func(line string) bool {
-					r, err := inventory.ParseRequirement(line)
-					return err == nil && r.Name == inventory.Normalize(p.Name)
-				})
-			}
+			known = extras[inventory.Normalize(p.Name)]
 		}
 	}
 	groups := p.Groups

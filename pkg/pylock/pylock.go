@@ -26,9 +26,12 @@ import (
 // MaxSize is the largest file that is read, in bytes. The lock of a large project has 3 MB.
 const MaxSize = 16 << 20
 
-// Limits of a file: its packages, how deeply its values nest, and the parts of a key.
+// Limits of a file: its packages, its values, how often a walk over what they require may look
+// at a package, how deeply its values nest, and the parts of a key.
 const (
 	maxPackages = 50_000
+	maxValues   = 1 << 20
+	maxSteps    = 1 << 22
 	maxNested   = 200
 	maxDots     = 100
 )
@@ -96,6 +99,8 @@ func (o *Options) applies(marker string) (holds, known bool) {
 
 var (
 	errDeep    = errors.New("its values nest too deeply")
+	errMany    = fmt.Errorf("it has more than %d values", maxValues)
+	errSteps   = errors.New("its packages require one another too often")
 	errUnnamed = errors.New("a package has no name")
 )
 
@@ -103,6 +108,9 @@ var (
 func decodeTOML(text []byte, to any) error {
 	if len(text) > MaxSize {
 		return fmt.Errorf("it is larger than %d MiB", MaxSize>>20)
+	}
+	if depth.ValuesExceed(text, maxValues) {
+		return errMany
 	}
 	nested, dots := 0, 0
 	for _, c := range text {
@@ -136,6 +144,9 @@ func decodeTOML(text []byte, to any) error {
 func decodeYAML(text []byte, to any) error {
 	if len(text) > MaxSize {
 		return fmt.Errorf("it is larger than %d MiB", MaxSize>>20)
+	}
+	if depth.ValuesExceed(text, maxValues) {
+		return errMany
 	}
 	if depth.Exceeds(text, maxNested) {
 		return errDeep

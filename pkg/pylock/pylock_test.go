@@ -105,14 +105,17 @@ func TestBounds(t *testing.T) {
 		wide += fmt.Sprintf("g%d = [%s]\n", i, strings.Repeat(fmt.Sprintf(`{include-group = "g%d"},`, (i+1)%8), 500))
 	}
 	for name, c := range map[string]struct{ kind, text string }{
-		"brackets":   {"uv", "a = " + strings.Repeat("[", 1<<20)},
-		"a long key": {"uv", strings.Repeat("a.", 1<<20) + "a = 1"},
-		"quoted":     {"poetry", strings.Repeat(`"a" . `, 1<<18) + "a = 1"},
-		"yaml":       {"pixi", strings.Repeat("[", 1<<20)},
-		"yaml keys":  {"conda", "dependencies: [a]\nx:\n" + strings.Repeat("  k", 1) + strings.Join(keys(3000), "")},
-		"aliases":    {"conda", "a: &a [x,x]\nb: &b [*a,*a]\ndependencies: [*b,*b]\n"},
-		"includes":   {"project", "[project]\nname = \"a\"\n" + wide},
-		"size":       {"uv", strings.Repeat("#", pylock.MaxSize+1)},
+		"brackets":    {"uv", "a = " + strings.Repeat("[", 1<<20)},
+		"a long key":  {"uv", strings.Repeat("a.", 1<<20) + "a = 1"},
+		"quoted":      {"poetry", strings.Repeat(`"a" . `, 1<<18) + "a = 1"},
+		"yaml":        {"pixi", strings.Repeat("[", 1<<20)},
+		"yaml keys":   {"conda", "dependencies: [a]\nx:\n" + strings.Repeat("  k", 1) + strings.Join(keys(3000), "")},
+		"aliases":     {"conda", "a: &a [x,x]\nb: &b [*a,*a]\ndependencies: [*b,*b]\n"},
+		"includes":    {"project", "[project]\nname = \"a\"\n" + wide},
+		"values":      {"uv", "version = 1\na = [" + strings.Repeat("{},", 1<<19) + "]"},
+		"yaml values": {"conda", "dependencies:\n" + strings.Repeat("- - - - a\n", 1<<18)},
+		"same names":  {"uv", "version = 1\n[[package]]\nname = \"a\"\nsource = { virtual = \".\" }\ndependencies = [" + strings.Repeat(`{ name = "p" },`, 3000) + "]\n" + strings.Repeat("[[package]]\nname = \"p\"\n", 3000)},
+		"size":        {"uv", strings.Repeat("#", pylock.MaxSize+1)},
 	} {
 		if _, err := parsers[c.kind]([]byte(c.text), pylock.Options{AllGroups: true}); err == nil {
 			t.Errorf("%s: was read", name)

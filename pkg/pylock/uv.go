@@ -65,6 +65,9 @@ func UV(text []byte, o Options) (*List, error) {
 		return nil, errors.New("no package of it is the project")
 	}
 	u.project(root)
+	if u.steps > maxSteps {
+		return nil, errSteps
+	}
 	u.finish()
 	return u.list, nil
 }
@@ -76,6 +79,8 @@ type uvWalk struct {
 	seen map[uvVisit]bool
 	list *List
 	todo []uvVisit
+	// steps counts the packages that were looked at.
+	steps int
 }
 
 type uvVisit struct {
@@ -100,7 +105,7 @@ func (u *uvWalk) project(root *uvPackage) {
 			u.follow(root.Dev[group], false)
 		}
 	}
-	for len(u.todo) > 0 {
+	for len(u.todo) > 0 && u.steps <= maxSteps {
 		v := u.todo[0]
 		u.todo = u.todo[1:]
 		if v.extra == "" {
@@ -127,6 +132,9 @@ func (u *uvWalk) follow(list []uvDependency, maybe bool) {
 			continue
 		}
 		versions := u.by[d.Name]
+		if u.steps += 1 + len(versions)*(1+len(d.Extra)); u.steps > maxSteps {
+			return
+		}
 		if d.Version != "" {
 			versions = slices.DeleteFunc(slices.Clone(versions), func(p *uvPackage) bool { return p.Version != d.Version })
 		}
