@@ -25,10 +25,11 @@ var (
 var callsImport = regexp.MustCompile(`\b__import__\((?:[^()]|\(\))*\)`)
 
 // ofAnother matches the use of an object's attributes, with the last part of its name. ofDefined
-// matches the setting of an attribute of a name.
+// matches the setting of an attribute of a name, defines a function or class of the module.
 var (
 	ofAnother = regexp.MustCompile(`\b(?:\w+\.)+?(\w+)\.__dict__\b|\b(self|cls)\.__dict__\b`)
 	ofDefined = regexp.MustCompile(`\bsetattr\((\w+),`)
+	defines   = regexp.MustCompile(`(?m)^(?:def|class) (\w+)`)
 )
 
 // withoutOthers returns the source of a module without what sets names of others: of the objects
@@ -43,9 +44,12 @@ func withoutOthers(text []byte, module string) []byte {
 		}
 		return nil
 	})
+	others := map[string]bool{"self": true, "cls": true}
+	for _, m := range defines.FindAllSubmatch(text, -1) {
+		others[string(m[1])] = true
+	}
 	return ofDefined.ReplaceAllFunc(text, func(use []byte) []byte {
-		name := string(ofDefined.FindSubmatch(use)[1])
-		if name == "self" || name == "cls" || bytes.Contains(text, []byte("\ndef "+name+"(")) || bytes.Contains(text, []byte("\nclass "+name)) {
+		if others[string(ofDefined.FindSubmatch(use)[1])] {
 			return nil
 		}
 		return use
@@ -82,7 +86,7 @@ func (r *Run) mayBring(m *module, name string) bool {
 		return m.names.open != ""
 	}
 	seen := map[*module]bool{m: true}
-	for list := m.names.stars; len(list) > 0; {
+	for list := slices.Clone(m.names.stars); len(list) > 0; {
 		s := list[0]
 		list = list[1:]
 		if seen[s] {
@@ -93,7 +97,7 @@ func (r *Run) mayBring(m *module, name string) bool {
 		if !s.extension && s.names.open != "" && s.names.stars == nil || r.starBrings(s, name) {
 			return true
 		}
-		list = append(slices.Clip(list), s.names.stars...)
+		list = append(list, s.names.stars...)
 	}
 	return false
 }
