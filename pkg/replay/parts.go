@@ -124,7 +124,7 @@ func (pa parts) importersOf(pkg *inventory.Package, list []part) []string {
 	return slices.Compact(modules)
 }
 
-// isAside reports whether a source is one of tests or examples, which nobody imports in use.
+// isAside reports whether a source is one of tests or examples, which programs do not import in use.
 func isAside(p string) bool {
 	return slices.ContainsFunc(strings.Split(p, "/"), func(dir string) bool {
 		return slices.Contains([]string{"test", "tests", "testing", "example", "examples", "benchmark", "benchmarks", "tools", "scripts"}, dir) || strings.HasPrefix(dir, "test_")

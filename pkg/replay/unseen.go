@@ -35,7 +35,7 @@ func newUnseen(re *replayer) *Unseen {
 	}
 	for _, s := range re.ev.Starts {
 		if s.Part != "" {
-			continue // it opens what nobody else does
+			continue // the import is of our making
 		}
 		un.addOpened(s.Tree)
 		for _, file := range s.Mapped {
