@@ -951,6 +951,7 @@ func (b *builder) rebuild(site, name string) (n int) {
 // wheelReleases are releases of wheels, the newest last.
 var wheelReleases = map[string][]string{
 	"numpy":                  {"1.26.4", "2.2.6"},
+	"psutil":                 {"7.1.0"},
 	"requests":               {"2.32.5"},
 	"setuptools":             {"80.9.0", "82.0.0"},
 	"transformers":           {"4.57.6"},
@@ -979,6 +980,7 @@ var wheelFiles = map[string][]string{
 // packageModules are the modules of packages that images lack.
 var packageModules = map[string]string{
 	"numpy":        "numpy",
+	"psutil":       "psutil",
 	"requests":     "requests",
 	"setuptools":   "pkg_resources",
 	"transformers": "transformers",
@@ -1046,6 +1048,9 @@ var packageLibraries = map[string][]string{
 	"libtbb12":                       {"libtbb.so.12", "libtbbmalloc.so.2"},
 	"libusb-1.0-0":                   {"libusb-1.0.so.0"},
 	"libx11-6":                       {"libX11.so.6", "libxcb.so.1"},
+	"libxcb1":                        {"libxcb.so.1", "libXau.so.6", "libXdmcp.so.6"},
+	"libibverbs1":                    {"libibverbs.so.1", "libnl-3.so.200", "libnl-route-3.so.200"},
+	"ibverbs-providers":              {"libmlx5.so.1", "libibverbs.so.1"},
 	"libxext6":                       {"libXext.so.6", "libX11.so.6", "libxcb.so.1"},
 	"libnuma1":                       {"libnuma.so.1"},
 	"libbz2-1.0":                     {"libbz2.so.1.0"},
