@@ -14,9 +14,9 @@ func IsStub(p string) bool { return strings.Contains(p, "/stubs/") }
 // every driver's libcuda exceeds (10 MB or more).
 const MaxStub = 1 << 20
 
-// maxOtherStub is the same for the driver's other libraries, of which the toolkit has a stub
-// of libnvidia-ml, and the Video Codec SDK one of libnvcuvid and of libnvidia-encode. The
-// smallest of these in a driver, libnvidia-encode, has more than 100 KB.
+// maxOtherStub bounds the stubs of the driver's other libraries, of which the toolkit has one of
+// libnvidia-ml, and the Video Codec SDK one of libnvcuvid and of libnvidia-encode. It is chosen to
+// be safe: no sizes of these stubs were measured.
 const maxOtherStub = 1 << 16
 
 // CopiedStub reports whether a file is a stub of a library of the driver outside a directory
