@@ -133,7 +133,7 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// Files of the context that are read again and again, by instructions and by one another, end at
+// Files of the context that are read many times, by instructions and by one another, end at
 // a limit, and what is not read is known.
 func TestContextIsBounded(t *testing.T) {
 	k, err := Load(new(packs.Packs))

@@ -85,7 +85,7 @@ func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o 
 		return nil, err
 	}
 	s := &Slimmed{Base: base}
-	if s.Size, err = size.Find(ctx, size.Image{Layers: read, FS: j.Image.FS, Evidence: evidence, Packs: j.Packs, GPUs: so.archs()}, known); err != nil {
+	if s.Size, err = size.Find(ctx, size.Image{Layers: read, FS: j.Image.FS, Evidence: evidence, Packs: j.Packs, GPUs: so.architectures()}, known); err != nil {
 		return nil, err
 	}
 	chosen := slices.DeleteFunc(slices.Clone(s.Size.Groups), func(g size.Group) bool { return !slices.Contains(so.Classes, g.ID) })
@@ -139,8 +139,8 @@ func (so *SlimOptions) check(known []*size.Class, terms []*slim.Terms) error {
 	return nil
 }
 
-// archs returns the architectures of the GPUs.
-func (so *SlimOptions) archs() []uint32 {
+// architectures returns those of the GPUs.
+func (so *SlimOptions) architectures() []uint32 {
 	var list []uint32
 	for _, m := range so.GPUs {
 		list = append(list, m.Arch)
@@ -150,7 +150,7 @@ func (so *SlimOptions) archs() []uint32 {
 
 // needs returns which entries of a container the GPUs need.
 func (so *SlimOptions) needs() slim.Needs {
-	archs := so.archs()
+	archs := so.architectures()
 	return func(entries []gpucode.Entry) []bool { return targets.Known().Needed(entries, archs) }
 }
 

@@ -16,7 +16,7 @@ import (
 // library from its own place or from one that it was given, so that a tree with programs or code does not
 // count, nor one that a text of the image names.
 
-// homes are places where programs look for CUDA, or where loaders do, without being told.
+// homes are places where programs look for CUDA, or where loaders do, by themselves.
 var homes = []string{"usr", "usr/**", "lib*", "lib*/**", "bin", "sbin", "opt", "home", "opt/cuda*", "opt/nvidia*", "opt/conda*"}
 
 // codeFiles are extensions of files that programs are, or read to find others.
