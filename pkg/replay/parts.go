@@ -34,7 +34,8 @@ type part struct {
 
 // jobs returns the imports of modules that import a part of their package at their top: they
 // fail if the part cannot be loaded. A part that its package does not import at all is
-// imported by itself.
+// imported by itself. A package whose parts have all that they need in itself and in the system
+// is passed over: each import of a part costs as much as one of its package.
 func (pa parts) jobs(starts []*Start) []job {
 	st := pa.st
 	opened := map[string]bool{}
@@ -43,8 +44,13 @@ func (pa parts) jobs(starts []*Start) []job {
 	}
 	byPackage := map[*inventory.Package][]part{}
 	var order []*inventory.Package
+	owners := map[string]*inventory.Package{}
 	for _, o := range st.re.files.Objects {
 		p, pkg, _ := st.re.packages.OwnerOf(o.Path)
+		if pkg != nil {
+			owners[path.Base(o.Path)] = pkg
+			owners[o.ELF.Soname] = pkg
+		}
 		if pkg == nil || p.Interpreter == "" || pkg.Asked != inventory.Yes || opened[o.Path] || !isExtension(o) || st.re.units.isVariant(st.re.packs, o.Path) {
 			continue
 		}
@@ -60,12 +66,21 @@ func (pa parts) jobs(starts []*Start) []job {
 	}
 	var list []job
 	for _, pkg := range order {
+		if !slices.ContainsFunc(byPackage[pkg], func(p part) bool { return len(p.file.Misses) > 0 || leans(p, owners) }) {
+			continue // each has all that it needs in its own package and in the system
+		}
 		modules := pa.importersOf(pkg, byPackage[pkg])
 		for _, m := range modules[:min(len(modules), maxPartsOf)] {
 			list = append(list, st.importOf(&Start{Python: byPackage[pkg][0].python, Package: pkg.Name, Part: m, Asked: pkg.Asked, Certain: true}, m))
 		}
 	}
 	return list[:min(len(list), maxParts)]
+}
+
+// leans reports whether a part needs a library that another package has, whose release decides
+// which symbols it defines. owners are the packages of libraries, by file name and SONAME.
+func leans(p part, owners map[string]*inventory.Package) bool {
+	return slices.ContainsFunc(p.file.ELF.Needed, func(name string) bool { return owners[name] != nil && owners[name] != p.pkg })
 }
 
 // filesOf adds the real paths of the extension modules and libraries that a tree opens.
