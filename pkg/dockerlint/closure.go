@@ -114,7 +114,7 @@ func (w *walk) mayBring(o *install) string {
 		if x.plain || listed(w.Plain, x.name) || w.isTool(x.name) || w.hasNeeds(x.name) {
 			continue
 		}
-		if o.locked || len(o.index)+len(o.extra) > 0 {
+		if o.locked || o.others() {
 			return fmt.Sprintf("%s (line %d) may bring it", x.name, x.line)
 		}
 		switch by := w.brings(x, o.noDeps); by {

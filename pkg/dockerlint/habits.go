@@ -299,13 +299,13 @@ func (w *walk) indexes() {
 	for _, in := range w.installs {
 		for _, url := range slices.Concat(in.index, in.extra) {
 			if m := torchIndex.FindStringSubmatch(url); m != nil {
-				w.judgeIndex(in, m[1], slices.Contains(in.index, url))
+				w.judgeIndex(in, m[1], slices.Contains(in.index, url), in.lineOf(url))
 			}
 		}
 	}
 }
 
-func (w *walk) judgeIndex(in *install, name string, only bool) {
+func (w *walk) judgeIndex(in *install, name string, only bool, line int) {
 	var all []string
 	for _, l := range w.Indexes {
 		all = append(all, l.Names...)
@@ -314,14 +314,14 @@ func (w *walk) judgeIndex(in *install, name string, only bool) {
 	v := values{"index": name, "newest": newest, "nearest": indexURL(all, name)}
 	switch {
 	case listed(w.Absent, name):
-		w.absent(in, only, v)
+		w.absent(in, only, line, v)
 		return
 	case indexNumber(name) > indexNumber(newest):
 		switch exists, known := w.asked(name); {
 		case !known:
-			w.say("index-absent", "newer", in.line, v)
+			w.say("index-absent", "newer", line, v)
 		case !exists:
-			w.absent(in, only, v)
+			w.absent(in, only, line, v)
 		}
 		return
 	case !slices.Contains(all, name):
@@ -343,12 +343,12 @@ func (w *walk) judgeIndex(in *install, name string, only bool) {
 }
 
 // absent reports an index that does not exist. pip passes over such a one beside another.
-func (w *walk) absent(in *install, only bool, v values) {
+func (w *walk) absent(in *install, only bool, line int, v values) {
 	clause := "absent"
 	if !only || len(in.extra) > 0 || len(in.index) > 1 || w.hasTorch() {
 		clause = "passed-over"
 	}
-	w.say("index-absent", clause, in.line, v)
+	w.say("index-absent", clause, line, v)
 }
 
 // hasTorch reports whether the base image may have torch, so that pip may find nothing to do.

@@ -29,7 +29,9 @@ type install struct {
 	// index are the values of --index-url, and extra those of --extra-index-url and
 	// --find-links, in their order.
 	index, extra []string
-	noDeps       bool
+	// namedAt has the lines of those that another instruction names.
+	namedAt map[string]int
+	noDeps  bool
 	// locked is set if it installs no other packages than those of wheels.
 	locked bool
 	// constraints are the releases that constraints files pin, by names.
@@ -100,6 +102,7 @@ func (w *walk) pip(c command) *install {
 		return nil
 	}
 	in.options(w, words[1:])
+	in.named(w, c.name() == "uv")
 	in.constrain()
 	return in
 }

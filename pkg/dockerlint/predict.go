@@ -262,12 +262,9 @@ func (w *walk) hasNeeds(name string) bool {
 // otherIndex reports whether an index that is not PyPI may have another build of a package
 // that the tables know: its needs are then not known.
 func (w *walk) otherIndex(in *install, x *wheel) bool {
-	other := len(in.index)+len(in.extra) > 0 || x.index != "" && !strings.HasPrefix(x.index, "https://pypi.org/")
+	other := in.others() || x.index != "" && !isPyPI(x.index)
 	if in.locked {
 		return other
-	}
-	for _, name := range []string{"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "PIP_FIND_LINKS"} {
-		other = other || w.value(name) != ""
 	}
 	if other {
 		w.unknown = append(w.unknown, Unknown{x.line, "which build of " + x.name + " another index has"})

@@ -1,6 +1,7 @@
 package dockerlint
 
 import (
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -24,7 +25,9 @@ type command struct {
 	words        []word // the program and its arguments; none for an assignment alone
 	// maybe is set if a condition decides whether it runs.
 	maybe bool
-	env   string // the environment in which `conda run` or `poetry run` runs it, or ""
+	// vars are the index variables that the RUN sets for it, by names.
+	vars map[string]word
+	env  string // the environment in which `conda run` or `poetry run` runs it, or ""
 }
 
 // word is a word of a command. Its text is not known if a variable or a command in it is
@@ -33,6 +36,17 @@ type word struct {
 	text         string
 	known        bool
 	line, column int // 0 if they are those of the command
+}
+
+// set keeps a variable if it names package indexes.
+func (c *command) set(name string, v word) {
+	if !slices.Contains(indexVariables, name) {
+		return
+	}
+	if c.vars == nil {
+		c.vars = map[string]word{}
+	}
+	c.vars[name] = v
 }
 
 // name returns the name of the program without its directory, or "" if it is not known.
@@ -276,6 +290,11 @@ func (r *shellRun) call(c *syntax.CallExpr, maybe bool) {
 	}
 	at := c.Args[0].Pos()
 	cmd := command{line: r.line + int(at.Line()) - 1, column: int(at.Col()), maybe: maybe}
+	for _, a := range c.Assigns {
+		if a.Name != nil {
+			cmd.set(a.Name.Value, r.value(a))
+		}
+	}
 	for _, w := range c.Args {
 		cmd.words = append(cmd.words, r.word(w))
 	}
@@ -343,6 +362,8 @@ func (r *shellRun) command(c command) {
 		case "sudo", "exec", "nohup", "command", "env", "nice", "time", "stdbuf", "retry":
 			rest := c.words[1:]
 			for len(rest) > 0 && rest[0].known && (strings.HasPrefix(rest[0].text, "-") || strings.Contains(rest[0].text, "=")) {
+				name, value, _ := strings.Cut(rest[0].text, "=")
+				c.set(name, word{text: value, known: true})
 				rest = rest[1:]
 			}
 			if len(rest) == 0 {
@@ -356,14 +377,22 @@ func (r *shellRun) command(c command) {
 					r.whole = false
 					return
 				}
-				line := r.line
-				r.line = c.line
+				line, vars := r.line, r.vars
+				r.line, r.vars = c.line, maps.Clone(r.vars)
+				for name, v := range c.vars {
+					r.vars[name] = v
+				}
 				r.script(c.words[i+1].text)
-				r.line = line
+				r.line, r.vars = line, vars
 				return
 			}
 		}
 		break
+	}
+	for _, name := range indexVariables {
+		if v, ok := r.vars[name]; ok && c.vars[name] == (word{}) {
+			c.set(name, v)
+		}
 	}
 	r.list = append(r.list, c)
 }

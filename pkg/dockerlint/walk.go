@@ -68,6 +68,8 @@ type walk struct {
 	judged map[*wheel]bool
 	// unread is what is not known of packages' files, and no reason for doubt elsewhere.
 	unread []Unknown
+	// config has the indexes that configuration in the image names.
+	config configured
 }
 
 // copied is a COPY or ADD of the context.
@@ -192,6 +194,7 @@ func (w *walk) step(st *dockerfile.Step) {
 	case "ENV":
 		w.env(st)
 		w.scope.Set(st)
+		w.configFiles(st, nil)
 	case "ARG":
 		w.scope.Set(st)
 	case "WORKDIR":
@@ -200,8 +203,11 @@ func (w *walk) step(st *dockerfile.Step) {
 			w.dir = w.at(dir, known)
 		}
 	case "COPY", "ADD":
+		before := len(w.copies)
 		w.copy(st)
+		w.configFiles(st, w.copies[before:])
 	case "RUN":
+		w.configFiles(st, nil)
 		w.run(st)
 	}
 }
@@ -283,6 +289,10 @@ func (w *walk) command(c command) {
 				w.uninstalls = append(w.uninstalls, removed{inventory.Normalize(a), c.line, c.column})
 			}
 		}
+	case pipName.MatchString(name) && first(args) == "config":
+		w.configSet(c, args)
+	case pythonName.MatchString(name) && len(args) > 2 && args[1] == "pip" && args[2] == "config":
+		w.configSet(c, args)
 	case name == "poetry" && first(args) == "config":
 		if slices.Contains(args, "virtualenvs.create") {
 			w.poetryInSystem = slices.Contains(args, "false")
