@@ -174,7 +174,7 @@ func fleetPolicy(c *cli.Context) (string, error) {
 }
 
 // fleetsOwn are the flags of a scan that a fleet sets, or that name files of this machine.
-var fleetsOwn = []string{"input", "shard", "output", "format", "report-to", "all-images", "template", "fail-on", "config", "baseline", "dockerfile", "rules", "cache-dir", "env"}
+var fleetsOwn = []string{"input", "shard", "output", "format", "report-to", "all-images", "template", "fail-on", "config", "baseline", "dockerfile", "rules", "cache-dir", "env", "sign-key"}
 
 // scanFlags checks that words are flags of imgcheck scan that a shard can have, and returns them in
 // one form, --name or --name=value: a scan refuses -j beside the --jobs that a shard has.
@@ -201,6 +201,13 @@ func scanFlags(words []string) ([]string, error) {
 				return nil, fmt.Errorf("%s needs a value", word)
 			}
 			value, has = words[i], true
+		}
+		if long == "index-key" { // the shards have the keys, not the file
+			keys, err := indexKeys(value)
+			if err != nil {
+				return nil, err
+			}
+			value = keys.String()
 		}
 		if has {
 			long += "=" + value

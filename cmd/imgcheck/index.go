@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/indexes"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/scan"
+	"github.com/imgcheck/imgcheck/pkg/signature"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
@@ -24,15 +28,15 @@ func indexCommand() *cli.Command {
 			"image, as a referrer in the registry, from where `imgcheck scan --index-from referrers` takes it and reads\n" +
 			"no layer: some megabytes stand for gigabytes. --index-to REPO stores it in a repository of indexes, by\n" +
 			"layer, for all images with these layers.\n\n" +
-			"Whoever may write there decides what scans say that take indexes from there. Nothing is signed.\n\n" +
+			"Whoever may write there decides what scans say that take indexes from there, unless they ask for a\n" +
+			"signature: --sign-key signs the indexes, and scan --index-key takes no others.\n\n" +
 			"Examples:\n" +
 			"   imgcheck index --push ghcr.io/org/app:1.0\n" +
-			"   imgcheck index --push --index-to ghcr.io/org/indexes ghcr.io/org/base:1.0\n" +
+			"   imgcheck index --push --index-to ghcr.io/org/indexes --sign-key cosign.key ghcr.io/org/base:1.0\n" +
 			"   imgcheck scan --index-from referrers ghcr.io/org/app:1.0",
 		Flags: fromEnvironment(slices.Concat([]cli.Flag{
 			&cli.BoolFlag{Name: "push", Usage: "store the indexes: beside the image, or where --index-to says"},
-			indexToFlag(),
-		}, imageFlags())),
+		}, indexToFlags(), imageFlags())),
 		Action: func(c *cli.Context) error {
 			switch {
 			case c.NArg() == 0:
@@ -55,7 +59,7 @@ func indexCommand() *cli.Command {
 // makeIndex reads the layers of an image, says how large their indexes are, and stores them
 // with --push.
 func makeIndex(c *cli.Context, o layers.Options) error {
-	place, err := placeOf(c, "index-to")
+	to, err := indexPlaceOf(c)
 	if err != nil {
 		return err
 	}
@@ -72,7 +76,7 @@ func makeIndex(c *cli.Context, o layers.Options) error {
 		return err
 	}
 	if c.Bool("push") {
-		done, err := indexes.Push(c.Context, img, place, source.Options{Insecure: o.Insecure})
+		done, err := indexes.Push(c.Context, img, to.place, to.by, source.Options{Insecure: o.Insecure})
 		if err != nil {
 			return err
 		}
@@ -108,12 +112,17 @@ func storedText(p *indexes.Pushed) string {
 func indexFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "index-from", Usage: "read no layer whose index is at `PLACE`: referrers (of the image, in its own repository), or a repository whose writers you trust"},
+		&cli.StringFlag{Name: "index-key", Usage: "with --index-from, use only indexes that a key of `FILE` has signed: a public key of cosign or openssl"},
 		&cli.BoolFlag{Name: "verify-index", Usage: "with --index-from, read the layers all the same, and fail if an index is not its layer's"},
 	}
 }
 
-func indexToFlag() cli.Flag {
-	return &cli.StringFlag{Name: "index-to", Usage: "store the indexes of layers that were read here at `PLACE`: referrers (of the image), or a repository"}
+// indexToFlags returns the flags of the commands that store indexes.
+func indexToFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "index-to", Usage: "store the indexes of layers that were read here at `PLACE`: referrers (of the image), or a repository"},
+		&cli.StringFlag{Name: "sign-key", Usage: "sign the indexes that are stored by the private key of `FILE`: of cosign (its password is COSIGN_PASSWORD) or openssl"},
+	}
 }
 
 // placeOf returns the place that a flag names; the referrers without it.
@@ -132,8 +141,11 @@ func placeOf(c *cli.Context, flag string) (indexes.Place, error) {
 // indexesFrom returns the indexes of --index-from, or nil.
 func indexesFrom(c *cli.Context) (*layers.Indexes, error) {
 	if c.String("index-from") == "" {
-		if c.Bool("verify-index") {
+		switch {
+		case c.Bool("verify-index"):
 			return nil, errors.New("--verify-index compares the indexes of --index-from: say that, too")
+		case typed(c, "index-key"):
+			return nil, errors.New("--index-key is for the indexes of --index-from: say that, too")
 		}
 		return nil, nil
 	}
@@ -141,7 +153,11 @@ func indexesFrom(c *cli.Context) (*layers.Indexes, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := indexes.NewReader(p, c.Bool("verify-index"), source.Options{Insecure: c.Bool("insecure")})
+	keys, err := indexKeys(c.String("index-key"))
+	if err != nil {
+		return nil, err
+	}
+	r := indexes.NewReader(p, keys, c.Bool("verify-index"), source.Options{Insecure: c.Bool("insecure")})
 	if all, ok := c.Context.Value(readersKey{}).(*[]*indexes.Reader); ok {
 		*all = append(*all, r)
 	}
@@ -175,22 +191,98 @@ func tellIndexes(commands []*cli.Command) {
 	}
 }
 
+// typed reports whether a flag is on the command line, and not only in the variable that stands for
+// it, which a job may set for other commands.
+func typed(c *cli.Context, flag string) bool {
+	s := c.String(flag)
+	return s != "" && s != os.Getenv("IMGCHECK_"+strings.ToUpper(strings.ReplaceAll(flag, "-", "_")))
+}
+
+// maxKeyFile bounds a file of keys, in bytes.
+const maxKeyFile = 1 << 20
+
+// indexKeys returns the public keys of --index-key, which has a file, or the keys themselves in one
+// line. It returns nil without the flag.
+func indexKeys(flag string) (*signature.Keys, error) {
+	if flag == "" {
+		return nil, nil
+	}
+	if keys, err := signature.ParseKeys(flag); err == nil {
+		return keys, nil
+	}
+	text, err := readKey(flag)
+	if err != nil {
+		return nil, fmt.Errorf("--index-key: %w", err)
+	}
+	keys, err := signature.ParseKeys(text)
+	if err != nil {
+		return nil, fmt.Errorf("--index-key %s: %w", flag, err)
+	}
+	return keys, nil
+}
+
+// readKey reads a file of keys.
+func readKey(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", source.PathError(err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
+	return string(b), err
+}
+
+// signerOf returns the private key of --sign-key, which has a file, or the key itself, as CI systems
+// have it in a variable. It returns nil without the flag.
+func signerOf(c *cli.Context) (*signature.Signer, error) {
+	flag := c.String("sign-key")
+	if flag == "" {
+		return nil, nil
+	}
+	text := flag
+	if strings.Contains(flag, "-----BEGIN") {
+		flag = "the key"
+	} else {
+		var err error
+		if text, err = readKey(flag); err != nil {
+			return nil, fmt.Errorf("--sign-key: %w", err)
+		}
+	}
+	s, err := signature.ParseSigner(text, os.Getenv("COSIGN_PASSWORD"))
+	if err != nil {
+		return nil, fmt.Errorf("--sign-key %s: %w", flag, err)
+	}
+	return s, nil
+}
+
 // indexStore stores the indexes of scanned images at a place. A nil one stores nothing.
-type indexStore struct{ place indexes.Place }
+type indexStore struct {
+	place indexes.Place
+	by    *signature.Signer // or nil
+}
+
+// indexPlaceOf returns the store of --index-to and --sign-key; the referrers without the former.
+func indexPlaceOf(c *cli.Context) (*indexStore, error) {
+	p, err := placeOf(c, "index-to")
+	if err != nil {
+		return nil, err
+	}
+	by, err := signerOf(c)
+	return &indexStore{p, by}, err
+}
 
 // indexStoreOf returns the store of --index-to, or nil.
 func indexStoreOf(c *cli.Context, cache *layers.Cache) (*indexStore, error) {
 	if c.String("index-to") == "" {
+		if typed(c, "sign-key") {
+			return nil, errors.New("--sign-key signs what --index-to stores: say that, too")
+		}
 		return nil, nil
 	}
 	if cache == nil {
 		return nil, errors.New("--index-to stores what is in the cache, and there is none: leave out --no-cache")
 	}
-	p, err := placeOf(c, "index-to")
-	if err != nil {
-		return nil, err
-	}
-	return &indexStore{p}, nil
+	return indexPlaceOf(c)
 }
 
 // store stores the indexes of an image that was scanned. The scan is done, so that an error is a
@@ -206,7 +298,7 @@ func (s *indexStore) store(c *cli.Context, ref string, o scan.Options) {
 		return
 	}
 	defer img.Close()
-	done, err := indexes.Push(c.Context, img, s.place, source.Options{Insecure: o.Layers.Insecure})
+	done, err := indexes.Push(c.Context, img, s.place, s.by, source.Options{Insecure: o.Layers.Insecure})
 	if err != nil {
 		say("no index is stored: " + err.Error())
 		return

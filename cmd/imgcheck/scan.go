@@ -49,7 +49,7 @@ func scanCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-fixes", Usage: "do not plan fixes"},
 			&cli.StringFlag{Name: "dockerfile", Usage: "name the lines of the Dockerfile `FILE` that the image is built from, if its provenance does not; of a directory, that of the Dockerfile that fits"},
 			templateFlag(), rulesFlag(), rootEnvFlag(),
-		}, manyFlags(), machineFlags(), policyFlags(), imageFlags(), indexFlags(), []cli.Flag{indexToFlag()})),
+		}, manyFlags(), machineFlags(), policyFlags(), imageFlags(), indexFlags(), indexToFlags())),
 		Action: func(c *cli.Context) error {
 			o, err := scanOptions(c)
 			if err != nil {

@@ -6,10 +6,11 @@
 // tagged by the layer's digest and the reader that made the index: images with one base
 // share it there, wherever they are.
 //
-// An index decides the verdict on an image. Nothing in it proves that it is the layer's, and
-// nothing here is signed: whoever may write to the place is believed. So referrers are taken
+// An index decides the verdict on an image, and nothing in it proves that it is the layer's. Without
+// a key whoever may write to the place is believed. So referrers are taken
 // from the image's own repository alone, where the same people could push another image, and
-// another repository only if the user names it. Everything that comes from either is hostile
+// another repository only if the user names it. With keys only artifacts are used that one of them
+// has signed (pkg/signature), wherever they are. Everything that comes from either is hostile
 // otherwise: [Reader] bounds an artifact before it reads it, verifies the digests, and refuses
 // what is of another layer, another image or another reader. The layer is read then.
 //

@@ -3,7 +3,10 @@ package indexes
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
@@ -27,6 +30,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/scan"
+	"github.com/imgcheck/imgcheck/pkg/signature"
 	"github.com/imgcheck/imgcheck/pkg/source"
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
@@ -90,7 +94,8 @@ func alone(t *testing.T) {
 type machine struct {
 	t     *testing.T
 	cache *layers.Cache
-	read  int64 // bytes of layers, in the last scan
+	signs *signature.Signer // what it pushes, or nil
+	read  int64             // bytes of layers, in the last scan
 }
 
 // newMachine returns a machine with an empty cache.
@@ -131,7 +136,7 @@ func (m *machine) push(ref string, p Place) *Pushed {
 		m.t.Fatal(err)
 	}
 	defer img.Close()
-	done, err := Push(m.t.Context(), img, p, source.Options{})
+	done, err := Push(m.t.Context(), img, p, m.signs, source.Options{})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -147,7 +152,7 @@ func place(t *testing.T, s string) Place {
 	return p
 }
 
-func reader(p Place, compare bool) *Reader { return NewReader(p, compare, source.Options{}) }
+func reader(p Place, compare bool) *Reader { return NewReader(p, nil, compare, source.Options{}) }
 
 // TestSecondMachine: a machine that has read nothing gets the report of one that has read the
 // layers, byte for byte, and fetches less than a hundredth of their bytes: from distribution's registry,
@@ -359,7 +364,7 @@ func newForger(t *testing.T, host, ref string) *forger {
 	return f
 }
 
-// TestForgedIsBelieved shows the limit that docs/index.md states, and that --verify-index finds
+// TestForgedIsBelieved shows the limit that docs/indexes.md states, and that --verify-index finds
 // such an index: one that has the right form says what its writer wants.
 func TestForgedIsBelieved(t *testing.T) {
 	alone(t)
@@ -385,6 +390,122 @@ func TestForgedIsBelieved(t *testing.T) {
 	}
 	if lines := strings.Join(compared.Lines(), "\n"); !strings.Contains(lines, "layer 3: its index of referrers in "+host+"/org/app is not the layer's") {
 		t.Errorf("it says %q", lines)
+	}
+}
+
+// newSigner returns a new private key.
+func newSigner(t *testing.T) *signature.Signer {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := signature.ParseSigner(string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestSigned: with a key only indexes are used that it has signed. A forged one beside them, or in
+// their place, changes nothing, and what was taken without a key is not used with one.
+func TestSigned(t *testing.T) {
+	alone(t)
+	mine, other := newSigner(t), newSigner(t)
+	for _, api := range []bool{true, false} {
+		host := server(t, api, nil)
+		ref := inRegistry(t, host, "org/app", testImage(t))
+		first := newMachine(t)
+		want := first.scan(ref, nil)
+		for _, p := range []Place{place(t, Referrers), place(t, host+"/org/indexes")} {
+			at := func(m *machine, by *signature.Signer) []string {
+				t.Helper()
+				r := NewReader(p, by.Keys(), false, source.Options{})
+				if got := m.scan(ref, r); got != want {
+					t.Errorf("%s: another report:\n%s", p, got)
+				}
+				return r.Lines()
+			}
+			first.signs = nil
+			first.push(ref, p)
+			second := newMachine(t)
+			second.scan(ref, reader(p, false))
+			lines := at(second, mine)
+			if second.read < bulk || len(lines) != 1 || !strings.HasSuffix(lines[0], " are refused, and the layers read: not signed") {
+				t.Errorf("%s, unsigned: %d bytes are read, it says %q", p, second.read, lines)
+			}
+			first.signs = other
+			if done := first.push(ref, p); done.New != 5 || done.There > 0 {
+				t.Errorf("%s: signs what it finds: %+v", p, done)
+			}
+			lines = at(newMachine(t), mine)
+			if len(lines) != 1 || !strings.HasSuffix(lines[0], ": not signed by the key "+mine.Keys().ID()+": the signature there is by another one, or wrong") {
+				t.Errorf("%s, signed by another: %q", p, lines)
+			}
+			first.signs = mine
+			if done := first.push(ref, p); done.New != 5 {
+				t.Errorf("%s: %+v", p, done)
+			}
+			if done := first.push(ref, p); done.There != 5 || done.New > 0 {
+				t.Errorf("%s: signed again: %+v", p, done)
+			}
+			third := newMachine(t)
+			lines = at(third, mine)
+			if third.read > 0 || len(lines) != 1 || !strings.HasSuffix(lines[0], ", signed by "+mine.Keys().ID()) {
+				t.Errorf("%s, signed: %d bytes are read, it says %q", p, third.read, lines)
+			}
+		}
+	}
+}
+
+// TestForgedIsRefused: an index of TestForgedIsBelieved is not used by who asks for a signature: neither
+// beside the signed ones, nor in a manifest in their place.
+func TestForgedIsRefused(t *testing.T) {
+	alone(t)
+	host := server(t, true, nil)
+	ref := inRegistry(t, host, "org/app", testImage(t))
+	f := newForger(t, host, ref)
+	honest := f.real.scan(ref, nil)
+	text, err := images.Text("ort-no-cudnn.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mended := string(text) + "-- 2/usr/lib/x86_64-linux-gnu/libcudnn.so.9 --\nelf x86_64 soname=libcudnn.so.9\n"
+	other := newForger(t, host, inRegistry(t, host, "org/other", imagetest.V1(t, mended)))
+	forged := f.blob(2, renamed(t, other.img.StoredIndex(2), other.img.Verified(2), f.img.Verified(2)))
+	f.put(f.img.Reader(), []v1.Descriptor{forged})
+	mine := newSigner(t)
+	f.real.signs = mine
+	indexes := place(t, host+"/org/indexes")
+	f.real.push(ref, place(t, Referrers))
+	f.real.push(ref, indexes)
+	repo, err := name.NewRepository(host + "/org/indexes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.to, err = source.NewArtifacts(repo, source.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	forged = f.blob(2, renamed(t, other.img.StoredIndex(2), other.img.Verified(2), f.img.Verified(2)))
+	m := v1.Manifest{ArtifactType: ArtifactType, Layers: []v1.Descriptor{forged}, Annotations: map[string]string{readerKey: f.img.Reader()}}
+	if _, err := f.to.Put(t.Context(), m, tag(f.img.Verified(2), f.img.Reader())); err != nil {
+		t.Fatal(err)
+	}
+	for p, used := range map[Place]string{place(t, Referrers): "5 of 5 layers", indexes: "4 of 5 layers"} {
+		r := NewReader(p, mine.Keys(), false, source.Options{})
+		if got := newMachine(t).scan(ref, r); got != honest {
+			t.Errorf("%s: the forger's report", p)
+		}
+		if lines := strings.Join(r.Lines(), "\n"); !strings.Contains(lines, used+" were not read") {
+			t.Errorf("%s: it says %q", p, lines)
+		}
+		if newMachine(t).scan(ref, reader(p, false)) == honest && p == indexes {
+			t.Errorf("%s: this forged index changes nothing", p)
+		}
 	}
 }
 
@@ -500,7 +621,7 @@ func TestParsePlace(t *testing.T) {
 			t.Errorf("%q: %v, %v", s, p, err)
 		}
 	}
-	if _, err := Push(context.Background(), layers.From(&source.Image{Ref: "oci:app"}, layers.Options{}), Place{}, source.Options{}); err == nil || !strings.HasPrefix(err.Error(), "oci:app: is not in a registry") {
+	if _, err := Push(context.Background(), layers.From(&source.Image{Ref: "oci:app"}, layers.Options{}), Place{}, nil, source.Options{}); err == nil || !strings.HasPrefix(err.Error(), "oci:app: is not in a registry") {
 		t.Errorf("%v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/signature"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
@@ -28,7 +29,10 @@ var ErrNotRead = errors.New("the cache has the index of none of its layers")
 // Push stores the indexes of the layers of an image at a place: those that the image's cache
 // has because this user has read the layers, not those of others. The same indexes give
 // the same artifact.
-func Push(ctx context.Context, img *layers.Image, p Place, o source.Options) (*Pushed, error) {
+//
+// Unless by is nil, it signs the artifacts that it stores. It signs none of somebody else: one that
+// by has not signed counts as none.
+func Push(ctx context.Context, img *layers.Image, p Place, by *signature.Signer, o source.Options) (*Pushed, error) {
 	repo, err := p.repository(img.Image, o.Insecure)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", img.Ref, err)
@@ -37,7 +41,7 @@ func Push(ctx context.Context, img *layers.Image, p Place, o source.Options) (*P
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{img: img, to: to, repo: repo, from: source.NewRepository(repo, o)}
+	w := &writer{img: img, by: by, to: to, repo: repo, from: source.NewRepository(repo, o)}
 	if p.repo == nil {
 		err = w.referrer(ctx)
 	} else {
@@ -56,6 +60,7 @@ func Push(ctx context.Context, img *layers.Image, p Place, o source.Options) (*P
 type writer struct {
 	Pushed
 	img  *layers.Image
+	by   *signature.Signer // or nil
 	to   *source.Artifacts
 	from *source.Repository
 	repo name.Repository
@@ -104,11 +109,45 @@ func (w *writer) manifest(list ...v1.Descriptor) v1.Manifest {
 	return v1.Manifest{ArtifactType: ArtifactType, Layers: list, Annotations: map[string]string{readerKey: w.img.Reader()}}
 }
 
+// signed reports whether an artifact is signed as this writer signs.
+func (w *writer) signed(ctx context.Context, artifact v1.Hash) (bool, error) {
+	if w.by == nil {
+		return true, nil
+	}
+	err := w.by.Keys().Check(ctx, w.from, artifact)
+	if errors.As(err, new(*signature.UnsignedError)) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// put stores the manifest of an artifact and signs it.
+func (w *writer) put(ctx context.Context, m v1.Manifest, tag string) (name.Digest, error) {
+	at, err := w.to.Put(ctx, m, tag)
+	if err != nil || w.by == nil {
+		return at, err
+	}
+	digest, err := v1.NewHash(at.DigestStr())
+	if err == nil {
+		err = w.by.Sign(ctx, w.from, w.to, digest)
+	}
+	return at, err
+}
+
 // referrer stores the indexes as one referrer of the image, unless referrers have them.
 func (w *writer) referrer(ctx context.Context) error {
-	list, err := referrers(ctx, w.from, w.img.Image, func(string, error) {})
+	all, err := referrers(ctx, w.from, w.img.Image, func(string, error) {})
 	if err != nil {
 		return err
+	}
+	var list []artifact
+	for _, a := range all {
+		switch ok, err := w.signed(ctx, a.digest); {
+		case err != nil:
+			return err
+		case ok:
+			list = append(list, a)
+		}
 	}
 	subject := v1.Descriptor{MediaType: w.img.MediaType, Size: int64(len(w.img.Manifest))}
 	if subject.Digest, err = v1.NewHash(w.img.Digest); err != nil {
@@ -135,7 +174,7 @@ func (w *writer) referrer(ctx context.Context) error {
 	}
 	m := w.manifest(blobs...)
 	m.Subject = &subject
-	at, err := w.to.Put(ctx, m, "")
+	at, err := w.put(ctx, m, "")
 	w.At = source.WrittenName(at.Name())
 	return err
 }
@@ -144,16 +183,19 @@ func (w *writer) referrer(ctx context.Context) error {
 func (w *writer) tagged(ctx context.Context) error {
 	w.At = source.WrittenName(w.repo.Name())
 	has := func(_ int, digest string) (bool, error) {
-		_, err := w.from.Head(ctx, w.repo.Tag(tag(digest, w.img.Reader())))
-		if errors.Is(err, fs.ErrNotExist) {
+		at, err := w.from.Head(ctx, w.repo.Tag(tag(digest, w.img.Reader())))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			return false, nil
+		case err != nil:
+			return false, err
 		}
-		return err == nil, err
+		return w.signed(ctx, at)
 	}
 	return w.each(has, func(i int, digest string, index []byte) error {
 		d, err := w.blob(ctx, i, digest, index)
 		if err == nil {
-			_, err = w.to.Put(ctx, w.manifest(d), tag(digest, w.img.Reader()))
+			_, err = w.put(ctx, w.manifest(d), tag(digest, w.img.Reader()))
 		}
 		return err
 	})

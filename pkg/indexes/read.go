@@ -16,6 +16,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/signature"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
@@ -23,32 +24,35 @@ import (
 // goroutines may use it.
 type Reader struct {
 	place   Place
+	keys    *signature.Keys // of which one must have signed an artifact; nil for any artifact
 	compare bool
 	options source.Options
 	repo    *source.Repository // of the place; nil for referrers
 
-	mu     sync.Mutex
-	lists  map[string]func() []artifact // of referrers, by repository and image
-	broken bool                         // the place's repository cannot be asked
-	used   map[string]map[int]bool      // layers, by image
-	origin map[string]string            // by image
-	of     map[string]int               // how many layers an image has
-	lines  map[string]bool
-	wrong  int // indexes that are not their layer's
+	mu      sync.Mutex
+	lists   map[string]func() []artifact // of referrers, by repository and image
+	broken  bool                         // the place's repository cannot be asked
+	used    map[string]map[int]bool      // layers, by image
+	origins map[string]string            // by image
+	of      map[string]int               // how many layers an image has
+	lines   map[string]bool
+	wrong   int // indexes that are not their layer's
 }
 
 // artifact is a manifest of indexes that was fetched.
 type artifact struct {
-	at string
+	at     string
+	digest v1.Hash
+	signed func() error // why its signature does not let it be used; nil if any artifact is used
 	v1.Manifest
 }
 
-// NewReader returns a reader of a place. With compare all layers are read, and compared with
-// their indexes.
-func NewReader(p Place, compare bool, o source.Options) *Reader {
+// NewReader returns a reader of a place. Unless keys is nil, only artifacts are used that one of
+// the keys has signed. With compare all layers are read, and compared with their indexes.
+func NewReader(p Place, keys *signature.Keys, compare bool, o source.Options) *Reader {
 	r := &Reader{
-		place: p, compare: compare, options: o,
-		lists: map[string]func() []artifact{}, used: map[string]map[int]bool{}, origin: map[string]string{}, of: map[string]int{}, lines: map[string]bool{},
+		place: p, keys: keys, compare: compare, options: o,
+		lists: map[string]func() []artifact{}, used: map[string]map[int]bool{}, origins: map[string]string{}, of: map[string]int{}, lines: map[string]bool{},
 	}
 	if p.repo != nil {
 		r.repo = source.NewRepository(*p.repo, o)
@@ -58,28 +62,34 @@ func NewReader(p Place, compare bool, o source.Options) *Reader {
 
 // Indexes returns the option by which images are read with the indexes of the place.
 func (r *Reader) Indexes() *layers.Indexes {
-	x := &layers.Indexes{Origin: r.place.origin, Layer: r.layer, Used: r.uses}
+	x := &layers.Indexes{Origin: r.origin, Layer: r.layer, Used: r.uses}
 	if r.compare {
 		x.Compared = r.compared
 	}
 	return x
 }
 
+// origin names those who are believed for an image: a place, and the keys. Indexes that were
+// taken without a key are others.
+func (r *Reader) origin(img *source.Image) string {
+	at := r.place.origin(img)
+	if at == "" || r.keys == nil {
+		return at
+	}
+	return at + ", signed by " + r.keys.ID()
+}
+
 // layer returns the index of a layer, or nil.
 func (r *Reader) layer(ctx context.Context, q layers.IndexRequest) *layers.Layer {
 	store, list := r.artifacts(ctx, q)
-	var older error
-	olderAt := ""
+	var older, unsigned error
+	olderAt, unsignedAt := "", ""
 	for _, a := range list {
 		d, ok := a.blob(q.Digest, q.Reader)
 		if !ok && r.repo == nil {
 			continue // a referrer without this layer
 		}
-		err := refused(d, q.Image.Layers[q.Layer], q.Digest, q.Reader)
-		var l *layers.Layer
-		if err == nil {
-			l, err = decode(ctx, store, d, q)
-		}
+		l, err := r.use(ctx, store, a, d, q)
 		switch {
 		case err == nil:
 			return l
@@ -87,14 +97,45 @@ func (r *Reader) layer(ctx context.Context, q layers.IndexRequest) *layers.Layer
 			return nil
 		case errors.As(err, new(olderError)):
 			older, olderAt = err, a.at
+		case errors.As(err, new(unsignedError)):
+			unsigned, unsignedAt = err, r.signedAt(a)
 		default:
 			r.refuse(q, a.at, err)
 		}
 	}
+	// One line of these stands for all layers.
 	if older != nil {
 		r.says(q.Image, fmt.Sprintf("the indexes at %s are refused", olderAt), older)
 	}
+	if unsigned != nil {
+		r.says(q.Image, fmt.Sprintf("the indexes at %s are refused, and the layers read", unsignedAt), unsigned)
+	}
 	return nil
+}
+
+// use returns the index of a blob of an artifact, or why it is refused.
+func (r *Reader) use(ctx context.Context, store source.Store, a artifact, d v1.Descriptor, q layers.IndexRequest) (*layers.Layer, error) {
+	if err := refused(d, q.Image.Layers[q.Layer], q.Digest, q.Reader); err != nil {
+		return nil, err
+	}
+	if a.signed != nil {
+		if err := a.signed(); err != nil {
+			return nil, unsignedError{err}
+		}
+	}
+	return decode(ctx, store, d, q)
+}
+
+// unsignedError is the error of an artifact without a signature that was asked for.
+type unsignedError struct{ error }
+
+// signedAt names an artifact whose signature was checked: by its repository if there is one for each
+// layer, so that one line stands for all.
+func (r *Reader) signedAt(a artifact) string {
+	if r.repo != nil {
+		return r.place.String()
+	}
+	return a.at
 }
 
 // blob returns the blob of an artifact for a layer: that of a reader if there is one.
@@ -165,6 +206,9 @@ func (r *Reader) artifacts(ctx context.Context, q layers.IndexRequest) (source.S
 			if err != nil && ctx.Err() == nil {
 				r.says(q.Image, "", err)
 			}
+			for i := range list {
+				r.asksForSignature(ctx, repo, &list[i])
+			}
 			return list
 		})
 		r.lists[key] = list
@@ -198,7 +242,16 @@ func (r *Reader) tagged(ctx context.Context, q layers.IndexRequest) []artifact {
 		r.refuse(q, source.WrittenName(at.Name()), err)
 		return nil
 	}
+	r.asksForSignature(ctx, r.repo, a)
 	return []artifact{*a}
+}
+
+// asksForSignature lets an artifact be used only if one of the keys has signed it. The registry is
+// asked once for an artifact, when an index of it would be used.
+func (r *Reader) asksForSignature(ctx context.Context, repo *source.Repository, a *artifact) {
+	if r.keys != nil {
+		a.signed = sync.OnceValue(func() error { return r.keys.Check(ctx, repo, a.digest) })
+	}
 }
 
 // referrers returns the artifacts of indexes that refer to an image. refuse is called with those
@@ -259,7 +312,11 @@ func parseArtifact(d *source.Document, at string) (*artifact, error) {
 	if m.ArtifactType != ArtifactType {
 		return nil, fmt.Errorf("its type is %q", plain.Name(m.ArtifactType))
 	}
-	return &artifact{at, *m}, nil
+	digest, _, err := v1.SHA256(bytes.NewReader(d.Raw))
+	if err != nil {
+		return nil, err
+	}
+	return &artifact{at: at, digest: digest, Manifest: *m}, nil
 }
 
 // refuse notes that an index is not used.
@@ -270,7 +327,7 @@ func (r *Reader) refuse(q layers.IndexRequest, at string, err error) {
 // says notes a line about the indexes of an image.
 func (r *Reader) says(img *source.Image, what string, err error) {
 	if what == "" {
-		what = "without indexes of " + r.place.origin(img)
+		what = "without indexes of " + r.origin(img)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -283,7 +340,7 @@ func (r *Reader) uses(img *source.Image, layer int) {
 	defer r.mu.Unlock()
 	if r.used[img.Ref] == nil {
 		r.used[img.Ref] = map[int]bool{}
-		r.origin[img.Ref], r.of[img.Ref] = r.place.origin(img), len(img.Layers)
+		r.origins[img.Ref], r.of[img.Ref] = r.origin(img), len(img.Layers)
 	}
 	r.used[img.Ref][layer] = true
 }
@@ -293,10 +350,10 @@ func (r *Reader) compared(img *source.Image, layer int, same bool) {
 	if same {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.lines[fmt.Sprintf("%s: layer %d: its index of %s is right", img.Ref, layer+1, r.place.origin(img))] = true
+		r.lines[fmt.Sprintf("%s: layer %d: its index of %s is right", img.Ref, layer+1, r.origin(img))] = true
 		return
 	}
-	r.says(img, fmt.Sprintf("layer %d", layer+1), fmt.Errorf("its index of %s is not the layer's", r.place.origin(img)))
+	r.says(img, fmt.Sprintf("layer %d", layer+1), fmt.Errorf("its index of %s is not the layer's", r.origin(img)))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wrong++
@@ -310,9 +367,9 @@ func (r *Reader) Lines() []string {
 	var list []string
 	for ref, layers := range r.used {
 		n, of := len(layers), r.of[ref]
-		text := fmt.Sprintf("%d of %d layers were not read: their indexes are those of %s", n, of, r.origin[ref])
+		text := fmt.Sprintf("%d of %d layers were not read: their indexes are those of %s", n, of, r.origins[ref])
 		if layers[-1] {
-			text = "the report was made with indexes of " + r.origin[ref] + " and kept"
+			text = "the report was made with indexes of " + r.origins[ref] + " and kept"
 		}
 		list = append(list, ref+": "+text)
 	}
