@@ -32,7 +32,8 @@ func indexCommand() *cli.Command {
 			"signature: --sign-key signs the indexes, and scan --index-key takes no others.\n\n" +
 			"Examples:\n" +
 			"   imgcheck index --push ghcr.io/org/app:1.0\n" +
-			"   imgcheck index --push --index-to ghcr.io/org/indexes --sign-key cosign.key ghcr.io/org/base:1.0\n" +
+			"   imgcheck index --push --index-to ghcr.io/org/indexes ghcr.io/org/base:1.0\n" +
+			"   imgcheck index --push --sign-key cosign.key ghcr.io/org/app:1.0\n" +
 			"   imgcheck scan --index-from referrers ghcr.io/org/app:1.0",
 		Flags: fromEnvironment(slices.Concat([]cli.Flag{
 			&cli.BoolFlag{Name: "push", Usage: "store the indexes: beside the image, or where --index-to says"},
