@@ -5,6 +5,9 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -22,8 +25,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/sync/errgroup"
@@ -210,7 +215,11 @@ func (n *node) shard(i int) *exec.Cmd {
 	cmd.Dir = n.mounts["/tmp"]
 	cmd.Env = []string{"PATH=/usr/local/bin", "HOME=" + n.mounts["/tmp"], "JOB_COMPLETION_INDEX=" + strconv.Itoa(i)}
 	for _, e := range c.Env {
-		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
+		value := e.Value
+		if dir, ok := n.mounts[value]; ok {
+			value = dir
+		}
+		cmd.Env = append(cmd.Env, e.Name+"="+value)
 	}
 	return cmd
 }
@@ -357,6 +366,129 @@ func TestFleet(t *testing.T) {
 	if set.Summary.Images != n || set.Summary.NotScanned != 1 || set.Summary.Failing < n/2 || len(set.Causes) == 0 {
 		t.Errorf("%+v, %d causes", set.Summary, len(set.Causes))
 	}
+}
+
+// TestFleetIndexes: shards take the indexes of layers from another registry than the images', and
+// fetch only layers that it does not have: those that the bases' builds have signed; and those
+// that shards before them have stored. The reports are the same.
+func TestFleetIndexes(t *testing.T) {
+	server, store := imagetest.Serve(t), imagetest.Serve(t)
+	registry := &holding{held: map[string]func(){}}
+	refs := pushFleet(t, server, server.Host, 20, 0)
+	list := filepath.Join(t.TempDir(), "list")
+	if err := os.WriteFile(list, []byte(strings.Join(refs, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// command runs a command in this process with an empty cache.
+	command := func(args ...string) string {
+		t.Helper()
+		t.Setenv("XDG_CACHE_HOME", t.TempDir())
+		var out, errs bytes.Buffer
+		if got := run(t.Context(), append([]string{"imgcheck"}, args...), &out, &errs); got != exitOK {
+			t.Fatalf("imgcheck %q: status %d: %s", args, got, errs.String())
+		}
+		return out.String()
+	}
+	// layers returns the number of layers that have been fetched: blobs that no config is.
+	configs := map[string]bool{}
+	blobs := map[string]int{}
+	for _, ref := range refs {
+		img, err := remote.Image(must(name.ParseReference(ref)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := img.Manifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		configs[m.Config.Digest.String()] = true
+		for _, l := range m.Layers {
+			blobs[l.Digest.String()]++
+		}
+	}
+	layers := func() (n int) {
+		for request, times := range server.Requests() {
+			if _, digest, ok := strings.Cut(request, "/blobs/"); ok && strings.HasPrefix(request, "GET ") && !configs[digest] {
+				n += times
+			}
+		}
+		return n
+	}
+	own := 0 // layers that one image alone has
+	for _, n := range blobs {
+		if n == 1 {
+			own++
+		}
+	}
+	// shards runs the shards with flags, and returns their merged report and the layers that they have
+	// fetched.
+	shards := func(flags ...string) (merged string, fetched int) {
+		t.Helper()
+		args := []string{"fleet", "-i", list, "--shards", "4", "--claim", "reports", "--image", "imgcheck", "--", "--no-fixes"}
+		job := newNode(t, command(append(args, flags...)...))
+		before := layers()
+		for i, status := range job.runShards(t, registry, []int{0, 1, 2, 3}, nil) {
+			if status != exitOK {
+				t.Errorf("%q: shard %d ended with %d", flags, i, status)
+			}
+		}
+		fetched = layers() - before
+		names, err := filepath.Glob(filepath.Join(job.mounts["/reports"], "*.json"))
+		if err != nil || len(names) != 4 {
+			t.Fatalf("%q: %d reports, %v", flags, len(names), err)
+		}
+		t.Logf("%q: %d layers", flags, fetched)
+		return command(append([]string{"fleet", "merge", "-f", "json"}, names...)...), fetched
+	}
+	want, all := shards()
+
+	signed, shared := store.Host+"/indexes/signed", store.Host+"/indexes/shared"
+	team, public := keyPair(t)
+	_, other := keyPair(t)
+	for _, ref := range refs[:10] { // each over another base
+		command("index", "--push", "--index-to", signed, "--sign-key", team, ref)
+	}
+	if got, n := shards("--index-from", signed, "--index-key", public); got != want || n != own-10 {
+		t.Errorf("with signed indexes %d layers of %d are fetched, want %d; the same report: %v", n, all, own-10, got == want)
+	}
+	if got, n := shards("--index-from", signed, "--index-key", other); got != want || n != all {
+		t.Errorf("with indexes that another key has signed %d layers of %d are fetched; the same report: %v", n, all, got == want)
+	}
+	if got, n := shards("--index-from", shared, "--index-to", shared); got != want || n > all {
+		t.Errorf("storing indexes, %d layers of %d are fetched; the same report: %v", n, all, got == want)
+	}
+	if got, n := shards("--index-from", shared, "--index-to", shared); got != want || n != 0 {
+		t.Errorf("after it %d layers are fetched; the same report: %v", n, got == want)
+	}
+}
+
+// keyPair returns the files of a new private key and of its public key.
+func keyPair(t *testing.T) (private, public string) {
+	t.Helper()
+	pub, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, f := range []struct {
+		name *string
+		kind string
+		der  []byte
+	}{{&private, "PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(key))}, {&public, "PUBLIC KEY", must(x509.MarshalPKIXPublicKey(pub))}} {
+		*f.name = filepath.Join(dir, strings.ReplaceAll(f.kind, " ", "-"))
+		if err := os.WriteFile(*f.name, pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return private, public
+}
+
+// must returns a value that has no error.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 // TestFleetWorkflow runs the shells of a workflow of GitHub: of each job of its matrix, one of which

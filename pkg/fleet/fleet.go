@@ -154,6 +154,9 @@ func (f *Fleet) check(kind string) error {
 	if !printable(strings.NewReplacer("\n", "", "\t", "", "\r", "").Replace(f.Policy)) {
 		return errors.New("the policy has characters that are no text")
 	}
+	if p := (&page{Fleet: f}); p.Stores() && p.says("--no-cache") {
+		return errors.New("--index-to stores indexes from the cache of a shard: leave out --no-cache")
+	}
 	for _, a := range f.Scan {
 		if !printable(a) || strings.Contains(a, "$(") || strings.Contains(a, "{{") {
 			return fmt.Errorf("%q: an argument must be text, and an engine would read $( and {{ in it", a)

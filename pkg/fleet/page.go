@@ -100,7 +100,7 @@ func (p *page) Args() []string {
 		config = path.Join(path.Dir(p.at.list), policyFile)
 	}
 	for _, own := range []string{"--config=" + config, "--timeout=" + shardTime, "--jobs=2", "--no-cache", "--quiet"} {
-		if name, _, _ := strings.Cut(own, "="); !p.says(name) {
+		if name, _, _ := strings.Cut(own, "="); !p.says(name) && (own != "--no-cache" || !p.Stores()) {
 			args = append(args, own)
 		}
 	}
@@ -123,6 +123,9 @@ const shardTime = "5h30m"
 func (p *page) says(flag string) bool {
 	return slices.ContainsFunc(p.Scan, func(a string) bool { return a == flag || strings.HasPrefix(a, flag+"=") })
 }
+
+// Stores reports whether the shards store indexes of layers, which they take from a cache.
+func (p *page) Stores() bool { return p.says("--index-to") }
 
 // Words returns the arguments of a shard as words of a shell.
 func (p *page) Words() ([]string, error) {
