@@ -22,7 +22,7 @@ import (
 // Signer is a private key.
 type Signer struct{ key crypto.Signer }
 
-// ParseSigner parses a private key as PEM: one that openssl writes (PKCS #8), or cosign's, for which
+// ParseSigner parses a private key as PEM: one that `openssl` writes (PKCS #8), or cosign's, for which
 // password is the one that it was encrypted with.
 func ParseSigner(text, password string) (*Signer, error) {
 	b, _ := pem.Decode([]byte(text))

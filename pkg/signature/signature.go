@@ -97,7 +97,7 @@ func (e *envelope) encoding() []byte {
 // Keys are public keys, any of which may have signed.
 type Keys struct{ list []crypto.PublicKey }
 
-// ParseKeys parses public keys: PEM, as cosign and openssl write it, or the same without its first
+// ParseKeys parses public keys: PEM, as cosign and `openssl` write it, or the same without its first
 // and last line, in one line; several are separated by commas there.
 func ParseKeys(text string) (*Keys, error) {
 	var k Keys
@@ -228,7 +228,7 @@ func (e *UnsignedError) Error() string {
 }
 
 // Check returns nil if the artifact with a digest has a signature by one of the keys, and an
-// [UnsignedError] if it has none. Another error says why it could not be told.
+// [UnsignedError] if it has none. Another error says why that is not known.
 func (k *Keys) Check(ctx context.Context, repo *source.Repository, artifact v1.Hash) error {
 	list, err := repo.Referrers(ctx, artifact)
 	if err != nil {
