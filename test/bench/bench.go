@@ -204,9 +204,9 @@ func measure(name string, args ...string) cost {
 	return c
 }
 
-// scan scans ref with programs as PATH.
-func (b *bench) scan(ref, cache, programs string) cost {
-	return measure("env", "PATH="+programs, b.imgcheck, "scan", ref, "--quiet", "--format", "json", "--output", os.DevNull, "--fail-on", "never", "--cache-dir", cache)
+// scan scans ref with programs as PATH, and with more flags.
+func (b *bench) scan(ref, cache, programs string, flags ...string) cost {
+	return measure("env", append([]string{"PATH=" + programs, b.imgcheck, "scan", ref, "--quiet", "--format", "json", "--output", os.DevNull, "--fail-on", "never", "--cache-dir", cache}, flags...)...)
 }
 
 func (b *bench) layout(img image) string     { return "oci:" + img.Dir }
@@ -217,13 +217,13 @@ func (b *bench) registry(name string) string { return b.host + "/" + name + ":1"
 const none = "/nonexistent"
 
 // cold scans with a cache that is empty at the start.
-func (b *bench) cold(ref, programs string) cost {
+func (b *bench) cold(ref, programs string, flags ...string) cost {
 	cache, err := os.MkdirTemp(b.dir, "cache-")
 	if err != nil {
 		return cost{err: err}
 	}
 	defer os.RemoveAll(cache)
-	return b.scan(ref, cache, programs)
+	return b.scan(ref, cache, programs, flags...)
 }
 
 // table measures and prints the lines.
@@ -253,6 +253,9 @@ func (b *bench) table(images map[string]image) error {
 		}
 	}
 	if err := b.cached(images, took[b.layout(gzip)]); err != nil {
+		return err
+	}
+	if err := b.indexed(images, took[b.registry("gzip")]); err != nil {
 		return err
 	}
 	for _, name := range []string{"quarter", "half", "double"} {
