@@ -364,6 +364,18 @@ func newForger(t *testing.T, host, ref string) *forger {
 	return f
 }
 
+// mended stores the index of a layer as it would be with the library that the image misses.
+func (f *forger) mended(host string) v1.Descriptor {
+	f.t.Helper()
+	text, err := images.Text("ort-no-cudnn.txtar")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	with := string(text) + "-- 2/usr/lib/x86_64-linux-gnu/libcudnn.so.9 --\nelf x86_64 soname=libcudnn.so.9\n"
+	other := newForger(f.t, host, inRegistry(f.t, host, "org/other", imagetest.V1(f.t, with)))
+	return f.blob(2, renamed(f.t, other.img.StoredIndex(2), other.img.Verified(2), f.img.Verified(2)))
+}
+
 // TestForgedIsBelieved shows the limit that docs/indexes.md states, and that --verify-index finds
 // such an index: one that has the right form says what its writer wants.
 func TestForgedIsBelieved(t *testing.T) {
@@ -372,14 +384,7 @@ func TestForgedIsBelieved(t *testing.T) {
 	ref := inRegistry(t, host, "org/app", testImage(t))
 	f := newForger(t, host, ref)
 	honest := f.real.scan(ref, nil)
-	text, err := images.Text("ort-no-cudnn.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The index of the layer as it would be with the library that is missed.
-	mended := string(text) + "-- 2/usr/lib/x86_64-linux-gnu/libcudnn.so.9 --\nelf x86_64 soname=libcudnn.so.9\n"
-	other := newForger(t, host, inRegistry(t, host, "org/other", imagetest.V1(t, mended)))
-	f.put(f.img.Reader(), []v1.Descriptor{f.blob(2, renamed(t, other.img.StoredIndex(2), other.img.Verified(2), f.img.Verified(2)))})
+	f.put(f.img.Reader(), []v1.Descriptor{f.mended(host)})
 	r := reader(place(t, Referrers), false)
 	if got := newMachine(t).scan(ref, r); got == honest {
 		t.Error("the index is not the forger's")
@@ -470,14 +475,7 @@ func TestForgedIsRefused(t *testing.T) {
 	ref := inRegistry(t, host, "org/app", testImage(t))
 	f := newForger(t, host, ref)
 	honest := f.real.scan(ref, nil)
-	text, err := images.Text("ort-no-cudnn.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mended := string(text) + "-- 2/usr/lib/x86_64-linux-gnu/libcudnn.so.9 --\nelf x86_64 soname=libcudnn.so.9\n"
-	other := newForger(t, host, inRegistry(t, host, "org/other", imagetest.V1(t, mended)))
-	forged := f.blob(2, renamed(t, other.img.StoredIndex(2), other.img.Verified(2), f.img.Verified(2)))
-	f.put(f.img.Reader(), []v1.Descriptor{forged})
+	f.put(f.img.Reader(), []v1.Descriptor{f.mended(host)})
 	mine := newSigner(t)
 	f.real.signs = mine
 	indexes := place(t, host+"/org/indexes")
@@ -490,7 +488,7 @@ func TestForgedIsRefused(t *testing.T) {
 	if f.to, err = source.NewArtifacts(repo, source.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	forged = f.blob(2, renamed(t, other.img.StoredIndex(2), other.img.Verified(2), f.img.Verified(2)))
+	forged := f.mended(host)
 	m := v1.Manifest{ArtifactType: ArtifactType, Layers: []v1.Descriptor{forged}, Annotations: map[string]string{readerKey: f.img.Reader()}}
 	if _, err := f.to.Put(t.Context(), m, tag(f.img.Verified(2), f.img.Reader())); err != nil {
 		t.Fatal(err)
