@@ -364,8 +364,8 @@ func newForger(t *testing.T, host, ref string) *forger {
 	return f
 }
 
-// mended stores the index of a layer as it would be with the library that the image misses.
-func (f *forger) mended(host string) v1.Descriptor {
+// completed stores the index of a layer as it would be with the library that the image misses.
+func (f *forger) completed(host string) v1.Descriptor {
 	f.t.Helper()
 	text, err := images.Text("ort-no-cudnn.txtar")
 	if err != nil {
@@ -384,7 +384,7 @@ func TestForgedIsBelieved(t *testing.T) {
 	ref := inRegistry(t, host, "org/app", testImage(t))
 	f := newForger(t, host, ref)
 	honest := f.real.scan(ref, nil)
-	f.put(f.img.Reader(), []v1.Descriptor{f.mended(host)})
+	f.put(f.img.Reader(), []v1.Descriptor{f.completed(host)})
 	r := reader(place(t, Referrers), false)
 	if got := newMachine(t).scan(ref, r); got == honest {
 		t.Error("the index is not the forger's")
@@ -475,7 +475,7 @@ func TestForgedIsRefused(t *testing.T) {
 	ref := inRegistry(t, host, "org/app", testImage(t))
 	f := newForger(t, host, ref)
 	honest := f.real.scan(ref, nil)
-	f.put(f.img.Reader(), []v1.Descriptor{f.mended(host)})
+	f.put(f.img.Reader(), []v1.Descriptor{f.completed(host)})
 	mine := newSigner(t)
 	f.real.signs = mine
 	indexes := place(t, host+"/org/indexes")
@@ -488,7 +488,7 @@ func TestForgedIsRefused(t *testing.T) {
 	if f.to, err = source.NewArtifacts(repo, source.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	forged := f.mended(host)
+	forged := f.completed(host)
 	m := v1.Manifest{ArtifactType: ArtifactType, Layers: []v1.Descriptor{forged}, Annotations: map[string]string{readerKey: f.img.Reader()}}
 	if _, err := f.to.Put(t.Context(), m, tag(f.img.Verified(2), f.img.Reader())); err != nil {
 		t.Fatal(err)
