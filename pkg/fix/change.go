@@ -30,7 +30,9 @@ func (m *maker) change(now *replay.Image, f *lint.Finding) *install {
 	e, _, found := now.FS.Lookup(c.Path)
 	switch {
 	case c.Does == "path":
-		return m.onPath(c.Path)
+		return m.onPath("PATH", c.Path)
+	case c.Does == "python-path":
+		return m.onPath("PYTHONPATH", c.Path)
 	case c.Does == "command":
 		return m.commanded(c.Path, strings.Fields(c.Target))
 	case c.Does == "python" && !found && m.pythonLike(c.Target) != "":
@@ -59,13 +61,19 @@ func (m *maker) change(now *replay.Image, f *lint.Finding) *install {
 	return i
 }
 
-// onPath returns the instruction that puts a directory first on PATH, or nil if the image sets none.
-func (m *maker) onPath(dir string) *install {
-	if getVar(environment(m.base), "PATH") == "" || !plainWord(dir) {
+// onPath returns the instruction that puts a directory first on PATH or PYTHONPATH, or nil if the
+// image sets no PATH. Without PYTHONPATH the directory is its whole value: Python takes an empty
+// element for the working directory.
+func (m *maker) onPath(variable, dir string) *install {
+	line, is := "ENV "+variable+"="+dir, getVar(environment(m.base), variable)
+	if !plainWord(dir) || is == "" && variable == "PATH" {
 		return nil
 	}
-	edit := packs.Edit{Variable: "PATH", Op: "prepend", Value: dir}
-	return &install{manager: "run", lines: []string{"ENV PATH=" + dir + ":$PATH"}, step: editStep("install", edit)}
+	if is != "" {
+		line += ":$" + variable
+	}
+	edit := packs.Edit{Variable: variable, Op: "prepend", Value: dir}
+	return &install{manager: "run", lines: []string{line}, step: editStep("install", edit)}
 }
 
 // commanded returns the instructions that replace a word of the image's command, or nil if it has no

@@ -74,7 +74,7 @@ func (p *planner) installed(ctx context.Context, own []*wheels) ([]install, stat
 // of the distribution, each of whose libraries is tried once.
 func (m *maker) installFor(now *replay.Image, f *lint.Finding, list []install, tried map[string]bool) *install {
 	for _, of := range []func(*replay.Image, *lint.Finding) *install{m.otherBuild, m.newPackage, m.repair, m.change} {
-		if i := of(now, f); i != nil && !i.wheels.conflicts(list) {
+		if i := of(now, f); i != nil && !i.wheels.conflicts(list) && !i.setsAgain(list) {
 			return i
 		}
 	}
@@ -93,6 +93,13 @@ func (m *maker) installFor(now *replay.Image, f *lint.Finding, list []install, t
 	i := m.packageFor(f)
 	tried[f.Library] = i != nil
 	return i
+}
+
+// setsAgain reports whether an installation sets a variable that one of the list sets: of two
+// instructions, the last would be the one that counts.
+func (i *install) setsAgain(list []install) bool {
+	v := i.step.Variable
+	return v != "" && slices.ContainsFunc(list, func(o install) bool { return o.step.Variable == v })
 }
 
 // withMore returns the packages of a list, and those of taken that make the image better by

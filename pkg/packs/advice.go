@@ -45,8 +45,8 @@ type Run struct {
 
 // RunKinds are the changes: to make a file executable, to end its lines as Unix does, to make a
 // link, to lead the link of a virtual environment to the image's Python of that release, to put a
-// directory first on PATH, and to replace a word of the command in ENTRYPOINT or CMD.
-var RunKinds = []string{"executable", "unix-lines", "link", "python", "path", "command"}
+// directory first on PATH or PYTHONPATH, and to replace a word of the command in ENTRYPOINT or CMD.
+var RunKinds = []string{"executable", "unix-lines", "link", "python", "path", "python-path", "command"}
 
 // Change returns how a fix changes a file, filled in; ok is false if it changes none, or a value
 // is not known.
