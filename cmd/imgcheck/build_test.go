@@ -46,6 +46,7 @@ type builder struct {
 	has     map[string]bool // packages that the lines have installed
 	index   string          // the last part of the address of pip's index
 	mamba   bool            // micromamba is mounted
+	staying []string        // directories of packages that pip installs other packages for
 }
 
 // build builds lines on an image, and returns the reference of the result.
@@ -708,7 +709,10 @@ func (b *builder) pip(python string, args []string) error {
 	}
 	build := func(name string) bool { return b.index != "" && strings.HasSuffix(name, "+"+b.index) }
 	isNew := func(name string) bool { r, _ := inventory.ParseRequirement(name); return packageModules[r.Name] != "" }
-	if len(names) == 0 || args[0] == "install" && !noDeps && !slices.ContainsFunc(names, build) && !slices.ContainsFunc(names, isNew) {
+	if args[0] == "install" && !noDeps {
+		names = b.withDependencies(names)
+	}
+	if len(names) == 0 || args[0] == "install" && !noDeps && !slices.ContainsFunc(names, build) && !slices.ContainsFunc(names, isNew) && !slices.ContainsFunc(names, b.stays) {
 		return fmt.Errorf("pip %q: want names, and install with --no-deps, but for other builds and new packages", args)
 	}
 	for _, name := range names {
@@ -726,6 +730,42 @@ func (b *builder) pip(python string, args []string) error {
 		}
 	}
 	return nil
+}
+
+// stays reports whether a requirement is met by the installed release of its package.
+func (b *builder) stays(requirement string) bool {
+	r, err := inventory.ParseRequirement(requirement)
+	info, has, _ := b.installed(r.Name)
+	ok, _ := pep440.Satisfies(has, r.Specifiers)
+	return err == nil && info != "" && ok
+}
+
+// withDependencies adds to requirements those of the packages that stay, also by their extras, which
+// the installed releases do not meet: pip installs what a package requires that it leaves alone.
+func (b *builder) withDependencies(names []string) []string {
+	for _, name := range names {
+		r, err := inventory.ParseRequirement(name)
+		info, _, _ := b.installed(r.Name)
+		if err != nil || !b.stays(name) {
+			continue
+		}
+		env := inventory.MarkerEnv{"platform_system": "Linux", "sys_platform": "linux", "platform_machine": "x86_64"}
+		if _, extra, ok := strings.Cut(name, "["); ok {
+			env["extra"], _, _ = strings.Cut(extra, "]")
+		}
+		b.staying = append(b.staying, path.Join(path.Dir(info), strings.ReplaceAll(r.Name, "-", "_"))+"/")
+		for line := range strings.Lines(b.text(info + "/METADATA")) {
+			needs, err := inventory.ParseRequirement(strings.TrimPrefix(strings.TrimSpace(line), "Requires-Dist: "))
+			if !strings.HasPrefix(line, "Requires-Dist: ") || err != nil {
+				continue
+			}
+			there, _, _ := b.installed(needs.Name)
+			if holds, _ := needs.Applies(env); holds && there != "" && !b.stays(needs.Name+needs.Specifiers) {
+				names = append(slices.Clone(names), needs.Name+needs.Specifiers)
+			}
+		}
+	}
+	return names
 }
 
 // distInfo matches the directory of a wheel's metadata: the site, the name and the version.
@@ -849,6 +889,12 @@ func (b *builder) wheel(requirement string, again bool) error {
 		put++
 	}
 	put += b.rebuild(site, r.Name)
+	if at := path.Join(site, r.Name, "version.py"); has != release && b.index == "" {
+		if m := versionLine.FindStringSubmatch(b.text(at)); m != nil {
+			text := strings.Replace(b.text(at), m[0], "__version__ = '"+release+m[1]+"'", 1)
+			b.put(at, imagetest.File{Data: text, Size: int64(len(text))})
+		}
+	}
 	if cuda, ok := strings.CutPrefix(b.index, "cu"); ok && len(cuda) == 3 {
 		text := fmt.Sprintf("__version__ = '%s+%s'\ncuda: Optional[str] = '%s.%s'\n", strings.TrimSuffix(release, "+"+b.index), b.index, cuda[:2], cuda[2:])
 		b.put(path.Join(site, r.Name, "version.py"), imagetest.File{Data: text, Size: int64(len(text))})
@@ -874,6 +920,9 @@ func (b *builder) wheel(requirement string, again bool) error {
 	}
 	return nil
 }
+
+// versionLine matches the line of a version.py that says the version, with its local part.
+var versionLine = regexp.MustCompile(`__version__ = '[^'+]*(\+[^']*)?'`)
 
 // record writes the RECORD of an installed release with the sizes of the files in this layer.
 func (b *builder) record(info string) {
@@ -920,10 +969,44 @@ func (b *builder) restore(info string, all bool) int {
 		} else if module, ok := strings.CutSuffix(path.Base(p), ".abi3.so"); ok {
 			l.Symbols = append(l.Symbols, imagetest.Symbol{Name: "PyInit_" + module, Defined: true, Type: elf.STT_FUNC})
 		}
+		if old := b.elf(p); all && old != nil && len(b.staying) > 0 {
+			l.Needed, l.Rpath, l.Runpath = old.Needed, old.Rpath, old.Runpath
+			l.Symbols = append(l.Symbols, b.bound(soname)...)
+		}
 		b.put(p, imagetest.File{ELF: l})
 		n++
 	}
 	return n
+}
+
+// elf returns the last ELF file that a layer has at a path, or nil.
+func (b *builder) elf(p string) *imagetest.ELF {
+	for _, l := range slices.Backward(b.image.Layers) {
+		for _, f := range l.Files {
+			if "/"+f.Name == p {
+				return f.ELF
+			}
+		}
+	}
+	return nil
+}
+
+// bound returns the symbols without versions that the files of staying packages need, if they need a
+// library: in the release that their packages require, it defines them.
+func (b *builder) bound(soname string) (list []imagetest.Symbol) {
+	for _, l := range b.image.Layers {
+		for _, f := range l.Files {
+			if f.ELF == nil || !slices.Contains(f.ELF.Needed, soname) || !slices.ContainsFunc(b.staying, func(dir string) bool { return strings.HasPrefix("/"+f.Name, dir) }) {
+				continue
+			}
+			for _, s := range f.ELF.Symbols {
+				if !s.Defined && s.Version == "" {
+					list = append(list, imagetest.Symbol{Name: s.Name, Defined: true, Type: s.Type})
+				}
+			}
+		}
+	}
+	return list
 }
 
 // otherPython matches the name of an extension module: its path without the tag, and the tag's end.
@@ -955,6 +1038,7 @@ var wheelReleases = map[string][]string{
 	"requests":               {"2.32.5"},
 	"setuptools":             {"80.9.0", "82.0.0"},
 	"transformers":           {"4.57.6"},
+	"jax-cuda12-plugin":      {"0.4.30", "0.4.35", "0.4.38"},
 	"jaxlib":                 {"0.4.30", "0.4.35", "0.4.38"},
 	"nvidia-cudnn-cu12":      {"8.9.7.29", "9.1.0.70", "9.10.2.21"},
 	"onnxruntime-gpu":        {"1.19.2"},
@@ -963,7 +1047,8 @@ var wheelReleases = map[string][]string{
 	"nvidia-cuda-cupti-cu11": {"11.7.101", "11.8.87"},
 	"nvidia-cuda-nvcc":       {"13.0.88"},
 	"nvidia-cuda-runtime":    {"13.0.96"},
-	"torch":                  {"2.5.1", "2.6.0"},
+	"tensorflow":             {"2.18.1", "2.19.1"},
+	"torch":                  {"2.5.1", "2.6.0", "2.8.0"},
 	"torchvision":            {"0.18.1", "0.21.0"},
 	"torchaudio":             {"2.3.1", "2.6.0", "2.8.0"},
 }

@@ -61,7 +61,7 @@ func (m *maker) otherBuild(now *replay.Image, f *lint.Finding) *install {
 func (m *maker) buildFile(p *inventory.Python, pkg *inventory.Package, release, local string) []file {
 	for _, b := range m.inventory.Builds {
 		if inventory.Normalize(b.Name) == pkg.Name && b.Dir == p.Sites[0] && path.Base(b.Path) == "version.py" {
-			version := release + "+" + local
+			version := strings.TrimSuffix(release+"+"+local, "+")
 			return []file{textFile(b.Path, fmt.Sprintf("__version__ = '%s'\ncuda = '%s'\n", version, packs.CudaOfBuild(version)))}
 		}
 	}

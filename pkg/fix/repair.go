@@ -78,7 +78,7 @@ func (m *maker) repair(now *replay.Image, f *lint.Finding) *install {
 			}
 			text, w.again = old.Name+"=="+old.Version, true
 			s.files = append(s.files, m.renewed(now, p, old, f, len(remove) > 0)...)
-		case f.Advice[0].Values["for"] == "" && m.isFramework(old.Name):
+		case f.Advice[0].Values["for"] == "" && (m.isFramework(old.Name) || f.Kind == packs.Symbol):
 			return nil // what is compiled against it would have to change too
 		case chosen(r.Specifiers) == "" || pinsOthers(old, f.Advice[0].Values["for"]) || m.neededAs(p, old, chosen(r.Specifiers)):
 			return nil

@@ -192,11 +192,7 @@ func plainWord(s string) bool { return s != "" && Shell(s) == s && !strings.Cont
 func addWheels(list []*wheels, w *wheels) []*wheels {
 	for _, o := range list {
 		if o.python == w.python && o.index == w.index && o.deps == w.deps {
-			for _, r := range w.requirements {
-				if !slices.Contains(o.requirements, r) {
-					o.requirements = append(o.requirements, r)
-				}
-			}
+			o.requirements = addRequirements(o.requirements, w.requirements)
 			for _, r := range w.remove {
 				if !slices.Contains(o.remove, r) {
 					o.remove = append(o.remove, r)
@@ -207,6 +203,20 @@ func addWheels(list []*wheels, w *wheels) []*wheels {
 		}
 	}
 	return append(list, w)
+}
+
+// addRequirements adds requirements to a list that do not have them. One with extras takes the place
+// of the same one without: jax[cuda12]==0.4.38 of jax==0.4.38.
+func addRequirements(list, more []string) []string {
+	list = addNew(slices.Clone(list), more...)
+	return slices.DeleteFunc(list, func(r string) bool {
+		name, _, _ := strings.Cut(r, "==")
+		return !strings.Contains(name, "[") && slices.ContainsFunc(list, func(o string) bool {
+			of, rest, extra := strings.Cut(o, "[")
+			_, version, _ := strings.Cut(rest, "]")
+			return extra && of == name && r == of+version
+		})
+	})
 }
 
 // instruction returns the RUN that installs wheels: with the environment's pip, else with uv,

@@ -162,6 +162,9 @@ func unmetFixes(pass *Pass, file string) []packs.Advice {
 func extensionFixes(pass *Pass, u replay.Unbound) []packs.Advice {
 	lib, other := frameworkLibrary(pass, u)
 	if other == "" {
+		if fitting := unmetFixes(pass, u.Path); len(fitting) > 0 {
+			return fitting
+		}
 		return pass.advice("torch-of-other-release", nil)
 	}
 	v := packs.Values{"wants": "0", "has": "1", "build": "TRUE", "library": path.Base(lib.Real()), "symbol": other}
