@@ -946,6 +946,13 @@ func (b *builder) record(info string) {
 // every one.
 func (b *builder) restore(info string, all bool) int {
 	n, files := 0, b.listed(info)
+	if m := distInfo.FindStringSubmatch(info); all && len(files) == 0 && m != nil && len(b.staying) > 0 {
+		for e := range b.fs.All() { // texts may leave RECORD out
+			if at := "/" + e.Path; e.Object != nil && strings.HasPrefix(at, path.Join(m[1], m[2])+"/") {
+				files[at] = e.Size
+			}
+		}
+	}
 	for _, p := range slices.Sorted(maps.Keys(files)) {
 		if !strings.Contains(path.Base(p), ".so") || slices.ContainsFunc(b.layer.Files, func(f imagetest.File) bool { return "/"+f.Name == p }) {
 			continue
