@@ -46,6 +46,7 @@ type builder struct {
 	has     map[string]bool // packages that the lines have installed
 	index   string          // the last part of the address of pip's index
 	mamba   bool            // micromamba is mounted
+	renew   bool            // pip installs another build of a release
 	staying []string        // directories of packages that pip installs other packages for
 }
 
@@ -329,7 +330,7 @@ func (b *builder) runs(flags, words []string, list bool) error {
 		if list {
 			return b.command(append([]string{"/usr/local/bin/uv"}, words[1:]...), "")
 		}
-		return b.run(strings.Replace(words[0], "/.uv ", "/usr/local/bin/uv ", 1))
+		return b.run(strings.ReplaceAll(words[0], "/.uv ", "/usr/local/bin/uv "))
 	}
 	if slices.Equal(flags, []string{"--mount=from=mambaorg/micromamba,source=/bin/micromamba,target=/.micromamba"}) && !list {
 		b.mamba = true
@@ -694,12 +695,19 @@ func (b *builder) pip(python string, args []string) error {
 	}
 	b.python = python
 	again, noDeps := slices.Contains(args, "--force-reinstall") || slices.Contains(args, "--reinstall"), slices.Contains(args, "--no-deps")
+	if tools := []string{"packaging", "setuptools", "wheel"}; slices.Equal(args[max(0, len(args)-len(tools)):], tools) {
+		return nil // no scan asks for them
+	}
+	b.renew = slices.Contains(args, "--find-links") || slices.Contains(args, "--no-build-isolation")
+	if b.renew && (!again || !noDeps || slices.Contains(args, "--find-links") != slices.Contains(args, "--only-binary")) {
+		return fmt.Errorf("pip %q: want the build alone, from a page no source", args)
+	}
 	var names []string
 	for i, a := range args[1:] {
 		switch {
-		case !strings.HasPrefix(a, "-") && args[i] != "--index-url":
+		case !strings.HasPrefix(a, "-") && !slices.Contains([]string{"--index-url", "--find-links", "--only-binary"}, args[i]):
 			names = append(names, a)
-		case !slices.Contains([]string{"--no-deps", "--no-cache", "--no-cache-dir", "--break-system-packages", "--force-reinstall", "--reinstall", "-y", "--index-url"}, a) && strings.HasPrefix(a, "-"):
+		case !slices.Contains([]string{"--no-deps", "--no-cache", "--no-cache-dir", "--break-system-packages", "--force-reinstall", "--reinstall", "-y", "--index-url", "--find-links", "--only-binary", "--no-build-isolation"}, a) && strings.HasPrefix(a, "-"):
 			return fmt.Errorf("pip: %s is not known", a)
 		}
 	}
@@ -881,7 +889,7 @@ func (b *builder) wheel(requirement string, again bool) error {
 		put++
 	}
 	for _, dir := range []string{info, fmt.Sprintf("%s/%s-%s.dist-info", site, strings.ReplaceAll(r.Name, "-", "_"), release)} {
-		put += b.restore(dir, has != release)
+		put += b.restore(dir, has != release || b.renew)
 	}
 	if at := path.Join(site, packageModules[r.Name], "__init__.py"); packageModules[r.Name] != "" {
 		const text = "def __getattr__(name):\n    return None\n" // it has what is asked for
@@ -946,7 +954,7 @@ func (b *builder) record(info string) {
 // every one.
 func (b *builder) restore(info string, all bool) int {
 	n, files := 0, b.listed(info)
-	if m := distInfo.FindStringSubmatch(info); all && len(files) == 0 && m != nil && len(b.staying) > 0 {
+	if m := distInfo.FindStringSubmatch(info); all && len(files) == 0 && m != nil && (b.renew || len(b.staying) > 0) {
 		for e := range b.fs.All() { // texts may leave RECORD out
 			if at := "/" + e.Path; e.Object != nil && strings.HasPrefix(at, path.Join(m[1], m[2])+"/") {
 				files[at] = e.Size
@@ -976,7 +984,7 @@ func (b *builder) restore(info string, all bool) int {
 		} else if module, ok := strings.CutSuffix(path.Base(p), ".abi3.so"); ok {
 			l.Symbols = append(l.Symbols, imagetest.Symbol{Name: "PyInit_" + module, Defined: true, Type: elf.STT_FUNC})
 		}
-		if old := b.elf(p); all && old != nil && len(b.staying) > 0 {
+		if old := b.elf(p); all && old != nil && (b.renew || len(b.staying) > 0) {
 			l.Needed, l.Rpath, l.Runpath = old.Needed, old.Rpath, old.Runpath
 			l.Symbols = append(l.Symbols, b.bound(soname)...)
 		}
@@ -1055,6 +1063,7 @@ var wheelReleases = map[string][]string{
 	"nvidia-cuda-nvcc":       {"13.0.88"},
 	"nvidia-cuda-runtime":    {"13.0.96"},
 	"tensorflow":             {"2.18.1", "2.19.1"},
+	"torch-scatter":          {"2.1.2+pt26cu124"},
 	"torch":                  {"2.5.1", "2.6.0", "2.8.0"},
 	"torchvision":            {"0.18.1", "0.21.0"},
 	"torchaudio":             {"2.3.1", "2.6.0", "2.8.0"},

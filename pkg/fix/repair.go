@@ -29,7 +29,7 @@ func (m *maker) repair(now *replay.Image, f *lint.Finding) *install {
 		return nil
 	}
 	reqs, remove, index, ok := f.Advice[0].Wheels()
-	if !ok || f.Advice[0].Pip.Deps {
+	if pip := f.Advice[0].Pip; !ok || pip.Deps || pip.Here || pip.Find != "" {
 		return nil
 	}
 	brought := f.Advice[0].Brought()

@@ -19,6 +19,8 @@ type wheels struct {
 	remove       []string // uninstalled before
 	again        bool     // some are installed already, in that release
 	deps         bool     // pip installs what they require as well
+	find         string   // the address of a page with links to them, or empty
+	here         bool     // their setup takes the build for what is installed
 }
 
 // wheelOf returns the wheel that has the library of a step in the directory of the step, in the
@@ -191,7 +193,7 @@ func plainWord(s string) bool { return s != "" && Shell(s) == s && !strings.Cont
 // addWheels adds wheels to those that the same command installs.
 func addWheels(list []*wheels, w *wheels) []*wheels {
 	for _, o := range list {
-		if o.python == w.python && o.index == w.index && o.deps == w.deps {
+		if o.python == w.python && o.index == w.index && o.deps == w.deps && o.find == w.find && o.here == w.here {
 			o.requirements = addRequirements(o.requirements, w.requirements)
 			for _, r := range w.remove {
 				if !slices.Contains(o.remove, r) {
@@ -235,6 +237,7 @@ func (m *maker) instruction(w *wheels, shell bool) string {
 		remove = []string{uv, "pip", "uninstall", "--python", w.python.Interpreter}
 		force = "--reinstall"
 	}
+	tools := slices.Clone(words) // for the setup of a package that pip builds
 	if !w.deps {
 		words = append(words, "--no-deps")
 	}
@@ -242,11 +245,17 @@ func (m *maker) instruction(w *wheels, shell bool) string {
 		words = append(words, force)
 	}
 	if m.external(w.python) {
-		words, remove = append(words, "--break-system-packages"), append(remove, "--break-system-packages")
+		words, remove, tools = append(words, "--break-system-packages"), append(remove, "--break-system-packages"), append(tools, "--break-system-packages")
 	}
 	remove = append(remove, w.remove...)
 	if w.index != "" {
 		words = append(words, "--index-url", w.index)
+	}
+	if w.find != "" {
+		words = append(words, "--only-binary", ":all:", "--find-links", w.find)
+	}
+	if w.here {
+		words = append(words, "--no-build-isolation")
 	}
 	words = append(words, slices.Sorted(slices.Values(w.requirements))...)
 	if !shell && len(w.remove) == 0 {
@@ -255,6 +264,9 @@ func (m *maker) instruction(w *wheels, shell bool) string {
 	line := commandLine(words)
 	if len(w.remove) > 0 {
 		line = commandLine(remove) + " && " + line
+	}
+	if w.here {
+		line = commandLine(append(tools, buildTools...)) + " && " + line
 	}
 	return "RUN " + mount + line
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/ianlancetaylor/demangle"
+	"github.com/imgcheck/imgcheck/internal/version"
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
@@ -161,7 +163,11 @@ func unmetFixes(pass *Pass, file string) []packs.Advice {
 // framework.
 func extensionFixes(pass *Pass, u replay.Unbound) []packs.Advice {
 	lib, other := frameworkLibrary(pass, u)
+	build := buildFixes(pass, u.Path)
 	if other == "" {
+		if len(build) > 0 {
+			return build
+		}
 		if fitting := unmetFixes(pass, u.Path); len(fitting) > 0 {
 			return fitting
 		}
@@ -171,7 +177,37 @@ func extensionFixes(pass *Pass, u replay.Unbound) []packs.Advice {
 	if strings.Contains(u.Symbol, "cxx11") {
 		v["wants"], v["has"], v["build"] = "1", "0", "FALSE"
 	}
-	return pass.advice("torch-of-other-abi", v)
+	return append(build, pass.advice("torch-of-other-abi", v)...)
+}
+
+// buildFixes returns the fix that installs the build of an extension's package for the installed
+// release of its framework, or none if the packs know no such build.
+func buildFixes(pass *Pass, file string) []packs.Advice {
+	p, pkg, wheels := pass.Packages.OwnerOf(file)
+	if pkg == nil || !packs.IsPEP440(pkg.Version) {
+		return nil
+	}
+	for _, row := range pass.Packs.ExtensionBuilds {
+		of := wheels[row.For]
+		if of == nil || !slices.Contains(row.Packages, inventory.Normalize(pkg.Name)) {
+			continue
+		}
+		installed := pass.Packages.Version(p, of)
+		release, build, _ := strings.Cut(installed, "+")
+		if cuda := pass.Packages.CudaBuild(p, of); build == "" && cuda != "" {
+			build = "cu" + strings.ReplaceAll(packs.Numbers(cuda, 2), ".", "")
+		}
+		if fits, err := version.Satisfies(release, row.Versions); err != nil || !fits || strings.Trim(release, "0123456789.") != "" || build == "" {
+			return nil // of no release of the framework, or of a build of another maker
+		}
+		v := packs.Values{"package": inventory.Normalize(pkg.Name), "version": pkg.Version, "framework": of.Name, "installed": installed}
+		if row.Page == "" {
+			return pass.advice("extension-from-setup", v)
+		}
+		v["page"] = packs.Fill(row.Page, packs.Values{"release": packs.Numbers(release, 2) + ".0", "build": build})
+		return pass.advice("extension-on-page", v)
+	}
+	return nil
 }
 
 // lastNumbers returns the release at the end of a symbol's name, such as 12.1 for

@@ -68,6 +68,11 @@ type Pip struct {
 	// Brings are files of the first wheel, below the directory of packages. With them the wheel
 	// may be one that the image does not have.
 	Brings []string `yaml:"brings"`
+	// Find is the address of a page with links to the wheels, for their build alone; or empty.
+	Find string `yaml:"find"`
+	// Here is set if the setup of the first package takes the build for the packages that are
+	// installed, or compiles it with them: pip's --no-build-isolation.
+	Here bool `yaml:"here"`
 	// Deps is set if pip also installs what the wheels require.
 	Deps bool `yaml:"deps"`
 }
@@ -85,6 +90,14 @@ func (a Advice) Wheels() (install, remove []string, index string, ok bool) {
 	unknown := func(s string) bool { return strings.ContainsAny(s, "{} ") }
 	ok = len(install) > 0 && !slices.ContainsFunc(slices.Concat(install, remove, []string{index}), unknown)
 	return install, remove, index, ok
+}
+
+// Page returns the address of the page that a fix takes wheels from, filled in, or "".
+func (a Advice) Page() string {
+	if a.Pip == nil {
+		return ""
+	}
+	return Fill(a.Pip.Find, a.Values)
 }
 
 // Brought returns the files that the first wheel of a fix brings, filled in.

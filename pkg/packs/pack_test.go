@@ -118,6 +118,8 @@ func TestBadPacks(t *testing.T) {
 		"carriers: [{family: cudnn, library: libcudnn.so}]":                                     "carrier \"cudnn\": needs a family, a library and sources",
 		"pairs: [{package: a, for: b, versions: {\"1\": \"2\"}, builds: ['c['], sources: [s]}]": "is not a pattern",
 		"cxx_namespaces: [{names: [at], sources: [s]}]":                                         "needs names, libraries and sources",
+		"extension_builds: [{packages: [a], for: torch, versions: '>=2'}]":                      "needs packages, what they are for, its versions and sources",
+		"extension_builds: [{packages: [a], for: torch, versions: two, sources: [s]}]":          "extension builds of [\"a\"]: versions: ",
 		"extension_hosts: [{match: torch, sources: [s]}]":                                       "needs a match, a why and sources",
 		"rules:\n- {id: cpu-build, severity: note, title: t, doc: d, sources: [s]}\ncpu_builds:\n- {package: a, effect: e, fix: f, severity: warning, sources: [s]}": "bad.yaml:4: cpu_builds: a row has the severity warning, and the rule cpu-build is note",
 

@@ -98,6 +98,28 @@ func (p *Pinned) validate() error {
 	return checkPatterns("pinned", slices.Concat(p.Packages, p.Requires))
 }
 
+// ExtensionBuild says how pip gets the build of packages for the release of a framework that is
+// installed: from a page with links, or from the setup of the package, which looks at the framework.
+type ExtensionBuild struct {
+	Packages []string `yaml:"packages"` // names, as PEP 503 writes them
+	For      string   `yaml:"for"`      // the framework
+	Versions string   `yaml:"versions"` // its releases, as PEP 440 specifiers
+	// Page is the address of the page; {release} is the framework's, X.Y.0, and {build} the local part
+	// of its version. It is empty for packages whose setup finds the build.
+	Page    string   `yaml:"page"`
+	Sources []string `yaml:"sources"`
+}
+
+func (b *ExtensionBuild) validate() error {
+	if len(b.Packages) == 0 || b.For == "" || b.Versions == "" || len(b.Sources) == 0 {
+		return fmt.Errorf("extension builds of %q: needs packages, what they are for, its versions and sources", b.Packages)
+	}
+	if _, err := version.Satisfies("1", b.Versions); err != nil {
+		return fmt.Errorf("extension builds of %q: versions: %w", b.Packages, err)
+	}
+	return nil
+}
+
 // MadeFor is a requirement of a package's releases on another package that their metadata
 // does not have.
 type MadeFor struct {

@@ -57,9 +57,11 @@ type Sections struct {
 	GPUWheels KnownList `yaml:"gpu_wheels"`
 	// ExtensionHosts are packages that extensions are compiled against, together with the
 	// system's CUDA.
-	ExtensionHosts KnownList  `yaml:"extension_hosts"`
-	LibraryDists   []*Dist    `yaml:"library_dists"`
-	MadeFor        []*MadeFor `yaml:"made_for"`
+	ExtensionHosts KnownList `yaml:"extension_hosts"`
+	// ExtensionBuilds say how pip gets the build of an extension for the installed framework.
+	ExtensionBuilds []*ExtensionBuild `yaml:"extension_builds"`
+	LibraryDists    []*Dist           `yaml:"library_dists"`
+	MadeFor         []*MadeFor        `yaml:"made_for"`
 	// CXXNamespaces are in the order in which a name with parts in several is looked up.
 	CXXNamespaces []*CXXNamespaces `yaml:"cxx_namespaces"`
 	// WheelDirs are directories below site-packages that hold the libraries of wheels.
