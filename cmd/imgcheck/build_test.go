@@ -1053,6 +1053,7 @@ var wheelReleases = map[string][]string{
 	"requests":               {"2.32.5"},
 	"setuptools":             {"80.9.0", "82.0.0"},
 	"transformers":           {"4.57.6"},
+	"ctranslate2":            {"4.4.0", "4.6.0"},
 	"jax-cuda12-plugin":      {"0.4.30", "0.4.35", "0.4.38"},
 	"jaxlib":                 {"0.4.30", "0.4.35", "0.4.38"},
 	"nvidia-cudnn-cu12":      {"8.9.7.29", "9.1.0.70", "9.10.2.21"},

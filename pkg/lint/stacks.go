@@ -82,9 +82,30 @@ func cudnnVersions(pass *Pass) []Finding {
 			"why": metadataRequires(pass, requirement), "installed": strings.Join(slices.Compact(versions), ", "), "cuda": pass.Packages.CudaFor(p, pkg, s),
 		})
 		f.Library, f.Family, f.Present = carrier.Library+"."+major, carrier.Family, present
+		if row := laterFor(pass, p, pkg, s, have); row != nil && requirement == "" {
+			f.Advice = append(pass.advice("release-for-cudnn", packs.Values{"package": pkg.Name, "fits": row.Versions, "cudnn": row.CUDNN}), f.Advice...)
+		}
 		list = append(list, f)
 	})
 	return list
+}
+
+// laterFor returns the row of the packs with later releases of a package, of the same major version
+// and for the same CUDA, that run with a copy of cuDNN in the image; or nil.
+func laterFor(pass *Pass, p *inventory.Python, pkg *inventory.Package, s *packs.Stack, have []found) *packs.Stack {
+	installed := packs.ParseRelease(pass.Packages.Version(p, pkg))
+	for _, row := range pass.Packs.Stacks {
+		least, ok := strings.CutPrefix(row.Versions, ">=")
+		least, _, _ = strings.Cut(least, ",")
+		of := packs.ParseRelease(least)
+		if row.Package != s.Package || row.Build != "" || row.CUDA != s.CUDA || row.CUDNN == "" || !ok || of == nil || installed == nil {
+			continue
+		}
+		if of[0] == installed[0] && installed.Before(of) && fitsAny(have, packs.ParseRelease(row.CUDNN)) {
+			return row
+		}
+	}
+	return nil
 }
 
 // cudaMajors returns a finding for each framework that opens, by name, CUDA libraries of a
