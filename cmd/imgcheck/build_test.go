@@ -47,6 +47,7 @@ type builder struct {
 	index   string          // the last part of the address of pip's index
 	mamba   bool            // micromamba is mounted
 	renew   bool            // pip installs another build of a release
+	made    string          // the directory that mkdir -p has made in this RUN
 	staying []string        // directories of packages that pip installs other packages for
 }
 
@@ -516,6 +517,9 @@ func (b *builder) command(words []string, to string) error {
 		return b.install("dnf", words[3:])
 	case command == "dnf clean all", command == "microdnf clean all":
 		return nil
+	case len(words) == 3 && strings.HasPrefix(command, "mkdir -p /"):
+		b.made = words[2]
+		return nil
 	case len(words) > 4 && words[1] == "-m" && words[2] == "pip":
 		return b.pip(words[0], words[3:])
 	case len(words) > 5 && path.Base(words[0]) == "uv" && words[1] == "pip" && slices.Contains(words, "--python"):
@@ -545,7 +549,7 @@ func (b *builder) clearStack(p string) error {
 func (b *builder) link(target, at string) error {
 	if e, _, ok := b.fs.Lookup(at); ok && e.IsDir() {
 		at = path.Join(at, path.Base(target))
-	} else if e, _, ok := b.fs.Lookup(path.Dir(at)); !ok || !e.IsDir() {
+	} else if e, _, ok := b.fs.Lookup(path.Dir(at)); path.Dir(at) != b.made && (!ok || !e.IsDir()) {
 		return fmt.Errorf("ln: there is no directory %s", path.Dir(at))
 	}
 	b.put(at, imagetest.File{Type: tar.TypeSymlink, Link: target, Mode: 0o777})

@@ -41,6 +41,9 @@ func (m *maker) change(now *replay.Image, f *lint.Finding) *install {
 		i.step.files = []file{linkFile(c.Path, python)}
 	case c.Does == "link" && !found && c.Target != "":
 		i.command = "ln -s " + Shell(c.Target) + " " + Shell(c.Path)
+		if dir := path.Dir(c.Path); !isThere(now, dir) {
+			i.command = "mkdir -p " + Shell(dir) + " && " + i.command
+		}
 		i.step.files = []file{linkFile(c.Path, c.Target)}
 	case !found || e.Type != layers.Regular:
 		return nil

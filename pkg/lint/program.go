@@ -114,6 +114,11 @@ func programFix(pass *Pass, e replay.Entry) (clause string, v packs.Values) {
 		return clause, v
 	}
 	if name := e.Values["name"]; e.Problem == "not-there" && e.Path != "" && name != e.Name {
+		env, old := path.Dir(path.Dir(e.Path)), path.Dir(path.Dir(name))
+		_, _, there := pass.Image.FS.Lstat(old)
+		if pass.Image.IsFile(env+"/pyvenv.cfg") && pass.Image.IsFile(path.Join(path.Dir(e.Path), path.Base(name))) && path.Base(path.Dir(name)) == "bin" && !there {
+			return "first-line-moved", packs.Values{"env": env, "old": old}
+		}
 		return "first-line", packs.Values{"script": e.Path, "name": name}
 	}
 	return "correct", nil
