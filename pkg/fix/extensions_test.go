@@ -31,10 +31,7 @@ func TestExtensionBuild(t *testing.T) {
 			text = strings.Replace(text, "\n-- ", "\nlayer 5 RUN pip install torch\n-- ", 1)
 		}
 		p := plan(t, text, Options{})
-		lines := ""
-		if p.Snippet != nil {
-			lines = strings.NewReplacer(`","`, " ", `"]`, "", "'", "").Replace(strings.Join(p.Snippet.Lines, "\n")) + "\n"
-		}
+		lines := plainLines(p)
 		if tt.want == "" && lines != "" || !strings.HasSuffix(lines, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, lines, tt.want)
 		}

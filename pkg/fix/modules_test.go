@@ -33,12 +33,17 @@ func TestNewPackage(t *testing.T) {
 		{"a module of no known package", image("plugs", ""), ""},
 	} {
 		p := plan(t, tt.text, Options{})
-		lines := ""
-		if p.Snippet != nil {
-			lines = strings.NewReplacer(`","`, " ", `"]`, "", "'", "").Replace(strings.Join(p.Snippet.Lines, "\n")) + "\n"
-		}
+		lines := plainLines(p)
 		if tt.want == "" && lines != "" || !strings.Contains(lines, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, lines, tt.want)
 		}
 	}
+}
+
+// plainLines returns the lines of a plan's snippet as words for a shell without quotes.
+func plainLines(p *Plan) string {
+	if p.Snippet == nil {
+		return ""
+	}
+	return strings.NewReplacer(`","`, " ", `"]`, "", "'", "").Replace(strings.Join(p.Snippet.Lines, "\n")) + "\n"
 }

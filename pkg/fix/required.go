@@ -118,9 +118,14 @@ func (m *maker) anew(p *inventory.Python, pkg *inventory.Package) (list []file) 
 // compiledFor reports whether a file of a Python's packages that needs a library of a package may
 // need it in its installed release: the file is of no package that is made for the release to.
 func (m *maker) compiledFor(p *inventory.Python, pkg *inventory.Package, to string) bool {
-	own := map[string]bool{}
-	for _, at := range m.libraries(p, pkg) {
-		own[path.Base(at)] = true
+	own := map[string]bool{} // by their names, without the limit of libraries
+	for at := range pkg.Files {
+		own[path.Base(at)] = sharedObject.MatchString(at)
+	}
+	for e := range m.base.FS.All() {
+		if e.Object != nil && ownDir(p, pkg, "/"+e.Path) {
+			own[path.Base(e.Path)] = true
+		}
 	}
 	for e := range m.base.FS.All() {
 		at := "/" + e.Path

@@ -38,10 +38,7 @@ func TestAsRequired(t *testing.T) {
 		{"a build that PyPI does not have", ofIndex(image(broken)), ""},
 	} {
 		p := plan(t, tt.text, Options{})
-		lines := ""
-		if p.Snippet != nil {
-			lines = strings.NewReplacer(`","`, " ", `"]`, "", "'", "").Replace(strings.Join(p.Snippet.Lines, "\n")) + "\n"
-		}
+		lines := plainLines(p)
 		if tt.want == "" && lines != "" || !strings.HasSuffix(lines, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, lines, tt.want)
 		}
