@@ -982,6 +982,9 @@ func (r *reducer) process(i int32) {
 		}
 		end := at + len(name)
 		call := end < len(text) && text[end] == '(' || l.kind == decorator
+		if call && fn >= 0 && string(name) == "locals" {
+			r.keepLocals(fn)
+		}
 		if at > 0 && text[at-1] == '.' {
 			if call && (fn < 0 || r.lines[fn].live == full) {
 				r.useMethod(name)
@@ -991,6 +994,15 @@ func (r *reducer) process(i int32) {
 		r.use(name, fn, call, w)
 		return true
 	})
+}
+
+// keepLocals keeps the assignments of a function that hands on its variables.
+func (r *reducer) keepLocals(fn int32) {
+	for i := fn + 1; i < r.lines[fn].after; i++ {
+		if l := &r.lines[i]; l.fn == fn && l.flags&assigns != 0 {
+			r.keep(i, full)
+		}
+	}
 }
 
 // weight says how much a value matters.
