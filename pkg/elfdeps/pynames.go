@@ -60,8 +60,15 @@ func (p *reader) finishModules() {
 			c.own = "." + own + "." + own + "."
 		}
 	}
+	var data [][]byte
 	for _, a := range areas {
 		c.look(p.w.head[a.off:a.end])
+		data = append(data, p.w.head[min((a.off+3)&^3, a.end):a.end])
+	}
+	if c.cython {
+		for _, s := range cythonStrings(data) {
+			c.takeString(s)
+		}
 	}
 	c.out.Idents = slices.DeleteFunc(c.out.Idents, func(s string) bool {
 		return !ok || s == own || !c.cython && (s[0] != '_' || s[1] == '_') && !strings.HasSuffix(s, string(mypycMark))
@@ -110,10 +117,15 @@ func (c *moduleNames) look(b []byte) {
 		if i < 0 {
 			return
 		}
-		if i > 1 && i <= maxNamedLen {
-			c.take(b[:i])
-		}
+		c.takeString(b[:i])
 		b = b[i+1:]
+	}
+}
+
+// takeString keeps a string of the data, if it has the length of a name.
+func (c *moduleNames) takeString(s []byte) {
+	if len(s) > 1 && len(s) <= maxNamedLen {
+		c.take(s)
 	}
 }
 
