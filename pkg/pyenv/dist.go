@@ -114,6 +114,27 @@ func (f *finder) topLevel(d Distribution) []string {
 	return topLevelNames(names)
 }
 
+// Extensions returns the dotted names of the extension modules that the RECORD of a distribution
+// lists, whether they are there or not, in its order. It returns nil if there is no RECORD, or
+// its text is not known.
+func (in *Interpreter) Extensions(d Distribution) []string {
+	text, there, kept := in.find.read(d.Dir + "/RECORD")
+	if !there || !kept {
+		return nil
+	}
+	var names []string
+	for line := range strings.Lines(string(text[:min(len(text), maxRecord)])) {
+		file, _, _ := strings.Cut(line, ",")
+		dir, base := path.Split(file)
+		name, suffix, _ := strings.Cut(base, ".")
+		if !strings.HasSuffix("."+suffix, ".so") || strings.HasPrefix(name, "lib") || strings.Contains(dir, ".") {
+			continue
+		}
+		names = append(names, strings.ReplaceAll(dir, "/", ".")+name)
+	}
+	return names
+}
+
 // maxRequires limits the requirements of a distribution.
 const maxRequires = 1 << 12
 

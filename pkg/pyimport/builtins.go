@@ -73,9 +73,9 @@ var builtinFunctions map[string]func(*Run, *args) value
 
 func init() {
 	constructors = map[string]func(*Run, *args) value{
-		"bool": func(_ *Run, a *args) value {
+		"bool": func(r *Run, a *args) value {
 			v, ok := a.get(0, "")
-			is, known := truth(v)
+			is, known := r.truth(v)
 			if ok && !known {
 				return unknownf("a truth")
 			}
@@ -176,7 +176,7 @@ func init() {
 				if a.pos[0] != nil {
 					v = r.call(a.pos[0], &args{pos: []value{item}})
 				}
-				is, known := truth(v)
+				is, known := r.truth(v)
 				if !known {
 					l.open = true
 				} else if is {
@@ -602,7 +602,7 @@ func (r *Run) allOf(a *args, want bool) value {
 	items, more := r.iterate(v)
 	known := more == ""
 	for _, item := range items {
-		is, k := truth(item)
+		is, k := r.truth(item)
 		if k && is == want {
 			return want
 		}

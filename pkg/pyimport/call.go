@@ -1,6 +1,8 @@
 package pyimport
 
 import (
+	"fmt"
+
 	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
 
@@ -171,7 +173,7 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 		return unknownf("the result of %s, %s", f.name, f.lazy)
 	}
 	if r.depth >= maxDepth {
-		r.note("calls more than " + "80 deep")
+		r.note(fmt.Sprintf("calls more than %d deep", maxDepth))
 		return unknownf("the result of %s", f.name)
 	}
 	if r.branch.depth() > maxForks {

@@ -112,7 +112,7 @@ func (r *Run) execIf(s *pysource.If) flow {
 	if r.raised != nil || r.stop != "" {
 		return next
 	}
-	is, known := truth(v)
+	is, known := r.truth(v)
 	switch {
 	case !known:
 		return r.either(exprText(s.Cond), func() flow { return r.block(s.Body) }, func() flow { return r.block(s.Else) })
@@ -143,7 +143,7 @@ func (r *Run) execWhile(s *pysource.While) flow {
 		if r.raised != nil || r.stop != "" {
 			return next
 		}
-		is, known := truth(v)
+		is, known := r.truth(v)
 		if !known {
 			r.either(exprText(s.Cond), func() flow { return loopFlow(r.block(s.Body)) }, func() flow { return next })
 			return next
@@ -300,7 +300,7 @@ func (r *Run) exit(ctx value, e *exception) bool {
 // execAssert executes an assert statement.
 func (r *Run) execAssert(s *pysource.Assert) {
 	v := r.eval(s.Cond)
-	is, known := truth(v)
+	is, known := r.truth(v)
 	if r.raised != nil || is || !known {
 		return
 	}

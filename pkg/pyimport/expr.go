@@ -48,7 +48,7 @@ func (r *Run) eval(x pysource.Expr) value {
 	case *pysource.BoolOp:
 		return r.boolOp(x.Op == "and", x.Values)
 	case *pysource.Unary:
-		return unary(x.Op, r.eval(x.Value))
+		return r.unary(x.Op, r.eval(x.Value))
 	case *pysource.Compare:
 		return r.compare(x)
 	case *pysource.IfExp:
@@ -190,6 +190,7 @@ func (r *Run) fstring(x *pysource.FString) value {
 		b.WriteString(t)
 	}
 	if why != nil {
+		why.text = b.String()
 		return why
 	}
 	return b.String()
@@ -203,7 +204,7 @@ func (r *Run) boolOp(and bool, list []pysource.Expr) value {
 		if r.raised != nil || r.stop != "" {
 			return v
 		}
-		is, known := truth(v)
+		is, known := r.truth(v)
 		if !known {
 			if i+1 < len(list) {
 				return r.boolRest(and, v, x, list[i+1:])
@@ -225,7 +226,7 @@ func (r *Run) boolRest(and bool, v value, x pysource.Expr, rest []pysource.Expr)
 		why = "not (" + why + ")"
 	}
 	r.either(why, func() flow { w = r.boolOp(and, rest); return next }, func() flow { return next })
-	is, known := truth(w)
+	is, known := r.truth(w)
 	if known && is != and { // unknown and False is not true
 		return &falsy{and: and}
 	}
@@ -242,7 +243,7 @@ func (r *Run) ifExp(x *pysource.IfExp) value {
 	if r.raised != nil || r.stop != "" {
 		return v
 	}
-	is, known := truth(v)
+	is, known := r.truth(v)
 	switch {
 	case !known:
 		var a, b value
@@ -424,7 +425,7 @@ func (c *comp) run(fors []pysource.CompFor) {
 // passes evaluates the conditions of a comprehension.
 func (c *comp) passes(ifs []pysource.Expr) bool {
 	for _, x := range ifs {
-		is, known := truth(c.r.eval(x))
+		is, known := c.r.truth(c.r.eval(x))
 		if !known {
 			c.why = "depends on " + exprText(x)
 			return false

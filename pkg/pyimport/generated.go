@@ -29,6 +29,13 @@ func atStart(names []string, cython bool) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(late, name) })
 }
 
+// unpackers returns those of the identifiers of a Cython module that are modules with a function
+// decompress: it unpacks its strings by one of them (__Pyx_DecompressString in
+// Cython/Utility/StringTools.c).
+func unpackers(idents []string) []string {
+	return slices.DeleteFunc(slices.Clone(idents), func(name string) bool { return name != "zlib" && name != "bz2" })
+}
+
 // numpyAPI are the modules that import_array of NumPy's header imports
 // (numpy/__multiarray_api.h), of NumPy 2 and 1: libraries call it when they are initialized.
 var numpyAPI = []string{"numpy._core._multiarray_umath", "numpy.core._multiarray_umath"}

@@ -437,6 +437,9 @@ func (r *Run) loadExtension(m *module, file string) {
 		if !strings.HasPrefix(file, r.in.StdLib+"/") {
 			r.extensions = append(r.extensions, m)
 		}
+		if m.name == "torch._C" {
+			r.torchParts(m, file)
+		}
 		r.extensionImports(m, file)
 		r.numpyImports()
 		return
@@ -478,6 +481,9 @@ func (r *Run) extensionImports(m *module, file string) {
 		names = append(names, r.supports(o.Modules.Idents)...)
 		known = len(names)
 		cython = isCython(o.Modules)
+		if cython && slices.Contains(o.Modules.Idents, "decompress") {
+			names = append(names, unpackers(o.Modules.Idents)...)
+		}
 		if cython {
 			names = append(names, r.required(m, o.Modules.Idents)...)
 			known = len(names)

@@ -113,8 +113,6 @@ func init() {
 		"get_data":      notKnown("get_data"),
 		"find_loader":   notKnown("find_loader"),
 	})
-	functions("packaging.version", map[string]func(*Run, *args) value{"parse": makeVersion})
-	classModel("packaging.version", "Version", func(r *Run, _ *class, a *args) value { return makeVersion(r, a) })
 	for _, mod := range []string{"distutils.version", "setuptools._distutils.version"} {
 		for _, name := range []string{"LooseVersion", "StrictVersion"} {
 			classModel(mod, name, func(r *Run, _ *class, a *args) value { return makeVersion(r, a) })

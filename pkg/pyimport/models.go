@@ -15,8 +15,8 @@ func modelsOf(name string) map[string]model {
 	if m, ok := models[name]; ok {
 		return m
 	}
-	if strings.HasSuffix(name, ".packaging.version") {
-		return models["packaging.version"]
+	if _, part, ok := strings.Cut(name, ".packaging."); ok {
+		return models["packaging."+part]
 	}
 	return nil
 }

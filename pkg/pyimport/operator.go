@@ -442,10 +442,23 @@ func (r *Run) setOp(op string, x, y *set) value {
 	return unknownf("a set")
 }
 
+// truth returns whether an object is true, which its __bool__ says if it has one.
+func (r *Run) truth(v value) (is, known bool) {
+	i, ok := v.(*instance)
+	if !ok || !i.of.known() {
+		return truth(v)
+	}
+	f, ok := i.of.find("__bool__")
+	if !ok {
+		return truth(v)
+	}
+	return truth(r.call(f, &args{pos: []value{i}}))
+}
+
 // unary evaluates not, -, + and ~.
-func unary(op string, v value) value {
+func (r *Run) unary(op string, v value) value {
 	if op == "not" {
-		is, known := truth(v)
+		is, known := r.truth(v)
 		if !known {
 			if u := because(v); u != nil {
 				return u

@@ -59,3 +59,25 @@ func modulesOf(d pyenv.Distribution) []string {
 	}
 	return d.TopLevel
 }
+
+// recorded reports whether a distribution that has a top-level module lists, in its RECORD, an
+// extension module of a dotted name below it.
+func (r *Run) recorded(name string) bool {
+	root, _, _ := strings.Cut(name, ".")
+	modules, ok := r.records[root]
+	if !ok {
+		modules = map[string]bool{}
+		for _, d := range r.in.Distributions() {
+			if slices.Contains(modulesOf(d), root) {
+				for _, m := range r.in.Extensions(d) {
+					modules[m] = true
+				}
+			}
+		}
+		if r.records == nil {
+			r.records = map[string]map[string]bool{}
+		}
+		r.records[root] = modules
+	}
+	return modules[name]
+}

@@ -95,11 +95,14 @@ func (r *Run) fromOwn(n *Node, f *Failure, lacks string) bool {
 }
 
 // lost reports whether a module that is not there was lost: an extension module of its package
-// names it, and the package's own source imports it at its top level, or a second extension
-// module of Cython in the package names it.
+// names it, and the package's RECORD lists it as an extension module, or its own source imports it
+// at its top level, or a second extension module of Cython in the package names it.
 func (r *Run) lost(name string) bool {
 	pkg, last, dotted := cutLast(name)
 	own, _, _ := cutLast(r.node.Name)
+	if root, _, _ := strings.Cut(own, "."); root != "" && strings.HasPrefix(name, root+".") && r.recorded(name) {
+		return true
+	}
 	v, _ := r.modules.get(pkg)
 	m, ok := v.(*module)
 	if !dotted || pkg != own || !ok || m.extension || m.file == "" {

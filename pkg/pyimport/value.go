@@ -16,7 +16,8 @@ type (
 	// byteText is a bytes object.
 	byteText string
 	// unknown is a value that cannot be known, and the reason.
-	unknown struct{ why string }
+	// text is the known part of a string, with … for the rest; "" if nothing is known.
+	unknown struct{ why, text string }
 	// tuple is a tuple, or a struct sequence such as sys.version_info if fields is set.
 	tuple struct {
 		items  []value
@@ -116,7 +117,9 @@ func truth(v value) (is, known bool) {
 		return true, !v.of.has("__bool__") && !v.of.has("__len__") && v.of.known()
 	case *falsy:
 		return !v.and, true
-	case *filePath, *library, *environ, *match, *moduleDict, *fileObject:
+	case *specifiers:
+		return v.text != "", true
+	case *requirement, *filePath, *library, *environ, *match, *moduleDict, *fileObject:
 		return true, true
 	}
 	return false, false
@@ -353,6 +356,10 @@ func str(v value) (text string, known bool) {
 	case *instance:
 		if e := v.exc; e != nil {
 			return e.text, !e.vague
+		}
+	case *unknown:
+		if v.text != "" {
+			return v.text, false
 		}
 	}
 	return repr(v)

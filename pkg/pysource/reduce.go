@@ -2,6 +2,7 @@ package pysource
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"sync"
 	"unicode/utf8"
@@ -133,7 +134,12 @@ func (r *reducer) reduce(src []byte) []byte {
 	r.bindModule()
 	r.findHot()
 	for i := range r.lines {
-		if l := &r.lines[i]; l.fn < 0 && r.runs(int32(i), l) {
+		l := &r.lines[i]
+		switch {
+		case l.fn >= 0:
+		case l.flags&assigns != 0 && isBuild(r.bytesOf(l)):
+			r.decide(int32(i), matters)
+		case r.runs(int32(i), l):
 			r.keep(int32(i), full)
 		}
 	}
@@ -374,6 +380,7 @@ func (r *reducer) findHot() {
 		}
 	}
 	r.findPlaces()
+	r.findTexts()
 	if some {
 		r.findCallers()
 	}
@@ -435,6 +442,25 @@ func (r *reducer) returnsLibrary(l *logical) bool {
 	}
 	text := r.bytesOf(l)
 	return bytes.HasSuffix(text, []byte(".so'")) || bytes.HasSuffix(text, []byte(`.so"`))
+}
+
+// findTexts keeps the functions of the module that return the text of the exception for an
+// import that failed (cupy's _diagnose_import_error): other modules raise it.
+func (r *reducer) findTexts() {
+	for i := range r.lines {
+		if l := &r.lines[i]; l.kind == defLine && explainsImport(definedName(r.bytesOf(l))) && r.returnsPlace(int32(i)) {
+			l.flags |= says
+			r.keepPlace(int32(i))
+		}
+	}
+}
+
+// explainsImport reports whether a function's name says that it explains why an import failed.
+func explainsImport(name []byte) bool {
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(name, []byte(w)) })
+	}
+	return has("import", "load", "missing", "install") && has("error", "message", "msg", "diagnos")
 }
 
 // callsPlace reports whether a text calls a function of the module that findPlaces has kept.
@@ -668,8 +694,15 @@ func (r *reducer) wake(fn int32) {
 	}
 }
 
-// givesValue reports whether a method returns the value of an attribute.
-func givesValue(name []byte) bool { return string(name) == "__get__" || string(name) == "__getattr__" }
+// givesValue reports whether a method returns the value of an attribute, or whether its object
+// is true: other modules ask for it.
+func givesValue(name []byte) bool {
+	switch string(name) {
+	case "__get__", "__getattr__", "__bool__":
+		return true
+	}
+	return false
+}
 
 // live keeps the lines of a function's body that matter in a mode.
 func (r *reducer) live(fn int32, m mode) {
@@ -708,6 +741,9 @@ func (r *reducer) live(fn int32, m mode) {
 	}
 	if first && l.kind == defLine {
 		r.keepHooks(fn)
+		if l.flags&inClass != 0 && l.parent >= 0 && string(definedName(r.bytesOf(l))) == "__bool__" {
+			r.construct(l.parent, matters)
+		}
 	}
 }
 
@@ -726,6 +762,8 @@ func (r *reducer) modeOf(l *logical, m mode, before bool) mode {
 	case l.kind == returnLine && (m == full || before || isConstant(r.bytesOf(l)[len("return"):])):
 		return m
 	case m == full && l.flags&calls != 0 && r.callsOut(l):
+		return full
+	case m == full && l.flags&assigns != 0 && bytes.HasPrefix(r.bytesOf(l), []byte("self.")) && isShort(r.bytesOf(l), int(l.equal)):
 		return full
 	case l.flags&block == 0 && l.kind >= ifLine && l.kind <= caseLine && hasJump(r.bytesOf(l)):
 		return full
@@ -794,6 +832,12 @@ func (r *reducer) runs(i int32, l *logical) bool {
 	}
 	return l.flags&assigns != 0 && (l.flags&joined != 0 || bytes.HasPrefix(text, []byte("__all__")) || bytes.HasPrefix(text, []byte("__path__")) ||
 		l.flags&inClass == 0 && (isShort(text, int(l.equal)) || isPlatform(text) || isRelease(text) || r.takesOver(i, text)))
+}
+
+// isBuild reports whether an assignment sets the table of how a package was built, by which
+// other modules decide imports (scipy/__config__.py, from Meson).
+func isBuild(text []byte) bool {
+	return len(text) <= maxTable && bytes.Contains(text, []byte("Build Dependencies"))
 }
 
 // isRelease reports whether an assignment is short and sets the release, which other modules

@@ -35,6 +35,8 @@ func (r *reducer) write(l *logical) {
 		w.brackets = maxOpen
 	case l.kind == other && isJoinedAll(text):
 		w.brackets = maxTable
+	case l.fn >= 0 && r.lines[l.fn].live == full && (l.kind == returnLine || l.flags&assigns != 0 && bytes.HasPrefix(text, []byte("self."))):
+		w.brackets, w.strings = maxOwn, maxOwn
 	case l.flags&hot != 0 || l.needed > 0:
 		w.brackets, w.strings = maxOpen, maxOpen
 	case l.kind == ifLine, l.kind == elifLine, l.kind == whileLine, l.kind == exceptLine, l.kind == caseLine:
@@ -62,8 +64,12 @@ func (r *reducer) write(l *logical) {
 }
 
 // saysWhy reports whether a line of the module raises an exception, or sets the text of the
-// one that the next line raises: users read it.
+// one that the next line raises, or is part of a function that returns such a text: users
+// read it.
 func (r *reducer) saysWhy(l *logical) bool {
+	if l.fn >= 0 && l.kind != defLine && r.lines[l.fn].flags&says != 0 {
+		return true
+	}
 	if l.fn >= 0 || l.kind != raiseLine && l.flags&assigns == 0 {
 		return false
 	}
