@@ -56,7 +56,7 @@ func limitAll(commands []*cli.Command) {
 			continue
 		}
 		value := defaultTimeout
-		if cmd.Name == "explain" || cmd.Name == "lsp" { // which may wait for the lines of a program that runs for days
+		if slices.Contains([]string{"explain", "lsp", "serve"}, cmd.Name) { // which may wait for a program or a person for days
 			value = "0"
 		}
 		cmd.Flags = append(cmd.Flags, fromEnvironment([]cli.Flag{&cli.StringFlag{Name: "timeout", Value: value, Usage: "give up after this `TIME` (90s, 5m); 0 sets no limit"}})...)

@@ -134,7 +134,7 @@ func bounded(s string) string {
 
 func newApp(stdout, stderr io.Writer) *cli.App {
 	commands := []*cli.Command{
-		scanCommand(), patchCommand(), explainCommand(), rulesCommand(), convertCommand(), diffCommand(), commentCommand(), initCommand(), hookCommand(), lintCommand(), lspCommand(), importsCommand(), whyCommand(), lddCommand(), gpusCommand(), sizeCommand(), fleetCommand(), attestCommand(), slimCommand(),
+		scanCommand(), patchCommand(), explainCommand(), rulesCommand(), convertCommand(), diffCommand(), serveCommand(), commentCommand(), initCommand(), hookCommand(), lintCommand(), lspCommand(), importsCommand(), whyCommand(), lddCommand(), gpusCommand(), sizeCommand(), fleetCommand(), attestCommand(), slimCommand(),
 		cacheCommand(), indexCommand(), demoCommand(), completionCommand(), manCommand(), versionCommand(),
 	}
 	tellIndexes(commands)

@@ -54,13 +54,8 @@ func HTML(w io.Writer, d *Document, o Options) error {
 
 // SetHTML writes several images as one page, with an overview and the causes that they share.
 func SetHTML(w io.Writer, s *Set, o Options) error {
-	p := page{
-		CSS: template.CSS(pageCSS), JS: template.JS(pageJS), CSP: contentPolicy(),
-		Several: len(s.Images) != 1, Says: s.says(), Total: len(s.Images), Foot: "imgcheck",
-	}
-	if v := firstOf(s.Imgcheck, o.Version); v != "" {
-		p.Foot += " " + clean(v)
-	}
+	p := page{Several: len(s.Images) != 1}
+	p.dress(s, o)
 	names := s.Names()
 	for i := range s.Images {
 		p.Images = append(p.Images, s.pageImage(i, names[i], !p.Several))
@@ -69,6 +64,21 @@ func SetHTML(w io.Writer, s *Set, o Options) error {
 	if !p.Several {
 		p.Title = "imgcheck: " + names[0]
 	}
+	p.causes(s)
+	return pageTemplate().Execute(plain.NewWriter(w, false), p)
+}
+
+// dress sets what the pages of all sets have: style, script, policy, last line.
+func (p *page) dress(s *Set, o Options) {
+	p.CSS, p.JS, p.CSP = template.CSS(pageCSS), template.JS(pageJS), PagePolicy()
+	p.Says, p.Total, p.Foot = s.says(), len(s.Images), "imgcheck"
+	if v := firstOf(s.Imgcheck, o.Version); v != "" {
+		p.Foot += " " + clean(v)
+	}
+}
+
+// causes shows the causes that several images share.
+func (p *page) causes(s *Set) {
 	for i := range s.Causes {
 		c := &s.Causes[i]
 		v := pageCause{Severity: c.Severity, Headline: clean(c.Headline), Rule: c.Rule, URL: ruleURL(c.Rule), From: cleaned(c.from())}
@@ -77,7 +87,6 @@ func SetHTML(w io.Writer, s *Set, o Options) error {
 		}
 		p.Causes = append(p.Causes, v)
 	}
-	return pageTemplate().Execute(plain.NewWriter(w, false), p)
 }
 
 func firstOf(list ...string) string {
@@ -89,9 +98,10 @@ func firstOf(list ...string) string {
 	return ""
 }
 
-// contentPolicy returns the page's policy: nothing is loaded, and only its own style and script
-// count, which it names by their digests (https://www.w3.org/TR/CSP3/).
-func contentPolicy() string {
+// PagePolicy returns the policy of a page of HTML, for the header Content-Security-Policy: nothing
+// is loaded, and only its own style and script count, which it names by their digests
+// (https://www.w3.org/TR/CSP3/). A page has it as an element, too.
+func PagePolicy() string {
 	digest := func(s string) string {
 		sum := sha256.Sum256([]byte(s))
 		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
@@ -106,10 +116,14 @@ type (
 		CSS                    template.CSS
 		JS                     template.JS
 		Several                bool
-		Total                  int
-		Causes                 []pageCause
-		Images                 []pageImage
+		// List is set if the images have pages of their own.
+		List   bool
+		Total  int
+		Causes []pageCause
+		Images []pageImage
+		Files  []pageFile // other files
 	}
+	pageFile  struct{ Name, Link, Says string }
 	pageCause struct {
 		Severity            packs.Severity
 		Headline, Rule, URL string
@@ -118,7 +132,8 @@ type (
 	}
 	pageImage struct {
 		ID, Name, About, Class, Sign, Verdict, Errors, Warnings, Fails, Says string
-		Open                                                                 bool // the layers
+		Link, File                                                           string // to its report in this page or another; the file of that
+		Open                                                                 bool   // the layers
 		GPUs                                                                 []targets.Line
 		GPUsSay                                                              string
 		Sizes                                                                *size.Picture
@@ -176,22 +191,32 @@ type (
 	}
 )
 
-// pageImage returns the part of the page for an image.
-func (s *Set) pageImage(i int, name string, open bool) pageImage {
-	im := &s.Images[i]
-	v := pageImage{ID: fmt.Sprintf("image-%d", i+1), Name: name, Open: open}
+// pageRow returns the row of the overview for an image, whose part of its page has a number.
+func (s *Set) pageRow(im *Scanned, name string, number int) pageImage {
+	v := pageImage{ID: fmt.Sprintf("image-%d", number), Name: name}
+	v.Link = "#" + v.ID
 	verdict, fails := s.verdictOn(im)
 	v.Verdict, v.Fails, v.Sign = verdict, clean(fails), verdictSign[verdict]
 	v.Class = map[string]string{"fails": "fails", "warns": "warns", "ok": "ok", "nothing new": "ok"}[verdict]
 	if v.Class == "" {
 		v.Class = "unknown"
 	}
+	if d := im.Report; d != nil {
+		v.Errors, v.Warnings = count(d.Summary.Errors), count(d.Summary.Warnings)
+	}
+	return v
+}
+
+// pageImage returns the part of the page for an image.
+func (s *Set) pageImage(i int, name string, open bool) pageImage {
+	im := &s.Images[i]
+	v := s.pageRow(im, name, i+1)
+	v.Open = open
 	d := im.Report
 	if d == nil {
 		v.Says, v.About = clean(im.Error), clean(im.Platform)
 		return v
 	}
-	v.Errors, v.Warnings = count(d.Summary.Errors), count(d.Summary.Warnings)
 	v.About = strings.TrimSpace(clean(d.Image.Platform) + "  " + clean(d.Image.Digest))
 	said := verdictText(d)
 	v.Says = said + plural(d.Stats.ELF, "ELF file") + " in " + plural(len(d.Image.Layers), "layer") + setApart(d)

@@ -1,0 +1,232 @@
+// Package serve shows saved reports in a browser of this machine: an overview of those in files
+// and directories, and each as the page that package report makes of it. It reads the files anew
+// for each request, changes nothing, opens no file that it does not list, and answers requests
+// for a loopback name alone. It scans no images, and starts no browser.
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/imgcheck/imgcheck/pkg/report"
+)
+
+// Limits of the server.
+const (
+	maxConnections = 64
+	maxHeader      = 16 << 10 // bytes
+	headerTime     = 10 * time.Second
+	// maxRead limits the bytes of JSON reports that an overview reads.
+	maxRead = 512 << 20
+	// maxPage limits a saved page of HTML, in bytes. One of forty images has 2 MB.
+	maxPage = 64 << 20
+)
+
+// Server answers requests with pages of reports.
+type Server struct {
+	places  []place
+	options report.Options
+
+	// One page is made at a time: a large report takes several times its size in memory.
+	making sync.Mutex
+}
+
+// New returns a server of reports in files and directories. It is an error if one of the names
+// cannot be shown: a file that is no report, or a directory that has none.
+func New(names []string, o report.Options) (*Server, error) {
+	s := &Server{options: o}
+	for _, name := range names {
+		p, err := placeOf(name)
+		if err != nil {
+			return nil, err
+		}
+		s.places = append(s.places, p)
+	}
+	for at, p := range s.places {
+		if err := p.check(at); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Start returns the path to open first: that of the report if there is one alone, otherwise that
+// of the overview.
+func (s *Server) Start() string {
+	if len(s.places) == 1 && !s.places[0].dir {
+		return s.list()[0].link()
+	}
+	return "/"
+}
+
+// list returns the files of all places.
+func (s *Server) list() []file {
+	var all []file
+	for at, p := range s.places {
+		for _, f := range p.files(at) {
+			if f.name = p.name; p.dir {
+				f.name = f.rel
+				if len(s.places) > 1 {
+					f.name = strings.TrimSuffix(p.name, "/") + "/" + f.rel
+				}
+			}
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// Run answers connections until the context is done.
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, MaxHeaderBytes: maxHeader}
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	err := server.Serve(netutil.LimitListener(l, maxConnections))
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// The policy of pages that were saved as HTML, by any version of imgcheck or by somebody else:
+// they have their own style, and run nothing.
+const savedPolicy = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", report.PagePolicy()+"; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	// A page of the web may give its own name the address of this machine, to read
+	// the answers (DNS rebinding): its requests have that name.
+	if !loopback(r.Host) {
+		http.Error(w, "imgcheck serve answers at 127.0.0.1 and localhost alone", http.StatusForbidden)
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		h.Set("Allow", "GET, HEAD")
+		http.Error(w, "imgcheck serve only shows", http.StatusMethodNotAllowed)
+		return
+	}
+	s.making.Lock()
+	defer s.making.Unlock()
+	if start := s.Start(); r.URL.Path == "/" && start != "/" {
+		http.Redirect(w, r, start, http.StatusFound)
+		return
+	}
+	var b bytes.Buffer
+	if r.URL.Path == "/" {
+		if err := s.overview(&b); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+	} else {
+		f := s.find(r.URL.Path)
+		if f == nil {
+			http.Error(w, "no such report", http.StatusNotFound)
+			return
+		}
+		if err := f.page(&b, s.options); err != nil {
+			http.Error(w, f.name+": "+err.Error(), http.StatusInternalServerError)
+			return
+		}
+		if f.html() {
+			h.Set("Content-Security-Policy", savedPolicy)
+		}
+	}
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Length", fmt.Sprint(b.Len()))
+	w.Write(b.Bytes()) // an error is the client's
+}
+
+// loopback reports whether the Host of a request names this machine alone. Its port may be
+// another one: that of a tunnel.
+func loopback(host string) bool {
+	u, err := url.Parse("http://" + host)
+	if err != nil || u.Host != host {
+		return false
+	}
+	name := u.Hostname()
+	if ip, err := netip.ParseAddr(name); err == nil {
+		return ip.IsLoopback()
+	}
+	return strings.EqualFold(name, "localhost")
+}
+
+// find returns the listed file with a path, or nil.
+func (s *Server) find(path string) *file {
+	for _, f := range s.list() {
+		if f.path() == path {
+			return &f
+		}
+	}
+	return nil
+}
+
+// overview writes the overview of all files.
+func (s *Server) overview(w io.Writer) error {
+	var all []report.Saved
+	left := int64(maxRead)
+	for _, f := range s.list() {
+		saved := report.Saved{Name: f.name}
+		switch {
+		case f.wrong != nil:
+			saved.Says = f.wrong.Error()
+		case f.html():
+			b, err := f.saved()
+			if err != nil {
+				saved.Says = err.Error()
+				break
+			}
+			saved.Link, saved.Says = f.link(), title(b)
+		default:
+			images, size, err := f.images(left)
+			if left -= size; errors.Is(err, errTooMuch) {
+				saved.Link = f.link()
+			}
+			if err != nil {
+				saved.Says = err.Error()
+				break
+			}
+			saved.Link, saved.Images = f.link(), thinned(images)
+			if len(images) == 0 {
+				saved.Says = "a report of no images"
+			}
+		}
+		all = append(all, saved)
+	}
+	return report.OverviewHTML(w, all, s.options)
+}
+
+// thinned returns images without those parts of their reports that an overview does not show.
+func thinned(images []report.Scanned) []report.Scanned {
+	for i := range images {
+		if d := images[i].Report; d != nil {
+			d.Copies, d.Processes, d.GPUs, d.Sizes, d.Inventory, d.Plan = nil, nil, nil, nil, nil, nil
+		}
+	}
+	return images
+}
+
+// title returns the title of a page.
+func title(page []byte) string {
+	_, after, _ := strings.Cut(string(page[:min(len(page), maxHead)]), "<title>")
+	text, _, _ := strings.Cut(after, "</title>")
+	return html.UnescapeString(text)
+}
