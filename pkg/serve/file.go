@@ -111,8 +111,8 @@ func (f *file) path() string { return "/" + strconv.Itoa(f.at+1) + "/" + f.rel }
 // link returns the path as it stands in a page and in a request.
 func (f *file) link() string { return (&url.URL{Path: f.path()}).EscapedPath() }
 
-// html reports whether the file is a page, and not JSON.
-func (f *file) html() bool { return path.Ext(f.rel) == ".html" }
+// isPage reports whether the file is a page, and not JSON.
+func (f *file) isPage() bool { return path.Ext(f.rel) == ".html" }
 
 // open opens the file, unless it is a link in a directory, or not a regular file. It does not
 // wait for the writer of a FIFO.
@@ -194,7 +194,7 @@ func (f *file) saved() ([]byte, error) {
 
 // page writes the page of the file.
 func (f *file) page(w io.Writer, o report.Options) error {
-	if f.html() {
+	if f.isPage() {
 		b, err := f.saved()
 		if err == nil {
 			_, err = w.Write(b)
@@ -220,7 +220,7 @@ func (f *file) page(w io.Writer, o report.Options) error {
 func (p place) check(at int) error {
 	for _, f := range p.files(at) {
 		var err error
-		if f.html() {
+		if f.isPage() {
 			_, err = f.saved()
 		} else {
 			_, _, err = f.images(maxRead)

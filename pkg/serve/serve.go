@@ -146,7 +146,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, f.name+": "+err.Error(), http.StatusInternalServerError)
 			return
 		}
-		if f.html() {
+		if f.isPage() {
 			h.Set("Content-Security-Policy", savedPolicy)
 		}
 	}
@@ -188,7 +188,7 @@ func (s *Server) overview(w io.Writer) error {
 		switch {
 		case f.wrong != nil:
 			saved.Says = f.wrong.Error()
-		case f.html():
+		case f.isPage():
 			b, err := f.saved()
 			if err != nil {
 				saved.Says = err.Error()

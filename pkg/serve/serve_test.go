@@ -102,7 +102,7 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// A report page is what the html format writes.
+// The page of a report is that of -o html.
 func TestPage(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.json", saved(t, "example.com/a:1"))
