@@ -102,7 +102,7 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// The page of a report is that of -o html.
+// The page of a report is the one that convert writes.
 func TestPage(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.json", saved(t, "example.com/a:1"))
