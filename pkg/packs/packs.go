@@ -21,6 +21,7 @@ type Sections struct {
 	Driver     Driver             `yaml:"driver"`
 	Frameworks []*Framework       `yaml:"frameworks"`
 	Dlopens    []*Dlopens         `yaml:"dlopens"`
+	Plugins    []*Plugin          `yaml:"plugins"`
 	Needs      []*Need            `yaml:"needs"`
 	Choices    []*Choice          `yaml:"choices"`
 	Stdlib     []*StdlibModule    `yaml:"stdlib"`

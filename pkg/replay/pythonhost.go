@@ -109,6 +109,7 @@ func (h *pythonHost) open(by *elfdeps.Module, name string, flags elfdeps.Flags, 
 	}
 	e, ok := err.(*elfdeps.Error)
 	if !ok {
+		h.plugins(m, loaded)
 		h.brought = append(h.brought, Opened{name, realsOf(h.proc.Objects[loaded:])})
 		return m, nil
 	}
