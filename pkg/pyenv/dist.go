@@ -109,7 +109,9 @@ func (f *finder) topLevel(d Distribution) []string {
 		if !inside {
 			first = f.moduleName(first)
 		}
-		names = append(names, first)
+		if first != "" && (len(names) == 0 || names[len(names)-1] != first) {
+			names = append(names, first)
+		}
 	}
 	return topLevelNames(names)
 }
@@ -173,13 +175,18 @@ func (f *finder) requires(d Distribution) []string {
 
 const maxRecord = 64 << 20 // bytes
 
-// topLevelNames returns the names that are identifiers, sorted.
+// topLevelNames returns the names that are identifiers, sorted. They are copies: names may be parts
+// of a text of megabytes, which need not stay in memory for them.
 func topLevelNames(names []string) []string {
 	names = slices.DeleteFunc(names, func(s string) bool {
 		return s == "" || s == "__pycache__" || len(s) > maxName || strings.ContainsAny(s, ".-/ \\")
 	})
 	slices.Sort(names)
-	return slices.Compact(names)
+	names = slices.Clone(slices.Compact(names))
+	for i, name := range names {
+		names[i] = strings.Clone(name)
+	}
+	return names
 }
 
 // EntryPoints returns the entry points of a group, as importlib.metadata.entry_points
