@@ -58,7 +58,7 @@ func cythonStrings(areas [][]byte) [][]byte {
 		return nil
 	}
 	for _, a := range areas {
-		if list := s.lzss(a); list != nil {
+		if list := s.unmarked(a); list != nil {
 			return list
 		}
 	}
@@ -138,9 +138,9 @@ func (s *cythonSearch) unpack(src []byte) []byte {
 	return text
 }
 
-// lzss tries each byte as the beginning of a text that is compressed by LZSS. Other data than
+// unmarked tries each byte as the beginning of a text that is compressed by LZSS. Other data than
 // such a text soon refers to bytes before its beginning.
-func (s *cythonSearch) lzss(area []byte) [][]byte {
+func (s *cythonSearch) unmarked(area []byte) [][]byte {
 	text := make([]byte, 0, maxCythonText)
 	for at := 0; at < len(area) && s.left > 0; at++ {
 		text = unpackLZSS(area[at:], text[:0], min(s.left, maxCythonText))
@@ -152,22 +152,22 @@ func (s *cythonSearch) lzss(area []byte) [][]byte {
 	return nil
 }
 
-// unpackLZSS appends to dst what src holds: bits that say whether a byte, or a reference to
-// bytes before, follows. It ends where a reference is before the beginning of dst, at most bytes,
+// unpackLZSS appends to out what src holds: bits that say whether a byte, or a reference to
+// bytes before, follows. It ends where a reference is before the beginning of out, at most bytes,
 // or at the end of src.
-func unpackLZSS(src, dst []byte, most int) []byte {
+func unpackLZSS(src, out []byte, most int) []byte {
 	for len(src) > 0 {
 		flags := uint(src[0]) | 0x100
 		for src = src[1:]; flags > 1; flags >>= 1 {
 			if flags&1 != 0 {
-				if len(src) == 0 || len(dst) == most {
-					return dst
+				if len(src) == 0 || len(out) == most {
+					return out
 				}
-				dst, src = append(dst, src[0]), src[1:]
+				out, src = append(out, src[0]), src[1:]
 				continue
 			}
 			if len(src) < 3 {
-				return dst
+				return out
 			}
 			lo, hi := int(src[0]), int(src[1])
 			back, n, used := lo, hi, 2
@@ -179,14 +179,14 @@ func unpackLZSS(src, dst []byte, most int) []byte {
 				back, n, used = 0x80+(hi&0x7f<<7|lo&0x7f), int(src[2]), 3
 			}
 			n += 3
-			from := len(dst) - back - n
-			if from < 0 || len(dst)+n > most {
-				return dst
+			from := len(out) - back - n
+			if from < 0 || len(out)+n > most {
+				return out
 			}
-			dst, src = append(dst, dst[from:from+n]...), src[used:]
+			out, src = append(out, out[from:from+n]...), src[used:]
 		}
 	}
-	return dst
+	return out
 }
 
 // strings returns the strings of a text, by an array in the areas whose numbers are the lengths of

@@ -8,6 +8,9 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
+// maxPlugins limits the plug-ins that a process opens; a healthy installation has some twenty.
+const maxPlugins = 64
+
 // plugins opens the files that libraries open by themselves after an open has brought
 // objects from the index loaded on. m is the opened object. A file that cannot be opened has
 // no effect, as in the library.
@@ -35,6 +38,9 @@ func (h *pythonHost) plug(by *elfdeps.Module, row *packs.Plugin) {
 			e, _, ok := h.files.img.FS.Lookup(file)
 			if !ok || e.Object == nil || e.Object.LoadEnd > e.Size {
 				continue
+			}
+			if h.plugged++; h.plugged > maxPlugins {
+				return
 			}
 			_, _ = h.proc.DlopenFlags(by, file, packs.FlagsOf(row.Flags))
 		}

@@ -28,6 +28,7 @@ type pythonHost struct {
 	opened []opened
 	// brought are the opens that have mapped files, in order.
 	brought []Opened
+	plugged int // plug-ins that libraries opened by themselves
 }
 
 // opened is a file that a Python program has opened.
