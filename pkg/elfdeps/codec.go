@@ -69,6 +69,7 @@ func (o *Object) AppendBinary(b []byte) ([]byte, error) {
 		e.uint(flags(m.Partial))
 		e.strings(m.Names)
 		e.strings(m.Idents)
+		e.strings(m.Strings)
 	}
 	if o.GPU != nil {
 		code, _ := o.GPU.AppendBinary(nil)
@@ -153,6 +154,7 @@ func (o *Object) UnmarshalBinary(b []byte) error {
 		d.flags(&r.Modules.Partial)
 		r.Modules.Names = d.strings()
 		r.Modules.Idents = d.strings()
+		r.Modules.Strings = d.strings()
 	}
 	if gpu {
 		r.GPU = new(gpucode.Code)

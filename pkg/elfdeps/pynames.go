@@ -22,6 +22,10 @@ type Modules struct {
 	// made include the names that it imports relative to its package. Of another module they
 	// are those that begin with one underscore, such as _cffi_backend, or are a group of mypyc.
 	Idents []string `json:",omitempty"`
+	// Strings are the dotted names and identifiers among the strings that a module of Cython
+	// 3.2 or later keeps as one text: statements of its source use them, when it is initialized
+	// or in functions. Its declarations (cimport) use Names and Idents.
+	Strings []string `json:",omitempty"`
 	// Partial is set when some of that data was not searched, because it lies far from
 	// the start of the file or has more names than the limits allow.
 	Partial bool `json:",omitempty"`
@@ -65,16 +69,17 @@ func (p *reader) finishModules() {
 		c.look(p.w.head[a.off:a.end])
 		data = append(data, p.w.head[min((a.off+3)&^3, a.end):a.end])
 	}
+	packed := &moduleNames{own: c.own, seen: map[string]bool{}, left: maxModulesText, identsLeft: maxModulesText}
 	if c.cython {
 		for _, s := range cythonStrings(data) {
-			c.takeString(s)
+			packed.takeString(s)
 		}
 	}
 	c.out.Idents = slices.DeleteFunc(c.out.Idents, func(s string) bool {
 		return !ok || s == own || !c.cython && (s[0] != '_' || s[1] == '_') && !strings.HasSuffix(s, string(mypycMark))
 	})
 	// Most were left out. A pointer into c would keep all of them.
-	p.obj.Modules = &Modules{Names: exact(c.out.Names), Idents: exact(c.out.Idents), Partial: c.out.Partial}
+	p.obj.Modules = &Modules{Names: exact(c.out.Names), Idents: exact(c.out.Idents), Strings: exact(append(packed.out.Names, packed.out.Idents...)), Partial: c.out.Partial || packed.out.Partial}
 }
 
 // exact returns a copy of a list without room for more, or nil for an empty one.

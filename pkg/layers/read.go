@@ -785,7 +785,7 @@ func weight(o *elfdeps.Object) int64 {
 		lists = append(lists, o.Named.Names)
 	}
 	if o.Modules != nil {
-		lists = append(lists, o.Modules.Names, o.Modules.Idents)
+		lists = append(lists, o.Modules.Names, o.Modules.Idents, o.Modules.Strings)
 	}
 	if o.Libc != nil {
 		n += len(o.Libc.Release)

@@ -489,13 +489,7 @@ func (r *Run) extensionImports(m *module, file string) {
 			known = len(names)
 		}
 		names = append(names, atStart(o.Modules.Names, cython)...)
-		if pkg, _, ok := cutLast(m.name); ok {
-			for _, name := range o.Modules.Idents {
-				if _, builtin := r.builtins.get(name); !builtin && !strings.HasPrefix(name, "__") { // __init__ is a method
-					names = append(names, pkg+"."+name)
-				}
-			}
-		}
+		names = append(names, r.ownNames(m, o.Modules.Idents)...)
 		names = append(names, r.standardNames(o.Modules.Idents)...)
 	}
 	if cython {
@@ -513,11 +507,46 @@ func (r *Run) extensionImports(m *module, file string) {
 	if known < len(names) {
 		r.later = append(r.later, laterNames{r.node, names[known:]})
 	}
+	if cython {
+		r.importNames(r.stringImports(m, o.Modules.Strings), false)
+	}
 	for _, name := range strings.Fields(submodules[m.name]) {
 		sub := r.newModule(name, "")
 		r.openUp(sub.names, "an extension module")
 		r.set(r.modules, name, sub)
 	}
+}
+
+// stringImports returns the modules that the statements of a Cython module may import: its
+// strings name them. Some do so in functions only (CuPy's cutensor, pyarrow._cuda), so that a
+// failure shows nothing.
+func (r *Run) stringImports(m *module, list []string) []string {
+	var dotted, idents []string
+	for _, name := range list {
+		if strings.Contains(name, ".") {
+			dotted = append(dotted, name)
+		} else {
+			idents = append(idents, name)
+		}
+	}
+	names := append(r.required(m, idents), atStart(dotted, true)...)
+	names = append(names, r.ownNames(m, idents)...)
+	return append(names, r.standardNames(idents)...)
+}
+
+// ownNames returns the identifiers as modules of a module's package.
+func (r *Run) ownNames(m *module, idents []string) []string {
+	pkg, _, ok := cutLast(m.name)
+	if !ok {
+		return nil
+	}
+	var names []string
+	for _, name := range idents {
+		if _, builtin := r.builtins.get(name); !builtin && !strings.HasPrefix(name, "__") { // __init__ is a method
+			names = append(names, pkg+"."+name)
+		}
+	}
+	return names
 }
 
 // lacksStandard raises the exception of an extension module of CPython that imports a module

@@ -137,11 +137,11 @@ func (r *Run) makesNames(m *module) (text []byte, makes bool) {
 }
 
 // extensionLacks reports whether the data of an extension module does not have a name: one by
-// Cython has all its names there (as one text from Cython 3.2 on, which is not read), and of
+// Cython has all its names there (before 3.2, which keeps them as one text), and of
 // another one those are kept that begin with one underscore.
 func (r *Run) extensionLacks(m *module, name string) bool {
 	o := r.objectOf(m.file)
-	if o == nil || o.Modules == nil || o.Modules.Partial || len(name) > maxIdent || slices.Contains(o.Modules.Idents, name) {
+	if o == nil || o.Modules == nil || o.Modules.Partial || len(name) > maxIdent || slices.Contains(o.Modules.Idents, name) || slices.Contains(o.Modules.Strings, name) {
 		return false
 	}
 	if isCython(o.Modules) {

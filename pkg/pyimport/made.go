@@ -19,7 +19,7 @@ func (r *Run) madeBy(name string) string {
 		if o == nil || o.Modules == nil || isCython(o.Modules) {
 			continue
 		}
-		named := slices.Contains(o.Modules.Names, name)
+		named := slices.Contains(o.Modules.Names, name) || slices.Contains(o.Modules.Strings, name)
 		if !named && !r.importedBesides(m) {
 			continue
 		}
