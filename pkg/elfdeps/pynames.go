@@ -24,7 +24,7 @@ type Modules struct {
 	Idents []string `json:",omitempty"`
 	// Strings are the dotted names and identifiers among the strings that a module of Cython
 	// 3.2 or later keeps as one text: statements of its source use them, when it is initialized
-	// or in functions. Its declarations (cimport) use Names and Idents.
+	// or in functions. Its declarations use Names and Idents.
 	Strings []string `json:",omitempty"`
 	// Partial is set when some of that data was not searched, because it lies far from
 	// the start of the file or has more names than the limits allow.

@@ -518,7 +518,7 @@ func (r *Run) extensionImports(m *module, file string) {
 }
 
 // stringImports returns the modules that the statements of a Cython module may import: its
-// strings name them. Some do so in functions only (CuPy's cutensor, pyarrow._cuda), so that a
+// strings name them. Some do so in functions only (CuPy's cuTENSOR, pyarrow._cuda), so that a
 // failure shows nothing.
 func (r *Run) stringImports(m *module, list []string) []string {
 	var dotted, idents []string
