@@ -556,6 +556,11 @@ func (r *Run) opaqueSet(v value) {
 	case *class:
 		v.opaque = "setattr"
 	case *instance:
+		if t, ok := v.attrs.get("_class_to_module"); ok {
+			if _, lazy := t.(*lazyTable); lazy {
+				return // the name of a module
+			}
+		}
 		r.openUp(v.attrs, "setattr")
 	}
 }
@@ -720,4 +725,17 @@ func namesOf(n *names) []value {
 func exitProgram(r *Run, _ *args) value {
 	r.raise("SystemExit", "")
 	return nil
+}
+
+// fromKeys is dict.fromkeys.
+func fromKeys(r *Run, a *args) value {
+	keys, _ := a.get(0, "")
+	v, _ := a.get(1, "")
+	d := r.newDict()
+	items, more := r.iterate(keys)
+	for _, k := range items {
+		r.setKey(d, k, v)
+	}
+	d.open = d.open || more != ""
+	return d
 }

@@ -236,6 +236,9 @@ func (r *Run) callNew(c *class, fn value, a *args) value {
 
 // initialize calls __init__.
 func (r *Run) initialize(i *instance, a *args) {
+	if i.of.name == "_LazyModule" {
+		defer r.lazyModule(i, a)
+	}
 	v, ok := i.of.find("__init__")
 	if !ok {
 		return
@@ -261,6 +264,10 @@ func (r *Run) classAttr(c *class, name string) value {
 		return &tuple{items: c.bases}
 	case "mro":
 		return unknownf("mro")
+	case "fromkeys":
+		if c.name == "dict" && c.module == "builtins" {
+			return &builtin{"dict.fromkeys", fromKeys}
+		}
 	case "__name__", "__qualname__":
 		if v, ok := c.attrs.get(name); ok {
 			return v

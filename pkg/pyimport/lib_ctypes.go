@@ -140,7 +140,10 @@ func (t *torchNamespace) attr(_ *Run, name string) (value, bool) {
 		if !ok {
 			return openLibrary(r, a, t.by)
 		}
-		return openLibrary(r, &args{pos: []value{r.realpath(path_)}}, t.by)
+		path_ = r.realpath(path_)
+		v := openLibrary(r, &args{pos: []value{path_}}, t.by)
+		r.torchOpened(path_)
+		return v
 	}}, true
 }
 

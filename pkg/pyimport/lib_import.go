@@ -69,12 +69,13 @@ func init() {
 	}
 	for _, mod := range []string{"importlib.metadata", "importlib_metadata"} {
 		functions(mod, map[string]func(*Run, *args) value{
-			"version":      distVersion,
-			"distribution": distribution,
-			"entry_points": entryPoints,
-			"requires":     notKnown("requires"),
-			"files":        notKnown("files"),
-			"metadata":     notKnown("metadata"),
+			"version":                distVersion,
+			"distribution":           distribution,
+			"entry_points":           entryPoints,
+			"packages_distributions": packagesDistributions,
+			"requires":               notKnown("requires"),
+			"files":                  notKnown("files"),
+			"metadata":               notKnown("metadata"),
 		})
 	}
 	functions("pkg_resources", map[string]func(*Run, *args) value{
@@ -448,6 +449,28 @@ func distVersion(r *Run, a *args) value {
 		return unknownf("the version of %s", name)
 	}
 	return d.Version
+}
+
+// packagesDistributions is importlib.metadata.packages_distributions: distributions by the
+// top-level modules that they bring.
+func packagesDistributions(r *Run, _ *args) value {
+	d := r.newDict()
+	for _, of := range r.in.Distributions() {
+		for _, top := range of.TopLevel {
+			r.spend(1)
+			v, _, _ := d.get(top)
+			list_, ok := v.(*list)
+			if !ok {
+				list_ = &list{mark: r.born()}
+				r.setKey(d, top, list_)
+			}
+			list_.items = append(list_.items, of.Name)
+		}
+		if len(of.TopLevel) == 0 {
+			d.open = true
+		}
+	}
+	return d
 }
 
 // dist finds a distribution by its name.

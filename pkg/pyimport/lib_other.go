@@ -166,6 +166,8 @@ func decoratorMaker(_ *Run, a *args) value {
 		switch f := a.pos[0].(type) {
 		case *function, *class, *method:
 			return f
+		case *unknown:
+			return unknownf("a decorated function")
 		}
 	}
 	return &builtin{"decorator", identity}

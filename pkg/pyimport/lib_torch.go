@@ -1,5 +1,67 @@
 package pyimport
 
+import (
+	"path"
+	"strings"
+)
+
+func init() {
+	for _, name := range []string{"torch.library.register_fake", "torch.library.impl_abstract", "torch._custom_ops.impl_abstract"} {
+		mod, fn, _ := cutLast(name)
+		functions(mod, map[string]func(*Run, *args) value{fn: registerFake})
+	}
+}
+
+// cOperators are the namespaces of PyTorch's operators that only the library of a package
+// defines, by package (torchvision: TORCH_LIBRARY_FRAGMENT of torchvision/csrc/ops/nms.cpp).
+var cOperators = map[string]string{"torchvision": "torchvision"}
+
+// notLoaded begins the text of the OSError that torch.ops.load_library makes of the loader's
+// in newer releases (torch/_ops.py).
+const notLoaded = "Could not load this library: "
+
+// torchOpened goes on after the dlopen of torch.ops.load_library: it keeps that a package has not
+// got its operators, and raises the exception that PyTorch's source makes of the loader's.
+func (r *Run) torchOpened(file string) {
+	if r.raised == nil {
+		return
+	}
+	top, _, _ := strings.Cut(r.frame.module.name, ".")
+	if ns := cOperators[top]; ns != "" && r.raised.doubt == "" && strings.HasPrefix(path.Base(file), "_C.") {
+		r.noOperators[ns] = true
+	}
+	v, _ := r.modules.get("torch")
+	torch, ok := v.(*module)
+	if !ok {
+		return
+	}
+	if text, ok := r.src.read(path.Dir(torch.file) + "/_ops.py"); ok && strings.Contains(string(text), notLoaded) {
+		loader := r.raised
+		r.raised = nil
+		r.raiseFailure(&Failure{Type: "OSError", Text: notLoaded + file, Doubt: loader.doubt, Cause: loader.failure().Cause}, nil)
+	}
+}
+
+// registerFake is torch.library.register_fake and its older names, as a decorator: PyTorch's
+// dispatcher says that there is no operator of a name (c10::Dispatcher::findSchemaOrThrow).
+func registerFake(r *Run, a *args) value {
+	name, _ := a.text(0, "op")
+	ns, _, _ := strings.Cut(name, "::")
+	register := func(r *Run, a *args) value {
+		if r.noOperators[ns] {
+			r.raise("RuntimeError", "operator "+name+" does not exist")
+		}
+		if fn, ok := a.get(0, "func"); ok {
+			return fn
+		}
+		return unknownf("a function")
+	}
+	if fn, ok := a.get(1, "func"); ok && fn != nil {
+		return register(r, &args{pos: []value{fn}})
+	}
+	return &builtin{name: "torch.library.register_fake", fn: register}
+}
+
 // storeType is a symbol that PyTorch's libraries define if they are built with
 // torch.distributed (c10d::TCPStore in torch/csrc/distributed/c10d/TCPStore.hpp).
 const storeType = "_ZTVN4c10d8TCPStoreE"

@@ -653,6 +653,11 @@ func (r *Run) contains(of, v value) (is, known bool) {
 			return c.has(r, s)
 		}
 		return false, false
+	case *lazyTable:
+		if s, ok := v.(string); ok {
+			return c.has(r, s)
+		}
+		return false, false
 	case *moduleDict:
 		if s, ok := v.(string); ok {
 			_, ok := c.of.names.get(s)

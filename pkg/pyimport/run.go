@@ -109,7 +109,7 @@ type Options struct {
 
 // Bounds of the evaluation, which no program that works comes near.
 const (
-	maxDepth   = 80   // calls of functions within one another
+	maxDepth   = 400  // calls of functions within one another
 	maxImports = 250  // imports within one another, and parts of a module's name
 	maxModule  = 4096 // bytes of a module's name: PATH_MAX
 	// absentSteps are the steps that a module or library counts as which is not found, for
@@ -172,6 +172,8 @@ type Run struct {
 	makers map[string]bool
 	// extensions are the extension modules that are loaded, without the standard library's.
 	extensions []*module
+	// noOperators has the namespaces of PyTorch's operators whose library certainly failed.
+	noOperators map[string]bool
 	// passedOver reports that a library may be open which the host was not asked to open.
 	passedOver bool
 }
@@ -187,7 +189,7 @@ func New(src *Sources, in *pyenv.Interpreter, host Host, o Options) *Run {
 	if o.Machine == "" {
 		o.Machine = "x86_64"
 	}
-	r := &Run{src: src, in: in, host: host, opt: o, classes: map[string]*class{}, flags: int64(rtldNow)}
+	r := &Run{src: src, in: in, host: host, opt: o, classes: map[string]*class{}, noOperators: map[string]bool{}, flags: int64(rtldNow)}
 	r.modules = r.newNames()
 	r.modules.modules = true
 	r.env = newEnviron(r, o.Env)

@@ -771,21 +771,49 @@ func (r *reducer) modeOf(l *logical, m mode, before bool) mode {
 	return dropped
 }
 
-// returnsFound reports whether a return has only a name, or attributes of one, that the
-// function has bound to what it looked for: a spec or a library.
+// returnsFound reports whether a return has only names, or attributes of them, of which the
+// function has bound one to what it looked for: a spec, a library or a release.
 func (r *reducer) returnsFound(l *logical) bool {
 	value := bytes.TrimSpace(r.bytesOf(l)[len("return"):])
-	n := 0
-	for n < len(value) && parts[value[n]] {
-		n++
-	}
-	id, ok := r.ids.find(value[:n])
-	if !ok || len(value) > 60 || bytes.ContainsAny(value, " ([{\"',") {
+	if len(value) > 60 || bytes.ContainsAny(value, "([{\"'") {
 		return false
 	}
-	for b := r.names[id].bind; b >= 0; b = r.binds[b].next {
-		if d := &r.lines[r.binds[b].line]; d.fn == l.fn && d.kind == other && d.flags&hot != 0 {
+	for item := range bytes.SplitSeq(value, []byte(",")) {
+		item = bytes.TrimSpace(item)
+		n := 0
+		for n < len(item) && parts[item[n]] {
+			n++
+		}
+		if bytes.ContainsAny(item, " ") {
+			return false
+		}
+		if id, ok := r.ids.find(item[:n]); ok && r.found(l.fn, id) {
 			return true
+		}
+	}
+	return false
+}
+
+// found reports whether a function binds a name to what it looks for, or to whether it has
+// found it: `exists = spec is not None`.
+func (r *reducer) found(fn, id int32) bool {
+	return r.looksFor(fn, id, true)
+}
+
+// looksFor does as found; derived says whether the second form counts.
+func (r *reducer) looksFor(fn, id int32, derived bool) bool {
+	for b := r.names[id].bind; b >= 0; b = r.binds[b].next {
+		d := &r.lines[r.binds[b].line]
+		switch {
+		case d.fn != fn || d.kind != other:
+		case d.flags&hot != 0:
+			return true
+		case derived && d.flags&assigns != 0:
+			value := bytes.TrimSpace(r.bytesOf(d)[d.equal+1:])
+			name, ok := bytes.CutSuffix(value, []byte(" is not None"))
+			if of, bound := r.ids.find(name); ok && bound && r.looksFor(fn, of, false) {
+				return true
+			}
 		}
 	}
 	return false
@@ -1112,6 +1140,10 @@ func (r *reducer) need(i, fn int32, call bool, w weight) {
 		r.live(i, full)
 	case l.kind == defLine && l.flags&block != 0:
 		r.keep(i, stub)
+		if last := r.passesOn(i); call && last > 0 {
+			r.keep(i, full)
+			r.keep(last, full)
+		}
 	case l.kind == classLine:
 		r.keep(i, full)
 		if runs {
@@ -1122,6 +1154,23 @@ func (r *reducer) need(i, fn int32, call bool, w weight) {
 	default:
 		r.keep(i, full)
 	}
+}
+
+// passesOn returns the line by which a short function of the module ends, if it returns the
+// function's first parameter, as decorators do; or 0.
+func (r *reducer) passesOn(fn int32) int32 {
+	if !r.returnsPlace(fn) {
+		return 0
+	}
+	l, last := &r.lines[fn], r.lines[fn].after-1
+	if end := &r.lines[last]; end.fn == fn && end.kind == returnLine && end.parent == fn {
+		_, args, _ := bytes.Cut(r.bytesOf(l), []byte("("))
+		if value := bytes.TrimSpace(r.bytesOf(end)[len("return"):]); len(value) > 0 && bytes.HasPrefix(args, value) &&
+			len(args) > len(value) && !parts[args[len(value)]] {
+			return last
+		}
+	}
+	return 0
 }
 
 // decide keeps a line whose value has a weight.

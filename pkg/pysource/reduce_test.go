@@ -47,6 +47,38 @@ except(ImportError,NameError):
 else:pass
 #: print_it
 `},
+		{"decorators that return the function, and whether something is found", `import importlib.util
+def mark(fn):
+    setattr(fn, "marked", True)
+    return fn
+def find(name, more=False):
+    spec = importlib.util.find_spec(name)
+    exists = spec is not None
+    if more:
+        return exists, "N/A"
+    else:
+        return exists, None
+@mark
+def available():
+    return find("torch")[0]
+if available():
+    import torch
+`, `import importlib.util
+def mark(fn):
+ return fn#4
+def find(name,more=False):
+ spec=importlib.util.find_spec(name)
+ exists=spec is not None
+ if more:
+  return exists,"N/A"
+ else:
+  return exists,None
+@mark
+def available():
+ return find("torch")[0]
+if available():
+ import torch
+`},
 		{"properties, and attributes that a method gives", `import ctypes
 class Library:
     def __init__(self, name):
