@@ -464,6 +464,15 @@ func (b *builder) command(words []string, to string) error {
 		}
 		b.put(p, imagetest.File{Data: text, Size: int64(len(text)), Mode: mode})
 		return nil
+	case len(words) == 4 && words[0] == "sed" && words[1] == "-i" && strings.HasPrefix(words[2], `\|^/`) && strings.HasSuffix(words[2], "$|d"):
+		p := words[3]
+		if e, _, ok := b.fs.Lookup(p); !ok || int64(len(e.Content)) != e.Size {
+			return fmt.Errorf("sed: %s is no text", p)
+		}
+		deleted := regexp.MustCompile("(?m)" + words[2][len(`\|`):len(words[2])-len("|d")] + `\n?`)
+		text := deleted.ReplaceAllString(b.text(p), "")
+		b.put(p, imagetest.File{Data: text, Size: int64(len(text)), Mode: 0o644})
+		return nil
 	case command == "rm -rf /var/lib/apt/lists/*":
 		b.updated = false
 		return nil

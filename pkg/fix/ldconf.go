@@ -3,12 +3,15 @@ package fix
 import (
 	"fmt"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
+	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 const (
@@ -16,6 +19,9 @@ const (
 	// dropIn is the last of the files that ld.so.conf includes.
 	dropIn = "/etc/ld.so.conf.d/zz-imgcheck.conf"
 )
+
+// plainPath matches a path of which only the dots mean something in a regular expression.
+var plainPath = regexp.MustCompile(`^/[A-Za-z0-9_./-]+$`)
 
 // caches offers to name a directory that has the library in a file of ld.so.conf.d, and to
 // rewrite ld.so.cache as ldconfig would. Unlike LD_LIBRARY_PATH, set-user-ID programs use
@@ -96,6 +102,37 @@ func (d *draft) writeCache() {
 	}
 	entries, _ := elfdeps.Ldconfig(listed{now}, l)
 	d.steps[last].files = []file{conf, textFile(cachePath, string(elfdeps.WriteCache(entries)))}
+}
+
+// unconfigured returns the command that takes the lines with a directory out of a file of ld.so.conf and
+// runs ldconfig, or nil if no line is the directory alone, or the image has no cache that can be
+// rewritten. The replay has the cache that ldconfig would write.
+func (m *maker) unconfigured(now *replay.Image, conf *layers.Entry, c packs.Run) *install {
+	if !m.hasCache() || !m.hasShell() || int64(len(conf.Content)) != conf.Size || !plainPath.MatchString(c.Target) {
+		return nil
+	}
+	var kept []string
+	for line := range strings.Lines(string(conf.Content)) {
+		if strings.TrimRight(line, "\n") != c.Target {
+			kept = append(kept, line)
+		}
+	}
+	text := textFile(c.Path, strings.Join(kept, ""))
+	if text.Size == conf.Size {
+		return nil
+	}
+	text.Mode, text.of = conf.Mode.Perm(), conf
+	s := Step{Kind: "install", Path: c.Path, StandIn: true, files: []file{text}}
+	changed := newDraft(now, []Step{s})
+	fsys := changed.image().FS
+	l := loaderOf(fsys)
+	if l == nil {
+		return nil
+	}
+	entries, _ := elfdeps.Ldconfig(listed{fsys}, l)
+	s.files = append(s.files, textFile(cachePath, string(elfdeps.WriteCache(entries))))
+	command := fmt.Sprintf("sed -i %s %s && ldconfig", Shell(`\|^`+strings.ReplaceAll(c.Target, ".", `\.`)+`$|d`), Shell(c.Path))
+	return &install{manager: "run", step: s, command: command}
 }
 
 // listed is an [elfdeps.DirFS].

@@ -39,14 +39,16 @@ type Run struct {
 	Does string `yaml:"does"`
 	Path string `yaml:"path"`
 	// Target is that of the link that is made at Path, the words that take Path's place in the
-	// image's command, or the absent interpreter that a link at Path leads to.
+	// image's command, the absent interpreter that a link at Path leads to, or the directory that
+	// Path, a file of ld.so.conf, does not name any more.
 	Target string `yaml:"target"`
 }
 
 // RunKinds are the changes: to make a file executable, to end its lines as Unix does, to make a
 // link, to lead the link of a virtual environment to the image's Python of that release, to put a
-// directory first on PATH or PYTHONPATH, and to replace a word of the command in ENTRYPOINT or CMD.
-var RunKinds = []string{"executable", "unix-lines", "link", "python", "path", "python-path", "command"}
+// directory first on PATH or PYTHONPATH, to replace a word of the command in ENTRYPOINT or CMD, and to
+// take a directory out of a file of ld.so.conf.
+var RunKinds = []string{"executable", "unix-lines", "link", "python", "path", "python-path", "command", "unconfigure"}
 
 // Change returns how a fix changes a file, filled in; ok is false if it changes none, or a value
 // is not known.
