@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -21,11 +22,15 @@ import (
 // takes, sets a variable once, has no placeholder, and belongs to a plan whose findings it
 // resolves as well. The image that is built with them has none of these findings.
 func TestSnippets(t *testing.T) {
-	found := 0
+	found, decisions := 0, 0
 	for _, name := range allTexts(t) {
 		doc := scanOf(t, name, false)
 		if doc.Plan != nil && len(doc.Plan.Steps) > 0 && (doc.Plan.Snippet == nil) != (doc.Plan.NoSnippet != "") {
 			t.Errorf("%s: a plan has a snippet, or a reason why it has none: %q", name, doc.Plan.NoSnippet)
+		}
+		if doc.Plan != nil {
+			decisions += len(doc.Plan.Decisions)
+			checkDecisions(t, name, doc)
 		}
 		if doc.Plan == nil || doc.Plan.Snippet == nil {
 			continue
@@ -51,6 +56,37 @@ func TestSnippets(t *testing.T) {
 	}
 	if found < 160 {
 		t.Errorf("only %d images have a snippet", found)
+	}
+	if decisions == 0 {
+		t.Error("no image has a decision")
+	}
+}
+
+// checkDecisions builds each alternative of the decisions of an image, behind the lines of its
+// snippet: the finding is gone, and none has come.
+func checkDecisions(t *testing.T, name string, doc *report.Document) {
+	t.Helper()
+	for n, d := range doc.Plan.Decisions {
+		if len(d.Choices) < 2 || d.Asks == "" {
+			t.Errorf("%s: %+v is no decision", name, d)
+		}
+		for i, c := range d.Choices {
+			with := *doc
+			plan, s := *doc.Plan, fix.Snippet{}
+			if plan.Snippet != nil {
+				s = *plan.Snippet
+			}
+			s.Lines, s.Resolved, s.Base = slices.Concat(s.Lines, c.Lines), append(slices.Clone(s.Resolved), d.Cause), nil
+			with.Plan, plan.Snippet = &plan, &s
+			checkSnippet(t, name, &fix.Snippet{Lines: c.Lines})
+			img, _ := pushText(t, shelfServer(t), name)
+			ref, err := build(t, shelfServer(t), img, fmt.Sprintf("decided-%d-%d-%s", n, i, strings.TrimSuffix(name, ".txtar")), s.Lines)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			checkAfter(t, img, name, ref, &with)
+		}
 	}
 }
 

@@ -73,6 +73,9 @@ func (p *planner) installed(ctx context.Context, own []*wheels) ([]install, stat
 // wheels and changes that its first fix names, then a wheel's own files, packages of conda, and those
 // of the distribution, each of whose libraries is tried once.
 func (m *maker) installFor(now *replay.Image, f *lint.Finding, list []install, tried map[string]bool) *install {
+	if f.Decide != "" {
+		return nil
+	}
 	for _, of := range []func(*replay.Image, *lint.Finding) *install{m.otherBuild, m.newPackage, m.extensionBuild, m.repair, m.asRequired, m.change} {
 		if i := of(now, f); i != nil && !i.wheels.conflicts(list) && !i.setsAgain(list) {
 			return i

@@ -31,6 +31,8 @@ type Plan struct {
 	Snippet *Snippet `json:"snippet,omitempty"`
 	// NoSnippet says why the steps cannot be written as instructions, if they cannot.
 	NoSnippet string `json:"no_snippet,omitempty"`
+	// Decisions are those of a person, for findings that neither the steps nor the snippet resolve.
+	Decisions []Decision `json:"decisions,omitempty"`
 	// Command is the command that carries the plan out, or empty. The caller fills it in,
 	// since Find does not know where the image is.
 	Command string `json:"command,omitempty"`

@@ -51,6 +51,9 @@ func (p *planner) snippet(ctx context.Context, plan *Plan) (*Snippet, error) {
 	if err != nil {
 		return nil, err
 	}
+	if plan.Decisions, err = q.decisions(ctx, installs, after); err != nil {
+		return nil, err
+	}
 	lines, first := w.lines(installs), p.start()
 	if len(left) > 0 && (len(lines) == 0 || after.better(&first) != nil) {
 		plan.NoSnippet = left[0].Why

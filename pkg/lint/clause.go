@@ -30,6 +30,9 @@ func (pass *Pass) also(f *Finding, clause string, v packs.Values) {
 	f.Cause += packs.Fill(c.Message, withoutValue(v))
 	f.addEffects(pass.Packs.EffectsOf(c, v)...)
 	f.advise(pass.adviceOf(c, v)...)
+	if c.Decide != "" {
+		f.Decide = pass.Packs.Filled(c.Decide, v)
+	}
 	pass.lower(f, clause, v)
 }
 

@@ -60,6 +60,9 @@ type Finding struct {
 	Fixes []string `json:"fixes,omitempty"`
 	// Advice has the templates and values of Fixes. A finding read from JSON has none.
 	Advice []packs.Advice `json:"-"`
+	// Decide says which decision Advice has the alternatives for. It is empty if the first is the
+	// best one.
+	Decide string `json:"-"`
 	// Later is set if the files of Affected load, and open Library by its name only when a
 	// feature is used.
 	Later bool `json:"-"`

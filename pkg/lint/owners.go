@@ -77,10 +77,32 @@ func sharedFiles(pass *Pass, wheels replay.WheelSet, grouped map[string]bool) []
 		f := pass.say("double-owner", "shared", packs.Values{
 			"package": a.Name, "version": a.Version, "other": b.Name, "other-version": b.Version, "file": path.Base(files[0]),
 		})
+		needA, needB := required(wheels, a.Name), required(wheels, b.Name)
+		if needA == needB {
+			pass.also(&f, "either", packs.Values{"package": a.Name, "other": b.Name})
+		}
+		if needA || !needB {
+			pass.also(&f, "keep", packs.Values{"package": a.Name, "version": a.Version, "other": b.Name})
+		}
+		if needB || !needA {
+			pass.also(&f, "keep", packs.Values{"package": b.Name, "version": b.Version, "other": a.Name})
+		}
 		f.Subject, f.Present, f.Affected = files[0], []replay.File{pass.Image.File(a.Path), pass.Image.File(b.Path)}, files
 		list = append(list, f)
 	}
 	return list
+}
+
+// required reports whether an installed distribution requires another one, without its extras.
+func required(wheels replay.WheelSet, name string) bool {
+	for _, pkg := range wheels.Sorted() {
+		for _, line := range pkg.Requires {
+			if r, err := inventory.ParseRequirement(line); err == nil && r.Name == name && !strings.Contains(r.Marker, "extra") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // filesOfTwo returns the libraries that two distributions list with different hashes, by the

@@ -22,7 +22,10 @@ type Clause struct {
 	// Pip is the first fix as data, if it installs wheels; nil: it does not.
 	Pip *Pip `yaml:"pip"`
 	// Run is the first fix as data, if it changes a file; nil: it does not.
-	Run     *Run     `yaml:"run"`
+	Run *Run `yaml:"run"`
+	// Decide says in a sentence which decision the fixes of the finding are alternatives for; empty:
+	// the first fix is the best.
+	Decide  string   `yaml:"decide"`
 	Sources []string `yaml:"sources"`
 }
 
@@ -42,7 +45,7 @@ type Effect struct {
 
 // validate checks a clause of a rule, or a shared one.
 func (c *Clause) validate(id string) error {
-	if c == nil || c.Message == "" && c.Because == "" && len(c.Effects) == 0 && len(c.Fix) == 0 && c.Severity == "" {
+	if c == nil || c.Message == "" && c.Because == "" && len(c.Effects) == 0 && len(c.Fix) == 0 && c.Severity == "" && c.Decide == "" {
 		return fmt.Errorf("clause %q says nothing", id)
 	}
 	if c.Severity != "" && !c.Severity.known() {

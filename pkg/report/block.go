@@ -145,6 +145,9 @@ func help(d *Document, p *Problem, f *lint.Finding) string {
 		return ""
 	}
 	if len(f.Fixes) > 0 && (!solves(d, f) || resolved(d, p)) {
+		if decided(d, f) {
+			return ""
+		}
 		return f.Fixes[0]
 	}
 	for _, i := range p.Findings {

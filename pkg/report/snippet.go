@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/internal/wrap"
+	"github.com/imgcheck/imgcheck/pkg/fix"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
@@ -20,6 +21,40 @@ type paste struct {
 // pastes returns what resolves the problems of a document: lines for the Dockerfile, and the
 // command that patches the image without a build. share says how many of the problems that is.
 func pastes(d *Document, share func(n, of int) string) []paste {
+	return append(fixes(d, share), choices(d)...)
+}
+
+// choices returns the alternatives of the decisions that are left to a person.
+func choices(d *Document) []paste {
+	if d.Plan == nil || len(d.Problems) == 0 {
+		return nil
+	}
+	var list []paste
+	for _, decision := range d.Plan.Decisions {
+		for i, c := range decision.Choices {
+			r := paste{word: "or ", says: clean(wayOf(c)), language: "dockerfile", lines: cleaned(c.Lines)}
+			if i == 0 {
+				r.word, r.says = "decide: ", clean(decision.Asks)+" (each replayed, with empty libraries in the place of new ones). Either "+r.says
+			}
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// wayOf returns the words of a choice before its command.
+func wayOf(c fix.Choice) string {
+	way, _, _ := strings.Cut(c.Says, ":")
+	return way + ":"
+}
+
+// decided reports whether a person has to decide how a finding is resolved.
+func decided(d *Document, f *lint.Finding) bool {
+	return d.Plan != nil && slices.ContainsFunc(d.Plan.Decisions, func(o fix.Decision) bool { return o.Cause == f.Cause })
+}
+
+// fixes returns the pastes without those that a person has to choose between.
+func fixes(d *Document, share func(n, of int) string) []paste {
 	p := d.Plan
 	if p == nil || len(d.Problems) == 0 {
 		return nil
