@@ -59,7 +59,7 @@ func (m *maker) change(now *replay.Image, f *lint.Finding) *install {
 		n.Mode, n.of, n.shebang = e.Mode.Perm(), e, strings.TrimSuffix(e.Shebang, "\r")
 		i.step.files = []file{n}
 	case c.Does == "unconfigure":
-		return m.unconfigured(now, e, c)
+		return m.withoutDir(now, e, c)
 	default:
 		return nil
 	}

@@ -104,10 +104,10 @@ func (d *draft) writeCache() {
 	d.steps[last].files = []file{conf, textFile(cachePath, string(elfdeps.WriteCache(entries)))}
 }
 
-// unconfigured returns the command that takes the lines with a directory out of a file of ld.so.conf and
+// withoutDir returns the command that takes the lines with a directory out of a file of ld.so.conf and
 // runs ldconfig, or nil if no line is the directory alone, or the image has no cache that can be
 // rewritten. The replay has the cache that ldconfig would write.
-func (m *maker) unconfigured(now *replay.Image, conf *layers.Entry, c packs.Run) *install {
+func (m *maker) withoutDir(now *replay.Image, conf *layers.Entry, c packs.Run) *install {
 	if !m.hasCache() || !m.hasShell() || int64(len(conf.Content)) != conf.Size || !plainPath.MatchString(c.Target) {
 		return nil
 	}
