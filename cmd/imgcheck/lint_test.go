@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -178,6 +179,34 @@ services:
     build: ../../..
   absent:
     build: ./absent
+  extended:
+    extends: {file: parts/base.yml, service: gpu}
+include:
+  - parts/more.yml
+  - parts/link.yml
+  - ../../../outside.yml
+-- app/parts/base.yml --
+services:
+  gpu: {build: {context: ., dockerfile: ext.df, args: {NAME: cu120}}}
+-- app/parts/more.yml --
+services:
+  more:
+    build:
+      context: .
+      dockerfile_inline: |
+        FROM scratch
+        RUN export B=1
+-- app/parts/ext.df --
+FROM scratch
+ARG NAME
+RUN pip install torch --index-url https://download.pytorch.org/whl/$NAME
+-- app/compose.override.yaml --
+services:
+  extended: {build: {args: {NAME: cu114}}}
+  gpu: {build: {args: {CUDA: cu123}}}
+-- outside.yml --
+services:
+  secret: {build: {context: ., dockerfile_inline: x}}
 -- app/gpu.df --
 ARG CUDA=cu121
 FROM scratch AS other
@@ -221,6 +250,10 @@ RUN cd /x
 			t.Fatal(err)
 		}
 	}
+	outside := filepath.Join(t.TempDir(), "outside.yml")
+	if err := errors.Join(os.WriteFile(outside, []byte("services: {secret: {build: x}}"), 0o644), os.Symlink(outside, filepath.Join(dir, "app/parts/link.yml"))); err != nil {
+		t.Fatal(err)
+	}
 	var out, errs bytes.Buffer
 	status := run(context.Background(), []string{"imgcheck", "lint", "--offline", "--config", "none", "--all", filepath.Join(dir, "app")}, &out, &errs)
 	text := strings.ReplaceAll(out.String(), dir+"/", "")
@@ -230,6 +263,11 @@ RUN cd /x
 		"app/compose.yaml:15:1: not predicted: the build of outside: its Dockerfile /etc/passwd is outside of the repository",
 		"app/compose.yaml:17:1: not predicted: the build of above: its context ../../.. is outside of the repository",
 		"app/compose.yaml:19:1: not predicted: the build of absent: its Dockerfile app/absent/Dockerfile is not read:",
+		"outside.yml is not read: it is outside of the repository",
+		"app/compose.yaml:24:1: not predicted: the build of include: app/parts/link.yml is not read: ",
+		"app/parts/more.yml:7:1: warning: the variables that this RUN exports end with it: B",
+		"app/parts/ext.df:3:1: error: PyTorch has no index cu120",
+		"app/gpu.df:6:1: error: PyTorch has no index cu123",
 		"app/docker-bake.hcl:9:1: not predicted: the build of m: it is made of a matrix",
 		"app/other.df:3:1: error: PyTorch has no index cu125",
 		"app/.devcontainer/Dockerfile:2:1: warning: the directory that this RUN changes to ends with it",
@@ -238,7 +276,7 @@ RUN cd /x
 			t.Errorf("no %q", want)
 		}
 	}
-	if strings.Contains(text, "OTHER") || strings.Count(text, "app/Dockerfile:3:1: error: PyTorch has no index cu123") != 1 || status != exitFindings {
+	if strings.Contains(text, "OTHER") || strings.Contains(text, "secret") || strings.Count(text, "app/Dockerfile:3:1: error: PyTorch has no index cu123") != 1 || status != exitFindings {
 		t.Errorf("status %d", status)
 	}
 	if t.Failed() {

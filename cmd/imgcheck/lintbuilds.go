@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,14 +36,14 @@ func (l *linting) jobs(paths []string) (jobs []lintJob, more []*dockerlint.File,
 		if err != nil {
 			return nil, nil, err
 		}
-		list, err := builds.Of(filepath.ToSlash(p), text)
+		list, err := builds.OfFiles(filepath.ToSlash(p), text, openBeside(p))
 		if err != nil {
 			more = merged(more, &dockerlint.File{Path: p, Findings: []dockerlint.Finding{}, Unknown: []dockerlint.Unknown{{Line: 1, Why: "the builds of this file: " + err.Error()}}})
 		}
 		for _, b := range list {
 			j, why := l.jobOf(p, b)
 			if why != "" {
-				more = merged(more, &dockerlint.File{Path: p, Findings: []dockerlint.Finding{}, Unknown: []dockerlint.Unknown{{Line: b.Line, Why: "the build of " + b.Name + ": " + why}}})
+				more = merged(more, &dockerlint.File{Path: filepath.FromSlash(b.File), Findings: []dockerlint.Finding{}, Unknown: []dockerlint.Unknown{{Line: b.Line, Why: "the build of " + b.Name + ": " + why}}})
 				continue
 			}
 			built[filepath.Clean(j.path)] = true
@@ -67,10 +68,7 @@ func (l *linting) jobOf(file string, b builds.Build) (j lintJob, why string) {
 	if b.Why != "" {
 		return j, b.Why
 	}
-	dir, top := filepath.Dir(file), "."
-	if !filepath.IsLocal(file) {
-		top = filepath.Dir(dir)
-	}
+	dir, top := filepath.Dir(file), topOf(file)
 	below := func(p string) (string, bool) { // a file of a repository names others of it alone
 		rel, err := filepath.Rel(top, filepath.Join(dir, filepath.FromSlash(p)))
 		return rel, err == nil && filepath.IsLocal(rel) && !filepath.IsAbs(p)
@@ -82,7 +80,7 @@ func (l *linting) jobOf(file string, b builds.Build) (j lintJob, why string) {
 	}
 	j.context = filepath.Join(top, rel)
 	if b.Inline != "" {
-		j.path, j.text, j.line = file, []byte(b.Inline), b.InlineLine-1
+		j.path, j.text, j.line = filepath.FromSlash(b.File), []byte(b.Inline), b.InlineLine-1
 		return j, ""
 	}
 	if rel, ok = below(b.Dockerfile); !ok {
@@ -101,6 +99,39 @@ func (l *linting) jobOf(file string, b builds.Build) (j lintJob, why string) {
 		return j, fmt.Sprintf("its Dockerfile is larger than %d KiB", lintSize>>10)
 	}
 	return j, ""
+}
+
+// topOf returns the directory in which and below which a file may name others.
+func topOf(file string) string {
+	if filepath.IsLocal(file) {
+		return "."
+	}
+	return filepath.Dir(filepath.Dir(file))
+}
+
+// openBeside returns a function that reads the files that a Compose file includes, extends or
+// overrides.
+func openBeside(file string) builds.Open {
+	top := topOf(file)
+	return func(name string) ([]byte, error) {
+		rel, err := filepath.Rel(top, filepath.FromSlash(name))
+		if err != nil || !filepath.IsLocal(rel) {
+			return nil, errors.New("it is outside of the repository")
+		}
+		root, err := os.OpenRoot(top)
+		if err != nil {
+			return nil, errors.New(oneLine(err.Error()))
+		}
+		defer root.Close()
+		text, err := readIn(root, rel)
+		switch {
+		case err != nil:
+			return nil, errors.New(oneLine(source.PathError(err).Error()))
+		case len(text) > lintSize:
+			return nil, fmt.Errorf("it is larger than %d KiB", lintSize>>10)
+		}
+		return text, nil
+	}
 }
 
 // merged adds the result for a file to others: those of several builds of one file are one.

@@ -1,8 +1,9 @@
 // Package builds reads which Dockerfiles other files build, and how: the services of Compose
 // files, the targets of docker buildx bake in HCL and JSON, and devcontainer.json.
 //
-// It opens no files. A value that a variable decides which the file does not know is in
-// [Build.Why], and so are Compose's extends and include, and bake's matrices.
+// It opens no files itself: [OfFiles] asks its caller for those that a Compose file includes,
+// extends or overrides. A value that a variable decides which the file does not know is in
+// [Build.Why], and so are bake's matrices.
 package builds
 
 import (
@@ -31,11 +32,14 @@ const (
 // Build is one build of a Dockerfile.
 type Build struct {
 	Name string // of the service or the target
-	Line int    // where the file says it
+	// File and Line say where it stands: in the file that was asked about, or in one that it
+	// includes or extends.
+	File string
+	Line int
 	// Context is the directory of the build context, and Dockerfile the file's path, both
-	// relative to the directory of the file that says it.
+	// relative to the directory of the file that was asked about.
 	Context, Dockerfile string
-	// Inline is the text of a Dockerfile in the file itself, whose first line is InlineLine.
+	// Inline is the text of a Dockerfile in File itself, whose first line is InlineLine.
 	Inline     string
 	InlineLine int
 	Target     string // "" for the last stage
@@ -55,8 +59,39 @@ func Named(file string) bool {
 	return compose.MatchString(file) || bake.MatchString(file) || dev.MatchString(file)
 }
 
-// Of returns the builds of a file, in their order.
-func Of(file string, text []byte) ([]Build, error) {
+// Of returns the builds of a file, in their order. Those that other files decide are not known.
+func Of(file string, text []byte) ([]Build, error) { return OfFiles(file, text, nil) }
+
+// OfFiles returns the builds of a file and of the files that it includes or extends, which it
+// asks open for. A Compose file that overrides another one beside it (compose.override.yaml) has
+// that one's builds with its changes.
+func OfFiles(file string, text []byte, open Open) ([]Build, error) {
+	root, err := parse(file, text)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{}
+	switch {
+	case dev.MatchString(file):
+		r.devcontainer(root)
+	case bake.MatchString(file):
+		r.bake(root)
+	default:
+		r.compose(file, root, open)
+	}
+	if len(r.list) >= maxBuilds {
+		return nil, fmt.Errorf("it has %d or more builds", maxBuilds)
+	}
+	for i := range r.list {
+		if r.list[i].File == "" {
+			r.list[i].File = file
+		}
+	}
+	return r.list, nil
+}
+
+// parse returns the root of a file's values.
+func parse(file string, text []byte) (*yaml.Node, error) {
 	if len(text) > maxSize {
 		return nil, fmt.Errorf("it is larger than %d KiB", maxSize>>10)
 	}
@@ -76,30 +111,7 @@ func Of(file string, text []byte) ([]Build, error) {
 	if len(doc.Content) == 0 {
 		return nil, errors.New("it is empty")
 	}
-	r := &reader{}
-	root := doc.Content[0]
-	switch {
-	case dev.MatchString(file):
-		r.devcontainer(root)
-	case bake.MatchString(file):
-		r.bake(root)
-	default:
-		each(get(root, "services"), func(name string, n *yaml.Node) {
-			switch b := get(n, "build"); {
-			case get(n, "extends") != nil:
-				r.unknown(name, n.Line, "it extends another service, which is not read")
-			case b != nil:
-				r.add(name, b, "")
-			}
-		})
-		if n := get(root, "include"); n != nil {
-			r.unknown("include", n.Line, "the files that it includes are not read")
-		}
-	}
-	if len(r.list) >= maxBuilds {
-		return nil, fmt.Errorf("it has %d or more builds", maxBuilds)
-	}
-	return r.list, nil
+	return doc.Content[0], nil
 }
 
 type reader struct{ list []Build }
@@ -180,10 +192,14 @@ func (t *targets) inherited(name string, depth int) *yaml.Node {
 	return whole
 }
 
-// override sets the keys of a mapping to those of another; arguments are set one by one.
+// override sets the keys of a mapping to those of another; arguments are set one by one, the
+// first maxArgs of each.
 func override(n, by *yaml.Node) {
 	each(by, func(key string, value *yaml.Node) {
 		old := plain(n, key)
+		if key == "args" && len(value.Content) > 2*maxArgs {
+			value = &yaml.Node{Kind: value.Kind, Line: value.Line, Content: value.Content[:2*maxArgs]}
+		}
 		switch {
 		case old == nil:
 			if key == "args" && value.Kind == yaml.MappingNode {

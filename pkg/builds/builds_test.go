@@ -38,10 +38,10 @@ func written(list []builds.Build, err error) string {
 
 func TestOf(t *testing.T) {
 	for _, c := range []struct{ file, text, want string }{
-		{"compose.yaml", "include: [gpu.yaml]\nservices:\n  a: {extends: {file: base.yaml, service: gpu}}\n  b: {build: ., extends: a}\n  c: {build: c}\n", `3 a:  in  (it extends another service, which is not read)
-4 b:  in  (it extends another service, which is not read)
+		{"compose.yaml", "include: [gpu.yaml]\nservices:\n  a: {extends: {file: base.yaml, service: gpu}}\n  b: {build: ., extends: a}\n  c: {build: c}\n", `3 a:  in  (the file that it extends is not read: other files are not read)
+4 b:  in  (the file that it extends is not read: other files are not read)
 5 c: c/Dockerfile in c
-1 include:  in  (the files that it includes are not read)`},
+1 include:  in  (other files are not read)`},
 		{"compose.gpu.yaml", `
 x-build: &common
   target: runtime
