@@ -1,5 +1,5 @@
 // Package pyindex asks a Python package index what a release requires and how large its wheels
-// are, without the wheels: from the index page (PEP 691) and the metadata beside it (PEP 658),
+// are, without the wheels: from the index page (PEP 691, or HTML as PEP 503 says) and the metadata beside it (PEP 658),
 // or from the end of the wheel by range requests.
 //
 // It chooses the highest release that a requirement allows, for Linux on x86-64, and does not
@@ -22,9 +22,11 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/source"
@@ -42,6 +44,8 @@ const (
 	maxRequests = 300
 	// maxRanges limits the requests for parts of wheels.
 	maxRanges = 5000
+	// maxPages limits the bytes of all pages of an Index.
+	maxPages = 256 << 20
 )
 
 // Release is a release of a distribution.
@@ -78,13 +82,14 @@ type Index struct {
 	pages    map[string]*page
 	requests int
 	ranges   int // requests for parts
+	read     int // bytes of pages
 }
 
 // New returns the index at an address, https://pypi.org/simple.
 func New(address string, o Options) (*Index, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return nil, fmt.Errorf("%q is no address of a package index: write it like %s", address, PyPI)
+		return nil, fmt.Errorf("%q is no address of a package index: write it like %s", plain.Masked(address), PyPI)
 	}
 	x := &Index{base: u, cache: o.Cache, insecure: o.Insecure, pages: map[string]*page{}, client: &http.Client{}}
 	if o.Client != nil {
@@ -120,6 +125,7 @@ type file struct {
 	URL    string `json:"url"`
 	Size   int64  `json:"size"`
 	Yanked any    `json:"yanked"`
+	Python string `json:"requires-python"`
 	// Hashes are digests by the names of their algorithms.
 	Hashes map[string]string `json:"hashes"`
 	Core   any               `json:"core-metadata"`      // true, or hashes
@@ -141,7 +147,7 @@ func (x *Index) Find(ctx context.Context, name, specifiers string) (*Release, er
 	}
 	best, wheels := highest(p.Files, name, specifiers)
 	if best == "" {
-		return nil, fmt.Errorf("%s has no wheel of %s%s for Linux on x86-64", x.base.Host, name, specifiers)
+		return nil, &noWheelError{fmt.Sprintf("%s has no wheel of %s%s for Linux on x86-64", x.base.Host, name, specifiers)}
 	}
 	r := &Release{Name: name, Version: best, Pure: true}
 	for _, f := range wheels {
@@ -211,22 +217,59 @@ func (x *Index) page(ctx context.Context, name string) *page {
 		return p
 	}
 	p = new(page)
-	body, kind, from, err := x.get(ctx, x.base.JoinPath(name, "/"), "application/vnd.pypi.simple.v1+json", maxPage)
-	switch {
-	case err != nil:
-		p.err = err
-	case kind != "application/vnd.pypi.simple.v1+json" && kind != "application/json":
-		p.err = fmt.Errorf("%s has no JSON form (PEP 691)", x.base.Host)
-	default:
-		if err := json.Unmarshal(body, p); err != nil {
-			p.err = fmt.Errorf("the page of %s is no JSON of PEP 691", name)
-		}
+	if p.err = x.readPage(ctx, name, p); p.err != nil {
+		p.Files = nil
 	}
-	p.from = from
 	x.mu.Lock()
 	x.pages[name] = p
 	x.mu.Unlock()
 	return p
+}
+
+// readPage fetches the page of a project, as JSON if the index has it so.
+func (x *Index) readPage(ctx context.Context, name string, p *page) error {
+	body, kind, from, err := x.get(ctx, x.base.JoinPath(name, "/"), accepted, maxPage)
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	x.read += len(body)
+	beyond := x.read > maxPages
+	x.mu.Unlock()
+	if beyond {
+		return fmt.Errorf("the pages of %s have more than %d MiB", x.base.Host, maxPages>>20)
+	}
+	p.from = from
+	switch kind {
+	case simpleJSON, "application/json":
+		if bytes.Count(body, []byte(",")) > maxCommas {
+			return fmt.Errorf("the page of %s has more than %d elements", name, maxCommas)
+		}
+		if err := json.Unmarshal(body, p); err != nil {
+			return fmt.Errorf("the page of %s is no JSON of PEP 691", name)
+		}
+	case simpleHTML, "text/html":
+		if p.Files, p.from, err = htmlFiles(body, from); err != nil {
+			return fmt.Errorf("%s of %s: %w", x.base.Host, name, err)
+		}
+	default:
+		return fmt.Errorf("%s answers with neither JSON (PEP 691) nor HTML (PEP 503)", x.base.Host)
+	}
+	return nil
+}
+
+// address returns the address of a file of a page. A login of the index is for its own host
+// alone, as in pip.
+func (x *Index) address(p *page, f file) (*url.URL, error) {
+	u, err := p.from.Parse(f.URL)
+	if err != nil {
+		return nil, fmt.Errorf("the address of %s is none", f.Name)
+	}
+	u.Fragment = ""
+	if u.User = nil; u.Host == x.base.Host && u.Scheme == x.base.Scheme {
+		u.User = x.base.User
+	}
+	return u, nil
 }
 
 // StatusError is the answer of a server that has no such page.
@@ -275,6 +318,9 @@ func (x *Index) do(ctx context.Context, u *url.URL, headers map[string]string) (
 	if err != nil {
 		return nil, err
 	}
+	if u.Host != x.base.Host { // the page led here, as a redirect would: the address is judged as one
+		req.Response = &http.Response{Request: &http.Request{URL: x.base}}
+	}
 	req.Header.Set("User-Agent", "imgcheck")
 	for k, v := range headers {
 		req.Header.Set(k, v)
@@ -295,11 +341,10 @@ func (x *Index) do(ctx context.Context, u *url.URL, headers map[string]string) (
 
 // metadata returns the METADATA of a wheel.
 func (x *Index) metadata(ctx context.Context, p *page, f file) ([]byte, error) {
-	u, err := p.from.Parse(f.URL)
+	u, err := x.address(p, f)
 	if err != nil {
-		return nil, fmt.Errorf("the address of %s is none", f.Name)
+		return nil, err
 	}
-	u.Fragment = ""
 	sum, beside := besideOf(f)
 	if sum != "" && x.cache != nil {
 		if doc, ok := x.cache.Document("python metadata sha256:" + sum); ok {
@@ -344,7 +389,10 @@ func besideOf(f file) (sum string, beside bool) {
 // tail reads the METADATA of a wheel by range requests: the directory at its end, and the file.
 func (x *Index) tail(ctx context.Context, u *url.URL, f file) ([]byte, error) {
 	if f.Size <= 0 {
-		return nil, fmt.Errorf("the index has neither the metadata nor the size of %s", f.Name)
+		var err error
+		if f.Size, err = x.sizeOf(ctx, u, f.Name); err != nil {
+			return nil, err
+		}
 	}
 	z, err := zip.NewReader(&parts{ctx: ctx, x: x, u: u, size: f.Size, most: maxParts}, f.Size)
 	if err != nil {
@@ -366,6 +414,21 @@ func (x *Index) tail(ctx context.Context, u *url.URL, f file) ([]byte, error) {
 		return doc, nil
 	}
 	return nil, fmt.Errorf("%s has no METADATA", f.Name)
+}
+
+// sizeOf asks for the size of a file that the page does not say: pages of HTML say none.
+func (x *Index) sizeOf(ctx context.Context, u *url.URL, name string) (int64, error) {
+	resp, err := x.do(ctx, u, map[string]string{"Range": "bytes=0-0"})
+	if err != nil {
+		return 0, err
+	}
+	resp.Body.Close()
+	_, total, _ := strings.Cut(resp.Header.Get("Content-Range"), "/")
+	size, err := strconv.ParseInt(total, 10, 64)
+	if resp.StatusCode != http.StatusPartialContent || err != nil || size <= 0 {
+		return 0, fmt.Errorf("neither the index nor %s says the size of %s", u.Host, name)
+	}
+	return size, nil
 }
 
 // parts reads a file of a server by ranges.

@@ -153,9 +153,9 @@ func TestErrors(t *testing.T) {
 	if _, err := find(t, s, cache{}, ""); err == nil || !strings.Contains(err.Error(), "is not that of the index") {
 		t.Errorf("metadata of another digest: %v", err)
 	}
-	s.kind = "text/html"
+	s.kind = "text/plain"
 	if _, err := find(t, s, nil, ""); err == nil || !strings.Contains(err.Error(), "PEP 691") {
-		t.Errorf("a page of HTML: %v", err)
+		t.Errorf("a page of text: %v", err)
 	}
 	for _, address := range []string{"http://example.com/simple", "ftp://example.com", "x"} {
 		if _, err := pyindex.New(address, pyindex.Options{}); err == nil {

@@ -48,23 +48,22 @@ func (x *Index) Wheel(ctx context.Context, name, specifiers string, on Platform)
 	}
 	var fit []file
 	for _, f := range p.Files {
-		if m := wheelName.FindStringSubmatch(f.Name); m != nil && on.rank(m[3], m[4], m[5]) > 0 {
+		if m := wheelName.FindStringSubmatch(f.Name); m != nil && on.rank(m[3], m[4], m[5]) > 0 && on.allowed(f.Python) {
 			fit = append(fit, f)
 		}
 	}
 	best, wheels := highest(fit, name, specifiers)
 	if best == "" {
-		return nil, fmt.Errorf("%s has no wheel of %s%s for this Python and C library", x.base.Host, name, specifiers)
+		return nil, &noWheelError{fmt.Sprintf("%s has no wheel of %s%s for this Python and C library", x.base.Host, name, specifiers)}
 	}
 	f := slices.MaxFunc(wheels, func(a, b file) int {
 		m, n := wheelName.FindStringSubmatch(a.Name), wheelName.FindStringSubmatch(b.Name)
 		return cmp.Or(on.rank(m[3], m[4], m[5])-on.rank(n[3], n[4], n[5]), cmp.Compare(b.Name, a.Name))
 	})
-	u, err := p.from.Parse(f.URL)
+	u, err := x.address(p, f)
 	if err != nil {
-		return nil, fmt.Errorf("the address of %s is none", f.Name)
+		return nil, err
 	}
-	u.Fragment = ""
 	w := &Wheel{Name: name, Version: best, File: f.Name, Size: f.Size, url: u, x: x}
 	if digest.MatchString(f.Hashes["sha256"]) {
 		w.SHA256 = f.Hashes["sha256"]
@@ -116,6 +115,16 @@ func (p Platform) rank(pythons, abis, platforms string) int {
 	return best*100_000 + where
 }
 
+// allowed reports whether a file's Requires-Python holds, for the last release of the Python. One
+// that is not understood holds, as in pip.
+func (p Platform) allowed(requires string) bool {
+	if requires == "" || p.Python == "" {
+		return true
+	}
+	ok, err := version.Satisfies(p.Python+".99", requires)
+	return ok || err != nil
+}
+
 // older reports whether a tag cp3N is of Python 3.minor or one before it.
 func older(tag, minor string) bool {
 	n, ok := strings.CutPrefix(tag, "cp3")
@@ -149,10 +158,14 @@ func (p Platform) platform(tag string) int {
 // Parts reads a wheel by ranges.
 type Parts struct{ p *parts }
 
-// Open returns the parts of a wheel. Reading fetches at most most bytes. Its size must be known.
+// Open returns the parts of a wheel. Reading fetches at most most bytes. It asks the server for a
+// size that the index does not say, and sets it.
 func (w *Wheel) Open(ctx context.Context, most int64) (*Parts, error) {
 	if w.Size <= 0 {
-		return nil, fmt.Errorf("the index does not say the size of %s", w.File)
+		var err error
+		if w.Size, err = w.x.sizeOf(ctx, w.url, w.File); err != nil {
+			return nil, err
+		}
 	}
 	return &Parts{&parts{ctx: ctx, x: w.x, u: w.url, size: w.Size, most: most, ahead: true}}, nil
 }
